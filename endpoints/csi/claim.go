@@ -25,6 +25,7 @@ func (c Claims) Claim(
 	req *structs.CSIVolumeClaimRequest,
 	resp *structs.CSIVolumeClaimResponse,
 ) (uint64, error) {
+	// An empty entry would change nothing, so it is a fault of the caller.
 	if len(req.Claims) == 0 {
 		return 0, structs.Invalidf("Claims: nothing is given; expected at least one claim")
 	}
@@ -34,6 +35,7 @@ func (c Claims) Claim(
 		return 0, err
 	}
 
+	// The rows decide what a node may claim, whatever it sends.
 	own, err := ownClaims(c.Store.Read(), req, c.Roles)
 	if err != nil {
 		return 0, err
@@ -45,7 +47,10 @@ func (c Claims) Claim(
 		return 0, err
 	}
 
+	// The caller needs the claims with the state and the index that they have now: a claim that does not wait
+	// was granted by this entry.
 	tx := c.Store.Read()
+	// The entry made each claim. If one is gone already, its allocation has ended meanwhile.
 	for _, c := range own {
 		row := csi.Claim(tx, c.Namespace, c.VolumeID, c.AllocID)
 		if row == nil {
@@ -84,6 +89,7 @@ func ownClaims(
 			return nil, structs.Invalidf("Claims[%d]: nothing is given; expected a claim", i)
 		}
 
+		// The copy leaves the request of a caller in this process as it was.
 		c := given.Copy()
 		alloc := state.Alloc(tx, c.AllocID)
 		if alloc == nil {
@@ -99,6 +105,7 @@ func ownClaims(
 				c.AllocID, req.NodeID)
 		}
 
+		// Where no roles decide, whoever reaches a server may register a job that asks for any volume.
 		if roles {
 			err := callers.CheckClaim(alloc, c)
 			if err != nil {
@@ -106,14 +113,18 @@ func ownClaims(
 			}
 		}
 
+		// These follow from the rows, so no value of the node enters the log.
 		c.Namespace = alloc.Namespace
 		c.NodeID = req.NodeID
 		c.JobID = alloc.JobID
 		c.TaskGroup = alloc.TaskGroup
 		// Servers of level 1 know no guard. The bound of leases is there once all of them have level 2.
 		c.Guarded = c.Guarded && lease.Bound(tx) > 0
+
 		c.Unguarded = structs.Cut(c.Unguarded, structs.MaxReason)
+
 		v := csi.Volume(tx, c.Namespace, c.VolumeID)
+		// A volume that does not exist has no plugin yet. The claim waits for the volume.
 		if v != nil {
 			c.PluginID = v.PluginID
 		}
@@ -131,11 +142,14 @@ func (c Claims) Unpublish(
 	req *structs.CSIVolumeUnpublishRequest,
 	_ *structs.Empty,
 ) (uint64, error) {
+	// The field is for the endpoint that releases claims by order of an operator.
 	if req.Operator != "" {
 		return 0, structs.Invalidf("Operator: a node must not set this field")
 	}
 
+	// Each list costs the entry about the same, so the larger one counts.
 	err := c.checkCount(max(len(req.Claims), len(req.TurnedReadOnly)))
+
 	if err != nil || len(req.Claims) == 0 {
 		return c.Store.Index(), err
 	}
@@ -149,6 +163,8 @@ func (c Claims) Unpublish(
 			"node %s has to report its volumes first: the servers' state was restored", req.NodeID)
 	}
 
+	// Of several claims one may be gone already, because the node repeats a request without an answer. One of
+	// another node is a fault of the caller.
 	for _, k := range req.Claims {
 		row := csi.Claim(tx, k.Namespace, k.VolumeID, k.AllocID)
 		if row != nil && row.NodeID != req.NodeID {
@@ -169,11 +185,13 @@ func (c Claims) Get(
 	req *structs.CSIClaimGetRequest,
 ) (*structs.CSIClaimGetResponse, error) {
 	type answer = structs.CSIClaimGetResponse
+	// It has the rows of the last run, by their pointers, and not the filled-in answer.
 	var last *answer
 	asked := query.Request{
 		Method: structs.CSIClaimGet.Name,
 		Body:   req,
 	}
+
 	read := func(tx *state.ReadTx) (*answer, bool, error) {
 		resp, err := claimWithRows(tx, req)
 		if err != nil {
@@ -181,6 +199,8 @@ func (c Claims) Get(
 		}
 
 		recovering := ""
+		// After a restore, a node that has not reported may have the volume attached. No claim is ready until
+		// all have reported.
 		if resp.Ready {
 			recovering = csi.Recovering(c.Store.Read())
 		}
@@ -191,10 +211,13 @@ func (c Claims) Get(
 		}
 
 		rows := *resp
+		// It opens the secrets in resp, so the rows are copied before.
 		missing, err := volumesecrets.Fill(tx, c.Keys, resp)
 		if err != nil {
 			return nil, false, err
 		}
+
+		// Outside tx: a change among the instances of the plugin ends no wait.
 		if resp.Ready {
 			resp.Provider = nodeconn.Provider(
 				c.Store.Read(), resp.Volume.PluginID)
@@ -218,6 +241,7 @@ func (c Claims) Get(
 	if err != nil {
 		return nil, err
 	}
+
 	volumesecrets.Hide(resp)
 	return resp, nil
 }
@@ -245,9 +269,12 @@ func claimWithRows(
 		Claim:  claim,
 		Volume: csi.Volume(tx, ns, req.VolumeID),
 	}
+
+	// The index is that of the rows, and not that of the tables, which change all the time.
 	resp.Index = claim.ModifyIndex
 	if resp.Volume != nil {
 		resp.Index = max(resp.Index, resp.Volume.ModifyIndex)
+		// The node uses it when it loses its lease.
 		resp.LossPolicy = csi.LossPolicy(tx, resp.Volume)
 	}
 
@@ -255,6 +282,7 @@ func claimWithRows(
 		return resp, nil
 	}
 
+	// The node needs the context that ControllerPublishVolume has answered (CSI spec, publish_context).
 	resp.Attachment = csi.Attachment(tx, ns, req.VolumeID, claim.NodeID)
 	if resp.Attachment != nil {
 		resp.Index = max(resp.Index, resp.Attachment.ModifyIndex)
@@ -262,11 +290,14 @@ func claimWithRows(
 		return resp, nil
 	}
 
+	// A plugin without PUBLISH_UNPUBLISH_VOLUME has no attachments, and the node goes on with the grant
+	// alone.
 	plugin := csi.Plugin(tx, resp.Volume.PluginID)
 	if plugin != nil {
 		resp.Index = max(resp.Index, plugin.ModifyIndex)
 	}
 
+	// The row of a plugin is deleted with its last reference. Then nothing says that it attaches volumes.
 	resp.Ready = plugin == nil || !plugin.SupportsAttachDetach
 	return resp, nil
 }

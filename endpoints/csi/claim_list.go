@@ -30,6 +30,7 @@ func (c Claims) ListAll(
 		return err
 	}
 
+	// The stub reads the rows that explain a claim, for the claims of the page alone.
 	l := query.List[structs.CSIClaim, structs.VolumeClaimStub]{
 		Key:  claimKey,
 		Stub: claimlist.Stub(tx),
@@ -48,6 +49,8 @@ func (c Claims) List(
 	req *structs.CSIClaimListRequest,
 	resp *structs.CSIClaimListResponse,
 ) error {
+	// In the order of the queues one pass explains all claims. In another order each claim costs a pass over
+	// its queue.
 	reason := csi.Reasons(tx)
 	if req.NodeID != "" || req.Reverse || req.Sort != "" { // not queue by queue
 		reason = func(row *structs.CSIClaim) string {
@@ -61,6 +64,7 @@ func (c Claims) List(
 			*stub = *row
 			stub.Reason = reason(row)
 		},
+
 		Keep: func(row *structs.CSIClaim) bool {
 			onNode := req.NodeID == "" || row.NodeID == req.NodeID
 			return onNode &&
@@ -75,6 +79,7 @@ func (c Claims) List(
 	}
 
 	resp.Claims, err = l.Page(rows, req, resp)
+	// The node is looked for only now, since an ended one may have claims still.
 	if err == nil && len(resp.Claims) == 0 && req.NodeID != "" && state.Node(tx, req.NodeID) == nil {
 		// A node would take an empty list for the loss of all its claims.
 		return structs.NotFoundf("there is no node %q, and no claim of it", req.NodeID)
@@ -95,6 +100,7 @@ func claimRows(
 	}
 
 	switch {
+	// A token begins in the middle of a queue, which can hold thousands of claims.
 	case req.VolumeID != "":
 		page := csi.QueuePage{From: from, Reverse: q.Reverse}
 		rows, inOrder := csi.QueueFrom(tx, ns, req.VolumeID, page)
@@ -102,6 +108,7 @@ func claimRows(
 			return rows, nil
 		}
 
+		// The index of classes lacks some claims of this volume, so all are read and sorted.
 		rows = csi.ClaimsOf(tx, ns, req.VolumeID)
 		return query.Sorted(rows, compareClaims, q), nil
 
@@ -110,6 +117,7 @@ func claimRows(
 		return query.Sorted(rows, compareClaims, q), nil
 	}
 
+	// Whole queues are read one after the other, so the memory for a page is that of the largest queue.
 	page := state.Page{Reverse: q.Reverse}
 	if from != nil {
 		page.From = []string{from.Namespace, from.VolumeID} // the queue of this volume is read completely
@@ -119,10 +127,12 @@ func claimRows(
 	return query.SortedGroups(rows, sameVolume, compareClaims, q), nil
 }
 
+// sameVolume tells the groups of SortedGroups.
 func sameVolume(a, b *structs.CSIClaim) bool {
 	return a.VolumeID == b.VolumeID && a.Namespace == b.Namespace
 }
 
+// compareClaims is the order of the queues: Seq orders the claims of one log entry.
 func compareClaims(a, b *structs.CSIClaim) int {
 	return cmp.Or(
 		cmp.Compare(a.Namespace, b.Namespace),
@@ -132,7 +142,8 @@ func compareClaims(a, b *structs.CSIClaim) int {
 	)
 }
 
-// claimKey orders the claims of each volume by their position in its queue.
+// claimKey orders the claims of each volume by their position in its queue. The numbers have a fixed length,
+// so their order as texts is that of the numbers.
 func claimKey(c *structs.CSIClaim) []string {
 	return []string{
 		c.Namespace,
@@ -145,6 +156,7 @@ func claimKey(c *structs.CSIClaim) []string {
 // claimOfToken returns a claim at the position that a token names, nil for no token.
 func claimOfToken(q *structs.QueryOptions) (*structs.CSIClaim, error) {
 	key, err := query.ParseToken(q.NextToken)
+	// A token of another order names no position in a queue.
 	if key == nil || err != nil || q.Sort != "" {
 		return nil, err
 	}
@@ -160,6 +172,7 @@ func claimOfToken(q *structs.QueryOptions) (*structs.CSIClaim, error) {
 		}
 	}
 
+	// A token of another list has other parts.
 	if !complete || err != nil {
 		return nil, structs.Invalidf(
 			"the page token %q is not one that a list of claims gave", q.NextToken)
@@ -168,6 +181,7 @@ func claimOfToken(q *structs.QueryOptions) (*structs.CSIClaim, error) {
 	return c, nil
 }
 
+// A request without a namespace is about the default one.
 func inNamespace(ns string, req query.ReadRequest) bool {
 	q := req.Query()
 	return q.Namespace == structs.AllNamespaces ||

@@ -11,6 +11,7 @@ import (
 // Plugins serve CSIPlugin.
 type Plugins struct{ *core.Server }
 
+// noPlugin is also the error for a plugin that has lost its last instance and volume: its row goes with them.
 func noPlugin(id string) error {
 	return structs.NotFoundf("there is no CSI plugin %q", id)
 }
@@ -21,6 +22,7 @@ func (p Plugins) Get(
 	req *structs.CSIPluginGetRequest,
 	resp *structs.CSIPluginGetResponse,
 ) error {
+	// Clients of the dialect ask for no page, and get all instances.
 	if req.PerPage > 0 {
 		return p.getPage(tx, req, resp)
 	}
@@ -42,6 +44,8 @@ func (p Plugins) getPage(
 		return err
 	}
 
+	// The first page has no token. Another number of parts is that of another list, and begins at the first
+	// instance.
 	var first *structs.CSIPluginInstance
 	if len(begin) == 2 {
 		first = &structs.CSIPluginInstance{
@@ -63,6 +67,7 @@ func (p Plugins) getPage(
 	return nil
 }
 
+// Plugins have no namespace, so the ID is the whole key.
 func pluginKey(p *structs.CSIPluginRow) []string {
 	return []string{p.ID}
 }
@@ -75,6 +80,7 @@ func (p Plugins) List(
 ) (err error) {
 	l := query.List[structs.CSIPluginRow, structs.CSIPluginListStub]{
 		Key: pluginKey,
+		// The counts of a stub are rows of their own, so a list reads no instances.
 		Stub: func(row *structs.CSIPluginRow, s *structs.CSIPluginListStub) {
 			*s = *csi.PluginStub(tx, row)
 		},
@@ -84,7 +90,8 @@ func (p Plugins) List(
 	return err
 }
 
-// Config reads the settings for the volumes of a plugin, which need not exist.
+// Config reads the settings for the volumes of a plugin, which need not exist. An operator may set them
+// before the first instance reports.
 func (Plugins) Config(
 	tx *state.ReadTx,
 	req *structs.CSIPluginGetRequest,

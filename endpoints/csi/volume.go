@@ -19,6 +19,7 @@ import (
 // Volumes serve the methods of CSIVolume that show volumes.
 type Volumes struct{ *core.Server }
 
+// noVolume is shared with package release, so that both say the same.
 func noVolume(ns, id string) error { return release.NoVolume(ns, id) }
 
 // Get reads a volume without its secrets, with its claims and attachments. The error is not-found.
@@ -31,8 +32,10 @@ func (v Volumes) Get(
 	if row == nil {
 		return noVolume(req.RequestNamespace(), req.ID)
 	}
+	// The detail has no secrets, and its mount flags are redacted.
 	resp.Volume = state.VolumeDetail(tx, row)
 	resp.Volume.SecretsVariable = volumesecrets.Path(tx, row)
+	// The missing variable is a warning and no error: the row has to be shown for an operator to see it.
 	_, err := volumesecrets.Variable(tx, row)
 	if err != nil {
 		resp.Volume.Warnings = append(resp.Volume.Warnings, err.Error())
@@ -40,7 +43,8 @@ func (v Volumes) Get(
 	return nil
 }
 
-// fewClaims is how many claims of a volume a quick answer has at most.
+// fewClaims is how many claims of a volume a quick answer has at most. The rest of the cost of an answer is
+// that of its claims, which each have rows to read.
 const fewClaims = 64
 
 // IsSmall reports whether the answer for a volume, which has all of its claims, takes no time.
@@ -58,6 +62,7 @@ func (v Volumes) List(
 	req *structs.CSIVolumeListRequest,
 	resp *structs.CSIVolumeListResponse,
 ) (err error) {
+	// Stubs count the claims by rows of their own.
 	l := query.List[structs.CSIVolume, structs.CSIVolumeListStub]{
 		Key:  volumeKey,
 		Stub: csi.VolumeStubs(tx),
@@ -71,6 +76,7 @@ func (v Volumes) List(
 		req.RequestNamespace(),
 		req.Prefix,
 		query.Start(req))
+	// The index by node knows claims, so it yields the volumes with one there.
 	if req.NodeID != "" {
 		rows = volumesUsedOn(tx, req)
 	}
@@ -79,7 +85,8 @@ func (v Volumes) List(
 	return err
 }
 
-// volumesUsedOn yields each volume with a claim on the node, once.
+// volumesUsedOn yields each volume with a claim on the node, once. The claims are sorted by volume, so the
+// same volume comes in a row.
 func volumesUsedOn(
 	tx *state.ReadTx,
 	req *structs.CSIVolumeListRequest,
@@ -94,6 +101,7 @@ func volumesUsedOn(
 				!strings.HasPrefix(row.ID, req.Prefix) {
 				continue
 			}
+
 			last = row
 			if !yield(row) {
 				return
@@ -103,7 +111,7 @@ func volumesUsedOn(
 }
 
 // controllerInfo returns the capabilities that a healthy controller of the plugin reports, nil if there is
-// none.
+// none. Any healthy one will do: the controllers of a plugin run one driver.
 func controllerInfo(tx *state.ReadTx, pluginID string) *structs.CSIControllerInfo {
 	for i := range csi.InstancesByPluginKind(tx, pluginID, structs.CSIKindController) {
 		if i.Healthy && i.ControllerInfo != nil {
@@ -119,6 +127,7 @@ func (v Volumes) Why(tx *state.ReadTx, req *structs.CSIVolumeGetRequest, resp *i
 	if row == nil {
 		return noVolume(req.RequestNamespace(), req.ID)
 	}
+	// Times in the text change without a change of the index, so clients ask again.
 	resp.Waits, resp.Reasons = explain.Volume(tx, row, time.Now())
 	resp.Text = inquiry.WhyText(resp.Reasons)
 	return nil

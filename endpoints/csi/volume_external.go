@@ -20,12 +20,15 @@ import (
 )
 
 const (
+	// It bounds a call and not the request, which makes up to structs.MaxExternalAsk of them.
 	externalTimeout = 30 * time.Second // of one call: a user waits for the answer
-	externalAtOnce  = 8                // places that are called at the same time
+	// It bounds the calls, and the answers in memory, for one user.
+	externalAtOnce = 8 // places that are called at the same time
 )
 
-// place is a part of the storage of a plugin: the volumes that the controllers of one topology know.
-// Drivers of node-local storage run a controller on each node that knows only its own volumes.
+// place is a part of the storage of a plugin: the volumes that the controllers of one topology know. Drivers
+// of node-local storage run a controller on each node that knows only its own volumes. Shared storage has no
+// topology, so all of its controllers are one place.
 type place struct {
 	key   string   // orders the places and names one in a page token
 	nodes []string // whose controllers are reachable, any of them
@@ -39,6 +42,7 @@ type place struct {
 
 // placesOf returns the parts of a plugin's storage in the order of their keys.
 func placesOf(tx *state.ReadTx, pluginID string) []*place {
+	// The key of a topology names the same place in each request, although the controllers change.
 	byKey := map[string]*place{}
 	placeOf := func(c nodeconn.Controller) *place {
 		key := topologyKey(c.Topology)
@@ -48,6 +52,8 @@ func placesOf(tx *state.ReadTx, pluginID string) []*place {
 		return byKey[key]
 	}
 
+	// A place all of whose controllers are down has no nodes. The call of it fails, and the answer has a
+	// warning.
 	healthy, others := nodeconn.AllControllers(tx, pluginID)
 	for _, c := range healthy {
 		p := placeOf(c)
@@ -59,13 +65,15 @@ func placesOf(tx *state.ReadTx, pluginID string) []*place {
 		p.down = append(p.down, c.NodeID)
 	}
 
+	// The order is the same for each page: a token names a place by its key.
 	byName := func(a, b *place) int {
 		return strings.Compare(a.key, b.key)
 	}
 	return slices.SortedFunc(maps.Values(byKey), byName)
 }
 
-// topologyKey returns a topology as a text, "" for none. Segment keys compare without regard to case.
+// topologyKey returns a topology as a text, "" for none. Segment keys compare without regard to case. CSI
+// wants keys of segments to be equal without regard to case (CSI spec, Topology).
 func topologyKey(t *structs.CSITopology) string {
 	if t == nil {
 		return ""
@@ -74,12 +82,13 @@ func topologyKey(t *structs.CSITopology) string {
 	for k, v := range t.Segments {
 		parts = append(parts, strings.ToLower(k)+"="+v)
 	}
+
 	slices.Sort(parts)
 	return strings.Join(parts, ",")
 }
 
 // placesFrom returns the places from the one that a page token names. That place begins at the token of the
-// plugin.
+// plugin. A place that has gone since the last page is skipped: the list goes on with the next one.
 func placesFrom(places []*place, token string) ([]*place, error) {
 	key, err := query.ParseToken(token)
 	if err != nil || len(key) == 0 {
@@ -89,6 +98,7 @@ func placesFrom(places []*place, token string) ([]*place, error) {
 		return strings.Compare(p.key, key)
 	}
 	first, found := slices.BinarySearchFunc(places, key[0], compare)
+	// The token of a plugin may have any bytes, also the separator. The rest of the parts is joined again.
 	if found {
 		places[first].token = strings.Join(key[1:], "\x00")
 	}
@@ -107,12 +117,14 @@ func (v Volumes) External(
 		return nil, noPlugin(req.PluginID)
 	}
 
+	// Without a healthy controller the capability is unknown. The call tells.
 	info := controllerInfo(tx, plugin.ID)
 	if info != nil && !info.SupportsListVolumes {
 		return nil, structs.Preconditionf("CSI plugin %q cannot list its volumes", plugin.ID)
 	}
 
 	places := placesOf(tx, plugin.ID)
+
 	places, err := placesFrom(places, req.NextToken)
 	if err != nil {
 		return nil, err
@@ -123,7 +135,8 @@ func (v Volumes) External(
 		plugin:  plugin,
 		places:  places,
 		limit:   int(max(0, req.PerPage)),
-		seen:    map[string]bool{},
+		// Two controllers of one storage list the same volumes when their topologies differ.
+		seen: map[string]bool{},
 		resp: &structs.CSIVolumeExternalResponse{
 			Volumes: []*structs.CSIVolumeExternalStub{},
 		},
@@ -137,12 +150,14 @@ func (v Volumes) External(
 	return l.resp, nil
 }
 
-// externalList is a page in the making.
+// externalList is a page in the making. One goroutine owns it. Those of callPlaces change only the place that
+// they call.
 type externalList struct {
 	Volumes
 	plugin *structs.CSIPluginRow
 	places []*place // still to be called
-	limit  int      // 0: not given
+	// Without a limit the bounds in structs end the page.
+	limit  int // 0: not given
 	calls  int
 	bytes  int             // of the volumes on the page
 	seen   map[string]bool // external IDs: controllers of shared storage list the same volumes
@@ -158,9 +173,12 @@ func (l *externalList) fillPage(ctx context.Context) error {
 			return structs.Timeoutf("%w", ctx.Err())
 		}
 
+		// Places are called in order, so what is left after a full page is again a suffix of them.
 		n := min(len(l.places), l.maxConcurrent())
 		called := l.places[:n]
 		l.callPlaces(ctx, called)
+		// A place that was called and is not added keeps its token, and its answer is thrown away. The next
+		// page calls it again.
 		for _, p := range called {
 			if l.full() || !l.addPages(ctx, p) {
 				break
@@ -170,17 +188,20 @@ func (l *externalList) fillPage(ctx context.Context) error {
 		}
 	}
 
+	// The token has the place and the position in it.
 	if len(l.places) > 0 {
 		next := l.places[0]
 		l.resp.NextToken = query.Token(next.key, next.token)
 		l.resp.QueryMeta.NextToken = l.resp.NextToken
 	}
 
+	// Each place that failed has one warning, so their number tells whether any answered.
 	failed := len(l.resp.Warnings)
 	if l.failed != nil && failed == total {
 		return l.failed
 	}
 
+	// No controller of the plugin is known.
 	if total == 0 {
 		return nodeconn.ErrNoController
 	}
@@ -188,7 +209,8 @@ func (l *externalList) fillPage(ctx context.Context) error {
 	return nil
 }
 
-// full reports whether the page takes no more.
+// full reports whether the page takes no more. The three bounds protect the server: the memory for the
+// answer, the calls of plugins, and their bytes.
 func (l *externalList) full() bool {
 	return len(l.resp.Volumes) >= cmp.Or(l.limit, structs.MaxExternal) ||
 		l.calls >= structs.MaxExternalAsk ||
@@ -198,6 +220,7 @@ func (l *externalList) full() bool {
 // callPlaces calls places for their next pages at the same time.
 func (l *externalList) callPlaces(ctx context.Context, places []*place) {
 	most := l.remaining()
+
 	l.calls += len(places)
 	var wg sync.WaitGroup
 	for _, p := range places {
@@ -205,6 +228,7 @@ func (l *externalList) callPlaces(ctx context.Context, places []*place) {
 			l.callPlace(ctx, p, most)
 		})
 	}
+
 	wg.Wait()
 }
 
@@ -222,11 +246,13 @@ func (l *externalList) remaining() int {
 	if l.limit == 0 {
 		return 0
 	}
+	// At least 1, because 0 asks the plugin for any number (CSI spec, ListVolumesRequest.max_entries).
 	return max(1, l.limit-len(l.resp.Volumes))
 }
 
 // callPlace calls a place for its next page with at most the given number of volumes.
 func (l *externalList) callPlace(ctx context.Context, p *place, most int) {
+	// The nodes of a place know the same volumes, so any of them may answer.
 	to := nodeconn.Target{
 		Nodes: l.Nodes,
 		IDs:   p.nodes,
@@ -240,6 +266,7 @@ func (l *externalList) callPlace(ctx context.Context, p *place, most int) {
 	}
 	p.page, p.err = nodeconn.Call(ctx, to, nodecalls.ClientCSIControllerList, req)
 	if p.err == nil {
+		// The answer is of a plugin, so its sizes are checked before they count.
 		p.err = report.Listed(p.page)
 	}
 }
@@ -249,6 +276,8 @@ func (l *externalList) callPlace(ctx context.Context, p *place, most int) {
 func (l *externalList) addPages(ctx context.Context, p *place) bool {
 	for p.err == nil {
 		for _, s := range p.page.Volumes {
+			// A place may answer a volume twice over its pages when volumes come and go meanwhile (CSI spec,
+			// ListVolumes).
 			if s == nil || l.seen[s.ExternalID] {
 				continue
 			}
@@ -259,6 +288,7 @@ func (l *externalList) addPages(ctx context.Context, p *place) bool {
 		}
 
 		p.token = p.page.NextToken
+		// No token is the end of the list.
 		if p.token == "" {
 			return true
 		}
@@ -271,16 +301,19 @@ func (l *externalList) addPages(ctx context.Context, p *place) bool {
 		l.callPlace(ctx, p, l.remaining())
 	}
 
+	// The volumes that the place has answered before stay on the page.
 	l.addWarning(p)
 	return true
 }
 
+// addWarning says which part of the list is missing, and where to look.
 func (l *externalList) addWarning(p *place) {
 	l.failed = p.err
 	where := "the volumes"
 	if p.key != "" {
 		where = "the volumes in " + p.key
 	}
+	// The text is the same for each answer, so the nodes are sorted.
 	nodes := slices.Concat(p.nodes, p.down)
 	slices.Sort(nodes)
 	warning := fmt.Sprintf("%s (controller on node %s) are not listed: %v",

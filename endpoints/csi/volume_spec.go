@@ -10,18 +10,21 @@ import (
 )
 
 // buildRow returns the row to record for a given volume; old is the row before, nil for none. The state
-// function merges the two and decides which fields cannot change.
+// function merges the two and decides which fields cannot change. It runs at the turn of the request (see
+// recordRows), and before that for the check by the plugin.
 type buildRow func(
 	tx *state.ReadTx, old, given *structs.CSIVolume,
 ) (*structs.CSIVolume, error)
 
-// neverCreated reports whether nothing of the volume exists at the plugin.
+// neverCreated reports whether nothing of the volume exists at the plugin. A failure without an external ID
+// is final: the plugin has made nothing.
 func neverCreated(old *structs.CSIVolume) bool {
 	return old == nil ||
 		old.State == structs.VolumeFailed && old.ExternalID == ""
 }
 
-// keepCreated takes over from the row of an existing volume the facts that only its plugin changes.
+// keepCreated takes over from the row of an existing volume the facts that only its plugin changes. A request
+// may have these from an earlier answer.
 func keepCreated(v, old *structs.CSIVolume) {
 	v.Topologies = old.Topologies
 	v.Capacity = old.Capacity
@@ -34,11 +37,13 @@ func rowToRegister(
 ) (*structs.CSIVolume, error) {
 	v := given.Copy()
 	v.State = structs.VolumeReady
+	// The plugin may still make the volume, beside the one that this request names.
 	if old != nil && old.State == structs.VolumeCreating {
 		return nil, structs.Preconditionf(
 			"volume %q is being created; wait for it, or delete it first", v.ID)
 	}
 
+	// A change of a known volume needs no external ID: the stored one stays.
 	if !neverCreated(old) {
 		keepCreated(v, old)
 		return v, checkExpandable(tx, old, v)
@@ -48,6 +53,7 @@ func rowToRegister(
 		return nil, err
 	}
 
+	// Redacted flags come from an answer that a client has read and sends back.
 	if v.MountOptions.IsRedacted() {
 		return nil, errRedacted(v)
 	}
@@ -58,6 +64,7 @@ func rowToRegister(
 			v.ID)
 	}
 
+	// The request says where the volume is. A created volume has this from its plugin.
 	if len(v.Topologies) == 0 && v.RequestedTopologies != nil {
 		v.Topologies = v.RequestedTopologies.Required
 	}
@@ -91,6 +98,8 @@ func rowToCreate(
 	}
 
 	switch {
+	// A repeated request must have the first name: the plugin makes one volume per name (CSI spec,
+	// CreateVolume).
 	case v.Name == "" && old != nil && old.Name != "":
 		v.Name = old.Name
 	case v.Name == "":
@@ -100,7 +109,8 @@ func rowToCreate(
 	return v, checkCreatable(tx, v)
 }
 
-// errRedacted rejects redacted mount flags without stored flags to replace them.
+// errRedacted rejects redacted mount flags without stored flags to replace them. Flags of mounts may hold
+// secrets, so answers have none of them (CSI spec, mount_flags).
 func errRedacted(v *structs.CSIVolume) error {
 	return structs.Invalidf(
 		"volume %q: mount_flags are redacted, and there is no volume whose flags could be kept; write them out",
@@ -113,6 +123,7 @@ const plainBytes = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01234567
 // volumeName makes the name that CreateVolume is called with: readable, unique, and within 128 bytes
 // without control characters (CSI spec, CreateVolumeRequest.name). It is recorded before the first call.
 func volumeName(id string) string {
+	// 80 bytes and an ID with 36 are within the 128.
 	readable := []byte(id[:min(len(id), 80)])
 	for i, c := range readable {
 		if strings.IndexByte(plainBytes, c) < 0 {
@@ -130,8 +141,10 @@ func checkCreatable(tx *state.ReadTx, v *structs.CSIVolume) error {
 	switch {
 	case plugin == nil:
 		return errUnable(v, "does not exist; run its job first")
+	// A plugin with a node half alone has no CREATE_DELETE_VOLUME: that is a capability of the controller.
 	case info == nil && plugin.Known && !plugin.ControllerRequired:
 		return errUnable(v, "has no controller and cannot create volumes; register one that exists")
+	// A controller that reports later decides. The loop repeats the call until then.
 	case info == nil:
 		return nil
 	case !info.SupportsCreateDelete:
@@ -145,12 +158,15 @@ func checkCreatable(tx *state.ReadTx, v *structs.CSIVolume) error {
 	return nil
 }
 
-// checkExpandable rejects a larger size if the plugin is known to be unable to expand.
+// checkExpandable rejects a larger size if the plugin is known to be unable to expand. Only growth counts: a
+// request may repeat the present size, or give less.
 func checkExpandable(tx *state.ReadTx, old, v *structs.CSIVolume) error {
 	info := controllerInfo(tx, old.PluginID)
 	grows := v.RequestedCapacityMin > max(old.Capacity, old.RequestedCapacityMin)
+	// A volume in creation is made with the new size. The plugin expands nothing.
 	if grows && old.State == structs.VolumeReady &&
 		info != nil && !info.SupportsExpand &&
+		// Some drivers expand on the node alone (CSI spec, NodeExpandVolume).
 		!csi.NodeExpands(tx, old.PluginID) {
 		return errUnable(old, "cannot expand volumes")
 	}
@@ -162,6 +178,7 @@ func checkDeletable(tx *state.ReadTx, v *structs.CSIVolume) error {
 	plugin := csi.Plugin(tx, v.PluginID)
 	info := controllerInfo(tx, v.PluginID)
 	switch {
+	// Nothing of it exists, or there is no driver to ask. The loop finds out.
 	case v.ExternalID == "" || plugin == nil:
 		return nil
 	case info == nil && plugin.Known && !plugin.ControllerRequired:

@@ -46,8 +46,11 @@ func (w VolumeWrites) Register(
 	if err != nil {
 		return 0, err
 	}
+	// The check by the plugin comes first and without a lock: it takes long, and it may fail.
 	tx := w.Store.Read()
 	for _, v := range given.Volumes {
+		// It is built for the check alone. At the turn of this request it is built again, from the row of
+		// then.
 		wanted, err := rowToRegister(tx, csi.Volume(tx, v.Namespace, v.ID), v)
 		if err != nil {
 			return 0, err
@@ -57,11 +60,13 @@ func (w VolumeWrites) Register(
 			return 0, fmt.Errorf("volume %q: %w", v.ID, err)
 		}
 	}
+
 	return w.recordAndAwait(ctx, given, resp, rowToRegister)
 }
 
 // Create requests the creation of volumes, or waits for those in creation. For a ready volume with an equal
-// request it returns that volume.
+// request it returns that volume. The spec is idempotent by name, so a client that repeats its request finds
+// the volume of the first one.
 func (w VolumeWrites) Create(
 	ctx context.Context,
 	req *structs.CSIVolumeRegisterRequest,
@@ -83,6 +88,7 @@ func (w VolumeWrites) checkedCopy(
 		return nil, structs.Invalidf("Volumes: %d are given; expected 1 to %d",
 			n, structs.MaxVolumePuts)
 	}
+	// All faults of a request come together, so that its user mends them at once.
 
 	var faults []error
 	seen := map[string]bool{}
@@ -95,11 +101,13 @@ func (w VolumeWrites) checkedCopy(
 		v = v.Copy()
 		v.Namespace = cmp.Or(v.Namespace, req.RequestNamespace())
 		v.DropServerFields()
+		// The checks are those of the canonical form, with its defaults.
 		v.Canonicalize()
 		if err := validate.Volume(v); err != nil {
 			faults = append(faults, err)
 		}
 
+		// The order of two rows for one volume in an entry would decide.
 		name := qualifiedID(v)
 		if seen[name] {
 			faults = append(faults, structs.Invalidf("volume %q is given twice", v.ID))
@@ -113,11 +121,13 @@ func (w VolumeWrites) checkedCopy(
 }
 
 // confirmVolume makes the plugin confirm a volume, if it has a reachable controller (CSI spec,
-// ValidateVolumeCapabilities).
+// ValidateVolumeCapabilities). A plugin with a node half alone cannot be asked: that some node runs it has to
+// do.
 func (w VolumeWrites) confirmVolume(
 	ctx context.Context,
 	tx *state.ReadTx,
 	v *structs.CSIVolume,
+
 ) error {
 	plugin := csi.Plugin(tx, v.PluginID)
 	if plugin == nil {
@@ -133,10 +143,12 @@ func (w VolumeWrites) confirmVolume(
 		return nil
 	}
 
+	// The check has to be made with the values that the row will have.
 	old := csi.Volume(tx, v.Namespace, v.ID)
 	if old != nil {
 		fillFromStored(v, old)
 	}
+
 	v, err := volumesecrets.Open(tx, w.Keys, v)
 	if err != nil {
 		return err
@@ -153,17 +165,20 @@ func (w VolumeWrites) confirmVolume(
 	}
 
 	nodeconn.AddressDriver(tx, req)
+	// The controllers reach the place of the volume, if that is known.
 	to := nodeconn.Target{
 		Nodes: w.Nodes,
 		IDs:   nodeconn.VolumeControllers(tx, v),
 		Limit: callTimeout,
 	}
 
+	// Without a known place the controllers are asked in turn, because each may know only its own.
 	for {
 		_, err := nodeconn.Call(ctx, to, nodecalls.ClientCSIControllerValidate, req)
 		// Each controller may know only the volumes of its own node.
 		if len(to.IDs) < 2 ||
 			len(v.Topologies) > 0 ||
+
 			!structs.IsKind(err, structs.KindNotFound) {
 			return err
 		}
@@ -172,11 +187,13 @@ func (w VolumeWrites) confirmVolume(
 	}
 }
 
-// fillFromStored gives a field that the request leaves out, or has redacted, the stored value.
+// fillFromStored gives a field that the request leaves out, or has redacted, the stored value. The same rule
+// is in the state function, which merges the rows.
 func fillFromStored(v, old *structs.CSIVolume) {
 	v.ExternalID = cmp.Or(v.ExternalID, old.ExternalID)
 	if len(v.Secrets) == 0 {
 		lifecycle.KeepSecrets(v, old)
+
 	}
 	if len(v.Context) == 0 {
 		v.Context = old.Context
@@ -191,7 +208,8 @@ func qualifiedID(v *structs.CSIVolume) string {
 	return v.Namespace + "/" + v.ID
 }
 
-// recordAndAwait proposes the changes and waits until every volume is settled.
+// recordAndAwait proposes the changes and waits until every volume is settled. Volumes of one request are
+// recorded in one entry. Each is waited for in turn, but the leader loop works on all of them.
 func (w VolumeWrites) recordAndAwait(
 	ctx context.Context,
 	given *structs.CSIVolumeRegisterRequest,
@@ -203,6 +221,7 @@ func (w VolumeWrites) recordAndAwait(
 		return 0, err
 	}
 
+	// One fault must not hide the outcome of the others.
 	var faults []error
 	for _, v := range given.Volumes {
 		done := func(
@@ -220,6 +239,7 @@ func (w VolumeWrites) recordAndAwait(
 
 		index = max(index, row.ModifyIndex)
 		resp.Volumes = append(resp.Volumes, row.Redacted())
+		// The row shows whether its secrets are there without encryption.
 		if len(row.Secrets) > 0 {
 			resp.Warnings = sealing.Warning
 		}
@@ -236,6 +256,7 @@ func (w VolumeWrites) recordRows(
 	given *structs.CSIVolumeRegisterRequest,
 	build buildRow,
 ) (uint64, error) {
+	// The keys are sorted by the lock map, so two requests with the same volumes cannot wait for each other.
 	var names []string
 	for _, v := range given.Volumes {
 		names = append(names, qualifiedID(v))
@@ -247,23 +268,28 @@ func (w VolumeWrites) recordRows(
 	}
 	defer unlock()
 
+	// The snapshot is taken under the lock, and so shows what the request before has recorded.
 	tx := w.Store.Read()
 	entry := &structs.CSIVolumeRegisterRequest{
 		WriteOptions: given.WriteOptions,
 	}
 	for _, v := range given.Volumes {
+		// The secrets are checked and encrypted here, because a state function has no key.
 		old := csi.Volume(tx, v.Namespace, v.ID)
 		wanted, err := build(tx, old, v)
 		if err == nil {
 			err = volumesecrets.Check(tx, wanted, old)
 		}
+
 		plain := false
 		if err == nil {
 			plain, err = w.sealer().Volume(tx, wanted, old)
 		}
+
 		if err != nil {
 			return 0, err
 		}
+
 		if plain {
 			w.warnPlain(wanted.Namespace, wanted.ID)
 		}
@@ -273,10 +299,12 @@ func (w VolumeWrites) recordRows(
 	return fsm.Propose(ctx, w.Raft, fsm.VolumePut, entry)
 }
 
+// sealer has the level of now: it rises while a cluster is upgraded, and then secrets are encrypted.
 func (w VolumeWrites) sealer() volumesecrets.Sealer {
 	return volumesecrets.Sealer{Keys: w.Keys, Server: w.Name, Level: w.Level(), RequiresTLS: w.Roles}
 }
 
+// warnPlain is for the operator of the servers. The user of the volume gets sealing.Warning.
 func (w VolumeWrites) warnPlain(namespace, volume string) {
 	w.Logger.Warn("storing the secrets of a volume without encryption: the cluster has no root key, "+
 		"or a server that does not know encrypted secrets",
@@ -288,6 +316,7 @@ func (w VolumeWrites) warnPlain(namespace, volume string) {
 // never be fulfilled.
 func isSettled(tx *state.ReadTx, row, asked *structs.CSIVolume) (bool, error) {
 	switch {
+	// The row was recorded, so only a deletion can have removed it.
 	case row == nil:
 		return false, structs.Conflictf("volume %q was deleted meanwhile", asked.ID)
 	case row.State == structs.VolumeFailed:
@@ -296,10 +325,12 @@ func isSettled(tx *state.ReadTx, row, asked *structs.CSIVolume) (bool, error) {
 		return false, structs.Preconditionf("volume %q is being deleted", asked.ID)
 	case row.State == structs.VolumeCreating:
 		return false, nil
+	// An expansion may wait for users of the volume (CSI spec, VolumeExpansion OFFLINE). The caller does not.
 	case row.ExpandPending: // its users may keep it for long
 		return csi.ExpandBlocked(tx, row) != "", nil
 	case row.LastError != nil &&
 		asked.RequestedCapacityMin > row.RequestedCapacityMin:
+		// The request asks for more than the row has: the loop has given up that size.
 		return false, lastError("expanding", row) // the loop cancels a size that was rejected for good
 	}
 	return expandedOnNodes(tx, row)
@@ -320,9 +351,11 @@ func (w VolumeWrites) awaitRow(
 	ns, id string,
 	done func(tx *state.ReadTx, row *structs.CSIVolume) (bool, error),
 ) (*structs.CSIVolume, error) {
+	// The work goes on when this wait ends: the row is the order, and not the request.
 	ctx, cancel := context.WithTimeout(ctx, w.Settings.VolumeTimeout)
 	defer cancel()
 	for {
+		// It records the reads, so Wait returns after a commit that changed one of them.
 		tx := w.Store.ReadWatched()
 		row := csi.Volume(tx, ns, id)
 		ok, err := done(tx, row)
@@ -330,11 +363,13 @@ func (w VolumeWrites) awaitRow(
 			return row, err
 		}
 
+		// Wait returns nil for a change, and an error at the end of ctx.
 		if w.Store.Wait(ctx, tx) == nil {
 			continue
 		}
 
 		reason := "the plugin has not answered"
+		// The row is not nil: done has an error for that, or takes it for the end.
 		if row.LastError != nil {
 			reason = row.LastError.Message
 		}
@@ -345,6 +380,7 @@ func (w VolumeWrites) awaitRow(
 	}
 }
 
+// pendingName says what a ready row waits for: only an expansion is left.
 func pendingName(v *structs.CSIVolume) string {
 	if v.State == structs.VolumeReady {
 		return "expanding"
@@ -359,6 +395,8 @@ func (w VolumeWrites) Deregister(
 	req *structs.CSIVolumeDeregisterRequest,
 	_ *structs.Empty,
 ) (uint64, error) {
+	// A controller call that has no final answer may still attach or make the volume, which nobody would
+	// remove then.
 	req.Settle = structs.CallSettles
 	if req.Force {
 		req.Settle = 0
@@ -376,6 +414,7 @@ func (w VolumeWrites) Remove(
 		return 0, err
 	}
 
+	// Only a server fills in this field.
 	req.SealedSecrets = nil
 	ns := req.RequestNamespace()
 	tx := w.Store.Read()
@@ -385,6 +424,7 @@ func (w VolumeWrites) Remove(
 	}
 
 	err := checkDeletable(tx, row)
+	// The plugin may need the secrets for DeleteVolume. A volume that failed to be made needs none.
 	if err == nil && len(req.Secrets) == 0 && row.State != structs.VolumeFailed {
 		err = volumesecrets.Check(tx, row, nil)
 	}
@@ -392,11 +432,13 @@ func (w VolumeWrites) Remove(
 		return 0, err
 	}
 
+	// The copy goes to the log with encrypted secrets. The request of a caller in this process keeps its own.
 	entry := *req
 	plain, err := w.sealer().Deletion(tx, &entry)
 	if err != nil {
 		return 0, err
 	}
+
 	if plain {
 		w.warnPlain(ns, req.ID)
 	}
@@ -410,14 +452,18 @@ func (w VolumeWrites) Remove(
 		_ *state.ReadTx, row *structs.CSIVolume,
 	) (bool, error) {
 		switch {
+		// The loop deletes the row after the plugin has answered.
 		case row == nil:
 			return true, nil
 		case row.State == structs.VolumeDeleting:
 			return false, nil
+
 		}
+		// The deletion failed for good: the row is no longer being deleted.
 		return false, lastError("deleting", row)
 	}
 
+	// The index of the deletion of the row is that of the store.
 	_, err = w.awaitRow(ctx, ns, req.ID, gone)
 	return max(index, w.Store.Index()), err
 }
