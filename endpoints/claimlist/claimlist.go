@@ -10,7 +10,7 @@ import (
 	"berth/structs"
 )
 
-// Selected reports whether a request selects a claim.
+// Selected reports whether a request selects a claim. An empty field of the request selects all.
 func Selected(req *structs.VolumeClaimListRequest, c *structs.CSIClaim) bool {
 	matches := func(asked, value string) bool { return asked == "" || asked == value }
 	return matches(req.VolumeID, c.VolumeID) &&
@@ -18,8 +18,10 @@ func Selected(req *structs.VolumeClaimListRequest, c *structs.CSIClaim) bool {
 		matches(req.AllocID, c.AllocID)
 }
 
-// Stub returns the function that makes the rows of a list from the claims of a snapshot.
+// Stub returns the function that makes the rows of a list from the claims of a snapshot. It keeps what it has
+// read of a queue, so it is for one list and one goroutine.
 func Stub(tx *state.ReadTx) func(*structs.CSIClaim, *structs.VolumeClaimStub) {
+	// Causes are made for claims in the order of the list, so that a queue is read once.
 	causes := csi.Causes(tx)
 	queues := positions{tx: tx}
 	return func(c *structs.CSIClaim, stub *structs.VolumeClaimStub) {
@@ -45,6 +47,7 @@ func Stub(tx *state.ReadTx) func(*structs.CSIClaim, *structs.VolumeClaimStub) {
 			stub.NodeName = node.Name
 		}
 
+		// A claim that waits has no holder of its own: its cause names the claims before it.
 		if c.State == structs.ClaimWaiting {
 			stub.Since = c.CreateTime
 			stub.Position = queues.of(c)
@@ -58,7 +61,8 @@ func Stub(tx *state.ReadTx) func(*structs.CSIClaim, *structs.VolumeClaimStub) {
 	}
 }
 
-// positions has the positions in the queue of the volume of the last claim.
+// positions has the positions in the queue of the volume of the last claim. They are not stored: each release
+// would change all rows behind it.
 type positions struct {
 	tx         *state.ReadTx
 	ns, volume string
@@ -67,6 +71,7 @@ type positions struct {
 
 // of returns the position of a waiting claim among those of its volume, from 1.
 func (p *positions) of(c *structs.CSIClaim) int {
+	// The list goes volume by volume, so the positions of one volume are kept, and no more.
 	if p.byAlloc == nil || p.ns != c.Namespace || p.volume != c.VolumeID {
 		p.ns = c.Namespace
 		p.volume = c.VolumeID
@@ -77,6 +82,7 @@ func (p *positions) of(c *structs.CSIClaim) int {
 			}
 		}
 	}
+
 	return p.byAlloc[c.AllocID]
 }
 
@@ -89,19 +95,24 @@ func holder(tx *state.ReadTx, c *structs.CSIClaim) structs.ClaimCause {
 	case node == nil:
 		return cause(structs.CauseNodeGone, "node %s has no row any more, so no server can call it", name)
 	case node.Lost():
+		// A lost node comes first: what its allocation was doing when it was lost says nothing about now.
 		return cause(structs.CauseNodeDown, "node %s is down, and nothing proves that it does not write", name)
 	case alloc != nil && !alloc.ClientTerminal():
 		text := "allocation %s of job %s is %s"
 		if alloc.ServerTerminal() {
 			text += ", and is being stopped"
 		}
+
 		return cause(structs.CauseInUse, text, structs.ShortID(alloc.ID), alloc.JobID, alloc.ClientStatus)
 	}
+
+	// The allocation has ended on a node that is up: the claim is there until the node has unmounted it.
 	return unreleased(tx, c, name)
 }
 
 // unreleased says why a claim is held whose allocation has ended, or has no row, on a node that is up.
 func unreleased(tx *state.ReadTx, c *structs.CSIClaim, node string) structs.ClaimCause {
+	// The node half of the plugin on that node is the only one that can unmount the volume.
 	unmounts := csi.Instance(tx, c.PluginID, structs.CSIKindNode, c.NodeID)
 	switch {
 	case csi.Plugin(tx, c.PluginID) == nil:
@@ -114,9 +125,11 @@ func unreleased(tx *state.ReadTx, c *structs.CSIClaim, node string) structs.Clai
 		return cause(structs.CauseFailing, "the allocation has ended, and node %s fails to release the volume: %s",
 			node, c.ReleaseError.Message)
 	}
+
 	return cause(structs.CauseReleasing, "the allocation has ended, and node %s releases the volume", node)
 }
 
+// nodeName returns the ID of a node without a name or a row.
 func nodeName(n *structs.Node, id string) string {
 	if n == nil || n.Name == "" {
 		return id
@@ -124,6 +137,7 @@ func nodeName(n *structs.Node, id string) string {
 	return n.Name
 }
 
+// cause gives a cause its text. Programs go by the kind, and the text is for people.
 func cause(kind, format string, args ...any) structs.ClaimCause {
 	return structs.ClaimCause{
 		Cause:     kind,

@@ -77,12 +77,15 @@ func NewServer(d Deps, config Settings) *Server {
 	if d.Now == nil {
 		d.Now = time.Now
 	}
+
 	if d.Drains == nil {
 		d.Drains = &sync.Mutex{}
 	}
+
 	if d.Keys == nil {
 		d.Keys = &keyring.Ring{}
 	}
+
 	if d.RootKeys == nil {
 		d.RootKeys = noRootKeys{}
 	}
@@ -110,11 +113,14 @@ func (s *Server) CheckNode(node *structs.Node, secret string) error {
 		if !isMe {
 			return structs.NotServedf("this server does not know the node yet")
 		}
+
 		return structs.NotFoundf("the node is not registered")
 	}
+
 	if subtle.ConstantTimeCompare([]byte(node.SecretID), []byte(secret)) != 1 {
 		return structs.Deniedf("the secret is not that of node %s", node.ID)
 	}
+
 	return nil
 }
 

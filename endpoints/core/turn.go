@@ -24,10 +24,12 @@ func AwaitTurn(
 	if !errors.As(err, &held) {
 		return unlock, err
 	}
+
 	limit := "turn patience"
 	if errors.Is(held, keylock.ErrFull) {
 		limit = "turn full"
 	}
+
 	loadshed.CountRejected(limit, 1)
 	return nil, structs.Busy(WritePatience,
 		"the request was not executed: others are changing %q and more wait for it",

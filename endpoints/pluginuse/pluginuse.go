@@ -12,7 +12,8 @@ import (
 	"berth/structs"
 )
 
-// mostNamed bounds the users that an error names. It counts the others.
+// mostNamed bounds the users that an error names. It counts the others. An error has to stay readable with
+// thousands of claims.
 const mostNamed = 8
 
 // Check returns an error while volumes need a plugin that a job runs and would no longer run as next, nil for
@@ -26,6 +27,7 @@ func Check(tx *state.ReadTx, job, next *structs.Job) error {
 		job:  job,
 		seen: map[structs.CSIClaimKey]bool{},
 	}
+
 	kept := halvesOf(next)
 	controllers := map[string]bool{}
 	for a := range state.LiveAllocsByJob(tx, job.Namespace, job.ID) {
@@ -34,12 +36,14 @@ func Check(tx *state.ReadTx, job, next *structs.Job) error {
 			case slices.Contains(kept, half) || !s.mayServe(a, half):
 			case half.Kind == structs.CSIKindNode:
 				s.findMounts(half, a.NodeID)
+			// A controller serves the whole cluster, so its attachments are searched once.
 			case !controllers[half.PluginID]:
 				controllers[half.PluginID] = true
 				s.findAttachments(half)
 			}
 		}
 	}
+
 	return s.rejection()
 }
 
@@ -48,16 +52,20 @@ func halvesOf(job *structs.Job) (halves []structs.CSIInstanceKey) {
 	if job == nil {
 		return nil
 	}
+
 	for _, g := range job.TaskGroups {
 		for _, t := range g.Tasks {
+			// A group with a count of 0 runs no plugin.
 			if t.CSIPluginConfig == nil || g.Count == 0 {
 				continue
 			}
+
 			for _, kind := range t.CSIPluginConfig.Kinds() {
 				halves = append(halves, structs.CSIInstanceKey{PluginID: t.CSIPluginConfig.ID, Kind: kind})
 			}
 		}
 	}
+
 	return halves
 }
 
@@ -95,11 +103,13 @@ func (s *search) findMounts(half structs.CSIInstanceKey, node string) {
 
 // findAttachments finds the attachments that nothing but the controller of a plugin detaches.
 func (s *search) findAttachments(half structs.CSIInstanceKey) {
+	// One healthy controller of another job is enough to detach all.
 	for i := range csi.InstancesByPluginKind(s.tx, half.PluginID, half.Kind) {
 		if i.Healthy && s.runsInAnother(i) {
 			return
 		}
 	}
+
 	for v := range csi.VolumesByPlugin(s.tx, half.PluginID) {
 		for a := range csi.AttachmentsByVolume(s.tx, v.Namespace, v.ID) {
 			s.addAttachment(a)
@@ -131,6 +141,7 @@ func (s *search) addAttachment(a *structs.CSIAttachment) {
 			s.addClaim(c)
 		}
 	}
+
 	if !used {
 		s.add(structs.CSIClaimKey{Namespace: a.Namespace, VolumeID: a.VolumeID, AllocID: a.NodeID}, a.PluginID,
 			fmt.Sprintf("volume %q is %s at node %s", a.VolumeID, a.State, s.nodeName(a.NodeID)))
@@ -146,10 +157,12 @@ func (s *search) add(key structs.CSIClaimKey, plugin, text string) {
 	if s.seen[key] {
 		return
 	}
+
 	s.seen[key] = true
 	if !slices.Contains(s.plugins, plugin) {
 		s.plugins = append(s.plugins, plugin)
 	}
+
 	if len(s.named) < mostNamed {
 		s.named = append(s.named, text)
 	}

@@ -21,6 +21,7 @@ func (r Releaser) Claim(
 		return 0, structs.Invalidf("Force: only a dry run has it; %s releases a claim by force",
 			structs.VolumeClaimForce.Name)
 	}
+
 	return r.releaseOne(ctx, req, resp)
 }
 
@@ -35,9 +36,11 @@ func (r Releaser) ForceClaim(
 	if req.Reason == "" && !req.DryRun {
 		return 0, structs.Invalidf("Reason: nothing is given; expected why the node does not write")
 	}
+
 	return r.releaseOne(ctx, &forced, resp)
 }
 
+// releaseOne makes the claim a detachment of its node, so that single claims go the path of Detach.
 func (r Releaser) releaseOne(
 	ctx context.Context,
 	req *structs.VolumeClaimReleaseRequest,
@@ -70,6 +73,7 @@ func (r Releaser) releaseOne(
 		},
 	}
 
+	// The plan is made once, so a dry run shows what a release does.
 	p := d.plan()
 	if req.DryRun {
 		d.describePlan(ctx, p, resp)
@@ -83,6 +87,7 @@ func (r Releaser) releaseOne(
 
 	resp.Proof = d.resp.Proof
 	resp.Detail = d.resp.Detail
+	// Such a release is rare, and its record in the log of the server outlives the rows.
 	r.Logger.Info("operator released a claim",
 		"volume_id", row.VolumeID,
 		"namespace", ns,
@@ -99,7 +104,9 @@ type plan struct {
 	rejected error    // why the claim is not released, nil: it may be
 	waited   bool     // the claim was never granted, so no node is called
 	steps    []string // in their order
-	unproved []string // the facts that nothing proves before the node has answered
+	// unproved are the facts that nothing proves before the node has answered. An operator weighs them before
+	// the use of force.
+	unproved []string
 }
 
 // plan decides about the release of one claim. It calls nobody.
@@ -107,13 +114,16 @@ func (d detachment) plan() (p plan) {
 	tx := d.Store.Read()
 	c := d.claim
 	alloc := state.Alloc(tx, c.AllocID)
+	// A claim that waits has no mount anywhere, so nothing has to be proved.
 	p.waited = c.State == structs.ClaimWaiting
 	if p.waited {
+		// Its allocation would claim the volume again.
 		if alloc != nil && !alloc.Terminal() {
 			p.rejected = structs.Preconditionf("allocation %s (job %q) waits for volume %q; "+
 				"stop it in place of this: berth alloc stop %s",
 				alloc.ID, alloc.JobID, c.VolumeID, structs.ShortID(alloc.ID))
 		}
+
 		p.steps = []string{fmt.Sprintf("the claim, which was never granted, leaves the queue of volume %q",
 			c.VolumeID)}
 		return p
@@ -128,6 +138,7 @@ func (d detachment) plan() (p plan) {
 		p.steps = append(p.steps, node+" is called to unmount the volume")
 	}
 
+	// Force asks for the mounts too. It cannot make a node that answers lose a volume that it uses.
 	if d.req.Force {
 		p.steps = append(p.steps, node+" is called for its mounts of the volume, and rejects the release if "+
 			"it has any")
@@ -138,10 +149,12 @@ func (d detachment) plan() (p plan) {
 
 	p.steps = append(p.steps, fmt.Sprintf("the claim on volume %q is deleted, and the next claims in its queue "+
 		"are granted", c.VolumeID))
+
 	gone := missingRows(tx, []*structs.CSIClaim{c})
 	if gone != "" {
 		p.unproved = append(p.unproved, strings.TrimPrefix(gone, "; "))
 	}
+
 	return p
 }
 
@@ -157,6 +170,7 @@ func (d detachment) carryOut(ctx context.Context, p plan) (uint64, error) {
 			d.claim.AllocID, d.claim.VolumeID, missingRows(d.Store.Read(), rows))
 		return d.proposeRelease(ctx, keysOf(rows))
 	}
+
 	return d.releaseClaims(ctx, rows)
 }
 
@@ -172,13 +186,17 @@ func (d detachment) describePlan(
 		resp.Rejected = p.rejected.Error()
 		return
 	}
+
 	if p.waited {
 		return
 	}
 
+	// The real call could unmount the volume. This one only lists.
 	_, err := d.checkUnmounted(ctx, d.claim.NodeID, errDryRun)
 	switch {
 	case err != nil && d.req.Force:
+		// With Force the mounts decide. Without it the release calls the plugin, which may succeed all the
+		// same.
 		resp.Rejected = err.Error()
 	case err != nil:
 		resp.Unproved = append(resp.Unproved, err.Error())

@@ -45,6 +45,7 @@ func (r Releaser) Detach(
 		ns:       req.RequestNamespace(),
 	}
 
+	// One snapshot shows the claims and the attachment together.
 	tx := r.Store.Read()
 	volume := csi.Volume(tx, d.ns, req.VolumeID)
 	attachment := csi.Attachment(tx, d.ns, req.VolumeID, req.NodeID)
@@ -52,6 +53,7 @@ func (r Releaser) Detach(
 	switch {
 	case err != nil:
 		return 0, err
+	// The attachment comes after the claims: the leader detaches a volume whose claims are gone.
 	case len(rows) > 0:
 		return d.releaseClaims(ctx, rows)
 	case attachment != nil:
@@ -59,6 +61,7 @@ func (r Releaser) Detach(
 	case volume == nil:
 		return 0, NoVolume(d.ns, req.VolumeID)
 	}
+
 	return d.detachUnclaimed(ctx, volume)
 }
 
@@ -73,6 +76,7 @@ func (d detachment) releaseClaims(
 	keys := keysOf(rows)
 	rejection := d.releaseOnNode(ctx, keys, req.NodeID)
 	switch {
+	// The answer of the node is the proof, so this case needs no assertion.
 	case rejection == nil:
 		d.setProof(structs.DetachLetGo,
 			"%s has released volume %q: nothing of it is mounted there%s",
@@ -81,6 +85,7 @@ func (d detachment) releaseClaims(
 	case req.Force:
 		return d.forceRelease(ctx, rows, rejection)
 	}
+
 	return 0, rejection
 }
 
@@ -96,16 +101,19 @@ func (d detachment) proposeRelease(
 	})
 }
 
-// detachment is one request to detach a volume, with its answer.
+// detachment is one request to detach a volume, with its answer. Its methods share the request and fill in
+// the answer. It lives as long as the request.
 type detachment struct {
 	Releaser
 	req  *structs.CSIVolumeDetachRequest
 	resp *structs.CSIVolumeDetachResponse
 	ns   string
-	// claim is the only one that is released, nil: all of the node.
+	// claim is the only one that is released, nil: all of the node. With one, the record of a forced release
+	// names its allocation.
 	claim *structs.CSIClaim
 }
 
+// keysOf returns what log entries name claims by.
 func keysOf(rows []*structs.CSIClaim) (keys []structs.CSIClaimKey) {
 	for _, row := range rows {
 		keys = append(keys, row.Key())
@@ -119,16 +127,20 @@ func (d detachment) claimsOnNode(tx *state.ReadTx) (rows []*structs.CSIClaim, er
 		if row.NodeID != d.req.NodeID {
 			continue
 		}
+
 		err := checkDetachable(tx, row, d.req.Force)
 		if err != nil {
 			return nil, err
 		}
+
 		rows = append(rows, row)
 	}
+
 	return rows, nil
 }
 
-// setProof sets the answer: the proof (see structs.DetachNotMounted) and a sentence for the operator.
+// setProof sets the answer: the proof (see structs.DetachNotMounted) and a sentence for the operator. The
+// sentence is made before the entry: what it names may have no row after that.
 func (d detachment) setProof(proof, sentence string, args ...any) {
 	d.resp.Proof = proof
 	d.resp.Detail = fmt.Sprintf(sentence, args...)
@@ -144,10 +156,12 @@ func (d detachment) forceRelease(
 	req := d.req
 	tx := d.Store.Read()
 	keys := keysOf(rows)
+	// A node that is up knows best whether the volume is used.
 	if !mayOverrule(tx, keys, req.NodeID, rejection) {
 		return 0, rejection
 	}
 
+	// An answer of the node that shows no mount is a proof, also if the plugin fails.
 	answered, err := d.assertUnmounted(ctx, req.NodeID, rejection)
 	if err != nil {
 		return 0, err
@@ -168,6 +182,7 @@ func (d detachment) forceRelease(
 			node, absence(tx, req.NodeID), req.VolumeID, d.subject(), gone)
 	}
 
+	// The record in the log comes before the entry, so it is there whatever the entry brings.
 	d.Logger.Warn("operator forces a volume off a node",
 		"volume_id", req.VolumeID,
 		"namespace", d.ns,
@@ -191,6 +206,7 @@ func (d detachment) proposeForce(
 ) (uint64, error) {
 	forced.VolumeID = d.req.VolumeID
 	forced.NodeID = d.req.NodeID
+	// The row keeps both texts, so they are never empty.
 	forced.By = cmp.Or(d.req.By, "an operator")
 	forced.Reason = cmp.Or(d.req.Reason, "no reason was given")
 	forced.WriteOptions = d.req.WriteOptions
@@ -204,15 +220,18 @@ func (d detachment) assertUnmounted(
 	nodeID string,
 	rejection error,
 ) (answered bool, err error) {
+	// Only here an assertion counts: everything else was answered by the node.
 	answered, err = d.checkUnmounted(ctx, nodeID, rejection)
 	if err == nil && !answered {
 		err = d.MayAssert(ctx)
 	}
+
 	return answered, err
 }
 
 // checkUnmounted calls a node for its mounts. It reports false if the node is down and does not answer. It
 // returns an error if the volume is mounted there or may become so, or if a node that is up does not answer.
+// It calls no plugin: the node reads its table of mounts and its records.
 func (d detachment) checkUnmounted(
 	ctx context.Context,
 	nodeID string,
@@ -229,6 +248,7 @@ func (d detachment) checkUnmounted(
 		VolumeID:        d.req.VolumeID,
 		VolumeNamespace: d.ns,
 	}
+
 	has, err := nodeconn.Call(ctx, to, nodecalls.ClientCSINodeVolume, req)
 	switch {
 	case err != nil && isDown(tx, nodeID):
@@ -239,6 +259,7 @@ func (d detachment) checkUnmounted(
 				"power it off, and force again once it is down",
 			nodeNamed(tx, nodeID), req.VolumeID, err)
 
+	// Pending mounts count, because a call that has begun can still succeed.
 	case len(has.Mounts)+len(has.Pending) == 0:
 		return true, nil
 	}
@@ -260,6 +281,7 @@ func (d detachment) detachAttachment(
 	req := d.req
 	name := nodeNamed(d.Store.Read(), req.NodeID)
 	switch {
+	// Without Force, or before a detach has begun, the calls are only made again at once.
 	case a.State != structs.AttachmentDetaching || !req.Force:
 		d.setProof(structs.DetachPending,
 			"Volume %q is %s at %s; the remaining calls are retried now%s",
@@ -268,6 +290,7 @@ func (d detachment) detachAttachment(
 			ID:           req.VolumeID,
 			WriteOptions: req.WriteOptions,
 		}
+
 		index, err := fsm.Propose(ctx, d.Raft, fsm.VolumeRetry, retry)
 		if structs.IsKind(err, structs.KindNotFound) {
 			err = nil // the volume is deleted; its attachment continues to be detached
@@ -275,16 +298,19 @@ func (d detachment) detachAttachment(
 
 		return index, err
 
+	// The plugin may succeed yet, so an assertion is not needed.
 	case a.LastError == nil && csi.Plugin(d.Store.Read(), a.PluginID) != nil:
 		return 0, structs.Preconditionf(
 			"volume %q is being detached from %s, and nothing has failed yet: wait for it",
 			req.VolumeID, name)
 	}
 
+	// Without the plugin nothing will ever fail, so the missing row stands for the failure.
 	last := fmt.Errorf("plugin %q has no row, so nothing detaches the volume", a.PluginID)
 	if a.LastError != nil {
 		last = errors.New(a.LastError.Message)
 	}
+
 	_, err := d.assertUnmounted(ctx, req.NodeID, last)
 	if err != nil {
 		return 0, err
@@ -294,6 +320,8 @@ func (d detachment) detachAttachment(
 		"The attachment of volume %q to %s is deleted because you assert it; "+
 			"the plugin did not confirm the detach%s%s",
 		req.VolumeID, name, lastFailure(a), missingOf(d.Store.Read(), a.NodeID, a.PluginID))
+	// The index is that of the attachment: a newer one of the same node stays. A call that was sent may take
+	// effect within Settle.
 	index, err := d.proposeForce(ctx, &structs.CSIVolumeForceRequest{
 		What:       "attachment deleted; the plugin did not confirm the detach",
 		Attachment: a.CreateIndex,
@@ -312,6 +340,7 @@ func (d detachment) detachAttachment(
 	return index, err
 }
 
+// lastFailure is a part of a sentence, "" without a failure.
 func lastFailure(a *structs.CSIAttachment) string {
 	if a.LastError == nil {
 		return ""
@@ -321,7 +350,7 @@ func lastFailure(a *structs.CSIAttachment) string {
 		a.LastError.Message)
 }
 
-// nodeNamed returns the name of a node in a sentence.
+// nodeNamed returns the name of a node in a sentence. An operator knows the name, and commands take the ID.
 func nodeNamed(tx *state.ReadTx, id string) string {
 	n := state.Node(tx, id)
 	if n != nil && n.Name != "" {
@@ -331,6 +360,7 @@ func nodeNamed(tx *state.ReadTx, id string) string {
 }
 
 // isDown reports whether the lease of a node has ended, or the node is unknown.
+// A node that is up in its row and does not answer is not down: it may still write.
 func isDown(tx *state.ReadTx, id string) bool {
 	return state.Node(tx, id).Lost()
 }
@@ -354,6 +384,7 @@ func checkDetachable(
 			row.NodeID,
 			structs.ShortID(alloc.ID))
 
+	// The text has the command, as an operator reads it during an incident.
 	case down && !force:
 		return structs.Unavailablef(
 			"node %s %s and cannot report whether it released volume %q; "+
@@ -377,12 +408,17 @@ func mayOverrule(
 	nodeID string,
 	rejection error,
 ) bool {
+	// A node that is down cannot report anything. The assertion of the operator decides.
 	if isDown(tx, nodeID) {
 		return true
 	}
+
+	// A conflict is the answer of a node that runs the allocation.
 	if structs.IsKind(rejection, structs.KindConflict) {
 		return false
 	}
+
+	// The servers ended a lost allocation. Its node may not know that yet.
 	return !slices.ContainsFunc(keys, func(k structs.CSIClaimKey) bool {
 		alloc := state.Alloc(tx, k.AllocID)
 		return alloc != nil && alloc.ClientStatus == structs.AllocLost
@@ -395,10 +431,13 @@ func (r Releaser) releaseOnNode(
 	keys []structs.CSIClaimKey,
 	nodeID string,
 ) error {
+	// No call reaches such a node, and its answer would come after a timeout.
 	if isDown(r.Store.Read(), nodeID) {
 		return structs.Unavailablef("node %s is down", nodeID)
 	}
 
+	// Each claim is a call, because each has its own mount. All of them are made, so that one fault does not
+	// keep the others.
 	var faults []error
 	for _, k := range keys {
 		err := r.operatorDetach(ctx, k, nodeID)
@@ -411,6 +450,7 @@ func (r Releaser) releaseOnNode(
 		return nil
 	}
 
+	// The kind decides about what an operator may overrule, so the strictest one counts.
 	kind := structs.KindOf(faults[0])
 	for _, err := range faults {
 		if structs.IsKind(err, structs.KindConflict) {

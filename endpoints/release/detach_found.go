@@ -17,6 +17,7 @@ func (d detachment) detachUnclaimed(
 	ctx context.Context,
 	v *structs.CSIVolume,
 ) (uint64, error) {
+	// Without ControllerPublish there is nothing to undo (CSI spec, PUBLISH_UNPUBLISH_VOLUME).
 	req := d.req
 	tx := d.Store.Read()
 	plugin := csi.Plugin(tx, v.PluginID)
@@ -44,11 +45,13 @@ func (d detachment) detachUnclaimed(
 		}
 	}
 
+	// The volume must not be in use at the time of the call: a detach would cut it off.
 	err := d.checkUnused(ctx, found.NodeID, node)
 	if err != nil {
 		return 0, err
 	}
 
+	// The call needs the plugin's ID of the node (CSI spec, ControllerUnpublishVolumeRequest.node_id).
 	if state.CompleteFound(tx, found) == nil {
 		return 0, structs.Preconditionf("volume %q: plugin %q has not reported its ID of node %s; "+
 			"is its job running there?", v.ID, v.PluginID, found.NodeID)
@@ -68,6 +71,7 @@ func (d detachment) detachUnclaimed(
 		Attachments:  []*structs.CSIAttachment{found},
 		WriteOptions: req.WriteOptions,
 	}
+
 	return fsm.Propose(ctx, d.Raft, fsm.AttachmentsFound, entry)
 }
 
@@ -81,10 +85,12 @@ func (d detachment) checkUnused(
 	volume := d.req.VolumeID
 	up := node != nil && node.Status == structs.NodeReady
 	switch {
+	// After a restore its mounts are not known yet, and one of them may be of this volume.
 	case up && node.Unaccounted:
 		return structs.Unavailablef(
 			"node %s has not yet reported its volumes since the servers' state was restored; "+
 				"try again later", nodeID)
+	// The key has no allocation, since there is no claim. The node checks all of its mounts.
 	case up:
 		return d.operatorDetach(ctx, structs.CSIClaimKey{
 			Namespace: d.ns,

@@ -8,7 +8,7 @@ import (
 	"berth/structs"
 )
 
-// absence says why a node is not up.
+// absence says why a node is not up. It is a part of a sentence.
 func absence(tx *state.ReadTx, nodeID string) string {
 	if state.Node(tx, nodeID) == nil {
 		return "has no row any more"
@@ -24,6 +24,8 @@ func missingRows(tx *state.ReadTx, rows []*structs.CSIClaim) (text string) {
 			text += fmt.Sprintf("; allocation %s has no row any more, so the servers run nothing of it", c.AllocID)
 		}
 	}
+
+	// All claims of a volume have the plugin of the volume.
 	return text + missingPlugin(tx, rows[0].PluginID)
 }
 
@@ -36,6 +38,7 @@ func missingOf(tx *state.ReadTx, nodeID, plugin string) string {
 	return text
 }
 
+// missingPlugin is a part of a sentence, "" if the plugin has a row or the claim names none.
 func missingPlugin(tx *state.ReadTx, plugin string) string {
 	if plugin == "" || csi.Plugin(tx, plugin) != nil {
 		return ""

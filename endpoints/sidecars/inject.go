@@ -24,6 +24,7 @@ func Complete(j *structs.Job) *structs.Faults {
 	if faults.Err() != nil || !slices.ContainsFunc(j.TaskGroups, (*structs.TaskGroup).UsesConnect) {
 		return faults
 	}
+	// The job is checked again, because what was added has limits too.
 	injectJob(j)
 	return validate.JobFaults(j)
 }
@@ -40,6 +41,8 @@ func injectJob(j *structs.Job) {
 	}
 }
 
+// inject adds the parts of one service. The kind of its task says whether the service has a proxy, is a
+// gateway, or takes part by itself.
 func inject(g *structs.TaskGroup, s *structs.Service) {
 	kind := s.TaskKind()
 	c := s.Connect
@@ -52,6 +55,8 @@ func inject(g *structs.TaskGroup, s *structs.Service) {
 		if t := g.Task(s.TaskName); t != nil {
 			t.Kind = kind
 		}
+
+		// The task speaks the protocol of the mesh itself, so it needs no proxy.
 		return
 
 	case structs.KindConnectProxy:
@@ -59,6 +64,7 @@ func inject(g *structs.TaskGroup, s *structs.Service) {
 		c.SidecarService.Port = cmp.Or(c.SidecarService.Port, kind.PortLabel())
 		injectPort(g, c.SidecarService.Port)
 	case structs.KindConnectTerminating:
+		// A port that the user has chosen stays.
 		if s.PortLabel == "" {
 			s.PortLabel = kind.PortLabel()
 			injectPort(g, s.PortLabel)
@@ -68,6 +74,7 @@ func inject(g *structs.TaskGroup, s *structs.Service) {
 		injectPort(g, structs.MeshLANPort(s.Name))
 	}
 
+	// In the network of the host, the addresses of a gateway are those of the node.
 	if c.Gateway != nil && g.Network().Mode == structs.NetworkModeBridge {
 		bindInBridge(c.Gateway)
 	}
@@ -82,7 +89,8 @@ func injectPort(g *structs.TaskGroup, label string) {
 	}
 	n := g.Network()
 	n.DynamicPorts = append(n.DynamicPorts, structs.Port{
-		Label:       label,
+		Label: label,
+		// -1 gives the port the same number inside the network namespace.
 		To:          -1,
 		HostNetwork: structs.DefaultHostNetwork,
 	})
@@ -92,6 +100,7 @@ func injectPort(g *structs.TaskGroup, label string) {
 // address with DynamicBind gets a port of the allocation.
 func bindInBridge(g *structs.Gateway) {
 	p := g.Proxy
+	// Any of these fields means that the user has chosen the addresses.
 	if p.EnvoyGatewayNoDefaultBind || p.EnvoyGatewayBindTaggedAddresses || len(p.EnvoyGatewayBindAddresses) > 0 {
 		return
 	}
@@ -128,6 +137,7 @@ func exposeChecks(g *structs.TaskGroup, s *structs.Service) {
 			continue
 		}
 
+		// A check without a port gets one of its own, at which the proxy listens for this path alone.
 		if c.PortLabel == "" {
 			c.PortLabel = exposeLabel(s.Name, i, c)
 			injectPort(g, c.PortLabel)
@@ -150,6 +160,7 @@ func exposeChecks(g *structs.TaskGroup, s *structs.Service) {
 			side.Proxy.Expose = &structs.ConnectExpose{}
 		}
 
+		// A job that is registered again has the path already.
 		paths := side.Proxy.Expose.Paths
 		if !slices.ContainsFunc(paths, func(o *structs.ConnectExposePath) bool { return *o == x }) {
 			side.Proxy.Expose.Paths = append(paths, &x)
@@ -157,7 +168,8 @@ func exposeChecks(g *structs.TaskGroup, s *structs.Service) {
 	}
 }
 
-// exposeLabel returns the label of the port of an exposed check. It is the same at each registration.
+// exposeLabel returns the label of the port of an exposed check. It is the same at each registration. The
+// label has a hash of the check, because two checks of a service may differ in their paths alone.
 func exposeLabel(service string, index int, c *structs.ServiceCheck) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%d\x00%s\x00%s", service, index, c.Name, c.Path))
 	return "svc_" + service + "_ck_" + hex.EncodeToString(sum[:3])

@@ -34,7 +34,8 @@ const (
 	proxyLogFileSizeMB = 2
 )
 
-// injectTask adds the task of a proxy, if the group does not have it yet, and changes it as the user wants.
+// injectTask adds the task of a proxy, if the group does not have it yet, and changes it as the user wants. A
+// job that is registered again has the task from before, with the driver of then.
 func injectTask(g *structs.TaskGroup, s *structs.Service, kind structs.TaskKind) {
 	at := slices.IndexFunc(g.Tasks, func(t *structs.Task) bool { return t.Kind == kind })
 	var t *structs.Task
@@ -50,14 +51,17 @@ func injectTask(g *structs.TaskGroup, s *structs.Service, kind structs.TaskKind)
 		g.Tasks = append(g.Tasks, t)
 	}
 
+	// The changes of the user are made again to a task from before: they may be newer than it.
 	if s.Connect.SidecarTask != nil {
 		mergeTask(s.Connect.SidecarTask, t)
 	}
 
+	// The user may have chosen docker only in the block that was merged.
 	if t.Driver == driverDocker {
 		t.User = cmp.Or(t.User, envoyUser)
 	}
 
+	// The node decides which proxy it runs, so the choice is a constraint on nodes.
 	if t.Driver == driverConnect && needsEnvoy(s.Connect) {
 		addConstraint(t, &structs.Constraint{
 			LTarget: "${attr." + attrProxy + "}",
@@ -74,6 +78,7 @@ func needsEnvoy(c *structs.Connect) bool {
 	return c.Gateway != nil || c.SidecarService.Proxy.EnvoyOnly() != ""
 }
 
+// newProxyTask has the defaults of the dialect.
 func newProxyTask(kind structs.TaskKind) *structs.Task {
 	t := &structs.Task{
 		Name:          kind.PortLabel(),
@@ -89,6 +94,7 @@ func newProxyTask(kind structs.TaskKind) *structs.Task {
 		},
 	}
 
+	// A sidecar starts before the main tasks. A gateway is itself the main task.
 	if !kind.IsGateway() {
 		t.Lifecycle = &structs.TaskLifecycle{
 			Hook:    structs.LifecyclePrestart,
@@ -111,7 +117,8 @@ func driverOf(t *structs.SidecarTask) string {
 	return driverConnect
 }
 
-// envoyContainer returns the config of a container with Envoy, except its image.
+// envoyContainer returns the config of a container with Envoy, except its image. The user's block has the
+// image.
 func envoyContainer(g *structs.TaskGroup) map[string]any {
 	config := map[string]any{"args": []any{
 		"-c", "${NOMAD_SECRETS_DIR}/envoy_bootstrap.json",
@@ -119,13 +126,15 @@ func envoyContainer(g *structs.TaskGroup) map[string]any {
 		"--concurrency", "1",
 		"--disable-hot-restart",
 	}}
+	// Without a network namespace of the group the proxy has to listen at the addresses of the node.
 	if !g.Network().Isolated() {
 		config["network_mode"] = structs.NetworkModeHost
 	}
 	return config
 }
 
-// mergeTask changes the task of a proxy.
+// mergeTask changes the task of a proxy. Empty fields of the user's block leave the default. It has no way to
+// set a field to zero.
 func mergeTask(t *structs.SidecarTask, task *structs.Task) {
 	override := func(field *string, value string) {
 		if value != "" {
@@ -141,6 +150,7 @@ func mergeTask(t *structs.SidecarTask, task *structs.Task) {
 		task.Config = nil // of the other driver
 	}
 
+	// The user's entries win over the defaults, entry by entry.
 	task.Config = merged(task.Config, t.Config)
 	task.Env = merged(task.Env, t.Env)
 	task.Meta = merged(task.Meta, t.Meta)
@@ -167,6 +177,8 @@ func mergeTask(t *structs.SidecarTask, task *structs.Task) {
 	}
 }
 
+// mergeResources takes each amount alone, so that a user may raise the memory and keep the default of the
+// CPU.
 func mergeResources(r *structs.Resources, into *structs.Resources) {
 	overrideNumber(&into.CPU, r.CPU)
 	overrideNumber(&into.Cores, r.Cores)
@@ -177,6 +189,7 @@ func mergeResources(r *structs.Resources, into *structs.Resources) {
 	}
 }
 
+// overrideNumber leaves the default if the user gives nothing.
 func overrideNumber(field *int, value int) {
 	if value != 0 {
 		*field = value
@@ -188,6 +201,7 @@ func merged[V any](under, over map[string]V) map[string]V {
 	if len(over) == 0 {
 		return under
 	}
+	// The map is copied, because the default below may be shared.
 	all := maps.Clone(under)
 	if all == nil {
 		all = map[string]V{}
@@ -196,6 +210,7 @@ func merged[V any](under, over map[string]V) map[string]V {
 	return all
 }
 
+// addConstraint adds no second one to a job that is registered again.
 func addConstraint(t *structs.Task, c *structs.Constraint) {
 	if !slices.ContainsFunc(t.Constraints, func(o *structs.Constraint) bool { return o != nil && *o == *c }) {
 		t.Constraints = append(t.Constraints, c)

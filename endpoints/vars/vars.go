@@ -33,18 +33,21 @@ type Locks interface {
 type Variables struct {
 	Store *state.Store
 	Raft  Raft
-	Keys  *keyring.Ring
+	// Keys are those of this server. Without an open root key it can neither write nor show items.
+	Keys *keyring.Ring
+	// Locks are of the leader alone: a follower gets no write.
 	Locks Locks
 }
 
 // reader is the caller of a read: a node, or an operator for "". The middleware has compared the secret of a
-// node with its row.
+// node with its row. It is "" for an operator, whose rights the gate has checked.
 type reader struct {
 	nodeID   string
 	secretID string
 }
 
-// check returns an error for a node that has not given its secret: it would pass for an operator.
+// check returns an error for a node that has not given its secret: it would pass for an operator. A request
+// that names a node and no secret was not authenticated by the middleware.
 func (r reader) check() error {
 	if r.nodeID != "" && r.secretID == "" {
 		return structs.Deniedf("a node reads variables with its secret")
@@ -60,17 +63,21 @@ func (r reader) paths(tx *state.ReadTx) map[[2]string]bool {
 		job := state.JobOf(tx, a)
 		if job == nil {
 			continue
+
 		}
+
 		group := job.Group(a.TaskGroup)
 		if group == nil {
 			continue
 		}
+
 		for _, t := range group.Tasks {
 			for _, path := range variable.JobVariablePaths(job, group.Name, t.Name) {
 				all[[2]string{a.Namespace, path}] = true
 			}
 		}
 	}
+
 	return all
 }
 
@@ -86,20 +93,24 @@ func (v Variables) List(
 		return err
 	}
 
+	// The ID of a lock is the proof of its holder, so lists leave it out.
 	l := query.List[variable.Variable, variable.VariableMetadata]{
 		Key:  func(v *variable.Variable) []string { return []string{v.Namespace, v.Path} },
 		Stub: func(v *variable.Variable, s *variable.VariableMetadata) { *s = *v.Metadata().WithoutLockID() },
 	}
+
 	if caller.nodeID != "" {
 		allowed := caller.paths(tx)
 		l.Keep = func(v *variable.Variable) bool { return allowed[[2]string{v.Namespace, v.Path}] }
 	}
+
 	rows := state.VariablesFrom(tx, req.RequestNamespace(), req.Prefix, query.Start(req))
 	resp.Variables, err = l.Page(rows, req, resp)
 	return err
 }
 
-// Get reads a variable with its items.
+// Get reads a variable with its items. A node reads those that its jobs may use. The error is not-found or
+// denied.
 func (v Variables) Get(
 	tx *state.ReadTx,
 	req *variable.VariableGetRequest,
@@ -116,25 +127,30 @@ func (v Variables) Get(
 		return structs.Deniedf("node %s runs no allocation that may read the variable %q of namespace %q",
 			caller.nodeID, structs.Cut(req.Path, structs.MaxQuoted), ns)
 	}
+
 	row := state.Variable(tx, ns, req.Path)
 	if row == nil {
 		return structs.NotFoundf("there is no variable %q in namespace %q",
 			structs.Cut(req.Path, structs.MaxQuoted), ns)
 	}
+
+	// Decryption is on the server that answers: a stale read works without the leader.
 	resp.Variable, err = v.open(row)
 	return err
 }
 
-// open decrypts a variable.
+// open decrypts a variable. A variable that was only locked has no items.
 func (v Variables) open(row *variable.Variable) (*variable.OpenVariable, error) {
 	opened := &variable.OpenVariable{
 		VariableMetadata: *row.Metadata(),
 		Items:            variable.VariableItems{},
 	}
+
 	if row.Sealed == nil {
 		return opened, nil
 	}
 
+	// The place is bound into the cipher text: items that were moved to another path do not open.
 	place := variable.VariablePlace(row.Namespace, row.Path)
 	items, err := v.Keys.Open(place, row.Sealed)
 	if err == nil && json.Unmarshal(items, &opened.Items) != nil { // whose error may have a value
@@ -143,15 +159,18 @@ func (v Variables) open(row *variable.Variable) (*variable.OpenVariable, error) 
 	if err != nil {
 		return nil, err
 	}
+
 	return opened, nil
 }
 
-// seal encrypts items.
+// seal encrypts items. Only the leader seals: the cipher text goes into the log.
 func (v Variables) seal(ns, path string, items variable.VariableItems) (*structs.Sealed, error) {
 	text, err := json.Marshal(items)
 	if err != nil {
+		// The error of the encoder could quote a value.
 		return nil, structs.Internalf("encoding the items of a variable failed")
 	}
+
 	sealed, err := v.Keys.Seal(variable.VariablePlace(ns, path), text)
 	if err != nil && v.Keys.Active() == "" {
 		err = fmt.Errorf("%w; a cluster gets its first one by berth operator root keyring init", err)
@@ -172,12 +191,15 @@ func (v Variables) Apply(
 
 	index, err := fsm.Propose(ctx, v.Raft, command, change)
 	switch {
+	// The write lost against another one, or against a lock. The caller sees by the answer what is there.
 	case structs.IsKind(err, structs.KindConflict):
 		resp.Conflict, err = v.inTheWay(change.Namespace, change.Path)
 		return v.Store.Index(), err
 	case err != nil || req.Op == variable.VariableDelete:
 		return index, err
 	}
+
+	// The index of the answer is that of this write, so the variable in it is the one of this write, too.
 	resp.Variable, err = v.written(index, change)
 	return index, err
 }
@@ -186,6 +208,7 @@ func (v Variables) Apply(
 func (v Variables) change(
 	req *variable.VariableApplyRequest,
 ) (c fsm.Command[variable.VariableChange], change *variable.VariableChange, err error) {
+	// The command has no items in plain text, so the log has none.
 	change = &variable.VariableChange{
 		Namespace:  req.RequestNamespace(),
 		Path:       req.Path,
@@ -202,6 +225,7 @@ func (v Variables) change(
 		return c, nil, err
 	}
 
+	// The items are sealed last: a request with another fault costs no encryption.
 	withItems := len(req.Items) > 0
 	switch req.Op {
 	case variable.VariableSet:
@@ -215,6 +239,8 @@ func (v Variables) change(
 		if err != nil {
 			return c, nil, err
 		}
+
+		// The server makes the ID, which only the answer to the holder has.
 		change.Lock.ID = structs.NewID()
 	case variable.VariableDelete:
 		c = fsm.VariableDelete
@@ -226,6 +252,7 @@ func (v Variables) change(
 			variable.VariableAcquire, variable.VariableRelease)
 	}
 
+	// A delete or a release with items would lose them without a word.
 	isWrite := req.Op == variable.VariableSet || req.Op == variable.VariableAcquire
 	switch {
 	case withItems && !isWrite:
@@ -233,12 +260,15 @@ func (v Variables) change(
 	case withItems:
 		change.Sealed, err = v.seal(change.Namespace, change.Path, req.Items)
 	}
+
 	return c, change, err
 }
 
 // written returns the variable as a change has written it. Another write may have followed.
 func (v Variables) written(index uint64, p *variable.VariableChange) (*variable.OpenVariable, error) {
 	row := state.Variable(v.Store.Read(), p.Namespace, p.Path)
+	// The answer is about this write, also if the row has changed since: its index is that of the caller's
+	// entry.
 	if row == nil || row.ModifyIndex != index {
 		row = &variable.Variable{
 			Namespace:  p.Namespace,
@@ -252,7 +282,7 @@ func (v Variables) written(index uint64, p *variable.VariableChange) (*variable.
 	return v.open(row)
 }
 
-// inTheWay returns the present variable, without the ID of its lock. It has no indexes if it does not exist.
+// inTheWay is for a write that another one has preceded. It returns the present variable, without the ID of its lock. It has no indexes if it does not exist.
 func (v Variables) inTheWay(ns, path string) (*variable.OpenVariable, error) {
 	row := state.Variable(v.Store.Read(), ns, path)
 	if row == nil {
@@ -289,15 +319,18 @@ func (v Variables) Renew(
 
 	switch {
 	case structs.IsKind(err, structs.KindConflict), err == nil && row == nil:
+		// The lock has ended or is another one's. The answer tells its caller to stop.
 		resp.Conflict, err = v.inTheWay(ns, req.Path)
 	case err == nil:
 		resp.Variable = row.Metadata()
 	}
+
 	return v.Store.Index(), err
 }
 
 // heldBy returns a variable if the sender of a request holds its lock, else nil.
 func (v Variables) heldBy(ns string, req *variable.VariableRenewRequest) *variable.Variable {
+	// The ID of the lock is known to its holder alone, so it proves the sender.
 	row := state.Variable(v.Store.Read(), ns, req.Path)
 	held := row.Holder()
 	if held == nil || held.ID != req.LockID {
