@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -13,7 +12,6 @@ import (
 
 	"berth/client/allocrunner"
 	"berth/client/allocrunner/taskrunner"
-	"berth/client/config"
 	"berth/client/csi/csihooks"
 	"berth/client/csi/mounts"
 	"berth/client/csi/registry"
@@ -412,53 +410,6 @@ func guardedLast(guarding *guard.Guard, others taskHooksOf) taskHooksOf {
 	return func(env *hooks.AllocEnv, task *structs.Task) []hooks.Task {
 		return append(others(env, task), guarding.TaskHook(env))
 	}
-}
-
-// pluginConfig returns the configuration of the external plugins. They learn the total of the processors'
-// speeds if the operator sets it.
-func pluginConfig(cfg *config.Config) catalog.Config {
-	plugins := cfg.Plugins
-	plugins.Compute = cfg.CPUTotalCompute
-	return plugins
-}
-
-// openPlugins asks the external plugins of the node for their names, and ends processes of earlier
-// agents whose plugins this agent does not run. A block that does not fit is an error. A program that
-// does not answer shows as an undetected driver, with the reason, and is asked again.
-func openPlugins(p Parts) (*catalog.Catalog, error) {
-	ctx := p.Starting
-	err := os.MkdirAll(p.Config.PluginSocketDir(), 0o700)
-	if err != nil {
-		return nil, err
-	}
-
-	external, err := catalog.Open(ctx, pluginConfig(p.Config), p.Logger)
-	if err != nil {
-		return nil, err
-	}
-
-	drivers := p.Config.DriverConfig()
-	wanted := map[string]bool{}
-	for _, plugin := range external.Plugins(catalog.Driver) {
-		wanted[plugin.Name] = drivers.Allows(plugin.Name)
-	}
-
-	for _, plugin := range external.Plugins(catalog.Device) {
-		wanted[plugin.Name] = true
-	}
-
-	err = external.KillOthers(ctx, p.DB, func(name string) bool { return wanted[name] })
-	if err != nil {
-		p.Logger.Warn("failed to end plugins of an earlier agent; their processes may still run", "error", err)
-	}
-
-	return external, nil
-}
-
-// killPlugins ends the plugins whose processes would outlive the agent.
-func killPlugins(p Parts, external *catalog.Catalog) error {
-	none := func(string) bool { return false }
-	return external.KillOthers(context.Background(), p.DB, none)
 }
 
 // measureCall counts one call of a CSI plugin.
