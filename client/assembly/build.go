@@ -46,29 +46,37 @@ import (
 // Build makes the subsystems of a real node. It fails for a setting that does not fit the machine, and for
 // records that it cannot read.
 func Build(p Parts) (*Subsystems, error) {
+	// The order is that of the needs: drivers may be plugins, volumes need the registry, and hooks need all
+	// of them.
 	external, err := openPlugins(p)
 	if err != nil {
 		return nil, err
 	}
+
 	drivers, err := buildDrivers(p, external)
 	if err != nil {
 		return nil, err
 	}
+
 	deviceManager := buildDevices(p, external)
 	instances, err := buildRegistry(p)
 	if err != nil {
 		return nil, err
 	}
+
+	// The mount table has paths without links, and the manager compares its own with them.
 	csiDir, err := mounts.Resolve(p.Config.CSIDir())
 	if err != nil {
 		return nil, err
 	}
+
 	root := filepath.Join(csiDir, "v")
 	plugins := buildVolumes(p, instances, root)
 	guarding, err := buildGuard(p, drivers)
 	if err != nil {
 		return nil, err
 	}
+
 	supervisors := csihooks.SupervisorConfig{
 		Dir:       csiDir,
 		Registry:  instances,
@@ -76,6 +84,7 @@ func Build(p Parts) (*Subsystems, error) {
 		Logger:    p.Logger,
 		HostPaths: func(t *structs.Task) bool { return taskrunner.HostPaths(drivers, t) },
 	}
+
 	consulSockets := buildSockets(p)
 	lookups := lookup.New(lookupConfig(p))
 	return &Subsystems{
@@ -106,7 +115,8 @@ func Build(p Parts) (*Subsystems, error) {
 	}, nil
 }
 
-// releaseUnused releases the shared mount of volumes, unless something is mounted below it.
+// releaseUnused releases the shared mount of volumes, unless something is mounted below it. The shared mount
+// is needed again at the next start, so a volume that is still mounted keeps it.
 func releaseUnused(root string) error {
 	err := mounts.ReleaseShared(root)
 	if structs.IsKind(err, structs.KindPrecondition) {
@@ -158,6 +168,8 @@ func buildVolumes(p Parts, instances *registry.Registry, root string) *volumes.M
 	})
 }
 
+// The supervisor runs as a process of its own, because tasks have to end with the lease also when the agent
+// is dead.
 func buildGuard(p Parts, drivers *manager.Manager) (*guard.Guard, error) {
 	return guard.New(guard.Config{
 		Dir:      p.Config.GuardDir(),
@@ -212,7 +224,7 @@ func networkConfig(p Parts) network.Config {
 	}
 }
 
-// namespaces are this machine's.
+// namespaces are this machine's. They are an interface in package network, for tests without root.
 type namespaces struct{}
 
 func (namespaces) Make(path string) error   { return netns.Make(path) }
@@ -238,7 +250,8 @@ func watcherConfig(p Parts) predecessor.Config {
 }
 
 // allocHooks returns the hooks of an allocation: its secrets, the waits for its predecessors and for its
-// capacity, and the hooks of its disk, its volumes, its ports, its network and its sockets.
+// capacity, and the hooks of its disk, its volumes, its ports, its network and its sockets. Down goes the
+// other way, so what comes first is released last.
 func allocHooks(
 	p Parts, plugins *volumes.Manager, guarding *guard.Guard, consul *sockets.Sockets,
 ) func(*hooks.AllocEnv) []hooks.Alloc {
@@ -306,9 +319,11 @@ func lookupConfig(p Parts) lookup.Config {
 
 		ServersBack: p.ServersBack,
 	}
+
 	if p.Consul != nil { // a nil Consul in another interface would not be nil
 		c.Consul = p.Consul
 	}
+
 	return c
 }
 
@@ -375,6 +390,7 @@ func taskHooks(
 		Lookups: lookups,
 	}
 
+	// Each hook is made anew per task. What they share is above.
 	return func(env *hooks.AllocEnv, task *structs.Task) []hooks.Task {
 		var list []hooks.Task
 		if h := artifact.NewPayload(env, task); h != nil {
@@ -412,7 +428,8 @@ func guardedLast(guarding *guard.Guard, others taskHooksOf) taskHooksOf {
 	}
 }
 
-// measureCall counts one call of a CSI plugin.
+// measureCall counts one call of a CSI plugin. A timing is a sample in milliseconds, with the gRPC code as
+// its label.
 func measureCall(plugin, method, code string, took time.Duration) {
 	metrics.AddSampleWithLabels([]string{"csi", "call"},
 		float32(took.Seconds()*1000),
@@ -431,11 +448,13 @@ func buildRegistry(p Parts) (*registry.Registry, error) {
 		p.Logger.Error("failed to read some records of allocations", "error", err)
 		return instances, nil // an outdated registration does less harm than a missing one
 	}
+
 	return instances, instances.Retain(func(id string) bool {
 		return known[id]
 	})
 }
 
+// knownAllocs returns those that were read also with an error, so the caller decides what a gap means.
 func knownAllocs(db *store.DB) (map[string]bool, error) {
 	allocs, err := allocrunner.Saved(db)
 	known := make(map[string]bool, len(allocs))

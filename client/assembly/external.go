@@ -32,6 +32,7 @@ func openPlugins(p Parts) (*catalog.Catalog, error) {
 	}
 
 	drivers := p.Config.DriverConfig()
+	// A driver that the operator does not allow has no process either.
 	wanted := map[string]bool{}
 	for _, plugin := range external.Plugins(catalog.Driver) {
 		wanted[plugin.Name] = drivers.Allows(plugin.Name)
@@ -41,6 +42,7 @@ func openPlugins(p Parts) (*catalog.Catalog, error) {
 		wanted[plugin.Name] = true
 	}
 
+	// Without this a plugin of an earlier configuration would run for ever.
 	err = external.KillOthers(ctx, p.DB, func(name string) bool { return wanted[name] })
 	if err != nil {
 		p.Logger.Warn("failed to end plugins of an earlier agent; their processes may still run", "error", err)
@@ -49,7 +51,8 @@ func openPlugins(p Parts) (*catalog.Catalog, error) {
 	return external, nil
 }
 
-// killPlugins ends the plugins whose processes would outlive the agent.
+// killPlugins ends the plugins whose processes would outlive the agent. It runs at the destruction of the
+// node, after the agent's context has ended.
 func killPlugins(p Parts, external *catalog.Catalog) error {
 	none := func(string) bool { return false }
 	return external.KillOthers(context.Background(), p.DB, none)

@@ -22,6 +22,7 @@ func reconcileVolumes(p Parts, plugins *volumes.Manager, guarding *guard.Guard) 
 			return
 		}
 
+		// A record that cannot be read now counts as known, because a release could hit a running task.
 		known := func(id string) bool {
 			if before[id] {
 				return true
@@ -38,6 +39,7 @@ func reconcileVolumes(p Parts, plugins *volumes.Manager, guarding *guard.Guard) 
 			if err == nil {
 				err = guarding.Retain(known)
 			}
+
 			return err
 		})
 	}

@@ -67,7 +67,7 @@ type Devices interface {
 	Stats() []*nodecalls.DeviceGroupStats
 }
 
-// Subsystems are the parts that run allocations.
+// Subsystems are the parts that run allocations. Build makes them, and the agent owns them.
 type Subsystems struct {
 	Drivers    Drivers
 	Plugins    Plugins

@@ -51,6 +51,7 @@ func (h *Handler) RestartAlloc(allocID, task string, all bool) error {
 	if err != nil {
 		return err
 	}
+
 	if all {
 		return r.RestartAll()
 	}
@@ -74,10 +75,12 @@ func (h *Handler) Exec(allocID, task string) (taskrunner.ExecFunc, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	run, err := r.Exec(task)
 	if err != nil {
 		return nil, err
 	}
+
 	return h.sessions.bound(run), nil
 }
 
@@ -88,14 +91,17 @@ func (h *Handler) LogFiles(allocID, task, kind string) (dir string, ended <-chan
 	if kind != "stdout" && kind != "stderr" {
 		return "", nil, structs.Invalidf("a task has the logs stdout and stderr, not %q", kind)
 	}
+
 	r, err := h.Find(allocID)
 	if err != nil {
 		return "", nil, err
 	}
+
 	ended, err = r.TaskDead(task)
 	if err != nil {
 		return "", nil, err
 	}
+
 	return taskdirs.Logs(r.Dir()), ended, nil
 }
 
@@ -115,10 +121,12 @@ func (h *Handler) HostStats(ctx context.Context) (*nodecalls.HostStats, error) {
 		Dir: h.config.AllocDir,
 		MHz: h.config.Node().NodeResources.CPU.CpuShares,
 	}
+
 	s, err := host.Measure(ctx)
 	if err == nil && h.config.Devices != nil {
 		s.DeviceStats = h.config.Devices.Stats()
 	}
+
 	return s, err
 }
 

@@ -11,6 +11,7 @@ import (
 // sessions has a value for each command that runs.
 type sessions chan struct{}
 
+// newSessions makes the permits: a command that cannot have one is rejected at once, and does not wait.
 func newSessions(most int) sessions { return make(sessions, most) }
 
 func (s sessions) bound(run taskrunner.ExecFunc) taskrunner.ExecFunc {
