@@ -13,10 +13,13 @@ import (
 
 // allocSet has the allocations of the node: those with a runner, and the final states of the others.
 type allocSet struct {
+	// It has the states that the servers have still to get. Its lock is taken after s.mu.
 	updates *allocUpdates
 
 	mu      sync.Mutex
 	runners map[string]*allocrunner.Runner
+	// It keeps an allocation from being fetched at each change of the list: its index says that it was
+	// decided about.
 	ignored map[string]ignoredAlloc
 }
 
@@ -99,7 +102,8 @@ func (s *allocSet) endedHere(id string) *structs.AllocClientUpdate {
 }
 
 // markAcked records the ends that the servers have acknowledged. It leaves out allocations without a runner:
-// the end of a runner deletes the record.
+// the end of a runner deletes the record. The lock is held over both: a runner that ends between them would
+// leave a mark that nothing deletes.
 func (s *allocSet) markAcked(all []*structs.AllocClientUpdate) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,7 +128,8 @@ func (s *allocSet) resend() {
 // held returns the allocations that may hold what others wait for.
 func (s *allocSet) held() []holds.Alloc { return asAllocs(s.all()) }
 
-// local finds an allocation on this node whose data another one may take over.
+// local finds an allocation on this node whose data another one may take over. Data of an allocation without
+// a runner is not here any more.
 func (s *allocSet) local(allocID string) (disk.Local, bool) {
 	r := s.get(allocID)
 	if r == nil {
@@ -156,7 +161,7 @@ func (s *allocSet) group(allocID string) *structs.TaskGroup {
 
 // compare compares the allocations with the servers' list of their indexes. changed are here and differ,
 // others are not here, and gone are those that the servers no longer know. It forgets ignored ones that are
-// gone.
+// gone. It changes no runner. The caller stops those that are gone, and fetches the others.
 func (s *allocSet) compare(
 	wanted map[string]uint64,
 ) (changed, others []string, gone []*allocrunner.Runner) {
@@ -195,7 +200,8 @@ func (s *allocSet) add(r *allocrunner.Runner) {
 	delete(s.ignored, r.ID())
 }
 
-// remove forgets an allocation whose runner has ended.
+// remove forgets an allocation whose runner has ended. The states go with the runner, so that the maps do not
+// grow with each allocation that was here.
 func (s *allocSet) remove(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

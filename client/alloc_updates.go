@@ -15,12 +15,14 @@ import (
 	"berth/structs"
 )
 
-// allocUpdates holds the newest unsent state of each allocation.
+// allocUpdates holds the newest unsent state of each allocation. The servers need the newest state of each,
+// and no other. So the queue is as large as the number of allocations, however often they change.
 type allocUpdates struct {
 	sending chan struct{} // has a value during a request: no older state follows a newer one
 
-	mu        sync.Mutex
-	pending   map[string]*structs.AllocClientUpdate
+	mu      sync.Mutex
+	pending map[string]*structs.AllocClientUpdate
+	// Only such allocations may be removed from the disk: their end is not forgotten with them.
 	ackedEnds map[string]bool // ended allocations that the servers have acknowledged
 	changed   chan struct{}
 }
@@ -43,13 +45,15 @@ func (u *allocUpdates) enqueue(a *structs.AllocClientUpdate) {
 // enqueued before that.
 func (u *allocUpdates) enqueueNewest(state func() *structs.AllocClientUpdate) {
 	u.mu.Lock()
+
 	a := state()
 	u.pending[a.ID] = a
 	u.mu.Unlock()
 	notify(u.changed)
 }
 
-// takePending removes the unsent states and returns them in the order of IDs.
+// takePending removes the unsent states and returns them in the order of IDs. From then on the caller has to
+// send them, or to put them back.
 func (u *allocUpdates) takePending() []*structs.AllocClientUpdate {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -61,7 +65,8 @@ func (u *allocUpdates) takePending() []*structs.AllocClientUpdate {
 	return all
 }
 
-// requeue puts unsent states back, except where there is a newer one.
+// requeue puts unsent states back, except where there is a newer one. A state that was made during the failed
+// request is newer.
 func (u *allocUpdates) requeue(all []*structs.AllocClientUpdate) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -72,6 +77,7 @@ func (u *allocUpdates) requeue(all []*structs.AllocClientUpdate) {
 	}
 }
 
+// markAcked notes ends. Only the end of an allocation has an effect on what may be collected.
 func (u *allocUpdates) markAcked(all []*structs.AllocClientUpdate) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -113,6 +119,7 @@ func (c *Client) runUpdates(ctx context.Context) {
 			return
 		}
 
+		// A start of a task changes its state several times in a moment. One call reports them all.
 		if !backoff.Sleep(ctx, c.config().UpdateInterval) {
 			return
 		}
@@ -121,12 +128,14 @@ func (c *Client) runUpdates(ctx context.Context) {
 			return
 		}
 
+		// The end of an allocation is acknowledged now, so the oldest ones may go.
 		c.collectDownTo(ctx, c.config().GCMaxAllocs)
 		c.gaugeAllocs()
 	}
 }
 
-// gaugeAllocs counts the allocations on this node by their state.
+// gaugeAllocs counts the allocations on this node by their state. The states without allocations are in the
+// list, so that their gauges return to 0.
 func (c *Client) gaugeAllocs() {
 	count := map[string]int{
 		structs.AllocPending:  0,
@@ -134,6 +143,7 @@ func (c *Client) gaugeAllocs() {
 		structs.AllocComplete: 0,
 		structs.AllocFailed:   0,
 	}
+
 	for _, u := range c.Allocs() {
 		count[u.ClientStatus]++
 	}
@@ -157,8 +167,10 @@ func (c *Client) sendUpdates(ctx context.Context) error {
 	case <-ctx.Done():
 		return structs.Unavailablef("another report of allocations is in flight: %w", ctx.Err())
 	}
+
 	defer func() { <-c.updates.sending }()
 
+	// A batch that is invalid would be so at each attempt. It stays pending, but those behind it go on.
 	var rejected error
 	all := c.updates.takePending()
 	for len(all) > 0 {
@@ -188,8 +200,10 @@ func (c *Client) reportFirst(
 	beat func(context.Context) (lease.Lease, error),
 ) func(context.Context) (lease.Lease, error) {
 	return func(ctx context.Context) (lease.Lease, error) {
+		// The other half of the time is for the heartbeat itself.
 		limited, cancel := context.WithTimeout(ctx, minBeatTimeout/2)
 		defer cancel()
+		// Before the first contact the agent reports no states.
 		if isClosed(c.contacted) {
 			err := c.sendUpdates(limited)
 			if err != nil {
@@ -200,6 +214,7 @@ func (c *Client) reportFirst(
 	}
 }
 
+// sendBatch sends states as they were at takePending. Newer ones are in the queue.
 func (c *Client) sendBatch(ctx context.Context, batch []*structs.AllocClientUpdate) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

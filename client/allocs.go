@@ -15,9 +15,11 @@ import (
 	"berth/structs"
 )
 
-// fetchBatch is the most allocations that one call fetches.
+// fetchBatch is the most allocations that one call fetches. The answer has each allocation with its whole
+// job, so this bounds its size.
 const fetchBatch = 64
 
+// runnerDeps is read for each new runner, so a runner has the settings of the time of its start.
 func (c *Client) runnerDeps() allocrunner.Deps {
 	cfg := c.config()
 	deps := allocrunner.Deps{
@@ -61,6 +63,7 @@ func (c *Client) restoreAllocs(ctx context.Context) {
 	}
 }
 
+// restoreAlloc gives each record a runner, so that whatever the allocation left is found and ended.
 func (c *Client) restoreAlloc(ctx context.Context, alloc *structs.Allocation) {
 	r, err := allocrunner.Restore(c.runnerDeps(), alloc)
 	if err != nil {
@@ -92,11 +95,13 @@ func waitAttached(ctx context.Context, runners ...*allocrunner.Runner) {
 	}
 }
 
-// startRunner runs an allocation until it is destroyed or the agent stops.
+// startRunner runs an allocation until it is destroyed or the agent stops. The agent's own end leaves the
+// allocation in the store, for the next agent.
 func (c *Client) startRunner(r *allocrunner.Runner) {
 	c.allocs.add(r)
 	c.wg.Go(func() {
 		r.Run(c.life)
+		// The agent stops: the set stays as it is, since nothing reads it any more.
 		if c.life.Err() != nil {
 			return
 		}
@@ -112,12 +117,15 @@ func (c *Client) runAllocs(ctx context.Context) {
 	}
 
 	var index uint64
+	// It is the time of the last check of the claims: not each change of the list is a reason for one.
 	var checked time.Time
 	pull := func(ctx context.Context) error {
+		// It is read before the request: a return that begins during the request needs a list of its own.
 		epoch := c.servers.Epoch()
 		since := index
 		index = 0 // after a failure: since may belong to a state that the servers no longer have
 		resp, err := c.awaitWanted(ctx, since)
+		// It is no failure, so the next pull follows at once, with index 0.
 		if errors.Is(err, errStateRestored) {
 			return nil
 		}
@@ -129,6 +137,7 @@ func (c *Client) runAllocs(ctx context.Context) {
 			c.comeback.Pulled(epoch)
 		}
 
+		// An index that has gone back shows a restore. The claims of the node may be gone with it.
 		if err == nil &&
 			(resp.Index < since || time.Since(checked) > claimCheckInterval) {
 			err = c.claims.Run(ctx)
@@ -141,6 +150,7 @@ func (c *Client) runAllocs(ctx context.Context) {
 		case err == nil:
 			index = resp.Index // may be lower than before, after a restore of the servers
 			c.contactedOnce.Do(func() { close(c.contacted) })
+		// The node has no row, so it has to register before it can pull again.
 		case structs.IsKind(err, structs.KindNotFound):
 			notify(c.reregister)
 		}
@@ -160,6 +170,7 @@ var errStateRestored = errors.New("the servers went back to an older state")
 func (c *Client) awaitWanted(ctx context.Context, index uint64) (*structs.NodeClientAllocsResponse, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	// Only the goroutine below writes it, and watch.Wait orders the read after that.
 	restored := false
 	var watch sync.WaitGroup
 	watch.Go(func() {
@@ -171,10 +182,12 @@ func (c *Client) awaitWanted(ctx context.Context, index uint64) (*structs.NodeCl
 		}
 	})
 
+	// A long wait costs the servers few queries.
 	req := &structs.NodeGetRequest{
 		NodeID:   c.id.NodeID,
 		SecretID: c.id.SecretID,
 	}
+
 	req.Region = c.config().Region
 	req.MinIndex = index
 	req.MaxWait = 5 * time.Minute
@@ -211,7 +224,7 @@ func (c *Client) applyWanted(ctx context.Context, wanted map[string]uint64) erro
 }
 
 // fetchAllocs fetches allocations and applies them. It fails if one of them is missing in the answer, or is
-// older there than in the list.
+// older there than in the list. An answer of a server that lags would otherwise undo a newer state.
 func (c *Client) fetchAllocs(ctx context.Context, ids []string, wanted map[string]uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -222,6 +235,7 @@ func (c *Client) fetchAllocs(ctx context.Context, ids []string, wanted map[strin
 	}
 
 	req.Region = c.config().Region
+	// A node has allocations of all namespaces.
 	req.Namespace = structs.AllNamespaces
 	resp, err := rpc.Call(ctx, c.servers, structs.AllocsGet, req)
 	if err != nil {
@@ -231,11 +245,13 @@ func (c *Client) fetchAllocs(ctx context.Context, ids []string, wanted map[strin
 	slices.SortStableFunc(resp.Allocs, func(a, b *structs.Allocation) int {
 		return strings.Compare(a.ID, b.ID)
 	})
+
 	// Those of one ID would not see each other's runner.
 	allocs := slices.CompactFunc(resp.Allocs, func(a, b *structs.Allocation) bool { return a.ID == b.ID })
 	var here, others []*structs.Allocation
 	for _, a := range allocs {
 		switch {
+		// It is older than the list: the answer is of another server.
 		case a.AllocModifyIndex < wanted[a.ID]:
 		case c.allocs.get(a.ID) != nil:
 			here = append(here, a)
@@ -249,6 +265,7 @@ func (c *Client) fetchAllocs(ctx context.Context, ids []string, wanted map[strin
 		err = c.applyAllocs(others)
 	}
 
+	// The caller repeats the pull, as the whole list may have changed.
 	missing := len(ids) - len(here) - len(others)
 	if err == nil && missing > 0 {
 		err = structs.Unavailablef("%d of %d allocations came back missing or out of date", missing, len(ids))
@@ -278,6 +295,7 @@ func (c *Client) applyAlloc(alloc *structs.Allocation) error {
 		if err == nil && alloc.IsUnknown() {
 			c.updates.enqueueNewest(r.ClientState)
 		}
+
 		return err
 	}
 
@@ -288,6 +306,7 @@ func (c *Client) applyAlloc(alloc *structs.Allocation) error {
 		return nil
 	}
 
+	// This agent has run it and reported its end. The servers have lost that, and get it again.
 	if ended := c.allocs.endedHere(alloc.ID); ended != nil && !left {
 		c.allocs.ignore(alloc, ended)
 		c.updates.enqueue(ended)
@@ -295,6 +314,7 @@ func (c *Client) applyAlloc(alloc *structs.Allocation) error {
 	}
 
 	r, err := allocrunner.New(c.runnerDeps(), alloc)
+	// Only its specification can be invalid, so another attempt would fail as well.
 	if structs.IsKind(err, structs.KindInvalid) {
 		c.logger.Error("failed to run an allocation",
 			"alloc_id", alloc.ID, "error", err)
@@ -309,6 +329,7 @@ func (c *Client) applyAlloc(alloc *structs.Allocation) error {
 		return nil
 	}
 	if err != nil {
+		// It is a fault of this machine, for example a full disk, so the caller tries again.
 		return err
 	}
 
@@ -331,6 +352,7 @@ func (c *Client) CollectEnded(ctx context.Context) int {
 // allocation takes over stay besides. It asks the servers for those only if there are too many.
 func (c *Client) collectDownTo(ctx context.Context, most int) (collected int) {
 	var ended []*allocrunner.Runner
+	// The local answer comes first, since it costs no call.
 	here := c.data.AwaitedHere()
 	for _, r := range c.allocs.all() {
 		_, keep := here[r.ID()]
@@ -350,16 +372,19 @@ func (c *Client) collectDownTo(ctx context.Context, most int) (collected int) {
 	}
 
 	ended = slices.DeleteFunc(ended, func(r *allocrunner.Runner) bool {
+		// The servers do not answer: what may be needed is kept, for a bounded time.
 		_, keep := elsewhere[r.ID()]
 		if err != nil {
 			_, keep = c.data.KeptUntil(r)
 		}
+
 		return keep
 	})
 
 	slices.SortFunc(ended, func(a, b *allocrunner.Runner) int {
 		return holds.LastFinish(a).Compare(holds.LastFinish(b))
 	})
+
 	ended = ended[:max(0, len(ended)-most)]
 	for _, r := range ended {
 		c.collect(r)

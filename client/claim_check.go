@@ -12,7 +12,8 @@ import (
 // that release a claim by force call the node, and restored servers request its report: see runLease.
 const claimCheckInterval = 30 * time.Second
 
-// runClaims checks the claims each time a check is due, again until it has succeeded.
+// runClaims checks the claims each time a check is due, again until it has succeeded. A check is due after a
+// registration, after a return, at the end of a cut, and while restored servers wait.
 func (c *Client) runClaims(ctx context.Context) {
 	for {
 		select {

@@ -64,13 +64,15 @@ type Deps struct {
 
 // Client is the agent of one node. The caller of New must call Run, which releases everything New took.
 type Client struct {
+	// It is set by open, since it needs the subsystems.
 	*calls.Handler // of the calls for the allocations
 
-	logger     hclog.Logger
-	settings   atomic.Pointer[Config] // see config and Reload
-	db         *store.DB
-	id         identity.Identity
-	facts      *fingerprint.Facts
+	logger   hclog.Logger
+	settings atomic.Pointer[Config] // see config and Reload
+	db       *store.DB
+	id       identity.Identity
+	facts    *fingerprint.Facts
+	// It is read once: a change of the networks needs a restart.
 	networks   []*structs.NodeNetworkResource
 	subsystems *assembly.Subsystems
 	consul     assembly.Consul // nil: the node uses none
@@ -78,6 +80,7 @@ type Client struct {
 	pool       servers.Pool
 	closers    []func()
 	servers    *servers.List
+	// Its order is that of preference, and a server that does not answer goes to the end.
 
 	node  atomic.Pointer[structs.Node] // of the last or the coming registration
 	lease atomic.Pointer[lease.Lease]  // that the servers granted last
@@ -148,6 +151,7 @@ func New(cfg *Config, deps Deps) (*Client, error) {
 	}
 
 	c.settings.Store(cfg.Copy())
+	// The lease of a new agent has no length. stop_on_client_after counts from its Since: see endOf.
 	c.lease.Store(&lease.Lease{Since: c.clock()})
 	if err := c.open(deps); err != nil {
 		c.close()
@@ -160,6 +164,8 @@ func New(cfg *Config, deps Deps) (*Client, error) {
 // open makes everything that New makes. close releases it.
 func (c *Client) open(deps Deps) (err error) {
 	cfg := c.config()
+	// Others may pass through the directories of tasks and volumes, which have modes of their own. The store
+	// has secrets.
 	err = errors.Join(
 		os.MkdirAll(cfg.StateDir(), 0o700),
 		os.MkdirAll(cfg.AllocDir(), 0o711),
@@ -173,6 +179,7 @@ func (c *Client) open(deps Deps) (err error) {
 		return err
 	}
 
+	// The store is closed last, because everything else may write to it until then.
 	c.closers = append(c.closers, func() {
 		_ = c.db.Close()
 	})
@@ -196,6 +203,7 @@ func (c *Client) open(deps Deps) (err error) {
 		return err
 	}
 
+	// The subsystems get the list of servers, and with it the pool, before the pool can have their endpoints.
 	c.servers = servers.New(lazyPool{c}, cfg.Servers)
 	c.makeHolds()
 	starting := cmp.Or(deps.Starting, context.Background())
@@ -213,6 +221,7 @@ func (c *Client) open(deps Deps) (err error) {
 	c.claims = newClaimCheck(c)
 	c.departure = newDeparture(c)
 	c.openPool(deps)
+	// The row is there before the first registration, because runners read it.
 	c.node.Store(c.buildNode())
 	return nil
 }
@@ -225,6 +234,7 @@ func (c *Client) openPool(deps Deps) {
 	}
 	logger := c.logger.Named("rpc")
 	serve := rpc.NewServer(logger, c.subsystems.Endpoints...)
+
 	if deps.Dial == nil {
 		deps.Dial = rpc.Dial
 	}
@@ -252,19 +262,25 @@ func (c *Client) close() {
 // Run runs the agent. It returns when ctx has ended and everything it started has ended. Tasks run on,
 // unless the configuration demands that the agent destroys everything.
 func (c *Client) Run(ctx context.Context) {
+	// The contexts below do not end with ctx: first the exchange with the servers ends, then the runners and
+	// their loops, and then the subsystems that these use.
 	defer c.close()
 	c.warnOfHostVolumes()
+
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	below, endBelow := context.WithCancel(context.WithoutCancel(ctx))
+
 	defer endBelow()
 	var loops, subsystems sync.WaitGroup
 	for _, run := range c.subsystems.Run {
 		subsystems.Go(func() { run(below) })
 	}
 
+	// No runner is there before, so this needs no lock.
 	c.life = life
 	c.restoreAllocs(ctx)
+	// From now on an allocation that is not in the set is not on this node.
 	close(c.restored)
 	loops.Go(func() { c.runLease(life) })
 	loops.Go(func() { c.runDrivers(life) })
@@ -280,6 +296,8 @@ func (c *Client) Run(ctx context.Context) {
 	exchange.Go(func() { runReturn(ctx, c) })
 	exchange.Go(func() { c.proof.Run(ctx) })
 	exchange.Wait()
+	// The lease goes on until here: the unmounts may take long, and nobody else may get the volumes
+	// meanwhile.
 	if c.config().DestroyOnShutdown {
 		c.destroyAll()
 	}
@@ -300,7 +318,8 @@ func (c *Client) Node() *structs.Node {
 	return c.node.Load()
 }
 
-// notify puts a value into a channel of capacity 1 that its reader has not emptied.
+// notify puts a value into a channel of capacity 1 that its reader has not emptied. The value stands for any
+// number of causes: the reader looks at the present state.
 func notify(ch chan<- struct{}) {
 	select {
 	case ch <- struct{}{}:
@@ -313,11 +332,13 @@ func waitClosed(ctx context.Context, ch <-chan struct{}) bool {
 	select {
 	case <-ch:
 		return true
+	// Both may be the case. Then the event counts.
 	case <-ctx.Done():
 		return isClosed(ch)
 	}
 }
 
+// isClosed is for channels that carry no values.
 func isClosed(ch <-chan struct{}) bool {
 	select {
 	case <-ch:
@@ -338,6 +359,7 @@ func runsPlugin(alloc *structs.Allocation) bool {
 func (c *Client) firstFingerprint(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, c.config().FirstFingerprintTimeout)
 	defer cancel()
+
 	begin := time.Now()
 	waitAttached(ctx, c.allocs.all()...)
 	err := errors.Join(c.subsystems.Drivers.WaitFirst(ctx),
@@ -346,9 +368,11 @@ func (c *Client) firstFingerprint(ctx context.Context) {
 		err = errors.Join(err, c.subsystems.Devices.WaitFirst(ctx))
 	}
 
+	// Consul has no error: a node without its attributes registers all the same.
 	if c.consul != nil {
 		c.consul.WaitFirst(ctx)
 	}
+	// A driver that hangs must not keep a whole node away.
 	if err != nil {
 		c.logger.Warn("first fingerprint incomplete, registering anyway",
 			"waited", time.Since(begin), "error", err)

@@ -29,7 +29,8 @@ func (c *Client) CollectAlloc(ctx context.Context, allocID string) error {
 	return nil
 }
 
-// collect destroys what is left of an allocation whose end the servers know.
+// collect destroys what is left of an allocation whose end the servers know. The final state is kept without
+// the runner, since the servers list the allocation until they delete it.
 func (c *Client) collect(r *allocrunner.Runner) {
 	c.allocs.ignore(r.Alloc(), r.ClientState())
 	r.Destroy()

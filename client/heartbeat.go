@@ -20,9 +20,10 @@ import (
 
 const (
 	callTimeout = 30 * time.Second // bounds a call that does not wait for a change
-	maxServers  = 64
-	defaultTTL  = 10 * time.Second       // of a lease without a length in the server's answer
-	minBeatGap  = 250 * time.Millisecond // between two heartbeats, in any case
+	// A list from a misconfigured discovery could have any number.
+	maxServers = 64
+	defaultTTL = 10 * time.Second       // of a lease without a length in the server's answer
+	minBeatGap = 250 * time.Millisecond // between two heartbeats, in any case
 
 	minBeatTimeout = time.Second // of one heartbeat, however short the lease is
 )
@@ -51,6 +52,7 @@ func (c *Client) buildNode() *structs.Node {
 	if c.consul != nil {
 		maps.Copy(n.Attributes, c.consul.Attributes())
 	}
+	// The attributes of the agent and of the machine are there already, so no driver can change them.
 
 	addDriverAttributes(n)
 	res := c.facts.Resources
@@ -59,6 +61,7 @@ func (c *Client) buildNode() *structs.Node {
 	overrideIfSet(&res.Disk.DiskMB, cfg.DiskTotalMB)
 	if c.subsystems.Devices != nil {
 		res.Devices = c.subsystems.Devices.Groups()
+		// The fault is an attribute, so that operators see it with the node.
 		for name, fault := range c.subsystems.Devices.Faults() {
 			n.Attributes["unique.device_plugin."+name+".error"] = fault
 		}
@@ -78,6 +81,7 @@ func (c *Client) buildNode() *structs.Node {
 // addDriverAttributes adds what drivers report. A driver changes no attribute that has a value, and if two
 // report one attribute, the first of them by its name has it.
 func addDriverAttributes(n *structs.Node) {
+	// Constraints of jobs name drivers so.
 	for name, info := range n.Drivers {
 		if info.Detected && info.Healthy {
 			n.Attributes["driver."+name] = "1"
@@ -92,6 +96,7 @@ func addDriverAttributes(n *structs.Node) {
 	}
 }
 
+// overrideIfSet leaves the value of the machine if the operator sets none.
 func overrideIfSet(v *int64, with int) {
 	if with > 0 {
 		*v = int64(with)
@@ -103,14 +108,17 @@ func (c *Client) runLease(ctx context.Context) {
 	c.firstFingerprint(ctx)
 	pause := leaseRetry
 	unregistered := true
+
 	failed := false // the last heartbeat
 	down := false   // the servers count this node as down since then
 	for ctx.Err() == nil {
+		// The lease at the beginning of the attempt bounds it.
 		held := c.lease.Load()
 		beat := c.heartbeat
 		if unregistered {
 			beat = c.register
 		}
+		// In this state the servers may have the node down, and the answer brings it up.
 		if held.Ended(c.clock()) {
 			beat = c.reportFirst(beat)
 		}
@@ -122,6 +130,7 @@ func (c *Client) runLease(ctx context.Context) {
 			return
 		case err == nil:
 			pause.Reset()
+			// The guard comes first: it stops what the lease protects.
 			tellRenewed(c.subsystems, renewed)
 			if failed {
 				c.serversBack.Announce()
@@ -136,6 +145,7 @@ func (c *Client) runLease(ctx context.Context) {
 			unregistered = c.waitBeat(ctx, due, before, lost)
 			continue
 
+		// The row is gone: an operator has deleted the node, or the servers have lost it in a restore.
 		case structs.IsKind(err, structs.KindNotFound) && !unregistered:
 			c.logger.Warn("node unknown to the servers, registering again", "error", err)
 			unregistered = true
@@ -146,6 +156,7 @@ func (c *Client) runLease(ctx context.Context) {
 			unregistered = true // it takes over with the boot of its machine
 		}
 
+		// The servers may all have moved, so discovery is asked too.
 		failed = true
 		wait := pause.After(err)
 		c.logger.Warn("no lease from the servers, asking again", "retry_in", wait, "error", err)
@@ -163,12 +174,15 @@ func (c *Client) runLease(ctx context.Context) {
 // noteLease acts on an answer of the servers, to a registration or to a heartbeat.
 func noteLease(c *Client, l *lease.Lease, registered bool) {
 	held := c.lease.Load()
+	// A short cut may have had no effect, but the node cannot tell a restore from it.
 	if !registered && held.Ended(c.clock()) {
 		c.allocs.resend() // the servers may have been restored to an older state
 		notify(c.reregister)
 	}
 	c.lease.Store(l)
 	c.servers.SetEpoch(l.Epoch)
+	// The node was lost meanwhile. It compares what it has with what it may have, and tells the servers when
+	// it is clean.
 	if c.comeback.Note(l.Epoch, l.Returning) {
 		notify(c.pullAnew)
 		notify(c.claimCheckDue)
@@ -204,6 +218,7 @@ func (c *Client) findServers(ctx context.Context) {
 	all := c.servers.All()
 	known := len(all)
 	for _, addr := range found {
+		// The known ones stay in front, since one of them may be the leader.
 		if len(all) < maxServers && !slices.Contains(all, addr) {
 			all = append(all, addr)
 		}
@@ -232,6 +247,8 @@ func (c *Client) renewLease(
 ) (renewed lease.Lease, lost <-chan struct{}, err error) {
 	limited, cancel := context.WithTimeout(ctx, beatTimeout(ttl))
 	defer cancel()
+	// The connection is made before the request, so that the leader can call the node from the first renewal
+	// on.
 	addr, _ := c.servers.First()
 	lost, connected := c.connect(limited, addr)
 	if !connected && limited.Err() == nil {
@@ -239,6 +256,7 @@ func (c *Client) renewLease(
 	}
 
 	renewed, err = renew(limited)
+	// An error that came in time is an answer, or was reported by the list of servers.
 	if err == nil || limited.Err() == nil ||
 		ctx.Err() != nil {
 		return renewed, lost, err
@@ -246,6 +264,7 @@ func (c *Client) renewLease(
 
 	addr, _ = c.servers.First()
 	c.servers.MoveToEnd(addr)
+	// A pool of a test has no connections.
 	if p, ok := c.pool.(*rpc.Pool); ok {
 		p.Drop(addr)
 	}
@@ -272,11 +291,14 @@ func (c *Client) register(ctx context.Context) (lease.Lease, error) {
 	}
 	defer unlock()
 
+	// The file and not the memory says to which cluster the node belongs, because an operator may remove it
+	// meanwhile.
 	belongs, err := cluster.Read(c.config().StateDir())
 	if err != nil {
 		return lease.Lease{}, err
 	}
 
+	// The instances and the row are read under the lock, so their order is that of the requests.
 	instances := c.subsystems.Plugins.Instances()
 	node := c.buildNode()
 	c.node.Store(node)
@@ -291,11 +313,15 @@ func (c *Client) register(ctx context.Context) (lease.Lease, error) {
 	}
 
 	req.Region = c.config().Region
+	// The lease is counted from the time of sending: the servers cannot have counted it for less.
 	sent := c.clock()
 	agent := *req.Agent // the call owns the request
 	resp, err := rpc.Call(ctx, c.servers, structs.NodeRegister, req)
+
 	c.proof.Answered(&agent, err)
 	if err != nil {
+		// An earlier report may then still be applied after the next one, which therefore is written in any
+		// case.
 		c.inDoubt = c.inDoubt || outcomeUnknown(err)
 		return lease.Lease{}, err
 	}
@@ -309,6 +335,7 @@ func (c *Client) register(ctx context.Context) (lease.Lease, error) {
 	c.inDoubt = false
 	notify(c.claimCheckDue) // the servers may have deleted the node meanwhile, and released its claims
 	c.servers.Set(resp.Servers)
+	// Only the first registration of an agent asks this: an agent that was cut off has not left.
 	if resp.Left && !isClosed(c.registered) {
 		err = c.departure.Return(ctx)
 	}
@@ -335,6 +362,7 @@ func (c *Client) heartbeat(ctx context.Context) (lease.Lease, error) {
 		CleanFor: c.comeback.CleanFor(),
 		Agent:    c.proof.Current(),
 	}
+
 	agent := *req.Agent // the call owns the request
 	req.Inventory = c.reportInventory(ctx)
 	req.Region = c.config().Region
@@ -350,7 +378,7 @@ func (c *Client) heartbeat(ctx context.Context) (lease.Lease, error) {
 	return c.lease.Load().Renewed(grantOf(resp.LeaseGrant), sent)
 }
 
-// grantOf returns what a leader granted.
+// grantOf returns what a leader granted. A server of level 1 leaves some of these empty.
 func grantOf(g structs.LeaseGrant) lease.Grant {
 	return lease.Grant{
 		TTL:   cmp.Or(g.HeartbeatTTL, defaultTTL),
@@ -370,6 +398,7 @@ func (c *Client) waitBeat(
 	ctx context.Context, wait time.Duration, before string, lost <-chan struct{},
 ) (register bool) {
 	begin := time.Now()
+	// The leader may have changed while the heartbeat was made.
 	addr, moved := c.servers.First()
 	if addr != before {
 		wait = minBeatGap
@@ -386,6 +415,7 @@ func (c *Client) waitBeat(
 		return false
 	}
 
+	// A series of changes must not become a series of heartbeats.
 	backoff.Sleep(ctx, minBeatGap-time.Since(begin))
 	return register
 }
@@ -398,6 +428,7 @@ func (c *Client) connect(ctx context.Context, addr string) (lost <-chan struct{}
 		return nil, true
 	}
 	s, err := p.Session(ctx, addr)
+	// A closed channel makes waitBeat ask again soon.
 	if err != nil {
 		none := make(chan struct{})
 		close(none)

@@ -31,6 +31,7 @@ func (c *Client) makeHolds() {
 	})
 }
 
+// asAllocs makes the interface values one by one: Go converts no slices.
 func asAllocs(runners []*allocrunner.Runner) []holds.Alloc {
 	all := make([]holds.Alloc, len(runners))
 	for i, r := range runners {

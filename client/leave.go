@@ -15,6 +15,7 @@ func (c *Client) Leave(ctx context.Context) {
 	}
 }
 
+// Its request writes the row of the node, so it takes turns with registrations.
 func newDeparture(c *Client) *leaving.Node {
 	return &leaving.Node{
 		ID:       c.id.NodeID,

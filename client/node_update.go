@@ -18,6 +18,7 @@ func (c *Client) runDrivers(ctx context.Context) {
 		return
 	}
 
+	// A nil channel is never ready, so a part that the node does not have has no case below.
 	var devices <-chan struct{}
 	if c.subsystems.Devices != nil {
 		devices = c.subsystems.Devices.Changes()
@@ -51,6 +52,7 @@ func (c *Client) runDrivers(ctx context.Context) {
 	}
 }
 
+// The lease of the answer is dropped: runLease alone stores one.
 func (c *Client) reregisterNode(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -59,7 +61,7 @@ func (c *Client) reregisterNode(ctx context.Context) error {
 }
 
 // outcomeUnknown reports whether the servers may have carried out a request that failed with err, or may
-// still do so.
+// still do so. An internal error is among them: a server may fail after the entry.
 func outcomeUnknown(err error) bool {
 	return structs.IsKind(err, structs.KindTimeout) ||
 		structs.IsKind(err, structs.KindInternal)

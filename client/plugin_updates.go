@@ -26,7 +26,8 @@ func instancesByKey(instances []*structs.CSIPluginInstance) instanceMap {
 	return m
 }
 
-// diffInstances returns the changes from the instances that the servers know to the current ones.
+// diffInstances returns the changes from the instances that the servers know to the current ones. The order
+// is that of the keys, so a repeated report is the same request.
 func diffInstances(
 	known, now instanceMap,
 ) (upserts []*structs.CSIPluginInstance, removes []structs.CSIInstanceKey) {
@@ -54,6 +55,7 @@ func (c *Client) runPlugins(ctx context.Context) {
 		return
 	}
 	const failed = "failed to send plugin updates"
+	// The first turn sends what has changed since the registration.
 	for c.retry(ctx, failed, c.sendInstances) {
 		select {
 		case <-c.subsystems.Plugins.Changes():
@@ -77,6 +79,7 @@ func (c *Client) sendInstances(ctx context.Context) error {
 
 	now := instancesByKey(c.subsystems.Plugins.Instances())
 	upserts, removes := diffInstances(c.ackedInstances, now)
+	// It is nil after a report with an unknown outcome.
 	full := c.ackedInstances == nil
 	if len(upserts)+len(removes) == 0 && !full {
 		return nil
@@ -96,6 +99,7 @@ func (c *Client) sendInstances(ctx context.Context) error {
 	switch {
 	case err == nil:
 		c.ackedInstances = now
+	// The servers may have this state, the one before, or in the end either.
 	case outcomeUnknown(err):
 		c.ackedInstances = nil
 	case structs.IsKind(err, structs.KindNotFound):

@@ -14,6 +14,7 @@ func (c *Client) config() *Config { return c.settings.Load() }
 func (c *Client) Reload(next *config.Config) {
 	old := c.config()
 	now := old.WithLive(next)
+	// The pointer is swapped whole, so no loop reads a part of the old settings and a part of the new ones.
 	c.settings.Store(now)
 	if !slices.Equal(old.Servers, now.Servers) {
 		c.servers.Set(now.Servers)

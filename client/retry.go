@@ -7,7 +7,8 @@ import (
 	"berth/internal/backoff"
 )
 
-// serverRetry paces attempts to reach the servers. leaseRetry paces those on which the lease depends.
+// serverRetry paces attempts to reach the servers. leaseRetry paces those on which the lease depends. Their
+// pauses are shorter, because a lease ends within seconds.
 var (
 	serverRetry = backoff.Backoff{
 		Min: 250 * time.Millisecond,

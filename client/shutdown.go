@@ -14,6 +14,7 @@ func (c *Client) destroyAll() {
 		c.config().ShutdownTimeout)
 	defer cancel()
 	all := c.allocs.all()
+	// A plugin unmounts the volumes of the others, so its allocation ends after theirs.
 	for _, plugins := range []bool{false, true} {
 		var stopped []*allocrunner.Runner
 		for _, r := range all {
@@ -23,6 +24,7 @@ func (c *Client) destroyAll() {
 			}
 		}
 
+		// Once the time is over, this returns at once: the rest is stopped without a wait.
 		for _, r := range stopped {
 			waitClosed(ctx, r.Unwound())
 		}

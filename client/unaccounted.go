@@ -53,6 +53,7 @@ func (c *Client) reportInventory(ctx context.Context) *structs.NodeInventory {
 		time.Since(c.unaccounted) < csihooks.ConfirmAfter {
 		return nil
 	}
+	// The servers decide about claims without an allocation, so they have to know the ends first.
 	c.allocs.resend()
 	if err := c.sendUpdates(ctx); err != nil {
 		c.logger.Warn("failed to report allocations, the node stays unaccounted", "error", err)
