@@ -19,12 +19,13 @@ import (
 	"berth/structs"
 )
 
-// call is one request that the handler serves.
+// call is one request that the handler serves. It lives as long as the request, and is used by one goroutine.
 type call struct {
 	*handler
-	w      http.ResponseWriter
-	r      *http.Request
-	began  bool // the answer is partly written, so its status cannot change
+	w     http.ResponseWriter
+	r     *http.Request
+	began bool // the answer is partly written, so its status cannot change
+	// The query is parsed at its first use, because many requests have none.
 	params url.Values
 
 	ignored ignoredFields // of the job in the body
@@ -38,10 +39,12 @@ func (c *call) ctx() context.Context {
 	return c.r.Context()
 }
 
+// id is the part of the path that names the resource, without escapes.
 func (c *call) id() string {
 	return c.r.PathValue("id")
 }
 
+// param returns "" for a parameter that is missing, as for an empty one.
 func (c *call) param(name string) string {
 	return c.values().Get(name)
 }
@@ -60,6 +63,7 @@ func (c *call) flag(name string) (bool, error) {
 		return false, nil
 	case v == "":
 		return true, nil
+
 	default:
 		on, err := strconv.ParseBool(v)
 		if err != nil {
@@ -69,6 +73,7 @@ func (c *call) flag(name string) (bool, error) {
 	}
 }
 
+// badParam cuts the value, which is of any size, in its text.
 func badParam(name, value, expected string) error {
 	shown := structs.Cut(value, structs.MaxQuoted)
 	return structs.Invalidf("the parameter %s is %q, expected %s",
@@ -135,7 +140,8 @@ func bindAny[Req any](bind func(*call, *Req) error) func(c *call, req any) error
 	}
 }
 
-// bindRequest sets the common options of a request and then calls bind.
+// bindRequest sets the common options of a request and then calls bind. The common options come first, so
+// that bind can read and override them.
 func bindRequest(c *call, req any, bind func(c *call, req any) error) error {
 	switch r := req.(type) {
 	case readRequest:
@@ -168,6 +174,7 @@ func (c *call) bindQuery(q *structs.QueryOptions) error {
 	q.Sort = c.param("sort")
 	q.NextToken = c.param("next_token")
 	q.AuthToken = c.token()
+	// All are parsed and the first fault is reported, in the order below.
 	var consistent bool
 	var faults [6]error
 	q.MinIndex, faults[0] = numberParam[uint64](c, "index", 64)
@@ -180,6 +187,7 @@ func (c *call) bindQuery(q *structs.QueryOptions) error {
 		return err
 	}
 
+	// Each names the opposite of the other, so one of them is a mistake.
 	if consistent && q.AllowStale {
 		return structs.Invalidf("stale and consistent exclude each other")
 	}
@@ -201,6 +209,7 @@ func (c *call) waitParam() (time.Duration, error) {
 	if s == "" {
 		return 0, nil
 	}
+
 	d, err := time.ParseDuration(s)
 	if err != nil || d < 0 {
 		return 0, badParam("wait", s, "a duration such as 30s")
@@ -208,7 +217,8 @@ func (c *call) waitParam() (time.Duration, error) {
 	return min(d, maxWait), nil
 }
 
-// numberParam reads a parameter that is a non-negative number. bits bounds its size.
+// numberParam reads a parameter that is a non-negative number. bits bounds its size. bits is that of the
+// field in the request, so a number that does not fit is a fault and is not cut.
 func numberParam[T uint64 | int32 | int64](c *call, name string, bits int) (T, error) {
 	s := c.param(name)
 	if s == "" {
@@ -242,19 +252,22 @@ func (c *call) decodeBody(dst any) error {
 	if err != nil {
 		return err
 	}
+	// null decodes into any type without an error.
 	if string(bytes.TrimSpace(text)) == "null" {
 		return structs.Invalidf("the body is null; expected an object")
 	}
 	return strictjson.Decode(text, dst, dialectDefault)
 }
 
-// readBody reads the body of the request and reserves the memory to decode it.
+// readBody reads the body of the request and reserves the memory to decode it. Decoding takes more memory
+// than the text, so it has to fit into the budget of all bodies first.
 func (c *call) readBody() ([]byte, error) {
 	text, err := io.ReadAll(c.r.Body)
 	bound, ok := c.r.Body.(*requestBody)
 	if ok && err == nil {
 		err = bound.reserveDecoded(text)
 	}
+	// Such an error has its kind, and often a status. Any other one is a fault of the connection.
 	var ours *structs.Error
 	if err == nil || errors.As(err, &ours) {
 		return text, err
@@ -279,7 +292,8 @@ func missing(field, expected string) error {
 	return structs.Invalidf("%s: expected %s, found none", field, expected)
 }
 
-// sameID rejects a body whose ID differs from the ID in the path.
+// sameID rejects a body whose ID differs from the ID in the path. Without an ID in the body that of the path
+// counts.
 func (c *call) sameID(noun, inBody string) error {
 	if inBody == "" || inBody == c.id() {
 		return nil
@@ -295,12 +309,14 @@ const (
 	headerBerthSecrets = "X-Berth-CSI-Secrets" // base64 of a JSON object, for any value
 )
 
-// secrets reads the secrets of a plugin from the headers.
+// secrets reads the secrets of a plugin from the headers. The header of berth can have any value, also one
+// with commas or equal signs.
 func (c *call) secrets() (structs.Secrets, error) {
 	encoded := c.r.Header.Get(headerBerthSecrets)
 	if encoded == "" {
 		return parseSecrets(c.r.Header.Get(headerSecrets))
 	}
+
 	var secrets structs.Secrets
 	b, err := base64.StdEncoding.DecodeString(encoded)
 	if err == nil {
@@ -328,6 +344,7 @@ func parseSecrets(header string) (structs.Secrets, error) {
 		case ok && k != "":
 			secrets[k] = v
 			last = k
+		// The dialect does not escape values, so this is the only way to keep one with a comma.
 		case !ok && last != "":
 			secrets[last] += "," + piece
 		default:

@@ -14,7 +14,8 @@ import (
 )
 
 // The bounds of the time in which a body arrives. Each part arrives within bodyIdle. A body that is not a
-// stream arrives at bodyRate or faster.
+// stream arrives at bodyRate or faster. 1 KiB a second is far below the rate of any real link, and stops a
+// client that sends a byte now and then to hold memory.
 const (
 	bodyIdle = 30 * time.Second
 	bodyRate = 1 << 10 // bytes per second on average, after the first bodyIdle
@@ -38,7 +39,8 @@ type requestBody struct {
 	ended   bool
 }
 
-// boundBody bounds the body of a request. It returns nil if the request has no body.
+// boundBody bounds the body of a request. It returns nil if the request has no body. The caller releases it
+// after the request.
 func (h *handler) boundBody(w http.ResponseWriter, r *http.Request) *requestBody {
 	if r.ContentLength == 0 ||
 		r.Body == nil ||
@@ -59,7 +61,7 @@ func (h *handler) boundBody(w http.ResponseWriter, r *http.Request) *requestBody
 }
 
 // extendDeadline moves the deadline for the next part. It ignores a connection without deadlines, as in
-// tests.
+// tests. A body has to meet both: a pause within it is bounded, and so is the whole time.
 func (b *requestBody) extendDeadline() {
 	deadline := time.Now().Add(b.idle)
 	allowance := time.Duration(b.read) * time.Second / bodyRate
@@ -76,6 +78,7 @@ func (b *requestBody) Read(p []byte) (int, error) {
 		return 0, io.EOF
 	}
 
+	// One byte more than allowed is read, which shows that the body is too large.
 	if b.most > 0 && int64(len(p)) > b.most-b.read {
 		p = p[:b.most-b.read+1]
 	}
@@ -86,6 +89,7 @@ func (b *requestBody) Read(p []byte) (int, error) {
 	switch {
 	case b.most > 0 && b.read > b.most:
 		return 0, tooLargeError("the body is larger than %d bytes", b.most)
+	// The budget is taken as the bytes come: a client that announces much and sends little takes little.
 	case b.most > 0 && !b.reserve(int64(n)):
 		return 0, busyError()
 	case errors.Is(err, io.EOF):
@@ -105,7 +109,8 @@ func (b *requestBody) Close() error {
 	return b.src.Close()
 }
 
-// reserve adds bytes to the share of the body in the budget, if the budget allows it.
+// reserve adds bytes to the share of the body in the budget, if the budget allows it. It never waits: a
+// request that waits with half a body would hold what others wait for.
 func (b *requestBody) reserve(n int64) bool {
 	if !b.all.Take(n) {
 		return false
@@ -123,6 +128,7 @@ func (b *requestBody) release() {
 
 // reserveDecoded reserves the memory of the decoded body, which may be far more than its bytes.
 func (b *requestBody) reserveDecoded(text []byte) error {
+	// Each of them becomes a value of its own in memory, however few bytes it has.
 	parts := bytes.Count(text, []byte("{")) +
 		bytes.Count(text, []byte("[")) +
 		nullElements(text)
@@ -154,6 +160,7 @@ func nullElements(text []byte) (n int) {
 	}
 }
 
+// tooLargeError closes the connection, since the rest of the body is not read.
 func tooLargeError(format string, args ...any) error {
 	return withStatus{
 		structs.Invalidf(format, args...),
@@ -161,6 +168,7 @@ func tooLargeError(format string, args ...any) error {
 	}
 }
 
+// busyError tells when to retry: the memory is that of others, who will end.
 func busyError() error {
 	return structs.Busy(busyBodies, "this agent has too many large requests to serve")
 }

@@ -39,6 +39,7 @@ type ClientConfig struct {
 // Client calls one agent. An error has the kind that the agent gave it. The kind is unavailable if the agent
 // cannot be reached. A Client is safe for concurrent use.
 type Client struct {
+	// cfg is read-only after NewClient: see Client.
 	cfg   ClientConfig
 	agent *transport.Transport
 	bad   error // the fault of the configuration; every call returns it
@@ -56,7 +57,7 @@ func NewClient(cfg ClientConfig) *Client {
 	return c
 }
 
-// Close closes idle connections.
+// Close closes idle connections. It may be used after that: the next call connects again.
 func (c *Client) Close() {
 	if c.bad == nil {
 		c.agent.HTTP.CloseIdleConnections()
@@ -134,6 +135,7 @@ func setGiven(v url.Values, name, value string) {
 // and calls Late if the answer is late.
 func (c *Client) open(ctx context.Context, r request) (*http.Response, error) {
 	send := func() (*http.Response, error) { return c.openOnce(ctx, r) }
+
 	if r.route.method() == http.MethodGet {
 		send = repeated(ctx, send)
 	}
@@ -151,10 +153,12 @@ func (c *Client) openOnce(ctx context.Context, r request) (*http.Response, error
 	if err != nil {
 		return nil, err
 	}
+
 	resp, err := c.http.Do(req)
 	if err != nil {
 		return nil, c.agent.Explain(ctx, err)
 	}
+	// r.route.Also is a status whose body is an answer of the route.
 	if resp.StatusCode/100 != 2 && resp.StatusCode != r.route.Also {
 		defer closeBody(resp)
 		return nil, errorOf(resp)
@@ -168,6 +172,7 @@ const restOfPath = "{path...}"
 // urlOf returns the URL of a request, in the namespace and region of the client if the query names no other.
 func (c *Client) urlOf(r request) string {
 	u := *c.agent.Base
+	// Path and RawPath go in step: the second one says which slashes belong to an ID.
 	for s := range strings.SplitSeq(r.route.Path[1:], "/") {
 		if s == "{id}" {
 			s = r.id
@@ -195,6 +200,7 @@ func (c *Client) urlOf(r request) string {
 }
 
 func (c *Client) newRequest(ctx context.Context, r request) (*http.Request, error) {
+	// A reader is sent as it is, without a copy in memory.
 	var body io.Reader
 	switch b := r.body.(type) {
 	case nil:
@@ -228,13 +234,16 @@ func closeBody(resp *http.Response) { _ = resp.Body.Close() }
 
 // errorOf returns the error of an answer that is not a success.
 func errorOf(resp *http.Response) error {
+	// Not more: the server may be no agent, and send pages without an end.
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
 	kind := structs.Kind(resp.Header.Get(headerErrorKind))
+	// Go's server answers so when plain text meets TLS.
 	if resp.StatusCode == http.StatusBadRequest && kind == "" &&
 		bytes.Contains(text, []byte("HTTP request to an HTTPS server")) {
 		return structs.Invalidf("the agent at %[1]s expects TLS: use https://%[1]s in -address or BERTH_ADDR, "+
 			"and name its authority with -ca-cert or BERTH_CACERT", resp.Request.URL.Host)
 	}
+	// A proxy in between gives no kind, so its status stands for one.
 	return &structs.Error{
 		Kind:       cmp.Or(kind, structs.KindFromHTTP(resp.StatusCode)),
 		Text:       cmp.Or(strings.TrimSpace(string(text)), resp.Status),
@@ -245,6 +254,7 @@ func errorOf(resp *http.Response) error {
 
 // retryAfter returns the delay before a retry that the agent or a proxy names. 0 is none.
 func retryAfter(h http.Header) time.Duration {
+	// The header of berth is exact. The standard one has whole seconds.
 	exact, err := time.ParseDuration(h.Get(headerRetryExact))
 	if err == nil && exact > 0 {
 		return exact
@@ -260,6 +270,8 @@ func (c *Client) callJSON(ctx context.Context, r request, out any) (*Meta, error
 		return nil, err
 	}
 	defer closeBody(resp)
+	// The whole body is read before it is decoded, so a connection that breaks is told apart from a wrong
+	// answer.
 	body, err := io.ReadAll(resp.Body)
 	if err != nil {
 		return nil, c.agent.Explain(ctx, err)
@@ -272,6 +284,7 @@ func (c *Client) callJSON(ctx context.Context, r request, out any) (*Meta, error
 	return metaOf(resp.Header), nil
 }
 
+// A header that is missing or wrong leaves its field at zero.
 func metaOf(h http.Header) *Meta {
 	m := &Meta{
 		KnownLeader: h.Get(headerKnownLeader) == "true",
@@ -283,7 +296,8 @@ func metaOf(h http.Header) *Meta {
 	return m
 }
 
-// secretsHeader returns the header with the secrets of a plugin.
+// secretsHeader returns the header with the secrets of a plugin. An encoded object takes any value, unlike
+// the header of the dialect.
 func secretsHeader(s structs.Secrets) (http.Header, error) {
 	if len(s) == 0 {
 		return nil, nil

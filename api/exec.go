@@ -51,6 +51,7 @@ type execData struct {
 	Close bool   `json:"close,omitempty"`
 }
 
+// execResult has the shape of the dialect.
 type execResult struct {
 	ExitCode int `json:"exit_code"`
 }
@@ -71,11 +72,14 @@ func serveExec(c *call) (any, error) {
 	}
 
 	run, err := c.Agent.AllocExec(c.id(), c.param("task"))
+	// An agent that has got the request from another one does not forward it again.
 	far := structs.IsKind(err, structs.KindNotFound) && c.r.Header.Get(headerHops) == ""
 	if err != nil && !far {
 		return nil, err
 	}
 
+	// Sessions is counted before the check of the context: an agent that stops ends the context and then
+	// waits, so it either waits for this session or this session sees the end.
 	c.Sessions.Add(1)
 	defer c.Sessions.Done()
 	if c.ctx().Err() != nil {
@@ -98,7 +102,8 @@ func serveExec(c *call) (any, error) {
 	return nil, c.serveSession(run, x)
 }
 
-// bindExec reads the command of a request.
+// bindExec reads the command of a request. Everything that can be wrong is found before the connection is
+// taken over: after that there is no status.
 func bindExec(c *call) (*Exec, error) {
 	if !strings.EqualFold(c.r.Header.Get("Upgrade"), "websocket") {
 		return nil, structs.Invalidf("a command in a task is a websocket; expected the header Upgrade: websocket")
@@ -139,7 +144,8 @@ func checkOrigin(r *http.Request) error {
 	return nil
 }
 
-// serveSession takes the connection over and runs the command.
+// serveSession takes the connection over and runs the command. net/http has nothing to do with the connection
+// from then on. The errors go to the client by closeWith.
 func (c *call) serveSession(run ExecFunc, x *Exec) error {
 	c.began = true
 	ws, err := websocket.Accept(c.w, c.r, &websocket.AcceptOptions{

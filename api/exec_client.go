@@ -25,6 +25,7 @@ import (
 func (c *Client) OpenExec(ctx context.Context, id, task string, x *Exec) (
 	run func(context.Context) (exitCode int, err error), err error,
 ) {
+	// The servers check the same. This saves a connection.
 	err = nodecalls.CheckExec(x.Command)
 	if err != nil {
 		return nil, err
@@ -41,15 +42,18 @@ func (c *Client) runExec(ctx context.Context, ws *websocket.Conn, x *Exec) (exit
 	defer func() { _ = ws.CloseNow() }()
 	ctx, cancel := context.WithCancelCause(ctx)
 	var sending sync.WaitGroup
+	// The defers run from the last one: cancel ends the goroutines below, and Wait returns when they have.
 	defer sending.Wait()
 	defer cancel(nil)
 	sending.Go(func() { _ = heartbeat(ctx, ws, execInput{}) }) // the reads fail, too
 	sending.Go(func() { sendSizes(ctx, ws, x.Resize) })
 	from := x.Stdin
+	// Without input the command reads an end at once, and does not wait for it.
 	if from == nil {
 		from = strings.NewReader("")
 	}
 
+	// Nothing waits for this goroutine: a read of a terminal cannot be ended.
 	go func() {
 		if err := sendInput(ctx, ws, from); err != nil {
 			cancel(structs.Unavailablef("reading the input of the command: %w", err))
@@ -57,6 +61,7 @@ func (c *Client) runExec(ctx context.Context, ws *websocket.Conn, x *Exec) (exit
 	}()
 
 	exitCode, err = receive(ctx, ws, x)
+
 	if cause := context.Cause(ctx); err != nil && cause != nil {
 		err = cause
 	}
@@ -85,6 +90,7 @@ func (c *Client) dialExec(ctx context.Context, id, task string, x *Exec) (*webso
 		header.Set("X-Berth-Token", c.cfg.Token)
 	}
 
+	// The URL is that of the route, so it has the namespace and the region of the client.
 	r := request{route: allocExec.route, id: id, query: query}
 	ws, resp, err := websocket.Dial(ctx, c.urlOf(r), &websocket.DialOptions{
 		HTTPClient: c.http,
@@ -106,6 +112,7 @@ func sendInput(ctx context.Context, ws *websocket.Conn, from io.Reader) error {
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buf)
+		// The command may have ended while the read waited.
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -147,6 +154,7 @@ func receive(ctx context.Context, ws *websocket.Conn, x *Exec) (int, error) {
 		case out.Stderr != nil:
 			_, err = x.Stderr.Write(out.Stderr.Data)
 		case out.Exited && out.Result != nil:
+			// The agent waits for this close.
 			_ = ws.Close(websocket.StatusNormalClosure, "")
 			return out.Result.ExitCode, nil
 		}

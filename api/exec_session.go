@@ -31,7 +31,8 @@ const (
 // errClientGone ends the command of a user that has gone.
 var errClientGone = structs.Unavailablef("the user of the command has gone")
 
-// execSession is the agent's side of a websocket.
+// execSession is the agent's side of a websocket. Its goroutines are the one that reads input, which ends
+// with the websocket, and the one for heartbeats, which ends with the command.
 type execSession struct {
 	ws      *websocket.Conn
 	reading sync.WaitGroup
@@ -43,6 +44,7 @@ func (s *execSession) serve(ctx context.Context, run ExecFunc, x *Exec) error {
 	if err == nil {
 		err = s.finish(x.TTY, code)
 	}
+	// This ends the read of readInput, for which the next line waits.
 	s.closeWith(err)
 	s.reading.Wait()
 	return err
@@ -55,6 +57,7 @@ func (s *execSession) run(ctx context.Context, run ExecFunc, x *Exec) (code int,
 	defer cancel(nil)
 	stdin, feed := io.Pipe()
 	defer stdin.Close()
+	// The capacity of 1 lets the reader replace a size that nobody has taken.
 	sizes := make(chan nodecalls.TerminalSize, 1)
 	x.Stdin = stdin
 	x.Stdout = &execWriter{ctx, s.ws, func(d *execData) execOutput { return execOutput{Stdout: d} }}
@@ -72,9 +75,11 @@ func (s *execSession) run(ctx context.Context, run ExecFunc, x *Exec) (code int,
 			cancel(errClientGone)
 		}
 	})
+	// The defers run from the last one: cancel ends the heartbeats, and then Wait returns.
 	defer beating.Wait()
 	defer cancel(nil)
 	code, err = run(ctx, x)
+	// The cause says more than the error of a command that was killed.
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
@@ -92,6 +97,7 @@ func (s *execSession) readInput(stdin *io.PipeWriter, sizes chan nodecalls.Termi
 			return err
 		}
 
+		// A terminal has one size, and a full channel would stop the input.
 		if in.Size != nil {
 			select { // only the last size counts
 			case <-sizes:
@@ -140,6 +146,7 @@ func (s *execSession) closeWith(err error) {
 		code = websocket.StatusCode(closeCodes + structs.KindOf(err).HTTPStatus())
 		reason = structs.Cut(err.Error(), maxReason)
 	}
+
 	_ = s.ws.Close(code, reason) // waits a moment for the other side
 }
 
@@ -161,7 +168,7 @@ func writeWithin(limit time.Duration, ws *websocket.Conn, message any) error {
 	return writeMessage(ctx, ws, message)
 }
 
-// execWriter sends an output of the command.
+// execWriter sends an output of the command. Each output has one. The websocket takes one message at a time.
 type execWriter struct {
 	ctx  context.Context
 	ws   *websocket.Conn
@@ -173,6 +180,7 @@ func (w *execWriter) Write(p []byte) (int, error) {
 		if err := w.ctx.Err(); err != nil { // such a message would close the websocket without a reason
 			return sent, err
 		}
+		// A frame bounds the memory of both sides for one message.
 		part := p[sent:min(sent+frameSize, len(p))]
 		err := writeMessage(w.ctx, w.ws, w.wrap(&execData{Data: part}))
 		if err != nil {

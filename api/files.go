@@ -51,16 +51,19 @@ func serveFiles(serve func(*call, *fileRequest) (any, error)) func(*call) (any, 
 			return nil, err
 		}
 
+		// The agent of another node answers with the same code.
 		dir, err := c.Agent.AllocDir(c.id())
 		if err != nil {
 			return nil, c.forwardIfFar(err)
 		}
 
+		// A follower ends with the tasks that write.
 		req.Ended = dir.Ended
 		req.dir, err = allocdir.Open(dir.Path)
 		if err != nil {
 			return nil, err
 		}
+		// It is open for the whole stream.
 		defer func() { _ = req.dir.Close() }()
 
 		return serve(c, req)
@@ -76,6 +79,7 @@ func bindFile(c *call) (*fileRequest, error) {
 
 	req := &fileRequest{Options: place}
 	req.Path = c.param("path")
+	// As in the dialect, a stream follows unless the client says no.
 	req.Follow = true
 	if len(req.Path) > structs.MaxText {
 		return nil, structs.Invalidf("the parameter path has %d bytes, expected at most %d",
@@ -123,6 +127,7 @@ func (c *call) bindPlace() (o allocdir.Options, err error) {
 		return o, err
 	case count > structs.MaxTailLines:
 		return o, badParam("lines", c.param("lines"), "at most "+strconv.Itoa(structs.MaxTailLines))
+	// To count lines from the start would be to read the whole file.
 	case count > 0 && !o.FromEnd:
 		return o, structs.Invalidf("the parameter lines counts back from the end; expected origin=end, too")
 	}
@@ -159,6 +164,7 @@ func (c *call) readFile(req *fileRequest) (any, error) {
 		return nil, errNoPath()
 	}
 
+	// A part of a file counts as a stream: it may be large, and its client slow.
 	release, err := c.takeStream()
 	if err != nil {
 		return nil, err
@@ -171,6 +177,7 @@ func (c *call) readFile(req *fileRequest) (any, error) {
 	}
 	defer func() { _ = f.Close() }()
 
+	// The size is that of now. What a task appends later is not sent.
 	info, err := f.Stat()
 	if err != nil {
 		return nil, err
@@ -185,6 +192,7 @@ func (c *call) readFile(req *fileRequest) (any, error) {
 	// By its length a client sees that the file became shorter.
 	c.w.Header().Set("Content-Length", strconv.FormatInt(size, 10))
 	part := io.NewSectionReader(f, req.Offset, size)
+	// The wrappers hide ReadFrom and WriteTo, which would bypass the bounds of c.Write.
 	_, err = io.CopyBuffer(struct{ io.Writer }{c}, struct{ io.Reader }{part}, make([]byte, frameSize))
 	c.began = true // also without a byte
 	return nil, err
@@ -256,7 +264,8 @@ func (c *Client) AllocStream(ctx context.Context, id, path string, o FileOptions
 	return openBody(allocStream.route.open(ctx, c, request{id: id, query: query}))
 }
 
-// setPlace sets the parameters that name a place in a file or log.
+// setPlace sets the parameters that name a place in a file or log. A number of lines is always one from the
+// end.
 func setPlace(query url.Values, fromEnd bool, offset, lines int64) {
 	origin := "start"
 	if fromEnd {
@@ -270,6 +279,7 @@ func setPlace(query url.Values, fromEnd bool, offset, lines int64) {
 	}
 }
 
+// openBody gives the body to the caller, who closes it.
 func openBody(resp *http.Response, err error) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err

@@ -14,11 +14,13 @@ import (
 	"berth/structs"
 )
 
-// headerHops marks a request that another agent has forwarded. It is not forwarded again.
+// headerHops marks a request that another agent has forwarded. It is not forwarded again. Two agents that
+// take each other for the right one must not forward in a loop.
 const headerHops = "X-Berth-Passed-On"
 
 // forwardIfFar forwards a request to the agent of the allocation's node if err says that the allocation is
-// not here (not-found) and no other agent has forwarded the request. Otherwise it returns err.
+// not here (not-found) and no other agent has forwarded the request. Otherwise it returns err. The agent asks
+// itself first, which costs no call.
 func (c *call) forwardIfFar(err error) error {
 	if structs.IsKind(err, structs.KindNotFound) &&
 		c.r.Header.Get(headerHops) == "" {
@@ -38,6 +40,7 @@ func (c *call) proxyToAlloc(notHere error) error {
 	if err != nil {
 		return err
 	}
+
 	if alloc.Alloc.NodeID == "" {
 		return notHere
 	}
@@ -67,6 +70,7 @@ func (c *call) proxyToNode(nodeID, look string) error {
 	if err != nil {
 		return err
 	}
+
 	n := &resp.Node.Node
 	if n.HTTPAddr == "" {
 		return structs.Preconditionf("the agent of node %s (%s) has no HTTP address; "+
@@ -76,7 +80,8 @@ func (c *call) proxyToNode(nodeID, look string) error {
 	return nil
 }
 
-// anyServer returns the options of a read that any server may answer.
+// anyServer returns the options of a read that any server may answer. Stale reads serve: the node of an
+// allocation does not change.
 func (c *call) anyServer() structs.QueryOptions {
 	return structs.QueryOptions{
 		Region:     c.param("region"),
@@ -107,6 +112,7 @@ const unanswered = "node %s (%s, status %s): its agent did not answer at its HTT
 // forwardFault classifies the fault of a forwarded request. Without a connection to an agent nothing was
 // done. Else the outcome is unknown: a client that repeats the request may restart or signal a task twice.
 func forwardFault(n *structs.Node, look string, err error) error {
+	// Only a dial that failed is proof that nothing was sent.
 	var op *net.OpError
 	if errors.Is(err, nodehttp.ErrNoAgent) || errors.As(err, &op) && op.Op == "dial" {
 		return structs.Unavailablef(unreachable, n.Name, n.ID, n.Status, n.HTTPAddr, netfault.Plain(err))
@@ -116,11 +122,13 @@ func forwardFault(n *structs.Node, look string, err error) error {
 
 // proxyTo forwards the request to the agent of a node and returns its answer to the client.
 func (c *call) proxyTo(n *structs.Node, look string) {
+	// From here on the proxy writes the answer, also that of an error.
 	c.began = true
 	c.r.Header.Set(headerHops, "1")
 	proxy := &httputil.ReverseProxy{
 		FlushInterval: -1, // at once, because a user may follow the log
-		Transport:     nodehttp.Transport(c.Connect, n.ID),
+		// The connection is checked against the certificate of that node.
+		Transport: nodehttp.Transport(c.Connect, n.ID),
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(&url.URL{
 				Scheme: "http",
@@ -132,6 +140,7 @@ func (c *call) proxyTo(n *structs.Node, look string) {
 			renderError(w, forwardFault(n, look, err))
 		},
 	}
+	// The deadline of the last write must not end the next request of the connection.
 	defer func() { _ = http.NewResponseController(c.w).SetWriteDeadline(time.Time{}) }()
 
 	proxy.ServeHTTP(stallWriter{c.w, c.StreamStall}, c.r)

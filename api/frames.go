@@ -43,7 +43,8 @@ type stream struct {
 }
 
 // stream sends a file until its end. An agent sends at most structs.MaxFileStreams at a time. At most two
-// frames of each are in memory, however slow its client is.
+// frames of each are in memory, however slow its client is. The reader runs in a goroutine of its own, so
+// that a wait for the file delays no empty frame.
 func (c *call) stream(s stream) error {
 	release, err := c.takeStream()
 	if err != nil {
@@ -66,17 +67,20 @@ func (c *call) stream(s stream) error {
 	c.setStreamHeaders(contentType)
 	parts := make(chan allocdir.Part)
 	ended := make(chan error, 1)
+	// It ends with ctx, with the file, or with its first fault. stream waits for it.
 	go func() {
 		defer close(parts)
 		ended <- readParts(ctx, from, parts)
 	}()
+	// It returns at the end of the parts, or at the first write that fails.
 	err = writeParts(s.name, parts, write)
 	cancel()
 	readErr := <-ended // the reader has ended, so the source may be closed
 	return errors.Join(err, readErr, from.Close())
 }
 
-// takeStream counts a stream until release, or fails if the agent has its most.
+// takeStream counts a stream until release, or fails if the agent has its most. A slot is for the whole
+// stream, which may go on for days.
 func (c *call) takeStream() (release func(), err error) {
 	select {
 	case c.streaming <- struct{}{}:
@@ -96,6 +100,7 @@ func (c *call) setStreamHeaders(contentType string) {
 	c.w.Header().Set("X-Content-Type-Options", "nosniff")
 }
 
+// Each part has a buffer of its own, since the writer still has the one before.
 func readParts(ctx context.Context, from source, parts chan<- allocdir.Part) error {
 	for {
 		part, err := from.Next(make([]byte, frameSize))
@@ -115,6 +120,7 @@ func readParts(ctx context.Context, from source, parts chan<- allocdir.Part) err
 	}
 }
 
+// A part resets the ticker: only an idle stream needs an empty frame.
 func writeParts(name string, parts <-chan allocdir.Part, write func(Frame) error) error {
 	idle := time.NewTicker(heartbeatEvery)
 	defer idle.Stop()

@@ -149,7 +149,8 @@ type Config struct {
 	MaxForwarded int
 }
 
-// anyPath is the pattern of a request without a route.
+// anyPath is the pattern of a request without a route. A mux gives it for each request that no other pattern
+// takes, so methodsAt can tell such a request.
 const anyPath = "/"
 
 // handler serves the routes.
@@ -199,12 +200,15 @@ func NewHandler(cfg Config) http.Handler {
 	return http.HandlerFunc(h.serveHTTP)
 }
 
+// serveHTTP makes the checks that precede all routes, and turns a panic into an answer.
 func (h *handler) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	start := time.Now()
 	path := r.URL.Path
+	// It knows what was sent at the end, for the log of accesses.
 	m := &answerMeter{ResponseWriter: w}
 	defer h.logAccess(m, r, path, start)
 	defer func() {
+		// It runs before logAccess, so that the log has the status 500.
 		p := recover()
 		if p == http.ErrAbortHandler {
 			panic(p) // net/http closes the connection
@@ -222,14 +226,17 @@ func (h *handler) serveHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}()
 
+	// The bound counts from the first byte: an answer before the body is read needs it as well.
 	body := h.boundBody(m, r)
 	defer body.release()
+	// A page of another name that resolves to this machine (DNS rebinding) has its own name in Host.
 	err := hostcheck.Check(h.AllowedHosts, r.Host)
 	if err != nil {
 		renderError(m, err)
 		return
 	}
 
+	// It compares the headers that browsers alone send, so programs pass.
 	err = h.origin.Check(r)
 	if err != nil {
 		renderError(m, structs.Deniedf("a page of another origin may not change anything here: %w", err))
@@ -251,12 +258,15 @@ func (h *handler) muxOf(path string) *http.ServeMux {
 // serve returns the http.Handler of a route.
 func (h *handler) serve(route Route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// The route is known only now. Until here the body had the default bound.
 		if b, ok := r.Body.(*requestBody); ok {
 			b.most = route.mostBody()
 		}
 
 		c := &call{handler: h, w: w, r: r}
 		answer, err := serveAuthorized(c, route)
+
+		// A list is written while it is read. A fault in its first page is still an answer with a status.
 		rows, streamed := answer.(rowStream)
 		if streamed && err == nil {
 			err = c.renderRows(rows)
@@ -288,7 +298,8 @@ func (h *handler) serve(route Route) http.Handler {
 	})
 }
 
-// serveAuthorized serves a route for a caller that may use it.
+// serveAuthorized serves a route for a caller that may use it. stop ends the goroutine that asks for the
+// right again while the request lasts.
 func serveAuthorized(c *call, route Route) (answer any, err error) {
 	stop, err := authorize(c, route)
 	if err != nil {
@@ -298,7 +309,8 @@ func serveAuthorized(c *call, route Route) (answer any, err error) {
 	return route.serve(c)
 }
 
-// shownPath returns the path of a request for an error text.
+// shownPath returns the path of a request for an error text. The path is of any client, so a text shows
+// neither control characters nor megabytes of it.
 func shownPath(r *http.Request) string {
 	return structs.Printable(structs.Cut(r.URL.Path, structs.MaxName))
 }
@@ -309,7 +321,8 @@ func isNil(answer any) bool {
 	return v.Kind() == reflect.Pointer && v.IsNil()
 }
 
-// serveUnknown answers a request without a route.
+// serveUnknown answers a request without a route. The mux of net/http would answer in plain text without a
+// kind.
 func (h *handler) serveUnknown(w http.ResponseWriter, r *http.Request) {
 	method := structs.Cut(r.Method, structs.MaxQuoted)
 	methods := h.methodsAt(r)
@@ -317,6 +330,7 @@ func (h *handler) serveUnknown(w http.ResponseWriter, r *http.Request) {
 		renderError(w, structs.NotFoundf("there is no route %s %s in this API",
 			method, shownPath(r)))
 		return
+
 	}
 	allowed := strings.Join(methods, ", ")
 	w.Header().Set("Allow", allowed)
@@ -326,7 +340,8 @@ func (h *handler) serveUnknown(w http.ResponseWriter, r *http.Request) {
 	http.Error(w, text, http.StatusMethodNotAllowed)
 }
 
-// methodsAt returns the methods for which the path of a request has a route.
+// methodsAt returns the methods for which the path of a request has a route. A mux has no list of its
+// patterns, so each method is tried.
 func (h *handler) methodsAt(r *http.Request) (methods []string) {
 	for _, method := range strings.Fields(get + " " + put + " " + remove) {
 		_, pattern := h.muxOf(r.URL.Path).Handler(&http.Request{

@@ -12,7 +12,8 @@ import (
 // LateAfter is the time after which an answer is late. Most answers take some milliseconds.
 const LateAfter = time.Second
 
-// readTries bounds the attempts of a read while the servers are overloaded.
+// readTries bounds the attempts of a read while the servers are overloaded. The delays between them are those
+// that the servers name.
 const readTries = 6
 
 type sending func() (*http.Response, error)
@@ -23,6 +24,7 @@ func repeated(ctx context.Context, send sending) sending {
 		var pause backoff.Backoff // without delays of its own
 		for tries := 1; ; tries++ {
 			resp, err := send()
+			// Only an overloaded server names a delay. Any other error is final.
 			final := structs.RetryAfter(err) == 0 || tries == readTries
 			if final || !backoff.Sleep(ctx, pause.After(err)) {
 				return resp, err
@@ -45,6 +47,7 @@ func tellLate(late func(), send sending) (*http.Response, error) {
 	select {
 	case <-ended:
 	case <-timer.C:
+		// The request goes on: late only tells the user that it takes long.
 		late()
 		<-ended
 	}

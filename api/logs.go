@@ -25,6 +25,7 @@ func serveLogs(c *call) (any, error) {
 
 	dir, err := c.Agent.LogFiles(c.id(), o.Task, o.Kind)
 	if err != nil {
+		// The agent of another node answers with the same code.
 		return nil, c.forwardIfFar(err)
 	}
 
@@ -40,7 +41,8 @@ func serveLogs(c *call) (any, error) {
 	})
 }
 
-// logSource is a log as a source. Its offsets count from where the stream begins.
+// logSource is a log as a source. Its offsets count from where the stream begins. The files of a log rotate,
+// so an offset in one of them would mean nothing.
 type logSource struct {
 	io.ReadCloser
 	offset int64

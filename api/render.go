@@ -36,6 +36,7 @@ func (c *call) setIndex(index uint64) {
 	c.w.Header().Set(headerIndex, strconv.FormatUint(index, 10))
 }
 
+// setMeta precedes the body, because headers cannot follow it.
 func (c *call) setMeta(m *structs.QueryMeta) {
 	c.setIndex(m.Index)
 	h := c.w.Header()
@@ -47,14 +48,17 @@ func (c *call) setMeta(m *structs.QueryMeta) {
 	}
 }
 
-// render writes an answer as JSON. A nil list becomes an empty one.
+// render writes an answer as JSON. A nil list becomes an empty one. Clients of the dialect expect a list to
+// be a list also when it is empty.
 func (c *call) render(status int, answer any) {
 	v := reflect.ValueOf(answer)
 	if v.Kind() == reflect.Slice && v.IsNil() {
 		answer = []struct{}{}
 	}
 	d := drafts.Get().(*draft)
+
 	defer d.release()
+	// The whole answer is encoded before a byte is sent, so an error still has its status.
 	err := c.encode(d, answer)
 	if err != nil {
 		renderError(c.w, structs.Internalf("encoding the answer: %w", err))
@@ -63,7 +67,8 @@ func (c *call) render(status int, answer any) {
 	c.writeBody(status, d.buf)
 }
 
-// setJSONHeaders sets the headers of an answer in JSON. The status cannot become an error after it.
+// setJSONHeaders sets the headers of an answer in JSON. The status cannot become an error after it. A cache
+// must not give a compressed answer to a client that cannot read it, hence Vary.
 func (c *call) setJSONHeaders() http.Header {
 	c.began = true
 	h := c.w.Header()
@@ -84,11 +89,13 @@ func (c *call) writeBody(status int, body []byte) {
 		_ = zip.Close()
 		return
 	}
+	// By the length a client tells a part from the whole.
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	c.w.WriteHeader(status)
 	_, _ = c.w.Write(body)
 }
 
+// A server may always answer without compression, so the weights of the header do not matter.
 func (c *call) acceptsGzip() bool {
 	return strings.Contains(c.r.Header.Get("Accept-Encoding"), "gzip")
 }
@@ -135,18 +142,21 @@ func renderError(w http.ResponseWriter, err error) {
 	h.Del("Content-Length")
 	h.Del("Content-Encoding")
 	h.Set(headerErrorKind, string(kind))
+
 	if after := structs.RetryAfter(err); after > 0 {
 		seconds := int(math.Ceil(after.Seconds()))
 		h.Set(headerRetryAfter, strconv.Itoa(seconds))
 		h.Set(headerRetryExact, after.String())
 	}
 
+	// The command of the operator reads it, and tells which socket takes the request.
 	if socket := structs.SocketOf(err); socket != "" {
 		h.Set(headerSocket, socket)
 	}
 
 	status := kind.HTTPStatus()
 	var other withStatus
+	// The rest of such a body is not read, so what follows on the connection is no request.
 	if errors.As(err, &other) {
 		status = other.status
 		h.Set("Connection", "close") // the server does not read the rest of the body

@@ -42,7 +42,8 @@ const (
 )
 
 // routes has all routes. The file of each noun declares its own, each above its client method. Their order
-// depends on the names of these files, so only Routes reads the variable.
+// depends on the names of these files, so only Routes reads the variable. The variables of the files fill it
+// at the start of the process. Nothing changes it after that.
 var routes []*Route
 
 // Routes returns all routes in the order of their paths. Of one path, reads come first and removals last.

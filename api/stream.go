@@ -17,7 +17,8 @@ import (
 // the server is in this process, the rows are of one snapshot. Otherwise the handler fetches them page by
 // page.
 
-// rowsPerPage is the number of rows in a page from another process.
+// rowsPerPage is the number of rows in a page from another process. A page is in memory whole, and costs a
+// call.
 const rowsPerPage = 1000
 
 // The sizes of the chunks of a list. The first one is small so that the client sees rows soon. Large ones
@@ -91,6 +92,7 @@ func callList(
 			pick:   pick,
 		}
 
+		// The first page is fetched before the first byte, so that an error still has its status.
 		first, err := l.fetchPage(q.NextToken)
 		if err != nil {
 			return nil, err
@@ -155,6 +157,7 @@ func (l list) streamFrom(p page) rowStream {
 			if err != nil {
 				return err
 			}
+			// A server that repeats its token would keep the list going for ever.
 			if p.next == "" || p.next == p.token {
 				return nil
 			}
@@ -166,7 +169,8 @@ func (l list) streamFrom(p page) rowStream {
 	}
 }
 
-// renderRows writes a list as JSON while it reads the rows.
+// renderRows writes a list as JSON while it reads the rows. It is a valid list only when it has ended, so a
+// client notices a part.
 func (c *call) renderRows(rows rowStream) error {
 	out := &chunkWriter{
 		c:     c,
@@ -188,6 +192,7 @@ func (c *call) renderRows(rows rowStream) error {
 		return err // the client cannot take the part for the whole, because the part is not valid JSON
 	}
 
+	// A list without rows has had no bracket.
 	if before == '[' {
 		out.buf = append(out.buf, '[')
 	}
@@ -196,7 +201,7 @@ func (c *call) renderRows(rows rowStream) error {
 	return out.finish()
 }
 
-// draft is a buffer with an encoder.
+// draft is a buffer with an encoder. Both keep their memory between answers. One call uses a draft at a time.
 type draft struct {
 	fastjson.Encoder
 	buf []byte
@@ -225,7 +230,8 @@ type chunkWriter struct {
 	zip *gzip.Writer
 }
 
-// flushChunk writes the buffer if it has the size of a chunk.
+// flushChunk writes the buffer if it has the size of a chunk. It runs after each row, so that a row is never
+// split.
 func (p *chunkWriter) flushChunk() error {
 	if len(p.buf) < firstChunk ||
 		p.out != nil && len(p.buf) < nextChunks {
@@ -249,9 +255,11 @@ func (p *chunkWriter) flushChunk() error {
 		}
 	}
 
+	// Without it net/http would hold back the rows.
 	return http.NewResponseController(p.c.w).Flush()
 }
 
+// writeHeader comes with the first chunk, until which an error can have a status.
 func (p *chunkWriter) writeHeader() {
 	h := p.c.setJSONHeaders()
 	p.out = p.c.w
@@ -265,6 +273,7 @@ func (p *chunkWriter) writeHeader() {
 
 // finish writes the rest of the buffer.
 func (p *chunkWriter) finish() error {
+	// Nothing was sent yet, so the answer can have a length.
 	if p.out == nil {
 		p.c.writeBody(http.StatusOK, p.buf)
 		return nil

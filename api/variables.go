@@ -57,6 +57,7 @@ var (
 )
 
 // variableBody is a variable in the body of a request. The servers set its indexes and times themselves.
+// Those fields are accepted and dropped, so that a client can send back what it has read.
 type variableBody struct {
 	Namespace   string
 	Path        string
@@ -77,6 +78,7 @@ func (b *variableBody) lock() (lock *variable.VariableLock, err error) {
 		return nil, nil
 	}
 	lock = &variable.VariableLock{ID: b.Lock.ID}
+	// An empty text leaves the default of the servers.
 	for text, field := range map[*string]*time.Duration{
 		&b.Lock.TTL:       &lock.TTL,
 		&b.Lock.LockDelay: &lock.LockDelay,
@@ -102,11 +104,13 @@ func serveVariablePut(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	lock, err := body.lock()
 	if err != nil {
 		return nil, err
 	}
 
+	// The path decides. Another one in the body is a mistake, and not a rename.
 	path := c.r.PathValue("path")
 	if body.Path != "" && body.Path != path {
 		return nil, structs.Invalidf("the path names the variable %q, the body %q",
@@ -126,6 +130,7 @@ func serveVariablePut(c *call) (any, error) {
 	return applyVariable(c, req)
 }
 
+// A delete has no body, so the lock comes as a parameter.
 func serveVariableDelete(c *call) (any, error) {
 	err := allowSecrets(c)
 	if err != nil {
@@ -137,7 +142,8 @@ func serveVariableDelete(c *call) (any, error) {
 	})
 }
 
-// applyVariable sends a write to the servers, and answers a conflict with the present variable.
+// applyVariable sends a write to the servers, and answers a conflict with the present variable. The namespace
+// of the query wins over that of the body, as in the dialect.
 func applyVariable(c *call, req *variable.VariableApplyRequest) (any, error) {
 	given := req.Namespace
 	c.bindWrite(&req.WriteOptions)
@@ -148,6 +154,7 @@ func applyVariable(c *call, req *variable.VariableApplyRequest) (any, error) {
 		if err != nil {
 			return nil, err
 		}
+		// 0 is a value of its own: there must be no variable.
 		req.CheckIndex = &index
 	}
 
@@ -155,6 +162,7 @@ func applyVariable(c *call, req *variable.VariableApplyRequest) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	c.setIndex(resp.Index)
 	switch {
 	case resp.Conflict != nil:
@@ -165,6 +173,7 @@ func applyVariable(c *call, req *variable.VariableApplyRequest) (any, error) {
 	return resp.Variable, nil
 }
 
+// A renewal makes no log entry, and so has no check of an index.
 func renewVariable(c *call, body *variableBody) (any, error) {
 	req := &variable.VariableRenewRequest{}
 	c.bindWrite(&req.WriteOptions)
@@ -184,6 +193,7 @@ func renewVariable(c *call, body *variableBody) (any, error) {
 	return resp.Variable, nil
 }
 
+// The answer has the kind of a conflict, and the variable instead of a text.
 func renderConflict(c *call, present *variable.OpenVariable) (any, error) {
 	c.w.Header().Set(headerErrorKind, string(structs.KindConflict))
 	c.render(http.StatusConflict, present)
@@ -223,6 +233,7 @@ func (c *Client) VariableWrite(ctx context.Context, w VariableWrite) (*variable.
 	r := request{id: w.Path, query: query}
 	at := variablePut
 	switch w.Op {
+	// Only this operation has a method of its own.
 	case variable.VariableDelete:
 		at = variableDelete
 		if w.Lock != nil {
@@ -238,6 +249,7 @@ func (c *Client) VariableWrite(ctx context.Context, w VariableWrite) (*variable.
 		}
 	}
 
+	// The route has 409 among its answers, so this is no error.
 	resp, err := at.route.open(ctx, c, r)
 	if err != nil {
 		return nil, err
@@ -247,6 +259,7 @@ func (c *Client) VariableWrite(ctx context.Context, w VariableWrite) (*variable.
 	err = json.NewDecoder(resp.Body).Decode(&answer)
 	switch {
 	case err != nil && resp.StatusCode == http.StatusConflict:
+		// The body is that of an agent of another version or of a proxy.
 		return nil, structs.Conflictf("the agent at %s answers that the variable is not as expected", c.cfg.Address)
 	case err != nil:
 		return nil, structs.Internalf("the answer of the agent at %s is invalid", c.cfg.Address)

@@ -23,6 +23,7 @@ func ofTypeCSI[T any](list serveFunc[T]) serveFunc[T] {
 		switch t := c.param("type"); t {
 		case "", "csi":
 			return list(c)
+		// Clients of the dialect ask for each type, and expect a list.
 		case "host":
 			return []struct{}{}, nil
 		default:
@@ -120,6 +121,7 @@ func externalVolumes(a *structs.CSIVolumeExternalResponse) *ExternalVolumes {
 }
 
 func bindExternal(c *call, q *structs.CSIVolumeExternalRequest) (err error) {
+	// The servers cannot choose a plugin, and other plugins must not get the secrets.
 	q.PluginID = c.param("plugin_id")
 	if q.PluginID == "" {
 		return badParam("plugin_id", "", "the ID of a plugin")
@@ -141,7 +143,7 @@ var _ = handle(put, "/v1/volumes",
 	serveMethod(structs.CSIVolumeRegister, bindVolumesPut, volumesWritten), holdsJobs)
 
 // volumeBody is a volume that a client writes. The fields that a read adds to the volume may come back in it
-// and are dropped.
+// and are dropped. A client reads a volume, changes a field and sends it back.
 type volumeBody struct {
 	structs.CSIVolume
 	AccessMode, AttachmentMode, ReadAllocs, WriteAllocs, Allocations  json.RawMessage

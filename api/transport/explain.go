@@ -19,7 +19,8 @@ import (
 	"berth/structs"
 )
 
-// The alerts of TLS (RFC 8446, 6.2) by which an agent rejects the certificate of a client.
+// The alerts of TLS (RFC 8446, 6.2) by which an agent rejects the certificate of a client. An agent ends the
+// handshake with a number alone, so the words come from here.
 const (
 	alertHandshake      = 40
 	alertBadCertificate = 42
@@ -42,21 +43,26 @@ func (t *Transport) Explain(ctx context.Context, err error) error {
 		err = wrapped.Err // drops the URL, because the text has the address already
 	}
 
+	// The order matters: an ended context makes each other fault.
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return structs.Timeoutf("no answer from the agent at %s in time", t.address)
 	case ctx.Err() != nil:
 		return structs.Timeoutf("the call was cancelled: %w", ctx.Err())
+	// Nothing was sent, so the request can be repeated.
 	case errors.As(err, &op) && op.Op == "dial":
 		return structs.Unavailablef(
 			"no agent can be reached at %s (-address, BERTH_ADDR): %w", t.address, netfault.Plain(err))
 	}
+
 	if t.Base.Scheme == "https" {
 		fault := t.tlsFault(err)
 		if fault != nil {
 			return fault
 		}
 	}
+
+	// The agent may have got the request, so the outcome is unknown.
 	return structs.Timeoutf("the agent at %s did not answer: %w%s%s",
 		t.address, netfault.Plain(err), t.portHint(), t.certHint(err))
 }
@@ -105,10 +111,12 @@ func (t *Transport) tlsFault(err error) error {
 	case errors.As(err, &other):
 		return structs.Invalidf("the certificate of the agent at %s is not valid: %w", t.address, other)
 	}
+
 	alert, ok := netfault.TLSAlert(err)
 	if !ok {
 		return nil
 	}
+
 	return t.rejected(alert)
 }
 
@@ -126,7 +134,8 @@ func (t *Transport) unknownAuthority(cert *x509.Certificate) error {
 		"name the authority of this cluster with -ca-cert or BERTH_CACERT", t.address, issuer, source)
 }
 
-// otherName explains that the certificate of the agent is for other names.
+// otherName explains that the certificate of the agent is for other names. A certificate of berth has the
+// name of its role, which every agent has: that name helps more than an address.
 func (t *Transport) otherName(err x509.HostnameError) error {
 	names := slices.Clone(err.Certificate.DNSNames)
 	for _, ip := range err.Certificate.IPAddresses {
@@ -158,7 +167,8 @@ func (t *Transport) invalidCertificate(err x509.CertificateInvalidError) error {
 		cert.Subject, t.address, formatTime(cert.NotBefore), formatTime(cert.NotAfter), formatTime(now))
 }
 
-// rejected explains the alert by which an agent ended the connection.
+// rejected explains the alert by which an agent ended the connection. The alert does not say which
+// certificate the agent wants. What the client has decides about the advice.
 func (t *Transport) rejected(alert uint8) error {
 	reason := t.reason(alert)
 	asksForOne := alert == alertCertRequired || alert == alertBadCertificate || alert == alertHandshake

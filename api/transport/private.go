@@ -14,6 +14,7 @@ func Private(address string) bool {
 	if u.Scheme != "http" || u.Hostname() == "localhost" {
 		return true
 	}
+	// A name other than localhost may lead anywhere, whatever it resolves to now.
 	ip, err := netip.ParseAddr(u.Hostname())
 	return err == nil && ip.Unmap().IsLoopback()
 }

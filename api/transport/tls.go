@@ -13,6 +13,7 @@ import (
 	"berth/structs"
 )
 
+// A wrong file, for example a device, must not fill the memory.
 const (
 	maxFile  = 1 << 20 // bytes of a file of certificates
 	maxFiles = 1000    // in a directory of certificates
@@ -42,6 +43,7 @@ func (t TLS) withEnvironment() TLS {
 	}
 }
 
+// environ prefers the variable of berth, so both tools can be set up on one machine.
 func environ(name string) string {
 	return cmp.Or(os.Getenv("BERTH_"+name), os.Getenv("NOMAD_"+name))
 }
@@ -52,21 +54,28 @@ func (t TLS) config() (*tls.Config, error) {
 		MinVersion: tls.VersionTLS12,
 		ServerName: t.ServerName,
 	}
+
 	roots, err := t.roots()
 	if err != nil {
 		return nil, err
 	}
+
+	// An operator who names authorities calls an agent of berth. Otherwise a proxy with TLS 1.2 may be in
+	// between.
 	if roots != nil {
 		c.RootCAs = roots
 		c.MinVersion = tls.VersionTLS13
 	}
+
 	if t.ClientCert == "" && t.ClientKey == "" {
 		return c, nil
 	}
+
 	pair, err := t.clientPair()
 	if err != nil {
 		return nil, err
 	}
+
 	c.Certificates = []tls.Certificate{pair}
 	return c, nil
 }
@@ -89,6 +98,7 @@ func addFile(roots *x509.CertPool, name, options string) error {
 	if err != nil {
 		return err
 	}
+	// A damaged file could lack the one authority that is needed, so it is not skipped.
 	certs, err := pki.ParseCertificates(content)
 	if err != nil {
 		return structs.Invalidf("%s %w: expected the authority's (%s)", name, err, options)
@@ -106,6 +116,7 @@ func addDirectory(roots *x509.CertPool, dir string) error {
 	if err != nil {
 		return structs.Invalidf("%w (%s)", err, options)
 	}
+
 	if len(entries) > maxFiles {
 		return structs.Invalidf("%s has %d files; at most %d are allowed (%s)",
 			dir, len(entries), maxFiles, options)
@@ -116,20 +127,25 @@ func addDirectory(roots *x509.CertPool, dir string) error {
 		if !slices.Contains([]string{".pem", ".crt", ".cer"}, filepath.Ext(entry.Name())) {
 			continue
 		}
+
 		err := addFile(roots, filepath.Join(dir, entry.Name()), options)
 		if err != nil {
 			return err
 		}
+
 		found = true
 	}
+
 	if !found {
 		return structs.Invalidf("the directory %s has no certificate in a file *.pem, *.crt or *.cer (%s)",
 			dir, options)
 	}
+
 	return nil
 }
 
-// clientPair reads the client's certificate and its key.
+// clientPair reads the client's certificate and its key. One without the other is a mistake in the
+// configuration, which a connection without a certificate would hide.
 func (t TLS) clientPair() (tls.Certificate, error) {
 	switch {
 	case t.ClientKey == "":
@@ -139,14 +155,17 @@ func (t TLS) clientPair() (tls.Certificate, error) {
 		return tls.Certificate{}, structs.Invalidf("the client key %s has no certificate: "+
 			"name its file with -client-cert or BERTH_CLIENT_CERT", t.ClientKey)
 	}
+
 	certPEM, err := readFile(t.ClientCert, "-client-cert, BERTH_CLIENT_CERT")
 	if err != nil {
 		return tls.Certificate{}, err
 	}
+
 	keyPEM, err := readFile(t.ClientKey, "-client-key, BERTH_CLIENT_KEY")
 	if err != nil {
 		return tls.Certificate{}, err
 	}
+
 	pair, err := tls.X509KeyPair(certPEM, keyPEM)
 	if err != nil {
 		return tls.Certificate{}, structs.Invalidf("the client certificate %s does not go with the key %s "+

@@ -31,6 +31,7 @@ func Open(address string, t TLS) (*Transport, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	tr := &Transport{
 		HTTP:    &http.Transport{MaxIdleConnsPerHost: 8, TLSHandshakeTimeout: handshakeTimeout},
 		Base:    base,
@@ -42,19 +43,26 @@ func Open(address string, t TLS) (*Transport, error) {
 		tr.HTTP.TLSClientConfig, err = tr.tls.config()
 		return tr, err
 	}
+
+	// Settings from the environment may be there for other addresses. Those that were given here were meant
+	// for this one.
 	if t != (TLS{}) {
 		return nil, structs.Invalidf("the options of TLS need an address of the form https://host:port, "+
 			"and the address is %s (-address, BERTH_ADDR)", address)
 	}
+
 	if base.Scheme == "unix" {
+		// The host is only for the header: the agent accepts localhost.
 		tr.Base = &url.URL{Scheme: "http", Host: "localhost"}
 		tr.HTTP.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", base.Path)
 		}
 	}
+
 	return tr, nil
 }
 
+// An address without a scheme is that of an HTTP port, as users type it.
 func parseAddress(s string) (*url.URL, error) {
 	if !strings.Contains(s, "://") {
 		s = "http://" + s
