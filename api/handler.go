@@ -330,7 +330,6 @@ func (h *handler) serveUnknown(w http.ResponseWriter, r *http.Request) {
 		renderError(w, structs.NotFoundf("there is no route %s %s in this API",
 			method, shownPath(r)))
 		return
-
 	}
 	allowed := strings.Join(methods, ", ")
 	w.Header().Set("Allow", allowed)

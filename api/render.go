@@ -56,7 +56,6 @@ func (c *call) render(status int, answer any) {
 		answer = []struct{}{}
 	}
 	d := drafts.Get().(*draft)
-
 	defer d.release()
 	// The whole answer is encoded before a byte is sent, so an error still has its status.
 	err := c.encode(d, answer)

@@ -167,7 +167,6 @@ func (c *Client) sendUpdates(ctx context.Context) error {
 	case <-ctx.Done():
 		return structs.Unavailablef("another report of allocations is in flight: %w", ctx.Err())
 	}
-
 	defer func() { <-c.updates.sending }()
 
 	// A batch that is invalid would be so at each attempt. It stays pending, but those behind it go on.

@@ -164,12 +164,7 @@ func New(cfg *Config, deps Deps) (*Client, error) {
 // open makes everything that New makes. close releases it.
 func (c *Client) open(deps Deps) (err error) {
 	cfg := c.config()
-	// Others may pass through the directories of tasks and volumes, which have modes of their own. The store
-	// has secrets.
-	err = errors.Join(
-		os.MkdirAll(cfg.StateDir(), 0o700),
-		os.MkdirAll(cfg.AllocDir(), 0o711),
-		os.MkdirAll(cfg.CSIDir(), 0o711))
+	err = makeDirs(cfg)
 	if err != nil {
 		return err
 	}
@@ -226,6 +221,15 @@ func (c *Client) open(deps Deps) (err error) {
 	return nil
 }
 
+// makeDirs makes the directories of the agent. Others may pass through those of tasks and volumes, which have
+// modes of their own. The store has secrets.
+func makeDirs(cfg *Config) error {
+	return errors.Join(
+		os.MkdirAll(cfg.StateDir(), 0o700),
+		os.MkdirAll(cfg.AllocDir(), 0o711),
+		os.MkdirAll(cfg.CSIDir(), 0o711))
+}
+
 // openPool makes the pool over which the servers can call the node back.
 func (c *Client) openPool(deps Deps) {
 	if deps.Pool != nil {
@@ -234,7 +238,6 @@ func (c *Client) openPool(deps Deps) {
 	}
 	logger := c.logger.Named("rpc")
 	serve := rpc.NewServer(logger, c.subsystems.Endpoints...)
-
 	if deps.Dial == nil {
 		deps.Dial = rpc.Dial
 	}
@@ -262,16 +265,16 @@ func (c *Client) close() {
 // Run runs the agent. It returns when ctx has ended and everything it started has ended. Tasks run on,
 // unless the configuration demands that the agent destroys everything.
 func (c *Client) Run(ctx context.Context) {
-	// The contexts below do not end with ctx: first the exchange with the servers ends, then the runners and
-	// their loops, and then the subsystems that these use.
 	defer c.close()
 	c.warnOfHostVolumes()
 
+	// The contexts below do not end with ctx: first the exchange with the servers ends, then the runners and
+	// their loops, and then the subsystems that these use.
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	below, endBelow := context.WithCancel(context.WithoutCancel(ctx))
-
 	defer endBelow()
+
 	var loops, subsystems sync.WaitGroup
 	for _, run := range c.subsystems.Run {
 		subsystems.Go(func() { run(below) })

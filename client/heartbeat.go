@@ -108,7 +108,6 @@ func (c *Client) runLease(ctx context.Context) {
 	c.firstFingerprint(ctx)
 	pause := leaseRetry
 	unregistered := true
-
 	failed := false // the last heartbeat
 	down := false   // the servers count this node as down since then
 	for ctx.Err() == nil {
@@ -161,14 +160,19 @@ func (c *Client) runLease(ctx context.Context) {
 		wait := pause.After(err)
 		c.logger.Warn("no lease from the servers, asking again", "retry_in", wait, "error", err)
 		c.findServers(ctx)
-		if !down && held.GraceEnded(c.clock()) {
-			down = true
-			c.logger.Error("lease ended, the servers consider this node down",
-				"ended", c.clock().Sub(held.Until()).String()+" ago")
-		}
-
+		down = down || logDown(c, held)
 		backoff.Sleep(ctx, wait)
 	}
+}
+
+// logDown reports whether the servers count the node as down by a lease, and tells operators so.
+func logDown(c *Client, held *lease.Lease) bool {
+	if !held.GraceEnded(c.clock()) {
+		return false
+	}
+	c.logger.Error("lease ended, the servers consider this node down",
+		"ended", c.clock().Sub(held.Until()).String()+" ago")
+	return true
 }
 
 // noteLease acts on an answer of the servers, to a registration or to a heartbeat.
@@ -317,11 +321,9 @@ func (c *Client) register(ctx context.Context) (lease.Lease, error) {
 	sent := c.clock()
 	agent := *req.Agent // the call owns the request
 	resp, err := rpc.Call(ctx, c.servers, structs.NodeRegister, req)
-
 	c.proof.Answered(&agent, err)
 	if err != nil {
-		// An earlier report may then still be applied after the next one, which therefore is written in any
-		// case.
+		// This report may be applied after the next one, which is therefore written in any case.
 		c.inDoubt = c.inDoubt || outcomeUnknown(err)
 		return lease.Lease{}, err
 	}
@@ -343,14 +345,18 @@ func (c *Client) register(ctx context.Context) (lease.Lease, error) {
 		return lease.Lease{}, err
 	}
 
+	noteRegistered(c, len(instances), len(req.Node.Drivers))
+	return c.lease.Load().Renewed(grantOf(resp.LeaseGrant), sent)
+}
+
+// noteRegistered lets the loops begin that wait for the first registration.
+func noteRegistered(c *Client, instances, drivers int) {
 	c.registeredOnce.Do(func() {
 		c.logger.Info("node registered",
-			"plugin_instances", len(instances),
-			"drivers", len(req.Node.Drivers))
+			"plugin_instances", instances,
+			"drivers", drivers)
 		close(c.registered)
 	})
-
-	return c.lease.Load().Renewed(grantOf(resp.LeaseGrant), sent)
 }
 
 // heartbeat renews the lease and binds its connection to the node.

@@ -174,8 +174,8 @@ func (d *delivery) awaitLeader(
 // serverAnswers reports whether a server answers a ping soon (core.Settings.AnswerTimeout).
 func (e *Endpoints) serverAnswers(ctx context.Context, addr string) bool {
 	ctx, cancel := context.WithTimeout(ctx, e.Settings.AnswerTimeout)
-
 	defer cancel()
+
 	// A ping needs neither a leader nor the state, so every server that runs answers it.
 	err := e.Raft.Forward(ctx, addr, admin.StatusPing.Name,
 		new(structs.QueryRequest), new(structs.Empty))

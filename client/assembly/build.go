@@ -40,25 +40,24 @@ import (
 	"berth/client/mesh/token"
 	"berth/client/store"
 	"berth/consul/lookup"
+	"berth/rpc"
 	"berth/structs"
 )
 
 // Build makes the subsystems of a real node. It fails for a setting that does not fit the machine, and for
-// records that it cannot read.
+// records that it cannot read. The order is that of the needs: drivers may be plugins, volumes need the
+// registry, and hooks need all of them.
 func Build(p Parts) (*Subsystems, error) {
-	// The order is that of the needs: drivers may be plugins, volumes need the registry, and hooks need all
-	// of them.
 	external, err := openPlugins(p)
 	if err != nil {
 		return nil, err
 	}
-
 	drivers, err := buildDrivers(p, external)
 	if err != nil {
 		return nil, err
 	}
-
 	deviceManager := buildDevices(p, external)
+
 	instances, err := buildRegistry(p)
 	if err != nil {
 		return nil, err
@@ -69,14 +68,13 @@ func Build(p Parts) (*Subsystems, error) {
 	if err != nil {
 		return nil, err
 	}
-
 	root := filepath.Join(csiDir, "v")
 	plugins := buildVolumes(p, instances, root)
+
 	guarding, err := buildGuard(p, drivers)
 	if err != nil {
 		return nil, err
 	}
-
 	supervisors := csihooks.SupervisorConfig{
 		Dir:       csiDir,
 		Registry:  instances,
@@ -84,7 +82,6 @@ func Build(p Parts) (*Subsystems, error) {
 		Logger:    p.Logger,
 		HostPaths: func(t *structs.Task) bool { return taskrunner.HostPaths(drivers, t) },
 	}
-
 	consulSockets := buildSockets(p)
 	lookups := lookup.New(lookupConfig(p))
 	return &Subsystems{
@@ -95,9 +92,7 @@ func Build(p Parts) (*Subsystems, error) {
 		TaskHooks:  guardedLast(guarding, taskHooks(p, supervisors, deviceManager.Reserve, lookups)),
 		Renewed:    guarding.Renewed,
 		Inventory:  plugins.Volumes().Inventory,
-		Endpoints: append(
-			endpoint.List(plugins, endpoint.Deps{Running: p.Holds.Running, CheckEpoch: p.CheckEpoch}),
-			drivers.Endpoint(), disk.Endpoint(diskConfig(p))),
+		Endpoints:  endpoints(p, plugins, drivers),
 		Run: []func(context.Context){
 			drivers.Run,
 			deviceManager.Run,
@@ -109,10 +104,15 @@ func Build(p Parts) (*Subsystems, error) {
 			lookups.Run,
 		},
 		Release: func() error { return releaseUnused(root) },
-		Destroy: func() error {
-			return errors.Join(killPlugins(p, external), mounts.ReleaseShared(root))
-		},
+		Destroy: func() error { return errors.Join(killPlugins(p, external), mounts.ReleaseShared(root)) },
 	}, nil
+}
+
+// endpoints returns the procedures that servers may call on this node.
+func endpoints(p Parts, plugins *volumes.Manager, drivers *manager.Manager) []rpc.Endpoint {
+	return append(
+		endpoint.List(plugins, endpoint.Deps{Running: p.Holds.Running, CheckEpoch: p.CheckEpoch}),
+		drivers.Endpoint(), disk.Endpoint(diskConfig(p)))
 }
 
 // releaseUnused releases the shared mount of volumes, unless something is mounted below it. The shared mount

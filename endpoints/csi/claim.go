@@ -149,7 +149,6 @@ func (c Claims) Unpublish(
 
 	// Each list costs the entry about the same, so the larger one counts.
 	err := c.checkCount(max(len(req.Claims), len(req.TurnedReadOnly)))
-
 	if err != nil || len(req.Claims) == 0 {
 		return c.Store.Index(), err
 	}
@@ -198,18 +197,7 @@ func (c Claims) Get(
 			return nil, false, err
 		}
 
-		recovering := ""
-		// After a restore, a node that has not reported may have the volume attached. No claim is ready until
-		// all have reported.
-		if resp.Ready {
-			recovering = csi.Recovering(c.Store.Read())
-		}
-
-		if recovering != "" {
-			_ = csi.Recovering(tx) // so that its end is a change; no other read of tx reads the rows of nodes
-			resp.Ready = false
-		}
-
+		recovering := c.awaitReports(tx, resp)
 		rows := *resp
 		// It opens the secrets in resp, so the rows are copied before.
 		missing, err := volumesecrets.Fill(tx, c.Keys, resp)
@@ -244,6 +232,21 @@ func (c Claims) Get(
 
 	volumesecrets.Hide(resp)
 	return resp, nil
+}
+
+// awaitReports makes an answer not ready while a node has not reported its volumes after a restore: it may
+// have the volume attached. It returns the reason, "" without one.
+func (c Claims) awaitReports(tx *state.ReadTx, resp *structs.CSIClaimGetResponse) (recovering string) {
+	if !resp.Ready {
+		return ""
+	}
+
+	recovering = csi.Recovering(c.Store.Read())
+	if recovering != "" {
+		_ = csi.Recovering(tx) // so that its end is a change; no other read of tx reads the rows of nodes
+		resp.Ready = false
+	}
+	return recovering
 }
 
 // claimWithRows returns a claim with the rows that its node needs. The grant makes the attachment, so a claim

@@ -127,7 +127,6 @@ func (w VolumeWrites) confirmVolume(
 	ctx context.Context,
 	tx *state.ReadTx,
 	v *structs.CSIVolume,
-
 ) error {
 	plugin := csi.Plugin(tx, v.PluginID)
 	if plugin == nil {
@@ -172,13 +171,11 @@ func (w VolumeWrites) confirmVolume(
 		Limit: callTimeout,
 	}
 
-	// Without a known place the controllers are asked in turn, because each may know only its own.
 	for {
 		_, err := nodeconn.Call(ctx, to, nodecalls.ClientCSIControllerValidate, req)
 		// Each controller may know only the volumes of its own node.
 		if len(to.IDs) < 2 ||
 			len(v.Topologies) > 0 ||
-
 			!structs.IsKind(err, structs.KindNotFound) {
 			return err
 		}
@@ -193,7 +190,6 @@ func fillFromStored(v, old *structs.CSIVolume) {
 	v.ExternalID = cmp.Or(v.ExternalID, old.ExternalID)
 	if len(v.Secrets) == 0 {
 		lifecycle.KeepSecrets(v, old)
-
 	}
 	if len(v.Context) == 0 {
 		v.Context = old.Context
@@ -285,7 +281,6 @@ func (w VolumeWrites) recordRows(
 		if err == nil {
 			plain, err = w.sealer().Volume(tx, wanted, old)
 		}
-
 		if err != nil {
 			return 0, err
 		}
@@ -452,12 +447,10 @@ func (w VolumeWrites) Remove(
 		_ *state.ReadTx, row *structs.CSIVolume,
 	) (bool, error) {
 		switch {
-		// The loop deletes the row after the plugin has answered.
-		case row == nil:
+		case row == nil: // the loop deletes the row after the plugin has answered
 			return true, nil
 		case row.State == structs.VolumeDeleting:
 			return false, nil
-
 		}
 		// The deletion failed for good: the row is no longer being deleted.
 		return false, lastError("deleting", row)

@@ -18,9 +18,9 @@ const dataTimeout = time.Minute
 // of it. Others wait, so a drain of many nodes takes longer and the memory of the leader does not grow.
 const maxDataPages = 64
 
-// Data passes a page of the data of an ended allocation on to the node of its successor.
+// Data passes a page of the data of an ended allocation on to the node of its successor. The servers have a
+// connection to each node, and nodes need none to each other.
 func (a Allocs) Data(
-	// The servers have a connection to each node. Nodes need none to each other.
 	ctx context.Context, req *nodecalls.AllocDataRequest,
 ) (*nodecalls.AllocDataResponse, error) {
 	tx := a.Store.Read()
@@ -35,28 +35,15 @@ func (a Allocs) Data(
 		return nil, structs.Preconditionf("allocation %s is gone", req.AllocID)
 	}
 
-	// The job says whether data moves: the rule is that of the version that the successor has.
-	job := state.JobOf(tx, successor)
-	switch {
-	case job == nil:
-		return nil, structs.Preconditionf("the job of allocation %s is gone", req.Successor)
-	// An allocation could otherwise read the data of any other by naming it.
-	case ended.Namespace != successor.Namespace,
-		ended.JobID != successor.JobID,
-		ended.TaskGroup != successor.TaskGroup,
-		successor.ClientTerminal(),
-		!state.TakesData(job, successor, ended):
-		return nil, structs.Deniedf("allocation %s is no predecessor of %s", req.AllocID, req.Successor)
-	// The files may still change. The node of the successor asks again.
-	case !ended.ClientTerminal():
-		return nil, structs.Unavailablef("allocation %s has not ended", req.AllocID)
+	err := checkPredecessor(tx, req, ended, successor)
+	if err != nil {
+		return nil, err
 	}
 
 	// The permit is for the whole call, because the page is in memory that long.
 	if !a.dataPages.Enter(ctx, dataTimeout) {
 		return nil, structs.Unavailablef("this server passes on %d pages of data, its most; retry", maxDataPages)
 	}
-
 	defer a.dataPages.Leave()
 
 	// There is one node that has the data, so there is no other one to try.
@@ -82,6 +69,29 @@ func (a Allocs) Data(
 	}
 
 	return answer, err
+}
+
+// checkPredecessor returns an error unless an allocation may take over the data of another one, which has
+// ended. Without this it could read the data of any other by naming it.
+func checkPredecessor(
+	tx *state.ReadTx, req *nodecalls.AllocDataRequest, ended, successor *structs.Allocation,
+) error {
+	// The job says whether data moves: the rule is that of the version that the successor has.
+	job := state.JobOf(tx, successor)
+	switch {
+	case job == nil:
+		return structs.Preconditionf("the job of allocation %s is gone", req.Successor)
+	case ended.Namespace != successor.Namespace,
+		ended.JobID != successor.JobID,
+		ended.TaskGroup != successor.TaskGroup,
+		successor.ClientTerminal(),
+		!state.TakesData(job, successor, ended):
+		return structs.Deniedf("allocation %s is no predecessor of %s", req.AllocID, req.Successor)
+	// The files may still change. The node of the successor asks again.
+	case !ended.ClientTerminal():
+		return structs.Unavailablef("allocation %s has not ended", req.AllocID)
+	}
+	return nil
 }
 
 // DataWaits tells a node which of its ended allocations it keeps for their replacements.

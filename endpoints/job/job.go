@@ -84,8 +84,8 @@ func (j Jobs) registerFor(
 	}
 
 	j.answerRegistration(resp, req.Eval, index)
-	resp.Warnings = joinWarnings(warnings, missingVolumes(tx, job), missingDrivers(tx, job), boundMemory(tx, job),
-		largeMemory(tx, job))
+	resp.Warnings = joinWarnings(warnings, missingVolumes(tx, job), missingDrivers(tx, job),
+		boundMemory(tx, job), largeMemory(tx, job))
 	return index, nil
 }
 

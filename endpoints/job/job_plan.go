@@ -56,7 +56,9 @@ func (j Jobs) Plan(
 
 // preview fills in the part of an answer that the scheduler computes: it registers the job in a draft of the
 // state, which is dropped after that.
-func (j Jobs) preview(tx *state.ReadTx, job *structs.Job, now time.Time, resp *inquiry.JobPlanResponse) error {
+func (j Jobs) preview(
+	tx *state.ReadTx, job *structs.Job, now time.Time, resp *inquiry.JobPlanResponse,
+) error {
 	old := state.Job(tx, job.Namespace, job.ID)
 	draft := tx.Draft()
 	register := &structs.JobRegisterRequest{

@@ -31,7 +31,6 @@ func consulServices(job *structs.Job) []string {
 				names = append(names, defaults.ServiceName(job, g, s))
 			}
 		}
-
 	}
 	slices.Sort(names)
 	return slices.Compact(names)

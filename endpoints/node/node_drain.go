@@ -65,8 +65,8 @@ func (n Nodes) Leave(
 	_ *structs.Empty,
 ) (uint64, error) {
 	n.Drains.Lock()
-
 	defer n.Drains.Unlock()
+
 
 	err := validate.DrainSpec(req.DrainSpec)
 	if err != nil {

@@ -23,15 +23,9 @@ func completeNode(
 	}
 
 	node := new(*req.Node)
-	// Without these the node could not be found, authenticated or shown.
-	for _, required := range []struct{ path, value string }{
-		{"ID", node.ID},
-		{"SecretID", node.SecretID},
-		{"Name", node.Name},
-	} {
-		if required.value == "" {
-			return nil, structs.Invalidf("Node.%s: nothing is given; expected a text", required.path)
-		}
+	err := checkNamed(node)
+	if err != nil {
+		return nil, err
 	}
 
 	// What the servers know about a node comes from the row, whatever its agent says.
@@ -45,7 +39,7 @@ func completeNode(
 		node.SchedulingEligibility = old.SchedulingEligibility
 	}
 
-	err := checkInstances(node.ID, "CSI", req.CSI)
+	err = checkInstances(node.ID, "CSI", req.CSI)
 	if err != nil {
 		return nil, err
 	}
@@ -76,6 +70,20 @@ func completeNode(
 
 	// The bounds on sizes and numbers are common to all reports.
 	return node, cmp.Or(report.Node(node), report.Agent(req.Agent))
+}
+
+// checkNamed rejects a node that could not be found, authenticated or shown.
+func checkNamed(node *structs.Node) error {
+	for _, required := range []struct{ path, value string }{
+		{"ID", node.ID},
+		{"SecretID", node.SecretID},
+		{"Name", node.Name},
+	} {
+		if required.value == "" {
+			return structs.Invalidf("Node.%s: nothing is given; expected a text", required.path)
+		}
+	}
+	return nil
 }
 
 // UpdateCSI records changes of the plugin instances on the calling node.

@@ -281,22 +281,11 @@ func (d detachment) detachAttachment(
 	req := d.req
 	name := nodeNamed(d.Store.Read(), req.NodeID)
 	switch {
-	// Without Force, or before a detach has begun, the calls are only made again at once.
 	case a.State != structs.AttachmentDetaching || !req.Force:
 		d.setProof(structs.DetachPending,
 			"Volume %q is %s at %s; the remaining calls are retried now%s",
 			req.VolumeID, a.State, name, lastFailure(a))
-		retry := &structs.CSIVolumeRetryRequest{
-			ID:           req.VolumeID,
-			WriteOptions: req.WriteOptions,
-		}
-
-		index, err := fsm.Propose(ctx, d.Raft, fsm.VolumeRetry, retry)
-		if structs.IsKind(err, structs.KindNotFound) {
-			err = nil // the volume is deleted; its attachment continues to be detached
-		}
-
-		return index, err
+		return d.retryDetach(ctx)
 
 	// The plugin may succeed yet, so an assertion is not needed.
 	case a.LastError == nil && csi.Plugin(d.Store.Read(), a.PluginID) != nil:
@@ -337,6 +326,21 @@ func (d detachment) detachAttachment(
 			"error", last)
 	}
 
+	return index, err
+}
+
+// retryDetach ends the pauses of the calls for a volume. It serves a request without Force, and one before
+// the detach has begun.
+func (d detachment) retryDetach(ctx context.Context) (uint64, error) {
+	retry := &structs.CSIVolumeRetryRequest{
+		ID:           d.req.VolumeID,
+		WriteOptions: d.req.WriteOptions,
+	}
+
+	index, err := fsm.Propose(ctx, d.Raft, fsm.VolumeRetry, retry)
+	if structs.IsKind(err, structs.KindNotFound) {
+		err = nil // the volume is deleted; its attachment continues to be detached
+	}
 	return index, err
 }
 

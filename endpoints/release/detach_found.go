@@ -17,11 +17,11 @@ func (d detachment) detachUnclaimed(
 	ctx context.Context,
 	v *structs.CSIVolume,
 ) (uint64, error) {
-	// Without ControllerPublish there is nothing to undo (CSI spec, PUBLISH_UNPUBLISH_VOLUME).
 	req := d.req
 	tx := d.Store.Read()
 	plugin := csi.Plugin(tx, v.PluginID)
 	attaches := plugin != nil && plugin.SupportsAttachDetach
+	// Without ControllerPublish there is nothing to undo (CSI spec, PUBLISH_UNPUBLISH_VOLUME).
 	if !attaches {
 		d.setProof(structs.DetachNothingHeld,
 			"No claim and no attachment of volume %q names %s%s",
@@ -71,7 +71,6 @@ func (d detachment) detachUnclaimed(
 		Attachments:  []*structs.CSIAttachment{found},
 		WriteOptions: req.WriteOptions,
 	}
-
 	return fsm.Propose(ctx, d.Raft, fsm.AttachmentsFound, entry)
 }
 

@@ -63,7 +63,6 @@ func (r reader) paths(tx *state.ReadTx) map[[2]string]bool {
 		job := state.JobOf(tx, a)
 		if job == nil {
 			continue
-
 		}
 
 		group := job.Group(a.TaskGroup)
@@ -282,7 +281,8 @@ func (v Variables) written(index uint64, p *variable.VariableChange) (*variable.
 	return v.open(row)
 }
 
-// inTheWay is for a write that another one has preceded. It returns the present variable, without the ID of its lock. It has no indexes if it does not exist.
+// inTheWay is for a write that another one has preceded. It returns the present variable, without the ID of
+// its lock. It has no indexes if it does not exist.
 func (v Variables) inTheWay(ns, path string) (*variable.OpenVariable, error) {
 	row := state.Variable(v.Store.Read(), ns, path)
 	if row == nil {
