@@ -67,7 +67,6 @@ func (n Nodes) Leave(
 	n.Drains.Lock()
 	defer n.Drains.Unlock()
 
-
 	err := validate.DrainSpec(req.DrainSpec)
 	if err != nil {
 		return 0, err
