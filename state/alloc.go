@@ -17,6 +17,7 @@ import (
 // DoneWhenLost reports whether an allocation of a batch or sysbatch job that was lost with its node has done
 // its work: the node is back, and has reported that the tasks have ended by themselves. It is not replaced.
 func DoneWhenLost(tx Reader, a *structs.Allocation) bool {
+	// A plan has marked it lost. Only a later report of the node makes it complete: see applyClientUpdate.
 	if !a.ServerTerminal() || a.StopCause != structs.StopNodeDown || a.ClientStatus != structs.AllocComplete {
 		return false
 	}
@@ -107,6 +108,8 @@ func EndedAllocs(tx Reader) iter.Seq[*structs.Allocation] {
 func putAlloc(tx *WriteTx, old, a *structs.Allocation) {
 	recountDeployments(tx, old, a)
 	storeAlloc(tx, old, a)
+
+	// The status of the job is derived from the stored rows, so it comes after the put.
 	refreshJobStatus(tx, a.Namespace, a.JobID)
 }
 
@@ -132,22 +135,28 @@ func storeNewAlloc(tx *WriteTx, a, like *structs.Allocation) {
 
 // followAlloc applies the effects of a change of an allocation on rows of other tables.
 func followAlloc(tx *WriteTx, old, a *structs.Allocation) {
+	// The reference of an allocation keeps the row of its plugin (checkPlugins), also before a node reports
+	// the plugin.
 	for _, id := range a.CSIPlugins {
 		if !a.ClientTerminal() {
 			lifecycle.EnsurePlugin(tx, id)
 		}
 	}
 
+	// One that is to stop will not use a volume, so its waiting claims must not delay the claims behind them.
 	if a.Terminal() {
 		lifecycle.LeaveQueues(tx, a.ID, a.ModifyTime)
 	}
 
+	// Its granted claims stay, marked as ended: a volume may be mounted until the node has released it.
 	if a.ClientTerminal() && old != nil {
 		lifecycle.EndClaims(tx, a.ID, a.ModifyTime)
 		giveUpSITokens(tx, a.ID, a.ModifyTime)
 		dropUnusedPlugins(tx, a)
 	}
 
+	// Both steps of an end give capacity: from the stop on, another allocation can be placed that waits for
+	// the end, and after the end one that waits for nothing.
 	if old != nil &&
 		(a.Terminal() && !old.Terminal() ||
 			a.ClientTerminal() && !old.ClientTerminal()) {
@@ -155,6 +164,7 @@ func followAlloc(tx *WriteTx, old, a *structs.Allocation) {
 	}
 }
 
+// dropUnusedPlugins deletes the rows of plugins of which the allocation was the last reference.
 func dropUnusedPlugins(tx *WriteTx, a *structs.Allocation) {
 	for _, id := range a.CSIPlugins {
 		lifecycle.DropUnusedPlugin(tx, id)
@@ -174,13 +184,8 @@ func AllocsClientUpdate(tx *WriteTx, p *structs.AllocsClientUpdateRequest) error
 
 	evaluated := map[structs.JobKey]bool{}
 	for _, u := range p.Allocs {
-		if u == nil {
-			continue
-		}
-
-		old := Alloc(tx, u.ID)
-		if old == nil ||
-			p.NodeID != "" && old.NodeID != p.NodeID {
+		old := reportedAlloc(tx, p, u)
+		if old == nil {
 			continue
 		}
 
@@ -194,6 +199,9 @@ func AllocsClientUpdate(tx *WriteTx, p *structs.AllocsClientUpdateRequest) error
 			Namespace: a.Namespace,
 			ID:        a.JobID,
 		}
+
+		// The end of one that the servers stop needs no evaluation: the plan that stopped it has decided on
+		// its successor.
 		decides := a.ClientTerminal() && !old.Terminal() || old.IsUnknown() && !a.IsUnknown()
 		if decides && !evaluated[key] {
 			evaluated[key] = true
@@ -208,6 +216,23 @@ func AllocsClientUpdate(tx *WriteTx, p *structs.AllocsClientUpdateRequest) error
 	return nil
 }
 
+// reportedAlloc returns the allocation that a report is about, nil if the report does not count.
+func reportedAlloc(
+	tx Reader, p *structs.AllocsClientUpdateRequest, u *structs.AllocClientUpdate,
+) *structs.Allocation {
+	// A request is stored as it came, and a panic here would end each server that applies the entry.
+	if u == nil {
+		return nil
+	}
+
+	a := Alloc(tx, u.ID)
+	if a == nil || p.NodeID != "" && a.NodeID != p.NodeID {
+		return nil
+	}
+
+	return a
+}
+
 // applyClientUpdate returns the allocation in its reported state, or nil if nothing changed. An ended
 // allocation does not run again. A lost allocation may turn out to have ended in another way.
 func applyClientUpdate(
@@ -220,6 +245,8 @@ func applyClientUpdate(
 	differs := u.ClientStatus != "" && u.ClientStatus != old.ClientStatus
 	endKnown := old.ClientStatus == structs.AllocLost &&
 		reported.ClientTerminal()
+
+	// Only the servers decide that an allocation is lost or unknown: its node can be neither as it reports.
 	if u.ClientStatus == structs.AllocLost || u.ClientStatus == structs.AllocUnknown ||
 		(differs && old.ClientTerminal() && !endKnown) {
 		return nil
@@ -241,6 +268,9 @@ func applyClientUpdate(
 
 	a.DeploymentStatus = reportedHealth(tx, a, u, now)
 	a.Services = offeredServices(tx, a, u)
+
+	// An equal report writes no row: it would end blocking queries, and move the end of an allocation without
+	// tasks (see updatePlanned).
 	if reflect.DeepEqual(old, a) {
 		return nil
 	}
@@ -264,6 +294,8 @@ func evaluateAfter(tx *WriteTx, a *structs.Allocation, now int64) {
 		trigger = structs.TriggerReconnect
 	}
 	e := structs.NewEval(j, trigger, now)
+
+	// It is the scope of a per-node job: see ofOneNode. For another job it names the node that caused it.
 	e.NodeID = a.NodeID
 	enqueueEval(tx, e, deriveID(tx, trigger, j.Namespace, j.ID, a.ID))
 }

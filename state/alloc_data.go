@@ -20,15 +20,20 @@ func DataAwaited(tx Reader, a *structs.Allocation) (by string, awaited bool) {
 	for range longestDataChain {
 		next := Alloc(tx, a.NextAllocation)
 		switch {
+		// The replacements end here. It depends on the job whether there will be another one.
 		case next == nil:
 			return "", dataDue(tx, a)
+		// It has taken the data over when it started, or it begins without them.
 		case hasStarted(next) || !takesData(groupOf(tx, next), next.NodeID == from):
 			return "", false
+		// It has still to start, and waits for the data.
 		case next.NextAllocation == "" && !next.Terminal():
 			return next.ID, true
 		}
 		a = next
 	}
+
+	// Beyond the bound the answer is the safe one: the node keeps the data.
 	return "", true
 }
 
@@ -139,6 +144,7 @@ func leavesData(tx Reader, job *structs.Job, a *structs.Allocation) bool {
 // endedForNext reports whether an allocation has failed, was displaced, was stopped to be placed again or
 // before its successor had a place, or in a per-node job was lost with its node.
 func endedForNext(job *structs.Job, a *structs.Allocation) bool {
+	// It has ended by itself. An allocation of a batch job that is complete has no successor.
 	if !a.ServerTerminal() {
 		done := job.Finite() && a.ClientStatus == structs.AllocComplete
 		return a.ClientTerminal() && !done
@@ -156,6 +162,8 @@ func isWanted(tx Reader, job *structs.Job, a *structs.Allocation) bool {
 		g := j.Group(a.TaskGroup)
 		return !j.Stop && g != nil && a.Index() < g.Count
 	}
+
+	// An allocation that is older than its job is of a purged job that had the ID before.
 	if a.CreateIndex < job.CreateIndex || !takesData(job.Group(a.TaskGroup), true) || !wants(job) {
 		return false
 	}

@@ -53,6 +53,8 @@ func NewCanaryUses(groups []*structs.TaskGroup) CanaryUses {
 			for _, u := range g.CSIUses(index) {
 				wanted[u.VolumeID] = append(wanted[u.VolumeID], canaryUse{g.Name, u.Class()})
 			}
+
+			// Only volumes with per_alloc depend on the index.
 			if !g.HasPerAlloc() {
 				break
 			}
@@ -71,6 +73,7 @@ func (w CanaryUses) ExcludedBy(uses []structs.CSIVolumeUse) bool {
 	return false
 }
 
+// excludedBy returns a use by a canary that excludes another use of the volume, nil if there is none.
 func (w CanaryUses) excludedBy(used *structs.CSIVolumeUse) *canaryUse {
 	for i := range w[used.VolumeID] {
 		c := &w[used.VolumeID][i]

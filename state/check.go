@@ -117,6 +117,7 @@ func checkCounts(c *check.Report) {
 	name := func(half structs.CSIInstanceKey) string {
 		return half.PluginID + " " + string(half.Kind)
 	}
+
 	found := map[string]csi.Tally{}
 	for i := range schema.Instances.Scan(c) {
 		k := name(i.Key())
@@ -138,6 +139,8 @@ func checkCounts(c *check.Report) {
 	check.WantCounts(c, "instances and runs of plugin", found, kept)
 }
 
+// checkAllocs checks that the references of an allocation exist: the version of its job while the row exists,
+// and its node until its end.
 func checkAllocs(c *check.Report) {
 	for a := range schema.Allocs.Scan(c) {
 		c.Want(a.Job == nil, "allocation %s: carries its job", a.ID)
@@ -183,6 +186,8 @@ func checkDevices(c *check.Report) {
 	}
 }
 
+// checkEvals checks that a job has at most one blocked evaluation, and that none has missed an unblock,
+// because it would stay blocked for ever.
 func checkEvals(c *check.Report) {
 	waiting := map[structs.JobKey]string{}
 	for e := range schema.Evals.Scan(c) {
@@ -201,6 +206,8 @@ func checkEvals(c *check.Report) {
 	}
 }
 
+// checkJobs checks that a job is also its newest stored version, and that its stored status is the one that
+// its allocations and evaluations give.
 func checkJobs(c *check.Report) {
 	for j := range schema.Jobs.Scan(c) {
 		v := JobVersion(c, j.Namespace, j.ID, j.Version)

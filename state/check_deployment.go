@@ -24,6 +24,7 @@ func checkDeployments(c *check.Report) {
 		counted[d.ID] = uncounted(d)
 	}
 
+	// The counts of an ended deployment stay as they were at its end, so counted lacks it.
 	for a := range schema.Allocs.Scan(c) {
 		s := counted[a.DeploymentID].Group(a.TaskGroup)
 		if s != nil {

@@ -41,9 +41,11 @@ func checkFences(c *check.Report) {
 		c.Want(n != nil && n.Lost() && n.Epoch == o.Epoch,
 			"the order to fence node %s is not for its loss", o.NodeID)
 	}
+
 	for node, count := range running {
 		c.Want(count == 1, "node %s has %d runs that have not ended", node, count)
 	}
+
 	for node, count := range ended {
 		c.Want(count <= nodeloss.FenceRuns, "node %s has %d runs that have ended", node, count)
 	}

@@ -16,12 +16,15 @@ import (
 // Attachments without users are to be detached, and the next claims in the queue are granted. A missing claim
 // counts as released.
 func VolumeUnpublish(tx *WriteTx, p *structs.CSIVolumeUnpublishRequest) error {
+	// Only a request of a node has its secret. A release by the servers (forceRelease) names the node without
+	// one.
 	if p.NodeID != "" && p.SecretID != "" {
 		if _, err := lease.FindCaller(tx, p); err != nil {
 			return err
 		}
 	}
 
+	// This comes before the release: the claim proves that the node has the volume.
 	for _, k := range p.TurnedReadOnly {
 		noteReadOnly(tx, p, k)
 	}
@@ -34,18 +37,11 @@ func VolumeUnpublish(tx *WriteTx, p *structs.CSIVolumeUnpublishRequest) error {
 			continue
 		}
 
-		if p.NodeID != "" && c.NodeID != p.NodeID {
-			return structs.Deniedf("the claim of volume %q for allocation %q is another node's", k.VolumeID, k.AllocID)
+		err := releaseClaim(tx, c, p)
+		if err != nil {
+			return err
 		}
 
-		if p.Operator != "" {
-			if err := endHolder(tx, c, p); err != nil {
-				return err
-			}
-			lifecycle.MarkForced(tx, c)
-		}
-
-		lifecycle.FreeClaim(tx, c, p.Now)
 		for _, key := range lifecycle.KeysToUnblock(tx, c.Key(), c.PluginID, c.NodeID) {
 			if !known[key] {
 				known[key] = true
@@ -54,10 +50,32 @@ func VolumeUnpublish(tx *WriteTx, p *structs.CSIVolumeUnpublishRequest) error {
 		}
 	}
 
+	// An unblock costs the same after one release and after a thousand.
 	for _, key := range keys {
 		blocked.Unblock(tx, key)
 	}
 
+	return nil
+}
+
+// releaseClaim deletes a claim that its node has released, or that an operator releases without the node.
+func releaseClaim(tx *WriteTx, c *structs.CSIClaim, p *structs.CSIVolumeUnpublishRequest) error {
+	if p.NodeID != "" && c.NodeID != p.NodeID {
+		return structs.Deniedf("the claim of volume %q for allocation %q is another node's",
+			c.VolumeID, c.AllocID)
+	}
+
+	// The mark comes before the release, which grants the next claims: an attachment with the mark
+	// excludes some of them (csi.NodeBlock).
+	if p.Operator != "" {
+		if err := endHolder(tx, c, p); err != nil {
+			return err
+		}
+
+		lifecycle.MarkForced(tx, c)
+	}
+
+	lifecycle.FreeClaim(tx, c, p.Now)
 	return nil
 }
 
@@ -102,6 +120,7 @@ func endHolder(tx *WriteTx, c *structs.CSIClaim, p *structs.CSIVolumeUnpublishRe
 		a.AllocModifyIndex = tx.Index
 	}
 
+	// It ends in this entry, because the volume may be granted to its successor by the same entry.
 	a.ClientStatus = structs.AllocLost
 	a.ClientDescription = schema.NodeIsDown
 	a.ModifyTime = p.Now
@@ -148,6 +167,8 @@ func forceRelease(tx *WriteTx, p *structs.CSIVolumeForceRequest) error {
 		return err
 	}
 
+	// The release of the last claim has marked the attachment for its detach, which DeletableAttachment
+	// demands.
 	if p.Attachment != 0 {
 		a, err := lifecycle.DeletableAttachment(tx, p)
 		if err != nil {

@@ -47,6 +47,8 @@ func deploymentFailed(tx Reader, j *structs.Job) bool {
 // not.
 func staleDeployment(tx Reader, p *structs.Plan, e *structs.Evaluation) string {
 	active := ActiveDeployment(tx, e.Namespace, e.JobID)
+
+	// A job has one active deployment (checkDeployments), and the plan would begin a second one.
 	if p.Deployment != nil && active != nil {
 		return "the job has another deployment"
 	}
@@ -71,6 +73,8 @@ func staleDeployment(tx Reader, p *structs.Plan, e *structs.Evaluation) string {
 	return ""
 }
 
+// appliesTo reports whether an update was decided for the present row of an active deployment. A RowIndex of
+// 0 stands for any row.
 func appliesTo(u *structs.DeploymentStatusUpdate, d *structs.Deployment) bool {
 	return d != nil && d.Active() && (u.RowIndex == 0 || u.RowIndex == d.ModifyIndex)
 }
@@ -92,6 +96,8 @@ func changeDeployment(
 ) *structs.Deployment {
 	d = d.Copy()
 	edit(d)
+
+	// The times come from several servers, whose clocks differ. That of a row does not go back.
 	d.ModifyTime = max(d.ModifyTime, now)
 	schema.Deployments.Put(tx, d)
 	return d
@@ -125,6 +131,8 @@ func dropDeployments(tx *WriteTx, version *structs.Job) {
 // deploymentCount is the part of an allocation in the counts of its deployment.
 type deploymentCount struct{ placed, healthy, unhealthy int }
 
+// deploymentCountOf counts a healthy allocation only while it is to run. An unhealthy one counts also after
+// its end, because the update has failed with it.
 func deploymentCountOf(a *structs.Allocation) deploymentCount {
 	c := deploymentCount{placed: 1}
 	switch {
@@ -179,6 +187,7 @@ func countPlaced(tx *WriteTx, placed []*structs.Allocation) {
 		}
 	}
 
+	// The deployments are independent of each other, so their order does not matter.
 	for id, all := range byDeployment {
 		d := Deployment(tx, id)
 		all = slices.DeleteFunc(all, func(a *structs.Allocation) bool { return d.Group(a.TaskGroup) == nil })
@@ -264,8 +273,10 @@ func updateDeployment(tx *WriteTx, u *structs.DeploymentStatusUpdate, now int64)
 		d.StatusDescription = cmp.Or(u.StatusDescription, d.DefaultDescription())
 		for _, s := range d.TaskGroups {
 			switch {
+			// While it is paused it places nothing, so no deadline may pass.
 			case u.Status == structs.DeploymentPaused:
 				s.RequireProgressBy = time.Time{}
+			// A group without allocations gets its deadline with the first one: see countInGroup.
 			case resumed && s.PlacedAllocs > 0:
 				extendDeadline(d, s, now)
 			}
@@ -285,6 +296,8 @@ func updateDeployment(tx *WriteTx, u *structs.DeploymentStatusUpdate, now int64)
 func failDeployment(tx *WriteTx, d *structs.Deployment, why string, now int64) {
 	j := Job(tx, d.Namespace, d.JobID)
 	var target *structs.Job
+
+	// If there is no way back, the description tells the operator why.
 	if d.Reverts() && j != nil {
 		target = NewestStable(tx, j)
 		switch {
@@ -304,6 +317,7 @@ func failDeployment(tx *WriteTx, d *structs.Deployment, why string, now int64) {
 		}
 	}
 
+	// It fails before the job goes back: the new version would cancel an active deployment (putJobVersion).
 	changeDeployment(tx, d, now, func(d *structs.Deployment) {
 		d.Status = structs.DeploymentFailed
 		d.StatusDescription = why
@@ -336,6 +350,8 @@ func setStable(tx *WriteTx, version *structs.Job, stable bool) {
 	v := version.Copy()
 	v.Stable = stable
 	schema.JobVersions.Put(tx, v)
+
+	// The current version is stored twice, and both rows have to be equal (checkJobs).
 	j := Job(tx, v.Namespace, v.ID)
 	if j != nil && j.Version == v.Version {
 		j = j.Copy()
@@ -382,6 +398,7 @@ func CannotSucceed(tx Reader, d *structs.Deployment) bool {
 		s := d.Group(g.Name)
 		return s != nil && s.UnhealthyAllocs > 0 && !g.ReschedulePolicy.Enabled()
 	}
+
 	if !slices.ContainsFunc(j.TaskGroups, stuck) {
 		return false // most: the row of a deployment changes often, and a job may have many allocations
 	}

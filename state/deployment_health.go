@@ -23,6 +23,7 @@ func reportedHealth(
 		return decidedHealth(tx, old, *h.Healthy, now)
 	case !isCounted(tx, a):
 		return old
+	// The loss of a node says nothing about the version that ran there.
 	case a.ClientTerminal() && a.ClientStatus != structs.AllocLost:
 		return decidedHealth(tx, old, false, now)
 	case reported:
@@ -31,6 +32,7 @@ func reportedHealth(
 	return old
 }
 
+// decidedHealth returns a health that is known from this entry on. A canary stays one until its promotion.
 func decidedHealth(
 	tx *WriteTx, old *structs.AllocDeploymentStatus, healthy bool, now int64,
 ) *structs.AllocDeploymentStatus {
@@ -49,6 +51,7 @@ func followHealth(tx *WriteTx, a *structs.Allocation, now int64) {
 	s := d.Group(a.TaskGroup)
 	switch {
 	case s == nil || !d.Active():
+	// Without a deadline no later progress is waited for, so the first failure decides.
 	case a.DeploymentStatus.IsUnhealthy() && s.ProgressDeadline == 0:
 		failDeployment(tx, d, structs.DeploymentFailedByAlloc, now)
 	case a.DeploymentStatus.IsHealthy():
@@ -178,6 +181,7 @@ func DeploymentHealth(tx *WriteTx, p *structs.DeploymentHealthRequest) error {
 		return hasEnded(d)
 	}
 
+	// All are checked before the first one changes: an entry with an error has changed nothing.
 	for _, id := range slices.Concat(p.HealthyAllocationIDs, p.UnhealthyAllocationIDs) {
 		a := Alloc(tx, id)
 		if a == nil || a.DeploymentID != d.ID {
@@ -187,6 +191,8 @@ func DeploymentHealth(tx *WriteTx, p *structs.DeploymentHealthRequest) error {
 
 	setHealth(tx, p.HealthyAllocationIDs, true, p.Now)
 	setHealth(tx, p.UnhealthyAllocationIDs, false, p.Now)
+
+	// setHealth has changed the counts in the row.
 	d = Deployment(tx, d.ID)
 	if len(p.UnhealthyAllocationIDs) > 0 {
 		failDeployment(tx, d, structs.DeploymentFailedByAlloc, p.Now)
@@ -202,6 +208,7 @@ func DeploymentHealth(tx *WriteTx, p *structs.DeploymentHealthRequest) error {
 	return nil
 }
 
+// setHealth sets the health of allocations that exist, as the caller has checked.
 func setHealth(tx *WriteTx, ids []string, healthy bool, now int64) {
 	for _, id := range ids {
 		old := Alloc(tx, id)

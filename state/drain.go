@@ -64,11 +64,14 @@ func startDrain(tx *WriteTx, n *structs.Node, p *structs.NodeDrainRequest, now t
 	addEvents(tx, n, serverEvent(DrainSubsystem, message, p.Now))
 }
 
+// setDrain gives a node the strategy of a drain that begins or changes now. The deadline counts from now in
+// both cases.
 func setDrain(n *structs.Node, spec structs.DrainSpec, meta map[string]string, now time.Time) {
 	strategy := &structs.DrainStrategy{
 		DrainSpec: spec,
 		StartedAt: now,
 	}
+
 	if n.DrainStrategy != nil {
 		strategy.StartedAt = n.DrainStrategy.StartedAt
 	}
@@ -114,6 +117,8 @@ func makeEligible(n *structs.Node) {
 	}
 }
 
+// endDrain ends the drain of a node and records how it ended. The eligibility stays: the caller decides on
+// it.
 func endDrain(n *structs.Node, status string, now time.Time) {
 	last := structs.DrainMetadata{StartedAt: n.DrainStrategy.StartedAt}
 	if n.LastDrain != nil {
@@ -224,6 +229,8 @@ func HeldVolumes(tx Reader, node string) (count int, first string) {
 		note(a.Namespace, a.VolumeID, "attached")
 	}
 
+	// A call goes through a controller, which may be here while the volume is for another node. The
+	// controller has to stay until the answer.
 	for a := range csi.UnsettledAttachments(tx) {
 		if a.Call != nil && a.Call.NodeID == node {
 			note(a.Namespace, a.VolumeID, "in a call of the controller there, the "+a.Call.Op)

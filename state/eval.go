@@ -54,6 +54,9 @@ func EvalUpdate(tx *WriteTx, p *structs.EvalUpdateRequest) error {
 		}
 		putEval(tx, e)
 	}
+
+	// An unblock of many queues continues in later entries, as far as the leader requests: see package
+	// blocked.
 	blocked.UnblockMore(tx, p.Wake)
 	return nil
 }
@@ -100,6 +103,8 @@ func putEval(tx *WriteTx, e *structs.Evaluation) {
 // storeEval puts the row. If the evaluation leaves its queues, storeEval unblocks the next one in each. It
 // returns the previous row.
 func storeEval(tx *WriteTx, e *structs.Evaluation) (old *structs.Evaluation) {
+	// Placed keeps an ended evaluation out of EndedEvals until the last of its allocations is deleted: see
+	// reapAlloc.
 	e.Placed = e.Terminal() && schema.EvalAllocs.Has(tx, e.ID)
 	old = schema.Evals.Put(tx, e)
 	blocked.Dequeue(tx, old, e)

@@ -34,6 +34,7 @@ func countNewEvalAllocs(tx *WriteTx, placed []*structs.Allocation) {
 
 // countEvalAllocs counts the allocations of all evaluations after a snapshot file was loaded.
 func countEvalAllocs(tx *mvcc.LoadTx) {
+	// The order of the rows does not matter: each key comes once.
 	for by, n := range evalAllocsOf(tx) {
 		schema.EvalAllocs.Insert(tx, &schema.EvalAllocsRow{PlacedBy: by, Allocs: n})
 	}

@@ -46,6 +46,8 @@ func enqueueEval(tx *WriteTx, e *structs.Evaluation, id string) {
 	deleteDone(tx, e)
 	c := coveringEval(tx, e)
 	if c != nil {
+		// The put sets ModifyIndex, by which changedSincePlan sees that a plan does not know this change.
+		// Another change of this entry may have put it already.
 		if c.ModifyIndex != tx.Index {
 			c = c.Copy()
 			c.ModifyTime = max(c.ModifyTime, e.ModifyTime)
@@ -104,6 +106,8 @@ func deleteDone(tx *WriteTx, e *structs.Evaluation) {
 	rows := schema.EvalsByJob.Scan(tx, e.Namespace, e.JobID, schema.DoneEval, e.NodeID, schema.MayGoEval)
 	for d := range rows {
 		done = append(done, d)
+
+		// The bound is for the cost of the entry. A later change deletes what is left.
 		if len(done) >= mostDone {
 			break
 		}
@@ -112,6 +116,7 @@ func deleteDone(tx *WriteTx, e *structs.Evaluation) {
 	slices.SortFunc(done, func(a, b *structs.Evaluation) int {
 		return cmp.Compare(b.ModifyIndex, a.ModifyIndex)
 	})
+
 	for _, d := range done[min(len(done), keptDone):] {
 		schema.Evals.Delete(tx, d)
 	}
@@ -120,6 +125,8 @@ func deleteDone(tx *WriteTx, e *structs.Evaluation) {
 // joinBlocked merges the unblock keys of a job for one node with its unblock keys for other nodes.
 func joinBlocked(tx Reader, b *structs.Evaluation) {
 	other := BlockedEval(tx, b.Namespace, b.JobID)
+
+	// Evaluations of one shape fit or fail together, and the needs on other nodes may differ.
 	b.Shape = ""
 	if other == nil {
 		return
@@ -128,6 +135,8 @@ func joinBlocked(tx Reader, b *structs.Evaluation) {
 	keys := slices.Concat(b.BlockedOn, other.BlockedOn)
 	slices.Sort(keys)
 	b.BlockedOn = boundNodes(slices.Compact(keys))
+
+	// putEval cancels the other one. If an unblock has made that due, b has to become pending in its place.
 	if blocked.UnblockedSince(tx, other) != "" {
 		b.SnapshotIndex = min(b.SnapshotIndex, other.SnapshotIndex)
 	}

@@ -88,25 +88,17 @@ func FenceBegin(tx *WriteTx, p *nodeloss.FenceBeginRequest) error {
 	if err != nil {
 		return err
 	}
+
 	if p.Attempt < 1 {
 		return structs.Invalidf("Attempt is %d; expected the number of an attempt, from 1", p.Attempt)
 	}
-	if n.Epoch != p.Epoch || p.Number != lastFence(tx, n.ID)+1 {
-		return structs.Conflictf("run %d of node %s does not follow: the state has changed", p.Number, n.ID)
-	}
+
 	order := FenceOrder(tx, n.ID)
-	if order == nil && n.Unaccounted {
-		return structs.Preconditionf("node %s has not reported its volumes since the servers' state was "+
-			"restored: only an operator has it fenced, by berth node fence %s", n.ID, n.ID)
+	err = mayBegin(tx, n, order, p)
+	if err != nil {
+		return err
 	}
-	if order == nil && !IsFenceWanted(tx, n.ID) {
-		return structs.Conflictf("nobody waits any more for a volume with on_node_loss fence of node %s", n.ID)
-	}
-	for r := range schema.FenceRuns.Scan(tx, n.ID) {
-		if r.State == nodeloss.FenceRunning {
-			return structs.Conflictf("run %d of node %s has not ended", r.Number, n.ID)
-		}
-	}
+
 	run := &nodeloss.FenceRun{
 		NodeID:  n.ID,
 		Number:  p.Number,
@@ -118,11 +110,41 @@ func FenceBegin(tx *WriteTx, p *nodeloss.FenceBeginRequest) error {
 		State:   nodeloss.FenceRunning,
 		Begun:   p.Now,
 	}
+
 	if order != nil {
 		run.By = order.By
 		run.Why = order.Why
 	}
+
 	schema.FenceRuns.Put(tx, run)
+	return nil
+}
+
+// mayBegin returns an error if the state has changed since the leader decided on a run for a lost node, or if
+// nothing requires it. order is that of an operator, nil if there is none.
+func mayBegin(
+	tx Reader, n *structs.Node, order *nodeloss.FenceOrder, p *nodeloss.FenceBeginRequest,
+) error {
+	// The number makes a repeated entry, and one of a former leader, a conflict. So a run begins once.
+	if n.Epoch != p.Epoch || p.Number != lastFence(tx, n.ID)+1 {
+		return structs.Conflictf("run %d of node %s does not follow: the state has changed", p.Number, n.ID)
+	}
+
+	if order == nil && n.Unaccounted {
+		return structs.Preconditionf("node %s has not reported its volumes since the servers' state was "+
+			"restored: only an operator has it fenced, by berth node fence %s", n.ID, n.ID)
+	}
+
+	if order == nil && !IsFenceWanted(tx, n.ID) {
+		return structs.Conflictf("nobody waits any more for a volume with on_node_loss fence of node %s", n.ID)
+	}
+
+	for r := range schema.FenceRuns.Scan(tx, n.ID) {
+		if r.State == nodeloss.FenceRunning {
+			return structs.Conflictf("run %d of node %s has not ended", r.Number, n.ID)
+		}
+	}
+
 	return nil
 }
 
@@ -133,6 +155,7 @@ func FenceEnd(tx *WriteTx, p *nodeloss.FenceEndRequest) error {
 	if run == nil || run.State != nodeloss.FenceRunning {
 		return nil
 	}
+
 	run = new(*run)
 	run.Action = p.Action
 	run.ExitCode = p.ExitCode
@@ -152,14 +175,17 @@ func FenceEnd(tx *WriteTx, p *nodeloss.FenceEndRequest) error {
 		}
 	}
 
+	// A run from before the order may have failed for a reason that is gone, so it does not end the order.
 	order := FenceOrder(tx, run.NodeID)
 	if order != nil && p.NextTry != 0 && run.Number > order.After {
 		schema.FenceOrders.Delete(tx, order)
 	}
+
 	endRun(tx, run)
 	if run.State == nodeloss.FenceProved && run.Scope == nodeloss.FencePower {
 		evaluateNode(tx, run.NodeID, false, p.Now) // none of its allocations comes back
 	}
+
 	return nil
 }
 
@@ -183,6 +209,7 @@ func releaseProved(tx *WriteTx, run *nodeloss.FenceRun, p *nodeloss.FenceEndRequ
 	}
 	var keys []structs.CSIClaimKey
 	for c := range csi.ClaimsByNode(tx, run.NodeID) {
+		// A machine that is off writes to no volume. Another proof is about the claims that it names.
 		about := run.Scope == nodeloss.FencePower || covered[c.Key()]
 		if about && c.State == structs.ClaimGranted {
 			keys = append(keys, c.Key())
@@ -203,6 +230,7 @@ func ConfirmLost(tx *WriteTx, p *nodeloss.NodeFenceRequest) error {
 	if err != nil {
 		return err
 	}
+
 	if p.By == "" || p.Why == "" {
 		return structs.Invalidf("By and Why are needed: the name of the operator and the reason")
 	}
@@ -219,12 +247,14 @@ func ConfirmLost(tx *WriteTx, p *nodeloss.NodeFenceRequest) error {
 		Begun:  p.Now,
 		Ended:  p.Now,
 	}
+
 	var keys []structs.CSIClaimKey
 	for c := range csi.ClaimsByNode(tx, n.ID) {
 		if c.State == structs.ClaimGranted {
 			keys = append(keys, c.Key())
 		}
 	}
+
 	err = releaseLost(tx, run, keys, structs.CSIVolumeForceRequest{
 		What:         "claims released; an operator confirmed that the machine is off",
 		By:           p.By,
@@ -234,10 +264,8 @@ func ConfirmLost(tx *WriteTx, p *nodeloss.NodeFenceRequest) error {
 	if err != nil {
 		return err
 	}
-	order := FenceOrder(tx, n.ID)
-	if order != nil {
-		schema.FenceOrders.Delete(tx, order)
-	}
+
+	dropFenceOrder(tx, n.ID)
 	endRun(tx, run)
 	evaluateNode(tx, n.ID, false, p.Now) // none of its allocations comes back
 	return nil
@@ -253,6 +281,8 @@ func releaseLost(
 ) error {
 	run.Released = len(keys)
 	decision.NodeID = run.NodeID
+
+	// A map has no order, and every server has to change the rows in the same one.
 	byVolume := map[csi.VolumeKey][]structs.CSIClaimKey{}
 	var order []csi.VolumeKey
 	for _, k := range keys {
@@ -260,8 +290,10 @@ func releaseLost(
 		if byVolume[v] == nil {
 			order = append(order, v)
 		}
+
 		byVolume[v] = append(byVolume[v], k)
 	}
+
 	for _, k := range order {
 		forced := decision
 		forced.Namespace = k.Namespace
@@ -284,10 +316,7 @@ func releaseLost(
 
 // nodeCameBack ends all that follows from the loss of a node: a run that has begun proves nothing.
 func nodeCameBack(tx *WriteTx, node string, now int64) {
-	order := FenceOrder(tx, node)
-	if order != nil {
-		schema.FenceOrders.Delete(tx, order)
-	}
+	dropFenceOrder(tx, node)
 	for _, r := range FenceRuns(tx, node) {
 		if r.State == nodeloss.FenceRunning {
 			r = new(*r)
@@ -299,15 +328,20 @@ func nodeCameBack(tx *WriteTx, node string, now int64) {
 	}
 }
 
+// dropFenceOrder deletes the order to fence a node, if there is one.
+func dropFenceOrder(tx *WriteTx, node string) {
+	order := FenceOrder(tx, node)
+	if order != nil {
+		schema.FenceOrders.Delete(tx, order)
+	}
+}
+
 // deleteFences deletes the runs and the order of a node that is deleted.
 func deleteFences(tx *WriteTx, node string) {
 	for _, r := range FenceRuns(tx, node) {
 		schema.FenceRuns.Delete(tx, r)
 	}
-	order := FenceOrder(tx, node)
-	if order != nil {
-		schema.FenceOrders.Delete(tx, order)
-	}
+	dropFenceOrder(tx, node)
 }
 
 // LostNodes yields the nodes that are down, also those that have not reported their volumes since a restore.
@@ -333,6 +367,7 @@ func LostClaims(tx Reader, node string) (lost []*nodeloss.LostClaim) {
 		if c.State != structs.ClaimGranted || v == nil {
 			continue
 		}
+
 		l := &nodeloss.LostClaim{
 			CSIClaimKey: c.Key(),
 			PluginID:    c.PluginID,
@@ -342,12 +377,15 @@ func LostClaims(tx Reader, node string) (lost []*nodeloss.LostClaim) {
 			Guarded:     c.Guarded,
 			Waited:      IsWaitedFor(tx, v),
 		}
+
 		a := Alloc(tx, c.AllocID)
 		if a != nil {
 			l.Status = a.ClientStatus
 		}
+
 		lost = append(lost, l)
 	}
+
 	return lost
 }
 
@@ -380,10 +418,14 @@ func FenceBrake(tx Reader) *nodeloss.FenceBrake {
 	slices.Sort(lost)
 	first := 0
 	var brake *nodeloss.FenceBrake
+
+	// Each loss is the end of a window, and first is the earliest loss in it. The fullest window decides.
+	// Nodes that were lost outside it are neither lost together nor up.
 	for i, at := range lost {
 		for at-lost[first] > nodeloss.FenceBrakeWindow {
 			first++
 		}
+
 		together := i - first + 1
 		of := up + together
 		if together >= 3 && 3*together > of && (brake == nil || together > brake.Lost) {
@@ -394,6 +436,7 @@ func FenceBrake(tx Reader) *nodeloss.FenceBrake {
 			}
 		}
 	}
+
 	return brake
 }
 

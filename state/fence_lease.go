@@ -16,9 +16,11 @@ func LeaseProof(tx *WriteTx, p *nodeloss.LeaseProofRequest) error {
 	if err != nil {
 		return err
 	}
+
 	if n.Epoch != p.Epoch {
 		return structs.Conflictf("node %s is lost in epoch %d, not %d", n.ID, n.Epoch, p.Epoch)
 	}
+
 	keys := csi.EndsWithLease(tx, n)
 	if len(keys) == 0 {
 		return nil
@@ -33,6 +35,7 @@ func LeaseProof(tx *WriteTx, p *nodeloss.LeaseProofRequest) error {
 		Begun:  p.Now,
 		Ended:  p.Now,
 	}
+
 	err = releaseLost(tx, run, keys, structs.CSIVolumeForceRequest{
 		What:         "claims released; the lease of the node has ended, and its guard ends the tasks then",
 		By:           "the servers",
@@ -42,6 +45,7 @@ func LeaseProof(tx *WriteTx, p *nodeloss.LeaseProofRequest) error {
 	if err != nil {
 		return err
 	}
+
 	endRun(tx, run)
 	return nil
 }

@@ -62,9 +62,12 @@ func (h *HeldGroups) Misses(
 	for index := range g.Count {
 		a := newest[index]
 		switch {
+		// The group does not grow, whatever indexes are free.
 		case len(taken)+len(missed) >= g.Count:
 			return missed
+		// There was none, the index is taken, it has its successor, or the servers have not taken it away.
 		case a == nil, taken[index], a.NextAllocation != "", !a.ServerTerminal():
+		// It is of a version that was replaced before, or it would wait for the canaries' promotion.
 		case a.JobVersion != h.Job.Version && (a.JobVersion != older || h.excludes(tx, a)):
 		default:
 			missed = append(missed, a)

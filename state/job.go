@@ -70,7 +70,20 @@ func JobSummary(tx Reader, j *structs.Job) *structs.JobSummary {
 		s.ModifyIndex = max(s.ModifyIndex, a.ModifyIndex)
 	}
 
-	var newest *structs.Evaluation
+	newest := newestOfWholeJob(tx, j)
+	if newest != nil && !j.Stop {
+		for name, n := range newest.QueuedAllocations {
+			g := s.Summary[name]
+			g.Queued = n
+			s.Summary[name] = g
+		}
+	}
+
+	return s
+}
+
+// newestOfWholeJob returns the newest evaluation that knows all that is left to place, nil if there is none.
+func newestOfWholeJob(tx Reader, j *structs.Job) (newest *structs.Evaluation) {
 	for e := range EvalsByJob(tx, j.Namespace, j.ID) {
 		if e.Status == structs.EvalCancelled || ofOneNode(e) {
 			continue // another evaluation places the rest
@@ -81,15 +94,7 @@ func JobSummary(tx Reader, j *structs.Job) *structs.JobSummary {
 		}
 	}
 
-	if newest != nil && !j.Stop {
-		for name, n := range newest.QueuedAllocations {
-			g := s.Summary[name]
-			g.Queued = n
-			s.Summary[name] = g
-		}
-	}
-
-	return s
+	return newest
 }
 
 func countAlloc(g *structs.TaskGroupSummary, a *structs.Allocation) {
@@ -135,6 +140,7 @@ func JobRegister(tx *WriteTx, p *structs.JobRegisterRequest) error {
 		j.SetParent(old)
 	}
 
+	// This comes before the comparison: a request that differs only in its counts makes no version.
 	if old != nil && p.PreserveCounts {
 		keepCounts(j, old)
 	}
@@ -228,6 +234,8 @@ func putJobVersion(tx *WriteTx, j, old *structs.Job, now int64) {
 	j.SubmitTime = now
 	j.Status = structs.JobPending
 	j.Stable = false
+
+	// The callers put the evaluation, and refresh the status after that.
 	if old != nil {
 		j.Status = old.Status
 	}
@@ -241,6 +249,7 @@ func putJobVersion(tx *WriteTx, j, old *structs.Job, now int64) {
 		blocked.UnblockPreemption(tx) // other jobs may displace its allocations now
 	}
 
+	// After the puts the active deployment is of an older version, and the oldest versions are surplus.
 	cancelDeployments(tx, j, now)
 	pruneVersions(tx, j.Namespace, j.ID)
 }
@@ -300,6 +309,7 @@ func JobDeregister(tx *WriteTx, p *structs.JobDeregisterRequest) error {
 		putJobVersion(tx, j, old, p.Now)
 	}
 
+	// cancelBlocked spares the evaluation of its argument. This one has no ID, so it spares none.
 	noEval := &structs.Evaluation{Namespace: j.Namespace, JobID: j.ID}
 	cancelBlocked(tx, noEval, "job "+j.ID+" was stopped")
 	if p.NoShutdownDelay {

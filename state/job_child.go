@@ -70,6 +70,8 @@ func JobDispatch(tx *WriteTx, p *structs.JobDispatchRequest) error {
 	case parent.JobModifyIndex != p.JobModifyIndex:
 		return structs.Conflictf("job %q has changed since the dispatch began", p.JobID)
 	}
+
+	// A repeated dispatch has no effect: the caller finds the child by the token.
 	token := p.IdempotencyToken
 	if token != "" && DispatchedJob(tx, parent.Namespace, parent.ID, token) != nil {
 		return nil
@@ -183,6 +185,7 @@ func CheckRevert(tx Reader, p *structs.JobRevertRequest) (current, version *stru
 	default:
 		err = current.CheckChange(version)
 	}
+
 	if err == nil {
 		err = namespaces.CheckJob(tx, version)
 	}

@@ -73,6 +73,8 @@ func AllocsByEvalFrom(tx *ReadTx, eval string, at Page) iter.Seq[*structs.Alloca
 func allocLists(tx *ReadTx, ns, job string, at Page) (lists []func() *structs.Allocation) {
 	for _, state := range []string{schema.LiveRow, schema.DoneRow} {
 		own := at
+
+		// The page has the rest of a key, and the keys of the index begin with the scope.
 		if len(at.From) > 0 {
 			own.From = append([]string{ns, job, state}, at.From...)
 		}
@@ -81,6 +83,7 @@ func allocLists(tx *ReadTx, ns, job string, at Page) (lists []func() *structs.Al
 	return lists
 }
 
+// mergeByID yields the rows of lists that are sorted by ID in the order of the page.
 func mergeByID(at Page, begin func() []func() *structs.Allocation) iter.Seq[*structs.Allocation] {
 	return ordered.Merge(begin, at.Reverse, func(a, b *structs.Allocation) int {
 		return cmp.Compare(a.ID, b.ID)

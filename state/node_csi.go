@@ -60,9 +60,11 @@ func reportedHalves(
 	keys = slices.DeleteFunc(keys, func(k structs.CSIInstanceKey) bool {
 		return slices.Contains(p.Removes, k)
 	})
+
 	if len(keys) == 0 {
 		return nil
 	}
 
+	// Nodes with the same plugins share one list.
 	return *intern.Value(&keys)
 }

@@ -97,6 +97,7 @@ func eventsBetween(old, now nodeHealth, at time.Time) []*structs.NodeEvent {
 	slices.SortFunc(parts, func(a, b part) int {
 		return cmp.Or(cmp.Compare(a.subsystem, b.subsystem), cmp.Compare(a.text, b.text))
 	})
+
 	var events []*structs.NodeEvent
 	for _, p := range parts {
 		message := healthChange(p, old[p], now[p])

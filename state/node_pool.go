@@ -37,11 +37,13 @@ func NodePools(tx Reader) []*admin.NodePool {
 		structs.AllNodePools:    true,
 		structs.DefaultNodePool: true,
 	}
+
 	for p := range schema.NodePools.Scan(tx) {
 		found[p.Name] = p
 		stored[p.Name] = true
 	}
 
+	// A pool without a row exists since its first node.
 	for n := range Nodes(tx) {
 		name := PoolOf(n)
 		p := found[name]

@@ -15,54 +15,36 @@ import (
 // of the plan, or none. That of a job with AllAtOnce has no effect if one node rejects it. If something is
 // rejected, or the job has changed since the plan was made, the evaluation becomes pending again.
 func PlanApply(tx *WriteTx, p *structs.Plan) error {
-	if p.Eval == nil ||
-		p.Eval.ID == "" ||
-		slices.Contains(p.Place, nil) ||
-		slices.Contains(p.Stop, nil) || slices.Contains(p.Update, nil) ||
-		slices.Contains(p.DeploymentUpdates, nil) {
+	if !isWholePlan(p) {
 		return structs.Invalidf("a plan needs its evaluation, and nothing in it may be empty")
 	}
+
 	e := stampEval(p.Eval, p.Now)
 	if why := stalePlan(tx, p, e); why != "" {
 		retryEval(tx, e, "", why)
 		return nil
 	}
+
 	j := Job(tx, e.Namespace, e.JobID)
 	if j != nil {
 		e.Type = j.Type // the type of the plan: the job may have had another type at the request
 	}
-	place := newPlacements(tx, p)
+
 	check := newPlanCheck(tx, p)
+	place := newPlacements(tx, p)
 	rejected := check.rejectedNodes(place)
+
+	// The job exists: stalePlan rejects the placements for one that is gone.
 	if len(rejected) > 0 && j.AllAtOnce {
 		why := append(rejectionTexts(rejected), "the job is all_at_once, so nothing of it took effect")
 		retryEval(tx, e, "", why...)
 		return nil
 	}
-	if p.Deployment != nil {
-		putDeployment(tx, p.Deployment, p.Now)
-	}
-	for _, s := range p.Stop {
-		stopPlanned(tx, s, rejected, p.Now)
-	}
-	for _, u := range p.Update {
-		updatePlanned(tx, u, p.Now)
-	}
+
 	place = slices.DeleteFunc(place, func(a *structs.Allocation) bool { return rejected[a.NodeID] != "" })
-	check.placePlanned(tx, place, e)
-	for _, u := range p.DeploymentUpdates {
-		own := *u
-		own.RowIndex = 0 // stalePlan has checked it, and the stops above may have changed the row
-		updateDeployment(tx, &own, p.Now)
-	}
-	for _, f := range p.Followups {
-		if f != nil {
-			putEval(tx, stampEval(f, p.Now))
-		}
-	}
-	if p.Blocked != nil {
-		putBlocked(tx, stampEval(p.Blocked, p.Now), e)
-	}
+	check.applyPlanned(tx, e, place, rejected)
+
+	// The outcome comes last: storeEval asks whether allocations name the evaluation.
 	switch {
 	case len(rejected) > 0:
 		retryEval(tx, e, "", rejectionTexts(rejected)...)
@@ -71,7 +53,55 @@ func PlanApply(tx *WriteTx, p *structs.Plan) error {
 	default:
 		putEval(tx, e)
 	}
+
 	return nil
+}
+
+// isWholePlan reports whether a plan has its evaluation and no empty part.
+func isWholePlan(p *structs.Plan) bool {
+	return p.Eval != nil && p.Eval.ID != "" &&
+		!slices.Contains(p.Place, nil) &&
+		!slices.Contains(p.Stop, nil) &&
+		!slices.Contains(p.Update, nil) &&
+		!slices.Contains(p.DeploymentUpdates, nil)
+}
+
+// applyPlanned executes the parts of the plan of e that no node has rejected. place has the placements of
+// them.
+func (c *planCheck) applyPlanned(
+	tx *WriteTx, e *structs.Evaluation, place []*structs.Allocation, rejected map[string]string,
+) {
+	p := c.plan
+
+	// It comes before its allocations: only a stored deployment counts them (isCounted).
+	if p.Deployment != nil {
+		putDeployment(tx, p.Deployment, p.Now)
+	}
+
+	for _, s := range p.Stop {
+		stopPlanned(tx, s, rejected, p.Now)
+	}
+
+	for _, u := range p.Update {
+		updatePlanned(tx, u, p.Now)
+	}
+
+	c.placePlanned(tx, place, e)
+	for _, u := range p.DeploymentUpdates {
+		own := *u
+		own.RowIndex = 0 // stalePlan has checked it, and the stops above may have changed the row
+		updateDeployment(tx, &own, p.Now)
+	}
+
+	for _, f := range p.Followups {
+		if f != nil {
+			putEval(tx, stampEval(f, p.Now))
+		}
+	}
+
+	if p.Blocked != nil {
+		putBlocked(tx, stampEval(p.Blocked, p.Now), e)
+	}
 }
 
 // rejectionTexts returns the reasons of the nodes that reject a plan.
@@ -108,6 +138,7 @@ func stalePlan(tx Reader, p *structs.Plan, e *structs.Evaluation) string {
 	return staleDeployment(tx, p, e)
 }
 
+// groupOf returns the group of an allocation in the version that it runs, nil if the state no longer has it.
 func groupOf(tx Reader, a *structs.Allocation) *structs.TaskGroup {
 	j := JobOf(tx, a)
 	if j == nil {
@@ -116,6 +147,7 @@ func groupOf(tx Reader, a *structs.Allocation) *structs.TaskGroup {
 	return j.Group(a.TaskGroup)
 }
 
+// resourcesOf returns the resources of an allocation, or the ask of its group for a placement without any.
 func resourcesOf(a *structs.Allocation, g *structs.TaskGroup) structs.Resources {
 	if a.Resources != nil {
 		return *a.Resources
@@ -194,6 +226,8 @@ func AllocPriority(tx Reader, a *structs.Allocation) int {
 	return j.Priority
 }
 
+// updatePlanned applies the changes of a plan to an allocation that keeps its place: a version that it takes
+// over without a restart, a later evaluation, or the wait for a node that may come back.
 func updatePlanned(tx *WriteTx, u *structs.PlanUpdate, now int64) {
 	old := Alloc(tx, u.AllocID)
 	if old == nil {
@@ -206,6 +240,7 @@ func updatePlanned(tx *WriteTx, u *structs.PlanUpdate, now int64) {
 		a.NextAllocation = ""
 	}
 
+	// The node may have come back since the plan was made, and then reports the allocation itself.
 	if u.Unknown && !old.Terminal() && Node(tx, old.NodeID).Lost() {
 		makeUnknown(tx, a, now)
 	}

@@ -46,6 +46,7 @@ func (c *planCheck) rejectedNodes(place []*structs.Allocation) map[string]string
 
 	rejected := map[string]string{}
 	for _, a := range place {
+		// One rejection suffices: nothing of the plan takes effect on that node.
 		if rejected[a.NodeID] != "" {
 			continue
 		}
@@ -61,6 +62,7 @@ func (c *planCheck) rejectedNodes(place []*structs.Allocation) map[string]string
 
 // rejection returns why the node of a placement rejects it, or counts it and returns "".
 func (c *planCheck) rejection(a *structs.Allocation) string {
+	// The use of a node is counted once, and grows with each placement of the plan.
 	use := c.used[a.NodeID]
 	if use == nil {
 		n := Node(c, a.NodeID)
@@ -84,9 +86,11 @@ func (c *planCheck) rejection(a *structs.Allocation) string {
 		if n.Returning {
 			why = "still releases what it lost"
 		}
+
 		return fmt.Sprintf("it is %s and %s", n.Status, why)
 	}
 
+	// The priorities may have changed since the plan was made.
 	for _, id := range a.PreemptedAllocations {
 		victim := Alloc(c, id)
 		now := Job(c, a.Namespace, a.JobID)
@@ -112,6 +116,8 @@ type nodeUse struct {
 // useOf counts the allocations that have something of a node.
 func (c *planCheck) useOf(n *structs.Node) *nodeUse {
 	use := &nodeUse{node: n, capacity: capacity.NewNodeCapacity(n)}
+
+	// The sums cost one lookup. Devices, and what else they leave out, need the allocations themselves.
 	if sums := UseOfNode(c, n.ID); sums.Suffices() {
 		use.capacity.HoldAll(sums)
 	} else {

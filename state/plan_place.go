@@ -36,6 +36,8 @@ func (c *planCheck) placePlanned(tx *WriteTx, place []*structs.Allocation, e *st
 	slices.SortFunc(placed, func(a, b *structs.Allocation) int {
 		return cmp.Compare(a.ID, b.ID)
 	})
+
+	// The allocations of a plan are alike, so each row shares the parts of the first one.
 	like := &structs.Allocation{} // what the next row shares
 	for i, a := range placed {
 		n := c.used[a.NodeID].node

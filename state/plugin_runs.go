@@ -36,6 +36,7 @@ func PluginHalves(tx Reader, a *structs.Allocation) []structs.CSIInstanceKey {
 
 // recountAlloc updates the counts of the plugins that an allocation ran or runs now. old may be nil.
 func recountAlloc(tx *WriteTx, old, now *structs.Allocation) {
+	// The halves depend on the version and on the end alone, and most changes are of neither.
 	if old != nil && old.JobVersion == now.JobVersion &&
 		old.ClientTerminal() == now.ClientTerminal() {
 		return

@@ -10,6 +10,9 @@ import (
 func Reap(tx *WriteTx, p *structs.ReapRequest) error {
 	for _, id := range p.Allocs {
 		a := Alloc(tx, id)
+
+		// A claim needs its allocation until the node has released the volume (csi.CheckClaims), and an
+		// active deployment needs those that it counts.
 		if a != nil && a.ClientTerminal() &&
 			!schema.ClaimsByNode.Has(tx, a.NodeID, id) &&
 			!isCounted(tx, a) {
@@ -45,6 +48,8 @@ func Reap(tx *WriteTx, p *structs.ReapRequest) error {
 func reapAlloc(tx *WriteTx, a *structs.Allocation) {
 	schema.Allocs.Delete(tx, a)
 	dropUnusedPlugins(tx, a)
+
+	// The last allocation makes its evaluation deletable.
 	e := Eval(tx, a.EvalID)
 	if e != nil && e.Placed &&
 		!schema.EvalAllocs.Has(tx, e.ID) {
@@ -52,12 +57,16 @@ func reapAlloc(tx *WriteTx, a *structs.Allocation) {
 		e.Placed = false
 		schema.Evals.Put(tx, e)
 	}
+
+	// The versions of a purged job go with the last allocation that runs them.
 	if Job(tx, a.Namespace, a.JobID) == nil {
 		pruneVersions(tx, a.Namespace, a.JobID)
 	}
 	refreshJobStatus(tx, a.Namespace, a.JobID)
 }
 
+// reapableNode reports whether a node that is down has left nothing behind. An allocation needs the row of
+// its node until its end, and shows it to users after that.
 func reapableNode(tx Reader, n *structs.Node) bool {
 	return n.Status == structs.NodeDown && !n.Unaccounted &&
 		!schema.HoldersByNode.Has(tx, n.ID) &&

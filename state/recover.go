@@ -246,6 +246,7 @@ func Unrecorded(
 			found = append(found, a)
 		}
 	}
+
 	return found
 }
 

@@ -42,6 +42,7 @@ func ScalingPoliciesFrom(tx *ReadTx, ns, prefix string, at Page) iter.Seq[*struc
 		if at.Reverse {
 			return strings.Compare(b.ID, a.ID)
 		}
+
 		return strings.Compare(a.ID, b.ID)
 	})
 

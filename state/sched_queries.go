@@ -127,9 +127,11 @@ func PluginNodes(
 				i.Kind != structs.CSIKindNode {
 				return nil
 			}
+
 			if !fits(i) {
 				continue
 			}
+
 			if n := Node(tx, i.NodeID); n != nil {
 				return n
 			}
@@ -162,6 +164,7 @@ func PluginNodesAt(
 			return at, true
 		}
 	}
+
 	return nil, false
 }
 

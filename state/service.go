@@ -19,6 +19,8 @@ func offeredServices(
 		return a.Services
 	}
 	var all []*structs.ServiceInstance
+
+	// A node that names an instance twice means the first one: checkServices allows each once.
 	for _, reported := range u.Services {
 		if reported != nil && instanceOf(all, reported.ID) == nil {
 			all = append(all, offeredService(tx, a, reported))

@@ -35,6 +35,7 @@ func RevokedSITokens(tx Reader) iter.Seq[*structs.SITokenAccessor] {
 // SITokensRegister stores the names of tokens that a server is going to make, and gives the cluster its ID.
 // It gives up the earlier tokens of the same tasks: their node has asked again, so no task uses them.
 func SITokensRegister(tx *WriteTx, p *structs.SITokenAccessors) error {
+	// All are checked before the first change: an entry with an error has changed nothing.
 	for _, t := range p.Accessors {
 		if t == nil || t.TaskName == "" || t.AccessorID == "" {
 			return structs.Invalidf("a token needs a task and an accessor")
@@ -56,6 +57,8 @@ func SITokensRegister(tx *WriteTx, p *structs.SITokenAccessors) error {
 		})
 	}
 
+	// The former tokens are given up first. After the puts, the new ones of the same tasks would be given up
+	// too.
 	for _, t := range p.Accessors {
 		giveUpSITokens(tx, t.AllocID, p.Now+int64(structs.SITokenSettle), t.TaskName)
 		t.RevokeTime = 0
@@ -105,10 +108,13 @@ func giveUpSITokens(tx *WriteTx, alloc string, from int64, task ...string) {
 }
 
 func giveUpSIToken(tx *WriteTx, t *structs.SITokenAccessor, from int64) {
+	// The first time stays, so that repeated requests do not delay the revocation.
 	if t.RevokeTime != 0 {
 		return
 	}
 	t = t.Copy()
+
+	// 0 would mean that a task may use the token.
 	t.RevokeTime = max(from, 1)
 	schema.SITokens.Put(tx, t)
 }

@@ -23,27 +23,7 @@ const volumeGrows = "expanding"
 // CountTotals reads each node, each volume with claims, each half of a plugin and each row that needs a call.
 // It reads no claims and no settled volumes, so it costs milliseconds in the largest fleet.
 func CountTotals(tx Reader) Totals {
-	t := Totals{
-		Nodes: map[string]int{
-			structs.NodeInit:  0,
-			structs.NodeReady: 0,
-			structs.NodeDown:  0,
-		},
-		Claims: map[string]int{
-			structs.ClaimWaiting: 0,
-			structs.ClaimGranted: 0,
-		},
-		Attachments: map[string]int{
-			structs.AttachmentAttaching: 0,
-			structs.AttachmentDetaching: 0,
-		},
-		Volumes: map[string]int{
-			structs.VolumeCreating: 0,
-			structs.VolumeDeleting: 0,
-			volumeGrows:            0,
-		},
-	}
-
+	t := noTotals()
 	for n := range Nodes(tx) {
 		t.Nodes[n.Status]++
 	}
@@ -70,4 +50,28 @@ func CountTotals(tx Reader) Totals {
 
 	t.Plugins = slices.Collect(schema.PluginCounts.Scan(tx))
 	return t
+}
+
+// noTotals has a 0 for each known state, so that each is reported from the first count on, also without rows.
+func noTotals() Totals {
+	return Totals{
+		Nodes: map[string]int{
+			structs.NodeInit:  0,
+			structs.NodeReady: 0,
+			structs.NodeDown:  0,
+		},
+		Claims: map[string]int{
+			structs.ClaimWaiting: 0,
+			structs.ClaimGranted: 0,
+		},
+		Attachments: map[string]int{
+			structs.AttachmentAttaching: 0,
+			structs.AttachmentDetaching: 0,
+		},
+		Volumes: map[string]int{
+			structs.VolumeCreating: 0,
+			structs.VolumeDeleting: 0,
+			volumeGrows:            0,
+		},
+	}
 }

@@ -37,6 +37,7 @@ func noConflict(now *variable.Variable, p *variable.VariableChange) error {
 	if now != nil {
 		index = now.ModifyIndex
 	}
+
 	if p.CheckIndex != nil && *p.CheckIndex != index {
 		return structs.Conflictf("the variable %q has the index %d, and the write expects %d",
 			p.Path, index, *p.CheckIndex)
@@ -46,6 +47,7 @@ func noConflict(now *variable.Variable, p *variable.VariableChange) error {
 	if p.Lock != nil {
 		own = p.Lock.ID
 	}
+
 	held := now.Holder()
 	switch {
 	case held == nil && own != "":
@@ -53,6 +55,7 @@ func noConflict(now *variable.Variable, p *variable.VariableChange) error {
 	case held != nil && held.ID != own:
 		return structs.Conflictf("the variable %q is locked, and the write has not the ID of its lock", p.Path)
 	}
+
 	return nil
 }
 
@@ -62,6 +65,7 @@ func changedVariable(tx *WriteTx, p *variable.VariableChange) (*variable.Variabl
 	if err == nil {
 		err = namespaces.Check(tx, p.Namespace)
 	}
+
 	if err != nil {
 		return nil, err
 	}
@@ -72,16 +76,20 @@ func changedVariable(tx *WriteTx, p *variable.VariableChange) (*variable.Variabl
 		Path:       p.Path,
 		CreateTime: p.Now,
 	}
+
 	if now != nil {
 		*next = *now
 	}
+
 	if p.Sealed != nil {
 		err = trust.CheckSealed(tx, p.Sealed)
 		next.Sealed = p.Sealed
 	}
+
 	if p.Sealed != nil && err == nil {
 		err = checkStoredVariables(tx, now, p)
 	}
+
 	next.ModifyTime = p.Now
 	return next, err
 }
@@ -155,10 +163,12 @@ func VariableLock(tx *WriteTx, p *variable.VariableChange) error {
 	if err != nil {
 		return err
 	}
+
 	next, err := changedVariable(tx, p)
 	if err != nil {
 		return err
 	}
+
 	next.Lock = p.Lock
 	schema.Variables.Put(tx, next)
 	return nil
@@ -184,6 +194,8 @@ func VariableUnlock(tx *WriteTx, p *variable.VariableChange) error {
 // VariableLockExpire ends a lock that was not renewed, or its delay. It does nothing for a former lock.
 func VariableLockExpire(tx *WriteTx, p *variable.VariableExpiry) error {
 	now := Variable(tx, p.Namespace, p.Path)
+
+	// The holder may have released the lock since the leader proposed this, and another one may have it.
 	if now == nil || now.Lock == nil || now.Lock.ID != p.LockID || now.LockExpired != p.DelayOver {
 		return nil
 	}

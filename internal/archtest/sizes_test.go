@@ -28,7 +28,7 @@ type bound struct {
 var largePackages = map[string]bound{
 	"api": {6684, "the dialect: each file has the routes of a noun beside the calls of the client, " +
 		"which share types, and callers import one package"},
-	"state": {6290, "a write of a job, a node or a plan changes rows of the others in one transaction, " +
+	"state": {6478, "a write of a job, a node or a plan changes rows of the others in one transaction, " +
 		"so these functions call each other"},
 	"structs": {7270, "rows, requests and plans contain each other; the wire format has one package of types"},
 }
