@@ -68,6 +68,7 @@ func computedClass(n *structs.Node) string {
 	unique := func(key, _ string) bool {
 		return strings.HasPrefix(key, "unique.")
 	}
+
 	attributes := maps.Clone(n.Attributes)
 	maps.DeleteFunc(attributes, unique)
 	meta := maps.Clone(n.Meta)
@@ -79,26 +80,33 @@ func computedClass(n *structs.Node) string {
 		attributes,
 		meta,
 	}
+
 	if devices := deviceClass(n); len(devices) > 0 {
 		inputs = append(inputs, devices)
 	}
+
 	if networks := n.HostNetworks(); len(networks) > 0 {
 		inputs = append(inputs, networks)
 	}
+
 	if modes := n.NetworkModes(); len(modes) > 0 {
 		inputs = append(inputs, "network modes", modes)
 	}
+
 	if len(n.HostVolumes) > 0 {
 		names := map[string]bool{} // with whether each is read-only; paths differ from node to node
 		for name, v := range n.HostVolumes {
 			names[name] = v.ReadOnly
 		}
+
 		inputs = append(inputs, names)
 	}
+
 	b, err := codec.Encode(inputs)
 	if err != nil {
 		panic(err) // texts, numbers and maps of them always encode
 	}
+
 	sum := sha256.Sum256(b)
 	return fmt.Sprintf("v1:%x", sum[:16])
 }
@@ -156,6 +164,8 @@ func addEvents(tx *WriteTx, n *structs.Node, events ...*structs.NodeEvent) {
 		all = append(all, c)
 	}
 	surplus := max(0, len(all)-keptEvents)
+
+	// A part of the longer list would keep the surplus events in memory.
 	n.Events = slices.Clone(all[surplus:])
 }
 
@@ -197,6 +207,7 @@ func LeftOnNode(tx Reader, id string) string {
 }
 
 func deleteNode(tx *WriteTx, n *structs.Node, now int64) {
+	// The row of the node names its instances, so it goes after them.
 	for i := range csi.InstancesByNode(tx, n.ID) {
 		lifecycle.RemoveInstance(tx, i, now)
 	}
@@ -219,9 +230,11 @@ func NodeStatus(tx *WriteTx, p *structs.NodeStatusUpdate) error {
 		structs.NodeDown,
 		structs.NodeDisconnected,
 	}
+
 	if !slices.Contains(known, p.Status) {
 		return structs.Invalidf("%q is not the status of a node", p.Status)
 	}
+
 	for _, id := range p.NodeIDs {
 		n := Node(tx, id)
 		if n != nil && n.Unaccounted && p.Accounted {
@@ -229,14 +242,17 @@ func NodeStatus(tx *WriteTx, p *structs.NodeStatusUpdate) error {
 			n.Unaccounted = false
 			schema.Nodes.Put(tx, n)
 		}
+
 		if n != nil && n.Status != p.Status {
 			setNodeStatus(tx, shallowCopy(n), p)
 			continue
 		}
+
 		if n != nil && n.Returning && p.CleanFor != 0 && p.CleanFor == n.Epoch {
 			endReturn(tx, shallowCopy(n), p.Now)
 		}
 	}
+
 	return nil
 }
 
@@ -283,26 +299,31 @@ func NodeEligibility(tx *WriteTx, p *structs.NodeEligibilityRequest) error {
 			"eligibility %q is neither %s nor %s",
 			p.Eligibility, structs.NodeEligible, structs.NodeIneligible)
 	}
+
 	n, err := lease.FindNode(tx, p.NodeID, "")
 	if err != nil || n.SchedulingEligibility == p.Eligibility && !HasLeft(n) && !n.Returning {
 		return err
 	}
+
 	if n.Drain && p.Eligibility == structs.NodeEligible {
 		return structs.Preconditionf("node %q is draining", p.NodeID)
 	}
+
 	n = shallowCopy(n)
 	n.SchedulingEligibility = p.Eligibility
 	restoreOnStart(n, p.Eligibility) // the operator has decided
 	if p.Eligibility == structs.NodeEligible {
 		makeEligible(n)
-		n.Returning = false
+		n.Returning = false // the operator has decided, in place of the report that it is clean
 	}
+
 	text := "Node marked as " + p.Eligibility + " for scheduling"
 	addEvents(tx, n, serverEvent("Cluster", text, p.Now))
 	schema.Nodes.Put(tx, n)
 	if n.Ready() {
 		evaluateNode(tx, n.ID, true, p.Now)
 	}
+
 	return nil
 }
 
@@ -343,25 +364,32 @@ func NodeEvals(tx Reader, node string, capacityFreed bool, now int64) []*structs
 		if j == nil {
 			return
 		}
+
 		key := structs.JobKey{
 			Namespace: j.Namespace,
 			ID:        j.ID,
 		}
+
 		if seen[key] {
 			return
 		}
+
 		seen[key] = true
 		e := structs.NewEval(j, structs.TriggerNodeUpdate, now)
 		e.NodeID = node
 		out = append(out, e)
 	}
+
+	// A job may be purged while its allocations have still to stop. Then only their versions are left.
 	for a := range LiveAllocsByNode(tx, node) {
 		evaluate(cmp.Or(Job(tx, a.Namespace, a.JobID), JobOf(tx, a)))
 	}
+
 	for j := range schema.JobsPerNode.Scan(tx) {
 		if capacityFreed && !j.Stop {
 			evaluate(j)
 		}
 	}
+
 	return out
 }

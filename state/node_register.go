@@ -19,53 +19,75 @@ func NodeRegister(tx *WriteTx, p *structs.NodeRegisterRequest) error {
 	if p.Node == nil || p.Node.ID == "" {
 		return structs.Invalidf("a node needs an ID")
 	}
+
 	old := Node(tx, p.Node.ID)
 	if old != nil && old.SecretID != p.Node.SecretID {
 		return structs.Deniedf("the secret is not that of node %q", p.Node.ID)
 	}
+
+	// It is read before the report is stored, and recordChanges compares. It stays nil for a new node.
 	var was nodeHealth
 	if old != nil {
 		was = healthOf(tx, old)
 	}
-	n := shallowCopy(p.Node)
-	event := mergeNode(n, old, p.Now)
-	n.Epoch = epochAfter(tx, old, n.Status)
-	if old.Lost() && !n.Lost() {
-		nodeCameBack(tx, n.ID, p.Now)
-		n.Returning = old != nil && mustComeClean(tx, n)
-	}
-	if event != "" {
-		addEvents(tx, n, serverEvent("Cluster", event, p.Now))
-	}
-	if old == nil && p.Inventory != nil {
-		// The servers deleted the node before, or a restore returned to a state without it.
-		n.Unaccounted = Unclaimed(tx, n.ID, p.Inventory) != "" ||
-			len(p.Inventory.Left) > 0
-	}
+
+	n := registeredNode(tx, old, p)
 	report := &structs.NodeUpdateCSIRequest{
 		Upserts:      p.CSI,
 		Full:         true,
 		WriteOptions: p.WriteOptions,
 	}
+
+	// The row names the instances (csi.InstancesByNode), so it is stored before they are.
 	n.SetCSIInstances(reportedHalves(tx, nil, report))
 	changed := old == nil || !structs.NodeEqual(old, n, 0)
 	if changed {
 		sharing.NodeReport(n)
 		schema.Nodes.Put(tx, n)
 	}
+
 	err := lifecycle.UpdateInstances(tx, old, n, report)
 	if err != nil {
 		return err
 	}
+
 	recordChanges(tx, n.ID, was, p.Now)
 	if !changed || n.Status != structs.NodeReady {
 		return nil
 	}
+
 	if old == nil || old.Status != structs.NodeReady ||
 		!sameForPlacement(old, n) {
 		evaluateNode(tx, n.ID, true, p.Now)
 	}
+
 	return nil
+}
+
+// registeredNode returns the row of a node after a registration, without its plugin instances. old is the
+// stored row, nil for a new node. The end of a loss voids the runs to fence the node.
+func registeredNode(tx *WriteTx, old *structs.Node, p *structs.NodeRegisterRequest) *structs.Node {
+	n := shallowCopy(p.Node)
+	event := mergeNode(n, old, p.Now)
+
+	// mergeNode has decided on the status, which may end the loss of the node.
+	n.Epoch = epochAfter(tx, old, n.Status)
+	if old.Lost() && !n.Lost() {
+		nodeCameBack(tx, n.ID, p.Now)
+		n.Returning = old != nil && mustComeClean(tx, n)
+	}
+
+	if event != "" {
+		addEvents(tx, n, serverEvent("Cluster", event, p.Now))
+	}
+
+	if old == nil && p.Inventory != nil {
+		// The servers deleted the node before, or a restore returned to a state without it.
+		n.Unaccounted = Unclaimed(tx, n.ID, p.Inventory) != "" ||
+			len(p.Inventory.Left) > 0
+	}
+
+	return n
 }
 
 // mergeNode fills in the fields of the servers from the stored row, and returns the event for the node's
@@ -83,6 +105,7 @@ func mergeNode(n, old *structs.Node, now int64) string {
 		n.StatusUpdatedAt = now / int64(time.Second)
 		return "Node registered"
 	}
+
 	n.SchedulingEligibility = old.SchedulingEligibility
 	n.Drain = old.Drain
 	n.DrainStrategy = old.DrainStrategy
@@ -96,9 +119,11 @@ func mergeNode(n, old *structs.Node, now int64) string {
 	if old.Status == structs.NodeReady {
 		n.Status = structs.NodeReady
 	}
+
 	if old.Status == n.Status {
 		return ""
 	}
+
 	n.StatusUpdatedAt = now / int64(time.Second)
 	n.StatusDescription = ""
 	return "Node re-registered"
