@@ -50,6 +50,7 @@ func InUse(tx mvcc.Reader, a *structs.CSIAttachment) bool {
 
 	candidates := ClaimsByNode(tx, a.NodeID)
 	switch {
+	// The counts answer it without a claim.
 	case granted == 0:
 		return false
 	case granted+waiting <= fewClaims:
@@ -70,6 +71,8 @@ func InUse(tx mvcc.Reader, a *structs.CSIAttachment) bool {
 // ExternalNode returns a plugin's own ID of a node, "" if it is not known.
 func ExternalNode(tx mvcc.Reader, plugin, node string) string {
 	half := Instance(tx, plugin, structs.CSIKindNode, node)
+
+	// The IDs of nodes are those of one driver: another one may mean another node by the same ID.
 	if half == nil || half.OtherDriver {
 		return ""
 	}
@@ -107,19 +110,25 @@ func Recovering(tx mvcc.Reader) string {
 // single node is not attached before it is detached everywhere else. A node at the limit of its plugin gets
 // no volume before another one is detached from it.
 func AttachmentWaits(tx mvcc.Reader, a *structs.CSIAttachment) string {
+	// A node that has not reported may have the volume, without a row that tells so.
 	if why := Recovering(tx); why != "" {
 		return why
 	}
+
+	// A detach only takes access away, so it waits for no other node.
 	if a.State != structs.AttachmentAttaching {
 		return ""
 	}
+
 	if a.AccessMode.SingleNode() {
+		// Any other row counts, also one that is attaching: its call may have taken effect already.
 		for other := range AttachmentsByVolume(tx, a.Namespace, a.VolumeID) {
 			if other.NodeID != a.NodeID {
 				return stillAttached(tx, other)
 			}
 		}
 	}
+
 	return limitWait(tx, a)
 }
 
@@ -145,6 +154,7 @@ func limitWait(tx mvcc.Reader, a *structs.CSIAttachment) string {
 		}
 	}
 
+	// The attachment that waits is one of these volumes.
 	if volumes <= limit || leaving == nil {
 		return ""
 	}

@@ -71,6 +71,8 @@ func checkGrantedClaim(c *check.Report, cl *structs.CSIClaim, granted grantedCla
 
 	granted[key][cl.Class()] = cl.AllocID
 	at := Attachment(c, cl.Namespace, cl.VolumeID, cl.NodeID)
+
+	// The plugin attaches no volumes, or the ID of the node is not known yet: see lifecycle.attachFor.
 	if at == nil {
 		return
 	}
@@ -105,6 +107,8 @@ func CheckClaimQueues(c *check.Report) {
 	}
 
 	check.WantCounts(c, "claims of volume", found, kept)
+
+	// Grantable walks the whole queue of a volume, so each volume is checked once.
 	seen := map[VolumeKey]bool{}
 	for cl := range schema.WaitingByPlugin.Scan(c) {
 		key := VolumeKey{Namespace: cl.Namespace, VolumeID: cl.VolumeID}
@@ -140,6 +144,7 @@ func CheckAttachments(c *check.Report) {
 			c.Want(false, "%s: state %q", subject, a.State)
 		}
 
+		// Without it no detach can be made (CSI spec, ControllerUnpublishVolume, node_id).
 		c.Want(a.ExternalNodeID != "",
 			"%s: its external node ID is not known", subject)
 		c.Want(!a.Found || a.State == structs.AttachmentDetaching,
@@ -161,6 +166,8 @@ func CheckAttachments(c *check.Report) {
 	}
 }
 
+// CheckVolumes checks that no two volumes are the same one of a plugin, that each has a known state, and that
+// none with claims is being deleted.
 func CheckVolumes(c *check.Report) {
 	external := map[[2]string]string{}
 	for v := range schema.Volumes.Scan(c) {
@@ -206,6 +213,7 @@ func CheckInstances(c *check.Report) {
 		halves[i.NodeID] = append(halves[i.NodeID], i.Key())
 	}
 
+	// The instances of a node are found by its row: see InstancesByNode.
 	for n := range schema.Nodes.Scan(c) {
 		named := n.CSIInstances()
 		own := halves[n.ID]

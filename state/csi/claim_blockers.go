@@ -32,6 +32,8 @@ func BlockOf(v *structs.CSIVolume, p *structs.CSIPluginRow) string {
 			v.ID, errorText(v.LastError))
 	}
 
+	// Before that nobody knows whether the volume has to be attached, or whether the plugin needs a
+	// controller.
 	if p == nil || !p.Known {
 		return fmt.Sprintf("no instance of plugin %s has been healthy yet: is its job running?", v.PluginID)
 	}
@@ -58,16 +60,20 @@ func Failing(e *structs.OperationError) string {
 // ClassBlock returns why no claim of the class can be granted although it conflicts with no other claim:
 // attachments of another mode have to be detached first.
 func ClassBlock(tx mvcc.Reader, v *structs.CSIVolume, k structs.ClaimClass) string {
+	// The index is in the order of the modes. If the first attachment has the modes of the class, the first
+	// one after these modes has others.
 	a := schema.AttachmentsByMode.First(tx, v.Namespace, v.ID)
 	if a != nil && a.AccessMode == k.AccessMode &&
 		a.AttachmentMode == k.AttachmentMode {
 		a = schema.AttachmentsByMode.After(tx, v.Namespace, v.ID,
 			string(k.AccessMode), string(k.AttachmentMode))
 	}
+
 	if a == nil || a.Namespace != v.Namespace ||
 		a.VolumeID != v.ID {
 		return ""
 	}
+
 	return stillAttached(tx, a)
 }
 
@@ -79,11 +85,13 @@ func NodeBlock(tx mvcc.Reader, v *structs.CSIVolume, c *structs.CSIClaim) string
 		}
 	}
 
+	// A detach in progress would take the volume from the new claim.
 	own := Attachment(tx, v.Namespace, v.ID, c.NodeID)
 	if own != nil && own.State == structs.AttachmentDetaching {
 		return stillAttached(tx, own)
 	}
 
+	// The attachment needs the plugin's own ID of the node (CSI spec, ControllerPublishVolume, node_id).
 	p := Plugin(tx, v.PluginID)
 	attaches := own == nil && p != nil && p.SupportsAttachDetach
 	if attaches && ExternalNode(tx, v.PluginID, c.NodeID) == "" {
@@ -101,12 +109,16 @@ func excludingAttachments(
 	switch {
 	case k.AccessMode.SingleNode():
 		return AttachmentsByVolume(tx, v.Namespace, v.ID)
+	// One claim excludes the others, on any node. A node whose claim was taken by force may write until the
+	// volume is detached from it.
 	case k.Conflicts(k):
 		return schema.ForcedDetaches.Scan(tx, v.Namespace, v.ID)
 	}
 	return func(func(*structs.CSIAttachment) bool) {}
 }
 
+// stillAttached describes an attachment that prevents something, with its last failure and a call whose
+// outcome is unknown.
 func stillAttached(tx mvcc.Reader, a *structs.CSIAttachment) string {
 	relation := map[string]string{
 		structs.AttachmentAttaching: "being attached to",
@@ -164,6 +176,7 @@ func Claimable(
 		return other.AllocID != c.AllocID &&
 			(ignore == nil || !ignore(other.AllocID))
 	}
+
 	for _, state := range ClaimStates {
 		for _, k := range ClassesIn(tx, v, state) {
 			if !k.Conflicts(c.Class()) {
@@ -196,15 +209,18 @@ func firstClaim(
 		if i >= 0 {
 			return holders[i]
 		}
+
 		if len(holders) == countOf(tx, v, of) {
 			return nil // these are all
 		}
 	}
+
 	for c := range claimsOf(tx, v, of) {
 		if matches(c) {
 			return c
 		}
 	}
+
 	return nil
 }
 
@@ -220,6 +236,7 @@ func claimsOf(
 		return schema.ClaimsByClass.Scan(tx, v.Namespace, v.ID,
 			of.state, schema.ClassKey(of.class))
 	}
+
 	return func(yield func(*structs.CSIClaim) bool) {
 		for c := range schema.Claims.Scan(tx, v.Namespace, v.ID) {
 			if c.State == of.state &&
@@ -281,6 +298,7 @@ func DescribeHolder(tx mvcc.Reader, c *structs.CSIClaim) string {
 	if c.State == structs.ClaimWaiting {
 		return fmt.Sprintf("allocation %s waits for volume %s already", c.AllocID, c.VolumeID)
 	}
+
 	text := fmt.Sprintf("allocation %s (job %s) on node %s holds volume %s as %s, %s",
 		c.AllocID, c.JobID, NodeName(tx, c.NodeID),
 		c.VolumeID, c.AccessMode, c.Mode)
@@ -288,9 +306,12 @@ func DescribeHolder(tx mvcc.Reader, c *structs.CSIClaim) string {
 	if why != "" {
 		return text + "; " + why
 	}
+
+	// The allocation exists: StaleHolder describes the holder if its allocation is gone.
 	if schema.Allocs.Get(tx, c.AllocID).ServerTerminal() {
 		return text + "; it is being stopped"
 	}
+
 	return text
 }
 
@@ -308,6 +329,7 @@ func lostHolder(tx mvcc.Reader, c *structs.CSIClaim) string {
 	case followsLease(tx, c):
 		return down + "until it has surely ended the tasks itself, because its lease has ended, " + confirm
 	}
+
 	return down + "until a fence device proves that it cannot write (berth node fence " + c.NodeID + "), " +
 		off + DetachCommand(c.Namespace, c.VolumeID, c.NodeID)
 }
@@ -326,6 +348,7 @@ func StaleHolder(tx mvcc.Reader, c *structs.CSIClaim) string {
 	switch {
 	case c.State != structs.ClaimGranted:
 		return ""
+	// No other remedy helps while the node is away.
 	case schema.Nodes.Get(tx, c.NodeID).Lost():
 		return lostHolder(tx, c)
 	case ended && !canUnmount(tx, c):
@@ -364,6 +387,7 @@ func CheckClaimable(v *structs.CSIVolume, c *structs.CSIClaim) error {
 		return structs.Preconditionf("volume %q could not be created: %s",
 			v.ID, errorText(v.LastError))
 	}
+
 	return nil
 }
 

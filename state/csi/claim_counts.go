@@ -40,6 +40,7 @@ func countOf(tx mvcc.Reader, v *structs.CSIVolume, of classState) int {
 	return 0
 }
 
+// classesOf lists the classes with claims in a state, in the order of the row.
 func classesOf(counts []structs.CSIClassCount, state string) (out []structs.ClaimClass) {
 	for _, n := range counts {
 		if *n.In(state) > 0 {

@@ -61,6 +61,9 @@ type conflicts struct {
 
 func (r *reasons) next(c *structs.CSIClaim) structs.ClaimCause {
 	v := r.volume
+
+	// The claims ahead are collected as they pass. So a step back in the queue starts anew, like another
+	// volume.
 	if v == nil || v.ID != c.VolumeID ||
 		v.Namespace != c.Namespace ||
 		InQueueOrder(c, r.last) <= 0 {
@@ -82,6 +85,8 @@ func (r *reasons) next(c *structs.CSIClaim) structs.ClaimCause {
 	if c.State == structs.ClaimGranted {
 		return causeOf(structs.CauseAttach, attachBlock(r, c))
 	}
+
+	// Whatever it waits for itself, it is ahead of the claims that follow.
 	defer r.noteAhead(c)
 
 	if r.block.Cause != "" {
@@ -125,6 +130,9 @@ func volumeCause(tx mvcc.Reader, v *structs.CSIVolume) structs.ClaimCause {
 func (r *reasons) conflict(c *structs.CSIClaim) string {
 	k := c.Class()
 	w := r.conflicts[k]
+
+	// The first claim of a class reads the rows ahead of it. For the later ones noteAhead adds what has
+	// passed since.
 	if w == nil {
 		w = &conflicts{held: r.holders(k)}
 		for _, o := range classesOf(r.counts, structs.ClaimWaiting) {
@@ -132,8 +140,10 @@ func (r *reasons) conflict(c *structs.CSIClaim) string {
 				w.findAhead(r, c, o)
 			}
 		}
+
 		r.conflicts[k] = w
 	}
+
 	return w.describe()
 }
 
@@ -155,15 +165,19 @@ func (w *conflicts) findAhead(tx mvcc.Reader, c *structs.CSIClaim, o structs.Cla
 		if other == nil || InQueueOrder(other, c) >= 0 {
 			break
 		}
+
 		w.counted++
 		if seen < ManyHolders {
 			w.ahead = append(w.ahead, other)
 		}
 	}
+
+	// Each class gives its first claims, and the first ones of all classes stay.
 	slices.SortFunc(w.ahead, InQueueOrder)
 	w.ahead = w.ahead[:min(len(w.ahead), ManyHolders)]
 }
 
+// addAhead counts a claim behind all that are counted, up to the bound.
 func (w *conflicts) addAhead(c *structs.CSIClaim) {
 	if w.counted > farAhead {
 		return
@@ -178,18 +192,22 @@ func (w *conflicts) describe() string {
 	if w.counted == 0 {
 		return w.held
 	}
+
 	var names []string
 	for _, c := range w.ahead {
 		names = append(names, "allocation "+c.AllocID)
 	}
+
 	text := "ahead in the queue: " + ListNames(names, w.counted)
 	if w.counted > farAhead {
 		text = fmt.Sprintf("ahead in the queue: %s and more than %d more",
 			strings.Join(names, ", "), farAhead-len(names))
 	}
+
 	if w.held != "" {
 		text = w.held + "; " + text
 	}
+
 	return text
 }
 
@@ -249,15 +267,18 @@ func SomeHolders(
 				break
 			}
 		}
+
 		return some
 	}
 
+	// Goroutines share the cache without a lock. If two of them miss, both search and find the same.
 	known := heldQueues.get(l)
 	if known == nil {
 		known = findHolders(tx, l)
 		heldQueues.put(l, known)
 	}
 
+	// The cache has names alone: the claims are those of the caller's snapshot.
 	for _, alloc := range known[k] {
 		if c := Claim(tx, v.Namespace, v.ID, alloc); c != nil {
 			some = append(some, c)
@@ -306,6 +327,7 @@ type heldQueue struct {
 	holders map[structs.ClaimClass][]string
 }
 
+// bucket returns the place of a volume, which it shares with other volumes.
 func (h *holderCache) bucket(l *structs.CSIClaimQueueRow) *atomic.Pointer[heldQueue] {
 	hash := maphash.Comparable(heldSeed, VolumeKey{Namespace: l.Namespace, VolumeID: l.VolumeID})
 	return &h[hash%uint64(len(h))]
@@ -320,6 +342,7 @@ func (h *holderCache) get(l *structs.CSIClaimQueueRow) map[structs.ClaimClass][]
 	return nil
 }
 
+// put replaces what the place has, of this volume or of another one.
 func (h *holderCache) put(l *structs.CSIClaimQueueRow, holders map[structs.ClaimClass][]string) {
 	h.bucket(l).Store(&heldQueue{l, holders})
 }

@@ -29,6 +29,8 @@ func Grantable(tx mvcc.Reader, ns, volume string) iter.Seq[*structs.CSIClaim] {
 		}
 
 		v := Volume(tx, ns, volume)
+
+		// What blocks the volume blocks every class, so no queue is read.
 		if v == nil || VolumeBlock(tx, v) != "" {
 			return
 		}
@@ -72,6 +74,7 @@ type classQueue struct {
 	head    *structs.CSIClaim
 }
 
+// pull makes the next claim of the class its head, nil at the end.
 func (q *classQueue) pull() {
 	q.head = q.rows.Next()
 }

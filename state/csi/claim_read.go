@@ -24,6 +24,8 @@ func ClaimsByVolume(tx mvcc.Reader, ns, volume string) []*structs.CSIClaim {
 	return out
 }
 
+// InQueueOrder compares two claims of a volume by the entries that made them, and within an entry by their
+// numbers.
 func InQueueOrder(a, b *structs.CSIClaim) int {
 	return cmp.Or(
 		cmp.Compare(a.CreateIndex, b.CreateIndex),
@@ -65,6 +67,7 @@ func EndedClaimsOfNode(tx mvcc.Reader, node string) iter.Seq[*structs.CSIClaim] 
 // these claims. A blocking query cannot wait for this result.
 func NodesWithEndedClaims(tx mvcc.Reader) iter.Seq[string] {
 	return func(yield func(string) bool) {
+		// After the first claim of a node, the walk seeks the next node.
 		c := schema.EndedClaims.First(tx)
 		for c != nil && yield(c.NodeID) {
 			c = schema.EndedClaims.After(tx, c.NodeID)
@@ -104,6 +107,8 @@ func QueueFrom(
 	var classes [][]string
 	for _, n := range ClassCounts(tx, ns, volume) {
 		k := n.Class()
+
+		// The index omits these claims, because they may be as many as the allocations of a job.
 		if n.Granted > 0 && !k.Conflicts(k) {
 			return nil, false
 		}
@@ -128,6 +133,7 @@ func QueueFrom(
 
 			queues = append(queues, schema.ClaimsByClass.RangeFunc(tx, mvcc.KeyOf(scope...), at))
 		}
+
 		return queues
 	}
 

@@ -28,15 +28,19 @@ func ExpandBlocked(tx mvcc.Reader, v *structs.CSIVolume) string {
 		!p.ExpandsOffline {
 		return ""
 	}
+
 	text := fmt.Sprintf("plugin %s expands a volume only while no node has it: ", v.PluginID)
 	for _, k := range ClassesIn(tx, v, structs.ClaimGranted) {
 		for _, c := range SomeHolders(tx, v, k) {
 			return text + DescribeHolder(tx, c)
 		}
 	}
+
+	// Without a claim an attachment is being detached, and the node has the volume until that is done.
 	for a := range AttachmentsByVolume(tx, v.Namespace, v.ID) {
 		return text + stillAttached(tx, a)
 	}
+
 	return ""
 }
 
@@ -56,6 +60,8 @@ func ExpandsOffline(tx mvcc.Reader, v *structs.CSIVolume, p *structs.CSIPluginRo
 // controller cannot, or the plugin has none.
 func NodesExpand(tx mvcc.Reader, plugin string) bool {
 	p := Plugin(tx, plugin)
+
+	// A controller that was not seen yet may be able to.
 	if p == nil || !p.Known ||
 		p.ControllerRequired && !p.ControllerSeen {
 		return false

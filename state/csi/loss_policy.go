@@ -21,6 +21,7 @@ func EndsWithLease(tx mvcc.Reader, n *structs.Node) (keys []structs.CSIClaimKey)
 		return nil
 	}
 	for c := range ClaimsByNode(tx, n.ID) {
+		// A claim that waits gives its node no access, so there is nothing to release.
 		if c.State == structs.ClaimGranted && followsLease(tx, c) {
 			keys = append(keys, c.Key())
 		}
@@ -30,6 +31,7 @@ func EndsWithLease(tx mvcc.Reader, n *structs.Node) (keys []structs.CSIClaimKey)
 
 // followsLease reports whether the end of its node's lease releases a claim.
 func followsLease(tx mvcc.Reader, c *structs.CSIClaim) bool {
+	// A node that does not guard the claim may let the tasks write after the end of its lease.
 	v := Volume(tx, c.Namespace, c.VolumeID)
 	return c.Guarded && v != nil && LossPolicy(tx, v) == structs.LossLease
 }

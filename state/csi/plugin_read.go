@@ -46,7 +46,9 @@ func InstancesByNode(tx mvcc.Reader, node string) iter.Seq[*structs.CSIPluginIns
 		if n == nil {
 			return
 		}
+
 		for _, k := range n.CSIInstances() {
+			// The row of a node is stored before its new instances: see state.NodeRegister.
 			i := Instance(tx, k.PluginID, k.Kind, node)
 			if i != nil && !yield(i) {
 				return
@@ -81,6 +83,7 @@ func PluginReferences(tx mvcc.Reader, id string) string {
 	addRef := func(format string, args ...any) {
 		refs = append(refs, fmt.Sprintf(format, args...))
 	}
+
 	if i := schema.Instances.First(tx, id); i != nil {
 		addRef("its %s instance on node %s", i.Kind, i.NodeID)
 	}
@@ -108,6 +111,8 @@ func SameInstance(row, report *structs.CSIPluginInstance) bool {
 		info.Healthy = true
 		info.HealthDescription = report.HealthDescription
 	}
+
+	// The reports are compared as values. What is behind pointers follows below.
 	info.UpdateTime = report.UpdateTime
 	info.NodeInfo = report.NodeInfo
 	info.ControllerInfo = report.ControllerInfo

@@ -27,6 +27,7 @@ func VolumeStub(tx *mvcc.ReadTx, v *structs.CSIVolume) *structs.CSIVolumeListStu
 	return s
 }
 
+// bareStub returns the part of a stub that the row of the volume has.
 func bareStub(v *structs.CSIVolume) structs.CSIVolumeListStub {
 	return structs.CSIVolumeListStub{
 		ID:         v.ID,
@@ -49,6 +50,8 @@ func countClaims(s *structs.CSIVolumeListStub, counts []structs.CSIClassCount) {
 		if n.Granted == 0 {
 			continue
 		}
+
+		// Claims of other modes would conflict, so each class with granted claims has the same ones.
 		s.AccessMode = n.AccessMode
 		s.AttachmentMode = n.AttachmentMode
 		if n.Mode == structs.ClaimWrite {
@@ -76,6 +79,7 @@ func summarizePlugin(tx mvcc.Reader, plugin string) pluginSummary {
 	}
 }
 
+// fillStub adds the facts of the plugin to a stub. A volume whose plugin has no row is not schedulable.
 func (p pluginSummary) fillStub(v *structs.CSIVolume, s *structs.CSIVolumeListStub) {
 	if p.row == nil {
 		return
@@ -113,15 +117,19 @@ func JobsWaitingFor(tx mvcc.Reader, v *structs.CSIVolume) (jobs []string) {
 	read := 0
 	for e := range schema.EvalsByBlocked.Scan(tx, structs.WakeVolume(v.Namespace, v.ID)) {
 		read++
+
+		// Evaluations that are pending again keep their position until they are processed, and may be many.
 		if read > 10*structs.MaxWaitingJobs ||
 			len(jobs) == structs.MaxWaitingJobs {
 			break
 		}
+
 		if e.Status == structs.EvalBlocked &&
 			!slices.Contains(jobs, e.JobID) {
 			jobs = append(jobs, e.JobID)
 		}
 	}
+
 	return jobs
 }
 

@@ -16,11 +16,14 @@ func VolumeStubs(tx *mvcc.ReadTx) func(*structs.CSIVolume, *structs.CSIVolumeLis
 	return func(v *structs.CSIVolume, s *structs.CSIVolumeListStub) {
 		*s = bareStub(v)
 		countClaims(s, counts(v))
+
+		// Most volumes of a list have one of a few plugins.
 		plugin, known := summaries[v.PluginID]
 		if !known {
 			plugin = summarizePlugin(tx, v.PluginID)
 			summaries[v.PluginID] = plugin
 		}
+
 		plugin.fillStub(v, s)
 	}
 }
@@ -47,6 +50,9 @@ func queueCounts(tx *mvcc.ReadTx) func(*structs.CSIVolume) []structs.CSIClassCou
 
 		if !watched[v.Namespace] {
 			watched[v.Namespace] = true
+
+			// The query watches what it reads, so it watches all queues of the namespace by this. The answer
+			// does not matter.
 			schema.ClaimQueues.Has(tx, v.Namespace)
 		}
 
@@ -71,17 +77,24 @@ func (k *queueCursor) countsOf(v *structs.CSIVolume) []structs.CSIClassCount {
 		compareVolume(k.last.Namespace, k.last.ID, v) > 0 {
 		k.seek(v)
 	}
+
 	k.last = v
+
+	// The volumes come in the order of the rows, so the next row is mostly near. After a gap a seek is
+	// cheaper.
 	for steps := 0; k.compareHead(v) < 0; steps++ {
 		if steps == fewSteps {
 			k.seek(v)
 			break
 		}
+
 		k.step()
 	}
+
 	if k.compareHead(v) == 0 {
 		return k.head.Classes
 	}
+
 	return nil
 }
 
@@ -97,6 +110,7 @@ func (k *queueCursor) step() {
 	k.head = k.rows.Next()
 }
 
+// seek makes the row of a volume, or the first one after it, the next row.
 func (k *queueCursor) seek(v *structs.CSIVolume) {
 	k.rows = schema.ClaimQueues.Seek(k.tx, v.Namespace, v.ID)
 	k.step()
