@@ -28,6 +28,8 @@ func attachFor(tx *mvcc.WriteTx, c *structs.CSIClaim, now int64) {
 		return
 	}
 
+	// It has a copy of all that the calls need: a volume that is deregistered by force is detached after its
+	// row is gone. A plugin without PUBLISH_READONLY gets no readonly (CSI spec, ControllerPublishVolume).
 	schema.Attachments.Put(tx, &structs.CSIAttachment{
 		Namespace:        c.Namespace,
 		VolumeID:         c.VolumeID,
@@ -56,8 +58,11 @@ func detachUnused(tx *mvcc.WriteTx, c *structs.CSIClaim, now int64) {
 		csi.InUse(tx, a) {
 		return
 	}
+
 	a = a.Copy()
 	a.State = structs.AttachmentDetaching
+
+	// The error is that of the attach. The first detach is due now.
 	a.LastError = nil
 	a.ModifyTime = now
 	schema.Attachments.Put(tx, a)
@@ -105,6 +110,8 @@ func AttachmentOutcome(tx *mvcc.WriteTx, p *structs.CSIAttachmentOutcome) error 
 
 	a = a.Copy()
 	a.ModifyTime = p.Now
+
+	// A call without a final answer may still take effect, and its row delays the next one.
 	if !p.KeepCall {
 		a.Call = nil
 	}

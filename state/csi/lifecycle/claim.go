@@ -23,6 +23,8 @@ func VolumeClaim(tx *mvcc.WriteTx, p *structs.CSIVolumeClaimRequest) error {
 	// longer has the volumes whose queues have become longer. The volumes are independent of each other, so
 	// their order does not matter.
 	longer := map[csi.VolumeKey]bool{}
+
+	// The numbers order the claims of one entry in their queues: see csi.InQueueOrder.
 	first := tx.NextSeq(len(p.Claims))
 	for n, requested := range p.Claims {
 		if requested == nil {
@@ -41,15 +43,7 @@ func VolumeClaim(tx *mvcc.WriteTx, p *structs.CSIVolumeClaimRequest) error {
 			continue
 		}
 
-		c.State = structs.ClaimWaiting
-		c.Reason = ""
-		c.Seq = first + n
-		c.CreateTime = p.Now
-		c.GrantIndex = 0
-		c.GrantTime = 0
-		c.EndTime = 0
-		c.ExpandBytes = 0
-		c.ExpandError = nil
+		queueUp(&c, first+n, p.Now)
 		if grantAtOnce(tx, v, &c, p.Now) {
 			continue
 		}
@@ -58,6 +52,7 @@ func VolumeClaim(tx *mvcc.WriteTx, p *structs.CSIVolumeClaimRequest) error {
 		longer[csi.VolumeKey{Namespace: c.Namespace, VolumeID: c.VolumeID}] = true
 	}
 
+	// A queue is walked once for all claims of the request.
 	for k := range longer {
 		grant(tx, k.Namespace, k.VolumeID, p.Now)
 	}
@@ -65,10 +60,26 @@ func VolumeClaim(tx *mvcc.WriteTx, p *structs.CSIVolumeClaimRequest) error {
 	return nil
 }
 
+// queueUp makes a requested claim one that waits. seq is its number among the claims of the entry.
+func queueUp(c *structs.CSIClaim, seq int, now int64) {
+	// These fields are the servers' own, whatever the request has in them.
+	c.State = structs.ClaimWaiting
+	c.Reason = ""
+	c.Seq = seq
+	c.CreateTime = now
+	c.GrantIndex = 0
+	c.GrantTime = 0
+	c.EndTime = 0
+	c.ExpandBytes = 0
+	c.ExpandError = nil
+}
+
 // grantAtOnce grants a claim if no claim is ahead of it and nothing blocks it, and reports whether it did. It
 // has the effect of grant, without a row that waits.
 func grantAtOnce(tx *mvcc.WriteTx, v *structs.CSIVolume, c *structs.CSIClaim, now int64) bool {
 	k := c.Class()
+
+	// A claim that waits is ahead, whatever its class is: grant decides which of the two conflict.
 	for _, n := range csi.ClassCounts(tx, c.Namespace, c.VolumeID) {
 		if n.Waiting > 0 || k.Conflicts(n.Class()) {
 			return false
@@ -80,6 +91,7 @@ func grantAtOnce(tx *mvcc.WriteTx, v *structs.CSIVolume, c *structs.CSIClaim, no
 		return false
 	}
 
+	// A volume without attachments, of a plugin that makes none, is attached nowhere else.
 	attaches := p.SupportsAttachDetach ||
 		schema.Attachments.Has(tx, c.Namespace, c.VolumeID)
 	if attaches &&
@@ -134,9 +146,12 @@ func completeClaim(tx mvcc.Reader, c *structs.CSIClaim, node string) (*structs.C
 			return nil, structs.Conflictf(
 				"allocation %q claims volume %q already as %s", c.AllocID, c.VolumeID, old.Class())
 		}
+
 		return nil, nil
 	}
 
+	// The repetition of a claim is no error for such an allocation. A new claim would keep the volume from
+	// others.
 	if a.Terminal() {
 		return nil, structs.Preconditionf("allocation %q has ended or is being stopped", a.ID)
 	}
@@ -163,6 +178,9 @@ func guardClaim(tx *mvcc.WriteTx, c *structs.CSIClaim) {
 // it: see KeysToUnblock.
 func FreeClaim(tx *mvcc.WriteTx, c *structs.CSIClaim, now int64) {
 	DropClaim(tx, c)
+
+	// The detach comes first: grant takes the next claim only if the volume need not be detached before. The
+	// end of a waiting claim may free those behind it, too.
 	if c.State == structs.ClaimGranted {
 		detachUnused(tx, c, now)
 		retryExpansion(tx, c.Namespace, c.VolumeID)
@@ -186,11 +204,15 @@ func KeysToUnblock(tx mvcc.Reader, k structs.CSIClaimKey, plugin, node string) [
 	if csi.Volume(tx, k.Namespace, k.VolumeID) == nil {
 		key = structs.WakeCapacity
 	}
+
 	keys := []string{key}
+
+	// An evaluation waits for each volume of a full node by itself, as long as these are few.
 	half := csi.Instance(tx, plugin, structs.CSIKindNode, node)
 	if half.NodeReport().MaxVolumes > structs.ManyVolumes {
 		keys = append(keys, structs.WakePlugin(plugin))
 	}
+
 	return keys
 }
 
@@ -199,6 +221,8 @@ func EndClaims(tx *mvcc.WriteTx, alloc string, now int64) {
 	for c := range csi.ClaimsByAlloc(tx, alloc) {
 		if c.State == structs.ClaimGranted && c.EndTime == 0 {
 			c = c.Copy()
+
+			// 0 means that the allocation has not ended.
 			c.EndTime = max(now, 1)
 			StoreClaim(tx, c)
 		}

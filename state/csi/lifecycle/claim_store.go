@@ -32,7 +32,10 @@ func recountQueue(tx *mvcc.WriteTx, was, is *structs.CSIClaim) {
 		Namespace: either.Namespace,
 		VolumeID:  either.VolumeID,
 	}
+
 	old := schema.ClaimQueues.Get(tx, l.Namespace, l.VolumeID)
+
+	// The stored row does not change, so the new one has a list of its own.
 	if old != nil {
 		l.Classes = slices.Clone(old.Classes)
 		if !csi.IsGranted(was) && !csi.IsGranted(is) {
@@ -50,6 +53,8 @@ func recountQueue(tx *mvcc.WriteTx, was, is *structs.CSIClaim) {
 	schema.ClaimQueues.Put(tx, l)
 }
 
+// addToClass changes the count of the class of a claim, which may be nil. The classes stay in the order of
+// their keys, and a class without claims goes.
 func addToClass(l *structs.CSIClaimQueueRow, c *structs.CSIClaim, by int) {
 	if c == nil {
 		return
@@ -59,6 +64,7 @@ func addToClass(l *structs.CSIClaimQueueRow, c *structs.CSIClaim, by int) {
 	byLetters := func(n structs.CSIClassCount, letters string) int {
 		return cmp.Compare(schema.ClassKey(n.Class()), letters)
 	}
+
 	i, found := slices.BinarySearchFunc(l.Classes, schema.ClassKey(k), byLetters)
 	if !found {
 		counted := structs.CSIClassCount{

@@ -27,6 +27,7 @@ func CallNote(tx *mvcc.WriteTx, p *structs.CSICallNote) error {
 				p.VolumeID, csi.NodeName(tx, p.NodeID))
 		}
 
+		// Secrets under a root key that is gone could not be opened for the call.
 		err := trust.CheckSealed(tx, p.SealedSecrets)
 		if err != nil {
 			return err
@@ -51,9 +52,11 @@ func CallNote(tx *mvcc.WriteTx, p *structs.CSICallNote) error {
 		v.Call = p.Call
 		blocked.PutWithoutUnblock(tx, v)
 	}
+
 	return nil
 }
 
+// noteRelease stores the failure of a release in the claim, where users see it, or its end.
 func noteRelease(tx *mvcc.WriteTx, p *structs.CSICallNote) {
 	c := csi.Claim(tx, p.RequestNamespace(), p.VolumeID, p.AllocID)
 	if c == nil || c.CreateIndex != p.RowIndex {
@@ -80,10 +83,12 @@ func DeletableAttachment(tx mvcc.Reader, p *structs.CSIVolumeForceRequest) (*str
 			p.VolumeID, csi.NodeName(tx, p.NodeID),
 			structs.CommandLine(p.RequestNamespace(), "volume status", p.VolumeID))
 	}
+
 	remedy := settleRemedy(a.Call, p.Settle, p.Now, "force again")
 	if remedy == "" {
 		return a, nil
 	}
+
 	return nil, structs.Preconditionf(
 		"volume %q: the controller on node %s has not answered the %s for node %s, and may still carry it out: %s",
 		p.VolumeID, csi.NodeName(tx, a.Call.NodeID), a.Call.Op,
@@ -120,16 +125,22 @@ func checkAnswered(tx mvcc.Reader, v *structs.CSIVolume, p *structs.CSIVolumeDer
 // DropAttachment deletes an attachment and all that follows from it.
 func DropAttachment(tx *mvcc.WriteTx, a *structs.CSIAttachment, now int64) {
 	schema.Attachments.Delete(tx, a)
+
 	DropUnusedPlugin(tx, a.PluginID)
+
+	// Each of the following may have waited for the detach: another driver for the ID of the plugin, an
+	// expansion that needs the volume on no node, an attach to another node, and claims.
 	rebindDriver(tx, a.PluginID, now)
 	retryExpansion(tx, a.Namespace, a.VolumeID)
 	if a.Found {
 		retryAttaches(tx, a)
 	}
+
 	grant(tx, a.Namespace, a.VolumeID, now)
 	volume := structs.CSIClaimKey{
 		Namespace: a.Namespace,
 		VolumeID:  a.VolumeID,
 	}
+
 	unblockAfterRelease(tx, volume, a.PluginID, a.NodeID)
 }

@@ -16,6 +16,8 @@ func grant(tx *mvcc.WriteTx, ns, volume string, now int64) {
 		granted.State = structs.ClaimGranted
 		granted.GrantIndex = tx.Index
 		granted.GrantTime = now
+
+		// A step of an expansion that nodes have still to do is this node's, too: see expandOnNodes.
 		granted.ExpandBytes = csi.Volume(tx, ns, volume).NodeExpandBytes
 		StoreClaim(tx, granted)
 		attachFor(tx, granted, now)
@@ -25,6 +27,9 @@ func grant(tx *mvcc.WriteTx, ns, volume string, now int64) {
 // grantPlugin grants the claims that waited for a change of the plugin.
 func grantPlugin(tx *mvcc.WriteTx, plugin string, now int64) {
 	var keys []csi.VolumeKey
+
+	// They are collected first, because a grant takes its claim out of the index. The claims of a volume
+	// follow each other in it.
 	for c := range schema.WaitingByPlugin.Scan(tx, plugin) {
 		keys = append(keys, csi.VolumeKey{Namespace: c.Namespace, VolumeID: c.VolumeID})
 	}

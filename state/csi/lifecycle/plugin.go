@@ -23,6 +23,8 @@ func UpdateInstances(tx *mvcc.WriteTx, old, n *structs.Node, p *structs.NodeUpda
 		c := *i
 		c.NodeID = n.ID
 		c.DownWithNode = false // only the servers set it
+
+		// The servers cannot call a node that is down, whatever it has reported.
 		if n.Status == structs.NodeDown && c.Healthy {
 			markInstanceDown(&c)
 		}
@@ -34,6 +36,7 @@ func UpdateInstances(tx *mvcc.WriteTx, old, n *structs.Node, p *structs.NodeUpda
 		old = &structs.Node{}
 	}
 
+	// A full report removes nothing by name: what old has and n has not is gone.
 	for _, k := range slices.Concat(old.CSIInstances(), p.Removes) {
 		_, has := slices.BinarySearchFunc(n.CSIInstances(), k, structs.CSIInstanceKey.Compare)
 		if has {
@@ -63,9 +66,13 @@ func storeInstance(tx *mvcc.WriteTx, old, i *structs.CSIPluginInstance, now int6
 	p := checkDriver(tx, known, i)
 	schema.Instances.Put(tx, i)
 	RecountHalf(tx, i.Key(), csi.TallyInstance(old), csi.TallyInstance(i))
+
+	// The other instances change after this one is stored, because they are stored by this function too.
 	switch {
+	// Its driver has taken over the ID, so the instances of this driver on other nodes may be used.
 	case p != known:
 		defer restoreInstances(tx, i.PluginID, now)
+	// It may have been the last instance of its former driver.
 	case old != nil && old.Provider != i.Provider:
 		defer rebindDriver(tx, i.PluginID, now)
 	}
@@ -73,6 +80,8 @@ func storeInstance(tx *mvcc.WriteTx, old, i *structs.CSIPluginInstance, now int6
 	differs := old == nil ||
 		!csi.SameNodeInfo(old.NodeInfo, i.NodeInfo) ||
 		!csi.SameControllerInfo(old.ControllerInfo, i.ControllerInfo)
+
+	// New properties of the plugin concern the claims on all nodes, another report only those on this one.
 	if i.Healthy && learnPlugin(tx, p, i, now) {
 		grantPlugin(tx, i.PluginID, now)
 	} else if differs && i.Kind == structs.CSIKindNode {
@@ -126,6 +135,8 @@ func learnPlugin(
 
 	p := learned.Copy()
 	schema.Plugins.Put(tx, p)
+
+	// Claims that were granted before have no attachments yet.
 	if p.SupportsAttachDetach && !old.SupportsAttachDetach {
 		attachGranted(tx, p.ID, now)
 	}
@@ -199,15 +210,19 @@ func RecountHalf(tx *mvcc.WriteTx, half structs.CSIInstanceKey, was, is csi.Tall
 	if was == is {
 		return
 	}
+
 	kept := csi.TallyOf(tx, half.PluginID, half.Kind)
 	c := &structs.CSIPluginCountRow{
 		PluginID: half.PluginID,
 		Kind:     half.Kind,
 		Tally:    kept.Minus(was).Plus(is),
 	}
+
+	// A half without instances and runs needs no row, and so a plugin that is gone leaves none.
 	if c.Tally == (csi.Tally{}) {
 		schema.PluginCounts.Delete(tx, c)
 		return
 	}
+
 	schema.PluginCounts.Put(tx, c)
 }

@@ -17,21 +17,26 @@ func PluginConfigSet(tx *mvcc.WriteTx, p *structs.CSIPluginSettingsRequest) erro
 	if err != nil {
 		return err
 	}
+
 	config := &structs.CSIPluginSettings{
 		ID:          p.ID,
 		OnNodeLoss:  cmp.Or(p.OnNodeLoss, structs.LossHold),
 		SecretsFrom: p.SecretsFrom,
 	}
+
 	if csi.Plugin(tx, p.ID) != nil { // other nodes may take its volumes
 		blocked.Unblock(tx, structs.WakePlugin(p.ID))
 	}
+
 	if config.OnNodeLoss != structs.LossHold || config.SecretsFrom != "" {
 		schema.PluginConfigs.Put(tx, config)
 		return nil
 	}
+
 	stored := schema.PluginConfigs.Get(tx, p.ID)
 	if stored != nil {
 		schema.PluginConfigs.Delete(tx, stored)
 	}
+
 	return nil
 }

@@ -23,9 +23,12 @@ func checkDriver(
 	i *structs.CSIPluginInstance,
 ) *structs.CSIPluginRow {
 	i.OtherDriver = false
+
+	// Nothing uses an unhealthy instance, so it need not have the driver of the plugin.
 	if !i.Healthy || i.IsDriver(p.Provider) {
 		return p
 	}
+
 	if holdsVolumes(tx, p.ID) || reportedDriver(tx, p, i) {
 		i.Healthy = false
 		i.OtherDriver = true
@@ -33,6 +36,7 @@ func checkDriver(
 			i.Provider, p.ID, p.Provider)
 		return p
 	}
+
 	p = &structs.CSIPluginRow{ID: p.ID}
 	schema.Plugins.Put(tx, p)
 	return p
@@ -71,6 +75,7 @@ func rebindDriver(tx *mvcc.WriteTx, id string, now int64) {
 		return
 	}
 
+	// The properties of a driver under its new name are known. Another driver begins without any.
 	next := &structs.CSIPluginRow{ID: p.ID}
 	if successor.FormerProvider == p.Provider {
 		next = p.Copy()
@@ -86,6 +91,7 @@ func rebindDriver(tx *mvcc.WriteTx, id string, now int64) {
 func successorOf(tx mvcc.Reader, p *structs.CSIPluginRow) *structs.CSIPluginInstance {
 	free := !holdsVolumes(tx, p.ID)
 	for i := range csi.InstancesByPlugin(tx, p.ID) {
+		// With OtherDriver its node has reported it healthy: see checkDriver.
 		usable := i.Provider != "" && (i.Healthy || i.OtherDriver)
 		if usable &&
 			(free || i.FormerProvider == p.Provider) {
@@ -101,12 +107,16 @@ func restoreInstances(tx *mvcc.WriteTx, id string, now int64) {
 		if !old.OtherDriver {
 			continue
 		}
+
 		i := *old
 		i.Healthy = true
 		i.HealthDescription = ""
+
+		// Its node has reported it healthy, and may have gone down since.
 		if schema.Nodes.Get(tx, i.NodeID).Lost() {
 			markInstanceDown(&i)
 		}
+
 		storeInstance(tx, old, &i, now)
 	}
 }

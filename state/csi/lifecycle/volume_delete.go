@@ -75,6 +75,7 @@ func VolumeDeregister(tx *mvcc.WriteTx, p *structs.CSIVolumeDeregisterRequest) e
 			v.ID, v.State, command)
 	}
 
+	// Only waiting claims are left. Without the volume there is nothing to grant to those behind them.
 	for _, c := range csi.ClaimsByVolume(tx, v.Namespace, v.ID) {
 		DropClaim(tx, c)
 	}
@@ -132,6 +133,8 @@ func VolumeDelete(tx *mvcc.WriteTx, p *structs.CSIVolumeDeleteRequest) error {
 	}
 
 	v = v.Copy()
+
+	// It is the error of another operation. That of a deletion counts its attempts.
 	if v.State != structs.VolumeDeleting {
 		v.LastError = nil
 	}
@@ -140,19 +143,26 @@ func VolumeDelete(tx *mvcc.WriteTx, p *structs.CSIVolumeDeleteRequest) error {
 	v.ExpandPending = false
 	v.ModifyTime = p.Now
 	if own {
-		if v.Deletion == nil {
-			v.Deletion = &structs.CSIDeletion{
-				Secrets:       v.Secrets,
-				SealedSecrets: v.SealedSecrets,
-			}
-		}
-
-		v.Secrets = p.Secrets.Copy()
-		v.SealedSecrets = p.SealedSecrets
+		useDeletionSecrets(v, p)
 	}
 
 	blocked.PutWithoutUnblock(tx, v)
 	return nil
+}
+
+// useDeletionSecrets makes the secrets of a deletion those of the volume, and keeps the volume's own.
+func useDeletionSecrets(v *structs.CSIVolume, p *structs.CSIVolumeDeleteRequest) {
+	// A repeated deletion may bring other secrets, and the volume's own are still those of before the
+	// first one.
+	if v.Deletion == nil {
+		v.Deletion = &structs.CSIDeletion{
+			Secrets:       v.Secrets,
+			SealedSecrets: v.SealedSecrets,
+		}
+	}
+
+	v.Secrets = p.Secrets.Copy()
+	v.SealedSecrets = p.SealedSecrets
 }
 
 // EndDeletion restores the secrets of a volume that is not deleted after all, because the deletion's may be

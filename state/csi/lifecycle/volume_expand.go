@@ -28,6 +28,7 @@ func retryExpansion(tx *mvcc.WriteTx, ns, volume string) {
 func expandOnNodes(tx *mvcc.WriteTx, v *structs.CSIVolume, bytes int64) {
 	v.NodeExpandBytes = bytes
 	for _, c := range csi.ClaimsByVolume(tx, v.Namespace, v.ID) {
+		// The node of an ended allocation is about to release the volume.
 		if c.State != structs.ClaimGranted || c.EndTime != 0 {
 			continue
 		}
@@ -73,6 +74,8 @@ func NodeExpanded(tx *mvcc.WriteTx, p *structs.CSINodeExpandOutcome) error {
 	c = c.Copy()
 	if p.Err != nil {
 		c.ExpandError = countFailure(c.ExpandError, p.Err)
+
+		// Nothing repeats the call then. The error stays in the claim for users.
 		if leftToStage[p.Err.Kind] {
 			c.ExpandBytes = 0
 			c.ExpandError.RetryTime = 0
@@ -95,12 +98,16 @@ func expandedOnNode(tx *mvcc.WriteTx, p *structs.CSINodeExpandOutcome) {
 	if v == nil || v.NodeExpandBytes == 0 {
 		return
 	}
+
 	v = v.Copy()
+
+	// A plugin need not know the capacity and answers 0 then, but it has met the request.
 	v.Capacity = max(v.Capacity, p.Capacity, p.Bytes)
 	v.ModifyTime = p.Now
 	if !schema.GrowingClaims.Has(tx, v.Namespace, v.ID) {
 		v.NodeExpandBytes = 0
 	}
+
 	blocked.PutWithoutUnblock(tx, v)
 }
 
@@ -132,6 +139,8 @@ func VolumeRetry(tx *mvcc.WriteTx, p *structs.CSIVolumeRetryRequest) error {
 	for c := range schema.GrowingClaims.Scan(tx, v.Namespace, v.ID) {
 		if c.ExpandError != nil {
 			c = c.Copy()
+
+			// A node that was left to the next stage has no size to grow to any more (leftToStage).
 			c.ExpandBytes = max(c.ExpandBytes, v.NodeExpandBytes)
 			c.ExpandError = retryNow(c.ExpandError, p.Now)
 			StoreClaim(tx, c)
@@ -144,6 +153,8 @@ func VolumeRetry(tx *mvcc.WriteTx, p *structs.CSIVolumeRetryRequest) error {
 // retryNow returns the error of an operation that is due at once.
 func retryNow(e *structs.OperationError, now int64) *structs.OperationError {
 	due := *e
+
+	// 0 would mean that the next attempt does not depend on time.
 	due.RetryTime = max(now, 1)
 	return &due
 }

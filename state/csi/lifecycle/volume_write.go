@@ -38,6 +38,7 @@ func VolumePut(tx *mvcc.WriteTx, p *structs.CSIVolumeRegisterRequest) error {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -52,6 +53,44 @@ func putVolume(tx *mvcc.WriteTx, v *structs.CSIVolume, now int64) error {
 		(old == nil || old.ModifyIndex != v.ModifyIndex) {
 		return structs.Conflictf("volume %q has changed since it was read", v.ID)
 	}
+
+	err = mergeStored(tx, v, old, now)
+	if err != nil {
+		return err
+	}
+
+	// The merge has filled in the ID of a volume that is registered already.
+	if err := checkExternalFree(tx, v); err != nil {
+		return err
+	}
+
+	if err := checkExternalDetached(tx, v); err != nil {
+		return err
+	}
+
+	switch {
+	case old == nil:
+	case !sameVolume(old, v):
+		v.LastError = nil // it belongs to the former request
+	// An equal request changes nothing, but makes a failed operation due now.
+	case v.LastError == nil:
+		return nil
+	default:
+		v.LastError = retryNow(v.LastError, now)
+	}
+
+	storeVolume(tx, v, now)
+	if old != nil && old.PluginID != v.PluginID {
+		DropUnusedPlugin(tx, old.PluginID)
+		rebindDriver(tx, old.PluginID, now)
+	}
+
+	return nil
+}
+
+// mergeStored completes the row of a request with that of the stored volume, which is nil for a new one.
+func mergeStored(tx *mvcc.WriteTx, v, old *structs.CSIVolume, now int64) error {
+	// A request cannot set the fields of outcomes. Those of a stored volume are merged below.
 	v.ModifyTime = now
 	v.LastError = nil
 	v.ExpandPending = false
@@ -59,6 +98,7 @@ func putVolume(tx *mvcc.WriteTx, v *structs.CSIVolume, now int64) error {
 	v.Call = nil
 	v.Forced = nil
 	v.TurnedReadOnly = nil
+
 	switch {
 	case old == nil:
 		v.CreateTime = now
@@ -71,31 +111,14 @@ func putVolume(tx *mvcc.WriteTx, v *structs.CSIVolume, now int64) error {
 		if err := mergeVolume(tx, v, old); err != nil {
 			return err
 		}
+
+		// No controller takes the first step, so the leader has no call to make.
 		if v.ExpandPending && csi.NodesExpand(tx, v.PluginID) {
 			v.ExpandPending = false
 			expandOnNodes(tx, v, v.RequestedCapacityMin)
 		}
 	}
-	if err := checkExternalFree(tx, v); err != nil {
-		return err
-	}
-	if err := checkExternalDetached(tx, v); err != nil {
-		return err
-	}
-	switch {
-	case old == nil:
-	case !sameVolume(old, v):
-		v.LastError = nil // it belongs to the former request
-	case v.LastError == nil:
-		return nil
-	default:
-		v.LastError = retryNow(v.LastError, now)
-	}
-	storeVolume(tx, v, now)
-	if old != nil && old.PluginID != v.PluginID {
-		DropUnusedPlugin(tx, old.PluginID)
-		rebindDriver(tx, old.PluginID, now)
-	}
+
 	return nil
 }
 
@@ -109,6 +132,8 @@ func remakeVolume(tx *mvcc.WriteTx, v, old *structs.CSIVolume) error {
 	v.MountOptions = keepFlags(v.MountOptions, old.MountOptions)
 	v.Call = old.Call
 	v.Forced = old.Forced
+
+	// A claim names the plugin of its volume (csi.CheckClaims).
 	for _, c := range csi.ClaimsByVolume(tx, v.Namespace, v.ID) {
 		if c.PluginID != v.PluginID {
 			c = c.Copy()
@@ -157,6 +182,7 @@ func checkExternalDetached(tx mvcc.Reader, v *structs.CSIVolume) error {
 	if v.ExternalID == "" {
 		return nil
 	}
+
 	for a := range schema.AttachmentsByExternal.Scan(tx, v.PluginID, v.ExternalID) {
 		if a.VolumeID != v.ID || a.Namespace != v.Namespace {
 			return structs.Preconditionf("%q of plugin %q is still being detached from node %s, "+
@@ -165,6 +191,7 @@ func checkExternalDetached(tx mvcc.Reader, v *structs.CSIVolume) error {
 				a.VolumeID, a.Namespace, csi.Failing(a.LastError))
 		}
 	}
+
 	return nil
 }
 
@@ -226,6 +253,8 @@ func keepUnset(v, old *structs.CSIVolume) {
 
 	KeepSecrets(v, old)
 	v.MountOptions = keepFlags(v.MountOptions, old.MountOptions)
+
+	// These are the fields of outcomes. A request cannot set them.
 	v.State = old.State
 	v.LastError = old.LastError
 	v.ExpandPending = old.ExpandPending
@@ -247,6 +276,8 @@ func KeepSecrets(v, old *structs.CSIVolume) {
 	}
 }
 
+// keepFlags returns the mount options of a volume after a change. Redacted flags, as readers of a volume get
+// them, stand for the stored ones.
 func keepFlags(now, old *structs.CSIMountOptions) *structs.CSIMountOptions {
 	switch {
 	case now == nil:
@@ -303,11 +334,13 @@ func checkUses(tx mvcc.Reader, v, old *structs.CSIVolume) error {
 			}
 		}
 	}
+
 	inUse := csi.ClassesIn(tx, v, structs.ClaimGranted) != nil
 	if inUse &&
 		!codec.SameBytes(v.MountOptions, old.MountOptions) {
 		return structs.Conflictf("volume %q: mount_options cannot change while it is in use", v.ID)
 	}
+
 	return nil
 }
 
@@ -343,13 +376,11 @@ func VolumeOutcome(tx *mvcc.WriteTx, p *structs.CSIVolumeOutcome) error {
 
 func recordCreation(tx *mvcc.WriteTx, v *structs.CSIVolume, p *structs.CSIVolumeOutcome) {
 	switch {
+	// The deletion was requested while the call was in flight. From now on the row names what to delete.
 	case v.State == structs.VolumeDeleting &&
 		p.Err == nil &&
 		v.ExternalID == "":
-		v.ExternalID = p.ExternalID
-		v.Capacity = p.Capacity
-		v.Context = p.Context
-		v.Topologies = p.Topologies
+		adoptCreated(v, p)
 		if checkExternalFree(tx, v) != nil {
 			deleteVolume(tx, v) // the ID belongs to another volume
 			return
@@ -370,10 +401,7 @@ func recordCreation(tx *mvcc.WriteTx, v *structs.CSIVolume, p *structs.CSIVolume
 		return
 	}
 
-	v.ExternalID = p.ExternalID
-	v.Capacity = p.Capacity
-	v.Context = p.Context
-	v.Topologies = p.Topologies
+	adoptCreated(v, p)
 	v.State = structs.VolumeReady
 	v.LastError = nil
 	err := checkExternalFree(tx, v)
@@ -392,6 +420,14 @@ func recordCreation(tx *mvcc.WriteTx, v *structs.CSIVolume, p *structs.CSIVolume
 	storeVolume(tx, v, p.Now)
 }
 
+// adoptCreated gives a volume the facts that its plugin has answered to a creation.
+func adoptCreated(v *structs.CSIVolume, p *structs.CSIVolumeOutcome) {
+	v.ExternalID = p.ExternalID
+	v.Capacity = p.Capacity
+	v.Context = p.Context
+	v.Topologies = p.Topologies
+}
+
 func recordDeletion(tx *mvcc.WriteTx, v *structs.CSIVolume, p *structs.CSIVolumeOutcome) {
 	switch {
 	case v.State != structs.VolumeDeleting:
@@ -403,9 +439,13 @@ func recordDeletion(tx *mvcc.WriteTx, v *structs.CSIVolume, p *structs.CSIVolume
 			v.State = structs.VolumeReady
 			EndDeletion(v)
 		}
+
+		// It was not created, so it cannot be ready.
 		if p.Final && v.ExternalID == "" {
 			v.State = structs.VolumeFailed
 		}
+
+		// After a final failure the volume can be used again.
 		storeVolume(tx, v, p.Now)
 	}
 }
@@ -428,6 +468,8 @@ func recordExpansion(tx *mvcc.WriteTx, v *structs.CSIVolume, p *structs.CSIVolum
 		v.LastError = countFailure(v.LastError, p.Err)
 		if p.Final {
 			v.ExpandPending = false
+
+			// The request is taken back, so that the next one is compared with the size that the volume has.
 			v.RequestedCapacityMin = min(v.RequestedCapacityMin, v.Capacity)
 		}
 	}
