@@ -33,9 +33,11 @@ func Get(tx mvcc.Reader, name string) *admin.Namespace {
 	case namespaceUsed(tx, name):
 		return &admin.Namespace{Name: name, Indexes: AlwaysThere}
 	}
+
 	return nil
 }
 
+// namespaceUsed reports whether something is in a namespace that keeps it without a row.
 func namespaceUsed(tx mvcc.Reader, name string) bool {
 	if schema.Volumes.Has(tx, name) || schema.Variables.Has(tx, name) {
 		return true
@@ -111,6 +113,7 @@ func CheckJob(tx mvcc.Reader, j *structs.Job) error {
 		return err
 	}
 
+	// A namespace without capabilities restricts nothing.
 	can := Get(tx, j.Namespace).Capabilities
 	for _, g := range j.TaskGroups {
 		if g == nil {
@@ -135,14 +138,17 @@ func NamespaceApply(tx *mvcc.WriteTx, p *admin.NamespaceApplyRequest) error {
 	if p.Definition == nil || p.Definition.Name == "" {
 		return structs.Invalidf("a namespace needs a name")
 	}
+
 	n := p.Definition.Copy()
 	old := schema.Namespaces.Get(tx, n.Name)
 	if old != nil {
 		n.Indexes = old.Indexes
 	}
+
 	if old == nil || !codec.SameBytes(old, n) {
 		schema.Namespaces.Put(tx, n)
 	}
+
 	return nil
 }
 
@@ -157,6 +163,7 @@ func NamespaceDelete(tx *mvcc.WriteTx, p *admin.NamespaceDeleteRequest) error {
 		return noNamespace(p.Name)
 	}
 
+	// Each check names one user of the namespace, so that an operator knows where to begin.
 	jobs, job := CountAll(liveJobs(tx, p.Name))
 	if jobs > 0 {
 		return structs.Preconditionf("namespace %q has %d jobs that are not dead, such as %q; stop them first",

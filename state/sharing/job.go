@@ -15,8 +15,11 @@ func Job(j *structs.Job) {
 	if !j.Dispatched { // each dispatch has metadata of its own, which would displace what others share
 		j.Meta = *intern.Value(&j.Meta)
 	}
+
 	j.Constraints = ownValues(j.Constraints)
 	j.Update = intern.Value(j.Update)
+
+	// The list and the groups may be those of another version, so copies are changed.
 	j.TaskGroups = slices.Clone(j.TaskGroups)
 	for i, g := range j.TaskGroups {
 		j.TaskGroups[i] = ownGroup(g)
@@ -38,6 +41,7 @@ func ownGroup(g *structs.TaskGroup) *structs.TaskGroup {
 	for i, t := range g.Tasks {
 		c.Tasks[i] = ownTask(t)
 	}
+
 	return &c
 }
 

@@ -41,6 +41,7 @@ func Instance(i, _ *structs.CSIPluginInstance) {
 	)
 	i.ControllerInfo = intern.Value(i.ControllerInfo)
 	if i.NodeInfo != nil {
+		// The report may be that of the former row.
 		own := *i.NodeInfo
 		own.AccessibleTopology = intern.Value(own.AccessibleTopology)
 		i.NodeInfo = &own
@@ -50,9 +51,12 @@ func Instance(i, _ *structs.CSIPluginInstance) {
 // Volume shares the texts and the options of a volume, and none of its secrets.
 func Volume(v, _ *structs.CSIVolume) {
 	intern.Texts(&v.Namespace, &v.PluginID, &v.State)
+
+	// The texts are equal, and after this they are one in memory.
 	if v.Name == v.ID {
 		v.Name = v.ID
 	}
+
 	v.Parameters = *intern.Value(&v.Parameters)
 	v.Context = *intern.Value(&v.Context)
 	v.MountOptions = intern.Value(v.MountOptions)
@@ -74,6 +78,7 @@ func Node(n, before *structs.Node) {
 		&n.SchedulingEligibility,
 	)
 
+	// A changed row has the parts of the former one, and NodeRegister shares those of a new report.
 	if before != nil {
 		return
 	}
@@ -101,12 +106,15 @@ func ownResources(r *structs.NodeResources) *structs.NodeResources {
 	if r == nil || len(r.NodeNetworks) == 0 {
 		return intern.Value(r)
 	}
+
+	// The rest is equal on many nodes of one kind.
 	bare := *r
 	bare.NodeNetworks = nil
 	own := *intern.Value(&bare)
 	for _, link := range r.NodeNetworks {
 		own.NodeNetworks = append(own.NodeNetworks, ownNetwork(link))
 	}
+
 	return &own
 }
 
@@ -115,6 +123,7 @@ func ownNetwork(link *structs.NodeNetworkResource) *structs.NodeNetworkResource 
 	if link == nil {
 		return nil
 	}
+
 	c := *link
 	intern.Texts(&c.Mode, &c.Device)
 	c.Addresses = slices.Clone(link.Addresses)
@@ -122,10 +131,12 @@ func ownNetwork(link *structs.NodeNetworkResource) *structs.NodeNetworkResource 
 		if a == nil {
 			continue
 		}
+
 		address := *a
 		intern.Texts(&address.Family, &address.Alias, &address.ReservedPorts)
 		c.Addresses[i] = &address
 	}
+
 	return &c
 }
 
@@ -134,6 +145,8 @@ func NodeEvent(e *structs.NodeEvent) *structs.NodeEvent {
 	if e == nil {
 		return nil
 	}
+
+	// The event may be one of a stored row, or of the payload.
 	c := *e
 	intern.Texts(&c.Message, &c.Subsystem)
 	c.Details = intern.Map(c.Details)
@@ -156,6 +169,7 @@ func Alloc(a, like *structs.Allocation) {
 		}
 	}
 
+	// Devices are not compared here: Equal knows only amounts.
 	switch r := like.Resources; {
 	case a.Resources == r:
 	case a.Resources != nil && r != nil && len(a.Resources.Devices)+len(r.Devices) == 0 && r.Equal(*a.Resources):
@@ -164,6 +178,7 @@ func Alloc(a, like *structs.Allocation) {
 		a.Resources = intern.Value(a.Resources)
 	}
 
+	// The parts of a running allocation change often, and a shared value costs a search each time.
 	if a.ClientTerminal() && !like.ClientTerminal() {
 		shareEnded(a)
 	}
@@ -206,10 +221,13 @@ func shareEnded(a *structs.Allocation) {
 	if len(a.TaskStates) == 0 {
 		return
 	}
+
+	// The map may be that of the former row.
 	states := make(map[string]*structs.TaskState, len(a.TaskStates))
 	for name, s := range a.TaskStates {
 		states[intern.Text(name)] = ownState(s)
 	}
+
 	a.TaskStates = states
 }
 
@@ -218,6 +236,7 @@ func ownMetrics(m *structs.AllocMetric) *structs.AllocMetric {
 	if m == nil {
 		return nil
 	}
+
 	c := *m
 	c.NodesAvailable = ownCounts(m.NodesAvailable)
 	c.ClassFiltered = ownCounts(m.ClassFiltered)
@@ -228,6 +247,7 @@ func ownMetrics(m *structs.AllocMetric) *structs.AllocMetric {
 	for i, s := range m.ScoreMetaData {
 		c.ScoreMetaData[i] = intern.Value(s)
 	}
+
 	return &c
 }
 
@@ -244,6 +264,7 @@ func ownState(s *structs.TaskState) *structs.TaskState {
 	if s == nil {
 		return nil
 	}
+
 	c := *s
 	intern.Texts(&c.State)
 	c.Events = slices.Clone(s.Events)
@@ -251,11 +272,14 @@ func ownState(s *structs.TaskState) *structs.TaskState {
 		if e == nil {
 			continue
 		}
+
+		// The event may be that of the former row.
 		event := *e
 		intern.Texts(&event.Type, &event.DisplayMessage, &event.Message)
 		event.Details = intern.Map(event.Details)
 		c.Events[i] = &event
 	}
+
 	return &c
 }
 

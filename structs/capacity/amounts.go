@@ -6,6 +6,8 @@ import "berth/structs"
 // than twice as large.
 type amounts struct{ cpu, memoryMB, diskMB int }
 
+// amountsOf returns the part of resources that the sums of a node have: no cores, no devices and no bound of
+// memory above its reserve.
 func amountsOf(r *structs.Resources) amounts {
 	return amounts{r.CPU, r.MemoryMB, r.DiskMB}
 }

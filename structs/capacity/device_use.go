@@ -18,12 +18,15 @@ func (u DeviceUse) Add(a *structs.Allocation) DeviceUse {
 	if len(a.Devices) == 0 {
 		return u
 	}
+
 	if u == nil {
 		u = DeviceUse{}
 	}
+
 	for d := range deviceGroups(a) {
 		u.AddDevices(a.ID, d)
 	}
+
 	return u
 }
 
@@ -52,6 +55,7 @@ func (u DeviceUse) Remove(a *structs.Allocation) {
 	if len(u) == 0 {
 		return
 	}
+
 	for d := range deviceGroups(a) {
 		group := u[d.ID()]
 		for _, id := range d.DeviceIDs {
@@ -67,6 +71,7 @@ func (u DeviceUse) Holder(a *structs.Allocation) string {
 	if len(u) == 0 {
 		return ""
 	}
+
 	first := ""
 	for d := range deviceGroups(a) {
 		for _, id := range d.DeviceIDs {
@@ -76,6 +81,7 @@ func (u DeviceUse) Holder(a *structs.Allocation) string {
 			}
 		}
 	}
+
 	return first
 }
 
@@ -101,6 +107,7 @@ func (u DeviceUse) Rejection(n *structs.Node, a *structs.Allocation, g *structs.
 			return why
 		}
 	}
+
 	for _, t := range g.Tasks {
 		want := demandedDevices(t)
 		have := countDevices(a.Devices[t.Name])
@@ -108,6 +115,7 @@ func (u DeviceUse) Rejection(n *structs.Node, a *structs.Allocation, g *structs.
 			return fmt.Sprintf("task %q demands %d devices and is given %d", t.Name, want, have)
 		}
 	}
+
 	return ""
 }
 
@@ -118,16 +126,19 @@ func (u DeviceUse) rejectGiven(n *structs.Node, a *structs.Allocation, g *struct
 		if g.Task(task) == nil {
 			return fmt.Sprintf("devices are given to a task %q, which its group does not have", task)
 		}
+
 		for _, d := range a.Devices[task] {
 			if d == nil {
 				return fmt.Sprintf("task %q is given devices of no group", task)
 			}
+
 			why := u.rejectGroup(n, d, own)
 			if why != "" {
 				return why
 			}
 		}
 	}
+
 	return ""
 }
 

@@ -87,6 +87,7 @@ func (r *NodeCapacity) Short(ask structs.Resources) string {
 	case lacks.diskMB > 0:
 		return structs.DimensionDisk
 	}
+
 	return ""
 }
 

@@ -111,17 +111,21 @@ func (u *NodePorts) misfit(d *structs.Port, p *structs.AllocatedPort) string {
 	if *p != d.Give(p.HostIP, p.Value) || d.Static() && d.Value != p.Value {
 		return fmt.Sprintf("port %q is given as another one", d.Label)
 	}
+
 	addresses := u.node.HostAddresses(d.HostNetwork)
 	at := slices.IndexFunc(addresses, func(a *structs.NodeNetworkAddress) bool { return a.Address == p.HostIP })
 	if at < 0 {
 		return fmt.Sprintf("it has no address %s in host network %q", p.HostIP, d.HostNetwork)
 	}
+
 	if u.Reserves(addresses[at], p.Value) {
 		return fmt.Sprintf("it reserves port %s", p.HostAddr())
 	}
+
 	low, high := u.node.DynamicPorts()
 	if !d.Static() && (p.Value < low || p.Value > high) {
 		return fmt.Sprintf("port %d is not one of its dynamic ports, %d to %d", p.Value, low, high)
 	}
+
 	return ""
 }
