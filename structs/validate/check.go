@@ -8,6 +8,7 @@ import (
 	"berth/structs/validate/field"
 )
 
+// checkCheck checks a check of the service s of group g. Its type decides which settings it may have.
 func checkCheck(f field.Errors, c *structs.ServiceCheck, s *structs.OwnedService, g *structs.TaskGroup) {
 	for _, t := range []struct {
 		name, text string
@@ -29,15 +30,7 @@ func checkCheck(f field.Errors, c *structs.ServiceCheck, s *structs.OwnedService
 		structs.CheckScript})
 	f.CheckOneOf("on_update", c.OnUpdate,
 		[]string{structs.OnUpdateRequireHealthy, structs.OnUpdateIgnoreWarnings, structs.OnUpdateIgnore})
-	f.Require(c.Interval >= structs.MinCheckInterval, "interval must be at least %s", structs.MinCheckInterval)
-	f.CheckDuration("interval", c.Interval, structs.MaxTaskWait)
-	f.Require(c.Timeout >= structs.MinCheckInterval, "timeout must be at least %s", structs.MinCheckInterval)
-	f.CheckDuration("timeout", c.Timeout, structs.MaxTaskWait)
-	f.Require(slices.Contains([]string{"", structs.CheckPassing, structs.CheckWarning, structs.CheckPending},
-		c.InitialStatus),
-		"initial_status %q must be one of passing, warning, critical, pending", c.InitialStatus)
-	f.CheckRange("success_before_passing", c.SuccessBeforePassing, field.Between(0, structs.MaxRestarts))
-	f.CheckRange("failures_before_critical", c.FailuresBeforeCritical, field.Between(0, structs.MaxRestarts))
+	checkPace(f, c)
 	f.CheckText("tls_server_name", c.TLSServerName)
 	f.CheckText("grpc_service", c.GRPCService)
 	checkServiceTask(f, g, c.TaskName)
@@ -46,6 +39,7 @@ func checkCheck(f field.Errors, c *structs.ServiceCheck, s *structs.OwnedService
 		checkExpose(f, c, s, g)
 	}
 
+	// A script connects to nothing, so the rest does not apply to it.
 	if c.Type == structs.CheckScript {
 		checkScript(f, c)
 		return
@@ -68,6 +62,21 @@ func checkCheck(f field.Errors, c *structs.ServiceCheck, s *structs.OwnedService
 		"path, method, header and body are those of a check of type http")
 }
 
+// checkPace checks how often a check runs, and how many results change its status.
+func checkPace(f field.Errors, c *structs.ServiceCheck) {
+	f.Require(c.Interval >= structs.MinCheckInterval, "interval must be at least %s", structs.MinCheckInterval)
+	f.CheckDuration("interval", c.Interval, structs.MaxTaskWait)
+	f.Require(c.Timeout >= structs.MinCheckInterval, "timeout must be at least %s", structs.MinCheckInterval)
+	f.CheckDuration("timeout", c.Timeout, structs.MaxTaskWait)
+	f.Require(slices.Contains([]string{"", structs.CheckPassing, structs.CheckWarning, structs.CheckPending},
+		c.InitialStatus),
+		"initial_status %q must be one of passing, warning, critical, pending", c.InitialStatus)
+	f.CheckRange("success_before_passing", c.SuccessBeforePassing, field.Between(0, structs.MaxRestarts))
+	f.CheckRange("failures_before_critical", c.FailuresBeforeCritical, field.Between(0, structs.MaxRestarts))
+}
+
+// checkScript checks the command of a check that runs in a task. The bound of bytes is for all arguments,
+// which the node hands to one exec.
 func checkScript(f field.Errors, c *structs.ServiceCheck) {
 	f.Require(c.Command != "", "command is required")
 	f.CheckText("command", c.Command)
@@ -95,6 +104,7 @@ func checkHTTP(f field.Errors, c *structs.ServiceCheck) {
 		f.CheckOneOf("protocol", c.Protocol, []string{"http", "https"})
 	}
 
+	// A path that begins with a placeholder may get its slash with the value.
 	f.Require(strings.HasPrefix(c.Path, "/") || strings.HasPrefix(c.Path, structs.Placeholder),
 		"path %q must begin with /", c.Path)
 	f.CheckText("path", c.Path)
@@ -109,6 +119,7 @@ func checkHTTP(f field.Errors, c *structs.ServiceCheck) {
 		f.Require(structs.HasPlaceholder(name) || field.IsHeader(name),
 			"header: %q is not the name of a header", name)
 		for _, v := range values {
+			// A line break would end the header, and begin another one.
 			f.Require(field.IsHeaderValue(v), "header: the value of %q must be one line", name)
 			size += len(name) + len(v)
 		}
@@ -117,6 +128,7 @@ func checkHTTP(f field.Errors, c *structs.ServiceCheck) {
 	f.CheckBytes("header", size, structs.MaxText)
 }
 
+// checkCheckRestart checks when failures of a check restart its task. nil restarts none.
 func checkCheckRestart(f field.Errors, r *structs.CheckRestart) {
 	if r == nil {
 		return
@@ -136,6 +148,8 @@ func checkExpose(f field.Errors, c *structs.ServiceCheck, s *structs.OwnedServic
 	if !sidecar {
 		return
 	}
+
+	// The sidecar has to know the port to which it passes the requests of the check.
 	_, known := g.LocalPort(s.Service)
 	f.Require(known, "expose: the port of the service inside the network namespace is not known; "+
 		"write port = NUMBER in the service, or to in its port of the group")

@@ -10,17 +10,20 @@ import (
 	"berth/structs/validate/field"
 )
 
+// checkPeriodic checks a schedule. A service never ends, so a launch of one would add to all earlier ones.
 func checkPeriodic(f field.Errors, p *structs.PeriodicConfig, j *structs.Job) {
 	f.Require(j.Finite(), "the job must be of type batch or sysbatch, not %s", j.Type)
 	f.CheckOneOf("type", p.SpecType, []string{structs.PeriodicCron})
 	checkParentID(f, j)
 	f.Require(p.Spec == "" || len(p.Specs) == 0, "cron and crons exclude each other")
 	f.Require(len(p.Crons()) > 0, "cron or crons is required")
+
 	for _, spec := range field.FirstOf(f, "crons", p.Crons(), structs.MaxCrons) {
 		f.CheckText("cron", spec)
 		_, err := structs.ParseCron(spec)
 		f.Require(err == nil, "cron %q is no cron expression: %v", structs.Cut(spec, structs.MaxQuoted), err)
 	}
+
 	_, err := p.Location()
 	f.Require(err == nil, "time_zone %q is no IANA time zone such as Europe/Berlin",
 		structs.Cut(p.TimeZone, structs.MaxQuoted))
@@ -37,6 +40,8 @@ const childIDBytes = 64
 
 var payloadModes = []string{structs.PayloadOptional, structs.PayloadRequired, structs.PayloadForbidden}
 
+// checkParameterized checks the parameters of a job. A key is either required or optional, so it comes once
+// in the two lists.
 func checkParameterized(f field.Errors, p *structs.ParameterizedJobConfig, j *structs.Job) {
 	f.Require(j.Finite(), "the job must be of type batch or sysbatch, not %s", j.Type)
 	f.Require(j.Periodic == nil, "a job cannot be both parameterized and periodic")
@@ -45,6 +50,7 @@ func checkParameterized(f field.Errors, p *structs.ParameterizedJobConfig, j *st
 	seen := map[string]bool{}
 	for _, keys := range [][]string{p.MetaRequired, p.MetaOptional} {
 		for _, key := range field.FirstOf(f, "keys", keys, structs.MaxPairs) {
+			// The node passes the values in the environment of the tasks.
 			f.Require(field.IsEnvironKey(key), "key %q must not be empty nor hold = or NUL", key)
 			f.CheckString("key", key, structs.MaxName)
 			f.Require(!seen[key], "key %q is there twice", key)
@@ -53,6 +59,8 @@ func checkParameterized(f field.Errors, p *structs.ParameterizedJobConfig, j *st
 	}
 }
 
+// checkDispatchPayload checks the file into which the node writes a payload. It must not leave the local
+// directory of the task.
 func checkDispatchPayload(f field.Errors, d *structs.DispatchPayloadConfig) {
 	f.CheckText("file", d.File)
 	clean := path.Clean("/" + d.File)
@@ -85,6 +93,7 @@ func Dispatch(j *structs.Job, r *structs.JobDispatchRequest) error {
 		}
 	}
 
+	// In one order, so that a request gets the same error each time.
 	for _, key := range slices.Sorted(maps.Keys(r.Meta)) {
 		if !slices.Contains(p.MetaRequired, key) && !slices.Contains(p.MetaOptional, key) {
 			return structs.Invalidf("Meta: job %q has no parameter %q; it has %s", j.ID,

@@ -20,6 +20,7 @@ func Namespace(n *admin.Namespace) error {
 	f.Require(n.Name != "", "namespace: name is required")
 	f.Require(n.Name == "" || namespaceForm().MatchString(n.Name),
 		"namespace: name %q must be 1 to 128 letters, digits and dashes", n.Name)
+
 	f = f.At("namespace %q", n.Name)
 	checkDescription(f, n.Description)
 	f.CheckMeta("meta", n.Meta)
@@ -28,9 +29,12 @@ func Namespace(n *admin.Namespace) error {
 		checkDrivers(f, "enabled_task_drivers", c.EnabledTaskDrivers)
 		checkDrivers(f, "disabled_task_drivers", c.DisabledTaskDrivers)
 	}
+
 	return f.Err()
 }
 
+// checkNamespace checks the name of a namespace that a job or a volume is in. Whether it exists is for the
+// state to decide.
 func checkNamespace(f field.Errors, ns string) {
 	f.Require(namespaceForm().MatchString(ns), "namespace %q must be 1 to 128 letters, digits and dashes", ns)
 }
@@ -41,6 +45,7 @@ func checkDescription(f field.Errors, s string) {
 	f.Require(field.IsText(s), "description must be text in UTF-8 without NUL")
 }
 
+// checkDrivers checks the names in a list of task drivers. A driver need not be known: each node has its own.
 func checkDrivers(f field.Errors, list string, names []string) {
 	for _, name := range field.FirstOf(f, list, names, structs.MaxListed) {
 		f.CheckName(list+": name", name)
@@ -60,9 +65,12 @@ func NodePool(p *admin.NodePool) error {
 	if c := p.SchedulerConfiguration; c != nil {
 		f := f.At("scheduler_config")
 		known := []string{admin.AlgorithmBinpack, admin.AlgorithmSpread}
+
+		// "" stands for the algorithm of the cluster.
 		f.Require(c.SchedulerAlgorithm == "" || slices.Contains(known, c.SchedulerAlgorithm),
 			"scheduler_algorithm %q must be %s", c.SchedulerAlgorithm, field.OneOf(known))
 	}
+
 	return f.Err()
 }
 
@@ -97,11 +105,13 @@ func AutopilotConfig(c *admin.AutopilotConfig) error {
 		return structs.Invalidf("ServerStabilizationTime is %s; expected 0 to %s",
 			c.ServerStabilizationTime, structs.MaxInterval)
 	}
+
 	return nil
 }
 
 // NodeDrain checks the bounds of the request.
 func NodeDrain(r *structs.NodeDrainRequest) error {
+	// Every server keeps the notes with the node, in memory and in each snapshot.
 	size := 0
 	for name, value := range r.Meta {
 		size += len(name) + len(value)
@@ -128,10 +138,12 @@ func JobSubmission(s *structs.JobSubmission) error {
 		return structs.Invalidf("Submission.Format is %q; expected %q, %q or %q",
 			structs.Cut(s.Format, structs.MaxQuoted), structs.FormatHCL2, structs.FormatJSON, structs.FormatHCL1)
 	}
+
 	if n := len(s.VariableFlags); n > structs.MaxVariables {
 		return structs.Invalidf("Submission.VariableFlags has %d entries; at most %d are allowed",
 			n, structs.MaxVariables)
 	}
+
 	return nil
 }
 
@@ -141,9 +153,12 @@ func ScalingEvent(e *structs.ScalingEvent) error {
 		return structs.Invalidf("Message has %d bytes; at most %d are allowed", len(e.Message),
 			structs.MaxScalingMessage)
 	}
+
+	// The nesting comes first: the encoder below would follow any depth.
 	if !field.NestsWithin(e.Meta, structs.MaxConfigNesting) {
 		return structs.Invalidf("Meta nests maps and lists more than %d levels deep", structs.MaxConfigNesting)
 	}
+
 	b, err := json.Marshal(e.Meta)
 	switch {
 	case err != nil:
@@ -153,5 +168,6 @@ func ScalingEvent(e *structs.ScalingEvent) error {
 	case e.Error && e.Count != nil:
 		return structs.Invalidf("Count: an error changes no count; leave it out, or Error")
 	}
+
 	return nil
 }

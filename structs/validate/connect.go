@@ -22,6 +22,8 @@ func checkKind(f field.Errors, g *structs.TaskGroup, t *structs.Task, seen map[s
 	}
 
 	isIts := func(s *structs.Service) bool { return s != nil && s.TaskKind() == t.Kind }
+
+	// The servers derive the kind from a service, so a kind without its service was not set by them.
 	at := slices.IndexFunc(g.Services, isIts)
 	if at < 0 {
 		f.Addf("kind %q is set by the servers from the connect of a service; no service of the group has it",
@@ -51,6 +53,8 @@ func checkMesh(f field.Errors, g *structs.TaskGroup) {
 			continue
 		}
 
+		// The proxies of a group share a network namespace, so no two of their upstreams may have one
+		// address.
 		f := f.At("service %d", i+1).At("connect")
 		f.Require(!names[s.Name], "another service of the group has the name %q and connect, too", s.Name)
 		names[s.Name] = true
@@ -106,6 +110,8 @@ func checkConnect(f field.Errors, s *structs.OwnedService, g *structs.TaskGroup)
 	f.Require(s.Owner == "", "it is for services of groups; move the service to the group")
 	f.Require(s.Provider == structs.ServiceProviderConsul,
 		"it is for services with provider = %q", structs.ServiceProviderConsul)
+
+	// The three parts exclude each other: each makes another kind of proxy, or none.
 	ways := 0
 	for _, has := range []bool{c.Native, c.SidecarService != nil, c.Gateway != nil} {
 		if has {
@@ -124,6 +130,7 @@ func checkConnect(f field.Errors, s *structs.OwnedService, g *structs.TaskGroup)
 	}
 
 	switch {
+	// Without one way it is not known which rules apply. The fault above names that.
 	case ways != 1:
 	case c.Native:
 		f.Require(s.TaskName != "" || len(g.Tasks) == 1,
@@ -149,6 +156,8 @@ func checkSidecar(f field.Errors, s *structs.OwnedService, g *structs.TaskGroup)
 		"sidecar_service: Consul takes no capital letters in the name of group %q", g.Name)
 	f = f.At("sidecar_service")
 	side := s.Connect.SidecarService
+
+	// The proxy passes what it receives to this port.
 	f.Require(s.PortLabel != "" || side.Proxy != nil && side.Proxy.LocalServicePort > 0,
 		"the proxy leads to a port of the service; write port in the service, or local_service_port in the proxy")
 	f.Require(side.Port == "" || portLabelForm().MatchString(side.Port),
@@ -164,6 +173,7 @@ func checkSidecar(f field.Errors, s *structs.OwnedService, g *structs.TaskGroup)
 	}
 }
 
+// checkProxy checks the settings of a sidecar: its upstreams, and the paths that it exposes to checks.
 func checkProxy(f field.Errors, p *structs.ConnectProxy, g *structs.TaskGroup) {
 	checkBindAddress(f, "local_service_address", p.LocalServiceAddress)
 	f.CheckRange("local_service_port", p.LocalServicePort, field.Between(0, structs.MaxPort))
@@ -211,6 +221,8 @@ const (
 	destinationQuery   = "prepared_query"
 )
 
+// checkUpstream checks the way to another service. The proxy listens for it at a port or at a socket, and
+// never at both.
 func checkUpstream(f field.Errors, u *structs.ConnectUpstream) {
 	checkMeshName(f, "destination_name", u.DestinationName)
 	f.Require(u.DestinationNamespace == "" || u.DestinationNamespace == structs.DefaultNamespace,
@@ -237,6 +249,8 @@ func checkUpstream(f field.Errors, u *structs.ConnectUpstream) {
 	f.CheckText("local_bind_socket_path", socket)
 	f.Require(path.IsAbs(socket) || structs.HasPlaceholder(socket),
 		"local_bind_socket_path %q must be an absolute path", structs.Cut(socket, structs.MaxQuoted))
+
+	// 12 bits are those of a mode: three octal digits, and the set-user-ID, set-group-ID and sticky bits.
 	mode := u.LocalBindSocketMode
 	_, err := strconv.ParseUint(mode, 8, 12)
 	f.Require(mode == "" || err == nil,
@@ -249,6 +263,8 @@ func checkMeshName(f field.Errors, name, value string) {
 	f.CheckString(name, value, structs.MaxName)
 }
 
+// checkExposePath checks a path of the service that is reached without the proxy's authorisation, at a port
+// of the group.
 func checkExposePath(f field.Errors, x *structs.ConnectExposePath, g *structs.TaskGroup) {
 	f.CheckText("path", x.Path)
 	f.Require(strings.HasPrefix(x.Path, "/") || strings.HasPrefix(x.Path, structs.Placeholder),
@@ -287,12 +303,14 @@ func checkSidecarTask(f field.Errors, t *structs.SidecarTask, g *structs.TaskGro
 	}
 
 	if t.Resources != nil {
+		// What the user leaves out gets the defaults of a proxy, and not those of a task.
 		r := *t.Resources
 		r.CPU = cmp.Or(r.CPU, structs.DefaultProxyCPU)
 		r.MemoryMB = cmp.Or(r.MemoryMB, structs.DefaultProxyMemoryMB)
 		checkResources(f.At("resources"), &r)
 	}
 
+	// The mounts are the only part of the task for which the group matters.
 	mounts := &structs.Task{VolumeMounts: t.VolumeMounts}
 	checkMounts(f, mounts, g)
 }

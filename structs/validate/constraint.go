@@ -32,6 +32,8 @@ func checkConstraints(f field.Errors, list []*structs.Constraint) {
 	}
 }
 
+// checkConstraint checks a constraint of a job or a group. A fault of the operator hides the others, because
+// it decides what the operands mean.
 func checkConstraint(f field.Errors, c *structs.Constraint) {
 	switch {
 	case c == nil:
@@ -67,8 +69,12 @@ func checkTaskConstraints(f field.Errors, list []*structs.Constraint) {
 	}
 }
 
+// checkConstraintValue checks the right operand by the operator. It parses an expression as the scheduler
+// does.
 func checkConstraintValue(f field.Errors, c *structs.Constraint) {
 	f.CheckText("value", c.RTarget)
+
+	// The parsers below would get a text of any length. CheckText has reported it.
 	if len(c.RTarget) > structs.MaxText {
 		return
 	}
@@ -100,6 +106,7 @@ func checkAffinities(f field.Errors, j *structs.Job, list []*structs.Affinity) {
 			f.Addf("it is null")
 			continue
 		}
+
 		checkWeight(f, a)
 		checkNodeCondition(f, a.Constraint())
 	}
@@ -115,6 +122,8 @@ func checkNodeCondition(f field.Errors, c *structs.Constraint) {
 	}
 }
 
+// checkWeight checks the weight of an affinity. A negative one keeps allocations away, and 0 would have no
+// effect.
 func checkWeight(f field.Errors, a *structs.Affinity) {
 	f.Require(a.Weight != 0 && a.Weight >= -100 && a.Weight <= 100,
 		"weight %d must be from -100 to 100 and not 0", a.Weight)
@@ -130,10 +139,13 @@ func checkSpreads(f field.Errors, j *structs.Job, list []*structs.Spread) {
 			f.Addf("it is null")
 			continue
 		}
+
 		checkSpread(f, s)
 	}
 }
 
+// checkSpread checks a spread and its targets. What the percentages leave is for the values that no target
+// names.
 func checkSpread(f field.Errors, s *structs.Spread) {
 	f.Require(s.Attribute != "", "attribute is required")
 	f.CheckText("attribute", s.Attribute)
@@ -151,6 +163,8 @@ func checkSpread(f field.Errors, s *structs.Spread) {
 		f.Require(!seen[t.Value], "value %q is there twice", t.Value)
 		seen[t.Value] = true
 		f.Require(t.Percent <= 100, "percent %d must be at most 100", t.Percent)
+
+		// A percentage is at most 255 and the targets are bounded, so the sum does not overflow.
 		sum += int(t.Percent)
 	}
 

@@ -7,6 +7,7 @@ import (
 	"berth/structs/validate/field"
 )
 
+// checkGateway checks the gateway of a service of a group. Its kind decides what it may have.
 func checkGateway(f field.Errors, g *structs.Gateway, s *structs.Service, group *structs.TaskGroup) {
 	kinds := 0
 	for _, has := range []bool{g.Ingress != nil, g.Terminating != nil, g.Mesh != nil} {
@@ -16,6 +17,8 @@ func checkGateway(f field.Errors, g *structs.Gateway, s *structs.Service, group 
 	}
 
 	f.Require(kinds == 1, "it has %d of ingress, terminating and mesh; expected one", kinds)
+
+	// Other nodes reach the gateway from outside, so it needs the network of the node, or ports of it.
 	n := group.Network()
 	f.Require(n != nil && (n.Mode == structs.NetworkModeHost || n.Mode == structs.NetworkModeBridge),
 		"a gateway needs a network of the group with mode = %q or %q", structs.NetworkModeBridge,
@@ -34,6 +37,8 @@ func checkGateway(f field.Errors, g *structs.Gateway, s *structs.Service, group 
 	}
 }
 
+// checkGatewayProxy checks the settings of a gateway's proxy: the addresses at which it listens, by their
+// names.
 func checkGatewayProxy(f field.Errors, p *structs.GatewayProxy) {
 	if p.ConnectTimeout != nil {
 		f.CheckDuration("connect_timeout", *p.ConnectTimeout, structs.MaxTaskWait)
@@ -62,10 +67,12 @@ func checkGatewayProxy(f field.Errors, p *structs.GatewayProxy) {
 	}
 }
 
+// checkIngress checks the listeners of a gateway into the service mesh. No two may have one port.
 func checkIngress(f field.Errors, i *structs.GatewayIngress) {
 	if i.TLS != nil {
 		checkTLS(f.At("tls"), i.TLS)
 	}
+
 	f.Require(len(i.Listeners) > 0, "at least one listener is required")
 	ports := map[int]bool{}
 	for n, l := range field.FirstOf(f, "listeners", i.Listeners, structs.MaxMeshItems) {
@@ -73,6 +80,7 @@ func checkIngress(f field.Errors, i *structs.GatewayIngress) {
 			f.Addf("listener %d is null", n+1)
 			continue
 		}
+
 		f := f.At("listener %d", n+1)
 		checkListener(f, l)
 		f.Require(!ports[l.Port], "port %d is that of another listener, too", l.Port)
@@ -83,6 +91,7 @@ func checkIngress(f field.Errors, i *structs.GatewayIngress) {
 // tlsVersions are the versions that Consul knows.
 var tlsVersions = []string{"", "TLS_AUTO", "TLSv1_0", "TLSv1_1", "TLSv1_2", "TLSv1_3"}
 
+// checkTLS checks the versions and cipher suites of a gateway. Consul decides whether it has a suite.
 func checkTLS(f field.Errors, t *structs.GatewayTLS) {
 	f.CheckOneOf("tls_min_version", t.TLSMinVersion, tlsVersions)
 	f.CheckOneOf("tls_max_version", t.TLSMaxVersion, tlsVersions)
@@ -91,6 +100,8 @@ func checkTLS(f field.Errors, t *structs.GatewayTLS) {
 	}
 }
 
+// checkListener checks a listener and the services to which it leads. One for plain TCP cannot tell the
+// requests of several services apart.
 func checkListener(f field.Errors, l *structs.GatewayListener) {
 	f.CheckRange("port", l.Port, field.Between(1, structs.MaxPort))
 	f.CheckOneOf("protocol", l.Protocol, []string{structs.DefaultListenerProtocol, "http", "http2", "grpc"})
@@ -103,6 +114,7 @@ func checkListener(f field.Errors, l *structs.GatewayListener) {
 			f.Addf("service %d is null", i+1)
 			continue
 		}
+
 		f := f.At("service %d", i+1)
 		f.Require(!seen[s.Name], "name %q is that of another service of the listener, too", s.Name)
 		seen[s.Name] = true
@@ -113,6 +125,8 @@ func checkListener(f field.Errors, l *structs.GatewayListener) {
 // anyService is the name that means each service of a protocol.
 const anyService = "*"
 
+// checkIngressService checks a service of a listener. Hosts, and a name that means each service, need a
+// protocol with names of hosts.
 func checkIngressService(f field.Errors, s *structs.GatewayIngressService, protocol string) {
 	checkMeshName(f, "name", s.Name)
 	f.Require(protocol != structs.DefaultListenerProtocol || s.Name != anyService,
@@ -127,6 +141,7 @@ func checkIngressService(f field.Errors, s *structs.GatewayIngressService, proto
 	}
 }
 
+// checkTerminating checks the services outside of the service mesh to which a gateway leads, each once.
 func checkTerminating(f field.Errors, t *structs.GatewayTerminating) {
 	f.Require(len(t.Services) > 0, "at least one service is required")
 	seen := map[string]bool{}
@@ -135,6 +150,7 @@ func checkTerminating(f field.Errors, t *structs.GatewayTerminating) {
 			f.Addf("service %d is null", i+1)
 			continue
 		}
+
 		f := f.At("service %d", i+1)
 		f.Require(!seen[s.Name], "name %q is that of another service of the gateway, too", s.Name)
 		seen[s.Name] = true
@@ -142,6 +158,8 @@ func checkTerminating(f field.Errors, t *structs.GatewayTerminating) {
 	}
 }
 
+// checkLinkedService checks how a gateway reaches a service. The files are those of the machine of the
+// gateway.
 func checkLinkedService(f field.Errors, s *structs.GatewayLinkedService) {
 	checkMeshName(f, "name", s.Name)
 	f.CheckText("ca_file", s.CAFile)

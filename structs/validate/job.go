@@ -46,6 +46,12 @@ func JobFaults(j *structs.Job) *structs.Faults {
 		checkParameterized(f.At("parameterized"), j.ParameterizedJob, j)
 	}
 
+	checkGroups(f, j)
+	return f.Found()
+}
+
+// checkGroups checks the groups of a job, each by itself, and their names and counts together.
+func checkGroups(f field.Errors, j *structs.Job) {
 	f.Require(len(j.TaskGroups) > 0, "at least one group is required")
 	seen := map[string]bool{}
 	total := 0
@@ -58,12 +64,14 @@ func JobFaults(j *structs.Job) *structs.Faults {
 		f.Require(!seen[g.Name], "group %q is there twice", g.Name)
 		seen[g.Name] = true
 		checkGroup(f.At("group %q", g.Name), g, j)
+
+		// Each part is bounded, so that the sum does not overflow. One beyond MaxJobCount is a fault in any
+		// case.
 		total += min(max(g.Count, 0), structs.MaxJobCount+1)
 	}
 
 	f.Require(total <= structs.MaxJobCount, "the counts of its groups are more than %d in sum",
 		structs.MaxJobCount)
-	return f.Found()
 }
 
 // ownID returns the ID without the ID of the parent, with which the ID of a child begins.
@@ -74,6 +82,7 @@ func ownID(j *structs.Job) string {
 	return strings.TrimPrefix(j.ID, j.ParentID+"/")
 }
 
+// checkGroup checks a group of a job, by itself and by what the type of the job allows.
 func checkGroup(f field.Errors, g *structs.TaskGroup, j *structs.Job) {
 	f.CheckName("name", g.Name)
 	f.Require(g.Count >= 0, "count %d must not be negative", g.Count)
@@ -109,6 +118,7 @@ func checkGroup(f field.Errors, g *structs.TaskGroup, j *structs.Job) {
 	checkSum(f, g.Ask())
 }
 
+// checkRunDuration checks the time after which an allocation of a group is stopped.
 func checkRunDuration(f field.Errors, g *structs.TaskGroup, j *structs.Job) {
 	if g.MaxRunDuration == nil {
 		return
@@ -120,6 +130,8 @@ func checkRunDuration(f field.Errors, g *structs.TaskGroup, j *structs.Job) {
 	f.CheckDuration("max_run_duration", max(0, *g.MaxRunDuration), structs.MaxInterval)
 }
 
+// checkTasks checks the tasks of a group, each by itself and against the others: their names, their leader,
+// and the halves of plugins that they run.
 func checkTasks(f field.Errors, g *structs.TaskGroup, j *structs.Job) {
 	f.Require(len(g.Tasks) > 0 || g.HasGateway(), "at least one task is required")
 	seen := map[string]bool{}
@@ -146,6 +158,8 @@ func checkTasks(f field.Errors, g *structs.TaskGroup, j *structs.Job) {
 		}
 
 		for _, kind := range t.CSIPluginConfig.Kinds() {
+			// Two tasks with one half of a plugin would serve it by two sockets, and the node has one
+			// instance of it.
 			key := t.CSIPluginConfig.ID + "\x00" + string(kind)
 			f.Require(serves[key] == "",
 				"tasks %q and %q both run the %s half of plugin %q; one group may run it once",
@@ -170,6 +184,8 @@ func checkLifecycles(f field.Errors, g *structs.TaskGroup) {
 		"every task has a lifecycle; at least one without it, a main task, is required")
 }
 
+// checkLifecycle checks when a helper task runs. A leader ends the group with its end, and a helper must not
+// decide on that.
 func checkLifecycle(f field.Errors, l *structs.TaskLifecycle, t *structs.Task) {
 	f.CheckOneOf("hook", l.Hook, []string{structs.LifecyclePrestart, structs.LifecyclePoststart,
 		structs.LifecyclePoststop})
@@ -178,21 +194,26 @@ func checkLifecycle(f field.Errors, l *structs.TaskLifecycle, t *structs.Task) {
 	f.Require(!t.Leader, "the task is leader; only a task without a lifecycle may be")
 }
 
+// checkRestartPolicy checks how a node restarts a failed task.
 func checkRestartPolicy(f field.Errors, p *structs.RestartPolicy) {
 	if p == nil {
 		return
 	}
+
 	f.Require(p.Mode == structs.RestartModeFail || p.Mode == structs.RestartModeDelay,
 		"mode %q must be one of fail, delay", p.Mode)
 	f.CheckRange("attempts", p.Attempts, field.Between(0, structs.MaxRestarts))
 	f.CheckDuration("delay", p.Delay, structs.MaxInterval)
 	f.Require(p.Interval > 0, "interval must be above zero")
 	f.CheckDuration("interval", p.Interval, structs.MaxInterval)
+
+	// Attempts that do not fit into their interval never reach the limit, so the mode would have no effect.
 	f.Require(p.Attempts <= 0 || p.Delay <= 0 ||
 		int64(p.Interval/p.Delay) >= int64(p.Attempts),
 		"%d attempts, %s apart, do not fit into an interval of %s", p.Attempts, p.Delay, p.Interval)
 }
 
+// checkReschedulePolicy checks when the servers replace a failed allocation by another one.
 func checkReschedulePolicy(f field.Errors, p *structs.ReschedulePolicy) {
 	f.CheckRange("attempts", p.Attempts, field.Between(0, structs.MaxReschedules))
 	f.CheckDuration("interval", p.Interval, structs.MaxInterval)
@@ -201,6 +222,7 @@ func checkReschedulePolicy(f field.Errors, p *structs.ReschedulePolicy) {
 	if p.Attempts == 0 && !p.Unlimited {
 		return // never rescheduled: nothing else matters
 	}
+
 	functions := []string{structs.RescheduleConstant, structs.RescheduleExponential, structs.RescheduleFibonacci}
 	f.CheckOneOf("delay_function", p.DelayFunction, functions)
 	f.Require(p.Delay > 0, "delay must be above zero")

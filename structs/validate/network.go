@@ -14,10 +14,12 @@ func checkNetworks(f field.Errors, g *structs.TaskGroup) {
 	if len(g.Networks) == 0 {
 		return
 	}
+
 	if g.Networks[0] == nil {
 		f.Addf("network 1 is null")
 		return
 	}
+
 	checkNetwork(f.At("network"), g.Networks[0])
 	checkIsolation(f.At("network"), g)
 }
@@ -41,6 +43,8 @@ type staticPort struct {
 	port    int
 }
 
+// checkNetwork checks the ports of a group and the settings of its namespace. The labels are unique in the
+// form that variables have them, and static ports in their host network.
 func checkNetwork(f field.Errors, n *structs.NetworkResource) {
 	checkDNS(f.At("dns"), n.DNS)
 	f.Require(n.Hostname == "" || strings.Contains(n.Hostname, "${") || field.IsDomain(n.Hostname),
@@ -68,6 +72,8 @@ func checkNetwork(f field.Errors, n *structs.NetworkResource) {
 	for i := range n.DynamicPorts {
 		p := &n.DynamicPorts[i]
 		f := f.At("port %q", p.Label)
+
+		// The scheduler chooses the number of a dynamic port.
 		f.Require(p.Value == 0, "Value %d: a dynamic port has none; ReservedPorts has the static ones", p.Value)
 		checkPort(f, p, labels)
 	}
@@ -76,35 +82,44 @@ func checkNetwork(f field.Errors, n *structs.NetworkResource) {
 // portLabelForm is the form of a label, which becomes a part of the names of variables.
 var portLabelForm = field.Pattern(`^[a-zA-Z0-9_-]{1,64}$`)
 
+// checkPort checks a static or dynamic port, and notes its label. -1 in to means the number of the port
+// itself.
 func checkPort(f field.Errors, p *structs.Port, labels map[string]string) {
 	f.Require(portLabelForm().MatchString(p.Label),
 		"the label must be 1 to 64 letters, digits, dashes and underscores")
 	f.CheckRange("to", p.To, field.Between(-1, structs.MaxPort))
 	f.Require(field.IsHostNetwork(p.HostNetwork),
 		"host_network %q must be 1 to 64 letters, digits, dots, dashes and underscores", p.HostNetwork)
+
+	// The label has a fault already, and is too long to be kept and quoted.
 	if len(p.Label) > structs.MaxName {
 		return
 	}
+
 	name := structs.VariableName(p.Label)
 	other, taken := labels[name]
 	f.Require(!taken, "port %q has the same name in variables; each port has its own", other)
 	labels[name] = p.Label
 }
 
+// checkDNS checks the resolver of a group. The node knows the values of placeholders.
 func checkDNS(f field.Errors, d *structs.DNSConfig) {
 	if d == nil {
 		return
 	}
+
 	check := func(list string, texts []string, ok func(string) bool, form string) {
 		for i, text := range field.FirstOf(f, list, texts, structs.MaxResolvers) {
 			f.Require(ok(text) || len(text) <= structs.MaxText && strings.Contains(text, "${"),
 				"%s %d: %q is not %s", list, i+1, structs.Cut(text, structs.MaxQuoted), form)
 		}
 	}
+
 	isAddress := func(text string) bool {
 		_, err := netip.ParseAddr(text)
 		return err == nil
 	}
+
 	check("servers", d.Servers, isAddress, "an IP address")
 	check("searches", d.Searches, field.IsSearch, "a domain")
 	check("options", d.Options, field.IsResolverOption, "an option such as ndots:2")

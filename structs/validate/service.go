@@ -29,10 +29,13 @@ func checkServices(f field.Errors, g *structs.TaskGroup) {
 		numbers[s.Owner]++
 		f = f.At("service %d", numbers[s.Owner])
 		total++
+
+		// The rest is only counted: one fault tells that there are too many.
 		if total > structs.MaxServices {
 			continue
 		}
 
+		// Instances of one ID would replace each other at their provider.
 		id := s.InstanceID("", s.Owner)
 		f.Require(!seen[id], "the service is there twice with the same port")
 		seen[id] = true
@@ -53,15 +56,20 @@ func serviceBytes(s *structs.Service) int {
 	for _, tag := range append(slices.Clone(s.Tags), s.CanaryTags...) {
 		n += len(tag)
 	}
+
 	if c := s.Connect; c != nil && c.SidecarService != nil {
 		for _, tag := range c.SidecarService.Tags {
 			n += len(tag)
 		}
+
 		n += structs.PairBytes(c.SidecarService.Meta)
 	}
+
 	return n + structs.PairBytes(s.Meta) + structs.PairBytes(s.CanaryMeta) + structs.PairBytes(s.TaggedAddresses)
 }
 
+// checkService checks a service of a group or a task: its name, its addresses, and its checks. Some settings
+// are those of Consul alone.
 func checkService(f field.Errors, s *structs.OwnedService, g *structs.TaskGroup) {
 	f.Require(field.IsServiceName(s.Name) ||
 		structs.HasPlaceholder(s.Name) && len(s.Name) <= structs.MaxName,
@@ -86,16 +94,7 @@ func checkService(f field.Errors, s *structs.OwnedService, g *structs.TaskGroup)
 	f.Require(s.Address == "" || s.AddressMode == structs.AddressModeAuto,
 		"address: address_mode %q is for a service without an address", s.AddressMode)
 	checkServicePort(f, g, "port", s.PortLabel)
-	for _, tag := range field.FirstOf(f, "tags", s.Tags, structs.MaxServiceTags) {
-		f.CheckString("tags: tag", tag, structs.MaxName)
-	}
-
-	for _, tag := range field.FirstOf(f, "canary_tags", s.CanaryTags, structs.MaxServiceTags) {
-		f.CheckString("canary_tags: tag", tag, structs.MaxName)
-	}
-
-	f.CheckMeta("meta", s.Meta)
-	f.CheckMeta("canary_meta", s.CanaryMeta)
+	checkTags(f, s)
 	if s.Owner != "" {
 		f.Require(s.TaskName == "" || s.TaskName == s.Owner,
 			"task %q: the service is that of task %q", s.TaskName, s.Owner)
@@ -114,17 +113,34 @@ func checkService(f field.Errors, s *structs.OwnedService, g *structs.TaskGroup)
 	}
 }
 
+// checkTags checks the tags and the meta of a service, and those that its canaries have instead.
+func checkTags(f field.Errors, s *structs.OwnedService) {
+	for _, tag := range field.FirstOf(f, "tags", s.Tags, structs.MaxServiceTags) {
+		f.CheckString("tags: tag", tag, structs.MaxName)
+	}
+
+	for _, tag := range field.FirstOf(f, "canary_tags", s.CanaryTags, structs.MaxServiceTags) {
+		f.CheckString("canary_tags: tag", tag, structs.MaxName)
+	}
+
+	f.CheckMeta("meta", s.Meta)
+	f.CheckMeta("canary_meta", s.CanaryMeta)
+}
+
 // checkServicePort checks the label of a port of the group, or a number.
 func checkServicePort(f field.Errors, g *structs.TaskGroup, name, label string) {
 	if label == "" || strings.Contains(label, structs.Placeholder) {
 		f.CheckBytes(name, len(label), structs.MaxName)
 		return
 	}
+
+	// A number is a port of the task, which the group need not know.
 	n, err := strconv.Atoi(label)
 	if err == nil {
 		f.CheckRange(name, n, field.Between(1, structs.MaxPort))
 		return
 	}
+
 	has := func(p structs.Port) bool { return p.Label == label }
 	f.Require(slices.ContainsFunc(g.PortDemands(), has),
 		"%s %q: the network of the group has no port with this label", name, label)
@@ -158,6 +174,7 @@ func checkAddressMode(f field.Errors, s *structs.OwnedService, g *structs.TaskGr
 // maxWeight is the highest weight of a record in the domain name system.
 const maxWeight = 65535
 
+// checkWeights checks the shares that an instance gets of requests by DNS, by its health. nil is the default.
 func checkWeights(f field.Errors, w *structs.ServiceWeights) {
 	if w == nil {
 		return
@@ -205,6 +222,7 @@ func checkTaggedAddresses(f field.Errors, all map[string]string) {
 		if structs.HasPlaceholder(text) {
 			continue
 		}
+
 		_, _, err := structs.SplitAddress(text, 0)
 		f.Require(err == nil, "%s: %v", name, err)
 	}

@@ -13,6 +13,7 @@ import (
 // driverRawExec is the driver whose tasks see the host's own paths.
 const driverRawExec = "raw_exec"
 
+// checkTask checks a task by itself and against its group. Its driver checks its configuration on the node.
 func checkTask(f field.Errors, t *structs.Task, g *structs.TaskGroup) {
 	f.CheckName("name", t.Name)
 	f.Require(t.Name != "alloc",
@@ -95,6 +96,8 @@ var deviceTargets = []string{"${device.vendor}", "${device.type}", "${device.mod
 
 var deviceAttributeTarget = field.Pattern(`^\$\{device\.attr\.[^{}\s]+\}$`)
 
+// checkDeviceDemand checks a request for devices. An empty part of the name would match no device group,
+// because the groups of a node have none.
 func checkDeviceDemand(f field.Errors, r *structs.RequestedDevice) {
 	parts := strings.Split(r.Name, "/")
 	f.Require(len(parts) <= 3 && !slices.Contains(parts, ""),
@@ -125,19 +128,25 @@ func checkDeviceConstraint(f field.Errors, c *structs.Constraint) {
 		f.Addf("operator %q is not for devices", c.Operand)
 		return
 	}
+
 	checkConstraint(f, c)
 	if c == nil {
 		return
 	}
+
 	for _, target := range []string{c.LTarget, c.RTarget} {
+		// A text without a placeholder is a value. CheckText has reported one that is too long.
 		if len(target) > structs.MaxText || !strings.HasPrefix(target, "${") {
 			continue
 		}
+
 		f.Require(slices.Contains(deviceTargets, target) || deviceAttributeTarget().MatchString(target),
 			"%q must be %s or ${device.attr.NAME}", target, field.Text(strings.Join(deviceTargets, ", ")))
 	}
 }
 
+// checkPluginConfig checks how a task runs a CSI plugin. Its directories are mounted into the task, so that
+// neither may hide the other.
 func checkPluginConfig(f field.Errors, c *structs.CSIPluginConfig) {
 	checkPluginID(f, "id", c.ID)
 	f.CheckOneOf("type", c.Type,
@@ -155,6 +164,8 @@ func checkPluginConfig(f field.Errors, c *structs.CSIPluginConfig) {
 		"mount_dir %q must not be within stage_publish_base_dir %q", mount, stage)
 	f.Require(c.HealthTimeout > 0, "health_timeout must be above zero")
 	f.CheckDuration("hang_timeout", c.HangTimeout, structs.MaxTaskWait)
+
+	// The text is sent with each report of the plugin.
 	f.CheckString("former_provider", c.FormerProvider, structs.MaxProvider)
 	f.CheckDuration("health_timeout", c.HealthTimeout, structs.MaxTaskWait)
 }

@@ -19,6 +19,7 @@ func checkJobUpdate(f field.Errors, j *structs.Job) {
 	}
 }
 
+// checkGroupUpdate checks how a group replaces its allocations, by a new version and by the drain of a node.
 func checkGroupUpdate(f field.Errors, g *structs.TaskGroup, j *structs.Job) {
 	if u := g.Update; u != nil {
 		f := f.At("update")
@@ -27,6 +28,7 @@ func checkGroupUpdate(f field.Errors, g *structs.TaskGroup, j *structs.Job) {
 		checkUpdate(f, u)
 		checkCanaries(f, g)
 	}
+
 	if m := g.Migrate; m != nil {
 		f := f.At("migrate")
 		f.Require(j.Type == structs.JobService, "a %s job has none", j.Type)
@@ -34,12 +36,15 @@ func checkGroupUpdate(f field.Errors, g *structs.TaskGroup, j *structs.Job) {
 	}
 }
 
+// checkUpdate checks the numbers and times of an update against each other.
 func checkUpdate(f field.Errors, u *structs.UpdateStrategy) {
 	f.CheckRange("max_parallel", u.MaxParallel, field.Between(0, structs.MaxGroupCount))
 	f.CheckRange("canary", u.Canary, field.Between(0, structs.MaxGroupCount))
 	f.CheckDuration("stagger", u.Stagger, structs.MaxInterval)
 	f.CheckDuration("progress_deadline", u.ProgressDeadline, structs.MaxInterval)
 	checkHealth(f, u.HealthCheck, u.MinHealthyTime, u.HealthyDeadline)
+
+	// An allocation has to be able to become healthy before its deployment fails for the lack of progress.
 	f.Require(u.ProgressDeadline == 0 || u.HealthyDeadline < u.ProgressDeadline,
 		"healthy_deadline %s must be below progress_deadline %s", u.HealthyDeadline, u.ProgressDeadline)
 	f.Require(!u.AutoPromote || u.Canary > 0, "auto_promote needs canary above 0")
@@ -47,6 +52,7 @@ func checkUpdate(f field.Errors, u *structs.UpdateStrategy) {
 		"canary needs max_parallel above 0: with 0 all allocations are replaced at once")
 }
 
+// checkMigrate checks how a drain moves the allocations of a group.
 func checkMigrate(f field.Errors, m *structs.MigrateStrategy) {
 	f.CheckRange("max_parallel", m.MaxParallel, field.Between(1, structs.MaxGroupCount))
 	f.Require(m.HealthCheck != structs.HealthManual,
@@ -55,6 +61,8 @@ func checkMigrate(f field.Errors, m *structs.MigrateStrategy) {
 	checkHealth(f, m.HealthCheck, m.MinHealthyTime, m.HealthyDeadline)
 }
 
+// checkHealth checks when an allocation is healthy. It could never be, if it had to be well for longer than
+// its deadline.
 func checkHealth(f field.Errors, check string, least, deadline time.Duration) {
 	f.CheckOneOf("health_check", check, healthChecks)
 	f.CheckDuration("min_healthy_time", least, structs.MaxInterval)
@@ -68,6 +76,7 @@ func checkCanaries(f field.Errors, g *structs.TaskGroup) {
 	if g.Update.Canary == 0 {
 		return
 	}
+
 	f.Require(!g.HasPerAlloc() || g.Count == 0 || g.Update.Canary <= g.Count,
 		"canary %d is above the count %d: with per_alloc there are no volumes for the canaries beyond it",
 		g.Update.Canary, g.Count)
@@ -80,6 +89,8 @@ func checkCanaries(f field.Errors, g *structs.TaskGroup) {
 	}
 }
 
+// checkScaling checks the bounds between which the count of a group may be changed, and its count against
+// them.
 func checkScaling(f field.Errors, g *structs.TaskGroup, j *structs.Job) {
 	p := g.Scaling
 	if p == nil {
@@ -103,6 +114,7 @@ func checkScaling(f field.Errors, g *structs.TaskGroup, j *structs.Job) {
 		f.Require(*p.Min <= *p.Max, "min %d must not be above max %d", *p.Min, *p.Max)
 	}
 
+	// Bounds that exclude each other hold no count, and have a fault already.
 	if err := p.Holds(int64(g.Count)); err != nil && (p.Min == nil || *p.Min <= *p.Max) {
 		f.Addf("%v", err)
 	}

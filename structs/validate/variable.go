@@ -31,12 +31,15 @@ func VariablePath(path string) error {
 				return nil
 			}
 		}
+
 		return structs.Invalidf("the path of the variable is %q; below %s are only %s",
 			shown, reservedVariables, strings.Join(openVariables, ", "))
 	}
+
 	return nil
 }
 
+// inVariablePath reports whether a path may have a character, which no HTTP client has to escape.
 func inVariablePath(c rune) bool {
 	isWord := '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 	return isWord || strings.ContainsRune("-_~/", c)
@@ -61,6 +64,7 @@ func VariableItems(items variable.VariableItems) error {
 	case unnamed:
 		return structs.Invalidf("an item of the variable has no name")
 	}
+
 	return nil
 }
 
@@ -74,6 +78,7 @@ func NewVariableLock(asked *variable.VariableLock) (*variable.VariableLock, erro
 	if asked == nil {
 		return lock, nil
 	}
+
 	for _, d := range []struct {
 		name  string
 		asked time.Duration
@@ -85,11 +90,14 @@ func NewVariableLock(asked *variable.VariableLock) (*variable.VariableLock, erro
 		if d.asked == 0 {
 			continue
 		}
+
 		if d.asked < structs.MinLockTime || d.asked > structs.MaxLockTime {
 			return nil, structs.Invalidf("the %s of the lock is %s; expected %s to %s",
 				d.name, d.asked, structs.MinLockTime, structs.MaxLockTime)
 		}
+
 		*d.field = d.asked
 	}
+
 	return lock, nil
 }

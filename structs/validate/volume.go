@@ -69,6 +69,7 @@ func PluginConfig(p *structs.CSIPluginSettingsRequest) error {
 	return f.Err()
 }
 
+// checkPluginID checks the ID of a plugin, which operators choose.
 func checkPluginID(f field.Errors, name, id string) {
 	switch {
 	case id == "":
@@ -92,6 +93,7 @@ func checkSecrets(f field.Errors, given structs.Secrets) {
 		"secrets: %d keys hold other characters than letters, digits, dots, dashes and underscores", bad)
 }
 
+// checkCapacity checks the bounds of a size in bytes. 0 is no bound (CSI spec, CapacityRange).
 func checkCapacity(f field.Errors, v *structs.CSIVolume) {
 	f.Require(v.RequestedCapacityMin >= 0, "capacity_min must not be negative")
 	f.Require(v.RequestedCapacityMax >= 0, "capacity_max must not be negative")
@@ -106,6 +108,8 @@ func checkCapacity(f field.Errors, v *structs.CSIVolume) {
 		structs.FormatBytes(v.RequestedCapacityMax), structs.FormatBytes(v.RequestedCapacityMin))
 }
 
+// checkCapabilities checks the ways in which a volume can be used. CreateVolume gets all of them, and needs
+// at least one (CSI spec).
 func checkCapabilities(f field.Errors, v *structs.CSIVolume) {
 	f.Require(len(v.RequestedCapabilities) > 0,
 		"at least one capability { access_mode, attachment_mode } is required")
@@ -150,6 +154,7 @@ func checkMountOptions(f field.Errors, o *structs.CSIMountOptions) {
 	if o == nil {
 		return
 	}
+
 	checkCSIString(f, "mount_options: fs_type", o.FSType)
 	total := 0
 	for _, flag := range o.MountFlags {
@@ -158,6 +163,7 @@ func checkMountOptions(f field.Errors, o *structs.CSIMountOptions) {
 		f.Require(field.IsText(flag),
 			"mount_options: a mount flag must be text in UTF-8 without NUL")
 	}
+
 	f.Require(total <= structs.MaxCSIMap,
 		"mount_options: mount_flags have %d bytes in all; CSI allows %d", total, structs.MaxCSIMap)
 }
@@ -169,6 +175,8 @@ func checkCSIString(f field.Errors, name, s string) {
 	f.Require(field.IsText(s), "%s must be text in UTF-8 without NUL", name)
 }
 
+// checkTopologyRequest checks where a volume has to be reachable. Each preferred topology is also among the
+// required ones, if there are any (CSI spec, TopologyRequirement).
 func checkTopologyRequest(f field.Errors, r *structs.CSITopologyRequest) {
 	if r == nil {
 		return
@@ -185,6 +193,7 @@ func checkTopologyRequest(f field.Errors, r *structs.CSITopologyRequest) {
 			return q != nil &&
 				len(q.Segments) == len(t.Segments) && q.Matches(t)
 		}
+
 		listed := len(r.Required) == 0 || t == nil ||
 			slices.ContainsFunc(r.Required, equal)
 		f.Require(listed, "it must also be among the required")

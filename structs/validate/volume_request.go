@@ -10,6 +10,8 @@ import (
 	"berth/structs/validate/field"
 )
 
+// checkVolumes checks the volumes of a group by their names. Two requests for one CSI volume would be two
+// claims of one allocation, and a claim has one class.
 func checkVolumes(f field.Errors, g *structs.TaskGroup, j *structs.Job) {
 	if f.AtMost("volumes", len(g.Volumes), structs.MaxVolumes) < len(g.Volumes) {
 		return
@@ -52,6 +54,8 @@ func checkHostAliases(f field.Errors, g *structs.TaskGroup, alias string, v *str
 	}
 }
 
+// checkVolumeRequest checks a request for a volume against the job: several allocations cannot have a volume
+// that allows one.
 func checkVolumeRequest(f field.Errors, v *structs.VolumeRequest, j *structs.Job, g *structs.TaskGroup) {
 	f.CheckString("Name", v.Name, structs.MaxName)
 	f.CheckOneOf("type", v.Type, []string{structs.VolumeTypeCSI, structs.VolumeTypeHost})
@@ -98,6 +102,7 @@ func checkHostRequest(f field.Errors, r *structs.VolumeRequest) {
 	f.Require(!r.PerAlloc, "per_alloc is not for host volumes")
 }
 
+// checkMounts checks where a task has the volumes of its group.
 func checkMounts(f field.Errors, t *structs.Task, g *structs.TaskGroup) {
 	modes := []string{structs.PropagationPrivate, structs.PropagationHostToTask, structs.PropagationBothWays}
 	seen := map[string]bool{}
@@ -117,6 +122,8 @@ func checkMounts(f field.Errors, t *structs.Task, g *structs.TaskGroup) {
 		}
 
 		checkDestination(f, m.Destination)
+
+		// Two spellings of one directory would hide each other's mount.
 		clean := path.Clean("/" + m.Destination)
 		f.Require(!seen[clean], "destination %q is taken by another volume_mount of the task", m.Destination)
 		seen[clean] = true
@@ -128,16 +135,21 @@ func volumeNames(g *structs.TaskGroup) field.Text {
 	if len(g.Volumes) == 0 {
 		return "none"
 	}
+
 	names := slices.Sorted(maps.Keys(g.Volumes))
 	for i, name := range names {
 		names[i] = structs.Cut(name, structs.MaxQuoted)
 	}
+
 	if len(names) > structs.MaxFaults {
 		names = append(names[:structs.MaxFaults], "…")
 	}
+
 	return field.Text(strings.Join(names, ", "))
 }
 
+// checkDestination checks the place of a volume in a task. It may not lead out of the task's file system, nor
+// hide it.
 func checkDestination(f field.Errors, dir string) {
 	f.CheckText("destination", dir)
 	switch {

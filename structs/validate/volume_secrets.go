@@ -21,6 +21,7 @@ func SecretsPath(namespace, path string) error {
 	return VariablePath(path)
 }
 
+// checkSecretsFrom checks the variable from which a volume reads its secrets, in place of own ones.
 func checkSecretsFrom(f field.Errors, v *structs.CSIVolume) {
 	if v.SecretsFrom == "" {
 		return
@@ -40,6 +41,8 @@ func checkSecretsPattern(f field.Errors, pattern string) {
 	if pattern == "" {
 		return
 	}
+
+	// A short namespace and ID stand for those of any volume.
 	path := ExpandSecretsFrom(pattern, "n", "i")
 	rest, found := strings.CutPrefix(path, volumeVariables)
 	if !found || !strings.Contains(rest, "/") {
@@ -47,6 +50,7 @@ func checkSecretsPattern(f field.Errors, pattern string) {
 			"a volume", structs.Cut(pattern, structs.MaxQuoted), volumeVariables)
 		return
 	}
+
 	err := VariablePath(path)
 	f.Require(err == nil, "secrets_from: %v", err)
 }

@@ -19,15 +19,18 @@ func JobWarnings(j *structs.Job) []string {
 		if g == nil {
 			continue
 		}
+
 		path := fmt.Sprintf("job %q: group %q: ", structs.Cut(j.ID, structs.MaxQuoted),
 			structs.Cut(g.Name, structs.MaxQuoted))
 		for _, line := range groupWarnings(g) {
 			all = append(all, path+line)
 		}
 	}
+
 	return append(all, updateWarnings(j)...)
 }
 
+// groupWarnings returns the lines about one group, without its path.
 func groupWarnings(g *structs.TaskGroup) []string {
 	var all []string
 	for _, alias := range slices.Sorted(maps.Keys(g.Volumes)) {
@@ -109,6 +112,7 @@ func networkWarnings(g *structs.TaskGroup) []string {
 	if n == nil || n.DNS.IsEmpty() && n.Hostname == "" {
 		return nil
 	}
+
 	var all []string
 	for _, t := range g.Tasks {
 		if t != nil && t.Driver == "raw_exec" {
@@ -116,6 +120,7 @@ func networkWarnings(g *structs.TaskGroup) []string {
 				"dns and hostname of the network have no effect on it", structs.Cut(t.Name, structs.MaxQuoted)))
 		}
 	}
+
 	return all
 }
 
@@ -125,17 +130,20 @@ func perNodeWarnings(j *structs.Job) (all []string) {
 		if g == nil {
 			continue
 		}
+
 		u := cmp.Or(g.Update, j.Update)
 		if j.Type == structs.JobSystem && u != nil && u.Canary > 0 {
 			all = append(all, fmt.Sprintf("group %q: update: canary %d has no effect: a system job has one "+
 				"allocation on each node", structs.Cut(g.Name, structs.MaxQuoted), u.Canary))
 		}
+
 		if j.Type == structs.JobSysBatch && g.ReschedulePolicy != nil &&
 			*g.ReschedulePolicy != (structs.ReschedulePolicy{}) {
 			all = append(all, fmt.Sprintf("group %q: reschedule has no effect: the instances of a sysbatch job "+
 				"belong to their nodes", structs.Cut(g.Name, structs.MaxQuoted)))
 		}
 	}
+
 	return all
 }
 
@@ -145,6 +153,7 @@ func updateWarnings(j *structs.Job) []string {
 		return perNodeWarnings(j)
 	}
 
+	// One setting for a group holds the promotion of all: see Deployment.AutoPromotes.
 	canaries := 0
 	promoted := 0
 	for _, g := range j.TaskGroups {
