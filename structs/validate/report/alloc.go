@@ -13,18 +13,25 @@ func AllocUpdate(u *structs.AllocClientUpdate) error {
 	f := field.New("allocation %q", u.ID)
 	statuses := []string{structs.AllocPending, structs.AllocRunning, structs.AllocComplete, structs.AllocFailed,
 		structs.AllocLost}
+
+	// "" leaves the status as it is: see state.AllocsClientUpdate.
 	if u.ClientStatus != "" {
 		f.CheckOneOf("ClientStatus", u.ClientStatus, statuses)
 	}
+
 	states := []string{structs.TaskPending, structs.TaskRunning, structs.TaskDead}
+
+	// In one order, so that the same report gets the same error.
 	for _, task := range slices.Sorted(maps.Keys(u.TaskStates)) {
 		state := ""
 		if s := u.TaskStates[task]; s != nil {
 			state = s.State
 		}
+
 		f.Require(slices.Contains(states, state),
 			"task %q: State %q must be %s", task, state, field.OneOf(states))
 	}
+
 	checkInstances(f, u.Services)
 	return f.Err()
 }
@@ -50,6 +57,8 @@ func checkInstances(f field.Errors, list []*structs.ServiceInstance) {
 		f.Require(!seen[i.ID], "the ID %q is there twice", i.ID)
 		seen[i.ID] = true
 		f.Require(field.IsServiceName(i.ServiceName), "the name is not that of a service")
+
+		// An ID has the allocation, the task, the service and the port in it.
 		f.CheckString("ID", i.ID, 4*structs.MaxName)
 		f.CheckString("Address", i.Address, structs.MaxName)
 		f.CheckRange("Port", i.Port, field.Between(0, structs.MaxPort))

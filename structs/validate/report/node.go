@@ -25,6 +25,8 @@ func Node(n *structs.Node) error {
 
 	for name, d := range n.Drivers {
 		f.Require(d != nil, "driver %q is null", name)
+
+		// A time that JSON cannot hold would break every answer with this node.
 		f.Require(d == nil || structs.TimeFitsJSON(d.UpdateTime),
 			"driver %q: the year of UpdateTime must be from 0 to 9999", name)
 	}
@@ -38,6 +40,8 @@ func Node(n *structs.Node) error {
 
 	entries := len(n.Attributes) + len(n.Meta) + len(n.Drivers)
 	f.AtMost("attributes, meta entries and drivers", entries, structs.MaxNodeAttributes)
+
+	// Every server keeps the row, in memory and in each snapshot.
 	bytes := structs.PairBytes(n.Attributes) + structs.PairBytes(n.Meta) + driverBytes(n.Drivers)
 	f.Require(bytes <= structs.MaxNodeBytes,
 		"its attributes, meta and drivers have %d bytes; at most %d are allowed",
@@ -50,6 +54,7 @@ func Agent(p *structs.AgentProof) error {
 	if p == nil {
 		return nil
 	}
+
 	f := field.New("Agent")
 	checkTexts(f, []boundedText{
 		{"BootID", p.BootID, structs.MaxName},
@@ -57,6 +62,7 @@ func Agent(p *structs.AgentProof) error {
 		{"Nonce", p.Nonce, structs.MaxName},
 		{"Previous", p.Previous, structs.MaxName},
 	})
+
 	return f.Err()
 }
 
@@ -72,6 +78,7 @@ func checkTexts(f field.Errors, texts []boundedText) {
 	}
 }
 
+// driverBytes returns the size of all texts in the reports on drivers.
 func driverBytes(m map[string]*structs.DriverInfo) (total int) {
 	for name, d := range m {
 		total += len(name)
@@ -82,6 +89,7 @@ func driverBytes(m map[string]*structs.DriverInfo) (total int) {
 	return total
 }
 
+// checkResources checks the resources of a node, which may report none.
 func checkResources(f field.Errors, r *structs.NodeResources) {
 	if r == nil {
 		return
@@ -94,10 +102,12 @@ func checkResources(f field.Errors, r *structs.NodeResources) {
 	checkNetworks(f, r)
 }
 
+// checkReserved checks what a node keeps from allocations.
 func checkReserved(f field.Errors, r *structs.NodeReservedResources) {
 	if r == nil {
 		return
 	}
+
 	f.Require(r.CPU.CpuShares <= structs.MaxCPU, "CPU %d must be from 0 to %d MHz", r.CPU.CpuShares,
 		structs.MaxCPU)
 	checkTotal(f, "memory", r.Memory.MemoryMB, limit{structs.MaxMemoryMB, "MiB"})
@@ -134,6 +144,8 @@ func checkNetworks(f field.Errors, r *structs.NodeResources) {
 		f.CheckBytes("Device", len(link.Device), structs.MaxName)
 		f.CheckBytes("MacAddress", len(link.MacAddress), structs.MaxName)
 		addresses += len(link.Addresses)
+
+		// The rest is not read: a fault below tells that there are too many.
 		if addresses > structs.MaxNodeAddresses {
 			break
 		}
@@ -155,11 +167,14 @@ func checkDynamicPorts(f field.Errors, low, high int) {
 		"the dynamic ports are from %d to %d; expected a range within 1 to %d", low, high, structs.MaxPort)
 }
 
+// checkAddress checks an address of a node. Ports are compared by its text, so it has to have the one usual
+// form.
 func checkAddress(f field.Errors, a *structs.NodeNetworkAddress) {
 	if a == nil {
 		f.Addf("an address is null")
 		return
 	}
+
 	f.CheckOneOf("Family", a.Family, []string{structs.FamilyIPv4, structs.FamilyIPv6})
 	f.Require(field.IsHostNetwork(a.Alias), "alias %q is not the name of a host network", a.Alias)
 	ip, err := netip.ParseAddr(a.Address)
@@ -198,6 +213,7 @@ func checkDevices(f field.Errors, groups []*structs.NodeDeviceResource) {
 		"the texts of its device groups have %d bytes; at most %d are allowed", bytes, structs.MaxDeviceBytes)
 }
 
+// checkDeviceGroup checks a group of equal devices. A slash would make its ID, vendor/type/name, ambiguous.
 func checkDeviceGroup(f field.Errors, g *structs.NodeDeviceResource) {
 	for _, part := range []string{g.Vendor, g.Type, g.Name} {
 		f.Require(part != "" && !strings.Contains(part, "/"),
@@ -230,6 +246,7 @@ func HostVolume(v *structs.HostVolume, name string) error {
 	return f.Err()
 }
 
+// checkHostVolume checks a directory that the operator of a node offers to jobs under a name.
 func checkHostVolume(f field.Errors, v *structs.HostVolume, name string) {
 	f.CheckName("name", name)
 	if v == nil {
@@ -248,6 +265,7 @@ func Inventory(i *structs.NodeInventory, node string) error {
 	return f.Err()
 }
 
+// checkHeld checks a list of volumes of an inventory. Recovery stores parts of it in rows of attachments.
 func checkHeld(f field.Errors, list string, volumes []structs.CSIHeldClaim) {
 	f.AtMost("volumes in "+list, len(volumes), structs.MaxNodeVolumes)
 	f = f.At("%s", list)
@@ -276,6 +294,7 @@ func Instances(node string, instances []*structs.CSIPluginInstance) error {
 	return f.Err()
 }
 
+// checkInstance checks the texts of a plugin and of its node (CSI spec, NodeGetInfo).
 func checkInstance(f field.Errors, i *structs.CSIInfo) {
 	checkTexts(f, []boundedText{
 		{"PluginID", i.PluginID, structs.MaxName},
@@ -285,6 +304,7 @@ func checkInstance(f field.Errors, i *structs.CSIInfo) {
 		{"ProviderVersion", i.ProviderVersion, structs.MaxName},
 		{"HealthDescription", i.HealthDescription, 2 * structs.MaxErrorText}, // an error and its subject
 	})
+
 	if n := i.NodeInfo; n != nil {
 		f.CheckBytes("NodeInfo.ID", len(n.ID), structs.MaxCSINodeID)
 		if t := n.AccessibleTopology; t != nil {

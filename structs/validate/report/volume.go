@@ -27,6 +27,7 @@ func NodeExpanded(r *nodecalls.ClientCSINodeExpandResponse, asked int64) error {
 	return checkAnswer(r.Capacity, asked)
 }
 
+// checkAnswer checks a size in bytes that answers a request for at least the given ones.
 func checkAnswer(n, asked int64) error {
 	f := field.New("the node's answer")
 	checkSize(f, n, asked)
@@ -68,6 +69,7 @@ func Listed(r *nodecalls.ClientCSIListResponse) error {
 	return f.Err()
 }
 
+// checkListed checks a volume that a plugin lists (CSI spec, ListVolumes).
 func checkListed(f field.Errors, v *structs.CSIVolumeExternalStub) {
 	for _, id := range []string{v.ExternalID, v.CloneID, v.SnapshotID} {
 		f.CheckBytes("an ID of a volume", len(id), structs.MaxCSIID)

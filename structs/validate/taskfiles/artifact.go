@@ -35,9 +35,11 @@ func CheckArtifacts(f field.Errors, t *structs.Task) {
 			f.Addf("artifact %d is null", i+1)
 			continue
 		}
+
 		f := f.At("artifact %d", i+1)
 		checkArtifact(f, a)
 		if t.Driver == driverExec {
+			// A leading slash means the directory of the task, too.
 			checkInRoot(f, strings.TrimLeft(a.RelativeDest, "/"))
 		}
 	}
@@ -50,20 +52,26 @@ func Artifact(a *structs.TaskArtifact) error {
 	return f.Err()
 }
 
+// checkArtifact checks an artifact of a job, or of a node with the values of its placeholders.
 func checkArtifact(f field.Errors, a *structs.TaskArtifact) {
 	f.Require(a.GetterSource != "", "source is required")
 	f.CheckText("source", a.GetterSource)
+
+	// A source that is missing or too long has its fault already, and the parsers would read all of it.
 	if a.GetterSource != "" && len(a.GetterSource) <= structs.MaxText {
 		_, err := Getter(a)
 		err = cmp.Or(err, checkSubdirectory(a.GetterSource), checkListed(a.GetterSource))
 		f.Require(err == nil, "source: %v", err)
 	}
+
 	f.CheckOneOf("mode", a.GetterMode, []string{structs.ArtifactAny, structs.ArtifactFile, structs.ArtifactDir})
 	checkDest(f, a)
 	checkOptions(f, a)
 	checkHeaders(f, a)
 }
 
+// checkDest checks the place of an artifact. It is below the directory of the task, or in that which the
+// tasks of the group share.
 func checkDest(f field.Errors, a *structs.TaskArtifact) {
 	dest := a.RelativeDest
 	f.CheckText("destination", dest)
@@ -76,6 +84,7 @@ func checkDest(f field.Errors, a *structs.TaskArtifact) {
 		"destination %q must be within the task's directory, or within ../alloc", dest)
 }
 
+// checkOptions checks the options, which become the query of the URL.
 func checkOptions(f field.Errors, a *structs.TaskArtifact) {
 	options := a.GetterOptions
 	f.CheckBytes("options", structs.PairBytes(options), structs.MaxArtifactBytes)
@@ -91,6 +100,8 @@ func checkOptions(f field.Errors, a *structs.TaskArtifact) {
 			f.Require(isGitRef(value), "options: ref %s", gitRefRule)
 		}
 
+		// The node checks the value. A ref is checked above also with a placeholder, because of its
+		// beginning.
 		if strings.Contains(value, structs.Placeholder) {
 			continue
 		}
@@ -143,12 +154,14 @@ func isList(text string) bool {
 	return err == nil && !forcedForm().MatchString(text) && slices.Contains(protocols, sourceProtocol(text))
 }
 
+// checkHeaders checks the headers of a download. No fault shows a value, which may be a credential.
 func checkHeaders(f field.Errors, a *structs.TaskArtifact) {
 	headers := a.GetterHeaders
 	f.CheckBytes("headers", structs.PairBytes(headers), structs.MaxArtifactBytes)
 	if f.AtMost("headers", len(headers), structs.MaxArtifactPairs) < len(headers) {
 		return
 	}
+
 	for _, key := range slices.Sorted(maps.Keys(headers)) {
 		f.Require(field.IsHeader(key), "headers: %q is not the name of a header", key)
 		f.Require(field.IsHeaderValue(headers[key]),

@@ -22,6 +22,8 @@ func firstInRoot(dest string) string {
 	if strings.Contains(dest, structs.Placeholder) {
 		return ""
 	}
+
+	// The directory ../alloc is alloc in the root of the task.
 	clean := strings.TrimPrefix(path.Clean(dest), "../")
 	first, _, _ := strings.Cut(clean, "/")
 	return first

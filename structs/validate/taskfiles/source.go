@@ -28,6 +28,7 @@ func Getter(a *structs.TaskArtifact) (string, error) {
 
 	found := sourceProtocol(rest)
 	switch {
+	// The value may bring the protocol along.
 	case strings.HasPrefix(a.GetterSource, structs.Placeholder):
 		return "", nil
 	case forced == "git" && found == "" && !strings.Contains(rest, structs.Placeholder):
@@ -37,8 +38,10 @@ func Getter(a *structs.TaskArtifact) (string, error) {
 		if slices.Contains([]string{"", "http", "https", "ssh", "git"}, found) {
 			return "git", checkRepository(rest)
 		}
+
 		return "", structs.Invalidf("git repositories are cloned by http, https, ssh and git, not by %s", found)
 
+	// Two protocols for one source contradict each other, except git by another one.
 	case forced != "" && found != "" && forced != found:
 		return "", unknownProtocol(forced)
 	case forced != "":
@@ -56,6 +59,7 @@ func Getter(a *structs.TaskArtifact) (string, error) {
 		if strings.Contains(rest, structs.Placeholder) {
 			return "", nil
 		}
+
 		return "", structs.Invalidf("it names no protocol; expected a URL such as https://HOST/PATH")
 	}
 
@@ -83,6 +87,7 @@ func checkRepository(address string) error {
 		return checkQuery(address) // a host of hostedForm
 	}
 
+	// ssh and git take an argument that begins with - for an option, and some options run commands.
 	for name, part := range map[string]string{"user": user, "host": host, "path": repository} {
 		if strings.HasPrefix(part, "-") {
 			return structs.Invalidf("its %s must not begin with -", name)
@@ -97,6 +102,7 @@ func checkHost(address string) error {
 	if strings.Contains(address, structs.Placeholder) {
 		return nil // the node checks the value
 	}
+
 	u, err := url.Parse(address)
 	switch {
 	case err != nil:
@@ -108,6 +114,7 @@ func checkHost(address string) error {
 	case u.Scheme != "http" && u.Scheme != "https" && strings.HasPrefix(strings.TrimLeft(u.Path, "/~"), "-"):
 		return structs.Invalidf("its path must not begin with -")
 	}
+
 	return nil
 }
 
@@ -122,6 +129,7 @@ func checkListed(source string) error {
 				"or file")
 		}
 	}
+
 	return nil
 }
 
@@ -132,16 +140,19 @@ func checkQuery(address string) error {
 	if err != nil {
 		return structs.Invalidf("the text after ? is not of the form key=value&key=value")
 	}
+
 	for _, ref := range values["ref"] {
 		if ref != "" && !isGitRef(ref) {
 			return structs.Invalidf("ref %s", gitRefRule)
 		}
 	}
+
 	return nil
 }
 
 // isGitRef reports whether a text may be a ref. Only the node knows the value of a placeholder.
 func isGitRef(ref string) bool {
+	// The beginning of the text may be fixed all the same.
 	if strings.Contains(ref, structs.Placeholder) {
 		return !strings.HasPrefix(ref, "-")
 	}
@@ -167,6 +178,7 @@ func checkSubdirectory(source string) error {
 		subdirectory = parts[3]
 	}
 
+	// An escaped - is one for the program.
 	plain, err := url.PathUnescape(subdirectory)
 	if err != nil {
 		plain = subdirectory
@@ -182,6 +194,7 @@ func checkSubdirectory(source string) error {
 // gitRefRule says which values ref has.
 const gitRefRule = "must be the name of a branch, tag or commit, without white space and not begin with -"
 
+// unknownProtocol rejects a protocol, with the remedy for those of storage services.
 func unknownProtocol(name string) error {
 	if slices.Contains([]string{"s3", "gcs", "gs"}, name) {
 		return structs.Invalidf("berth has no client of the storage service %.20s; "+
@@ -204,5 +217,6 @@ func sourceProtocol(source string) string {
 	case strings.HasPrefix(source, "/"), strings.HasPrefix(source, "./"), strings.HasPrefix(source, "../"):
 		return "file"
 	}
+
 	return ""
 }

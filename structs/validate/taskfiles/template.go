@@ -27,12 +27,14 @@ func CheckTemplates(f field.Errors, t *structs.Task) {
 					"only; use change_mode restart, or a folder such as local", x.DestPath)
 		}
 
+		// Two templates would overwrite each other.
 		clean := path.Clean(x.DestPath)
 		f.Require(!seen[clean], "destination %q is that of another template of the task", x.DestPath)
 		seen[clean] = true
 	}
 }
 
+// checkTemplate checks a template. The text of a file is checked by the node, when it has the file.
 func checkTemplate(f field.Errors, t *structs.Template) {
 	switch {
 	case t.SourcePath == "" && t.EmbeddedTmpl == "":
@@ -65,6 +67,7 @@ func checkTemplate(f field.Errors, t *structs.Template) {
 	checkChange(f, t)
 }
 
+// checkWait checks how long a template waits for further changes before it is rendered.
 func checkWait(f field.Errors, t *structs.Template) {
 	if t.Wait == nil {
 		return
@@ -84,6 +87,7 @@ func ownError(err error) field.Text {
 	return field.Text(err.Error())
 }
 
+// checkChange checks what the node does with the task after a change of the file.
 func checkChange(f field.Errors, t *structs.Template) {
 	f.CheckOneOf("change_mode", t.ChangeMode,
 		[]string{structs.TemplateNoop, structs.TemplateRestart, structs.TemplateSignal, structs.TemplateScript})

@@ -58,19 +58,24 @@ func ParseText(t *structs.Template, text string) (map[string]*parse.Tree, error)
 	return trees, nil
 }
 
+// parseText is ParseText with a list of faults, so that a job gets all of them at once.
 func parseText(t *structs.Template, text string) (trees map[string]*parse.Tree, faults []error) {
 	if len(text) > structs.MaxTemplateText {
 		return nil, []error{
 			structs.Invalidf("the text has %d bytes; at most %d are allowed", len(text), structs.MaxTemplateText),
 		}
 	}
+
 	trees = map[string]*parse.Tree{}
 	tree := parse.New("text")
+
+	// The functions are checked below, with a reason for each that is rejected.
 	tree.Mode = parse.SkipFuncCheck
 	_, err := tree.Parse(text, t.LeftDelim, t.RightDelim, trees)
 	if err != nil {
 		return nil, []error{structs.Invalidf("%s", structs.Cut(err.Error(), structs.MaxText))}
 	}
+
 	return trees, rejectedCalls(trees)
 }
 
@@ -92,9 +97,11 @@ func rejectedCalls(trees map[string]*parse.Tree) (faults []error) {
 		})
 	}
 
+	// In the order of the text, as a reader goes through it.
 	names := slices.SortedFunc(maps.Keys(called), func(a, b string) int {
 		return int(called[a] - called[b])
 	})
+
 	for _, name := range names {
 		reason := rejection(name)
 		if reason == "" {
@@ -116,14 +123,17 @@ func rejection(name string) string {
 	if slices.Contains(builtinTemplateFunctions, name) || slices.Contains(templateFunctions, name) {
 		return ""
 	}
+
 	for reason, names := range rejectedTemplateFunctions {
 		if slices.Contains(names, name) {
 			return reason
 		}
 	}
+
 	if ofSprig, ok := strings.CutPrefix(name, sprigPrefix); ok {
 		return SprigRejection(ofSprig)
 	}
+
 	return "berth does not know it; it has: " + strings.Join(templateFunctions, ", ")
 }
 
@@ -135,7 +145,10 @@ func VisitTemplate(n parse.Node, visit func(parse.Node)) {
 	}
 }
 
+// templateChildren returns the nodes directly below a node. Nodes without parts that can call a function have
+// none.
 func templateChildren(n parse.Node) (children []parse.Node) {
+	// A call of a template without a value has no pipe.
 	addPipe := func(p *parse.PipeNode) {
 		if p == nil {
 			return
