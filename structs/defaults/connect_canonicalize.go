@@ -51,12 +51,16 @@ func nameFacts(j *structs.Job, g *structs.TaskGroup) map[string]string {
 // precedence on the node.
 func ServiceName(j *structs.Job, g *structs.TaskGroup, s structs.OwnedService) string {
 	facts := nameFacts(j, g)
+
+	// The children run with IDs and names of their own, so these facts of the parent do not hold for them.
 	if j.Periodic != nil || j.ParameterizedJob != nil {
 		delete(facts, "JOB_ID")
 		delete(facts, "JOB_NAME")
 	}
 	if t := g.Task(s.Owner); t != nil {
 		facts["TASK_NAME"] = t.Name
+
+		// The task sets the variable itself, under one of its names, and may set another value.
 		for name := range t.Env {
 			maps.DeleteFunc(facts, func(fact, _ string) bool { return strings.HasSuffix(name, fact) })
 		}
@@ -66,6 +70,7 @@ func ServiceName(j *structs.Job, g *structs.TaskGroup, s structs.OwnedService) s
 
 // expandFacts replaces the placeholders of facts under all their names.
 func expandFacts(name string, facts map[string]string) string {
+	// Most names have none, and a replacer costs memory.
 	if !structs.HasPlaceholder(name) {
 		return name
 	}
@@ -78,6 +83,8 @@ func expandFacts(name string, facts map[string]string) string {
 	return strings.NewReplacer(pairs...).Replace(name)
 }
 
+// canonicalizeProxy moves the older forms of the paths that a proxy exposes to the present one, and completes
+// them.
 func canonicalizeProxy(p *structs.ConnectProxy) {
 	if p.ExposeConfig != nil {
 		p.Expose = p.ExposeConfig
@@ -106,6 +113,7 @@ func canonicalizeProxy(p *structs.ConnectProxy) {
 	}
 }
 
+// canonicalizeGateway completes a gateway. It always has a proxy, so that readers need not ask for one.
 func canonicalizeGateway(g *structs.Gateway) {
 	if g.Proxy == nil {
 		g.Proxy = &structs.GatewayProxy{}

@@ -19,6 +19,7 @@ func Canonicalize(j *structs.Job) {
 		j.Datacenters = []string{"*"}
 	}
 
+	// The groups inherit from the job, so the job comes first.
 	canonicalizeUpdates(j)
 	if j.Periodic != nil {
 		setDefault(&j.Periodic.SpecType, structs.PeriodicCron)
@@ -36,6 +37,8 @@ func Canonicalize(j *structs.Job) {
 	}
 }
 
+// canonicalizeGroup completes a group of a job whose own fields are complete. Its tasks inherit the restart
+// policy.
 func canonicalizeGroup(g *structs.TaskGroup, j *structs.Job) {
 	g.RestartPolicy = completeRestarts(g.RestartPolicy, structs.DefaultRestartPolicy(j.Type))
 	g.ReschedulePolicy = completeReschedules(g.ReschedulePolicy, structs.DefaultReschedulePolicy(j.Type))
@@ -80,12 +83,16 @@ func completeRestarts(p *structs.RestartPolicy, def structs.RestartPolicy) *stru
 	return p
 }
 
+// completeReschedules completes a policy from the default of the type of the job, which is nil if jobs of
+// this type are not rescheduled.
 func completeReschedules(p, def *structs.ReschedulePolicy) *structs.ReschedulePolicy {
 	switch {
 	case p == nil:
 		return def
 	case def == nil && *p == structs.ReschedulePolicy{}:
 		return nil // clients of the dialect send an empty one for types that have none
+	// There is nothing to complete: the type has no policy, which validate rejects, or the group is never
+	// rescheduled.
 	case def == nil || p.Attempts == 0 && !p.Unlimited:
 		return p
 	}
@@ -98,6 +105,8 @@ func completeReschedules(p, def *structs.ReschedulePolicy) *structs.ReschedulePo
 	return p
 }
 
+// canonicalizeNetwork completes the network of a group. Each port then names its host network, so that nobody
+// has to know the default.
 func canonicalizeNetwork(n *structs.NetworkResource) {
 	if n == nil {
 		return
@@ -112,6 +121,8 @@ func canonicalizeNetwork(n *structs.NetworkResource) {
 
 // CanonicalizeTask fills in the defaults of a task of a canonical group. It is idempotent.
 func CanonicalizeTask(t *structs.Task, g *structs.TaskGroup) {
+	// The policy of the group is the default of its tasks. A task that sets one field keeps the others of the
+	// group.
 	t.RestartPolicy = completeRestarts(t.RestartPolicy, *g.RestartPolicy)
 	setDefault(&t.KillTimeout, structs.DefaultKillTimeout)
 	if t.Lifecycle != nil && *t.Lifecycle == (structs.TaskLifecycle{}) {
@@ -162,6 +173,7 @@ func canonicalizeMounts(mounts []*structs.VolumeMount) {
 	}
 }
 
+// canonicalizeTemplate completes a template. 0 is a legal splay, so nil stands for the default.
 func canonicalizeTemplate(t *structs.Template) {
 	setDefault(&t.ChangeMode, structs.TemplateRestart)
 	if t.ChangeMode == structs.TemplateSignal {
@@ -178,6 +190,8 @@ func canonicalizeTemplate(t *structs.Template) {
 	}
 }
 
+// canonicalizeArtifact completes an artifact. A single file has its own name below local, anything else the
+// directory.
 func canonicalizeArtifact(a *structs.TaskArtifact) {
 	setDefault(&a.GetterMode, structs.ArtifactAny)
 	if a.GetterMode == structs.ArtifactFile {
@@ -186,6 +200,8 @@ func canonicalizeArtifact(a *structs.TaskArtifact) {
 	setDefault(&a.RelativeDest, "local/")
 }
 
+// setDefault sets a field that has the zero value. It is for fields whose zero value means that they are left
+// out.
 func setDefault[T comparable](field *T, value T) {
 	var zero T
 	if *field == zero {

@@ -20,6 +20,8 @@ func canonicalizeService(s structs.OwnedService, j *structs.Job, g *structs.Task
 	}
 
 	setDefault(&s.Name, name)
+
+	// The short placeholders are replaced here, because they have one value for all allocations.
 	s.Name = strings.NewReplacer(
 		"${JOB}", j.Name,
 		"${TASKGROUP}", g.Name,
@@ -43,6 +45,7 @@ func canonicalizeService(s structs.OwnedService, j *structs.Job, g *structs.Task
 	}
 }
 
+// canonicalizeCheck completes a check from its service, which is complete.
 func canonicalizeCheck(c *structs.ServiceCheck, s structs.OwnedService) {
 	setDefault(&c.Name, "service: "+strconv.Quote(s.Name)+" check")
 	setDefault(&c.OnUpdate, s.OnUpdate)
@@ -69,6 +72,7 @@ func canonicalizeCheck(c *structs.ServiceCheck, s structs.OwnedService) {
 			c.CheckRestart = &structs.CheckRestart{}
 		}
 
+		// What the check leaves out is that of its service, field by field.
 		setDefault(&c.CheckRestart.Limit, of.Limit)
 		setDefault(&c.CheckRestart.Grace, of.Grace)
 		c.CheckRestart.IgnoreWarnings = c.CheckRestart.IgnoreWarnings || of.IgnoreWarnings
@@ -79,6 +83,7 @@ func canonicalizeCheck(c *structs.ServiceCheck, s structs.OwnedService) {
 	}
 }
 
+// canonicalizeWeights completes the weights of a service. nil leaves them to Consul.
 func canonicalizeWeights(w *structs.ServiceWeights) {
 	if w == nil {
 		return

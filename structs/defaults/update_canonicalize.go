@@ -28,6 +28,7 @@ func canonicalizeUpdates(j *structs.Job) {
 		}
 	}
 
+	// The groups have their own strategies from here on. The job shows two fields of it, as in the dialect.
 	if j.Update != nil {
 		kept := structs.UpdateStrategy{
 			Stagger:     j.Update.Stagger,
@@ -41,6 +42,8 @@ func canonicalizeUpdates(j *structs.Job) {
 	j.Migrate = nil
 }
 
+// completeUpdate returns the strategy of a group, which is completed from that of its job. It returns nil for
+// a group without one.
 func completeUpdate(u *structs.UpdateStrategy, j *structs.Job) *structs.UpdateStrategy {
 	switch {
 	case u == nil && j.Update == nil:
@@ -52,6 +55,7 @@ func completeUpdate(u *structs.UpdateStrategy, j *structs.Job) *structs.UpdateSt
 		u = &own
 
 	case u == nil:
+		// A copy, because each group may change its own.
 		u = new(*j.Update)
 	case j.Type != structs.JobService && *u == (structs.UpdateStrategy{}):
 		return nil
@@ -69,6 +73,8 @@ func completeUpdate(u *structs.UpdateStrategy, j *structs.Job) *structs.UpdateSt
 	return u
 }
 
+// completeMigrate returns the strategy of a group for drains, completed from the defaults, or that of its
+// job. It returns nil for a group without one.
 func completeMigrate(m *structs.MigrateStrategy, j *structs.Job) *structs.MigrateStrategy {
 	switch {
 	case m == nil && j.Migrate == nil:
@@ -92,6 +98,7 @@ func canonicalScaling(p *structs.ScalingPolicy, count int) *structs.ScalingPolic
 		return nil
 	}
 
+	// A copy, because the caller may share the policy.
 	c := *p
 	if c.Type == "" {
 		c.Type = structs.ScalingHorizontal
@@ -109,6 +116,7 @@ func canonicalScaling(p *structs.ScalingPolicy, count int) *structs.ScalingPolic
 		c.Policy = nil
 	}
 
+	// The servers answer these fields, and a client may send an answer again.
 	c.ID = ""
 	c.Namespace = ""
 	c.Target = nil

@@ -44,6 +44,7 @@ func Compare(old, now *structs.Job, context bool) *structs.JobDiff {
 	return out
 }
 
+// group compares two versions of a group, as Compare does for a job.
 func (d differ) group(old, now *structs.TaskGroup) *structs.TaskGroupDiff {
 	out := &structs.TaskGroupDiff{}
 	var tasks, before []*structs.Task
@@ -74,6 +75,7 @@ func (d differ) group(old, now *structs.TaskGroup) *structs.TaskGroupDiff {
 	return out
 }
 
+// task compares two versions of a task. A version that does not have the task is nil.
 func (d differ) task(old, now *structs.Task) *structs.TaskDiff {
 	out := &structs.TaskDiff{Name: cmp.Or(now, old).Name}
 	out.Fields, out.Objects = d.part(old, now)
@@ -93,16 +95,22 @@ func pairUp[T any](old, now []*T, name func(*T) string) (pairs []pair[T]) {
 		at := slices.IndexFunc(gone, func(o *T) bool { return name(o) == name(n) })
 		if at >= 0 {
 			p.old = gone[at]
+
+			// Each thing has one partner, also if several have the same name.
 			gone = slices.Delete(gone, at, at+1)
 		}
+
 		pairs = append(pairs, p)
 	}
+
 	for _, o := range gone {
 		pairs = append(pairs, pair[T]{old: o})
 	}
+
 	return pairs
 }
 
+// diffType returns the kind of a difference between things of which each may be missing.
 func diffType(had, has, changed bool) string {
 	switch {
 	case !had && has:
@@ -115,6 +123,7 @@ func diffType(had, has, changed bool) string {
 	return structs.DiffNone
 }
 
+// changedParts reports whether a part differs. With context, the equal parts are in the lists, too.
 func changedParts(fields []*structs.FieldDiff, objects []*structs.ObjectDiff) bool {
 	return slices.ContainsFunc(fields, func(f *structs.FieldDiff) bool { return f.Type != structs.DiffNone }) ||
 		slices.ContainsFunc(objects, func(o *structs.ObjectDiff) bool { return o.Type != structs.DiffNone })

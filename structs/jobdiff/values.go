@@ -58,10 +58,14 @@ func (d differ) compare(old, now any) ([]*structs.FieldDiff, []*structs.ObjectDi
 	parts := &diffParts{}
 	d.structs(parts, target(reflect.ValueOf(old)), target(reflect.ValueOf(now)))
 	byName := func(a, b *structs.FieldDiff) int { return cmp.Compare(a.Name, b.Name) }
+
+	// The result does not depend on the order of the fields in the type. Fields of one name, as those of a
+	// list, keep their order.
 	slices.SortStableFunc(parts.fields, byName)
 	slices.SortStableFunc(parts.objects, func(a, b *structs.ObjectDiff) int {
 		return cmp.Compare(a.Name, b.Name)
 	})
+
 	return parts.fields, parts.objects
 }
 
@@ -88,6 +92,7 @@ func present(a, b reflect.Value) reflect.Value {
 	return b
 }
 
+// structs compares the fields of two structs of one type. An absent one is invalid.
 func (d differ) structs(parts *diffParts, old, now reflect.Value) {
 	either := present(old, now)
 	if !either.IsValid() {
@@ -107,6 +112,8 @@ func (d differ) structs(parts *diffParts, old, now reflect.Value) {
 
 		o := fieldOf(old, i)
 		n := fieldOf(now, i)
+
+		// The fields of an embedded struct belong to the outer one, as in JSON.
 		if f.Anonymous {
 			d.structs(parts, o, n)
 			continue
@@ -116,6 +123,7 @@ func (d differ) structs(parts *diffParts, old, now reflect.Value) {
 	}
 }
 
+// fieldOf returns a field of a struct, or an invalid value if there is no struct.
 func fieldOf(v reflect.Value, i int) reflect.Value {
 	if !v.IsValid() {
 		return v
@@ -147,16 +155,19 @@ func (d differ) values(parts *diffParts, name string, old, now reflect.Value) {
 
 // field adds the difference of two texts and returns it, or returns nil if it is not shown.
 func (d differ) field(parts *diffParts, name, old, now string) *structs.FieldDiff {
+	// "" stands for an absent value, so a text that becomes empty counts as deleted.
 	kind := diffType(old != "", now != "", old != now)
 	if kind == structs.DiffNone && !d.context {
 		return nil
 	}
+
 	f := &structs.FieldDiff{
 		Type: kind,
 		Name: name,
 		Old:  old,
 		New:  now,
 	}
+
 	parts.fields = append(parts.fields, f)
 	return f
 }
@@ -170,10 +181,12 @@ func spanNotes(old, now reflect.Value) []string {
 			texts = append(texts, v.Interface().(time.Duration).String())
 		}
 	}
+
 	texts = slices.Compact(texts)
 	if len(texts) == 0 {
 		return nil
 	}
+
 	return []string{strings.Join(texts, " => ")}
 }
 
@@ -189,6 +202,7 @@ func (d differ) object(parts *diffParts, name string, old, now reflect.Value) {
 	})
 }
 
+// valueOrNil returns the value for compare, which takes nil for an absent one.
 func valueOrNil(v reflect.Value) any {
 	if !v.IsValid() {
 		return nil
@@ -213,8 +227,11 @@ func (d differ) maps(parts *diffParts, name string, old, now reflect.Value) {
 		d.trees(parts, name, old, now)
 		return
 	}
+
 	o := entriesOf(old)
 	n := entriesOf(now)
+
+	// An entry may be in one of the maps only.
 	keys := maps.Clone(o)
 	maps.Copy(keys, n)
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
@@ -222,6 +239,7 @@ func (d differ) maps(parts *diffParts, name string, old, now reflect.Value) {
 			d.object(parts, singular(name), target(o[key]), target(n[key]))
 			continue
 		}
+
 		d.values(parts, fmt.Sprintf("%s[%s]", name, key), target(o[key]), target(n[key]))
 	}
 }
@@ -244,12 +262,15 @@ func (d differ) trees(parts *diffParts, name string, old, now reflect.Value) {
 	n := map[string]string{}
 	flatten(o, "", old)
 	flatten(n, "", now)
+
+	// Paths of both sides make one object, because their nesting may differ from version to version.
 	inner := &diffParts{}
 	keys := maps.Clone(o)
 	maps.Copy(keys, n)
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
 		d.field(inner, key, o[key], n[key])
 	}
+
 	d.add(parts, &structs.ObjectDiff{
 		Type:   diffType(len(o) > 0, len(n) > 0, changedParts(inner.fields, nil)),
 		Name:   name,
@@ -272,6 +293,7 @@ func flatten(out map[string]string, path string, v reflect.Value) {
 			flatten(out, inner, value)
 		}
 
+	// Bytes are one value, and not a list of numbers.
 	case v.Kind() == reflect.Slice && v.Type().Elem().Kind() != reflect.Uint8:
 		for i := range v.Len() {
 			flatten(out, fmt.Sprintf("%s[%d]", path, i), v.Index(i))
@@ -287,6 +309,7 @@ func (d differ) lists(parts *diffParts, name string, old, now reflect.Value) {
 	for element.Kind() == reflect.Pointer {
 		element = element.Elem()
 	}
+
 	switch {
 	case element.Kind() == reflect.Struct:
 		d.objectLists(parts, singular(name), elementsOf(old), elementsOf(now))
@@ -295,6 +318,7 @@ func (d differ) lists(parts *diffParts, name string, old, now reflect.Value) {
 	}
 }
 
+// elementsOf returns the objects of a list without the empty ones. A list that is absent has none.
 func elementsOf(list reflect.Value) (all []reflect.Value) {
 	if !list.IsValid() {
 		return nil
@@ -316,17 +340,24 @@ func (d differ) objectLists(parts *diffParts, name string, old, now []reflect.Va
 			left = append(left, n)
 			continue
 		}
+
 		d.object(parts, name, old[at], n)
+
+		// A clone, because the caller's list must stay as it is.
 		old = slices.Delete(slices.Clone(old), at, at+1)
 	}
+
 	for _, n := range left {
 		d.object(parts, name, reflect.Value{}, n)
 	}
+
 	for _, o := range old {
 		d.object(parts, name, o, reflect.Value{})
 	}
 }
 
+// sameObject reports whether two objects of a list are one before and after a change. The first field of
+// identities that an object has decides, and objects without any are compared whole.
 func sameObject(a, b reflect.Value) bool {
 	for _, field := range identities {
 		f := a.FieldByName(field)
@@ -343,6 +374,7 @@ func (d differ) textLists(parts *diffParts, name string, old, now []string) {
 	sortedOld := slices.Sorted(slices.Values(old))
 	sortedNow := slices.Sorted(slices.Values(now))
 	switch {
+	// A text that came or went is shown alone, and does not move those behind it.
 	case slices.Equal(old, now), !slices.Equal(sortedOld, sortedNow):
 		d.textSets(inner, name, old, now)
 	default:
@@ -351,6 +383,7 @@ func (d differ) textLists(parts *diffParts, name string, old, now []string) {
 		}
 	}
 
+	// The diff is shown to users who may not see the flags of a volume.
 	if name == mountFlags {
 		redactFields(inner.fields)
 	}
@@ -362,6 +395,7 @@ func (d differ) textLists(parts *diffParts, name string, old, now []string) {
 	})
 }
 
+// textSets shows the texts that came or went. A text that is there twice counts twice.
 func (d differ) textSets(parts *diffParts, name string, old, now []string) {
 	gone := slices.Clone(old)
 	for _, text := range now {
@@ -370,9 +404,11 @@ func (d differ) textSets(parts *diffParts, name string, old, now []string) {
 			d.field(parts, name, "", text)
 			continue
 		}
+
 		d.field(parts, name, text, text)
 		gone = slices.Delete(gone, at, at+1)
 	}
+
 	for _, text := range gone {
 		d.field(parts, name, text, "")
 	}
