@@ -21,8 +21,8 @@ import (
 const changedMeanwhile = "its inputs have changed meanwhile"
 
 const (
-	// manyNodes is the number of pending evaluations of one job, each for a node, from which on the next is for
-	// all nodes.
+	// manyNodes is the number of pending evaluations of one job, each for a node, from which on the next is
+	// for all nodes.
 	manyNodes = 64
 	// keptDone is the number of ended evaluations without placements that stay for a job and a node.
 	keptDone = 1

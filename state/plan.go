@@ -263,8 +263,8 @@ func updatePlanned(tx *WriteTx, u *structs.PlanUpdate, now int64) {
 		a.AllocModifyIndex = tx.Index
 	}
 
-	// Only a new job version changes the time. Otherwise the end of an allocation without tasks would move, and
-	// so would its replacement.
+	// Only a new job version changes the time. Otherwise the end of an allocation without tasks would move,
+	// and so would its replacement.
 	if u.SetJobVersion {
 		a.ModifyTime = now
 	}

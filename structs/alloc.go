@@ -150,7 +150,8 @@ type Allocation struct {
 	Ports      []AllocatedPort                       `json:"-" codec:"Ports,omitempty"`
 	// AllocatedResources has the resources and devices of each task. See WithResources; no row has it.
 	AllocatedResources *AllocatedResources `json:",omitempty" codec:"-"`
-	// TaskResources has the demands of each task, in the dialect's older form. See WithResources; no row has it.
+	// TaskResources has the demands of each task, in the dialect's older form. See WithResources; no row has
+	// it.
 	TaskResources      map[string]*Resources `json:",omitempty" codec:"-"`
 	DesiredStatus      string
 	DesiredDescription string    // for people; code decides by StopCause
@@ -173,13 +174,14 @@ type Allocation struct {
 	// NetworkStatus is nil if the node has not reported it, or the allocation has no network of its own.
 	NetworkStatus *AllocNetworkStatus `json:",omitempty" codec:",omitempty"`
 	Migrate       bool                // an operator requested to stop and replace it
-	// NoShutdownDelay makes the node end the tasks of the stopped allocation without the shutdown_delay of the
-	// tasks and of the group.
+	// NoShutdownDelay makes the node end the tasks of the stopped allocation without the shutdown_delay of
+	// the tasks and of the group.
 	NoShutdownDelay bool `json:"-" codec:"NoShutdownDelay,omitempty"`
-	// NoMemoryMax bounds its tasks to the memory that they reserve: their memory_max did not count in its node
-	// pool when it was placed.
+	// NoMemoryMax bounds its tasks to the memory that they reserve: their memory_max did not count in its
+	// node pool when it was placed.
 	NoMemoryMax bool `json:"-" codec:"NoMemoryMax,omitempty"`
-	// DesiredTransition has the requests of operators in the dialect's form. See WithResources; no row has it.
+	// DesiredTransition has the requests of operators in the dialect's form. See WithResources; no row has
+	// it.
 	DesiredTransition *DesiredTransition `json:",omitempty" codec:"-"`
 	Metrics           *AllocMetric
 	// the CSI plugins its tasks run; set by the state when it is placed
@@ -402,8 +404,8 @@ type AllocGetRequest struct {
 // AllocGetResponse has the allocation with its job.
 type AllocGetResponse struct {
 	Alloc *Allocation
-	// HeldVolumes has the IDs of the volumes that the node of an ended allocation has not released. It is empty
-	// if that node is lost.
+	// HeldVolumes has the IDs of the volumes that the node of an ended allocation has not released. It is
+	// empty if that node is lost.
 	HeldVolumes []string `codec:",omitempty"`
 	QueryMeta
 }

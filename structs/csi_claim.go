@@ -36,11 +36,11 @@ type CSIClaim struct {
 	GrantIndex     uint64 // Raft index of the grant: grows with every grant of a volume (a fencing token)
 	CreateTime     int64
 	GrantTime      int64
-	// Guarded says that the node ends every task of the allocation, unpublishes and unstages the volume when its
-	// lease ends, also without its agent. Only such a claim can be released by the end of a lease.
+	// Guarded says that the node ends every task of the allocation, unpublishes and unstages the volume when
+	// its lease ends, also without its agent. Only such a claim can be released by the end of a lease.
 	Guarded bool `json:",omitempty" level:"2"`
-	// Unguarded is the reason for which the node does not guard the claim although the policy of the volume is
-	// LossLease: the volume then holds. Such a claim is never Guarded any more.
+	// Unguarded is the reason for which the node does not guard the claim although the policy of the volume
+	// is LossLease: the volume then holds. Such a claim is never Guarded any more.
 	Unguarded string `json:",omitempty" level:"2"`
 	// UnixNano; when its allocation ended, for one that is not yet released
 	EndTime int64 `json:",omitempty"`

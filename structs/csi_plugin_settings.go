@@ -4,8 +4,8 @@ package structs
 // only while a setting differs from its default, and it outlives the plugin's instances and volumes.
 type CSIPluginSettings struct {
 	ID string // of the plugin
-	// OnNodeLoss is the rule for the volumes that have none of their own: LossHold, LossFence or LossLease; ""
-	// for LossHold.
+	// OnNodeLoss is the rule for the volumes that have none of their own: LossHold, LossFence or LossLease;
+	// "" for LossHold.
 	OnNodeLoss string
 	// SecretsFrom is the path of the variable with the secrets of the volumes that have none of their own, ""
 	// for none. {namespace} and {id} in it stand for those of the volume.

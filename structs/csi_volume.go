@@ -161,8 +161,8 @@ const (
 	LossHold = "hold"
 	// LossFence: the servers run the fence devices of the node once somebody waits for the volume.
 	LossFence = "fence"
-	// LossLease: also the end of the node's lease, if the node stops the tasks of the claim by itself then: see
-	// CSIClaim.Guarded.
+	// LossLease: also the end of the node's lease, if the node stops the tasks of the claim by itself then:
+	// see CSIClaim.Guarded.
 	LossLease = "lease"
 )
 
@@ -189,8 +189,8 @@ type CSIVolume struct {
 	// SealedSecrets are the secrets in the rows and in the log of a cluster with a root key. Secrets is then
 	// empty there. Package sealing opens them.
 	SealedSecrets *Sealed `json:"-" codec:"SealedSecrets,omitempty" level:"2"`
-	// SecretsFrom is the path of the variable with the secrets, in the namespace of the volume, "" for none. It
-	// excludes Secrets: see package volumesecrets.
+	// SecretsFrom is the path of the variable with the secrets, in the namespace of the volume, "" for none.
+	// It excludes Secrets: see package volumesecrets.
 	SecretsFrom           string            `json:",omitempty" codec:",omitempty" level:"2"`
 	Parameters            map[string]string // opaque, for CreateVolume
 	Context               map[string]string // opaque volume_context: passed back byte for byte

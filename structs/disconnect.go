@@ -13,11 +13,11 @@ const (
 // DisconnectStrategy says what happens to the allocations of a group when their node has no contact to the
 // servers. The zero value is the behaviour of a group without the block.
 type DisconnectStrategy struct {
-	// LostAfter is the time for which an allocation of a node that is down is unknown, before it is lost. 0: it
-	// is lost when its node is down.
+	// LostAfter is the time for which an allocation of a node that is down is unknown, before it is lost. 0:
+	// it is lost when its node is down.
 	LostAfter time.Duration `json:",omitempty" codec:",omitempty" level:"2"`
-	// StopOnClientAfter is the time after the end of the node's lease at which the node itself stops the tasks;
-	// nil: they run on.
+	// StopOnClientAfter is the time after the end of the node's lease at which the node itself stops the
+	// tasks; nil: they run on.
 	StopOnClientAfter *time.Duration `json:",omitempty" codec:",omitempty" level:"2"`
 	// Replace says whether an allocation that is unknown is replaced on another node; nil: it is. One that is
 	// not, and has no other bound, stays unknown until its node is back.

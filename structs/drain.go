@@ -55,8 +55,8 @@ type DrainMetadata struct {
 	Status     string
 	AccessorID string            // always empty; the dialect has it
 	Meta       map[string]string `json:",omitempty"` // the notes of the operator
-	// PluginsOff: the drain is complete and has stopped the CSI plugins of system jobs by force. They stay off
-	// until the node is eligible or drains again.
+	// PluginsOff: the drain is complete and has stopped the CSI plugins of system jobs by force. They stay
+	// off until the node is eligible or drains again.
 	PluginsOff bool `json:",omitempty" codec:",omitempty"`
 	// RestoreOnStart is set for a drain that the agent of the node has requested as it shut down. It is the
 	// eligibility that the next start of the agent restores.

@@ -31,8 +31,8 @@ type Cause string
 
 // The causes.
 const (
-	// CauseStaleEpoch: the node was lost and is back since the epoch of the request (see Node.Epoch). The agent
-	// learns the new epoch with its next heartbeat.
+	// CauseStaleEpoch: the node was lost and is back since the epoch of the request (see Node.Epoch). The
+	// agent learns the new epoch with its next heartbeat.
 	CauseStaleEpoch Cause = "stale-epoch"
 	// CauseSecondAgent: another agent with the same node ID has the lease (see AgentProof).
 	CauseSecondAgent Cause = "second-agent"

@@ -49,8 +49,8 @@ type QueryOptions struct {
 	Reverse    bool          `json:",omitempty"`
 	AuthToken  string        `json:"-" codec:"AuthToken"`
 	Forwarded  bool          `json:",omitempty"` // set by the server that forwards the request: one hop at most
-	// Stream makes a list return QueryMeta.Rows instead of a page, if the caller is in this process. It crosses
-	// no wire.
+	// Stream makes a list return QueryMeta.Rows instead of a page, if the caller is in this process. It
+	// crosses no wire.
 	Stream bool `json:"-" codec:"-"`
 	// Sees reports whether a list shows a row to its caller; namespace is "" for rows without one. nil shows
 	// all. The server that answers sets it. It crosses no wire.
@@ -101,9 +101,9 @@ type QueryMeta struct {
 	LastContact time.Duration // how old a follower's knowledge of its leader is; 0 on the leader
 	KnownLeader bool
 	NextToken   string `json:",omitempty"` // where the next page begins; "" on the last
-	// Rows, if the caller asked to Stream and may, calls do with each row of the list, all of one snapshot. It
-	// makes one row at a time: do may not keep it. It ends with the first error of do. The list itself is empty
-	// then.
+	// Rows, if the caller asked to Stream and may, calls do with each row of the list, all of one snapshot.
+	// It makes one row at a time: do may not keep it. It ends with the first error of do. The list itself is
+	// empty then.
 	Rows func(do func(row any) error) error `json:"-" codec:"-"`
 }
 

@@ -96,8 +96,8 @@ func PortNumber(text string) (int, error) {
 
 // NodeNetworkResource is an interface of a node with its addresses, or a mode of networks that the node has.
 type NodeNetworkResource struct {
-	// Mode is NetworkModeHost for an interface with addresses. An item with another mode says that the node can
-	// run allocations of that mode.
+	// Mode is NetworkModeHost for an interface with addresses. An item with another mode says that the node
+	// can run allocations of that mode.
 	Mode       string
 	Device     string
 	MacAddress string

@@ -105,8 +105,8 @@ type Node struct {
 	Epoch uint64 `json:",omitempty" codec:",omitempty" level:"2"`
 	// BootID is that of the machine when the agent last registered; "" for an agent of level 1.
 	BootID string `json:",omitempty" codec:",omitempty" level:"2"`
-	// Returning: the node is back after a loss, and has not told yet that it has stopped and released all that
-	// is no longer its own. It gets no new allocations.
+	// Returning: the node is back after a loss, and has not told yet that it has stopped and released all
+	// that is no longer its own. It gets no new allocations.
 	Returning bool `json:",omitempty" codec:",omitempty" level:"2"`
 	// Unaccounted: the node has not reported its volumes since a restore of the state.
 	Unaccounted           bool `json:",omitempty"`
@@ -263,7 +263,8 @@ type NodeHeartbeatRequest struct {
 	Status    string
 	Inventory *NodeInventory `json:",omitempty"` // nil: not reported
 	Agent     *AgentProof    `json:",omitempty" level:"2" older:"drop"`
-	// CleanFor is the epoch in which the node has stopped and released all that is no longer its own; 0: none.
+	// CleanFor is the epoch in which the node has stopped and released all that is no longer its own; 0:
+	// none.
 	CleanFor uint64 `json:",omitempty" level:"2" older:"drop"`
 	WriteOptions
 }
@@ -303,8 +304,8 @@ type NodeStatusUpdate struct {
 	NodeIDs   []string
 	Status    string
 	Accounted bool // the nodes have reported their volumes, and hold none without a claim
-	// CleanFor is the epoch in which the nodes are no longer returning; 0: none. A node of another epoch stays
-	// returning.
+	// CleanFor is the epoch in which the nodes are no longer returning; 0: none. A node of another epoch
+	// stays returning.
 	CleanFor uint64 `json:",omitempty" codec:",omitempty" level:"2"`
 	Event    *NodeEvent
 	WriteOptions

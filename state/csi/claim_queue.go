@@ -40,7 +40,8 @@ func Grantable(tx mvcc.Reader, ns, volume string) iter.Seq[*structs.CSIClaim] {
 			q := classQueue{
 				class:   k,
 				blocked: ClassBlock(tx, v, k) != "",
-				rows:    schema.ClaimsByClass.Cursor(tx, ns, volume, structs.ClaimWaiting, schema.ClassKey(k)),
+				rows: schema.ClaimsByClass.Cursor(tx, ns, volume, structs.ClaimWaiting,
+					schema.ClassKey(k)),
 			}
 
 			q.pull()

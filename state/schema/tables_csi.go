@@ -17,8 +17,9 @@ var (
 		return mvcc.KeyOf(i.PluginID, string(i.Kind), i.NodeID)
 	}).OnPut(sharing.Instance)
 
-	// Node instances by the topology segments that no other node has: a driver of local storage names the node
-	// in a segment. Other segments have many nodes. A query finds some of these nodes quickly without an index.
+	// Node instances by the topology segments that no other node has: a driver of local storage names the
+	// node in a segment. Other segments have many nodes. A query finds some of these nodes quickly without an
+	// index.
 	InstancesByOwnSegment = Instances.MultiIndex("own_segment", func(i *structs.CSIPluginInstance) []mvcc.Key {
 		var keys []mvcc.Key
 		for _, s := range ownSegments(i) {

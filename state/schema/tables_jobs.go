@@ -25,7 +25,8 @@ var (
 
 	// Children by the tokens of their dispatches.
 	JobsByToken = Jobs.Index("token", func(j *structs.Job) mvcc.Key {
-		return mvcc.KeyIf(j.DispatchIdempotencyToken != "", j.Namespace, j.ParentID, j.DispatchIdempotencyToken)
+		return mvcc.KeyIf(j.DispatchIdempotencyToken != "", j.Namespace, j.ParentID,
+			j.DispatchIdempotencyToken)
 	})
 
 	// Jobs by the IDs of the scaling policies of their groups.
@@ -102,8 +103,8 @@ var (
 		return mvcc.KeyOf(a.Namespace, a.JobID, liveOrDone(a.Terminal()), a.ID)
 	})
 
-	// Allocations that hold the capacity, the devices and the host volumes of their node: until the node reports
-	// the end. A node has few of them.
+	// Allocations that hold the capacity, the devices and the host volumes of their node: until the node
+	// reports the end. A node has few of them.
 	HoldersByNode = Allocs.ListIndex("node", func(a *structs.Allocation) mvcc.Key {
 		switch {
 		case a.ClientTerminal():
@@ -133,8 +134,8 @@ var (
 		return mvcc.KeyIf(has, a.NodeID, a.ID)
 	})
 
-	// Allocations by the plugins that they run. An allocation is live until its node reports the end, because a
-	// plugin that is being stopped serves until then.
+	// Allocations by the plugins that they run. An allocation is live until its node reports the end, because
+	// a plugin that is being stopped serves until then.
 	AllocsByPlugin = Allocs.MultiIndex("plugin", func(a *structs.Allocation) []mvcc.Key {
 		var keys []mvcc.Key
 		for _, id := range a.CSIPlugins {
@@ -199,8 +200,8 @@ var (
 		return mvcc.KeyOf(e.Namespace, e.JobID, OpenEval, e.Status, e.NodeID)
 	})
 
-	// The order of the leader's work: pending evaluations by priority and age, evaluations with a time by that
-	// time, and ended evaluations that no allocation names by their end, for the deletion.
+	// The order of the leader's work: pending evaluations by priority and age, evaluations with a time by
+	// that time, and ended evaluations that no allocation names by their end, for the deletion.
 	EvalsInOrder = Evals.Index("turn", func(e *structs.Evaluation) mvcc.Key {
 		switch {
 		case e.Terminal() && e.Placed:

@@ -20,8 +20,8 @@ var (
 	// allocation.
 	GrowingClaimRows = GrowingClaims.Topic(2)
 
-	// RevokedSITokenRows are tokens that RevokedSITokens yields, or yielded before the change: allocation, task,
-	// accessor.
+	// RevokedSITokenRows are tokens that RevokedSITokens yields, or yielded before the change: allocation,
+	// task, accessor.
 	RevokedSITokenRows = RevokedSITokens.Topic(1)
 )
 

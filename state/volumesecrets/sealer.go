@@ -61,7 +61,8 @@ func (s Sealer) keepsPlain(tx state.Reader) (bool, error) {
 	case active != nil:
 		return false, structs.Unavailablef("secrets are encrypted with root key %s, which server %s, the leader, "+
 			"has not opened: `berth operator root keyring list` has the reason; give it its key-encryption key, "+
-			"or let a server that has it lead: berth operator raft transfer-leadership", active.KeyID, s.Server)
+			"or let a server that has it lead: berth operator raft transfer-leadership", active.KeyID,
+			s.Server)
 	case s.RequiresTLS:
 		return false, structs.Preconditionf("the cluster requires TLS, and has no root key to encrypt secrets of " +
 			"volumes: make a key with `berth operator root keyring init`, and set server { keyring { file = " +

@@ -18,8 +18,8 @@ type NodePool struct {
 	Meta        map[string]string
 	// SchedulerConfiguration has the settings that differ from the cluster's. nil has none.
 	SchedulerConfiguration *NodePoolSchedulerConfiguration `json:",omitempty" codec:",omitempty"`
-	// Indexes are the row's. A pool that always exists has 1. Another pool without a row has the indexes of its
-	// first node.
+	// Indexes are the row's. A pool that always exists has 1. Another pool without a row has the indexes of
+	// its first node.
 	structs.Indexes
 }
 

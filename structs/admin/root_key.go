@@ -30,7 +30,8 @@ type RootKeyAddRequest struct {
 	Wrapped []byte `level:"2"`
 	KEK     string `level:"2"`
 	Digest  []byte `level:"2"`
-	// Was is the ID of the active key that it replaces, "" for none. The request fails if another one is active.
+	// Was is the ID of the active key that it replaces, "" for none. The request fails if another one is
+	// active.
 	Was string `level:"2"`
 	// Full has the values of all other keys encrypted again with this one.
 	Full bool  `level:"2"`

@@ -113,7 +113,8 @@ func (u *NodePorts) misfit(d *structs.Port, p *structs.AllocatedPort) string {
 	}
 
 	addresses := u.node.HostAddresses(d.HostNetwork)
-	at := slices.IndexFunc(addresses, func(a *structs.NodeNetworkAddress) bool { return a.Address == p.HostIP })
+	at := slices.IndexFunc(addresses,
+		func(a *structs.NodeNetworkAddress) bool { return a.Address == p.HostIP })
 	if at < 0 {
 		return fmt.Sprintf("it has no address %s in host network %q", p.HostIP, d.HostNetwork)
 	}

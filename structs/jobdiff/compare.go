@@ -125,6 +125,7 @@ func diffType(had, has, changed bool) string {
 
 // changedParts reports whether a part differs. With context, the equal parts are in the lists, too.
 func changedParts(fields []*structs.FieldDiff, objects []*structs.ObjectDiff) bool {
-	return slices.ContainsFunc(fields, func(f *structs.FieldDiff) bool { return f.Type != structs.DiffNone }) ||
+	return slices.ContainsFunc(fields,
+		func(f *structs.FieldDiff) bool { return f.Type != structs.DiffNone }) ||
 		slices.ContainsFunc(objects, func(o *structs.ObjectDiff) bool { return o.Type != structs.DiffNone })
 }

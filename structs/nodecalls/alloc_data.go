@@ -33,8 +33,8 @@ type AllocDataResponse struct {
 	// Bytes and Files are the sums of all the data. The first page alone has them.
 	Bytes int64 `json:",omitempty" codec:",omitempty"`
 	Files int   `json:",omitempty" codec:",omitempty"`
-	// Instead is the allocation that has the data in place of the requested one, which has ended before it took
-	// over the data of its own predecessor.
+	// Instead is the allocation that has the data in place of the requested one, which has ended before it
+	// took over the data of its own predecessor.
 	Instead string
 	structs.QueryMeta
 }

@@ -27,7 +27,8 @@ func CheckExec(command []string) error {
 	case len(command) == 0 || command[0] == "":
 		return structs.Invalidf("the command is empty; expected a program and its arguments")
 	case len(command) > structs.MaxExecArgs:
-		return structs.Invalidf("the command has %d arguments, more than %d", len(command), structs.MaxExecArgs)
+		return structs.Invalidf("the command has %d arguments, more than %d", len(command),
+			structs.MaxExecArgs)
 	case size > structs.MaxExecBytes:
 		return structs.Invalidf("the command has %d bytes, more than %d", size, structs.MaxExecBytes)
 	}

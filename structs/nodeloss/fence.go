@@ -9,8 +9,8 @@ import (
 const (
 	FenceByAgent = "agent"    // a fence device proves that the node can no longer write
 	FenceByWord  = "operator" // an operator says that the machine is off
-	// FenceByLease: the node's lease has ended on its own clock too, and its guard has had the time to end the
-	// tasks of the guarded claims. The run has no device, no scope and no attempt.
+	// FenceByLease: the node's lease has ended on its own clock too, and its guard has had the time to end
+	// the tasks of the guarded claims. The run has no device, no scope and no attempt.
 	FenceByLease = "lease"
 )
 
@@ -66,8 +66,8 @@ type FenceRun struct {
 	Output   string `json:",omitempty"` // the last FenceOutput bytes of the agent's output
 	Begun    int64  // UnixNano
 	Ended    int64  // UnixNano; 0: it runs
-	// NextTry is the time of the next attempt (UnixNano). 0: the next device is tried at once, or the run is not
-	// the last of its attempt.
+	// NextTry is the time of the next attempt (UnixNano). 0: the next device is tried at once, or the run is
+	// not the last of its attempt.
 	NextTry  int64 `json:",omitempty"`
 	Released int   // claims that the proof released
 	structs.Indexes

@@ -64,7 +64,8 @@ func checkCheck(f field.Errors, c *structs.ServiceCheck, s *structs.OwnedService
 
 // checkPace checks how often a check runs, and how many results change its status.
 func checkPace(f field.Errors, c *structs.ServiceCheck) {
-	f.Require(c.Interval >= structs.MinCheckInterval, "interval must be at least %s", structs.MinCheckInterval)
+	f.Require(c.Interval >= structs.MinCheckInterval, "interval must be at least %s",
+		structs.MinCheckInterval)
 	f.CheckDuration("interval", c.Interval, structs.MaxTaskWait)
 	f.Require(c.Timeout >= structs.MinCheckInterval, "timeout must be at least %s", structs.MinCheckInterval)
 	f.CheckDuration("timeout", c.Timeout, structs.MaxTaskWait)

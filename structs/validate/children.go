@@ -66,7 +66,8 @@ func checkDispatchPayload(f field.Errors, d *structs.DispatchPayloadConfig) {
 	clean := path.Clean("/" + d.File)
 	f.Require(d.File != "" && clean != "/" && !strings.ContainsRune(d.File, 0) &&
 		!slices.Contains(strings.Split(d.File, "/"), ".."),
-		"file %q must be a path below the local directory of the task", structs.Cut(d.File, structs.MaxQuoted))
+		"file %q must be a path below the local directory of the task",
+		structs.Cut(d.File, structs.MaxQuoted))
 }
 
 // Dispatch checks the values of a dispatch against the parameters of its job.
@@ -78,7 +79,8 @@ func Dispatch(j *structs.Job, r *structs.JobDispatchRequest) error {
 	case j.Stop:
 		return structs.Preconditionf("job %q is stopped", j.ID)
 	case len(r.Payload) > structs.MaxPayload:
-		return structs.Invalidf("Payload has %d bytes; at most %d are allowed", len(r.Payload), structs.MaxPayload)
+		return structs.Invalidf("Payload has %d bytes; at most %d are allowed", len(r.Payload),
+			structs.MaxPayload)
 	case p.Payload == structs.PayloadRequired && len(r.Payload) == 0:
 		return structs.Invalidf("Payload: job %q requires a payload", j.ID)
 	case p.Payload == structs.PayloadForbidden && len(r.Payload) > 0:

@@ -80,7 +80,8 @@ func SchedulerConfig(c *admin.SchedulerConfiguration) error {
 	case admin.AlgorithmBinpack, admin.AlgorithmSpread:
 	default:
 		return structs.Invalidf("SchedulerAlgorithm is %q; expected %q or %q",
-			structs.Cut(c.SchedulerAlgorithm, structs.MaxQuoted), admin.AlgorithmBinpack, admin.AlgorithmSpread)
+			structs.Cut(c.SchedulerAlgorithm, structs.MaxQuoted), admin.AlgorithmBinpack,
+			admin.AlgorithmSpread)
 	}
 	return nil
 }
@@ -136,7 +137,8 @@ func JobSubmission(s *structs.JobSubmission) error {
 	formats := []string{structs.FormatHCL1, structs.FormatHCL2, structs.FormatJSON}
 	if !slices.Contains(formats, s.Format) {
 		return structs.Invalidf("Submission.Format is %q; expected %q, %q or %q",
-			structs.Cut(s.Format, structs.MaxQuoted), structs.FormatHCL2, structs.FormatJSON, structs.FormatHCL1)
+			structs.Cut(s.Format, structs.MaxQuoted), structs.FormatHCL2, structs.FormatJSON,
+			structs.FormatHCL1)
 	}
 
 	if n := len(s.VariableFlags); n > structs.MaxVariables {
@@ -156,7 +158,8 @@ func ScalingEvent(e *structs.ScalingEvent) error {
 
 	// The nesting comes first: the encoder below would follow any depth.
 	if !field.NestsWithin(e.Meta, structs.MaxConfigNesting) {
-		return structs.Invalidf("Meta nests maps and lists more than %d levels deep", structs.MaxConfigNesting)
+		return structs.Invalidf("Meta nests maps and lists more than %d levels deep",
+			structs.MaxConfigNesting)
 	}
 
 	b, err := json.Marshal(e.Meta)
@@ -164,7 +167,8 @@ func ScalingEvent(e *structs.ScalingEvent) error {
 	case err != nil:
 		return structs.Invalidf("Meta: %v", err)
 	case len(b) > structs.MaxScalingMeta:
-		return structs.Invalidf("Meta has %d bytes as JSON; at most %d are allowed", len(b), structs.MaxScalingMeta)
+		return structs.Invalidf("Meta has %d bytes as JSON; at most %d are allowed", len(b),
+			structs.MaxScalingMeta)
 	case e.Error && e.Count != nil:
 		return structs.Invalidf("Count: an error changes no count; leave it out, or Error")
 	}

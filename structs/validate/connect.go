@@ -121,7 +121,8 @@ func checkConnect(f field.Errors, s *structs.OwnedService, g *structs.TaskGroup)
 
 	f.Require(ways == 1, "it has %d of native = true, sidecar_service and gateway; expected one", ways)
 	inService.Require(!structs.HasPlaceholder(s.Name),
-		"name %q has a placeholder that has no value before a node has the job, but connect needs one", s.Name)
+		"name %q has a placeholder that has no value before a node has the job, but connect needs one",
+		s.Name)
 	inService.Require(len(s.Name) <= maxConnectName,
 		"name has %d bytes; with connect at most %d are allowed", len(s.Name), maxConnectName)
 	if c.SidecarTask != nil {
@@ -134,7 +135,8 @@ func checkConnect(f field.Errors, s *structs.OwnedService, g *structs.TaskGroup)
 	case ways != 1:
 	case c.Native:
 		f.Require(s.TaskName != "" || len(g.Tasks) == 1,
-			"native: the group has %d tasks; name the task that takes part in task of the service", len(g.Tasks))
+			"native: the group has %d tasks; name the task that takes part in task of the service",
+			len(g.Tasks))
 	case c.Gateway != nil:
 		checkGateway(f.At("gateway"), c.Gateway, s.Service, g)
 	default:
@@ -299,7 +301,8 @@ func checkSidecarTask(f field.Errors, t *structs.SidecarTask, g *structs.TaskGro
 
 	if l := t.LogConfig; l != nil {
 		f.CheckRange("logs: max_files", l.MaxFiles, field.Between(0, structs.MaxLogFiles))
-		f.CheckRange("logs: max_file_size", l.MaxFileSizeMB, field.Between(0, structs.MaxLogFileSizeMB).In(" MiB"))
+		f.CheckRange("logs: max_file_size", l.MaxFileSizeMB,
+			field.Between(0, structs.MaxLogFileSizeMB).In(" MiB"))
 	}
 
 	if t.Resources != nil {

@@ -13,8 +13,9 @@ func checkDisconnect(f field.Errors, d *structs.DisconnectStrategy, j *structs.J
 
 	f.CheckDuration("lost_after", d.LostAfter, structs.MaxInterval)
 	if d.Reconcile != "" {
-		f.CheckOneOf("reconcile", d.Reconcile, []string{structs.ReconcileBestScore, structs.ReconcileKeepOriginal,
-			structs.ReconcileKeepReplacement, structs.ReconcileLongestRunning})
+		f.CheckOneOf("reconcile", d.Reconcile,
+			[]string{structs.ReconcileBestScore, structs.ReconcileKeepOriginal,
+				structs.ReconcileKeepReplacement, structs.ReconcileLongestRunning})
 	}
 
 	if d.StopOnClientAfter == nil {

@@ -33,7 +33,8 @@ func checkGateway(f field.Errors, g *structs.Gateway, s *structs.Service, group 
 	case g.Terminating != nil:
 		checkTerminating(f.At("terminating"), g.Terminating)
 	case g.Mesh != nil:
-		f.Require(s.PortLabel != "", "mesh: the service needs a port, at which other datacenters reach the gateway")
+		f.Require(s.PortLabel != "",
+			"mesh: the service needs a port, at which other datacenters reach the gateway")
 	}
 }
 
@@ -44,7 +45,8 @@ func checkGatewayProxy(f field.Errors, p *structs.GatewayProxy) {
 		f.CheckDuration("connect_timeout", *p.ConnectTimeout, structs.MaxTaskWait)
 	}
 
-	f.CheckOneOf("envoy_dns_discovery_type", p.EnvoyDNSDiscoveryType, []string{"", "STRICT_DNS", "LOGICAL_DNS"})
+	f.CheckOneOf("envoy_dns_discovery_type", p.EnvoyDNSDiscoveryType,
+		[]string{"", "STRICT_DNS", "LOGICAL_DNS"})
 	checkProxyConfig(f, p.Config)
 	addresses := p.EnvoyGatewayBindAddresses
 	if f.AtMost("envoy_gateway_bind_addresses", len(addresses), structs.MaxMeshItems) < len(addresses) {

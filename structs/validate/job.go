@@ -223,7 +223,8 @@ func checkReschedulePolicy(f field.Errors, p *structs.ReschedulePolicy) {
 		return // never rescheduled: nothing else matters
 	}
 
-	functions := []string{structs.RescheduleConstant, structs.RescheduleExponential, structs.RescheduleFibonacci}
+	functions := []string{structs.RescheduleConstant, structs.RescheduleExponential,
+		structs.RescheduleFibonacci}
 	f.CheckOneOf("delay_function", p.DelayFunction, functions)
 	f.Require(p.Delay > 0, "delay must be above zero")
 	f.Require(p.Unlimited || p.Interval > 0, "interval must be above zero")

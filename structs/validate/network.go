@@ -34,7 +34,8 @@ func checkIsolation(f field.Errors, g *structs.TaskGroup) {
 		"a network with mode %q has no ports, because nothing reaches its tasks; use %q",
 		structs.NetworkModeNone, structs.NetworkModeBridge)
 	f.Require(n.Hostname == "" || n.Isolated(),
-		"hostname: the tasks have the name of the node with mode %q; use %q", n.Mode, structs.NetworkModeBridge)
+		"hostname: the tasks have the name of the node with mode %q; use %q", n.Mode,
+		structs.NetworkModeBridge)
 }
 
 // staticPort is a static port of a host network.
@@ -74,7 +75,8 @@ func checkNetwork(f field.Errors, n *structs.NetworkResource) {
 		f := f.At("port %q", p.Label)
 
 		// The scheduler chooses the number of a dynamic port.
-		f.Require(p.Value == 0, "Value %d: a dynamic port has none; ReservedPorts has the static ones", p.Value)
+		f.Require(p.Value == 0, "Value %d: a dynamic port has none; ReservedPorts has the static ones",
+			p.Value)
 		checkPort(f, p, labels)
 	}
 }

@@ -74,7 +74,8 @@ func checkService(f field.Errors, s *structs.OwnedService, g *structs.TaskGroup)
 	f.Require(field.IsServiceName(s.Name) ||
 		structs.HasPlaceholder(s.Name) && len(s.Name) <= structs.MaxName,
 		"name %q must be 1 to 63 letters, digits and dashes, and neither begin nor end with a dash", s.Name)
-	f.CheckOneOf("provider", s.Provider, []string{structs.ServiceProviderConsul, structs.ServiceProviderBerth})
+	f.CheckOneOf("provider", s.Provider,
+		[]string{structs.ServiceProviderConsul, structs.ServiceProviderBerth})
 	if s.Provider == structs.ServiceProviderConsul {
 		checkConsulMeta(f, "meta", s.Meta)
 		checkConsulMeta(f, "canary_meta", s.CanaryMeta)
@@ -164,7 +165,8 @@ func checkAddressMode(f field.Errors, s *structs.OwnedService, g *structs.TaskGr
 			"address_mode %q: the allocations of the group have no addresses of their own; "+
 				"give its network the mode %q", mode, structs.NetworkModeBridge)
 	case structs.AddressModeDriver:
-		f.Require(s.Owner != "", "address_mode %q is for a service of a task: write the service in the task", mode)
+		f.Require(s.Owner != "", "address_mode %q is for a service of a task: write the service in the task",
+			mode)
 	default:
 		f.CheckOneOf("address_mode", mode, append([]string{structs.AddressModeAuto, structs.AddressModeHost},
 			insideModes...))
@@ -197,8 +199,10 @@ func checkConsulMeta(f field.Errors, name string, meta map[string]string) {
 	f.AtMost(name+" of a service in Consul", len(meta), maxConsulMeta)
 	for k, v := range meta {
 		f.Require(structs.HasPlaceholder(k) || consulMetaForm().MatchString(k),
-			"%s: key %q: Consul takes 1 to 128 letters, digits, - and _", name, structs.Cut(k, structs.MaxQuoted))
-		f.Require(!strings.HasPrefix(k, "consul-") && !strings.HasPrefix(k, "berth-") && k != "external-source",
+			"%s: key %q: Consul takes 1 to 128 letters, digits, - and _", name,
+			structs.Cut(k, structs.MaxQuoted))
+		f.Require(!strings.HasPrefix(k, "consul-") && !strings.HasPrefix(k, "berth-") &&
+			k != "external-source",
 			"%s: key %q is one of Consul or berth", name, structs.Cut(k, structs.MaxQuoted))
 		f.CheckBytes(name+": the value of "+strconv.Quote(structs.Cut(k, structs.MaxQuoted)), len(v),
 			maxConsulMetaValue)

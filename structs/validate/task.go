@@ -36,7 +36,8 @@ func checkTask(f field.Errors, t *structs.Task, g *structs.TaskGroup) {
 
 	if l := t.LogConfig; l != nil {
 		f.CheckRange("logs: max_files", l.MaxFiles, field.Between(1, structs.MaxLogFiles))
-		f.CheckRange("logs: max_file_size", l.MaxFileSizeMB, field.Between(1, structs.MaxLogFileSizeMB).In(" MiB"))
+		f.CheckRange("logs: max_file_size", l.MaxFileSizeMB,
+			field.Between(1, structs.MaxLogFileSizeMB).In(" MiB"))
 	}
 
 	if c := t.CSIPluginConfig; c != nil {
@@ -78,7 +79,8 @@ func checkResources(f field.Errors, r *structs.Resources) {
 	f.Require(r.MemoryMaxMB <= structs.MaxMemoryMB, "memory_max %d must be at most %d MiB", r.MemoryMaxMB,
 		structs.MaxMemoryMB)
 	f.Require(r.MemoryMaxMB >= 0,
-		"memory_max %d is not a size: a task of berth always has a limit; give a number of MiB", r.MemoryMaxMB)
+		"memory_max %d is not a size: a task of berth always has a limit; give a number of MiB",
+		r.MemoryMaxMB)
 	f.Require(r.MemoryMaxMB <= 0 || r.MemoryMaxMB >= r.MemoryMB,
 		"memory_max %d must not be below memory %d", r.MemoryMaxMB, r.MemoryMB)
 	for i, d := range field.FirstOf(f, "devices", r.Devices, structs.MaxDeviceDemands) {

@@ -22,9 +22,11 @@ func VariablePath(path string) error {
 		return structs.Invalidf("the path of a variable has %d bytes; expected 1 to %d",
 			len(path), structs.MaxVariablePath)
 	case strings.ContainsFunc(path, func(c rune) bool { return !inVariablePath(c) }):
-		return structs.Invalidf("the path of the variable is %q; expected letters, digits, -, _, ~ and /", shown)
+		return structs.Invalidf("the path of the variable is %q; expected letters, digits, -, _, ~ and /",
+			shown)
 	case path[0] == '/' || path[len(path)-1] == '/' || strings.Contains(path, "//"):
-		return structs.Invalidf("the path of the variable is %q; expected names with one / between them", shown)
+		return structs.Invalidf("the path of the variable is %q; expected names with one / between them",
+			shown)
 	case isWithin(path, reservedVariables):
 		for _, open := range openVariables {
 			if isWithin(path, open) {

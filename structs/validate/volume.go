@@ -137,7 +137,8 @@ func checkModes(f field.Errors, access structs.CSIAccessMode, attachment structs
 	f.Require(access.Valid(),
 		"access_mode %s; %s", requiredOr(access), field.OneOf(structs.CSIAccessModes))
 	f.Require(attachment.Valid(),
-		"attachment_mode %s; one of %s, %s", requiredOr(attachment), structs.CSIFileSystem, structs.CSIBlockDevice)
+		"attachment_mode %s; one of %s, %s", requiredOr(attachment), structs.CSIFileSystem,
+		structs.CSIBlockDevice)
 }
 
 // requiredOr describes an invalid value: "is required" if it is empty, else that it is unknown.

@@ -34,7 +34,8 @@ func checkVolumes(f field.Errors, g *structs.TaskGroup, j *structs.Job) {
 
 		volume := v.Type + "\x00" + v.Source
 		f.Require(aliases[volume] == "",
-			"volume %q: source %q is that of volume %q too; mount one volume in several places instead", alias,
+			"volume %q: source %q is that of volume %q too; mount one volume in several places instead",
+			alias,
 			v.Source, aliases[volume])
 		aliases[volume] = alias
 	}

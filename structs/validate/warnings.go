@@ -68,9 +68,10 @@ func connectWarnings(g *structs.TaskGroup) []string {
 
 		for n, c := range s.Checks {
 			if c != nil && hidesCheck(s, c) {
-				all = append(all, fmt.Sprintf("service %d: check %d: it does not reach port %s in the network "+
-					"namespace of the group; use expose, or a port of the group", i+1, n+1,
-					structs.Cut(cmp.Or(c.PortLabel, s.PortLabel), structs.MaxQuoted)))
+				all = append(all,
+					fmt.Sprintf("service %d: check %d: it does not reach port %s in the network "+
+						"namespace of the group; use expose, or a port of the group", i+1, n+1,
+						structs.Cut(cmp.Or(c.PortLabel, s.PortLabel), structs.MaxQuoted)))
 			}
 		}
 
@@ -80,8 +81,9 @@ func connectWarnings(g *structs.TaskGroup) []string {
 
 		for n, l := range s.Connect.Gateway.Ingress.Listeners {
 			if l != nil && !mapsPort(g, l.Port) {
-				all = append(all, fmt.Sprintf("service %d: connect: gateway: ingress: listener %d: nothing reaches "+
-					"its port %d, because no port of the group has to = %d", i+1, n+1, l.Port, l.Port))
+				all = append(all,
+					fmt.Sprintf("service %d: connect: gateway: ingress: listener %d: nothing reaches "+
+						"its port %d, because no port of the group has to = %d", i+1, n+1, l.Port, l.Port))
 			}
 		}
 	}
@@ -117,7 +119,8 @@ func networkWarnings(g *structs.TaskGroup) []string {
 	for _, t := range g.Tasks {
 		if t != nil && t.Driver == "raw_exec" {
 			all = append(all, fmt.Sprintf("task %q: raw_exec shows it the files and the name of the node: "+
-				"dns and hostname of the network have no effect on it", structs.Cut(t.Name, structs.MaxQuoted)))
+				"dns and hostname of the network have no effect on it",
+				structs.Cut(t.Name, structs.MaxQuoted)))
 		}
 	}
 
@@ -139,8 +142,9 @@ func perNodeWarnings(j *structs.Job) (all []string) {
 
 		if j.Type == structs.JobSysBatch && g.ReschedulePolicy != nil &&
 			*g.ReschedulePolicy != (structs.ReschedulePolicy{}) {
-			all = append(all, fmt.Sprintf("group %q: reschedule has no effect: the instances of a sysbatch job "+
-				"belong to their nodes", structs.Cut(g.Name, structs.MaxQuoted)))
+			all = append(all,
+				fmt.Sprintf("group %q: reschedule has no effect: the instances of a sysbatch job "+
+					"belong to their nodes", structs.Cut(g.Name, structs.MaxQuoted)))
 		}
 	}
 

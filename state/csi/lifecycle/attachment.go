@@ -23,8 +23,8 @@ func attachFor(tx *mvcc.WriteTx, c *structs.CSIClaim, now int64) {
 	v := csi.Volume(tx, c.Namespace, c.VolumeID)
 	external := csi.ExternalNode(tx, c.PluginID, c.NodeID)
 	if external == "" {
-		// A claim that is just granted has a known node: see csi.NodeBlock. An older claim gets its attachment when
-		// the node reports: see grantOnNode.
+		// A claim that is just granted has a known node: see csi.NodeBlock. An older claim gets its
+		// attachment when the node reports: see grantOnNode.
 		return
 	}
 

@@ -57,7 +57,8 @@ func (f Errors) checkLetters(name, s string) {
 	for _, r := range s {
 		if r == '/' || r == '\\' ||
 			unicode.IsControl(r) || unicode.IsSpace(r) {
-			f.Addf("%s %q must not hold %q: slashes, white space and control characters are not allowed", name, s, r)
+			f.Addf("%s %q must not hold %q: slashes, white space and control characters are not allowed",
+				name, s, r)
 			return
 		}
 	}

@@ -45,7 +45,8 @@ func IsDomain(name string) bool { return len(name) <= MaxDomain && domainForm().
 
 // IsSearch reports whether a text can be a domain in which names are looked up.
 func IsSearch(name string) bool {
-	return name == "." || len(name) <= structs.MaxName && domainForm().MatchString(strings.TrimSuffix(name, "."))
+	return name == "." ||
+		len(name) <= structs.MaxName && domainForm().MatchString(strings.TrimSuffix(name, "."))
 }
 
 // IsResolverOption reports whether a text can be an option of name resolution.

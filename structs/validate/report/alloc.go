@@ -11,8 +11,8 @@ import (
 // AllocUpdate rejects states that neither an allocation nor a task has.
 func AllocUpdate(u *structs.AllocClientUpdate) error {
 	f := field.New("allocation %q", u.ID)
-	statuses := []string{structs.AllocPending, structs.AllocRunning, structs.AllocComplete, structs.AllocFailed,
-		structs.AllocLost}
+	statuses := []string{structs.AllocPending, structs.AllocRunning, structs.AllocComplete,
+		structs.AllocFailed, structs.AllocLost}
 
 	// "" leaves the status as it is: see state.AllocsClientUpdate.
 	if u.ClientStatus != "" {

@@ -64,7 +64,8 @@ func checkArtifact(f field.Errors, a *structs.TaskArtifact) {
 		f.Require(err == nil, "source: %v", err)
 	}
 
-	f.CheckOneOf("mode", a.GetterMode, []string{structs.ArtifactAny, structs.ArtifactFile, structs.ArtifactDir})
+	f.CheckOneOf("mode", a.GetterMode,
+		[]string{structs.ArtifactAny, structs.ArtifactFile, structs.ArtifactDir})
 	checkDest(f, a)
 	checkOptions(f, a)
 	checkHeaders(f, a)
@@ -95,7 +96,8 @@ func checkOptions(f field.Errors, a *structs.TaskArtifact) {
 	for _, key := range slices.Sorted(maps.Keys(options)) {
 		value := options[key]
 		f.Require(key != "", "options: a key is empty")
-		f.Require(field.IsText(key) && field.IsText(value), "options: %q must be text in UTF-8 without NUL", key)
+		f.Require(field.IsText(key) && field.IsText(value), "options: %q must be text in UTF-8 without NUL",
+			key)
 		if key == "ref" {
 			f.Require(isGitRef(value), "options: ref %s", gitRefRule)
 		}
@@ -108,8 +110,9 @@ func checkOptions(f field.Errors, a *structs.TaskArtifact) {
 
 		switch key {
 		case "checksum":
-			f.Require(isChecksum(value), "options: checksum must be md5:, sha1:, sha256: or sha512: with its "+
-				"hexadecimal digits, or file: with the URL of a list of checksums by http, https or file")
+			f.Require(isChecksum(value),
+				"options: checksum must be md5:, sha1:, sha256: or sha512: with its "+
+					"hexadecimal digits, or file: with the URL of a list of checksums by http, https or file")
 		case "archive":
 			_, err := strconv.ParseBool(value)
 			f.Require(err == nil || slices.Contains(artifactArchives, value),

@@ -90,7 +90,8 @@ func ownError(err error) field.Text {
 // checkChange checks what the node does with the task after a change of the file.
 func checkChange(f field.Errors, t *structs.Template) {
 	f.CheckOneOf("change_mode", t.ChangeMode,
-		[]string{structs.TemplateNoop, structs.TemplateRestart, structs.TemplateSignal, structs.TemplateScript})
+		[]string{structs.TemplateNoop, structs.TemplateRestart, structs.TemplateSignal,
+			structs.TemplateScript})
 	f.Require(t.ChangeSignal == "" || structs.IsSignal(t.ChangeSignal),
 		"change_signal %q is not a signal such as SIGHUP", t.ChangeSignal)
 	f.Require(t.ChangeMode != structs.TemplateSignal || !t.Envvars,

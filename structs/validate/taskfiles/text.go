@@ -62,7 +62,8 @@ func ParseText(t *structs.Template, text string) (map[string]*parse.Tree, error)
 func parseText(t *structs.Template, text string) (trees map[string]*parse.Tree, faults []error) {
 	if len(text) > structs.MaxTemplateText {
 		return nil, []error{
-			structs.Invalidf("the text has %d bytes; at most %d are allowed", len(text), structs.MaxTemplateText),
+			structs.Invalidf("the text has %d bytes; at most %d are allowed", len(text),
+				structs.MaxTemplateText),
 		}
 	}
 
