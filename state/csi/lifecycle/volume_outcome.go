@@ -1,0 +1,147 @@
+package lifecycle
+
+import (
+	"berth/internal/mvcc"
+	"berth/state/blocked"
+	"berth/state/csi"
+	"berth/structs"
+)
+
+// VolumeOutcome records the outcome of a creation, deletion or expansion of a volume. It ignores the outcome
+// if the volume no longer needs that call. A creation that ended after the request to delete still reports
+// the volume to delete.
+func VolumeOutcome(tx *mvcc.WriteTx, p *structs.CSIVolumeOutcome) error {
+	apply := map[string]func(*mvcc.WriteTx, *structs.CSIVolume, *structs.CSIVolumeOutcome){
+		"create": recordCreation,
+		"delete": recordDeletion,
+		"expand": recordExpansion,
+	}[p.Op]
+
+	if apply == nil {
+		return structs.Invalidf("%q is not create, delete or expand", p.Op)
+	}
+
+	v := csi.Volume(tx, p.RequestNamespace(), p.ID)
+	if v == nil ||
+		p.RowIndex != 0 && p.RowIndex != v.CreateIndex {
+		return nil
+	}
+
+	v = v.Copy()
+	v.ModifyTime = p.Now
+	if !p.KeepCall {
+		v.Call = nil
+	}
+
+	apply(tx, v, p)
+	return nil
+}
+
+func recordCreation(tx *mvcc.WriteTx, v *structs.CSIVolume, p *structs.CSIVolumeOutcome) {
+	switch {
+	// The deletion was requested while the call was in flight. From now on the row names what to delete.
+	case v.State == structs.VolumeDeleting &&
+		p.Err == nil &&
+		v.ExternalID == "":
+		adoptCreated(v, p)
+		if checkExternalFree(tx, v) != nil {
+			deleteVolume(tx, v) // the ID belongs to another volume
+			return
+		}
+
+		blocked.PutWithoutUnblock(tx, v)
+		return
+
+	case v.State != structs.VolumeCreating:
+		return
+	case p.Err != nil:
+		v.LastError = countFailure(v.LastError, p.Err)
+		if p.Final {
+			v.State = structs.VolumeFailed
+		}
+
+		blocked.PutWithoutUnblock(tx, v)
+		return
+	}
+
+	adoptCreated(v, p)
+	v.State = structs.VolumeReady
+	v.LastError = nil
+	err := checkExternalFree(tx, v)
+	if err != nil {
+		// The ID belongs to another volume. Without it, a deletion of this row cannot destroy that volume.
+		v.ExternalID = ""
+		v.State = structs.VolumeFailed
+		v.LastError = &structs.OperationError{
+			Message:  err.Error(),
+			Kind:     structs.KindConflict,
+			Attempts: 1,
+			Time:     p.Now,
+		}
+	}
+
+	storeVolume(tx, v, p.Now)
+}
+
+// adoptCreated gives a volume the facts that its plugin has answered to a creation.
+func adoptCreated(v *structs.CSIVolume, p *structs.CSIVolumeOutcome) {
+	v.ExternalID = p.ExternalID
+	v.Capacity = p.Capacity
+	v.Context = p.Context
+	v.Topologies = p.Topologies
+}
+
+func recordDeletion(tx *mvcc.WriteTx, v *structs.CSIVolume, p *structs.CSIVolumeOutcome) {
+	switch {
+	case v.State != structs.VolumeDeleting:
+	case p.Err == nil:
+		deleteVolume(tx, v)
+	default:
+		v.LastError = countFailure(v.LastError, p.Err)
+		if p.Final {
+			v.State = structs.VolumeReady
+			EndDeletion(v)
+		}
+
+		// It was not created, so it cannot be ready.
+		if p.Final && v.ExternalID == "" {
+			v.State = structs.VolumeFailed
+		}
+
+		// After a final failure the volume can be used again.
+		storeVolume(tx, v, p.Now)
+	}
+}
+
+// recordExpansion stores the new size. It cancels a size that the plugin rejected for good, so that another
+// can be requested.
+func recordExpansion(tx *mvcc.WriteTx, v *structs.CSIVolume, p *structs.CSIVolumeOutcome) {
+	switch {
+	case !v.ExpandPending || v.State != structs.VolumeReady:
+		return
+	case p.Err == nil:
+		v.Capacity = max(p.Capacity, v.Capacity)
+		v.ExpandPending = false
+		v.LastError = nil
+		if p.NodeExpandBytes > 0 {
+			expandOnNodes(tx, v, p.NodeExpandBytes)
+		}
+
+	default:
+		v.LastError = countFailure(v.LastError, p.Err)
+		if p.Final {
+			v.ExpandPending = false
+
+			// The request is taken back, so that the next one is compared with the size that the volume has.
+			v.RequestedCapacityMin = min(v.RequestedCapacityMin, v.Capacity)
+		}
+	}
+
+	plugin := csi.Plugin(tx, v.PluginID)
+	if !v.ExpandPending && plugin != nil && plugin.ExpandsOffline {
+		storeVolume(tx, v, p.Now) // claims have waited for it
+		return
+	}
+
+	blocked.PutWithoutUnblock(tx, v)
+}
