@@ -81,6 +81,7 @@ func ExternalNode(tx mvcc.Reader, plugin, node string) string {
 
 // NodeOfExternal returns the node that a plugin knows by its own ID, "" if there is none.
 func NodeOfExternal(tx mvcc.Reader, plugin, external string) string {
+	// An instance of another driver may have the same ID for another node.
 	for i := range InstancesByPluginKind(tx, plugin, structs.CSIKindNode) {
 		if i.NodeInfo != nil &&
 			i.NodeInfo.ID == external &&

@@ -177,6 +177,7 @@ func Claimable(
 			(ignore == nil || !ignore(other.AllocID))
 	}
 
+	// Waiting claims count, too: a new claim would be behind them.
 	for _, state := range ClaimStates {
 		for _, k := range ClassesIn(tx, v, state) {
 			if !k.Conflicts(c.Class()) {
@@ -210,6 +211,7 @@ func firstClaim(
 			return holders[i]
 		}
 
+		// SomeHolders gives a few of them. Only if there are more does the walk below read rows.
 		if len(holders) == countOf(tx, v, of) {
 			return nil // these are all
 		}
@@ -267,6 +269,7 @@ func attachBlock(tx mvcc.Reader, c *structs.CSIClaim) string {
 		return why
 	}
 
+	// Nothing prevents the call, so it fails, or no controller is there to make it.
 	text := stillAttached(tx, a)
 	if p != nil &&
 		!HealthyInstance(tx, c.PluginID, structs.CSIKindController) {

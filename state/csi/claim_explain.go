@@ -233,6 +233,7 @@ func (r *reasons) holders(k structs.ClaimClass) string {
 
 		count += n.Granted
 		for _, c := range SomeHolders(r, r.volume, n.Class()) {
+			// The count is of all, and the text names the first.
 			if len(names) < ManyHolders {
 				names = append(names, DescribeHolder(r, c))
 			}

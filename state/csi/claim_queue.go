@@ -85,6 +85,8 @@ func (q *classQueue) pull() {
 func (w *walk) next() *structs.CSIClaim {
 	for {
 		var oldest *classQueue
+
+		// There are at most twenty classes, so no order of the heads is kept.
 		for i := range w.queues {
 			q := &w.queues[i]
 			if q.head != nil &&

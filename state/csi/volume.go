@@ -95,6 +95,7 @@ func (p pluginSummary) fillStub(v *structs.CSIVolume, s *structs.CSIVolumeListSt
 
 // Unschedulable returns why no allocation can use the volume, with any claims, and "" if one can.
 func (p pluginSummary) unschedulable(v *structs.CSIVolume) string {
+	// The state of the volume itself comes first: its remedy is needed in any case.
 	switch why := BlockOf(v, p.row); {
 	case why != "":
 		return why

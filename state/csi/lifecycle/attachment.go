@@ -84,6 +84,7 @@ func MarkForced(tx *mvcc.WriteTx, c *structs.CSIClaim) {
 func attachGranted(tx *mvcc.WriteTx, plugin string, now int64) {
 	for v := range schema.VolumesByPlugin.Scan(tx, plugin) {
 		for _, c := range csi.ClaimsByVolume(tx, v.Namespace, v.ID) {
+			// A waiting claim gets its attachment with its grant.
 			if c.State == structs.ClaimGranted {
 				attachFor(tx, c, now)
 			}

@@ -38,6 +38,7 @@ func VolumeClaim(tx *mvcc.WriteTx, p *structs.CSIVolumeClaimRequest) error {
 			return err
 		}
 
+		// The claim exists. The node has sent it again, because it got no answer or knows the policy by now.
 		if v == nil {
 			guardClaim(tx, &c)
 			continue
@@ -132,14 +133,7 @@ func completeClaim(tx mvcc.Reader, c *structs.CSIClaim, node string) (*structs.C
 		return nil, structs.Deniedf("allocation %q is on another node", a.ID)
 	}
 
-	// The claim shares its texts with the rows, so that many claims do not hold a copy each.
-	c.Namespace = v.Namespace
-	c.VolumeID = v.ID
-	c.AllocID = a.ID
-	c.NodeID = a.NodeID
-	c.PluginID = v.PluginID
-	c.JobID = a.JobID
-	c.TaskGroup = a.TaskGroup
+	deriveFields(c, v, a)
 	old := csi.Claim(tx, c.Namespace, c.VolumeID, c.AllocID)
 	if old != nil {
 		if old.Class() != c.Class() {
@@ -160,12 +154,26 @@ func completeClaim(tx mvcc.Reader, c *structs.CSIClaim, node string) (*structs.C
 	return v, csi.CheckClaimable(v, c)
 }
 
+// deriveFields fills in the fields of a claim that its volume and its allocation determine. The claim shares
+// its texts with their rows, so that many claims do not hold a copy each.
+func deriveFields(c *structs.CSIClaim, v *structs.CSIVolume, a *structs.Allocation) {
+	c.Namespace = v.Namespace
+	c.VolumeID = v.ID
+	c.AllocID = a.ID
+	c.NodeID = a.NodeID
+	c.PluginID = v.PluginID
+	c.JobID = a.JobID
+	c.TaskGroup = a.TaskGroup
+}
+
 // guardClaim notes that the node of an existing claim guards it from now on, or cannot: it knows that once it
 // knows the policy of the volume. If the policy is another one by then, the node does not begin to guard it.
 func guardClaim(tx *mvcc.WriteTx, c *structs.CSIClaim) {
 	v := csi.Volume(tx, c.Namespace, c.VolumeID)
 	old := csi.Claim(tx, c.Namespace, c.VolumeID, c.AllocID)
 	guarded := old.Copy()
+
+	// The first reason stays: a node that could not guard the claim once has begun without a guard.
 	guarded.Unguarded = cmp.Or(old.Unguarded, c.Unguarded)
 	guarded.Guarded = guarded.Unguarded == "" &&
 		(old.Guarded || c.Guarded && csi.LossPolicy(tx, v) == structs.LossLease)
@@ -234,6 +242,7 @@ func EndClaims(tx *mvcc.WriteTx, alloc string, now int64) {
 func LeaveQueues(tx *mvcc.WriteTx, alloc string, now int64) {
 	for c := range csi.ClaimsByAlloc(tx, alloc) {
 		if c.State == structs.ClaimWaiting {
+			// The volume may be free for those behind it, on other nodes, too.
 			FreeClaim(tx, c, now)
 			unblockAfterRelease(tx, c.Key(), c.PluginID, c.NodeID)
 		}

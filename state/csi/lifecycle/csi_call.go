@@ -20,29 +20,9 @@ func CallNote(tx *mvcc.WriteTx, p *structs.CSICallNote) error {
 	case p.AllocID != "":
 		noteRelease(tx, p)
 	case p.NodeID != "":
-		a := csi.Attachment(tx, p.RequestNamespace(), p.VolumeID, p.NodeID)
-		if a == nil || a.CreateIndex != p.RowIndex ||
-			!a.Unsettled() {
-			return structs.Conflictf("volume %q: its attachment to node %s has changed meanwhile",
-				p.VolumeID, csi.NodeName(tx, p.NodeID))
-		}
-
-		// Secrets under a root key that is gone could not be opened for the call.
-		err := trust.CheckSealed(tx, p.SealedSecrets)
-		if err != nil {
-			return err
-		}
-
-		a = a.Copy()
-		a.Call = p.Call
-		if p.Secrets != nil || p.SealedSecrets != nil {
-			a.Secrets = p.Secrets
-			a.SealedSecrets = p.SealedSecrets
-		}
-
-		schema.Attachments.Put(tx, a)
-
+		return noteAttachmentCall(tx, p)
 	default:
+		// A call for the volume itself: to create, delete or expand it.
 		v := csi.Volume(tx, p.RequestNamespace(), p.VolumeID)
 		if v == nil || v.CreateIndex != p.RowIndex {
 			return structs.Conflictf("volume %q has changed meanwhile", p.VolumeID)
@@ -53,6 +33,32 @@ func CallNote(tx *mvcc.WriteTx, p *structs.CSICallNote) error {
 		blocked.PutWithoutUnblock(tx, v)
 	}
 
+	return nil
+}
+
+// noteAttachmentCall is CallNote for a call that attaches a volume to a node, or detaches it.
+func noteAttachmentCall(tx *mvcc.WriteTx, p *structs.CSICallNote) error {
+	a := csi.Attachment(tx, p.RequestNamespace(), p.VolumeID, p.NodeID)
+	if a == nil || a.CreateIndex != p.RowIndex ||
+		!a.Unsettled() {
+		return structs.Conflictf("volume %q: its attachment to node %s has changed meanwhile",
+			p.VolumeID, csi.NodeName(tx, p.NodeID))
+	}
+
+	// Secrets under a root key that is gone could not be opened for the call.
+	err := trust.CheckSealed(tx, p.SealedSecrets)
+	if err != nil {
+		return err
+	}
+
+	a = a.Copy()
+	a.Call = p.Call
+	if p.Secrets != nil || p.SealedSecrets != nil {
+		a.Secrets = p.Secrets
+		a.SealedSecrets = p.SealedSecrets
+	}
+
+	schema.Attachments.Put(tx, a)
 	return nil
 }
 
@@ -98,6 +104,7 @@ func DeletableAttachment(tx mvcc.Reader, p *structs.CSIVolumeForceRequest) (*str
 // settleRemedy returns how a request gets past a controller call that may still take effect, and "" if none
 // may. settle is how long one may after it was sent; 0 waits for none.
 func settleRemedy(call *structs.CSICall, settle time.Duration, now int64, again string) string {
+	// After that the call has no effect any more: see structs.CallSettles.
 	if call == nil || settle == 0 ||
 		now >= call.Time+int64(settle) {
 		return ""

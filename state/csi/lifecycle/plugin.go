@@ -118,6 +118,7 @@ func learnPlugin(
 		learned.Version = i.ProviderVersion
 	}
 
+	// From now on claims can be granted: see csi.BlockOf.
 	if i.Kind == structs.CSIKindController {
 		learned.ControllerSeen = true
 	}
@@ -154,6 +155,7 @@ func markInstanceDown(i *structs.CSIPluginInstance) {
 // DownInstances makes the healthy instances of a node unhealthy, because the node is down.
 func DownInstances(tx *mvcc.WriteTx, node string, now int64) {
 	for i := range csi.InstancesByNode(tx, node) {
+		// One that is unhealthy for another reason must not be revived with the node.
 		if i.Healthy {
 			c := *i
 			markInstanceDown(&c)
@@ -199,6 +201,7 @@ func DropUnusedPlugin(tx *mvcc.WriteTx, id string) {
 // PluginDelete rejects a plugin with references and names them.
 func PluginDelete(tx *mvcc.WriteTx, p *structs.CSIPluginDeleteRequest) error {
 	refs := csi.PluginReferences(tx, p.ID)
+
 	if refs != "" {
 		return structs.Preconditionf("plugin %q is in use by %s", p.ID, refs)
 	}

@@ -33,6 +33,7 @@ func PluginConfigSet(tx *mvcc.WriteTx, p *structs.CSIPluginSettingsRequest) erro
 		return nil
 	}
 
+	// Settings that are all defaults need no row.
 	stored := schema.PluginConfigs.Get(tx, p.ID)
 	if stored != nil {
 		schema.PluginConfigs.Delete(tx, stored)

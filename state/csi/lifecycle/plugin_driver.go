@@ -71,6 +71,8 @@ func rebindDriver(tx *mvcc.WriteTx, id string, now int64) {
 	}
 
 	successor := successorOf(tx, p)
+
+	// The ID stays with its driver, which may come back.
 	if successor == nil {
 		return
 	}

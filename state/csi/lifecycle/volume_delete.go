@@ -28,6 +28,7 @@ func usersOf(tx mvcc.Reader, v *structs.CSIVolume) error {
 			"volume %q is claimed by allocation %s", v.ID, csi.ListNames(allocs, count))
 	}
 
+	// Without claims each attachment is being detached. Until that is done a node may have the volume.
 	for a := range csi.AttachmentsByVolume(tx, v.Namespace, v.ID) {
 		nodes = append(nodes, csi.NodeName(tx, a.NodeID))
 	}
@@ -50,6 +51,7 @@ func VolumeDeregister(tx *mvcc.WriteTx, p *structs.CSIVolumeDeregisterRequest) e
 		return err
 	}
 
+	// Force skips the users that may go: waiting claims and attachments. A granted claim is rejected below.
 	if !p.Force {
 		if err := usersOf(tx, v); err != nil {
 			return err
@@ -133,7 +135,17 @@ func VolumeDelete(tx *mvcc.WriteTx, p *structs.CSIVolumeDeleteRequest) error {
 	}
 
 	v = v.Copy()
+	beginDeletion(v, p.Now)
+	if own {
+		useDeletionSecrets(v, p)
+	}
 
+	blocked.PutWithoutUnblock(tx, v)
+	return nil
+}
+
+// beginDeletion makes a volume one that the plugin is to delete. An expansion of it is of no use any more.
+func beginDeletion(v *structs.CSIVolume, now int64) {
 	// It is the error of another operation. That of a deletion counts its attempts.
 	if v.State != structs.VolumeDeleting {
 		v.LastError = nil
@@ -141,13 +153,7 @@ func VolumeDelete(tx *mvcc.WriteTx, p *structs.CSIVolumeDeleteRequest) error {
 
 	v.State = structs.VolumeDeleting
 	v.ExpandPending = false
-	v.ModifyTime = p.Now
-	if own {
-		useDeletionSecrets(v, p)
-	}
-
-	blocked.PutWithoutUnblock(tx, v)
-	return nil
+	v.ModifyTime = now
 }
 
 // useDeletionSecrets makes the secrets of a deletion those of the volume, and keeps the volume's own.

@@ -73,14 +73,7 @@ func NodeExpanded(tx *mvcc.WriteTx, p *structs.CSINodeExpandOutcome) error {
 
 	c = c.Copy()
 	if p.Err != nil {
-		c.ExpandError = countFailure(c.ExpandError, p.Err)
-
-		// Nothing repeats the call then. The error stays in the claim for users.
-		if leftToStage[p.Err.Kind] {
-			c.ExpandBytes = 0
-			c.ExpandError.RetryTime = 0
-		}
-
+		noteExpandFailure(c, p.Err)
 		StoreClaim(tx, c)
 		return nil
 	}
@@ -88,8 +81,21 @@ func NodeExpanded(tx *mvcc.WriteTx, p *structs.CSINodeExpandOutcome) error {
 	c.ExpandBytes = 0
 	c.ExpandError = nil
 	StoreClaim(tx, c)
+
+	// The claim is stored before: the volume keeps the step while any claim has it.
 	expandedOnNode(tx, p)
 	return nil
+}
+
+// noteExpandFailure records that a node could not do its step of an expansion.
+func noteExpandFailure(c *structs.CSIClaim, e *structs.OperationError) {
+	c.ExpandError = countFailure(c.ExpandError, e)
+
+	// Nothing repeats the call then. The error stays in the claim for users.
+	if leftToStage[e.Kind] {
+		c.ExpandBytes = 0
+		c.ExpandError.RetryTime = 0
+	}
 }
 
 // expandedOnNode stores the new size, and deletes the step from the volume after the last node has done it.

@@ -39,19 +39,11 @@ func VolumeOutcome(tx *mvcc.WriteTx, p *structs.CSIVolumeOutcome) error {
 
 func recordCreation(tx *mvcc.WriteTx, v *structs.CSIVolume, p *structs.CSIVolumeOutcome) {
 	switch {
-	// The deletion was requested while the call was in flight. From now on the row names what to delete.
 	case v.State == structs.VolumeDeleting &&
 		p.Err == nil &&
 		v.ExternalID == "":
-		adoptCreated(v, p)
-		if checkExternalFree(tx, v) != nil {
-			deleteVolume(tx, v) // the ID belongs to another volume
-			return
-		}
-
-		blocked.PutWithoutUnblock(tx, v)
+		recordLateCreation(tx, v, p)
 		return
-
 	case v.State != structs.VolumeCreating:
 		return
 	case p.Err != nil:
@@ -81,6 +73,20 @@ func recordCreation(tx *mvcc.WriteTx, v *structs.CSIVolume, p *structs.CSIVolume
 	}
 
 	storeVolume(tx, v, p.Now)
+}
+
+// recordLateCreation records a creation whose deletion was requested while the call was in flight. From now
+// on the row names what to delete.
+func recordLateCreation(tx *mvcc.WriteTx, v *structs.CSIVolume, p *structs.CSIVolumeOutcome) {
+	adoptCreated(v, p)
+
+	// The ID belongs to another volume, which the deletion would destroy.
+	if checkExternalFree(tx, v) != nil {
+		deleteVolume(tx, v)
+		return
+	}
+
+	blocked.PutWithoutUnblock(tx, v)
 }
 
 // adoptCreated gives a volume the facts that its plugin has answered to a creation.

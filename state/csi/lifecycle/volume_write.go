@@ -80,6 +80,8 @@ func putVolume(tx *mvcc.WriteTx, v *structs.CSIVolume, now int64) error {
 	}
 
 	storeVolume(tx, v, now)
+
+	// Only a volume that was never created can change its plugin.
 	if old != nil && old.PluginID != v.PluginID {
 		DropUnusedPlugin(tx, old.PluginID)
 		rebindDriver(tx, old.PluginID, now)
@@ -315,6 +317,7 @@ func mergeCapacity(v, old *structs.CSIVolume) error {
 			structs.FormatBytes(limit))
 	}
 
+	// A volume that is still to be created is created with the new size.
 	if v.State == structs.VolumeReady &&
 		v.RequestedCapacityMin > max(old.RequestedCapacityMin, old.Capacity) {
 		v.ExpandPending = true
