@@ -37,6 +37,8 @@ func ownGroup(g *structs.TaskGroup) *structs.TaskGroup {
 	c.Migrate = intern.Value(g.Migrate)
 	c.EphemeralDisk = intern.Value(g.EphemeralDisk)
 	c.Meta = *intern.Value(&g.Meta)
+
+	// As the groups, the tasks may be those of another version.
 	c.Tasks = slices.Clone(g.Tasks)
 	for i, t := range g.Tasks {
 		c.Tasks[i] = ownTask(t)

@@ -93,6 +93,7 @@ func Node(n, before *structs.Node) {
 // NodeReport shares the parts of a node's report on itself. No two nodes have equal attributes, because one
 // of these is the name of the node.
 func NodeReport(n *structs.Node) {
+	// So the texts are shared and not the map.
 	n.Attributes = intern.Map(n.Attributes)
 	n.Meta = *intern.Value(&n.Meta)
 	n.NodeResources = ownResources(n.NodeResources)
@@ -126,6 +127,8 @@ func ownNetwork(link *structs.NodeNetworkResource) *structs.NodeNetworkResource 
 
 	c := *link
 	intern.Texts(&c.Mode, &c.Device)
+
+	// The list may be that of the former row.
 	c.Addresses = slices.Clone(link.Addresses)
 	for i, a := range link.Addresses {
 		if a == nil {
@@ -243,6 +246,8 @@ func ownMetrics(m *structs.AllocMetric) *structs.AllocMetric {
 	c.ConstraintFiltered = ownCounts(m.ConstraintFiltered)
 	c.ClassExhausted = ownCounts(m.ClassExhausted)
 	c.DimensionExhausted = ownCounts(m.DimensionExhausted)
+
+	// The list may be that of the former row.
 	c.ScoreMetaData = slices.Clone(m.ScoreMetaData)
 	for i, s := range m.ScoreMetaData {
 		c.ScoreMetaData[i] = intern.Value(s)

@@ -57,6 +57,7 @@ func completeUpdate(u *structs.UpdateStrategy, j *structs.Job) *structs.UpdateSt
 	case u == nil:
 		// A copy, because each group may change its own.
 		u = new(*j.Update)
+	// An empty strategy means none for the other types, which have no default.
 	case j.Type != structs.JobService && *u == (structs.UpdateStrategy{}):
 		return nil
 	}

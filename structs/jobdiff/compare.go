@@ -28,6 +28,8 @@ func Compare(old, now *structs.Job, context bool) *structs.JobDiff {
 	}
 
 	out.Fields, out.Objects = d.part(old, now)
+
+	// A group that has another name is another group: its allocations are replaced.
 	groupName := func(g *structs.TaskGroup) string { return g.Name }
 	for _, p := range pairUp(before, groups, groupName) {
 		diff := d.group(p.old, p.now)

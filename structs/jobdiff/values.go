@@ -78,6 +78,7 @@ func (d differ) part(old, now any) ([]*structs.FieldDiff, []*structs.ObjectDiff)
 
 // target returns the value behind pointers and interfaces, an invalid one behind nil.
 func target(v reflect.Value) reflect.Value {
+	// Values of any kind are interfaces, and optional ones are pointers.
 	for v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface {
 		v = v.Elem()
 	}
@@ -182,6 +183,7 @@ func spanNotes(old, now reflect.Value) []string {
 		}
 	}
 
+	// Equal durations, as with context, need one text.
 	texts = slices.Compact(texts)
 	if len(texts) == 0 {
 		return nil
@@ -212,6 +214,7 @@ func valueOrNil(v reflect.Value) any {
 
 // add adds an object, if it shows anything.
 func (d differ) add(parts *diffParts, o *structs.ObjectDiff) {
+	// An object that came or went is shown also without fields.
 	if o.Type == structs.DiffNone ||
 		len(o.Fields)+len(o.Objects) == 0 && o.Type != structs.DiffAdded && o.Type != structs.DiffDeleted {
 		return
