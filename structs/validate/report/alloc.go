@@ -54,6 +54,8 @@ func checkInstances(f field.Errors, list []*structs.ServiceInstance) {
 		}
 
 		f := f.At("service %q", i.ServiceName)
+
+		// A row has each instance once: see state.checkServices.
 		f.Require(!seen[i.ID], "the ID %q is there twice", i.ID)
 		seen[i.ID] = true
 		f.Require(field.IsServiceName(i.ServiceName), "the name is not that of a service")

@@ -38,6 +38,7 @@ func Node(n *structs.Node) error {
 		checkHostVolume(f.At("host volume %q", name), v, name)
 	}
 
+	// The three have one bound: an agent may have many of one kind and few of another.
 	entries := len(n.Attributes) + len(n.Meta) + len(n.Drivers)
 	f.AtMost("attributes, meta entries and drivers", entries, structs.MaxNodeAttributes)
 
@@ -201,6 +202,8 @@ func checkDevices(f field.Errors, groups []*structs.NodeDeviceResource) {
 		before = id
 		devices += len(g.Instances)
 		bytes += g.Bytes()
+
+		// Beyond the bound the devices are only counted.
 		if devices <= structs.MaxDevices && len(g.Attributes) <= structs.MaxDeviceAttributes {
 			checkDeviceGroup(f.At("device group %q", id), g)
 		}
@@ -305,6 +308,7 @@ func checkInstance(f field.Errors, i *structs.CSIInfo) {
 		{"HealthDescription", i.HealthDescription, 2 * structs.MaxErrorText}, // an error and its subject
 	})
 
+	// Only a node half answers these (CSI spec, NodeGetInfoResponse).
 	if n := i.NodeInfo; n != nil {
 		f.CheckBytes("NodeInfo.ID", len(n.ID), structs.MaxCSINodeID)
 		if t := n.AccessibleTopology; t != nil {

@@ -10,6 +10,8 @@ import (
 // bytes.
 func Created(r *nodecalls.ClientCSICreateResponse, asked int64) error {
 	f := field.New("the node's answer")
+
+	// A volume that is smaller than requested would be registered with a size that users do not get.
 	checkSize(f, r.Capacity, asked)
 	f.CheckBytes("volume_id", len(r.ExternalID), structs.MaxCSIID)
 	checkContext(f, "volume_context", r.Context)

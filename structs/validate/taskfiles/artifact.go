@@ -131,6 +131,7 @@ func isChecksum(text string) bool {
 		return isList(digits)
 	}
 
+	// Without its kind, the length tells which one it is.
 	if !typed {
 		digits = text
 	}
@@ -167,6 +168,8 @@ func checkHeaders(f field.Errors, a *structs.TaskArtifact) {
 
 	for _, key := range slices.Sorted(maps.Keys(headers)) {
 		f.Require(field.IsHeader(key), "headers: %q is not the name of a header", key)
+
+		// A line break would begin another header.
 		f.Require(field.IsHeaderValue(headers[key]),
 			"headers: the value of %q must be one line without control characters", key)
 	}

@@ -111,6 +111,7 @@ func checkHost(address string) error {
 		return structs.Invalidf("it has no host; expected a URL such as https://HOST/PATH")
 	case strings.HasPrefix(u.Hostname(), "-"), strings.HasPrefix(u.User.Username(), "-"):
 		return structs.Invalidf("its host and its user must not begin with -")
+	// git and ssh get the path as an argument, and HTTP does not.
 	case u.Scheme != "http" && u.Scheme != "https" && strings.HasPrefix(strings.TrimLeft(u.Path, "/~"), "-"):
 		return structs.Invalidf("its path must not begin with -")
 	}
@@ -124,6 +125,8 @@ func checkListed(source string) error {
 	values, _ := url.ParseQuery(query) // as the node reads it, without its faulty parts
 	for _, sum := range values["checksum"] {
 		list, isFile := strings.CutPrefix(sum, "file:")
+
+		// The list is downloaded, too, and a repository in its place would be cloned.
 		if isFile && !strings.Contains(list, structs.Placeholder) && !isList(list) {
 			return structs.Invalidf("its checksum must be file: with the URL of a list of checksums by http, https " +
 				"or file")
@@ -173,6 +176,8 @@ func checkSubdirectory(source string) error {
 	}
 
 	_, subdirectory, found := strings.Cut(address, "//")
+
+	// After the repository of a known host, the rest of the path is the subdirectory.
 	parts := strings.SplitN(address, "/", 4) // host, owner, repository
 	if !found && hostedForm().MatchString(source) && len(parts) == 4 {
 		subdirectory = parts[3]
@@ -210,6 +215,7 @@ func sourceProtocol(source string) string {
 	switch {
 	case again != nil:
 		return strings.ToLower(again[1])
+	// Only the node knows a protocol that is a placeholder.
 	case isURL && !strings.Contains(scheme, structs.Placeholder):
 		return strings.ToLower(scheme)
 	case scpForm().MatchString(source), hostedForm().MatchString(source):

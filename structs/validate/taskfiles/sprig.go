@@ -67,6 +67,8 @@ func SprigRejection(name string) string {
 	if slices.Contains(sprigFunctions, name) {
 		return ""
 	}
+
+	// Each function has one reason, so the order does not matter.
 	for reason, names := range rejectedSprigFunctions {
 		if slices.Contains(names, name) {
 			return reason

@@ -22,6 +22,7 @@ func CheckTemplates(f field.Errors, t *structs.Task) {
 		checkTemplate(f, x)
 		if t.Driver == driverExec && !path.IsAbs(x.DestPath) {
 			checkInRoot(f, x.DestPath)
+
 			f.Require(!isTopFile(x.DestPath) || x.ChangeMode == "" || x.ChangeMode == structs.TemplateRestart,
 				"destination %q: a task of the driver exec sees a change of a file that is in no folder after a restart "+
 					"only; use change_mode restart, or a folder such as local", x.DestPath)

@@ -60,6 +60,7 @@ func ParseText(t *structs.Template, text string) (map[string]*parse.Tree, error)
 
 // parseText is ParseText with a list of faults, so that a job gets all of them at once.
 func parseText(t *structs.Template, text string) (trees map[string]*parse.Tree, faults []error) {
+	// The parser keeps a tree that is many times as large as the text.
 	if len(text) > structs.MaxTemplateText {
 		return nil, []error{
 			structs.Invalidf("the text has %d bytes; at most %d are allowed", len(text),
@@ -91,6 +92,7 @@ func rejectedCalls(trees map[string]*parse.Tree) (faults []error) {
 				return
 			}
 
+			// A function that is called often is one fault.
 			first, seen := called[call.Ident]
 			if !seen || call.Pos < first {
 				called[call.Ident] = call.Pos
@@ -131,6 +133,7 @@ func rejection(name string) string {
 		}
 	}
 
+	// The functions of sprig have a list of their own.
 	if ofSprig, ok := strings.CutPrefix(name, sprigPrefix); ok {
 		return SprigRejection(ofSprig)
 	}
