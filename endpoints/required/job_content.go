@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"berth/acl"
+	"berth/endpoints/sidecars"
 	"berth/structs"
 )
 
@@ -32,6 +33,14 @@ func mayRunGroup(a *acl.ACL, ns string, g *structs.TaskGroup) bool {
 		}
 	}
 	for _, t := range g.Tasks {
+		if t != nil && !mayRunTask(a, ns, t) {
+			return false
+		}
+	}
+
+	// The servers add the tasks of proxies after this.
+	for _, s := range g.Services {
+		t := sidecars.TaskOf(g, s)
 		if t != nil && !mayRunTask(a, ns, t) {
 			return false
 		}

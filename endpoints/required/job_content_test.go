@@ -44,6 +44,8 @@ func TestJobSubmit_AsksForWhatTheJobHas(t *testing.T) {
 	for name, c := range map[string]struct {
 		task   structs.Task
 		volume *structs.VolumeRequest
+		proxy  *structs.SidecarTask
+		mode   string // of the network
 		rules  string // submitter if ""
 		want   bool
 	}{
@@ -77,13 +79,31 @@ func TestJobSubmit_AsksForWhatTheJobHas(t *testing.T) {
 		"a denied volume":                 {volume: csiVolume("sealed", false)},
 		"a volume for each allocation":    {volume: csiVolume("replica", true), rules: withoutMount(), want: true},
 		"another one for each allocation": {volume: csiVolume("others", true), rules: withoutMount()},
-		"no right to submit":              {rules: `namespace "team" { policy = "read" }`},
-		"a right in another namespace":    {rules: `namespace "team-b" { policy = "write" }`},
+		"a proxy":                         {proxy: &structs.SidecarTask{User: "nobody"}, want: true},
+		"a proxy of raw_exec":             {proxy: &structs.SidecarTask{Driver: "raw_exec"}},
+		"a proxy of raw_exec with its right": {
+			proxy: &structs.SidecarTask{Driver: "raw_exec"}, rules: withCapability("submit-raw-exec"), want: true,
+		},
+		"a privileged proxy":                  {proxy: image("privileged", true), mode: "bridge"},
+		"an image of a proxy":                 {proxy: image("a", 1), mode: "bridge", want: true},
+		"an image of a proxy on the host":     {proxy: image("a", 1), mode: "host"},
+		"an image of a proxy, and no network": {proxy: image("a", 1)},
+		"an image of a proxy on the host with its right": {
+			proxy: image("a", 1), rules: withCapability("submit-privileged"), want: true,
+		},
+		"no right to submit":           {rules: `namespace "team" { policy = "read" }`},
+		"a right in another namespace": {rules: `namespace "team-b" { policy = "write" }`},
 	} {
 		task := c.task
 		group := &structs.TaskGroup{Tasks: []*structs.Task{nil, &task}}
 		if c.volume != nil {
 			group.Volumes = map[string]*structs.VolumeRequest{"v": c.volume}
+		}
+		if c.proxy != nil {
+			group.Services = []*structs.Service{nil, {}, {Connect: &structs.Connect{SidecarTask: c.proxy}}}
+		}
+		if c.mode != "" {
+			group.Networks = []*structs.NetworkResource{{Mode: c.mode}}
 		}
 		job := &structs.Job{Namespace: "team", TaskGroups: []*structs.TaskGroup{nil, group}}
 		rules := c.rules
@@ -110,6 +130,11 @@ namespace "team" {
 
 func container(field string, value any) structs.Task {
 	return structs.Task{Driver: "docker", Config: map[string]any{"image": "i", field: value}}
+}
+
+// image returns a proxy with an image and a further field of its config.
+func image(field string, value any) *structs.SidecarTask {
+	return &structs.SidecarTask{Config: map[string]any{"image": "envoy:1", field: value}}
 }
 
 func hostVolume(source string, readOnly bool) *structs.VolumeRequest {

@@ -117,6 +117,21 @@ func driverOf(t *structs.SidecarTask) string {
 	return driverConnect
 }
 
+// TaskOf returns a task with the driver and the config that the proxy of a service gets, nil if the user sets
+// neither. The job may have faults: the rights of its user are asked before it is checked.
+func TaskOf(g *structs.TaskGroup, s *structs.Service) *structs.Task {
+	if s == nil || s.Connect == nil || s.Connect.SidecarTask == nil {
+		return nil
+	}
+
+	t := &structs.Task{Driver: driverOf(s.Connect.SidecarTask)}
+	if t.Driver == driverDocker {
+		t.Config = envoyContainer(g)
+	}
+	t.Config = merged(t.Config, s.Connect.SidecarTask.Config)
+	return t
+}
+
 // envoyContainer returns the config of a container with Envoy, except its image. The user's block has the
 // image.
 func envoyContainer(g *structs.TaskGroup) map[string]any {
