@@ -51,7 +51,13 @@ var (
 	})
 	VariableRead = rights.Variable(acl.VariablesRead,
 		func(r *variable.VariableGetRequest) string { return r.Path })
-	VariableApply = rights.Where("variables: write, to delete variables: destroy", func(q rights.Question) bool {
+	VariableApply = rights.Both(appliesVariable, readsVariable)
+	VariableRenew = rights.Both(rights.Variable(acl.VariablesWrite,
+		func(r *variable.VariableRenewRequest) string { return r.Path }), readsVariable)
+)
+
+var appliesVariable = rights.Where("variables: write, to delete variables: destroy",
+	func(q rights.Question) bool {
 		req := q.Req.(*variable.VariableApplyRequest)
 		right := acl.VariablesWrite
 		if req.Op == variable.VariableDelete {
@@ -59,9 +65,11 @@ var (
 		}
 		return q.ACL.Variable(req.RequestNamespace(), req.Path, right)
 	})
-	VariableRenew = rights.Variable(acl.VariablesWrite,
-		func(r *variable.VariableRenewRequest) string { return r.Path })
-)
+
+// readsVariable lets the answer to a write show the items of the variable to those who may read it.
+var readsVariable = rights.Seen("", func(q rights.Question, namespace, path string) bool {
+	return q.ACL.Variable(namespace, path, acl.VariablesRead)
+})
 
 // namespaceOf returns the namespace that a volume gets.
 func namespaceOf(v *structs.CSIVolume, req *structs.CSIVolumeRegisterRequest) string {

@@ -91,11 +91,22 @@ func (g *Gate) Check(ctx context.Context, tx mvcc.Reader, r Right, req any) erro
 			"caller", caller.String(), "needs", r.String(), "reason", err)
 		return nil
 	}
-	read, ok := req.(interface{ Query() *structs.QueryOptions })
-	if ok && r.sees != nil {
-		read.Query().Sees = r.sees(asked)
+	if r.sees != nil {
+		show(req, r.sees(asked))
 	}
 	return err
+}
+
+// show lets the answer to a request have only what sees reports.
+func show(req any, sees func(namespace, id string) bool) {
+	switch r := req.(type) {
+	case interface{ Query() *structs.QueryOptions }:
+		r.Query().Sees = sees
+	case interface {
+		Show(sees func(namespace, id string) bool)
+	}:
+		r.Show(sees)
+	}
 }
 
 func denied(caller Caller, r Right) error {

@@ -192,7 +192,7 @@ func (v Variables) Apply(
 	switch {
 	// The write lost against another one, or against a lock. The caller sees by the answer what is there.
 	case structs.IsKind(err, structs.KindConflict):
-		resp.Conflict, err = v.inTheWay(change.Namespace, change.Path)
+		resp.Conflict, err = v.inTheWay(change.Namespace, change.Path, req.ItemsShown)
 		return v.Store.Index(), err
 	case err != nil || req.Op == variable.VariableDelete:
 		return index, err
@@ -200,6 +200,9 @@ func (v Variables) Apply(
 
 	// The index of the answer is that of this write, so the variable in it is the one of this write, too.
 	resp.Variable, err = v.written(index, change)
+	if err == nil && len(req.Items) == 0 {
+		hideItems(resp.Variable, req.ItemsShown)
+	}
 	return index, err
 }
 
@@ -281,9 +284,16 @@ func (v Variables) written(index uint64, p *variable.VariableChange) (*variable.
 	return v.open(row)
 }
 
-// inTheWay is for a write that another one has preceded. It returns the present variable, without the ID of
-// its lock. It has no indexes if it does not exist.
-func (v Variables) inTheWay(ns, path string) (*variable.OpenVariable, error) {
+// hideItems leaves out the items of a variable that the writer may not read.
+func hideItems(v *variable.OpenVariable, shown variable.ItemsShown) {
+	if shown.Sees != nil && !shown.Sees(v.Namespace, v.Path) {
+		v.Items = variable.VariableItems{}
+	}
+}
+
+// inTheWay returns the present variable, without the ID of its lock, and without items for a writer that may
+// not read them. It has no indexes if it does not exist.
+func (v Variables) inTheWay(ns, path string, shown variable.ItemsShown) (*variable.OpenVariable, error) {
 	row := state.Variable(v.Store.Read(), ns, path)
 	if row == nil {
 		row = &variable.Variable{Namespace: ns, Path: path}
@@ -293,6 +303,7 @@ func (v Variables) inTheWay(ns, path string) (*variable.OpenVariable, error) {
 		return nil, err
 	}
 	opened.VariableMetadata = *opened.WithoutLockID()
+	hideItems(opened, shown)
 	return opened, nil
 }
 
@@ -320,7 +331,7 @@ func (v Variables) Renew(
 	switch {
 	case structs.IsKind(err, structs.KindConflict), err == nil && row == nil:
 		// The lock has ended or is another one's. The answer tells its caller to stop.
-		resp.Conflict, err = v.inTheWay(ns, req.Path)
+		resp.Conflict, err = v.inTheWay(ns, req.Path, req.ItemsShown)
 	case err == nil:
 		resp.Variable = row.Metadata()
 	}

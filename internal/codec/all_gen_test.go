@@ -496,6 +496,7 @@ var all = []any{
 	new(nodeloss.NodeForeignListResponse),
 	new(nodeloss.NodeLease),
 	new(nodeloss.NodeLeaseRequest),
+	new(variable.ItemsShown),
 	new(variable.OpenVariable),
 	new(variable.Variable),
 	new(variable.VariableApplyRequest),

@@ -166,6 +166,16 @@ const (
 	VariableRelease = "lock-release" // gives the lock back
 )
 
+// ItemsShown says whether the answer to a write may show items that the write did not have.
+type ItemsShown struct {
+	// Sees reports whether the writer may read a variable; nil: yes. The server that answers sets it. It
+	// crosses no wire.
+	Sees func(namespace, path string) bool `json:"-" codec:"-" level:"2"`
+}
+
+// Show sets what the answer may show.
+func (s *ItemsShown) Show(sees func(namespace, path string) bool) { s.Sees = sees }
+
 // VariableApply writes a variable. A conflict is no error: the answer has the present variable.
 var VariableApply = structs.Write[VariableApplyRequest, VariableApplyResponse]("Variables.Apply")
 
@@ -178,6 +188,7 @@ type VariableApplyRequest struct {
 	CheckIndex *uint64 `level:"2"`
 	// Lock has the ID of a holder, or the times of the lock to take.
 	Lock                 *VariableLock `level:"2"`
+	ItemsShown           `level:"2"`
 	structs.WriteOptions `level:"2"`
 }
 
@@ -197,6 +208,7 @@ var VariableRenew = structs.Write[VariableRenewRequest, VariableRenewResponse]("
 type VariableRenewRequest struct {
 	Path                 string `level:"2"`
 	LockID               string `level:"2"`
+	ItemsShown           `level:"2"`
 	structs.WriteOptions `level:"2"`
 }
 

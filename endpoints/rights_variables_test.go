@@ -1,0 +1,81 @@
+package endpoints_test
+
+import (
+	"testing"
+
+	"berth/structs"
+	"berth/structs/variable"
+)
+
+// The answer to a write shows the items of a variable to a caller that may read it, and otherwise at most
+// those that the request had.
+func TestVariables_ShowItemsOnlyToReaders(t *testing.T) {
+	s := newServer(t)
+	s.AddRootKey("k1")
+	items := variable.VariableItems{"password": "hunter2"}
+	path := "app/db"
+	must(s, variable.VariableApply, &variable.VariableApplyRequest{
+		Op: variable.VariableSet, Path: path, Items: items,
+	})
+	token := guard(t, s)
+	writer := token(`namespace "default" {
+  variables {
+    path "app/*" { capabilities = ["write", "destroy"] }
+  }
+}`)
+	reader := token(`namespace "default" {
+  variables {
+    path "app/*" { capabilities = ["write", "destroy", "read"] }
+  }
+}`)
+	never := uint64(1)
+	as := func(secret string) structs.WriteOptions { return structs.WriteOptions{AuthToken: secret} }
+	apply := func(secret string, req variable.VariableApplyRequest) *variable.VariableApplyResponse {
+		req.Path = path
+		req.WriteOptions = as(secret)
+		return must(s, variable.VariableApply, &req)
+	}
+
+	for name, write := range map[string]func(secret string) *variable.OpenVariable{
+		"a write of another version": func(secret string) *variable.OpenVariable {
+			return apply(secret, variable.VariableApplyRequest{
+				Op: variable.VariableSet, Items: variable.VariableItems{"a": "b"}, CheckIndex: &never,
+			}).Conflict
+		},
+		"a deletion of another version": func(secret string) *variable.OpenVariable {
+			return apply(secret, variable.VariableApplyRequest{
+				Op: variable.VariableDelete, CheckIndex: &never,
+			}).Conflict
+		},
+		"a lock": func(secret string) *variable.OpenVariable {
+			held := apply(secret, variable.VariableApplyRequest{Op: variable.VariableAcquire}).Variable
+			apply(secret, variable.VariableApplyRequest{Op: variable.VariableRelease, Lock: held.Lock})
+			return held
+		},
+		"a lock that is given back": func(secret string) *variable.OpenVariable {
+			held := apply(secret, variable.VariableApplyRequest{Op: variable.VariableAcquire}).Variable
+			return apply(secret, variable.VariableApplyRequest{
+				Op: variable.VariableRelease, Lock: held.Lock,
+			}).Variable
+		},
+		"a renewal of another lock": func(secret string) *variable.OpenVariable {
+			return must(s, variable.VariableRenew, &variable.VariableRenewRequest{
+				Path: path, LockID: "x", WriteOptions: as(secret),
+			}).Conflict
+		},
+	} {
+		hidden := write(writer)
+		if hidden == nil || hidden.Path != path || len(hidden.Items) != 0 {
+			t.Errorf("%s by a writer: got %+v, want the variable without items", name, hidden)
+		}
+		shown := write(reader)
+		if shown == nil || shown.Items["password"] != "hunter2" {
+			t.Errorf("%s by a reader: got %+v, want the items", name, shown)
+		}
+	}
+
+	own := apply(writer, variable.VariableApplyRequest{Op: variable.VariableSet, Items: items}).Variable
+	if own == nil || own.Items["password"] != "hunter2" {
+		t.Errorf("got %+v, want the items of the request", own)
+	}
+}
