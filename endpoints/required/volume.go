@@ -15,16 +15,6 @@ var (
 	// VolumeExternal lists what a plugin knows, of all namespaces.
 	VolumeExternal = rights.Both(rights.List(acl.CSIListVolume), rights.PluginRead)
 
-	VolumeWrite = rights.Where("volume: write", func(q rights.Question) bool {
-		req := q.Req.(*structs.CSIVolumeRegisterRequest)
-		for _, v := range req.Volumes {
-			if v != nil && !q.ACL.Volume(namespaceOf(v, req), v.ID, acl.VolumeWrite) {
-				return false
-			}
-		}
-		return len(req.Volumes) > 0 || q.ACL.Namespace(req.RequestNamespace(), acl.CSIWriteVolume)
-	})
-
 	VolumeDeregister = rights.Where("volume: write, with force volume: force", func(q rights.Question) bool {
 		req := q.Req.(*structs.CSIVolumeDeregisterRequest)
 		ns := req.RequestNamespace()
@@ -70,14 +60,6 @@ var appliesVariable = rights.Where("variables: write, to delete variables: destr
 var readsVariable = rights.Seen("", func(q rights.Question, namespace, path string) bool {
 	return q.ACL.Variable(namespace, path, acl.VariablesRead)
 })
-
-// namespaceOf returns the namespace that a volume gets.
-func namespaceOf(v *structs.CSIVolume, req *structs.CSIVolumeRegisterRequest) string {
-	if v.Namespace == "" {
-		return req.RequestNamespace()
-	}
-	return v.Namespace
-}
 
 func mayRelease(q rights.Question, id string, force bool) bool {
 	ns := q.Req.(interface{ RequestNamespace() string }).RequestNamespace()

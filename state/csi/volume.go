@@ -15,6 +15,14 @@ func Volume(tx mvcc.Reader, ns, id string) *structs.CSIVolume {
 	return schema.Volumes.Get(tx, ns, id)
 }
 
+// VolumeByExternal returns the volume that has an ID at a plugin, nil if none has it.
+func VolumeByExternal(tx mvcc.Reader, plugin, external string) *structs.CSIVolume {
+	if external == "" {
+		return nil // of each volume that is not made yet
+	}
+	return schema.VolumesByPlugin.First(tx, plugin, external)
+}
+
 // UnsettledVolumes yields the volumes for which the leader has a call to make: to create, delete or expand.
 func UnsettledVolumes(tx mvcc.Reader) iter.Seq[*structs.CSIVolume] {
 	return schema.UnsettledVolumes.Scan(tx)

@@ -1,0 +1,81 @@
+package required
+
+import (
+	"maps"
+
+	"berth/acl"
+	"berth/endpoints/rights"
+	"berth/state/csi"
+	"berth/structs"
+)
+
+// writeVolumeNeeds says what the registration, the creation and the change of a volume need.
+const writeVolumeNeeds = "volume: write, for its source volume: snapshot, " +
+	"for data from outside volume: force, for secrets_from variables: read"
+
+// VolumeWrite is the right to register, create and change volumes. A volume of the caller may not become a
+// way to the data of others: the source of its content, the ID that it has at its plugin and the variable
+// with its secrets need rights, too.
+var VolumeWrite = rights.Where(writeVolumeNeeds, func(q rights.Question) bool {
+	req := q.Req.(*structs.CSIVolumeRegisterRequest)
+	for _, v := range req.Volumes {
+		if v != nil && !mayWriteVolume(q, namespaceOf(v, req), v) {
+			return false
+		}
+	}
+	return len(req.Volumes) > 0 || q.ACL.Namespace(req.RequestNamespace(), acl.CSIWriteVolume)
+})
+
+// namespaceOf returns the namespace that a volume gets.
+func namespaceOf(v *structs.CSIVolume, req *structs.CSIVolumeRegisterRequest) string {
+	if v.Namespace == "" {
+		return req.RequestNamespace()
+	}
+	return v.Namespace
+}
+
+func mayWriteVolume(q rights.Question, ns string, v *structs.CSIVolume) bool {
+	if !q.ACL.Volume(ns, v.ID, acl.VolumeWrite) {
+		return false
+	}
+	if v.SecretsFrom != "" && !q.ACL.Variable(ns, v.SecretsFrom, acl.VariablesRead) {
+		return false
+	}
+
+	mayForce := q.ACL.Volume(ns, v.ID, acl.VolumeForce)
+	row := csi.Volume(q.Tx, ns, v.ID)
+	if row == nil || row.ExternalID == "" {
+		row = &structs.CSIVolume{} // nothing of it exists yet
+	}
+	if row.ExternalID == "" && !mayUseSource(q, ns, v) {
+		return false
+	}
+
+	// The context of a volume names its data to the plugin, as its external ID does.
+	movesContext := len(v.Context) > 0 && !maps.Equal(v.Context, row.Context)
+	movesID := v.ExternalID != "" && v.ExternalID != row.ExternalID
+	return mayForce || !movesContext && !movesID
+}
+
+// mayUseSource reports whether a caller may fill a new volume with a copy. The ID of a source is that of a
+// volume of the namespace, or otherwise the one at the plugin. Both are asked about: the former may be
+// deleted before the plugin is called.
+func mayUseSource(q rights.Question, ns string, v *structs.CSIVolume) bool {
+	mayForce := q.ACL.Volume(ns, v.ID, acl.VolumeForce)
+	if v.SnapshotID != "" && !mayForce {
+		return false // no row tells whose data a snapshot has
+	}
+	if v.CloneID == "" {
+		return true
+	}
+
+	own := csi.Volume(q.Tx, ns, v.CloneID)
+	external := csi.VolumeByExternal(q.Tx, v.PluginID, v.CloneID)
+	for _, source := range []*structs.CSIVolume{own, external} {
+		if source != nil && !q.ACL.Volume(source.Namespace, source.ID, acl.VolumeSnapshot) {
+			return false
+		}
+	}
+	isOurs := own != nil && own.PluginID == v.PluginID && own.ExternalID != ""
+	return isOurs || external != nil || mayForce
+}

@@ -1,0 +1,96 @@
+package required_test
+
+import (
+	"testing"
+
+	"berth/acl"
+	"berth/endpoints/required"
+	"berth/endpoints/rights"
+	"berth/internal/mvcc"
+	"berth/state/schema"
+	"berth/structs"
+)
+
+// A volume of the caller gives no way to the data of others.
+func TestVolumeWrite_AsksForTheDataOfTheVolume(t *testing.T) {
+	db := mvcc.Open(&schema.All)
+	err := db.Write(10, func(tx *mvcc.WriteTx) error {
+		for _, v := range []*structs.CSIVolume{
+			{Namespace: "team", ID: "own", PluginID: "p", ExternalID: "ext-own", Context: map[string]string{"a": "b"}},
+			{Namespace: "team", ID: "sealed", PluginID: "p", ExternalID: "ext-sealed"},
+			{Namespace: "team", ID: "copied", PluginID: "p", ExternalID: "ext-copied"},
+			{Namespace: "team", ID: "failed", PluginID: "p", State: structs.VolumeFailed},
+			{Namespace: "team", ID: "ext-theirs", PluginID: "p", ExternalID: "ext-trap"},
+			{Namespace: "theirs", ID: "db", PluginID: "p", ExternalID: "ext-theirs"},
+			{Namespace: "theirs", ID: "new", PluginID: "p"},
+		} {
+			schema.Volumes.Put(tx, v)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	may := func(rules string, v structs.CSIVolume) bool {
+		p, err := acl.Parse("p", rules)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v.PluginID = "p"
+		return required.VolumeWrite.Allows(rights.Question{
+			Caller: rights.Caller{ACL: acl.New(p)},
+			Tx:     db.Read(),
+			Req: &structs.CSIVolumeRegisterRequest{
+				Volumes:      []*structs.CSIVolume{nil, &v},
+				WriteOptions: structs.WriteOptions{Namespace: "team"},
+			},
+		})
+	}
+
+	write := `namespace "team" {
+  policy = "write"
+  volume "sealed" { capabilities = ["read", "write"] }
+  volume "copied" { capabilities = ["snapshot"] }
+  variables {
+    path "app/*" { capabilities = ["read"] }
+    path "written" { capabilities = ["write"] }
+  }
+}`
+	force := write + "\n" + `namespace "team" { capabilities = ["csi-force-volume"] }`
+	for name, c := range map[string]struct {
+		volume        structs.CSIVolume
+		writes, force bool
+	}{
+		"a new volume":                  {structs.CSIVolume{ID: "v"}, true, true},
+		"one of another namespace":      {structs.CSIVolume{ID: "db", Namespace: "theirs"}, false, false},
+		"a volume without write":        {structs.CSIVolume{ID: "copied"}, false, false},
+		"a clone of an own volume":      {structs.CSIVolume{ID: "v", CloneID: "own"}, true, true},
+		"a clone by a right of its own": {structs.CSIVolume{ID: "v", CloneID: "copied"}, true, true},
+		"a clone without snapshot":      {structs.CSIVolume{ID: "v", CloneID: "sealed"}, false, false},
+		"a clone by an external ID":     {structs.CSIVolume{ID: "v", CloneID: "ext-own"}, true, true},
+		"a clone of another namespace":  {structs.CSIVolume{ID: "v", CloneID: "ext-theirs"}, false, false},
+		"a clone of no volume":          {structs.CSIVolume{ID: "v", CloneID: "ext-none"}, false, true},
+		"a clone of one not made yet":   {structs.CSIVolume{ID: "v", CloneID: "failed"}, false, true},
+		"a clone for a failed volume":   {structs.CSIVolume{ID: "failed", CloneID: "ext-theirs"}, false, false},
+		"a clone that is there":         {structs.CSIVolume{ID: "own", CloneID: "ext-theirs"}, true, true},
+		"a snapshot":                    {structs.CSIVolume{ID: "v", SnapshotID: "s"}, false, true},
+		"an external ID":                {structs.CSIVolume{ID: "v", ExternalID: "ext-none"}, false, true},
+		"the same external ID":          {structs.CSIVolume{ID: "own", ExternalID: "ext-own"}, true, true},
+		"another external ID":           {structs.CSIVolume{ID: "own", ExternalID: "ext-none"}, false, true},
+		"an external ID after a failure": {
+			structs.CSIVolume{ID: "failed", ExternalID: "ext-none"}, false, true,
+		},
+		"the same context":  {structs.CSIVolume{ID: "own", Context: map[string]string{"a": "b"}}, true, true},
+		"another context":   {structs.CSIVolume{ID: "own", Context: map[string]string{"a": "c"}}, false, true},
+		"a readable secret": {structs.CSIVolume{ID: "v", SecretsFrom: "app/db"}, true, true},
+		"a written secret":  {structs.CSIVolume{ID: "v", SecretsFrom: "written"}, false, false},
+		"an unknown secret": {structs.CSIVolume{ID: "v", SecretsFrom: "theirs"}, false, false},
+	} {
+		if got := may(write, c.volume); got != c.writes {
+			t.Errorf("%s with write: got %t, want %t", name, got, c.writes)
+		}
+		if got := may(force, c.volume); got != c.force {
+			t.Errorf("%s with force: got %t, want %t", name, got, c.force)
+		}
+	}
+}
