@@ -3,7 +3,6 @@ package required
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"berth/acl"
 	"berth/endpoints/sidecars"
@@ -66,11 +65,22 @@ func mayRunTask(a *acl.ACL, ns string, t *structs.Task) bool {
 	if t.CSIPluginConfig != nil && !a.Namespace(ns, acl.CSIRegisterPlugin) {
 		return false
 	}
-	if t.Driver == "raw_exec" && !a.Namespace(ns, acl.SubmitRawExec) {
+	if !isSandboxed(t.Driver) && !a.Namespace(ns, acl.SubmitRawExec) {
 		return false
 	}
 	return !asksForHost(t) || a.Namespace(ns, acl.SubmitPrivileged)
 }
+
+// sandboxes are the drivers that keep a task in a sandbox unless its configuration asks for more. Of the
+// drivers of plugins nobody knows which fields of theirs open it.
+var sandboxes = []string{"exec", "docker", "java", "connect"}
+
+// isSandboxed reports whether a driver keeps its tasks in a sandbox. A task without a driver is rejected
+// later.
+func isSandboxed(driver string) bool { return driver == "" || slices.Contains(sandboxes, driver) }
+
+// leavesSandbox reports whether a task has rights over its host.
+func leavesSandbox(t *structs.Task) bool { return !isSandboxed(t.Driver) || asksForHost(t) }
 
 // hostFields are the fields of the configuration of a container that give it rights over its host, whatever
 // they hold.
@@ -78,6 +88,9 @@ var hostFields = []string{"devices", "cap_add", "security_opt", "mount", "mounts
 
 // hostModes are the fields that name a namespace to join.
 var hostModes = []string{"network_mode", "pid_mode", "ipc_mode", "uts_mode", "userns_mode", "cgroupns"}
+
+// ownModes are the values of such fields with which a container joins neither the host nor another container.
+var ownModes = []string{"", "bridge", "none", "private", "shareable"}
 
 // asksForHost reports whether a task asks for more than its sandbox gives. A value with a placeholder counts:
 // it is not known before the task starts.
@@ -88,12 +101,16 @@ func asksForHost(t *structs.Task) bool {
 	}
 
 	for _, field := range hostModes {
-		mode, _ := t.Config[field].(string)
-		if mode == "host" || strings.Contains(mode, "${") {
+		if !isOwnMode(t.Config[field]) {
 			return true
 		}
 	}
 	return slices.ContainsFunc(hostFields, func(field string) bool { return !isEmpty(t.Config[field]) })
+}
+
+func isOwnMode(mode any) bool {
+	text, ok := mode.(string)
+	return mode == nil || ok && slices.Contains(ownModes, text)
 }
 
 // isEmpty reports whether a field of a driver's configuration has nothing.
