@@ -15,7 +15,10 @@ func TestCheck_AsksAboutTheAllocation(t *testing.T) {
 	s.AddNode("n1", "z1")
 	s.AddAlloc("boxed", "n1")
 	s.AddAlloc("raw", "n1", func(g *structs.TaskGroup) {
-		g.Tasks = append(g.Tasks, &structs.Task{Name: "host", Driver: "raw_exec"})
+		g.Tasks = append(g.Tasks,
+			&structs.Task{Name: "host", Driver: "raw_exec"},
+			&structs.Task{Name: "plugin", Driver: "podman"},
+			&structs.Task{Name: "privileged", Driver: "docker", Config: map[string]any{"privileged": true}})
 	})
 	token := guard(t, s)
 	runs := token(`namespace "default" { capabilities = ["alloc-exec"] }`)
@@ -29,6 +32,9 @@ func TestCheck_AsksAboutTheAllocation(t *testing.T) {
 		{runs, "raw", "t", true},
 		{runs, "raw", "host", false},
 		{runs, "raw", "", false},
+		{runs, "raw", "plugin", false},
+		{runs, "raw", "privileged", false},
+		{runsAll, "raw", "privileged", true},
 		{runsAll, "raw", "host", true},
 		{elsewhere, "boxed", "t", false},
 		{elsewhere, "gone", "t", true}, // the namespace of the request; there is nothing to run in

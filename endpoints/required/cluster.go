@@ -105,7 +105,7 @@ func runsAsHost(tx mvcc.Reader, req *access.CheckRequest) bool {
 		return true // nobody can tell
 	}
 	return slices.ContainsFunc(job.Group(a.TaskGroup).Tasks, func(t *structs.Task) bool {
-		return t.Driver == "raw_exec" && (req.Task == "" || req.Task == t.Name)
+		return leavesSandbox(t) && (req.Task == "" || req.Task == t.Name)
 	})
 }
 
