@@ -1,6 +1,8 @@
 package required
 
 import (
+	"cmp"
+
 	"berth/acl"
 	"berth/endpoints/rights"
 	"berth/internal/mvcc"
@@ -15,8 +17,14 @@ var (
 	JobRead  = rights.Namespace(acl.ReadJob)
 	JobWrite = rights.Namespace(acl.SubmitJob)
 
-	JobSubmit   = submits(func(r *structs.JobRegisterRequest) *structs.Job { return r.Job })
-	JobPlan     = submits(func(r *inquiry.JobPlanRequest) *structs.Job { return r.Job })
+	JobSubmit = rights.Where(submitNeeds, func(q rights.Question) bool {
+		req := q.Req.(*structs.JobRegisterRequest)
+		return mayRun(q.ACL, req.RequestNamespace(), req.Job, keptJob(q.Tx, req))
+	})
+	JobPlan = rights.Where(submitNeeds, func(q rights.Question) bool {
+		req := q.Req.(*inquiry.JobPlanRequest)
+		return mayRun(q.ACL, req.RequestNamespace(), req.Job, nil)
+	})
 	JobValidate = rights.NamespaceOf(acl.ReadJob, func(_ mvcc.Reader, r *inquiry.JobValidateRequest) []string {
 		if r.Job == nil || r.Job.Namespace == "" {
 			return nil
@@ -26,7 +34,7 @@ var (
 	JobRevert      = reverts()
 	JobDispatch    = rights.Namespace(acl.DispatchJob)
 	JobForce       = either(acl.SubmitJob, acl.DispatchJob)
-	JobScale       = either(acl.ScaleJob, acl.SubmitJob)
+	JobScale       = scales()
 	JobScaleStatus = either(acl.ReadJobScaling, acl.ReadJob)
 
 	ScalingList = rights.List(acl.ListScaling)
@@ -103,11 +111,32 @@ func either(a, b acl.Capability) rights.Right {
 const submitNeeds = "namespace: submit-job, and by what the job has: host_volume, volume: claim, " +
 	"csi-register-plugin, submit-raw-exec, submit-privileged"
 
-// submits is the right to register the job of a request.
-func submits[Req any](jobOf func(*Req) *structs.Job) rights.Right {
-	return rights.Where(submitNeeds, func(q rights.Question) bool {
-		ns := q.Req.(interface{ RequestNamespace() string }).RequestNamespace()
-		return mayRun(q.ACL, ns, jobOf(q.Req.(*Req)))
+// keptJob returns the stored version of a job whose counts a registration keeps, nil for none.
+func keptJob(tx mvcc.Reader, r *structs.JobRegisterRequest) *structs.Job {
+	if r.Job == nil || !r.PreserveCounts {
+		return nil
+	}
+	return state.Job(tx, cmp.Or(r.Job.Namespace, r.RequestNamespace()), r.Job.ID)
+}
+
+// scales is the right to change the count of a group. A larger count mounts further volumes of per_alloc.
+func scales() rights.Right {
+	may := either(acl.ScaleJob, acl.SubmitJob)
+	needs := may.String() + ", and for further per_alloc volumes volume: claim"
+	return rights.Where(needs, func(q rights.Question) bool {
+		if !may.Allows(q) {
+			return false
+		}
+
+		req := q.Req.(*structs.JobScaleRequest)
+		ns := req.RequestNamespace()
+		job := state.Job(q.Tx, ns, req.JobID)
+		if job == nil || job.Group(req.Group) == nil || req.Count == nil {
+			return true
+		}
+		g := job.Group(req.Group)
+		further := indexes{from: g.Count, to: int(min(*req.Count, structs.MaxGroupCount))}
+		return mayMountEach(q.ACL, ns, g, further)
 	})
 }
 
@@ -117,6 +146,6 @@ func reverts() rights.Right {
 	return rights.Where(submitNeeds, func(q rights.Question) bool {
 		req := q.Req.(*structs.JobRevertRequest)
 		ns := req.RequestNamespace()
-		return mayRun(q.ACL, ns, state.JobVersion(q.Tx, ns, req.JobID, req.JobVersion))
+		return mayRun(q.ACL, ns, state.JobVersion(q.Tx, ns, req.JobID, req.JobVersion), nil)
 	})
 }

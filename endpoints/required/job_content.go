@@ -10,8 +10,8 @@ import (
 )
 
 // mayRun reports whether a caller may submit a job, nil for one that the method rejects. The groups and tasks
-// of the job may be nil.
-func mayRun(a *acl.ACL, requestNamespace string, job *structs.Job) bool {
+// of the job may be nil. A job that keeps the counts of its stored version gets the larger ones.
+func mayRun(a *acl.ACL, requestNamespace string, job, kept *structs.Job) bool {
 	if job == nil {
 		return a.Namespace(requestNamespace, acl.SubmitJob)
 	}
@@ -20,9 +20,54 @@ func mayRun(a *acl.ACL, requestNamespace string, job *structs.Job) bool {
 	if !a.Namespace(ns, acl.SubmitJob) {
 		return false
 	}
-	return !slices.ContainsFunc(job.TaskGroups, func(g *structs.TaskGroup) bool {
-		return g != nil && !mayRunGroup(a, ns, g)
-	})
+
+	left := structs.MaxJobCount
+	for _, g := range job.TaskGroups {
+		if g == nil {
+			continue
+		}
+		if !mayRunGroup(a, ns, g) {
+			return false
+		}
+
+		count := min(countOf(g, kept), left) // the method rejects a job with more
+		left -= count
+		if !mayMountEach(a, ns, g, indexes{to: count}) {
+			return false
+		}
+	}
+	return true
+}
+
+// countOf returns the largest count with which a group may start.
+func countOf(g *structs.TaskGroup, kept *structs.Job) int {
+	count := max(g.Count, 1) // without a count it gets one
+	if g.Scaling != nil && g.Scaling.Min != nil {
+		count = max(count, int(min(*g.Scaling.Min, structs.MaxGroupCount)))
+	}
+	if kept != nil && kept.Group(g.Name) != nil {
+		count = max(count, kept.Group(g.Name).Count)
+	}
+	return min(count, structs.MaxGroupCount)
+}
+
+// indexes are those of some allocations of a group, without to.
+type indexes struct{ from, to int }
+
+// mayMountEach reports whether a group may have its per_alloc volumes of some indexes. Each is a volume of
+// its own, about which a rule of its own may decide.
+func mayMountEach(a *acl.ACL, ns string, g *structs.TaskGroup, of indexes) bool {
+	for _, v := range g.Volumes {
+		if v == nil || !v.PerAlloc {
+			continue
+		}
+		for i := of.from; i < of.to; i++ {
+			if !a.Volume(ns, structs.PerAllocID(v.Source, i), acl.VolumeClaim) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 func mayRunGroup(a *acl.ACL, ns string, g *structs.TaskGroup) bool {
@@ -47,8 +92,7 @@ func mayRunGroup(a *acl.ACL, ns string, g *structs.TaskGroup) bool {
 	return true
 }
 
-// mayMount reports whether the group of a job may have a volume. The volumes of per_alloc have the same
-// source with an index, so a rule for them begins with the source.
+// mayMount reports whether the group of a job may have a volume. For a volume of per_alloc see mayMountEach.
 func mayMount(a *acl.ACL, ns string, v *structs.VolumeRequest) bool {
 	switch {
 	case v.Type == structs.VolumeTypeHost && v.ReadOnly:
@@ -56,7 +100,7 @@ func mayMount(a *acl.ACL, ns string, v *structs.VolumeRequest) bool {
 	case v.Type == structs.VolumeTypeHost:
 		return a.HostVolume(v.Source, acl.MountReadWrite)
 	case v.PerAlloc:
-		return a.Volume(ns, structs.PerAllocID(v.Source, 0), acl.VolumeClaim)
+		return true
 	}
 	return a.Volume(ns, v.Source, acl.VolumeClaim)
 }

@@ -7,7 +7,9 @@ import (
 	"berth/acl"
 	"berth/endpoints/required"
 	"berth/endpoints/rights"
+	"berth/internal/mvcc"
 	"berth/state"
+	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/inquiry"
 )
@@ -208,5 +210,87 @@ func TestVolumes_HaveRightsOfTheirOwn(t *testing.T) {
 }`
 	if !required.VolumeDeregister.Allows(ask(t, both, force)) {
 		t.Error("csi-force-volume does not allow force")
+	}
+}
+
+// A volume of per_alloc is one of its own for each allocation, also for those that a larger count starts.
+func TestJobs_AskForEachVolumeOfPerAlloc(t *testing.T) {
+	rules := `namespace "team" {
+  capabilities = ["submit-job", "scale-job"]
+  volume "db[*" { capabilities = ["claim"] }
+  volume "db[2]" { policy = "deny" }
+}`
+	group := &structs.TaskGroup{
+		Name:    "g",
+		Count:   2,
+		Volumes: map[string]*structs.VolumeRequest{"v": csiVolume("db", true), "w": nil},
+	}
+	team := structs.WriteOptions{Namespace: "team"}
+	stored := mvcc.Open(&schema.All)
+	err := stored.Write(10, func(tx *mvcc.WriteTx) error {
+		job := &structs.Job{Namespace: "team", ID: "j", TaskGroups: []*structs.TaskGroup{{
+			Name: "g", Count: 3, Volumes: group.Volumes,
+		}}}
+		schema.Jobs.Put(tx, job)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	for name, c := range map[string]struct {
+		count  int
+		min    *int64
+		keep   bool
+		job    string
+		denied bool
+	}{
+		"those with a right":          {count: 2, job: "j"},
+		"one more":                    {count: 3, job: "j", denied: true},
+		"one by the minimum":          {count: 2, min: new(int64(3)), job: "j", denied: true},
+		"one that the stored job has": {count: 2, keep: true, job: "j", denied: true},
+		"none that another job has":   {count: 2, keep: true, job: "k"},
+		"more than a group can have":  {count: 1 << 40, job: "j", denied: true},
+		"no count":                    {job: "j"},
+	} {
+		g := *group
+		g.Count = c.count
+		if c.min != nil {
+			g.Scaling = &structs.ScalingPolicy{Min: c.min}
+		}
+		q := ask(t, rules, &structs.JobRegisterRequest{
+			Job:            &structs.Job{ID: c.job, TaskGroups: []*structs.TaskGroup{&g}},
+			PreserveCounts: c.keep,
+			WriteOptions:   team,
+		})
+		q.Tx = stored.Read()
+		if got := required.JobSubmit.Allows(q); got == c.denied {
+			t.Errorf("%s: got %t, want %t", name, got, !c.denied)
+		}
+	}
+
+	for _, c := range []struct {
+		job, group string
+		count      *int64
+		want       bool
+	}{
+		{"j", "g", new(int64(5)), true}, // db[2] is mounted already
+		{"j", "g", nil, true},
+		{"j", "x", new(int64(5)), true},
+		{"x", "g", new(int64(5)), true},
+	} {
+		q := ask(t, rules, &structs.JobScaleRequest{
+			JobID: c.job, Group: c.group, Count: c.count, WriteOptions: team,
+		})
+		q.Tx = stored.Read()
+		if got := required.JobScale.Allows(q); got != c.want {
+			t.Errorf("to scale %+v: got %t, want %t", c, got, c.want)
+		}
+	}
+	scale := &structs.JobScaleRequest{JobID: "j", Group: "g", Count: new(int64(5)), WriteOptions: team}
+	q := ask(t, strings.Replace(rules, "db[2]", "db[4]", 1), scale)
+	q.Tx = stored.Read()
+	if required.JobScale.Allows(q) {
+		t.Error("a larger count mounts a denied volume")
 	}
 }
