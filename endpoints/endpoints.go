@@ -247,7 +247,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		shed(read(e, structs.JobEvaluations, required.JobRead, jobs.Evaluations)),
 		shed(read(e, structs.JobDeployments, required.JobRead, deploys.OfJob)),
 		shed(read(e, structs.JobLatestDeployment, required.JobRead, deploys.Latest)),
-		write(e, structs.JobStable, required.JobWrite, jobs.SetStable),
+		write(e, structs.JobStable, required.JobStable, jobs.SetStable),
 
 		shed(read(e, structs.ScalingPolicyList, required.ScalingList, jobs.ScalingPolicies)),
 		shed(e.quick(read(e, structs.ScalingPolicyGet, required.ScalingRead, jobs.ScalingPolicy))),

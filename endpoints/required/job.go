@@ -31,7 +31,8 @@ var (
 		}
 		return []string{r.Job.Namespace}
 	})
-	JobRevert      = reverts()
+	JobRevert      = submitsVersion(revertedVersion)
+	JobStable      = submitsVersion(stableVersion) // a deployment that fails may revert to it
 	JobDispatch    = rights.Namespace(acl.DispatchJob)
 	JobForce       = either(acl.SubmitJob, acl.DispatchJob)
 	JobScale       = scales()
@@ -140,12 +141,20 @@ func scales() rights.Right {
 	})
 }
 
-// reverts is the right to register a former version of a job again: it may have parts that its caller could
-// not submit.
-func reverts() rights.Right {
+func revertedVersion(r *structs.JobRevertRequest) (id string, version uint64) {
+	return r.JobID, r.JobVersion
+}
+
+func stableVersion(r *structs.JobStableRequest) (id string, version uint64) {
+	return r.JobID, r.JobVersion
+}
+
+// submitsVersion is the right to have a former version of a job again: it may have parts that its caller
+// could not submit. named returns the ID of the job and the number of the version.
+func submitsVersion[Req any](named func(*Req) (id string, version uint64)) rights.Right {
 	return rights.Where(submitNeeds, func(q rights.Question) bool {
-		req := q.Req.(*structs.JobRevertRequest)
-		ns := req.RequestNamespace()
-		return mayRun(q.ACL, ns, state.JobVersion(q.Tx, ns, req.JobID, req.JobVersion), nil)
+		ns := q.Req.(interface{ RequestNamespace() string }).RequestNamespace()
+		id, version := named(q.Req.(*Req))
+		return mayRun(q.ACL, ns, state.JobVersion(q.Tx, ns, id, version), nil)
 	})
 }

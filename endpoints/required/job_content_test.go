@@ -294,3 +294,34 @@ func TestJobs_AskForEachVolumeOfPerAlloc(t *testing.T) {
 		t.Error("a larger count mounts a denied volume")
 	}
 }
+
+// A former version of a job may have what its caller could not submit.
+func TestJobVersions_AreAskedAboutTheirContent(t *testing.T) {
+	stored := mvcc.Open(&schema.All)
+	err := stored.Write(10, func(tx *mvcc.WriteTx) error {
+		for version, driver := range []string{"exec", "raw_exec"} {
+			schema.JobVersions.Put(tx, &structs.Job{
+				Namespace:  "team",
+				ID:         "j",
+				Version:    uint64(version),
+				TaskGroups: []*structs.TaskGroup{{Tasks: []*structs.Task{{Driver: driver}}}},
+			})
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	team := structs.WriteOptions{Namespace: "team"}
+	for version, want := range []bool{true, false, true} { // there is no version 2
+		number := uint64(version)
+		revert := ask(t, submitter, &structs.JobRevertRequest{JobID: "j", JobVersion: number, WriteOptions: team})
+		revert.Tx = stored.Read()
+		stable := ask(t, submitter, &structs.JobStableRequest{JobID: "j", JobVersion: number, WriteOptions: team})
+		stable.Tx = stored.Read()
+		if required.JobRevert.Allows(revert) != want || required.JobStable.Allows(stable) != want {
+			t.Errorf("version %d: revert %t, stable %t; want %t", version,
+				required.JobRevert.Allows(revert), required.JobStable.Allows(stable), want)
+		}
+	}
+}
