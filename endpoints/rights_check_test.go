@@ -37,7 +37,9 @@ func TestCheck_AsksAboutTheAllocation(t *testing.T) {
 		{runsAll, "raw", "privileged", true},
 		{runsAll, "raw", "host", true},
 		{elsewhere, "boxed", "t", false},
-		{elsewhere, "gone", "t", true}, // the namespace of the request; there is nothing to run in
+		{elsewhere, "gone", "t", false}, // a node may still have it
+		{managementToken(s), "gone", "t", true},
+		{elsewhere, "", "", true}, // a request about no allocation
 	} {
 		req := &access.CheckRequest{
 			Needs:        access.NeedsAllocExec,

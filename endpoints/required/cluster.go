@@ -84,13 +84,17 @@ var Check = rights.Where("what the request names", func(q rights.Question) bool 
 	if !ok {
 		return q.ACL.IsManagement() // a name that only a newer version knows
 	}
-	for _, ns := range namespaces(q.Tx, req) {
-		beyond := capability == acl.AllocExec && runsAsHost(q.Tx, req)
-		if !q.ACL.Namespace(ns, capability) || beyond && !q.ACL.Namespace(ns, acl.AllocNodeExec) {
-			return false
+
+	ns := req.RequestNamespace()
+	if req.AllocID != "" {
+		a := state.Alloc(q.Tx, req.AllocID)
+		if a == nil {
+			return q.ACL.IsManagement() // a node may still have its files: nobody can tell whose they are
 		}
+		ns = a.Namespace
 	}
-	return true
+	beyond := capability == acl.AllocExec && runsAsHost(q.Tx, req)
+	return q.ACL.Namespace(ns, capability) && (!beyond || q.ACL.Namespace(ns, acl.AllocNodeExec))
 })
 
 // runsAsHost reports whether a command in a task runs without a sandbox: then it needs alloc-node-exec
@@ -126,15 +130,6 @@ var namespaceNeeds = map[access.Needs]acl.Capability{
 	access.NeedsReadLogs:  acl.ReadLogs,
 	access.NeedsAllocExec: acl.AllocExec,
 	access.NeedsLifecycle: acl.AllocLifecycle,
-}
-
-// namespaces returns the namespace of the allocation that a request is about, or of the request.
-func namespaces(tx mvcc.Reader, req *access.CheckRequest) []string {
-	found := allocNamespace(tx, req.AllocID)
-	if len(found) == 0 {
-		return []string{req.RequestNamespace()}
-	}
-	return found
 }
 
 func allocNamespace(tx mvcc.Reader, id string) []string {
