@@ -302,7 +302,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		write(e, structs.CSIVolumeNodeExpanded, rights.Node, claims.NodeExpanded),
 		write(e, structs.CSIVolumeRetry, required.VolumeRetry, propose(e, fsm.VolumeRetry)),
 		e.quick(call(e, structs.CSIClaimGet, rights.Node, claims.Get)),
-		read(e, structs.CSIClaimList, rights.NodeRead, claims.List),
+		read(e, structs.CSIClaimList, required.ClaimList, claims.List),
 		shed(read(e, structs.VolumeClaimList, required.ClaimList, claims.ListAll)),
 		slow(write(e, structs.VolumeClaimRelease, required.ClaimRelease, free.Claim)),
 		slow(write(e, structs.VolumeClaimForce, rights.Socket, free.ForceClaim)),

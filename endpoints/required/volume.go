@@ -11,7 +11,7 @@ import (
 var (
 	VolumeRead = rights.Volume(acl.VolumeRead,
 		func(r *structs.CSIVolumeGetRequest) []string { return []string{r.ID} })
-	VolumeList = volumeList()
+	VolumeList = ofVolumes(acl.CSIListVolume)
 	// VolumeExternal lists what a plugin knows, of all namespaces.
 	VolumeExternal = rights.Both(rights.List(acl.CSIListVolume), rights.PluginRead)
 
@@ -34,7 +34,7 @@ var (
 		req := q.Req.(*structs.VolumeClaimReleaseRequest)
 		return mayRelease(q, req.VolumeID, req.Force)
 	})
-	ClaimList = rights.List(acl.CSIReadVolume)
+	ClaimList = ofVolumes(acl.CSIReadVolume)
 
 	VariableList = rights.Seen("variables: list", func(q rights.Question, namespace, path string) bool {
 		return q.ACL.Variable(namespace, path, acl.VariablesList)
@@ -67,12 +67,10 @@ func mayRelease(q rights.Question, id string, force bool) bool {
 	return mayForce && q.ACL.Volume(ns, id, acl.VolumeDetach)
 }
 
-// volumeList is the right to list volumes. The list shows those that the namespace or their own rules let the
-// caller read.
-func volumeList() rights.Right {
-	list := rights.List(acl.CSIListVolume)
-	sees := rights.Seen("", func(q rights.Question, namespace, id string) bool {
+// ofVolumes is the right to list volumes, or rows with the ID of one. The list shows those that the namespace
+// or their own rules let the caller read.
+func ofVolumes(c acl.Capability) rights.Right {
+	return rights.Both(rights.List(c), rights.Seen("", func(q rights.Question, namespace, id string) bool {
 		return q.ACL.Volume(namespace, id, acl.VolumeRead)
-	})
-	return rights.Both(list, sees)
+	}))
 }
