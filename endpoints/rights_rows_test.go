@@ -3,6 +3,7 @@ package endpoints_test
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"berth/structs"
 )
@@ -58,6 +59,46 @@ node { policy = "read" }`)
 		}
 		if all := shown(structs.QueryOptions{}); len(all) != 2 {
 			t.Errorf("the %s for a machine: got those of %v, want of both", name, all)
+		}
+	}
+}
+
+// An answer about a node or a plugin has the allocations of namespaces in which its caller may read jobs.
+func TestAnswers_LeaveOutTheAllocationsOfOthers(t *testing.T) {
+	s := newServer(t)
+	s.AddNode("n1", "z1")
+	s.AddVolume("v")
+	s.AddAlloc("plugin", "n1", func(g *structs.TaskGroup) {
+		g.Tasks[0].CSIPluginConfig = &structs.CSIPluginConfig{ID: "pl", Type: "monolith"}
+	})
+	must(s, structs.NodeDrain, &structs.NodeDrainRequest{
+		NodeID:    "n1",
+		DrainSpec: &structs.DrainSpec{Deadline: time.Hour},
+	})
+	token := guard(t, s)
+	rules := `node { policy = "read" }
+plugin { policy = "read" }
+`
+	others := structs.QueryOptions{AuthToken: token(rules + `namespace "team" { policy = "read" }`)}
+	own := structs.QueryOptions{AuthToken: token(rules + `namespace "default" { policy = "read" }`)}
+
+	for name, count := range map[string]func(q structs.QueryOptions) int{
+		"a plugin": func(q structs.QueryOptions) int {
+			req := &structs.CSIPluginGetRequest{ID: "pl", QueryOptions: q}
+			return len(must(s, structs.CSIPluginGet, req).Plugin.Allocations)
+		},
+		"the drain of a node": func(q structs.QueryOptions) int {
+			return len(must(s, structs.NodeDrainStatus, &structs.NodeGetRequest{NodeID: "n1", QueryOptions: q}).Waits)
+		},
+		"the allocations of a node": func(q structs.QueryOptions) int {
+			return len(must(s, structs.NodeAllocs, &structs.NodeGetRequest{NodeID: "n1", QueryOptions: q}).Allocs)
+		},
+	} {
+		if shown := count(own); shown == 0 {
+			t.Errorf("%s: a reader of the namespace sees no allocation", name)
+		}
+		if shown := count(others); shown != 0 {
+			t.Errorf("%s: a reader of another namespace sees %d allocations", name, shown)
 		}
 	}
 }

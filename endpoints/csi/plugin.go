@@ -30,6 +30,7 @@ func (p Plugins) Get(
 	if resp.Plugin == nil {
 		return noPlugin(req.ID)
 	}
+	resp.Plugin.Allocations = query.SeenStubs(&req.QueryOptions, resp.Plugin.Allocations)
 	return nil
 }
 
@@ -60,6 +61,7 @@ func (p Plugins) getPage(
 	}
 
 	resp.Plugin = plugin
+	resp.Plugin.Allocations = query.SeenStubs(&req.QueryOptions, resp.Plugin.Allocations)
 	if next != nil {
 		resp.NextToken = query.Token(string(next.Kind), next.NodeID)
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"time"
 
+	"berth/endpoints/query"
 	"berth/endpoints/sidecars"
 	"berth/scheduler"
 	"berth/scheduler/change"
@@ -38,6 +39,8 @@ func (j Jobs) Plan(
 	if err != nil {
 		return err
 	}
+
+	resp.Annotations.PreemptedAllocs = query.SeenStubs(&req.QueryOptions, resp.Annotations.PreemptedAllocs)
 
 	if req.Diff {
 		resp.Diff = jobdiff.Compare(old, job, true)

@@ -131,6 +131,13 @@ func TestJobPlan_ListsPreemptions(t *testing.T) {
 	if a := plan.Annotations.PreemptedAllocs; len(a) != 1 || a[0].JobID != "low" || a[0].JobType != "service" {
 		t.Errorf("the plan displaces %+v", a)
 	}
+	hidden := must(s, inquiry.JobPlan, &inquiry.JobPlanRequest{
+		Job:          important("high", 50),
+		QueryOptions: structs.QueryOptions{Sees: func(_, _ string) bool { return false }},
+	})
+	if a := hidden.Annotations.PreemptedAllocs; len(a) != 0 {
+		t.Errorf("the plan shows allocations that its caller must not see: %+v", a)
+	}
 	if n := plan.Diff.TaskGroups[0].Updates[inquiry.UpdatePreemptions]; n != 1 {
 		t.Errorf("the difference counts %d preemptions", n)
 	}

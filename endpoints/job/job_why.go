@@ -15,7 +15,7 @@ import (
 func (j Jobs) Why(tx *state.ReadTx, req *structs.JobGetRequest, resp *inquiry.WhyResponse) error {
 	job, err := findJob(tx, req.RequestNamespace(), req.JobID)
 	if err == nil {
-		resp.Waits, resp.Reasons = explain.Job(tx, job, time.Now())
+		resp.Waits, resp.Reasons = explain.Job(explain.View{Tx: tx, Now: time.Now(), Sees: req.Sees}, job)
 	} else {
 		// The rows of allocations outlive that of their job.
 		resp.Waits, resp.Reasons = explain.DeletedJob(tx, req.RequestNamespace(), req.JobID, time.Now())

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"maps"
+	"slices"
 	"time"
 
 	"berth/fsm"
@@ -93,5 +94,10 @@ func (n Nodes) DrainStatus(
 	resp.LastDrain = node.LastDrain
 	// The time is that of now and not of an entry: the deadline passes without one.
 	resp.Waits = drainer.Waits(tx, node, time.Now())
+	if req.Sees != nil {
+		resp.Waits = slices.DeleteFunc(resp.Waits, func(w structs.DrainWait) bool {
+			return !req.Sees(w.Namespace, w.AllocID)
+		})
+	}
 	return nil
 }

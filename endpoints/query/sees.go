@@ -1,6 +1,8 @@
 package query
 
 import (
+	"slices"
+
 	"berth/structs"
 	"berth/structs/admin"
 	"berth/structs/variable"
@@ -16,6 +18,15 @@ func seen(q *structs.QueryOptions, keep func(row any) bool) func(row any) bool {
 		namespace, id, known := place(row)
 		return known && q.Sees(namespace, id) && (keep == nil || keep(row))
 	}
+}
+
+// SeenStubs returns the allocations of an answer that the caller may see, in their order. It may change the
+// array of the list.
+func SeenStubs(q *structs.QueryOptions, all []*structs.AllocListStub) []*structs.AllocListStub {
+	if q.Sees == nil {
+		return all
+	}
+	return slices.DeleteFunc(all, func(a *structs.AllocListStub) bool { return !q.Sees(a.Namespace, a.ID) })
 }
 
 // place returns the namespace and the ID by which rights name a row: a claim has the ID of its volume.

@@ -49,6 +49,18 @@ var NodeAllocs = rights.Both(rights.NodeRead,
 		return q.ACL.Namespace(namespace, acl.ReadJob)
 	}))
 
+// The rights on plugins and drains. Their answers have the allocations of namespaces in which the caller may
+// read jobs.
+var (
+	PluginGet   = rights.Both(rights.PluginRead, readsJobs)
+	DrainStatus = rights.Both(rights.NodeRead, readsJobs)
+)
+
+// readsJobs shows the rows of namespaces in which the caller may read jobs.
+var readsJobs = rights.Seen("", func(q rights.Question, namespace, _ string) bool {
+	return q.ACL.Namespace(namespace, acl.ReadJob)
+})
+
 // Search is the right to search. It shows the matches that the caller could list. The ID of a match is its
 // context, a slash and its own ID.
 var Search = rights.Seen("for each match the right to list it", seesMatch)

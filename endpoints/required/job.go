@@ -21,10 +21,11 @@ var (
 		req := q.Req.(*structs.JobRegisterRequest)
 		return mayRun(q.ACL, req.RequestNamespace(), req.Job, keptJob(q.Tx, req))
 	})
-	JobPlan = rights.Where(submitNeeds, func(q rights.Question) bool {
+	JobPlan = rights.Both(readsJobs, rights.Where(submitNeeds, func(q rights.Question) bool {
 		req := q.Req.(*inquiry.JobPlanRequest)
 		return mayRun(q.ACL, req.RequestNamespace(), req.Job, nil)
-	})
+	}))
+	JobWhy      = rights.Both(JobRead, readsJobs)
 	JobValidate = rights.NamespaceOf(acl.ReadJob, func(_ mvcc.Reader, r *inquiry.JobValidateRequest) []string {
 		if r.Job == nil || r.Job.Namespace == "" {
 			return nil

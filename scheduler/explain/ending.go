@@ -21,7 +21,7 @@ func DeletedJob(tx *state.ReadTx, namespace, id string, now time.Time) (
 ) {
 	// The allocations outlive the row. This one has what the explainers read of a stopped job.
 	j := &structs.Job{Namespace: structs.NamespaceOr(namespace), ID: id, Stop: true}
-	x := newJobExplainer(tx, j, now)
+	x := newJobExplainer(View{Tx: tx, Now: now}, j)
 	reasons = x.stoppedJob(j, "deleted")
 	return len(reasons) > 0, reasons
 }

@@ -27,8 +27,9 @@ const mostListed = 10
 
 // explainer collects the reasons of one job or volume.
 type explainer struct {
-	tx  *state.ReadTx
-	now time.Time
+	tx     *state.ReadTx
+	now    time.Time
+	reader reader
 	// job is the job that is explained, nil of a volume.
 	job *structs.Job
 	// group is the name of the group of the job whose wait is explained, "" for none.
@@ -37,8 +38,35 @@ type explainer struct {
 	shown map[string]bool
 }
 
-func newExplainer(tx *state.ReadTx, now time.Time) *explainer {
-	return &explainer{tx: tx, now: now, shown: map[string]bool{}}
+// View is what an explanation reads, and for whom.
+type View struct {
+	Tx  *state.ReadTx
+	Now time.Time
+	// Sees reports whether the reader may know the allocations of a namespace; nil: of each.
+	Sees func(namespace, id string) bool
+}
+
+func newExplainer(v View) *explainer {
+	return &explainer{tx: v.Tx, now: v.Now, reader: reader{v.Sees}, shown: map[string]bool{}}
+}
+
+// reader is for whom an explanation is.
+type reader struct {
+	sees func(namespace, id string) bool // that of View
+}
+
+// allocOf names an allocation and its job for a reader that may know both.
+func (r reader) allocOf(a *structs.Allocation) string {
+	if !r.seesNamespace(a.Namespace) {
+		return "an allocation of another namespace"
+	}
+	return fmt.Sprintf("allocation %s of job %s", structs.ShortID(a.ID), a.JobID)
+}
+
+// seesNamespace reports whether the reader may know the allocations and jobs of a namespace, and the volumes
+// that they use.
+func (r reader) seesNamespace(namespace string) bool {
+	return r.sees == nil || r.sees(namespace, "")
 }
 
 // list returns the first reasons, and a last one with the number of the others.

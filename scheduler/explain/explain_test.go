@@ -64,7 +64,7 @@ func explainSubject(f *schedtest.Fleet, s situation) (bool, []*inquiry.Reason) {
 	if s.volume != "" {
 		return Volume(tx, csi.Volume(tx, structs.DefaultNamespace, s.volume), f.Clock)
 	}
-	return Job(tx, state.Job(tx, structs.DefaultNamespace, "web"), f.Clock)
+	return Job(View{Tx: tx, Now: f.Clock}, state.Job(tx, structs.DefaultNamespace, "web"))
 }
 
 // stableIDs replaces the random IDs of allocations and evaluations by names.

@@ -125,8 +125,7 @@ func (s *search) demands(d *structs.AllocatedDeviceResource) bool {
 
 // holder explains that an allocation has a thing of its node, which another one needs.
 func (x *explainer) holder(a *structs.Allocation, thing string) *inquiry.Reason {
-	r := reason("allocation %s of job %s on node %s has %s", structs.ShortID(a.ID), a.JobID,
-		x.nodeName(a.NodeID), thing)
+	r := reason("%s on node %s has %s", x.reader.allocOf(a), x.nodeName(a.NodeID), thing)
 	x.freeing(r, a, "add nodes, lower the count, or change what its groups ask for")
 	return r
 }
@@ -135,6 +134,8 @@ func (x *explainer) holder(a *structs.Allocation, thing string) *inquiry.Reason 
 // an allocation that stops already, nor of the job that is explained, whose way out is another one.
 func (x *explainer) freeing(r *inquiry.Reason, a *structs.Allocation, wayOut string) {
 	switch {
+	case !x.reader.seesNamespace(a.Namespace):
+		r.Remedy = wayOut
 	case a.ServerTerminal():
 		r.Text += ", and is stopping"
 		r.Remedy = x.endingRemedy(a)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"berth/state"
 	"berth/state/csi"
@@ -19,16 +18,16 @@ type jobExplainer struct {
 	*explainer
 }
 
-func newJobExplainer(tx *state.ReadTx, j *structs.Job, now time.Time) *jobExplainer {
-	x := newExplainer(tx, now)
+func newJobExplainer(v View, j *structs.Job) *jobExplainer {
+	x := newExplainer(v)
 	x.job = j
 	return &jobExplainer{x}
 }
 
 // Job explains why a job does not run as its specification demands. It reports whether something waits; if
 // nothing does, the reasons say so.
-func Job(tx *state.ReadTx, j *structs.Job, now time.Time) (waits bool, reasons []*inquiry.Reason) {
-	x := newJobExplainer(tx, j, now)
+func Job(v View, j *structs.Job) (waits bool, reasons []*inquiry.Reason) {
+	x := newJobExplainer(v, j)
 	if j.Stop {
 		reasons = x.stoppedJob(j, "stopped")
 	} else {

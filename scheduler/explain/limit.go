@@ -90,10 +90,24 @@ func (x *jobExplainer) limitOn(found *sample, n *structs.Node, plugin string, wa
 	}
 }
 
+// volumeOf names a volume for a reader that may know it.
+func (r reader) volumeOf(id volumeID) string {
+	if !r.seesNamespace(id.namespace) {
+		return "a volume of another namespace"
+	}
+	return "volume " + id.id
+}
+
 // limitHolder explains that a volume counts against the limit of a node.
 func (x *jobExplainer) limitHolder(n *structs.Node, id volumeID, user string) *inquiry.Reason {
 	if a := state.Alloc(x.tx, user); a != nil && !a.ClientTerminal() {
-		return x.holder(a, "volume "+id.id)
+		return x.holder(a, x.reader.volumeOf(id))
+	}
+	if !x.reader.seesNamespace(id.namespace) {
+		r := reason("%s is attached to node %s, and no allocation there uses it", x.reader.volumeOf(id),
+			x.nodeName(n.ID))
+		r.Remedy = "add nodes, or raise the limit of the plugin"
+		return r
 	}
 	r := reason("volume %s is attached to node %s, and no allocation there uses it", id.id, x.nodeName(n.ID))
 	r.Remedy = command(id.namespace, "volume why", id.id)

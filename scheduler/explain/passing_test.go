@@ -12,7 +12,7 @@ import (
 // alone have changed.
 func TestReason_KeepsItsFactWhileTimePasses(t *testing.T) {
 	tell := func(seconds int64, message string) *inquiry.Reason {
-		x := newExplainer(nil, time.Unix(seconds, 0))
+		x := newExplainer(View{Now: time.Unix(seconds, 0)})
 		failed := &structs.OperationError{Message: message, Attempts: int(seconds)}
 		return reason("volume data is attaching%s", x.failing(failed))
 	}

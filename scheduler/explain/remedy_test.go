@@ -54,7 +54,7 @@ func inNamespace(t *testing.T) *schedtest.Fleet {
 func TestRemedies_NameTheNamespace(t *testing.T) {
 	f := inNamespace(t)
 	tx := f.Store.Read()
-	_, reasons := Job(tx, state.Job(tx, prod, "web"), f.Clock)
+	_, reasons := Job(View{Tx: tx, Now: f.Clock}, state.Job(tx, prod, "web"))
 	text := inquiry.WhyText(reasons)
 	text += remedyOf(volumeFilter, &structs.Job{Namespace: prod}, nil, tx)
 	for _, want := range []string{
@@ -94,7 +94,7 @@ func TestRemedies_OfTheMapNameNoNamespacedObject(t *testing.T) {
 func TestNoNode_HasARemedy(t *testing.T) {
 	for nodes := range 2 {
 		f := schedtest.New(t, nodes)
-		x := newExplainer(f.Store.Read(), f.Clock)
+		x := newExplainer(View{Tx: f.Store.Read(), Now: f.Clock})
 		if r := x.noNode(); r.Remedy == "" {
 			t.Errorf("with %d nodes: %q has no remedy", nodes, r.Text)
 		}

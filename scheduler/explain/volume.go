@@ -16,7 +16,7 @@ import (
 // Volume explains why a volume, or a use of it, waits. It reports whether something waits; if nothing does,
 // the reasons say so.
 func Volume(tx *state.ReadTx, v *structs.CSIVolume, now time.Time) (waits bool, reasons []*inquiry.Reason) {
-	x := newExplainer(tx, now)
+	x := newExplainer(View{Tx: tx, Now: now})
 	waits, reasons = x.volume(v)
 
 	// The jobs are searched only if the volume itself explains nothing: their reasons name the volume again.

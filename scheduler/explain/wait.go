@@ -83,8 +83,8 @@ func (x *jobExplainer) displaced(j *structs.Job) []*inquiry.Reason {
 		case all.full():
 			all.rest++
 		default:
-			r := x.alloc(a, fmt.Sprintf("was displaced by allocation %s of job %s, whose priority is %d",
-				structs.ShortID(by.ID), by.JobID, state.AllocPriority(x.tx, by)))
+			r := x.alloc(a, fmt.Sprintf("was displaced by %s, whose priority is %d",
+				x.reader.allocOf(by), state.AllocPriority(x.tx, by)))
 			r.Remedy = fmt.Sprintf("add nodes, or raise the priority %d of the job", j.Priority)
 			all.add(r)
 		}
