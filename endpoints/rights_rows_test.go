@@ -6,6 +6,9 @@ import (
 	"time"
 
 	"berth/structs"
+	"berth/structs/admin"
+	"berth/structs/inquiry"
+	"berth/structs/variable"
 )
 
 // The rules of volumes decide about the claims in lists, as they do about the volumes.
@@ -100,5 +103,69 @@ plugin { policy = "read" }
 		if shown := count(others); shown != 0 {
 			t.Errorf("%s: a reader of another namespace sees %d allocations", name, shown)
 		}
+	}
+}
+
+// Searches and the lists about pools show what a rule of its own gives: of a path, of a pool, of plugins.
+func TestSearches_ShowWhatTheirCallersCouldList(t *testing.T) {
+	s := newServer(t)
+	s.AddRootKey("k1")
+	s.AddNode("n1", "z1")
+	for _, name := range []string{"shared-a", "shared-b"} {
+		must(s, variable.VariableApply, &variable.VariableApplyRequest{
+			Op: variable.VariableSet, Path: name, Items: variable.VariableItems{"a": "b"},
+		})
+		must(s, admin.NodePoolApply, &admin.NodePoolApplyRequest{Pool: &admin.NodePool{Name: name}})
+	}
+	for _, ns := range []string{"ours", "theirs"} {
+		must(s, admin.NamespaceApply, &admin.NamespaceApplyRequest{Definition: &admin.Namespace{Name: ns}})
+		job := testJob("job-" + ns)
+		job.Namespace = ns
+		job.NodePool = "shared-a"
+		must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
+	}
+	token := guard(t, s)
+	own := token(`namespace "default" {
+  variables {
+    path "shared-a" { capabilities = ["list"] }
+  }
+}
+namespace "ours" { policy = "read" }
+node_pool "shared-a" { policy = "read" }
+plugin { policy = "list" }`)
+	nothing := token(`namespace "nowhere" { policy = "read" }`)
+
+	for _, c := range []struct {
+		context, prefix string
+		want            []string
+	}{
+		{inquiry.SearchVars, "shared", []string{"shared-a"}},
+		{inquiry.SearchNodePools, "shared", []string{"shared-a"}},
+		{inquiry.SearchPlugins, "p", []string{"pl"}},
+	} {
+		search := func(secret string) []string {
+			return must(s, inquiry.SearchPrefix, &inquiry.SearchRequest{
+				Context: c.context, QueryOptions: structs.QueryOptions{Prefix: c.prefix, AuthToken: secret},
+			}).Matches[c.context]
+		}
+		if got := search(own); !slices.Equal(got, c.want) {
+			t.Errorf("a search for %s: got %v, want %v", c.context, got, c.want)
+		}
+		if got := search(nothing); len(got) != 0 {
+			t.Errorf("a search for %s without rights: got %v", c.context, got)
+		}
+	}
+
+	pools := must(s, admin.NodePoolList, &structs.QueryRequest{
+		QueryOptions: structs.QueryOptions{AuthToken: own},
+	}).Pools
+	if len(pools) != 1 || pools[0].Name != "shared-a" {
+		t.Errorf("the list of pools has %d, want shared-a alone", len(pools))
+	}
+	jobs := must(s, admin.NodePoolJobs, &admin.NodePoolGetRequest{
+		Name: "shared-a", QueryOptions: structs.QueryOptions{Namespace: "*", AuthToken: own},
+	}).Jobs
+	if len(jobs) != 1 || jobs[0].ID != "job-ours" {
+		t.Errorf("the list of the jobs of a pool has %d, want job-ours alone", len(jobs))
 	}
 }
