@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -115,14 +116,7 @@ func TestJobPlan_ListsPreemptions(t *testing.T) {
 		return job
 	}
 	must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: important("low", 20)})
-	tx := s.Store.Read()
-	for e := range state.ReadyEvals(tx) {
-		plan, err := scheduler.Process(tx, e, s.Clock)
-		if err != nil || len(plan.Place) != 1 {
-			t.Fatalf("the plan is %+v, %v", plan, err)
-		}
-		mustPropose(s, fsm.PlanApply, plan)
-	}
+	processEvals(s)
 	plan := must(s, inquiry.JobPlan, &inquiry.JobPlanRequest{Job: important("high", 50), Diff: true})
 	u := plan.Annotations.DesiredTGUpdates["g"]
 	if u == nil || u.Place != 1 || u.Preemptions != 1 || len(plan.FailedTGAllocs) > 0 {
@@ -140,6 +134,32 @@ func TestJobPlan_ListsPreemptions(t *testing.T) {
 	}
 	if n := plan.Diff.TaskGroups[0].Updates[inquiry.UpdatePreemptions]; n != 1 {
 		t.Errorf("the difference counts %d preemptions", n)
+	}
+
+	must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: important("high", 50)})
+	processEvals(s) // displaces low
+	processEvals(s) // finds no place for low
+	for sees, want := range map[bool]string{true: "of job high", false: "an allocation of another namespace"} {
+		why := must(s, inquiry.JobWhy, &structs.JobGetRequest{
+			JobID:        "low",
+			QueryOptions: structs.QueryOptions{Sees: func(_, _ string) bool { return sees }},
+		})
+		if !strings.Contains(why.Text, "was displaced by") || !strings.Contains(why.Text, want) {
+			t.Errorf("got %q, want %q", why.Text, want)
+		}
+	}
+}
+
+// processEvals plans the evaluations that are ready, and applies their plans.
+func processEvals(s *server) {
+	s.T.Helper()
+	tx := s.Store.Read()
+	for e := range state.ReadyEvals(tx) {
+		plan, err := scheduler.Process(tx, e, s.Clock)
+		if err != nil {
+			s.T.Fatal(err)
+		}
+		mustPropose(s, fsm.PlanApply, plan)
 	}
 }
 
