@@ -34,11 +34,15 @@ var aclDraws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 		return ACLPolicyDelete.Encode(&access.PolicyDeleteRequest{Name: d.of("p1", "p2")})
 	},
 	"ACLRolePut": func(d dice, _ *state.ReadTx) ([]byte, error) {
-		return ACLRolePut.Encode(&access.RolePutRequest{Role: &access.Role{
+		r := &access.Role{
 			ID:       d.of("r1", "r2"),
 			Name:     d.of("one", "two"),
 			Policies: []*access.PolicyLink{{Name: d.of("p1", "p2")}},
-		}})
+		}
+		if d.upTo(4) == 0 {
+			r.Policies = append(r.Policies, nil)
+		}
+		return ACLRolePut.Encode(&access.RolePutRequest{Role: r})
 	},
 	"ACLRoleDelete": func(d dice, _ *state.ReadTx) ([]byte, error) {
 		return ACLRoleDelete.Encode(&access.RoleDeleteRequest{ID: d.of("r1", "r2")})
@@ -53,6 +57,9 @@ var aclDraws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 		}
 		if d.flip() {
 			t.Roles = []*access.Link{{ID: d.of("r1", "r2")}}
+		}
+		if d.upTo(4) == 0 {
+			t.Roles = append(t.Roles, nil)
 		}
 		if d.flip() {
 			t.ExpireTime = now + int64(d.upTo(3))

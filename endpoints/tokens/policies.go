@@ -171,6 +171,11 @@ func (p Procedures) PutRole(
 	} else if acls.Role(p.Store.Read(), req.Role.ID) == nil {
 		return 0, structs.NotFoundf("there is no role with the ID %q", structs.Cut(req.Role.ID, structs.MaxQuoted))
 	}
+	err := acls.CheckRole(req.Role)
+	if err != nil {
+		return 0, err
+	}
+
 	index, err := fsm.Propose(ctx, p.Raft, fsm.ACLRolePut, req)
 	if err != nil {
 		return 0, err

@@ -4,6 +4,7 @@ package acls
 
 import (
 	"iter"
+	"slices"
 	"strings"
 
 	"berth/internal/mvcc"
@@ -19,6 +20,9 @@ const (
 	maxTokens   = 100_000
 )
 
+// maxDescription bounds the description of a policy or a role, in bytes.
+const maxDescription = 256
+
 // Policy returns a policy, nil if there is none.
 func Policy(tx mvcc.Reader, name string) *access.Policy { return schema.ACLPolicies.Get(tx, name) }
 
@@ -30,8 +34,13 @@ func PolicyPut(tx *mvcc.WriteTx, p *access.PolicyPutRequest) error {
 	if p.Policy == nil || !validName(p.Policy.Name) {
 		return structs.Invalidf("the policy has no valid name: %s", nameForm)
 	}
+	err := checkDescription(p.Policy.Description)
+	if err != nil {
+		return err
+	}
+
 	if schema.ACLPolicies.Get(tx, p.Policy.Name) == nil {
-		err := bounded(schema.ACLPolicies.Scan(tx), maxPolicies, "policies")
+		err = bounded(schema.ACLPolicies.Scan(tx), maxPolicies, "policies")
 		if err != nil {
 			return err
 		}
@@ -64,6 +73,34 @@ func Roles(tx mvcc.Reader) iter.Seq[*access.Role] { return schema.ACLRoles.Scan(
 // RolePut creates a role, or replaces the one with the ID.
 func RolePut(tx *mvcc.WriteTx, p *access.RolePutRequest) error {
 	r := p.Role
+	err := CheckRole(r)
+	if err != nil {
+		return err
+	}
+	same := schema.ACLRolesByName.First(tx, r.Name)
+	if same != nil && same.ID != r.ID {
+		return structs.Conflictf("there is a role %q already, with the ID %s", r.Name, same.ID)
+	}
+
+	for _, link := range r.Policies {
+		err = policyExists(tx, link.Name)
+		if err != nil {
+			return err
+		}
+	}
+	if schema.ACLRoles.Get(tx, r.ID) == nil {
+		err = bounded(schema.ACLRoles.Scan(tx), maxRoles, "roles")
+		if err != nil {
+			return err
+		}
+	}
+	schema.ACLRoles.Put(tx, r)
+	return nil
+}
+
+// CheckRole returns an error unless a role is complete, apart from whether its policies exist. The leader
+// checks it before the log, and RolePut again: what an entry has may come from another version of berth.
+func CheckRole(r *access.Role) error {
 	switch {
 	case r == nil || r.ID == "":
 		return structs.Invalidf("the role has no ID")
@@ -71,26 +108,19 @@ func RolePut(tx *mvcc.WriteTx, p *access.RolePutRequest) error {
 		return structs.Invalidf("the role has no valid name: %s", nameForm)
 	case len(r.Policies) == 0:
 		return structs.Invalidf("the role %q has no policy; expected at least one", r.Name)
+	case len(r.Policies) > maxLinks:
+		return structs.Invalidf("the role %q has %d policies; expected at most %d",
+			r.Name, len(r.Policies), maxLinks)
+	case slices.Contains(r.Policies, nil):
+		return structs.Invalidf("Policies of the role %q: expected a policy, found null", r.Name)
 	}
+	return checkDescription(r.Description)
+}
 
-	same := schema.ACLRolesByName.First(tx, r.Name)
-	if same != nil && same.ID != r.ID {
-		return structs.Conflictf("there is a role %q already, with the ID %s", r.Name, same.ID)
+func checkDescription(text string) error {
+	if len(text) > maxDescription {
+		return structs.Invalidf("Description has %d bytes; expected at most %d", len(text), maxDescription)
 	}
-	for _, link := range r.Policies {
-		err := policyExists(tx, link.Name)
-		if err != nil {
-			return err
-		}
-	}
-
-	if schema.ACLRoles.Get(tx, r.ID) == nil {
-		err := bounded(schema.ACLRoles.Scan(tx), maxRoles, "roles")
-		if err != nil {
-			return err
-		}
-	}
-	schema.ACLRoles.Put(tx, r)
 	return nil
 }
 

@@ -2,6 +2,7 @@ package acls_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -201,6 +202,18 @@ func TestRoles_HaveUniqueNamesAndKnownPolicies(t *testing.T) {
 	rejects(s, acls.RolePut, role("", "dev", "read"), structs.KindInvalid, "no ID")
 	rejects(s, acls.RolePut, role("2", "a b", "read"), structs.KindInvalid, "valid name")
 	rejects(s, acls.PolicyPut, policy("a/b"), structs.KindInvalid, "valid name")
+	rejects(s, acls.RolePut, role("2", "dev", slices.Repeat([]string{"read"}, 101)...), structs.KindInvalid,
+		"at most 100")
+
+	null := role("2", "dev", "read")
+	null.Role.Policies = append(null.Role.Policies, nil)
+	rejects(s, acls.RolePut, null, structs.KindInvalid, "found null")
+	long := role("2", "dev", "read")
+	long.Role.Description = strings.Repeat("d", 257)
+	rejects(s, acls.RolePut, long, structs.KindInvalid, "Description has 257 bytes")
+	longPolicy := policy("long")
+	longPolicy.Policy.Description = long.Role.Description
+	rejects(s, acls.PolicyPut, longPolicy, structs.KindInvalid, "Description has 257 bytes")
 
 	do(s, acls.RolePut, role("1", "operators", "read"))
 	tx := s.db.Read()
@@ -238,5 +251,25 @@ func TestPoliciesOf_AreThoseOfTheTokenAndItsRoles(t *testing.T) {
 	do(s, acls.RoleDelete, &access.RoleDeleteRequest{ID: "1"})
 	if got := names(); got != "c" {
 		t.Errorf("after deletions: got the policies %q, want c", got)
+	}
+}
+
+// An archive of another version may have what no entry stores any more.
+func TestPoliciesOf_SkipsLinksThatAreNull(t *testing.T) {
+	s := newStore(t)
+	do(s, acls.PolicyPut, policy("a"))
+	s.index++
+	err := s.db.Write(s.index, func(tx *mvcc.WriteTx) error {
+		schema.ACLRoles.Put(tx, &access.Role{ID: "1", Name: "r", Policies: []*access.PolicyLink{nil, {Name: "a"}}})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	token := &access.Token{AccessorID: "x", Roles: []*access.Link{nil, {ID: "1"}}}
+	got := acls.PoliciesOf(s.db.Read(), token)
+	if len(got) != 1 || got[0].Name != "a" {
+		t.Errorf("got the policies %v, want a alone", got)
 	}
 }

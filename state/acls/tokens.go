@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	maxLinks     = 100 // policies, and roles, of a token
+	maxLinks     = 100 // policies, and roles, of a token; policies of a role
 	maxTokenName = 256 // bytes
 	// endedAtOnce bounds the ended tokens that one entry deletes.
 	endedAtOnce = 1000
@@ -179,16 +179,22 @@ func TokensExpire(tx *mvcc.WriteTx, p *access.TokensExpireRequest) error {
 }
 
 // PoliciesOf returns the policies of a token with those of its roles, each once, by name. It skips policies
-// and roles that were deleted.
+// and roles that were deleted, and links that are null in a restored archive.
 func PoliciesOf(tx mvcc.Reader, t *access.Token) []*access.Policy {
 	names := slices.Clone(t.Policies)
 	for _, link := range t.Roles {
+		if link == nil {
+			continue
+		}
+
 		role := schema.ACLRoles.Get(tx, link.ID)
 		if role == nil {
 			continue
 		}
 		for _, p := range role.Policies {
-			names = append(names, p.Name)
+			if p != nil {
+				names = append(names, p.Name)
+			}
 		}
 	}
 
