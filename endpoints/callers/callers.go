@@ -7,6 +7,7 @@ import (
 	"berth/internal/pki"
 	"berth/rpc"
 	"berth/structs"
+	"berth/structs/access"
 	"berth/structs/admin"
 	"berth/structs/nodecalls"
 	"berth/structs/variable"
@@ -42,6 +43,8 @@ var nodeMethods = map[string]bool{
 	admin.StatusPeers.Name:             true,
 	// Nodes reject revoked certificates on their own ports.
 	admin.CertificateRevocations.Name: true,
+	// The agent of a node asks for the rights of the callers of its HTTP API, by their tokens.
+	access.Check.Name: true,
 }
 
 // Check returns an error if the certificate of the caller does not give it a method. A node acts for itself

@@ -7,6 +7,7 @@ import (
 	"berth/internal/pki"
 	"berth/rpc"
 	"berth/structs"
+	"berth/structs/access"
 	"berth/structs/admin"
 	"berth/structs/nodecalls"
 	"berth/structs/variable"
@@ -42,6 +43,7 @@ func TestCheck_ANodeActsForItselfAlone(t *testing.T) {
 		"an allocation as nobody": {as(pki.RoleNode), structs.AllocGet.Name, alloc(""), false},
 		"services":                {as(pki.RoleNode), structs.ServiceGet.Name, &structs.ServiceGetRequest{}, true},
 		"the revocations":         {as(pki.RoleNode), admin.CertificateRevocations.Name, &structs.QueryRequest{}, true},
+		"the right of a caller":   {as(pki.RoleNode), access.Check.Name, &access.CheckRequest{}, true},
 		"a revocation": {as(pki.RoleNode), admin.CertificateRevoke.Name,
 			&admin.CertificateRevokeRequest{}, false},
 		"a new authority":          {as(pki.RoleNode), admin.AuthorityReplace.Name, &structs.WriteRequest{}, false},
@@ -174,6 +176,8 @@ func attacks() map[string]struct {
 			&admin.CertificateRenewRequest{NodeID: n2}},
 		"the certificate of an operator": {admin.OperatorCertificate.Name,
 			&admin.OperatorCertificateRequest{Operator: admin.OperatorRoot}},
+		"a policy": {access.PolicyPut.Name, &access.PolicyPutRequest{}},
+		"a login":  {access.TokenPut.Name, &access.TokenPutRequest{}},
 		"a job":    {structs.JobGet.Name, &structs.JobGetRequest{}},
 		"a volume": {structs.CSIVolumeGet.Name, &structs.CSIVolumeGetRequest{}},
 		// Logs and call-backs: a server calls the node of a connection, and no node calls another one.
