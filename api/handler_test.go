@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
@@ -155,6 +156,27 @@ func TestHandler_RoutesCallTheirProcedures(t *testing.T) {
 	}
 	for name := range all {
 		t.Errorf("there is no route %s", name)
+	}
+}
+
+// A route that is not of a method alone needs the option needs: without it, nobody asks for the right of its
+// caller. So a route without one works at an agent that can do nothing itself.
+func TestHandler_RoutesWithoutNeedsAreOfMethodsAlone(t *testing.T) {
+	s := newServer(t, func(c *api.Config) { c.Agent = nil })
+	all := routeCalls()
+	for _, r := range api.Routes() {
+		method := strings.Fields(r.Methods)[0]
+		want := all[method+" "+r.Path]
+		if r.Needs != "" {
+			continue
+		}
+
+		path := cmp.Or(want.path, strings.ReplaceAll(r.Path, "{id}", "an-id"))
+		_, body := s.do(t, method, path, want.body)
+		if strings.Contains(body, "panicked") {
+			t.Errorf("%s %s is served by the agent itself, and names no right: give it the option needs: %s",
+				method, r.Path, body)
+		}
 	}
 }
 

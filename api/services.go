@@ -64,7 +64,7 @@ func (c *Client) JobServices(ctx context.Context, id string, q *Query) (
 var bindAlloc = withID(func(q *structs.AllocGetRequest, id string) { q.AllocID = id })
 
 var allocChecks = route[map[string]*structs.CheckResult](
-	get, "/v1/client/allocation/{id}/checks", serveAllocChecks)
+	get, "/v1/client/allocation/{id}/checks", serveAllocChecks, needs(access.NeedsReadJob))
 
 // serveAllocChecks returns the results of an allocation on the node of this agent. It forwards the request to
 // the agent of another node, over one hop.
