@@ -106,6 +106,7 @@ func New(ctx context.Context, cfg Config, logger hclog.Logger) (*Agent, error) {
 	handler := api.NewHandler(api.Config{
 		Caller:        rights.ForPeople(a.caller),
 		ACL:           cfg.ACL.Enabled,
+		HidesTokens:   cfg.TLS.Required() && cfg.Server.Enabled,
 		Agent:         local{a},
 		Logger:        httpLogger,
 		AllowedHosts:  cfg.httpHosts(),

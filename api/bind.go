@@ -231,6 +231,9 @@ func numberParam[T uint64 | int32 | int64](c *call, name string, bits int) (T, e
 	return T(n), nil
 }
 
+// tokenHeaders may have the secret of the caller.
+var tokenHeaders = []string{"X-Berth-Token", "X-Nomad-Token", "Authorization"}
+
 // token returns the secret of the caller from the first header that has it.
 func (c *call) token() string {
 	h := c.r.Header

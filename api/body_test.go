@@ -144,7 +144,7 @@ func TestBody_OfAStreamMayArriveSlowly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const parts = 80
 		agent := newAgent()
-		conn, r := beginVirtually(t, api.Config{Agent: agent, BodyIdle: 500 * time.Millisecond},
+		conn, r := beginVirtually(t, api.Config{Caller: &apitest.Caller{}, Agent: agent, BodyIdle: 500 * time.Millisecond},
 			"PUT /v1/operator/snapshot", parts)
 		for range parts {
 			time.Sleep(400 * time.Millisecond) // virtual
@@ -186,6 +186,7 @@ func TestBody_ThatHasArrivedHasNoDeadline(t *testing.T) {
 		ended := make(chan error, 1)
 		const archive = "an archive"
 		conn, r := beginVirtually(t, api.Config{
+			Caller:   &apitest.Caller{},
 			Agent:    restorer{newAgent(), ended},
 			BodyIdle: 20 * time.Millisecond,
 		}, "PUT /v1/operator/snapshot", len(archive))

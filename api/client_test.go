@@ -375,6 +375,7 @@ func TestClient_CallsOverAUnixSocket(t *testing.T) {
 		t.Fatal(err)
 	}
 	srv := &http.Server{Handler: api.NewHandler(api.Config{
+		Caller: &apitest.Caller{},
 		Agent:  newAgent(),
 		Logger: hclog.NewNullLogger(),
 	})}

@@ -57,6 +57,7 @@ func newForwarder(t *testing.T) *forwarder {
 		}
 	})
 	node.Server = httptest.NewUnstartedServer(api.NewHandler(api.Config{
+		Caller: &apitest.Caller{},
 		Agent:  node.agent,
 		Logger: hclog.NewNullLogger(),
 	}))

@@ -17,6 +17,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/api"
+	"berth/api/apitest"
 	"berth/structs"
 	"berth/structs/nodecalls"
 )
@@ -191,7 +192,7 @@ func TestExec_EndsWithTheAgent(t *testing.T) {
 	s := &server{agent: newAgent()}
 	command := newUntilDone()
 	runsCommands(s, command.run)
-	h := api.NewHandler(api.Config{Agent: s.agent, Logger: hclog.NewNullLogger(), Sessions: &sessions})
+	h := api.NewHandler(api.Config{Caller: &apitest.Caller{}, Agent: s.agent, Logger: hclog.NewNullLogger(), Sessions: &sessions})
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h.ServeHTTP(w, r.WithContext(ctx))
 	}))

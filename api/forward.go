@@ -134,6 +134,11 @@ func (c *call) proxyTo(n *structs.Node, look string) {
 				Scheme: "http",
 				Host:   n.HTTPAddr,
 			})
+			if c.HidesTokens {
+				for _, name := range tokenHeaders {
+					r.Out.Header.Del(name)
+				}
+			}
 		},
 		ModifyResponse: rejectOthers,
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {

@@ -135,9 +135,12 @@ type Config struct {
 	// CheckArchives returns an error if the caller of a request may not save or restore an archive of the
 	// state. Nil: every caller may.
 	CheckArchives func(*http.Request) error
-	// ACL says that the routes of the agent itself ask the servers for the rights of their callers. The servers
-	// also have the mode: with log they answer that the caller may.
+	// ACL says that the agent has access control in its configuration. The agent asks the servers for the rights
+	// of its callers in any case. With ACL it denies also while a server is older than access control.
 	ACL bool
+	// HidesTokens says that Connect proves the agent of a node by its certificate, and this agent to it as one of
+	// a server: a request is forwarded without the token of its caller.
+	HidesTokens bool
 	// Sessions counts the requests that have taken over their connections: net/http does not wait for them.
 	// Their contexts end with the base context of the server. It may be nil.
 	Sessions *sync.WaitGroup

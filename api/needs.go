@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"berth/internal/opsocket"
+	"berth/internal/pki"
 	"berth/rpc"
 	"berth/structs"
 	"berth/structs/access"
@@ -20,12 +21,19 @@ func needs(n access.Needs) func(*Route) {
 	return func(r *Route) { r.Needs = n }
 }
 
+// unconfirmed is how long a request lasts while no server answers whether its caller may go on.
+const unconfirmed = 30 * time.Second
+
 // authorize returns an error unless the caller has what a route needs. It ends a request that lasts when its
-// caller has lost the right. stop ends the check. Root needs no token at its own agent.
+// caller has lost the right. stop ends the check. Root needs no token at its own agent, and a server that
+// forwards a request has asked and asks again.
+//
+// Each agent asks, whatever its own configuration says: the servers know whether requests need tokens. An agent
+// that reaches no server denies.
 func authorize(c *call, route Route) (stop func(), err error) {
 	stop = func() {}
 	asks := route.Needs != "" && route.Needs != access.NeedsNothing
-	if !c.ACL || !asks || opsocket.Marked(c.ctx()) {
+	if !asks || opsocket.Marked(c.ctx()) || c.fromServer() {
 		return stop, nil
 	}
 
@@ -38,21 +46,35 @@ func authorize(c *call, route Route) (stop func(), err error) {
 		req.AllocID = c.id()
 		req.Task = c.param("task")
 	}
-	err = askRight(c.ctx(), c, req)
-	if err != nil {
+	open, err := askRight(c.ctx(), c, *req)
+	if err != nil || open {
 		return stop, err
 	}
 
+	// The first answer may be one of a moment ago. A server that is cut off would give it for ever.
+	req.AllowStale = false
 	ctx, cancel := context.WithCancelCause(c.ctx())
 	c.r = c.r.WithContext(ctx)
 	go rightWatch{c, req, cancel}.run(ctx)
 	return func() { cancel(nil) }, nil
 }
 
-func askRight(ctx context.Context, c *call, req *access.CheckRequest) error {
-	asked := *req
-	_, err := rpc.Call(ctx, c.Caller, access.Check, &asked)
-	return err
+// askRight asks a server whether the caller may. open says that the servers let every request pass.
+func askRight(ctx context.Context, c *call, req access.CheckRequest) (open bool, err error) {
+	answer, err := rpc.Call(ctx, c.Caller, access.Check, &req)
+	if notYet := structs.IsKind(err, structs.KindPrecondition); notYet && !c.ACL {
+		return true, nil // a server of the cluster is older than access control, so there are no tokens
+	}
+	return err == nil && answer.Open, err
+}
+
+// fromServer reports whether a server has forwarded the request: its certificate proves it.
+func (c *call) fromServer() bool {
+	if c.r.Header.Get(headerHops) == "" || c.r.TLS == nil || len(c.r.TLS.PeerCertificates) == 0 {
+		return false
+	}
+	id, err := pki.IdentityOf(c.r.TLS.PeerCertificates[0])
+	return err == nil && id.Role == pki.RoleServer
 }
 
 // rightWatch ends a request whose caller has lost its right.
@@ -62,11 +84,12 @@ type rightWatch struct {
 	cancel context.CancelCauseFunc
 }
 
-// run asks again until ctx ends. An answer that says nothing, as one without a leader, changes
-// nothing.
+// run asks again until ctx ends. An answer that says nothing, as one without a leader, changes nothing for a
+// while.
 func (w rightWatch) run(ctx context.Context) {
 	again := time.NewTicker(recheck)
 	defer again.Stop()
+	confirmed := time.Now()
 	for {
 		select {
 		case <-ctx.Done():
@@ -74,9 +97,18 @@ func (w rightWatch) run(ctx context.Context) {
 		case <-again.C:
 		}
 
-		err := askRight(ctx, w.call, w.req)
-		if structs.IsKind(err, structs.KindDenied) {
+		asking, cancel := context.WithDeadline(ctx, confirmed.Add(unconfirmed))
+		_, err := askRight(asking, w.call, *w.req)
+		cancel()
+		switch {
+		case err == nil:
+			confirmed = time.Now()
+		case structs.IsKind(err, structs.KindDenied):
 			w.cancel(err)
+			return
+		case time.Since(confirmed) >= unconfirmed:
+			w.cancel(structs.Unavailablef("no server has confirmed the right of the caller for %s: %w",
+				unconfirmed, err))
 			return
 		}
 	}

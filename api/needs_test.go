@@ -2,13 +2,17 @@ package api
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"net/http/httptest"
+	"net/url"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"berth/internal/opsocket"
+	"berth/internal/pki"
 	"berth/structs"
 	"berth/structs/access"
 )
@@ -18,6 +22,7 @@ type judge struct {
 	mu    sync.Mutex
 	asked []access.CheckRequest
 	err   error
+	open  bool
 }
 
 func (j *judge) answer(err error) {
@@ -26,11 +31,19 @@ func (j *judge) answer(err error) {
 	j.err = err
 }
 
-func (j *judge) Call(_ context.Context, _ string, req, _ any) error {
+func (j *judge) Call(_ context.Context, _ string, req, resp any) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.asked = append(j.asked, *req.(*access.CheckRequest))
+	resp.(*access.CheckResponse).Open = j.open
 	return j.err
+}
+
+// last returns the last question.
+func (j *judge) last() access.CheckRequest {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.asked[len(j.asked)-1]
 }
 
 // newNeedsCall returns a call of a path with the token t.
@@ -39,7 +52,7 @@ func newNeedsCall(ctx context.Context, j *judge, path string) *call {
 	r.Header.Set("X-Nomad-Token", "t")
 	r.SetPathValue("id", "an-id")
 	return &call{
-		handler: &handler{Config: Config{Caller: j, ACL: true}},
+		handler: &handler{Config: Config{Caller: j}},
 		w:       httptest.NewRecorder(),
 		r:       r,
 	}
@@ -73,10 +86,8 @@ func TestCall_AsksForTheNeedOfItsRoute(t *testing.T) {
 		"a route that needs nothing": func() (any, error) {
 			return serveAuthorized(newNeedsCall(t.Context(), j, "/"), Route{Needs: access.NeedsNothing, serve: answer})
 		},
-		"an agent without access control": func() (any, error) {
-			c := newNeedsCall(t.Context(), j, "/")
-			c.ACL = false
-			return serveAuthorized(c, self)
+		"a request that a server forwards": func() (any, error) {
+			return serveAuthorized(forwardedBy(newNeedsCall(t.Context(), j, "/"), pki.RoleServer), self)
 		},
 	} {
 		got, err := serve()
@@ -97,6 +108,9 @@ func TestCall_EndsWithTheRight(t *testing.T) {
 			if c.ctx().Err() != nil {
 				t.Error("the request ended while no server answered")
 			}
+			if !j.asked[0].AllowStale || j.last().AllowStale {
+				t.Error("the first question goes to the leader, or a later one to any server")
+			}
 			j.answer(structs.Deniedf("the token was deleted"))
 			<-c.ctx().Done()
 			return nil, context.Cause(c.ctx())
@@ -109,4 +123,96 @@ func TestCall_EndsWithTheRight(t *testing.T) {
 			t.Errorf("the request ended %s after its right; want at most 5s", took)
 		}
 	})
+}
+
+// A server that is cut off, or stopped, must not keep an ended right alive.
+func TestCall_EndsWithoutAnAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := &judge{}
+		begun := time.Now()
+		route := Route{Needs: access.NeedsAllocExec, serve: func(c *call) (any, error) {
+			time.Sleep(2 * unconfirmed)
+			if c.ctx().Err() != nil {
+				t.Error("the request ended while servers answered")
+			}
+			j.answer(structs.Unavailablef("no leader"))
+			<-c.ctx().Done()
+			return nil, context.Cause(c.ctx())
+		}}
+		_, err := serveAuthorized(newNeedsCall(t.Context(), j, "/"), route)
+		if !structs.IsKind(err, structs.KindUnavailable) {
+			t.Errorf("got %v, want unavailable", err)
+		}
+		if took := time.Since(begun) - 2*unconfirmed; took < unconfirmed-recheck || took > unconfirmed+recheck {
+			t.Errorf("the request ended %s after the last answer; want about %s", took, unconfirmed)
+		}
+	})
+}
+
+// Where the servers let every request pass, nothing ends with them.
+func TestCall_IsNotWatchedWithoutAccessControl(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := &judge{open: true}
+		route := Route{Needs: access.NeedsReadLogs, serve: func(c *call) (any, error) {
+			j.answer(structs.Unavailablef("no leader"))
+			time.Sleep(2 * unconfirmed)
+			return "served", c.ctx().Err()
+		}}
+		got, err := serveAuthorized(newNeedsCall(t.Context(), j, "/"), route)
+		if got != "served" || err != nil || len(j.asked) != 1 {
+			t.Errorf("got %v, %v after %d questions; want it served after one", got, err, len(j.asked))
+		}
+	})
+}
+
+// An agent that reaches no server denies. While a server is older than access control, the configuration of the
+// agent decides.
+func TestCall_DeniesWithoutAServer(t *testing.T) {
+	logs := Route{Needs: access.NeedsReadLogs, serve: answer}
+	for _, c := range []struct {
+		err    error
+		acl    bool
+		served bool
+	}{
+		{structs.Unavailablef("no server"), false, false},
+		{structs.Preconditionf("level 1"), false, true},
+		{structs.Preconditionf("level 1"), true, false},
+		{structs.Invalidf("another region"), false, false},
+	} {
+		call := newNeedsCall(t.Context(), &judge{err: c.err}, "/")
+		call.ACL = c.acl
+		_, err := serveAuthorized(call, logs)
+		if (err == nil) != c.served {
+			t.Errorf("%v, access control %t at the agent: got %v, want it served: %t", c.err, c.acl, err, c.served)
+		}
+	}
+}
+
+// forwardedBy makes a call one that the holder of a certificate forwards.
+func forwardedBy(c *call, role pki.Role) *call {
+	id := pki.Identity{Region: "global", Role: role, ID: "x"}
+	c.r.Header.Set(headerHops, "1")
+	c.r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{{URIs: []*url.URL{id.URI()}}}}
+	return c
+}
+
+// A header is no proof that a server has asked.
+func TestCall_AsksAboutWhatNoServerForwards(t *testing.T) {
+	logs := Route{Needs: access.NeedsReadLogs, serve: answer}
+	plain := newNeedsCall(t.Context(), nil, "/")
+	plain.r.Header.Set(headerHops, "1")
+	direct := forwardedBy(newNeedsCall(t.Context(), nil, "/"), pki.RoleServer)
+	direct.r.Header.Del(headerHops)
+	for name, c := range map[string]*call{
+		"plain":              plain,
+		"of an operator":     forwardedBy(newNeedsCall(t.Context(), nil, "/"), pki.RoleOperator),
+		"of a node":          forwardedBy(newNeedsCall(t.Context(), nil, "/"), pki.RoleNode),
+		"a server by itself": direct,
+	} {
+		c.Caller = &judge{err: structs.Deniedf("no")}
+		_, err := serveAuthorized(c, logs)
+		if !structs.IsKind(err, structs.KindDenied) {
+			t.Errorf("%s: got %v, want the denial", name, err)
+		}
+	}
 }

@@ -52,6 +52,9 @@ func NewGate(c Config) *Gate {
 // Enabled reports whether requests need tokens.
 func (g *Gate) Enabled() bool { return g != nil && g.config.Enabled }
 
+// Enforces reports whether a request may be denied.
+func (g *Gate) Enforces() bool { return g.Enabled() && !g.config.OnlyLog }
+
 // Caller is the sender of a request, as far as its token tells.
 type Caller struct {
 	Token *access.Token // nil: none was given

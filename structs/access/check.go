@@ -28,7 +28,11 @@ const (
 var Check = structs.Read[CheckRequest, CheckResponse]("ACL.Check")
 
 // CheckResponse says that the caller may.
-type CheckResponse struct{ structs.QueryMeta }
+type CheckResponse struct {
+	// Open says that the server lets every request pass, so that the caller cannot lose the right.
+	Open bool
+	structs.QueryMeta
+}
 
 // CheckRequest names what the caller needs, and the allocation that the route is about, "" for none: then a
 // capability has to be that of the namespace of the request.
