@@ -224,3 +224,14 @@ func FuzzParse(f *testing.F) {
 		a.Variable(name, name, acl.VariablesRead)
 	})
 }
+
+// Of two patterns with as many characters of their own, the one that denies decides.
+func TestACL_DeniesAtATie(t *testing.T) {
+	a := parse(t, `
+namespace "team-*" { policy = "deny" }
+namespace "*-prod" { policy = "write" }
+`)
+	if a.Namespace("team-prod", acl.ReadJob) || !a.Namespace("web-prod", acl.ReadJob) {
+		t.Error("the rule that denies does not decide, or it denies more than it matches")
+	}
+}

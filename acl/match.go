@@ -68,7 +68,7 @@ func (g *grants) add(f family, r *Rule) *grant {
 }
 
 // sort puts names before patterns, and patterns with more characters of their own before others. Of two with
-// as many, the first in the alphabet decides, so that all servers decide alike.
+// as many, one that denies decides, otherwise the first in the alphabet, so that all servers decide alike.
 func (g grants) sort() {
 	slices.SortFunc(g, func(a, b *grant) int {
 		aPattern := strings.Contains(a.pattern, "*")
@@ -79,8 +79,18 @@ func (g grants) sort() {
 			}
 			return -1
 		}
-		return cmp.Or(cmp.Compare(b.literal, a.literal), cmp.Compare(a.pattern, b.pattern))
+		return cmp.Or(cmp.Compare(b.literal, a.literal), deniesFirst(a, b), cmp.Compare(a.pattern, b.pattern))
 	})
+}
+
+func deniesFirst(a, b *grant) int {
+	switch {
+	case a.denied == b.denied:
+		return 0
+	case a.denied:
+		return -1
+	}
+	return 1
 }
 
 // match reports whether a name matches a pattern, in which each * stands for any number of characters. Its
