@@ -256,7 +256,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		shed(e.quick(read(e, structs.ScalingPolicyGet, required.ScalingRead, jobs.ScalingPolicy))),
 
 		shed(read(e, structs.ServiceList, required.RowsList, offer.List)),
-		shed(read(e, structs.ServiceGet, required.JobRead, offer.Get)),
+		shed(read(e, structs.ServiceGet, required.RowsList, offer.Get)),
 		shed(read(e, structs.AllocOffers, required.AllocRead, allocs.Services)),
 		shed(read(e, structs.JobOffers, required.JobRead, jobs.Services)),
 

@@ -2,8 +2,8 @@ package rights
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -35,14 +35,14 @@ type Config struct {
 // Gate decides about requests. It is safe for many goroutines.
 type Gate struct {
 	config Config
-	// merged has the ACLs of sets of policies, by the names and the indexes of these. Without it each request
-	// parses the policies of its token.
-	merged *lru.Cache[string, *acl.ACL]
+	// merged has the ACLs of sets of policies, by a digest of their names and rules: a restored archive may have
+	// other rules at the same index. Without it each request parses the policies of its token.
+	merged *lru.Cache[[sha256.Size]byte, *acl.ACL]
 }
 
 // NewGate returns a gate. A gate that is not enabled lets every request pass.
 func NewGate(c Config) *Gate {
-	merged, err := lru.New[string, *acl.ACL](keptACLs)
+	merged, err := lru.New[[sha256.Size]byte, *acl.ACL](keptACLs)
 	if err != nil {
 		panic(err) // only a size below 1 is an error
 	}
@@ -167,11 +167,8 @@ func (g *Gate) anonymous(tx mvcc.Reader) *acl.ACL {
 // merge returns the ACL of policies. If one of them does not parse, they give nothing: it might be the one
 // that denies. A policy is checked before it is stored, so only another version of berth rejects it.
 func (g *Gate) merge(policies []*access.Policy) *acl.ACL {
-	var key strings.Builder
-	for _, p := range policies {
-		fmt.Fprintf(&key, "%s@%d ", p.Name, p.ModifyIndex)
-	}
-	known, ok := g.merged.Get(key.String())
+	key := digest(policies)
+	known, ok := g.merged.Get(key)
 	if ok {
 		return known
 	}
@@ -187,6 +184,15 @@ func (g *Gate) merge(policies []*access.Policy) *acl.ACL {
 		parsed = append(parsed, rules)
 	}
 	merged := acl.New(parsed...)
-	g.merged.Add(key.String(), merged)
+	g.merged.Add(key, merged)
 	return merged
+}
+
+// digest returns a value that no other policies have. Each text has its length before it.
+func digest(policies []*access.Policy) [sha256.Size]byte {
+	h := sha256.New()
+	for _, p := range policies {
+		_, _ = fmt.Fprintf(h, "%d %s%d %s", len(p.Name), p.Name, len(p.Rules), p.Rules)
+	}
+	return [sha256.Size]byte(h.Sum(nil))
 }

@@ -229,6 +229,23 @@ func TestRight_DecidesByTheRequest(t *testing.T) {
 		}
 		return strings.Split(r.Name, ",")
 	}
+	everywhere, err := acl.Parse("everywhere", `
+		namespace "*" {
+		  policy = "write"
+		  volume "*" { policy = "write" }
+		  variables {
+		    path "*" { capabilities = ["read"] }
+		  }
+		}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wide := func(r rights.Right) rights.Right {
+		return rights.Where(r.String()+" with a policy for all namespaces", func(q rights.Question) bool {
+			q.ACL = acl.New(everywhere)
+			return r.Allows(q)
+		})
+	}
 	volume := rights.Volume(acl.VolumeExpand, names)
 	variable := rights.Variable(acl.VariablesRead, name)
 	pool := rights.NodePool(acl.PoolRead, name)
@@ -253,11 +270,39 @@ func TestRight_DecidesByTheRequest(t *testing.T) {
 		{list, of("a", ""), true},
 		{list, of("b", ""), false},
 		{list, of("*", ""), true},
+		{wide(volume), of("*", "db"), false},
+		{wide(variable), of("*", "app/x"), false},
+		{wide(row), of("*", ""), false},
+		{wide(row), of("*", "b"), true},
+		{wide(rights.Namespace(acl.ReadJob)), of("*", ""), false},
+		{wide(rights.Namespace(acl.ReadJob)), of("b", ""), true},
 		{rights.Both(pool, list), of("a", "gpu"), true},
 		{rights.Both(pool, list), of("b", "gpu"), false},
 	} {
 		if got := c.right.Allows(c.question); got != c.want {
 			t.Errorf("%s, request %+v: got %t, want %t", c.right, c.question.Req, got, c.want)
 		}
+	}
+}
+
+// A restore replaces the policies, and those of another cluster may have the same names and indexes.
+func TestGate_AsksTheRulesOfARestoredState(t *testing.T) {
+	f := newFixture(t, nil)
+	begin := f.index
+	read := rights.Namespace(acl.ReadJob)
+	f.policy("p", `namespace "a" { policy = "read" }`)
+	f.token("client", access.TypeClient, time.Time{}, "p")
+	err := f.check(t.Context(), read, "client")
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	f.db = mvcc.Open(&schema.All)
+	f.index = begin
+	f.policy("p", `namespace "b" { policy = "read" }`)
+	f.token("client", access.TypeClient, time.Time{}, "p")
+	err = f.check(t.Context(), read, "client")
+	if !structs.IsKind(err, structs.KindDenied) {
+		t.Errorf("got %v, want a denial: the restored policy gives nothing in the namespace", err)
 	}
 }

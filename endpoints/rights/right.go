@@ -107,9 +107,17 @@ func Namespace(c acl.Capability) Right {
 	return Right{
 		needs: fmt.Sprintf("namespace: %s", c),
 		allows: func(q Question) bool {
-			return q.ACL.Namespace(q.Req.(namespaced).RequestNamespace(), c)
+			ns, one := oneNamespace(q)
+			return one && q.ACL.Namespace(ns, c)
 		},
 	}
+}
+
+// oneNamespace returns the namespace of a request. one is false for a request that names all: only a list shows
+// several namespaces, and leaves rows out. A pattern of a policy would match the name of all.
+func oneNamespace(q Question) (namespace string, one bool) {
+	ns := q.Req.(namespaced).RequestNamespace()
+	return ns, ns != allNamespaces || q.ACL.IsManagement()
 }
 
 // NamespaceOf is a capability in the namespaces that find returns: those of the rows that the request names.
@@ -121,7 +129,8 @@ func NamespaceOf[Req any](c acl.Capability, find func(tx mvcc.Reader, req *Req) 
 		allows: func(q Question) bool {
 			found := find(q.Tx, q.Req.(*Req))
 			if len(found) == 0 {
-				found = []string{q.Req.(namespaced).RequestNamespace()}
+				ns, one := oneNamespace(q)
+				return one && q.ACL.Namespace(ns, c)
 			}
 			for _, ns := range found {
 				if !q.ACL.Namespace(ns, c) {
@@ -159,9 +168,9 @@ func Volume[Req any](right acl.Capability, ids func(req *Req) []string) Right {
 	return Right{
 		needs: fmt.Sprintf("volume: %s", right),
 		allows: func(q Question) bool {
-			ns := q.Req.(namespaced).RequestNamespace()
+			ns, one := oneNamespace(q)
 			for _, id := range ids(q.Req.(*Req)) {
-				if !q.ACL.Volume(ns, id, right) {
+				if !one || !q.ACL.Volume(ns, id, right) {
 					return false
 				}
 			}
@@ -175,8 +184,8 @@ func Variable[Req any](right acl.Capability, path func(req *Req) string) Right {
 	return Right{
 		needs: fmt.Sprintf("variables: %s", right),
 		allows: func(q Question) bool {
-			ns := q.Req.(namespaced).RequestNamespace()
-			return q.ACL.Variable(ns, path(q.Req.(*Req)), right)
+			ns, one := oneNamespace(q)
+			return one && q.ACL.Variable(ns, path(q.Req.(*Req)), right)
 		},
 	}
 }
