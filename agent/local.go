@@ -337,23 +337,31 @@ func (l local) AllocDir(allocID string) (api.Dir, error) {
 }
 
 // SnapshotSave writes an archive of the leader's state. A follower reads it from the leader.
-func (l local) SnapshotSave(ctx context.Context, w io.Writer) error {
+func (l local) SnapshotSave(ctx context.Context, token string, w io.Writer) error {
 	if l.server == nil {
 		return noServer("a snapshot")
 	}
 	if _, leads, _, _ := l.server.Leader(); leads {
 		return l.server.SnapshotSave(ctx, w)
 	}
-	return l.forwardSnapshot(ctx, forwarded{method: http.MethodGet}, w)
+	return l.forwardSnapshot(ctx, forwarded{method: http.MethodGet, token: token}, w)
 }
 
 // SnapshotRestore replaces the whole state. A follower forwards the archive to the leader.
-func (l local) SnapshotRestore(ctx context.Context, r io.Reader, keys keyring.RestoreKeys) error {
+func (l local) SnapshotRestore(
+	ctx context.Context, token string, r io.Reader, keys keyring.RestoreKeys,
+) error {
 	if l.server == nil {
 		return noServer("a restore")
 	}
 	if _, leads, _, _ := l.server.Leader(); leads {
 		return l.server.SnapshotRestore(ctx, r, keys)
 	}
-	return l.forwardSnapshot(ctx, forwarded{method: http.MethodPut, body: r, keys: keys}, io.Discard)
+	restore := forwarded{
+		method: http.MethodPut,
+		token:  token,
+		body:   r,
+		keys:   keys,
+	}
+	return l.forwardSnapshot(ctx, restore, io.Discard)
 }

@@ -15,6 +15,7 @@ import (
 // forwarded is a snapshot request for the leader.
 type forwarded struct {
 	method string
+	token  string // the secret of the caller, "" without one
 	body   io.Reader
 	keys   keyring.RestoreKeys
 }
@@ -39,6 +40,11 @@ func (f forwarded) request(ctx context.Context, leader string, secure bool) (*ht
 	}
 
 	f.keys.SetHeader(req.Header)
+	// With TLS the leader takes the word of this server, and otherwise it asks about the token.
+	req.Header.Set(nodehttp.HeaderPassedOn, "1")
+	if f.token != "" {
+		req.Header.Set("X-Berth-Token", f.token)
+	}
 	return req, nil
 }
 

@@ -49,7 +49,11 @@ func TestForwarded_SendsNoKeyInPlainForm(t *testing.T) {
 		{"127.0.0.1:4646", false, withKey, ""},
 		{"", true, withKey, structs.KindUnavailable},
 	} {
-		_, err := forwarded{method: http.MethodPut, keys: c.keys}.request(t.Context(), c.leader, c.secure)
+		sent := forwarded{method: http.MethodPut, token: "t", keys: c.keys}
+		req, err := sent.request(t.Context(), c.leader, c.secure)
+		if err == nil && req.Header.Get("X-Berth-Token") != "t" {
+			t.Errorf("%+v: the leader does not get the token of the caller", c)
+		}
 		if got := structs.KindOf(err); err == nil && c.want != "" || err != nil && got != c.want {
 			t.Errorf("%+v: got %v", c, err)
 		}

@@ -281,7 +281,7 @@ func serveSnapshot(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	spool, err := archives.Write(func(w io.Writer) error { return c.Agent.SnapshotSave(c.ctx(), w) })
+	spool, err := archives.Write(func(w io.Writer) error { return c.Agent.SnapshotSave(c.ctx(), c.token(), w) })
 	if err != nil {
 		return nil, err
 	}
@@ -315,7 +315,7 @@ func serveRestore(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return struct{}{}, c.Agent.SnapshotRestore(c.ctx(), c.r.Body, keyring.RestoreKeysOf(c.r.Header))
+	return struct{}{}, c.Agent.SnapshotRestore(c.ctx(), c.token(), c.r.Body, keyring.RestoreKeysOf(c.r.Header))
 }
 
 // SnapshotRestore replaces the whole state of the cluster by the state in an archive.

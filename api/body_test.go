@@ -167,7 +167,7 @@ type restorer struct {
 	ended chan error // why the request had ended by then
 }
 
-func (a restorer) SnapshotRestore(ctx context.Context, r io.Reader, _ keyring.RestoreKeys) error {
+func (a restorer) SnapshotRestore(ctx context.Context, _ string, r io.Reader, _ keyring.RestoreKeys) error {
 	_, err := io.ReadAll(r)
 	n, end := r.Read(make([]byte, 1))
 	if err != nil || n > 0 || end != io.EOF {

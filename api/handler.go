@@ -63,10 +63,11 @@ type Agent interface {
 	Health() *AgentHealth
 	// Metrics returns the metrics of the process.
 	Metrics() Metrics
-	// SnapshotSave writes an archive of the whole state (see internal/snaparchive).
-	SnapshotSave(ctx context.Context, w io.Writer) error
+	// SnapshotSave writes an archive of the whole state (see internal/snaparchive). token is the secret of the
+	// caller, also in SnapshotRestore: the leader may ask for it.
+	SnapshotSave(ctx context.Context, token string, w io.Writer) error
 	// SnapshotRestore replaces the whole state by the state in an archive.
-	SnapshotRestore(ctx context.Context, r io.Reader, keys keyring.RestoreKeys) error
+	SnapshotRestore(ctx context.Context, token string, r io.Reader, keys keyring.RestoreKeys) error
 	// HostStats measures the machine of the agent's node. nodeID is "" or the ID of a node. The error is
 	// not-found if the agent does not run that node.
 	HostStats(ctx context.Context, nodeID string) (*nodecalls.HostStats, error)

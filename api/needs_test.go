@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"sync"
@@ -11,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"berth/api/nodehttp"
 	"berth/internal/opsocket"
 	"berth/internal/pki"
 	"berth/structs"
@@ -213,6 +215,31 @@ func TestCall_AsksAboutWhatNoServerForwards(t *testing.T) {
 		_, err := serveAuthorized(c, logs)
 		if !structs.IsKind(err, structs.KindDenied) {
 			t.Errorf("%s: got %v, want the denial", name, err)
+		}
+	}
+}
+
+// The agent of a node gets the secret of a caller only where it has to ask about it.
+func TestProxy_HidesTokensFromProvenNodes(t *testing.T) {
+	for _, hides := range []bool{true, false} {
+		got := http.Header{}
+		node := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.Header }))
+		defer node.Close()
+		c := newNeedsCall(t.Context(), &judge{}, "/v1/client/fs/logs/x")
+		c.Connect = nodehttp.Plain
+		c.HidesTokens = hides
+		c.StreamStall = time.Minute
+		for _, name := range tokenHeaders {
+			c.r.Header.Set(name, "t")
+		}
+		c.proxyTo(&structs.Node{ID: "n1", HTTPAddr: node.Listener.Addr().String()}, "")
+		if got.Get(headerHops) != "1" {
+			t.Fatal("the request did not arrive as one that is forwarded")
+		}
+		for _, name := range tokenHeaders {
+			if (got.Get(name) == "") != hides {
+				t.Errorf("hides tokens: %t; the node got %s: %q", hides, name, got.Get(name))
+			}
 		}
 	}
 }

@@ -231,7 +231,7 @@ func (a *Agent) Health() *api.AgentHealth {
 }
 
 // SnapshotSave writes Snapshot. It is unavailable without one.
-func (a *Agent) SnapshotSave(_ context.Context, w io.Writer) error {
+func (a *Agent) SnapshotSave(_ context.Context, _ string, w io.Writer) error {
 	if a.Snapshot == nil {
 		return structs.Unavailablef("there is no leader")
 	}
@@ -240,7 +240,7 @@ func (a *Agent) SnapshotSave(_ context.Context, w io.Writer) error {
 }
 
 // SnapshotRestore records the archive and the keys.
-func (a *Agent) SnapshotRestore(_ context.Context, r io.Reader, keys keyring.RestoreKeys) error {
+func (a *Agent) SnapshotRestore(_ context.Context, _ string, r io.Reader, keys keyring.RestoreKeys) error {
 	b, err := io.ReadAll(r)
 	a.mu.Lock()
 	defer a.mu.Unlock()

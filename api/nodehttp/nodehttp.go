@@ -16,6 +16,9 @@ import (
 // connectTimeout bounds the connect to another agent, whose machine may be off.
 const connectTimeout = 5 * time.Second
 
+// HeaderPassedOn marks a request that another agent has forwarded. It is not forwarded again.
+const HeaderPassedOn = "X-Berth-Passed-On"
+
 // Connect opens a connection to the HTTP port of the agent of a node. With TLS it is a *tls.Conn.
 type Connect func(ctx context.Context, address, nodeID string) (net.Conn, error)
 
