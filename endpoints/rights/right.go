@@ -208,12 +208,17 @@ func Where(needs string, allows func(q Question) bool) Right {
 // Seen is the right of a list that anybody may ask for, and that shows only what its caller may see. The list
 // asks structs.QueryOptions.Sees about each row. namespace is "" for rows without one.
 func Seen(needs string, sees func(q Question, namespace, id string) bool) Right {
+	return SeenBy(needs, func(q Question) func(namespace, id string) bool {
+		return func(namespace, id string) bool { return sees(q, namespace, id) }
+	})
+}
+
+// SeenBy is Seen for a list whose filter is made once for all rows of an answer.
+func SeenBy(needs string, sees func(q Question) func(namespace, id string) bool) Right {
 	return Right{
 		needs:  needs,
 		allows: func(Question) bool { return true },
-		sees: func(q Question) func(namespace, id string) bool {
-			return func(namespace, id string) bool { return sees(q, namespace, id) }
-		},
+		sees:   sees,
 	}
 }
 

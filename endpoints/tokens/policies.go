@@ -33,13 +33,23 @@ type Procedures struct {
 }
 
 // Own is the right of the lists of policies and roles: a management token sees all, another one sees its own.
-var Own = rights.Seen("any token; a management token sees all, another one its own",
-	func(q rights.Question, _, id string) bool {
-		if q.ACL.IsManagement() {
-			return true
+var Own = rights.SeenBy("any token; a management token sees all, another one its own", seesOwn)
+
+// seesOwn reads the policies and roles of the caller once.
+func seesOwn(q rights.Question) func(_, id string) bool {
+	own := map[string]bool{}
+	if q.Token != nil {
+		for _, p := range acls.PoliciesOf(q.Tx, q.Token) {
+			own[p.Name] = true
 		}
-		return q.Token != nil && (hasPolicy(q, id) || hasRole(q.Token, id))
-	})
+		for _, link := range q.Token.Roles {
+			if link != nil {
+				own[link.ID] = true
+			}
+		}
+	}
+	return func(_, id string) bool { return q.ACL.IsManagement() || own[id] }
+}
 
 // OwnPolicy is the right to read a policy: with a management token, or the caller's own.
 var OwnPolicy = rights.Where("a management token, or the policy is the caller's", readsPolicy)
@@ -77,7 +87,7 @@ func hasPolicy(q rights.Question, name string) bool {
 
 func hasRole(t *access.Token, id string) bool {
 	for _, link := range t.Roles {
-		if link.ID == id {
+		if link != nil && link.ID == id {
 			return true
 		}
 	}

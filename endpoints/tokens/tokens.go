@@ -104,6 +104,9 @@ func named(tx state.Reader, t *access.Token) *access.Token {
 	shown := *t
 	shown.Roles = nil
 	for _, link := range t.Roles {
+		if link == nil {
+			continue
+		}
 		role := acls.Role(tx, link.ID)
 		if role != nil {
 			shown.Roles = append(shown.Roles, &access.Link{ID: role.ID, Name: role.Name})
