@@ -113,8 +113,8 @@ func Namespace(c acl.Capability) Right {
 	}
 }
 
-// oneNamespace returns the namespace of a request. one is false for a request that names all: only a list shows
-// several namespaces, and leaves rows out. A pattern of a policy would match the name of all.
+// oneNamespace returns the namespace of a request. one is false for a request that names all: only a list
+// shows several namespaces, and leaves rows out. A pattern of a policy would match the name of all.
 func oneNamespace(q Question) (namespace string, one bool) {
 	ns := q.Req.(namespaced).RequestNamespace()
 	return ns, ns != allNamespaces || q.ACL.IsManagement()
