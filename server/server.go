@@ -180,7 +180,7 @@ func (s *Server) createServices(ln net.Listener) {
 		Keys:           s.keys,
 		RootKeys:       s.rootKeys,
 		DataDir:        cfg.DataDir,
-		Gate:           cfg.ACL.NewGate(logger),
+		Gate:           cfg.ACL.NewGate(logger, cfg.RequireTLS),
 	})
 
 	s.rpc = rpc.NewServer(logger, s.endpoints.List()...)

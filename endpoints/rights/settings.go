@@ -26,8 +26,13 @@ func DefaultSettings() Settings {
 	return Settings{Mode: ModeEnforce}
 }
 
-// NewGate returns the gate of a server with the settings.
-func (s *Settings) NewGate(logger hclog.Logger) *Gate {
+// NewGate returns the gate of a server with the settings. It warns if the port of RPC is open to callers
+// without a certificate: access control is for the HTTP API alone.
+func (s *Settings) NewGate(logger hclog.Logger, requiresTLS bool) *Gate {
+	if s.Enabled && s.Mode == ModeEnforce && !requiresTLS {
+		logger.Warn("access control does not protect the RPC port: whoever reaches it counts as a machine of the " +
+			"cluster; set tls { mode = \"require\" }")
+	}
 	return NewGate(Config{
 		Enabled: s.Enabled,
 		OnlyLog: s.Mode == ModeLog,
