@@ -144,7 +144,11 @@ func TestBody_OfAStreamMayArriveSlowly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const parts = 80
 		agent := newAgent()
-		conn, r := beginVirtually(t, api.Config{Caller: &apitest.Caller{}, Agent: agent, BodyIdle: 500 * time.Millisecond},
+		conn, r := beginVirtually(t, api.Config{
+			Caller:   &apitest.Caller{},
+			Agent:    agent,
+			BodyIdle: 500 * time.Millisecond,
+		},
 			"PUT /v1/operator/snapshot", parts)
 		for range parts {
 			time.Sleep(400 * time.Millisecond) // virtual

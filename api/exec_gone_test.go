@@ -53,7 +53,12 @@ func TestExec_EndsWithAUserWhoseInputNobodyReads(t *testing.T) {
 		command := newUntilDone()
 		runsCommands(s, command.run)
 		var sessions sync.WaitGroup
-		h := api.NewHandler(api.Config{Caller: &apitest.Caller{}, Agent: s.agent, Logger: hclog.NewNullLogger(), Sessions: &sessions})
+		h := api.NewHandler(api.Config{
+			Caller:   &apitest.Caller{},
+			Agent:    s.agent,
+			Logger:   hclog.NewNullLogger(),
+			Sessions: &sessions,
+		})
 		agent := http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			h.ServeHTTP(w, r.WithContext(ctx))
 		})}

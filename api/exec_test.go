@@ -192,7 +192,12 @@ func TestExec_EndsWithTheAgent(t *testing.T) {
 	s := &server{agent: newAgent()}
 	command := newUntilDone()
 	runsCommands(s, command.run)
-	h := api.NewHandler(api.Config{Caller: &apitest.Caller{}, Agent: s.agent, Logger: hclog.NewNullLogger(), Sessions: &sessions})
+	h := api.NewHandler(api.Config{
+		Caller:   &apitest.Caller{},
+		Agent:    s.agent,
+		Logger:   hclog.NewNullLogger(),
+		Sessions: &sessions,
+	})
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h.ServeHTTP(w, r.WithContext(ctx))
 	}))

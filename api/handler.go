@@ -139,8 +139,8 @@ type Config struct {
 	// ACL says that the agent has access control in its configuration. The agent asks the servers for the rights
 	// of its callers in any case. With ACL it denies also while a server is older than access control.
 	ACL bool
-	// HidesTokens says that Connect proves the agent of a node by its certificate, and this agent to it as one of
-	// a server: a request is forwarded without the token of its caller.
+	// HidesTokens says that Connect proves the agent of a node by its certificate, and this agent to it as that
+	// of a server: a request is forwarded without the token of its caller.
 	HidesTokens bool
 	// Sessions counts the requests that have taken over their connections: net/http does not wait for them.
 	// Their contexts end with the base context of the server. It may be nil.

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"berth/api/confirm"
 	"berth/api/nodehttp"
 	"berth/internal/opsocket"
 	"berth/internal/pki"
@@ -106,7 +107,7 @@ func TestCall_EndsWithTheRight(t *testing.T) {
 		begun := time.Now()
 		route := Route{Needs: access.NeedsAllocExec, serve: func(c *call) (any, error) {
 			j.answer(structs.Unavailablef("no leader"))
-			time.Sleep(3 * recheck)
+			time.Sleep(3 * confirm.Every)
 			if c.ctx().Err() != nil {
 				t.Error("the request ended while no server answered")
 			}
@@ -121,7 +122,7 @@ func TestCall_EndsWithTheRight(t *testing.T) {
 		if !structs.IsKind(err, structs.KindDenied) {
 			t.Errorf("got %v, want the denial", err)
 		}
-		if took := time.Since(begun) - 3*recheck; took > 5*time.Second {
+		if took := time.Since(begun) - 3*confirm.Every; took > 5*time.Second {
 			t.Errorf("the request ended %s after its right; want at most 5s", took)
 		}
 	})
@@ -133,7 +134,7 @@ func TestCall_EndsWithoutAnAnswer(t *testing.T) {
 		j := &judge{}
 		begun := time.Now()
 		route := Route{Needs: access.NeedsAllocExec, serve: func(c *call) (any, error) {
-			time.Sleep(2 * unconfirmed)
+			time.Sleep(2 * confirm.Limit)
 			if c.ctx().Err() != nil {
 				t.Error("the request ended while servers answered")
 			}
@@ -145,8 +146,9 @@ func TestCall_EndsWithoutAnAnswer(t *testing.T) {
 		if !structs.IsKind(err, structs.KindUnavailable) {
 			t.Errorf("got %v, want unavailable", err)
 		}
-		if took := time.Since(begun) - 2*unconfirmed; took < unconfirmed-recheck || took > unconfirmed+recheck {
-			t.Errorf("the request ended %s after the last answer; want about %s", took, unconfirmed)
+		took := time.Since(begun) - 2*confirm.Limit
+		if took < confirm.Limit-confirm.Every || took > confirm.Limit+confirm.Every {
+			t.Errorf("the request ended %s after the last answer; want about %s", took, confirm.Limit)
 		}
 	})
 }
@@ -157,7 +159,7 @@ func TestCall_IsNotWatchedWithoutAccessControl(t *testing.T) {
 		j := &judge{open: true}
 		route := Route{Needs: access.NeedsReadLogs, serve: func(c *call) (any, error) {
 			j.answer(structs.Unavailablef("no leader"))
-			time.Sleep(2 * unconfirmed)
+			time.Sleep(2 * confirm.Limit)
 			return "served", c.ctx().Err()
 		}}
 		got, err := serveAuthorized(newNeedsCall(t.Context(), j, "/"), route)
@@ -167,8 +169,8 @@ func TestCall_IsNotWatchedWithoutAccessControl(t *testing.T) {
 	})
 }
 
-// An agent that reaches no server denies. While a server is older than access control, the configuration of the
-// agent decides.
+// An agent that reaches no server denies. While a server is older than access control, the configuration of
+// the agent decides.
 func TestCall_DeniesWithoutAServer(t *testing.T) {
 	logs := Route{Needs: access.NeedsReadLogs, serve: answer}
 	for _, c := range []struct {
@@ -223,7 +225,9 @@ func TestCall_AsksAboutWhatNoServerForwards(t *testing.T) {
 func TestProxy_HidesTokensFromProvenNodes(t *testing.T) {
 	for _, hides := range []bool{true, false} {
 		got := http.Header{}
-		node := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.Header }))
+		node := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			got = r.Header
+		}))
 		defer node.Close()
 		c := newNeedsCall(t.Context(), &judge{}, "/v1/client/fs/logs/x")
 		c.Connect = nodehttp.Plain

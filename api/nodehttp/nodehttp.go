@@ -11,6 +11,7 @@ import (
 
 	"berth/internal/netfault"
 	"berth/internal/peertls"
+	"berth/internal/pki"
 )
 
 // connectTimeout bounds the connect to another agent, whose machine may be off.
@@ -18,6 +19,16 @@ const connectTimeout = 5 * time.Second
 
 // HeaderPassedOn marks a request that another agent has forwarded. It is not forwarded again.
 const HeaderPassedOn = "X-Berth-Passed-On"
+
+// FromServer reports whether a server has forwarded the request: its certificate, which the port has
+// verified, proves it.
+func FromServer(r *http.Request) bool {
+	if r.Header.Get(HeaderPassedOn) == "" || r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
+		return false
+	}
+	id, err := pki.IdentityOf(r.TLS.PeerCertificates[0])
+	return err == nil && id.Role == pki.RoleServer
+}
 
 // Connect opens a connection to the HTTP port of the agent of a node. With TLS it is a *tls.Conn.
 type Connect func(ctx context.Context, address, nodeID string) (net.Conn, error)
