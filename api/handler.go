@@ -122,6 +122,9 @@ type HalfHealth struct {
 // Config has the dependencies and settings of a handler.
 type Config struct {
 	Caller rpc.Caller // calls the servers
+	// Own calls the servers for the agent itself: it finds the node of a request whose right was asked. Nil:
+	// Caller.
+	Own    rpc.Caller
 	Agent  Agent
 	Logger hclog.Logger
 	// AllowedHosts lists the names by which clients may call the agent, in addition to addresses and
@@ -182,6 +185,7 @@ func NewHandler(cfg Config) http.Handler {
 		streaming: make(chan struct{}, structs.MaxFileStreams),
 	}
 
+	h.Own = cmp.Or(h.Own, h.Caller)
 	if h.Connect == nil {
 		h.Connect = nodehttp.Plain
 	}

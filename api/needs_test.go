@@ -247,3 +247,27 @@ func TestProxy_HidesTokensFromProvenNodes(t *testing.T) {
 		}
 	}
 }
+
+// callerFunc is a rpc.Caller.
+type callerFunc func(req any) error
+
+func (f callerFunc) Call(_ context.Context, _ string, req, _ any) error { return f(req) }
+
+// The right of a route is enough: its caller need not read allocations and nodes to be forwarded.
+func TestProxy_FindsTheNodeByItself(t *testing.T) {
+	for name, find := range map[string]func(c *call) error{
+		"the allocation": func(c *call) error { return c.proxyToAlloc(nil) },
+		"the node":       func(c *call) error { return c.proxyToNode("n1", "") },
+	} {
+		c := newNeedsCall(t.Context(), nil, "/v1/client/fs/logs/x")
+		c.Caller = callerFunc(func(any) error { return structs.Deniedf("the caller may not") })
+		c.Own = callerFunc(func(req any) error {
+			secret := req.(interface{ Query() *structs.QueryOptions }).Query().AuthToken
+			return structs.NotFoundf("asked with the secret %q", secret)
+		})
+		err := find(c)
+		if err == nil || err.Error() != `asked with the secret ""` {
+			t.Errorf("%s: got %v, want the answer to the agent", name, err)
+		}
+	}
+}
