@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/http"
 	"os"
 	"slices"
 	"strconv"
@@ -102,24 +103,28 @@ func New(ctx context.Context, cfg Config, logger hclog.Logger) (*Agent, error) {
 	}
 
 	a.advertiseInConsul()
+	// The servers of the API exist from here on, and accept callers in Run.
 	httpLogger := logger.Named("http")
-	handler := api.NewHandler(api.Config{
+	a.apis = a.newAPIServers(withHeaders(cfg.HTTPHeaders, a.newHandler(httpLogger)), httpLogger)
+	return a, nil
+}
+
+// newHandler returns the HTTP API of the agent.
+func (a *Agent) newHandler(logger hclog.Logger) http.Handler {
+	cfg := a.config()
+	return api.NewHandler(api.Config{
 		Caller:        rights.ForPeople(a.caller),
 		Own:           a.caller,
 		ACL:           cfg.ACL.Enabled,
 		HidesTokens:   cfg.TLS.Required() && cfg.Server.Enabled,
 		Agent:         local{a},
-		Logger:        httpLogger,
+		Logger:        logger,
 		AllowedHosts:  cfg.httpHosts(),
 		Connect:       a.connect,
 		CheckSecrets:  a.checkSecrets,
 		CheckArchives: a.checkArchives,
 		Sessions:      &a.sessions,
 	})
-
-	// The servers of the API exist from here on, and accept callers in Run.
-	a.apis = a.newAPIServers(withHeaders(cfg.HTTPHeaders, handler), httpLogger)
-	return a, nil
 }
 
 // close closes the open parts of an agent that never runs.

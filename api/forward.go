@@ -16,7 +16,7 @@ import (
 
 // headerHops marks a request that another agent has forwarded. It is not forwarded again. Two agents that
 // take each other for the right one must not forward in a loop.
-const headerHops = "X-Berth-Passed-On"
+const headerHops = nodehttp.HeaderPassedOn
 
 // forwardIfFar forwards a request to the agent of the allocation's node if err says that the allocation is
 // not here (not-found) and no other agent has forwarded the request. Otherwise it returns err. The agent asks

@@ -27,6 +27,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -171,6 +172,8 @@ type handler struct {
 	streaming chan struct{}
 	// forwarded has a value for each command that runs at another agent.
 	forwarded chan struct{}
+	// wasOpen: the last answer of the servers about a right was that access control is off.
+	wasOpen atomic.Bool
 }
 
 // NewHandler returns the handler of the API. It starts no goroutines except for its requests.

@@ -22,8 +22,9 @@ func needs(n access.Needs) func(*Route) {
 // caller has lost the right. stop ends the check. Root needs no token at its own agent, and a server that
 // forwards a request has asked and asks again.
 //
-// Each agent asks, whatever its own configuration says: the servers know whether requests need tokens. An
-// agent that reaches no server denies.
+// Each agent asks, whatever its own configuration says: the servers know whether requests need tokens. While
+// an agent reaches no server, their last answer counts if it was that access control is off: an operator
+// reads logs when the servers are down. Otherwise the agent denies.
 func authorize(c *call, route Route) (stop func(), err error) {
 	stop = func() {}
 	asks := route.Needs != "" && route.Needs != access.NeedsNothing
@@ -62,6 +63,13 @@ func askRight(ctx context.Context, c *call, req access.CheckRequest) (open bool,
 	answer, err := rpc.Call(ctx, c.Caller, access.Check, &req)
 	if notYet := structs.IsKind(err, structs.KindPrecondition); notYet && !c.ACL {
 		return true, nil // a server of the cluster is older than access control, so there are no tokens
+	}
+
+	if structs.IsKind(err, structs.KindUnavailable) && c.wasOpen.Load() {
+		return true, nil
+	}
+	if err == nil {
+		c.wasOpen.Store(answer.Open)
 	}
 	return err == nil && answer.Open, err
 }

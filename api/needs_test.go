@@ -201,6 +201,26 @@ func forwardedBy(c *call, role pki.Role) *call {
 }
 
 // A header is no proof that a server has asked.
+// Where access control is off, an operator reads logs also while no server answers. The last answer counts.
+func TestCall_PassesWithoutAServerIfAccessControlWasOff(t *testing.T) {
+	route := Route{Needs: access.NeedsReadLogs, serve: answer}
+	j := &judge{open: true}
+	c := newNeedsCall(t.Context(), j, "/")
+	for _, open := range []bool{true, false} {
+		j.open = open
+		j.answer(nil)
+		_, err := serveAuthorized(c, route)
+		if err != nil {
+			t.Fatal(err)
+		}
+		j.answer(structs.Unavailablef("no server"))
+		_, err = serveAuthorized(c, route)
+		if (err == nil) != open {
+			t.Errorf("access control was off: %t; without a server got %v", open, err)
+		}
+	}
+}
+
 func TestCall_AsksAboutWhatNoServerForwards(t *testing.T) {
 	logs := Route{Needs: access.NeedsReadLogs, serve: answer}
 	plain := newNeedsCall(t.Context(), nil, "/")
