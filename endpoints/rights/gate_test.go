@@ -165,6 +165,7 @@ func TestGate_LetsRootOnAServerActWithoutAToken(t *testing.T) {
 
 func TestGate_OnlyLogsAndLetsPass(t *testing.T) {
 	f := newFixture(t, func(c *rights.Config) { c.OnlyLog = true })
+	f.policy("anonymous", `namespace "a" { policy = "read" }`)
 	err := f.check(t.Context(), rights.Management, access.Anonymous)
 	if err != nil {
 		t.Errorf("got %v, want none: denials are only logged", err)
@@ -172,6 +173,12 @@ func TestGate_OnlyLogsAndLetsPass(t *testing.T) {
 	if !strings.Contains(f.log.String(), "a request would be denied") ||
 		!strings.Contains(f.log.String(), "a management token") {
 		t.Errorf("the log has no denial: %s", &f.log)
+	}
+
+	list := &structs.QueryRequest{QueryOptions: structs.QueryOptions{Namespace: "*", AuthToken: access.Anonymous}}
+	err = f.gate.Check(t.Context(), f.db.Read(), rights.List(acl.ListJobs), list)
+	if err != nil || list.Sees != nil {
+		t.Errorf("a list: got error %v and a filter %t, want it whole", err, list.Sees != nil)
 	}
 
 	var off *rights.Gate
