@@ -43,6 +43,12 @@ func (j *judge) Call(_ context.Context, _ string, req, resp any) error {
 }
 
 // last returns the last question.
+func (j *judge) first() access.CheckRequest {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.asked[0]
+}
+
 func (j *judge) last() access.CheckRequest {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -111,7 +117,7 @@ func TestCall_EndsWithTheRight(t *testing.T) {
 			if c.ctx().Err() != nil {
 				t.Error("the request ended while no server answered")
 			}
-			if !j.asked[0].AllowStale || j.last().AllowStale {
+			if !j.first().AllowStale || j.last().AllowStale {
 				t.Error("the first question goes to the leader, or a later one to any server")
 			}
 			j.answer(structs.Deniedf("the token was deleted"))

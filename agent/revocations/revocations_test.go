@@ -145,9 +145,22 @@ func TestFollowStore_ClosesConnectionsAfterEachChange(t *testing.T) {
 }
 
 // removals are the authorities that a server does not trust.
-type removals struct{ ids []string }
+type removals struct {
+	mu  sync.Mutex
+	ids []string
+}
 
-func (r *removals) SetRemoved(ids []string) { r.ids = ids }
+func (r *removals) SetRemoved(ids []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ids = ids
+}
+
+func (r *removals) removed() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.ids
+}
 
 // The trust in a replaced authority ends after 30 days, in which no row changes.
 func TestFollowRemoved_LooksAgainWithoutAChange(t *testing.T) {
@@ -166,13 +179,13 @@ func TestFollowRemoved_LooksAgainWithoutAChange(t *testing.T) {
 		})
 		time.Sleep(time.Until(end) - time.Second)
 		synctest.Wait()
-		if keys.ids != nil {
-			t.Errorf("before the end: %q", keys.ids)
+		if got := keys.removed(); got != nil {
+			t.Errorf("before the end: %q", got)
 		}
 		time.Sleep(removedInterval + time.Second)
 		synctest.Wait()
-		if !slices.Equal(keys.ids, []string{"former"}) {
-			t.Errorf("an hour after the end: %q", keys.ids)
+		if got := keys.removed(); !slices.Equal(got, []string{"former"}) {
+			t.Errorf("an hour after the end: %q", got)
 		}
 		cancel()
 		running.Wait()
