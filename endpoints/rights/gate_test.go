@@ -175,7 +175,9 @@ func TestGate_OnlyLogsAndLetsPass(t *testing.T) {
 		t.Errorf("the log has no denial: %s", &f.log)
 	}
 
-	list := &structs.QueryRequest{QueryOptions: structs.QueryOptions{Namespace: "*", AuthToken: access.Anonymous}}
+	list := &structs.QueryRequest{
+		QueryOptions: structs.QueryOptions{Namespace: "*", AuthToken: access.Anonymous},
+	}
 	err = f.gate.Check(t.Context(), f.db.Read(), rights.List(acl.ListJobs), list)
 	if err != nil || list.Sees != nil {
 		t.Errorf("a list: got error %v and a filter %t, want it whole", err, list.Sees != nil)

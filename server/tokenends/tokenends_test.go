@@ -18,8 +18,8 @@ import (
 	"berth/structs/access"
 )
 
-// A token is deleted at its end and not before, also one that is made while the loop waits for a later end, and
-// after an entry that could not be written.
+// A token is deleted at its end and not before, also one that is made while the loop waits for a later end,
+// and after an entry that could not be written.
 func TestExpirer_DeletesTokensAtTheirEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := state.New()
