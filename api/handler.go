@@ -172,7 +172,8 @@ type handler struct {
 	streaming chan struct{}
 	// forwarded has a value for each command that runs at another agent.
 	forwarded chan struct{}
-	// wasOpen: the last answer of the servers about a right was that access control is off.
+	// wasOpen: the last answer of the servers about a right was that access control is off. Before the first
+	// answer the configuration of the agent says it.
 	wasOpen atomic.Bool
 }
 
@@ -193,6 +194,7 @@ func NewHandler(cfg Config) http.Handler {
 		h.Connect = nodehttp.Plain
 	}
 
+	h.wasOpen.Store(!h.ACL)
 	h.StreamStall = cmp.Or(h.StreamStall, streamStall)
 	h.MaxForwarded = cmp.Or(h.MaxForwarded, maxForwarded)
 	h.forwarded = make(chan struct{}, h.MaxForwarded)

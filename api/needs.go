@@ -23,8 +23,9 @@ func needs(n access.Needs) func(*Route) {
 // forwards a request has asked and asks again.
 //
 // Each agent asks, whatever its own configuration says: the servers know whether requests need tokens. While
-// an agent reaches no server, their last answer counts if it was that access control is off: an operator
-// reads logs when the servers are down. Otherwise the agent denies.
+// an agent reaches no server, their last answer counts if it was that access control is off, and before the
+// first answer an agent without the block acl lets requests pass: an operator looks at an agent and at logs
+// when the servers are down. Otherwise the agent denies.
 func authorize(c *call, route Route) (stop func(), err error) {
 	stop = func() {}
 	asks := route.Needs != "" && route.Needs != access.NeedsNothing

@@ -175,7 +175,7 @@ func TestCall_IsNotWatchedWithoutAccessControl(t *testing.T) {
 	})
 }
 
-// An agent that reaches no server denies. While a server is older than access control, the configuration of
+// An agent that reaches no server denies, unless it has no block acl. While a server is older than access control, the configuration of
 // the agent decides.
 func TestCall_DeniesWithoutAServer(t *testing.T) {
 	logs := Route{Needs: access.NeedsReadLogs, serve: answer}
@@ -184,13 +184,15 @@ func TestCall_DeniesWithoutAServer(t *testing.T) {
 		acl    bool
 		served bool
 	}{
-		{structs.Unavailablef("no server"), false, false},
+		{structs.Unavailablef("no server"), false, true},
+		{structs.Unavailablef("no server"), true, false},
 		{structs.Preconditionf("level 1"), false, true},
 		{structs.Preconditionf("level 1"), true, false},
 		{structs.Invalidf("another region"), false, false},
 	} {
 		call := newNeedsCall(t.Context(), &judge{err: c.err}, "/")
 		call.ACL = c.acl
+		call.wasOpen.Store(!c.acl) // as NewHandler does
 		_, err := serveAuthorized(call, logs)
 		if (err == nil) != c.served {
 			t.Errorf("%v, access control %t at the agent: got %v, want it served: %t", c.err, c.acl, err, c.served)
