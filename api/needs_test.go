@@ -175,8 +175,8 @@ func TestCall_IsNotWatchedWithoutAccessControl(t *testing.T) {
 	})
 }
 
-// An agent that reaches no server denies, unless it has no block acl. While a server is older than access control, the configuration of
-// the agent decides.
+// An agent that reaches no server denies if it has the block acl. While a server is older than access
+// control, the configuration of the agent decides, too.
 func TestCall_DeniesWithoutAServer(t *testing.T) {
 	logs := Route{Needs: access.NeedsReadLogs, serve: answer}
 	for _, c := range []struct {
