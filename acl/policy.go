@@ -24,7 +24,7 @@ type Policy struct {
 	HostVolumes []*Rule          `hcl:"host_volume,block"` // what jobs may do with them
 	NodePools   []*Rule          `hcl:"node_pool,block"`
 
-	// What the policy gives on objects that have no names in policies.
+	// These blocks give rights on objects that have no names in policies.
 	Node     *Level `hcl:"node,block"`
 	Agent    *Level `hcl:"agent,block"`
 	Operator *Level `hcl:"operator,block"`

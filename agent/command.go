@@ -157,7 +157,7 @@ func (c *Config) dev() {
 	c.Client.NetworkInterface = "lo"
 }
 
-// runCommand runs an agent from its configuration to its end. What fails before New has opened nothing but
+// runCommand runs an agent from its configuration to its end. A failure before New leaves nothing open but
 // the directory of -dev.
 func runCommand(ctx context.Context, call *command.Call) error {
 	cfg, err := configOf(call)

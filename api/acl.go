@@ -207,7 +207,7 @@ type tokenBody struct {
 	ExpirationTime *time.Time
 	ExpirationTTL  string
 
-	// What answers have besides: tools change an answer and send it back.
+	// Answers also have these fields: tools change an answer and send it back.
 	SecretID   string    `json:",omitempty"`
 	CreateTime time.Time `json:",omitzero"`
 	structs.Indexes

@@ -177,7 +177,7 @@ func (c *call) readFile(req *fileRequest) (any, error) {
 	}
 	defer func() { _ = f.Close() }()
 
-	// The size is that of now. What a task appends later is not sent.
+	// The size is fixed here. Bytes that a task appends later are not sent.
 	info, err := f.Stat()
 	if err != nil {
 		return nil, err

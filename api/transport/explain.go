@@ -168,7 +168,7 @@ func (t *Transport) invalidCertificate(err x509.CertificateInvalidError) error {
 }
 
 // rejected explains the alert by which an agent ended the connection. The alert does not say which
-// certificate the agent wants. What the client has decides about the advice.
+// certificate the agent wants. The advice depends on the certificates that the client has.
 func (t *Transport) rejected(alert uint8) error {
 	reason := t.reason(alert)
 	asksForOne := alert == alertCertRequired || alert == alertBadCertificate || alert == alertHandshake

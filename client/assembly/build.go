@@ -390,7 +390,7 @@ func taskHooks(
 		Lookups: lookups,
 	}
 
-	// Each hook is made anew per task. What they share is above.
+	// Each task gets hooks of its own. The hooks share the values above.
 	return func(env *hooks.AllocEnv, task *structs.Task) []hooks.Task {
 		var list []hooks.Task
 		if h := artifact.NewPayload(env, task); h != nil {

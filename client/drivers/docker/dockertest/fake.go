@@ -284,7 +284,7 @@ func (f *Fake) serve(w http.ResponseWriter, r *http.Request) {
 	f.serveCall(w, r, call, id)
 }
 
-// serveCall answers the calls that no script answers. What it does not say, the driver must not need.
+// serveCall answers the calls that no script answers. The driver must not need any other call.
 func (f *Fake) serveCall(w http.ResponseWriter, r *http.Request, call, id string) {
 	switch call {
 	case "HEAD /_ping", "GET /_ping":
