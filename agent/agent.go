@@ -16,6 +16,7 @@ import (
 
 	"berth/agent/revocations"
 	"berth/api"
+	_ "berth/api/nouns" // the routes
 	"berth/client"
 	"berth/consul"
 	"berth/endpoints/rights"

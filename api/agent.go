@@ -16,18 +16,19 @@ import (
 	"berth/structs/admin"
 )
 
-var agentSelf = route[*AgentSelf](get, "/v1/agent/self", serveSelf, needs(access.NeedsAgentRead))
+var agentSelf = NewEndpoint[*AgentSelf](Get, "/v1/agent/self", serveSelf, needs(access.NeedsAgentRead))
 
-func serveSelf(c *call) (any, error) {
+func serveSelf(c *Call) (any, error) {
 	return c.Agent.Self(), nil
 }
 
 // AgentSelf returns the agent's description of itself.
 func (c *Client) AgentSelf(ctx context.Context) (*AgentSelf, error) {
-	return agentSelf.send(ctx, c, request{})
+	return agentSelf.Send(ctx, c, Request{})
 }
 
-var agentMembers = route[*ServerMembers](get, "/v1/agent/members", serveMembers, needs(access.NeedsNodeRead))
+var agentMembers = NewEndpoint[*ServerMembers](Get, "/v1/agent/members", serveMembers,
+	needs(access.NeedsNodeRead))
 
 // ServerMembers has the servers that one agent knows.
 type ServerMembers struct {
@@ -37,8 +38,8 @@ type ServerMembers struct {
 	Members      []*admin.AgentMember
 }
 
-func serveMembers(c *call) (any, error) {
-	members, err := c.Agent.Members(c.ctx())
+func serveMembers(c *Call) (any, error) {
+	members, err := c.Agent.Members(c.Ctx())
 	if err != nil {
 		return nil, err
 	}
@@ -54,15 +55,15 @@ func serveMembers(c *call) (any, error) {
 
 // AgentMembers returns the servers that the agent knows.
 func (c *Client) AgentMembers(ctx context.Context) (*ServerMembers, error) {
-	return agentMembers.send(ctx, c, request{})
+	return agentMembers.Send(ctx, c, Request{})
 }
 
-var agentHealth = route[*AgentHealth](get, "/v1/agent/health", serveHealth, needs(access.NeedsNothing))
+var agentHealth = NewEndpoint[*AgentHealth](Get, "/v1/agent/health", serveHealth, needs(access.NeedsNothing))
 
 // serveHealth answers with status 500 if a requested half is unhealthy. ?type names one half.
-func serveHealth(c *call) (any, error) {
+func serveHealth(c *Call) (any, error) {
 	health := *c.Agent.Health()
-	switch t := c.param("type"); t {
+	switch t := c.Param("type"); t {
 	case "":
 	case "client":
 		health.Server = nil
@@ -85,39 +86,39 @@ func serveHealth(c *call) (any, error) {
 
 // AgentHealth returns the health of the agent. It returns an error if the agent is unhealthy.
 func (c *Client) AgentHealth(ctx context.Context) (*AgentHealth, error) {
-	return agentHealth.send(ctx, c, request{})
+	return agentHealth.Send(ctx, c, Request{})
 }
 
 // The dialect does not have this route.
-var agentLeave = route[struct{}](put, "/v1/agent/leave", serveLeave, needs(access.NeedsAgentWrite))
+var agentLeave = NewEndpoint[struct{}](Put, "/v1/agent/leave", serveLeave, needs(access.NeedsAgentWrite))
 
-func serveLeave(c *call) (any, error) {
-	force, err := c.flag("force")
+func serveLeave(c *Call) (any, error) {
+	force, err := c.Flag("force")
 	if err != nil {
 		return nil, err
 	}
-	return struct{}{}, c.Agent.Leave(c.ctx(), force)
+	return struct{}{}, c.Agent.Leave(c.Ctx(), force)
 }
 
 // AgentLeave removes the agent's server from the cluster and then stops the agent.
 func (c *Client) AgentLeave(ctx context.Context, force bool) error {
 	params := url.Values{"force": {strconv.FormatBool(force)}}
-	return agentLeave.route.exec(ctx, c, request{query: params})
+	return agentLeave.route.exec(ctx, c, Request{Query: params})
 }
 
-var agentForceLeave = route[struct{}](put, "/v1/agent/force-leave", serveForceLeave,
+var agentForceLeave = NewEndpoint[struct{}](Put, "/v1/agent/force-leave", serveForceLeave,
 	needs(access.NeedsAgentWrite))
 
-func serveForceLeave(c *call) (any, error) {
-	prune, err := c.flag("prune")
+func serveForceLeave(c *Call) (any, error) {
+	prune, err := c.Flag("prune")
 	if err != nil {
 		return nil, err
 	}
-	node := c.param("node")
+	node := c.Param("node")
 	if node == "" {
 		return nil, badParam("node", "", "the name of a server")
 	}
-	return struct{}{}, c.Agent.ForceLeave(c.ctx(), node, prune)
+	return struct{}{}, c.Agent.ForceLeave(c.Ctx(), node, prune)
 }
 
 // AgentForceLeave marks a failed server as one that has left. prune removes it at once.
@@ -126,10 +127,10 @@ func (c *Client) AgentForceLeave(ctx context.Context, node string, prune bool) e
 		"node":  {node},
 		"prune": {strconv.FormatBool(prune)},
 	}
-	return agentForceLeave.route.exec(ctx, c, request{query: params})
+	return agentForceLeave.route.exec(ctx, c, Request{Query: params})
 }
 
-var agentJoin = route[AgentJoin](put, "/v1/agent/join", serveJoin, needs(access.NeedsAgentWrite))
+var agentJoin = NewEndpoint[AgentJoin](Put, "/v1/agent/join", serveJoin, needs(access.NeedsAgentWrite))
 
 // AgentJoin is the outcome of joining servers.
 type AgentJoin struct {
@@ -138,8 +139,8 @@ type AgentJoin struct {
 }
 
 // serveJoin answers with status 200 if no server could be joined, and with the reason, as the dialect does.
-func serveJoin(c *call) (any, error) {
-	joined, err := c.Agent.Join(c.ctx(), c.values()["address"])
+func serveJoin(c *Call) (any, error) {
+	joined, err := c.Agent.Join(c.Ctx(), c.values()["address"])
 	answer := AgentJoin{NumJoined: joined}
 	if structs.IsKind(err, structs.KindUnavailable) {
 		answer.Error = err.Error()
@@ -151,52 +152,52 @@ func serveJoin(c *call) (any, error) {
 // AgentJoin makes the agent's server join the gossip of the servers at some addresses, and returns the number
 // of addresses that answered.
 func (c *Client) AgentJoin(ctx context.Context, addrs []string) (int, error) {
-	answer, err := agentJoin.send(ctx, c, request{query: url.Values{"address": addrs}})
+	answer, err := agentJoin.Send(ctx, c, Request{Query: url.Values{"address": addrs}})
 	if err == nil && answer.Error != "" {
 		err = structs.Unavailablef("%s", answer.Error)
 	}
 	return answer.NumJoined, err
 }
 
-var agentReload = route[struct{}](put, "/v1/agent/reload", serveReload, needs(access.NeedsAgentWrite))
+var agentReload = NewEndpoint[struct{}](Put, "/v1/agent/reload", serveReload, needs(access.NeedsAgentWrite))
 
-func serveReload(c *call) (any, error) {
+func serveReload(c *Call) (any, error) {
 	return struct{}{}, c.Agent.Reload()
 }
 
 // AgentReload makes the agent read its configuration again and apply the live settings.
 func (c *Client) AgentReload(ctx context.Context) error {
-	return agentReload.route.exec(ctx, c, request{})
+	return agentReload.route.exec(ctx, c, Request{})
 }
 
-var statusLeader = route(get, "/v1/status/leader",
-	serveMethod(admin.StatusLeader, nil,
+var statusLeader = NewEndpoint(Get, "/v1/status/leader",
+	ServeMethod(admin.StatusLeader, nil,
 		func(a *admin.StatusLeaderResponse) string {
 			return a.Leader
 		}))
 
 // StatusLeader returns the RPC address of the leader, or "" if there is none.
 func (c *Client) StatusLeader(ctx context.Context) (string, error) {
-	return statusLeader.send(ctx, c, request{})
+	return statusLeader.Send(ctx, c, Request{})
 }
 
-var statusPeers = route(get, "/v1/status/peers",
-	serveMethod(admin.StatusPeers, nil,
+var statusPeers = NewEndpoint(Get, "/v1/status/peers",
+	ServeMethod(admin.StatusPeers, nil,
 		func(a *admin.StatusPeersResponse) []string {
 			return a.Peers
 		}))
 
 // StatusPeers returns the RPC addresses of the servers.
 func (c *Client) StatusPeers(ctx context.Context) ([]string, error) {
-	return statusPeers.send(ctx, c, request{})
+	return statusPeers.Send(ctx, c, Request{})
 }
 
-var _ = handle(get, "/v1/agent/servers", statusPeers.route.serve)
+var _ = Handle(Get, "/v1/agent/servers", statusPeers.route.serve)
 
-var _ = handle(get, "/v1/regions", serveRegions, needs(access.NeedsNothing))
+var _ = Handle(Get, "/v1/regions", serveRegions, needs(access.NeedsNothing))
 
-func serveRegions(c *call) (any, error) {
-	members, err := c.Agent.Members(c.ctx())
+func serveRegions(c *Call) (any, error) {
+	members, err := c.Agent.Members(c.Ctx())
 	if err != nil {
 		return nil, err
 	}
@@ -213,8 +214,8 @@ func serveRegions(c *call) (any, error) {
 	return slices.Compact(names), nil
 }
 
-var raftConfiguration = route(get, "/v1/operator/raft/configuration",
-	serveMethod(admin.OperatorRaft, nil,
+var raftConfiguration = NewEndpoint(Get, "/v1/operator/raft/configuration",
+	ServeMethod(admin.OperatorRaft, nil,
 		func(a *admin.RaftConfigurationResponse) raftAnswer {
 			return raftAnswer{Servers: a.Servers, Index: a.Index}
 		}))
@@ -229,45 +230,45 @@ type raftAnswer struct {
 func (c *Client) RaftConfiguration(ctx context.Context, q *Query) (
 	[]*admin.RaftServer, error,
 ) {
-	answer, _, err := raftConfiguration.fetch(ctx, c, "", q)
+	answer, _, err := raftConfiguration.Fetch(ctx, c, "", q)
 	return answer.Servers, err
 }
 
-var raftRemovePeer = route(remove, "/v1/operator/raft/peer",
-	serveMethod(admin.OperatorRemove, bindRemovePeer, whole))
+var raftRemovePeer = NewEndpoint(Remove, "/v1/operator/raft/peer",
+	ServeMethod(admin.OperatorRemove, bindRemovePeer, Whole))
 
-func bindRemovePeer(c *call, req *admin.RaftRemovePeerRequest) error {
-	req.ID = c.param("id")
-	req.Address = c.param("address")
+func bindRemovePeer(c *Call, req *admin.RaftRemovePeerRequest) error {
+	req.ID = c.Param("id")
+	req.Address = c.Param("address")
 	return nil
 }
 
 // RaftRemovePeer removes a failed server from the Raft configuration. It uses the address if the ID is "".
 func (c *Client) RaftRemovePeer(ctx context.Context, id, address string) error {
 	params := url.Values{"id": {id}, "address": {address}}
-	return raftRemovePeer.route.exec(ctx, c, request{query: params})
+	return raftRemovePeer.route.exec(ctx, c, Request{Query: params})
 }
 
-var raftTransfer = route(put, "/v1/operator/raft/transfer-leadership",
-	serveMethod(admin.OperatorTransfer, bindTransfer, whole))
+var raftTransfer = NewEndpoint(Put, "/v1/operator/raft/transfer-leadership",
+	ServeMethod(admin.OperatorTransfer, bindTransfer, Whole))
 
-func bindTransfer(c *call, req *admin.RaftTransferRequest) error {
-	req.ID = c.param("id")
-	req.Address = c.param("address")
+func bindTransfer(c *Call, req *admin.RaftTransferRequest) error {
+	req.ID = c.Param("id")
+	req.Address = c.Param("address")
 	return nil
 }
 
 // RaftTransferLeadership makes another server lead. It uses the address if the ID is "".
 func (c *Client) RaftTransferLeadership(ctx context.Context, id, address string) error {
 	params := url.Values{"id": {id}, "address": {address}}
-	return raftTransfer.route.exec(ctx, c, request{query: params})
+	return raftTransfer.route.exec(ctx, c, Request{Query: params})
 }
 
-var snapshotSave = route[[]byte](get, "/v1/operator/snapshot",
+var snapshotSave = NewEndpoint[[]byte](Get, "/v1/operator/snapshot",
 	serveSnapshot, streams, needs(access.NeedsManagement))
 
 // allowArchives returns an error if the caller may not save or restore the state: see Config.CheckArchives.
-func allowArchives(c *call) error {
+func allowArchives(c *Call) error {
 	if c.CheckArchives == nil {
 		return nil
 	}
@@ -276,12 +277,12 @@ func allowArchives(c *call) error {
 
 // serveSnapshot first spools the archive. The dialect has the digest in a header, and an error can then still
 // become the answer.
-func serveSnapshot(c *call) (any, error) {
+func serveSnapshot(c *Call) (any, error) {
 	err := allowArchives(c)
 	if err != nil {
 		return nil, err
 	}
-	spool, err := archives.Write(func(w io.Writer) error { return c.Agent.SnapshotSave(c.ctx(), c.token(), w) })
+	spool, err := archives.Write(func(w io.Writer) error { return c.Agent.SnapshotSave(c.Ctx(), c.Token(), w) })
 	if err != nil {
 		return nil, err
 	}
@@ -299,7 +300,7 @@ func serveSnapshot(c *call) (any, error) {
 // SnapshotSave writes an archive of the whole state to w and verifies the agent's digest. The content of w is
 // useless after an error.
 func (c *Client) SnapshotSave(ctx context.Context, w io.Writer) error {
-	resp, err := snapshotSave.route.open(ctx, c, request{})
+	resp, err := snapshotSave.route.open(ctx, c, Request{})
 	if err != nil {
 		return err
 	}
@@ -307,32 +308,32 @@ func (c *Client) SnapshotSave(ctx context.Context, w io.Writer) error {
 	return archives.Receive(w, resp.Body, resp.Header.Get("Digest"))
 }
 
-var snapshotRestore = route[struct{}](put, "/v1/operator/snapshot",
+var snapshotRestore = NewEndpoint[struct{}](Put, "/v1/operator/snapshot",
 	serveRestore, streams, needs(access.NeedsManagement))
 
-func serveRestore(c *call) (any, error) {
+func serveRestore(c *Call) (any, error) {
 	err := allowArchives(c)
 	if err != nil {
 		return nil, err
 	}
-	return struct{}{}, c.Agent.SnapshotRestore(c.ctx(), c.token(), c.r.Body, keyring.RestoreKeysOf(c.r.Header))
+	return struct{}{}, c.Agent.SnapshotRestore(c.Ctx(), c.Token(), c.r.Body, keyring.RestoreKeysOf(c.r.Header))
 }
 
 // SnapshotRestore replaces the whole state of the cluster by the state in an archive.
 func (c *Client) SnapshotRestore(ctx context.Context, r io.Reader, keys keyring.RestoreKeys) error {
 	header := http.Header{}
 	keys.SetHeader(header)
-	return snapshotRestore.route.exec(ctx, c, request{body: r, header: header})
+	return snapshotRestore.route.exec(ctx, c, Request{Body: r, Header: header})
 }
 
-var systemGC = route(put, "/v1/system/gc",
-	serveMethod(admin.SystemGC, nil, whole))
+var systemGC = NewEndpoint(Put, "/v1/system/gc",
+	ServeMethod(admin.SystemGC, nil, Whole))
 
 // SystemGC deletes the ended rows that nothing needs, however young they are.
 func (c *Client) SystemGC(ctx context.Context) error {
-	return systemGC.route.exec(ctx, c, request{})
+	return systemGC.route.exec(ctx, c, Request{})
 }
 
 // The summary of a job is computed from its allocations when it is read, so this changes nothing.
-var _ = handle(put, "/v1/system/reconcile/summaries",
-	func(*call) (any, error) { return struct{}{}, nil }, needs(access.NeedsManagement))
+var _ = Handle(Put, "/v1/system/reconcile/summaries",
+	func(*Call) (any, error) { return struct{}{}, nil }, needs(access.NeedsManagement))

@@ -25,10 +25,10 @@ type AllocSignalRequest struct {
 	Signal string // for example SIGHUP or HUP
 }
 
-var allocRestart = route[struct{}](put, "/v1/client/allocation/{id}/restart",
-	func(c *call) (any, error) {
+var allocRestart = NewEndpoint[struct{}](Put, "/v1/client/allocation/{id}/restart",
+	func(c *Call) (any, error) {
 		var req AllocRestartRequest
-		err := c.decodeOptionalBody(&req)
+		err := c.DecodeOptionalBody(&req)
 		if err == nil && req.AllTasks && req.TaskName != "" {
 			err = structs.Invalidf("AllTasks and TaskName exclude each other")
 		}
@@ -36,20 +36,20 @@ var allocRestart = route[struct{}](put, "/v1/client/allocation/{id}/restart",
 			return nil, err
 		}
 		return c.onNode(req, func() error {
-			return c.Agent.AllocRestart(c.id(), req)
+			return c.Agent.AllocRestart(c.ID(), req)
 		})
 	}, needs(access.NeedsLifecycle))
 
 // AllocRestart restarts tasks of an allocation. The restarts do not count for the restart policy. It does not
 // wait for them.
 func (c *Client) AllocRestart(ctx context.Context, id string, req AllocRestartRequest) error {
-	return allocRestart.route.exec(ctx, c, request{id: id, body: req})
+	return allocRestart.route.exec(ctx, c, Request{ID: id, Body: req})
 }
 
-var allocSignal = route[struct{}](put, "/v1/client/allocation/{id}/signal",
-	func(c *call) (any, error) {
+var allocSignal = NewEndpoint[struct{}](Put, "/v1/client/allocation/{id}/signal",
+	func(c *Call) (any, error) {
 		var req AllocSignalRequest
-		err := c.decodeBody(&req)
+		err := c.DecodeBody(&req)
 		if err == nil {
 			_, err = structs.ParseSignal(req.Signal)
 		}
@@ -57,25 +57,26 @@ var allocSignal = route[struct{}](put, "/v1/client/allocation/{id}/signal",
 			return nil, err
 		}
 		return c.onNode(req, func() error {
-			return c.Agent.AllocSignal(c.ctx(), c.id(), req)
+			return c.Agent.AllocSignal(c.Ctx(), c.ID(), req)
 		})
 	}, needs(access.NeedsLifecycle))
 
 // AllocSignal sends a signal to tasks of an allocation.
 func (c *Client) AllocSignal(ctx context.Context, id string, req AllocSignalRequest) error {
-	return allocSignal.route.exec(ctx, c, request{id: id, body: req})
+	return allocSignal.route.exec(ctx, c, Request{ID: id, Body: req})
 }
 
 var (
-	allocGC = route[struct{}](put, "/v1/client/allocation/{id}/gc", serveAllocGC, needs(access.NeedsLifecycle))
+	allocGC = NewEndpoint[struct{}](Put, "/v1/client/allocation/{id}/gc", serveAllocGC,
+		needs(access.NeedsLifecycle))
 	// The dialect's clients remove an allocation with a GET.
-	_ = handle(get, "/v1/client/allocation/{id}/gc", serveAllocGC, needs(access.NeedsLifecycle))
+	_ = Handle(Get, "/v1/client/allocation/{id}/gc", serveAllocGC, needs(access.NeedsLifecycle))
 )
 
 // checkWriter rejects a page of another origin. The handler checks the methods that write; this is for a GET
 // that writes.
-func (c *call) checkWriter() error {
-	write := c.r.Clone(c.ctx())
+func (c *Call) checkWriter() error {
+	write := c.r.Clone(c.Ctx())
 	write.Method = http.MethodPut
 	err := c.origin.Check(write)
 	if err != nil {
@@ -84,37 +85,37 @@ func (c *call) checkWriter() error {
 	return nil
 }
 
-func serveAllocGC(c *call) (any, error) {
+func serveAllocGC(c *Call) (any, error) {
 	err := c.checkWriter()
 	if err != nil {
 		return nil, err
 	}
 	return c.onNode(nil, func() error {
-		return c.Agent.AllocGC(c.ctx(), c.id())
+		return c.Agent.AllocGC(c.Ctx(), c.ID())
 	})
 }
 
 // AllocGC removes the directory of an allocation that has ended from its node.
 func (c *Client) AllocGC(ctx context.Context, id string) error {
-	return allocGC.route.exec(ctx, c, request{id: id})
+	return allocGC.route.exec(ctx, c, Request{ID: id})
 }
 
 var (
-	nodeGC = route[NodeGC](put, "/v1/client/gc", serveNodeGC, needs(access.NeedsNodeWrite))
+	nodeGC = NewEndpoint[NodeGC](Put, "/v1/client/gc", serveNodeGC, needs(access.NeedsNodeWrite))
 	// The dialect's clients collect garbage with a GET.
-	_ = handle(get, "/v1/client/gc", serveNodeGCAsGet, needs(access.NeedsNodeWrite))
+	_ = Handle(Get, "/v1/client/gc", serveNodeGCAsGet, needs(access.NeedsNodeWrite))
 )
 
 // NodeGC is the outcome of the removal of the directories of ended allocations.
 type NodeGC struct{ Removed int }
 
-func serveNodeGC(c *call) (any, error) {
+func serveNodeGC(c *Call) (any, error) {
 	err := c.checkWriter()
 	if err != nil {
 		return nil, err
 	}
-	id := c.param("node_id")
-	removed, err := c.Agent.NodeGC(c.ctx(), id)
+	id := c.Param("node_id")
+	removed, err := c.Agent.NodeGC(c.Ctx(), id)
 	if err != nil {
 		return nil, c.forwardToNode(id, err)
 	}
@@ -122,7 +123,7 @@ func serveNodeGC(c *call) (any, error) {
 }
 
 // serveNodeGCAsGet answers with an empty body: the dialect's clients reject any other here.
-func serveNodeGCAsGet(c *call) (any, error) {
+func serveNodeGCAsGet(c *Call) (any, error) {
 	answer, err := serveNodeGC(c)
 	if err != nil || answer == nil {
 		return nil, err
@@ -138,13 +139,13 @@ func serveNodeGCAsGet(c *call) (any, error) {
 func (c *Client) NodeGC(ctx context.Context, id string) (int, error) {
 	query := url.Values{}
 	setGiven(query, "node_id", id)
-	out, err := nodeGC.send(ctx, c, request{query: query})
+	out, err := nodeGC.Send(ctx, c, Request{Query: query})
 	return out.Removed, err
 }
 
 // onNode acts on an allocation of this agent's node. It forwards the request to the agent of another node,
 // over one hop. body is the request's body, which has been read, or nil.
-func (c *call) onNode(body any, act func() error) (any, error) {
+func (c *Call) onNode(body any, act func() error) (any, error) {
 	err := act()
 	if !structs.IsKind(err, structs.KindNotFound) || c.r.Header.Get(headerHops) != "" {
 		return struct{}{}, err

@@ -8,13 +8,13 @@ import (
 	"berth/structs/nodecalls"
 )
 
-var allocStats = route[*nodecalls.AllocResourceUsage](get, "/v1/client/allocation/{id}/stats",
+var allocStats = NewEndpoint[*nodecalls.AllocResourceUsage](Get, "/v1/client/allocation/{id}/stats",
 	serveAllocStats, needs(access.NeedsReadJob))
 
 // serveAllocStats measures an allocation on the node of this agent. It forwards the request to the agent of
 // another node, over one hop.
-func serveAllocStats(c *call) (any, error) {
-	usage, err := c.Agent.AllocStats(c.ctx(), c.id(), c.param("task"))
+func serveAllocStats(c *Call) (any, error) {
+	usage, err := c.Agent.AllocStats(c.Ctx(), c.ID(), c.Param("task"))
 	if err != nil {
 		return nil, c.forwardIfFar(err)
 	}
@@ -26,5 +26,5 @@ func serveAllocStats(c *call) (any, error) {
 func (c *Client) AllocStats(ctx context.Context, id, task string) (*nodecalls.AllocResourceUsage, error) {
 	query := url.Values{}
 	setGiven(query, "task", task)
-	return allocStats.send(ctx, c, request{id: id, query: query})
+	return allocStats.Send(ctx, c, Request{ID: id, Query: query})
 }

@@ -8,7 +8,7 @@ import (
 	"berth/structs"
 )
 
-var allocList = route(get, "/v1/allocations",
+var allocList = NewEndpoint(Get, "/v1/allocations",
 	serveList(structs.AllocList, nil, allocStubs))
 
 func allocStubs(a *structs.AllocListResponse) []*structs.AllocListStub {
@@ -19,11 +19,11 @@ func allocStubs(a *structs.AllocListResponse) []*structs.AllocListStub {
 func (c *Client) Allocations(ctx context.Context, q *Query) (
 	[]*structs.AllocListStub, *Meta, error,
 ) {
-	return allocList.fetch(ctx, c, "", q)
+	return allocList.Fetch(ctx, c, "", q)
 }
 
-var allocGet = route(get, "/v1/allocation/{id}",
-	serveMethod(structs.AllocGet, bindAlloc,
+var allocGet = NewEndpoint(Get, "/v1/allocation/{id}",
+	ServeMethod(structs.AllocGet, bindAlloc,
 		func(a *structs.AllocGetResponse) *structs.Allocation {
 			return a.Alloc.WithResources()
 		}))
@@ -32,20 +32,20 @@ var allocGet = route(get, "/v1/allocation/{id}",
 func (c *Client) Allocation(ctx context.Context, id string, q *Query) (
 	*structs.Allocation, *Meta, error,
 ) {
-	return allocGet.fetch(ctx, c, id, q)
+	return allocGet.Fetch(ctx, c, id, q)
 }
 
-var allocStop = route(put, "/v1/allocation/{id}/stop",
-	serveMethod(structs.AllocStop, bindAllocStop, whole))
+var allocStop = NewEndpoint(Put, "/v1/allocation/{id}/stop",
+	ServeMethod(structs.AllocStop, bindAllocStop, Whole))
 
-func bindAllocStop(c *call, req *structs.AllocStopRequest) error {
-	undelayed, err := c.flag("no_shutdown_delay")
+func bindAllocStop(c *Call, req *structs.AllocStopRequest) error {
+	undelayed, err := c.Flag("no_shutdown_delay")
 	if err != nil {
 		return err
 	}
-	req.AllocID = c.id()
+	req.AllocID = c.ID()
 	req.NoShutdownDelay = undelayed
-	return c.decodeOptionalBody(&dialectOptions{})
+	return c.DecodeOptionalBody(&dialectOptions{})
 }
 
 // AllocStopOptions has the parameters of a stop. NoShutdownDelay ends the tasks without their shutdown_delay.
@@ -57,15 +57,15 @@ type AllocStopOptions struct {
 func (c *Client) AllocStop(ctx context.Context, id string, o AllocStopOptions) (
 	*structs.AllocStopResponse, error,
 ) {
-	return allocStop.send(ctx, c, request{
-		id:    id,
-		query: url.Values{"no_shutdown_delay": {strconv.FormatBool(o.NoShutdownDelay)}},
+	return allocStop.Send(ctx, c, Request{
+		ID:    id,
+		Query: url.Values{"no_shutdown_delay": {strconv.FormatBool(o.NoShutdownDelay)}},
 	})
 }
 
 // withResources adds the resources of each allocation of a list (Allocation.WithResources).
-func withResources(serve serveFunc[[]*structs.Allocation]) serveFunc[[]*structs.Allocation] {
-	return func(c *call) (any, error) {
+func withResources(serve ServeFunc[[]*structs.Allocation]) ServeFunc[[]*structs.Allocation] {
+	return func(c *Call) (any, error) {
 		answer, err := serve(c)
 		switch list := answer.(type) {
 		case []*structs.Allocation:

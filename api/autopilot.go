@@ -11,25 +11,25 @@ import (
 
 const autopilotConfigPath = "/v1/operator/autopilot/configuration"
 
-var autopilotConfig = route(get, autopilotConfigPath,
-	serveMethod(admin.AutopilotConfigGet, nil, autopilotConfigOf))
+var autopilotConfig = NewEndpoint(Get, autopilotConfigPath,
+	ServeMethod(admin.AutopilotConfigGet, nil, autopilotConfigOf))
 
 func autopilotConfigOf(a *admin.AutopilotConfigResponse) *admin.AutopilotConfig { return a.Config }
 
 // AutopilotConfig reads the configuration of autopilot.
 func (c *Client) AutopilotConfig(ctx context.Context, q *Query) (*admin.AutopilotConfig, *Meta, error) {
-	return autopilotConfig.fetch(ctx, c, "", q)
+	return autopilotConfig.Fetch(ctx, c, "", q)
 }
 
-var autopilotConfigSet = route(put, autopilotConfigPath,
-	serveMethod(admin.AutopilotConfigSet, bindAutopilotConfig, autopilotUpdated))
+var autopilotConfigSet = NewEndpoint(Put, autopilotConfigPath,
+	ServeMethod(admin.AutopilotConfigSet, bindAutopilotConfig, autopilotUpdated))
 
 func autopilotUpdated(a *admin.AutopilotConfigSetResponse) bool { return a.Updated }
 
 // bindAutopilotConfig reads the configuration from the body. ?cas is the index that the stored one must have.
-func bindAutopilotConfig(c *call, req *admin.AutopilotConfigRequest) error {
+func bindAutopilotConfig(c *Call, req *admin.AutopilotConfigRequest) error {
 	var body admin.AutopilotConfigJSON
-	err := c.decodeBody(&body)
+	err := c.DecodeBody(&body)
 	if err != nil {
 		return err
 	}
@@ -53,16 +53,16 @@ func (c *Client) SetAutopilotConfig(
 	if cas {
 		params.Set("cas", strconv.FormatUint(config.ModifyIndex, 10))
 	}
-	return autopilotConfigSet.send(ctx, c, request{query: params, body: config})
+	return autopilotConfigSet.Send(ctx, c, Request{Query: params, Body: config})
 }
 
-var autopilotHealth = route[*admin.AutopilotHealthResponse](get, "/v1/operator/autopilot/health",
+var autopilotHealth = NewEndpoint[*admin.AutopilotHealthResponse](Get, "/v1/operator/autopilot/health",
 	serveAutopilotHealth, answersAlso(http.StatusTooManyRequests))
 
-var callAutopilotHealth = serveMethod(admin.AutopilotHealth, nil, whole)
+var callAutopilotHealth = ServeMethod(admin.AutopilotHealth, nil, Whole)
 
 // serveAutopilotHealth answers with status 429 if a server is unhealthy, as the dialect does.
-func serveAutopilotHealth(c *call) (any, error) {
+func serveAutopilotHealth(c *Call) (any, error) {
 	answer, err := callAutopilotHealth(c)
 	if err != nil {
 		return nil, err
@@ -79,5 +79,5 @@ func serveAutopilotHealth(c *call) (any, error) {
 func (c *Client) AutopilotHealth(ctx context.Context, q *Query) (
 	*admin.AutopilotHealthResponse, *Meta, error,
 ) {
-	return autopilotHealth.fetch(ctx, c, "", q)
+	return autopilotHealth.Fetch(ctx, c, "", q)
 }

@@ -19,8 +19,8 @@ import (
 	"berth/structs"
 )
 
-// call is one request that the handler serves. It lives as long as the request, and is used by one goroutine.
-type call struct {
+// Call is one request that the handler serves. It lives as long as the request, and is used by one goroutine.
+type Call struct {
 	*handler
 	w     http.ResponseWriter
 	r     *http.Request
@@ -31,34 +31,35 @@ type call struct {
 	ignored ignoredFields // of the job in the body
 }
 
-// serveFunc serves a route. It returns a value to render as JSON, or it writes the answer itself. The client
+// ServeFunc serves a route. It returns a value to render as JSON, or it writes the answer itself. The client
 // decodes the answer into a T.
-type serveFunc[T any] func(c *call) (answer any, err error)
+type ServeFunc[T any] func(c *Call) (answer any, err error)
 
-func (c *call) ctx() context.Context {
+// Ctx returns the context of the request, which ends with it.
+func (c *Call) Ctx() context.Context {
 	return c.r.Context()
 }
 
-// id is the part of the path that names the resource, without escapes.
-func (c *call) id() string {
+// ID is the part of the path that names the resource, without escapes.
+func (c *Call) ID() string {
 	return c.r.PathValue("id")
 }
 
-// param returns "" for a parameter that is missing, as for an empty one.
-func (c *call) param(name string) string {
+// Param returns "" for a parameter that is missing, as for an empty one.
+func (c *Call) Param(name string) string {
 	return c.values().Get(name)
 }
 
-func (c *call) values() url.Values {
+func (c *Call) values() url.Values {
 	if c.params == nil {
 		c.params = c.r.URL.Query()
 	}
 	return c.params
 }
 
-// flag reads a parameter that is true if it is present without a value.
-func (c *call) flag(name string) (bool, error) {
-	switch v := c.param(name); {
+// Flag reads a parameter that is true if it is present without a value.
+func (c *Call) Flag(name string) (bool, error) {
+	switch v := c.Param(name); {
 	case !c.values().Has(name):
 		return false, nil
 	case v == "":
@@ -88,25 +89,25 @@ type (
 	writeResponse interface{ Written() *structs.WriteMeta }
 )
 
-// serveMethod returns the serveFunc of a remote procedure. bind sets the fields of the request that are not
+// ServeMethod returns the ServeFunc of a remote procedure. bind sets the fields of the request that are not
 // common options and may be nil. pick selects the part of the response that is rendered.
-func serveMethod[Req, Resp, T any](
+func ServeMethod[Req, Resp, T any](
 	m structs.Method[Req, Resp],
-	bind func(*call, *Req) error,
+	bind func(*Call, *Req) error,
 	pick func(*Resp) T,
-) serveFunc[T] {
+) ServeFunc[T] {
 	return callMethod(rpc.MethodOf(m), bindAny(bind), func(resp any) any {
 		return pick(resp.(*Resp))
 	})
 }
 
-// callMethod is serveMethod without the types of the method, so that its code is in the program once.
+// callMethod is ServeMethod without the types of the method, so that its code is in the program once.
 func callMethod(
 	m rpc.Method,
-	bind func(c *call, req any) error,
+	bind func(c *Call, req any) error,
 	pick func(resp any) any,
-) func(*call) (any, error) {
-	return func(c *call) (any, error) {
+) func(*Call) (any, error) {
+	return func(c *Call) (any, error) {
 		req := m.NewRequest()
 		err := bindRequest(c, req, bind)
 		if err != nil {
@@ -114,7 +115,7 @@ func callMethod(
 		}
 
 		resp := m.NewAnswer()
-		err = c.Caller.Call(c.ctx(), m.Name, req, resp)
+		err = c.Caller.Call(c.Ctx(), m.Name, req, resp)
 		if err != nil {
 			return nil, err
 		}
@@ -131,18 +132,18 @@ func callMethod(
 }
 
 // bindAny returns a bind for a request of any type. It returns nil for nil.
-func bindAny[Req any](bind func(*call, *Req) error) func(c *call, req any) error {
+func bindAny[Req any](bind func(*Call, *Req) error) func(c *Call, req any) error {
 	if bind == nil {
 		return nil
 	}
-	return func(c *call, req any) error {
+	return func(c *Call, req any) error {
 		return bind(c, req.(*Req))
 	}
 }
 
 // bindRequest sets the common options of a request and then calls bind. The common options come first, so
 // that bind can read and override them.
-func bindRequest(c *call, req any, bind func(c *call, req any) error) error {
+func bindRequest(c *Call, req any, bind func(c *Call, req any) error) error {
 	switch r := req.(type) {
 	case readRequest:
 		if err := c.bindQuery(r.Query()); err != nil {
@@ -157,32 +158,32 @@ func bindRequest(c *call, req any, bind func(c *call, req any) error) error {
 	return bind(c, req)
 }
 
-// withID returns a bind that sets the ID of the path and nothing else.
-func withID[Req any](set func(req *Req, id string)) func(*call, *Req) error {
-	return func(c *call, req *Req) error {
-		set(req, c.id())
+// WithID returns a bind that sets the ID of the path and nothing else.
+func WithID[Req any](set func(req *Req, id string)) func(*Call, *Req) error {
+	return func(c *Call, req *Req) error {
+		set(req, c.ID())
 		return nil
 	}
 }
 
 // bindQuery reads the options that every read has. It returns the error of the first invalid one.
-func (c *call) bindQuery(q *structs.QueryOptions) error {
-	q.Region = c.param("region")
-	q.Namespace = c.param("namespace")
-	q.Prefix = c.param("prefix")
-	q.Filter = c.param("filter")
-	q.Sort = c.param("sort")
-	q.NextToken = c.param("next_token")
-	q.AuthToken = c.token()
+func (c *Call) bindQuery(q *structs.QueryOptions) error {
+	q.Region = c.Param("region")
+	q.Namespace = c.Param("namespace")
+	q.Prefix = c.Param("prefix")
+	q.Filter = c.Param("filter")
+	q.Sort = c.Param("sort")
+	q.NextToken = c.Param("next_token")
+	q.AuthToken = c.Token()
 	// All are parsed and the first fault is reported, in the order below.
 	var consistent bool
 	var faults [6]error
 	q.MinIndex, faults[0] = numberParam[uint64](c, "index", 64)
 	q.PerPage, faults[1] = numberParam[int32](c, "per_page", 31)
 	q.MaxWait, faults[2] = c.waitParam()
-	q.Reverse, faults[3] = c.flag("reverse")
-	q.AllowStale, faults[4] = c.flag("stale")
-	consistent, faults[5] = c.flag("consistent")
+	q.Reverse, faults[3] = c.Flag("reverse")
+	q.AllowStale, faults[4] = c.Flag("stale")
+	consistent, faults[5] = c.Flag("consistent")
 	if err := cmp.Or(faults[:]...); err != nil {
 		return err
 	}
@@ -195,17 +196,17 @@ func (c *call) bindQuery(q *structs.QueryOptions) error {
 	return nil
 }
 
-func (c *call) bindWrite(w *structs.WriteOptions) {
-	w.Region = c.param("region")
-	w.Namespace = c.param("namespace")
-	w.AuthToken = c.token()
+func (c *Call) bindWrite(w *structs.WriteOptions) {
+	w.Region = c.Param("region")
+	w.Namespace = c.Param("namespace")
+	w.AuthToken = c.Token()
 }
 
 // maxWait bounds the time for which a blocking read waits.
 const maxWait = 10 * time.Minute
 
-func (c *call) waitParam() (time.Duration, error) {
-	s := c.param("wait")
+func (c *Call) waitParam() (time.Duration, error) {
+	s := c.Param("wait")
 	if s == "" {
 		return 0, nil
 	}
@@ -219,8 +220,8 @@ func (c *call) waitParam() (time.Duration, error) {
 
 // numberParam reads a parameter that is a non-negative number. bits bounds its size. bits is that of the
 // field in the request, so a number that does not fit is a fault and is not cut.
-func numberParam[T uint64 | int32 | int64](c *call, name string, bits int) (T, error) {
-	s := c.param(name)
+func numberParam[T uint64 | int32 | int64](c *Call, name string, bits int) (T, error) {
+	s := c.Param(name)
 	if s == "" {
 		return 0, nil
 	}
@@ -234,8 +235,8 @@ func numberParam[T uint64 | int32 | int64](c *call, name string, bits int) (T, e
 // tokenHeaders may have the secret of the caller.
 var tokenHeaders = []string{"X-Berth-Token", "X-Nomad-Token", "Authorization"}
 
-// token returns the secret of the caller from the first header that has it.
-func (c *call) token() string {
+// Token returns the secret of the caller from the first header that has it.
+func (c *Call) Token() string {
 	h := c.r.Header
 	bearer, ok := strings.CutPrefix(h.Get("Authorization"), "Bearer ")
 	if !ok {
@@ -248,9 +249,9 @@ func (c *call) token() string {
 	)
 }
 
-// decodeBody decodes the body of the request into dst and rejects unknown fields. A body that is null would
+// DecodeBody decodes the body of the request into dst and rejects unknown fields. A body that is null would
 // set nothing.
-func (c *call) decodeBody(dst any) error {
+func (c *Call) DecodeBody(dst any) error {
 	text, err := c.readBody()
 	if err != nil {
 		return err
@@ -264,7 +265,7 @@ func (c *call) decodeBody(dst any) error {
 
 // readBody reads the body of the request and reserves the memory to decode it. Decoding takes more memory
 // than the text, so it has to fit into the budget of all bodies first.
-func (c *call) readBody() ([]byte, error) {
+func (c *Call) readBody() ([]byte, error) {
 	text, err := io.ReadAll(c.r.Body)
 	bound, ok := c.r.Body.(*requestBody)
 	if ok && err == nil {
@@ -278,8 +279,8 @@ func (c *call) readBody() ([]byte, error) {
 	return nil, structs.Invalidf("the body could not be read: %w", err)
 }
 
-// decodeOptionalBody is like decodeBody, for a request that may have no body, or null.
-func (c *call) decodeOptionalBody(dst any) error {
+// DecodeOptionalBody is like DecodeBody, for a request that may have no body, or null.
+func (c *Call) DecodeOptionalBody(dst any) error {
 	if c.r.ContentLength == 0 || c.r.Body == http.NoBody {
 		return nil
 	}
@@ -295,15 +296,15 @@ func missing(field, expected string) error {
 	return structs.Invalidf("%s: expected %s, found none", field, expected)
 }
 
-// sameID rejects a body whose ID differs from the ID in the path. Without an ID in the body that of the path
+// SameID rejects a body whose ID differs from the ID in the path. Without an ID in the body that of the path
 // counts.
-func (c *call) sameID(noun, inBody string) error {
-	if inBody == "" || inBody == c.id() {
+func (c *Call) SameID(noun, inBody string) error {
+	if inBody == "" || inBody == c.ID() {
 		return nil
 	}
 	return structs.Invalidf("the path names %s %q, the body %q",
 		noun,
-		structs.Cut(c.id(), structs.MaxQuoted),
+		structs.Cut(c.ID(), structs.MaxQuoted),
 		structs.Cut(inBody, structs.MaxQuoted))
 }
 
@@ -314,7 +315,7 @@ const (
 
 // secrets reads the secrets of a plugin from the headers. The header of berth can have any value, also one
 // with commas or equal signs.
-func (c *call) secrets() (structs.Secrets, error) {
+func (c *Call) secrets() (structs.Secrets, error) {
 	encoded := c.r.Header.Get(headerBerthSecrets)
 	if encoded == "" {
 		return parseSecrets(c.r.Header.Get(headerSecrets))

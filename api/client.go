@@ -74,13 +74,13 @@ func (c *Client) Address() string {
 	return c.cfg.Address
 }
 
-// request is one call of a route.
-type request struct {
+// Request is one call of a route.
+type Request struct {
 	route  *Route
-	id     string // in place of {id} or restOfPath
-	query  url.Values
-	header http.Header
-	body   any // an io.Reader, or a value to send as JSON
+	ID     string // in place of {id} or restOfPath
+	Query  url.Values
+	Header http.Header
+	Body   any // an io.Reader, or a value to send as JSON
 }
 
 // Query has the options of a read. An empty namespace or region is the client's.
@@ -133,19 +133,19 @@ func setGiven(v url.Values, name, value string) {
 
 // open sends a request and returns a successful answer. It repeats a read that an overloaded server rejected,
 // and calls Late if the answer is late.
-func (c *Client) open(ctx context.Context, r request) (*http.Response, error) {
+func (c *Client) open(ctx context.Context, r Request) (*http.Response, error) {
 	send := func() (*http.Response, error) { return c.openOnce(ctx, r) }
 
 	if r.route.method() == http.MethodGet {
 		send = repeated(ctx, send)
 	}
-	if c.cfg.Late != nil && !r.query.Has("index") {
+	if c.cfg.Late != nil && !r.Query.Has("index") {
 		return tellLate(c.cfg.Late, send)
 	}
 	return send()
 }
 
-func (c *Client) openOnce(ctx context.Context, r request) (*http.Response, error) {
+func (c *Client) openOnce(ctx context.Context, r Request) (*http.Response, error) {
 	if c.bad != nil {
 		return nil, c.bad
 	}
@@ -170,16 +170,16 @@ func (c *Client) openOnce(ctx context.Context, r request) (*http.Response, error
 const restOfPath = "{path...}"
 
 // urlOf returns the URL of a request, in the namespace and region of the client if the query names no other.
-func (c *Client) urlOf(r request) string {
+func (c *Client) urlOf(r Request) string {
 	u := *c.agent.Base
 	// Path and RawPath go in step: the second one says which slashes belong to an ID.
 	for s := range strings.SplitSeq(r.route.Path[1:], "/") {
 		if s == "{id}" {
-			s = r.id
+			s = r.ID
 		}
 		if s == restOfPath {
-			u.Path += "/" + r.id
-			u.RawPath += "/" + strings.ReplaceAll(url.PathEscape(r.id), "%2F", "/")
+			u.Path += "/" + r.ID
+			u.RawPath += "/" + strings.ReplaceAll(url.PathEscape(r.ID), "%2F", "/")
 			continue
 		}
 
@@ -187,7 +187,7 @@ func (c *Client) urlOf(r request) string {
 		u.RawPath += "/" + url.PathEscape(s)
 	}
 
-	query := r.query
+	query := r.Query
 	if query == nil {
 		query = url.Values{}
 	}
@@ -199,10 +199,10 @@ func (c *Client) urlOf(r request) string {
 	return u.String()
 }
 
-func (c *Client) newRequest(ctx context.Context, r request) (*http.Request, error) {
+func (c *Client) newRequest(ctx context.Context, r Request) (*http.Request, error) {
 	// A reader is sent as it is, without a copy in memory.
 	var body io.Reader
-	switch b := r.body.(type) {
+	switch b := r.Body.(type) {
 	case nil:
 	case io.Reader:
 		body = b
@@ -221,7 +221,7 @@ func (c *Client) newRequest(ctx context.Context, r request) (*http.Request, erro
 		return nil, structs.Invalidf("making the request: %w", err)
 	}
 
-	maps.Copy(req.Header, r.header)
+	maps.Copy(req.Header, r.Header)
 	if c.cfg.Token != "" {
 		req.Header.Set("X-Berth-Token", c.cfg.Token)
 	}
@@ -264,7 +264,7 @@ func retryAfter(h http.Header) time.Duration {
 }
 
 // callJSON decodes the body of the answer into out. A body that is not JSON is an internal error.
-func (c *Client) callJSON(ctx context.Context, r request, out any) (*Meta, error) {
+func (c *Client) callJSON(ctx context.Context, r Request, out any) (*Meta, error) {
 	resp, err := c.open(ctx, r)
 	if err != nil {
 		return nil, err

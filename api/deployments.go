@@ -7,13 +7,13 @@ import (
 	"berth/structs"
 )
 
-var jobDeployment = route(get, "/v1/job/{id}/deployment",
-	orNull(serveMethod(structs.JobLatestDeployment, bindJob,
+var jobDeployment = NewEndpoint(Get, "/v1/job/{id}/deployment",
+	orNull(ServeMethod(structs.JobLatestDeployment, bindJob,
 		func(a *structs.DeploymentGetResponse) *structs.Deployment { return a.Deployment })))
 
 // orNull answers null for a deployment that does not exist: clients of the dialect fail after an error.
-func orNull(serve serveFunc[*structs.Deployment]) serveFunc[*structs.Deployment] {
-	return func(c *call) (any, error) {
+func orNull(serve ServeFunc[*structs.Deployment]) ServeFunc[*structs.Deployment] {
+	return func(c *Call) (any, error) {
 		answer, err := serve(c)
 		if d, ok := answer.(*structs.Deployment); ok && d == nil {
 			answer = json.RawMessage("null")
@@ -26,11 +26,11 @@ func orNull(serve serveFunc[*structs.Deployment]) serveFunc[*structs.Deployment]
 func (c *Client) JobDeployment(ctx context.Context, id string, q *Query) (
 	*structs.Deployment, *Meta, error,
 ) {
-	return jobDeployment.fetch(ctx, c, id, q)
+	return jobDeployment.Fetch(ctx, c, id, q)
 }
 
-var jobDeployments = route(get, "/v1/job/{id}/deployments",
-	serveMethod(structs.JobDeployments, bindJob,
+var jobDeployments = NewEndpoint(Get, "/v1/job/{id}/deployments",
+	ServeMethod(structs.JobDeployments, bindJob,
 		func(a *structs.DeploymentListResponse) []*structs.Deployment { return a.Deployments }))
 
 // JobDeployments lists the deployments of a job, the newest first. all includes the deployments of an
@@ -38,10 +38,10 @@ var jobDeployments = route(get, "/v1/job/{id}/deployments",
 func (c *Client) JobDeployments(ctx context.Context, id string, all bool, q *Query) (
 	[]*structs.Deployment, *Meta, error,
 ) {
-	return jobDeployments.call(ctx, c, request{id: id, query: withAll(q, all)})
+	return jobDeployments.call(ctx, c, Request{ID: id, Query: withAll(q, all)})
 }
 
-var deploymentList = route(get, "/v1/deployments",
+var deploymentList = NewEndpoint(Get, "/v1/deployments",
 	serveList(structs.DeploymentList, nil,
 		func(a *structs.DeploymentListResponse) []*structs.Deployment { return a.Deployments }))
 
@@ -49,33 +49,33 @@ var deploymentList = route(get, "/v1/deployments",
 func (c *Client) Deployments(ctx context.Context, q *Query) (
 	[]*structs.Deployment, *Meta, error,
 ) {
-	return deploymentList.fetch(ctx, c, "", q)
+	return deploymentList.Fetch(ctx, c, "", q)
 }
 
-func bindDeployment(c *call, q *structs.DeploymentGetRequest) error {
-	q.DeploymentID = c.id()
+func bindDeployment(c *Call, q *structs.DeploymentGetRequest) error {
+	q.DeploymentID = c.ID()
 	return nil
 }
 
-var deploymentGet = route(get, "/v1/deployment/{id}",
-	serveMethod(structs.DeploymentGet, bindDeployment,
+var deploymentGet = NewEndpoint(Get, "/v1/deployment/{id}",
+	ServeMethod(structs.DeploymentGet, bindDeployment,
 		func(a *structs.DeploymentGetResponse) *structs.Deployment { return a.Deployment }))
 
 // Deployment reads one deployment.
 func (c *Client) Deployment(ctx context.Context, id string, q *Query) (
 	*structs.Deployment, *Meta, error,
 ) {
-	return deploymentGet.fetch(ctx, c, id, q)
+	return deploymentGet.Fetch(ctx, c, id, q)
 }
 
-var deploymentAllocations = route(get, "/v1/deployment/allocations/{id}",
+var deploymentAllocations = NewEndpoint(Get, "/v1/deployment/allocations/{id}",
 	serveList(structs.DeploymentAllocations, bindDeployment, allocStubs))
 
 // DeploymentAllocations lists the allocations of a deployment.
 func (c *Client) DeploymentAllocations(ctx context.Context, id string, q *Query) (
 	[]*structs.AllocListStub, *Meta, error,
 ) {
-	return deploymentAllocations.fetch(ctx, c, id, q)
+	return deploymentAllocations.Fetch(ctx, c, id, q)
 }
 
 // deploymentBody is the body of the requests that change a deployment.
@@ -90,42 +90,42 @@ type deploymentBody struct {
 	dialectOptions
 }
 
-func (c *call) readDeploymentBody() (*deploymentBody, error) {
+func (c *Call) readDeploymentBody() (*deploymentBody, error) {
 	b := &deploymentBody{}
-	err := c.decodeOptionalBody(b)
+	err := c.DecodeOptionalBody(b)
 	if err == nil {
-		err = c.sameID("deployment", b.DeploymentID)
+		err = c.SameID("deployment", b.DeploymentID)
 	}
 	return b, err
 }
 
-var deploymentFail = route(put, "/v1/deployment/fail/{id}",
-	serveMethod(structs.DeploymentFail, bindDeploymentFail, whole))
+var deploymentFail = NewEndpoint(Put, "/v1/deployment/fail/{id}",
+	ServeMethod(structs.DeploymentFail, bindDeploymentFail, Whole))
 
-func bindDeploymentFail(c *call, req *structs.DeploymentFailRequest) error {
+func bindDeploymentFail(c *Call, req *structs.DeploymentFailRequest) error {
 	_, err := c.readDeploymentBody()
-	req.DeploymentID = c.id()
+	req.DeploymentID = c.ID()
 	return err
 }
 
 // DeploymentFail ends a deployment as failed.
 func (c *Client) DeploymentFail(ctx context.Context, id string) (*structs.DeploymentUpdateResponse, error) {
-	return deploymentFail.send(ctx, c, request{id: id})
+	return deploymentFail.Send(ctx, c, Request{ID: id})
 }
 
-var deploymentUnblock = route(put, "/v1/deployment/unblock/{id}",
-	serveMethod(structs.DeploymentUnblock, bindDeploymentFail, whole))
+var deploymentUnblock = NewEndpoint(Put, "/v1/deployment/unblock/{id}",
+	ServeMethod(structs.DeploymentUnblock, bindDeploymentFail, Whole))
 
 // DeploymentUnblock unblocks a deployment of several regions.
 func (c *Client) DeploymentUnblock(ctx context.Context, id string) (
 	*structs.DeploymentUpdateResponse, error,
 ) {
-	return deploymentUnblock.send(ctx, c, request{id: id})
+	return deploymentUnblock.Send(ctx, c, Request{ID: id})
 }
 
-var deploymentPause = route(put, "/v1/deployment/pause/{id}",
-	serveMethod(structs.DeploymentPause,
-		func(c *call, req *structs.DeploymentPauseRequest) error {
+var deploymentPause = NewEndpoint(Put, "/v1/deployment/pause/{id}",
+	ServeMethod(structs.DeploymentPause,
+		func(c *Call, req *structs.DeploymentPauseRequest) error {
 			b, err := c.readDeploymentBody()
 			switch {
 			case err != nil:
@@ -133,28 +133,28 @@ var deploymentPause = route(put, "/v1/deployment/pause/{id}",
 			case b.Pause == nil:
 				return missing("Pause", "true to pause the deployment, false to resume it")
 			}
-			req.DeploymentID = c.id()
+			req.DeploymentID = c.ID()
 			req.Pause = *b.Pause
 			return nil
-		}, whole))
+		}, Whole))
 
 // DeploymentPause pauses a deployment, or lets it go on.
 func (c *Client) DeploymentPause(ctx context.Context, id string, pause bool) (
 	*structs.DeploymentUpdateResponse, error,
 ) {
 	body := struct{ Pause bool }{pause}
-	return deploymentPause.send(ctx, c, request{id: id, body: body})
+	return deploymentPause.Send(ctx, c, Request{ID: id, Body: body})
 }
 
-var deploymentPromote = route(put, "/v1/deployment/promote/{id}",
-	serveMethod(structs.DeploymentPromote,
-		func(c *call, req *structs.DeploymentPromoteRequest) error {
+var deploymentPromote = NewEndpoint(Put, "/v1/deployment/promote/{id}",
+	ServeMethod(structs.DeploymentPromote,
+		func(c *Call, req *structs.DeploymentPromoteRequest) error {
 			b, err := c.readDeploymentBody()
-			req.DeploymentID = c.id()
+			req.DeploymentID = c.ID()
 			req.All = b.All
 			req.Groups = b.Groups
 			return err
-		}, whole))
+		}, Whole))
 
 // DeploymentPromote promotes the canaries of groups, of all groups if there are no names.
 func (c *Client) DeploymentPromote(ctx context.Context, id string, groups []string) (
@@ -164,31 +164,31 @@ func (c *Client) DeploymentPromote(ctx context.Context, id string, groups []stri
 		All    bool
 		Groups []string
 	}{len(groups) == 0, groups}
-	return deploymentPromote.send(ctx, c, request{id: id, body: body})
+	return deploymentPromote.Send(ctx, c, Request{ID: id, Body: body})
 }
 
-var deploymentHealth = route(put, "/v1/deployment/allocation-health/{id}",
-	serveMethod(structs.DeploymentSetHealth,
-		func(c *call, req *structs.DeploymentHealthRequest) error {
+var deploymentHealth = NewEndpoint(Put, "/v1/deployment/allocation-health/{id}",
+	ServeMethod(structs.DeploymentSetHealth,
+		func(c *Call, req *structs.DeploymentHealthRequest) error {
 			b, err := c.readDeploymentBody()
-			req.DeploymentID = c.id()
+			req.DeploymentID = c.ID()
 			req.HealthyAllocationIDs = b.HealthyAllocationIDs
 			req.UnhealthyAllocationIDs = b.UnhealthyAllocationIDs
 			return err
-		}, whole))
+		}, Whole))
 
 // DeploymentSetHealth decides the health of allocations of a deployment.
 func (c *Client) DeploymentSetHealth(ctx context.Context, id string, healthy, unhealthy []string) (
 	*structs.DeploymentUpdateResponse, error,
 ) {
 	body := struct{ HealthyAllocationIDs, UnhealthyAllocationIDs []string }{healthy, unhealthy}
-	return deploymentHealth.send(ctx, c, request{id: id, body: body})
+	return deploymentHealth.Send(ctx, c, Request{ID: id, Body: body})
 }
 
-var jobStable = route(put, "/v1/job/{id}/stable",
-	serveMethod(structs.JobStable, bindJobStable, whole))
+var jobStable = NewEndpoint(Put, "/v1/job/{id}/stable",
+	ServeMethod(structs.JobStable, bindJobStable, Whole))
 
-func bindJobStable(c *call, req *structs.JobStableRequest) error {
+func bindJobStable(c *Call, req *structs.JobStableRequest) error {
 	var b struct {
 		JobID      string
 		JobVersion *uint64
@@ -196,7 +196,7 @@ func bindJobStable(c *call, req *structs.JobStableRequest) error {
 		dialectOptions
 	}
 
-	err := c.decodeBody(&b)
+	err := c.DecodeBody(&b)
 	switch {
 	case err != nil:
 		return err
@@ -206,10 +206,10 @@ func bindJobStable(c *call, req *structs.JobStableRequest) error {
 		return missing("Stable", "true or false")
 	}
 
-	req.JobID = c.id()
+	req.JobID = c.ID()
 	req.JobVersion = *b.JobVersion
 	req.Stable = *b.Stable
-	return c.sameID("job", b.JobID)
+	return c.SameID("job", b.JobID)
 }
 
 // JobStable sets whether a version of a job is stable.
@@ -220,5 +220,5 @@ func (c *Client) JobStable(ctx context.Context, id string, version uint64, stabl
 		JobVersion uint64
 		Stable     bool
 	}{version, stable}
-	return jobStable.send(ctx, c, request{id: id, body: body})
+	return jobStable.Send(ctx, c, Request{ID: id, Body: body})
 }

@@ -157,7 +157,7 @@ func DecodeJob(src []byte) (job *structs.Job, warnings []string, err error) {
 }
 
 // decodeJobBody decodes a body that has a job. If faults of the body leave the job, the job's faults follow.
-func (c *call) decodeJobBody(body any, job **structs.Job) error {
+func (c *Call) decodeJobBody(body any, job **structs.Job) error {
 	text, err := c.readBody()
 	if err != nil {
 		return err
@@ -176,7 +176,7 @@ func (c *call) decodeJobBody(body any, job **structs.Job) error {
 }
 
 // addJobFaults adds the faults of a job to the faults of the body, which left the job.
-func (c *call) addJobFaults(text []byte, job *structs.Job, faults *strictjson.Faults) error {
+func (c *Call) addJobFaults(text []byte, job *structs.Job, faults *strictjson.Faults) error {
 	end, err := c.beginParsing()
 	if err != nil {
 		return err

@@ -6,12 +6,12 @@ import (
 	"berth/structs"
 )
 
-var evalList = route(get, "/v1/evaluations",
+var evalList = NewEndpoint(Get, "/v1/evaluations",
 	serveList(structs.EvalList, bindEvalList, evaluations))
 
-func bindEvalList(c *call, q *structs.EvalListRequest) error {
-	q.JobID = c.param("job")
-	q.Status = c.param("status")
+func bindEvalList(c *Call, q *structs.EvalListRequest) error {
+	q.JobID = c.Param("job")
+	q.Status = c.Param("status")
 	return nil
 }
 
@@ -32,18 +32,18 @@ func (c *Client) EvaluationsOf(ctx context.Context, f EvalFilter, q *Query) (
 	params := queryValues(q)
 	setGiven(params, "job", f.JobID)
 	setGiven(params, "status", f.Status)
-	return evalList.call(ctx, c, request{query: params})
+	return evalList.call(ctx, c, Request{Query: params})
 }
 
 // Evaluations lists evaluations.
 func (c *Client) Evaluations(ctx context.Context, q *Query) (
 	[]*structs.Evaluation, *Meta, error,
 ) {
-	return evalList.fetch(ctx, c, "", q)
+	return evalList.Fetch(ctx, c, "", q)
 }
 
-var evalCount = route(get, "/v1/evaluations/count",
-	serveMethod(structs.EvalCount, bindEvalList,
+var evalCount = NewEndpoint(Get, "/v1/evaluations/count",
+	ServeMethod(structs.EvalCount, bindEvalList,
 		func(a *structs.EvalCountResponse) evalNumber {
 			return evalNumber{a.Count}
 		}))
@@ -53,12 +53,12 @@ type evalNumber struct{ Count int }
 
 // EvaluationCount counts the evaluations that Evaluations would list.
 func (c *Client) EvaluationCount(ctx context.Context, q *Query) (int, *Meta, error) {
-	answer, meta, err := evalCount.fetch(ctx, c, "", q)
+	answer, meta, err := evalCount.Fetch(ctx, c, "", q)
 	return answer.Count, meta, err
 }
 
-var evalDelete = route(remove, "/v1/evaluations",
-	serveMethod(structs.EvalDelete, bindEvalDelete,
+var evalDelete = NewEndpoint(Remove, "/v1/evaluations",
+	ServeMethod(structs.EvalDelete, bindEvalDelete,
 		func(a *structs.EvalDeleteResponse) evalNumber {
 			return evalNumber{a.Count}
 		}))
@@ -69,12 +69,12 @@ type EvalDelete struct {
 	Filter  string
 }
 
-func bindEvalDelete(c *call, req *structs.EvalDeleteRequest) error {
+func bindEvalDelete(c *Call, req *structs.EvalDeleteRequest) error {
 	var b struct {
 		EvalDelete
 		dialectOptions
 	}
-	err := c.decodeBody(&b)
+	err := c.DecodeBody(&b)
 	req.EvalIDs = b.EvalIDs
 	req.Filter = b.Filter
 	return err
@@ -82,31 +82,31 @@ func bindEvalDelete(c *call, req *structs.EvalDeleteRequest) error {
 
 // EvaluationsDelete deletes evaluations and returns their number.
 func (c *Client) EvaluationsDelete(ctx context.Context, which EvalDelete) (int, error) {
-	answer, err := evalDelete.send(ctx, c, request{body: which})
+	answer, err := evalDelete.Send(ctx, c, Request{Body: which})
 	return answer.Count, err
 }
 
-var evalGet = route(get, "/v1/evaluation/{id}",
-	serveMethod(structs.EvalGet, bindEval,
+var evalGet = NewEndpoint(Get, "/v1/evaluation/{id}",
+	ServeMethod(structs.EvalGet, bindEval,
 		func(a *structs.EvalGetResponse) *structs.Evaluation {
 			return a.Eval
 		}))
 
-var bindEval = withID(func(q *structs.EvalGetRequest, id string) { q.EvalID = id })
+var bindEval = WithID(func(q *structs.EvalGetRequest, id string) { q.EvalID = id })
 
 // Evaluation reads one evaluation.
 func (c *Client) Evaluation(ctx context.Context, id string, q *Query) (
 	*structs.Evaluation, *Meta, error,
 ) {
-	return evalGet.fetch(ctx, c, id, q)
+	return evalGet.Fetch(ctx, c, id, q)
 }
 
-var evalAllocations = route(get, "/v1/evaluation/{id}/allocations",
+var evalAllocations = NewEndpoint(Get, "/v1/evaluation/{id}/allocations",
 	serveList(structs.EvalAllocs, bindEval, allocStubs))
 
 // EvalAllocations lists the allocations that an evaluation created or changed.
 func (c *Client) EvalAllocations(ctx context.Context, id string, q *Query) (
 	[]*structs.AllocListStub, *Meta, error,
 ) {
-	return evalAllocations.fetch(ctx, c, id, q)
+	return evalAllocations.Fetch(ctx, c, id, q)
 }

@@ -59,19 +59,19 @@ type execResult struct {
 // maxForwarded bounds the commands that an agent forwards at a time: each holds two connections.
 const maxForwarded = 2 * structs.MaxExecs
 
-var allocExec = route[struct{}](get, "/v1/client/allocation/{id}/exec",
+var allocExec = NewEndpoint[struct{}](Get, "/v1/client/allocation/{id}/exec",
 	serveExec, streams, needs(access.NeedsAllocExec))
 
 // serveExec runs a command in a task over a websocket. It forwards the request to the agent of another node,
 // over one hop. Every error that is known before the command starts is an answer as on other routes.
 // A later one closes the websocket, see closeWith.
-func serveExec(c *call) (any, error) {
+func serveExec(c *Call) (any, error) {
 	x, err := bindExec(c)
 	if err != nil {
 		return nil, err
 	}
 
-	run, err := c.Agent.AllocExec(c.id(), c.param("task"))
+	run, err := c.Agent.AllocExec(c.ID(), c.Param("task"))
 	// An agent that has got the request from another one does not forward it again.
 	far := structs.IsKind(err, structs.KindNotFound) && c.r.Header.Get(headerHops) == ""
 	if err != nil && !far {
@@ -82,7 +82,7 @@ func serveExec(c *call) (any, error) {
 	// waits, so it either waits for this session or this session sees the end.
 	c.Sessions.Add(1)
 	defer c.Sessions.Done()
-	if c.ctx().Err() != nil {
+	if c.Ctx().Err() != nil {
 		return nil, structs.Unavailablef("the agent stops")
 	}
 
@@ -104,7 +104,7 @@ func serveExec(c *call) (any, error) {
 
 // bindExec reads the command of a request. Everything that can be wrong is found before the connection is
 // taken over: after that there is no status.
-func bindExec(c *call) (*Exec, error) {
+func bindExec(c *Call) (*Exec, error) {
 	if !strings.EqualFold(c.r.Header.Get("Upgrade"), "websocket") {
 		return nil, structs.Invalidf("a command in a task is a websocket; expected the header Upgrade: websocket")
 	}
@@ -115,7 +115,7 @@ func bindExec(c *call) (*Exec, error) {
 	}
 
 	x := &Exec{}
-	text := c.param("command")
+	text := c.Param("command")
 	err = json.Unmarshal([]byte(text), &x.Command)
 	if err != nil {
 		return nil, badParam("command", text, `a list in JSON such as ["ls","-l"]`)
@@ -126,7 +126,7 @@ func bindExec(c *call) (*Exec, error) {
 		return nil, err
 	}
 
-	x.TTY, err = c.flag("tty")
+	x.TTY, err = c.Flag("tty")
 	return x, err
 }
 
@@ -146,7 +146,7 @@ func checkOrigin(r *http.Request) error {
 
 // serveSession takes the connection over and runs the command. net/http has nothing to do with the connection
 // from then on. The errors go to the client by closeWith.
-func (c *call) serveSession(run ExecFunc, x *Exec) error {
+func (c *Call) serveSession(run ExecFunc, x *Exec) error {
 	c.began = true
 	ws, err := websocket.Accept(c.w, c.r, &websocket.AcceptOptions{
 		InsecureSkipVerify: true, // see checkOrigin
@@ -154,7 +154,7 @@ func (c *call) serveSession(run ExecFunc, x *Exec) error {
 	if err == nil {
 		ws.SetReadLimit(maxMessage)
 		s := &execSession{ws: ws}
-		err = s.serve(c.ctx(), run, x)
+		err = s.serve(c.Ctx(), run, x)
 	}
 	if err != nil {
 		c.Logger.Debug("session failed", "path", c.r.URL.Path, "error", err)

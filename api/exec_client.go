@@ -91,7 +91,7 @@ func (c *Client) dialExec(ctx context.Context, id, task string, x *Exec) (*webso
 	}
 
 	// The URL is that of the route, so it has the namespace and the region of the client.
-	r := request{route: allocExec.route, id: id, query: query}
+	r := Request{route: allocExec.route, ID: id, Query: query}
 	ws, resp, err := websocket.Dial(ctx, c.urlOf(r), &websocket.DialOptions{
 		HTTPClient: c.http,
 		HTTPHeader: header,

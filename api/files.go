@@ -22,16 +22,16 @@ type Dir struct {
 }
 
 var (
-	allocFiles = route[[]*nodecalls.AllocFileInfo](get, "/v1/client/fs/ls/{id}",
-		serveFiles((*call).listFiles), needs(access.NeedsReadFS))
-	allocFile = route[*nodecalls.AllocFileInfo](get, "/v1/client/fs/stat/{id}",
-		serveFiles((*call).statFile), needs(access.NeedsReadFS))
-	allocCat = route[[]byte](get, "/v1/client/fs/cat/{id}",
-		serveFiles((*call).catFile), streams, needs(access.NeedsReadFS))
-	allocReadAt = route[[]byte](get, "/v1/client/fs/readat/{id}",
-		serveFiles((*call).readFile), streams, needs(access.NeedsReadFS))
-	allocStream = route[[]byte](get, "/v1/client/fs/stream/{id}",
-		serveFiles((*call).streamFile), streams, needs(access.NeedsReadFS))
+	allocFiles = NewEndpoint[[]*nodecalls.AllocFileInfo](Get, "/v1/client/fs/ls/{id}",
+		serveFiles((*Call).listFiles), needs(access.NeedsReadFS))
+	allocFile = NewEndpoint[*nodecalls.AllocFileInfo](Get, "/v1/client/fs/stat/{id}",
+		serveFiles((*Call).statFile), needs(access.NeedsReadFS))
+	allocCat = NewEndpoint[[]byte](Get, "/v1/client/fs/cat/{id}",
+		serveFiles((*Call).catFile), streams, needs(access.NeedsReadFS))
+	allocReadAt = NewEndpoint[[]byte](Get, "/v1/client/fs/readat/{id}",
+		serveFiles((*Call).readFile), streams, needs(access.NeedsReadFS))
+	allocStream = NewEndpoint[[]byte](Get, "/v1/client/fs/stream/{id}",
+		serveFiles((*Call).streamFile), streams, needs(access.NeedsReadFS))
 )
 
 // fileRequest is a request for a file of an allocation, or a directory.
@@ -44,15 +44,15 @@ type fileRequest struct {
 
 // serveFiles serves a request for a file of an allocation on the node of this agent. It forwards the request
 // to the agent of another node, over one hop.
-func serveFiles(serve func(*call, *fileRequest) (any, error)) func(*call) (any, error) {
-	return func(c *call) (any, error) {
+func serveFiles(serve func(*Call, *fileRequest) (any, error)) func(*Call) (any, error) {
+	return func(c *Call) (any, error) {
 		req, err := bindFile(c)
 		if err != nil {
 			return nil, err
 		}
 
 		// The agent of another node answers with the same code.
-		dir, err := c.Agent.AllocDir(c.id())
+		dir, err := c.Agent.AllocDir(c.ID())
 		if err != nil {
 			return nil, c.forwardIfFar(err)
 		}
@@ -71,14 +71,14 @@ func serveFiles(serve func(*call, *fileRequest) (any, error)) func(*call) (any, 
 }
 
 // bindFile reads the parameters of all routes of files.
-func bindFile(c *call) (*fileRequest, error) {
+func bindFile(c *Call) (*fileRequest, error) {
 	place, err := c.bindPlace()
 	if err != nil {
 		return nil, err
 	}
 
 	req := &fileRequest{Options: place}
-	req.Path = c.param("path")
+	req.Path = c.Param("path")
 	// As in the dialect, a stream follows unless the client says no.
 	req.Follow = true
 	if len(req.Path) > structs.MaxText {
@@ -88,17 +88,17 @@ func bindFile(c *call) (*fileRequest, error) {
 
 	var faults [3]error
 	req.limit, faults[0] = limitParam(c)
-	req.plain, faults[1] = c.flag("plain")
+	req.plain, faults[1] = c.Flag("plain")
 	if c.values().Has("follow") {
-		req.Follow, faults[2] = c.flag("follow")
+		req.Follow, faults[2] = c.Flag("follow")
 	}
 
 	return req, cmp.Or(faults[:]...)
 }
 
 // limitParam reads the number of bytes to read. Clients of the dialect send 0 and less for all.
-func limitParam(c *call) (int64, error) {
-	s := cmp.Or(c.param("limit"), "0")
+func limitParam(c *Call) (int64, error) {
+	s := cmp.Or(c.Param("limit"), "0")
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil {
 		return 0, badParam("limit", s, "a number")
@@ -107,8 +107,8 @@ func limitParam(c *call) (int64, error) {
 }
 
 // bindPlace reads the parameters that name a place in a file or log.
-func (c *call) bindPlace() (o allocdir.Options, err error) {
-	switch origin := c.param("origin"); origin {
+func (c *Call) bindPlace() (o allocdir.Options, err error) {
+	switch origin := c.Param("origin"); origin {
 	case "", "start":
 	case "end":
 		o.FromEnd = true
@@ -126,7 +126,7 @@ func (c *call) bindPlace() (o allocdir.Options, err error) {
 	case err != nil:
 		return o, err
 	case count > structs.MaxTailLines:
-		return o, badParam("lines", c.param("lines"), "at most "+strconv.Itoa(structs.MaxTailLines))
+		return o, badParam("lines", c.Param("lines"), "at most "+strconv.Itoa(structs.MaxTailLines))
 	// To count lines from the start would be to read the whole file.
 	case count > 0 && !o.FromEnd:
 		return o, structs.Invalidf("the parameter lines counts back from the end; expected origin=end, too")
@@ -136,11 +136,11 @@ func (c *call) bindPlace() (o allocdir.Options, err error) {
 	return o, nil
 }
 
-func (c *call) listFiles(req *fileRequest) (any, error) {
+func (c *Call) listFiles(req *fileRequest) (any, error) {
 	return req.dir.List(req.Path)
 }
 
-func (c *call) statFile(req *fileRequest) (any, error) {
+func (c *Call) statFile(req *fileRequest) (any, error) {
 	if req.Path == "" {
 		return nil, errNoPath()
 	}
@@ -152,14 +152,14 @@ func errNoPath() error {
 }
 
 // catFile sends a whole file.
-func (c *call) catFile(req *fileRequest) (any, error) {
+func (c *Call) catFile(req *fileRequest) (any, error) {
 	req.Offset = 0
 	req.limit = 0
 	return c.readFile(req)
 }
 
 // readFile sends a part of a file. It ends where the file ends now.
-func (c *call) readFile(req *fileRequest) (any, error) {
+func (c *Call) readFile(req *fileRequest) (any, error) {
 	if req.Path == "" {
 		return nil, errNoPath()
 	}
@@ -199,7 +199,7 @@ func (c *call) readFile(req *fileRequest) (any, error) {
 }
 
 // streamFile sends a file as frames, or as bytes (plain), and follows it.
-func (c *call) streamFile(req *fileRequest) (any, error) {
+func (c *Call) streamFile(req *fileRequest) (any, error) {
 	if req.Path == "" {
 		return nil, errNoPath()
 	}
@@ -215,17 +215,17 @@ func (c *call) streamFile(req *fileRequest) (any, error) {
 // AllocFiles lists a directory of an allocation. path is relative to the allocation's directory, with or
 // without a slash before it.
 func (c *Client) AllocFiles(ctx context.Context, id, path string) ([]*nodecalls.AllocFileInfo, error) {
-	return allocFiles.send(ctx, c, request{id: id, query: url.Values{"path": {path}}})
+	return allocFiles.Send(ctx, c, Request{ID: id, Query: url.Values{"path": {path}}})
 }
 
 // AllocFile describes a file of an allocation. See AllocFiles for the path.
 func (c *Client) AllocFile(ctx context.Context, id, path string) (*nodecalls.AllocFileInfo, error) {
-	return allocFile.send(ctx, c, request{id: id, query: url.Values{"path": {path}}})
+	return allocFile.Send(ctx, c, Request{ID: id, Query: url.Values{"path": {path}}})
 }
 
 // AllocCat reads a file of an allocation. The caller closes it.
 func (c *Client) AllocCat(ctx context.Context, id, path string) (io.ReadCloser, error) {
-	return openBody(allocCat.route.open(ctx, c, request{id: id, query: url.Values{"path": {path}}}))
+	return openBody(allocCat.route.open(ctx, c, Request{ID: id, Query: url.Values{"path": {path}}}))
 }
 
 // FilePart is a part of a file, in bytes. A Limit of 0 is no limit.
@@ -238,7 +238,7 @@ func (c *Client) AllocReadAt(ctx context.Context, id, path string, part FilePart
 		"offset": {strconv.FormatInt(part.Offset, 10)},
 		"limit":  {strconv.FormatInt(part.Limit, 10)},
 	}
-	return openBody(allocReadAt.route.open(ctx, c, request{id: id, query: query}))
+	return openBody(allocReadAt.route.open(ctx, c, Request{ID: id, Query: query}))
 }
 
 // FileOptions select a place in a file. Offset counts bytes from the start, or back from the end with
@@ -261,7 +261,7 @@ func (c *Client) AllocStream(ctx context.Context, id, path string, o FileOptions
 		"follow": {strconv.FormatBool(o.Follow)},
 	}
 	setPlace(query, o.FromEnd, o.Offset, o.Lines)
-	return openBody(allocStream.route.open(ctx, c, request{id: id, query: query}))
+	return openBody(allocStream.route.open(ctx, c, Request{ID: id, Query: query}))
 }
 
 // setPlace sets the parameters that name a place in a file or log. A number of lines is always one from the

@@ -21,7 +21,7 @@ const headerHops = nodehttp.HeaderPassedOn
 // forwardIfFar forwards a request to the agent of the allocation's node if err says that the allocation is
 // not here (not-found) and no other agent has forwarded the request. Otherwise it returns err. The agent asks
 // itself first, which costs no call.
-func (c *call) forwardIfFar(err error) error {
+func (c *Call) forwardIfFar(err error) error {
 	if structs.IsKind(err, structs.KindNotFound) &&
 		c.r.Header.Get(headerHops) == "" {
 		return c.proxyToAlloc(err)
@@ -31,13 +31,13 @@ func (c *call) forwardIfFar(err error) error {
 
 // proxyToAlloc forwards the request to the agent that runs the allocation, over one hop. It returns notHere
 // if no agent does.
-func (c *call) proxyToAlloc(notHere error) error {
+func (c *Call) proxyToAlloc(notHere error) error {
 	req := &structs.AllocGetRequest{
-		AllocID:      c.id(),
+		AllocID:      c.ID(),
 		QueryOptions: c.anyServer(),
 	}
 	req.AuthToken = "" // the right of the route is enough
-	alloc, err := rpc.Call(c.ctx(), c.Own, structs.AllocGet, req)
+	alloc, err := rpc.Call(c.Ctx(), c.Own, structs.AllocGet, req)
 	if err != nil {
 		return err
 	}
@@ -51,7 +51,7 @@ func (c *call) proxyToAlloc(notHere error) error {
 
 // forwardToNode forwards a request for a node to its agent, over one hop, if err says that the node is not
 // here (not-found) and the request names one. Otherwise it returns err.
-func (c *call) forwardToNode(nodeID string, err error) error {
+func (c *Call) forwardToNode(nodeID string, err error) error {
 	if nodeID == "" ||
 		!structs.IsKind(err, structs.KindNotFound) ||
 		c.r.Header.Get(headerHops) != "" {
@@ -62,13 +62,13 @@ func (c *call) forwardToNode(nodeID string, err error) error {
 
 // proxyToNode forwards the request to the agent of a node. The command look shows whether it has taken
 // effect.
-func (c *call) proxyToNode(nodeID, look string) error {
+func (c *Call) proxyToNode(nodeID, look string) error {
 	req := &structs.NodeGetRequest{
 		NodeID:       nodeID,
 		QueryOptions: c.anyServer(),
 	}
 	req.AuthToken = ""
-	resp, err := rpc.Call(c.ctx(), c.Own, structs.NodeGet, req)
+	resp, err := rpc.Call(c.Ctx(), c.Own, structs.NodeGet, req)
 	if err != nil {
 		return err
 	}
@@ -84,11 +84,11 @@ func (c *call) proxyToNode(nodeID, look string) error {
 
 // anyServer returns the options of a read that any server may answer. Stale reads serve: the node of an
 // allocation does not change.
-func (c *call) anyServer() structs.QueryOptions {
+func (c *Call) anyServer() structs.QueryOptions {
 	return structs.QueryOptions{
-		Region:     c.param("region"),
+		Region:     c.Param("region"),
 		Namespace:  structs.AllNamespaces,
-		AuthToken:  c.token(),
+		AuthToken:  c.Token(),
 		AllowStale: true,
 	}
 }
@@ -123,7 +123,7 @@ func forwardFault(n *structs.Node, look string, err error) error {
 }
 
 // proxyTo forwards the request to the agent of a node and returns its answer to the client.
-func (c *call) proxyTo(n *structs.Node, look string) {
+func (c *Call) proxyTo(n *structs.Node, look string) {
 	// From here on the proxy writes the answer, also that of an error.
 	c.began = true
 	c.r.Header.Set(headerHops, "1")

@@ -45,14 +45,14 @@ type stream struct {
 // stream sends a file until its end. An agent sends at most structs.MaxFileStreams at a time. At most two
 // frames of each are in memory, however slow its client is. The reader runs in a goroutine of its own, so
 // that a wait for the file delays no empty frame.
-func (c *call) stream(s stream) error {
+func (c *Call) stream(s stream) error {
 	release, err := c.takeStream()
 	if err != nil {
 		return err
 	}
 	defer release()
 
-	ctx, cancel := context.WithCancel(c.ctx())
+	ctx, cancel := context.WithCancel(c.Ctx())
 	defer cancel()
 	from, err := s.open(ctx)
 	if err != nil {
@@ -81,7 +81,7 @@ func (c *call) stream(s stream) error {
 
 // takeStream counts a stream until release, or fails if the agent has its most. A slot is for the whole
 // stream, which may go on for days.
-func (c *call) takeStream() (release func(), err error) {
+func (c *Call) takeStream() (release func(), err error) {
 	select {
 	case c.streaming <- struct{}{}:
 	default:
@@ -95,7 +95,7 @@ func (c *call) takeStream() (release func(), err error) {
 }
 
 // setStreamHeaders sets the headers of bytes from a task: a browser must not run them.
-func (c *call) setStreamHeaders(contentType string) {
+func (c *Call) setStreamHeaders(contentType string) {
 	c.w.Header().Set("Content-Type", contentType)
 	c.w.Header().Set("X-Content-Type-Options", "nosniff")
 }
@@ -156,17 +156,17 @@ func writeParts(name string, parts <-chan allocdir.Part, write func(Frame) error
 	}
 }
 
-func (c *call) writeFrame(f Frame) error {
+func (c *Call) writeFrame(f Frame) error {
 	return json.NewEncoder(c).Encode(f)
 }
 
-func (c *call) writeData(f Frame) error {
+func (c *Call) writeData(f Frame) error {
 	_, err := c.Write(f.Data)
 	return err
 }
 
 // Write sends bytes to the client at once. A client that does not take them in time has gone.
-func (c *call) Write(p []byte) (int, error) {
+func (c *Call) Write(p []byte) (int, error) {
 	c.began = true
 	n, err := stallWriter{c.w, c.StreamStall}.Write(p)
 	if err == nil {

@@ -116,15 +116,20 @@ const allParameters = "address=127.0.0.1:1&all=true&cas=1&by=me&choose=1%7Ca&com
 	"&version=1&wait=1ms&volume_id=v&alloc_id=x&dry_run=true" +
 	"&algo=aes256-gcm&full=true&publish_time=1&global=true"
 
-var parameterRead = regexp.MustCompile(`(?:\.(?:param|flag|Has)\(|numberParam\[[a-z0-9]+\]\(c, )"([a-z_]+)"`)
+var parameterRead = regexp.MustCompile(`(?:\.(?:Param|Flag|Has)\(|numberParam\[[a-z0-9]+\]\(c, )"([a-z_]+)"`)
 
-// parametersRead returns the names of the parameters in the sources of the package.
+// parametersRead returns the names of the parameters in the sources of the package and of those of the nouns.
 func parametersRead(t *testing.T) (names []string) {
 	t.Helper()
 	files, err := filepath.Glob("*.go")
 	if err != nil {
 		t.Fatal(err)
 	}
+	below, err := filepath.Glob("*/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files = append(files, below...)
 	for _, file := range files {
 		src, err := os.ReadFile(file)
 		if err != nil {

@@ -8,26 +8,27 @@ import (
 )
 
 // gossipKeyring has the route of each operation on the keys of the gossip.
-var gossipKeyring = map[gossipkey.Operation]*endpoint[*gossipkey.Keyrings]{
-	gossipkey.List:    route(get, "/v1/agent/keyring/list", serveGossip(gossipkey.List), gossipRight),
-	gossipkey.Install: route(put, "/v1/agent/keyring/install", serveGossip(gossipkey.Install), gossipRight),
-	gossipkey.Use:     route(put, "/v1/agent/keyring/use", serveGossip(gossipkey.Use), gossipRight),
-	gossipkey.Remove:  route(put, "/v1/agent/keyring/remove", serveGossip(gossipkey.Remove), gossipRight),
+var gossipKeyring = map[gossipkey.Operation]*Endpoint[*gossipkey.Keyrings]{
+	gossipkey.List: NewEndpoint(Get, "/v1/agent/keyring/list", serveGossip(gossipkey.List), gossipRight),
+	gossipkey.Install: NewEndpoint(Put, "/v1/agent/keyring/install",
+		serveGossip(gossipkey.Install), gossipRight),
+	gossipkey.Use:    NewEndpoint(Put, "/v1/agent/keyring/use", serveGossip(gossipkey.Use), gossipRight),
+	gossipkey.Remove: NewEndpoint(Put, "/v1/agent/keyring/remove", serveGossip(gossipkey.Remove), gossipRight),
 }
 
 // gossipRight is that of the dialect for the keys of the gossip.
 var gossipRight = needs(access.NeedsAgentWrite)
 
-func serveGossip(op gossipkey.Operation) serveFunc[*gossipkey.Keyrings] {
-	return func(c *call) (any, error) {
+func serveGossip(op gossipkey.Operation) ServeFunc[*gossipkey.Keyrings] {
+	return func(c *Call) (any, error) {
 		var req gossipkey.Request
 		if op != gossipkey.List {
-			err := c.decodeBody(&req)
+			err := c.DecodeBody(&req)
 			if err != nil {
 				return nil, err
 			}
 		}
-		return c.Agent.GossipKeyring(c.ctx(), op, req.Key)
+		return c.Agent.GossipKeyring(c.Ctx(), op, req.Key)
 	}
 }
 
@@ -36,9 +37,9 @@ func serveGossip(op gossipkey.Operation) serveFunc[*gossipkey.Keyrings] {
 func GossipKeyring(ctx context.Context, c *Client, op gossipkey.Operation, key string) (
 	*gossipkey.Keyrings, error,
 ) {
-	var r request
+	var r Request
 	if op != gossipkey.List {
-		r.body = gossipkey.Request{Key: key}
+		r.Body = gossipkey.Request{Key: key}
 	}
-	return gossipKeyring[op].send(ctx, c, r)
+	return gossipKeyring[op].Send(ctx, c, r)
 }

@@ -3,7 +3,7 @@
 // Its rules:
 //
 //   - The resources that berth shares with Nomad follow the Nomad HTTP API under /v1. berth adds paths,
-//     parameters and fields. Each route is declared once, together with the call of the client (see route).
+//     parameters and fields. Each route is declared once, with the call of the client (see NewEndpoint).
 //   - A handler binds a request, calls one remote procedure and renders the result. It decides nothing.
 //   - The kind of an error gives the status code and is in the header X-Berth-Error-Kind. The body is the
 //     text of the error.
@@ -276,7 +276,7 @@ func (h *handler) serve(route Route) http.Handler {
 			b.most = route.mostBody()
 		}
 
-		c := &call{handler: h, w: w, r: r}
+		c := &Call{handler: h, w: w, r: r}
 		answer, err := serveAuthorized(c, route)
 
 		// A list is written while it is read. A fault in its first page is still an answer with a status.
@@ -313,7 +313,7 @@ func (h *handler) serve(route Route) http.Handler {
 
 // serveAuthorized serves a route for a caller that may use it. stop ends the goroutine that asks for the
 // right again while the request lasts.
-func serveAuthorized(c *call, route Route) (answer any, err error) {
+func serveAuthorized(c *Call, route Route) (answer any, err error) {
 	stop, err := authorize(c, route)
 	if err != nil {
 		return nil, err
@@ -355,7 +355,7 @@ func (h *handler) serveUnknown(w http.ResponseWriter, r *http.Request) {
 // methodsAt returns the methods for which the path of a request has a route. A mux has no list of its
 // patterns, so each method is tried.
 func (h *handler) methodsAt(r *http.Request) (methods []string) {
-	for _, method := range strings.Fields(get + " " + put + " " + remove) {
+	for _, method := range strings.Fields(Get + " " + Put + " " + Remove) {
 		_, pattern := h.muxOf(r.URL.Path).Handler(&http.Request{
 			Method: method,
 			Host:   r.Host,

@@ -17,6 +17,7 @@ import (
 
 	"berth/api"
 	"berth/api/apitest"
+	_ "berth/api/nouns" // the routes
 	"berth/structs"
 	"berth/structs/admin"
 	"berth/structs/nodecalls"

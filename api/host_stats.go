@@ -8,14 +8,14 @@ import (
 	"berth/structs/nodecalls"
 )
 
-var hostStats = route[*nodecalls.HostStats](get, "/v1/client/stats",
+var hostStats = NewEndpoint[*nodecalls.HostStats](Get, "/v1/client/stats",
 	serveHostStats, needs(access.NeedsNodeRead))
 
 // serveHostStats answers for the node of ?node_id, or for the node of this agent. It forwards the request to
 // the agent of another node, over one hop.
-func serveHostStats(c *call) (any, error) {
-	id := c.param("node_id")
-	stats, err := c.Agent.HostStats(c.ctx(), id)
+func serveHostStats(c *Call) (any, error) {
+	id := c.Param("node_id")
+	stats, err := c.Agent.HostStats(c.Ctx(), id)
 	if err != nil {
 		return nil, c.forwardToNode(id, err)
 	}
@@ -26,5 +26,5 @@ func serveHostStats(c *call) (any, error) {
 func (c *Client) HostStats(ctx context.Context, id string) (*nodecalls.HostStats, error) {
 	query := url.Values{}
 	setGiven(query, "node_id", id)
-	return hostStats.send(ctx, c, request{query: query})
+	return hostStats.Send(ctx, c, Request{Query: query})
 }

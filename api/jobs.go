@@ -11,7 +11,7 @@ import (
 	"berth/structs/inquiry"
 )
 
-var jobList = route(get, "/v1/jobs",
+var jobList = NewEndpoint(Get, "/v1/jobs",
 	serveList(structs.JobList, nil,
 		func(a *structs.JobListResponse) []*structs.JobListStub {
 			return a.Jobs
@@ -21,18 +21,18 @@ var jobList = route(get, "/v1/jobs",
 func (c *Client) Jobs(ctx context.Context, q *Query) (
 	[]*structs.JobListStub, *Meta, error,
 ) {
-	return jobList.fetch(ctx, c, "", q)
+	return jobList.Fetch(ctx, c, "", q)
 }
 
-var jobGet = route(get, "/v1/job/{id}",
-	serveMethod(structs.JobGet, bindJob,
+var jobGet = NewEndpoint(Get, "/v1/job/{id}",
+	ServeMethod(structs.JobGet, bindJob,
 		func(a *structs.JobGetResponse) *structs.Job {
 			return a.Job
 		}))
 
-func bindJob(c *call, q *structs.JobGetRequest) (err error) {
-	q.JobID = c.id()
-	q.All, err = c.flag("all")
+func bindJob(c *Call, q *structs.JobGetRequest) (err error) {
+	q.JobID = c.ID()
+	q.All, err = c.Flag("all")
 	return err
 }
 
@@ -40,11 +40,11 @@ func bindJob(c *call, q *structs.JobGetRequest) (err error) {
 func (c *Client) Job(ctx context.Context, id string, q *Query) (
 	*structs.Job, *Meta, error,
 ) {
-	return jobGet.fetch(ctx, c, id, q)
+	return jobGet.Fetch(ctx, c, id, q)
 }
 
-var jobSummary = route(get, "/v1/job/{id}/summary",
-	serveMethod(structs.JobSummaryGet, bindJob,
+var jobSummary = NewEndpoint(Get, "/v1/job/{id}/summary",
+	ServeMethod(structs.JobSummaryGet, bindJob,
 		func(a *structs.JobSummaryResponse) *structs.JobSummary {
 			return a.JobSummary
 		}))
@@ -53,28 +53,28 @@ var jobSummary = route(get, "/v1/job/{id}/summary",
 func (c *Client) JobSummary(ctx context.Context, id string, q *Query) (
 	*structs.JobSummary, *Meta, error,
 ) {
-	return jobSummary.fetch(ctx, c, id, q)
+	return jobSummary.Fetch(ctx, c, id, q)
 }
 
 // The dialect does not have this route.
-var jobWhy = route(get, "/v1/job/{id}/why",
-	serveMethod(inquiry.JobWhy, bindJob, whole))
+var jobWhy = NewEndpoint(Get, "/v1/job/{id}/why",
+	ServeMethod(inquiry.JobWhy, bindJob, Whole))
 
 // JobWhy reads why a job does not run as its specification demands.
 func (c *Client) JobWhy(ctx context.Context, id string, q *Query) (
 	*inquiry.WhyResponse, *Meta, error,
 ) {
-	return jobWhy.fetch(ctx, c, id, q)
+	return jobWhy.Fetch(ctx, c, id, q)
 }
 
-var jobAllocations = route(get, "/v1/job/{id}/allocations",
+var jobAllocations = NewEndpoint(Get, "/v1/job/{id}/allocations",
 	serveList(structs.JobAllocations, bindJob, allocStubs))
 
 // JobAllocations lists a job's allocations. all includes allocations of an earlier job with the same ID.
 func (c *Client) JobAllocations(ctx context.Context, id string, all bool, q *Query) (
 	[]*structs.AllocListStub, *Meta, error,
 ) {
-	return jobAllocations.call(ctx, c, request{id: id, query: withAll(q, all)})
+	return jobAllocations.call(ctx, c, Request{ID: id, Query: withAll(q, all)})
 }
 
 // withAll returns the parameters of a query that may include the rows of an earlier job with the same ID.
@@ -86,18 +86,18 @@ func withAll(q *Query, all bool) url.Values {
 	return params
 }
 
-var jobEvaluations = route(get, "/v1/job/{id}/evaluations",
+var jobEvaluations = NewEndpoint(Get, "/v1/job/{id}/evaluations",
 	serveList(structs.JobEvaluations, bindJob, evaluations))
 
 // JobEvaluations lists a job's evaluations.
 func (c *Client) JobEvaluations(ctx context.Context, id string, q *Query) (
 	[]*structs.Evaluation, *Meta, error,
 ) {
-	return jobEvaluations.fetch(ctx, c, id, q)
+	return jobEvaluations.Fetch(ctx, c, id, q)
 }
 
-var jobVersions = route(get, "/v1/job/{id}/versions",
-	serveMethod(structs.JobVersions, bindJobVersions,
+var jobVersions = NewEndpoint(Get, "/v1/job/{id}/versions",
+	ServeMethod(structs.JobVersions, bindJobVersions,
 		func(a *structs.JobVersionsResponse) *JobVersions {
 			return &JobVersions{Versions: a.Versions, Diffs: a.Diffs}
 		}))
@@ -109,31 +109,31 @@ type JobVersions struct {
 	Diffs    []*structs.JobDiff
 }
 
-func bindJobVersions(c *call, q *structs.JobGetRequest) (err error) {
-	q.JobID = c.id()
-	q.Diffs, err = c.flag("diffs")
+func bindJobVersions(c *Call, q *structs.JobGetRequest) (err error) {
+	q.JobID = c.ID()
+	q.Diffs, err = c.Flag("diffs")
 	return err
 }
 
 // JobVersions lists the stored versions of a job, with their differences if diffs is set.
 func (c *Client) JobVersions(ctx context.Context, id string, diffs bool) (*JobVersions, error) {
-	return jobVersions.send(ctx, c, request{
-		id:    id,
-		query: url.Values{"diffs": {strconv.FormatBool(diffs)}},
+	return jobVersions.Send(ctx, c, Request{
+		ID:    id,
+		Query: url.Values{"diffs": {strconv.FormatBool(diffs)}},
 	})
 }
 
-var jobSubmission = route(get, "/v1/job/{id}/submission",
-	serveMethod(structs.JobSubmissionGet, bindJobSubmission,
+var jobSubmission = NewEndpoint(Get, "/v1/job/{id}/submission",
+	ServeMethod(structs.JobSubmissionGet, bindJobSubmission,
 		func(a *structs.JobSubmissionResponse) *structs.JobSubmission {
 			return a.Submission
 		}))
 
-func bindJobSubmission(c *call, q *structs.JobSubmissionRequest) (err error) {
-	if c.param("version") == "" {
+func bindJobSubmission(c *Call, q *structs.JobSubmissionRequest) (err error) {
+	if c.Param("version") == "" {
 		return structs.Invalidf("the parameter version is missing; expected the number of a version of the job")
 	}
-	q.JobID = c.id()
+	q.JobID = c.ID()
 	q.Version, err = numberParam[uint64](c, "version", 64)
 	return err
 }
@@ -143,17 +143,17 @@ func (c *Client) JobSubmission(ctx context.Context, id string, version uint64) (
 	*structs.JobSubmission, error,
 ) {
 	number := strconv.FormatUint(version, 10)
-	return jobSubmission.send(ctx, c, request{
-		id:    id,
-		query: url.Values{"version": {number}},
+	return jobSubmission.Send(ctx, c, Request{
+		ID:    id,
+		Query: url.Values{"version": {number}},
 	})
 }
 
-var jobRegister = route[*structs.JobRegisterResponse](put, "/v1/jobs", registerJob, holdsJobs)
+var jobRegister = NewEndpoint[*structs.JobRegisterResponse](Put, "/v1/jobs", registerJob, holdsJobs)
 
 // registerJob also warns of the fields of the job that have no effect.
-func registerJob(c *call) (any, error) {
-	serve := serveMethod(structs.JobRegister, bindJobRegister, whole)
+func registerJob(c *Call) (any, error) {
+	serve := ServeMethod(structs.JobRegister, bindJobRegister, Whole)
 	answer, err := serve(c)
 	if a, ok := answer.(*structs.JobRegisterResponse); ok {
 		c.ignored.addTo(&a.Warnings)
@@ -161,7 +161,7 @@ func registerJob(c *call) (any, error) {
 	return answer, err
 }
 
-var _ = handle(put, "/v1/job/{id}", jobRegister.route.serve, holdsJobs)
+var _ = Handle(Put, "/v1/job/{id}", jobRegister.route.serve, holdsJobs)
 
 // jobBody is the body that registers a job. Submission is the source of the job.
 type jobBody struct {
@@ -183,19 +183,19 @@ type dialectOptions struct {
 }
 
 // readJobBody reads a body that has a job.
-func (c *call) readJobBody() (*jobBody, error) {
+func (c *Call) readJobBody() (*jobBody, error) {
 	b := &jobBody{}
 	return b, c.decodeJobBody(b, &b.Job)
 }
 
-func bindJobRegister(c *call, req *structs.JobRegisterRequest) error {
+func bindJobRegister(c *Call, req *structs.JobRegisterRequest) error {
 	b, err := c.readJobBody()
 	if err != nil {
 		return err
 	}
 
-	if c.id() != "" {
-		err = c.sameID("job", b.Job.ID)
+	if c.ID() != "" {
+		err = c.SameID("job", b.Job.ID)
 	}
 	if err != nil {
 		return err
@@ -252,27 +252,27 @@ func (c *Client) JobRegister(ctx context.Context, job *structs.Job, o JobRegiste
 		EvalPriority   int
 		Submission     *structs.JobSubmission
 	}{sent, o.EnforceIndex, o.ModifyIndex, o.PreserveCounts, o.EvalPriority, o.Submission}
-	return jobRegister.send(ctx, c, request{body: body})
+	return jobRegister.Send(ctx, c, Request{Body: body})
 }
 
-var jobDeregister = route(remove, "/v1/job/{id}",
-	serveMethod(structs.JobDeregister, bindJobDeregister, whole))
+var jobDeregister = NewEndpoint(Remove, "/v1/job/{id}",
+	ServeMethod(structs.JobDeregister, bindJobDeregister, Whole))
 
-func bindJobDeregister(c *call, req *structs.JobDeregisterRequest) error {
-	purge, err := c.flag("purge")
+func bindJobDeregister(c *Call, req *structs.JobDeregisterRequest) error {
+	purge, err := c.Flag("purge")
 	if err != nil {
 		return err
 	}
-	undelayed, err := c.flag("no_shutdown_delay")
+	undelayed, err := c.Flag("no_shutdown_delay")
 	if err != nil {
 		return err
 	}
-	force, err := c.flag("force")
+	force, err := c.Flag("force")
 	if err != nil {
 		return err
 	}
 	priority, err := numberParam[int32](c, "eval_priority", 32)
-	req.JobID = c.id()
+	req.JobID = c.ID()
 	req.Purge = purge
 	req.NoShutdownDelay = undelayed
 	req.Force = force
@@ -302,25 +302,25 @@ func (c *Client) JobDeregister(ctx context.Context, id string, o JobDeregisterOp
 	if o.Force {
 		params.Set("force", "true")
 	}
-	return jobDeregister.send(ctx, c, request{id: id, query: params})
+	return jobDeregister.Send(ctx, c, Request{ID: id, Query: params})
 }
 
-var jobEvaluate = route(put, "/v1/job/{id}/evaluate",
-	serveMethod(structs.JobEvaluate, bindJobEvaluate, whole))
+var jobEvaluate = NewEndpoint(Put, "/v1/job/{id}/evaluate",
+	ServeMethod(structs.JobEvaluate, bindJobEvaluate, Whole))
 
-func bindJobEvaluate(c *call, req *structs.JobEvaluateRequest) error {
+func bindJobEvaluate(c *Call, req *structs.JobEvaluateRequest) error {
 	var b struct {
 		JobID       string
 		EvalOptions struct{ ForceReschedule bool }
 		dialectOptions
 	}
-	err := c.decodeOptionalBody(&b)
+	err := c.DecodeOptionalBody(&b)
 	if err != nil {
 		return err
 	}
-	req.JobID = c.id()
+	req.JobID = c.ID()
 	req.ForceReschedule = b.EvalOptions.ForceReschedule
-	return c.sameID("job", b.JobID)
+	return c.SameID("job", b.JobID)
 }
 
 // JobEvaluate creates an evaluation of a job. forceReschedule replaces its failed allocations at once.
@@ -331,8 +331,8 @@ func (c *Client) JobEvaluate(ctx context.Context, id string, forceReschedule boo
 	if forceReschedule {
 		body = struct{ EvalOptions map[string]bool }{map[string]bool{"ForceReschedule": true}}
 	}
-	return jobEvaluate.send(ctx, c, request{id: id, body: body})
+	return jobEvaluate.Send(ctx, c, Request{ID: id, Body: body})
 }
 
-// whole selects the whole response.
-func whole[Resp any](a *Resp) *Resp { return a }
+// Whole selects the whole response.
+func Whole[Resp any](a *Resp) *Resp { return a }

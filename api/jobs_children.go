@@ -7,8 +7,8 @@ import (
 	"berth/structs"
 )
 
-var jobDispatch = route(put, "/v1/job/{id}/dispatch",
-	serveMethod(structs.JobDispatch, bindJobDispatch, whole))
+var jobDispatch = NewEndpoint(Put, "/v1/job/{id}/dispatch",
+	ServeMethod(structs.JobDispatch, bindJobDispatch, Whole))
 
 // JobDispatchBody has the values of a dispatch.
 type JobDispatchBody struct {
@@ -20,42 +20,42 @@ type JobDispatchBody struct {
 	IdempotencyToken string            `json:",omitempty"`
 }
 
-func bindJobDispatch(c *call, req *structs.JobDispatchRequest) error {
+func bindJobDispatch(c *Call, req *structs.JobDispatchRequest) error {
 	var b struct {
 		JobDispatchBody
 		dialectOptions
 	}
-	err := c.decodeOptionalBody(&b)
+	err := c.DecodeOptionalBody(&b)
 	if err != nil {
 		return err
 	}
-	req.JobID = c.id()
+	req.JobID = c.ID()
 	req.Payload = b.Payload
 	req.Meta = b.Meta
 	req.IDPrefixTemplate = b.IdPrefixTemplate
 	req.Priority = b.Priority
-	req.IdempotencyToken = cmp.Or(b.IdempotencyToken, c.param("idempotency_token"))
-	return c.sameID("job", b.JobID)
+	req.IdempotencyToken = cmp.Or(b.IdempotencyToken, c.Param("idempotency_token"))
+	return c.SameID("job", b.JobID)
 }
 
 // JobDispatch starts a child of a parameterized job.
 func (c *Client) JobDispatch(ctx context.Context, id string, b JobDispatchBody) (
 	*structs.JobDispatchResponse, error,
 ) {
-	return jobDispatch.send(ctx, c, request{id: id, body: b})
+	return jobDispatch.Send(ctx, c, Request{ID: id, Body: b})
 }
 
-var jobForce = route(put, "/v1/job/{id}/periodic/force",
-	serveMethod(structs.PeriodicForce,
-		withID(func(req *structs.PeriodicForceRequest, id string) { req.JobID = id }), whole))
+var jobForce = NewEndpoint(Put, "/v1/job/{id}/periodic/force",
+	ServeMethod(structs.PeriodicForce,
+		WithID(func(req *structs.PeriodicForceRequest, id string) { req.JobID = id }), Whole))
 
 // JobPeriodicForce launches a child of a periodic job now.
 func (c *Client) JobPeriodicForce(ctx context.Context, id string) (*structs.PeriodicForceResponse, error) {
-	return jobForce.send(ctx, c, request{id: id})
+	return jobForce.Send(ctx, c, Request{ID: id})
 }
 
-var jobRevert = route(put, "/v1/job/{id}/revert",
-	serveMethod(structs.JobRevert, bindJobRevert, whole))
+var jobRevert = NewEndpoint(Put, "/v1/job/{id}/revert",
+	ServeMethod(structs.JobRevert, bindJobRevert, Whole))
 
 // jobRevertBody has the version and, if it is set, the version that the job must have.
 type jobRevertBody struct {
@@ -65,14 +65,14 @@ type jobRevertBody struct {
 	ConsulToken         string `json:",omitempty"`
 }
 
-func bindJobRevert(c *call, req *structs.JobRevertRequest) error {
+func bindJobRevert(c *Call, req *structs.JobRevertRequest) error {
 	var b struct {
 		jobRevertBody
 		VaultToken string
 		dialectOptions
 	}
 
-	err := c.decodeBody(&b)
+	err := c.DecodeBody(&b)
 	switch {
 	case err != nil:
 		return err
@@ -80,11 +80,11 @@ func bindJobRevert(c *call, req *structs.JobRevertRequest) error {
 		return missing("JobVersion", "the number of a version of the job")
 	}
 
-	req.JobID = c.id()
+	req.JobID = c.ID()
 	req.JobVersion = *b.JobVersion
 	req.EnforcePriorVersion = b.EnforcePriorVersion
 	req.ConsulToken = structs.Secret(b.ConsulToken)
-	return c.sameID("job", b.JobID)
+	return c.SameID("job", b.JobID)
 }
 
 // JobRevertOptions has the version that the job must have, if it is not nil, and the token of
@@ -98,7 +98,7 @@ type JobRevertOptions struct {
 func (c *Client) JobRevert(ctx context.Context, id string, version uint64, o JobRevertOptions) (
 	*structs.JobRegisterResponse, error,
 ) {
-	return jobRevert.send(ctx, c, request{id: id, body: jobRevertBody{
+	return jobRevert.Send(ctx, c, Request{ID: id, Body: jobRevertBody{
 		JobID:               id,
 		JobVersion:          &version,
 		EnforcePriorVersion: o.PriorVersion,
@@ -106,8 +106,8 @@ func (c *Client) JobRevert(ctx context.Context, id string, version uint64, o Job
 	}})
 }
 
-var jobScale = route(put, "/v1/job/{id}/scale",
-	serveMethod(structs.JobScale, bindJobScale, whole))
+var jobScale = NewEndpoint(Put, "/v1/job/{id}/scale",
+	ServeMethod(structs.JobScale, bindJobScale, Whole))
 
 // jobScaleBody has the new count, or none, and what the event tells.
 type jobScaleBody struct {
@@ -120,22 +120,22 @@ type jobScaleBody struct {
 	JobModifyIndex uint64
 }
 
-func bindJobScale(c *call, req *structs.JobScaleRequest) error {
+func bindJobScale(c *Call, req *structs.JobScaleRequest) error {
 	var b struct {
 		jobScaleBody
 		dialectOptions
 	}
-	if err := c.decodeBody(&b); err != nil {
+	if err := c.DecodeBody(&b); err != nil {
 		return err
 	}
-	req.JobID = c.id()
+	req.JobID = c.ID()
 	req.Message = b.Message
 	req.Error = b.Error
 	req.Meta = b.Meta
 	req.Group = b.Target["Group"]
 	req.Count = b.Count
 	req.JobModifyIndex = b.JobModifyIndex
-	return c.sameID("job", b.Target["Job"])
+	return c.SameID("job", b.Target["Job"])
 }
 
 // JobScale changes the count of a group, or only stores an event of it if the event has no count. Of the
@@ -143,7 +143,7 @@ func bindJobScale(c *call, req *structs.JobScaleRequest) error {
 func (c *Client) JobScale(ctx context.Context, id, group string, event structs.ScalingEvent) (
 	*structs.JobRegisterResponse, error,
 ) {
-	return jobScale.send(ctx, c, request{id: id, body: jobScaleBody{
+	return jobScale.Send(ctx, c, Request{ID: id, Body: jobScaleBody{
 		Count:   event.Count,
 		Target:  map[string]string{"Group": group},
 		Message: event.Message,
@@ -152,13 +152,13 @@ func (c *Client) JobScale(ctx context.Context, id, group string, event structs.S
 	}})
 }
 
-var jobScaleStatus = route(get, "/v1/job/{id}/scale",
-	serveMethod(structs.JobScaleStatus, bindJob,
+var jobScaleStatus = NewEndpoint(Get, "/v1/job/{id}/scale",
+	ServeMethod(structs.JobScaleStatus, bindJob,
 		func(a *structs.JobScaleStatusResponse) *structs.JobScaleCounts {
 			return a.JobScaleStatus
 		}))
 
 // JobScaleStatus reads the counts of the groups of a job.
 func (c *Client) JobScaleStatus(ctx context.Context, id string) (*structs.JobScaleCounts, error) {
-	return jobScaleStatus.send(ctx, c, request{id: id})
+	return jobScaleStatus.Send(ctx, c, Request{ID: id})
 }

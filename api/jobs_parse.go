@@ -10,7 +10,7 @@ import (
 	"berth/structs/inquiry"
 )
 
-var jobParse = route[*structs.Job](put, "/v1/jobs/parse",
+var jobParse = NewEndpoint[*structs.Job](Put, "/v1/jobs/parse",
 	parseJob, holdsJobs, needs(access.NeedsParseJob))
 
 // JobParseRequest is the body that parses a job file. Variables is the content of a file of values for the
@@ -26,19 +26,19 @@ type JobParseRequest struct {
 var parsing = make(chan struct{}, 2)
 
 // beginParsing waits for one of the places of parsing, which end releases.
-func (c *call) beginParsing() (end func(), err error) {
+func (c *Call) beginParsing() (end func(), err error) {
 	select {
 	case parsing <- struct{}{}:
 		return func() { <-parsing }, nil
-	case <-c.ctx().Done():
-		return nil, c.ctx().Err()
+	case <-c.Ctx().Done():
+		return nil, c.Ctx().Err()
 	}
 }
 
 // parseJob parses a job file in the agent, without a server. The file reads no files of the agent.
-func parseJob(c *call) (any, error) {
+func parseJob(c *Call) (any, error) {
 	var b JobParseRequest
-	err := c.decodeBody(&b)
+	err := c.DecodeBody(&b)
 	if err != nil {
 		return nil, err
 	}
@@ -75,15 +75,15 @@ func parseJob(c *call) (any, error) {
 
 // JobParse parses a job file in the agent.
 func (c *Client) JobParse(ctx context.Context, req *JobParseRequest) (*structs.Job, error) {
-	return jobParse.send(ctx, c, request{body: req})
+	return jobParse.Send(ctx, c, Request{Body: req})
 }
 
-var jobValidate = route[*JobValidation](put, "/v1/validate/job",
+var jobValidate = NewEndpoint[*JobValidation](Put, "/v1/validate/job",
 	validateJob, holdsJobs)
 
 // validateJob also warns of the fields of the job that have no effect.
-func validateJob(c *call) (any, error) {
-	serve := serveMethod(inquiry.JobValidate, bindJobValidate, jobValidation)
+func validateJob(c *Call) (any, error) {
+	serve := ServeMethod(inquiry.JobValidate, bindJobValidate, jobValidation)
 	answer, err := serve(c)
 	if a, ok := answer.(*JobValidation); ok {
 		c.ignored.addTo(&a.Warnings)
@@ -100,7 +100,7 @@ type JobValidation struct {
 	Warnings              string
 }
 
-func bindJobValidate(c *call, req *inquiry.JobValidateRequest) error {
+func bindJobValidate(c *Call, req *inquiry.JobValidateRequest) error {
 	b, err := c.readJobBody()
 	if err == nil {
 		req.Job = b.Job
@@ -120,5 +120,5 @@ func jobValidation(a *inquiry.JobValidateResponse) *JobValidation {
 // JobValidate checks a job against the drivers of the nodes, and does not register it.
 func (c *Client) JobValidate(ctx context.Context, job *structs.Job) (*JobValidation, error) {
 	body := struct{ Job *structs.Job }{job}
-	return jobValidate.send(ctx, c, request{body: body})
+	return jobValidate.Send(ctx, c, Request{Body: body})
 }

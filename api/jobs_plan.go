@@ -9,11 +9,11 @@ import (
 	"berth/structs/inquiry"
 )
 
-var jobPlan = route[*JobPlanned](put, "/v1/job/{id}/plan", planJob, holdsJobs)
+var jobPlan = NewEndpoint[*JobPlanned](Put, "/v1/job/{id}/plan", planJob, holdsJobs)
 
 // planJob also warns of the fields of the job that have no effect.
-func planJob(c *call) (any, error) {
-	serve := serveMethod(inquiry.JobPlan, bindJobPlan, jobPlanned)
+func planJob(c *Call) (any, error) {
+	serve := ServeMethod(inquiry.JobPlan, bindJobPlan, jobPlanned)
 	answer, err := serve(c)
 	if a, ok := answer.(*JobPlanned); ok {
 		c.ignored.addTo(&a.Warnings)
@@ -34,7 +34,7 @@ type JobPlanned struct {
 	Warnings           string
 }
 
-func bindJobPlan(c *call, req *inquiry.JobPlanRequest) error {
+func bindJobPlan(c *Call, req *inquiry.JobPlanRequest) error {
 	var b struct {
 		Job            *structs.Job
 		Diff           bool
@@ -49,7 +49,7 @@ func bindJobPlan(c *call, req *inquiry.JobPlanRequest) error {
 	req.Region = cmp.Or(req.Region, b.Region)
 	req.Job = b.Job
 	req.Diff = b.Diff
-	return c.sameID("job", b.Job.ID)
+	return c.SameID("job", b.Job.ID)
 }
 
 func jobPlanned(a *inquiry.JobPlanResponse) *JobPlanned {
@@ -76,5 +76,5 @@ func (c *Client) JobPlan(ctx context.Context, job *structs.Job, diff bool) (*Job
 		Diff bool
 	}{job, diff}
 	id := cmp.Or(job, &structs.Job{}).ID
-	return jobPlan.send(ctx, c, request{id: id, body: body})
+	return jobPlan.Send(ctx, c, Request{ID: id, Body: body})
 }

@@ -12,18 +12,18 @@ import (
 	"berth/structs/access"
 )
 
-var allocLogs = route[[]byte](get, "/v1/client/fs/logs/{id}",
+var allocLogs = NewEndpoint[[]byte](Get, "/v1/client/fs/logs/{id}",
 	serveLogs, streams, needs(access.NeedsReadLogs))
 
 // serveLogs streams the log of a task as JSON frames, the format of the dialect, or as bytes (plain). Only
 // the agent that runs the allocation serves it. Another agent forwards the request.
-func serveLogs(c *call) (any, error) {
+func serveLogs(c *Call) (any, error) {
 	o, plain, err := bindLogs(c)
 	if err != nil {
 		return nil, err
 	}
 
-	dir, err := c.Agent.LogFiles(c.id(), o.Task, o.Kind)
+	dir, err := c.Agent.LogFiles(c.ID(), o.Task, o.Kind)
 	if err != nil {
 		// The agent of another node answers with the same code.
 		return nil, c.forwardIfFar(err)
@@ -55,9 +55,9 @@ func (s *logSource) Next(p []byte) (allocdir.Part, error) {
 }
 
 // bindLogs reads the options of a log except its directory. plain asks for bytes instead of frames.
-func bindLogs(c *call) (o logfile.Options, plain bool, err error) {
-	o.Task = c.param("task")
-	o.Kind = c.param("type")
+func bindLogs(c *Call) (o logfile.Options, plain bool, err error) {
+	o.Task = c.Param("task")
+	o.Kind = c.Param("type")
 	if o.Task == "" {
 		return o, false, badParam("task", "", "the name of a task")
 	}
@@ -79,8 +79,8 @@ func bindLogs(c *call) (o logfile.Options, plain bool, err error) {
 	o.Offset = place.Offset
 	o.Lines = place.Lines
 	var faults [2]error
-	o.Follow, faults[0] = c.flag("follow")
-	plain, faults[1] = c.flag("plain")
+	o.Follow, faults[0] = c.Flag("follow")
+	plain, faults[1] = c.Flag("plain")
 	return o, plain, cmp.Or(faults[:]...)
 }
 
@@ -111,5 +111,5 @@ func (c *Client) AllocLogs(ctx context.Context, id string, o LogOptions) (
 		"follow": {strconv.FormatBool(o.Follow)},
 	}
 	setPlace(query, o.FromEnd, o.Offset, o.Lines)
-	return openBody(allocLogs.route.open(ctx, c, request{id: id, query: query}))
+	return openBody(allocLogs.route.open(ctx, c, Request{ID: id, Query: query}))
 }

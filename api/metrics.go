@@ -10,7 +10,7 @@ import (
 	"berth/structs/access"
 )
 
-var metricsGet = route[[]byte](get, "/v1/metrics", serveMetrics, needs(access.NeedsNothing))
+var metricsGet = NewEndpoint[[]byte](Get, "/v1/metrics", serveMetrics, needs(access.NeedsNothing))
 
 // Metrics are the metrics of one process (see internal/telemetry).
 type Metrics interface {
@@ -31,8 +31,8 @@ const (
 
 // serveMetrics answers with the metrics of this agent: the newest finished interval in JSON, or all series as
 // text for Prometheus.
-func serveMetrics(c *call) (any, error) {
-	switch format := c.param("format"); format {
+func serveMetrics(c *Call) (any, error) {
+	switch format := c.Param("format"); format {
 	case "", MetricsJSON:
 		return c.Agent.Metrics().Summary()
 	case MetricsPrometheus:
@@ -42,7 +42,7 @@ func serveMetrics(c *call) (any, error) {
 	}
 }
 
-func (c *call) servePrometheus() error {
+func (c *Call) servePrometheus() error {
 	text := c.Agent.Metrics().Prometheus()
 	if text == nil {
 		return structs.Preconditionf(
@@ -55,8 +55,8 @@ func (c *call) servePrometheus() error {
 
 // Metrics returns the metrics of the called agent in a format, MetricsJSON or MetricsPrometheus.
 func (c *Client) Metrics(ctx context.Context, format string) ([]byte, error) {
-	resp, err := metricsGet.route.open(ctx, c, request{
-		query: url.Values{"format": {format}},
+	resp, err := metricsGet.route.open(ctx, c, Request{
+		Query: url.Values{"format": {format}},
 	})
 	if err != nil {
 		return nil, err

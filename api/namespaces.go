@@ -8,7 +8,7 @@ import (
 	"berth/structs/admin"
 )
 
-var namespaceList = route(get, "/v1/namespaces",
+var namespaceList = NewEndpoint(Get, "/v1/namespaces",
 	serveList(admin.NamespaceList, nil,
 		func(a *admin.NamespaceListResponse) []*admin.Namespace {
 			return a.Namespaces
@@ -18,12 +18,12 @@ var namespaceList = route(get, "/v1/namespaces",
 func (c *Client) Namespaces(ctx context.Context, q *Query) (
 	[]*admin.Namespace, *Meta, error,
 ) {
-	return namespaceList.fetch(ctx, c, "", q)
+	return namespaceList.Fetch(ctx, c, "", q)
 }
 
-var namespaceGet = route(get, "/v1/namespace/{id}",
-	serveMethod(admin.NamespaceGet,
-		withID(func(q *admin.NamespaceGetRequest, id string) { q.Name = id }),
+var namespaceGet = NewEndpoint(Get, "/v1/namespace/{id}",
+	ServeMethod(admin.NamespaceGet,
+		WithID(func(q *admin.NamespaceGetRequest, id string) { q.Name = id }),
 		func(a *admin.NamespaceGetResponse) *admin.Namespace {
 			return a.Namespace
 		}))
@@ -32,14 +32,14 @@ var namespaceGet = route(get, "/v1/namespace/{id}",
 func (c *Client) NamespaceInfo(ctx context.Context, name string, q *Query) (
 	*admin.Namespace, *Meta, error,
 ) {
-	return namespaceGet.fetch(ctx, c, name, q)
+	return namespaceGet.Fetch(ctx, c, name, q)
 }
 
 var (
-	namespaceApply = route(put, "/v1/namespace",
-		serveMethod(admin.NamespaceApply, bindNamespace, whole))
+	namespaceApply = NewEndpoint(Put, "/v1/namespace",
+		ServeMethod(admin.NamespaceApply, bindNamespace, Whole))
 
-	_ = handle(put, "/v1/namespace/{id}", namespaceApply.route.serve)
+	_ = Handle(Put, "/v1/namespace/{id}", namespaceApply.route.serve)
 )
 
 // namespaceBody is a namespace with the fields of the dialect that berth rejects.
@@ -78,9 +78,9 @@ func (b *namespaceBody) check() error {
 	return nil
 }
 
-func bindNamespace(c *call, req *admin.NamespaceApplyRequest) error {
+func bindNamespace(c *Call, req *admin.NamespaceApplyRequest) error {
 	var b namespaceBody
-	err := c.decodeBody(&b)
+	err := c.DecodeBody(&b)
 	if err == nil {
 		err = b.check()
 	}
@@ -88,11 +88,11 @@ func bindNamespace(c *call, req *admin.NamespaceApplyRequest) error {
 		return err
 	}
 	req.Definition = &b.Namespace
-	if c.id() == "" {
+	if c.ID() == "" {
 		return nil
 	}
-	err = c.sameID("namespace", b.Name)
-	b.Name = c.id()
+	err = c.SameID("namespace", b.Name)
+	b.Name = c.ID()
 	return err
 }
 
@@ -108,14 +108,14 @@ func DecodeNamespace(src []byte) (*admin.Namespace, error) {
 
 // NamespaceApply creates a namespace, or replaces its description, meta and capabilities.
 func (c *Client) NamespaceApply(ctx context.Context, n *admin.Namespace) error {
-	return namespaceApply.route.exec(ctx, c, request{body: n})
+	return namespaceApply.route.exec(ctx, c, Request{Body: n})
 }
 
-var namespaceDelete = route(remove, "/v1/namespace/{id}",
-	serveMethod(admin.NamespaceDelete,
-		withID(func(q *admin.NamespaceDeleteRequest, id string) { q.Name = id }), whole))
+var namespaceDelete = NewEndpoint(Remove, "/v1/namespace/{id}",
+	ServeMethod(admin.NamespaceDelete,
+		WithID(func(q *admin.NamespaceDeleteRequest, id string) { q.Name = id }), Whole))
 
 // NamespaceDelete deletes a namespace without volumes and without jobs that are not dead.
 func (c *Client) NamespaceDelete(ctx context.Context, name string) error {
-	return namespaceDelete.route.exec(ctx, c, request{id: name})
+	return namespaceDelete.route.exec(ctx, c, Request{ID: name})
 }

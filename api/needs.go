@@ -26,10 +26,10 @@ func needs(n access.Needs) func(*Route) {
 // an agent reaches no server, their last answer counts if it was that access control is off, and before the
 // first answer an agent without the block acl lets requests pass: an operator looks at an agent and at logs
 // when the servers are down. Otherwise the agent denies.
-func authorize(c *call, route Route) (stop func(), err error) {
+func authorize(c *Call, route Route) (stop func(), err error) {
 	stop = func() {}
 	asks := route.Needs != "" && route.Needs != access.NeedsNothing
-	if !asks || opsocket.Marked(c.ctx()) || nodehttp.FromServer(c.r) {
+	if !asks || opsocket.Marked(c.Ctx()) || nodehttp.FromServer(c.r) {
 		return stop, nil
 	}
 
@@ -37,19 +37,19 @@ func authorize(c *call, route Route) (stop func(), err error) {
 		Needs:        route.Needs,
 		QueryOptions: c.anyServer(),
 	}
-	req.Namespace = c.param("namespace")
+	req.Namespace = c.Param("namespace")
 	if strings.HasPrefix(route.Path, "/v1/client/") {
-		req.AllocID = c.id()
-		req.Task = c.param("task")
+		req.AllocID = c.ID()
+		req.Task = c.Param("task")
 	}
-	open, err := askRight(c.ctx(), c, *req)
+	open, err := askRight(c.Ctx(), c, *req)
 	if err != nil || open {
 		return stop, err
 	}
 
 	// The first answer may be one of a moment ago. A server that is cut off would give it for ever.
 	req.AllowStale = false
-	ctx, cancel := context.WithCancelCause(c.ctx())
+	ctx, cancel := context.WithCancelCause(c.Ctx())
 	c.r = c.r.WithContext(ctx)
 	ask := func(ctx context.Context) error {
 		_, err := askRight(ctx, c, *req)
@@ -60,7 +60,7 @@ func authorize(c *call, route Route) (stop func(), err error) {
 }
 
 // askRight asks a server whether the caller may. open says that the servers let every request pass.
-func askRight(ctx context.Context, c *call, req access.CheckRequest) (open bool, err error) {
+func askRight(ctx context.Context, c *Call, req access.CheckRequest) (open bool, err error) {
 	answer, err := rpc.Call(ctx, c.Caller, access.Check, &req)
 	if notYet := structs.IsKind(err, structs.KindPrecondition); notYet && !c.ACL {
 		return true, nil // a server of the cluster is older than access control, so there are no tokens

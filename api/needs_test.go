@@ -56,18 +56,18 @@ func (j *judge) last() access.CheckRequest {
 }
 
 // newNeedsCall returns a call of a path with the token t.
-func newNeedsCall(ctx context.Context, j *judge, path string) *call {
+func newNeedsCall(ctx context.Context, j *judge, path string) *Call {
 	r := httptest.NewRequestWithContext(ctx, "GET", path, nil)
 	r.Header.Set("X-Nomad-Token", "t")
 	r.SetPathValue("id", "an-id")
-	return &call{
+	return &Call{
 		handler: &handler{Config: Config{Caller: j}},
 		w:       httptest.NewRecorder(),
 		r:       r,
 	}
 }
 
-func answer(*call) (any, error) { return "served", nil }
+func answer(*Call) (any, error) { return "served", nil }
 
 func TestCall_AsksForTheNeedOfItsRoute(t *testing.T) {
 	fs := Route{Path: "/v1/client/fs/cat/{id}", Needs: access.NeedsReadFS, serve: answer}
@@ -111,18 +111,18 @@ func TestCall_EndsWithTheRight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &judge{}
 		begun := time.Now()
-		route := Route{Needs: access.NeedsAllocExec, serve: func(c *call) (any, error) {
+		route := Route{Needs: access.NeedsAllocExec, serve: func(c *Call) (any, error) {
 			j.answer(structs.Unavailablef("no leader"))
 			time.Sleep(3 * confirm.Every)
-			if c.ctx().Err() != nil {
+			if c.Ctx().Err() != nil {
 				t.Error("the request ended while no server answered")
 			}
 			if !j.first().AllowStale || j.last().AllowStale {
 				t.Error("the first question goes to the leader, or a later one to any server")
 			}
 			j.answer(structs.Deniedf("the token was deleted"))
-			<-c.ctx().Done()
-			return nil, context.Cause(c.ctx())
+			<-c.Ctx().Done()
+			return nil, context.Cause(c.Ctx())
 		}}
 		_, err := serveAuthorized(newNeedsCall(t.Context(), j, "/"), route)
 		if !structs.IsKind(err, structs.KindDenied) {
@@ -139,14 +139,14 @@ func TestCall_EndsWithoutAnAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &judge{}
 		begun := time.Now()
-		route := Route{Needs: access.NeedsAllocExec, serve: func(c *call) (any, error) {
+		route := Route{Needs: access.NeedsAllocExec, serve: func(c *Call) (any, error) {
 			time.Sleep(2 * confirm.Limit)
-			if c.ctx().Err() != nil {
+			if c.Ctx().Err() != nil {
 				t.Error("the request ended while servers answered")
 			}
 			j.answer(structs.Unavailablef("no leader"))
-			<-c.ctx().Done()
-			return nil, context.Cause(c.ctx())
+			<-c.Ctx().Done()
+			return nil, context.Cause(c.Ctx())
 		}}
 		_, err := serveAuthorized(newNeedsCall(t.Context(), j, "/"), route)
 		if !structs.IsKind(err, structs.KindUnavailable) {
@@ -163,10 +163,10 @@ func TestCall_EndsWithoutAnAnswer(t *testing.T) {
 func TestCall_IsNotWatchedWithoutAccessControl(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &judge{open: true}
-		route := Route{Needs: access.NeedsReadLogs, serve: func(c *call) (any, error) {
+		route := Route{Needs: access.NeedsReadLogs, serve: func(c *Call) (any, error) {
 			j.answer(structs.Unavailablef("no leader"))
 			time.Sleep(2 * confirm.Limit)
-			return "served", c.ctx().Err()
+			return "served", c.Ctx().Err()
 		}}
 		got, err := serveAuthorized(newNeedsCall(t.Context(), j, "/"), route)
 		if got != "served" || err != nil || len(j.asked) != 1 {
@@ -201,7 +201,7 @@ func TestCall_DeniesWithoutAServer(t *testing.T) {
 }
 
 // forwardedBy makes a call one that the holder of a certificate forwards.
-func forwardedBy(c *call, role pki.Role) *call {
+func forwardedBy(c *Call, role pki.Role) *Call {
 	id := pki.Identity{Region: "global", Role: role, ID: "x"}
 	c.r.Header.Set(headerHops, "1")
 	c.r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{{URIs: []*url.URL{id.URI()}}}}
@@ -235,7 +235,7 @@ func TestCall_AsksAboutWhatNoServerForwards(t *testing.T) {
 	plain.r.Header.Set(headerHops, "1")
 	direct := forwardedBy(newNeedsCall(t.Context(), nil, "/"), pki.RoleServer)
 	direct.r.Header.Del(headerHops)
-	for name, c := range map[string]*call{
+	for name, c := range map[string]*Call{
 		"plain":              plain,
 		"of an operator":     forwardedBy(newNeedsCall(t.Context(), nil, "/"), pki.RoleOperator),
 		"of a node":          forwardedBy(newNeedsCall(t.Context(), nil, "/"), pki.RoleNode),
@@ -283,9 +283,9 @@ func (f callerFunc) Call(_ context.Context, _ string, req, _ any) error { return
 
 // The right of a route is enough: its caller need not read allocations and nodes to be forwarded.
 func TestProxy_FindsTheNodeByItself(t *testing.T) {
-	for name, find := range map[string]func(c *call) error{
-		"the allocation": func(c *call) error { return c.proxyToAlloc(nil) },
-		"the node":       func(c *call) error { return c.proxyToNode("n1", "") },
+	for name, find := range map[string]func(c *Call) error{
+		"the allocation": func(c *Call) error { return c.proxyToAlloc(nil) },
+		"the node":       func(c *Call) error { return c.proxyToNode("n1", "") },
 	} {
 		c := newNeedsCall(t.Context(), nil, "/v1/client/fs/logs/x")
 		c.Caller = callerFunc(func(any) error { return structs.Deniedf("the caller may not") })

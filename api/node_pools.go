@@ -12,7 +12,7 @@ import (
 // /v1/node/pool/{id} and /v1/node/{id}/purge both fit /v1/node/pool/purge. No node has the ID "pool".
 const poolPrefix = "/v1/node/pool/"
 
-var nodePoolList = route(get, "/v1/node/pools",
+var nodePoolList = NewEndpoint(Get, "/v1/node/pools",
 	serveList(admin.NodePoolList, nil,
 		func(a *admin.NodePoolListResponse) []*admin.NodePool {
 			return a.Pools
@@ -22,25 +22,25 @@ var nodePoolList = route(get, "/v1/node/pools",
 func (c *Client) NodePools(ctx context.Context, q *Query) (
 	[]*admin.NodePool, *Meta, error,
 ) {
-	return nodePoolList.fetch(ctx, c, "", q)
+	return nodePoolList.Fetch(ctx, c, "", q)
 }
 
-var nodePoolGet = route(get, poolPrefix+"{id}",
-	serveMethod(admin.NodePoolGet, bindNodePool,
+var nodePoolGet = NewEndpoint(Get, poolPrefix+"{id}",
+	ServeMethod(admin.NodePoolGet, bindNodePool,
 		func(a *admin.NodePoolGetResponse) *admin.NodePool {
 			return a.Pool
 		}))
 
-var bindNodePool = withID(func(q *admin.NodePoolGetRequest, id string) { q.Name = id })
+var bindNodePool = WithID(func(q *admin.NodePoolGetRequest, id string) { q.Name = id })
 
 // NodePool reads one node pool.
 func (c *Client) NodePool(ctx context.Context, name string, q *Query) (
 	*admin.NodePool, *Meta, error,
 ) {
-	return nodePoolGet.fetch(ctx, c, name, q)
+	return nodePoolGet.Fetch(ctx, c, name, q)
 }
 
-var nodePoolNodes = route(get, poolPrefix+"{id}/nodes",
+var nodePoolNodes = NewEndpoint(Get, poolPrefix+"{id}/nodes",
 	serveList(admin.NodePoolNodes, bindNodePool,
 		func(a *structs.NodeListResponse) []*structs.NodeListStub {
 			return a.Nodes
@@ -50,10 +50,10 @@ var nodePoolNodes = route(get, poolPrefix+"{id}/nodes",
 func (c *Client) NodePoolNodes(ctx context.Context, name string, q *Query) (
 	[]*structs.NodeListStub, *Meta, error,
 ) {
-	return nodePoolNodes.fetch(ctx, c, name, q)
+	return nodePoolNodes.Fetch(ctx, c, name, q)
 }
 
-var nodePoolJobs = route(get, poolPrefix+"{id}/jobs",
+var nodePoolJobs = NewEndpoint(Get, poolPrefix+"{id}/jobs",
 	serveList(admin.NodePoolJobs, bindNodePool,
 		func(a *structs.JobListResponse) []*structs.JobListStub {
 			return a.Jobs
@@ -63,24 +63,24 @@ var nodePoolJobs = route(get, poolPrefix+"{id}/jobs",
 func (c *Client) NodePoolJobs(ctx context.Context, name string, q *Query) (
 	[]*structs.JobListStub, *Meta, error,
 ) {
-	return nodePoolJobs.fetch(ctx, c, name, q)
+	return nodePoolJobs.Fetch(ctx, c, name, q)
 }
 
 var (
-	nodePoolApply = route(put, "/v1/node/pools",
-		serveMethod(admin.NodePoolApply, bindNodePoolApply, whole))
+	nodePoolApply = NewEndpoint(Put, "/v1/node/pools",
+		ServeMethod(admin.NodePoolApply, bindNodePoolApply, Whole))
 
-	_ = handle(put, poolPrefix+"{id}", nodePoolApply.route.serve)
+	_ = Handle(Put, poolPrefix+"{id}", nodePoolApply.route.serve)
 )
 
-func bindNodePoolApply(c *call, req *admin.NodePoolApplyRequest) error {
+func bindNodePoolApply(c *Call, req *admin.NodePoolApplyRequest) error {
 	req.Pool = &admin.NodePool{}
-	err := c.decodeBody(req.Pool)
-	if err != nil || c.id() == "" {
+	err := c.DecodeBody(req.Pool)
+	if err != nil || c.ID() == "" {
 		return err
 	}
-	err = c.sameID("node pool", req.Pool.Name)
-	req.Pool.Name = c.id()
+	err = c.SameID("node pool", req.Pool.Name)
+	req.Pool.Name = c.ID()
 	return err
 }
 
@@ -92,14 +92,14 @@ func DecodeNodePool(src []byte) (*admin.NodePool, error) {
 
 // NodePoolApply creates a node pool, or replaces its description, meta and settings.
 func (c *Client) NodePoolApply(ctx context.Context, p *admin.NodePool) error {
-	return nodePoolApply.route.exec(ctx, c, request{body: p})
+	return nodePoolApply.route.exec(ctx, c, Request{Body: p})
 }
 
-var nodePoolDelete = route(remove, poolPrefix+"{id}",
-	serveMethod(admin.NodePoolDelete,
-		withID(func(q *admin.NodePoolDeleteRequest, id string) { q.Name = id }), whole))
+var nodePoolDelete = NewEndpoint(Remove, poolPrefix+"{id}",
+	ServeMethod(admin.NodePoolDelete,
+		WithID(func(q *admin.NodePoolDeleteRequest, id string) { q.Name = id }), Whole))
 
 // NodePoolDelete deletes a node pool that no node and no job that is not dead names.
 func (c *Client) NodePoolDelete(ctx context.Context, name string) error {
-	return nodePoolDelete.route.exec(ctx, c, request{id: name})
+	return nodePoolDelete.route.exec(ctx, c, Request{ID: name})
 }

@@ -9,7 +9,7 @@ import (
 	"berth/structs/nodeloss"
 )
 
-var nodeList = route(get, "/v1/nodes",
+var nodeList = NewEndpoint(Get, "/v1/nodes",
 	serveList(structs.NodeList, nil,
 		func(a *structs.NodeListResponse) []*structs.NodeListStub {
 			return a.Nodes
@@ -19,12 +19,12 @@ var nodeList = route(get, "/v1/nodes",
 func (c *Client) Nodes(ctx context.Context, q *Query) (
 	[]*structs.NodeListStub, *Meta, error,
 ) {
-	return nodeList.fetch(ctx, c, "", q)
+	return nodeList.Fetch(ctx, c, "", q)
 }
 
-var nodeGet = route(get, "/v1/node/{id}",
-	serveFunc[*structs.NodeDetail](
-		serveMethod(structs.NodeGet, bindNode, viewNode)))
+var nodeGet = NewEndpoint(Get, "/v1/node/{id}",
+	ServeFunc[*structs.NodeDetail](
+		ServeMethod(structs.NodeGet, bindNode, viewNode)))
 
 // nodeView is a node that also has its resources and networks in the older shapes of the dialect. Its clients
 // up to version 1.11 read that shape of resources without a check for nil.
@@ -89,16 +89,16 @@ func networksOf(n *structs.NodeDetail) []*structs.NetworkResource {
 	return all
 }
 
-var bindNode = withID(func(q *structs.NodeGetRequest, id string) { q.NodeID = id })
+var bindNode = WithID(func(q *structs.NodeGetRequest, id string) { q.NodeID = id })
 
 // Node reads one node with its plugin instances.
 func (c *Client) Node(ctx context.Context, id string, q *Query) (
 	*structs.NodeDetail, *Meta, error,
 ) {
-	return nodeGet.fetch(ctx, c, id, q)
+	return nodeGet.Fetch(ctx, c, id, q)
 }
 
-var nodeAllocations = route(get, "/v1/node/{id}/allocations",
+var nodeAllocations = NewEndpoint(Get, "/v1/node/{id}/allocations",
 	withResources(serveList(structs.NodeAllocs, bindNode,
 		func(a *structs.AllocsResponse) []*structs.Allocation {
 			return a.Allocs
@@ -108,18 +108,18 @@ var nodeAllocations = route(get, "/v1/node/{id}/allocations",
 func (c *Client) NodeAllocations(ctx context.Context, id string, q *Query) (
 	[]*structs.Allocation, *Meta, error,
 ) {
-	return nodeAllocations.fetch(ctx, c, id, q)
+	return nodeAllocations.Fetch(ctx, c, id, q)
 }
 
-var nodeEligibility = route(put, "/v1/node/{id}/eligibility",
-	serveMethod(structs.NodeEligibility, bindNodeEligibility, nodeWritten))
+var nodeEligibility = NewEndpoint(Put, "/v1/node/{id}/eligibility",
+	ServeMethod(structs.NodeEligibility, bindNodeEligibility, nodeWritten))
 
 // nodeEligibilityBody is the body that allows or forbids placements on a node.
 type nodeEligibilityBody struct{ NodeID, Eligibility string }
 
-func bindNodeEligibility(c *call, req *structs.NodeEligibilityRequest) error {
+func bindNodeEligibility(c *Call, req *structs.NodeEligibilityRequest) error {
 	var b nodeEligibilityBody
-	err := c.decodeBody(&b)
+	err := c.DecodeBody(&b)
 	if err != nil {
 		return err
 	}
@@ -128,9 +128,9 @@ func bindNodeEligibility(c *call, req *structs.NodeEligibilityRequest) error {
 		return structs.Invalidf("Eligibility: expected %q or %q, found %q",
 			structs.NodeEligible, structs.NodeIneligible, b.Eligibility)
 	}
-	req.NodeID = c.id()
+	req.NodeID = c.ID()
 	req.Eligibility = b.Eligibility
-	return c.sameID("node", b.NodeID)
+	return c.SameID("node", b.NodeID)
 }
 
 // nodeWritten returns the dialect's answer to a change of a node. It names no evaluations, because the log
@@ -148,10 +148,10 @@ func (c *Client) NodeEligibility(ctx context.Context, id string, eligible bool) 
 	if eligible {
 		body.Eligibility = structs.NodeEligible
 	}
-	return nodeEligibility.route.exec(ctx, c, request{id: id, body: body})
+	return nodeEligibility.route.exec(ctx, c, Request{ID: id, Body: body})
 }
 
-var nodeLease = route(put, "/v1/node/{id}/lease", serveMethod(nodeloss.NodeExtendLease, bindNodeLease,
+var nodeLease = NewEndpoint(Put, "/v1/node/{id}/lease", ServeMethod(nodeloss.NodeExtendLease, bindNodeLease,
 	func(r *nodeloss.NodeExtendLeaseResponse) *nodeloss.NodeExtendLeaseResponse { return r }))
 
 // nodeLeaseBody is the body that orders a longer lease.
@@ -160,27 +160,27 @@ type nodeLeaseBody struct {
 	For    time.Duration
 }
 
-func bindNodeLease(c *call, req *nodeloss.NodeExtendLeaseRequest) error {
+func bindNodeLease(c *Call, req *nodeloss.NodeExtendLeaseRequest) error {
 	var b nodeLeaseBody
-	err := c.decodeBody(&b)
+	err := c.DecodeBody(&b)
 	if err != nil {
 		return err
 	}
-	req.NodeID = c.id()
+	req.NodeID = c.ID()
 	req.For = b.For
-	return c.sameID("node", b.NodeID)
+	return c.SameID("node", b.NodeID)
 }
 
 // NodeExtendLease makes the servers count a node as alive for a time from now, without heartbeats. It returns
 // the time after which they count it as down.
 func (c *Client) NodeExtendLease(ctx context.Context, id string, by time.Duration) (time.Duration, error) {
 	var resp nodeloss.NodeExtendLeaseResponse
-	_, err := nodeLease.route.decode(ctx, c, request{id: id, body: nodeLeaseBody{id, by}}, &resp)
+	_, err := nodeLease.route.decode(ctx, c, Request{ID: id, Body: nodeLeaseBody{id, by}}, &resp)
 	return resp.DownAfter, err
 }
 
-var nodeDrain = route(put, "/v1/node/{id}/drain",
-	serveMethod(structs.NodeDrain, bindNodeDrain, nodeWritten))
+var nodeDrain = NewEndpoint(Put, "/v1/node/{id}/drain",
+	ServeMethod(structs.NodeDrain, bindNodeDrain, nodeWritten))
 
 // NodeDrain starts, changes or cancels a drain. Without a DrainSpec it cancels the drain; MarkEligible then
 // allows new placements again.
@@ -191,66 +191,66 @@ type NodeDrain struct {
 	Meta         map[string]string // notes of the operator
 }
 
-func bindNodeDrain(c *call, req *structs.NodeDrainRequest) error {
+func bindNodeDrain(c *Call, req *structs.NodeDrainRequest) error {
 	var b NodeDrain
-	err := c.decodeBody(&b)
+	err := c.DecodeBody(&b)
 	if err != nil {
 		return err
 	}
-	req.NodeID = c.id()
+	req.NodeID = c.ID()
 	req.DrainSpec = b.DrainSpec
 	req.MarkEligible = b.MarkEligible
 	req.Meta = b.Meta
-	return c.sameID("node", b.NodeID)
+	return c.SameID("node", b.NodeID)
 }
 
 // NodeDrain starts, changes or cancels the drain of a node.
 func (c *Client) NodeDrain(ctx context.Context, id string, drain NodeDrain) error {
-	return nodeDrain.route.exec(ctx, c, request{id: id, body: drain})
+	return nodeDrain.route.exec(ctx, c, Request{ID: id, Body: drain})
 }
 
-var nodeDrainStatus = route(get, "/v1/node/{id}/drain",
-	serveMethod(structs.NodeDrainStatus, bindNode, whole))
+var nodeDrainStatus = NewEndpoint(Get, "/v1/node/{id}/drain",
+	ServeMethod(structs.NodeDrainStatus, bindNode, Whole))
 
 // NodeDrainStatus reads the drain of a node, and for each allocation why it is still there.
 func (c *Client) NodeDrainStatus(ctx context.Context, id string, q *Query) (
 	*structs.NodeDrainStatusResponse, *Meta, error,
 ) {
-	return nodeDrainStatus.fetch(ctx, c, id, q)
+	return nodeDrainStatus.Fetch(ctx, c, id, q)
 }
 
-var nodeEvaluate = route(put, "/v1/node/{id}/evaluate",
-	serveMethod(structs.NodeEvaluate, bindNodeWrite, whole))
+var nodeEvaluate = NewEndpoint(Put, "/v1/node/{id}/evaluate",
+	ServeMethod(structs.NodeEvaluate, bindNodeWrite, Whole))
 
-func bindNodeWrite(c *call, req *structs.NodeGetWriteRequest) error {
-	req.NodeID = c.id()
-	return c.decodeOptionalBody(&dialectOptions{})
+func bindNodeWrite(c *Call, req *structs.NodeGetWriteRequest) error {
+	req.NodeID = c.ID()
+	return c.DecodeOptionalBody(&dialectOptions{})
 }
 
 // NodeEvaluate creates an evaluation of every job on a node.
 func (c *Client) NodeEvaluate(ctx context.Context, id string) (
 	*structs.NodeEvaluateResponse, error,
 ) {
-	return nodeEvaluate.send(ctx, c, request{id: id})
+	return nodeEvaluate.Send(ctx, c, Request{ID: id})
 }
 
 // The dialect has none of the following routes.
-var nodeForeignList = route(get, "/v1/nodes/foreign", serveMethod(nodeloss.NodeForeignList, nil,
+var nodeForeignList = NewEndpoint(Get, "/v1/nodes/foreign", ServeMethod(nodeloss.NodeForeignList, nil,
 	func(a *nodeloss.NodeForeignListResponse) []*nodeloss.ForeignNode { return a.Nodes }))
 
 // ForeignNodes lists the nodes of other clusters that asked to join this one and were rejected.
 func (c *Client) ForeignNodes(ctx context.Context, q *Query) ([]*nodeloss.ForeignNode, *Meta, error) {
-	return nodeForeignList.fetch(ctx, c, "", q)
+	return nodeForeignList.Fetch(ctx, c, "", q)
 }
 
-var nodeFenceStatus = route(get, "/v1/node/{id}/fence",
-	serveMethod(nodeloss.NodeFenceStatus, bindNode, whole))
+var nodeFenceStatus = NewEndpoint(Get, "/v1/node/{id}/fence",
+	ServeMethod(nodeloss.NodeFenceStatus, bindNode, Whole))
 
 // NodeFenceStatus reads the runs of fence devices for a node, and the claims that a proof would release.
 func (c *Client) NodeFenceStatus(ctx context.Context, id string, q *Query) (
 	*nodeloss.NodeFenceStatusResponse, *Meta, error,
 ) {
-	return nodeFenceStatus.fetch(ctx, c, id, q)
+	return nodeFenceStatus.Fetch(ctx, c, id, q)
 }
 
 // NodeFence is the body of a request about the loss of a node: the operator with the reason. With Epoch other
@@ -261,49 +261,49 @@ type NodeFence struct {
 	Why   string
 }
 
-func bindNodeFence(c *call, req *nodeloss.NodeFenceRequest) error {
+func bindNodeFence(c *Call, req *nodeloss.NodeFenceRequest) error {
 	var b NodeFence
-	err := c.decodeBody(&b)
-	req.NodeID = c.id()
+	err := c.DecodeBody(&b)
+	req.NodeID = c.ID()
 	req.Epoch = b.Epoch
 	req.By = b.By
 	req.Why = b.Why
 	return err
 }
 
-var nodeFence = route(put, "/v1/node/{id}/fence",
-	serveMethod(nodeloss.NodeFence, bindNodeFence, whole))
+var nodeFence = NewEndpoint(Put, "/v1/node/{id}/fence",
+	ServeMethod(nodeloss.NodeFence, bindNodeFence, Whole))
 
 // NodeFence orders a run of the fence devices for a node that is down.
 func (c *Client) NodeFence(ctx context.Context, id string, order NodeFence) error {
-	return nodeFence.route.exec(ctx, c, request{id: id, body: order})
+	return nodeFence.route.exec(ctx, c, Request{ID: id, Body: order})
 }
 
-var nodeConfirmLost = route(put, "/v1/node/{id}/confirm-lost",
-	serveMethod(nodeloss.NodeConfirmLost, bindNodeFence, whole))
+var nodeConfirmLost = NewEndpoint(Put, "/v1/node/{id}/confirm-lost",
+	ServeMethod(nodeloss.NodeConfirmLost, bindNodeFence, Whole))
 
 // NodeConfirmLost records that the machine of a node is off, and releases the volumes of the node.
 func (c *Client) NodeConfirmLost(ctx context.Context, id string, word NodeFence) error {
-	return nodeConfirmLost.route.exec(ctx, c, request{id: id, body: word})
+	return nodeConfirmLost.route.exec(ctx, c, Request{ID: id, Body: word})
 }
 
-var nodeFenceTest = route(put, "/v1/node/{id}/fence/test",
-	serveMethod(nodeloss.NodeFenceTest, bindNode, whole))
+var nodeFenceTest = NewEndpoint(Put, "/v1/node/{id}/fence/test",
+	ServeMethod(nodeloss.NodeFenceTest, bindNode, Whole))
 
 // NodeFenceTest runs the action monitor of each fence device of a node.
 func (c *Client) NodeFenceTest(ctx context.Context, id string) (*nodeloss.NodeFenceTestResponse, error) {
-	return nodeFenceTest.send(ctx, c, request{id: id})
+	return nodeFenceTest.Send(ctx, c, Request{ID: id})
 }
 
-var nodePurge = route(put, "/v1/node/{id}/purge",
-	serveMethod(structs.NodeDeregister, bindNodePurge, nodeWritten))
+var nodePurge = NewEndpoint(Put, "/v1/node/{id}/purge",
+	ServeMethod(structs.NodeDeregister, bindNodePurge, nodeWritten))
 
-func bindNodePurge(c *call, req *structs.NodeDeregisterRequest) error {
-	req.NodeIDs = []string{c.id()}
-	return c.decodeOptionalBody(&dialectOptions{})
+func bindNodePurge(c *Call, req *structs.NodeDeregisterRequest) error {
+	req.NodeIDs = []string{c.ID()}
+	return c.DecodeOptionalBody(&dialectOptions{})
 }
 
 // NodePurge deletes a node.
 func (c *Client) NodePurge(ctx context.Context, id string) error {
-	return nodePurge.route.exec(ctx, c, request{id: id})
+	return nodePurge.route.exec(ctx, c, Request{ID: id})
 }

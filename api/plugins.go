@@ -6,7 +6,7 @@ import (
 	"berth/structs"
 )
 
-var pluginList = route(get, "/v1/plugins",
+var pluginList = NewEndpoint(Get, "/v1/plugins",
 	ofTypeCSI(serveList(structs.CSIPluginList, nil,
 		func(a *structs.CSIPluginListResponse) []*structs.CSIPluginListStub {
 			return a.Plugins
@@ -18,12 +18,12 @@ func (c *Client) Plugins(ctx context.Context, q *Query) (
 ) {
 	params := queryValues(q)
 	params.Set("type", "csi")
-	return pluginList.call(ctx, c, request{query: params})
+	return pluginList.call(ctx, c, Request{Query: params})
 }
 
-var pluginGet = route(get, "/v1/plugin/csi/{id}",
-	serveMethod(structs.CSIPluginGet,
-		withID(func(q *structs.CSIPluginGetRequest, id string) { q.ID = id }),
+var pluginGet = NewEndpoint(Get, "/v1/plugin/csi/{id}",
+	ServeMethod(structs.CSIPluginGet,
+		WithID(func(q *structs.CSIPluginGetRequest, id string) { q.ID = id }),
 		func(a *structs.CSIPluginGetResponse) *structs.CSIPlugin {
 			return a.Plugin
 		}))
@@ -32,41 +32,41 @@ var pluginGet = route(get, "/v1/plugin/csi/{id}",
 func (c *Client) Plugin(ctx context.Context, id string, q *Query) (
 	*structs.CSIPlugin, *Meta, error,
 ) {
-	return pluginGet.fetch(ctx, c, id, q)
+	return pluginGet.Fetch(ctx, c, id, q)
 }
 
 // The dialect does not have these routes.
-var pluginDelete = route(remove, "/v1/plugin/csi/{id}",
-	serveMethod(structs.CSIPluginDelete,
-		withID(func(req *structs.CSIPluginDeleteRequest, id string) { req.ID = id }),
-		whole))
+var pluginDelete = NewEndpoint(Remove, "/v1/plugin/csi/{id}",
+	ServeMethod(structs.CSIPluginDelete,
+		WithID(func(req *structs.CSIPluginDeleteRequest, id string) { req.ID = id }),
+		Whole))
 
 // PluginDelete deletes a plugin without references.
 func (c *Client) PluginDelete(ctx context.Context, id string) error {
-	return pluginDelete.route.exec(ctx, c, request{id: id})
+	return pluginDelete.route.exec(ctx, c, Request{ID: id})
 }
 
 const pluginConfigPath = "/v1/plugin/csi/{id}/config"
 
-var pluginConfig = route(get, pluginConfigPath,
-	serveMethod(structs.CSIPluginSettingsGet,
-		withID(func(q *structs.CSIPluginGetRequest, id string) { q.ID = id }),
+var pluginConfig = NewEndpoint(Get, pluginConfigPath,
+	ServeMethod(structs.CSIPluginSettingsGet,
+		WithID(func(q *structs.CSIPluginGetRequest, id string) { q.ID = id }),
 		func(a *structs.CSIPluginSettingsResponse) *structs.CSIPluginSettings { return a.Config }))
 
 // PluginConfig reads the settings for the volumes of a plugin.
 func (c *Client) PluginConfig(ctx context.Context, id string, q *Query) (
 	*structs.CSIPluginSettings, *Meta, error,
 ) {
-	return pluginConfig.fetch(ctx, c, id, q)
+	return pluginConfig.Fetch(ctx, c, id, q)
 }
 
-var pluginConfigSet = route(put, pluginConfigPath,
-	serveMethod(structs.CSIPluginSettingsSet, bindPluginConfig, whole))
+var pluginConfigSet = NewEndpoint(Put, pluginConfigPath,
+	ServeMethod(structs.CSIPluginSettingsSet, bindPluginConfig, Whole))
 
-func bindPluginConfig(c *call, req *structs.CSIPluginSettingsRequest) error {
+func bindPluginConfig(c *Call, req *structs.CSIPluginSettingsRequest) error {
 	var body structs.CSIPluginSettings
-	err := c.decodeBody(&body)
-	req.ID = c.id()
+	err := c.DecodeBody(&body)
+	req.ID = c.ID()
 	req.OnNodeLoss = body.OnNodeLoss
 	req.SecretsFrom = body.SecretsFrom
 	return err
@@ -74,5 +74,5 @@ func bindPluginConfig(c *call, req *structs.CSIPluginSettingsRequest) error {
 
 // SetPluginConfig replaces the settings for the volumes of a plugin.
 func (c *Client) SetPluginConfig(ctx context.Context, id string, config *structs.CSIPluginSettings) error {
-	return pluginConfigSet.route.exec(ctx, c, request{id: id, body: config})
+	return pluginConfigSet.route.exec(ctx, c, Request{ID: id, Body: config})
 }

@@ -32,12 +32,12 @@ const (
 // gzipFrom is the least size of an answer that is compressed.
 const gzipFrom = 2 << 10
 
-func (c *call) setIndex(index uint64) {
+func (c *Call) setIndex(index uint64) {
 	c.w.Header().Set(headerIndex, strconv.FormatUint(index, 10))
 }
 
 // setMeta precedes the body, because headers cannot follow it.
-func (c *call) setMeta(m *structs.QueryMeta) {
+func (c *Call) setMeta(m *structs.QueryMeta) {
 	c.setIndex(m.Index)
 	h := c.w.Header()
 	lastContact := m.LastContact.Milliseconds()
@@ -50,7 +50,7 @@ func (c *call) setMeta(m *structs.QueryMeta) {
 
 // render writes an answer as JSON. A nil list becomes an empty one. Clients of the dialect expect a list to
 // be a list also when it is empty.
-func (c *call) render(status int, answer any) {
+func (c *Call) render(status int, answer any) {
 	v := reflect.ValueOf(answer)
 	if v.Kind() == reflect.Slice && v.IsNil() {
 		answer = []struct{}{}
@@ -68,7 +68,7 @@ func (c *call) render(status int, answer any) {
 
 // setJSONHeaders sets the headers of an answer in JSON. The status cannot become an error after it. A cache
 // must not give a compressed answer to a client that cannot read it, hence Vary.
-func (c *call) setJSONHeaders() http.Header {
+func (c *Call) setJSONHeaders() http.Header {
 	c.began = true
 	h := c.w.Header()
 	h.Set("Content-Type", "application/json")
@@ -77,7 +77,7 @@ func (c *call) setJSONHeaders() http.Header {
 }
 
 // writeBody writes a complete body and compresses a large one.
-func (c *call) writeBody(status int, body []byte) {
+func (c *Call) writeBody(status int, body []byte) {
 	h := c.setJSONHeaders()
 	if len(body) >= gzipFrom && c.acceptsGzip() {
 		h.Set("Content-Encoding", "gzip")
@@ -95,7 +95,7 @@ func (c *call) writeBody(status int, body []byte) {
 }
 
 // A server may always answer without compression, so the weights of the header do not matter.
-func (c *call) acceptsGzip() bool {
+func (c *Call) acceptsGzip() bool {
 	return strings.Contains(c.r.Header.Get("Accept-Encoding"), "gzip")
 }
 
@@ -118,8 +118,8 @@ func putGzip(zip *gzip.Writer) {
 }
 
 // encode writes an answer and a line end. ?pretty indents it.
-func (c *call) encode(d *draft, answer any) (err error) {
-	if pretty, _ := c.flag("pretty"); pretty {
+func (c *Call) encode(d *draft, answer any) (err error) {
+	if pretty, _ := c.Flag("pretty"); pretty {
 		d.buf, err = json.MarshalIndent(answer, "", "    ")
 	} else {
 		d.buf, err = d.Append(d.buf, answer)

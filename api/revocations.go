@@ -8,20 +8,20 @@ import (
 	"berth/structs/admin"
 )
 
-var revocationPut = route(put, "/v1/tls/revocation",
-	serveMethod(admin.CertificateRevoke, bindRevocation, whole))
+var revocationPut = NewEndpoint(Put, "/v1/tls/revocation",
+	ServeMethod(admin.CertificateRevoke, bindRevocation, Whole))
 
 // bindRevocation takes the operator from the certificate of the caller, and not from the body.
-func bindRevocation(c *call, req *admin.CertificateRevokeRequest) error {
-	err := c.decodeBody(req)
+func bindRevocation(c *Call, req *admin.CertificateRevokeRequest) error {
+	err := c.DecodeBody(req)
 	req.Operator = operatorOf(c)
 	return err
 }
 
 // operatorOf returns the identity in the certificate of the caller, "root" for the operator socket, and "" if
 // nothing tells it.
-func operatorOf(c *call) string {
-	if opsocket.Marked(c.ctx()) {
+func operatorOf(c *Call) string {
+	if opsocket.Marked(c.Ctx()) {
 		return admin.OperatorRoot
 	}
 	if c.r.TLS == nil {
@@ -39,24 +39,24 @@ func operatorOf(c *call) string {
 func RevokeCertificates(ctx context.Context, c *Client, r *admin.CertificateRevokeRequest) (
 	*admin.CertificateRevokeResponse, error,
 ) {
-	return revocationPut.send(ctx, c, request{body: r})
+	return revocationPut.Send(ctx, c, Request{Body: r})
 }
 
-var revocationList = route(get, "/v1/tls/revocations",
-	serveMethod(admin.CertificateRevocations, nil,
+var revocationList = NewEndpoint(Get, "/v1/tls/revocations",
+	ServeMethod(admin.CertificateRevocations, nil,
 		func(a *admin.CertificateRevocationsResponse) []*admin.Revocation { return a.Revocations }))
 
 // Revocations lists the revocations by ID.
 func Revocations(ctx context.Context, c *Client, q *Query) ([]*admin.Revocation, *Meta, error) {
-	return revocationList.fetch(ctx, c, "", q)
+	return revocationList.Fetch(ctx, c, "", q)
 }
 
-var revocationDelete = route(remove, "/v1/tls/revocation/{id}",
-	serveMethod(admin.CertificateUnrevoke,
-		withID(func(req *admin.CertificateUnrevokeRequest, id string) { req.ID = id }),
-		whole))
+var revocationDelete = NewEndpoint(Remove, "/v1/tls/revocation/{id}",
+	ServeMethod(admin.CertificateUnrevoke,
+		WithID(func(req *admin.CertificateUnrevokeRequest, id string) { req.ID = id }),
+		Whole))
 
 // DeleteRevocation deletes a revocation: the certificates are valid again until they end.
 func DeleteRevocation(ctx context.Context, c *Client, id string) error {
-	return revocationDelete.route.exec(ctx, c, request{id: id})
+	return revocationDelete.route.exec(ctx, c, Request{ID: id})
 }

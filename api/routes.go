@@ -16,7 +16,7 @@ import (
 type Route struct {
 	Methods string // separated by blanks
 	Path    string // a pattern of net/http's ServeMux without a method
-	serve   func(*call) (any, error)
+	serve   func(*Call) (any, error)
 	answer  reflect.Type // the client decodes into it; nil for a route without a client method
 	Jobs    bool         // its body may have jobs or volumes, and therefore a larger bound
 	Streams bool         // its body or its answer is a stream without a bound
@@ -35,10 +35,11 @@ func (r Route) mostBody() int64 {
 	return structs.MaxHTTPBody
 }
 
+// The methods of a route.
 const (
-	get    = "GET"
-	put    = "PUT POST" // the dialect allows both
-	remove = "DELETE"
+	Get    = "GET"
+	Put    = "PUT POST" // the dialect allows both
+	Remove = "DELETE"
 )
 
 // routes has all routes. The file of each noun declares its own, each above its client method. Their order
@@ -52,7 +53,7 @@ func Routes() []Route {
 	for _, r := range routes {
 		all = append(all, *r)
 	}
-	order := []string{get, put, remove}
+	order := []string{Get, Put, Remove}
 	slices.SortFunc(all, func(a, b Route) int {
 		byMethod := slices.Index(order, a.Methods) - slices.Index(order, b.Methods)
 		return cmp.Or(cmp.Compare(a.Path, b.Path), byMethod)
@@ -60,8 +61,8 @@ func Routes() []Route {
 	return all
 }
 
-// handle declares a route without a client method.
-func handle(methods, path string, serve func(*call) (any, error), options ...func(*Route)) *Route {
+// Handle declares a route without a client method.
+func Handle(methods, path string, serve func(*Call) (any, error), options ...func(*Route)) *Route {
 	r := &Route{
 		Methods: methods,
 		Path:    path,
@@ -81,32 +82,32 @@ func answersAlso(status int) func(*Route) {
 	return func(r *Route) { r.Also = status }
 }
 
-// endpoint is a route together with its client call. The client decodes the answer into a T. The receivers of
+// Endpoint is a route together with its client call. The client decodes the answer into a T. The receivers of
 // its methods are pointers, and the route is not embedded: otherwise the compiler would write all methods
 // several times for each T.
-type endpoint[T any] struct{ route *Route }
+type Endpoint[T any] struct{ route *Route }
 
-// route declares an endpoint.
-func route[T any](methods, path string, serve serveFunc[T], options ...func(*Route)) *endpoint[T] {
-	r := handle(methods, path, serve, options...)
+// NewEndpoint declares an endpoint.
+func NewEndpoint[T any](methods, path string, serve ServeFunc[T], options ...func(*Route)) *Endpoint[T] {
+	r := Handle(methods, path, serve, options...)
 	r.answer = reflect.TypeFor[T]()
-	return &endpoint[T]{r}
+	return &Endpoint[T]{r}
 }
 
-// fetch reads a resource. id is "" if the path has none.
-func (e *endpoint[T]) fetch(ctx context.Context, c *Client, id string, q *Query) (
+// Fetch reads a resource. id is "" if the path has none.
+func (e *Endpoint[T]) Fetch(ctx context.Context, c *Client, id string, q *Query) (
 	T, *Meta, error,
 ) {
-	return e.call(ctx, c, request{id: id, query: queryValues(q)})
+	return e.call(ctx, c, Request{ID: id, Query: queryValues(q)})
 }
 
-// send calls an endpoint and drops the headers of the answer.
-func (e *endpoint[T]) send(ctx context.Context, c *Client, r request) (T, error) {
+// Send calls an endpoint and drops the headers of the answer.
+func (e *Endpoint[T]) Send(ctx context.Context, c *Client, r Request) (T, error) {
 	out, _, err := e.call(ctx, c, r)
 	return out, err
 }
 
-func (e *endpoint[T]) call(ctx context.Context, c *Client, r request) (
+func (e *Endpoint[T]) call(ctx context.Context, c *Client, r Request) (
 	T, *Meta, error,
 ) {
 	var out T
@@ -114,20 +115,30 @@ func (e *endpoint[T]) call(ctx context.Context, c *Client, r request) (
 	return out, meta, err
 }
 
+// Exec calls an endpoint and drops the answer.
+func (e *Endpoint[T]) Exec(ctx context.Context, c *Client, r Request) error {
+	return e.route.exec(ctx, c, r)
+}
+
+// At declares a second route with the same answer, without a client method.
+func (e *Endpoint[T]) At(methods, path string) *Route {
+	return Handle(methods, path, e.route.serve)
+}
+
 // decode calls a route and decodes the answer into out.
-func (r *Route) decode(ctx context.Context, c *Client, req request, out any) (*Meta, error) {
+func (r *Route) decode(ctx context.Context, c *Client, req Request, out any) (*Meta, error) {
 	req.route = r
 	return c.callJSON(ctx, req, out)
 }
 
 // exec calls a route and drops the answer.
-func (r *Route) exec(ctx context.Context, c *Client, req request) error {
+func (r *Route) exec(ctx context.Context, c *Client, req Request) error {
 	_, err := r.decode(ctx, c, req, reflect.New(r.answer).Interface())
 	return err
 }
 
 // open calls a route whose answer is not JSON. The caller closes the body.
-func (r *Route) open(ctx context.Context, c *Client, req request) (
+func (r *Route) open(ctx context.Context, c *Client, req Request) (
 	*http.Response, error,
 ) {
 	req.route = r

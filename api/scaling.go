@@ -6,13 +6,13 @@ import (
 	"berth/structs"
 )
 
-func bindScalingPolicies(c *call, q *structs.ScalingPolicyListRequest) error {
-	q.Job = c.param("job")
-	q.Type = c.param("type")
+func bindScalingPolicies(c *Call, q *structs.ScalingPolicyListRequest) error {
+	q.Job = c.Param("job")
+	q.Type = c.Param("type")
 	return nil
 }
 
-var scalingPolicies = route(get, "/v1/scaling/policies",
+var scalingPolicies = NewEndpoint(Get, "/v1/scaling/policies",
 	serveList(structs.ScalingPolicyList, bindScalingPolicies,
 		func(a *structs.ScalingPolicyListResponse) []*structs.ScalingPolicyListStub { return a.Policies }))
 
@@ -20,21 +20,21 @@ var scalingPolicies = route(get, "/v1/scaling/policies",
 func (c *Client) ScalingPolicies(ctx context.Context, q *Query) (
 	[]*structs.ScalingPolicyListStub, *Meta, error,
 ) {
-	return scalingPolicies.fetch(ctx, c, "", q)
+	return scalingPolicies.Fetch(ctx, c, "", q)
 }
 
-func bindScalingPolicy(c *call, q *structs.ScalingPolicyGetRequest) error {
-	q.ID = c.id()
+func bindScalingPolicy(c *Call, q *structs.ScalingPolicyGetRequest) error {
+	q.ID = c.ID()
 	return nil
 }
 
-var scalingPolicy = route(get, "/v1/scaling/policy/{id}",
-	serveMethod(structs.ScalingPolicyGet, bindScalingPolicy,
+var scalingPolicy = NewEndpoint(Get, "/v1/scaling/policy/{id}",
+	ServeMethod(structs.ScalingPolicyGet, bindScalingPolicy,
 		func(a *structs.ScalingPolicyGetResponse) *structs.ScalingPolicy { return a.Policy }))
 
 // ScalingPolicy reads one scaling policy.
 func (c *Client) ScalingPolicy(ctx context.Context, id string, q *Query) (
 	*structs.ScalingPolicy, *Meta, error,
 ) {
-	return scalingPolicy.fetch(ctx, c, id, q)
+	return scalingPolicy.Fetch(ctx, c, id, q)
 }

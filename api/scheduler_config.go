@@ -10,26 +10,26 @@ import (
 
 const schedulerConfigPath = "/v1/operator/scheduler/configuration"
 
-var schedulerConfig = route(get, schedulerConfigPath,
-	serveMethod(admin.SchedulerConfigGet, nil, whole))
+var schedulerConfig = NewEndpoint(Get, schedulerConfigPath,
+	ServeMethod(admin.SchedulerConfigGet, nil, Whole))
 
 // SchedulerConfig reads the configuration of the scheduler.
 func (c *Client) SchedulerConfig(ctx context.Context, q *Query) (
 	*admin.SchedulerConfiguration, *Meta, error,
 ) {
-	answer, meta, err := schedulerConfig.fetch(ctx, c, "", q)
+	answer, meta, err := schedulerConfig.Fetch(ctx, c, "", q)
 	if err != nil {
 		return nil, meta, err
 	}
 	return answer.SchedulerConfig, meta, nil
 }
 
-var schedulerConfigSet = route(put, schedulerConfigPath,
-	serveMethod(admin.SchedulerConfigSet, bindSchedulerConfig, whole))
+var schedulerConfigSet = NewEndpoint(Put, schedulerConfigPath,
+	ServeMethod(admin.SchedulerConfigSet, bindSchedulerConfig, Whole))
 
 // bindSchedulerConfig reads the configuration from the body. ?cas is the index that the stored one must have.
-func bindSchedulerConfig(c *call, req *admin.SchedulerConfigRequest) (err error) {
-	err = c.decodeBody(&req.Config)
+func bindSchedulerConfig(c *Call, req *admin.SchedulerConfigRequest) (err error) {
+	err = c.DecodeBody(&req.Config)
 	if err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func (c *Client) SetSchedulerConfig(
 	if cas {
 		params.Set("cas", strconv.FormatUint(config.ModifyIndex, 10))
 	}
-	answer, err := schedulerConfigSet.send(ctx, c, request{query: params, body: config})
+	answer, err := schedulerConfigSet.Send(ctx, c, Request{Query: params, Body: config})
 	if err != nil {
 		return false, err
 	}

@@ -38,15 +38,15 @@ type FuzzyMatches struct {
 	Truncations map[string]bool
 }
 
-var searchPrefix = route(put, "/v1/search",
-	serveMethod(inquiry.SearchPrefix, bindSearch,
+var searchPrefix = NewEndpoint(Put, "/v1/search",
+	ServeMethod(inquiry.SearchPrefix, bindSearch,
 		func(r *inquiry.SearchResponse) *SearchMatches {
 			return &SearchMatches{r.Matches, r.Truncations}
 		}))
 
-func bindSearch(c *call, req *inquiry.SearchRequest) error {
+func bindSearch(c *Call, req *inquiry.SearchRequest) error {
 	var body searchBody
-	err := c.decodeBody(&body)
+	err := c.DecodeBody(&body)
 	if err != nil {
 		return err
 	}
@@ -61,21 +61,21 @@ func bindSearch(c *call, req *inquiry.SearchRequest) error {
 
 // SearchPrefix finds the IDs that begin with a prefix. kind is a context such as jobs, or "" for all.
 func (c *Client) SearchPrefix(ctx context.Context, prefix, kind string, q *Query) (*SearchMatches, error) {
-	return searchPrefix.send(ctx, c, request{
-		query: queryValues(q),
-		body:  searchBody{Prefix: prefix, Context: kind},
+	return searchPrefix.Send(ctx, c, Request{
+		Query: queryValues(q),
+		Body:  searchBody{Prefix: prefix, Context: kind},
 	})
 }
 
-var searchFuzzy = route(put, "/v1/search/fuzzy",
-	serveMethod(inquiry.SearchFuzzy, bindFuzzySearch,
+var searchFuzzy = NewEndpoint(Put, "/v1/search/fuzzy",
+	ServeMethod(inquiry.SearchFuzzy, bindFuzzySearch,
 		func(r *inquiry.FuzzySearchResponse) *FuzzyMatches {
 			return &FuzzyMatches{r.Matches, r.Truncations}
 		}))
 
-func bindFuzzySearch(c *call, req *inquiry.FuzzySearchRequest) error {
+func bindFuzzySearch(c *Call, req *inquiry.FuzzySearchRequest) error {
 	var body searchBody
-	err := c.decodeBody(&body)
+	err := c.DecodeBody(&body)
 	if err != nil {
 		return err
 	}
@@ -90,8 +90,8 @@ func bindFuzzySearch(c *call, req *inquiry.FuzzySearchRequest) error {
 
 // SearchFuzzy finds things by a part of their names. kind is a context such as jobs, or "" for all.
 func (c *Client) SearchFuzzy(ctx context.Context, text, kind string, q *Query) (*FuzzyMatches, error) {
-	return searchFuzzy.send(ctx, c, request{
-		query: queryValues(q),
-		body:  searchBody{Text: text, Context: kind},
+	return searchFuzzy.Send(ctx, c, Request{
+		Query: queryValues(q),
+		Body:  searchBody{Text: text, Context: kind},
 	})
 }

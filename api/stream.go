@@ -31,13 +31,13 @@ const (
 // rowStream calls do for each row of a list.
 type rowStream func(do func(row any) error) error
 
-// serveList is like serveMethod, for a method that returns a list. It fetches the list whole if the request
+// serveList is like ServeMethod, for a method that returns a list. It fetches the list whole if the request
 // asks for one page or for indented JSON, and also if a server in another process blocks the query.
 func serveList[Req, Resp, Row any](
 	m structs.Method[Req, Resp],
-	bind func(*call, *Req) error,
+	bind func(*Call, *Req) error,
 	pick func(*Resp) []*Row,
-) serveFunc[[]*Row] {
+) ServeFunc[[]*Row] {
 	return callList(rpc.MethodOf(m), bindAny(bind), func(resp any) rowsOf {
 		rows := pick(resp.(*Resp))
 		return rowsOf{
@@ -63,17 +63,17 @@ type rowsOf struct {
 // callList is serveList without the types of the method, so that its code is in the program once.
 func callList(
 	m rpc.Method,
-	bind func(c *call, req any) error,
+	bind func(c *Call, req any) error,
 	pick func(resp any) rowsOf,
-) func(*call) (any, error) {
-	return func(c *call) (any, error) {
+) func(*Call) (any, error) {
+	return func(c *Call) (any, error) {
 		req := m.NewRequest()
 		err := bindRequest(c, req, bind)
 		if err != nil {
 			return nil, err
 		}
 
-		pretty, err := c.flag("pretty")
+		pretty, err := c.Flag("pretty")
 		if err != nil {
 			return nil, err
 		}
@@ -85,7 +85,7 @@ func callList(
 		}
 
 		l := list{
-			ctx:    c.ctx(),
+			ctx:    c.Ctx(),
 			caller: c.Caller,
 			method: m,
 			req:    req,
@@ -171,7 +171,7 @@ func (l list) streamFrom(p page) rowStream {
 
 // renderRows writes a list as JSON while it reads the rows. It is a valid list only when it has ended, so a
 // client notices a part.
-func (c *call) renderRows(rows rowStream) error {
+func (c *Call) renderRows(rows rowStream) error {
 	out := &chunkWriter{
 		c:     c,
 		draft: drafts.Get().(*draft),
@@ -225,7 +225,7 @@ func (d *draft) release() {
 // into the first chunk is written like any other answer.
 type chunkWriter struct {
 	*draft
-	c   *call
+	c   *Call
 	out io.Writer // nil before the first chunk
 	zip *gzip.Writer
 }

@@ -14,27 +14,27 @@ import (
 	"berth/structs/variable"
 )
 
-var variableList = route(get, "/v1/vars",
+var variableList = NewEndpoint(Get, "/v1/vars",
 	serveList(variable.VariableList, nil,
 		func(a *variable.VariableListResponse) []*variable.VariableMetadata { return a.Variables }))
 
 // Variables lists the variables whose paths begin with the prefix of the query, without their items.
 func (c *Client) Variables(ctx context.Context, q *Query) ([]*variable.VariableMetadata, *Meta, error) {
-	return variableList.fetch(ctx, c, "", q)
+	return variableList.Fetch(ctx, c, "", q)
 }
 
 // allowSecrets returns an error if the caller may have no values of variables and no join tokens: see
 // Config.CheckSecrets.
-func allowSecrets(c *call) error {
+func allowSecrets(c *Call) error {
 	if c.CheckSecrets == nil {
 		return nil
 	}
 	return c.CheckSecrets(c.r)
 }
 
-var variableGet = route(get, "/v1/var/{path...}",
-	serveMethod(variable.VariableGet,
-		func(c *call, req *variable.VariableGetRequest) error {
+var variableGet = NewEndpoint(Get, "/v1/var/{path...}",
+	ServeMethod(variable.VariableGet,
+		func(c *Call, req *variable.VariableGetRequest) error {
 			req.Path = c.r.PathValue("path")
 			return allowSecrets(c)
 		},
@@ -42,17 +42,17 @@ var variableGet = route(get, "/v1/var/{path...}",
 
 // Variable reads a variable with its items.
 func (c *Client) Variable(ctx context.Context, path string, q *Query) (*variable.OpenVariable, *Meta, error) {
-	return variableGet.fetch(ctx, c, path, q)
+	return variableGet.Fetch(ctx, c, path, q)
 }
 
 // renewParam is the parameter of a renewal. The other operations have the names of structs.
 const renewParam = "lock-renew"
 
 var (
-	variablePut = route[*variable.OpenVariable](put, "/v1/var/{path...}", serveVariablePut,
+	variablePut = NewEndpoint[*variable.OpenVariable](Put, "/v1/var/{path...}", serveVariablePut,
 		answersAlso(http.StatusConflict))
 
-	variableDelete = route[*variable.OpenVariable](remove, "/v1/var/{path...}", serveVariableDelete,
+	variableDelete = NewEndpoint[*variable.OpenVariable](Remove, "/v1/var/{path...}", serveVariableDelete,
 		answersAlso(http.StatusConflict))
 )
 
@@ -95,11 +95,11 @@ func (b *variableBody) lock() (lock *variable.VariableLock, err error) {
 }
 
 // serveVariablePut writes a variable, or acquires, renews or releases its lock.
-func serveVariablePut(c *call) (any, error) {
+func serveVariablePut(c *Call) (any, error) {
 	var body variableBody
 	err := allowSecrets(c)
 	if err == nil {
-		err = c.decodeBody(&body)
+		err = c.DecodeBody(&body)
 	}
 	if err != nil {
 		return nil, err
@@ -131,20 +131,20 @@ func serveVariablePut(c *call) (any, error) {
 }
 
 // A delete has no body, so the lock comes as a parameter.
-func serveVariableDelete(c *call) (any, error) {
+func serveVariableDelete(c *Call) (any, error) {
 	err := allowSecrets(c)
 	if err != nil {
 		return nil, err
 	}
 	return applyVariable(c, &variable.VariableApplyRequest{
 		Op:   variable.VariableDelete,
-		Lock: &variable.VariableLock{ID: c.param("lock-id")},
+		Lock: &variable.VariableLock{ID: c.Param("lock-id")},
 	})
 }
 
 // applyVariable sends a write to the servers, and answers a conflict with the present variable. The namespace
 // of the query wins over that of the body, as in the dialect.
-func applyVariable(c *call, req *variable.VariableApplyRequest) (any, error) {
+func applyVariable(c *Call, req *variable.VariableApplyRequest) (any, error) {
 	given := req.Namespace
 	c.bindWrite(&req.WriteOptions)
 	req.Namespace = cmp.Or(req.Namespace, given)
@@ -158,7 +158,7 @@ func applyVariable(c *call, req *variable.VariableApplyRequest) (any, error) {
 		req.CheckIndex = &index
 	}
 
-	resp, err := rpc.Call(c.ctx(), c.Caller, variable.VariableApply, req)
+	resp, err := rpc.Call(c.Ctx(), c.Caller, variable.VariableApply, req)
 	if err != nil {
 		return nil, err
 	}
@@ -174,7 +174,7 @@ func applyVariable(c *call, req *variable.VariableApplyRequest) (any, error) {
 }
 
 // A renewal makes no log entry, and so has no check of an index.
-func renewVariable(c *call, body *variableBody) (any, error) {
+func renewVariable(c *Call, body *variableBody) (any, error) {
 	req := &variable.VariableRenewRequest{}
 	c.bindWrite(&req.WriteOptions)
 	req.Namespace = cmp.Or(req.Namespace, body.Namespace)
@@ -182,7 +182,7 @@ func renewVariable(c *call, body *variableBody) (any, error) {
 	if body.Lock != nil {
 		req.LockID = body.Lock.ID
 	}
-	resp, err := rpc.Call(c.ctx(), c.Caller, variable.VariableRenew, req)
+	resp, err := rpc.Call(c.Ctx(), c.Caller, variable.VariableRenew, req)
 	if err != nil {
 		return nil, err
 	}
@@ -194,7 +194,7 @@ func renewVariable(c *call, body *variableBody) (any, error) {
 }
 
 // The answer has the kind of a conflict, and the variable instead of a text.
-func renderConflict(c *call, present *variable.OpenVariable) (any, error) {
+func renderConflict(c *Call, present *variable.OpenVariable) (any, error) {
 	c.w.Header().Set(headerErrorKind, string(structs.KindConflict))
 	c.render(http.StatusConflict, present)
 	return nil, nil
@@ -230,7 +230,7 @@ func (c *Client) VariableWrite(ctx context.Context, w VariableWrite) (*variable.
 		query.Set("cas", strconv.FormatUint(*w.CheckIndex, 10))
 	}
 
-	r := request{id: w.Path, query: query}
+	r := Request{ID: w.Path, Query: query}
 	at := variablePut
 	switch w.Op {
 	// Only this operation has a method of its own.
@@ -243,7 +243,7 @@ func (c *Client) VariableWrite(ctx context.Context, w VariableWrite) (*variable.
 		if w.Op != "" && w.Op != variable.VariableSet {
 			query.Set(w.Op, "")
 		}
-		r.body = variable.OpenVariable{
+		r.Body = variable.OpenVariable{
 			VariableMetadata: variable.VariableMetadata{Path: w.Path, Lock: w.Lock},
 			Items:            w.Items,
 		}

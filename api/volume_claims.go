@@ -9,16 +9,16 @@ import (
 )
 
 // The dialect lists the claims of its host volumes here.
-var claimList = route(get, "/v1/volumes/claims",
+var claimList = NewEndpoint(Get, "/v1/volumes/claims",
 	serveList(structs.VolumeClaimList, bindClaimList,
 		func(a *structs.VolumeClaimListResponse) []*structs.VolumeClaimStub {
 			return a.Claims
 		}))
 
-func bindClaimList(c *call, q *structs.VolumeClaimListRequest) error {
-	q.VolumeID = c.param("volume_id")
-	q.NodeID = c.param("node_id")
-	q.AllocID = c.param("alloc_id")
+func bindClaimList(c *Call, q *structs.VolumeClaimListRequest) error {
+	q.VolumeID = c.Param("volume_id")
+	q.NodeID = c.Param("node_id")
+	q.AllocID = c.Param("alloc_id")
 	return nil
 }
 
@@ -37,32 +37,32 @@ func (c *Client) Claims(ctx context.Context, f ClaimFilter, q *Query) (
 	setGiven(params, "volume_id", f.VolumeID)
 	setGiven(params, "node_id", f.NodeID)
 	setGiven(params, "alloc_id", f.AllocID)
-	return claimList.call(ctx, c, request{query: params})
+	return claimList.call(ctx, c, Request{Query: params})
 }
 
 // The dialect does not have this route.
-var claimRelease = route(remove, "/v1/volume/csi/{id}/claim",
-	serveMethod(structs.VolumeClaimRelease, bindClaimRelease, whole))
+var claimRelease = NewEndpoint(Remove, "/v1/volume/csi/{id}/claim",
+	ServeMethod(structs.VolumeClaimRelease, bindClaimRelease, Whole))
 
 // The dialect deletes the claims of its host volumes here.
-var _ = handle(remove, "/v1/volumes/claim/{id}",
-	serveMethod(structs.VolumeClaimRelease, bindClaimDelete, whole))
+var _ = Handle(Remove, "/v1/volumes/claim/{id}",
+	ServeMethod(structs.VolumeClaimRelease, bindClaimDelete, Whole))
 
 // Only the operator socket of the server that leads takes this route.
-var claimForce = route(remove, "/v1/volume/csi/{id}/claim/force",
-	serveMethod(structs.VolumeClaimForce, bindClaimRelease, whole))
+var claimForce = NewEndpoint(Remove, "/v1/volume/csi/{id}/claim/force",
+	ServeMethod(structs.VolumeClaimForce, bindClaimRelease, Whole))
 
-func bindClaimRelease(c *call, req *structs.VolumeClaimReleaseRequest) error {
-	req.VolumeID = c.id()
-	req.AllocID = c.param("alloc_id")
+func bindClaimRelease(c *Call, req *structs.VolumeClaimReleaseRequest) error {
+	req.VolumeID = c.ID()
+	req.AllocID = c.Param("alloc_id")
 	if req.AllocID == "" {
 		return badParam("alloc_id", "", "the ID of an allocation")
 	}
 	return bindRelease(c, req)
 }
 
-func bindClaimDelete(c *call, req *structs.VolumeClaimReleaseRequest) (err error) {
-	req.VolumeID, req.AllocID, err = structs.ParseClaimID(c.id())
+func bindClaimDelete(c *Call, req *structs.VolumeClaimReleaseRequest) (err error) {
+	req.VolumeID, req.AllocID, err = structs.ParseClaimID(c.ID())
 	if err != nil {
 		return err
 	}
@@ -70,14 +70,14 @@ func bindClaimDelete(c *call, req *structs.VolumeClaimReleaseRequest) (err error
 }
 
 // bindRelease reads what the routes that release a claim share.
-func bindRelease(c *call, req *structs.VolumeClaimReleaseRequest) (err error) {
-	req.Reason = c.param("reason")
-	req.By = c.param("by")
-	req.DryRun, err = c.flag("dry_run")
+func bindRelease(c *Call, req *structs.VolumeClaimReleaseRequest) (err error) {
+	req.Reason = c.Param("reason")
+	req.By = c.Param("by")
+	req.DryRun, err = c.Flag("dry_run")
 	if err != nil {
 		return err
 	}
-	req.Force, err = c.flag("force")
+	req.Force, err = c.Flag("force")
 	return err
 }
 
@@ -99,11 +99,11 @@ func (c *Client) ClaimRelease(
 	params := url.Values{"alloc_id": {o.AllocID}}
 	setGiven(params, "reason", o.Reason)
 	setGiven(params, "by", o.By)
-	r := request{id: volume, query: params}
+	r := Request{ID: volume, Query: params}
 	if o.Force && !o.DryRun {
-		return claimForce.send(ctx, c, r)
+		return claimForce.Send(ctx, c, r)
 	}
 	params.Set("dry_run", strconv.FormatBool(o.DryRun))
 	params.Set("force", strconv.FormatBool(o.Force))
-	return claimRelease.send(ctx, c, r)
+	return claimRelease.Send(ctx, c, r)
 }

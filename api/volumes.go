@@ -11,16 +11,16 @@ import (
 	"berth/structs/inquiry"
 )
 
-var volumeList = route(get, "/v1/volumes",
+var volumeList = NewEndpoint(Get, "/v1/volumes",
 	ofTypeCSI(serveList(structs.CSIVolumeList, bindVolumeList,
 		func(a *structs.CSIVolumeListResponse) []*structs.CSIVolumeListStub {
 			return a.Volumes
 		})))
 
 // ofTypeCSI serves lists that the dialect has for several types. berth has no volumes of other types.
-func ofTypeCSI[T any](list serveFunc[T]) serveFunc[T] {
-	return func(c *call) (any, error) {
-		switch t := c.param("type"); t {
+func ofTypeCSI[T any](list ServeFunc[T]) ServeFunc[T] {
+	return func(c *Call) (any, error) {
+		switch t := c.Param("type"); t {
 		case "", "csi":
 			return list(c)
 		// Clients of the dialect ask for each type, and expect a list.
@@ -32,9 +32,9 @@ func ofTypeCSI[T any](list serveFunc[T]) serveFunc[T] {
 	}
 }
 
-func bindVolumeList(c *call, q *structs.CSIVolumeListRequest) error {
-	q.PluginID = c.param("plugin_id")
-	q.NodeID = c.param("node_id")
+func bindVolumeList(c *Call, q *structs.CSIVolumeListRequest) error {
+	q.PluginID = c.Param("plugin_id")
+	q.NodeID = c.Param("node_id")
 	return nil
 }
 
@@ -52,12 +52,12 @@ func (c *Client) Volumes(ctx context.Context, f VolumeFilter, q *Query) (
 	params.Set("type", "csi")
 	setGiven(params, "plugin_id", f.PluginID)
 	setGiven(params, "node_id", f.NodeID)
-	return volumeList.call(ctx, c, request{query: params})
+	return volumeList.call(ctx, c, Request{Query: params})
 }
 
-var volumeGet = route(get, "/v1/volume/csi/{id}",
-	serveMethod(structs.CSIVolumeGet,
-		withID(func(q *structs.CSIVolumeGetRequest, id string) { q.ID = id }),
+var volumeGet = NewEndpoint(Get, "/v1/volume/csi/{id}",
+	ServeMethod(structs.CSIVolumeGet,
+		WithID(func(q *structs.CSIVolumeGetRequest, id string) { q.ID = id }),
 		func(a *structs.CSIVolumeGetResponse) *structs.CSIVolumeDetail {
 			return a.Volume.Redacted()
 		}))
@@ -66,31 +66,31 @@ var volumeGet = route(get, "/v1/volume/csi/{id}",
 func (c *Client) Volume(ctx context.Context, id string, q *Query) (
 	*structs.CSIVolumeDetail, *Meta, error,
 ) {
-	return volumeGet.fetch(ctx, c, id, q)
+	return volumeGet.Fetch(ctx, c, id, q)
 }
 
 // The dialect does not have this route.
-var volumeWhy = route(get, "/v1/volume/csi/{id}/why",
-	serveMethod(inquiry.VolumeWhy,
-		withID(func(q *structs.CSIVolumeGetRequest, id string) { q.ID = id }), whole))
+var volumeWhy = NewEndpoint(Get, "/v1/volume/csi/{id}/why",
+	ServeMethod(inquiry.VolumeWhy,
+		WithID(func(q *structs.CSIVolumeGetRequest, id string) { q.ID = id }), Whole))
 
 // VolumeWhy reads why a volume, or a use of it, waits.
 func (c *Client) VolumeWhy(ctx context.Context, id string, q *Query) (
 	*inquiry.WhyResponse, *Meta, error,
 ) {
-	return volumeWhy.fetch(ctx, c, id, q)
+	return volumeWhy.Fetch(ctx, c, id, q)
 }
 
 // The dialect does not have this route.
-var volumeClaims = route(get, "/v1/volume/csi/{id}/claims",
+var volumeClaims = NewEndpoint(Get, "/v1/volume/csi/{id}/claims",
 	serveList(structs.CSIClaimList, bindClaims,
 		func(a *structs.CSIClaimListResponse) []*structs.CSIClaim {
 			return a.Claims
 		}))
 
-func bindClaims(c *call, q *structs.CSIClaimListRequest) error {
-	q.VolumeID = c.id()
-	q.NodeID = c.param("node_id")
+func bindClaims(c *Call, q *structs.CSIClaimListRequest) error {
+	q.VolumeID = c.ID()
+	q.NodeID = c.Param("node_id")
 	return nil
 }
 
@@ -98,11 +98,11 @@ func bindClaims(c *call, q *structs.CSIClaimListRequest) error {
 func (c *Client) VolumeClaims(ctx context.Context, id string, q *Query) (
 	[]*structs.CSIClaim, *Meta, error,
 ) {
-	return volumeClaims.fetch(ctx, c, id, q)
+	return volumeClaims.Fetch(ctx, c, id, q)
 }
 
-var volumesExternal = route(get, "/v1/volumes/external",
-	serveMethod(structs.CSIVolumeExternal, bindExternal, externalVolumes))
+var volumesExternal = NewEndpoint(Get, "/v1/volumes/external",
+	ServeMethod(structs.CSIVolumeExternal, bindExternal, externalVolumes))
 
 // ExternalVolumes is a page of the plugin's own list of volumes, in the shape of the dialect. Warnings name
 // the missing parts of the plugin's storage and the reasons.
@@ -120,9 +120,9 @@ func externalVolumes(a *structs.CSIVolumeExternalResponse) *ExternalVolumes {
 	}
 }
 
-func bindExternal(c *call, q *structs.CSIVolumeExternalRequest) (err error) {
+func bindExternal(c *Call, q *structs.CSIVolumeExternalRequest) (err error) {
 	// The servers cannot choose a plugin, and other plugins must not get the secrets.
-	q.PluginID = c.param("plugin_id")
+	q.PluginID = c.Param("plugin_id")
 	if q.PluginID == "" {
 		return badParam("plugin_id", "", "the ID of a plugin")
 	}
@@ -136,11 +136,11 @@ func (c *Client) VolumesExternal(ctx context.Context, pluginID string, q *Query)
 ) {
 	params := queryValues(q)
 	params.Set("plugin_id", pluginID)
-	return volumesExternal.send(ctx, c, request{query: params})
+	return volumesExternal.Send(ctx, c, Request{Query: params})
 }
 
-var _ = handle(put, "/v1/volumes",
-	serveMethod(structs.CSIVolumeRegister, bindVolumesPut, volumesWritten), holdsJobs)
+var _ = Handle(Put, "/v1/volumes",
+	ServeMethod(structs.CSIVolumeRegister, bindVolumesPut, volumesWritten), holdsJobs)
 
 // volumeBody is a volume that a client writes. The fields that a read adds to the volume may come back in it
 // and are dropped. A client reads a volume, changes a field and sends it back.
@@ -154,12 +154,12 @@ type volumeBody struct {
 	ResourceExhausted                                                 json.RawMessage
 }
 
-func bindVolumesPut(c *call, req *structs.CSIVolumeRegisterRequest) error {
+func bindVolumesPut(c *Call, req *structs.CSIVolumeRegisterRequest) error {
 	var b struct {
 		Volumes []*volumeBody
 		dialectOptions
 	}
-	err := c.decodeBody(&b)
+	err := c.DecodeBody(&b)
 	if err != nil {
 		return err
 	}
@@ -201,8 +201,8 @@ func volumesWritten(a *structs.CSIVolumeRegisterResponse) volumesAnswer {
 	return answer
 }
 
-var volumeRegister = route(put, "/v1/volume/csi/{id}",
-	serveMethod(structs.CSIVolumeRegister, bindVolumePut, volumesWritten), holdsJobs)
+var volumeRegister = NewEndpoint(Put, "/v1/volume/csi/{id}",
+	ServeMethod(structs.CSIVolumeRegister, bindVolumePut, volumesWritten), holdsJobs)
 
 // VolumeWritten is a volume as it is after a request. Warnings are findings for an operator, "" for none.
 type VolumeWritten struct {
@@ -215,15 +215,15 @@ func (c *Client) VolumeRegister(ctx context.Context, v *structs.CSIVolume) (*Vol
 	return c.volumePut(ctx, volumeRegister, v)
 }
 
-var volumeCreate = route(put, "/v1/volume/csi/{id}/create",
-	serveMethod(structs.CSIVolumeCreate, bindVolumePut, volumesWritten), holdsJobs)
+var volumeCreate = NewEndpoint(Put, "/v1/volume/csi/{id}/create",
+	ServeMethod(structs.CSIVolumeCreate, bindVolumePut, volumesWritten), holdsJobs)
 
 // VolumeCreate creates a volume at its plugin. It returns after the plugin has created the volume.
 func (c *Client) VolumeCreate(ctx context.Context, v *structs.CSIVolume) (*VolumeWritten, error) {
 	return c.volumePut(ctx, volumeCreate, v)
 }
 
-func bindVolumePut(c *call, req *structs.CSIVolumeRegisterRequest) error {
+func bindVolumePut(c *Call, req *structs.CSIVolumeRegisterRequest) error {
 	err := bindVolumesPut(c, req)
 	if err != nil {
 		return err
@@ -232,9 +232,9 @@ func bindVolumePut(c *call, req *structs.CSIVolumeRegisterRequest) error {
 		return structs.Invalidf("Volumes: expected one volume, found %d", len(req.Volumes))
 	}
 	if req.Volumes[0].ID == "" {
-		req.Volumes[0].ID = c.id()
+		req.Volumes[0].ID = c.ID()
 	}
-	return c.sameID("volume", req.Volumes[0].ID)
+	return c.SameID("volume", req.Volumes[0].ID)
 }
 
 // volumeSent is a volume with its secrets in clear text, because structs.Secrets hides them in JSON.
@@ -244,14 +244,14 @@ type volumeSent struct {
 }
 
 func (c *Client) volumePut(
-	ctx context.Context, e *endpoint[volumesAnswer], v *structs.CSIVolume,
+	ctx context.Context, e *Endpoint[volumesAnswer], v *structs.CSIVolume,
 ) (*VolumeWritten, error) {
 	body := struct{ Volumes []volumeSent }{
 		[]volumeSent{{v, v.Secrets}},
 	}
-	answer, err := e.send(ctx, c, request{
-		id:   v.ID,
-		body: body,
+	answer, err := e.Send(ctx, c, Request{
+		ID:   v.ID,
+		Body: body,
 	})
 	if err != nil {
 		return nil, err
@@ -263,28 +263,28 @@ func (c *Client) volumePut(
 	return &VolumeWritten{answer.Volumes[0], answer.Warnings}, nil
 }
 
-var volumeDeregister = route(remove, "/v1/volume/csi/{id}",
-	serveMethod(structs.CSIVolumeDeregister, bindVolumeDeregister, whole))
+var volumeDeregister = NewEndpoint(Remove, "/v1/volume/csi/{id}",
+	ServeMethod(structs.CSIVolumeDeregister, bindVolumeDeregister, Whole))
 
-func bindVolumeDeregister(c *call, req *structs.CSIVolumeDeregisterRequest) (err error) {
-	req.ID = c.id()
-	req.Force, err = c.flag("force")
+func bindVolumeDeregister(c *Call, req *structs.CSIVolumeDeregisterRequest) (err error) {
+	req.ID = c.ID()
+	req.Force, err = c.Flag("force")
 	return err
 }
 
 // VolumeDeregister deletes the row of a volume and leaves the volume at its plugin.
 func (c *Client) VolumeDeregister(ctx context.Context, id string, force bool) error {
-	return volumeDeregister.route.exec(ctx, c, request{
-		id:    id,
-		query: url.Values{"force": {strconv.FormatBool(force)}},
+	return volumeDeregister.route.exec(ctx, c, Request{
+		ID:    id,
+		Query: url.Values{"force": {strconv.FormatBool(force)}},
 	})
 }
 
-var volumeDelete = route(remove, "/v1/volume/csi/{id}/delete",
-	serveMethod(structs.CSIVolumeDelete, bindVolumeDelete, whole))
+var volumeDelete = NewEndpoint(Remove, "/v1/volume/csi/{id}/delete",
+	ServeMethod(structs.CSIVolumeDelete, bindVolumeDelete, Whole))
 
-func bindVolumeDelete(c *call, req *structs.CSIVolumeDeleteRequest) (err error) {
-	req.ID = c.id()
+func bindVolumeDelete(c *Call, req *structs.CSIVolumeDeleteRequest) (err error) {
+	req.ID = c.ID()
 	req.Secrets, err = c.secrets()
 	return err
 }
@@ -295,24 +295,24 @@ func (c *Client) VolumeDelete(ctx context.Context, id string, secrets structs.Se
 	if err != nil {
 		return err
 	}
-	return volumeDelete.route.exec(ctx, c, request{
-		id:     id,
-		header: header,
+	return volumeDelete.route.exec(ctx, c, Request{
+		ID:     id,
+		Header: header,
 	})
 }
 
-var volumeDetach = route(remove, "/v1/volume/csi/{id}/detach",
-	serveMethod(structs.CSIVolumeDetach, bindVolumeDetach, whole))
+var volumeDetach = NewEndpoint(Remove, "/v1/volume/csi/{id}/detach",
+	ServeMethod(structs.CSIVolumeDetach, bindVolumeDetach, Whole))
 
-func bindVolumeDetach(c *call, req *structs.CSIVolumeDetachRequest) (err error) {
-	req.VolumeID = c.id()
-	req.NodeID = c.param("node")
-	req.Reason = c.param("reason")
-	req.By = c.param("by")
+func bindVolumeDetach(c *Call, req *structs.CSIVolumeDetachRequest) (err error) {
+	req.VolumeID = c.ID()
+	req.NodeID = c.Param("node")
+	req.Reason = c.Param("reason")
+	req.By = c.Param("by")
 	if req.NodeID == "" {
 		return badParam("node", "", "the ID of a node")
 	}
-	req.Force, err = c.flag("force")
+	req.Force, err = c.Flag("force")
 	return err
 }
 
@@ -335,19 +335,19 @@ func (c *Client) VolumeDetach(
 	}
 	setGiven(params, "reason", o.Reason)
 	setGiven(params, "by", o.By)
-	return volumeDetach.send(ctx, c, request{
-		id:    id,
-		query: params,
+	return volumeDetach.Send(ctx, c, Request{
+		ID:    id,
+		Query: params,
 	})
 }
 
 // The dialect does not have this route.
-var volumeRetry = route(put, "/v1/volume/csi/{id}/retry",
-	serveMethod(structs.CSIVolumeRetry,
-		withID(func(req *structs.CSIVolumeRetryRequest, id string) { req.ID = id }),
-		whole))
+var volumeRetry = NewEndpoint(Put, "/v1/volume/csi/{id}/retry",
+	ServeMethod(structs.CSIVolumeRetry,
+		WithID(func(req *structs.CSIVolumeRetryRequest, id string) { req.ID = id }),
+		Whole))
 
 // VolumeRetry retries all failed operations of a volume at once.
 func (c *Client) VolumeRetry(ctx context.Context, id string) error {
-	return volumeRetry.route.exec(ctx, c, request{id: id})
+	return volumeRetry.route.exec(ctx, c, Request{ID: id})
 }

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"berth/api"
+	_ "berth/api/nouns" // the routes
 	"berth/cli/clitest"
 	"berth/cli/command"
 )

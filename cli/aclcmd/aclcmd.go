@@ -5,7 +5,7 @@ import (
 	"context"
 	"strings"
 
-	"berth/api"
+	"berth/api/acls"
 	"berth/cli/command"
 	"berth/structs/access"
 )
@@ -55,7 +55,7 @@ func bootstrap(ctx context.Context, c *command.Call) error {
 		secret = strings.TrimSpace(string(text))
 	}
 
-	t, err := api.BootstrapACL(ctx, c.API, secret)
+	t, err := acls.Bootstrap(ctx, c.API, secret)
 	if err != nil {
 		return err
 	}

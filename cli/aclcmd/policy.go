@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"berth/acl"
-	"berth/api"
+	"berth/api/acls"
 	"berth/cli/command"
 	"berth/structs/access"
 )
@@ -37,7 +37,7 @@ without a token.`,
 Tokens and roles that name the policy lose what it gave, at once.`,
 		Acts: true,
 		Run: func(ctx context.Context, c *command.Call) error {
-			err := api.DeletePolicy(ctx, c.API, c.Arg(0))
+			err := acls.DeletePolicy(ctx, c.API, c.Arg(0))
 			if err != nil {
 				return err
 			}
@@ -58,7 +58,7 @@ Tokens and roles that name the policy lose what it gave, at once.`,
 		Synopsis: "List the policies that the caller may see",
 		Renders:  true,
 		Run: func(ctx context.Context, c *command.Call) error {
-			all, _, err := api.Policies(ctx, c.API, nil)
+			all, _, err := acls.Policies(ctx, c.API, nil)
 			if err != nil {
 				return err
 			}
@@ -109,7 +109,7 @@ func policyApply(ctx context.Context, c *command.Call) error {
 		return command.BadUsage("-group and -task need -job")
 	}
 
-	err = api.PutPolicy(ctx, c.API, p)
+	err = acls.PutPolicy(ctx, c.API, p)
 	if err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func policyApply(ctx context.Context, c *command.Call) error {
 }
 
 func policyInfo(ctx context.Context, c *command.Call) error {
-	p, err := api.Policy(ctx, c.API, c.Arg(0))
+	p, err := acls.Policy(ctx, c.API, c.Arg(0))
 	if err != nil {
 		return err
 	}

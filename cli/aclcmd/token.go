@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"berth/api"
+	"berth/api/acls"
 	"berth/cli/command"
 	"berth/structs/access"
 )
@@ -56,7 +56,7 @@ policies. With -no-merge the options are all that the token has afterwards.`,
 Requests, streams and sessions of its holder end within seconds.`,
 		Acts: true,
 		Run: func(ctx context.Context, c *command.Call) error {
-			err := api.DeleteToken(ctx, c.API, c.Arg(0))
+			err := acls.DeleteToken(ctx, c.API, c.Arg(0))
 			if err != nil {
 				return err
 			}
@@ -70,7 +70,7 @@ Requests, streams and sessions of its holder end within seconds.`,
 		Synopsis: "Show a token, without its secret",
 		Renders:  true,
 		Run: func(ctx context.Context, c *command.Call) error {
-			t, err := api.Token(ctx, c.API, c.Arg(0))
+			t, err := acls.Token(ctx, c.API, c.Arg(0))
 			if err != nil {
 				return err
 			}
@@ -83,7 +83,7 @@ Requests, streams and sessions of its holder end within seconds.`,
 		Synopsis: "List the tokens, without their secrets",
 		Renders:  true,
 		Run: func(ctx context.Context, c *command.Call) error {
-			all, _, err := api.Tokens(ctx, c.API, nil)
+			all, _, err := acls.Tokens(ctx, c.API, nil)
 			if err != nil {
 				return err
 			}
@@ -96,7 +96,7 @@ Requests, streams and sessions of its holder end within seconds.`,
 		Synopsis: "Show the token of the caller",
 		Renders:  true,
 		Run: func(ctx context.Context, c *command.Call) error {
-			t, err := api.TokenSelf(ctx, c.API)
+			t, err := acls.TokenSelf(ctx, c.API)
 			if err != nil {
 				return err
 			}
@@ -142,7 +142,7 @@ func tokenCreate(ctx context.Context, c *command.Call) error {
 func tokenUpdate(ctx context.Context, c *command.Call) error {
 	t := &access.Token{AccessorID: c.Arg(0)}
 	if !c.Bool("no-merge") {
-		former, err := api.Token(ctx, c.API, c.Arg(0))
+		former, err := acls.Token(ctx, c.API, c.Arg(0))
 		if err != nil {
 			return err
 		}
@@ -167,7 +167,7 @@ func changedToken(c *command.Call, t *access.Token) *access.Token {
 }
 
 func putToken(ctx context.Context, c *command.Call, t *access.Token, ttl time.Duration) error {
-	stored, err := api.PutToken(ctx, c.API, t, ttl)
+	stored, err := acls.PutToken(ctx, c.API, t, ttl)
 	if err != nil {
 		return err
 	}

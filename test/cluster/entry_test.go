@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/api"
+	_ "berth/api/nouns" // the routes
 	"berth/rpc"
 	"berth/state"
 	"berth/structs"

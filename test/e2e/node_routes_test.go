@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"berth/api"
+	_ "berth/api/nouns" // the routes
 )
 
 // nodeRoutes has a request to each route of a node's agent, without the websocket of commands. ALLOC is a

@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/api"
+	_ "berth/api/nouns" // the routes
 	"berth/endpoints"
 	"berth/endpoints/core"
 	"berth/fsm"

@@ -1,0 +1,5 @@
+// Package nouns links the packages below api that have the routes of one noun each. A program that serves
+// the API imports it: a package that is not linked declares no routes.
+package nouns
+
+import _ "berth/api/acls"
