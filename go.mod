@@ -68,6 +68,7 @@ require (
 require (
 	filippo.io/age v1.3.2
 	github.com/containernetworking/cni v1.3.1
+	github.com/go-jose/go-jose/v4 v4.1.9
 	github.com/hashicorp/golang-lru/v2 v2.0.7
 	github.com/stretchr/testify v1.12.1
 )

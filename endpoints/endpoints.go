@@ -5,6 +5,7 @@ import (
 
 	"berth/endpoints/core"
 	"berth/endpoints/csi"
+	"berth/endpoints/identities"
 	"berth/endpoints/job"
 	"berth/endpoints/join"
 	"berth/endpoints/node"
@@ -20,6 +21,7 @@ import (
 	"berth/structs"
 	"berth/structs/access"
 	"berth/structs/admin"
+	"berth/structs/identity"
 	"berth/structs/inquiry"
 	"berth/structs/nodecalls"
 	"berth/structs/nodeloss"
@@ -29,12 +31,13 @@ import (
 // Endpoints serve the procedures of one server.
 type Endpoints struct {
 	*core.Server
-	// These four have state of their own (batches, locks, permits), so each server has one of each. List
+	// These five have state of their own (batches, locks, permits, keys), so each server has one of each. List
 	// makes the others, which have none, when it is called.
 	nodes  node.Nodes
 	jobs   job.Jobs
 	allocs job.Allocs
 	change csi.VolumeWrites
+	ids    identities.Procedures
 }
 
 // New makes the procedures.
@@ -51,7 +54,18 @@ func NewWith(d core.Deps, config core.Settings) *Endpoints {
 		jobs:   job.NewJobs(s),
 		allocs: job.NewAllocs(s),
 		change: csi.NewVolumeWrites(s),
+		ids:    newIdentities(s),
 	}
+}
+
+func newIdentities(s *core.Server) identities.Procedures {
+	return identities.New(identities.Procedures{
+		Store:     s.Store,
+		Region:    s.Region,
+		Issuer:    s.Issuer,
+		Algorithm: s.Identities.Algorithm,
+		Now:       s.Now,
+	}, s.Keys)
 }
 
 // quick marks a procedure that mostly answers from memory. It has many callers, and a goroutine would be a
@@ -111,6 +125,7 @@ var (
 	public        = rights.None("it tells the addresses of servers, or nothing")
 	byCertificate = rights.None("a machine acts by its certificate")
 	byJoinToken   = rights.None("the join token of a machine decides")
+	publicKeys    = rights.None("public keys are no secret")
 	byReset       = rights.None("it works once, or after root on the leader has allowed it")
 )
 
@@ -187,6 +202,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		call(e, admin.KeyringList, rights.Management, e.RootKeys.List),
 		write(e, admin.KeyringRotate, rights.Management, e.RootKeys.Serve),
 		write(e, admin.KeyringDelete, rights.Management, propose(e, fsm.RootKeyRemove)),
+		read(e, identity.Keys, publicKeys, e.ids.Keys),
 		local(e, admin.KeyringStatusGet, rights.OperatorRead, e.RootKeys.Status),
 		call(e, admin.AutopilotHealth, rights.OperatorRead, status.health),
 		read(e, admin.AutopilotConfigGet, rights.OperatorRead, status.autopilotConfig),
@@ -276,6 +292,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		// The node of the ended allocation answers, so it takes as long as that node.
 		slow(call(e, nodecalls.AllocData, rights.Node, allocs.Data)),
 		read(e, nodecalls.AllocDataWaits, rights.Node, allocs.DataWaits),
+		call(e, identity.Sign, rights.Node, e.ids.Sign),
 
 		shed(e.quick(read(e, structs.EvalGet, required.EvalRead, evals.Get))),
 		shed(read(e, structs.EvalList, required.RowsList, evals.List)),

@@ -12,6 +12,7 @@ import (
 	"berth/state/csi/lifecycle"
 	"berth/state/lease"
 	"berth/state/namespaces"
+	"berth/state/signkeys"
 	"berth/state/trust"
 	"berth/structs"
 )
@@ -105,6 +106,10 @@ var (
 	ACLTokenPut     = command(153, "ACLTokenPut", acls.TokenPut, since(2))
 	ACLTokenDelete  = command(154, "ACLTokenDelete", acls.TokenDelete, since(2))
 	ACLTokensExpire = command(155, "ACLTokensExpire", acls.TokensExpire, since(2))
+
+	SigningKeyAdd      = command(160, "SigningKeyAdd", signkeys.Add, since(2))
+	SigningKeyActivate = command(161, "SigningKeyActivate", signkeys.Activate, since(2))
+	SigningKeyRemove   = command(162, "SigningKeyRemove", signkeys.Remove, since(2))
 
 	NamespaceApply  = command(70, "NamespaceApply", namespaces.NamespaceApply)
 	NamespaceDelete = command(71, "NamespaceDelete", namespaces.NamespaceDelete)

@@ -52,6 +52,10 @@ func TestCommands_HaveTheLevelOfTheirRelease(t *testing.T) {
 		"ACLTokenPut":     2,
 		"ACLTokenDelete":  2,
 		"ACLTokensExpire": 2,
+
+		"SigningKeyAdd":      2,
+		"SigningKeyActivate": 2,
+		"SigningKeyRemove":   2,
 	}
 	for _, c := range commands {
 		want := level.First

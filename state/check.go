@@ -6,6 +6,7 @@ import (
 	"berth/state/csi"
 	"berth/state/lease"
 	"berth/state/schema"
+	"berth/state/signkeys"
 	"berth/state/trust"
 	"berth/structs"
 	"berth/structs/admin"
@@ -43,6 +44,7 @@ func Check(tx *ReadTx) []string {
 	trust.CheckSealedValues(c)
 	checkVariables(c)
 	trust.CheckJoins(c)
+	signkeys.Check(c)
 
 	return c.Faults()
 }

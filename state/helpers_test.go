@@ -82,6 +82,7 @@ func rowsByTable(tx *ReadTx) map[string]int {
 	count(tx, counted, schema.ACLRoles)
 	count(tx, counted, schema.ACLTokens)
 	count(tx, counted, schema.ACLBootstraps)
+	count(tx, counted, schema.SigningKeys)
 	if len(counted) != len(schema.All.Tables) {
 		panic("a table of the schema is not counted")
 	}

@@ -15,10 +15,12 @@ import (
 	"berth/state/lease"
 	"berth/state/namespaces"
 	"berth/state/schema"
+	"berth/state/signkeys"
 	"berth/state/trust"
 	"berth/structs"
 	"berth/structs/access"
 	"berth/structs/admin"
+	"berth/structs/identity"
 	"berth/structs/nodeloss"
 )
 
@@ -78,6 +80,9 @@ func addAccess(w *fixture) {
 	}})
 	do(w, acls.Bootstrap, &access.BootstrapChange{Token: &access.Token{
 		AccessorID: "root", SecretHash: []byte("hash"), Type: access.TypeManagement,
+	}})
+	do(w, signkeys.Add, &identity.KeyAddRequest{Key: &identity.SigningKey{
+		KeyID: "s", Algorithm: identity.EdDSA, PublicKey: []byte("public"), Private: &structs.Sealed{KeyID: "k"},
 	}})
 }
 
@@ -154,7 +159,7 @@ func TestLoad_KeepsTheBytesOfAnEarlierFile(t *testing.T) {
 		schema.PluginConfigs.Name(), schema.RootKeys.Name(), safes.Name(), schema.SecretsMarks.Name(),
 		schema.Variables.Name(), schema.Authorities.Name(), schema.JoinTokens.Name(), schema.Certificates.Name(),
 		schema.Revocations.Name(), schema.ACLPolicies.Name(), schema.ACLRoles.Name(), schema.ACLTokens.Name(),
-		schema.ACLBootstraps.Name(),
+		schema.ACLBootstraps.Name(), schema.SigningKeys.Name(),
 	}
 	for table, n := range rowsByTable(s.Read()) {
 		if n == 0 && !slices.Contains(later, table) {

@@ -9,6 +9,7 @@ import (
 	"berth/structs"
 	"berth/structs/access"
 	"berth/structs/admin"
+	"berth/structs/identity"
 	"berth/structs/nodecalls"
 	"berth/structs/variable"
 )
@@ -36,11 +37,14 @@ var nodeMethods = map[string]bool{
 	structs.AllocGet.Name:              false,
 	variable.VariableGet.Name:          false,
 	variable.VariableList.Name:         false,
+	identity.Sign.Name:                 false,
 	admin.CertificateRenew.Name:        false,
 	structs.ServiceGet.Name:            true,
 	structs.ServiceList.Name:           true,
 	admin.StatusPing.Name:              true,
 	admin.StatusPeers.Name:             true,
+	// The agent of a node answers others that verify identities.
+	identity.Keys.Name: true,
 	// Nodes reject revoked certificates on their own ports.
 	admin.CertificateRevocations.Name: true,
 	// The agent of a node asks for the rights of the callers of its HTTP API, by their tokens.

@@ -9,6 +9,7 @@ import (
 	"berth/structs"
 	"berth/structs/access"
 	"berth/structs/admin"
+	"berth/structs/identity"
 	"berth/structs/nodecalls"
 	"berth/structs/variable"
 )
@@ -160,6 +161,7 @@ func attacks() map[string]struct {
 		"any allocation":  {structs.AllocGet.Name, &structs.AllocGetRequest{AllocID: "a2"}},
 		"data":            {nodecalls.AllocData.Name, &nodecalls.AllocDataRequest{NodeID: n2, SecretID: s}},
 		"waits for data":  {nodecalls.AllocDataWaits.Name, &nodecalls.AllocDataWaitsRequest{NodeID: n2, SecretID: s}},
+		"an identity":     {identity.Sign.Name, &identity.SignRequest{NodeID: n2, SecretID: s}},
 		"a claim":         {structs.CSIVolumeClaim.Name, &structs.CSIVolumeClaimRequest{NodeID: n2, SecretID: s}},
 		"a release": {structs.CSIVolumeUnpublish.Name,
 			&structs.CSIVolumeUnpublishRequest{NodeID: n2, SecretID: s}},

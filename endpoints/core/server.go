@@ -14,6 +14,7 @@ import (
 	"berth/endpoints/rights"
 	"berth/endpoints/vars"
 	"berth/fsm"
+	"berth/internal/idtoken"
 	"berth/internal/keylock"
 	"berth/internal/keyring"
 	"berth/internal/loadshed"
@@ -61,6 +62,9 @@ type Deps struct {
 	DataDir string
 	// RootKeys serve the methods of the keyring. nil: nobody calls them.
 	RootKeys RootKeys
+	// Identities are the settings of workload identities, and Issuer names the issuer in them, "" for none.
+	Identities idtoken.Settings
+	Issuer     string
 }
 
 // Server has what the procedures of all areas share on one server.

@@ -6,6 +6,7 @@ import (
 	"berth/structs"
 	"berth/structs/access"
 	"berth/structs/admin"
+	"berth/structs/identity"
 	"berth/structs/inquiry"
 	"berth/structs/nodecalls"
 	"berth/structs/nodeloss"
@@ -424,6 +425,16 @@ var all = []any{
 	new(admin.ServerHealth),
 	new(admin.StatusLeaderResponse),
 	new(admin.StatusPeersResponse),
+	new(identity.KeyActivateRequest),
+	new(identity.KeyAddRequest),
+	new(identity.KeyRemoveRequest),
+	new(identity.KeysResponse),
+	new(identity.PublicKey),
+	new(identity.SignRequest),
+	new(identity.SignResponse),
+	new(identity.SignedIdentity),
+	new(identity.SigningKey),
+	new(identity.WantedIdentity),
 	new(inquiry.DesiredUpdates),
 	new(inquiry.FuzzyMatch),
 	new(inquiry.FuzzySearchRequest),

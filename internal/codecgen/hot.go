@@ -8,6 +8,7 @@ var WirePackages = []string{
 	"structs",
 	"structs/access",
 	"structs/admin",
+	"structs/identity",
 	"structs/inquiry",
 	"structs/nodecalls",
 	"structs/nodeloss",

@@ -139,6 +139,7 @@ var All = mvcc.Schema{
 		ACLRoles,
 		ACLTokens,
 		ACLBootstraps,
+		SigningKeys,
 	},
 }
 

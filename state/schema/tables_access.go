@@ -3,6 +3,7 @@ package schema
 import (
 	"berth/internal/mvcc"
 	"berth/structs/access"
+	"berth/structs/identity"
 )
 
 // This file declares the tables of access control.
@@ -44,4 +45,9 @@ var (
 // ACLBootstraps has one row, which says when the first token was made.
 var ACLBootstraps = mvcc.NewTable("acl_bootstrap", func(*access.BootstrapMark) mvcc.Key {
 	return mvcc.KeyOf("bootstrap")
+})
+
+// SigningKeys has the keys that sign identities of workloads.
+var SigningKeys = mvcc.NewTable("signing_keys", func(k *identity.SigningKey) mvcc.Key {
+	return mvcc.KeyOf(k.KeyID)
 })

@@ -28,6 +28,9 @@ var (
 // AuthorityRows are the authorities: ID.
 var AuthorityRows = Authorities.Topic(0)
 
+// SigningKeyRows are the keys that sign identities: key.
+var SigningKeyRows = SigningKeys.Topic(0)
+
 // LockedVariableRows are variables that LockedVariables yields, or yielded before the change: namespace,
 // path.
 var LockedVariableRows = LockedVariables.Topic(0)

@@ -11,6 +11,7 @@ import (
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/admin"
+	"berth/structs/identity"
 	"berth/structs/variable"
 )
 
@@ -23,6 +24,7 @@ var SealedTables = []sealedTable{
 	SealedIn(schema.Attachments, (*structs.CSIAttachment).Copy, sealedOfAttachment, nil),
 	SealedIn(schema.Variables, copyVariable, sealedOfVariable, nil),
 	SealedIn(schema.Authorities, copyAuthority, sealedOfAuthority, nil),
+	SealedIn(schema.SigningKeys, copySigningKey, sealedOfSigningKey, nil),
 }
 
 // SealedField is a sealed value of a row, which may be nil.
@@ -159,3 +161,14 @@ func sealedOfVariable(v *variable.Variable) []SealedField {
 }
 
 func copyVariable(v *variable.Variable) *variable.Variable { return new(*v) }
+
+// sealedOfSigningKey lists the encrypted private part of a signing key (see SealedTables).
+func sealedOfSigningKey(k *identity.SigningKey) []SealedField {
+	return []SealedField{{
+		Place: identity.KeyPlace(k.KeyID),
+		Value: k.Private,
+		Set:   func(s *structs.Sealed) { k.Private = s },
+	}}
+}
+
+func copySigningKey(k *identity.SigningKey) *identity.SigningKey { return new(*k) }

@@ -1,0 +1,104 @@
+// Package identities serves the methods about workload identities: it signs them for nodes and lists the
+// public keys. Package rights takes them as tokens of requests.
+package identities
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"berth/internal/idtoken"
+	"berth/internal/keyring"
+	"berth/state"
+	"berth/state/signkeys"
+	"berth/structs"
+	"berth/structs/identity"
+)
+
+// Procedures serve the methods.
+type Procedures struct {
+	Store     *state.Store
+	Region    string
+	Issuer    string // of tokens, "" for none
+	Algorithm string // of identities that are for others
+	Now       func() time.Time
+	signers   *signers
+}
+
+// New returns the procedures of a server. keys open the private parts of the signing keys.
+func New(p Procedures, keys *keyring.Ring) Procedures {
+	p.Algorithm = cmp.Or(p.Algorithm, idtoken.DefaultSettings().Algorithm)
+	p.signers = &signers{ring: keys}
+	return p
+}
+
+// Sign signs the identities that a node asks for. The rows of the leader decide, so it takes no request that
+// would do with the rows of another server.
+func (p Procedures) Sign(ctx context.Context, req *identity.SignRequest) (*identity.SignResponse, error) {
+	if req.AllowStale {
+		return nil, structs.Invalidf("identities are signed by the leader: repeat the request without AllowStale")
+	}
+	if n := len(req.Identities); n > identity.MaxSigned {
+		return nil, structs.Invalidf("the request names %d identities; at most %d are allowed",
+			n, identity.MaxSigned)
+	}
+
+	tx := p.Store.Read()
+	resp := &identity.SignResponse{Signed: make([]identity.SignedIdentity, 0, len(req.Identities))}
+	for _, w := range req.Identities {
+		if ctx.Err() != nil {
+			return nil, structs.Timeoutf("signing identities: %w", ctx.Err())
+		}
+
+		signed := identity.SignedIdentity{WantedIdentity: w}
+		order, err := p.order(tx, req.NodeID, w)
+		if err == nil {
+			err = p.sign(tx, order, &signed)
+		}
+		// Another item may have a token. What a later request may get, this one fails for.
+		if structs.IsKind(err, structs.KindUnavailable) || structs.IsKind(err, structs.KindInternal) {
+			return nil, err
+		}
+		if err != nil {
+			signed.Rejection = err.Error()
+		}
+		resp.Signed = append(resp.Signed, signed)
+	}
+	resp.Index = max(1, tx.Applied())
+	return resp, nil
+}
+
+// sign signs the claims of an order. The error is unavailable while no key signs.
+func (p Procedures) sign(tx *state.ReadTx, o *order, to *identity.SignedIdentity) error {
+	key := signkeys.Active(tx, o.algorithm)
+	if key == nil {
+		return structs.Unavailablef("the cluster has no signing key of %s yet: the leader makes it once there is "+
+			"a root key; see berth operator root keyring list", o.algorithm)
+	}
+	signer, err := p.signers.of(key)
+	if err != nil {
+		return err
+	}
+	token, err := signer.Sign(o.claims)
+	if err != nil {
+		return err
+	}
+
+	to.JWT = structs.Secret(token)
+	to.Expiration = o.claims.Expiry.Time().UnixNano()
+	return nil
+}
+
+// Keys lists the public keys, those that sign first.
+func (p Procedures) Keys(tx *state.ReadTx, _ *structs.QueryRequest, resp *identity.KeysResponse) error {
+	resp.Issuer = p.Issuer
+	resp.PublicKeys = []identity.PublicKey{}
+	for _, active := range []bool{true, false} {
+		for k := range signkeys.Keys(tx) {
+			if (k.State == identity.KeyActive) == active {
+				resp.PublicKeys = append(resp.PublicKeys, k.Public())
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,7 @@
+// Package idtoken writes and reads the tokens of workload identities: JSON web tokens in their compact form.
+// It takes keys as bytes and knows neither rows nor a clock.
+//
+// It takes two algorithms, and the header of a token does not choose: the algorithm is that of the key which
+// the header names. So a token without a signature is worth nothing, nor is one whose signature is made with
+// a public key as the secret.
+package idtoken

@@ -1,0 +1,42 @@
+package idtoken
+
+import (
+	"time"
+
+	"berth/structs"
+	"berth/structs/identity"
+)
+
+// Settings are the block workload_identity of a server. All servers have the same.
+type Settings struct {
+	// Algorithm signs the identities that are for others: RS256 or EdDSA. Those for the servers use EdDSA.
+	Algorithm   string        `hcl:"algorithm"`
+	RotateAfter time.Duration `hcl:"rotate_after"` // the age of a signing key at which another one replaces it
+}
+
+// The bounds of RotateAfter. A key lives on for a day after it was replaced, so a short life makes many keys.
+const (
+	leastRotation   = time.Hour
+	longestRotation = 10 * 365 * 24 * time.Hour
+)
+
+// DefaultSettings returns the settings of a server without the block.
+func DefaultSettings() Settings {
+	return Settings{
+		Algorithm:   identity.RS256,
+		RotateAfter: 30 * 24 * time.Hour,
+	}
+}
+
+// Validate returns the first fault of the settings.
+func (s *Settings) Validate() error {
+	if s.Algorithm != identity.RS256 && s.Algorithm != identity.EdDSA {
+		return structs.Invalidf("workload_identity.algorithm is %q; expected %s or %s",
+			structs.Cut(s.Algorithm, structs.MaxQuoted), identity.RS256, identity.EdDSA)
+	}
+	if s.RotateAfter < leastRotation || s.RotateAfter > longestRotation {
+		return structs.Invalidf("workload_identity.rotate_after is %s; expected %s to %s",
+			s.RotateAfter, leastRotation, longestRotation)
+	}
+	return nil
+}

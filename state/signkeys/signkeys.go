@@ -1,0 +1,146 @@
+// Package signkeys stores the keys with which the servers sign the identities of workloads. The table is part
+// of the schema of package state. A command brings the key pair: here keys are values.
+package signkeys
+
+import (
+	"iter"
+
+	"berth/internal/mvcc"
+	"berth/state/check"
+	"berth/state/schema"
+	"berth/state/trust"
+	"berth/structs"
+	"berth/structs/identity"
+)
+
+// The bounds of the rows.
+const (
+	maxKeys   = 64
+	maxKeyID  = 64
+	maxPublic = 4 << 10 // bytes
+)
+
+// Key returns a signing key, nil if there is none.
+func Key(tx mvcc.Reader, id string) *identity.SigningKey { return schema.SigningKeys.Get(tx, id) }
+
+// Keys yields the signing keys, in the order of their IDs.
+func Keys(tx mvcc.Reader) iter.Seq[*identity.SigningKey] { return schema.SigningKeys.Scan(tx) }
+
+// Active returns the key of an algorithm that signs, nil if there is none.
+func Active(tx mvcc.Reader, algorithm string) *identity.SigningKey {
+	for k := range Keys(tx) {
+		if k.Algorithm == algorithm && k.State == identity.KeyActive {
+			return k
+		}
+	}
+	return nil
+}
+
+// Add stores a new key, which signs at once if no key of its algorithm does. A repeat of the same request
+// changes nothing.
+func Add(tx *mvcc.WriteTx, p *identity.KeyAddRequest) error {
+	err := checkKey(p.Key)
+	if err == nil {
+		err = trust.CheckSealed(tx, p.Key.Private)
+	}
+	if err != nil {
+		return err
+	}
+
+	if Key(tx, p.Key.KeyID) != nil {
+		return nil
+	}
+	known := 0
+	for k := range Keys(tx) {
+		known++
+		if k.Algorithm == p.Key.Algorithm && k.State == identity.KeyPublished {
+			return structs.Conflictf("signing key %s is published, and signs nothing yet", k.KeyID)
+		}
+	}
+	if known >= maxKeys {
+		return structs.Preconditionf("there are %d signing keys, the most; wait until the oldest are removed",
+			known)
+	}
+
+	row := *p.Key
+	row.CreateTime = p.Now
+	row.ActiveTime = 0
+	row.RetireTime = 0
+	row.State = identity.KeyPublished
+	if Active(tx, row.Algorithm) == nil {
+		row.State = identity.KeyActive
+		row.ActiveTime = max(p.Now, 1)
+	}
+	schema.SigningKeys.Put(tx, &row)
+	return nil
+}
+
+func checkKey(k *identity.SigningKey) error {
+	switch {
+	case k == nil || k.Private == nil:
+		return structs.Invalidf("there is no signing key")
+	case k.KeyID == "" || len(k.KeyID) > maxKeyID:
+		return structs.Invalidf("KeyID has %d bytes; expected 1 to %d", len(k.KeyID), maxKeyID)
+	case k.Algorithm != identity.EdDSA && k.Algorithm != identity.RS256:
+		return structs.Invalidf("Algorithm is %q; expected %s or %s", structs.Cut(k.Algorithm, structs.MaxQuoted),
+			identity.EdDSA, identity.RS256)
+	case len(k.PublicKey) == 0 || len(k.PublicKey) > maxPublic:
+		return structs.Invalidf("PublicKey has %d bytes; expected 1 to %d", len(k.PublicKey), maxPublic)
+	}
+	return nil
+}
+
+// Activate makes a published key sign, and retires the one that did. It changes nothing for a key that is not
+// published.
+func Activate(tx *mvcc.WriteTx, p *identity.KeyActivateRequest) error {
+	k := Key(tx, p.KeyID)
+	if k == nil || k.State != identity.KeyPublished {
+		return nil
+	}
+
+	was := Active(tx, k.Algorithm)
+	if was != nil {
+		retired := *was
+		retired.State = identity.KeyRetired
+		retired.RetireTime = max(p.Now, was.ActiveTime, 1) // also if the clock was set back
+		schema.SigningKeys.Put(tx, &retired)
+	}
+	active := *k
+	active.State = identity.KeyActive
+	active.ActiveTime = max(p.Now, 1)
+	schema.SigningKeys.Put(tx, &active)
+	return nil
+}
+
+// Remove deletes a key: the identities that it signed are worth nothing from then on. A missing key counts as
+// deleted.
+func Remove(tx *mvcc.WriteTx, p *identity.KeyRemoveRequest) error {
+	k := Key(tx, p.KeyID)
+	if k != nil {
+		schema.SigningKeys.Delete(tx, k)
+	}
+	return nil
+}
+
+// Check checks the states of the keys, and that at most one of each algorithm signs.
+func Check(c *check.Report) {
+	check.Indexes(c, schema.SigningKeys)
+	signs := map[string]int{}
+	for k := range Keys(c) {
+		c.Want(k.Private != nil && len(k.PublicKey) > 0, "signing key %s: a part is missing", k.KeyID)
+		switch k.State {
+		case identity.KeyPublished:
+			c.Want(k.ActiveTime == 0 && k.RetireTime == 0, "signing key %s: it is published and has signed", k.KeyID)
+		case identity.KeyActive:
+			signs[k.Algorithm]++
+			c.Want(k.ActiveTime != 0 && k.RetireTime == 0, "signing key %s: it signs without a time", k.KeyID)
+		case identity.KeyRetired:
+			c.Want(k.RetireTime != 0, "signing key %s: it is retired without a time", k.KeyID)
+		default:
+			c.Want(false, "signing key %s: state %q", k.KeyID, k.State)
+		}
+	}
+	for algorithm, n := range signs {
+		c.Want(n <= 1, "%d keys of %s sign", n, algorithm)
+	}
+}

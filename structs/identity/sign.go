@@ -1,0 +1,69 @@
+package identity
+
+import (
+	"time"
+
+	"berth/structs"
+)
+
+// Default is the name of the identity that each task has without a block in its job. It is a token for the
+// servers themselves: its audience is DefaultAudience.
+const (
+	Default         = "default"
+	DefaultAudience = "nomadproject.io"
+)
+
+// The lives of tokens. A node renews a token at half of its life. The servers bring the TTL of a job between
+// the bounds.
+const (
+	DefaultTTL = time.Hour
+	MinTTL     = time.Minute
+	MaxTTL     = 24 * time.Hour
+)
+
+// MaxSigned is the most identities that one request asks for.
+const MaxSigned = 256
+
+// The kinds of workloads with identities.
+const (
+	KindTask    = "task"
+	KindService = "service"
+)
+
+// Sign signs identities of allocations of the calling node. Each item has its own outcome: a token, or the
+// reason for which there is none. The leader alone signs, because the rows of another server may not have the
+// end of an allocation yet. The error is unavailable while there is no signing key.
+var Sign = structs.Read[SignRequest, SignResponse]("Alloc.SignIdentities")
+
+// SignRequest asks for at most MaxSigned identities.
+type SignRequest struct {
+	Identities           []WantedIdentity `level:"2"`
+	NodeID               string           `level:"2"`
+	SecretID             string           `level:"2"`
+	structs.QueryOptions `level:"2"`
+}
+
+// Credentials names the node and its secret.
+func (r *SignRequest) Credentials() (nodeID, secretID string) { return r.NodeID, r.SecretID }
+
+// WantedIdentity names an identity of an allocation.
+type WantedIdentity struct {
+	AllocID  string `level:"2"`
+	Kind     string `level:"2"` // of the workload: KindTask or KindService
+	Workload string `level:"2"` // the name of the task, or of the service
+	Name     string `level:"2"` // of the identity, for example Default
+}
+
+// SignResponse has the outcome of each item, in the order of the request.
+type SignResponse struct {
+	Signed []SignedIdentity
+	structs.QueryMeta
+}
+
+// SignedIdentity is an identity with its token, or with the reason for which the servers give none.
+type SignedIdentity struct {
+	WantedIdentity
+	JWT        structs.Secret `codec:"JWT"`
+	Expiration int64          // the end of the token in UnixNano
+	Rejection  string         // "" for a signed one
+}
