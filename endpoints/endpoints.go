@@ -25,6 +25,7 @@ import (
 	"berth/structs/inquiry"
 	"berth/structs/nodecalls"
 	"berth/structs/nodeloss"
+	"berth/structs/sitoken"
 	"berth/structs/variable"
 )
 
@@ -226,7 +227,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		// It has its own way to wait: changes that the node itself has reported do not end the wait.
 		call(e, structs.NodeClientAllocs, rights.Node, nodes.ClientAllocs),
 		write(e, structs.NodeEvaluate, rights.NodeWrite, nodes.Evaluate),
-		slow(nodeWrite(e, structs.NodeDeriveSIToken, rights.Node, nodes.DeriveSIToken)),
+		slow(nodeWrite(e, sitoken.NodeDeriveSIToken, rights.Node, nodes.DeriveSIToken)),
 
 		// These release volumes, or run programs of the servers.
 		write(e, nodeloss.NodeFence, rights.Socket, lost.Fence),

@@ -6,6 +6,7 @@ import (
 	"berth/state/check"
 	"berth/state/schema"
 	"berth/structs"
+	"berth/structs/sitoken"
 )
 
 // ClusterID returns the ID of the cluster, "" while there is none.
@@ -18,23 +19,23 @@ func ClusterID(tx Reader) string {
 }
 
 // SIToken returns the row of a token, nil if there is none.
-func SIToken(tx Reader, alloc, task, accessor string) *structs.SITokenAccessor {
+func SIToken(tx Reader, alloc, task, accessor string) *sitoken.SITokenAccessor {
 	return schema.SITokens.Get(tx, alloc, task, accessor)
 }
 
 // SITokensOf yields the tokens of an allocation that are not revoked yet, or of one of its tasks.
-func SITokensOf(tx Reader, alloc string, task ...string) iter.Seq[*structs.SITokenAccessor] {
+func SITokensOf(tx Reader, alloc string, task ...string) iter.Seq[*sitoken.SITokenAccessor] {
 	return schema.SITokens.Scan(tx, append([]string{alloc}, task...)...)
 }
 
 // RevokedSITokens yields the tokens that the leader revokes.
-func RevokedSITokens(tx Reader) iter.Seq[*structs.SITokenAccessor] {
+func RevokedSITokens(tx Reader) iter.Seq[*sitoken.SITokenAccessor] {
 	return schema.RevokedSITokens.Scan(tx)
 }
 
 // SITokensRegister stores the names of tokens that a server is going to make, and gives the cluster its ID.
 // It gives up the earlier tokens of the same tasks: their node has asked again, so no task uses them.
-func SITokensRegister(tx *WriteTx, p *structs.SITokenAccessors) error {
+func SITokensRegister(tx *WriteTx, p *sitoken.SITokenAccessors) error {
 	// All are checked before the first change: an entry with an error has changed nothing.
 	for _, t := range p.Accessors {
 		if t == nil || t.TaskName == "" || t.AccessorID == "" {
@@ -51,7 +52,7 @@ func SITokensRegister(tx *WriteTx, p *structs.SITokenAccessors) error {
 	}
 
 	if p.ClusterID != "" && ClusterID(tx) == "" {
-		schema.ClusterMetadata.Put(tx, &structs.ClusterMetadata{
+		schema.ClusterMetadata.Put(tx, &sitoken.ClusterMetadata{
 			ClusterID:  p.ClusterID,
 			CreateTime: p.Now,
 		})
@@ -60,7 +61,7 @@ func SITokensRegister(tx *WriteTx, p *structs.SITokenAccessors) error {
 	// The former tokens are given up first. After the puts, the new ones of the same tasks would be given up
 	// too.
 	for _, t := range p.Accessors {
-		giveUpSITokens(tx, t.AllocID, p.Now+int64(structs.SITokenSettle), t.TaskName)
+		giveUpSITokens(tx, t.AllocID, p.Now+int64(sitoken.SITokenSettle), t.TaskName)
 		t.RevokeTime = 0
 	}
 
@@ -72,18 +73,18 @@ func SITokensRegister(tx *WriteTx, p *structs.SITokenAccessors) error {
 }
 
 // SITokensGiveUp makes the leader revoke tokens that no task has got. Consul may still be making them.
-func SITokensGiveUp(tx *WriteTx, p *structs.SITokenAccessors) error {
+func SITokensGiveUp(tx *WriteTx, p *sitoken.SITokenAccessors) error {
 	for _, t := range p.Accessors {
 		row := storedSIToken(tx, t)
 		if row != nil {
-			giveUpSIToken(tx, row, p.Now+int64(structs.SITokenSettle))
+			giveUpSIToken(tx, row, p.Now+int64(sitoken.SITokenSettle))
 		}
 	}
 	return nil
 }
 
 // SITokensDeregister deletes the rows of tokens that are revoked.
-func SITokensDeregister(tx *WriteTx, p *structs.SITokenAccessors) error {
+func SITokensDeregister(tx *WriteTx, p *sitoken.SITokenAccessors) error {
 	for _, t := range p.Accessors {
 		row := storedSIToken(tx, t)
 		if row != nil {
@@ -93,7 +94,7 @@ func SITokensDeregister(tx *WriteTx, p *structs.SITokenAccessors) error {
 	return nil
 }
 
-func storedSIToken(tx Reader, t *structs.SITokenAccessor) *structs.SITokenAccessor {
+func storedSIToken(tx Reader, t *sitoken.SITokenAccessor) *sitoken.SITokenAccessor {
 	if t == nil {
 		return nil
 	}
@@ -107,7 +108,7 @@ func giveUpSITokens(tx *WriteTx, alloc string, from int64, task ...string) {
 	}
 }
 
-func giveUpSIToken(tx *WriteTx, t *structs.SITokenAccessor, from int64) {
+func giveUpSIToken(tx *WriteTx, t *sitoken.SITokenAccessor, from int64) {
 	// The first time stays, so that repeated requests do not delay the revocation.
 	if t.RevokeTime != 0 {
 		return

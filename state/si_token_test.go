@@ -8,13 +8,14 @@ import (
 
 	"berth/state/schema"
 	"berth/structs"
+	"berth/structs/sitoken"
 )
 
 // tokens is a payload with a token for each "task accessor" of an allocation on n1.
-func (w *fixture) tokens(alloc string, names ...[2]string) *structs.SITokenAccessors {
-	p := &structs.SITokenAccessors{ClusterID: fmt.Sprint("cluster ", w.index), WriteOptions: w.now()}
+func (w *fixture) tokens(alloc string, names ...[2]string) *sitoken.SITokenAccessors {
+	p := &sitoken.SITokenAccessors{ClusterID: fmt.Sprint("cluster ", w.index), WriteOptions: w.now()}
 	for _, n := range names {
-		p.Accessors = append(p.Accessors, &structs.SITokenAccessor{
+		p.Accessors = append(p.Accessors, &sitoken.SITokenAccessor{
 			AllocID:    alloc,
 			TaskName:   n[0],
 			AccessorID: n[1],
@@ -72,14 +73,14 @@ func TestSITokensRegister_StoresTheTokensOfARunningAllocation(t *testing.T) {
 	}
 	w.client("n1", "a1", structs.AllocComplete)
 	for name, c := range map[string]struct {
-		edit func(*structs.SITokenAccessor)
+		edit func(*sitoken.SITokenAccessor)
 		kind structs.Kind
 	}{
-		"an ended allocation":       {func(a *structs.SITokenAccessor) { a.AllocID = "a1" }, structs.KindPrecondition},
-		"an unknown allocation":     {func(a *structs.SITokenAccessor) { a.AllocID = "a9" }, structs.KindNotFound},
-		"another node":              {func(a *structs.SITokenAccessor) { a.NodeID = "n2" }, structs.KindNotFound},
-		"a token without an ID":     {func(a *structs.SITokenAccessor) { a.AccessorID = "" }, structs.KindInvalid},
-		"a token without its owner": {func(a *structs.SITokenAccessor) { a.TaskName = "" }, structs.KindInvalid},
+		"an ended allocation":       {func(a *sitoken.SITokenAccessor) { a.AllocID = "a1" }, structs.KindPrecondition},
+		"an unknown allocation":     {func(a *sitoken.SITokenAccessor) { a.AllocID = "a9" }, structs.KindNotFound},
+		"another node":              {func(a *sitoken.SITokenAccessor) { a.NodeID = "n2" }, structs.KindNotFound},
+		"a token without an ID":     {func(a *sitoken.SITokenAccessor) { a.AccessorID = "" }, structs.KindInvalid},
+		"a token without its owner": {func(a *sitoken.SITokenAccessor) { a.TaskName = "" }, structs.KindInvalid},
 	} {
 		p := w.tokens("a2", [2]string{"web", "first"}, [2]string{"web", "x"})
 		c.edit(p.Accessors[1])

@@ -11,6 +11,7 @@ import (
 	"berth/structs/admin"
 	"berth/structs/identity"
 	"berth/structs/nodecalls"
+	"berth/structs/sitoken"
 	"berth/structs/variable"
 )
 
@@ -24,7 +25,7 @@ var nodeMethods = map[string]bool{
 	structs.NodeLeave.Name:             false,
 	structs.NodeUpdateAllocs.Name:      false,
 	structs.NodeClientAllocs.Name:      false,
-	structs.NodeDeriveSIToken.Name:     false,
+	sitoken.NodeDeriveSIToken.Name:     false,
 	structs.AllocsGet.Name:             false,
 	nodecalls.AllocData.Name:           false,
 	nodecalls.AllocDataWaits.Name:      false,

@@ -11,6 +11,7 @@ import (
 	"berth/structs/admin"
 	"berth/structs/identity"
 	"berth/structs/nodecalls"
+	"berth/structs/sitoken"
 	"berth/structs/variable"
 )
 
@@ -153,8 +154,8 @@ func attacks() map[string]struct {
 		"a leave":     {structs.NodeLeave.Name, &structs.NodeLeaveRequest{NodeID: n2, SecretID: s}},
 		"a report": {structs.NodeUpdateAllocs.Name,
 			&structs.AllocsClientUpdateRequest{NodeID: n2, SecretID: s}},
-		"a token": {structs.NodeDeriveSIToken.Name,
-			&structs.DeriveSITokenRequest{NodeID: n2, SecretID: s}},
+		"a token": {sitoken.NodeDeriveSIToken.Name,
+			&sitoken.DeriveSITokenRequest{NodeID: n2, SecretID: s}},
 		"its allocations": {structs.NodeClientAllocs.Name, &structs.NodeGetRequest{NodeID: n2, SecretID: s}},
 		"allocations":     {structs.AllocsGet.Name, &structs.AllocsGetRequest{NodeID: n2, SecretID: s}},
 		"an allocation":   {structs.AllocGet.Name, &structs.AllocGetRequest{NodeID: n2, AllocID: "a2"}},

@@ -10,6 +10,7 @@ import (
 	"berth/structs/inquiry"
 	"berth/structs/nodecalls"
 	"berth/structs/nodeloss"
+	"berth/structs/sitoken"
 	"berth/structs/variable"
 )
 
@@ -106,7 +107,6 @@ var all = []any{
 	new(structs.CheckResult),
 	new(structs.ClaimCause),
 	new(structs.ClaimClass),
-	new(structs.ClusterMetadata),
 	new(structs.Connect),
 	new(structs.ConnectExpose),
 	new(structs.ConnectExposePath),
@@ -127,8 +127,6 @@ var all = []any{
 	new(structs.DeploymentStatusRequest),
 	new(structs.DeploymentStatusUpdate),
 	new(structs.DeploymentUpdateResponse),
-	new(structs.DeriveSITokenRequest),
-	new(structs.DeriveSITokenResponse),
 	new(structs.DesiredTransition),
 	new(structs.DeviceAttribute),
 	new(structs.DisconnectStrategy),
@@ -262,8 +260,6 @@ var all = []any{
 	new(structs.RescheduleTracker),
 	new(structs.Resources),
 	new(structs.RestartPolicy),
-	new(structs.SITokenAccessor),
-	new(structs.SITokenAccessors),
 	new(structs.ScalingEvent),
 	new(structs.ScalingEvents),
 	new(structs.ScalingPolicy),
@@ -507,6 +503,11 @@ var all = []any{
 	new(nodeloss.NodeForeignListResponse),
 	new(nodeloss.NodeLease),
 	new(nodeloss.NodeLeaseRequest),
+	new(sitoken.ClusterMetadata),
+	new(sitoken.DeriveSITokenRequest),
+	new(sitoken.DeriveSITokenResponse),
+	new(sitoken.SITokenAccessor),
+	new(sitoken.SITokenAccessors),
 	new(variable.ItemsShown),
 	new(variable.OpenVariable),
 	new(variable.Variable),

@@ -12,6 +12,7 @@ var WirePackages = []string{
 	"structs/inquiry",
 	"structs/nodecalls",
 	"structs/nodeloss",
+	"structs/sitoken",
 	"structs/variable",
 }
 

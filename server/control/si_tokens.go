@@ -10,7 +10,7 @@ import (
 	"berth/server/control/workqueue"
 	"berth/state"
 	"berth/state/schema"
-	"berth/structs"
+	"berth/structs/sitoken"
 )
 
 // Consul is what the loops do in Consul.
@@ -86,13 +86,13 @@ func (s siTokenLoop) read(tx *state.ReadTx, k workqueue.Key) workqueue.Step {
 }
 
 // revoke deletes the token and then its row. If this server fails in between, the next leader repeats both.
-func (s siTokenLoop) revoke(ctx context.Context, t *structs.SITokenAccessor) error {
+func (s siTokenLoop) revoke(ctx context.Context, t *sitoken.SITokenAccessor) error {
 	err := s.Consul.RevokeToken(ctx, t.AccessorID)
 	if err != nil {
 		return err
 	}
-	return propose(ctx, s.Deps, fsm.SITokensDeregister, &structs.SITokenAccessors{
-		Accessors:    []*structs.SITokenAccessor{t},
+	return propose(ctx, s.Deps, fsm.SITokensDeregister, &sitoken.SITokenAccessors{
+		Accessors:    []*sitoken.SITokenAccessor{t},
 		WriteOptions: s.stamp(""),
 	})
 }

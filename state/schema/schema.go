@@ -6,6 +6,7 @@ import (
 	"berth/structs"
 	"berth/structs/admin"
 	"berth/structs/nodeloss"
+	"berth/structs/sitoken"
 )
 
 // This file declares the tables of nodes and of the cluster, and lists all. The tables of volumes are in
@@ -59,12 +60,12 @@ var (
 
 var (
 	// SITokens has the tokens of Consul of tasks by allocation, task and accessor.
-	SITokens = mvcc.NewTable("si_token_accessors", func(a *structs.SITokenAccessor) mvcc.Key {
+	SITokens = mvcc.NewTable("si_token_accessors", func(a *sitoken.SITokenAccessor) mvcc.Key {
 		return mvcc.KeyOf(a.AllocID, a.TaskName, a.AccessorID)
 	})
 
 	// Tokens that the leader revokes.
-	RevokedSITokens = SITokens.Index("revoked", func(a *structs.SITokenAccessor) mvcc.Key {
+	RevokedSITokens = SITokens.Index("revoked", func(a *sitoken.SITokenAccessor) mvcc.Key {
 		return mvcc.KeyIf(a.RevokeTime != 0, a.AllocID)
 	})
 )
@@ -73,7 +74,7 @@ var (
 const OnlyCluster = "cluster"
 
 // ClusterMetadata has one row, the ID of the cluster.
-var ClusterMetadata = mvcc.NewTable("cluster_metadata", func(*structs.ClusterMetadata) mvcc.Key {
+var ClusterMetadata = mvcc.NewTable("cluster_metadata", func(*sitoken.ClusterMetadata) mvcc.Key {
 	return mvcc.KeyOf(OnlyCluster)
 })
 

@@ -23,6 +23,7 @@ import (
 	"berth/internal/backoff"
 	"berth/rpc"
 	"berth/structs"
+	"berth/structs/sitoken"
 )
 
 // timeLimit bounds the wait for a token, as in the dialect. A task that has none then has failed.
@@ -273,7 +274,7 @@ func delay(failed int) time.Duration {
 func (h *siToken) ask(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	req := &structs.DeriveSITokenRequest{
+	req := &sitoken.DeriveSITokenRequest{
 		NodeID:   h.cfg.NodeID,
 		SecretID: h.cfg.SecretID,
 		AllocID:  h.alloc,
@@ -281,7 +282,7 @@ func (h *siToken) ask(ctx context.Context) (string, error) {
 	}
 
 	req.Region = h.cfg.Region
-	resp, err := rpc.Call(ctx, h.cfg.Servers, structs.NodeDeriveSIToken, req)
+	resp, err := rpc.Call(ctx, h.cfg.Servers, sitoken.NodeDeriveSIToken, req)
 	if err != nil {
 		return "", err
 	}

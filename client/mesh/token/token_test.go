@@ -18,6 +18,7 @@ import (
 	"berth/client/hooks"
 	"berth/internal/backoff/cuttest"
 	"berth/structs"
+	"berth/structs/sitoken"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -64,14 +65,14 @@ func newFixture(t *testing.T) *fixture {
 
 // Call implements rpc.Caller.
 func (fx *fixture) Call(ctx context.Context, method string, req, resp any) error {
-	r := req.(*structs.DeriveSITokenRequest)
+	r := req.(*sitoken.DeriveSITokenRequest)
 	if method != "Node.DeriveSIToken" || r.AllocID != "a1" || r.NodeID != "n1" || r.SecretID != "s1" ||
 		len(r.Tasks) != 1 || r.Tasks[0] != "proxy" {
 		fx.t.Errorf("the request is %s of %+v", method, r)
 	}
 	text, err := fx.answer(ctx, int(fx.requests.Add(1)))
 	if err == nil {
-		resp.(*structs.DeriveSITokenResponse).Tokens = structs.Secrets{"proxy": text}
+		resp.(*sitoken.DeriveSITokenResponse).Tokens = structs.Secrets{"proxy": text}
 	}
 	return err
 }

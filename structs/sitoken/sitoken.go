@@ -1,11 +1,17 @@
-package structs
+// Package sitoken has the tokens of Consul that the servers make for tasks of the service mesh, as rows and
+// requests.
+package sitoken
 
-import "time"
+import (
+	"time"
+
+	"berth/structs"
+)
 
 // NodeDeriveSIToken makes a token of Consul for each named task of an allocation. The token has the rights of
 // the task's service and no others. The servers do not keep its secret. A failed request has left no token.
 // The caller repeats it if the kind of the error is not final: there is no leader, or Consul does not answer.
-var NodeDeriveSIToken = Write[DeriveSITokenRequest, DeriveSITokenResponse]("Node.DeriveSIToken")
+var NodeDeriveSIToken = structs.Write[DeriveSITokenRequest, DeriveSITokenResponse]("Node.DeriveSIToken")
 
 // DeriveSITokenRequest names at most MaxTasks tasks of one allocation of the calling node. Each of them uses
 // Connect.
@@ -14,7 +20,7 @@ type DeriveSITokenRequest struct {
 	SecretID string
 	AllocID  string
 	Tasks    []string
-	WriteOptions
+	structs.WriteOptions
 }
 
 // Credentials names the calling node.
@@ -22,8 +28,8 @@ func (r *DeriveSITokenRequest) Credentials() (nodeID, secretID string) { return 
 
 // DeriveSITokenResponse has the secret of the token of each requested task.
 type DeriveSITokenResponse struct {
-	Tokens Secrets // by task
-	WriteMeta
+	Tokens structs.Secrets // by task
+	structs.WriteMeta
 }
 
 // SITokenAccessor is the row of a token that the servers make for a task. It names the token without its
@@ -36,17 +42,20 @@ type SITokenAccessor struct {
 	NodeID     string
 	// RevokeTime is the time from which the leader revokes the token, in UnixNano. 0: the task may use it.
 	RevokeTime int64
-	Indexes
+	structs.Indexes
 }
 
 // Copy returns a copy.
-func (a *SITokenAccessor) Copy() *SITokenAccessor { return clonePtr(a) }
+func (a *SITokenAccessor) Copy() *SITokenAccessor {
+	c := *a
+	return &c
+}
 
 // SITokenAccessors names tokens of one allocation.
 type SITokenAccessors struct {
 	Accessors []*SITokenAccessor
 	ClusterID string `json:",omitempty" codec:",omitempty"` // for a cluster that has none yet
-	WriteOptions
+	structs.WriteOptions
 }
 
 // SITokenSettle is the time for which Consul may still make a token that the servers have given up. The
@@ -57,5 +66,5 @@ const SITokenSettle = time.Minute
 type ClusterMetadata struct {
 	ClusterID  string
 	CreateTime int64
-	Indexes
+	structs.Indexes
 }
