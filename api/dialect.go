@@ -77,11 +77,8 @@ func (i *ignoredFields) accept(field string, value json.RawMessage) (drop bool, 
 		return true, ""
 	}
 
-	switch field {
-	case "Consul":
+	if field == "Consul" {
 		return strictjson.Decode(value, &struct{}{}, i.acceptOfConsul) == nil, ""
-	case "Identity", "Identities":
-		return i.acceptIdentities(field, value)
 	}
 	reason, ignored := withoutEffect[field]
 	if !ignored {
@@ -108,34 +105,6 @@ func (i *ignoredFields) add(line string) {
 
 func (i *ignoredFields) acceptOfConsul(field string, value json.RawMessage) (drop bool, remedy string) {
 	return i.accept("Consul."+field, value)
-}
-
-// acceptIdentities accepts the default identity of a task and of a service for Consul. Tasks have the
-// fields Identity and Identities, services the first.
-func (i *ignoredFields) acceptIdentities(field string, value json.RawMessage) (drop bool, remedy string) {
-	var all []*jobspec.Identity
-	if field == "Identity" {
-		value = slices.Concat(json.RawMessage("["), value, json.RawMessage("]"))
-	}
-
-	err := strictjson.Decode(value, &all, nil)
-	if err != nil {
-		return false, ""
-	}
-
-	for _, x := range all {
-		switch {
-		case x == nil:
-		case x.IsDefault():
-			i.warn(field, nil, jobspec.NoTaskToken)
-		case x.IsOfConsul() && field == "Identity":
-			i.warn(field, nil, jobspec.NoServiceToken)
-		default:
-			return false, jobspec.NoOtherToken
-		}
-	}
-
-	return true, ""
 }
 
 // addTo adds the warnings to others, a line each.

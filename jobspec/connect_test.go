@@ -276,7 +276,7 @@ func TestReadJob_RejectsConnectWithAReason(t *testing.T) {
 	for lines, want := range map[string]string{
 		proxy(`transparent_proxy {}`): `name each service in upstreams`,
 		proxy("upstreams {\n destination_name = \"a\"\n destination_partition = \"b\"\n }"): `Consul Enterprise`,
-		"sidecar_service {}\n sidecar_task {\n identity {\n name = \"x\"\n }\n }":           `its tasks get no tokens`,
+		"sidecar_service {}\n sidecar_task {\n identity {\n name = \"x\"\n }\n }":           `the proxy has a token of Consul alone`,
 		"sidecar_service {}\n sidecar_task {\n resources {\n network {}\n }\n }": `a network in the resources ` +
 			`of a sidecar_task`,
 		ingress(`max_connections = 5`):                      `"max_connections" is not supported by berth yet`,

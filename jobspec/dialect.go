@@ -121,7 +121,7 @@ func (changeScript) Rejected() map[string]string {
 }
 
 func (sidecarTask) Rejected() map[string]string {
-	return map[string]string{"identity": "its tasks get no tokens; leave it out"}
+	return map[string]string{"identity": "the proxy has a token of Consul alone; leave it out"}
 }
 
 func (connectProxy) Rejected() map[string]string {

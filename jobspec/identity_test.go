@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"berth/internal/hclconf"
 	"berth/structs"
@@ -15,41 +16,63 @@ func fileWith(ofGroup, ofService, ofTask string) []byte {
 		"\n}\ntask \"t\" {\ndriver = \"exec\"\n" + ofTask + "\n}\n}\n}")
 }
 
-// identity returns a block with lines, which ";" separates.
-func identity(lines string) string {
-	return "identity {\n" + strings.ReplaceAll(lines, ";", "\n") + "\n}\n"
-}
-
-// TestReadJob_AcceptsIdentitiesThatNoTaskMisses reads the blocks of the example files of the dialect, and
-// others.
-func TestReadJob_AcceptsIdentitiesThatNoTaskMisses(t *testing.T) {
-	plain, err := parseJob("j.hcl", fileWith("", "", ""))
+// TestReadJob_ReadsIdentities reads the identities of a task and of a service.
+func TestReadJob_ReadsIdentities(t *testing.T) {
+	f, err := ReadJob("j.hcl", fileWith("",
+		`identity {
+			aud = ["consul.io"]
+			ttl = "2h"
+		}`,
+		`identity {
+			name          = "aws"
+			aud           = ["sts", "s3"]
+			file          = true
+			filepath      = "local/aws.jwt"
+			ttl           = "30m"
+			change_mode   = "signal"
+			change_signal = "SIGUSR1"
+		}
+		identity {
+			env = true
+		}`), &Inputs{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	const warned = `"identity" has no effect: berth issues no tokens`
-	const rejected = "!let a template read a token by nomadVar"
-	for block, want := range map[string]string{
-		identity("env = true; file = true"):                          warned,
-		identity("") + identity(`name = "default"`):                  warned,
-		identity(`aud = ["nomadproject.io"]; ttl = "1h"`):            warned,
-		identity(`change_mode = "signal"; change_signal = "SIGHUP"`): warned,
-		identity(`name = "vault"`):                                   rejected,
-		identity(`aud = ["aws"]`):                                    rejected,
-		identity(`filepath = "local/t"`):                             rejected,
-		identity(`extra_claims = ["a"]`):                             rejected,
-		identity(`evn = true`):                                       `!did you mean "env"`,
-	} {
-		checkWarned(t, fileWith("", "", block), want, plain)
+	group := f.Job.TaskGroups[0]
+	task := group.Tasks[0]
+	wantListed := []*structs.WorkloadIdentity{{
+		Name:         "aws",
+		Audience:     []string{"sts", "s3"},
+		ChangeMode:   "signal",
+		ChangeSignal: "SIGUSR1",
+		File:         true,
+		Filepath:     "local/aws.jwt",
+		TTL:          30 * time.Minute,
+	}}
+	if !reflect.DeepEqual(task.Identities, wantListed) || len(f.Warnings) > 0 {
+		t.Errorf("got %+v, warnings %v", task.Identities[0], f.Warnings)
 	}
+	if want := (&structs.WorkloadIdentity{Env: true}); !reflect.DeepEqual(task.Identity, want) {
+		t.Errorf("got the default one %+v", task.Identity)
+	}
+	want := &structs.WorkloadIdentity{Audience: []string{"consul.io"}, TTL: 2 * time.Hour}
+	if got := group.Services[0].Identity; !reflect.DeepEqual(got, want) {
+		t.Errorf("got that of the service %+v", got)
+	}
+}
+
+// TestReadJob_NamesFaultsOfIdentities reads blocks that no identity can be made of.
+func TestReadJob_NamesFaultsOfIdentities(t *testing.T) {
 	for block, want := range map[string]string{
-		identity(`aud = ["consul.io"]; ttl = "1h"`):  `"identity" has no effect: the agent of the node`,
-		identity(`aud = ["consul.io"]; file = true`): "!one for Consul",
-		identity(`aud = ["x"]`):                      "!one for Consul",
-		`cluster = "default"`:                        "",
-		`cluster = "two"`:                            "!a node has one Consul",
+		"identity {}\nidentity {\n name = \"default\"\n}": "two identities with the name",
+		"identity {\n extra_claims = [\"a\"]\n}":          "the claims of its allocation alone",
+		"identity {\n evn = true\n}":                      `did you mean "env"`,
+		"identity {\n ttl = \"soon\"\n}":                  "soon",
 	} {
-		checkWarned(t, fileWith("", block, ""), want, plain)
+		_, err := parseJob("j.hcl", fileWith("", "", block))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %s", block, err, want)
+		}
 	}
 }
 

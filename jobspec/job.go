@@ -104,7 +104,7 @@ type task struct {
 	Services      []*service        `hcl:"service,block"`
 	Consul        *consul           `hcl:"consul,block"`
 	Kind          string            `hcl:"kind"`
-	Identities    []*Identity       `hcl:"identity,block"`
+	Identities    []*identity       `hcl:"identity,block"`
 
 	DispatchPayload *dispatchPayload `hcl:"dispatch_payload,block"`
 }

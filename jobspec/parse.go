@@ -279,7 +279,6 @@ func (v *volume) request(alias string) *structs.VolumeRequest {
 
 // task converts a task. restart is the policy that its block changes.
 func (c *converter) task(t *task, restart structs.RestartPolicy) *structs.Task {
-	c.taskIdentities(t.Identities)
 	out := &structs.Task{
 		Name:            t.Name,
 		Driver:          t.Driver,
@@ -305,6 +304,7 @@ func (c *converter) task(t *task, restart structs.RestartPolicy) *structs.Task {
 		out.RestartPolicy = t.Restart.override(restart)
 	}
 
+	c.identities(t.Identities, out)
 	if t.Resources != nil {
 		out.Resources = c.resources(t.Resources)
 	}

@@ -27,7 +27,7 @@ type service struct {
 	Weights           *weights          `hcl:"weights,block"`
 	Connect           *connect          `hcl:"connect,block"`
 	Cluster           consulCluster     `hcl:"cluster"`
-	Identity          *Identity         `hcl:"identity,block"`
+	Identity          *identity         `hcl:"identity,block"`
 }
 
 type weights struct {
@@ -90,9 +90,7 @@ func (c *converter) services(list []*service) []*structs.Service {
 	return out
 }
 
-// service converts a service. Its identity is checked and dropped.
 func (c *converter) service(s *service) *structs.Service {
-	c.serviceIdentity(s.Identity)
 	out := &structs.Service{
 		Name:         s.Name,
 		TaskName:     s.TaskName,
@@ -111,6 +109,7 @@ func (c *converter) service(s *service) *structs.Service {
 		TaggedAddresses:   s.TaggedAddresses,
 		Weights:           (*structs.ServiceWeights)(s.Weights),
 		Connect:           c.connect(s.Connect),
+		Identity:          s.Identity.identity(),
 	}
 
 	for _, x := range s.Checks {

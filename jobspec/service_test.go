@@ -163,7 +163,7 @@ func TestReadJob_RejectsServicesWithAReason(t *testing.T) {
 		{`connect {}`, `it has 0 of native = true, sidecar_service and gateway`},
 		{ours + `enable_tag_override = true`, `enable_tag_override is for services with provider = "consul"`},
 		{`tagged_addresses { lan = "a.example" }`, `"a.example" is neither an IP address nor "host:port"`},
-		{"identity {\n aud = [\"x\"]\n}", `"identity" is not supported by berth: the identity of a service`},
+		{"identity {\n aud = [\"x\"]\n env = true\n}", `env, file and filepath are for the identity of a task`},
 		{`weights { passing = 70000 }`, `passing 70000 must be at most 65535`},
 		{`kind = "api-gateway"`, `"kind" is not supported by berth yet`},
 		{`cluster = "other"`, `a node has one Consul, not "other"`},

@@ -53,7 +53,7 @@ func inPlace[T any](version func(*T) *structs.TaskGroup) (in, replaced []string)
 	}
 	slices.Sort(in)
 	slices.Sort(replaced)
-	return in, replaced
+	return in, slices.Compact(replaced)
 }
 
 // fileName returns the name that a field has in a job file.
@@ -63,6 +63,8 @@ func fileName(field string) string {
 		return "affinity"
 	case "CSIPluginConfig":
 		return "csi_plugin"
+	case "Identities":
+		return "identity"
 	case "LogConfig":
 		return "logs"
 	case "ReschedulePolicy", "RestartPolicy":

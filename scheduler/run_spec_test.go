@@ -50,3 +50,24 @@ func TestSameRunSpec_KnowsWhatProxiesLearnLater(t *testing.T) {
 		t.Error("a gateway with another port runs on")
 	}
 }
+
+// TestSameRunSpec_KeepsTasksWithAnotherTimeToLive checks that only the time to live of a token may change
+// below a running task.
+func TestSameRunSpec_KeepsTasksWithAnotherTimeToLive(t *testing.T) {
+	same := func(a, b structs.WorkloadIdentity) bool {
+		job := func(i structs.WorkloadIdentity) *structs.Job {
+			task := &structs.Task{Identity: &i, Identities: []*structs.WorkloadIdentity{&i}}
+			return &structs.Job{TaskGroups: []*structs.TaskGroup{{Tasks: []*structs.Task{task}}}}
+		}
+		x := job(a)
+		y := job(b)
+		return change.SameRunSpec(x, x.TaskGroups[0], y, y.TaskGroups[0])
+	}
+	old := structs.WorkloadIdentity{Name: "x", TTL: 1}
+	if !same(old, structs.WorkloadIdentity{Name: "x", TTL: 2}) {
+		t.Error("another time to live replaces the allocations")
+	}
+	if same(old, structs.WorkloadIdentity{Name: "x", TTL: 1, File: true}) {
+		t.Error("a task without its new file runs on")
+	}
+}

@@ -6610,7 +6610,7 @@ func (v *Task) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(23)
+	n := uint32(25)
 	if !(len(v.Affinities) != 0) {
 		n--
 	}
@@ -6618,6 +6618,12 @@ func (v *Task) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.DispatchPayload != nil) {
+		n--
+	}
+	if !(len(v.Identities) != 0) {
+		n--
+	}
+	if !(v.Identity != nil) {
 		n--
 	}
 	if !(v.Kind != "") {
@@ -6667,6 +6673,18 @@ func (v *Task) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendString(b, v.Driver)
 	b = append(b, "\xa3Env"...)
 	b = wire.AppendStringMap(b, v.Env)
+	if len(v.Identities) != 0 {
+		b = append(b, "\xaaIdentities"...)
+		if b, err = wire.AppendOther(b, &v.Identities); err != nil {
+			return b, err
+		}
+	}
+	if v.Identity != nil {
+		b = append(b, "\xa8Identity"...)
+		if b, err = wire.AppendOther(b, &v.Identity); err != nil {
+			return b, err
+		}
+	}
 	b = append(b, "\xaaKillSignal"...)
 	b = msgp.AppendString(b, v.KillSignal)
 	b = append(b, "\xabKillTimeout"...)
@@ -6778,6 +6796,10 @@ func (v *Task) readField(name, b []byte) (_ []byte, known bool, err error) {
 		b, err = wire.ReadString(b, &v.Kind)
 	case "DispatchPayload":
 		b, err = wire.ReadOther(b, &v.DispatchPayload)
+	case "Identity":
+		b, err = wire.ReadOther(b, &v.Identity)
+	case "Identities":
+		b, err = wire.ReadOther(b, &v.Identities)
 	default:
 		return b, false, nil
 	}

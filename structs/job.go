@@ -325,6 +325,9 @@ type Task struct {
 	Kind            TaskKind        `json:",omitempty" codec:",omitempty"` // its part in the service mesh
 
 	DispatchPayload *DispatchPayloadConfig `json:",omitempty" codec:",omitempty"`
+
+	Identity   *WorkloadIdentity   `json:",omitempty" codec:",omitempty" level:"2"` // nil: workload.Default
+	Identities []*WorkloadIdentity `json:",omitempty" codec:",omitempty" level:"2"` // the others
 }
 
 // JobListStub is one job in a list.

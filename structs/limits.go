@@ -94,6 +94,12 @@ const (
 	// services and hosts of a gateway.
 	MaxMeshItems = 128
 
+	// Bounds of identities.
+	MaxIdentities  = 16                  // of one task, besides the default one
+	MaxAudiences   = 16                  // of one identity
+	MinIdentityTTL = 10 * time.Second    // of its tokens
+	MaxIdentityTTL = 30 * 24 * time.Hour // likewise
+
 	// Bounds of volumes.
 	MaxVolumeBytes = 1 << 60  // 1 EiB: capacity_min, capacity_max, Capacity and a size that a plugin answers
 	MaxClaims      = 4096     // claims in one request

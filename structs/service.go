@@ -73,6 +73,8 @@ type Service struct {
 	// TaggedAddresses are other addresses of an instance in Consul, by their names there: see SplitAddress.
 	TaggedAddresses map[string]string `json:",omitempty" codec:",omitempty"`
 	Weights         *ServiceWeights   `json:",omitempty" codec:",omitempty"` // nil: Consul's
+	// Identity is the one with which the node registers the service; nil: it uses its own token of Consul.
+	Identity *WorkloadIdentity `json:",omitempty" codec:",omitempty" level:"2"`
 }
 
 // ServiceCheck is a `check {}` of a service. The node runs it while the service is offered.

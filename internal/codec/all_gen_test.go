@@ -306,6 +306,7 @@ var all = []any{
 	new(structs.VolumeClaimStub),
 	new(structs.VolumeMount),
 	new(structs.VolumeRequest),
+	new(structs.WorkloadIdentity),
 	new(structs.WriteMeta),
 	new(structs.WriteOptions),
 	new(structs.WriteRequest),

@@ -102,10 +102,26 @@ func runSpecOf(j *structs.Job, g *structs.TaskGroup) runSpec {
 		task.KillSignal = ""
 		task.ShutdownDelay = 0
 		task.Leader = false
+		task.Identity = withoutTTL(t.Identity)
+		task.Identities = nil
+		for _, i := range t.Identities {
+			task.Identities = append(task.Identities, withoutTTL(i))
+		}
+
 		r.Tasks = append(r.Tasks, task)
 	}
 
 	return r
+}
+
+// withoutTTL copies an identity without the time to live of its tokens. nil is allowed.
+func withoutTTL(i *structs.WorkloadIdentity) *structs.WorkloadIdentity {
+	if i == nil {
+		return nil
+	}
+	c := *i
+	c.TTL = 0
+	return &c
 }
 
 // SameRunSpec reports whether tasks of one version of the group may continue as tasks of the other.

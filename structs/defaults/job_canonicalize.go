@@ -152,6 +152,7 @@ func CanonicalizeTask(t *structs.Task, g *structs.TaskGroup) {
 		}
 	}
 
+	canonicalizeIdentities(t)
 	canonicalizeMounts(t.VolumeMounts)
 	for _, a := range t.Artifacts {
 		if a != nil {

@@ -38,6 +38,7 @@ func canonicalizeService(s structs.OwnedService, j *structs.Job, g *structs.Task
 	setDefault(&s.AddressMode, structs.AddressModeAuto)
 	setDefault(&s.OnUpdate, structs.OnUpdateRequireHealthy)
 	canonicalizeWeights(s.Weights)
+	canonicalizeServiceIdentity(s)
 	for _, c := range s.Checks {
 		if c != nil {
 			canonicalizeCheck(c, s)

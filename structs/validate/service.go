@@ -7,6 +7,7 @@ import (
 
 	"berth/structs"
 	"berth/structs/validate/field"
+	"berth/structs/validate/taskfiles"
 )
 
 // checkServices checks the services of the group and of its tasks.
@@ -88,6 +89,7 @@ func checkService(f field.Errors, s *structs.OwnedService, g *structs.TaskGroup)
 		"tagged_addresses and weights are for services with provider = %q", structs.ServiceProviderConsul)
 	checkTaggedAddresses(f, s.TaggedAddresses)
 	checkWeights(f.At("weights"), s.Weights)
+	taskfiles.CheckServiceIdentity(f, s.Service)
 	f.CheckOneOf("on_update", s.OnUpdate,
 		[]string{structs.OnUpdateRequireHealthy, structs.OnUpdateIgnoreWarnings, structs.OnUpdateIgnore})
 	checkAddressMode(f, s, g, s.AddressMode)

@@ -58,6 +58,7 @@ func checkTask(f field.Errors, t *structs.Task, g *structs.TaskGroup) {
 	checkMounts(f, t, g)
 	taskfiles.CheckArtifacts(f, t)
 	taskfiles.CheckTemplates(f, t)
+	taskfiles.CheckIdentities(f, t)
 }
 
 // checkSignal checks the name of a signal. "" is the default, and the node knows the value of a placeholder.

@@ -153,6 +153,13 @@ var allLimits = []limit{
 		"upstreams of one proxy; exposed paths, and addresses, listeners, services and hosts of a gateway, likewise",
 		beyondInvalid,
 	},
+	{
+		"MaxIdentities", structs.MaxIdentities, "",
+		"`identity` blocks of one task, besides the default one", beyondInvalid,
+	},
+	{"MaxAudiences", structs.MaxAudiences, "", "audiences of one identity", beyondInvalid},
+	{"MinIdentityTTL", int64(structs.MinIdentityTTL), "duration", "at least: `ttl` of an identity", beyondInvalid},
+	{"MaxIdentityTTL", int64(structs.MaxIdentityTTL), "duration", "`ttl` of an identity", beyondInvalid},
 	{"MaxFilter", structs.MaxFilter, "bytes", "a filter expression", beyondInvalid},
 	{"MaxFilterSteps", structs.MaxFilterSteps, "", "steps of the parser of a filter", beyondInvalid},
 	{

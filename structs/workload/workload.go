@@ -1,0 +1,80 @@
+// Package workload has the rules for the identities of tasks and services: the default one, and the places in
+// which a task finds its tokens.
+package workload
+
+import (
+	"cmp"
+	"iter"
+	"strings"
+
+	"berth/structs"
+)
+
+// The places of the default identity of a task, and the socket of the API, relative to its directory.
+const (
+	Variable = "NOMAD_TOKEN"
+	Dir      = "secrets"
+	APIPath  = Dir + "/api.sock"
+)
+
+// Default returns the identity of a task without a block for it.
+func Default() *structs.WorkloadIdentity {
+	return &structs.WorkloadIdentity{
+		Name:       structs.DefaultIdentity,
+		Audience:   []string{structs.DefaultAudience},
+		ChangeMode: structs.TemplateNoop,
+		TTL:        structs.DefaultIdentityTTL,
+	}
+}
+
+// OfTask yields the identities of a task, the default one first.
+func OfTask(t *structs.Task) iter.Seq[*structs.WorkloadIdentity] {
+	return func(yield func(*structs.WorkloadIdentity) bool) {
+		first := t.Identity
+		if first == nil {
+			first = Default()
+		}
+
+		if !yield(first) {
+			return
+		}
+
+		for _, i := range t.Identities {
+			if i != nil && !yield(i) {
+				return
+			}
+		}
+	}
+}
+
+// Find returns the identity of a task with a name, nil if there is none.
+func Find(t *structs.Task, name string) *structs.WorkloadIdentity {
+	for i := range OfTask(t) {
+		if i.Name == name {
+			return i
+		}
+	}
+	return nil
+}
+
+// Path returns the path of the file of an identity, relative to the directory of the task.
+func Path(i *structs.WorkloadIdentity) string {
+	usual := "nomad_" + i.Name + ".jwt"
+	if i.Name == structs.DefaultIdentity {
+		usual = "nomad_token"
+	}
+	return cmp.Or(i.Filepath, Dir+"/"+usual)
+}
+
+// EnvName returns the name of the variable of an identity. A byte that a variable cannot have becomes _.
+func EnvName(i *structs.WorkloadIdentity) string {
+	if i.Name == structs.DefaultIdentity {
+		return Variable
+	}
+	return Variable + "_" + strings.Map(func(r rune) rune {
+		if r == '-' || r == '.' {
+			return '_'
+		}
+		return r
+	}, i.Name)
+}
