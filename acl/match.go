@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"berth/internal/wildcard"
 )
 
 // grant is what merged rules give for one pattern.
@@ -28,7 +30,7 @@ type grants []*grant
 // find returns the grant that decides about a name, nil if no pattern matches it.
 func (g grants) find(name string) *grant {
 	for _, one := range g {
-		if match(one.pattern, name) {
+		if wildcard.Match(one.pattern, name) {
 			return one
 		}
 	}
@@ -91,28 +93,4 @@ func deniesFirst(a, b *grant) int {
 		return -1
 	}
 	return 1
-}
-
-// match reports whether a name matches a pattern, in which each * stands for any number of characters. Its
-// time is at most the product of both lengths.
-func match(pattern, name string) bool {
-	first, rest, wild := strings.Cut(pattern, "*")
-	if !wild {
-		return pattern == name
-	}
-	if !strings.HasPrefix(name, first) {
-		return false
-	}
-
-	name = name[len(first):]
-	parts := strings.Split(rest, "*")
-	last := parts[len(parts)-1]
-	for _, part := range parts[:len(parts)-1] {
-		at := strings.Index(name, part)
-		if at < 0 {
-			return false
-		}
-		name = name[at+len(part):]
-	}
-	return strings.HasSuffix(name, last)
 }
