@@ -3,6 +3,7 @@ package endpoints
 import (
 	"path/filepath"
 
+	admissions "berth/endpoints/admission"
 	"berth/endpoints/core"
 	"berth/endpoints/csi"
 	"berth/endpoints/identities"
@@ -21,6 +22,7 @@ import (
 	"berth/structs"
 	"berth/structs/access"
 	"berth/structs/admin"
+	"berth/structs/admission"
 	"berth/structs/identity"
 	"berth/structs/inquiry"
 	"berth/structs/nodecalls"
@@ -178,6 +180,12 @@ func (e *Endpoints) List() []rpc.Endpoint {
 			Logger:    e.Logger,
 		}
 
+		rules = admissions.Procedures{
+			Server: e.Server,
+			Job:    jobs.AsStored,
+			Volume: change.AsStored,
+		}
+
 		sign = join.Signing{
 			Signer: authority.Signer{Rows: authority.RowsOf(e.Store), Keys: e.Keys, Now: e.Now},
 			Store:  e.Store,
@@ -251,7 +259,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		write(e, structs.JobDeregister, required.JobWrite, jobs.Deregister),
 		write(e, structs.JobEvaluate, required.JobRead, jobs.Evaluate),
 		slow(call(e, inquiry.JobValidate, required.JobValidate, jobs.Validate)),
-		shed(read(e, inquiry.JobPlan, required.JobPlan, jobs.Plan)),
+		shed(readFor(e, inquiry.JobPlan, required.JobPlan, jobs.Plan)),
 		write(e, structs.JobRevert, required.JobRevert, jobs.Revert),
 		write(e, structs.JobDispatch, required.JobDispatch, jobs.Dispatch),
 		write(e, structs.PeriodicForce, required.JobForce, jobs.ForcePeriodic),
@@ -360,6 +368,12 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		write(e, access.TokenPut, rights.Management, token.PutToken),
 		write(e, access.TokenDelete, rights.Management, propose(e, fsm.ACLTokenDelete)),
 		e.quick(read(e, access.Check, required.Check, e.checked)),
+
+		read(e, admission.RuleList, rights.OperatorRead, rules.List),
+		read(e, admission.RuleGet, rights.OperatorRead, rules.Rule),
+		write(e, admission.RulePut, rights.OperatorWrite, rules.Put),
+		write(e, admission.RuleDelete, rights.OperatorWrite, propose(e, fsm.AdmissionRuleDelete)),
+		call(e, admission.RuleTest, required.RuleTest, rules.Test),
 
 		shed(read(e, inquiry.SearchPrefix, required.Search, search.prefix)),
 		shed(read(e, inquiry.SearchFuzzy, required.Search, search.fuzzy)),

@@ -179,7 +179,7 @@ func (e *Endpoints) serveHere(
 		return nil, err
 	}
 
-	return d.handle(ctx, node, req)
+	return d.handle(rights.KeepSecret(ctx, req), node, req)
 }
 
 // forwardsReads reports whether this server forwards all requests that it may not answer from its own state.
@@ -265,8 +265,20 @@ func read[Req, Resp any](
 	allow rights.Right,
 	handle func(tx *state.ReadTx, req *Req, resp *Resp) error,
 ) rpc.Endpoint {
-	return e.serveRead(rpc.MethodOf(m), allow, func(tx *state.ReadTx, req, resp any) error {
+	return e.serveRead(rpc.MethodOf(m), allow, func(_ context.Context, tx *state.ReadTx, req, resp any) error {
 		return handle(tx, req.(*Req), resp.(*Resp))
+	})
+}
+
+// readFor is like read, for a handler to which it matters who asks, or that takes long.
+func readFor[Req, Resp any](
+	e *Endpoints,
+	m structs.Method[Req, Resp],
+	allow rights.Right,
+	handle func(ctx context.Context, tx *state.ReadTx, req *Req, resp *Resp) error,
+) rpc.Endpoint {
+	return e.serveRead(rpc.MethodOf(m), allow, func(ctx context.Context, tx *state.ReadTx, req, resp any) error {
+		return handle(ctx, tx, req.(*Req), resp.(*Resp))
 	})
 }
 
@@ -275,7 +287,7 @@ func read[Req, Resp any](
 func (e *Endpoints) serveRead(
 	m rpc.Method,
 	allow rights.Right,
-	handle func(tx *state.ReadTx, req, resp any) error,
+	handle func(ctx context.Context, tx *state.ReadTx, req, resp any) error,
 ) rpc.Endpoint {
 	// watch runs for one request. run may run many times in it, but never at the same time, so applied needs
 	// no lock.
@@ -293,7 +305,7 @@ func (e *Endpoints) serveRead(
 			resp := m.NewAnswer()
 			// At least 1: a client sends the index back as MinIndex, and 0 there means that it does not wait.
 			applied = max(1, tx.Applied())
-			return resp, handle(tx, req, resp)
+			return resp, handle(ctx, tx, req, resp)
 		}
 
 		asked := query.Request{

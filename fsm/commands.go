@@ -9,6 +9,7 @@ import (
 	"berth/internal/level"
 	"berth/state"
 	"berth/state/acls"
+	"berth/state/admissions"
 	"berth/state/csi/lifecycle"
 	"berth/state/lease"
 	"berth/state/namespaces"
@@ -110,6 +111,9 @@ var (
 	SigningKeyAdd      = command(160, "SigningKeyAdd", signkeys.Add, since(2))
 	SigningKeyActivate = command(161, "SigningKeyActivate", signkeys.Activate, since(2))
 	SigningKeyRemove   = command(162, "SigningKeyRemove", signkeys.Remove, since(2))
+
+	AdmissionRulePut    = command(174, "AdmissionRulePut", admissions.RulePut, since(2))
+	AdmissionRuleDelete = command(175, "AdmissionRuleDelete", admissions.RuleDelete, since(2))
 
 	NamespaceApply  = command(70, "NamespaceApply", namespaces.NamespaceApply)
 	NamespaceDelete = command(71, "NamespaceDelete", namespaces.NamespaceDelete)

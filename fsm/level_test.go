@@ -56,6 +56,9 @@ func TestCommands_HaveTheLevelOfTheirRelease(t *testing.T) {
 		"SigningKeyAdd":      2,
 		"SigningKeyActivate": 2,
 		"SigningKeyRemove":   2,
+
+		"AdmissionRulePut":    2,
+		"AdmissionRuleDelete": 2,
 	}
 	for _, c := range commands {
 		want := level.First

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"berth/state/admissions"
 	"berth/state/blocked"
 	"berth/state/check"
 	"berth/state/csi"
@@ -45,6 +46,7 @@ func Check(tx *ReadTx) []string {
 	checkVariables(c)
 	trust.CheckJoins(c)
 	signkeys.Check(c)
+	admissions.CheckRows(c)
 
 	return c.Faults()
 }

@@ -83,6 +83,7 @@ func rowsByTable(tx *ReadTx) map[string]int {
 	count(tx, counted, schema.ACLTokens)
 	count(tx, counted, schema.ACLBootstraps)
 	count(tx, counted, schema.SigningKeys)
+	count(tx, counted, schema.AdmissionRules)
 	if len(counted) != len(schema.All.Tables) {
 		panic("a table of the schema is not counted")
 	}

@@ -11,6 +11,7 @@ import (
 
 	"berth/internal/codecgen"
 	"berth/state/acls"
+	"berth/state/admissions"
 	"berth/state/csi/lifecycle"
 	"berth/state/lease"
 	"berth/state/namespaces"
@@ -20,6 +21,7 @@ import (
 	"berth/structs"
 	"berth/structs/access"
 	"berth/structs/admin"
+	"berth/structs/admission"
 	"berth/structs/identity"
 	"berth/structs/nodeloss"
 )
@@ -80,6 +82,9 @@ func addAccess(w *fixture) {
 	}})
 	do(w, acls.Bootstrap, &access.BootstrapChange{Token: &access.Token{
 		AccessorID: "root", SecretHash: []byte("hash"), Type: access.TypeManagement,
+	}})
+	do(w, admissions.RulePut, &admission.RulePutRequest{Rule: &admission.Rule{
+		Name: "r", On: admission.OnJob, Mode: admission.ModeDeny, Expression: "true", Message: "m",
 	}})
 	do(w, signkeys.Add, &identity.KeyAddRequest{Key: &identity.SigningKey{
 		KeyID: "s", Algorithm: identity.EdDSA, PublicKey: []byte("public"), Private: &structs.Sealed{KeyID: "k"},
@@ -159,7 +164,7 @@ func TestLoad_KeepsTheBytesOfAnEarlierFile(t *testing.T) {
 		schema.PluginConfigs.Name(), schema.RootKeys.Name(), safes.Name(), schema.SecretsMarks.Name(),
 		schema.Variables.Name(), schema.Authorities.Name(), schema.JoinTokens.Name(), schema.Certificates.Name(),
 		schema.Revocations.Name(), schema.ACLPolicies.Name(), schema.ACLRoles.Name(), schema.ACLTokens.Name(),
-		schema.ACLBootstraps.Name(), schema.SigningKeys.Name(),
+		schema.ACLBootstraps.Name(), schema.SigningKeys.Name(), schema.AdmissionRules.Name(),
 	}
 	for table, n := range rowsByTable(s.Read()) {
 		if n == 0 && !slices.Contains(later, table) {

@@ -14,6 +14,7 @@ import (
 	"berth/endpoints/rights"
 	"berth/endpoints/vars"
 	"berth/fsm"
+	"berth/internal/admit"
 	"berth/internal/idtoken"
 	"berth/internal/keylock"
 	"berth/internal/keyring"
@@ -74,6 +75,7 @@ type Server struct {
 	Settings Settings
 	Queries  *query.Engine   // runs the reads
 	Writes   *loadshed.Queue // bounds the log entries of requests
+	Rules    *admit.Engine   // evaluates the admission rules
 }
 
 // NewServer completes the parts of a server with their defaults.
@@ -101,7 +103,7 @@ func NewServer(d Deps, config Settings) *Server {
 	queries := query.NewEngine(d.Store, d.Raft)
 	writes := newWrites(config)
 	d.Raft = boundedRaft{d.Raft, writes}
-	return &Server{Deps: d, Settings: config, Queries: queries, Writes: writes}
+	return &Server{Deps: d, Settings: config, Queries: queries, Writes: writes, Rules: admit.New()}
 }
 
 // RowLocks returns the locks of rows that one request at a time records: see AwaitTurn.

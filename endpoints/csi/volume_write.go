@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"berth/endpoints/core"
@@ -212,12 +213,13 @@ func (w VolumeWrites) recordAndAwait(
 	resp *structs.CSIVolumeRegisterResponse,
 	build buildRow,
 ) (uint64, error) {
-	index, err := w.recordRows(ctx, given, build)
+	index, err := w.recordRows(ctx, given, resp, build)
 	if err != nil {
 		return 0, err
 	}
 
 	// One fault must not hide the outcome of the others.
+	plain := false
 	var faults []error
 	for _, v := range given.Volumes {
 		done := func(
@@ -237,10 +239,13 @@ func (w VolumeWrites) recordAndAwait(
 		resp.Volumes = append(resp.Volumes, row.Redacted())
 		// The row shows whether its secrets are there without encryption.
 		if len(row.Secrets) > 0 {
-			resp.Warnings = sealing.Warning
+			plain = true
 		}
 	}
 
+	if plain {
+		resp.Warnings = strings.TrimPrefix(resp.Warnings+"\n"+sealing.Warning, "\n")
+	}
 	return index, errors.Join(faults...)
 }
 
@@ -250,6 +255,7 @@ func (w VolumeWrites) recordAndAwait(
 func (w VolumeWrites) recordRows(
 	ctx context.Context,
 	given *structs.CSIVolumeRegisterRequest,
+	resp *structs.CSIVolumeRegisterResponse,
 	build buildRow,
 ) (uint64, error) {
 	// The keys are sorted by the lock map, so two requests with the same volumes cannot wait for each other.
@@ -291,6 +297,10 @@ func (w VolumeWrites) recordRows(
 		entry.Volumes = append(entry.Volumes, wanted)
 	}
 
+	resp.Warnings, err = w.applyRules(ctx, tx, entry)
+	if err != nil {
+		return 0, err
+	}
 	return fsm.Propose(ctx, w.Raft, fsm.VolumePut, entry)
 }
 

@@ -128,14 +128,19 @@ func (j Jobs) admitRegistration(
 
 	// The counts that stay may not fit the limits of the new version, so the job is checked with them too.
 	if err == nil && req.PreserveCounts {
-		err = validate.Job(state.WithKeptCounts(j.Store.Read(), job))
+		err = validate.Job(withCounts(j.Store.Read(), req, job))
+	}
+
+	ruled := ""
+	if err == nil {
+		ruled, err = j.applyRules(ctx, j.Store.Read(), withCounts(j.Store.Read(), req, job))
 	}
 
 	// Consul comes last: a job that is rejected leaves nothing there.
 	if err == nil && trigger == structs.TriggerJobRegister {
 		err = j.setGateways(ctx, job)
 	}
-	return job, joinWarnings(warnings, dropped), err
+	return job, joinWarnings(warnings, dropped, ruled), err
 }
 
 // checkStored checks a new version of a job against what is stored. It rejects one without a plugin that

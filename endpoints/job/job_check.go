@@ -63,13 +63,18 @@ func (j Jobs) Validate(
 	}
 
 	c.checkJob(ctx, job)
+	ruled, err := j.checkRules(ctx, tx, job, c.faults)
+	if err != nil {
+		return nil, err
+	}
+
 	return &inquiry.JobValidateResponse{
 		// Without the check of a config by its driver, the answer must not claim one.
 		DriverConfigValidated: len(c.warnings) == 0 && !c.skipped,
 		ValidationErrors:      c.faults.Lines(),
 		Error:                 c.faults.String(),
 		Warnings: joinWarnings(warnings, structs.JoinFaults(c.warnings), boundMemory(tx, job),
-			largeMemory(tx, job)),
+			largeMemory(tx, job), ruled),
 	}, nil
 }
 

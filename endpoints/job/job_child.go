@@ -160,6 +160,11 @@ func (j Jobs) Revert(
 		return 0, err
 	}
 
+	ruled, err := j.applyRules(ctx, j.Store.Read(), version)
+	if err != nil {
+		return 0, err
+	}
+
 	// The submitter of the revert needs the rights, and not that of the old version.
 	err = j.checkSubmitter(ctx, version, req.ConsulToken)
 	if err == nil {
@@ -176,6 +181,7 @@ func (j Jobs) Revert(
 	}
 
 	j.answerRegistration(resp, req.Eval, index)
+	resp.Warnings = ruled
 	stored := state.Job(j.Store.Read(), req.RequestNamespace(), req.JobID)
 	if stored != nil {
 		resp.JobModifyIndex = stored.JobModifyIndex

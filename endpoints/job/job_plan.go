@@ -2,6 +2,7 @@ package job
 
 import (
 	"cmp"
+	"context"
 	"time"
 
 	"berth/endpoints/query"
@@ -19,11 +20,17 @@ import (
 // Plan registers a job in a draft of the state and lets the scheduler plan it there. Nothing of the draft
 // reaches the log or another request.
 func (j Jobs) Plan(
+	ctx context.Context,
 	tx *state.ReadTx,
 	req *inquiry.JobPlanRequest,
 	resp *inquiry.JobPlanResponse,
 ) error {
 	job, err := j.admitJob(req.Job, req.RequestNamespace())
+	if err != nil {
+		return err
+	}
+
+	ruled, err := j.applyRules(ctx, tx, job)
 	if err != nil {
 		return err
 	}
@@ -49,7 +56,7 @@ func (j Jobs) Plan(
 	}
 
 	resp.Warnings = joinWarnings(structs.JoinFaults(validate.JobWarnings(req.Job)), missingVolumes(tx, job),
-		missingDrivers(tx, job), boundMemory(tx, job), largeMemory(tx, job))
+		missingDrivers(tx, job), boundMemory(tx, job), largeMemory(tx, job), ruled)
 	if job.IsPeriodic() {
 		resp.NextPeriodicLaunch, err = job.Periodic.Next(now)
 	}

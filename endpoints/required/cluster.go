@@ -1,6 +1,7 @@
 package required
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -11,6 +12,7 @@ import (
 	"berth/structs"
 	"berth/structs/access"
 	"berth/structs/admin"
+	"berth/structs/admission"
 	"berth/structs/inquiry"
 )
 
@@ -150,4 +152,18 @@ func allocNamespace(tx mvcc.Reader, id string) []string {
 		return nil
 	}
 	return []string{a.Namespace}
+}
+
+// RuleTest is the right to evaluate an admission rule on a job or a volume. Its outcome tells of the stored
+// one.
+var RuleTest = rights.Both(rights.OperatorRead,
+	rights.Where("namespace: read-job, for a volume volume: read", readsTested))
+
+func readsTested(q rights.Question) bool {
+	req := q.Req.(*admission.RuleTestRequest)
+	ns := req.RequestNamespace()
+	if req.Job != nil {
+		return q.ACL.Namespace(cmp.Or(req.Job.Namespace, ns), acl.ReadJob)
+	}
+	return req.Volume == nil || q.ACL.Volume(cmp.Or(req.Volume.Namespace, ns), req.Volume.ID, acl.VolumeRead)
 }

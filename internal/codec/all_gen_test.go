@@ -6,6 +6,7 @@ import (
 	"berth/structs"
 	"berth/structs/access"
 	"berth/structs/admin"
+	"berth/structs/admission"
 	"berth/structs/identity"
 	"berth/structs/inquiry"
 	"berth/structs/nodecalls"
@@ -432,6 +433,14 @@ var all = []any{
 	new(identity.SignedIdentity),
 	new(identity.SigningKey),
 	new(identity.WantedIdentity),
+	new(admission.Rule),
+	new(admission.RuleDeleteRequest),
+	new(admission.RuleGetRequest),
+	new(admission.RuleGetResponse),
+	new(admission.RuleListResponse),
+	new(admission.RulePutRequest),
+	new(admission.RuleTestRequest),
+	new(admission.RuleTestResponse),
 	new(inquiry.DesiredUpdates),
 	new(inquiry.FuzzyMatch),
 	new(inquiry.FuzzySearchRequest),

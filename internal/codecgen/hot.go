@@ -9,6 +9,7 @@ var WirePackages = []string{
 	"structs/access",
 	"structs/admin",
 	"structs/identity",
+	"structs/admission",
 	"structs/inquiry",
 	"structs/nodecalls",
 	"structs/nodeloss",

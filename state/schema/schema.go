@@ -141,6 +141,7 @@ var All = mvcc.Schema{
 		ACLTokens,
 		ACLBootstraps,
 		SigningKeys,
+		AdmissionRules,
 	},
 }
 

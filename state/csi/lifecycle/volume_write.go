@@ -230,6 +230,15 @@ func mergeVolume(tx mvcc.Reader, v, old *structs.CSIVolume) error {
 	return checkUses(tx, v, old)
 }
 
+// Completed returns a copy of a volume as it will be stored over the row of old, nil for a new volume.
+func Completed(v, old *structs.CSIVolume) *structs.CSIVolume {
+	c := v.Copy()
+	if old != nil && (old.State != structs.VolumeFailed || old.ExternalID != "") {
+		keepUnset(c, old)
+	}
+	return c
+}
+
 // keepUnset copies the empty fields of the new row, and the fields of outcomes, from the stored row.
 func keepUnset(v, old *structs.CSIVolume) {
 	v.Name = cmp.Or(v.Name, old.Name)
@@ -237,6 +246,8 @@ func keepUnset(v, old *structs.CSIVolume) {
 	v.CloneID = cmp.Or(v.CloneID, old.CloneID)
 	v.SnapshotID = cmp.Or(v.SnapshotID, old.SnapshotID)
 	v.OnNodeLoss = cmp.Or(v.OnNodeLoss, old.OnNodeLoss)
+	v.RequestedCapacityMin = cmp.Or(v.RequestedCapacityMin, old.RequestedCapacityMin)
+	v.RequestedCapacityMax = cmp.Or(v.RequestedCapacityMax, old.RequestedCapacityMax)
 	if v.Parameters == nil {
 		v.Parameters = old.Parameters
 	}
@@ -294,12 +305,10 @@ func keepFlags(now, old *structs.CSIMountOptions) *structs.CSIMountOptions {
 	return kept
 }
 
-// mergeCapacity stores new bounds of the capacity. A bound of 0 stays. A minimum above the capacity requests
+// mergeCapacity checks new bounds of the capacity. A minimum above the capacity requests
 // an expansion. A request that the plugin has not met yet may be reduced, to no less than the capacity: the
 // plugin is then called with the smaller size (CSI spec, ControllerExpandVolume errors).
 func mergeCapacity(v, old *structs.CSIVolume) error {
-	v.RequestedCapacityMin = cmp.Or(v.RequestedCapacityMin, old.RequestedCapacityMin)
-	v.RequestedCapacityMax = cmp.Or(v.RequestedCapacityMax, old.RequestedCapacityMax)
 	least := old.RequestedCapacityMin
 	limit := max(old.Capacity, v.RequestedCapacityMin)
 	if old.ExpandPending || old.State == structs.VolumeCreating {

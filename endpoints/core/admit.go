@@ -1,0 +1,44 @@
+package core
+
+import (
+	"context"
+
+	"berth/endpoints/rights"
+	"berth/internal/admit"
+	"berth/internal/mvcc"
+	"berth/state/acls"
+	"berth/state/admissions"
+	"berth/structs/admission"
+)
+
+// Admit decides about an object that a request wants to store, by the admission rules. The context is that of
+// the request: it tells who the caller is.
+func (s *Server) Admit(ctx context.Context, tx mvcc.Reader, in admit.Input) (admit.Verdict, error) {
+	var rules []*admission.Rule
+	for r := range admissions.Rules(tx) {
+		if admit.Applies(r, in.On, in.Namespace) {
+			rules = append(rules, r)
+		}
+	}
+	if len(rules) == 0 {
+		return admit.Verdict{}, nil
+	}
+
+	in.Caller = CallerSeen(tx, s.Gate.CallerOf(ctx, tx))
+	return s.Rules.Decide(ctx, rules, in)
+}
+
+// CallerSeen returns what an expression sees of a caller.
+func CallerSeen(tx mvcc.Reader, c rights.Caller) admit.Caller {
+	seen := admit.Caller{Management: c.ACL != nil && c.ACL.IsManagement()}
+	if c.Token == nil {
+		return seen
+	}
+
+	seen.Accessor = c.Token.AccessorID
+	seen.Name = c.Token.Name
+	for _, p := range acls.PoliciesOf(tx, c.Token) {
+		seen.Policies = append(seen.Policies, p.Name)
+	}
+	return seen
+}

@@ -1,0 +1,45 @@
+package csi
+
+import (
+	"context"
+
+	"berth/internal/admit"
+	"berth/state"
+	"berth/state/csi"
+	"berth/state/csi/lifecycle"
+	"berth/structs"
+)
+
+// applyRules returns an error, of kind denied, if an admission rule denies one of the volumes of an entry,
+// and otherwise the warnings of the rules. The rules see each volume as it will be stored, with the stored
+// values that the request leaves out.
+func (w VolumeWrites) applyRules(
+	ctx context.Context, tx *state.ReadTx, entry *structs.CSIVolumeRegisterRequest,
+) (warnings string, err error) {
+	var all admit.Verdict
+	for _, v := range entry.Volumes {
+		old := csi.Volume(tx, v.Namespace, v.ID)
+		verdict, err := w.Admit(ctx, tx, admit.OfVolume(lifecycle.Completed(v, old), old))
+		if err != nil {
+			return "", err
+		}
+		all.Denials = append(all.Denials, verdict.Denials...)
+		all.Warnings = append(all.Warnings, verdict.Warnings...)
+	}
+	return structs.JoinFaults(all.Warnings), all.Err()
+}
+
+// AsStored returns a copy of a volume in the form in which it is stored. Admission rules are tested on it.
+func (w VolumeWrites) AsStored(given *structs.CSIVolume, namespace string) (*structs.CSIVolume, error) {
+	req := &structs.CSIVolumeRegisterRequest{
+		Volumes:      []*structs.CSIVolume{given},
+		WriteOptions: structs.WriteOptions{Namespace: namespace},
+	}
+	checked, err := w.checkedCopy(req)
+	if err != nil {
+		return nil, err
+	}
+
+	v := checked.Volumes[0]
+	return lifecycle.Completed(v, csi.Volume(w.Store.Read(), v.Namespace, v.ID)), nil
+}

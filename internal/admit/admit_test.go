@@ -1,0 +1,283 @@
+package admit
+
+import (
+	"context"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"berth/structs"
+	"berth/structs/admission"
+)
+
+func onJob(expression string) *admission.Rule {
+	return &admission.Rule{
+		Name:       "r",
+		On:         admission.OnJob,
+		Mode:       admission.ModeDeny,
+		Expression: expression,
+		Message:    "no",
+	}
+}
+
+func onVolume(expression string) *admission.Rule {
+	r := onJob(expression)
+	r.On = admission.OnVolume
+	return r
+}
+
+// TestExpressions_SeeEachFieldOfTheJSON walks the structs of a job and of a volume: a field whose type the
+// library does not know would be missing without a word.
+func TestExpressions_SeeEachFieldOfTheJSON(t *testing.T) {
+	for on, root := range map[string]reflect.Type{
+		admission.OnJob:    reflect.TypeFor[structs.Job](),
+		admission.OnVolume: reflect.TypeFor[structs.CSIVolume](),
+	} {
+		env, err := environments[on]()
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen := map[reflect.Type]bool{}
+		fields := 0
+		var walk func(reflect.Type)
+		walk = func(of reflect.Type) {
+			switch of.Kind() {
+			case reflect.Pointer, reflect.Slice, reflect.Map:
+				walk(of.Elem())
+				return
+			case reflect.Struct:
+			default:
+				return
+			}
+			if seen[of] {
+				return
+			}
+			seen[of] = true
+			for _, f := range reflect.VisibleFields(of) {
+				tag, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+				if f.Anonymous || !f.IsExported() || tag == "-" {
+					continue
+				}
+				name := f.Name
+				if tag != "" {
+					name = tag
+				}
+				secret := slices.Contains(secretTypes, f.Type)
+				_, found := env.CELTypeProvider().FindStructFieldType(typeName(of), name)
+				if found == secret {
+					t.Errorf("%s.%s: found is %t, and secret is %t", typeName(of), name, found, secret)
+				}
+				fields++
+				if !secret {
+					walk(f.Type)
+				}
+			}
+		}
+		walk(root)
+		if fields < 20 {
+			t.Errorf("%s: only %d fields", on, fields)
+		}
+	}
+}
+
+// sample is a job with values of all types that rules are likely to read.
+func sample() *structs.Job {
+	job := jobWith(10)
+	job.Priority = 50
+	job.Version = 3
+	job.Meta = map[string]string{"owner": "a"}
+	job.ConsulToken = "swordfish"
+	job.Update = &structs.UpdateStrategy{Canary: 1}
+	g := job.TaskGroups[0]
+	g.Count = 2
+	g.Volumes = map[string]*structs.VolumeRequest{
+		"data": {Type: "csi", Source: "db", AccessMode: structs.CSISingleNodeWriter},
+	}
+	g.Tasks[0].KillTimeout = 5 * time.Second
+	g.Tasks[0].Config["privileged"] = true
+	g.Tasks[0].Config["ratio"] = 0.5
+	g.Tasks[0].Config["labels"] = []any{map[string]any{"n": int64(1)}}
+	return job
+}
+
+func TestEvaluate_ReadsTheObject(t *testing.T) {
+	old := sample()
+	old.Priority = 40
+	volume := &structs.CSIVolume{
+		ID:                    "db",
+		Namespace:             "default",
+		RequestedCapacityMin:  1 << 30,
+		Secrets:               structs.Secrets{"password": "swordfish"},
+		RequestedCapabilities: []*structs.CSIVolumeCapability{{AccessMode: structs.CSISingleNodeWriter}},
+	}
+	caller := Caller{Accessor: "abc", Name: "ci", Policies: []string{"team-a"}}
+	e := New()
+	for expression, in := range map[string]Input{
+		`job.ID == "large" && job.Namespace == "default"`: OfJob(sample(), nil),
+		`old == null`: OfJob(sample(), nil),
+		`old != null && job.Priority > old.Priority`:                                  OfJob(sample(), old),
+		`job.Version >= 3 && job.Meta["owner"] == "a" && !("x" in job.Meta)`:          OfJob(sample(), nil),
+		`has(job.Update) && job.Update.Canary == 1 && !has(job.Periodic)`:             OfJob(sample(), nil),
+		`job.Periodic.Spec == ""`:                                                     OfJob(sample(), nil),
+		`job.TaskGroups[0].Tasks[0].Config.privileged == true`:                        OfJob(sample(), nil),
+		`job.TaskGroups[0].Tasks[0].Config.labels[0].n == 1`:                          OfJob(sample(), nil),
+		`job.TaskGroups[0].Tasks[0].Config.ratio < 1`:                                 OfJob(sample(), nil),
+		`job.TaskGroups.all(g, g.Tasks.all(t, !has(t.Config.pid_mode)))`:              OfJob(sample(), nil),
+		`job.TaskGroups[0].Volumes["data"].AccessMode == "single-node-writer"`:        OfJob(sample(), nil),
+		`job.TaskGroups[0].Tasks[0].KillTimeout < duration("1m")`:                     OfJob(sample(), nil),
+		`job.TaskGroups[0].Tasks.map(t, t.Resources.MemoryMB).all(m, m <= 256)`:       OfJob(sample(), nil),
+		`caller.Accessor == "abc" && caller.Name == "ci" && !caller.Management`:       OfJob(sample(), nil),
+		`"team-a" in caller.Policies`:                                                 OfJob(sample(), nil),
+		`volume.RequestedCapacityMin <= 1073741824 && volume.OnNodeLoss == ""`:        OfVolume(volume, nil),
+		`volume.RequestedCapabilities.all(c, c.AccessMode.startsWith("single-node"))`: OfVolume(volume, nil),
+		`old.RequestedCapacityMin == volume.RequestedCapacityMin`:                     OfVolume(volume, volume),
+	} {
+		rule := onJob(expression)
+		rule.On = in.On
+		in.Caller = caller
+		out := e.Evaluate(t.Context(), rule, in)
+		if !out.Holds || out.Fault != nil || out.Cost == 0 {
+			t.Errorf("%s: got %+v, want it to hold", expression, out)
+		}
+	}
+}
+
+func TestCheck_TellsThePlaceOfAFault(t *testing.T) {
+	e := New()
+	for _, c := range []struct {
+		rule *admission.Rule
+		want string
+	}{
+		{onJob("job.TaskGroups.all(g,\n  g.Cuont == 1)"), "line 2, column 4: undefined field 'Cuont'"},
+		{onJob("jb.ID == 'x'"), "line 1, column 1: undeclared reference to 'jb'"},
+		{onJob("job.ID =="), "line 1, column 10"},
+		{onJob("job.Priority + 1"), "is of type int; expected bool"},
+		{onJob("job.ID == 1"), "found no matching overload"},
+		{onJob("volume.ID == 'x'"), "undeclared reference to 'volume'"},
+		{onVolume("volume.Secrets == {}"), "undefined field 'Secrets'"},
+		{onVolume("volume.SealedSecrets == null"), "undefined field 'SealedSecrets'"},
+		{onJob("job.ConsulToken == ''"), "undefined field 'ConsulToken'"},
+		{onJob("job.ID.replace('a', 'b') == ''"), "undeclared reference to 'replace'"},
+		{onJob("namespace == 'x'"), "reserved identifier: namespace"},
+		{onJob(strings.Repeat("(", 3000)), "recursion limit"},
+		{onJob("true || '" + strings.Repeat("x", admission.MaxExpression) + "' == ''"), "within the bounds"},
+		{&admission.Rule{On: "node", Expression: "true"}, "within the bounds"},
+		{onJob("job.TaskGroups.all(a, job.TaskGroups.all(b, job.TaskGroups.all(c, job.TaskGroups.all(d, " +
+			"a.Name != b.Name || c.Name == d.Name))))"), "fewer loops"},
+	} {
+		err := e.Check(c.rule)
+		if !structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%.60q: got %v, want %q", c.rule.Expression, err, c.want)
+		}
+	}
+	err := e.Check(onJob("job.TaskGroups.all(g, g.Tasks.all(t, g.Services.all(s, s.Name != t.Name)))"))
+	if err != nil {
+		t.Errorf("three loops within each other: %v", err)
+	}
+}
+
+// pairs costs the square of the number of groups.
+const pairs = `job.TaskGroups.all(a, job.TaskGroups.all(b, a.Name != "" && b.Name != ""))`
+
+func TestEvaluate_StopsAtTheBoundOfItsCost(t *testing.T) {
+	e := New()
+	out := e.Evaluate(t.Context(), onJob(pairs), OfJob(jobWith(5000), nil))
+	if out.Holds || out.Fault == nil || !strings.Contains(out.Fault.Error(), "costs more than 250000 steps") ||
+		out.Cost > MaxCost+1000 {
+		t.Errorf("got %+v, want an end at the bound", out)
+	}
+}
+
+func TestEvaluate_EndsWithItsCaller(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	rules := []*admission.Rule{onJob(pairs)}
+	_, err := New().Decide(ctx, rules, OfJob(jobWith(1000), nil))
+	if !structs.IsKind(err, structs.KindTimeout) {
+		t.Errorf("got %v, want a timeout", err)
+	}
+}
+
+func TestEvaluate_ShowsNoValueOfTheObject(t *testing.T) {
+	job := sample()
+	job.Meta["port"] = "swordfish"
+	for expression, want := range map[string]string{
+		`int(job.Meta["port"]) > 0`:                            "does not fit the expression",
+		`job.TaskGroups[0].Tasks[1].Config.privileged == true`: "no such key: privileged",
+		`job.TaskGroups[7].Count > 0`:                          "index out of bounds: 7",
+	} {
+		out := New().Evaluate(t.Context(), onJob(expression), OfJob(job, nil))
+		if out.Holds || out.Fault == nil || !strings.Contains(out.Fault.Error(), want) ||
+			strings.Contains(out.Fault.Error(), "swordfish") {
+			t.Errorf("%s: got %v, want %q", expression, out.Fault, want)
+		}
+	}
+}
+
+func TestDecide_DeniesAndWarnsByTheModeOfARule(t *testing.T) {
+	warn := func(r *admission.Rule) *admission.Rule { r.Mode = admission.ModeWarn; return r }
+	named := func(r *admission.Rule, patterns ...string) *admission.Rule { r.Namespaces = patterns; return r }
+	const denied = `admission rule "r" denies job "large": no`
+	const broken = `admission rule "r" denies job "large": it cannot be evaluated: `
+	for _, c := range []struct {
+		rule            *admission.Rule
+		denial, warning string
+	}{
+		{onJob("true"), "", ""},
+		{onJob("false"), denied, ""},
+		{warn(onJob("false")), "", `admission rule "r" warns about job "large": no`},
+		{onVolume("false"), "", ""},
+		{named(onJob("false"), "team-*", "def*"), denied, ""},
+		{named(onJob("false"), "team-*", "defaults"), "", ""},
+		{onJob(`job.Meta.none == ""`), broken + "no such key: none", ""},
+		{warn(onJob(`job.Meta.none == ""`)), "", `warns about job "large": it cannot be evaluated: no such key`},
+		{onJob("job.Newer"), broken + "the expression does not compile: line 1, column 4: undefined field", ""},
+		{warn(onJob("job.Newer")), "", "does not compile"},
+	} {
+		v, err := New().Decide(t.Context(), []*admission.Rule{c.rule}, OfJob(sample(), nil))
+		got := strings.Join(v.Denials, "\n")
+		warning := strings.Join(v.Warnings, "\n")
+		if err != nil || !strings.Contains(got, c.denial) || (c.denial == "") != (got == "") ||
+			!strings.Contains(warning, c.warning) || (c.warning == "") != (warning == "") {
+			t.Errorf("%s in %v, mode %s: got %+v and %v", c.rule.Expression, c.rule.Namespaces, c.rule.Mode, v, err)
+		}
+		if structs.IsKind(v.Err(), structs.KindDenied) != (c.denial != "") {
+			t.Errorf("%s: got the error %v", c.rule.Expression, v.Err())
+		}
+	}
+}
+
+// TestDecide_BoundsTheCostOfARequest has more costly rules than the bound of a request allows.
+func TestDecide_BoundsTheCostOfARequest(t *testing.T) {
+	var rules []*admission.Rule
+	for range 15 {
+		rules = append(rules, onJob(pairs))
+	}
+	v, err := New().Decide(t.Context(), rules, OfJob(jobWith(5000), nil))
+	if err != nil || len(v.Denials) != 15 || !strings.Contains(v.Denials[0], "costs more than") ||
+		!strings.Contains(v.Denials[14], "the rules before it cost more than 2500000 steps") {
+		t.Errorf("got %d denials and %v, the last is %q", len(v.Denials), err, v.Denials[len(v.Denials)-1])
+	}
+}
+
+func TestEngine_EvaluatesForManyAtOnce(t *testing.T) {
+	e := New()
+	job := sample()
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			rule := onJob(`job.Priority == 50 && size(job.TaskGroups) == 1`)
+			if i%2 == 0 {
+				rule = onJob(`job.TaskGroups.all(g, g.Count == 2)`)
+			}
+			out := e.Evaluate(t.Context(), rule, OfJob(job, job))
+			if !out.Holds {
+				t.Error(out.Fault)
+			}
+		})
+	}
+	wg.Wait()
+}
