@@ -149,7 +149,7 @@ func (c *Client) JobSubmission(ctx context.Context, id string, version uint64) (
 	})
 }
 
-var jobRegister = NewEndpoint[*structs.JobRegisterResponse](Put, "/v1/jobs", registerJob, holdsJobs)
+var jobRegister = NewEndpoint[*structs.JobRegisterResponse](Put, "/v1/jobs", registerJob, HoldsJobs)
 
 // registerJob also warns of the fields of the job that have no effect.
 func registerJob(c *Call) (any, error) {
@@ -161,7 +161,7 @@ func registerJob(c *Call) (any, error) {
 	return answer, err
 }
 
-var _ = Handle(Put, "/v1/job/{id}", jobRegister.route.serve, holdsJobs)
+var _ = Handle(Put, "/v1/job/{id}", jobRegister.route.serve, HoldsJobs)
 
 // jobBody is the body that registers a job. Submission is the source of the job.
 type jobBody struct {

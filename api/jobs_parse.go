@@ -11,7 +11,7 @@ import (
 )
 
 var jobParse = NewEndpoint[*structs.Job](Put, "/v1/jobs/parse",
-	parseJob, holdsJobs, needs(access.NeedsParseJob))
+	parseJob, HoldsJobs, needs(access.NeedsParseJob))
 
 // JobParseRequest is the body that parses a job file. Variables is the content of a file of values for the
 // variables of the job file, in HCL or JSON. HCLv1 must be false.
@@ -79,7 +79,7 @@ func (c *Client) JobParse(ctx context.Context, req *JobParseRequest) (*structs.J
 }
 
 var jobValidate = NewEndpoint[*JobValidation](Put, "/v1/validate/job",
-	validateJob, holdsJobs)
+	validateJob, HoldsJobs)
 
 // validateJob also warns of the fields of the job that have no effect.
 func validateJob(c *Call) (any, error) {

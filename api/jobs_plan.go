@@ -9,7 +9,7 @@ import (
 	"berth/structs/inquiry"
 )
 
-var jobPlan = NewEndpoint[*JobPlanned](Put, "/v1/job/{id}/plan", planJob, holdsJobs)
+var jobPlan = NewEndpoint[*JobPlanned](Put, "/v1/job/{id}/plan", planJob, HoldsJobs)
 
 // planJob also warns of the fields of the job that have no effect.
 func planJob(c *Call) (any, error) {

@@ -76,7 +76,7 @@ func Handle(methods, path string, serve func(*Call) (any, error), options ...fun
 }
 
 // The options of a route set its fields of the same names.
-func holdsJobs(r *Route) { r.Jobs = true }
+func HoldsJobs(r *Route) { r.Jobs = true }
 func streams(r *Route)   { r.Streams = true }
 func answersAlso(status int) func(*Route) {
 	return func(r *Route) { r.Also = status }

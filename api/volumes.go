@@ -140,7 +140,7 @@ func (c *Client) VolumesExternal(ctx context.Context, pluginID string, q *Query)
 }
 
 var _ = Handle(Put, "/v1/volumes",
-	ServeMethod(structs.CSIVolumeRegister, bindVolumesPut, volumesWritten), holdsJobs)
+	ServeMethod(structs.CSIVolumeRegister, bindVolumesPut, volumesWritten), HoldsJobs)
 
 // volumeBody is a volume that a client writes. The fields that a read adds to the volume may come back in it
 // and are dropped. A client reads a volume, changes a field and sends it back.
@@ -202,7 +202,7 @@ func volumesWritten(a *structs.CSIVolumeRegisterResponse) volumesAnswer {
 }
 
 var volumeRegister = NewEndpoint(Put, "/v1/volume/csi/{id}",
-	ServeMethod(structs.CSIVolumeRegister, bindVolumePut, volumesWritten), holdsJobs)
+	ServeMethod(structs.CSIVolumeRegister, bindVolumePut, volumesWritten), HoldsJobs)
 
 // VolumeWritten is a volume as it is after a request. Warnings are findings for an operator, "" for none.
 type VolumeWritten struct {
@@ -216,7 +216,7 @@ func (c *Client) VolumeRegister(ctx context.Context, v *structs.CSIVolume) (*Vol
 }
 
 var volumeCreate = NewEndpoint(Put, "/v1/volume/csi/{id}/create",
-	ServeMethod(structs.CSIVolumeCreate, bindVolumePut, volumesWritten), holdsJobs)
+	ServeMethod(structs.CSIVolumeCreate, bindVolumePut, volumesWritten), HoldsJobs)
 
 // VolumeCreate creates a volume at its plugin. It returns after the plugin has created the volume.
 func (c *Client) VolumeCreate(ctx context.Context, v *structs.CSIVolume) (*VolumeWritten, error) {

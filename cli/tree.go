@@ -2,6 +2,7 @@ package cli
 
 import (
 	"berth/cli/aclcmd"
+	"berth/cli/admissioncmd"
 	"berth/cli/alloc"
 	"berth/cli/command"
 	"berth/cli/deployment"
@@ -93,6 +94,12 @@ var tree = []command.Command{
 		Group:    command.GroupCluster,
 		Synopsis: "Control who may do what: policies, roles and tokens",
 		Sub:      aclcmd.Commands,
+	},
+	{
+		Name:     "admission",
+		Group:    command.GroupCluster,
+		Synopsis: "Control which jobs and volumes the servers take: rules in CEL",
+		Sub:      admissioncmd.Commands,
 	},
 	{
 		Name:     "server",

@@ -2,4 +2,7 @@
 // the API imports it: a package that is not linked declares no routes.
 package nouns
 
-import _ "berth/api/acls"
+import (
+	_ "berth/api/acls"
+	_ "berth/api/admissions"
+)

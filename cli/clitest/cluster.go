@@ -86,6 +86,7 @@ func NewCluster(logs string) *Cluster {
 	w.answerRevocations()
 	w.answerAuthorities()
 	w.answerAccess()
+	w.answerAdmission()
 	w.answerStorage()
 	w.answerChanges()
 	return w

@@ -28,8 +28,8 @@ import (
 	"berth/structs/validate"
 )
 
-// jobFileFlags are the options of the verbs that read a job file.
-var jobFileFlags = []command.Flag{
+// FileFlags are the options of the verbs that read a job file.
+var FileFlags = []command.Flag{
 	{
 		Name:  "var",
 		Kind:  command.Strings,
@@ -48,6 +48,15 @@ var jobFileFlags = []command.Flag{
 		Value: "path",
 		Usage: "Let the functions of the job file read this file or folder, too; may be repeated",
 	},
+}
+
+// ReadFile reads and validates a job file. The command has the options FileFlags.
+func ReadFile(c *command.Call, name string) (*structs.Job, error) {
+	f, err := readJob(c, name)
+	if err != nil {
+		return nil, err
+	}
+	return f.job, nil
 }
 
 // readJob reads and validates a job file. It warns of drivers that berth does not have itself.

@@ -40,7 +40,7 @@ capacity is free) or the deployment failed, 1 if an allocation has failed for
 good (its deployment still runs, until it fails), 8 after the timeout, and 2
 if the file is invalid.`,
 		Acts: true,
-		Flags: slices.Concat(jobFileFlags, []command.Flag{
+		Flags: slices.Concat(FileFlags, []command.Flag{
 			{Name: "output", Usage: "Write the job as JSON, and do not register it"},
 			waitFlag,
 			{
@@ -119,7 +119,7 @@ configs of the tasks, and the command warns of a driver that no such node has:
 the job would wait for one. Without an agent, or if no node is up, it warns
 that the drivers are not checked.`,
 		Renders: true,
-		Flags:   jobFileFlags,
+		Flags:   FileFlags,
 		Run:     jobValidate,
 		Examples: "berth job validate web.hcl\n" +
 			"berth job validate -var image=web:2 web.hcl",

@@ -37,7 +37,7 @@ and 255 after an error.`,
 	Flags: append([]command.Flag{
 		{Name: "diff", Default: "true", Usage: "Show the difference to the stored job"},
 		{Name: "verbose", Usage: "Also show the equal fields of blocks that differ"},
-	}, jobFileFlags...),
+	}, FileFlags...),
 	Run: jobPlan,
 	Examples: "berth job plan web.hcl\n" +
 		"berth job plan -var image=web:2 -verbose web.hcl\n" +

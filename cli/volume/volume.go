@@ -212,6 +212,12 @@ func readVolume(c *command.Call, name string) (v *structs.CSIVolume, locate func
 	}, nil
 }
 
+// ReadFile reads and validates a volume file.
+func ReadFile(c *command.Call, name string) (*structs.CSIVolume, error) {
+	v, _, err := readVolume(c, name)
+	return v, err
+}
+
 // volumeCreate waits until the plugin has made the volume, at most for -timeout: the servers go on
 // afterwards. A fault of the file has its place in it.
 func volumeCreate(ctx context.Context, c *command.Call) error {

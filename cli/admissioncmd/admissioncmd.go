@@ -1,0 +1,216 @@
+// Package admissioncmd has the commands on admission rules.
+package admissioncmd
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"berth/api/admissions"
+	"berth/cli/command"
+	"berth/cli/job"
+	"berth/cli/volume"
+	"berth/internal/admit/rulefile"
+	"berth/structs"
+	"berth/structs/admission"
+)
+
+// Commands are the verbs of berth admission.
+var Commands = []command.Command{
+	{
+		Name:     "apply",
+		Args:     "<file>",
+		Synopsis: "Create or replace the rules of a file",
+		Help: `
+The file has blocks rule "name" in HCL, or the same in JSON if its name ends
+in .json; "-" is the standard input. The servers compile each expression
+before they store the rule, and a fault has its line and its column in the
+expression. Rules before the fault are stored. Rules that are not in the file
+stay as they are.`,
+		Acts:     true,
+		Run:      apply,
+		Examples: "berth admission apply rules.hcl",
+	},
+	{
+		Name:     "delete",
+		Args:     "<name>",
+		Synopsis: "Delete a rule",
+		Acts:     true,
+		Run: func(ctx context.Context, c *command.Call) error {
+			err := admissions.DeleteRule(ctx, c.API, c.Arg(0))
+			if err != nil {
+				return err
+			}
+			return c.Report(command.Changed{"Name": c.Arg(0)}, "Admission rule %q is deleted", c.Arg(0))
+		},
+		Examples: "berth admission delete images",
+	},
+	{
+		Name:     "info",
+		Args:     "<name>",
+		Synopsis: "Show a rule with its expression",
+		Renders:  true,
+		Run:      info,
+		Examples: "berth admission info images",
+	},
+	{
+		Name:     "list",
+		Synopsis: "List the rules",
+		Renders:  true,
+		Run: func(ctx context.Context, c *command.Call) error {
+			all, _, err := admissions.Rules(ctx, c.API, nil)
+			if err != nil {
+				return err
+			}
+			return sheet.List(c, "admission rule", all)
+		},
+		Examples: "berth admission list",
+	},
+	{
+		Name:     "test",
+		Args:     "<rule> <file>",
+		Synopsis: "Evaluate a rule on a job or a volume, and store nothing",
+		Help: `
+The rule is the name of a stored one, or a file with one rule: a name with a
+dot or a slash is a file. The second file is that of a job or of a volume, as
+the rule says. The exit code is 3 if the rule denies it.`,
+		Renders: true,
+		Flags:   job.FileFlags,
+		Run:     test,
+		Examples: "berth admission test images web.hcl\n" +
+			"berth admission test ./new-rule.hcl web.hcl",
+	},
+}
+
+var sheet = command.Sheet[*admission.Rule]{
+	Titles: "Name|On|Mode|Namespaces|Description",
+	Row: func(_ *command.Call, r *admission.Rule) []string {
+		return []string{r.Name, r.On, r.Mode, namespacesOf(r), r.Description}
+	},
+}
+
+func namespacesOf(r *admission.Rule) string {
+	if len(r.Namespaces) == 0 {
+		return "*"
+	}
+	return strings.Join(r.Namespaces, ", ")
+}
+
+// readRules reads a file of rules.
+func readRules(c *command.Call, name string) ([]*admission.Rule, error) {
+	text, err := c.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	name = command.ShownName(name)
+	rules, err := rulefile.Read(name, text)
+	if err != nil {
+		return nil, command.InFiles(map[string][]byte{name: text}, err)
+	}
+	return rules, nil
+}
+
+func apply(ctx context.Context, c *command.Call) error {
+	rules, err := readRules(c, c.Arg(0))
+	if err != nil {
+		return err
+	}
+
+	var names []string
+	for _, r := range rules {
+		err = admissions.PutRule(ctx, c.API, r)
+		if err != nil {
+			return fmt.Errorf("%d of %d rules are stored: %w", len(names), len(rules), err)
+		}
+		names = append(names, r.Name)
+	}
+	stored := strings.Join(names, ", ")
+	return c.Report(command.Changed{"Names": stored}, "Stored: %s", stored)
+}
+
+func info(ctx context.Context, c *command.Call) error {
+	r, err := admissions.Rule(ctx, c.API, c.Arg(0))
+	if err != nil {
+		return err
+	}
+	return c.Show(r, func() error {
+		c.Pairs(
+			"Name", r.Name,
+			"Description", r.Description,
+			"On", r.On,
+			"Mode", r.Mode,
+			"Namespaces", namespacesOf(r),
+			"Message", r.Message,
+		)
+		c.Printf("\n%s\n", strings.TrimSpace(r.Expression))
+		return nil
+	})
+}
+
+func test(ctx context.Context, c *command.Call) error {
+	t, err := newTest(ctx, c)
+	if err != nil {
+		return err
+	}
+
+	outcome, err := admissions.TestRule(ctx, c.API, t)
+	if err != nil {
+		return err
+	}
+	err = c.Show(outcome, func() error {
+		printOutcome(c, outcome)
+		return nil
+	})
+	if err == nil && !outcome.Admitted {
+		err = structs.Deniedf("%s", outcome.Message)
+	}
+	return err
+}
+
+func printOutcome(c *command.Call, o *admission.RuleTestResponse) {
+	switch {
+	case !o.Applies:
+		c.Printf("Admission rule %q is not about this namespace\n", o.Rule)
+	case o.Message == "":
+		c.Printf("Admission rule %q admits it, at a cost of %d steps\n", o.Rule, o.Cost)
+	case o.Admitted:
+		c.Printf("Warning: %s\n", o.Message)
+	}
+}
+
+// newTest reads the rule and the object of a test.
+func newTest(ctx context.Context, c *command.Call) (*admissions.Test, error) {
+	t := &admissions.Test{Name: c.Arg(0)}
+	rule, err := wantedRule(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	if isFile(c.Arg(0)) {
+		t.Rule = rule
+	}
+
+	if rule.On == admission.OnVolume {
+		t.Volume, err = volume.ReadFile(c, c.Arg(1))
+	} else {
+		t.Job, err = job.ReadFile(c, c.Arg(1))
+	}
+	return t, err
+}
+
+func wantedRule(ctx context.Context, c *command.Call) (*admission.Rule, error) {
+	if !isFile(c.Arg(0)) {
+		return admissions.Rule(ctx, c.API, c.Arg(0))
+	}
+
+	rules, err := readRules(c, c.Arg(0))
+	if err == nil && len(rules) != 1 {
+		err = structs.Invalidf("%s has %d rules; expected one to test", c.Arg(0), len(rules))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return rules[0], nil
+}
+
+// isFile reports whether an argument names a file. No name of a rule has a dot or a slash.
+func isFile(arg string) bool { return arg == "-" || strings.ContainsAny(arg, "./") }
