@@ -95,10 +95,11 @@ const (
 	MaxMeshItems = 128
 
 	// Bounds of identities.
-	MaxIdentities  = 16                  // of one task, besides the default one
-	MaxAudiences   = 16                  // of one identity
-	MinIdentityTTL = 10 * time.Second    // of its tokens
-	MaxIdentityTTL = 30 * 24 * time.Hour // likewise
+	MaxIdentities  = 16             // of one task, besides the default one
+	MaxAudiences   = 16             // of one identity
+	MinIdentityTTL = time.Minute    // of its tokens
+	MaxIdentityTTL = 24 * time.Hour // likewise
+	MaxIdentity    = 8 << 10        // bytes of a token
 
 	// Bounds of volumes.
 	MaxVolumeBytes = 1 << 60  // 1 EiB: capacity_min, capacity_max, Capacity and a size that a plugin answers

@@ -19,8 +19,6 @@ import (
 	"berth/client/csi/volumes/endpoint"
 	"berth/client/devices"
 	"berth/client/drivers/catalog"
-	"berth/client/drivers/cgroups"
-	"berth/client/drivers/executor"
 	"berth/client/drivers/manager"
 	"berth/client/guard"
 	"berth/client/holds"
@@ -28,16 +26,14 @@ import (
 	"berth/client/hooks/artifact"
 	"berth/client/hooks/device"
 	"berth/client/hooks/disk"
+	"berth/client/hooks/identities"
 	"berth/client/hooks/network"
 	"berth/client/hooks/predecessor"
 	"berth/client/hooks/secrets"
 	"berth/client/hooks/template"
 	"berth/client/machine/cni"
 	"berth/client/machine/netns"
-	"berth/client/mesh/envoy"
-	"berth/client/mesh/native"
 	"berth/client/mesh/sockets"
-	"berth/client/mesh/token"
 	"berth/client/store"
 	"berth/consul/lookup"
 	"berth/rpc"
@@ -57,7 +53,6 @@ func Build(p Parts) (*Subsystems, error) {
 		return nil, err
 	}
 	deviceManager := buildDevices(p, external)
-
 	instances, err := buildRegistry(p)
 	if err != nil {
 		return nil, err
@@ -70,7 +65,6 @@ func Build(p Parts) (*Subsystems, error) {
 	}
 	root := filepath.Join(csiDir, "v")
 	plugins := buildVolumes(p, instances, root)
-
 	guarding, err := buildGuard(p, drivers)
 	if err != nil {
 		return nil, err
@@ -82,14 +76,14 @@ func Build(p Parts) (*Subsystems, error) {
 		Logger:    p.Logger,
 		HostPaths: func(t *structs.Task) bool { return taskrunner.HostPaths(drivers, t) },
 	}
-	consulSockets := buildSockets(p)
-	lookups := lookup.New(lookupConfig(p))
+	ofAllocs := allocParts{plugins, guarding, buildSockets(p), identities.New(identitiesConfig(p))}
+	ofTasks := taskParts{supervisors, deviceManager.Reserve, lookup.New(lookupConfig(p)), ofAllocs.signed}
 	return &Subsystems{
 		Drivers:    drivers,
 		Plugins:    plugins,
 		Devices:    deviceManager,
-		AllocHooks: allocHooks(p, plugins, guarding, consulSockets),
-		TaskHooks:  guardedLast(guarding, taskHooks(p, supervisors, deviceManager.Reserve, lookups)),
+		AllocHooks: allocHooks(p, ofAllocs),
+		TaskHooks:  guardedLast(guarding, taskHooks(p, ofTasks)),
 		Renewed:    guarding.Renewed,
 		Inventory:  plugins.Volumes().Inventory,
 		Endpoints:  endpoints(p, plugins, drivers),
@@ -97,11 +91,12 @@ func Build(p Parts) (*Subsystems, error) {
 			drivers.Run,
 			deviceManager.Run,
 			plugins.Run,
-			consulSockets.Run,
+			ofAllocs.consul.Run,
+			ofAllocs.signed.Run,
 			reconcileVolumes(p, plugins, guarding),
 			guarding.Run,
 			reconcileNetworks(p),
-			lookups.Run,
+			ofTasks.lookups.Run,
 		},
 		Release: func() error { return releaseUnused(root) },
 		Destroy: func() error { return errors.Join(killPlugins(p, external), mounts.ReleaseShared(root)) },
@@ -249,12 +244,18 @@ func watcherConfig(p Parts) predecessor.Config {
 	}
 }
 
+// allocParts are the parts of the node that the hooks of its allocations share.
+type allocParts struct {
+	plugins  *volumes.Manager
+	guarding *guard.Guard
+	consul   *sockets.Sockets
+	signed   *identities.Manager
+}
+
 // allocHooks returns the hooks of an allocation: its secrets, the waits for its predecessors and for its
-// capacity, and the hooks of its disk, its volumes, its ports, its network and its sockets. Down goes the
-// other way, so what comes first is released last.
-func allocHooks(
-	p Parts, plugins *volumes.Manager, guarding *guard.Guard, consul *sockets.Sockets,
-) func(*hooks.AllocEnv) []hooks.Alloc {
+// capacity, and the hooks of its disk, its identities, its volumes, its ports, its network and its sockets.
+// Down goes the other way, so what comes first is released last.
+func allocHooks(p Parts, of allocParts) func(*hooks.AllocEnv) []hooks.Alloc {
 	mounter := secrets.NewMounter(p.Config.SecretsSizeMB, p.Logger)
 	return func(env *hooks.AllocEnv) []hooks.Alloc {
 		list := []hooks.Alloc{mounter.Hook(env)}
@@ -267,7 +268,12 @@ func allocHooks(
 			list = append(list, h)
 		}
 
-		list = append(list, guarding.Hook(env), csihooks.NewVolumes(volumesConfig(p, plugins, guarding), env))
+		if h := of.signed.Hook(env); h != nil {
+			list = append(list, h)
+		}
+
+		list = append(list, of.guarding.Hook(env),
+			csihooks.NewVolumes(volumesConfig(p, of.plugins, of.guarding), env))
 		if h := holds.Ports(env, p.Holds.PortHolder, p.Progress); h != nil {
 			list = append(list, h)
 		}
@@ -284,7 +290,7 @@ func allocHooks(
 			list = append(list, h)
 		}
 
-		if h := consul.Hook(env); h != nil {
+		if h := of.consul.Hook(env); h != nil {
 			list = append(list, h)
 		}
 
@@ -292,92 +298,21 @@ func allocHooks(
 	}
 }
 
-func artifactConfig(p Parts) artifact.Config {
-	command, _ := executor.DefaultCommand() // the drivers have it too: see manager.New
-	return artifact.Config{
-		Settings: p.Config.Artifact,
-		Dir:      p.Config.ArtifactDir(),
-
-		AgentPorts: p.Config.OwnPorts,
-
-		Command:  command,
-		Progress: p.Progress,
-		Slots:    artifact.NodeSlots(),
-		MinFree:  func() int64 { return int64(p.MovedData().MinFree) },
-		Groups:   &artifact.Groups{Machine: cgroups.Detect(), Logger: p.Logger.Named("artifacts")},
-	}
+// taskParts are the parts of the node that the hooks of its tasks share.
+type taskParts struct {
+	supervisors csihooks.SupervisorConfig
+	reserve     device.Reserve
+	lookups     *lookup.Pool
+	signed      *identities.Manager
 }
 
-func lookupConfig(p Parts) lookup.Config {
-	c := lookup.Config{
-		Servers: &lookup.Servers{
-			Caller: p.Servers,
-			Region: p.Config.Region,
-			Node:   func() (id, secret string) { return p.NodeID, p.SecretID },
-		},
-		Logger: p.Logger.Named("lookup"),
-
-		ServersBack: p.ServersBack,
-	}
-
-	if p.Consul != nil { // a nil Consul in another interface would not be nil
-		c.Consul = p.Consul
-	}
-
-	return c
-}
-
-func tokenConfig(p Parts) token.Config {
-	return token.Config{
-		Region:   p.Config.Region,
-		NodeID:   p.NodeID,
-		SecretID: p.SecretID,
-		Servers:  p.Servers,
-		ACLs:     p.Consul.ACLs,
-		Logger:   p.Logger,
-		Progress: p.Progress,
-
-		ServersBack: p.ServersBack,
-	}
-}
-
-// meshHooks returns the hooks of a task in the service mesh. Its token comes first: the
-// configuration of a proxy, and the variables of a task without one, have it.
-func meshHooks(p Parts, env *hooks.AllocEnv, task *structs.Task) (list []hooks.Task) {
-	if p.Consul == nil {
-		return nil
-	}
-
-	if h := token.New(tokenConfig(p), env, task); h != nil {
-		list = append(list, h)
-	}
-
-	envoys := envoy.Config{
-		Consul:   p.Consul,
-		Logger:   p.Logger,
-		Progress: p.Progress,
-	}
-
-	if h := envoy.New(envoys, env, task); h != nil {
-		list = append(list, h)
-	}
-
-	if h := native.New(p.Consul, task); h != nil {
-		list = append(list, h)
-	}
-
-	return list
-}
-
-// taskHooks returns the hooks of a task: for its payload, its artifacts, the service mesh, its devices, its
-// CSI plugin and its templates. A task does not keep devices waiting while it downloads. Templates read the
-// files and the variables of the other hooks.
-func taskHooks(
-	p Parts, supervisors csihooks.SupervisorConfig, reserve device.Reserve, lookups *lookup.Pool,
-) func(*hooks.AllocEnv, *structs.Task) []hooks.Task {
+// taskHooks returns the hooks of a task: for its payload, its artifacts, its identities, the service mesh,
+// its devices, its CSI plugin and its templates. A task does not keep devices waiting while it downloads.
+// Templates read the files and the variables of the other hooks.
+func taskHooks(p Parts, of taskParts) func(*hooks.AllocEnv, *structs.Task) []hooks.Task {
 	artifacts := artifactConfig(p)
 	reserving := device.Config{
-		Reserve:  reserve,
+		Reserve:  of.reserve,
 		Holder:   p.Holds.DeviceHolder,
 		Progress: p.Progress,
 	}
@@ -387,7 +322,7 @@ func taskHooks(
 		Logger: p.Logger,
 		Slots:  semaphore.NewWeighted(template.MaxRunning),
 
-		Lookups: lookups,
+		Lookups: of.lookups,
 	}
 
 	// Each task gets hooks of its own. The hooks share the values above.
@@ -401,13 +336,17 @@ func taskHooks(
 			list = append(list, h)
 		}
 
+		if h := of.signed.TaskHook(env, task); h != nil {
+			list = append(list, h)
+		}
+
 		list = append(list, meshHooks(p, env, task)...)
 		if h := device.New(reserving, env, task); h != nil {
 			list = append(list, h)
 		}
 
 		if task.CSIPluginConfig != nil {
-			list = append(list, csihooks.NewPluginSupervisor(supervisors, env, task))
+			list = append(list, csihooks.NewPluginSupervisor(of.supervisors, env, task))
 		}
 
 		if h := template.New(templates, env, task); h != nil {

@@ -12,6 +12,7 @@ import (
 	"berth/client/csi/volumes"
 	"berth/client/guard"
 	"berth/client/hooks"
+	"berth/client/hooks/identities"
 	"berth/client/mesh/sockets"
 	"berth/client/store"
 	"berth/consul/lookup"
@@ -27,6 +28,7 @@ var allocHookOrder = []hookOrder{
 	{"predecessors", "nothing is taken from one that has not let go of it"},
 	{"capacity", "the capacity of predecessors is free"},
 	{"disk", "data is moved into capacity that the allocation has"},
+	{"identities", "no token ends while the allocation waits for capacity"},
 	{"guard", "its order counts for the whole use of the volumes"},
 	{"csi_volumes", "no claim excludes others while the allocation waits for its data"},
 	{"ports", "the holder of a port may end meanwhile"},
@@ -38,6 +40,7 @@ var allocHookOrder = []hookOrder{
 var taskHookOrder = []hookOrder{
 	{"dispatch_payload", "it depends on nothing"},
 	{"artifacts", "they may not overwrite the payload unnoticed"},
+	{"identity", "no file of an artifact takes the place of a token"},
 	{"consul_si_token", "it does not expire during a download"},
 	{"envoy_bootstrap", "it has the token"},
 	{"devices", "they do not wait for a download"},
@@ -55,6 +58,7 @@ func TestHooks_AreInOrder(t *testing.T) {
 		Artifacts:       []*structs.TaskArtifact{{}},
 		CSIPluginConfig: &structs.CSIPluginConfig{ID: "pl", Type: structs.CSIPluginNode},
 		Templates:       []*structs.Template{{}},
+		Identity:        &structs.WorkloadIdentity{Name: structs.DefaultIdentity, Env: true},
 	}
 	group := &structs.TaskGroup{
 		Name:          "g",
@@ -89,7 +93,10 @@ func TestHooks_AreInOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []string
-	for _, h := range allocHooks(p, plugins, guarding, sockets.New(nil, nil, p.Logger))(env) {
+	signed := identities.New(identitiesConfig(p))
+	for _, h := range allocHooks(p, allocParts{
+		plugins, guarding, sockets.New(nil, nil, p.Logger), signed,
+	})(env) {
 		got = append(got, h.Name())
 	}
 	checkOrder(t, "an allocation", got, allocHookOrder)
@@ -97,7 +104,11 @@ func TestHooks_AreInOrder(t *testing.T) {
 	lookups := lookup.New(lookupConfig(p))
 	supervisors := csihooks.SupervisorConfig{Logger: p.Logger}
 	got = nil
-	for _, h := range guardedLast(guarding, taskHooks(p, supervisors, nil, lookups))(env, task) {
+	for _, h := range guardedLast(guarding, taskHooks(p, taskParts{
+		supervisors: supervisors,
+		lookups:     lookups,
+		signed:      signed,
+	}))(env, task) {
 		got = append(got, h.Name())
 	}
 	checkOrder(t, "a task", got, taskHookOrder)

@@ -83,6 +83,9 @@ type AllocEnv struct {
 	// Downloaded are the bytes of the artifacts of the allocation that are in their places.
 	Downloaded atomic.Int64
 
+	// Identities has the signed identities of the allocation; nil if its job asks for none.
+	Identities Identities
+
 	volumes sync.Map // VolumeMount by alias
 	network atomic.Pointer[Network]
 }

@@ -160,6 +160,7 @@ var allLimits = []limit{
 	{"MaxAudiences", structs.MaxAudiences, "", "audiences of one identity", beyondInvalid},
 	{"MinIdentityTTL", int64(structs.MinIdentityTTL), "duration", "at least: `ttl` of an identity", beyondInvalid},
 	{"MaxIdentityTTL", int64(structs.MaxIdentityTTL), "duration", "`ttl` of an identity", beyondInvalid},
+	{"MaxIdentity", structs.MaxIdentity, "bytes", "a token of an identity, which the servers sign for a node", beyondFails},
 	{"MaxFilter", structs.MaxFilter, "bytes", "a filter expression", beyondInvalid},
 	{"MaxFilterSteps", structs.MaxFilterSteps, "", "steps of the parser of a filter", beyondInvalid},
 	{

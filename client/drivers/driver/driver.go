@@ -97,6 +97,9 @@ type Dirs struct {
 	Local       string
 	Secrets     string
 	Logs        string // <task>.stdout.N and <task>.stderr.N go here
+	// Tokens are files of the agent, relative to Task, which a driver gives to the task's user like
+	// SecretFiles.
+	Tokens []string
 }
 
 // The files that the agent writes to Dirs.Secrets. A driver gives them to the task's user together with the

@@ -87,7 +87,7 @@ func openDirs(cfg *driver.TaskConfig, of taskUser, can *protocol.DriverCapabilit
 			taskdirs.SetMode(cfg.Dirs.Task, 0o755),
 			taskdirs.SetMode(cfg.Dirs.Local, 0o777),
 			taskdirs.SetMode(cfg.Dirs.Secrets, 0o777),
-			taskdirs.OpenSecretFiles(cfg.Dirs.Secrets))
+			taskdirs.OpenSecretFiles(cfg.Dirs))
 	}
 
 	user, err := of.find()

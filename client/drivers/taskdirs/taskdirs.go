@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -28,7 +29,8 @@ const (
 
 // Give makes the user, nil for the agent's, the owner of the task's own directories. Others may read
 // local, and only the user enters secrets. Files in the directories keep their owners, except
-// driver.SecretFiles. A symbolic link that a task has put in the place of a directory is an error.
+// driver.SecretFiles and the tokens. A symbolic link that a task has put in the place of a directory is an
+// error.
 func Give(dirs driver.Dirs, user *sandbox.User, tmp os.FileMode) error {
 	path := filepath.Join(dirs.Task, "tmp")
 	err := os.Mkdir(path, 0o700)
@@ -39,7 +41,7 @@ func Give(dirs driver.Dirs, user *sandbox.User, tmp os.FileMode) error {
 		giveTo(dirs.Local, user, 0o755),
 		giveTo(path, user, tmp),
 		giveTo(dirs.Secrets, user, 0o700),
-		changeSecretFiles(dirs.Secrets, func(f *os.File) error {
+		changeSecretFiles(dirs, func(f *os.File) error {
 			if user == nil {
 				return nil
 			}
@@ -47,36 +49,48 @@ func Give(dirs driver.Dirs, user *sandbox.User, tmp os.FileMode) error {
 		}))
 }
 
-// OpenSecretFiles lets all users read the files of driver.SecretFiles: for a task whose user only its driver
-// knows.
-func OpenSecretFiles(dir string) error {
-	return changeSecretFiles(dir, func(f *os.File) error { return f.Chmod(0o444) })
+// OpenSecretFiles lets all users read the files of driver.SecretFiles, and the tokens: for a task whose user
+// only its driver knows.
+func OpenSecretFiles(dirs driver.Dirs) error {
+	return changeSecretFiles(dirs, func(f *os.File) error { return f.Chmod(0o444) })
 }
 
-// changeSecretFiles changes the files of the agent in a directory of secrets. It leaves alone whatever the
+// changeSecretFiles changes the files of the agent in the directories of a task. It leaves alone whatever the
 // task has put in their place, also further links to files of the host, and follows no link out of the task's
-// directory, which is above dir.
-func changeSecretFiles(dir string, change func(*os.File) error) error {
-	own, err := os.OpenRoot(filepath.Dir(dir))
+// directory.
+func changeSecretFiles(dirs driver.Dirs, change func(*os.File) error) error {
+	own, err := os.OpenRoot(filepath.Dir(dirs.Secrets))
 	if err != nil {
 		return err
 	}
 	defer func() { _ = own.Close() }()
 
-	root, err := own.OpenRoot(filepath.Base(dir))
-	if err != nil {
-		return err
-	}
-	defer func() { _ = root.Close() }()
-
+	list := slices.Clone(dirs.Tokens)
 	for _, name := range driver.SecretFiles {
-		err := changeSecretFile(root, name, change)
+		list = append(list, filepath.Join(filepath.Base(dirs.Secrets), name))
+	}
+
+	for _, name := range list {
+		err := changeBelow(own, name, change)
 		if err != nil {
 			return fmt.Errorf("giving %s to the task's user: %w", name, err)
 		}
 	}
 
 	return nil
+}
+
+// changeBelow changes a file of the agent below the directory of a task. It does nothing without the file.
+func changeBelow(own *os.Root, name string, change func(*os.File) error) error {
+	dir, err := own.OpenRoot(filepath.Dir(name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = dir.Close() }()
+	return changeSecretFile(dir, filepath.Base(name), change)
 }
 
 func changeSecretFile(dir *os.Root, name string, change func(*os.File) error) error {

@@ -27,12 +27,16 @@ func TestGive_GivesTheFilesOfTheAgent(t *testing.T) {
 	other := filepath.Join(dirs.Secrets, "other")
 	mustDo(t, os.Mkdir(dirs.Local, 0o700), os.Mkdir(dirs.Secrets, 0o700),
 		os.WriteFile(token, nil, 0o440), os.WriteFile(other, nil, 0o440), os.WriteFile(host, nil, 0o440))
+	jwt := filepath.Join(dirs.Local, "sub", "jwt")
+	dirs.Tokens = []string{"local/sub/jwt", "local/none/jwt"}
+	mustDo(t, os.Mkdir(filepath.Dir(jwt), 0o755), os.WriteFile(jwt, nil, 0o600))
 	give := func() {
 		t.Helper()
 		mustDo(t, Give(dirs, &sandbox.User{UID: 1234, GID: 5678}, OwnTmp))
 	}
 	give() // one of both files is there
 	checkOwner(t, token, 1234, 5678, 0o440)
+	checkOwner(t, jwt, 1234, 5678, 0o600)
 	checkOwner(t, other, 0, 0, 0o440)
 
 	mustDo(t, os.Remove(token), os.Symlink(host, token), os.Link(host, bootstrap))
@@ -41,7 +45,7 @@ func TestGive_GivesTheFilesOfTheAgent(t *testing.T) {
 	mustDo(t, os.Remove(token), os.Remove(bootstrap), os.Mkdir(token, 0o700), syscall.Mkfifo(bootstrap, 0o600))
 	give()
 	mustDo(t, os.Remove(token), os.Remove(bootstrap), os.WriteFile(bootstrap, nil, 0o440))
-	mustDo(t, OpenSecretFiles(dirs.Secrets))
+	mustDo(t, OpenSecretFiles(dirs))
 	checkOwner(t, bootstrap, 0, 0, 0o444)
 }
 
@@ -64,7 +68,7 @@ func TestGive_ChangesNoFileOfAnotherTask(t *testing.T) {
 	if err := Give(dirs, &sandbox.User{UID: 1234, GID: 5678}, OwnTmp); err == nil {
 		t.Error("a task got its directories with a link in the place of one")
 	}
-	if err := OpenSecretFiles(dirs.Secrets); err == nil {
+	if err := OpenSecretFiles(dirs); err == nil {
 		t.Error("the files behind a link were opened")
 	}
 	checkOwner(t, token, 0, 0, 0o440)

@@ -3,6 +3,7 @@ package taskfiles
 import (
 	"path"
 	"slices"
+	"strings"
 
 	"berth/structs"
 	"berth/structs/validate/field"
@@ -103,6 +104,11 @@ func checkIdentityFile(f field.Errors, i *structs.WorkloadIdentity, t *structs.T
 	}
 
 	checkTaskPath(f, "filepath", i.Filepath)
+	clean := path.Clean(i.Filepath)
+	f.Require(!strings.HasPrefix(clean, "../") && !strings.HasPrefix(clean, "alloc/") &&
+		!strings.HasPrefix(clean, "${NOMAD_ALLOC_DIR}"),
+		"filepath %q is in the directory that the tasks of the group share; expected a path such as secrets/x",
+		i.Filepath)
 	f.Require(path.Join("/", i.Filepath) != path.Join("/", workload.APIPath),
 		"filepath %q is the socket of the API", i.Filepath)
 	if t.Driver != driverExec || path.IsAbs(i.Filepath) {

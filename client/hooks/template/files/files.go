@@ -77,6 +77,17 @@ func (d *Dirs) locate(written string) (root, rel string, err error) {
 	return d.task, p, nil
 }
 
+// Own returns the path, relative to the task's own directory, that a job means. A path in the directory that
+// the tasks of the allocation share is denied.
+func (d *Dirs) Own(written string) (rel string, err error) {
+	root, rel, err := d.locate(written)
+	if err == nil && root != d.task {
+		err = structs.Deniedf("%q is in the directory that the tasks of the group share",
+			structs.Cut(written, structs.MaxQuoted))
+	}
+	return rel, err
+}
+
 func outside(written string) error {
 	return structs.Deniedf("%q is outside of the directories of the task: local, secrets, tmp and alloc",
 		structs.Cut(written, structs.MaxQuoted))
