@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/go-version"
 
 	"berth/structs"
+	"berth/structs/semver"
 )
 
 // Constraint is one constraint, compiled for many nodes.
@@ -209,7 +210,7 @@ func orderedBy(operator string) func(l, r value) bool {
 		if !ok {
 			sign = strings.Compare(l.Text, r.Text)
 		}
-		return structs.SignFits(operator, sign)
+		return semver.SignFits(operator, sign)
 	}
 }
 
@@ -272,7 +273,7 @@ func versionFits(l, r value) bool {
 // semverFits compares versions as Semantic Versioning orders them.
 func semverFits(l, r value) bool {
 	v, err := version.NewSemver(l.Text)
-	want, errWant := structs.ParseSemver(r.Text)
+	want, errWant := semver.Parse(r.Text)
 	return err == nil && errWant == nil &&
 		l.Set && r.Set && want.Hold(v)
 }

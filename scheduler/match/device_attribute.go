@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"berth/structs"
+	"berth/structs/semver"
 )
 
 // deviceConstraint is a constraint on device groups.
@@ -92,7 +93,7 @@ func (c deviceConstraint) metBy(g *structs.NodeDeviceResource) bool {
 	switch c.operand {
 	// Flags have no order. Without a comparison none of these holds.
 	case "<", "<=", ">", ">=":
-		return compares && l.Bool == nil && structs.SignFits(c.operand, sign)
+		return compares && l.Bool == nil && semver.SignFits(c.operand, sign)
 	}
 
 	if !compares && l != nil && l.String != nil {

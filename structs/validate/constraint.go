@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/go-version"
 
 	"berth/structs"
+	"berth/structs/semver"
 	"berth/structs/validate/field"
 )
 
@@ -88,7 +89,7 @@ func checkConstraintValue(f field.Errors, c *structs.Constraint) {
 	case structs.ConstraintVersion:
 		_, err = version.NewConstraint(c.RTarget)
 	case structs.ConstraintSemver:
-		_, err = structs.ParseSemver(c.RTarget)
+		_, err = semver.Parse(c.RTarget)
 	}
 
 	f.Require(c.RTarget != "", "value is required with operator %s", c.Operand)

@@ -1,30 +1,33 @@
-package structs
+// Package semver compares semantic versions with the conditions of a constraint.
+package semver
 
 import (
 	"strings"
 
 	"github.com/hashicorp/go-version"
+
+	"berth/structs"
 )
 
-// SemverConditions is the value of a semver constraint: conditions that all have to hold.
-type SemverConditions []semverCondition
+// Conditions is the value of a semver constraint: conditions that all have to hold.
+type Conditions []condition
 
-type semverCondition struct {
+type condition struct {
 	operator string // "" is =
 	version  *version.Version
 }
 
-// semverOperators has each operator before its prefixes.
-var semverOperators = []string{"!=", "<=", ">=", "=", "<", ">"}
+// operators has each operator before its prefixes.
+var operators = []string{"!=", "<=", ">=", "=", "<", ">"}
 
-// ParseSemver parses conditions with commas between them. As in the dialect, ~> is an operator of version
+// Parse parses conditions with commas between them. As in the dialect, ~> is an operator of version
 // alone, and a version may begin with v.
-func ParseSemver(text string) (all SemverConditions, err error) {
+func Parse(text string) (all Conditions, err error) {
 	for _, part := range strings.Split(text, ",") {
 		part = strings.TrimSpace(part)
-		var c semverCondition
+		var c condition
 		rest := part
-		for _, operator := range semverOperators {
+		for _, operator := range operators {
 			after, found := strings.CutPrefix(part, operator)
 			if found {
 				c.operator = operator
@@ -35,8 +38,8 @@ func ParseSemver(text string) (all SemverConditions, err error) {
 
 		c.version, err = version.NewSemver(rest)
 		if err != nil {
-			return nil, Invalidf("%q is no condition on a semantic version, such as \">= 1.2.0\"; "+
-				"the operators are =, !=, <, <=, > and >=", Cut(part, MaxQuoted))
+			return nil, structs.Invalidf("%q is no condition on a semantic version, such as \">= 1.2.0\"; "+
+				"the operators are =, !=, <, <=, > and >=", structs.Cut(part, structs.MaxQuoted))
 		}
 
 		all = append(all, c)
@@ -46,7 +49,7 @@ func ParseSemver(text string) (all SemverConditions, err error) {
 
 // Hold reports whether a version meets all conditions. They compare as semantic versioning orders versions:
 // unlike in a version constraint, a pre-release is a version like any other, just before its release.
-func (all SemverConditions) Hold(v *version.Version) bool {
+func (all Conditions) Hold(v *version.Version) bool {
 	for _, c := range all {
 		if !SignFits(c.operator, v.Compare(c.version)) {
 			return false
