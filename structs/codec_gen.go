@@ -696,7 +696,7 @@ func (v *AllocsClientUpdateRequest) AppendMsgpack(b []byte) (_ []byte, err error
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(9)
+	n := uint32(10)
 	if !(v.NodeEpoch.Epoch != 0) {
 		n--
 	}
@@ -707,6 +707,9 @@ func (v *AllocsClientUpdateRequest) AppendMsgpack(b []byte) (_ []byte, err error
 		n--
 	}
 	if !(v.WriteOptions.Now != 0) {
+		n--
+	}
+	if !(v.WriteOptions.Origin != nil) {
 		n--
 	}
 	if !(v.WriteOptions.Region != "") {
@@ -736,6 +739,12 @@ func (v *AllocsClientUpdateRequest) AppendMsgpack(b []byte) (_ []byte, err error
 	if v.WriteOptions.Now != 0 {
 		b = append(b, "\xa3Now"...)
 		b = msgp.AppendInt64(b, int64(v.WriteOptions.Now))
+	}
+	if v.WriteOptions.Origin != nil {
+		b = append(b, "\xa6Origin"...)
+		if b, err = v.WriteOptions.Origin.AppendMsgpack(b); err != nil {
+			return b, err
+		}
 	}
 	if v.WriteOptions.Region != "" {
 		b = append(b, "\xa6Region"...)
@@ -1129,7 +1138,7 @@ func (v *CSIClaimGetRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(18)
+	n := uint32(19)
 	if !(v.QueryOptions.AllowStale) {
 		n--
 	}
@@ -1152,6 +1161,9 @@ func (v *CSIClaimGetRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.QueryOptions.NextToken != "") {
+		n--
+	}
+	if !(v.QueryOptions.Origin != nil) {
 		n--
 	}
 	if !(v.QueryOptions.PerPage != 0) {
@@ -1208,6 +1220,12 @@ func (v *CSIClaimGetRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	b = append(b, "\xa6NodeID"...)
 	b = msgp.AppendString(b, v.NodeID)
+	if v.QueryOptions.Origin != nil {
+		b = append(b, "\xa6Origin"...)
+		if b, err = v.QueryOptions.Origin.AppendMsgpack(b); err != nil {
+			return b, err
+		}
+	}
 	if v.QueryOptions.PerPage != 0 {
 		b = append(b, "\xa7PerPage"...)
 		b = msgp.AppendInt64(b, int64(v.QueryOptions.PerPage))
@@ -2252,7 +2270,7 @@ func (v *CSIVolumeClaimRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(9)
+	n := uint32(10)
 	if !(v.NodeEpoch.Epoch != 0) {
 		n--
 	}
@@ -2263,6 +2281,9 @@ func (v *CSIVolumeClaimRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.WriteOptions.Now != 0) {
+		n--
+	}
+	if !(v.WriteOptions.Origin != nil) {
 		n--
 	}
 	if !(v.WriteOptions.Region != "") {
@@ -2292,6 +2313,12 @@ func (v *CSIVolumeClaimRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v.WriteOptions.Now != 0 {
 		b = append(b, "\xa3Now"...)
 		b = msgp.AppendInt64(b, int64(v.WriteOptions.Now))
+	}
+	if v.WriteOptions.Origin != nil {
+		b = append(b, "\xa6Origin"...)
+		if b, err = v.WriteOptions.Origin.AppendMsgpack(b); err != nil {
+			return b, err
+		}
 	}
 	if v.WriteOptions.Region != "" {
 		b = append(b, "\xa6Region"...)
@@ -2648,7 +2675,7 @@ func (v *CSIVolumeGetRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(14)
+	n := uint32(15)
 	if !(v.QueryOptions.AllowStale) {
 		n--
 	}
@@ -2668,6 +2695,9 @@ func (v *CSIVolumeGetRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.QueryOptions.NextToken != "") {
+		n--
+	}
+	if !(v.QueryOptions.Origin != nil) {
 		n--
 	}
 	if !(v.QueryOptions.PerPage != 0) {
@@ -2717,6 +2747,12 @@ func (v *CSIVolumeGetRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v.QueryOptions.NextToken != "" {
 		b = append(b, "\xa9NextToken"...)
 		b = msgp.AppendString(b, v.QueryOptions.NextToken)
+	}
+	if v.QueryOptions.Origin != nil {
+		b = append(b, "\xa6Origin"...)
+		if b, err = v.QueryOptions.Origin.AppendMsgpack(b); err != nil {
+			return b, err
+		}
 	}
 	if v.QueryOptions.PerPage != 0 {
 		b = append(b, "\xa7PerPage"...)
@@ -2811,7 +2847,7 @@ func (v *CSIVolumeListRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(15)
+	n := uint32(16)
 	if !(v.QueryOptions.AllowStale) {
 		n--
 	}
@@ -2831,6 +2867,9 @@ func (v *CSIVolumeListRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.QueryOptions.NextToken != "") {
+		n--
+	}
+	if !(v.QueryOptions.Origin != nil) {
 		n--
 	}
 	if !(v.QueryOptions.PerPage != 0) {
@@ -2881,6 +2920,12 @@ func (v *CSIVolumeListRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	b = append(b, "\xa6NodeID"...)
 	b = msgp.AppendString(b, v.NodeID)
+	if v.QueryOptions.Origin != nil {
+		b = append(b, "\xa6Origin"...)
+		if b, err = v.QueryOptions.Origin.AppendMsgpack(b); err != nil {
+			return b, err
+		}
+	}
 	if v.QueryOptions.PerPage != 0 {
 		b = append(b, "\xa7PerPage"...)
 		b = msgp.AppendInt64(b, int64(v.QueryOptions.PerPage))
@@ -3095,7 +3140,7 @@ func (v *CSIVolumeRegisterRequest) AppendMsgpack(b []byte) (_ []byte, err error)
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(6)
+	n := uint32(7)
 	if !(v.WriteOptions.Forwarded) {
 		n--
 	}
@@ -3103,6 +3148,9 @@ func (v *CSIVolumeRegisterRequest) AppendMsgpack(b []byte) (_ []byte, err error)
 		n--
 	}
 	if !(v.WriteOptions.Now != 0) {
+		n--
+	}
+	if !(v.WriteOptions.Origin != nil) {
 		n--
 	}
 	if !(v.WriteOptions.Region != "") {
@@ -3122,6 +3170,12 @@ func (v *CSIVolumeRegisterRequest) AppendMsgpack(b []byte) (_ []byte, err error)
 	if v.WriteOptions.Now != 0 {
 		b = append(b, "\xa3Now"...)
 		b = msgp.AppendInt64(b, int64(v.WriteOptions.Now))
+	}
+	if v.WriteOptions.Origin != nil {
+		b = append(b, "\xa6Origin"...)
+		if b, err = v.WriteOptions.Origin.AppendMsgpack(b); err != nil {
+			return b, err
+		}
 	}
 	if v.WriteOptions.Region != "" {
 		b = append(b, "\xa6Region"...)
@@ -3158,7 +3212,7 @@ func (v *CSIVolumeUnpublishRequest) AppendMsgpack(b []byte) (_ []byte, err error
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(11)
+	n := uint32(12)
 	if !(v.NodeEpoch.Epoch != 0) {
 		n--
 	}
@@ -3169,6 +3223,9 @@ func (v *CSIVolumeUnpublishRequest) AppendMsgpack(b []byte) (_ []byte, err error
 		n--
 	}
 	if !(v.WriteOptions.Now != 0) {
+		n--
+	}
+	if !(v.WriteOptions.Origin != nil) {
 		n--
 	}
 	if !(v.WriteOptions.Region != "") {
@@ -3204,6 +3261,12 @@ func (v *CSIVolumeUnpublishRequest) AppendMsgpack(b []byte) (_ []byte, err error
 	}
 	b = append(b, "\xa8Operator"...)
 	b = msgp.AppendString(b, v.Operator)
+	if v.WriteOptions.Origin != nil {
+		b = append(b, "\xa6Origin"...)
+		if b, err = v.WriteOptions.Origin.AppendMsgpack(b); err != nil {
+			return b, err
+		}
+	}
 	if v.WriteOptions.Region != "" {
 		b = append(b, "\xa6Region"...)
 		b = msgp.AppendString(b, v.WriteOptions.Region)
@@ -3618,7 +3681,7 @@ func (v *EvalUpdateRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(7)
+	n := uint32(8)
 	if !(v.WriteOptions.Forwarded) {
 		n--
 	}
@@ -3626,6 +3689,9 @@ func (v *EvalUpdateRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.WriteOptions.Now != 0) {
+		n--
+	}
+	if !(v.WriteOptions.Origin != nil) {
 		n--
 	}
 	if !(v.WriteOptions.Region != "") {
@@ -3649,6 +3715,12 @@ func (v *EvalUpdateRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v.WriteOptions.Now != 0 {
 		b = append(b, "\xa3Now"...)
 		b = msgp.AppendInt64(b, int64(v.WriteOptions.Now))
+	}
+	if v.WriteOptions.Origin != nil {
+		b = append(b, "\xa6Origin"...)
+		if b, err = v.WriteOptions.Origin.AppendMsgpack(b); err != nil {
+			return b, err
+		}
 	}
 	if v.WriteOptions.Region != "" {
 		b = append(b, "\xa6Region"...)
@@ -4124,7 +4196,7 @@ func (v *JobRegisterRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(14)
+	n := uint32(15)
 	if !(v.ConsulToken != "") {
 		n--
 	}
@@ -4138,6 +4210,9 @@ func (v *JobRegisterRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.WriteOptions.Now != 0) {
+		n--
+	}
+	if !(v.WriteOptions.Origin != nil) {
 		n--
 	}
 	if !(v.PreserveCounts) {
@@ -4186,6 +4261,12 @@ func (v *JobRegisterRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v.WriteOptions.Now != 0 {
 		b = append(b, "\xa3Now"...)
 		b = msgp.AppendInt64(b, int64(v.WriteOptions.Now))
+	}
+	if v.WriteOptions.Origin != nil {
+		b = append(b, "\xa6Origin"...)
+		if b, err = v.WriteOptions.Origin.AppendMsgpack(b); err != nil {
+			return b, err
+		}
 	}
 	if v.PreserveCounts {
 		b = append(b, "\xaePreserveCounts"...)
@@ -4703,7 +4784,7 @@ func (v *NodeGetRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(15)
+	n := uint32(16)
 	if !(v.QueryOptions.AllowStale) {
 		n--
 	}
@@ -4723,6 +4804,9 @@ func (v *NodeGetRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.QueryOptions.NextToken != "") {
+		n--
+	}
+	if !(v.QueryOptions.Origin != nil) {
 		n--
 	}
 	if !(v.QueryOptions.PerPage != 0) {
@@ -4773,6 +4857,12 @@ func (v *NodeGetRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	b = append(b, "\xa6NodeID"...)
 	b = msgp.AppendString(b, v.NodeID)
+	if v.QueryOptions.Origin != nil {
+		b = append(b, "\xa6Origin"...)
+		if b, err = v.QueryOptions.Origin.AppendMsgpack(b); err != nil {
+			return b, err
+		}
+	}
 	if v.QueryOptions.PerPage != 0 {
 		b = append(b, "\xa7PerPage"...)
 		b = msgp.AppendInt64(b, int64(v.QueryOptions.PerPage))
@@ -4824,7 +4914,7 @@ func (v *NodeHeartbeatRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(11)
+	n := uint32(12)
 	if !(v.Agent != nil) {
 		n--
 	}
@@ -4841,6 +4931,9 @@ func (v *NodeHeartbeatRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.WriteOptions.Now != 0) {
+		n--
+	}
+	if !(v.WriteOptions.Origin != nil) {
 		n--
 	}
 	if !(v.WriteOptions.Region != "") {
@@ -4878,6 +4971,12 @@ func (v *NodeHeartbeatRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v.WriteOptions.Now != 0 {
 		b = append(b, "\xa3Now"...)
 		b = msgp.AppendInt64(b, int64(v.WriteOptions.Now))
+	}
+	if v.WriteOptions.Origin != nil {
+		b = append(b, "\xa6Origin"...)
+		if b, err = v.WriteOptions.Origin.AppendMsgpack(b); err != nil {
+			return b, err
+		}
 	}
 	if v.WriteOptions.Region != "" {
 		b = append(b, "\xa6Region"...)
@@ -5288,7 +5387,7 @@ func (v *NodeRegisterRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(12)
+	n := uint32(13)
 	if !(v.Agent != nil) {
 		n--
 	}
@@ -5308,6 +5407,9 @@ func (v *NodeRegisterRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.WriteOptions.Now != 0) {
+		n--
+	}
+	if !(v.WriteOptions.Origin != nil) {
 		n--
 	}
 	if !(v.WriteOptions.Region != "") {
@@ -5358,6 +5460,12 @@ func (v *NodeRegisterRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v.WriteOptions.Now != 0 {
 		b = append(b, "\xa3Now"...)
 		b = msgp.AppendInt64(b, int64(v.WriteOptions.Now))
+	}
+	if v.WriteOptions.Origin != nil {
+		b = append(b, "\xa6Origin"...)
+		if b, err = v.WriteOptions.Origin.AppendMsgpack(b); err != nil {
+			return b, err
+		}
 	}
 	if v.WriteOptions.Region != "" {
 		b = append(b, "\xa6Region"...)
@@ -5733,7 +5841,7 @@ func (v *NodeStatusUpdate) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(10)
+	n := uint32(11)
 	if !(v.CleanFor != 0) {
 		n--
 	}
@@ -5744,6 +5852,9 @@ func (v *NodeStatusUpdate) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.WriteOptions.Now != 0) {
+		n--
+	}
+	if !(v.WriteOptions.Origin != nil) {
 		n--
 	}
 	if !(v.WriteOptions.Region != "") {
@@ -5775,6 +5886,12 @@ func (v *NodeStatusUpdate) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v.WriteOptions.Now != 0 {
 		b = append(b, "\xa3Now"...)
 		b = msgp.AppendInt64(b, int64(v.WriteOptions.Now))
+	}
+	if v.WriteOptions.Origin != nil {
+		b = append(b, "\xa6Origin"...)
+		if b, err = v.WriteOptions.Origin.AppendMsgpack(b); err != nil {
+			return b, err
+		}
 	}
 	if v.WriteOptions.Region != "" {
 		b = append(b, "\xa6Region"...)
@@ -5817,7 +5934,7 @@ func (v *NodeUpdateCSIRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(12)
+	n := uint32(13)
 	if !(v.NodeEpoch.Epoch != 0) {
 		n--
 	}
@@ -5828,6 +5945,9 @@ func (v *NodeUpdateCSIRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.WriteOptions.Now != 0) {
+		n--
+	}
+	if !(v.WriteOptions.Origin != nil) {
 		n--
 	}
 	if !(v.WriteOptions.Region != "") {
@@ -5858,6 +5978,12 @@ func (v *NodeUpdateCSIRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v.WriteOptions.Now != 0 {
 		b = append(b, "\xa3Now"...)
 		b = msgp.AppendInt64(b, int64(v.WriteOptions.Now))
+	}
+	if v.WriteOptions.Origin != nil {
+		b = append(b, "\xa6Origin"...)
+		if b, err = v.WriteOptions.Origin.AppendMsgpack(b); err != nil {
+			return b, err
+		}
 	}
 	if v.WriteOptions.Region != "" {
 		b = append(b, "\xa6Region"...)
@@ -5911,13 +6037,103 @@ func (v *NodeUpdateCSIRequest) readField(name, b []byte) (_ []byte, known bool, 
 	return b, true, err
 }
 
+func (v *Origin) MsgpackSelf() any { return v }
+
+func (v *Origin) AppendMsgpack(b []byte) (_ []byte, err error) {
+	if v == nil {
+		return msgp.AppendNil(b), nil
+	}
+	n := uint32(7)
+	if !(v.Agent != "") {
+		n--
+	}
+	if !(v.Certificate != "") {
+		n--
+	}
+	if !(v.Endpoint != "") {
+		n--
+	}
+	if !(v.Operation != "") {
+		n--
+	}
+	if !(v.Remote != "") {
+		n--
+	}
+	if !(v.RequestID != "") {
+		n--
+	}
+	if !(v.Socket) {
+		n--
+	}
+	b = msgp.AppendMapHeader(b, n)
+	if v.Agent != "" {
+		b = append(b, "\xa5Agent"...)
+		b = msgp.AppendString(b, v.Agent)
+	}
+	if v.Certificate != "" {
+		b = append(b, "\xabCertificate"...)
+		b = msgp.AppendString(b, v.Certificate)
+	}
+	if v.Endpoint != "" {
+		b = append(b, "\xa8Endpoint"...)
+		b = msgp.AppendString(b, v.Endpoint)
+	}
+	if v.Operation != "" {
+		b = append(b, "\xa9Operation"...)
+		b = msgp.AppendString(b, v.Operation)
+	}
+	if v.Remote != "" {
+		b = append(b, "\xa6Remote"...)
+		b = msgp.AppendString(b, v.Remote)
+	}
+	if v.RequestID != "" {
+		b = append(b, "\xa9RequestID"...)
+		b = msgp.AppendString(b, v.RequestID)
+	}
+	if v.Socket {
+		b = append(b, "\xa6Socket"...)
+		b = msgp.AppendBool(b, v.Socket)
+	}
+	return b, nil
+}
+
+func (v *Origin) DecodeMsgpack(b []byte) ([]byte, error) {
+	if msgp.IsNil(b) {
+		*v = Origin{}
+		return b[1:], nil
+	}
+	return wire.ReadFields(b, v, v.readField)
+}
+
+func (v *Origin) readField(name, b []byte) (_ []byte, known bool, err error) {
+	switch string(name) {
+	case "RequestID":
+		b, err = wire.ReadString(b, &v.RequestID)
+	case "Operation":
+		b, err = wire.ReadString(b, &v.Operation)
+	case "Endpoint":
+		b, err = wire.ReadString(b, &v.Endpoint)
+	case "Remote":
+		b, err = wire.ReadString(b, &v.Remote)
+	case "Certificate":
+		b, err = wire.ReadString(b, &v.Certificate)
+	case "Socket":
+		b, err = wire.ReadBool(b, &v.Socket)
+	case "Agent":
+		b, err = wire.ReadString(b, &v.Agent)
+	default:
+		return b, false, nil
+	}
+	return b, true, err
+}
+
 func (v *Plan) MsgpackSelf() any { return v }
 
 func (v *Plan) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(14)
+	n := uint32(15)
 	if !(v.Deployment != nil) {
 		n--
 	}
@@ -5931,6 +6147,9 @@ func (v *Plan) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.WriteOptions.Now != 0) {
+		n--
+	}
+	if !(v.WriteOptions.Origin != nil) {
 		n--
 	}
 	if !(v.WriteOptions.Region != "") {
@@ -5976,6 +6195,12 @@ func (v *Plan) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v.WriteOptions.Now != 0 {
 		b = append(b, "\xa3Now"...)
 		b = msgp.AppendInt64(b, int64(v.WriteOptions.Now))
+	}
+	if v.WriteOptions.Origin != nil {
+		b = append(b, "\xa6Origin"...)
+		if b, err = v.WriteOptions.Origin.AppendMsgpack(b); err != nil {
+			return b, err
+		}
 	}
 	b = append(b, "\xa5Place"...)
 	if b, err = wire.AppendPointers(b, v.Place, (*Allocation).AppendMsgpack); err != nil {
@@ -6210,7 +6435,7 @@ func (v *QueryOptions) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(13)
+	n := uint32(14)
 	if !(v.AllowStale) {
 		n--
 	}
@@ -6230,6 +6455,9 @@ func (v *QueryOptions) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.NextToken != "") {
+		n--
+	}
+	if !(v.Origin != nil) {
 		n--
 	}
 	if !(v.PerPage != 0) {
@@ -6277,6 +6505,12 @@ func (v *QueryOptions) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v.NextToken != "" {
 		b = append(b, "\xa9NextToken"...)
 		b = msgp.AppendString(b, v.NextToken)
+	}
+	if v.Origin != nil {
+		b = append(b, "\xa6Origin"...)
+		if b, err = v.Origin.AppendMsgpack(b); err != nil {
+			return b, err
+		}
 	}
 	if v.PerPage != 0 {
 		b = append(b, "\xa7PerPage"...)
@@ -6337,6 +6571,8 @@ func (v *QueryOptions) readField(name, b []byte) (_ []byte, known bool, err erro
 		b, err = wire.ReadString(b, &v.AuthToken)
 	case "Forwarded":
 		b, err = wire.ReadBool(b, &v.Forwarded)
+	case "Origin":
+		b, err = wire.ReadPointer(b, &v.Origin, (*Origin).DecodeMsgpack)
 	default:
 		return b, false, nil
 	}
@@ -6349,7 +6585,7 @@ func (v *QueryRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(13)
+	n := uint32(14)
 	if !(v.QueryOptions.AllowStale) {
 		n--
 	}
@@ -6369,6 +6605,9 @@ func (v *QueryRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.QueryOptions.NextToken != "") {
+		n--
+	}
+	if !(v.QueryOptions.Origin != nil) {
 		n--
 	}
 	if !(v.QueryOptions.PerPage != 0) {
@@ -6416,6 +6655,12 @@ func (v *QueryRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v.QueryOptions.NextToken != "" {
 		b = append(b, "\xa9NextToken"...)
 		b = msgp.AppendString(b, v.QueryOptions.NextToken)
+	}
+	if v.QueryOptions.Origin != nil {
+		b = append(b, "\xa6Origin"...)
+		if b, err = v.QueryOptions.Origin.AppendMsgpack(b); err != nil {
+			return b, err
+		}
 	}
 	if v.QueryOptions.PerPage != 0 {
 		b = append(b, "\xa7PerPage"...)
@@ -7311,7 +7556,7 @@ func (v *WriteOptions) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(5)
+	n := uint32(6)
 	if !(v.Forwarded) {
 		n--
 	}
@@ -7319,6 +7564,9 @@ func (v *WriteOptions) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.Now != 0) {
+		n--
+	}
+	if !(v.Origin != nil) {
 		n--
 	}
 	if !(v.Region != "") {
@@ -7338,6 +7586,12 @@ func (v *WriteOptions) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v.Now != 0 {
 		b = append(b, "\xa3Now"...)
 		b = msgp.AppendInt64(b, int64(v.Now))
+	}
+	if v.Origin != nil {
+		b = append(b, "\xa6Origin"...)
+		if b, err = v.Origin.AppendMsgpack(b); err != nil {
+			return b, err
+		}
 	}
 	if v.Region != "" {
 		b = append(b, "\xa6Region"...)
@@ -7366,6 +7620,8 @@ func (v *WriteOptions) readField(name, b []byte) (_ []byte, known bool, err erro
 		b, err = wire.ReadBool(b, &v.Forwarded)
 	case "Now":
 		b, err = wire.ReadInt(b, &v.Now)
+	case "Origin":
+		b, err = wire.ReadPointer(b, &v.Origin, (*Origin).DecodeMsgpack)
 	default:
 		return b, false, nil
 	}

@@ -49,6 +49,8 @@ type QueryOptions struct {
 	Reverse    bool          `json:",omitempty"`
 	AuthToken  string        `json:"-" codec:"AuthToken"`
 	Forwarded  bool          `json:",omitempty"` // set by the server that forwards the request: one hop at most
+	// Origin is that of a request by HTTP, nil for others. No entry of the log has it.
+	Origin *Origin `json:"-" codec:"Origin,omitempty" level:"2" older:"drop"`
 	// Stream makes a list return QueryMeta.Rows instead of a page, if the caller is in this process. It
 	// crosses no wire.
 	Stream bool `json:"-" codec:"-"`
@@ -80,6 +82,8 @@ type WriteOptions struct {
 	Forwarded bool   `json:",omitempty"`
 	// Now is the time of the server that proposes the command, UnixNano. Apply reads no clock.
 	Now int64 `json:",omitempty"`
+	// Origin is that of a request by HTTP, nil for others. No entry of the log has it.
+	Origin *Origin `json:"-" codec:"Origin,omitempty" level:"2" older:"drop"`
 }
 
 // Write lets the middleware reach the options of any write request.

@@ -1,15 +1,18 @@
 package rights
 
 import (
+	"cmp"
 	"context"
 
+	"berth/internal/origin"
 	"berth/rpc"
 	"berth/structs"
 	"berth/structs/access"
 )
 
 // ForPeople returns a caller for the requests of people and tools, as those of the HTTP API. A request
-// without a token says so: one without any secret would be one of the agent for itself.
+// without a token says so: one without any secret would be one of the agent for itself. It also has the
+// origin that the handler of the API has noted, for the audit log.
 func ForPeople(c rpc.Caller) rpc.Caller { return ofPeople{c} }
 
 type ofPeople struct{ caller rpc.Caller }
@@ -17,15 +20,13 @@ type ofPeople struct{ caller rpc.Caller }
 func (c ofPeople) Call(ctx context.Context, method string, req, resp any) error {
 	switch r := req.(type) {
 	case interface{ Query() *structs.QueryOptions }:
-		name(&r.Query().AuthToken)
+		q := r.Query()
+		q.AuthToken = cmp.Or(q.AuthToken, access.Anonymous)
+		q.Origin = origin.From(ctx)
 	case interface{ Write() *structs.WriteOptions }:
-		name(&r.Write().AuthToken)
+		w := r.Write()
+		w.AuthToken = cmp.Or(w.AuthToken, access.Anonymous)
+		w.Origin = origin.From(ctx)
 	}
 	return c.caller.Call(ctx, method, req, resp)
-}
-
-func name(secret *string) {
-	if *secret == "" {
-		*secret = access.Anonymous
-	}
 }

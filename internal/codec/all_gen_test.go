@@ -239,6 +239,7 @@ var all = []any{
 	new(structs.NodeUpdateCSIRequest),
 	new(structs.ObjectDiff),
 	new(structs.OperationError),
+	new(structs.Origin),
 	new(structs.OwnedService),
 	new(structs.ParameterizedJobConfig),
 	new(structs.PeriodicConfig),

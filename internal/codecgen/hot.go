@@ -23,7 +23,7 @@ var WirePackages = []string{
 // reflection, also where they are a part of a hot one.
 var Hot = []string{
 	// Parts of nearly every row and message.
-	"Empty", "Indexes", "QueryMeta", "QueryOptions", "QueryRequest", "WriteMeta", "WriteOptions",
+	"Empty", "Indexes", "Origin", "QueryMeta", "QueryOptions", "QueryRequest", "WriteMeta", "WriteOptions",
 
 	// A node: its row, its registration, its fingerprints and its heartbeats.
 	"DriverInfo", "HostVolume", "Node", "NodeCPUResources", "NodeDiskResources", "NodeEvent",

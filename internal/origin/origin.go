@@ -1,0 +1,23 @@
+// Package origin carries the origin of an HTTP request in its context, from the handler of the API to the
+// call of a method.
+package origin
+
+import (
+	"context"
+
+	"berth/structs"
+)
+
+// key is the key of an origin in a context.
+type key struct{}
+
+// With returns the context of a request with an origin.
+func With(ctx context.Context, o *structs.Origin) context.Context {
+	return context.WithValue(ctx, key{}, o)
+}
+
+// From returns the origin of the request of a context, nil if it came by RPC. The caller must not change it.
+func From(ctx context.Context) *structs.Origin {
+	o, _ := ctx.Value(key{}).(*structs.Origin)
+	return o
+}
