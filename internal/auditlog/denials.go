@@ -1,0 +1,50 @@
+package auditlog
+
+import (
+	"sync"
+	"time"
+)
+
+// The rate of denied calls that have lines, and how many more may come at once. Whoever reaches a port could
+// otherwise fill the disk, and rotate the lines of changes away.
+const (
+	denialsPerSecond = 50
+	denialsAtOnce    = 1000
+)
+
+// denials bounds the lines of denied calls.
+type denials struct {
+	now func() time.Time
+
+	mu      sync.Mutex
+	left    float64
+	at      time.Time // of left
+	omitted uint64
+}
+
+func newDenials(now func() time.Time) *denials {
+	return &denials{
+		now:  now,
+		left: denialsAtOnce,
+		at:   now(),
+	}
+}
+
+// admit reports whether a denied call has a line, and how many before it had none.
+func (d *denials) admit() (omitted uint64, ok bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := d.now()
+	passed := max(now.Sub(d.at), 0) // a clock may be set back
+	d.at = now
+	d.left = min(d.left+passed.Seconds()*denialsPerSecond, denialsAtOnce)
+	if d.left < 1 {
+		d.omitted++
+		return 0, false
+	}
+
+	d.left--
+	omitted = d.omitted
+	d.omitted = 0
+	return omitted, true
+}

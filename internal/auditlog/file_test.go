@@ -1,0 +1,280 @@
+package auditlog
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"berth/internal/testskip"
+	"berth/structs"
+)
+
+func TestFile_IsOfItsOwnerAlone(t *testing.T) {
+	w := newWorld(t)
+	must(t, os.Mkdir(w.path(""), 0o755))
+	must(t, os.WriteFile(w.path("audit.log"), nil, 0o644))
+	w.change(w.open(), "x")
+	info, err := os.Stat(w.path("audit.log"))
+	if err != nil || info.Mode() != 0o600 {
+		t.Errorf("the mode is %v, %v", info.Mode(), err)
+	}
+
+	other := newWorld(t)
+	path := other.path("deep/er/a.log")
+	other.change(other.open(&Sink{Name: "a", Type: TypeFile, Path: path, Mode: "0640"}), "x")
+	info, err = os.Stat(path)
+	if err != nil || info.Mode() != 0o640 {
+		t.Errorf("the mode is %v, %v", info.Mode(), err)
+	}
+	info, err = os.Stat(other.path(""))
+	if err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("the mode of a new directory is %v, %v", info.Mode(), err)
+	}
+}
+
+// TestFile_IsFoundAgain takes the file away in several ways. Each line after that is in the file at the path,
+// and no line is lost that was not deleted.
+func TestFile_IsFoundAgain(t *testing.T) {
+	for name, c := range map[string]struct {
+		take func(w *world) error
+		kept string // has the first line after that
+	}{
+		"deleted":            {func(w *world) error { return os.Remove(w.path("audit.log")) }, ""},
+		"renamed":            {func(w *world) error { return os.Rename(w.path("audit.log"), w.path("by-hand")) }, "by-hand"},
+		"with its directory": {func(w *world) error { return os.RemoveAll(w.path("")) }, ""},
+		"replaced": {func(w *world) error {
+			return os.WriteFile(w.path("new"), nil, 0o600)
+		}, ""},
+	} {
+		w := newWorld(t)
+		l := w.open()
+		w.change(l, "first")
+		must(t, c.take(w))
+		want := "secondr secondc"
+		if name == "replaced" {
+			must(t, os.Rename(w.path("new"), w.path("audit.log")))
+		}
+		w.change(l, "second")
+		if got := w.lines(w.path("audit.log")); got != want {
+			t.Errorf("%s: got the lines %q, want %q", name, got, want)
+		}
+		if c.kept != "" && w.lines(w.path(c.kept)) != "firstr firstc" {
+			t.Errorf("%s: the first lines are not in %s", name, c.kept)
+		}
+	}
+}
+
+// TestFile_DeletedDuringAWriteIsMadeAnew deletes the file after the sink has looked for it.
+func TestFile_DeletedDuringAWriteIsMadeAnew(t *testing.T) {
+	w := newWorld(t)
+	w.open()
+	f := w.file()
+	f.now = func() time.Time {
+		_ = os.Remove(w.path("audit.log"))
+		f.now = w.time
+		return w.time()
+	}
+	must(t, f.prepare())
+	f.now = func() time.Time {
+		must(t, os.Remove(w.path("audit.log")))
+		f.now = w.time
+		return w.time()
+	}
+	must(t, f.write([]byte("{\"request_id\":\"x\"}\n")))
+	f.close()
+	if got := w.lines(w.path("audit.log")); got != "x" {
+		t.Errorf("got the lines %q", got)
+	}
+}
+
+// file returns a sink with the default file.
+func (w *world) file() *file {
+	s := &Sink{Name: "audit", Type: TypeFile}
+	c := Config{Sinks: []*Sink{s}}
+	c.Finish(w.dir)
+	return newFile(*s, w.time, func(text string, err error) { w.Errorf("%s: %v", text, err) })
+}
+
+// TestFile_ALineThatACrashHasCutEndsAtTheStart has a file whose last write was cut.
+func TestFile_ALineThatACrashHasCutEndsAtTheStart(t *testing.T) {
+	w := newWorld(t)
+	w.change(w.open(), "whole")
+	f, err := os.OpenFile(w.path("audit.log"), os.O_APPEND|os.O_WRONLY, 0)
+	must(t, err)
+	_, err = f.WriteString(`{"time":"2026-05-0`)
+	must(t, err)
+	must(t, f.Close())
+	w.change(w.open(), "next")
+	if got := w.lines(w.path("audit.log")); got != "wholer wholec ? nextr nextc" {
+		t.Errorf("got the lines %q", got)
+	}
+}
+
+func TestFile_TakesNoFileOfOthers(t *testing.T) {
+	root := os.Getuid() == 0
+	for name, c := range map[string]struct {
+		make func(w *world) error
+		want string
+		root bool
+	}{
+		"a link": {func(w *world) error { return os.Symlink(w.dir+"/target", w.path("audit.log")) }, "symbolic link", false},
+		"a hard link": {func(w *world) error {
+			must(t, os.WriteFile(w.dir+"/target", nil, 0o600))
+			return os.Link(w.dir+"/target", w.path("audit.log"))
+		}, "has 2 names", false},
+		"a pipe":      {func(w *world) error { return unix.Mkfifo(w.path("audit.log"), 0o600) }, "", false},
+		"a directory": {func(w *world) error { return os.Mkdir(w.path("audit.log"), 0o700) }, "is a directory", false},
+		"a file of another user": {func(w *world) error {
+			must(t, os.WriteFile(w.path("audit.log"), nil, 0o600))
+			return os.Chown(w.path("audit.log"), 65534, 65534)
+		}, "belongs to user 65534", true},
+		"a directory of another user": {func(w *world) error { return os.Chown(w.path(""), 65534, 65534) },
+			"belongs to user 65534", true},
+		"a directory of all": {func(w *world) error { return os.Chmod(w.path(""), 0o777) }, "may write to the directory", false},
+		"a link of another user": {func(w *world) error {
+			must(t, os.Rename(w.path(""), w.dir+"/real"))
+			must(t, os.Symlink(w.dir+"/real", w.path("")))
+			return os.Lchown(w.path(""), 65534, 65534)
+		}, "belongs to user 65534", true},
+	} {
+		if c.root && !root {
+			continue // as another user a file cannot be given away
+		}
+		w := newWorld(t)
+		must(t, os.Mkdir(w.path(""), 0o700))
+		must(t, c.make(w))
+		_, err := w.tryOpen()
+		if !structs.IsKind(err, structs.KindPrecondition) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %q", name, err, c.want)
+		}
+		if _, err := os.Stat(w.dir + "/target"); name == "a link" && !os.IsNotExist(err) {
+			t.Errorf("the target of the link was made: %v", err)
+		}
+	}
+	if !root {
+		testskip.Lacking(t, "root: gives files to another user")
+	}
+}
+
+// TestFile_MakesNothingWhereALinkOfOthersLeads has a link of another user above a directory that is missing.
+func TestFile_MakesNothingWhereALinkOfOthersLeads(t *testing.T) {
+	if os.Getuid() != 0 {
+		testskip.Lacking(t, "root: gives a link to another user")
+	}
+	w := newWorld(t)
+	must(t, os.Mkdir(w.dir+"/target", 0o700))
+	must(t, os.Symlink(w.dir+"/target", w.path("")))
+	must(t, os.Lchown(w.path(""), 65534, 65534))
+	_, err := w.tryOpen(&Sink{Name: "a", Type: TypeFile, Path: w.path("deep/a.log")})
+	if err == nil {
+		t.Error("the log is below a link of another user")
+	}
+	entries, err := os.ReadDir(w.dir + "/target")
+	if err != nil || len(entries) > 0 {
+		t.Errorf("the target has %v, %v", entries, err)
+	}
+}
+
+func TestFile_IsRenamedWhenItIsLarge(t *testing.T) {
+	w := newWorld(t)
+	l := w.open(&Sink{Name: "audit", Type: TypeFile, RotateBytes: minRotateBytes, RotateMaxFiles: 2})
+	for i := range 8 {
+		// The clock stands still, and is set back once: no file replaces another one.
+		if i == 4 {
+			w.pass(-time.Second)
+		}
+		e := &Event{RequestID: fmt.Sprint(i), Endpoint: strings.Repeat("x", MaxLine/2)}
+		must(t, l.Begin(t.Context(), e))
+		e.Endpoint = ""
+		l.End(t.Context(), e)
+	}
+	names := w.files()
+	if len(names) != 3 || w.lines(w.path("audit.log")) != "7r 7c" {
+		t.Fatalf("got the files %v", names)
+	}
+	for _, name := range names {
+		info, err := os.Stat(w.path(name))
+		if err != nil || info.Size() > minRotateBytes || info.Mode() != 0o600 {
+			t.Errorf("%s: %d bytes, mode %v, %v", name, info.Size(), info.Mode(), err)
+		}
+	}
+}
+
+// TestFile_KeepsTheNewestAndFilesOfOthers deletes its own renamed files alone.
+func TestFile_KeepsTheNewestAndFilesOfOthers(t *testing.T) {
+	w := newWorld(t)
+	must(t, os.Mkdir(w.path(""), 0o700))
+	own := []string{"audit.log-x", "audit-20260504T030201.log", "other-20250504T030201.000000000Z.log"}
+	for _, name := range own {
+		must(t, os.WriteFile(w.path(name), nil, 0o600))
+	}
+	l := w.open(&Sink{Name: "audit", Type: TypeFile, RotateDuration: time.Hour, RotateMaxFiles: 1})
+	for _, id := range []string{"a", "b", "c"} {
+		w.change(l, id)
+		w.pass(time.Hour)
+	}
+	want := append([]string{"audit.log", "audit-20260504T050201.000000000Z.log"}, own...)
+	names := w.files()
+	if len(names) != len(want) {
+		t.Errorf("got the files %v, want %v", names, want)
+	}
+	if got := w.lines(w.path(want[1])); got != "br bc" {
+		t.Errorf("the renamed file has the lines %q", got)
+	}
+}
+
+// TestFile_HasItsAgeAfterARestart opens a file of an hour ago.
+func TestFile_HasItsAgeAfterARestart(t *testing.T) {
+	w := newWorld(t)
+	sink := Sink{Name: "audit", Type: TypeFile, RotateDuration: time.Hour}
+	w.change(w.open(&sink), "a")
+	w.pass(59 * time.Minute)
+	w.change(w.open(&sink), "b")
+	w.pass(time.Minute)
+	w.change(w.open(&sink), "c")
+	if got := w.lines(w.path("audit.log")); got != "cr cc" {
+		t.Errorf("the file has the lines %q", got)
+	}
+}
+
+// TestFile_GrowsIfItCannotBeRenamed has a file whose name with a time is too long. No line is lost.
+func TestFile_GrowsIfItCannotBeRenamed(t *testing.T) {
+	w := newWorld(t)
+	path := w.path(strings.Repeat("n", 240) + ".log")
+	l := w.open(&Sink{Name: "audit", Type: TypeFile, Path: path, RotateDuration: time.Hour})
+	w.change(l, "a")
+	w.pass(time.Hour)
+	w.change(l, "b")
+	if got := w.lines(path); got != "ar ac br bc" {
+		t.Errorf("got the lines %q", got)
+	}
+	if !strings.Contains(w.log.String(), "failed to rotate an audit log") {
+		t.Errorf("the log of the agent does not tell it: %s", &w.log)
+	}
+}
+
+func TestFile_IsOpenedAgain(t *testing.T) {
+	w := newWorld(t)
+	l := w.open()
+	before := inode(t, l)
+	l.Reopen()
+	w.change(l, "x")
+	if inode(t, l) != before || w.lines(w.path("audit.log")) != "xr xc" {
+		t.Error("the file is another one after a reopen")
+	}
+	entries, err := filepath.Glob(w.path("*"))
+	if err != nil || len(entries) != 1 {
+		t.Errorf("got the files %v, %v", entries, err)
+	}
+}
+
+func inode(t *testing.T, l *Log) uint64 {
+	var is unix.Stat_t
+	must(t, unix.Fstat(int(l.sinks[0].sink.(*file).open.Fd()), &is))
+	return is.Ino
+}
