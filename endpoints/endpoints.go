@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 
 	admissions "berth/endpoints/admission"
+	"berth/endpoints/audit"
 	"berth/endpoints/core"
 	"berth/endpoints/csi"
 	"berth/endpoints/identities"
@@ -41,6 +42,7 @@ type Endpoints struct {
 	allocs job.Allocs
 	change csi.VolumeWrites
 	ids    identities.Procedures
+	audits *audit.Recorder
 }
 
 // New makes the procedures.
@@ -58,6 +60,7 @@ func NewWith(d core.Deps, config core.Settings) *Endpoints {
 		allocs: job.NewAllocs(s),
 		change: csi.NewVolumeWrites(s),
 		ids:    newIdentities(s),
+		audits: &audit.Recorder{Log: s.Audit, Gate: s.Gate, Store: s.Store},
 	}
 }
 
@@ -126,15 +129,16 @@ func mostlyUnchanged(e rpc.Endpoint) rpc.Endpoint {
 // The rights of methods that need no token.
 var (
 	public        = rights.None("it tells the addresses of servers, or nothing")
-	byCertificate = rights.None("a machine acts by its certificate")
+	byCertificate = rights.Machine("a machine acts by its certificate")
 	byJoinToken   = rights.None("the join token of a machine decides")
 	publicKeys    = rights.None("public keys are no secret")
-	byReset       = rights.None("it works once, or after root on the leader has allowed it")
+	byReset       = rights.None("it works once, or after root on the leader has allowed it").Forced()
 )
 
 // checked answers an agent that asks for the rights of a caller: the middleware has decided.
-func (e *Endpoints) checked(_ *state.ReadTx, _ *access.CheckRequest, resp *access.CheckResponse) error {
+func (e *Endpoints) checked(tx *state.ReadTx, req *access.CheckRequest, resp *access.CheckResponse) error {
 	resp.Open = !e.Gate.Enforces()
+	resp.Caller = e.Gate.Sender(tx, req)
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hashicorp/go-metrics"
 
+	"berth/endpoints/audit"
 	"berth/endpoints/callers"
 	"berth/endpoints/core"
 	"berth/endpoints/query"
@@ -108,6 +109,7 @@ func (e *Endpoints) deliver(
 		err = callers.Check(ctx, d.method.Name, req)
 	}
 	if err != nil {
+		e.audits.Deny(ctx, d.call(nil, req), err)
 		return nil, err
 	}
 
@@ -175,11 +177,25 @@ func (e *Endpoints) serveHere(
 		err = e.Gate.Check(ctx, e.Store.Read(), d.allow, req)
 	}
 
+	call := d.call(node, req)
 	if err != nil {
+		e.audits.Deny(ctx, call, err)
 		return nil, err
 	}
 
-	return d.handle(rights.KeepSecret(ctx, req), node, req)
+	kept := rights.KeepSecret(ctx, req)
+	return e.audits.Serve(ctx, call, func() (any, error) { return d.handle(kept, node, req) })
+}
+
+// call describes a request for the audit log.
+func (d delivered) call(node *structs.Node, req any) audit.Call {
+	return audit.Call{
+		Method: d.method.Name,
+		Write:  d.method.Write,
+		Right:  d.allow,
+		Node:   node,
+		Req:    req,
+	}
 }
 
 // forwardsReads reports whether this server forwards all requests that it may not answer from its own state.
@@ -454,6 +470,7 @@ func (e *Endpoints) serveWrite(
 		// time. A time that the caller has set counts for nothing.
 		w.Write().Now = e.Now().UnixNano()
 		w.Write().AuthToken = "" // no entry of the log has a secret
+		w.Write().Origin = nil
 
 		resp := m.NewAnswer()
 		index, err := handle(ctx, node, req, resp)

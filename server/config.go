@@ -13,6 +13,7 @@ import (
 	"berth/endpoints/core"
 	"berth/endpoints/join"
 	"berth/endpoints/rights"
+	"berth/internal/auditlog"
 	"berth/internal/boottime"
 	"berth/internal/bytesize"
 	"berth/rpc"
@@ -89,6 +90,9 @@ type Config struct {
 
 	// Consul does the servers' work in Consul, nil: the agent uses none.
 	Consul Consul
+
+	// Audit is the audit log of the agent, nil: it has none.
+	Audit *auditlog.Log
 
 	// Fencers are devices that prove that a lost node can no longer write, besides those of Fencing. Tests
 	// set them.

@@ -180,6 +180,7 @@ func (s *Server) createServices(ln net.Listener) {
 		Keys:           s.keys,
 		RootKeys:       s.rootKeys,
 		DataDir:        cfg.DataDir,
+		Audit:          cfg.Audit,
 		Gate:           cfg.ACL.NewGate(logger, cfg.RequireTLS),
 	})
 

@@ -15,6 +15,7 @@ import (
 	"berth/endpoints/vars"
 	"berth/fsm"
 	"berth/internal/admit"
+	"berth/internal/auditlog"
 	"berth/internal/idtoken"
 	"berth/internal/keylock"
 	"berth/internal/keyring"
@@ -63,6 +64,8 @@ type Deps struct {
 	DataDir string
 	// RootKeys serve the methods of the keyring. nil: nobody calls them.
 	RootKeys RootKeys
+	// Audit takes the changes by people and the denied calls. nil: there is no audit log.
+	Audit *auditlog.Log
 	// Identities are the settings of workload identities, and Issuer names the issuer in them, "" for none.
 	Identities idtoken.Settings
 	Issuer     string

@@ -156,6 +156,19 @@ func (g *Gate) Resolve(ctx context.Context, tx mvcc.Reader, secret string) (Call
 	return Caller{Token: t, ACL: g.merge(acls.PoliciesOf(tx, t))}, nil
 }
 
+// Sender names the token of a request. It is empty without one, and for a secret that no token has.
+func (g *Gate) Sender(tx mvcc.Reader, req any) (is access.Caller) {
+	secret := SecretOf(req)
+	if !g.Enabled() || secret == "" || secret == access.Anonymous || len(secret) > maxSecret {
+		return is
+	}
+	t := acls.TokenBySecret(tx, secret)
+	if t != nil {
+		is = access.Caller{AccessorID: t.AccessorID, Name: t.Name, Type: t.Type}
+	}
+	return is
+}
+
 // anonymous returns what requests without a token may do.
 func (g *Gate) anonymous(tx mvcc.Reader) *acl.ACL {
 	p := acls.Policy(tx, access.AnonymousPolicy)

@@ -27,6 +27,8 @@ type Right struct {
 	by   sender
 	// deferred: the handler asks the gate itself.
 	deferred bool
+	forced   bool
+	machine  bool
 }
 
 // Deferred returns the right of a handler that asks the gate itself, with the state from which it answers.
@@ -68,6 +70,20 @@ func (r Right) NeedsSocket() bool { return r.by == aSocket }
 // String says what a caller needs, as in the reference of methods.
 func (r Right) String() string { return r.needs }
 
+// Forced returns the right of a method that acts without the proof that it is safe: see IsForced.
+func (r Right) Forced() Right {
+	r.forced = true
+	return r
+}
+
+// IsForced reports whether the method acts without the proof that it is safe, or on the word of root alone.
+// The audit log marks its requests.
+func (r Right) IsForced() bool { return r.forced || r.by == aSocket }
+
+// IsOfMachines reports whether machines alone call the method, for themselves. Their requests are no changes
+// by people.
+func (r Right) IsOfMachines() bool { return r.machine || r.by == aNode }
+
 // IsOpen reports whether the method needs no token.
 func (r Right) IsOpen() bool { return r.open }
 
@@ -77,6 +93,13 @@ func (r Right) IsSet() bool { return r.open || r.allows != nil }
 // None is the right of methods that anybody may call. reason says why, in the reference of methods.
 func None(reason string) Right {
 	return Right{needs: "no token: " + reason, open: true}
+}
+
+// Machine is the right of methods that machines call for themselves. reason says why they need no token.
+func Machine(reason string) Right {
+	r := None(reason)
+	r.machine = true
+	return r
 }
 
 // The rights on objects that have no names in policies.

@@ -2,7 +2,10 @@ package auditlog
 
 import (
 	"encoding/json"
+	"strings"
 	"time"
+
+	"berth/structs"
 )
 
 // The stages of an event, by the names of the dialect.
@@ -33,11 +36,16 @@ type Event struct {
 	Operation string    `json:"operation,omitempty"`
 	Endpoint  string    `json:"endpoint,omitempty"`
 	Caller    Caller    `json:"caller"`
-	// Remote is the address of the HTTP client, as the agent HandedOnBy says. It is proved by nothing else.
-	Remote     string   `json:"remote_address,omitempty"`
-	HandedOnBy string   `json:"handed_on_by,omitempty"`
-	Namespace  string   `json:"namespace,omitempty"`
-	Objects    []Object `json:"objects,omitempty"`
+	// Remote is the address of the HTTP client, as the agent TakenBy says. Nothing else proves it.
+	Remote  string `json:"remote_address,omitempty"`
+	TakenBy string `json:"taken_by,omitempty"`
+	// HandedOnBy is the machine that has sent the request to this agent by RPC: the URI in its certificate.
+	HandedOnBy  string   `json:"handed_on_by,omitempty"`
+	Namespace   string   `json:"namespace,omitempty"`
+	Objects     []Object `json:"objects,omitempty"`
+	MoreObjects int      `json:"more_objects,omitempty"` // that Objects does not have
+	Reason      string   `json:"reason,omitempty"`       // as the caller gives it
+	DryRun      bool     `json:"dry_run,omitempty"`      // nothing is changed
 	// Result is ok, or the kind of the error; "" at the stage Received.
 	Result   string  `json:"result,omitempty"`
 	Error    string  `json:"error,omitempty"`
@@ -73,7 +81,13 @@ type Object struct {
 	ID        string `json:"id"`
 }
 
-// Line returns the line of the event, with its end.
+// Text returns a text of a caller for an event: at most about so many bytes on one line, without characters
+// that a terminal that shows the log would obey.
+func Text(s string, most int) string {
+	return strings.NewReplacer("\n", " ", "\t", " ").Replace(structs.Printable(structs.Cut(s, most)))
+}
+
+// line returns the line of the event, with its end.
 func (e *Event) line() ([]byte, error) {
 	b, err := json.Marshal(e)
 	if err == nil && len(b) >= MaxLine {

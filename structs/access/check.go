@@ -27,10 +27,28 @@ const (
 // Check returns an error of kind denied unless the caller has what a route of an agent needs.
 var Check = structs.Read[CheckRequest, CheckResponse]("ACL.Check")
 
+// Changes reports whether a route with the right changes something, gives a shell, or shows all secrets of
+// the cluster: the audit log has its requests.
+func (n Needs) Changes() bool {
+	switch n {
+	case NeedsAgentWrite, NeedsNodeWrite, NeedsOperatorWrite, NeedsManagement, NeedsAllocExec, NeedsLifecycle:
+		return true
+	}
+	return false
+}
+
+// Caller is the sender of a request, by the token that it has given. It is empty without one.
+type Caller struct {
+	AccessorID string `level:"2"`
+	Name       string `level:"2"`
+	Type       string `level:"2"`
+}
+
 // CheckResponse says that the caller may.
 type CheckResponse struct {
 	// Open says that the server lets every request pass, so that the caller cannot lose the right.
-	Open bool
+	Open   bool
+	Caller Caller `level:"2"`
 	structs.QueryMeta
 }
 

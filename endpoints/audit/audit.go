@@ -1,0 +1,183 @@
+package audit
+
+import (
+	"context"
+	"time"
+
+	"berth/endpoints/rights"
+	"berth/internal/auditlog"
+	"berth/internal/opsocket"
+	"berth/internal/pki"
+	"berth/rpc"
+	"berth/state"
+	"berth/structs"
+)
+
+// maxError bounds the text of an error in an event, in bytes.
+const maxError = 512
+
+// Recorder writes the events of one server.
+type Recorder struct {
+	Log   *auditlog.Log // nil: it writes none
+	Gate  *rights.Gate  // nil: requests have no tokens
+	Store *state.Store
+}
+
+// Call is a request of a method.
+type Call struct {
+	Method string
+	Write  bool
+	Right  rights.Right
+	Node   *structs.Node // nil: no node has sent it
+	Req    any           // a pointer to the request
+}
+
+// isAudited reports whether the call is an event also when it succeeds.
+func (c Call) isAudited() bool {
+	return c.Right.IsForced() || c.Write && !c.Right.IsOfMachines()
+}
+
+// Serve runs a handler between the two events of its change. It does not run the handler if an enforced sink
+// does not take the first event. Of other calls it only records that the handler has denied them.
+func (r *Recorder) Serve(ctx context.Context, c Call, handle func() (any, error)) (any, error) {
+	if r.Log == nil {
+		return handle()
+	}
+	if !c.isAudited() {
+		resp, err := handle()
+		r.Deny(ctx, c, err)
+		return resp, err
+	}
+
+	start := time.Now()
+	// The handler removes the token and the origin of the request.
+	e := r.event(ctx, c)
+	e.Before = r.rows(c, e.Objects)
+	err := r.Log.Begin(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+
+	resp, err := handle()
+	e.Duration = float64(time.Since(start).Microseconds()) / 1000
+	setResult(e, err)
+	if err == nil {
+		w, ok := resp.(interface{ Written() *structs.WriteMeta })
+		if ok {
+			e.Index = w.Written().Index
+		}
+		e.Objects = append(e.Objects, newObjects(c, resp)...)
+	}
+	e.After = r.rows(c, e.Objects)
+	r.Log.End(ctx, e)
+	return resp, err
+}
+
+// Deny records that a call was denied. Other errors are no events.
+func (r *Recorder) Deny(ctx context.Context, c Call, err error) {
+	if r.Log == nil || err == nil || !structs.IsKind(err, structs.KindDenied) {
+		return
+	}
+	e := r.event(ctx, c)
+	setResult(e, err)
+	r.Log.Deny(ctx, e)
+}
+
+func setResult(e *auditlog.Event, err error) {
+	e.Result = "ok"
+	if err == nil {
+		return
+	}
+	e.Result = string(structs.KindOf(err))
+	e.Error = text(err.Error(), maxError)
+	if structs.IsKind(err, structs.KindDenied) {
+		e.Kind = auditlog.KindDenied
+	}
+}
+
+// text returns a text of a caller for a line.
+func text(s string, most int) string { return auditlog.Text(s, most) }
+
+// event returns the event of a call without its result.
+func (r *Recorder) event(ctx context.Context, c Call) *auditlog.Event {
+	e := &auditlog.Event{
+		Kind:   auditlog.KindChange,
+		Method: c.Method,
+		Caller: r.caller(ctx, c),
+	}
+	if c.Right.IsForced() || isForced(c.Req) {
+		e.Kind = auditlog.KindForced
+	}
+
+	o := originOf(c.Req)
+	if o == nil {
+		o = &structs.Origin{RequestID: structs.NewID()} // a call by RPC
+	}
+	e.RequestID = text(o.RequestID, structs.MaxName)
+	e.Operation = text(o.Operation, structs.MaxName)
+	e.Endpoint = text(o.Endpoint, 4*structs.MaxName)
+	e.Remote = text(o.Remote, structs.MaxName)
+	e.TakenBy = text(o.Agent, structs.MaxName)
+	e.HandedOnBy = sender(ctx)
+	e.Namespace = namespaceOf(c.Req)
+	e.Objects, e.MoreObjects = r.objects(c)
+	e.Reason = text(stringField(c.Req, "Reason", "Why"), maxError)
+	e.DryRun = boolField(c.Req, "DryRun")
+	return e
+}
+
+// sender names the machine that has sent a request by RPC, "" for this process.
+func sender(ctx context.Context) string {
+	peer, secured := rpc.PeerFrom(ctx)
+	switch {
+	case secured:
+		return peer.String()
+	case rpc.FromOutside(ctx):
+		return "a machine without a certificate"
+	}
+	return ""
+}
+
+// caller says who has sent a request.
+func (r *Recorder) caller(ctx context.Context, c Call) auditlog.Caller {
+	is := auditlog.Caller{Socket: opsocket.Marked(ctx)}
+	if c.Node != nil {
+		is.Node = c.Node.ID
+	}
+
+	o := originOf(c.Req)
+	if o != nil {
+		is.Certificate = text(o.Certificate, structs.MaxName)
+		is.Socket = is.Socket || o.Socket
+	}
+	peer, secured := rpc.PeerFrom(ctx)
+	if secured && peer.Role != pki.RoleServer && is.Certificate == "" {
+		is.Certificate = peer.String()
+	}
+
+	// Also of a token that has ended: its accessor says whose it was.
+	token := r.Gate.Sender(r.Store.Read(), c.Req)
+	is.Accessor = token.AccessorID
+	is.Name = text(token.Name, structs.MaxName)
+	is.Type = token.Type
+	return is
+}
+
+// originOf returns the origin of a request, nil for one by RPC.
+func originOf(req any) *structs.Origin {
+	switch r := req.(type) {
+	case interface{ Query() *structs.QueryOptions }:
+		return r.Query().Origin
+	case interface{ Write() *structs.WriteOptions }:
+		return r.Write().Origin
+	}
+	return nil
+}
+
+func namespaceOf(req any) string {
+	r, ok := req.(interface{ RequestNamespace() string })
+	if !ok {
+		return ""
+	}
+	return text(r.RequestNamespace(), structs.MaxName)
+}
