@@ -20,6 +20,7 @@ import (
 	"berth/client"
 	"berth/consul"
 	"berth/endpoints/rights"
+	"berth/internal/auditlog"
 	"berth/internal/opsocket"
 	"berth/internal/peertls"
 	"berth/internal/pki"
@@ -50,6 +51,8 @@ type Agent struct {
 	splitter *peertls.Splitter // of ln, nil: ln has connections of one kind
 	// metrics ends last, because all other parts emit through it.
 	metrics *telemetry.Telemetry
+	// audit takes the changes by people until all other parts have ended; nil: there is no audit log.
+	audit *auditlog.Log
 	// source makes the configuration again. It is nil for an agent that has none to read.
 	source    func() (*Config, error)
 	reloading sync.Mutex // held while the configuration is read again
@@ -94,7 +97,10 @@ func New(ctx context.Context, cfg Config, logger hclog.Logger) (*Agent, error) {
 	}
 
 	a.settings.Store(&cfg)
-	err = a.openKeys()
+	a.audit, err = auditlog.Open(cfg.Audit, auditlog.Deps{Agent: cfg.Name, Logger: logger.Named("audit")})
+	if err == nil {
+		err = a.openKeys()
+	}
 	if err == nil {
 		err = a.open(ctx)
 	}
@@ -125,6 +131,8 @@ func (a *Agent) newHandler(logger hclog.Logger) http.Handler {
 		CheckSecrets:  a.checkSecrets,
 		CheckArchives: a.checkArchives,
 		Sessions:      &a.sessions,
+		Name:          cfg.Name,
+		Audit:         a.audit,
 	})
 }
 
@@ -139,6 +147,7 @@ func (a *Agent) close() error {
 	}
 
 	a.closeConsul()
+	a.audit.Close()
 	a.metrics.Close()
 	return err
 }
@@ -165,6 +174,7 @@ func (a *Agent) openServer() (err error) {
 	sc := cfg.Server
 	sc.Version = version.Version
 	sc.HTTPAdvertise = a.advertisedHTTP()
+	sc.Audit = a.audit
 
 	// A server joins by gossip, a node by RPC, so each looks for another tag.
 	sc.FindServers = a.findServers(cfg.Consul.ServerAutoJoin, consul.TagSerf)
@@ -274,6 +284,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	// The buffer has a place for each part, so that no part blocks at its end.
 	ended := make(chan error, 6)
 	defer a.metrics.Close()
+	defer a.audit.Close()
 	defer a.closeConsul()
 	var stops []func()
 

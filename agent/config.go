@@ -19,6 +19,7 @@ import (
 	"berth/client/drivers/connectproxy"
 	"berth/consul"
 	"berth/endpoints/rights"
+	"berth/internal/auditlog"
 	"berth/internal/hclconf"
 	"berth/internal/opsocket"
 	"berth/internal/peertls"
@@ -79,7 +80,9 @@ type Config struct {
 	// Autopilot is the configuration of autopilot that the first leader stores.
 	Autopilot autopilot.Settings `hcl:"autopilot,block"`
 	// ACL says whether callers need tokens. Servers alone have it.
-	ACL    rights.Settings `hcl:"acl,block"`
+	ACL rights.Settings `hcl:"acl,block"`
+	// Audit is the audit log of the agent.
+	Audit  auditlog.Config `hcl:"audit,block"`
 	Client *client.Config  `hcl:"client,block"`
 	Consul consul.Config   `hcl:"consul,block"`
 
@@ -193,6 +196,8 @@ func (c *Config) Finish() error {
 		fault("data_dir is %q; expected an absolute path, here or with -data-dir", c.DataDir)
 	}
 
+	c.Audit.Finish(c.DataDir)
+	faults = append(faults, c.Audit.Validate())
 	c.OperatorSocket = cmp.Or(c.OperatorSocket, filepath.Join(c.DataDir, "berth.sock"))
 
 	// A relative data_dir has its fault above. One for the path of the socket would only repeat it.

@@ -32,6 +32,8 @@ func (a *Agent) reread() error {
 
 	a.Reload(next)
 
+	a.audit.Reopen()
+
 	// The certificate is read last: its fault must not keep the settings from being applied.
 	return a.reloadKeys()
 }

@@ -3,6 +3,8 @@ package api
 import (
 	"net/http"
 	"time"
+
+	"berth/api/audited"
 )
 
 // answerMeter records the status and the size of an answer.
@@ -50,6 +52,7 @@ func (h *handler) logAccess(m *answerMeter, r *http.Request, path string, start 
 			"status", m.status,
 			"size", m.size,
 			"remote", r.RemoteAddr,
+			"request_id", r.Header.Get(audited.HeaderRequestID),
 			"took", time.Since(start))
 	}
 }

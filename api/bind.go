@@ -17,6 +17,7 @@ import (
 	"berth/internal/strictjson"
 	"berth/rpc"
 	"berth/structs"
+	"berth/structs/access"
 )
 
 // Call is one request that the handler serves. It lives as long as the request, and is used by one goroutine.
@@ -29,6 +30,7 @@ type Call struct {
 	params url.Values
 
 	ignored ignoredFields // of the job in the body
+	caller  access.Caller // of a route that the agent serves itself
 }
 
 // ServeFunc serves a route. It returns a value to render as JSON, or it writes the answer itself. The client

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"time"
 
+	"berth/api/audited"
 	"berth/api/nodehttp"
 	"berth/internal/netfault"
 	"berth/rpc"
@@ -96,6 +97,7 @@ func (c *Call) anyServer() structs.QueryOptions {
 // rejectOthers rejects an answer by which a server of TLS rejects plain text. The errors of an agent have a
 // kind.
 func rejectOthers(resp *http.Response) error {
+	resp.Header.Del(audited.HeaderRequestID) // the answer of this agent has it
 	if resp.StatusCode == http.StatusBadRequest && resp.Header.Get(headerErrorKind) == "" {
 		return nodehttp.ErrNoAgent
 	}

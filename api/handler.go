@@ -32,7 +32,9 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"berth/api/audited"
 	"berth/api/nodehttp"
+	"berth/internal/auditlog"
 	"berth/internal/hostcheck"
 	"berth/internal/keyring"
 	"berth/internal/loadshed"
@@ -155,6 +157,9 @@ type Config struct {
 	StreamStall time.Duration
 	// MaxForwarded bounds the commands in tasks that run at other agents. Default: 256.
 	MaxForwarded int
+	// Name is that of the agent, and Audit its audit log. Nil: it has none.
+	Name  string
+	Audit *auditlog.Log
 }
 
 // anyPath is the pattern of a request without a route. A mux gives it for each request that no other pattern
@@ -217,6 +222,7 @@ func NewHandler(cfg Config) http.Handler {
 func (h *handler) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	start := time.Now()
 	path := r.URL.Path
+	r = audited.Note(w, r, h.Name)
 	// It knows what was sent at the end, for the log of accesses.
 	m := &answerMeter{ResponseWriter: w}
 	defer h.logAccess(m, r, path, start)
@@ -245,14 +251,15 @@ func (h *handler) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	// A page of another name that resolves to this machine (DNS rebinding) has its own name in Host.
 	err := hostcheck.Check(h.AllowedHosts, r.Host)
 	if err != nil {
-		renderError(m, err)
+		renderError(m, audited.Deny(r.Context(), h.Audit, err))
 		return
 	}
 
 	// It compares the headers that browsers alone send, so programs pass.
 	err = h.origin.Check(r)
 	if err != nil {
-		renderError(m, structs.Deniedf("a page of another origin may not change anything here: %w", err))
+		err = structs.Deniedf("a page of another origin may not change anything here: %w", err)
+		renderError(m, audited.Deny(r.Context(), h.Audit, err))
 		return
 	}
 
@@ -319,7 +326,12 @@ func serveAuthorized(c *Call, route Route) (answer any, err error) {
 		return nil, err
 	}
 	defer stop()
-	return route.serve(c)
+
+	r := audited.Request{Needs: route.Needs, Caller: c.caller}
+	if audited.AboutAlloc(route.Path) {
+		r.AllocID = c.ID()
+	}
+	return audited.Serve(c.Ctx(), c.Audit, r, func() (any, error) { return route.serve(c) })
 }
 
 // shownPath returns the path of a request for an error text. The path is of any client, so a text shows

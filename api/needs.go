@@ -42,9 +42,13 @@ func authorize(c *Call, route Route) (stop func(), err error) {
 		req.AllocID = c.ID()
 		req.Task = c.Param("task")
 	}
-	open, err := askRight(c.Ctx(), c, *req)
-	if err != nil || open {
+	answer, err := askRight(c.Ctx(), c, *req)
+	if err != nil {
 		return stop, err
+	}
+	c.caller = answer.Caller
+	if answer.Open {
+		return stop, nil
 	}
 
 	// The first answer may be one of a moment ago. A server that is cut off would give it for ever.
@@ -59,18 +63,19 @@ func authorize(c *Call, route Route) (stop func(), err error) {
 	return func() { cancel(nil) }, nil
 }
 
-// askRight asks a server whether the caller may. open says that the servers let every request pass.
-func askRight(ctx context.Context, c *Call, req access.CheckRequest) (open bool, err error) {
+// askRight asks a server whether the caller may.
+func askRight(ctx context.Context, c *Call, req access.CheckRequest) (*access.CheckResponse, error) {
 	answer, err := rpc.Call(ctx, c.Caller, access.Check, &req)
 	if notYet := structs.IsKind(err, structs.KindPrecondition); notYet && !c.ACL {
-		return true, nil // a server of the cluster is older than access control, so there are no tokens
+		// A server of the cluster is older than access control, so there are no tokens.
+		return &access.CheckResponse{Open: true}, nil
 	}
 
 	if structs.IsKind(err, structs.KindUnavailable) && c.wasOpen.Load() {
-		return true, nil
+		return &access.CheckResponse{Open: true}, nil
 	}
 	if err == nil {
 		c.wasOpen.Store(answer.Open)
 	}
-	return err == nil && answer.Open, err
+	return answer, err
 }

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"berth/api/audited"
 	"berth/rpc"
 	"berth/structs"
 	"berth/structs/variable"
@@ -29,7 +30,7 @@ func allowSecrets(c *Call) error {
 	if c.CheckSecrets == nil {
 		return nil
 	}
-	return c.CheckSecrets(c.r)
+	return audited.Deny(c.Ctx(), c.Audit, c.CheckSecrets(c.r))
 }
 
 var variableGet = NewEndpoint(Get, "/v1/var/{path...}",

@@ -47,6 +47,10 @@ var notOurs = []string{"github.com/hashicorp/serf/cmd"}
 
 // meaning explains berth's own metrics.
 var meaning = map[string]string{
+	"audit.failed":                "writes that a sink of the audit log has not taken; label sink",
+	"audit.lines":                 "lines of the audit log; label sink",
+	"audit.lost":                  "lines that a sink of the audit log will never have; label sink",
+	"audit.write":                 "a write of lines of the audit log, with its sync; label sink",
 	"autopilot.failure_tolerance": "healthy voters that may fail before the cluster stops, on the leader",
 	"autopilot.healthy":           "1 while all servers are healthy, else 0, on the leader",
 	"client.allocs":               "allocations on this node; label state",
