@@ -315,6 +315,7 @@ var all = []any{
 	new(access.BootstrapChange),
 	new(access.BootstrapMark),
 	new(access.BootstrapRequest),
+	new(access.Caller),
 	new(access.CheckRequest),
 	new(access.CheckResponse),
 	new(access.JobACL),
