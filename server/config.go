@@ -16,6 +16,7 @@ import (
 	"berth/internal/auditlog"
 	"berth/internal/boottime"
 	"berth/internal/bytesize"
+	"berth/internal/idtoken"
 	"berth/rpc"
 	"berth/server/autopilot"
 	"berth/server/control"
@@ -68,6 +69,10 @@ type Config struct {
 
 	// Keyring says where the key-encryption key is, with which the servers open the keys of the secrets.
 	Keyring keys.Settings `hcl:"keyring,block"`
+
+	// OIDCIssuer is the address by which others find the public keys of identities: an URL, "" for none.
+	OIDCIssuer string           `hcl:"oidc_issuer"`
+	Identities idtoken.Settings `hcl:"workload_identity,block"`
 
 	// Fencing has the devices that fence lost nodes. The servers try them in this order.
 	Fencing []*fencing.Device `hcl:"fencing,block"`
@@ -153,6 +158,7 @@ func DefaultConfig() Config {
 		MaxConnsPerAddr:   rpc.DefaultConnsPerAddr,
 		JobSource:         1_000_000,
 		Scheduler:         schedconfig.DefaultSchedulerSettings(),
+		Identities:        idtoken.DefaultSettings(),
 		Autopilot:         autopilot.DefaultSettings(),
 		Region:            "global",
 		Datacenter:        "dc1",
@@ -176,7 +182,8 @@ func (c *Config) Validate() error {
 	bad := func(format string, args ...any) {
 		faults = append(faults, fmt.Errorf(format, args...))
 	}
-	faults = append(faults, c.Autopilot.Validate(), gossip.CheckKey(c.Encrypt), c.Keyring.Validate())
+	faults = append(faults, c.Autopilot.Validate(), gossip.CheckKey(c.Encrypt), c.Keyring.Validate(),
+		c.Identities.Validate(), idtoken.CheckIssuer(c.OIDCIssuer))
 	c.checkVote(bad)
 	if c.DataDir == "" {
 		bad("server: data_dir is required")
@@ -302,6 +309,7 @@ func (c *Config) control() control.Config {
 	loops.Authority = c.Machines.Authority
 	loops.FenceParallel = c.FenceParallel
 	loops.GCInterval = c.GCInterval
+	loops.RotateSigning = c.Identities.RotateAfter
 	loops.Scheduler = c.Scheduler.Row()
 	loops.GCKeep = garbage.Thresholds{
 		Eval: c.EvalGC,

@@ -9,6 +9,7 @@ import (
 	"berth/state/csi/lifecycle"
 	"berth/state/lease"
 	"berth/state/schema"
+	"berth/state/signkeys"
 	"berth/state/trust"
 	"berth/structs"
 	"berth/structs/admin"
@@ -78,8 +79,8 @@ func Recover(tx *WriteTx, before Reader, now int64) {
 	keepSITokens(tx, before, now)
 	keepLeaseBound(tx, before)
 	keepRootKeys(tx, before)
-	trust.KeepRevocations(tx, before)
-	trust.KeepAuthorities(tx, before, now)
+	trust.Keep(tx, before, now)
+	signkeys.Keep(tx, before, now)
 }
 
 // keepRootKeys keeps the root keys that the restored state lacks, because the rows that are taken over may

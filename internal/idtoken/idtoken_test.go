@@ -57,7 +57,7 @@ func goodClaims() *idtoken.Claims {
 		Claims: jwt.Claims{
 			Issuer:    issuer,
 			Subject:   "global:default:web:api:server:default",
-			Audience:  jwt.Audience{identity.DefaultAudience},
+			Audience:  jwt.Audience{structs.DefaultAudience},
 			Expiry:    jwt.NewNumericDate(now.Add(time.Hour)),
 			NotBefore: jwt.NewNumericDate(now),
 			IssuedAt:  jwt.NewNumericDate(now),
@@ -122,7 +122,7 @@ func TestVerify_AsksTheClaims(t *testing.T) {
 	}{
 		"no change":           {func(*idtoken.Claims) {}, ""},
 		"no issuer":           {func(c *idtoken.Claims) { c.Issuer = "" }, ""},
-		"another issuer":      {func(c *idtoken.Claims) { c.Issuer = "https://evil.example.com" }, "another issuer"},
+		"another issuer":      {func(c *idtoken.Claims) { c.Issuer = "https://evil.com" }, "another issuer"},
 		"no audience":         {func(c *idtoken.Claims) { c.Audience = nil }, "for others"},
 		"another audience":    {func(c *idtoken.Claims) { c.Audience = jwt.Audience{"vault.io"} }, "for others"},
 		"ended":               {func(c *idtoken.Claims) { c.Expiry = at(-time.Minute) }, "has ended"},
@@ -150,8 +150,8 @@ func hmacToken(t *testing.T, id string, secret []byte) string {
 	t.Helper()
 	s, err := jose.NewSigner(jose.SigningKey{
 		Algorithm: jose.HS256,
-		Key:       jose.JSONWebKey{Key: secret, KeyID: id},
-	}, nil)
+		Key:       secret,
+	}, (&jose.SignerOptions{}).WithHeader("kid", id))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,25 +173,28 @@ func TestVerify_TakesTheSignatureOfTheKeyAlone(t *testing.T) {
 	others := strings.Split(sign(t, ed.signer, change(func(c *idtoken.Claims) { c.JobID = "other" })), ".")
 	none := asJSON(`{"alg":"none","kid":"ed"}`)
 	asRSA := asJSON(`{"alg":"RS256","kid":"ed"}`)
-	for name, token := range map[string]string{
-		"another key with the ID": sign(t, thief.signer, goodClaims()),
-		"other claims":            good[0] + "." + others[1] + "." + good[2],
-		"no signature":            good[0] + "." + good[1] + ".",
-		"alg none":                none + "." + good[1] + ".",
-		"alg none, signed":        none + "." + good[1] + "." + good[2],
-		"the public key as HMAC":  hmacToken(t, "rsa", rsa.public),
-		"another algorithm":       asRSA + "." + good[1] + "." + good[2],
-		"an unknown key":          sign(t, newPair(t, "gone", identity.EdDSA).signer, goodClaims()),
-		"a key of another kind":   sign(t, newPair(t, "mislabelled", identity.RS256).signer, goodClaims()),
-		"no token":                "a.b.c",
-		"nothing":                 "",
-		"an endless one":          strings.Repeat("a", idtoken.MaxToken+1),
+	const forged = "the signature of the token is not that of its key"
+	for name, c := range map[string]struct{ token, want string }{
+		"another key with the ID": {sign(t, thief.signer, goodClaims()), forged},
+		"other claims":            {good[0] + "." + others[1] + "." + good[2], forged},
+		"no signature":            {good[0] + "." + good[1] + ".", forged},
+		"alg none":                {none + "." + good[1] + ".", "not readable"},
+		"alg none, signed":        {none + "." + good[1] + "." + good[2], "not readable"},
+		"the public key as HMAC":  {hmacToken(t, "rsa", rsa.public), "not readable"},
+		"another algorithm":       {asRSA + "." + good[1] + "." + good[2], "not signed with the algorithm"},
+		"an unknown key": {
+			sign(t, newPair(t, "gone", identity.EdDSA).signer, goodClaims()), "is unknown here"},
+		"a key of another kind": {
+			sign(t, newPair(t, "mislabelled", identity.RS256).signer, goodClaims()), "no key of the algorithm"},
+		"no token":       {"a.b.c", "not readable"},
+		"nothing":        {"", "not readable"},
+		"an endless one": {strings.Repeat("a", idtoken.MaxToken+1), "4097 bytes"},
 	} {
-		_, err := v.Verify(token)
-		if !structs.IsKind(err, structs.KindDenied) {
-			t.Errorf("%s: got %v, want denied", name, err)
+		_, err := v.Verify(c.token)
+		if !structs.IsKind(err, structs.KindDenied) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want denied with %q", name, err, c.want)
 		}
-		if token != "" && err != nil && strings.Contains(err.Error(), token) {
+		if c.token != "" && err != nil && strings.Contains(err.Error(), c.token) {
 			t.Errorf("%s: the error shows the token", name)
 		}
 	}

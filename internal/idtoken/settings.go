@@ -1,6 +1,7 @@
 package idtoken
 
 import (
+	"net/url"
 	"time"
 
 	"berth/structs"
@@ -37,6 +38,24 @@ func (s *Settings) Validate() error {
 	if s.RotateAfter < leastRotation || s.RotateAfter > longestRotation {
 		return structs.Invalidf("workload_identity.rotate_after is %s; expected %s to %s",
 			s.RotateAfter, leastRotation, longestRotation)
+	}
+	return nil
+}
+
+// maxIssuer bounds the name of the issuer in bytes: each token has it.
+const maxIssuer = 256
+
+// CheckIssuer returns an error unless an issuer is none, or the URL below which others read the public keys.
+func CheckIssuer(issuer string) error {
+	if issuer == "" {
+		return nil
+	}
+	u, err := url.Parse(issuer)
+	plain := err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != "" && u.User == nil &&
+		u.RawQuery == "" && u.Fragment == ""
+	if !plain || len(issuer) > maxIssuer {
+		return structs.Invalidf("server.oidc_issuer is %q; expected an URL of at most %d bytes, such as "+
+			"https://berth.example.com", structs.Cut(issuer, structs.MaxQuoted), maxIssuer)
 	}
 	return nil
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 
 	"berth/structs"
-	"berth/structs/identity"
 )
 
 // MaxToken is the greatest length of a token in bytes.
@@ -70,8 +69,8 @@ func (v Verifier) check(c *Claims) error {
 	switch {
 	case c.Issuer != "" && c.Issuer != v.Issuer:
 		return structs.Deniedf("the token is of another issuer than %q", v.Issuer)
-	case !slices.Contains(c.Audience, identity.DefaultAudience):
-		return structs.Deniedf("the token is for others: its audience is not %s", identity.DefaultAudience)
+	case !slices.Contains(c.Audience, structs.DefaultAudience):
+		return structs.Deniedf("the token is for others: its audience is not %s", structs.DefaultAudience)
 	case c.Expiry == nil || c.AllocID == "":
 		return structs.Deniedf("the token has no end, or names no allocation")
 	case !v.Now.Before(c.Expiry.Time().Add(leeway)):

@@ -9,6 +9,7 @@ import (
 
 	"berth/fsm"
 	"berth/internal/backoff"
+	"berth/internal/idtoken"
 	"berth/internal/keyring"
 	"berth/scheduler"
 	"berth/server/authority"
@@ -16,6 +17,7 @@ import (
 	"berth/server/control/fence"
 	"berth/server/control/garbage"
 	"berth/server/control/seal"
+	"berth/server/control/signingkeys"
 	"berth/server/leases"
 	"berth/server/nodeconn"
 	"berth/state"
@@ -36,6 +38,8 @@ type Config struct {
 	Scheduler admin.SchedulerConfiguration
 	// Authority is stored if the cluster has none.
 	Authority authority.Files
+	// RotateSigning is the age at which a key of identities is replaced.
+	RotateSigning time.Duration
 }
 
 // DefaultConfig returns settings for small and large clusters. The server adds its own settings: the times of
@@ -50,6 +54,7 @@ func DefaultConfig() Config {
 		},
 		SchedulerBatch: 64,
 		Scheduler:      admin.DefaultSchedulerConfiguration(),
+		RotateSigning:  idtoken.DefaultSettings().RotateAfter,
 	}
 }
 
@@ -120,6 +125,18 @@ func (d Deps) runSeal(ctx context.Context) {
 	loop.Run(ctx)
 }
 
+// runSigningKeys keeps the keys of identities.
+func (d Deps) runSigningKeys(ctx context.Context) {
+	loop := signingkeys.Loop{
+		Store:       d.Store,
+		Proposer:    d.Proposer,
+		Keys:        d.Keys,
+		RotateAfter: d.Config.RotateSigning,
+		Logger:      d.Logger,
+	}
+	loop.Run(ctx)
+}
+
 // runAuthorityKey takes the authority of the files of this server.
 func (d Deps) runAuthorityKey(ctx context.Context) {
 	loop := authoritykey.Loop{
@@ -157,6 +174,7 @@ func Loops(d Deps) []Loop {
 		{"fence", d.runFence},
 		{"lease_proofs", d.runLeaseProofs},
 		{"seal_secrets", d.runSeal},
+		{"signing_keys", d.runSigningKeys},
 		{"deployments", deploymentLoop{d}.runner().Run},
 		{"drain", drainLoop{d}.run},
 		{"periodic", periodicLoop{d}.run},

@@ -8,6 +8,7 @@ import (
 
 	"berth/internal/keyring"
 	"berth/state"
+	"berth/state/signkeys"
 	"berth/state/trust"
 	"berth/structs"
 	"berth/structs/admin"
@@ -59,8 +60,9 @@ func (k *Keys) Adopt(ctx context.Context, aside *state.Store, given keyring.Rest
 		}
 
 		for _, keyID := range a.lost {
-			// Without its key an authority can never sign again, so the cluster makes another one.
+			// Without its private part a key can never sign again, so the cluster makes another one.
 			trust.AuthoritiesForget(tx, keyID)
+			signkeys.Forget(tx, keyID)
 		}
 
 		if a.unused == nil {

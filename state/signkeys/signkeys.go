@@ -4,6 +4,7 @@ package signkeys
 
 import (
 	"iter"
+	"slices"
 
 	"berth/internal/mvcc"
 	"berth/state/check"
@@ -142,5 +143,38 @@ func Check(c *check.Report) {
 	}
 	for algorithm, n := range signs {
 		c.Want(n <= 1, "%d keys of %s sign", n, algorithm)
+	}
+}
+
+// Forget deletes the keys whose private parts are encrypted with a root key that is lost.
+func Forget(tx *mvcc.WriteTx, rootID string) {
+	for _, k := range slices.Collect(Keys(tx)) {
+		if k.Private != nil && k.Private.KeyID == rootID {
+			schema.SigningKeys.Delete(tx, k)
+		}
+	}
+}
+
+// Keep keeps the keys of the replaced state, because identities that they signed are in use. If the archive
+// is an earlier one of the same cluster, its other keys were removed since, and stay so. If it is of another
+// cluster, whose nodes have identities of its keys, these go on, and the former ones are retired.
+func Keep(tx *mvcc.WriteTx, before mvcc.Reader, now int64) {
+	restored := slices.Collect(Keys(tx))
+	known := func(k *identity.SigningKey) bool { return Key(before, k.KeyID) != nil }
+	sameCluster := len(restored) == 0 || slices.ContainsFunc(restored, known)
+	if sameCluster {
+		for _, k := range restored {
+			schema.SigningKeys.Delete(tx, k)
+		}
+	}
+
+	for was := range Keys(before) {
+		k := *was
+		if !sameCluster && k.State != identity.KeyRetired {
+			k.State = identity.KeyRetired
+			k.ActiveTime = max(k.ActiveTime, 1)
+			k.RetireTime = max(now, k.ActiveTime)
+		}
+		schema.SigningKeys.Put(tx, &k)
 	}
 }

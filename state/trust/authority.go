@@ -144,6 +144,12 @@ func TokensOfAuthority(tx mvcc.Reader, id string) (tokens []*admin.JoinToken) {
 	return tokens
 }
 
+// Keep keeps the revocations and the authorities of the replaced state.
+func Keep(tx *mvcc.WriteTx, before mvcc.Reader, now int64) {
+	KeepRevocations(tx, before)
+	KeepAuthorities(tx, before, now)
+}
+
 // KeepAuthorities keeps the authorities of the replaced state if they are later than the restored ones: the
 // machines trust no others, and the key of a removed one may be stolen. If the archive is of another cluster,
 // its authority signs, because its machines trust no other, and those of the replaced state are retired: the

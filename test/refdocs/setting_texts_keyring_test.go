@@ -5,8 +5,23 @@ import "slices"
 // allSettingTexts returns settingTexts with the blocks of the keyring before those of fencing.
 func allSettingTexts() []blockText {
 	next := slices.IndexFunc(settingTexts, func(b blockText) bool { return b.Block == "server.fencing" })
-	return slices.Insert(slices.Clone(settingTexts), next, keyringTexts...)
+	return slices.Insert(slices.Clone(settingTexts), next, slices.Concat(keyringTexts, identityTexts)...)
 }
+
+// identityTexts explains the block workload_identity of a server.
+var identityTexts = []blockText{{
+	Block: "server.workload_identity",
+	Intro: "The signed tokens of tasks and services; the same on every server, see " +
+		"[Identities](../operations/identity.md).",
+	Settings: []settingText{
+		{
+			"algorithm", "",
+			"of the tokens for others than the servers: `RS256`, which most can verify, or `EdDSA`, which costs a " +
+				"tenth; the tokens for the servers have `EdDSA`",
+		},
+		{"rotate_after", "", "the age at which another signing key replaces one, at least `1h`"},
+	},
+}}
 
 // keyringTexts explains the block keyring of a server, and the blocks in it.
 var keyringTexts = []blockText{

@@ -164,6 +164,12 @@ var settingTexts = []blockText{
 			"non_voting_server", "",
 			"the server follows the log and never votes; it needs `bootstrap_expect = 0`",
 		},
+		{
+			"oidc_issuer", "",
+			"the URL at which others reach the HTTP API, the same on every server: it names the issuer in " +
+				"identities of workloads, and others find the public keys below it, see " +
+				"[Identities](../operations/identity.md)",
+		},
 	}},
 	{Block: "server.default_scheduler_config", Intro: "The configuration that the first leader stores, see " +
 		"[Configuration of the " +

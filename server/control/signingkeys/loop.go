@@ -1,0 +1,153 @@
+// Package signingkeys has the cluster hold keys with which it signs the identities of workloads, while this
+// server leads. It makes the first keys, and replaces them when they are old, and after an operator has made
+// another root key.
+//
+// A key is published before it signs, and it is published until the last identity that it signed has ended.
+// So whoever verifies identities knows their keys, also with the answer of an earlier request.
+package signingkeys
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/fsm"
+	"berth/internal/idtoken"
+	"berth/internal/keyring"
+	"berth/state"
+	"berth/state/schema"
+	"berth/state/signkeys"
+	"berth/state/trust"
+	"berth/structs"
+	"berth/structs/identity"
+)
+
+const (
+	// longestPause bounds the wait for the next step: the wall clock may be stepped meanwhile.
+	longestPause = time.Minute
+	// afterFault is the pause after a step that failed. The root key is opened soon after its row is stored.
+	afterFault = time.Second
+	// keptChanges is the number of changed rows that are kept between two looks.
+	keptChanges = 64
+)
+
+// Loop makes, replaces and removes the signing keys.
+type Loop struct {
+	Store       *state.Store
+	Proposer    fsm.Proposer
+	Keys        *keyring.Ring // encrypts the private parts
+	RotateAfter time.Duration
+	Logger      hclog.Logger
+}
+
+// Run keeps the keys until ctx ends. It tells each fault once.
+func (l Loop) Run(ctx context.Context) {
+	feed := l.Store.Subscribe(keptChanges, schema.SigningKeyRows, schema.RootKeyRows) // before the first read
+	defer feed.Close()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+
+	told := ""
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		case <-feed.Ready():
+			feed.TakeChanges()
+		}
+
+		wait, err := l.step(ctx)
+		text := ""
+		if err != nil {
+			text = err.Error()
+		}
+		// Unavailable: the root key is not open yet. Precondition: a server is too old to know signing keys.
+		quiet := structs.IsKind(err, structs.KindUnavailable) || structs.IsKind(err, structs.KindPrecondition)
+		if err != nil && text != told && !quiet && ctx.Err() == nil {
+			l.Logger.Warn("work on the signing keys waits, retrying", "error", err)
+		}
+		told = text
+		timer.Reset(wait)
+	}
+}
+
+// step takes a step that is due and returns how long to wait for the next one.
+func (l Loop) step(ctx context.Context) (wait time.Duration, err error) {
+	tx := l.Store.Read()
+	root := trust.ActiveRootKey(tx)
+	// Without a root key there is nothing to encrypt with.
+	if root == nil {
+		return longestPause, nil
+	}
+
+	r := rules{
+		now:         time.Now(),
+		rotateAfter: l.RotateAfter,
+		rootIndex:   root.CreateIndex,
+	}
+	s, wait := r.next(slices.Collect(signkeys.Keys(tx)))
+	if s == (step{}) {
+		return wait, nil
+	}
+	err = l.take(ctx, s, root.KeyID)
+	if err != nil {
+		return afterFault, err
+	}
+	return 0, nil
+}
+
+// take takes a step.
+func (l Loop) take(ctx context.Context, s step, rootID string) error {
+	now := time.Now().UnixNano()
+	switch {
+	case s.add != "":
+		return l.add(ctx, s.add, rootID)
+	case s.activate != "":
+		_, err := fsm.Propose(ctx, l.Proposer, fsm.SigningKeyActivate,
+			&identity.KeyActivateRequest{KeyID: s.activate, Now: now})
+		if err == nil {
+			l.Logger.Info("a signing key of identities signs from now on", "key", s.activate)
+		}
+		return err
+	}
+	_, err := fsm.Propose(ctx, l.Proposer, fsm.SigningKeyRemove, &identity.KeyRemoveRequest{KeyID: s.remove})
+	if err == nil {
+		l.Logger.Info("removed a signing key whose identities have ended", "key", s.remove)
+	}
+	return err
+}
+
+// add makes a key.
+func (l Loop) add(ctx context.Context, algorithm, rootID string) error {
+	if l.Keys.Active() != rootID {
+		return structs.Unavailablef("this server has not opened root key %s yet", rootID)
+	}
+
+	public, private, err := idtoken.Generate(algorithm)
+	if err != nil {
+		return structs.Internalf("making a signing key: %w", err)
+	}
+	defer clear(private)
+	id := structs.NewID()
+	sealed, err := l.Keys.Seal(identity.KeyPlace(id), private)
+	if err != nil {
+		return err
+	}
+
+	_, err = fsm.Propose(ctx, l.Proposer, fsm.SigningKeyAdd, &identity.KeyAddRequest{
+		Key: &identity.SigningKey{
+			KeyID:     id,
+			Algorithm: algorithm,
+			PublicKey: public,
+			Private:   sealed,
+		},
+		Now: time.Now().UnixNano(),
+	})
+	if err == nil {
+		l.Logger.Info("made a signing key of identities", "key", id, "algorithm", algorithm)
+	}
+	return err
+}

@@ -1,0 +1,83 @@
+package signingkeys
+
+import (
+	"time"
+
+	"berth/structs/identity"
+)
+
+// algorithms are those of which the cluster has a key at any time.
+var algorithms = []string{identity.EdDSA, identity.RS256}
+
+// step is a change of the keys. One of its fields is set, or none if nothing is due.
+type step struct {
+	add      string // the algorithm of a new key
+	activate string // the ID of a published key
+	remove   string // the ID of a retired key
+}
+
+// rules decide when a step is due.
+type rules struct {
+	now         time.Time
+	rotateAfter time.Duration
+	// rootIndex is the index at which the active root key was made. A signing key from before it is replaced.
+	rootIndex uint64
+}
+
+// next returns the next step that is due, and else the time until one is.
+func (r rules) next(keys []*identity.SigningKey) (s step, wait time.Duration) {
+	wait = longestPause
+	for _, algorithm := range algorithms {
+		due, left := r.nextOf(algorithm, keys)
+		if due != (step{}) {
+			return due, 0
+		}
+		wait = min(wait, left)
+	}
+	return step{}, wait
+}
+
+// nextOf is next for the keys of one algorithm.
+func (r rules) nextOf(algorithm string, keys []*identity.SigningKey) (s step, wait time.Duration) {
+	var active, published *identity.SigningKey
+	wait = longestPause
+	for _, k := range keys {
+		if k.Algorithm != algorithm {
+			continue
+		}
+		switch k.State {
+		case identity.KeyActive:
+			active = k
+		case identity.KeyPublished:
+			published = k
+		case identity.KeyRetired:
+			left := r.until(k.RetireTime, identity.KeepTime)
+			if left <= 0 {
+				return step{remove: k.KeyID}, 0
+			}
+			wait = min(wait, left)
+		}
+	}
+
+	switch {
+	case published != nil:
+		left := r.until(published.CreateTime, identity.PublishTime)
+		// Without a key that signs, nobody waits for the former one to leave the caches.
+		if left <= 0 || active == nil {
+			return step{activate: published.KeyID}, 0
+		}
+		return step{}, min(wait, left)
+	case active == nil || active.CreateIndex < r.rootIndex:
+		return step{add: algorithm}, 0
+	}
+	left := r.until(active.CreateTime, r.rotateAfter)
+	if left <= 0 {
+		return step{add: algorithm}, 0
+	}
+	return step{}, min(wait, left)
+}
+
+// until returns the time that is left until an age is reached.
+func (r rules) until(begin int64, age time.Duration) time.Duration {
+	return time.Unix(0, begin).Add(age).Sub(r.now)
+}

@@ -1,0 +1,172 @@
+package signkeys_test
+
+import (
+	"slices"
+	"testing"
+
+	"berth/internal/mvcc"
+	"berth/state/check"
+	"berth/state/schema"
+	"berth/state/signkeys"
+	"berth/structs"
+	"berth/structs/admin"
+	"berth/structs/identity"
+)
+
+// store is a database with a root key.
+type store struct {
+	t     *testing.T
+	db    *mvcc.DB
+	index uint64
+}
+
+func newStore(t *testing.T) *store {
+	s := &store{t: t, db: mvcc.Open(&schema.All), index: 10}
+	do(s, func(tx *mvcc.WriteTx, k *admin.RootKey) error {
+		schema.RootKeys.Put(tx, k)
+		return nil
+	}, &admin.RootKey{KeyID: "root"})
+	return s
+}
+
+func try[P any](s *store, apply func(*mvcc.WriteTx, *P) error, p *P) error {
+	s.index++
+	return s.db.Write(s.index, func(tx *mvcc.WriteTx) error { return apply(tx, p) })
+}
+
+func do[P any](s *store, apply func(*mvcc.WriteTx, *P) error, p *P) {
+	s.t.Helper()
+	err := try(s, apply, p)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	report := check.New(s.db.Read())
+	signkeys.Check(report)
+	for _, fault := range report.Faults() {
+		s.t.Error(fault)
+	}
+}
+
+func key(id, algorithm string) *identity.KeyAddRequest {
+	return &identity.KeyAddRequest{
+		Key: &identity.SigningKey{
+			KeyID:     id,
+			Algorithm: algorithm,
+			PublicKey: []byte("public"),
+			Private:   &structs.Sealed{KeyID: "root"},
+		},
+		Now: 7,
+	}
+}
+
+func (s *store) add(ids ...string) {
+	s.t.Helper()
+	for _, id := range ids {
+		do(s, signkeys.Add, key(id, identity.EdDSA))
+	}
+}
+
+func (s *store) activate(id string, now int64) {
+	s.t.Helper()
+	do(s, signkeys.Activate, &identity.KeyActivateRequest{KeyID: id, Now: now})
+}
+
+// wantStates compares the states of the keys, as key and state.
+func (s *store) wantStates(want ...string) {
+	s.t.Helper()
+	var got []string
+	for k := range signkeys.Keys(s.db.Read()) {
+		got = append(got, k.KeyID+" "+k.State)
+	}
+	if !slices.Equal(got, want) {
+		s.t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestAdd_RejectsWhatNoKeyIs(t *testing.T) {
+	s := newStore(t)
+	s.add("a", "b")
+	edit := func(change func(*identity.SigningKey)) *identity.KeyAddRequest {
+		r := key("x", identity.RS256)
+		change(r.Key)
+		return r
+	}
+	for name, c := range map[string]struct {
+		req  *identity.KeyAddRequest
+		kind structs.Kind
+	}{
+		"no key":       {&identity.KeyAddRequest{}, structs.KindInvalid},
+		"no ID":        {edit(func(k *identity.SigningKey) { k.KeyID = "" }), structs.KindInvalid},
+		"no public":    {edit(func(k *identity.SigningKey) { k.PublicKey = nil }), structs.KindInvalid},
+		"no private":   {edit(func(k *identity.SigningKey) { k.Private = nil }), structs.KindInvalid},
+		"HS256":        {key("x", "HS256"), structs.KindInvalid},
+		"a lost root":  {edit(func(k *identity.SigningKey) { k.Private.KeyID = "lost" }), structs.KindUnavailable},
+		"a second one": {key("x", identity.EdDSA), structs.KindConflict},
+	} {
+		err := try(s, signkeys.Add, c.req)
+		if !structs.IsKind(err, c.kind) {
+			t.Errorf("%s: got %v, want an error of kind %s", name, err, c.kind)
+		}
+	}
+	s.add("b") // a repeat
+	s.wantStates("a active", "b published")
+}
+
+func TestActivate_RetiresTheFormerKeyOfTheAlgorithm(t *testing.T) {
+	s := newStore(t)
+	s.add("a", "b")
+	do(s, signkeys.Add, key("other", identity.RS256))
+	s.activate("b", 9)
+	s.wantStates("a retired", "b active", "other active")
+	s.activate("a", 10)
+	s.wantStates("a retired", "b active", "other active")
+	if got := signkeys.Key(s.db.Read(), "a").RetireTime; got != 9 {
+		t.Errorf("the key is retired at %d", got)
+	}
+}
+
+// An archive of the same cluster brings no removed key back. That of another cluster goes on with its keys,
+// and what the former state has signed stays valid.
+func TestKeep_KeepsTheKeysOfIdentitiesInUse(t *testing.T) {
+	replaced := newStore(t)
+	replaced.add("removed")
+	do(replaced, signkeys.Remove, &identity.KeyRemoveRequest{KeyID: "removed"})
+	replaced.add("same", "next")
+	for name, c := range map[string]struct {
+		archive []string
+		want    []string
+	}{
+		"an earlier archive": {
+			[]string{"removed", "same"}, []string{"next published", "same active"}},
+		"an archive without keys": {
+			nil, []string{"next published", "same active"}},
+		"that of another cluster": {
+			[]string{"theirs"}, []string{"next retired", "same retired", "theirs active"}},
+		"with one that is published": {
+			[]string{"p", "q"}, []string{"next retired", "p active", "q published", "same retired"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStore(t)
+			s.add(c.archive...)
+			do(s, func(tx *mvcc.WriteTx, now *int64) error {
+				signkeys.Keep(tx, replaced.db.Read(), *now)
+				return nil
+			}, new(int64(9)))
+			s.wantStates(c.want...)
+		})
+	}
+}
+
+func TestForget_DeletesTheKeysOfALostRootKey(t *testing.T) {
+	s := newStore(t)
+	s.add("a")
+	do(s, forget, new("another"))
+	s.wantStates("a active")
+	do(s, forget, new("root"))
+	s.wantStates()
+}
+
+func forget(tx *mvcc.WriteTx, root *string) error {
+	signkeys.Forget(tx, *root)
+	return nil
+}
