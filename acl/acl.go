@@ -30,6 +30,7 @@ type ACL struct {
 	hostVolumes grants
 	nodePools   grants
 	levels      map[kind]string // deny wins, then the higher one
+	own         *own            // of a workload, otherwise nil
 }
 
 // Management allows everything.
@@ -146,15 +147,23 @@ func (a *ACL) Variable(namespace, path string, right Capability) bool {
 	}
 
 	found := a.namespaces.find(namespace)
-	if found == nil || found.denied {
+	if found == nil {
+		return a.ownsVariable(namespace, path, right)
+	}
+	if found.denied {
 		return false
 	}
 
 	rule := found.inner.paths.find(path)
-	if rule == nil {
+	switch {
+	case rule == nil:
+		return a.ownsVariable(namespace, path, right)
+	case rule.denied:
 		return false
+	case rule.allows(right) || right == VariablesList && rule.allows(VariablesRead):
+		return true
 	}
-	return rule.allows(right) || right == VariablesList && rule.allows(VariablesRead)
+	return a.ownsVariable(namespace, path, right)
 }
 
 // HostVolume reports whether jobs of the caller may mount a host volume: MountReadOnly or MountReadWrite,

@@ -67,6 +67,7 @@ func NewWith(d core.Deps, config core.Settings) *Endpoints {
 func newIdentities(s *core.Server) identities.Procedures {
 	return identities.New(identities.Procedures{
 		Store:     s.Store,
+		Raft:      s.Raft,
 		Region:    s.Region,
 		Issuer:    s.Issuer,
 		Algorithm: s.Identities.Algorithm,
@@ -214,7 +215,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		write(e, admin.SchedulerConfigSet, rights.OperatorWrite, status.setSchedulerConfig),
 		call(e, admin.KeyringList, rights.Management, e.RootKeys.List),
 		write(e, admin.KeyringRotate, rights.Management, e.RootKeys.Serve),
-		write(e, admin.KeyringDelete, rights.Management, propose(e, fsm.RootKeyRemove)),
+		write(e, admin.KeyringDelete, rights.Management, e.ids.RemoveKey),
 		read(e, identity.Keys, publicKeys, e.ids.Keys),
 		local(e, admin.KeyringStatusGet, rights.OperatorRead, e.RootKeys.Status),
 		call(e, admin.AutopilotHealth, rights.OperatorRead, status.health),
@@ -284,8 +285,8 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		shed(read(e, structs.ScalingPolicyList, required.ScalingList, jobs.ScalingPolicies)),
 		shed(e.quick(read(e, structs.ScalingPolicyGet, required.ScalingRead, jobs.ScalingPolicy))),
 
-		shed(read(e, structs.ServiceList, required.RowsList, offer.List)),
-		shed(read(e, structs.ServiceGet, required.RowsList, offer.Get)),
+		shed(read(e, structs.ServiceList, rights.Services, offer.List)),
+		shed(read(e, structs.ServiceGet, rights.Services, offer.Get)),
 		shed(read(e, structs.AllocOffers, required.AllocRead, allocs.Services)),
 		shed(read(e, structs.JobOffers, required.JobRead, jobs.Services)),
 

@@ -181,7 +181,9 @@ func (s *Server) createServices(ln net.Listener) {
 		RootKeys:       s.rootKeys,
 		DataDir:        cfg.DataDir,
 		Audit:          cfg.Audit,
-		Gate:           cfg.ACL.NewGate(logger, cfg.RequireTLS),
+		Identities:     cfg.Identities,
+		Issuer:         cfg.OIDCIssuer,
+		Gate:           cfg.ACL.NewGate(logger, cfg.RequireTLS, cfg.OIDCIssuer),
 	})
 
 	s.rpc = rpc.NewServer(logger, s.endpoints.List()...)

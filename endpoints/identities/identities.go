@@ -7,6 +7,7 @@ import (
 	"context"
 	"time"
 
+	"berth/fsm"
 	"berth/internal/idtoken"
 	"berth/internal/keyring"
 	"berth/state"
@@ -18,6 +19,7 @@ import (
 // Procedures serve the methods.
 type Procedures struct {
 	Store     *state.Store
+	Raft      fsm.Proposer
 	Region    string
 	Issuer    string // of tokens, "" for none
 	Algorithm string // of identities that are for others

@@ -3,7 +3,6 @@ package identities
 import (
 	"cmp"
 	"strings"
-	"time"
 
 	"github.com/go-jose/go-jose/v4/jwt"
 
@@ -11,18 +10,13 @@ import (
 	"berth/state"
 	"berth/structs"
 	"berth/structs/identity"
+	"berth/structs/workload"
 )
 
 // order is an identity that a node may have.
 type order struct {
 	claims    *idtoken.Claims
 	algorithm string
-}
-
-// spec is what a job says of an identity.
-type spec struct {
-	audience []string
-	ttl      time.Duration
 }
 
 // order returns the claims of an identity that a node asks for, or the reason for which it may not have it.
@@ -38,19 +32,22 @@ func (p Procedures) order(tx *state.ReadTx, nodeID string, w identity.WantedIden
 	if job == nil || job.Group(a.TaskGroup) == nil {
 		return nil, structs.Preconditionf("the servers do not have the job of allocation %s any more", a.ID)
 	}
-	s, err := find(job.Group(a.TaskGroup), w)
-	if err != nil {
-		return nil, err
+	wanted, service := find(job.Group(a.TaskGroup), w)
+	if wanted == nil {
+		return nil, structs.NotFoundf("group %q has no %s %q with an identity %q", a.TaskGroup,
+			structs.Cut(w.Kind, structs.MaxQuoted), structs.Cut(w.Workload, structs.MaxQuoted),
+			structs.Cut(w.Name, structs.MaxQuoted))
 	}
 
 	now := p.Now()
+	ttl := min(cmp.Or(wanted.TTL, structs.DefaultIdentityTTL), identity.MaxTTL)
 	subject := []string{p.Region, a.Namespace, claimedJob(job), a.TaskGroup, w.Workload, w.Name}
 	c := &idtoken.Claims{
 		Claims: jwt.Claims{
 			Issuer:    p.Issuer,
 			Subject:   strings.Join(subject, ":"),
-			Audience:  s.audience,
-			Expiry:    jwt.NewNumericDate(now.Add(s.ttl)),
+			Audience:  wanted.Audience,
+			Expiry:    jwt.NewNumericDate(now.Add(ttl)),
 			NotBefore: jwt.NewNumericDate(now),
 			IssuedAt:  jwt.NewNumericDate(now),
 			ID:        structs.NewID(),
@@ -59,12 +56,12 @@ func (p Procedures) order(tx *state.ReadTx, nodeID string, w identity.WantedIden
 		JobID:     claimedJob(job),
 		AllocID:   a.ID,
 	}
-	if w.Kind == identity.KindTask {
+	if service == nil {
 		c.Task = w.Workload
 	} else {
-		c.Service = w.Workload
+		c.Service = offeredName(a, *service)
 	}
-	return &order{claims: c, algorithm: p.algorithmFor(s.audience)}, nil
+	return &order{claims: c, algorithm: p.algorithmFor(wanted.Audience)}, nil
 }
 
 // claimedJob is the job that claims and policies name: the parent of a dispatched or periodic job.
@@ -72,22 +69,39 @@ func claimedJob(j *structs.Job) string { return cmp.Or(j.ParentID, j.ID) }
 
 // algorithmFor returns the algorithm for an audience. What the servers alone verify is signed with EdDSA.
 func (p Procedures) algorithmFor(audience []string) string {
-	if len(audience) == 1 && audience[0] == identity.DefaultAudience {
+	if len(audience) == 1 && audience[0] == structs.DefaultAudience {
 		return identity.EdDSA
 	}
 	return p.Algorithm
 }
 
-// find returns what a group says of an identity.
-func find(g *structs.TaskGroup, w identity.WantedIdentity) (spec, error) {
-	if w.Kind != identity.KindTask {
-		return spec{}, structs.Invalidf("Kind is %q; expected %s",
-			structs.Cut(w.Kind, structs.MaxQuoted), identity.KindTask)
+// find returns an identity of a group, nil if there is none, with the service that has it, nil for that of a
+// task.
+func find(
+	g *structs.TaskGroup, w identity.WantedIdentity,
+) (found *structs.WorkloadIdentity, service *structs.OwnedService) {
+	switch w.Kind {
+	case identity.KindTask:
+		t := g.Task(w.Workload)
+		if t != nil {
+			found = workload.Find(t, w.Name)
+		}
+	case identity.KindService:
+		for s := range g.AllServices() {
+			if s.Name == w.Workload && s.Identity != nil && s.Identity.Name == w.Name {
+				return s.Identity, &s
+			}
+		}
 	}
-	t := g.Task(w.Workload)
-	if t == nil || w.Name != identity.Default {
-		return spec{}, structs.NotFoundf("group %q has no task %q with an identity %q", g.Name,
-			structs.Cut(w.Workload, structs.MaxQuoted), structs.Cut(w.Name, structs.MaxQuoted))
+	return found, nil
+}
+
+// offeredName returns the name of a service of an allocation. Its node has replaced the placeholders in it.
+func offeredName(a *structs.Allocation, s structs.OwnedService) string {
+	for _, i := range a.Services {
+		if i.ID == s.InstanceID(a.ID, s.Owner) {
+			return i.ServiceName
+		}
 	}
-	return spec{audience: []string{identity.DefaultAudience}, ttl: identity.DefaultTTL}, nil
+	return s.Name
 }

@@ -42,7 +42,7 @@ var (
 	ScalingList = rights.List(acl.ListScaling)
 	ScalingRead = rights.NamespaceOf(acl.ReadScaling, scalingNamespace)
 
-	RowsList = rights.List(acl.ReadJob) // of allocations, evaluations, deployments and services
+	RowsList = rights.List(acl.ReadJob) // of allocations, evaluations and deployments
 
 	AllocRead  = allocs(acl.ReadJob, func(r *structs.AllocGetRequest) []string { return []string{r.AllocID} })
 	AllocsRead = allocs(acl.ReadJob, func(r *structs.AllocsGetRequest) []string { return r.AllocIDs })

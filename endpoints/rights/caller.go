@@ -5,7 +5,9 @@ import (
 	"context"
 
 	"berth/internal/origin"
+	"berth/internal/mvcc"
 	"berth/rpc"
+	"berth/state/acls"
 	"berth/structs"
 	"berth/structs/access"
 )
@@ -29,4 +31,15 @@ func (c ofPeople) Call(ctx context.Context, method string, req, resp any) error 
 		w.Origin = origin.From(ctx)
 	}
 	return c.caller.Call(ctx, method, req, resp)
+}
+
+// Policies returns the policies of a caller, by name: of its token and roles, or of its job.
+func (c Caller) Policies(tx mvcc.Reader) []*access.Policy {
+	switch {
+	case c.Identity != nil:
+		return acls.PoliciesOfWorkload(tx, c.Identity.Workload)
+	case c.Token != nil:
+		return acls.PoliciesOf(tx, c.Token)
+	}
+	return nil
 }

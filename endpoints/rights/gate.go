@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/golang-lru/v2"
 
 	"berth/acl"
+	"berth/internal/idtoken"
 	"berth/internal/mvcc"
 	"berth/internal/opsocket"
 	"berth/state/acls"
@@ -20,7 +21,7 @@ import (
 // The bounds on what the gate keeps, and on what it reads.
 const (
 	keptACLs  = 1024
-	maxSecret = 4096 // bytes
+	maxSecret = idtoken.MaxToken // bytes
 )
 
 // Config has the settings of a Gate.
@@ -28,8 +29,10 @@ type Config struct {
 	Enabled bool
 	// OnlyLog lets every request pass and logs those that would be denied.
 	OnlyLog bool
-	Now     func() time.Time
-	Logger  hclog.Logger
+	// Issuer is the one that identities of workloads may name.
+	Issuer string
+	Now    func() time.Time
+	Logger hclog.Logger
 }
 
 // Gate decides about requests. It is safe for many goroutines.
@@ -57,13 +60,16 @@ func (g *Gate) Enforces() bool { return g.Enabled() && !g.config.OnlyLog }
 
 // Caller is the sender of a request, as far as its token tells.
 type Caller struct {
-	Token *access.Token // nil: none was given
-	ACL   *acl.ACL
+	Token    *access.Token // nil: none was given, or an identity
+	Identity *Identity     // nil: it is no workload
+	ACL      *acl.ACL
 }
 
 // String names a caller in messages and logs, without a secret.
 func (c Caller) String() string {
 	switch {
+	case c.Identity != nil:
+		return c.Identity.String()
 	case c.Token == nil:
 		return "a caller without a token"
 	case c.Token.Name == "":
@@ -114,7 +120,7 @@ func show(req any, sees func(namespace, id string) bool) {
 }
 
 func denied(caller Caller, r Right) error {
-	if caller.Token == nil {
+	if caller.Token == nil && caller.Identity == nil {
 		return structs.Deniedf("this needs %s, and the request has no token that gives it: set BERTH_TOKEN", r)
 	}
 	return structs.Deniedf("this needs %s, and %s does not give it", r, caller)
@@ -131,9 +137,9 @@ func SecretOf(req any) string {
 	return ""
 }
 
-// Resolve finds the token with a secret and what it gives. The error is of kind denied if there is no such
-// token, or it has ended. Root on a server needs no token: it reaches the operator socket, and the log
-// besides.
+// Resolve finds the token with a secret, or the workload of an identity, and what it gives. The error is of
+// kind denied if there is no such token, or it has ended. Root on a server needs no token: it reaches the
+// operator socket, and the log besides.
 func (g *Gate) Resolve(ctx context.Context, tx mvcc.Reader, secret string) (Caller, error) {
 	if secret == "" || secret == access.Anonymous {
 		if opsocket.Marked(ctx) {
@@ -144,6 +150,9 @@ func (g *Gate) Resolve(ctx context.Context, tx mvcc.Reader, secret string) (Call
 
 	if len(secret) > maxSecret {
 		return Caller{}, structs.Deniedf("the token has %d bytes; expected at most %d", len(secret), maxSecret)
+	}
+	if idtoken.IsToken(secret) {
+		return g.resolveIdentity(tx, secret)
 	}
 	t := acls.TokenBySecret(tx, secret)
 	if t == nil || t.Expired(g.config.Now().UnixNano()) {

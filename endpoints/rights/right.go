@@ -183,6 +183,22 @@ func List(c acl.Capability) Right {
 	}
 }
 
+// Services is the right of a list of services: as List with read-job, and besides for the identities of
+// workloads in their own namespace.
+var Services = Right{
+	needs: fmt.Sprintf("namespace: %s, or an identity of a workload there", acl.ReadJob),
+	allows: func(q Question) bool {
+		ns := q.Req.(namespaced).RequestNamespace()
+		if ns == allNamespaces {
+			return q.ACL.AnyServices()
+		}
+		return q.ACL.Services(ns)
+	},
+	sees: func(q Question) func(namespace, id string) bool {
+		return func(namespace, _ string) bool { return q.ACL.Services(namespace) }
+	},
+}
+
 // allNamespaces is the namespace of lists of all.
 const allNamespaces = "*"
 

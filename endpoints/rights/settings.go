@@ -28,7 +28,8 @@ func DefaultSettings() Settings {
 
 // NewGate returns the gate of a server with the settings. It warns if the port of RPC is open to callers
 // without a certificate: access control is for the HTTP API alone.
-func (s *Settings) NewGate(logger hclog.Logger, requiresTLS bool) *Gate {
+// issuer is the one that identities of workloads may name.
+func (s *Settings) NewGate(logger hclog.Logger, requiresTLS bool, issuer string) *Gate {
 	if s.Enabled && s.Mode == ModeEnforce && !requiresTLS {
 		logger.Warn("access control does not protect the RPC port: whoever reaches it counts as a machine of the " +
 			"cluster; set tls { mode = \"require\" }")
@@ -36,6 +37,7 @@ func (s *Settings) NewGate(logger hclog.Logger, requiresTLS bool) *Gate {
 	return NewGate(Config{
 		Enabled: s.Enabled,
 		OnlyLog: s.Mode == ModeLog,
+		Issuer:  issuer,
 		Now:     time.Now,
 		Logger:  logger.Named("acl"),
 	})

@@ -22,7 +22,7 @@ func TestSettings_WarnOfAnOpenPort(t *testing.T) {
 		{rights.DefaultSettings(), false, false},
 	} {
 		var log strings.Builder
-		c.settings.NewGate(hclog.New(&hclog.LoggerOptions{Output: &log}), c.secured)
+		c.settings.NewGate(hclog.New(&hclog.LoggerOptions{Output: &log}), c.secured, "")
 		if strings.Contains(log.String(), "RPC port") != c.warns {
 			t.Errorf("%+v, with certificates: %t: the log is %q, want a warning: %t",
 				c.settings, c.secured, log.String(), c.warns)

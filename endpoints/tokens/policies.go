@@ -38,10 +38,10 @@ var Own = rights.SeenBy("any token; a management token sees all, another one its
 // seesOwn reads the policies and roles of the caller once.
 func seesOwn(q rights.Question) func(_, id string) bool {
 	own := map[string]bool{}
+	for _, p := range q.Policies(q.Tx) {
+		own[p.Name] = true
+	}
 	if q.Token != nil {
-		for _, p := range acls.PoliciesOf(q.Tx, q.Token) {
-			own[p.Name] = true
-		}
 		for _, link := range q.Token.Roles {
 			if link != nil {
 				own[link.ID] = true
@@ -74,10 +74,10 @@ var OwnToken = rights.Where("a management token, or the token is the caller's", 
 })
 
 func hasPolicy(q rights.Question, name string) bool {
-	if q.Token == nil {
+	if q.Token == nil && q.Identity == nil {
 		return name == access.AnonymousPolicy
 	}
-	for _, p := range acls.PoliciesOf(q.Tx, q.Token) {
+	for _, p := range q.Policies(q.Tx) {
 		if p.Name == name {
 			return true
 		}
@@ -132,6 +132,9 @@ func (p Procedures) PutPolicy(
 	_, err := acl.Parse(req.Policy.Name, req.Policy.Rules)
 	if err != nil {
 		return 0, err
+	}
+	if w := req.Policy.JobACL; w != nil {
+		w.Namespace = structs.NamespaceOr(w.Namespace)
 	}
 	return fsm.Propose(ctx, p.Raft, fsm.ACLPolicyPut, req)
 }

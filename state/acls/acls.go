@@ -35,6 +35,9 @@ func PolicyPut(tx *mvcc.WriteTx, p *access.PolicyPutRequest) error {
 		return structs.Invalidf("the policy has no valid name: %s", nameForm)
 	}
 	err := checkDescription(p.Policy.Description)
+	if err == nil {
+		err = CheckJobACL(p.Policy.JobACL)
+	}
 	if err != nil {
 		return err
 	}

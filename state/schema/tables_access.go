@@ -8,10 +8,20 @@ import (
 
 // This file declares the tables of access control.
 
-// ACLPolicies has the access policies by name.
-var ACLPolicies = mvcc.NewTable("acl_policies", func(p *access.Policy) mvcc.Key {
-	return mvcc.KeyOf(p.Name)
-})
+var (
+	// ACLPolicies has the access policies by name.
+	ACLPolicies = mvcc.NewTable("acl_policies", func(p *access.Policy) mvcc.Key {
+		return mvcc.KeyOf(p.Name)
+	})
+
+	// Policies of workloads by the namespace and the job.
+	ACLPoliciesByJob = ACLPolicies.Index("job", func(p *access.Policy) mvcc.Key {
+		if p.JobACL == nil {
+			return nil
+		}
+		return mvcc.KeyOf(p.JobACL.Namespace, p.JobACL.JobID)
+	})
+)
 
 var (
 	// ACLRoles has the roles by ID.

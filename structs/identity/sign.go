@@ -6,20 +6,9 @@ import (
 	"berth/structs"
 )
 
-// Default is the name of the identity that each task has without a block in its job. It is a token for the
-// servers themselves: its audience is DefaultAudience.
-const (
-	Default         = "default"
-	DefaultAudience = "nomadproject.io"
-)
-
-// The lives of tokens. A node renews a token at half of its life. The servers bring the TTL of a job between
-// the bounds.
-const (
-	DefaultTTL = time.Hour
-	MinTTL     = time.Minute
-	MaxTTL     = 24 * time.Hour
-)
+// MaxTTL is the longest life of a token. The servers cut a longer one of a job. A node renews a token at half
+// of its life.
+const MaxTTL = 24 * time.Hour
 
 // MaxSigned is the most identities that one request asks for.
 const MaxSigned = 256
@@ -51,7 +40,7 @@ type WantedIdentity struct {
 	AllocID  string `level:"2"`
 	Kind     string `level:"2"` // of the workload: KindTask or KindService
 	Workload string `level:"2"` // the name of the task, or of the service
-	Name     string `level:"2"` // of the identity, for example Default
+	Name     string `level:"2"` // of the identity, for example structs.DefaultIdentity
 }
 
 // SignResponse has the outcome of each item, in the order of the request.

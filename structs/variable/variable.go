@@ -2,6 +2,7 @@ package variable
 
 import (
 	"berth/structs"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -243,11 +244,17 @@ const variablesOfJobs = "nomad/jobs"
 // JobVariablePaths returns the paths of the variables that a task may read: of all jobs, of its job, its
 // group and itself. A child of a job reads those of its parent.
 func JobVariablePaths(job *structs.Job, group, task string) []string {
-	id := job.ID
-	if job.ParentID != "" {
-		id = job.ParentID
-	}
-	ofJob := variablesOfJobs + "/" + id
+	return PathsOfTask(cmp.Or(job.ParentID, job.ID), group, task)
+}
+
+// PathsOfTask is JobVariablePaths for a job by its ID, which is no child. Without a task the last path is
+// that of the group.
+func PathsOfTask(jobID, group, task string) []string {
+	ofJob := variablesOfJobs + "/" + jobID
 	ofGroup := ofJob + "/" + group
-	return []string{variablesOfJobs, ofJob, ofGroup, ofGroup + "/" + task}
+	paths := []string{variablesOfJobs, ofJob, ofGroup, ofGroup + "/" + task}
+	if task == "" {
+		return paths[:3]
+	}
+	return paths
 }

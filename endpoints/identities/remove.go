@@ -1,0 +1,27 @@
+package identities
+
+import (
+	"context"
+
+	"berth/fsm"
+	"berth/state/signkeys"
+	"berth/structs"
+	"berth/structs/admin"
+	"berth/structs/identity"
+)
+
+// RemoveKey deletes a root key that no secret needs, or a signing key that does not sign any more. What the
+// latter has signed is worth nothing from then on. The error is precondition for a key in use.
+func (p Procedures) RemoveKey(
+	ctx context.Context, req *admin.RootKeyRemoveRequest, _ *structs.Empty,
+) (uint64, error) {
+	k := signkeys.Key(p.Store.Read(), req.KeyID)
+	if k == nil {
+		return fsm.Propose(ctx, p.Raft, fsm.RootKeyRemove, req)
+	}
+	if k.State == identity.KeyActive {
+		return 0, structs.Preconditionf("signing key %s signs identities; make another one first: "+
+			"berth operator root keyring rotate, and wait for %s", k.KeyID, identity.PublishTime)
+	}
+	return fsm.Propose(ctx, p.Raft, fsm.SigningKeyRemove, &identity.KeyRemoveRequest{KeyID: k.KeyID})
+}

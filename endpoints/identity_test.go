@@ -1,0 +1,326 @@
+package endpoints_test
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+
+	"berth/fsm"
+	"berth/internal/idtoken"
+	"berth/rpc"
+	"berth/state/signkeys"
+	"berth/structs"
+	"berth/structs/access"
+	"berth/structs/admin"
+	"berth/structs/identity"
+)
+
+// addSigningKeys gives a server a root key and a signing key of each algorithm, with its algorithm as its ID.
+// It returns the private parts.
+func addSigningKeys(s *server) (private [][]byte) {
+	s.T.Helper()
+	s.AddRootKey("root")
+	for _, algorithm := range []string{identity.EdDSA, identity.RS256} {
+		public, der, err := idtoken.Generate(algorithm)
+		if err != nil {
+			s.T.Fatal(err)
+		}
+		sealed, err := s.Keys.Seal(identity.KeyPlace(algorithm), der)
+		if err != nil {
+			s.T.Fatal(err)
+		}
+		mustPropose(s, fsm.SigningKeyAdd, &identity.KeyAddRequest{
+			Key: &identity.SigningKey{
+				KeyID: algorithm, Algorithm: algorithm, PublicKey: public, Private: sealed,
+			},
+			Now: s.Clock.UnixNano(),
+		})
+		private = append(private, der)
+	}
+	return private
+}
+
+// addWorkload places the allocation a1 with the task t of the job job-a1 in the group g on the node n1.
+func addWorkload(s *server) {
+	s.T.Helper()
+	s.AddNode("n1", "z")
+	s.AddNode("n2", "z")
+	s.AddAlloc("a1", "n1", func(g *structs.TaskGroup) {
+		g.Services = []*structs.Service{{
+			Name:     "web",
+			Provider: structs.ServiceProviderConsul,
+			Identity: &structs.WorkloadIdentity{Name: "consul-service_web", Audience: []string{"consul.io"}},
+		}}
+		g.Tasks[0].Identities = []*structs.WorkloadIdentity{
+			{Name: "vault", Audience: []string{"vault.io", "other"}, TTL: time.Minute, File: true},
+			{Name: "long", Audience: []string{"vault.io"}, TTL: 7 * 24 * time.Hour, File: true},
+		}
+	})
+}
+
+func wanted(kind, workload, name string) identity.WantedIdentity {
+	return identity.WantedIdentity{AllocID: "a1", Kind: kind, Workload: workload, Name: name}
+}
+
+func signRequest(items ...identity.WantedIdentity) *identity.SignRequest {
+	return &identity.SignRequest{Identities: items, NodeID: "n1", SecretID: secretOf("n1")}
+}
+
+// taskIdentity signs the default identity of the task of a1.
+func taskIdentity(s *server) string {
+	s.T.Helper()
+	resp := must(s, identity.Sign, signRequest(wanted(identity.KindTask, "t", structs.DefaultIdentity)))
+	if resp.Signed[0].JWT == "" {
+		s.T.Fatalf("no token: %s", resp.Signed[0].Rejection)
+	}
+	return string(resp.Signed[0].JWT)
+}
+
+// tokenClaims verifies a token as another party does, with the published keys alone.
+func tokenClaims(s *server, token string) (c idtoken.Claims, algorithm string) {
+	s.T.Helper()
+	set, err := idtoken.KeySet(must(s, identity.Keys, &structs.QueryRequest{}).PublicKeys)
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	parsed, err := jwt.ParseSigned(token, []jose.SignatureAlgorithm{jose.EdDSA, jose.RS256})
+	if err == nil {
+		err = parsed.Claims(set, &c)
+	}
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	return c, parsed.Headers[0].Algorithm
+}
+
+func TestSignIdentities_SignsWhatTheJobAsksFor(t *testing.T) {
+	s := newServer(t)
+	addSigningKeys(s)
+	addWorkload(s)
+	for _, c := range []struct {
+		item           identity.WantedIdentity
+		algorithm, sub string
+		audience       []string
+		life           time.Duration
+		task, service  string
+	}{
+		{wanted(identity.KindTask, "t", "default"), identity.EdDSA, "global:default:job-a1:g:t:default",
+			[]string{"nomadproject.io"}, time.Hour, "t", ""},
+		{wanted(identity.KindTask, "t", "vault"), identity.RS256, "global:default:job-a1:g:t:vault",
+			[]string{"vault.io", "other"}, time.Minute, "t", ""},
+		{wanted(identity.KindTask, "t", "long"), identity.RS256, "global:default:job-a1:g:t:long",
+			[]string{"vault.io"}, identity.MaxTTL, "t", ""},
+		{wanted(identity.KindService, "web", "consul-service_web"), identity.RS256,
+			"global:default:job-a1:g:web:consul-service_web", []string{"consul.io"}, time.Hour, "", "web"},
+	} {
+		got := must(s, identity.Sign, signRequest(c.item)).Signed[0]
+		if got.Rejection != "" || got.WantedIdentity != c.item {
+			t.Errorf("%+v: got %+v", c.item, got)
+			continue
+		}
+		claims, algorithm := tokenClaims(s, string(got.JWT))
+		if algorithm != c.algorithm || claims.Subject != c.sub || !slices.Equal(claims.Audience, c.audience) ||
+			claims.Task != c.task || claims.Service != c.service {
+			t.Errorf("%s: got %s %+v", c.sub, algorithm, claims)
+		}
+		if claims.Namespace != "default" || claims.JobID != "job-a1" || claims.AllocID != "a1" || claims.ID == "" {
+			t.Errorf("%s: got %+v", c.sub, claims)
+		}
+		end := s.Clock.Add(c.life)
+		if !claims.Expiry.Time().Equal(end) || got.Expiration != end.UnixNano() ||
+			!claims.NotBefore.Time().Equal(s.Clock) || !claims.IssuedAt.Time().Equal(s.Clock) {
+			t.Errorf("%s: it ends at %s, want %s", c.sub, claims.Expiry.Time(), end)
+		}
+	}
+}
+
+// An item without a token does not keep the others from theirs.
+func TestSignIdentities_RejectsWhatTheNodeMayNotHave(t *testing.T) {
+	s := newServer(t)
+	addSigningKeys(s)
+	addWorkload(s)
+	s.AddAlloc("ended", "n1")
+	s.EndAlloc("ended", "n1")
+	s.AddAlloc("a2", "n2")
+	edit := func(change func(*identity.WantedIdentity)) identity.WantedIdentity {
+		w := wanted(identity.KindTask, "t", structs.DefaultIdentity)
+		change(&w)
+		return w
+	}
+	items := []identity.WantedIdentity{
+		edit(func(w *identity.WantedIdentity) { w.AllocID = "a2" }),
+		edit(func(w *identity.WantedIdentity) { w.AllocID = "unknown" }),
+		edit(func(w *identity.WantedIdentity) { w.AllocID = "ended" }),
+		edit(func(w *identity.WantedIdentity) { w.Workload = "other" }),
+		edit(func(w *identity.WantedIdentity) { w.Name = "other" }),
+		edit(func(w *identity.WantedIdentity) { w.Kind = "other" }),
+		wanted(identity.KindService, "web", structs.DefaultIdentity),
+	}
+	resp := must(s, identity.Sign, signRequest(append(items, edit(func(*identity.WantedIdentity) {}))...))
+	for i, got := range resp.Signed {
+		if signed := i == len(items); (got.JWT != "") != signed || (got.Rejection == "") != signed {
+			t.Errorf("item %+v: a token of %d bytes, rejection %q", got.WantedIdentity, len(got.JWT), got.Rejection)
+		}
+	}
+}
+
+func TestSignIdentities_AsksTheLeader(t *testing.T) {
+	s := newServer(t)
+	addWorkload(s)
+	item := wanted(identity.KindTask, "t", structs.DefaultIdentity)
+	rejected(s, structs.KindUnavailable, identity.Sign, signRequest(item)) // no key signs
+	addSigningKeys(s)
+	stale := signRequest(item)
+	stale.AllowStale = true
+	rejected(s, structs.KindInvalid, identity.Sign, stale)
+	rejected(s, structs.KindInvalid, identity.Sign,
+		signRequest(make([]identity.WantedIdentity, identity.MaxSigned+1)...))
+	wrong := signRequest(item)
+	wrong.SecretID = "wrong"
+	rejected(s, structs.KindDenied, identity.Sign, wrong)
+	wrong.SecretID = ""
+	rejected(s, structs.KindDenied, identity.Sign, wrong)
+	s.Raft.Do(func() { s.Raft.Verify = structs.Unavailablef("no quorum") })
+	rejected(s, structs.KindUnavailable, identity.Sign, signRequest(item))
+}
+
+func TestSigningKeys_AreInTheLogOnlySealed(t *testing.T) {
+	s := newServer(t)
+	for i, der := range addSigningKeys(s) {
+		if bytes.Contains(s.Raft.Log.Bytes(), der[len(der)-32:]) {
+			t.Errorf("the log has the private part of key %d", i)
+		}
+	}
+	for k := range signkeys.Keys(s.Store.Read()) {
+		if k.Private == nil || len(k.Private.Data) == 0 {
+			t.Errorf("the row of key %s has no private part", k.KeyID)
+		}
+	}
+}
+
+// An operator removes a key that has been replaced, and with it all that it signed.
+func TestKeyringDelete_RemovesASigningKey(t *testing.T) {
+	s := newServer(t)
+	addSigningKeys(s)
+	remove := &admin.RootKeyRemoveRequest{KeyID: identity.EdDSA}
+	err := rejected(s, structs.KindPrecondition, admin.KeyringDelete, remove)
+	if !strings.Contains(err.Error(), "rotate") {
+		t.Errorf("got %v, want the remedy", err)
+	}
+	next := *signkeys.Key(s.Store.Read(), identity.EdDSA)
+	next.KeyID = "next"
+	mustPropose(s, fsm.SigningKeyAdd, &identity.KeyAddRequest{Key: &next})
+	mustPropose(s, fsm.SigningKeyActivate, &identity.KeyActivateRequest{KeyID: "next"})
+	must(s, admin.KeyringDelete, remove)
+	for _, k := range must(s, identity.Keys, &structs.QueryRequest{}).PublicKeys {
+		if k.KeyID == identity.EdDSA {
+			t.Error("the key is still published")
+		}
+	}
+	rejected(s, structs.KindPrecondition, admin.KeyringDelete, &admin.RootKeyRemoveRequest{KeyID: "root"})
+}
+
+// Each method is closed for an identity without policies, but for the services and variables of its job. It
+// is open for one whose job has what the method needs, and no longer once the allocation is stopped. No
+// policy opens a method of nodes.
+func TestMethods_AskForTheRightsOfIdentities(t *testing.T) {
+	s := newServer(t)
+	guard(t, s)
+	addSigningKeys(s)
+	addWorkload(s)
+	secret := taskIdentity(s)
+	denied := func(e rpc.Endpoint) bool {
+		_, err := e.Serve(t.Context(), newRequest(e, secret))
+		return structs.IsKind(err, structs.KindDenied)
+	}
+	give := func(rules string) {
+		must(s, access.PolicyPut, &access.PolicyPutRequest{Policy: &access.Policy{
+			Name: "p", Rules: rules, JobACL: &access.JobACL{JobID: "job-a1"},
+		}})
+	}
+	closed := func(e rpc.Endpoint) bool {
+		return !strings.HasPrefix(e.Needs, "no token") && !slices.Contains(asked, e.Name)
+	}
+	for _, e := range s.List() {
+		rules, ok := policyFor(e.Needs)
+		if special[e.Name] != "" {
+			rules, ok = special[e.Name], true
+		}
+		ofMachine := strings.HasPrefix(e.Needs, "the node itself") ||
+			strings.HasPrefix(e.Needs, "the operator socket")
+		give(`namespace "nowhere" { policy = "read" }`)
+		if closed(e) && !denied(e) {
+			t.Errorf("%s (%s) is open for an identity without a policy for it", e.Name, e.Needs)
+		}
+		switch {
+		case ofMachine:
+			give(allOf("*") + `node { policy = "write" }` + "\n" + `operator { policy = "write" }`)
+			if !denied(e) {
+				t.Errorf("%s takes an identity", e.Name)
+			}
+		case ok && closed(e):
+			give(rules)
+			if denied(e) {
+				t.Errorf("%s (%s) denies an identity whose job has the rules\n%s", e.Name, e.Needs, rules)
+			}
+		}
+	}
+
+	s.LoseAlloc("a1")
+	give(allOf("*"))
+	for _, e := range s.List() {
+		if !strings.HasPrefix(e.Needs, "no token") && !denied(e) {
+			t.Errorf("%s takes the identity of a stopped allocation", e.Name)
+		}
+	}
+}
+
+// A read that waits ends with the identity of its caller, and with its right.
+func TestReads_EndWithTheIdentity(t *testing.T) {
+	policy := func(rules string) *access.PolicyPutRequest {
+		return &access.PolicyPutRequest{Policy: &access.Policy{
+			Name: "p", Rules: rules, JobACL: &access.JobACL{JobID: "job-a1", Group: "g"},
+		}}
+	}
+	for name, end := range map[string]func(s *server){
+		"the servers stop the allocation": func(s *server) { s.LoseAlloc("a1") },
+		"the allocation has ended":        func(s *server) { s.EndAlloc("a1", "n1") },
+		"the policy gives less":           func(s *server) { must(s, access.PolicyPut, policy(`node { policy = "read" }`)) },
+		"the policy is deleted": func(s *server) {
+			must(s, access.PolicyDelete, &access.PolicyDeleteRequest{Name: "p"})
+		},
+		"another policy denies": func(s *server) {
+			p := policy(`namespace "default" { policy = "deny" }`)
+			p.Policy.Name = "q"
+			must(s, access.PolicyPut, p)
+		},
+		"the key is removed": func(s *server) {
+			mustPropose(s, fsm.SigningKeyRemove, &identity.KeyRemoveRequest{KeyID: identity.EdDSA})
+		},
+	} {
+		s := newServer(t)
+		guard(t, s)
+		addSigningKeys(s)
+		addWorkload(s)
+		must(s, access.PolicyPut, policy(`namespace "default" { policy = "read" }`))
+		options := structs.QueryOptions{AuthToken: taskIdentity(s)}
+		options.MinIndex = must(s, structs.DeploymentList, &structs.QueryRequest{QueryOptions: options}).Index
+		options.MaxWait = 20 * time.Second
+		ended := make(chan error, 1)
+		go func() {
+			req := &structs.QueryRequest{QueryOptions: options}
+			_, err := rpc.Call(t.Context(), s.RPC, structs.DeploymentList, req)
+			ended <- err
+		}()
+		end(s)
+		err := <-ended
+		if !structs.IsKind(err, structs.KindDenied) {
+			t.Errorf("%s: the read that waited ended with %v, want denied", name, err)
+		}
+	}
+}

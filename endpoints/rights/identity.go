@@ -1,0 +1,77 @@
+package rights
+
+import (
+	"berth/internal/idtoken"
+	"berth/internal/mvcc"
+	"berth/state"
+	"berth/state/acls"
+	"berth/state/signkeys"
+	"berth/structs"
+	"berth/structs/access"
+	"berth/structs/variable"
+)
+
+// Identity is the workload that a signed token names. Its allocation runs.
+type Identity struct {
+	AllocID string
+	// Workload has the namespace, the job without its children, the group, and the task, "" for a service.
+	Workload access.JobACL
+	Service  string // "" for a task
+}
+
+// String names the workload in messages and logs.
+func (i *Identity) String() string {
+	if i.Service != "" {
+		return "the identity of service " + i.Service + " of allocation " + i.AllocID
+	}
+	return "the identity of task " + i.Workload.Task + " of allocation " + i.AllocID
+}
+
+// identify returns the workload of a token. The error is of kind denied. It reads the row of the allocation,
+// so a blocking read that asks again wakes when the allocation ends.
+func (g *Gate) identify(tx mvcc.Reader, token string) (*Identity, error) {
+	v := idtoken.Verifier{
+		Key: func(id string) (algorithm string, public []byte, ok bool) {
+			k := signkeys.Key(tx, id)
+			if k == nil {
+				return "", nil, false
+			}
+			return k.Algorithm, k.PublicKey, true
+		},
+		Issuer: g.config.Issuer,
+		Now:    g.config.Now(),
+	}
+	c, err := v.Verify(token)
+	if err != nil {
+		return nil, err
+	}
+
+	a := state.Alloc(tx, c.AllocID)
+	if a == nil || a.Terminal() || a.Namespace != c.Namespace {
+		return nil, structs.Deniedf("allocation %s has ended, and with it the identities of its workloads",
+			structs.Cut(c.AllocID, structs.MaxQuoted))
+	}
+	return &Identity{
+		AllocID: a.ID,
+		Workload: access.JobACL{
+			Namespace: a.Namespace,
+			JobID:     c.JobID,
+			Group:     a.TaskGroup,
+			Task:      c.Task,
+		},
+		Service: c.Service,
+	}, nil
+}
+
+// resolveIdentity returns the caller with a signed token: the policies of its job, and what each task has.
+func (g *Gate) resolveIdentity(tx mvcc.Reader, token string) (Caller, error) {
+	id, err := g.identify(tx, token)
+	if err != nil {
+		return Caller{}, err
+	}
+
+	w := id.Workload
+	given := g.merge(acls.PoliciesOfWorkload(tx, w))
+	paths := variable.PathsOfTask(w.JobID, w.Group, w.Task)
+	return Caller{Identity: id, ACL: given.ForWorkload(w.Namespace, paths)}, nil
+}
