@@ -257,6 +257,7 @@ func rowTypeOf(t reflect.Type) rowType {
 		top = append(top, reflect.StructField{
 			Name: f.Name,
 			Type: f.Type,
+			Tag:  f.Tag, // a tag bexpr names the field in expressions
 		})
 	}
 
