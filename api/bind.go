@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -45,6 +46,15 @@ func (c *Call) Ctx() context.Context {
 // ID is the part of the path that names the resource, without escapes.
 func (c *Call) ID() string {
 	return c.r.PathValue("id")
+}
+
+// Source returns the address of the caller without its port, "" for one at a socket of the machine.
+func Source(c *Call) string {
+	host, _, err := net.SplitHostPort(c.r.RemoteAddr)
+	if err != nil {
+		return ""
+	}
+	return host
 }
 
 // Param returns "" for a parameter that is missing, as for an empty one.

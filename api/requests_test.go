@@ -488,6 +488,7 @@ func routeCalls() map[string]routeCall {
 		childCalls, autopilotCalls, pluginConfigCalls, evalCalls, lossCalls, claimCalls,
 		serviceCalls, gossipCalls, rootKeyCalls, variableCalls, joinCalls, revocationCalls, aclCalls,
 		admissionCalls,
+		loginCalls,
 	} {
 		maps.Copy(calls, more())
 	}

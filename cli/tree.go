@@ -7,6 +7,7 @@ import (
 	"berth/cli/command"
 	"berth/cli/deployment"
 	"berth/cli/job"
+	"berth/cli/logincmd"
 	"berth/cli/node"
 	"berth/cli/operator"
 	"berth/cli/tlscmd"
@@ -92,9 +93,10 @@ var tree = []command.Command{
 	{
 		Name:     "acl",
 		Group:    command.GroupCluster,
-		Synopsis: "Control who may do what: policies, roles and tokens",
+		Synopsis: "Control who may do what: policies, roles, tokens and logins",
 		Sub:      aclcmd.Commands,
 	},
+	logincmd.Command,
 	{
 		Name:     "admission",
 		Group:    command.GroupCluster,

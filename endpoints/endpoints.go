@@ -10,6 +10,7 @@ import (
 	"berth/endpoints/identities"
 	"berth/endpoints/job"
 	"berth/endpoints/join"
+	"berth/endpoints/logins"
 	"berth/endpoints/node"
 	"berth/endpoints/release"
 	"berth/endpoints/required"
@@ -26,6 +27,7 @@ import (
 	"berth/structs/admission"
 	"berth/structs/identity"
 	"berth/structs/inquiry"
+	"berth/structs/login"
 	"berth/structs/nodecalls"
 	"berth/structs/nodeloss"
 	"berth/structs/sitoken"
@@ -35,7 +37,7 @@ import (
 // Endpoints serve the procedures of one server.
 type Endpoints struct {
 	*core.Server
-	// These five have state of their own (batches, locks, permits, keys), so each server has one of each. List
+	// These six have state of their own (batches, locks, permits, keys), so each server has one of each. List
 	// makes the others, which have none, when it is called.
 	nodes  node.Nodes
 	jobs   job.Jobs
@@ -43,6 +45,7 @@ type Endpoints struct {
 	change csi.VolumeWrites
 	ids    identities.Procedures
 	audits *audit.Recorder
+	logins logins.Procedures
 }
 
 // New makes the procedures.
@@ -61,6 +64,7 @@ func NewWith(d core.Deps, config core.Settings) *Endpoints {
 		change: csi.NewVolumeWrites(s),
 		ids:    newIdentities(s),
 		audits: &audit.Recorder{Log: s.Audit, Gate: s.Gate, Store: s.Store},
+		logins: logins.New(s),
 	}
 }
 
@@ -360,6 +364,21 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		write(e, admin.AuthorityRemove, rights.Management, sign.RemoveAuthority),
 
 		write(e, access.Bootstrap, byReset, token.Bootstrap),
+		read(e, login.AuthMethodList, logins.ToFind, e.logins.Methods),
+		read(e, login.AuthMethodGet, rights.Management, e.logins.Method),
+		write(e, login.AuthMethodPut, rights.Management, e.logins.PutMethod),
+		write(e, login.AuthMethodDelete, rights.Management, propose(e, fsm.ACLAuthMethodDelete)),
+		read(e, login.BindingRuleList, rights.Management, e.logins.Rules),
+		read(e, login.BindingRuleGet, rights.Management, e.logins.Rule),
+		write(e, login.BindingRulePut, rights.Management, e.logins.PutRule),
+		write(e, login.BindingRuleDelete, rights.Management, propose(e, fsm.ACLBindingRuleDelete)),
+		// These wait for a provider.
+		slow(write(e, login.TokenLogin, logins.ToLogIn, e.logins.TokenLogin)),
+		slow(write(e, login.AuthURL, logins.ToLogIn, e.logins.AuthURL)),
+		slow(write(e, login.CompleteAuth, logins.ToLogIn, e.logins.CompleteAuth)),
+		write(e, login.OneTimeMake, logins.AnyToken, e.logins.MakeOneTime),
+		write(e, login.OneTimeExchange, logins.ToLogIn, e.logins.ExchangeOneTime),
+
 		read(e, access.PolicyList, tokens.Own, token.Policies),
 		read(e, access.PolicyGet, tokens.OwnPolicy, token.Policy),
 		write(e, access.PolicyPut, rights.Management, token.PutPolicy),

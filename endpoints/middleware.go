@@ -469,6 +469,10 @@ func (e *Endpoints) serveWrite(
 		// The state functions take the time from here, so that every server applies the entry with the same
 		// time. A time that the caller has set counts for nothing.
 		w.Write().Now = e.Now().UnixNano()
+		keeper, keeps := req.(interface{ KeepSecret(secret string) })
+		if keeps {
+			keeper.KeepSecret(w.Write().AuthToken)
+		}
 		w.Write().AuthToken = "" // no entry of the log has a secret
 		w.Write().Origin = nil
 

@@ -112,8 +112,14 @@ var (
 	SigningKeyActivate = command(161, "SigningKeyActivate", signkeys.Activate, since(2))
 	SigningKeyRemove   = command(162, "SigningKeyRemove", signkeys.Remove, since(2))
 
-	AdmissionRulePut    = command(174, "AdmissionRulePut", admissions.RulePut, since(2))
-	AdmissionRuleDelete = command(175, "AdmissionRuleDelete", admissions.RuleDelete, since(2))
+	AdmissionRulePut     = command(174, "AdmissionRulePut", admissions.RulePut, since(2))
+	AdmissionRuleDelete  = command(175, "AdmissionRuleDelete", admissions.RuleDelete, since(2))
+	ACLAuthMethodPut     = command(164, "ACLAuthMethodPut", acls.AuthMethodPut, since(2))
+	ACLAuthMethodDelete  = command(165, "ACLAuthMethodDelete", acls.AuthMethodDelete, since(2))
+	ACLBindingRulePut    = command(166, "ACLBindingRulePut", acls.BindingRulePut, since(2))
+	ACLBindingRuleDelete = command(167, "ACLBindingRuleDelete", acls.BindingRuleDelete, since(2))
+	ACLLogin             = command(168, "ACLLogin", acls.Login, since(2))
+	ACLOneTime           = command(169, "ACLOneTime", acls.OneTime, since(2))
 
 	NamespaceApply  = command(70, "NamespaceApply", namespaces.NamespaceApply)
 	NamespaceDelete = command(71, "NamespaceDelete", namespaces.NamespaceDelete)

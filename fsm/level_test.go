@@ -57,8 +57,14 @@ func TestCommands_HaveTheLevelOfTheirRelease(t *testing.T) {
 		"SigningKeyActivate": 2,
 		"SigningKeyRemove":   2,
 
-		"AdmissionRulePut":    2,
-		"AdmissionRuleDelete": 2,
+		"AdmissionRulePut":     2,
+		"AdmissionRuleDelete":  2,
+		"ACLAuthMethodPut":     2,
+		"ACLAuthMethodDelete":  2,
+		"ACLBindingRulePut":    2,
+		"ACLBindingRuleDelete": 2,
+		"ACLLogin":             2,
+		"ACLOneTime":           2,
 	}
 	for _, c := range commands {
 		want := level.First

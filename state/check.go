@@ -1,6 +1,7 @@
 package state
 
 import (
+	"berth/state/acls"
 	"berth/state/admissions"
 	"berth/state/blocked"
 	"berth/state/check"
@@ -87,10 +88,7 @@ func checkAllIndexes(c *check.Report) {
 	check.Indexes(c, schema.JoinTokens)
 	check.Indexes(c, schema.Certificates)
 	check.Indexes(c, schema.Revocations)
-	check.Indexes(c, schema.ACLPolicies)
-	check.Indexes(c, schema.ACLRoles)
-	check.Indexes(c, schema.ACLTokens)
-	check.Indexes(c, schema.ACLBootstraps)
+	acls.CheckIndexes(c)
 }
 
 // checkPlugins checks that a plugin has a row exactly while something refers to the plugin.

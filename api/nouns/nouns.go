@@ -5,4 +5,5 @@ package nouns
 import (
 	_ "berth/api/acls"
 	_ "berth/api/admissions"
+	_ "berth/api/logins"
 )

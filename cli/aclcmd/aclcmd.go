@@ -1,4 +1,5 @@
-// Package aclcmd has the commands on access control: the first token, policies, roles and tokens.
+// Package aclcmd has the commands on access control: the first token, policies, roles, tokens, auth methods
+// and binding rules.
 package aclcmd
 
 import (
@@ -27,6 +28,16 @@ error names the file on the server that leads in which you allow it.`,
 		Flags:    []command.Flag{command.NoColorFlag},
 		Run:      bootstrap,
 		Examples: "berth acl bootstrap",
+	},
+	{
+		Name:     "auth-method",
+		Synopsis: "Write, show and delete auth methods: ways to log in",
+		Sub:      methodCommands,
+	},
+	{
+		Name:     "binding-rule",
+		Synopsis: "Write, show and delete the rules that give logins their rights",
+		Sub:      ruleCommands,
 	},
 	{
 		Name:     "policy",
@@ -59,11 +70,12 @@ func bootstrap(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
-	printToken(c, t)
+	PrintToken(c, t)
 	return c.WriteOutcome(t)
 }
 
-func printToken(c *command.Call, t *access.OpenToken) {
+// PrintToken shows a token, with its secret if it is known.
+func PrintToken(c *command.Call, t *access.OpenToken) {
 	secret := t.SecretID
 	if secret == "" {
 		secret = "not stored; only the answer that makes a token has it"

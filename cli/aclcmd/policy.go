@@ -66,6 +66,21 @@ Tokens and roles that name the policy lose what it gave, at once.`,
 		},
 		Examples: "berth acl policy list",
 	},
+	{
+		Name:     "self",
+		Synopsis: "List the policies of the token of the caller",
+		Help: `
+A management token has no policies, and sees all.`,
+		Renders: true,
+		Run: func(ctx context.Context, c *command.Call) error {
+			all, _, err := acls.Policies(ctx, c.API, nil)
+			if err != nil {
+				return err
+			}
+			return policySheet.List(c, "policy", all)
+		},
+		Examples: "berth acl policy self",
+	},
 }
 
 var policySheet = command.Sheet[*access.PolicyStub]{

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"berth/api/acls"
+	"berth/api/logins"
 	"berth/cli/command"
 	"berth/structs/access"
 )
@@ -92,6 +93,28 @@ Requests, streams and sessions of its holder end within seconds.`,
 		Examples: "berth acl token list",
 	},
 	{
+		Name:     "one-time",
+		Synopsis: "Make a one-time token for the token of the caller",
+		Help: `
+Its secret gives the token once, within ten minutes: a page that asks for a
+login gets it in place of the secret of the token.`,
+		Acts:  true,
+		Flags: []command.Flag{command.NoColorFlag},
+		Run: func(ctx context.Context, c *command.Call) error {
+			o, err := logins.MakeOneTime(ctx, c.API)
+			if err != nil {
+				return err
+			}
+			c.Pairs(
+				"One-time secret ID", string(o.OneTimeSecretID),
+				"Accessor ID", o.AccessorID,
+				"Expires", command.FormatTime(o.ExpiresAt),
+			)
+			return c.WriteOutcome(o)
+		},
+		Examples: "berth acl token one-time",
+	},
+	{
 		Name:     "self",
 		Synopsis: "Show the token of the caller",
 		Renders:  true,
@@ -129,7 +152,7 @@ func unixTime(nanos int64) time.Time { return time.Unix(0, nanos) }
 
 func showToken(c *command.Call, t *access.OpenToken) error {
 	return c.Show(t, func() error {
-		printToken(c, t)
+		PrintToken(c, t)
 		return nil
 	})
 }
@@ -171,6 +194,6 @@ func putToken(ctx context.Context, c *command.Call, t *access.Token, ttl time.Du
 	if err != nil {
 		return err
 	}
-	printToken(c, stored)
+	PrintToken(c, stored)
 	return c.WriteOutcome(stored)
 }

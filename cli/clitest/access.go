@@ -83,4 +83,5 @@ func (w *Cluster) answerAccess() {
 			return &access.RolePutResponse{Role: r.Role}, nil
 		})
 	apitest.Answer(w.Caller, access.RoleDelete, structs.Empty{})
+	w.answerLogins()
 }

@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"context"
 
-	"berth/internal/origin"
 	"berth/internal/mvcc"
+	"berth/internal/origin"
 	"berth/rpc"
 	"berth/state/acls"
 	"berth/structs"

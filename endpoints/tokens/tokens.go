@@ -89,30 +89,10 @@ func (p Procedures) Tokens(
 	resp.Tokens = []*access.Token{}
 	for t := range acls.Tokens(tx) {
 		if (req.Type == "" || req.Type == t.Type) && strings.HasPrefix(t.AccessorID, req.Prefix) {
-			resp.Tokens = append(resp.Tokens, named(tx, t))
+			resp.Tokens = append(resp.Tokens, acls.Named(tx, t))
 		}
 	}
 	return nil
-}
-
-// named returns a token with the names of its roles, which may have changed.
-func named(tx state.Reader, t *access.Token) *access.Token {
-	if len(t.Roles) == 0 {
-		return t
-	}
-
-	shown := *t
-	shown.Roles = nil
-	for _, link := range t.Roles {
-		if link == nil {
-			continue
-		}
-		role := acls.Role(tx, link.ID)
-		if role != nil {
-			shown.Roles = append(shown.Roles, &access.Link{ID: role.ID, Name: role.Name})
-		}
-	}
-	return &shown
 }
 
 // Token reads a token: the one of the caller if the request names none.
@@ -127,7 +107,7 @@ func (p Procedures) Token(
 		return structs.NotFoundf("there is no token with the accessor %q",
 			structs.Cut(req.AccessorID, structs.MaxQuoted))
 	}
-	resp.Token = named(tx, t)
+	resp.Token = acls.Named(tx, t)
 	return nil
 }
 
@@ -164,7 +144,7 @@ func (p Procedures) PutToken(
 	if stored == nil {
 		return 0, structs.NotFoundf("the token was deleted meanwhile")
 	}
-	resp.Token = named(tx, stored)
+	resp.Token = acls.Named(tx, stored)
 	resp.SecretID = secret
 	return index, nil
 }

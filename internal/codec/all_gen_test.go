@@ -9,6 +9,7 @@ import (
 	"berth/structs/admission"
 	"berth/structs/identity"
 	"berth/structs/inquiry"
+	"berth/structs/login"
 	"berth/structs/nodecalls"
 	"berth/structs/nodeloss"
 	"berth/structs/sitoken"
@@ -456,6 +457,40 @@ var all = []any{
 	new(inquiry.SearchRequest),
 	new(inquiry.SearchResponse),
 	new(inquiry.WhyResponse),
+	new(login.AssertionKey),
+	new(login.AuthConfig),
+	new(login.AuthMethod),
+	new(login.AuthMethodChange),
+	new(login.AuthMethodDeleteRequest),
+	new(login.AuthMethodGetRequest),
+	new(login.AuthMethodGetResponse),
+	new(login.AuthMethodListResponse),
+	new(login.AuthMethodPutRequest),
+	new(login.AuthMethodPutResponse),
+	new(login.AuthMethodStub),
+	new(login.AuthSecrets),
+	new(login.AuthURLRequest),
+	new(login.AuthURLResponse),
+	new(login.BindingRule),
+	new(login.BindingRuleChange),
+	new(login.BindingRuleDeleteRequest),
+	new(login.BindingRuleGetRequest),
+	new(login.BindingRuleGetResponse),
+	new(login.BindingRuleListResponse),
+	new(login.BindingRulePutRequest),
+	new(login.BindingRulePutResponse),
+	new(login.BindingRuleStub),
+	new(login.ClientAssertion),
+	new(login.CompleteAuthRequest),
+	new(login.LoginChange),
+	new(login.LoginMark),
+	new(login.OneTimeChange),
+	new(login.OneTimeExchangeRequest),
+	new(login.OneTimeMakeRequest),
+	new(login.OneTimeMakeResponse),
+	new(login.OneTimeToken),
+	new(login.OpenOneTimeToken),
+	new(login.TokenLoginRequest),
 	new(nodecalls.AllocDataEntry),
 	new(nodecalls.AllocDataRequest),
 	new(nodecalls.AllocDataResponse),

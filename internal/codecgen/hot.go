@@ -11,6 +11,7 @@ var WirePackages = []string{
 	"structs/identity",
 	"structs/admission",
 	"structs/inquiry",
+	"structs/login",
 	"structs/nodecalls",
 	"structs/nodeloss",
 	"structs/sitoken",

@@ -1,5 +1,6 @@
-// Package tokenends deletes the tokens of access control that have ended, on the leader. A token gives
-// nothing from its end on, also while its row is there. With the row go the reads that wait with the token.
+// Package tokenends deletes the tokens of access control that have ended, on the leader, and what else of
+// logins has an end: one-time tokens and marks. A token gives nothing from its end on, also while its row is
+// there. With the row go the reads that wait with the token.
 package tokenends
 
 import (
@@ -43,7 +44,7 @@ func New(store *state.Store, p fsm.Proposer, logger hclog.Logger) Expirer {
 
 // Run deletes tokens at their ends, until ctx ends.
 func (e Expirer) Run(ctx context.Context) {
-	feed := e.Store.Subscribe(keptChanges, acls.EndRows) // before the first read
+	feed := e.Store.Subscribe(keptChanges, acls.EndRows...) // before the first read
 	defer feed.Close()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -67,7 +68,8 @@ func (e Expirer) expire(ctx context.Context) time.Duration {
 		return pause(first, now)
 	}
 
-	_, err := fsm.Propose(ctx, e.Proposer, fsm.ACLTokensExpire, &access.TokensExpireRequest{Now: now.UnixNano()})
+	_, err := fsm.Propose(ctx, e.Proposer, fsm.ACLTokensExpire,
+		&access.TokensExpireRequest{Now: now.UnixNano()})
 	if err != nil {
 		e.Logger.Warn("delete ended tokens", "error", err)
 		return afterFault

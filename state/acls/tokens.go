@@ -8,6 +8,7 @@ import (
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/access"
+	"berth/structs/login"
 )
 
 const (
@@ -28,17 +29,33 @@ func TokenBySecret(tx mvcc.Reader, secret string) *access.Token {
 // Tokens yields the tokens by accessor, also those that have ended.
 func Tokens(tx mvcc.Reader) iter.Seq[*access.Token] { return schema.ACLTokens.Scan(tx) }
 
-// FirstEnd returns the time at which the next token ends, or ended, in UnixNano; 0 if none has an end.
-func FirstEnd(tx mvcc.Reader) int64 {
-	t := schema.ACLTokensByEnd.First(tx)
-	if t == nil {
-		return 0
+// FirstEnd returns the time at which the next token, one-time token or mark of a login ends, or ended, in
+// UnixNano; 0 if none has an end.
+func FirstEnd(tx mvcc.Reader) (first int64) {
+	earlier := func(end int64) {
+		if first == 0 || end < first {
+			first = end
+		}
 	}
-	return t.ExpireTime
+
+	if t := schema.ACLTokensByEnd.First(tx); t != nil {
+		earlier(t.ExpireTime)
+	}
+	if o := schema.ACLOneTimeTokensByEnd.First(tx); o != nil {
+		earlier(o.End)
+	}
+	if m := schema.ACLLoginMarksByEnd.First(tx); m != nil {
+		earlier(m.End)
+	}
+	return first
 }
 
-// EndRows are tokens with an end, or which had one before the change.
-var EndRows = schema.ACLTokensByEnd.Topic(0)
+// EndRows are the topics of rows with an end, or which had one before the change.
+var EndRows = []mvcc.Topic{
+	schema.ACLTokensByEnd.Topic(0),
+	schema.ACLOneTimeTokensByEnd.Topic(0),
+	schema.ACLLoginMarksByEnd.Topic(0),
+}
 
 // Bootstrapped returns the index of the entry that made the first token, 0 if there was none.
 func Bootstrapped(tx mvcc.Reader) uint64 {
@@ -162,20 +179,31 @@ func TokenDelete(tx *mvcc.WriteTx, p *access.TokenDeleteRequest) error {
 	return nil
 }
 
-// TokensExpire deletes tokens that have ended, up to a bound. What is left, the next entry deletes.
+// TokensExpire deletes tokens, one-time tokens and marks of logins that have ended, up to a bound of each.
+// The next entry deletes those that are left.
 func TokensExpire(tx *mvcc.WriteTx, p *access.TokensExpireRequest) error {
-	var ended []*access.Token
-	for t := range schema.ACLTokensByEnd.Scan(tx) {
-		if !t.Expired(p.Now) || len(ended) == endedAtOnce {
+	expire(tx, schema.ACLTokens, schema.ACLTokensByEnd.Scan(tx),
+		func(t *access.Token) bool { return t.Expired(p.Now) })
+	expire(tx, schema.ACLOneTimeTokens, schema.ACLOneTimeTokensByEnd.Scan(tx),
+		func(o *login.OneTimeToken) bool { return o.End <= p.Now })
+	expire(tx, schema.ACLLoginMarks, schema.ACLLoginMarksByEnd.Scan(tx),
+		func(m *login.LoginMark) bool { return m.End <= p.Now })
+	return nil
+}
+
+// expire deletes the first rows that have ended of those in the order of their ends.
+func expire[R mvcc.Record](tx *mvcc.WriteTx, t *mvcc.Table[R], byEnd iter.Seq[R], over func(R) bool) {
+	var ended []R
+	for r := range byEnd {
+		if !over(r) || len(ended) == endedAtOnce {
 			break
 		}
-		ended = append(ended, t)
+		ended = append(ended, r)
 	}
 
-	for _, t := range ended {
-		schema.ACLTokens.Delete(tx, t)
+	for _, r := range ended {
+		t.Delete(tx, r)
 	}
-	return nil
 }
 
 // PoliciesOf returns the policies of a token with those of its roles, each once, by name. It skips policies
@@ -207,4 +235,25 @@ func PoliciesOf(tx mvcc.Reader, t *access.Token) []*access.Policy {
 		}
 	}
 	return all
+}
+
+// Named returns a token with the names of its roles, which may have changed, and without roles that were
+// deleted.
+func Named(tx mvcc.Reader, t *access.Token) *access.Token {
+	if len(t.Roles) == 0 {
+		return t
+	}
+
+	shown := *t
+	shown.Roles = nil
+	for _, link := range t.Roles {
+		if link == nil {
+			continue
+		}
+		role := schema.ACLRoles.Get(tx, link.ID)
+		if role != nil {
+			shown.Roles = append(shown.Roles, &access.Link{ID: role.ID, Name: role.Name})
+		}
+	}
+	return &shown
 }

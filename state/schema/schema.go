@@ -142,6 +142,10 @@ var All = mvcc.Schema{
 		ACLBootstraps,
 		SigningKeys,
 		AdmissionRules,
+		ACLAuthMethods,
+		ACLBindingRules,
+		ACLLoginMarks,
+		ACLOneTimeTokens,
 	},
 }
 

@@ -4,6 +4,7 @@ import (
 	"berth/internal/mvcc"
 	"berth/structs/access"
 	"berth/structs/identity"
+	"berth/structs/login"
 )
 
 // This file declares the tables of access control.
@@ -61,3 +62,44 @@ var ACLBootstraps = mvcc.NewTable("acl_bootstrap", func(*access.BootstrapMark) m
 var SigningKeys = mvcc.NewTable("signing_keys", func(k *identity.SigningKey) mvcc.Key {
 	return mvcc.KeyOf(k.KeyID)
 })
+
+// ACLAuthMethods has the ways to log in by name.
+var ACLAuthMethods = mvcc.NewTable("acl_auth_methods", func(m *login.AuthMethod) mvcc.Key {
+	return mvcc.KeyOf(m.Name)
+})
+
+var (
+	// ACLBindingRules has the rules that give the tokens of logins their rights, by ID.
+	ACLBindingRules = mvcc.NewTable("acl_binding_rules", func(r *login.BindingRule) mvcc.Key {
+		return mvcc.KeyOf(r.ID)
+	})
+
+	// Rules by their auth methods.
+	ACLBindingRulesByMethod = ACLBindingRules.Index("method", func(r *login.BindingRule) mvcc.Key {
+		return mvcc.KeyOf(r.AuthMethod)
+	})
+)
+
+var (
+	// ACLLoginMarks has the completed logins by OIDC, by the ID of their state.
+	ACLLoginMarks = mvcc.NewTable("acl_login_marks", func(m *login.LoginMark) mvcc.Key {
+		return mvcc.KeyOf(m.ID)
+	})
+
+	// Marks by their ends, for the deletion.
+	ACLLoginMarksByEnd = ACLLoginMarks.Index("end", func(m *login.LoginMark) mvcc.Key {
+		return mvcc.KeyOf(orderedTime(m.End))
+	})
+)
+
+var (
+	// ACLOneTimeTokens has the one-time tokens by the hash of their secrets.
+	ACLOneTimeTokens = mvcc.NewTable("acl_one_time_tokens", func(o *login.OneTimeToken) mvcc.Key {
+		return mvcc.KeyOf(string(o.Hash))
+	})
+
+	// One-time tokens by their ends, for the deletion.
+	ACLOneTimeTokensByEnd = ACLOneTimeTokens.Index("end", func(o *login.OneTimeToken) mvcc.Key {
+		return mvcc.KeyOf(orderedTime(o.End))
+	})
+)

@@ -12,6 +12,7 @@ import (
 	"berth/structs"
 	"berth/structs/admin"
 	"berth/structs/identity"
+	"berth/structs/login"
 	"berth/structs/variable"
 )
 
@@ -25,6 +26,7 @@ var SealedTables = []sealedTable{
 	SealedIn(schema.Variables, copyVariable, sealedOfVariable, nil),
 	SealedIn(schema.Authorities, copyAuthority, sealedOfAuthority, nil),
 	SealedIn(schema.SigningKeys, copySigningKey, sealedOfSigningKey, nil),
+	SealedIn(schema.ACLAuthMethods, copyMethod, sealedOfMethod, nil),
 }
 
 // SealedField is a sealed value of a row, which may be nil.
@@ -172,3 +174,14 @@ func sealedOfSigningKey(k *identity.SigningKey) []SealedField {
 }
 
 func copySigningKey(k *identity.SigningKey) *identity.SigningKey { return new(*k) }
+
+// sealedOfMethod lists the encrypted secrets of an auth method (see SealedTables).
+func sealedOfMethod(m *login.AuthMethod) []SealedField {
+	return []SealedField{{
+		Place: login.AuthPlace(m.Name),
+		Value: m.Sealed,
+		Set:   func(s *structs.Sealed) { m.Sealed = s },
+	}}
+}
+
+func copyMethod(m *login.AuthMethod) *login.AuthMethod { return new(*m) }

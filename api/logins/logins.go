@@ -1,0 +1,150 @@
+package logins
+
+import (
+	"context"
+
+	"berth/api"
+	"berth/structs/access"
+	"berth/structs/login"
+)
+
+var tokenLogin = api.NewEndpoint(api.Put, "/v1/acl/login",
+	api.ServeMethod(login.TokenLogin, bindTokenLogin, (*access.TokenPutResponse).Open))
+
+// tokenLoginBody is the body of a login by a JWT.
+type tokenLoginBody struct {
+	AuthMethodName string
+	LoginToken     login.Secret
+}
+
+func bindTokenLogin(c *api.Call, req *login.TokenLoginRequest) error {
+	var b tokenLoginBody
+	err := c.DecodeBody(&b)
+	req.AuthMethodName = b.AuthMethodName
+	req.LoginToken = b.LoginToken
+	req.Source = api.Source(c)
+	return err
+}
+
+// Login makes a token for the holder of a JWT. Without a name it is the default method of type JWT.
+func Login(ctx context.Context, c *api.Client, method string, token login.Secret) (*access.OpenToken, error) {
+	return tokenLogin.Send(ctx, c, api.Request{Body: tokenLoginBody{method, token}})
+}
+
+var authURL = api.NewEndpoint(api.Put, "/v1/acl/oidc/auth-url",
+	api.ServeMethod(login.AuthURL, bindAuthURL, func(a *login.AuthURLResponse) *AuthURLAnswer {
+		return &AuthURLAnswer{a.AuthURL}
+	}))
+
+// AuthURLBody begins a login by OIDC. The caller draws ClientNonce at random.
+type AuthURLBody struct {
+	AuthMethodName string
+	RedirectURI    string
+	ClientNonce    login.Secret
+}
+
+// AuthURLAnswer has the address that the browser visits.
+type AuthURLAnswer struct {
+	AuthURL string
+}
+
+func bindAuthURL(c *api.Call, req *login.AuthURLRequest) error {
+	var b AuthURLBody
+	err := c.DecodeBody(&b)
+	req.AuthMethodName = b.AuthMethodName
+	req.RedirectURI = b.RedirectURI
+	req.ClientNonce = b.ClientNonce
+	req.Source = api.Source(c)
+	return err
+}
+
+// AuthURL begins a login by OIDC and returns the address that the browser visits.
+func AuthURL(ctx context.Context, c *api.Client, b AuthURLBody) (string, error) {
+	a, err := authURL.Send(ctx, c, api.Request{Body: b})
+	if err != nil {
+		return "", err
+	}
+	return a.AuthURL, nil
+}
+
+var completeAuth = api.NewEndpoint(api.Put, "/v1/acl/oidc/complete-auth",
+	api.ServeMethod(login.CompleteAuth, bindCompleteAuth, (*access.TokenPutResponse).Open))
+
+// CompleteAuthBody ends a login by OIDC: it has the values of its beginning, and those that the provider gave
+// to the browser.
+type CompleteAuthBody struct {
+	AuthMethodName string
+	ClientNonce    login.Secret
+	State          login.Secret
+	Code           login.Secret
+	Iss            string
+	RedirectURI    string
+}
+
+func bindCompleteAuth(c *api.Call, req *login.CompleteAuthRequest) error {
+	var b CompleteAuthBody
+	err := c.DecodeBody(&b)
+	req.AuthMethodName = b.AuthMethodName
+	req.ClientNonce = b.ClientNonce
+	req.State = b.State
+	req.Code = b.Code
+	req.Iss = b.Iss
+	req.RedirectURI = b.RedirectURI
+	req.Source = api.Source(c)
+	return err
+}
+
+// CompleteAuth ends a login by OIDC and returns the token.
+func CompleteAuth(ctx context.Context, c *api.Client, b CompleteAuthBody) (*access.OpenToken, error) {
+	return completeAuth.Send(ctx, c, api.Request{Body: b})
+}
+
+var oneTimeMake = api.NewEndpoint(api.Put, "/v1/acl/token/onetime",
+	api.ServeMethod(login.OneTimeMake, nil, func(a *login.OneTimeMakeResponse) *OneTimeAnswer {
+		return &OneTimeAnswer{a.OneTimeToken}
+	}))
+
+// OneTimeAnswer has a one-time token.
+type OneTimeAnswer struct {
+	OneTimeToken *login.OpenOneTimeToken
+}
+
+// MakeOneTime makes a one-time token for the token of the caller.
+func MakeOneTime(ctx context.Context, c *api.Client) (*login.OpenOneTimeToken, error) {
+	a, err := oneTimeMake.Send(ctx, c, api.Request{})
+	if err != nil {
+		return nil, err
+	}
+	return a.OneTimeToken, nil
+}
+
+var oneTimeExchange = api.NewEndpoint(api.Put, "/v1/acl/token/onetime/exchange",
+	api.ServeMethod(login.OneTimeExchange, bindExchange, func(a *access.TokenPutResponse) *ExchangeAnswer {
+		return &ExchangeAnswer{a.Open()}
+	}))
+
+type exchangeBody struct {
+	OneTimeSecretID login.Secret
+}
+
+// ExchangeAnswer has the token of a one-time token, with its secret.
+type ExchangeAnswer struct {
+	Token *access.OpenToken
+}
+
+func bindExchange(c *api.Call, req *login.OneTimeExchangeRequest) error {
+	var b exchangeBody
+	err := c.DecodeBody(&b)
+	req.OneTimeSecretID = b.OneTimeSecretID
+	req.Source = api.Source(c)
+	return err
+}
+
+// ExchangeOneTime returns the token of a one-time token, which ends with that.
+func ExchangeOneTime(ctx context.Context, c *api.Client, secret login.Secret) (*access.OpenToken, error) {
+	a, err := oneTimeExchange.Send(ctx, c, api.Request{Body: exchangeBody{secret}})
+	if err != nil {
+		return nil, err
+	}
+	return a.Token, nil
+}

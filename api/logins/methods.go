@@ -1,0 +1,133 @@
+// Package logins has the routes of auth methods, binding rules, logins and one-time tokens, each with the
+// call of the client.
+package logins
+
+import (
+	"context"
+
+	"berth/api"
+	"berth/structs"
+	"berth/structs/login"
+)
+
+var methodList = api.NewEndpoint(api.Get, "/v1/acl/auth-methods",
+	api.ServeMethod(login.AuthMethodList, nil,
+		func(a *login.AuthMethodListResponse) []*login.AuthMethodStub { return a.Methods }))
+
+// Methods lists the auth methods, without their configuration.
+func Methods(ctx context.Context, c *api.Client, q *api.Query) ([]*login.AuthMethodStub, *api.Meta, error) {
+	return methodList.Fetch(ctx, c, "", q)
+}
+
+var methodGet = api.NewEndpoint(api.Get, "/v1/acl/auth-method/{id}",
+	api.ServeMethod(login.AuthMethodGet,
+		api.WithID(func(q *login.AuthMethodGetRequest, name string) { q.Name = name }),
+		func(a *login.AuthMethodGetResponse) *login.AuthMethod { return a.Method }))
+
+// Method reads an auth method, without its secrets.
+func Method(ctx context.Context, c *api.Client, name string) (*login.AuthMethod, error) {
+	m, _, err := methodGet.Fetch(ctx, c, name, nil)
+	return m, err
+}
+
+var (
+	methodCreate = api.NewEndpoint(api.Put, "/v1/acl/auth-method",
+		api.ServeMethod(login.AuthMethodPut, bindMethod, methodOf))
+	methodUpdate = api.NewEndpoint(api.Put, "/v1/acl/auth-method/{id}",
+		api.ServeMethod(login.AuthMethodPut, bindMethod, methodOf))
+)
+
+func methodOf(a *login.AuthMethodPutResponse) *login.AuthMethod { return a.Method }
+
+// bindMethod takes the name of the path, if it has one.
+func bindMethod(c *api.Call, req *login.AuthMethodPutRequest) error {
+	req.Method = &login.AuthMethod{}
+	err := c.DecodeBody(req.Method)
+	if err != nil || c.ID() == "" {
+		return err
+	}
+	err = c.SameID("auth method", req.Method.Name)
+	req.Method.Name = c.ID()
+	return err
+}
+
+// CreateMethod creates an auth method, or changes the one with the name.
+func CreateMethod(ctx context.Context, c *api.Client, m *login.AuthMethod) (*login.AuthMethod, error) {
+	return methodCreate.Send(ctx, c, api.Request{Body: m})
+}
+
+// UpdateMethod changes an auth method. A part that m leaves out keeps its value, and so do secrets.
+func UpdateMethod(ctx context.Context, c *api.Client, m *login.AuthMethod) (*login.AuthMethod, error) {
+	return methodUpdate.Send(ctx, c, api.Request{ID: m.Name, Body: m})
+}
+
+var methodDelete = api.NewEndpoint(api.Remove, "/v1/acl/auth-method/{id}",
+	api.ServeMethod(login.AuthMethodDelete,
+		api.WithID(func(q *login.AuthMethodDeleteRequest, name string) { q.Name = name }), api.Whole))
+
+// DeleteMethod deletes an auth method with its binding rules.
+func DeleteMethod(ctx context.Context, c *api.Client, name string) error {
+	return methodDelete.Exec(ctx, c, api.Request{ID: name})
+}
+
+var ruleList = api.NewEndpoint(api.Get, "/v1/acl/binding-rules",
+	api.ServeMethod(login.BindingRuleList, nil,
+		func(a *login.BindingRuleListResponse) []*login.BindingRuleStub { return a.Rules }))
+
+// Rules lists the binding rules.
+func Rules(ctx context.Context, c *api.Client, q *api.Query) ([]*login.BindingRuleStub, *api.Meta, error) {
+	return ruleList.Fetch(ctx, c, "", q)
+}
+
+var ruleGet = api.NewEndpoint(api.Get, "/v1/acl/binding-rule/{id}",
+	api.ServeMethod(login.BindingRuleGet,
+		api.WithID(func(q *login.BindingRuleGetRequest, id string) { q.ID = id }),
+		func(a *login.BindingRuleGetResponse) *login.BindingRule { return a.Rule }))
+
+// Rule reads a binding rule.
+func Rule(ctx context.Context, c *api.Client, id string) (*login.BindingRule, error) {
+	r, _, err := ruleGet.Fetch(ctx, c, id, nil)
+	return r, err
+}
+
+var (
+	ruleCreate = api.NewEndpoint(api.Put, "/v1/acl/binding-rule",
+		api.ServeMethod(login.BindingRulePut, bindRule, ruleOf))
+	ruleUpdate = api.NewEndpoint(api.Put, "/v1/acl/binding-rule/{id}",
+		api.ServeMethod(login.BindingRulePut, bindRule, ruleOf))
+)
+
+func ruleOf(a *login.BindingRulePutResponse) *login.BindingRule { return a.Rule }
+
+// bindRule takes the ID of the path. A rule that is created has none.
+func bindRule(c *api.Call, req *login.BindingRulePutRequest) error {
+	req.Rule = &login.BindingRule{}
+	err := c.DecodeBody(req.Rule)
+	if err != nil {
+		return err
+	}
+
+	if c.ID() == "" && req.Rule.ID != "" {
+		return structs.Invalidf("ID: expected none for a new binding rule; the path of a change has it")
+	}
+	err = c.SameID("binding rule", req.Rule.ID)
+	req.Rule.ID = c.ID()
+	return err
+}
+
+// PutRule creates a binding rule, or changes the one with the ID. A part that r leaves out keeps its value.
+func PutRule(ctx context.Context, c *api.Client, r *login.BindingRule) (*login.BindingRule, error) {
+	if r.ID == "" {
+		return ruleCreate.Send(ctx, c, api.Request{Body: r})
+	}
+	return ruleUpdate.Send(ctx, c, api.Request{ID: r.ID, Body: r})
+}
+
+var ruleDelete = api.NewEndpoint(api.Remove, "/v1/acl/binding-rule/{id}",
+	api.ServeMethod(login.BindingRuleDelete,
+		api.WithID(func(q *login.BindingRuleDeleteRequest, id string) { q.ID = id }), api.Whole))
+
+// DeleteRule deletes a binding rule.
+func DeleteRule(ctx context.Context, c *api.Client, id string) error {
+	return ruleDelete.Exec(ctx, c, api.Request{ID: id})
+}

@@ -1,0 +1,301 @@
+package logins
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"strings"
+
+	"berth/fsm"
+	"berth/internal/binding"
+	"berth/internal/issuer"
+	"berth/state"
+	"berth/state/acls"
+	"berth/structs"
+	"berth/structs/login"
+)
+
+// Methods lists the auth methods.
+func (Procedures) Methods(tx *state.ReadTx, _ *structs.QueryRequest,
+	resp *login.AuthMethodListResponse) error {
+	resp.Methods = []*login.AuthMethodStub{}
+	for m := range acls.AuthMethods(tx) {
+		resp.Methods = append(resp.Methods, m.Stub())
+	}
+	return nil
+}
+
+// Method reads an auth method, without its secrets.
+func (Procedures) Method(
+	tx *state.ReadTx, req *login.AuthMethodGetRequest, resp *login.AuthMethodGetResponse,
+) error {
+	m := acls.AuthMethod(tx, req.Name)
+	if m == nil {
+		return structs.NotFoundf("there is no auth method %q", structs.Cut(req.Name, structs.MaxQuoted))
+	}
+	resp.Method = m.Shown()
+	return nil
+}
+
+// PutMethod creates an auth method, or changes the parts of a known one that the request has.
+func (p Procedures) PutMethod(
+	ctx context.Context, req *login.AuthMethodPutRequest, resp *login.AuthMethodPutResponse,
+) (uint64, error) {
+	if req.Method == nil {
+		return 0, structs.Invalidf("there is no auth method")
+	}
+
+	m := req.Method.Copy()
+	m.Sealed = nil
+	known := acls.AuthMethod(p.Store.Read(), m.Name)
+	fillMethod(m, known)
+	err := acls.CheckMethod(m)
+	if err == nil {
+		err = p.takeSecrets(m, known)
+	}
+	if err != nil {
+		return 0, err
+	}
+
+	index, err := fsm.Propose(ctx, p.Raft, fsm.ACLAuthMethodPut, &login.AuthMethodChange{Method: m,
+		Now: req.Now})
+	if err != nil {
+		return 0, err
+	}
+	stored := acls.AuthMethod(p.Store.Read(), m.Name)
+	if stored == nil {
+		return 0, structs.NotFoundf("the auth method was deleted meanwhile")
+	}
+	resp.Method = stored.Shown()
+	return index, nil
+}
+
+// fillMethod sets what a request leaves out to the values of the known method, nil for none, and to defaults.
+func fillMethod(m, known *login.AuthMethod) {
+	if known != nil {
+		m.Type = cmp.Or(m.Type, known.Type)
+		m.TokenLocality = cmp.Or(m.TokenLocality, known.TokenLocality)
+		m.TokenNameFormat = cmp.Or(m.TokenNameFormat, known.TokenNameFormat)
+		m.MaxTokenTTL = cmp.Or(m.MaxTokenTTL, known.MaxTokenTTL)
+		if m.Config == nil {
+			m.Config = known.Copy().Config
+		}
+	}
+	m.TokenNameFormat = cmp.Or(m.TokenNameFormat, login.DefaultNameFormat)
+}
+
+// takeSecrets checks the configuration of a method and moves its secrets into Sealed. A secret that the
+// request leaves out is that of the known method.
+func (p Procedures) takeSecrets(m, known *login.AuthMethod) error {
+	var former login.AuthSecrets
+	if known != nil {
+		var err error
+		former, err = p.open(known)
+		if err != nil {
+			return err
+		}
+	}
+
+	secrets, err := mergeSecrets(m.Config, former)
+	if err != nil {
+		return err
+	}
+	// The provider gets the secrets: whoever may change a method must not be able to read them so.
+	moved := known != nil && known.Config.OIDCDiscoveryURL != m.Config.OIDCDiscoveryURL
+	if moved && (kept(secrets.OIDCClientSecret, former.OIDCClientSecret, m.Config.OIDCClientSecret) ||
+		kept(secrets.PemKey, former.PemKey, pemKeyOf(m.Config))) {
+		return structs.Invalidf("OIDCDiscoveryURL changes, and the stored secrets are for the former " +
+			"provider: give " +
+			"OIDCClientSecret and PemKey again")
+	}
+
+	err = checkMappings(m)
+	if err == nil {
+		err = issuer.Check(m, secrets)
+	}
+	if err != nil {
+		return err
+	}
+	redact(m.Config, secrets)
+	if known != nil && known.Sealed != nil && secrets == former {
+		m.Sealed = known.Sealed
+		return nil
+	}
+	m.Sealed, err = p.seal(m.Name, secrets)
+	return err
+}
+
+// kept reports whether a secret is the stored one, and the request does not have it.
+func kept(now, former, given login.Secret) bool {
+	return now != "" && now == former && given != now
+}
+
+// mergeSecrets returns the secrets of a configuration, with stored ones in the place of those that it leaves
+// out.
+func mergeSecrets(c *login.AuthConfig, former login.AuthSecrets) (s login.AuthSecrets, err error) {
+	s.OIDCClientSecret, err = secretOr("OIDCClientSecret", c.OIDCClientSecret, former.OIDCClientSecret)
+	if err == nil && c.OIDCClientAssertion != nil && c.OIDCClientAssertion.PrivateKey != nil {
+		s.PemKey, err = secretOr("PemKey", pemKeyOf(c), former.PemKey)
+	}
+	return s, err
+}
+
+func secretOr(field string, given, former login.Secret) (login.Secret, error) {
+	switch {
+	case given == login.Redacted && former == "":
+		return "", structs.Invalidf("%s is %q, which stands for a stored secret, and there is none", field,
+			string(login.Redacted))
+	case given == "" || given == login.Redacted:
+		return former, nil
+	}
+	return given, nil
+}
+
+func pemKeyOf(c *login.AuthConfig) login.Secret {
+	if c.OIDCClientAssertion == nil || c.OIDCClientAssertion.PrivateKey == nil {
+		return ""
+	}
+	return c.OIDCClientAssertion.PrivateKey.PemKey
+}
+
+// redact puts the mark of a stored secret in the place of each secret.
+func redact(c *login.AuthConfig, secrets login.AuthSecrets) {
+	c.OIDCClientSecret = ""
+	if secrets.OIDCClientSecret != "" {
+		c.OIDCClientSecret = login.Redacted
+	}
+	if secrets.PemKey != "" {
+		c.OIDCClientAssertion.PrivateKey.PemKey = login.Redacted
+	}
+}
+
+// checkMappings checks the names that selectors use.
+func checkMappings(m *login.AuthMethod) error {
+	for _, mappings := range []map[string]string{m.Config.ClaimMappings, m.Config.ListClaimMappings} {
+		names := map[string]bool{}
+		for claim, name := range mappings {
+			invalid := func(r rune) bool {
+				return r != '_' && !('0' <= r && r <= '9') && !('a' <= r && r <= 'z') && !('A' <= r &&
+					r <= 'Z')
+			}
+			if claim == "" || name == "" || len(name) > maxName || strings.ContainsFunc(name, invalid) {
+				return structs.Invalidf("the mapping of claim %q to %q: expected a claim, and a name of at "+
+					"most %d letters, "+
+					"digits and underscores", structs.Cut(claim, structs.MaxQuoted), structs.Cut(name,
+					structs.MaxQuoted),
+					maxName)
+			}
+			if names[name] {
+				return structs.Invalidf("two claims are mapped to %q; expected one for each name", name)
+			}
+			names[name] = true
+		}
+	}
+	return binding.CheckNameFormat(m)
+}
+
+// seal encrypts the secrets of a method, none to nil.
+func (p Procedures) seal(method string, secrets login.AuthSecrets) (*structs.Sealed, error) {
+	if secrets == (login.AuthSecrets{}) {
+		return nil, nil
+	}
+	text, err := json.Marshal(secrets)
+	if err != nil {
+		return nil,
+			structs.Internalf("encoding the secrets of an auth method failed") // the error could quote one
+	}
+	sealed, err := p.Keys.Seal(login.AuthPlace(method), text)
+	if err != nil {
+		return nil, withFirstKey(err, p.Keys)
+	}
+	return sealed, nil
+}
+
+// open decrypts the secrets of a method. The error is unavailable if this server has not opened their root
+// key.
+func (p Procedures) open(m *login.AuthMethod) (secrets login.AuthSecrets, err error) {
+	if m.Sealed == nil {
+		return secrets, nil
+	}
+	text, err := p.Keys.Open(login.AuthPlace(m.Name), m.Sealed)
+	if structs.IsKind(err, structs.KindPrecondition) {
+		return secrets, structs.Unavailablef("%w", err)
+	}
+	if err == nil && json.Unmarshal(text, &secrets) != nil { // whose error may have a value
+		err = structs.Internalf("the secrets of auth method %s are not valid", m.Name)
+	}
+	return secrets, err
+}
+
+// Rules lists the binding rules.
+func (Procedures) Rules(tx *state.ReadTx, _ *structs.QueryRequest,
+	resp *login.BindingRuleListResponse) error {
+	resp.Rules = []*login.BindingRuleStub{}
+	for r := range acls.BindingRules(tx) {
+		resp.Rules = append(resp.Rules, r.Stub())
+	}
+	return nil
+}
+
+// Rule reads a binding rule.
+func (Procedures) Rule(
+	tx *state.ReadTx, req *login.BindingRuleGetRequest, resp *login.BindingRuleGetResponse,
+) error {
+	resp.Rule = acls.BindingRule(tx, req.ID)
+	if resp.Rule == nil {
+		return structs.NotFoundf("there is no binding rule with the ID %q", structs.Cut(req.ID,
+			structs.MaxQuoted))
+	}
+	return nil
+}
+
+// PutRule creates a binding rule, or changes the parts of a known one that the request has.
+func (p Procedures) PutRule(
+	ctx context.Context, req *login.BindingRulePutRequest, resp *login.BindingRulePutResponse,
+) (uint64, error) {
+	if req.Rule == nil {
+		return 0, structs.Invalidf("there is no binding rule")
+	}
+
+	r := *req.Rule
+	if r.ID == "" {
+		r.ID = structs.NewID()
+	} else {
+		known := acls.BindingRule(p.Store.Read(), r.ID)
+		if known == nil {
+			return 0, structs.NotFoundf("there is no binding rule with the ID %q", structs.Cut(r.ID,
+				structs.MaxQuoted))
+		}
+		fillRule(&r, known)
+	}
+	err := acls.CheckRule(&r)
+	if err == nil {
+		err = binding.CheckSelector(r.Selector)
+	}
+	if err == nil {
+		err = binding.CheckBindName(r.BindName)
+	}
+	if err != nil {
+		return 0, err
+	}
+
+	index, err := fsm.Propose(ctx, p.Raft, fsm.ACLBindingRulePut, &login.BindingRuleChange{Rule: &r,
+		Now: req.Now})
+	if err != nil {
+		return 0, err
+	}
+	resp.Rule = acls.BindingRule(p.Store.Read(), r.ID)
+	return index, nil
+}
+
+// fillRule sets what a request leaves out to the values of the known rule. A selector that is left out stays:
+// without it the rule would be for everybody.
+func fillRule(r, known *login.BindingRule) {
+	r.Description = cmp.Or(r.Description, known.Description)
+	r.AuthMethod = cmp.Or(r.AuthMethod, known.AuthMethod)
+	r.Selector = cmp.Or(r.Selector, known.Selector)
+	r.BindType = cmp.Or(r.BindType, known.BindType)
+	if r.BindType != login.BindManagement {
+		r.BindName = cmp.Or(r.BindName, known.BindName)
+	}
+}

@@ -1,0 +1,343 @@
+package endpoints_test
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"berth/fsm"
+	"berth/internal/attempts"
+	"berth/internal/issuer/issuertest"
+	"berth/internal/keyring/keyringtest"
+	"berth/rpc"
+	"berth/state/acls"
+	"berth/structs"
+	"berth/structs/access"
+	"berth/structs/login"
+)
+
+// loginServer is a server with access control and a root key, and a provider with an auth method of each
+// type.
+type loginServer struct {
+	*server
+	issuer *issuertest.Issuer
+}
+
+const callbackURI = "http://localhost:4649/oidc/callback"
+
+func newLoginServer(t *testing.T) *loginServer {
+	s := &loginServer{server: newServer(t), issuer: issuertest.New(t)}
+	s.Clock = time.Now() // the tokens of the provider have real times
+	guard(t, s.server)
+	mustPropose(s.server, fsm.RootKeyAdd, keyringtest.Row("k1"))
+	keyringtest.Use(t, s.Keys, "k1")
+	must(s.server, access.PolicyPut, &access.PolicyPutRequest{
+		Policy: &access.Policy{Name: "reader", Rules: `node { policy = "read" }`},
+	})
+	must(s.server, access.RolePut, &access.RolePutRequest{Role: &access.Role{
+		Name: "ops", Policies: []*access.PolicyLink{{Name: "reader"}},
+	}})
+	s.putMethod(s.jwtMethod())
+	s.putMethod(s.oidcMethod())
+	return s
+}
+
+func (s *loginServer) putMethod(m *login.AuthMethod) *login.AuthMethod {
+	s.T.Helper()
+	return must(s.server, login.AuthMethodPut, &login.AuthMethodPutRequest{Method: m}).Method
+}
+
+func (s *loginServer) jwtMethod() *login.AuthMethod {
+	return &login.AuthMethod{
+		Name:          "ci",
+		Type:          login.TypeJWT,
+		TokenLocality: login.LocalityLocal,
+		MaxTokenTTL:   login.Duration(time.Hour),
+		Default:       true,
+		Config: &login.AuthConfig{
+			JWKSURL:           s.issuer.URL + "/keys",
+			BoundAudiences:    []string{issuertest.Client},
+			BoundIssuer:       []string{s.issuer.URL},
+			ClaimMappings:     map[string]string{"sub": "user"},
+			ListClaimMappings: map[string]string{"groups": "groups"},
+		},
+	}
+}
+
+func (s *loginServer) oidcMethod() *login.AuthMethod {
+	return &login.AuthMethod{
+		Name:            "corp",
+		Type:            login.TypeOIDC,
+		TokenLocality:   login.LocalityGlobal,
+		TokenNameFormat: "${value.user} by ${auth_method_name}",
+		MaxTokenTTL:     login.Duration(8 * time.Hour),
+		Config: &login.AuthConfig{
+			OIDCDiscoveryURL:    s.issuer.URL,
+			OIDCClientID:        issuertest.Client,
+			OIDCClientSecret:    "client-secret",
+			AllowedRedirectURIs: []string{callbackURI},
+			ClaimMappings:       map[string]string{"sub": "user"},
+			ListClaimMappings:   map[string]string{"groups": "groups"},
+		},
+	}
+}
+
+func (s *loginServer) rule(method, selector, kind, name string) *login.BindingRule {
+	s.T.Helper()
+	return must(s.server, login.BindingRulePut, &login.BindingRulePutRequest{Rule: &login.BindingRule{
+		AuthMethod: method, Selector: selector, BindType: kind, BindName: name,
+	}}).Rule
+}
+
+func (s *loginServer) byToken(token string) *login.TokenLoginRequest {
+	return &login.TokenLoginRequest{AuthMethodName: "ci", LoginToken: login.Secret(token), Source: "10.0.0.1"}
+}
+
+func TestLogin_GivesATokenOfTheMatchingRules(t *testing.T) {
+	s := newLoginServer(t)
+	s.rule("ci", `"dev" in list.groups`, login.BindRole, "ops")
+	s.rule("ci", `value.user == "ann"`, login.BindPolicy, "reader")
+	s.rule("ci", `value.user == "ann"`, login.BindPolicy, "of-${value.user}") // there is no such policy
+	s.rule("ci", `value.user == "root"`, login.BindManagement, "")
+
+	got := must(s.server, login.TokenLogin, s.byToken(s.issuer.JWT(map[string]any{
+		"sub": "ann", "groups": []string{"dev"},
+	})))
+	token := got.Token
+	if token.Type != access.TypeClient || strings.Join(token.Policies, " ") != "reader" ||
+		len(token.Roles) != 1 ||
+		token.Roles[0].Name != "ops" || token.Name != "JWT-ci" || token.Global {
+		t.Errorf("got %+v, want the role ops and the policy reader", token)
+	}
+	if token.ExpireTime != s.Clock.Add(time.Hour).UnixNano() {
+		t.Error("the token does not end after MaxTokenTTL")
+	}
+	nodes := &structs.QueryRequest{QueryOptions: structs.QueryOptions{AuthToken: got.SecretID}}
+	must(s.server, structs.NodeList, nodes)
+	s.Clock = s.Clock.Add(time.Hour)
+	rejected(s.server, structs.KindDenied, structs.NodeList, nodes)
+
+	s.Clock = time.Now()
+	noName := s.byToken(s.issuer.JWT(map[string]any{"sub": "root"}))
+	noName.AuthMethodName = ""
+	root := must(s.server, login.TokenLogin, noName)
+	if root.Token.Type != access.TypeManagement || len(root.Token.Policies) != 0 {
+		t.Errorf("got %+v, want a management token", root.Token)
+	}
+}
+
+func TestLogin_DeniesWhomNoRuleGivesAnything(t *testing.T) {
+	s := newLoginServer(t)
+	s.rule("ci", `value.user == "ann"`, login.BindPolicy, "reader")
+	s.rule("corp", ``, login.BindPolicy, "reader") // of another method
+	err := rejected(s.server, structs.KindDenied, login.TokenLogin,
+		s.byToken(s.issuer.JWT(map[string]any{"sub": "bob"})))
+	if !strings.Contains(err.Error(), "no binding rule of auth method ci") {
+		t.Errorf("got %v", err)
+	}
+	rejected(s.server, structs.KindDenied, login.TokenLogin,
+		s.byToken(s.issuer.JWT(map[string]any{"aud": "x"})))
+
+	absent := s.byToken(s.issuer.JWT(nil))
+	absent.AuthMethodName = "none"
+	rejected(s.server, structs.KindNotFound, login.TokenLogin, absent)
+	other := s.byToken(s.issuer.JWT(nil))
+	other.AuthMethodName = "corp"
+	rejected(s.server, structs.KindInvalid, login.TokenLogin, other)
+	large := s.byToken(strings.Repeat("x", 16<<10+1))
+	rejected(s.server, structs.KindInvalid, login.TokenLogin, large)
+	rejected(s.server, structs.KindInvalid, login.TokenLogin, s.byToken(""))
+
+	must(s.server, login.AuthMethodDelete, &login.AuthMethodDeleteRequest{Name: "ci"})
+	s.putMethod(s.jwtMethod())
+	rejected(s.server, structs.KindDenied, login.TokenLogin,
+		s.byToken(s.issuer.JWT(map[string]any{"sub": "ann"})))
+}
+
+func TestLogin_NeedsAccessControl(t *testing.T) {
+	s := newLoginServer(t)
+	s.Gate = nil
+	rejected(s.server, structs.KindPrecondition, login.TokenLogin, s.byToken(s.issuer.JWT(nil)))
+}
+
+func TestLogin_BoundsTheFailuresOfASource(t *testing.T) {
+	s := newLoginServer(t)
+	bad := s.byToken("a.b.c")
+	for range attempts.OfSource {
+		rejected(s.server, structs.KindDenied, login.TokenLogin, bad)
+	}
+	err := rejected(s.server, structs.KindUnavailable, login.TokenLogin, bad)
+	if structs.RetryAfter(err) == 0 {
+		t.Errorf("got %v, want a time to wait", err)
+	}
+	s.rule("ci", ``, login.BindPolicy, "reader")
+	other := s.byToken(s.issuer.JWT(nil))
+	other.Source = "10.0.0.2"
+	must(s.server, login.TokenLogin, other)
+	exchange := &login.OneTimeExchangeRequest{OneTimeSecretID: "x", Source: "10.0.0.1"}
+	rejected(s.server, structs.KindUnavailable, login.OneTimeExchange, exchange)
+}
+
+// begin takes the first step of a login by OIDC, and goes to the provider with a browser.
+func (s *loginServer) begin() *login.CompleteAuthRequest {
+	s.T.Helper()
+	begun := &login.AuthURLRequest{
+		AuthMethodName: "corp",
+		RedirectURI:    callbackURI,
+		ClientNonce:    "0123456789abcdef",
+		Source:         "10.0.0.1",
+	}
+	address := must(s.server, login.AuthURL, begun).AuthURL
+	back := s.issuer.Browse(address)
+	return &login.CompleteAuthRequest{
+		AuthMethodName: "corp",
+		RedirectURI:    callbackURI,
+		ClientNonce:    begun.ClientNonce,
+		State:          login.Secret(back.Get("state")),
+		Code:           login.Secret(back.Get("code")),
+		Iss:            back.Get("iss"),
+		Source:         "10.0.0.1",
+	}
+}
+
+func TestOIDC_GivesATokenOnce(t *testing.T) {
+	s := newLoginServer(t)
+	s.rule("corp", `"dev" in list.groups`, login.BindRole, "ops")
+	s.issuer.Person(map[string]any{"sub": "ann"}, map[string]any{"groups": []string{"dev"}})
+	req := s.begin()
+	got := must(s.server, login.CompleteAuth, req)
+	if got.Token.Name != "ann by corp" || got.Token.Roles[0].Name != "ops" || !got.Token.Global {
+		t.Errorf("got %+v", got.Token)
+	}
+	if got.Token.ExpireTime != s.Clock.Add(8*time.Hour).UnixNano() {
+		t.Error("the token does not end after MaxTokenTTL")
+	}
+
+	err := rejected(s.server, structs.KindDenied, login.CompleteAuth, req)
+	if !strings.Contains(err.Error(), "has made its token already") {
+		t.Errorf("a second time: got %v", err)
+	}
+	log := s.Raft.Log.String()
+	for _, secret := range []string{got.SecretID, "client-secret", string(req.Code)} {
+		if strings.Contains(log, secret) {
+			t.Errorf("the log has the secret %q", secret)
+		}
+	}
+}
+
+func TestOIDC_CompletesTheLoginThatBegan(t *testing.T) {
+	s := newLoginServer(t)
+	s.rule("corp", ``, login.BindRole, "ops")
+	second := s.oidcMethod()
+	second.Name = "other"
+	s.putMethod(second)
+	for name, change := range map[string]func(*login.CompleteAuthRequest){
+		"another nonce":    func(r *login.CompleteAuthRequest) { r.ClientNonce = "another-nonce-0123" },
+		"another method":   func(r *login.CompleteAuthRequest) { r.AuthMethodName = "other" },
+		"another redirect": func(r *login.CompleteAuthRequest) { r.RedirectURI = "http://localhost:9/oidc/callback" },
+		"another issuer":   func(r *login.CompleteAuthRequest) { r.Iss = "https://evil.example.org" },
+		"a forged state":   func(r *login.CompleteAuthRequest) { r.State = "k1.AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" },
+		"no state":         func(r *login.CompleteAuthRequest) { r.State = "?" },
+		"another key":      func(r *login.CompleteAuthRequest) { r.State = "k2" + r.State[2:] },
+		"another code":     func(r *login.CompleteAuthRequest) { r.Code = "x" },
+	} {
+		req := s.begin()
+		req.Source = ""
+		change(req)
+		_, err := rpc.Call(t.Context(), s.RPC, login.CompleteAuth, req)
+		if !structs.IsKind(err, structs.KindDenied) {
+			t.Errorf("%s: got %v, want denied", name, err)
+		}
+	}
+
+	late := s.begin()
+	s.Clock = s.Clock.Add(11 * time.Minute)
+	err := rejected(s.server, structs.KindDenied, login.CompleteAuth, late)
+	if !strings.Contains(err.Error(), "log in again") {
+		t.Errorf("got %v", err)
+	}
+	for field, change := range map[string]func(*login.CompleteAuthRequest){
+		"ClientNonce": func(r *login.CompleteAuthRequest) { r.ClientNonce = "short" },
+		"RedirectURI": func(r *login.CompleteAuthRequest) { r.RedirectURI = strings.Repeat("x", 1025) },
+		"Code": func(r *login.CompleteAuthRequest) {
+			r.Code = login.Secret(strings.Repeat("x",
+				4097))
+		},
+		"State": func(r *login.CompleteAuthRequest) {
+			r.State = login.Secret(strings.Repeat("x",
+				4097))
+		},
+	} {
+		req := *late
+		change(&req)
+		err := rejected(s.server, structs.KindInvalid, login.CompleteAuth, &req)
+		if !strings.Contains(err.Error(), field) {
+			t.Errorf("got %v, want the field %s", err, field)
+		}
+	}
+}
+
+// The state of a login is in no memory: another server, which leads now, completes it.
+func TestOIDC_OutlivesItsLeader(t *testing.T) {
+	s := newLoginServer(t)
+	s.rule("corp", ``, login.BindRole, "ops")
+	begun := s.begin()
+	next := newServer(t)
+	next.Clock = time.Now()
+	guard(t, next)
+	mustPropose(next, fsm.RootKeyAdd, keyringtest.Row("k1"))
+	keyringtest.Use(t, next.Keys, "k1")
+	other := &loginServer{server: next, issuer: s.issuer}
+	must(next, access.PolicyPut, &access.PolicyPutRequest{
+		Policy: &access.Policy{Name: "reader", Rules: `node { policy = "read" }`},
+	})
+	other.putMethod(other.oidcMethod())
+	other.rule("corp", ``, login.BindPolicy, "reader")
+	must(next, login.CompleteAuth, begun)
+}
+
+// A change of the method between the verification of a login and its entry ends the login.
+func TestLoginEntry_IsOfTheVersionThatVerified(t *testing.T) {
+	s := newLoginServer(t)
+	m := acls.AuthMethod(s.Store.Read(), "ci")
+	change := &login.LoginChange{
+		Token: &access.Token{
+			AccessorID: "a", SecretHash: []byte("h"), Type: access.TypeClient, Policies: []string{"reader"},
+			ExpireTime: s.Clock.Add(time.Minute).UnixNano(),
+		},
+		Method:      "ci",
+		MethodIndex: m.ModifyIndex,
+		Now:         s.Clock.UnixNano(),
+	}
+	s.putMethod(s.jwtMethod())
+	_, err := fsm.Propose(t.Context(), s.Raft, fsm.ACLLogin, change)
+	if !structs.IsKind(err, structs.KindConflict) {
+		t.Errorf("got %v, want a conflict", err)
+	}
+}
+
+// The address of the provider has the challenge of the verifier and not the verifier itself.
+func TestAuthURL_KeepsTheVerifierSecret(t *testing.T) {
+	s := newLoginServer(t)
+	address := must(s.server, login.AuthURL, &login.AuthURLRequest{
+		AuthMethodName: "corp", RedirectURI: callbackURI, ClientNonce: "0123456789abcdef",
+	}).AuthURL
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.rule("corp", ``, login.BindRole, "ops")
+	back := s.issuer.Browse(address)
+	must(s.server, login.CompleteAuth, &login.CompleteAuthRequest{
+		AuthMethodName: "corp", RedirectURI: callbackURI, ClientNonce: "0123456789abcdef",
+		State: login.Secret(back.Get("state")), Code: login.Secret(back.Get("code")),
+	})
+	verifier := s.issuer.LastTokenRequest().Get("code_verifier")
+	if len(verifier) < 43 || strings.Contains(u.RawQuery, verifier) {
+		t.Errorf("the verifier %q is short, or in the address", verifier)
+	}
+	rejected(s.server, structs.KindInvalid, login.AuthURL, &login.AuthURLRequest{
+		AuthMethodName: "corp", RedirectURI: "https://evil.example.org/", ClientNonce: "0123456789abcdef",
+	})
+}

@@ -1,0 +1,86 @@
+package acls
+
+import (
+	"berth/internal/mvcc"
+	"berth/state/schema"
+	"berth/structs"
+	"berth/structs/login"
+)
+
+// Login stores the token of a login. The error is conflict if its method has changed since the login was
+// verified, and denied if the same login by OIDC has made a token already.
+func Login(tx *mvcc.WriteTx, p *login.LoginChange) error {
+	m := schema.ACLAuthMethods.Get(tx, p.Method)
+	if m == nil || m.ModifyIndex != p.MethodIndex {
+		return structs.Conflictf("the auth method %q has changed during the login; log in again",
+			structs.Cut(p.Method, structs.MaxQuoted))
+	}
+	if p.Token == nil || p.Token.ExpireTime == 0 || p.Token.ExpireTime > p.Now+int64(m.MaxTokenTTL) {
+		return structs.Invalidf("the token of a login has to end within MaxTokenTTL of its method, %s",
+			m.MaxTokenTTL)
+	}
+	if schema.ACLTokens.Get(tx, p.Token.AccessorID) != nil {
+		return structs.Conflictf("another token has the accessor %s", p.Token.AccessorID)
+	}
+
+	if p.Mark != nil {
+		err := putMark(tx, p.Mark, p.Now)
+		if err != nil {
+			return err
+		}
+	}
+	return putToken(tx, p.Token, p.Now)
+}
+
+// UsedLogin reports whether the state of a login by OIDC has made a token.
+func UsedLogin(tx mvcc.Reader, id string) bool { return schema.ACLLoginMarks.Get(tx, id) != nil }
+
+func putMark(tx *mvcc.WriteTx, m *login.LoginMark, now int64) error {
+	switch {
+	case m.ID == "" || m.End <= now:
+		return structs.Deniedf("this login has ended; log in again")
+	case schema.ACLLoginMarks.Get(tx, m.ID) != nil:
+		return structs.Deniedf("this login has made its token already; log in again")
+	}
+
+	err := bounded(schema.ACLLoginMarks.Scan(tx), maxMarks, "completed logins")
+	if err == nil {
+		schema.ACLLoginMarks.Put(tx, new(*m))
+	}
+	return err
+}
+
+// OneTimeToken returns the one-time token with a hash, nil if there is none. It may have ended.
+func OneTimeToken(tx mvcc.Reader, hash []byte) *login.OneTimeToken {
+	return schema.ACLOneTimeTokens.Get(tx, string(hash))
+}
+
+// OneTime stores a one-time token, or uses one up. The error is denied if there is none to use.
+func OneTime(tx *mvcc.WriteTx, p *login.OneTimeChange) error {
+	if p.Put != nil {
+		return putOneTime(tx, p.Put, p.Now)
+	}
+
+	row := schema.ACLOneTimeTokens.Get(tx, string(p.Use))
+	if row == nil || row.End <= p.Now {
+		return structs.Deniedf("no one-time token has this secret: it was used, has ended or never existed")
+	}
+	schema.ACLOneTimeTokens.Delete(tx, row)
+	return nil
+}
+
+func putOneTime(tx *mvcc.WriteTx, o *login.OneTimeToken, now int64) error {
+	t := schema.ACLTokens.Get(tx, o.AccessorID)
+	switch {
+	case len(o.Hash) == 0 || len(o.Box) == 0 || o.End <= now:
+		return structs.Invalidf("the one-time token is not complete, or has ended")
+	case t == nil || t.Expired(now):
+		return structs.Preconditionf("the token of the one-time token has ended or was deleted")
+	}
+
+	err := bounded(schema.ACLOneTimeTokens.Scan(tx), maxOneTimes, "one-time tokens")
+	if err == nil {
+		schema.ACLOneTimeTokens.Put(tx, new(*o))
+	}
+	return err
+}

@@ -1,0 +1,193 @@
+package acls
+
+import (
+	"iter"
+	"slices"
+	"time"
+
+	"berth/internal/mvcc"
+	"berth/state/schema"
+	"berth/state/trust"
+	"berth/structs"
+	"berth/structs/login"
+)
+
+// The most rows of the tables of logins.
+const (
+	maxMethods  = 100
+	maxRules    = 10_000
+	maxMarks    = 100_000
+	maxOneTimes = 10_000
+)
+
+// The bounds on the life of a token of a login.
+const (
+	minLoginTTL = login.Duration(time.Second)
+	maxLoginTTL = login.Duration(90 * 24 * time.Hour)
+)
+
+const (
+	maxSelector   = 2048 // bytes
+	maxBindName   = 256  // bytes
+	maxNameFormat = 256  // bytes
+)
+
+// AuthMethod returns a way to log in, nil if there is none.
+func AuthMethod(tx mvcc.Reader, name string) *login.AuthMethod {
+	return schema.ACLAuthMethods.Get(tx, name)
+}
+
+// AuthMethods yields the ways to log in by name.
+func AuthMethods(tx mvcc.Reader) iter.Seq[*login.AuthMethod] { return schema.ACLAuthMethods.Scan(tx) }
+
+// AuthMethodPut creates or replaces a way to log in. Its secrets are sealed.
+func AuthMethodPut(tx *mvcc.WriteTx, p *login.AuthMethodChange) error {
+	err := CheckMethod(p.Method)
+	if err == nil {
+		err = trust.CheckSealed(tx, p.Method.Sealed)
+	}
+	if err != nil {
+		return err
+	}
+	for m := range schema.ACLAuthMethods.Scan(tx) {
+		if p.Method.Default && m.Default && m.Type == p.Method.Type && m.Name != p.Method.Name {
+			return structs.Conflictf("%s is the default of type %s; berth acl auth-method update "+
+				"-default=false %s "+
+				"before there is another one", m.Name, m.Type, m.Name)
+		}
+	}
+
+	stored := *p.Method
+	stored.CreateTime = login.Time(p.Now)
+	stored.ModifyTime = login.Time(p.Now)
+	known := schema.ACLAuthMethods.Get(tx, stored.Name)
+	if known == nil {
+		err = bounded(schema.ACLAuthMethods.Scan(tx), maxMethods, "auth methods")
+		if err != nil {
+			return err
+		}
+	} else {
+		stored.CreateTime = known.CreateTime
+	}
+	schema.ACLAuthMethods.Put(tx, &stored)
+	return nil
+}
+
+// CheckMethod returns an error unless a way to log in is complete, apart from its configuration. The leader
+// checks it before the log, and AuthMethodPut again.
+func CheckMethod(m *login.AuthMethod) error {
+	switch {
+	case m == nil || !validName(m.Name):
+		return structs.Invalidf("the auth method has no valid name: %s", nameForm)
+	case m.Type != login.TypeOIDC && m.Type != login.TypeJWT:
+		return structs.Invalidf("Type is %q; expected %s or %s", structs.Cut(m.Type, structs.MaxQuoted),
+			login.TypeOIDC, login.TypeJWT)
+	case m.TokenLocality != login.LocalityLocal && m.TokenLocality != login.LocalityGlobal:
+		return structs.Invalidf("TokenLocality is %q; expected %s or %s",
+			structs.Cut(m.TokenLocality, structs.MaxQuoted), login.LocalityLocal, login.LocalityGlobal)
+	case m.MaxTokenTTL < minLoginTTL || m.MaxTokenTTL > maxLoginTTL:
+		return structs.Invalidf("MaxTokenTTL is %s; expected %s to %s", m.MaxTokenTTL, minLoginTTL,
+			maxLoginTTL)
+	case len(m.TokenNameFormat) > maxNameFormat:
+		return structs.Invalidf("TokenNameFormat has %d bytes; expected at most %d", len(m.TokenNameFormat),
+			maxNameFormat)
+	case m.Config == nil:
+		return structs.Invalidf("the auth method %q has no Config", m.Name)
+	}
+	return nil
+}
+
+// AuthMethodDelete deletes a way to log in with its rules: another method of the same name must not have
+// them. The error is not-found.
+func AuthMethodDelete(tx *mvcc.WriteTx, p *login.AuthMethodDeleteRequest) error {
+	row := schema.ACLAuthMethods.Get(tx, p.Name)
+	if row == nil {
+		return structs.NotFoundf("there is no auth method %q", structs.Cut(p.Name, structs.MaxQuoted))
+	}
+
+	for _, r := range slices.Collect(BindingRulesOf(tx, row.Name)) {
+		schema.ACLBindingRules.Delete(tx, r)
+	}
+	schema.ACLAuthMethods.Delete(tx, row)
+	return nil
+}
+
+// BindingRule returns a rule, nil if there is none.
+func BindingRule(tx mvcc.Reader, id string) *login.BindingRule {
+	return schema.ACLBindingRules.Get(tx, id)
+}
+
+// BindingRules yields the rules by ID.
+func BindingRules(tx mvcc.Reader) iter.Seq[*login.BindingRule] {
+	return schema.ACLBindingRules.Scan(tx)
+}
+
+// BindingRulesOf yields the rules of an auth method.
+func BindingRulesOf(tx mvcc.Reader, method string) iter.Seq[*login.BindingRule] {
+	return schema.ACLBindingRulesByMethod.Scan(tx, method)
+}
+
+// BindingRulePut creates or replaces a rule. The method of a rule never changes.
+func BindingRulePut(tx *mvcc.WriteTx, p *login.BindingRuleChange) error {
+	err := CheckRule(p.Rule)
+	if err != nil {
+		return err
+	}
+	if schema.ACLAuthMethods.Get(tx, p.Rule.AuthMethod) == nil {
+		return structs.Preconditionf("there is no auth method %q; create it: berth acl auth-method create",
+			structs.Cut(p.Rule.AuthMethod, structs.MaxQuoted))
+	}
+
+	stored := *p.Rule
+	stored.CreateTime = login.Time(p.Now)
+	stored.ModifyTime = login.Time(p.Now)
+	known := schema.ACLBindingRules.Get(tx, stored.ID)
+	switch {
+	case known == nil:
+		err = bounded(schema.ACLBindingRules.Scan(tx), maxRules, "binding rules")
+		if err != nil {
+			return err
+		}
+	case known.AuthMethod != stored.AuthMethod:
+		return structs.Invalidf("the rule is one of auth method %q for ever; create another rule",
+			known.AuthMethod)
+	default:
+		stored.CreateTime = known.CreateTime
+	}
+	schema.ACLBindingRules.Put(tx, &stored)
+	return nil
+}
+
+// CheckRule returns an error unless a rule is complete, apart from whether its method exists and its
+// expressions are valid.
+func CheckRule(r *login.BindingRule) error {
+	switch {
+	case r == nil || r.ID == "":
+		return structs.Invalidf("the binding rule has no ID")
+	case r.BindType != login.BindRole && r.BindType != login.BindPolicy && r.BindType != login.BindManagement:
+		return structs.Invalidf("BindType is %q; expected %s, %s or %s",
+			structs.Cut(r.BindType, structs.MaxQuoted), login.BindRole, login.BindPolicy,
+			login.BindManagement)
+	case r.BindType == login.BindManagement && r.BindName != "":
+		return structs.Invalidf("BindName is for roles and policies; expected none with BindType %s",
+			r.BindType)
+	case r.BindType != login.BindManagement && r.BindName == "":
+		return structs.Invalidf("BindName is empty; expected the name of a %s", r.BindType)
+	case len(r.BindName) > maxBindName:
+		return structs.Invalidf("BindName has %d bytes; expected at most %d", len(r.BindName), maxBindName)
+	case len(r.Selector) > maxSelector:
+		return structs.Invalidf("Selector has %d bytes; expected at most %d", len(r.Selector), maxSelector)
+	}
+	return checkDescription(r.Description)
+}
+
+// BindingRuleDelete deletes a rule. The error is not-found.
+func BindingRuleDelete(tx *mvcc.WriteTx, p *login.BindingRuleDeleteRequest) error {
+	row := schema.ACLBindingRules.Get(tx, p.ID)
+	if row == nil {
+		return structs.NotFoundf("there is no binding rule with the ID %q", structs.Cut(p.ID,
+			structs.MaxQuoted))
+	}
+	schema.ACLBindingRules.Delete(tx, row)
+	return nil
+}
