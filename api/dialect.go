@@ -21,9 +21,8 @@ import (
 // dialectDefaults has the values that clients of the dialect fill into fields that berth does not have. A
 // field with exactly this value asks for nothing.
 var dialectDefaults = map[string]string{
-	"Enabled":        `true`,      // of logs; berth has Disabled
-	"Cluster":        `"default"`, // of services, in Consul
-	"Consul.Cluster": `"default"`,
+	"Enabled": `true`,      // of logs; berth has Disabled
+	"Cluster": `"default"`, // of services, in Consul
 }
 
 // dialectDefault reports whether an unknown field has the default of the dialect.
@@ -53,8 +52,7 @@ var withoutEffect = map[string]string{
 	"Notes":      "nothing shows the notes of a check",
 	"VaultGrace": "nothing reads it any more",
 
-	"Consul.Namespace": namespaceOfConsul,
-	"ConsulNamespace":  namespaceOfConsul, // of the job
+	"ConsulNamespace": namespaceOfConsul, // of the job
 }
 
 const namespaceOfConsul = "namespaces are those of Consul Enterprise; berth uses that of the agent"
@@ -65,7 +63,7 @@ type ignoredFields struct {
 	former   int // fields with a former name: see former.Add
 }
 
-// accept reports whether an unknown field may be dropped. Groups and tasks have the object Consul.
+// accept reports whether an unknown field may be dropped.
 func (i *ignoredFields) accept(field string, value json.RawMessage) (drop bool, remedy string) {
 	now, isFormer := former.Name(field)
 	switch {
@@ -77,9 +75,6 @@ func (i *ignoredFields) accept(field string, value json.RawMessage) (drop bool, 
 		return true, ""
 	}
 
-	if field == "Consul" {
-		return strictjson.Decode(value, &struct{}{}, i.acceptOfConsul) == nil, ""
-	}
 	reason, ignored := withoutEffect[field]
 	if !ignored {
 		return dialectDefault(field, value)
@@ -101,10 +96,6 @@ func (i *ignoredFields) add(line string) {
 	if len(i.warnings) < structs.MaxFaults && !slices.Contains(i.warnings, line) {
 		i.warnings = append(i.warnings, line)
 	}
-}
-
-func (i *ignoredFields) acceptOfConsul(field string, value json.RawMessage) (drop bool, remedy string) {
-	return i.accept("Consul."+field, value)
 }
 
 // addTo adds the warnings to others, a line each.

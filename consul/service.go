@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/consul/api"
 
 	"berth/structs"
+	"berth/structs/validate/field"
 )
 
 // This file has the form of a service in Consul, and the comparison of the wanted form with the present one.
@@ -55,7 +56,7 @@ func TaskServiceID(instanceID string) string {
 type Instance struct {
 	structs.ServiceInstance
 	EnableTagOverride bool
-	TaggedAddresses   map[string]string       // see structs.SplitAddress
+	TaggedAddresses   map[string]string       // see field.SplitAddress
 	Weights           *structs.ServiceWeights // nil: Consul's
 	Checks            []Check
 	Connect           *Connect // nil: it takes no part in the service mesh
@@ -87,7 +88,7 @@ func (i *Instance) Registration() (s *Service, checkIDs []string, err error) {
 			s.TaggedAddresses = map[string]api.ServiceAddress{}
 		}
 
-		host, port, err := structs.SplitAddress(text, i.Port)
+		host, port, err := field.SplitAddress(text, i.Port)
 		if err != nil {
 			return nil, nil, structs.Invalidf("tagged_addresses: %w", err)
 		}

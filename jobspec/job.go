@@ -39,12 +39,9 @@ type job struct {
 	Periodic    *periodic         `hcl:"periodic,block"`
 	Parameters  *parameterized    `hcl:"parameterized,block"`
 	Consul      *consul           `hcl:"consul,block"`
+	Vault       *vault            `hcl:"vault,block"`
 	Groups      []*group          `hcl:"group,block"`
 	Tasks       []*task           `hcl:"task,block"` // each in a separate group
-}
-
-func (job) Unsupported() string {
-	return "vault"
 }
 
 type group struct {
@@ -65,6 +62,7 @@ type group struct {
 	Volumes       map[string]*volume `hcl:"volume,block"`
 	Services      []*service         `hcl:"service,block"`
 	Consul        *consul            `hcl:"consul,block"`
+	Vault         *vault             `hcl:"vault,block"`
 	Meta          map[string]string  `hcl:"meta"`
 	ShutdownDelay *time.Duration     `hcl:"shutdown_delay"`
 	MaxRun        *time.Duration     `hcl:"max_run_duration"`
@@ -73,10 +71,6 @@ type group struct {
 	FormerLostAfter *time.Duration `hcl:"max_client_disconnect"`        // lost_after
 	FormerStopAfter *time.Duration `hcl:"stop_after_client_disconnect"` // stop_on_client_after
 	FormerNoReplace *bool          `hcl:"prevent_reschedule_on_lost"`   // the opposite of replace
-}
-
-func (group) Unsupported() string {
-	return "vault"
 }
 
 type task struct {
@@ -103,17 +97,14 @@ type task struct {
 	Artifacts     []*artifact       `hcl:"artifact,block"`
 	Services      []*service        `hcl:"service,block"`
 	Consul        *consul           `hcl:"consul,block"`
+	Vault         *vault            `hcl:"vault,block"`
 	Kind          string            `hcl:"kind"`
 	Identities    []*identity       `hcl:"identity,block"`
 
 	DispatchPayload *dispatchPayload `hcl:"dispatch_payload,block"`
 }
 
-func (task) Unsupported() string {
-	return "vault"
-}
-
-// consul selects a Consul and a part of it. Nothing of it is stored, because a node has one Consul.
+// consul lets a task, or those of a group, log in at Consul. A node has one Consul.
 type consul struct {
 	Cluster consulCluster `hcl:"cluster"`
 }

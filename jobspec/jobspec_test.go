@@ -152,7 +152,7 @@ func TestParseJob_FaultsHavePositionAndExpectation(t *testing.T) {
 	for _, c := range []struct{ src, want string }{
 		{head + "    cout = 1" + tail, `j.hcl:3,5: unsupported argument "cout" (did you mean "count"?); ` +
 			`expected one of: count, constraint, affinity, spread, restart, reschedule, update, migrate, scaling, disconnect, ephemeral_disk, ` +
-			`network, volume, service, consul, meta, shutdown_delay, max_run_duration, task, max_client_disconnect, ` +
+			`network, volume, service, consul, vault, meta, shutdown_delay, max_run_duration, task, max_client_disconnect, ` +
 			`stop_after_client_disconnect, prevent_reschedule_on_lost`},
 		{head + "    network {\n      cni {}\n    }" + tail,
 			`j.hcl:4,7: "cni" is not supported by berth: the configuration of the network`},
@@ -165,9 +165,9 @@ func TestParseJob_FaultsHavePositionAndExpectation(t *testing.T) {
 		{head + "    scaling { }" + tail, `j.hcl:3,13: missing argument "max"`},
 		{"job \"j\" {\n  group \"g\" {\n    task \"t\" {\n      schedule {}\n    }\n  }\n}\n",
 			`j.hcl:4,7: "schedule" is not supported by berth: start and stop the job from outside`},
-		{"job \"j\" {\n  task \"t\" {\n    driver = \"exec\"\n    vault {\n      role = \"x\"\n    }\n  }\n}\n",
-			`j.hcl:4,5: "vault" is not supported by berth yet`},
-		{"job \"j\" {\n  vault { role = \"x\" }\n}\n", `j.hcl:2,3: "vault" is not supported by berth yet`},
+		{"job \"j\" {\n  task \"t\" {\n    driver = \"exec\"\n    vault {\n      policies = [\"x\"]\n    }\n  }\n}\n",
+			`j.hcl:5,7: "policies" is not supported by berth: a task logs in with its identity`},
+		{"job \"j\" {\n  vault { cluster = \"two\" }\n}\n", `a node has one Vault`},
 		{head + "    volume \"a\" { type = \"csi\" }" + tail, `missing argument "source"; expected a string`},
 		{head + "    count = \"three\"" + tail,
 			`j.hcl:3,13: invalid value for "count": got a string; expected a whole number`},

@@ -241,25 +241,36 @@ func (c *converter) group(g *group) *structs.TaskGroup {
 		out.Networks = []*structs.NetworkResource{g.Network.resource()}
 	}
 
-	for alias, v := range g.Volumes {
-		if out.Volumes == nil {
-			out.Volumes = map[string]*structs.VolumeRequest{}
-		}
-
-		out.Volumes[alias] = v.request(alias)
-	}
-
+	out.Volumes = requests(g.Volumes)
+	around := c.around()
+	out.Consul = consulOf(g.Consul, around.Consul)
 	seen := map[string]bool{}
 	for _, t := range g.Tasks {
 		if !c.isFirst(seen, "task", t.Name, t.At) {
 			continue
 		}
 
-		out.Tasks = append(out.Tasks, c.task(t, def))
+		task := c.task(t, def)
+		task.Vault = vaultOf(around.Vault, g.Vault, t.Vault)
+		task.Consul = consulOf(t.Consul)
+		out.Tasks = append(out.Tasks, task)
 		// This follows the task into the group, because it may change the configuration of the task.
 		c.moveNetworks(out, t)
 	}
 
+	return out
+}
+
+// requests converts the volumes of a group, nil for none.
+func requests(volumes map[string]*volume) map[string]*structs.VolumeRequest {
+	var out map[string]*structs.VolumeRequest
+	for alias, v := range volumes {
+		if out == nil {
+			out = map[string]*structs.VolumeRequest{}
+		}
+
+		out[alias] = v.request(alias)
+	}
 	return out
 }
 

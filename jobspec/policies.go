@@ -8,11 +8,7 @@ func (c *converter) policies(g *group, out *structs.TaskGroup) {
 	reschedule := structs.DefaultReschedulePolicy(c.jobType)
 	update := structs.DefaultUpdateStrategy()
 	migrate := structs.DefaultMigrateStrategy()
-	var j job
-	if c.ofJob != nil {
-		j = *c.ofJob
-	}
-
+	j := c.around()
 	// The block of the job becomes the default that the block of the group changes.
 	if of := j.Reschedule.override(reschedule); of != nil {
 		out.ReschedulePolicy = of
@@ -47,6 +43,14 @@ func (c *converter) policies(g *group, out *structs.TaskGroup) {
 			out.Count = int(*s.Min)
 		}
 	}
+}
+
+// around returns the job around a group, an empty one for a group alone.
+func (c *converter) around() job {
+	if c.ofJob == nil {
+		return job{}
+	}
+	return *c.ofJob
 }
 
 func (u *update) override(s structs.UpdateStrategy) *structs.UpdateStrategy {

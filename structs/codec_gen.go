@@ -6855,11 +6855,14 @@ func (v *Task) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(25)
+	n := uint32(27)
 	if !(len(v.Affinities) != 0) {
 		n--
 	}
 	if !(len(v.Artifacts) != 0) {
+		n--
+	}
+	if !(v.Consul != nil) {
 		n--
 	}
 	if !(v.DispatchPayload != nil) {
@@ -6881,6 +6884,9 @@ func (v *Task) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(len(v.Templates) != 0) {
+		n--
+	}
+	if !(v.Vault != nil) {
 		n--
 	}
 	b = msgp.AppendMapHeader(b, n)
@@ -6907,6 +6913,12 @@ func (v *Task) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xabConstraints"...)
 	if b, err = wire.AppendPointers(b, v.Constraints, (*Constraint).AppendMsgpack); err != nil {
 		return b, err
+	}
+	if v.Consul != nil {
+		b = append(b, "\xa6Consul"...)
+		if b, err = wire.AppendOther(b, &v.Consul); err != nil {
+			return b, err
+		}
 	}
 	if v.DispatchPayload != nil {
 		b = append(b, "\xafDispatchPayload"...)
@@ -6978,6 +6990,12 @@ func (v *Task) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	b = append(b, "\xa4User"...)
 	b = msgp.AppendString(b, v.User)
+	if v.Vault != nil {
+		b = append(b, "\xa5Vault"...)
+		if b, err = wire.AppendOther(b, &v.Vault); err != nil {
+			return b, err
+		}
+	}
 	b = append(b, "\xacVolumeMounts"...)
 	if b, err = wire.AppendPointers(b, v.VolumeMounts, (*VolumeMount).AppendMsgpack); err != nil {
 		return b, err
@@ -7045,6 +7063,10 @@ func (v *Task) readField(name, b []byte) (_ []byte, known bool, err error) {
 		b, err = wire.ReadOther(b, &v.Identity)
 	case "Identities":
 		b, err = wire.ReadOther(b, &v.Identities)
+	case "Vault":
+		b, err = wire.ReadOther(b, &v.Vault)
+	case "Consul":
+		b, err = wire.ReadOther(b, &v.Consul)
 	default:
 		return b, false, nil
 	}
@@ -7116,8 +7138,11 @@ func (v *TaskGroup) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(19)
+	n := uint32(20)
 	if !(len(v.Affinities) != 0) {
+		n--
+	}
+	if !(v.Consul != nil) {
 		n--
 	}
 	if !(v.Disconnect != nil) {
@@ -7157,6 +7182,12 @@ func (v *TaskGroup) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xabConstraints"...)
 	if b, err = wire.AppendPointers(b, v.Constraints, (*Constraint).AppendMsgpack); err != nil {
 		return b, err
+	}
+	if v.Consul != nil {
+		b = append(b, "\xa6Consul"...)
+		if b, err = wire.AppendOther(b, &v.Consul); err != nil {
+			return b, err
+		}
 	}
 	b = append(b, "\xa5Count"...)
 	b = msgp.AppendInt64(b, int64(v.Count))
@@ -7287,6 +7318,8 @@ func (v *TaskGroup) readField(name, b []byte) (_ []byte, known bool, err error) 
 		b, err = wire.ReadStringMap(b, (*map[string]string)(&v.Meta))
 	case "ShutdownDelay":
 		b, err = wire.ReadOther(b, &v.ShutdownDelay)
+	case "Consul":
+		b, err = wire.ReadOther(b, &v.Consul)
 	case "MaxRunDuration":
 		b, err = wire.ReadOther(b, &v.MaxRunDuration)
 	default:

@@ -1,5 +1,7 @@
 package structs
 
+import "time"
+
 // CSIPluginSettings is the row with an operator's settings for the volumes of a plugin. Key: ID. It is there
 // only while a setting differs from its default, and it outlives the plugin's instances and volumes.
 type CSIPluginSettings struct {
@@ -31,4 +33,35 @@ type CSIPluginSettingsRequest struct {
 	OnNodeLoss   string `level:"2"`
 	SecretsFrom  string `level:"2"`
 	WriteOptions `level:"2"`
+}
+
+// CSIPluginConfig is a task's `csi_plugin {}`: the task runs a CSI plugin.
+type CSIPluginConfig struct {
+	ID       string
+	Type     string // node, controller, monolith
+	MountDir string // where the task finds its socket directory, default /csi
+	// where the task sees the staging and publish directories, default /local/csi
+	StagePublishBaseDir string
+	HealthTimeout       time.Duration // default 30s
+	// how long a plugin that was healthy may answer no probe; 0 is DefaultHangTimeout
+	HangTimeout    time.Duration
+	FormerProvider string // the driver's name before its vendor renamed it (CSI spec, GetPluginInfo)
+}
+
+// The types of a csi_plugin block.
+const (
+	CSIPluginNode       = "node"
+	CSIPluginController = "controller"
+	CSIPluginMonolith   = "monolith"
+)
+
+// Kinds returns the halves that the plugin task serves.
+func (c *CSIPluginConfig) Kinds() []CSIKind {
+	switch c.Type {
+	case CSIPluginNode:
+		return []CSIKind{CSIKindNode}
+	case CSIPluginController:
+		return []CSIKind{CSIKindController}
+	}
+	return []CSIKind{CSIKindController, CSIKindNode}
 }

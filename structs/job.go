@@ -191,37 +191,6 @@ type VolumeMount struct {
 	PropagationMode string // private (default), host-to-task, bidirectional
 }
 
-// CSIPluginConfig is a task's `csi_plugin {}`: the task runs a CSI plugin.
-type CSIPluginConfig struct {
-	ID       string
-	Type     string // node, controller, monolith
-	MountDir string // where the task finds its socket directory, default /csi
-	// where the task sees the staging and publish directories, default /local/csi
-	StagePublishBaseDir string
-	HealthTimeout       time.Duration // default 30s
-	// how long a plugin that was healthy may answer no probe; 0 is DefaultHangTimeout
-	HangTimeout    time.Duration
-	FormerProvider string // the driver's name before its vendor renamed it (CSI spec, GetPluginInfo)
-}
-
-// The types of a csi_plugin block.
-const (
-	CSIPluginNode       = "node"
-	CSIPluginController = "controller"
-	CSIPluginMonolith   = "monolith"
-)
-
-// Kinds returns the halves that the plugin task serves.
-func (c *CSIPluginConfig) Kinds() []CSIKind {
-	switch c.Type {
-	case CSIPluginNode:
-		return []CSIKind{CSIKindNode}
-	case CSIPluginController:
-		return []CSIKind{CSIKindController}
-	}
-	return []CSIKind{CSIKindController, CSIKindNode}
-}
-
 // LogConfig bounds a task's logs.
 type LogConfig struct {
 	MaxFiles      int
@@ -257,6 +226,7 @@ type TaskGroup struct {
 	Services      []*Service `json:",omitempty" codec:",omitempty"`
 	Meta          map[string]string
 	ShutdownDelay *time.Duration `json:",omitempty"`
+	Consul        *Consul        `json:",omitempty" codec:",omitempty" level:"2"` // the default of the tasks
 	// MaxRunDuration bounds the time of an allocation of a batch or sysbatch job on its node; nil is no
 	// bound.
 	MaxRunDuration *time.Duration `json:",omitempty" codec:",omitempty"`
@@ -328,6 +298,8 @@ type Task struct {
 
 	Identity   *WorkloadIdentity   `json:",omitempty" codec:",omitempty" level:"2"` // nil: workload.Default
 	Identities []*WorkloadIdentity `json:",omitempty" codec:",omitempty" level:"2"` // the others
+	Vault  *Vault  `json:",omitempty" codec:",omitempty" level:"2"` // nil: no token of Vault
+	Consul *Consul `json:",omitempty" codec:",omitempty" level:"2"` // nil: that of the group
 }
 
 // JobListStub is one job in a list.

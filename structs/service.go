@@ -70,7 +70,7 @@ type Service struct {
 	// EnableTagOverride lets others change the tags of an instance in Consul until the next definition.
 	EnableTagOverride bool     `json:",omitempty" codec:",omitempty"`
 	Connect           *Connect `json:",omitempty" codec:",omitempty"` // nil: not in the service mesh
-	// TaggedAddresses are other addresses of an instance in Consul, by their names there: see SplitAddress.
+	// TaggedAddresses are other addresses of an instance in Consul, by name: see field.SplitAddress.
 	TaggedAddresses map[string]string `json:",omitempty" codec:",omitempty"`
 	Weights         *ServiceWeights   `json:",omitempty" codec:",omitempty"` // nil: Consul's
 	// Identity is the one with which the node registers the service; nil: it uses its own token of Consul.
@@ -306,4 +306,11 @@ func (i *ServiceInstance) SameAs(o *ServiceInstance) bool {
 // SameInstances reports whether two lists have the same instances in the same order.
 func SameInstances(a, b []*ServiceInstance) bool {
 	return slices.EqualFunc(a, b, (*ServiceInstance).SameAs)
+}
+
+// ServiceWeights are the weights of an instance in Consul's answers by DNS, while its checks pass and while
+// one of them warns.
+type ServiceWeights struct {
+	Passing int
+	Warning int
 }

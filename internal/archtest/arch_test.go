@@ -22,7 +22,7 @@ var layers = [][]string{
 	{"structs"},
 	{"internal"},
 	{"acl", "state", "rpc", "csi", "jobspec", "client/drivers/protocol"},
-	{"consul"},
+	{"consul", "vault"},
 	{"fsm", "scheduler", "client", "api", "plugins", "server/nodeconn", "server/authority"},
 	{"endpoints", "cli"},
 	{"server"},

@@ -51,6 +51,7 @@ func canonicalizeGroup(g *structs.TaskGroup, j *structs.Job) {
 		g.EphemeralDisk = &structs.EphemeralDisk{SizeMB: structs.DefaultDiskMB}
 	}
 
+	canonicalizeConsul(g.Consul)
 	for _, n := range g.Networks {
 		canonicalizeNetwork(n)
 	}
@@ -153,6 +154,8 @@ func CanonicalizeTask(t *structs.Task, g *structs.TaskGroup) {
 	}
 
 	canonicalizeIdentities(t)
+	canonicalizeVault(t.Vault)
+	canonicalizeConsul(t.Consul)
 	canonicalizeMounts(t.VolumeMounts)
 	for _, a := range t.Artifacts {
 		if a != nil {

@@ -112,6 +112,7 @@ func checkGroup(f field.Errors, g *structs.TaskGroup, j *structs.Job) {
 
 	checkRunDuration(f, g, j)
 	checkNetworks(f, g)
+	checkConsul(f.At("consul"), g.Consul)
 	checkVolumes(f, g, j)
 	checkTasks(f, g, j)
 	checkServices(f, g)

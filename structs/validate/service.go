@@ -229,7 +229,7 @@ func checkTaggedAddresses(f field.Errors, all map[string]string) {
 			continue
 		}
 
-		_, _, err := structs.SplitAddress(text, 0)
+		_, _, err := field.SplitAddress(text, 0)
 		f.Require(err == nil, "%s: %v", name, err)
 	}
 }

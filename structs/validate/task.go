@@ -48,6 +48,11 @@ func checkTask(f field.Errors, t *structs.Task, g *structs.TaskGroup) {
 		checkLifecycle(f.At("lifecycle"), l, t)
 	}
 
+	if v := t.Vault; v != nil {
+		checkVault(f.At("vault"), v)
+	}
+
+	checkConsul(f.At("consul"), t.Consul)
 	f.Require(len(t.VolumeMounts) == 0 || t.Driver != driverRawExec,
 		"volume_mount: a task of the driver %s has no file system of its own to mount volumes into; use exec",
 		driverRawExec)

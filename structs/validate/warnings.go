@@ -50,6 +50,7 @@ func groupWarnings(g *structs.TaskGroup) []string {
 		}
 	}
 
+	all = append(all, consulWarnings(g)...)
 	all = append(all, networkWarnings(g)...)
 	return append(all, connectWarnings(g)...)
 }

@@ -1,0 +1,68 @@
+// Package loginid has the settings of the identity with which a workload logs in at a service outside of the
+// cluster. The servers give it to workloads that name no such identity themselves.
+package loginid
+
+import (
+	"fmt"
+	"time"
+
+	"berth/structs"
+)
+
+// The bounds of the settings.
+const (
+	maxAudiences = 16
+	// MinTTL and MaxTTL bound the time to live of a token.
+	MinTTL = time.Minute
+	MaxTTL = 30 * 24 * time.Hour
+)
+
+// DefaultTTL is the time to live of a token if the settings name none.
+const DefaultTTL = time.Hour
+
+// Settings are a block such as `default_identity {}`. Without an audience the block is off.
+type Settings struct {
+	Audience []string      `hcl:"aud"`
+	TTL      time.Duration `hcl:"ttl"`
+	Env      bool          `hcl:"env"`  // the task has the token in its environment
+	File     bool          `hcl:"file"` // the task has the token in its secrets
+}
+
+// Enabled reports whether workloads get the identity.
+func (s *Settings) Enabled() bool { return len(s.Audience) > 0 }
+
+// Lifetime returns the time to live of a token.
+func (s *Settings) Lifetime() time.Duration {
+	if s.TTL == 0 {
+		return DefaultTTL
+	}
+	return s.TTL
+}
+
+// Faults lists the faults of the settings. Each begins with the path of its setting below block.
+func (s *Settings) Faults(block string) (faults []error) {
+	bad := func(format string, args ...any) {
+		faults = append(faults, structs.Invalidf("%s.%w", block, fmt.Errorf(format, args...)))
+	}
+
+	if len(s.Audience) > maxAudiences {
+		bad("aud: there are %d; at most %d are allowed", len(s.Audience), maxAudiences)
+	}
+
+	for _, aud := range s.Audience {
+		if aud == "" || len(aud) > structs.MaxName {
+			bad("aud: an audience must have 1 to %d bytes", structs.MaxName)
+		}
+	}
+
+	// Without an audience the block would have no effect, which nobody would see.
+	if !s.Enabled() && (s.TTL != 0 || s.Env || s.File) {
+		bad("aud: it is empty; name the audience that the other side expects")
+	}
+
+	if s.TTL != 0 && (s.TTL < MinTTL || s.TTL > MaxTTL) {
+		bad("ttl: %s is not within %s to %s", s.TTL, MinTTL, MaxTTL)
+	}
+
+	return faults
+}
