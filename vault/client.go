@@ -75,8 +75,8 @@ type Token struct {
 	Renewable bool
 }
 
-// auth is the part of an answer about a token.
-type auth struct {
+// Auth is the part of an answer about a token.
+type Auth struct {
 	ClientToken   string   `json:"client_token"`
 	Accessor      string   `json:"accessor"`
 	Policies      []string `json:"policies"`
@@ -84,7 +84,7 @@ type auth struct {
 	Renewable     bool     `json:"renewable"`
 }
 
-func (a *auth) token() (*Token, error) {
+func (a *Auth) token() (*Token, error) {
 	if a == nil || a.ClientToken == "" || len(a.ClientToken) > MaxToken || !isToken(a.ClientToken) {
 		return nil, structs.Errorf(structs.KindInternal, "the answer of Vault has no token")
 	}
@@ -188,7 +188,7 @@ type Secret struct {
 	LeaseDuration int64          `json:"lease_duration"` // seconds
 	Renewable     bool           `json:"renewable"`
 	Data          map[string]any `json:"data"`
-	Auth          *auth          `json:"auth"`
+	Auth          *Auth          `json:"auth"`
 	Warnings      []string       `json:"warnings"`
 }
 
@@ -230,14 +230,14 @@ func (c *Client) call(ctx context.Context, r request) (*Secret, error) {
 }
 
 func (c *Client) request(ctx context.Context, r request) (*http.Request, error) {
-	address, err := url.JoinPath(c.cfg.Address, "v1", r.path)
+	address, err := url.Parse(c.cfg.Address)
 	if err != nil {
-		return nil, structs.Invalidf("the path %q: %w", structs.Cut(r.path, structs.MaxQuoted), err)
+		return nil, structs.Invalidf("vault.address: %w", err)
 	}
 
-	if len(r.query) > 0 {
-		address += "?" + r.query.Encode()
-	}
+	// The path is escaped as a whole, so no part of it becomes a query or a part of another path.
+	address.Path = "/v1/" + r.path
+	address.RawQuery = r.query.Encode()
 
 	var body io.Reader
 	if r.body != nil {
@@ -248,7 +248,7 @@ func (c *Client) request(ctx context.Context, r request) (*http.Request, error) 
 		body = bytes.NewReader(text)
 	}
 
-	req, err := http.NewRequestWithContext(ctx, r.method, address, body)
+	req, err := http.NewRequestWithContext(ctx, r.method, address.String(), body)
 	if err != nil {
 		return nil, err
 	}

@@ -157,11 +157,6 @@ func (c *Config) Redact() map[string]any {
 		"Timeout":            c.Timeout,
 		"JWTAuthBackendPath": c.JWTAuthBackendPath,
 		"Role":               c.CreateFromRole,
-		"DefaultIdentity": map[string]any{
-			"Audience": c.DefaultIdentity.Audience,
-			"TTL":      c.DefaultIdentity.TTL,
-			"Env":      c.DefaultIdentity.Env,
-			"File":     c.DefaultIdentity.File,
-		},
+		"DefaultIdentity":    c.DefaultIdentity.Redact(),
 	}
 }

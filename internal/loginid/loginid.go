@@ -4,6 +4,7 @@ package loginid
 
 import (
 	"fmt"
+	"regexp"
 	"time"
 
 	"berth/structs"
@@ -65,4 +66,25 @@ func (s *Settings) Faults(block string) (faults []error) {
 	}
 
 	return faults
+}
+
+// methodName is the name of an auth method of Consul.
+var methodName = regexp.MustCompile(`^[\w-]{1,128}$`)
+
+// CheckMethod returns the fault of a setting with the name of an auth method of Consul, nil if it has none.
+func CheckMethod(setting, name string) error {
+	if methodName.MatchString(name) {
+		return nil
+	}
+	return structs.Invalidf("%s: %q is no name of an auth method", setting, structs.Cut(name, structs.MaxQuoted))
+}
+
+// Redact describes the settings, by their names in the dialect. They have no secrets.
+func (s *Settings) Redact() map[string]any {
+	return map[string]any{
+		"Audience": s.Audience,
+		"TTL":      s.TTL,
+		"Env":      s.Env,
+		"File":     s.File,
+	}
 }
