@@ -52,6 +52,10 @@ func (c *Client) buildNode() *structs.Node {
 	if c.consul != nil {
 		maps.Copy(n.Attributes, c.consul.Attributes())
 	}
+
+	if c.subsystems.Vault != nil {
+		maps.Copy(n.Attributes, c.subsystems.Vault.Attributes())
+	}
 	// The attributes of the agent and of the machine are there already, so no driver can change them.
 
 	addDriverAttributes(n)

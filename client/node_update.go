@@ -29,11 +29,17 @@ func (c *Client) runDrivers(ctx context.Context) {
 		consul = c.consul.Changes()
 	}
 
+	var vault <-chan struct{}
+	if c.subsystems.Vault != nil {
+		vault = c.subsystems.Vault.Changes()
+	}
+
 	for {
 		select {
 		case <-c.subsystems.Drivers.Changes():
 		case <-devices:
 		case <-consul:
+		case <-vault:
 		case <-c.reloaded:
 		case <-ctx.Done():
 			return

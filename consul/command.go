@@ -6,11 +6,9 @@ import (
 	"os/exec"
 	"strconv"
 
+	"berth/consul/facts"
 	"berth/structs"
 )
-
-// attributeACLs says whether Consul's ACLs are on.
-const attributeACLs = "consul.acl"
 
 // ACLs reports whether the ACLs of Consul are on. It waits for the first answer of Consul. An error has the
 // reason for which there is none.
@@ -27,7 +25,7 @@ func (l *Link) ACLs(ctx context.Context) (bool, error) {
 	}
 
 	// A Consul whose description lacks the attribute counts as one without ACLs.
-	return l.Attributes()[attributeACLs] == strconv.FormatBool(true), nil
+	return l.Attributes()[facts.ACLs] == strconv.FormatBool(true), nil
 }
 
 // Command is a call of the program consul that reaches Consul as the agent does, but without its token.
@@ -67,7 +65,7 @@ func (l *Link) Command() (*Command, error) {
 		}
 	}
 
-	// Where the HTTP API has TLS, gRPC has it, too: see attributesOf.
+	// Where the HTTP API has TLS, gRPC has it, too: see facts.Attributes.
 	if u.Scheme == "https" && l.config.CAFile != "" {
 		c.Args = append(c.Args, "-grpc-ca-file", l.config.CAFile)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"berth/consul/facts"
 	"berth/internal/consultest"
 	"berth/structs"
 )
@@ -79,7 +80,7 @@ func TestACLs_WaitForConsul(t *testing.T) {
 	}
 	for _, want := range []bool{true, false} {
 		self := map[string]map[string]any{"DebugConfig": {"ACLsEnabled": want}}
-		l.fingerprint.set(attributesOf(self, false))
+		l.fingerprint.set(facts.Attributes(self, false))
 		if want {
 			close(l.fingerprint.available)
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"berth/internal/loginid"
 	"berth/structs"
 	"berth/structs/validate/field"
 )
@@ -57,6 +58,14 @@ type Config struct {
 	ClientAutoJoin bool `hcl:"client_auto_join"`
 	// AllowUnauthenticated lets jobs register services without a token of their submitter.
 	AllowUnauthenticated bool `hcl:"allow_unauthenticated"`
+
+	// ServiceIdentity and TaskIdentity are the identities with which services and tasks log in, unless they
+	// name one themselves. The servers add them to jobs. Without them, the agent of the node uses its token.
+	ServiceIdentity loginid.Settings `hcl:"service_identity,block"`
+	TaskIdentity    loginid.Settings `hcl:"task_identity,block"`
+	// ServiceAuthMethod and TaskAuthMethod are the auth methods at which the node logs in.
+	ServiceAuthMethod string `hcl:"service_auth_method"`
+	TaskAuthMethod    string `hcl:"task_auth_method"`
 }
 
 // Rejected has the settings of the dialect that berth does not have, with what to do instead.
@@ -79,6 +88,8 @@ func DefaultConfig() Config {
 		ServerAutoJoin:       true,
 		ClientAutoJoin:       true,
 		AllowUnauthenticated: true,
+		ServiceAuthMethod:    DefaultAuthMethod,
+		TaskAuthMethod:       DefaultAuthMethod,
 	}
 }
 
@@ -99,6 +110,8 @@ func (c *Config) Validate() error {
 		require(c.AllowUnauthenticated,
 			"consul.allow_unauthenticated: Consul checks the tokens of submitters, "+
 				"and consul.address is empty; set the address or leave this out")
+		require(!c.ServiceIdentity.Enabled() && !c.TaskIdentity.Enabled(),
+			"consul.service_identity and task_identity: consul.address is empty; set it, or leave them out")
 		return structs.InvalidAll(faults)
 	}
 
@@ -131,6 +144,10 @@ func (c *Config) Validate() error {
 	require(c.Auth == "" || strings.Contains(string(c.Auth), ":"), "consul.auth: expected user:password")
 	c.validateFiles(require)
 	c.validateOwn(require)
+	faults = append(faults, c.ServiceIdentity.Faults("consul.service_identity")...)
+	faults = append(faults, c.TaskIdentity.Faults("consul.task_identity")...)
+	faults = append(faults, loginid.CheckMethod("consul.service_auth_method", c.ServiceAuthMethod),
+		loginid.CheckMethod("consul.task_auth_method", c.TaskAuthMethod))
 	require(c.Timeout >= minTimeout && c.Timeout <= maxTimeout, "consul.timeout: %s is not within %s to %s",
 		c.Timeout, minTimeout, maxTimeout)
 	return structs.InvalidAll(faults)
@@ -219,26 +236,30 @@ func (c *Config) Redact() map[string]any {
 
 	// The names are those of the dialect. Each one is listed, so a new setting is not shown by accident.
 	return map[string]any{
-		"Addr":                 c.Address,
-		"GRPCAddr":             c.GRPCAddress,
-		"Token":                shown(c.Token),
-		"TokenFile":            c.TokenFile,
-		"Auth":                 shown(c.Auth),
-		"EnableSSL":            c.SSL,
-		"VerifySSL":            c.VerifySSL,
-		"CAFile":               c.CAFile,
-		"CertFile":             c.CertFile,
-		"KeyFile":              c.KeyFile,
-		"Timeout":              c.Timeout,
-		"ProxyPath":            c.ProxyPath,
-		"EnvoyPath":            c.EnvoyPath,
-		"AutoAdvertise":        c.AutoAdvertise,
-		"ServerServiceName":    c.ServerServiceName,
-		"ClientServiceName":    c.ClientServiceName,
-		"Tags":                 c.Tags,
-		"ChecksUseAdvertise":   c.ChecksUseAdvertise,
-		"ServerAutoJoin":       c.ServerAutoJoin,
-		"ClientAutoJoin":       c.ClientAutoJoin,
-		"AllowUnauthenticated": c.AllowUnauthenticated,
+		"Addr":                      c.Address,
+		"GRPCAddr":                  c.GRPCAddress,
+		"Token":                     shown(c.Token),
+		"TokenFile":                 c.TokenFile,
+		"Auth":                      shown(c.Auth),
+		"EnableSSL":                 c.SSL,
+		"VerifySSL":                 c.VerifySSL,
+		"CAFile":                    c.CAFile,
+		"CertFile":                  c.CertFile,
+		"KeyFile":                   c.KeyFile,
+		"Timeout":                   c.Timeout,
+		"ProxyPath":                 c.ProxyPath,
+		"EnvoyPath":                 c.EnvoyPath,
+		"AutoAdvertise":             c.AutoAdvertise,
+		"ServerServiceName":         c.ServerServiceName,
+		"ClientServiceName":         c.ClientServiceName,
+		"Tags":                      c.Tags,
+		"ChecksUseAdvertise":        c.ChecksUseAdvertise,
+		"ServerAutoJoin":            c.ServerAutoJoin,
+		"ClientAutoJoin":            c.ClientAutoJoin,
+		"AllowUnauthenticated":      c.AllowUnauthenticated,
+		"ServiceIdentity":           c.ServiceIdentity.Redact(),
+		"TaskIdentity":              c.TaskIdentity.Redact(),
+		"ServiceIdentityAuthMethod": c.ServiceAuthMethod,
+		"TaskIdentityAuthMethod":    c.TaskAuthMethod,
 	}
 }

@@ -3,17 +3,14 @@ package consul
 import (
 	"context"
 	"maps"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/hashicorp/consul/api"
 	"github.com/hashicorp/go-hclog"
-	"github.com/hashicorp/go-version"
 
+	"berth/consul/facts"
 	"berth/internal/backoff"
-	"berth/structs"
 )
 
 // fingerprintInterval is the time between two looks at Consul, as in the dialect.
@@ -73,7 +70,7 @@ func (f *fingerprint) run(ctx context.Context) {
 				f.logger.Info("Consul is available")
 			}
 
-			f.set(attributesOf(self, f.https))
+			f.set(facts.Attributes(self, f.https))
 
 			// The attributes are there before anybody who has waited reads them.
 			answered()
@@ -123,57 +120,4 @@ func (f *fingerprint) current() map[string]string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return maps.Clone(f.attributes)
-}
-
-// grpcTLSSince is the version of Consul with a port of its own for gRPC with TLS.
-var grpcTLSSince = version.Must(version.NewVersion("1.14.0"))
-
-// attributesOf returns the attributes of the dialect from Consul's description of itself.
-func attributesOf(self map[string]map[string]any, https bool) map[string]string {
-	out := map[string]string{}
-
-	// The description is Consul's, so values of other types are left out, and texts are cut.
-	add := func(name string, value any) {
-		switch v := value.(type) {
-		case string:
-			if v != "" {
-				out[name] = structs.Cut(v, structs.MaxName)
-			}
-		case bool:
-			out[name] = strconv.FormatBool(v)
-		// A number of JSON. Those of the description are ports.
-		case float64:
-			out[name] = strconv.Itoa(int(v))
-		}
-	}
-
-	config := self["Config"]
-	debug := self["DebugConfig"]
-	add("consul.server", config["Server"])
-	add("consul.version", config["Version"])
-	add("consul.revision", config["Revision"])
-	add("consul.datacenter", config["Datacenter"])
-	add("unique.consul.name", config["NodeName"])
-	add("consul.connect", debug["ConnectEnabled"])
-	add(attributeACLs, debug["ACLsEnabled"])
-	if tags, ok := self["Member"]["Tags"].(map[string]any); ok {
-		add("consul.segment", tags["segment"])
-	}
-
-	port := "GRPCPort"
-	v, err := version.NewVersion(strings.TrimSpace(out["consul.version"]))
-	if err == nil {
-		// The enterprise edition says so in the metadata of its version, such as 1.14.0+ent.
-		out["consul.sku"] = "oss"
-		if strings.Contains(v.Metadata(), "ent") {
-			out["consul.sku"] = "ent"
-		}
-
-		if https && !v.Core().LessThan(grpcTLSSince) {
-			port = "GRPCTLSPort"
-		}
-	}
-
-	add("consul.grpc", debug[port])
-	return out
 }

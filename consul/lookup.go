@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -48,7 +49,7 @@ func (l *Link) Lookup(
 	// A template must not be rendered without services that are there and only hidden.
 	case empty && meta.ResultsFilteredByACLs:
 		return nil, structs.Errorf(structs.KindDenied,
-			"reading %s from Consul: it is hidden from the agent's token", q)
+			"reading %s from Consul: it is hidden from the %s token", q, q.Owner())
 	}
 
 	return &lookup.Answer{Value: value, Index: meta.LastIndex}, nil
@@ -60,7 +61,12 @@ func shortened(q lookup.Query, err error) error {
 	if of, ok := errors.AsType[*url.Error](err); ok {
 		err = of.Err
 	}
-	err = plain("reading "+q.String()+" from Consul", err)
+	doing := "reading " + q.String() + " from Consul"
+	if statusOf(err) == http.StatusForbidden {
+		err = structs.Errorf(structs.KindDenied, "%s: Consul denies it to the %s token: %w", doing, q.Owner(), err)
+	} else {
+		err = plain(doing, err)
+	}
 	return structs.Errorf(structs.KindOf(err), "%s", structs.Cut(err.Error(), structs.MaxText))
 }
 

@@ -128,9 +128,13 @@ type authorized struct {
 // RoundTrip implements http.RoundTripper.
 func (a *authorized) RoundTrip(req *http.Request) (*http.Response, error) {
 	// The file is read at each request, so that another token needs no restart.
-	token, err := a.c.token()
-	if err != nil {
-		return nil, err
+	token := tokenOf(req.Context())
+	if token == "" {
+		var err error
+		token, err = a.c.token()
+		if err != nil {
+			return nil, err
+		}
 	}
 
 	// A RoundTripper must not change the request of its caller.

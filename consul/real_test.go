@@ -15,6 +15,7 @@ import (
 	"github.com/hashicorp/consul/api"
 	"github.com/hashicorp/go-hclog"
 
+	"berth/consul/facts"
 	"berth/internal/consultest"
 	"berth/structs"
 )
@@ -397,8 +398,8 @@ func TestConsul_NeedsATokenWhereACLsAreOn(t *testing.T) {
 		t.Errorf("services: %v", all)
 	}
 	self, err := l.fingerprint.self(t.Context())
-	attributes := attributesOf(self, false)
-	if err != nil || attributes["consul.version"] != "1.15.4" || attributes[attributeACLs] != "true" {
+	attributes := facts.Attributes(self, false)
+	if err != nil || attributes["consul.version"] != "1.15.4" || attributes[facts.ACLs] != "true" {
 		t.Errorf("fingerprint: %v, %v", attributes, err)
 	}
 }

@@ -64,8 +64,9 @@ type Syncer struct {
 	wanted map[string][]*Service // by owner
 	// gone are IDs that are no longer wanted and that Consul may still have, at most maxGone of them.
 	gone    map[string]bool
-	removed map[string]bool // owners whose services go when the agent ends
-	pending chan struct{}   // has an item if wanted or gone have changed, or Consul lacks something
+	removed map[string]bool         // owners whose services go when the agent ends
+	pending chan struct{}           // has an item if wanted or gone have changed, or Consul lacks something
+	tokens  map[string]serviceToken // of services with tokens of their own, by their IDs
 
 	beats  beats
 	status statusCache
@@ -81,6 +82,7 @@ func newSyncer(agent AgentAPI, node string, logger hclog.Logger) *Syncer {
 		gone:    map[string]bool{},
 		removed: map[string]bool{},
 		pending: make(chan struct{}, 1),
+		tokens:  map[string]serviceToken{},
 	}
 	s.beats.init()
 	s.status.init()
@@ -353,15 +355,27 @@ func checksByService(checks map[string]*api.AgentCheck) map[string][]string {
 func (s *Syncer) syncService(
 	ctx context.Context, service *Service, services map[string]*api.AgentService, checkIDs []string,
 ) error {
+	token, own := s.tokenOfService(service.ID)
+	if own && token.secret == "" {
+		// It is registered once it has its token: see ExpectToken.
+		return nil
+	}
+
 	// The tags are kept before the comparison, or they would be a difference that never ends.
 	service = keepTags(service, services)
-	if differs(service, services) || lacksCheck(service, checkIDs) {
+	if differs(service, services) || lacksCheck(service, checkIDs) || token.stale {
+		ctx := ctx
+		if own {
+			ctx = WithToken(ctx, token.secret)
+		}
+
 		opts := api.ServiceRegisterOpts{}.WithContext(ctx)
 		err := s.agent.ServiceRegisterOpts(s.beats.withStatus(service), opts)
 		if err != nil {
 			return plain("registering service "+service.ID, err)
 		}
 
+		s.registered(service.ID, token)
 		s.logger.Debug("service registered in Consul", "service_id", service.ID)
 	}
 

@@ -298,8 +298,8 @@ type Task struct {
 
 	Identity   *WorkloadIdentity   `json:",omitempty" codec:",omitempty" level:"2"` // nil: workload.Default
 	Identities []*WorkloadIdentity `json:",omitempty" codec:",omitempty" level:"2"` // the others
-	Vault  *Vault  `json:",omitempty" codec:",omitempty" level:"2"` // nil: no token of Vault
-	Consul *Consul `json:",omitempty" codec:",omitempty" level:"2"` // nil: that of the group
+	Vault      *Vault              `json:",omitempty" codec:",omitempty" level:"2"` // nil: no token of Vault
+	Consul     *Consul             `json:",omitempty" codec:",omitempty" level:"2"` // nil: that of the group
 }
 
 // JobListStub is one job in a list.

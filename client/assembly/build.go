@@ -34,8 +34,8 @@ import (
 	"berth/client/machine/cni"
 	"berth/client/machine/netns"
 	"berth/client/mesh/sockets"
+	"berth/client/outside"
 	"berth/client/store"
-	"berth/consul/lookup"
 	"berth/rpc"
 	"berth/structs"
 )
@@ -69,21 +69,22 @@ func Build(p Parts) (*Subsystems, error) {
 	if err != nil {
 		return nil, err
 	}
-	supervisors := csihooks.SupervisorConfig{
-		Dir:       csiDir,
-		Registry:  instances,
-		Volumes:   plugins.Volumes(),
-		Logger:    p.Logger,
-		HostPaths: func(t *structs.Task) bool { return taskrunner.HostPaths(drivers, t) },
+	supervisors := supervisorConfig(p, csiDir, plugins, drivers)
+	supervisors.Registry = instances
+	logins, err := buildLogins(p)
+	if err != nil {
+		return nil, err
 	}
-	ofAllocs := allocParts{plugins, guarding, buildSockets(p), identities.New(identitiesConfig(p))}
-	ofTasks := taskParts{supervisors, deviceManager.Reserve, lookup.New(lookupConfig(p)), ofAllocs.signed}
+
+	ofAllocs := allocParts{plugins, guarding, buildSockets(p), identities.New(identitiesConfig(p)), logins}
+	ofTasks := taskParts{supervisors, deviceManager.Reserve, logins, ofAllocs.signed}
 	return &Subsystems{
 		Drivers:    drivers,
 		Plugins:    plugins,
 		Devices:    deviceManager,
 		AllocHooks: allocHooks(p, ofAllocs),
 		TaskHooks:  guardedLast(guarding, taskHooks(p, ofTasks)),
+		Vault:      logins.fingerprint,
 		Renewed:    guarding.Renewed,
 		Inventory:  plugins.Volumes().Inventory,
 		Endpoints:  endpoints(p, plugins, drivers),
@@ -96,11 +97,22 @@ func Build(p Parts) (*Subsystems, error) {
 			reconcileVolumes(p, plugins, guarding),
 			guarding.Run,
 			reconcileNetworks(p),
-			ofTasks.lookups.Run,
+			logins.run,
 		},
 		Release: func() error { return releaseUnused(root) },
 		Destroy: func() error { return errors.Join(killPlugins(p, external), mounts.ReleaseShared(root)) },
 	}, nil
+}
+
+func supervisorConfig(
+	p Parts, dir string, plugins *volumes.Manager, drivers *manager.Manager,
+) csihooks.SupervisorConfig {
+	return csihooks.SupervisorConfig{
+		Dir:       dir,
+		Volumes:   plugins.Volumes(),
+		Logger:    p.Logger,
+		HostPaths: func(t *structs.Task) bool { return taskrunner.HostPaths(drivers, t) },
+	}
 }
 
 // endpoints returns the procedures that servers may call on this node.
@@ -250,6 +262,7 @@ type allocParts struct {
 	guarding *guard.Guard
 	consul   *sockets.Sockets
 	signed   *identities.Manager
+	logins   *logins
 }
 
 // allocHooks returns the hooks of an allocation: its secrets, the waits for its predecessors and for its
@@ -294,6 +307,10 @@ func allocHooks(p Parts, of allocParts) func(*hooks.AllocEnv) []hooks.Alloc {
 			list = append(list, h)
 		}
 
+		if h := outside.NewServices(of.logins.cfg, env); h != nil {
+			list = append(list, h)
+		}
+
 		return list
 	}
 }
@@ -302,7 +319,7 @@ func allocHooks(p Parts, of allocParts) func(*hooks.AllocEnv) []hooks.Alloc {
 type taskParts struct {
 	supervisors csihooks.SupervisorConfig
 	reserve     device.Reserve
-	lookups     *lookup.Pool
+	logins      *logins
 	signed      *identities.Manager
 }
 
@@ -322,7 +339,7 @@ func taskHooks(p Parts, of taskParts) func(*hooks.AllocEnv, *structs.Task) []hoo
 		Logger: p.Logger,
 		Slots:  semaphore.NewWeighted(template.MaxRunning),
 
-		Lookups: of.lookups,
+		Lookups: of.logins.lookups,
 	}
 
 	// Each task gets hooks of its own. The hooks share the values above.
@@ -341,6 +358,7 @@ func taskHooks(p Parts, of taskParts) func(*hooks.AllocEnv, *structs.Task) []hoo
 		}
 
 		list = append(list, meshHooks(p, env, task)...)
+		list = append(list, of.logins.hooks(env, task)...)
 		if h := device.New(reserving, env, task); h != nil {
 			list = append(list, h)
 		}

@@ -41,7 +41,7 @@ func TestHooks_KnowTheEndOfACut(t *testing.T) {
 		"the predecessors": watcherConfig(p).ServersBack,
 		"the disk":         diskConfig(p).ServersBack,
 		"the tokens":       tokenConfig(p).ServersBack,
-		"the lookups":      lookupConfig(p).ServersBack,
+		"the lookups":      lookupConfig(p, mustLogins(t, p)).ServersBack,
 	} {
 		if back != p.ServersBack {
 			t.Errorf("%s: the hook has %p, not the recovery of the parts", name, back)

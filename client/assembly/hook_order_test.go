@@ -15,7 +15,6 @@ import (
 	"berth/client/hooks/identities"
 	"berth/client/mesh/sockets"
 	"berth/client/store"
-	"berth/consul/lookup"
 	"berth/structs"
 )
 
@@ -35,6 +34,7 @@ var allocHookOrder = []hookOrder{
 	{"network", "it maps the ports"},
 	{"host_volumes", "no writer is excluded while the allocation waits for anything else"},
 	{"consul_socket", "the network has what the socket leads to"},
+	{"consul_services", "no login is made for an allocation that does not start"},
 }
 
 var taskHookOrder = []hookOrder{
@@ -43,6 +43,8 @@ var taskHookOrder = []hookOrder{
 	{"identity", "no file of an artifact takes the place of a token"},
 	{"consul_si_token", "it does not expire during a download"},
 	{"envoy_bootstrap", "it has the token"},
+	{"vault", "it does not expire during a download"},
+	{"consul_task", "likewise"},
 	{"devices", "they do not wait for a download"},
 	{"csi_plugin", "the plugin has its devices"},
 	{"templates", "they read the files and the variables of the others"},
@@ -58,13 +60,17 @@ func TestHooks_AreInOrder(t *testing.T) {
 		Artifacts:       []*structs.TaskArtifact{{}},
 		CSIPluginConfig: &structs.CSIPluginConfig{ID: "pl", Type: structs.CSIPluginNode},
 		Templates:       []*structs.Template{{}},
+		Vault:           &structs.Vault{},
+		Identities:      []*structs.WorkloadIdentity{{Name: "consul_default"}},
 		Identity:        &structs.WorkloadIdentity{Name: structs.DefaultIdentity, Env: true},
 	}
 	group := &structs.TaskGroup{
 		Name:          "g",
 		Tasks:         []*structs.Task{task},
 		EphemeralDisk: &structs.EphemeralDisk{Sticky: true},
-		Networks:      []*structs.NetworkResource{{Mode: structs.NetworkModeBridge}},
+		Services: []*structs.Service{{Name: "web", Provider: structs.ServiceProviderConsul,
+			Identity: &structs.WorkloadIdentity{Name: "consul-service_web-"}}},
+		Networks: []*structs.NetworkResource{{Mode: structs.NetworkModeBridge}},
 		Volumes: map[string]*structs.VolumeRequest{
 			"data":  {Type: structs.VolumeTypeHost, Source: "disk"},
 			"files": {Type: structs.VolumeTypeCSI, Source: "files"},
@@ -94,24 +100,34 @@ func TestHooks_AreInOrder(t *testing.T) {
 	}
 	var got []string
 	signed := identities.New(identitiesConfig(p))
+	logs := mustLogins(t, p)
 	for _, h := range allocHooks(p, allocParts{
-		plugins, guarding, sockets.New(nil, nil, p.Logger), signed,
+		plugins, guarding, sockets.New(nil, nil, p.Logger), signed, logs,
 	})(env) {
 		got = append(got, h.Name())
 	}
 	checkOrder(t, "an allocation", got, allocHookOrder)
 
-	lookups := lookup.New(lookupConfig(p))
 	supervisors := csihooks.SupervisorConfig{Logger: p.Logger}
 	got = nil
 	for _, h := range guardedLast(guarding, taskHooks(p, taskParts{
 		supervisors: supervisors,
-		lookups:     lookups,
+		logins:      logs,
 		signed:      signed,
 	}))(env, task) {
 		got = append(got, h.Name())
 	}
 	checkOrder(t, "a task", got, taskHookOrder)
+}
+
+// mustLogins makes the parts of a node that log in.
+func mustLogins(t *testing.T, p Parts) *logins {
+	t.Helper()
+	l, err := buildLogins(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
 }
 
 func checkOrder(t *testing.T, of string, got []string, order []hookOrder) {

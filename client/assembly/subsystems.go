@@ -16,8 +16,8 @@ import (
 	"berth/client/mesh/envoy"
 	"berth/client/mesh/native"
 	"berth/client/mesh/services"
+	"berth/client/outside"
 	"berth/client/store"
-	"berth/consul/lookup"
 	"berth/internal/backoff"
 	"berth/internal/boottime"
 	"berth/rpc"
@@ -74,6 +74,8 @@ type Subsystems struct {
 	Devices    Devices // nil: the node has none
 	AllocHooks func(env *hooks.AllocEnv) []hooks.Alloc
 	TaskHooks  func(env *hooks.AllocEnv, task *structs.Task) []hooks.Task
+	// Vault has the attributes that the node gets from its Vault. It may be nil.
+	Vault *outside.Fingerprint
 	// Inventory, if not nil, returns this node's records of volumes. With an error it is not complete.
 	Inventory func() (*structs.NodeInventory, error)
 	// Endpoints are the procedures that servers may call on this node.
@@ -93,7 +95,6 @@ type Subsystems struct {
 // Consul is the link with the Consul of this node. Package consul has it.
 type Consul interface {
 	services.Consul
-	lookup.Source
 	// WaitFirst returns when Consul has been asked once, with or without an answer, or when ctx ends.
 	WaitFirst(ctx context.Context)
 	// Attributes returns the node's attributes. It is empty until Consul has answered once.
@@ -107,6 +108,7 @@ type Consul interface {
 	ACLs(ctx context.Context) (bool, error)
 	envoy.Consul
 	native.Consul
+	outside.Consul
 }
 
 // Parts are the inputs of Deps.Build.

@@ -9,6 +9,7 @@ import (
 	"berth/client/mesh/envoy"
 	"berth/client/mesh/native"
 	"berth/client/mesh/token"
+	"berth/client/outside"
 	"berth/consul/lookup"
 	"berth/structs"
 )
@@ -29,7 +30,7 @@ func artifactConfig(p Parts) artifact.Config {
 	}
 }
 
-func lookupConfig(p Parts) lookup.Config {
+func lookupConfig(p Parts, l *logins) lookup.Config {
 	c := lookup.Config{
 		Servers: &lookup.Servers{
 			Caller: p.Servers,
@@ -42,7 +43,11 @@ func lookupConfig(p Parts) lookup.Config {
 	}
 
 	if p.Consul != nil { // a nil Consul in another interface would not be nil
-		c.Consul = p.Consul
+		c.Consul = &outside.ConsulSource{Link: p.Consul, Keeper: l.cfg.Keeper}
+	}
+
+	if l.cfg.Vault != nil {
+		c.Vault = outside.NewVaultSource(l.cfg.Vault, l.cfg.Keeper)
 	}
 
 	return c

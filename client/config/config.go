@@ -27,6 +27,7 @@ import (
 	"berth/client/machine/networks"
 	"berth/client/membership/leaving"
 	"berth/structs"
+	"berth/vault"
 )
 
 // Config is the node agent's configuration: the `client {}` block and the fields that the agent fills in.
@@ -46,6 +47,8 @@ type Config struct {
 	Plugins catalog.Config
 	// Connect has the programs of the proxies of Consul's service mesh: the agent has the consul block.
 	Connect connectproxy.Config
+	// Vault is the block vault of the agent.
+	Vault vault.Config
 
 	// OwnPorts are the ports of this agent. No allocation gets them.
 	OwnPorts []int

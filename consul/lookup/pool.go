@@ -57,6 +57,7 @@ type Source interface {
 // Config has the sources of a pool.
 type Config struct {
 	Consul  Source // nil: the node uses none
+	Vault   Source // nil: the node uses none
 	Servers Source
 	Logger  hclog.Logger
 	// ServersBack, if not nil, is announced when the servers can be reached again after a cut. It ends the
@@ -68,6 +69,7 @@ type Config struct {
 type Pool struct {
 	logger  hclog.Logger
 	consul  *origin // nil: the node uses none
+	vault   *origin // nil: the node uses none
 	servers *origin
 
 	ctx     context.Context
@@ -98,6 +100,7 @@ func New(c Config) *Pool {
 	p := &Pool{
 		logger:  c.Logger,
 		consul:  newOrigin(c.Consul, nil),
+		vault:   newOrigin(c.Vault, nil),
 		servers: newOrigin(c.Servers, c.ServersBack),
 		views:   map[Query]*view{},
 	}
@@ -147,14 +150,19 @@ func (r *Reader) Woken() <-chan struct{} { return r.woken }
 // node that has no such source.
 func (r *Reader) Read(q Query) (State, error) {
 	p := r.pool
-	from := p.servers
-	if !q.ofBerth() {
-		from = p.consul
+	from := p.consul
+	missing := "Consul; set consul.address"
+	switch {
+	case q.ofBerth():
+		from = p.servers
+	case q.ofVault():
+		from = p.vault
+		missing = "Vault; set vault.enabled"
 	}
 
 	if from == nil {
-		return State{}, structs.Preconditionf(
-			"%s: this node uses no Consul; set consul.address in the configuration of its agent", q)
+		return State{}, structs.Preconditionf("%s: this node uses no %s in the configuration of its agent", q,
+			missing)
 	}
 
 	p.mu.Lock()

@@ -18,6 +18,9 @@ const (
 	BerthServices  = "berthServices" // names of services of provider berth
 	BerthVariable  = "nomadVar"      // a variable with its items
 	BerthVariables = "nomadVarList"  // variables without their items
+	VaultSecret    = "secret"        // a secret of Vault
+	VaultNames     = "secrets"       // names of secrets below a path
+	VaultWrite     = "secret with"   // the answer to values that are written to Vault
 )
 
 // Query is a question of a template. It is comparable.
@@ -32,6 +35,27 @@ type Query struct {
 	Filter    string `codec:",omitempty"`
 	Choose    string `codec:",omitempty"` // see structs.ServiceGetRequest
 	Namespace string `codec:",omitempty"` // of berth
+	// As is the task with whose token a source answers, "" for the agent's.
+	As string `codec:",omitempty"`
+	// Values are written to Vault: an object of texts in JSON.
+	Values string `codec:",omitempty"`
+}
+
+// ofVault reports whether Vault answers.
+func (q Query) ofVault() bool {
+	switch q.Kind {
+	case VaultSecret, VaultNames, VaultWrite:
+		return true
+	}
+	return false
+}
+
+// Owner names the owner of the token of the answer.
+func (q Query) Owner() string {
+	if q.As == "" {
+		return "agent's"
+	}
+	return "task's"
 }
 
 // ofBerth reports whether the servers answer, and not Consul.
@@ -58,6 +82,10 @@ func (q Query) String() string {
 		if part.text != "" && !(part.before == "|" && part.text == passing) {
 			name += part.before + part.text
 		}
+	}
+
+	if q.ofVault() && q.Tag != "" {
+		name = q.Name + "?version=" + q.Tag
 	}
 
 	if q.Choose != "" {

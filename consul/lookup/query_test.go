@@ -19,7 +19,7 @@ func TestParse_ReadsTheTextsOfTheDialect(t *testing.T) {
 		{ParseService, "web", Query{Kind: ConsulService, Name: "web", Filter: "passing"}, "service web"},
 		{
 			ParseService, "a.b=c:1.web_1@dc-1.x~_agent|any",
-			Query{ConsulService, "web_1", "a.b=c:1", "_agent", "dc-1.x", "any", "", ""},
+			Query{ConsulService, "web_1", "a.b=c:1", "_agent", "dc-1.x", "any", "", "", "", ""},
 			"service a.b=c:1.web_1@dc-1.x~_agent|any",
 		},
 		{

@@ -82,3 +82,21 @@ type Instance struct {
 	Meta       map[string]string
 	Status     string // the worst one of its checks, "" without checks
 }
+
+// VaultAnswer is a secret of Vault with its lease.
+type VaultAnswer struct {
+	LeaseID       string
+	LeaseDuration int64 // seconds
+	Renewable     bool
+	Data          map[string]any
+	Auth          *VaultAuth `json:",omitempty"` // of an answer that is a token
+}
+
+// VaultAuth is a token that Vault has made for the task.
+type VaultAuth struct {
+	ClientToken   string
+	Accessor      string
+	Policies      []string
+	LeaseDuration int64 // seconds
+	Renewable     bool
+}

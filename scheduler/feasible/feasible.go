@@ -145,6 +145,12 @@ var connectConstraint = &structs.Constraint{
 	Operand: "=",
 }
 
+// vaultConstraint is met by the nodes that have reached a Vault.
+var vaultConstraint = &structs.Constraint{
+	LTarget: "${attr.vault.version}",
+	Operand: structs.ConstraintIsSet,
+}
+
 // meetsConstraints returns the text of the first constraint that the node does not meet.
 func meetsConstraints(g *Group, n *structs.Node) string {
 	for _, c := range g.constraints {

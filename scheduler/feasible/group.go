@@ -72,6 +72,7 @@ func newGroup(o *Outlook, j *structs.Job, g *structs.TaskGroup) *Group {
 
 	p.constraints = match.CompileConstraints(p.specified...)
 	p.addConsulConstraints()
+	p.addVaultConstraint()
 	p.OnlyNode = match.OnlyNode(p.specified...)
 	p.properties = propertyLimits(j, g)
 	p.prefers = compilePreferences(j, g)
@@ -104,6 +105,19 @@ func (p *Group) addConsulConstraints() {
 		p.constraints = append(p.constraints, c)
 		p.specified = append(p.specified, []*structs.Constraint{connectConstraint})
 	}
+}
+
+// addVaultConstraint adds the constraint that the tokens of the tasks imply.
+func (p *Group) addVaultConstraint() {
+	usesVault := func(t *structs.Task) bool { return t.Vault != nil }
+	if !slices.ContainsFunc(p.TaskGroup.Tasks, usesVault) {
+		return
+	}
+
+	c := match.CompileConstraint(vaultConstraint)
+	c.Text = "the node has not reached a Vault, of which a task gets a token (vault.version)"
+	p.constraints = append(p.constraints, c)
+	p.specified = append(p.specified, []*structs.Constraint{vaultConstraint})
 }
 
 // wantsDistinct reports whether a list has distinct_hosts, and does not turn it off.

@@ -8,7 +8,9 @@ import "berth/structs"
 const (
 	VaultToken     = "VAULT_TOKEN"
 	VaultNamespace = "VAULT_NAMESPACE"
-	ConsulToken    = "CONSUL_HTTP_TOKEN"
+	ConsulToken    = "CONSUL_TOKEN"
+
+	ConsulProgramToken = "CONSUL_HTTP_TOKEN" // the name that Consul's own programs read
 )
 
 // The identities with which a task logs in: names in the list of its identities.

@@ -108,10 +108,12 @@ const (
 	SITokenFile        = "si_token"             // the token of Consul
 	EnvoyBootstrapFile = "envoy_bootstrap.json" // the configuration of a proxy
 	ConsulCAFile       = "consul_ca_file.pem"   // the certificates of Consul's authority
+	VaultTokenFile     = "vault_token"          // the token of Vault
+	ConsulTokenFile    = "consul_token"         // the token of Consul of a task with an identity for it
 )
 
 // SecretFiles are the names of these files.
-var SecretFiles = []string{SITokenFile, EnvoyBootstrapFile, ConsulCAFile}
+var SecretFiles = []string{SITokenFile, EnvoyBootstrapFile, ConsulCAFile, VaultTokenFile, ConsulTokenFile}
 
 // Inside has the paths at which a task with a private root sees its directories.
 var Inside = Dirs{

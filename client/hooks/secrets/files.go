@@ -3,6 +3,7 @@ package secrets
 import (
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"berth/client/drivers/driver"
 	"berth/internal/rootfile"
@@ -20,6 +21,31 @@ func Write(dirs driver.Dirs, name, text string) error {
 			UID:  -1,
 			GID:  -1,
 		})
+	})
+}
+
+// Rewrite replaces a file of the agent that the task may have by now: the owner and the mode that its driver
+// has given it stay. Without the file it is Write.
+func Rewrite(dirs driver.Dirs, name, text string) error {
+	return within(dirs, func(dir *os.Root) error {
+		f := rootfile.File{
+			Text: text,
+			Mode: fileMode,
+			UID:  -1,
+			GID:  -1,
+		}
+
+		// The task may have put something else in its place, which gives nothing.
+		info, err := dir.Lstat(name)
+		if err == nil && info.Mode().IsRegular() {
+			f.Mode = info.Mode().Perm()
+			if s, ok := info.Sys().(*syscall.Stat_t); ok {
+				f.UID = int(s.Uid)
+				f.GID = int(s.Gid)
+			}
+		}
+
+		return rootfile.Replace(dir, name, f)
 	})
 }
 

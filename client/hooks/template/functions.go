@@ -13,6 +13,7 @@ import (
 	"time"
 	"unicode"
 
+	"berth/client/hooks/template/numbers"
 	"berth/structs"
 )
 
@@ -33,7 +34,7 @@ func (r *rendering) functions() template.FuncMap {
 	}
 
 	for _, some := range []template.FuncMap{
-		r.printFunctions(), r.textFunctions(), listFunctions, r.encodings(), numberFunctions,
+		r.printFunctions(), r.textFunctions(), listFunctions, r.encodings(), numbers.Functions,
 		r.sprigFunctions(), r.lookupFunctions(), groupFunctions,
 	} {
 		maps.Copy(all, some)

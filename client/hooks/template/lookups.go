@@ -54,6 +54,9 @@ func (r *rendering) lookupFunctions() template.FuncMap {
 		"nomadVarExists":   variables{r}.exists,
 		"nomadVarList":     variables{r}.list,
 		"nomadVarListSafe": variables{r}.listSome,
+
+		"secret":  secrets{r}.read,
+		"secrets": secrets{r}.list,
 	}
 }
 
@@ -103,6 +106,8 @@ func (r *rendering) service(words ...string) ([]*lookup.Service, error) {
 	if err != nil {
 		return nil, err
 	}
+
+	q.As = r.values.consulTask
 	value, err := r.ask(q)
 	list, _ := value.([]*lookup.Service)
 	return list, err
@@ -113,6 +118,8 @@ func (r *rendering) services(words ...string) ([]*lookup.ServiceName, error) {
 	if err != nil {
 		return nil, err
 	}
+
+	q.As = r.values.consulTask
 	value, err := r.ask(q)
 	list, _ := value.([]*lookup.ServiceName)
 	return list, err
@@ -127,6 +134,8 @@ func (r *rendering) pair(path string) (*lookup.KeyPair, lookup.Query, error) {
 	if err != nil {
 		return nil, q, err
 	}
+
+	q.As = r.values.consulTask
 	value, err := r.ask(q)
 	pair, _ := value.(*lookup.KeyPair)
 	return pair, q, err
@@ -185,6 +194,8 @@ func (r *rendering) keysBelow(keep func(string) bool, some bool) func(string) ([
 		if err != nil {
 			return nil, err
 		}
+
+		q.As = r.values.consulTask
 
 		value, err := r.ask(q)
 		if err != nil {

@@ -99,7 +99,7 @@ func withAnswers(t *testing.T, list []*structs.Template, test func(*testing.T, *
 		}
 		fx := newFixture(t, list...)
 		ctx, cancel := context.WithCancel(context.Background())
-		fx.pool = lookup.New(lookup.Config{Consul: s, Servers: s, Logger: hclog.NewNullLogger()})
+		fx.pool = lookup.New(lookup.Config{Consul: s, Vault: s, Servers: s, Logger: hclog.NewNullLogger()})
 		ended := make(chan struct{})
 		go func() {
 			fx.pool.Run(ctx)

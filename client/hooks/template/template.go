@@ -28,6 +28,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"berth/client/hooks"
+	"berth/client/outside"
 	"berth/client/store"
 	"berth/consul/lookup"
 	"berth/internal/rootfile"
@@ -75,6 +76,7 @@ type templates struct {
 	lookups   *lookup.Reader
 	namespace string   // of the job
 	variables []string // paths of the variables that the task may read
+	owner     string   // the task, as the owner of tokens
 
 	// Only Up and the goroutine of Started, which never run together, use these.
 	task    *structs.Task
@@ -106,6 +108,7 @@ func New(cfg Config, env *hooks.AllocEnv, task *structs.Task) hooks.Task {
 		lookups:   cfg.Lookups.NewReader(),
 		namespace: env.Alloc.Namespace,
 		variables: variablePaths(env.Alloc, task),
+		owner:     outside.KeyOf(env.Alloc.ID, task.Name),
 	}
 }
 
@@ -121,6 +124,12 @@ func (h *templates) Up(ctx context.Context, env *hooks.TaskEnv) error {
 	h.values.lookups = h.lookups
 	h.values.namespace = h.namespace
 	h.values.variables = h.variables
+	h.values.task = h.owner
+	h.values.vault = h.task.Vault
+	if outside.LogsInAtConsul(h.task) {
+		h.values.consulTask = h.owner
+	}
+
 	h.said = map[string]string{}
 	h.unrests = map[string]*unrest{}
 	if env.Running {

@@ -23,7 +23,11 @@ type values struct {
 	// lookups has the services, keys and variables. The job has the namespace, and the task the variables.
 	lookups   *lookup.Reader
 	namespace string
-	variables []string // their paths
+	task      string         // the task as the owner of tokens: see outside.KeyOf
+	vault     *structs.Vault // nil: the task has no token of Vault
+	// consulTask is task, or "" for a task that reads from Consul with the token of the agent.
+	consulTask string
+	variables  []string // their paths
 }
 
 func newValues(env *hooks.TaskEnv) *values {

@@ -13,7 +13,7 @@ import (
 func TestParseText_RejectsCallsOfUnknownFunctions(t *testing.T) {
 	for text, want := range map[string]string{
 		`{{ nodes }}`:                                         "the function nodes is rejected: of Consul, templates read services and keys alone",
-		`{{ with secret "a" }}{{ end }}`:                      "Vault",
+		`{{ with pkiCert "a" }}{{ end }}`:                     "let secret write to the path of the role",
 		`{{ range nomadService "a" }}{{ end }}`:               "",
 		`{{ (nomadVar "a").x }}`:                              "",
 		`{{ if eq (plugin "a") "" }}{{ end }}`:                "runs no programs",
@@ -49,7 +49,7 @@ func TestParseText_RejectsCallsOfUnknownFunctions(t *testing.T) {
 // TestTemplate_NamesEachRejectedFunction lists the functions by the places of their first calls.
 func TestTemplate_NamesEachRejectedFunction(t *testing.T) {
 	x := &structs.Template{
-		EmbeddedTmpl: "{{ define `a` }}{{ plugin `x` }}{{ end }}{{ node `k` }}{{ env `A` }}{{ node `l` }}{{ secret `s` }}",
+		EmbeddedTmpl: "{{ define `a` }}{{ plugin `x` }}{{ end }}{{ node `k` }}{{ env `A` }}{{ node `l` }}{{ pkiCert `s` }}",
 		DestPath:     "local/x",
 		LeftDelim:    "{{",
 		RightDelim:   "}}",
@@ -66,7 +66,7 @@ func TestTemplate_NamesEachRejectedFunction(t *testing.T) {
 	want := []string{
 		"template 1: data: the function plugin",
 		"template 1: data: the function node",
-		"template 1: data: the function secret",
+		"template 1: data: the function pkiCert",
 	}
 	if !slices.Equal(named, want) {
 		t.Errorf("got %q\nwant %q", named, want)

@@ -1,4 +1,5 @@
-package template
+// Package numbers has the functions of templates that calculate.
+package numbers
 
 import (
 	"reflect"
@@ -8,8 +9,9 @@ import (
 	"berth/structs"
 )
 
-// The first argument of an operation is the second operand, so that a pipe passes the first one.
-var numberFunctions = template.FuncMap{
+// Functions are the functions by their names. The first argument of an operation is the second operand, so
+// that a pipe passes the first one.
+var Functions = template.FuncMap{
 	"add":      calculate(sum, sum),
 	"subtract": calculate(difference, difference),
 	"multiply": calculate(product, product),

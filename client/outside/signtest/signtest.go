@@ -1,0 +1,88 @@
+// Package signtest signs identities for tests as the servers do, and serves their public keys over HTTP, for
+// a Consul or a Vault that verifies logins.
+package signtest
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4/jwt"
+
+	"berth/internal/idtoken"
+	"berth/structs"
+	"berth/structs/identity"
+)
+
+// Signer signs the identities of allocations. It implements outside.Identities.
+type Signer struct {
+	// URL is that of the public keys.
+	URL string
+	// Audience and Namespace are those of all identities.
+	Audience  string
+	Namespace string
+	// Job is the ID of the job of all allocations.
+	Job string
+
+	signer *idtoken.Signer
+}
+
+// New makes a signer with a key of its own.
+func New(t testing.TB, audience string) *Signer {
+	t.Helper()
+	public, private, err := idtoken.Generate(identity.RS256)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	// Its bytes tell the IDs of keys apart.
+	id := fmt.Sprintf("%x", sha256.Sum256(public))[:16]
+	s := &Signer{Audience: audience, Namespace: "default", Job: "web"}
+	s.signer, err = idtoken.NewSigner(id, identity.RS256, private)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	keys, err := idtoken.KeySet([]identity.PublicKey{{KeyID: id, Algorithm: identity.RS256, PublicKey: public}})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_ = json.NewEncoder(w).Encode(keys)
+	}))
+	t.Cleanup(server.Close)
+	s.URL = server.URL
+	return s
+}
+
+// Identity signs an identity.
+func (s *Signer) Identity(_ context.Context, w identity.WantedIdentity) (structs.Secret, error) {
+	now := time.Now()
+	claims := &idtoken.Claims{
+		Claims: jwt.Claims{
+			Subject:   "global:" + s.Namespace + ":" + s.Job + ":g:" + w.Workload + ":" + w.Name,
+			Audience:  jwt.Audience{s.Audience},
+			IssuedAt:  jwt.NewNumericDate(now),
+			NotBefore: jwt.NewNumericDate(now),
+			Expiry:    jwt.NewNumericDate(now.Add(time.Hour)),
+		},
+		Namespace: s.Namespace,
+		JobID:     s.Job,
+		AllocID:   w.AllocID,
+	}
+
+	if w.Kind == identity.KindService {
+		claims.Service = w.Workload
+	} else {
+		claims.Task = w.Workload
+	}
+
+	text, err := s.signer.Sign(claims)
+	return structs.Secret(text), err
+}
