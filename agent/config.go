@@ -18,6 +18,7 @@ import (
 	"berth/client/drivers/catalog"
 	"berth/client/drivers/connectproxy"
 	"berth/consul"
+	"berth/endpoints/implied"
 	"berth/endpoints/rights"
 	"berth/internal/auditlog"
 	"berth/internal/hclconf"
@@ -27,6 +28,7 @@ import (
 	"berth/server"
 	"berth/server/autopilot"
 	"berth/structs"
+	"berth/vault"
 )
 
 // A configuration passes three steps: the defaults, the files and options that override them, and Finish,
@@ -85,6 +87,7 @@ type Config struct {
 	Audit  auditlog.Config `hcl:"audit,block"`
 	Client *client.Config  `hcl:"client,block"`
 	Consul consul.Config   `hcl:"consul,block"`
+	Vault  vault.Config    `hcl:"vault,block"`
 
 	// PluginDir has the programs of external drivers and device plugins. A plugin block configures one of
 	// them.
@@ -121,6 +124,7 @@ func DefaultConfig() Config {
 		ACL:        rights.DefaultSettings(),
 		Client:     client.DefaultConfig(),
 		Consul:     consul.DefaultConfig(),
+		Vault:      vault.DefaultConfig(),
 	}
 }
 
@@ -191,7 +195,8 @@ func (c *Config) Finish() error {
 
 	// Each block validates itself. Here are the checks that need several blocks.
 	faults = append(faults, c.Limits.validate(), c.TLS.Validate(), c.checkOpenPorts(),
-		checkHeaders(c.HTTPHeaders), c.Telemetry.Validate(), c.Consul.Validate(), c.ACL.Validate())
+		checkHeaders(c.HTTPHeaders), c.Telemetry.Validate(), c.Consul.Validate(), c.Vault.Validate(),
+		c.ACL.Validate())
 	if !filepath.IsAbs(c.DataDir) {
 		fault("data_dir is %q; expected an absolute path, here or with -data-dir", c.DataDir)
 	}
@@ -261,6 +266,11 @@ func (c *Config) finishServer() {
 	s.Datacenter = c.Datacenter
 	s.Autopilot = c.Autopilot
 	s.ACL = c.ACL
+	s.Implied = implied.Settings{
+		Vault:         c.Vault.DefaultIdentity,
+		ConsulTask:    c.Consul.TaskIdentity,
+		ConsulService: c.Consul.ServiceIdentity,
+	}
 	s.RPCBind = c.bind(c.Addresses.RPC, c.Ports.RPC)
 	s.SerfBind = c.bind(c.Addresses.Serf, c.Ports.Serf)
 	s.RPCAdvertise = c.advertise(c.Advertise.RPC, c.Ports.RPC)
@@ -304,6 +314,7 @@ func (c *Config) finishClient() {
 		ConsulPath: c.Consul.ProxyPath,
 		EnvoyPath:  c.Consul.EnvoyPath,
 	}
+	n.Vault = c.Vault
 }
 
 // bind returns the address to listen on. own overrides bind_addr.

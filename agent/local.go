@@ -83,6 +83,7 @@ func (c *Config) shown() map[string]any {
 		},
 		// It has secrets of its own, which are shown as redacted.
 		"Consul": c.Consul.Redact(),
+		"Vaults": []map[string]any{c.Vault.Redact()},
 		"Ports": map[string]int{
 			"HTTP": c.Ports.HTTP,
 			"RPC":  c.Ports.RPC,

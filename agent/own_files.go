@@ -14,7 +14,7 @@ func (c *Config) ownFiles() []string {
 	// A configuration may have secrets in its text, so its files belong to the list.
 	files := slices.Concat([]string{opsocket.ConfigDir, c.DataDir, c.OperatorSocket}, c.sources, []string{
 		c.TLS.KeyFile, c.TLS.CAKeyFile,
-		c.Consul.KeyFile, c.Consul.TokenFile,
+		c.Consul.KeyFile, c.Consul.TokenFile, c.Vault.KeyFile,
 		c.Client.Drivers.Docker.Auth.Config,
 	})
 	files = append(files, filesOfKeys(&c.Server.Keyring.Source)...)

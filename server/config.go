@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/memberlist"
 
 	"berth/endpoints/core"
+	"berth/endpoints/implied"
 	"berth/endpoints/join"
 	"berth/endpoints/rights"
 	"berth/internal/auditlog"
@@ -95,6 +96,8 @@ type Config struct {
 
 	// Consul does the servers' work in Consul, nil: the agent uses none.
 	Consul Consul
+	// Implied are the identities that workloads get for their logins at Vault and Consul.
+	Implied implied.Settings
 
 	// Audit is the audit log of the agent, nil: it has none.
 	Audit *auditlog.Log

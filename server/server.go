@@ -166,6 +166,7 @@ func (s *Server) createServices(ln net.Listener) {
 		Autopilot:      s.autopilot,
 		Nodes:          s.nodes,
 		Consul:         cfg.Consul,
+		Implied:        cfg.Implied,
 		Fencing:        cfg.fencers(),
 		Logger:         logger,
 		Region:         cfg.Region,

@@ -49,6 +49,7 @@ func (j Jobs) Validate(
 	job.Region = cmp.Or(job.Region, j.Region)
 	warnings := structs.JoinFaults(validate.JobWarnings(job))
 	defaults.Canonicalize(job)
+	j.Implied.Add(job)
 	tx := j.Store.Read()
 	c := driverCheck{
 		nodes:  j.Nodes,

@@ -5,6 +5,7 @@ import (
 	"context"
 	"time"
 
+	"berth/endpoints/implied"
 	"berth/endpoints/query"
 	"berth/endpoints/sidecars"
 	"berth/scheduler"
@@ -185,7 +186,12 @@ func (j Jobs) admitJob(given *structs.Job, ns string) (*structs.Job, error) {
 
 	// The checks are of the canonical job, because defaults can break a limit too.
 	defaults.Canonicalize(job)
+	j.Implied.Add(job)
 	err = sidecars.Complete(job).Err()
+	if err == nil {
+		err = implied.Check(job)
+	}
+
 	if err == nil {
 		err = j.checkCanaries(job)
 	}

@@ -5,7 +5,9 @@ import "slices"
 // allSettingTexts returns settingTexts with the blocks of the keyring before those of fencing.
 func allSettingTexts() []blockText {
 	next := slices.IndexFunc(settingTexts, func(b blockText) bool { return b.Block == "server.fencing" })
-	return slices.Insert(slices.Clone(settingTexts), next, slices.Concat(keyringTexts, identityTexts)...)
+	all := slices.Insert(slices.Clone(settingTexts), next, slices.Concat(keyringTexts, identityTexts)...)
+	last := slices.IndexFunc(all, func(b blockText) bool { return b.Block == "consul" })
+	return slices.Insert(all, last+1, outsideTexts...)
 }
 
 // identityTexts explains the block workload_identity of a server.

@@ -507,6 +507,8 @@ var settingTexts = []blockText{
 			"of servers: with false, whoever registers or reverts a job with services in " +
 				"Consul needs a Consul token that may write them; set it on all servers",
 		},
+		{"service_auth_method", "", "the auth method of Consul at which the node logs in for services"},
+		{"task_auth_method", "", "the same for tasks"},
 	}},
 	{Block: "plugin", Intro: "A program of `plugin_dir`; its label is the file, see " +
 		"[External " +

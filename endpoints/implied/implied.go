@@ -1,0 +1,99 @@
+// Package implied gives the workloads of a job the identities with which they log in at Vault and Consul,
+// unless the job names them itself. The servers do so when they take in a job, so that each agent sees the
+// identities of plain jobs.
+package implied
+
+import (
+	"regexp"
+	"slices"
+
+	"berth/internal/loginid"
+	"berth/structs"
+	"berth/structs/defaults"
+	"berth/structs/outside"
+	"berth/structs/workload"
+)
+
+// Settings are the identities of the configuration. One that is off is given to nobody.
+type Settings struct {
+	Vault         loginid.Settings
+	ConsulTask    loginid.Settings
+	ConsulService loginid.Settings
+}
+
+// Add adds the identities to a canonical job. The job stays canonical, and may be added to again without a
+// further change.
+func (s *Settings) Add(j *structs.Job) {
+	for _, g := range j.TaskGroups {
+		if g != nil {
+			s.addToGroup(g)
+		}
+	}
+	defaults.Canonicalize(j)
+}
+
+func (s *Settings) addToGroup(g *structs.TaskGroup) {
+	for _, t := range g.Tasks {
+		if t == nil {
+			continue
+		}
+
+		if t.Vault != nil {
+			addToTask(t, outside.VaultIdentity, &s.Vault)
+		}
+
+		if t.Consul != nil || g.Consul != nil || slices.ContainsFunc(t.Templates, readsConsul) {
+			addToTask(t, outside.ConsulIdentity, &s.ConsulTask)
+		}
+	}
+
+	for service := range g.AllServices() {
+		if service.Service == nil || !s.ConsulService.Enabled() || service.Identity != nil ||
+			service.Provider != structs.ServiceProviderConsul {
+			continue
+		}
+
+		// Canonicalize gives it its name.
+		service.Service.Identity = identityOf("", &s.ConsulService)
+	}
+}
+
+func addToTask(t *structs.Task, name string, s *loginid.Settings) {
+	if s.Enabled() && workload.Find(t, name) == nil {
+		t.Identities = append(slices.Clone(t.Identities), identityOf(name, s))
+	}
+}
+
+func identityOf(name string, s *loginid.Settings) *structs.WorkloadIdentity {
+	return &structs.WorkloadIdentity{
+		Name:     name,
+		Audience: slices.Clone(s.Audience),
+		TTL:      s.Lifetime(),
+		Env:      s.Env,
+		File:     s.File,
+	}
+}
+
+// consulCall finds the functions of templates that read from Consul. A word of another meaning gives a task
+// an identity that it does not use.
+var consulCall = regexp.MustCompile(
+	`\b(services?|key|keyExists|keyExistsGet|keyOrDefault|ls|safeLs|tree|safeTree)\b`)
+
+// readsConsul reports whether a template may read from Consul: nobody knows the text of a file here.
+func readsConsul(t *structs.Template) bool {
+	return t != nil && (t.SourcePath != "" || consulCall.MatchString(t.EmbeddedTmpl))
+}
+
+// Check rejects a job with a task that has no identity for the Vault of its block.
+func Check(j *structs.Job) error {
+	for _, g := range j.TaskGroups {
+		for _, t := range g.Tasks {
+			if t.Vault != nil && workload.Find(t, outside.VaultIdentity) == nil {
+				return structs.Preconditionf("job %q: group %q: task %q: vault: the task has no identity %q; "+
+					"give it one in a block identity, or set vault.default_identity in the configuration of "+
+					"all servers", j.ID, g.Name, t.Name, outside.VaultIdentity)
+			}
+		}
+	}
+	return nil
+}
