@@ -12,6 +12,7 @@ import (
 	"berth/endpoints/join"
 	"berth/endpoints/logins"
 	"berth/endpoints/node"
+	"berth/endpoints/quotas"
 	"berth/endpoints/release"
 	"berth/endpoints/required"
 	"berth/endpoints/rights"
@@ -30,6 +31,7 @@ import (
 	"berth/structs/login"
 	"berth/structs/nodecalls"
 	"berth/structs/nodeloss"
+	"berth/structs/quota"
 	"berth/structs/sitoken"
 	"berth/structs/variable"
 )
@@ -155,6 +157,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		lost    = node.Lost{Server: e.Server}
 		pools   = node.Pools{Server: e.Server}
 		space   = namespaces{Server: e.Server}
+		bound   = quotas.Procedures{Server: e.Server}
 		jobs    = e.jobs
 		allocs  = e.allocs
 		evals   = job.Evals{Server: e.Server}
@@ -362,6 +365,13 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		write(e, admin.AuthorityReplace, rights.Management, sign.ReplaceAuthority),
 		read(e, admin.AuthorityList, rights.OperatorRead, sign.ListAuthorities),
 		write(e, admin.AuthorityRemove, rights.Management, sign.RemoveAuthority),
+
+		shed(read(e, quota.SpecList, quotas.Seen, bound.List)),
+		read(e, quota.SpecGet, quotas.Read, bound.Read),
+		write(e, quota.SpecPut, rights.QuotaWrite, bound.Apply),
+		write(e, quota.SpecDelete, rights.QuotaWrite, propose(e, fsm.QuotaDelete)),
+		shed(read(e, quota.UsageList, quotas.Seen, bound.Usages)),
+		read(e, quota.UsageGet, quotas.Read, bound.Usage),
 
 		write(e, access.Bootstrap, byReset, token.Bootstrap),
 		read(e, login.AuthMethodList, logins.ToFind, e.logins.Methods),

@@ -105,8 +105,8 @@ func newRequest(e rpc.Endpoint, secret string) any {
 
 // asked are the methods whose right is a list that shows what its caller may see: everybody may ask.
 var asked = []string{
-	"ACL.ListPolicies", "ACL.ListRoles", "Namespace.ListNamespaces", "NodePool.List", "Search.FuzzySearch",
-	"Search.PrefixSearch", "Variables.List",
+	"ACL.ListPolicies", "ACL.ListRoles", "Namespace.ListNamespaces", "NodePool.List", "Quota.List",
+	"Quota.ListUsages", "Search.FuzzySearch", "Search.PrefixSearch", "Variables.List",
 }
 
 // open are the methods that need no token. A method that joins them has to be named here.

@@ -28,6 +28,7 @@ func TestOverload_ListsTheSheddableMethods(t *testing.T) {
 		"Namespace.GetNamespace Namespace.ListNamespaces " +
 		"Node.DrainStatus Node.FenceStatus Node.Get Node.GetAllocs Node.List Node.ListForeign " +
 		"NodePool.GetNodePool NodePool.List NodePool.ListJobs NodePool.ListNodes " +
+		"Quota.List Quota.ListUsages " +
 		"Scaling.GetPolicy Scaling.ListPolicies Search.FuzzySearch Search.PrefixSearch " +
 		"ServiceRegistration.GetService ServiceRegistration.List Variables.List VolumeClaim.List"
 	if strings.Join(got, " ") != want {

@@ -13,6 +13,7 @@ import (
 	"berth/state/csi/lifecycle"
 	"berth/state/lease"
 	"berth/state/namespaces"
+	"berth/state/quotas"
 	"berth/state/signkeys"
 	"berth/state/trust"
 	"berth/structs"
@@ -111,6 +112,8 @@ var (
 	SigningKeyAdd      = command(160, "SigningKeyAdd", signkeys.Add, since(2))
 	SigningKeyActivate = command(161, "SigningKeyActivate", signkeys.Activate, since(2))
 	SigningKeyRemove   = command(162, "SigningKeyRemove", signkeys.Remove, since(2))
+	QuotaPut           = command(170, "QuotaPut", quotas.Put, since(2))
+	QuotaDelete        = command(171, "QuotaDelete", quotas.Delete, since(2))
 
 	AdmissionRulePut     = command(174, "AdmissionRulePut", admissions.RulePut, since(2))
 	AdmissionRuleDelete  = command(175, "AdmissionRuleDelete", admissions.RuleDelete, since(2))

@@ -9,9 +9,11 @@ import (
 
 	"berth/scheduler/feasible"
 	"berth/scheduler/place"
+	"berth/scheduler/rejects"
 	"berth/scheduler/rollout"
 	"berth/state"
 	"berth/structs"
+	"berth/structs/quota"
 )
 
 // conclusion completes a plan after its placements: it completes or blocks the evaluation, and adds the
@@ -120,6 +122,7 @@ func (p *conclusion) finishEval() {
 	e.StatusDescription = ""
 	e.Again = ""
 	e.BlockedEval = ""
+	e.QuotaLimitReached = ""
 	e.NextEval = p.nextBatch
 	if d := p.planner.rollout.Deployment(); d != nil {
 		e.DeploymentID = d.ID // clients of the dialect follow it from here
@@ -160,6 +163,7 @@ func (p *conclusion) countFailures(e *structs.Evaluation) (keys map[string]bool)
 	e.FailedTGAllocs = nil
 	e.QueuedAllocations = map[string]int{}
 	keys = p.capacityKeys()
+	byQuota := true
 
 	// The reasons are divided evenly, and each group keeps at least one.
 	share := reasonsInAll / max(1, len(p.placer.Groups))
@@ -177,6 +181,15 @@ func (p *conclusion) countFailures(e *structs.Evaluation) (keys map[string]bool)
 
 		e.FailedTGAllocs[g.Spec.TaskGroup.Name] = g.Failed.ToMetric(most)
 		maps.Copy(keys, g.Failed.Keys)
+		byQuota = byQuota && g.Failed.OnlyBy(rejects.FilterQuota)
+		if len(g.Failed.Metric.QuotaExhausted) > 0 {
+			e.QuotaLimitReached = feasible.QuotaName(p.outlook)
+		}
+	}
+
+	// No node was tried, so freed capacity changes nothing.
+	if byQuota && e.QuotaLimitReached != "" {
+		return map[string]bool{quota.UnblockKey(e.QuotaLimitReached): true}
 	}
 
 	return keys
@@ -312,6 +325,7 @@ func (p *conclusion) blockEval(e *structs.Evaluation, keys []string) {
 	p.setBlocked(b, keys)
 	b.FailedTGAllocs = maps.Clone(e.FailedTGAllocs)
 	b.QueuedAllocations = maps.Clone(e.QueuedAllocations)
+	b.QuotaLimitReached = e.QuotaLimitReached
 	b.ModifyTime = p.outlook.Now.UnixNano()
 	e.BlockedEval = b.ID
 	p.outlook.Plan.Blocked = b
@@ -323,6 +337,10 @@ func (p *conclusion) setBlocked(e *structs.Evaluation, keys []string) {
 	e.Priority = p.outlook.Job.Priority // evaluations of one queue displace the same allocations
 	e.Status = structs.EvalBlocked
 	e.StatusDescription = "waiting for capacity"
+	if slices.Equal(keys, []string{quota.UnblockKey(feasible.QuotaName(p.outlook))}) {
+		e.StatusDescription = "waiting for quota " + feasible.QuotaName(p.outlook)
+	}
+
 	e.BlockedOn = keys
 	e.Shape = p.placer.Shape()
 }

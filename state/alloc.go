@@ -10,6 +10,7 @@ import (
 	"berth/state/blocked"
 	"berth/state/csi/lifecycle"
 	"berth/state/lease"
+	"berth/state/quotas"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -153,6 +154,10 @@ func followAlloc(tx *WriteTx, old, a *structs.Allocation) {
 		lifecycle.EndClaims(tx, a.ID, a.ModifyTime)
 		giveUpSITokens(tx, a.ID, a.ModifyTime)
 		dropUnusedPlugins(tx, a)
+	}
+
+	if old != nil && a.Terminal() && !old.Terminal() {
+		quotas.Fell(tx, a.Namespace)
 	}
 
 	// Both steps of an end give capacity: from the stop on, another allocation can be placed that waits for

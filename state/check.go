@@ -6,7 +6,9 @@ import (
 	"berth/state/blocked"
 	"berth/state/check"
 	"berth/state/csi"
+	"berth/state/evalallocs"
 	"berth/state/lease"
+	"berth/state/quotas"
 	"berth/state/schema"
 	"berth/state/signkeys"
 	"berth/state/trust"
@@ -48,6 +50,8 @@ func Check(tx *ReadTx) []string {
 	trust.CheckJoins(c)
 	signkeys.Check(c)
 	admissions.CheckRows(c)
+	quotas.CheckUses(c)
+	quotas.CheckSpecs(c)
 
 	return c.Faults()
 }
@@ -89,6 +93,7 @@ func checkAllIndexes(c *check.Report) {
 	check.Indexes(c, schema.Certificates)
 	check.Indexes(c, schema.Revocations)
 	acls.CheckIndexes(c)
+	check.Indexes(c, schema.Quotas)
 }
 
 // checkPlugins checks that a plugin has a row exactly while something refers to the plugin.
@@ -156,7 +161,7 @@ func checkAllocs(c *check.Report) {
 	checkDevices(c)
 	checkPorts(c)
 	checkNodeUses(c)
-	checkEvalAllocs(c)
+	evalallocs.Check(c)
 }
 
 // checkServices checks the instances of an allocation: they end with it, each is there once, and none is

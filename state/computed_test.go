@@ -9,6 +9,8 @@ import (
 	"pgregory.net/rapid"
 
 	"berth/state/check"
+	"berth/state/evalallocs"
+	"berth/state/quotas"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/capacity"
@@ -92,7 +94,8 @@ func changeAnAlloc(t *rapid.T, tx *WriteTx) {
 func checkComputed(t *rapid.T, s *Store) {
 	c := check.New(s.Read())
 	checkNodeUses(c)
-	checkEvalAllocs(c)
+	evalallocs.Check(c)
+	quotas.CheckUses(c)
 	if faults := c.Faults(); len(faults) > 0 {
 		t.Fatal(faults)
 	}

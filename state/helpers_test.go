@@ -84,6 +84,8 @@ func rowsByTable(tx *ReadTx) map[string]int {
 	count(tx, counted, schema.ACLBootstraps)
 	count(tx, counted, schema.SigningKeys)
 	count(tx, counted, schema.AdmissionRules)
+	count(tx, counted, schema.Quotas)
+	count(tx, counted, schema.QuotaUses)
 	if len(counted) != len(schema.All.Tables) {
 		panic("a table of the schema is not counted")
 	}

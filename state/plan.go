@@ -12,8 +12,9 @@ import (
 )
 
 // PlanApply executes a plan of the scheduler as far as it still fits: on each node all placements and stops
-// of the plan, or none. That of a job with AllAtOnce has no effect if one node rejects it. If something is
-// rejected, or the job has changed since the plan was made, the evaluation becomes pending again.
+// of the plan, or none. That of a job with AllAtOnce has no effect if one node rejects it, and no plan has
+// one beyond the quota of its namespace. If something is rejected, or the job has changed since the plan was
+// made, the evaluation becomes pending again.
 func PlanApply(tx *WriteTx, p *structs.Plan) error {
 	if !isWholePlan(p) {
 		return structs.Invalidf("a plan needs its evaluation, and nothing in it may be empty")
@@ -42,6 +43,11 @@ func PlanApply(tx *WriteTx, p *structs.Plan) error {
 	}
 
 	place = slices.DeleteFunc(place, func(a *structs.Allocation) bool { return rejected[a.NodeID] != "" })
+	if why := check.quotaRejection(e.Namespace, place, rejected); why != "" {
+		retryEval(tx, e, "", why)
+		return nil
+	}
+
 	check.applyPlanned(tx, e, place, rejected)
 
 	// The outcome comes last: storeEval asks whether allocations name the evaluation.

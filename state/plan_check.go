@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 
+	"berth/state/quotas"
 	"berth/structs"
 	"berth/structs/capacity"
 )
@@ -101,6 +102,31 @@ func (c *planCheck) rejection(a *structs.Allocation) string {
 	}
 
 	return use.add(c, a, job.Group(a.TaskGroup))
+}
+
+// quotaRejection returns why the quota of a namespace rejects the plan, "" if it does not: another plan may
+// have had what was left. place has the placements of the nodes that do not reject.
+func (c *planCheck) quotaRejection(
+	ns string, place []*structs.Allocation, rejected map[string]string,
+) string {
+	change := quotas.NewChange(c, ns)
+	if change == nil || len(place) == 0 {
+		return ""
+	}
+
+	for _, a := range place {
+		change.Place(a, resourcesOf(a, c.jobOf(a).Group(a.TaskGroup)))
+	}
+
+	for node, ending := range c.ending {
+		for _, a := range ending {
+			if rejected[node] == "" {
+				change.Stop(a)
+			}
+		}
+	}
+
+	return change.Rejection()
 }
 
 // nodeUse is the use of a node by the allocations that the plan does not stop.

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 
+	"berth/state/evalallocs"
+	"berth/state/quotas"
 	"berth/structs"
 )
 
@@ -50,7 +52,8 @@ func (c *planCheck) placePlanned(tx *WriteTx, place []*structs.Allocation, e *st
 		}
 	}
 
-	countNewEvalAllocs(tx, placed)
+	evalallocs.CountNew(tx, placed)
+	quotas.CountNew(tx, placed)
 	for _, a := range place {
 		linkPrevious(tx, a)
 	}

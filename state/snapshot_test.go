@@ -24,6 +24,7 @@ import (
 	"berth/structs/admission"
 	"berth/structs/identity"
 	"berth/structs/nodeloss"
+	"berth/structs/quota"
 )
 
 // fullFixture returns a fixture with rows in every table.
@@ -47,6 +48,8 @@ func fullFixture(t testing.TB) *fixture {
 	do(w, namespaces.NamespaceApply, &admin.NamespaceApplyRequest{
 		Definition: &admin.Namespace{Name: "prod"},
 	})
+	w.quota(&quota.Bounds{Allocations: 3})
+	w.name("team", "prod")
 	do(w, NodePoolApply, &admin.NodePoolApplyRequest{Pool: &admin.NodePool{Name: "gpu"}})
 	w.deployment("d", "j")
 	w.job(periodicJob("nightly", "@daily"))
@@ -165,6 +168,7 @@ func TestLoad_KeepsTheBytesOfAnEarlierFile(t *testing.T) {
 		schema.Variables.Name(), schema.Authorities.Name(), schema.JoinTokens.Name(), schema.Certificates.Name(),
 		schema.Revocations.Name(), schema.ACLPolicies.Name(), schema.ACLRoles.Name(), schema.ACLTokens.Name(),
 		schema.ACLBootstraps.Name(), schema.SigningKeys.Name(), schema.AdmissionRules.Name(),
+		schema.Quotas.Name(), schema.QuotaUses.Name(),
 	}
 	for table, n := range rowsByTable(s.Read()) {
 		if n == 0 && !slices.Contains(later, table) {

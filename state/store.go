@@ -5,6 +5,8 @@ import (
 
 	"berth/internal/intern"
 	"berth/internal/mvcc"
+	"berth/state/evalallocs"
+	"berth/state/quotas"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -40,7 +42,7 @@ func New() *Store {
 
 // Load replaces the state by a snapshot file. See mvcc.DB.Load. Each fault is one of the file.
 func (s *Store) Load(r io.Reader) error {
-	err := s.DB.Load(r, linkInstances, countEvalAllocs)
+	err := s.DB.Load(r, linkInstances, evalallocs.CountAll, quotas.CountAll)
 	if err != nil {
 		return structs.Invalidf("%w", err)
 	}

@@ -119,6 +119,7 @@ type AllocMetric struct {
 	NodesExhausted     int
 	ClassExhausted     map[string]int
 	DimensionExhausted map[string]int
+	QuotaExhausted     []string `json:",omitempty" codec:",omitempty" level:"2"` // the bounds, with figures
 	ScoreMetaData      []*NodeScoreMeta
 	AllocationTime     time.Duration
 	CoalescedFailures  int

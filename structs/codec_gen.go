@@ -281,7 +281,10 @@ func (v *AllocMetric) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(13)
+	n := uint32(14)
+	if !(len(v.QuotaExhausted) != 0) {
+		n--
+	}
 	if !(len(v.Rejections) != 0) {
 		n--
 	}
@@ -308,6 +311,10 @@ func (v *AllocMetric) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendInt64(b, int64(v.NodesFiltered))
 	b = append(b, "\xabNodesInPool"...)
 	b = msgp.AppendInt64(b, int64(v.NodesInPool))
+	if len(v.QuotaExhausted) != 0 {
+		b = append(b, "\xaeQuotaExhausted"...)
+		b = wire.AppendStrings(b, v.QuotaExhausted)
+	}
 	if len(v.Rejections) != 0 {
 		b = append(b, "\xaaRejections"...)
 		if b, err = wire.AppendOther(b, &v.Rejections); err != nil {
@@ -349,6 +356,8 @@ func (v *AllocMetric) readField(name, b []byte) (_ []byte, known bool, err error
 		b, err = wire.ReadIntMap(b, &v.ClassExhausted)
 	case "DimensionExhausted":
 		b, err = wire.ReadIntMap(b, &v.DimensionExhausted)
+	case "QuotaExhausted":
+		b, err = wire.ReadStrings(b, &v.QuotaExhausted)
 	case "ScoreMetaData":
 		b, err = wire.ReadPointers(b, &v.ScoreMetaData, (*NodeScoreMeta).DecodeMsgpack)
 	case "AllocationTime":
@@ -3757,7 +3766,7 @@ func (v *Evaluation) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(26)
+	n := uint32(27)
 	if !(v.Again != "") {
 		n--
 	}
@@ -3765,6 +3774,9 @@ func (v *Evaluation) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.Placed) {
+		n--
+	}
+	if !(v.QuotaLimitReached != "") {
 		n--
 	}
 	if !(v.Shape != "") {
@@ -3817,6 +3829,10 @@ func (v *Evaluation) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendInt64(b, int64(v.Priority))
 	b = append(b, "\xb1QueuedAllocations"...)
 	b = wire.AppendIntMap(b, v.QueuedAllocations)
+	if v.QuotaLimitReached != "" {
+		b = append(b, "\xb1QuotaLimitReached"...)
+		b = msgp.AppendString(b, v.QuotaLimitReached)
+	}
 	if v.Shape != "" {
 		b = append(b, "\xa5Shape"...)
 		b = msgp.AppendString(b, v.Shape)
@@ -3878,6 +3894,8 @@ func (v *Evaluation) readField(name, b []byte) (_ []byte, known bool, err error)
 		b, err = wire.ReadString(b, &v.PreviousEval)
 	case "BlockedEval":
 		b, err = wire.ReadString(b, &v.BlockedEval)
+	case "QuotaLimitReached":
+		b, err = wire.ReadString(b, &v.QuotaLimitReached)
 	case "FailedTGAllocs":
 		b, err = wire.ReadMap(b, &v.FailedTGAllocs, (*AllocMetric).DecodeMsgpack)
 	case "QueuedAllocations":

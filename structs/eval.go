@@ -87,6 +87,7 @@ type Evaluation struct {
 	NextEval          string
 	PreviousEval      string
 	BlockedEval       string
+	QuotaLimitReached string `json:",omitempty" codec:",omitempty" level:"2"` // the quota that it waits for
 	FailedTGAllocs    map[string]*AllocMetric
 	QueuedAllocations map[string]int
 	// unblock keys, of a blocked evaluation, and of an unblocked one until it is processed

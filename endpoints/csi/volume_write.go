@@ -16,6 +16,7 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/state/csi/lifecycle"
+	"berth/state/quotas"
 	"berth/state/volumesecrets"
 	"berth/structs"
 	"berth/structs/nodecalls"
@@ -56,6 +57,12 @@ func (w VolumeWrites) Register(
 		if err != nil {
 			return 0, err
 		}
+		// The state function decides. Its check comes here too, because no call precedes it.
+		err = quotas.CheckVolume(tx, csi.Volume(tx, v.Namespace, v.ID), wanted)
+		if err != nil {
+			return 0, err
+		}
+
 		err = w.confirmVolume(ctx, tx, wanted)
 		if err != nil {
 			return 0, fmt.Errorf("volume %q: %w", v.ID, err)

@@ -14,6 +14,7 @@ import (
 	"berth/internal/keylock"
 	"berth/state"
 	"berth/state/csi"
+	"berth/state/quotas"
 	"berth/state/volumesecrets"
 	"berth/structs"
 	"berth/structs/admin"
@@ -85,7 +86,7 @@ func (j Jobs) registerFor(
 
 	j.answerRegistration(resp, req.Eval, index)
 	resp.Warnings = joinWarnings(warnings, missingVolumes(tx, job), missingDrivers(tx, job),
-		boundMemory(tx, job), largeMemory(tx, job))
+		boundMemory(tx, job), largeMemory(tx, job), quotas.Warning(tx, job))
 	return index, nil
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"berth/structs"
 	"berth/structs/admin"
+	"berth/structs/quota"
 	"berth/structs/variable"
 )
 
@@ -60,6 +61,10 @@ func place(row any) (namespace, id string, known bool) {
 		return "", r.ID, true
 	case *structs.CSIPluginRow:
 		return "", r.ID, true
+	case *quota.Spec:
+		return "", r.Name, true
+	case *quota.Usage:
+		return "", r.Name, true
 	}
 	return "", "", false
 }

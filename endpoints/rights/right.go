@@ -113,6 +113,7 @@ var (
 	OperatorWrite = cluster("operator: write", (*acl.ACL).OperatorWrite)
 	PluginList    = cluster("plugin: list", (*acl.ACL).PluginList)
 	PluginRead    = cluster("plugin: read", (*acl.ACL).PluginRead)
+	QuotaWrite    = cluster("quota: write", (*acl.ACL).QuotaWrite)
 )
 
 func cluster(needs string, has func(*acl.ACL) bool) Right {

@@ -12,6 +12,7 @@ import (
 	"berth/structs/login"
 	"berth/structs/nodecalls"
 	"berth/structs/nodeloss"
+	"berth/structs/quota"
 	"berth/structs/sitoken"
 	"berth/structs/variable"
 )
@@ -552,6 +553,20 @@ var all = []any{
 	new(nodeloss.NodeForeignListResponse),
 	new(nodeloss.NodeLease),
 	new(nodeloss.NodeLeaseRequest),
+	new(quota.Bounds),
+	new(quota.DeviceBound),
+	new(quota.Limit),
+	new(quota.Spec),
+	new(quota.SpecDeleteRequest),
+	new(quota.SpecGetRequest),
+	new(quota.SpecGetResponse),
+	new(quota.SpecListResponse),
+	new(quota.SpecPutRequest),
+	new(quota.StorageBound),
+	new(quota.Usage),
+	new(quota.UsageGetResponse),
+	new(quota.UsageListResponse),
+	new(quota.VolumeBound),
 	new(sitoken.ClusterMetadata),
 	new(sitoken.DeriveSITokenRequest),
 	new(sitoken.DeriveSITokenResponse),

@@ -14,6 +14,7 @@ var WirePackages = []string{
 	"structs/login",
 	"structs/nodecalls",
 	"structs/nodeloss",
+	"structs/quota",
 	"structs/sitoken",
 	"structs/variable",
 }

@@ -129,6 +129,8 @@ var remedies = map[string]string{
 	"csi-guard": `use the driver exec, raw_exec or docker, ` +
 		`or set on_node_loss of the volume to "hold" or "fence"`,
 	limitFilter: "add nodes, or end allocations that use volumes of the plugin on these nodes",
+	"quota": "berth quota status QUOTA shows its use; end other allocations of its namespaces, ask for less, " +
+		"or raise the bound: berth quota apply FILE",
 	"resources": "add nodes, end other allocations, or ask for less in the resources block",
 }
 

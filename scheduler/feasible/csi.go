@@ -53,13 +53,16 @@ func (p *Outlook) usesOf(g *structs.TaskGroup, index int) []VolumeUse {
 	return out
 }
 
-// BlockedEverywhere returns the reason for which every node rejects alike: a volume is missing, not ready, or
-// held by a claim that excludes this one.
+// BlockedEverywhere returns the reason for which every node rejects alike: the quota is used up, or a volume
+// is missing, not ready, or held by a claim that excludes this one.
 func (p *Outlook) BlockedEverywhere(d *Demand) *rejects.Rejection {
 	// A placement that finds no node is checked again for stops and victims, with the same volumes.
 	if !d.looked {
 		d.Uses = p.usesOf(d.Group.TaskGroup, d.Index)
 		d.looked = true
+	}
+	if r := QuotaRejection(p, d); r != nil {
+		return r
 	}
 	for _, u := range d.Uses {
 		if why := p.unclaimableReason(u); why != "" {

@@ -47,6 +47,7 @@ var placeFilters = []placeFilter{
 	{rejects.FilterGuard, guardsTasks},
 	{rejects.FilterLimit, volumesWithinLimit},
 	{rejects.FilterResources, resourcesFit},
+	{rejects.FilterQuota, devicesWithinQuota}, // it relies on the one before it
 }
 
 // eligible tells which state of the node rejects: its status first, then what an operator has ordered.

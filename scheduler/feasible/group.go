@@ -10,6 +10,7 @@ import (
 	"berth/state"
 	"berth/structs"
 	"berth/structs/admin"
+	"berth/structs/quotause"
 )
 
 // Group is a group of a version of the job, with values that are computed once for all its
@@ -43,6 +44,10 @@ func (p *Outlook) Compile(version *structs.Job, group *structs.TaskGroup) *Group
 	g := newGroup(p, version, group)
 	g.Emptier = state.SchedulerAlgorithm(p, version.NodePool) == admin.AlgorithmSpread
 	g.noMemoryMax = group.HasMemoryMax() && !state.MemoryOversubscribed(p, version.NodePool)
+	if !g.noMemoryMax {
+		g.Ask.MemoryMaxMB = quotause.MemoryMax(group) // it takes nothing of a node
+		g.Kept = new(g.Ask)
+	}
 	return g
 }
 

@@ -33,6 +33,7 @@ type Outlook struct {
 	Keys        VolumeKeys                          // of the rejections so far
 	Waits       bool                                // for the end of a plugin: no key tells of it
 
+	quota      *quotaUse       // nil: the namespace names none
 	fleet      []*structs.Node // all nodes, by ID; nil until AllNodes
 	views      map[string]*NodeView
 	viewMemory *viewMemory                      // has the views; nil before the first one
@@ -61,6 +62,7 @@ func NewOutlook(tx *state.ReadTx, eval *structs.Evaluation, now time.Time) *Outl
 		stopped:     map[string]bool{},
 		FieldsAbove: level.Above,
 		intended:    map[string][]*structs.CSIClaim{},
+		quota:       newQuotaUse(tx, ns),
 	}
 }
 
@@ -121,6 +123,7 @@ func (p *Outlook) Add(a *structs.Allocation, d *Demand, v *NodeView) {
 	}
 
 	p.countValues(a, 1)
+	p.quota.count(p, a, 1)
 
 	// This precedes addIntendedClaims: the volumes that the allocation adds are compared with those before
 	// it.

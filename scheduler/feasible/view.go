@@ -303,6 +303,7 @@ func (p *Outlook) StopAlloc(a *structs.Allocation, cause structs.StopCause, why 
 
 	p.Plan.Stop = append(p.Plan.Stop, s)
 	p.countValues(a, -1)
+	p.quota.count(p, a, -1)
 	v := p.views[a.NodeID]
 	if v != nil && !a.Terminal() {
 		v.stop(p, a)
@@ -319,6 +320,7 @@ func (p *Outlook) UnstopAlloc(a *structs.Allocation) {
 		}
 	}
 	p.countValues(a, 1)
+	p.quota.count(p, a, 1)
 	v := p.views[a.NodeID]
 	if v != nil && !a.Terminal() {
 		v.unstop(p, a)

@@ -89,6 +89,7 @@ func MoreFollow(e *structs.Evaluation) *structs.Evaluation {
 	e.StatusDescription = "more allocations follow"
 	e.Again = structs.EvalMore
 	e.FailedTGAllocs = nil
+	e.QuotaLimitReached = ""
 	e.BlockedEval = ""
 	return e
 }

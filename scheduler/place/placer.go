@@ -248,6 +248,7 @@ func (p *Placer) lastRejections(w *Placement) (*rejects.Count, []*structs.Node) 
 	e := p.outlook.Eval
 	before := e.FailedTGAllocs[g.Spec.TaskGroup.Name]
 	if before == nil ||
+		len(before.QuotaExhausted) > 0 || // it has not tried all nodes
 		len(e.BlockedOn) == 0 ||
 		e.JobModifyIndex != p.outlook.Job.JobModifyIndex ||
 		len(w.demand.Uses) > 0 ||

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"berth/scheduler/feasible"
 	"berth/scheduler/rejects"
 	"berth/scheduler/rollout"
 	"berth/structs"
@@ -21,6 +22,11 @@ const mostStoppable = 256
 // miss so many. The predecessor of the update itself is stopped already.
 func (p *Placer) placeByStops(w *Placement) bool {
 	g := w.Group
+	// An update of a larger version waits for its quota, and its predecessors run meanwhile.
+	if feasible.QuotaRejection(p.outlook, &w.demand) != nil {
+		return false
+	}
+
 	volume := p.outlook.BlockedEverywhere(&w.demand) != nil // its users have it on any node
 
 	// On a per-node job's node only a volume can be held by others of the group. The bound keeps a group that

@@ -145,6 +145,7 @@ func (t *Count) Merge(base, other *Count) {
 	}
 
 	t.AddKeys(maps.Keys(other.Keys))
+	t.Metric.QuotaExhausted = union(t.Metric.QuotaExhausted, other.Metric.QuotaExhausted)
 	t.Metric.NodesFiltered += other.Metric.NodesFiltered - base.Metric.NodesFiltered
 	t.Metric.NodesExhausted += other.Metric.NodesExhausted - base.Metric.NodesExhausted
 
@@ -157,6 +158,26 @@ func (t *Count) Merge(base, other *Count) {
 			}
 		}
 	}
+}
+
+// union returns a list with the elements of two, each once.
+func union(a, b []string) []string {
+	for _, s := range b {
+		if !slices.Contains(a, s) {
+			a = append(slices.Clip(a), s)
+		}
+	}
+	return a
+}
+
+// OnlyBy reports whether one filter has made all rejections.
+func (t *Count) OnlyBy(filter string) bool {
+	for at := range t.rejections {
+		if at[0] != filter {
+			return false
+		}
+	}
+	return len(t.rejections) > 0
 }
 
 // CountNode counts a node as the Nomad HTTP API defines: in the pool, in the datacenters, evaluated.
@@ -184,6 +205,9 @@ func (t *Count) CountBlocked(r Rejection) {
 func (t *Count) addRejection(r *Rejection, nodes int) {
 	r.Reason = structs.Cut(r.Reason, structs.MaxReason)
 	t.countReason([2]string{r.Filter, r.Reason}, nodes)
+	if r.Filter == FilterQuota {
+		t.Metric.QuotaExhausted = union(t.Metric.QuotaExhausted, []string{r.Reason})
+	}
 	t.AddKeys(slices.Values(r.Keys))
 }
 
@@ -244,6 +268,7 @@ func (t *Count) ToMetric(most int) *structs.AllocMetric {
 	m.NodesAvailable = largestCounts(m.NodesAvailable, 4*most)
 	m.ClassFiltered = largestCounts(m.ClassFiltered, 4*most)
 	m.ClassExhausted = largestCounts(m.ClassExhausted, 4*most)
+	m.QuotaExhausted = m.QuotaExhausted[:min(len(m.QuotaExhausted), most)]
 	return &m
 }
 

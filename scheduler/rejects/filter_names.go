@@ -18,6 +18,7 @@ const (
 	FilterGuard       = "csi-guard"
 	FilterLimit       = "csi-limit"
 	FilterResources   = "resources"
+	FilterQuota       = "quota"
 )
 
 // notCandidates are the filters whose rejection means that a node is no candidate of the job.

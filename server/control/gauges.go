@@ -9,6 +9,8 @@ import (
 
 	"berth/internal/backoff"
 	"berth/state"
+	"berth/state/quotas"
+	"berth/structs/quotause"
 )
 
 // gaugeLoop reports the number of rows in each state. When it ends it sets every gauge that it set to 0,
@@ -23,7 +25,9 @@ func (g gaugeLoop) run(ctx context.Context) {
 	defer func() { reported.zeroUnless(nil) }()
 	for {
 		now := gauges{}
-		now.report(state.CountTotals(g.Store.Read()))
+		tx := g.Store.Read()
+		now.report(state.CountTotals(tx))
+		now.reportQuotas(tx)
 		reported.zeroUnless(now) // for example a plugin that is gone
 		reported = now
 		if !backoff.Sleep(ctx, gaugeInterval) {
@@ -45,6 +49,18 @@ func (g gauges) report(t state.Totals) {
 		kind := metricLabel("kind", string(p.Kind))
 		g.reportGauge([]string{"csi", "plugin_healthy"}, p.Tally.Healthy, plugin, kind)
 		g.reportGauge([]string{"csi", "plugin_expected"}, p.Tally.Expected(), plugin, kind)
+	}
+}
+
+// reportQuotas reports each bound of the quotas with its use.
+func (g gauges) reportQuotas(tx *state.ReadTx) {
+	for s := range quotas.All(tx) {
+		for _, b := range quotause.Compare(s, quotas.Used(tx, s.Name)) {
+			name := metricLabel("quota", s.Name)
+			of := metricLabel("of", b.Of.String())
+			g.reportGauge([]string{"quota", "used"}, int(b.Used), name, of)
+			g.reportGauge([]string{"quota", "allowed"}, int(b.Most), name, of)
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"berth/internal/codec"
 	"berth/internal/mvcc"
+	"berth/state/quotas"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/admin"
@@ -140,6 +141,11 @@ func NamespaceApply(tx *mvcc.WriteTx, p *admin.NamespaceApplyRequest) error {
 	}
 
 	n := p.Definition.Copy()
+	err := quotas.CheckNamed(tx, n)
+	if err != nil {
+		return err
+	}
+
 	old := schema.Namespaces.Get(tx, n.Name)
 	if old != nil {
 		n.Indexes = old.Indexes
@@ -147,6 +153,7 @@ func NamespaceApply(tx *mvcc.WriteTx, p *admin.NamespaceApplyRequest) error {
 
 	if old == nil || !codec.SameBytes(old, n) {
 		schema.Namespaces.Put(tx, n)
+		quotas.FollowNamespace(tx, old, n)
 	}
 
 	return nil
@@ -182,7 +189,9 @@ func NamespaceDelete(tx *mvcc.WriteTx, p *admin.NamespaceDeleteRequest) error {
 			p.Name, stored, variable.Path)
 	}
 
-	schema.Namespaces.Delete(tx, schema.Namespaces.Get(tx, p.Name))
+	row := schema.Namespaces.Get(tx, p.Name)
+	schema.Namespaces.Delete(tx, row)
+	quotas.FollowNamespace(tx, row, nil)
 	return nil
 }
 

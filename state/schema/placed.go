@@ -22,6 +22,12 @@ func PlacedByOf(a *structs.Allocation) PlacedBy {
 	return PlacedBy{a.EvalID, a.Namespace, a.JobID}
 }
 
+// recountAlloc keeps the counts that follow from an allocation. before or now may be nil.
+func recountAlloc(tx *mvcc.WriteTx, before, now *structs.Allocation) {
+	recountEvalAllocs(tx, before, now)
+	recountAllocUse(tx, before, now)
+}
+
 // recountEvalAllocs keeps the rows when an allocation changes. before or now may be nil.
 func recountEvalAllocs(tx *mvcc.WriteTx, before, now *structs.Allocation) {
 	was := PlacedByOf(before)

@@ -50,6 +50,11 @@ var (
 	// Namespaces has the definitions of namespaces by name.
 	Namespaces = mvcc.NewTable("namespaces", func(n *admin.Namespace) mvcc.Key {
 		return mvcc.KeyOf(n.Name)
+	}).OnChange(followQuota)
+
+	// NamespacesByQuota has the namespaces that name a quota, by the quota.
+	NamespacesByQuota = Namespaces.Index("quota", func(n *admin.Namespace) mvcc.Key {
+		return mvcc.KeyIf(n.Quota != "", n.Quota)
 	})
 
 	// NodePools has the definitions of node pools by name.
@@ -146,6 +151,8 @@ var All = mvcc.Schema{
 		ACLBindingRules,
 		ACLLoginMarks,
 		ACLOneTimeTokens,
+		Quotas,
+		QuotaUses,
 	},
 }
 

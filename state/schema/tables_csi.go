@@ -40,7 +40,7 @@ var (
 	// Volumes has the volumes by namespace and ID.
 	Volumes = mvcc.NewTable("csi_volumes", func(v *structs.CSIVolume) mvcc.Key {
 		return mvcc.KeyOf(v.Namespace, v.ID)
-	}).OnPut(sharing.Volume)
+	}).OnPut(sharing.Volume).OnChange(recountVolumeUse)
 
 	// By plugin and, within it, by the ID that the plugin gave, "" while it is not known.
 	VolumesByPlugin = Volumes.UniqueIndex("plugin", func(v *structs.CSIVolume) mvcc.Key {

@@ -96,7 +96,7 @@ var (
 	// Allocs has the allocations by ID.
 	Allocs = mvcc.NewTable("allocs", func(a *structs.Allocation) mvcc.Key {
 		return mvcc.KeyOf(a.ID)
-	}).OnPut(sharing.Alloc).OnChange(recountEvalAllocs)
+	}).OnPut(sharing.Alloc).OnChange(recountAlloc)
 
 	// AllocsByJob has the allocations of a job, the live ones (LiveRow) and the others (DoneRow), by ID.
 	AllocsByJob = Allocs.UniqueIndex("job", func(a *structs.Allocation) mvcc.Key {

@@ -11,6 +11,8 @@ type Namespace struct {
 	Name        string
 	Description string
 	Meta        map[string]string
+	// Quota names the quota that bounds what is in the namespace, "" for none.
+	Quota string `level:"2"`
 	// Capabilities bound the jobs that may be registered in the namespace. nil bounds nothing.
 	Capabilities *NamespaceCapabilities
 	structs.Indexes
@@ -69,7 +71,7 @@ type NamespaceGetResponse struct {
 	structs.QueryMeta
 }
 
-// NamespaceApply creates a namespace, or replaces its description, meta and capabilities.
+// NamespaceApply creates a namespace, or replaces its description, meta, quota and capabilities.
 var NamespaceApply = structs.Write[NamespaceApplyRequest, structs.Empty]("Namespace.ApplyNamespace")
 
 // NamespaceApplyRequest has the namespace as it is to be.

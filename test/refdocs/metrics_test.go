@@ -60,6 +60,8 @@ var meaning = map[string]string{
 	"csi.attachments_pending":     "attachments that need a controller call, on the leader; label state",
 	"csi.call":                    "one call of a CSI plugin, in ms; labels plugin, method, code",
 	"csi.claims":                  "claims, on the leader; label state",
+	"quota.used":                  "what the namespaces of a quota have of a bound, on the leader; labels quota, of",
+	"quota.allowed":               "the bound, 0 if it allows nothing, on the leader; labels quota, of",
 	"csi.plugin_expected":         "expected instances, on the leader; labels plugin, kind",
 	"csi.plugin_healthy":          "healthy instances, on the leader; labels plugin, kind",
 	"csi.volumes_pending":         "volumes that need a controller call, on the leader; label state",

@@ -14,6 +14,7 @@ import (
 	"berth/fsm"
 	"berth/state"
 	"berth/state/csi"
+	"berth/state/evalallocs"
 	"berth/structs"
 )
 
@@ -274,7 +275,7 @@ func (g *garbage) addEval(e *structs.Evaluation) {
 	if g.evals[e.ID] || !e.Terminal() {
 		return
 	}
-	if state.EvalAllocs(g.tx, e.ID) > g.ofEval[e.ID] {
+	if evalallocs.Of(g.tx, e.ID) > g.ofEval[e.ID] {
 		return
 	}
 	g.deleteEval(e)

@@ -11,6 +11,7 @@ import (
 	"berth/state/blocked"
 	"berth/state/csi"
 	"berth/state/namespaces"
+	"berth/state/quotas"
 	"berth/state/schema"
 	"berth/state/trust"
 	"berth/structs"
@@ -77,6 +78,11 @@ func putVolume(tx *mvcc.WriteTx, v *structs.CSIVolume, now int64) error {
 		return nil
 	default:
 		v.LastError = retryNow(v.LastError, now)
+	}
+
+	err = quotas.CheckVolume(tx, old, v)
+	if err != nil {
+		return err
 	}
 
 	storeVolume(tx, v, now)

@@ -1,4 +1,6 @@
-package state
+// Package evalallocs counts the allocations that each evaluation has placed, in a computed table of the
+// schema, so that the deletion of an evaluation reads no allocation.
+package evalallocs
 
 import (
 	"fmt"
@@ -10,17 +12,17 @@ import (
 	"berth/structs"
 )
 
-// EvalAllocs returns the number of allocations that an evaluation has placed.
-func EvalAllocs(tx Reader, eval string) (n int) {
+// Of returns the number of allocations that an evaluation has placed.
+func Of(tx mvcc.Reader, eval string) (n int) {
 	for row := range schema.EvalAllocs.Scan(tx, eval) {
 		n += row.Allocs
 	}
 	return n
 }
 
-// countNewEvalAllocs keeps the rows for new allocations, with one change for all of an evaluation that follow
+// CountNew keeps the rows for new allocations, with one change for all of an evaluation that follow
 // each other.
-func countNewEvalAllocs(tx *WriteTx, placed []*structs.Allocation) {
+func CountNew(tx *mvcc.WriteTx, placed []*structs.Allocation) {
 	for len(placed) > 0 {
 		by := schema.PlacedByOf(placed[0])
 		n := slices.IndexFunc(placed, func(a *structs.Allocation) bool { return schema.PlacedByOf(a) != by })
@@ -32,16 +34,16 @@ func countNewEvalAllocs(tx *WriteTx, placed []*structs.Allocation) {
 	}
 }
 
-// countEvalAllocs counts the allocations of all evaluations after a snapshot file was loaded.
-func countEvalAllocs(tx *mvcc.LoadTx) {
+// CountAll counts the allocations of all evaluations after a snapshot file was loaded.
+func CountAll(tx *mvcc.LoadTx) {
 	// The order of the rows does not matter: each key comes once.
-	for by, n := range evalAllocsOf(tx) {
+	for by, n := range countEach(tx) {
 		schema.EvalAllocs.Insert(tx, &schema.EvalAllocsRow{PlacedBy: by, Allocs: n})
 	}
 }
 
-// evalAllocsOf counts the allocations by evaluation.
-func evalAllocsOf(tx Reader) map[schema.PlacedBy]int {
+// countEach counts the allocations by evaluation.
+func countEach(tx mvcc.Reader) map[schema.PlacedBy]int {
 	all := map[schema.PlacedBy]int{}
 	for a := range schema.Allocs.Scan(tx) {
 		if a.EvalID != "" {
@@ -51,10 +53,10 @@ func evalAllocsOf(tx Reader) map[schema.PlacedBy]int {
 	return all
 }
 
-// checkEvalAllocs checks that each evaluation has the number of its allocations.
-func checkEvalAllocs(c *check.Report) {
+// Check checks that each evaluation has the number of its allocations.
+func Check(c *check.Report) {
 	counted := map[string]int{}
-	for by, n := range evalAllocsOf(c) {
+	for by, n := range countEach(c) {
 		counted[fmt.Sprint(by)] = n
 	}
 	kept := map[string]int{}

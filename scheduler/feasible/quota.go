@@ -1,0 +1,76 @@
+package feasible
+
+import (
+	"berth/scheduler/rejects"
+	"berth/state"
+	"berth/state/quotas"
+	"berth/structs"
+	"berth/structs/quota"
+	"berth/structs/quotause"
+)
+
+// quotaUse is the quota of the job's namespace as it will be used with the plan so far. nil bounds nothing.
+type quotaUse struct {
+	spec   *quota.Spec
+	used   quotause.Amounts // before the plan
+	change quotause.Amounts // by the plan
+}
+
+func newQuotaUse(tx *state.ReadTx, namespace string) *quotaUse {
+	s := quotas.Of(tx, namespace)
+	if s == nil {
+		return nil
+	}
+	return &quotaUse{
+		spec:   s,
+		used:   quotas.Used(tx, s.Name),
+		change: quotause.Amounts{},
+	}
+}
+
+// count adds an allocation that the plan places, or takes one away that it stops. Allocations of other
+// namespaces may have the same quota.
+func (q *quotaUse) count(tx state.Reader, a *structs.Allocation, times int64) {
+	if q != nil && !a.Terminal() && quotas.Names(tx, a.Namespace, q.spec.Name) {
+		q.change.AddAll(quotause.OfAlloc(a), times)
+	}
+}
+
+// rejection returns the rejection of an allocation that asks for amounts, nil if it has place.
+func (q *quotaUse) rejection(asks ...quotause.Amounts) *rejects.Rejection {
+	excess := quotause.Exceeds(q.spec, q.used, append(asks, q.change)...)
+	if excess == nil {
+		return nil
+	}
+	return &rejects.Rejection{
+		Filter: rejects.FilterQuota,
+		Reason: excess.String(),
+		Keys:   []string{quota.UnblockKey(q.spec.Name)},
+	}
+}
+
+// QuotaRejection returns the rejection of an allocation by the quota of the namespace, nil if it has place.
+// Which devices the allocation would get depends on the node: see devicesWithinQuota.
+func QuotaRejection(p *Outlook, d *Demand) *rejects.Rejection {
+	if p.quota == nil {
+		return nil
+	}
+	return p.quota.rejection(quotause.OfResources(&d.Group.Ask))
+}
+
+// QuotaName returns the name of the quota of the namespace, "" for none.
+func QuotaName(p *Outlook) string {
+	if p.quota == nil {
+		return ""
+	}
+	return p.quota.spec.Name
+}
+
+// devicesWithinQuota checks that the quota has place for the devices that the node would give.
+func devicesWithinQuota(p *Outlook, d *Demand, v *NodeView) *rejects.Rejection {
+	if p.quota == nil || len(d.Group.devices) == 0 || !quotause.BoundsDevices(p.quota.spec) {
+		return nil
+	}
+	choice, _ := chooseDevices(d.Group.devices, v)
+	return p.quota.rejection(quotause.OfDevices(choice.devices))
+}

@@ -1,0 +1,460 @@
+package state
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"berth/state/csi/lifecycle"
+	"berth/state/namespaces"
+	"berth/state/quotas"
+	"berth/structs"
+	"berth/structs/admin"
+	"berth/structs/quota"
+	"berth/structs/quotause"
+)
+
+// quota stores the quota team with bounds.
+func (w *fixture) quota(b *quota.Bounds) {
+	w.t.Helper()
+	do(w, quotas.Put, aQuota("team", b))
+}
+
+func aQuota(name string, b *quota.Bounds) *quota.SpecPutRequest {
+	return &quota.SpecPutRequest{Quota: &quota.Spec{
+		Name:   name,
+		Limits: []*quota.Limit{{Region: "global", RegionLimit: b}},
+	}}
+}
+
+// name makes namespaces name a quota.
+func (w *fixture) name(q string, all ...string) {
+	w.t.Helper()
+	for _, ns := range all {
+		w.applyNamespace(&admin.Namespace{Name: ns, Quota: q})
+	}
+}
+
+// used returns an amount of the use of the quota team.
+func (w *fixture) used(kind, name string) int64 {
+	return quotas.Used(w.s.Read(), "team")[quotause.Dimension{Kind: kind, Name: name}]
+}
+
+func (w *fixture) wantUsed(kind string, want int64) {
+	w.t.Helper()
+	if got := w.used(kind, ""); got != want {
+		w.t.Errorf("%s: %d are used, want %d", kind, got, want)
+	}
+}
+
+// place applies a plan that places allocations of a job, given as id@node, and returns its evaluation.
+func (w *fixture) place(j *structs.Job, place ...string) *structs.Evaluation {
+	w.t.Helper()
+	p := w.planOf(j, place...)
+	do(w, PlanApply, p)
+	return Eval(w.s.Read(), p.Eval.ID)
+}
+
+func TestQuota_CountsWhatItsNamespacesHave(t *testing.T) {
+	w := newFixture(t)
+	w.quota(&quota.Bounds{Allocations: 100})
+	w.node("n1")
+	w.name("", "a", "b", "other")
+	before := w.job(jobIn("a", "before"))
+	w.place(before, "a1@n1")
+	w.name("team", "a", "b")
+	w.wantUsed(quotause.KindAllocations, 1) // those from before count
+	w.place(w.job(jobIn("b", "j")), "b1@n1", "b2@n1")
+	w.place(w.job(jobIn("other", "j")), "o1@n1")
+	w.wantUsed(quotause.KindAllocations, 3)
+	w.wantUsed(quotause.KindCPU, 300)
+	w.wantUsed(quotause.KindMemory, 300)
+	w.stop("b1", "")
+	w.wantUsed(quotause.KindAllocations, 2)
+	w.client("n1", "b1", structs.AllocComplete)
+	w.client("n1", "b2", structs.AllocFailed)
+	w.wantUsed(quotause.KindAllocations, 1)
+
+	w.name("", "a")
+	w.wantUsed(quotause.KindAllocations, 0)
+	w.name("team", "other")
+	w.wantUsed(quotause.KindAllocations, 1)
+	if got := quotas.Namespaces(w.s.Read(), "team"); strings.Join(got, " ") != "b other" {
+		t.Errorf("the quota is named by %v", got)
+	}
+}
+
+func TestQuota_CountsVolumesFromTheRequestOn(t *testing.T) {
+	w := newFixture(t)
+	w.quota(&quota.Bounds{Storage: &quota.StorageBound{Volumes: 10}})
+	w.name("team", "a")
+	v := aVolume("v", "p")
+	v.Namespace = "a"
+	v.ExternalID = ""
+	v.State = structs.VolumeCreating
+	v.RequestedCapacityMax = 70
+	w.putVolume(v)
+	w.wantUsed(quotause.KindVolumes, 1)
+	w.wantUsed(quotause.KindBytes, 70) // it may get as much
+	do(w, lifecycle.VolumeOutcome, &structs.CSIVolumeOutcome{
+		ID: "v", Op: "create", ExternalID: "e", Capacity: 60,
+		WriteOptions: structs.WriteOptions{Namespace: "a"},
+	})
+	w.wantUsed(quotause.KindBytes, 60)
+	v.RequestedCapacityMin = 65
+	w.putVolume(v)
+	w.wantUsed(quotause.KindBytes, 65) // the expansion is requested
+	if got := w.used(quotause.KindBytes+" of plugin", "p"); got != 65 {
+		t.Errorf("the plugin has %d bytes, want 65", got)
+	}
+	do(w, lifecycle.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
+		ID: "v", WriteOptions: structs.WriteOptions{Namespace: "a"},
+	})
+	w.wantUsed(quotause.KindVolumes, 0)
+	w.wantUsed(quotause.KindBytes, 0)
+}
+
+func (w *fixture) putVolume(vs ...*structs.CSIVolume) {
+	w.t.Helper()
+	do(w, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: vs, WriteOptions: w.now()})
+}
+
+func TestQuota_RejectsVolumes(t *testing.T) {
+	of := func(v quota.VolumeBound) *quota.StorageBound {
+		v.Kind = quota.OfPlugin
+		v.Name = "p"
+		return &quota.StorageBound{Of: []*quota.VolumeBound{&v}}
+	}
+	for name, c := range map[string]struct {
+		bounds quota.StorageBound
+		change func(v *structs.CSIVolume) // of the second volume, 100 bytes
+		want   string                     // "" if it is stored
+	}{
+		"within all bounds": {quota.StorageBound{Volumes: 2, VolumeBytes: 200}, nil, ""},
+		"too many":          {quota.StorageBound{Volumes: 1}, nil, "quota team: volumes: 1 used, 1 asked, 1 allowed"},
+		"none allowed":      {quota.StorageBound{Volumes: -1}, nil, "volumes: 1 used, 1 asked, 0 allowed"},
+		"too large": {
+			quota.StorageBound{VolumeBytes: 199}, nil,
+			"volume bytes: 100 B used, 100 B asked, 199 B allowed",
+		},
+		"too many of a plugin":  {*of(quota.VolumeBound{Volumes: 1}), nil, "volumes of plugin p: 1 used"},
+		"too large of a plugin": {*of(quota.VolumeBound{Bytes: 199}), nil, "volume bytes of plugin p: 100 B used"},
+		"of another plugin": {
+			*of(quota.VolumeBound{Volumes: 1, Bytes: 100}),
+			func(v *structs.CSIVolume) { v.PluginID = "q" }, "",
+		},
+		"of unknown size": {
+			quota.StorageBound{VolumeBytes: 1000},
+			func(v *structs.CSIVolume) { v.RequestedCapacityMin = 0 }, "give capacity_min",
+		},
+		"of unknown size without a bound": {
+			quota.StorageBound{Volumes: 10},
+			func(v *structs.CSIVolume) { v.RequestedCapacityMin = 0 }, "",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newFixture(t)
+			w.name("", "a")
+			var all []*structs.CSIVolume
+			for _, id := range []string{"v1", "v2"} {
+				v := aVolume(id, "p")
+				v.Namespace = "a"
+				v.ExternalID = ""
+				v.State = structs.VolumeCreating
+				v.RequestedCapacityMin = 100
+				all = append(all, v)
+			}
+			w.putVolume(all[0])
+			w.quota(&quota.Bounds{Storage: &c.bounds})
+			w.name("team", "a")
+			if c.change != nil {
+				c.change(all[1])
+			}
+			err := try(w, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
+				Volumes: all[1:], WriteOptions: w.now(),
+			})
+			if c.want == "" && err != nil {
+				t.Error(err)
+			}
+			if c.want != "" {
+				wantRejected(t, err, structs.KindPrecondition, c.want, `volume "v2"`)
+			}
+		})
+	}
+}
+
+func TestQuota_RejectsAnExpansion(t *testing.T) {
+	w := newFixture(t)
+	w.quota(&quota.Bounds{Storage: &quota.StorageBound{VolumeBytes: 150}})
+	w.name("team", "a")
+	v := aVolume("v", "p")
+	v.Namespace = "a"
+	v.RequestedCapacityMin = 100
+	w.putVolume(v)
+	larger := v.Copy()
+	larger.RequestedCapacityMin = 151
+	put := func(v *structs.CSIVolume) error {
+		return try(w, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
+			Volumes: []*structs.CSIVolume{v}, WriteOptions: w.now(),
+		})
+	}
+	wantRejected(t, put(larger), structs.KindPrecondition, "100 B used, 51 B asked, 150 B allowed")
+	larger.RequestedCapacityMin = 150
+	if err := put(larger); err != nil {
+		t.Error(err)
+	}
+
+	// A lower bound ends nothing, and other changes of the volume pass.
+	w.quota(&quota.Bounds{Storage: &quota.StorageBound{VolumeBytes: 10, Volumes: -1}})
+	larger.MountOptions = &structs.CSIMountOptions{FSType: "ext4"}
+	if err := put(larger); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestQuota_RejectsAPlanBeyondIt(t *testing.T) {
+	for name, c := range map[string]struct {
+		bounds quota.Bounds
+		want   string // "" if the plan is applied
+	}{
+		"within":      {quota.Bounds{Allocations: 2, CPU: 200, MemoryMB: 200, MemoryMaxMB: 200}, ""},
+		"allocations": {quota.Bounds{Allocations: 1}, "quota team: allocations: 0 used, 2 asked, 1 allowed"},
+		"cpu":         {quota.Bounds{CPU: 199}, "cpu: 0 MHz used, 200 MHz asked, 199 MHz allowed"},
+		"memory":      {quota.Bounds{MemoryMB: 199}, "memory: 0 MiB used, 200 MiB asked, 199 MiB allowed"},
+		"memory_max":  {quota.Bounds{MemoryMaxMB: 199}, "memory_max: 0 MiB used"},
+		"nothing":     {quota.Bounds{Allocations: -1}, "2 asked, 0 allowed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newFixture(t)
+			w.quota(&c.bounds)
+			w.name("team", "a")
+			w.node("n1")
+			w.node("n2")
+			e := w.place(w.job(jobIn("a", "j")), "a1@n1", "a2@n2")
+			want := "a1 a2"
+			if c.want != "" {
+				want = "" // it is all or nothing, because its stops count too
+			}
+			if got := w.placed("a1", "a2"); got != want || !strings.Contains(e.StatusDescription, c.want) {
+				t.Errorf("placed %q: %q; want %q with %q", got, e.StatusDescription, want, c.want)
+			}
+			if (e.Status == structs.EvalPending) != (c.want != "") {
+				t.Errorf("the evaluation is %s", e.Status)
+			}
+		})
+	}
+}
+
+// Two plans that were made at once: the second one is rejected, in any namespace of the quota.
+func TestQuota_RejectsTheSecondOfTwoPlans(t *testing.T) {
+	w := newFixture(t)
+	w.quota(&quota.Bounds{Allocations: 1})
+	w.name("team", "a", "b")
+	w.node("n1")
+	first := w.planOf(w.job(jobIn("a", "j")), "a1@n1")
+	second := w.planOf(w.job(jobIn("b", "j")), "b1@n1")
+	do(w, PlanApply, first)
+	do(w, PlanApply, second)
+	if got := w.placed("a1", "b1"); got != "a1" {
+		t.Errorf("placed %q", got)
+	}
+}
+
+// A replacement does not count twice, also above a bound that was lowered, and a plan that stops one of
+// another namespace has its place.
+func TestQuota_CountsTheStopsOfAPlan(t *testing.T) {
+	w := newFixture(t)
+	w.quota(&quota.Bounds{})
+	w.name("team", "a", "b")
+	w.name("", "other")
+	w.node("n1")
+	j := w.job(jobIn("a", "j"))
+	w.place(j, "a1@n1", "a2@n1")
+	w.place(w.job(jobIn("b", "j")), "b1@n1")
+	w.place(w.job(jobIn("other", "j")), "o1@n1")
+	w.quota(&quota.Bounds{Allocations: 1})
+	for _, c := range []struct{ stop, place, want string }{
+		{"", "x1", ""},
+		{"o1", "x2", ""},
+		{"a1", "x3", "x3"},
+		{"b1", "x4", "x4"},
+	} {
+		p := w.planOf(j, c.place+"@n1")
+		if c.stop != "" {
+			p.Stop = []*structs.PlanStop{{AllocID: c.stop, PreemptedBy: c.place}}
+		}
+		do(w, PlanApply, p)
+		if got := w.placed(c.place); got != c.want {
+			t.Errorf("instead of %q the plan places %q, want %q", c.stop, got, c.want)
+		}
+	}
+	w.wantUsed(quotause.KindAllocations, 3)
+}
+
+func TestQuota_CountsDevicesAndTheMostMemory(t *testing.T) {
+	w := newFixture(t)
+	w.quota(&quota.Bounds{MemoryMaxMB: 1000, Devices: []*quota.DeviceBound{{Name: "nvidia/gpu", Count: 2}}})
+	w.name("team", "a")
+	w.node("n1")
+	j := w.job(jobIn("a", "j"))
+	devices := func(ids ...string) map[string][]*structs.AllocatedDeviceResource {
+		return map[string][]*structs.AllocatedDeviceResource{"t": {{
+			Vendor: "nvidia", Type: "gpu", Name: "x", DeviceIDs: ids,
+		}}}
+	}
+	spec := quotas.Spec(w.s.Read(), "team")
+	ask := quotause.OfDevices(devices("1", "2", "3"))
+	if got := quotause.Exceeds(spec, nil, ask); got == nil || got.Figures() != "device nvidia/gpu: 0 used, 3 asked, 2 allowed" {
+		t.Errorf("three devices: %v", got)
+	}
+	if got := quotause.Exceeds(spec, nil, quotause.OfDevices(devices("1", "2"))); got != nil {
+		t.Errorf("two devices: %v", got)
+	}
+	p := w.planOf(j, "a1@n1")
+	p.Place[0].Resources = &structs.Resources{CPU: 1, MemoryMB: 100, MemoryMaxMB: 1001}
+	do(w, PlanApply, p)
+	if got := w.placed("a1"); got != "" {
+		t.Error("it may use 1001 MiB of 1000")
+	}
+	p.Place[0].Resources.MemoryMaxMB = 1000
+	p.Eval.ID = "again"
+	do(w, PlanApply, p)
+	w.wantUsed(quotause.KindMemoryMax, 1000)
+	w.wantUsed(quotause.KindMemory, 100)
+}
+
+// blockedOn puts a blocked evaluation that waits for the quota team, and returns a function that tells its
+// status.
+func (w *fixture) blockedOn(j *structs.Job) (status func() string) {
+	w.t.Helper()
+	w.index++
+	e := &structs.Evaluation{
+		ID: "blocked" + j.ID, Namespace: j.Namespace, JobID: j.ID, Type: j.Type, Priority: 50,
+		TriggeredBy: structs.TriggerQueuedAllocs, Status: structs.EvalBlocked, SnapshotIndex: w.index,
+		BlockedOn: []string{quota.UnblockKey("team")},
+	}
+	do(w, EvalUpdate, &structs.EvalUpdateRequest{Evals: []*structs.Evaluation{e}, WriteOptions: w.now()})
+	return func() string { return Eval(w.s.Read(), e.ID).Status }
+}
+
+func TestQuota_UnblocksWhenItsUseFallsOrItChanges(t *testing.T) {
+	for name, change := range map[string]func(w *fixture){
+		"an allocation is stopped": func(w *fixture) { w.stop("b1", "") },
+		"an allocation ends":       func(w *fixture) { w.client("n1", "b1", structs.AllocFailed) },
+		"the bound changes":        func(w *fixture) { w.quota(&quota.Bounds{Allocations: 2}) },
+		"the namespace leaves":     func(w *fixture) { w.name("", "a") },
+		"another one leaves":       func(w *fixture) { w.name("", "b") },
+		"nothing for the quota": func(w *fixture) {
+			w.stop("o1", "")
+			w.place(Job(w.s.Read(), "other", "j"), "o2@n1")
+			w.applyNamespace(&admin.Namespace{Name: "b", Quota: "team", Description: "new"})
+			w.quota(&quota.Bounds{Allocations: 1})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newFixture(t)
+			w.quota(&quota.Bounds{Allocations: 1})
+			w.name("team", "a", "b")
+			w.name("", "other")
+			w.node("n1")
+			w.place(w.job(jobIn("b", "j")), "b1@n1")
+			w.place(w.job(jobIn("other", "j")), "o1@n1")
+			status := w.blockedOn(w.job(jobIn("a", "j")))
+			want := structs.EvalPending
+			if strings.HasPrefix(name, "nothing") {
+				want = structs.EvalBlocked
+			}
+			change(w)
+			if got := status(); got != want {
+				t.Errorf("the evaluation is %s, want %s", got, want)
+			}
+		})
+	}
+}
+
+func TestQuota_StaysWhileANamespaceNamesIt(t *testing.T) {
+	w := newFixture(t)
+	named := func() error {
+		return try(w, namespaces.NamespaceApply, &admin.NamespaceApplyRequest{
+			Definition: &admin.Namespace{Name: "a", Quota: "team"},
+		})
+	}
+	remove := func() error { return try(w, quotas.Delete, &quota.SpecDeleteRequest{Name: "team"}) }
+	wantRejected(t, named(), structs.KindPrecondition, `there is no quota "team"`, "berth quota apply")
+	wantRejected(t, remove(), structs.KindNotFound, `"team"`)
+	w.quota(&quota.Bounds{})
+	if err := named(); err != nil {
+		t.Fatal(err)
+	}
+	wantRejected(t, remove(), structs.KindPrecondition, `such as "a"`)
+	if err := w.deleteNamespace("a"); err != nil {
+		t.Fatal(err)
+	}
+	if err := remove(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestQuota_UseIsTheSumOfTheRows changes allocations, volumes and namespaces at random. The use is the sum
+// over the rows after each entry, and after the load of a snapshot file, which is equal when it is saved
+// again.
+func TestQuota_UseIsTheSumOfTheRows(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newFixture(t)
+		w.quota(&quota.Bounds{})
+		do(w, quotas.Put, aQuota("second", &quota.Bounds{Allocations: 3}))
+		w.name("", "a", "b")
+		w.node("n1")
+		for n := range rapid.IntRange(1, 25).Draw(t, "entries") {
+			ns := rapid.SampledFrom([]string{"a", "b"}).Draw(t, "namespace")
+			id := rapid.SampledFrom([]string{"1", "2", "3"}).Draw(t, "id")
+			changeUse(w, ns, ns+id, rapid.IntRange(0, 5).Draw(t, "change"), n)
+		}
+		var file bytes.Buffer
+		if err := w.s.Save(&file); err != nil {
+			t.Fatal(err)
+		}
+		before := slices.Clone(file.Bytes())
+		w.s = New()
+		if err := w.s.Load(&file); err != nil {
+			t.Fatal(err)
+		}
+		w.check()
+		var again bytes.Buffer
+		if err := w.s.Save(&again); err != nil || !bytes.Equal(before, again.Bytes()) {
+			t.Errorf("the file of the loaded state is another one: %v", err)
+		}
+		changeUse(w, "a", "a1", 0, 100)
+	})
+}
+
+func changeUse(w *fixture, ns, id string, change, n int) {
+	switch change {
+	case 0:
+		w.place(w.job(jobIn(ns, "j")), id+"@n1")
+	case 1:
+		if a := Alloc(w.s.Read(), id); a != nil && !a.Terminal() {
+			w.stop(id, "")
+		}
+	case 2:
+		if Alloc(w.s.Read(), id) != nil {
+			w.client("n1", id, structs.AllocComplete)
+		}
+	case 3:
+		v := aVolume(id, "p")
+		v.Namespace = ns
+		v.RequestedCapacityMin = int64(100 + n) // it grows
+		_ = try(w, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
+			Volumes: []*structs.CSIVolume{v}, WriteOptions: w.now(),
+		})
+	case 4:
+		_ = try(w, lifecycle.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
+			ID: id, WriteOptions: structs.WriteOptions{Namespace: ns},
+		})
+	case 5:
+		w.name([]string{"", "team", "second"}[n%3], ns)
+	}
+}

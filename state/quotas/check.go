@@ -1,0 +1,109 @@
+package quotas
+
+import (
+	"fmt"
+
+	"berth/internal/mvcc"
+	"berth/state/schema"
+	"berth/structs"
+	"berth/structs/quota"
+	"berth/structs/quotause"
+)
+
+// remedy is what an operator can do about a bound that a request exceeds.
+const remedy = "delete what is not needed, or raise the bound: berth quota apply FILE"
+
+// CheckVolume returns an error if the row of a volume would exceed a bound of the quota of its namespace. old
+// is the stored row, nil for none. Outcomes of calls of plugins are stored in any case.
+func CheckVolume(tx mvcc.Reader, old, v *structs.CSIVolume) error {
+	s := Of(tx, v.Namespace)
+	if s == nil {
+		return nil
+	}
+
+	// Its plugin would choose, and might choose more than is left.
+	if v.State == structs.VolumeCreating && quotause.BytesOf(v) == 0 && quotause.BoundsBytes(s, v.PluginID) {
+		return structs.Preconditionf("volume %q: quota %s bounds the bytes of volumes; give capacity_min",
+			v.ID, s.Name)
+	}
+
+	change := quotause.OfVolume(v)
+	change.AddAll(quotause.OfVolume(old), -1)
+	excess := quotause.Exceeds(s, Used(tx, s.Name), change)
+	if excess == nil {
+		return nil
+	}
+	return structs.Preconditionf("volume %q: %s; %s", v.ID, excess, remedy)
+}
+
+// Change adds up what a plan changes of one quota.
+type Change struct {
+	tx     mvcc.Reader
+	spec   *quota.Spec
+	change quotause.Amounts
+}
+
+// NewChange returns an empty change of the quota of a namespace, nil if it names none.
+func NewChange(tx mvcc.Reader, namespace string) *Change {
+	s := Of(tx, namespace)
+	if s == nil {
+		return nil
+	}
+	return &Change{tx: tx, spec: s, change: quotause.Amounts{}}
+}
+
+// Place adds a new allocation with resources.
+func (c *Change) Place(a *structs.Allocation, r structs.Resources) {
+	row := *a
+	row.Resources = &r
+	row.DesiredStatus = structs.AllocDesiredRun
+	row.ClientStatus = structs.AllocPending
+	c.change.AddAll(quotause.OfAlloc(&row), 1)
+}
+
+// Stop takes away an allocation that the plan stops, if its namespace names the quota.
+func (c *Change) Stop(a *structs.Allocation) {
+	if Names(c.tx, a.Namespace, c.spec.Name) {
+		c.change.AddAll(quotause.OfAlloc(a), -1)
+	}
+}
+
+// Rejection returns the bound that the change exceeds, with the figures, "" for none.
+func (c *Change) Rejection() string {
+	excess := quotause.Exceeds(c.spec, Used(c.tx, c.spec.Name), c.change)
+	if excess == nil {
+		return ""
+	}
+	return excess.String()
+}
+
+// Warning returns what a job as it is to be will lack of the quota of its namespace, "" if all of it has
+// place. It counts no devices, whose groups depend on the nodes, and a job of every node once.
+func Warning(tx mvcc.Reader, j *structs.Job) string {
+	s := Of(tx, j.Namespace)
+	if s == nil || j.Stop || j.StartsOthers() {
+		return ""
+	}
+
+	change := quotause.Amounts{}
+	for _, g := range j.TaskGroups {
+		ask := g.Ask()
+		ask.MemoryMaxMB = quotause.MemoryMax(g)
+		count := g.Count
+		if j.PerNode() {
+			count = min(count, 1)
+		}
+		change.AddAll(quotause.OfResources(&ask), int64(count))
+	}
+	for a := range schema.AllocsByJob.Scan(tx, j.Namespace, j.ID, schema.LiveRow) {
+		own := *a
+		own.Devices = nil
+		change.AddAll(quotause.OfAlloc(&own), -1)
+	}
+
+	excess := quotause.Exceeds(s, Used(tx, s.Name), change)
+	if excess == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s; what has no place waits for it", excess)
+}

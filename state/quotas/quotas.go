@@ -1,0 +1,220 @@
+// Package quotas stores the specifications of quotas, reads their use and decides whether a change stays
+// within them. The counts themselves are computed rows of the schema, which follow the allocations, the
+// volumes and the namespaces in the transactions that change these.
+package quotas
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+
+	"berth/internal/codec"
+	"berth/internal/mvcc"
+	"berth/state/blocked"
+	"berth/state/check"
+	"berth/state/schema"
+	"berth/structs"
+	"berth/structs/admin"
+	"berth/structs/quota"
+	"berth/structs/quotause"
+)
+
+// maxQuotas bounds the rows of the table.
+const maxQuotas = 10_000
+
+// Spec returns a quota, nil if there is none.
+func Spec(tx mvcc.Reader, name string) *quota.Spec { return schema.Quotas.Get(tx, name) }
+
+// All yields the quotas by name.
+func All(tx mvcc.Reader) iter.Seq[*quota.Spec] { return schema.Quotas.Scan(tx) }
+
+// Of returns the quota that a namespace names, nil if it names none.
+func Of(tx mvcc.Reader, namespace string) *quota.Spec {
+	use := schema.QuotaUses.Get(tx, namespace)
+	if use == nil {
+		return nil
+	}
+	return schema.Quotas.Get(tx, use.Quota)
+}
+
+// Names reports whether a namespace names a quota.
+func Names(tx mvcc.Reader, namespace, name string) bool {
+	use := schema.QuotaUses.Get(tx, namespace)
+	return use != nil && use.Quota == name
+}
+
+// Used returns what all namespaces that name a quota have of it.
+func Used(tx mvcc.Reader, name string) quotause.Amounts {
+	all := quotause.Amounts{}
+	for use := range schema.UsesByQuota.Scan(tx, name) {
+		all.AddAll(use.Amounts, 1)
+	}
+	return all
+}
+
+// Namespaces returns the names of the namespaces that name a quota, sorted.
+func Namespaces(tx mvcc.Reader, name string) []string {
+	var names []string
+	for n := range schema.NamespacesByQuota.Scan(tx, name) {
+		names = append(names, n.Name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Put creates or replaces a quota. The evaluations that wait for it become pending. Lower bounds end nothing.
+func Put(tx *mvcc.WriteTx, p *quota.SpecPutRequest) error {
+	if p.Quota == nil {
+		return structs.Invalidf("Quota: nothing is given; expected the quota")
+	}
+	err := p.Quota.Validate()
+	if err != nil {
+		return err
+	}
+
+	s := p.Quota.Copy()
+	old := schema.Quotas.Get(tx, s.Name)
+	if old == nil && countUpTo(schema.Quotas.Scan(tx), maxQuotas) == maxQuotas {
+		return structs.Preconditionf("there are %d quotas, the most that are stored; delete some of them first",
+			maxQuotas)
+	}
+
+	if old != nil {
+		s.Indexes = old.Indexes
+		if codec.SameBytes(old, s) {
+			return nil
+		}
+	}
+	schema.Quotas.Put(tx, s)
+	blocked.UnblockKey(tx, quota.UnblockKey(s.Name))
+	return nil
+}
+
+func countUpTo[R any](rows iter.Seq[R], most int) (n int) {
+	for range rows {
+		n++
+		if n == most {
+			break
+		}
+	}
+	return n
+}
+
+// Delete deletes a quota that no namespace names.
+func Delete(tx *mvcc.WriteTx, p *quota.SpecDeleteRequest) error {
+	s := schema.Quotas.Get(tx, p.Name)
+	if s == nil {
+		return NotFound(p.Name)
+	}
+	users := Namespaces(tx, p.Name)
+	if len(users) > 0 {
+		return structs.Preconditionf("quota %q bounds %d namespaces, such as %q; take it from them first: "+
+			"berth namespace apply -quota \"\" %s", p.Name, len(users), users[0], users[0])
+	}
+	schema.Quotas.Delete(tx, s)
+
+	// The record of the key stays: a plan from before the last namespace left may still wait for the quota.
+	blocked.UnblockKey(tx, quota.UnblockKey(s.Name))
+	return nil
+}
+
+// NotFound is the error for a quota that does not exist.
+func NotFound(name string) error {
+	return structs.NotFoundf("there is no quota %q", structs.Cut(name, structs.MaxQuoted))
+}
+
+// CheckNamed returns an error if a namespace names a quota that does not exist.
+func CheckNamed(tx mvcc.Reader, n *admin.Namespace) error {
+	if n.Quota != "" && schema.Quotas.Get(tx, n.Quota) == nil {
+		return structs.Preconditionf("namespace %q: there is no quota %q; create it: berth quota apply FILE",
+			n.Name, structs.Cut(n.Quota, structs.MaxQuoted))
+	}
+	return nil
+}
+
+// Fell unblocks the evaluations that wait for the quota of a namespace, because its use has fallen.
+func Fell(tx *mvcc.WriteTx, namespace string) {
+	use := schema.QuotaUses.Get(tx, namespace)
+	if use != nil {
+		blocked.UnblockKey(tx, quota.UnblockKey(use.Quota))
+	}
+}
+
+// FollowNamespace unblocks the evaluations for which a change of the quota of a namespace matters: those that
+// wait for the former quota, in this namespace and in others. before or now may be nil.
+func FollowNamespace(tx *mvcc.WriteTx, before, now *admin.Namespace) {
+	if before == nil || before.Quota == "" || now != nil && now.Quota == before.Quota {
+		return
+	}
+	blocked.UnblockKey(tx, quota.UnblockKey(before.Quota))
+}
+
+// CountNew keeps the use for new allocations, which are of one namespace.
+func CountNew(tx *mvcc.WriteTx, placed []*structs.Allocation) {
+	if len(placed) == 0 || !schema.QuotaUses.Has(tx, placed[0].Namespace) {
+		return
+	}
+	all := quotause.Amounts{}
+	for _, a := range placed {
+		all.AddAll(quotause.OfAlloc(a), 1)
+	}
+	schema.ChangeUse(tx, placed[0].Namespace, all, 1)
+}
+
+// CountAll counts the use of all namespaces with a quota after a snapshot file was loaded.
+func CountAll(tx *mvcc.LoadTx) {
+	for n := range schema.Namespaces.Scan(tx) {
+		if n.Quota != "" {
+			schema.QuotaUses.Insert(tx, &schema.NamespaceUse{
+				Namespace: n.Name,
+				Quota:     n.Quota,
+				Amounts:   schema.CountUse(tx, n.Name),
+			})
+		}
+	}
+}
+
+// CheckUses checks that the use of each namespace with a quota is the sum over its rows.
+func CheckUses(c *check.Report) {
+	counted := map[string]string{}
+	for n := range schema.Namespaces.Scan(c) {
+		if n.Quota != "" {
+			counted[n.Name] = n.Quota + " " + fmt.Sprint(schema.CountUse(c, n.Name))
+		}
+	}
+	kept := map[string]string{}
+	for use := range schema.QuotaUses.Scan(c) {
+		kept[use.Namespace] = use.Quota + " " + fmt.Sprint(use.Amounts)
+	}
+	check.WantCounts(c, "use of namespace", counted, kept)
+}
+
+// CheckSpecs checks that each quota is valid, and that those that namespaces name exist.
+func CheckSpecs(c *check.Report) {
+	for s := range schema.Quotas.Scan(c) {
+		err := s.Validate()
+		c.Want(err == nil, "quota %s is invalid: %v", s.Name, err)
+	}
+	for n := range schema.Namespaces.Scan(c) {
+		c.Want(CheckNamed(c, n) == nil, "namespace %s: quota %s is gone", n.Name, n.Quota)
+	}
+}
+
+// UsageOf returns the use of a quota as users see it.
+func UsageOf(tx mvcc.Reader, s *quota.Spec) *quota.Usage {
+	u := &quota.Usage{
+		Name:       s.Name,
+		Used:       map[string]*quota.Limit{},
+		Namespaces: Namespaces(tx, s.Name),
+		Indexes:    s.Indexes,
+	}
+
+	// An answer is as new as the newest of its rows, so that clients see a change of the use.
+	for use := range schema.UsesByQuota.Scan(tx, s.Name) {
+		u.ModifyIndex = max(u.ModifyIndex, use.ModifyIndex)
+	}
+	for _, l := range s.Limits {
+		u.Used[l.Key()] = quotause.Show(l, Used(tx, s.Name))
+	}
+	return u
+}

@@ -1,0 +1,3 @@
+// Package quota has the specifications of quotas and the requests about them, in the dialect's form. Package
+// quotause has the arithmetic of their use.
+package quota

@@ -1,0 +1,179 @@
+package quota
+
+import (
+	"encoding/base64"
+
+	"berth/structs"
+)
+
+// Spec is the row of a quota: bounds on what all namespaces that name it have together. Key: Name.
+type Spec struct {
+	Name            string   `level:"2"`
+	Description     string   `level:"2"`
+	Limits          []*Limit `level:"2"` // one, of the region of the cluster
+	structs.Indexes `level:"2"`
+}
+
+// Limit bounds the use in a region. In a Usage it has the use instead.
+type Limit struct {
+	Region      string  `level:"2"`
+	RegionLimit *Bounds `level:"2"` // never nil in a row
+	Hash        []byte  `level:"2"` // tells limits apart: see package quotause
+}
+
+// Bounds are the bounds of a region. 0 is no bound, and a negative number allows nothing.
+type Bounds struct {
+	CPU         int            `level:"2"` // MHz
+	MemoryMB    int            `level:"2"` // MiB that tasks reserve
+	MemoryMaxMB int            `level:"2"` // MiB that tasks may use at most
+	Allocations int            `level:"2"` // that have not ended and are not to end
+	Devices     []*DeviceBound `level:"2"`
+	Storage     *StorageBound  `level:"2"` // nil bounds nothing
+}
+
+// DeviceBound bounds the devices that a name selects, as it does in a job: "type", "vendor/type" or
+// "vendor/type/name".
+type DeviceBound struct {
+	Name  string `level:"2"`
+	Count int    `level:"2"`
+}
+
+// StorageBound bounds the volumes.
+type StorageBound struct {
+	Volumes     int            `level:"2"`
+	VolumeBytes int64          `level:"2"` // of their capacities
+	Of          []*VolumeBound `level:"2"` // of the volumes of one kind and name
+}
+
+// VolumeBound bounds the volumes of one plugin.
+type VolumeBound struct {
+	Kind    string `level:"2"` // OfPlugin
+	Name    string `level:"2"`
+	Volumes int    `level:"2"`
+	Bytes   int64  `level:"2"`
+}
+
+// OfPlugin is the kind of bounds on the volumes of a plugin.
+const OfPlugin = "plugin"
+
+// Copy copies the specification with its limits.
+func (s *Spec) Copy() *Spec {
+	c := *s
+	c.Limits = nil
+	for _, l := range s.Limits {
+		c.Limits = append(c.Limits, l.copy())
+	}
+	return &c
+}
+
+func (l *Limit) copy() *Limit {
+	if l == nil {
+		return nil
+	}
+	c := *l
+	if l.RegionLimit != nil {
+		c.RegionLimit = l.RegionLimit.copy()
+	}
+	return &c
+}
+
+func (b *Bounds) copy() *Bounds {
+	c := *b
+	c.Devices = copyAll(b.Devices)
+	if b.Storage != nil {
+		storage := *b.Storage
+		storage.Of = copyAll(b.Storage.Of)
+		c.Storage = &storage
+	}
+	return &c
+}
+
+// copyAll copies a list with its elements. A null element stays one.
+func copyAll[T any](all []*T) []*T {
+	var copies []*T
+	for _, v := range all {
+		if v != nil {
+			v = new(*v)
+		}
+		copies = append(copies, v)
+	}
+	return copies
+}
+
+// Key returns the hash as the usage of a quota names the limit.
+func (l *Limit) Key() string { return base64.StdEncoding.EncodeToString(l.Hash) }
+
+// UnblockKey returns the unblock key of a quota: its use has fallen, or its bounds have changed.
+func UnblockKey(name string) string { return unblockPrefix + name }
+
+const unblockPrefix = "quota:"
+
+// Usage is the use of a quota by all namespaces that name it.
+type Usage struct {
+	Name string
+	// Used has for each limit, by its Key, a limit with the use in place of the bounds.
+	Used map[string]*Limit
+	// Namespaces are the names of those that name the quota, sorted.
+	Namespaces []string
+	structs.Indexes
+}
+
+// SpecList lists the quotas.
+var SpecList = structs.Read[structs.QueryRequest, SpecListResponse]("Quota.List")
+
+// SpecListResponse has the quotas by name.
+type SpecListResponse struct {
+	Quotas []*Spec
+	structs.QueryMeta
+}
+
+// SpecGet reads a quota. The error is not-found if it does not exist.
+var SpecGet = structs.Read[SpecGetRequest, SpecGetResponse]("Quota.Read")
+
+// SpecGetRequest names the quota.
+type SpecGetRequest struct {
+	Name                 string `level:"2"`
+	structs.QueryOptions `level:"2"`
+}
+
+// SpecGetResponse has the quota.
+type SpecGetResponse struct {
+	Quota *Spec
+	structs.QueryMeta
+}
+
+// SpecPut creates or replaces a quota. What its namespaces have already stays, also beyond new bounds.
+var SpecPut = structs.Write[SpecPutRequest, structs.Empty]("Quota.Apply")
+
+// SpecPutRequest has the quota as it is to be.
+type SpecPutRequest struct {
+	Quota                *Spec `level:"2"`
+	structs.WriteOptions `level:"2"`
+}
+
+// SpecDelete deletes a quota that no namespace names. The error is not-found, or of kind precondition.
+var SpecDelete = structs.Write[SpecDeleteRequest, structs.Empty]("Quota.Delete")
+
+// SpecDeleteRequest names the quota.
+type SpecDeleteRequest struct {
+	Name                 string `level:"2"`
+	structs.WriteOptions `level:"2"`
+}
+
+// UsageList lists the use of all quotas.
+var UsageList = structs.Read[structs.QueryRequest, UsageListResponse]("Quota.ListUsages")
+
+// UsageListResponse has the use by the names of the quotas.
+type UsageListResponse struct {
+	Usages []*Usage
+	structs.QueryMeta
+}
+
+// UsageGet reads the use of a quota. The error is not-found if the quota does not exist.
+var UsageGet = structs.Read[SpecGetRequest, UsageGetResponse]("Quota.ReadUsage")
+
+// UsageGetResponse has the use of the quota.
+type UsageGetResponse struct {
+	Usage *Usage
+	structs.QueryMeta
+}
