@@ -45,7 +45,6 @@ var (
 // namespaceBody is a namespace with the fields of the dialect that berth rejects.
 type namespaceBody struct {
 	admin.Namespace
-	Quota                 string
 	NodePoolConfiguration *choices
 	VaultConfiguration    *choices
 	ConsulConfiguration   *choices
@@ -64,8 +63,6 @@ func (c *choices) isEmpty() bool {
 // check rejects the fields that berth does not have, with the reason.
 func (b *namespaceBody) check() error {
 	switch {
-	case b.Quota != "":
-		return structs.Invalidf("Quota: berth has no quotas; leave it out")
 	case !b.NodePoolConfiguration.isEmpty():
 		return structs.Invalidf("NodePoolConfiguration: in berth each job of a namespace may use each node pool; " +
 			"leave it out")

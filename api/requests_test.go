@@ -487,8 +487,7 @@ func routeCalls() map[string]routeCall {
 	for _, more := range []func() map[string]routeCall{
 		childCalls, autopilotCalls, pluginConfigCalls, evalCalls, lossCalls, claimCalls,
 		serviceCalls, gossipCalls, rootKeyCalls, variableCalls, joinCalls, revocationCalls, aclCalls,
-		admissionCalls,
-		loginCalls,
+		admissionCalls, loginCalls, quotaCalls,
 	} {
 		maps.Copy(calls, more())
 	}

@@ -10,6 +10,7 @@ import (
 	"berth/cli/logincmd"
 	"berth/cli/node"
 	"berth/cli/operator"
+	"berth/cli/quotacmd"
 	"berth/cli/tlscmd"
 	"berth/cli/vars"
 	"berth/cli/volume"
@@ -89,6 +90,12 @@ var tree = []command.Command{
 		Group:    command.GroupCluster,
 		Synopsis: "Create, show and delete namespaces",
 		Sub:      operator.NamespaceCommands,
+	},
+	{
+		Name:     "quota",
+		Group:    command.GroupCluster,
+		Synopsis: "Bound what namespaces may have, and show their use",
+		Sub:      quotacmd.Commands,
 	},
 	{
 		Name:     "acl",

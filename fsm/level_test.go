@@ -65,8 +65,6 @@ func TestCommands_HaveTheLevelOfTheirRelease(t *testing.T) {
 		"ACLBindingRuleDelete": 2,
 		"ACLLogin":             2,
 		"ACLOneTime":           2,
-		"AdmissionRulePut":     2,
-		"AdmissionRuleDelete":  2,
 		"QuotaPut":             2,
 		"QuotaDelete":          2,
 	}

@@ -14,10 +14,11 @@ type namespaceFile struct {
 	Name         string            `hcl:"name,required"`
 	Description  string            `hcl:"description"`
 	Meta         map[string]string `hcl:"meta"`
+	Quota        string            `hcl:"quota"`
 	Capabilities *capabilities     `hcl:"capabilities,block"`
 }
 
-func (namespaceFile) Unsupported() string { return "consul node_pool_config quota vault" }
+func (namespaceFile) Unsupported() string { return "consul node_pool_config vault" }
 
 type capabilities struct {
 	EnabledTaskDrivers  []string `hcl:"enabled_task_drivers"`
@@ -85,6 +86,7 @@ func (f *namespaceFile) row() *admin.Namespace {
 		Name:         f.Name,
 		Description:  f.Description,
 		Meta:         f.Meta,
+		Quota:        f.Quota,
 		Capabilities: (*admin.NamespaceCapabilities)(f.Capabilities),
 	}
 }

@@ -6,4 +6,5 @@ import (
 	_ "berth/api/acls"
 	_ "berth/api/admissions"
 	_ "berth/api/logins"
+	_ "berth/api/quotas"
 )

@@ -15,6 +15,7 @@ import (
 func (w *Cluster) answerDefinitions() {
 	w.answerNamespaces()
 	w.answerNodePools()
+	w.answerQuotas()
 }
 
 func (w *Cluster) answerNamespaces() {

@@ -8,9 +8,11 @@ import (
 	"strings"
 
 	"berth/api"
+	"berth/api/quotas"
 	"berth/internal/suggest"
 	"berth/structs"
 	"berth/structs/admin"
+	"berth/structs/quota"
 	"berth/structs/variable"
 )
 
@@ -87,6 +89,12 @@ var kinds = map[string]kind{
 		find: findBy((*api.Client).Namespaces, func(n *admin.Namespace) candidate {
 			return candidate{id: n.Name, about: n.Description}
 		}),
+	},
+	"quota": {
+		noun:   "quota",
+		global: true,
+		list:   "quota list",
+		find:   findQuotas,
 	},
 	"pool": {
 		noun:   "node pool",
@@ -221,6 +229,13 @@ func candidatesOf[T any](things []T, of func(T) candidate) (found []candidate) {
 		found = append(found, of(thing))
 	}
 	return found
+}
+
+func findQuotas(ctx context.Context, c *api.Client, q *api.Query) ([]candidate, error) {
+	all, _, err := quotas.List(ctx, c, q)
+	return candidatesOf(all, func(s *quota.Spec) candidate {
+		return candidate{id: s.Name, about: s.Description}
+	}), err
 }
 
 func findVolumes(ctx context.Context, c *api.Client, q *api.Query) ([]candidate, error) {

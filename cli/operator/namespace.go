@@ -25,10 +25,11 @@ A file replaces the whole definition. With a name the command creates a
 definition if the namespace has none, and otherwise changes only what the
 options say.`,
 		Acts:  true,
-		Flags: []command.Flag{descriptionFlag},
+		Flags: []command.Flag{descriptionFlag, quotaFlag},
 		Run:   namespaceApply,
 		Examples: "berth namespace apply prod\n" +
 			"berth namespace apply -description Production prod\n" +
+			"berth namespace apply -quota team prod\n" +
 			"berth namespace apply prod.hcl",
 	},
 	{
@@ -99,6 +100,13 @@ var descriptionFlag = command.Flag{
 	Usage: "The description",
 }
 
+var quotaFlag = command.Flag{
+	Name:  "quota",
+	Kind:  command.String,
+	Value: "quota",
+	Usage: "The quota that bounds the namespace, \"\" for none",
+}
+
 var namespaceSheet = command.Sheet[*admin.Namespace]{
 	Titles: "Name|Description",
 	Row: func(_ *command.Call, n *admin.Namespace) []string {
@@ -119,6 +127,10 @@ func printNamespace(c *command.Call, n *admin.Namespace) {
 	pairs := []string{
 		"Name", n.Name,
 		"Description", n.Description,
+	}
+
+	if n.Quota != "" {
+		pairs = append(pairs, "Quota", n.Quota)
 	}
 
 	if can := n.Capabilities; can != nil {
@@ -151,9 +163,11 @@ func namespaceApply(ctx context.Context, c *command.Call) error {
 func namespaceToApply(ctx context.Context, c *command.Call) (*admin.Namespace, error) {
 	arg := c.Arg(0)
 	if isFile(arg) {
-		if c.Given("description") {
-			return nil, command.BadUsage("-description is for a name; the definition of %q is in the file",
-				arg)
+		for _, option := range []string{"description", "quota"} {
+			if c.Given(option) {
+				return nil, command.BadUsage("-%s is for a name; the definition of %q is in the file",
+					option, arg)
+			}
 		}
 		return command.ReadDefinition(c, api.DecodeNamespace, jobspec.ReadNamespace, validate.Namespace)
 	}
@@ -168,6 +182,10 @@ func namespaceToApply(ctx context.Context, c *command.Call) (*admin.Namespace, e
 
 	if c.Given("description") {
 		stored.Description = c.String("description")
+	}
+
+	if c.Given("quota") {
+		stored.Quota = c.String("quota")
 	}
 
 	return stored, nil
