@@ -8,7 +8,6 @@ import (
 
 	"github.com/hashicorp/go-metrics"
 
-	"berth/endpoints/audit"
 	"berth/endpoints/callers"
 	"berth/endpoints/core"
 	"berth/endpoints/query"
@@ -185,17 +184,6 @@ func (e *Endpoints) serveHere(
 
 	kept := rights.KeepSecret(ctx, req)
 	return e.audits.Serve(ctx, call, func() (any, error) { return d.handle(kept, node, req) })
-}
-
-// call describes a request for the audit log.
-func (d delivered) call(node *structs.Node, req any) audit.Call {
-	return audit.Call{
-		Method: d.method.Name,
-		Write:  d.method.Write,
-		Right:  d.allow,
-		Node:   node,
-		Req:    req,
-	}
 }
 
 // forwardsReads reports whether this server forwards all requests that it may not answer from its own state.

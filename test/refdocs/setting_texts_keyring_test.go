@@ -2,12 +2,18 @@ package refdocs
 
 import "slices"
 
-// allSettingTexts returns settingTexts with the blocks of the keyring before those of fencing.
+// allSettingTexts returns settingTexts with the blocks of the keyring before those of fencing, and those of
+// the audit log before those of nodes.
 func allSettingTexts() []blockText {
-	next := slices.IndexFunc(settingTexts, func(b blockText) bool { return b.Block == "server.fencing" })
-	all := slices.Insert(slices.Clone(settingTexts), next, slices.Concat(keyringTexts, identityTexts)...)
+	all := insertBefore("server.fencing", settingTexts, slices.Concat(keyringTexts, identityTexts))
+	all = insertBefore("client", all, auditSettingTexts)
 	last := slices.IndexFunc(all, func(b blockText) bool { return b.Block == "consul" })
 	return slices.Insert(all, last+1, outsideTexts...)
+}
+
+func insertBefore(block string, all, more []blockText) []blockText {
+	next := slices.IndexFunc(all, func(b blockText) bool { return b.Block == block })
+	return slices.Insert(slices.Clone(all), next, more...)
 }
 
 // identityTexts explains the block workload_identity of a server.
