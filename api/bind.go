@@ -44,9 +44,10 @@ func (c *Call) Ctx() context.Context {
 }
 
 // ID is the part of the path that names the resource, without escapes.
-func (c *Call) ID() string {
-	return c.r.PathValue("id")
-}
+func (c *Call) ID() string { return c.r.PathValue("id") }
+
+// SetHeader sets a header of the answer.
+func (c *Call) SetHeader(name, value string) { c.w.Header().Set(name, value) }
 
 // Source returns the address of the caller without its port, "" for one at a socket of the machine.
 func Source(c *Call) string {

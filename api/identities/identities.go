@@ -1,0 +1,85 @@
+// Package identities has the routes with which others verify identities of workloads: the public keys, and
+// the document of OpenID Connect that says where they are.
+package identities
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"berth/api"
+	"berth/internal/idtoken"
+	"berth/rpc"
+	"berth/structs"
+	"berth/structs/identity"
+)
+
+const keysPath = "/.well-known/jwks.json"
+
+var keySet = api.NewEndpoint[*jose.JSONWebKeySet](api.Get, keysPath, serveKeys)
+
+// KeySet reads the public keys.
+func KeySet(ctx context.Context, c *api.Client) (*jose.JSONWebKeySet, error) {
+	return keySet.Send(ctx, c, api.Request{})
+}
+
+// Discovery is the part of the document of OpenID Connect that a party needs which verifies identities.
+type Discovery struct {
+	Issuer        string   `json:"issuer"`
+	KeysURL       string   `json:"jwks_uri"`
+	ResponseTypes []string `json:"response_types_supported"`
+	Algorithms    []string `json:"id_token_signing_alg_values_supported"`
+	SubjectTypes  []string `json:"subject_types_supported"`
+}
+
+var discovery = api.NewEndpoint[*Discovery](api.Get, "/.well-known/openid-configuration", serveDiscovery)
+
+// Discover reads the document. The error is not-found if the servers have no issuer.
+func Discover(ctx context.Context, c *api.Client) (*Discovery, error) {
+	return discovery.Send(ctx, c, api.Request{})
+}
+
+// readKeys asks any server.
+func readKeys(c *api.Call) (*identity.KeysResponse, error) {
+	req := &structs.QueryRequest{QueryOptions: structs.QueryOptions{AllowStale: true}}
+	return rpc.Call(c.Ctx(), c.Caller, identity.Keys, req)
+}
+
+// cache lets others keep an answer.
+func cache(c *api.Call) {
+	c.SetHeader("Cache-Control", fmt.Sprintf("public, max-age=%d", int(identity.CacheTime.Seconds())))
+}
+
+func serveKeys(c *api.Call) (any, error) {
+	resp, err := readKeys(c)
+	if err != nil {
+		return nil, err
+	}
+	set, err := idtoken.KeySet(resp.PublicKeys)
+	if err != nil {
+		return nil, err
+	}
+	cache(c)
+	return set, nil
+}
+
+func serveDiscovery(c *api.Call) (any, error) {
+	resp, err := readKeys(c)
+	if err != nil {
+		return nil, err
+	}
+	if resp.Issuer == "" {
+		return nil, structs.NotFoundf("the servers have no issuer: set server { oidc_issuer = \"https://...\" } " +
+			"to the URL at which others reach this API")
+	}
+	cache(c)
+	return &Discovery{
+		Issuer:        resp.Issuer,
+		KeysURL:       strings.TrimSuffix(resp.Issuer, "/") + keysPath,
+		ResponseTypes: []string{"code"},
+		Algorithms:    []string{identity.RS256, identity.EdDSA},
+		SubjectTypes:  []string{"public"},
+	}, nil
+}
