@@ -18,6 +18,7 @@ import (
 	"berth/api"
 	_ "berth/api/nouns" // the routes
 	"berth/client"
+	"berth/client/hooks/taskapi"
 	"berth/consul"
 	"berth/endpoints/rights"
 	"berth/internal/auditlog"
@@ -47,6 +48,7 @@ type Agent struct {
 	ln       net.Listener
 	socket   net.Listener      // the operator socket
 	apis     []*apiServer      // on ln and on socket
+	taskAPI  *taskapi.Sockets  // of the tasks of the node
 	keys     *peertls.Keys     // nil: the agent does not speak TLS
 	splitter *peertls.Splitter // of ln, nil: ln has connections of one kind
 	// metrics ends last, because all other parts emit through it.
@@ -94,6 +96,7 @@ func New(ctx context.Context, cfg Config, logger hclog.Logger) (*Agent, error) {
 		socket:  socket,
 		metrics: sinks,
 		left:    make(chan struct{}),
+		taskAPI: taskapi.New(logger),
 	}
 
 	a.settings.Store(&cfg)
@@ -112,7 +115,9 @@ func New(ctx context.Context, cfg Config, logger hclog.Logger) (*Agent, error) {
 	a.advertiseInConsul()
 	// The servers of the API exist from here on, and accept callers in Run.
 	httpLogger := logger.Named("http")
-	a.apis = a.newAPIServers(withHeaders(cfg.HTTPHeaders, a.newHandler(httpLogger)), httpLogger)
+	handler := withHeaders(cfg.HTTPHeaders, a.newHandler(httpLogger))
+	a.apis = a.newAPIServers(handler, httpLogger)
+	a.taskAPI.Serve(a.forTasks(handler))
 	return a, nil
 }
 
@@ -217,6 +222,7 @@ func (a *Agent) openClient(ctx context.Context) (err error) {
 	deps := client.Deps{
 		Starting: ctx,
 		Logger:   a.logger,
+		TaskAPI:  a.taskAPI,
 	}
 
 	if a.keys != nil {
@@ -282,7 +288,7 @@ func (a *Agent) scheme() string {
 // other parts and returns the cause.
 func (a *Agent) Run(ctx context.Context) error {
 	// The buffer has a place for each part, so that no part blocks at its end.
-	ended := make(chan error, 6)
+	ended := make(chan error, 7)
 	defer a.metrics.Close()
 	defer a.audit.Close()
 	defer a.closeConsul()
@@ -293,15 +299,9 @@ func (a *Agent) Run(ctx context.Context) error {
 		stops = append(stops, startPart(part, ended))
 	}
 
-	run(func(ctx context.Context) error {
-		a.metrics.Run(ctx)
-		return nil
-	})
+	run(endless(a.metrics.Run))
 	if a.consul != nil { // it ends after the node, whose last services it removes
-		run(func(ctx context.Context) error {
-			a.consul.Run(ctx)
-			return nil
-		})
+		run(endless(a.consul.Run))
 	}
 
 	if a.server != nil {
@@ -309,12 +309,10 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 
 	if a.client != nil {
-		run(func(ctx context.Context) error {
-			a.client.Run(ctx)
-			return nil
-		})
+		run(endless(a.client.Run))
 	}
 
+	run(endless(a.taskAPI.Run))
 	if a.keys != nil {
 		run(a.runKeys)
 	}
@@ -339,6 +337,14 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 
 	return err
+}
+
+// endless returns a part that never fails.
+func endless(run func(context.Context)) func(context.Context) error {
+	return func(ctx context.Context) error {
+		run(ctx)
+		return nil
+	}
 }
 
 // startPart runs a part of the agent and sends the result of the part to ended. stop ends the part and waits.

@@ -249,8 +249,10 @@ func numberParam[T uint64 | int32 | int64](c *Call, name string, bits int) (T, e
 var tokenHeaders = []string{"X-Berth-Token", "X-Nomad-Token", "Authorization"}
 
 // Token returns the secret of the caller from the first header that has it.
-func (c *Call) Token() string {
-	h := c.r.Header
+func (c *Call) Token() string { return TokenOf(c.r.Header) }
+
+// TokenOf returns the secret of the caller from the first header that has it.
+func TokenOf(h http.Header) string {
 	bearer, ok := strings.CutPrefix(h.Get("Authorization"), "Bearer ")
 	if !ok {
 		bearer = ""

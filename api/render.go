@@ -167,9 +167,12 @@ func renderError(w http.ResponseWriter, err error) {
 
 // Busy returns a handler that rejects each request with unavailable and the delay before a retry.
 func Busy(again time.Duration, text string) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		renderError(w, structs.Busy(again, "%s", text))
-	})
+	return Failed(structs.Busy(again, "%s", text))
+}
+
+// Failed answers each request with an error.
+func Failed(err error) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { renderError(w, err) })
 }
 
 // withStatus is an error with a separate HTTP status. It belongs to a body that is not read to its end.

@@ -17,6 +17,7 @@ import (
 	"berth/client/calls"
 	"berth/client/config"
 	"berth/client/holds"
+	"berth/client/hooks/taskapi"
 	"berth/client/machine/fingerprint"
 	"berth/client/membership/claimcheck"
 	"berth/client/membership/identity"
@@ -54,6 +55,9 @@ type Deps struct {
 	Dial rpc.Dialer
 	// CertifiedID is the ID of the node in the TLS certificate of the agent, "" without one.
 	CertifiedID string
+	// TaskAPI has the sockets by which tasks reach the API of the agent. It runs for longer than the client.
+	// Nil: tasks have none.
+	TaskAPI *taskapi.Sockets
 	// Build makes the subsystems. Nil makes the real ones.
 	Build func(assembly.Parts) (*assembly.Subsystems, error)
 	// Clock is that of leases. Nil is CLOCK_BOOTTIME.
@@ -75,6 +79,7 @@ type Client struct {
 	// It is read once: a change of the networks needs a restart.
 	networks   []*structs.NodeNetworkResource
 	subsystems *assembly.Subsystems
+	taskAPI    *taskapi.Sockets
 	consul     assembly.Consul // nil: the node uses none
 	find       func(ctx context.Context) ([]string, error)
 	pool       servers.Pool
@@ -142,6 +147,7 @@ func New(cfg *Config, deps Deps) (*Client, error) {
 		contacted:      make(chan struct{}),
 		updates:        newUpdates(),
 		consul:         deps.Consul,
+		taskAPI:        deps.TaskAPI,
 		find:           deps.FindServers,
 		clock:          deps.Clock,
 	}

@@ -26,6 +26,7 @@ func (c *Client) parts(starting context.Context) assembly.Parts {
 		Holds:    c.holds,
 
 		ServersBack: &c.serversBack,
+		TaskAPI:     c.taskAPI,
 
 		HostVolume: func(name string) *config.HostVolume { return c.config().HostVolume(name) },
 		LocalAlloc: c.allocs.local,

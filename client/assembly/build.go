@@ -323,9 +323,9 @@ type taskParts struct {
 	signed      *identities.Manager
 }
 
-// taskHooks returns the hooks of a task: for its payload, its artifacts, its identities, the service mesh,
-// its devices, its CSI plugin and its templates. A task does not keep devices waiting while it downloads.
-// Templates read the files and the variables of the other hooks.
+// taskHooks returns the hooks of a task: for its socket of the API, its payload, its artifacts, its
+// identities, the service mesh, its devices, its CSI plugin and its templates. A task does not keep devices
+// waiting while it downloads. Templates read the files and the variables of the other hooks.
 func taskHooks(p Parts, of taskParts) func(*hooks.AllocEnv, *structs.Task) []hooks.Task {
 	artifacts := artifactConfig(p)
 	reserving := device.Config{
@@ -345,6 +345,10 @@ func taskHooks(p Parts, of taskParts) func(*hooks.AllocEnv, *structs.Task) []hoo
 	// Each task gets hooks of its own. The hooks share the values above.
 	return func(env *hooks.AllocEnv, task *structs.Task) []hooks.Task {
 		var list []hooks.Task
+		if p.TaskAPI != nil {
+			list = append(list, p.TaskAPI.Hook(env, task))
+		}
+
 		if h := artifact.NewPayload(env, task); h != nil {
 			list = append(list, h)
 		}

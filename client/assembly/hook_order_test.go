@@ -13,6 +13,7 @@ import (
 	"berth/client/guard"
 	"berth/client/hooks"
 	"berth/client/hooks/identities"
+	"berth/client/hooks/taskapi"
 	"berth/client/mesh/sockets"
 	"berth/client/store"
 	"berth/structs"
@@ -38,6 +39,7 @@ var allocHookOrder = []hookOrder{
 }
 
 var taskHookOrder = []hookOrder{
+	{"api_socket", "it depends on nothing"},
 	{"dispatch_payload", "it depends on nothing"},
 	{"artifacts", "they may not overwrite the payload unnoticed"},
 	{"identity", "no file of an artifact takes the place of a token"},
@@ -93,6 +95,7 @@ func TestHooks_AreInOrder(t *testing.T) {
 	}
 	defer db.Close()
 	p := Parts{DB: db, Config: &config.Config{}, Consul: &noConsul{}, Logger: hclog.NewNullLogger()}
+	p.TaskAPI = taskapi.New(p.Logger)
 	plugins := volumes.New(volumes.Config{Registry: &registry.Registry{}, Root: t.TempDir()})
 	guarding, err := guard.New(guard.Config{Dir: t.TempDir()})
 	if err != nil {

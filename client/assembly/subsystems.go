@@ -12,6 +12,7 @@ import (
 	"berth/client/holds"
 	"berth/client/hooks"
 	"berth/client/hooks/disk"
+	"berth/client/hooks/taskapi"
 	"berth/client/membership/lease"
 	"berth/client/mesh/envoy"
 	"berth/client/mesh/native"
@@ -143,7 +144,8 @@ type Parts struct {
 	// Lose ends an allocation that the node must not run any more. It reports false for one without a runner.
 	Lose func(allocID, reason string) bool
 	// Group returns the present group of an allocation, nil for one without a runner.
-	Group func(allocID string) *structs.TaskGroup
+	Group   func(allocID string) *structs.TaskGroup
+	TaskAPI *taskapi.Sockets // of the agent; nil: its tasks have none
 	// Progress receives the reason for which the set-up of an allocation waits, "" once it no longer waits.
 	Progress func(allocID, reason string)
 }

@@ -1,0 +1,173 @@
+// Package taskapi gives each task a socket in the directory of its secrets that speaks the HTTP API of its
+// agent. A task reaches the API there in any network and with any root.
+//
+// The user of the task alone may enter the directory, so the socket needs no mode that keeps others out. A
+// request over it has no right of root on the machine: it is none of the operator socket, and the handler
+// decides by its token. An agent that ends leaves the files, and the next one makes the sockets anew.
+package taskapi
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"golang.org/x/net/netutil"
+
+	"berth/client/allocrunner/taskdirs"
+	"berth/client/hooks"
+	"berth/structs"
+)
+
+// maxConnections bounds the connections of one socket. Further ones wait to be accepted.
+const maxConnections = 64
+
+// The times of connections, as those of the port of the API.
+const (
+	headTime  = 10 * time.Second
+	idleTime  = 2 * time.Minute
+	drainTime = 5 * time.Second
+)
+
+// Sockets has the sockets of all tasks of a node.
+type Sockets struct {
+	logger  hclog.Logger
+	handler atomic.Pointer[http.Handler]
+
+	mu     sync.Mutex
+	closed bool
+	open   map[string]*socket // by the directory of secrets
+}
+
+// New returns Sockets without a handler: see Serve.
+func New(logger hclog.Logger) *Sockets {
+	return &Sockets{
+		logger: logger.Named("task_api"),
+		open:   map[string]*socket{},
+	}
+}
+
+// Serve sets the handler of all requests. Before it they are answered as unavailable.
+func (s *Sockets) Serve(handler http.Handler) { s.handler.Store(&handler) }
+
+// ServeHTTP implements http.Handler.
+func (s *Sockets) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	handler := s.handler.Load()
+	if handler == nil {
+		http.Error(w, "the agent starts", http.StatusServiceUnavailable)
+		return
+	}
+	(*handler).ServeHTTP(w, r)
+}
+
+// Run closes all sockets when ctx has ended, and waits for their requests.
+func (s *Sockets) Run(ctx context.Context) {
+	<-ctx.Done()
+	s.mu.Lock()
+	// listen opens none any more.
+	s.closed = true
+	all := s.open
+	s.open = map[string]*socket{}
+	s.mu.Unlock()
+	for _, one := range all {
+		one.close()
+	}
+}
+
+// socket is one that accepts.
+type socket struct {
+	server *http.Server
+	cancel context.CancelFunc // of its requests
+	served sync.WaitGroup
+}
+
+// listen opens the socket in a directory of secrets, unless it is open.
+func (s *Sockets) listen(dir string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || s.open[dir] != nil {
+		return nil
+	}
+
+	ln, err := listenIn(dir)
+	if err != nil {
+		return err
+	}
+
+	s.open[dir] = s.serve(ln)
+	return nil
+}
+
+// serve serves the API on a listener.
+func (s *Sockets) serve(ln net.Listener) *socket {
+	ctx, cancel := context.WithCancel(context.Background())
+	atDebug := &hclog.StandardLoggerOptions{ForceLevel: hclog.Debug}
+	one := &socket{
+		cancel: cancel,
+		server: &http.Server{
+			Handler:           s,
+			MaxHeaderBytes:    structs.MaxHTTPHead,
+			ReadHeaderTimeout: headTime,
+			IdleTimeout:       idleTime,
+			BaseContext:       func(net.Listener) context.Context { return ctx },
+			ErrorLog:          s.logger.StandardLogger(atDebug),
+		},
+	}
+
+	one.served.Go(func() {
+		err := one.server.Serve(netutil.LimitListener(ln, maxConnections))
+		if !errors.Is(err, http.ErrServerClosed) {
+			s.logger.Error("the socket of a task failed", "error", err)
+		}
+	})
+	return one
+}
+
+// close ends the socket and its requests, and waits for them.
+func (o *socket) close() {
+	o.cancel() // blocking queries end
+	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
+	defer cancel()
+	err := o.server.Shutdown(ctx)
+	if err != nil {
+		_ = o.server.Close()
+	}
+	o.served.Wait()
+}
+
+// remove closes the socket in a directory and removes its file.
+func (s *Sockets) remove(dir string) error {
+	s.mu.Lock()
+	one := s.open[dir]
+	delete(s.open, dir)
+	s.mu.Unlock()
+	// Without the lock, because this waits for the requests.
+	if one != nil {
+		one.close()
+	}
+	return removeIn(dir)
+}
+
+// hook is the one of one task.
+type hook struct {
+	of  *Sockets
+	dir string
+}
+
+// Hook returns the hook of a task.
+func (s *Sockets) Hook(env *hooks.AllocEnv, task *structs.Task) hooks.Task {
+	return &hook{s, taskdirs.Secrets(env.Dir, task.Name)}
+}
+
+// Name implements hooks.Task.
+func (*hook) Name() string { return "api_socket" }
+
+// Up opens the socket, also for a process that runs since before the agent restarted.
+func (h *hook) Up(context.Context, *hooks.TaskEnv) error { return h.of.listen(h.dir) }
+
+// Down closes the socket and removes its file.
+func (h *hook) Down(context.Context) error { return h.of.remove(h.dir) }

@@ -1,0 +1,244 @@
+package taskapi
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"go.uber.org/goleak"
+
+	"berth/client/hooks"
+	"berth/internal/opsocket"
+	"berth/internal/testskip"
+	"berth/structs"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// fixture is a node with one task, in a directory whose path is longer than that of a socket may be.
+type fixture struct {
+	t       *testing.T
+	env     *hooks.AllocEnv
+	secrets string
+	sockets *Sockets
+	hook    hooks.Task
+	stop    func()
+}
+
+func newFixture(t *testing.T) *fixture {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), strings.Repeat("x", 120))
+	fx := &fixture{
+		t:       t,
+		env:     &hooks.AllocEnv{Dir: dir},
+		secrets: filepath.Join(dir, "web", "secrets"),
+	}
+	must(t, os.MkdirAll(fx.secrets, 0o700))
+	fx.agent()
+	t.Cleanup(func() { fx.stop() })
+	return fx
+}
+
+// agent starts the part of an agent. Its requests are answered with the word of their header.
+func (fx *fixture) agent() {
+	fx.sockets = New(hclog.NewNullLogger())
+	fx.sockets.Serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if opsocket.Marked(r.Context()) {
+			fx.t.Error("a task has the rights of the operator socket")
+		}
+		if r.URL.Path == "/wait" {
+			<-r.Context().Done()
+		}
+		_, _ = w.Write([]byte(r.Header.Get("X-Nomad-Token")))
+	}))
+	fx.hook = fx.sockets.Hook(fx.env, &structs.Task{Name: "web"})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		fx.sockets.Run(ctx)
+	}()
+	fx.stop = func() {
+		cancel()
+		<-done
+	}
+}
+
+func (fx *fixture) up() error { return fx.hook.Up(fx.t.Context(), &hooks.TaskEnv{AllocEnv: fx.env}) }
+
+// dial connects to the socket as its task does, by a short path.
+func (fx *fixture) dial(ctx context.Context) (net.Conn, error) {
+	at, err := openDir(fx.secrets)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = at.Close() }()
+	return (&net.Dialer{}).DialContext(ctx, "unix", inDir(at, "api.sock"))
+}
+
+// ask sends a request and returns the status of its answer.
+func (fx *fixture) ask(path string) (int, error) {
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return fx.dial(ctx)
+	}}
+	defer transport.CloseIdleConnections()
+	resp, err := (&http.Client{Transport: transport}).Get("http://localhost" + path)
+	if err != nil {
+		return 0, err
+	}
+	return resp.StatusCode, resp.Body.Close()
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestSocket_ServesUntilTheEndOfTheTask also calls Up again, as for a restart of the task.
+func TestSocket_ServesUntilTheEndOfTheTask(t *testing.T) {
+	fx := newFixture(t)
+	for range 2 {
+		must(t, fx.up())
+		status, err := fx.ask("/")
+		if err != nil || status != http.StatusOK {
+			t.Errorf("got %d, %v", status, err)
+		}
+	}
+	must(t, fx.hook.Down(t.Context()))
+	_, err := os.Lstat(filepath.Join(fx.secrets, "api.sock"))
+	if !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the socket is left: %v", err)
+	}
+	must(t, fx.hook.Down(t.Context()))
+	must(t, os.RemoveAll(fx.secrets))
+	must(t, fx.hook.Down(t.Context()))
+}
+
+// TestSocket_IsMadeAnewByTheNextAgent keeps its file at the end of an agent.
+func TestSocket_IsMadeAnewByTheNextAgent(t *testing.T) {
+	fx := newFixture(t)
+	must(t, fx.up())
+	fx.stop()
+	if _, err := fx.ask("/"); err == nil {
+		t.Error("a socket of an agent that has ended answers")
+	}
+	if _, err := os.Lstat(filepath.Join(fx.secrets, "api.sock")); err != nil {
+		t.Error(err)
+	}
+	must(t, fx.up()) // it opens none
+	if _, err := fx.ask("/"); err == nil {
+		t.Error("the agent has opened a socket after its end")
+	}
+	fx.agent()
+	must(t, fx.up())
+	status, err := fx.ask("/")
+	if err != nil || status != http.StatusOK {
+		t.Errorf("got %d, %v", status, err)
+	}
+}
+
+// TestSocket_EndsWaitingRequestsWithTheTask ends a request that waits for a change.
+func TestSocket_EndsWaitingRequestsWithTheTask(t *testing.T) {
+	fx := newFixture(t)
+	must(t, fx.up())
+	conn, err := fx.dial(t.Context())
+	must(t, err)
+	defer func() { _ = conn.Close() }()
+	_, err = conn.Write([]byte("GET /wait HTTP/1.1\r\nHost: localhost\r\n\r\n"))
+	must(t, err)
+	must(t, fx.hook.Down(t.Context()))
+	must(t, conn.SetReadDeadline(time.Now().Add(time.Minute)))
+	b := make([]byte, 1)
+	for err == nil {
+		_, err = conn.Read(b)
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Error("the request goes on")
+	}
+}
+
+func TestServeHTTP_IsUnavailableBeforeItsHandler(t *testing.T) {
+	fx := newFixture(t)
+	fx.sockets.handler.Store(nil)
+	must(t, fx.up())
+	status, err := fx.ask("/")
+	if err != nil || status != http.StatusServiceUnavailable {
+		t.Errorf("got %d, %v", status, err)
+	}
+}
+
+// TestListen_ChangesNoFileOfTheHost has links in the place of the socket and of its directory.
+func TestListen_ChangesNoFileOfTheHost(t *testing.T) {
+	fx := newFixture(t)
+	host := filepath.Join(t.TempDir(), "host")
+	must(t, os.WriteFile(host, nil, 0o600))
+	path := filepath.Join(fx.secrets, "api.sock")
+	must(t, os.Symlink(host, path))
+	must(t, fx.up()) // the link goes
+	must(t, fx.hook.Down(t.Context()))
+
+	// A task that is quicker than the agent puts a link there between the steps.
+	at, err := openDir(fx.secrets)
+	must(t, err)
+	defer func() { _ = at.Close() }()
+	must(t, os.Symlink(host, path))
+	if err := openToAll(at, "api.sock"); !structs.IsKind(err, structs.KindPrecondition) {
+		t.Errorf("a link: got %v", err)
+	}
+	must(t, os.Remove(path))
+	must(t, os.Link(host, path))
+	if err := openToAll(at, "api.sock"); !structs.IsKind(err, structs.KindPrecondition) {
+		t.Errorf("a hard link: got %v", err)
+	}
+	info, err := os.Stat(host)
+	must(t, err)
+	if info.Mode() != 0o600 {
+		t.Errorf("the file of the host has the mode %v", info.Mode())
+	}
+
+	must(t, os.RemoveAll(fx.secrets))
+	must(t, os.Symlink(t.TempDir(), fx.secrets))
+	if err := fx.up(); err == nil {
+		t.Error("a socket was opened behind a link")
+	}
+}
+
+// TestSocket_IsForTheUserOfTheTask connects as the owner of the directory and as another user.
+func TestSocket_IsForTheUserOfTheTask(t *testing.T) {
+	if os.Geteuid() != 0 {
+		testskip.Lacking(t, "root: it changes owners")
+	}
+	dir, err := os.MkdirTemp("/tmp", "s")
+	must(t, err)
+	defer func() { _ = os.RemoveAll(dir) }()
+	must(t, os.Chmod(dir, 0o755))
+	fx := newFixture(t)
+	fx.secrets = filepath.Join(dir, "web", "secrets")
+	fx.env.Dir = dir
+	must(t, os.MkdirAll(fx.secrets, 0o700))
+	must(t, os.Chmod(filepath.Dir(fx.secrets), 0o755))
+	must(t, os.Chown(fx.secrets, 1234, 1234))
+	fx.hook = fx.sockets.Hook(fx.env, &structs.Task{Name: "web"})
+	must(t, fx.up())
+	for user, want := range map[uint32]bool{1234: true, 4321: false} {
+		cmd := exec.Command("perl", "-MIO::Socket::UNIX", "-e",
+			"exit(IO::Socket::UNIX->new(Peer => $ARGV[0]) ? 0 : 1)", filepath.Join(fx.secrets, "api.sock"))
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user, Gid: user}}
+		out, err := cmd.CombinedOutput()
+		if (err == nil) != want {
+			t.Errorf("user %d: got %v, %s", user, err, out)
+		}
+	}
+}
