@@ -40,6 +40,7 @@ var onlyIn = map[string][]string{
 	"github.com/hashicorp/consul/api": {"consul", "server/consulacl", "internal/consultest", "test"},
 	"github.com/hashicorp/serf/serf":  {"server"},
 	"github.com/shirou/gopsutil/v4":   {"client/machine/hoststats"},
+	"github.com/google/cel-go/cel":    {"internal/admit"},
 }
 
 // maxLines is the most that a file may have.
