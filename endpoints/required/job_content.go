@@ -126,9 +126,22 @@ func isSandboxed(driver string) bool { return driver == "" || slices.Contains(sa
 // leavesSandbox reports whether a task has rights over its host.
 func leavesSandbox(t *structs.Task) bool { return !isSandboxed(t.Driver) || asksForHost(t) }
 
-// hostFields are the fields of the configuration of a container that give it rights over its host, whatever
-// they hold.
-var hostFields = []string{"devices", "cap_add", "security_opt", "mount", "mounts", "volumes"}
+// hostFields are the fields of the configuration of a container that give it rights over its host, or take
+// away what keeps it from them, whatever they hold. A runtime may be one without a sandbox, and the kernel
+// has some settings of sysctl once for all containers.
+var hostFields = []string{
+	"devices", "cap_add", "security_opt", "mount", "mounts", "volumes", "runtime", "sysctl",
+}
+
+// ownLimits are the limits that bound a container alone. The others, such as rtprio, take time from the rest
+// of the node.
+var ownLimits = []string{
+	"as", "core", "cpu", "data", "fsize", "locks", "memlock", "nofile", "nproc", "rss", "stack",
+}
+
+// ownLogs are the drivers of logs that keep them at the node. With others the daemon calls an address of the
+// job's choice, with the rights and the credentials of the daemon.
+var ownLogs = []string{"", "json-file", "local", "none"}
 
 // hostModes are the fields that name a namespace to join.
 var hostModes = []string{"network_mode", "pid_mode", "ipc_mode", "uts_mode", "userns_mode", "cgroupns"}
@@ -149,7 +162,53 @@ func asksForHost(t *structs.Task) bool {
 			return true
 		}
 	}
-	return slices.ContainsFunc(hostFields, func(field string) bool { return !isEmpty(t.Config[field]) })
+	return slices.ContainsFunc(hostFields, func(field string) bool { return !isEmpty(t.Config[field]) }) ||
+		raisesLimits(t.Config["ulimit"]) || sendsLogs(t.Config["logging"])
+}
+
+// raisesLimits reports whether a field has limits that are not the container's own.
+func raisesLimits(field any) bool {
+	limits, ok := blocksOf(field)
+	for _, b := range limits {
+		for name := range b {
+			ok = ok && slices.Contains(ownLimits, name)
+		}
+	}
+	return !ok
+}
+
+// sendsLogs reports whether a field names a driver of logs that sends them away.
+func sendsLogs(field any) bool {
+	blocks, ok := blocksOf(field)
+	for _, b := range blocks {
+		for _, name := range []string{"type", "driver"} {
+			text, isText := b[name].(string)
+			ok = ok && (b[name] == nil || isText && slices.Contains(ownLogs, text))
+		}
+	}
+	return !ok
+}
+
+// blocksOf returns the blocks of a field, in any of their forms. ok is false for a field of another form.
+func blocksOf(field any) (blocks []map[string]any, ok bool) {
+	switch f := field.(type) {
+	case nil:
+		return nil, true
+	case map[string]any:
+		return []map[string]any{f}, true
+	case []map[string]any:
+		return f, true
+	case []any:
+		for _, one := range f {
+			b, isBlock := one.(map[string]any)
+			if !isBlock {
+				return nil, false
+			}
+			blocks = append(blocks, b)
+		}
+		return blocks, true
+	}
+	return nil, false
 }
 
 func isOwnMode(mode any) bool {
@@ -162,6 +221,8 @@ func isEmpty(value any) bool {
 	switch v := value.(type) {
 	case nil:
 		return true
+	case string:
+		return v == ""
 	case []any:
 		return len(v) == 0
 	case map[string]any:

@@ -5,6 +5,8 @@
 package taskconfig
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/docker/go-units"
@@ -128,12 +130,26 @@ func Decode(config map[string]any) (*Task, error) { return read(config, false) }
 // node knows the value at the start of the task. It must be a text or absent in the result.
 func Check(config map[string]any) (*Task, error) { return read(config, true) }
 
+// Options returns the names of the fields of the block.
+func Options() []string {
+	var faults []error
+	b := newBlock("config", nil, &faults)
+	new(Task).readAll(b)
+	return slices.Sorted(maps.Keys(b.known))
+}
+
 func read(config map[string]any, early bool) (*Task, error) {
 	// The list is shared with all inner blocks: a job learns all its faults at once.
 	var faults []error
 	b := newBlock("config", config, &faults)
 	b.early = early
 	t := &Task{}
+	t.readAll(b)
+	b.end()
+	return t, structs.InvalidAll(faults)
+}
+
+func (t *Task) readAll(b *block) {
 	t.readImage(b)
 	t.readProgram(b)
 	t.readIsolation(b)
@@ -142,8 +158,6 @@ func read(config map[string]any, early bool) (*Task, error) {
 	t.readLimits(b)
 	// These follow the others: end knows all names only then.
 	rejectOthers(b)
-	b.end()
-	return t, structs.InvalidAll(faults)
 }
 
 // readImage reads the fields that say where the image comes from.
