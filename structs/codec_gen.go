@@ -2023,8 +2023,11 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(32)
+	n := uint32(33)
 	if !(v.Call != nil) {
+		n--
+	}
+	if !(v.CloneSource != nil) {
 		n--
 	}
 	if !(v.Deletion != nil) {
@@ -2065,6 +2068,12 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendInt64(b, int64(v.Capacity))
 	b = append(b, "\xa7CloneID"...)
 	b = msgp.AppendString(b, v.CloneID)
+	if v.CloneSource != nil {
+		b = append(b, "\xabCloneSource"...)
+		if b, err = wire.AppendOther(b, &v.CloneSource); err != nil {
+			return b, err
+		}
+	}
 	b = append(b, "\xa7Context"...)
 	b = wire.AppendStringMap(b, v.Context)
 	b = append(b, "\xabCreateIndex"...)
@@ -2218,6 +2227,8 @@ func (v *CSIVolume) readField(name, b []byte) (_ []byte, known bool, err error) 
 		b, err = wire.ReadString(b, &v.CloneID)
 	case "SnapshotID":
 		b, err = wire.ReadString(b, &v.SnapshotID)
+	case "CloneSource":
+		b, err = wire.ReadOther(b, &v.CloneSource)
 	case "OnNodeLoss":
 		b, err = wire.ReadString(b, &v.OnNodeLoss)
 	case "CreateTime":
@@ -2404,11 +2415,14 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(53)
+	n := uint32(54)
 	if !(v.Blocked != "") {
 		n--
 	}
 	if !(v.CSIVolume.Call != nil) {
+		n--
+	}
+	if !(v.CSIVolume.CloneSource != nil) {
 		n--
 	}
 	if !(v.CSIVolume.Deletion != nil) {
@@ -2481,6 +2495,12 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	b = append(b, "\xa7CloneID"...)
 	b = msgp.AppendString(b, v.CSIVolume.CloneID)
+	if v.CSIVolume.CloneSource != nil {
+		b = append(b, "\xabCloneSource"...)
+		if b, err = wire.AppendOther(b, &v.CSIVolume.CloneSource); err != nil {
+			return b, err
+		}
+	}
 	b = append(b, "\xa7Context"...)
 	b = wire.AppendStringMap(b, v.CSIVolume.Context)
 	b = append(b, "\xb2ControllerRequired"...)

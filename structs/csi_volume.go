@@ -166,6 +166,14 @@ const (
 	LossLease = "lease"
 )
 
+// CSICloneSource names the row of a volume that is copied. Another one with the same ID has another index.
+type CSICloneSource struct {
+	Namespace   string `level:"2"`
+	ID          string `level:"2"`
+	CreateIndex uint64 `level:"2"`
+	ExternalID  string `level:"2"`
+}
+
 // CSIVolume is the row of one volume. Key: (Namespace, ID). Its claims and attachments have their own rows.
 type CSIVolume struct {
 	ID string
@@ -200,6 +208,8 @@ type CSIVolume struct {
 	RequestedCapabilities []*CSIVolumeCapability
 	CloneID               string
 	SnapshotID            string
+	// CloneSource is the volume that CloneID named when the creation was recorded, which the plugin copies.
+	CloneSource *CSICloneSource `json:"-" codec:"CloneSource,omitempty" level:"2"`
 	// OnNodeLoss is LossHold, LossFence or LossLease, "" for LossHold: see LossPolicy.
 	OnNodeLoss string `json:",omitempty" codec:",omitempty" level:"2"`
 	CreateTime int64
@@ -467,6 +477,7 @@ func (v *CSIVolume) DropServerFields() {
 	v.TurnedReadOnly = nil
 	v.Deletion = nil
 	v.SealedSecrets = nil
+	v.CloneSource = nil
 	v.CreateTime = 0
 	v.ModifyTime = 0
 	v.CreateIndex = 0

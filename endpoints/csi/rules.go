@@ -3,6 +3,7 @@ package csi
 import (
 	"context"
 
+	"berth/acl"
 	"berth/internal/admit"
 	"berth/state"
 	"berth/state/csi"
@@ -43,3 +44,19 @@ func (w VolumeWrites) AsStored(given *structs.CSIVolume, namespace string) (*str
 	v := checked.Volumes[0]
 	return lifecycle.Completed(v, csi.Volume(w.Store.Read(), v.Namespace, v.ID)), nil
 }
+
+// pin binds an entry to the rows that the rights of its caller were about. The source of a new volume stays
+// the one of now. A caller who may only expand changes the volume of now, and makes no other with its ID.
+func (w VolumeWrites) pin(ctx context.Context, tx *state.ReadTx, wanted, old *structs.CSIVolume) {
+	if neverCreated(old) && w.Level() >= cloneSourceLevel {
+		wanted.CloneSource = csi.CloneSource(tx, wanted)
+	}
+
+	rights := w.Gate.CallerOf(ctx, tx).ACL
+	if old != nil && rights != nil && !rights.Volume(wanted.Namespace, wanted.ID, acl.VolumeWrite) {
+		wanted.ModifyIndex = old.ModifyIndex
+	}
+}
+
+// cloneSourceLevel is the level of servers that know the field CloneSource.
+const cloneSourceLevel = 2

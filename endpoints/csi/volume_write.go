@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"berth/endpoints/core"
+	"berth/endpoints/required"
 	"berth/fsm"
 	"berth/internal/keylock"
 	"berth/internal/sealing"
@@ -282,6 +283,11 @@ func (w VolumeWrites) recordRows(
 	entry := &structs.CSIVolumeRegisterRequest{
 		WriteOptions: given.WriteOptions,
 	}
+	err = w.Gate.CheckAgain(ctx, tx, required.VolumeWrite, given)
+	if err != nil {
+		return 0, err
+	}
+
 	for _, v := range given.Volumes {
 		// The secrets are checked and encrypted here, because a state function has no key.
 		old := csi.Volume(tx, v.Namespace, v.ID)
@@ -292,6 +298,7 @@ func (w VolumeWrites) recordRows(
 
 		plain := false
 		if err == nil {
+			w.pin(ctx, tx, wanted, old)
 			plain, err = w.sealer().Volume(tx, wanted, old)
 		}
 		if err != nil {

@@ -5,12 +5,14 @@ import (
 
 	"berth/acl"
 	"berth/endpoints/rights"
+	"berth/internal/codec"
 	"berth/state/csi"
+	"berth/state/csi/lifecycle"
 	"berth/structs"
 )
 
 // writeVolumeNeeds says what the registration, the creation and the change of a volume need.
-const writeVolumeNeeds = "volume: write, for its source volume: snapshot, " +
+const writeVolumeNeeds = "volume: write, for a larger capacity alone volume: expand, for its source volume: snapshot, " +
 	"for data from outside volume: force, for secrets_from variables: read"
 
 // VolumeWrite is the right to register, create and change volumes. A volume of the caller may not become a
@@ -35,15 +37,15 @@ func namespaceOf(v *structs.CSIVolume, req *structs.CSIVolumeRegisterRequest) st
 }
 
 func mayWriteVolume(q rights.Question, ns string, v *structs.CSIVolume) bool {
+	row := csi.Volume(q.Tx, ns, v.ID)
 	if !q.ACL.Volume(ns, v.ID, acl.VolumeWrite) {
-		return false
+		return q.ACL.Volume(ns, v.ID, acl.VolumeExpand) && onlyExpands(v, row)
 	}
 	if v.SecretsFrom != "" && !q.ACL.Variable(ns, v.SecretsFrom, acl.VariablesRead) {
 		return false
 	}
 
 	mayForce := q.ACL.Volume(ns, v.ID, acl.VolumeForce)
-	row := csi.Volume(q.Tx, ns, v.ID)
 	if row == nil || row.ExternalID == "" {
 		row = &structs.CSIVolume{} // nothing of it exists yet
 	}
@@ -55,6 +57,32 @@ func mayWriteVolume(q rights.Question, ns string, v *structs.CSIVolume) bool {
 	movesContext := len(v.Context) > 0 && !maps.Equal(v.Context, row.Context)
 	movesID := v.ExternalID != "" && v.ExternalID != row.ExternalID
 	return mayForce || !movesContext && !movesID
+}
+
+// onlyExpands reports whether a request gives a stored volume a larger capacity, or the same, and changes
+// nothing else of it.
+func onlyExpands(v, row *structs.CSIVolume) bool {
+	if row == nil || row.State != structs.VolumeReady {
+		return false
+	}
+
+	// It is what the methods make of the request.
+	c := v.Copy()
+	c.Namespace = row.Namespace
+	c.DropServerFields()
+	c.Canonicalize()
+	c = lifecycle.Completed(c, row)
+	if c.RequestedCapacityMin < row.RequestedCapacityMin ||
+		c.RequestedCapacityMax < row.RequestedCapacityMax ||
+		row.RequestedCapacityMax == 0 && c.RequestedCapacityMax != 0 {
+		return false
+	}
+
+	c.RequestedCapacityMin = row.RequestedCapacityMin
+	c.RequestedCapacityMax = row.RequestedCapacityMax
+	c.ModifyTime = row.ModifyTime
+	c.Indexes = row.Indexes
+	return codec.SameBytes(c, row)
 }
 
 // mayUseSource reports whether a caller may fill a new volume with a copy. The ID of a source is that of a

@@ -94,3 +94,98 @@ func TestVolumeWrite_AsksForTheDataOfTheVolume(t *testing.T) {
 		}
 	}
 }
+
+// A right to expand gives a larger capacity, and no other change.
+func TestVolumeWrite_OfOneWhoMayExpand(t *testing.T) {
+	stored := structs.CSIVolume{
+		Namespace:             "team",
+		ID:                    "db",
+		PluginID:              "p",
+		Name:                  "db-1",
+		ExternalID:            "ext-db",
+		State:                 structs.VolumeReady,
+		Capacity:              1 << 30,
+		RequestedCapacityMin:  1 << 30,
+		RequestedCapacityMax:  4 << 30,
+		SecretsFrom:           "app/db",
+		OnNodeLoss:            structs.LossFence,
+		Parameters:            map[string]string{"tier": "fast"},
+		RequestedCapabilities: []*structs.CSIVolumeCapability{{AccessMode: structs.CSISingleNodeWriter}},
+	}
+	made := stored
+	made.ID = "made"
+	made.State = structs.VolumeCreating
+	unbounded := stored
+	unbounded.ID = "unbounded"
+	unbounded.ExternalID = "ext-unbounded"
+	unbounded.RequestedCapacityMax = 0
+	db := mvcc.Open(&schema.All)
+	err := db.Write(10, func(tx *mvcc.WriteTx) error {
+		schema.Volumes.Put(tx, &stored)
+		schema.Volumes.Put(tx, &made)
+		schema.Volumes.Put(tx, &unbounded)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	expands, err := acl.Parse("p", "namespace \"team\" {\n  volume \"*\" { capabilities = [\"read\", \"expand\"] }\n}\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	type volume = structs.CSIVolume
+	short := func(change func(v *volume)) volume { // what a short file has
+		v := volume{ID: "db", PluginID: "p", RequestedCapacityMin: 2 << 30}
+		change(&v)
+		return v
+	}
+	whole := func(change func(v *volume)) volume { // as it was read
+		v := stored
+		v.RequestedCapacityMin = 2 << 30
+		change(&v)
+		return v
+	}
+	for name, c := range map[string]struct {
+		volume volume
+		want   bool
+	}{
+		"a larger capacity":             {short(func(*volume) {}), true},
+		"of the volume as it was read":  {whole(func(*volume) {}), true},
+		"a larger bound":                {short(func(v *volume) { v.RequestedCapacityMax = 8 << 30 }), true},
+		"the same capacity":             {short(func(v *volume) { v.RequestedCapacityMin = 1 << 30 }), true},
+		"a smaller capacity":            {short(func(v *volume) { v.RequestedCapacityMin = 1 << 20 }), false},
+		"a smaller bound":               {short(func(v *volume) { v.RequestedCapacityMax = 2 << 30 }), false},
+		"a bound where none was":        {short(func(v *volume) { v.ID = "unbounded"; v.RequestedCapacityMax = 8 << 30 }), false},
+		"another name":                  {short(func(v *volume) { v.Name = "x" }), false},
+		"another plugin":                {short(func(v *volume) { v.PluginID = "q" }), false},
+		"another external ID":           {short(func(v *volume) { v.ExternalID = "x" }), false},
+		"a source":                      {short(func(v *volume) { v.CloneID = "x" }), false},
+		"a snapshot":                    {short(func(v *volume) { v.SnapshotID = "x" }), false},
+		"other parameters":              {short(func(v *volume) { v.Parameters = map[string]string{"tier": "slow"} }), false},
+		"a context":                     {short(func(v *volume) { v.Context = map[string]string{"a": "b"} }), false},
+		"secrets":                       {short(func(v *volume) { v.Secrets = structs.Secrets{"a": "b"} }), false},
+		"another variable with secrets": {short(func(v *volume) { v.SecretsFrom = "app/x" }), false},
+		"another rule for a lost node":  {whole(func(v *volume) { v.OnNodeLoss = structs.LossLease }), false},
+		"mount options":                 {short(func(v *volume) { v.MountOptions = &structs.CSIMountOptions{FSType: "xfs"} }), false},
+		"capabilities": {short(func(v *volume) {
+			v.RequestedCapabilities = []*structs.CSIVolumeCapability{{AccessMode: structs.CSIMultiNodeReader}}
+		}), false},
+		"a new volume":          {short(func(v *volume) { v.ID = "new" }), false},
+		"one in creation":       {short(func(v *volume) { v.ID = "made" }), false},
+		"one elsewhere":         {short(func(v *volume) { v.Namespace = "theirs" }), false},
+		"fields of the servers": {short(func(v *volume) { v.State = "x"; v.Capacity = 7; v.CreateTime = 7 }), true},
+	} {
+		got := required.VolumeWrite.Allows(rights.Question{
+			Caller: rights.Caller{ACL: acl.New(expands)},
+			Tx:     db.Read(),
+			Req: &structs.CSIVolumeRegisterRequest{
+				Volumes:      []*structs.CSIVolume{&c.volume},
+				WriteOptions: structs.WriteOptions{Namespace: "team"},
+			},
+		})
+		if got != c.want {
+			t.Errorf("%s: got %t, want %t", name, got, c.want)
+		}
+	}
+}

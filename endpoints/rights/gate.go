@@ -86,11 +86,28 @@ func (c Caller) String() string {
 // callers without a token. Package callers decides about machines by their certificates. Where the port of
 // RPC needs none, whoever reaches it is a machine.
 func (g *Gate) Check(ctx context.Context, tx mvcc.Reader, r Right, req any) error {
-	if !g.Enabled() || r.IsOpen() || r.deferred || SecretOf(req) == "" {
+	return g.checkSecret(ctx, tx, r, asking{req: req, secret: SecretOf(req)})
+}
+
+// CheckAgain is Check for a handler that reads rows later than the gate did, with the request that it makes of
+// that of its caller. The context is that of the handler.
+func (g *Gate) CheckAgain(ctx context.Context, tx mvcc.Reader, r Right, req any) error {
+	return g.checkSecret(ctx, tx, r, asking{req: req, secret: secretKept(ctx)})
+}
+
+// asking is a request with the secret of its caller.
+type asking struct {
+	req    any
+	secret string
+}
+
+func (g *Gate) checkSecret(ctx context.Context, tx mvcc.Reader, r Right, a asking) error {
+	req := a.req
+	if !g.Enabled() || r.IsOpen() || r.deferred || a.secret == "" {
 		return nil
 	}
 
-	caller, err := g.Resolve(ctx, tx, SecretOf(req))
+	caller, err := g.Resolve(ctx, tx, a.secret)
 	asked := Question{Caller: caller, Tx: tx, Req: req}
 	if err == nil && !r.Allows(asked) {
 		err = denied(caller, r)

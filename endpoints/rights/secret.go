@@ -18,10 +18,15 @@ func KeepSecret(ctx context.Context, req any) context.Context {
 	return context.WithValue(ctx, secretKey{}, secret)
 }
 
+func secretKept(ctx context.Context) string {
+	secret, _ := ctx.Value(secretKey{}).(string)
+	return secret
+}
+
 // CallerOf returns the caller of the request that a context is of. Without access control, and for a machine,
 // it has nothing.
 func (g *Gate) CallerOf(ctx context.Context, tx mvcc.Reader) Caller {
-	secret, _ := ctx.Value(secretKey{}).(string)
+	secret := secretKept(ctx)
 	if !g.Enabled() || secret == "" {
 		return Caller{}
 	}

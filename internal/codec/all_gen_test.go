@@ -55,6 +55,7 @@ var all = []any{
 	new(structs.CSIClaimListResponse),
 	new(structs.CSIClaimQueueRow),
 	new(structs.CSIClassCount),
+	new(structs.CSICloneSource),
 	new(structs.CSIControllerInfo),
 	new(structs.CSIDeletion),
 	new(structs.CSIForced),

@@ -87,6 +87,10 @@ func (c controllerLoop) volumeCall(
 
 	switch nextVolume(v) {
 	case opCreate:
+		err := checkSource(tx, v)
+		if err != nil {
+			return nil, err
+		}
 		return c.create(ctx, createRequest(tx, v))
 	case opLearn:
 		return c.learn(ctx, createRequest(tx, v))
@@ -154,14 +158,32 @@ func exhausted(text string) error {
 	}
 }
 
+// checkSource rejects a copy of a volume that was deleted, or deleted and made anew, since the request: the
+// rights of the caller were about that volume, and the plugin may give its ID to another. After a call without
+// a final answer the copy may exist. Then the creation waits for its deletion, which finds the copy.
+func checkSource(tx *state.ReadTx, v *structs.CSIVolume) error {
+	if v.CloneSource == nil || csi.SameSource(tx, v.CloneSource) {
+		return nil
+	}
+
+	kind := structs.KindPrecondition
+	if v.Call != nil {
+		kind = structs.KindUnavailable
+	}
+	return structs.Errorf(kind, "the source %q was deleted since volume %q was requested; "+
+		"delete this volume, and create it from another source", v.CloneID, v.ID)
+}
+
 // createRequest returns the same request for the same row at every call: a plugin continues its work (CSI
-// spec, "Timeouts").
+// spec, "Timeouts"). The rows of servers before level 2 have no CloneSource.
 func createRequest(tx *state.ReadTx, v *structs.CSIVolume) *nodecalls.ClientCSICreateRequest {
 	clone := v.CloneID
-	source := csi.Volume(tx, v.Namespace, clone)
-	if source != nil && source.PluginID == v.PluginID &&
-		source.ExternalID != "" {
-		clone = source.ExternalID // a volume of ours by its own ID; any other is the plugin's ID already
+	source := v.CloneSource
+	if source == nil {
+		source = csi.CloneSource(tx, v)
+	}
+	if source != nil {
+		clone = source.ExternalID
 	}
 
 	return &nodecalls.ClientCSICreateRequest{

@@ -281,6 +281,7 @@ func keepUnset(v, old *structs.CSIVolume) {
 	v.Call = old.Call
 	v.Forced = old.Forced
 	v.TurnedReadOnly = old.TurnedReadOnly
+	v.CloneSource = old.CloneSource
 	v.Topologies = old.Topologies
 	v.Capacity = old.Capacity
 	v.CreateTime = old.CreateTime

@@ -1,0 +1,136 @@
+package csi_test
+
+import (
+	"testing"
+	"testing/synctest"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/endpoints/endpointstest"
+	"berth/endpoints/rights"
+	"berth/fsm"
+	"berth/rpc"
+	statecsi "berth/state/csi"
+	"berth/structs"
+	"berth/structs/access"
+)
+
+// The row of a copy names the source that the rights of the caller were about.
+func TestVolumeCreate_PinsTheSourceOfACopy(t *testing.T) {
+	s := newServer(t)
+	s.AddNode("n1", "a")
+	reg := endpointstest.Registration("n1")
+	reg.CSI[0].ControllerInfo.SupportsClone = true
+	must(s, structs.NodeRegister, reg)
+	source := s.AddVolume("source")
+	pinned := map[string]structs.CSICloneSource{}
+	stop := s.runLeader(func(v *structs.CSIVolume) *structs.CSIVolumeOutcome {
+		pinned[v.ID] = *v.CloneSource
+		return created(v)
+	})
+	for id, clone := range map[string]string{"by-id": "source", "by-external": "ext-source", "outside": "ext-none"} {
+		v := testVolume(id)
+		v.CloneID = clone
+		v.CloneSource = &structs.CSICloneSource{ExternalID: "of the caller's choice"}
+		must(s, structs.CSIVolumeCreate, registerRequest(v))
+	}
+	stop()
+
+	own := structs.CSICloneSource{
+		Namespace:   "default",
+		ID:          "source",
+		CreateIndex: source.CreateIndex,
+		ExternalID:  "ext-source",
+	}
+	for id, want := range map[string]structs.CSICloneSource{
+		"by-id":       own,
+		"by-external": own,
+		"outside":     {ExternalID: "ext-none"},
+	} {
+		row := statecsi.Volume(s.Store.Read(), "default", id)
+		if pinned[id] != want || row.CloneSource == nil || *row.CloneSource != want {
+			t.Errorf("%s: got %+v while it is made and %+v then, want %+v", id, pinned[id], row.CloneSource, want)
+		}
+	}
+}
+
+// guard makes a server ask for tokens. It returns a token with rules.
+func (s *server) guard(rules string) (secret string) {
+	s.T.Helper()
+	s.Gate = rights.NewGate(rights.Config{Enabled: true, Now: s.Now, Logger: hclog.NewNullLogger()})
+	s.RPC.Close()
+	s.RPC = rpc.NewServer(hclog.NewNullLogger(), s.List()...)
+	s.T.Cleanup(s.RPC.Close)
+	must(s, access.PolicyPut, &access.PolicyPutRequest{Policy: &access.Policy{Name: "p", Rules: rules}})
+	return must(s, access.TokenPut, &access.TokenPutRequest{
+		Token: &access.Token{Type: access.TypeClient, Policies: []string{"p"}},
+	}).SecretID
+}
+
+// The row may be deleted between the check of the rights and the log. Whoever may only expand must not make a
+// volume with its ID then.
+func TestVolumeCreate_OfOneWhoOnlyExpandsMakesNoVolume(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		s.AddNode("n1", "a")
+		s.AddVolume("v")
+		rules := "namespace \"default\" {\n  volume \"v\" { capabilities = [\"read\", \"expand\"] }\n}\n"
+		grow := testVolume("v")
+		grow.Secrets = nil
+		grow.MountOptions = nil
+		grow.RequestedCapacityMin = 2 << 30
+		req := registerRequest(grow)
+		req.AuthToken = s.guard(rules)
+
+		hold := make(chan struct{})
+		s.Raft.Do(func() { s.Raft.Hold = hold })
+		ended := make(chan error, 1)
+		go func() {
+			_, err := rpc.Call(t.Context(), s.RPC, structs.CSIVolumeCreate, req)
+			ended <- err
+		}()
+		synctest.Wait()
+		s.Raft.Do(func() { s.Raft.Hold = nil })
+		mustPropose(s, fsm.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v"})
+		close(hold)
+		err := <-ended
+		row := statecsi.Volume(s.Store.Read(), "default", "v")
+		if !structs.IsKind(err, structs.KindConflict) || row != nil {
+			t.Errorf("got %v, and the volume %v", err, row)
+		}
+	})
+}
+
+// A request waits for its turn while another records the same volume. The rows that it uses then are newer than
+// those that the gate has seen.
+func TestVolumeCreate_AsksForTheRightsOfItsTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		s.AddNode("n1", "a")
+		req := registerRequest(testVolume("v"))
+		req.AuthToken = s.guard("namespace \"default\" {\n  policy = \"write\"\n}\n")
+		hold := make(chan struct{})
+		s.Raft.Do(func() { s.Raft.Hold = hold })
+		first := make(chan error, 1)
+		go func() {
+			_, err := rpc.Call(t.Context(), s.RPC, structs.CSIVolumeCreate, registerRequest(testVolume("v")))
+			first <- err
+		}()
+		synctest.Wait()
+		second := make(chan error, 1)
+		go func() {
+			_, err := rpc.Call(t.Context(), s.RPC, structs.CSIVolumeCreate, req)
+			second <- err
+		}()
+		synctest.Wait()
+
+		s.Raft.Do(func() { s.Raft.Hold = nil })
+		mustPropose(s, fsm.ACLPolicyDelete, &access.PolicyDeleteRequest{Name: "p"})
+		close(hold)
+		err := <-second
+		if !structs.IsKind(err, structs.KindDenied) {
+			t.Errorf("got %v, want a denial: the policy of the token was deleted meanwhile", err)
+		}
+		<-first
+	})
+}
