@@ -204,4 +204,3 @@ func Digest(l *quota.Limit) []byte {
 	}
 	return h.Sum(nil)
 }
-
