@@ -177,6 +177,7 @@ func filledVolume() *structs.CSIVolume {
 	sealed := &structs.Sealed{KeyID: "k", Data: []byte("v")}
 	v.SealedSecrets = sealed
 	v.Deletion = &structs.CSIDeletion{Secrets: structs.Secrets{"k": "v"}, SealedSecrets: sealed}
+	v.CloneSource = &structs.CSICloneSource{}
 	v.Call = &structs.CSICall{}
 	v.Forced = &structs.CSIForced{}
 	v.TurnedReadOnly = &structs.CSITurnedReadOnly{}

@@ -28,7 +28,11 @@ func TestVolumeCreate_PinsTheSourceOfACopy(t *testing.T) {
 		pinned[v.ID] = *v.CloneSource
 		return created(v)
 	})
-	for id, clone := range map[string]string{"by-id": "source", "by-external": "ext-source", "outside": "ext-none"} {
+	for id, clone := range map[string]string{
+		"by-id":       "source",
+		"by-external": "ext-source",
+		"outside":     "ext-none",
+	} {
 		v := testVolume(id)
 		v.CloneID = clone
 		v.CloneSource = &structs.CSICloneSource{ExternalID: "of the caller's choice"}
@@ -101,8 +105,8 @@ func TestVolumeCreate_OfOneWhoOnlyExpandsMakesNoVolume(t *testing.T) {
 	})
 }
 
-// A request waits for its turn while another records the same volume. The rows that it uses then are newer than
-// those that the gate has seen.
+// A request waits for its turn while another records the same volume. The rows that it uses then are newer
+// than those that the gate has seen.
 func TestVolumeCreate_AsksForTheRightsOfItsTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)

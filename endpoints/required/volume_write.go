@@ -12,8 +12,8 @@ import (
 )
 
 // writeVolumeNeeds says what the registration, the creation and the change of a volume need.
-const writeVolumeNeeds = "volume: write, for a larger capacity alone volume: expand, for its source volume: snapshot, " +
-	"for data from outside volume: force, for secrets_from variables: read"
+const writeVolumeNeeds = "volume: write, for a larger capacity alone volume: expand, " +
+	"for its source volume: snapshot, for data from outside volume: force, for secrets_from variables: read"
 
 // VolumeWrite is the right to register, create and change volumes. A volume of the caller may not become a
 // way to the data of others: the source of its content, the ID that it has at its plugin and the variable

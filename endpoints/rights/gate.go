@@ -89,8 +89,8 @@ func (g *Gate) Check(ctx context.Context, tx mvcc.Reader, r Right, req any) erro
 	return g.checkSecret(ctx, tx, r, asking{req: req, secret: SecretOf(req)})
 }
 
-// CheckAgain is Check for a handler that reads rows later than the gate did, with the request that it makes of
-// that of its caller. The context is that of the handler.
+// CheckAgain is Check for a handler that reads rows later than the gate did, with the request that it makes
+// of that of its caller. The context is that of the handler.
 func (g *Gate) CheckAgain(ctx context.Context, tx mvcc.Reader, r Right, req any) error {
 	return g.checkSecret(ctx, tx, r, asking{req: req, secret: secretKept(ctx)})
 }

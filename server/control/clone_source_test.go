@@ -11,8 +11,8 @@ import (
 	"berth/structs/nodecalls"
 )
 
-// The rights of a caller were about the source of the request. A volume with the same IDs that somebody has made
-// since is another one, also where the plugin gives it the same ID.
+// The rights of a caller were about the source of the request. A volume with the same IDs that somebody has
+// made since is another one, also where the plugin gives it the same ID.
 func TestControllers_CopyNoVolumeThatWasMadeSince(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(w *testEnv)

@@ -159,8 +159,8 @@ func exhausted(text string) error {
 }
 
 // checkSource rejects a copy of a volume that was deleted, or deleted and made anew, since the request: the
-// rights of the caller were about that volume, and the plugin may give its ID to another. After a call without
-// a final answer the copy may exist. Then the creation waits for its deletion, which finds the copy.
+// rights of the caller were about that volume, and the plugin may give its ID to another. After a call
+// without a final answer the copy may exist. Then the creation waits for its deletion, which finds the copy.
 func checkSource(tx *state.ReadTx, v *structs.CSIVolume) error {
 	if v.CloneSource == nil || csi.SameSource(tx, v.CloneSource) {
 		return nil
