@@ -52,7 +52,7 @@ func TestClient_ChangesNamespaces(t *testing.T) {
 		t.Errorf("a job in a namespace that does not exist: %v", err)
 	}
 	_, err = c.Namespaces().Register(&public.Namespace{Name: "q", Quota: "small"}, nil)
-	if err == nil || !strings.Contains(err.Error(), "no quotas") {
+	if err == nil || !strings.Contains(err.Error(), `there is no quota "small"`) {
 		t.Errorf("a namespace with a quota: %v", err)
 	}
 	_, err = c.Namespaces().Delete("prod", nil)
