@@ -25,6 +25,7 @@ var callRows = [][]callRow{
 	definitionCalls,
 	variableCalls,
 	aclCalls,
+	loginCalls,
 	operatorCalls,
 	serverCalls,
 	nodeCalls,

@@ -5,19 +5,18 @@ import "strings"
 // The reasons of calls that do not count.
 const (
 	enterprise      = "the dialect's enterprise edition"
-	unauthenticated = "berth has no logins yet: a management token makes tokens"
+	introductions   = "a machine joins by a join token: berth join"
+	noAccessControl = "access control is off in the cluster of the calls"
 )
 
 // withoutRoute tells why berth does not serve a call of the public client, by its handle or by its name.
 var withoutRoute = map[string]string{
-	"ACLAuth":                                    unauthenticated,
-	"ACLAuthMethods":                             unauthenticated,
-	"ACLBindingRules":                            unauthenticated,
-	"ACLIdentity":                                unauthenticated,
-	"ACLTokens.Bootstrap":                        "access control is off in the cluster of the calls",
-	"ACLTokens.BootstrapOpts":                    "access control is off in the cluster of the calls",
-	"ACLTokens.ExchangeOneTimeToken":             "there is no page to open with such a token yet",
-	"ACLTokens.UpsertOneTimeToken":               "there is no page to open with such a token yet",
+	"ACLAuth":                                    noAccessControl,
+	"ACLIdentity":                                introductions,
+	"ACLTokens.Bootstrap":                        noAccessControl,
+	"ACLTokens.BootstrapOpts":                    noAccessControl,
+	"ACLTokens.ExchangeOneTimeToken":             noAccessControl,
+	"ACLTokens.UpsertOneTimeToken":               noAccessControl,
 	"ACLTokens.Upload":                           "the servers draw the secret of a token: nobody uploads one",
 	"Agent.CPUProfile":                           "profiles are at /debug/pprof, if the operator turns it on",
 	"Agent.Lookup":                               "profiles are at /debug/pprof, if the operator turns it on",
@@ -27,7 +26,7 @@ var withoutRoute = map[string]string{
 	"Agent.SetSchedulerWorkerConfig":             "one loop of the leader processes all evaluations",
 	"Agent.Host":                                 "it would show the environment of the agent",
 	"Agent.SetServers":                           "nodes learn the servers from each heartbeat",
-	"ACLOIDC":                                    unauthenticated,
+	"ACLOIDC":                                    noAccessControl,
 	"Agent.Monitor":                              "the log of an agent is on its machine",
 	"Agent.MonitorExport":                        "the log of an agent is on its machine",
 	"EventStream":                                "a blocking query waits for changes",
