@@ -35,7 +35,7 @@ func (c *Call) forwardIfFar(err error) error {
 func (c *Call) proxyToAlloc(notHere error) error {
 	req := &structs.AllocGetRequest{
 		AllocID:      c.ID(),
-		QueryOptions: c.anyServer(),
+		QueryOptions: anyServer(c),
 	}
 	req.AuthToken = "" // the right of the route is enough
 	alloc, err := rpc.Call(c.Ctx(), c.Own, structs.AllocGet, req)
@@ -66,7 +66,7 @@ func (c *Call) forwardToNode(nodeID string, err error) error {
 func (c *Call) proxyToNode(nodeID, look string) error {
 	req := &structs.NodeGetRequest{
 		NodeID:       nodeID,
-		QueryOptions: c.anyServer(),
+		QueryOptions: anyServer(c),
 	}
 	req.AuthToken = ""
 	resp, err := rpc.Call(c.Ctx(), c.Own, structs.NodeGet, req)
@@ -85,7 +85,7 @@ func (c *Call) proxyToNode(nodeID, look string) error {
 
 // anyServer returns the options of a read that any server may answer. Stale reads serve: the node of an
 // allocation does not change.
-func (c *Call) anyServer() structs.QueryOptions {
+func anyServer(c *Call) structs.QueryOptions {
 	return structs.QueryOptions{
 		Region:     c.Param("region"),
 		Namespace:  structs.AllNamespaces,

@@ -35,7 +35,7 @@ func authorize(c *Call, route Route) (stop func(), err error) {
 
 	req := &access.CheckRequest{
 		Needs:        route.Needs,
-		QueryOptions: c.anyServer(),
+		QueryOptions: anyServer(c),
 	}
 	req.Namespace = c.Param("namespace")
 	if strings.HasPrefix(route.Path, "/v1/client/") {

@@ -365,6 +365,14 @@ func filledJob() *structs.Job {
 		ChangeScript: &structs.ChangeScript{Command: "/bin/reload", Args: []string{"x"}},
 	}}
 	task.DispatchPayload = &structs.DispatchPayloadConfig{File: "x"}
+	task.Vault = &structs.Vault{Role: "r", ChangeMode: "signal", ChangeSignal: "SIGHUP"}
+	task.Consul = &structs.Consul{Cluster: "default"}
+	task.Identity = &structs.WorkloadIdentity{Env: true, File: true, TTL: time.Hour}
+	task.Identities = []*structs.WorkloadIdentity{{
+		Name:     "vault_default",
+		Audience: []string{"example.org"},
+		TTL:      time.Hour,
+	}}
 	task.Resources = &structs.Resources{Devices: []*structs.RequestedDevice{{
 		Name:        "gpu",
 		Count:       1,
@@ -376,6 +384,10 @@ func filledJob() *structs.Job {
 	g.Services = []*structs.Service{filledService("s", "main", httpCheck())}
 	task.Services = []*structs.Service{filledService("t", task.Name, scriptCheck(task.Name))}
 	task.Services[0].Provider = structs.ServiceProviderConsul
+	g.Services[0].Provider = structs.ServiceProviderConsul
+	g.Services[0].Identity = &structs.WorkloadIdentity{Audience: []string{"consul.io"}, TTL: time.Hour}
+	g.Consul = &structs.Consul{Cluster: "default"}
+	task.Services[0].Identity = &structs.WorkloadIdentity{Audience: []string{"consul.io"}, TTL: time.Hour}
 	task.Services[0].TaggedAddresses = map[string]string{"k": "192.0.2.1"}
 	task.Services[0].Weights = &structs.ServiceWeights{Passing: 1, Warning: 1}
 	g.Update = &structs.UpdateStrategy{

@@ -158,7 +158,26 @@ func (s *Server) createServices(ln net.Listener) {
 		DataDir: cfg.DataDir,
 		Logger:  s.logger,
 	}
-	s.endpoints = endpoints.New(core.Deps{
+	s.endpoints = endpoints.New(endpointDeps(s, logger))
+
+	s.rpc = rpc.NewServer(logger, s.endpoints.List()...)
+	s.rpc.Shed(s.gate)
+	s.joins = join.NewPort(cfg.Machines, s, logger)
+	s.listener = rpc.NewListener(ln, logger, map[byte]func(net.Conn){
+		rpc.ByteRPC:  s.rpc.ServeConn,
+		rpc.ByteMux:  s.rpc.ServeMux,
+		rpc.ByteRaft: s.layer.Handoff,
+		rpc.ByteJoin: s.joins.ServeConn,
+	})
+	s.listener.Secure(cfg.TLS, cfg.RequireTLS)
+	s.listener.SecureJoins(cfg.Machines.TLS)
+	s.listener.LimitPerAddr(cfg.MaxConnsPerAddr)
+}
+
+// endpointDeps returns the parts of a server that its remote procedures use.
+func endpointDeps(s *Server, logger hclog.Logger) core.Deps {
+	cfg := &s.cfg
+	return core.Deps{
 		Store:          s.store,
 		Raft:           s,
 		Leases:         s.leases,
@@ -185,20 +204,7 @@ func (s *Server) createServices(ln net.Listener) {
 		Identities:     cfg.Identities,
 		Issuer:         cfg.OIDCIssuer,
 		Gate:           cfg.ACL.NewGate(logger, cfg.RequireTLS, cfg.OIDCIssuer),
-	})
-
-	s.rpc = rpc.NewServer(logger, s.endpoints.List()...)
-	s.rpc.Shed(s.gate)
-	s.joins = join.NewPort(cfg.Machines, s, logger)
-	s.listener = rpc.NewListener(ln, logger, map[byte]func(net.Conn){
-		rpc.ByteRPC:  s.rpc.ServeConn,
-		rpc.ByteMux:  s.rpc.ServeMux,
-		rpc.ByteRaft: s.layer.Handoff,
-		rpc.ByteJoin: s.joins.ServeConn,
-	})
-	s.listener.Secure(cfg.TLS, cfg.RequireTLS)
-	s.listener.SecureJoins(cfg.Machines.TLS)
-	s.listener.LimitPerAddr(cfg.MaxConnsPerAddr)
+	}
 }
 
 func (s *Server) tags() map[string]string {

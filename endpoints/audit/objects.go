@@ -32,6 +32,7 @@ var names = []naming{
 	{"AccessorID", "token"},
 	{"TokenID", "join token"},
 	{"Path", "variable"},
+	{"AuthMethodName", "auth method"},
 	{"Serial", ""},
 	{"Operator", ""},
 	{"ID", ""},
@@ -50,6 +51,10 @@ var rowsOf = []struct {
 	{naming{"Definition", "namespace"}, "Name"},
 	{naming{"Policy", "policy"}, "Name"},
 	{naming{"Role", "role"}, "Name"},
+	{naming{"Method", "auth method"}, "Name"},
+	{naming{"Rule", "rule"}, "ID"},
+	{naming{"Rule", "rule"}, "Name"},
+	{naming{"Quota", "quota"}, "Name"},
 	{naming{"Token", "token"}, "AccessorID"},
 	{naming{"Token", "token"}, "Name"},
 }

@@ -7,8 +7,8 @@ import (
 	public "github.com/hashicorp/nomad/api"
 )
 
-// loginCalls write, read and delete auth methods and binding rules. Logins need access control, which is off in
-// the cluster of the calls: TestPublicClient_LogsIn has them.
+// loginCalls write, read and delete auth methods and binding rules. Logins need access control, which is off
+// in the cluster of the calls: TestPublicClient_LogsIn has them.
 var loginCalls = []callRow{
 	{"ACLAuthMethods.Create", func(f *callFixture) error {
 		m, _, err := f.c.ACLAuthMethods().Create(methodOfCalls("https://ci.example.org/keys"), nil)

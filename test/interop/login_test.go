@@ -25,7 +25,8 @@ func startLoginAgent(t *testing.T) (addr string, root *public.Client) {
 		t.Skip("needs a berth binary (BERTH_BIN)")
 	}
 
-	addr = startAgent(t, bin, agentConfig+"acl {\n  enabled = true\n}\n", "-dev", "-rpc-port", "0", "-serf-port", "0")
+	config := agentConfig + "acl {\n  enabled = true\n}\n"
+	addr = startAgent(t, bin, config, "-dev", "-rpc-port", "0", "-serf-port", "0")
 	c, err := public.NewClient(&public.Config{Address: addr})
 	if err != nil {
 		t.Fatal(err)
@@ -85,8 +86,8 @@ func mayReadNodes(c *public.Client, secret string) bool {
 	return err == nil
 }
 
-// TestPublicClient_LogsIn goes through logins by a JWT and by OIDC and through one-time tokens with the newest
-// public client: from the first token to the end of a token.
+// TestPublicClient_LogsIn goes through logins by a JWT and by OIDC and through one-time tokens with the
+// newest public client: from the first token to the end of a token.
 func TestPublicClient_LogsIn(t *testing.T) {
 	t.Parallel()
 	_, c := startLoginAgent(t)
@@ -94,7 +95,10 @@ func TestPublicClient_LogsIn(t *testing.T) {
 	methods(t, c, i)
 	nobody := &public.WriteOptions{AuthToken: "anonymous"}
 
-	jwt := &public.ACLLoginRequest{AuthMethodName: "ci", LoginToken: i.JWT(map[string]any{"groups": []string{"dev"}})}
+	jwt := &public.ACLLoginRequest{
+		AuthMethodName: "ci",
+		LoginToken:     i.JWT(map[string]any{"groups": []string{"dev"}}),
+	}
 	token, _, err := c.ACLAuth().Login(jwt, nobody)
 	if err != nil {
 		t.Fatal(err)
@@ -113,7 +117,9 @@ func TestPublicClient_LogsIn(t *testing.T) {
 
 	i.Person(map[string]any{"sub": "ann", "groups": []string{"dev"}}, nil)
 	begun := &public.ACLOIDCAuthURLRequest{
-		AuthMethodName: "corp", RedirectURI: "http://localhost:4649/oidc/callback", ClientNonce: "fpSPuaodKevKfDU3IeXb",
+		AuthMethodName: "corp",
+		RedirectURI:    "http://localhost:4649/oidc/callback",
+		ClientNonce:    "fpSPuaodKevKfDU3IeXb",
 	}
 	address, _, err := c.ACLAuth().GetAuthURL(begun, nobody)
 	if err != nil {
@@ -217,8 +223,8 @@ func TestPeersCommandLine_LogsIn(t *testing.T) {
 	root.run("acl", "policy", "apply", "nodes", file("nodes.hcl", "node {\n  policy = \"read\"\n}\n"))
 	config := file("ci.json", `{"JWKSURL": "`+i.URL+`/keys", "BoundAudiences": ["berth"], `+
 		`"ListClaimMappings": {"groups": "groups"}}`)
-	root.checkOutput(root.run("acl", "auth-method", "create", "-name", "ci", "-type", "JWT", "-max-token-ttl", "3s",
-		"-token-locality", "local", "-default=true", "-config", "@"+config), "ci", "JWT")
+	root.checkOutput(root.run("acl", "auth-method", "create", "-name", "ci", "-type", "JWT",
+		"-max-token-ttl", "3s", "-token-locality", "local", "-default=true", "-config", "@"+config), "ci", "JWT")
 	root.checkOutput(root.run("acl", "auth-method", "list"), "ci", "JWT", "true")
 	root.checkOutput(root.run("acl", "auth-method", "info", "ci"), "/keys")
 	root.checkOutput(root.run("acl", "auth-method", "update", "-max-token-ttl", "2s", "ci"), "2s")

@@ -1,7 +1,7 @@
 package refdocs
 
-// identityTexts explains a block with the identity for logins.
-var identityTexts = []settingText{
+// loginIdentityTexts explains a block with the identity for logins.
+var loginIdentityTexts = []settingText{
 	{"aud", "off", "the audiences of the identity, which the other side expects; at most 16"},
 	{"ttl", "1h", "its time to live, 1m to 720h"},
 	{"env", "", "the task has the identity in `NOMAD_TOKEN_NAME`, too"},
@@ -14,13 +14,13 @@ var outsideTexts = []blockText{
 		Block: "consul.service_identity",
 		Intro: "Of servers: the identity of services in Consul that name none, see " +
 			"[Consul and Vault](../operations/consul-and-vault.md). The same on every server.",
-		Settings: identityTexts,
+		Settings: loginIdentityTexts,
 	},
 	{
 		Block: "consul.task_identity",
 		Intro: "Of servers: the identity `consul_default` of tasks with a block `consul`, or with templates " +
 			"that read from Consul.",
-		Settings: identityTexts,
+		Settings: loginIdentityTexts,
 	},
 	{
 		Block: "vault",
@@ -48,6 +48,6 @@ var outsideTexts = []blockText{
 	{
 		Block:    "vault.default_identity",
 		Intro:    "Of servers: the identity `vault_default` of tasks with a block `vault`. The same on every server.",
-		Settings: identityTexts,
+		Settings: loginIdentityTexts,
 	},
 }
