@@ -52,7 +52,7 @@ func (h *handler) logAccess(m *answerMeter, r *http.Request, path string, start 
 			"status", m.status,
 			"size", m.size,
 			"remote", r.RemoteAddr,
-			"request_id", r.Header.Get(audited.HeaderRequestID),
-			"took", time.Since(start))
+			"took", time.Since(start),
+			"request_id", r.Header.Get(audited.HeaderRequestID))
 	}
 }

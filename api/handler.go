@@ -222,7 +222,8 @@ func NewHandler(cfg Config) http.Handler {
 func (h *handler) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	start := time.Now()
 	path := r.URL.Path
-	r = audited.Note(w, r, h.Name)
+	// The request of the caller gets the context: the mux notes the pattern of the route in it.
+	*r = *audited.Note(w, r, h.Name)
 	// It knows what was sent at the end, for the log of accesses.
 	m := &answerMeter{ResponseWriter: w}
 	defer h.logAccess(m, r, path, start)

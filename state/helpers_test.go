@@ -84,6 +84,10 @@ func rowsByTable(tx *ReadTx) map[string]int {
 	count(tx, counted, schema.ACLBootstraps)
 	count(tx, counted, schema.SigningKeys)
 	count(tx, counted, schema.AdmissionRules)
+	count(tx, counted, schema.ACLAuthMethods)
+	count(tx, counted, schema.ACLBindingRules)
+	count(tx, counted, schema.ACLLoginMarks)
+	count(tx, counted, schema.ACLOneTimeTokens)
 	count(tx, counted, schema.Quotas)
 	count(tx, counted, schema.QuotaUses)
 	if len(counted) != len(schema.All.Tables) {

@@ -74,6 +74,7 @@ func fullFixture(t testing.TB) *fixture {
 	do(w, trust.MachineCertificateSet, aCertificate("t", "joined", "k"))
 	do(w, trust.Revoke, revokeNode("n9", 7))
 	addAccess(w)
+	addLogins(w)
 	return w
 }
 
@@ -169,6 +170,8 @@ func TestLoad_KeepsTheBytesOfAnEarlierFile(t *testing.T) {
 		schema.Revocations.Name(), schema.ACLPolicies.Name(), schema.ACLRoles.Name(), schema.ACLTokens.Name(),
 		schema.ACLBootstraps.Name(), schema.SigningKeys.Name(), schema.AdmissionRules.Name(),
 		schema.Quotas.Name(), schema.QuotaUses.Name(),
+		schema.ACLAuthMethods.Name(), schema.ACLBindingRules.Name(),
+		schema.ACLLoginMarks.Name(), schema.ACLOneTimeTokens.Name(),
 	}
 	for table, n := range rowsByTable(s.Read()) {
 		if n == 0 && !slices.Contains(later, table) {

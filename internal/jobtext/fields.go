@@ -172,6 +172,9 @@ var literal = map[string]map[string][]string{
 		"ServiceCheck":    {"Type", "AddressMode", "OnUpdate", "InitialStatus"},
 		"CSIPluginConfig": {"Type"},
 
+		"WorkloadIdentity": {"ChangeMode", "ChangeSignal"},
+		"Vault":            {"ChangeMode", "ChangeSignal"},
+
 		"ConnectUpstream":    {"DestinationNamespace", "DestinationType", "LocalBindSocketMode"},
 		"ConnectMeshGateway": {"Mode"},
 		"ConnectExposePath":  {"Protocol"},
@@ -184,8 +187,16 @@ var literal = map[string]map[string][]string{
 		"CSIMountOptions": {"FSType", "MountFlags"},
 		"CSIPluginConfig": {"MountDir", "StagePublishBaseDir", "FormerProvider"},
 	},
+	"the servers sign it": {
+		"WorkloadIdentity": {"Name", "Audience", "ServiceName"},
+	},
+	"the node logs in by it": {
+		"Vault":  {"Role", "Namespace", "Cluster"},
+		"Consul": {"Namespace", "Cluster"},
+	},
 	"the dialect takes it as it is": {
 		"DispatchPayloadConfig": {"File"},
+		"WorkloadIdentity":      {"Filepath"},
 	},
 }
 

@@ -141,7 +141,8 @@ func TestLoops_EndWithTheirContextAndCanRunAgain(t *testing.T) {
 		}
 		want := []string{
 			"leases", "scheduler_config", "schedule", "controllers", "reaper", "fence", "lease_proofs",
-			"seal_secrets", "deployments", "drain", "periodic", "si_tokens", "gc", "authority", "gauges",
+			"seal_secrets", "signing_keys", "deployments", "drain", "periodic", "si_tokens", "gc",
+			"authority", "gauges",
 		}
 		if !slices.Equal(names, want) {
 			t.Errorf("loops %v, want %v", names, want)
