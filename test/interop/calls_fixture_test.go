@@ -26,6 +26,7 @@ var callRows = [][]callRow{
 	variableCalls,
 	aclCalls,
 	loginCalls,
+	quotaCalls,
 	operatorCalls,
 	serverCalls,
 	nodeCalls,

@@ -47,7 +47,6 @@ var withoutRoute = map[string]string{
 	"Operator.LicensePut":                        enterprise,
 	"Operator.UpgradeCheckVaultWorkloadIdentity": "berth has no Vault",
 	"Operator.Utilization":                       enterprise,
-	"Quotas":                                     enterprise,
 	"Recommendations":                            enterprise,
 	"SentinelPolicies":                           enterprise,
 	"TaskGroupHostVolumeClaims.Delete":           "the claim is that of an allocation that runs",
