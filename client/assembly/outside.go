@@ -20,13 +20,7 @@ type logins struct {
 
 func buildLogins(p Parts) (*logins, error) {
 	l := &logins{cfg: outside.Config{
-		Keeper: outside.NewKeeper(p.Logger),
-		Identities: &outside.Signer{
-			Region:   p.Config.Region,
-			NodeID:   p.NodeID,
-			SecretID: p.SecretID,
-			Servers:  p.Servers,
-		},
+		Keeper:        outside.NewKeeper(p.Logger),
 		Logger:        p.Logger,
 		Progress:      p.Progress,
 		Report:        p.Report,

@@ -48,7 +48,7 @@ func NewConsul(cfg Config, env *hooks.AllocEnv, task *structs.Task) hooks.Task {
 	if cfg.Consul != nil {
 		h.subject.Account = &consulAccount{
 			cfg:      cfg,
-			alloc:    env.Alloc,
+			env:      env,
 			workload: task.Name,
 			identity: outside.ConsulIdentity,
 		}
@@ -65,7 +65,7 @@ func LogsInAtConsul(task *structs.Task) bool {
 // consulAccount is the account of a task or a service at Consul.
 type consulAccount struct {
 	cfg      Config
-	alloc    *structs.Allocation
+	env      *hooks.AllocEnv
 	workload string
 	service  bool
 	identity string
@@ -78,8 +78,7 @@ func (a *consulAccount) Login(ctx context.Context) (*Token, error) {
 		kind = identity.KindService
 	}
 
-	jwt, err := a.cfg.Identities.Identity(ctx, identity.WantedIdentity{
-		AllocID:  a.alloc.ID,
+	jwt, err := awaitIdentity(ctx, a.env, identity.WantedIdentity{
 		Kind:     kind,
 		Workload: a.workload,
 		Name:     a.identity,
@@ -91,9 +90,9 @@ func (a *consulAccount) Login(ctx context.Context) (*Token, error) {
 	// Consul shows them in its list of tokens.
 	meta := map[string]string{
 		"requested_by": "berth_" + kind + "_" + a.workload,
-		"alloc_id":     a.alloc.ID,
-		"job_id":       a.alloc.JobID,
-		"namespace":    a.alloc.Namespace,
+		"alloc_id":     a.env.Alloc.ID,
+		"job_id":       a.env.Alloc.JobID,
+		"namespace":    a.env.Alloc.Namespace,
 	}
 	return ofConsul(a.cfg.Consul.LogIn(ctx, a.service, jwt, meta))
 }

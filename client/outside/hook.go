@@ -30,17 +30,10 @@ const timeLimit = 5 * time.Minute
 // signalTimeout bounds a signal to a task.
 const signalTimeout = 10 * time.Second
 
-// Identities are the identities of the workloads of this node.
-type Identities interface {
-	// Identity returns a token of an identity.
-	Identity(ctx context.Context, w identity.WantedIdentity) (structs.Secret, error)
-}
-
 // Config has the parts of the agent that the hooks need.
 type Config struct {
-	Keeper     *Keeper
-	Identities Identities
-	Logger     hclog.Logger
+	Keeper *Keeper
+	Logger hclog.Logger
 	// Progress receives the reason for which an allocation waits, "" once it no longer waits.
 	Progress func(allocID, reason string)
 	// Report adds an event to the tasks of an allocation.
@@ -112,7 +105,7 @@ func NewVault(cfg Config, env *hooks.AllocEnv, task *structs.Task) hooks.Task {
 	}
 
 	if cfg.Vault != nil {
-		h.subject.Account = &vaultAccount{cfg: cfg, alloc: h.alloc, task: task}
+		h.subject.Account = &vaultAccount{cfg: cfg, env: env, task: task}
 	}
 
 	return h
@@ -346,9 +339,9 @@ func (h *taskLogin) Down(ctx context.Context) error {
 
 // vaultAccount is the account of a task at Vault.
 type vaultAccount struct {
-	cfg   Config
-	alloc string
-	task  *structs.Task
+	cfg  Config
+	env  *hooks.AllocEnv
+	task *structs.Task
 }
 
 func (a *vaultAccount) access(secret structs.Secret) vault.Access {
@@ -357,8 +350,7 @@ func (a *vaultAccount) access(secret structs.Secret) vault.Access {
 
 // Login implements Account.
 func (a *vaultAccount) Login(ctx context.Context) (*Token, error) {
-	jwt, err := a.cfg.Identities.Identity(ctx, identity.WantedIdentity{
-		AllocID:  a.alloc,
+	jwt, err := awaitIdentity(ctx, a.env, identity.WantedIdentity{
 		Kind:     identity.KindTask,
 		Workload: a.task.Name,
 		Name:     outside.VaultIdentity,

@@ -16,16 +16,20 @@ import (
 	"berth/client/hooks"
 	"berth/structs"
 	"berth/structs/defaults"
-	"berth/structs/identity"
 	"berth/vault/vaulttest"
 )
 
-// signer signs identities in a form that the Vault of a test reads.
-type signer struct{}
+// signer signs identities of an allocation in a form that the Vault of a test reads.
+type signer struct{ alloc string }
 
-func (signer) Identity(_ context.Context, w identity.WantedIdentity) (structs.Secret, error) {
-	return structs.Secret(w.AllocID + "/" + w.Kind + "/" + w.Workload + "/" + w.Name), nil
+func (s signer) Token(kind, workload, name string) (hooks.Token, bool) {
+	return hooks.Token{
+		JWT:     structs.Secret(s.alloc + "/" + kind + "/" + workload + "/" + name),
+		Expires: time.Now().Add(time.Hour),
+	}, true
 }
+
+func (signer) Changed() <-chan struct{} { return make(chan struct{}) }
 
 // control is a running process.
 type control struct {
@@ -68,11 +72,11 @@ func newFixture(t *testing.T, block structs.Vault) *fixture {
 	g := &structs.TaskGroup{Name: "g", Tasks: []*structs.Task{fx.task}}
 	defaults.Canonicalize(&structs.Job{ID: "web", TaskGroups: []*structs.TaskGroup{g}})
 	fx.alloc = &hooks.AllocEnv{Alloc: &structs.Allocation{ID: "a1", JobID: "web"}, Group: g, Dir: t.TempDir()}
+	fx.alloc.Identities = signer{"a1"}
 	if err := taskdirs.Make(fx.alloc.Dir, g); err != nil {
 		t.Fatal(err)
 	}
 	fx.cfg = Config{
-		Identities:    signer{},
 		Logger:        hclog.NewNullLogger(),
 		Progress:      func(string, string) {},
 		Report:        func(string, string) {},

@@ -27,7 +27,7 @@ import (
 func TestVault_VerifiesTheKeysOfTheServers(t *testing.T) {
 	fx := newFixture(t, structs.Vault{Role: "real"})
 	s := signtest.New(t, "vault.io")
-	fx.cfg.Identities = s
+	fx.alloc.Identities = s.Of("a1")
 	fx.vault.Set(func(v *vaulttest.Server) {
 		v.Verify = nil
 		v.JWKSURL = s.URL
@@ -47,12 +47,12 @@ func TestVault_VerifiesTheKeysOfTheServers(t *testing.T) {
 	other.Job = "other"
 	audience := *s
 	audience.Audience = "consul.io"
-	for want, ids := range map[string]Identities{
+	for want, ids := range map[string]*signtest.Signer{
 		"nomad_job_id": &other,
 		"audience":     &audience,
 		"no known key": signtest.New(t, "vault.io"),
 	} {
-		fx.cfg.Identities = ids
+		fx.alloc.Identities = ids.Of("a1")
 		_, err := fx.hook().subject.Account.Login(t.Context())
 		if !structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), want) ||
 			strings.Contains(err.Error(), "eyJ") {
@@ -161,7 +161,7 @@ func TestConsul_ByIdentity(t *testing.T) {
 		t.Fatal(err)
 	}
 	fx := newFixture(t, structs.Vault{})
-	fx.cfg.Identities = s
+	fx.alloc.Identities = s.Of("a1")
 	link := newLink(t, c)
 	fx.cfg.Consul = link
 	service := &structs.Service{Name: "api", Provider: structs.ServiceProviderConsul,
@@ -229,7 +229,7 @@ func TestConsul_RegistersAgainWithAnotherToken(t *testing.T) {
 	s := signtest.New(t, "consul.io")
 	withMethod(t, c, s, time.Minute) // the least of Consul
 	fx := newFixture(t, structs.Vault{})
-	fx.cfg.Identities = s
+	fx.alloc.Identities = s.Of("a1")
 	link := newLink(t, c)
 	fx.cfg.Consul = link
 	service := &structs.Service{Name: "api", Provider: structs.ServiceProviderConsul,

@@ -35,7 +35,7 @@ func NewServices(cfg Config, env *hooks.AllocEnv) hooks.Alloc {
 		if cfg.Consul != nil {
 			one.subject.Account = &consulAccount{
 				cfg:      cfg,
-				alloc:    env.Alloc,
+				env:      env,
 				workload: s.Name,
 				service:  true,
 				identity: s.Identity.Name,

@@ -3,7 +3,6 @@
 package signtest
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -14,12 +13,13 @@ import (
 
 	"github.com/go-jose/go-jose/v4/jwt"
 
+	"berth/client/hooks"
 	"berth/internal/idtoken"
 	"berth/structs"
 	"berth/structs/identity"
 )
 
-// Signer signs the identities of allocations. It implements outside.Identities.
+// Signer signs the identities of allocations.
 type Signer struct {
 	// URL is that of the public keys.
 	URL string
@@ -61,8 +61,30 @@ func New(t testing.TB, audience string) *Signer {
 	return s
 }
 
+// Of returns the identities of an allocation, signed at each look.
+func (s *Signer) Of(allocID string) hooks.Identities { return ofAlloc{s, allocID} }
+
+type ofAlloc struct {
+	*Signer
+	allocID string
+}
+
+// Token implements hooks.Identities.
+func (o ofAlloc) Token(kind, workload, name string) (hooks.Token, bool) {
+	text, err := o.Identity(identity.WantedIdentity{
+		AllocID:  o.allocID,
+		Kind:     kind,
+		Workload: workload,
+		Name:     name,
+	})
+	return hooks.Token{JWT: text, Expires: time.Now().Add(time.Hour)}, err == nil
+}
+
+// Changed implements hooks.Identities. No token changes.
+func (ofAlloc) Changed() <-chan struct{} { return make(chan struct{}) }
+
 // Identity signs an identity.
-func (s *Signer) Identity(_ context.Context, w identity.WantedIdentity) (structs.Secret, error) {
+func (s *Signer) Identity(w identity.WantedIdentity) (structs.Secret, error) {
 	now := time.Now()
 	claims := &idtoken.Claims{
 		Claims: jwt.Claims{
