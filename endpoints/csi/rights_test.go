@@ -71,8 +71,8 @@ func (s *server) guard(rules string) (secret string) {
 	}).SecretID
 }
 
-// The row may be deleted between the check of the rights and the log. Whoever may only expand must not make a
-// volume with its ID then.
+// The row may be deleted between the check of the rights and the log. A caller with the right to expand alone
+// must not make a volume with its ID then.
 func TestVolumeCreate_OfOneWhoOnlyExpandsMakesNoVolume(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)

@@ -57,7 +57,7 @@ func (p Procedures) Sign(ctx context.Context, req *identity.SignRequest) (*ident
 		if err == nil {
 			err = p.sign(tx, order, &signed)
 		}
-		// Another item may have a token. What a later request may get, this one fails for.
+		// A later request may succeed, so the whole request fails and the node repeats it.
 		if structs.IsKind(err, structs.KindUnavailable) || structs.IsKind(err, structs.KindInternal) {
 			return nil, err
 		}

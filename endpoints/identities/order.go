@@ -67,7 +67,7 @@ func (p Procedures) order(tx *state.ReadTx, nodeID string, w identity.WantedIden
 // claimedJob is the job that claims and policies name: the parent of a dispatched or periodic job.
 func claimedJob(j *structs.Job) string { return cmp.Or(j.ParentID, j.ID) }
 
-// algorithmFor returns the algorithm for an audience. What the servers alone verify is signed with EdDSA.
+// algorithmFor returns the algorithm for an audience. Tokens that the servers alone verify have EdDSA.
 func (p Procedures) algorithmFor(audience []string) string {
 	if len(audience) == 1 && audience[0] == structs.DefaultAudience {
 		return identity.EdDSA

@@ -10,8 +10,8 @@ import (
 	"berth/structs/identity"
 )
 
-// RemoveKey deletes a root key that no secret needs, or a signing key that does not sign any more. What the
-// latter has signed is worth nothing from then on. The error is precondition for a key in use.
+// RemoveKey deletes a root key that no secret needs, or a signing key that does not sign any more. The
+// tokens of a removed signing key are denied from then on. The error is precondition for a key in use.
 func (p Procedures) RemoveKey(
 	ctx context.Context, req *admin.RootKeyRemoveRequest, _ *structs.Empty,
 ) (uint64, error) {

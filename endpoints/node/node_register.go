@@ -28,7 +28,7 @@ func completeNode(
 		return nil, err
 	}
 
-	// What the servers know about a node comes from the row, whatever its agent says.
+	// The facts that the servers own come from the row. The agent cannot change them.
 	node.DropServerFields()
 	if req.Agent != nil {
 		node.BootID = req.Agent.BootID

@@ -38,7 +38,7 @@ var dockerOptions = map[string]option{
 		host: map[string]any{"type": "syslog", "config": map[string]any{"syslog-address": "unix:///dev/log"}},
 	},
 
-	// What keeps it from the node.
+	// These options keep the container from the node.
 	"privileged":      {own: false, host: true},
 	"cap_add":         {own: []any{}, host: []any{"net_admin"}},
 	"cap_drop":        {own: []any{"all"}},

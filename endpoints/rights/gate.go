@@ -117,7 +117,7 @@ func (g *Gate) checkSecret(ctx context.Context, tx mvcc.Reader, r Right, a askin
 			"caller", caller.String(), "needs", r.String(), "reason", err)
 		return nil
 	}
-	// What only logs leaves no row out either: a list that lacks rows looks like a fault.
+	// A gate that only logs leaves no row out either: a list that lacks rows looks like a fault.
 	if r.sees != nil && !g.config.OnlyLog {
 		show(req, r.sees(asked))
 	}

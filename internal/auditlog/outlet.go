@@ -207,7 +207,7 @@ func (o *outlet) run() {
 		case line := <-o.queue:
 			o.writeQueued(line)
 		case <-o.closed:
-			// What was handed over before the end is written.
+			// The lines that were handed over before the end are written.
 			for len(o.queue) > 0 {
 				o.writeQueued(<-o.queue)
 			}

@@ -112,7 +112,7 @@ func SameInstance(row, report *structs.CSIPluginInstance) bool {
 		info.HealthDescription = report.HealthDescription
 	}
 
-	// The reports are compared as values. What is behind pointers follows below.
+	// The reports are compared as values. Values behind pointers follow below.
 	info.UpdateTime = report.UpdateTime
 	info.NodeInfo = report.NodeInfo
 	info.ControllerInfo = report.ControllerInfo

@@ -142,7 +142,7 @@ type SpecGetResponse struct {
 	structs.QueryMeta
 }
 
-// SpecPut creates or replaces a quota. What its namespaces have already stays, also beyond new bounds.
+// SpecPut creates or replaces a quota. Allocations and volumes beyond new bounds stay.
 var SpecPut = structs.Write[SpecPutRequest, structs.Empty]("Quota.Apply")
 
 // SpecPutRequest has the quota as it is to be.

@@ -145,8 +145,8 @@ func checkSpreads(f field.Errors, j *structs.Job, list []*structs.Spread) {
 	}
 }
 
-// checkSpread checks a spread and its targets. What the percentages leave is for the values that no target
-// names.
+// checkSpread checks a spread and its targets. The rest of the percentages is for the values
+// that no target names.
 func checkSpread(f field.Errors, s *structs.Spread) {
 	f.Require(s.Attribute != "", "attribute is required")
 	f.CheckText("attribute", s.Attribute)
