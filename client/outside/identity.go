@@ -11,7 +11,9 @@ import (
 
 // awaitIdentity returns the newest token of an identity of the allocation. The agent renews it (see package
 // identities). After a restart of the agent the servers have to sign it again, and the call waits for them.
-func awaitIdentity(ctx context.Context, env *hooks.AllocEnv, w identity.WantedIdentity) (structs.Secret, error) {
+func awaitIdentity(ctx context.Context, env *hooks.AllocEnv, w identity.WantedIdentity) (
+	structs.Secret, error,
+) {
 	for {
 		changed := env.TokensChanged()
 		token, ok := env.Token(w.Kind, w.Workload, w.Name)

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// The rate of denied calls that have lines, and how many more may come at once. Without a bound, a caller that
-// reaches a port could fill the disk, and rotate the lines of changes away.
+// The rate of denied calls that have lines, and how many more may come at once. Without a bound, a caller
+// that reaches a port could fill the disk, and rotate the lines of changes away.
 const (
 	denialsPerSecond = 50
 	denialsAtOnce    = 1000
