@@ -10,17 +10,6 @@ import (
 	"berth/structs"
 )
 
-// The bounds of the settings.
-const (
-	maxAudiences = 16
-	// MinTTL and MaxTTL bound the time to live of a token.
-	MinTTL = time.Minute
-	MaxTTL = 30 * 24 * time.Hour
-)
-
-// DefaultTTL is the time to live of a token if the settings name none.
-const DefaultTTL = time.Hour
-
 // Settings are a block such as `default_identity {}`. Without an audience the block is off.
 type Settings struct {
 	Audience []string      `hcl:"aud"`
@@ -35,7 +24,7 @@ func (s *Settings) Enabled() bool { return len(s.Audience) > 0 }
 // Lifetime returns the time to live of a token.
 func (s *Settings) Lifetime() time.Duration {
 	if s.TTL == 0 {
-		return DefaultTTL
+		return structs.DefaultIdentityTTL
 	}
 	return s.TTL
 }
@@ -46,8 +35,8 @@ func (s *Settings) Faults(block string) (faults []error) {
 		faults = append(faults, structs.Invalidf("%s.%w", block, fmt.Errorf(format, args...)))
 	}
 
-	if len(s.Audience) > maxAudiences {
-		bad("aud: there are %d; at most %d are allowed", len(s.Audience), maxAudiences)
+	if len(s.Audience) > structs.MaxAudiences {
+		bad("aud: there are %d; at most %d are allowed", len(s.Audience), structs.MaxAudiences)
 	}
 
 	for _, aud := range s.Audience {
@@ -61,8 +50,9 @@ func (s *Settings) Faults(block string) (faults []error) {
 		bad("aud: it is empty; name the audience that the other side expects")
 	}
 
-	if s.TTL != 0 && (s.TTL < MinTTL || s.TTL > MaxTTL) {
-		bad("ttl: %s is not within %s to %s", s.TTL, MinTTL, MaxTTL)
+	const shortest, longest = structs.MinIdentityTTL, structs.MaxIdentityTTL
+	if s.TTL != 0 && (s.TTL < shortest || s.TTL > longest) {
+		bad("ttl: %s is not within %s to %s", s.TTL, shortest, longest)
 	}
 
 	return faults

@@ -1,14 +1,10 @@
 package identity
 
-import (
-	"time"
-
-	"berth/structs"
-)
+import "berth/structs"
 
 // MaxTTL is the longest life of a token. The servers cut a longer one of a job. A node renews a token at half
 // of its life.
-const MaxTTL = 24 * time.Hour
+const MaxTTL = structs.MaxIdentityTTL
 
 // MaxSigned is the most identities that one request asks for.
 const MaxSigned = 256

@@ -3,7 +3,7 @@ package refdocs
 // loginIdentityTexts explains a block with the identity for logins.
 var loginIdentityTexts = []settingText{
 	{"aud", "off", "the audiences of the identity, which the other side expects; at most 16"},
-	{"ttl", "1h", "its time to live, 1m to 720h"},
+	{"ttl", "1h", "its time to live, 1m to 24h"},
 	{"env", "", "the task has the identity in `NOMAD_TOKEN_NAME`, too"},
 	{"file", "", "the task has the identity in a file, too"},
 }
