@@ -213,14 +213,18 @@ func TestKeeper_GoesOnWithATokenThatItFinds(t *testing.T) {
 			a.set(func() { a.denies = c.denies })
 			k.Keep(s, Token{Secret: c.found, TTL: foundTTL, found: true})
 			synctest.Wait()
-			if a.logins != c.logins || len(*changed) != c.logins-1 || len(a.renewed) != 0 {
-				t.Errorf("%s: got %d logins, %v", name, a.logins, *changed)
-			}
+			a.set(func() {
+				if a.logins != c.logins || len(*changed) != c.logins-1 || len(a.renewed) != 0 {
+					t.Errorf("%s: got %d logins, %v", name, a.logins, *changed)
+				}
+			})
 			time.Sleep(40 * time.Minute)
 			synctest.Wait()
-			if len(a.renewed) != 1 {
-				t.Errorf("%s: got renewals %v", name, a.renewed)
-			}
+			a.set(func() {
+				if len(a.renewed) != 1 {
+					t.Errorf("%s: got renewals %v", name, a.renewed)
+				}
+			})
 		})
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -138,6 +139,13 @@ func (fx *fixture) note(list *[]string, text string) {
 	fx.mu.Lock()
 	defer fx.mu.Unlock()
 	*list = append(*list, text)
+}
+
+// noted returns a copy of a list of note.
+func (fx *fixture) noted(list *[]string) []string {
+	fx.mu.Lock()
+	defer fx.mu.Unlock()
+	return slices.Clone(*list)
 }
 
 // set changes the servers or the process.

@@ -131,12 +131,13 @@ func TestUp_WaitsForTheServers(t *testing.T) {
 		alloc := fx.manager.Hook(fx.env)
 		go func() { done <- alloc.Up(t.Context(), fx.env) }()
 		synctest.Wait()
-		if n := len(fx.asked()); n != 1 || !strings.Contains(fmt.Sprint(fx.progress), "no leader") {
-			t.Errorf("after %d requests the allocation tells %q", n, fx.progress)
+		if n := len(fx.asked()); n != 1 || !strings.Contains(fmt.Sprint(fx.noted(&fx.progress)), "no leader") {
+			t.Errorf("after %d requests the allocation tells %q", n, fx.noted(&fx.progress))
 		}
 		fx.set(func() { fx.err = nil })
 		must(t, <-done)
-		if last := fx.progress[len(fx.progress)-1]; last != "" {
+		told := fx.noted(&fx.progress)
+		if last := told[len(told)-1]; last != "" {
 			t.Errorf("the allocation still tells %q", last)
 		}
 	})
@@ -205,8 +206,8 @@ func TestTokens_AreInNoRecordAndNoText(t *testing.T) {
 		waitRenewed(fx)
 		task.Stopped()
 		token, _ := fx.env.Token("task", "web", "c")
-		text := fmt.Sprintf("%+v %v %+v", token, fx.events, fx.progress)
-		if len(fx.events) < 2 || strings.Contains(text, "token-") {
+		text := fmt.Sprintf("%+v %v %+v", token, fx.noted(&fx.events), fx.noted(&fx.progress))
+		if len(fx.noted(&fx.events)) < 2 || strings.Contains(text, "token-") {
 			t.Errorf("the texts are %s", text)
 		}
 		rec, err := records.Get(fx.db, task.key)

@@ -75,8 +75,8 @@ func TestRenew_TriesBeforeTheEndAndAfterIt(t *testing.T) {
 		if gap == 0 || gap > 2*pace.Min {
 			t.Errorf("the last of %d attempts was %s before the end", len(asked), gap)
 		}
-		if token, _ := fx.env.Token("task", "web", "c"); token != first || len(fx.acts) > 0 {
-			t.Errorf("the task goes on with another token, %v", fx.acts)
+		if token, _ := fx.env.Token("task", "web", "c"); token != first || len(fx.noted(&fx.acts)) > 0 {
+			t.Errorf("the task goes on with another token, %v", fx.noted(&fx.acts))
 		}
 		fx.set(func() { fx.err = nil })
 		time.Sleep(2 * time.Minute)
@@ -175,12 +175,12 @@ func TestChange_ActsOnTheProcess(t *testing.T) {
 			tokens := fx.env.Identities.(*tokens)
 			must(t, tokens.sign(t.Context(), tokens.left))
 			synctest.Wait()
-			if got := fmt.Sprint(fx.acts); got != c.want {
+			if got := fmt.Sprint(fx.noted(&fx.acts)); got != c.want {
 				t.Errorf("%s: got %s", name, got)
 			}
 			fx.checkFile("secrets/nomad_c.jwt", "token-c-2")
 			time.Sleep(5 * time.Minute)
-			if got := fmt.Sprint(fx.acts); got != c.want {
+			if got := fmt.Sprint(fx.noted(&fx.acts)); got != c.want {
 				t.Errorf("%s: after a while %s", name, got)
 			}
 			task.Stopped()
@@ -213,19 +213,20 @@ func TestRestartOfTheAgent_TellsTheProcessWhenItsTokenIsDue(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		second, ok := fx.env.Token("task", "web", "c")
-		if !ok || second.JWT == first.JWT || len(fx.acts) > 0 {
-			t.Fatalf("got %v, %v", ok, fx.acts)
+		if !ok || second.JWT == first.JWT || len(fx.noted(&fx.acts)) > 0 {
+			t.Fatalf("got %v, %v", ok, fx.noted(&fx.acts))
 		}
 		fx.checkFile("secrets/nomad_c.jwt", string(second.JWT))
 
 		time.Sleep(time.Until(first.Renew) - time.Second)
-		if len(fx.acts) > 0 {
+		synctest.Wait()
+		if len(fx.noted(&fx.acts)) > 0 {
 			t.Error("the task restarted too early")
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if len(fx.acts) != 1 {
-			t.Errorf("got %v", fx.acts)
+		if len(fx.noted(&fx.acts)) != 1 {
+			t.Errorf("got %v", fx.noted(&fx.acts))
 		}
 		task.Stopped()
 	})
@@ -243,7 +244,8 @@ func TestUp_WaitsForATokenAfterARestartOfTheAgent(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- fx.manager.TaskHook(fx.env, fx.group.Tasks[0]).Up(t.Context(), fx.taskEnv()) }()
 		time.Sleep(2 * hooks.QuietTime)
-		if got := fmt.Sprint(fx.progress); !strings.Contains(got, "waits for its signed identity c") {
+		synctest.Wait()
+		if got := fmt.Sprint(fx.noted(&fx.progress)); !strings.Contains(got, "waits for its signed identity c") {
 			t.Errorf("the allocation tells %s", got)
 		}
 		fx.set(func() { fx.err = nil })
