@@ -15,6 +15,7 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/state/quotas"
+	"berth/state/signkeys"
 	"berth/state/volumesecrets"
 	"berth/structs"
 	"berth/structs/admin"
@@ -86,7 +87,7 @@ func (j Jobs) registerFor(
 
 	j.answerRegistration(resp, req.Eval, index)
 	resp.Warnings = joinWarnings(warnings, missingVolumes(tx, job), missingDrivers(tx, job),
-		boundMemory(tx, job), largeMemory(tx, job), quotas.Warning(tx, job))
+		boundMemory(tx, job), largeMemory(tx, job), signkeys.Warning(tx, job), quotas.Warning(tx, job))
 	return index, nil
 }
 

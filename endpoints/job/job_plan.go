@@ -12,6 +12,7 @@ import (
 	"berth/scheduler/change"
 	"berth/state"
 	"berth/state/quotas"
+	"berth/state/signkeys"
 	"berth/structs"
 	"berth/structs/defaults"
 	"berth/structs/inquiry"
@@ -58,8 +59,8 @@ func (j Jobs) Plan(
 	}
 
 	resp.Warnings = joinWarnings(structs.JoinFaults(validate.JobWarnings(req.Job)), missingVolumes(tx, job),
-		missingDrivers(tx, job), boundMemory(tx, job), largeMemory(tx, job), quotas.Warning(tx, job),
-		ruled)
+		missingDrivers(tx, job), boundMemory(tx, job), largeMemory(tx, job), signkeys.Warning(tx, job),
+		quotas.Warning(tx, job), ruled)
 	if job.IsPeriodic() {
 		resp.NextPeriodicLaunch, err = job.Periodic.Next(now)
 	}

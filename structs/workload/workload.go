@@ -47,6 +47,12 @@ func OfTask(t *structs.Task) iter.Seq[*structs.WorkloadIdentity] {
 	}
 }
 
+// Awaits reports whether a task starts only with a token of an identity of it. The default identity is signed
+// for calls over the socket alone, unless it has a file or a variable.
+func Awaits(i *structs.WorkloadIdentity) bool {
+	return i.Name != structs.DefaultIdentity || i.Env || i.File
+}
+
 // Find returns the identity of a task with a name, nil if there is none.
 func Find(t *structs.Task, name string) *structs.WorkloadIdentity {
 	for i := range OfTask(t) {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -19,6 +20,7 @@ import (
 
 	"berth/client/drivers/docker/dockertest"
 	"berth/internal/consultest"
+	"berth/internal/keyring"
 	"berth/internal/nettest"
 	"berth/internal/testskip"
 	"berth/structs"
@@ -64,20 +66,35 @@ func (a *agent) checkDeployed(job string, groups ...string) {
 	}
 }
 
+// signedToken is the output of the example: its token has three parts.
+var signedToken = regexp.MustCompile(`^token\n[\w-]+\.[\w-]+\.[\w-]+\nready\n`)
+
 // TestPeersExampleFile_RunsAsItIsWritten runs the files of a new user of the peer. The image has the name of
-// the file: the tests' program in place of a database, at the database's port. The task has no token.
+// the file: the tests' program in place of a database, at the database's port. The task has a token of its
+// identity.
 func TestPeersExampleFile_RunsAsItIsWritten(t *testing.T) {
 	t.Parallel()
 	peerBinary(t)
 	d := dockertest.StartBridged(t)
 	d.Import("redis:7", `ENTRYPOINT ["/program", "out:token", "env:NOMAD_TOKEN", "serve:6379", "trap:0"]`)
-	a := dockerAgent(t, d, `network_interface = "lo"`)
+	a := newDockerAgent(t, d, `network_interface = "lo"`)
+	key := filepath.Join(t.TempDir(), "keyring")
+	err := keyring.NewFileKey().WriteNew(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := fmt.Sprintf("server {\n  keyring {\n    file = %q\n  }\n}\n", key)
+	a.args = append(a.args, "-config", a.writeFile("keyring.hcl", config))
+	a.start()
 	defer a.explainFailure("example")
 	for _, options := range [][]string{nil, {"-short"}} {
 		a.runInitFile(t, options...)
 		a.checkDeployed("example", "cache")
 		alloc := a.awaitRunning("example", 1)[0]
-		a.awaitOutput(alloc.ID, "token\n\nready\n")
+		output := a.awaitOutput(alloc.ID, "token\n", "\nready\n")
+		if !signedToken.MatchString(output) {
+			t.Errorf("the task writes %q, which has no token", output)
+		}
 		row := decode[structs.Allocation](t, a.must("alloc", "status", "-json", alloc.ID))
 		address := row.AllocatedResources.Shared.Ports[0].HostAddr()
 		eventually(t, "the port of the example answers", func() error {

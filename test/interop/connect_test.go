@@ -218,7 +218,8 @@ func TestClient_LearnsWhyConnectIsRejected(t *testing.T) {
 	}
 }
 
-// TestClient_LearnsThatNamespacesOfConsulHaveNoEffect registers what the client has read with no warning.
+// TestClient_LearnsThatNamespacesOfConsulHaveNoEffect registers the job that the client has read with no
+// warning. The servers, which are fakes here, warn of the namespaces of groups and tasks.
 func TestClient_LearnsThatNamespacesOfConsulHaveNoEffect(t *testing.T) {
 	c, caller := clientOfFakeServers(t)
 	var got *structs.Job
@@ -228,12 +229,18 @@ func TestClient_LearnsThatNamespacesOfConsulHaveNoEffect(t *testing.T) {
 	job.TaskGroups[0].Consul = &public.Consul{Namespace: "banana"}
 	job.TaskGroups[0].Tasks[0].Consul = &public.Consul{Namespace: "cherry"}
 	job.Canonicalize()
-	for _, want := range []string{"apple cherry banana", ""} {
+	for _, want := range []string{"apple", ""} {
 		answer, _, err := c.Jobs().Register(job, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		checkNamespaces(t, answer.Warnings, want)
+		if want != "" {
+			group := got.TaskGroups[0]
+			if group.Consul.Namespace != "banana" || group.Tasks[0].Consul.Namespace != "cherry" {
+				t.Errorf("the servers got %+v, %+v", group.Consul, group.Tasks[0].Consul)
+			}
+		}
 		validation, _, err := c.Jobs().Validate(job, nil)
 		if err != nil {
 			t.Fatal(err)

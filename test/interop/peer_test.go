@@ -153,7 +153,8 @@ func TestPeersCommandLine_NamesARouteThatIsNotThere(t *testing.T) {
 	t.Parallel()
 	peer, _ := connectPeer(t)
 	for route, args := range map[string][]string{
-		"GET /v1/quotas": {"quota", "list"},
+		"GET /v1/sentinel/policies": {"sentinel", "list"},
+		"GET /v1/recommendations":   {"recommendation", "list"},
 	} {
 		peer.checkOutput(peer.exits(1, args...), "there is no route "+route+" in this API")
 	}

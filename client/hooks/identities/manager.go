@@ -145,7 +145,7 @@ func wanted(env *hooks.AllocEnv) (list []want) {
 
 	for _, t := range env.Group.Tasks {
 		for i := range workload.OfTask(t) {
-			if i.Name != structs.DefaultIdentity || i.Env || i.File {
+			if workload.Awaits(i) {
 				add(identity.KindTask, t.Name, i)
 			}
 		}

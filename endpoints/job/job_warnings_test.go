@@ -38,3 +38,17 @@ func TestJobs_WarnOfAMemoryMaxWithoutEffect(t *testing.T) {
 	must(s, admin.SchedulerConfigSet, &admin.SchedulerConfigRequest{Config: config})
 	want(false, 40)
 }
+
+func TestJobs_WarnOfAnIdentityThatNobodySigns(t *testing.T) {
+	s := newServer(t)
+	j := testJob("j")
+	j.TaskGroups[0].Volumes = nil
+	j.TaskGroups[0].Tasks[0].Identity = &structs.WorkloadIdentity{Name: structs.DefaultIdentity, Env: true}
+	registered := must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: j})
+	planned := must(s, inquiry.JobPlan, &inquiry.JobPlanRequest{Job: j})
+	for _, w := range []string{registered.Warnings, planned.Warnings} {
+		if !strings.Contains(w, "no root key to sign with") {
+			t.Errorf("the warnings are %q", w)
+		}
+	}
+}

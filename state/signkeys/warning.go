@@ -1,0 +1,47 @@
+package signkeys
+
+import (
+	"fmt"
+
+	"berth/internal/mvcc"
+	"berth/structs"
+	"berth/structs/identity"
+	"berth/structs/workload"
+)
+
+// Warning names the first part of a job that waits for a signed identity while the cluster has no key to sign
+// it. It is "" if nothing waits.
+func Warning(tx mvcc.Reader, j *structs.Job) string {
+	if Active(tx, identity.EdDSA) != nil {
+		return ""
+	}
+
+	for _, g := range j.TaskGroups {
+		part := waits(g)
+		if part == "" {
+			continue
+		}
+		return fmt.Sprintf("group %q: %s: the allocation waits for its signed identity, and the cluster has no "+
+			"root key to sign with: give the servers a keyring (server.keyring)",
+			structs.Cut(g.Name, structs.MaxQuoted), part)
+	}
+	return ""
+}
+
+// waits returns the first task or service of a group that needs a token before the tasks start, "" if none
+// does.
+func waits(g *structs.TaskGroup) string {
+	for _, t := range g.Tasks {
+		for i := range workload.OfTask(t) {
+			if workload.Awaits(i) {
+				return fmt.Sprintf("task %q", structs.Cut(t.Name, structs.MaxQuoted))
+			}
+		}
+	}
+	for s := range g.AllServices() {
+		if s.Identity != nil {
+			return fmt.Sprintf("service %q", structs.Cut(s.Name, structs.MaxQuoted))
+		}
+	}
+	return ""
+}
