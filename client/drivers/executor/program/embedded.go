@@ -4,7 +4,7 @@ package program
 
 import _ "embed"
 
-// embedded is the program that `make build` has built before.
+// embedded is the program that `make build` has built and packed before.
 //
-//go:embed berth-executor
+//go:embed berth-executor.gz
 var embedded []byte

@@ -1,13 +1,17 @@
-// Package program has the program of the supervisors of tasks, berth-executor, if the build embeds it (`make
-// build` does). Each task starts a process of it. An agent without it starts its own executable, whose
-// many packages take four times as long to start (ADR 41).
+// Package program has the program of the supervisors of tasks, berth-executor, if the build embeds it, packed
+// by gzip (`make build` does). Each task starts a process of it. An agent without it starts its own
+// executable, whose many packages take four times as long to start (ADR 41).
 package program
 
 import (
 	"bytes"
+	"compress/gzip"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"fmt"
+	"hash/crc32"
 	"io"
 	"io/fs"
 	"os"
@@ -38,8 +42,8 @@ func release(content []byte) {
 	}
 }
 
-func install(dir string, content []byte) ([]string, error) {
-	if len(content) == 0 {
+func install(dir string, packed []byte) ([]string, error) {
+	if len(packed) == 0 {
 		return nil, nil
 	}
 
@@ -58,16 +62,16 @@ func install(dir string, content []byte) ([]string, error) {
 		return nil, nil
 	}
 
-	// The name tells the build, and the digest of the whole file that nothing has damaged it since.
-	sum := sha256.Sum256(content)
+	// The name tells the build, and the checksum of the whole file that nothing has damaged it since.
+	sum := sha256.Sum256(packed)
 	path := filepath.Join(dir, "berth-executor-"+hex.EncodeToString(sum[:8]))
-	there, err := digestOf(path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	whole, err := isWhole(path, packed)
+	if err != nil {
 		return nil, err
 	}
 
-	if !bytes.Equal(there, sum[:]) {
-		err = write(path, content)
+	if !whole {
+		err = write(path, packed)
 		if err != nil {
 			return nil, err
 		}
@@ -76,28 +80,51 @@ func install(dir string, content []byte) ([]string, error) {
 	return []string{path}, removeOthers(dir, path)
 }
 
-func digestOf(path string) ([]byte, error) {
+// isWhole reports whether a file has the program: its checksum and size are at the end of the packed one (RFC
+// 1952). So a start of the agent does not unpack the program again.
+func isWhole(path string, packed []byte) (bool, error) {
 	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
 	}
+	if err != nil {
+		return false, err
+	}
+
 	defer func() { _ = f.Close() }()
-	digest := sha256.New()
-	_, err = io.Copy(digest, f)
-	return digest.Sum(nil), err
+	sum := crc32.NewIEEE()
+	size, err := io.Copy(sum, f)
+	trailer := binary.LittleEndian.AppendUint32(nil, sum.Sum32())
+	trailer = binary.LittleEndian.AppendUint32(trailer, uint32(size))
+	return bytes.HasSuffix(packed, trailer), err
 }
 
 // write makes the file at once, so that no process starts a part of it.
-func write(path string, content []byte) error {
+func write(path string, packed []byte) error {
 	part := path + ".part"
-	err := durable.WriteFile(part, content)
-	if err == nil {
-		err = os.Chmod(part, 0o700)
+	err := unpack(part, packed)
+	if err != nil {
+		return fmt.Errorf("unpacking the program of supervisors: %w", err)
 	}
+
+	err = durable.Sync(part)
 	if err == nil {
 		err = durable.Rename(part, path)
 	}
 	return err
+}
+
+func unpack(path string, packed []byte) error {
+	r, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o700)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, r)
+	return errors.Join(err, f.Chmod(0o700), f.Close())
 }
 
 func removeOthers(dir, path string) error {

@@ -2,6 +2,7 @@ package program
 
 import (
 	"bytes"
+	"compress/gzip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,11 +16,25 @@ func runs(command []string) error {
 	return exec.Command(command[0], command[1:]...).Run()
 }
 
+func pack(t *testing.T, content string) []byte {
+	t.Helper()
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	_, err := w.Write([]byte(content))
+	if err == nil {
+		err = w.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return packed.Bytes()
+}
+
 func TestInstall_ReplacesDamagedAndFormerPrograms(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "programs")
 	mustInstall := func(content string) string {
 		t.Helper()
-		command, err := install(dir, []byte(content))
+		command, err := install(dir, pack(t, content))
 		if err != nil {
 			t.Fatal(err)
 		}
