@@ -110,15 +110,29 @@ type root struct {
 func newRoot(t testing.TB) *root {
 	r := &root{t: t, has: map[string]bool{}}
 	r.writer = tar.NewWriter(&r.archive)
-	for _, dir := range []string{"etc/", "tmp/"} {
-		err := r.writer.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: dir, Mode: 0o755})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-
+	r.addDir("etc")
+	r.addDir("tmp")
 	r.add("etc/passwd", 0o644, []byte(passwd))
 	return r
+}
+
+// addDir adds a directory and those above it. The daemon would give one that is missing to root alone.
+func (r *root) addDir(path string) {
+	r.t.Helper()
+	if path == "." || r.has[path] {
+		return
+	}
+
+	r.addDir(filepath.Dir(path))
+	r.has[path] = true
+	err := r.writer.WriteHeader(&tar.Header{
+		Typeflag: tar.TypeDir,
+		Name:     path + "/",
+		Mode:     0o755,
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
 }
 
 // add adds a file, unless the archive has one of that path.
@@ -129,6 +143,7 @@ func (r *root) add(path string, mode int64, content []byte) {
 		return
 	}
 
+	r.addDir(filepath.Dir(path))
 	r.has[path] = true
 	err := r.writer.WriteHeader(&tar.Header{
 		Typeflag: tar.TypeReg,
