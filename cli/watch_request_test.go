@@ -366,3 +366,19 @@ capability {
   attachment_mode = "file-system"
 }
 `
+
+// A denial says which right is missing. What the volume waits for is no answer to it, and its caller may not
+// see that either.
+func TestRequests_NameNoNextStepOfADenial(t *testing.T) {
+	t.Parallel()
+	s := slowRequest{"volume delete data", "", ""}
+	deny := func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
+		w.Header().Set("X-Berth-Error-Kind", string(structs.KindDenied))
+		http.Error(w, "this needs volume: write", http.StatusForbidden)
+	}
+	code, _, errs := runArgs(t, s.args(clitest.ServeSlowly(t, s.matches, deny)))
+	isLast := strings.HasSuffix(strings.TrimSpace(errs), "this needs volume: write")
+	if code != structs.KindDenied.ExitCode() || !isLast {
+		t.Errorf("exit code %d, %q; want the denial alone", code, errs)
+	}
+}

@@ -32,11 +32,12 @@ func (w *Watch) Advice() string {
 }
 
 // WithNextStep adds the next step to the fault of a watch or a request. Some faults have one already:
-// faults of the command line, of servers that do not answer, and of something that does not exist.
+// faults of the command line, of servers that do not answer, and of something that does not exist. A denial
+// names the right that is missing.
 func (w *Watch) WithNextStep(ctx context.Context, err error) error {
 	volume := w.Waits.noun == "volume"
 	switch kind := structs.KindOf(err); {
-	case kind == structs.KindInvalid, kind == structs.KindNotFound:
+	case kind == structs.KindInvalid, kind == structs.KindNotFound, kind == structs.KindDenied:
 		return err
 	case kind == structs.KindUnavailable && w.Waits.noun != "" && !volume:
 		return err

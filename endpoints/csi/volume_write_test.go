@@ -2,6 +2,7 @@ package csi_test
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -10,6 +11,7 @@ import (
 	"berth/endpoints/core"
 	"berth/rpc"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // existingVolume is a volume that is at its plugin already.
@@ -119,4 +121,24 @@ func TestVolumeRegister_RejectsSecondVolumeOfExternalID(t *testing.T) {
 			t.Errorf("%d registrations succeeded, want 1", good)
 		}
 	})
+}
+
+// Two names of one volume conflict. The error names the other one only to a caller of its namespace.
+func TestVolumePut_NamesNoVolumeOfAnotherNamespace(t *testing.T) {
+	s := newServer(t)
+	s.AddNode("n1", "a")
+	first := existingVolume("first")
+	must(s, structs.CSIVolumeRegister, registerRequest(first))
+	second := existingVolume("second")
+	second.ExternalID = first.ExternalID
+	err := rejected(s, structs.KindConflict, structs.CSIVolumeRegister, registerRequest(second))
+	wantText(t, err, `as volume "first"`)
+
+	second.Namespace = "team"
+	must(s, admin.NamespaceApply, &admin.NamespaceApplyRequest{Definition: &admin.Namespace{Name: "team"}})
+	err = rejected(s, structs.KindConflict, structs.CSIVolumeRegister, registerRequest(second))
+	wantText(t, err, "as a volume of another namespace")
+	if strings.Contains(err.Error(), `"first"`) || strings.Contains(err.Error(), `"default"`) {
+		t.Errorf("the error names a volume of another namespace: %v", err)
+	}
 }

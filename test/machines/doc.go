@@ -1,5 +1,6 @@
 // Package machines runs the commands of README that make a cluster on five machines. Each machine has
-// namespaces of its own, an empty /etc/berth and an empty /var/lib.
+// namespaces of its own, an empty /etc/berth and an empty /var/lib. It also runs the tutorials, each on one
+// machine, and compares the outputs of their commands with those that the pages show.
 //
 // The test binary is each process besides those of the commands, by its first argument (roles). The test
 // starts the world, and the world the machines. The world is pid 1 of its namespaces, so everything ends

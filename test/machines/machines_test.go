@@ -17,8 +17,9 @@ import (
 
 // roles has the processes of this binary.
 var roles = map[string]func(args []string) error{
-	"world":   runWorld,
-	"machine": runMachine,
+	"world":    runWorld,
+	"machine":  runMachine,
+	"tutorial": runTutorial,
 }
 
 func TestMain(m *testing.M) {

@@ -177,11 +177,21 @@ func checkExternalFree(tx mvcc.Reader, v *structs.CSIVolume) error {
 	}
 	for other := range schema.VolumesByPlugin.Scan(tx, v.PluginID, v.ExternalID) {
 		if other.ID != v.ID || other.Namespace != v.Namespace {
-			return structs.Conflictf("%q of plugin %q is registered already, as volume %q in namespace %q",
-				v.ExternalID, v.PluginID, other.ID, other.Namespace)
+			return structs.Conflictf("%q of plugin %q is registered already, as %s; "+
+				"choose another name or external_id",
+				v.ExternalID, v.PluginID, seenFrom(v, other.Namespace, other.ID))
 		}
 	}
 	return nil
+}
+
+// seenFrom names a volume in an error about the volume v. Who registers v need not see the rows of other
+// namespaces.
+func seenFrom(v *structs.CSIVolume, namespace, id string) string {
+	if namespace != v.Namespace {
+		return "a volume of another namespace"
+	}
+	return fmt.Sprintf("volume %q", id)
 }
 
 // checkExternalDetached rejects a volume that had another name and is not detached under that name yet. Its
@@ -194,9 +204,9 @@ func checkExternalDetached(tx mvcc.Reader, v *structs.CSIVolume) error {
 	for a := range schema.AttachmentsByExternal.Scan(tx, v.PluginID, v.ExternalID) {
 		if a.VolumeID != v.ID || a.Namespace != v.Namespace {
 			return structs.Preconditionf("%q of plugin %q is still being detached from node %s, "+
-				"where it was volume %q in namespace %q%s; register it when that is done",
+				"where it was %s%s; register it when that is done",
 				v.ExternalID, v.PluginID, csi.NodeName(tx, a.NodeID),
-				a.VolumeID, a.Namespace, csi.Failing(a.LastError))
+				seenFrom(v, a.Namespace, a.VolumeID), csi.Failing(a.LastError))
 		}
 	}
 

@@ -1,0 +1,4 @@
+namespace "blue" {
+  policy = "write"
+}
+plugin { policy = "read" }

@@ -1,0 +1,4 @@
+namespace "green" {
+  policy = "write"
+}
+plugin { policy = "read" }
