@@ -108,6 +108,7 @@ bench-peer: ## run the same work on the peer (Nomad v1.6.1) and on berth: name |
 
 goldens: ## write the codecs of structs, the golden files and docs/reference again
 	$(GO) generate ./internal/codecgen
+	$(GO) test -tags $(TAGS) ./api -run HaveTheirProcedures -update
 	$(GO) test -tags $(TAGS) ./scheduler/explain -update
 	$(GO) test -tags $(TAGS) ./test/refdocs ./fsm ./structs ./cli ./endpoints -update
 	$(GO) test -tags $(TAGS) ./jobspec -rewrite

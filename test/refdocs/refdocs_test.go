@@ -1,6 +1,7 @@
 package refdocs
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/api"
+	"berth/api/apitest"
 	_ "berth/api/nouns" // the routes
 	"berth/endpoints"
 	"berth/endpoints/core"
@@ -77,11 +79,31 @@ func procedures(*testing.T) string {
 	return b.String()
 }
 
-func routes(*testing.T) string {
+func routes(t *testing.T) string {
+	rights := map[string]string{}
+	for _, e := range endpoints.New(core.Deps{
+		Store:  state.New(),
+		Logger: hclog.NewNullLogger(),
+	}).List() {
+		rights[e.Name] = e.Needs
+	}
+	procedures := map[string]string{}
+	for _, r := range apitest.RouteRequests(t, "../..") {
+		procedures[r.Route] = r.Procedure
+	}
+
 	var b strings.Builder
-	b.WriteString("# HTTP routes\n\nA resource that the Nomad HTTP API also has follows that API. A route\nwithout a right has that of its [procedure](rpc.md).\n\n| methods | path | right |\n|---|---|---|\n")
+	b.WriteString("# HTTP routes\n\nA resource that the Nomad HTTP API also has follows that API. A route without a " +
+		"[procedure](rpc.md) is\nserved by the agent itself, and so are those of files, logs and commands in tasks: their " +
+		"procedure finds the\nnode. With access control on, the caller needs the right.\n\n" +
+		"| methods | path | procedure | right |\n|---|---|---|---|\n")
 	for _, r := range api.Routes() {
-		fmt.Fprintf(&b, "| %s | `%s` | %s |\n", r.Methods, r.Path, r.Needs)
+		procedure := procedures[strings.Fields(r.Methods)[0]+" "+r.Path]
+		right := cmp.Or(string(r.Needs), rights[procedure])
+		if procedure != "" {
+			procedure = "`" + procedure + "`"
+		}
+		fmt.Fprintf(&b, "| %s | `%s` | %s | %s |\n", r.Methods, r.Path, procedure, right)
 	}
 	return b.String()
 }
