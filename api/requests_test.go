@@ -281,9 +281,9 @@ func routeCalls() map[string]routeCall {
 		},
 
 		"GET /v1/volumes": {
-			path:    "/v1/volumes?type=csi&plugin_id=p&node_id=n",
+			path:    "/v1/volumes?type=csi&plugin_id=p&node_id=n&class=fast",
 			rpc:     "CSIVolume.List",
-			request: &structs.CSIVolumeListRequest{PluginID: "p", NodeID: "n"},
+			request: &structs.CSIVolumeListRequest{PluginID: "p", NodeID: "n", Class: "fast"},
 		},
 		"PUT /v1/volumes": {
 			path: "/v1/volumes",
@@ -487,7 +487,7 @@ func routeCalls() map[string]routeCall {
 	for _, more := range []func() map[string]routeCall{
 		childCalls, autopilotCalls, pluginConfigCalls, evalCalls, lossCalls, claimCalls,
 		serviceCalls, gossipCalls, rootKeyCalls, variableCalls, joinCalls, revocationCalls, aclCalls,
-		admissionCalls, loginCalls, quotaCalls,
+		admissionCalls, loginCalls, quotaCalls, classCalls,
 	} {
 		maps.Copy(calls, more())
 	}

@@ -35,13 +35,15 @@ func ofTypeCSI[T any](list ServeFunc[T]) ServeFunc[T] {
 func bindVolumeList(c *Call, q *structs.CSIVolumeListRequest) error {
 	q.PluginID = c.Param("plugin_id")
 	q.NodeID = c.Param("node_id")
+	q.Class = c.Param("class")
 	return nil
 }
 
-// VolumeFilter selects the volumes of a plugin and those in use on a node. "" selects all.
+// VolumeFilter selects the volumes of a plugin or class, and those in use on a node. "" selects all.
 type VolumeFilter struct {
 	PluginID string
 	NodeID   string
+	Class    string
 }
 
 // Volumes lists volumes.
@@ -52,6 +54,7 @@ func (c *Client) Volumes(ctx context.Context, f VolumeFilter, q *Query) (
 	params.Set("type", "csi")
 	setGiven(params, "plugin_id", f.PluginID)
 	setGiven(params, "node_id", f.NodeID)
+	setGiven(params, "class", f.Class)
 	return volumeList.call(ctx, c, Request{Query: params})
 }
 

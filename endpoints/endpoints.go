@@ -26,6 +26,7 @@ import (
 	"berth/structs/access"
 	"berth/structs/admin"
 	"berth/structs/admission"
+	"berth/structs/class"
 	"berth/structs/identity"
 	"berth/structs/inquiry"
 	"berth/structs/login"
@@ -326,6 +327,10 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		write(e, structs.CSIPluginDelete, rights.Management, propose(e, fsm.PluginDelete)),
 		read(e, structs.CSIPluginSettingsGet, rights.PluginRead, plugins.Config),
 		write(e, structs.CSIPluginSettingsSet, rights.OperatorWrite, propose(e, fsm.PluginConfigSet)),
+		read(e, class.List, rights.PluginList, csi.ListClasses),
+		read(e, class.Get, rights.PluginList, csi.GetClass),
+		write(e, class.Put, rights.OperatorWrite, propose(e, fsm.VolumeClassPut)),
+		write(e, class.Remove, rights.OperatorWrite, propose(e, fsm.VolumeClassDelete)),
 
 		shed(quickIf(e.quick(read(e, structs.CSIVolumeGet, required.VolumeRead, volumes.Get)), volumes.IsSmall)),
 		shed(read(e, inquiry.VolumeWhy, required.VolumeRead, volumes.Why)),

@@ -10,6 +10,7 @@ import (
 	"berth/state"
 	"berth/state/acls"
 	"berth/state/admissions"
+	"berth/state/classes"
 	"berth/state/csi/lifecycle"
 	"berth/state/lease"
 	"berth/state/namespaces"
@@ -123,6 +124,9 @@ var (
 	ACLBindingRuleDelete = command(167, "ACLBindingRuleDelete", acls.BindingRuleDelete, since(2))
 	ACLLogin             = command(168, "ACLLogin", acls.Login, since(2))
 	ACLOneTime           = command(169, "ACLOneTime", acls.OneTime, since(2))
+
+	VolumeClassPut    = command(178, "VolumeClassPut", classes.Put, since(2))
+	VolumeClassDelete = command(179, "VolumeClassDelete", classes.Delete, since(2))
 
 	NamespaceApply  = command(70, "NamespaceApply", namespaces.NamespaceApply)
 	NamespaceDelete = command(71, "NamespaceDelete", namespaces.NamespaceDelete)

@@ -379,6 +379,10 @@ func (d dice) volume() *structs.CSIVolume {
 		PluginID:             d.of("p", "q"),
 		State:                d.of("", "creating"),
 		RequestedCapacityMin: int64(d.upTo(3)),
+		Class:                d.of("", "fast", "slow"),
+	}
+	if d.flip() {
+		v.Parameters = map[string]string{"type": d.of("image", "directory")}
 	}
 	if d.flip() {
 		v.Parameters = map[string]string{}

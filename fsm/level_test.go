@@ -67,6 +67,8 @@ func TestCommands_HaveTheLevelOfTheirRelease(t *testing.T) {
 		"ACLOneTime":           2,
 		"QuotaPut":             2,
 		"QuotaDelete":          2,
+		"VolumeClassPut":       2,
+		"VolumeClassDelete":    2,
 	}
 	for _, c := range commands {
 		want := level.First

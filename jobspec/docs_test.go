@@ -366,3 +366,19 @@ func wholeVolume(example string) string {
 	}
 	return example
 }
+
+// wholeClass adds the arguments that the file of a class needs to an example.
+func wholeClass(example string) string {
+	if !strings.HasPrefix(example, "name ") {
+		example = "name = \"example\"\nplugin_id = \"hostpath\"\n" + example
+	}
+	return example
+}
+
+func readClass(src string) (any, error) {
+	f, err := ReadClass("class.hcl", []byte(src))
+	if err != nil {
+		return nil, err
+	}
+	return f.Content, validate.VolumeClass(f.Content)
+}

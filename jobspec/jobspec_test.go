@@ -232,7 +232,7 @@ func TestParseVolume_FaultsHavePositionAndExpectation(t *testing.T) {
 	for _, c := range []struct{ src, want string }{
 		{"id = \"v\"\nplugin_id = \"p\"\ncapacity_mim = 1\n",
 			`v.hcl:3,1: unsupported argument "capacity_mim" (did you mean "capacity_min"?); ` +
-				`expected one of: id, namespace, name, type, plugin_id, external_id`},
+				`expected one of: id, namespace, name, type, plugin_id, class, external_id`},
 		{"plugin_id = \"p\"\n", `missing argument "id"; expected a string`},
 		{"id = \"v\"\nplugin_id = \"p\"\ncapacity_min = \"lots\"\n",
 			`v.hcl:3,16: invalid value for "capacity_min": "lots" is not a size; expected a size such as "64MiB"`},

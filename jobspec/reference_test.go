@@ -41,6 +41,12 @@ func pages() []page {
 			whole: wholeVolume,
 			read:  readVolume,
 		},
+		{
+			file:  "../docs/classes.md",
+			roots: []reflect.Type{reflect.TypeFor[classFile]()},
+			whole: wholeClass,
+			read:  readClass,
+		},
 	}
 }
 

@@ -17,7 +17,8 @@ type volumeFile struct {
 	Namespace    string            `hcl:"namespace"`
 	Name         string            `hcl:"name"`
 	Type         volumeType        `hcl:"type"`
-	PluginID     string            `hcl:"plugin_id,required"`
+	PluginID     string            `hcl:"plugin_id"`
+	Class        string            `hcl:"class"`
 	ExternalID   string            `hcl:"external_id"`
 	SnapshotID   string            `hcl:"snapshot_id"`
 	CloneID      string            `hcl:"clone_id"`
@@ -64,6 +65,7 @@ func (f *volumeFile) row() *structs.CSIVolume {
 		Namespace:            f.Namespace,
 		Name:                 f.Name,
 		PluginID:             f.PluginID,
+		Class:                f.Class,
 		ExternalID:           f.ExternalID,
 		SnapshotID:           f.SnapshotID,
 		CloneID:              f.CloneID,

@@ -32,10 +32,6 @@ func TestReadVolume_KeepsThePartsWithoutFaults(t *testing.T) {
 			"plugin_id = \"-\"\n" + capability,
 			[]string{`missing argument "id"`, `v.hcl:1,13: volume "": plugin_id "-"`},
 		},
-		"two missing arguments": {
-			capability,
-			[]string{`missing argument "id"`, `missing argument "plugin_id"`},
-		},
 		"another type": {
 			head + "type = \"host\"\nname = \"\\u0001\"\n" + capability,
 			[]string{`v.hcl:3,8: invalid value for "type"`, `v.hcl:4,8: volume "v": name must not hold control`},

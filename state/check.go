@@ -5,6 +5,7 @@ import (
 	"berth/state/admissions"
 	"berth/state/blocked"
 	"berth/state/check"
+	"berth/state/classes"
 	"berth/state/csi"
 	"berth/state/evalallocs"
 	"berth/state/lease"
@@ -43,6 +44,7 @@ func Check(tx *ReadTx) []string {
 	checkSITokens(c)
 	checkFences(c)
 	csi.CheckPluginConfigs(c)
+	classes.Check(c)
 	lease.CheckNodeLeases(c)
 	trust.CheckRootKeys(c)
 	trust.CheckSealedValues(c)
@@ -80,9 +82,7 @@ func checkAllIndexes(c *check.Report) {
 	check.Indexes(c, schema.SITokens)
 	check.Indexes(c, schema.ClusterMetadata)
 	check.Indexes(c, schema.LeaseBounds)
-	check.Indexes(c, schema.NodeLeases)
 	check.Indexes(c, schema.AutopilotConfig)
-	check.Indexes(c, schema.PluginConfigs)
 	check.Indexes(c, schema.SecretsMarks)
 	check.Indexes(c, schema.FenceRuns)
 	check.Indexes(c, schema.FenceOrders)

@@ -12,6 +12,7 @@ import (
 	"berth/internal/codecgen"
 	"berth/state/acls"
 	"berth/state/admissions"
+	"berth/state/classes"
 	"berth/state/csi/lifecycle"
 	"berth/state/lease"
 	"berth/state/namespaces"
@@ -22,6 +23,7 @@ import (
 	"berth/structs/access"
 	"berth/structs/admin"
 	"berth/structs/admission"
+	"berth/structs/class"
 	"berth/structs/identity"
 	"berth/structs/nodeloss"
 	"berth/structs/quota"
@@ -93,6 +95,9 @@ func addAccess(w *fixture) {
 	do(w, signkeys.Add, &identity.KeyAddRequest{Key: &identity.SigningKey{
 		KeyID: "s", Algorithm: identity.EdDSA, PublicKey: []byte("public"), Private: &structs.Sealed{KeyID: "k"},
 	}})
+	do(w, classes.Put, &class.ClassPutRequest{
+		Class: &class.VolumeClass{Name: "fast", PluginID: "p", Default: true},
+	})
 }
 
 func TestSnapshot_HasEveryTable(t *testing.T) {
@@ -171,7 +176,7 @@ func TestLoad_KeepsTheBytesOfAnEarlierFile(t *testing.T) {
 		schema.ACLBootstraps.Name(), schema.SigningKeys.Name(), schema.AdmissionRules.Name(),
 		schema.Quotas.Name(), schema.QuotaUses.Name(),
 		schema.ACLAuthMethods.Name(), schema.ACLBindingRules.Name(),
-		schema.ACLLoginMarks.Name(), schema.ACLOneTimeTokens.Name(),
+		schema.ACLLoginMarks.Name(), schema.ACLOneTimeTokens.Name(), schema.VolumeClasses.Name(),
 	}
 	for table, n := range rowsByTable(s.Read()) {
 		if n == 0 && !slices.Contains(later, table) {

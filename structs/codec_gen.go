@@ -2023,8 +2023,11 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(33)
+	n := uint32(34)
 	if !(v.Call != nil) {
+		n--
+	}
+	if !(v.Class != "") {
 		n--
 	}
 	if !(v.CloneSource != nil) {
@@ -2066,6 +2069,10 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	b = append(b, "\xa8Capacity"...)
 	b = msgp.AppendInt64(b, int64(v.Capacity))
+	if v.Class != "" {
+		b = append(b, "\xa5Class"...)
+		b = msgp.AppendString(b, v.Class)
+	}
 	b = append(b, "\xa7CloneID"...)
 	b = msgp.AppendString(b, v.CloneID)
 	if v.CloneSource != nil {
@@ -2191,6 +2198,8 @@ func (v *CSIVolume) readField(name, b []byte) (_ []byte, known bool, err error) 
 		b, err = wire.ReadString(b, &v.Namespace)
 	case "PluginID":
 		b, err = wire.ReadString(b, &v.PluginID)
+	case "Class":
+		b, err = wire.ReadString(b, &v.Class)
 	case "State":
 		b, err = wire.ReadString(b, &v.State)
 	case "LastError":
@@ -2415,11 +2424,14 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(54)
+	n := uint32(55)
 	if !(v.Blocked != "") {
 		n--
 	}
 	if !(v.CSIVolume.Call != nil) {
+		n--
+	}
+	if !(v.CSIVolume.Class != "") {
 		n--
 	}
 	if !(v.CSIVolume.CloneSource != nil) {
@@ -2492,6 +2504,10 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xa6Claims"...)
 	if b, err = wire.AppendPointers(b, v.Claims, (*CSIClaim).AppendMsgpack); err != nil {
 		return b, err
+	}
+	if v.CSIVolume.Class != "" {
+		b = append(b, "\xa5Class"...)
+		b = msgp.AppendString(b, v.CSIVolume.Class)
 	}
 	b = append(b, "\xa7CloneID"...)
 	b = msgp.AppendString(b, v.CSIVolume.CloneID)
@@ -2876,7 +2892,7 @@ func (v *CSIVolumeListRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(16)
+	n := uint32(17)
 	if !(v.QueryOptions.AllowStale) {
 		n--
 	}
@@ -2923,6 +2939,8 @@ func (v *CSIVolumeListRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	b = append(b, "\xa9AuthToken"...)
 	b = msgp.AppendString(b, v.QueryOptions.AuthToken)
+	b = append(b, "\xa5Class"...)
+	b = msgp.AppendString(b, v.Class)
 	if v.QueryOptions.Filter != "" {
 		b = append(b, "\xa6Filter"...)
 		b = msgp.AppendString(b, v.QueryOptions.Filter)
@@ -2994,6 +3012,8 @@ func (v *CSIVolumeListRequest) readField(name, b []byte) (_ []byte, known bool, 
 		b, err = wire.ReadString(b, &v.PluginID)
 	case "NodeID":
 		b, err = wire.ReadString(b, &v.NodeID)
+	case "Class":
+		b, err = wire.ReadString(b, &v.Class)
 	default:
 		return v.QueryOptions.readField(name, b)
 	}
@@ -3052,12 +3072,19 @@ func (v *CSIVolumeListStub) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(23)
+	n := uint32(24)
+	if !(v.Class != "") {
+		n--
+	}
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xaaAccessMode"...)
 	b = msgp.AppendString(b, string(v.AccessMode))
 	b = append(b, "\xaeAttachmentMode"...)
 	b = msgp.AppendString(b, string(v.AttachmentMode))
+	if v.Class != "" {
+		b = append(b, "\xa5Class"...)
+		b = msgp.AppendString(b, v.Class)
+	}
 	b = append(b, "\xb2ControllerRequired"...)
 	b = msgp.AppendBool(b, v.ControllerRequired)
 	b = append(b, "\xb3ControllersExpected"...)
@@ -3141,6 +3168,8 @@ func (v *CSIVolumeListStub) readField(name, b []byte) (_ []byte, known bool, err
 		b, err = wire.ReadBool(b, &v.Schedulable)
 	case "PluginID":
 		b, err = wire.ReadString(b, &v.PluginID)
+	case "Class":
+		b, err = wire.ReadString(b, &v.Class)
 	case "Provider":
 		b, err = wire.ReadString(b, &v.Provider)
 	case "ControllerRequired":

@@ -182,8 +182,10 @@ type CSIVolume struct {
 	ExternalID string // the plugin's volume_id, "" until created
 	Namespace  string
 	PluginID   string
-	State      string
-	LastError  *OperationError `json:",omitempty"`
+	// Class is the volume class of which it has its values, "" for none: see structs/class.
+	Class     string `json:",omitempty" codec:",omitempty" level:"2"`
+	State     string
+	LastError *OperationError `json:",omitempty"`
 	// the requested capacity is above Capacity and still to be requested from the plugin
 	ExpandPending bool `json:",omitempty"`
 	// NodeExpandBytes is the size to which nodes still have to expand the volume: the next node that
@@ -299,6 +301,7 @@ type CSIVolumeListStub struct {
 	Waiting             int // claims in the queue
 	Schedulable         bool
 	PluginID            string
+	Class               string `json:",omitempty" codec:",omitempty" level:"2"`
 	Provider            string
 	ControllerRequired  bool
 	ControllersHealthy  int
@@ -328,10 +331,12 @@ type CSIVolumeGetResponse struct {
 // CSIVolumeList lists volumes.
 var CSIVolumeList = Read[CSIVolumeListRequest, CSIVolumeListResponse]("CSIVolume.List")
 
-// CSIVolumeListRequest is the request for the volumes of a namespace, of one plugin or in use on one node.
+// CSIVolumeListRequest is the request for the volumes of a namespace, of one plugin or class, or in use on
+// one node.
 type CSIVolumeListRequest struct {
 	PluginID string
 	NodeID   string
+	Class    string `level:"2"`
 	QueryOptions
 }
 

@@ -14,8 +14,8 @@
 // goes over no wire before `make goldens` has run. The other structs are encoded by reflection.
 //
 // Rows and requests to which no type here refers are in packages below, which follow the same rules: access,
-// admin, identity, inquiry, nodecalls, nodeloss and variable (codecgen.WirePackages). The packages capacity,
-// defaults, jobdiff and validate compute with the types.
+// admin, class, identity, inquiry, nodecalls, nodeloss and variable (codecgen.WirePackages). The packages
+// capacity, defaults, jobdiff and validate compute with the types.
 //
 // The package knows no store, no network and no clock.
 package structs

@@ -5,6 +5,7 @@ package nouns
 import (
 	_ "berth/api/acls"
 	_ "berth/api/admissions"
+	_ "berth/api/classes"
 	_ "berth/api/identities"
 	_ "berth/api/logins"
 	_ "berth/api/quotas"

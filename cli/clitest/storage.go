@@ -17,6 +17,7 @@ func (w *Cluster) answerStorage() {
 	w.answerPlugins()
 	w.answerVolumeReads()
 	w.answerVolumeWrites()
+	w.answerClasses()
 }
 
 func (w *Cluster) answerPlugins() {
@@ -164,7 +165,7 @@ func (w *Cluster) answerVolumeWrites() {
 	type written = structs.CSIVolumeRegisterResponse
 	made := func(_ context.Context, r *structs.CSIVolumeRegisterRequest) (*written, error) {
 		v := r.Volumes[0].Copy()
-		if v.PluginID != "hostpath" {
+		if v.PluginID != "" && v.PluginID != "hostpath" {
 			return nil, structs.Errorf(structs.KindPrecondition, "no plugin %q; run its job first", v.PluginID)
 		}
 		v.ExternalID = "vol-" + v.ID

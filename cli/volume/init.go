@@ -16,6 +16,9 @@ name      = "data"     # a suggestion for the plugin
 type      = "csi"
 plugin_id = "hostpath" # the id in the csi_plugin block of the plugin's job
 
+# Or a volume class, which has the plugin and other values: berth volume class list
+#class = "fast"
+
 # The bounds of the size.
 capacity_min = "10MiB"
 capacity_max = "64MiB"

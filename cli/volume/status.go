@@ -17,9 +17,9 @@ func volumeStatus(ctx context.Context, c *command.Call) error {
 		return volumeListing(ctx, c)
 	}
 
-	if c.Given("plugin") || c.Given("node") {
+	if c.Given("plugin") || c.Given("node") || c.Given("class") {
 		return command.BadUsage(
-			"-plugin and -node select from all volumes; they exclude the name of a volume",
+			"-plugin, -node and -class select from all volumes; they exclude the name of a volume",
 		)
 	}
 
@@ -34,7 +34,7 @@ var oneVolume = command.Status[*structs.CSIVolumeListStub, structs.CSIVolumeDeta
 }
 
 func volumeListing(ctx context.Context, c *command.Call) error {
-	filter := api.VolumeFilter{PluginID: c.String("plugin")}
+	filter := api.VolumeFilter{PluginID: c.String("plugin"), Class: c.String("class")}
 	if c.Given("node") {
 		id, err := c.Resolve(ctx, "node", c.String("node"))
 		if err != nil {
@@ -58,7 +58,7 @@ func volumeListing(ctx context.Context, c *command.Call) error {
 }
 
 var volumeSheet = command.Sheet[*structs.CSIVolumeListStub]{
-	Titles: "ID|Name|Plugin|State|Schedulable|Access Mode|Readers|Writers|Waiting",
+	Titles: "ID|Name|Plugin|Class|State|Schedulable|Access Mode|Readers|Writers|Waiting",
 	Row: func(_ *command.Call, v *structs.CSIVolumeListStub) []string {
 		name := v.Name
 		if name == v.ID { // the table drops the column if all are empty
@@ -68,6 +68,7 @@ var volumeSheet = command.Sheet[*structs.CSIVolumeListStub]{
 			v.ID,
 			name,
 			v.PluginID,
+			v.Class,
 			v.State,
 			command.YesNo(v.Schedulable),
 			string(v.AccessMode),
@@ -114,6 +115,7 @@ func printVolume(_ context.Context, c *command.Call, v *structs.CSIVolumeDetail)
 		"Namespace", v.Namespace,
 		"External ID", v.ExternalID,
 		"Plugin", v.PluginID,
+		"Class", v.Class,
 		"Provider", command.JoinComma(v.Provider, v.ProviderVersion),
 		"State", v.State,
 		"Last error", command.ProblemText(v.LastError),

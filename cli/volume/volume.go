@@ -61,6 +61,12 @@ var Commands = []command.Command{
 				Usage: "List the volumes of one plugin",
 			},
 			{
+				Name:  "class",
+				Kind:  command.String,
+				Value: "name",
+				Usage: "List the volumes of one class",
+			},
+			{
 				Name:  "node",
 				Kind:  command.String,
 				Value: "id",
@@ -176,6 +182,11 @@ not confirm: first verify in the storage system that the volume is detached.`,
 		Synopsis: "Show and release claims on volumes",
 		Sub:      claimCommands,
 	},
+	{
+		Name:     "class",
+		Synopsis: "Write, show and delete volume classes",
+		Sub:      classCommands,
+	},
 }
 
 var pluginTimeout = command.Flag{
@@ -227,10 +238,21 @@ func volumeCreate(ctx context.Context, c *command.Call) error {
 	}
 
 	w := watch.New(c)
-	w.WriteLine("Volume %q is requested from plugin %q", v.ID, v.PluginID)
+	w.WriteLine("Volume %q is requested from %s", v.ID, sourceOf(v))
 	return locate(w.WithTimeout(ctx, func(ctx context.Context) error {
 		return createVolume(ctx, w, v)
 	}))
+}
+
+// sourceOf names the plugin or the class from which a volume is requested.
+func sourceOf(v *structs.CSIVolume) string {
+	switch {
+	case v.Class != "":
+		return fmt.Sprintf("volume class %q", v.Class)
+	case v.PluginID != "":
+		return fmt.Sprintf("plugin %q", v.PluginID)
+	}
+	return "the default volume class"
 }
 
 // createVolume creates or expands a volume and writes the reasons of a delay.
@@ -277,7 +299,10 @@ func volumeRegister(ctx context.Context, c *command.Call) error {
 	var made *api.VolumeWritten
 	w := watch.New(c)
 	w.Waits.Step = "to see the volumes: " + structs.CommandLine(v.Namespace, "volume status")
-	what := fmt.Sprintf("plugin %q, which confirms the volume", v.PluginID)
+	what := "the plugin, which confirms the volume"
+	if v.PluginID != "" {
+		what = fmt.Sprintf("plugin %q, which confirms the volume", v.PluginID)
+	}
 	err = w.AwaitAnswer(ctx, what, func() (err error) {
 		made, err = c.API.VolumeRegister(ctx, v)
 		return err

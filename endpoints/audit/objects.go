@@ -55,6 +55,7 @@ var rowsOf = []struct {
 	{naming{"Rule", "rule"}, "ID"},
 	{naming{"Rule", "rule"}, "Name"},
 	{naming{"Quota", "quota"}, "Name"},
+	{naming{"Class", "volume class"}, "Name"},
 	{naming{"Token", "token"}, "AccessorID"},
 	{naming{"Token", "token"}, "Name"},
 }
@@ -159,11 +160,12 @@ func (r *Recorder) findNamespaces(all []auditlog.Object) {
 
 // nouns are the nouns of methods, where they differ from the name of the area.
 var nouns = map[string]string{
-	"CSIVolume": "volume",
-	"CSIPlugin": "plugin",
-	"JoinToken": "join token",
-	"NodePool":  "node pool",
-	"Operator":  "server",
+	"CSIVolume":   "volume",
+	"CSIPlugin":   "plugin",
+	"JoinToken":   "join token",
+	"NodePool":    "node pool",
+	"Operator":    "server",
+	"VolumeClass": "volume class",
 }
 
 // nounOf returns the type of the objects of a method, such as policy for ACL.UpsertPolicy.

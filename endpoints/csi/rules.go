@@ -36,7 +36,7 @@ func (w VolumeWrites) AsStored(given *structs.CSIVolume, namespace string) (*str
 		Volumes:      []*structs.CSIVolume{given},
 		WriteOptions: structs.WriteOptions{Namespace: namespace},
 	}
-	checked, err := w.checkedCopy(req)
+	checked, err := w.checkedCopy(req, true)
 	if err != nil {
 		return nil, err
 	}

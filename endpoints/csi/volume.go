@@ -68,7 +68,8 @@ func (v Volumes) List(
 		Stub: csi.VolumeStubs(tx),
 		Keep: func(row *structs.CSIVolume) bool {
 			return inNamespace(row.Namespace, req) &&
-				(req.PluginID == "" || row.PluginID == req.PluginID)
+				(req.PluginID == "" || row.PluginID == req.PluginID) &&
+				(req.Class == "" || row.Class == req.Class)
 		},
 	}
 

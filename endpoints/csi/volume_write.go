@@ -15,6 +15,7 @@ import (
 	"berth/internal/sealing"
 	"berth/server/nodeconn"
 	"berth/state"
+	"berth/state/classes"
 	"berth/state/csi"
 	"berth/state/csi/lifecycle"
 	"berth/state/quotas"
@@ -45,7 +46,7 @@ func (w VolumeWrites) Register(
 	req *structs.CSIVolumeRegisterRequest,
 	resp *structs.CSIVolumeRegisterResponse,
 ) (uint64, error) {
-	given, err := w.checkedCopy(req)
+	given, err := w.checkedCopy(req, false)
 	if err != nil {
 		return 0, err
 	}
@@ -81,16 +82,18 @@ func (w VolumeWrites) Create(
 	req *structs.CSIVolumeRegisterRequest,
 	resp *structs.CSIVolumeRegisterResponse,
 ) (uint64, error) {
-	given, err := w.checkedCopy(req)
+	given, err := w.checkedCopy(req, true)
 	if err != nil {
 		return 0, err
 	}
 	return w.recordAndAwait(ctx, given, resp, rowToCreate)
 }
 
-// checkedCopy returns a copy of a request with checked copies of its volumes.
+// checkedCopy returns a copy of a request with checked copies of its volumes, which have the values of their
+// classes. creates is false if the volumes exist at their plugins.
 func (w VolumeWrites) checkedCopy(
 	req *structs.CSIVolumeRegisterRequest,
+	creates bool,
 ) (*structs.CSIVolumeRegisterRequest, error) {
 	n := len(req.Volumes)
 	if n == 0 || n > structs.MaxVolumePuts {
@@ -101,6 +104,7 @@ func (w VolumeWrites) checkedCopy(
 
 	var faults []error
 	seen := map[string]bool{}
+	tx := w.Store.Read()
 	given := &structs.CSIVolumeRegisterRequest{WriteOptions: req.WriteOptions}
 	for n, v := range req.Volumes {
 		if v == nil {
@@ -112,7 +116,11 @@ func (w VolumeWrites) checkedCopy(
 		v.DropServerFields()
 		// The checks are those of the canonical form, with its defaults.
 		v.Canonicalize()
-		if err := validate.Volume(v); err != nil {
+		err := classes.Complete(tx, v, csi.Volume(tx, v.Namespace, v.ID), creates)
+		if err == nil {
+			err = validate.Volume(v)
+		}
+		if err != nil {
 			faults = append(faults, err)
 		}
 

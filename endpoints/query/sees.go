@@ -5,6 +5,7 @@ import (
 
 	"berth/structs"
 	"berth/structs/admin"
+	"berth/structs/class"
 	"berth/structs/quota"
 	"berth/structs/variable"
 )
@@ -59,6 +60,8 @@ func place(row any) (namespace, id string, known bool) {
 		return "", r.Name, true
 	case *structs.Node:
 		return "", r.ID, true
+	case *class.ClassStub:
+		return "", r.Name, true
 	case *structs.CSIPluginRow:
 		return "", r.ID, true
 	case *quota.Spec:

@@ -6,6 +6,7 @@ import (
 	"berth/acl"
 	"berth/endpoints/rights"
 	"berth/internal/codec"
+	"berth/state/classes"
 	"berth/state/csi"
 	"berth/state/csi/lifecycle"
 	"berth/structs"
@@ -39,9 +40,11 @@ func namespaceOf(v *structs.CSIVolume, req *structs.CSIVolumeRegisterRequest) st
 func mayWriteVolume(q rights.Question, ns string, v *structs.CSIVolume) bool {
 	row := csi.Volume(q.Tx, ns, v.ID)
 	if !q.ACL.Volume(ns, v.ID, acl.VolumeWrite) {
-		return q.ACL.Volume(ns, v.ID, acl.VolumeExpand) && onlyExpands(v, row)
+		return q.ACL.Volume(ns, v.ID, acl.VolumeExpand) && onlyExpands(q, v, row)
 	}
-	if v.SecretsFrom != "" && !q.ACL.Variable(ns, v.SecretsFrom, acl.VariablesRead) {
+	// The operator who made the class has decided on its variable.
+	fromClass := v.SecretsFrom == classes.SecretsOf(q.Tx, ns, v)
+	if v.SecretsFrom != "" && !fromClass && !q.ACL.Variable(ns, v.SecretsFrom, acl.VariablesRead) {
 		return false
 	}
 
@@ -61,7 +64,7 @@ func mayWriteVolume(q rights.Question, ns string, v *structs.CSIVolume) bool {
 
 // onlyExpands reports whether a request gives a stored volume a larger capacity, or the same, and changes
 // nothing else of it.
-func onlyExpands(v, row *structs.CSIVolume) bool {
+func onlyExpands(q rights.Question, v, row *structs.CSIVolume) bool {
 	if row == nil || row.State != structs.VolumeReady {
 		return false
 	}
@@ -71,6 +74,10 @@ func onlyExpands(v, row *structs.CSIVolume) bool {
 	c.Namespace = row.Namespace
 	c.DropServerFields()
 	c.Canonicalize()
+	err := classes.Complete(q.Tx, c, row, true)
+	if err != nil {
+		return false
+	}
 	c = lifecycle.Completed(c, row)
 	if c.RequestedCapacityMin < row.RequestedCapacityMin ||
 		c.RequestedCapacityMax < row.RequestedCapacityMax ||
@@ -97,13 +104,14 @@ func mayUseSource(q rights.Question, ns string, v *structs.CSIVolume) bool {
 		return true
 	}
 
+	plugin := classes.PluginOf(q.Tx, v)
 	own := csi.Volume(q.Tx, ns, v.CloneID)
-	external := csi.VolumeByExternal(q.Tx, v.PluginID, v.CloneID)
+	external := csi.VolumeByExternal(q.Tx, plugin, v.CloneID)
 	for _, source := range []*structs.CSIVolume{own, external} {
 		if source != nil && !q.ACL.Volume(source.Namespace, source.ID, acl.VolumeSnapshot) {
 			return false
 		}
 	}
-	isOurs := own != nil && own.PluginID == v.PluginID && own.ExternalID != ""
+	isOurs := own != nil && own.PluginID == plugin && own.ExternalID != ""
 	return isOurs || external != nil || mayForce
 }

@@ -9,6 +9,7 @@ import (
 	"berth/internal/mvcc"
 	"berth/state/schema"
 	"berth/structs"
+	"berth/structs/class"
 )
 
 // A volume of the caller gives no way to the data of others.
@@ -26,6 +27,11 @@ func TestVolumeWrite_AsksForTheDataOfTheVolume(t *testing.T) {
 		} {
 			schema.Volumes.Put(tx, v)
 		}
+		schema.VolumeClasses.Put(tx, &class.VolumeClass{
+			Name:        "fast",
+			PluginID:    "p",
+			SecretsFrom: "classes/{namespace}/{id}",
+		})
 		return nil
 	})
 	if err != nil {
@@ -36,7 +42,9 @@ func TestVolumeWrite_AsksForTheDataOfTheVolume(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		v.PluginID = "p"
+		if v.Class == "" {
+			v.PluginID = "p"
+		}
 		return required.VolumeWrite.Allows(rights.Question{
 			Caller: rights.Caller{ACL: acl.New(p)},
 			Tx:     db.Read(),
@@ -61,10 +69,14 @@ func TestVolumeWrite_AsksForTheDataOfTheVolume(t *testing.T) {
 		volume        structs.CSIVolume
 		writes, force bool
 	}{
-		"a new volume":                  {structs.CSIVolume{ID: "v"}, true, true},
-		"one of another namespace":      {structs.CSIVolume{ID: "db", Namespace: "theirs"}, false, false},
-		"a volume without write":        {structs.CSIVolume{ID: "copied"}, false, false},
-		"a clone of an own volume":      {structs.CSIVolume{ID: "v", CloneID: "own"}, true, true},
+		"a new volume":             {structs.CSIVolume{ID: "v"}, true, true},
+		"one of another namespace": {structs.CSIVolume{ID: "db", Namespace: "theirs"}, false, false},
+		"a volume without write":   {structs.CSIVolume{ID: "copied"}, false, false},
+		"a clone of an own volume": {structs.CSIVolume{ID: "v", CloneID: "own"}, true, true},
+		"a clone in a class":       {structs.CSIVolume{ID: "v", Class: "fast", CloneID: "own"}, true, true},
+		"a clone of others in a class": {
+			structs.CSIVolume{ID: "v", Class: "fast", CloneID: "ext-theirs"}, false, false,
+		},
 		"a clone by a right of its own": {structs.CSIVolume{ID: "v", CloneID: "copied"}, true, true},
 		"a clone without snapshot":      {structs.CSIVolume{ID: "v", CloneID: "sealed"}, false, false},
 		"a clone by an external ID":     {structs.CSIVolume{ID: "v", CloneID: "ext-own"}, true, true},
@@ -85,6 +97,15 @@ func TestVolumeWrite_AsksForTheDataOfTheVolume(t *testing.T) {
 		"a readable secret": {structs.CSIVolume{ID: "v", SecretsFrom: "app/db"}, true, true},
 		"a written secret":  {structs.CSIVolume{ID: "v", SecretsFrom: "written"}, false, false},
 		"an unknown secret": {structs.CSIVolume{ID: "v", SecretsFrom: "theirs"}, false, false},
+		"the secret of its class": {
+			structs.CSIVolume{ID: "v", Class: "fast", SecretsFrom: "classes/team/v"}, true, true,
+		},
+		"another secret in a class": {
+			structs.CSIVolume{ID: "v", Class: "fast", SecretsFrom: "classes/team/w"}, false, false,
+		},
+		"the secret of a class without it": {
+			structs.CSIVolume{ID: "v", SecretsFrom: "classes/team/v"}, false, false,
+		},
 	} {
 		if got := may(write, c.volume); got != c.writes {
 			t.Errorf("%s with write: got %t, want %t", name, got, c.writes)
@@ -119,11 +140,16 @@ func TestVolumeWrite_OfOneWhoMayExpand(t *testing.T) {
 	unbounded.ID = "unbounded"
 	unbounded.ExternalID = "ext-unbounded"
 	unbounded.RequestedCapacityMax = 0
+	classed := stored
+	classed.ID = "classed"
+	classed.Class = "fast"
+	classed.ExternalID = "ext-classed"
 	db := mvcc.Open(&schema.All)
 	err := db.Write(10, func(tx *mvcc.WriteTx) error {
 		schema.Volumes.Put(tx, &stored)
 		schema.Volumes.Put(tx, &made)
 		schema.Volumes.Put(tx, &unbounded)
+		schema.Volumes.Put(tx, &classed)
 		return nil
 	})
 	if err != nil {
@@ -158,6 +184,9 @@ func TestVolumeWrite_OfOneWhoMayExpand(t *testing.T) {
 		"a smaller bound":               {short(func(v *volume) { v.RequestedCapacityMax = 2 << 30 }), false},
 		"a bound where none was":        {short(func(v *volume) { v.ID = "unbounded"; v.RequestedCapacityMax = 8 << 30 }), false},
 		"another name":                  {short(func(v *volume) { v.Name = "x" }), false},
+		"of a volume of a class":        {short(func(v *volume) { v.ID = "classed"; v.Class = "fast"; v.PluginID = "" }), true},
+		"another class":                 {short(func(v *volume) { v.ID = "classed"; v.Class = "slow" }), false},
+		"a class":                       {short(func(v *volume) { v.Class = "fast" }), false},
 		"another plugin":                {short(func(v *volume) { v.PluginID = "q" }), false},
 		"another external ID":           {short(func(v *volume) { v.ExternalID = "x" }), false},
 		"a source":                      {short(func(v *volume) { v.CloneID = "x" }), false},

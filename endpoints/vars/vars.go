@@ -12,7 +12,7 @@ import (
 	"berth/internal/keyring"
 	"berth/state"
 	"berth/structs"
-	"berth/structs/validate"
+	"berth/structs/validate/variables"
 	"berth/structs/variable"
 )
 
@@ -219,9 +219,9 @@ func (v Variables) change(
 		Now:        req.Now,
 	}
 
-	err = validate.VariablePath(req.Path)
+	err = variables.CheckPath(req.Path)
 	if err == nil {
-		err = validate.VariableItems(req.Items)
+		err = variables.CheckItems(req.Items)
 	}
 	if err != nil {
 		return c, nil, err
@@ -237,7 +237,7 @@ func (v Variables) change(
 		}
 	case variable.VariableAcquire:
 		c = fsm.VariableLock
-		change.Lock, err = validate.NewVariableLock(req.Lock)
+		change.Lock, err = variables.NewLock(req.Lock)
 		if err != nil {
 			return c, nil, err
 		}

@@ -7,6 +7,7 @@ import (
 	"berth/structs/access"
 	"berth/structs/admin"
 	"berth/structs/admission"
+	"berth/structs/class"
 	"berth/structs/identity"
 	"berth/structs/inquiry"
 	"berth/structs/login"
@@ -430,6 +431,13 @@ var all = []any{
 	new(admin.ServerHealth),
 	new(admin.StatusLeaderResponse),
 	new(admin.StatusPeersResponse),
+	new(class.ClassDeleteRequest),
+	new(class.ClassGetRequest),
+	new(class.ClassGetResponse),
+	new(class.ClassListResponse),
+	new(class.ClassPutRequest),
+	new(class.ClassStub),
+	new(class.VolumeClass),
 	new(identity.KeyActivateRequest),
 	new(identity.KeyAddRequest),
 	new(identity.KeyRemoveRequest),

@@ -8,6 +8,7 @@ var WirePackages = []string{
 	"structs",
 	"structs/access",
 	"structs/admin",
+	"structs/class",
 	"structs/identity",
 	"structs/admission",
 	"structs/inquiry",

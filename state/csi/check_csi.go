@@ -224,6 +224,7 @@ func CheckInstances(c *check.Report) {
 
 // CheckPluginConfigs checks that each row has a setting.
 func CheckPluginConfigs(c *check.Report) {
+	check.Indexes(c, schema.PluginConfigs)
 	for p := range schema.PluginConfigs.Scan(c) {
 		c.Want(p.OnNodeLoss == structs.LossFence || p.OnNodeLoss == structs.LossLease || p.SecretsFrom != "",
 			"the settings of plugin %s: on_node_loss %q", p.ID, p.OnNodeLoss)

@@ -45,6 +45,7 @@ func bareStub(v *structs.CSIVolume) structs.CSIVolumeListStub {
 		State:      v.State,
 		Topologies: v.Topologies,
 		PluginID:   v.PluginID,
+		Class:      v.Class,
 		CreateTime: v.CreateTime,
 		ModifyTime: v.ModifyTime,
 		Indexes:    v.Indexes,

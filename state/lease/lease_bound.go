@@ -59,6 +59,7 @@ func NodeLeaseSet(tx *mvcc.WriteTx, p *nodeloss.NodeLeaseRequest) error {
 
 // CheckNodeLeases checks that every longer lease has its node.
 func CheckNodeLeases(c *check.Report) {
+	check.Indexes(c, schema.NodeLeases)
 	for l := range NodeLeases(c) {
 		c.Want(schema.Nodes.Get(c, l.NodeID) != nil, "the lease of node %q: there is no such node", l.NodeID)
 	}

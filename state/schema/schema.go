@@ -153,6 +153,7 @@ var All = mvcc.Schema{
 		ACLOneTimeTokens,
 		Quotas,
 		QuotaUses,
+		VolumeClasses,
 	},
 }
 

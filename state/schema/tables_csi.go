@@ -4,6 +4,7 @@ import (
 	"berth/internal/mvcc"
 	"berth/state/sharing"
 	"berth/structs"
+	"berth/structs/class"
 )
 
 var (
@@ -50,6 +51,11 @@ var (
 	// Volumes that need a call of the leader: a creation, a deletion or an expansion.
 	UnsettledVolumes = Volumes.Index("unsettled", func(v *structs.CSIVolume) mvcc.Key {
 		return mvcc.KeyIf(v.Unsettled(), v.State)
+	})
+
+	// Volumes that name a class, by it.
+	VolumesByClass = Volumes.Index("class", func(v *structs.CSIVolume) mvcc.Key {
+		return mvcc.KeyIf(v.Class != "", v.Class)
 	})
 )
 
@@ -137,3 +143,15 @@ var (
 var PluginConfigs = mvcc.NewTable("csi_plugin_configs", func(c *structs.CSIPluginSettings) mvcc.Key {
 	return mvcc.KeyOf(c.ID)
 })
+
+var (
+	// VolumeClasses has the volume classes by name.
+	VolumeClasses = mvcc.NewTable("volume_classes", func(c *class.VolumeClass) mvcc.Key {
+		return mvcc.KeyOf(c.Name)
+	})
+
+	// The default class: at most one.
+	DefaultClasses = VolumeClasses.Index("default", func(c *class.VolumeClass) mvcc.Key {
+		return mvcc.KeyIf(c.Default, "default")
+	})
+)

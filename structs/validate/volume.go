@@ -24,7 +24,11 @@ func Volume(v *structs.CSIVolume) error {
 	f = f.At("volume %q", v.ID)
 	f.CheckBytes("id", len(v.ID), structs.MaxCSIString)
 	checkNamespace(f, v.Namespace)
-	checkPluginID(f, "plugin_id", v.PluginID)
+	// A volume without a plugin gets that of its class, on a server.
+	if v.PluginID != "" {
+		checkPluginID(f, "plugin_id", v.PluginID)
+	}
+	checkClassName(f, "class", v.Class)
 	checkCSIString(f, "name", v.Name)
 	f.Require(!strings.ContainsFunc(v.Name, structs.BarredInName), "name must not hold control characters")
 	checkCSIString(f, "external_id", v.ExternalID)

@@ -5,6 +5,7 @@ import (
 
 	"berth/structs"
 	"berth/structs/validate/field"
+	"berth/structs/validate/variables"
 )
 
 // volumeVariables is the part of the paths of variables that belongs to volumes.
@@ -18,7 +19,7 @@ func SecretsPath(namespace, path string) error {
 		return structs.Invalidf("secrets_from is %q; a volume of namespace %q reads variables below %s",
 			structs.Cut(path, structs.MaxQuoted), namespace, below)
 	}
-	return VariablePath(path)
+	return variables.CheckPath(path)
 }
 
 // checkSecretsFrom checks the variable from which a volume reads its secrets, in place of own ones.
@@ -51,7 +52,7 @@ func checkSecretsPattern(f field.Errors, pattern string) {
 		return
 	}
 
-	err := VariablePath(path)
+	err := variables.CheckPath(path)
 	f.Require(err == nil, "secrets_from: %v", err)
 }
 

@@ -14,7 +14,8 @@ func TestVolume_NamesTheFault(t *testing.T) {
 		`volume: id is required`:             func(v *structs.CSIVolume) { v.ID = "" },
 		`volume: id "a/b" must not hold '/'`: func(v *structs.CSIVolume) { v.ID = "a/b" },
 		`volume "db": namespace "no such" must be`: func(v *structs.CSIVolume) { v.Namespace = "no such" },
-		`volume "db": plugin_id is required`:       func(v *structs.CSIVolume) { v.PluginID = "" },
+		`volume "db": plugin_id "-" must be`:       func(v *structs.CSIVolume) { v.PluginID = "-" },
+		`volume "db": class "a/b" must be`:         func(v *structs.CSIVolume) { v.Class = "a/b" },
 		`volume "db": snapshot_id and clone_id exclude one another`: func(v *structs.CSIVolume) {
 			v.SnapshotID = "a"
 			v.CloneID = "b"

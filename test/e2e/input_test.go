@@ -44,7 +44,7 @@ func TestInput_ErrorsHavePositions(t *testing.T) {
 			[]string{" line 3:", `"size"`, "expected"}},
 		{"size.hcl", "id = \"v\"\nplugin_id = \"p\"\ncapacity_min = \"1XB\"\n", []string{"volume", "create"},
 			[]string{" line 3:", "1XB", "expected"}},
-		{"missing.hcl", "id = \"v\"\n", []string{"volume", "register"}, []string{" line 1:", "plugin_id"}},
+		{"missing.hcl", "plugin_id = \"p\"\n", []string{"volume", "register"}, []string{" line 1:", `"id"`}},
 		{"meaning.hcl",
 			"job \"x\" {\n  type = \"sevrice\"\n  group \"g\" {\n    task \"t\" {\n      driver = \"exec\"\n    }\n  }\n}\n",
 			[]string{"job", "run"}, []string{" line 2:", "sevrice", "service, batch"}},

@@ -9,6 +9,7 @@ import (
 	"berth/internal/codec"
 	"berth/internal/mvcc"
 	"berth/state/blocked"
+	"berth/state/classes"
 	"berth/state/csi"
 	"berth/state/namespaces"
 	"berth/state/quotas"
@@ -56,6 +57,11 @@ func putVolume(tx *mvcc.WriteTx, v *structs.CSIVolume, now int64) error {
 	}
 
 	err = mergeStored(tx, v, old, now)
+	if err != nil {
+		return err
+	}
+
+	err = classes.CheckVolume(tx, v)
 	if err != nil {
 		return err
 	}
@@ -226,6 +232,7 @@ func mergeVolume(tx mvcc.Reader, v, old *structs.CSIVolume) error {
 	}{
 		{"Name", v.Name != old.Name},
 		{"PluginID", v.PluginID != old.PluginID},
+		{"Class", v.Class != old.Class},
 		{"ExternalID", v.ExternalID != old.ExternalID && old.ExternalID != ""},
 		{"CloneID", v.CloneID != old.CloneID},
 		{"SnapshotID", v.SnapshotID != old.SnapshotID},
@@ -264,6 +271,7 @@ func keepUnset(v, old *structs.CSIVolume) {
 	v.OnNodeLoss = cmp.Or(v.OnNodeLoss, old.OnNodeLoss)
 	v.RequestedCapacityMin = cmp.Or(v.RequestedCapacityMin, old.RequestedCapacityMin)
 	v.RequestedCapacityMax = cmp.Or(v.RequestedCapacityMax, old.RequestedCapacityMax)
+	v.Class = cmp.Or(v.Class, old.Class)
 	if v.Parameters == nil {
 		v.Parameters = old.Parameters
 	}

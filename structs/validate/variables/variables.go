@@ -1,4 +1,5 @@
-package validate
+// Package variables checks the paths, the items and the locks of variables.
+package variables
 
 import (
 	"strings"
@@ -14,14 +15,14 @@ const reservedVariables = "nomad"
 
 var openVariables = []string{"nomad/jobs", "nomad/volumes", "nomad/job-templates"}
 
-// VariablePath checks the path of a variable. The error is invalid.
-func VariablePath(path string) error {
+// CheckPath checks the path of a variable. The error is invalid.
+func CheckPath(path string) error {
 	shown := structs.Cut(path, structs.MaxQuoted)
 	switch {
 	case path == "" || len(path) > structs.MaxVariablePath:
 		return structs.Invalidf("the path of a variable has %d bytes; expected 1 to %d",
 			len(path), structs.MaxVariablePath)
-	case strings.ContainsFunc(path, func(c rune) bool { return !inVariablePath(c) }):
+	case strings.ContainsFunc(path, func(c rune) bool { return !inPath(c) }):
 		return structs.Invalidf("the path of the variable is %q; expected letters, digits, -, _, ~ and /",
 			shown)
 	case path[0] == '/' || path[len(path)-1] == '/' || strings.Contains(path, "//"):
@@ -41,8 +42,8 @@ func VariablePath(path string) error {
 	return nil
 }
 
-// inVariablePath reports whether a path may have a character, which no HTTP client has to escape.
-func inVariablePath(c rune) bool {
+// inPath reports whether a path may have a character, which no HTTP client has to escape.
+func inPath(c rune) bool {
 	isWord := '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 	return isWord || strings.ContainsRune("-_~/", c)
 }
@@ -52,8 +53,8 @@ func isWithin(path, other string) bool {
 	return path == other || strings.HasPrefix(path, other+"/")
 }
 
-// VariableItems checks the items of a variable. The error is invalid and shows no value.
-func VariableItems(items variable.VariableItems) error {
+// CheckItems checks the items of a variable. The error is invalid and shows no value.
+func CheckItems(items variable.VariableItems) error {
 	size := structs.PairBytes(items)
 	_, unnamed := items[""]
 	switch {
@@ -73,9 +74,9 @@ func VariableItems(items variable.VariableItems) error {
 // defaultLockTime is the TTL and the delay of a lock that names none.
 const defaultLockTime = 15 * time.Second
 
-// NewVariableLock returns the times of a lock to take, with defaults for those that are 0. The error is
+// NewLock returns the times of a lock to take, with defaults for those that are 0. The error is
 // invalid.
-func NewVariableLock(asked *variable.VariableLock) (*variable.VariableLock, error) {
+func NewLock(asked *variable.VariableLock) (*variable.VariableLock, error) {
 	lock := &variable.VariableLock{TTL: defaultLockTime, LockDelay: defaultLockTime}
 	if asked == nil {
 		return lock, nil

@@ -1,0 +1,55 @@
+package clitest
+
+import (
+	"context"
+
+	"berth/api/apitest"
+	"berth/structs"
+	"berth/structs/class"
+)
+
+// answerClasses answers the requests about volume classes. There is one, which volumes name, and each that is
+// put.
+func (w *Cluster) answerClasses() {
+	fast := &class.VolumeClass{
+		Name:        "fast",
+		Description: "On local disks",
+		PluginID:    "hostpath",
+		Default:     true,
+		Parameters:  map[string]string{"type": "image"},
+		Reclaim:     class.Delete,
+		MountOptions: &structs.CSIMountOptions{
+			FSType:     "ext4",
+			MountFlags: []string{structs.RedactedFlag},
+		},
+		AllowedTopologies: []*structs.CSITopology{{Segments: map[string]string{"zone": "a"}}},
+	}
+	fast.Canonicalize()
+	all := map[string]*class.VolumeClass{"fast": fast}
+	find := func(name string) (*class.VolumeClass, error) {
+		if all[name] == nil {
+			return nil, structs.NotFoundf("there is no volume class %q", name)
+		}
+		return all[name], nil
+	}
+	apitest.Answer(w.Caller, class.List, class.ClassListResponse{Classes: []*class.ClassStub{fast.Stub()}})
+	apitest.On(w.Caller, class.Get,
+		func(_ context.Context, r *class.ClassGetRequest) (*class.ClassGetResponse, error) {
+			row, err := find(r.Name)
+			return &class.ClassGetResponse{Class: row}, err
+		})
+	apitest.On(w.Caller, class.Put,
+		func(_ context.Context, r *class.ClassPutRequest) (*structs.Empty, error) {
+			all[r.Class.Name] = r.Class
+			return &structs.Empty{}, nil
+		})
+	apitest.On(w.Caller, class.Remove,
+		func(_ context.Context, r *class.ClassDeleteRequest) (*structs.Empty, error) {
+			if r.Name == "fast" {
+				return nil, structs.Preconditionf(
+					`volume class "fast" cannot be deleted while volume default/data names it`)
+			}
+			_, err := find(r.Name)
+			return &structs.Empty{}, err
+		})
+}

@@ -1,0 +1,173 @@
+package volume
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"berth/api/classes"
+	"berth/cli/command"
+	"berth/jobspec"
+	"berth/structs/class"
+	"berth/structs/validate"
+)
+
+var classCommands = []command.Command{
+	{
+		Name:     "init",
+		Args:     "[file]",
+		Synopsis: "Write an example of the file of a class (class.hcl)",
+		Local:    true,
+		Run: func(_ context.Context, c *command.Call) error {
+			return c.WriteExample(cmp.Or(c.Arg(0), "class.hcl"), exampleClass)
+		},
+		Examples: "berth volume class init\n" +
+			"berth volume class init fast.hcl",
+	},
+	{
+		Name:     "apply",
+		Args:     "<file>",
+		Synopsis: "Create or replace a class",
+		Help: `
+The file has the class in HCL, or in the JSON of the API; "-" is the standard
+input. A change of a class changes no volume. The plugin and the parameters of
+a class that volumes name cannot change.`,
+		Acts:     true,
+		Run:      classApply,
+		Examples: "berth volume class apply fast.hcl",
+	},
+	{
+		Name:     "list",
+		Synopsis: "List the classes",
+		Renders:  true,
+		Run: func(ctx context.Context, c *command.Call) error {
+			all, _, err := classes.List(ctx, c.API, nil)
+			if err != nil {
+				return err
+			}
+			return classSheet.List(c, "volume class", all)
+		},
+		Examples: "berth volume class list",
+	},
+	{
+		Name:     "info",
+		Args:     "<class>",
+		Synopsis: "Show a class",
+		Renders:  true,
+		Run: func(ctx context.Context, c *command.Call) error {
+			row, err := classes.Get(ctx, c.API, c.Arg(0))
+			if err != nil {
+				return err
+			}
+			return c.Show(row, func() error {
+				printClass(c, row)
+				return nil
+			})
+		},
+		Examples: "berth volume class info fast",
+	},
+	{
+		Name:     "delete",
+		Args:     "<class>",
+		Synopsis: "Delete a class that no volume names",
+		Acts:     true,
+		Run: func(ctx context.Context, c *command.Call) error {
+			err := classes.Delete(ctx, c.API, c.Arg(0))
+			if err != nil {
+				return err
+			}
+			return c.Report(command.Changed{"Name": c.Arg(0)}, "Volume class %q is deleted", c.Arg(0))
+		},
+		Examples: "berth volume class delete fast",
+	},
+}
+
+// exampleClass works with the bundled hostpath plugin.
+const exampleClass = `# A class for "berth volume class apply". Volumes name it: class = "fast".
+
+name      = "fast"
+plugin_id = "hostpath" # the id in the csi_plugin block of the plugin's job
+
+# Volumes without a class and without a plugin_id have the default class.
+#default = true
+
+# Parameters of the plugin, passed unchanged. A volume may add others.
+parameters {
+  type = "image" # hostpath: a separate file system of the requested size; or directory
+}
+
+# The variable with the secrets of a volume, in the namespace of the volume.
+#secrets_from = "nomad/volumes/{namespace}/fast"
+
+# Mount options. Those of a volume file come before them.
+#mount_options {
+#  fs_type     = "ext4"
+#  mount_flags = ["noatime"]
+#}
+
+# Where volumes may be requested, one block for each topology. Default: anywhere.
+#allowed_topology {
+#  segments {
+#    zone = "a"
+#  }
+#}
+
+# The release of volumes of a lost node: hold, fence or lease.
+#on_node_loss = "fence"
+`
+
+func classApply(ctx context.Context, c *command.Call) error {
+	row, err := command.ReadDefinition(c, decodeClass, jobspec.ReadClass, validate.VolumeClass)
+	if err != nil {
+		return err
+	}
+
+	err = classes.Put(ctx, c.API, row)
+	if err != nil {
+		return err
+	}
+	return c.Report(command.Changed{"Name": row.Name}, "Volume class %q is applied", row.Name)
+}
+
+// decodeClass reads a class in JSON, with its defaults.
+func decodeClass(src []byte) (*class.VolumeClass, error) {
+	row, err := classes.Decode(src)
+	row.Canonicalize()
+	return row, err
+}
+
+var classSheet = command.Sheet[*class.ClassStub]{
+	Titles: "Name|Plugin|Default|Reclaim|Binding|Description",
+	Row: func(_ *command.Call, s *class.ClassStub) []string {
+		return []string{
+			s.Name,
+			s.PluginID,
+			command.YesNo(s.Default),
+			s.Reclaim,
+			s.Binding,
+			s.Description,
+		}
+	},
+}
+
+func printClass(c *command.Call, row *class.VolumeClass) {
+	deleteAfter := ""
+	if row.Reclaim == class.Delete && row.DeleteAfter != nil {
+		deleteAfter = command.FormatSpan(*row.DeleteAfter)
+	}
+	c.Pairs(
+		"Name", row.Name,
+		"Description", row.Description,
+		"Plugin", row.PluginID,
+		"Default", command.YesNo(row.Default),
+		"Parameters", command.KeyValues(row.Parameters),
+		"Secrets from", row.SecretsFrom,
+		"Mount options", mountOptions(row.MountOptions),
+		"Allowed topologies", topologies(row.AllowedTopologies),
+		"On node loss", row.OnNodeLoss,
+		"Reclaim", row.Reclaim,
+		"Delete after", deleteAfter,
+		"Binding", row.Binding,
+		"Quota weight", fmt.Sprint(row.QuotaWeight),
+	)
+}

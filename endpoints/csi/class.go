@@ -1,0 +1,33 @@
+package csi
+
+import (
+	"berth/endpoints/query"
+	"berth/state"
+	"berth/state/classes"
+	"berth/structs"
+	"berth/structs/class"
+)
+
+// ListClasses lists the volume classes by name, as stubs.
+func ListClasses(
+	tx *state.ReadTx,
+	req *structs.QueryRequest,
+	resp *class.ClassListResponse,
+) (err error) {
+	var stubs []*class.ClassStub
+	for c := range classes.All(tx) {
+		stubs = append(stubs, c.Stub())
+	}
+	name := func(s *class.ClassStub) string { return s.Name }
+	resp.Classes, err = query.PageByName(stubs, name, req, resp)
+	return err
+}
+
+// GetClass reads a class without its mount flags. The error is not-found.
+func GetClass(tx *state.ReadTx, req *class.ClassGetRequest, resp *class.ClassGetResponse) error {
+	resp.Class = classes.Class(tx, req.Name).Redacted()
+	if resp.Class == nil {
+		return classes.NotFound(req.Name)
+	}
+	return nil
+}

@@ -1,0 +1,34 @@
+package fsm
+
+import (
+	"maps"
+	"time"
+
+	"berth/state"
+	"berth/structs/class"
+)
+
+// classDraws draws entries about few volume classes, so that volumes find them.
+var classDraws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
+	"VolumeClassPut": func(d dice, _ *state.ReadTx) ([]byte, error) {
+		return VolumeClassPut.Encode(&class.ClassPutRequest{
+			Class: &class.VolumeClass{
+				Name:        d.of("fast", "slow", ""),
+				PluginID:    d.of(pools["Plugin"]...),
+				Default:     d.flip(),
+				Parameters:  map[string]string{"type": d.of("image", "directory")},
+				Reclaim:     d.of("", class.Retain, class.Delete, "other"),
+				DeleteAfter: new(time.Duration(d.upTo(9))),
+			},
+			WriteOptions: d.now(),
+		})
+	},
+	"VolumeClassDelete": func(d dice, _ *state.ReadTx) ([]byte, error) {
+		return VolumeClassDelete.Encode(&class.ClassDeleteRequest{
+			Name:         d.of("fast", "slow"),
+			WriteOptions: d.now(),
+		})
+	},
+}
+
+func init() { maps.Copy(draws, classDraws) }

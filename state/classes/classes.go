@@ -1,0 +1,203 @@
+// Package classes stores volume classes, and completes volumes with the values of theirs. The tables are part
+// of the schema of package state.
+package classes
+
+import (
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+
+	"berth/internal/mvcc"
+	"berth/state/check"
+	"berth/state/schema"
+	"berth/structs"
+	"berth/structs/class"
+	"berth/structs/validate"
+)
+
+// maxClasses is the most rows of the table.
+const maxClasses = 1000
+
+// Class returns a class, nil if there is none.
+func Class(tx mvcc.Reader, name string) *class.VolumeClass { return schema.VolumeClasses.Get(tx, name) }
+
+// All yields the classes by name.
+func All(tx mvcc.Reader) iter.Seq[*class.VolumeClass] { return schema.VolumeClasses.Scan(tx) }
+
+// Default returns the class of the volumes that name neither a class nor a plugin, nil if there is none.
+func Default(tx mvcc.Reader) *class.VolumeClass {
+	for c := range schema.DefaultClasses.Scan(tx) {
+		return c
+	}
+	return nil
+}
+
+// Put creates or replaces a class. A class that volumes name keeps its plugin and its parameters.
+func Put(tx *mvcc.WriteTx, p *class.ClassPutRequest) error {
+	if p.Class == nil {
+		return structs.Invalidf("there is no volume class")
+	}
+
+	row := *p.Class
+	row.Canonicalize()
+	old := Class(tx, row.Name)
+	if row.MountOptions.IsRedacted() {
+		if old == nil {
+			return structs.Invalidf("volume class %q: mount_flags are redacted, and there is no class whose flags "+
+				"could be kept; write them out", structs.Cut(row.Name, structs.MaxQuoted))
+		}
+		row.MountOptions = keepFlags(row.MountOptions, old.MountOptions)
+	}
+
+	err := validate.VolumeClass(&row)
+	if err == nil {
+		err = checkDefault(tx, &row)
+	}
+	if err == nil && old == nil {
+		err = checkCount(tx)
+	}
+	if err == nil && old != nil {
+		err = checkFixed(tx, &row, old)
+	}
+	if err != nil {
+		return err
+	}
+
+	schema.VolumeClasses.Put(tx, &row)
+	return nil
+}
+
+// keepFlags returns options with the stored flags, for which redacted ones stand.
+func keepFlags(given, stored *structs.CSIMountOptions) *structs.CSIMountOptions {
+	kept := &structs.CSIMountOptions{FSType: given.FSType}
+	if stored != nil {
+		kept.MountFlags = stored.MountFlags
+	}
+	return kept
+}
+
+// checkDefault rejects a second default.
+func checkDefault(tx mvcc.Reader, c *class.VolumeClass) error {
+	other := Default(tx)
+	if !c.Default || other == nil || other.Name == c.Name {
+		return nil
+	}
+	return structs.Conflictf("volume class %q is the default already; apply it with default = false first",
+		other.Name)
+}
+
+func checkCount(tx mvcc.Reader) error {
+	count := 0
+	for range All(tx) {
+		count++
+	}
+	if count >= maxClasses {
+		return structs.Preconditionf("there are %d volume classes, the most that the servers store; "+
+			"delete some of them first", count)
+	}
+	return nil
+}
+
+// checkFixed rejects a change of the values that the volumes of a class have in common.
+func checkFixed(tx mvcc.Reader, now, old *class.VolumeClass) error {
+	field := ""
+	switch {
+	case now.PluginID != old.PluginID:
+		field = "plugin_id"
+	case !maps.Equal(now.Parameters, old.Parameters):
+		field = "parameters"
+	}
+	used := users(tx, now.Name)
+	if field == "" || used == "" {
+		return nil
+	}
+	return structs.Conflictf("%s of volume class %q cannot change while %s; make a class with another name",
+		field, now.Name, used)
+}
+
+// manyUsers is the number of volumes that an error names.
+const manyUsers = 3
+
+// users says which volumes name a class, "" if none does.
+func users(tx mvcc.Reader, name string) string {
+	var first []string
+	count := 0
+	for v := range schema.VolumesByClass.Scan(tx, name) {
+		if count < manyUsers {
+			first = append(first, v.Namespace+"/"+v.ID)
+		}
+		count++
+	}
+
+	switch {
+	case count == 0:
+		return ""
+	case count == 1:
+		return "volume " + first[0] + " names it"
+	case count > len(first):
+		return fmt.Sprintf("%d volumes name it, the first are %s", count, strings.Join(first, ", "))
+	}
+	return fmt.Sprintf("%d volumes name it: %s", count, strings.Join(first, ", "))
+}
+
+// Delete deletes a class that no volume names. The error is not-found, or a precondition.
+func Delete(tx *mvcc.WriteTx, p *class.ClassDeleteRequest) error {
+	row := Class(tx, p.Name)
+	if row == nil {
+		return NotFound(p.Name)
+	}
+	used := users(tx, p.Name)
+	if used != "" {
+		return structs.Preconditionf("volume class %q cannot be deleted while %s", p.Name, used)
+	}
+	schema.VolumeClasses.Delete(tx, row)
+	return nil
+}
+
+// NotFound is the error for a class that does not exist.
+func NotFound(name string) error {
+	return structs.NotFoundf("there is no volume class %q", structs.Cut(name, structs.MaxQuoted))
+}
+
+// CheckVolume returns an error unless a volume agrees with its class, of which it has the plugin and the
+// parameters.
+func CheckVolume(tx mvcc.Reader, v *structs.CSIVolume) error {
+	if v.Class == "" {
+		return nil
+	}
+
+	c := Class(tx, v.Class)
+	if c == nil {
+		return noClass(v)
+	}
+	if v.PluginID != c.PluginID {
+		return structs.Conflictf("volume %q: plugin_id is %q; volume class %q has the plugin %q", v.ID, v.PluginID,
+			c.Name, c.PluginID)
+	}
+	for _, key := range slices.Sorted(maps.Keys(c.Parameters)) {
+		if v.Parameters[key] != c.Parameters[key] {
+			return structs.Conflictf("volume %q: the parameter %q differs from that of volume class %q; leave it out",
+				v.ID, key, c.Name)
+		}
+	}
+	return nil
+}
+
+// Check checks that at most one class is the default, and that volumes agree with their classes.
+func Check(c *check.Report) {
+	check.Indexes(c, schema.VolumeClasses)
+	defaults := 0
+	for row := range All(c) {
+		if row.Default {
+			defaults++
+		}
+		c.Want(row.DeleteAfter != nil && row.PluginID != "", "volume class %s: a part is missing", row.Name)
+	}
+	c.Want(defaults <= 1, "%d volume classes are the default", defaults)
+	for v := range schema.Volumes.Scan(c) {
+		err := CheckVolume(c, v)
+		c.Want(err == nil, "volume %s/%s: %v", v.Namespace, v.ID, err)
+	}
+}

@@ -1,0 +1,211 @@
+package classes_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"berth/internal/mvcc"
+	"berth/state"
+	"berth/state/classes"
+	"berth/state/csi/lifecycle"
+	"berth/structs"
+	"berth/structs/class"
+)
+
+// store is a state with an entry after the other.
+type store struct {
+	*state.Store
+	t     *testing.T
+	index uint64
+}
+
+func newStore(t *testing.T) *store {
+	return &store{Store: state.New(), t: t, index: 10}
+}
+
+// try applies an entry, and checks the invariants after it.
+func try[P any](s *store, apply func(*mvcc.WriteTx, *P) error, p *P) error {
+	s.t.Helper()
+	s.index++
+	err := s.Write(s.index, func(tx *state.WriteTx) error { return apply(tx, p) })
+	for _, fault := range state.Check(s.Read()) {
+		s.t.Error(fault)
+	}
+	return err
+}
+
+func must[P any](s *store, apply func(*mvcc.WriteTx, *P) error, p *P) {
+	s.t.Helper()
+	err := try(s, apply, p)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// put puts the class "fast" after edits.
+func (s *store) put(edits ...func(*class.VolumeClass)) error {
+	s.t.Helper()
+	c := &class.VolumeClass{Name: "fast", PluginID: "p", Parameters: map[string]string{"type": "image"}}
+	for _, edit := range edits {
+		edit(c)
+	}
+	return try(s, classes.Put, &class.ClassPutRequest{Class: c})
+}
+
+func (s *store) putVolume(v *structs.CSIVolume) error {
+	s.t.Helper()
+	return try(s, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}})
+}
+
+// use stores a volume of the class "fast".
+func (s *store) use(id string) {
+	s.t.Helper()
+	must(s, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{{
+		ID:         id,
+		Class:      "fast",
+		PluginID:   "p",
+		ExternalID: "x-" + id,
+		Parameters: map[string]string{"type": "image"},
+		RequestedCapabilities: []*structs.CSIVolumeCapability{{
+			AccessMode:     structs.CSISingleNodeWriter,
+			AttachmentMode: structs.CSIFileSystem,
+		}},
+	}}})
+}
+
+// wantFault checks the kind of an error and a part of its text. kind is "" for no error.
+func wantFault(t *testing.T, err error, kind structs.Kind, text string) {
+	t.Helper()
+	switch {
+	case kind == "" && err != nil:
+		t.Errorf("got the error %v, want none", err)
+	case kind != "" && (!structs.IsKind(err, kind) || !strings.Contains(err.Error(), text)):
+		t.Errorf("got the error %v, want one of kind %s with %q", err, kind, text)
+	}
+}
+
+func TestPut_FillsInTheDefaults(t *testing.T) {
+	s := newStore(t)
+	wantFault(t, s.put(), "", "")
+	c := classes.Class(s.Read(), "fast")
+	if c.Reclaim != class.Retain || c.Binding != class.Immediate || c.QuotaWeight != 1 ||
+		*c.DeleteAfter != 24*time.Hour {
+		t.Errorf("got %+v with %s", c, *c.DeleteAfter)
+	}
+	wantFault(t, s.put(func(c *class.VolumeClass) { c.DeleteAfter = new(time.Duration(0)) }), "", "")
+	if after := *classes.Class(s.Read(), "fast").DeleteAfter; after != 0 {
+		t.Errorf("delete_after 0 became %s", after)
+	}
+}
+
+func TestPut_RejectsAFaultyClass(t *testing.T) {
+	for fault, edit := range map[string]func(*class.VolumeClass){
+		"name is required":   func(c *class.VolumeClass) { c.Name = "" },
+		"at most 64 letters": func(c *class.VolumeClass) { c.Name = "a/b" },
+		"plugin_id is":       func(c *class.VolumeClass) { c.PluginID = "" },
+		"parameters":         func(c *class.VolumeClass) { c.Parameters["x"] = strings.Repeat("v", 5000) },
+		"mutable_parameters are not supported": func(c *class.VolumeClass) {
+			c.MutableParameters = map[string]string{"iops": "1"}
+		},
+		"secrets_from is":    func(c *class.VolumeClass) { c.SecretsFrom = "elsewhere" },
+		"mount_flags":        func(c *class.VolumeClass) { c.MountOptions = &structs.CSIMountOptions{MountFlags: []string{""}} },
+		"allowed_topology 1": func(c *class.VolumeClass) { c.AllowedTopologies = []*structs.CSITopology{nil} },
+		"on_node_loss":       func(c *class.VolumeClass) { c.OnNodeLoss = "x" },
+		"reclaim":            func(c *class.VolumeClass) { c.Reclaim = "x" },
+		"binding":            func(c *class.VolumeClass) { c.Binding = "x" },
+		"quota_weight":       func(c *class.VolumeClass) { c.QuotaWeight = -1 },
+		"delete_after":       func(c *class.VolumeClass) { c.DeleteAfter = new(-time.Second) },
+		"description":        func(c *class.VolumeClass) { c.Description = strings.Repeat("d", 257) },
+		"flags could be kept": func(c *class.VolumeClass) {
+			c.MountOptions = &structs.CSIMountOptions{MountFlags: []string{structs.RedactedFlag}}
+		},
+	} {
+		wantFault(t, newStore(t).put(edit), structs.KindInvalid, fault)
+	}
+	wantFault(t, try(newStore(t), classes.Put, &class.ClassPutRequest{}), structs.KindInvalid, "no volume class")
+}
+
+func TestPut_KeepsTheFlagsThatAnAnswerHides(t *testing.T) {
+	s := newStore(t)
+	flags := func(flag string) func(*class.VolumeClass) {
+		return func(c *class.VolumeClass) {
+			c.MountOptions = &structs.CSIMountOptions{FSType: "xfs", MountFlags: []string{flag}}
+		}
+	}
+	wantFault(t, s.put(flags("secret")), "", "")
+	shown := classes.Class(s.Read(), "fast").Redacted()
+	wantFault(t, s.put(flags(shown.MountOptions.MountFlags[0])), "", "")
+	if got := classes.Class(s.Read(), "fast").MountOptions; !slices.Equal(got.MountFlags, []string{"secret"}) {
+		t.Errorf("got the flags %v", got.MountFlags)
+	}
+}
+
+func TestPut_AllowsOneDefault(t *testing.T) {
+	s := newStore(t)
+	isDefault := func(c *class.VolumeClass) { c.Default = true }
+	other := func(c *class.VolumeClass) { c.Name = "slow" }
+	wantFault(t, s.put(isDefault), "", "")
+	wantFault(t, s.put(isDefault), "", "")
+	wantFault(t, s.put(isDefault, other), structs.KindConflict, `"fast" is the default already`)
+	if d := classes.Default(s.Read()); d == nil || d.Name != "fast" {
+		t.Errorf("the default is %+v", d)
+	}
+	wantFault(t, s.put(), "", "")
+	if d := classes.Default(s.Read()); d != nil {
+		t.Errorf("the default is %+v, want none", d)
+	}
+	wantFault(t, s.put(isDefault, other), "", "")
+}
+
+func TestClass_OfVolumesKeepsItsPluginAndParameters(t *testing.T) {
+	s := newStore(t)
+	plugin := func(c *class.VolumeClass) { c.PluginID = "q" }
+	parameters := func(c *class.VolumeClass) { c.Parameters = map[string]string{"type": "directory"} }
+	wantFault(t, s.put(plugin), "", "")
+	wantFault(t, s.put(), "", "")
+	s.use("v1")
+	wantFault(t, s.put(plugin), structs.KindConflict,
+		`plugin_id of volume class "fast" cannot change while volume default/v1 names it`)
+	wantFault(t, s.put(parameters), structs.KindConflict, "parameters of")
+	wantFault(t, s.put(func(c *class.VolumeClass) { c.Reclaim = class.Delete }), "", "")
+}
+
+func TestClass_OfVolumesIsNotDeleted(t *testing.T) {
+	s := newStore(t)
+	remove := func() error { return try(s, classes.Delete, &class.ClassDeleteRequest{Name: "fast"}) }
+	wantFault(t, remove(), structs.KindNotFound, `no volume class "fast"`)
+	wantFault(t, s.put(), "", "")
+	for _, id := range []string{"v1", "v2"} {
+		s.use(id)
+	}
+	wantFault(t, remove(), structs.KindPrecondition, "2 volumes name it: default/v1, default/v2")
+	for _, id := range []string{"v3", "v4"} {
+		s.use(id)
+	}
+	wantFault(t, remove(), structs.KindPrecondition,
+		"4 volumes name it, the first are default/v1, default/v2, default/v3")
+	for _, id := range []string{"v1", "v2", "v3", "v4"} {
+		must(s, lifecycle.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: id})
+	}
+	wantFault(t, remove(), "", "")
+}
+
+func TestPut_BoundsTheNumberOfClasses(t *testing.T) {
+	s := newStore(t)
+	for i := range 1000 {
+		err := s.Write(uint64(i+1), func(tx *state.WriteTx) error {
+			return classes.Put(tx, &class.ClassPutRequest{
+				Class: &class.VolumeClass{Name: fmt.Sprint("c", i), PluginID: "p"},
+			})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.index = 1000
+	wantFault(t, s.put(), structs.KindPrecondition, "1000 volume classes, the most")
+	wantFault(t, s.put(func(c *class.VolumeClass) { c.Name = "c7" }), "", "")
+}

@@ -1,0 +1,142 @@
+package class
+
+import (
+	"cmp"
+	"time"
+
+	"berth/structs"
+)
+
+// The reclaim rules: the fate of a volume that the servers created for a job, once its owner is gone.
+const (
+	Retain = "retain" // it stays; the default
+	Delete = "delete" // it is deleted at its plugin, DeleteAfter later
+)
+
+// The binding rules: when a volume for a job is created.
+const (
+	Immediate     = "immediate"      // with the request; the default
+	FirstConsumer = "first-consumer" // once an allocation that uses it has its node
+)
+
+// The values of fields that are not given.
+const (
+	DefaultDeleteAfter = 24 * time.Hour
+	DefaultWeight      = 1
+)
+
+// MaxWeight is the largest QuotaWeight.
+const MaxWeight = 1000
+
+// VolumeClass is the row of a volume class. Key: Name. Classes are in no namespace. A volume copies the
+// values when it is created, so a later change of the class changes no volume.
+type VolumeClass struct {
+	Name        string `level:"2"`
+	Description string `level:"2"`
+	PluginID    string `level:"2"`
+	// Default marks the class of the volumes that name neither a class nor a plugin. At most one has it.
+	Default           bool              `level:"2"`
+	Parameters        map[string]string `level:"2"` // opaque, for CreateVolume
+	MutableParameters map[string]string `level:"2"` // for plugins that modify volumes; none is accepted yet
+	// SecretsFrom is the path of the variable with the secrets, in the namespace of the volume, "" for none.
+	// {namespace} and {id} in it stand for those of the volume.
+	SecretsFrom string `level:"2"`
+	// MountOptions are redacted in answers: flags may hold secrets.
+	MountOptions *structs.CSIMountOptions `level:"2"`
+	// AllowedTopologies are the only ones in which a volume may be requested, none for all that the plugin
+	// has.
+	AllowedTopologies []*structs.CSITopology `level:"2"`
+	OnNodeLoss        string                 `level:"2"` // as in structs.CSIVolume
+	Reclaim           string                 `level:"2"` // Retain or Delete
+	DeleteAfter       *time.Duration         `level:"2"` // of Delete; 0: at once
+	Binding           string                 `level:"2"` // Immediate or FirstConsumer
+	QuotaWeight       int                    `level:"2"` // quotas count each byte so many times
+	structs.Indexes   `level:"2"`
+}
+
+// Canonicalize fills in the defaults. It is idempotent.
+func (c *VolumeClass) Canonicalize() {
+	c.Reclaim = cmp.Or(c.Reclaim, Retain)
+	c.Binding = cmp.Or(c.Binding, Immediate)
+	c.QuotaWeight = cmp.Or(c.QuotaWeight, DefaultWeight)
+	if c.DeleteAfter == nil {
+		c.DeleteAfter = new(DefaultDeleteAfter)
+	}
+}
+
+// Redacted returns a copy for output, without mount flags; nil stays nil. The copy shares all other parts.
+func (c *VolumeClass) Redacted() *VolumeClass {
+	if c == nil {
+		return nil
+	}
+	r := *c
+	r.MountOptions = c.MountOptions.Redacted()
+	return &r
+}
+
+// ClassStub is a class in lists.
+type ClassStub struct {
+	Name        string
+	Description string
+	PluginID    string
+	Default     bool
+	Reclaim     string
+	Binding     string
+	structs.Indexes
+}
+
+// Stub returns the class as lists have it.
+func (c *VolumeClass) Stub() *ClassStub {
+	return &ClassStub{
+		Name:        c.Name,
+		Description: c.Description,
+		PluginID:    c.PluginID,
+		Default:     c.Default,
+		Reclaim:     c.Reclaim,
+		Binding:     c.Binding,
+		Indexes:     c.Indexes,
+	}
+}
+
+// List lists the classes by name.
+var List = structs.Read[structs.QueryRequest, ClassListResponse]("VolumeClass.List")
+
+// ClassListResponse has the classes by name.
+type ClassListResponse struct {
+	Classes []*ClassStub
+	structs.QueryMeta
+}
+
+// Get reads a class. The error is not-found if it does not exist.
+var Get = structs.Read[ClassGetRequest, ClassGetResponse]("VolumeClass.Get")
+
+// ClassGetRequest names the class.
+type ClassGetRequest struct {
+	Name                 string `level:"2"`
+	structs.QueryOptions `level:"2"`
+}
+
+// ClassGetResponse has the class without its mount flags.
+type ClassGetResponse struct {
+	Class *VolumeClass
+	structs.QueryMeta
+}
+
+// Put creates or replaces a class. The plugin and the parameters of a class that volumes name cannot change.
+// The error is a conflict then, and also if another class is the default already.
+var Put = structs.Write[ClassPutRequest, structs.Empty]("VolumeClass.Put")
+
+// ClassPutRequest has the class as it is to be. Redacted mount flags keep the stored ones.
+type ClassPutRequest struct {
+	Class                *VolumeClass `level:"2"`
+	structs.WriteOptions `level:"2"`
+}
+
+// Remove deletes a class. The error is a precondition while volumes name it.
+var Remove = structs.Write[ClassDeleteRequest, structs.Empty]("VolumeClass.Delete")
+
+// ClassDeleteRequest names the class.
+type ClassDeleteRequest struct {
+	Name                 string `level:"2"`
+	structs.WriteOptions `level:"2"`
+}

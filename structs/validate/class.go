@@ -1,0 +1,43 @@
+package validate
+
+import (
+	"berth/structs"
+	"berth/structs/class"
+	"berth/structs/validate/field"
+)
+
+var classForm = field.Pattern(`^[a-zA-Z0-9]([a-zA-Z0-9._-]{0,62}[a-zA-Z0-9])?$`)
+
+// VolumeClass checks a canonical volume class and returns every fault, each with its path. No parameter or
+// mount flag appears in one.
+func VolumeClass(c *class.VolumeClass) error {
+	f := field.New("")
+	f.Require(c.Name != "", "class: name is required")
+	checkClassName(f, "class: name", c.Name)
+	f = f.At("class %q", structs.Cut(c.Name, structs.MaxQuoted))
+	checkDescription(f, c.Description)
+	checkPluginID(f, "plugin_id", c.PluginID)
+	f.CheckCSIMap("parameters", c.Parameters)
+	// No call has them yet: a volume without them would not be of its class.
+	f.Require(len(c.MutableParameters) == 0, "mutable_parameters are not supported yet; leave them out")
+	checkSecretsPattern(f, c.SecretsFrom)
+	checkMountOptions(f, c.MountOptions)
+	for i, t := range field.FirstOf(f, "allowed_topology", c.AllowedTopologies, structs.MaxCSITopologies) {
+		checkTopology(f.At("allowed_topology %d", i+1), t)
+	}
+	checkNodeLoss(f, c.OnNodeLoss)
+	f.CheckOneOf("reclaim", c.Reclaim, []string{class.Retain, class.Delete})
+	f.CheckOneOf("binding", c.Binding, []string{class.Immediate, class.FirstConsumer})
+	f.CheckRange("quota_weight", c.QuotaWeight, field.Between(1, class.MaxWeight))
+	if c.DeleteAfter != nil {
+		f.CheckDuration("delete_after", *c.DeleteAfter, structs.MaxInterval)
+	}
+	return f.Err()
+}
+
+// checkClassName checks the name of a volume class, "" for none.
+func checkClassName(f field.Errors, name, value string) {
+	f.Require(value == "" || classForm().MatchString(value),
+		"%s %.70q must be at most 64 letters, digits, dots, dashes and underscores, beginning and ending with "+
+			"a letter or digit", name, value)
+}
