@@ -116,12 +116,8 @@ func setResult(e *auditlog.Event, err error) {
 
 func event(ctx context.Context, r Request) *auditlog.Event {
 	e := &auditlog.Event{
-		Kind: auditlog.KindChange,
-		Caller: auditlog.Caller{
-			Accessor: r.Caller.AccessorID,
-			Name:     auditlog.Text(r.Caller.Name, structs.MaxName),
-			Type:     r.Caller.Type,
-		},
+		Kind:   auditlog.KindChange,
+		Caller: auditlog.CallerOf(r.Caller),
 	}
 	if r.AllocID != "" {
 		id := auditlog.Text(r.AllocID, structs.MaxName)

@@ -140,7 +140,9 @@ func sender(ctx context.Context) string {
 
 // caller says who has sent a request.
 func (r *Recorder) caller(ctx context.Context, c Call) auditlog.Caller {
-	is := auditlog.Caller{Socket: opsocket.Marked(ctx)}
+	// Also of a token that has ended: its accessor says whose it was.
+	is := auditlog.CallerOf(r.Gate.Sender(r.Store.Read(), c.Req))
+	is.Socket = opsocket.Marked(ctx)
 	if c.Node != nil {
 		is.Node = c.Node.ID
 	}
@@ -154,12 +156,6 @@ func (r *Recorder) caller(ctx context.Context, c Call) auditlog.Caller {
 	if secured && peer.Role != pki.RoleServer && is.Certificate == "" {
 		is.Certificate = peer.String()
 	}
-
-	// Also of a token that has ended: its accessor says whose it was.
-	token := r.Gate.Sender(r.Store.Read(), c.Req)
-	is.Accessor = token.AccessorID
-	is.Name = text(token.Name, structs.MaxName)
-	is.Type = token.Type
 	return is
 }
 

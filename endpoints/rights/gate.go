@@ -182,10 +182,16 @@ func (g *Gate) Resolve(ctx context.Context, tx mvcc.Reader, secret string) (Call
 	return Caller{Token: t, ACL: g.merge(acls.PoliciesOf(tx, t))}, nil
 }
 
-// Sender names the token of a request. It is empty without one, and for a secret that no token has.
+// Sender names the token of a request, or the workload of an identity, also of one that has ended. It is
+// empty without one, and for a secret that no token has.
 func (g *Gate) Sender(tx mvcc.Reader, req any) (is access.Caller) {
 	secret := SecretOf(req)
 	if !g.Enabled() || secret == "" || secret == access.Anonymous || len(secret) > maxSecret {
+		return is
+	}
+
+	if idtoken.IsToken(secret) {
+		is.Identity = g.signed(tx, secret)
 		return is
 	}
 	t := acls.TokenBySecret(tx, secret)

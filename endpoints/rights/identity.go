@@ -27,9 +27,9 @@ func (i *Identity) String() string {
 	return "the identity of task " + i.Workload.Task + " of allocation " + i.AllocID
 }
 
-// identify returns the workload of a token. The error is of kind denied. It reads the row of the allocation,
-// so a blocking read that asks again wakes when the allocation ends.
-func (g *Gate) identify(tx mvcc.Reader, token string) (*Identity, error) {
+// verify returns the claims of a token. The error is of kind denied. The claims are nil unless a key of the
+// cluster has signed them: those of a token that has ended come with an error.
+func (g *Gate) verify(tx mvcc.Reader, token string) (*idtoken.Claims, error) {
 	v := idtoken.Verifier{
 		Key: func(id string) (algorithm string, public []byte, ok bool) {
 			k := signkeys.Key(tx, id)
@@ -41,7 +41,13 @@ func (g *Gate) identify(tx mvcc.Reader, token string) (*Identity, error) {
 		Issuer: g.config.Issuer,
 		Now:    g.config.Now(),
 	}
-	c, err := v.Verify(token)
+	return v.Verify(token)
+}
+
+// identify returns the workload of a token. The error is of kind denied. It reads the row of the allocation,
+// so a blocking read that asks again wakes when the allocation ends.
+func (g *Gate) identify(tx mvcc.Reader, token string) (*Identity, error) {
+	c, err := g.verify(tx, token)
 	if err != nil {
 		return nil, err
 	}
@@ -74,4 +80,26 @@ func (g *Gate) resolveIdentity(tx mvcc.Reader, token string) (Caller, error) {
 	given := g.merge(acls.PoliciesOfWorkload(tx, w))
 	paths := variable.PathsOfTask(w.JobID, w.Group, w.Task)
 	return Caller{Identity: id, ACL: given.ForWorkload(w.Namespace, paths)}, nil
+}
+
+// signed names the workload of a token for the audit log, nil unless a key of the cluster has signed it. The
+// token, or its allocation, may have ended.
+func (g *Gate) signed(tx mvcc.Reader, token string) *access.Identity {
+	c, _ := g.verify(tx, token)
+	if c == nil {
+		return nil
+	}
+
+	is := &access.Identity{
+		AllocID:   c.AllocID,
+		Namespace: c.Namespace,
+		JobID:     c.JobID,
+		Task:      c.Task,
+		Service:   c.Service,
+	}
+	a := state.Alloc(tx, c.AllocID)
+	if a != nil && a.Namespace == c.Namespace {
+		is.Group = a.TaskGroup
+	}
+	return is
 }

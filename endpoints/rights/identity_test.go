@@ -1,6 +1,7 @@
 package rights_test
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -305,5 +306,42 @@ func BenchmarkGate_CheckIdentity(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// TestSender_NamesTheWorkload names the sender of a signed token, whatever it may do.
+func TestSender_NamesTheWorkload(t *testing.T) {
+	task := access.Identity{AllocID: "alloc", Namespace: "a", JobID: "web", Group: "api", Task: "server"}
+	service := task
+	service.Task = ""
+	service.Service = "http"
+	deleted := task
+	deleted.AllocID = "gone"
+	deleted.Group = ""
+	thief := newWorkloads(t)
+	w := newWorkloads(t)
+	for name, c := range map[string]struct {
+		token string
+		want  *access.Identity
+	}{
+		"of a task":        {w.identity(nil), &task},
+		"of a service":     {w.identity(func(c *idtoken.Claims) { c.Task = ""; c.Service = "http" }), &service},
+		"that has ended":   {w.identity(func(c *idtoken.Claims) { c.Expiry = jwt.NewNumericDate(w.now.Add(-time.Hour)) }), &task},
+		"for others":       {w.identity(func(c *idtoken.Claims) { c.Audience = jwt.Audience{"vault.io"} }), &task},
+		"of no row":        {w.identity(func(c *idtoken.Claims) { c.AllocID = "gone" }), &deleted},
+		"of another key":   {thief.identity(nil), nil},
+		"that is no token": {"a.b.c", nil},
+	} {
+		req := &structs.QueryRequest{QueryOptions: structs.QueryOptions{AuthToken: c.token}}
+		got := w.gate.Sender(w.db.Read(), req)
+		if !reflect.DeepEqual(got, access.Caller{Identity: c.want}) {
+			t.Errorf("an identity %s: got %+v %+v", name, got, got.Identity)
+		}
+	}
+
+	w.alloc(func(a *structs.Allocation) { a.ClientStatus = structs.AllocComplete })
+	req := &structs.QueryRequest{QueryOptions: structs.QueryOptions{AuthToken: w.identity(nil)}}
+	if got := w.gate.Sender(w.db.Read(), req).Identity; got == nil || *got != task {
+		t.Errorf("of an allocation that has ended: got %+v", got)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"berth/structs"
+	"berth/structs/access"
 )
 
 // The stages of an event, by the names of the dialect.
@@ -66,12 +67,43 @@ type Caller struct {
 	Accessor string `json:"accessor,omitempty"` // of the token
 	Name     string `json:"name,omitempty"`     // of the token
 	Type     string `json:"type,omitempty"`     // of the token
-	Identity string `json:"identity,omitempty"` // of a task or a login, if the token is one
+	// Identity is the workload of a signed token, also of one that has ended.
+	Identity *Identity `json:"identity,omitempty"`
 	// Certificate is the URI of the identity in the certificate of the HTTP client, or of a machine that calls
 	// by RPC.
 	Certificate string `json:"certificate,omitempty"`
 	Socket      bool   `json:"operator_socket,omitempty"`
 	Node        string `json:"node,omitempty"` // a node that acts by its secret
+}
+
+// Identity names a task or a service of an allocation.
+type Identity struct {
+	Alloc     string `json:"allocation"`
+	Namespace string `json:"namespace"`
+	Job       string `json:"job"`
+	Group     string `json:"group,omitempty"`
+	Task      string `json:"task,omitempty"`
+	Service   string `json:"service,omitempty"`
+}
+
+// CallerOf returns the sender of a request by its token.
+func CallerOf(c access.Caller) Caller {
+	is := Caller{
+		Accessor: c.AccessorID,
+		Name:     Text(c.Name, structs.MaxName),
+		Type:     c.Type,
+	}
+	if w := c.Identity; w != nil {
+		is.Identity = &Identity{
+			Alloc:     Text(w.AllocID, structs.MaxName),
+			Namespace: Text(w.Namespace, structs.MaxName),
+			Job:       Text(w.JobID, structs.MaxName),
+			Group:     Text(w.Group, structs.MaxName),
+			Task:      Text(w.Task, structs.MaxName),
+			Service:   Text(w.Service, structs.MaxName),
+		}
+	}
+	return is
 }
 
 // Object is one thing that a request names.

@@ -324,6 +324,7 @@ var all = []any{
 	new(access.Caller),
 	new(access.CheckRequest),
 	new(access.CheckResponse),
+	new(access.Identity),
 	new(access.JobACL),
 	new(access.Link),
 	new(access.NameRequest),

@@ -29,7 +29,8 @@ type Verifier struct {
 	Now    time.Time
 }
 
-// Verify returns what a token says. The error is of kind denied. It does not quote the token.
+// Verify returns what a token says. The error is of kind denied. It does not quote the token. With an error
+// the claims are nil, unless a key has signed them and they are not for the servers at this time.
 func (v Verifier) Verify(token string) (*Claims, error) {
 	if len(token) > MaxToken {
 		return nil, structs.Deniedf("the token has %d bytes; expected at most %d", len(token), MaxToken)

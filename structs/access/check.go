@@ -39,9 +39,20 @@ func (n Needs) Changes() bool {
 
 // Caller is the sender of a request, by the token that it has given. It is empty without one.
 type Caller struct {
-	AccessorID string `level:"2"`
-	Name       string `level:"2"`
-	Type       string `level:"2"`
+	AccessorID string    `level:"2"`
+	Name       string    `level:"2"`
+	Type       string    `level:"2"`
+	Identity   *Identity `level:"2"` // instead of the others, if the token is that of a workload
+}
+
+// Identity names the workload of a signed token: a task or a service of an allocation.
+type Identity struct {
+	AllocID   string `level:"2"`
+	Namespace string `level:"2"`
+	JobID     string `level:"2"` // the parent of a job of a series
+	Group     string `level:"2"` // "" after the allocation was deleted
+	Task      string `level:"2"`
+	Service   string `level:"2"`
 }
 
 // CheckResponse says that the caller may.
