@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"io/fs"
@@ -32,9 +33,14 @@ const (
 	ofDevice    = "c4n4ry-of-a-fence-device"
 	ofConsul    = "c4n4ry-of-a-consul"
 	ofTokenFile = "c4n4ry-of-a-token-file"
+	ofProvider  = "c4n4ry-of-a-provider"
+	ofLogin     = "c4n4ry-of-a-login.e30.e30"
+	ofNobody    = "c4n4ry-of-nobody"
 )
 
-var canaries = []string{ofVolume, ofVariable, rotated, ofJob, ofDevice, ofConsul, ofTokenFile}
+var canaries = []string{
+	ofVolume, ofVariable, rotated, ofJob, ofDevice, ofConsul, ofTokenFile, ofProvider, ofLogin, ofNobody,
+}
 
 // pathOfVariable is no secret. Where it is found, a secret beside it would have been found, too.
 const pathOfVariable = "nomad/volumes/default/b"
@@ -63,6 +69,7 @@ func newSecretCluster(t *testing.T) *secretCluster {
 	c.s.must("tls", "init", "-key-saved", "-dir", etc, "-id", "s1")
 	c.useConsul(c.s, fmt.Sprintf("token = %q", ofConsul))
 	c.useDevice()
+	c.s.writeSecret("acl.hcl", auditBlock+"acl {\n  enabled = true\n}\n")
 	c.s.launch()
 	token := ""
 	eventually(t, "a join token", func() error {
@@ -79,6 +86,7 @@ func newSecretCluster(t *testing.T) *secretCluster {
 		t.Fatal(err)
 	}
 	c.useConsul(c.n, fmt.Sprintf("token_file = %q", c.n.writeSecret("consul-token", ofTokenFile)))
+	c.n.writeSecret("audit.hcl", auditBlock)
 	c.n.launch()
 	c.eventually("ready", "node", "status")
 	for _, a := range []*agent{c.s, c.n} {
@@ -215,6 +223,17 @@ func (c *secretCluster) searchProcesses() {
 // read returns the answer of the server to a request over its operator socket, and whether it is no error.
 // Routes that do not end are cut off.
 func (c *secretCluster) read(path string) (body []byte, ok bool) {
+	body, status := c.send(http.MethodGet, path, "", nil)
+	return body, status == http.StatusOK
+}
+
+// send sends a request with a token over the operator socket. The status is 0 for no answer.
+func (c *secretCluster) send(method, path, token string, body any) (answer []byte, status int) {
+	c.t.Helper()
+	text, err := json.Marshal(body)
+	if err != nil {
+		c.t.Fatal(err)
+	}
 	client := http.Client{
 		Timeout: 3 * time.Second,
 		Transport: &http.Transport{
@@ -224,13 +243,18 @@ func (c *secretCluster) read(path string) (body []byte, ok bool) {
 			},
 		},
 	}
-	resp, err := client.Get("http://127.0.0.1" + path)
+	req, err := http.NewRequestWithContext(c.t.Context(), method, "http://127.0.0.1"+path, bytes.NewReader(text))
 	if err != nil {
-		return nil, false
+		c.t.Fatal(err)
+	}
+	req.Header.Set("X-Berth-Token", token)
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, 0
 	}
 	defer resp.Body.Close()
-	body, _ = io.ReadAll(resp.Body)
-	return body, resp.StatusCode == http.StatusOK
+	answer, _ = io.ReadAll(resp.Body)
+	return answer, resp.StatusCode
 }
 
 var routeLine = regexp.MustCompile("(?m)^\\| GET[^|]*\\| `(/v1/[^`]+)` \\|")
@@ -347,6 +371,9 @@ job "web" {
         volume      = "b"
         destination = "/b"
       }
+      identity {
+        file = true
+      }
       template {
         data        = "{{ with nomadVar \"nomad/jobs/web\" }}{{ .password }}{{ end }}"
         destination = "secrets/given"
@@ -362,7 +389,7 @@ job "web" {
 
 // The secrets of volumes, of either form, and of a variable are in the calls of the plugin and in the memory
 // of the task, that of a fence device in the input of its agent, the tokens of Consul in the requests to it,
-// and none is anywhere else.
+// and none is anywhere else, also not in the audit logs.
 func TestSecrets_AreInTheCallsOfThePluginAlone(t *testing.T) {
 	t.Parallel()
 	c := newSecretCluster(t)
@@ -396,6 +423,7 @@ func TestSecrets_AreInTheCallsOfThePluginAlone(t *testing.T) {
 		t.Errorf("the operator socket answers %s", value)
 	}
 	c.fence([]string{"test", "n1"}, "monitor")
+	c.useTokens(alloc.ID)
 	ids := []string{"a", "b", "web", "shelf", "default", alloc.ID, alloc.NodeID, alloc.EvalID}
 	c.searchAll(ids)
 
@@ -413,4 +441,5 @@ func TestSecrets_AreInTheCallsOfThePluginAlone(t *testing.T) {
 
 	c.fenceLost(alloc.NodeID)
 	c.searchAll(ids)
+	c.searchAudit(alloc.ID)
 }
