@@ -30,6 +30,16 @@ import (
 // function that returns and forgets its events.
 func audited(t *testing.T, s *server) (path string, events func() []auditlog.Event) {
 	t.Helper()
+	log, path := openAudit(t)
+	d := s.Deps
+	d.Audit = log
+	s.Endpoints = endpoints.NewWith(d, s.Settings)
+	return path, func() []auditlog.Event { return takeEvents(t, path) }
+}
+
+// openAudit opens an audit log with a file.
+func openAudit(t *testing.T) (log *auditlog.Log, path string) {
+	t.Helper()
 	c := auditlog.Config{Enabled: true}
 	c.Finish(t.TempDir())
 	log, err := auditlog.Open(c, auditlog.Deps{Agent: "s1", Logger: hclog.NewNullLogger()})
@@ -37,29 +47,28 @@ func audited(t *testing.T, s *server) (path string, events func() []auditlog.Eve
 		t.Fatal(err)
 	}
 	t.Cleanup(log.Close)
-	d := s.Deps
-	d.Audit = log
-	s.Endpoints = endpoints.NewWith(d, s.Settings)
-	path = c.Sinks[0].Path
-	return path, func() (all []auditlog.Event) {
-		t.Helper()
-		b, err := os.ReadFile(path)
-		if err == nil {
-			err = os.Truncate(path, 0)
-		}
+	return log, c.Sinks[0].Path
+}
+
+// takeEvents returns the events of a file, and empties it.
+func takeEvents(t *testing.T, path string) (all []auditlog.Event) {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err == nil {
+		err = os.Truncate(path, 0)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range bytes.Lines(b) {
+		var e auditlog.Event
+		err := json.Unmarshal(line, &e)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for line := range bytes.Lines(b) {
-			var e auditlog.Event
-			err := json.Unmarshal(line, &e)
-			if err != nil {
-				t.Fatal(err)
-			}
-			all = append(all, e)
-		}
-		return all
+		all = append(all, e)
 	}
+	return all
 }
 
 // stages says of events their kinds, stages, results and objects.
