@@ -20,6 +20,7 @@ import (
 	"berth/internal/idtoken"
 	"berth/rpc"
 	"berth/server/autopilot"
+	"berth/server/backup"
 	"berth/server/control"
 	"berth/server/control/fence"
 	"berth/server/control/garbage"
@@ -74,6 +75,9 @@ type Config struct {
 	// OIDCIssuer is the address by which others find the public keys of identities: an URL, "" for none.
 	OIDCIssuer string           `hcl:"oidc_issuer"`
 	Identities idtoken.Settings `hcl:"workload_identity,block"`
+
+	// Backup is how the leader saves archives of the state.
+	Backup backup.Settings `hcl:"snapshot_agent,block"`
 
 	// Fencing has the devices that fence lost nodes. The servers try them in this order.
 	Fencing []*fencing.Device `hcl:"fencing,block"`
@@ -162,6 +166,7 @@ func DefaultConfig() Config {
 		JobSource:         1_000_000,
 		Scheduler:         schedconfig.DefaultSchedulerSettings(),
 		Identities:        idtoken.DefaultSettings(),
+		Backup:            backup.DefaultSettings(),
 		Autopilot:         autopilot.DefaultSettings(),
 		Region:            "global",
 		Datacenter:        "dc1",
@@ -186,7 +191,7 @@ func (c *Config) Validate() error {
 		faults = append(faults, fmt.Errorf(format, args...))
 	}
 	faults = append(faults, c.Autopilot.Validate(), gossip.CheckKey(c.Encrypt), c.Keyring.Validate(),
-		c.Identities.Validate(), idtoken.CheckIssuer(c.OIDCIssuer))
+		c.Identities.Validate(), c.Backup.Validate(), idtoken.CheckIssuer(c.OIDCIssuer))
 	c.checkVote(bad)
 	if c.DataDir == "" {
 		bad("server: data_dir is required")

@@ -23,6 +23,7 @@ import (
 	"berth/internal/loadshed"
 	"berth/rpc"
 	"berth/server/autopilot"
+	"berth/server/backup"
 	"berth/server/control"
 	"berth/server/forget"
 	"berth/server/gossip"
@@ -58,6 +59,7 @@ type Server struct {
 	leases     *leases.Leases
 	locks      *varlocks.Locks // of variables
 	autopilot  *autopilot.Autopilot
+	backup     *backup.Agent
 	rpc        *rpc.Server
 	joins      *join.Port
 	gate       *loadshed.Gate
@@ -150,6 +152,7 @@ func (s *Server) createServices(ln net.Listener) {
 	s.locks = varlocks.New(varlocks.Config{Store: s.store, Proposer: s, Logger: logger})
 	s.nodes = nodeconn.NewSessions()
 	s.autopilot = autopilot.New(autopilotDeps(s))
+	s.backup = backup.New(cfg.Backup, s.SnapshotSave, s.logger)
 	s.forget = &forget.Loop{
 		Store:   s.store,
 		Raft:    s.consensus.Raft,

@@ -9,12 +9,12 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"runtime/debug"
 	"time"
 
 	"github.com/hashicorp/raft"
 
 	"berth/fsm"
+	"berth/internal/gcpercent"
 	"berth/internal/keyring"
 	"berth/internal/snaparchive"
 	"berth/state"
@@ -91,7 +91,7 @@ func (s *Server) SnapshotRestore(ctx context.Context, r io.Reader, given keyring
 
 	s.restoring.Lock() // one at a time: each needs the memory of a state
 	defer s.restoring.Unlock()
-	defer collectOften()()
+	defer gcpercent.Lower(restoreGC)()
 	whole := io.NewSectionReader(tmp, 0, math.MaxInt64)
 	aside, err := fsm.LoadAside(whole, meta.Index) // no row can be newer than the archive
 	if err != nil {
@@ -116,16 +116,6 @@ func (s *Server) SnapshotRestore(ctx context.Context, r io.Reader, given keyring
 // restoreGC is the percentage of GOGC during a restore. Two states exist then, the old and the new one, and
 // with the usual percentage as much garbage.
 const restoreGC = 50
-
-// collectOften lowers GOGC to restoreGC until the function that it returns. An operator's lower value
-// stays, and so does the end of collections by the value off.
-func collectOften() (end func()) {
-	usual := debug.SetGCPercent(restoreGC)
-	if usual < restoreGC {
-		debug.SetGCPercent(usual)
-	}
-	return func() { debug.SetGCPercent(usual) }
-}
 
 // replaceState makes the cluster take over a state that was loaded aside, and clears aside before Raft
 // loads it again: the memory of a state may be most of the machine's. The leader loops do not run: if one

@@ -72,6 +72,9 @@ var meaning = map[string]string{
 	"rpc.rejected": "requests and connections rejected because of a limit; label limit",
 	"rpc.served":   "one request; labels method, error (the kind, empty on success)",
 	"rpc.woken":    "repeated runs of blocking queries; label method",
+
+	"snapshot_agent.failed": "attempts of the snapshot agent that saved no archive, on the leader",
+	"snapshot_agent.saved":  "archives that the snapshot agent has saved, on the leader",
 }
 
 // emitted is a metric that the source of a package emits.

@@ -5,7 +5,7 @@ import "slices"
 // allSettingTexts returns settingTexts with the blocks of the keyring before those of fencing, and those of
 // the audit log before those of nodes.
 func allSettingTexts() []blockText {
-	all := insertBefore("server.fencing", settingTexts, slices.Concat(keyringTexts, identityTexts))
+	all := insertBefore("server.fencing", settingTexts, slices.Concat(keyringTexts, identityTexts, backupTexts))
 	all = insertBefore("client", all, auditSettingTexts)
 	last := slices.IndexFunc(all, func(b blockText) bool { return b.Block == "consul" })
 	return slices.Insert(all, last+1, outsideTexts...)
@@ -28,6 +28,23 @@ var identityTexts = []blockText{{
 				"tenth; the tokens for the servers have `EdDSA`",
 		},
 		{"rotate_after", "", "the age at which another signing key replaces one, at least `1h`"},
+	},
+}}
+
+// backupTexts explains the block snapshot_agent of a server.
+var backupTexts = []blockText{{
+	Block: "server.snapshot_agent",
+	Intro: "Archives of the state on a schedule, which the leader saves, see " +
+		"[On a schedule](../operations/backup.md#on-a-schedule).",
+	Settings: []settingText{
+		{"every", "none", "the time between two archives, `1m` to `720h`; `1h` saves one at each full hour"},
+		{"directory", "", "where the archives are; made if missing"},
+		{"retain", "", "the newest archives that stay in `directory`, 1 to 10,000"},
+		{"command", "", "in place of `directory`: a program and its arguments, which reads an archive from its " +
+			"standard input; `BERTH_SNAPSHOT_NAME` has the name of the archive"},
+		{"timeout", "", "of one archive"},
+		{"encrypt_to", "", "recipients of age (`age1...`) for whom each archive is encrypted"},
+		{"recipients_file", "", "a file with recipients of age, one a line"},
 	},
 }}
 

@@ -1,0 +1,14 @@
+// Package gcpercent lowers GOGC for work that needs much memory.
+package gcpercent
+
+import "runtime/debug"
+
+// Lower lowers GOGC to a percentage until the function that it returns. An operator's lower value stays, and
+// so does the end of collections by the value off.
+func Lower(percent int) (end func()) {
+	usual := debug.SetGCPercent(percent)
+	if usual < percent {
+		debug.SetGCPercent(usual)
+	}
+	return func() { debug.SetGCPercent(usual) }
+}

@@ -1,0 +1,167 @@
+// Package backup saves archives of the state of the servers on a schedule, on the leader: in a directory, of
+// which the newest archives stay, or by a program that reads each archive from its standard input.
+package backup
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	"filippo.io/age"
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/go-metrics"
+
+	"berth/internal/backoff"
+)
+
+// Agent saves the archives.
+type Agent struct {
+	settings Settings
+	save     func(ctx context.Context, w io.Writer) error
+	logger   hclog.Logger
+	writing  sync.Mutex // held while an archive is written
+
+	// put stores an archive: store or pipe.
+	put func(ctx context.Context, name string, archive io.Reader) error
+}
+
+// New returns the agent of a server. save writes an archive of the present state. An error of w ends it.
+func New(settings Settings, save func(context.Context, io.Writer) error, logger hclog.Logger) *Agent {
+	a := &Agent{
+		settings: settings,
+		save:     save,
+		logger:   logger.Named("snapshot_agent"),
+	}
+	a.put = a.store
+	if settings.Directory == "" {
+		a.put = a.pipe
+	}
+	return a
+}
+
+var (
+	errLate  = errors.New("it took longer than server.snapshot_agent.timeout")
+	errHangs = errors.New("the write of the former archive hangs still")
+)
+
+// pause is the time between attempts to save an archive.
+var pause = backoff.Backoff{Min: 10 * time.Second, Max: 10 * time.Minute}
+
+// longestSleep bounds a wait for the next archive: the wall clock may be stepped meanwhile.
+const longestSleep = time.Minute
+
+// Run saves an archive at each multiple of Every, such as each full hour, until ctx ends. If the directory
+// has no archive of the present period, Run saves one at once: the former leader may have been away at its
+// time.
+func (a *Agent) Run(ctx context.Context) {
+	if a.settings.Every == 0 {
+		return
+	}
+
+	period := a.settings.Every
+	done := a.lastPeriod()
+	again := pause
+	for ctx.Err() == nil {
+		now := time.Now()
+		if !now.Truncate(period).After(done) {
+			backoff.Sleep(ctx, min(time.Until(done.Add(period)), longestSleep))
+			continue
+		}
+
+		err := a.saveOne(ctx, now)
+		if err != nil {
+			if ctx.Err() == nil {
+				a.logger.Error("failed to save a snapshot, retrying", "error", err)
+				metrics.IncrCounter([]string{"snapshot_agent", "failed"}, 1)
+			}
+			again.Wait(ctx)
+			continue
+		}
+		again.Reset()
+		done = now.Truncate(period)
+		metrics.IncrCounter([]string{"snapshot_agent", "saved"}, 1)
+	}
+}
+
+// lastPeriod returns the begin of the period of the newest archive. With a command it is the present period:
+// the server does not know the archives of the program.
+func (a *Agent) lastPeriod() time.Time {
+	now := time.Now()
+	if a.settings.Directory == "" {
+		return now.Truncate(a.settings.Every)
+	}
+	names, err := archives(a.settings.Directory)
+	if err != nil || len(names) == 0 {
+		return time.Time{} // saveOne tells the error
+	}
+	newest, _ := madeAt(names[len(names)-1])
+	return newest.Truncate(a.settings.Every)
+}
+
+func (a *Agent) saveOne(ctx context.Context, now time.Time) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, a.settings.Timeout, errLate)
+	defer cancel()
+
+	// The file is read each time, so that a change of it needs no restart.
+	to, err := a.settings.recipients()
+	if err != nil {
+		return err
+	}
+
+	name := nameOf(now, len(to) > 0)
+	err = a.transfer(ctx, name, to)
+	if err != nil {
+		return err
+	}
+
+	a.logger.Info("saved a snapshot", "name", name)
+	return nil
+}
+
+// transfer saves an archive by way of a pipe. A directory that hangs, as one of a lost file server does,
+// stops neither the state nor the leader: the goroutine that writes there is left alone.
+func (a *Agent) transfer(ctx context.Context, name string, to []age.Recipient) error {
+	if !a.writing.TryLock() {
+		return errHangs
+	}
+
+	from, into := io.Pipe()
+	saved := make(chan error, 1)
+	go func() {
+		err := a.archive(ctx, into, to)
+		_ = into.CloseWithError(err)
+		saved <- err
+	}()
+
+	stored := make(chan error, 1)
+	go func() {
+		defer a.writing.Unlock()
+		err := a.put(ctx, name, from)
+		_ = from.CloseWithError(err)
+		stored <- err
+	}()
+
+	var err error
+	select {
+	case err = <-stored:
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+		_ = from.CloseWithError(err)
+		a.awaitEnd(stored)
+	}
+	if err != nil {
+		return err
+	}
+	return <-saved
+}
+
+// awaitEnd waits for the end of a write whose archive has ended, but not for one that hangs.
+func (a *Agent) awaitEnd(stored <-chan error) {
+	select {
+	case <-stored:
+	case <-time.After(killDelay):
+		a.logger.Warn("the write of a snapshot hangs")
+	}
+}
