@@ -51,15 +51,27 @@ func (p peerCLI) run(args ...string) string {
 // exits fails the test unless the command ends with an exit code. It returns the output.
 func (p peerCLI) exits(code int, args ...string) string {
 	p.t.Helper()
+	got, out := p.result(args...)
+	if got != code {
+		p.t.Errorf("%s: exit code %d, want %d:\n%s", strings.Join(args, " "), got, code, out)
+	}
+	return out
+}
+
+// result runs a command and returns its exit code and its output. The variables are also those of berth's
+// command line.
+func (p peerCLI) result(args ...string) (code int, out string) {
+	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.t.Context(), patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, p.bin, args...)
-	cmd.Env = append(os.Environ(), "NOMAD_ADDR="+p.addr, "NOMAD_CLI_NO_COLOR=1", "NOMAD_TOKEN="+p.token)
-	out, err := cmd.CombinedOutput()
-	if got := cmd.ProcessState.ExitCode(); got != code {
-		p.t.Errorf("%s: exit code %d, want %d: %v\n%s", strings.Join(args, " "), got, code, err, out)
+	cmd.Env = append(os.Environ(), "NOMAD_ADDR="+p.addr, "NOMAD_CLI_NO_COLOR=1", "NOMAD_TOKEN="+p.token,
+		"BERTH_ADDR="+p.addr, "BERTH_TOKEN="+p.token)
+	text, err := cmd.CombinedOutput()
+	if err != nil && cmd.ProcessState == nil {
+		p.t.Fatal(err)
 	}
-	return string(out)
+	return cmd.ProcessState.ExitCode(), string(text)
 }
 
 // checkOutput fails the test if an output lacks any of the texts.
