@@ -25,8 +25,13 @@ type callback struct {
 	address string // for the provider
 	server  *http.Server
 	ended   chan struct{}
-	queries chan url.Values
-	answers chan bool // whether a query is the one of this login
+	visits  chan visit
+}
+
+// visit is a request of a browser.
+type visit struct {
+	query url.Values
+	ours  chan bool // gets whether it is of this login; it has room, because the browser may be gone
 }
 
 // listen serves an address. The port of "localhost:0" is any free one.
@@ -47,8 +52,7 @@ func listen(addr string) (*callback, error) {
 	b := &callback{
 		address: "http://" + net.JoinHostPort(host, port) + path,
 		ended:   make(chan struct{}),
-		queries: make(chan url.Values),
-		answers: make(chan bool),
+		visits:  make(chan visit),
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+path, b.serve)
@@ -77,15 +81,16 @@ func (b *callback) close() {
 }
 
 func (b *callback) serve(w http.ResponseWriter, r *http.Request) {
+	v := visit{query: r.URL.Query(), ours: make(chan bool, 1)}
 	select {
-	case b.queries <- r.URL.Query():
+	case b.visits <- v:
 	case <-r.Context().Done():
 		return
 	}
 
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	select {
-	case ours := <-b.answers:
+	case ours := <-v.ours:
 		if !ours {
 			w.WriteHeader(http.StatusBadRequest)
 			_, _ = io.WriteString(w, "This is not the login that the command waits for.\n")
@@ -104,9 +109,10 @@ func (b *callback) wait(ctx context.Context, state string) (url.Values, error) {
 	defer cancel()
 	for {
 		select {
-		case q := <-b.queries:
+		case v := <-b.visits:
+			q := v.query
 			ours := subtle.ConstantTimeCompare([]byte(q.Get("state")), []byte(state)) == 1
-			b.answers <- ours
+			v.ours <- ours
 			if !ours {
 				continue
 			}

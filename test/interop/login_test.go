@@ -166,6 +166,25 @@ func TestCommandLine_LogsInByABrowser(t *testing.T) {
 // browse runs a command that prints an address, visits the address as a browser does, and returns the output.
 func browse(t *testing.T, cmd *exec.Cmd) string {
 	t.Helper()
+	out, err := browseBy(t, cmd, func(address string) { checkNoError(t, "a visit", visit(address)) })
+	if err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	return out
+}
+
+// visit reads an address and follows its redirects.
+func visit(address string) error {
+	resp, err := http.Get(address)
+	if err == nil {
+		err = resp.Body.Close()
+	}
+	return err
+}
+
+// browseBy is browse with another browser. The error is that of the command.
+func browseBy(t *testing.T, cmd *exec.Cmd, browser func(address string)) (string, error) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { _ = cmd.Process.Kill() })
@@ -185,22 +204,12 @@ func browse(t *testing.T, cmd *exec.Cmd) string {
 	for lines := bufio.NewScanner(pipe); lines.Scan(); {
 		out.WriteString(lines.Text() + "\n")
 		address := regexp.MustCompile(`http://127\.0\.0\.1:\d+/authorize\?\S+`).FindString(lines.Text())
-		if address == "" || visited {
-			continue
+		if address != "" && !visited {
+			visited = true
+			browser(address)
 		}
-		visited = true
-		resp, err := http.Get(address)
-		if err != nil {
-			t.Error(err)
-			continue
-		}
-		_ = resp.Body.Close()
 	}
-	err = cmd.Wait()
-	if err != nil {
-		t.Errorf("%v\n%s", err, out.String())
-	}
-	return out.String()
+	return out.String(), cmd.Wait()
 }
 
 // TestPeersCommandLine_LogsIn goes through the life of auth methods, binding rules and logins with the peer's
