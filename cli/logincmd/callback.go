@@ -31,7 +31,7 @@ type callback struct {
 // visit is a request of a browser.
 type visit struct {
 	query url.Values
-	ours  chan bool // gets whether it is of this login; it has room, because the browser may be gone
+	ours  chan bool // gets whether it is of this login; buffered, because the browser may be gone
 }
 
 // listen serves an address. The port of "localhost:0" is any free one.

@@ -26,15 +26,17 @@ func (b browser) answer(address string, changes map[string]string) string {
 		b.t.Fatal(err)
 	}
 	q := b.issuer.Browse(address)
-	maps.DeleteFunc(q, func(name string, _ []string) bool { return changes["error"] != "" && name == "code" })
+	if changes["error"] != "" {
+		q.Del("code")
+	}
 	for name, value := range changes {
 		q.Set(name, value)
 	}
 	return begun.Query().Get("redirect_uri") + "?" + q.Encode()
 }
 
-// TestCommandLine_TakesTheLoginOfItsBrowserAlone logs in by berth's command line. The test is the browser, and
-// the answer that it brings back is not that of the provider to this login.
+// TestCommandLine_TakesTheLoginOfItsBrowserAlone logs in by berth's command line. The test is the browser,
+// and the answer that it brings back is not that of the provider to this login.
 func TestCommandLine_TakesTheLoginOfItsBrowserAlone(t *testing.T) {
 	t.Parallel()
 	addr, c := startLoginAgent(t)
@@ -59,8 +61,8 @@ func TestCommandLine_TakesTheLoginOfItsBrowserAlone(t *testing.T) {
 		claims := maps.Clone(ann)
 		maps.Copy(claims, s.claims)
 		i.Person(claims, nil)
-		args := append([]string{"login", "-address", addr, "-method", "corp", "-oidc-callback-addr", "localhost:0"},
-			strings.Fields(s.args)...)
+		args := append([]string{"login", "-address", addr, "-method", "corp",
+			"-oidc-callback-addr", "localhost:0"}, strings.Fields(s.args)...)
 		out, err := browseBy(t, exec.Command(os.Getenv("BERTH_BIN"), args...), func(address string) {
 			_ = visit(b.answer(address, s.changes))
 		})

@@ -15,18 +15,41 @@ import (
 
 // accessVerbs are the verbs of the peer's command line for access control.
 var accessVerbs = []string{
-	"acl auth-method create", "acl auth-method delete", "acl auth-method info", "acl auth-method list",
-	"acl auth-method update", "acl binding-rule create", "acl binding-rule delete", "acl binding-rule info",
-	"acl binding-rule list", "acl binding-rule update", "acl bootstrap", "acl policy apply", "acl policy delete",
-	"acl policy info", "acl policy list", "acl policy self", "acl role create", "acl role delete", "acl role info",
-	"acl role list", "acl role update", "acl token create", "acl token delete", "acl token info", "acl token list",
-	"acl token self", "acl token update", "login",
+	"acl auth-method create",
+	"acl auth-method delete",
+	"acl auth-method info",
+	"acl auth-method list",
+	"acl auth-method update",
+	"acl binding-rule create",
+	"acl binding-rule delete",
+	"acl binding-rule info",
+	"acl binding-rule list",
+	"acl binding-rule update",
+	"acl bootstrap",
+	"acl policy apply",
+	"acl policy delete",
+	"acl policy info",
+	"acl policy list",
+	"acl policy self",
+	"acl role create",
+	"acl role delete",
+	"acl role info",
+	"acl role list",
+	"acl role update",
+	"acl token create",
+	"acl token delete",
+	"acl token info",
+	"acl token list",
+	"acl token self",
+	"acl token update",
+	"login",
 }
 
 // laterVerbs are those that only newer versions of the peer's command line have. berth's has them.
 var laterVerbs = []string{"acl policy self"}
 
-// verbStep is a command with a verb. A word in capitals stands for a file, or for what an earlier step has kept.
+// verbStep is a command with a verb. A word in capitals stands for a file, or for what an earlier step has
+// kept.
 type verbStep struct {
 	as    string // what was kept as the secret of the caller; "" for none
 	verb  string
@@ -51,7 +74,8 @@ var verbSteps = []verbStep{
 	{"ROOT", "acl role update", "-policy nodes ROLE", "jobs nodes", "", ""},
 	{"ROOT", "acl role info", "ROLE", "ops jobs nodes", "", ""},
 
-	{"ROOT", "acl token create", "-name duty -role-name ops -ttl 1h", "duty ops", "DUTY=Secret ID,ITS=Accessor ID", ""},
+	{"ROOT", "acl token create", "-name duty -role-name ops -ttl 1h", "duty ops",
+		"DUTY=Secret ID,ITS=Accessor ID", ""},
 	{"ROOT", "acl token list", "", "duty FIRST ITS", "", ""},
 	{"ROOT", "acl token info", "ITS", "duty ops", "", ""},
 	{"DUTY", "acl token self", "", "ITS duty", "", "acl token list"},
@@ -59,13 +83,13 @@ var verbSteps = []verbStep{
 	{"DUTY", "acl policy self", "", "nodes", "", ""},
 	{"DUTY", "node status", "", "", "", ""},
 
-	{"ROOT", "acl auth-method create", "-name ci -type JWT -max-token-ttl 3m -token-locality local -config @CONFIG",
-		"ci JWT", "", ""},
+	{"ROOT", "acl auth-method create",
+		"-name ci -type JWT -max-token-ttl 3m -token-locality local -config @CONFIG", "ci JWT", "", ""},
 	{"ROOT", "acl auth-method list", "", "ci JWT", "", ""},
 	{"ROOT", "acl auth-method update", "-max-token-ttl 2m ci", "2m", "", ""},
 	{"ROOT", "acl auth-method info", "ci", "ci /keys 2m", "", ""},
-	{"ROOT", "acl binding-rule create", "-auth-method ci -bind-type policy -bind-name nodes -selector SELECTOR",
-		"ci nodes", "RULE=ID", ""},
+	{"ROOT", "acl binding-rule create",
+		"-auth-method ci -bind-type policy -bind-name nodes -selector SELECTOR", "ci nodes", "RULE=ID", ""},
 	{"ROOT", "acl binding-rule list", "", "ci RULE", "", ""},
 	{"ROOT", "acl binding-rule update", "-description developers RULE", "developers", "", ""},
 	{"ROOT", "acl binding-rule info", "RULE", "nodes list.groups developers", "", ""},
