@@ -74,6 +74,10 @@ limit {
         volumes = 3
         bytes   = 100
       }
+      class "fast" {
+        volumes = 2
+        bytes   = "1 KiB"
+      }
     }
   }
 }
@@ -84,7 +88,8 @@ limit {
 	text, _ := json.Marshal(got.Content.Limits[0].RegionLimit)
 	const want = `{"CPU":2500,"MemoryMB":1000,"MemoryMaxMB":2000,"Allocations":-1,` +
 		`"Devices":[{"Name":"nvidia/gpu","Count":2}],"Storage":{"Volumes":5,"VolumeBytes":1024,` +
-		`"Of":[{"Kind":"plugin","Name":"ssd","Volumes":3,"Bytes":100}]}}`
+		`"Of":[{"Kind":"plugin","Name":"ssd","Volumes":3,"Bytes":100},` +
+		`{"Kind":"class","Name":"fast","Volumes":2,"Bytes":1024}]}}`
 	if string(text) != want || got.Content.Name != "team" || got.Content.Limits[0].Region != "global" {
 		t.Errorf("got %+v with %s, want %s", got.Content, text, want)
 	}

@@ -52,14 +52,15 @@ type quotaDevice struct {
 }
 
 type quotaStorage struct {
-	Volumes int            `hcl:"volumes"`
-	Bytes   byteSize       `hcl:"bytes"`
-	Plugins []*quotaPlugin `hcl:"plugin,block"`
+	Volumes int             `hcl:"volumes"`
+	Bytes   byteSize        `hcl:"bytes"`
+	Plugins []*quotaVolumes `hcl:"plugin,block"`
+	Classes []*quotaVolumes `hcl:"class,block"`
 }
 
 func (quotaStorage) Unsupported() string { return "host_volumes variables" }
 
-type quotaPlugin struct {
+type quotaVolumes struct {
 	Name    string   `hcl:",label"`
 	Volumes int      `hcl:"volumes"`
 	Bytes   byteSize `hcl:"bytes"`
@@ -100,14 +101,16 @@ func (b *quotaBounds) row() *quota.Bounds {
 			VolumeBytes: int64(b.Storage.Bytes),
 		}
 		for _, p := range b.Storage.Plugins {
-			bounds.Storage.Of = append(bounds.Storage.Of, &quota.VolumeBound{
-				Kind:    quota.OfPlugin,
-				Name:    p.Name,
-				Volumes: p.Volumes,
-				Bytes:   int64(p.Bytes),
-			})
+			bounds.Storage.Of = append(bounds.Storage.Of, p.row(quota.OfPlugin))
+		}
+		for _, c := range b.Storage.Classes {
+			bounds.Storage.Of = append(bounds.Storage.Of, c.row(quota.OfClass))
 		}
 	}
 
 	return bounds
+}
+
+func (v *quotaVolumes) row(kind string) *quota.VolumeBound {
+	return &quota.VolumeBound{Kind: kind, Name: v.Name, Volumes: v.Volumes, Bytes: int64(v.Bytes)}
 }

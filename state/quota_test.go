@@ -87,134 +87,6 @@ func TestQuota_CountsWhatItsNamespacesHave(t *testing.T) {
 	}
 }
 
-func TestQuota_CountsVolumesFromTheRequestOn(t *testing.T) {
-	w := newFixture(t)
-	w.quota(&quota.Bounds{Storage: &quota.StorageBound{Volumes: 10}})
-	w.name("team", "a")
-	v := aVolume("v", "p")
-	v.Namespace = "a"
-	v.ExternalID = ""
-	v.State = structs.VolumeCreating
-	v.RequestedCapacityMax = 70
-	w.putVolume(v)
-	w.wantUsed(quotause.KindVolumes, 1)
-	w.wantUsed(quotause.KindBytes, 70) // it may get as much
-	do(w, lifecycle.VolumeOutcome, &structs.CSIVolumeOutcome{
-		ID: "v", Op: "create", ExternalID: "e", Capacity: 60,
-		WriteOptions: structs.WriteOptions{Namespace: "a"},
-	})
-	w.wantUsed(quotause.KindBytes, 60)
-	v.RequestedCapacityMin = 65
-	w.putVolume(v)
-	w.wantUsed(quotause.KindBytes, 65) // the expansion is requested
-	if got := w.used(quotause.KindBytes+" of plugin", "p"); got != 65 {
-		t.Errorf("the plugin has %d bytes, want 65", got)
-	}
-	do(w, lifecycle.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
-		ID: "v", WriteOptions: structs.WriteOptions{Namespace: "a"},
-	})
-	w.wantUsed(quotause.KindVolumes, 0)
-	w.wantUsed(quotause.KindBytes, 0)
-}
-
-func (w *fixture) putVolume(vs ...*structs.CSIVolume) {
-	w.t.Helper()
-	do(w, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: vs, WriteOptions: w.now()})
-}
-
-func TestQuota_RejectsVolumes(t *testing.T) {
-	of := func(v quota.VolumeBound) *quota.StorageBound {
-		v.Kind = quota.OfPlugin
-		v.Name = "p"
-		return &quota.StorageBound{Of: []*quota.VolumeBound{&v}}
-	}
-	for name, c := range map[string]struct {
-		bounds quota.StorageBound
-		change func(v *structs.CSIVolume) // of the second volume, 100 bytes
-		want   string                     // "" if it is stored
-	}{
-		"within all bounds": {quota.StorageBound{Volumes: 2, VolumeBytes: 200}, nil, ""},
-		"too many":          {quota.StorageBound{Volumes: 1}, nil, "quota team: volumes: 1 used, 1 asked, 1 allowed"},
-		"none allowed":      {quota.StorageBound{Volumes: -1}, nil, "volumes: 1 used, 1 asked, 0 allowed"},
-		"too large": {
-			quota.StorageBound{VolumeBytes: 199}, nil,
-			"volume bytes: 100 B used, 100 B asked, 199 B allowed",
-		},
-		"too many of a plugin":  {*of(quota.VolumeBound{Volumes: 1}), nil, "volumes of plugin p: 1 used"},
-		"too large of a plugin": {*of(quota.VolumeBound{Bytes: 199}), nil, "volume bytes of plugin p: 100 B used"},
-		"of another plugin": {
-			*of(quota.VolumeBound{Volumes: 1, Bytes: 100}),
-			func(v *structs.CSIVolume) { v.PluginID = "q" }, "",
-		},
-		"of unknown size": {
-			quota.StorageBound{VolumeBytes: 1000},
-			func(v *structs.CSIVolume) { v.RequestedCapacityMin = 0 }, "give capacity_min",
-		},
-		"of unknown size without a bound": {
-			quota.StorageBound{Volumes: 10},
-			func(v *structs.CSIVolume) { v.RequestedCapacityMin = 0 }, "",
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := newFixture(t)
-			w.name("", "a")
-			var all []*structs.CSIVolume
-			for _, id := range []string{"v1", "v2"} {
-				v := aVolume(id, "p")
-				v.Namespace = "a"
-				v.ExternalID = ""
-				v.State = structs.VolumeCreating
-				v.RequestedCapacityMin = 100
-				all = append(all, v)
-			}
-			w.putVolume(all[0])
-			w.quota(&quota.Bounds{Storage: &c.bounds})
-			w.name("team", "a")
-			if c.change != nil {
-				c.change(all[1])
-			}
-			err := try(w, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
-				Volumes: all[1:], WriteOptions: w.now(),
-			})
-			if c.want == "" && err != nil {
-				t.Error(err)
-			}
-			if c.want != "" {
-				wantRejected(t, err, structs.KindPrecondition, c.want, `volume "v2"`)
-			}
-		})
-	}
-}
-
-func TestQuota_RejectsAnExpansion(t *testing.T) {
-	w := newFixture(t)
-	w.quota(&quota.Bounds{Storage: &quota.StorageBound{VolumeBytes: 150}})
-	w.name("team", "a")
-	v := aVolume("v", "p")
-	v.Namespace = "a"
-	v.RequestedCapacityMin = 100
-	w.putVolume(v)
-	larger := v.Copy()
-	larger.RequestedCapacityMin = 151
-	put := func(v *structs.CSIVolume) error {
-		return try(w, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
-			Volumes: []*structs.CSIVolume{v}, WriteOptions: w.now(),
-		})
-	}
-	wantRejected(t, put(larger), structs.KindPrecondition, "100 B used, 51 B asked, 150 B allowed")
-	larger.RequestedCapacityMin = 150
-	if err := put(larger); err != nil {
-		t.Error(err)
-	}
-
-	// A lower bound ends nothing, and other changes of the volume pass.
-	w.quota(&quota.Bounds{Storage: &quota.StorageBound{VolumeBytes: 10, Volumes: -1}})
-	larger.MountOptions = &structs.CSIMountOptions{FSType: "ext4"}
-	if err := put(larger); err != nil {
-		t.Error(err)
-	}
-}
-
 func TestQuota_RejectsAPlanBeyondIt(t *testing.T) {
 	for name, c := range map[string]struct {
 		bounds quota.Bounds
@@ -407,6 +279,7 @@ func TestQuota_UseIsTheSumOfTheRows(t *testing.T) {
 		w.quota(&quota.Bounds{})
 		do(w, quotas.Put, aQuota("second", &quota.Bounds{Allocations: 3}))
 		w.name("", "a", "b")
+		w.classes("fast", "slow")
 		w.node("n1")
 		for n := range rapid.IntRange(1, 25).Draw(t, "entries") {
 			ns := rapid.SampledFrom([]string{"a", "b"}).Draw(t, "namespace")
@@ -447,6 +320,8 @@ func changeUse(w *fixture, ns, id string, change, n int) {
 		v := aVolume(id, "p")
 		v.Namespace = ns
 		v.RequestedCapacityMin = int64(100 + n) // it grows
+		v.Class = []string{"", "fast", "slow"}[n%3]
+		v.QuotaWeight = n % 3
 		_ = try(w, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
 			Volumes: []*structs.CSIVolume{v}, WriteOptions: w.now(),
 		})

@@ -2023,7 +2023,7 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(34)
+	n := uint32(35)
 	if !(v.Call != nil) {
 		n--
 	}
@@ -2049,6 +2049,9 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.OnNodeLoss != "") {
+		n--
+	}
+	if !(v.QuotaWeight != 0) {
 		n--
 	}
 	if !(v.SealedSecrets != nil) {
@@ -2137,6 +2140,10 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = wire.AppendStringMap(b, v.Parameters)
 	b = append(b, "\xa8PluginID"...)
 	b = msgp.AppendString(b, v.PluginID)
+	if v.QuotaWeight != 0 {
+		b = append(b, "\xabQuotaWeight"...)
+		b = msgp.AppendInt64(b, int64(v.QuotaWeight))
+	}
 	b = append(b, "\xb5RequestedCapabilities"...)
 	if b, err = wire.AppendPointers(b, v.RequestedCapabilities, (*CSIVolumeCapability).AppendMsgpack); err != nil {
 		return b, err
@@ -2200,6 +2207,8 @@ func (v *CSIVolume) readField(name, b []byte) (_ []byte, known bool, err error) 
 		b, err = wire.ReadString(b, &v.PluginID)
 	case "Class":
 		b, err = wire.ReadString(b, &v.Class)
+	case "QuotaWeight":
+		b, err = wire.ReadInt(b, &v.QuotaWeight)
 	case "State":
 		b, err = wire.ReadString(b, &v.State)
 	case "LastError":
@@ -2424,7 +2433,7 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(55)
+	n := uint32(56)
 	if !(v.Blocked != "") {
 		n--
 	}
@@ -2456,6 +2465,9 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.CSIVolume.OnNodeLoss != "") {
+		n--
+	}
+	if !(v.CSIVolume.QuotaWeight != 0) {
 		n--
 	}
 	if !(v.CSIVolume.SealedSecrets != nil) {
@@ -2593,6 +2605,10 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendString(b, v.Provider)
 	b = append(b, "\xafProviderVersion"...)
 	b = msgp.AppendString(b, v.ProviderVersion)
+	if v.CSIVolume.QuotaWeight != 0 {
+		b = append(b, "\xabQuotaWeight"...)
+		b = msgp.AppendInt64(b, int64(v.CSIVolume.QuotaWeight))
+	}
 	b = append(b, "\xaaReadAllocs"...)
 	if b, err = wire.AppendMap(b, v.ReadAllocs, (*AllocListStub).AppendMsgpack); err != nil {
 		return b, err

@@ -183,9 +183,10 @@ type CSIVolume struct {
 	Namespace  string
 	PluginID   string
 	// Class is the volume class of which it has its values, "" for none: see structs/class.
-	Class     string `json:",omitempty" codec:",omitempty" level:"2"`
-	State     string
-	LastError *OperationError `json:",omitempty"`
+	Class       string `json:",omitempty" codec:",omitempty" level:"2"`
+	QuotaWeight int    `json:",omitempty" codec:",omitempty" level:"2"` // of its class, 0 for 1
+	State       string
+	LastError   *OperationError `json:",omitempty"`
 	// the requested capacity is above Capacity and still to be requested from the plugin
 	ExpandPending bool `json:",omitempty"`
 	// NodeExpandBytes is the size to which nodes still have to expand the volume: the next node that
@@ -477,6 +478,7 @@ func (v *CSIVolume) DropServerFields() {
 	v.LastError = nil
 	v.ExpandPending = false
 	v.NodeExpandBytes = 0
+	v.QuotaWeight = 0
 	v.Call = nil
 	v.Forced = nil
 	v.TurnedReadOnly = nil

@@ -117,6 +117,10 @@ limit {
         volumes = 10
         bytes   = "100 GiB"
       }
+
+      class "fast" {
+        volumes = 5
+      }
     }
   }
 }

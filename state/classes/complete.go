@@ -99,6 +99,10 @@ func copyFixed(v *structs.CSIVolume, c *class.VolumeClass) error {
 			v.ID, structs.Cut(v.PluginID, structs.MaxQuoted), c.Name, c.PluginID)
 	}
 	v.PluginID = c.PluginID
+	v.QuotaWeight = 0
+	if c.QuotaWeight != class.DefaultWeight {
+		v.QuotaWeight = c.QuotaWeight
+	}
 
 	for _, key := range slices.Sorted(maps.Keys(v.Parameters)) {
 		fixed, has := c.Parameters[key]

@@ -22,7 +22,7 @@ func CheckVolume(tx mvcc.Reader, old, v *structs.CSIVolume) error {
 	}
 
 	// Its plugin would choose, and might choose more than is left.
-	if v.State == structs.VolumeCreating && quotause.BytesOf(v) == 0 && quotause.BoundsBytes(s, v.PluginID) {
+	if v.State == structs.VolumeCreating && quotause.BytesOf(v) == 0 && quotause.BoundsBytes(s, v) {
 		return structs.Preconditionf("volume %q: quota %s bounds the bytes of volumes; give capacity_min",
 			v.ID, s.Name)
 	}

@@ -45,16 +45,22 @@ type StorageBound struct {
 	Of          []*VolumeBound `level:"2"` // of the volumes of one kind and name
 }
 
-// VolumeBound bounds the volumes of one plugin.
+// VolumeBound bounds the volumes of one plugin or of one class.
 type VolumeBound struct {
-	Kind    string `level:"2"` // OfPlugin
+	Kind    string `level:"2"` // OfPlugin or OfClass
 	Name    string `level:"2"`
 	Volumes int    `level:"2"`
 	Bytes   int64  `level:"2"`
 }
 
-// OfPlugin is the kind of bounds on the volumes of a plugin.
-const OfPlugin = "plugin"
+// The kinds of bounds on some volumes.
+const (
+	OfPlugin = "plugin"
+	OfClass  = "class"
+)
+
+// Kinds are the kinds of bounds on some volumes.
+var Kinds = []string{OfPlugin, OfClass}
 
 // Copy copies the specification with its limits.
 func (s *Spec) Copy() *Spec {

@@ -1,6 +1,9 @@
 package quota
 
 import (
+	"slices"
+	"strings"
+
 	"berth/structs"
 	"berth/structs/validate/field"
 )
@@ -8,7 +11,7 @@ import (
 // The most that a quota may have.
 const (
 	maxBoundDevices = 128     // bounds on devices
-	maxBoundVolumes = 128     // bounds on the volumes of plugins
+	maxBoundVolumes = 128     // bounds on the volumes of plugins and classes
 	mostNumber      = 1 << 48 // of a bound, except of bytes
 )
 
@@ -93,18 +96,21 @@ func checkStorage(f field.Errors, s *StorageBound) {
 	checkNumber(f, "volumes", s.Volumes)
 	checkBytes(f, s.VolumeBytes)
 
-	names := map[string]bool{}
+	seen := map[[2]string]bool{}
 	for _, v := range field.FirstOf(f, "plugin", s.Of, maxBoundVolumes) {
 		if v == nil {
 			f.Addf("plugin: expected a bound, found null")
 			continue
 		}
+		if !slices.Contains(Kinds, v.Kind) {
+			f.Addf("the kind of a bound is %.40q; expected one of %s", v.Kind, strings.Join(Kinds, ", "))
+			continue
+		}
 
-		f.Require(v.Kind == OfPlugin, "the kind of a bound is %q; expected %q", v.Kind, OfPlugin)
-		f.CheckName("plugin", v.Name)
-		f.Require(!names[v.Name], "plugin %q is bounded twice", v.Name)
-		names[v.Name] = true
-		f := f.At("plugin %q", v.Name)
+		f.CheckName(v.Kind, v.Name)
+		f.Require(!seen[[2]string{v.Kind, v.Name}], "%s %q is bounded twice", v.Kind, v.Name)
+		seen[[2]string{v.Kind, v.Name}] = true
+		f := f.At("%s %q", v.Kind, v.Name)
 		checkNumber(f, "volumes", v.Volumes)
 		checkBytes(f, v.Bytes)
 	}

@@ -11,7 +11,8 @@ import (
 	"berth/structs/quota"
 )
 
-// Dimension names an amount that a quota bounds. Name is that of a device group or of a plugin, "" for all.
+// Dimension names an amount that a quota bounds. Name is that of a device group, a plugin or a volume class,
+// "" for all.
 type Dimension struct{ Kind, Name string }
 
 // The kinds of dimensions.
@@ -90,7 +91,8 @@ func MemoryMax(g *structs.TaskGroup) int {
 const mostBytes = 1 << 52
 
 // OfVolume returns what a volume has of a quota, from the request to make or to expand it on: its capacity,
-// or the larger one that it is to get. A volume of unknown capacity has no bytes.
+// or the larger one that it is to get. A volume of unknown capacity has no bytes. The weight of its class
+// counts for the bytes of all volumes alone.
 func OfVolume(v *structs.CSIVolume) Amounts {
 	if v == nil {
 		return nil
@@ -98,10 +100,15 @@ func OfVolume(v *structs.CSIVolume) Amounts {
 
 	all := Amounts{}
 	bytes := min(BytesOf(v), mostBytes)
+	weight := int64(max(v.QuotaWeight, 1))
 	all.add(Dimension{Kind: KindVolumes}, 1)
-	all.add(Dimension{Kind: KindBytes}, bytes)
+	all.add(Dimension{Kind: KindBytes}, min(bytes, mostBytes/weight)*weight)
 	all.add(ofKind(KindVolumes, quota.OfPlugin, v.PluginID), 1)
 	all.add(ofKind(KindBytes, quota.OfPlugin, v.PluginID), bytes)
+	if v.Class != "" {
+		all.add(ofKind(KindVolumes, quota.OfClass, v.Class), 1)
+		all.add(ofKind(KindBytes, quota.OfClass, v.Class), bytes)
+	}
 	return all
 }
 

@@ -53,11 +53,13 @@ func BoundsDevices(s *quota.Spec) bool {
 	return false
 }
 
-// BoundsBytes reports whether the quota bounds the bytes of the volumes of a plugin.
-func BoundsBytes(s *quota.Spec, plugin string) bool {
+// BoundsBytes reports whether the quota bounds the bytes of a volume.
+func BoundsBytes(s *quota.Spec, v *structs.CSIVolume) bool {
+	ofPlugin := ofKind(KindBytes, quota.OfPlugin, v.PluginID)
+	ofClass := ofKind(KindBytes, quota.OfClass, v.Class)
 	for _, l := range s.Limits {
 		for _, b := range boundsOf(l.RegionLimit) {
-			if b.of.Kind == KindBytes || b.of == ofKind(KindBytes, quota.OfPlugin, plugin) {
+			if b.of.Kind == KindBytes || b.of == ofPlugin || b.of == ofClass {
 				return true
 			}
 		}
@@ -107,7 +109,7 @@ func selects(demand, group string) bool {
 }
 
 // Show returns a limit with amounts in place of the bounds: in total, and besides of each device group and of
-// each plugin that is in use or bounded.
+// each plugin and class that is in use or bounded.
 func Show(l *quota.Limit, amounts Amounts) *quota.Limit {
 	b := &quota.Bounds{
 		CPU:         int(amounts[Dimension{Kind: KindCPU}]),
@@ -130,17 +132,18 @@ func Show(l *quota.Limit, amounts Amounts) *quota.Limit {
 		names[bound.of] = bound.of.Name != ""
 	}
 	for _, d := range slices.SortedFunc(maps.Keys(names), compareNames) {
-		switch {
-		case !names[d]:
-		case d.Kind == KindDevice:
+		if names[d] && d.Kind == KindDevice {
 			b.Devices = append(b.Devices, &quota.DeviceBound{Name: d.Name, Count: int(amounts.at(d))})
-		case d == ofKind(KindVolumes, quota.OfPlugin, d.Name):
-			b.Storage.Of = append(b.Storage.Of, &quota.VolumeBound{
-				Kind:    quota.OfPlugin,
-				Name:    d.Name,
-				Volumes: int(amounts[d]),
-				Bytes:   amounts[ofKind(KindBytes, quota.OfPlugin, d.Name)],
-			})
+		}
+		for _, kind := range quota.Kinds {
+			if d == ofKind(KindVolumes, kind, d.Name) {
+				b.Storage.Of = append(b.Storage.Of, &quota.VolumeBound{
+					Kind:    kind,
+					Name:    d.Name,
+					Volumes: int(amounts[d]),
+					Bytes:   amounts[ofKind(KindBytes, kind, d.Name)],
+				})
+			}
 		}
 	}
 	return &quota.Limit{Region: l.Region, RegionLimit: b, Hash: l.Hash}

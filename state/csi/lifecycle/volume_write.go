@@ -296,6 +296,7 @@ func keepUnset(v, old *structs.CSIVolume) {
 	v.LastError = old.LastError
 	v.ExpandPending = old.ExpandPending
 	v.NodeExpandBytes = old.NodeExpandBytes
+	v.QuotaWeight = old.QuotaWeight
 	v.Call = old.Call
 	v.Forced = old.Forced
 	v.TurnedReadOnly = old.TurnedReadOnly

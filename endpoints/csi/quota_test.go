@@ -1,0 +1,83 @@
+package csi_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"berth/structs"
+	"berth/structs/admin"
+	"berth/structs/class"
+	"berth/structs/quota"
+)
+
+// What a quota rejects reaches no plugin: no creation, no registration and no expansion.
+func TestVolumes_BeyondTheirQuotaMakeNoCall(t *testing.T) {
+	s := newServer(t)
+	n := s.AddNode("n1", "a")
+	s.putClass(func(c *class.VolumeClass) { c.QuotaWeight = 3 })
+	bounds := &quota.StorageBound{
+		VolumeBytes: 7 << 30, // two of the class need 6 GiB
+		Of:          []*quota.VolumeBound{{Kind: quota.OfClass, Name: "fast", Volumes: 2}},
+	}
+	must(s, quota.SpecPut, &quota.SpecPutRequest{Quota: &quota.Spec{
+		Name:   "team",
+		Limits: []*quota.Limit{{Region: "global", RegionLimit: &quota.Bounds{Storage: bounds}}},
+	}})
+	must(s, admin.NamespaceApply, &admin.NamespaceApplyRequest{
+		Definition: &admin.Namespace{Name: "default", Quota: "team"},
+	})
+	calls := make(chan string, 100)
+	stop := s.runLeader(func(v *structs.CSIVolume) *structs.CSIVolumeOutcome {
+		calls <- v.State
+		if v.State == structs.VolumeReady {
+			return &structs.CSIVolumeOutcome{Op: "expand", Capacity: v.RequestedCapacityMin}
+		}
+		o := created(v)
+		o.Capacity = v.RequestedCapacityMin
+		return o
+	})
+	defer stop()
+	sized := func(id string, gib int64) *structs.CSIVolume {
+		v := requested(id, "fast")
+		v.RequestedCapacityMin = gib << 30
+		return v
+	}
+	denied := func(m structs.Method[structs.CSIVolumeRegisterRequest, structs.CSIVolumeRegisterResponse],
+		v *structs.CSIVolume, want string,
+	) {
+		t.Helper()
+		err := rejected(s, structs.KindPrecondition, m, registerRequest(v))
+		require.ErrorContains(t, err, want)
+	}
+
+	denied(structs.CSIVolumeCreate, sized("v", 3), "quota team: volume bytes: 0 B used, 9.0 GiB asked, 7.0 GiB allowed")
+	require.Nil(t, s.row("v"))
+	require.Empty(t, calls)
+
+	v := must(s, structs.CSIVolumeCreate, registerRequest(sized("v", 1))).Volumes[0]
+	require.Equal(t, 3, v.QuotaWeight)
+	must(s, structs.CSIVolumeCreate, registerRequest(sized("w", 1)))
+	require.Len(t, calls, 2)
+	denied(structs.CSIVolumeCreate, sized("v", 2), "volume bytes: 6.0 GiB used, 3.0 GiB asked, 7.0 GiB allowed")
+	require.Equal(t, int64(1<<30), s.row("v").RequestedCapacityMin)
+
+	known := requested("x", "fast")
+	known.ExternalID = "ext-x"
+	denied(structs.CSIVolumeRegister, known, "volumes of class fast: 2 used, 1 asked, 2 allowed")
+	require.Len(t, calls, 2)
+	require.Empty(t, n.Called())
+
+	// Another class gives the volumes that are there no other weight, and their requests keep it.
+	s.putClass(func(c *class.VolumeClass) { c.QuotaWeight = 1 })
+	must(s, structs.CSIVolumeCreate, registerRequest(sized("v", 1)))
+	require.Equal(t, 3, s.row("v").QuotaWeight)
+	bounds.Of = nil
+	must(s, quota.SpecPut, &quota.SpecPutRequest{Quota: &quota.Spec{
+		Name:   "team",
+		Limits: []*quota.Limit{{Region: "global", RegionLimit: &quota.Bounds{Storage: bounds}}},
+	}})
+	must(s, structs.CSIVolumeRegister, registerRequest(known))
+	require.NotEmpty(t, n.Called(), "a registration within the quota asks the plugin")
+	require.Zero(t, s.row("x").QuotaWeight)
+}
