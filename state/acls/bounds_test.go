@@ -1,0 +1,118 @@
+package acls_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"berth/internal/mvcc"
+	"berth/state/acls"
+	"berth/state/admissions"
+	"berth/state/quotas"
+	"berth/state/schema"
+	"berth/structs"
+	"berth/structs/access"
+	"berth/structs/admission"
+	"berth/structs/login"
+	"berth/structs/quota"
+)
+
+// TestTables_HaveABoundOnTheirRows fills each table but for one row. That row is stored, the next one is
+// rejected by a text with the bound and the rows, and a row that is there can still be changed.
+func TestTables_HaveABoundOnTheirRows(t *testing.T) {
+	for name, c := range map[string]struct {
+		most   int
+		insert func(tx *mvcc.WriteTx, i int)
+		put    func(tx *mvcc.WriteTx, id string) error
+		fixed  bool // a row is never changed
+	}{
+		"policies": {acls.MaxPolicies, func(tx *mvcc.WriteTx, i int) {
+			schema.ACLPolicies.Put(tx, &access.Policy{Name: fmt.Sprint(i)})
+		}, func(tx *mvcc.WriteTx, id string) error { return acls.PolicyPut(tx, policy(id)) }, false},
+
+		"roles": {acls.MaxRoles, func(tx *mvcc.WriteTx, i int) {
+			schema.ACLRoles.Put(tx, &access.Role{ID: fmt.Sprint(i), Name: fmt.Sprint(i)})
+		}, func(tx *mvcc.WriteTx, id string) error { return acls.RolePut(tx, role(id, id, "p")) }, false},
+
+		"tokens": {acls.MaxTokens, func(tx *mvcc.WriteTx, i int) {
+			schema.ACLTokens.Put(tx, client(fmt.Sprint(i)).Token)
+		}, func(tx *mvcc.WriteTx, id string) error { return acls.TokenPut(tx, client(id, "p")) }, true},
+
+		"auth methods": {acls.MaxMethods, func(tx *mvcc.WriteTx, i int) {
+			schema.ACLAuthMethods.Put(tx, &login.AuthMethod{Name: fmt.Sprint(i)})
+		}, func(tx *mvcc.WriteTx, id string) error {
+			return acls.AuthMethodPut(tx, &login.AuthMethodChange{Method: method(id)})
+		}, false},
+
+		"binding rules": {acls.MaxRules, func(tx *mvcc.WriteTx, i int) {
+			schema.ACLBindingRules.Put(tx, &login.BindingRule{ID: fmt.Sprint(i), AuthMethod: "m"})
+		}, func(tx *mvcc.WriteTx, id string) error {
+			r := &login.BindingRule{ID: id, AuthMethod: "m", BindType: "policy", BindName: "p"}
+			return acls.BindingRulePut(tx, &login.BindingRuleChange{Rule: r})
+		}, false},
+
+		"one-time tokens": {acls.MaxOneTimes, func(tx *mvcc.WriteTx, i int) {
+			schema.ACLOneTimeTokens.Put(tx, &login.OneTimeToken{Hash: fmt.Append(nil, i)})
+		}, func(tx *mvcc.WriteTx, id string) error {
+			o := &login.OneTimeToken{AccessorID: "t", Hash: []byte(id), Box: []byte("box"), End: 1000}
+			return acls.OneTime(tx, &login.OneTimeChange{Put: o, Now: 100})
+		}, true},
+
+		"admission rules": {admission.MaxRules, func(tx *mvcc.WriteTx, i int) {
+			schema.AdmissionRules.Put(tx, &admission.Rule{Name: fmt.Sprint(i)})
+		}, func(tx *mvcc.WriteTx, id string) error {
+			r := &admission.Rule{Name: id, On: "job", Mode: "deny", Expression: "true", Message: "no"}
+			return admissions.RulePut(tx, &admission.RulePutRequest{Rule: r})
+		}, false},
+
+		"quotas": {10_000, func(tx *mvcc.WriteTx, i int) {
+			schema.Quotas.Put(tx, &quota.Spec{Name: fmt.Sprint(i)})
+		}, func(tx *mvcc.WriteTx, id string) error {
+			limit := &quota.Limit{Region: structs.DefaultRegion, RegionLimit: &quota.Bounds{CPU: 1}}
+			spec := &quota.Spec{Name: id, Limits: []*quota.Limit{limit}}
+			return quotas.Put(tx, &quota.SpecPutRequest{Quota: spec})
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStore(t)
+			do(s, acls.PolicyPut, policy("p"))
+			do(s, acls.TokenPut, client("t", "p"))
+			do(s, acls.AuthMethodPut, &login.AuthMethodChange{Method: method("m")})
+			rows := 0
+			// The table has one of the rows above.
+			if name == "policies" || name == "tokens" || name == "auth methods" {
+				rows = 1
+			}
+			s.index++
+			err := s.db.Write(s.index, func(tx *mvcc.WriteTx) error {
+				for i := rows; i < c.most-1; i++ {
+					c.insert(tx, i)
+				}
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+
+			put := func(tx *mvcc.WriteTx, id *string) error { return c.put(tx, *id) }
+			do(s, put, new("last"))
+			rejects(s, put, new("beyond"), structs.KindPrecondition, fmt.Sprintf("there are %d %s", c.most, name))
+			if !c.fixed {
+				do(s, put, new("last"))
+			}
+		})
+	}
+}
+
+func method(name string) *login.AuthMethod {
+	return &login.AuthMethod{
+		Name:          name,
+		Type:          login.TypeJWT,
+		TokenLocality: "local",
+		MaxTokenTTL:   login.Duration(time.Hour),
+		Config: &login.AuthConfig{
+			JWKSURL:        "https://example.org/keys",
+			BoundAudiences: []string{"berth"},
+		},
+	}
+}
