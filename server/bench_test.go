@@ -30,7 +30,7 @@ type benchServer struct {
 	stop func()
 }
 
-func startBench(b *testing.B, nodes, volumes, allocs int) *benchServer {
+func startBench(b *testing.B, nodes, volumes, allocs int, edits ...func(*server.Config)) *benchServer {
 	sinks, err := telemetry.Start(telemetry.DefaultConfig())
 	if err != nil {
 		b.Fatal(err)
@@ -40,6 +40,9 @@ func startBench(b *testing.B, nodes, volumes, allocs int) *benchServer {
 	cfg.DataDir, cfg.Name = b.TempDir(), "bench"
 	cfg.RPCBind, cfg.SerfBind = "127.0.0.1:0", "127.0.0.1:0"
 	cfg.HeartbeatTTL = 10 * time.Hour
+	for _, edit := range edits {
+		edit(&cfg)
+	}
 	s, err := server.New(cfg, hclog.NewNullLogger())
 	if err != nil {
 		b.Fatal(err)
@@ -104,10 +107,13 @@ func (w *benchServer) jobIndex() uint64 {
 }
 
 // parallel does n things, 16 at a time.
-func (w *benchServer) parallel(n int, fn func(i int) error) {
+func (w *benchServer) parallel(n int, fn func(i int) error) { w.parallelN(n, 16, fn) }
+
+// parallelN does n things, most of them at a time.
+func (w *benchServer) parallelN(n, most int, fn func(i int) error) {
 	var next atomic.Int64
 	var wg sync.WaitGroup
-	for range 16 {
+	for range most {
 		wg.Go(func() {
 			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
 				if err := fn(i); err != nil {
@@ -125,6 +131,14 @@ func (w *benchServer) parallel(n int, fn func(i int) error) {
 
 // load divides b.N operations among many clients, each with its own plain connection.
 func (w *benchServer) load(b *testing.B, clients int, op func(c *stdrpc.Client, i int) error) {
+	b.ReportAllocs()
+	b.ResetTimer()
+	w.loadN(b, clients, b.N, op)
+	b.StopTimer()
+}
+
+// loadN is load for n operations.
+func (w *benchServer) loadN(b *testing.B, clients, n int, op func(c *stdrpc.Client, i int) error) {
 	conns := make([]*stdrpc.Client, clients)
 	for i := range conns {
 		conn, err := net.Dial("tcp", w.RPCAddr())
@@ -139,11 +153,9 @@ func (w *benchServer) load(b *testing.B, clients int, op func(c *stdrpc.Client, 
 	}
 	var next atomic.Int64
 	var wg sync.WaitGroup
-	b.ReportAllocs()
-	b.ResetTimer()
 	for _, c := range conns {
 		wg.Go(func() {
-			for i := int(next.Add(1)) - 1; i < b.N; i = int(next.Add(1)) - 1 {
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
 				if err := op(c, i); err != nil {
 					b.Error(err)
 					return
@@ -152,7 +164,6 @@ func (w *benchServer) load(b *testing.B, clients int, op func(c *stdrpc.Client, 
 		})
 	}
 	wg.Wait()
-	b.StopTimer()
 }
 
 type indexOnly struct{ Index uint64 }
