@@ -176,7 +176,7 @@ func TestAudit_HasEachPartOfARequest(t *testing.T) {
 	} {
 		c.call.Method = "Job.Deregister"
 		c.call.Write = true
-		_, err := r.Serve(c.ctx, c.call, func() (any, error) {
+		_, err := r.Serve(c.ctx, c.call, func(context.Context) (any, error) {
 			start := time.Now()
 			for time.Since(start) < 2*time.Millisecond {
 				runtime.Gosched()
@@ -206,7 +206,7 @@ func TestAudit_BoundsAnEvent(t *testing.T) {
 	for range 100 {
 		req.NodeIDs = append(req.NodeIDs, strings.Repeat("n", 5000))
 	}
-	_, err := r.Serve(t.Context(), audit.Call{Method: "Node.Deregister", Write: true, Req: req}, func() (any, error) {
+	_, err := r.Serve(t.Context(), audit.Call{Method: "Node.Deregister", Write: true, Req: req}, func(context.Context) (any, error) {
 		return nil, structs.Invalidf("%s", strings.Repeat("x", 5000))
 	})
 	all := takeEvents(t, path)
@@ -232,7 +232,7 @@ func TestAudit_BoundsTheRows(t *testing.T) {
 	r := audit.Recorder{Log: log, Store: s.Store}
 	req := &structs.CSIVolumeDetachRequest{VolumeID: "v"}
 	_, err := r.Serve(t.Context(), audit.Call{Method: "CSIVolume.Detach", Write: true, Req: req},
-		func() (any, error) { return nil, nil })
+		func(context.Context) (any, error) { return nil, nil })
 	all := takeEvents(t, path)
 	if err != nil || len(all) != 2 || len(all[0].Before) != 16 || len(all[1].After) != 16 {
 		t.Errorf("got %v, %+v", err, all)

@@ -182,8 +182,9 @@ func (e *Endpoints) serveHere(
 		return nil, err
 	}
 
-	kept := rights.KeepSecret(ctx, req)
-	return e.audits.Serve(ctx, call, func() (any, error) { return d.handle(kept, node, req) })
+	return e.audits.Serve(ctx, call, func(ctx context.Context) (any, error) {
+		return d.handle(rights.KeepSecret(ctx, req), node, req)
+	})
 }
 
 // forwardsReads reports whether this server forwards all requests that it may not answer from its own state.

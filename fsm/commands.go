@@ -294,6 +294,14 @@ type Proposer interface {
 	Propose(ctx context.Context, entry []byte) (index uint64, answer any, err error)
 }
 
+type beforeKey struct{}
+
+// Before returns a context whose proposals first call a function. Propose returns its error, and then
+// proposes nothing.
+func Before(ctx context.Context, do func(context.Context) error) context.Context {
+	return context.WithValue(ctx, beforeKey{}, do)
+}
+
 // Propose executes a command on all servers. The error is the proposer's or the result of the command. A
 // command whose result is an error has changed nothing.
 func Propose[P any](
@@ -315,6 +323,13 @@ func propose(
 	entry, err := c.encode(payload)
 	if err != nil {
 		return 0, structs.Internalf("%w", err)
+	}
+	before, ok := ctx.Value(beforeKey{}).(func(context.Context) error)
+	if ok {
+		err := before(ctx)
+		if err != nil {
+			return 0, err
+		}
 	}
 	index, answer, err := p.Propose(ctx, entry)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"berth/endpoints/rights"
+	"berth/fsm"
 	"berth/internal/auditlog"
 	"berth/internal/opsocket"
 	"berth/internal/pki"
@@ -37,40 +38,84 @@ func (c Call) isAudited() bool {
 	return c.Right.IsForced() || c.Write && !c.Right.IsOfMachines()
 }
 
+// needsNothing reports whether anybody may call the method.
+func (c Call) needsNothing() bool { return c.Right.IsOpen() && !c.Right.NeedsSocket() }
+
 // Serve runs a handler between the two events of its change. It does not run the handler if an enforced sink
 // does not take the first event. Of other calls it only records that the handler has denied them.
-func (r *Recorder) Serve(ctx context.Context, c Call, handle func() (any, error)) (any, error) {
+//
+// Anybody may call a method that needs no token. The first event of its change precedes the first proposal of
+// the handler, and a call without one has a single event, which is bounded as denied calls are.
+func (r *Recorder) Serve(
+	ctx context.Context, c Call, handle func(context.Context) (any, error),
+) (any, error) {
 	if r.Log == nil {
-		return handle()
+		return handle(ctx)
 	}
 	if !c.isAudited() {
-		resp, err := handle()
+		resp, err := handle(ctx)
 		r.Deny(ctx, c, err)
 		return resp, err
 	}
 
 	start := time.Now()
 	// The handler removes the token and the origin of the request.
-	e := r.event(ctx, c)
-	e.Before = r.rows(c, e.Objects)
-	err := r.Log.Begin(ctx, e)
-	if err != nil {
-		return nil, err
+	o := opening{Recorder: r, call: c, event: r.event(ctx, c)}
+	inner := ctx
+	if c.needsNothing() {
+		inner = fsm.Before(ctx, o.begin)
+	} else {
+		err := o.begin(ctx)
+		if err != nil {
+			return nil, err
+		}
 	}
 
-	resp, err := handle()
+	resp, err := handle(inner)
+	if o.err != nil {
+		return nil, o.err // whatever the handler has made of it
+	}
+	e := o.event
 	e.Duration = float64(time.Since(start).Microseconds()) / 1000
 	setResult(e, err)
+	if !o.done {
+		r.Log.Deny(ctx, e)
+		return resp, err
+	}
 	if err == nil {
-		w, ok := resp.(interface{ Written() *structs.WriteMeta })
-		if ok {
-			e.Index = w.Written().Index
-		}
-		e.Objects = append(e.Objects, newObjects(c, resp)...)
+		addAnswer(e, c, resp)
 	}
 	e.After = r.rows(c, e.Objects)
 	r.Log.End(ctx, e)
 	return resp, err
+}
+
+// opening is the first event of a change.
+type opening struct {
+	*Recorder
+	call  Call
+	event *auditlog.Event
+	done  bool
+	err   error // of an enforced sink
+}
+
+// begin writes the event once.
+func (o *opening) begin(ctx context.Context) error {
+	if !o.done {
+		o.done = true
+		o.event.Before = o.rows(o.call, o.event.Objects)
+		o.err = o.Log.Begin(ctx, o.event)
+	}
+	return o.err
+}
+
+// addAnswer adds the index and the new objects of an answer.
+func addAnswer(e *auditlog.Event, c Call, resp any) {
+	w, ok := resp.(interface{ Written() *structs.WriteMeta })
+	if ok {
+		e.Index = w.Written().Index
+	}
+	e.Objects = append(e.Objects, newObjects(c, resp)...)
 }
 
 // Deny records that a call was denied. Other errors are no events.

@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// The rate of denied calls that have lines, and how many more may come at once. Without a bound, a caller
-// that reaches a port could fill the disk, and rotate the lines of changes away.
+// The rate of the calls of Log.Deny that have lines, and how many more may come at once. Without a bound, a
+// caller that reaches a port could fill the disk, and rotate the lines of changes away.
 const (
 	denialsPerSecond = 50
 	denialsAtOnce    = 1000
 )
 
-// denials bounds the lines of denied calls.
+// denials bounds the lines of denied calls, and of those without a token that have changed nothing.
 type denials struct {
 	now func() time.Time
 
@@ -30,7 +30,7 @@ func newDenials(now func() time.Time) *denials {
 	}
 }
 
-// admit reports whether a denied call has a line, and how many before it had none.
+// admit reports whether a call has a line, and how many before it had none.
 func (d *denials) admit() (omitted uint64, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

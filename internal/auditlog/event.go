@@ -12,7 +12,7 @@ import (
 // The stages of an event, by the names of the dialect.
 const (
 	Received = "OperationReceived" // the change is about to be made
-	Complete = "OperationComplete" // it has been made or has failed, or the call was denied
+	Complete = "OperationComplete" // it has been made or has failed, or the call has changed nothing
 )
 
 // The kinds of an event.
@@ -58,7 +58,8 @@ type Event struct {
 	After  []any `json:"after,omitempty"`
 	// Truncated says that the rows were too large for a line.
 	Truncated bool `json:"truncated,omitempty"`
-	// Omitted counts the denied calls before this one that have no line: there were too many.
+	// Omitted counts the calls before this one that were denied, or needed no token and changed nothing, and
+	// have no line: there were too many.
 	Omitted uint64 `json:"omitted,omitempty"`
 }
 

@@ -112,7 +112,8 @@ func (l *Log) End(ctx context.Context, e *Event) {
 	}
 }
 
-// Deny writes the line of a call that was denied. Of very many in a short time some have no line: the next
+// Deny writes the line of a call that was denied, or that has changed nothing and whose caller needs no
+// token. Of very many in a short time some have no line: the next
 // one has their number.
 func (l *Log) Deny(ctx context.Context, e *Event) {
 	omitted, ok := l.denials.admit()
