@@ -10,7 +10,6 @@ import (
 
 	"berth/acl"
 	"berth/endpoints/rights"
-	"berth/internal/pki"
 	"berth/rpc"
 	"berth/structs"
 	"berth/structs/access"
@@ -188,26 +187,6 @@ func allOf(namespace string) string {
 	return fmt.Sprintf("namespace %q {\n  policy = \"write\"\n  capabilities = [%q, %q, %q, %q]\n"+
 		"  variables {\n    path \"*\" {\n      capabilities = [\"read\", \"write\", \"destroy\", \"list\"]\n    }\n  }\n}\n",
 		namespace, acl.SubmitRawExec, acl.SubmitPrivileged, acl.CSIForceVolume, acl.CSIRegisterPlugin)
-}
-
-// The secret of a token opens no method of a node, and a certificate of a node none of people.
-func TestMethods_OfNodesTakeNoTokens(t *testing.T) {
-	s := newServer(t)
-	guard(t, s)
-	s.Roles = true
-	management := managementToken(s)
-	node := rpc.WithPeer(t.Context(), pki.Identity{Role: pki.RoleNode, ID: "n1", Region: "global"})
-	for _, e := range s.List() {
-		ofNode := strings.HasPrefix(e.Needs, "the node itself")
-		_, err := e.Serve(t.Context(), newRequest(e, management))
-		if ofNode && !structs.IsKind(err, structs.KindDenied) {
-			t.Errorf("%s takes a management token: %v", e.Name, err)
-		}
-		_, err = e.Serve(node, newRequest(e, ""))
-		if strings.HasPrefix(e.Needs, "a management token") && !structs.IsKind(err, structs.KindDenied) {
-			t.Errorf("%s takes the certificate of a node: %v", e.Name, err)
-		}
-	}
 }
 
 // No log entry has the secret of the token of its request.
