@@ -66,6 +66,7 @@ var shownFields = strings.Fields(`
 	QueryOptions.Namespace WriteOptions.Namespace
 	AccessorID Address AllocID AuthMethodName DeploymentID EvalIDs ID JobID KeyID Name NodeID NodeIDs NodeName
 	Operator Path Serial TokenID VolumeID
+	Class.Name
 	Definition.Name Job.ID Job.Namespace Method.Name Policy.Name Pool.Name Quota.Name Role.Name Rule.ID Rule.Name
 	Token.AccessorID Token.Name Volumes.ID Volumes.Namespace
 	Reason Why
@@ -73,11 +74,11 @@ var shownFields = strings.Fields(`
 
 // quotedFields are those that errors quote besides.
 var quotedFields = strings.Fields(`
+	Class.PluginID Class.SecretsFrom
 	Config.SchedulerAlgorithm Definition.Quota Eligibility
 	Job.Affinities.Operand Job.Constraints.Operand Job.Type
 	Method.Type OnNodeLoss Op Pool.SchedulerConfiguration.SchedulerAlgorithm Role Role.ID Rule.On SecretsFrom
-	Quota.Limits.RegionLimit.Storage.Of.Kind Token.Roles.ID Token.Roles.Name Volumes.PluginID
-	Volumes.RequestedCapabilities.AccessMode Volumes.RequestedCapabilities.AttachmentMode
+	Quota.Limits.RegionLimit.Storage.Of.Kind Token.Roles.ID Token.Roles.Name Volumes.Class
 `)
 
 // TestAudit_ShowsFewFields sends each method a request whose texts are all marked. No line has a field beyond
