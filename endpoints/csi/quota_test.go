@@ -11,7 +11,7 @@ import (
 	"berth/structs/quota"
 )
 
-// What a quota rejects reaches no plugin: no creation, no registration and no expansion.
+// A creation, a registration or an expansion that a quota rejects reaches no plugin.
 func TestVolumes_BeyondTheirQuotaMakeNoCall(t *testing.T) {
 	s := newServer(t)
 	n := s.AddNode("n1", "a")

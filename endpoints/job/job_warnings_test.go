@@ -7,6 +7,7 @@ import (
 	"berth/structs"
 	"berth/structs/admin"
 	"berth/structs/inquiry"
+	"berth/structs/quota"
 )
 
 func TestJobs_WarnOfAMemoryMaxWithoutEffect(t *testing.T) {
@@ -51,4 +52,47 @@ func TestJobs_WarnOfAnIdentityThatNobodySigns(t *testing.T) {
 			t.Errorf("the warnings are %q", w)
 		}
 	}
+}
+
+// A job beyond the quota of its namespace is registered, and the answers tell how much of it has no place.
+func TestJobs_WarnOfAQuotaWithoutPlace(t *testing.T) {
+	s := newServer(t)
+	bounded := func(b quota.Bounds) {
+		must(s, quota.SpecPut, &quota.SpecPutRequest{Quota: &quota.Spec{
+			Name:   "team",
+			Limits: []*quota.Limit{{Region: "global", RegionLimit: &b}},
+		}})
+	}
+	bounded(quota.Bounds{MemoryMB: 50})
+	must(s, admin.NamespaceApply, &admin.NamespaceApplyRequest{
+		Definition: &admin.Namespace{Name: structs.DefaultNamespace, Quota: "team"},
+	})
+
+	want := func(text string, edits ...func(*structs.Job)) {
+		t.Helper()
+		j := testJob("j")
+		j.TaskGroups[0].Volumes = nil
+		j.TaskGroups[0].Count = 3
+		j.TaskGroups[0].Tasks[0].Resources = &structs.Resources{CPU: 10, MemoryMB: 20}
+		for _, edit := range edits {
+			edit(j)
+		}
+		planned := must(s, inquiry.JobPlan, &inquiry.JobPlanRequest{Job: j})
+		registered := must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: j})
+		for call, w := range map[string]string{"plan": planned.Warnings, "registration": registered.Warnings} {
+			if text == "" && strings.Contains(w, "quota") || !strings.Contains(w, text) {
+				t.Errorf("the warnings of the %s are %q, want %q", call, w, text)
+			}
+		}
+	}
+	want("quota team: memory: 0 MiB used, 60 MiB asked, 50 MiB allowed; what has no place waits for it")
+	want("", func(j *structs.Job) { j.TaskGroups[0].Count = 2 })
+	want("60 MiB asked", func(j *structs.Job) { j.TaskGroups[0].Count = 3 })
+	want("", func(j *structs.Job) { j.Stop = true })
+	bounded(quota.Bounds{MemoryMaxMB: 70})
+	want("quota team: memory_max: 0 MiB used, 75 MiB asked, 70 MiB allowed", func(j *structs.Job) {
+		j.TaskGroups[0].Tasks[0].Resources.MemoryMaxMB = 25
+	})
+	bounded(quota.Bounds{})
+	want("")
 }
