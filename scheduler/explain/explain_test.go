@@ -56,7 +56,7 @@ func TestWhy_Situations(t *testing.T) {
 
 func allSituations() []situation {
 	return slices.Concat(situations, calmSituations, waitSituations, holderSituations, nodeSituations,
-		deploymentSituations, updateSituations, lossSituations, awaySituations)
+		deploymentSituations, updateSituations, lossSituations, awaySituations, quotaSituations)
 }
 
 func explainSubject(f *schedtest.Fleet, s situation) (bool, []*inquiry.Reason) {
