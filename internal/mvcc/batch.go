@@ -113,6 +113,7 @@ func (b *Batch) newTx(index uint64) *WriteTx {
 			view:    b.db.now.Load(),
 			txn:     b.base,
 			rows:    b.rows,
+			counts:  &b.next.counts,
 			overlay: &b.overlay,
 		},
 	}
@@ -213,6 +214,7 @@ func (b *Batch) writeEntry(txn *memdb.Txn, writing uint64, e *entry) {
 func (b *Batch) writeRow(writing uint64, e *entry) {
 	next := b.next
 	alloc := next.slots
+	next.counts[e.path.table] += e.added()
 	if e.tree != nil && e.tree != e.slot {
 		next.rows.Set(writing, e.tree.number, nil)
 		alloc.Free(e.tree.number)

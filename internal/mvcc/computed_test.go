@@ -83,6 +83,9 @@ func TestComputed_FollowsTheRowsAndIsInNoFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	check(loaded, "h", 1)
+	if n := crowds.Len(loaded.Read()); n != 1 {
+		t.Errorf("the loaded table has %d rows, want 1", n)
+	}
 	db = loaded
 	write(3, func(tx *WriteTx) { members.Put(tx, &member{ID: "c", Group: "h"}) })
 	check(loaded, "h", 2)

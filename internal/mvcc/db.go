@@ -30,6 +30,7 @@ type view struct {
 	number  uint64            // counts the views of a database
 	applied uint64            // index of the last entry applied
 	newest  [maxTables]uint64 // index of the last entry that changed the table
+	counts  [maxTables]int    // rows of the table
 }
 
 // Open returns an empty database with the tables of the schema.
@@ -56,9 +57,10 @@ func (db *DB) Read() *ReadTx {
 
 func (v *view) read() *ReadTx {
 	return &ReadTx{
-		view: v,
-		txn:  v.db.Txn(false),
-		rows: v.rows,
+		view:   v,
+		txn:    v.db.Txn(false),
+		rows:   v.rows,
+		counts: &v.counts,
 	}
 }
 
@@ -88,10 +90,11 @@ func (db *DB) Write(index uint64, fn func(*WriteTx) error) error {
 type ReadTx struct {
 	view    *view
 	txn     *memdb.Txn
-	rows    vector.Rows // of the same moment as txn
-	overlay *overlay    // of a writer
-	draft   bool        // it is a Draft: an index without changes may be read in pages
-	tables  uint64      // that it read, as a set of numbers
+	rows    vector.Rows     // of the same moment as txn
+	counts  *[maxTables]int // of the tables in the trees of txn
+	overlay *overlay        // of a writer
+	draft   bool            // it is a Draft: an index without changes may be read in pages
+	tables  uint64          // that it read, as a set of numbers
 
 	watched bool
 	points  watchPoints // that it read, if watched

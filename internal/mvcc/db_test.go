@@ -109,6 +109,7 @@ func TestWait_ReturnsForChangesOfReadRows(t *testing.T) {
 			for range things.Prefix(tx, "a") {
 			}
 		}, putThing("zx"), false, true},
+		{"the number of rows", func(tx *ReadTx) { things.Len(tx) }, putThing("zx"), true, true},
 		{"a missing row", func(tx *ReadTx) { things.Get(tx, "new") }, putThing("new"), true, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {

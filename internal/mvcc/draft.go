@@ -24,6 +24,7 @@ func (tx *ReadTx) Draft() *WriteTx {
 			view:    &next,
 			txn:     tx.txn,
 			rows:    tx.rows,
+			counts:  tx.counts,
 			overlay: &b.overlay,
 			draft:   true,
 		},

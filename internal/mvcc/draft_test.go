@@ -37,6 +37,9 @@ func TestReadTx_DraftChangesNothing(t *testing.T) {
 	if count != 3*maxOverlay {
 		t.Errorf("the draft has %d of %d new rows", count, 3*maxOverlay)
 	}
+	if items.Len(draft) != 3*maxOverlay+1 || items.Len(snapshot) != 2 || things.Len(draft) != 0 {
+		t.Errorf("the draft has %d rows, and the snapshot has %d", items.Len(draft), items.Len(snapshot))
+	}
 	if draft.Applied() != 8 || snapshot.Applied() != 7 || db.Index() != 7 {
 		t.Error("the draft has moved the index")
 	}

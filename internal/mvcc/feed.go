@@ -1,6 +1,10 @@
 package mvcc
 
-import "slices"
+import (
+	"slices"
+
+	"berth/internal/mvcc/parts"
+)
 
 // Topic is an index whose changes a subscription receives. It is comparable.
 type Topic struct {
@@ -100,7 +104,7 @@ func (s *Subscription) change(at pathKey) Change {
 		return t.path == at.path
 	})
 	c := Change{Topic: s.topics[i]}
-	copy(c.Key[:], splitKey(at.key)[c.Topic.skip:])
+	copy(c.Key[:], parts.Split(at.key)[c.Topic.skip:])
 	return c
 }
 

@@ -3,7 +3,8 @@ package mvcc
 import (
 	"encoding/binary"
 	"math/bits"
-	"strings"
+
+	"berth/internal/mvcc/parts"
 )
 
 // Key is a tuple of strings in one byte string. Its order is the order of the tuples.
@@ -45,49 +46,9 @@ func Ordered(n uint64) string {
 }
 
 // appendKey appends the key of a tuple to a buffer.
-func appendKey(out Key, parts []string) Key {
-	for _, p := range parts {
-		out = appendPart(out, p)
+func appendKey(out Key, tuple []string) Key {
+	for _, p := range tuple {
+		out = parts.Append(out, p)
 	}
 	return out
-}
-
-func appendPart(out Key, part string) Key {
-	if strings.IndexByte(part, 0) < 0 && strings.IndexByte(part, 1) < 0 { // nearly always
-		out = append(out, part...)
-		return append(out, 0)
-	}
-	for i := range len(part) {
-		if part[i] <= 1 {
-			out = append(out, 1, part[i]+1)
-			continue
-		}
-		out = append(out, part[i])
-	}
-	return append(out, 0)
-}
-
-// splitKey returns the parts of a key.
-func splitKey(k Key) []string {
-	parts := strings.Split(string(k), "\x00")
-	parts = parts[:len(parts)-1] // each part ends with NUL
-	for i, p := range parts {
-		if strings.IndexByte(p, 1) >= 0 {
-			parts[i] = unescape(p)
-		}
-	}
-	return parts
-}
-
-func unescape(part string) string {
-	out := make([]byte, 0, len(part))
-	for i := 0; i < len(part); i++ {
-		b := part[i]
-		if b == 1 {
-			i++
-			b = part[i] - 1
-		}
-		out = append(out, b)
-	}
-	return string(out)
 }

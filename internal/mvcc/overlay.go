@@ -25,6 +25,17 @@ type entry struct {
 	tree *slot // in an overlay: the slot that the tree has at the key
 }
 
+// added returns by how much an entry of a table's own keys changes the number of rows in the trees.
+func (e *entry) added() int {
+	switch {
+	case e.tree == nil && e.slot != nil:
+		return 1
+	case e.tree != nil && e.slot == nil:
+		return -1
+	}
+	return 0
+}
+
 // maxOverlay is the number of changes above which a batch writes its overlay into the trees.
 const maxOverlay = 512
 

@@ -72,6 +72,7 @@ func (p plainTable) checkRows(t rapid.TB, tx *ReadTx, when string) {
 		}
 		return [][]string{{e.Status, e.Space}}
 	}
+	check("the number of rows", fmt.Sprint(items.Len(tx)), fmt.Sprint(len(p)))
 	check("all rows", rowTexts(items.Scan(tx)), p.rows(byID, nil))
 	check("by group", rowTexts(itemsByGroup.Scan(tx)), p.rows(byGroup, nil))
 	check("by list", rowTexts(itemsByList.Scan(tx)), p.rows(byList, nil))

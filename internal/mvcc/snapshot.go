@@ -148,6 +148,7 @@ func (t *table) insert(tx *LoadTx, r any) {
 	v := tx.loading.view
 	s := &slot{number: v.slots.Fresh()}
 	v.rows.Set(tx.loading.writing, s.number, r)
+	v.counts[t.path.table]++
 	v.tree.setSlot(tx.txn, t.at(t.key(r)), s)
 }
 
@@ -224,6 +225,7 @@ func (t *table) load(l *loading, in pieces.Reader) error {
 		return err
 	}
 
+	v.counts[t.path.table] = len(all)
 	for _, x := range t.others {
 		x.insertAll(l, all)
 	}

@@ -49,6 +49,9 @@ func TestLoad_RestoresEveryTable(t *testing.T) {
 	if things.Newest(tx) != 7 || itemsByTag.First(tx, "b") == nil || markedPairs.First(tx, "h") == nil {
 		t.Error("an index is not restored")
 	}
+	if items.Len(tx) != 3*chunkRows || things.Len(tx) != 1 || pairs.Len(tx) != 1 {
+		t.Errorf("the restored tables have %d, %d and %d rows", items.Len(tx), things.Len(tx), pairs.Len(tx))
+	}
 	checkConsistent(t, restored)
 }
 

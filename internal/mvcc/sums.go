@@ -1,6 +1,9 @@
 package mvcc
 
-import "berth/internal/mvcc/vector"
+import (
+	"berth/internal/mvcc/parts"
+	"berth/internal/mvcc/vector"
+)
 
 // Sums are the sums over the rows of each list of a list index. A list has its sum beside its slots, so it
 // costs no key and no row of its own.
@@ -88,7 +91,7 @@ func (s *Sums[R, S]) difference(before vector.Rows, changes []entry) (d S) {
 // Of returns the sum over the rows whose key begins with a part.
 func (s *Sums[R, S]) Of(from Reader, part string) (sum S) {
 	tx := from.reader()
-	tx.scratch = appendPart(tx.scratch[:0], part)
+	tx.scratch = parts.Append(tx.scratch[:0], part)
 	at := s.index.at(tx.scratch)
 	tx.recordRead(at)
 	_, row := tx.list(at)

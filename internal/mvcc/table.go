@@ -170,6 +170,21 @@ func (t *Table[R]) KeyOfRow(r R) Key {
 	return t.table.key(r)
 }
 
+// Len returns the number of rows. It reads none of them.
+func (t *Table[R]) Len(tx Reader) int { return t.table.length(tx.reader()) }
+
+func (t *table) length(tx *ReadTx) int {
+	tx.recordRead(t.at(nil))
+	n := tx.counts[t.path.table]
+	if tx.overlay != nil {
+		changed := tx.overlay.byPath[t.path.order]
+		for i := range changed {
+			n += changed[i].added()
+		}
+	}
+	return n
+}
+
 // Newest returns the log index of the entry that last changed the table.
 func (t *Table[R]) Newest(tx Reader) uint64 {
 	return tx.reader().view.newest[t.table.path.table]
