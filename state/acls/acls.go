@@ -43,7 +43,7 @@ func PolicyPut(tx *mvcc.WriteTx, p *access.PolicyPutRequest) error {
 	}
 
 	if schema.ACLPolicies.Get(tx, p.Policy.Name) == nil {
-		err = bounded(schema.ACLPolicies.Scan(tx), maxPolicies, "policies")
+		err = bounded(schema.ACLPolicies.Len(tx), maxPolicies, "policies")
 		if err != nil {
 			return err
 		}
@@ -92,7 +92,7 @@ func RolePut(tx *mvcc.WriteTx, p *access.RolePutRequest) error {
 		}
 	}
 	if schema.ACLRoles.Get(tx, r.ID) == nil {
-		err = bounded(schema.ACLRoles.Scan(tx), maxRoles, "roles")
+		err = bounded(schema.ACLRoles.Len(tx), maxRoles, "roles")
 		if err != nil {
 			return err
 		}
@@ -145,12 +145,8 @@ func policyExists(tx mvcc.Reader, name string) error {
 	return nil
 }
 
-// bounded returns an error if a table has its most rows.
-func bounded[R any](rows iter.Seq[R], most int, name string) error {
-	count := 0
-	for range rows {
-		count++
-	}
+// bounded returns an error if a table with a number of rows has its most.
+func bounded(count, most int, name string) error {
 	if count >= most {
 		return structs.Preconditionf("there are %d %s, the most that the servers store; delete some of them first",
 			count, name)

@@ -58,6 +58,12 @@ func TestTables_HaveABoundOnTheirRows(t *testing.T) {
 			return acls.OneTime(tx, &login.OneTimeChange{Put: o, Now: 100})
 		}, true},
 
+		"completed logins": {acls.MaxMarks, func(tx *mvcc.WriteTx, i int) {
+			schema.ACLLoginMarks.Put(tx, &login.LoginMark{ID: fmt.Sprint(i), End: 1000})
+		}, func(tx *mvcc.WriteTx, id string) error {
+			return acls.PutMark(tx, &login.LoginMark{ID: id, End: 1000}, 100)
+		}, true},
+
 		"admission rules": {admission.MaxRules, func(tx *mvcc.WriteTx, i int) {
 			schema.AdmissionRules.Put(tx, &admission.Rule{Name: fmt.Sprint(i)})
 		}, func(tx *mvcc.WriteTx, id string) error {
@@ -114,5 +120,85 @@ func method(name string) *login.AuthMethod {
 			JWKSURL:        "https://example.org/keys",
 			BoundAudiences: []string{"berth"},
 		},
+	}
+}
+
+// TestPut_ReadsNoOtherRowsOfItsTable stores rows in an empty table and in a nearly full one. The quickest of
+// many writes costs about the same: a scan of the full table would take hundreds of times longer.
+func TestPut_ReadsNoOtherRowsOfItsTable(t *testing.T) {
+	for name, c := range map[string]struct {
+		most   int
+		insert func(tx *mvcc.WriteTx, i int)
+		put    func(tx *mvcc.WriteTx, id string) error
+	}{
+		"tokens": {acls.MaxTokens, func(tx *mvcc.WriteTx, i int) {
+			schema.ACLTokens.Put(tx, client(fmt.Sprint(i)).Token)
+		}, func(tx *mvcc.WriteTx, id string) error { return acls.TokenPut(tx, client(id, "p")) }},
+
+		"one-time tokens": {acls.MaxOneTimes, func(tx *mvcc.WriteTx, i int) {
+			schema.ACLOneTimeTokens.Put(tx, &login.OneTimeToken{Hash: fmt.Append(nil, i)})
+		}, func(tx *mvcc.WriteTx, id string) error {
+			o := &login.OneTimeToken{AccessorID: "t", Hash: []byte(id), Box: []byte("box"), End: 1000}
+			return acls.OneTime(tx, &login.OneTimeChange{Put: o, Now: 100})
+		}},
+
+		"completed logins": {acls.MaxMarks, func(tx *mvcc.WriteTx, i int) {
+			schema.ACLLoginMarks.Put(tx, &login.LoginMark{ID: fmt.Sprint(i), End: 1000})
+		}, func(tx *mvcc.WriteTx, id string) error {
+			return acls.PutMark(tx, &login.LoginMark{ID: id, End: 1000}, 100)
+		}},
+	} {
+		s := newStore(t)
+		do(s, acls.PolicyPut, policy("p"))
+		do(s, acls.TokenPut, client("t", "p"))
+		const writes = 50
+		quickest := func(prefix string) time.Duration {
+			least := time.Hour
+			put := func(tx *mvcc.WriteTx, id *string) error { return c.put(tx, *id) }
+			for i := range writes {
+				start := time.Now()
+				do(s, put, new(fmt.Sprint(prefix, i)))
+				least = min(least, time.Since(start))
+			}
+			return least
+		}
+
+		empty := quickest("few")
+		fill := func(tx *mvcc.WriteTx, most *int) error {
+			for i := range *most {
+				c.insert(tx, i)
+			}
+			return nil
+		}
+		do(s, fill, new(c.most-2*writes-10))
+		full := quickest("many")
+		if full > 20*empty {
+			t.Errorf("%s: a write takes %v in an empty table and %v in a full one", name, empty, full)
+		}
+	}
+}
+
+// BenchmarkTokenPut stores tokens beside few and many others.
+func BenchmarkTokenPut(b *testing.B) {
+	for _, rows := range []int{100, 10_000, 90_000} {
+		b.Run(fmt.Sprint(rows), func(b *testing.B) {
+			db := mvcc.Open(&schema.All)
+			_ = db.Write(1, func(tx *mvcc.WriteTx) error {
+				for i := range rows {
+					schema.ACLTokens.Put(tx, client(fmt.Sprint(i)).Token)
+				}
+				return acls.PolicyPut(tx, policy("p"))
+			})
+			for b.Loop() {
+				batch := db.Begin()
+				err := batch.Apply(2, func(tx *mvcc.WriteTx) error {
+					return acls.TokenPut(tx, client("new", "p"))
+				})
+				batch.Abort()
+				if err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

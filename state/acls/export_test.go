@@ -8,4 +8,8 @@ const (
 	MaxMethods  = maxMethods
 	MaxRules    = maxRules
 	MaxOneTimes = maxOneTimes
+	MaxMarks    = maxMarks
 )
+
+// PutMark stores the mark of a login.
+var PutMark = putMark

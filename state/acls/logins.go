@@ -43,7 +43,7 @@ func putMark(tx *mvcc.WriteTx, m *login.LoginMark, now int64) error {
 		return structs.Deniedf("this login has made its token already; log in again")
 	}
 
-	err := bounded(schema.ACLLoginMarks.Scan(tx), maxMarks, "completed logins")
+	err := bounded(schema.ACLLoginMarks.Len(tx), maxMarks, "completed logins")
 	if err == nil {
 		schema.ACLLoginMarks.Put(tx, new(*m))
 	}
@@ -78,7 +78,7 @@ func putOneTime(tx *mvcc.WriteTx, o *login.OneTimeToken, now int64) error {
 		return structs.Preconditionf("the token of the one-time token has ended or was deleted")
 	}
 
-	err := bounded(schema.ACLOneTimeTokens.Scan(tx), maxOneTimes, "one-time tokens")
+	err := bounded(schema.ACLOneTimeTokens.Len(tx), maxOneTimes, "one-time tokens")
 	if err == nil {
 		schema.ACLOneTimeTokens.Put(tx, new(*o))
 	}

@@ -62,7 +62,7 @@ func AuthMethodPut(tx *mvcc.WriteTx, p *login.AuthMethodChange) error {
 	stored.ModifyTime = login.Time(p.Now)
 	known := schema.ACLAuthMethods.Get(tx, stored.Name)
 	if known == nil {
-		err = bounded(schema.ACLAuthMethods.Scan(tx), maxMethods, "auth methods")
+		err = bounded(schema.ACLAuthMethods.Len(tx), maxMethods, "auth methods")
 		if err != nil {
 			return err
 		}
@@ -144,7 +144,7 @@ func BindingRulePut(tx *mvcc.WriteTx, p *login.BindingRuleChange) error {
 	known := schema.ACLBindingRules.Get(tx, stored.ID)
 	switch {
 	case known == nil:
-		err = bounded(schema.ACLBindingRules.Scan(tx), maxRules, "binding rules")
+		err = bounded(schema.ACLBindingRules.Len(tx), maxRules, "binding rules")
 		if err != nil {
 			return err
 		}

@@ -123,7 +123,7 @@ func putToken(tx *mvcc.WriteTx, t *access.Token, now int64) error {
 
 	err := checkToken(tx, t)
 	if err == nil {
-		err = bounded(schema.ACLTokens.Scan(tx), maxTokens, "tokens")
+		err = bounded(schema.ACLTokens.Len(tx), maxTokens, "tokens")
 	}
 	if err != nil {
 		return err

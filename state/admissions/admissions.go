@@ -27,20 +27,13 @@ func RulePut(tx *mvcc.WriteTx, p *admission.RulePutRequest) error {
 		return err
 	}
 
-	if Rule(tx, p.Rule.Name) == nil && count(tx) >= admission.MaxRules {
+	count := schema.AdmissionRules.Len(tx)
+	if Rule(tx, p.Rule.Name) == nil && count >= admission.MaxRules {
 		return structs.Preconditionf("there are %d admission rules, the most that the servers store; "+
-			"delete some of them first", count(tx))
+			"delete some of them first", count)
 	}
 	schema.AdmissionRules.Put(tx, p.Rule)
 	return nil
-}
-
-func count(tx mvcc.Reader) int {
-	n := 0
-	for range Rules(tx) {
-		n++
-	}
-	return n
 }
 
 // RuleDelete deletes a rule. The error is not-found.

@@ -89,10 +89,7 @@ func checkDefault(tx mvcc.Reader, c *class.VolumeClass) error {
 }
 
 func checkCount(tx mvcc.Reader) error {
-	count := 0
-	for range All(tx) {
-		count++
-	}
+	count := schema.VolumeClasses.Len(tx)
 	if count >= maxClasses {
 		return structs.Preconditionf("there are %d volume classes, the most that the servers store; "+
 			"delete some of them first", count)

@@ -74,7 +74,7 @@ func Put(tx *mvcc.WriteTx, p *quota.SpecPutRequest) error {
 
 	s := p.Quota.Copy()
 	old := schema.Quotas.Get(tx, s.Name)
-	if old == nil && countUpTo(schema.Quotas.Scan(tx), maxQuotas) == maxQuotas {
+	if old == nil && schema.Quotas.Len(tx) >= maxQuotas {
 		return structs.Preconditionf("there are %d quotas, the most that are stored; delete some of them first",
 			maxQuotas)
 	}
@@ -88,16 +88,6 @@ func Put(tx *mvcc.WriteTx, p *quota.SpecPutRequest) error {
 	schema.Quotas.Put(tx, s)
 	blocked.UnblockKey(tx, quota.UnblockKey(s.Name))
 	return nil
-}
-
-func countUpTo[R any](rows iter.Seq[R], most int) (n int) {
-	for range rows {
-		n++
-		if n == most {
-			break
-		}
-	}
-	return n
 }
 
 // Delete deletes a quota that no namespace names.
