@@ -104,7 +104,7 @@ func (e *Endpoints) deliver(
 	// These precede the forwarding, because only this server knows the certificate of the connection: the
 	// leader sees that of this server.
 	err = callers.CheckGrant(ctx, req)
-	if e.Roles && err == nil {
+	if e.Roles && err == nil && !e.isOfTask(ctx, d.allow, req) {
 		err = callers.Check(ctx, d.method.Name, req)
 	}
 	if err != nil {
@@ -149,6 +149,14 @@ func (e *Endpoints) deliver(
 		// The next leader may be this server, which then must not take the request for one of another server.
 		*o.forwarded = false
 	}
+}
+
+// isOfTask reports whether a request is one of a task, which the node of the task has passed on: the signed
+// token of the task says so. The gate decides on it afterwards. A node without such a token acts for itself
+// alone.
+func (e *Endpoints) isOfTask(ctx context.Context, allow rights.Right, req any) bool {
+	nodeID, passed := callers.PassesOn(ctx, req)
+	return passed && !allow.IsOpen() && e.Gate.RunsOn(e.Store.Read(), rights.SecretOf(req), nodeID)
 }
 
 // answered drops the answer that goes with an error.

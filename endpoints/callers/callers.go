@@ -74,6 +74,16 @@ func Check(ctx context.Context, method string, req any) error {
 	return nil
 }
 
+// PassesOn reports whether a node may have passed on the request of one of its tasks: it names no node, and
+// the certificate of the caller is that of nodeID.
+func PassesOn(ctx context.Context, req any) (nodeID string, is bool) {
+	peer, secured := rpc.PeerFrom(ctx)
+	if !secured || peer.Role != pki.RoleNode || subject(req) != "" {
+		return "", false
+	}
+	return peer.ID, true
+}
+
 // CheckGrant returns an error for a request whose answer gives its caller the rights of a machine or of an
 // operator, in each mode of TLS: a certificate from a time with `prefer` counts with `require`, too. With the
 // join token of a server its holder gets the key-encryption key. The HTTP API checks its callers before it

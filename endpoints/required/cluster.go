@@ -135,6 +135,7 @@ var clusterNeeds = map[access.Needs]func(*acl.ACL) bool{
 	access.NeedsOperatorRead:  (*acl.ACL).OperatorRead,
 	access.NeedsOperatorWrite: (*acl.ACL).OperatorWrite,
 	access.NeedsManagement:    (*acl.ACL).IsManagement,
+	access.NeedsNothing:       func(*acl.ACL) bool { return true }, // but a valid token, if one is given
 }
 
 var namespaceNeeds = map[access.Needs]acl.Capability{

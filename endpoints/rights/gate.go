@@ -186,12 +186,15 @@ func (g *Gate) Resolve(ctx context.Context, tx mvcc.Reader, secret string) (Call
 // empty without one, and for a secret that no token has.
 func (g *Gate) Sender(tx mvcc.Reader, req any) (is access.Caller) {
 	secret := SecretOf(req)
-	if !g.Enabled() || secret == "" || secret == access.Anonymous || len(secret) > maxSecret {
+	if g == nil || secret == "" || secret == access.Anonymous || len(secret) > maxSecret {
 		return is
 	}
 
 	if idtoken.IsToken(secret) {
 		is.Identity = g.signed(tx, secret)
+		return is
+	}
+	if !g.Enabled() {
 		return is
 	}
 	t := acls.TokenBySecret(tx, secret)

@@ -69,6 +69,16 @@ func (g *Gate) identify(tx mvcc.Reader, token string) (*Identity, error) {
 	}, nil
 }
 
+// RunsOn reports whether a secret is the signed token of a workload that runs on a node, and the gate decides
+// on what it gives.
+func (g *Gate) RunsOn(tx mvcc.Reader, secret, nodeID string) bool {
+	if !g.Enforces() || len(secret) > maxSecret || !idtoken.IsToken(secret) {
+		return false
+	}
+	id, err := g.identify(tx, secret)
+	return err == nil && state.Alloc(tx, id.AllocID).NodeID == nodeID
+}
+
 // resolveIdentity returns the caller with a signed token: the policies of its job, and what each task has.
 func (g *Gate) resolveIdentity(tx mvcc.Reader, token string) (Caller, error) {
 	id, err := g.identify(tx, token)

@@ -29,8 +29,13 @@ type workloads struct {
 	signer *idtoken.Signer
 }
 
-func newWorkloads(t testing.TB) *workloads {
-	w := &workloads{fixture: newFixture(t, func(c *rights.Config) { c.Issuer = issuer })}
+func newWorkloads(t testing.TB, change ...func(*rights.Config)) *workloads {
+	change = append(change, func(c *rights.Config) { c.Issuer = issuer })
+	w := &workloads{fixture: newFixture(t, func(c *rights.Config) {
+		for _, f := range change {
+			f(c)
+		}
+	})}
 	public, private, err := idtoken.Generate(identity.EdDSA)
 	if err != nil {
 		t.Fatal(err)
@@ -343,5 +348,41 @@ func TestSender_NamesTheWorkload(t *testing.T) {
 	req := &structs.QueryRequest{QueryOptions: structs.QueryOptions{AuthToken: w.identity(nil)}}
 	if got := w.gate.Sender(w.db.Read(), req).Identity; got == nil || *got != task {
 		t.Errorf("of an allocation that has ended: got %+v", got)
+	}
+}
+
+// TestRunsOn_IsTrueForATaskOfTheNodeAlone asks whether a node may pass on a request.
+func TestRunsOn_IsTrueForATaskOfTheNodeAlone(t *testing.T) {
+	w := newWorkloads(t)
+	w.alloc(func(a *structs.Allocation) { a.NodeID = "n1" })
+	thief := newWorkloads(t)
+	own := w.identity(nil)
+	ended := w.identity(func(c *idtoken.Claims) { c.Expiry = jwt.NewNumericDate(w.now.Add(-time.Hour)) })
+	for name, c := range map[string]struct {
+		secret, node string
+		want         bool
+	}{
+		"of its own task":        {own, "n1", true},
+		"of a task of another":   {own, "n2", false},
+		"of no token":            {"x", "n1", false},
+		"of no secret":           {"", "n1", false},
+		"of another cluster":     {thief.identity(nil), "n1", false},
+		"of a token that is old": {ended, "n1", false},
+	} {
+		if got := w.gate.RunsOn(w.db.Read(), c.secret, c.node); got != c.want {
+			t.Errorf("a request %s: got %t", name, got)
+		}
+	}
+	w.alloc(func(a *structs.Allocation) { a.ClientStatus = structs.AllocComplete })
+	if w.gate.RunsOn(w.db.Read(), own, "n1") {
+		t.Error("the allocation has ended, and its node passes its requests on")
+	}
+}
+
+func TestRunsOn_IsFalseWhileRightsAreNotEnforced(t *testing.T) {
+	w := newWorkloads(t, func(c *rights.Config) { c.OnlyLog = true })
+	w.alloc(func(a *structs.Allocation) { a.NodeID = "n1" })
+	if w.gate.RunsOn(w.db.Read(), w.identity(nil), "n1") {
+		t.Error("a node passes on the requests of its tasks")
 	}
 }

@@ -124,7 +124,12 @@ func (a *agent) statusAt(alloc, token, path string) int {
 // checkAnswers checks the answers that the task of a job got.
 func (a *agent) checkAnswers(alloc, job string) {
 	a.t.Helper()
-	out := a.awaitOutput(alloc, "asked\n")
+	a.checkPrinted(a.awaitOutput(alloc, "asked\n"), job)
+}
+
+// checkPrinted checks the answers in the output of the task of a job.
+func (a *agent) checkPrinted(out, job string) {
+	a.t.Helper()
 	// A body ends with its line, before the status.
 	out = strings.NewReplacer("\n 2", " 2", "\n 4", " 4").Replace(out)
 	for _, line := range strings.Split(out, "\n") {
