@@ -347,7 +347,11 @@ func filledJob() *structs.Job {
 	task.Meta = meta()
 	task.Env = meta()
 	task.VolumeMounts = []*structs.VolumeMount{{Volume: "data", Destination: "/data"}}
-	task.CSIPluginConfig = &structs.CSIPluginConfig{ID: "p", Type: structs.CSIPluginNode}
+	task.CSIPluginConfig = &structs.CSIPluginConfig{
+		ID:     "p",
+		Type:   structs.CSIPluginNode,
+		Tokens: []*structs.CSIToken{{Audience: "a"}},
+	}
 	task.Lifecycle = &structs.TaskLifecycle{Hook: structs.LifecyclePoststart}
 	task.Artifacts = []*structs.TaskArtifact{{
 		GetterSource:  "http://example.com/x",

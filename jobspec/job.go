@@ -284,6 +284,14 @@ type csiPlugin struct {
 	HealthTimeout       time.Duration `hcl:"health_timeout"`
 	HangTimeout         time.Duration `hcl:"hang_timeout"`
 	FormerProvider      string        `hcl:"former_provider"`
+	Tokens              []*csiToken   `hcl:"token,block"`
+	TokensIn            string        `hcl:"tokens_in"`
+	RequiresRepublish   bool          `hcl:"requires_republish"`
+}
+
+type csiToken struct {
+	Audience string        `hcl:"audience,required"`
+	TTL      time.Duration `hcl:"ttl"`
 }
 
 type artifact struct {

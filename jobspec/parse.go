@@ -274,6 +274,30 @@ func requests(volumes map[string]*volume) map[string]*structs.VolumeRequest {
 	return out
 }
 
+// config converts a csi_plugin block.
+func (p *csiPlugin) config() *structs.CSIPluginConfig {
+	if p == nil {
+		return nil
+	}
+
+	out := &structs.CSIPluginConfig{
+		ID:                  p.ID,
+		Type:                p.Type,
+		MountDir:            p.MountDir,
+		StagePublishBaseDir: p.StagePublishBaseDir,
+		HealthTimeout:       p.HealthTimeout,
+		HangTimeout:         p.HangTimeout,
+		FormerProvider:      p.FormerProvider,
+		TokensIn:            p.TokensIn,
+		RequiresRepublish:   p.RequiresRepublish,
+	}
+
+	for _, t := range p.Tokens {
+		out.Tokens = append(out.Tokens, (*structs.CSIToken)(t))
+	}
+	return out
+}
+
 // request converts a volume. The alias is its name in the job: the volume itself has another one.
 func (v *volume) request(alias string) *structs.VolumeRequest {
 	return &structs.VolumeRequest{
@@ -305,7 +329,7 @@ func (c *converter) task(t *task, restart structs.RestartPolicy) *structs.Task {
 		Leader:          t.Leader,
 		Lifecycle:       (*structs.TaskLifecycle)(t.Lifecycle),
 		ShutdownDelay:   t.ShutdownDelay,
-		CSIPluginConfig: (*structs.CSIPluginConfig)(t.CSIPlugin),
+		CSIPluginConfig: t.CSIPlugin.config(),
 		DispatchPayload: (*structs.DispatchPayloadConfig)(t.DispatchPayload),
 		Services:        c.services(t.Services),
 		Kind:            structs.TaskKind(t.Kind),

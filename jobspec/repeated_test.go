@@ -132,6 +132,11 @@ var repeatedBlocks = map[string]struct{ file, good, bad string }{
 		"template {\n data = BAD\"{{\"\n destination = \"local/x\"\n }",
 	},
 	"task.artifact": {inTask, `artifact { source = "http://x/y" }`, `artifact { source = BAD"" }`},
+	"csi_plugin.token": {
+		strings.Replace(inTask, "PART", "csi_plugin {\n id = \"p\"\n type = \"node\"\nPART\n }", 1),
+		"token { audience = \"a\" }",
+		"token { audience = BAD\"\" }",
+	},
 	"resources.device": {
 		strings.Replace(inTask, "PART", "resources {\nPART\n }", 1),
 		`device "gpu" { count = 1 }`,

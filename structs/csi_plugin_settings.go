@@ -46,7 +46,25 @@ type CSIPluginConfig struct {
 	// how long a plugin that was healthy may answer no probe; 0 is DefaultHangTimeout
 	HangTimeout    time.Duration
 	FormerProvider string // the driver's name before its vendor renamed it (CSI spec, GetPluginInfo)
+	// Tokens are signed identities of the allocation that uses a volume, which NodePublishVolume gets. They are
+	// in the place TokensIn, which is "" without tokens.
+	Tokens   []*CSIToken `json:",omitempty" codec:",omitempty" level:"2"`
+	TokensIn string      `json:",omitempty" codec:",omitempty" level:"2"`
+	// RequiresRepublish: NodePublishVolume is repeated with other tokens at half of their life.
+	RequiresRepublish bool `json:",omitempty" codec:",omitempty" level:"2"`
 }
+
+// CSIToken is a `token {}` of a csi_plugin block.
+type CSIToken struct {
+	Audience string        `json:",omitempty" codec:",omitempty" level:"2"`
+	TTL      time.Duration `json:",omitempty" codec:",omitempty" level:"2"` // default DefaultIdentityTTL
+}
+
+// The places of tokens in a call of a plugin.
+const (
+	TokensInContext = "volume_context"
+	TokensInSecrets = "secrets"
+)
 
 // The types of a csi_plugin block.
 const (

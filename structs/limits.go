@@ -96,7 +96,7 @@ const (
 
 	// Bounds of identities.
 	MaxIdentities  = 16             // of one task, besides the default one
-	MaxAudiences   = 16             // of one identity
+	MaxAudiences   = 16             // of one identity; the tokens of one plugin
 	MinIdentityTTL = time.Minute    // of its tokens
 	MaxIdentityTTL = 24 * time.Hour // likewise
 	MaxIdentity    = 8 << 10        // bytes of a token

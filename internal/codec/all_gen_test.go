@@ -80,6 +80,7 @@ var all = []any{
 	new(structs.CSIPluginSettingsRequest),
 	new(structs.CSIPluginSettingsResponse),
 	new(structs.CSIPluginTally),
+	new(structs.CSIToken),
 	new(structs.CSITopology),
 	new(structs.CSITopologyRequest),
 	new(structs.CSITurnedReadOnly),

@@ -170,7 +170,7 @@ var literal = map[string]map[string][]string{
 		"Template":        {"ChangeMode", "ChangeSignal", "Perms"},
 		"Service":         {"AddressMode", "OnUpdate"},
 		"ServiceCheck":    {"Type", "AddressMode", "OnUpdate", "InitialStatus"},
-		"CSIPluginConfig": {"Type"},
+		"CSIPluginConfig": {"Type", "TokensIn"},
 
 		"WorkloadIdentity": {"ChangeMode", "ChangeSignal"},
 		"Vault":            {"ChangeMode", "ChangeSignal"},
@@ -189,6 +189,7 @@ var literal = map[string]map[string][]string{
 	},
 	"the servers sign it": {
 		"WorkloadIdentity": {"Name", "Audience", "ServiceName"},
+		"CSIToken":         {"Audience"},
 	},
 	"the node logs in by it": {
 		"Vault":  {"Role", "Namespace", "Cluster"},

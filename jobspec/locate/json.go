@@ -78,6 +78,7 @@ var fieldsOf = map[string][]string{
 	"options":       {"GetterOptions"},
 	"parameterized": {"ParameterizedJob"},
 	"path":          {"Paths"},
+	"token":         {"Tokens"},
 	"port":          {"ReservedPorts", "DynamicPorts", "PortLabel"},
 	"reschedule":    {"ReschedulePolicy"},
 	"restart":       {"RestartPolicy"},

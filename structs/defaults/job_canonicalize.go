@@ -167,6 +167,19 @@ func CanonicalizeTask(t *structs.Task, g *structs.TaskGroup) {
 		setDefault(&c.MountDir, structs.DefaultPluginMountDir)
 		setDefault(&c.StagePublishBaseDir, structs.DefaultPluginStageDir)
 		setDefault(&c.HealthTimeout, structs.DefaultHealthTimeout)
+		canonicalizeTokens(c)
+	}
+}
+
+// canonicalizeTokens sets the place that drivers look at which do not ask for another one.
+func canonicalizeTokens(c *structs.CSIPluginConfig) {
+	for _, t := range c.Tokens {
+		if t != nil {
+			setDefault(&t.TTL, structs.DefaultIdentityTTL)
+		}
+	}
+	if len(c.Tokens) > 0 {
+		setDefault(&c.TokensIn, structs.TokensInContext)
 	}
 }
 

@@ -71,16 +71,32 @@ func TestCanonicalize_FillsDefaults(t *testing.T) {
 		{"logs", *task.LogConfig, structs.LogConfig{MaxFiles: 10, MaxFileSizeMB: 10}},
 		{"volume name", g.Volumes["data"].Name, "data"},
 		{"propagation", task.VolumeMounts[0].PropagationMode, "private"},
-		{"plugin", *task.CSIPluginConfig, structs.CSIPluginConfig{
+		{"plugin", fmt.Sprint(*task.CSIPluginConfig), fmt.Sprint(structs.CSIPluginConfig{
 			ID:                  "hostpath",
 			Type:                "node",
 			MountDir:            "/csi",
 			StagePublishBaseDir: "/local/csi",
 			HealthTimeout:       30 * time.Second,
-		}},
+		})},
 	} {
 		if c.got != c.want {
 			t.Errorf("%s: %v, want %v", c.what, c.got, c.want)
+		}
+	}
+}
+
+// TestCanonicalize_PutsTokensWhereDriversLook leaves a job alone that asks for another place.
+func TestCanonicalize_PutsTokensWhereDriversLook(t *testing.T) {
+	for place, want := range map[string]string{"": structs.TokensInContext, "secrets": "secrets"} {
+		j := testJob(func(*structs.Job) {})
+		plugin := &structs.CSIPluginConfig{
+			Tokens:   []*structs.CSIToken{nil, {Audience: "a"}, {Audience: "b", TTL: time.Minute}},
+			TokensIn: place,
+		}
+		j.TaskGroups[0].Tasks[0].CSIPluginConfig = plugin
+		Canonicalize(j)
+		if plugin.TokensIn != want || plugin.Tokens[1].TTL != time.Hour || plugin.Tokens[2].TTL != time.Minute {
+			t.Errorf("%q: got %+v, %+v, %+v", place, plugin, plugin.Tokens[1], plugin.Tokens[2])
 		}
 	}
 }

@@ -1,12 +1,12 @@
 package validate
 
 import (
-	"path"
 	"slices"
 	"strings"
 
 	"berth/structs"
 	"berth/structs/validate/field"
+	"berth/structs/validate/plugins"
 	"berth/structs/validate/taskfiles"
 )
 
@@ -41,7 +41,9 @@ func checkTask(f field.Errors, t *structs.Task, g *structs.TaskGroup) {
 	}
 
 	if c := t.CSIPluginConfig; c != nil {
-		checkPluginConfig(f.At("csi_plugin"), c)
+		f := f.At("csi_plugin")
+		checkPluginID(f, "id", c.ID)
+		plugins.Check(f, c)
 	}
 
 	if l := t.Lifecycle; l != nil {
@@ -151,37 +153,4 @@ func checkDeviceConstraint(f field.Errors, c *structs.Constraint) {
 		f.Require(slices.Contains(deviceTargets, target) || deviceAttributeTarget().MatchString(target),
 			"%q must be %s or ${device.attr.NAME}", target, field.Text(strings.Join(deviceTargets, ", ")))
 	}
-}
-
-// checkPluginConfig checks how a task runs a CSI plugin. Its directories are mounted into the task, so that
-// neither may hide the other.
-func checkPluginConfig(f field.Errors, c *structs.CSIPluginConfig) {
-	checkPluginID(f, "id", c.ID)
-	f.CheckOneOf("type", c.Type,
-		[]string{structs.CSIPluginNode, structs.CSIPluginController, structs.CSIPluginMonolith})
-	checkAbsolutePath(f, "mount_dir", c.MountDir)
-	checkAbsolutePath(f, "stage_publish_base_dir", c.StagePublishBaseDir)
-	f.Require(len(c.StagePublishBaseDir) <= structs.MaxPluginBaseDir,
-		"stage_publish_base_dir is %d bytes long, at most %d are allowed: "+
-			"a path for a plugin has at most 128", len(c.StagePublishBaseDir), structs.MaxPluginBaseDir)
-	mount := path.Clean(c.MountDir)
-	stage := path.Clean(c.StagePublishBaseDir)
-	f.Require(stage != mount && !strings.HasPrefix(stage, mount+"/"),
-		"stage_publish_base_dir %q must not be within mount_dir %q", stage, mount)
-	f.Require(!strings.HasPrefix(mount, stage+"/"),
-		"mount_dir %q must not be within stage_publish_base_dir %q", mount, stage)
-	f.Require(c.HealthTimeout > 0, "health_timeout must be above zero")
-	f.CheckDuration("hang_timeout", c.HangTimeout, structs.MaxTaskWait)
-
-	// The text is sent with each report of the plugin.
-	f.CheckString("former_provider", c.FormerProvider, structs.MaxProvider)
-	f.CheckDuration("health_timeout", c.HealthTimeout, structs.MaxTaskWait)
-}
-
-// checkAbsolutePath checks a directory inside a task that something is mounted on.
-func checkAbsolutePath(f field.Errors, name, dir string) {
-	f.CheckText(name, dir)
-	f.Require(path.IsAbs(dir) && path.Clean(dir) != "/" &&
-		!strings.ContainsRune(dir, 0),
-		"%s %q must be an absolute path other than /", name, dir)
 }
