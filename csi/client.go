@@ -201,13 +201,3 @@ func (c *Client) intercept(
 
 	return nil
 }
-
-// secretsOf finds the secrets of a request message, if it carries any.
-func secretsOf(req any) map[string]string {
-	// All generated messages with secrets have this getter.
-	s, ok := req.(interface{ GetSecrets() map[string]string })
-	if ok {
-		return s.GetSecrets()
-	}
-	return nil
-}

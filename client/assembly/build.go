@@ -15,6 +15,7 @@ import (
 	"berth/client/csi/csihooks"
 	"berth/client/csi/mounts"
 	"berth/client/csi/registry"
+	"berth/client/csi/tokens"
 	"berth/client/csi/volumes"
 	"berth/client/csi/volumes/endpoint"
 	"berth/client/devices"
@@ -76,8 +77,9 @@ func Build(p Parts) (*Subsystems, error) {
 		return nil, err
 	}
 
-	ofAllocs := allocParts{plugins, guarding, buildSockets(p), identities.New(identitiesConfig(p)), logins}
-	ofTasks := taskParts{supervisors, deviceManager.Reserve, logins, ofAllocs.signed}
+	signed := identities.New(identitiesConfig(p))
+	ofAllocs := allocParts{volumesConfig(p, plugins, guarding), guarding, buildSockets(p), signed, logins}
+	ofTasks := taskParts{supervisors, deviceManager.Reserve, logins, ofAllocs.signed, ofAllocs.using}
 	return &Subsystems{
 		Drivers:    drivers,
 		Plugins:    plugins,
@@ -198,6 +200,7 @@ func volumesConfig(p Parts, plugins *volumes.Manager, guarding *guard.Guard) csi
 		Progress: p.Progress,
 		Node:     func() (id, secretID string) { return p.NodeID, p.SecretID },
 		Guard:    guarding,
+		Renewals: &tokens.Renewals{},
 
 		ServersBack: p.ServersBack,
 	}
@@ -258,7 +261,7 @@ func watcherConfig(p Parts) predecessor.Config {
 
 // allocParts are the parts of the node that the hooks of its allocations share.
 type allocParts struct {
-	plugins  *volumes.Manager
+	using    csihooks.VolumesConfig
 	guarding *guard.Guard
 	consul   *sockets.Sockets
 	signed   *identities.Manager
@@ -286,7 +289,7 @@ func allocHooks(p Parts, of allocParts) func(*hooks.AllocEnv) []hooks.Alloc {
 		}
 
 		list = append(list, of.guarding.Hook(env),
-			csihooks.NewVolumes(volumesConfig(p, of.plugins, of.guarding), env))
+			csihooks.NewVolumes(of.using, env))
 		if h := holds.Ports(env, p.Holds.PortHolder, p.Progress); h != nil {
 			list = append(list, h)
 		}
@@ -321,11 +324,13 @@ type taskParts struct {
 	reserve     device.Reserve
 	logins      *logins
 	signed      *identities.Manager
+	using       csihooks.VolumesConfig
 }
 
 // taskHooks returns the hooks of a task: for its socket of the API, its payload, its artifacts, its
-// identities, the service mesh, its devices, its CSI plugin and its templates. A task does not keep devices
-// waiting while it downloads. Templates read the files and the variables of the other hooks.
+// identities, the service mesh, its devices, its CSI plugin, the tokens of its volumes and its templates. A
+// task does not keep devices waiting while it downloads. Templates read the files and the variables of the
+// other hooks.
 func taskHooks(p Parts, of taskParts) func(*hooks.AllocEnv, *structs.Task) []hooks.Task {
 	artifacts := artifactConfig(p)
 	reserving := device.Config{
@@ -369,6 +374,10 @@ func taskHooks(p Parts, of taskParts) func(*hooks.AllocEnv, *structs.Task) []hoo
 
 		if task.CSIPluginConfig != nil {
 			list = append(list, csihooks.NewPluginSupervisor(of.supervisors, env, task))
+		}
+
+		if h := csihooks.NewRepublisher(of.using, env, task); h != nil {
+			list = append(list, h)
 		}
 
 		if h := template.New(templates, env, task); h != nil {

@@ -49,6 +49,7 @@ var taskHookOrder = []hookOrder{
 	{"consul_task", "likewise"},
 	{"devices", "they do not wait for a download"},
 	{"csi_plugin", "the plugin has its devices"},
+	{"volume_tokens", "the volumes are published"},
 	{"templates", "they read the files and the variables of the others"},
 	{"guard", "nothing is between its look at the lease and the start"},
 }
@@ -62,6 +63,7 @@ func TestHooks_AreInOrder(t *testing.T) {
 		Artifacts:       []*structs.TaskArtifact{{}},
 		CSIPluginConfig: &structs.CSIPluginConfig{ID: "pl", Type: structs.CSIPluginNode},
 		Templates:       []*structs.Template{{}},
+		VolumeMounts:    []*structs.VolumeMount{{Volume: "files", Destination: "/files"}},
 		Vault:           &structs.Vault{},
 		Identities:      []*structs.WorkloadIdentity{{Name: "consul_default"}},
 		Identity:        &structs.WorkloadIdentity{Name: structs.DefaultIdentity, Env: true},
@@ -102,10 +104,11 @@ func TestHooks_AreInOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []string
+	using := volumesConfig(p, plugins, guarding)
 	signed := identities.New(identitiesConfig(p))
 	logs := mustLogins(t, p)
 	for _, h := range allocHooks(p, allocParts{
-		plugins, guarding, sockets.New(nil, nil, p.Logger), signed, logs,
+		using, guarding, sockets.New(nil, nil, p.Logger), signed, logs,
 	})(env) {
 		got = append(got, h.Name())
 	}
@@ -117,6 +120,7 @@ func TestHooks_AreInOrder(t *testing.T) {
 		supervisors: supervisors,
 		logins:      logs,
 		signed:      signed,
+		using:       using,
 	}))(env, task) {
 		got = append(got, h.Name())
 	}

@@ -33,6 +33,9 @@ func (p Procedures) order(tx *state.ReadTx, nodeID string, w identity.WantedIden
 		return nil, structs.Preconditionf("the servers do not have the job of allocation %s any more", a.ID)
 	}
 	wanted, service := find(job.Group(a.TaskGroup), w)
+	if w.Kind == identity.KindVolume {
+		wanted = findToken(tx, a, job.Group(a.TaskGroup), w)
+	}
 	if wanted == nil {
 		return nil, structs.NotFoundf("group %q has no %s %q with an identity %q", a.TaskGroup,
 			structs.Cut(w.Kind, structs.MaxQuoted), structs.Cut(w.Workload, structs.MaxQuoted),
@@ -42,6 +45,10 @@ func (p Procedures) order(tx *state.ReadTx, nodeID string, w identity.WantedIden
 	now := p.Now()
 	ttl := min(cmp.Or(wanted.TTL, structs.DefaultIdentityTTL), identity.MaxTTL)
 	subject := []string{p.Region, a.Namespace, claimedJob(job), a.TaskGroup, w.Workload, w.Name}
+	if w.Kind == identity.KindVolume {
+		// No task and no service has an empty name.
+		subject = append(subject[:4], "", "csi-"+w.Workload)
+	}
 	c := &idtoken.Claims{
 		Claims: jwt.Claims{
 			Issuer:    p.Issuer,
@@ -56,9 +63,10 @@ func (p Procedures) order(tx *state.ReadTx, nodeID string, w identity.WantedIden
 		JobID:     claimedJob(job),
 		AllocID:   a.ID,
 	}
-	if service == nil {
+	switch w.Kind {
+	case identity.KindTask:
 		c.Task = w.Workload
-	} else {
+	case identity.KindService:
 		c.Service = offeredName(a, *service)
 	}
 	return &order{claims: c, algorithm: p.algorithmFor(wanted.Audience)}, nil

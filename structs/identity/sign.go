@@ -13,6 +13,10 @@ const MaxSigned = 256
 const (
 	KindTask    = "task"
 	KindService = "service"
+	// KindVolume is for the driver of a volume that the allocation uses. The workload is the ID of the
+	// plugin, and the name of the identity is an audience that the job of the plugin asks for. The token
+	// names the allocation and none of its tasks.
+	KindVolume = "volume"
 )
 
 // Sign signs identities of allocations of the calling node. Each item has its own outcome: a token, or the
@@ -34,8 +38,8 @@ func (r *SignRequest) Credentials() (nodeID, secretID string) { return r.NodeID,
 // WantedIdentity names an identity of an allocation.
 type WantedIdentity struct {
 	AllocID  string `level:"2"`
-	Kind     string `level:"2"` // of the workload: KindTask or KindService
-	Workload string `level:"2"` // the name of the task, or of the service
+	Kind     string `level:"2"` // of the workload: one of the Kind constants
+	Workload string `level:"2"` // the name of the task or of the service, or the ID of the plugin
 	Name     string `level:"2"` // of the identity, for example structs.DefaultIdentity
 }
 

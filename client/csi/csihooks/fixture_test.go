@@ -18,12 +18,14 @@ import (
 
 	"berth/client/csi/mounts"
 	"berth/client/csi/registry"
+	"berth/client/csi/tokens"
 	"berth/client/csi/volumes"
 	"berth/client/hooks"
 	"berth/client/store"
 	"berth/csi/csitest"
 	"berth/internal/testskip"
 	"berth/structs"
+	"berth/structs/identity"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -43,6 +45,7 @@ type fixture struct {
 	guard        Guard
 	fileSystem   func(string) (string, error)
 	confirmAfter time.Duration
+	renewals     *tokens.Renewals // of the agent
 	now          func() time.Time
 
 	mu       sync.Mutex
@@ -87,6 +90,7 @@ func (r *fixture) boot() {
 		RetryMin: time.Millisecond,
 		RetryMax: 5 * time.Millisecond,
 	})
+	r.renewals = &tokens.Renewals{}
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { r.m.Run(ctx) })
@@ -105,7 +109,7 @@ func (r *fixture) root() string {
 }
 
 // plugin runs a plugin that is registered already.
-func (r *fixture) plugin(id string) *csitest.Plugin {
+func (r *fixture) plugin(id string, edits ...func(*registry.Instance)) *csitest.Plugin {
 	r.t.Helper()
 	p := csitest.Start(r.t, csitest.Config{
 		Node:   true,
@@ -114,15 +118,18 @@ func (r *fixture) plugin(id string) *csitest.Plugin {
 			return filepath.Join(r.root(), strings.TrimPrefix(path, scope+"/"))
 		},
 	})
-	must(r.t,
-		r.registry.Register(&registry.Instance{
-			Kind:            structs.CSIKindNode,
-			ID:              id,
-			AllocID:         "plug-" + id,
-			SocketPath:      p.Socket(),
-			HostMountPath:   r.m.Volumes().Root(),
-			PluginMountPath: scope,
-		}))
+	i := &registry.Instance{
+		Kind:            structs.CSIKindNode,
+		ID:              id,
+		AllocID:         "plug-" + id,
+		SocketPath:      p.Socket(),
+		HostMountPath:   r.m.Volumes().Root(),
+		PluginMountPath: scope,
+	}
+	for _, edit := range edits {
+		edit(i)
+	}
+	must(r.t, r.registry.Register(i))
 	return p
 }
 
@@ -134,7 +141,12 @@ func (r *fixture) ctx() context.Context {
 
 // volumes makes the hook of an allocation, as an agent does that has just started or restarted.
 func (r *fixture) volumes(env *hooks.AllocEnv) hooks.Alloc {
-	return NewVolumes(VolumesConfig{
+	return NewVolumes(r.config(), env)
+}
+
+// config is that of the present agent.
+func (r *fixture) config() VolumesConfig {
+	return VolumesConfig{
 		Volumes:      r.m.Volumes(),
 		Servers:      r.servers,
 		Node:         func() (string, string) { return "n1", "secret" },
@@ -145,7 +157,8 @@ func (r *fixture) volumes(env *hooks.AllocEnv) hooks.Alloc {
 		Now:          r.now,
 		Guard:        r.guard,
 		FileSystem:   r.fileSystem,
-	}, env)
+		Renewals:     r.renewals,
+	}
 }
 
 // down takes a hook down whose plugin was restarted: the first calls may still go to the previous process.
@@ -248,6 +261,9 @@ type fakeServers struct {
 	grows    int64  // ExpandBytes of claims that are granted
 	grown    []*structs.CSINodeExpandOutcome
 	readOnly []structs.CSIClaimKey // under which a file system turned so
+	signed   int                   // tokens
+	life     time.Duration         // of tokens
+	rejects  string                // the reason for which no token is signed
 }
 
 func newFakeServers() *fakeServers {
@@ -350,6 +366,8 @@ func (s *fakeServers) Call(ctx context.Context, method string, req, resp any) er
 			s.readOnly = append(s.readOnly, r.TurnedReadOnly...)
 		})
 		return nil
+	case *identity.SignRequest:
+		return s.sign(r, resp.(*identity.SignResponse))
 	}
 	return structs.Errorf(structs.KindInvalid, "no method %s", method)
 }

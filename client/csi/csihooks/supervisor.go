@@ -20,6 +20,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/client/csi/mounts"
+	"berth/client/csi/paths"
 	"berth/client/csi/registry"
 	"berth/client/csi/volumes"
 	"berth/client/drivers/driver"
@@ -73,7 +74,7 @@ func NewPluginSupervisor(cfg SupervisorConfig, env *hooks.AllocEnv, task *struct
 		host:             cfg.HostPaths != nil && cfg.HostPaths(task),
 		// The path of a socket has a bound, so the directories have short names.
 		socketDir: filepath.Join(cfg.Dir, "p",
-			volumes.ShortName(env.Alloc.ID, task.Name)),
+			paths.ShortName(env.Alloc.ID, task.Name)),
 		logger: cfg.Logger.Named("plugin_supervisor").With(
 			"alloc_id", env.Alloc.ID,
 			"task", task.Name,
@@ -379,6 +380,10 @@ func (s *supervisor) register(info *csi.PluginInfo) error {
 			Provider:       info.Name,
 			Version:        info.Version,
 			FormerProvider: s.plugin.FormerProvider,
+
+			Tokens:            s.plugin.Tokens,
+			TokensIn:          s.plugin.TokensIn,
+			RequiresRepublish: s.plugin.RequiresRepublish,
 		}
 
 		if s.servesNode() {

@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/client/csi/mounts"
+	"berth/client/csi/tokens"
 	"berth/client/csi/volumes"
 	"berth/client/hooks"
 	"berth/csi"
@@ -25,6 +26,8 @@ import (
 type VolumesConfig struct {
 	Volumes *volumes.Volumes
 	Servers rpc.Caller
+	// Renewals knows when the tokens of a published volume are due. Nil: the node has none.
+	Renewals *tokens.Renewals
 	// ServersBack, if not nil, is announced when the servers can be reached again after a cut.
 	ServersBack *backoff.Recovery
 	Node        func() (id, secretID string)
@@ -316,6 +319,7 @@ func (h *volumesHook) useOf(
 		Expanded:       h.reportExpansion(w, r.Claim),
 	}
 
+	u.BeforePublish = h.addTokens(w)
 	// It renews the secrets of u.
 	u.Confirm = h.confirmClaim(w, u, asked)
 
@@ -344,6 +348,10 @@ func (h *volumesHook) Down(ctx context.Context) error {
 			continue
 		}
 		gone = append(gone, k)
+	}
+
+	if h.Renewals != nil {
+		h.Renewals.Forget(h.alloc.ID)
 	}
 
 	if len(gone) > 0 {

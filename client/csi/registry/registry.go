@@ -3,6 +3,7 @@ package registry
 import (
 	"errors"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -29,7 +30,13 @@ type Instance struct {
 	// latter.
 	HostMountPath   string
 	PluginMountPath string
-	RegisteredAt    int64 // UnixNano
+	// Tokens, TokensIn and RequiresRepublish are those of the job of the plugin: see
+	// structs.CSIPluginConfig.
+	Tokens            []*structs.CSIToken
+	TokensIn          string
+	RequiresRepublish bool
+
+	RegisteredAt int64 // UnixNano
 }
 
 // sameDriver reports whether the two are processes of one driver, which may have been renamed. An empty name
@@ -142,7 +149,7 @@ func (r *Registry) Register(i *Instance) error {
 		same := now
 		same.RegisteredAt = old.Instances[at].RegisteredAt
 		// Nothing has changed: readers must not see another value.
-		if same == *old.Instances[at] {
+		if reflect.DeepEqual(&same, old.Instances[at]) {
 			return nil
 		}
 

@@ -25,6 +25,13 @@ func (w *volumeWork) callPublish(u *Use) error {
 		ReadOnly:   u.ReadOnly || u.AccessMode.ReaderOnly(),
 	}
 
+	if u.BeforePublish != nil {
+		err := u.BeforePublish(w.ctx, w.conn.Registration, &req.Use)
+		if err != nil {
+			return unconfirmed{err}
+		}
+	}
+
 	if w.stage != nil {
 		req.StagingPath, err = w.pluginPath(w.stage.path())
 		if err != nil {
@@ -134,4 +141,23 @@ func (w *volumeWork) publishVolume(u *Use) error {
 
 	w.writeLater(w.markPublished())
 	return w.flush()
+}
+
+// Republish calls NodePublishVolume again for a volume that is published for an allocation. A failure leaves
+// the volume as it is. The error is a precondition if the volume is not published under the grant of the use.
+func (v *Volumes) Republish(ctx context.Context, u *Use) error {
+	conn, release, err := v.begin(ctx, u, "publishing it again")
+	if err != nil {
+		return err
+	}
+	defer release()
+
+	w, err := v.loadWork(ctx, conn, u.VolumeKey, u.AllocID)
+	if err != nil {
+		return err
+	}
+	if w.publish == nil || !w.isPublished() || w.publish.Grant != u.Grant {
+		return structs.Preconditionf("it is not published for the allocation any more")
+	}
+	return w.callPublish(u)
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"berth/client/csi/mounts"
+	"berth/client/csi/registry"
 	"berth/client/hooks"
 	"berth/structs"
 )
@@ -43,6 +44,16 @@ func (v *Volumes) Published(k VolumeKey, allocID string) (hooks.VolumeMount, boo
 		publish: p,
 	}
 	return v.mountOf(p), w.isPublished(), nil
+}
+
+// PluginOf returns the serving instance of the plugin that has published a volume for an allocation, nil if
+// there is none.
+func (v *Volumes) PluginOf(k VolumeKey, allocID string) (*registry.Instance, error) {
+	p, err := v.store.getPublish(k, allocID)
+	if err != nil || p == nil || p.State != published {
+		return nil, err
+	}
+	return v.m.cfg.Registry.Get(registry.Key{Kind: structs.CSIKindNode, ID: p.PluginID}), nil
 }
 
 // TurnedReadOnly reports whether the file system of a volume had turned read-only when Down unpublished it,

@@ -2,11 +2,9 @@ package volumes
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/base32"
 	"slices"
-	"strings"
 
+	"berth/client/csi/paths"
 	"berth/client/store"
 	"berth/internal/boottime"
 	"berth/internal/codec"
@@ -168,14 +166,7 @@ func useDigest(u *Use) string {
 	if err != nil {
 		panic("strings do not encode: " + err.Error())
 	}
-	return ShortName(string(b))
-}
-
-// ShortName makes one name of its parts: 16 characters that are safe in every path.
-func ShortName(parts ...string) string {
-	h := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
-	// 10 bytes make 16 characters of base32, without padding.
-	return strings.ToLower(base32.StdEncoding.EncodeToString(h[:10]))
+	return paths.ShortName(string(b))
 }
 
 // bootID identifies the boot of the kernel: mounts and device attachments end with it.

@@ -3,6 +3,7 @@ package volumes
 import (
 	"context"
 
+	"berth/client/csi/registry"
 	"berth/csi"
 	"berth/internal/backoff"
 	"berth/structs"
@@ -32,8 +33,11 @@ type Use struct {
 	// Confirm, if not nil, is called right before the plugin calls that mount the volume. It returns an error
 	// unless the claim still holds: earlier steps may have taken long.
 	Confirm func(ctx context.Context) error
-	// ServersBack, if not nil, is announced when the servers can be reached again after a cut. It ends the
-	// pause after a Confirm that has failed.
+	// BeforePublish, if not nil, adds to the arguments of NodePublishVolume what an instance of the
+	// plugin asks for. It changes no map in its place.
+	BeforePublish func(ctx context.Context, plugin *registry.Instance, args *csi.Use) error
+	// ServersBack, if not nil, is announced when the servers can be reached again after a cut. It ends
+	// the pause after a Confirm or a BeforePublish that has failed.
 	ServersBack *backoff.Recovery
 }
 

@@ -122,7 +122,7 @@ func (v *Volumes) retryUntilFinal(
 	}
 }
 
-// unconfirmed is the error of Use.Confirm.
+// unconfirmed is the error of Use.Confirm, and of Use.BeforePublish.
 type unconfirmed struct{ error }
 
 func (e unconfirmed) Unwrap() error { return e.error }
@@ -130,18 +130,7 @@ func (e unconfirmed) Unwrap() error { return e.error }
 // tryUp is one try. It holds the volume's lock no longer than its own calls may take. grown is nil if the try
 // did not get as far as to expand the volume.
 func (v *Volumes) tryUp(ctx context.Context, u *Use) (m hooks.VolumeMount, grown *growth, err error) {
-	conn, err := v.m.Client(ctx, structs.CSIKindNode, u.PluginID)
-	if err != nil {
-		return m, nil, err
-	}
-
-	err = conn.CheckDriver(u.Provider, "used")
-	if err != nil {
-		return m, nil, err
-	}
-
-	release, err := acquire(ctx, &v.seq,
-		u.VolumeKey.String(), "bringing it to the allocation")
+	conn, release, err := v.begin(ctx, u, "bringing it to the allocation")
 	if err != nil {
 		return m, nil, err
 	}
@@ -160,6 +149,19 @@ func (v *Volumes) tryUp(ctx context.Context, u *Use) (m hooks.VolumeMount, grown
 	}
 
 	return v.mountOf(w.publish), w.grown, nil
+}
+
+// begin returns the connection for a use, and takes the lock of the volume for a work.
+func (v *Volumes) begin(ctx context.Context, u *Use, work string) (conn *Conn, release func(), err error) {
+	conn, err = v.m.Client(ctx, structs.CSIKindNode, u.PluginID)
+	if err == nil {
+		err = conn.CheckDriver(u.Provider, "used")
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	release, err = acquire(ctx, &v.seq, u.VolumeKey.String(), work)
+	return conn, release, err
 }
 
 // bringVolume takes the steps that are left until the volume is published.

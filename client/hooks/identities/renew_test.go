@@ -134,7 +134,7 @@ func TestTokenOf_TrustsTheClockOfTheServersWithinTheTTL(t *testing.T) {
 		{-time.Minute, 0, structs.DefaultIdentityTTL},
 	} {
 		s := identity.SignedIdentity{Expiration: now.Add(c.end).UnixNano()}
-		token := tokenOf(s, c.ttl, now)
+		token := TokenOf(s, c.ttl, now)
 		if got := token.Expires.Sub(now); got != c.want {
 			t.Errorf("the end in %s with a ttl of %s: got %s", c.end, c.ttl, got)
 		}

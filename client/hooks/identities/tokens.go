@@ -222,10 +222,10 @@ func (t *tokens) accept(list []want, signed []identity.SignedIdentity, at time.T
 			err = rejection{fmt.Sprintf("%s %q: identity %q: %s", w.Kind, w.Workload, w.Name,
 				structs.Cut(s.Rejection, structs.MaxReason))}
 			t.left = slices.DeleteFunc(slices.Clone(t.left), func(o want) bool { return o == w })
-		case !isToken(string(s.JWT)):
+		case !IsToken(string(s.JWT)):
 			return structs.Internalf("the servers answered without a token for %q", w.Workload)
 		default:
-			t.have[w.WantedIdentity] = tokenOf(s, w.ttl, at)
+			t.have[w.WantedIdentity] = TokenOf(s, w.ttl, at)
 		}
 	}
 
@@ -234,15 +234,15 @@ func (t *tokens) accept(list []want, signed []identity.SignedIdentity, at time.T
 	return err
 }
 
-// isToken reports whether a text can be a token. It becomes a variable and a part of a header.
-func isToken(text string) bool {
+// IsToken reports whether a text can be a token. It becomes a variable and a part of a header.
+func IsToken(text string) bool {
 	strange := func(r rune) bool { return r <= ' ' || r > '~' }
 	return text != "" && len(text) <= structs.MaxIdentity && !strings.ContainsFunc(text, strange)
 }
 
-// tokenOf returns a token with its times by the clock of the node. The node trusts the end that the servers
+// TokenOf returns a token with its times by the clock of the node. The node trusts the end that the servers
 // name only if it is within the time to live: their clocks may differ.
-func tokenOf(s identity.SignedIdentity, ttl time.Duration, at time.Time) hooks.Token {
+func TokenOf(s identity.SignedIdentity, ttl time.Duration, at time.Time) hooks.Token {
 	at = at.Round(0) // a machine may sleep, and tokens end meanwhile
 	life := time.Unix(0, s.Expiration).Sub(at)
 	if life <= 0 || ttl > 0 && life > ttl {

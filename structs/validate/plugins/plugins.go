@@ -35,8 +35,8 @@ func Check(f field.Errors, c *structs.CSIPluginConfig) {
 	checkTokens(f, c)
 }
 
-// checkTokens checks the tokens for the calls of the plugin. None is for the API of the cluster: a token of an
-// allocation would give the driver the rights of its tasks.
+// checkTokens checks the tokens for the calls of the plugin. None is for the API of the cluster: a token of
+// an allocation would give the driver the rights of its tasks.
 func checkTokens(f field.Errors, c *structs.CSIPluginConfig) {
 	seen := map[string]bool{}
 	for i, t := range field.FirstOf(f, "tokens", c.Tokens, structs.MaxAudiences) {

@@ -1,0 +1,59 @@
+// Package paths names and makes the directories in which plugins see volumes.
+package paths
+
+import (
+	"crypto/sha256"
+	"encoding/base32"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"berth/client/csi/registry"
+	"berth/structs"
+)
+
+// maxPath is the longest path that every plugin has to accept (CSI spec, "Size Limits").
+const maxPath = 128
+
+// ShortName makes one name of its parts: 16 characters that are safe in every path.
+func ShortName(parts ...string) string {
+	h := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	// 10 bytes make 16 characters of base32, without padding.
+	return strings.ToLower(base32.StdEncoding.EncodeToString(h[:10]))
+}
+
+// InPlugin translates a path on the host into the scope of a plugin.
+func InPlugin(reg *registry.Instance, host string) (string, error) {
+	below, ok := strings.CutPrefix(host, strings.TrimSuffix(reg.HostMountPath, "/")+"/")
+	if !ok || reg.PluginMountPath == "" {
+		return "", structs.Preconditionf("plugin %q: %s is outside the paths of the plugin (%q as %q)",
+			reg.ID, host, reg.HostMountPath, reg.PluginMountPath)
+	}
+
+	path := filepath.Join(reg.PluginMountPath, below)
+	if len(path) > maxPath {
+		return "", structs.Invalidf(
+			"plugin %q: the path %s is %d bytes long, plugins need not take more than %d: shorten "+
+				"stage_publish_base_dir",
+			reg.ID, path, len(path), maxPath)
+	}
+	return path, nil
+}
+
+// Make makes a directory and those above it. It does not look into one that exists: a file system that is
+// mounted there may hang.
+func Make(path string) error {
+	err := os.Mkdir(path, 0o750)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = os.MkdirAll(filepath.Dir(path), 0o750)
+		if err == nil {
+			err = os.Mkdir(path, 0o750)
+		}
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	return err
+}
