@@ -9,8 +9,9 @@ import (
 
 // checkSecrets returns an error unless the caller of a request may read and write the values of variables,
 // and make join tokens: root over the operator socket, or the holder of a certificate, which the port has
-// verified. A task may have the variables that its token gives, over its socket. Without TLS every program on the network of the machine could read them. An agent with -dev,
-// which listens on loopback and keeps nothing, answers those too.
+// verified. Without TLS every program on the network of the machine could read them. An agent with -dev,
+// which listens on loopback and keeps nothing, answers those too. A task may have the variables that its
+// token gives, over its socket.
 func (a *Agent) checkSecrets(r *http.Request) error {
 	cfg := a.config()
 

@@ -14,9 +14,9 @@ import (
 // ofTask marks the context of a request over the socket of a task whose token the servers check.
 type ofTask struct{}
 
-// forTasks returns the handler of the sockets of tasks. Unlike the port, it answers no request without a valid
-// token, because a task is less trusted than whoever reaches the port. Where the port asks for certificates
-// and the servers enforce no rights, it answers none: a task would have all rights.
+// forTasks returns the handler of the sockets of tasks. Unlike the port, it answers no request without a
+// valid token, because a task is less trusted than whoever reaches the port. Where the port asks for
+// certificates and the servers enforce no rights, it answers none: a task would have all rights.
 func (a *Agent) forTasks(next http.Handler) http.Handler {
 	without := api.Failed(structs.Deniedf("a task needs a token for the API: give it an identity with " +
 		"env = true, and send the variable NOMAD_TOKEN in the header X-Nomad-Token"))
@@ -43,8 +43,8 @@ func (a *Agent) forTasks(next http.Handler) http.Handler {
 	})
 }
 
-// askAboutTask asks the servers about the token of a task. The error is of kind denied for one that is no token
-// of the cluster, also where the servers enforce no rights.
+// askAboutTask asks the servers about the token of a task. The error is of kind denied for one that is no
+// token of the cluster, also where the servers enforce no rights.
 func askAboutTask(ctx context.Context, servers rpc.Caller, token string) (*access.CheckResponse, error) {
 	req := &access.CheckRequest{Needs: access.NeedsNothing}
 	req.AuthToken = token

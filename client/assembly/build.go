@@ -76,7 +76,6 @@ func Build(p Parts) (*Subsystems, error) {
 	if err != nil {
 		return nil, err
 	}
-
 	signed := identities.New(identitiesConfig(p))
 	ofAllocs := allocParts{volumesConfig(p, plugins, guarding), guarding, buildSockets(p), signed, logins}
 	ofTasks := taskParts{supervisors, deviceManager.Reserve, logins, ofAllocs.signed, ofAllocs.using}
