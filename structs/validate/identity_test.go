@@ -122,3 +122,27 @@ func TestIdentity_DefaultsAreValid(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestServiceIdentity_HasItsNameAlone has two services of one name, whose nodes could not tell their tokens apart.
+func TestServiceIdentity_HasItsNameAlone(t *testing.T) {
+	service := func(port, name string) *structs.Service {
+		return &structs.Service{
+			Name:      "web",
+			PortLabel: port,
+			Provider:  structs.ServiceProviderConsul,
+			Identity:  &structs.WorkloadIdentity{Name: name, Audience: []string{"consul.io"}},
+		}
+	}
+	for name, want := range map[string]string{
+		"a": `another service "web" has the identity "a"`,
+		"b": "",
+	} {
+		err := Job(testJob(func(j *structs.Job) {
+			g := j.TaskGroups[0]
+			g.Services = []*structs.Service{service("8080", "a"), service("8081", name)}
+		}))
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: got %.300v, want %q", name, err, want)
+		}
+	}
+}

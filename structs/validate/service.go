@@ -15,7 +15,8 @@ func checkServices(f field.Errors, g *structs.TaskGroup) {
 	total := 0
 	size := 0
 	seen := map[string]bool{}
-	numbers := map[string]int{} // of services by their owner
+	signed := map[[2]string]bool{} // names of services and of their identities
+	numbers := map[string]int{}    // of services by their owner
 	f.Require(!slices.Contains(g.Services, nil), "a service is null")
 	for _, t := range g.Tasks {
 		f.Require(t == nil || !slices.Contains(t.Services, nil), "a service of a task is null")
@@ -40,6 +41,13 @@ func checkServices(f field.Errors, g *structs.TaskGroup) {
 		id := s.InstanceID("", s.Owner)
 		f.Require(!seen[id], "the service is there twice with the same port")
 		seen[id] = true
+		// A node asks for a token by these names.
+		if s.Identity != nil {
+			names := [2]string{s.Name, s.Identity.Name}
+			f.Require(!signed[names], "identity: another service %q has the identity %q; give one another name",
+				structs.Cut(s.Name, structs.MaxQuoted), structs.Cut(s.Identity.Name, structs.MaxQuoted))
+			signed[names] = true
+		}
 		size += serviceBytes(s.Service)
 		checkService(f, &s, g)
 	}
