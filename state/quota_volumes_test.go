@@ -107,6 +107,11 @@ func TestQuota_RejectsVolumes(t *testing.T) {
 			func(v *structs.CSIVolume) { v.QuotaWeight = 3 },
 			"volume bytes: 100 B used, 300 B asked, 399 B allowed",
 		},
+		"too heavy for the range of a sum": {
+			quota.StorageBound{VolumeBytes: 1000},
+			func(v *structs.CSIVolume) { v.RequestedCapacityMin = 1 << 60; v.QuotaWeight = 1 << 12 },
+			"volume bytes: 100 B used, 4.0 PiB asked",
+		},
 		"as heavy as allowed": {
 			quota.StorageBound{VolumeBytes: 400},
 			func(v *structs.CSIVolume) { v.QuotaWeight = 3 }, "",
