@@ -150,7 +150,16 @@ func (e *Engine) compile(r *admission.Rule) compiled {
 	return known
 }
 
-func compile(r *admission.Rule) (cel.Program, error) {
+// compile also turns a panic into an error: the library measures a regular expression with a repetition such
+// as a{2} by a function that panics on it.
+func compile(r *admission.Rule) (program cel.Program, err error) {
+	defer func() {
+		if recover() != nil {
+			program = nil
+			err = structs.Invalidf("the expression cannot be compiled; write a{2} in a regular expression as aa")
+		}
+	}()
+
 	make := environments[r.On]
 	if make == nil || len(r.Expression) > admission.MaxExpression {
 		return nil, structs.Invalidf("it is not within the bounds of rules")

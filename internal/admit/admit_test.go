@@ -117,7 +117,9 @@ func TestEvaluate_ReadsTheObject(t *testing.T) {
 	e := New()
 	for expression, in := range map[string]Input{
 		`job.ID == "large" && job.Namespace == "default"`: OfJob(sample(), nil),
-		`old == null`: OfJob(sample(), nil),
+		`old == null`:                                                                 OfJob(sample(), nil),
+		`old == null && volume.ID == "db"`:                                            OfVolume(volume, nil),
+		`!has(job.Update.Canary) || has(job.Update)`:                                  OfJob(sample(), nil),
 		`old != null && job.Priority > old.Priority`:                                  OfJob(sample(), old),
 		`job.Version >= 3 && job.Meta["owner"] == "a" && !("x" in job.Meta)`:          OfJob(sample(), nil),
 		`has(job.Update) && job.Update.Canary == 1 && !has(job.Periodic)`:             OfJob(sample(), nil),
@@ -163,6 +165,9 @@ func TestCheck_TellsThePlaceOfAFault(t *testing.T) {
 		{onJob("job.ID.replace('a', 'b') == ''"), "undeclared reference to 'replace'"},
 		{onJob("namespace == 'x'"), "reserved identifier: namespace"},
 		{onJob(strings.Repeat("(", 3000)), "recursion limit"},
+		{onJob("true" + strings.Repeat("||1<2", 660)), "node"},
+		{onJob("job.ID.matches('(a{30}){30}')"), "write a{2}"},
+		{onJob("job.ID.matches('" + strings.Repeat("a?", 600) + "')"), "regex"},
 		{onJob("true || '" + strings.Repeat("x", admission.MaxExpression) + "' == ''"), "within the bounds"},
 		{&admission.Rule{On: "node", Expression: "true"}, "within the bounds"},
 		{onJob("job.TaskGroups.all(a, job.TaskGroups.all(b, job.TaskGroups.all(c, job.TaskGroups.all(d, " +
@@ -220,6 +225,7 @@ func TestEvaluate_ShowsNoValueOfTheObject(t *testing.T) {
 func TestDecide_DeniesAndWarnsByTheModeOfARule(t *testing.T) {
 	warn := func(r *admission.Rule) *admission.Rule { r.Mode = admission.ModeWarn; return r }
 	named := func(r *admission.Rule, patterns ...string) *admission.Rule { r.Namespaces = patterns; return r }
+	moded := func(r *admission.Rule, mode string) *admission.Rule { r.Mode = mode; return r }
 	const denied = `admission rule "r" denies job "large": no`
 	const broken = `admission rule "r" denies job "large": it cannot be evaluated: `
 	for _, c := range []struct {
@@ -236,6 +242,7 @@ func TestDecide_DeniesAndWarnsByTheModeOfARule(t *testing.T) {
 		{warn(onJob(`job.Meta.none == ""`)), "", `warns about job "large": it cannot be evaluated: no such key`},
 		{onJob("job.Newer"), broken + "the expression does not compile: line 1, column 4: undefined field", ""},
 		{warn(onJob("job.Newer")), "", "does not compile"},
+		{moded(onJob("false"), "of a newer version"), denied, ""},
 	} {
 		v, err := New().Decide(t.Context(), []*admission.Rule{c.rule}, OfJob(sample(), nil))
 		got := strings.Join(v.Denials, "\n")
@@ -280,4 +287,77 @@ func TestEngine_EvaluatesForManyAtOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+// TestEngine_KeepsEachCompiledExpression has one text that compiles for one object and not for the other.
+func TestEngine_KeepsEachCompiledExpression(t *testing.T) {
+	e := New()
+	for range 2 {
+		for rule, compiles := range map[*admission.Rule]bool{
+			onJob(`job.ID == ""`): true, onVolume(`job.ID == ""`): false, onJob(`job.ID == "x"`): true,
+		} {
+			err := e.Check(rule)
+			if (err == nil) != compiles {
+				t.Errorf("%s on a %s: got %v", rule.Expression, rule.On, err)
+			}
+		}
+	}
+	if e.compiled.Len() != 3 {
+		t.Errorf("the engine keeps %d expressions, want 3", e.compiled.Len())
+	}
+
+	first := e.compile(onJob(`job.ID == ""`)).program
+	if first == nil || e.compile(onJob(`job.ID == ""`)).program != first {
+		t.Error("an expression is compiled again")
+	}
+}
+
+func TestOfVolume_HasNoSecret(t *testing.T) {
+	v := &structs.CSIVolume{
+		ID:      "db",
+		Secrets: structs.Secrets{"password": "swordfish"},
+	}
+	in := OfVolume(v, v)
+	for name, object := range map[string]any{"the new": in.Object, "the stored": in.Old} {
+		if object.(*structs.CSIVolume).Secrets["password"] == "swordfish" {
+			t.Errorf("%s volume has its secret", name)
+		}
+	}
+}
+
+func TestEvaluate_TellsOfACallerThatHasGone(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	out := New().Evaluate(ctx, onJob(pairs), OfJob(jobWith(2000), nil))
+	if !structs.IsKind(out.Fault, structs.KindTimeout) || out.Cost > 50*checkEach {
+		t.Errorf("got %+v, want a timeout after few steps", out)
+	}
+}
+
+// TestTexts_AreBounded has a rule and an object with names as long as a request may bring.
+func TestTexts_AreBounded(t *testing.T) {
+	long := strings.Repeat("x", 3*structs.MaxReason)
+	err := New().Check(onJob(strings.Repeat("jb.ID == '' || ", 200) + "true"))
+	if err == nil || len(err.Error()) > structs.MaxReason+100 {
+		t.Errorf("the faults of an expression: got %v", err)
+	}
+
+	job := sample()
+	job.ID = long
+	job.Meta["key"] = long
+	out := New().Evaluate(t.Context(), onJob(`job.Meta[job.Meta["key"]] == ""`), OfJob(job, nil))
+	if out.Fault == nil || len(out.Fault.Error()) > structs.MaxReason+100 {
+		t.Errorf("the fault of an evaluation: got %v", out.Fault)
+	}
+	line := Line(onJob("false"), OfJob(job, nil), Outcome{})
+	if len(line) > structs.MaxQuoted+200 {
+		t.Errorf("the line has %d bytes", len(line))
+	}
+}
+
+func TestVerdict_NamesEachRuleThatDenies(t *testing.T) {
+	err := Verdict{Denials: []string{"one", "two"}}.Err()
+	if err == nil || !strings.Contains(err.Error(), "one\ntwo") {
+		t.Errorf("got %v, want both denials", err)
+	}
 }
