@@ -123,7 +123,8 @@ func TestIdentity_DefaultsAreValid(t *testing.T) {
 	}
 }
 
-// TestServiceIdentity_HasItsNameAlone has two services of one name, whose nodes could not tell their tokens apart.
+// TestServiceIdentity_HasItsNameAlone has two services of one name. Their node could not tell their tokens
+// apart.
 func TestServiceIdentity_HasItsNameAlone(t *testing.T) {
 	service := func(port, name string) *structs.Service {
 		return &structs.Service{
