@@ -186,7 +186,7 @@ func TestVolumePut_OneNamePerExternalVolume(t *testing.T) {
 		WriteOptions: w.now(),
 	})
 	if !structs.IsKind(err, structs.KindConflict) ||
-		!strings.Contains(err.Error(), `as volume "v" in namespace "default"`) {
+		!strings.Contains(err.Error(), `as volume "v"`) {
 		t.Error(err)
 	}
 	second.PluginID = "q" // another plugin may use the same ID for something else
