@@ -3,7 +3,6 @@ package csihooks
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"berth/client/csi/registry"
@@ -70,8 +69,7 @@ type republisher struct {
 	volumes []*requiredVolume
 	said    map[volumes.VolumeKey]string // the last failure; only the goroutine of Started uses it
 
-	stop    context.CancelFunc
-	running sync.WaitGroup
+	hooks.Background
 }
 
 // Name implements hooks.Task.
@@ -85,14 +83,7 @@ func (*republisher) Down(context.Context) error { return nil }
 
 // Started implements hooks.Started.
 func (r *republisher) Started(ctx context.Context, task hooks.Control) {
-	ctx, r.stop = context.WithCancel(ctx)
-	r.running.Go(func() { r.watch(ctx, task) })
-}
-
-// Stopped implements hooks.Started.
-func (r *republisher) Stopped() {
-	r.stop()
-	r.running.Wait()
+	r.Begin(ctx, func(ctx context.Context) { r.watch(ctx, task) })
 }
 
 // watch has each volume published again when its tokens are due, until ctx ends.

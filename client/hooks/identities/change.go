@@ -12,14 +12,7 @@ import (
 
 // Started implements hooks.Started: it follows the renewals.
 func (h *taskHook) Started(ctx context.Context, task hooks.Control) {
-	ctx, h.stop = context.WithCancel(ctx)
-	h.running.Go(func() { h.watch(ctx, task) })
-}
-
-// Stopped implements hooks.Started.
-func (h *taskHook) Stopped() {
-	h.stop()
-	h.running.Wait()
+	h.Begin(ctx, func(ctx context.Context) { h.watch(ctx, task) })
 }
 
 // watch shows each new token to the process until ctx ends.

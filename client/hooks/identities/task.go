@@ -7,7 +7,6 @@ import (
 	"maps"
 	"os"
 	"path"
-	"sync"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -49,8 +48,7 @@ type taskHook struct {
 	written map[string]structs.Secret // that are in their files
 	said    map[string]string         // the last event about an identity
 
-	stop    context.CancelFunc
-	running sync.WaitGroup
+	hooks.Background
 }
 
 // TaskHook returns the hook of a task. It is nil for a task that sees no token.

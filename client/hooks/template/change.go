@@ -18,14 +18,7 @@ import (
 
 // Started implements hook.Started: it watches the values that can change.
 func (h *templates) Started(ctx context.Context, task hooks.Control) {
-	ctx, h.stop = context.WithCancel(ctx)
-	h.running.Go(func() { h.watch(ctx, task) })
-}
-
-// Stopped implements hook.Started.
-func (h *templates) Stopped() {
-	h.stop()
-	h.running.Wait()
+	h.Begin(ctx, func(ctx context.Context) { h.watch(ctx, task) })
 }
 
 // watch renders templates again whose values have changed, until ctx ends or no value can change. It looks at

@@ -197,7 +197,7 @@ func TestStarted_EndsIfNothingCanChange(t *testing.T) {
 		fx := newFixture(t, &structs.Template{EmbeddedTmpl: `{{ env "PORT" }}`, DestPath: "local/a"})
 		h, _ := fx.mustUp()
 		h.Started(t.Context(), newControl(fx))
-		h.running.Wait()
+		h.Wait()
 		h.Stopped()
 	})
 }

@@ -19,7 +19,6 @@ import (
 	"fmt"
 	"maps"
 	"strings"
-	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -89,8 +88,7 @@ type templates struct {
 	unrests map[string]*unrest  // of templates whose answers change
 	again   time.Duration       // until the next look for changes, at most
 
-	stop    context.CancelFunc
-	running sync.WaitGroup
+	hooks.Background
 }
 
 // New makes the hook of a task. It is nil for a task without templates.
