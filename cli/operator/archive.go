@@ -59,26 +59,6 @@ func recipients(c *command.Call) (to []age.Recipient, err error) {
 	return to, nil
 }
 
-// encrypted returns a writer that encrypts for some recipients, or that passes all on if there are none. It
-// must be closed.
-func encrypted(w io.Writer, to []age.Recipient) (io.WriteCloser, error) {
-	if len(to) == 0 {
-		return plain{w}, nil
-	}
-
-	out, err := age.Encrypt(w, to...)
-	if err != nil {
-		return nil, structs.Invalidf("encrypting the archive: %w", err)
-	}
-
-	return out, nil
-}
-
-// plain is a writer that needs no end.
-type plain struct{ io.Writer }
-
-func (plain) Close() error { return nil }
-
 // archive is a file with a saved state, which age may have encrypted.
 type archive struct {
 	*os.File

@@ -9,6 +9,7 @@ import (
 
 	"berth/cli/command"
 	"berth/cli/watch"
+	"berth/internal/agefile"
 	"berth/internal/snaparchive"
 	"berth/structs"
 )
@@ -32,7 +33,7 @@ func snapshotSave(ctx context.Context, c *command.Call) (err error) {
 		}
 	}()
 
-	out, err := encrypted(tmp, to)
+	out, err := agefile.Encrypt(tmp, to)
 	if err != nil {
 		return err
 	}

@@ -1,5 +1,5 @@
-// Package agefile reads recipients and identities of age (filippo.io/age), and decrypts files with them. It
-// streams: no file is whole in memory.
+// Package agefile reads recipients and identities of age (filippo.io/age), and encrypts and decrypts with
+// them. It streams: no file is whole in memory.
 package agefile
 
 import (
@@ -85,6 +85,26 @@ func readList(path string) (string, error) {
 
 	return string(text), nil
 }
+
+// Encrypt returns a writer that encrypts for some recipients, or that passes all on if there are none. It
+// must be closed. The error is invalid.
+func Encrypt(w io.Writer, to []age.Recipient) (io.WriteCloser, error) {
+	if len(to) == 0 {
+		return plain{w}, nil
+	}
+
+	out, err := age.Encrypt(w, to...)
+	if err != nil {
+		return nil, structs.Invalidf("encrypting the archive: %w", err)
+	}
+
+	return out, nil
+}
+
+// plain is a writer that needs no end.
+type plain struct{ io.Writer }
+
+func (plain) Close() error { return nil }
 
 // mark begins each file of age that has no armor.
 const mark = "age-encryption.org/"

@@ -157,11 +157,14 @@ func (a *Agent) transfer(ctx context.Context, name string, to []age.Recipient) e
 	return <-saved
 }
 
+// hangAfter is the time after the end of an archive in which its write has to end.
+const hangAfter = 5 * time.Second
+
 // awaitEnd waits for the end of a write whose archive has ended, but not for one that hangs.
 func (a *Agent) awaitEnd(stored <-chan error) {
 	select {
 	case <-stored:
-	case <-time.After(killDelay):
+	case <-time.After(hangAfter):
 		a.logger.Warn("the write of a snapshot hangs")
 	}
 }

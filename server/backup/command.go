@@ -1,7 +1,6 @@
 package backup
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,11 +8,11 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"syscall"
-	"time"
 
 	"filippo.io/age"
 
+	"berth/internal/agefile"
+	"berth/internal/childprocess"
 	"berth/structs"
 )
 
@@ -21,21 +20,15 @@ const (
 	// NameVariable is the variable of a program that has the name of the archive.
 	NameVariable = "BERTH_SNAPSHOT_NAME"
 
-	killDelay    = 5 * time.Second // after which the output of a killed program is not waited for
-	maxComplaint = 512             // bytes of the output of a program in an error
+	maxComplaint = 512 // bytes of the output of a program in an error
 )
 
 // archive writes an archive, encrypted if there are recipients.
 func (a *Agent) archive(ctx context.Context, w io.Writer, to []age.Recipient) error {
-	if len(to) == 0 {
-		return a.save(ctx, w)
+	out, err := agefile.Encrypt(w, to)
+	if err == nil {
+		err = a.save(ctx, out)
 	}
-
-	out, err := age.Encrypt(w, to...)
-	if err != nil {
-		return err
-	}
-	err = a.save(ctx, out)
 	if err != nil {
 		return err // without its end the archive does not decrypt
 	}
@@ -46,10 +39,9 @@ func (a *Agent) archive(ctx context.Context, w io.Writer, to []age.Recipient) er
 // program that exits early has stored a part.
 func (a *Agent) pipe(ctx context.Context, name string, archive io.Reader) error {
 	cmd := a.process(ctx, name)
-	var said bytes.Buffer
-	output := &firstBytes{to: &said, left: maxComplaint}
-	cmd.Stdout = output
-	cmd.Stderr = output
+	said := &childprocess.Output{Most: maxComplaint}
+	cmd.Stdout = said
+	cmd.Stderr = said
 
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -70,36 +62,15 @@ func (a *Agent) pipe(ctx context.Context, name string, archive io.Reader) error 
 	case ctx.Err() != nil:
 		return fmt.Errorf("program %s: %w", cmd.Path, context.Cause(ctx))
 	case ended != nil && !errors.Is(ended, exec.ErrWaitDelay):
-		text := structs.Cut(strings.TrimSpace(said.String()), maxComplaint)
+		text := structs.Cut(strings.TrimSpace(string(said.Kept)), maxComplaint)
 		return fmt.Errorf("program %s: %w: %s", cmd.Path, errors.Join(ended, written), text)
 	}
 	return written
 }
 
-// process returns the program. Its whole process group ends with ctx.
+// process returns the program. It has the environment of the server, where credentials of a cloud may be.
 func (a *Agent) process(ctx context.Context, name string) *exec.Cmd {
-	argv := a.settings.Command
-	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-
-	// It has the environment of the server, where credentials of a cloud may be.
+	cmd := childprocess.New(ctx, a.settings.Command)
 	cmd.Env = append(os.Environ(), NameVariable+"="+name)
-	cmd.Dir = "/" // a working directory in a mount would keep that from being unmounted
-	cmd.WaitDelay = killDelay
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	return cmd
-}
-
-// firstBytes passes on the first bytes and drops the others.
-type firstBytes struct {
-	to   io.Writer
-	left int
-}
-
-// Write never fails.
-func (f *firstBytes) Write(p []byte) (int, error) {
-	n := min(len(p), f.left)
-	f.left -= n
-	_, _ = f.to.Write(p[:n])
-	return len(p), nil
 }

@@ -114,9 +114,13 @@ func (a *Agent) removeOld() error {
 	return err
 }
 
+// removeIfThere removes a file. It removes nothing for "".
 func removeIfThere(path string) error {
+	if path == "" {
+		return nil
+	}
 	err := os.Remove(path)
-	if path == "" || errors.Is(err, os.ErrNotExist) {
+	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
 	return err

@@ -6,10 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os/exec"
-	"syscall"
 	"time"
 
+	"berth/internal/childprocess"
 	"berth/internal/keyring"
 	"berth/structs"
 )
@@ -46,7 +45,6 @@ const (
 	commandTimeout = 20 * time.Second
 	maxAnswer      = 32 << 10 // bytes of its standard output
 	maxComplaint   = 1 << 10  // bytes of its standard error that an error shows
-	killDelay      = time.Second
 )
 
 // commandRequest is the line that the program reads. Data is in base64.
@@ -82,10 +80,12 @@ func (c *command) run(ctx context.Context, action string, data []byte) ([]byte, 
 	late := fmt.Errorf("it did not end within %s", c.timeout)
 	ctx, cancel := context.WithTimeoutCause(ctx, c.timeout, late)
 	defer cancel()
-	out := bounded{most: maxAnswer}
-	complaint := bounded{most: maxComplaint}
+	out := childprocess.Output{Most: maxAnswer}
+	complaint := childprocess.Output{Most: maxComplaint}
 
-	cmd := c.process(ctx, request)
+	// The program has the environment of the server, where credentials of a cloud may be.
+	cmd := childprocess.New(ctx, c.argv)
+	cmd.Stdin = bytes.NewReader(append(request, '\n'))
 	cmd.Stdout = &out
 	cmd.Stderr = &complaint
 	err = cmd.Run()
@@ -94,8 +94,8 @@ func (c *command) run(ctx context.Context, action string, data []byte) ([]byte, 
 		// The cause says that the time was over. The error of the program would only say that it was killed.
 		err = context.Cause(ctx)
 	case err != nil:
-		err = fmt.Errorf("%w: %s", err, structs.Cut(string(complaint.kept), maxComplaint))
-	case out.more:
+		err = fmt.Errorf("%w: %s", err, structs.Cut(string(complaint.Kept), maxComplaint))
+	case out.More:
 		err = fmt.Errorf("it wrote more than %d bytes", maxAnswer)
 	}
 
@@ -106,43 +106,10 @@ func (c *command) run(ctx context.Context, action string, data []byte) ([]byte, 
 	var answer commandAnswer
 
 	// The error of the decoder is left out: it may show a part of the key.
-	if json.Unmarshal(out.kept, &answer) != nil || len(answer.Data) == 0 {
+	if json.Unmarshal(out.Kept, &answer) != nil || len(answer.Data) == 0 {
 		err := errors.New(`it did not write {"data": "..."} with base64`)
 		return nil, fmt.Errorf("program %s, action %s: %w", c.argv[0], action, err)
 	}
 
 	return answer.Data, nil
-}
-
-// process returns the program with a request as its input. Its whole process group ends with ctx.
-func (c *command) process(ctx context.Context, request []byte) *exec.Cmd {
-	// The program has the environment of the server, where credentials of a cloud may be.
-	cmd := exec.CommandContext(ctx, c.argv[0], c.argv[1:]...)
-
-	// A program with a working directory in a mount would keep that from being unmounted.
-	cmd.Dir = "/"
-	cmd.Stdin = bytes.NewReader(append(request, '\n'))
-
-	// A process that has left the group may hold the output open. The wait for it has an end.
-	cmd.WaitDelay = killDelay
-
-	// The group is killed as a whole: a shell would leave the program that it has started.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	return cmd
-}
-
-// bounded keeps the first bytes of an output.
-type bounded struct {
-	kept []byte
-	most int
-	more bool // there were more
-}
-
-// Write keeps what has a place, and never fails.
-func (b *bounded) Write(p []byte) (int, error) {
-	n := min(len(p), b.most-len(b.kept))
-	b.more = b.more || n < len(p)
-	b.kept = append(b.kept, p[:n]...)
-	return len(p), nil
 }
