@@ -104,8 +104,8 @@ func (e *Endpoints) deliver(
 	// These precede the forwarding, because only this server knows the certificate of the connection: the
 	// leader sees that of this server.
 	err = callers.CheckGrant(ctx, req)
-	if e.Roles && err == nil && !e.isOfTask(ctx, d.allow, req) {
-		err = callers.Check(ctx, d.method.Name, req)
+	if err == nil {
+		err = e.checkCaller(ctx, d, req)
 	}
 	if err != nil {
 		e.audits.Deny(ctx, d.call(nil, req), err)

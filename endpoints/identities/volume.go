@@ -39,7 +39,7 @@ func findToken(
 // usesPlugin reports whether an allocation has a granted claim on a volume of a plugin.
 func usesPlugin(tx *state.ReadTx, a *structs.Allocation, g *structs.TaskGroup, plugin string) bool {
 	for _, r := range g.Volumes {
-		if r.Type != "csi" {
+		if r.Type != structs.VolumeTypeCSI {
 			continue
 		}
 
