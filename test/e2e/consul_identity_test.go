@@ -3,14 +3,12 @@ package e2e
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 	"testing"
 
 	"github.com/hashicorp/consul/api"
 
 	"berth/consul"
 	"berth/internal/consultest"
-	"berth/internal/keyring"
 )
 
 // readsKey is a job whose task waits for a key of Consul, which it reads with the token of its own login.
@@ -106,14 +104,7 @@ func TestConsulIdentity_LogsInByTheKeysOfTheCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	a := newAgent(t, "one", "-server", "-client").allowRaw().useConsul(c)
-	key := filepath.Join(t.TempDir(), "keyring")
-	err = keyring.NewFileKey().WriteNew(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	config := fmt.Sprintf("server {\n  keyring {\n    file = %q\n  }\n}\n", key)
-	a.args = append(a.args, "-config", a.writeFile("keyring.hcl", config))
+	a := newAgent(t, "one", "-server", "-client").allowRaw().useConsul(c).withKeyring()
 	a.start()
 	takeIdentities(t, c, a)
 

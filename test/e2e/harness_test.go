@@ -18,6 +18,7 @@ import (
 
 	"github.com/prometheus/procfs"
 
+	"berth/internal/keyring"
 	"berth/internal/nettest"
 	"berth/structs"
 	"berth/test/shelf"
@@ -166,6 +167,19 @@ func newAgent(t testing.TB, name string, extra ...string) *agent {
 		t.Fatal(err)
 	}
 	t.Cleanup(a.cleanUp)
+	return a
+}
+
+// withKeyring gives the servers a key-encryption key, without which they sign no identities.
+func (a *agent) withKeyring() *agent {
+	a.t.Helper()
+	key := filepath.Join(a.dir, "keyring")
+	err := keyring.NewFileKey().WriteNew(key)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	config := fmt.Sprintf("server {\n  keyring {\n    file = %q\n  }\n}\n", key)
+	a.args = append(a.args, "-config", a.writeFile("keyring.hcl", config))
 	return a
 }
 

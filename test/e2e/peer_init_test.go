@@ -20,7 +20,6 @@ import (
 
 	"berth/client/drivers/docker/dockertest"
 	"berth/internal/consultest"
-	"berth/internal/keyring"
 	"berth/internal/nettest"
 	"berth/internal/testskip"
 	"berth/structs"
@@ -77,14 +76,7 @@ func TestPeersExampleFile_RunsAsItIsWritten(t *testing.T) {
 	peerBinary(t)
 	d := dockertest.StartBridged(t)
 	d.Import("redis:7", `ENTRYPOINT ["/program", "out:token", "env:NOMAD_TOKEN", "serve:6379", "trap:0"]`)
-	a := newDockerAgent(t, d, `network_interface = "lo"`)
-	key := filepath.Join(t.TempDir(), "keyring")
-	err := keyring.NewFileKey().WriteNew(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	config := fmt.Sprintf("server {\n  keyring {\n    file = %q\n  }\n}\n", key)
-	a.args = append(a.args, "-config", a.writeFile("keyring.hcl", config))
+	a := newDockerAgent(t, d, `network_interface = "lo"`).withKeyring()
 	a.start()
 	defer a.explainFailure("example")
 	for _, options := range [][]string{nil, {"-short"}} {
