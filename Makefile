@@ -29,7 +29,7 @@ build: ## build bin/berth, one static binary, with the program of the supervisor
 	@$(GO) list -tags $(TAGS) -deps ./cmd/berth >/dev/null & \
 	$(BUILDENV) $(GO) build $(GOFLAGS) -tags $(TAGS) -ldflags '-s -w' \
 		-o client/drivers/executor/program/berth-executor ./cmd/berth-executor; built=$$?; wait; exit $$built
-	@[ ! -e client/drivers/executor/program/berth-executor ] || gzip -9 -n -f client/drivers/executor/program/berth-executor
+	@cd client/drivers/executor/program && { [ ! -e berth-executor ] || gzip -9 -n -f berth-executor; }
 	$(BUILDENV) $(GO) build $(GOFLAGS) -tags $(TAGS),embedexecutor -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/berth
 
 setup: ## install the Debian packages that the tests need (root; nothing if they are there)

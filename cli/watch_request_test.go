@@ -367,7 +367,7 @@ capability {
 }
 `
 
-// A denial says which right is missing. What the volume waits for is no answer to it, and its caller may not
+// A denial names the missing right. The state of the volume is no answer to it, and its caller may not
 // see that either.
 func TestRequests_NameNoNextStepOfADenial(t *testing.T) {
 	t.Parallel()

@@ -191,8 +191,8 @@ func checkExternalFree(tx mvcc.Reader, v *structs.CSIVolume) error {
 	return nil
 }
 
-// seenFrom names a volume in an error about the volume v. Who registers v need not see the rows of other
-// namespaces.
+// seenFrom names a volume in an error about the volume v. The person who registers v may not see the rows of
+// other namespaces.
 func seenFrom(v *structs.CSIVolume, namespace, id string) string {
 	if namespace != v.Namespace {
 		return "a volume of another namespace"
