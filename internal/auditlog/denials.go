@@ -22,13 +22,8 @@ type denials struct {
 	omitted uint64
 }
 
-func newDenials(now func() time.Time) *denials {
-	return &denials{
-		now:  now,
-		left: denialsAtOnce,
-		at:   now(),
-	}
-}
+// newDenials has the time 0 behind it, so that the first call finds all of denialsAtOnce.
+func newDenials(now func() time.Time) *denials { return &denials{now: now} }
 
 // admit reports whether a call has a line, and how many before it had none.
 func (d *denials) admit() (omitted uint64, ok bool) {

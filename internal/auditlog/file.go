@@ -39,18 +39,11 @@ func newFile(s Sink, now func() time.Time, warn func(string, error)) *file {
 // write appends lines, and returns after the disk has them. After an error the file has none of them, or it
 // has them and the disk may not.
 func (f *file) write(lines []byte) error {
-	err := f.ready(len(lines))
-	if err == nil {
-		err = f.append(lines)
-	}
+	err := f.tryWrite(lines)
 
 	// Somebody may have deleted the file meanwhile, and the lines with it.
 	if err == nil && f.isDeleted() {
-		f.close()
-		err = f.ready(len(lines))
-		if err == nil {
-			err = f.append(lines)
-		}
+		err = f.tryWrite(lines)
 	}
 
 	// After a failed sync the kernel may take the lines for written. Only a file that is opened anew shows which
@@ -60,6 +53,14 @@ func (f *file) write(lines []byte) error {
 		return fmt.Errorf("%s: %w", f.Path, err)
 	}
 	return nil
+}
+
+func (f *file) tryWrite(lines []byte) error {
+	err := f.ready(len(lines))
+	if err != nil {
+		return err
+	}
+	return f.append(lines)
 }
 
 func (f *file) append(lines []byte) error {
@@ -98,9 +99,14 @@ func (f *file) ready(more int) error {
 		}
 	}
 
+	now := f.now()
+	if f.size == 0 {
+		f.begun = now // with the line that comes
+		return nil
+	}
 	large := f.RotateBytes > 0 && f.size+int64(more) > int64(f.RotateBytes)
-	old := f.now().Sub(f.begun) >= f.RotateDuration
-	if f.size == 0 || !large && !old {
+	old := now.Sub(f.begun) >= f.RotateDuration
+	if !large && !old {
 		return nil
 	}
 
@@ -127,7 +133,7 @@ func (f *file) isDeleted() bool {
 	return unix.Fstat(int(f.open.Fd()), &open) == nil && open.Nlink == 0
 }
 
-// openFile opens the file or makes it, with its directory.
+// openFile opens the file or makes it, with its directory. The caller closes it after an error.
 func (f *file) openFile() error {
 	dir := filepath.Dir(f.Path)
 	err := makeDir(dir)
@@ -146,13 +152,10 @@ func (f *file) openFile() error {
 
 	f.open = os.NewFile(uintptr(fd), f.Path)
 	err = f.take()
-	if err == nil {
-		err = durable.Sync(dir) // the name of a new file
-	}
 	if err != nil {
-		f.close()
+		return err
 	}
-	return err
+	return durable.Sync(dir) // the name of a new file
 }
 
 // take checks an opened file and ends a line that a crash has cut.
@@ -171,11 +174,9 @@ func (f *file) take() error {
 		return structs.Preconditionf("it has %d names; expected one: remove the other links", is.Nlink)
 	}
 
-	if os.FileMode(is.Mode&0o7777) != f.mode {
-		err = f.open.Chmod(f.mode)
-		if err != nil {
-			return err
-		}
+	err = f.open.Chmod(f.mode)
+	if err != nil {
+		return err
 	}
 
 	f.size = is.Size

@@ -1,6 +1,7 @@
 package auditlog
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -44,6 +45,10 @@ func TestFile_IsFoundAgain(t *testing.T) {
 		take func(w *world) error
 		kept string // has the first line after that
 	}{
+		"renamed, with another in its place": {func(w *world) error {
+			must(t, os.Rename(w.path("audit.log"), w.path("by-hand")))
+			return os.WriteFile(w.path("audit.log"), nil, 0o600)
+		}, "by-hand"},
 		"deleted":            {func(w *world) error { return os.Remove(w.path("audit.log")) }, ""},
 		"renamed":            {func(w *world) error { return os.Rename(w.path("audit.log"), w.path("by-hand")) }, "by-hand"},
 		"with its directory": {func(w *world) error { return os.RemoveAll(w.path("")) }, ""},
@@ -122,12 +127,18 @@ func TestFile_TakesNoFileOfOthers(t *testing.T) {
 		want string
 		root bool
 	}{
-		"a link": {func(w *world) error { return os.Symlink(w.dir+"/target", w.path("audit.log")) }, "symbolic link", false},
+		"a link": {func(w *world) error { return os.Symlink(w.dir+"/target", w.path("audit.log")) }, "it is a symbolic link", false},
 		"a hard link": {func(w *world) error {
 			must(t, os.WriteFile(w.dir+"/target", nil, 0o600))
 			return os.Link(w.dir+"/target", w.path("audit.log"))
 		}, "has 2 names", false},
-		"a pipe":      {func(w *world) error { return unix.Mkfifo(w.path("audit.log"), 0o600) }, "", false},
+		"a pipe": {func(w *world) error { return unix.Mkfifo(w.path("audit.log"), 0o600) }, "", false},
+		"a pipe with a reader": {func(w *world) error {
+			must(t, unix.Mkfifo(w.path("audit.log"), 0o600))
+			r, err := os.OpenFile(w.path("audit.log"), os.O_RDONLY|unix.O_NONBLOCK, 0)
+			w.Cleanup(func() { _ = r.Close() })
+			return err
+		}, "it is no plain file", false},
 		"a directory": {func(w *world) error { return os.Mkdir(w.path("audit.log"), 0o700) }, "is a directory", false},
 		"a file of another user": {func(w *world) error {
 			must(t, os.WriteFile(w.path("audit.log"), nil, 0o600))
@@ -136,6 +147,14 @@ func TestFile_TakesNoFileOfOthers(t *testing.T) {
 		"a directory of another user": {func(w *world) error { return os.Chown(w.path(""), 65534, 65534) },
 			"belongs to user 65534", true},
 		"a directory of all": {func(w *world) error { return os.Chmod(w.path(""), 0o777) }, "may write to the directory", false},
+		"below a directory of all": {func(w *world) error { return os.Chmod(w.dir, 0o777) },
+			"may write to the directory", false},
+		"a link to below a directory of all": {func(w *world) error {
+			must(t, os.MkdirAll(w.dir+"/all/real", 0o700))
+			must(t, os.Chmod(w.dir+"/all", 0o777))
+			must(t, os.Remove(w.path("")))
+			return os.Symlink(w.dir+"/all/real", w.path(""))
+		}, "may write to the directory", false},
 		"a link of another user": {func(w *world) error {
 			must(t, os.Rename(w.path(""), w.dir+"/real"))
 			must(t, os.Symlink(w.dir+"/real", w.path("")))
@@ -213,6 +232,8 @@ func TestFile_KeepsTheNewestAndFilesOfOthers(t *testing.T) {
 	for _, name := range own {
 		must(t, os.WriteFile(w.path(name), nil, 0o600))
 	}
+	own = append(own, "audit-20250504T030201.000000000Z.log")
+	must(t, os.Mkdir(w.path(own[3]), 0o700))
 	l := w.open(&Sink{Name: "audit", Type: TypeFile, RotateDuration: time.Hour, RotateMaxFiles: 1})
 	for _, id := range []string{"a", "b", "c"} {
 		w.change(l, id)
@@ -226,6 +247,9 @@ func TestFile_KeepsTheNewestAndFilesOfOthers(t *testing.T) {
 	if got := w.lines(w.path(want[1])); got != "br bc" {
 		t.Errorf("the renamed file has the lines %q", got)
 	}
+	if w.log.String() != "" {
+		t.Errorf("the log of the agent tells of %s", &w.log)
+	}
 }
 
 // TestFile_HasItsAgeAfterARestart opens a file of an hour ago.
@@ -236,9 +260,165 @@ func TestFile_HasItsAgeAfterARestart(t *testing.T) {
 	w.pass(59 * time.Minute)
 	w.change(w.open(&sink), "b")
 	w.pass(time.Minute)
-	w.change(w.open(&sink), "c")
+	l := w.open(&sink)
+	if names := w.files(); len(names) != 2 {
+		t.Errorf("the start has left the files %v, want the old one renamed", names)
+	}
+	w.change(l, "c")
 	if got := w.lines(w.path("audit.log")); got != "cr cc" {
 		t.Errorf("the file has the lines %q", got)
+	}
+}
+
+// TestFile_ALineOfTheFutureIsAsOldAsTheStart sets the clock back between two starts.
+func TestFile_ALineOfTheFutureIsAsOldAsTheStart(t *testing.T) {
+	w := newWorld(t)
+	sink := Sink{Name: "audit", Type: TypeFile, RotateDuration: time.Hour}
+	w.change(w.open(&sink), "a")
+	w.pass(-10 * time.Hour)
+	l := w.open(&sink)
+	w.pass(time.Hour)
+	w.change(l, "b")
+	if got := w.lines(w.path("audit.log")); got != "br bc" {
+		t.Errorf("the file has the lines %q", got)
+	}
+}
+
+func TestFile_IsNotRenamedWhileItIsEmpty(t *testing.T) {
+	w := newWorld(t)
+	l := w.open(&Sink{Name: "audit", Type: TypeFile, RotateDuration: time.Hour})
+	w.pass(2 * time.Hour)
+	w.change(l, "a")
+	if names := w.files(); len(names) != 1 {
+		t.Errorf("got the files %v", names)
+	}
+}
+
+// TestFile_MayHaveAllItsBytes writes lines that fill a file to the last byte, and one more.
+func TestFile_MayHaveAllItsBytes(t *testing.T) {
+	w := newWorld(t)
+	w.open(&Sink{Name: "audit", Type: TypeFile, RotateBytes: minRotateBytes})
+	f := w.file()
+	f.RotateBytes = minRotateBytes
+	defer f.close()
+	half := []byte(strings.Repeat("x", minRotateBytes/2-1) + "\n")
+	for i, want := range []int{1, 1, 2} {
+		must(t, f.write(half))
+		if names := w.files(); len(names) != want {
+			t.Errorf("after write %d there are the files %v", i, names)
+		}
+	}
+}
+
+// TestFile_StaysOpen has one descriptor, also after rotations, and none after its end.
+func TestFile_StaysOpen(t *testing.T) {
+	w := newWorld(t)
+	before := descriptors(t)
+	l := w.open(&Sink{Name: "audit", Type: TypeFile, RotateDuration: time.Hour})
+	f := l.sinks[0].sink.(*file)
+	w.change(l, "a")
+	first := f.open
+	w.change(l, "b")
+	if f.open != first {
+		t.Error("the file is opened for each line")
+	}
+
+	for range 5 {
+		w.pass(time.Hour)
+		w.change(l, "c")
+	}
+	if n := descriptors(t); n != before+1 {
+		t.Errorf("%d descriptors are open, want 1", n-before)
+	}
+	f.close()
+	if n := descriptors(t); n != before {
+		t.Errorf("%d descriptors are open after the end", n-before)
+	}
+	if names := w.files(); len(names) != 6 {
+		t.Errorf("got the files %v, want all that were renamed", names)
+	}
+}
+
+// descriptors counts the files that the process has open below the directories of tests.
+func descriptors(t *testing.T) (n int) {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	must(t, err)
+	for _, e := range entries {
+		path, err := os.Readlink("/proc/self/fd/" + e.Name())
+		if err == nil && strings.HasPrefix(path, os.TempDir()) && strings.HasSuffix(path, ".log") {
+			n++
+		}
+	}
+	return n
+}
+
+// TestFile_IsOpenedAnewAfterAFault has files on which a write, a sync or the opening fails.
+func TestFile_IsOpenedAnewAfterAFault(t *testing.T) {
+	w := newWorld(t)
+	w.open()
+	f := w.file()
+	must(t, f.prepare())
+	must(t, f.open.Close())
+	readOnly, err := os.Open(w.path("audit.log"))
+	must(t, err)
+	f.open = readOnly
+	err = f.write([]byte("{\"request_id\":\"lost\"}\n"))
+	if err == nil || !strings.Contains(err.Error(), "bad file descriptor") {
+		t.Errorf("a write to a file that is only read: got %v", err)
+	}
+	must(t, f.write([]byte("{\"request_id\":\"x\"}\n")))
+	if got := w.lines(w.path("audit.log")); got != "x" {
+		t.Errorf("got the lines %q", got)
+	}
+	f.close()
+
+	r, pipe, err := os.Pipe()
+	must(t, err)
+	defer func() { must(t, errors.Join(r.Close(), pipe.Close())) }()
+	f.open = pipe
+	if f.append([]byte("x\n")) == nil {
+		t.Error("a file without a sync takes lines")
+	}
+	f.open = nil
+
+	must(t, os.Link(w.path("audit.log"), w.path("other")))
+	if f.prepare() == nil || f.open != nil {
+		t.Errorf("a file with two names stays open: %v", f.open)
+	}
+}
+
+func TestFile_NamesTheFaultOfAWrite(t *testing.T) {
+	w := newWorld(t)
+	l := w.open()
+	must(t, os.RemoveAll(w.path("")))
+	must(t, os.WriteFile(w.path(""), nil, 0o600))
+	err := l.Begin(t.Context(), &Event{})
+	if err == nil || !strings.Contains(err.Error(), w.path("audit.log")+": ") ||
+		!strings.Contains(err.Error(), "not a directory") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestFile_AFileThatShrinksMeanwhileIsAFault(t *testing.T) {
+	w := newWorld(t)
+	w.change(w.open(), "a")
+	f := w.file()
+	must(t, f.prepare())
+	defer f.close()
+	must(t, os.Truncate(w.path("audit.log"), 1))
+	if f.readEnds() == nil {
+		t.Error("the bytes that are gone are read")
+	}
+}
+
+func TestFile_MayBeBehindAnOwnLink(t *testing.T) {
+	w := newWorld(t)
+	must(t, os.Mkdir(w.dir+"/real", 0o700))
+	must(t, os.Symlink(w.dir+"/real", w.path("")))
+	w.change(w.open(), "a")
+	if got := w.lines(w.dir + "/real/audit.log"); got != "ar ac" {
+		t.Errorf("got the lines %q", got)
 	}
 }
 
@@ -253,7 +433,8 @@ func TestFile_GrowsIfItCannotBeRenamed(t *testing.T) {
 	if got := w.lines(path); got != "ar ac br bc" {
 		t.Errorf("got the lines %q", got)
 	}
-	if !strings.Contains(w.log.String(), "failed to rotate an audit log") {
+	if !strings.Contains(w.log.String(), "failed to rotate an audit log") ||
+		!strings.Contains(w.log.String(), "file name too long") {
 		t.Errorf("the log of the agent does not tell it: %s", &w.log)
 	}
 }

@@ -153,14 +153,21 @@ type fakeSink struct {
 
 	mu     sync.Mutex
 	writes []string
+
+	opened, closed int   // after it has become the sink
+	fault          error // of the opening
 }
 
 func newFakeSink() *fakeSink {
 	return &fakeSink{entered: make(chan struct{}, 100), turns: make(chan error, 100)}
 }
 
-func (*fakeSink) prepare() error { return nil }
-func (*fakeSink) close()         {}
+func (s *fakeSink) prepare() error {
+	s.opened++
+	return s.fault
+}
+
+func (s *fakeSink) close() { s.closed++ }
 
 func (s *fakeSink) write(lines []byte) error {
 	s.entered <- struct{}{}

@@ -1,6 +1,7 @@
 package auditlog
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"slices"
@@ -10,11 +11,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/go-metrics"
 	"golang.org/x/sys/unix"
 
 	"berth/internal/diskfault"
 	"berth/internal/testskip"
 	"berth/structs"
+	"berth/structs/access"
 )
 
 func TestLog_WritesALineForEachStage(t *testing.T) {
@@ -56,7 +60,76 @@ func TestLog_IsNoneUnlessItIsEnabled(t *testing.T) {
 	l.Close()
 }
 
-// TestLog_ConcurrentLinesShareAWrite holds a first write while others come. They are one write then.
+func TestLog_HasTheClockAndTheOutputOfItsProcess(t *testing.T) {
+	w := newWorld(t)
+	c := Config{Enabled: true}
+	c.Finish(w.dir)
+	l, err := Open(c, Deps{Logger: hclog.NewNullLogger()})
+	must(t, err)
+	defer l.Close()
+	e := &Event{RequestID: "x"}
+	must(t, l.Begin(t.Context(), e))
+	if e.Time.IsZero() || l.Stdout != os.Stdout {
+		t.Errorf("the time is %s, and the output %v", e.Time, l.Stdout)
+	}
+}
+
+// TestLog_AnEventWithoutAFormStopsTheChange has a row that JSON cannot have. Another event
+// is left out by a filter.
+func TestLog_AnEventWithoutAFormStopsTheChange(t *testing.T) {
+	w := newWorld(t)
+	l, s := w.withFake(Enforced)
+	broken := &Event{Before: []any{func() {}}}
+	for range 6 {
+		s.turns <- nil // for the lines that must not be
+	}
+	if err := l.Begin(t.Context(), broken); !structs.IsKind(err, structs.KindInternal) {
+		t.Errorf("got %v", err)
+	}
+	l.End(t.Context(), broken)
+	l.Deny(t.Context(), broken)
+
+	l.filters = []*Filter{{Stages: []string{"*"}}}
+	must(t, l.Begin(t.Context(), &Event{}))
+	l.End(t.Context(), &Event{})
+	l.Deny(t.Context(), &Event{})
+	l.takeBack(t.Context(), &Event{}, l.sinks, errFake)
+	if writes := s.written(); len(writes) > 0 {
+		t.Errorf("got the writes %q", writes)
+	}
+}
+
+func TestLog_AnEventOfTheMostBytesKeepsItsRows(t *testing.T) {
+	e := &Event{Before: []any{""}, After: []any{"after"}}
+	line, err := e.line()
+	must(t, err)
+	space := MaxLine - len(line)
+	for more, whole := range map[int]bool{0: true, 1: false} {
+		e.Before[0] = strings.Repeat("x", space+more)
+		line, err := e.line()
+		must(t, err)
+		if strings.Contains(string(line), "after") != whole || len(line) > MaxLine {
+			t.Errorf("%d bytes more than fit: got a line of %d bytes", more, len(line))
+		}
+	}
+}
+
+func TestCallerOf_NamesTheTokenAndTheWorkload(t *testing.T) {
+	bare := CallerOf(access.Caller{AccessorID: "a", Name: "n\n", Type: access.TypeClient})
+	if bare != (Caller{Accessor: "a", Name: "n ", Type: access.TypeClient}) {
+		t.Errorf("got %+v", bare)
+	}
+	is := CallerOf(access.Caller{Identity: &access.Identity{
+		AllocID: "a", Namespace: "ns", JobID: "j", Group: "g", Task: "t", Service: "s",
+	}})
+	want := Identity{Alloc: "a", Namespace: "ns", Job: "j", Group: "g", Task: "t", Service: "s"}
+	if is.Identity == nil || *is.Identity != want {
+		t.Errorf("got %+v", is.Identity)
+	}
+}
+
+// TestLog_ConcurrentLinesShareAWrite holds a first write while others come. They are one write then, and one
+// more for those beyond the bound of a write.
 func TestLog_ConcurrentLinesShareAWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, s := newWorld(t).withFake(Enforced)
@@ -71,16 +144,17 @@ func TestLog_ConcurrentLinesShareAWrite(t *testing.T) {
 		}
 		begin("first")
 		<-s.entered
-		for i := range 10 {
+		for i := range maxBatch + 10 {
 			begin(fmt.Sprint(i))
 		}
 		synctest.Wait()
-		s.turns <- nil
-		s.turns <- nil
+		for range 3 {
+			s.turns <- nil
+		}
 		all.Wait()
 		writes := s.written()
-		if len(writes) != 2 || strings.Count(writes[1], "\n") != 10 {
-			t.Errorf("11 lines are in %d writes: %q", len(writes), writes)
+		if len(writes) != 3 || strings.Count(writes[1], "\n") != maxBatch || strings.Count(writes[2], "\n") != 10 {
+			t.Errorf("%d lines are in %d writes: %.300q", maxBatch+11, len(writes), writes)
 		}
 	})
 }
@@ -88,7 +162,8 @@ func TestLog_ConcurrentLinesShareAWrite(t *testing.T) {
 // TestLog_AnEnforcedSinkThatHangsStopsTheChange has a disk that never answers.
 func TestLog_AnEnforcedSinkThatHangsStopsTheChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, s := newWorld(t).withFake(Enforced)
+		w := newWorld(t)
+		l, s := w.withFake(Enforced)
 		stuck := make(chan error)
 		go func() { stuck <- l.Begin(t.Context(), &Event{RequestID: "stuck"}) }()
 		<-s.entered
@@ -98,6 +173,10 @@ func TestLog_AnEnforcedSinkThatHangsStopsTheChange(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 			l.End(t.Context(), &Event{RequestID: "owed"})
+		}
+		l.Reopen()
+		if !strings.Contains(w.log.String(), "audit sink was not opened again") || s.opened != 0 {
+			t.Errorf("the log of the agent does not tell of the reopening: %s", &w.log)
 		}
 
 		s.turns <- nil
@@ -132,9 +211,30 @@ func TestLog_AnEnforcedSinkThatFailsStopsTheChange(t *testing.T) {
 	if got := idsOf(t, strings.Join(s.written(), "")); got != "zr" {
 		t.Errorf("got the lines %q", got)
 	}
-	if !strings.Contains(w.log.String(), "audit sink works again") {
-		t.Error("the log of the agent does not say that the sink works again")
+	s.turns <- nil
+	must(t, l.Begin(t.Context(), &Event{}))
+	for _, text := range []string{"audit sink failed", "audit sink works again"} {
+		if n := strings.Count(w.log.String(), text); n != 1 {
+			t.Errorf("the log of the agent has %d lines %q, want 1: %s", n, text, &w.log)
+		}
 	}
+}
+
+// TestLog_ASinkThatHangsDoesNotKeepItOpen ends a log whose sink never answers.
+func TestLog_ASinkThatHangsDoesNotKeepItOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l, s := w.withFake(BestEffort)
+		must(t, l.Begin(t.Context(), &Event{}))
+		<-s.entered
+		l.Close()
+		if !strings.Contains(w.log.String(), "audit sink does not take its last lines") {
+			t.Errorf("the log of the agent does not tell it: %s", &w.log)
+		}
+		s.turns <- nil
+		synctest.Wait()
+		l.sinks = nil // it is closed
+	})
 }
 
 func TestLog_AnEnforcedSinkOwesTheEndOfAChange(t *testing.T) {
@@ -161,12 +261,7 @@ func TestLog_AnEnforcedSinkOwesTheEndOfAChange(t *testing.T) {
 func TestLog_WritesWhatItOwesAtAReopenAndAtTheEnd(t *testing.T) {
 	for name, then := range map[string]func(*Log){"reopen": (*Log).Reopen, "close": (*Log).Close} {
 		w := newWorld(t)
-		c := Config{Enabled: true, Sinks: []*Sink{{Name: "fake", Type: TypeStdout, DeliveryGuarantee: Enforced}}}
-		c.Finish(w.dir)
-		l, err := Open(c, w.deps())
-		must(t, err)
-		s := newFakeSink()
-		l.sinks[0].sink = s
+		l, s := w.withFake(Enforced)
 		s.turns <- errFake
 		l.End(t.Context(), &Event{RequestID: "x"})
 		s.turns <- nil
@@ -174,8 +269,91 @@ func TestLog_WritesWhatItOwesAtAReopenAndAtTheEnd(t *testing.T) {
 		if got := idsOf(t, strings.Join(s.written(), "")); got != "xc" {
 			t.Errorf("%s: got the lines %q", name, got)
 		}
-		if name != "close" {
-			l.Close()
+		if s.closed != 1 || (s.opened == 1) != (name == "reopen") {
+			t.Errorf("%s: the sink was closed %d times and opened %d times", name, s.closed, s.opened)
+		}
+		if name == "close" {
+			l.sinks = nil
+		}
+	}
+}
+
+// TestLog_NamesTheFaultOfAReopening has a sink that does not open, and writes nothing to it.
+func TestLog_NamesTheFaultOfAReopening(t *testing.T) {
+	w := newWorld(t)
+	l, s := w.withFake(Enforced)
+	s.turns <- errFake
+	l.End(t.Context(), &Event{RequestID: "x"})
+	s.turns <- nil
+	must(t, l.Begin(t.Context(), &Event{}))
+	s.fault = errFake
+	l.Reopen()
+	if n := strings.Count(w.log.String(), "audit sink failed"); n != 2 {
+		t.Errorf("the log of the agent has %d faults, want that of the write and of the reopening: %s", n, &w.log)
+	}
+}
+
+// TestLog_CountsLines has the metrics of a sink, with its name.
+func TestLog_CountsLines(t *testing.T) {
+	counts := counted(t)
+	w := newWorld(t)
+	l, s := w.withFake(Enforced)
+	o := l.sinks[0]
+	s.turns <- nil
+	must(t, l.Begin(t.Context(), &Event{}))
+	counts("after a line", "lines 1, writes 1")
+
+	s.turns <- errFake
+	l.Deny(t.Context(), &Event{})
+	counts("after a denied call without a line", "failed 1, lines 1, lost 1, writes 2")
+
+	o.owed = make([][]byte, maxOwed-1)
+	for range 2 {
+		s.turns <- errFake
+		l.End(t.Context(), &Event{})
+	}
+	if len(o.owed) != maxOwed {
+		t.Errorf("the sink owes %d lines", len(o.owed))
+	}
+	counts("after an end that nobody owes", "failed 3, lines 1, lost 2, writes 4")
+	o.owed = nil
+
+	l, s = w.withFake(BestEffort)
+	must(t, l.Begin(t.Context(), &Event{}))
+	<-s.entered
+	for range maxQueue + 10 {
+		must(t, l.Begin(t.Context(), &Event{}))
+	}
+	counts("after a full queue", "failed 3, lines 1, lost 12, writes 4")
+	s.turns <- errFake
+	<-s.entered
+	counts("after a fault of the queue", "failed 4, lines 1, lost 13, writes 5")
+	s.turns <- nil
+	l.Close()
+	l.sinks = nil
+	counts("at the end", "failed 4, lines 1025, lost 13, writes 6")
+}
+
+// counted collects the metrics of a test. The function that it returns compares them.
+func counted(t *testing.T) func(when, want string) {
+	t.Helper()
+	sink := metrics.NewInmemSink(time.Hour, time.Hour)
+	_, err := metrics.NewGlobal(&metrics.Config{FilterDefault: true}, sink)
+	must(t, err)
+	t.Cleanup(func() { _, _ = metrics.NewGlobal(&metrics.Config{}, &metrics.BlackholeSink{}) })
+	return func(when, want string) {
+		t.Helper()
+		var got []string
+		all := sink.Data()[0]
+		for _, name := range []string{"failed", "lines", "lost"} {
+			value, ok := all.Counters["audit."+name+";sink=fake"]
+			if ok {
+				got = append(got, fmt.Sprint(name, " ", value.Sum))
+			}
+		}
+		got = append(got, fmt.Sprint("writes ", all.Samples["audit.write;sink=fake"].Count))
+		if text := strings.Join(got, ", "); text != want {
+			t.Errorf("%s: got %s, want %s", when, text, want)
 		}
 	}
 }
@@ -192,7 +370,8 @@ func TestLog_TellsTheOtherSinksThatTheChangeIsNotMade(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	b, err := os.ReadFile(w.path("audit.log"))
-	if got := idsOf(t, string(b)); err != nil || got != "xr xc" || !strings.Contains(string(b), `"result":"unavailable"`) {
+	if got := idsOf(t, string(b)); err != nil || got != "xr xc" ||
+		!strings.Contains(string(b), `"result":"unavailable","error":"another sink failed"`) {
 		t.Errorf("got %s, %v", b, err)
 	}
 }
@@ -234,8 +413,10 @@ func TestLog_BestEffortStartsWithoutItsDisk(t *testing.T) {
 	must(t, l.Begin(t.Context(), &Event{}))
 
 	enforced := sink
+	enforced.Name = "enforced"
 	enforced.DeliveryGuarantee = Enforced
-	_, err := w.tryOpen(&enforced)
+	sink.Path = w.path("audit.log")
+	_, err := w.tryOpen(&sink, &enforced) // and nothing of the first is left
 	if !structs.IsKind(err, structs.KindPrecondition) || !strings.Contains(err.Error(), "in-the-way") {
 		t.Errorf("enforced: got %v", err)
 	}
@@ -292,36 +473,13 @@ func TestLog_DeniedCallsHaveABound(t *testing.T) {
 	if last := all[denialsAtOnce]; !strings.Contains(last, `"omitted":20`) {
 		t.Errorf("the next line does not tell of the others: %s", last)
 	}
-}
 
-func TestLog_FiltersEvents(t *testing.T) {
-	for name, c := range map[string]struct {
-		filter Filter
-		event  Event
-		want   bool // left out
-	}{
-		"a path":                {Filter{Endpoints: []string{"/v1/var/*"}}, Event{Endpoint: "/v1/var/a"}, true},
-		"another path":          {Filter{Endpoints: []string{"/v1/var/*"}}, Event{Endpoint: "/v1/vars"}, false},
-		"inside of a path":      {Filter{Endpoints: []string{"/v1/*/x/*/e"}}, Event{Endpoint: "/v1/a/x/b/e"}, true},
-		"not inside":            {Filter{Endpoints: []string{"/v1/*/x/*/e"}}, Event{Endpoint: "/v1/a/y/b/e"}, false},
-		"an exact path":         {Filter{Endpoints: []string{"/v1/jobs"}}, Event{Endpoint: "/v1/jobs/x"}, false},
-		"one of several":        {Filter{Operations: []string{"PUT", "POST"}}, Event{Operation: "POST"}, true},
-		"a remote procedure":    {Filter{Operations: []string{"Var.*"}}, Event{Method: "Var.Apply"}, true},
-		"a stage":               {Filter{Stages: []string{Received}}, Event{Stage: Received}, true},
-		"another stage":         {Filter{Stages: []string{Received}}, Event{Stage: Complete}, false},
-		"all lists have to fit": {Filter{Stages: []string{"*"}, Operations: []string{"PUT"}}, Event{}, false},
-		"a forced action":       {Filter{Stages: []string{"*"}}, Event{Kind: KindForced}, false},
-	} {
-		if got := leavesOut([]*Filter{{Operations: []string{"none"}}, &c.filter}, &c.event); got != c.want {
-			t.Errorf("%s: left out is %t, want %t", name, got, c.want)
-		}
+	for range denialsPerSecond + 10 {
+		l.Deny(t.Context(), &Event{Kind: KindDenied, RequestID: "more"})
 	}
-
-	w := newWorld(t)
-	l := w.open()
-	l.filters = []*Filter{{Stages: []string{Received}}}
-	w.change(l, "x")
-	if got := w.lines(w.path("audit.log")); got != "xc" {
-		t.Errorf("got the lines %q", got)
+	b, err = os.ReadFile(w.path("audit.log"))
+	must(t, err)
+	if n := bytes.Count(b, []byte(`"more"`)); n != denialsPerSecond-1 || bytes.Count(b, []byte("omitted")) != 1 {
+		t.Errorf("a second gives %d lines more, want %d without a number", n, denialsPerSecond-1)
 	}
 }

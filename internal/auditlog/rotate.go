@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -55,7 +54,7 @@ func (f *file) prune() error {
 	}
 
 	dir := filepath.Dir(f.Path)
-	entries, err := os.ReadDir(dir)
+	entries, err := os.ReadDir(dir) // by name, and so the oldest first
 	if err != nil {
 		return err
 	}
@@ -71,7 +70,6 @@ func (f *file) prune() error {
 		}
 	}
 
-	slices.Sort(names)
 	var faults []error
 	for len(names) > f.RotateMaxFiles {
 		faults = append(faults, os.Remove(filepath.Join(dir, names[0])))

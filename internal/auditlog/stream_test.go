@@ -1,6 +1,7 @@
 package auditlog
 
 import (
+	"errors"
 	"log/syslog"
 	"net"
 	"os"
@@ -15,6 +16,12 @@ func TestStdout_HasTheLines(t *testing.T) {
 	l.Reopen()
 	if got := idsOf(t, w.stdout.String()); got != "xr xc" {
 		t.Errorf("got the lines %q", got)
+	}
+
+	r, closed, err := os.Pipe()
+	must(t, errors.Join(err, r.Close(), closed.Close()))
+	if (stream{closed}).write([]byte("{}\n")) == nil {
+		t.Error("an output that is closed takes lines")
 	}
 }
 
@@ -47,15 +54,53 @@ func TestSyslog_IsFoundAgain(t *testing.T) {
 		}
 	}
 
+	connected := d.to
+	must(t, d.prepare())
+	if d.to != connected {
+		t.Error("a connection is made for each message")
+	}
 	must(t, conn.Close())
 	must(t, os.Remove(path))
-	if err := d.write([]byte("{}\n")); err == nil {
-		t.Error("a message without a daemon is no fault")
+	for range 2 {
+		if err := d.write([]byte("{}\n")); err == nil || !strings.HasPrefix(err.Error(), "syslog: ") {
+			t.Errorf("a message without a daemon: got %v", err)
+		}
 	}
 	conn = listen()
 	must(t, d.write([]byte("{\"stage\":\"c\"}\n")))
 	if got := read(t, conn); !strings.Contains(got, `"stage":"c"`) {
 		t.Errorf("got %q", got)
+	}
+	d.close()
+	d.close()
+	if d.to != nil {
+		t.Error("the connection is still there after the end")
+	}
+}
+
+func TestSyslog_IsTheDaemonOfTheMachine(t *testing.T) {
+	o := newOutlet(Sink{Name: "s", Type: TypeSyslog, DeliveryGuarantee: Enforced}, newWorld(t).deps())
+	d, ok := o.sink.(*daemon)
+	if !ok {
+		t.Fatalf("got the sink %T", o.sink)
+	}
+	_ = d.prepare() // a test may run without a daemon
+	d.close()
+}
+
+func TestSyslog_ALongMessageHasNoRows(t *testing.T) {
+	row := func(bytes int) string {
+		line := `{"time":"2026-05-04T03:02:01Z","stage":"a","kind":"","agent":"","caller":{},"before":["x"],"after":["`
+		return line + strings.Repeat("y", bytes-len(line)-4) + "\"]}\n"
+	}
+	for line, want := range map[string]string{
+		row(maxSyslog):     row(maxSyslog),
+		row(maxSyslog + 1): `{"time":"2026-05-04T03:02:01Z","stage":"a","kind":"","agent":"","caller":{},"truncated":true}`,
+		strings.Repeat("no JSON", maxSyslog) + "\n": strings.Repeat("no JSON", maxSyslog),
+	} {
+		if got := message([]byte(line)); got != strings.TrimSuffix(want, "\n") {
+			t.Errorf("a line of %d bytes: got %.200q", len(line), got)
+		}
 	}
 }
 
