@@ -129,7 +129,6 @@ func environment(variable string, object reflect.Type) (*cel.Env, error) {
 		cel.Variable("old", cel.ObjectType(typeName(object))),
 		cel.Variable("caller", cel.ObjectType(typeName(caller))),
 		cel.CrossTypeNumericComparisons(true),
-		cel.ParserExpressionSizeLimit(admission.MaxExpression),
 		cel.ParserRecursionLimit(maxDepth),
 		cel.ExpressionNodeLimit(maxNodes),
 		cel.RegexProgramSizeLimit(maxRegex),
@@ -155,7 +154,6 @@ func (e *Engine) compile(r *admission.Rule) compiled {
 func compile(r *admission.Rule) (program cel.Program, err error) {
 	defer func() {
 		if recover() != nil {
-			program = nil
 			err = structs.Invalidf("the expression cannot be compiled; write a{2} in a regular expression as aa")
 		}
 	}()

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/cel-go/common/types"
+
 	"berth/structs"
 	"berth/structs/admission"
 )
@@ -106,6 +108,10 @@ func sample() *structs.Job {
 func TestEvaluate_ReadsTheObject(t *testing.T) {
 	old := sample()
 	old.Priority = 40
+	timed := sample()
+	timed.TaskGroups[0].MaxRunDuration = new(time.Duration)
+	*timed.TaskGroups[0].MaxRunDuration = 5 * time.Second
+	timed.TaskGroups[0].Services = []*structs.Service{nil}
 	volume := &structs.CSIVolume{
 		ID:                    "db",
 		Namespace:             "default",
@@ -117,25 +123,30 @@ func TestEvaluate_ReadsTheObject(t *testing.T) {
 	e := New()
 	for expression, in := range map[string]Input{
 		`job.ID == "large" && job.Namespace == "default"`: OfJob(sample(), nil),
-		`old == null`:                                                                 OfJob(sample(), nil),
-		`old == null && volume.ID == "db"`:                                            OfVolume(volume, nil),
-		`!has(job.Update.Canary) || has(job.Update)`:                                  OfJob(sample(), nil),
-		`old != null && job.Priority > old.Priority`:                                  OfJob(sample(), old),
-		`job.Version >= 3 && job.Meta["owner"] == "a" && !("x" in job.Meta)`:          OfJob(sample(), nil),
-		`has(job.Update) && job.Update.Canary == 1 && !has(job.Periodic)`:             OfJob(sample(), nil),
-		`job.Periodic.Spec == ""`:                                                     OfJob(sample(), nil),
-		`job.TaskGroups[0].Tasks[0].Config.privileged == true`:                        OfJob(sample(), nil),
-		`job.TaskGroups[0].Tasks[0].Config.labels[0].n == 1`:                          OfJob(sample(), nil),
-		`job.TaskGroups[0].Tasks[0].Config.ratio < 1`:                                 OfJob(sample(), nil),
-		`job.TaskGroups.all(g, g.Tasks.all(t, !has(t.Config.pid_mode)))`:              OfJob(sample(), nil),
-		`job.TaskGroups[0].Volumes["data"].AccessMode == "single-node-writer"`:        OfJob(sample(), nil),
-		`job.TaskGroups[0].Tasks[0].KillTimeout < duration("1m")`:                     OfJob(sample(), nil),
-		`job.TaskGroups[0].Tasks.map(t, t.Resources.MemoryMB).all(m, m <= 256)`:       OfJob(sample(), nil),
-		`caller.Accessor == "abc" && caller.Name == "ci" && !caller.Management`:       OfJob(sample(), nil),
-		`"team-a" in caller.Policies`:                                                 OfJob(sample(), nil),
-		`volume.RequestedCapacityMin <= 1073741824 && volume.OnNodeLoss == ""`:        OfVolume(volume, nil),
-		`volume.RequestedCapabilities.all(c, c.AccessMode.startsWith("single-node"))`: OfVolume(volume, nil),
-		`old.RequestedCapacityMin == volume.RequestedCapacityMin`:                     OfVolume(volume, volume),
+		`old == null`:                                                                                  OfJob(sample(), nil),
+		`old == null && volume.ID == "db"`:                                                             OfVolume(volume, nil),
+		`!has(job.Update.Canary) || has(job.Update)`:                                                   OfJob(sample(), nil),
+		`old != null && job.Priority > old.Priority`:                                                   OfJob(sample(), old),
+		`job.Version >= 3 && job.Meta["owner"] == "a" && !("x" in job.Meta)`:                           OfJob(sample(), nil),
+		`has(job.Update) && job.Update.Canary == 1 && !has(job.Periodic)`:                              OfJob(sample(), nil),
+		`job.Periodic.Spec == ""`:                                                                      OfJob(sample(), nil),
+		`job.TaskGroups[0].Tasks[0].Config.privileged == true`:                                         OfJob(sample(), nil),
+		`job.TaskGroups[0].Tasks[0].Config.labels[0].n == 1`:                                           OfJob(sample(), nil),
+		`job.TaskGroups[0].Tasks[0].Config.ratio < 1`:                                                  OfJob(sample(), nil),
+		`job.TaskGroups.all(g, g.Tasks.all(t, !has(t.Config.pid_mode)))`:                               OfJob(sample(), nil),
+		`job.TaskGroups[0].Volumes["data"].AccessMode == "single-node-writer"`:                         OfJob(sample(), nil),
+		`job.TaskGroups[0].Tasks[0].KillTimeout < duration("1m")`:                                      OfJob(sample(), nil),
+		`job.TaskGroups[0].MaxRunDuration == duration("5s") && has(job.TaskGroups[0].MaxRunDuration)`:  OfJob(timed, nil),
+		`job.TaskGroups[0].MaxRunDuration == duration("0s") && !has(job.TaskGroups[0].MaxRunDuration)`: OfJob(sample(), nil),
+		`job.TaskGroups[0].Services[0].CheckRestart.Grace == duration("0s")`:                           OfJob(timed, nil),
+		`!has(job.TaskGroups[0].Services[0].CheckRestart.Grace)`:                                       OfJob(timed, nil),
+		`has(job.TaskGroups[0].Tasks[0].Config) && !has(job.TaskGroups[0].Networks)`:                   OfJob(timed, nil),
+		`job.TaskGroups[0].Tasks.map(t, t.Resources.MemoryMB).all(m, m <= 256)`:                        OfJob(sample(), nil),
+		`caller.Accessor == "abc" && caller.Name == "ci" && !caller.Management`:                        OfJob(sample(), nil),
+		`"team-a" in caller.Policies`:                                                                  OfJob(sample(), nil),
+		`volume.RequestedCapacityMin <= 1073741824 && volume.OnNodeLoss == ""`:                         OfVolume(volume, nil),
+		`volume.RequestedCapabilities.all(c, c.AccessMode.startsWith("single-node"))`:                  OfVolume(volume, nil),
+		`old.RequestedCapacityMin == volume.RequestedCapacityMin`:                                      OfVolume(volume, volume),
 	} {
 		rule := onJob(expression)
 		rule.On = in.On
@@ -168,7 +179,11 @@ func TestCheck_TellsThePlaceOfAFault(t *testing.T) {
 		{onJob("true" + strings.Repeat("||1<2", 660)), "node"},
 		{onJob("job.ID.matches('(a{30}){30}')"), "write a{2}"},
 		{onJob("job.ID.matches('" + strings.Repeat("a?", 600) + "')"), "regex"},
-		{onJob("true || '" + strings.Repeat("x", admission.MaxExpression) + "' == ''"), "within the bounds"},
+		{onJob(ofBytes(admission.MaxExpression + 1)), "within the bounds"},
+		{onJob("job.Indexes == null"), "undefined field 'Indexes'"},
+		// The estimate of a text, and of bytes, is larger than that of a list.
+		{onJob(loops(`a.Name == b.Name`, 4)), "fewer loops"},
+		{onJob(loops(`job.Payload == job.Payload`, 4)), "fewer loops"},
 		{&admission.Rule{On: "node", Expression: "true"}, "within the bounds"},
 		{onJob("job.TaskGroups.all(a, job.TaskGroups.all(b, job.TaskGroups.all(c, job.TaskGroups.all(d, " +
 			"a.Name != b.Name || c.Name == d.Name))))"), "fewer loops"},
@@ -177,11 +192,70 @@ func TestCheck_TellsThePlaceOfAFault(t *testing.T) {
 		if !structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%.60q: got %v, want %q", c.rule.Expression, err, c.want)
 		}
+		if err != nil && (strings.Contains(err.Error(), "line 0") || strings.Contains(err.Error(), "line -1")) {
+			t.Errorf("%.60q: a place that is none: %v", c.rule.Expression, err)
+		}
 	}
-	err := e.Check(onJob("job.TaskGroups.all(g, g.Tasks.all(t, g.Services.all(s, s.Name != t.Name)))"))
-	if err != nil {
-		t.Errorf("three loops within each other: %v", err)
+	for _, expression := range []string{
+		"job.TaskGroups.all(g, g.Tasks.all(t, g.Services.all(s, s.Name != t.Name)))",
+		loops(`a.Name == b.Name`, 2),
+		ofBytes(admission.MaxExpression),
+	} {
+		err := e.Check(onJob(expression))
+		if err != nil {
+			t.Errorf("%.60q: %v", expression, err)
+		}
 	}
+}
+
+// loops returns three loops within each other, with a term that is there several times.
+func loops(term string, times int) string {
+	terms := strings.Repeat(term+" || ", times-1) + term
+	return "job.TaskGroups.all(a, job.TaskGroups.all(b, job.TaskGroups.all(c, " + terms + ")))"
+}
+
+// ofBytes returns an expression with so many bytes.
+func ofBytes(n int) string {
+	const frame = "true || '' == ''"
+	return strings.Replace(frame, "''", "'"+strings.Repeat("x", n-len(frame))+"'", 1)
+}
+
+func TestFieldName_IsThatOfTheJSON(t *testing.T) {
+	type Embedded struct{}
+	type fields struct {
+		Embedded
+		Plain   int
+		Empty   int `json:",omitempty"`
+		Named   int `json:"other,omitempty"`
+		Dash    int `json:"-"`
+		Secret  structs.Secret
+		Secrets structs.Secrets
+		Sealed  *structs.Sealed
+	}
+	want := map[string]string{"Plain": "Plain", "Empty": "Empty", "Named": "other"}
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[fields]()) {
+		if got := fieldName(f); got != want[f.Name] {
+			t.Errorf("%s: got %q, want %q", f.Name, got, want[f.Name])
+		}
+	}
+}
+
+// TestAddSpecial_LeavesOutWhatTheJSONLacks has a type that contains itself.
+func TestAddSpecial_LeavesOutWhatTheJSONLacks(t *testing.T) {
+	type fields struct {
+		Next   *fields
+		Value  any
+		Hidden any `json:"-"`
+		hidden any
+		Number int
+	}
+	known := map[string]map[string]*types.FieldType{}
+	addSpecial(known, reflect.TypeFor[fields]())
+	all := known["admit.fields"]
+	if len(known) != 1 || len(all) != 1 || all["Value"] == nil {
+		t.Errorf("got %v", known)
+	}
+	_ = fields{}.hidden
 }
 
 // pairs costs the square of the number of groups.
@@ -312,12 +386,23 @@ func TestEngine_KeepsEachCompiledExpression(t *testing.T) {
 	}
 }
 
+func TestOfJob_HasNoOldJobForANewOne(t *testing.T) {
+	in := OfJob(sample(), nil)
+	if in.Old != nil || in.On != admission.OnJob || in.Namespace != "default" || in.ID != "large" {
+		t.Errorf("got %+v", in)
+	}
+}
+
 func TestOfVolume_HasNoSecret(t *testing.T) {
 	v := &structs.CSIVolume{
-		ID:      "db",
-		Secrets: structs.Secrets{"password": "swordfish"},
+		ID:        "db",
+		Namespace: "team",
+		Secrets:   structs.Secrets{"password": "swordfish"},
 	}
 	in := OfVolume(v, v)
+	if in.On != admission.OnVolume || in.Namespace != "team" || in.ID != "db" {
+		t.Errorf("got %+v", in)
+	}
 	for name, object := range map[string]any{"the new": in.Object, "the stored": in.Old} {
 		if object.(*structs.CSIVolume).Secrets["password"] == "swordfish" {
 			t.Errorf("%s volume has its secret", name)
