@@ -2,6 +2,7 @@ package endpoints
 
 import (
 	"context"
+	"time"
 
 	"berth/endpoints/join"
 	"berth/endpoints/rights"
@@ -73,4 +74,19 @@ func (e *Endpoints) authenticate(req any) (*structs.Node, error) {
 	}
 
 	return node, err
+}
+
+// checkRight asks the gate about the token of a request, with the state of this server.
+func (e *Endpoints) checkRight(ctx context.Context, allow rights.Right, req any) error {
+	until, err := e.Gate.Admit(ctx, e.Store.Read(), allow, req)
+	if err == nil {
+		_, err = e.confirm(until)
+	}
+	return err
+}
+
+// confirm is that of the gate, with the time since this server has heard from a leader.
+func (e *Endpoints) confirm(until rights.Until) (time.Duration, error) {
+	_, _, _, silence := e.Raft.Leader()
+	return e.Gate.Confirm(until, silence)
 }

@@ -173,7 +173,7 @@ func (e *Endpoints) serveHere(
 
 	// A node acts by its secret, whatever tokens there are. For all others the gate looks at the token.
 	if err == nil && node == nil {
-		err = e.Gate.Check(ctx, e.Store.Read(), d.allow, req)
+		err = e.checkRight(ctx, d.allow, req)
 	}
 
 	call := d.call(node, req)
@@ -298,10 +298,12 @@ func (e *Endpoints) serveRead(
 	// no lock.
 	watch := func(ctx context.Context, req any) (any, error) {
 		var applied uint64
+		var until rights.Until
 		run := func(tx *state.ReadTx) (any, error) {
 			// Again for each answer of a wait: the rights of the caller may have ended meanwhile. The wait then
 			// ends, because this has read the rows of the token.
-			err := e.Gate.Check(ctx, tx, allow, req)
+			var err error
+			until, err = e.Gate.Admit(ctx, tx, allow, req)
 			if err != nil {
 				return nil, err
 			}
@@ -316,6 +318,7 @@ func (e *Endpoints) serveRead(
 		asked := query.Request{
 			Method: m.Name,
 			Body:   req,
+			Holds:  func() (time.Duration, error) { return e.confirm(until) },
 		}
 
 		resp, index, err := query.Watch(ctx, e.Queries, asked, run)

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"time"
 
 	"github.com/hashicorp/serf/serf"
 
@@ -12,8 +13,9 @@ import (
 	"berth/structs/admin"
 )
 
-// openState opens the key-encryption key and Raft.
+// openState opens the key-encryption key and Raft, and notes when it did.
 func openState(s *Server) (err error) {
+	s.began = time.Now()
 	s.rootKeys, err = keys.New(keys.Deps{
 		Settings: s.cfg.Keyring,
 		Ring:     s.keys,

@@ -76,6 +76,7 @@ type Server struct {
 	leadEnded chan struct{} // closed when between has no reader
 	restoring sync.Mutex    // held during a restore
 	forget    *forget.Loop
+	began     time.Time
 }
 
 // New opens the server's files and its port. Run releases them, and New does if it fails.
@@ -339,11 +340,11 @@ func (s *Server) Leader() (addr string, isMe, known bool, lastContact time.Durat
 	}
 
 	last := s.consensus.LastContact()
-	if !last.IsZero() {
-		lastContact = time.Since(last)
+	if last.IsZero() {
+		last = s.began
 	}
 
-	return string(leader), false, leader != "", lastContact
+	return string(leader), false, leader != "", time.Since(last)
 }
 
 // VerifyLeader confirms with a quorum that this server still leads, for reads that must not be stale.

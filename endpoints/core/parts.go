@@ -15,7 +15,7 @@ type Raft interface {
 	fsm.Proposer
 	// Leader names the leader. isMe is true once this server has applied all entries that were committed
 	// before its term began. known is false while there is no leader. lastContact is the time since the last
-	// contact of a follower with its leader.
+	// contact of a follower with its leader, or since its start if there was none.
 	Leader() (addr string, isMe bool, known bool, lastContact time.Duration)
 	// Leads returns a context that ends when the server at an address has lost its leadership, as far as this
 	// server knows.

@@ -32,6 +32,7 @@ type FakeRaft struct {
 	Proposed   error
 	Hold       chan struct{} // if set, proposals wait until it is closed
 	Forwards   []string
+	Silence    func() time.Duration // since the last contact with a leader; nil: one second
 	OnLeads    context.Context
 	Frozen     bool // a forwarded call waits for its end
 	OnForward  func(method string, req, resp any) error
@@ -71,7 +72,11 @@ func (r *FakeRaft) Propose(_ context.Context, entry []byte) (uint64, any, error)
 func (r *FakeRaft) Leader() (string, bool, bool, time.Duration) {
 	r.Mu.Lock()
 	defer r.Mu.Unlock()
-	return r.LeaderAddr, r.IsMe, r.LeaderAddr != "", time.Second
+	silence := time.Second
+	if r.Silence != nil {
+		silence = r.Silence()
+	}
+	return r.LeaderAddr, r.IsMe, r.LeaderAddr != "", silence
 }
 
 // VerifyLeader is that of core.Raft.

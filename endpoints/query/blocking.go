@@ -56,6 +56,10 @@ func NewEngine(store *state.Store, raft Leadership) *Engine {
 type Request struct {
 	Method string
 	Body   any
+	// Holds, if not nil, is asked before each wait of Watch. It returns an error once the caller may have no
+	// answer any more, which then ends the query, and otherwise the time after which it is to be asked again,
+	// 0 for never.
+	Holds func() (time.Duration, error)
 }
 
 func (r Request) options() *structs.QueryOptions {
@@ -183,7 +187,11 @@ func (b *blockingQuery) await(ctx context.Context) (any, uint64, error) {
 			b.resp = nil // the rows of a stream can be read again
 		}
 
-		if b.store.Wait(limited, tx) != nil {
+		over, err := b.wait(limited, tx)
+		if err != nil {
+			return nil, b.index, err
+		}
+		if over {
 			break
 		}
 
@@ -201,6 +209,34 @@ func (b *blockingQuery) await(ctx context.Context) (any, uint64, error) {
 	}
 
 	return b.resp, b.index, b.err
+}
+
+// wait returns once anything that tx has read has changed, or with over set once limited has ended. The error
+// is that of the request's Holds.
+func (b *blockingQuery) wait(limited context.Context, tx *state.ReadTx) (over bool, err error) {
+	for {
+		left, err := b.holds()
+		if err != nil || limited.Err() != nil {
+			return true, err
+		}
+
+		if left == 0 {
+			left = structs.MaxWait // no query waits for longer
+		}
+		look, stop := context.WithTimeout(limited, left)
+		err = b.store.Wait(look, tx)
+		stop()
+		if err == nil {
+			return false, nil
+		}
+	}
+}
+
+func (b *blockingQuery) holds() (time.Duration, error) {
+	if b.req.Holds == nil {
+		return 0, nil
+	}
+	return b.req.Holds()
 }
 
 // runLimited runs the query and then calls release, also after a panic of read, which the server turns into

@@ -38,7 +38,7 @@ func askEngine(ctx context.Context, e *Engine, opts structs.QueryOptions) *askin
 	a := &asking{done: make(chan struct{})}
 	go func() {
 		defer close(a.done)
-		req := Request{"Node.Get", &structs.NodeGetRequest{NodeID: "a", QueryOptions: opts}}
+		req := Request{Method: "Node.Get", Body: &structs.NodeGetRequest{NodeID: "a", QueryOptions: opts}}
 		read := func(tx *state.ReadTx) (any, error) {
 			a.runs++
 			a.name = ""
@@ -236,7 +236,7 @@ func TestWatch_WaitsForAChange(t *testing.T) {
 func TestWatch_ReturnsOtherErrorsAtOnce(t *testing.T) {
 	e := NewEngine(state.New(), leader{})
 	_, index, err := Watch(context.Background(), e,
-		Request{"Node.Get", &structs.NodeGetRequest{QueryOptions: structs.QueryOptions{MinIndex: 7}}},
+		Request{Method: "Node.Get", Body: &structs.NodeGetRequest{QueryOptions: structs.QueryOptions{MinIndex: 7}}},
 		func(*state.ReadTx) (any, error) {
 			return nil, structs.Errorf(structs.KindDenied, "no")
 		})

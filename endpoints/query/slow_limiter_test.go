@@ -74,7 +74,7 @@ func TestWatch_ReturnsTheTokenOfAReadThatPanics(t *testing.T) {
 		go func() {
 			defer func() { ended <- recover() }()
 			opts := structs.QueryOptions{MinIndex: s.Index()}
-			_, _, _ = Watch(t.Context(), e, Request{"Node.Get", &structs.NodeGetRequest{QueryOptions: opts}}, read)
+			_, _, _ = Watch(t.Context(), e, Request{Method: "Node.Get", Body: &structs.NodeGetRequest{QueryOptions: opts}}, read)
 		}()
 		time.Sleep(2 * slowQuery)
 		synctest.Wait()

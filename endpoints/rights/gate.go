@@ -63,6 +63,7 @@ type Caller struct {
 	Token    *access.Token // nil: none was given, or an identity
 	Identity *Identity     // nil: it is no workload
 	ACL      *acl.ACL
+	Ends     time.Time // from which the token is worth nothing; the zero time: it has no end
 }
 
 // String names a caller in messages and logs, without a secret.
@@ -86,13 +87,20 @@ func (c Caller) String() string {
 // callers without a token. Package callers decides about machines by their certificates. Where the port of
 // RPC needs none, whoever reaches it is a machine.
 func (g *Gate) Check(ctx context.Context, tx mvcc.Reader, r Right, req any) error {
+	_, err := g.Admit(ctx, tx, r, req)
+	return err
+}
+
+// Admit is Check, and returns when the right of the sender ends, unless it ends before.
+func (g *Gate) Admit(ctx context.Context, tx mvcc.Reader, r Right, req any) (Until, error) {
 	return g.checkSecret(ctx, tx, r, asking{req: req, secret: SecretOf(req)})
 }
 
 // CheckAgain is Check for a handler that reads rows later than the gate did, with the request that it makes
 // of that of its caller. The context is that of the handler.
 func (g *Gate) CheckAgain(ctx context.Context, tx mvcc.Reader, r Right, req any) error {
-	return g.checkSecret(ctx, tx, r, asking{req: req, secret: secretKept(ctx)})
+	_, err := g.checkSecret(ctx, tx, r, asking{req: req, secret: secretKept(ctx)})
+	return err
 }
 
 // asking is a request with the secret of its caller.
@@ -101,10 +109,15 @@ type asking struct {
 	secret string
 }
 
-func (g *Gate) checkSecret(ctx context.Context, tx mvcc.Reader, r Right, a asking) error {
+func (g *Gate) checkSecret(ctx context.Context, tx mvcc.Reader, r Right, a asking) (Until, error) {
 	req := a.req
-	if !g.Enabled() || r.IsOpen() || r.deferred || a.secret == "" {
-		return nil
+	if !g.Enabled() || r.IsOpen() || a.secret == "" {
+		return Until{}, nil
+	}
+
+	until := Until{stale: isStale(req) && !ofRoot(ctx, a.secret)}
+	if r.deferred {
+		return until, nil
 	}
 
 	caller, err := g.Resolve(ctx, tx, a.secret)
@@ -115,13 +128,14 @@ func (g *Gate) checkSecret(ctx context.Context, tx mvcc.Reader, r Right, a askin
 	if err != nil && g.config.OnlyLog {
 		g.config.Logger.Warn("a request would be denied",
 			"caller", caller.String(), "needs", r.String(), "reason", err)
-		return nil
+		return Until{}, nil
 	}
 	// A gate that only logs leaves no row out either: a list that lacks rows looks like a fault.
 	if r.sees != nil && !g.config.OnlyLog {
 		show(req, r.sees(asked))
 	}
-	return err
+	until.end = caller.Ends
+	return until, err
 }
 
 // show lets the answer to a request have only what sees reports.
@@ -159,7 +173,7 @@ func SecretOf(req any) string {
 // operator socket, and the log besides.
 func (g *Gate) Resolve(ctx context.Context, tx mvcc.Reader, secret string) (Caller, error) {
 	if secret == "" || secret == access.Anonymous {
-		if opsocket.Marked(ctx) {
+		if ofRoot(ctx, secret) {
 			return Caller{ACL: acl.Management}, nil
 		}
 		return Caller{ACL: g.anonymous(tx)}, nil
@@ -176,10 +190,19 @@ func (g *Gate) Resolve(ctx context.Context, tx mvcc.Reader, secret string) (Call
 		return Caller{}, structs.Deniedf("no token has the secret of this request: " +
 			"it has expired, was deleted or never existed")
 	}
-	if t.Type == access.TypeManagement {
-		return Caller{Token: t, ACL: acl.Management}, nil
+	c := Caller{Token: t, ACL: acl.Management}
+	if t.Type != access.TypeManagement {
+		c.ACL = g.merge(acls.PoliciesOf(tx, t))
 	}
-	return Caller{Token: t, ACL: g.merge(acls.PoliciesOf(tx, t))}, nil
+	if t.ExpireTime != 0 {
+		c.Ends = time.Unix(0, t.ExpireTime)
+	}
+	return c, nil
+}
+
+// ofRoot reports whether a request needs no token, because root sent it over the operator socket.
+func ofRoot(ctx context.Context, secret string) bool {
+	return (secret == "" || secret == access.Anonymous) && opsocket.Marked(ctx)
 }
 
 // Sender names the token of a request, or the workload of an identity, also of one that has ended. It is

@@ -1,6 +1,8 @@
 package rights
 
 import (
+	"time"
+
 	"berth/internal/idtoken"
 	"berth/internal/mvcc"
 	"berth/state"
@@ -17,6 +19,7 @@ type Identity struct {
 	// Workload has the namespace, the job without its children, the group, and the task, "" for a service.
 	Workload access.JobACL
 	Service  string // "" for a task
+	ends     time.Time
 }
 
 // String names the workload in messages and logs.
@@ -66,6 +69,7 @@ func (g *Gate) identify(tx mvcc.Reader, token string) (*Identity, error) {
 			Task:      c.Task,
 		},
 		Service: c.Service,
+		ends:    c.Ends(),
 	}, nil
 }
 
@@ -89,7 +93,7 @@ func (g *Gate) resolveIdentity(tx mvcc.Reader, token string) (Caller, error) {
 	w := id.Workload
 	given := g.merge(acls.PoliciesOfWorkload(tx, w))
 	paths := variable.PathsOfTask(w.JobID, w.Group, w.Task)
-	return Caller{Identity: id, ACL: given.ForWorkload(w.Namespace, paths)}, nil
+	return Caller{Identity: id, ACL: given.ForWorkload(w.Namespace, paths), Ends: id.ends}, nil
 }
 
 // signed names the workload of a token for the audit log, nil unless a key of the cluster has signed it. The

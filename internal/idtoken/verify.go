@@ -20,6 +20,9 @@ const leeway = time.Minute
 // IsToken reports whether a secret has the form of a token. No other secret has dots.
 func IsToken(secret string) bool { return strings.Count(secret, ".") == 2 }
 
+// Ends returns the time from which no server takes the token: its end, with the leeway.
+func (c *Claims) Ends() time.Time { return c.Expiry.Time().Add(leeway) }
+
 // Verifier reads tokens for the servers themselves.
 type Verifier struct {
 	// Key returns the algorithm and the public key (PKIX in DER) of a signing key. ok is false if there is none.
@@ -74,7 +77,7 @@ func (v Verifier) check(c *Claims) error {
 		return structs.Deniedf("the token is for others: its audience is not %s", structs.DefaultAudience)
 	case c.Expiry == nil || c.AllocID == "":
 		return structs.Deniedf("the token has no end, or names no allocation")
-	case !v.Now.Before(c.Expiry.Time().Add(leeway)):
+	case !v.Now.Before(c.Ends()):
 		return structs.Deniedf("the token has ended at %s; its node renews it: read it again", at(c.Expiry))
 	case c.NotBefore != nil && v.Now.Add(leeway).Before(c.NotBefore.Time()):
 		return structs.Deniedf("the token begins at %s, by the clock of the server that signed it: "+
