@@ -99,7 +99,9 @@ type testHook struct {
 	fx    *fixture
 	name  string
 	block bool // Up waits until it is interrupted
-	setup func(env *hooks.AllocEnv)
+	// awaits makes Stopping of a stoppingHook wait until it is interrupted.
+	awaits bool
+	setup  func(env *hooks.AllocEnv)
 
 	ctx     context.Context
 	control hooks.Control
@@ -147,6 +149,16 @@ func (h taskHook) Up(ctx context.Context, env *hooks.TaskEnv) error {
 func (h taskHook) Started(ctx context.Context, c hooks.Control) {
 	h.fx.note("started " + h.name)
 	h.ctx, h.control = ctx, c
+}
+
+// stoppingHook is a taskHook that also has a part in the stop of the process.
+type stoppingHook struct{ taskHook }
+
+func (h stoppingHook) Stopping(ctx context.Context) {
+	h.fx.note("stopping " + h.name)
+	if h.awaits {
+		<-ctx.Done()
+	}
 }
 
 func (h taskHook) Stopped() {

@@ -3,12 +3,15 @@ package allocrunner
 import (
 	"errors"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"berth/client/allocrunner/lifecycle"
+	"berth/client/hooks"
+	"berth/structs"
 )
 
 // The order to stop passes through several goroutines at different speeds. A goroutine that learns of the
@@ -86,5 +89,59 @@ func TestRunner_StartsNothingWhileTheLeaderStops(t *testing.T) {
 		if got := fx.machine.Held(); len(got) > 0 {
 			t.Errorf("held %v", got)
 		}
+	})
+}
+
+// noteStops makes the hooks of tasks stoppingHooks, and notes the stops of processes in their log.
+func (a *agent) noteStops(h *testHook) {
+	a.deps.TaskHooks = func(*hooks.AllocEnv, *structs.Task) []hooks.Task {
+		return []hooks.Task{stoppingHook{taskHook{h}}}
+	}
+	a.fx.machine.Before = func(point string) error {
+		if strings.HasPrefix(point, "stop ") {
+			a.fx.note(point)
+		}
+		return nil
+	}
+}
+
+func TestStop_CallsTheHooksBeforeItStopsTheProcess(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		fx := newFixture(t)
+		a := fx.agent()
+		a.noteStops(&testHook{fx: fx, name: "web"})
+		close(a.contacted)
+		r := a.new(testAlloc("web"))
+		synctest.Wait()
+		begin := len(fx.logged())
+		r.Stop("it is not wanted")
+		synctest.Wait()
+		want := []string{"stopping web", "stop alloc1/web", "stopped (process ended) web"}
+		if got := fx.logged()[begin:]; !slices.Equal(got[:min(3, len(got))], want) {
+			t.Errorf("got %q, want first %q", got, want)
+		}
+		a.stop()
+	})
+}
+
+func TestStop_AwaitsNoHookOfALostAllocation(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		fx := newFixture(t)
+		a := fx.agent()
+		a.noteStops(&testHook{fx: fx, name: "web", awaits: true})
+		close(a.contacted)
+		r := a.new(testAlloc("web"))
+		synctest.Wait()
+		r.Stop("it is not wanted")
+		synctest.Wait()
+		if running := fx.machine.Running(); len(running) != 1 {
+			t.Errorf("running beside a hook that has not ended: %q", running)
+		}
+		r.Lose("its volume was lost")
+		synctest.Wait()
+		if running := fx.machine.Running(); len(running) > 0 {
+			t.Errorf("running after the loss: %q", running)
+		}
+		a.stop()
 	})
 }

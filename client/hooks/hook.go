@@ -41,6 +41,13 @@ type Started interface {
 	Stopped()
 }
 
+// Stopping is a Started that prepares the stop of the process, for good or for a restart. The runner calls
+// Stopping before it stops the process, and waits for it: it must end with ctx, and soon in any case. A
+// process that ends by itself, or that is lost, has no such call.
+type Stopping interface {
+	Stopping(ctx context.Context)
+}
+
 // Control lets a hook act on its task.
 type Control interface {
 	// Emit records a task event.

@@ -23,6 +23,8 @@ type process struct {
 	record  *recordKeeper
 	logger  hclog.Logger
 	exited  chan *driver.ExitResult // receives its end
+	// stopping prepares the hooks for the stop. It ends with its context.
+	stopping func(context.Context)
 }
 
 func (t *Task) newProcess(d driver.Driver) *process {
@@ -83,7 +85,16 @@ func (p *process) end(ctx context.Context) *driver.ExitResult {
 			return nil
 		}
 	}
+	p.prepareStop(ctx)
 	return p.stop(ctx)
+}
+
+// prepareStop lets the hooks end their use of the process. A lost allocation does not wait for them.
+func (p *process) prepareStop(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(p.shared.Orders.Lost, cancel)()
+	p.stopping(ctx)
 }
 
 // stop makes the driver stop the process, and retries until the process has ended. It kills the process of a

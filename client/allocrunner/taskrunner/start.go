@@ -124,7 +124,9 @@ func (t *Task) superviseProcess(ctx context.Context, d driver.Driver) (lifecycle
 	waiting, stopWaiting := context.WithCancel(ctx)
 	defer stopWaiting()
 	wait.Go(func() { p.await(waiting) })
-	defer t.startHooks(ctx)()
+	running := t.startHooks(ctx)
+	defer running.stopped()
+	p.stopping = running.stopping
 	t.OfferServices()
 	defer func() {
 		if ctx.Err() == nil { // otherwise the process keeps its services for the next agent
@@ -151,52 +153,6 @@ func (t *Task) superviseProcess(ctx context.Context, d driver.Driver) (lifecycle
 	}
 
 	return lifecycle.Ending{}, false
-}
-
-// startHooks calls Started of the task's hooks once the allocation's hooks are up. For the process of an
-// earlier agent that may take a while. The returned function calls Stopped. The context of Started shows a
-// hook the cause: it is alive if the process has ended, and has ended if the agent stops and leaves the
-// process running.
-func (t *Task) startHooks(agent context.Context) (stop func()) {
-	ctx, cancel := context.WithCancel(agent)
-	// waiting ends first, so that no Started follows a stop. ctx lives on for the hooks that have started.
-	waiting, stopWaiting := context.WithCancel(ctx)
-	var started []hooks.Started
-	begin := func() {
-		if t.live && !t.restoreHooks(waiting) {
-			return
-		}
-
-		for _, h := range t.list {
-			if s, ok := h.(hooks.Started); ok {
-				s.Started(ctx, t.Control)
-				started = append(started, s)
-			}
-		}
-	}
-
-	var starting sync.WaitGroup
-	// A new process has awaited the hooks of the allocation. For one of an earlier agent they may need long,
-	// and its end must not be missed meanwhile.
-	if t.live {
-		starting.Go(begin)
-	} else {
-		begin()
-	}
-
-	return func() {
-		stopWaiting()
-		starting.Wait()
-		if agent.Err() != nil {
-			cancel() // a context that ends with the agent may end later: the hooks have to see it ended
-		}
-
-		for _, s := range started {
-			s.Stopped()
-		}
-
-		cancel()
-	}
 }
 
 // restoreHooks sets up the task's hooks for a recovered process, once the allocation's hooks are up. It

@@ -48,7 +48,7 @@ func TestHooks_KnowThatTheAgentStops(t *testing.T) {
 		Hooks:  func(*hooks.AllocEnv, *structs.Task) []hooks.Task { return []hooks.Task{h} },
 	}
 	task := NewTask(s, lifecycle.NewRound(s.Orders), &structs.Task{Name: "web"})
-	task.startHooks(lateContext{t.Context()})()
+	task.startHooks(lateContext{t.Context()}).stopped()
 	want := []string{"started", "stopped, and the agent stops: true"}
 	if !slices.Equal(h.calls, want) {
 		t.Errorf("got %q, want %q", h.calls, want)

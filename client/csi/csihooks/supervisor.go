@@ -278,6 +278,28 @@ func (s *supervisor) Started(ctx context.Context, task hooks.Control) {
 	}()
 }
 
+// Stopping implements hooks.Stopping: no call begins at the process any more, and the calls in flight end
+// before it. A plugin that fails its probes is not waited for.
+func (s *supervisor) Stopping(ctx context.Context) {
+	s.mu.Lock()
+	w := s.watching
+	s.mu.Unlock()
+	if w != nil {
+		// It would register the plugin again.
+		w.cancel()
+		<-w.done
+	}
+
+	err := s.deregister()
+	if err != nil {
+		s.logger.Error("failed to remove the registration of a plugin that stops", "error", err)
+	}
+
+	if !s.markedUnhealthy() {
+		s.Volumes.AwaitCalls(ctx, s.allocID)
+	}
+}
+
 // Stopped implements hook.Started: the process has ended, so it removes the registration. If the agent stops,
 // the process runs on and stays registered for the next agent.
 func (s *supervisor) Stopped() {

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"berth/client/csi/registry"
 	"berth/client/store"
 	"berth/csi"
 	"berth/structs"
@@ -100,7 +101,7 @@ func Do[T any](
 	// The end of the caller's ctx does not reach the call, see the top of this file.
 	calling, cancel := context.WithDeadline(context.WithoutCancel(ctx), limit)
 	go func() {
-		defer m.calling.Done()
+		defer m.inFlight.End(c.Instance)
 		defer release()
 		defer cancel()
 		defer context.AfterFunc(m.life, cancel)()
@@ -185,8 +186,9 @@ func (m *Manager) beginCall(c Call) (*callRecord, error) {
 		}
 	}
 
-	if !m.countCall() {
-		return nil, structs.Unavailablef("%s is not called: the agent stops", c)
+	err = m.inFlight.Begin(c.Instance, func() bool { return m.serves(c) })
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", c, err)
 	}
 
 	rec := &callRecord{
@@ -200,33 +202,44 @@ func (m *Manager) beginCall(c Call) (*callRecord, error) {
 	err = m.cfg.DB.Commit(append(c.Before, callTable.Change(rec.key(), rec))...)
 	if err != nil {
 		// Do starts no goroutine for this call.
-		m.calling.Done()
+		m.inFlight.End(c.Instance)
 		return nil, fmt.Errorf("recording %s: %w", c, err)
 	}
 
 	return rec, nil
 }
 
-// countCall counts a call that begins. It reports false, and counts nothing, after endCalls.
-func (m *Manager) countCall() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.closed {
-		return false
+// serves reports whether the instance that a call is for is registered, for one of its halves.
+func (m *Manager) serves(c Call) bool {
+	for _, kind := range []structs.CSIKind{structs.CSIKindController, structs.CSIKindNode} {
+		k := registry.Key{Kind: kind, ID: c.PluginID}
+		if m.cfg.Registry.Registered(k, c.Instance) {
+			return true
+		}
 	}
-	// Under the lock that endCalls takes first, no Add comes beside its Wait.
-	m.calling.Add(1)
-	return true
+	return false
+}
+
+// AwaitCalls waits until no call for a volume is in flight at the instance that an allocation runs, or until
+// ctx ends. It waits no longer than the callers do. After the instance was deregistered, no other call
+// begins. A plugin that is killed during a call leaves the outcome unknown: the servers then make no other
+// call for the volume for structs.CallSettles, unless the plugin runs here again.
+func (v *Volumes) AwaitCalls(ctx context.Context, allocID string) {
+	ctx, cancel := context.WithTimeout(ctx, v.m.cfg.CallTimeout)
+	defer cancel()
+	left := v.m.inFlight.Await(ctx, allocID)
+	if left > 0 {
+		v.logger.Warn("plugin is stopped during calls, whose outcome stays unknown",
+			"alloc_id", allocID, "calls", left)
+	}
 }
 
 // endCalls prevents new calls. It waits up to StopWait for the calls in flight, because the next agent waits
 // for each call without an answer. Then it cancels the rest.
 func (m *Manager) endCalls() {
-	m.mu.Lock()
-	m.closed = true
-	m.mu.Unlock()
+	m.inFlight.Close()
 	late := time.AfterFunc(m.cfg.StopWait, m.endLife)
-	m.calling.Wait()
+	m.inFlight.AwaitAll(context.Background())
 	late.Stop()
 	m.endLife()
 }

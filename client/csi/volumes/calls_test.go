@@ -169,25 +169,91 @@ func TestDuty_C5_TheAnswerOfAnotherInstanceSettlesNothing(t *testing.T) {
 	r.down(u)
 }
 
-// The servers count the time in which a call may take effect from its request, so the wait for another
-// call is part of it.
-func TestCall_IsLimitedFromItsRequest(t *testing.T) {
+// inVirtualTime runs a test of calls beside a manager whose plugin ebs is registered by allocation plug.
+func inVirtualTime(t *testing.T, test func(t *testing.T, m *Manager)) {
 	synctest.Test(t, func(t *testing.T) {
 		db, err := store.Open(t.TempDir())
 		must(t, err)
 		defer func() { must(t, db.Close()) }()
-		m := New(Config{DB: db, Registry: registry.New(db, hclog.NewNullLogger())})
-		c := Call{PluginID: "ebs", Volume: "x", RPC: "ControllerPublishVolume"}
+		plugins := registry.New(db, hclog.NewNullLogger())
+		must(t, plugins.Register(&registry.Instance{
+			Kind:       structs.CSIKindController,
+			ID:         "ebs",
+			AllocID:    "plug",
+			SocketPath: "/csi.sock",
+		}))
+		test(t, New(Config{DB: db, Registry: plugins}))
+	})
+}
+
+var attachCall = Call{
+	PluginID: "ebs",
+	Instance: "plug",
+	Volume:   "x",
+	RPC:      "ControllerPublishVolume",
+}
+
+func TestAwaitCalls_EndsWithTheLastCallOfTheInstance(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T, m *Manager) {
+		call := func(volume string, took time.Duration) {
+			c := attachCall
+			c.Volume = volume
+			_ = m.Exclusive(t.Context(), c, func(context.Context) error {
+				time.Sleep(took)
+				return nil
+			})
+		}
+		begin := time.Now()
+		go call("x", time.Second)
+		go call("y", 3*time.Second)
+		synctest.Wait()
+		m.Volumes().AwaitCalls(t.Context(), "another")
+		if took := time.Since(begin); took != 0 {
+			t.Errorf("waited %s for calls of another instance", took)
+		}
+		m.Volumes().AwaitCalls(t.Context(), "plug")
+		if took := time.Since(begin); took != 3*time.Second {
+			t.Errorf("waited %s, want that of the longer call", took)
+		}
+	})
+}
+
+func TestAwaitCalls_WaitsNoLongerThanTheCaller(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T, m *Manager) {
+		release := make(chan struct{})
+		ended := make(chan error, 1)
+		go func() {
+			ended <- m.Exclusive(t.Context(), attachCall, func(context.Context) error {
+				<-release
+				return nil
+			})
+		}()
+		synctest.Wait()
+		begin := time.Now()
+		m.Volumes().AwaitCalls(t.Context(), "plug")
+		if took := time.Since(begin); took != m.cfg.CallTimeout {
+			t.Errorf("waited %s, want %s", took, m.cfg.CallTimeout)
+		}
+		close(release)
+		<-ended
+		m.inFlight.AwaitAll(t.Context())
+	})
+}
+
+// The servers count the time in which a call may take effect from its request, so the wait for another
+// call is part of it.
+func TestCall_IsLimitedFromItsRequest(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T, m *Manager) {
 		before := make(chan error)
 		go func() {
-			before <- m.Exclusive(t.Context(), c, func(context.Context) error {
+			before <- m.Exclusive(t.Context(), attachCall, func(context.Context) error {
 				time.Sleep(time.Minute)
 				return nil
 			})
 		}()
 		synctest.Wait()
 		requested := time.Now()
-		must(t, m.Exclusive(t.Context(), c, func(ctx context.Context) error {
+		must(t, m.Exclusive(t.Context(), attachCall, func(ctx context.Context) error {
 			until, _ := ctx.Deadline()
 			if got, want := until.Sub(requested), m.cfg.callLimit(); got != want {
 				t.Errorf("the call ends %s after its request, want %s", got, want)
@@ -225,8 +291,9 @@ func TestManager_CallAnsweredDuringStopDelaysNothing(t *testing.T) {
 		end()
 		close(stopped)
 	}()
-	for m.countCall() { // no call begins any more once the manager stops
-		m.calling.Done()
+	serves := func() bool { return true }
+	for m.inFlight.Begin("plug", serves) == nil { // no call begins any more once the manager stops
+		m.inFlight.End("plug")
 		runtime.Gosched()
 	}
 	release()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"berth/client/csi/inflight"
 	"berth/client/csi/registry"
 	"berth/client/store"
 	"berth/csi"
@@ -71,12 +72,11 @@ type Manager struct {
 	newReports chan registry.Key // halves of plugins with a new report
 	changes    chan struct{}
 	wg         sync.WaitGroup  // instance managers
-	calling    sync.WaitGroup  // calls for volumes
+	inFlight   *inflight.Calls // calls for volumes
 	life       context.Context // of the calls
 	endLife    context.CancelFunc
 
 	mu      sync.Mutex
-	closed  bool // no call for a volume is to begin any more
 	slots   map[registry.Key]*pluginSlot
 	changed chan struct{}             // closed after each change of the results of Client or Instances
 	pending map[registry.Key]struct{} // restored, and not fingerprinted yet
@@ -98,6 +98,7 @@ func New(cfg Config) *Manager {
 		logger:     cfg.Logger.Named("csi_manager"),
 		newReports: make(chan registry.Key),
 		changes:    make(chan struct{}, 1),
+		inFlight:   inflight.New(),
 		slots:      map[registry.Key]*pluginSlot{},
 		changed:    make(chan struct{}),
 		pending:    map[registry.Key]struct{}{},
@@ -243,7 +244,8 @@ func (m *Manager) removeSlot(k registry.Key, s *pluginSlot) {
 		return
 	}
 
-	s.current.stop()
+	// Its calls end with its process.
+	s.current.retire()
 	s.next.stop()
 	delete(m.slots, k)
 	m.notifyChanges()

@@ -215,6 +215,7 @@ func (e *endpoints) validate(
 
 	c := volumes.Call{
 		PluginID: req.PluginID,
+		Instance: conn.Registration.AllocID,
 		Volume:   req.ExternalID,
 		RPC:      "ValidateVolumeCapabilities",
 	}
