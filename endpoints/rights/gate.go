@@ -2,8 +2,9 @@ package rights
 
 import (
 	"context"
-	"crypto/sha256"
 	"fmt"
+	"hash/maphash"
+	"slices"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -38,18 +39,30 @@ type Config struct {
 // Gate decides about requests. It is safe for many goroutines.
 type Gate struct {
 	config Config
-	// merged has the ACLs of sets of policies, by a digest of their names and rules: a restored archive may have
-	// other rules at the same index. Without it each request parses the policies of its token.
-	merged *lru.Cache[[sha256.Size]byte, *acl.ACL]
+	// merged has the ACLs of sets of policies, by a hash of their names. Without it each request parses the
+	// policies of its token.
+	merged *lru.Cache[uint64, mergedACL]
+	seed   maphash.Seed // of the hashes
+}
+
+// mergedACL is what policies give together. A row of the state never changes: another one replaces it, also
+// in a restored archive that has other rules at the same index. So the same rows give the same.
+type mergedACL struct {
+	policies []*access.Policy
+	acl      *acl.ACL
 }
 
 // NewGate returns a gate. A gate that is not enabled lets every request pass.
 func NewGate(c Config) *Gate {
-	merged, err := lru.New[[sha256.Size]byte, *acl.ACL](keptACLs)
+	merged, err := lru.New[uint64, mergedACL](keptACLs)
 	if err != nil {
 		panic(err) // only a size below 1 is an error
 	}
-	return &Gate{config: c, merged: merged}
+	return &Gate{
+		config: c,
+		merged: merged,
+		seed:   maphash.MakeSeed(),
+	}
 }
 
 // Enabled reports whether requests need tokens.
@@ -239,10 +252,10 @@ func (g *Gate) anonymous(tx mvcc.Reader) *acl.ACL {
 // merge returns the ACL of policies. If one of them does not parse, they give nothing: it might be the one
 // that denies. A policy is checked before it is stored, so only another version of berth rejects it.
 func (g *Gate) merge(policies []*access.Policy) *acl.ACL {
-	key := digest(policies)
+	key := g.hash(policies)
 	known, ok := g.merged.Get(key)
-	if ok {
-		return known
+	if ok && slices.Equal(known.policies, policies) {
+		return known.acl
 	}
 
 	var parsed []*acl.Policy
@@ -256,15 +269,17 @@ func (g *Gate) merge(policies []*access.Policy) *acl.ACL {
 		parsed = append(parsed, rules)
 	}
 	merged := acl.New(parsed...)
-	g.merged.Add(key, merged)
+	g.merged.Add(key, mergedACL{policies, merged})
 	return merged
 }
 
-// digest returns a value that no other policies have. Each text has its length before it.
-func digest(policies []*access.Policy) [sha256.Size]byte {
-	h := sha256.New()
+// hash returns a value that other policies rarely have. Each name has its end.
+func (g *Gate) hash(policies []*access.Policy) uint64 {
+	var h maphash.Hash
+	h.SetSeed(g.seed)
 	for _, p := range policies {
-		_, _ = fmt.Fprintf(h, "%d %s%d %s", len(p.Name), p.Name, len(p.Rules), p.Rules)
+		_, _ = h.WriteString(p.Name) // it cannot fail
+		_ = h.WriteByte(0)
 	}
-	return [sha256.Size]byte(h.Sum(nil))
+	return h.Sum64()
 }

@@ -294,6 +294,32 @@ func TestRight_DecidesByTheRequest(t *testing.T) {
 	}
 }
 
+// The gate parses policies once. Names that run together to one text are still different policies.
+func TestGate_KeepsTheRightsOfPolicies(t *testing.T) {
+	f := newFixture(t, nil)
+	for _, name := range []string{"a", "ab", "b", "bc", "c"} {
+		f.policy(name, `namespace "`+name+`" { policy = "read" }`)
+	}
+	f.token("first", access.TypeClient, time.Time{}, "ab", "c")
+	f.token("same", access.TypeClient, time.Time{}, "c", "ab")
+	f.token("other", access.TypeClient, time.Time{}, "a", "bc")
+	rightsOf := func(secret string) *acl.ACL {
+		c, err := f.gate.Resolve(t.Context(), f.db.Read(), secret)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.ACL
+	}
+
+	first := rightsOf("first")
+	if rightsOf("first") != first || rightsOf("same") != first {
+		t.Error("requests with the same policies have different rights; want the kept ones")
+	}
+	if rightsOf("other") == first {
+		t.Error("requests with other policies have the same rights")
+	}
+}
+
 // A restore replaces the policies, and those of another cluster may have the same names and indexes.
 func TestGate_AsksTheRulesOfARestoredState(t *testing.T) {
 	f := newFixture(t, nil)
