@@ -110,6 +110,13 @@ func TestLogin_GivesATokenOfTheMatchingRules(t *testing.T) {
 		token.Roles[0].Name != "ops" || token.Name != "JWT-ci" || token.Global {
 		t.Errorf("got %+v, want the role ops and the policy reader", token)
 	}
+	stored := must(s.server, access.TokenGet, &access.TokenGetRequest{
+		AccessorID:   token.AccessorID,
+		QueryOptions: structs.QueryOptions{AuthToken: got.SecretID},
+	}).Token
+	if stored.AuthMethod != "ci" {
+		t.Errorf("the token is of the auth method %q, want ci", stored.AuthMethod)
+	}
 	if token.ExpireTime != s.Clock.Add(time.Hour).UnixNano() {
 		t.Error("the token does not end after MaxTokenTTL")
 	}

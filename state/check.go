@@ -52,6 +52,7 @@ func Check(tx *ReadTx) []string {
 	trust.CheckJoins(c)
 	signkeys.Check(c)
 	admissions.CheckRows(c)
+	acls.CheckCounts(c)
 	quotas.CheckUses(c)
 	quotas.CheckSpecs(c)
 

@@ -10,6 +10,7 @@ import (
 	"berth/state/csi/lifecycle"
 	"berth/state/schema"
 	"berth/structs"
+	"berth/structs/access"
 	"berth/structs/admin"
 )
 
@@ -122,6 +123,10 @@ func TestCheck_FindsEachViolation(t *testing.T) {
 			schema.Allocs.Put(tx, a)
 			by := schema.PlacedBy{EvalID: "e1", Namespace: "default", JobID: "j"}
 			schema.EvalAllocs.Delete(tx, &schema.EvalAllocsRow{PlacedBy: by})
+		},
+		"tokens of auth method ci: counted 1, kept 0": func(tx *WriteTx) {
+			schema.ACLTokens.Put(tx, &access.Token{AccessorID: "t", AuthMethod: "ci"})
+			schema.ACLMethodTokens.Delete(tx, &schema.MethodTokens{Method: "ci"})
 		},
 		"scaling events of group \"g\": job default/gone is gone": func(tx *WriteTx) {
 			schema.ScalingEvents.Put(tx, &structs.ScalingEvents{Namespace: "default", JobID: "gone", Group: "g"})

@@ -81,6 +81,7 @@ func rowsByTable(tx *ReadTx) map[string]int {
 	count(tx, counted, schema.ACLPolicies)
 	count(tx, counted, schema.ACLRoles)
 	count(tx, counted, schema.ACLTokens)
+	count(tx, counted, schema.ACLMethodTokens)
 	count(tx, counted, schema.ACLBootstraps)
 	count(tx, counted, schema.SigningKeys)
 	count(tx, counted, schema.AdmissionRules)

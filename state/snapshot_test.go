@@ -119,6 +119,9 @@ func TestSnapshot_HasEveryTable(t *testing.T) {
 	if other.Index() != w.index || Node(other.Read(), "replaced") != nil {
 		t.Errorf("the store is at index %d, want %d, or it has a row of before", other.Index(), w.index)
 	}
+	if faults := Check(other.Read()); faults != nil {
+		t.Errorf("the loaded rows have faults: %v", faults)
+	}
 	// The indexes are also loaded: the store continues like the old one.
 	for _, s := range []*Store{w.s, other} {
 		if err := s.Write(w.index+1, func(tx *WriteTx) error {
@@ -173,6 +176,7 @@ func TestLoad_KeepsTheBytesOfAnEarlierFile(t *testing.T) {
 		schema.PluginConfigs.Name(), schema.RootKeys.Name(), safes.Name(), schema.SecretsMarks.Name(),
 		schema.Variables.Name(), schema.Authorities.Name(), schema.JoinTokens.Name(), schema.Certificates.Name(),
 		schema.Revocations.Name(), schema.ACLPolicies.Name(), schema.ACLRoles.Name(), schema.ACLTokens.Name(),
+		schema.ACLMethodTokens.Name(),
 		schema.ACLBootstraps.Name(), schema.SigningKeys.Name(), schema.AdmissionRules.Name(),
 		schema.Quotas.Name(), schema.QuotaUses.Name(),
 		schema.ACLAuthMethods.Name(), schema.ACLBindingRules.Name(),

@@ -18,6 +18,9 @@ const (
 	maxPolicies = 10_000
 	maxRoles    = 10_000
 	maxTokens   = 100_000
+
+	// maxMethodTokens bounds the tokens of the logins by one auth method.
+	maxMethodTokens = maxTokens / 4
 )
 
 // maxDescription bounds the description of a policy or a role, in bytes.

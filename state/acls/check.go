@@ -1,6 +1,7 @@
 package acls
 
 import (
+	"berth/internal/mvcc"
 	"berth/state/check"
 	"berth/state/schema"
 )
@@ -15,4 +16,32 @@ func CheckIndexes(c *check.Report) {
 	check.Indexes(c, schema.ACLBindingRules)
 	check.Indexes(c, schema.ACLLoginMarks)
 	check.Indexes(c, schema.ACLOneTimeTokens)
+}
+
+// CountAll counts the tokens of all auth methods after a snapshot file was loaded.
+func CountAll(tx *mvcc.LoadTx) {
+	// The order of the rows does not matter: each key comes once.
+	for method, n := range countTokens(tx) {
+		schema.ACLMethodTokens.Insert(tx, &schema.MethodTokens{Method: method, Tokens: n})
+	}
+}
+
+// countTokens counts the tokens by the auth method that made them.
+func countTokens(tx mvcc.Reader) map[string]int {
+	all := map[string]int{}
+	for t := range schema.ACLTokens.Scan(tx) {
+		if t.AuthMethod != "" {
+			all[t.AuthMethod]++
+		}
+	}
+	return all
+}
+
+// CheckCounts checks that each auth method has the number of its tokens.
+func CheckCounts(c *check.Report) {
+	kept := map[string]int{}
+	for row := range schema.ACLMethodTokens.Scan(c) {
+		kept[row.Method] = row.Tokens
+	}
+	check.WantCounts(c, "tokens of auth method", countTokens(c), kept)
 }

@@ -11,5 +11,8 @@ const (
 	MaxMarks    = maxMarks
 )
 
+// MaxMethodTokens bounds the tokens of one auth method.
+const MaxMethodTokens = maxMethodTokens
+
 // PutMark stores the mark of a login.
 var PutMark = putMark

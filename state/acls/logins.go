@@ -8,7 +8,8 @@ import (
 )
 
 // Login stores the token of a login. The error is conflict if its method has changed since the login was
-// verified, and denied if the same login by OIDC has made a token already.
+// verified, denied if the same login by OIDC has made a token already, and precondition if the method has as
+// many tokens as it may have.
 func Login(tx *mvcc.WriteTx, p *login.LoginChange) error {
 	m := schema.ACLAuthMethods.Get(tx, p.Method)
 	if m == nil || m.ModifyIndex != p.MethodIndex {
@@ -23,13 +24,28 @@ func Login(tx *mvcc.WriteTx, p *login.LoginChange) error {
 		return structs.Conflictf("another token has the accessor %s", p.Token.AccessorID)
 	}
 
-	if p.Mark != nil {
-		err := putMark(tx, p.Mark, p.Now)
-		if err != nil {
-			return err
-		}
+	err := checkMethodTokens(tx, p.Method)
+	if err == nil && p.Mark != nil {
+		err = putMark(tx, p.Mark, p.Now)
 	}
-	return putToken(tx, p.Token, p.Now)
+	if err != nil {
+		return err
+	}
+	t := *p.Token
+	t.AuthMethod = p.Method
+	return putToken(tx, &t, p.Now)
+}
+
+// checkMethodTokens returns an error if the logins of an auth method have made as many tokens as they may. So
+// whoever can log in by one method leaves place for the tokens of others and of operators.
+func checkMethodTokens(tx mvcc.Reader, method string) error {
+	row := schema.ACLMethodTokens.Get(tx, method)
+	if row == nil || row.Tokens < maxMethodTokens {
+		return nil
+	}
+	return structs.Preconditionf("there are %d tokens of logins by the auth method %q, the most of one method; "+
+		"let them end sooner: berth acl auth-method update -max-token-ttl DURATION %s; "+
+		"or delete some of them: berth acl token delete ACCESSOR", row.Tokens, method, method)
 }
 
 // UsedLogin reports whether the state of a login by OIDC has made a token.

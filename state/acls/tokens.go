@@ -92,7 +92,9 @@ func TokenPut(tx *mvcc.WriteTx, p *access.TokenChange) error {
 
 	known := schema.ACLTokens.Get(tx, p.Token.AccessorID)
 	if known == nil {
-		return putToken(tx, p.Token, p.Now)
+		t := *p.Token
+		t.AuthMethod = "" // a login alone gives it
+		return putToken(tx, &t, p.Now)
 	}
 	if known.Expired(p.Now) {
 		return structs.Preconditionf("the token %s has ended; make another one", known.AccessorID)

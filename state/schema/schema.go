@@ -143,7 +143,7 @@ var All = mvcc.Schema{
 		Revocations,
 		ACLPolicies,
 		ACLRoles,
-		ACLTokens,
+		ACLTokens, ACLMethodTokens,
 		ACLBootstraps,
 		SigningKeys,
 		AdmissionRules,

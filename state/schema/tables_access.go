@@ -2,6 +2,7 @@ package schema
 
 import (
 	"berth/internal/mvcc"
+	"berth/structs"
 	"berth/structs/access"
 	"berth/structs/identity"
 	"berth/structs/login"
@@ -40,7 +41,7 @@ var (
 	// ACLTokens has the tokens by accessor.
 	ACLTokens = mvcc.NewTable("acl_tokens", func(t *access.Token) mvcc.Key {
 		return mvcc.KeyOf(t.AccessorID)
-	})
+	}).OnChange(recountMethodTokens)
 
 	// Tokens by the hash of their secrets, to find the token of a request.
 	ACLTokensBySecret = ACLTokens.UniqueIndex("secret", func(t *access.Token) mvcc.Key {
@@ -52,6 +53,46 @@ var (
 		return mvcc.KeyIf(t.ExpireTime != 0, orderedTime(t.ExpireTime))
 	})
 )
+
+// MethodTokens has the number of tokens that the logins of an auth method have made. A count of 0 has no row.
+type MethodTokens struct {
+	structs.Indexes
+	Method string
+	Tokens int
+}
+
+// ACLMethodTokens has the numbers of tokens of auth methods, by method, so that a login counts no token.
+// recountMethodTokens alone writes it.
+var ACLMethodTokens = mvcc.NewTable("acl_method_tokens", func(m *MethodTokens) mvcc.Key {
+	return mvcc.KeyOf(m.Method)
+}).Computed()
+
+// recountMethodTokens keeps the numbers when a token changes. before or now may be nil. No token changes its
+// method.
+func recountMethodTokens(tx *mvcc.WriteTx, before, now *access.Token) {
+	switch {
+	case before == nil && now != nil:
+		changeMethodTokens(tx, now.AuthMethod, 1)
+	case before != nil && now == nil:
+		changeMethodTokens(tx, before.AuthMethod, -1)
+	}
+}
+
+func changeMethodTokens(tx *mvcc.WriteTx, method string, change int) {
+	if method == "" {
+		return
+	}
+	ACLMethodTokens.Edit(tx, func(before *MethodTokens) *MethodTokens {
+		row := &MethodTokens{Method: method, Tokens: change}
+		if before != nil {
+			row.Tokens += before.Tokens
+		}
+		if row.Tokens == 0 {
+			return nil
+		}
+		return row
+	}, method)
+}
 
 // ACLBootstraps has one row, which says when the first token was made.
 var ACLBootstraps = mvcc.NewTable("acl_bootstrap", func(*access.BootstrapMark) mvcc.Key {

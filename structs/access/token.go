@@ -31,9 +31,10 @@ type Token struct {
 	Type            string   `level:"2"`
 	Policies        []string `level:"2"` // names; a client token has policies or roles
 	Roles           []*Link  `level:"2"`
-	Global          bool     `level:"2"` // of the dialect, without an effect: there is one region
-	CreateTime      int64    `level:"2"` // UnixNano
-	ExpireTime      int64    `level:"2"` // UnixNano; 0: never
+	Global          bool     `level:"2"`                   // of the dialect, without an effect
+	AuthMethod      string   `level:"2" json:",omitempty"` // of its login; "": it is of none
+	CreateTime      int64    `level:"2"`                   // UnixNano
+	ExpireTime      int64    `level:"2"`                   // UnixNano; 0: never
 	structs.Indexes `level:"2"`
 }
 
