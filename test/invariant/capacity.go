@@ -41,12 +41,13 @@ func (v *View) nodeThatFits(w want) string {
 	return ""
 }
 
-// fitsOn reports whether an allocation fits on a node beside all that has not ended there. It knows only the
+// fitsOn reports whether an allocation fits on a node beside all that has not ended there, and its quota has
+// one more left. It knows only the
 // constraints below. With any other it reports false.
 func (v *View) fitsOn(n *structs.Node, w want) bool {
 	return accepts(n) && suits(n, w.job, w.group) &&
 		v.distinct(n, w) && v.resourcesLeft(n, w.group) && v.devicesLeft(n, w.group) &&
-		v.portsLeft(n, w.group) && v.hostVolumesLeft(n, w.group) && v.volumesLeft(n, w)
+		v.portsLeft(n, w.group) && v.hostVolumesLeft(n, w.group) && v.volumesLeft(n, w) && v.quotaLeft(w)
 }
 
 // distinct checks distinct_hosts and distinct_property.

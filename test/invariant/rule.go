@@ -26,6 +26,7 @@ var Always = []Rule{
 	{"a volume is placed where its plugin stays", VolumesWherePluginsStay},
 	{"only less important allocations are displaced", VictimsOfLowPriority},
 	{"the scheduler makes each plan", PlansMade},
+	{"no namespace has more than its quota", WithinQuotas},
 	{"an update keeps its pace", UpdatesKeepPace},
 }
 

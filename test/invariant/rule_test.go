@@ -300,7 +300,7 @@ func TestRules_FindWhatBreaksThem(t *testing.T) {
 		}
 	}
 	broken := map[string]bool{}
-	for _, b := range slices.Concat(always, paces, plugins, settled, calm, ample) {
+	for _, b := range slices.Concat(always, paces, plugins, bounds, settled, calm, ample) {
 		broken[b.rule] = broken[b.rule] || b.want != ""
 		t.Run(b.rule+"/"+b.name, func(t *testing.T) {
 			var edits []func(*schedtest.Fleet)

@@ -91,14 +91,14 @@ func (w *world) recordChanges(index uint64, job string) {
 		return
 	}
 	tx := w.store.Read()
-	for e := range state.EvalsByJob(tx, structs.DefaultNamespace, job) {
+	for e := range state.EvalsByJob(tx, namespaceOf(job), job) {
 		if e.ModifyIndex == index {
 			w.record("entry %d: evaluation %s is %s, by %s, of node %q, due at %.1f: %s %v", index,
 				structs.ShortID(e.ID), e.Status, e.TriggeredBy, e.NodeID,
 				time.Unix(0, e.WaitUntil).Sub(w.began).Seconds(), e.StatusDescription, e.BlockedOn)
 		}
 	}
-	for a := range state.AllocsByJob(tx, structs.DefaultNamespace, job) {
+	for a := range state.AllocsByJob(tx, namespaceOf(job), job) {
 		if a.ModifyIndex == index {
 			w.record("entry %d: allocation %s %s on %s, version %d, is %s, %s", index, structs.ShortID(a.ID),
 				a.Name, a.NodeID, a.JobVersion, a.DesiredStatus, a.ClientStatus)

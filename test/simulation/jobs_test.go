@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,6 +20,26 @@ var jobIDs = map[string][]string{
 	structs.JobBatch:    {"sum", "per-sum", "disp-sum"},
 	structs.JobSystem:   {"log", "mon"},
 	structs.JobSysBatch: {"scan"},
+}
+
+// The namespaces beside the default one. That of the plugin has no quota: without it nothing unmounts.
+const (
+	teamNamespace   = "team"
+	pluginNamespace = "plugins"
+)
+
+// teamJobs are the jobs of the team. They use no CSI volumes.
+var teamJobs = []string{"cache", "sum", "mon"}
+
+// namespaceOf returns the namespace of a job.
+func namespaceOf(job string) string {
+	switch {
+	case job == pluginJob:
+		return pluginNamespace
+	case slices.Contains(teamJobs, job):
+		return teamNamespace
+	}
+	return structs.DefaultNamespace
 }
 
 // csiVolumes are the volumes of the plugin disk, and those of the plugin share.
@@ -98,10 +119,11 @@ func (w *world) largeNode(index int, datacenter, pool, rack string) *structs.Nod
 // randomJob returns a job with the ID, or one more version of it.
 func (w *world) randomJob(kind, id string) *structs.Job {
 	j := &structs.Job{
-		ID:       id,
-		Type:     kind,
-		Priority: oneOf(w, 20, 30, 50, 50, 70, 90),
-		NodePool: oneOf(w, structs.DefaultNodePool, structs.DefaultNodePool, structs.AllNodePools, "special"),
+		ID:        id,
+		Namespace: namespaceOf(id),
+		Type:      kind,
+		Priority:  oneOf(w, 20, 30, 50, 50, 70, 90),
+		NodePool:  oneOf(w, structs.DefaultNodePool, structs.DefaultNodePool, structs.AllNodePools, "special"),
 	}
 	if w.chance(4) {
 		j.Datacenters = []string{oneOf(w, "dc1", "dc*")}
@@ -248,7 +270,11 @@ func (w *world) addVolumes(j *structs.Job, g *structs.TaskGroup) {
 // the volumes.
 func (w *world) randomVolume(j *structs.Job, g *structs.TaskGroup) *structs.VolumeRequest {
 	r := &structs.VolumeRequest{Type: structs.VolumeTypeCSI, AttachmentMode: structs.CSIFileSystem}
-	switch w.IntN(8) {
+	kind := w.IntN(8)
+	if j.Namespace == teamNamespace && kind < 4 {
+		return nil
+	}
+	switch kind {
 	case 0, 1:
 		if j.PerNode() {
 			return nil
@@ -317,10 +343,11 @@ func (w *world) addWaves(g *structs.TaskGroup) {
 // thePlugin returns the job that runs the plugin on each node.
 func thePlugin(priority int) *structs.Job {
 	return &structs.Job{
-		ID:       pluginJob,
-		Type:     structs.JobSystem,
-		Priority: priority,
-		NodePool: structs.AllNodePools,
+		ID:        pluginJob,
+		Namespace: pluginNamespace,
+		Type:      structs.JobSystem,
+		Priority:  priority,
+		NodePool:  structs.AllNodePools,
 		TaskGroups: []*structs.TaskGroup{{
 			Name:          "plugin",
 			Count:         1,

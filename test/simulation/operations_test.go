@@ -18,6 +18,7 @@ var operations = []func(*world){
 	(*world).cutNode, (*world).cutNode, (*world).resetNode, (*world).changeDevices,
 	(*world).changeLeader,
 	(*world).configure,
+	(*world).raiseQuota, (*world).changeVolumes,
 	(*world).waitLong,
 }
 
@@ -49,7 +50,7 @@ func (w *world) registerJob() {
 func (w *world) register(j *structs.Job) {
 	err := operate(w, structs.JobRegister, &structs.JobRegisterRequest{Job: j})
 	if err == nil {
-		row := state.Job(w.store.Read(), structs.DefaultNamespace, j.ID)
+		row := state.Job(w.store.Read(), j.Namespace, j.ID)
 		w.record("register %s %s, version %d, priority %d, counts %v", j.Type, j.ID, row.Version, j.Priority, counts(j))
 	}
 }
@@ -61,29 +62,45 @@ func counts(j *structs.Job) (all []int) {
 	return all
 }
 
+// of returns the options of a request about a job.
+func of(job string) structs.WriteOptions { return structs.WriteOptions{Namespace: namespaceOf(job)} }
+
 func (w *world) scaleJob() {
 	id := oneOf(w, jobIDs[structs.JobService]...)
 	count := w.Int64N(5)
 	w.record("scale %s to %d", id, count)
-	_ = operate(w, structs.JobScale, &structs.JobScaleRequest{JobID: id, Group: "g0", Count: &count})
+	_ = operate(w, structs.JobScale, &structs.JobScaleRequest{
+		JobID:        id,
+		Group:        "g0",
+		Count:        &count,
+		WriteOptions: of(id),
+	})
 }
 
 func (w *world) stopJob() {
 	_, id := w.anyJob()
 	purge := w.chance(3)
 	w.record("stop %s, purge %v", id, purge)
-	_ = operate(w, structs.JobDeregister, &structs.JobDeregisterRequest{JobID: id, Purge: purge})
+	_ = operate(w, structs.JobDeregister, &structs.JobDeregisterRequest{
+		JobID:        id,
+		Purge:        purge,
+		WriteOptions: of(id),
+	})
 }
 
 func (w *world) revertJob() {
 	_, id := w.anyJob()
-	j := state.Job(w.store.Read(), structs.DefaultNamespace, id)
+	j := state.Job(w.store.Read(), namespaceOf(id), id)
 	if j == nil || j.Version == 0 {
 		return
 	}
 	version := w.Uint64N(j.Version)
 	w.record("revert %s to version %d", id, version)
-	_ = operate(w, structs.JobRevert, &structs.JobRevertRequest{JobID: id, JobVersion: version})
+	_ = operate(w, structs.JobRevert, &structs.JobRevertRequest{
+		JobID:        id,
+		JobVersion:   version,
+		WriteOptions: of(id),
+	})
 }
 
 func (w *world) dispatchJob() {
@@ -93,7 +110,7 @@ func (w *world) dispatchJob() {
 
 func (w *world) stopAlloc() {
 	_, id := w.anyJob()
-	for a := range state.LiveAllocsByJob(w.store.Read(), structs.DefaultNamespace, id) {
+	for a := range state.LiveAllocsByJob(w.store.Read(), namespaceOf(id), id) {
 		w.record("stop allocation %s of %s", structs.ShortID(a.ID), id)
 		_ = operate(w, structs.AllocStop, &structs.AllocStopRequest{AllocID: a.ID})
 		return
@@ -229,19 +246,24 @@ func (w *world) setConfig(c admin.SchedulerConfiguration) {
 // registerVolumes registers all volumes.
 func (w *world) registerVolumes() {
 	for _, id := range csiVolumes {
-		plugin := diskPlugin
-		if !usesPlugin(id) {
-			plugin = sharePlugin
-		}
-		propose(w, fsm.VolumePut, &structs.CSIVolumeRegisterRequest{
-			WriteOptions: structs.WriteOptions{Now: time.Now().UnixNano()},
-			Volumes: []*structs.CSIVolume{{
-				ID:         id,
-				Name:       id,
-				Namespace:  structs.DefaultNamespace,
-				PluginID:   plugin,
-				ExternalID: id,
-			}},
-		})
+		propose(w, fsm.VolumePut, aVolume(structs.DefaultNamespace, id))
+	}
+}
+
+// aVolume returns the payload that registers a volume.
+func aVolume(namespace, id string) *structs.CSIVolumeRegisterRequest {
+	plugin := diskPlugin
+	if !usesPlugin(id) {
+		plugin = sharePlugin
+	}
+	return &structs.CSIVolumeRegisterRequest{
+		WriteOptions: structs.WriteOptions{Now: time.Now().UnixNano()},
+		Volumes: []*structs.CSIVolume{{
+			ID:         id,
+			Name:       id,
+			Namespace:  namespace,
+			PluginID:   plugin,
+			ExternalID: id,
+		}},
 	}
 }

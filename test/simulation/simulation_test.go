@@ -79,11 +79,12 @@ func simulate(t *testing.T, seed uint64) {
 	})
 }
 
-// begin makes the nodes and the volumes.
+// begin makes the nodes, the namespaces and the volumes.
 func (w *world) begin() {
 	for i := range 4 + w.IntN(3) {
 		w.addNode(w.randomNode(i))
 	}
+	w.beginQuotas()
 	w.registerVolumes()
 	w.register(thePlugin(structs.JobDefaultPriority))
 	for range 6 {
@@ -118,6 +119,7 @@ func (w *world) calmDown() {
 			}
 		}
 	}
+	w.liftQuotas()
 	w.checkCalm("with more nodes", invariant.Ample...)
 	if w.failed() {
 		return
@@ -125,7 +127,7 @@ func (w *world) calmDown() {
 	w.record("stop all jobs")
 	for j := range state.JobsFrom(w.store.Read(), structs.AllNamespaces, "", state.Page{}) {
 		if j.ID != pluginJob {
-			_ = operate(w, structs.JobDeregister, &structs.JobDeregisterRequest{JobID: j.ID})
+			w.stop(j)
 		}
 	}
 	w.checkCalm("without jobs")
@@ -135,8 +137,15 @@ func (w *world) calmDown() {
 // stopPeriodic ends the schedules, so that nothing begins any more.
 func (w *world) stopPeriodic() {
 	for j := range state.PeriodicJobs(w.store.Read()) {
-		_ = operate(w, structs.JobDeregister, &structs.JobDeregisterRequest{JobID: j.ID})
+		w.stop(j)
 	}
+}
+
+func (w *world) stop(j *structs.Job) {
+	_ = operate(w, structs.JobDeregister, &structs.JobDeregisterRequest{
+		JobID:        j.ID,
+		WriteOptions: structs.WriteOptions{Namespace: j.Namespace},
+	})
 }
 
 // checkCalm lets time pass while an operator resumes and promotes deployments, and checks all rules.

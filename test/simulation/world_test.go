@@ -26,6 +26,7 @@ import (
 	"berth/server/nodeconn"
 	"berth/state"
 	"berth/structs"
+	"berth/structs/quota"
 	"berth/test/invariant"
 )
 
@@ -42,6 +43,7 @@ type world struct {
 	nodes      []*node
 	stopLoops  func()
 	friendly   atomic.Bool // no task fails, no plugin is slow
+	bounds     quota.Bounds
 
 	mu      sync.Mutex
 	history []string
@@ -188,14 +190,18 @@ func operate[Req, Resp any](w *world, m structs.Method[Req, Resp], req *Req) err
 
 // propose writes an entry for which the simulation has no procedure.
 func propose[P any](w *world, c fsm.Command[P], payload *P) {
+	err := attempt(w, c, payload)
+	if err != nil {
+		w.fail("%s: %v", c.Name, err)
+	}
+}
+
+// attempt is propose for an entry that the state may reject.
+func attempt[P any](w *world, c fsm.Command[P], payload *P) error {
 	for {
 		_, err := fsm.Propose(context.Background(), w.log, c, payload)
-		switch {
-		case err == nil:
-			return
-		case !structs.IsKind(err, structs.KindUnavailable) && !structs.IsKind(err, structs.KindTimeout):
-			w.fail("%s: %v", c.Name, err)
-			return
+		if !structs.IsKind(err, structs.KindUnavailable) && !structs.IsKind(err, structs.KindTimeout) {
+			return err
 		}
 		time.Sleep(time.Second)
 	}
