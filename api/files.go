@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strconv"
 
+	"berth/api/confirm"
 	"berth/internal/allocdir"
 	"berth/structs"
 	"berth/structs/access"
@@ -284,5 +285,5 @@ func openBody(resp *http.Response, err error) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	return resp.Body, nil
+	return confirm.Body(resp), nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"berth/api/audited"
+	"berth/api/confirm"
 	"berth/api/nodehttp"
 	"berth/internal/netfault"
 	"berth/rpc"
@@ -151,6 +152,22 @@ func (c *Call) proxyTo(n *structs.Node, look string) {
 	}
 	// The deadline of the last write must not end the next request of the connection.
 	defer func() { _ = http.NewResponseController(c.w).SetWriteDeadline(time.Time{}) }()
+	defer tellCut(c)
 
 	proxy.ServeHTTP(stallWriter{c.w, c.StreamStall}, c.r)
+}
+
+// tellCut tells the reader of plain bytes that they were cut because its right has ended. The proxy breaks
+// off an answer that is cut.
+func tellCut(c *Call) {
+	fault := recover()
+	lost := confirm.Lost(c.Ctx())
+	plain, _ := c.Flag("plain")
+	switch {
+	case fault == nil:
+	case lost != nil && plain:
+		confirm.Tell(c.w, lost)
+	default:
+		panic(fault)
+	}
 }

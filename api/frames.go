@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	"berth/api/confirm"
 	"berth/internal/allocdir"
 	"berth/structs"
 )
@@ -76,7 +77,13 @@ func (c *Call) stream(s stream) error {
 	err = writeParts(s.name, parts, write)
 	cancel()
 	readErr := <-ended // the reader has ended, so the source may be closed
-	return errors.Join(err, readErr, from.Close())
+	err = errors.Join(err, readErr, from.Close())
+	lost := confirm.Lost(c.Ctx())
+	if err == nil && lost != nil && s.plain {
+		confirm.Tell(c.w, lost)
+		return nil
+	}
+	return errors.Join(err, lost) // frames have no place for an error, so they break off
 }
 
 // takeStream counts a stream until release, or fails if the agent has its most. A slot is for the whole

@@ -153,8 +153,8 @@ type allocStream struct {
 
 // followBoth opens both outputs before it shows the first, so that no line about a wait is within them.
 func followBoth(ctx context.Context, c *command.Call, outs, errs allocStream) error {
-	inner, cancel := context.WithCancel(ctx)
-	defer cancel()
+	inner, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	fromOut, err := openStream(inner, c, outs)
 	if err != nil {
 		return outs.fault(ctx, err)
@@ -167,24 +167,17 @@ func followBoth(ctx context.Context, c *command.Call, outs, errs allocStream) er
 	}
 	defer command.CloseRead(fromErr)
 
-	var outErr, errErr error
 	var both sync.WaitGroup
-	both.Go(func() {
-		outErr = writeStream(c.Out, fromOut)
-		if outErr != nil {
-			cancel()
+	show := func(w io.Writer, from io.Reader) {
+		err := writeStream(w, from)
+		if err != nil {
+			cancel(err) // the first fault counts: it ends the other stream
 		}
-	})
-
-	both.Go(func() {
-		errErr = writeStream(unescaped(c.Err), fromErr)
-		if errErr != nil {
-			cancel()
-		}
-	})
-
+	}
+	both.Go(func() { show(c.Out, fromOut) })
+	both.Go(func() { show(unescaped(c.Err), fromErr) })
 	both.Wait()
-	return outs.fault(ctx, cmp.Or(outErr, errErr))
+	return outs.fault(ctx, context.Cause(inner))
 }
 
 // copyStream writes a file or log as it is.
@@ -208,7 +201,10 @@ func openStream(ctx context.Context, c *command.Call, s allocStream) (from io.Re
 
 func writeStream(w io.Writer, from io.Reader) error {
 	_, err := io.Copy(w, from)
-	if err != nil {
+	switch {
+	case structs.IsKind(err, structs.KindDenied):
+		return fmt.Errorf("the output ends here: %w", err)
+	case err != nil:
 		return structs.Unavailablef("the output is incomplete: %w", err)
 	}
 	return nil

@@ -31,6 +31,12 @@ type user struct {
 // atTerminal runs berth alloc exec at a terminal with 40 rows and 120 columns.
 func (a *agent) atTerminal(t testing.TB, args ...string) *user {
 	t.Helper()
+	return a.atTerminalAs(t, "", args...)
+}
+
+// atTerminalAs is atTerminal with the secret of a token.
+func (a *agent) atTerminalAs(t testing.TB, secret string, args ...string) *user {
+	t.Helper()
 	keys, terminal, err := pty.Open(pty.Multiplexer)
 	if err != nil {
 		t.Fatal(err)
@@ -39,7 +45,7 @@ func (a *agent) atTerminal(t testing.TB, args ...string) *user {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(binary, append([]string{"alloc", "exec"}, args...)...)
-	cmd.Env = append(os.Environ(), "BERTH_ADDR=http://127.0.0.1:"+strconv.Itoa(a.http))
+	cmd.Env = append(os.Environ(), "BERTH_ADDR=http://127.0.0.1:"+strconv.Itoa(a.http), "BERTH_TOKEN="+secret)
 	cmd.Stdin = terminal
 	cmd.Stdout = terminal
 	cmd.Stderr = terminal
