@@ -1,6 +1,7 @@
 package endpoints_test
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -242,8 +243,49 @@ func TestAdmission_DeniesByARuleThatItCannotRead(t *testing.T) {
 	must(s, structs.JobRegister, req)
 }
 
+// TestAdmission_EndsWithItsCaller has a caller that has gone: nothing was decided, so nothing is admitted.
+func TestAdmission_EndsWithItsCaller(t *testing.T) {
+	s := newServer(t)
+	s.AddNode("n1", "a")
+	must(s, admission.RulePut, rule("j", admission.OnJob, "true"))
+	must(s, admission.RulePut, rule("v", admission.OnVolume, "true"))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for method, req := range map[string]any{
+		inquiry.JobPlan.Name:           &inquiry.JobPlanRequest{Job: jobWithCount("new", 1)},
+		inquiry.JobValidate.Name:       &inquiry.JobValidateRequest{Job: jobWithCount("new", 1)},
+		structs.CSIVolumeRegister.Name: volumeRequest(registeredVolume("new")),
+	} {
+		for _, e := range s.List() {
+			if e.Name != method {
+				continue
+			}
+			_, err := e.Serve(ctx, req)
+			if !structs.IsKind(err, structs.KindTimeout) || !strings.Contains(err.Error(), "the admission rules") {
+				t.Errorf("%s: got %v", method, err)
+			}
+		}
+	}
+}
+
+// TestAdmission_IsNotAskedAboutAFaultyJob has a rule that would deny the job besides.
+func TestAdmission_IsNotAskedAboutAFaultyJob(t *testing.T) {
+	s := newServer(t)
+	must(s, admission.RulePut, rule("few", admission.OnJob, fewInstances))
+	job := jobWithCount("new", 5)
+	job.Priority = -1
+	got := must(s, inquiry.JobValidate, &inquiry.JobValidateRequest{Job: job})
+	text := strings.Join(got.ValidationErrors, "\n")
+	if !strings.Contains(text, "riority") || strings.Contains(text, "admission rule") {
+		t.Errorf("got %q", text)
+	}
+}
+
 func TestAdmissionRules_AreStoredListedAndDeleted(t *testing.T) {
 	s := newServer(t)
+	if must(s, admission.RuleList, &structs.QueryRequest{}).Rules == nil {
+		t.Error("no rules are no list")
+	}
 	for want, bad := range map[string]*admission.RulePutRequest{
 		"no valid name": {},
 		`rule "x": Expression: line 1, column 1: undeclared`: rule("x", admission.OnJob, "jib.ID == ''"),
@@ -282,7 +324,7 @@ func TestAdmissionTest_StoresNothing(t *testing.T) {
 	must(s, admission.RulePut, &admission.RulePutRequest{Rule: few})
 	index := s.Store.Index()
 	team := *few
-	team.Namespaces = []string{"team-*"}
+	inTeams(&team)
 	warns := *few
 	warns.Mode = admission.ModeWarn
 	for name, c := range map[string]struct {
@@ -299,22 +341,31 @@ func TestAdmissionTest_StoresNothing(t *testing.T) {
 			Rule: rule("o", admission.OnJob, `old.TaskGroups[0].Count == 2`).Rule,
 			Job:  jobWithCount("web", 5),
 		}, true, true, ""},
+		"of the namespace of a volume": {admission.RuleTestRequest{
+			Rule:         inTeams(rule("v", admission.OnVolume, `volume.ID == ""`).Rule),
+			Volume:       testVolume("v"),
+			QueryOptions: structs.QueryOptions{Namespace: "team-a"},
+		}, true, false, "denies volume"},
 		"on a volume": {admission.RuleTestRequest{
 			Rule:   rule("v", admission.OnVolume, `volume.PluginID == "none"`).Rule,
 			Volume: testVolume("v"),
 		}, true, false, "denies volume"},
 	} {
 		got := must(s, admission.RuleTest, &c.req)
-		if got.Applies != c.applies || got.Admitted != c.admitted || !strings.Contains(got.Message, c.message) ||
+		if got.Rule == "" || got.Applies != c.applies || got.Admitted != c.admitted || !strings.Contains(got.Message, c.message) ||
 			(c.message == "") != (got.Message == "") || (got.Cost > 0) != c.applies {
 			t.Errorf("%s: got %+v", name, got)
 		}
 	}
 	for want, req := range map[string]*admission.RuleTestRequest{
-		"no admission rule":   {Name: "none", Job: jobWithCount("x", 5)},
-		"either a Job or":     {Name: "few"},
-		"the request has a":   {Name: "few", Volume: testVolume("v")},
-		"undeclared":          {Rule: rule("x", admission.OnJob, "y").Rule, Job: jobWithCount("x", 5)},
+		"no admission rule": {Name: "none", Job: jobWithCount("x", 5)},
+		"either a Job or":   {Name: "few"},
+		"the request has a": {Name: "few", Volume: testVolume("v")},
+		"undeclared":        {Rule: rule("x", admission.OnJob, "y").Rule, Job: jobWithCount("x", 5)},
+		`On is "node"`:      {Rule: rule("x", "node", "true").Rule, Job: jobWithCount("x", 5)},
+		"plugin_id is required": {
+			Rule: rule("v", admission.OnVolume, "true").Rule, Volume: &structs.CSIVolume{ID: "v"},
+		},
 		"Job.Region is \"x\"": {Name: "few", Job: &structs.Job{ID: "x", Region: "x"}},
 	} {
 		_, err := rpc.Call(t.Context(), s.RPC, admission.RuleTest, req)
@@ -324,6 +375,25 @@ func TestAdmissionTest_StoresNothing(t *testing.T) {
 	}
 	if s.Store.Index() != index {
 		t.Error("a test was written")
+	}
+}
+
+// inTeams makes a rule be about the namespaces of teams.
+func inTeams(r *admission.Rule) *admission.Rule {
+	r.Namespaces = []string{"team-*"}
+	return r
+}
+
+func TestAdmissionTest_SeesItsCaller(t *testing.T) {
+	s := newServer(t)
+	guard(t, s)
+	req := &admission.RuleTestRequest{
+		Rule: rule("c", admission.OnJob, "caller.Management").Rule,
+		Job:  jobWithCount("x", 1),
+	}
+	req.AuthToken = managementToken(s)
+	if got := must(s, admission.RuleTest, req); !got.Admitted {
+		t.Errorf("got %+v", got)
 	}
 }
 

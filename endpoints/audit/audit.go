@@ -120,7 +120,7 @@ func addAnswer(e *auditlog.Event, c Call, resp any) {
 
 // Deny records that a call was denied. Other errors are no events.
 func (r *Recorder) Deny(ctx context.Context, c Call, err error) {
-	if r.Log == nil || err == nil || !structs.IsKind(err, structs.KindDenied) {
+	if r.Log == nil || !structs.IsKind(err, structs.KindDenied) {
 		return
 	}
 	e := r.event(ctx, c)

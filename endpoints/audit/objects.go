@@ -87,7 +87,7 @@ func (r *Recorder) objects(c Call) (all []auditlog.Object, more int) {
 // newObjects returns the objects that an answer names.
 func newObjects(c Call, resp any) (all []auditlog.Object) {
 	v := reflect.ValueOf(resp)
-	if v.Kind() != reflect.Pointer || v.IsNil() || v.Elem().Kind() != reflect.Struct {
+	if v.Kind() != reflect.Pointer || v.Elem().Kind() != reflect.Struct {
 		return nil
 	}
 	for _, n := range answers {
@@ -96,14 +96,13 @@ func newObjects(c Call, resp any) (all []auditlog.Object) {
 	return append(all, ofRows("token", "AccessorID", v.Elem().FieldByName("Token"))...)
 }
 
-// named returns the objects of a field that is a name or a list of names.
+// named returns the objects of a field that is a name or a list of names, none of a field that is missing.
 func named(method string, n naming, v reflect.Value) (all []auditlog.Object) {
 	kind := n.kind
 	if kind == "" {
 		kind = nounOf(method)
 	}
 	switch {
-	case !v.IsValid():
 	case v.Kind() == reflect.String && v.String() != "":
 		all = append(all, auditlog.Object{Type: kind, ID: text(v.String(), structs.MaxName)})
 	case v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.String:
@@ -114,28 +113,25 @@ func named(method string, n naming, v reflect.Value) (all []auditlog.Object) {
 	return all
 }
 
-// ofRows returns the objects of a field that is a row or a list of rows.
+// ofRows returns the objects of a field that is a row or a list of rows, none of a field that is missing.
 func ofRows(kind, name string, v reflect.Value) (all []auditlog.Object) {
-	if !v.IsValid() {
-		return nil
-	}
 	if v.Kind() == reflect.Slice {
 		for i := range v.Len() {
 			all = append(all, ofRows(kind, name, v.Index(i))...)
 		}
 		return all
 	}
-	if v.Kind() != reflect.Pointer || v.IsNil() || v.Elem().Kind() != reflect.Struct {
+	if v.Kind() != reflect.Pointer || v.Elem().Kind() != reflect.Struct {
 		return nil
 	}
 
 	id := v.Elem().FieldByName(name)
-	if !id.IsValid() || id.Kind() != reflect.String || id.String() == "" {
+	if id.Kind() != reflect.String || id.String() == "" {
 		return nil
 	}
 	o := auditlog.Object{Type: kind, ID: text(id.String(), structs.MaxName)}
 	ns := v.Elem().FieldByName("Namespace")
-	if ns.IsValid() && ns.Kind() == reflect.String {
+	if ns.Kind() == reflect.String {
 		o.Namespace = text(ns.String(), structs.MaxName)
 	}
 	return append(all, o)
@@ -187,14 +183,14 @@ func isForced(req any) bool { return boolField(req, "Force") }
 
 func boolField(req any, name string) bool {
 	v := reflect.ValueOf(req).Elem().FieldByName(name)
-	return v.IsValid() && v.Kind() == reflect.Bool && v.Bool()
+	return v.Kind() == reflect.Bool && v.Bool()
 }
 
 // stringField returns the first of the fields that a request has.
 func stringField(req any, fields ...string) string {
 	for _, name := range fields {
 		v := reflect.ValueOf(req).Elem().FieldByName(name)
-		if v.IsValid() && v.Kind() == reflect.String {
+		if v.Kind() == reflect.String {
 			return v.String()
 		}
 	}

@@ -85,15 +85,13 @@ func claims(tx *state.ReadTx, c Call) (all []*structs.CSIClaim) {
 		}
 	case *structs.CSIVolumeDetachRequest:
 		for cl := range csi.ClaimsOf(tx, req.RequestNamespace(), req.VolumeID) {
-			if len(all) < maxRows && (req.NodeID == "" || cl.NodeID == req.NodeID) {
+			if req.NodeID == "" || cl.NodeID == req.NodeID {
 				all = append(all, cl)
 			}
 		}
 	case *nodeloss.NodeFenceRequest:
 		for cl := range csi.ClaimsByNode(tx, req.NodeID) {
-			if len(all) < maxRows {
-				all = append(all, cl)
-			}
+			all = append(all, cl)
 		}
 	}
 	return all

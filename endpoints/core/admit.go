@@ -2,24 +2,19 @@ package core
 
 import (
 	"context"
+	"slices"
 
 	"berth/endpoints/rights"
 	"berth/internal/admit"
 	"berth/internal/mvcc"
 	"berth/state/acls"
 	"berth/state/admissions"
-	"berth/structs/admission"
 )
 
 // Admit decides about an object that a request wants to store, by the admission rules. The context is that of
 // the request: it tells who the caller is.
 func (s *Server) Admit(ctx context.Context, tx mvcc.Reader, in admit.Input) (admit.Verdict, error) {
-	var rules []*admission.Rule
-	for r := range admissions.Rules(tx) {
-		if admit.Applies(r, in.On, in.Namespace) {
-			rules = append(rules, r)
-		}
-	}
+	rules := slices.Collect(admissions.Rules(tx))
 	if len(rules) == 0 {
 		return admit.Verdict{}, nil
 	}
