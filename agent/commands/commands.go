@@ -1,5 +1,6 @@
-// Package commands lists the commands that run a process of berth: the agent and the bundled CSI drivers.
-// Each runs until its context ends. The other commands call an agent.
+// Package commands lists the commands that run a process of berth, the agent and the bundled CSI drivers, and
+// those that read the configuration of one. A process runs until its context ends. The other commands call an
+// agent.
 package commands
 
 import (
@@ -11,6 +12,7 @@ func All() []command.Command {
 	// Package cli has the commands that call an agent, and does not import the server.
 	return []command.Command{
 		agentCommand(),
+		configCommand(),
 		{
 			Name: "plugin", // joins the plugin commands of package cli
 			Sub:  []command.Command{hostpathCommand()},

@@ -24,7 +24,7 @@ func runLine(t *testing.T, line string) (code int, out, errs string) {
 }
 
 func TestCommands_HelpFitsOnATerminal(t *testing.T) {
-	for _, line := range []string{"-h", "agent -h", "plugin -h", "plugin hostpath -h"} {
+	for _, line := range []string{"-h", "agent -h", "plugin -h", "plugin hostpath -h", "config validate -h"} {
 		code, out, errs := runLine(t, line)
 		if code != 0 || errs != "" || !strings.HasPrefix(out, "Usage: berth") {
 			t.Errorf("%s: got exit code %d: %q", line, code, errs)
@@ -68,6 +68,48 @@ func TestCommands_NameInvalidAndMissingOptions(t *testing.T) {
 		for _, want := range c.want {
 			if !strings.Contains(errs, want) {
 				t.Errorf("%s: %q lacks %q", c.line, errs, want)
+			}
+		}
+	}
+}
+
+func TestConfigValidate_NamesTheFaultsOfAllFiles(t *testing.T) {
+	dir := t.TempDir()
+	files := map[string]string{
+		"whole.hcl":  "bind_addr = \"127.0.0.1\"\nclient { enabled = true }\n",
+		"part.hcl":   "log_level = \"debug\"\n",
+		"level.hcl":  "log_level = \"loud\"\n",
+		"syntax.hcl": "client {\n",
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for args, want := range map[string][]string{
+		"":                             {"<path>... is missing"},
+		"whole.hcl":                    nil,
+		"whole.hcl part.hcl":           nil,
+		"part.hcl":                     {"neither server nor client"},
+		"whole.hcl level.hcl":          {`log_level is "loud"`, "level.hcl:1"},
+		"level.hcl whole.hcl":          {`log_level is "loud"`, "level.hcl:1"},
+		"syntax.hcl none.hcl":          {"syntax.hcl:", "none.hcl: no such file"},
+		".":                            {"syntax.hcl:"},
+		"level.hcl part.hcl whole":     {"whole: no such file"},
+		"level.hcl part.hcl whole.hcl": nil,
+	} {
+		line := "config validate"
+		for _, arg := range strings.Fields(args) {
+			line += " " + filepath.Join(dir, arg)
+		}
+		code, out, errs := runLine(t, line)
+		if (code == 0) != (want == nil) || want != nil && code != 2 ||
+			(out == "The configuration is valid\n") != (want == nil) {
+			t.Errorf("%s: got exit code %d, %q and %q", args, code, out, errs)
+		}
+		for _, part := range want {
+			if !strings.Contains(errs, part) {
+				t.Errorf("%s: got %q, want %q", args, errs, part)
 			}
 		}
 	}
