@@ -125,7 +125,7 @@ func splitWords(line string) (all []string) {
 }
 
 // unrendered lists the commands that print the output of tasks, commands and agents unchanged.
-var unrendered = []string{" alloc exec", " alloc logs", " operator metrics", " var lock"}
+var unrendered = []string{" alloc exec", " alloc logs", " operator metrics", " var lock", " logs", " exec"}
 
 // TestTree_CommandsFollowTheRules holds every command to the rules that help and parsing need.
 func TestTree_CommandsFollowTheRules(t *testing.T) {
@@ -170,7 +170,7 @@ func TestTree_CommandsFollowTheRules(t *testing.T) {
 			walk(path, s)
 		}
 	}
-	for _, c := range tree {
+	for _, c := range Tree() {
 		if c.Group == "" {
 			t.Errorf("%s is in no group", c.Name)
 		}

@@ -11,6 +11,7 @@ import (
 	"berth/cli/node"
 	"berth/cli/operator"
 	"berth/cli/quotacmd"
+	"berth/cli/statuscmd"
 	"berth/cli/tlscmd"
 	"berth/cli/vars"
 	"berth/cli/volume"
@@ -20,7 +21,7 @@ const synopsis = "A clustered control plane for CSI storage and the jobs that us
 
 // Tree returns the commands that call an agent together with the commands of other packages.
 func Tree(extra ...command.Command) []command.Command {
-	return mergeCommands(tree, extra)
+	return withShortForms(mergeCommands(tree, extra))
 }
 
 // tree lists the nouns in the order of help, group by group. The verbs of a noun are in its package.
@@ -67,6 +68,7 @@ var tree = []command.Command{
 		Synopsis: "Write, show and lock variables, whose values are encrypted",
 		Sub:      vars.Commands,
 	},
+	statuscmd.Command,
 	{
 		Name:     "volume",
 		Group:    command.GroupStorage,

@@ -16,6 +16,7 @@ func (w *Cluster) answerDefinitions() {
 	w.answerNamespaces()
 	w.answerNodePools()
 	w.answerQuotas()
+	w.answerSearch()
 }
 
 func (w *Cluster) answerNamespaces() {

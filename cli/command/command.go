@@ -36,7 +36,8 @@ type Command struct {
 	Verbatim bool   // all words after the first argument are arguments
 	Examples string // command lines
 	Group    string
-	Misuse   int // the exit code of wrong usage; 0: exitUsage
+	Same     string // the path of the command of which it is a short form, such as "job run"
+	Misuse   int    // the exit code of wrong usage; 0: exitUsage
 	// Run carries the command out. The program ends with 0, with the code of the kind of its error
 	// (structs.Kind.ExitCode), with the code of an ExitError, or with Misuse. A command that only reads waits
 	// for nothing but the answer of the agent.
@@ -147,6 +148,16 @@ func isHelp(arg string) bool {
 	return arg == "-h" || arg == "-help" || arg == "--help" || arg == "help"
 }
 
+// Find returns the command of a tree that a path such as "job run" names. It panics if there is none.
+func Find(tree []Command, path string) *Command {
+	name, rest, isGroup := strings.Cut(path, " ")
+	at := slices.IndexFunc(tree, func(c Command) bool { return c.Name == name })
+	if isGroup {
+		return Find(tree[at].Sub, rest)
+	}
+	return &tree[at]
+}
+
 // invoke parses the arguments of a command and runs it.
 func (cmd *Command) invoke(ctx context.Context, path string, args []string, std Stdio) error {
 	c := &Call{Stdio: std, Command: cmd}
@@ -185,6 +196,19 @@ func (cmd *Command) invoke(ctx context.Context, path string, args []string, std 
 	}
 
 	return err
+}
+
+// Delegate carries another command out with the arguments and options of a call.
+func Delegate(ctx context.Context, c *Call, cmd *Command) error {
+	other := &Call{
+		Stdio:   c.Stdio,
+		Args:    c.Args,
+		API:     c.API,
+		Command: cmd,
+		values:  c.values,
+		outcome: c.outcome,
+	}
+	return cmd.Run(ctx, other)
 }
 
 // BadUsage reports options and arguments that exclude or lack each other.

@@ -14,6 +14,7 @@ const (
 	GroupStorage = "Storage"
 	GroupCluster = "The cluster"
 	GroupSelf    = "berth itself" // also of the commands of other packages
+	GroupShort   = "Short forms"
 )
 
 // printGroup lists a group's commands.
@@ -28,7 +29,11 @@ func (cmd *Command) printGroup(w io.Writer, path string) {
 			group = s.Group
 			fmt.Fprintf(w, "\n%s\n", cmp.Or(group, "Commands"))
 		}
-		fmt.Fprintf(w, "  %-12s  %s\n", s.Name, s.Synopsis)
+		about := s.Synopsis
+		if s.Same != "" {
+			about = "The same as " + s.Same
+		}
+		fmt.Fprintf(w, "  %-12s  %s\n", s.Name, about)
 	}
 	fmt.Fprintf(w, "\nHelp for one of them: %s <command> -h\n", path)
 }

@@ -26,6 +26,10 @@ func commandLine(*testing.T) string {
 
 func describeCommand(b *strings.Builder, path string, c command.Command) {
 	path += " " + c.Name
+	if c.Same != "" {
+		fmt.Fprintf(b, "\n## `%s`\n\nThe same as `berth %s`.\n", strings.TrimSpace(path+" "+c.Args), c.Same)
+		return
+	}
 	if c.Run != nil {
 		fmt.Fprintf(b, "\n## `%s`\n\n%s.\n",
 			strings.TrimSpace(path+" "+c.Args), c.Synopsis)
