@@ -13,6 +13,7 @@ var shortForms = []struct{ name, path string }{
 	{"run", "job run"},
 	{"plan", "job plan"},
 	{"stop", "job stop"},
+	{"init", "job init"},
 	{"validate", "job validate"},
 	{"inspect", "job inspect"},
 	{"logs", "alloc logs"},

@@ -6,6 +6,7 @@ import (
 	"berth/cli/alloc"
 	"berth/cli/command"
 	"berth/cli/deployment"
+	"berth/cli/fmtcmd"
 	"berth/cli/job"
 	"berth/cli/logincmd"
 	"berth/cli/node"
@@ -136,6 +137,7 @@ var tree = []command.Command{
 		Synopsis: "Clean up",
 		Sub:      operator.SystemCommands,
 	},
+	fmtcmd.Command,
 	{
 		Name:     "completion",
 		Args:     "<shell>",

@@ -143,6 +143,7 @@ that the drivers are not checked.`,
 			"berth job inspect -version 3 web\n" +
 			"berth job inspect -hcl web > web.hcl",
 	},
+	jobInitCommand,
 	jobHistoryCommand,
 	jobWhyCommand,
 	jobRevertCommand,
