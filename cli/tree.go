@@ -137,6 +137,7 @@ var tree = []command.Command{
 		Synopsis: "Clean up",
 		Sub:      operator.SystemCommands,
 	},
+	operator.AgentInfoCommand,
 	fmtcmd.Command,
 	{
 		Name:     "completion",

@@ -27,9 +27,10 @@ var Commands = []command.Command{
 	unrevokeCommand,
 	{
 		Name:     "ca",
-		Synopsis: "Create, list and replace the certificate authority of a cluster",
+		Synopsis: "Create, show and replace the certificate authority of a cluster",
 		Sub: []command.Command{
 			listAuthoritiesCommand,
+			authorityInfoCommand,
 			replaceAuthorityCommand,
 			removeAuthorityCommand,
 			{
