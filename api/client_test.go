@@ -168,7 +168,7 @@ func TestClient_MethodsReachTheirProcedures(t *testing.T) {
 		},
 		"CSIVolume.Deregister": func() error { return c.VolumeDeregister(ctx, "v", true) },
 		"CSIVolume.Delete": func() error {
-			return c.VolumeDelete(ctx, "v", structs.Secrets{"a": "x,y=z"})
+			return c.VolumeDelete(ctx, "v", api.VolumeDeletion{Secrets: structs.Secrets{"a": "x,y=z"}})
 		},
 		"CSIVolume.Detach": func() error {
 			_, err := c.VolumeDetach(ctx, "v", api.VolumeDetachOptions{

@@ -289,18 +289,28 @@ var volumeDelete = NewEndpoint(Remove, "/v1/volume/csi/{id}/delete",
 func bindVolumeDelete(c *Call, req *structs.CSIVolumeDeleteRequest) (err error) {
 	req.ID = c.ID()
 	req.Secrets, err = c.secrets()
+	if err == nil {
+		req.AtOnce, err = c.Flag("now")
+	}
 	return err
 }
 
-// VolumeDelete deletes a volume at its plugin and then its row.
-func (c *Client) VolumeDelete(ctx context.Context, id string, secrets structs.Secrets) error {
-	header, err := secretsHeader(secrets)
+// VolumeDeletion has the secrets for the plugin, and with AtOnce no volume is deleted later.
+type VolumeDeletion struct {
+	Secrets structs.Secrets
+	AtOnce  bool
+}
+
+// VolumeDelete deletes a volume at its plugin and then its row, or marks it to be deleted later.
+func (c *Client) VolumeDelete(ctx context.Context, id string, how VolumeDeletion) error {
+	header, err := secretsHeader(how.Secrets)
 	if err != nil {
 		return err
 	}
 	return volumeDelete.route.exec(ctx, c, Request{
 		ID:     id,
 		Header: header,
+		Query:  url.Values{"now": {strconv.FormatBool(how.AtOnce)}},
 	})
 }
 

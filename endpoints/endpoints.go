@@ -33,6 +33,7 @@ import (
 	"berth/structs/nodecalls"
 	"berth/structs/nodeloss"
 	"berth/structs/quota"
+	"berth/structs/reclaim"
 	"berth/structs/sitoken"
 	"berth/structs/variable"
 )
@@ -347,6 +348,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		slow(write(e, structs.CSIVolumeDetach, required.VolumeDetach, free.Detach)),
 		write(e, structs.CSIVolumeNodeExpanded, rights.Node, claims.NodeExpanded),
 		write(e, structs.CSIVolumeRetry, required.VolumeRetry, propose(e, fsm.VolumeRetry)),
+		write(e, reclaim.Undelete, required.VolumeUndelete, propose(e, fsm.VolumeUndelete)),
 		e.quick(call(e, structs.CSIClaimGet, rights.Node, claims.Get)),
 		read(e, structs.CSIClaimList, required.ClaimList, claims.List),
 		shed(read(e, structs.VolumeClaimList, required.ClaimList, claims.ListAll)),

@@ -15,6 +15,7 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
+	"berth/structs/class"
 	"berth/structs/defaults"
 )
 
@@ -170,6 +171,8 @@ func filledVolume() *structs.CSIVolume {
 	v.Namespace = "default"
 	v.State = structs.VolumeReady
 	v.LastError = &structs.OperationError{}
+	v.Reclaim = class.Delete
+	v.DeleteAfter = new(time.Hour)
 	v.Topologies = topologies()
 	v.RequestedTopologies = &structs.CSITopologyRequest{Required: topologies(), Preferred: topologies()}
 	v.Parameters = map[string]string{"k": "v"}

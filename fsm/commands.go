@@ -127,6 +127,8 @@ var (
 
 	VolumeClassPut    = command(178, "VolumeClassPut", classes.Put, since(2))
 	VolumeClassDelete = command(179, "VolumeClassDelete", classes.Delete, since(2))
+	VolumeUndelete    = command(138, "VolumeUndelete", lifecycle.VolumeUndelete, since(2))
+	VolumeReclaim     = command(140, "VolumeReclaim", lifecycle.VolumeReclaim, since(2))
 
 	NamespaceApply  = command(70, "NamespaceApply", namespaces.NamespaceApply)
 	NamespaceDelete = command(71, "NamespaceDelete", namespaces.NamespaceDelete)

@@ -5,7 +5,10 @@ import (
 	"time"
 
 	"berth/state"
+	"berth/state/csi"
+	"berth/structs"
 	"berth/structs/class"
+	"berth/structs/reclaim"
 )
 
 // classDraws draws entries about few volume classes, so that volumes find them.
@@ -22,6 +25,14 @@ var classDraws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 			},
 			WriteOptions: d.now(),
 		})
+	},
+	"VolumeReclaim": func(d dice, tx *state.ReadTx) ([]byte, error) {
+		begin := &reclaim.VolumeReclaimRequest{ID: d.vol(), WriteOptions: d.now()}
+		if v := csi.Volume(tx, structs.DefaultNamespace, begin.ID); v != nil {
+			begin.RowIndex = v.CreateIndex
+			begin.DeleteAt = v.DeleteAt
+		}
+		return VolumeReclaim.Encode(begin)
 	},
 	"VolumeClassDelete": func(d dice, _ *state.ReadTx) ([]byte, error) {
 		return VolumeClassDelete.Encode(&class.ClassDeleteRequest{

@@ -12,6 +12,7 @@ import (
 	"berth/internal/codec"
 	"berth/state"
 	"berth/structs"
+	"berth/structs/class"
 )
 
 // pools has the names of rows by their noun.
@@ -380,6 +381,10 @@ func (d dice) volume() *structs.CSIVolume {
 		State:                d.of("", "creating"),
 		RequestedCapacityMin: int64(d.upTo(3)),
 		Class:                d.of("", "fast", "slow"),
+		Reclaim:              d.of("", class.Retain, class.Delete),
+	}
+	if v.Reclaim == class.Delete {
+		v.DeleteAfter = new(time.Duration(d.upTo(9)))
 	}
 	if d.flip() {
 		v.Parameters = map[string]string{"type": d.of("image", "directory")}

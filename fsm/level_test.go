@@ -69,6 +69,8 @@ func TestCommands_HaveTheLevelOfTheirRelease(t *testing.T) {
 		"QuotaDelete":          2,
 		"VolumeClassPut":       2,
 		"VolumeClassDelete":    2,
+		"VolumeUndelete":       2,
+		"VolumeReclaim":        2,
 	}
 	for _, c := range commands {
 		want := level.First

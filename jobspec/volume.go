@@ -5,6 +5,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/dustin/go-humanize"
 
@@ -32,6 +33,8 @@ type volumeFile struct {
 	Context      map[string]string `hcl:"context"`
 	Topology     *topologyRequest  `hcl:"topology_request,block"`
 	OnNodeLoss   string            `hcl:"on_node_loss"`
+	Reclaim      string            `hcl:"reclaim"`
+	DeleteAfter  *time.Duration    `hcl:"delete_after"`
 }
 
 type capability struct {
@@ -77,6 +80,8 @@ func (f *volumeFile) row() *structs.CSIVolume {
 		Parameters:           f.Parameters,
 		Context:              f.Context,
 		OnNodeLoss:           f.OnNodeLoss,
+		Reclaim:              f.Reclaim,
+		DeleteAfter:          f.DeleteAfter,
 	}
 
 	for _, c := range f.Capabilities {

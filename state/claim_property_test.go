@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -11,6 +12,8 @@ import (
 	"berth/state/csi/lifecycle"
 	"berth/state/schema"
 	"berth/structs"
+	"berth/structs/class"
+	"berth/structs/reclaim"
 )
 
 var allClasses = func() (out []structs.ClaimClass) {
@@ -148,6 +151,10 @@ func (m *randomCluster) put() {
 	if v.State != "" {
 		v.ExternalID = ""
 	}
+	v.Reclaim = pick(m, "reclaim", []string{"", class.Retain, class.Delete})
+	if v.Reclaim == class.Delete && m.flip("soon") {
+		v.DeleteAfter = new(time.Second)
+	}
 	if m.flip("capable of one thing") {
 		k := pick(m, "capability", allClasses)
 		v.RequestedCapabilities = []*structs.CSIVolumeCapability{{
@@ -163,8 +170,20 @@ func (m *randomCluster) put() {
 
 func (m *randomCluster) remove() {
 	id := pick(m, "volume", someVolume)
+	if m.flip("undelete") {
+		step(m, lifecycle.VolumeUndelete, &reclaim.VolumeUndeleteRequest{ID: id, WriteOptions: m.now()})
+	}
 	if m.flip("delete") {
 		step(m, lifecycle.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: id, WriteOptions: m.now()})
+		return
+	}
+	if v := csi.Volume(m.s.Read(), "default", id); v != nil && v.Marked() {
+		step(m, lifecycle.VolumeReclaim, &reclaim.VolumeReclaimRequest{
+			ID:           id,
+			RowIndex:     v.CreateIndex,
+			DeleteAt:     v.DeleteAt,
+			WriteOptions: m.now(),
+		})
 		return
 	}
 	step(m, lifecycle.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{

@@ -61,7 +61,7 @@ func Recover(tx *WriteTx, before Reader, now int64) {
 	}
 
 	for _, v := range slices.Collect(csi.UnsettledVolumes(tx)) {
-		if v.State == structs.VolumeDeleting {
+		if v.State == structs.VolumeDeleting || v.Marked() {
 			cancelDeletion(tx, v.Copy(), now)
 		}
 	}
@@ -193,6 +193,8 @@ func putUnaccounted(tx *WriteTx, n *structs.Node, now int64) {
 // it is created again.
 func cancelDeletion(tx *WriteTx, v *structs.CSIVolume, now int64) {
 	v.State = structs.VolumeReady
+	v.DeleteAt = 0
+	v.DeleteCause = ""
 	v.ModifyTime = now
 	lifecycle.EndDeletion(v)
 	if v.ExternalID == "" {

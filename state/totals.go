@@ -17,8 +17,11 @@ type Totals struct {
 	Plugins     []*structs.CSIPluginCountRow
 }
 
-// volumeGrows is the state of a ready volume that needs a call to expand it.
-const volumeGrows = "expanding"
+// The states of ready volumes that need a call, now or later.
+const (
+	volumeGrows  = "expanding"
+	volumeMarked = "marked" // to be deleted later
+)
 
 // CountTotals reads each node, each volume with claims, each half of a plugin and each row that needs a call.
 // It reads no claims and no settled volumes, so it costs milliseconds in the largest fleet.
@@ -40,12 +43,14 @@ func CountTotals(tx Reader) Totals {
 	}
 
 	for v := range csi.UnsettledVolumes(tx) {
-		if v.State == structs.VolumeReady {
+		switch {
+		case v.Marked():
+			t.Volumes[volumeMarked]++
+		case v.State == structs.VolumeReady:
 			t.Volumes[volumeGrows]++
-			continue
+		default:
+			t.Volumes[v.State]++
 		}
-
-		t.Volumes[v.State]++
 	}
 
 	t.Plugins = slices.Collect(schema.PluginCounts.Scan(tx))
@@ -72,6 +77,7 @@ func noTotals() Totals {
 			structs.VolumeCreating: 0,
 			structs.VolumeDeleting: 0,
 			volumeGrows:            0,
+			volumeMarked:           0,
 		},
 	}
 }

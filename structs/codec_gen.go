@@ -2023,7 +2023,7 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(35)
+	n := uint32(39)
 	if !(v.Call != nil) {
 		n--
 	}
@@ -2031,6 +2031,15 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.CloneSource != nil) {
+		n--
+	}
+	if !(v.DeleteAfter != nil) {
+		n--
+	}
+	if !(v.DeleteAt != 0) {
+		n--
+	}
+	if !(v.DeleteCause != "") {
 		n--
 	}
 	if !(v.Deletion != nil) {
@@ -2052,6 +2061,9 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.QuotaWeight != 0) {
+		n--
+	}
+	if !(v.Reclaim != "") {
 		n--
 	}
 	if !(v.SealedSecrets != nil) {
@@ -2090,6 +2102,20 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendUint64(b, uint64(v.Indexes.CreateIndex))
 	b = append(b, "\xaaCreateTime"...)
 	b = msgp.AppendInt64(b, int64(v.CreateTime))
+	if v.DeleteAfter != nil {
+		b = append(b, "\xabDeleteAfter"...)
+		if b, err = wire.AppendOther(b, &v.DeleteAfter); err != nil {
+			return b, err
+		}
+	}
+	if v.DeleteAt != 0 {
+		b = append(b, "\xa8DeleteAt"...)
+		b = msgp.AppendInt64(b, int64(v.DeleteAt))
+	}
+	if v.DeleteCause != "" {
+		b = append(b, "\xabDeleteCause"...)
+		b = msgp.AppendString(b, v.DeleteCause)
+	}
 	if v.Deletion != nil {
 		b = append(b, "\xa8Deletion"...)
 		if b, err = wire.AppendOther(b, &v.Deletion); err != nil {
@@ -2143,6 +2169,10 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v.QuotaWeight != 0 {
 		b = append(b, "\xabQuotaWeight"...)
 		b = msgp.AppendInt64(b, int64(v.QuotaWeight))
+	}
+	if v.Reclaim != "" {
+		b = append(b, "\xa7Reclaim"...)
+		b = msgp.AppendString(b, v.Reclaim)
 	}
 	b = append(b, "\xb5RequestedCapabilities"...)
 	if b, err = wire.AppendPointers(b, v.RequestedCapabilities, (*CSIVolumeCapability).AppendMsgpack); err != nil {
@@ -2249,6 +2279,14 @@ func (v *CSIVolume) readField(name, b []byte) (_ []byte, known bool, err error) 
 		b, err = wire.ReadOther(b, &v.CloneSource)
 	case "OnNodeLoss":
 		b, err = wire.ReadString(b, &v.OnNodeLoss)
+	case "Reclaim":
+		b, err = wire.ReadString(b, &v.Reclaim)
+	case "DeleteAfter":
+		b, err = wire.ReadOther(b, &v.DeleteAfter)
+	case "DeleteAt":
+		b, err = wire.ReadInt(b, &v.DeleteAt)
+	case "DeleteCause":
+		b, err = wire.ReadString(b, &v.DeleteCause)
 	case "CreateTime":
 		b, err = wire.ReadInt(b, &v.CreateTime)
 	case "ModifyTime":
@@ -2433,7 +2471,7 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(56)
+	n := uint32(60)
 	if !(v.Blocked != "") {
 		n--
 	}
@@ -2444,6 +2482,15 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.CSIVolume.CloneSource != nil) {
+		n--
+	}
+	if !(v.CSIVolume.DeleteAfter != nil) {
+		n--
+	}
+	if !(v.CSIVolume.DeleteAt != 0) {
+		n--
+	}
+	if !(v.CSIVolume.DeleteCause != "") {
 		n--
 	}
 	if !(v.CSIVolume.Deletion != nil) {
@@ -2468,6 +2515,9 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.CSIVolume.QuotaWeight != 0) {
+		n--
+	}
+	if !(v.CSIVolume.Reclaim != "") {
 		n--
 	}
 	if !(v.CSIVolume.SealedSecrets != nil) {
@@ -2541,6 +2591,20 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendUint64(b, uint64(v.CSIVolume.Indexes.CreateIndex))
 	b = append(b, "\xaaCreateTime"...)
 	b = msgp.AppendInt64(b, int64(v.CSIVolume.CreateTime))
+	if v.CSIVolume.DeleteAfter != nil {
+		b = append(b, "\xabDeleteAfter"...)
+		if b, err = wire.AppendOther(b, &v.CSIVolume.DeleteAfter); err != nil {
+			return b, err
+		}
+	}
+	if v.CSIVolume.DeleteAt != 0 {
+		b = append(b, "\xa8DeleteAt"...)
+		b = msgp.AppendInt64(b, int64(v.CSIVolume.DeleteAt))
+	}
+	if v.CSIVolume.DeleteCause != "" {
+		b = append(b, "\xabDeleteCause"...)
+		b = msgp.AppendString(b, v.CSIVolume.DeleteCause)
+	}
 	if v.CSIVolume.Deletion != nil {
 		b = append(b, "\xa8Deletion"...)
 		if b, err = wire.AppendOther(b, &v.CSIVolume.Deletion); err != nil {
@@ -2612,6 +2676,10 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xaaReadAllocs"...)
 	if b, err = wire.AppendMap(b, v.ReadAllocs, (*AllocListStub).AppendMsgpack); err != nil {
 		return b, err
+	}
+	if v.CSIVolume.Reclaim != "" {
+		b = append(b, "\xa7Reclaim"...)
+		b = msgp.AppendString(b, v.CSIVolume.Reclaim)
 	}
 	b = append(b, "\xb5RequestedCapabilities"...)
 	if b, err = wire.AppendPointers(b, v.CSIVolume.RequestedCapabilities, (*CSIVolumeCapability).AppendMsgpack); err != nil {
@@ -3088,8 +3156,11 @@ func (v *CSIVolumeListStub) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(24)
+	n := uint32(25)
 	if !(v.Class != "") {
+		n--
+	}
+	if !(v.DeleteAt != 0) {
 		n--
 	}
 	b = msgp.AppendMapHeader(b, n)
@@ -3115,6 +3186,10 @@ func (v *CSIVolumeListStub) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendInt64(b, int64(v.CurrentReaders))
 	b = append(b, "\xaeCurrentWriters"...)
 	b = msgp.AppendInt64(b, int64(v.CurrentWriters))
+	if v.DeleteAt != 0 {
+		b = append(b, "\xa8DeleteAt"...)
+		b = msgp.AppendInt64(b, int64(v.DeleteAt))
+	}
 	b = append(b, "\xaaExternalID"...)
 	b = msgp.AppendString(b, v.ExternalID)
 	b = append(b, "\xa2ID"...)
@@ -3186,6 +3261,8 @@ func (v *CSIVolumeListStub) readField(name, b []byte) (_ []byte, known bool, err
 		b, err = wire.ReadString(b, &v.PluginID)
 	case "Class":
 		b, err = wire.ReadString(b, &v.Class)
+	case "DeleteAt":
+		b, err = wire.ReadInt(b, &v.DeleteAt)
 	case "Provider":
 		b, err = wire.ReadString(b, &v.Provider)
 	case "ControllerRequired":

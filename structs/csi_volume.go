@@ -215,8 +215,16 @@ type CSIVolume struct {
 	CloneSource *CSICloneSource `json:"-" codec:"CloneSource,omitempty" level:"2"`
 	// OnNodeLoss is LossHold, LossFence or LossLease, "" for LossHold: see LossPolicy.
 	OnNodeLoss string `json:",omitempty" codec:",omitempty" level:"2"`
-	CreateTime int64
-	ModifyTime int64
+	// Reclaim is class.Retain or class.Delete, "" for Retain. DeleteAfter is that of class.Delete, nil for
+	// class.DefaultDeleteAfter. See package reclaim.
+	Reclaim     string         `json:",omitempty" codec:",omitempty" level:"2"`
+	DeleteAfter *time.Duration `json:",omitempty" codec:",omitempty" level:"2"`
+	// DeleteAt is the time (UnixNano) from which the servers delete a ready volume that has no users, 0 for
+	// never. DeleteCause is the event that has set it: see package reclaim.
+	DeleteAt    int64  `json:",omitempty" codec:",omitempty" level:"2"`
+	DeleteCause string `json:",omitempty" codec:",omitempty" level:"2"`
+	CreateTime  int64
+	ModifyTime  int64
 	// a call for the volume itself of unknown outcome
 	Call           *CSICall           `json:",omitempty"`
 	Forced         *CSIForced         `json:",omitempty"` // the last thing that an operator forced
@@ -237,8 +245,11 @@ func (v *CSIVolume) Copy() *CSIVolume {
 
 // Unsettled reports whether the leader still has a call to make for the volume itself.
 func (v *CSIVolume) Unsettled() bool {
-	return v.State == VolumeCreating || v.State == VolumeDeleting || v.ExpandPending
+	return v.State == VolumeCreating || v.State == VolumeDeleting || v.ExpandPending || v.Marked()
 }
+
+// Marked reports whether the volume is to be deleted later, and can still be kept.
+func (v *CSIVolume) Marked() bool { return v.State == VolumeReady && v.DeleteAt != 0 }
 
 // clonePtr returns a pointer to a copy; nil stays nil.
 func clonePtr[T any](p *T) *T {
@@ -303,6 +314,7 @@ type CSIVolumeListStub struct {
 	Schedulable         bool
 	PluginID            string
 	Class               string `json:",omitempty" codec:",omitempty" level:"2"`
+	DeleteAt            int64  `json:",omitempty" codec:",omitempty" level:"2"` // as in CSIVolume
 	Provider            string
 	ControllerRequired  bool
 	ControllersHealthy  int
@@ -385,12 +397,14 @@ type CSIVolumeDeregisterRequest struct {
 	WriteOptions
 }
 
-// CSIVolumeDelete deletes a volume at its plugin and then its row.
+// CSIVolumeDelete deletes a volume at its plugin and then its row, now or later.
 var CSIVolumeDelete = Write[CSIVolumeDeleteRequest, Empty]("CSIVolume.Delete")
 
-// CSIVolumeDeleteRequest names the volume. As a log entry it records the intent (State deleting).
+// CSIVolumeDeleteRequest names the volume. As a log entry it records the intent: State deleting, or DeleteAt
+// for a volume that is deleted later. With AtOnce no volume is.
 type CSIVolumeDeleteRequest struct {
 	ID            string
+	AtOnce        bool    `json:",omitempty" codec:",omitempty" level:"2" older:"drop"`
 	Secrets       Secrets `codec:"Secrets"`
 	SealedSecrets *Sealed `json:"-" codec:"SealedSecrets,omitempty" level:"2"` // see CSIVolume.SealedSecrets
 	WriteOptions
@@ -424,49 +438,6 @@ type CSIVolumeRetryRequest struct {
 	WriteOptions
 }
 
-// CSIVolumeExternal lists volumes as the plugin knows them, page by page.
-var CSIVolumeExternal = Read[CSIVolumeExternalRequest, CSIVolumeExternalResponse]("CSIVolume.ListExternal")
-
-// CSIVolumeExternalRequest names the plugin.
-type CSIVolumeExternalRequest struct {
-	PluginID string
-	Secrets  Secrets `codec:"Secrets"`
-	QueryOptions
-}
-
-// CSIVolumeExternalStub is a volume as its plugin lists it (CSI spec, ListVolumes).
-type CSIVolumeExternalStub struct {
-	ExternalID               string
-	CapacityBytes            int64
-	VolumeContext            map[string]string
-	CloneID                  string
-	SnapshotID               string
-	PublishedExternalNodeIDs []string
-	// the plugin reports where its volumes are attached: an empty list means nowhere
-	PublishedNodesKnown bool
-	IsAbnormal          bool
-	Status              string
-}
-
-// CSIVolumeExternalResponse has one page. NextToken continues it. Warnings names the missing parts of the
-// plugin's storage and the reasons.
-type CSIVolumeExternalResponse struct {
-	Volumes   []*CSIVolumeExternalStub
-	NextToken string
-	Warnings  []string `json:",omitempty"`
-	QueryMeta
-}
-
-// Bytes returns the size of the texts of the volume.
-func (v *CSIVolumeExternalStub) Bytes() int {
-	n := len(v.ExternalID) + len(v.CloneID) + len(v.SnapshotID) +
-		len(v.Status) + PairBytes(v.VolumeContext)
-	for _, id := range v.PublishedExternalNodeIDs {
-		n += len(id)
-	}
-	return n
-}
-
 // Canonicalize fills in the defaults. It is idempotent.
 func (v *CSIVolume) Canonicalize() {
 	v.Namespace = NamespaceOr(v.Namespace)
@@ -485,6 +456,8 @@ func (v *CSIVolume) DropServerFields() {
 	v.Deletion = nil
 	v.SealedSecrets = nil
 	v.CloneSource = nil
+	v.DeleteAt = 0
+	v.DeleteCause = ""
 	v.CreateTime = 0
 	v.ModifyTime = 0
 	v.CreateIndex = 0

@@ -9,4 +9,5 @@ import (
 	_ "berth/api/identities"
 	_ "berth/api/logins"
 	_ "berth/api/quotas"
+	_ "berth/api/reclaims"
 )

@@ -6,6 +6,7 @@ import (
 	"berth/api/apitest"
 	"berth/structs"
 	"berth/structs/class"
+	"berth/structs/reclaim"
 )
 
 // answerClasses answers the requests about volume classes. There is one, which volumes name, and each that is
@@ -25,6 +26,13 @@ func (w *Cluster) answerClasses() {
 		AllowedTopologies: []*structs.CSITopology{{Segments: map[string]string{"zone": "a"}}},
 	}
 	fast.Canonicalize()
+	apitest.On(w.Caller, reclaim.Undelete,
+		func(_ context.Context, r *reclaim.VolumeUndeleteRequest) (*structs.Empty, error) {
+			if r.ID != "later" {
+				return nil, NotFound("volume", r.ID)
+			}
+			return &structs.Empty{}, nil
+		})
 	all := map[string]*class.VolumeClass{"fast": fast}
 	find := func(name string) (*class.VolumeClass, error) {
 		if all[name] == nil {
@@ -52,4 +60,15 @@ func (w *Cluster) answerClasses() {
 			_, err := find(r.Name)
 			return &structs.Empty{}, err
 		})
+}
+
+// markedVolume is a volume that is deleted in a day.
+func markedVolume() *structs.CSIVolumeDetail {
+	v := dataVolume()
+	v.ID = "later"
+	v.Claims = nil
+	v.Reclaim = class.Delete
+	v.DeleteAt = nanosBefore(-class.DefaultDeleteAfter)
+	v.DeleteCause = reclaim.ByOperator
+	return v
 }

@@ -127,6 +127,9 @@ func (w *Cluster) answerVolumeReads() {
 				State:    "creating",
 			},
 		}
+		if r.Prefix == "later" {
+			all = []*structs.CSIVolumeListStub{{ID: "later", PluginID: "hostpath", State: "ready"}}
+		}
 		return &structs.CSIVolumeListResponse{Volumes: slices.DeleteFunc(all,
 			func(v *structs.CSIVolumeListStub) bool {
 				return !strings.HasPrefix(v.ID, r.Prefix) ||
@@ -137,10 +140,13 @@ func (w *Cluster) answerVolumeReads() {
 	apitest.On(c, structs.CSIVolumeGet, func(_ context.Context, r *structs.CSIVolumeGetRequest) (
 		*structs.CSIVolumeGetResponse, error,
 	) {
-		if r.ID != "data" && r.ID != "slow" {
-			return nil, NotFound("volume", r.ID)
+		switch r.ID {
+		case "data", "slow":
+			return &structs.CSIVolumeGetResponse{Volume: dataVolume()}, nil
+		case "later":
+			return &structs.CSIVolumeGetResponse{Volume: markedVolume()}, nil
 		}
-		return &structs.CSIVolumeGetResponse{Volume: dataVolume()}, nil
+		return nil, NotFound("volume", r.ID)
 	})
 
 	apitest.On(c, structs.CSIClaimList, func(_ context.Context, r *structs.CSIClaimListRequest) (
@@ -192,6 +198,9 @@ func (w *Cluster) answerVolumeWrites() {
 				}
 				<-ctx.Done()
 				return nil, ctx.Err()
+			}
+			if r.ID == "later" {
+				return &structs.Empty{}, nil
 			}
 			if r.Secrets["key"] != "a,b=c" {
 				return nil, structs.Errorf(structs.KindDenied, "plugin hostpath: PermissionDenied: wrong key")

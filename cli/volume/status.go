@@ -58,7 +58,7 @@ func volumeListing(ctx context.Context, c *command.Call) error {
 }
 
 var volumeSheet = command.Sheet[*structs.CSIVolumeListStub]{
-	Titles: "ID|Name|Plugin|Class|State|Schedulable|Access Mode|Readers|Writers|Waiting",
+	Titles: "ID|Name|Plugin|Class|State|Deleted|Schedulable|Access Mode|Readers|Writers|Waiting",
 	Row: func(_ *command.Call, v *structs.CSIVolumeListStub) []string {
 		name := v.Name
 		if name == v.ID { // the table drops the column if all are empty
@@ -70,6 +70,7 @@ var volumeSheet = command.Sheet[*structs.CSIVolumeListStub]{
 			v.PluginID,
 			v.Class,
 			v.State,
+			deletionTime(v.DeleteAt, command.Age),
 			command.YesNo(v.Schedulable),
 			string(v.AccessMode),
 			fmt.Sprint(v.CurrentReaders),
@@ -118,6 +119,7 @@ func printVolume(_ context.Context, c *command.Call, v *structs.CSIVolumeDetail)
 		"Class", v.Class,
 		"Provider", command.JoinComma(v.Provider, v.ProviderVersion),
 		"State", v.State,
+		"Deleted", markText(&v.CSIVolume),
 		"Last error", command.ProblemText(v.LastError),
 		"In flight", callInFlight(v.Call),
 		"Capacity", command.FormatSize(v.Capacity),
@@ -133,6 +135,7 @@ func printVolume(_ context.Context, c *command.Call, v *structs.CSIVolumeDetail)
 		"Mount options", mountOptions(v.MountOptions),
 		"Reachable from", topologies(v.Topologies),
 		"On node loss", v.LossPolicy,
+		"Reclaim", reclaimText(&v.CSIVolume),
 		"Secrets from", v.SecretsVariable,
 		"Created", command.FormatNanos(v.CreateTime),
 		"Modified", command.FormatNanos(v.ModifyTime),

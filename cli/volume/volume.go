@@ -100,7 +100,12 @@ var Commands = []command.Command{
 		Name:     "delete",
 		Args:     "<volume>",
 		Synopsis: "Delete a volume and its data at the plugin",
-		Acts:     true,
+		Help: `
+A volume with reclaim = "delete" is not deleted at once: it is marked, and its
+plugin deletes it after its delete_after. Until then berth volume undelete
+keeps it. Allocations that use it, or wait for it, have to be stopped before.
+All other volumes are deleted at once.`,
+		Acts: true,
 		Flags: []command.Flag{
 			{
 				Name:  "secret",
@@ -108,12 +113,15 @@ var Commands = []command.Command{
 				Value: "key=value",
 				Usage: "A secret for the plugin; may be given more than once",
 			},
+			{Name: "now", Usage: "Delete the volume at once, also one with reclaim = \"delete\""},
 			pluginTimeout,
 		},
 		Run: volumeDelete,
 		Examples: "berth volume delete data\n" +
+			"berth volume delete -now data\n" +
 			"berth volume delete -secret password=swordfish data",
 	},
+	undeleteCommand,
 	{
 		Name:     "retry",
 		Args:     "<volume>",
@@ -338,10 +346,15 @@ func volumeDelete(ctx context.Context, c *command.Call) error {
 	w.WriteLine("Volume %q is to be deleted", id)
 	return w.WithTimeout(ctx, func(ctx context.Context) error {
 		err := w.VolumeRequest(ctx, "", id, func() error {
-			return c.API.VolumeDelete(ctx, id, secrets)
+			return c.API.VolumeDelete(ctx, id, api.VolumeDeletion{Secrets: secrets, AtOnce: c.Bool("now")})
 		})
 		if err != nil {
 			return c.DidYouMean(ctx, "volume", id, err)
+		}
+
+		v, _, err := c.API.Volume(ctx, id, nil)
+		if err == nil && v.Marked() {
+			return reportMark(w, v)
 		}
 
 		w.WriteLine("Volume %q is deleted", id)

@@ -431,7 +431,8 @@ func (w VolumeWrites) Deregister(
 	return fsm.Propose(ctx, w.Raft, fsm.VolumeDeregister, req)
 }
 
-// Remove requests the deletion of a volume at its plugin and waits until the row is deleted.
+// Remove requests the deletion of a volume at its plugin and waits until the row is deleted. It does not wait
+// for a volume that is deleted later.
 func (w VolumeWrites) Remove(
 	ctx context.Context,
 	req *structs.CSIVolumeDeleteRequest,
@@ -479,7 +480,7 @@ func (w VolumeWrites) Remove(
 		_ *state.ReadTx, row *structs.CSIVolume,
 	) (bool, error) {
 		switch {
-		case row == nil: // the loop deletes the row after the plugin has answered
+		case row == nil, row.Marked(): // the loop deletes the row after the plugin has answered
 			return true, nil
 		case row.State == structs.VolumeDeleting:
 			return false, nil

@@ -4,6 +4,7 @@ import (
 	"berth/acl"
 	"berth/endpoints/rights"
 	"berth/structs"
+	"berth/structs/reclaim"
 	"berth/structs/variable"
 )
 
@@ -25,6 +26,8 @@ var (
 		func(r *structs.CSIVolumeDeleteRequest) []string { return []string{r.ID} })
 	VolumeRetry = rights.Volume(acl.VolumeWrite,
 		func(r *structs.CSIVolumeRetryRequest) []string { return []string{r.ID} })
+	VolumeUndelete = rights.Volume(acl.VolumeWrite,
+		func(r *reclaim.VolumeUndeleteRequest) []string { return []string{r.ID} })
 
 	VolumeDetach = rights.Where("volume: detach, with force volume: force", func(q rights.Question) bool {
 		req := q.Req.(*structs.CSIVolumeDetachRequest)

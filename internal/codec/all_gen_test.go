@@ -14,6 +14,7 @@ import (
 	"berth/structs/nodecalls"
 	"berth/structs/nodeloss"
 	"berth/structs/quota"
+	"berth/structs/reclaim"
 	"berth/structs/sitoken"
 	"berth/structs/variable"
 )
@@ -578,6 +579,8 @@ var all = []any{
 	new(quota.UsageGetResponse),
 	new(quota.UsageListResponse),
 	new(quota.VolumeBound),
+	new(reclaim.VolumeReclaimRequest),
+	new(reclaim.VolumeUndeleteRequest),
 	new(sitoken.ClusterMetadata),
 	new(sitoken.DeriveSITokenRequest),
 	new(sitoken.DeriveSITokenResponse),

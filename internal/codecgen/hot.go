@@ -16,6 +16,7 @@ var WirePackages = []string{
 	"structs/nodecalls",
 	"structs/nodeloss",
 	"structs/quota",
+	"structs/reclaim",
 	"structs/sitoken",
 	"structs/variable",
 }

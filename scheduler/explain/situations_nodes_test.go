@@ -7,6 +7,7 @@ import (
 	"berth/state"
 	"berth/state/csi/lifecycle"
 	"berth/structs"
+	"berth/structs/class"
 )
 
 // nodeSituations are those of nodes that take no allocations, and of allocations that end or start slowly.
@@ -37,6 +38,9 @@ var nodeSituations = []situation{
 		placed(1, usesVolume(structs.CSISingleNodeWriter)))},
 	{name: "a volume that is being deleted", nodes: 1, make: after(deleting,
 		placed(1, usesVolume(structs.CSISingleNodeWriter)))},
+	{name: "a volume that is to be deleted", nodes: 1, make: after(marked,
+		placed(1, usesVolume(structs.CSISingleNodeWriter)))},
+	{name: "volume: it is to be deleted", nodes: 1, volume: "vol", make: after(marked, wait(time.Minute))},
 	{name: "a volume of a plugin that does not run", nodes: 1, make: after(volume(func(v *structs.CSIVolume) {
 		v.PluginID = "nfs"
 	}), placed(1, usesVolume(structs.CSISingleNodeWriter)))},
@@ -148,6 +152,11 @@ func dbShares(f *schedtest.Fleet) {
 
 func deleting(f *schedtest.Fleet) {
 	volume()(f)
+	schedtest.Do(f, lifecycle.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "vol", WriteOptions: f.Now()})
+}
+
+func marked(f *schedtest.Fleet) {
+	volume(func(v *structs.CSIVolume) { v.Reclaim = class.Delete })(f)
 	schedtest.Do(f, lifecycle.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "vol", WriteOptions: f.Now()})
 }
 

@@ -151,7 +151,7 @@ func (x *explainer) users(v *structs.CSIVolume, hinders func(structs.ClaimClass)
 	return users.list("users")
 }
 
-// volumeCall explains a creation or deletion that has not ended.
+// volumeCall explains a creation or deletion that has not ended, or a deletion that is to come.
 func (x *explainer) volumeCall(v *structs.CSIVolume) []*inquiry.Reason {
 	var r *inquiry.Reason
 	remedy := x.retryRemedy(v, v.LastError)
@@ -163,10 +163,15 @@ func (x *explainer) volumeCall(v *structs.CSIVolume) []*inquiry.Reason {
 	case structs.VolumeFailed:
 		r = reason("volume %s could not be created%s", v.ID, x.failing(v.LastError))
 		remedy = "mend its file and run it again: " + command(v.Namespace, "volume create", "FILE") +
-			"; or " +
-			command(v.Namespace, "volume delete", v.ID)
+			"; or " + command(v.Namespace, "volume delete", v.ID)
 	default:
-		return nil
+		if !v.Marked() {
+			return nil
+		}
+
+		r = reason("volume %s is to be deleted %s (%s), and grants no claim%s",
+			v.ID, x.until(v.DeleteAt), v.DeleteCause, x.failing(v.LastError))
+		remedy = "to keep it: " + csi.UndeleteCommand(v)
 	}
 
 	r.Remedy = remedy
@@ -254,9 +259,8 @@ func (x *explainer) instances(plugin string) []*inquiry.Reason {
 			down[i.NodeID] = true
 			sick = append(sick, x.nodeDown(i.NodeID))
 		default:
-			sick = append(sick, reason("the %s half on node %s is not healthy: %s", i.Kind,
-				x.nodeName(i.NodeID),
-				cmp.Or(i.HealthDescription, "it has not answered yet")))
+			sick = append(sick, reason("the %s half on node %s is not healthy: %s",
+				i.Kind, x.nodeName(i.NodeID), cmp.Or(i.HealthDescription, "it has not answered yet")))
 		}
 
 		// One more than listed is enough for list to say that there are more.
@@ -357,9 +361,8 @@ func (x *explainer) expansion(v *structs.CSIVolume) []*inquiry.Reason {
 	why := csi.ExpandBlocked(x.tx, v)
 	if why != "" {
 		r.Because = []*inquiry.Reason{{
-			Text: why,
-			Remedy: command(v.Namespace, "volume status", v.ID) +
-				" shows who uses it and where it is attached",
+			Text:    why,
+			Remedy:  command(v.Namespace, "volume status", v.ID) + " shows who uses it and where it is attached",
 			Because: x.users(v, anyClass),
 		}}
 		return []*inquiry.Reason{r}

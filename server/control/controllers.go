@@ -185,6 +185,9 @@ func (c controllerLoop) read(tx *state.ReadTx, k workqueue.Key) workqueue.Step {
 
 	case schema.VolumeRows:
 		v := csi.Volume(tx, namespace, volume)
+		if v != nil && v.Marked() {
+			return c.reclaimStep(tx, v)
+		}
 		if v != nil &&
 			nextVolume(v) != "" &&
 			csi.ExpandBlocked(tx, v) == "" {

@@ -131,6 +131,10 @@ func copyOptional(v *structs.CSIVolume, c *class.VolumeClass) {
 		v.MountOptions = c.MountOptions.Merge(v.MountOptions)
 	}
 	v.OnNodeLoss = cmp.Or(v.OnNodeLoss, c.OnNodeLoss)
+	v.Reclaim = cmp.Or(v.Reclaim, c.Reclaim)
+	if v.Reclaim == class.Delete {
+		v.DeleteAfter = cmp.Or(v.DeleteAfter, c.DeleteAfter)
+	}
 }
 
 // copyTopologies requires the allowed topologies for a volume, or those within them that it requests.

@@ -3,6 +3,7 @@ package classes_test
 import (
 	"maps"
 	"testing"
+	"time"
 
 	"berth/state/classes"
 	"berth/structs"
@@ -39,6 +40,8 @@ func rich(c *class.VolumeClass) {
 	c.MountOptions = &structs.CSIMountOptions{FSType: "xfs", MountFlags: []string{"noatime"}}
 	c.AllowedTopologies = []*structs.CSITopology{zoneA}
 	c.OnNodeLoss = structs.LossFence
+	c.Reclaim = class.Delete
+	c.DeleteAfter = new(time.Hour)
 }
 
 func TestComplete_CopiesTheValuesOfTheClass(t *testing.T) {
@@ -59,6 +62,8 @@ func TestComplete_CopiesTheValuesOfTheClass(t *testing.T) {
 		t.Errorf("the mount options are %v", v.MountOptions)
 	case v.OnNodeLoss != structs.LossFence:
 		t.Errorf("on_node_loss is %q", v.OnNodeLoss)
+	case v.Reclaim != class.Delete || *v.DeleteAfter != time.Hour:
+		t.Errorf("it is reclaimed by %q after %v", v.Reclaim, v.DeleteAfter)
 	case len(v.RequestedTopologies.Required) != 1 || v.RequestedTopologies.Required[0] != zoneA:
 		t.Errorf("the topologies are %v", v.RequestedTopologies)
 	}
@@ -89,6 +94,17 @@ func TestComplete_KeepsTheValuesOfTheRequest(t *testing.T) {
 		len(v.MountOptions.MountFlags) != 1 || v.OnNodeLoss != structs.LossHold ||
 		v.RequestedTopologies.Required[0] != rackA {
 		t.Errorf("got %+v with %v", v, v.MountOptions)
+	}
+
+	v = asked(named, func(v *structs.CSIVolume) { v.DeleteAfter, v.Reclaim = new(time.Minute), class.Delete })
+	wantFault(t, classes.Complete(s.Read(), v, nil, true), "", "")
+	if *v.DeleteAfter != time.Minute {
+		t.Errorf("it is reclaimed after %v", v.DeleteAfter)
+	}
+	v = asked(named, func(v *structs.CSIVolume) { v.Reclaim = class.Retain })
+	wantFault(t, classes.Complete(s.Read(), v, nil, true), "", "")
+	if v.Reclaim != class.Retain || v.DeleteAfter != nil {
+		t.Errorf("it is reclaimed by %q after %v", v.Reclaim, v.DeleteAfter)
 	}
 
 	v = asked(named, func(v *structs.CSIVolume) { v.Secrets = structs.Secrets{"k": "v"} })

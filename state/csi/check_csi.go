@@ -190,6 +190,10 @@ func CheckVolumes(c *check.Report) {
 		c.Want(v.State != structs.VolumeDeleting ||
 			!schema.Claims.Has(c, v.Namespace, v.ID),
 			"volume %s/%s is deleting and claimed", v.Namespace, v.ID)
+		c.Want((v.DeleteAt != 0) == (v.DeleteCause != ""),
+			"volume %s/%s is to be deleted at %d because of %q", v.Namespace, v.ID, v.DeleteAt, v.DeleteCause)
+		c.Want(v.DeleteAt == 0 || v.Marked() || v.State == structs.VolumeDeleting,
+			"volume %s/%s is %s and to be deleted later", v.Namespace, v.ID, v.State)
 	}
 }
 

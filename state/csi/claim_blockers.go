@@ -32,6 +32,10 @@ func BlockOf(v *structs.CSIVolume, p *structs.CSIPluginRow) string {
 			v.ID, errorText(v.LastError))
 	}
 
+	if v.Marked() {
+		return MarkText(v)
+	}
+
 	// Before that nobody knows whether the volume has to be attached, or whether the plugin needs a
 	// controller.
 	if p == nil || !p.Known {
@@ -389,6 +393,8 @@ func CheckClaimable(v *structs.CSIVolume, c *structs.CSIClaim) error {
 	case v.State == structs.VolumeFailed:
 		return structs.Preconditionf("volume %q could not be created: %s",
 			v.ID, errorText(v.LastError))
+	case v.Marked():
+		return structs.Preconditionf("%s", MarkText(v))
 	}
 
 	return nil

@@ -117,7 +117,7 @@ func causeOf(cause, text string) structs.ClaimCause {
 func volumeCause(tx mvcc.Reader, v *structs.CSIVolume) structs.ClaimCause {
 	p := Plugin(tx, v.PluginID)
 	cause := structs.CausePlugin
-	if v.State != structs.VolumeReady {
+	if v.State != structs.VolumeReady || v.Marked() {
 		cause = structs.CauseVolume
 	}
 	return cmp.Or(

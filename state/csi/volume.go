@@ -46,6 +46,7 @@ func bareStub(v *structs.CSIVolume) structs.CSIVolumeListStub {
 		Topologies: v.Topologies,
 		PluginID:   v.PluginID,
 		Class:      v.Class,
+		DeleteAt:   v.DeleteAt,
 		CreateTime: v.CreateTime,
 		ModifyTime: v.ModifyTime,
 		Indexes:    v.Indexes,

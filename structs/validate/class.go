@@ -35,6 +35,18 @@ func VolumeClass(c *class.VolumeClass) error {
 	return f.Err()
 }
 
+// checkReclaim checks the rule for the deletion of a volume. A delay without class.Delete would have no
+// effect.
+func checkReclaim(f field.Errors, v *structs.CSIVolume) {
+	if v.Reclaim != "" {
+		f.CheckOneOf("reclaim", structs.Cut(v.Reclaim, structs.MaxQuoted), []string{class.Retain, class.Delete})
+	}
+	if v.DeleteAfter != nil {
+		f.CheckDuration("delete_after", *v.DeleteAfter, structs.MaxInterval)
+		f.Require(v.Reclaim == class.Delete, "delete_after needs reclaim = %q beside it", class.Delete)
+	}
+}
+
 // checkClassName checks the name of a volume class, "" for none.
 func checkClassName(f field.Errors, name, value string) {
 	f.Require(value == "" || classForm().MatchString(value),

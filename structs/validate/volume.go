@@ -43,6 +43,7 @@ func Volume(v *structs.CSIVolume) error {
 	checkSecrets(f, v.Secrets)
 	checkSecretsFrom(f, v)
 	checkNodeLoss(f, v.OnNodeLoss)
+	checkReclaim(f, v)
 	checkTopologyRequest(f.At("topology_request"), v.RequestedTopologies)
 	return f.Err()
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"berth/structs"
 )
@@ -50,6 +51,26 @@ func TestVolume_OnNodeLoss(t *testing.T) {
 	rejectVolumes(t, map[string]func(*structs.CSIVolume){
 		`ok`: policy(structs.LossLease),
 		`volume "db": on_node_loss "never" is unknown; one of hold, fence, lease`: policy("never"),
+	})
+}
+
+func TestVolume_Reclaim(t *testing.T) {
+	rule := func(rule string, after ...time.Duration) func(*structs.CSIVolume) {
+		return func(v *structs.CSIVolume) {
+			v.Reclaim = rule
+			for _, d := range after {
+				v.DeleteAfter = &d
+			}
+		}
+	}
+	rejectVolumes(t, map[string]func(*structs.CSIVolume){`ok`: rule("retain")})
+	rejectVolumes(t, map[string]func(*structs.CSIVolume){
+		`ok`:                                     rule("delete", 0),
+		`volume "db": reclaim "recycle" must be`: rule("recycle"),
+		`volume "db": delete_after needs reclaim = "delete" beside it`: rule("retain", time.Hour),
+		`delete_after needs reclaim = "delete"`:                        rule("", time.Hour),
+		`volume "db": delete_after must`:                               rule("delete", -1),
+		`volume "db": delete_after`:                                    rule("delete", structs.MaxInterval+1),
 	})
 }
 

@@ -136,9 +136,10 @@ func DropAttachment(tx *mvcc.WriteTx, a *structs.CSIAttachment, now int64) {
 	DropUnusedPlugin(tx, a.PluginID)
 
 	// Each of the following may have waited for the detach: another driver for the ID of the plugin, an
-	// expansion that needs the volume on no node, an attach to another node, and claims.
+	// expansion or a deletion that needs the volume on no node, an attach to another node, and claims.
 	rebindDriver(tx, a.PluginID, now)
 	retryExpansion(tx, a.Namespace, a.VolumeID)
+	retryReclaim(tx, a.Namespace, a.VolumeID)
 	if a.Found {
 		retryAttaches(tx, a)
 	}

@@ -1,43 +1,21 @@
 package lifecycle
 
 import (
-	"strings"
-
 	"berth/internal/mvcc"
 	"berth/state/blocked"
 	"berth/state/csi"
 	"berth/state/schema"
 	"berth/state/trust"
 	"berth/structs"
+	"berth/structs/reclaim"
 )
 
-// usersOf names the users that prevent the deletion of a volume: claims by their allocations, else
-// attachments.
+// usersOf returns an error that names the users that prevent the deletion of a volume, nil if there are none.
 func usersOf(tx mvcc.Reader, v *structs.CSIVolume) error {
-	var allocs, nodes []string
-	for c := range schema.Claims.Scan(tx, v.Namespace, v.ID) {
-		allocs = append(allocs, c.AllocID)
-		if len(allocs) == csi.ManyHolders {
-			break
-		}
+	users := csi.UsersOf(tx, v)
+	if users != "" {
+		return structs.Preconditionf("%s", users)
 	}
-
-	if len(allocs) > 0 {
-		count := csi.ClaimCount(tx, v.Namespace, v.ID)
-		return structs.Preconditionf(
-			"volume %q is claimed by allocation %s", v.ID, csi.ListNames(allocs, count))
-	}
-
-	// Without claims each attachment is being detached. Until that is done a node may have the volume.
-	for a := range csi.AttachmentsByVolume(tx, v.Namespace, v.ID) {
-		nodes = append(nodes, csi.NodeName(tx, a.NodeID))
-	}
-
-	if len(nodes) > 0 {
-		return structs.Preconditionf(
-			"volume %q is still being detached from node %s", v.ID, strings.Join(nodes, ", "))
-	}
-
 	return nil
 }
 
@@ -104,12 +82,16 @@ func deleteVolume(tx *mvcc.WriteTx, v *structs.CSIVolume) {
 	rebindDriver(tx, v.PluginID, v.ModifyTime)
 }
 
-// VolumeDelete records that the plugin is to delete a volume. The row is deleted after that. A volume that
-// was never created is deleted at once.
+// VolumeDelete records that the plugin is to delete a volume, now or after the delay of its class. The row is
+// deleted after that. A volume that was never created is deleted at once.
 func VolumeDelete(tx *mvcc.WriteTx, p *structs.CSIVolumeDeleteRequest) error {
 	v, err := findVolume(tx, p.RequestNamespace(), p.ID)
 	if err != nil {
 		return err
+	}
+
+	if reclaim.Delay(v) > 0 && !p.AtOnce {
+		return markByOperator(tx, v, p)
 	}
 
 	err = usersOf(tx, v)
@@ -135,6 +117,7 @@ func VolumeDelete(tx *mvcc.WriteTx, p *structs.CSIVolumeDeleteRequest) error {
 	}
 
 	v = v.Copy()
+	unmark(v) // the caller decides about a failure of this deletion
 	beginDeletion(v, p.Now)
 	if own {
 		useDeletionSecrets(v, p)

@@ -107,6 +107,9 @@ func recordDeletion(tx *mvcc.WriteTx, v *structs.CSIVolume, p *structs.CSIVolume
 		if p.Final {
 			v.State = structs.VolumeReady
 			EndDeletion(v)
+			if v.Marked() {
+				markAgain(v, p.Now)
+			}
 		}
 
 		// It was not created, so it cannot be ready.

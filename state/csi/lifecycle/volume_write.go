@@ -16,6 +16,7 @@ import (
 	"berth/state/schema"
 	"berth/state/trust"
 	"berth/structs"
+	"berth/structs/class"
 )
 
 // VolumePut registers or changes volumes, or records that they are to be created (State creating). The
@@ -112,6 +113,7 @@ func mergeStored(tx *mvcc.WriteTx, v, old *structs.CSIVolume, now int64) error {
 	v.Call = nil
 	v.Forced = nil
 	v.TurnedReadOnly = nil
+	unmark(v)
 
 	switch {
 	case old == nil:
@@ -225,6 +227,11 @@ func mergeVolume(tx mvcc.Reader, v, old *structs.CSIVolume) error {
 		return structs.Preconditionf("volume %q is being deleted", v.ID)
 	}
 
+	// A request that succeeded would say that the volume stays.
+	if old.Marked() {
+		return structs.Preconditionf("%s", csi.MarkText(old))
+	}
+
 	keepUnset(v, old)
 	for _, c := range []struct {
 		field   string
@@ -272,6 +279,7 @@ func keepUnset(v, old *structs.CSIVolume) {
 	v.RequestedCapacityMin = cmp.Or(v.RequestedCapacityMin, old.RequestedCapacityMin)
 	v.RequestedCapacityMax = cmp.Or(v.RequestedCapacityMax, old.RequestedCapacityMax)
 	v.Class = cmp.Or(v.Class, old.Class)
+	keepReclaim(v, old)
 	if v.Parameters == nil {
 		v.Parameters = old.Parameters
 	}
@@ -304,6 +312,16 @@ func keepUnset(v, old *structs.CSIVolume) {
 	v.Topologies = old.Topologies
 	v.Capacity = old.Capacity
 	v.CreateTime = old.CreateTime
+}
+
+// keepReclaim copies the stored rule of deletion, and of the rule that the request repeats, the delay.
+func keepReclaim(v, old *structs.CSIVolume) {
+	v.Reclaim = cmp.Or(v.Reclaim, old.Reclaim)
+	if v.Reclaim == class.Delete {
+		v.DeleteAfter = cmp.Or(v.DeleteAfter, old.DeleteAfter)
+	}
+	v.DeleteAt = old.DeleteAt
+	v.DeleteCause = old.DeleteCause
 }
 
 // KeepSecrets copies the stored secrets, in each form, into a new row without any.

@@ -1,0 +1,19 @@
+// Package reclaims has the routes of volumes that are deleted later, each with the call of the client.
+package reclaims
+
+import (
+	"context"
+
+	"berth/api"
+	"berth/structs/reclaim"
+)
+
+// The dialect does not have this route.
+var undelete = api.NewEndpoint(api.Put, "/v1/volume/csi/{id}/undelete",
+	api.ServeMethod(reclaim.Undelete,
+		api.WithID(func(req *reclaim.VolumeUndeleteRequest, id string) { req.ID = id }), api.Whole))
+
+// Undelete keeps a volume that is marked to be deleted.
+func Undelete(ctx context.Context, c *api.Client, id string) error {
+	return undelete.Exec(ctx, c, api.Request{ID: id})
+}

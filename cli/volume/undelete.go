@@ -1,0 +1,73 @@
+package volume
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"berth/api/reclaims"
+	"berth/cli/command"
+	"berth/cli/watch"
+	"berth/structs"
+	"berth/structs/class"
+)
+
+var undeleteCommand = command.Command{
+	Name:     "undelete",
+	Args:     "<volume>",
+	Synopsis: "Keep a volume that is marked to be deleted",
+	Acts:     true,
+	Run: func(ctx context.Context, c *command.Call) error {
+		id := c.Arg(0)
+		err := reclaims.Undelete(ctx, c.API, id)
+		if err != nil {
+			return watch.VolumeFault(ctx, c, id, err)
+		}
+		return c.Report(command.Changed{"VolumeID": id}, "Volume %q stays", id)
+	},
+	Examples: "berth volume undelete data",
+}
+
+// reportMark tells that a volume is deleted later.
+func reportMark(w *watch.Watch, v *structs.CSIVolumeDetail) error {
+	w.WriteLine("Volume %q is marked: its plugin deletes it after %s", v.ID, command.FormatNanos(v.DeleteAt))
+	w.WriteLine("  to keep it: %s", structs.CommandLine(v.Namespace, "volume undelete", v.ID))
+	w.WriteLine("  to delete it at once: %s", structs.CommandLine(v.Namespace, "volume delete -now", v.ID))
+	return w.Call.WriteOutcome(command.Changed{
+		"VolumeID": v.ID,
+		"DeleteAt": time.Unix(0, v.DeleteAt).UTC().Format(time.RFC3339),
+	})
+}
+
+// deletionTime describes the time of the deletion of a marked volume, in UnixNano. 0 is "".
+func deletionTime(nanos int64, format func(int64) string) string {
+	if nanos != 0 && nanos <= command.Now().UnixNano() {
+		return "once nobody has it"
+	}
+	return format(nanos)
+}
+
+// markText is the line of a marked volume in its status, "" for another one.
+func markText(v *structs.CSIVolume) string {
+	if !v.Marked() {
+		return ""
+	}
+	return fmt.Sprintf("%s (%s); to keep it: %s", deletionTime(v.DeleteAt, command.FormatNanos), v.DeleteCause,
+		structs.CommandLine(v.Namespace, "volume undelete", v.ID))
+}
+
+// reclaimText describes the rule for the deletion of a volume.
+func reclaimText(v *structs.CSIVolume) string {
+	if v.Reclaim != class.Delete {
+		return cmp.Or(v.Reclaim, class.Retain)
+	}
+	after := class.DefaultDeleteAfter
+	if v.DeleteAfter != nil {
+		after = *v.DeleteAfter
+	}
+	if after == 0 {
+		return "delete, at once"
+	}
+	return fmt.Sprintf("delete, after %s", after)
+}

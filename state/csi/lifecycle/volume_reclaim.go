@@ -1,0 +1,103 @@
+package lifecycle
+
+import (
+	"berth/internal/mvcc"
+	"berth/state/blocked"
+	"berth/state/csi"
+	"berth/structs"
+	"berth/structs/reclaim"
+)
+
+// markVolume makes a ready volume one that is deleted after its delay. Claims of allocations that have ended
+// may still be there: the deletion waits for them. A volume that is marked already keeps its time.
+func markVolume(tx *mvcc.WriteTx, v *structs.CSIVolume, cause string, now int64) {
+	if v.Marked() {
+		return
+	}
+
+	v = v.Copy()
+
+	// 0 means that the volume is not marked.
+	v.DeleteAt = max(now+int64(reclaim.Delay(v)), 1)
+	v.DeleteCause = cause
+	v.ModifyTime = now
+	blocked.PutWithoutUnblock(tx, v)
+}
+
+// unmark makes a volume one that stays.
+func unmark(v *structs.CSIVolume) {
+	v.DeleteAt = 0
+	v.DeleteCause = ""
+}
+
+// markByOperator is VolumeDelete for a volume that is deleted later.
+func markByOperator(tx *mvcc.WriteTx, v *structs.CSIVolume, p *structs.CSIVolumeDeleteRequest) error {
+	if p.Secrets != nil || p.SealedSecrets != nil {
+		return structs.Preconditionf("volume %q is deleted %s later, with its own secrets; "+
+			"to delete it at once with those of the request, add -now", v.ID, reclaim.Delay(v))
+	}
+
+	users := csi.LiveUsersOf(tx, v)
+	if users != "" {
+		return structs.Preconditionf("%s", users)
+	}
+
+	markVolume(tx, v, reclaim.ByOperator, p.Now)
+	return nil
+}
+
+// VolumeUndelete keeps a marked volume, and grants the claims that have waited for that.
+func VolumeUndelete(tx *mvcc.WriteTx, p *reclaim.VolumeUndeleteRequest) error {
+	v, err := findVolume(tx, p.RequestNamespace(), p.ID)
+	switch {
+	case err != nil:
+		return err
+	case v.State == structs.VolumeDeleting:
+		return structs.Preconditionf("volume %q is being deleted: its plugin may have been called already", v.ID)
+	case !v.Marked():
+		return nil
+	}
+
+	v = v.Copy()
+	unmark(v)
+	v.ModifyTime = p.Now
+	if !v.ExpandPending {
+		v.LastError = nil // of a deletion
+	}
+	storeVolume(tx, v, p.Now)
+	return nil
+}
+
+// VolumeReclaim begins the deletion of a marked volume whose time has come, and which nobody has. It ignores
+// a volume that was kept or changed meanwhile.
+func VolumeReclaim(tx *mvcc.WriteTx, p *reclaim.VolumeReclaimRequest) error {
+	v := csi.Volume(tx, p.RequestNamespace(), p.ID)
+	switch {
+	case v == nil || v.CreateIndex != p.RowIndex:
+		return nil
+	case !v.Marked() || v.DeleteAt != p.DeleteAt || p.Now < v.DeleteAt:
+		return nil
+	case csi.UsersOf(tx, v) != "":
+		return nil
+	}
+
+	v = v.Copy()
+	beginDeletion(v, p.Now)
+	blocked.PutWithoutUnblock(tx, v)
+	return nil
+}
+
+// markAgain marks a volume whose deletion the plugin has rejected for good. Nobody may be there to repeat it,
+// so the servers do, later.
+func markAgain(v *structs.CSIVolume, now int64) {
+	v.DeleteAt = now + int64(reclaim.Again)
+	v.LastError.RetryTime = v.DeleteAt
+}
+
+// retryReclaim makes the leader check a volume again that waited for its users to leave.
+func retryReclaim(tx *mvcc.WriteTx, ns, volume string) {
+	v := csi.Volume(tx, ns, volume)
+	if v != nil && v.Marked() && csi.UsersOf(tx, v) == "" {
+		blocked.PutWithoutUnblock(tx, v.Copy())
+	}
+}

@@ -1,0 +1,284 @@
+package state
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"berth/state/csi"
+	"berth/state/csi/lifecycle"
+	"berth/structs"
+	"berth/structs/class"
+	"berth/structs/reclaim"
+)
+
+// reclaimed gives a volume the rule delete with a delay.
+func reclaimed(after time.Duration) func(*structs.CSIVolume) {
+	return func(v *structs.CSIVolume) {
+		v.Reclaim = class.Delete
+		v.DeleteAfter = new(after)
+	}
+}
+
+func (w *fixture) tryDelete(how ...func(*structs.CSIVolumeDeleteRequest)) error {
+	w.t.Helper()
+	req := &structs.CSIVolumeDeleteRequest{ID: "v", WriteOptions: w.now()}
+	for _, change := range how {
+		change(req)
+	}
+	return try(w, lifecycle.VolumeDelete, req)
+}
+
+func (w *fixture) mustDelete(how ...func(*structs.CSIVolumeDeleteRequest)) *structs.CSIVolume {
+	w.t.Helper()
+	if err := w.tryDelete(how...); err != nil {
+		w.t.Fatal(err)
+	}
+	return w.volumeRow()
+}
+
+func (w *fixture) undelete() error {
+	w.t.Helper()
+	return try(w, lifecycle.VolumeUndelete, &reclaim.VolumeUndeleteRequest{ID: "v", WriteOptions: w.now()})
+}
+
+// reclaimAt begins the deletion of a row as the loop does at a time.
+func (w *fixture) reclaimAt(row *structs.CSIVolume, now int64) *structs.CSIVolume {
+	w.t.Helper()
+	do(w, lifecycle.VolumeReclaim, &reclaim.VolumeReclaimRequest{
+		ID:           row.ID,
+		RowIndex:     row.CreateIndex,
+		DeleteAt:     row.DeleteAt,
+		WriteOptions: structs.WriteOptions{Now: now},
+	})
+	return w.volumeRow()
+}
+
+func atOnce(r *structs.CSIVolumeDeleteRequest) { r.AtOnce = true }
+
+func TestVolumeDelete_MarksVolumesThatAreDeletedLater(t *testing.T) {
+	const state, marked = structs.VolumeDeleting, "marked"
+	for name, c := range map[string]struct {
+		put  []func(*structs.CSIVolume)
+		how  []func(*structs.CSIVolumeDeleteRequest)
+		want string // "marked" or the state
+		left time.Duration
+	}{
+		"without a rule":          {want: state},
+		"retain":                  {put: []func(*structs.CSIVolume){func(v *structs.CSIVolume) { v.Reclaim = class.Retain }}, want: state},
+		"delete":                  {put: []func(*structs.CSIVolume){reclaimed(time.Hour)}, want: marked, left: time.Hour},
+		"delete with its default": {put: []func(*structs.CSIVolume){func(v *structs.CSIVolume) { v.Reclaim = class.Delete }}, want: marked, left: class.DefaultDeleteAfter},
+		"delete without a delay":  {put: []func(*structs.CSIVolume){reclaimed(0)}, want: state},
+		"delete at once": {put: []func(*structs.CSIVolume){reclaimed(time.Hour)},
+			how: []func(*structs.CSIVolumeDeleteRequest){atOnce}, want: state},
+		"not made yet": {put: []func(*structs.CSIVolume){reclaimed(time.Hour), creating}, want: state},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newFixture(t)
+			w.node("n1", anInstance("p", structs.CSIKindNode, true))
+			w.mustPut(c.put...)
+			at := w.now().Now
+			v := w.mustDelete(c.how...)
+			if v.Marked() != (c.want == marked) || !v.Marked() && (v.State != c.want || v.DeleteAt != 0) {
+				t.Fatalf("the volume is %s, to be deleted at %d; want %s", v.State, v.DeleteAt, c.want)
+			}
+			if v.Marked() && (v.DeleteAt != at+int64(c.left) || v.DeleteCause != reclaim.ByOperator) {
+				t.Errorf("it is to be deleted after %s because of %q; want %s",
+					time.Duration(v.DeleteAt-at), v.DeleteCause, c.left)
+			}
+			if again := w.mustDelete(); v.Marked() && again.DeleteAt != v.DeleteAt {
+				t.Errorf("a second request has moved the time from %d to %d", v.DeleteAt, again.DeleteAt)
+			}
+		})
+	}
+}
+
+func TestVolumeDelete_KeepsSecretsOfALaterDeletion(t *testing.T) {
+	w := newFixture(t)
+	w.mustPut(reclaimed(time.Hour))
+	withSecrets := func(r *structs.CSIVolumeDeleteRequest) { r.Secrets = structs.Secrets{"k": "v"} }
+	err := w.tryDelete(withSecrets)
+	wantKind(t, err, structs.KindPrecondition)
+	if err == nil || !strings.Contains(err.Error(), "-now") {
+		t.Errorf("the error names no remedy: %v", err)
+	}
+	if v := w.mustDelete(withSecrets, atOnce); v.State != structs.VolumeDeleting || v.Secrets["k"] != "v" {
+		t.Errorf("the volume is %s with the secrets %d", v.State, len(v.Secrets))
+	}
+}
+
+func TestVolumeDelete_MarksNoVolumeThatIsWanted(t *testing.T) {
+	w := threeNodes(t, true)
+	w.mustPut(reclaimed(time.Hour))
+	w.claim(aClaim("v", "a1", wr, snw))
+	w.claim(aClaim("v", "a2", wr, snw))
+	wantKind(t, w.tryDelete(), structs.KindPrecondition)
+
+	w.stop("a1", "")
+	err := w.tryDelete()
+	wantKind(t, err, structs.KindPrecondition)
+	if err == nil || !strings.Contains(err.Error(), "allocation a2") || strings.Contains(err.Error(), "a1") {
+		t.Errorf("got %v, want the allocation that waits", err)
+	}
+
+	w.stop("a2", "")
+	if v := w.mustDelete(); !v.Marked() {
+		t.Errorf("the volume is not marked though its last user is to stop: %+v", v)
+	}
+}
+
+func TestMarkedVolume_GrantsNoClaimUntilItIsKept(t *testing.T) {
+	w := threeNodesWithDB(t)
+	w.mustPut(reclaimed(time.Hour))
+	w.mustDelete()
+
+	const remedy = "berth volume undelete v"
+	err := w.tryClaim(aClaim("v", "a1", wr, snw))
+	wantKind(t, err, structs.KindPrecondition)
+	ok, why := csi.Claimable(w.s.Read(), aClaim("v", "", wr, snw), nil)
+	for what, text := range map[string]string{
+		"the rejection of a claim": errText(err),
+		"the plan":                 why,
+		"the volume":               csi.Unschedulable(w.s.Read(), w.volumeRow()),
+		"another registration":     errText(w.tryPut()),
+	} {
+		if !strings.Contains(text, remedy) || !strings.Contains(text, reclaim.ByOperator) {
+			t.Errorf("%s says %q, want the cause and %q", what, text, remedy)
+		}
+	}
+	if ok {
+		t.Error("a marked volume is claimable")
+	}
+
+	if err := w.undelete(); err != nil {
+		t.Fatal(err)
+	}
+	if v := w.volumeRow(); v.DeleteAt != 0 || v.DeleteCause != "" || v.Reclaim != class.Delete {
+		t.Errorf("the volume that stays is %+v", v)
+	}
+	w.claim(aClaim("v", "a1", wr, snw))
+	w.wantClaims("v", map[string]string{"a1": granted})
+	if err := w.undelete(); err != nil {
+		t.Errorf("a volume that stays cannot be kept again: %v", err)
+	}
+	wantKind(t, try(w, lifecycle.VolumeUndelete, &reclaim.VolumeUndeleteRequest{ID: "x"}), structs.KindNotFound)
+}
+
+func errText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+func TestVolumeReclaim_BeginsAtItsTimeAlone(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(row *structs.CSIVolume)
+		early  time.Duration
+		begins bool
+	}{
+		"at its time":                   {begins: true},
+		"before":                        {early: 1},
+		"of another row":                {change: func(v *structs.CSIVolume) { v.CreateIndex++ }},
+		"of a mark that was taken back": {change: func(v *structs.CSIVolume) { v.DeleteAt-- }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newFixture(t)
+			w.mustPut(reclaimed(time.Hour))
+			row := w.mustDelete().Copy()
+			now := row.DeleteAt - int64(c.early)
+			if c.change != nil {
+				c.change(row)
+			}
+			v := w.reclaimAt(row, now)
+			if (v.State == structs.VolumeDeleting) != c.begins {
+				t.Fatalf("the volume is %s, want its deletion begun: %t", v.State, c.begins)
+			}
+			if c.begins {
+				wantKind(t, w.undelete(), structs.KindPrecondition)
+				if w.finishCall("delete", nil, false) != nil {
+					t.Error("the deletion has left the row")
+				}
+			}
+		})
+	}
+}
+
+func TestVolumeReclaim_WaitsForTheLastClaimAndAttachment(t *testing.T) {
+	w := threeNodes(t, true)
+	w.mustPut(reclaimed(time.Hour))
+	w.claim(aClaim("v", "a1", wr, snw))
+	w.outcome("v", "n1", "attach", nil)
+	w.client("n1", "a1", structs.AllocComplete)
+	row := w.mustDelete()
+	late := row.DeleteAt + int64(time.Hour)
+
+	changed := func(what string, leave func(), moved bool) {
+		t.Helper()
+		before := w.volumeRow().ModifyIndex
+		leave()
+		if got := w.volumeRow().ModifyIndex != before; got != moved {
+			t.Errorf("%s: the row has changed: %t, want %t", what, got, moved)
+		}
+	}
+	waits := func(what string) {
+		t.Helper()
+		if v := w.reclaimAt(w.volumeRow(), late); v.State != structs.VolumeReady {
+			t.Fatalf("%s: the volume is %s", what, v.State)
+		}
+	}
+	waits("a claim is held")
+	changed("the claim ends", func() { w.release("v", "a1") }, false)
+	waits("it is being detached")
+	changed("it is detached", func() { w.outcome("v", "n1", "detach", nil) }, true)
+	if v := w.reclaimAt(w.volumeRow(), late); v.State != structs.VolumeDeleting {
+		t.Errorf("the volume is %s, and nobody has it", v.State)
+	}
+
+	// A plugin that attaches nothing: the end of the claim is the last.
+	w = threeNodes(t, false)
+	w.mustPut(reclaimed(time.Hour))
+	w.claim(aClaim("v", "a1", wr, snw))
+	w.client("n1", "a1", structs.AllocComplete)
+	w.mustDelete()
+	changed("the last claim ends", func() { w.release("v", "a1") }, true)
+}
+
+func TestVolumeOutcome_MarksAVolumeAgainThatItsPluginDoesNotDelete(t *testing.T) {
+	rejected := &structs.OperationError{Message: "no", Kind: structs.KindDenied}
+	w := newFixture(t)
+	w.mustPut(reclaimed(time.Hour))
+	row := w.mustDelete()
+	w.reclaimAt(row, row.DeleteAt)
+	at := w.now().Now
+	v := w.finishCall("delete", rejected, true)
+	if !v.Marked() || v.DeleteAt != at+int64(reclaim.Again) || v.LastError.RetryTime != v.DeleteAt {
+		t.Errorf("the volume is %s, to be deleted at %d, with the error %+v", v.State, v.DeleteAt, v.LastError)
+	}
+
+	// A person has asked for this deletion, and decides.
+	w.mustDelete(atOnce)
+	v = w.finishCall("delete", rejected, true)
+	if v.State != structs.VolumeReady || v.DeleteAt != 0 {
+		t.Errorf("the volume is %s, to be deleted at %d; want one that stays", v.State, v.DeleteAt)
+	}
+}
+
+func TestRecover_KeepsMarkedVolumes(t *testing.T) {
+	w := threeNodes(t, false)
+	w.mustPut(reclaimed(time.Hour))
+	w.mustDelete()
+	v := csi.Volume(w.restored(w.save()).s.Read(), "default", "v")
+	if v.DeleteAt != 0 || v.State != structs.VolumeReady || v.LastError == nil {
+		t.Errorf("the volume is %s, to be deleted at %d, with the error %+v", v.State, v.DeleteAt, v.LastError)
+	}
+}
+
+func TestTotals_CountMarkedVolumes(t *testing.T) {
+	w := newFixture(t)
+	w.mustPut(reclaimed(time.Hour))
+	w.mustDelete()
+	if got := CountTotals(w.s.Read()).Volumes; got[volumeMarked] != 1 || got[volumeGrows] != 0 {
+		t.Errorf("got %v", got)
+	}
+}

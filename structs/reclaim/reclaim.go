@@ -1,0 +1,47 @@
+package reclaim
+
+import (
+	"time"
+
+	"berth/structs"
+	"berth/structs/class"
+)
+
+// ByOperator is the structs.CSIVolume.DeleteCause of a volume that somebody has asked to delete. It is shown
+// to people.
+const ByOperator = "volume delete"
+
+// Again is the time from a deletion that the plugin rejected for good to the next one.
+const Again = time.Hour
+
+// Delay returns the time from the moment at which a volume is no longer wanted to its deletion. It is 0 for a
+// volume that is deleted at once: its rule is not class.Delete, or it is not ready, so that nobody has
+// written to it.
+func Delay(v *structs.CSIVolume) time.Duration {
+	switch {
+	case v.Reclaim != class.Delete || v.State != structs.VolumeReady:
+		return 0
+	case v.DeleteAfter == nil:
+		return class.DefaultDeleteAfter
+	}
+	return *v.DeleteAfter
+}
+
+// Undelete keeps a marked volume. It changes no other one. The error is a precondition once the volume is
+// being deleted.
+var Undelete = structs.Write[VolumeUndeleteRequest, structs.Empty]("CSIVolume.Undelete")
+
+// VolumeUndeleteRequest names the volume.
+type VolumeUndeleteRequest struct {
+	ID                   string `level:"2"`
+	structs.WriteOptions `level:"2"`
+}
+
+// VolumeReclaimRequest is the log entry that begins the deletion of a marked volume.
+type VolumeReclaimRequest struct {
+	ID       string `level:"2"`
+	RowIndex uint64 `level:"2"` // CreateIndex of the row
+	// DeleteAt is that of the row. A volume that was kept, and marked again, has another one.
+	DeleteAt             int64 `level:"2"`
+	structs.WriteOptions `level:"2"`
+}
