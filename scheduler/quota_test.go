@@ -62,18 +62,18 @@ func TestQuota_BoundsWhatAPlanPlaces(t *testing.T) {
 	}{
 		"no bound":    {quota.Bounds{}, nil, 3, ""},
 		"all":         {quota.Bounds{Allocations: 3, CPU: 300, MemoryMB: 300}, nil, 3, ""},
-		"allocations": {quota.Bounds{Allocations: 2}, nil, 2, "allocations: 0 used, 3 asked, 2 allowed"},
-		"cpu":         {quota.Bounds{CPU: 299}, nil, 2, "cpu: 0 MHz used, 300 MHz asked, 299 MHz allowed"},
-		"memory":      {quota.Bounds{MemoryMB: 150}, nil, 1, "memory: 0 MiB used, 200 MiB asked, 150 MiB allowed"},
+		"allocations": {quota.Bounds{Allocations: 2}, nil, 2, "allocations: 2 used, 1 asked, 2 allowed"},
+		"cpu":         {quota.Bounds{CPU: 299}, nil, 2, "cpu: 200 MHz used, 100 MHz asked, 299 MHz allowed"},
+		"memory":      {quota.Bounds{MemoryMB: 150}, nil, 1, "memory: 100 MiB used, 100 MiB asked, 150 MiB allowed"},
 		"nothing":     {quota.Bounds{CPU: -1}, nil, 0, "cpu: 0 MHz used, 100 MHz asked, 0 MHz allowed"},
 		"memory_max that counts": {
 			quota.Bounds{MemoryMaxMB: 450}, []func(*structs.Job){memoryMax}, 2,
-			"memory_max: 0 MiB used, 600 MiB asked, 450 MiB allowed",
+			"memory_max: 400 MiB used, 200 MiB asked, 450 MiB allowed",
 		},
 		"on every node": {quota.Bounds{Allocations: 2}, []func(*structs.Job){func(j *structs.Job) {
 			j.Type = structs.JobSystem
 			j.TaskGroups[0].Count = 1
-		}}, 2, "allocations: 0 used, 3 asked, 2 allowed"},
+		}}, 2, "allocations: 2 used, 1 asked, 2 allowed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newFixture(t)
@@ -230,7 +230,7 @@ func TestQuota_CountsTheDevicesOfTheNode(t *testing.T) {
 	if onNodes["n1"] != 1 || onNodes["n2"] != 4 {
 		t.Errorf("placed %v, want 1 on n1 and 4 on n2", onNodes)
 	}
-	if got := rejections(p, "g"); !strings.Contains(got, "device nvidia/gpu: 0 used, 2 asked, 1 allowed") {
+	if got := rejections(p, "g"); !strings.Contains(got, "device nvidia/gpu: 1 used, 1 asked, 1 allowed") {
 		t.Errorf("the plan says %q", got)
 	}
 }

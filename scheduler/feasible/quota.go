@@ -36,12 +36,14 @@ func (q *quotaUse) count(tx state.Reader, a *structs.Allocation, times int64) {
 	}
 }
 
-// rejection returns the rejection of an allocation that asks for amounts, nil if it has place.
+// rejection returns the rejection of an allocation that asks for amounts, nil if it has place. In its figures
+// the use is that with the plan, and what is asked is that of the allocation alone.
 func (q *quotaUse) rejection(asks ...quotause.Amounts) *rejects.Rejection {
 	excess := quotause.Exceeds(q.spec, q.used, append(asks, q.change)...)
 	if excess == nil {
 		return nil
 	}
+	excess.Plan(q.change)
 	return &rejects.Rejection{
 		Filter: rejects.FilterQuota,
 		Reason: excess.String(),

@@ -43,6 +43,13 @@ func Exceeds(s *quota.Spec, used Amounts, changes ...Amounts) *Excess {
 	return nil
 }
 
+// Plan counts changes that a plan has made already as used, and no more as asked.
+func (e *Excess) Plan(changes Amounts) {
+	planned := changes.at(e.Of)
+	e.Used += planned
+	e.Asked -= planned
+}
+
 // BoundsDevices reports whether the quota bounds devices.
 func BoundsDevices(s *quota.Spec) bool {
 	for _, l := range s.Limits {
