@@ -115,7 +115,7 @@ func (c *planCheck) quotaRejection(
 	}
 
 	for _, a := range place {
-		change.Place(a, resourcesOf(a, c.jobOf(a).Group(a.TaskGroup)))
+		change.Place(a, c.jobOf(a).Group(a.TaskGroup).Ask)
 	}
 
 	for node, ending := range c.ending {

@@ -14,6 +14,7 @@ type quotaUse struct {
 	spec   *quota.Spec
 	used   quotause.Amounts // before the plan
 	change quotause.Amounts // by the plan
+	memo   quotause.Memo
 }
 
 func newQuotaUse(tx *state.ReadTx, namespace string) *quotaUse {
@@ -32,7 +33,7 @@ func newQuotaUse(tx *state.ReadTx, namespace string) *quotaUse {
 // namespaces may have the same quota.
 func (q *quotaUse) count(tx state.Reader, a *structs.Allocation, times int64) {
 	if q != nil && !a.Terminal() && quotas.Names(tx, a.Namespace, q.spec.Name) {
-		q.change.AddAll(quotause.OfAlloc(a), times)
+		q.change.AddAll(q.memo.OfAlloc(a), times)
 	}
 }
 
@@ -57,7 +58,7 @@ func QuotaRejection(p *Outlook, d *Demand) *rejects.Rejection {
 	if p.quota == nil {
 		return nil
 	}
-	return p.quota.rejection(quotause.OfResources(&d.Group.Ask))
+	return p.quota.rejection(p.quota.memo.OfResources(d.Group.Kept))
 }
 
 // QuotaName returns the name of the quota of the namespace, "" for none.

@@ -41,6 +41,7 @@ type Change struct {
 	tx     mvcc.Reader
 	spec   *quota.Spec
 	change quotause.Amounts
+	memo   quotause.Memo
 }
 
 // NewChange returns an empty change of the quota of a namespace, nil if it names none.
@@ -52,13 +53,14 @@ func NewChange(tx mvcc.Reader, namespace string) *Change {
 	return &Change{tx: tx, spec: s, change: quotause.Amounts{}}
 }
 
-// Place adds a new allocation with resources.
-func (c *Change) Place(a *structs.Allocation, r structs.Resources) {
-	row := *a
-	row.Resources = &r
-	row.DesiredStatus = structs.AllocDesiredRun
-	row.ClientStatus = structs.AllocPending
-	c.change.AddAll(quotause.OfAlloc(&row), 1)
+// Place adds a new allocation. ask is the demand of its group, for one without resources.
+func (c *Change) Place(a *structs.Allocation, ask func() structs.Resources) {
+	r := a.Resources
+	if r == nil {
+		r = new(ask())
+	}
+	c.change.AddAll(c.memo.OfResources(r), 1)
+	c.change.AddAll(quotause.OfDevices(a.Devices), 1)
 }
 
 // Stop takes away an allocation that the plan stops, if its namespace names the quota.

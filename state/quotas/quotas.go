@@ -145,8 +145,9 @@ func CountNew(tx *mvcc.WriteTx, placed []*structs.Allocation) {
 		return
 	}
 	all := quotause.Amounts{}
+	var memo quotause.Memo
 	for _, a := range placed {
-		all.AddAll(quotause.OfAlloc(a), 1)
+		all.AddAll(memo.OfAlloc(a), 1)
 	}
 	schema.ChangeUse(tx, placed[0].Namespace, all, 1)
 }

@@ -46,6 +46,30 @@ func OfAlloc(a *structs.Allocation) Amounts {
 	return all
 }
 
+// Memo keeps what the last resources have of a quota: the allocations of a group share one value. The zero
+// value keeps nothing. Nothing may change the amounts that it returns, or resources that it was asked for.
+type Memo struct {
+	resources *structs.Resources
+	amounts   Amounts
+}
+
+// OfResources is like the function.
+func (m *Memo) OfResources(r *structs.Resources) Amounts {
+	if m.amounts == nil || m.resources != r {
+		m.resources = r
+		m.amounts = OfResources(r)
+	}
+	return m.amounts
+}
+
+// OfAlloc is like the function.
+func (m *Memo) OfAlloc(a *structs.Allocation) Amounts {
+	if a.Terminal() || len(a.Devices) > 0 {
+		return OfAlloc(a)
+	}
+	return m.OfResources(a.Resources)
+}
+
 // OfDevices returns what devices by task have of a quota.
 func OfDevices(devices map[string][]*structs.AllocatedDeviceResource) Amounts {
 	all := Amounts{}
