@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -13,15 +12,11 @@ import (
 	"berth/fsm"
 	"berth/internal/keylock"
 	"berth/internal/sealing"
-	"berth/server/nodeconn"
 	"berth/state"
 	"berth/state/classes"
 	"berth/state/csi"
-	"berth/state/csi/lifecycle"
-	"berth/state/quotas"
 	"berth/state/volumesecrets"
 	"berth/structs"
-	"berth/structs/nodecalls"
 	"berth/structs/validate"
 )
 
@@ -38,40 +33,6 @@ const callTimeout = 2 * time.Minute
 // NewVolumeWrites makes the procedures that change volumes.
 func NewVolumeWrites(s *core.Server) VolumeWrites {
 	return VolumeWrites{Server: s, locks: s.RowLocks()}
-}
-
-// Register records volumes that exist at their plugin, after the plugin has confirmed them.
-func (w VolumeWrites) Register(
-	ctx context.Context,
-	req *structs.CSIVolumeRegisterRequest,
-	resp *structs.CSIVolumeRegisterResponse,
-) (uint64, error) {
-	given, err := w.checkedCopy(req, false)
-	if err != nil {
-		return 0, err
-	}
-	// The check by the plugin comes first and without a lock: it takes long, and it may fail.
-	tx := w.Store.Read()
-	for _, v := range given.Volumes {
-		// It is built for the check alone. At the turn of this request it is built again, from the row of
-		// then.
-		wanted, err := rowToRegister(tx, csi.Volume(tx, v.Namespace, v.ID), v)
-		if err != nil {
-			return 0, err
-		}
-		// The state function decides. Its check comes here too, because no call precedes it.
-		err = quotas.CheckVolume(tx, csi.Volume(tx, v.Namespace, v.ID), wanted)
-		if err != nil {
-			return 0, err
-		}
-
-		err = w.confirmVolume(ctx, tx, wanted)
-		if err != nil {
-			return 0, fmt.Errorf("volume %q: %w", v.ID, err)
-		}
-	}
-
-	return w.recordAndAwait(ctx, given, resp, rowToRegister)
 }
 
 // Create requests the creation of volumes, or waits for those in creation. For a ready volume with an equal
@@ -135,85 +96,6 @@ func (w VolumeWrites) checkedCopy(
 	}
 
 	return given, structs.InvalidAll(faults)
-}
-
-// confirmVolume makes the plugin confirm a volume, if it has a reachable controller (CSI spec,
-// ValidateVolumeCapabilities). A plugin with a node half alone cannot be asked: that some node runs it has to
-// do.
-func (w VolumeWrites) confirmVolume(
-	ctx context.Context,
-	tx *state.ReadTx,
-	v *structs.CSIVolume,
-) error {
-	plugin := csi.Plugin(tx, v.PluginID)
-	if plugin == nil {
-		return structs.Preconditionf(
-			"CSI plugin %q does not exist; run its job first", v.PluginID)
-	}
-
-	if !plugin.ControllerRequired {
-		if !csi.HealthyInstance(tx, plugin.ID, structs.CSIKindNode) {
-			return structs.Preconditionf(
-				"CSI plugin %q is healthy nowhere yet", v.PluginID)
-		}
-		return nil
-	}
-
-	// The check has to be made with the values that the row will have.
-	old := csi.Volume(tx, v.Namespace, v.ID)
-	if old != nil {
-		fillFromStored(v, old)
-	}
-
-	v, err := volumesecrets.Open(tx, w.Keys, v)
-	if err != nil {
-		return err
-	}
-
-	req := &nodecalls.ClientCSIValidateRequest{
-		PluginID:     v.PluginID,
-		ExternalID:   v.ExternalID,
-		Capabilities: v.RequestedCapabilities,
-		MountOptions: v.MountOptions,
-		Context:      v.Context,
-		Parameters:   v.Parameters,
-		Secrets:      v.Secrets,
-	}
-
-	nodeconn.AddressDriver(tx, req)
-	// The controllers reach the place of the volume, if that is known.
-	to := nodeconn.Target{
-		Nodes: w.Nodes,
-		IDs:   nodeconn.VolumeControllers(tx, v),
-		Limit: callTimeout,
-	}
-
-	for {
-		_, err := nodeconn.Call(ctx, to, nodecalls.ClientCSIControllerValidate, req)
-		// Each controller may know only the volumes of its own node.
-		if len(to.IDs) < 2 ||
-			len(v.Topologies) > 0 ||
-			!structs.IsKind(err, structs.KindNotFound) {
-			return err
-		}
-
-		to.IDs = to.IDs[1:]
-	}
-}
-
-// fillFromStored gives a field that the request leaves out, or has redacted, the stored value. The same rule
-// is in the state function, which merges the rows.
-func fillFromStored(v, old *structs.CSIVolume) {
-	v.ExternalID = cmp.Or(v.ExternalID, old.ExternalID)
-	if len(v.Secrets) == 0 {
-		lifecycle.KeepSecrets(v, old)
-	}
-	if len(v.Context) == 0 {
-		v.Context = old.Context
-	}
-	if v.MountOptions.IsRedacted() {
-		v.MountOptions = old.MountOptions
-	}
 }
 
 // qualifiedID returns the ID of a volume with its namespace.
@@ -287,13 +169,34 @@ func (w VolumeWrites) recordRows(
 	defer unlock()
 
 	// The snapshot is taken under the lock, and so shows what the request before has recorded.
-	tx := w.Store.Read()
-	entry := &structs.CSIVolumeRegisterRequest{
+	entry, warnings, err := w.entryOf(ctx, w.Store.Read(), given, build)
+	if err != nil {
+		return 0, err
+	}
+	for _, v := range entry.Volumes {
+		// The row shows whether its secrets are there without encryption.
+		if len(v.Secrets) > 0 {
+			w.warnPlain(v.Namespace, v.ID)
+		}
+	}
+	resp.Warnings = warnings
+	return fsm.Propose(ctx, w.Raft, fsm.VolumePut, entry)
+}
+
+// entryOf returns the entry that records the rows, with the warnings of the admission rules. The error is
+// one of the rights of the caller, of a row, or of a rule that denies.
+func (w VolumeWrites) entryOf(
+	ctx context.Context,
+	tx *state.ReadTx,
+	given *structs.CSIVolumeRegisterRequest,
+	build buildRow,
+) (entry *structs.CSIVolumeRegisterRequest, warnings string, err error) {
+	entry = &structs.CSIVolumeRegisterRequest{
 		WriteOptions: given.WriteOptions,
 	}
 	err = w.Gate.CheckAgain(ctx, tx, required.VolumeWrite, given)
 	if err != nil {
-		return 0, err
+		return nil, "", err
 	}
 
 	for _, v := range given.Volumes {
@@ -303,27 +206,18 @@ func (w VolumeWrites) recordRows(
 		if err == nil {
 			err = volumesecrets.Check(tx, wanted, old)
 		}
-
-		plain := false
 		if err == nil {
 			w.pin(ctx, tx, wanted, old)
-			plain, err = w.sealer().Volume(tx, wanted, old)
+			_, err = w.sealer().Volume(tx, wanted, old)
 		}
 		if err != nil {
-			return 0, err
-		}
-
-		if plain {
-			w.warnPlain(wanted.Namespace, wanted.ID)
+			return nil, "", err
 		}
 		entry.Volumes = append(entry.Volumes, wanted)
 	}
 
-	resp.Warnings, err = w.applyRules(ctx, tx, entry)
-	if err != nil {
-		return 0, err
-	}
-	return fsm.Propose(ctx, w.Raft, fsm.VolumePut, entry)
+	warnings, err = w.applyRules(ctx, tx, entry)
+	return entry, warnings, err
 }
 
 // sealer has the level of now: it rises while a cluster is upgraded, and then secrets are encrypted.
