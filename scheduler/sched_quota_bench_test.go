@@ -19,10 +19,10 @@ import (
 // quotaNodes is the number of nodes in BenchmarkSchedQuota.
 const quotaNodes = 1000
 
-// BenchmarkSchedQuota compares the placement of jobs in a namespace with a quota of many bounds to that in one
-// without a quota: from the entry of the job to that of its last plan. Both take turns in each round. A figure
-// is the ratio of the cheapest rounds, because other users of a machine only slow it down: the speed beside
-// that without a quota, by the clock and by the time of the processor.
+// BenchmarkSchedQuota compares the placement of jobs in a namespace with a quota of many bounds to that in
+// one without a quota: from the entry of the job to that of its last plan. Both take turns in each round. A
+// figure is the ratio of the cheapest rounds, because other users of a machine only slow it down: the speed
+// beside that without a quota, by the clock and by the time of the processor.
 func BenchmarkSchedQuota(b *testing.B) {
 	for _, work := range benchshape.SchedWorks() {
 		b.Run(work.Name, func(b *testing.B) {
