@@ -232,6 +232,14 @@ type volume struct {
 	AttachmentMode structs.CSIAttachmentMode `hcl:"attachment_mode"`
 	MountOptions   *mountOptions             `hcl:"mount_options,block"`
 	PerAlloc       bool                      `hcl:"per_alloc"`
+	Ownership      *ownership                `hcl:"ownership,block"`
+}
+
+type ownership struct {
+	Owner  string `hcl:"owner"`
+	Group  string `hcl:"group"`
+	Mode   string `hcl:"mode"`
+	Policy string `hcl:"policy"`
 }
 
 type mountOptions struct {

@@ -7657,7 +7657,7 @@ func (v *VolumeRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(8)
+	n := uint32(9)
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xaaAccessMode"...)
 	b = msgp.AppendString(b, string(v.AccessMode))
@@ -7669,6 +7669,10 @@ func (v *VolumeRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	b = append(b, "\xa4Name"...)
 	b = msgp.AppendString(b, v.Name)
+	b = append(b, "\xa9Ownership"...)
+	if b, err = wire.AppendOther(b, &v.Ownership); err != nil {
+		return b, err
+	}
 	b = append(b, "\xa8PerAlloc"...)
 	b = msgp.AppendBool(b, v.PerAlloc)
 	b = append(b, "\xa8ReadOnly"...)
@@ -7706,6 +7710,8 @@ func (v *VolumeRequest) readField(name, b []byte) (_ []byte, known bool, err err
 		b, err = wire.ReadPointer(b, &v.MountOptions, (*CSIMountOptions).DecodeMsgpack)
 	case "PerAlloc":
 		b, err = wire.ReadBool(b, &v.PerAlloc)
+	case "Ownership":
+		b, err = wire.ReadOther(b, &v.Ownership)
 	default:
 		return b, false, nil
 	}

@@ -173,7 +173,22 @@ type VolumeRequest struct {
 	AttachmentMode CSIAttachmentMode
 	MountOptions   *CSIMountOptions
 	PerAlloc       bool
+	Ownership      *VolumeOwnership
 }
+
+// VolumeOwnership is `ownership {}`: the wanted owner of a volume. An empty text keeps what it is for.
+type VolumeOwnership struct {
+	Owner  string // a user of the node, by name or by number
+	Group  string // a group of the node, by name or by number
+	Mode   string // of the root directory, octal
+	Policy string // root-mismatch (default), always, never
+}
+
+const (
+	OwnershipRootMismatch = "root-mismatch" // of VolumeOwnership.Policy: if the root directory differs
+	OwnershipAlways       = "always"        // at each start of an allocation
+	OwnershipNever        = "never"
+)
 
 // VolumeID returns the ID of the volume for the allocation with the index.
 func (r *VolumeRequest) VolumeID(allocIndex int) string {

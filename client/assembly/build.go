@@ -202,6 +202,10 @@ func volumesConfig(p Parts, plugins *volumes.Manager, guarding *guard.Guard) csi
 		Renewals: &tokens.Renewals{},
 
 		ServersBack: p.ServersBack,
+		MountsGroup: func(pluginID string) bool {
+			conn, err := plugins.Healthy(structs.CSIKindNode, pluginID)
+			return err == nil && conn.Info.NodeInfo != nil && conn.Info.NodeInfo.SupportsMountGroup
+		},
 	}
 }
 

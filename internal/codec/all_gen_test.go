@@ -315,6 +315,7 @@ var all = []any{
 	new(structs.VolumeClaimReleaseResponse),
 	new(structs.VolumeClaimStub),
 	new(structs.VolumeMount),
+	new(structs.VolumeOwnership),
 	new(structs.VolumeRequest),
 	new(structs.WorkloadIdentity),
 	new(structs.WriteMeta),

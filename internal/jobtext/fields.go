@@ -185,6 +185,7 @@ var literal = map[string]map[string][]string{
 	},
 	"the node keeps a volume or a socket by it, beyond one start of the task": {
 		"CSIMountOptions": {"FSType", "MountFlags"},
+		"VolumeOwnership": {"Owner", "Group", "Mode", "Policy"},
 		"CSIPluginConfig": {"MountDir", "StagePublishBaseDir", "FormerProvider"},
 	},
 	"the servers sign it": {

@@ -78,6 +78,12 @@ job "full" {
         fs_type     = "ext4"
         mount_flags = ["noatime"]
       }
+      ownership {
+        owner  = "postgres"
+        group  = "postgres"
+        mode   = "0750"
+        policy = "always"
+      }
     }
 
     task "main" {

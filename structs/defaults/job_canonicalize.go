@@ -58,8 +58,12 @@ func canonicalizeGroup(g *structs.TaskGroup, j *structs.Job) {
 
 	// The name in the group is that of the volume, unless a client of the dialect sends another.
 	for alias, v := range g.Volumes {
-		if v != nil {
-			setDefault(&v.Name, alias)
+		if v == nil {
+			continue
+		}
+		setDefault(&v.Name, alias)
+		if v.Ownership != nil {
+			setDefault(&v.Ownership.Policy, structs.OwnershipRootMismatch)
 		}
 	}
 

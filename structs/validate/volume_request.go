@@ -1,9 +1,11 @@
 package validate
 
 import (
+	"cmp"
 	"maps"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"berth/structs"
@@ -72,6 +74,7 @@ func checkVolumeRequest(f field.Errors, v *structs.VolumeRequest, j *structs.Job
 	f.Require(v.AttachmentMode != structs.CSIBlockDevice || v.MountOptions == nil,
 		"mount_options is not allowed with attachment_mode block-device")
 	checkMountOptions(f, v.MountOptions)
+	checkOwnership(f, v)
 	f.Require(!v.PerAlloc || !j.PerNode(),
 		"per_alloc is not for %s jobs: their allocations have no index of their own", j.Type)
 	exclusive := v.AccessMode.SingleNode() ||
@@ -101,6 +104,34 @@ func checkHostRequest(f field.Errors, r *structs.VolumeRequest) {
 		"attachment_mode %q is not for host volumes: they are directories", r.AttachmentMode)
 	f.Require(r.MountOptions == nil, "mount_options is not for host volumes: the machine has mounted them")
 	f.Require(!r.PerAlloc, "per_alloc is not for host volumes")
+	f.Require(r.Ownership == nil, "ownership is not for host volumes: the machine owns them")
+}
+
+var ownershipPolicies = []string{
+	"",
+	structs.OwnershipRootMismatch,
+	structs.OwnershipAlways,
+	structs.OwnershipNever,
+}
+
+// checkOwnership checks the wanted owner of a volume. The node knows whether its users and groups exist.
+func checkOwnership(f field.Errors, v *structs.VolumeRequest) {
+	o := v.Ownership
+	if o == nil {
+		return
+	}
+
+	f.Require(v.AttachmentMode != structs.CSIBlockDevice,
+		"ownership is not allowed with attachment_mode block-device: a device has no files")
+	f.Require(!v.ReadOnly, "ownership is not allowed with read_only: it changes the files of the volume")
+	f = f.At("ownership")
+	f.Require(o.Owner != "" || o.Group != "" || o.Mode != "", "it needs an owner, a group or a mode")
+	f.CheckString("owner", o.Owner, structs.MaxName)
+	f.CheckString("group", o.Group, structs.MaxName)
+	f.CheckOneOf("policy", o.Policy, ownershipPolicies)
+	mode, err := strconv.ParseUint(cmp.Or(o.Mode, "0"), 8, 32)
+	f.Require(err == nil && mode <= 0o3777,
+		"mode %q is no octal mode from 0000 to 3777, such as 0770; a setuid directory has no effect", o.Mode)
 }
 
 // checkMounts checks where a task has the volumes of its group.

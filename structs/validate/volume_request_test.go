@@ -24,6 +24,8 @@ func TestHostVolumeRequest_NamesTheFault(t *testing.T) {
 			func(v *structs.VolumeRequest) { v.AttachmentMode = structs.CSIBlockDevice }},
 		{"mount_options is not for host volumes",
 			func(v *structs.VolumeRequest) { v.MountOptions = &structs.CSIMountOptions{} }},
+		{"ownership is not for host volumes",
+			func(v *structs.VolumeRequest) { v.Ownership = &structs.VolumeOwnership{Owner: "web"} }},
 		{"per_alloc is not for host volumes", func(v *structs.VolumeRequest) { v.PerAlloc = true }},
 	} {
 		j := testJob(func(j *structs.Job) {
@@ -74,6 +76,41 @@ func TestHostVolumeRequest_SharesItsVolumeWithinAGroup(t *testing.T) {
 		const want = `volume "b": host volume "srv" is that of volume "a" too, and its access_mode allows no other`
 		if (err != nil) != c.rejected || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v and %+v: got %v", c.a, c.b, err)
+		}
+	}
+}
+
+func TestOwnership_NamesTheFault(t *testing.T) {
+	type request = *structs.VolumeRequest
+	for _, c := range []struct {
+		want      string
+		ownership structs.VolumeOwnership
+		edit      func(request)
+	}{
+		{want: "", ownership: structs.VolumeOwnership{Owner: "web", Group: "33", Mode: "0770", Policy: "always"}},
+		{want: "", ownership: structs.VolumeOwnership{Group: "33", Policy: "root-mismatch"}},
+		{want: "", ownership: structs.VolumeOwnership{Mode: "3777", Policy: "never"}},
+		{want: "it needs an owner, a group or a mode", ownership: structs.VolumeOwnership{Policy: "always"}},
+		{want: `policy "sometimes" must be one of`, ownership: structs.VolumeOwnership{Mode: "1", Policy: "sometimes"}},
+		{want: `mode "4755" is no octal mode`, ownership: structs.VolumeOwnership{Mode: "4755"}},
+		{want: `mode "rwx" is no octal mode`, ownership: structs.VolumeOwnership{Mode: "rwx"}},
+		{want: "owner", ownership: structs.VolumeOwnership{Owner: strings.Repeat("x", structs.MaxName+1)}},
+		{want: "group", ownership: structs.VolumeOwnership{Group: strings.Repeat("x", structs.MaxName+1)}},
+		{want: "a device has no files", ownership: structs.VolumeOwnership{Owner: "web"},
+			edit: func(v request) { v.AttachmentMode = structs.CSIBlockDevice }},
+		{want: "ownership is not allowed with read_only", ownership: structs.VolumeOwnership{Owner: "web"},
+			edit: func(v request) { v.ReadOnly = true }},
+	} {
+		j := testJob(func(j *structs.Job) {
+			v := j.TaskGroups[0].Volumes["data"]
+			v.Ownership = &c.ownership
+			if c.edit != nil {
+				c.edit(v)
+			}
+		})
+		err := Job(j)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("want %q, got %v", c.want, err)
 		}
 	}
 }

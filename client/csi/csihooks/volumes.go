@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -43,6 +44,9 @@ type VolumesConfig struct {
 	Now func() time.Time
 	// Guard ends allocations with the lease of the node. Nil: the node guards none.
 	Guard Guard
+	// MountsGroup reports whether the plugin mounts volumes for a group (CSI spec, VOLUME_MOUNT_GROUP). Nil:
+	// no plugin does.
+	MountsGroup func(pluginID string) bool
 	// FileSystem returns the type of the file system at a mount point, "" for none. Nil means that of the
 	// mount table.
 	FileSystem func(path string) (string, error)
@@ -75,6 +79,10 @@ func NewVolumes(cfg VolumesConfig, env *hooks.AllocEnv) hooks.Alloc {
 		cfg.FileSystem = mounts.FileSystem
 	}
 
+	if cfg.MountsGroup == nil {
+		cfg.MountsGroup = func(string) bool { return false }
+	}
+
 	nearlyUp := env.NearlyUp
 	if nearlyUp == nil {
 		nearlyUp = func() {}
@@ -104,6 +112,8 @@ type requiredVolume struct {
 	volumes.VolumeKey
 	request *structs.VolumeRequest
 	aliases []string
+	// mountsGroup is set once the plugin is called for the group of the wanted owner.
+	mountsGroup bool
 }
 
 // volumeMounts are the mounted volumes of the allocation.
@@ -139,6 +149,14 @@ func (h *volumesHook) Up(ctx context.Context, env *hooks.AllocEnv) error {
 		h.Progress(h.alloc.ID, "")
 	}
 
+	// The tasks that run already have the volumes as they are.
+	if env.Running == nil || !env.Running() {
+		err := h.giveAll(ctx, required, ready)
+		if err != nil {
+			return err
+		}
+	}
+
 	for _, w := range required {
 		for _, alias := range w.aliases {
 			env.SetVolume(alias, ready[w.VolumeKey])
@@ -167,7 +185,7 @@ func (h *volumesHook) requiredVolumes() ([]*requiredVolume, error) {
 		})
 		if at < 0 {
 			required = append(required,
-				&requiredVolume{k, r, []string{alias}})
+				&requiredVolume{VolumeKey: k, request: r, aliases: []string{alias}})
 			continue
 		}
 
@@ -192,7 +210,8 @@ func sameUse(a, b *structs.VolumeRequest) bool {
 	return a.ReadOnly == b.ReadOnly &&
 		a.AccessMode == b.AccessMode && a.AttachmentMode == b.AttachmentMode &&
 		ao.FSType == bo.FSType &&
-		slices.Equal(ao.MountFlags, bo.MountFlags)
+		slices.Equal(ao.MountFlags, bo.MountFlags) &&
+		reflect.DeepEqual(a.Ownership, b.Ownership)
 }
 
 // findPublished returns the volumes that are published already, and need no look of the servers any more.
@@ -327,6 +346,7 @@ func (h *volumesHook) useOf(
 	if u.AttachmentMode == structs.CSIFileSystem {
 		u.MountOptions = r.Volume.MountOptions.Merge(w.request.MountOptions)
 	}
+	u.MountGroup = h.mountGroup(w, u.PluginID)
 	if r.Attachment != nil {
 		u.PublishContext = r.Attachment.PublishContext
 		u.ExternalNodeID = r.Attachment.ExternalNodeID

@@ -19,6 +19,7 @@ type Use struct {
 	AccessMode     structs.CSIAccessMode
 	AttachmentMode structs.CSIAttachmentMode
 	MountOptions   *structs.CSIMountOptions // of the volume, with the job's over it
+	MountGroup     string                   // a gid for plugins that mount for a group, "" for none
 	ReadOnly       bool
 	VolumeContext  map[string]string
 	PublishContext structs.Secrets
@@ -47,6 +48,7 @@ func (u *Use) forPlugin() csi.Use {
 		AccessMode:     u.AccessMode,
 		AttachmentMode: u.AttachmentMode,
 		MountOptions:   u.MountOptions,
+		MountGroup:     u.MountGroup,
 		PublishContext: u.PublishContext,
 		VolumeContext:  u.VolumeContext,
 		Secrets:        u.Secrets,

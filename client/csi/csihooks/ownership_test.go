@@ -1,0 +1,156 @@
+package csihooks
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	spec "github.com/container-storage-interface/spec/lib/go/csi"
+	"golang.org/x/sys/unix"
+
+	"berth/client/hooks"
+	"berth/csi/csitest"
+	"berth/structs"
+)
+
+// ownedEnv is an allocation with a volume that is given to a user and a group.
+func ownedEnv(allocID string) *hooks.AllocEnv {
+	e := allocEnv(allocID, map[string]string{"one": "data"})
+	e.Group.Volumes["one"].Ownership = &structs.VolumeOwnership{
+		Owner: "4711",
+		Group: "4712",
+		Mode:  "0750",
+	}
+	return e
+}
+
+// ownerOf returns the numbers of the user and the group of a file.
+func ownerOf(t *testing.T, path string) [2]uint32 {
+	t.Helper()
+	var st unix.Stat_t
+	must(t, unix.Lstat(path, &st))
+	return [2]uint32{st.Uid, st.Gid}
+}
+
+// volumeDir returns the directory in which the plugin has the volume of ownedEnv, with a file.
+func volumeDir(t *testing.T, p *csitest.Plugin) (dir, file string) {
+	t.Helper()
+	dir = filepath.Join(p.Dir(), "ext-data")
+	file = filepath.Join(dir, "file")
+	must(t, os.MkdirAll(dir, 0o755))
+	must(t, os.WriteFile(file, nil, 0o644))
+	return dir, file
+}
+
+func TestVolumes_AreGivenToTheWantedOwnerBeforeTheTasksStart(t *testing.T) {
+	r := newFixture(t)
+	dir, file := volumeDir(t, r.plugin("ebs"))
+	e := ownedEnv("a1")
+	h := r.volumes(e)
+	must(t, h.Up(r.ctx(), e))
+	want := [2]uint32{4711, 4712}
+	if ownerOf(t, dir) != want || ownerOf(t, file) != want {
+		t.Errorf("owners %v and %v, want %v", ownerOf(t, dir), ownerOf(t, file), want)
+	}
+
+	// An agent that restarts beside running tasks leaves their files alone.
+	must(t, os.Chown(dir, 0, 0))
+	e.Running = func() bool { return true }
+	must(t, r.volumes(e).Up(r.ctx(), e))
+	if got := ownerOf(t, dir); got != [2]uint32{} {
+		t.Errorf("beside a running task the owner became %v", got)
+	}
+	// Without running tasks it repeats a change that was interrupted.
+	e.Running = func() bool { return false }
+	must(t, r.volumes(e).Up(r.ctx(), e))
+	if got := ownerOf(t, dir); got != want {
+		t.Errorf("after an interruption the owner is %v", got)
+	}
+	must(t, h.Down(r.ctx()))
+	r.clean()
+}
+
+func TestVolumes_KeepTheirOwnerByPolicy(t *testing.T) {
+	r := newFixture(t)
+	dir, _ := volumeDir(t, r.plugin("ebs"))
+	e := ownedEnv("a1")
+	e.Group.Volumes["one"].Ownership.Policy = structs.OwnershipNever
+	h := r.volumes(e)
+	must(t, h.Up(r.ctx(), e))
+	if got := ownerOf(t, dir); got != [2]uint32{} {
+		t.Errorf("owner %v", got)
+	}
+	must(t, h.Down(r.ctx()))
+	r.clean()
+}
+
+func TestVolumes_NameAnOwnerThatTheNodeDoesNotKnow(t *testing.T) {
+	r := newFixture(t)
+	r.plugin("ebs")
+	e := ownedEnv("a1")
+	e.Group.Volumes["one"].Ownership.Owner = "no-such-user"
+	h := r.volumes(e)
+	err := h.Up(r.ctx(), e)
+	if !structs.IsKind(err, structs.KindInvalid) ||
+		!strings.Contains(err.Error(), `volume default/data: owner "no-such-user"`) {
+		t.Errorf("got %v", err)
+	}
+	must(t, h.Down(r.ctx()))
+	r.clean()
+}
+
+func TestVolumes_RejectOneVolumeWithTwoOwners(t *testing.T) {
+	r := newFixture(t)
+	r.plugin("ebs")
+	e := ownedEnv("a1")
+	other := *e.Group.Volumes["one"]
+	other.Ownership = &structs.VolumeOwnership{Owner: "4713"}
+	e.Group.Volumes["two"] = &other
+	err := r.volumes(e).Up(r.ctx(), e)
+	if !structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), "in different modes") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func nodeCapabilities(types ...spec.NodeServiceCapability_RPC_Type) *spec.NodeGetCapabilitiesResponse {
+	resp := &spec.NodeGetCapabilitiesResponse{}
+	for _, has := range types {
+		rpc := &spec.NodeServiceCapability_RPC{Type: has}
+		resp.Capabilities = append(resp.Capabilities, &spec.NodeServiceCapability{
+			Type: &spec.NodeServiceCapability_Rpc{Rpc: rpc},
+		})
+	}
+	return resp
+}
+
+// A plugin with VOLUME_MOUNT_GROUP has the group in each call, and gives the files to it.
+func TestDuty_VolumeMountGroup_IsLeftToThePluginThatHasIt(t *testing.T) {
+	r := newFixture(t)
+	p := r.plugin("ebs")
+	dir, file := volumeDir(t, p)
+	p.Answer("NodeGetCapabilities", nodeCapabilities(
+		spec.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME,
+		spec.NodeServiceCapability_RPC_VOLUME_MOUNT_GROUP))
+	e := ownedEnv("a1")
+	cfg := r.config()
+	cfg.MountsGroup = func(plugin string) bool { return plugin == "ebs" }
+	h := NewVolumes(cfg, e)
+	must(t, h.Up(r.ctx(), e))
+	calls := p.Calls("NodeStageVolume", "NodePublishVolume")
+	for _, c := range calls {
+		if got := c.Get("volume_capability.mount.volume_mount_group"); got != "4712" {
+			t.Errorf("%s has the group %q", c.RPC, got)
+		}
+	}
+	if len(calls) != 2 {
+		t.Errorf("%d calls", len(calls))
+	}
+	for _, path := range []string{dir, file} {
+		if got := ownerOf(t, path); got != [2]uint32{4711, 0} {
+			t.Errorf("%s has %v: the node changes the user alone", path, got)
+		}
+	}
+	must(t, h.Down(r.ctx()))
+	r.clean()
+}

@@ -1,0 +1,207 @@
+package ownership
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"berth/internal/testskip"
+)
+
+// nobody is a user and a group that own nothing here.
+const nobody = 65534
+
+// tree makes a volume with a folder, files and a link that leads out of it.
+func tree(t *testing.T) (root, outside string) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		testskip.Lacking(t, "root: the test changes owners")
+	}
+	root = t.TempDir()
+	outside = filepath.Join(t.TempDir(), "outside")
+	must(t, os.WriteFile(outside, nil, 0o644))
+	must(t, os.MkdirAll(filepath.Join(root, "a", "b"), 0o755))
+	for _, name := range []string{"a/b/deep", "top"} {
+		must(t, os.WriteFile(filepath.Join(root, name), nil, 0o640))
+	}
+	must(t, os.Symlink(outside, filepath.Join(root, "link")))
+	return root, outside
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// owner returns the owner and the mode of a file, not of the file to which it leads.
+func owner(t *testing.T, path string) string {
+	t.Helper()
+	var st unix.Stat_t
+	must(t, unix.Lstat(path, &st))
+	return fmt.Sprintf("%d:%d %04o", st.Uid, st.Gid, st.Mode&0o7777)
+}
+
+func apply(t *testing.T, root string, w Owner) Result {
+	t.Helper()
+	r, err := Apply(t.Context(), root, w, nil)
+	must(t, err)
+	return r
+}
+
+func TestApply_GivesAllFilesToTheOwnerAndTheModeToTheRoot(t *testing.T) {
+	root, outside := tree(t)
+	r := apply(t, root, Owner{UID: nobody, GID: nobody, Mode: 0o770})
+	if r.Seen != 6 || r.Changed != 6 || r.LeftOut != 0 {
+		t.Errorf("%+v", r)
+	}
+	for name, want := range map[string]string{
+		"": "65534:65534 0770", "a": "65534:65534 0755", "a/b": "65534:65534 0755",
+		"a/b/deep": "65534:65534 0640", "top": "65534:65534 0640", "link": "65534:65534 0777",
+	} {
+		if got := owner(t, filepath.Join(root, name)); got != want {
+			t.Errorf("%q has %s, want %s", name, got, want)
+		}
+	}
+	if got := owner(t, outside); got != "0:0 0644" {
+		t.Errorf("the file to which a link leads has %s", got)
+	}
+}
+
+func TestApply_ChangesOnlyTheWanted(t *testing.T) {
+	root, _ := tree(t)
+	apply(t, root, Owner{UID: Keep, GID: nobody, Mode: Keep})
+	if got := owner(t, filepath.Join(root, "top")); got != "0:65534 0640" {
+		t.Errorf("the group alone: %s", got)
+	}
+	apply(t, root, Owner{UID: nobody, GID: Keep, Mode: Keep})
+	if got := owner(t, filepath.Join(root, "top")); got != "65534:65534 0640" {
+		t.Errorf("then the user: %s", got)
+	}
+}
+
+func TestApply_TakesTheRootForAllUnlessAlways(t *testing.T) {
+	root, _ := tree(t)
+	w := Owner{UID: nobody, GID: nobody, Mode: 0o750}
+	apply(t, root, w)
+	top := filepath.Join(root, "top")
+	must(t, os.Lchown(top, 0, 0))
+	if r := apply(t, root, w); r != (Result{}) || owner(t, top) != "0:0 0640" {
+		t.Errorf("a root directory that fits: %+v", r)
+	}
+	w.Always = true
+	if r := apply(t, root, w); r.Seen != 6 || r.Changed != 1 || owner(t, top) != "65534:65534 0640" {
+		t.Errorf("always: %+v", r)
+	}
+
+	// Each of the user, the group and the mode of the root directory counts.
+	w.Always = false
+	for name, spoil := range map[string]func() error{
+		"user":  func() error { return os.Lchown(root, 0, nobody) },
+		"group": func() error { return os.Lchown(root, nobody, 0) },
+		"mode":  func() error { return os.Chmod(root, 0o755) },
+	} {
+		must(t, spoil())
+		if r := apply(t, root, w); r.Seen != 6 || owner(t, root) != "65534:65534 0750" {
+			t.Errorf("another %s: %+v, then %s", name, r, owner(t, root))
+		}
+	}
+}
+
+// The root directory is the mark of a complete change, so it comes last.
+func TestApply_IsRepeatedAfterAnInterruption(t *testing.T) {
+	root, _ := tree(t)
+	for i := range batch {
+		must(t, os.WriteFile(filepath.Join(root, "a", fmt.Sprint(i)), nil, 0o600))
+	}
+	w := Owner{UID: nobody, GID: nobody, Mode: Keep}
+	ctx, interrupt := context.WithCancel(t.Context())
+	first, err := Apply(ctx, root, w, func(Result) { interrupt() })
+	if !errors.Is(err, context.Canceled) || first.Changed < batch/2 || owner(t, root) != "0:0 0755" {
+		t.Fatalf("%+v, %v, root %s", first, err, owner(t, root))
+	}
+	second := apply(t, root, w)
+	if second.Seen != batch+6 || first.Changed+second.Changed != batch+6 {
+		t.Errorf("first %+v, then %+v", first, second)
+	}
+}
+
+func TestApply_LeavesOutFilesThatReachBeyondTheVolume(t *testing.T) {
+	for name, spoil := range map[string]func(t *testing.T, path string){
+		"it has several hard links": func(t *testing.T, path string) {
+			must(t, os.Link(path, filepath.Join(t.TempDir(), "other")))
+		},
+		"it has a setuid or setgid bit": func(t *testing.T, path string) {
+			must(t, unix.Chmod(path, 0o4755))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			path := filepath.Join(root, "file")
+			must(t, os.WriteFile(path, nil, 0o644))
+			spoil(t, path)
+			before := owner(t, path)
+			r, err := Apply(t.Context(), root, Owner{UID: nobody, GID: nobody, Mode: Keep}, nil)
+			must(t, err)
+			if got := owner(t, path); got != before {
+				t.Errorf("changed to %s", got)
+			}
+			if r.LeftOut != 1 || r.Warning() != path+" keeps its owner: "+name {
+				t.Errorf("%+v: %s", r, r.Warning())
+			}
+			if got := owner(t, root); !strings.HasPrefix(got, "65534:65534") {
+				t.Errorf("the root directory has %s", got)
+			}
+		})
+	}
+}
+
+func TestApply_EntersNoOtherMount(t *testing.T) {
+	root, _ := tree(t)
+	other := filepath.Join(root, "a", "b")
+	must(t, unix.Mount("none", other, "tmpfs", 0, "size=64k"))
+	defer func() { must(t, unix.Unmount(other, unix.MNT_DETACH)) }()
+	inside := filepath.Join(other, "inside")
+	must(t, os.WriteFile(inside, nil, 0o600))
+	// A bind mount has the device of the volume.
+	bound := filepath.Join(root, "bound")
+	must(t, os.Mkdir(bound, 0o755))
+	must(t, unix.Mount(t.TempDir(), bound, "", unix.MS_BIND, ""))
+	defer func() { must(t, unix.Unmount(bound, unix.MNT_DETACH)) }()
+
+	r := apply(t, root, Owner{UID: nobody, GID: nobody, Mode: Keep})
+	if r.LeftOut != 2 || owner(t, inside) != "0:0 0600" || owner(t, bound) == "65534:65534 0755" {
+		t.Errorf("%+v", r)
+	}
+	if got := r.Warning(); !strings.HasPrefix(got, "2 files keep their owners, among them ") {
+		t.Error(got)
+	}
+}
+
+func TestApply_NamesThePathOfAnError(t *testing.T) {
+	gone := filepath.Join(t.TempDir(), "gone")
+	_, err := Apply(t.Context(), gone, Owner{UID: Keep, GID: Keep, Mode: Keep}, nil)
+	if !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), gone) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestApply_BoundsTheDepth(t *testing.T) {
+	root, _ := tree(t)
+	deep := root
+	for range maxDepth + 1 {
+		deep += "/d"
+		must(t, os.Mkdir(deep, 0o755))
+	}
+	_, err := Apply(t.Context(), root, Owner{UID: nobody, GID: nobody, Mode: Keep}, nil)
+	if err == nil || !strings.Contains(err.Error(), "folders inside each other") {
+		t.Errorf("got %v", err)
+	}
+}
