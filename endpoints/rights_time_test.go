@@ -60,7 +60,7 @@ func TestReads_EndAtTheEndOfTheToken(t *testing.T) {
 		},
 		"an identity": func(s *server) string {
 			addSigningKeys(s)
-			addWorkload(s)
+			addWorkloadFor(s, time.Hour)
 			must(s, access.PolicyPut, &access.PolicyPutRequest{Policy: &access.Policy{
 				Name: "p", Rules: readsJobs, JobACL: &access.JobACL{JobID: "job-a1"},
 			}})
@@ -83,6 +83,40 @@ func TestReads_EndAtTheEndOfTheToken(t *testing.T) {
 			}
 		}
 	}
+}
+
+// addWorkloadFor places the allocation a1, whose task has the default identity with a time to live.
+func addWorkloadFor(s *server, ttl time.Duration) {
+	s.AddNode("n1", "z")
+	s.AddAlloc("a1", "n1", func(g *structs.TaskGroup) {
+		g.Tasks[0].Identity = &structs.WorkloadIdentity{
+			Name: structs.DefaultIdentity, Audience: []string{structs.DefaultAudience}, TTL: ttl,
+		}
+	})
+}
+
+// A token without an end is as good as on its first day while its allocation runs.
+func TestReads_LastWithAnIdentityWithoutAnEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := guardNow(t, false)
+		addSigningKeys(s)
+		addWorkloadFor(s, 0)
+		must(s, access.PolicyPut, &access.PolicyPutRequest{Policy: &access.Policy{
+			Name: "p", Rules: `namespace "default" { policy = "read" }`, JobACL: &access.JobACL{JobID: "job-a1"},
+		}})
+		o := structs.QueryOptions{AuthToken: taskIdentity(s)}
+		time.Sleep(1000 * time.Hour)
+		took, err := await(s, o)
+		if err != nil || took != structs.MaxWait {
+			t.Errorf("the read ended after %s with %v", took, err)
+		}
+		s.LoseAlloc("a1")
+		_, err = await(s, o)
+		if !structs.IsKind(err, structs.KindDenied) {
+			t.Errorf("after the end of the allocation: got %v, want denied", err)
+		}
+		s.RPC.Close()
+	})
 }
 
 // A server that hears from no leader gives no answer by rights that may have ended, but to root.

@@ -20,7 +20,7 @@ type Identities interface {
 // Token is a signed identity.
 type Token struct {
 	JWT     structs.Secret
-	Expires time.Time
+	Expires time.Time // the zero time: it ends with its allocation
 	Renew   time.Time // from which the agent asks for the next token
 }
 

@@ -87,7 +87,9 @@ func (p Procedures) sign(tx *state.ReadTx, o *order, to *identity.SignedIdentity
 	}
 
 	to.JWT = structs.Secret(token)
-	to.Expiration = o.claims.Expiry.Time().UnixNano()
+	if o.claims.Expiry != nil {
+		to.Expiration = o.claims.Expiry.Time().UnixNano()
+	}
 	return nil
 }
 

@@ -54,7 +54,6 @@ func (p Procedures) order(tx *state.ReadTx, nodeID string, w identity.WantedIden
 			Issuer:    p.Issuer,
 			Subject:   strings.Join(subject, ":"),
 			Audience:  wanted.Audience,
-			Expiry:    jwt.NewNumericDate(now.Add(ttl)),
 			NotBefore: jwt.NewNumericDate(now),
 			IssuedAt:  jwt.NewNumericDate(now),
 			ID:        structs.NewID(),
@@ -62,6 +61,9 @@ func (p Procedures) order(tx *state.ReadTx, nodeID string, w identity.WantedIden
 		Namespace: a.Namespace,
 		JobID:     claimedJob(job),
 		AllocID:   a.ID,
+	}
+	if w.Kind != identity.KindTask || !workload.IsEndless(wanted) {
+		c.Expiry = jwt.NewNumericDate(now.Add(ttl))
 	}
 	switch w.Kind {
 	case identity.KindTask:

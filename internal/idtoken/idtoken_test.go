@@ -127,10 +127,14 @@ func TestVerify_AsksTheClaims(t *testing.T) {
 		"another audience":    {func(c *idtoken.Claims) { c.Audience = jwt.Audience{"vault.io"} }, "for others"},
 		"ended":               {func(c *idtoken.Claims) { c.Expiry = at(-time.Minute) }, "has ended"},
 		"ended on this clock": {func(c *idtoken.Claims) { c.Expiry = at(-59 * time.Second) }, ""},
-		"no end":              {func(c *idtoken.Claims) { c.Expiry = nil }, "no end"},
-		"not yet":             {func(c *idtoken.Claims) { c.NotBefore = at(61 * time.Second) }, "begins at"},
-		"not yet here":        {func(c *idtoken.Claims) { c.NotBefore = at(time.Minute) }, ""},
-		"no allocation":       {func(c *idtoken.Claims) { c.AllocID = "" }, "names no allocation"},
+		"no end":              {func(c *idtoken.Claims) { c.Expiry = nil }, ""},
+		"no end for others": {func(c *idtoken.Claims) {
+			c.Expiry = nil
+			c.Audience = append(c.Audience, "vault.io")
+		}, "no end"},
+		"not yet":       {func(c *idtoken.Claims) { c.NotBefore = at(61 * time.Second) }, "begins at"},
+		"not yet here":  {func(c *idtoken.Claims) { c.NotBefore = at(time.Minute) }, ""},
+		"no allocation": {func(c *idtoken.Claims) { c.AllocID = "" }, "names no allocation"},
 	} {
 		_, err := verifier(map[string]pair{"k": k}).Verify(sign(t, k.signer, change(c.edit)))
 		if c.want == "" && err != nil {

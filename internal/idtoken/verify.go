@@ -1,6 +1,8 @@
 package idtoken
 
 import (
+	"encoding/base64"
+	"encoding/json"
 	"slices"
 	"strings"
 	"time"
@@ -20,8 +22,27 @@ const leeway = time.Minute
 // IsToken reports whether a secret has the form of a token. No other secret has dots.
 func IsToken(secret string) bool { return strings.Count(secret, ".") == 2 }
 
-// Ends returns the time from which no server takes the token: its end, with the leeway.
-func (c *Claims) Ends() time.Time { return c.Expiry.Time().Add(leeway) }
+// Ends returns the time from which no server takes the token: its end, with the leeway. A token without an
+// end has the zero time: it ends with its allocation.
+func (c *Claims) Ends() time.Time {
+	if c.Expiry == nil {
+		return time.Time{}
+	}
+	return c.Expiry.Time().Add(leeway)
+}
+
+// KeyID returns the ID of the key that has signed a token, by the word of its header alone, "" without one.
+func KeyID(token string) string {
+	var header struct {
+		KeyID string `json:"kid"`
+	}
+	text, _, _ := strings.Cut(token, ".")
+	b, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil || json.Unmarshal(b, &header) != nil {
+		return ""
+	}
+	return header.KeyID
+}
 
 // Verifier reads tokens for the servers themselves.
 type Verifier struct {
@@ -75,9 +96,11 @@ func (v Verifier) check(c *Claims) error {
 		return structs.Deniedf("the token is of another issuer than %q", v.Issuer)
 	case !slices.Contains(c.Audience, structs.DefaultAudience):
 		return structs.Deniedf("the token is for others: its audience is not %s", structs.DefaultAudience)
-	case c.Expiry == nil || c.AllocID == "":
-		return structs.Deniedf("the token has no end, or names no allocation")
-	case !v.Now.Before(c.Ends()):
+	case c.AllocID == "":
+		return structs.Deniedf("the token names no allocation")
+	case c.Expiry == nil && len(c.Audience) > 1:
+		return structs.Deniedf("the token has no end, and is for others, too")
+	case c.Expiry != nil && !v.Now.Before(c.Ends()):
 		return structs.Deniedf("the token has ended at %s; its node renews it: read it again", at(c.Expiry))
 	case c.NotBefore != nil && v.Now.Add(leeway).Before(c.NotBefore.Time()):
 		return structs.Deniedf("the token begins at %s, by the clock of the server that signed it: "+

@@ -42,10 +42,13 @@ func canonicalizeIdentities(t *structs.Task) {
 	}
 }
 
-// canonicalizeIdentity completes an identity that has its name.
+// canonicalizeIdentity completes an identity that has its name. The default one needs no end: the servers
+// alone take its tokens, and they know the end of the allocation.
 func canonicalizeIdentity(i *structs.WorkloadIdentity) {
 	setDefault(&i.ChangeMode, structs.TemplateNoop)
-	setDefault(&i.TTL, structs.DefaultIdentityTTL)
+	if i.Name != structs.DefaultIdentity {
+		setDefault(&i.TTL, structs.DefaultIdentityTTL)
+	}
 	if i.ChangeMode == structs.TemplateSignal {
 		setDefault(&i.ChangeSignal, structs.DefaultTemplateSignal)
 	}

@@ -3,6 +3,7 @@ package defaults
 import (
 	"reflect"
 	"testing"
+	"time"
 
 	"berth/structs"
 	"berth/structs/workload"
@@ -23,11 +24,15 @@ func TestIdentity_HasDefaults(t *testing.T) {
 			t.Errorf("%s: got %+v, %v", name, task.Identity, task.Identities)
 		}
 	}
+	task := canonical(func(task *structs.Task) { task.Identity = &identity{TTL: time.Minute} })
+	if task.Identity.TTL != time.Minute || !workload.IsEndless(workload.Default()) {
+		t.Errorf("got the time to live %s, want that of the block", task.Identity.TTL)
+	}
 	if task := canonical(func(*structs.Task) {}); task.Identity != nil || task.Identities != nil {
 		t.Errorf("got %+v without a block", task.Identity)
 	}
 
-	task := canonical(func(task *structs.Task) {
+	task = canonical(func(task *structs.Task) {
 		task.Identities = []*identity{nil, {Name: "x", ChangeMode: structs.TemplateSignal}}
 	})
 	want := &identity{Name: "x", ChangeMode: "signal", ChangeSignal: "SIGHUP", TTL: structs.DefaultIdentityTTL}

@@ -53,6 +53,6 @@ type SignResponse struct {
 type SignedIdentity struct {
 	WantedIdentity
 	JWT        structs.Secret `codec:"JWT"`
-	Expiration int64          // the end of the token in UnixNano
+	Expiration int64          // the end of the token in UnixNano, 0 for one that ends with its allocation
 	Rejection  string         // "" for a signed one
 }

@@ -23,8 +23,13 @@ func Default() *structs.WorkloadIdentity {
 		Name:       structs.DefaultIdentity,
 		Audience:   []string{structs.DefaultAudience},
 		ChangeMode: structs.TemplateNoop,
-		TTL:        structs.DefaultIdentityTTL,
 	}
+}
+
+// IsEndless reports whether the tokens of an identity have no end of their own, but that of their allocation.
+// The servers alone take them.
+func IsEndless(i *structs.WorkloadIdentity) bool {
+	return i.Name == structs.DefaultIdentity && i.TTL == 0
 }
 
 // OfTask yields the identities of a task, the default one first.

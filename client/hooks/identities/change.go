@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"berth/client/hooks"
+	"berth/internal/idtoken"
 	"berth/structs"
+	"berth/structs/workload"
 )
 
 // Started implements hooks.Started: it follows the renewals.
@@ -76,7 +78,10 @@ func (h *taskHook) apply(ctx context.Context, task hooks.Control) (again time.Du
 // process of an earlier agent has a token of which only the time of its renewal is known.
 func (h *taskHook) untilAct(i *structs.WorkloadIdentity, token hooks.Token) time.Duration {
 	given, known := h.given[i.Name]
+	signer := h.rec.Keys[i.Name]
 	switch {
+	case workload.IsEndless(i) && signer != "" && signer == idtoken.KeyID(string(token.JWT)):
+		return -1 // the one that it knows is as good
 	case known && given == token.JWT:
 		return -1
 	case known:
@@ -100,8 +105,7 @@ func (h *taskHook) act(ctx context.Context, task hooks.Control, all []news) {
 	}
 
 	for _, n := range all {
-		h.given[n.Name] = n.token.JWT
-		h.rec.Renew[n.Name] = n.token.Renew
+		h.knows(n.WorkloadIdentity, n.token)
 	}
 
 	err := h.save()

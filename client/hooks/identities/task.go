@@ -15,6 +15,7 @@ import (
 	"berth/client/hooks"
 	"berth/client/hooks/template/files"
 	"berth/client/store"
+	"berth/internal/idtoken"
 	"berth/internal/rootfile"
 	"berth/structs"
 	"berth/structs/identity"
@@ -24,9 +25,11 @@ import (
 // retryWrite is the time after which a file that could not be written is tried again.
 const retryWrite = 5 * time.Second
 
-// record has the times from which a process is to learn of another token, by the names of its identities.
+// record has the times from which a process is to learn of another token, and the keys that have signed those
+// that it knows, by the names of its identities.
 type record struct {
 	Renew map[string]time.Time
+	Keys  map[string]string
 }
 
 var records = store.NewTable[record]("identities")
@@ -81,7 +84,7 @@ func (*taskHook) Name() string { return "identity" }
 func (h *taskHook) Up(ctx context.Context, env *hooks.TaskEnv) error {
 	h.env = env
 	h.files = files.New(env)
-	h.rec = record{Renew: map[string]time.Time{}}
+	h.rec = record{Renew: map[string]time.Time{}, Keys: map[string]string{}}
 	h.given = map[string]structs.Secret{}
 	h.written = map[string]structs.Secret{}
 	h.said = map[string]string{}
@@ -116,6 +119,7 @@ func (h *taskHook) restore() error {
 	rec, err := records.Get(h.cfg.DB, h.key)
 	if err == nil && rec != nil {
 		maps.Copy(h.rec.Renew, rec.Renew)
+		maps.Copy(h.rec.Keys, rec.Keys)
 	}
 	return err
 }
@@ -182,9 +186,15 @@ func (h *taskHook) give(i *structs.WorkloadIdentity, token hooks.Token) error {
 		return err
 	}
 
+	h.knows(i, token)
+	return nil
+}
+
+// knows notes that the process knows a token.
+func (h *taskHook) knows(i *structs.WorkloadIdentity, token hooks.Token) {
 	h.given[i.Name] = token.JWT
 	h.rec.Renew[i.Name] = token.Renew
-	return nil
+	h.rec.Keys[i.Name] = idtoken.KeyID(string(token.JWT))
 }
 
 // write replaces the file of an identity, unless it has the token.

@@ -241,10 +241,12 @@ func IsToken(text string) bool {
 }
 
 // TokenOf returns a token with its times by the clock of the node. The node trusts the end that the servers
-// name only if it is within the time to live: their clocks may differ.
+// name only if it is within the time to live: their clocks may differ. A token without an end is replaced as
+// often as others, because its key is.
 func TokenOf(s identity.SignedIdentity, ttl time.Duration, at time.Time) hooks.Token {
 	at = at.Round(0) // a machine may sleep, and tokens end meanwhile
 	life := time.Unix(0, s.Expiration).Sub(at)
+	endless := s.Expiration == 0 && ttl == 0
 	if life <= 0 || ttl > 0 && life > ttl {
 		life = ttl
 	}
@@ -254,9 +256,12 @@ func TokenOf(s identity.SignedIdentity, ttl time.Duration, at time.Time) hooks.T
 
 	// Many allocations start together, so their renewals spread.
 	half := life / 2
-	return hooks.Token{
-		JWT:     s.JWT,
-		Expires: at.Add(life),
-		Renew:   at.Add(half - rand.N(half/10+1)),
+	token := hooks.Token{
+		JWT:   s.JWT,
+		Renew: at.Add(half - rand.N(half/10+1)),
 	}
+	if !endless {
+		token.Expires = at.Add(life)
+	}
+	return token
 }

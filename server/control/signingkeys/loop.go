@@ -50,6 +50,7 @@ func (l Loop) Run(ctx context.Context) {
 	defer timer.Stop()
 
 	told := ""
+	used := &use{}
 	for {
 		select {
 		case <-ctx.Done():
@@ -59,7 +60,7 @@ func (l Loop) Run(ctx context.Context) {
 			feed.TakeChanges()
 		}
 
-		wait, err := l.step(ctx)
+		wait, err := l.step(ctx, used)
 		text := ""
 		if err != nil {
 			text = err.Error()
@@ -75,7 +76,7 @@ func (l Loop) Run(ctx context.Context) {
 }
 
 // step takes a step that is due and returns how long to wait for the next one.
-func (l Loop) step(ctx context.Context) (wait time.Duration, err error) {
+func (l Loop) step(ctx context.Context, used *use) (wait time.Duration, err error) {
 	tx := l.Store.Read()
 	root := trust.ActiveRootKey(tx)
 	// Without a root key there is nothing to encrypt with.
@@ -87,6 +88,7 @@ func (l Loop) step(ctx context.Context) (wait time.Duration, err error) {
 		now:         time.Now(),
 		rotateAfter: l.RotateAfter,
 		rootIndex:   root.CreateIndex,
+		needed:      func(k *identity.SigningKey) bool { return used.needs(tx, k) },
 	}
 	s, wait := r.next(slices.Collect(signkeys.Keys(tx)))
 	if s == (step{}) {

@@ -1,6 +1,8 @@
 package signingkeys
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"berth/structs/identity"
@@ -8,6 +10,9 @@ import (
 
 // algorithms are those of which the cluster has a key at any time.
 var algorithms = []string{identity.EdDSA, identity.RS256}
+
+// keptRetired bounds the retired keys of an algorithm that are kept for tasks that run for long.
+const keptRetired = 16
 
 // step is a change of the keys. One of its fields is set, or none if nothing is due.
 type step struct {
@@ -22,6 +27,8 @@ type rules struct {
 	rotateAfter time.Duration
 	// rootIndex is the index at which the active root key was made. A signing key from before it is replaced.
 	rootIndex uint64
+	// needed reports whether a task may still use a token without an end that a key has signed.
+	needed func(k *identity.SigningKey) bool
 }
 
 // next returns the next step that is due, and else the time until one is.
@@ -40,6 +47,7 @@ func (r rules) next(keys []*identity.SigningKey) (s step, wait time.Duration) {
 // nextOf is next for the keys of one algorithm.
 func (r rules) nextOf(algorithm string, keys []*identity.SigningKey) (s step, wait time.Duration) {
 	var active, published *identity.SigningKey
+	var retired []*identity.SigningKey
 	wait = longestPause
 	for _, k := range keys {
 		if k.Algorithm != algorithm {
@@ -51,11 +59,20 @@ func (r rules) nextOf(algorithm string, keys []*identity.SigningKey) (s step, wa
 		case identity.KeyPublished:
 			published = k
 		case identity.KeyRetired:
-			left := r.until(k.RetireTime, identity.KeepTime)
-			if left <= 0 {
-				return step{remove: k.KeyID}, 0
-			}
+			retired = append(retired, k)
+		}
+	}
+
+	slices.SortFunc(retired, func(a, b *identity.SigningKey) int {
+		return cmp.Compare(a.RetireTime, b.RetireTime)
+	})
+	for i, k := range retired {
+		left := r.until(k.RetireTime, identity.KeepTime)
+		switch tooMany := len(retired)-i > keptRetired; {
+		case left > 0:
 			wait = min(wait, left)
+		case tooMany || !r.needed(k):
+			return step{remove: k.KeyID}, 0
 		}
 	}
 

@@ -84,7 +84,8 @@ func checkIdentity(f field.Errors, i *structs.WorkloadIdentity) {
 		f.CheckString("aud: audience", aud, structs.MaxName)
 	}
 
-	f.Require(i.TTL >= structs.MinIdentityTTL, "ttl %s must be at least %s", i.TTL, structs.MinIdentityTTL)
+	f.Require(i.TTL >= structs.MinIdentityTTL || workload.IsEndless(i),
+		"ttl %s must be at least %s", i.TTL, structs.MinIdentityTTL)
 	f.CheckDuration("ttl", max(0, i.TTL), structs.MaxIdentityTTL)
 	f.CheckOneOf("change_mode", i.ChangeMode,
 		[]string{structs.TemplateNoop, structs.TemplateRestart, structs.TemplateSignal})

@@ -1,0 +1,60 @@
+package signingkeys
+
+import (
+	"time"
+
+	"berth/state"
+	"berth/state/schema"
+	"berth/structs"
+	"berth/structs/identity"
+	"berth/structs/workload"
+)
+
+// lookEvery is the time between two looks at all allocations. Meanwhile a key is kept that is needed no more.
+const lookEvery = time.Hour
+
+// use knows the oldest allocation that may have a token without an end.
+type use struct {
+	looked time.Time
+	oldest uint64 // its CreateIndex
+	none   bool
+}
+
+// needs reports whether a task may have a token without an end that a retired key has signed: its allocation
+// is older than the end of the key. Only keys of EdDSA sign such tokens.
+func (u *use) needs(tx *state.ReadTx, k *identity.SigningKey) bool {
+	if k.Algorithm != identity.EdDSA {
+		return false
+	}
+	if u.looked.IsZero() || time.Since(u.looked) >= lookEvery {
+		u.look(tx)
+	}
+	return !u.none && u.oldest <= k.ModifyIndex
+}
+
+func (u *use) look(tx *state.ReadTx) {
+	*u = use{looked: time.Now(), none: true}
+	for a := range schema.Allocs.Scan(tx) {
+		if a.Terminal() || !u.none && a.CreateIndex >= u.oldest || !seesEndless(tx, a) {
+			continue
+		}
+		u.oldest = a.CreateIndex
+		u.none = false
+	}
+}
+
+// seesEndless reports whether a task of an allocation has a token without an end in its file or variable. The
+// agent replaces all others.
+func seesEndless(tx *state.ReadTx, a *structs.Allocation) bool {
+	j := state.JobOf(tx, a)
+	if j == nil || j.Group(a.TaskGroup) == nil {
+		return true // nobody knows
+	}
+	for _, t := range j.Group(a.TaskGroup).Tasks {
+		i := t.Identity
+		if i != nil && (i.Env || i.File) && workload.IsEndless(i) {
+			return true
+		}
+	}
+	return false
+}

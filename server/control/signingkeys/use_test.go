@@ -1,0 +1,129 @@
+package signingkeys
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"berth/endpoints/endpointstest"
+	"berth/fsm"
+	"berth/state"
+	"berth/state/signkeys"
+	"berth/structs"
+	"berth/structs/identity"
+)
+
+// place places an allocation whose task has the default identity.
+func (c *cluster) place(id string, edit func(*structs.WorkloadIdentity)) {
+	c.t.Helper()
+	i := &structs.WorkloadIdentity{Name: structs.DefaultIdentity, Audience: []string{structs.DefaultAudience}}
+	edit(i)
+	job := &structs.Job{ID: "job-" + id, Namespace: "default", Type: structs.JobService,
+		TaskGroups: []*structs.TaskGroup{{
+			Name: "g", Count: 1, Tasks: []*structs.Task{{Name: "t", Driver: "exec", Identity: i}},
+		}},
+	}
+	propose(c, fsm.JobRegister, &structs.JobRegisterRequest{Job: job})
+	c.plan(job.ID, &structs.Plan{Place: []*structs.Allocation{{
+		ID: id, Namespace: "default", JobID: job.ID, TaskGroup: "g",
+		Name: structs.AllocName(job.ID, "g", 0), NodeID: "n1",
+	}}})
+}
+
+func (c *cluster) end(id string) {
+	c.plan("job-"+id, &structs.Plan{Stop: []*structs.PlanStop{{AllocID: id, ClientStatus: structs.AllocLost}}})
+}
+
+func (c *cluster) plan(jobID string, p *structs.Plan) {
+	c.t.Helper()
+	job := state.Job(c.store.Read(), "default", jobID)
+	p.Eval = endpointstest.EvalOf(job, structs.TriggerJobRegister, 1)
+	p.Eval.Status = structs.EvalComplete
+	p.JobModifyIndex = job.JobModifyIndex
+	propose(c, fsm.PlanApply, p)
+}
+
+// A key is kept while a task may use a token without an end that it has signed, and no longer.
+func TestLoop_KeepsAKeyForTokensWithoutAnEnd(t *testing.T) {
+	shown := func(i *structs.WorkloadIdentity) { i.Env = true }
+	for name, c := range map[string]struct {
+		edit func(*structs.WorkloadIdentity)
+		kept bool
+	}{
+		"in a variable":     {shown, true},
+		"in a file":         {func(i *structs.WorkloadIdentity) { i.File = true }, true},
+		"not shown":         {func(*structs.WorkloadIdentity) {}, false},
+		"with a ttl":        {func(i *structs.WorkloadIdentity) { i.Env, i.TTL = true, time.Hour }, false},
+		"of a later time":   {nil, false},
+		"of a stopped task": {shown, false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			cl := newCluster(t)
+			cl.rotateRoot()
+			propose(cl, fsm.NodeRegister, &structs.NodeRegisterRequest{
+				Node: &structs.Node{ID: "n1", Name: "n1", Status: structs.NodeReady},
+			})
+			cl.run()
+			first := signkeys.Active(cl.store.Read(), identity.EdDSA).KeyID
+			other := signkeys.Active(cl.store.Read(), identity.RS256).KeyID
+			if c.edit != nil {
+				cl.place("a", c.edit)
+			}
+			if name == "of a stopped task" {
+				cl.end("a")
+			}
+			cl.rotateRoot()
+			time.Sleep(2 * identity.PublishTime)
+			synctest.Wait()
+			if c.edit == nil {
+				cl.place("a", shown)
+			}
+
+			time.Sleep(identity.KeepTime + time.Hour)
+			synctest.Wait()
+			has := func(id string) bool { return signkeys.Key(cl.store.Read(), id) != nil }
+			if has(first) != c.kept || has(other) {
+				t.Errorf("%s: the keys are kept: %t, %t; want %t, false", name, has(first), has(other), c.kept)
+			}
+			if c.kept {
+				cl.end("a")
+				time.Sleep(lookEvery + 2*longestPause)
+				synctest.Wait()
+				if has(first) {
+					t.Errorf("%s: the key is kept after the end of the allocation", name)
+				}
+			}
+		})
+	}
+}
+
+// Tasks that run for ever do not fill the table of keys: the oldest key goes.
+func TestNext_BoundsTheKeysThatAreKept(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	r := rules{now: now, rotateAfter: time.Hour, needed: func(*identity.SigningKey) bool { return true }}
+	keys := []*identity.SigningKey{{
+		KeyID: "active", Algorithm: identity.EdDSA, State: identity.KeyActive, CreateTime: now.UnixNano(),
+	}, {
+		KeyID: "other", Algorithm: identity.RS256, State: identity.KeyActive, CreateTime: now.UnixNano(),
+	}}
+	for i := range keptRetired {
+		keys = append(keys, &identity.SigningKey{
+			KeyID: fmt.Sprint(keptRetired - i), Algorithm: identity.EdDSA, State: identity.KeyRetired,
+			RetireTime: now.Add(time.Duration(i-1000) * time.Hour).UnixNano(),
+		})
+	}
+	got, _ := r.next(keys)
+	if got != (step{}) {
+		t.Errorf("%d keys: got %+v", keptRetired, got)
+	}
+
+	oldest := *keys[2]
+	oldest.KeyID = "oldest"
+	oldest.RetireTime--
+	got, _ = r.next(slices.Insert(slices.Clone(keys), 5, &oldest))
+	if got != (step{remove: "oldest"}) {
+		t.Errorf("one more: got %+v", got)
+	}
+}
