@@ -141,6 +141,33 @@ func TestSignIdentities_SignsWhatTheJobAsksFor(t *testing.T) {
 	}
 }
 
+// An identity for Vault says which role its task asks for. Others do not, nor does a task without a role.
+func TestSignIdentities_NamesTheRoleOfVault(t *testing.T) {
+	s := newServer(t)
+	addSigningKeys(s)
+	s.AddNode("n1", "z")
+	s.AddAlloc("a1", "n1", func(g *structs.TaskGroup) {
+		identities := []*structs.WorkloadIdentity{
+			{Name: "vault_default", Audience: []string{"vault.io"}, TTL: time.Hour},
+			{Name: "other", Audience: []string{"vault.io"}, TTL: time.Hour},
+		}
+		g.Tasks[0].Identities = identities
+		g.Tasks[0].Vault = &structs.Vault{Role: "reader", Namespace: "team"}
+		g.Tasks = append(g.Tasks, &structs.Task{Name: "plain", Driver: "exec", Identities: identities})
+	})
+	for item, want := range map[identity.WantedIdentity][2]string{
+		wanted(identity.KindTask, "t", "vault_default"):     {"reader", "team"},
+		wanted(identity.KindTask, "t", "other"):             {},
+		wanted(identity.KindTask, "plain", "vault_default"): {},
+	} {
+		signed := must(s, identity.Sign, signRequest(item)).Signed[0]
+		c, _ := tokenClaims(s, string(signed.JWT))
+		if c.VaultRole != want[0] || c.VaultNamespace != want[1] {
+			t.Errorf("%+v: got the role %q in the namespace %q, want %q", item, c.VaultRole, c.VaultNamespace, want)
+		}
+	}
+}
+
 // An item without a token does not keep the others from theirs.
 func TestSignIdentities_RejectsWhatTheNodeMayNotHave(t *testing.T) {
 	s := newServer(t)

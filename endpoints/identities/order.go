@@ -10,6 +10,7 @@ import (
 	"berth/state"
 	"berth/structs"
 	"berth/structs/identity"
+	"berth/structs/outside"
 	"berth/structs/workload"
 )
 
@@ -68,6 +69,11 @@ func (p Procedures) order(tx *state.ReadTx, nodeID string, w identity.WantedIden
 	switch w.Kind {
 	case identity.KindTask:
 		c.Task = w.Workload
+		v := job.Group(a.TaskGroup).Task(w.Workload).Vault
+		if v != nil && w.Name == outside.VaultIdentity {
+			c.VaultRole = v.Role
+			c.VaultNamespace = v.Namespace
+		}
 	case identity.KindService:
 		c.Service = offeredName(a, *service)
 	}

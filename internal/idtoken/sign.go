@@ -18,6 +18,9 @@ type Claims struct {
 	AllocID   string `json:"nomad_allocation_id"`
 	Task      string `json:"nomad_task,omitempty"`    // of an identity of a task
 	Service   string `json:"nomad_service,omitempty"` // of an identity of a service
+	// Of an identity for Vault: those of the block vault of its task, by which a role of Vault may decide.
+	VaultRole      string `json:"vault_role,omitempty"`
+	VaultNamespace string `json:"vault_namespace,omitempty"`
 }
 
 // Signer signs tokens with one key. It is safe for many goroutines.
