@@ -7658,6 +7658,9 @@ func (v *VolumeRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 		return msgp.AppendNil(b), nil
 	}
 	n := uint32(9)
+	if !(v.Ownership != nil) {
+		n--
+	}
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xaaAccessMode"...)
 	b = msgp.AppendString(b, string(v.AccessMode))
@@ -7669,9 +7672,11 @@ func (v *VolumeRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	b = append(b, "\xa4Name"...)
 	b = msgp.AppendString(b, v.Name)
-	b = append(b, "\xa9Ownership"...)
-	if b, err = wire.AppendOther(b, &v.Ownership); err != nil {
-		return b, err
+	if v.Ownership != nil {
+		b = append(b, "\xa9Ownership"...)
+		if b, err = wire.AppendOther(b, &v.Ownership); err != nil {
+			return b, err
+		}
 	}
 	b = append(b, "\xa8PerAlloc"...)
 	b = msgp.AppendBool(b, v.PerAlloc)

@@ -173,15 +173,14 @@ type VolumeRequest struct {
 	AttachmentMode CSIAttachmentMode
 	MountOptions   *CSIMountOptions
 	PerAlloc       bool
-	Ownership      *VolumeOwnership
+	Ownership      *VolumeOwnership `json:",omitempty" codec:",omitempty" level:"2"`
 }
 
 // VolumeOwnership is `ownership {}`: the wanted owner of a volume. An empty text keeps what it is for.
 type VolumeOwnership struct {
-	Owner  string // a user of the node, by name or by number
-	Group  string // a group of the node, by name or by number
-	Mode   string // of the root directory, octal
-	Policy string // root-mismatch (default), always, never
+	// Owner and Group are a user and a group of the node, by name or by number. Mode is octal.
+	Owner, Group string `json:",omitempty" codec:",omitempty" level:"2"`
+	Mode, Policy string `json:",omitempty" codec:",omitempty" level:"2"`
 }
 
 const (
