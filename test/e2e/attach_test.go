@@ -19,8 +19,9 @@ import (
 
 // storage is the directory that all processes of the shelf plugin share.
 type storage struct {
-	t    testing.TB
-	root string
+	t        testing.TB
+	root     string
+	settings string // more lines of the csi_plugin blocks of its jobs
 }
 
 // newStorage makes a storage that outlives the agents that are made after it.
@@ -31,7 +32,7 @@ func newStorage(t testing.TB) *storage {
 		t.Fatal(err)
 	}
 	guarded.watch(t, root)
-	st := &storage{t, root}
+	st := &storage{t: t, root: root}
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("the calls to the plugin:\n%s", st.read("calls"))
@@ -77,10 +78,11 @@ job %q {
       csi_plugin {
         id   = "shelf"
         type = %[5]q
+%[6]s
       }
     }
   }
-}`, name, kind, self, st.root, half))
+}`, name, kind, self, st.root, half, st.settings))
 }
 
 // allowRaw lets the agent run tasks without isolation: the plugin mounts in the host's own namespace.

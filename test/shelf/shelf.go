@@ -36,6 +36,7 @@ import (
 //	calls                   a line per call: node, RPC, volume, outcome
 //	faults                  a line per call out of order
 //	secrets                 a line per call with secrets: RPC, and Digest of the secret with the name password
+//	tokens                  a line per publish with tokens: volume, place, map of the audiences
 //	hold/RPC.before|after   calls wait while the file exists
 //	hold/RPC.late           the same, and a call also has its effect when its caller has gone
 //	hold/RPC.held           a call has waited, at the node that it names
@@ -422,6 +423,7 @@ func (s *shelf) NodeUnstageVolume(
 func (s *shelf) NodePublishVolume(
 	_ context.Context, req *csi.NodePublishVolumeRequest,
 ) (*csi.NodePublishVolumeResponse, error) {
+	s.noteTokens(req)
 	from := req.GetStagingTargetPath()
 	to := req.GetTargetPath()
 	if req.GetVolumeCapability().GetBlock() != nil {

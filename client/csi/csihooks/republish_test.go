@@ -199,6 +199,34 @@ func TestTokens_ThatTheServersDenyPublishNothing(t *testing.T) {
 	r.clean()
 }
 
+// A driver need not accept a map of more than 4 KiB.
+func TestTokens_ThatAreTooLargePublishNothing(t *testing.T) {
+	for _, place := range []string{structs.TokensInContext, structs.TokensInSecrets} {
+		r := newFixture(t)
+		r.servers.life = time.Hour
+		p := r.plugin("ebs", func(i *registry.Instance) {
+			for n := range structs.MaxAudiences {
+				audience := strings.Repeat("a", structs.MaxName-2) + fmt.Sprintf("%02d", n)
+				i.Tokens = append(i.Tokens, &structs.CSIToken{Audience: audience, TTL: time.Hour})
+			}
+			i.TokensIn = place
+		})
+		e := allocEnv("a1", map[string]string{"d": "data"})
+		h := r.volumes(e)
+		err := h.Up(r.ctx(), e)
+		want := fmt.Sprintf("with the %d tokens that it asks for; CSI allows 4096", structs.MaxAudiences)
+		if !structs.IsKind(err, structs.KindPrecondition) || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(), place+" has") {
+			t.Errorf("%s: got %v", place, err)
+		}
+		if p.Count("NodePublishVolume") > 0 {
+			t.Errorf("%s: the volume was published", place)
+		}
+		must(t, h.Down(r.ctx()))
+		r.clean()
+	}
+}
+
 // TestRepublish_PrecedesTheEndOfTheTokens repeats the call with the same target and other tokens, and nothing
 // else. Servers and a driver that fail meanwhile do no harm.
 func TestRepublish_PrecedesTheEndOfTheTokens(t *testing.T) {

@@ -4,6 +4,7 @@
 package tokens
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"maps"
@@ -70,10 +71,24 @@ func (s Signer) Add(
 	// Both maps are those of the claim, which others read.
 	if plugin.TokensIn == structs.TokensInSecrets {
 		args.Secrets = with(args.Secrets, text)
-	} else {
-		args.VolumeContext = with(args.VolumeContext, text)
+		return renew, checkSize(plugin, args.Secrets)
 	}
-	return renew, nil
+	args.VolumeContext = with(args.VolumeContext, text)
+	return renew, checkSize(plugin, args.VolumeContext)
+}
+
+// checkSize rejects a map that is larger than a driver has to accept (CSI spec, "Size Limits").
+func checkSize(plugin *registry.Instance, m map[string]string) error {
+	total := 0
+	for k, v := range m {
+		total += len(k) + len(v)
+	}
+	if total <= structs.MaxCSIMap {
+		return nil
+	}
+	return structs.Preconditionf(
+		"plugin %q: %s has %d bytes with the %d tokens that it asks for; CSI allows %d: let its job ask for fewer",
+		plugin.ID, cmp.Or(plugin.TokensIn, structs.TokensInContext), total, len(plugin.Tokens), structs.MaxCSIMap)
 }
 
 func with(m map[string]string, text string) map[string]string {
