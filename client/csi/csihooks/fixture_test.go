@@ -34,6 +34,8 @@ const scope = "/local/csi"
 
 // fixture is a node with its records, a running manager and servers.
 type fixture struct {
+	nodeCaps []string // capabilities of the node halves of its plugins; nil for the usual ones
+
 	t        *testing.T
 	dir      string
 	db       *store.DB
@@ -112,8 +114,9 @@ func (r *fixture) root() string {
 func (r *fixture) plugin(id string, edits ...func(*registry.Instance)) *csitest.Plugin {
 	r.t.Helper()
 	p := csitest.Start(r.t, csitest.Config{
-		Node:   true,
-		Mounts: true,
+		Node:     true,
+		Mounts:   true,
+		NodeCaps: r.nodeCaps,
 		HostPath: func(path string) string {
 			return filepath.Join(r.root(), strings.TrimPrefix(path, scope+"/"))
 		},

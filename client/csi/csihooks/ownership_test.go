@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	spec "github.com/container-storage-interface/spec/lib/go/csi"
 	"golang.org/x/sys/unix"
 
 	"berth/client/hooks"
@@ -113,25 +112,12 @@ func TestVolumes_RejectOneVolumeWithTwoOwners(t *testing.T) {
 	}
 }
 
-func nodeCapabilities(types ...spec.NodeServiceCapability_RPC_Type) *spec.NodeGetCapabilitiesResponse {
-	resp := &spec.NodeGetCapabilitiesResponse{}
-	for _, has := range types {
-		rpc := &spec.NodeServiceCapability_RPC{Type: has}
-		resp.Capabilities = append(resp.Capabilities, &spec.NodeServiceCapability{
-			Type: &spec.NodeServiceCapability_Rpc{Rpc: rpc},
-		})
-	}
-	return resp
-}
-
 // A plugin with VOLUME_MOUNT_GROUP has the group in each call, and gives the files to it.
 func TestDuty_VolumeMountGroup_IsLeftToThePluginThatHasIt(t *testing.T) {
 	r := newFixture(t)
+	r.nodeCaps = []string{"STAGE_UNSTAGE_VOLUME", "VOLUME_MOUNT_GROUP"}
 	p := r.plugin("ebs")
 	dir, file := volumeDir(t, p)
-	p.Answer("NodeGetCapabilities", nodeCapabilities(
-		spec.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME,
-		spec.NodeServiceCapability_RPC_VOLUME_MOUNT_GROUP))
 	e := ownedEnv("a1")
 	cfg := r.config()
 	cfg.MountsGroup = func(plugin string) bool { return plugin == "ebs" }
