@@ -85,17 +85,12 @@ func PrintToken(c *command.Call, t *access.OpenToken) {
 		expires = command.FormatTime(unixTime(t.ExpireTime))
 	}
 
-	method := t.AuthMethod
-	if method == "" {
-		method = "none"
-	}
-
 	c.Pairs(
 		"Accessor ID", t.AccessorID,
 		"Secret ID", secret,
 		"Name", t.Name,
 		"Type", t.Type,
-		"Auth method", method,
+		"Auth method", t.AuthMethod,
 		"Created", command.FormatTime(unixTime(t.CreateTime)),
 		"Expires", expires,
 		"Policies", policiesOf(&t.Token),
