@@ -42,9 +42,9 @@ type Result struct {
 	Changed int
 	// LeftOut are the files that were not changed, for one of the reasons of the package.
 	LeftOut int
-	// First is the path of one of them, below the root directory.
-	First string
-	Why   string
+	// Example is the path of one of them, and Why the reason.
+	Example string
+	Why     string
 }
 
 // Apply gives the volume at the path root the wanted owner. It changes the root directory last: an Apply that
@@ -227,11 +227,9 @@ func (c *change) root(fd int, path string, st *unix.Stat_t) error {
 }
 
 func (c *change) leaveOut(path, why string) {
-	if c.LeftOut == 0 {
-		c.First = path
-		c.Why = why
-	}
 	c.LeftOut++
+	c.Example = path
+	c.Why = why
 }
 
 // Warning describes the files that were left out, "" for none.
@@ -240,9 +238,9 @@ func (r Result) Warning() string {
 	case 0:
 		return ""
 	case 1:
-		return fmt.Sprintf("%s keeps its owner: %s", r.First, r.Why)
+		return fmt.Sprintf("%s keeps its owner: %s", r.Example, r.Why)
 	}
-	return fmt.Sprintf("%d files keep their owners, among them %s: %s", r.LeftOut, r.First, r.Why)
+	return fmt.Sprintf("%d files keep their owners, among them %s: %s", r.LeftOut, r.Example, r.Why)
 }
 
 // openBelow opens a name in a folder, or the symbolic link that it is. It fails with EXDEV if another file

@@ -81,6 +81,13 @@ func TestApply_ChangesOnlyTheWanted(t *testing.T) {
 	if got := owner(t, filepath.Join(root, "top")); got != "0:65534 0640" {
 		t.Errorf("the group alone: %s", got)
 	}
+	if got := owner(t, root); got != "0:65534 0755" {
+		t.Errorf("the root directory: %s", got)
+	}
+	// A root directory stands for all also if only its group counts.
+	if r := apply(t, root, Owner{UID: Keep, GID: nobody, Mode: Keep}); r != (Result{}) {
+		t.Errorf("again: %+v", r)
+	}
 	apply(t, root, Owner{UID: nobody, GID: Keep, Mode: Keep})
 	if got := owner(t, filepath.Join(root, "top")); got != "65534:65534 0640" {
 		t.Errorf("then the user: %s", got)
@@ -134,32 +141,49 @@ func TestApply_IsRepeatedAfterAnInterruption(t *testing.T) {
 }
 
 func TestApply_LeavesOutFilesThatReachBeyondTheVolume(t *testing.T) {
-	for name, spoil := range map[string]func(t *testing.T, path string){
-		"it has several hard links": func(t *testing.T, path string) {
+	bits := func(mode uint32) func(t *testing.T, path string) {
+		return func(t *testing.T, path string) { must(t, unix.Chmod(path, mode)) }
+	}
+	const special = "it has a setuid or setgid bit"
+	for name, c := range map[string]struct {
+		spoil func(t *testing.T, path string)
+		why   string
+	}{
+		"a second hard link": {func(t *testing.T, path string) {
 			must(t, os.Link(path, filepath.Join(t.TempDir(), "other")))
-		},
-		"it has a setuid or setgid bit": func(t *testing.T, path string) {
-			must(t, unix.Chmod(path, 0o4755))
-		},
+		}, "it has several hard links"},
+		"setuid": {bits(0o4755), special},
+		"setgid": {bits(0o2755), special},
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()
 			path := filepath.Join(root, "file")
 			must(t, os.WriteFile(path, nil, 0o644))
-			spoil(t, path)
+			c.spoil(t, path)
 			before := owner(t, path)
 			r, err := Apply(t.Context(), root, Owner{UID: nobody, GID: nobody, Mode: Keep}, nil)
 			must(t, err)
 			if got := owner(t, path); got != before {
 				t.Errorf("changed to %s", got)
 			}
-			if r.LeftOut != 1 || r.Warning() != path+" keeps its owner: "+name {
+			if r.LeftOut != 1 || r.Warning() != path+" keeps its owner: "+c.why {
 				t.Errorf("%+v: %s", r, r.Warning())
 			}
 			if got := owner(t, root); !strings.HasPrefix(got, "65534:65534") {
 				t.Errorf("the root directory has %s", got)
 			}
 		})
+	}
+}
+
+// New files of such a folder get its group, and the change of its owner leaves that so.
+func TestApply_ChangesFoldersWithSetgid(t *testing.T) {
+	root, _ := tree(t)
+	folder := filepath.Join(root, "a")
+	must(t, unix.Chmod(folder, 0o2775))
+	r := apply(t, root, Owner{UID: nobody, GID: nobody, Mode: Keep})
+	if got := owner(t, folder); got != "65534:65534 2775" || r.LeftOut != 0 {
+		t.Errorf("%s, %+v", got, r)
 	}
 }
 
