@@ -11,6 +11,7 @@ import (
 	"berth/cli/watch"
 	"berth/structs"
 	"berth/structs/class"
+	"berth/structs/reclaim"
 )
 
 var undeleteCommand = command.Command{
@@ -32,7 +33,7 @@ var undeleteCommand = command.Command{
 // reportMark tells that a volume is deleted later.
 func reportMark(w *watch.Watch, v *structs.CSIVolumeDetail) error {
 	w.WriteLine("Volume %q is marked: its plugin deletes it after %s", v.ID, command.FormatNanos(v.DeleteAt))
-	w.WriteLine("  to keep it: %s", structs.CommandLine(v.Namespace, "volume undelete", v.ID))
+	w.WriteLine("  to keep it: %s", reclaim.UndeleteCommand(&v.CSIVolume))
 	w.WriteLine("  to delete it at once: %s", structs.CommandLine(v.Namespace, "volume delete -now", v.ID))
 	return w.Call.WriteOutcome(command.Changed{
 		"VolumeID": v.ID,
@@ -54,7 +55,7 @@ func markText(v *structs.CSIVolume) string {
 		return ""
 	}
 	return fmt.Sprintf("%s (%s); to keep it: %s", deletionTime(v.DeleteAt, command.FormatNanos), v.DeleteCause,
-		structs.CommandLine(v.Namespace, "volume undelete", v.ID))
+		reclaim.UndeleteCommand(v))
 }
 
 // reclaimText describes the rule for the deletion of a volume.
@@ -62,10 +63,7 @@ func reclaimText(v *structs.CSIVolume) string {
 	if v.Reclaim != class.Delete {
 		return cmp.Or(v.Reclaim, class.Retain)
 	}
-	after := class.DefaultDeleteAfter
-	if v.DeleteAfter != nil {
-		after = *v.DeleteAfter
-	}
+	after := reclaim.DelayWhenReady(v)
 	if after == 0 {
 		return "delete, at once"
 	}

@@ -171,7 +171,7 @@ func (x *explainer) volumeCall(v *structs.CSIVolume) []*inquiry.Reason {
 
 		r = reason("volume %s is to be deleted %s (%s), and grants no claim%s",
 			v.ID, x.until(v.DeleteAt), v.DeleteCause, x.failing(v.LastError))
-		remedy = "to keep it: " + csi.UndeleteCommand(v)
+		remedy = "to keep it: " + command(v.Namespace, "volume undelete", v.ID)
 	}
 
 	r.Remedy = remedy

@@ -8,6 +8,7 @@ import (
 	"berth/internal/mvcc"
 	"berth/state/schema"
 	"berth/structs"
+	"berth/structs/reclaim"
 )
 
 // UsersOf names the users that prevent the deletion of a volume, and returns "" if there are none: claims by
@@ -65,10 +66,5 @@ func MarkText(v *structs.CSIVolume) string {
 		return ""
 	}
 	return fmt.Sprintf("volume %s is to be deleted at %s (%s); to keep it: %s",
-		v.ID, time.Unix(0, v.DeleteAt).UTC().Format(time.RFC3339), v.DeleteCause, UndeleteCommand(v))
-}
-
-// UndeleteCommand returns the command that keeps a marked volume.
-func UndeleteCommand(v *structs.CSIVolume) string {
-	return structs.CommandLine(v.Namespace, "volume undelete", v.ID)
+		v.ID, time.Unix(0, v.DeleteAt).UTC().Format(time.RFC3339), v.DeleteCause, reclaim.UndeleteCommand(v))
 }

@@ -14,17 +14,27 @@ const ByOperator = "volume delete"
 // Again is the time from a deletion that the plugin rejected for good to the next one.
 const Again = time.Hour
 
-// Delay returns the time from the moment at which a volume is no longer wanted to its deletion. It is 0 for a
-// volume that is deleted at once: its rule is not class.Delete, or it is not ready, so that nobody has
-// written to it.
+// Delay returns the time from the moment at which a volume is no longer wanted to its deletion. A volume
+// whose rule is not class.Delete is deleted at once, so its delay is 0. So is the delay of a volume that is
+// not ready, because no task has written to it.
 func Delay(v *structs.CSIVolume) time.Duration {
-	switch {
-	case v.Reclaim != class.Delete || v.State != structs.VolumeReady:
+	if v.Reclaim != class.Delete || v.State != structs.VolumeReady {
 		return 0
-	case v.DeleteAfter == nil:
+	}
+	return DelayWhenReady(v)
+}
+
+// DelayWhenReady returns the delay of a volume whose rule is class.Delete, once it is ready.
+func DelayWhenReady(v *structs.CSIVolume) time.Duration {
+	if v.DeleteAfter == nil {
 		return class.DefaultDeleteAfter
 	}
 	return *v.DeleteAfter
+}
+
+// UndeleteCommand returns the command that keeps a marked volume.
+func UndeleteCommand(v *structs.CSIVolume) string {
+	return structs.CommandLine(v.Namespace, "volume undelete", v.ID)
 }
 
 // Undelete keeps a marked volume. It changes no other one. The error is a precondition once the volume is
