@@ -146,7 +146,9 @@ func (c *Cluster) Add(expect int) *Server {
 	cfg.BootstrapExpect = expect
 	cfg.RPCBind = net.JoinHostPort(ip, "0")
 	cfg.SerfBind = net.JoinHostPort(ip, "0")
-	cfg.RaftTimeout = 400 * time.Millisecond
+	// Two servers of three elect only with both votes. Two candidacies collide for ever if a vote takes as long
+	// as the timeout, which some writes to a busy disk do.
+	cfg.RaftTimeout = time.Second
 	cfg.RetryInterval = 200 * time.Millisecond
 	cfg.AutopilotInterval = 500 * time.Millisecond
 	cfg.Autopilot = patientAutopilot()

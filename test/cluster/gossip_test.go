@@ -351,7 +351,11 @@ func TestGossip_NamesTheServersThatDoNotFollow(t *testing.T) {
 
 	restart(t, c, third, func(cfg *server.Config) { cfg.VerifyIncoming = false })
 	awaitMembers(t, c, c.Servers)
-	_, err := first.Current().GossipKeys.Do(gossipkey.Install, gossipkey.New())
+	var err error
+	c.Await("the gossip takes the third server for alive", func() bool {
+		_, err = first.Current().GossipKeys.Do(gossipkey.Install, gossipkey.New())
+		return !structs.IsKind(err, structs.KindPrecondition)
+	})
 	checkError(t, err, structs.KindInternal, "of 3 servers have answered", "encrypt_verify_incoming",
 		"has not been made")
 
