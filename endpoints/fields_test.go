@@ -350,7 +350,7 @@ func filledJob() *structs.Job {
 	task.Affinities = affinities()
 	task.Meta = meta()
 	task.Env = meta()
-	task.VolumeMounts = []*structs.VolumeMount{{Volume: "data", Destination: "/data"}}
+	task.VolumeMounts = []*structs.VolumeMount{{Volume: "data", Destination: "/data", SubPath: "pg"}}
 	task.CSIPluginConfig = &structs.CSIPluginConfig{
 		ID:     "p",
 		Type:   structs.CSIPluginNode,

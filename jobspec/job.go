@@ -282,6 +282,7 @@ type volumeMount struct {
 	Destination     string `hcl:"destination,required"`
 	ReadOnly        bool   `hcl:"read_only"`
 	PropagationMode string `hcl:"propagation_mode"`
+	SubPath         string `hcl:"sub_path"`
 }
 
 type csiPlugin struct {

@@ -7614,7 +7614,10 @@ func (v *VolumeMount) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(4)
+	n := uint32(5)
+	if !(v.SubPath != "") {
+		n--
+	}
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xabDestination"...)
 	b = msgp.AppendString(b, v.Destination)
@@ -7622,6 +7625,10 @@ func (v *VolumeMount) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendString(b, v.PropagationMode)
 	b = append(b, "\xa8ReadOnly"...)
 	b = msgp.AppendBool(b, v.ReadOnly)
+	if v.SubPath != "" {
+		b = append(b, "\xa7SubPath"...)
+		b = msgp.AppendString(b, v.SubPath)
+	}
 	b = append(b, "\xa6Volume"...)
 	b = msgp.AppendString(b, v.Volume)
 	return b, nil
@@ -7645,6 +7652,8 @@ func (v *VolumeMount) readField(name, b []byte) (_ []byte, known bool, err error
 		b, err = wire.ReadBool(b, &v.ReadOnly)
 	case "PropagationMode":
 		b, err = wire.ReadString(b, &v.PropagationMode)
+	case "SubPath":
+		b, err = wire.ReadString(b, &v.SubPath)
 	default:
 		return b, false, nil
 	}

@@ -179,8 +179,7 @@ type VolumeRequest struct {
 // VolumeOwnership is `ownership {}`: the wanted owner of a volume. An empty text keeps what it is for.
 type VolumeOwnership struct {
 	// Owner and Group are a user and a group of the node, by name or by number. Mode is octal.
-	Owner, Group string `json:",omitempty" codec:",omitempty" level:"2"`
-	Mode, Policy string `json:",omitempty" codec:",omitempty" level:"2"`
+	Owner, Group, Mode, Policy string `json:",omitempty" codec:",omitempty" level:"2"`
 }
 
 const (
@@ -203,6 +202,7 @@ type VolumeMount struct {
 	Destination     string // absolute path inside the task, or relative to its directory
 	ReadOnly        bool
 	PropagationMode string // private (default), host-to-task, bidirectional
+	SubPath         string `json:",omitempty" codec:",omitempty" level:"2"` // the only folder that is seen
 }
 
 // LogConfig bounds a task's logs.

@@ -1,6 +1,7 @@
 package allocrunner
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -16,7 +17,7 @@ func TestTask_ReplacesPlaceholders(t *testing.T) {
 		a := fx.agent()
 		defer a.stop()
 		a.allocs[0].setup = func(env *hooks.AllocEnv) {
-			env.SetVolume(jobtext.Value, hooks.VolumeMount{HostPath: "/data"})
+			env.SetVolume(jobtext.Value, hooks.VolumeMount{Folders: fakeFolders("/data")})
 		}
 		r := a.new(allocWithPlaceholders())
 		synctest.Wait()
@@ -35,7 +36,8 @@ func TestTask_ReplacesPlaceholders(t *testing.T) {
 			"Task.User":                   cfg.User == "user-"+jobtext.Value,
 			"Task.Config":                 cfg.Config["command"] == jobtext.Value,
 			"Task.KillSignal":             fx.machine.Task("alloc1/"+jobtext.Value).Signal == "SIGUSR1",
-			"VolumeMount.Volume":          m.HostPath == "/data",
+			"VolumeMount.Volume":          strings.HasPrefix(m.HostPath, "/data "),
+			"VolumeMount.SubPath":         strings.HasSuffix(m.HostPath, " "+jobtext.Value+" mounted"),
 			"VolumeMount.Destination":     m.TaskPath == "/"+jobtext.Value,
 			"VolumeMount.PropagationMode": m.Propagation == jobtext.Value,
 		})

@@ -77,13 +77,13 @@ func Build(p Parts) (*Subsystems, error) {
 		return nil, err
 	}
 	signed := identities.New(identitiesConfig(p))
-	ofAllocs := allocParts{volumesConfig(p, plugins, guarding), guarding, buildSockets(p), signed, logins}
-	ofTasks := taskParts{supervisors, deviceManager.Reserve, logins, ofAllocs.signed, ofAllocs.using}
+	of := allocParts{volumesConfig(p, plugins, guarding), guarding, buildSockets(p), signed, logins, csiDir}
+	ofTasks := taskParts{supervisors, deviceManager.Reserve, logins, signed, of.using}
 	return &Subsystems{
 		Drivers:    drivers,
 		Plugins:    plugins,
 		Devices:    deviceManager,
-		AllocHooks: allocHooks(p, ofAllocs),
+		AllocHooks: allocHooks(p, of),
 		TaskHooks:  guardedLast(guarding, taskHooks(p, ofTasks)),
 		Vault:      logins.fingerprint,
 		Renewed:    guarding.Renewed,
@@ -93,8 +93,8 @@ func Build(p Parts) (*Subsystems, error) {
 			drivers.Run,
 			deviceManager.Run,
 			plugins.Run,
-			ofAllocs.consul.Run,
-			ofAllocs.signed.Run,
+			of.consul.Run,
+			of.signed.Run,
 			reconcileVolumes(p, plugins, guarding),
 			guarding.Run,
 			reconcileNetworks(p),
@@ -269,6 +269,7 @@ type allocParts struct {
 	consul   *sockets.Sockets
 	signed   *identities.Manager
 	logins   *logins
+	csiDir   string // without links
 }
 
 // allocHooks returns the hooks of an allocation: its secrets, the waits for its predecessors and for its
@@ -305,6 +306,7 @@ func allocHooks(p Parts, of allocParts) func(*hooks.AllocEnv) []hooks.Alloc {
 			Volume:   p.HostVolume,
 			Holder:   p.Holds.HostVolumeHolder,
 			Progress: p.Progress,
+			Dir:      filepath.Join(of.csiDir, "host"),
 		}); h != nil {
 			list = append(list, h)
 		}

@@ -108,7 +108,7 @@ func TestHooks_AreInOrder(t *testing.T) {
 	signed := identities.New(identitiesConfig(p))
 	logs := mustLogins(t, p)
 	for _, h := range allocHooks(p, allocParts{
-		using, guarding, sockets.New(nil, nil, p.Logger), signed, logs,
+		using, guarding, sockets.New(nil, nil, p.Logger), signed, logs, t.TempDir(),
 	})(env) {
 		got = append(got, h.Name())
 	}

@@ -3,8 +3,11 @@ package holds
 import (
 	"context"
 	"os"
+	"path/filepath"
 
 	"berth/client/config"
+	"berth/client/csi/paths"
+	"berth/client/csi/subpath"
 	"berth/client/hooks"
 	"berth/structs"
 )
@@ -18,11 +21,14 @@ type HostVolumesConfig struct {
 	Holder func(*structs.Allocation) (allocID string)
 	// Progress receives the reason for which an allocation waits, "" once it no longer waits.
 	Progress func(allocID, reason string)
+	// Dir is a directory of the node for the mount points of folders.
+	Dir string
 }
 
 type hostVolumes struct {
 	requests []*structs.VolumeRequest
 	config   HostVolumesConfig
+	folders  string // the directory of the mount points of this allocation
 }
 
 // HostVolumes makes the hook of an allocation. It is nil for a group without host volumes.
@@ -31,7 +37,11 @@ func HostVolumes(env *hooks.AllocEnv, c HostVolumesConfig) hooks.Alloc {
 	if len(requests) == 0 {
 		return nil
 	}
-	return &hostVolumes{requests, c}
+	return &hostVolumes{
+		requests: requests,
+		config:   c,
+		folders:  filepath.Join(c.Dir, paths.ShortName(env.Alloc.ID)),
+	}
 }
 
 func (v *hostVolumes) Name() string { return "host_volumes" }
@@ -71,11 +81,17 @@ func (v *hostVolumes) Up(ctx context.Context, env *hooks.AllocEnv) error {
 		env.SetVolume(r.Name, hooks.VolumeMount{
 			HostPath: offered.Path,
 			ReadOnly: r.ReadOnly,
+			Folders: subpath.Folders{
+				Volume:   offered.Path,
+				Dir:      v.folders,
+				ReadOnly: r.ReadOnly,
+			},
 		})
 	}
 
 	return nil
 }
 
-// Down has nothing to undo: the driver makes the mounts, in a namespace that ends with the task.
-func (v *hostVolumes) Down(context.Context) error { return nil }
+// Down unmounts the folders that tasks have mounted. The driver makes the other mounts, in a namespace that
+// ends with the task.
+func (v *hostVolumes) Down(context.Context) error { return subpath.Release(v.folders) }

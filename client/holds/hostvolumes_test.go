@@ -1,6 +1,7 @@
 package holds
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -9,7 +10,9 @@ import (
 	"testing/synctest"
 
 	"berth/client/config"
+	"berth/client/csi/mounts"
 	"berth/client/hooks"
+	"berth/internal/testskip"
 	"berth/structs"
 )
 
@@ -72,6 +75,38 @@ func TestHostVolumes_GivesTheDirectory(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+func TestHostVolumes_ReleaseTheFoldersOfTasks(t *testing.T) {
+	if os.Geteuid() != 0 {
+		testskip.Lacking(t, "root: it mounts")
+	}
+	dir := t.TempDir()
+	env := envWith(&structs.VolumeRequest{Name: "d", Type: structs.VolumeTypeHost, Source: "data"})
+	h := HostVolumes(env, HostVolumesConfig{
+		Volume:   func(string) *config.HostVolume { return &config.HostVolume{Path: dir} },
+		Holder:   func(*structs.Allocation) string { return "" },
+		Progress: func(string, string) {},
+		Dir:      t.TempDir(),
+	})
+	if err := h.Up(t.Context(), env); err != nil {
+		t.Fatal(err)
+	}
+	m, _ := env.Volume("d")
+	at, err := m.Folders.Mount("web", "data/pg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = os.Stat(filepath.Join(dir, "data", "pg"))
+	if mounted, rootErr := mounts.IsRoot(at); err != nil || rootErr != nil || !mounted {
+		t.Errorf("mounted %v (%v, %v)", mounted, err, rootErr)
+	}
+	if err := h.Down(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Lstat(filepath.Dir(at)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("after Down: %v", err)
 	}
 }
 

@@ -71,6 +71,19 @@ type VolumeMount struct {
 	ReadOnly bool
 	Device   bool
 	Writable bool // its file system could be written when it was mounted
+	// Folders mounts single folders of the volume. Nil: it has none, as a device.
+	Folders Folders
+	// Note tells what the preparation of the volume left undone, "" for nothing. The tasks have it as an event.
+	Note string
+}
+
+// Folders mounts folders of a volume for its tasks. The hook that made the volume ready unmounts them.
+type Folders interface {
+	// Mount mounts a folder for a task, in place of a mount of an earlier start, and returns its mount point
+	// on the host. The path is relative to the root of the volume.
+	Mount(task, path string) (hostPath string, err error)
+	// Path returns the mount point without a mount.
+	Path(task, path string) string
 }
 
 // AllocEnv is shared by the hooks of one allocation. Alloc has its Job.

@@ -25,6 +25,7 @@ var blocks = []block{
 		{"Volume", "volume"},
 		{"Destination", "destination"},
 		{"PropagationMode", "propagation_mode"},
+		{"SubPath", "sub_path"},
 	}},
 	{"TaskArtifact", "artifact", "client/hooks/artifact", [][2]string{
 		{"GetterSource", "source"},

@@ -131,6 +131,7 @@ job "full" {
         destination      = "/data"
         read_only        = true
         propagation_mode = "host-to-task"
+        sub_path         = "pg/${NOMAD_ALLOC_INDEX}"
       }
     }
   }

@@ -338,6 +338,17 @@ func TestJob_NamesTheFault(t *testing.T) {
 		{``, mount(func(m *structs.VolumeMount) { m.Destination = "${NOMAD_TASK_DIR}/x" })},
 		{`volume_mount 1: propagation_mode "shared" must be one of private, host-to-task, bidirectional`,
 			mount(func(m *structs.VolumeMount) { m.PropagationMode = "shared" })},
+		{`volume_mount 1: sub_path "/data" is absolute`, mount(func(m *structs.VolumeMount) { m.SubPath = "/data" })},
+		{`volume_mount 1: sub_path "a/../b" has the part ".."`,
+			mount(func(m *structs.VolumeMount) { m.SubPath = "a/../b" })},
+		{`volume_mount 1: sub_path has 5000 bytes`,
+			mount(func(m *structs.VolumeMount) { m.SubPath = "${x}/" + strings.Repeat("x", 4995) })},
+		{``, mount(func(m *structs.VolumeMount) { m.SubPath = "data/pg" })},
+		{``, mount(func(m *structs.VolumeMount) { m.SubPath = "${NOMAD_ALLOC_INDEX}//" })},
+		{`volume_mount 1: sub_path is not allowed with attachment_mode block-device`, func(j *structs.Job) {
+			j.TaskGroups[0].Volumes["data"].AttachmentMode = structs.CSIBlockDevice
+			j.TaskGroups[0].Tasks[0].VolumeMounts[0].SubPath = "data"
+		}},
 		{`destination "data/" is taken by another volume_mount`, task(func(t *structs.Task) {
 			t.VolumeMounts = append(t.VolumeMounts, &structs.VolumeMount{Volume: "data", Destination: "data/"})
 		})},

@@ -10,6 +10,7 @@ import (
 
 	"berth/structs"
 	"berth/structs/validate/field"
+	"berth/structs/validate/folder"
 )
 
 // checkVolumes checks the volumes of a group by their names. Two requests for one CSI volume would be two
@@ -153,12 +154,27 @@ func checkMounts(f field.Errors, t *structs.Task, g *structs.TaskGroup) {
 			f.CheckOneOf("propagation_mode", m.PropagationMode, modes)
 		}
 
+		checkSubPath(f, m.SubPath, g.Volumes[m.Volume])
 		checkDestination(f, m.Destination)
 
 		// Two spellings of one directory would hide each other's mount.
 		clean := path.Clean("/" + m.Destination)
 		f.Require(!seen[clean], "destination %q is taken by another volume_mount of the task", m.Destination)
 		seen[clean] = true
+	}
+}
+
+// checkSubPath checks the folder of a volume, which is nil if only the node knows it.
+func checkSubPath(f field.Errors, path string, v *structs.VolumeRequest) {
+	if path == "" {
+		return
+	}
+	f.CheckText("sub_path", path)
+	f.Require(v == nil || v.AttachmentMode != structs.CSIBlockDevice,
+		"sub_path is not allowed with attachment_mode block-device: a device has no folders")
+	err := folder.Check(path)
+	if err != nil && (len(path) > folder.MaxPath || !strings.Contains(path, "${")) {
+		f.Addf("%s", field.Text(err.Error()))
 	}
 }
 

@@ -3,6 +3,7 @@ package taskrunner
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -59,8 +60,14 @@ func (h *volumeMounts) Up(_ context.Context, env *hooks.TaskEnv) error {
 				alias, errReadOnly)
 		}
 
+		source, err := hostPath(env, v, vars.expand(m.SubPath))
+		if err != nil {
+			return fmt.Errorf("volume %s: %w", alias, err)
+		}
+		noteOnce(env, alias, v)
+
 		env.Config.Mounts = append(env.Config.Mounts, driver.Mount{
-			HostPath:    v.HostPath,
+			HostPath:    source,
 			TaskPath:    path.Join("/", destination),
 			ReadOnly:    v.ReadOnly || m.ReadOnly,
 			Propagation: vars.expand(m.PropagationMode),
@@ -70,6 +77,29 @@ func (h *volumeMounts) Up(_ context.Context, env *hooks.TaskEnv) error {
 	}
 
 	return nil
+}
+
+// hostPath returns the path of a volume, or of one of its folders, which it mounts. A process that runs
+// already keeps the mounts that it has.
+func hostPath(env *hooks.TaskEnv, v hooks.VolumeMount, folder string) (string, error) {
+	switch {
+	case folder == "":
+		return v.HostPath, nil
+	case v.Folders == nil:
+		return "", structs.Invalidf("sub_path %q: the volume is a device, which has no folders",
+			structs.Cut(folder, structs.MaxQuoted))
+	case env.Running:
+		return v.Folders.Path(env.Task.Name, folder), nil
+	}
+	return v.Folders.Mount(env.Task.Name, folder)
+}
+
+// noteOnce makes an event of what the preparation of a volume left undone, at the first start of the task.
+func noteOnce(env *hooks.TaskEnv, alias string, v hooks.VolumeMount) {
+	if v.Note == "" || !env.FirstStart || env.Emit == nil {
+		return
+	}
+	env.Emit(newEvent(structs.TaskEventHookMessage, "Volume %s: %s", alias, v.Note))
 }
 
 // Down does nothing: the driver makes the mounts, in a namespace that ends with the task.

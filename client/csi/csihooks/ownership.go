@@ -43,9 +43,10 @@ func (h *volumesHook) give(ctx context.Context, w *requiredVolume, m hooks.Volum
 		h.setProgress("ownership of volume %s: %d files looked at, %d changed", w.VolumeKey, r.Seen, r.Changed)
 	})
 	h.Progress(h.alloc.ID, "")
-	if warning := result.Warning(); warning != "" {
+	w.note = result.Warning()
+	if w.note != "" {
 		h.logger.Warn("the owner of some files of a volume was not changed",
-			"volume", w.VolumeKey, "reason", warning)
+			"volume", w.VolumeKey, "reason", w.note)
 	}
 
 	switch {

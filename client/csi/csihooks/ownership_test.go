@@ -3,11 +3,13 @@ package csihooks
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
+	"berth/client/csi/volumes"
 	"berth/client/hooks"
 	"berth/csi/csitest"
 	"berth/structs"
@@ -65,6 +67,72 @@ func TestVolumes_AreGivenToTheWantedOwnerBeforeTheTasksStart(t *testing.T) {
 	must(t, r.volumes(e).Up(r.ctx(), e))
 	if got := ownerOf(t, dir); got != want {
 		t.Errorf("after an interruption the owner is %v", got)
+	}
+	must(t, h.Down(r.ctx()))
+	r.clean()
+}
+
+// The tasks of the allocation make an event of the note.
+func TestVolumes_NoteTheFilesThatKeepTheirOwner(t *testing.T) {
+	r := newFixture(t)
+	_, file := volumeDir(t, r.plugin("ebs"))
+	must(t, unix.Chmod(file, 0o4755))
+	e := ownedEnv("a1")
+	h := r.volumes(e)
+	must(t, h.Up(r.ctx(), e))
+	m, _ := e.Volume("one")
+	if m.Note != "file keeps its owner: it has a setuid or setgid bit" || ownerOf(t, file) != [2]uint32{} {
+		t.Errorf("the note is %q, the owner %v", m.Note, ownerOf(t, file))
+	}
+	must(t, h.Down(r.ctx()))
+	r.clean()
+}
+
+// A folder that a volume lacks gets the owner of the volume, and Down unmounts it before the volume.
+func TestVolumes_MountFoldersAndReleaseThem(t *testing.T) {
+	r := newFixture(t)
+	p := r.plugin("ebs")
+	dir, _ := volumeDir(t, p)
+	e := ownedEnv("a1")
+	h := r.volumes(e)
+	must(t, h.Up(r.ctx(), e))
+	m, _ := e.Volume("one")
+	at, err := m.Folders.Mount("web", "data/pg")
+	must(t, err)
+	must(t, os.WriteFile(filepath.Join(at, "written"), nil, 0o644))
+	folder := filepath.Join(dir, "data", "pg")
+	_, err = os.Stat(filepath.Join(folder, "written"))
+	must(t, err)
+	if got := ownerOf(t, folder); got != [2]uint32{4711, 4712} {
+		t.Errorf("the new folder has the owner %v", got)
+	}
+	// The servers see the mount, and another allocation's end does not take it for a lost one.
+	k := volumes.VolumeKey{Namespace: "default", ID: "data"}
+	has, err := r.m.Volumes().Presence(k)
+	must(t, err)
+	if !slices.Contains(has.Mounts, at) {
+		t.Errorf("the mounts of the volume are %q", has.Mounts)
+	}
+	must(t, r.m.Volumes().Detach(r.ctx(), k, "other", func(string) bool { return false }))
+	must(t, h.Down(r.ctx()))
+	if _, err := os.Stat(filepath.Join(folder, "written")); err != nil {
+		t.Errorf("after the release: %v", err)
+	}
+	r.clean()
+}
+
+func TestVolumes_MakeNoFolderInAVolumeThatIsRead(t *testing.T) {
+	r := newFixture(t)
+	r.plugin("ebs")
+	e := allocEnv("a1", map[string]string{"one": "data"})
+	e.Group.Volumes["one"].ReadOnly = true
+	e.Group.Volumes["one"].AccessMode = structs.CSIMultiNodeReader
+	h := r.volumes(e)
+	must(t, h.Up(r.ctx(), e))
+	m, _ := e.Volume("one")
+	_, err := m.Folders.Mount("web", "data")
+	if !structs.IsKind(err, structs.KindPrecondition) {
+		t.Errorf("got %v", err)
 	}
 	must(t, h.Down(r.ctx()))
 	r.clean()

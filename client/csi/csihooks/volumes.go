@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/client/csi/mounts"
+	"berth/client/csi/subpath"
 	"berth/client/csi/tokens"
 	"berth/client/csi/volumes"
 	"berth/client/hooks"
@@ -114,6 +115,7 @@ type requiredVolume struct {
 	aliases []string
 	// mountsGroup is set once the plugin is called for the group of the wanted owner.
 	mountsGroup bool
+	note        string // of hooks.VolumeMount
 }
 
 // volumeMounts are the mounted volumes of the allocation.
@@ -158,11 +160,36 @@ func (h *volumesHook) Up(ctx context.Context, env *hooks.AllocEnv) error {
 	}
 
 	for _, w := range required {
+		m := ready[w.VolumeKey]
+		m.Folders = foldersOf(w, m)
+		m.Note = w.note
 		for _, alias := range w.aliases {
-			env.SetVolume(alias, ready[w.VolumeKey])
+			env.SetVolume(alias, m)
 		}
 	}
 	return nil
+}
+
+// foldersOf returns the folders of a mounted volume, nil for a device. Package volumes unmounts them.
+func foldersOf(w *requiredVolume, m hooks.VolumeMount) hooks.Folders {
+	if m.Device {
+		return nil
+	}
+
+	owner := w.request.Ownership
+	if owner != nil && w.mountsGroup {
+		owner = &structs.VolumeOwnership{
+			Owner:  owner.Owner,
+			Mode:   owner.Mode,
+			Policy: owner.Policy,
+		}
+	}
+	return subpath.Folders{
+		Volume:   m.HostPath,
+		Dir:      mounts.FoldersOf(m.HostPath),
+		ReadOnly: m.ReadOnly,
+		Owner:    owner,
+	}
 }
 
 // requiredVolumes returns the group's CSI volumes in the order of their aliases.

@@ -122,6 +122,10 @@ func (t *Table) Below(dir string) []string {
 	return out
 }
 
+// FoldersOf returns the directory in which single folders of a CSI volume are mounted for tasks. It lies
+// beside the mount point of the volume.
+func FoldersOf(volume string) string { return filepath.Join(filepath.Dir(volume), "folders") }
+
 // shared reports whether the topmost mount at the path is shared.
 func (t *Table) shared(path string) bool {
 	m := t.top(path)

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -40,9 +41,13 @@ type Owner struct {
 type Result struct {
 	Seen    int // without those of a root directory that stands for all
 	Changed int
-	// LeftOut are the files that were not changed, for one of the reasons of the package.
+	// LeftOut are the files that were not changed, for one of the reasons of the package: each is one of Linked,
+	// Special and Mounts.
 	LeftOut int
-	// Example is the path of one of them, and Why the reason.
+	Linked  int // files with several hard links
+	Special int // files with a setuid or setgid bit
+	Mounts  int // places at which another file system is mounted
+	// Example is the path of one of them in the volume, and Why the reason.
 	Example string
 	Why     string
 }
@@ -63,7 +68,12 @@ func Apply(ctx context.Context, root string, w Owner, progress func(Result)) (Re
 		progress = func(Result) {}
 	}
 
-	c := &change{ctx: ctx, want: w, progress: progress}
+	c := &change{
+		ctx:      ctx,
+		volume:   root,
+		want:     w,
+		progress: progress,
+	}
 	st, err := stat(fd, root)
 	if err != nil {
 		return c.Result, err
@@ -92,6 +102,7 @@ func (w Owner) modeFits(st *unix.Stat_t) bool {
 type change struct {
 	Result
 	ctx      context.Context
+	volume   string // the path of its root directory
 	want     Owner
 	progress func(Result)
 }
@@ -133,7 +144,7 @@ func (c *change) entry(dir *os.File, name string, depth int) error {
 	case errors.Is(err, unix.ENOENT):
 		return nil
 	case errors.Is(err, unix.EXDEV):
-		c.leaveOut(path, "it is a mount of another file system")
+		c.leaveOut(path, &c.Mounts, "it is a mount of another file system")
 		return nil
 	case err != nil:
 		return &os.PathError{Op: "open", Path: path, Err: err}
@@ -187,10 +198,10 @@ func (c *change) file(fd int, path string, st *unix.Stat_t) error {
 	case c.want.fits(st):
 		return nil
 	case !folder && st.Nlink > 1:
-		c.leaveOut(path, "it has several hard links")
+		c.leaveOut(path, &c.Linked, "it has several hard links")
 		return nil
 	case !folder && st.Mode&(unix.S_ISUID|unix.S_ISGID) != 0:
-		c.leaveOut(path, "it has a setuid or setgid bit")
+		c.leaveOut(path, &c.Special, "it has a setuid or setgid bit")
 		return nil
 	}
 	return c.chown(fd, path)
@@ -226,13 +237,19 @@ func (c *change) root(fd int, path string, st *unix.Stat_t) error {
 	return nil
 }
 
-func (c *change) leaveOut(path, why string) {
+// maxExample bounds the example of a path, in bytes.
+const maxExample = 200
+
+func (c *change) leaveOut(path string, count *int, why string) {
 	c.LeftOut++
-	c.Example = path
+	*count++
+	// A task chooses the names of its files.
+	inside := strings.TrimPrefix(path, c.volume+"/")
+	c.Example = structs.Printable(structs.Cut(inside, maxExample))
 	c.Why = why
 }
 
-// Warning describes the files that were left out, "" for none.
+// Warning describes the files that were left out, with their counts and one example, "" for none.
 func (r Result) Warning() string {
 	switch r.LeftOut {
 	case 0:
@@ -240,7 +257,18 @@ func (r Result) Warning() string {
 	case 1:
 		return fmt.Sprintf("%s keeps its owner: %s", r.Example, r.Why)
 	}
-	return fmt.Sprintf("%d files keep their owners, among them %s: %s", r.LeftOut, r.Example, r.Why)
+
+	var parts []string
+	add := func(n int, what string) {
+		if n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, what))
+		}
+	}
+	add(r.Linked, "with several hard links")
+	add(r.Special, "with a setuid or setgid bit")
+	add(r.Mounts, "at which another file system is mounted")
+	return fmt.Sprintf("%d files keep their owners, among them %s: %s",
+		r.LeftOut, r.Example, strings.Join(parts, ", "))
 }
 
 // openBelow opens a name in a folder, or the symbolic link that it is. It fails with EXDEV if another file

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -166,7 +167,7 @@ func TestApply_LeavesOutFilesThatReachBeyondTheVolume(t *testing.T) {
 			if got := owner(t, path); got != before {
 				t.Errorf("changed to %s", got)
 			}
-			if r.LeftOut != 1 || r.Warning() != path+" keeps its owner: "+c.why {
+			if r.LeftOut != 1 || r.Warning() != "file keeps its owner: "+c.why {
 				t.Errorf("%+v: %s", r, r.Warning())
 			}
 			if got := owner(t, root); !strings.HasPrefix(got, "65534:65534") {
@@ -204,8 +205,38 @@ func TestApply_EntersNoOtherMount(t *testing.T) {
 	if r.LeftOut != 2 || owner(t, inside) != "0:0 0600" || owner(t, bound) == "65534:65534 0755" {
 		t.Errorf("%+v", r)
 	}
-	if got := r.Warning(); !strings.HasPrefix(got, "2 files keep their owners, among them ") {
+	if got := r.Warning(); !strings.HasPrefix(got, "2 files keep their owners, among them ") ||
+		!strings.HasSuffix(got, ": 2 at which another file system is mounted") {
 		t.Error(got)
+	}
+}
+
+func TestApply_CountsTheFilesThatItLeavesOut(t *testing.T) {
+	root, _ := tree(t)
+	for _, name := range []string{"one", "two"} {
+		must(t, os.Link(filepath.Join(root, "a", "b", "deep"), filepath.Join(root, name)))
+	}
+	must(t, unix.Chmod(filepath.Join(root, "top"), 0o4755))
+	r := apply(t, root, Owner{UID: nobody, GID: nobody, Mode: Keep})
+	if r.LeftOut != 4 || r.Linked != 3 || r.Special != 1 || r.Mounts != 0 {
+		t.Errorf("%+v", r)
+	}
+	want := "4 files keep their owners, among them " + r.Example +
+		": 3 with several hard links, 1 with a setuid or setgid bit"
+	if r.Warning() != want || !slices.Contains([]string{"one", "two", "a/b/deep", "top"}, r.Example) {
+		t.Error(r.Warning())
+	}
+}
+
+// A task chooses the names of its files, and an operator reads them on a terminal.
+func TestApply_ShowsABoundedPrintableExample(t *testing.T) {
+	root := t.TempDir()
+	long := filepath.Join(root, "\x1b[2J"+strings.Repeat("x", 240))
+	must(t, os.WriteFile(long, nil, 0o644))
+	must(t, unix.Chmod(long, 0o4755))
+	got := apply(t, root, Owner{UID: nobody, GID: nobody, Mode: Keep}).Example
+	if strings.Contains(got, "\x1b") || len(got) > maxExample+20 || !strings.HasSuffix(got, "…") {
+		t.Errorf("%q", got)
 	}
 }
 

@@ -57,3 +57,15 @@ func Make(path string) error {
 	}
 	return err
 }
+
+// Exists reports whether a path exists, without looking into it.
+func Exists(path string) bool {
+	_, err := os.Lstat(path)
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// IsDevice reports whether a path is a device node.
+func IsDevice(path string) bool {
+	fi, err := os.Lstat(path)
+	return err == nil && fi.Mode()&os.ModeDevice != 0
+}

@@ -3,9 +3,9 @@ package volumes
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 
+	"berth/client/csi/paths"
 	"berth/structs"
 	"berth/structs/nodecalls"
 )
@@ -33,7 +33,7 @@ func (v *Volumes) Presence(k VolumeKey) (*nodecalls.ClientCSINodeVolumeResponse,
 		target := v.hostPath(p.target())
 		// A plugin may publish a device as a device node, without a mount.
 		if p.AttachmentMode == structs.CSIBlockDevice &&
-			!w.table.Mounted(target) && isDevice(target) {
+			!w.table.Mounted(target) && paths.IsDevice(target) {
 			has.Mounts = append(has.Mounts, target)
 		}
 
@@ -75,9 +75,4 @@ func (v *Volumes) pendingMounts(names map[[2]string]bool) ([]string, error) {
 	}
 
 	return pending, nil
-}
-
-func isDevice(path string) bool {
-	fi, err := os.Lstat(path)
-	return err == nil && fi.Mode()&os.ModeDevice != 0
 }

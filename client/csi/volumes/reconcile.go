@@ -227,7 +227,10 @@ func (v *Volumes) checkUnknownMounts(k VolumeKey) error {
 	stage := v.hostPath(stagePath(dir))
 	known := map[string]bool{stage: w.stage != nil}
 	for _, p := range w.users {
-		known[v.hostPath(targetPath(dir, p.AllocID))] = true
+		target := v.hostPath(targetPath(dir, p.AllocID))
+		for _, path := range append(w.table.Below(mounts.FoldersOf(target)), target) {
+			known[path] = true
+		}
 	}
 
 	for _, path := range w.table.Below(v.hostPath(dir)) {

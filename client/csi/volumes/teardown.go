@@ -2,12 +2,11 @@ package volumes
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 
 	"berth/client/csi/mounts"
+	"berth/client/csi/paths"
+	"berth/client/csi/subpath"
 	"berth/csi"
 	"berth/structs"
 )
@@ -104,6 +103,10 @@ func (w *volumeWork) needsPlugin() string {
 func (w *volumeWork) unpublishVolume() error {
 	p := w.publish
 	rel := p.target()
+	err := subpath.Release(mounts.FoldersOf(w.hostPath(rel)))
+	if err != nil {
+		return err
+	}
 	// The mount goes with the call, so this is the last look at it.
 	p.TurnedReadOnly = p.TurnedReadOnly ||
 		p.Writable && w.table.ReadOnly(w.hostPath(rel))
@@ -112,7 +115,7 @@ func (w *volumeWork) unpublishVolume() error {
 		return err
 	}
 
-	err := w.undoUntilUnmounted(&undo{
+	err = w.undoUntilUnmounted(&undo{
 		Call: Call{
 			PluginID: p.PluginID,
 			Volume:   p.ExternalID,
@@ -121,7 +124,7 @@ func (w *volumeWork) unpublishVolume() error {
 		send: (*csi.Client).NodeUnpublishVolume,
 		rel:  rel,
 		provable: p.Mounted || p.BootID != w.boot ||
-			!pathExists(w.hostPath(rel)),
+			!paths.Exists(w.hostPath(rel)),
 	})
 	if err != nil {
 		return fmt.Errorf("unpublishing: %w", err)
@@ -219,12 +222,6 @@ func (w *volumeWork) undoUntilUnmounted(u *undo) error {
 
 	return structs.Unavailablef(
 		"plugin %q: %s reported success, but %s is still mounted", u.PluginID, u.RPC, onHost)
-}
-
-// pathExists reports whether a path exists, without looking into it.
-func pathExists(path string) bool {
-	_, err := os.Lstat(path)
-	return !errors.Is(err, fs.ErrNotExist)
 }
 
 // removeDirs removes directories that berth made, and targets that a plugin left, if they are empty.

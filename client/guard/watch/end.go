@@ -336,12 +336,16 @@ func unmount(path string, deadline time.Time) (reason string) {
 		if err != nil {
 			return err.Error()
 		}
-		if !table.Mounted(path) {
+		at := path
+		// A folder of the volume that is mounted for a task keeps the file system.
+		if folders := table.Below(mounts.FoldersOf(path)); len(folders) > 0 {
+			at = folders[len(folders)-1]
+		} else if !table.Mounted(path) {
 			return ""
 		}
 
 		// A link in the place of the mount point must not lead to another mount.
-		err = unix.Unmount(path, unix.UMOUNT_NOFOLLOW)
+		err = unix.Unmount(at, unix.UMOUNT_NOFOLLOW)
 		// Another mount may be below the one that is gone.
 		if err == nil || time.Now().Before(deadline) {
 			if err != nil {
@@ -349,6 +353,6 @@ func unmount(path string, deadline time.Time) (reason string) {
 			}
 			continue
 		}
-		return (&os.PathError{Op: "unmount", Path: path, Err: err}).Error()
+		return (&os.PathError{Op: "unmount", Path: at, Err: err}).Error()
 	}
 }

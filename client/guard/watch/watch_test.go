@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"berth/client/csi/mounts"
 	"berth/client/drivers/cgroups"
 	"berth/client/drivers/procref"
 	"berth/client/guard/leasefile"
@@ -39,6 +40,8 @@ func TestGuard_EndsAnAllocationWithTheLeaseWithoutItsAgent(t *testing.T) {
 			held, other := f.task("hold") // without an order
 			group, task := f.task("lease")
 			v := f.orderFor("a1", group)
+			folder := filepath.Join(mounts.FoldersOf(v.Target), "data") // mounted for the task
+			f.mount(v.Target, folder, "", unix.MS_BIND)
 			f.guard()
 			end(f)
 			until := f.renew(300 * time.Millisecond)
@@ -51,7 +54,7 @@ func TestGuard_EndsAnAllocationWithTheLeaseWithoutItsAgent(t *testing.T) {
 			if took > structs.GuardKillTime {
 				t.Errorf("it took %s", took)
 			}
-			if f.isMounted(v.Target) || f.isMounted(v.Stage) {
+			if f.isMounted(v.Target) || f.isMounted(v.Stage) || f.isMounted(folder) {
 				t.Error("the volume is still mounted")
 			}
 			populated, err := held.Populated()
