@@ -14,6 +14,7 @@ import (
 	"berth/internal/opsocket"
 	"berth/internal/pki"
 	"berth/rpc"
+	"berth/state"
 	"berth/structs"
 	"berth/structs/access"
 	"berth/structs/admission"
@@ -116,6 +117,40 @@ func TestAudit_NamesTheObjectsOfARequestAndItsAnswer(t *testing.T) {
 		}
 		if slices.ContainsFunc(all[1].Objects, func(o auditlog.Object) bool { return o.Namespace != "" }) {
 			t.Errorf("%s: an object has a namespace: %+v", name, all[1].Objects)
+		}
+	}
+}
+
+// TestAudit_NamesTheNamespacesThatRowsTell has requests that name a row by its ID alone.
+func TestAudit_NamesTheNamespacesThatRowsTell(t *testing.T) {
+	s := newServer(t)
+	s.AddNode("n1", "a")
+	s.AddAlloc("a1", "n1")
+	job := state.Job(s.Store.Read(), "default", "job-a1")
+	mustPropose(s, fsm.PlanApply, &structs.Plan{
+		Eval:           &structs.Evaluation{ID: "e", JobID: job.ID, Status: structs.EvalComplete},
+		JobModifyIndex: job.JobModifyIndex,
+		Deployment: &structs.Deployment{
+			ID:             "d",
+			Namespace:      job.Namespace,
+			JobID:          job.ID,
+			JobCreateIndex: job.CreateIndex,
+			Status:         structs.DeploymentRunning,
+			TaskGroups:     map[string]*structs.DeploymentState{"g": {DesiredTotal: 1}},
+		},
+	})
+	log, path := openAudit(t)
+	r := audit.Recorder{Log: log, Store: s.Store}
+	for object, req := range map[auditlog.Object]any{
+		{Type: "deployment", ID: "d", Namespace: "default"}:  &structs.DeploymentFailRequest{DeploymentID: "d"},
+		{Type: "deployment", ID: "gone"}:                     &structs.DeploymentFailRequest{DeploymentID: "gone"},
+		{Type: "allocation", ID: "a1", Namespace: "default"}: &structs.AllocStopRequest{AllocID: "a1"},
+		{Type: "allocation", ID: "d"}:                        &structs.AllocStopRequest{AllocID: "d"},
+	} {
+		r.Deny(t.Context(), audit.Call{Method: "M.N", Req: req}, structs.Deniedf("no"))
+		all := takeEvents(t, path)
+		if len(all) != 1 || !slices.Equal(all[0].Objects, []auditlog.Object{object}) {
+			t.Errorf("got %+v, want the object %+v", all, object)
 		}
 	}
 }
