@@ -2,6 +2,7 @@ package issuerhttp
 
 import (
 	"bytes"
+	"context"
 	"encoding/pem"
 	"io"
 	"net/http"
@@ -115,6 +116,44 @@ func TestTransport_BoundsAnswers(t *testing.T) {
 	got, err := p.get(p.URL)
 	if err == nil || !strings.Contains(err.Error(), "more than 1048576 bytes") || len(got) > MaxBody {
 		t.Errorf("got %d bytes, %v", len(got), err)
+	}
+}
+
+// elsewhere answers the requests of a scheme of its own, and keeps the context of the last one.
+type elsewhere struct{ last context.Context }
+
+func (e *elsewhere) RoundTrip(req *http.Request) (*http.Response, error) {
+	e.last = req.Context()
+	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader("keys"))}, nil
+}
+
+// The time is that of the answer with its body: a provider that sends it slowly does not hold a login.
+func TestTransport_BoundsTheTimeOfARequest(t *testing.T) {
+	provider := &elsewhere{}
+	transport, err := New([]string{"slow://id.example.org"}, "", time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport.configured.RegisterProtocol("slow", provider)
+	begun := time.Now()
+	req, err := http.NewRequest(http.MethodGet, "slow://id.example.org/keys", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end, bounded := provider.last.Deadline()
+	if !bounded || end.Before(begun.Add(maxTime)) || end.After(time.Now().Add(maxTime)) {
+		t.Errorf("the request ends at %s, want it %s after its begin", end, maxTime)
+	}
+	if provider.last.Err() != nil {
+		t.Error("the request has ended before its body was read")
+	}
+	err = resp.Body.Close()
+	if err != nil || provider.last.Err() == nil {
+		t.Errorf("the request goes on without its body, error %v", err)
 	}
 }
 
