@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/checker"
@@ -28,6 +29,11 @@ const (
 	// maxEstimate is the most that a rule may cost by the estimate when it is stored. See sizes.
 	maxEstimate = 400 * MaxCost
 )
+
+// MaxTime bounds the evaluation of all rules of a request, besides their cost. The library searches what the
+// loops have left behind at each step. So a loop over a list of 50,000 elements takes seconds within its
+// cost.
+const MaxTime = 10 * time.Second
 
 // The bounds of compilation, beside the bound on the bytes of an expression.
 const (
@@ -88,6 +94,10 @@ func OfVolume(v, old *structs.CSIVolume) Input {
 
 // Engine evaluates rules. It keeps their compiled expressions. It is safe for concurrent use.
 type Engine struct {
+	// The bounds of a request: MaxTime and maxRequest.
+	maxTime time.Duration
+	maxCost int64
+
 	// By the object and the expression, and not by an index: a restored archive may have another expression
 	// at the same index.
 	compiled *lru.Cache[string, compiled]
@@ -105,7 +115,11 @@ func New() *Engine {
 	if err != nil {
 		panic(err) // only a size below 1 is an error
 	}
-	return &Engine{compiled: cache}
+	return &Engine{
+		maxTime:  MaxTime,
+		maxCost:  maxRequest,
+		compiled: cache,
+	}
 }
 
 // environments have the names that expressions know, by the object. They are made at the first use: most
@@ -233,6 +247,17 @@ type Outcome struct {
 
 // Evaluate evaluates a rule on an object. It does not look at the namespaces of the rule.
 func (e *Engine) Evaluate(ctx context.Context, r *admission.Rule, in Input) Outcome {
+	timed, cancel := e.timed(ctx)
+	defer cancel()
+	return e.evaluate(timed, r, in)
+}
+
+// timed returns a context for an evaluation, which ends at the bound on its time.
+func (e *Engine) timed(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, e.maxTime, fmt.Errorf("the rules take more than %s", e.maxTime))
+}
+
+func (e *Engine) evaluate(ctx context.Context, r *admission.Rule, in Input) Outcome {
 	c := e.compile(r)
 	if c.fault != nil {
 		return Outcome{Fault: fmt.Errorf("the expression does not compile: %w", c.fault)}
@@ -246,7 +271,7 @@ func (e *Engine) Evaluate(ctx context.Context, r *admission.Rule, in Input) Outc
 	out := Outcome{Cost: costOf(details)}
 	switch {
 	case ctx.Err() != nil:
-		out.Fault = structs.Timeoutf("the evaluation was ended: %w", ctx.Err())
+		out.Fault = structs.Timeoutf("the evaluation was ended: %w", context.Cause(ctx))
 	case err != nil && out.Cost >= MaxCost:
 		out.Fault = structs.Preconditionf("the evaluation costs more than %d steps", MaxCost)
 	case err != nil:

@@ -32,19 +32,21 @@ func Applies(r *admission.Rule, on, namespace string) bool {
 }
 
 // Decide evaluates the rules that are about an object, in their order. A rule that cannot be evaluated, or
-// whose turn comes after the bound on the cost of a request, counts as one that does not hold: it denies in
-// mode deny. The error is a timeout if the caller has gone.
+// whose turn comes after the bounds on the cost and the time of a request, counts as one that does not hold:
+// it denies in mode deny. The error is a timeout if the caller has gone.
 func (e *Engine) Decide(ctx context.Context, rules []*admission.Rule, in Input) (Verdict, error) {
 	var v Verdict
-	left := int64(maxRequest)
+	left := e.maxCost
+	timed, cancel := e.timed(ctx)
+	defer cancel()
 	for _, r := range rules {
 		if !Applies(r, in.On, in.Namespace) {
 			continue
 		}
 
-		out := Outcome{Fault: structs.Preconditionf("the rules before it cost more than %d steps", maxRequest)}
+		out := Outcome{Fault: structs.Preconditionf("the rules before it have cost all %d steps", e.maxCost)}
 		if left > 0 {
-			out = e.Evaluate(ctx, r, in)
+			out = e.evaluate(timed, r, in)
 		}
 		if ctx.Err() != nil {
 			return Verdict{}, structs.Timeoutf("evaluating the admission rules: %w", ctx.Err())
