@@ -41,7 +41,11 @@ func TestSignIdentities_SignsForADriverWhatItsJobAsksFor(t *testing.T) {
 	addSigningKeys(s)
 	s.AddNode("n1", "z")
 	s.AddNode("n2", "z")
-	s.AddVolume("v")
+	v := readyVolume("v")
+	v.RequestedCapabilities = append(v.RequestedCapabilities, &structs.CSIVolumeCapability{
+		AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem,
+	})
+	must(s, structs.CSIVolumeRegister, registerRequest(v))
 	s.AddVolume("w")
 	s.AddAlloc("driver", "n1", asking("pl", "vault", structs.DefaultAudience))
 	s.AddAlloc("elsewhere", "n2", asking("pl", "far"))
@@ -50,7 +54,18 @@ func TestSignIdentities_SignsForADriverWhatItsJobAsksFor(t *testing.T) {
 	s.EndAlloc("former", "n1")
 	s.AddAlloc("a1", "n1", using("v"))
 	s.AddAlloc("a2", "n1", using("w"))
+	s.AddAlloc("a3", "n1", using("v"), func(g *structs.TaskGroup) {
+		g.Volumes["v"].AccessMode = structs.CSISingleNodeWriter
+	})
 	s.Claim("v", "a1", "n1")
+	waits := testClaim("v", "a3")
+	waits.AccessMode = structs.CSISingleNodeWriter
+	waits = must(s, structs.CSIVolumeClaim, &structs.CSIVolumeClaimRequest{
+		NodeID: "n1", SecretID: secretOf("n1"), Claims: []*structs.CSIClaim{waits},
+	}).Claims[0]
+	if waits.State != structs.ClaimWaiting {
+		t.Fatalf("the claim of a3 is %s: %s", waits.State, waits.Reason)
+	}
 	item := func(alloc, plugin, audience string) identity.WantedIdentity {
 		return identity.WantedIdentity{AllocID: alloc, Kind: identity.KindVolume, Workload: plugin, Name: audience}
 	}
@@ -75,6 +90,7 @@ func TestSignIdentities_SignsForADriverWhatItsJobAsksFor(t *testing.T) {
 		"a driver that has ended":                    item("a1", "pl", "former"),
 		"a plugin whose volume the alloc has not":    item("a1", "other", "vault"),
 		"an allocation that has not claimed":         item("a2", "pl", "vault"),
+		"an allocation whose claim waits":            item("a3", "pl", "vault"),
 		"a driver, which uses no volume":             item("driver", "pl", "vault"),
 		"the kind of a task, by the name of a token": {AllocID: "a1", Kind: "task", Workload: "pl", Name: "vault"},
 	} {

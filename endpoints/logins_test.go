@@ -239,22 +239,30 @@ func TestOIDC_CompletesTheLoginThatBegan(t *testing.T) {
 	second := s.oidcMethod()
 	second.Name = "other"
 	s.putMethod(second)
-	for name, change := range map[string]func(*login.CompleteAuthRequest){
-		"another nonce":    func(r *login.CompleteAuthRequest) { r.ClientNonce = "another-nonce-0123" },
-		"another method":   func(r *login.CompleteAuthRequest) { r.AuthMethodName = "other" },
-		"another redirect": func(r *login.CompleteAuthRequest) { r.RedirectURI = "http://localhost:9/oidc/callback" },
-		"another issuer":   func(r *login.CompleteAuthRequest) { r.Iss = "https://evil.example.org" },
-		"a forged state":   func(r *login.CompleteAuthRequest) { r.State = "k1.AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" },
-		"no state":         func(r *login.CompleteAuthRequest) { r.State = "?" },
-		"another key":      func(r *login.CompleteAuthRequest) { r.State = "k2" + r.State[2:] },
-		"another code":     func(r *login.CompleteAuthRequest) { r.Code = "x" },
+	// The code goes to the provider only for the login that began, so the text of the denial counts.
+	const began = "the login began with another"
+	for name, c := range map[string]struct {
+		change func(*login.CompleteAuthRequest)
+		want   string
+	}{
+		"a nonce":  {func(r *login.CompleteAuthRequest) { r.ClientNonce = "another-nonce-0123" }, began},
+		"a method": {func(r *login.CompleteAuthRequest) { r.AuthMethodName = "other" }, began},
+		"a redirect": {func(r *login.CompleteAuthRequest) { r.RedirectURI = "http://localhost:9/oidc/callback" },
+			began},
+		"an issuer": {func(r *login.CompleteAuthRequest) { r.Iss = "https://evil.example.org" }, "from issuer"},
+		"a forged state": {func(r *login.CompleteAuthRequest) {
+			r.State = "k1.AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+		}, ""},
+		"no state": {func(r *login.CompleteAuthRequest) { r.State = "?" }, ""},
+		"a key":    {func(r *login.CompleteAuthRequest) { r.State = "k2" + r.State[2:] }, ""},
+		"a code":   {func(r *login.CompleteAuthRequest) { r.Code = "x" }, "provider"},
 	} {
 		req := s.begin()
 		req.Source = ""
-		change(req)
+		c.change(req)
 		_, err := rpc.Call(t.Context(), s.RPC, login.CompleteAuth, req)
-		if !structs.IsKind(err, structs.KindDenied) {
-			t.Errorf("%s: got %v, want denied", name, err)
+		if !structs.IsKind(err, structs.KindDenied) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("another, or %s: got %v, want denied with %q", name, err, c.want)
 		}
 	}
 

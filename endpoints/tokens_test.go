@@ -85,6 +85,10 @@ func TestTokens_AreMadeAndChanged(t *testing.T) {
 	if changed.SecretID != "" || changed.Token.Name != "night" || changed.Token.ExpireTime != token.ExpireTime {
 		t.Errorf("got %+v, want another name, the former end and no secret", changed)
 	}
+	log := s.Raft.Log.String()
+	if strings.Contains(log, made.SecretID) || !strings.Contains(log, token.AccessorID) {
+		t.Error("the log has the secret of a new token, or not the token")
+	}
 	own := must(s, access.TokenGet, &access.TokenGetRequest{QueryOptions: nodes.QueryOptions})
 	if own.Token.AccessorID != token.AccessorID {
 		t.Errorf("the token of the caller is %s, want %s", own.Token.AccessorID, token.AccessorID)
