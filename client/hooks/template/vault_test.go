@@ -44,22 +44,33 @@ func TestSecrets_AreReadWithTheTokenOfTheTask(t *testing.T) {
 // TestSecrets_BelongToOneTask: no other task of the node shares an answer, which its own token might not
 // read.
 func TestSecrets_BelongToOneTask(t *testing.T) {
-	text := `{{ with secret "pki/issue/w" "b=2" "a=1" }}{{ end }}{{ key "k" }}`
+	text := `{{ with secret "pki/issue/w" "b=2" "a=1" }}{{ end }}{{ key "k" }}` +
+		`{{ range service "web" }}{{ end }}{{ range services }}{{ end }}{{ range ls "p" }}{{ end }}`
 	withAnswers(t, reading(text), func(t *testing.T, fx *fixture, s *source) {
 		fx.task.Vault = &structs.Vault{Namespace: "ns"}
 		fx.task.Identities = []*structs.WorkloadIdentity{{Name: "consul_default"}}
-		s.answers = map[string]any{"nssecret with pki/issue/w": ofVault(nil), "key k": pair("k", "k", "v")}
+		s.answers = map[string]any{
+			"nssecret with pki/issue/w": ofVault(nil),
+			"key k":                     pair("k", "k", "v"),
+			"service web":               []*lookup.Service{},
+			"services":                  []*lookup.ServiceName{},
+			"keys below p":              []*lookup.KeyPair{},
+		}
 		h, _ := fx.mustUp()
-		var got []lookup.Query
+		got := map[string]lookup.Query{}
 		for _, a := range h.rec.Rendered["local/a"].Reads.Answers {
-			got = append(got, a.Query)
+			got[a.Query.Kind] = a.Query
 		}
-		want := []lookup.Query{
-			{Kind: lookup.VaultWrite, Name: "pki/issue/w", Namespace: "ns", As: "a/web", Values: `{"a":"1","b":"2"}`},
-			{Kind: lookup.ConsulKey, Name: "k", As: "a/web"},
+		written := lookup.Query{
+			Kind: lookup.VaultWrite, Name: "pki/issue/w", Namespace: "ns", As: "a/web", Values: `{"a":"1","b":"2"}`,
 		}
-		if len(got) != 2 || got[0] != want[0] || got[1] != want[1] {
+		if got[lookup.VaultWrite] != written || len(got) != 5 {
 			t.Errorf("got %+v", got)
+		}
+		for kind, q := range got {
+			if q.As != "a/web" {
+				t.Errorf("%s is asked as %q, want the task", kind, q.As)
+			}
 		}
 	})
 }
