@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"berth/structs"
+	"berth/structs/pluginconf"
 )
 
 var pluginList = NewEndpoint(Get, "/v1/plugins",
@@ -49,30 +50,31 @@ func (c *Client) PluginDelete(ctx context.Context, id string) error {
 const pluginConfigPath = "/v1/plugin/csi/{id}/config"
 
 var pluginConfig = NewEndpoint(Get, pluginConfigPath,
-	ServeMethod(structs.CSIPluginSettingsGet,
+	ServeMethod(pluginconf.PluginSettingsGet,
 		WithID(func(q *structs.CSIPluginGetRequest, id string) { q.ID = id }),
-		func(a *structs.CSIPluginSettingsResponse) *structs.CSIPluginSettings { return a.Config }))
+		func(a *pluginconf.PluginSettingsResponse) *pluginconf.PluginSettings { return a.Config }))
 
-// PluginConfig reads the settings for the volumes of a plugin.
+// PluginConfig reads the settings of a plugin.
 func (c *Client) PluginConfig(ctx context.Context, id string, q *Query) (
-	*structs.CSIPluginSettings, *Meta, error,
+	*pluginconf.PluginSettings, *Meta, error,
 ) {
 	return pluginConfig.Fetch(ctx, c, id, q)
 }
 
 var pluginConfigSet = NewEndpoint(Put, pluginConfigPath,
-	ServeMethod(structs.CSIPluginSettingsSet, bindPluginConfig, Whole))
+	ServeMethod(pluginconf.PluginSettingsSet, bindPluginConfig, Whole))
 
-func bindPluginConfig(c *Call, req *structs.CSIPluginSettingsRequest) error {
-	var body structs.CSIPluginSettings
+func bindPluginConfig(c *Call, req *pluginconf.PluginSettingsRequest) error {
+	var body pluginconf.PluginSettings
 	err := c.DecodeBody(&body)
 	req.ID = c.ID()
 	req.OnNodeLoss = body.OnNodeLoss
 	req.SecretsFrom = body.SecretsFrom
+	req.PluginCalls = body.PluginCalls
 	return err
 }
 
-// SetPluginConfig replaces the settings for the volumes of a plugin.
-func (c *Client) SetPluginConfig(ctx context.Context, id string, config *structs.CSIPluginSettings) error {
+// SetPluginConfig replaces the settings of a plugin.
+func (c *Client) SetPluginConfig(ctx context.Context, id string, config *pluginconf.PluginSettings) error {
 	return pluginConfigSet.route.exec(ctx, c, Request{ID: id, Body: config})
 }

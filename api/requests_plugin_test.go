@@ -1,6 +1,11 @@
 package api_test
 
-import "berth/structs"
+import (
+	"time"
+
+	"berth/structs"
+	"berth/structs/pluginconf"
+)
 
 // pluginConfigCalls has the requests to the routes of the settings of a plugin. The path names the plugin.
 func pluginConfigCalls() map[string]routeCall {
@@ -12,12 +17,19 @@ func pluginConfigCalls() map[string]routeCall {
 		},
 		"PUT /v1/plugin/csi/{id}/config": {
 			path: "/v1/plugin/csi/p/config",
-			body: `{"ID":"q","OnNodeLoss":"fence","SecretsFrom":"nomad/volumes/default/p"}`,
+			body: `{"ID":"q","OnNodeLoss":"fence","SecretsFrom":"nomad/volumes/default/p","CallsInFlight":2,` +
+				`"CallTimeout":30000000000,"ControllerTimeout":60000000000,"NodeTimeout":120000000000}`,
 			rpc:  "CSIPlugin.SetConfig",
-			request: &structs.CSIPluginSettingsRequest{
+			request: &pluginconf.PluginSettingsRequest{
 				ID:          "p",
 				OnNodeLoss:  "fence",
 				SecretsFrom: "nomad/volumes/default/p",
+				PluginCalls: pluginconf.PluginCalls{
+					CallsInFlight:     2,
+					CallTimeout:       30 * time.Second,
+					ControllerTimeout: time.Minute,
+					NodeTimeout:       2 * time.Minute,
+				},
 			},
 		},
 	}

@@ -32,6 +32,7 @@ import (
 	"berth/structs/login"
 	"berth/structs/nodecalls"
 	"berth/structs/nodeloss"
+	"berth/structs/pluginconf"
 	"berth/structs/quota"
 	"berth/structs/reclaim"
 	"berth/structs/sitoken"
@@ -326,8 +327,8 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		shed(read(e, structs.CSIPluginGet, required.PluginGet, plugins.Get)),
 		shed(read(e, structs.CSIPluginList, rights.PluginList, plugins.List)),
 		write(e, structs.CSIPluginDelete, rights.Management, propose(e, fsm.PluginDelete)),
-		read(e, structs.CSIPluginSettingsGet, rights.PluginRead, plugins.Config),
-		write(e, structs.CSIPluginSettingsSet, rights.OperatorWrite, propose(e, fsm.PluginConfigSet)),
+		read(e, pluginconf.PluginSettingsGet, rights.PluginRead, plugins.Config),
+		write(e, pluginconf.PluginSettingsSet, rights.OperatorWrite, propose(e, fsm.PluginConfigSet)),
 		read(e, class.List, rights.PluginList, csi.ListClasses),
 		read(e, class.Get, rights.PluginList, csi.GetClass),
 		write(e, class.Put, rights.OperatorWrite, propose(e, fsm.VolumeClassPut)),

@@ -7,6 +7,7 @@ import (
 	"berth/structs"
 	"berth/structs/admin"
 	"berth/structs/nodeloss"
+	"berth/structs/pluginconf"
 	"berth/structs/variable"
 )
 
@@ -103,10 +104,11 @@ var draws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 		return LeaseProof.Encode(p)
 	},
 	"PluginConfigSet": func(d dice, _ *state.ReadTx) ([]byte, error) {
-		return PluginConfigSet.Encode(&structs.CSIPluginSettingsRequest{
+		return PluginConfigSet.Encode(&pluginconf.PluginSettingsRequest{
 			ID:          "p",
 			OnNodeLoss:  d.of("", structs.LossHold, structs.LossFence, structs.LossLease),
 			SecretsFrom: d.of("", "nomad/volumes/{namespace}/{id}"),
+			PluginCalls: pluginconf.PluginCalls{CallsInFlight: len(d.of("", "2"))},
 		})
 	},
 	"RootKeyAdd": func(d dice, tx *state.ReadTx) ([]byte, error) {

@@ -2,11 +2,13 @@ package state
 
 import (
 	"testing"
+	"time"
 
 	"berth/state/csi"
 	"berth/state/csi/lifecycle"
 	"berth/state/schema"
 	"berth/structs"
+	"berth/structs/pluginconf"
 )
 
 func TestPluginConfig_DecidesForVolumesWithoutARule(t *testing.T) {
@@ -14,7 +16,7 @@ func TestPluginConfig_DecidesForVolumesWithoutARule(t *testing.T) {
 	w.volume("own", "p")
 	set := func(policy string) {
 		t.Helper()
-		do(w, lifecycle.PluginConfigSet, &structs.CSIPluginSettingsRequest{ID: "p", OnNodeLoss: policy})
+		do(w, lifecycle.PluginConfigSet, &pluginconf.PluginSettingsRequest{ID: "p", OnNodeLoss: policy})
 	}
 	policy := func(own string) string {
 		v := aVolume("v", "p")
@@ -41,7 +43,7 @@ func TestPluginConfig_DecidesForVolumesWithoutARule(t *testing.T) {
 	if n := rowsByTable(w.s.Read())[schema.PluginConfigs.Name()]; n != 0 {
 		t.Errorf("%d rows have only defaults", n)
 	}
-	for _, p := range []structs.CSIPluginSettingsRequest{
+	for _, p := range []pluginconf.PluginSettingsRequest{
 		{ID: "", OnNodeLoss: structs.LossFence},
 		{ID: "a b", OnNodeLoss: structs.LossFence},
 		{ID: "p", OnNodeLoss: "never"},
@@ -52,7 +54,7 @@ func TestPluginConfig_DecidesForVolumesWithoutARule(t *testing.T) {
 
 func TestPluginConfig_OutlivesThePlugin(t *testing.T) {
 	w := newFixture(t)
-	do(w, lifecycle.PluginConfigSet, &structs.CSIPluginSettingsRequest{ID: "p", OnNodeLoss: structs.LossFence})
+	do(w, lifecycle.PluginConfigSet, &pluginconf.PluginSettingsRequest{ID: "p", OnNodeLoss: structs.LossFence})
 	if schema.Unblocks.Get(w.s.Read(), structs.WakePlugin("p")) != nil {
 		t.Error("an unblock is recorded of a plugin that is not there: nothing deletes it")
 	}
@@ -64,4 +66,27 @@ func TestPluginConfig_OutlivesThePlugin(t *testing.T) {
 	if got := csi.PluginConfig(w.s.Read(), "p").OnNodeLoss; got != structs.LossFence {
 		t.Errorf("the setting is %q", got)
 	}
+}
+
+// TestPluginConfig_KeepsTheSettingsOfCalls: a row is there while one of them is set.
+func TestPluginConfig_KeepsTheSettingsOfCalls(t *testing.T) {
+	w := newFixture(t)
+	for _, want := range []pluginconf.PluginCalls{
+		{CallsInFlight: 2},
+		{CallTimeout: time.Minute},
+		{ControllerTimeout: time.Minute},
+		{NodeTimeout: time.Minute},
+		{},
+	} {
+		do(w, lifecycle.PluginConfigSet, &pluginconf.PluginSettingsRequest{ID: "p", PluginCalls: want})
+		if got := csi.PluginConfig(w.s.Read(), "p").PluginCalls; got != want {
+			t.Errorf("the settings are %+v, want %+v", got, want)
+		}
+		n := rowsByTable(w.s.Read())[schema.PluginConfigs.Name()]
+		if (n == 1) != (want != pluginconf.PluginCalls{}) {
+			t.Errorf("%d rows have %+v", n, want)
+		}
+	}
+	bad := &pluginconf.PluginSettingsRequest{ID: "p", PluginCalls: pluginconf.PluginCalls{CallsInFlight: 65}}
+	wantKind(t, try(w, lifecycle.PluginConfigSet, bad), structs.KindInvalid)
 }

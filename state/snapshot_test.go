@@ -26,6 +26,7 @@ import (
 	"berth/structs/class"
 	"berth/structs/identity"
 	"berth/structs/nodeloss"
+	"berth/structs/pluginconf"
 	"berth/structs/quota"
 )
 
@@ -65,7 +66,7 @@ func fullFixture(t testing.TB) *fixture {
 	word := &nodeloss.NodeFenceRequest{NodeID: "lost", By: "ann", Why: "it burns", WriteOptions: w.now()}
 	do(w, ConfirmLost, word)
 	do(w, FenceOrdered, word)
-	do(w, lifecycle.PluginConfigSet, &structs.CSIPluginSettingsRequest{ID: "p", OnNodeLoss: structs.LossFence})
+	do(w, lifecycle.PluginConfigSet, &pluginconf.PluginSettingsRequest{ID: "p", OnNodeLoss: structs.LossFence})
 	w.rootKey("k", "", false)
 	w.rootKey("one", "k", false)
 	w.safe("a", "one", "x")

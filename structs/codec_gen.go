@@ -1295,7 +1295,10 @@ func (v *CSIClaimGetResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(11)
+	n := uint32(12)
+	if !(v.CallTimeout != 0) {
+		n--
+	}
 	if !(v.LossPolicy != "") {
 		n--
 	}
@@ -1312,6 +1315,10 @@ func (v *CSIClaimGetResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	b = append(b, "\xa7Blocked"...)
 	b = msgp.AppendString(b, v.Blocked)
+	if v.CallTimeout != 0 {
+		b = append(b, "\xabCallTimeout"...)
+		b = msgp.AppendInt64(b, int64(v.CallTimeout))
+	}
 	b = append(b, "\xa5Claim"...)
 	if b, err = v.Claim.AppendMsgpack(b); err != nil {
 		return b, err
@@ -1367,6 +1374,8 @@ func (v *CSIClaimGetResponse) readField(name, b []byte) (_ []byte, known bool, e
 		b, err = wire.ReadString(b, &v.Provider)
 	case "LossPolicy":
 		b, err = wire.ReadString(b, &v.LossPolicy)
+	case "CallTimeout":
+		b, err = wire.ReadInt(b, &v.CallTimeout)
 	default:
 		return v.QueryMeta.readField(name, b)
 	}

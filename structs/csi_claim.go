@@ -167,6 +167,8 @@ type CSIClaimGetResponse struct {
 	Provider   string `json:",omitempty"` // when Ready: the driver that the volume's plugin belongs to
 	// LossPolicy says who releases the volume if the node is lost, as LossHold does; "" if not known.
 	LossPolicy string `json:",omitempty"`
+	// CallTimeout ends each call of the plugin's node half, 0 without a setting.
+	CallTimeout time.Duration `json:",omitempty" codec:",omitempty" level:"2"`
 	QueryMeta
 }
 

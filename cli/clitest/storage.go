@@ -10,6 +10,7 @@ import (
 	"berth/api/apitest"
 	"berth/cli/command"
 	"berth/structs"
+	"berth/structs/pluginconf"
 	"berth/structs/validate"
 )
 
@@ -64,15 +65,15 @@ func (w *Cluster) answerPlugins() {
 			}
 			return hostpath, nil
 		})
-	apitest.On(c, structs.CSIPluginSettingsGet,
-		func(_ context.Context, r *structs.CSIPluginGetRequest) (*structs.CSIPluginSettingsResponse, error) {
+	apitest.On(c, pluginconf.PluginSettingsGet,
+		func(_ context.Context, r *structs.CSIPluginGetRequest) (*pluginconf.PluginSettingsResponse, error) {
 			policy := cmp.Or(w.onNodeLoss, structs.LossHold)
-			return &structs.CSIPluginSettingsResponse{
-				Config: &structs.CSIPluginSettings{ID: r.ID, OnNodeLoss: policy, SecretsFrom: w.secretsFrom},
+			return &pluginconf.PluginSettingsResponse{
+				Config: &pluginconf.PluginSettings{ID: r.ID, OnNodeLoss: policy, SecretsFrom: w.secretsFrom},
 			}, nil
 		})
-	apitest.On(c, structs.CSIPluginSettingsSet,
-		func(_ context.Context, r *structs.CSIPluginSettingsRequest) (*structs.Empty, error) {
+	apitest.On(c, pluginconf.PluginSettingsSet,
+		func(_ context.Context, r *pluginconf.PluginSettingsRequest) (*structs.Empty, error) {
 			w.onNodeLoss = r.OnNodeLoss
 			w.secretsFrom = r.SecretsFrom
 			return &structs.Empty{}, validate.PluginConfig(r)

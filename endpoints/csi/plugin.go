@@ -6,6 +6,7 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
+	"berth/structs/pluginconf"
 )
 
 // Plugins serve CSIPlugin.
@@ -97,7 +98,7 @@ func (p Plugins) List(
 func (Plugins) Config(
 	tx *state.ReadTx,
 	req *structs.CSIPluginGetRequest,
-	resp *structs.CSIPluginSettingsResponse,
+	resp *pluginconf.PluginSettingsResponse,
 ) error {
 	resp.Config = csi.PluginConfig(tx, req.ID)
 	return nil

@@ -13,6 +13,7 @@ import (
 	"berth/structs"
 	"berth/structs/inquiry"
 	"berth/structs/nodecalls"
+	"berth/structs/pluginconf"
 	"berth/structs/variable"
 )
 
@@ -166,7 +167,7 @@ func TestClaimGet_IsReadyAtOnceAfterAChangeBetweenTwoRequests(t *testing.T) {
 		const other = "nomad/volumes/default/all"
 		s.putVariable(other, "password", "of all")
 		setPath := func(path string) {
-			must(s, structs.CSIPluginSettingsSet, &structs.CSIPluginSettingsRequest{ID: "pl", SecretsFrom: path})
+			must(s, pluginconf.PluginSettingsSet, &pluginconf.PluginSettingsRequest{ID: "pl", SecretsFrom: path})
 		}
 		s.putVariable(pathOfSecrets, "password", canary)
 		setPath(pathOfSecrets)
@@ -218,7 +219,7 @@ func TestPluginConfig_NamesTheVariablesOfItsVolumes(t *testing.T) {
 	s.putVariable(pathOfSecrets, "password", "of the variable")
 	must(s, structs.CSIVolumeRegister, registerRequest(sealedVolume("own")))
 	setPath := func(path string) {
-		must(s, structs.CSIPluginSettingsSet, &structs.CSIPluginSettingsRequest{ID: "pl", SecretsFrom: path})
+		must(s, pluginconf.PluginSettingsSet, &pluginconf.PluginSettingsRequest{ID: "pl", SecretsFrom: path})
 	}
 	setPath("nomad/volumes/{namespace}/{id}")
 	must(s, structs.CSIVolumeRegister, registerRequest(referringVolume("")))

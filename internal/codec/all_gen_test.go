@@ -13,6 +13,7 @@ import (
 	"berth/structs/login"
 	"berth/structs/nodecalls"
 	"berth/structs/nodeloss"
+	"berth/structs/pluginconf"
 	"berth/structs/quota"
 	"berth/structs/reclaim"
 	"berth/structs/sitoken"
@@ -77,9 +78,6 @@ var all = []any{
 	new(structs.CSIPluginListResponse),
 	new(structs.CSIPluginListStub),
 	new(structs.CSIPluginRow),
-	new(structs.CSIPluginSettings),
-	new(structs.CSIPluginSettingsRequest),
-	new(structs.CSIPluginSettingsResponse),
 	new(structs.CSIPluginTally),
 	new(structs.CSIToken),
 	new(structs.CSITopology),
@@ -515,6 +513,7 @@ var all = []any{
 	new(nodecalls.AllocFileInfo),
 	new(nodecalls.AllocResourceUsage),
 	new(nodecalls.CSICapacityRange),
+	new(nodecalls.CallTimeout),
 	new(nodecalls.ClientCSIAttachRequest),
 	new(nodecalls.ClientCSIAttachResponse),
 	new(nodecalls.ClientCSICreateRequest),
@@ -566,6 +565,10 @@ var all = []any{
 	new(nodeloss.NodeForeignListResponse),
 	new(nodeloss.NodeLease),
 	new(nodeloss.NodeLeaseRequest),
+	new(pluginconf.PluginCalls),
+	new(pluginconf.PluginSettings),
+	new(pluginconf.PluginSettingsRequest),
+	new(pluginconf.PluginSettingsResponse),
 	new(quota.Bounds),
 	new(quota.DeviceBound),
 	new(quota.Limit),

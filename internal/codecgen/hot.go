@@ -15,6 +15,7 @@ var WirePackages = []string{
 	"structs/login",
 	"structs/nodecalls",
 	"structs/nodeloss",
+	"structs/pluginconf",
 	"structs/quota",
 	"structs/reclaim",
 	"structs/sitoken",

@@ -230,7 +230,6 @@ func CheckInstances(c *check.Report) {
 func CheckPluginConfigs(c *check.Report) {
 	check.Indexes(c, schema.PluginConfigs)
 	for p := range schema.PluginConfigs.Scan(c) {
-		c.Want(p.OnNodeLoss == structs.LossFence || p.OnNodeLoss == structs.LossLease || p.SecretsFrom != "",
-			"the settings of plugin %s: on_node_loss %q", p.ID, p.OnNodeLoss)
+		c.Want(!p.AreDefaults(), "the settings of plugin %s are the defaults", p.ID)
 	}
 }

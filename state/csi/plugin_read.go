@@ -9,6 +9,7 @@ import (
 	"berth/internal/mvcc"
 	"berth/state/schema"
 	"berth/structs"
+	"berth/structs/pluginconf"
 )
 
 // Plugin returns the plugin's row, nil if nothing refers to it.
@@ -151,12 +152,12 @@ func SameControllerInfo(a, b *structs.CSIControllerInfo) bool {
 }
 
 // PluginConfig returns the settings of a plugin. It is never nil.
-func PluginConfig(tx mvcc.Reader, id string) *structs.CSIPluginSettings {
+func PluginConfig(tx mvcc.Reader, id string) *pluginconf.PluginSettings {
 	stored := schema.PluginConfigs.Get(tx, id)
 	if stored != nil {
 		return stored
 	}
-	return &structs.CSIPluginSettings{
+	return &pluginconf.PluginSettings{
 		ID:         id,
 		OnNodeLoss: structs.LossHold,
 	}

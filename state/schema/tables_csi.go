@@ -5,6 +5,7 @@ import (
 	"berth/state/sharing"
 	"berth/structs"
 	"berth/structs/class"
+	"berth/structs/pluginconf"
 )
 
 var (
@@ -140,7 +141,7 @@ var (
 )
 
 // PluginConfigs has the settings of plugins by ID. A plugin with the default settings has no row.
-var PluginConfigs = mvcc.NewTable("csi_plugin_configs", func(c *structs.CSIPluginSettings) mvcc.Key {
+var PluginConfigs = mvcc.NewTable("csi_plugin_configs", func(c *pluginconf.PluginSettings) mvcc.Key {
 	return mvcc.KeyOf(c.ID)
 })
 

@@ -37,3 +37,6 @@ var LockedVariableRows = LockedVariables.Topic(0)
 
 // RevocationRows are the revocations: ID.
 var RevocationRows = Revocations.Topic(0)
+
+// PluginConfigRows are the settings of plugins: plugin.
+var PluginConfigRows = PluginConfigs.Topic(0)

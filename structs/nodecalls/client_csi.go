@@ -38,6 +38,7 @@ type ClientCSICreateRequest struct {
 	Topologies        *structs.CSITopologyRequest
 	Provider          string `json:",omitempty"`
 	structs.NodeEpoch `level:"2"`
+	CallTimeout       `level:"2"`
 	structs.WriteOptions
 }
 
@@ -68,6 +69,7 @@ type ClientCSIDeleteRequest struct {
 	Secrets           structs.Secrets `codec:"Secrets"`
 	Provider          string          `json:",omitempty"`
 	structs.NodeEpoch `level:"2"`
+	CallTimeout       `level:"2"`
 	structs.WriteOptions
 }
 
@@ -93,6 +95,7 @@ type ClientCSIAttachRequest struct {
 	Secrets           structs.Secrets `codec:"Secrets"`
 	Provider          string          `json:",omitempty"`
 	structs.NodeEpoch `level:"2"`
+	CallTimeout       `level:"2"`
 	structs.WriteOptions
 }
 
@@ -119,6 +122,7 @@ type ClientCSIDetachRequest struct {
 	Secrets           structs.Secrets `codec:"Secrets"`
 	Provider          string          `json:",omitempty"`
 	structs.NodeEpoch `level:"2"`
+	CallTimeout       `level:"2"`
 	structs.WriteOptions
 }
 
@@ -163,6 +167,7 @@ type ClientCSIExpandRequest struct {
 	Secrets           structs.Secrets `codec:"Secrets"`
 	Provider          string          `json:",omitempty"`
 	structs.NodeEpoch `level:"2"`
+	CallTimeout       `level:"2"`
 	structs.WriteOptions
 }
 
@@ -196,6 +201,7 @@ type ClientCSINodeExpandRequest struct {
 	AttachmentMode  structs.CSIAttachmentMode
 	MountOptions    *structs.CSIMountOptions
 	Secrets         structs.Secrets `codec:"Secrets"`
+	CallTimeout     `level:"2"`
 	structs.WriteOptions
 }
 
@@ -215,6 +221,7 @@ type ClientCSIListRequest struct {
 	MaxEntries    int32
 	StartingToken string
 	Provider      string `json:",omitempty"`
+	CallTimeout   `level:"2"`
 	structs.QueryOptions
 }
 
@@ -242,7 +249,8 @@ type ClientCSINodeDetachRequest struct {
 	VolumeNamespace string
 	AllocID         string
 	// ByOperator makes the node repeat calls that its plugin has rejected with a final error.
-	ByOperator bool `json:",omitempty"`
+	ByOperator  bool `json:",omitempty"`
+	CallTimeout `level:"2"`
 	structs.WriteOptions
 }
 

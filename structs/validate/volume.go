@@ -7,7 +7,9 @@ import (
 	"strings"
 
 	"berth/structs"
+	"berth/structs/pluginconf"
 	"berth/structs/validate/field"
+	"berth/structs/validate/plugins"
 )
 
 var (
@@ -65,12 +67,13 @@ func VolumeDelete(r *structs.CSIVolumeDeleteRequest) error {
 	return f.Err()
 }
 
-// PluginConfig checks the settings for the volumes of a plugin.
-func PluginConfig(p *structs.CSIPluginSettingsRequest) error {
+// PluginConfig checks the settings of a plugin.
+func PluginConfig(p *pluginconf.PluginSettingsRequest) error {
 	f := field.New("plugin %q", structs.Cut(p.ID, structs.MaxQuoted))
 	checkPluginID(f, "ID", p.ID)
 	checkNodeLoss(f, p.OnNodeLoss)
 	checkSecretsPattern(f, p.SecretsFrom)
+	plugins.CheckCalls(f, &p.PluginCalls)
 	return f.Err()
 }
 

@@ -8,27 +8,29 @@ import (
 	"berth/state/csi"
 	"berth/state/schema"
 	"berth/structs"
+	"berth/structs/pluginconf"
 	"berth/structs/validate"
 )
 
 // PluginConfigSet stores the settings of a plugin. It deletes the row if all are the defaults.
-func PluginConfigSet(tx *mvcc.WriteTx, p *structs.CSIPluginSettingsRequest) error {
+func PluginConfigSet(tx *mvcc.WriteTx, p *pluginconf.PluginSettingsRequest) error {
 	err := validate.PluginConfig(p)
 	if err != nil {
 		return err
 	}
 
-	config := &structs.CSIPluginSettings{
+	config := &pluginconf.PluginSettings{
 		ID:          p.ID,
 		OnNodeLoss:  cmp.Or(p.OnNodeLoss, structs.LossHold),
 		SecretsFrom: p.SecretsFrom,
+		PluginCalls: p.PluginCalls,
 	}
 
 	if csi.Plugin(tx, p.ID) != nil { // other nodes may take its volumes
 		blocked.Unblock(tx, structs.WakePlugin(p.ID))
 	}
 
-	if config.OnNodeLoss != structs.LossHold || config.SecretsFrom != "" {
+	if !config.AreDefaults() {
 		schema.PluginConfigs.Put(tx, config)
 		return nil
 	}

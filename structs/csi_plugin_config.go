@@ -2,39 +2,6 @@ package structs
 
 import "time"
 
-// CSIPluginSettings is the row with an operator's settings for the volumes of a plugin. Key: ID. It is there
-// only while a setting differs from its default, and it outlives the plugin's instances and volumes.
-type CSIPluginSettings struct {
-	ID string // of the plugin
-	// OnNodeLoss is the rule for the volumes that have none of their own: LossHold, LossFence or LossLease;
-	// "" for LossHold.
-	OnNodeLoss string
-	// SecretsFrom is the path of the variable with the secrets of the volumes that have none of their own, ""
-	// for none. {namespace} and {id} in it stand for those of the volume.
-	SecretsFrom string `json:",omitempty"`
-	Indexes
-}
-
-// CSIPluginSettingsGet reads the settings of a plugin, which need not exist.
-var CSIPluginSettingsGet = Read[CSIPluginGetRequest, CSIPluginSettingsResponse]("CSIPlugin.GetConfig")
-
-// CSIPluginSettingsResponse has the settings. Their indexes are 0 while all are the defaults.
-type CSIPluginSettingsResponse struct {
-	Config *CSIPluginSettings
-	QueryMeta
-}
-
-// CSIPluginSettingsSet replaces the settings of a plugin, which need not exist yet.
-var CSIPluginSettingsSet = Write[CSIPluginSettingsRequest, Empty]("CSIPlugin.SetConfig")
-
-// CSIPluginSettingsRequest has all settings of a plugin: see CSIPluginSettings.
-type CSIPluginSettingsRequest struct {
-	ID           string `level:"2"`
-	OnNodeLoss   string `level:"2"`
-	SecretsFrom  string `level:"2"`
-	WriteOptions `level:"2"`
-}
-
 // CSIPluginConfig is a task's `csi_plugin {}`: the task runs a CSI plugin.
 type CSIPluginConfig struct {
 	ID       string

@@ -1,0 +1,83 @@
+package pluginconf
+
+import (
+	"cmp"
+	"time"
+
+	"berth/structs"
+)
+
+// PluginSettings is the row with an operator's settings of a plugin. Key: ID. It is there only while a
+// setting differs from its default, and it outlives the plugin's instances and volumes.
+type PluginSettings struct {
+	ID string // of the plugin
+	// OnNodeLoss is the rule for the volumes that have none of their own: LossHold, LossFence or LossLease;
+	// "" for LossHold.
+	OnNodeLoss string
+	// SecretsFrom is the path of the variable with the secrets of the volumes that have none of their own, ""
+	// for none. {namespace} and {id} in it stand for those of the volume.
+	SecretsFrom string `json:",omitempty"`
+	PluginCalls `level:"2"`
+	structs.Indexes
+}
+
+// AreDefaults reports whether no setting differs from its default.
+func (s *PluginSettings) AreDefaults() bool {
+	return cmp.Or(s.OnNodeLoss, structs.LossHold) == structs.LossHold &&
+		s.SecretsFrom == "" &&
+		s.PluginCalls == PluginCalls{}
+}
+
+// PluginCalls are the settings for the calls of a plugin. 0 is the default of each.
+type PluginCalls struct {
+	// CallsInFlight is the most calls of the plugin that the leader has in flight at once.
+	CallsInFlight int `json:",omitempty" codec:",omitempty" level:"2"`
+	// CallTimeout ends a call of a kind that has no timeout of its own.
+	CallTimeout time.Duration `json:",omitempty" codec:",omitempty" level:"2"`
+	// ControllerTimeout ends a call that creates, deletes, attaches, detaches or expands a volume, or that asks
+	// a controller about volumes.
+	ControllerTimeout time.Duration `json:",omitempty" codec:",omitempty" level:"2"`
+	// NodeTimeout ends a call that stages, publishes, unpublishes, unstages or expands a volume on its node.
+	NodeTimeout time.Duration `json:",omitempty" codec:",omitempty" level:"2"`
+}
+
+// The bounds of PluginCalls. A call must have ended before its outcome counts as settled, which is
+// structs.CallSettles after it was sent: the longest timeout leaves a minute for the way to the node.
+const (
+	DefaultCallsInFlight = 8
+	MaxCallsInFlight     = 64
+	MinTimeout           = 10 * time.Second
+	MaxTimeout           = structs.CallSettles - time.Minute
+)
+
+// InFlight returns the most calls of the plugin that the leader has in flight at once. None is the number
+// without a setting.
+func (c PluginCalls) InFlight(none int) int { return cmp.Or(c.CallsInFlight, none) }
+
+// OfController returns the timeout of a call of the controller, 0 without a setting.
+func (c PluginCalls) OfController() time.Duration { return cmp.Or(c.ControllerTimeout, c.CallTimeout) }
+
+// OfNode returns the timeout of a call of the node half, 0 without a setting.
+func (c PluginCalls) OfNode() time.Duration { return cmp.Or(c.NodeTimeout, c.CallTimeout) }
+
+// PluginSettingsGet reads the settings of a plugin, which need not exist.
+var PluginSettingsGet = structs.Read[structs.CSIPluginGetRequest, PluginSettingsResponse](
+	"CSIPlugin.GetConfig")
+
+// PluginSettingsResponse has the settings. Their indexes are 0 while all are the defaults.
+type PluginSettingsResponse struct {
+	Config *PluginSettings
+	structs.QueryMeta
+}
+
+// PluginSettingsSet replaces the settings of a plugin, which need not exist yet.
+var PluginSettingsSet = structs.Write[PluginSettingsRequest, structs.Empty]("CSIPlugin.SetConfig")
+
+// PluginSettingsRequest has all settings of a plugin: see PluginSettings.
+type PluginSettingsRequest struct {
+	ID                   string `level:"2"`
+	OnNodeLoss           string `level:"2"`
+	SecretsFrom          string `level:"2"`
+	PluginCalls          `level:"2"`
+	structs.WriteOptions `level:"2"`
+}

@@ -1,0 +1,29 @@
+package plugins
+
+import (
+	"time"
+
+	"berth/structs"
+	"berth/structs/pluginconf"
+	"berth/structs/validate/field"
+)
+
+// CheckCalls checks the settings for the calls of a plugin. 0 is the default of each.
+func CheckCalls(f field.Errors, c *pluginconf.PluginCalls) {
+	if c.CallsInFlight != 0 {
+		f.CheckRange("calls_in_flight", c.CallsInFlight, field.Between(1, pluginconf.MaxCallsInFlight))
+	}
+
+	checkTimeout(f, "call_timeout", c.CallTimeout)
+	checkTimeout(f, "controller_timeout", c.ControllerTimeout)
+	checkTimeout(f, "node_timeout", c.NodeTimeout)
+}
+
+// checkTimeout checks a timeout of calls. A longer call could take effect after the servers have made the
+// next call for the volume elsewhere.
+func checkTimeout(f field.Errors, name string, d time.Duration) {
+	f.Require(d == 0 || d >= pluginconf.MinTimeout && d <= pluginconf.MaxTimeout,
+		"%s %s must be %s to %s: a call without an answer counts as settled %s after it was sent, "+
+			"and it must have ended before", name, d,
+		pluginconf.MinTimeout, pluginconf.MaxTimeout, structs.CallSettles)
+}
