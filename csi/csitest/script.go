@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -18,6 +19,7 @@ type Func func(ctx context.Context, req any) (resp any, err error)
 type Call struct {
 	RPC     string
 	Request proto.Message
+	Left    time.Duration // until the deadline of the call, when it arrived; 0: it had none
 }
 
 // Get returns a field of the request by its name in the specification. Dots join the names of nested fields
@@ -103,7 +105,12 @@ func (s *scripts) recordCall(ctx context.Context, rpc string, req any) (Func, er
 	s.mu.Lock()
 	// The lock covers the record and the notification, so Await sees the count that woke it.
 	msg, _ := req.(proto.Message)
-	s.calls = append(s.calls, Call{rpc, msg})
+	call := Call{RPC: rpc, Request: msg}
+	if deadline, ok := ctx.Deadline(); ok {
+		call.Left = time.Until(deadline)
+	}
+
+	s.calls = append(s.calls, call)
 	close(s.notify)
 	s.notify = make(chan struct{})
 	hung, broken := s.hung[rpc], s.broken

@@ -207,8 +207,9 @@ func (c Claims) Get(
 
 		// Outside tx: a change among the instances of the plugin ends no wait.
 		if resp.Ready {
-			resp.Provider = nodeconn.Provider(
-				c.Store.Read(), resp.Volume.PluginID)
+			now := c.Store.Read()
+			resp.Provider = nodeconn.Provider(now, resp.Volume.PluginID)
+			resp.CallTimeout = csi.PluginConfig(now, resp.Volume.PluginID).OfNode()
 		}
 
 		// Rows are immutable, so a different pointer is a change. A node needs a ready answer at once: not

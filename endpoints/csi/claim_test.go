@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"berth/fsm"
 	"berth/rpc"
 	"berth/structs"
 	"berth/structs/nodecalls"
 	"berth/structs/nodeloss"
+	"berth/structs/pluginconf"
 )
 
 func TestClaim_IsForAllocationsOfNode(t *testing.T) {
@@ -301,5 +303,21 @@ func TestClaim_AGuardNeedsServersThatKnowIt(t *testing.T) {
 	s.AddAlloc("a3", "n1")
 	if got := must(s, structs.CSIVolumeClaim, claim("a3", "n1")).Claims[0]; got.Guarded {
 		t.Error("a claim is guarded although the volume holds")
+	}
+}
+
+// TestClaimGet_HasTheTimeoutOfThePlugin: that of the node half, by the present settings.
+func TestClaimGet_HasTheTimeoutOfThePlugin(t *testing.T) {
+	s, get := newClaim(t)
+	s.confirmAttach("v", "n1")
+	for _, want := range []time.Duration{0, time.Minute} {
+		mustPropose(s, fsm.PluginConfigSet, &pluginconf.PluginSettingsRequest{
+			ID:          "pl",
+			PluginCalls: pluginconf.PluginCalls{NodeTimeout: want, ControllerTimeout: 3 * time.Minute},
+		})
+		got := must(s, structs.CSIClaimGet, get)
+		if !got.Ready || got.CallTimeout != want {
+			t.Errorf("ready %v with a timeout of %s, want %s", got.Ready, got.CallTimeout, want)
+		}
 	}
 }

@@ -112,7 +112,7 @@ func (w VolumeWrites) confirmVolume(
 		Secrets:      v.Secrets,
 	}
 
-	nodeconn.AddressDriver(tx, req)
+	nodeconn.Address(tx, req)
 	// The controllers reach the place of the volume, if that is known.
 	to := nodeconn.Target{
 		Nodes: w.Nodes,

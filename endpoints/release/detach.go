@@ -476,5 +476,6 @@ func (r Releaser) operatorDetach(
 		Claim:      k,
 		NodeID:     nodeID,
 		ByOperator: true,
+		Timeout:    nodeconn.NodeTimeout(r.Store.Read(), k.Namespace, k.VolumeID),
 	})
 }

@@ -20,7 +20,7 @@ import (
 // is no longer reachable. Until then it is neither repeated elsewhere nor undone.
 const outcomeWait = structs.CallSettles
 
-// callTimeout bounds one call to a node.
+// callTimeout bounds one call to a node, unless the settings of the plugin have a timeout.
 const callTimeout = 2 * time.Minute
 
 // checkInterval is the time between two checks whether the node of such a call is reachable again.
@@ -74,7 +74,7 @@ func callController[Req, Resp any](
 	m structs.Method[Req, Resp],
 	req *Req,
 ) (*Resp, error) {
-	nodeconn.AddressDriver(c.Store.Read(), req)
+	nodeconn.Address(c.Store.Read(), req)
 	var err error
 	for _, node := range c.candidates {
 		if err := c.recordCall(ctx, node); err != nil {

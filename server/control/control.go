@@ -16,19 +16,22 @@ import (
 	"berth/server/control/authoritykey"
 	"berth/server/control/fence"
 	"berth/server/control/garbage"
+	"berth/server/control/gauges"
 	"berth/server/control/seal"
 	"berth/server/control/signingkeys"
+	"berth/server/control/workqueue"
 	"berth/server/leases"
 	"berth/server/nodeconn"
 	"berth/state"
 	"berth/structs/admin"
+	"berth/structs/pluginconf"
 )
 
 // Config has the settings of the loops. The server has checked them.
 type Config struct {
 	Leases leases.Config
 
-	CallsPerPlugin int             // controller calls in flight at once
+	CallsPerPlugin int             // calls in flight at once, of a plugin without a setting
 	Retry          backoff.Backoff // of a call that may succeed when it is made again
 	GCInterval     time.Duration
 	GCKeep         garbage.Thresholds
@@ -47,7 +50,7 @@ type Config struct {
 func DefaultConfig() Config {
 	return Config{
 		Leases:         leases.Config{MaxPerSecond: 1000},
-		CallsPerPlugin: 8,
+		CallsPerPlugin: pluginconf.DefaultCallsInFlight,
 		Retry: backoff.Backoff{
 			Min: 250 * time.Millisecond,
 			Max: 30 * time.Second,
@@ -74,6 +77,8 @@ type Deps struct {
 	Drains sync.Locker
 	// Keys open the secrets of the cluster. nil: none.
 	Keys *keyring.Ring
+	// Calls gives the loads of plugins to those who share it. nil: nobody else asks.
+	Calls *workqueue.Loads
 }
 
 // propose executes a command on all servers.
@@ -165,6 +170,10 @@ func Loops(d Deps) []Loop {
 		d.Keys = &keyring.Ring{}
 	}
 
+	if d.Calls == nil {
+		d.Calls = workqueue.NewLoads()
+	}
+
 	return []Loop{
 		{"leases", d.runLeases},
 		{"scheduler_config", schedulerConfigLoop{d}.run},
@@ -181,6 +190,6 @@ func Loops(d Deps) []Loop {
 		{"si_tokens", siTokenLoop{d}.run},
 		{"gc", gcLoop{d}.run},
 		{"authority", d.runAuthorityKey},
-		{"gauges", gaugeLoop{d}.run},
+		{"gauges", gauges.Loop{Store: d.Store, Calls: d.Calls}.Run},
 	}
 }

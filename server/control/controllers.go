@@ -42,19 +42,35 @@ func (c controllerLoop) runner() workqueue.Runner {
 		Logger:   c.Logger,
 		Store:    c.Store,
 		Retry:    c.Config.Retry,
-		Parallel: c.Config.CallsPerPlugin,
+		Parallel: c.callsOf,
 		Topics: []state.Topic{
 			schema.VolumeRows,
 			schema.AttachmentRows,
 			schema.GrowingClaimRows,
 			schema.InstanceRows,
 			schema.NodeRows,
+			schema.PluginConfigRows,
 		},
 		All:     unsettled,
 		Read:    c.read,
 		Keys:    callKeys,
 		Signals: controllerSignals,
+		Bounds:  configuredPlugin,
+		Loads:   c.Calls,
 	}
+}
+
+// callsOf returns the most calls of a plugin in flight at once.
+func (c controllerLoop) callsOf(tx *state.ReadTx, plugin string) int {
+	return csi.PluginConfig(tx, plugin).InFlight(c.Config.CallsPerPlugin)
+}
+
+// configuredPlugin returns the plugin whose settings have changed.
+func configuredPlugin(c state.Change) string {
+	if c.Topic == schema.PluginConfigRows {
+		return c.Key[0]
+	}
+	return ""
 }
 
 // rowKey returns the key of a row of a table.
@@ -220,6 +236,7 @@ func (c controllerLoop) step(tx *state.ReadTx, w work) workqueue.Step {
 		if !csi.HealthyInstance(tx, w.plugin, structs.CSIKindController) ||
 			len(w.candidates(tx)) == 0 {
 			s.Awaits = signals
+			s.Counts = true
 		}
 	case s.Failed &&
 		w.lastError.RetryTime == structs.NeverTry &&

@@ -25,7 +25,7 @@ func (l deploymentLoop) runner() workqueue.Runner {
 		Logger:   l.Logger,
 		Store:    l.Store,
 		Retry:    l.Config.Retry,
-		Parallel: 1,
+		Parallel: workqueue.Always(1),
 		Topics:   []state.Topic{schema.ActiveDeploymentRows},
 		All:      deploymentKeys,
 		Read:     l.read,

@@ -84,7 +84,7 @@ func (c controllerLoop) listed(
 	}
 
 	req := &nodecalls.ClientCSIListRequest{PluginID: a.PluginID}
-	nodeconn.AddressDriver(tx, req)
+	nodeconn.Address(tx, req)
 	to := c.target(c.candidates[at])
 	for range listPages {
 		page, err := nodeconn.Call(ctx, to, nodecalls.ClientCSIControllerList, req)

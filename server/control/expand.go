@@ -110,6 +110,7 @@ func (c controllerLoop) growRequest(
 		Secrets:         v.Secrets,
 	}
 
+	req.SetTimeout(csi.PluginConfig(tx, v.PluginID).OfNode())
 	if claim.AttachmentMode == structs.CSIFileSystem {
 		req.MountOptions = v.MountOptions.Merge(jobMountOptions(tx, claim))
 	}

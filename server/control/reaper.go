@@ -33,7 +33,7 @@ func (r reaperLoop) runner() workqueue.Runner {
 		Logger:   r.Logger,
 		Store:    r.Store,
 		Retry:    r.Config.Retry,
-		Parallel: callsPerNode,
+		Parallel: workqueue.Always(callsPerNode),
 		Topics:   []state.Topic{schema.EndedClaimRows, schema.NodeRows},
 		All:      reapableKeys,
 		Read:     r.read,
@@ -100,8 +100,9 @@ func (r reaperLoop) read(tx *state.ReadTx, k workqueue.Key) workqueue.Step {
 // repeats the call, and the node answers the same.
 func (r reaperLoop) release(ctx context.Context, c *structs.CSIClaim) error {
 	d := nodeconn.Detach{
-		Claim:  c.Key(),
-		NodeID: c.NodeID,
+		Claim:   c.Key(),
+		NodeID:  c.NodeID,
+		Timeout: nodeconn.NodeTimeout(r.Store.Read(), c.Namespace, c.VolumeID),
 	}
 
 	err := nodeconn.DetachFromNode(ctx, r.Nodes, callTimeout, d)

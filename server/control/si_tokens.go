@@ -49,7 +49,7 @@ func (s siTokenLoop) runner() workqueue.Runner {
 		Logger:   s.Logger,
 		Store:    s.Store,
 		Retry:    s.Config.Retry,
-		Parallel: maxRevocations,
+		Parallel: workqueue.Always(maxRevocations),
 		Topics:   []state.Topic{schema.RevokedSITokenRows},
 		All:      revokedKeys,
 		Read:     s.read,

@@ -121,9 +121,10 @@ func TestControllers_CallCostsTheSameInAnyQueue(t *testing.T) {
 			if began > int64(3*n) {
 				t.Errorf("%d rows are read to begin with %d", began, n)
 			}
-			after(calls / time.Duration(r.Parallel) * time.Millisecond)
-			if made := len(w.called(createMethod)); made != calls+r.Parallel {
-				t.Errorf("%d calls in the time of %d, with %d waiting rows", made, calls+r.Parallel, n)
+			parallel := w.Config.CallsPerPlugin
+			after(calls / time.Duration(parallel) * time.Millisecond)
+			if made := len(w.called(createMethod)); made != calls+parallel {
+				t.Errorf("%d calls in the time of %d, with %d waiting rows", made, calls+parallel, n)
 			}
 			cost[n] = float64(looks.Load()-began) / calls
 		})

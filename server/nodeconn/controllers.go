@@ -4,6 +4,7 @@ import (
 	"hash/fnv"
 	"slices"
 	"strings"
+	"time"
 
 	"berth/state"
 	"berth/state/csi"
@@ -119,13 +120,23 @@ func topologyRank(c Controller, topologies []*structs.CSITopology) int {
 	return len(topologies)
 }
 
-// AddressDriver names the driver in a request for a plugin's controller, so that a node with another driver
-// under the plugin's ID does not make the call.
-func AddressDriver(tx *state.ReadTx, req any) {
+// Address names the driver in a request for a plugin's controller, so that a node with another driver under
+// the plugin's ID does not make the call. It also gives the request the timeout of the plugin's settings.
+func Address(tx *state.ReadTx, req any) {
 	if r, ok := req.(nodecalls.CSIControllerRequest); ok {
 		id, provider := r.Driver()
 		*provider = Provider(tx, id)
+		r.SetTimeout(csi.PluginConfig(tx, id).OfController())
 	}
+}
+
+// NodeTimeout returns the timeout of the calls of a plugin's node half for a volume, 0 without a setting.
+func NodeTimeout(tx *state.ReadTx, namespace, volume string) time.Duration {
+	v := csi.Volume(tx, namespace, volume)
+	if v == nil {
+		return 0
+	}
+	return csi.PluginConfig(tx, v.PluginID).OfNode()
 }
 
 // StampEpoch gives a request the present epoch of the node that it is sent to. If the request arrives after

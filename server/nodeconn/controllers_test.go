@@ -136,7 +136,7 @@ func TestDuty_B10_AControllerOfAnotherDriverIsNotCalled(t *testing.T) {
 		t.Errorf("got %v, want n1 alone", got)
 	}
 	req := &nodecalls.ClientCSIDeleteRequest{PluginID: "pl"}
-	AddressDriver(store.Read(), req)
+	Address(store.Read(), req)
 	if req.Provider != "pl.csi" {
 		t.Errorf("the call names the driver %q", req.Provider)
 	}

@@ -14,6 +14,8 @@ type Detach struct {
 	NodeID string
 	// ByOperator makes the node repeat also a call that its plugin has rejected for good.
 	ByOperator bool
+	// Timeout ends each call of the plugin, 0 without a setting: see NodeTimeout.
+	Timeout time.Duration
 }
 
 // DetachFromNode calls a node to release a claim's volume. Without an error nothing of it is left there.
@@ -30,6 +32,7 @@ func DetachFromNode(ctx context.Context, nodes Caller, limit time.Duration, d De
 		AllocID:         d.Claim.AllocID,
 		ByOperator:      d.ByOperator,
 	}
+	req.SetTimeout(d.Timeout)
 
 	_, err := Call(ctx, to, nodecalls.ClientCSINodeDetach, req)
 	return err

@@ -98,7 +98,7 @@ type Caller interface {
 type Target struct {
 	Nodes Caller
 	IDs   []string      // of the nodes that can serve it, the best first
-	Limit time.Duration // of the call of one node
+	Limit time.Duration // of the call of one node, if the request has no timeout of its own
 }
 
 // Call makes a call at the first reachable node of the target. It tries the next node as long as TryNext
@@ -109,10 +109,17 @@ func Call[Req, Resp any](
 	m structs.Method[Req, Resp],
 	req *Req,
 ) (*Resp, error) {
+	limit := to.Limit
+	if r, ok := any(req).(interface {
+		AnswerWithin(none time.Duration) time.Duration
+	}); ok {
+		limit = r.AnswerWithin(limit)
+	}
+
 	err := ErrNoController
 	for _, id := range to.IDs {
 		resp := new(Resp)
-		limited, cancel := context.WithTimeout(ctx, to.Limit)
+		limited, cancel := context.WithTimeout(ctx, limit)
 		err = to.Nodes.Call(limited, id, m.Name, req, resp)
 		cancel()
 		if err == nil {

@@ -11,6 +11,9 @@ type CallTimeout struct {
 // SetTimeout sets the timeout of the plugin's call.
 func (c *CallTimeout) SetTimeout(d time.Duration) { c.Timeout = d }
 
+// SentTimeout returns the timeout of a request.
+func (c *CallTimeout) SentTimeout() time.Duration { return c.Timeout }
+
 // answerTime is the time for which a server waits for the answer of a node after the call of the plugin must
 // have ended: for the way there and back.
 const answerTime = 30 * time.Second

@@ -1,6 +1,10 @@
 package nodecalls
 
-import "berth/structs"
+import (
+	"time"
+
+	"berth/structs"
+)
 
 // The methods that a node serves to servers, over the connection that the node opened.
 // A request for a plugin's controller names the plugin by its ID. Without a healthy instance of the plugin
@@ -12,6 +16,8 @@ import "berth/structs"
 type CSIControllerRequest interface {
 	// Driver returns the plugin's ID and the place of its Provider in the request.
 	Driver() (pluginID string, provider *string)
+	// SetTimeout is that of CallTimeout.
+	SetTimeout(d time.Duration)
 }
 
 // CSICapacityRange is in bytes; 0 leaves an end open.
@@ -146,6 +152,7 @@ type ClientCSIValidateRequest struct {
 	Parameters   map[string]string
 	Secrets      structs.Secrets `codec:"Secrets"`
 	Provider     string          `json:",omitempty"`
+	CallTimeout  `level:"2"`
 	structs.WriteOptions
 }
 

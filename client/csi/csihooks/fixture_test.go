@@ -260,8 +260,9 @@ type fakeServers struct {
 	fail     map[string][]error // by method
 	publish  structs.Secrets
 	provider string
-	policy   string // for the loss of the node
-	grows    int64  // ExpandBytes of claims that are granted
+	policy   string        // for the loss of the node
+	timeout  time.Duration // of the plugin's calls
+	grows    int64         // ExpandBytes of claims that are granted
 	grown    []*structs.CSINodeExpandOutcome
 	readOnly []structs.CSIClaimKey // under which a file system turned so
 	signed   int                   // tokens
@@ -424,6 +425,7 @@ func (s *fakeServers) get(
 			resp.Blocked = why
 			resp.Provider = s.provider
 			resp.LossPolicy = s.policy
+			resp.CallTimeout = s.timeout
 			if s.publish != nil {
 				resp.Attachment = &structs.CSIAttachment{
 					State: structs.AttachmentAttached, PublishContext: s.publish, ExternalNodeID: "i-1",

@@ -113,7 +113,8 @@ func TestVolumes_MountFoldersAndReleaseThem(t *testing.T) {
 	if !slices.Contains(has.Mounts, at) {
 		t.Errorf("the mounts of the volume are %q", has.Mounts)
 	}
-	must(t, r.m.Volumes().Detach(r.ctx(), k, "other", func(string) bool { return false }))
+	ended := func(string) bool { return false }
+	must(t, r.m.Volumes().Detach(r.ctx(), volumes.Detachment{VolumeKey: k, AllocID: "other", Running: ended}))
 	must(t, h.Down(r.ctx()))
 	if _, err := os.Stat(filepath.Join(folder, "written")); err != nil {
 		t.Errorf("after the release: %v", err)

@@ -361,6 +361,7 @@ func (h *volumesHook) useOf(
 		Secrets:        r.Volume.Secrets,
 		Grant:          r.Claim.GrantIndex,
 		ServersBack:    h.ServersBack,
+		Timeout:        r.CallTimeout,
 		ExpandBytes:    r.Claim.ExpandBytes,
 		Expanded:       h.reportExpansion(w, r.Claim),
 	}

@@ -28,6 +28,8 @@ type Call struct {
 	Volume   string // the plugin's volume_id or, while that is not known, "name:" and its name
 	RPC      string
 	Where    string // the object of the RPC: a path of the volume, or the plugin's name of a node
+	// Timeout ends the call, and the wait for it. 0: the caller waits CallTimeout, and the call has LateWait.
+	Timeout time.Duration `codec:"-"`
 	// Before are changes of records that the call needs. They are written with its own record. If the call is
 	// not made, they are dropped: they must tell only of this call and of what its caller does anew.
 	Before []store.Change `codec:"-"`
@@ -82,7 +84,7 @@ func Do[T any](
 	fn func(ctx context.Context) (T, error),
 ) (T, error) {
 	var none T
-	limit := time.Now().Add(m.cfg.callLimit())
+	limit := time.Now().Add(m.cfg.limitOf(c))
 	// All instances of a plugin, of both halves, share this lock of the volume.
 	release, err := acquire(ctx, &m.calls,
 		c.PluginID+"\x00"+c.Volume, c.String())
@@ -121,8 +123,8 @@ func Do[T any](
 		f.ended <- callResult[T]{answer, err}
 	}()
 
-	// The caller gets its answer within CallTimeout. The call itself has until limit.
-	waiting, stop := context.WithTimeout(ctx, m.cfg.CallTimeout)
+	// The caller gets its answer within this time. The call itself has until limit.
+	waiting, stop := context.WithTimeout(ctx, m.cfg.waitOf(c))
 	defer stop()
 	r := f.wait(waiting)
 	return r.answer, r.err
@@ -160,6 +162,23 @@ func (f *inFlight[T]) wait(ctx context.Context) callResult[T] {
 // (structs.CallSettles).
 func (c Config) callLimit() time.Duration {
 	return max(c.CallTimeout, c.LateWait)
+}
+
+// waitOf returns the time for which the caller waits for the answer to a call.
+func (c Config) waitOf(call Call) time.Duration {
+	if call.Timeout <= 0 {
+		return c.CallTimeout
+	}
+	return call.Timeout
+}
+
+// limitOf returns the time after which a call is cancelled. A longer timeout than that of all calls has no
+// effect.
+func (c Config) limitOf(call Call) time.Duration {
+	if call.Timeout <= 0 {
+		return c.callLimit()
+	}
+	return min(call.Timeout, c.callLimit())
 }
 
 func clock(nanos int64) string {

@@ -390,7 +390,7 @@ func TestDetach_NamesTheReasonOfADelay(t *testing.T) {
 	r.up(u)
 	ended := func(string) bool { return false }
 	p.Fail("NodeUnpublishVolume", csitest.Error("Internal", "umount: target is busy"))
-	if err := r.v.Detach(r.ctx(), u.VolumeKey, "a1", ended); err == nil ||
+	if err := r.detach(r.ctx(), u.VolumeKey, "a1", ended); err == nil ||
 		!strings.Contains(err.Error(), "umount: target is busy") {
 		t.Errorf("%v", err)
 	}
@@ -398,14 +398,14 @@ func TestDetach_NamesTheReasonOfADelay(t *testing.T) {
 	defer release()
 	ctx, stop := context.WithCancel(r.ctx())
 	answered := make(chan error, 1)
-	go func() { answered <- r.v.Detach(ctx, u.VolumeKey, "a1", ended) }()
+	go func() { answered <- r.detach(ctx, u.VolumeKey, "a1", ended) }()
 	must(t, p.Await(r.ctx(), "NodeUnstageVolume", 1))
 	stop()
 	err := <-answered
 	if err == nil || !strings.Contains(err.Error(), "NodeUnstageVolume was called at ") {
 		t.Errorf("%v", err)
 	}
-	if err := r.v.Detach(endedContext(t), u.VolumeKey, "a1", ended); err == nil ||
+	if err := r.detach(endedContext(t), u.VolumeKey, "a1", ended); err == nil ||
 		!strings.Contains(err.Error(), "NodeUnstageVolume since ") {
 		t.Errorf("%v", err)
 	}

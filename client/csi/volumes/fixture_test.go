@@ -267,3 +267,8 @@ func waitFor(t *testing.T, r *fixture, cond func() bool) {
 		}
 	}
 }
+
+// detach releases a volume as the servers request it.
+func (r *fixture) detach(ctx context.Context, k VolumeKey, allocID string, running func(string) bool) error {
+	return r.v.Detach(ctx, Detachment{VolumeKey: k, AllocID: allocID, Running: running})
+}

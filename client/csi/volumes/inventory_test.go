@@ -85,7 +85,7 @@ func TestInventory_AStagedVolumeIsHeld(t *testing.T) {
 	r.wantListed("staged", "a1@ ", "a2@ ")
 	must(t, r.v.store.deletePublish(u.VolumeKey, "a1"))
 	r.wantListed("staged, without a record of its user", "@ ", "a2@ ")
-	must(t, r.v.Detach(context.Background(), u.VolumeKey, "a2", func(string) bool {
+	must(t, r.detach(context.Background(), u.VolumeKey, "a2", func(string) bool {
 		return false
 	}))
 	r.wantListed("released", "", "")

@@ -2,12 +2,9 @@ package volumes
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	spec "github.com/container-storage-interface/spec/lib/go/csi"
 
@@ -82,7 +79,7 @@ func (r *fixture) fingerprint() {
 // An opposite call that the plugin rejects for good is made once to each process of the plugin.
 func TestDuty_C9_C13_ARejectedCallIsMadeAgainOnlyWhenSomethingHasChanged(t *testing.T) {
 	for _, rpc := range []string{"NodeUnpublishVolume", "NodeUnstageVolume"} {
-		for _, code := range parkedCodes {
+		for _, code := range []string{"InvalidArgument", "Unimplemented"} {
 			for name, change := range changes {
 				t.Run(rpc+"/"+code+"/"+name, func(t *testing.T) {
 					checkParkedUntil(t, rpc, code, change)
@@ -109,7 +106,7 @@ func checkParkedUntil(t *testing.T, rpc, code string, change func(*fixture, *csi
 	for range 10 {
 		r.fingerprint()
 		down := r.v.Down(r.ctx(), u.VolumeKey, u.AllocID)
-		detach := r.v.Detach(r.ctx(), u.VolumeKey, u.AllocID, func(string) bool {
+		detach := r.detach(r.ctx(), u.VolumeKey, u.AllocID, func(string) bool {
 			return false
 		})
 		for _, err := range []error{down, detach} {
@@ -141,8 +138,8 @@ func checkParkedUntil(t *testing.T, rpc, code string, change func(*fixture, *csi
 			t.Errorf("the call was repeated with other arguments:\n%s\n%s", got, want)
 		}
 	}
-	if len(r.v.parking.answers) > 0 {
-		t.Errorf("left: %v", r.v.parking.answers)
+	if left := r.v.parked.Len(); left > 0 {
+		t.Errorf("%d calls are still parked", left)
 	}
 	r.clean(p, "ext-data")
 }
@@ -175,43 +172,4 @@ func TestDuty_C9_C13_ALateRejectionParksTheCall(t *testing.T) {
 	r.v.UnparkCalls(u.VolumeKey)
 	r.down(u)
 	r.clean(p, "ext-data")
-}
-
-// An operator's request for one volume, another process and another path leave the other calls parked. No
-// timer ends that.
-func TestParking_EndsByOperatorOrProcess(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var volumes Volumes
-		p := &volumes.parking
-		why := errors.New("never")
-		by := pluginProcess{connections: 1}
-		at := func(volume, rpc, path string) undoCall {
-			return undoCall{VolumeKey{"default", volume}, rpc, path}
-		}
-		v, w := at("v", "unpublish", "/a"), at("w", "unstage", "/w")
-		p.answers = map[undoCall]rejection{v: {by, why}, w: {by, why}}
-		for range 365 {
-			time.Sleep(24 * time.Hour)
-			if p.rejected(v, by) != why {
-				t.Fatalf("the call is not parked any more at %s", time.Now())
-			}
-		}
-		others := []undoCall{at("v", "unpublish", "/b"), at("v", "unstage", "/a"), at("u", "unpublish", "/a")}
-		for _, free := range others {
-			if err := p.rejected(free, by); err != nil {
-				t.Errorf("%v: %v", free, err)
-			}
-		}
-		if p.rejected(w, pluginProcess{connections: 2}) != nil {
-			t.Error("the call is parked for another process")
-		}
-		volumes.UnparkCalls(VolumeKey{"default", "v"})
-		if p.rejected(v, by) != nil || p.rejected(w, by) != why {
-			t.Errorf("UnparkCalls left %v", p.answers)
-		}
-		p.recordAnswer(w, by, nil)
-		if len(p.answers) > 0 {
-			t.Errorf("left after another answer: %v", p.answers)
-		}
-	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"berth/client/csi/mounts"
 	"berth/client/csi/registry"
@@ -173,14 +174,20 @@ func (v *Volumes) volumesWhere(want func(*publishRecord) bool) ([]VolumeKey, err
 	return slices.Compact(keys), err // the records of a volume follow each other
 }
 
-// Detach releases a volume for allocations that have ended, on behalf of the servers: for one, or with
-// allocID "" for all that have a record. running reports which still run: a volume that such an allocation
-// uses stays, and the error is a conflict. Without an error nothing of the released volumes is left.
-func (v *Volumes) Detach(
-	ctx context.Context, k VolumeKey, allocID string, running func(allocID string) bool,
-) error {
-	ids := []string{allocID}
-	if allocID == "" {
+// Detachment is the release of a volume for allocations that have ended, on behalf of the servers.
+type Detachment struct {
+	VolumeKey
+	AllocID string                    // "" for all that have a record
+	Running func(allocID string) bool // reports which still run
+	Timeout time.Duration             // of each call of the plugin, 0 for that of the use
+}
+
+// Detach releases a volume. One that a running allocation uses stays, and the error is a conflict. Without an
+// error nothing of the released volumes is left.
+func (v *Volumes) Detach(ctx context.Context, d Detachment) error {
+	k := d.VolumeKey
+	ids := []string{d.AllocID}
+	if d.AllocID == "" {
 		var err error
 		ids, err = v.Users(k)
 		if err != nil {
@@ -191,17 +198,17 @@ func (v *Volumes) Detach(
 	var errs []error
 	for _, id := range ids {
 		switch {
-		case !running(id):
-			errs = append(errs, v.downAndForget(ctx, k, id))
-		// With allocID "", an allocation that runs and only waits for its claim is left alone.
-		case allocID != "" || v.mayBePublished(k, id):
+		case !d.Running(id):
+			errs = append(errs, v.releaseFor(ctx, d, id))
+		// Without an ID, an allocation that runs and only waits for its claim is left alone.
+		case d.AllocID != "" || v.mayBePublished(k, id):
 			err := structs.Conflictf("volume %s: allocation %s still runs on this node", k, id)
 			errs = append(errs, err)
 		}
 	}
 
 	if len(ids) == 0 { // a staging without a user
-		errs = append(errs, v.Down(ctx, k, ""))
+		errs = append(errs, v.down(ctx, k, "", d.Timeout))
 	}
 
 	errs = append(errs, v.checkUnknownMounts(k))
@@ -244,13 +251,18 @@ func (v *Volumes) checkUnknownMounts(k VolumeKey) error {
 	return nil
 }
 
-// downAndForget releases a volume and deletes its record.
+// downAndForget releases a volume for an allocation and deletes its record.
 func (v *Volumes) downAndForget(ctx context.Context, k VolumeKey, allocID string) error {
-	err := v.Down(ctx, k, allocID)
+	return v.releaseFor(ctx, Detachment{VolumeKey: k}, allocID)
+}
+
+// releaseFor releases a volume for one allocation of a detachment and deletes its record.
+func (v *Volumes) releaseFor(ctx context.Context, d Detachment, allocID string) error {
+	err := v.down(ctx, d.VolumeKey, allocID, d.Timeout)
 	if err != nil {
 		return err
 	}
-	return v.Forget(k, allocID)
+	return v.Forget(d.VolumeKey, allocID)
 }
 
 // Report is the result of Reconcile.

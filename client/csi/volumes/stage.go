@@ -65,6 +65,7 @@ func (w *volumeWork) recordStaging(u *Use) *stageRecord {
 	s.State = staging
 	s.Use = useDigest(u)
 	s.Provider = w.conn.Info.Provider
+	s.Timeout = u.Timeout
 	w.writeLater(stageChange(s))
 	return s
 }

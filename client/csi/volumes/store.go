@@ -3,6 +3,7 @@ package volumes
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"berth/client/csi/paths"
 	"berth/client/store"
@@ -36,11 +37,12 @@ type stageRecord struct {
 	ExternalID string
 	Dir        string // the volume's directory, relative to the root
 	State      string
-	Provider   string // the driver that was called
-	Use        string // digest of the capability it was staged with
-	BootID     string // of the kernel that it was staged under
-	Mounted    bool   // a mount was seen at the staging path when it had been staged
-	Writable   bool   // its file system could be written then
+	Provider   string        // the driver that was called
+	Use        string        // digest of the capability it was staged with
+	BootID     string        // of the kernel that it was staged under
+	Mounted    bool          // a mount was seen at the staging path when it had been staged
+	Writable   bool          // its file system could be written then
+	Timeout    time.Duration // of the calls of the plugin: see Use
 }
 
 // publishRecord exists while an allocation uses, or may use, a volume on this node.
@@ -64,6 +66,7 @@ type publishRecord struct {
 	// TurnedReadOnly: it could not be written when it was unpublished, or under another user when it was to
 	// be published.
 	TurnedReadOnly bool
+	Timeout        time.Duration // of the calls of the plugin: see Use
 }
 
 func (s *stageRecord) key() VolumeKey   { return VolumeKey{s.Namespace, s.VolumeID} }

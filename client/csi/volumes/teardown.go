@@ -3,8 +3,10 @@ package volumes
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"berth/client/csi/mounts"
+	"berth/client/csi/parking"
 	"berth/client/csi/paths"
 	"berth/client/csi/subpath"
 	"berth/csi"
@@ -19,7 +21,12 @@ const maxStacked = 8
 // if no other allocation on this node uses it. It tries each step once. The caller repeats it. Without an
 // error nothing is left on the node, and the record says so until Forget.
 func (v *Volumes) Down(ctx context.Context, k VolumeKey, allocID string) error {
-	err := v.tryDown(ctx, k, allocID)
+	return v.down(ctx, k, allocID, 0)
+}
+
+// down is Down with a timeout of the calls, 0 for that of the use.
+func (v *Volumes) down(ctx context.Context, k VolumeKey, allocID string, timeout time.Duration) error {
+	err := v.tryDown(ctx, k, allocID, timeout)
 	if err != nil {
 		return fmt.Errorf("volume %s: %w", k, err)
 	}
@@ -28,7 +35,7 @@ func (v *Volumes) Down(ctx context.Context, k VolumeKey, allocID string) error {
 
 // tryDown is one Down. It waits for the plugin before it takes the lock of the volume, so that a plugin that
 // is away holds nothing else up.
-func (v *Volumes) tryDown(ctx context.Context, k VolumeKey, allocID string) error {
+func (v *Volumes) tryDown(ctx context.Context, k VolumeKey, allocID string, timeout time.Duration) error {
 	conn, err := v.connFor(ctx, k, allocID)
 	if err != nil {
 		return err
@@ -46,6 +53,7 @@ func (v *Volumes) tryDown(ctx context.Context, k VolumeKey, allocID string) erro
 		return err
 	}
 
+	w.setTimeout(timeout)
 	// connFor has read the records before the lock was taken: they may have changed since.
 	if plugin := w.needsPlugin(); plugin != "" && conn == nil {
 		return structs.Unavailablef("plugin %q: its use has changed meanwhile", plugin)
@@ -71,6 +79,16 @@ func (v *Volumes) tryDown(ctx context.Context, k VolumeKey, allocID string) erro
 	// The record stays until the servers know: see Forget.
 	w.publish.State = released
 	return w.store.putPublish(w.publish)
+}
+
+// setTimeout gives the calls of the work the timeout that came with its request. 0 leaves that of the use.
+func (w *volumeWork) setTimeout(timeout time.Duration) {
+	if timeout != 0 && w.publish != nil {
+		w.publish.Timeout = timeout
+	}
+	if timeout != 0 && w.stage != nil {
+		w.stage.Timeout = timeout
+	}
 }
 
 // connFor waits for the plugin that Down needs, before it locks the volume. It returns nil if Down needs
@@ -120,6 +138,7 @@ func (w *volumeWork) unpublishVolume() error {
 			PluginID: p.PluginID,
 			Volume:   p.ExternalID,
 			RPC:      "NodeUnpublishVolume",
+			Timeout:  p.Timeout,
 		},
 		send: (*csi.Client).NodeUnpublishVolume,
 		rel:  rel,
@@ -159,6 +178,7 @@ func (w *volumeWork) unstageVolume() error {
 			PluginID: s.PluginID,
 			Volume:   s.ExternalID,
 			RPC:      "NodeUnstageVolume",
+			Timeout:  s.Timeout,
 		},
 		send:     (*csi.Client).NodeUnstageVolume,
 		rel:      rel,
@@ -200,7 +220,7 @@ func (w *volumeWork) undoUntilUnmounted(u *undo) error {
 
 	u.Where = path
 	onHost := w.hostPath(u.rel)
-	parkable := undoCall{w.key, u.RPC, onHost}
+	parkable := parking.Call{Volume: w.key.String(), RPC: u.RPC, Path: onHost}
 	call := w.unlessParked(parkable, func(ctx context.Context, conn *Conn) error {
 		return u.send(conn.Client, ctx, u.Volume, path)
 	})

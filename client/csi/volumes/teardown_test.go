@@ -178,7 +178,7 @@ func TestDuty_C1_ACancelledWaitForAVolumeIsAnErrorAndDoesNothing(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	waiting := make(chan error, 1)
 	go func() {
-		waiting <- r.v.Detach(ctx, a.VolumeKey, "a1", func(string) bool {
+		waiting <- r.detach(ctx, a.VolumeKey, "a1", func(string) bool {
 			return false
 		})
 	}()
@@ -206,24 +206,24 @@ func TestDetach_ReleasesEndedAllocations(t *testing.T) {
 	r.up(b)
 	r.up(c)
 	running := func(id string) bool { return id == "b2" }
-	err := r.v.Detach(r.ctx(), a.VolumeKey, "b2", running)
+	err := r.detach(r.ctx(), a.VolumeKey, "b2", running)
 	if !structs.IsKind(err, structs.KindConflict) {
 		t.Errorf("Detach of a running allocation's volume: got %v, want conflict", err)
 	}
 	for range 2 {
-		must(t, r.v.Detach(r.ctx(), a.VolumeKey, "a1", running))
+		must(t, r.detach(r.ctx(), a.VolumeKey, "a1", running))
 	}
-	if err := r.v.Detach(r.ctx(), a.VolumeKey, "", running); !structs.IsKind(err, structs.KindConflict) {
+	if err := r.detach(r.ctx(), a.VolumeKey, "", running); !structs.IsKind(err, structs.KindConflict) {
 		t.Errorf("Detach while an allocation uses the volume: got %v, want conflict", err)
 	}
 	got, _ := r.v.Users(a.VolumeKey)
 	if len(got) != 1 || got[0] != "b2" || p.Count("NodeUnstageVolume") != 0 {
 		t.Errorf("users %q", got)
 	}
-	must(t, r.v.Detach(r.ctx(), a.VolumeKey, "", func(string) bool {
+	must(t, r.detach(r.ctx(), a.VolumeKey, "", func(string) bool {
 		return false
 	}))
-	must(t, r.v.Detach(r.ctx(), VolumeKey{"default", "never"}, "", running))
+	must(t, r.detach(r.ctx(), VolumeKey{"default", "never"}, "", running))
 	r.clean(p, "ext-data")
 }
 
@@ -234,7 +234,7 @@ func TestDetach_WithoutRecordsReportsMounts(t *testing.T) {
 	r.up(u)
 	must(t, r.v.store.deletePublish(u.VolumeKey, "a1"))
 	must(t, r.v.store.deleteStage(u.VolumeKey))
-	err := r.v.Detach(r.ctx(), u.VolumeKey, "a1", func(string) bool {
+	err := r.detach(r.ctx(), u.VolumeKey, "a1", func(string) bool {
 		return false
 	})
 	if !structs.IsKind(err, structs.KindPrecondition) ||

@@ -2,6 +2,7 @@ package volumes
 
 import (
 	"context"
+	"time"
 
 	"berth/client/csi/registry"
 	"berth/csi"
@@ -31,6 +32,9 @@ type Use struct {
 	ExpandBytes int64
 	// Expanded, if not nil, takes the result of the expansion, without a lock. A failure does not stop Up.
 	Expanded func(ctx context.Context, capacity int64, err error)
+	// Timeout ends each call of the plugin, 0 without a setting. The calls that take the volume back have it
+	// as well.
+	Timeout time.Duration
 	// Confirm, if not nil, is called right before the plugin calls that mount the volume. It returns an error
 	// unless the claim still holds: earlier steps may have taken long.
 	Confirm func(ctx context.Context) error
@@ -62,5 +66,6 @@ func (u *Use) call(rpc, path string) Call {
 		Volume:   u.ExternalID,
 		RPC:      rpc,
 		Where:    path,
+		Timeout:  u.Timeout,
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/client/csi/mounts"
+	"berth/client/csi/parking"
 	"berth/client/hooks"
 	"berth/client/store"
 	"berth/csi"
@@ -26,13 +27,13 @@ func (k VolumeKey) String() string { return k.Namespace + "/" + k.ID }
 
 // Volumes mounts volumes for the allocations of this node, takes them down, and keeps their records.
 type Volumes struct {
-	m       *Manager
-	logger  hclog.Logger
-	store   volumeStore
-	seq     keylock.Map // one sequence of steps per volume
-	parking parking
-	root    string // on the host, with its links resolved
-	boot    string // ID of this boot of the kernel
+	m      *Manager
+	logger hclog.Logger
+	store  volumeStore
+	seq    keylock.Map // one sequence of steps per volume
+	parked parking.Calls
+	root   string // on the host, with its links resolved
+	boot   string // ID of this boot of the kernel
 }
 
 func newVolumes(m *Manager) *Volumes {
@@ -315,6 +316,7 @@ func (p *publishRecord) setUse(u *Use, provider string) {
 	p.AccessMode = u.AccessMode
 	p.AttachmentMode = u.AttachmentMode
 	p.ReadOnly = u.ReadOnly
+	p.Timeout = u.Timeout
 	if p.Dir == "" {
 		p.Dir = volumeDir(u.VolumeKey)
 	}

@@ -42,7 +42,7 @@ func Example() {
 		Logger:   hclog.NewNullLogger(),
 		Store:    store,
 		Retry:    backoff.Backoff{Min: time.Second, Max: time.Minute},
-		Parallel: 1,
+		Parallel: workqueue.Always(1),
 		Topics:   []state.Topic{schema.NodeRows},
 		All: func(tx *state.ReadTx) iter.Seq[workqueue.Key] {
 			return func(yield func(workqueue.Key) bool) {

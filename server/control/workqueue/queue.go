@@ -47,6 +47,7 @@ type entry struct {
 	phase   phase
 	index   int // in the heap that it is in
 	arrived uint64
+	since   time.Time    // when it began to wait as counts reports; zero: it does not
 	serial  *serialQueue // of an entry that is ready or working
 }
 
@@ -147,6 +148,8 @@ func (q *queue) update(key Key, s Step, now time.Time) {
 	default:
 		q.makeReady(e)
 	}
+
+	e.noteWait(now)
 }
 
 // sameOrder reports whether a ready step keeps the position of another one.
@@ -285,6 +288,7 @@ func (q *queue) promoteDue(now time.Time) {
 		}
 		q.remove(e)
 		q.makeReady(e)
+		e.noteWait(now)
 	}
 }
 
@@ -311,6 +315,7 @@ func (q *queue) beginStep(e *entry) {
 	s := e.serial
 	s.ready.remove(e.index)
 	e.phase = working
+	e.since = time.Time{}
 	q.working++
 	s.group.working++
 	s.busy = true

@@ -19,11 +19,12 @@ import (
 
 // Runner takes the steps that rows need. Its fields are set before Run.
 type Runner struct {
-	Name     string // of the loop, in logs and metrics
-	Logger   hclog.Logger
-	Store    *state.Store
-	Retry    backoff.Backoff // of a step that failed or changed nothing
-	Parallel int             // steps of one group in work at once
+	Name   string // of the loop, in logs and metrics
+	Logger hclog.Logger
+	Store  *state.Store
+	Retry  backoff.Backoff // of a step that failed or changed nothing
+	// Parallel returns the most steps of a group that are in work at once. It is called when one may begin.
+	Parallel func(tx *state.ReadTx, group string) int
 	// MaxChanges is the number of changed rows that are kept while the runner is busy. Beyond that it reads
 	// all keys. 0 means KeptChanges.
 	MaxChanges int
@@ -37,6 +38,9 @@ type Runner struct {
 	Keys func(tx *state.ReadTx, c state.Change) iter.Seq[Key]
 	// Signals returns the signals that a change gives. It is called while a step awaits one. It may be nil.
 	Signals func(tx *state.ReadTx, c state.Change) []string
+	// Bounds returns the group whose Parallel a change may raise, "" for none. It may be nil.
+	Bounds func(c state.Change) (group string)
+	Loads  *Loads // answers with the loads of the groups; nil: nobody asks
 }
 
 // Key names the row of a step, as a change of the row does.
@@ -53,12 +57,13 @@ const KeptChanges = 1 << 16
 type Step struct {
 	Op      string    // the operation; a change of it resets the failures
 	Version uint64    // of the rows
-	Group   string    // of one group, Runner.Parallel steps are in work at once
+	Group   string    // of one group, at most Runner.Parallel steps are in work at once
 	Serial  string    // of one serial of a group, one step is in work at once; "": the step has one by itself
 	Rank    int       // of one serial, the step with the lowest rank is first
 	Failed  bool      // it comes after the steps of its group that have not failed
 	Due     time.Time // it is not taken earlier
 	Awaits  []string  // signals; the step is read again after one of them, and not taken before
+	Counts  bool      // a step that awaits signals counts as waiting in Load; others do without this
 	Act     func(context.Context) error
 }
 
@@ -137,7 +142,8 @@ func (r *running) startSteps(ctx context.Context) {
 		g := r.runnable[last]
 		r.runnable = r.runnable[:last]
 		g.listed = false
-		for g.working < r.Parallel {
+		most := r.Parallel(tx, g.name)
+		for g.working < most {
 			e := g.first()
 			if e == nil {
 				break
@@ -182,6 +188,8 @@ func (r *running) awaitEvent(ctx context.Context, next time.Time) {
 		r.readKey(r.Store.Read(), e.key)
 	case <-r.feed.Ready():
 		r.readChanges()
+	case answer := <-r.Loads.questions():
+		answer <- r.loads()
 	case <-due:
 	case <-ctx.Done():
 	}
@@ -204,6 +212,9 @@ func (r *running) readChanges() {
 	tx := r.Store.Read() // not older than the changes
 	if everything {
 		r.readAll(tx)
+		for _, g := range r.groups { // a bound may be among the changes
+			r.markRunnable(g)
+		}
 		return
 	}
 
@@ -213,6 +224,7 @@ func (r *running) readChanges() {
 			r.readKey(tx, key)
 		}
 
+		r.followBound(c)
 		if len(r.waiting) == 0 || r.Signals == nil {
 			continue
 		}
@@ -226,5 +238,16 @@ func (r *running) readChanges() {
 		for _, e := range r.awaiting(signal) {
 			r.readKey(tx, e.key)
 		}
+	}
+}
+
+// followBound lets steps begin in a group whose bound a change has raised.
+func (r *running) followBound(c state.Change) {
+	if r.Bounds == nil {
+		return
+	}
+	g := r.groups[r.Bounds(c)]
+	if g != nil {
+		r.markRunnable(g)
 	}
 }

@@ -70,6 +70,7 @@ func (e *endpoints) controller(req nodecalls.CSIControllerRequest) (*conn, error
 type storageRequest interface {
 	nodecalls.CSIControllerRequest
 	SentEpoch() uint64
+	SentTimeout() time.Duration
 }
 
 // controllerCall is a call of the controller that a request is for.
@@ -96,6 +97,7 @@ func callController[T any](
 	c.PluginID, _ = c.req.Driver()
 	// A repeat settles an earlier call only at the same instance.
 	c.Instance = controller.Registration.AllocID
+	c.Timeout = c.req.SentTimeout()
 	resp, err := volumes.Do(ctx, c.m, c.Call, func(ctx context.Context) (*T, error) {
 		// The wait for the lock may have been long, so this comes right before the call.
 		err := c.CheckEpoch(c.req.SentEpoch())
@@ -218,6 +220,7 @@ func (e *endpoints) validate(
 		Instance: conn.Registration.AllocID,
 		Volume:   req.ExternalID,
 		RPC:      "ValidateVolumeCapabilities",
+		Timeout:  req.Timeout,
 	}
 
 	// It changes nothing, but a volume has one call in flight (CSI spec, "Concurrency").
@@ -250,6 +253,12 @@ func (e *endpoints) list(
 		return nil, err
 	}
 
+	if req.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, req.Timeout)
+		defer cancel()
+	}
+
 	resp, err := conn.ListVolumes(ctx, req)
 	return resp, wireError(err)
 }
@@ -270,7 +279,12 @@ func (e *endpoints) nodeDetach(
 		e.m.Volumes().UnparkCalls(k)
 	}
 
-	err := e.m.Volumes().Detach(ctx, k, req.AllocID, e.Running)
+	err := e.m.Volumes().Detach(ctx, volumes.Detachment{
+		VolumeKey: k,
+		AllocID:   req.AllocID,
+		Running:   e.Running,
+		Timeout:   req.Timeout,
+	})
 	return &structs.Empty{}, wireError(err)
 }
 
@@ -288,6 +302,7 @@ func (e *endpoints) nodeExpand(
 	capacity, err := e.m.Volumes().Expand(ctx, &volumes.Use{
 		VolumeKey:      volumeKey(req.VolumeNamespace, req.VolumeID),
 		AllocID:        req.AllocID,
+		Timeout:        req.Timeout,
 		Secrets:        req.Secrets,
 		PluginID:       req.PluginID,
 		ExternalID:     req.ExternalID,

@@ -1,4 +1,5 @@
-package control
+// Package gauges reports on the leader how many rows are in each state, and how many calls of plugins wait.
+package gauges
 
 import (
 	"context"
@@ -8,32 +9,50 @@ import (
 	"github.com/hashicorp/go-metrics"
 
 	"berth/internal/backoff"
+	"berth/server/control/workqueue"
 	"berth/state"
 	"berth/state/quotas"
 	"berth/structs/quotause"
 )
 
-// gaugeLoop reports the number of rows in each state. When it ends it sets every gauge that it set to 0,
-// so that the sum over all servers counts each row once.
-type gaugeLoop struct{ Deps }
+// Loop reports the number of rows in each state. When it ends it sets every gauge that it set to 0, so that
+// the sum over all servers counts each row once.
+type Loop struct {
+	Store *state.Store
+	Calls *workqueue.Loads // of the loop of the controllers, whose groups are plugins
+}
 
-// gaugeInterval is the time between two counts of the rows.
-const gaugeInterval = 10 * time.Second
+// Interval is the time between two counts of the rows.
+const Interval = 10 * time.Second
 
-func (g gaugeLoop) run(ctx context.Context) {
+// answerTime is how long Run waits for the loads of the calls.
+const answerTime = time.Second
+
+// Run reports until ctx ends.
+func (l Loop) Run(ctx context.Context) {
 	reported := gauges{}
 	defer func() { reported.zeroUnless(nil) }()
 	for {
+		next := time.Now().Add(Interval)
 		now := gauges{}
-		tx := g.Store.Read()
+		tx := l.Store.Read()
 		now.report(state.CountTotals(tx))
 		now.reportQuotas(tx)
+		now.reportCalls(l.loads(ctx))
 		reported.zeroUnless(now) // for example a plugin that is gone
 		reported = now
-		if !backoff.Sleep(ctx, gaugeInterval) {
+		if !backoff.Sleep(ctx, time.Until(next)) {
 			return
 		}
 	}
+}
+
+// loads returns the loads of the calls by plugin. Just after the begin of a leadership there may be none yet.
+func (l Loop) loads(ctx context.Context) map[string]workqueue.Load {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	loads, _ := l.Calls.Read(ctx)
+	return loads
 }
 
 // gauges has the gauges that were set, by name and labels.
@@ -49,6 +68,20 @@ func (g gauges) report(t state.Totals) {
 		kind := metricLabel("kind", string(p.Kind))
 		g.reportGauge([]string{"csi", "plugin_healthy"}, p.Tally.Healthy, plugin, kind)
 		g.reportGauge([]string{"csi", "plugin_expected"}, p.Tally.Expected(), plugin, kind)
+	}
+}
+
+// reportCalls reports the calls of each plugin that are in flight or wait.
+func (g gauges) reportCalls(loads map[string]workqueue.Load) {
+	for id, l := range loads {
+		plugin := metricLabel("plugin", id)
+		g.reportGauge([]string{"csi", "calls_in_flight"}, l.Working, plugin)
+		g.reportGauge([]string{"csi", "backlog"}, l.Waiting, plugin)
+		age := 0
+		if l.Waiting > 0 {
+			age = int(time.Since(l.Since).Seconds())
+		}
+		g.reportGauge([]string{"csi", "backlog_age_seconds"}, age, plugin)
 	}
 }
 

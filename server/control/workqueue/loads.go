@@ -1,0 +1,85 @@
+package workqueue
+
+import (
+	"context"
+	"time"
+
+	"berth/state"
+	"berth/structs"
+)
+
+// Always returns a Runner.Parallel that is the same for all groups.
+func Always(n int) func(*state.ReadTx, string) int {
+	return func(*state.ReadTx, string) int { return n }
+}
+
+// Load is what a group of steps has to do at one moment.
+type Load struct {
+	Working int // steps in work
+	Waiting int // steps whose time has come and that are not in work: see Step.Counts
+	// Since is when the one of them that waits longest began to wait; zero without one. It is not before the
+	// runner began.
+	Since time.Time
+}
+
+// Loads asks a runner for the loads of its groups. Make one with NewLoads. It is safe for concurrent use.
+type Loads struct{ asked chan chan map[string]Load }
+
+// NewLoads returns what a Runner and its readers share. One runner at a time may have it.
+func NewLoads() *Loads { return &Loads{make(chan chan map[string]Load)} }
+
+// Read returns the loads by group. A group without steps has none. It waits until ctx ends for a runner at
+// work; then the error is unavailable.
+func (l *Loads) Read(ctx context.Context) (map[string]Load, error) {
+	answer := make(chan map[string]Load, 1)
+	select {
+	case l.asked <- answer:
+		return <-answer, nil
+	case <-ctx.Done():
+		return nil, structs.Unavailablef("the loop does not run on this server: %w", ctx.Err())
+	}
+}
+
+// questions is where readers ask; nil for no Loads.
+func (l *Loads) questions() <-chan chan map[string]Load {
+	if l == nil {
+		return nil
+	}
+	return l.asked
+}
+
+// loads counts the entries of each group.
+func (q *queue) loads() map[string]Load {
+	loads := map[string]Load{}
+	for _, e := range q.entries {
+		l := loads[e.step.Group]
+		switch {
+		case e.phase == working:
+			l.Working++
+		case e.counts():
+			l.Waiting++
+			if l.Since.IsZero() || e.since.Before(l.Since) {
+				l.Since = e.since
+			}
+		default:
+			continue
+		}
+		loads[e.step.Group] = l
+	}
+	return loads
+}
+
+// counts reports whether the entry waits although its time has come.
+func (e *entry) counts() bool {
+	return e.phase == ready || e.phase == waiting && e.step.Counts
+}
+
+// noteWait records since when the entry waits, after its phase has changed.
+func (e *entry) noteWait(now time.Time) {
+	switch {
+	case !e.counts():
+		e.since = time.Time{}
+	case e.since.IsZero():
+		e.since = now
+	}
+}
