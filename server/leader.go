@@ -147,6 +147,7 @@ func (s *Server) leaderLoops() []control.Loop {
 		Proposer: s,
 		Nodes:    s.nodes,
 		Leases:   s.leases,
+		Calls:    s.calls,
 		Term:     s.term(),
 		Consul:   s.cfg.Consul,
 		Fencers:  s.cfg.fencers(),

@@ -25,6 +25,7 @@ import (
 	"berth/server/autopilot"
 	"berth/server/backup"
 	"berth/server/control"
+	"berth/server/control/workqueue"
 	"berth/server/forget"
 	"berth/server/gossip"
 	"berth/server/keys"
@@ -57,7 +58,8 @@ type Server struct {
 	nodes      *nodeconn.Sessions
 	endpoints  *endpoints.Endpoints
 	leases     *leases.Leases
-	locks      *varlocks.Locks // of variables
+	calls      *workqueue.Loads // of plugins
+	locks      *varlocks.Locks  // of variables
 	autopilot  *autopilot.Autopilot
 	backup     *backup.Agent
 	rpc        *rpc.Server
@@ -108,7 +110,7 @@ func New(cfg Config, logger hclog.Logger) (_ *Server, err error) {
 		return nil, err
 	}
 	opened = append(opened, s.lock.Close)
-	if err := removeRestoreFiles(cfg.DataDir); err != nil {
+	if err := raftfiles.RemoveMatching(cfg.DataDir, restoreFiles); err != nil {
 		return nil, structs.Internalf("removing the files of an interrupted restore: %w", err)
 	}
 	s.id, err = raftfiles.ServerID(cfg.DataDir)
@@ -150,6 +152,7 @@ func (s *Server) createServices(ln net.Listener) {
 	s.pool = rpc.NewPool(cfg.Dial, logger, nil)
 	s.securePool = rpc.NewPool(cfg.DialTLS, logger, nil)
 	s.leases = leases.New(cfg.control().Leases, nil)
+	s.calls = workqueue.NewLoads()
 	s.locks = varlocks.New(varlocks.Config{Store: s.store, Proposer: s, Logger: logger})
 	s.nodes = nodeconn.NewSessions()
 	s.autopilot = autopilot.New(autopilotDeps(s))
@@ -185,6 +188,7 @@ func endpointDeps(s *Server, logger hclog.Logger) core.Deps {
 		Store:          s.store,
 		Raft:           s,
 		Leases:         s.leases,
+		CallsOf:        s.calls.Of,
 		Locks:          s.locks,
 		Autopilot:      s.autopilot,
 		Nodes:          s.nodes,

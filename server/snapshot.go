@@ -24,15 +24,6 @@ import (
 // restoreFiles is the pattern of the names of unpacked archives. They hold secrets and have the mode 0600.
 const restoreFiles = "restore-*.tmp"
 
-// removeRestoreFiles removes the archives that a server left when it was killed during a restore.
-func removeRestoreFiles(dataDir string) error {
-	left, err := filepath.Glob(filepath.Join(dataDir, restoreFiles))
-	for _, path := range left {
-		err = errors.Join(err, os.Remove(path))
-	}
-	return err
-}
-
 // SnapshotSave writes an archive of the whole present state. On the leader it has everything that was
 // committed before the call, on a follower everything that has arrived there.
 func (s *Server) SnapshotSave(_ context.Context, w io.Writer) error {

@@ -1764,11 +1764,32 @@ func (v *CSIPlugin) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(13)
+	n := uint32(16)
+	if !(v.CallsInFlight != 0) {
+		n--
+	}
+	if !(v.CallsWaitSince != 0) {
+		n--
+	}
+	if !(v.CallsWaiting != 0) {
+		n--
+	}
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xabAllocations"...)
 	if b, err = wire.AppendPointers(b, v.Allocations, (*AllocListStub).AppendMsgpack); err != nil {
 		return b, err
+	}
+	if v.CallsInFlight != 0 {
+		b = append(b, "\xadCallsInFlight"...)
+		b = msgp.AppendInt64(b, int64(v.CallsInFlight))
+	}
+	if v.CallsWaitSince != 0 {
+		b = append(b, "\xaeCallsWaitSince"...)
+		b = msgp.AppendInt64(b, int64(v.CallsWaitSince))
+	}
+	if v.CallsWaiting != 0 {
+		b = append(b, "\xacCallsWaiting"...)
+		b = msgp.AppendInt64(b, int64(v.CallsWaiting))
 	}
 	b = append(b, "\xb2ControllerRequired"...)
 	b = msgp.AppendBool(b, v.ControllerRequired)
@@ -1833,6 +1854,12 @@ func (v *CSIPlugin) readField(name, b []byte) (_ []byte, known bool, err error) 
 		b, err = wire.ReadInt(b, &v.NodesHealthy)
 	case "NodesExpected":
 		b, err = wire.ReadInt(b, &v.NodesExpected)
+	case "CallsInFlight":
+		b, err = wire.ReadInt(b, &v.CallsInFlight)
+	case "CallsWaiting":
+		b, err = wire.ReadInt(b, &v.CallsWaiting)
+	case "CallsWaitSince":
+		b, err = wire.ReadInt(b, &v.CallsWaitSince)
 	default:
 		return v.Indexes.readField(name, b)
 	}

@@ -20,6 +20,7 @@ import (
 	"berth/structs/admin"
 	"berth/structs/inquiry"
 	"berth/structs/nodecalls"
+	"berth/structs/pluginconf"
 )
 
 // The IDs of the fake cluster.
@@ -42,15 +43,14 @@ type Cluster struct {
 	Caller *apitest.Caller
 	Agent  *apitest.Agent
 
-	mu          sync.Mutex
-	jobs        map[string]*structs.Job
-	from        map[string]*structs.JobSubmission // the sources of the jobs
-	reads       map[string]int                    // the number of reads of a thing
-	Slow        chan string                       // the first volume whose deletion never ends
-	restarting  string                            // the allocation of the job fleet that restarts, or ""
-	Drains      []*structs.NodeDrainRequest       // that were sent
-	onNodeLoss  string                            // of the volumes of plugins, "" for the default
-	secretsFrom string                            // of the volumes of plugins, "" for none
+	mu         sync.Mutex
+	jobs       map[string]*structs.Job
+	from       map[string]*structs.JobSubmission // the sources of the jobs
+	reads      map[string]int                    // the number of reads of a thing
+	Slow       chan string                       // the first volume whose deletion never ends
+	restarting string                            // the allocation of the job fleet that restarts, or ""
+	Drains     []*structs.NodeDrainRequest       // that were sent
+	pluginConf pluginconf.PluginSettings         // of all plugins
 }
 
 func nanosBefore(d time.Duration) int64 {

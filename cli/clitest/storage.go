@@ -67,16 +67,20 @@ func (w *Cluster) answerPlugins() {
 		})
 	apitest.On(c, pluginconf.PluginSettingsGet,
 		func(_ context.Context, r *structs.CSIPluginGetRequest) (*pluginconf.PluginSettingsResponse, error) {
-			policy := cmp.Or(w.onNodeLoss, structs.LossHold)
-			return &pluginconf.PluginSettingsResponse{
-				Config: &pluginconf.PluginSettings{ID: r.ID, OnNodeLoss: policy, SecretsFrom: w.secretsFrom},
-			}, nil
+			config := w.pluginConf
+			config.ID = r.ID
+			config.OnNodeLoss = cmp.Or(config.OnNodeLoss, structs.LossHold)
+			return &pluginconf.PluginSettingsResponse{Config: &config}, nil
 		})
 	apitest.On(c, pluginconf.PluginSettingsSet,
 		func(_ context.Context, r *pluginconf.PluginSettingsRequest) (*structs.Empty, error) {
-			w.onNodeLoss = r.OnNodeLoss
-			w.secretsFrom = r.SecretsFrom
-			return &structs.Empty{}, validate.PluginConfig(r)
+			err := validate.PluginConfig(r)
+			if err == nil {
+				w.pluginConf.OnNodeLoss = r.OnNodeLoss
+				w.pluginConf.SecretsFrom = r.SecretsFrom
+				w.pluginConf.PluginCalls = r.PluginCalls
+			}
+			return &structs.Empty{}, err
 		})
 	type externals = structs.CSIVolumeExternalResponse
 	apitest.On(c, structs.CSIVolumeExternal,

@@ -5,12 +5,15 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
+	"time"
 
 	"berth/api"
 	"berth/cli/alloc"
 	"berth/cli/command"
 	"berth/cli/watch"
 	"berth/structs"
+	"berth/structs/pluginconf"
 )
 
 // PluginCommands are the verbs of berth plugin.
@@ -32,6 +35,12 @@ var PluginCommands = []command.Command{
 Without an option it shows the settings. They need no instance of the plugin,
 and stay when its last instance and its last volume are gone.
 
+The last settings are about the calls of the plugin. -calls-in-flight bounds
+those that the leader has in flight for its volumes. A timeout ends a call:
+-timeout each, -controller-timeout those that create, delete, attach, detach
+or expand a volume, and -node-timeout those that mount or unmount it. A node
+that has a volume learns of another timeout with its next mount.
+
 In the path of -secrets-from, {namespace} and {id} stand for those of the
 volume. The variable is in the namespace of the volume.
 `,
@@ -45,12 +54,33 @@ volume. The variable is in the namespace of the volume.
 			Kind:  command.String,
 			Value: "path|none",
 			Usage: "The path of the variable with the secrets of a volume that has none of its own",
+		}, {
+			Name:  "calls-in-flight",
+			Kind:  command.String,
+			Value: "1-64|default",
+			Usage: "The most calls in flight at once. The default is 8",
+		}, {
+			Name:  "timeout",
+			Kind:  command.String,
+			Value: "10s-4m|default",
+			Usage: "The end of a call without an own timeout. By default it has 4 minutes, and the caller waits 2",
+		}, {
+			Name:  "controller-timeout",
+			Kind:  command.String,
+			Value: "10s-4m|default",
+			Usage: "The end of a call of the controller",
+		}, {
+			Name:  "node-timeout",
+			Kind:  command.String,
+			Value: "10s-4m|default",
+			Usage: "The end of a call of the node half",
 		}},
 		Renders: true,
 		Run:     configurePlugin,
 		Examples: "berth plugin config hostpath\n" +
 			"berth plugin config -on-node-loss fence hostpath\n" +
-			"berth plugin config -secrets-from nomad/volumes/{namespace}/nfs nfs",
+			"berth plugin config -secrets-from nomad/volumes/{namespace}/nfs nfs\n" +
+			"berth plugin config -calls-in-flight 2 -controller-timeout 4m slow",
 	},
 }
 
@@ -67,7 +97,13 @@ func configurePlugin(ctx context.Context, c *command.Call) error {
 
 	policy := c.String("on-node-loss")
 	from := c.String("secrets-from")
-	if policy != "" || from != "" {
+	before := config.PluginCalls
+	err = setCalls(c, &config.PluginCalls)
+	if err != nil {
+		return err
+	}
+
+	if policy != "" || from != "" || config.PluginCalls != before {
 		config.OnNodeLoss = cmp.Or(policy, config.OnNodeLoss)
 		config.SecretsFrom = cmp.Or(from, config.SecretsFrom)
 		if from == noSecretsFrom {
@@ -88,9 +124,74 @@ func configurePlugin(ctx context.Context, c *command.Call) error {
 			"Plugin", config.ID,
 			"On node loss", config.OnNodeLoss,
 			"Secrets from", config.SecretsFrom,
+			"Calls in flight", orDefault(config.CallsInFlight),
+			"Timeout", orDefault(config.CallTimeout),
+			"Controller timeout", orDefault(config.ControllerTimeout),
+			"Node timeout", orDefault(config.NodeTimeout),
 		)
 		return nil
 	})
+}
+
+// byDefault is the value of an option that removes a setting.
+const byDefault = "default"
+
+// setCalls changes the settings for calls that are given.
+func setCalls(c *command.Call, calls *pluginconf.PluginCalls) error {
+	switch given := c.String("calls-in-flight"); given {
+	case "":
+	case byDefault:
+		calls.CallsInFlight = 0
+	default:
+		n, err := strconv.Atoi(given)
+		if err != nil || n == 0 {
+			return structs.Invalidf("-calls-in-flight %q: expected a number from 1 to %d, or %s",
+				given, pluginconf.MaxCallsInFlight, byDefault)
+		}
+		calls.CallsInFlight = n
+	}
+
+	for flag, timeout := range map[string]*time.Duration{
+		"timeout":            &calls.CallTimeout,
+		"controller-timeout": &calls.ControllerTimeout,
+		"node-timeout":       &calls.NodeTimeout,
+	} {
+		err := setTimeout(c, flag, timeout)
+		if err != nil {
+			return err
+		}
+	}
+
+	return nil
+}
+
+// setTimeout changes a timeout if its flag is given.
+func setTimeout(c *command.Call, flag string, timeout *time.Duration) error {
+	given := c.String(flag)
+	switch given {
+	case "":
+		return nil
+	case byDefault:
+		*timeout = 0
+		return nil
+	}
+
+	d, err := time.ParseDuration(given)
+	if err != nil || d == 0 {
+		return structs.Invalidf("-%s %q: expected a duration from %s to %s, for example 30s, or %s",
+			flag, given, pluginconf.MinTimeout, pluginconf.MaxTimeout, byDefault)
+	}
+
+	*timeout = d
+	return nil
+}
+
+// orDefault formats a setting of calls; 0 is its default.
+func orDefault[T int | time.Duration](v T) string {
+	if v == 0 {
+		return byDefault
+	}
+	return fmt.Sprint(v)
 }
 
 // InstanceTitles are the titles of InstanceRows, without the first one.
@@ -174,6 +275,7 @@ func printPlugin(_ context.Context, c *command.Call, p *structs.CSIPlugin) error
 		"Controllers healthy", healthyControllers,
 		"Nodes healthy", command.FormatCount(p.NodesHealthy, p.NodesExpected),
 		"Can", capabilities(p),
+		"Calls", callsText(p),
 	)
 
 	whole := func(text string, _ int) string { return text }
@@ -187,6 +289,19 @@ func printPlugin(_ context.Context, c *command.Call, p *structs.CSIPlugin) error
 
 	alloc.Sheet.Section(c, "Allocations", p.Allocations)
 	return nil
+}
+
+// callsText tells the calls for volumes of a plugin; "" for none.
+func callsText(p *structs.CSIPlugin) string {
+	if p.CallsInFlight+p.CallsWaiting == 0 {
+		return ""
+	}
+
+	text := fmt.Sprintf("%d in flight, %d waiting", p.CallsInFlight, p.CallsWaiting)
+	if p.CallsWaiting > 0 {
+		text += ", the oldest began to wait " + command.Age(p.CallsWaitSince)
+	}
+	return text
 }
 
 // capabilities lists the capabilities that at least one instance reports.

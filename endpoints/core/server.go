@@ -31,7 +31,10 @@ type Deps struct {
 	Store  *state.Store
 	Raft   Raft
 	Leases Leases
-	Locks  vars.Locks // of variables
+	// CallsOf returns the calls of a plugin that this server has in flight as the leader, and those that wait,
+	// the oldest from a time on. nil: this server cannot lead.
+	CallsOf func(plugin string) (inFlight, waiting int, since time.Time)
+	Locks   vars.Locks // of variables
 	// Autopilot knows the health of the servers.
 	Autopilot Autopilot
 	Nodes     *nodeconn.Sessions // over which this server can call nodes

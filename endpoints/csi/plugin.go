@@ -32,7 +32,23 @@ func (p Plugins) Get(
 		return noPlugin(req.ID)
 	}
 	resp.Plugin.Allocations = query.SeenStubs(&req.QueryOptions, resp.Plugin.Allocations)
+	p.addCalls(resp.Plugin)
 	return nil
+}
+
+// addCalls adds the calls of a plugin, which only the leader knows. They are no rows, so that a change of
+// them ends no wait.
+func (p Plugins) addCalls(plugin *structs.CSIPlugin) {
+	if p.CallsOf == nil {
+		return
+	}
+
+	inFlight, waiting, since := p.CallsOf(plugin.ID)
+	plugin.CallsInFlight = inFlight
+	plugin.CallsWaiting = waiting
+	if waiting > 0 {
+		plugin.CallsWaitSince = since.UnixNano()
+	}
 }
 
 // getPage returns a plugin with one page of its instances, of which there may be as many as there are nodes.
@@ -63,6 +79,7 @@ func (p Plugins) getPage(
 
 	resp.Plugin = plugin
 	resp.Plugin.Allocations = query.SeenStubs(&req.QueryOptions, resp.Plugin.Allocations)
+	p.addCalls(plugin)
 	if next != nil {
 		resp.NextToken = query.Token(string(next.Kind), next.NodeID)
 	}

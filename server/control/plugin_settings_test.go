@@ -223,3 +223,33 @@ func TestPluginSettings_TheBacklogGrowsOlder(t *testing.T) {
 		expect("at the end of the leadership", 0, 0, 0, 0)
 	})
 }
+
+// TestPluginSettings_TheLoadIsThatOfTheLeader: of one plugin, and of none once the loop has ended.
+func TestPluginSettings_TheLoadIsThatOfTheLeader(t *testing.T) {
+	virtual(t, func(t *testing.T, w *testEnv) {
+		w.Calls = workqueue.NewLoads()
+		expect := func(when, plugin string, inWork, waiting int, age time.Duration) {
+			t.Helper()
+			n, m, since := w.Calls.Of(plugin)
+			if n != inWork || m != waiting || m > 0 && time.Since(since) != age {
+				t.Errorf("%s %s has %d calls in work and %d wait since %s", when, plugin, n, m, since)
+			}
+		}
+		begin := time.Now()
+		expect("before the leadership", "pl", 0, 0, 0)
+		if !time.Now().Equal(begin) {
+			t.Error("a server that does not lead waits for its loop")
+		}
+		w.addNode("n1", true)
+		w.setCalls(pluginconf.PluginCalls{CallsInFlight: 1})
+		end := w.heldCalls()
+		stop := w.runLoop("controllers")
+		w.addNew("v1", "v2")
+		after(30 * time.Second)
+		expect("while a call is held", "pl", 1, 1, 30*time.Second)
+		expect("while a call is held", "other", 0, 0, 0)
+		close(end)
+		stop()
+		expect("after the leadership", "pl", 0, 0, 0)
+	})
+}

@@ -2,6 +2,7 @@ package workqueue
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"berth/state"
@@ -23,10 +24,13 @@ type Load struct {
 }
 
 // Loads asks a runner for the loads of its groups. Make one with NewLoads. It is safe for concurrent use.
-type Loads struct{ asked chan chan map[string]Load }
+type Loads struct {
+	asked chan chan map[string]Load
+	runs  atomic.Bool // a runner is at work
+}
 
 // NewLoads returns what a Runner and its readers share. One runner at a time may have it.
-func NewLoads() *Loads { return &Loads{make(chan chan map[string]Load)} }
+func NewLoads() *Loads { return &Loads{asked: make(chan chan map[string]Load)} }
 
 // Read returns the loads by group. A group without steps has none. It waits until ctx ends for a runner at
 // work; then the error is unavailable.
@@ -37,6 +41,29 @@ func (l *Loads) Read(ctx context.Context) (map[string]Load, error) {
 		return <-answer, nil
 	case <-ctx.Done():
 		return nil, structs.Unavailablef("the loop does not run on this server: %w", ctx.Err())
+	}
+}
+
+// answerTime is how long Of waits for the runner.
+const answerTime = time.Second
+
+// Of returns the load of a group. Without a runner at work it is that of a group without steps.
+func (l *Loads) Of(group string) (inWork, waiting int, since time.Time) {
+	if !l.runs.Load() {
+		return 0, 0, time.Time{}
+	}
+
+	ctx, cancel := context.WithTimeout(context.Background(), answerTime)
+	defer cancel()
+	loads, _ := l.Read(ctx)
+	of := loads[group]
+	return of.Working, of.Waiting, of.Since
+}
+
+// setRuns records whether a runner is at work.
+func (l *Loads) setRuns(runs bool) {
+	if l != nil {
+		l.runs.Store(runs)
 	}
 }
 

@@ -90,6 +90,8 @@ func (r Runner) Run(ctx context.Context) {
 		results: make(chan ended),
 	}
 	defer now.workers.Wait()
+	r.Loads.setRuns(true)
+	defer r.Loads.setRuns(false)
 
 	most := cmp.Or(r.MaxChanges, KeptChanges)
 	now.feed = r.Store.Subscribe(most, r.Topics...) // before the first read
