@@ -16,6 +16,7 @@ import (
 	"berth/state/namespaces"
 	"berth/state/quotas"
 	"berth/state/signkeys"
+	"berth/state/sitokens"
 	"berth/state/trust"
 	"berth/structs"
 )
@@ -135,9 +136,9 @@ var (
 	NodePoolApply   = command(72, "NodePoolApply", state.NodePoolApply)
 	NodePoolDelete  = command(73, "NodePoolDelete", state.NodePoolDelete)
 
-	SITokensRegister   = command(80, "SITokensRegister", state.SITokensRegister, batched)
-	SITokensGiveUp     = command(81, "SITokensGiveUp", state.SITokensGiveUp)
-	SITokensDeregister = command(82, "SITokensDeregister", state.SITokensDeregister, batched)
+	SITokensRegister   = command(80, "SITokensRegister", sitokens.Register, batched)
+	SITokensGiveUp     = command(81, "SITokensGiveUp", sitokens.GiveUp)
+	SITokensDeregister = command(82, "SITokensDeregister", sitokens.Deregister, batched)
 
 	// Batch is the command that carries entries of other commands.
 	Batch = batchCommand{register(&CommandInfo{

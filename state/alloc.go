@@ -12,6 +12,7 @@ import (
 	"berth/state/lease"
 	"berth/state/quotas"
 	"berth/state/schema"
+	"berth/state/sitokens"
 	"berth/structs"
 )
 
@@ -152,7 +153,7 @@ func followAlloc(tx *WriteTx, old, a *structs.Allocation) {
 	// Its granted claims stay, marked as ended: a volume may be mounted until the node has released it.
 	if a.ClientTerminal() && old != nil {
 		lifecycle.EndClaims(tx, a.ID, a.ModifyTime)
-		giveUpSITokens(tx, a.ID, a.ModifyTime)
+		sitokens.GiveUpOf(tx, a.ID, a.ModifyTime)
 		dropUnusedPlugins(tx, a)
 	}
 

@@ -12,6 +12,7 @@ import (
 	"berth/state/quotas"
 	"berth/state/schema"
 	"berth/state/signkeys"
+	"berth/state/sitokens"
 	"berth/state/trust"
 	"berth/structs"
 	"berth/structs/admin"
@@ -41,7 +42,7 @@ func Check(tx *ReadTx) []string {
 	checkNodePools(c)
 	checkDeployments(c)
 	checkScalingEvents(c)
-	checkSITokens(c)
+	sitokens.Check(c)
 	checkFences(c)
 	csi.CheckPluginConfigs(c)
 	classes.Check(c)

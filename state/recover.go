@@ -10,6 +10,7 @@ import (
 	"berth/state/lease"
 	"berth/state/schema"
 	"berth/state/signkeys"
+	"berth/state/sitokens"
 	"berth/state/trust"
 	"berth/structs"
 	"berth/structs/admin"
@@ -76,7 +77,7 @@ func Recover(tx *WriteTx, before Reader, now int64) {
 	}
 
 	keepCalls(tx, before)
-	keepSITokens(tx, before, now)
+	sitokens.Keep(tx, before, now)
 	keepLeaseBound(tx, before)
 	keepRootKeys(tx, before)
 	trust.Keep(tx, before, now)

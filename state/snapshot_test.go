@@ -18,6 +18,7 @@ import (
 	"berth/state/namespaces"
 	"berth/state/schema"
 	"berth/state/signkeys"
+	"berth/state/sitokens"
 	"berth/state/trust"
 	"berth/structs"
 	"berth/structs/access"
@@ -57,7 +58,7 @@ func fullFixture(t testing.TB) *fixture {
 	w.deployment("d", "j")
 	w.job(periodicJob("nightly", "@daily"))
 	w.scale("j", 2)
-	do(w, SITokensRegister, w.tokens("a1", [2]string{"proxy", "x"}))
+	do(w, sitokens.Register, w.tokens("a1", [2]string{"proxy", "x"}))
 	do(w, lease.LeaseBoundSet, &nodeloss.LeaseBoundRequest{Longest: 20 * time.Second})
 	do(w, lease.NodeLeaseSet, &nodeloss.NodeLeaseRequest{NodeID: "n1", Length: time.Hour})
 	do(w, AutopilotConfigSet, &admin.AutopilotConfigRequest{Config: admin.DefaultAutopilotConfig()})

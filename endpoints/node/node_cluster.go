@@ -5,7 +5,7 @@ import (
 
 	"berth/fsm"
 	"berth/internal/level"
-	"berth/state"
+	"berth/state/sitokens"
 	"berth/structs"
 	"berth/structs/nodeloss"
 	"berth/structs/sitoken"
@@ -30,7 +30,7 @@ func (n Nodes) joinCluster(
 		return "", structs.Invalidf("ClusterID: %d bytes; expected at most %d", len(shown), structs.MaxName)
 	}
 
-	id := state.ClusterID(n.Store.Read())
+	id := sitokens.ClusterID(n.Store.Read())
 	// The first node that registers makes it. Two at a time propose two IDs, and the state keeps the first:
 	// hence the read after the entry.
 	if id == "" {
@@ -45,7 +45,7 @@ func (n Nodes) joinCluster(
 			return "", err
 		}
 
-		id = state.ClusterID(n.Store.Read())
+		id = sitokens.ClusterID(n.Store.Read())
 	}
 
 	if shown != "" && shown != id && !known {

@@ -9,6 +9,7 @@ import (
 	"berth/endpoints/core"
 	"berth/fsm"
 	"berth/state"
+	"berth/state/sitokens"
 	"berth/structs"
 	"berth/structs/sitoken"
 )
@@ -139,7 +140,7 @@ func (n Nodes) createTokens(
 	// token is made after the revocation.
 	ctx, cancel := context.WithCancelCause(request)
 	defer cancel(nil)
-	cluster := state.ClusterID(n.Store.Read())
+	cluster := sitokens.ClusterID(n.Store.Read())
 	// Each goroutine has its own element, so they need no lock.
 	secrets := make([]structs.Secret, len(rows))
 	var calls sync.WaitGroup

@@ -13,6 +13,7 @@ import (
 	"berth/fsm"
 	"berth/rpc"
 	"berth/state"
+	"berth/state/sitokens"
 	"berth/structs"
 	"berth/structs/sitoken"
 )
@@ -48,7 +49,7 @@ func derivation(tasks ...string) *sitoken.DeriveSITokenRequest {
 
 // tokenRows returns the tokens of a1, those that the leader revokes with a "-".
 func (s *server) tokenRows() (rows []string) {
-	for t := range state.SITokensOf(s.Store.Read(), "a1") {
+	for t := range sitokens.Of(s.Store.Read(), "a1") {
 		text := t.TaskName
 		if t.RevokeTime != 0 {
 			text = "-" + text
@@ -129,9 +130,9 @@ func TestDeriveSIToken_RecordsTheTokensBeforeItMakesThem(t *testing.T) {
 	if len(resp.Tokens) != 2 || resp.Index == 0 {
 		t.Fatalf("got %d tokens at index %d", len(resp.Tokens), resp.Index)
 	}
-	cluster := state.ClusterID(s.Store.Read())
+	cluster := sitokens.ClusterID(s.Store.Read())
 	for task, service := range map[string]string{"proxy": "web", "api": "api"} {
-		for row := range state.SITokensOf(s.Store.Read(), "a1", task) {
+		for row := range sitokens.Of(s.Store.Read(), "a1", task) {
 			want := core.ServiceToken{
 				AccessorID:  row.AccessorID,
 				Service:     service,

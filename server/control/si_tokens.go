@@ -10,6 +10,7 @@ import (
 	"berth/server/control/workqueue"
 	"berth/state"
 	"berth/state/schema"
+	"berth/state/sitokens"
 	"berth/structs/sitoken"
 )
 
@@ -37,7 +38,7 @@ func (s siTokenLoop) run(ctx context.Context) {
 
 // warnOfTokens tells the operator of tokens that stay because the servers use Consul no longer.
 func (s siTokenLoop) warnOfTokens() {
-	for range state.RevokedSITokens(s.Store.Read()) {
+	for range sitokens.Revoked(s.Store.Read()) {
 		s.Logger.Warn("tokens in Consul are not revoked: the servers need a consul block with an address")
 		return
 	}
@@ -61,7 +62,7 @@ func (s siTokenLoop) runner() workqueue.Runner {
 
 func revokedKeys(tx *state.ReadTx) iter.Seq[workqueue.Key] {
 	return func(yield func(workqueue.Key) bool) {
-		for t := range state.RevokedSITokens(tx) {
+		for t := range sitokens.Revoked(tx) {
 			if !yield(rowKey(schema.RevokedSITokenRows, t.AllocID, t.TaskName, t.AccessorID)) {
 				return
 			}
@@ -70,7 +71,7 @@ func revokedKeys(tx *state.ReadTx) iter.Seq[workqueue.Key] {
 }
 
 func (s siTokenLoop) read(tx *state.ReadTx, k workqueue.Key) workqueue.Step {
-	t := state.SIToken(tx, k.Key[0], k.Key[1], k.Key[2])
+	t := sitokens.Token(tx, k.Key[0], k.Key[1], k.Key[2])
 	if t == nil || t.RevokeTime == 0 {
 		return workqueue.Step{}
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"berth/fsm"
-	"berth/state"
+	"berth/state/sitokens"
 	"berth/structs"
 	"berth/structs/sitoken"
 )
@@ -68,7 +68,7 @@ func (w *testEnv) revokeFor(d time.Duration) {
 
 func (w *testEnv) tokens() (left []string) {
 	for _, id := range []string{"a1", "a2", "a3"} {
-		for t := range state.SITokensOf(w.Store.Read(), id) {
+		for t := range sitokens.Of(w.Store.Read(), id) {
 			left = append(left, t.AccessorID)
 		}
 	}

@@ -1,8 +1,11 @@
-package state
+// Package sitokens stores the tokens of Consul that servers make for the tasks of proxies, and decides which
+// of them the leader revokes. The tables are part of the schema of package state.
+package sitokens
 
 import (
 	"iter"
 
+	"berth/internal/mvcc"
 	"berth/state/check"
 	"berth/state/schema"
 	"berth/structs"
@@ -10,7 +13,7 @@ import (
 )
 
 // ClusterID returns the ID of the cluster, "" while there is none.
-func ClusterID(tx Reader) string {
+func ClusterID(tx mvcc.Reader) string {
 	row := schema.ClusterMetadata.Get(tx, schema.OnlyCluster)
 	if row == nil {
 		return ""
@@ -18,31 +21,31 @@ func ClusterID(tx Reader) string {
 	return row.ClusterID
 }
 
-// SIToken returns the row of a token, nil if there is none.
-func SIToken(tx Reader, alloc, task, accessor string) *sitoken.SITokenAccessor {
+// Token returns the row of a token, nil if there is none.
+func Token(tx mvcc.Reader, alloc, task, accessor string) *sitoken.SITokenAccessor {
 	return schema.SITokens.Get(tx, alloc, task, accessor)
 }
 
-// SITokensOf yields the tokens of an allocation that are not revoked yet, or of one of its tasks.
-func SITokensOf(tx Reader, alloc string, task ...string) iter.Seq[*sitoken.SITokenAccessor] {
+// Of yields the tokens of an allocation that are not revoked yet, or of one of its tasks.
+func Of(tx mvcc.Reader, alloc string, task ...string) iter.Seq[*sitoken.SITokenAccessor] {
 	return schema.SITokens.Scan(tx, append([]string{alloc}, task...)...)
 }
 
-// RevokedSITokens yields the tokens that the leader revokes.
-func RevokedSITokens(tx Reader) iter.Seq[*sitoken.SITokenAccessor] {
+// Revoked yields the tokens that the leader revokes.
+func Revoked(tx mvcc.Reader) iter.Seq[*sitoken.SITokenAccessor] {
 	return schema.RevokedSITokens.Scan(tx)
 }
 
-// SITokensRegister stores the names of tokens that a server is going to make, and gives the cluster its ID.
+// Register stores the names of tokens that a server is going to make, and gives the cluster its ID.
 // It gives up the earlier tokens of the same tasks: their node has asked again, so no task uses them.
-func SITokensRegister(tx *WriteTx, p *sitoken.SITokenAccessors) error {
+func Register(tx *mvcc.WriteTx, p *sitoken.SITokenAccessors) error {
 	// All are checked before the first change: an entry with an error has changed nothing.
 	for _, t := range p.Accessors {
 		if t == nil || t.TaskName == "" || t.AccessorID == "" {
 			return structs.Invalidf("a token needs a task and an accessor")
 		}
 
-		a := Alloc(tx, t.AllocID)
+		a := schema.Allocs.Get(tx, t.AllocID)
 		switch {
 		case a == nil || a.NodeID != t.NodeID:
 			return structs.NotFoundf("allocation %q is not on node %q", t.AllocID, t.NodeID)
@@ -61,7 +64,7 @@ func SITokensRegister(tx *WriteTx, p *sitoken.SITokenAccessors) error {
 	// The former tokens are given up first. After the puts, the new ones of the same tasks would be given up
 	// too.
 	for _, t := range p.Accessors {
-		giveUpSITokens(tx, t.AllocID, p.Now+int64(sitoken.SITokenSettle), t.TaskName)
+		GiveUpOf(tx, t.AllocID, p.Now+int64(sitoken.SITokenSettle), t.TaskName)
 		t.RevokeTime = 0
 	}
 
@@ -72,21 +75,21 @@ func SITokensRegister(tx *WriteTx, p *sitoken.SITokenAccessors) error {
 	return nil
 }
 
-// SITokensGiveUp makes the leader revoke tokens that no task has got. Consul may still be making them.
-func SITokensGiveUp(tx *WriteTx, p *sitoken.SITokenAccessors) error {
+// GiveUp makes the leader revoke tokens that no task has got. Consul may still be making them.
+func GiveUp(tx *mvcc.WriteTx, p *sitoken.SITokenAccessors) error {
 	for _, t := range p.Accessors {
-		row := storedSIToken(tx, t)
+		row := stored(tx, t)
 		if row != nil {
-			giveUpSIToken(tx, row, p.Now+int64(sitoken.SITokenSettle))
+			giveUp(tx, row, p.Now+int64(sitoken.SITokenSettle))
 		}
 	}
 	return nil
 }
 
-// SITokensDeregister deletes the rows of tokens that are revoked.
-func SITokensDeregister(tx *WriteTx, p *sitoken.SITokenAccessors) error {
+// Deregister deletes the rows of tokens that are revoked.
+func Deregister(tx *mvcc.WriteTx, p *sitoken.SITokenAccessors) error {
 	for _, t := range p.Accessors {
-		row := storedSIToken(tx, t)
+		row := stored(tx, t)
 		if row != nil {
 			schema.SITokens.Delete(tx, row)
 		}
@@ -94,21 +97,21 @@ func SITokensDeregister(tx *WriteTx, p *sitoken.SITokenAccessors) error {
 	return nil
 }
 
-func storedSIToken(tx Reader, t *sitoken.SITokenAccessor) *sitoken.SITokenAccessor {
+func stored(tx mvcc.Reader, t *sitoken.SITokenAccessor) *sitoken.SITokenAccessor {
 	if t == nil {
 		return nil
 	}
-	return SIToken(tx, t.AllocID, t.TaskName, t.AccessorID)
+	return Token(tx, t.AllocID, t.TaskName, t.AccessorID)
 }
 
-// giveUpSITokens makes the leader revoke the tokens of an allocation, or of one of its tasks, from a time on.
-func giveUpSITokens(tx *WriteTx, alloc string, from int64, task ...string) {
-	for t := range SITokensOf(tx, alloc, task...) {
-		giveUpSIToken(tx, t, from)
+// GiveUpOf makes the leader revoke the tokens of an allocation, or of one of its tasks, from a time on.
+func GiveUpOf(tx *mvcc.WriteTx, alloc string, from int64, task ...string) {
+	for t := range Of(tx, alloc, task...) {
+		giveUp(tx, t, from)
 	}
 }
 
-func giveUpSIToken(tx *WriteTx, t *sitoken.SITokenAccessor, from int64) {
+func giveUp(tx *mvcc.WriteTx, t *sitoken.SITokenAccessor, from int64) {
 	// The first time stays, so that repeated requests do not delay the revocation.
 	if t.RevokeTime != 0 {
 		return
@@ -120,26 +123,26 @@ func giveUpSIToken(tx *WriteTx, t *sitoken.SITokenAccessor, from int64) {
 	schema.SITokens.Put(tx, t)
 }
 
-// keepSITokens takes over the tokens of the replaced state, because they still exist. It gives up the tokens
+// Keep takes over the tokens of the replaced state, because they still exist. It gives up the tokens
 // of allocations that do not run in the restored state.
-func keepSITokens(tx *WriteTx, before Reader, now int64) {
+func Keep(tx *mvcc.WriteTx, before mvcc.Reader, now int64) {
 	for t := range schema.SITokens.Scan(before) {
-		if storedSIToken(tx, t) != nil {
+		if stored(tx, t) != nil {
 			continue
 		}
 		t = t.Copy()
 		schema.SITokens.Put(tx, t)
-		a := Alloc(tx, t.AllocID)
+		a := schema.Allocs.Get(tx, t.AllocID)
 		if a == nil || a.ClientTerminal() {
-			giveUpSIToken(tx, t, now)
+			giveUp(tx, t, now)
 		}
 	}
 }
 
-// checkSITokens checks that every token that a task may use belongs to an allocation on the node of the row.
-func checkSITokens(c *check.Report) {
+// Check checks that every token that a task may use belongs to an allocation on the node of the row.
+func Check(c *check.Report) {
 	for t := range schema.SITokens.Scan(c) {
-		a := Alloc(c, t.AllocID)
+		a := schema.Allocs.Get(c, t.AllocID)
 		c.Want(a == nil || a.NodeID == t.NodeID,
 			"token %s: allocation %s is not on node %s", t.AccessorID, t.AllocID, t.NodeID)
 		c.Want(t.RevokeTime != 0 || a != nil && !a.ClientTerminal(),
