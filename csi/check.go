@@ -8,6 +8,7 @@ import (
 	spec "github.com/container-storage-interface/spec/lib/go/csi"
 
 	"berth/structs"
+	"berth/structs/validate/field"
 	"berth/structs/nodecalls"
 )
 
@@ -89,7 +90,7 @@ func volumeNameFault(name string) string {
 		return fault
 	}
 	for _, r := range name {
-		if structs.BarredInName(r) {
+		if field.BarredInName(r) {
 			return fmt.Sprintf("holds the control character %U", r)
 		}
 	}

@@ -58,7 +58,7 @@ var (
 	VolumePut         = command(30, "VolumePut", lifecycle.VolumePut, batched)
 	VolumeDeregister  = command(31, "VolumeDeregister", lifecycle.VolumeDeregister)
 	VolumeDelete      = command(32, "VolumeDelete", lifecycle.VolumeDelete)
-	VolumeOutcome     = command(33, "VolumeOutcome", lifecycle.VolumeOutcome, batched)
+	VolumeOutcome     = command(33, "VolumeOutcome", state.VolumeOutcome, batched)
 	VolumeClaim       = command(34, "VolumeClaim", lifecycle.VolumeClaim, batched)
 	VolumeUnpublish   = command(35, "VolumeUnpublish", state.VolumeUnpublish, batched)
 	AttachmentOutcome = command(36, "AttachmentOutcome", lifecycle.AttachmentOutcome, batched)

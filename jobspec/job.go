@@ -226,7 +226,9 @@ type port struct {
 
 type volume struct {
 	Type           string                    `hcl:"type,required"`
-	Source         string                    `hcl:"source,required"`
+	Source         string                    `hcl:"source"`
+	Class          string                    `hcl:"class"`
+	Size           byteSize                  `hcl:"size"`
 	ReadOnly       bool                      `hcl:"read_only"`
 	AccessMode     structs.CSIAccessMode     `hcl:"access_mode"`
 	AttachmentMode structs.CSIAttachmentMode `hcl:"attachment_mode"`

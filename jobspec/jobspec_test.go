@@ -168,7 +168,7 @@ func TestParseJob_FaultsHavePositionAndExpectation(t *testing.T) {
 		{"job \"j\" {\n  task \"t\" {\n    driver = \"exec\"\n    vault {\n      policies = [\"x\"]\n    }\n  }\n}\n",
 			`j.hcl:5,7: "policies" is not supported by berth: a task logs in with its identity`},
 		{"job \"j\" {\n  vault { cluster = \"two\" }\n}\n", `a node has one Vault`},
-		{head + "    volume \"a\" { type = \"csi\" }" + tail, `missing argument "source"; expected a string`},
+		{head + "    volume \"a\" { source = \"v\" }" + tail, `missing argument "type"; expected a string`},
 		{head + "    count = \"three\"" + tail,
 			`j.hcl:3,13: invalid value for "count": got a string; expected a whole number`},
 		{head + "    count = var.n" + tail,

@@ -310,6 +310,8 @@ func (v *volume) request(alias string) *structs.VolumeRequest {
 		MountOptions:   (*structs.CSIMountOptions)(v.MountOptions),
 		PerAlloc:       v.PerAlloc,
 		Ownership:      (*structs.VolumeOwnership)(v.Ownership),
+		Class:          v.Class,
+		Size:           int64(v.Size),
 	}
 }
 

@@ -92,6 +92,7 @@ func rowsByTable(tx *ReadTx) map[string]int {
 	count(tx, counted, schema.Quotas)
 	count(tx, counted, schema.QuotaUses)
 	count(tx, counted, schema.VolumeClasses)
+	count(tx, counted, schema.Exhausted)
 	if len(counted) != len(schema.All.Tables) {
 		panic("a table of the schema is not counted")
 	}

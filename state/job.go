@@ -8,6 +8,7 @@ import (
 	"berth/internal/codec"
 	"berth/internal/mvcc"
 	"berth/state/blocked"
+	"berth/state/jobvolumes"
 	"berth/state/namespaces"
 	"berth/state/schema"
 	"berth/state/sharing"
@@ -151,6 +152,11 @@ func JobRegister(tx *WriteTx, p *structs.JobRegisterRequest) error {
 		j = old
 	}
 
+	err = jobvolumes.Follow(tx, j, p.Now)
+	if err != nil {
+		return err
+	}
+
 	putSubmission(tx, p.Submission, j)
 	noteScaling(tx, p, old, j)
 	putGivenEval(tx, p.Eval, j, p.Now)
@@ -165,6 +171,9 @@ func CheckRegistration(tx Reader, p *structs.JobRegisterRequest, j *structs.Job)
 	err := checkJobIndex(old, p)
 	if err == nil {
 		err = namespaces.CheckJob(tx, j)
+	}
+	if err == nil {
+		err = jobvolumes.Check(tx, j)
 	}
 	if err != nil || old == nil {
 		return err
@@ -317,7 +326,7 @@ func JobDeregister(tx *WriteTx, p *structs.JobDeregisterRequest) error {
 	}
 
 	if p.Purge {
-		deleteJob(tx, j)
+		deleteJob(tx, j, p.Now)
 		forgetStable(tx, j)
 	}
 
@@ -327,10 +336,11 @@ func JobDeregister(tx *WriteTx, p *structs.JobDeregisterRequest) error {
 }
 
 // deleteJob deletes a job with its rows in other tables, apart from the versions that its allocations use.
-func deleteJob(tx *WriteTx, j *structs.Job) {
+func deleteJob(tx *WriteTx, j *structs.Job, now int64) {
 	dropSchedule(tx, j)
 	dropScalingEvents(tx, j)
 	schema.Jobs.Delete(tx, j)
+	jobvolumes.Purge(tx, j, now)
 	pruneVersions(tx, j.Namespace, j.ID)
 }
 

@@ -48,7 +48,10 @@ func PlanApply(tx *WriteTx, p *structs.Plan) error {
 		return nil
 	}
 
-	check.applyPlanned(tx, e, place, rejected)
+	err := check.applyPlanned(tx, e, place, rejected)
+	if err != nil {
+		return err
+	}
 
 	// The outcome comes last: storeEval asks whether allocations name the evaluation.
 	switch {
@@ -76,7 +79,7 @@ func isWholePlan(p *structs.Plan) bool {
 // them.
 func (c *planCheck) applyPlanned(
 	tx *WriteTx, e *structs.Evaluation, place []*structs.Allocation, rejected map[string]string,
-) {
+) error {
 	p := c.plan
 
 	// It comes before its allocations: only a stored deployment counts them (isCounted).
@@ -92,7 +95,11 @@ func (c *planCheck) applyPlanned(
 		updatePlanned(tx, u, p.Now)
 	}
 
-	c.placePlanned(tx, place, e)
+	err := c.placePlanned(tx, place, e)
+	if err != nil {
+		return err
+	}
+
 	for _, u := range p.DeploymentUpdates {
 		own := *u
 		own.RowIndex = 0 // stalePlan has checked it, and the stops above may have changed the row
@@ -108,6 +115,7 @@ func (c *planCheck) applyPlanned(
 	if p.Blocked != nil {
 		putBlocked(tx, stampEval(p.Blocked, p.Now), e)
 	}
+	return nil
 }
 
 // rejectionTexts returns the reasons of the nodes that reject a plan.

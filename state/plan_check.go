@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 
+	"berth/state/jobvolumes"
 	"berth/state/quotas"
 	"berth/structs"
 	"berth/structs/capacity"
@@ -101,6 +102,10 @@ func (c *planCheck) rejection(a *structs.Allocation) string {
 		}
 	}
 
+	why := jobvolumes.Rejection(c, job, a)
+	if why != "" {
+		return why
+	}
 	return use.add(c, a, job.Group(a.TaskGroup))
 }
 
@@ -115,7 +120,11 @@ func (c *planCheck) quotaRejection(
 	}
 
 	for _, a := range place {
-		change.Place(a, c.jobOf(a).Group(a.TaskGroup).Ask)
+		job := c.jobOf(a)
+		change.Place(a, job.Group(a.TaskGroup).Ask)
+		for _, v := range jobvolumes.New(c, job, a) {
+			change.AddVolume(v)
+		}
 	}
 
 	for node, ending := range c.ending {

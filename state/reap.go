@@ -1,6 +1,7 @@
 package state
 
 import (
+	"berth/state/jobvolumes"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -31,7 +32,7 @@ func Reap(tx *WriteTx, p *structs.ReapRequest) error {
 	for _, k := range p.Jobs {
 		j := Job(tx, k.Namespace, k.ID)
 		if j != nil && reapableJob(tx, j) {
-			deleteJob(tx, j)
+			deleteJob(tx, j, p.Now)
 		}
 	}
 
@@ -77,5 +78,6 @@ func reapableNode(tx Reader, n *structs.Node) bool {
 func reapableJob(tx Reader, j *structs.Job) bool {
 	return j.Status == structs.JobDead &&
 		!schema.AllocsByJob.Has(tx, j.Namespace, j.ID) &&
-		!schema.EvalsByJob.Has(tx, j.Namespace, j.ID)
+		!schema.EvalsByJob.Has(tx, j.Namespace, j.ID) &&
+		!jobvolumes.Keep(tx, j)
 }

@@ -14,6 +14,7 @@ import (
 	"berth/state/admissions"
 	"berth/state/classes"
 	"berth/state/csi/lifecycle"
+	"berth/state/csi/space"
 	"berth/state/lease"
 	"berth/state/namespaces"
 	"berth/state/schema"
@@ -100,6 +101,14 @@ func addAccess(w *fixture) {
 	do(w, classes.Put, &class.ClassPutRequest{
 		Class: &class.VolumeClass{Name: "fast", PluginID: "p", Default: true},
 	})
+	w.index++
+	err := w.s.Write(w.index, func(tx *WriteTx) error {
+		space.Note(tx, &structs.CSIVolume{PluginID: "p", Class: "fast", RequestedCapacityMin: 1}, 1)
+		return nil
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 func TestSnapshot_HasEveryTable(t *testing.T) {
@@ -183,6 +192,7 @@ func TestLoad_KeepsTheBytesOfAnEarlierFile(t *testing.T) {
 		schema.Quotas.Name(), schema.QuotaUses.Name(),
 		schema.ACLAuthMethods.Name(), schema.ACLBindingRules.Name(),
 		schema.ACLLoginMarks.Name(), schema.ACLOneTimeTokens.Name(), schema.VolumeClasses.Name(),
+		schema.Exhausted.Name(),
 	}
 	for table, n := range rowsByTable(s.Read()) {
 		if n == 0 && !slices.Contains(later, table) {

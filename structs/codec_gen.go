@@ -2059,7 +2059,7 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(39)
+	n := uint32(40)
 	if !(v.Call != nil) {
 		n--
 	}
@@ -2085,6 +2085,9 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.Forced != nil) {
+		n--
+	}
+	if !(v.JobID != "") {
 		n--
 	}
 	if !(v.LastError != nil) {
@@ -2172,6 +2175,10 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	b = append(b, "\xa2ID"...)
 	b = msgp.AppendString(b, v.ID)
+	if v.JobID != "" {
+		b = append(b, "\xa5JobID"...)
+		b = msgp.AppendString(b, v.JobID)
+	}
 	if v.LastError != nil {
 		b = append(b, "\xa9LastError"...)
 		if b, err = wire.AppendOther(b, &v.LastError); err != nil {
@@ -2275,6 +2282,8 @@ func (v *CSIVolume) readField(name, b []byte) (_ []byte, known bool, err error) 
 		b, err = wire.ReadString(b, &v.Class)
 	case "QuotaWeight":
 		b, err = wire.ReadInt(b, &v.QuotaWeight)
+	case "JobID":
+		b, err = wire.ReadString(b, &v.JobID)
 	case "State":
 		b, err = wire.ReadString(b, &v.State)
 	case "LastError":
@@ -2507,7 +2516,7 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(60)
+	n := uint32(61)
 	if !(v.Blocked != "") {
 		n--
 	}
@@ -2539,6 +2548,9 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.CSIVolume.Forced != nil) {
+		n--
+	}
+	if !(v.CSIVolume.JobID != "") {
 		n--
 	}
 	if !(v.CSIVolume.LastError != nil) {
@@ -2665,6 +2677,10 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	b = append(b, "\xa2ID"...)
 	b = msgp.AppendString(b, v.CSIVolume.ID)
+	if v.CSIVolume.JobID != "" {
+		b = append(b, "\xa5JobID"...)
+		b = msgp.AppendString(b, v.CSIVolume.JobID)
+	}
 	if v.CSIVolume.LastError != nil {
 		b = append(b, "\xa9LastError"...)
 		if b, err = wire.AppendOther(b, &v.CSIVolume.LastError); err != nil {
@@ -7702,8 +7718,14 @@ func (v *VolumeRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(9)
+	n := uint32(11)
+	if !(v.Class != "") {
+		n--
+	}
 	if !(v.Ownership != nil) {
+		n--
+	}
+	if !(v.Size != 0) {
 		n--
 	}
 	b = msgp.AppendMapHeader(b, n)
@@ -7711,6 +7733,10 @@ func (v *VolumeRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendString(b, string(v.AccessMode))
 	b = append(b, "\xaeAttachmentMode"...)
 	b = msgp.AppendString(b, string(v.AttachmentMode))
+	if v.Class != "" {
+		b = append(b, "\xa5Class"...)
+		b = msgp.AppendString(b, v.Class)
+	}
 	b = append(b, "\xacMountOptions"...)
 	if b, err = v.MountOptions.AppendMsgpack(b); err != nil {
 		return b, err
@@ -7727,6 +7753,10 @@ func (v *VolumeRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendBool(b, v.PerAlloc)
 	b = append(b, "\xa8ReadOnly"...)
 	b = msgp.AppendBool(b, v.ReadOnly)
+	if v.Size != 0 {
+		b = append(b, "\xa4Size"...)
+		b = msgp.AppendInt64(b, int64(v.Size))
+	}
 	b = append(b, "\xa6Source"...)
 	b = msgp.AppendString(b, v.Source)
 	b = append(b, "\xa4Type"...)
@@ -7762,6 +7792,10 @@ func (v *VolumeRequest) readField(name, b []byte) (_ []byte, known bool, err err
 		b, err = wire.ReadBool(b, &v.PerAlloc)
 	case "Ownership":
 		b, err = wire.ReadOther(b, &v.Ownership)
+	case "Class":
+		b, err = wire.ReadString(b, &v.Class)
+	case "Size":
+		b, err = wire.ReadInt(b, &v.Size)
 	default:
 		return b, false, nil
 	}

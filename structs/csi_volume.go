@@ -185,6 +185,7 @@ type CSIVolume struct {
 	// Class is the volume class of which it has its values, "" for none: see structs/class.
 	Class       string `json:",omitempty" codec:",omitempty" level:"2"`
 	QuotaWeight int    `json:",omitempty" codec:",omitempty" level:"2"` // of its class, 0 for 1
+	JobID       string `json:",omitempty" codec:",omitempty" level:"2"` // of the job that asked for it, or ""
 	State       string
 	LastError   *OperationError `json:",omitempty"`
 	// the requested capacity is above Capacity and still to be requested from the plugin
@@ -450,6 +451,7 @@ func (v *CSIVolume) DropServerFields() {
 	v.ExpandPending = false
 	v.NodeExpandBytes = 0
 	v.QuotaWeight = 0
+	v.JobID = ""
 	v.Call = nil
 	v.Forced = nil
 	v.TurnedReadOnly = nil
@@ -461,12 +463,4 @@ func (v *CSIVolume) DropServerFields() {
 	v.CreateTime = 0
 	v.ModifyTime = 0
 	v.CreateIndex = 0
-}
-
-// BarredInName reports the characters that a volume's name must not contain (CSI spec,
-// CreateVolumeRequest.name).
-func BarredInName(r rune) bool {
-	return r <= 0x08 || r == 0x0B || r == 0x0C ||
-		r >= 0x0E && r <= 0x1F ||
-		r >= 0x7F && r <= 0x9F
 }

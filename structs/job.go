@@ -174,6 +174,9 @@ type VolumeRequest struct {
 	MountOptions   *CSIMountOptions
 	PerAlloc       bool
 	Ownership      *VolumeOwnership `json:",omitempty" codec:",omitempty" level:"2"`
+	// Class and Size, in bytes, make it a volume that the servers create for the job: see package jobvolume.
+	Class string `json:",omitempty" codec:",omitempty" level:"2"`
+	Size  int64  `json:",omitempty" codec:",omitempty" level:"2"`
 }
 
 // VolumeOwnership is `ownership {}`: the wanted owner of a volume. An empty text keeps what it is for.

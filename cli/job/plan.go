@@ -127,6 +127,9 @@ func printPlan(c *command.Call, a *api.JobPlanned) {
 	if a.Annotations != nil && len(a.Annotations.PreemptedAllocs) > 0 {
 		printPreempted(c, a.Annotations.PreemptedAllocs)
 	}
+	if a.Annotations != nil && len(a.Annotations.Volumes) > 0 {
+		printVolumes(c, a.Annotations.Volumes)
+	}
 
 	for line := range strings.SplitSeq(a.Warnings, "\n") {
 		if line != "" {
@@ -155,6 +158,16 @@ func printDesired(c *command.Call, desired map[string]*inquiry.DesiredUpdates) {
 
 	c.Table("Group|Create|Destroy|Migrate|Update in place|Replace|Canary|Preempt|Unchanged", rows)
 	c.Printf("\n")
+}
+
+// printVolumes writes the effects on the volumes that the job asks for.
+func printVolumes(c *command.Call, volumes []*inquiry.VolumeChange) {
+	var rows command.Grid
+	for _, v := range volumes {
+		rows.AddRow(v.ID, v.Change, v.Class, structs.FormatBytes(v.Bytes))
+	}
+	c.Printf("\nVolumes\n")
+	c.Table("ID|Change|Class|Size", rows)
 }
 
 // fewPreempted is the number below which the plan names each displaced allocation, or else each job that

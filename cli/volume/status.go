@@ -117,6 +117,7 @@ func printVolume(_ context.Context, c *command.Call, v *structs.CSIVolumeDetail)
 		"External ID", v.ExternalID,
 		"Plugin", v.PluginID,
 		"Class", v.Class,
+		"Job", v.JobID,
 		"Provider", command.JoinComma(v.Provider, v.ProviderVersion),
 		"State", v.State,
 		"Deleted", markText(&v.CSIVolume),

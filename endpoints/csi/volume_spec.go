@@ -1,8 +1,6 @@
 package csi
 
 import (
-	"strings"
-
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
@@ -103,7 +101,7 @@ func rowToCreate(
 	case v.Name == "" && old != nil && old.Name != "":
 		v.Name = old.Name
 	case v.Name == "":
-		v.Name = volumeName(v.ID)
+		v.Name = csi.VolumeName(v.ID, structs.NewID())
 	}
 
 	return v, checkCreatable(tx, v)
@@ -115,22 +113,6 @@ func errRedacted(v *structs.CSIVolume) error {
 	return structs.Invalidf(
 		"volume %q: mount_flags are redacted, and there is no volume whose flags could be kept; write them out",
 		v.ID)
-}
-
-// plainBytes are the bytes of an ID that stay in a generated name.
-const plainBytes = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._"
-
-// volumeName makes the name that CreateVolume is called with: readable, unique, and within 128 bytes
-// without control characters (CSI spec, CreateVolumeRequest.name). It is recorded before the first call.
-func volumeName(id string) string {
-	// 80 bytes and an ID with 36 are within the 128.
-	readable := []byte(id[:min(len(id), 80)])
-	for i, c := range readable {
-		if strings.IndexByte(plainBytes, c) < 0 {
-			readable[i] = '-'
-		}
-	}
-	return string(readable) + "-" + structs.NewID()
 }
 
 // checkCreatable rejects a volume that the plugin is known to be unable to create. A plugin whose controller

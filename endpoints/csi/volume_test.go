@@ -269,11 +269,11 @@ func TestVolumeCreate_ConcurrentRequestsCreateOnce(t *testing.T) {
 
 func TestDuty_B6_GeneratedNamesArePlainAndShort(t *testing.T) {
 	for _, id := range []string{"v", "a\x01b\u007f", strings.Repeat("ü", 200), ""} {
-		name := csi.VolumeName(id)
+		name := csi.VolumeName(id, structs.NewID())
 		if len(name) > 128 || strings.ContainsFunc(name, func(r rune) bool { return r < 0x20 || r >= 0x7f }) {
 			t.Errorf("%q: %q", id, name)
 		}
-		if name == csi.VolumeName(id) {
+		if name == csi.VolumeName(id, structs.NewID()) {
 			t.Errorf("%q: the name is not unique", id)
 		}
 	}

@@ -14,12 +14,14 @@ import (
 	"berth/internal/keylock"
 	"berth/state"
 	"berth/state/csi"
+	"berth/state/jobvolumes"
 	"berth/state/quotas"
 	"berth/state/signkeys"
 	"berth/state/volumesecrets"
 	"berth/structs"
 	"berth/structs/admin"
 	"berth/structs/jobdiff"
+	"berth/structs/jobvolume"
 	"berth/structs/validate"
 )
 
@@ -87,7 +89,8 @@ func (j Jobs) registerFor(
 
 	j.answerRegistration(resp, req.Eval, index)
 	resp.Warnings = joinWarnings(warnings, missingVolumes(tx, job), missingDrivers(tx, job),
-		boundMemory(tx, job), largeMemory(tx, job), signkeys.Warning(tx, job), quotas.Warning(tx, job))
+		boundMemory(tx, job), largeMemory(tx, job), signkeys.Warning(tx, job), quotas.Warning(tx, job),
+		jobvolumes.Warning(tx, job))
 	return index, nil
 }
 
@@ -193,7 +196,7 @@ func missingVolumes(tx *state.ReadTx, job *structs.Job) string {
 	var missing []string
 	for _, g := range job.TaskGroups {
 		for alias, v := range g.Volumes {
-			if v.Type != structs.VolumeTypeCSI {
+			if v.Type != structs.VolumeTypeCSI || jobvolume.IsAsked(v) {
 				continue
 			}
 

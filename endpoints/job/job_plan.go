@@ -11,6 +11,7 @@ import (
 	"berth/scheduler"
 	"berth/scheduler/change"
 	"berth/state"
+	"berth/state/jobvolumes"
 	"berth/state/quotas"
 	"berth/state/signkeys"
 	"berth/structs"
@@ -60,7 +61,7 @@ func (j Jobs) Plan(
 
 	resp.Warnings = joinWarnings(structs.JoinFaults(validate.JobWarnings(req.Job)), missingVolumes(tx, job),
 		missingDrivers(tx, job), boundMemory(tx, job), largeMemory(tx, job), signkeys.Warning(tx, job),
-		quotas.Warning(tx, job), ruled)
+		quotas.Warning(tx, job), jobvolumes.Warning(tx, job), ruled)
 	if job.IsPeriodic() {
 		resp.NextPeriodicLaunch, err = job.Periodic.Next(now)
 	}
@@ -113,6 +114,8 @@ func (j Jobs) preview(
 
 	resp.Annotations.DesiredTGUpdates = preview.Desired
 	resp.Annotations.PreemptedAllocs = preview.Preempted
+	resp.Annotations.Volumes = jobvolumes.Changes(tx, draft, state.Job(draft, job.Namespace, eval.JobID),
+		preview.Place)
 	resp.FailedTGAllocs = preview.Eval.FailedTGAllocs
 	// Evaluations of a child are of no job that exists.
 	if eval.JobID == job.ID {

@@ -7,6 +7,7 @@ import (
 	"berth/acl"
 	"berth/endpoints/sidecars"
 	"berth/structs"
+	"berth/structs/jobvolume"
 )
 
 // mayRun reports whether a caller may submit a job, nil for one that the method rejects. The groups and tasks
@@ -22,7 +23,7 @@ func mayRun(a *acl.ACL, requestNamespace string, job, kept *structs.Job) bool {
 	}
 
 	left := structs.MaxJobCount
-	for _, g := range job.TaskGroups {
+	for _, g := range jobvolume.WithSources(job).TaskGroups {
 		if g == nil {
 			continue
 		}
@@ -62,7 +63,7 @@ func mayMountEach(a *acl.ACL, ns string, g *structs.TaskGroup, of indexes) bool 
 			continue
 		}
 		for i := of.from; i < of.to; i++ {
-			if !a.Volume(ns, structs.PerAllocID(v.Source, i), acl.VolumeClaim) {
+			if !mayHave(a, ns, v, structs.PerAllocID(v.Source, i)) {
 				return false
 			}
 		}
@@ -102,7 +103,12 @@ func mayMount(a *acl.ACL, ns string, v *structs.VolumeRequest) bool {
 	case v.PerAlloc:
 		return true
 	}
-	return a.Volume(ns, v.Source, acl.VolumeClaim)
+	return mayHave(a, ns, v, v.Source)
+}
+
+// mayHave reports whether a job may claim a volume, and create it if its request names a class.
+func mayHave(a *acl.ACL, ns string, v *structs.VolumeRequest, id string) bool {
+	return a.Volume(ns, id, acl.VolumeClaim) && (v.Class == "" || a.Volume(ns, id, acl.VolumeWrite))
 }
 
 func mayRunTask(a *acl.ACL, ns string, t *structs.Task) bool {

@@ -10,6 +10,7 @@ import (
 	"berth/structs/class"
 	"berth/structs/identity"
 	"berth/structs/inquiry"
+	"berth/structs/jobvolume"
 	"berth/structs/login"
 	"berth/structs/nodecalls"
 	"berth/structs/nodeloss"
@@ -470,7 +471,9 @@ var all = []any{
 	new(inquiry.Reason),
 	new(inquiry.SearchRequest),
 	new(inquiry.SearchResponse),
+	new(inquiry.VolumeChange),
 	new(inquiry.WhyResponse),
+	new(jobvolume.Exhaustion),
 	new(login.AssertionKey),
 	new(login.AuthConfig),
 	new(login.AuthMethod),

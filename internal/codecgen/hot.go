@@ -12,6 +12,7 @@ var WirePackages = []string{
 	"structs/identity",
 	"structs/admission",
 	"structs/inquiry",
+	"structs/jobvolume",
 	"structs/login",
 	"structs/nodecalls",
 	"structs/nodeloss",

@@ -286,8 +286,7 @@ func (x *jobExplainer) groupPlugins(j *structs.Job, g *structs.TaskGroup) (reaso
 	return reasons
 }
 
-// groupVolumes explains the volumes of a group, of volumes per allocation the first ones whose allocation is
-// missing.
+// groupVolumes explains the volumes of a group, with per_alloc the first ones without an allocation.
 func (x *jobExplainer) groupVolumes(j *structs.Job, g *structs.TaskGroup) (reasons []*inquiry.Reason) {
 	for _, alias := range slices.Sorted(maps.Keys(g.Volumes)) {
 		request := g.Volumes[alias]
@@ -295,15 +294,17 @@ func (x *jobExplainer) groupVolumes(j *structs.Job, g *structs.TaskGroup) (reaso
 			continue
 		}
 
-		// A volume that the allocations share has the same ID for each index.
-		indexes := []int{0}
+		indexes := []int{0} // of a volume that the allocations share
 		if request.PerAlloc {
 			indexes = x.missingIndexes(j, g)
 			indexes = indexes[:min(len(indexes), mostListed)]
 		}
 
 		for _, i := range indexes {
-			reasons = append(reasons, x.groupVolume(request.Claim(j.Namespace, i))...)
+			c := request.Claim(j.Namespace, i)
+			if request.Class == "" || csi.Volume(x.tx, c.Namespace, c.VolumeID) != nil {
+				reasons = append(reasons, x.groupVolume(c)...)
+			} // else the servers create it once the allocation has a node
 		}
 	}
 

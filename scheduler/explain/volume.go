@@ -386,12 +386,11 @@ func (x *explainer) turnedReadOnly(v *structs.CSIVolume) []*inquiry.Reason {
 
 // onlyVolumeFails reports whether a group has a single volume, and a call of its plugin has failed.
 func (x *jobExplainer) onlyVolumeFails(j *structs.Job, g *structs.TaskGroup) bool {
-	failed := false
 	for _, request := range g.Volumes {
 		if len(g.Volumes) == 1 && request.Type == structs.VolumeTypeCSI && !request.PerAlloc {
 			v := csi.Volume(x.tx, j.Namespace, request.VolumeID(0))
-			failed = v != nil && v.State != structs.VolumeReady && v.LastError != nil
+			return v != nil && v.State != structs.VolumeReady && v.LastError != nil
 		}
 	}
-	return failed
+	return false
 }

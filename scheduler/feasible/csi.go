@@ -9,12 +9,15 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
+	"berth/structs/jobvolume"
 )
 
 // VolumeUse is one volume of one allocation, looked up.
 type VolumeUse struct {
 	claim  *structs.CSIClaim
 	Volume *structs.CSIVolume // nil: there is none
+	makes  bool               // it does not exist, and is created for the allocation: see package jobvolume
+	fault  string             // why the job cannot have the volume that it asks for
 	keys   []string           // unblock keys of changes that could make it available
 	where  string             // the topologies that reach it, for users; "" until needed
 }
@@ -43,6 +46,9 @@ func (p *Outlook) usesOf(g *structs.TaskGroup, index int) []VolumeUse {
 			keys:   []string{structs.WakeVolume(c.Namespace, c.VolumeID)},
 		}
 
+		if jobvolume.IsAsked(r) {
+			findAsked(p, &u, r, index)
+		}
 		if u.Volume != nil {
 			u.keys = append(u.keys, structs.WakePlugin(u.Volume.PluginID))
 		}
@@ -78,6 +84,12 @@ func (p *Outlook) BlockedEverywhere(d *Demand) *rejects.Rejection {
 
 // unclaimableReason returns the reason for which no allocation can claim the volume now, "" if one can.
 func (p *Outlook) unclaimableReason(u VolumeUse) string {
+	if u.fault != "" {
+		return u.fault
+	}
+	if u.makes {
+		return unmakableReason(p, u)
+	}
 	ok, why := csi.Claimable(p, u.claim, p.willRelease)
 	if !ok {
 		return why
@@ -243,6 +255,13 @@ func volumesReachable(p *Outlook, d *Demand, v *NodeView) *rejects.Rejection {
 
 		// pluginsServe comes before this filter, so the node has the half.
 		half := p.storageOn(v, u.Volume.PluginID).half
+		if u.makes {
+			r := unmakableOn(p, u, v)
+			if r != nil {
+				return r
+			}
+			continue
+		}
 		if u.Volume.ReachableFrom(half.NodeReport().AccessibleTopology) {
 			continue
 		}

@@ -37,6 +37,16 @@ func (q *quotaUse) count(tx state.Reader, a *structs.Allocation, times int64) {
 	}
 }
 
+// countNew adds the volumes that are created for an allocation of the plan.
+func (q *quotaUse) countNew(uses []VolumeUse) {
+	if q == nil {
+		return
+	}
+	for _, amounts := range newVolumes(uses) {
+		q.change.AddAll(amounts, 1)
+	}
+}
+
 // rejection returns the rejection of an allocation that asks for amounts, nil if it has place. In its figures
 // the use is that with the plan, and what is asked is that of the allocation alone.
 func (q *quotaUse) rejection(asks ...quotause.Amounts) *rejects.Rejection {
@@ -58,7 +68,8 @@ func QuotaRejection(p *Outlook, d *Demand) *rejects.Rejection {
 	if p.quota == nil {
 		return nil
 	}
-	return p.quota.rejection(p.quota.memo.OfResources(d.Group.Kept))
+	asks := append(newVolumes(d.Uses), p.quota.memo.OfResources(d.Group.Kept))
+	return p.quota.rejection(asks...)
 }
 
 // QuotaName returns the name of the quota of the namespace, "" for none.

@@ -63,6 +63,9 @@ func (c *Change) Place(a *structs.Allocation, ask func() structs.Resources) {
 	c.change.AddAll(quotause.OfDevices(a.Devices), 1)
 }
 
+// AddVolume adds a volume that the servers are to create.
+func (c *Change) AddVolume(v *structs.CSIVolume) { c.change.AddAll(quotause.OfVolume(v), 1) }
+
 // Stop takes away an allocation that the plan stops, if its namespace names the quota.
 func (c *Change) Stop(a *structs.Allocation) {
 	if Names(c.tx, a.Namespace, c.spec.Name) {

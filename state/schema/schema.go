@@ -153,7 +153,7 @@ var All = mvcc.Schema{
 		ACLOneTimeTokens,
 		Quotas,
 		QuotaUses,
-		VolumeClasses,
+		VolumeClasses, Exhausted,
 	},
 }
 

@@ -5,6 +5,7 @@ import (
 	"berth/state/sharing"
 	"berth/structs"
 	"berth/structs/class"
+	"berth/structs/jobvolume"
 	"berth/structs/pluginconf"
 )
 
@@ -52,6 +53,11 @@ var (
 	// Volumes that need a call of the leader: a creation, a deletion or an expansion.
 	UnsettledVolumes = Volumes.Index("unsettled", func(v *structs.CSIVolume) mvcc.Key {
 		return mvcc.KeyIf(v.Unsettled(), v.State)
+	})
+
+	// Volumes that jobs have asked for, by the job.
+	VolumesByJob = Volumes.Index("job", func(v *structs.CSIVolume) mvcc.Key {
+		return mvcc.KeyIf(v.JobID != "", v.Namespace, v.JobID)
 	})
 
 	// Volumes that name a class, by it.
@@ -149,6 +155,11 @@ var (
 	// VolumeClasses has the volume classes by name.
 	VolumeClasses = mvcc.NewTable("volume_classes", func(c *class.VolumeClass) mvcc.Key {
 		return mvcc.KeyOf(c.Name)
+	})
+
+	// Exhausted has the places in which plugins had no space, by plugin, class and place.
+	Exhausted = mvcc.NewTable("csi_exhausted", func(e *jobvolume.Exhaustion) mvcc.Key {
+		return mvcc.KeyOf(e.PluginID, e.Class, e.Place)
 	})
 
 	// The default class: at most one.

@@ -2,6 +2,7 @@ package defaults
 
 import (
 	"berth/structs"
+	"berth/structs/jobvolume"
 	"path"
 	"time"
 )
@@ -62,6 +63,9 @@ func canonicalizeGroup(g *structs.TaskGroup, j *structs.Job) {
 			continue
 		}
 		setDefault(&v.Name, alias)
+		if jobvolume.IsAsked(v) {
+			jobvolume.Canonicalize(v, j.ID, g.Name, alias)
+		}
 		if v.Ownership != nil {
 			setDefault(&v.Ownership.Policy, structs.OwnershipRootMismatch)
 		}

@@ -33,6 +33,24 @@ type JobPlanResponse struct {
 type PlanAnnotations struct {
 	DesiredTGUpdates map[string]*DesiredUpdates // by group, also by a group that the job has no longer
 	PreemptedAllocs  []*structs.AllocListStub
+	// Volumes are those that the job asks for and the plan changes, by ID.
+	Volumes []*VolumeChange `json:",omitempty" codec:",omitempty" level:"2"`
+}
+
+// The changes of a volume that a job asks for.
+const (
+	VolumeCreate = "create"
+	VolumeAdopt  = "adopt" // an earlier job with the same ID has left it
+	VolumeGrow   = "grow"
+	VolumeKeep   = "keep" // no allocation uses it any more, and it stays
+)
+
+// VolumeChange is the effect of a plan on one volume.
+type VolumeChange struct {
+	ID     string `level:"2"`
+	Class  string `level:"2"`
+	Bytes  int64  `level:"2"` // the capacity that the job asks for
+	Change string `level:"2"` // VolumeCreate, VolumeAdopt, VolumeGrow or VolumeKeep
 }
 
 // DesiredUpdates counts the allocations of a group by the decision on them. Those that find no place count

@@ -11,6 +11,9 @@ import (
 // to people.
 const ByOperator = "volume delete"
 
+// ByPurge is the structs.CSIVolume.DeleteCause of a volume whose job was deleted.
+const ByPurge = "the job was purged"
+
 // Again is the time from a deletion that the plugin rejected for good to the next one.
 const Again = time.Hour
 

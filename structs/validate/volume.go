@@ -32,7 +32,7 @@ func Volume(v *structs.CSIVolume) error {
 	}
 	checkClassName(f, "class", v.Class)
 	checkCSIString(f, "name", v.Name)
-	f.Require(!strings.ContainsFunc(v.Name, structs.BarredInName), "name must not hold control characters")
+	f.Require(!strings.ContainsFunc(v.Name, field.BarredInName), "name must not hold control characters")
 	checkCSIString(f, "external_id", v.ExternalID)
 	checkCSIString(f, "snapshot_id", v.SnapshotID)
 	checkCSIString(f, "clone_id", v.CloneID)

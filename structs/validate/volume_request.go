@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"berth/structs"
+	"berth/structs/jobvolume"
 	"berth/structs/validate/field"
 	"berth/structs/validate/folder"
 )
@@ -69,6 +70,7 @@ func checkVolumeRequest(f field.Errors, v *structs.VolumeRequest, j *structs.Job
 		return
 	}
 
+	jobvolume.Check(f, v, j, g)
 	checkModes(f, v.AccessMode, v.AttachmentMode)
 	f.Require(!v.AccessMode.ReaderOnly() || v.ReadOnly,
 		"access_mode %s needs read_only = true", v.AccessMode)
@@ -105,6 +107,7 @@ func checkHostRequest(f field.Errors, r *structs.VolumeRequest) {
 		"attachment_mode %q is not for host volumes: they are directories", r.AttachmentMode)
 	f.Require(r.MountOptions == nil, "mount_options is not for host volumes: the machine has mounted them")
 	f.Require(!r.PerAlloc, "per_alloc is not for host volumes")
+	f.Require(r.Class == "" && r.Size == 0, "class and size are not for host volumes")
 	f.Require(r.Ownership == nil, "ownership is not for host volumes: the machine owns them")
 }
 

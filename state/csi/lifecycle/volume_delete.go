@@ -4,6 +4,7 @@ import (
 	"berth/internal/mvcc"
 	"berth/state/blocked"
 	"berth/state/csi"
+	"berth/state/csi/space"
 	"berth/state/schema"
 	"berth/state/trust"
 	"berth/structs"
@@ -78,6 +79,9 @@ func deleteVolume(tx *mvcc.WriteTx, v *structs.CSIVolume) {
 	schema.Volumes.Delete(tx, v)
 	blocked.DeleteUnblock(tx, structs.WakeVolume(v.Namespace, v.ID))
 	blocked.UnblockKey(tx, structs.WakeCapacity) // it frees no capacity for jobs without volumes
+	if v.ExternalID != "" {
+		space.Forget(tx, v.PluginID)
+	}
 	DropUnusedPlugin(tx, v.PluginID)
 	rebindDriver(tx, v.PluginID, v.ModifyTime)
 }

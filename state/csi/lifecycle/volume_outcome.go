@@ -4,6 +4,7 @@ import (
 	"berth/internal/mvcc"
 	"berth/state/blocked"
 	"berth/state/csi"
+	"berth/state/csi/space"
 	"berth/structs"
 )
 
@@ -50,9 +51,11 @@ func recordCreation(tx *mvcc.WriteTx, v *structs.CSIVolume, p *structs.CSIVolume
 		v.LastError = countFailure(v.LastError, p.Err)
 		if p.Final {
 			v.State = structs.VolumeFailed
+			noteExhausted(tx, v, p.Now)
 		}
 
 		blocked.PutWithoutUnblock(tx, v)
+		GiveUp(tx, v, p.Now)
 		return
 	}
 
@@ -73,6 +76,15 @@ func recordCreation(tx *mvcc.WriteTx, v *structs.CSIVolume, p *structs.CSIVolume
 	}
 
 	storeVolume(tx, v, p.Now)
+	GiveUp(tx, v, p.Now)
+}
+
+// noteExhausted records the place of a failed volume in which its plugin had no space, if the volume is one
+// that a job has asked for: another place may have some.
+func noteExhausted(tx *mvcc.WriteTx, v *structs.CSIVolume, now int64) {
+	if v.JobID != "" && v.LastError.Code == structs.CSICodeExhausted {
+		space.Note(tx, v, now)
+	}
 }
 
 // recordLateCreation records a creation whose deletion was requested while the call was in flight. From now

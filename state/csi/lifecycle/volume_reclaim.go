@@ -4,7 +4,9 @@ import (
 	"berth/internal/mvcc"
 	"berth/state/blocked"
 	"berth/state/csi"
+	"berth/state/schema"
 	"berth/structs"
+	"berth/structs/class"
 	"berth/structs/reclaim"
 )
 
@@ -95,9 +97,39 @@ func markAgain(v *structs.CSIVolume, now int64) {
 }
 
 // retryReclaim makes the leader check a volume again that waited for its users to leave.
-func retryReclaim(tx *mvcc.WriteTx, ns, volume string) {
+func retryReclaim(tx *mvcc.WriteTx, ns, volume string, now int64) {
 	v := csi.Volume(tx, ns, volume)
-	if v != nil && v.Marked() && csi.UsersOf(tx, v) == "" {
+	switch {
+	case v == nil:
+	case v.Marked() && csi.UsersOf(tx, v) == "":
 		blocked.PutWithoutUnblock(tx, v.Copy())
+	case v.State == structs.VolumeFailed:
+		GiveUp(tx, v, now)
 	}
+}
+
+// GiveUp applies the reclaim rule to a volume whose job is gone. One that could not be created has nothing to
+// keep, and goes with its last claim.
+func GiveUp(tx *mvcc.WriteTx, v *structs.CSIVolume, now int64) {
+	if v.JobID == "" || schema.Jobs.Has(tx, v.Namespace, v.JobID) {
+		return
+	}
+	switch {
+	case v.State == structs.VolumeReady && v.Reclaim == class.Delete:
+		markVolume(tx, v, reclaim.ByPurge, now)
+	case v.State == structs.VolumeFailed && csi.UsersOf(tx, v) == "":
+		deleteFailed(tx, v, now)
+	}
+}
+
+// deleteFailed deletes the row of a volume that could not be created, through the plugin if that may have
+// made it all the same.
+func deleteFailed(tx *mvcc.WriteTx, v *structs.CSIVolume, now int64) {
+	if v.ExternalID == "" && !mayExist(v) {
+		deleteVolume(tx, v)
+		return
+	}
+	v = v.Copy()
+	beginDeletion(v, now)
+	blocked.PutWithoutUnblock(tx, v)
 }

@@ -142,6 +142,7 @@ func mergeStored(tx *mvcc.WriteTx, v, old *structs.CSIVolume, now int64) error {
 // volume has to stay usable for its waiting claims.
 func remakeVolume(tx *mvcc.WriteTx, v, old *structs.CSIVolume) error {
 	v.Name = cmp.Or(v.Name, old.Name)
+	v.JobID = cmp.Or(v.JobID, old.JobID)
 	v.CreateTime = old.CreateTime
 	v.State = cmp.Or(v.State, structs.VolumeReady)
 	KeepSecrets(v, old)
@@ -305,6 +306,7 @@ func keepUnset(v, old *structs.CSIVolume) {
 	v.ExpandPending = old.ExpandPending
 	v.NodeExpandBytes = old.NodeExpandBytes
 	v.QuotaWeight = old.QuotaWeight
+	v.JobID = old.JobID
 	v.Call = old.Call
 	v.Forced = old.Forced
 	v.TurnedReadOnly = old.TurnedReadOnly

@@ -35,6 +35,14 @@ func IsText(s string) bool {
 	return utf8.ValidString(s) && !strings.ContainsRune(s, 0)
 }
 
+// BarredInName reports the characters that a volume's name must not contain (CSI spec,
+// CreateVolumeRequest.name).
+func BarredInName(r rune) bool {
+	return r <= 0x08 || r == 0x0B || r == 0x0C ||
+		r >= 0x0E && r <= 0x1F ||
+		r >= 0x7F && r <= 0x9F
+}
+
 // CheckName checks a name, which appears in tables, in paths of the HTTP API and as a directory.
 func (f Errors) CheckName(name, s string) {
 	switch {

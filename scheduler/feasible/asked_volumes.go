@@ -1,0 +1,93 @@
+package feasible
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"berth/scheduler/rejects"
+	"berth/state/csi/space"
+	"berth/state/jobvolumes"
+	"berth/structs"
+	"berth/structs/jobvolume"
+	"berth/structs/quotause"
+)
+
+// findAsked looks up a volume that the job asks for, and the row to create if it does not exist.
+func findAsked(p *Outlook, u *VolumeUse, r *structs.VolumeRequest, index int) {
+	job := &structs.Job{Namespace: p.Namespace, ID: p.Eval.JobID}
+	v, makes, err := jobvolumes.Find(p, job, r, index)
+	u.Volume = v
+	u.makes = makes
+	if err != nil {
+		// No key tells of a class that is created later.
+		p.Waits = true
+		u.fault = err.Error()
+	}
+}
+
+// unmakableReason returns the reason for which a volume can be created on no node now, "" if it can.
+func unmakableReason(p *Outlook, u VolumeUse) string {
+	if lacksController(p, u.Volume.PluginID) {
+		return fmt.Sprintf("no controller of plugin %s is healthy", u.Volume.PluginID)
+	}
+
+	// Its place is that of the first allocation. The others wait until the plugin has answered where the
+	// volume is.
+	for _, i := range p.intended[volumeKey(u.claim)] {
+		if !p.stopped[i.AllocID] {
+			return fmt.Sprintf("it is created for allocation %s first", structs.ShortID(i.AllocID))
+		}
+	}
+	return ""
+}
+
+// unmakableOn returns the rejection of a node in whose place a volume cannot be created, nil if it can: the
+// class does not allow the place, or the plugin had no space there.
+func unmakableOn(p *Outlook, u *VolumeUse, v *NodeView) *rejects.Rejection {
+	place := p.storageOn(v, u.Volume.PluginID).half.NodeReport().AccessibleTopology
+	pluginID := u.Volume.PluginID
+	e := space.Exhausted(p, pluginID, u.Volume.Class, jobvolumes.PlaceOf(p, pluginID, v.Node.ID))
+	reason := ""
+	switch {
+	case !allows(u.Volume.RequestedTopologies, place):
+		reason = "its class does not allow the place of the node, " + jobvolume.PlaceText(place)
+	case e.Holds(u.Volume.RequestedCapacityMin, p.Now.UnixNano()):
+		p.Waits = true
+		reason = fmt.Sprintf("plugin %s had no space for %s at %s%s; it is tried again %s later",
+			pluginID, structs.FormatBytes(e.Bytes), time.Unix(0, e.Time).UTC().Format(time.TimeOnly),
+			inPlace(e), jobvolume.RetryAfter)
+	default:
+		return nil
+	}
+	return &rejects.Rejection{
+		Reason: "CSI volume " + u.Volume.ID + ": " + reason,
+		Keys:   u.keys,
+	}
+}
+
+func inPlace(e *jobvolume.Exhaustion) string {
+	if e.Place == "" {
+		return ""
+	}
+	return " in " + e.Place
+}
+
+// allows reports whether a place is within those in which a volume is requested. nil allows all.
+func allows(request *structs.CSITopologyRequest, place *structs.CSITopology) bool {
+	if request == nil || len(request.Required) == 0 {
+		return true
+	}
+	within := func(t *structs.CSITopology) bool { return t.Matches(place) }
+	return slices.ContainsFunc(request.Required, within)
+}
+
+// newVolumes returns what the volumes that are created for an allocation have of a quota.
+func newVolumes(uses []VolumeUse) (amounts []quotause.Amounts) {
+	for _, u := range uses {
+		if u.makes && u.fault == "" {
+			amounts = append(amounts, quotause.OfVolume(u.Volume))
+		}
+	}
+	return amounts
+}

@@ -1,0 +1,99 @@
+package jobvolumes
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"berth/internal/mvcc"
+	"berth/state/csi"
+	"berth/state/schema"
+	"berth/structs"
+	"berth/structs/inquiry"
+)
+
+// Changes returns the effects of a plan on the volumes that a job asks for, by ID. before is the state
+// without the registration of the job, after the one with it. place has the placements of the plan.
+func Changes(
+	before, after mvcc.Reader, j *structs.Job, place []*structs.Allocation,
+) []*inquiry.VolumeChange {
+	var changes []*inquiry.VolumeChange
+	add := func(v *structs.CSIVolume, change string) {
+		changes = append(changes, &inquiry.VolumeChange{
+			ID:     v.ID,
+			Class:  v.Class,
+			Bytes:  v.RequestedCapacityMin,
+			Change: change,
+		})
+	}
+
+	seen := map[string]bool{} // several allocations may share a volume
+	for _, a := range place {
+		for _, v := range New(after, j, a) {
+			if !seen[v.ID] {
+				add(v, inquiry.VolumeCreate)
+			}
+			seen[v.ID] = true
+		}
+	}
+
+	known := schema.Jobs.Has(before, j.Namespace, j.ID)
+	requests := requestsOf(j)
+	for v := range OfJob(after, j.Namespace, j.ID) {
+		old := csi.Volume(before, v.Namespace, v.ID)
+		switch {
+		case seen[v.ID]:
+		case old == nil:
+			add(v, inquiry.VolumeCreate) // with the job itself
+		case !isUsed(requests, v):
+			add(v, inquiry.VolumeKeep)
+		case v.RequestedCapacityMin > old.RequestedCapacityMin:
+			add(v, inquiry.VolumeGrow)
+		case !known:
+			add(v, inquiry.VolumeAdopt)
+		}
+	}
+
+	slices.SortFunc(changes, func(a, b *inquiry.VolumeChange) int { return cmp.Compare(a.ID, b.ID) })
+	return changes
+}
+
+// isUsed reports whether an allocation of a job uses a volume of it.
+func isUsed(requests map[string]request, v *structs.CSIVolume) bool {
+	for _, r := range requests {
+		for index := range r.count {
+			if r.VolumeID(index) == v.ID {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// manyAdopted is the number of volumes that a warning names.
+const manyAdopted = 3
+
+// Warning returns a warning that a new job gets volumes with the data of an earlier one, "" if it gets none.
+func Warning(tx mvcc.Reader, j *structs.Job) string {
+	requests := requestsOf(j)
+	if requests == nil || schema.Jobs.Has(tx, j.Namespace, j.ID) {
+		return ""
+	}
+
+	var names []string
+	for v := range OfJob(tx, j.Namespace, j.ID) {
+		if v.ExternalID != "" && isUsed(requests, v) {
+			names = append(names, v.ID)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	more := ""
+	if len(names) > manyAdopted {
+		more = fmt.Sprintf(" and %d more", len(names)-manyAdopted)
+	}
+	return fmt.Sprintf("an earlier job with the ID %q has left its data in volume %s%s, "+
+		"which the job uses again", j.ID, strings.Join(names[:min(len(names), manyAdopted)], ", "), more)
+}

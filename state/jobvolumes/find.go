@@ -1,0 +1,84 @@
+package jobvolumes
+
+import (
+	"berth/internal/mvcc"
+	"berth/state/classes"
+	"berth/state/csi"
+	"berth/structs"
+)
+
+// Find returns the volume of an allocation with the index, for a request that names a class. makes is true if
+// it does not exist, or could not be made: the row is then the one to create, without a place and a name. The
+// error is a conflict if another job or a person has the volume, or it has another class.
+func Find(
+	tx mvcc.Reader, j *structs.Job, r *structs.VolumeRequest, index int,
+) (v *structs.CSIVolume, makes bool, err error) {
+	id := r.VolumeID(index)
+	old := csi.Volume(tx, j.Namespace, id)
+	if old != nil {
+		err = checkOwner(old, j, r)
+		if err != nil || !neverMade(old) {
+			return old, false, err
+		}
+	}
+
+	v = &structs.CSIVolume{
+		ID:                   id,
+		Namespace:            j.Namespace,
+		JobID:                j.ID,
+		Class:                r.Class,
+		State:                structs.VolumeCreating,
+		RequestedCapacityMin: r.Size,
+		RequestedCapabilities: []*structs.CSIVolumeCapability{{
+			AttachmentMode: r.AttachmentMode,
+			AccessMode:     r.AccessMode,
+		}},
+	}
+	if old != nil {
+		v.Name = old.Name // the plugin may know it (CSI spec, CreateVolume)
+	}
+	return v, true, classes.Complete(tx, v, old, true)
+}
+
+// neverMade reports whether nothing of a volume exists at its plugin: the plugin has rejected its creation.
+func neverMade(v *structs.CSIVolume) bool {
+	return v.State == structs.VolumeFailed && v.ExternalID == ""
+}
+
+func checkOwner(v *structs.CSIVolume, j *structs.Job, r *structs.VolumeRequest) error {
+	switch {
+	case v.JobID == "":
+		return structs.Conflictf("volume %q exists, and no job has asked for it; group and volume block need "+
+			"other names, or it has to be deleted", v.ID)
+	case v.JobID != j.ID:
+		return structs.Conflictf("volume %q belongs to job %q; group and volume block need other names",
+			v.ID, v.JobID)
+	case v.Class != r.Class && !neverMade(v):
+		return structs.Conflictf("volume %q has the class %q, and the job asks for %q; the class of a volume "+
+			"cannot change: give the block another name, or delete the volume", v.ID, v.Class, r.Class)
+	}
+	return nil
+}
+
+// placeOn requires that a new volume is reachable from a node (CSI spec, CreateVolumeRequest,
+// accessibility_requirements). A plugin without topologies has volumes that are reachable from everywhere.
+func placeOn(tx mvcc.Reader, v *structs.CSIVolume, nodeID string) {
+	place := PlaceOf(tx, v.PluginID, nodeID)
+	if place == nil {
+		return
+	}
+	v.RequestedTopologies = &structs.CSITopologyRequest{Required: []*structs.CSITopology{place}}
+}
+
+// PlaceOf returns the topology in which a plugin makes volumes for a node, nil if it has none.
+func PlaceOf(tx mvcc.Reader, pluginID, nodeID string) *structs.CSITopology {
+	half := csi.Instance(tx, pluginID, structs.CSIKindNode, nodeID)
+	if half == nil {
+		return nil
+	}
+	place := half.NodeReport().AccessibleTopology
+	if place == nil || len(place.Segments) == 0 {
+		return nil
+	}
+	return place
+}

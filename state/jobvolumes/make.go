@@ -1,0 +1,104 @@
+package jobvolumes
+
+import (
+	"cmp"
+	"iter"
+	"maps"
+	"slices"
+
+	"berth/internal/mvcc"
+	"berth/state/classes"
+	"berth/state/csi"
+	"berth/structs"
+	"berth/structs/class"
+	"berth/structs/jobvolume"
+)
+
+func collect(volumes iter.Seq[*structs.CSIVolume]) []*structs.CSIVolume {
+	return slices.Collect(volumes)
+}
+
+func sortedSources(requests map[string]request) []string { return slices.Sorted(maps.Keys(requests)) }
+
+// Rejection returns why an allocation of a job cannot have the volumes that it asks for, "" if it can.
+func Rejection(tx mvcc.Reader, j *structs.Job, a *structs.Allocation) string {
+	for _, r := range askedBy(j, a) {
+		_, _, err := Find(tx, j, r, a.Index())
+		if err != nil {
+			return err.Error()
+		}
+	}
+	return ""
+}
+
+// New returns the volumes that are to be created for an allocation that has passed Rejection.
+func New(tx mvcc.Reader, j *structs.Job, a *structs.Allocation) (volumes []*structs.CSIVolume) {
+	for _, r := range askedBy(j, a) {
+		v, makes, err := Find(tx, j, r, a.Index())
+		if err == nil && makes {
+			volumes = append(volumes, v)
+		}
+	}
+	return volumes
+}
+
+// Make records that the volumes of a new allocation are to be created, as far as they do not exist. The
+// allocation has passed Rejection. The error is one of the quota of the namespace.
+func Make(tx *mvcc.WriteTx, j *structs.Job, a *structs.Allocation, now int64) error {
+	for _, r := range askedBy(j, a) {
+		v, makes, err := Find(tx, j, r, a.Index())
+		if err != nil {
+			return err
+		}
+		if !makes {
+			continue
+		}
+
+		placeOn(tx, v, a.NodeID)
+		v.Name = cmp.Or(v.Name, csi.VolumeName(v.ID, a.ID))
+		err = put(tx, v, now)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// askedBy returns the requests of the group of an allocation that name a class, in a fixed order.
+func askedBy(j *structs.Job, a *structs.Allocation) (asked []*structs.VolumeRequest) {
+	g := j.Group(a.TaskGroup)
+	if len(g.Volumes) == 0 {
+		return nil
+	}
+	for _, alias := range slices.Sorted(maps.Keys(g.Volumes)) {
+		r := g.Volumes[alias]
+		if jobvolume.IsAsked(r) {
+			asked = append(asked, r)
+		}
+	}
+	return asked
+}
+
+// makeImmediate creates the volumes of a request whose class has binding = "immediate". The plugin chooses
+// their places, within those that the class allows.
+func makeImmediate(tx *mvcc.WriteTx, j *structs.Job, r request, now int64) error {
+	c := classes.Class(tx, r.Class)
+	if j.StartsOthers() || c == nil || c.Binding != class.Immediate {
+		return nil
+	}
+	for index := range r.count {
+		v, makes, err := Find(tx, j, r.VolumeRequest, index)
+		if err != nil {
+			return err
+		}
+		if !makes {
+			continue
+		}
+		v.Name = cmp.Or(v.Name, csi.VolumeName(v.ID, structs.DeriveID(tx.Index, j.Namespace, v.ID)))
+		err = put(tx, v, now)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,49 @@
+package state
+
+import (
+	"slices"
+
+	"berth/state/csi"
+	"berth/state/csi/lifecycle"
+	"berth/state/schema"
+	"berth/structs"
+)
+
+// VolumeOutcome records the outcome of a call of a plugin for a volume: see lifecycle.VolumeOutcome. If the
+// plugin has no space for a volume that a job has asked for, the allocations that wait for it are replaced:
+// another node may be in a place with space.
+func VolumeOutcome(tx *WriteTx, p *structs.CSIVolumeOutcome) error {
+	err := lifecycle.VolumeOutcome(tx, p)
+	if err != nil {
+		return err
+	}
+
+	v := csi.Volume(tx, p.RequestNamespace(), p.ID)
+	if v == nil || v.JobID == "" || v.State != structs.VolumeFailed ||
+		v.LastError == nil || v.LastError.Code != structs.CSICodeExhausted {
+		return nil
+	}
+	for _, a := range slices.Collect(schema.AllocsByVolume.Scan(tx, v.Namespace, v.ID)) {
+		replace(tx, a, p.Now)
+	}
+	return nil
+}
+
+// replace makes the scheduler stop an allocation and place another one for it, as AllocStop does.
+func replace(tx *WriteTx, old *structs.Allocation, now int64) {
+	if old.Migrate {
+		return
+	}
+	a := old.Copy()
+	a.Migrate = true
+	a.ModifyTime = now
+	putAlloc(tx, old, a)
+
+	j := Job(tx, a.Namespace, a.JobID)
+	if j == nil || j.Stop {
+		return
+	}
+	e := structs.NewEval(j, structs.TriggerAllocStop, now)
+	e.NodeID = a.NodeID
+	enqueueEval(tx, e, deriveID(tx, structs.TriggerAllocStop, j.Namespace, j.ID, a.ID))
+}

@@ -1,0 +1,22 @@
+package jobvolume
+
+import (
+	"berth/structs"
+	"berth/structs/validate/field"
+)
+
+// Check checks the class and the size of a request. The request is canonical.
+func Check(f field.Errors, v *structs.VolumeRequest, j *structs.Job, g *structs.TaskGroup) {
+	if v.Class == "" {
+		f.Require(v.Size == 0, "size needs a class: a volume that exists has its size")
+		return
+	}
+
+	f.CheckName("class", v.Class)
+	f.Require(v.Size > 0, "size is required with class, for example size = \"10GiB\"")
+	f.Require(v.Size <= structs.MaxVolumeBytes, "size %s is above the largest size of a volume, %s",
+		structs.FormatBytes(v.Size), structs.FormatBytes(structs.MaxVolumeBytes))
+	source := Source(j.ID, g.Name, v.Name)
+	f.Require(v.Source == source, "source %q is not allowed with class: the servers name the volume %q; "+
+		"leave source out", v.Source, source)
+}
