@@ -17,6 +17,7 @@ import (
 	"berth/endpoints/required"
 	"berth/endpoints/rights"
 	"berth/endpoints/tokens"
+	"berth/endpoints/usages"
 	"berth/endpoints/vars"
 	"berth/fsm"
 	"berth/rpc"
@@ -37,6 +38,7 @@ import (
 	"berth/structs/reclaim"
 	"berth/structs/sitoken"
 	"berth/structs/variable"
+	"berth/structs/volumeusage"
 )
 
 // Endpoints serve the procedures of one server.
@@ -338,6 +340,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		shed(read(e, inquiry.VolumeWhy, required.VolumeRead, volumes.Why)),
 		shed(read(e, structs.CSIVolumeList, required.VolumeList, volumes.List)),
 		slow(call(e, structs.CSIVolumeExternal, required.VolumeExternal, volumes.External)),
+		slow(readFor(e, volumeusage.List, required.ClaimList, usages.Procedures{Server: e.Server}.List)),
 		// These wait for the row that a leader loop changes after its calls of a plugin.
 		slow(write(e, structs.CSIVolumeRegister, required.VolumeWrite, change.Register)),
 		slow(write(e, structs.CSIVolumeCreate, required.VolumeWrite, change.Create)),

@@ -10,4 +10,5 @@ import (
 	_ "berth/api/logins"
 	_ "berth/api/quotas"
 	_ "berth/api/reclaims"
+	_ "berth/api/usages"
 )

@@ -109,7 +109,7 @@ var claimSheet = command.Sheet[*structs.CSIClaim]{
 	},
 }
 
-func printVolume(_ context.Context, c *command.Call, v *structs.CSIVolumeDetail) error {
+func printVolume(ctx context.Context, c *command.Call, v *structs.CSIVolumeDetail) error {
 	c.Pairs(
 		"ID", v.ID,
 		"Name", v.Name,
@@ -153,6 +153,7 @@ func printVolume(_ context.Context, c *command.Call, v *structs.CSIVolumeDetail)
 		c.Printf("\nWarning: %s\n", command.OneLine(text))
 	}
 
+	printUse(ctx, c, v)
 	claimSheet.Section(c, "Claims", v.Claims)
 	attachmentSheet.Section(c, "Attachments", v.Attachments)
 	return nil

@@ -44,6 +44,7 @@ var Commands = []command.Command{
 		Examples: "berth volume register data.hcl",
 	},
 	volumeWhyCommand,
+	listCommand,
 	{
 		Name:     "status",
 		Args:     "[volume]",

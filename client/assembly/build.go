@@ -15,6 +15,7 @@ import (
 	"berth/client/csi/csihooks"
 	"berth/client/csi/mounts"
 	"berth/client/csi/registry"
+	"berth/client/csi/stats"
 	"berth/client/csi/tokens"
 	"berth/client/csi/volumes"
 	"berth/client/csi/volumes/endpoint"
@@ -66,6 +67,7 @@ func Build(p Parts) (*Subsystems, error) {
 	}
 	root := filepath.Join(csiDir, "v")
 	plugins := buildVolumes(p, instances, root)
+	usage := stats.New(statsConfig(p, plugins, drivers))
 	guarding, err := buildGuard(p, drivers)
 	if err != nil {
 		return nil, err
@@ -88,11 +90,9 @@ func Build(p Parts) (*Subsystems, error) {
 		Vault:      logins.fingerprint,
 		Renewed:    guarding.Renewed,
 		Inventory:  plugins.Volumes().Inventory,
-		Endpoints:  endpoints(p, plugins, drivers),
+		Endpoints:  append(endpoints(p, plugins, drivers), usage.Endpoint()),
 		Run: []func(context.Context){
-			drivers.Run,
-			deviceManager.Run,
-			plugins.Run,
+			drivers.Run, deviceManager.Run, plugins.Run, usage.Run,
 			of.consul.Run,
 			of.signed.Run,
 			reconcileVolumes(p, plugins, guarding),
@@ -174,6 +174,16 @@ func buildVolumes(p Parts, instances *registry.Registry, root string) *volumes.M
 		Root:     root,
 		Metrics:  measureCall,
 	})
+}
+
+func statsConfig(p Parts, plugins *volumes.Manager, drivers *manager.Manager) stats.Config {
+	return stats.Config{
+		List:     stats.Mounted(plugins),
+		Command:  drivers.Supervisor(),
+		NodeID:   p.NodeID,
+		Interval: p.Config.VolumeStatsInterval,
+		Logger:   p.Logger.Named("volume_stats"),
+	}
 }
 
 // The supervisor runs as a process of its own, because tasks have to end with the lease also when the agent

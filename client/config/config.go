@@ -27,6 +27,7 @@ import (
 	"berth/client/machine/networks"
 	"berth/client/membership/leaving"
 	"berth/structs"
+	"berth/structs/volumeusage"
 	"berth/vault"
 )
 
@@ -67,6 +68,8 @@ type Config struct {
 	FirstFingerprintTimeout time.Duration `hcl:"first_fingerprint_timeout"`
 	// UpdateInterval is how long changes of allocations are gathered before they are sent.
 	UpdateInterval time.Duration `hcl:"update_interval"`
+	// VolumeStatsInterval is the time between two measurements of a mounted volume.
+	VolumeStatsInterval time.Duration `hcl:"volume_stats_interval"`
 
 	// CPUTotalCompute is in MHz over all cores. 0: the node uses the fingerprint.
 	CPUTotalCompute int `hcl:"cpu_total_compute"`
@@ -214,6 +217,7 @@ func DefaultConfig() *Config {
 		NodePool:                structs.DefaultNodePool,
 		FirstFingerprintTimeout: 50 * time.Second,
 		UpdateInterval:          200 * time.Millisecond,
+		VolumeStatsInterval:     volumeusage.DefaultInterval,
 		MinDynamicPort:          structs.DefaultMinDynamicPort,
 		MaxDynamicPort:          structs.DefaultMaxDynamicPort,
 		Drivers:                 manager.DefaultConfig(),
@@ -301,6 +305,9 @@ func (c *Config) checkAmounts(require func(ok bool, format string, args ...any))
 	}
 	span("first_fingerprint_timeout", c.FirstFingerprintTimeout)
 	span("update_interval", c.UpdateInterval)
+	require(c.VolumeStatsInterval >= volumeusage.MinInterval && c.VolumeStatsInterval <= volumeusage.MaxInterval,
+		"client.volume_stats_interval: %s is not between %s and %s",
+		c.VolumeStatsInterval, volumeusage.MinInterval, volumeusage.MaxInterval)
 	span("shutdown_timeout", c.ShutdownTimeout)
 	span("max_kill_timeout", c.MaxKillTimeout)
 	count("cpu_total_compute", c.CPUTotalCompute, structs.MaxCPU)

@@ -52,6 +52,7 @@ func TestValidate_NamesEveryFault(t *testing.T) {
 	c.Reserved.Ports = "22,x"
 	c.SecretsSizeMB = 1025
 	c.Users.Min = 90_000
+	c.VolumeStatsInterval = 9 * time.Second
 	err := c.Validate()
 	if !structs.IsKind(err, structs.KindInvalid) {
 		t.Fatalf("got %v, want invalid", err)
@@ -60,6 +61,7 @@ func TestValidate_NamesEveryFault(t *testing.T) {
 		`"two" is not host:port`,
 		"client.update_interval:", "client.gc_max_allocs:", "client.reserved.cpu:", "client.drivers:",
 		"client.memory_total_mb: 1073741825 is more than",
+		"client.volume_stats_interval: 9s is not between 10s and 1h0m0s",
 		"client.secrets_size_mb: 1025 is more than 1024",
 		"client.users: dynamic_user_min, 90000, and dynamic_user_max, 89999, are no range",
 		`no option "nope"`,

@@ -6,10 +6,13 @@ package main
 import (
 	"os"
 
+	"berth/client/csi/stats/statfs"
 	"berth/client/drivers/executor"
 	"berth/client/guard/watch"
 )
 
 func main() {
-	os.Exit(executor.Main(os.Args[1:], executor.Other{Arg: watch.Arg, Main: watch.Main}))
+	os.Exit(executor.Main(os.Args[1:],
+		executor.Other{Arg: statfs.Arg, Main: statfs.Main},
+		executor.Other{Arg: watch.Arg, Main: watch.Main}))
 }

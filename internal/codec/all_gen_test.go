@@ -19,6 +19,7 @@ import (
 	"berth/structs/reclaim"
 	"berth/structs/sitoken"
 	"berth/structs/variable"
+	"berth/structs/volumeusage"
 )
 
 var all = []any{
@@ -608,4 +609,12 @@ var all = []any{
 	new(variable.VariableMetadata),
 	new(variable.VariableRenewRequest),
 	new(variable.VariableRenewResponse),
+	new(volumeusage.NodeUsageRequest),
+	new(volumeusage.NodeUsageResponse),
+	new(volumeusage.UsageAmount),
+	new(volumeusage.UsageKey),
+	new(volumeusage.VolumeCondition),
+	new(volumeusage.VolumeUsage),
+	new(volumeusage.VolumeUsageRequest),
+	new(volumeusage.VolumeUsageResponse),
 }

@@ -21,6 +21,7 @@ var WirePackages = []string{
 	"structs/reclaim",
 	"structs/sitoken",
 	"structs/variable",
+	"structs/volumeusage",
 }
 
 // Hot lists the structs of package structs that have generated codecs. These are the rows that fill a

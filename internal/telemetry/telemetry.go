@@ -96,6 +96,7 @@ func (t *Telemetry) newPrometheus(cfg Config) (*sink.PrometheusSink, error) {
 	registry.MustRegister(
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		collector{},
 	)
 	t.prometheus = promhttp.HandlerFor(registry,
 		promhttp.HandlerOpts{EnableOpenMetrics: true})

@@ -67,6 +67,9 @@ var meaning = map[string]string{
 	"quota.allowed":               "the bound, 0 if it allows nothing, on the leader; labels quota, of",
 	"csi.plugin_expected":         "expected instances, on the leader; labels plugin, kind",
 	"csi.plugin_healthy":          "healthy instances, on the leader; labels plugin, kind",
+	"csi.volume_bytes":            "the size of a mounted volume; labels namespace, volume, plugin",
+	"csi.volume_inodes_used":      "the used part of the inodes of a mounted volume, in percent; labels as before",
+	"csi.volume_used":             "the used part of a mounted volume, in percent; labels as before",
 	"csi.volumes_pending":         "volumes that need a controller call, on the leader; label state",
 	"fence.agent":                 "one run of a fence agent; label device",
 	"fence.runs": "recorded ends of fence runs; label result: proved, lease, or the cause of a failed run " +

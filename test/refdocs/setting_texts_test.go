@@ -265,11 +265,9 @@ var settingTexts = []blockText{
 		{"node_class", "", "the class of the node, for constraints; *live*"},
 		{"meta", "", "a map for constraints; *live*"},
 		{"options", "", "a map with quoted keys, see below"},
-		{
-			"first_fingerprint_timeout", "",
-			"how long the first registration waits for running drivers and plugins",
-		},
+		{"first_fingerprint_timeout", "", "how long the first registration waits for running drivers and plugins"},
 		{"update_interval", "", "how long changes of allocations are collected"},
+		{"volume_stats_interval", "", volumeStatsInterval},
 		{"cpu_total_compute", "detected", "the CPU of the node in MHz over all cores"},
 		{"memory_total_mb", "detected", "the memory of the node in MiB"},
 		{"disk_total_mb", "detected", "the disk of the node in MiB"},

@@ -1,0 +1,191 @@
+package volume
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"berth/api"
+	"berth/api/usages"
+	"berth/cli/command"
+	"berth/structs"
+	"berth/structs/volumeusage"
+)
+
+var listCommand = command.Command{
+	Name:     "list",
+	Synopsis: "List volumes with their use: size, used bytes and inodes",
+	Help: `
+The nodes measure the volumes that they have mounted, once a minute by default
+(volume_stats_interval in the client block). A volume that is mounted on
+several nodes has a line for each. One that is not mounted has no use.`,
+	Renders: true,
+	Flags: []command.Flag{
+		{
+			Name:    "sort",
+			Kind:    command.String,
+			Value:   "order",
+			Default: "name",
+			Usage:   "The order: name, usage (the fullest first) or inodes",
+		},
+	},
+	Run: volumeList,
+	Examples: "berth volume list\n" +
+		"berth volume list -sort usage",
+}
+
+// volumeUse is a volume, with its use on one node if a node has it mounted.
+type volumeUse struct {
+	Namespace string
+	VolumeID  string
+	PluginID  string
+	State     string
+	Capacity  int64
+	Usage     *volumeusage.VolumeUsage `json:",omitempty"`
+}
+
+// orders are the values of -sort. A volume without a use comes last.
+var orders = map[string]func(a, b volumeUse) int{
+	"name":   func(a, b volumeUse) int { return 0 }, // the order of the answer
+	"usage":  fullestBy(func(u *volumeusage.VolumeUsage) *volumeusage.UsageAmount { return u.Bytes }),
+	"inodes": fullestBy(func(u *volumeusage.VolumeUsage) *volumeusage.UsageAmount { return u.Inodes }),
+}
+
+func fullestBy(of func(*volumeusage.VolumeUsage) *volumeusage.UsageAmount) func(a, b volumeUse) int {
+	percent := func(v volumeUse) float64 {
+		if v.Usage == nil || of(v.Usage) == nil {
+			return -1
+		}
+		return of(v.Usage).Percent()
+	}
+	return func(a, b volumeUse) int { return cmp.Compare(percent(b), percent(a)) }
+}
+
+func volumeList(ctx context.Context, c *command.Call) error {
+	order, ok := orders[c.String("sort")]
+	if !ok {
+		return command.BadUsage("-sort takes name, usage or inodes")
+	}
+
+	volumes, _, err := c.API.Volumes(ctx, api.VolumeFilter{}, nil)
+	err = c.CheckFound(ctx, len(volumes), err)
+	if err != nil {
+		return err
+	}
+	all, err := usages.List(ctx, c.API, nil)
+	if err != nil {
+		return err
+	}
+
+	sheet := useSheet
+	sheet.Order = order
+	err = sheet.List(c, "volume", usesOf(volumes, all.Usages))
+	warn(c, all.Warnings)
+	return err
+}
+
+// usesOf joins volumes with their uses.
+func usesOf(volumes []*structs.CSIVolumeListStub, all []*volumeusage.VolumeUsage) (list []volumeUse) {
+	byVolume := map[volumeusage.UsageKey][]*volumeusage.VolumeUsage{}
+	for _, u := range all {
+		k := volumeusage.UsageKey{Namespace: u.Namespace, VolumeID: u.VolumeID}
+		byVolume[k] = append(byVolume[k], u)
+	}
+
+	for _, v := range volumes {
+		row := volumeUse{
+			Namespace: v.Namespace,
+			VolumeID:  v.ID,
+			PluginID:  v.PluginID,
+			State:     v.State,
+		}
+		found := byVolume[volumeusage.UsageKey{Namespace: v.Namespace, VolumeID: v.ID}]
+		if len(found) == 0 {
+			list = append(list, row)
+		}
+		for _, u := range found {
+			row.Usage = u
+			list = append(list, row)
+		}
+	}
+	return list
+}
+
+var useSheet = command.Sheet[volumeUse]{
+	Titles: "ID|Plugin|State|" + useTitles,
+	Row: func(c *command.Call, v volumeUse) []string {
+		return slices.Concat([]string{v.VolumeID, v.PluginID, v.State}, useCells(v.Usage))
+	},
+}
+
+const useTitles = "Node|Size|Used|Available|Used %|Inodes %|Measured|Condition"
+
+// useCells are the cells of useTitles.
+func useCells(u *volumeusage.VolumeUsage) []string {
+	if u == nil {
+		return make([]string, 8)
+	}
+	bytes := u.Bytes
+	if bytes == nil {
+		bytes = &volumeusage.UsageAmount{}
+	}
+	return []string{
+		command.ShortID(u.NodeID),
+		command.FormatSize(bytes.Total),
+		command.FormatSize(bytes.Used),
+		command.FormatSize(bytes.Available),
+		percentText(u.Bytes),
+		percentText(u.Inodes),
+		command.Age(u.Time),
+		useRemark(u),
+	}
+}
+
+func percentText(a *volumeusage.UsageAmount) string {
+	if a == nil || a.Used+a.Available <= 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.0f%%", a.Percent())
+}
+
+// useRemark tells what the plugin says of the volume, or why it was not measured.
+func useRemark(u *volumeusage.VolumeUsage) string {
+	switch {
+	case u.Error != "":
+		return command.OneLine("not measured: " + u.Error)
+	case u.Condition == nil:
+		return ""
+	case u.Condition.Abnormal:
+		return command.OneLine("abnormal: " + u.Condition.Message)
+	}
+	return command.OneLine(u.Condition.Message)
+}
+
+var nodeUseSheet = command.Sheet[*volumeusage.VolumeUsage]{
+	Titles: useTitles,
+	Row:    func(_ *command.Call, u *volumeusage.VolumeUsage) []string { return useCells(u) },
+}
+
+// printUse shows the use of one volume. The rest of the status does not depend on the nodes, so a failure is
+// a warning.
+func printUse(ctx context.Context, c *command.Call, v *structs.CSIVolumeDetail) {
+	granted := func(c *structs.CSIClaim) bool { return c.State == structs.ClaimGranted }
+	if !slices.ContainsFunc(v.Claims, granted) {
+		return // no node has it mounted
+	}
+
+	all, err := usages.Of(ctx, c.API, v.ID)
+	if err != nil {
+		warn(c, []string{"the use of the volume is not known: " + err.Error()})
+		return
+	}
+	nodeUseSheet.Section(c, "Use", all.Usages)
+	warn(c, all.Warnings)
+}
+
+func warn(c *command.Call, warnings []string) {
+	for _, text := range warnings {
+		fmt.Fprintf(c.Err, "Warning: %s\n", command.OneLine(text))
+	}
+}

@@ -1,0 +1,95 @@
+package volume_test
+
+import (
+	"encoding/json"
+	"regexp"
+	"strings"
+	"testing"
+
+	"berth/api/apitest"
+	"berth/cli/clitest"
+	"berth/structs"
+	"berth/structs/volumeusage"
+)
+
+// usageCluster has four volumes: one is full, one has few inodes, one was not measured, one is not mounted.
+func usageCluster(t *testing.T) (addr string) {
+	t.Helper()
+	c := &apitest.Caller{}
+	var list structs.CSIVolumeListResponse
+	for _, id := range []string{"few-inodes", "full", "hung", "idle"} {
+		list.Volumes = append(list.Volumes, &structs.CSIVolumeListStub{ID: id, Namespace: "default"})
+	}
+	apitest.Answer(c, structs.CSIVolumeList, list)
+	apitest.Answer(c, structs.CSIVolumeGet, structs.CSIVolumeGetResponse{Volume: &structs.CSIVolumeDetail{
+		CSIVolume: structs.CSIVolume{ID: "full", Namespace: "default"},
+		Claims:    []*structs.CSIClaim{{State: structs.ClaimGranted, AllocID: "a1"}},
+	}})
+	use := func(id string, bytes, inodes int64) *volumeusage.VolumeUsage {
+		return &volumeusage.VolumeUsage{
+			Namespace: "default",
+			VolumeID:  id,
+			NodeID:    "n1",
+			Bytes:     &volumeusage.UsageAmount{Total: 100 << 30, Used: bytes << 30, Available: (100 - bytes) << 30},
+			Inodes:    &volumeusage.UsageAmount{Total: 100, Used: inodes, Available: 100 - inodes},
+		}
+	}
+	full := use("full", 97, 3)
+	full.Condition = &volumeusage.VolumeCondition{Abnormal: true, Message: "the disk is ill"}
+	apitest.Answer(c, volumeusage.List, volumeusage.VolumeUsageResponse{
+		Usages: []*volumeusage.VolumeUsage{
+			use("few-inodes", 11, 88),
+			full,
+			{Namespace: "default", VolumeID: "hung", NodeID: "n1", Error: "it does not end"},
+		},
+		Warnings: []string{"node n2 does not tell"},
+	})
+	return clitest.Serve(t, c, clitest.NewAgent(t.TempDir()))
+}
+
+func TestVolumeList_SortsByTheUse(t *testing.T) {
+	addr := usageCluster(t)
+	for order, want := range map[string]string{
+		"name":   "few-inodes full hung idle",
+		"usage":  "full few-inodes hung idle",
+		"inodes": "few-inodes full hung idle",
+	} {
+		code, out, errs := runArgs(t, []string{"volume", "list", "-address", addr, "-sort", order})
+		ids := regexp.MustCompile(`(?m)^(few-inodes|full|hung|idle)\b`).FindAllString(out, -1)
+		if code != 0 || strings.Join(ids, " ") != want {
+			t.Errorf("%s: exit code %d: %s%s", order, code, out, errs)
+		}
+		if !strings.Contains(errs, "Warning: node n2 does not tell") {
+			t.Errorf("%s: the errors are %q", order, errs)
+		}
+		for _, text := range []string{"97%", "88%", "abnormal: the disk is ill", "not measured: it does not end"} {
+			if !strings.Contains(out, text) {
+				t.Errorf("%s: %q is missing in\n%s", order, text, out)
+			}
+		}
+	}
+	code, _, errs := runArgs(t, []string{"volume", "list", "-address", addr, "-sort", "age"})
+	if code != 2 || !strings.Contains(errs, "-sort takes name, usage or inodes") {
+		t.Errorf("exit code %d: %s", code, errs)
+	}
+}
+
+func TestVolumeList_ShowsTheAnswerAsJSON(t *testing.T) {
+	code, out, errs := runArgs(t, []string{"volume", "list", "-address", usageCluster(t), "-json"})
+	var rows []struct {
+		VolumeID string
+		Usage    *volumeusage.VolumeUsage
+	}
+	err := json.Unmarshal([]byte(out), &rows)
+	if code != 0 || err != nil || len(rows) != 4 || rows[1].Usage.Bytes.Used != 97<<30 || rows[3].Usage != nil {
+		t.Errorf("exit code %d, %v: %s%s", code, err, out, errs)
+	}
+}
+
+func TestVolumeStatus_ShowsTheUseOnEachNode(t *testing.T) {
+	code, out, errs := runArgs(t, []string{"volume", "status", "-address", usageCluster(t), "full"})
+	if code != 0 || !strings.Contains(out, "Use\n") || !strings.Contains(out, "97%") ||
+		!strings.Contains(out, "100 GiB") {
+		t.Errorf("exit code %d: %s%s", code, out, errs)
+	}
+}

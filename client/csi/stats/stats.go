@@ -1,0 +1,238 @@
+// Package stats measures how full the mounted volumes of a node are. It asks the plugins that report it
+// (NodeGetVolumeStats), and for the others the file systems, in processes of their own.
+//
+// Its rules:
+//
+//   - Nothing waits for it. A plugin that does not answer, and a file system whose server has failed, cost
+//     one of MaxCalls calls until Timeout, and then a pause that doubles.
+//   - A volume has at most one call in flight.
+//   - Nothing is stored. The servers ask the node when somebody reads.
+package stats
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/internal/telemetry"
+	"berth/structs"
+	"berth/structs/volumeusage"
+)
+
+const (
+	// MaxCalls bounds the calls of a node in flight.
+	MaxCalls = 4
+	// Timeout bounds one call.
+	Timeout = 10 * time.Second
+	// MaxPause is the longest pause of a volume that does not answer, in intervals.
+	MaxPause = 8
+)
+
+// looks is how often the list of the volumes is read in an interval.
+const looks = 6
+
+// Volume is a mounted volume.
+type Volume struct {
+	Key      volumeusage.UsageKey
+	PluginID string
+	// Path is where it is mounted on the host.
+	Path string
+	// Ask asks the plugin. Nil: the plugin does not report the use.
+	Ask func(context.Context) (*volumeusage.VolumeUsage, error)
+	// Device says that it has no file system to ask.
+	Device bool
+}
+
+// Config has what a Poller needs.
+type Config struct {
+	// List returns the mounted volumes. It calls no plugin and reads none of the file systems.
+	List func() ([]Volume, error)
+	// Command is the supervisor's program, which asks file systems.
+	Command []string
+	NodeID  string
+	// Interval is the time between two measurements of a volume, about.
+	Interval time.Duration
+	Logger   hclog.Logger
+	// Timeout bounds a call. 0 is the constant.
+	Timeout time.Duration
+}
+
+// Poller measures the volumes of a node.
+type Poller struct {
+	cfg     Config
+	helpers helpers
+
+	mu      sync.Mutex
+	volumes map[volumeusage.UsageKey]*state
+}
+
+// state is what is known of one volume.
+type state struct {
+	usage volumeusage.VolumeUsage
+	due   time.Time
+	busy  bool // a worker has it
+	slow  int  // measurements in a row that did not end in time
+}
+
+// New makes a poller, which measures once Run runs.
+func New(cfg Config) *Poller {
+	if cfg.Interval == 0 {
+		cfg.Interval = volumeusage.DefaultInterval
+	}
+	if cfg.Timeout == 0 {
+		cfg.Timeout = Timeout
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = hclog.NewNullLogger()
+	}
+	return &Poller{
+		cfg:     cfg,
+		helpers: helpers{command: cfg.Command},
+		volumes: map[volumeusage.UsageKey]*state{},
+	}
+}
+
+// Run measures until ctx ends. It returns when no call is in flight, but for the file systems that never
+// answer.
+func (p *Poller) Run(ctx context.Context) {
+	remove := telemetry.Gauges(p.Gauges)
+	defer remove()
+
+	work := make(chan Volume)
+	var workers sync.WaitGroup
+	for range MaxCalls {
+		workers.Go(func() {
+			for v := range work {
+				p.measure(ctx, v)
+			}
+		})
+	}
+
+	tick := time.NewTicker(p.cfg.Interval / looks)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		p.hand(ctx, work)
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+	}
+	close(work)
+	workers.Wait()
+}
+
+// hand gives the volumes that are due to the workers.
+func (p *Poller) hand(ctx context.Context, work chan<- Volume) {
+	for _, v := range p.due(time.Now()) {
+		select {
+		case work <- v:
+		case <-ctx.Done():
+			return // also the volumes that are marked as busy are not measured any more
+		}
+	}
+}
+
+// due reads the list of the volumes, forgets those that are gone, and returns those that are due.
+func (p *Poller) due(now time.Time) (list []Volume) {
+	all, err := p.cfg.List()
+	if err != nil {
+		p.cfg.Logger.Warn("failed to list the volumes whose use is measured", "error", err)
+		return nil
+	}
+
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	there := map[volumeusage.UsageKey]bool{}
+	for _, v := range all {
+		if there[v.Key] { // it is mounted for several allocations
+			continue
+		}
+		there[v.Key] = true
+
+		s := p.volumes[v.Key]
+		if s == nil {
+			// Volumes that are mounted together are not measured together for ever.
+			s = &state{due: now.Add(rand.N(p.cfg.Interval / looks))}
+			p.volumes[v.Key] = s
+		}
+		s.usage.Namespace = v.Key.Namespace
+		s.usage.VolumeID = v.Key.VolumeID
+		s.usage.PluginID = v.PluginID
+		s.usage.NodeID = p.cfg.NodeID
+
+		if !s.busy && !now.Before(s.due) && (v.Ask != nil || !v.Device) {
+			s.busy = true
+			list = append(list, v)
+		}
+	}
+
+	for k, s := range p.volumes {
+		if !there[k] && !s.busy {
+			delete(p.volumes, k)
+		}
+	}
+	return list
+}
+
+// measure measures one volume.
+func (p *Poller) measure(ctx context.Context, v Volume) {
+	limited, cancel := context.WithTimeout(ctx, p.cfg.Timeout)
+	defer cancel()
+	ask := v.Ask
+	if ask == nil {
+		ask = func(ctx context.Context) (*volumeusage.VolumeUsage, error) { return p.helpers.statfs(ctx, v.Path) }
+	}
+	got, err := ask(limited)
+
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.volumes[v.Key]
+	s.busy = false
+	pause := p.cfg.Interval
+	if err != nil {
+		s.usage.Error = structs.Cut(err.Error(), structs.MaxText)
+	}
+	switch {
+	case err == nil:
+		s.slow = 0
+		s.usage.Error = ""
+		s.usage.Time = time.Now().UnixNano()
+		s.usage.Source = got.Source
+		s.usage.Bytes = got.Bytes
+		s.usage.Inodes = got.Inodes
+		s.usage.Condition = got.Condition
+		report(&s.usage)
+	case limited.Err() != nil:
+		s.slow = min(s.slow+1, MaxPause)
+		pause = min(pause<<(s.slow-1), MaxPause*p.cfg.Interval)
+	}
+	// Between nine and eleven tenths.
+	s.due = time.Now().Add(pause*9/10 + rand.N(pause/5))
+}
+
+// Of returns the last measurements of volumes, as copies, in the order of the volumes. A volume that is not
+// mounted here is left out. With keys nil it returns all, by namespace and volume.
+func (p *Poller) Of(keys []volumeusage.UsageKey) []*volumeusage.VolumeUsage {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if keys == nil {
+		for k := range p.volumes {
+			keys = append(keys, k)
+		}
+		slices.SortFunc(keys, volumeusage.Compare)
+	}
+
+	list := []*volumeusage.VolumeUsage{}
+	for _, k := range keys {
+		if s := p.volumes[k]; s != nil {
+			// The parts are never changed, only replaced.
+			u := s.usage
+			list = append(list, &u)
+		}
+	}
+	return list
+}

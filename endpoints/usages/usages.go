@@ -1,0 +1,133 @@
+// Package usages serves the use of volumes. The servers store none: a request asks the nodes that have the
+// volumes mounted, and they answer from memory.
+package usages
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"berth/endpoints/core"
+	"berth/internal/mvcc"
+	"berth/server/nodeconn"
+	"berth/state"
+	"berth/state/csi"
+	"berth/structs"
+	"berth/structs/volumeusage"
+)
+
+const (
+	// atOnce bounds the nodes that a request asks at the same time.
+	atOnce = 32
+	// nodeTime bounds the call of one node, which measures nothing, and allTime the calls of all nodes.
+	nodeTime = 2 * time.Second
+	allTime  = 10 * time.Second
+	// maxWarnings bounds the nodes that an answer names because they did not answer.
+	maxWarnings = 10
+)
+
+// Procedures serve the methods.
+type Procedures struct{ *core.Server }
+
+// List asks the nodes for the use of the volumes that the caller may see. A node that does not answer is a
+// warning.
+func (p Procedures) List(
+	ctx context.Context,
+	tx *state.ReadTx,
+	req *volumeusage.VolumeUsageRequest,
+	resp *volumeusage.VolumeUsageResponse,
+) error {
+	nodes := holders(tx, req)
+	if len(nodes) > volumeusage.MaxNodes {
+		return structs.Preconditionf("the volumes are on %d nodes, and one request asks at most %d: "+
+			"name a volume or a namespace", len(nodes), volumeusage.MaxNodes)
+	}
+
+	ctx, cancel := context.WithTimeout(ctx, allTime)
+	defer cancel()
+	var (
+		wg    sync.WaitGroup
+		mu    sync.Mutex
+		slots = make(chan struct{}, atOnce)
+	)
+	for _, id := range slices.Sorted(maps.Keys(nodes)) {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			usages, err := p.ask(ctx, id, nodes[id])
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				text := fmt.Sprintf("node %s does not tell the use of its volumes: %v", structs.ShortID(id), err)
+				resp.Warnings = append(resp.Warnings, text)
+			}
+			resp.Usages = append(resp.Usages, usages...)
+		})
+	}
+	wg.Wait()
+
+	slices.SortFunc(resp.Usages, func(a, b *volumeusage.VolumeUsage) int {
+		return cmp.Or(volumeusage.Compare(keyOf(a), keyOf(b)), strings.Compare(a.NodeID, b.NodeID))
+	})
+	slices.Sort(resp.Warnings)
+	if more := len(resp.Warnings) - maxWarnings; more > 0 {
+		resp.Warnings = append(resp.Warnings[:maxWarnings], fmt.Sprintf("%d more nodes do not answer", more))
+	}
+	return nil
+}
+
+func keyOf(u *volumeusage.VolumeUsage) volumeusage.UsageKey {
+	return volumeusage.UsageKey{Namespace: u.Namespace, VolumeID: u.VolumeID}
+}
+
+// holders returns the nodes on which the wanted volumes are claimed, each with its volumes.
+func holders(tx *state.ReadTx, req *volumeusage.VolumeUsageRequest) map[string][]volumeusage.UsageKey {
+	rows := csi.ClaimsFrom(tx, req.RequestNamespace(), req.VolumeID, mvcc.Page{})
+	if req.VolumeID != "" {
+		rows = csi.ClaimsOf(tx, req.RequestNamespace(), req.VolumeID)
+	}
+
+	nodes := map[string][]volumeusage.UsageKey{}
+	for c := range rows {
+		if c.State != structs.ClaimGranted || req.Sees != nil && !req.Sees(c.Namespace, c.VolumeID) {
+			continue
+		}
+		k := volumeusage.UsageKey{Namespace: c.Namespace, VolumeID: c.VolumeID}
+		// The claims of a volume follow each other.
+		if list := nodes[c.NodeID]; len(list) == 0 || list[len(list)-1] != k {
+			nodes[c.NodeID] = append(list, k)
+		}
+	}
+	return nodes
+}
+
+// ask asks one node. It believes a node only about the volumes that it has claims for.
+func (p Procedures) ask(
+	ctx context.Context, nodeID string, keys []volumeusage.UsageKey,
+) ([]*volumeusage.VolumeUsage, error) {
+	to := nodeconn.Target{
+		Nodes: p.Nodes,
+		IDs:   []string{nodeID},
+		Limit: nodeTime,
+	}
+	resp, err := nodeconn.Call(ctx, to, volumeusage.OfNode, &volumeusage.NodeUsageRequest{Volumes: keys})
+	if err != nil {
+		return nil, err
+	}
+
+	var list []*volumeusage.VolumeUsage
+	for _, u := range resp.Usages {
+		if u == nil || !slices.Contains(keys, keyOf(u)) {
+			continue
+		}
+		u.NodeID = nodeID
+		u.Error = structs.Cut(u.Error, structs.MaxText)
+		list = append(list, u)
+	}
+	return list, nil
+}

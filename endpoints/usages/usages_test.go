@@ -1,0 +1,101 @@
+package usages_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"berth/endpoints/endpointstest"
+	"berth/structs"
+	"berth/structs/volumeusage"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// answer makes a node tell a use of each volume that it is asked for, and of one that nobody asked for.
+func answer(n *endpointstest.FakeNode, used int64) {
+	n.Answer = func(method string, req, resp any) error {
+		if method != volumeusage.OfNode.Name {
+			return structs.Internalf("%s is not expected", method)
+		}
+		asked := req.(*volumeusage.NodeUsageRequest).Volumes
+		out := resp.(*volumeusage.NodeUsageResponse)
+		for _, k := range append(slices.Clone(asked), volumeusage.UsageKey{Namespace: "x", VolumeID: "foreign"}) {
+			out.Usages = append(out.Usages, &volumeusage.VolumeUsage{
+				Namespace: k.Namespace,
+				VolumeID:  k.VolumeID,
+				NodeID:    "a lie",
+				Bytes:     &volumeusage.UsageAmount{Used: used},
+			})
+		}
+		out.Usages = append(out.Usages, nil)
+		return nil
+	}
+}
+
+// claimed makes a server with two nodes: v1 is claimed on both, v2 on the second. The claim on v3 waits.
+func claimed(t *testing.T) (s *endpointstest.Server, first, second *endpointstest.FakeNode) {
+	s = endpointstest.New(t)
+	first = s.AddNode("n1", "a")
+	second = s.AddNode("n2", "a")
+	s.AddAlloc("a1", "n1")
+	s.AddAlloc("a2", "n2")
+	for _, id := range []string{"v1", "v2"} {
+		s.AddVolume(id)
+	}
+	s.Claim("v1", "a1", "n1")
+	s.Claim("v2", "a2", "n2")
+	return s, first, second
+}
+
+func list(s *endpointstest.Server, req *volumeusage.VolumeUsageRequest) (text string, warnings []string) {
+	resp := endpointstest.Must(s, volumeusage.List, req)
+	var parts []string
+	for _, u := range resp.Usages {
+		parts = append(parts, fmt.Sprintf("%s on %s: %d", u.VolumeID, u.NodeID, u.Bytes.Used))
+	}
+	return strings.Join(parts, ", "), resp.Warnings
+}
+
+func TestList_AsksTheNodesThatHaveTheVolumes(t *testing.T) {
+	s, first, second := claimed(t)
+	answer(first, 1)
+	answer(second, 2)
+	before := s.Raft.Written()
+	for id, want := range map[string]string{
+		"":     "v1 on n1: 1, v2 on n2: 2",
+		"v1":   "v1 on n1: 1",
+		"v2":   "v2 on n2: 2",
+		"none": "",
+	} {
+		got, warnings := list(s, &volumeusage.VolumeUsageRequest{VolumeID: id})
+		if got != want || len(warnings) > 0 {
+			t.Errorf("%q: got %q, warnings %q", id, got, warnings)
+		}
+	}
+	other := &volumeusage.VolumeUsageRequest{QueryOptions: structs.QueryOptions{Namespace: "other"}}
+	if got, _ := list(s, other); got != "" {
+		t.Errorf("another namespace: %q", got)
+	}
+	if n := s.Raft.Written(); n != before {
+		t.Errorf("%d entries were written", n-before)
+	}
+}
+
+func TestList_WarnsOfANodeThatDoesNotAnswer(t *testing.T) {
+	s, first, second := claimed(t)
+	answer(first, 1)
+	var calls atomic.Int32
+	second.Answer = func(string, any, any) error {
+		calls.Add(1)
+		return structs.Unavailablef("it hangs")
+	}
+	got, warnings := list(s, &volumeusage.VolumeUsageRequest{})
+	if got != "v1 on n1: 1" || len(warnings) != 1 || !strings.Contains(warnings[0], "it hangs") || calls.Load() != 1 {
+		t.Errorf("got %q, warnings %q after %d calls", got, warnings, calls.Load())
+	}
+}

@@ -1,0 +1,111 @@
+// Package volumeusage has how full the mounted volumes are, and the calls that read it. No server stores it:
+// each node measures its volumes, and the leader asks the nodes when somebody reads.
+package volumeusage
+
+import (
+	"cmp"
+	"strings"
+	"time"
+
+	"berth/structs"
+)
+
+// MaxNodes bounds the nodes that one request asks.
+const MaxNodes = 1000
+
+// The bounds of the time between two measurements of a volume, and its default.
+const (
+	DefaultInterval = time.Minute
+	MinInterval     = 10 * time.Second
+	MaxInterval     = time.Hour
+)
+
+// UsageAmount is the use of a volume in one unit. Used and Available may be less than Total together: a file
+// system keeps a part for root.
+type UsageAmount struct {
+	Total     int64 `json:",omitempty" codec:",omitempty" level:"2"`
+	Used      int64 `json:",omitempty" codec:",omitempty" level:"2"`
+	Available int64 `json:",omitempty" codec:",omitempty" level:"2"`
+}
+
+// Percent returns the used part of what users can have, from 0 to 100, 0 for an unknown total.
+func (a *UsageAmount) Percent() float64 {
+	if a == nil || a.Used+a.Available <= 0 {
+		return 0
+	}
+	return 100 * float64(a.Used) / float64(a.Used+a.Available)
+}
+
+// VolumeCondition is the health that the plugin reports with the use.
+type VolumeCondition struct {
+	Abnormal bool   `json:",omitempty" codec:",omitempty" level:"2"`
+	Message  string `json:",omitempty" codec:",omitempty" level:"2"`
+}
+
+// The sources of a VolumeUsage.
+const (
+	SourcePlugin = "plugin" // NodeGetVolumeStats
+	SourceStatfs = "statfs" // the file system, for a plugin that does not report the use
+)
+
+// VolumeUsage is the use of one volume as one node has measured it.
+type VolumeUsage struct {
+	Namespace string `json:",omitempty" codec:",omitempty" level:"2"`
+	VolumeID  string `json:",omitempty" codec:",omitempty" level:"2"`
+	NodeID    string `json:",omitempty" codec:",omitempty" level:"2"`
+	PluginID  string `json:",omitempty" codec:",omitempty" level:"2"`
+	Source    string `json:",omitempty" codec:",omitempty" level:"2"`
+	// Bytes and Inodes are nil if they are not known: a block device has no inodes.
+	Bytes  *UsageAmount `json:",omitempty" codec:",omitempty" level:"2"`
+	Inodes *UsageAmount `json:",omitempty" codec:",omitempty" level:"2"`
+	// Condition is nil if the plugin reports none.
+	Condition *VolumeCondition `json:",omitempty" codec:",omitempty" level:"2"`
+	// Time is that of the amounts, in Unix nanoseconds, 0 if there are none yet.
+	Time int64 `json:",omitempty" codec:",omitempty" level:"2"`
+	// Error is that of the last measurement, "" for a good one. The amounts are older then.
+	Error string `json:",omitempty" codec:",omitempty" level:"2"`
+}
+
+// UsageKey names a volume.
+type UsageKey struct {
+	Namespace string `json:",omitempty" codec:",omitempty" level:"2"`
+	VolumeID  string `json:",omitempty" codec:",omitempty" level:"2"`
+}
+
+// Compare orders keys by namespace and volume.
+func Compare(a, b UsageKey) int {
+	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.VolumeID, b.VolumeID))
+}
+
+// OfNode reads what a node has measured last. It measures nothing.
+var OfNode = structs.Read[NodeUsageRequest, NodeUsageResponse]("ClientCSI.VolumeUsage")
+
+// NodeUsageRequest names the volumes. Those that are not mounted on the node are left out of the answer.
+type NodeUsageRequest struct {
+	Volumes              []UsageKey `json:",omitempty" codec:",omitempty" level:"2"`
+	structs.QueryOptions `level:"2"`
+}
+
+// NodeUsageResponse has a usage for each known volume.
+type NodeUsageResponse struct {
+	Usages            []*VolumeUsage `json:",omitempty" codec:",omitempty" level:"2"`
+	structs.QueryMeta `level:"2"`
+}
+
+// List asks the nodes that have volumes of a namespace mounted for their use. It is not stored, so each call
+// asks the nodes.
+var List = structs.Read[VolumeUsageRequest, VolumeUsageResponse]("CSIVolume.Usage")
+
+// VolumeUsageRequest names one volume, or with VolumeID "" those of the namespace.
+type VolumeUsageRequest struct {
+	VolumeID             string `json:",omitempty" codec:",omitempty" level:"2"`
+	structs.QueryOptions `level:"2"`
+}
+
+// VolumeUsageResponse has a usage for each volume on each node, by namespace, volume and node.
+type VolumeUsageResponse struct {
+	Usages []*VolumeUsage `json:",omitempty" codec:",omitempty" level:"2"`
+	// Warnings name the nodes that did not answer.
+	Warnings          []string `json:",omitempty" codec:",omitempty" level:"2"`
+	structs.QueryMeta `level:"2"`
+}
