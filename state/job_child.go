@@ -5,6 +5,7 @@ import (
 
 	"berth/internal/codec"
 	"berth/state/check"
+	"berth/state/jobvolumes"
 	"berth/state/namespaces"
 	"berth/state/schema"
 	"berth/structs"
@@ -162,6 +163,11 @@ func JobRevert(tx *WriteTx, p *structs.JobRevertRequest) error {
 		return err
 	}
 	j := revertJob(tx, current, version, p.Now)
+	err = jobvolumes.Follow(tx, j, p.Now)
+	if err != nil {
+		return err
+	}
+
 	putGivenEval(tx, p.Eval, j, p.Now)
 	refreshJobStatus(tx, j.Namespace, j.ID)
 	return nil
@@ -189,6 +195,9 @@ func CheckRevert(tx Reader, p *structs.JobRevertRequest) (current, version *stru
 
 	if err == nil {
 		err = namespaces.CheckJob(tx, version)
+	}
+	if err == nil {
+		err = jobvolumes.Check(tx, version)
 	}
 
 	return current, version, err

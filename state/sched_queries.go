@@ -33,6 +33,11 @@ func IntendedAgainst(tx Reader, c *structs.CSIClaim) iter.Seq[*structs.CSIClaim]
 	}
 }
 
+// AllocsOfVolume yields the live allocations that are placed to use a volume.
+func AllocsOfVolume(tx Reader, ns, volume string) iter.Seq[*structs.Allocation] {
+	return schema.AllocsByVolume.Scan(tx, ns, volume)
+}
+
 // nextIntendedClass returns the first class after last, which is a class key, with intended claims of the
 // claim's volume.
 func nextIntendedClass(

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"berth/scheduler/rejects"
+	"berth/state"
+	"berth/state/csi"
 	"berth/state/csi/space"
 	"berth/state/jobvolumes"
 	"berth/structs"
@@ -36,10 +38,21 @@ func unmakableReason(p *Outlook, u VolumeUse) string {
 	// volume is.
 	for _, i := range p.intended[volumeKey(u.claim)] {
 		if !p.stopped[i.AllocID] {
-			return fmt.Sprintf("it is created for allocation %s first", structs.ShortID(i.AllocID))
+			return createdFirst(i.AllocID)
+		}
+	}
+
+	// Its creation has failed, and the volume must not move away from an allocation that waits for it.
+	for a := range state.AllocsOfVolume(p, u.claim.Namespace, u.claim.VolumeID) {
+		if !p.stopped[a.ID] {
+			return createdFirst(a.ID)
 		}
 	}
 	return ""
+}
+
+func createdFirst(allocID string) string {
+	return fmt.Sprintf("it is created for allocation %s first", structs.ShortID(allocID))
 }
 
 // unmakableOn returns the rejection of a node in whose place a volume cannot be created, nil if it can: the
@@ -82,11 +95,14 @@ func allows(request *structs.CSITopologyRequest, place *structs.CSITopology) boo
 	return slices.ContainsFunc(request.Required, within)
 }
 
-// newVolumes returns what the volumes that are created for an allocation have of a quota.
-func newVolumes(uses []VolumeUse) (amounts []quotause.Amounts) {
+// newVolumes returns what the volumes that are created for an allocation have of a quota beyond the rows of
+// those that could not be created before.
+func newVolumes(p *Outlook, uses []VolumeUse) (amounts []quotause.Amounts) {
 	for _, u := range uses {
 		if u.makes && u.fault == "" {
-			amounts = append(amounts, quotause.OfVolume(u.Volume))
+			more := quotause.OfVolume(u.Volume)
+			more.AddAll(quotause.OfVolume(csi.Volume(p, u.Volume.Namespace, u.Volume.ID)), -1)
+			amounts = append(amounts, more)
 		}
 	}
 	return amounts

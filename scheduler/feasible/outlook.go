@@ -124,7 +124,7 @@ func (p *Outlook) Add(a *structs.Allocation, d *Demand, v *NodeView) {
 
 	p.countValues(a, 1)
 	p.quota.count(p, a, 1)
-	p.quota.countNew(d.Uses)
+	p.quota.countNew(p, d.Uses)
 
 	// This precedes addIntendedClaims: the volumes that the allocation adds are compared with those before
 	// it.

@@ -38,11 +38,11 @@ func (q *quotaUse) count(tx state.Reader, a *structs.Allocation, times int64) {
 }
 
 // countNew adds the volumes that are created for an allocation of the plan.
-func (q *quotaUse) countNew(uses []VolumeUse) {
+func (q *quotaUse) countNew(p *Outlook, uses []VolumeUse) {
 	if q == nil {
 		return
 	}
-	for _, amounts := range newVolumes(uses) {
+	for _, amounts := range newVolumes(p, uses) {
 		q.change.AddAll(amounts, 1)
 	}
 }
@@ -68,7 +68,7 @@ func QuotaRejection(p *Outlook, d *Demand) *rejects.Rejection {
 	if p.quota == nil {
 		return nil
 	}
-	asks := append(newVolumes(d.Uses), p.quota.memo.OfResources(d.Group.Kept))
+	asks := append(newVolumes(p, d.Uses), p.quota.memo.OfResources(d.Group.Kept))
 	return p.quota.rejection(asks...)
 }
 

@@ -61,14 +61,8 @@ func Changes(
 
 // isUsed reports whether an allocation of a job uses a volume of it.
 func isUsed(requests map[string]request, v *structs.CSIVolume) bool {
-	for _, r := range requests {
-		for index := range r.count {
-			if r.VolumeID(index) == v.ID {
-				return true
-			}
-		}
-	}
-	return false
+	r, index := requestOf(requests, v)
+	return r.VolumeRequest != nil && r.PerAlloc == (index >= 0) && index < r.count
 }
 
 // manyAdopted is the number of volumes that a warning names.

@@ -2,6 +2,7 @@ package jobvolumes
 
 import (
 	"iter"
+	"strconv"
 	"strings"
 
 	"berth/internal/mvcc"
@@ -39,9 +40,12 @@ type request struct {
 	count int // of its volumes
 }
 
-// requestsOf returns the volume blocks of a job that name a class, by their Source.
+// requestsOf returns the volume blocks of a job that name a class, by their Source. The job may be nil.
 func requestsOf(j *structs.Job) map[string]request {
 	var all map[string]request
+	if j == nil {
+		return nil
+	}
 	for _, g := range j.TaskGroups {
 		for _, r := range g.Volumes {
 			if !jobvolume.IsAsked(r) {
@@ -60,22 +64,32 @@ func requestsOf(j *structs.Job) map[string]request {
 	return all
 }
 
-// requestOf returns the request for a volume, nil if the job does not ask for it any more. perAlloc is
-// whether the ID has an index.
-func requestOf(requests map[string]request, v *structs.CSIVolume) (r *structs.VolumeRequest, perAlloc bool) {
-	source, index, found := strings.Cut(v.ID, "[")
-	perAlloc = found && strings.HasSuffix(index, "]")
-	if perAlloc {
-		return requests[source].VolumeRequest, true
+// requestOf returns the request for a volume, without a VolumeRequest if the job does not ask for it any
+// more. index is that of the ID, -1 for none.
+func requestOf(requests map[string]request, v *structs.CSIVolume) (r request, index int) {
+	// A Source has no brackets.
+	source, text, _ := strings.Cut(strings.TrimSuffix(v.ID, "]"), "[")
+	index, err := strconv.Atoi(text)
+	if err != nil {
+		index = -1
 	}
-	return requests[v.ID].VolumeRequest, false
+	return requests[source], index
 }
 
 // Check returns an error if a job cannot have the volumes that it asks for: a class does not exist, a volume
 // belongs to another job or has another class, or a size is smaller than that of a volume.
 func Check(tx mvcc.Reader, j *structs.Job) error {
 	requests := requestsOf(j)
-	for _, r := range requests {
+	if requests == nil {
+		return nil
+	}
+
+	err := checkBlocks(j)
+	if err != nil {
+		return err
+	}
+	for _, source := range sortedSources(requests) {
+		r := requests[source]
 		for index := range r.count {
 			_, _, err := Find(tx, j, r.VolumeRequest, index)
 			if err != nil {
@@ -84,15 +98,14 @@ func Check(tx mvcc.Reader, j *structs.Job) error {
 		}
 	}
 
-	if requests == nil {
-		return nil
-	}
+	stored := requestsOf(schema.Jobs.Get(tx, j.Namespace, j.ID))
 	for v := range OfJob(tx, j.Namespace, j.ID) {
-		r, perAlloc := requestOf(requests, v)
-		if r == nil {
+		r, index := requestOf(requests, v)
+		if r.VolumeRequest == nil {
 			continue
 		}
-		err := checkAgain(v, j, r, perAlloc)
+		former, _ := requestOf(stored, v)
+		err := checkAgain(v, j, again{r.VolumeRequest, former.VolumeRequest, index >= 0})
 		if err != nil {
 			return err
 		}
@@ -100,20 +113,47 @@ func Check(tx mvcc.Reader, j *structs.Job) error {
 	return nil
 }
 
-// checkAgain checks a request against a volume that the job has from an earlier one.
-func checkAgain(v *structs.CSIVolume, j *structs.Job, r *structs.VolumeRequest, perAlloc bool) error {
+// checkBlocks returns an error if two blocks of different groups name one volume.
+func checkBlocks(j *structs.Job) error {
+	of := map[string]string{} // group by Source
+	for _, g := range j.TaskGroups {
+		for _, r := range g.Volumes {
+			if !jobvolume.IsAsked(r) {
+				continue
+			}
+			if other, found := of[r.Source]; found && other != g.Name {
+				return structs.Conflictf("volume blocks of the groups %q and %q both ask for the volume %q; "+
+					"they need other names", other, g.Name, r.Source)
+			}
+			of[r.Source] = g.Name
+		}
+	}
+	return nil
+}
+
+// again is a request for a volume that the job has from an earlier one.
+type again struct {
+	*structs.VolumeRequest
+	former   *structs.VolumeRequest // of the stored job, nil if it does not ask for the volume
+	perAlloc bool                   // of the volume
+}
+
+func checkAgain(v *structs.CSIVolume, j *structs.Job, r again) error {
 	switch {
 	case neverMade(v):
 		return nil
-	case r.PerAlloc != perAlloc:
+	case r.PerAlloc != r.perAlloc:
 		return structs.Conflictf("volume %q was made with per_alloc = %t, which cannot change: give the block "+
-			"another name, or delete the volume", v.ID, perAlloc)
+			"another name, or delete the volume", v.ID, r.perAlloc)
+
+	// The volume may have grown without its job, which is not to be rejected for that.
+	case r.former != nil && r.Size == r.former.Size:
 	case r.Size < v.RequestedCapacityMin:
 		return structs.Conflictf("volume %q has %s, and the job asks for %s; a volume can only grow: ask for as "+
 			"much, or give the block another name", v.ID, structs.FormatBytes(v.RequestedCapacityMin),
 			structs.FormatBytes(r.Size))
 	}
-	return checkOwner(v, j, r)
+	return checkOwner(v, j, r.VolumeRequest)
 }
 
 // Follow makes the volumes of a job follow its registration. Volumes whose deletion the purge of an earlier
@@ -127,10 +167,10 @@ func Follow(tx *mvcc.WriteTx, j *structs.Job, now int64) error {
 
 	for _, v := range collect(OfJob(tx, j.Namespace, j.ID)) {
 		r, _ := requestOf(requests, v)
-		if r == nil {
+		if r.VolumeRequest == nil {
 			continue
 		}
-		err := adopt(tx, v, r, now)
+		err := adopt(tx, v, r.VolumeRequest, now)
 		if err != nil {
 			return err
 		}

@@ -63,8 +63,11 @@ func (c *Change) Place(a *structs.Allocation, ask func() structs.Resources) {
 	c.change.AddAll(quotause.OfDevices(a.Devices), 1)
 }
 
-// AddVolume adds a volume that the servers are to create.
-func (c *Change) AddVolume(v *structs.CSIVolume) { c.change.AddAll(quotause.OfVolume(v), 1) }
+// AddVolume adds a volume that the servers are to create, in place of one that they could not create.
+func (c *Change) AddVolume(v *structs.CSIVolume) {
+	c.change.AddAll(quotause.OfVolume(v), 1)
+	c.change.AddAll(quotause.OfVolume(schema.Volumes.Get(c.tx, v.Namespace, v.ID)), -1)
+}
 
 // Stop takes away an allocation that the plan stops, if its namespace names the quota.
 func (c *Change) Stop(a *structs.Allocation) {

@@ -30,11 +30,14 @@ func IsAsked(r *structs.VolumeRequest) bool {
 	return r != nil && r.Type == structs.VolumeTypeCSI && r.Class != ""
 }
 
+// barred are characters that a Source does not have: those of no name, and the brackets of an index.
+const barred = `/\[]` + string(unicode.ReplacementChar)
+
 // Source returns the structs.VolumeRequest.Source of a volume block that names a class.
 func Source(jobID, group, alias string) string {
 	name := jobID + "." + group + "." + alias
 	plain := strings.Map(func(r rune) rune {
-		if r == '/' || r == '\\' || r == unicode.ReplacementChar || unicode.IsSpace(r) || unicode.IsControl(r) {
+		if strings.ContainsRune(barred, r) || unicode.IsSpace(r) || unicode.IsControl(r) {
 			return '-'
 		}
 		return r

@@ -55,6 +55,9 @@ func recordCreation(tx *mvcc.WriteTx, v *structs.CSIVolume, p *structs.CSIVolume
 		}
 
 		blocked.PutWithoutUnblock(tx, v)
+		if v.State == structs.VolumeFailed && v.JobID != "" {
+			blocked.UnblockVolume(tx, v) // the next allocation of the job has it made again
+		}
 		GiveUp(tx, v, p.Now)
 		return
 	}

@@ -145,7 +145,9 @@ func remakeVolume(tx *mvcc.WriteTx, v, old *structs.CSIVolume) error {
 	v.JobID = cmp.Or(v.JobID, old.JobID)
 	v.CreateTime = old.CreateTime
 	v.State = cmp.Or(v.State, structs.VolumeReady)
-	KeepSecrets(v, old)
+	if v.PluginID == old.PluginID { // another plugin must not get them
+		KeepSecrets(v, old)
+	}
 	v.MountOptions = keepFlags(v.MountOptions, old.MountOptions)
 	v.Call = old.Call
 	v.Forced = old.Forced
