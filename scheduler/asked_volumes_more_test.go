@@ -268,3 +268,24 @@ func TestAskedVolume_IsComparedWithNoIndex(t *testing.T) {
 		t.Errorf("got %q, want none: the job uses other volumes", got)
 	}
 }
+
+// TestAskedVolume_HasSpaceAfterADeletion has a deletion of another volume of the plugin, within the time.
+func TestAskedVolume_HasSpaceAfterADeletion(t *testing.T) {
+	w := newFixture(t)
+	w.zones([]string{"n1"}, []string{"a"})
+	w.fast()
+	w.volume("other", "p", zone("a"))
+	w.job(aJob("db", structs.JobService, asks(gib, false)))
+	w.run("db")
+	name := csi.Volume(w.s.Read(), structs.DefaultNamespace, "db.g.data").Name
+	w.rejected("db.g.data", structs.CSICodeExhausted)
+	w.run("db")
+	w.wantPlaced("db", "")
+	do(w, lifecycle.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "other", WriteOptions: w.now()})
+	do(w, state.VolumeOutcome, &structs.CSIVolumeOutcome{ID: "other", Op: "delete", WriteOptions: w.now()})
+	w.run("db")
+	w.wantPlaced("db", "0@n1")
+	if got := csi.Volume(w.s.Read(), structs.DefaultNamespace, "db.g.data").Name; got != name {
+		t.Errorf("the plugin is asked for %q, want %q again: it may have made that one", got, name)
+	}
+}
