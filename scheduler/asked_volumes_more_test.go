@@ -289,3 +289,51 @@ func TestAskedVolume_HasSpaceAfterADeletion(t *testing.T) {
 		t.Errorf("the plugin is asked for %q, want %q again: it may have made that one", got, name)
 	}
 }
+
+// TestAskedVolume_StaysIfItsDeletionFailsForAJobThatIsBack has a plugin that rejects the deletion for good.
+func TestAskedVolume_StaysIfItsDeletionFailsForAJobThatIsBack(t *testing.T) {
+	w := newFixture(t)
+	w.zones([]string{"n1"}, []string{"a"})
+	w.fast()
+	w.job(aJob("db", structs.JobService, asks(gib, false)))
+	w.run("db")
+	w.made("db.g.data")
+	a := w.allocs("db")[0]
+	w.happens("purge", a)
+	w.client(a, structs.AllocComplete)
+	w.deleting("db.g.data")
+	w.wantVolumes("db.g.data deleting zone=a 1.0 GiB")
+	w.happens("again", a)
+	do(w, state.VolumeOutcome, &structs.CSIVolumeOutcome{
+		ID:           "db.g.data",
+		Op:           "delete",
+		Err:          &structs.OperationError{Message: "no", Kind: structs.KindPrecondition},
+		Final:        true,
+		WriteOptions: w.now(),
+	})
+	w.wantVolumes("db.g.data ready zone=a 1.0 GiB")
+}
+
+// TestAskedVolume_OfAJobThatStartsOthersIsMadeForEach has a parent whose class is immediate.
+func TestAskedVolume_OfAJobThatStartsOthersIsMadeForEach(t *testing.T) {
+	w := newFixture(t)
+	w.zones([]string{"n1"}, []string{"a"})
+	w.fast(func(c *class.VolumeClass) { c.Binding = class.Immediate })
+	parent := w.job(aJob("db", structs.JobBatch, asks(gib, false), func(j *structs.Job) {
+		j.ParameterizedJob = &structs.ParameterizedJobConfig{}
+	}))
+	w.wantVolumes()
+
+	child := parent.Copy()
+	child.ID = "db/dispatch-1"
+	child.ParameterizedJob = nil
+	do(w, state.JobDispatch, &structs.JobDispatchRequest{
+		JobID: "db", JobModifyIndex: parent.JobModifyIndex, Child: child, WriteOptions: w.now(),
+	})
+	w.run(child.ID)
+	a := w.allocs(child.ID)[0]
+	if a.CSIVolumes[0].VolumeID == "db.g.data" ||
+		csi.Volume(w.s.Read(), a.Namespace, a.CSIVolumes[0].VolumeID) == nil {
+		t.Errorf("the child has the volumes %+v", a.CSIVolumes)
+	}
+}

@@ -111,7 +111,7 @@ func either(a, b acl.Capability) rights.Right {
 
 // submitNeeds says what the registration of a job needs.
 const submitNeeds = "namespace: submit-job, and by what the job has: host_volume, volume: claim, " +
-	"csi-register-plugin, submit-raw-exec, submit-privileged"
+	"volume: write with a class, csi-register-plugin, submit-raw-exec, submit-privileged"
 
 // keptJob returns the stored version of a job whose counts a registration keeps, nil for none.
 func keptJob(tx mvcc.Reader, r *structs.JobRegisterRequest) *structs.Job {
@@ -124,7 +124,7 @@ func keptJob(tx mvcc.Reader, r *structs.JobRegisterRequest) *structs.Job {
 // scales is the right to change the count of a group. A larger count mounts further volumes of per_alloc.
 func scales() rights.Right {
 	may := either(acl.ScaleJob, acl.SubmitJob)
-	needs := may.String() + ", and for further per_alloc volumes volume: claim"
+	needs := may.String() + ", and for further per_alloc volumes volume: claim, with a class volume: write"
 	return rights.Where(needs, func(q rights.Question) bool {
 		if !may.Allows(q) {
 			return false

@@ -5,7 +5,9 @@ import (
 	"berth/state/blocked"
 	"berth/state/csi"
 	"berth/state/csi/space"
+	"berth/state/schema"
 	"berth/structs"
+	"berth/structs/reclaim"
 )
 
 // VolumeOutcome records the outcome of a creation, deletion or expansion of a volume. It ignores the outcome
@@ -122,7 +124,10 @@ func recordDeletion(tx *mvcc.WriteTx, v *structs.CSIVolume, p *structs.CSIVolume
 		if p.Final {
 			v.State = structs.VolumeReady
 			EndDeletion(v)
-			if v.Marked() {
+			switch {
+			case v.DeleteCause == reclaim.ByPurge && schema.Jobs.Has(tx, v.Namespace, v.JobID):
+				unmark(v) // the job is back, and wants it
+			case v.Marked():
 				markAgain(v, p.Now)
 			}
 		}
