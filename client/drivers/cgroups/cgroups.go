@@ -288,9 +288,23 @@ func writeControl(path, text string) error {
 		return fmt.Errorf("open %s: %w", path, err)
 	}
 	defer unix.Close(fd)
-	_, err = unix.Write(fd, []byte(text))
+	err = uninterrupted(func() error {
+		_, err := unix.Write(fd, []byte(text))
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("write %s to %s: %w", text, path, err)
 	}
 	return nil
+}
+
+// uninterrupted repeats a system call that a signal has ended. The kernel ends the write of a limit of memory
+// so, and the runtime of Go sends signals to its own threads.
+func uninterrupted(call func() error) error {
+	for {
+		err := call()
+		if !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
 }
