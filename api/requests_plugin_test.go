@@ -19,7 +19,7 @@ func pluginConfigCalls() map[string]routeCall {
 			path: "/v1/plugin/csi/p/config",
 			body: `{"ID":"q","OnNodeLoss":"fence","SecretsFrom":"nomad/volumes/default/p","CallsInFlight":2,` +
 				`"CallTimeout":30000000000,"ControllerTimeout":60000000000,"NodeTimeout":120000000000}`,
-			rpc:  "CSIPlugin.SetConfig",
+			rpc: "CSIPlugin.SetConfig",
 			request: &pluginconf.PluginSettingsRequest{
 				ID:          "p",
 				OnNodeLoss:  "fence",

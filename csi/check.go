@@ -8,8 +8,8 @@ import (
 	spec "github.com/container-storage-interface/spec/lib/go/csi"
 
 	"berth/structs"
-	"berth/structs/validate/field"
 	"berth/structs/nodecalls"
+	"berth/structs/validate/field"
 )
 
 // Requests keep to the size limits of the specification. Answers may exceed them where real plugins do: IDs
