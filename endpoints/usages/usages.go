@@ -120,11 +120,17 @@ func (p Procedures) ask(
 		return nil, err
 	}
 
+	asked := map[volumeusage.UsageKey]bool{}
+	for _, k := range keys {
+		asked[k] = true
+	}
+
 	var list []*volumeusage.VolumeUsage
 	for _, u := range resp.Usages {
-		if u == nil || !slices.Contains(keys, keyOf(u)) {
+		if u == nil || !asked[keyOf(u)] {
 			continue
 		}
+		asked[keyOf(u)] = false // one answer for a volume
 		u.NodeID = nodeID
 		u.Error = structs.Cut(u.Error, structs.MaxText)
 		list = append(list, u)
