@@ -28,9 +28,7 @@ func (w *fixture) deleting(id string) {
 
 // TestAskedVolume_IsMadeAgainAfterItsDeletion has a job that comes back while its volume is deleted.
 func TestAskedVolume_IsMadeAgainAfterItsDeletion(t *testing.T) {
-	w := newFixture(t)
-	w.zones([]string{"n1"}, []string{"a"})
-	w.fast()
+	w := inZones(t, "a")
 	w.job(aJob("db", structs.JobService, asks(gib, false)))
 	w.run("db")
 	w.made("db.g.data")
@@ -56,9 +54,7 @@ func TestAskedVolume_IsMadeAgainAfterItsDeletion(t *testing.T) {
 // for which the volume was to be made, before the plugin answers.
 func TestAskedVolume_IsTriedAgainWithoutItsFirstAllocation(t *testing.T) {
 	for _, code := range []string{structs.CSICodeExhausted, "InvalidArgument"} {
-		w := newFixture(t)
-		w.zones([]string{"n1", "n2"}, []string{"a", "b"})
-		w.fast()
+		w := inZones(t, "a", "b")
 		w.job(aJob("db", structs.JobService, asks(gib, false)))
 		w.run("db")
 		first := w.allocs("db")[0]
@@ -76,7 +72,7 @@ func TestAskedVolume_IsTriedAgainWithoutItsFirstAllocation(t *testing.T) {
 
 func TestAskedVolume_OfAnImmediateClassIsTriedAgain(t *testing.T) {
 	w := newFixture(t)
-	w.zones([]string{"n1"}, []string{"a"})
+	w.zones("a")
 	w.fast(func(c *class.VolumeClass) { c.Binding = class.Immediate })
 	w.job(aJob("db", structs.JobService, asks(gib, false)))
 	w.run("db")
@@ -89,9 +85,7 @@ func TestAskedVolume_OfAnImmediateClassIsTriedAgain(t *testing.T) {
 
 // TestAskedVolume_ThatFailedHasItsPlaceInTheQuota has a quota that the failed row uses up.
 func TestAskedVolume_ThatFailedHasItsPlaceInTheQuota(t *testing.T) {
-	w := newFixture(t)
-	w.zones([]string{"n1", "n2"}, []string{"a", "b"})
-	w.fast()
+	w := inZones(t, "a", "b")
 	w.quota(quota.Bounds{Storage: &quota.StorageBound{Volumes: 1}})
 	w.job(aJob("db", structs.JobService, asks(gib, false)))
 	w.run("db")
@@ -105,9 +99,7 @@ func TestAskedVolume_ThatFailedHasItsPlaceInTheQuota(t *testing.T) {
 
 // TestAskedVolume_ThatFailedStaysWithItsFirstAllocation has a second allocation of another zone.
 func TestAskedVolume_ThatFailedStaysWithItsFirstAllocation(t *testing.T) {
-	w := newFixture(t)
-	w.zones([]string{"n1", "n2"}, []string{"a", "b"})
-	w.fast()
+	w := inZones(t, "a", "b")
 	shared := func(j *structs.Job) {
 		j.TaskGroups[0].Volumes["data"].AccessMode = structs.CSIMultiNodeMultipleWriter
 	}
@@ -127,9 +119,7 @@ func TestAskedVolume_ThatFailedStaysWithItsFirstAllocation(t *testing.T) {
 
 // TestAskedVolume_ThatFailedTakesOtherModes has a job that corrects the mode for which the creation failed.
 func TestAskedVolume_ThatFailedTakesOtherModes(t *testing.T) {
-	w := newFixture(t)
-	w.zones([]string{"n1"}, []string{"a"})
-	w.fast()
+	w := inZones(t, "a")
 	block := func(j *structs.Job) { j.TaskGroups[0].Volumes["data"].AttachmentMode = structs.CSIBlockDevice }
 	w.job(aJob("db", structs.JobService, asks(gib, false), block))
 	w.run("db")
@@ -142,9 +132,7 @@ func TestAskedVolume_ThatFailedTakesOtherModes(t *testing.T) {
 }
 
 func TestAskedVolume_IsNotShrunkByARevert(t *testing.T) {
-	w := newFixture(t)
-	w.zones([]string{"n1"}, []string{"a"})
-	w.fast()
+	w := inZones(t, "a")
 	w.job(aJob("db", structs.JobService, asks(gib, false)))
 	w.run("db")
 	w.made("db.g.data")
@@ -157,9 +145,7 @@ func TestAskedVolume_IsNotShrunkByARevert(t *testing.T) {
 }
 
 func TestAskedVolume_GrowsByARevert(t *testing.T) {
-	w := newFixture(t)
-	w.zones([]string{"n1"}, []string{"a"})
-	w.fast()
+	w := inZones(t, "a")
 	w.job(aJob("db", structs.JobService, asks(2*gib, false)))
 	w.job(aJob("db", structs.JobService, asks(gib, false)))
 	w.run("db")
@@ -170,9 +156,7 @@ func TestAskedVolume_GrowsByARevert(t *testing.T) {
 
 // TestAskedVolume_ThatAPersonHasGrownKeepsItsJob has a job that is scaled after that.
 func TestAskedVolume_ThatAPersonHasGrownKeepsItsJob(t *testing.T) {
-	w := newFixture(t)
-	w.zones([]string{"n1"}, []string{"a"})
-	w.fast()
+	w := inZones(t, "a")
 	w.job(aJob("db", structs.JobService, asks(gib, true)))
 	w.run("db")
 	w.made("db.g.data[0]")
@@ -193,9 +177,7 @@ func TestAskedVolume_ThatAPersonHasGrownKeepsItsJob(t *testing.T) {
 
 // TestAskedVolume_IsFoundByAnyName has names with the characters of an index.
 func TestAskedVolume_IsFoundByAnyName(t *testing.T) {
-	w := newFixture(t)
-	w.zones([]string{"n1"}, []string{"a"})
-	w.fast()
+	w := inZones(t, "a")
 	named := func(j *structs.Job) { j.TaskGroups[0].Name = "g[1]" }
 	w.job(aJob("db", structs.JobService, asks(gib, true), named))
 	w.run("db")
@@ -250,7 +232,7 @@ func TestAskedVolume_KeepsNoSecretsOfAnotherPlugin(t *testing.T) {
 // large count is compared in time.
 func TestAskedVolume_IsComparedWithNoIndex(t *testing.T) {
 	w := newFixture(t)
-	w.zones([]string{"n1"}, []string{"a"})
+	w.zones("a")
 	w.fast(func(c *class.VolumeClass) { c.Reclaim = class.Retain })
 	w.job(aJob("db", structs.JobService, asks(gib, true), count(2)))
 	w.run("db")
@@ -271,9 +253,7 @@ func TestAskedVolume_IsComparedWithNoIndex(t *testing.T) {
 
 // TestAskedVolume_HasSpaceAfterADeletion has a deletion of another volume of the plugin, within the time.
 func TestAskedVolume_HasSpaceAfterADeletion(t *testing.T) {
-	w := newFixture(t)
-	w.zones([]string{"n1"}, []string{"a"})
-	w.fast()
+	w := inZones(t, "a")
 	w.volume("other", "p", zone("a"))
 	w.job(aJob("db", structs.JobService, asks(gib, false)))
 	w.run("db")
@@ -292,9 +272,7 @@ func TestAskedVolume_HasSpaceAfterADeletion(t *testing.T) {
 
 // TestAskedVolume_StaysIfItsDeletionFailsForAJobThatIsBack has a plugin that rejects the deletion for good.
 func TestAskedVolume_StaysIfItsDeletionFailsForAJobThatIsBack(t *testing.T) {
-	w := newFixture(t)
-	w.zones([]string{"n1"}, []string{"a"})
-	w.fast()
+	w := inZones(t, "a")
 	w.job(aJob("db", structs.JobService, asks(gib, false)))
 	w.run("db")
 	w.made("db.g.data")
@@ -317,7 +295,7 @@ func TestAskedVolume_StaysIfItsDeletionFailsForAJobThatIsBack(t *testing.T) {
 // TestAskedVolume_OfAJobThatStartsOthersIsMadeForEach has a parent whose class is immediate.
 func TestAskedVolume_OfAJobThatStartsOthersIsMadeForEach(t *testing.T) {
 	w := newFixture(t)
-	w.zones([]string{"n1"}, []string{"a"})
+	w.zones("a")
 	w.fast(func(c *class.VolumeClass) { c.Binding = class.Immediate })
 	parent := w.job(aJob("db", structs.JobBatch, asks(gib, false), func(j *structs.Job) {
 		j.ParameterizedJob = &structs.ParameterizedJobConfig{}

@@ -19,13 +19,22 @@ import (
 	"berth/structs/reclaim"
 )
 
-// zones makes nodes that run both halves of the plugin p, each in the zone of the same place in the list.
-func (w *fixture) zones(nodes, zones []string) {
+// inZones makes a node n1, n2 and so on in each zone, and the class "fast".
+func inZones(t *testing.T, zones ...string) *fixture {
+	t.Helper()
+	w := newFixture(t)
+	w.zones(zones...)
+	w.fast()
+	return w
+}
+
+// zones makes a node n1, n2 and so on in each zone. They run both halves of the plugin p.
+func (w *fixture) zones(zones ...string) {
 	w.t.Helper()
-	for i, id := range nodes {
+	for i, name := range zones {
 		n := half("p", structs.CSIKindNode)
-		n.NodeInfo.AccessibleTopology = zone(zones[i])
-		w.node(aNode(id), n, half("p", structs.CSIKindController))
+		n.NodeInfo.AccessibleTopology = zone(name)
+		w.node(aNode(fmt.Sprint("n", i+1)), n, half("p", structs.CSIKindController))
 	}
 }
 
@@ -142,9 +151,7 @@ func (w *fixture) purge() {
 }
 
 func TestAskedVolume_IsMadeInThePlaceOfItsFirstAllocation(t *testing.T) {
-	w := newFixture(t)
-	w.zones([]string{"n1", "n2"}, []string{"a", "b"})
-	w.fast()
+	w := inZones(t, "a", "b")
 	w.job(aJob("db", structs.JobService, asks(10*gib, true), count(2)))
 	w.wantVolumes()
 	w.run("db")
@@ -161,9 +168,7 @@ func TestAskedVolume_IsMadeInThePlaceOfItsFirstAllocation(t *testing.T) {
 }
 
 func TestAskedVolume_WaitsForItsFirstAllocationIfItIsShared(t *testing.T) {
-	w := newFixture(t)
-	w.zones([]string{"n1", "n2"}, []string{"a", "b"})
-	w.fast()
+	w := inZones(t, "a", "b")
 	shared := func(j *structs.Job) {
 		j.TaskGroups[0].Volumes["data"].AccessMode = structs.CSIMultiNodeMultipleWriter
 	}
@@ -189,9 +194,7 @@ func TestAskedVolume_WaitsForItsFirstAllocationIfItIsShared(t *testing.T) {
 }
 
 func TestAskedVolume_IsPlacedElsewhereWhereItsPluginHasSpace(t *testing.T) {
-	w := newFixture(t)
-	w.zones([]string{"n1", "n2"}, []string{"a", "b"})
-	w.fast()
+	w := inZones(t, "a", "b")
 	w.job(aJob("db", structs.JobService, asks(10*gib, false)))
 	w.run("db")
 	first := w.allocs("db")[0]
@@ -229,9 +232,7 @@ func TestAskedVolume_IsPlacedElsewhereWhereItsPluginHasSpace(t *testing.T) {
 }
 
 func TestAskedVolume_StaysWithALowerCountAndIsFoundWithAHigherOne(t *testing.T) {
-	w := newFixture(t)
-	w.zones([]string{"n1"}, []string{"a"})
-	w.fast()
+	w := inZones(t, "a")
 	w.job(aJob("db", structs.JobService, asks(gib, true), count(2)))
 	w.run("db")
 	w.made("db.g.data[0]")
@@ -249,9 +250,7 @@ func TestAskedVolume_StaysWithALowerCountAndIsFoundWithAHigherOne(t *testing.T) 
 }
 
 func TestAskedVolume_GrowsAndNeverShrinks(t *testing.T) {
-	w := newFixture(t)
-	w.zones([]string{"n1"}, []string{"a"})
-	w.fast()
+	w := inZones(t, "a")
 	w.job(aJob("db", structs.JobService, asks(2*gib, false)))
 	w.run("db")
 	w.made("db.g.data")
@@ -279,9 +278,7 @@ func TestAskedVolume_GrowsAndNeverShrinks(t *testing.T) {
 }
 
 func TestAskedVolume_OfAnotherOwnerIsNeverAdopted(t *testing.T) {
-	w := newFixture(t)
-	w.zones([]string{"n1"}, []string{"a"})
-	w.fast()
+	w := inZones(t, "a")
 	w.volume("db.g.data", "p")
 	fault := w.tryJob(aJob("db", structs.JobService, asks(gib, false)))
 	wantConflict(t, "a volume of a person", fault, "no job has asked for it")
@@ -298,9 +295,7 @@ func TestAskedVolume_OfAnotherOwnerIsNeverAdopted(t *testing.T) {
 
 // TestAskedVolume_OfAnotherOwnerRejectsThePlan has a person who makes the volume between plan and entry.
 func TestAskedVolume_OfAnotherOwnerRejectsThePlan(t *testing.T) {
-	w := newFixture(t)
-	w.zones([]string{"n1"}, []string{"a"})
-	w.fast()
+	w := inZones(t, "a")
 	w.job(aJob("db", structs.JobService, asks(gib, false)))
 	p := w.process(w.eval("db"))
 	w.volume("db.g.data", "p")
@@ -328,9 +323,7 @@ func TestAskedVolume_IsReclaimedInAnyOrder(t *testing.T) {
 		"with the mark of a person":        {"made purge undelete delete again", "marked"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newFixture(t)
-			w.zones([]string{"n1"}, []string{"a"})
-			w.fast()
+			w := inZones(t, "a")
 			w.job(aJob("db", structs.JobService, asks(gib, false)))
 			w.run("db")
 			a := w.allocs("db")[0]
@@ -377,7 +370,7 @@ func (w *fixture) happens(event string, a *structs.Allocation) {
 
 func TestAskedVolume_IsRetainedByItsClass(t *testing.T) {
 	w := newFixture(t)
-	w.zones([]string{"n1"}, []string{"a"})
+	w.zones("a")
 	w.fast(func(c *class.VolumeClass) { c.Reclaim = class.Retain })
 	w.job(aJob("db", structs.JobService, asks(gib, false)))
 	w.run("db")
@@ -390,9 +383,7 @@ func TestAskedVolume_IsRetainedByItsClass(t *testing.T) {
 }
 
 func TestAskedVolume_KeepsTheRowOfAStoppedJob(t *testing.T) {
-	w := newFixture(t)
-	w.zones([]string{"n1"}, []string{"a"})
-	w.fast()
+	w := inZones(t, "a")
 	w.job(aJob("db", structs.JobBatch, asks(gib, false)))
 	w.run("db")
 	w.made("db.g.data")
@@ -423,9 +414,7 @@ func TestAskedVolume_KeepsTheRowOfAStoppedJob(t *testing.T) {
 // TestAskedVolume_StaysWithinTheQuota has a plan that meets a bound, and an entry that meets one which the
 // plan did not see.
 func TestAskedVolume_StaysWithinTheQuota(t *testing.T) {
-	w := newFixture(t)
-	w.zones([]string{"n1"}, []string{"a"})
-	w.fast()
+	w := inZones(t, "a")
 	w.quota(quota.Bounds{Storage: &quota.StorageBound{Volumes: 1}})
 	w.job(aJob("db", structs.JobService, asks(gib, true), count(2)))
 	p := w.run("db")
@@ -446,7 +435,7 @@ func TestAskedVolume_StaysWithinTheQuota(t *testing.T) {
 
 func TestAskedVolume_IsMadeWithTheJobIfItsClassIsImmediate(t *testing.T) {
 	w := newFixture(t)
-	w.zones([]string{"n1"}, []string{"a"})
+	w.zones("a")
 	w.fast(func(c *class.VolumeClass) {
 		c.Binding = class.Immediate
 		c.AllowedTopologies = []*structs.CSITopology{zone("a")}
@@ -467,7 +456,7 @@ func TestAskedVolume_IsMadeWithTheJobIfItsClassIsImmediate(t *testing.T) {
 
 func TestAskedVolume_IsMadeOnlyWhereItsClassAllows(t *testing.T) {
 	w := newFixture(t)
-	w.zones([]string{"n1", "n2"}, []string{"a", "b"})
+	w.zones("a", "b")
 	w.fast(func(c *class.VolumeClass) { c.AllowedTopologies = []*structs.CSITopology{zone("b")} })
 	w.job(aJob("db", structs.JobService, asks(gib, false)))
 	w.run("db")

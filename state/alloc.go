@@ -288,16 +288,21 @@ func applyClientUpdate(
 // evaluateAfter puts an evaluation of the job of an allocation that has ended by itself, or that is known
 // again.
 func evaluateAfter(tx *WriteTx, a *structs.Allocation, now int64) {
-	j := Job(tx, a.Namespace, a.JobID)
-	if j == nil || j.Stop {
-		return
-	}
 	trigger := structs.TriggerAllocStop
 	switch {
 	case a.ClientStatus == structs.AllocFailed:
 		trigger = structs.TriggerAllocFailure
 	case !a.ClientTerminal():
 		trigger = structs.TriggerReconnect
+	}
+	enqueueFor(tx, a, trigger, now)
+}
+
+// enqueueFor puts an evaluation of the job of an allocation, unless the job is stopped or gone.
+func enqueueFor(tx *WriteTx, a *structs.Allocation, trigger string, now int64) {
+	j := Job(tx, a.Namespace, a.JobID)
+	if j == nil || j.Stop {
+		return
 	}
 	e := structs.NewEval(j, trigger, now)
 

@@ -38,12 +38,5 @@ func replace(tx *WriteTx, old *structs.Allocation, now int64) {
 	a.Migrate = true
 	a.ModifyTime = now
 	putAlloc(tx, old, a)
-
-	j := Job(tx, a.Namespace, a.JobID)
-	if j == nil || j.Stop {
-		return
-	}
-	e := structs.NewEval(j, structs.TriggerAllocStop, now)
-	e.NodeID = a.NodeID
-	enqueueEval(tx, e, deriveID(tx, structs.TriggerAllocStop, j.Namespace, j.ID, a.ID))
+	enqueueFor(tx, a, structs.TriggerAllocStop, now)
 }

@@ -14,13 +14,6 @@ type buildRow func(
 	tx *state.ReadTx, old, given *structs.CSIVolume,
 ) (*structs.CSIVolume, error)
 
-// neverCreated reports whether nothing of the volume exists at the plugin. A failure without an external ID
-// is final: the plugin has made nothing.
-func neverCreated(old *structs.CSIVolume) bool {
-	return old == nil ||
-		old.State == structs.VolumeFailed && old.ExternalID == ""
-}
-
 // keepCreated takes over from the row of an existing volume the facts that only its plugin changes. A request
 // may have these from an earlier answer.
 func keepCreated(v, old *structs.CSIVolume) {
@@ -42,7 +35,7 @@ func rowToRegister(
 	}
 
 	// A change of a known volume needs no external ID: the stored one stays.
-	if !neverCreated(old) {
+	if !csi.NeverCreated(old) {
 		keepCreated(v, old)
 		return v, checkExpandable(tx, old, v)
 	}
@@ -78,7 +71,7 @@ func rowToCreate(
 ) (*structs.CSIVolume, error) {
 	v := given.Copy()
 	v.State = structs.VolumeCreating
-	if !neverCreated(old) {
+	if !csi.NeverCreated(old) {
 		keepCreated(v, old)
 		return v, checkExpandable(tx, old, v)
 	}

@@ -2,7 +2,6 @@ package feasible
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"berth/scheduler/rejects"
@@ -21,6 +20,9 @@ func findAsked(p *Outlook, u *VolumeUse, r *structs.VolumeRequest, index int) {
 	v, makes, err := jobvolumes.Find(p, job, r, index)
 	u.Volume = v
 	u.makes = makes
+	if makes && v.RequestedTopologies != nil {
+		v.Topologies = v.RequestedTopologies.Required // those of its class: see volumesReachable
+	}
 	if err != nil {
 		// No key tells of a class that is created later.
 		p.Waits = true
@@ -55,27 +57,20 @@ func createdFirst(allocID string) string {
 	return fmt.Sprintf("it is created for allocation %s first", structs.ShortID(allocID))
 }
 
-// unmakableOn returns the rejection of a node in whose place a volume cannot be created, nil if it can: the
-// class does not allow the place, or the plugin had no space there.
-func unmakableOn(p *Outlook, u *VolumeUse, v *NodeView) *rejects.Rejection {
-	place := p.storageOn(v, u.Volume.PluginID).half.NodeReport().AccessibleTopology
-	pluginID := u.Volume.PluginID
-	e := space.Exhausted(p, pluginID, u.Volume.Class, jobvolumes.PlaceOf(p, pluginID, v.Node.ID))
-	reason := ""
-	switch {
-	case !allows(u.Volume.RequestedTopologies, place):
-		reason = "its class does not allow the place of the node, " + jobvolume.PlaceText(place)
-	case e.Holds(u.Volume.RequestedCapacityMin, p.Now.UnixNano()):
-		p.Waits = true
-		reason = fmt.Sprintf("plugin %s had no space for %s at %s%s; it is tried again %s later",
-			pluginID, structs.FormatBytes(e.Bytes), time.Unix(0, e.Time).UTC().Format(time.TimeOnly),
-			inPlace(e), jobvolume.RetryAfter)
-	default:
+// exhaustedIn returns the rejection of a place in which the plugin had no space for a volume that is to be
+// created, nil for another place.
+func exhaustedIn(p *Outlook, u *VolumeUse, place *structs.CSITopology) *rejects.Rejection {
+	e := space.Exhausted(p, u.Volume.PluginID, u.Volume.Class, place)
+	if !u.makes || !e.Holds(u.Volume.RequestedCapacityMin, p.Now.UnixNano()) {
 		return nil
 	}
+
+	p.Waits = true
 	return &rejects.Rejection{
-		Reason: "CSI volume " + u.Volume.ID + ": " + reason,
-		Keys:   u.keys,
+		Reason: fmt.Sprintf("CSI volume %s: plugin %s had no space for %s at %s%s; it is tried again %s later",
+			u.Volume.ID, u.Volume.PluginID, structs.FormatBytes(e.Bytes),
+			time.Unix(0, e.Time).UTC().Format(time.TimeOnly), inPlace(e), jobvolume.RetryAfter),
+		Keys: u.keys,
 	}
 }
 
@@ -84,15 +79,6 @@ func inPlace(e *jobvolume.Exhaustion) string {
 		return ""
 	}
 	return " in " + e.Place
-}
-
-// allows reports whether a place is within those in which a volume is requested. nil allows all.
-func allows(request *structs.CSITopologyRequest, place *structs.CSITopology) bool {
-	if request == nil || len(request.Required) == 0 {
-		return true
-	}
-	within := func(t *structs.CSITopology) bool { return t.Matches(place) }
-	return slices.ContainsFunc(request.Required, within)
 }
 
 // newVolumes returns what the volumes that are created for an allocation have of a quota beyond the rows of

@@ -254,15 +254,12 @@ func volumesReachable(p *Outlook, d *Demand, v *NodeView) *rejects.Rejection {
 		u := &d.Uses[i]
 
 		// pluginsServe comes before this filter, so the node has the half.
-		half := p.storageOn(v, u.Volume.PluginID).half
-		if u.makes {
-			r := unmakableOn(p, u, v)
+		place := p.storageOn(v, u.Volume.PluginID).half.NodeReport().AccessibleTopology
+		if u.Volume.ReachableFrom(place) {
+			r := exhaustedIn(p, u, place)
 			if r != nil {
 				return r
 			}
-			continue
-		}
-		if u.Volume.ReachableFrom(half.NodeReport().AccessibleTopology) {
 			continue
 		}
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"berth/internal/mvcc"
+	"berth/state/csi"
 	"berth/structs"
 	"berth/structs/class"
 	"berth/structs/validate"
@@ -16,7 +17,7 @@ import (
 // gets no default class. The maps and lists of v are replaced and not changed.
 func Complete(tx mvcc.Reader, v, old *structs.CSIVolume, creates bool) error {
 	// A volume that was made has copied the values: the class of today does not matter.
-	if old != nil && (old.State != structs.VolumeFailed || old.ExternalID != "") {
+	if !csi.NeverCreated(old) {
 		keepStored(v, old)
 		return nil
 	}

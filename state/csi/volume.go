@@ -155,3 +155,9 @@ func VolumesFrom(
 		return strings.HasPrefix(v.ID, prefix)
 	})
 }
+
+// NeverCreated reports whether nothing of a volume exists at its plugin, nil for one without a row. A failure
+// without an external ID is final: the plugin has rejected the creation.
+func NeverCreated(v *structs.CSIVolume) bool {
+	return v == nil || v.State == structs.VolumeFailed && v.ExternalID == ""
+}

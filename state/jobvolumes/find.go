@@ -17,7 +17,7 @@ func Find(
 	old := csi.Volume(tx, j.Namespace, id)
 	if old != nil {
 		err = checkOwner(old, j, r)
-		if err != nil || !neverMade(old) {
+		if err != nil || !csi.NeverCreated(old) {
 			return old, false, err
 		}
 	}
@@ -40,11 +40,6 @@ func Find(
 	return v, true, classes.Complete(tx, v, old, true)
 }
 
-// neverMade reports whether nothing of a volume exists at its plugin: the plugin has rejected its creation.
-func neverMade(v *structs.CSIVolume) bool {
-	return v.State == structs.VolumeFailed && v.ExternalID == ""
-}
-
 func checkOwner(v *structs.CSIVolume, j *structs.Job, r *structs.VolumeRequest) error {
 	switch {
 	case v.JobID == "":
@@ -53,7 +48,7 @@ func checkOwner(v *structs.CSIVolume, j *structs.Job, r *structs.VolumeRequest) 
 	case v.JobID != j.ID:
 		return structs.Conflictf("volume %q belongs to job %q; group and volume block need other names",
 			v.ID, v.JobID)
-	case v.Class != r.Class && !neverMade(v):
+	case v.Class != r.Class && !csi.NeverCreated(v):
 		return structs.Conflictf("volume %q has the class %q, and the job asks for %q; the class of a volume "+
 			"cannot change: give the block another name, or delete the volume", v.ID, v.Class, r.Class)
 	}
@@ -63,22 +58,10 @@ func checkOwner(v *structs.CSIVolume, j *structs.Job, r *structs.VolumeRequest) 
 // placeOn requires that a new volume is reachable from a node (CSI spec, CreateVolumeRequest,
 // accessibility_requirements). A plugin without topologies has volumes that are reachable from everywhere.
 func placeOn(tx mvcc.Reader, v *structs.CSIVolume, nodeID string) {
-	place := PlaceOf(tx, v.PluginID, nodeID)
-	if place == nil {
+	half := csi.Instance(tx, v.PluginID, structs.CSIKindNode, nodeID)
+	place := half.NodeReport().AccessibleTopology
+	if place == nil || len(place.Segments) == 0 {
 		return
 	}
 	v.RequestedTopologies = &structs.CSITopologyRequest{Required: []*structs.CSITopology{place}}
-}
-
-// PlaceOf returns the topology in which a plugin makes volumes for a node, nil if it has none.
-func PlaceOf(tx mvcc.Reader, pluginID, nodeID string) *structs.CSITopology {
-	half := csi.Instance(tx, pluginID, structs.CSIKindNode, nodeID)
-	if half == nil {
-		return nil
-	}
-	place := half.NodeReport().AccessibleTopology
-	if place == nil || len(place.Segments) == 0 {
-		return nil
-	}
-	return place
 }

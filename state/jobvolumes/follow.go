@@ -2,6 +2,8 @@ package jobvolumes
 
 import (
 	"iter"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -88,7 +90,7 @@ func Check(tx mvcc.Reader, j *structs.Job) error {
 	if err != nil {
 		return err
 	}
-	for _, source := range sortedSources(requests) {
+	for _, source := range slices.Sorted(maps.Keys(requests)) {
 		r := requests[source]
 		for index := range r.count {
 			_, _, err := Find(tx, j, r.VolumeRequest, index)
@@ -140,7 +142,7 @@ type again struct {
 
 func checkAgain(v *structs.CSIVolume, j *structs.Job, r again) error {
 	switch {
-	case neverMade(v):
+	case csi.NeverCreated(v):
 		return nil
 	case r.PerAlloc != r.perAlloc:
 		return structs.Conflictf("volume %q was made with per_alloc = %t, which cannot change: give the block "+
@@ -165,7 +167,7 @@ func Follow(tx *mvcc.WriteTx, j *structs.Job, now int64) error {
 		return nil
 	}
 
-	for _, v := range collect(OfJob(tx, j.Namespace, j.ID)) {
+	for _, v := range slices.Collect(OfJob(tx, j.Namespace, j.ID)) {
 		r, _ := requestOf(requests, v)
 		if r.VolumeRequest == nil {
 			continue
@@ -176,7 +178,7 @@ func Follow(tx *mvcc.WriteTx, j *structs.Job, now int64) error {
 		}
 	}
 
-	for _, source := range sortedSources(requests) {
+	for _, source := range slices.Sorted(maps.Keys(requests)) {
 		err := makeImmediate(tx, j, requests[source], now)
 		if err != nil {
 			return err
@@ -198,7 +200,8 @@ func adopt(tx *mvcc.WriteTx, v *structs.CSIVolume, r *structs.VolumeRequest, now
 		v = csi.Volume(tx, v.Namespace, v.ID)
 	}
 
-	if v.State == structs.VolumeDeleting || v.Marked() || neverMade(v) || r.Size <= v.RequestedCapacityMin {
+	leaving := v.State == structs.VolumeDeleting || v.Marked()
+	if leaving || csi.NeverCreated(v) || r.Size <= v.RequestedCapacityMin {
 		return nil
 	}
 	grown := v.Copy()
@@ -215,7 +218,7 @@ func put(tx *mvcc.WriteTx, v *structs.CSIVolume, now int64) error {
 
 // Purge applies the reclaim rule of the volumes of a job whose row was deleted.
 func Purge(tx *mvcc.WriteTx, j *structs.Job, now int64) {
-	for _, v := range collect(OfJob(tx, j.Namespace, j.ID)) {
+	for _, v := range slices.Collect(OfJob(tx, j.Namespace, j.ID)) {
 		lifecycle.GiveUp(tx, v, now)
 	}
 }

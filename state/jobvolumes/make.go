@@ -2,8 +2,6 @@ package jobvolumes
 
 import (
 	"cmp"
-	"iter"
-	"maps"
 	"slices"
 
 	"berth/internal/mvcc"
@@ -13,12 +11,6 @@ import (
 	"berth/structs/class"
 	"berth/structs/jobvolume"
 )
-
-func collect(volumes iter.Seq[*structs.CSIVolume]) []*structs.CSIVolume {
-	return slices.Collect(volumes)
-}
-
-func sortedSources(requests map[string]request) []string { return slices.Sorted(maps.Keys(requests)) }
 
 // Rejection returns why an allocation of a job cannot have the volumes that it asks for, "" if it can.
 func Rejection(tx mvcc.Reader, j *structs.Job, a *structs.Allocation) string {
@@ -66,16 +58,12 @@ func Make(tx *mvcc.WriteTx, j *structs.Job, a *structs.Allocation, now int64) er
 
 // askedBy returns the requests of the group of an allocation that name a class, in a fixed order.
 func askedBy(j *structs.Job, a *structs.Allocation) (asked []*structs.VolumeRequest) {
-	g := j.Group(a.TaskGroup)
-	if len(g.Volumes) == 0 {
-		return nil
-	}
-	for _, alias := range slices.Sorted(maps.Keys(g.Volumes)) {
-		r := g.Volumes[alias]
+	for _, r := range j.Group(a.TaskGroup).Volumes {
 		if jobvolume.IsAsked(r) {
 			asked = append(asked, r)
 		}
 	}
+	slices.SortFunc(asked, func(a, b *structs.VolumeRequest) int { return cmp.Compare(a.Source, b.Source) })
 	return asked
 }
 

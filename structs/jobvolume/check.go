@@ -5,8 +5,8 @@ import (
 	"berth/structs/validate/field"
 )
 
-// Check checks the class and the size of a request. The request is canonical.
-func Check(f field.Errors, v *structs.VolumeRequest, j *structs.Job, g *structs.TaskGroup) {
+// Check checks the class and the size of a canonical request. source is the Source of its block with a class.
+func Check(f field.Errors, v *structs.VolumeRequest, source string) {
 	if v.Class == "" {
 		f.Require(v.Size == 0, "size needs a class: a volume that exists has its size")
 		return
@@ -16,7 +16,6 @@ func Check(f field.Errors, v *structs.VolumeRequest, j *structs.Job, g *structs.
 	f.Require(v.Size > 0, "size is required with class, for example size = \"10GiB\"")
 	f.Require(v.Size <= structs.MaxVolumeBytes, "size %s is above the largest size of a volume, %s",
 		structs.FormatBytes(v.Size), structs.FormatBytes(structs.MaxVolumeBytes))
-	source := Source(j.ID, g.Name, v.Name)
 	f.Require(v.Source == source, "source %q is not allowed with class: the servers name the volume %q; "+
 		"leave source out", v.Source, source)
 }

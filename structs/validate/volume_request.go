@@ -36,6 +36,7 @@ func checkVolumes(f field.Errors, g *structs.TaskGroup, j *structs.Job) {
 			continue
 		}
 
+		jobvolume.Check(f.At("volume %q", alias), v, jobvolume.Source(j.ID, g.Name, alias))
 		volume := v.Type + "\x00" + v.Source
 		f.Require(aliases[volume] == "",
 			"volume %q: source %q is that of volume %q too; mount one volume in several places instead",
@@ -70,7 +71,6 @@ func checkVolumeRequest(f field.Errors, v *structs.VolumeRequest, j *structs.Job
 		return
 	}
 
-	jobvolume.Check(f, v, j, g)
 	checkModes(f, v.AccessMode, v.AttachmentMode)
 	f.Require(!v.AccessMode.ReaderOnly() || v.ReadOnly,
 		"access_mode %s needs read_only = true", v.AccessMode)

@@ -103,9 +103,7 @@ func VolumeDelete(tx *mvcc.WriteTx, p *structs.CSIVolumeDeleteRequest) error {
 		return err
 	}
 
-	if v.State == structs.VolumeFailed &&
-		v.ExternalID == "" &&
-		!mayExist(v) {
+	if csi.NeverCreated(v) && !mayExist(v) {
 		deleteVolume(tx, v)
 		return nil
 	}

@@ -119,7 +119,7 @@ func mergeStored(tx *mvcc.WriteTx, v, old *structs.CSIVolume, now int64) error {
 	case old == nil:
 		v.CreateTime = now
 		v.State = cmp.Or(v.State, structs.VolumeReady)
-	case old.State == structs.VolumeFailed && old.ExternalID == "":
+	case csi.NeverCreated(old):
 		if err := remakeVolume(tx, v, old); err != nil {
 			return err
 		}
@@ -266,7 +266,7 @@ func mergeVolume(tx mvcc.Reader, v, old *structs.CSIVolume) error {
 // Completed returns a copy of a volume as it will be stored over the row of old, nil for a new volume.
 func Completed(v, old *structs.CSIVolume) *structs.CSIVolume {
 	c := v.Copy()
-	if old != nil && (old.State != structs.VolumeFailed || old.ExternalID != "") {
+	if !csi.NeverCreated(old) {
 		keepUnset(c, old)
 	}
 	return c

@@ -3,6 +3,8 @@
 package space
 
 import (
+	"slices"
+
 	"berth/internal/mvcc"
 	"berth/state/schema"
 	"berth/structs"
@@ -44,11 +46,7 @@ func Note(tx *mvcc.WriteTx, v *structs.CSIVolume, now int64) {
 
 // Forget deletes the records of a plugin: one of its volumes was deleted.
 func Forget(tx *mvcc.WriteTx, pluginID string) {
-	var rows []*jobvolume.Exhaustion
-	for row := range schema.Exhausted.Scan(tx, pluginID) {
-		rows = append(rows, row)
-	}
-	for _, row := range rows {
+	for _, row := range slices.Collect(schema.Exhausted.Scan(tx, pluginID)) {
 		schema.Exhausted.Delete(tx, row)
 	}
 }
