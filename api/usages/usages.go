@@ -23,8 +23,10 @@ var one = api.NewEndpoint(api.Get, "/v1/volume/csi/{id}/usage",
 		api.WithID(func(q *volumeusage.VolumeUsageRequest, id string) { q.VolumeID = id }),
 		api.Whole[volumeusage.VolumeUsageResponse]))
 
-// Of asks the nodes how full one volume is.
-func Of(ctx context.Context, c *api.Client, id string) (*volumeusage.VolumeUsageResponse, error) {
-	all, _, err := one.Fetch(ctx, c, id, nil)
+// Of asks the nodes how full one volume is, and how its mounts are.
+func Of(
+	ctx context.Context, c *api.Client, id string, q *api.Query,
+) (*volumeusage.VolumeUsageResponse, error) {
+	all, _, err := one.Fetch(ctx, c, id, q)
 	return all, err
 }

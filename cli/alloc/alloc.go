@@ -11,6 +11,7 @@ import (
 
 	"berth/api"
 	"berth/cli/command"
+	"berth/cli/mounthealth"
 	"berth/cli/watch"
 	"berth/structs"
 )
@@ -228,7 +229,29 @@ func printAllocVolumes(ctx context.Context, c *command.Call, a *structs.Allocati
 	}
 
 	c.Section("Volumes", "Alias|Volume|Access Mode|Read Only|Claim|Waits For", rows)
+	printIllMounts(ctx, c, a, claims)
 	return nil
+}
+
+// printIllMounts shows the mounts of a running allocation that are ill. The node tells, so a failure is
+// none of the status.
+func printIllMounts(ctx context.Context, c *command.Call, a *structs.Allocation, claims []watch.AllocClaim) {
+	if a.ClientTerminal() {
+		return
+	}
+	for _, v := range claims {
+		if v.Claim == nil || v.Claim.State != structs.ClaimGranted {
+			continue
+		}
+		lines, err := mounthealth.OfAlloc(ctx, c.API, v.Volume, a)
+		if err != nil {
+			fmt.Fprintf(c.Err, "Warning: volume %s: the state of its mount is not known: %s\n",
+				v.Volume, command.OneLine(err.Error()))
+		}
+		for _, line := range lines {
+			c.Printf("%s\n", line)
+		}
+	}
 }
 
 // eventsShown bounds the number of events of a task.

@@ -9,6 +9,7 @@ import (
 	"berth/api"
 	"berth/api/usages"
 	"berth/cli/command"
+	"berth/cli/mounthealth"
 	"berth/structs"
 	"berth/structs/volumeusage"
 )
@@ -151,7 +152,10 @@ func percentText(a *volumeusage.UsageAmount) string {
 
 // useRemark tells what the plugin says of the volume, or why it was not measured.
 func useRemark(u *volumeusage.VolumeUsage) string {
+	ill := mounthealth.Ill(u)
 	switch {
+	case ill != "":
+		return command.OneLine(ill)
 	case u.Error != "":
 		return command.OneLine("not measured: " + u.Error)
 	case u.Condition == nil:
@@ -175,12 +179,13 @@ func printUse(ctx context.Context, c *command.Call, v *structs.CSIVolumeDetail) 
 		return // no node has it mounted
 	}
 
-	all, err := usages.Of(ctx, c.API, v.ID)
+	all, err := usages.Of(ctx, c.API, v.ID, nil)
 	if err != nil {
 		warn(c, []string{"the use of the volume is not known: " + err.Error()})
 		return
 	}
 	nodeUseSheet.Section(c, "Use", all.Usages)
+	mounthealth.Sheet.Section(c, "Mounts", mounthealth.Rows(all.Usages))
 	warn(c, all.Warnings)
 }
 

@@ -9,6 +9,7 @@ import (
 	"berth/api/apitest"
 	"berth/cli/clitest"
 	"berth/structs"
+	"berth/structs/inquiry"
 	"berth/structs/volumeusage"
 )
 
@@ -21,6 +22,7 @@ func usageCluster(t *testing.T) (addr string) {
 		list.Volumes = append(list.Volumes, &structs.CSIVolumeListStub{ID: id, Namespace: "default"})
 	}
 	apitest.Answer(c, structs.CSIVolumeList, list)
+	apitest.Answer(c, inquiry.VolumeWhy, inquiry.WhyResponse{Text: "nothing waits\n"})
 	apitest.Answer(c, structs.CSIVolumeGet, structs.CSIVolumeGetResponse{Volume: &structs.CSIVolumeDetail{
 		CSIVolume: structs.CSIVolume{ID: "full", Namespace: "default"},
 		Claims:    []*structs.CSIClaim{{State: structs.ClaimGranted, AllocID: "a1"}},
@@ -35,6 +37,10 @@ func usageCluster(t *testing.T) (addr string) {
 		}
 	}
 	full := use("full", 97, 3)
+	full.Mounts = []*volumeusage.MountHealth{
+		{State: volumeusage.Healthy, Since: 1},
+		{AllocID: "a1", State: volumeusage.Dead, Reason: "no server", Since: 1, Healing: "it stops its tasks"},
+	}
 	full.Condition = &volumeusage.VolumeCondition{Abnormal: true, Message: "the disk is ill"}
 	apitest.Answer(c, volumeusage.List, volumeusage.VolumeUsageResponse{
 		Usages: []*volumeusage.VolumeUsage{
@@ -62,7 +68,7 @@ func TestVolumeList_SortsByTheUse(t *testing.T) {
 		if !strings.Contains(errs, "Warning: node n2 does not tell") {
 			t.Errorf("%s: the errors are %q", order, errs)
 		}
-		for _, text := range []string{"97%", "88%", "abnormal: the disk is ill", "not measured: it does not end"} {
+		for _, text := range []string{"97%", "88%", "dead: no server", "not measured: it does not end"} {
 			if !strings.Contains(out, text) {
 				t.Errorf("%s: %q is missing in\n%s", order, text, out)
 			}
@@ -91,5 +97,39 @@ func TestVolumeStatus_ShowsTheUseOnEachNode(t *testing.T) {
 	if code != 0 || !strings.Contains(out, "Use\n") || !strings.Contains(out, "97%") ||
 		!strings.Contains(out, "100 GiB") {
 		t.Errorf("exit code %d: %s%s", code, out, errs)
+	}
+}
+
+func TestVolumeStatus_ShowsTheMountsOnEachNode(t *testing.T) {
+	code, out, errs := runArgs(t, []string{"volume", "status", "-address", usageCluster(t), "full"})
+	for _, text := range []string{
+		"Mounts\n", "staged", "healthy", "allocation a1", "dead", "no server", "it stops its tasks",
+	} {
+		if code != 0 || !strings.Contains(out, text) {
+			t.Errorf("exit code %d, %q is missing: %s%s", code, text, out, errs)
+		}
+	}
+}
+
+func TestVolumeWhy_NamesMountsThatAreIll(t *testing.T) {
+	addr := usageCluster(t)
+	code, out, errs := runArgs(t, []string{"volume", "why", "-address", addr, "full"})
+	for _, text := range []string{
+		"volume full on node n1, allocation a1: the mount is dead since 1970-01-01T00:00:00Z: no server; " +
+			"it stops its tasks\n",
+		"volume full on node n1: the plugin reports it as abnormal: the disk is ill\n",
+		"nothing waits\n",
+	} {
+		if code != 0 || !strings.Contains(out, text) {
+			t.Errorf("exit code %d, %q is missing: %s%s", code, text, out, errs)
+		}
+	}
+	if strings.Contains(out, "staged") {
+		t.Errorf("a healthy mount is a reason: %s", out)
+	}
+	code, out, _ = runArgs(t, []string{"volume", "why", "-address", addr, "-json", "full"})
+	var why inquiry.WhyResponse
+	if err := json.Unmarshal([]byte(out), &why); code != 0 || err != nil || len(why.Reasons) != 2 {
+		t.Errorf("exit code %d, %v: %s", code, err, out)
 	}
 }

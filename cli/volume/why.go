@@ -2,9 +2,11 @@ package volume
 
 import (
 	"context"
+	"slices"
 
-	"berth/api"
 	"berth/cli/command"
+	"berth/cli/mounthealth"
+	"berth/structs/inquiry"
 )
 
 var volumeWhyCommand = command.Command{
@@ -12,8 +14,9 @@ var volumeWhyCommand = command.Command{
 	Args:     "<volume>",
 	Synopsis: "Show why a volume, or a use of it, waits",
 	Help: `
-Shows the chain of reasons: calls of the plugin, its instances, claims in
-the queue and attachments. A line with an arrow is the next thing to do.`,
+Shows the mounts of the volume that are ill, and the chain of reasons: calls
+of the plugin, its instances, claims in the queue and attachments. A line
+with an arrow is the next thing to do.`,
 	Renders:  true,
 	Run:      volumeWhy,
 	Examples: "berth volume why data",
@@ -25,5 +28,25 @@ func volumeWhy(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
-	return command.ShowWhy(ctx, c, id, (*api.Client).VolumeWhy)
+	why, _, err := c.API.VolumeWhy(ctx, id, nil)
+	if err != nil {
+		return err
+	}
+
+	// The rest of the answer does not depend on the nodes.
+	lines, err := mounthealth.OfVolume(ctx, c.API, id, nil)
+	if err != nil {
+		warn(c, []string{"the state of its mounts is not known: " + err.Error()})
+	}
+	var ill []*inquiry.Reason
+	for _, line := range lines {
+		ill = append(ill, &inquiry.Reason{Text: line})
+	}
+	why.Reasons = slices.Concat(ill, why.Reasons)
+	why.Text = inquiry.WhyText(ill) + why.Text
+
+	return c.Show(why, func() error {
+		c.Printf("%s", why.Text)
+		return nil
+	})
 }

@@ -13,9 +13,9 @@ import (
 	"berth/client/allocrunner"
 	"berth/client/allocrunner/taskrunner"
 	"berth/client/csi/csihooks"
+	"berth/client/csi/helpers"
 	"berth/client/csi/mounts"
 	"berth/client/csi/registry"
-	"berth/client/csi/stats"
 	"berth/client/csi/tokens"
 	"berth/client/csi/volumes"
 	"berth/client/csi/volumes/endpoint"
@@ -67,7 +67,7 @@ func Build(p Parts) (*Subsystems, error) {
 	}
 	root := filepath.Join(csiDir, "v")
 	plugins := buildVolumes(p, instances, root)
-	usage := stats.New(statsConfig(p, plugins, drivers))
+	watched := watchMounts(p, plugins, helpers.New(drivers.Supervisor()))
 	guarding, err := buildGuard(p, drivers)
 	if err != nil {
 		return nil, err
@@ -90,9 +90,9 @@ func Build(p Parts) (*Subsystems, error) {
 		Vault:      logins.fingerprint,
 		Renewed:    guarding.Renewed,
 		Inventory:  plugins.Volumes().Inventory,
-		Endpoints:  append(endpoints(p, plugins, drivers), usage.Endpoint()),
+		Endpoints:  append(endpoints(p, plugins, drivers), watched.usage.Endpoint()),
 		Run: []func(context.Context){
-			drivers.Run, deviceManager.Run, plugins.Run, usage.Run,
+			drivers.Run, deviceManager.Run, plugins.Run, watched.usage.Run, watched.health.Run,
 			of.consul.Run,
 			of.signed.Run,
 			reconcileVolumes(p, plugins, guarding),
@@ -174,16 +174,6 @@ func buildVolumes(p Parts, instances *registry.Registry, root string) *volumes.M
 		Root:     root,
 		Metrics:  measureCall,
 	})
-}
-
-func statsConfig(p Parts, plugins *volumes.Manager, drivers *manager.Manager) stats.Config {
-	return stats.Config{
-		List:     stats.Mounted(plugins),
-		Command:  drivers.Supervisor(),
-		NodeID:   p.NodeID,
-		Interval: p.Config.VolumeStatsInterval,
-		Logger:   p.Logger.Named("volume_stats"),
-	}
 }
 
 // The supervisor runs as a process of its own, because tasks have to end with the lease also when the agent

@@ -133,7 +133,24 @@ func (p Procedures) ask(
 		asked[keyOf(u)] = false // one answer for a volume
 		u.NodeID = nodeID
 		u.Error = structs.Cut(u.Error, structs.MaxText)
+		u.Mounts = bounded(u.Mounts)
 		list = append(list, u)
 	}
 	return list, nil
+}
+
+// maxMounts bounds the mounts of one volume that a node tells of.
+const maxMounts = 1000
+
+// bounded cuts the texts of a node.
+func bounded(mounts []*volumeusage.MountHealth) []*volumeusage.MountHealth {
+	mounts = slices.DeleteFunc(mounts, func(m *volumeusage.MountHealth) bool { return m == nil })
+	mounts = mounts[:min(len(mounts), maxMounts)]
+	for _, m := range mounts {
+		m.AllocID = structs.Cut(m.AllocID, structs.MaxName)
+		m.State = structs.Cut(m.State, structs.MaxName)
+		m.Reason = structs.Cut(m.Reason, structs.MaxText)
+		m.Healing = structs.Cut(m.Healing, structs.MaxText)
+	}
+	return mounts
 }

@@ -609,6 +609,7 @@ var all = []any{
 	new(variable.VariableMetadata),
 	new(variable.VariableRenewRequest),
 	new(variable.VariableRenewResponse),
+	new(volumeusage.MountHealth),
 	new(volumeusage.NodeUsageRequest),
 	new(volumeusage.NodeUsageResponse),
 	new(volumeusage.UsageAmount),

@@ -42,6 +42,31 @@ type VolumeCondition struct {
 	Message  string `json:",omitempty" codec:",omitempty" level:"2"`
 }
 
+// The states of a mount.
+const (
+	Healthy  = "healthy"
+	Dead     = "dead"      // each system call on it fails
+	Hung     = "hung"      // it does not answer
+	ReadOnly = "read_only" // its file system could be written when it was mounted, and cannot be written now
+	Gone     = "gone"      // nothing is mounted there any more, or another file system
+)
+
+// MountHealth is the state of one mount of a volume on a node.
+type MountHealth struct {
+	// AllocID is the allocation that has the mount, "" for the staged volume, which all of them share.
+	AllocID string `json:",omitempty" codec:",omitempty" level:"2"`
+	State   string `json:",omitempty" codec:",omitempty" level:"2"`
+	// Reason is "" for a healthy mount.
+	Reason string `json:",omitempty" codec:",omitempty" level:"2"`
+	// Since is when the node has seen the state first, in Unix nanoseconds.
+	Since int64 `json:",omitempty" codec:",omitempty" level:"2"`
+	// Healing tells how far the node is with the repair of the mount, "" if it repairs nothing.
+	Healing string `json:",omitempty" codec:",omitempty" level:"2"`
+}
+
+// Ill reports whether the state is not healthy.
+func (m *MountHealth) Ill() bool { return m.State != Healthy }
+
 // The sources of a VolumeUsage.
 const (
 	SourcePlugin = "plugin" // NodeGetVolumeStats
@@ -64,6 +89,8 @@ type VolumeUsage struct {
 	Time int64 `json:",omitempty" codec:",omitempty" level:"2"`
 	// Error is that of the last measurement, "" for a good one. The amounts are older then.
 	Error string `json:",omitempty" codec:",omitempty" level:"2"`
+	// Mounts are the states of its mounts on the node, the staged volume first.
+	Mounts []*MountHealth `json:",omitempty" codec:",omitempty" level:"2"`
 }
 
 // UsageKey names a volume.

@@ -102,6 +102,16 @@ func (t *Table) FileSystem(path string) string {
 	return m.FSType
 }
 
+// Identity tells the file system that is mounted at exactly this path from others: its type and its device,
+// "" for none.
+func (t *Table) Identity(path string) string {
+	m := t.top(path)
+	if m == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s %d:%d", m.FSType, m.Major, m.Minor)
+}
+
 // ReadOnly reports whether the file system that is mounted at a path is read-only as a whole, as after an
 // error of its disk.
 func (t *Table) ReadOnly(path string) bool {

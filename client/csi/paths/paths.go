@@ -24,6 +24,19 @@ func ShortName(parts ...string) string {
 	return strings.ToLower(base32.StdEncoding.EncodeToString(h[:10]))
 }
 
+// Stage returns the staging path in the directory of a volume.
+func Stage(dir string) string { return filepath.Join(dir, "stage") }
+
+// TargetParent returns the directory of an allocation in a volume's.
+func TargetParent(dir, allocID string) string {
+	return filepath.Join(dir, ShortName(allocID))
+}
+
+// Target returns the path at which a volume is published for an allocation.
+func Target(dir, allocID string) string {
+	return filepath.Join(TargetParent(dir, allocID), "mount")
+}
+
 // InPlugin translates a path on the host into the scope of a plugin.
 func InPlugin(reg *registry.Instance, host string) (string, error) {
 	below, ok := strings.CutPrefix(host, strings.TrimSuffix(reg.HostMountPath, "/")+"/")

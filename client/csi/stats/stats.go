@@ -18,6 +18,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"berth/client/csi/helpers"
 	"berth/internal/telemetry"
 	"berth/structs"
 	"berth/structs/volumeusage"
@@ -51,9 +52,13 @@ type Volume struct {
 type Config struct {
 	// List returns the mounted volumes. It calls no plugin and reads none of the file systems.
 	List func() ([]Volume, error)
-	// Command is the supervisor's program, which asks file systems.
-	Command []string
+	// Helpers ask file systems.
+	Helpers *helpers.Pool
 	NodeID  string
+	// Health returns the states of the mounts of a volume on this node. Nil: they are not known.
+	Health func(volumeusage.UsageKey) []*volumeusage.MountHealth
+	// Condition, if not nil, takes what the plugin says of a volume with each measurement, nil for nothing.
+	Condition func(volumeusage.UsageKey, *volumeusage.VolumeCondition)
 	// Interval is the time between two measurements of a volume, about.
 	Interval time.Duration
 	Logger   hclog.Logger
@@ -63,8 +68,7 @@ type Config struct {
 
 // Poller measures the volumes of a node.
 type Poller struct {
-	cfg     Config
-	helpers helpers
+	cfg Config
 
 	mu      sync.Mutex
 	volumes map[volumeusage.UsageKey]*state
@@ -91,7 +95,6 @@ func New(cfg Config) *Poller {
 	}
 	return &Poller{
 		cfg:     cfg,
-		helpers: helpers{command: cfg.Command},
 		volumes: map[volumeusage.UsageKey]*state{},
 	}
 }
@@ -184,13 +187,22 @@ func (p *Poller) measure(ctx context.Context, v Volume) {
 	defer cancel()
 	ask := v.Ask
 	if ask == nil {
-		ask = func(ctx context.Context) (*volumeusage.VolumeUsage, error) { return p.helpers.statfs(ctx, v.Path) }
+		ask = func(ctx context.Context) (*volumeusage.VolumeUsage, error) {
+			return askFileSystem(ctx, p.cfg.Helpers, v.Path)
+		}
 	}
 	got, err := ask(limited)
+	p.keep(v.Key, got, err, limited.Err() != nil)
+	if err == nil && p.cfg.Condition != nil {
+		p.cfg.Condition(v.Key, got.Condition)
+	}
+}
 
+// keep keeps a measurement, or the reason why there is none.
+func (p *Poller) keep(k volumeusage.UsageKey, got *volumeusage.VolumeUsage, err error, late bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s := p.volumes[v.Key]
+	s := p.volumes[k]
 	s.busy = false
 	pause := p.cfg.Interval
 	if err != nil {
@@ -206,7 +218,7 @@ func (p *Poller) measure(ctx context.Context, v Volume) {
 		s.usage.Inodes = got.Inodes
 		s.usage.Condition = got.Condition
 		report(&s.usage)
-	case limited.Err() != nil:
+	case late:
 		s.slow = min(s.slow+1, MaxPause)
 		pause = min(pause<<(s.slow-1), MaxPause*p.cfg.Interval)
 	}
@@ -215,7 +227,8 @@ func (p *Poller) measure(ctx context.Context, v Volume) {
 }
 
 // Of returns the last measurements of volumes, as copies, in the order of the volumes. A volume that is not
-// mounted here is left out. With keys nil it returns all, by namespace and volume.
+// mounted here is left out, unless the states of its mounts are known. With keys nil it returns all, by
+// namespace and volume.
 func (p *Poller) Of(keys []volumeusage.UsageKey) []*volumeusage.VolumeUsage {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -228,9 +241,19 @@ func (p *Poller) Of(keys []volumeusage.UsageKey) []*volumeusage.VolumeUsage {
 
 	list := []*volumeusage.VolumeUsage{}
 	for _, k := range keys {
-		if s := p.volumes[k]; s != nil {
-			// The parts are never changed, only replaced.
-			u := s.usage
+		var mounts []*volumeusage.MountHealth
+		if p.cfg.Health != nil {
+			mounts = p.cfg.Health(k)
+		}
+
+		// The parts are never changed, only replaced.
+		u := volumeusage.VolumeUsage{Namespace: k.Namespace, VolumeID: k.VolumeID, NodeID: p.cfg.NodeID}
+		s := p.volumes[k]
+		if s != nil {
+			u = s.usage
+		}
+		if s != nil || len(mounts) > 0 {
+			u.Mounts = mounts
 			list = append(list, &u)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"berth/client/csi/registry"
+	"berth/client/csi/volumes/locks"
 	"berth/client/store"
 	"berth/csi"
 	"berth/structs"
@@ -86,7 +87,7 @@ func Do[T any](
 	var none T
 	limit := time.Now().Add(m.cfg.limitOf(c))
 	// All instances of a plugin, of both halves, share this lock of the volume.
-	release, err := acquire(ctx, &m.calls,
+	release, err := locks.Acquire(ctx, &m.calls,
 		c.PluginID+"\x00"+c.Volume, c.String())
 	if err != nil {
 		return none, err
@@ -153,7 +154,7 @@ func (f *inFlight[T]) wait(ctx context.Context) callResult[T] {
 			return <-f.ended
 		}
 		return callResult[T]{err: structs.Timeoutf("%s was called at %s and is not answered yet: %w",
-			f.rec.Call, clock(f.rec.Since), ctx.Err())}
+			f.rec.Call, locks.Clock(f.rec.Since), ctx.Err())}
 	}
 }
 
@@ -181,10 +182,6 @@ func (c Config) limitOf(call Call) time.Duration {
 	return min(call.Timeout, c.callLimit())
 }
 
-func clock(nanos int64) string {
-	return time.Unix(0, nanos).UTC().Format("15:04:05 UTC")
-}
-
 // ErrUnanswered is why a call must wait for an earlier one.
 var ErrUnanswered = errors.New("was not answered, and may still be carried out")
 
@@ -200,8 +197,8 @@ func (m *Manager) beginCall(c Call) (*callRecord, error) {
 			slices.Contains(undoes[l.RPC], c.RPC) {
 			return nil, structs.Unavailablef(
 				"%s is not called before %s: %s was called at %s, %w",
-				c, clock(l.Since+int64(m.cfg.LateWait)),
-				l.RPC, clock(l.Since), ErrUnanswered)
+				c, locks.Clock(l.Since+int64(m.cfg.LateWait)),
+				l.RPC, locks.Clock(l.Since), ErrUnanswered)
 		}
 	}
 
@@ -272,7 +269,7 @@ func (m *Manager) endCall(rec *callRecord, err error, inTime bool, after []store
 		(code == "Canceled" || code == "DeadlineExceeded" && !inTime) {
 		m.logger.Warn("plugin call ended without an answer and may still take effect",
 			"plugin_id", rec.PluginID, "rpc", rec.RPC,
-			"external_id", rec.Volume, "since", clock(rec.Since),
+			"external_id", rec.Volume, "since", locks.Clock(rec.Since),
 			"error", err)
 		return nil
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"berth/client/csi/volumes/locks"
 	"berth/csi"
 	"berth/structs"
 	"berth/structs/nodecalls"
@@ -100,7 +101,7 @@ func (v *Volumes) Expand(ctx context.Context, u *Use) (capacity int64, err error
 		return 0, err
 	}
 
-	release, err := acquire(ctx, &v.seq,
+	release, err := locks.Acquire(ctx, &v.seq,
 		u.VolumeKey.String(), "growing its content")
 	if err != nil {
 		return 0, err

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"berth/client/csi/parking"
+	"berth/client/csi/volumes/locks"
 	"berth/structs"
 )
 
@@ -35,7 +36,7 @@ func (w *volumeWork) unlessParked(c parking.Call, call pluginCall) pluginCall {
 		if parking.Parks(err) {
 			err = fmt.Errorf("%w; the plugin rejected this at %s and is not called again before another "+
 				"process of it answers or an operator retries: restart or replace its allocation %s",
-				err, clock(time.Now().UnixNano()),
+				err, locks.Clock(time.Now().UnixNano()),
 				structs.ShortID(conn.Registration.AllocID))
 		}
 

@@ -11,24 +11,11 @@ func volumeDir(k VolumeKey) string {
 	return paths.ShortName(k.Namespace, k.ID)
 }
 
-// stagePath returns the staging path in the directory of a volume.
-func stagePath(dir string) string { return filepath.Join(dir, "stage") }
-
-// targetParent returns the directory of an allocation in a volume's.
-func targetParent(dir, allocID string) string {
-	return filepath.Join(dir, paths.ShortName(allocID))
-}
-
-// targetPath returns the path at which a volume is published for an allocation.
-func targetPath(dir, allocID string) string {
-	return filepath.Join(targetParent(dir, allocID), "mount")
-}
-
 // MountPoints returns the paths on the host at which a volume is published for an allocation, and staged for
 // all of them. Nothing need be mounted there.
 func (v *Volumes) MountPoints(k VolumeKey, allocID string) (target, stage string) {
 	dir := volumeDir(k)
-	return v.hostPath(targetPath(dir, allocID)), v.hostPath(stagePath(dir))
+	return v.hostPath(paths.Target(dir, allocID)), v.hostPath(paths.Stage(dir))
 }
 
 // hostPath returns a path on the host from one relative to the root.

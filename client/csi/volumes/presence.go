@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"berth/client/csi/paths"
+	"berth/client/csi/volumes/locks"
 	"berth/structs"
 	"berth/structs/nodecalls"
 )
@@ -69,7 +70,7 @@ func (v *Volumes) pendingMounts(names map[[2]string]bool) ([]string, error) {
 			// The other calls mount nothing.
 			if c.RPC == "NodeStageVolume" || c.RPC == "NodePublishVolume" {
 				pending = append(pending, fmt.Sprintf("%s, called at %s and not answered",
-					c.RPC, clock(c.Since)))
+					c.RPC, locks.Clock(c.Since)))
 			}
 		}
 	}

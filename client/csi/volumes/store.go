@@ -73,11 +73,11 @@ func (s *stageRecord) key() VolumeKey   { return VolumeKey{s.Namespace, s.Volume
 func (p *publishRecord) key() VolumeKey { return VolumeKey{p.Namespace, p.VolumeID} }
 
 // path returns the staging path, relative to the root.
-func (s *stageRecord) path() string { return stagePath(s.Dir) }
+func (s *stageRecord) path() string { return paths.Stage(s.Dir) }
 
 // target returns the target path, relative to the root.
 func (p *publishRecord) target() string {
-	return targetPath(p.Dir, p.AllocID)
+	return paths.Target(p.Dir, p.AllocID)
 }
 
 var (

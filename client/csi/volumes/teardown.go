@@ -9,6 +9,7 @@ import (
 	"berth/client/csi/parking"
 	"berth/client/csi/paths"
 	"berth/client/csi/subpath"
+	"berth/client/csi/volumes/locks"
 	"berth/csi"
 	"berth/structs"
 )
@@ -41,7 +42,7 @@ func (v *Volumes) tryDown(ctx context.Context, k VolumeKey, allocID string, time
 		return err
 	}
 
-	release, err := acquire(ctx, &v.seq,
+	release, err := locks.Acquire(ctx, &v.seq,
 		k.String(), "taking it from the allocation")
 	if err != nil {
 		return err
@@ -150,7 +151,7 @@ func (w *volumeWork) unpublishVolume() error {
 	}
 
 	w.removeDirs(w.hostPath(rel),
-		w.hostPath(targetParent(p.Dir, p.AllocID)))
+		w.hostPath(paths.TargetParent(p.Dir, p.AllocID)))
 
 	// unstageVolume removes the directory of a staged volume.
 	if w.stage == nil && len(w.users) == 0 {

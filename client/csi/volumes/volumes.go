@@ -12,6 +12,7 @@ import (
 
 	"berth/client/csi/mounts"
 	"berth/client/csi/parking"
+	"berth/client/csi/volumes/locks"
 	"berth/client/hooks"
 	"berth/client/store"
 	"berth/csi"
@@ -161,7 +162,7 @@ func (v *Volumes) begin(ctx context.Context, u *Use, work string) (conn *Conn, r
 	if err != nil {
 		return nil, nil, err
 	}
-	release, err = acquire(ctx, &v.seq, u.VolumeKey.String(), work)
+	release, err = locks.Acquire(ctx, &v.seq, u.VolumeKey.String(), work)
 	return conn, release, err
 }
 

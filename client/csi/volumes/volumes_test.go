@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/client/csi/paths"
 	"berth/csi/csitest"
 	"berth/structs"
 )
@@ -340,7 +341,7 @@ func TestUp_MarksTheStagingWithTheEndOfItsCall(t *testing.T) {
 	r.boot()
 	p := r.plugin("ebs", "plug", csitest.Config{Node: true}) // mounts nothing
 	u := use("data", "a1")
-	target := filepath.Join(scope, targetPath(volumeDir(u.VolumeKey), u.AllocID))
+	target := filepath.Join(scope, paths.Target(volumeDir(u.VolumeKey), u.AllocID))
 	late := &callRecord{
 		Call:   u.call("NodeUnpublishVolume", target),
 		Since:  time.Now().UnixNano(),

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"berth/client/csi/helpers"
 	"berth/client/csi/stats/statfs"
 	"berth/internal/testskip"
 	"berth/structs"
@@ -48,8 +49,8 @@ func mount(t *testing.T, kind, options string) (dir string) {
 func TestStatfs_MeasuresAFileSystem(t *testing.T) {
 	dir := mount(t, "tmpfs", "size=1m,nr_inodes=100")
 	must(t, os.WriteFile(filepath.Join(dir, "file"), make([]byte, 256<<10), 0o600))
-	h := &helpers{command: []string{os.Args[0]}}
-	u, err := h.statfs(t.Context(), dir)
+	h := helpers.New([]string{os.Args[0]})
+	u, err := askFileSystem(t.Context(), h, dir)
 	must(t, err)
 	want := volumeusage.UsageAmount{Total: 1 << 20, Used: 256 << 10, Available: 768 << 10}
 	if *u.Bytes != want || u.Inodes.Total != 100 || u.Inodes.Used != 2 || u.Inodes.Available != 98 ||
@@ -57,11 +58,11 @@ func TestStatfs_MeasuresAFileSystem(t *testing.T) {
 		t.Errorf("%+v, %+v, %+v", u, u.Bytes, u.Inodes)
 	}
 
-	_, err = h.statfs(t.Context(), dir+"/gone")
+	_, err = askFileSystem(t.Context(), h, dir+"/gone")
 	if !structs.IsKind(err, structs.KindUnavailable) || !strings.Contains(err.Error(), "no such file") {
 		t.Errorf("got %v", err)
 	}
-	if n := h.running.Load(); n != 0 {
+	if n := h.Running(); n != 0 {
 		t.Errorf("%d helpers run", n)
 	}
 }
@@ -75,10 +76,10 @@ func TestStatfs_DoesNotWaitForAFileSystemThatHangs(t *testing.T) {
 	defer fuse.Close()
 	dir := mount(t, "fuse", fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", fuse.Fd()))
 
-	h := &helpers{command: []string{os.Args[0]}}
+	h := helpers.New([]string{os.Args[0]})
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	_, err = h.statfs(ctx, dir)
+	_, err = askFileSystem(ctx, h, dir)
 	if !structs.IsKind(err, structs.KindTimeout) || !strings.Contains(err.Error(), dir) {
 		t.Errorf("got %v", err)
 	}
@@ -89,9 +90,9 @@ func TestStatfs_BoundsTheHelpersThatDoNotEnd(t *testing.T) {
 	dir := t.TempDir()
 	script := filepath.Join(dir, "helper")
 	must(t, os.WriteFile(script, []byte("#!/bin/sh\nsleep 1000 &\necho $! > "+dir+"/$$\nwait\n"), 0o700))
-	h := &helpers{command: []string{script}}
+	h := helpers.New([]string{script})
 	t.Cleanup(func() { killAll(t, dir) })
-	for i := range maxHelpers {
+	for i := range helpers.Max {
 		// The helper has written its file before the end of the context.
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
@@ -100,13 +101,13 @@ func TestStatfs_BoundsTheHelpersThatDoNotEnd(t *testing.T) {
 				time.Sleep(time.Millisecond)
 			}
 		}()
-		_, err := h.statfs(ctx, "/")
+		_, err := askFileSystem(ctx, h, "/")
 		if !structs.IsKind(err, structs.KindTimeout) {
 			t.Fatalf("helper %d: %v", i, err)
 		}
 	}
-	_, err := h.statfs(t.Context(), "/")
-	if !structs.IsKind(err, structs.KindUnavailable) || len(children(dir)) != maxHelpers {
+	_, err := askFileSystem(t.Context(), h, "/")
+	if !structs.IsKind(err, structs.KindUnavailable) || len(children(dir)) != helpers.Max {
 		t.Errorf("got %v with %d helpers", err, len(children(dir)))
 	}
 }
@@ -133,14 +134,14 @@ func killAll(t *testing.T, dir string) {
 }
 
 func TestStatfs_NamesAFailedHelper(t *testing.T) {
-	h := &helpers{command: []string{"/nonexistent"}}
-	if _, err := h.statfs(t.Context(), "/"); err == nil || h.running.Load() != 0 {
+	h := helpers.New([]string{"/nonexistent"})
+	if _, err := askFileSystem(t.Context(), h, "/"); err == nil || h.Running() != 0 {
 		t.Errorf("got %v", err)
 	}
 	echo, err := exec.LookPath("echo")
 	must(t, err)
-	h.command = []string{echo}
-	if _, err := h.statfs(t.Context(), "/"); !structs.IsKind(err, structs.KindInternal) {
+	h = helpers.New([]string{echo})
+	if _, err := askFileSystem(t.Context(), h, "/"); !structs.IsKind(err, structs.KindInternal) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -1,0 +1,114 @@
+// Package mounthealth shows the states of the mounts of volumes.
+package mounthealth
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"berth/api"
+	"berth/api/usages"
+	"berth/cli/command"
+	"berth/structs"
+	"berth/structs/volumeusage"
+)
+
+// Row is one mount on its node.
+type Row struct {
+	*volumeusage.MountHealth
+	NodeID   string
+	VolumeID string
+}
+
+// Rows returns the mounts of all uses.
+func Rows(all []*volumeusage.VolumeUsage) (rows []Row) {
+	for _, u := range all {
+		for _, m := range u.Mounts {
+			rows = append(rows, Row{m, u.NodeID, u.VolumeID})
+		}
+	}
+	return rows
+}
+
+// Sheet shows the mounts of one volume.
+var Sheet = command.Sheet[Row]{
+	Titles: "Node|Mount|State|Since|Reason|Healing",
+	Row: func(_ *command.Call, r Row) []string {
+		return []string{
+			command.ShortID(r.NodeID),
+			user(r),
+			command.OneLine(r.State),
+			command.Age(r.Since),
+			command.OneLine(r.Reason),
+			command.OneLine(r.Healing),
+		}
+	},
+}
+
+// user names the allocation of a mount.
+func user(r Row) string {
+	if r.AllocID == "" {
+		return "staged"
+	}
+	return "allocation " + command.ShortID(r.AllocID)
+}
+
+// Ill tells of the mounts of a use that are ill, "" if none is.
+func Ill(u *volumeusage.VolumeUsage) string {
+	for _, m := range u.Mounts {
+		if m.Ill() {
+			return fmt.Sprintf("%s: %s", m.State, m.Reason)
+		}
+	}
+	return ""
+}
+
+// text tells of a mount that is ill.
+func text(r Row) string {
+	line := fmt.Sprintf("volume %s on node %s, %s: the mount is %s since %s: %s", r.VolumeID,
+		command.ShortID(r.NodeID), user(r), r.State, time.Unix(0, r.Since).UTC().Format(time.RFC3339), r.Reason)
+	if r.Healing != "" {
+		line += "; " + r.Healing
+	}
+	return command.OneLine(line)
+}
+
+// OfVolume returns a line for each mount of a volume that is ill, and for a plugin that reports the volume as
+// abnormal.
+func OfVolume(
+	ctx context.Context, client *api.Client, volumeID string, q *api.Query,
+) (lines []string, err error) {
+	all, err := usages.Of(ctx, client, volumeID, q)
+	if err != nil {
+		return nil, err
+	}
+
+	for _, r := range Rows(all.Usages) {
+		if r.Ill() {
+			lines = append(lines, text(r))
+		}
+	}
+	for _, u := range all.Usages {
+		if c := u.Condition; c != nil && c.Abnormal {
+			lines = append(lines, command.OneLine(fmt.Sprintf("volume %s on node %s: the plugin reports it as "+
+				"abnormal: %s", u.VolumeID, command.ShortID(u.NodeID), c.Message)))
+		}
+	}
+	return lines, nil
+}
+
+// OfAlloc returns a line for each mount of a volume that is ill for an allocation.
+func OfAlloc(
+	ctx context.Context, client *api.Client, volumeID string, a *structs.Allocation,
+) (lines []string, err error) {
+	all, err := usages.Of(ctx, client, volumeID, &api.Query{Namespace: a.Namespace})
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range Rows(all.Usages) {
+		if r.Ill() && r.AllocID == a.ID {
+			lines = append(lines, text(r))
+		}
+	}
+	return lines, nil
+}

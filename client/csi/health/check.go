@@ -1,0 +1,115 @@
+package health
+
+import (
+	"context"
+	"syscall"
+
+	"berth/client/csi/health/probe"
+	"berth/client/csi/helpers"
+	"berth/structs/volumeusage"
+)
+
+// Check looks at one mount now and returns its state. One look counts: the caller is about to use the
+// mount. A mount that is being asked already, and one of which no process can be asked, keep their states.
+func (m *Monitor) Check(ctx context.Context, k volumeusage.UsageKey, allocID string) volumeusage.MountHealth {
+	s := m.beginCheck(k, allocID)
+	if s == nil {
+		return m.State(k, allocID)
+	}
+
+	q := probe.Question{Paths: []string{s.Path}, Wait: m.cfg.Wait}
+	stream, err := helpers.Start[probe.Answer](m.cfg.Helpers, q, probe.Arg)
+	if err != nil {
+		m.cfg.Logger.Warn("failed to ask a mount", "path", s.Path, "error", err)
+		return m.State(k, allocID)
+	}
+
+	var answer probe.Answer
+	answered := false
+	select {
+	case answer, answered = <-stream.Answers:
+	case <-ctx.Done():
+	}
+	stream.Close()
+	go func() { // it ends with the process
+		for range stream.Answers {
+		}
+	}()
+	if answered {
+		m.takeAtOnce(answer)
+	}
+	return m.State(k, allocID)
+}
+
+// beginCheck returns a copy of the mount to ask, nil if the mount table tells its state, or the mount is
+// being asked or unknown.
+func (m *Monitor) beginCheck(k volumeusage.UsageKey, allocID string) *state {
+	table, err := m.cfg.Table()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.find(k, allocID)
+	if err != nil || s == nil || s.asking {
+		return nil
+	}
+	if found, reason := s.inTable(table); found != volumeusage.Healthy {
+		m.setOnce(s, found, reason)
+		return nil
+	}
+	own := *s
+	return &own
+}
+
+func (m *Monitor) takeAtOnce(a probe.Answer) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.mounts[a.Path]
+	if s == nil {
+		return
+	}
+	found, reason := m.stateOf(a)
+	s.errno = syscall.Errno(a.Errno)
+	m.setOnce(s, found, reason)
+}
+
+// setOnce sets a state that one look has shown. The caller holds the lock.
+func (m *Monitor) setOnce(s *state, found, reason string) {
+	s.suspect = ""
+	if found != s.health.State {
+		m.set(s, found, reason)
+	}
+}
+
+// Renew notes that the node has mounted a volume anew for an allocation: its mount, and the staged volume,
+// are healthy until a look shows something else.
+func (m *Monitor) Renew(k volumeusage.UsageKey, allocID string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, id := range []string{"", allocID} {
+		s := m.find(k, id)
+		if s == nil {
+			continue
+		}
+		s.identity = ""
+		s.errno = 0
+		s.health.Healing = ""
+		m.setOnce(s, volumeusage.Healthy, "")
+	}
+}
+
+// SetHealing notes how far the repair of a mount is, "" if nothing repairs it.
+func (m *Monitor) SetHealing(k volumeusage.UsageKey, allocID, text string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if s := m.find(k, allocID); s != nil {
+		s.health.Healing = text
+	}
+}
+
+// Disconnected reports whether the last answer of a mount is that its server is gone: then it never answers
+// again, and unmounting it loses nothing.
+func (m *Monitor) Disconnected(k volumeusage.UsageKey, allocID string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.find(k, allocID)
+	return s != nil && s.errno == syscall.ENOTCONN
+}

@@ -1,0 +1,397 @@
+// Package health finds the mounts of volumes on a node that are ill: dead, hung, read-only or gone.
+//
+// Its rules:
+//
+//   - The agent touches no mounted file system. A process of the pool of package helpers asks the mounts, all
+//     in one round, and the mount table tells of mounts that are gone or read-only.
+//   - A mount is hung at once when it does not answer within Wait. It is asked again once the question that
+//     hangs has ended. All other states need two rounds in a row, because the restart of a plugin may take a
+//     mount away for a moment. Healthy counts at once.
+//   - Nothing is stored. Those who follow a mount wait for Changed.
+package health
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/client/csi/health/probe"
+	"berth/client/csi/helpers"
+	"berth/client/csi/mounts"
+	"berth/structs/volumeusage"
+)
+
+const (
+	// Interval is the time between two rounds.
+	Interval = 5 * time.Second
+	// Wait is the time after which a mount counts as hung.
+	Wait = 5 * time.Second
+
+	// startTime is the time that a process has to start, beyond Wait.
+	startTime = 5 * time.Second
+)
+
+// Mount is one mount of a volume.
+type Mount struct {
+	Volume   volumeusage.UsageKey
+	AllocID  string // "" for the staged volume
+	PluginID string
+	Path     string
+	// Writes: it could be written when it was mounted, and its user may write.
+	Writes bool
+}
+
+// Config has what a Monitor needs.
+type Config struct {
+	// List returns the mounts of this node. It touches none of them.
+	List    func() ([]Mount, error)
+	Helpers *helpers.Pool
+	Logger  hclog.Logger
+	// Interval and Wait are the constants if they are 0.
+	Interval, Wait time.Duration
+	// Table reads the mount table; nil is that of the agent.
+	Table func() (*mounts.Table, error)
+}
+
+// Monitor knows the states of the mounts of a node.
+type Monitor struct {
+	cfg Config
+
+	mu         sync.Mutex
+	mounts     map[string]*state // by path
+	conditions map[volumeusage.UsageKey]*volumeusage.VolumeCondition
+	changed    chan struct{} // closed at the next change
+}
+
+// state is what is known of one mount.
+type state struct {
+	Mount
+	health   volumeusage.MountHealth
+	errno    syscall.Errno // of the last answer
+	identity string        // of the file system that was seen first
+	suspect  string        // the ill state of the last round, if it is not the state yet
+	asking   bool          // a process that does not answer has it
+}
+
+// New makes a monitor, which looks once Run runs.
+func New(cfg Config) *Monitor {
+	if cfg.Interval == 0 {
+		cfg.Interval = Interval
+	}
+	if cfg.Wait == 0 {
+		cfg.Wait = Wait
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = hclog.NewNullLogger()
+	}
+	if cfg.Table == nil {
+		cfg.Table = mounts.Read
+	}
+	return &Monitor{
+		cfg:        cfg,
+		mounts:     map[string]*state{},
+		conditions: map[volumeusage.UsageKey]*volumeusage.VolumeCondition{},
+		changed:    make(chan struct{}),
+	}
+}
+
+// Run looks at all mounts in every interval until ctx ends. It does not wait for a process that hangs.
+func (m *Monitor) Run(ctx context.Context) {
+	tick := time.NewTicker(m.cfg.Interval)
+	defer tick.Stop()
+	var streams sync.WaitGroup
+	defer streams.Wait()
+	for {
+		m.round(ctx, &streams)
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// round looks at all mounts. An answer that comes later than Wait is taken in the background.
+func (m *Monitor) round(ctx context.Context, streams *sync.WaitGroup) {
+	paths, err := m.look()
+	if err != nil {
+		m.cfg.Logger.Warn("failed to look at the mounts of volumes, retrying", "error", err)
+		return
+	}
+	defer m.report()
+	if len(paths) == 0 {
+		return
+	}
+
+	first, err := m.ask(ctx, paths, streams)
+	if err != nil {
+		m.cfg.Logger.Warn("failed to ask the mounts of volumes, retrying", "error", err)
+		return
+	}
+	select {
+	case <-first:
+	case <-ctx.Done():
+	}
+}
+
+// look reads the list of the mounts and the mount table. It returns the mounts to ask.
+func (m *Monitor) look() (paths []string, err error) {
+	list, err := m.cfg.List()
+	if err != nil {
+		return nil, err
+	}
+	table, err := m.cfg.Table()
+	if err != nil {
+		return nil, err
+	}
+
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	there := map[string]bool{}
+	for _, mount := range list {
+		there[mount.Path] = true
+		s := m.mounts[mount.Path]
+		if s == nil {
+			s = &state{health: volumeusage.MountHealth{State: volumeusage.Healthy, Since: now()}}
+			m.mounts[mount.Path] = s
+		}
+		s.Mount = mount
+		s.health.AllocID = mount.AllocID
+		if found, reason := s.inTable(table); found != volumeusage.Healthy {
+			m.observe(s, found, reason)
+		} else if !s.asking {
+			paths = append(paths, mount.Path)
+		}
+	}
+
+	for path := range m.mounts {
+		if !there[path] {
+			delete(m.mounts, path)
+		}
+	}
+	for k := range m.conditions {
+		if !slices.ContainsFunc(list, func(l Mount) bool { return l.Volume == k }) {
+			delete(m.conditions, k)
+		}
+	}
+	return paths, nil
+}
+
+// inTable returns the state of a mount as the mount table shows it.
+func (s *state) inTable(table *mounts.Table) (found, reason string) {
+	if !table.Mounted(s.Path) {
+		return volumeusage.Gone, "nothing is mounted at its place any more"
+	}
+
+	identity := table.Identity(s.Path)
+	switch {
+	// The staged volume may be unstaged and staged again between two rounds.
+	case s.identity == "" || s.AllocID == "":
+		s.identity = identity
+	case s.identity != identity:
+		return volumeusage.Gone, fmt.Sprintf("another file system (%s) is mounted in the place of %s",
+			identity, s.identity)
+	}
+
+	if s.Writes && table.ReadOnly(s.Path) {
+		return volumeusage.ReadOnly, "its file system has turned read-only"
+	}
+	return volumeusage.Healthy, ""
+}
+
+// ask starts a process that asks mounts. first is closed once each of them has answered, or counts as hung.
+func (m *Monitor) ask(
+	ctx context.Context, paths []string, streams *sync.WaitGroup,
+) (first <-chan struct{}, err error) {
+	q := probe.Question{Paths: paths, Wait: m.cfg.Wait}
+	stream, err := helpers.Start[probe.Answer](m.cfg.Helpers, q, probe.Arg)
+	if err != nil {
+		return nil, err
+	}
+
+	all := make(chan struct{})
+	end := context.AfterFunc(ctx, stream.Close)
+	// The process tells of each mount within Wait. One that does not is ended.
+	limit := time.AfterFunc(m.cfg.Wait+startTime, stream.Close)
+	streams.Go(func() {
+		defer end()
+		left := len(paths)
+		held := map[string]bool{}
+		for a := range stream.Answers {
+			late := m.take(a)
+			held[a.Path] = a.Hung
+			if late {
+				continue
+			}
+			left--
+			if left == 0 {
+				limit.Stop()
+				close(all)
+			}
+		}
+		m.forgive(held)
+		stream.Close()
+		if left > 0 {
+			limit.Stop()
+			close(all)
+		}
+	})
+	return all, nil
+}
+
+// take takes an answer. It reports whether that is the late one of a mount that hung.
+func (m *Monitor) take(a probe.Answer) (late bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.mounts[a.Path]
+	if s == nil {
+		return false
+	}
+	late = s.asking && !a.Hung
+	s.asking = a.Hung
+	s.errno = syscall.Errno(a.Errno)
+	found, reason := m.stateOf(a)
+	m.observe(s, found, reason)
+	return late
+}
+
+// stateOf returns the state of a mount that has given an answer.
+func (m *Monitor) stateOf(a probe.Answer) (found, reason string) {
+	errno := syscall.Errno(a.Errno)
+	switch {
+	case a.Hung:
+		return volumeusage.Hung, fmt.Sprintf("it has not answered for %s", m.cfg.Wait)
+	case deadly(errno):
+		return volumeusage.Dead, errno.Error()
+	}
+	return volumeusage.Healthy, ""
+}
+
+// deadly reports whether an error of a system call on the root of a mount shows that the mount is dead. An
+// error such as EACCES is an answer of a file system that lives.
+func deadly(errno syscall.Errno) bool {
+	return slices.Contains([]syscall.Errno{
+		syscall.ENOTCONN, syscall.ESTALE, syscall.EIO, syscall.ECONNABORTED, syscall.ESHUTDOWN,
+		syscall.EHOSTDOWN, syscall.ETIMEDOUT, syscall.EREMOTEIO, syscall.ENODEV, syscall.ENXIO,
+	}, errno)
+}
+
+// forgive lets the next round ask the mounts whose process has ended without their answers.
+func (m *Monitor) forgive(held map[string]bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for path, hung := range held {
+		if s := m.mounts[path]; s != nil && hung {
+			s.asking = false
+		}
+	}
+}
+
+// observe takes what one look at a mount has shown. The caller holds the lock.
+func (m *Monitor) observe(s *state, found, reason string) {
+	once := found == volumeusage.Healthy || found == volumeusage.Hung || found == s.health.State
+	if !once && s.suspect != found {
+		s.suspect = found
+		return
+	}
+
+	s.suspect = ""
+	if found == s.health.State {
+		return
+	}
+	m.set(s, found, reason)
+}
+
+// set sets the state of a mount. The caller holds the lock.
+func (m *Monitor) set(s *state, found, reason string) {
+	s.health.State = found
+	s.health.Reason = reason
+	s.health.Since = now()
+	m.cfg.Logger.Warn("the state of a mount has changed", "volume", s.Volume.VolumeID,
+		"namespace", s.Volume.Namespace, "alloc_id", s.AllocID, "state", found, "reason", reason)
+	m.announce()
+}
+
+// announce wakes those who follow. The caller holds the lock.
+func (m *Monitor) announce() {
+	close(m.changed)
+	m.changed = make(chan struct{})
+}
+
+// Changed returns a channel that is closed at the next change of any mount or condition. The caller takes it
+// before it reads the state.
+func (m *Monitor) Changed() <-chan struct{} {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.changed
+}
+
+// find returns the mount of a volume for an allocation, nil for none. The caller holds the lock.
+func (m *Monitor) find(k volumeusage.UsageKey, allocID string) *state {
+	for _, s := range m.mounts {
+		if s.Volume == k && s.AllocID == allocID {
+			return s
+		}
+	}
+	return nil
+}
+
+// State returns the state of the mount of a volume for an allocation, or with allocID "" of the staged
+// volume. A mount that is not known is healthy.
+func (m *Monitor) State(k volumeusage.UsageKey, allocID string) volumeusage.MountHealth {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if s := m.find(k, allocID); s != nil {
+		return s.health
+	}
+	return volumeusage.MountHealth{AllocID: allocID, State: volumeusage.Healthy}
+}
+
+// Of returns the states of the mounts of a volume, the staged volume first, then by allocation.
+func (m *Monitor) Of(k volumeusage.UsageKey) []*volumeusage.MountHealth {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var list []*volumeusage.MountHealth
+	for _, s := range m.mounts {
+		if s.Volume == k {
+			h := s.health
+			list = append(list, &h)
+		}
+	}
+	slices.SortFunc(list, func(a, b *volumeusage.MountHealth) int {
+		return strings.Compare(a.AllocID, b.AllocID)
+	})
+	return list
+}
+
+// SetCondition takes what the plugin says of a volume, nil for nothing.
+func (m *Monitor) SetCondition(k volumeusage.UsageKey, c *volumeusage.VolumeCondition) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	before := m.conditions[k]
+	if c == nil {
+		delete(m.conditions, k)
+	} else {
+		m.conditions[k] = c
+	}
+	if isAbnormal(before) != isAbnormal(c) {
+		m.announce()
+	}
+}
+
+func isAbnormal(c *volumeusage.VolumeCondition) bool { return c != nil && c.Abnormal }
+
+// Condition returns what the plugin has said of a volume last, nil for nothing.
+func (m *Monitor) Condition(k volumeusage.UsageKey) *volumeusage.VolumeCondition {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.conditions[k]
+}
+
+func now() int64 { return time.Now().UnixNano() }

@@ -1,0 +1,277 @@
+package health
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+
+	"berth/client/csi/health/fusetest"
+	"berth/client/csi/health/probe"
+	"berth/client/csi/helpers"
+	"berth/internal/testskip"
+	"berth/structs/volumeusage"
+)
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == probe.Arg {
+		os.Exit(probe.Main(os.Args[2:]))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+var data = volumeusage.UsageKey{Namespace: "default", VolumeID: "data"}
+
+// node is a node whose mounts are those of a test.
+type node struct {
+	*Monitor
+	t   *testing.T
+	dir string
+
+	mu   sync.Mutex
+	list []Mount
+}
+
+func newNode(t *testing.T) *node {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		testskip.Lacking(t, "root: it mounts")
+	}
+	n := &node{t: t, dir: t.TempDir()}
+	n.Monitor = New(Config{
+		List:     n.mounts,
+		Helpers:  helpers.New([]string{os.Args[0]}),
+		Interval: 20 * time.Millisecond,
+		Wait:     100 * time.Millisecond,
+	})
+	return n
+}
+
+func (n *node) mounts() ([]Mount, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.list), nil
+}
+
+// add makes a directory for the mount of an allocation.
+func (n *node) add(allocID string) string {
+	n.t.Helper()
+	path := filepath.Join(n.dir, "of-"+allocID)
+	must(n.t, os.Mkdir(path, 0o700))
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.list = append(n.list, Mount{Volume: data, AllocID: allocID, Path: path, PluginID: "p", Writes: true})
+	n.t.Cleanup(func() {
+		for unix.Unmount(path, unix.MNT_DETACH) == nil {
+		}
+	})
+	return path
+}
+
+func (n *node) tmpfs(allocID string) string {
+	n.t.Helper()
+	path := n.add(allocID)
+	must(n.t, unix.Mount("none", path, "tmpfs", 0, "size=64k"))
+	return path
+}
+
+// start runs the monitor until the end of the test.
+func (n *node) start() {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		n.Run(ctx)
+		close(ended)
+	}()
+	n.t.Cleanup(func() { cancel(); <-ended })
+}
+
+// await waits until the mount of an allocation has a state.
+func (n *node) await(allocID, state string) volumeusage.MountHealth {
+	n.t.Helper()
+	limit := time.After(time.Minute)
+	for {
+		changed := n.Changed()
+		if h := n.State(data, allocID); h.State == state {
+			return h
+		}
+		select {
+		case <-changed:
+		case <-limit:
+			n.t.Fatalf("the mount of %s is %+v, not %s", allocID, n.State(data, allocID), state)
+		}
+	}
+}
+
+func TestMonitor_FindsAMountWhoseServerHasDied(t *testing.T) {
+	n := newNode(t)
+	fs := fusetest.Mount(t, n.add("a1"), "text")
+	n.tmpfs("a2")
+	n.start()
+	n.awaitRound()
+	if h := n.State(data, "a1"); h.Ill() {
+		t.Fatalf("a mount that answers is %+v", h)
+	}
+
+	fs.Die()
+	h := n.await("a1", volumeusage.Dead)
+	if h.Reason != unix.ENOTCONN.Error() || h.Since == 0 || !n.Disconnected(data, "a1") {
+		t.Errorf("got %+v", h)
+	}
+	if h := n.State(data, "a2"); h.Ill() {
+		t.Errorf("its sibling is %+v", h)
+	}
+}
+
+// awaitRound waits until all mounts are known.
+func (n *node) awaitRound() {
+	for len(n.Of(data)) < len(n.list) {
+		time.Sleep(time.Millisecond) // no event tells of a round without a change
+	}
+}
+
+func TestMonitor_FindsAHungMountAndItsEnd(t *testing.T) {
+	n := newNode(t)
+	fs := fusetest.Mount(t, n.add("a1"), "text")
+	n.tmpfs("a2")
+	fs.Hang()
+	n.start()
+	n.await("a1", volumeusage.Hung)
+
+	// The mount that hangs holds no round up, and gets no second process.
+	must(t, unix.Unmount(n.list[1].Path, 0))
+	n.await("a2", volumeusage.Gone)
+	if running := n.cfg.Helpers.Running(); running > 2 {
+		t.Errorf("%d processes ask", running)
+	}
+	fs.Resume()
+	n.await("a1", volumeusage.Healthy)
+}
+
+func TestMonitor_FindsAFileSystemThatTurnsReadOnly(t *testing.T) {
+	n := newNode(t)
+	writes := n.tmpfs("a1")
+	reads := n.tmpfs("a2")
+	n.list[1].Writes = false
+	n.start()
+	n.awaitRound()
+	for _, path := range []string{reads, writes} {
+		must(t, unix.Mount("", path, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
+	}
+	n.await("a1", volumeusage.ReadOnly)
+	if h := n.State(data, "a2"); h.Ill() {
+		t.Errorf("the mount of a reader is %+v", h)
+	}
+	must(t, unix.Mount("", writes, "", unix.MS_REMOUNT, ""))
+	n.await("a1", volumeusage.Healthy)
+}
+
+func TestMonitor_FindsAMountThatIsGoneOrReplaced(t *testing.T) {
+	n := newNode(t)
+	gone := n.tmpfs("a1")
+	replaced := n.tmpfs("a2")
+	n.start()
+	n.awaitRound()
+	must(t, unix.Unmount(gone, 0))
+	must(t, unix.Mount("none", replaced, "tmpfs", 0, "size=64k"))
+	n.await("a1", volumeusage.Gone)
+	n.await("a2", volumeusage.Gone)
+
+	// The node itself has mounted it anew.
+	n.Renew(data, "a2")
+	if h := n.Check(t.Context(), data, "a2"); h.Ill() {
+		t.Errorf("after Renew: %+v", h)
+	}
+}
+
+// A plugin that restarts may take its mount away for a moment.
+func TestMonitor_NeedsTwoLooksInARow(t *testing.T) {
+	n := newNode(t)
+	path := n.tmpfs("a1")
+	look := func() string {
+		_, err := n.look()
+		must(t, err)
+		return n.State(data, "a1").State
+	}
+	look()
+	for range 2 {
+		must(t, unix.Unmount(path, 0))
+		if got := look(); got != volumeusage.Healthy {
+			t.Errorf("after one look: %s", got)
+		}
+		must(t, unix.Mount("none", path, "tmpfs", 0, "size=64k"))
+		n.Renew(data, "a1")
+		look()
+		n.take(probe.Answer{Path: path})
+	}
+	must(t, unix.Unmount(path, 0))
+	look()
+	if got := look(); got != volumeusage.Gone {
+		t.Errorf("after two looks: %s", got)
+	}
+}
+
+func TestMonitor_ChecksOneMountAtOnce(t *testing.T) {
+	n := newNode(t)
+	fs := fusetest.Mount(t, n.add("a1"), "text")
+	_, err := n.look()
+	must(t, err)
+	if h := n.Check(t.Context(), data, "a1"); h.Ill() {
+		t.Errorf("got %+v", h)
+	}
+	fs.Die()
+	if h := n.Check(t.Context(), data, "a1"); h.State != volumeusage.Dead {
+		t.Errorf("got %+v", h)
+	}
+	if h := n.Check(t.Context(), data, "unknown"); h.Ill() {
+		t.Errorf("a mount that is not known is %+v", h)
+	}
+}
+
+func TestMonitor_BoundsTheProcesses(t *testing.T) {
+	n := newNode(t)
+	var all []*fusetest.FS
+	n.start()
+	for i := range helpers.Max + 3 {
+		fs := fusetest.Mount(t, n.add(string(rune('a'+i))), "text")
+		fs.Hang()
+		all = append(all, fs)
+	}
+	n.await("a", volumeusage.Hung)
+	if running := n.cfg.Helpers.Running(); running > helpers.Max {
+		t.Errorf("%d processes ask", running)
+	}
+	for _, fs := range all {
+		fs.Resume()
+	}
+	n.await("a", volumeusage.Healthy)
+}
+
+func TestMonitor_TellsOfConditions(t *testing.T) {
+	n := newNode(t)
+	before := n.Changed()
+	n.SetCondition(data, &volumeusage.VolumeCondition{Message: "fine"})
+	select {
+	case <-before:
+		t.Error("a normal condition is announced")
+	default:
+	}
+	n.SetCondition(data, &volumeusage.VolumeCondition{Abnormal: true, Message: "ill"})
+	<-before
+	if c := n.Condition(data); !c.Abnormal || c.Message != "ill" {
+		t.Errorf("got %+v", c)
+	}
+}

@@ -1,0 +1,32 @@
+package volumes
+
+import "errors"
+
+// Mounted is a mount that this node has made and seen, for an allocation or, with AllocID "", the staged one.
+type Mounted struct {
+	VolumeKey
+	AllocID  string
+	PluginID string
+	Path     string // on the host
+	// Writes: it could be written when it was mounted, and its user may write.
+	Writes bool
+}
+
+// Mounts returns the mounts that the records of this boot tell of. They may be gone from the mount table.
+func (v *Volumes) Mounts() ([]Mounted, error) {
+	records, err := v.store.publishes("")
+	stages, stageErr := stageTable.All(v.store.db, "")
+	var list []Mounted
+	for _, p := range records {
+		if p.State == published && p.Mounted && p.BootID == v.boot {
+			list = append(list, Mounted{p.key(), p.AllocID, p.PluginID, v.hostPath(p.target()),
+				p.Writable && !p.ReadOnly})
+		}
+	}
+	for _, r := range stages {
+		if s := r.Value; s.State == staged && s.Mounted && s.BootID == v.boot {
+			list = append(list, Mounted{s.key(), "", s.PluginID, v.hostPath(s.path()), s.Writable})
+		}
+	}
+	return list, errors.Join(err, stageErr)
+}
