@@ -315,3 +315,22 @@ func TestAskedVolume_OfAJobThatStartsOthersIsMadeForEach(t *testing.T) {
 		t.Errorf("the child has the volumes %+v", a.CSIVolumes)
 	}
 }
+
+// TestAskedVolume_GrowsOnceItIsMade has a job that asks for more while a plugin creates its volume: the call
+// must not change, and the quota has space for the first size only in one case.
+func TestAskedVolume_GrowsOnceItIsMade(t *testing.T) {
+	for bound, want := range map[int]string{0: "2.0 GiB", 1: "1.0 GiB"} {
+		w := inZones(t, "a")
+		w.job(aJob("db", structs.JobService, asks(gib, false)))
+		w.run("db")
+		w.job(aJob("db", structs.JobService, asks(2*gib, false)))
+		w.wantVolumes("db.g.data creating zone=a 1.0 GiB")
+		w.quota(quota.Bounds{Storage: &quota.StorageBound{Volumes: 1, VolumeBytes: int64(bound) * gib}})
+		w.made("db.g.data")
+		w.wantVolumes("db.g.data ready zone=a " + want)
+		v := csi.Volume(w.s.Read(), structs.DefaultNamespace, "db.g.data")
+		if failed := v.LastError != nil; failed != (bound == 1) {
+			t.Errorf("a quota of %d GiB: the error is %+v", bound, v.LastError)
+		}
+	}
+}

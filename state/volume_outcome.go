@@ -5,13 +5,14 @@ import (
 
 	"berth/state/csi"
 	"berth/state/csi/lifecycle"
+	"berth/state/jobvolumes"
 	"berth/state/schema"
 	"berth/structs"
 )
 
 // VolumeOutcome records the outcome of a call of a plugin for a volume: see lifecycle.VolumeOutcome. If the
 // plugin has no space for a volume that a job has asked for, the allocations that wait for it are replaced:
-// another node may be in a place with space.
+// another node may be in a place with space. A new volume of a job that asks for more by now grows.
 func VolumeOutcome(tx *WriteTx, p *structs.CSIVolumeOutcome) error {
 	err := lifecycle.VolumeOutcome(tx, p)
 	if err != nil {
@@ -19,8 +20,15 @@ func VolumeOutcome(tx *WriteTx, p *structs.CSIVolumeOutcome) error {
 	}
 
 	v := csi.Volume(tx, p.RequestNamespace(), p.ID)
-	if v == nil || v.JobID == "" || v.State != structs.VolumeFailed ||
-		v.LastError == nil || v.LastError.Code != structs.CSICodeExhausted {
+	if v == nil || v.JobID == "" {
+		return nil
+	}
+	if p.Op == "create" && v.State == structs.VolumeReady {
+		jobvolumes.Grow(tx, v, p.Now)
+	}
+
+	full := v.LastError != nil && v.LastError.Code == structs.CSICodeExhausted
+	if v.State != structs.VolumeFailed || !full {
 		return nil
 	}
 	for _, a := range slices.Collect(schema.AllocsByVolume.Scan(tx, v.Namespace, v.ID)) {

@@ -8,8 +8,10 @@ import (
 	"strings"
 
 	"berth/internal/mvcc"
+	"berth/state/blocked"
 	"berth/state/csi"
 	"berth/state/csi/lifecycle"
+	"berth/state/quotas"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/class"
@@ -200,13 +202,41 @@ func adopt(tx *mvcc.WriteTx, v *structs.CSIVolume, r *structs.VolumeRequest, now
 		v = csi.Volume(tx, v.Namespace, v.ID)
 	}
 
-	leaving := v.State == structs.VolumeDeleting || v.Marked()
-	if leaving || csi.NeverCreated(v) || r.Size <= v.RequestedCapacityMin {
+	// A plugin that gets another size while it creates a volume of the name rejects it (CSI spec, CreateVolume,
+	// ALREADY_EXISTS): see Grow.
+	if v.State != structs.VolumeReady || v.Marked() || r.Size <= v.RequestedCapacityMin {
 		return nil
 	}
 	grown := v.Copy()
 	grown.RequestedCapacityMin = r.Size
 	return put(tx, grown, now)
+}
+
+// Grow expands a volume that was created while its job began to ask for a larger one. An error of the quota
+// is that of the volume, which stays as it is: its creation is a fact.
+func Grow(tx *mvcc.WriteTx, v *structs.CSIVolume, now int64) {
+	r, _ := requestOf(requestsOf(schema.Jobs.Get(tx, v.Namespace, v.JobID)), v)
+	if r.VolumeRequest == nil {
+		return
+	}
+	grown := v.Copy()
+	grown.RequestedCapacityMin = max(r.Size, v.RequestedCapacityMin)
+	err := quotas.CheckVolume(tx, v, grown) // before adopt, whose part would stay
+	if err == nil {
+		err = adopt(tx, v, r.VolumeRequest, now)
+	}
+	if err == nil {
+		return
+	}
+
+	v = v.Copy()
+	v.LastError = &structs.OperationError{
+		Message:  err.Error(),
+		Kind:     structs.KindOf(err),
+		Attempts: 1,
+		Time:     now,
+	}
+	blocked.PutWithoutUnblock(tx, v)
 }
 
 func put(tx *mvcc.WriteTx, v *structs.CSIVolume, now int64) error {
