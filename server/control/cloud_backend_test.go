@@ -125,9 +125,8 @@ func (c *cloud) take(p *cloudPool, bytes int64) {
 
 // allows reports whether a volume with a request may be in a zone.
 func allows(t *structs.CSITopologyRequest, zone string) bool {
-	return t == nil || len(t.Required) == 0 || slices.ContainsFunc(t.Required, func(t *structs.CSITopology) bool {
-		return t.Segments["zone"] == zone
-	})
+	inIt := func(t *structs.CSITopology) bool { return t.Segments["zone"] == zone }
+	return t == nil || len(t.Required) == 0 || slices.ContainsFunc(t.Required, inIt)
 }
 
 func (c *cloud) remove(id string) error {

@@ -19,6 +19,7 @@ import (
 	"berth/state"
 	"berth/structs"
 	"berth/structs/class"
+	"berth/structs/nodecalls"
 )
 
 // cloudWorld is the servers with the nodes and a cloud, on one goroutine: so two runs of one seed are equal.
@@ -163,7 +164,7 @@ func (w *cloudWorld) Call(ctx context.Context, nodeID, method string, req, resp 
 		return structs.Timeoutf("the outcome is not known")
 	}
 	answer, err := do()
-	w.note("%s of %s at %s: %+v, %v", method, volume, nodeID, answer, err)
+	w.note("%s of %s at %s: %s, %v", method, volume, nodeID, answerText(answer), err)
 	switch {
 	case w.kill(killOdds, "after the call "+method):
 		return ctx.Err()
@@ -176,6 +177,17 @@ func (w *cloudWorld) Call(ctx context.Context, nodeID, method string, req, resp 
 	return err
 }
 
+// answerText describes an answer of the cloud.
+func answerText(answer any) string {
+	switch a := answer.(type) {
+	case *nodecalls.ClientCSICreateResponse:
+		return a.ExternalID + a.Exhausted
+	case *nodecalls.ClientCSIExpandResponse:
+		return structs.FormatBytes(a.Capacity) + a.Exhausted
+	}
+	return "done"
+}
+
 // finishLate performs late calls.
 func (w *cloudWorld) finishLate(which func(cloudCall) bool) {
 	w.late = slices.DeleteFunc(w.late, func(l cloudCall) bool {
@@ -183,7 +195,7 @@ func (w *cloudWorld) finishLate(which func(cloudCall) bool) {
 			return false
 		}
 		answer, err := l.do()
-		w.note("late, %s: %+v, %v", l.volume, answer, err)
+		w.note("late, %s: %s, %v", l.volume, answerText(answer), err)
 		return true
 	})
 }
@@ -239,7 +251,7 @@ func (w *cloudWorld) noteRows() {
 	}
 	for _, v := range w.volumesOf(job) {
 		if v.ModifyIndex == w.index {
-			w.note("volume %s: %s %s, %+v, %v", v.ID, v.State, v.ExternalID, v.RequestedTopologies, v.LastError)
+			w.note("volume %s: %s %s, %+v", v.ID, v.State, v.ExternalID, v.LastError)
 		}
 	}
 }
