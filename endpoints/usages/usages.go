@@ -14,7 +14,7 @@ import (
 
 	"berth/endpoints/core"
 	"berth/internal/mvcc"
-	"berth/server/nodeconn"
+	"berth/server/nodeconn/nodeusage"
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
@@ -24,9 +24,8 @@ import (
 const (
 	// atOnce bounds the nodes that a request asks at the same time.
 	atOnce = 32
-	// nodeTime bounds the call of one node, which measures nothing, and allTime the calls of all nodes.
-	nodeTime = 2 * time.Second
-	allTime  = 10 * time.Second
+	// allTime bounds the calls of all nodes.
+	allTime = 10 * time.Second
 	// maxWarnings bounds the nodes that an answer names because they did not answer.
 	maxWarnings = 10
 )
@@ -59,7 +58,7 @@ func (p Procedures) List(
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			usages, err := p.ask(ctx, id, nodes[id])
+			usages, err := nodeusage.Ask(ctx, p.Nodes, id, nodes[id])
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
@@ -72,17 +71,15 @@ func (p Procedures) List(
 	wg.Wait()
 
 	slices.SortFunc(resp.Usages, func(a, b *volumeusage.VolumeUsage) int {
-		return cmp.Or(volumeusage.Compare(keyOf(a), keyOf(b)), strings.Compare(a.NodeID, b.NodeID))
+		return cmp.Or(
+			volumeusage.Compare(nodeusage.KeyOf(a), nodeusage.KeyOf(b)),
+			strings.Compare(a.NodeID, b.NodeID))
 	})
 	slices.Sort(resp.Warnings)
 	if more := len(resp.Warnings) - maxWarnings; more > 0 {
 		resp.Warnings = append(resp.Warnings[:maxWarnings], fmt.Sprintf("%d more nodes do not answer", more))
 	}
 	return nil
-}
-
-func keyOf(u *volumeusage.VolumeUsage) volumeusage.UsageKey {
-	return volumeusage.UsageKey{Namespace: u.Namespace, VolumeID: u.VolumeID}
 }
 
 // holders returns the nodes on which the wanted volumes are claimed, each with its volumes.
@@ -104,53 +101,4 @@ func holders(tx *state.ReadTx, req *volumeusage.VolumeUsageRequest) map[string][
 		}
 	}
 	return nodes
-}
-
-// ask asks one node. It believes a node only about the volumes that it has claims for.
-func (p Procedures) ask(
-	ctx context.Context, nodeID string, keys []volumeusage.UsageKey,
-) ([]*volumeusage.VolumeUsage, error) {
-	to := nodeconn.Target{
-		Nodes: p.Nodes,
-		IDs:   []string{nodeID},
-		Limit: nodeTime,
-	}
-	resp, err := nodeconn.Call(ctx, to, volumeusage.OfNode, &volumeusage.NodeUsageRequest{Volumes: keys})
-	if err != nil {
-		return nil, err
-	}
-
-	asked := map[volumeusage.UsageKey]bool{}
-	for _, k := range keys {
-		asked[k] = true
-	}
-
-	var list []*volumeusage.VolumeUsage
-	for _, u := range resp.Usages {
-		if u == nil || !asked[keyOf(u)] {
-			continue
-		}
-		asked[keyOf(u)] = false // one answer for a volume
-		u.NodeID = nodeID
-		u.Error = structs.Cut(u.Error, structs.MaxText)
-		u.Mounts = bounded(u.Mounts)
-		list = append(list, u)
-	}
-	return list, nil
-}
-
-// maxMounts bounds the mounts of one volume that a node tells of.
-const maxMounts = 1000
-
-// bounded cuts the texts of a node.
-func bounded(mounts []*volumeusage.MountHealth) []*volumeusage.MountHealth {
-	mounts = slices.DeleteFunc(mounts, func(m *volumeusage.MountHealth) bool { return m == nil })
-	mounts = mounts[:min(len(mounts), maxMounts)]
-	for _, m := range mounts {
-		m.AllocID = structs.Cut(m.AllocID, structs.MaxName)
-		m.State = structs.Cut(m.State, structs.MaxName)
-		m.Reason = structs.Cut(m.Reason, structs.MaxText)
-		m.Healing = structs.Cut(m.Healing, structs.MaxText)
-	}
-	return mounts
 }

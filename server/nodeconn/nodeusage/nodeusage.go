@@ -1,0 +1,69 @@
+// Package nodeusage asks nodes for the use of their volumes, which no server stores.
+package nodeusage
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"berth/server/nodeconn"
+	"berth/structs"
+	"berth/structs/volumeusage"
+)
+
+// limit bounds the call of one node, which measures nothing.
+const limit = 2 * time.Second
+
+// Ask asks one node about volumes. It believes the node about these only, and takes one answer for each.
+func Ask(
+	ctx context.Context, nodes nodeconn.Caller, nodeID string, keys []volumeusage.UsageKey,
+) ([]*volumeusage.VolumeUsage, error) {
+	to := nodeconn.Target{
+		Nodes: nodes,
+		IDs:   []string{nodeID},
+		Limit: limit,
+	}
+	resp, err := nodeconn.Call(ctx, to, volumeusage.OfNode, &volumeusage.NodeUsageRequest{Volumes: keys})
+	if err != nil {
+		return nil, err
+	}
+
+	asked := map[volumeusage.UsageKey]bool{}
+	for _, k := range keys {
+		asked[k] = true
+	}
+
+	var list []*volumeusage.VolumeUsage
+	for _, u := range resp.Usages {
+		if u == nil || !asked[KeyOf(u)] {
+			continue
+		}
+		asked[KeyOf(u)] = false
+		u.NodeID = nodeID
+		u.Error = structs.Cut(u.Error, structs.MaxText)
+		u.Mounts = bounded(u.Mounts)
+		list = append(list, u)
+	}
+	return list, nil
+}
+
+// KeyOf returns the volume of a usage.
+func KeyOf(u *volumeusage.VolumeUsage) volumeusage.UsageKey {
+	return volumeusage.UsageKey{Namespace: u.Namespace, VolumeID: u.VolumeID}
+}
+
+// maxMounts bounds the mounts of one volume that a node tells of.
+const maxMounts = 1000
+
+// bounded cuts the texts of a node.
+func bounded(mounts []*volumeusage.MountHealth) []*volumeusage.MountHealth {
+	mounts = slices.DeleteFunc(mounts, func(m *volumeusage.MountHealth) bool { return m == nil })
+	mounts = mounts[:min(len(mounts), maxMounts)]
+	for _, m := range mounts {
+		m.AllocID = structs.Cut(m.AllocID, structs.MaxName)
+		m.State = structs.Cut(m.State, structs.MaxName)
+		m.Reason = structs.Cut(m.Reason, structs.MaxText)
+		m.Healing = structs.Cut(m.Healing, structs.MaxText)
+	}
+	return mounts
+}
