@@ -173,6 +173,7 @@ func filledVolume() *structs.CSIVolume {
 	v.LastError = &structs.OperationError{}
 	v.Reclaim = class.Delete
 	v.DeleteAfter = new(time.Hour)
+	v.Grow = &structs.CSIGrow{At: 80, By: 20, Max: 1 << 30}
 	v.Topologies = topologies()
 	v.RequestedTopologies = &structs.CSITopologyRequest{Required: topologies(), Preferred: topologies()}
 	v.Parameters = map[string]string{"k": "v"}
@@ -184,6 +185,7 @@ func filledVolume() *structs.CSIVolume {
 	v.Call = &structs.CSICall{}
 	v.Forced = &structs.CSIForced{}
 	v.TurnedReadOnly = &structs.CSITurnedReadOnly{}
+	v.Grown = &structs.CSIGrowth{Fault: "x"}
 	return v
 }
 

@@ -130,6 +130,7 @@ var (
 	VolumeClassDelete = command(179, "VolumeClassDelete", classes.Delete, since(2))
 	VolumeUndelete    = command(138, "VolumeUndelete", lifecycle.VolumeUndelete, since(2))
 	VolumeReclaim     = command(140, "VolumeReclaim", lifecycle.VolumeReclaim, since(2))
+	VolumeGrow        = command(141, "VolumeGrow", lifecycle.VolumeGrow, since(2))
 
 	NamespaceApply  = command(70, "NamespaceApply", namespaces.NamespaceApply)
 	NamespaceDelete = command(71, "NamespaceDelete", namespaces.NamespaceDelete)

@@ -9,6 +9,7 @@ import (
 	"berth/structs"
 	"berth/structs/class"
 	"berth/structs/reclaim"
+	"berth/structs/volumeusage"
 )
 
 // classDraws draws entries about few volume classes, so that volumes find them.
@@ -22,6 +23,7 @@ var classDraws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 				Parameters:  map[string]string{"type": d.of("image", "directory")},
 				Reclaim:     d.of("", class.Retain, class.Delete, "other"),
 				DeleteAfter: new(time.Duration(d.upTo(9))),
+				Grow:        &structs.CSIGrow{At: 80, By: 20, Max: int64(d.upTo(4)) << 30},
 			},
 			WriteOptions: d.now(),
 		})
@@ -33,6 +35,18 @@ var classDraws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 			begin.DeleteAt = v.DeleteAt
 		}
 		return VolumeReclaim.Encode(begin)
+	},
+	"VolumeGrow": func(d dice, tx *state.ReadTx) ([]byte, error) {
+		grow := &volumeusage.VolumeGrowRequest{
+			ID:           d.vol(),
+			To:           int64(d.upTo(3)) << 30,
+			Fault:        d.of("", "full"),
+			WriteOptions: d.now(),
+		}
+		if v := csi.Volume(tx, structs.DefaultNamespace, grow.ID); v != nil {
+			grow.RowIndex = v.ModifyIndex
+		}
+		return VolumeGrow.Encode(grow)
 	},
 	"VolumeClassDelete": func(d dice, _ *state.ReadTx) ([]byte, error) {
 		return VolumeClassDelete.Encode(&class.ClassDeleteRequest{

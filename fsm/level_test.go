@@ -71,6 +71,7 @@ func TestCommands_HaveTheLevelOfTheirRelease(t *testing.T) {
 		"VolumeClassDelete":    2,
 		"VolumeUndelete":       2,
 		"VolumeReclaim":        2,
+		"VolumeGrow":           2,
 	}
 	for _, c := range commands {
 		want := level.First

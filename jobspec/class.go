@@ -22,6 +22,7 @@ type classFile struct {
 	DeleteAfter  *time.Duration    `hcl:"delete_after"`
 	Binding      string            `hcl:"binding"`
 	QuotaWeight  int               `hcl:"quota_weight"`
+	Grow         *grow             `hcl:"grow,block"`
 }
 
 func (classFile) Unsupported() string { return "mutable_parameters" }
@@ -46,6 +47,7 @@ func (f *classFile) row() *class.VolumeClass {
 		DeleteAfter:  f.DeleteAfter,
 		Binding:      f.Binding,
 		QuotaWeight:  f.QuotaWeight,
+		Grow:         f.Grow.policy(),
 	}
 	for _, t := range f.Topologies {
 		c.AllowedTopologies = append(c.AllowedTopologies, (*structs.CSITopology)(t))

@@ -35,6 +35,7 @@ type volumeFile struct {
 	OnNodeLoss   string            `hcl:"on_node_loss"`
 	Reclaim      string            `hcl:"reclaim"`
 	DeleteAfter  *time.Duration    `hcl:"delete_after"`
+	Grow         *grow             `hcl:"grow,block"`
 }
 
 type capability struct {
@@ -82,6 +83,7 @@ func (f *volumeFile) row() *structs.CSIVolume {
 		OnNodeLoss:           f.OnNodeLoss,
 		Reclaim:              f.Reclaim,
 		DeleteAfter:          f.DeleteAfter,
+		Grow:                 f.Grow.policy(),
 	}
 
 	for _, c := range f.Capabilities {

@@ -2059,7 +2059,7 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(40)
+	n := uint32(42)
 	if !(v.Call != nil) {
 		n--
 	}
@@ -2085,6 +2085,12 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.Forced != nil) {
+		n--
+	}
+	if !(v.Grow != nil) {
+		n--
+	}
+	if !(v.Grown != nil) {
 		n--
 	}
 	if !(v.JobID != "") {
@@ -2170,6 +2176,18 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v.Forced != nil {
 		b = append(b, "\xa6Forced"...)
 		if b, err = wire.AppendOther(b, &v.Forced); err != nil {
+			return b, err
+		}
+	}
+	if v.Grow != nil {
+		b = append(b, "\xa4Grow"...)
+		if b, err = wire.AppendOther(b, &v.Grow); err != nil {
+			return b, err
+		}
+	}
+	if v.Grown != nil {
+		b = append(b, "\xa5Grown"...)
+		if b, err = wire.AppendOther(b, &v.Grown); err != nil {
 			return b, err
 		}
 	}
@@ -2332,6 +2350,10 @@ func (v *CSIVolume) readField(name, b []byte) (_ []byte, known bool, err error) 
 		b, err = wire.ReadInt(b, &v.DeleteAt)
 	case "DeleteCause":
 		b, err = wire.ReadString(b, &v.DeleteCause)
+	case "Grow":
+		b, err = wire.ReadOther(b, &v.Grow)
+	case "Grown":
+		b, err = wire.ReadOther(b, &v.Grown)
 	case "CreateTime":
 		b, err = wire.ReadInt(b, &v.CreateTime)
 	case "ModifyTime":
@@ -2516,7 +2538,7 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(61)
+	n := uint32(63)
 	if !(v.Blocked != "") {
 		n--
 	}
@@ -2548,6 +2570,12 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.CSIVolume.Forced != nil) {
+		n--
+	}
+	if !(v.CSIVolume.Grow != nil) {
+		n--
+	}
+	if !(v.CSIVolume.Grown != nil) {
 		n--
 	}
 	if !(v.CSIVolume.JobID != "") {
@@ -2672,6 +2700,18 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v.CSIVolume.Forced != nil {
 		b = append(b, "\xa6Forced"...)
 		if b, err = wire.AppendOther(b, &v.CSIVolume.Forced); err != nil {
+			return b, err
+		}
+	}
+	if v.CSIVolume.Grow != nil {
+		b = append(b, "\xa4Grow"...)
+		if b, err = wire.AppendOther(b, &v.CSIVolume.Grow); err != nil {
+			return b, err
+		}
+	}
+	if v.CSIVolume.Grown != nil {
+		b = append(b, "\xa5Grown"...)
+		if b, err = wire.AppendOther(b, &v.CSIVolume.Grown); err != nil {
 			return b, err
 		}
 	}

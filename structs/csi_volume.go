@@ -154,6 +154,23 @@ type CSIDeletion struct {
 	SealedSecrets *Sealed `json:"-" codec:"SealedSecrets,omitempty" level:"2"` // see CSIVolume.SealedSecrets
 }
 
+// CSIGrow is when a volume grows by itself: at At percent of its bytes used, by By percent of its size, up to
+// Max bytes. See package autogrow.
+type CSIGrow struct {
+	At  int   `level:"2"`
+	By  int   `level:"2"`
+	Max int64 `level:"2"`
+}
+
+// CSIGrowth is the last growth of a volume by itself, at Time (UnixNano) between sizes in bytes, and the
+// reason why it does not grow although it should, "" for none.
+type CSIGrowth struct {
+	Time  int64  `level:"2"`
+	From  int64  `level:"2"`
+	To    int64  `level:"2"`
+	Fault string `json:",omitempty" level:"2"`
+}
+
 // The rules for a volume whose node is lost: who releases it. The proof of a fence device and the word of an
 // operator release the volumes that they cover under each rule.
 const (
@@ -224,8 +241,11 @@ type CSIVolume struct {
 	// never. DeleteCause is the event that has set it: see package reclaim.
 	DeleteAt    int64  `json:",omitempty" codec:",omitempty" level:"2"`
 	DeleteCause string `json:",omitempty" codec:",omitempty" level:"2"`
-	CreateTime  int64
-	ModifyTime  int64
+	// Grow is when the volume grows by itself, nil for never, and Grown the record of that.
+	Grow       *CSIGrow   `json:",omitempty" codec:",omitempty" level:"2"`
+	Grown      *CSIGrowth `json:",omitempty" codec:",omitempty" level:"2"`
+	CreateTime int64
+	ModifyTime int64
 	// a call for the volume itself of unknown outcome
 	Call           *CSICall           `json:",omitempty"`
 	Forced         *CSIForced         `json:",omitempty"` // the last thing that an operator forced
@@ -460,6 +480,7 @@ func (v *CSIVolume) DropServerFields() {
 	v.CloneSource = nil
 	v.DeleteAt = 0
 	v.DeleteCause = ""
+	v.Grown = nil
 	v.CreateTime = 0
 	v.ModifyTime = 0
 	v.CreateIndex = 0

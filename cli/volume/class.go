@@ -112,6 +112,13 @@ parameters {
 #  }
 #}
 
+# Volumes grow by themselves before they are full, if the plugin expands volumes.
+#grow {
+#  at  = "80%"    # of the bytes are used
+#  by  = "20%"    # of the size
+#  max = "200GiB" # the largest size
+#}
+
 # The release of volumes of a lost node: hold, fence or lease.
 #on_node_loss = "fence"
 `
@@ -169,5 +176,6 @@ func printClass(c *command.Call, row *class.VolumeClass) {
 		"Delete after", deleteAfter,
 		"Binding", row.Binding,
 		"Quota weight", fmt.Sprint(row.QuotaWeight),
+		"Volumes grow", growRule(row.Grow),
 	)
 }

@@ -9,6 +9,7 @@ import (
 	"berth/cli/command"
 	"berth/cli/watch"
 	"berth/structs"
+	"berth/structs/autogrow"
 )
 
 // volumeStatus shows one volume, or the listing of all.
@@ -125,6 +126,9 @@ func printVolume(ctx context.Context, c *command.Call, v *structs.CSIVolumeDetai
 		"In flight", callInFlight(v.Call),
 		"Capacity", command.FormatSize(v.Capacity),
 		"Grows to", watch.GrowthText(v),
+		"Grows by itself", growRule(v.Grow),
+		"Last growth", lastGrowth(v.Grown),
+		"Does not grow", autogrow.Fault(&v.CSIVolume),
 		"Schedulable", command.YesNo(v.Schedulable),
 		"Blocked", watch.BlockedText(v),
 		"Controllers healthy",

@@ -17,6 +17,7 @@ import (
 	"berth/server/control/fence"
 	"berth/server/control/garbage"
 	"berth/server/control/gauges"
+	"berth/server/control/growth"
 	"berth/server/control/seal"
 	"berth/server/control/signingkeys"
 	"berth/server/control/workqueue"
@@ -119,6 +120,17 @@ func (d Deps) runLeaseProofs(ctx context.Context) {
 	loop.Run(ctx)
 }
 
+// runGrowth makes volumes larger before they are full.
+func (d Deps) runGrowth(ctx context.Context) {
+	loop := growth.Loop{
+		Store:    d.Store,
+		Proposer: d.Proposer,
+		Nodes:    d.Nodes,
+		Logger:   d.Logger,
+	}
+	loop.Run(ctx)
+}
+
 // runSeal encrypts secrets that are stored without encryption.
 func (d Deps) runSeal(ctx context.Context) {
 	loop := seal.Loop{
@@ -186,6 +198,7 @@ func Loops(d Deps) []Loop {
 		{"signing_keys", d.runSigningKeys},
 		{"deployments", deploymentLoop{d}.runner().Run},
 		{"drain", drainLoop{d}.run},
+		{"growth", d.runGrowth},
 		{"periodic", periodicLoop{d}.run},
 		{"si_tokens", siTokenLoop{d}.run},
 		{"gc", gcLoop{d}.run},

@@ -132,6 +132,7 @@ func copyOptional(v *structs.CSIVolume, c *class.VolumeClass) {
 		v.MountOptions = c.MountOptions.Merge(v.MountOptions)
 	}
 	v.OnNodeLoss = cmp.Or(v.OnNodeLoss, c.OnNodeLoss)
+	v.Grow = cmp.Or(v.Grow, c.Grow)
 	v.Reclaim = cmp.Or(v.Reclaim, c.Reclaim)
 	if v.Reclaim == class.Delete {
 		v.DeleteAfter = cmp.Or(v.DeleteAfter, c.DeleteAfter)

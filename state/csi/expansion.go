@@ -66,12 +66,36 @@ func NodesExpand(tx mvcc.Reader, plugin string) bool {
 		p.ControllerRequired && !p.ControllerSeen {
 		return false
 	}
+	return !controllerExpands(tx, plugin) && NodeExpands(tx, plugin)
+}
+
+// Expands reports whether the controller or a node half of the plugin announces that it expands volumes.
+func Expands(tx mvcc.Reader, plugin string) bool {
+	return controllerExpands(tx, plugin) || NodeExpands(tx, plugin)
+}
+
+func controllerExpands(tx mvcc.Reader, plugin string) bool {
 	for i := range InstancesByPluginKind(tx, plugin, structs.CSIKindController) {
 		if i.ControllerInfo != nil && i.ControllerInfo.SupportsExpand {
-			return false
+			return true
 		}
 	}
-	return NodeExpands(tx, plugin)
+	return false
+}
+
+// SelfGrowing yields the volumes that grow by themselves and are ready for that: none whose last growth, or
+// another change of its size, is not done.
+func SelfGrowing(tx mvcc.Reader) iter.Seq[*structs.CSIVolume] {
+	return func(yield func(*structs.CSIVolume) bool) {
+		for v := range schema.Volumes.Scan(tx) {
+			if v.Grow == nil || v.State != structs.VolumeReady || v.Unsettled() || v.NodeExpandBytes != 0 {
+				continue
+			}
+			if !yield(v) {
+				return
+			}
+		}
+	}
 }
 
 // NodeExpands reports whether a node half of the plugin announces that it expands volumes.

@@ -51,7 +51,9 @@ type VolumeClass struct {
 	DeleteAfter       *time.Duration         `level:"2"` // of Delete; 0: at once
 	Binding           string                 `level:"2"` // Immediate or FirstConsumer
 	QuotaWeight       int                    `level:"2"` // quotas count each byte so many times
-	structs.Indexes   `level:"2"`
+	// Grow is when its volumes grow by themselves, nil for never.
+	Grow            *structs.CSIGrow `json:",omitempty" codec:",omitempty" level:"2"`
+	structs.Indexes `level:"2"`
 }
 
 // Canonicalize fills in the defaults. It is idempotent.

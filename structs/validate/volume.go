@@ -9,6 +9,7 @@ import (
 	"berth/structs"
 	"berth/structs/pluginconf"
 	"berth/structs/validate/field"
+	"berth/structs/validate/growth"
 	"berth/structs/validate/plugins"
 )
 
@@ -46,6 +47,7 @@ func Volume(v *structs.CSIVolume) error {
 	checkSecretsFrom(f, v)
 	checkNodeLoss(f, v.OnNodeLoss)
 	checkReclaim(f, v)
+	growth.Check(f, v.Grow, v.RequestedCapacityMin)
 	checkTopologyRequest(f.At("topology_request"), v.RequestedTopologies)
 	return f.Err()
 }

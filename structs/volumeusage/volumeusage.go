@@ -136,3 +136,15 @@ type VolumeUsageResponse struct {
 	Warnings          []string `json:",omitempty" codec:",omitempty" level:"2"`
 	structs.QueryMeta `level:"2"`
 }
+
+// VolumeGrowRequest asks for the growth of a volume by its rule, or records why it does not grow. The leader
+// makes it.
+type VolumeGrowRequest struct {
+	ID string `json:",omitempty" codec:",omitempty" level:"2"`
+	// RowIndex is the ModifyIndex of the row that the leader read. Another row is not changed.
+	RowIndex uint64 `json:",omitempty" codec:",omitempty" level:"2"`
+	// To is the new size in bytes. With 0, Fault is recorded.
+	To                   int64  `json:",omitempty" codec:",omitempty" level:"2"`
+	Fault                string `json:",omitempty" codec:",omitempty" level:"2"`
+	structs.WriteOptions `level:"2"`
+}

@@ -113,6 +113,7 @@ func mergeStored(tx *mvcc.WriteTx, v, old *structs.CSIVolume, now int64) error {
 	v.Call = nil
 	v.Forced = nil
 	v.TurnedReadOnly = nil
+	v.Grown = nil
 	unmark(v)
 
 	switch {
@@ -280,8 +281,13 @@ func keepUnset(v, old *structs.CSIVolume) {
 	v.SnapshotID = cmp.Or(v.SnapshotID, old.SnapshotID)
 	v.OnNodeLoss = cmp.Or(v.OnNodeLoss, old.OnNodeLoss)
 	v.RequestedCapacityMin = cmp.Or(v.RequestedCapacityMin, old.RequestedCapacityMin)
+	// The volume has grown by itself since its file was written, which still describes it.
+	if old.Grown != nil && old.Grown.To == old.RequestedCapacityMin {
+		v.RequestedCapacityMin = max(v.RequestedCapacityMin, old.RequestedCapacityMin)
+	}
 	v.RequestedCapacityMax = cmp.Or(v.RequestedCapacityMax, old.RequestedCapacityMax)
 	v.Class = cmp.Or(v.Class, old.Class)
+	v.Grow = cmp.Or(v.Grow, old.Grow)
 	keepReclaim(v, old)
 	if v.Parameters == nil {
 		v.Parameters = old.Parameters
@@ -312,6 +318,7 @@ func keepUnset(v, old *structs.CSIVolume) {
 	v.Call = old.Call
 	v.Forced = old.Forced
 	v.TurnedReadOnly = old.TurnedReadOnly
+	v.Grown = old.Grown
 	v.CloneSource = old.CloneSource
 	v.Topologies = old.Topologies
 	v.Capacity = old.Capacity
