@@ -76,11 +76,12 @@ func (c *Client) Address() string {
 
 // Request is one call of a route.
 type Request struct {
-	route  *Route
-	ID     string // in place of {id} or restOfPath
-	Query  url.Values
-	Header http.Header
-	Body   any // an io.Reader, or a value to send as JSON
+	route   *Route
+	escaped bool   // the parts of the path
+	ID      string // in place of {id} or restOfPath
+	Query   url.Values
+	Header  http.Header
+	Body    any // an io.Reader, or a value to send as JSON
 }
 
 // Query has the options of a read. An empty namespace or region is the client's.
@@ -131,6 +132,13 @@ func setGiven(v url.Values, name, value string) {
 	}
 }
 
+// Raw sends a request to a route whose path is escaped and names no ID. The caller closes the answer.
+func Raw(ctx context.Context, c *Client, to *Route, r Request) (*http.Response, error) {
+	r.route = to
+	r.escaped = true
+	return c.open(ctx, r)
+}
+
 // open sends a request and returns a successful answer. It repeats a read that an overloaded server rejected,
 // and calls Late if the answer is late.
 func (c *Client) open(ctx context.Context, r Request) (*http.Response, error) {
@@ -174,6 +182,9 @@ func (c *Client) urlOf(r Request) string {
 	u := *c.agent.Base
 	// Path and RawPath go in step: the second one says which slashes belong to an ID.
 	for s := range strings.SplitSeq(r.route.Path[1:], "/") {
+		if r.escaped {
+			s, _ = url.PathUnescape(s) // Raw has checked it
+		}
 		if s == "{id}" {
 			s = r.ID
 		}
@@ -192,8 +203,7 @@ func (c *Client) urlOf(r Request) string {
 		query = url.Values{}
 	}
 
-	setGiven(query, "namespace",
-		cmp.Or(query.Get("namespace"), c.cfg.Namespace))
+	setGiven(query, "namespace", cmp.Or(query.Get("namespace"), c.cfg.Namespace))
 	setGiven(query, "region", cmp.Or(query.Get("region"), c.cfg.Region))
 	u.RawQuery = query.Encode()
 	return u.String()

@@ -125,7 +125,9 @@ func splitWords(line string) (all []string) {
 }
 
 // unrendered lists the commands that print the output of tasks, commands and agents unchanged.
-var unrendered = []string{" alloc exec", " alloc logs", " operator metrics", " var lock", " logs", " exec"}
+var unrendered = []string{
+	" alloc exec", " alloc logs", " operator api", " operator metrics", " var lock", " logs", " exec",
+}
 
 // TestTree_CommandsFollowTheRules holds every command to the rules that help and parsing need.
 func TestTree_CommandsFollowTheRules(t *testing.T) {

@@ -60,6 +60,7 @@ leads. Writes that come meanwhile wait for it.
 	},
 	operatorScheduler,
 	operatorAutopilot,
+	operatorAPI,
 	operatorGossip,
 	operatorRoot,
 	{
