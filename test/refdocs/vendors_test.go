@@ -14,6 +14,7 @@ import (
 	"berth/cli/clitest"
 	"berth/jobspec"
 	"berth/structs"
+	"berth/structs/validate"
 )
 
 // vendorNames returns the folders below examples/vendors.
@@ -57,8 +58,12 @@ func TestVendors_FilesPassTheChecksOfTheirCommands(t *testing.T) {
 	for _, vendor := range vendorNames(t) {
 		for _, file := range vendorFiles(t, vendor) {
 			verb := []string{"job", "validate"}
-			if file == "class.hcl" {
+			switch file {
+			case "class.hcl":
 				verb = []string{"volume", "class", "apply"}
+			case "volume.hcl":
+				checkVendorVolume(t, vendor)
+				continue
 			}
 
 			name := filepath.Join("../../examples/vendors", vendor, file)
@@ -67,6 +72,29 @@ func TestVendors_FilesPassTheChecksOfTheirCommands(t *testing.T) {
 				t.Errorf("%s: exit code %d\n%s%s", name, code, out, errs)
 			}
 		}
+	}
+}
+
+// readVendorVolume reads the volume file of a vendor.
+func readVendorVolume(t *testing.T, vendor string) *structs.CSIVolume {
+	t.Helper()
+	name := path.Join("examples/vendors", vendor, "volume.hcl")
+	file, err := jobspec.ReadVolume(name, []byte(readDoc(t, name)))
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	return file.Content
+}
+
+// checkVendorVolume checks the volume file of a vendor as volume create does before it calls an agent.
+func checkVendorVolume(t *testing.T, vendor string) {
+	t.Helper()
+	v := readVendorVolume(t, vendor)
+	v.Canonicalize()
+	err := validate.Volume(v)
+	if err != nil {
+		t.Errorf("%s/volume.hcl: %v", vendor, err)
 	}
 }
 
@@ -104,7 +132,7 @@ func TestVendors_FilesFitTogether(t *testing.T) {
 
 		var halves []structs.CSIKind
 		for _, file := range vendorFiles(t, vendor) {
-			if file == "class.hcl" {
+			if file == "class.hcl" || file == "volume.hcl" {
 				continue
 			}
 
@@ -130,7 +158,13 @@ func TestVendors_FilesFitTogether(t *testing.T) {
 
 		for _, g := range readVendorJob(t, vendor, "app.hcl").TaskGroups {
 			for label, v := range g.Volumes {
-				if v.Class != class.Content.Name {
+				class := class.Content.Name
+				if v.Class == "" {
+					row := readVendorVolume(t, vendor)
+					if row.ID != v.Source || row.Class != class {
+						t.Errorf("%s/app.hcl: volume %q is not that of volume.hcl", vendor, label)
+					}
+				} else if v.Class != class {
 					t.Errorf("%s/app.hcl: volume %q has class %q", vendor, label, v.Class)
 				}
 			}
