@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/user"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -24,9 +25,25 @@ import (
 // tutorialTime bounds a tutorial: its page promises ten minutes, with those in which a person reads it.
 const tutorialTime = 5 * time.Minute
 
-// The commands of a tutorial have the outputs that the page shows, word for word but for IDs, times and
-// widths of columns.
-func TestTutorial_TwoTeams(t *testing.T) {
+func TestTutorial_TwoTeams(t *testing.T) { testPage(t, "two-teams.md") }
+
+func TestTutorial_Database(t *testing.T) {
+	servers, err := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, noUser := user.Lookup("postgres")
+	_, noClient := exec.LookPath("psql")
+	if len(servers) == 0 || noUser != nil || noClient != nil {
+		testskip.Lacking(t, "PostgreSQL of Debian: a server in /usr/lib/postgresql, psql and the user postgres")
+	}
+	testPage(t, "database.md")
+}
+
+// testPage tests that the commands of a tutorial have the outputs that its page shows, word for word but for
+// IDs, times and widths of columns.
+func testPage(t *testing.T, name string) {
+	t.Helper()
 	program := os.Getenv("BERTH_BIN")
 	if os.Geteuid() != 0 {
 		testskip.Lacking(t, "root: it makes namespaces and mounts")
@@ -34,7 +51,7 @@ func TestTutorial_TwoTeams(t *testing.T) {
 	if program == "" {
 		testskip.Lacking(t, "a built binary: BERTH_BIN")
 	}
-	page, err := filepath.Abs("../../docs/tutorials/two-teams.md")
+	page, err := filepath.Abs(filepath.Join("../../docs/tutorials", name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -292,20 +309,31 @@ func TestTutorial_ComparesOutputs(t *testing.T) {
 	}
 }
 
-// The files that a tutorial shows are those that its reader has.
+// The files that a page shows are those that its reader has. A part of a file is shown with its indentation.
 func TestTutorial_ShowsItsFiles(t *testing.T) {
-	page, err := os.ReadFile("../../docs/tutorials/two-teams.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	shown := regexp.MustCompile("(?s)`([a-z-]+\\.hcl)`.*?```hcl\n(.*?)```").FindAllStringSubmatch(string(page), -1)
-	if len(shown) != 2 {
-		t.Errorf("the page shows %d files, want 2", len(shown))
-	}
-	for _, m := range shown {
-		file, err := os.ReadFile(filepath.Join("../../examples/two-teams", m[1]))
-		if err != nil || string(file) != m[2] {
-			t.Errorf("%s is, %v,\n%s\nthe page shows\n%s", m[1], err, file, m[2])
+	files := regexp.MustCompile("(?s)`([a-z-]+\\.(?:hcl|yaml))`.*?```(?:hcl|yaml)\n(.*?)```")
+	for _, c := range []struct {
+		page, dir string
+		shown     int
+	}{
+		{"tutorials/two-teams.md", "two-teams", 2},
+		{"tutorials/database.md", "database", 2},
+	} {
+		page, err := os.ReadFile(filepath.Join("../../docs", c.page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown := files.FindAllStringSubmatch(string(page), -1)
+		if len(shown) != c.shown {
+			t.Errorf("%s shows %d files, want %d", c.page, len(shown), c.shown)
+		}
+		for _, m := range shown {
+			file, err := os.ReadFile(filepath.Join("../../examples", c.dir, m[1]))
+			same := string(file) == m[2] ||
+				strings.HasPrefix(m[2], " ") && strings.Contains(string(file), "\n"+m[2])
+			if err != nil || !same {
+				t.Errorf("%s is, %v,\n%s\n%s shows\n%s", m[1], err, file, c.page, m[2])
+			}
 		}
 	}
 }
