@@ -45,7 +45,7 @@ func bindAllocStop(c *Call, req *structs.AllocStopRequest) error {
 	}
 	req.AllocID = c.ID()
 	req.NoShutdownDelay = undelayed
-	return c.DecodeOptionalBody(&dialectOptions{})
+	return c.DecodeOptionalBody(&DialectOptions{})
 }
 
 // AllocStopOptions has the parameters of a stop. NoShutdownDelay ends the tasks without their shutdown_delay.

@@ -328,9 +328,9 @@ const (
 	headerBerthSecrets = "X-Berth-CSI-Secrets" // base64 of a JSON object, for any value
 )
 
-// secrets reads the secrets of a plugin from the headers. The header of berth can have any value, also one
+// Secrets reads the secrets of a plugin from the headers. The header of berth can have any value, also one
 // with commas or equal signs.
-func (c *Call) secrets() (structs.Secrets, error) {
+func (c *Call) Secrets() (structs.Secrets, error) {
 	encoded := c.r.Header.Get(headerBerthSecrets)
 	if encoded == "" {
 		return parseSecrets(c.r.Header.Get(headerSecrets))

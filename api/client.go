@@ -90,7 +90,8 @@ type Query = structs.QueryOptions
 // Meta has the index of a read and the token of its next page.
 type Meta = structs.QueryMeta
 
-func queryValues(q *Query) url.Values {
+// QueryValues returns the parameters for the options of a query.
+func QueryValues(q *Query) url.Values {
 	v := url.Values{}
 	if q == nil {
 		return v
@@ -306,9 +307,9 @@ func metaOf(h http.Header) *Meta {
 	return m
 }
 
-// secretsHeader returns the header with the secrets of a plugin. An encoded object takes any value, unlike
+// SecretsHeader returns the header with the secrets of a plugin. An encoded object takes any value, unlike
 // the header of the dialect.
-func secretsHeader(s structs.Secrets) (http.Header, error) {
+func SecretsHeader(s structs.Secrets) (http.Header, error) {
 	if len(s) == 0 {
 		return nil, nil
 	}

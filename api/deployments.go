@@ -87,7 +87,7 @@ type deploymentBody struct {
 	PromotedAt             int64 // the servers decide
 	HealthyAllocationIDs   []string
 	UnhealthyAllocationIDs []string
-	dialectOptions
+	DialectOptions
 }
 
 func (c *Call) readDeploymentBody() (*deploymentBody, error) {
@@ -193,7 +193,7 @@ func bindJobStable(c *Call, req *structs.JobStableRequest) error {
 		JobID      string
 		JobVersion *uint64
 		Stable     *bool
-		dialectOptions
+		DialectOptions
 	}
 
 	err := c.DecodeBody(&b)

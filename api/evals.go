@@ -29,7 +29,7 @@ type EvalFilter struct {
 func (c *Client) EvaluationsOf(ctx context.Context, f EvalFilter, q *Query) (
 	[]*structs.Evaluation, *Meta, error,
 ) {
-	params := queryValues(q)
+	params := QueryValues(q)
 	setGiven(params, "job", f.JobID)
 	setGiven(params, "status", f.Status)
 	return evalList.call(ctx, c, Request{Query: params})
@@ -72,7 +72,7 @@ type EvalDelete struct {
 func bindEvalDelete(c *Call, req *structs.EvalDeleteRequest) error {
 	var b struct {
 		EvalDelete
-		dialectOptions
+		DialectOptions
 	}
 	err := c.DecodeBody(&b)
 	req.EvalIDs = b.EvalIDs

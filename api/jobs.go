@@ -79,7 +79,7 @@ func (c *Client) JobAllocations(ctx context.Context, id string, all bool, q *Que
 
 // withAll returns the parameters of a query that may include the rows of an earlier job with the same ID.
 func withAll(q *Query, all bool) url.Values {
-	params := queryValues(q)
+	params := QueryValues(q)
 	if all {
 		params.Set("all", "true")
 	}
@@ -172,11 +172,11 @@ type jobBody struct {
 	EvalPriority   int
 	PolicyOverride bool // of a policy language that berth does not have
 	Submission     *structs.JobSubmission
-	dialectOptions
+	DialectOptions
 }
 
-// dialectOptions has the parameters that the public client repeats in bodies.
-type dialectOptions struct {
+// DialectOptions has the parameters that the public client repeats in bodies.
+type DialectOptions struct {
 	Region    string
 	Namespace string
 	SecretID  json.RawMessage
@@ -312,7 +312,7 @@ func bindJobEvaluate(c *Call, req *structs.JobEvaluateRequest) error {
 	var b struct {
 		JobID       string
 		EvalOptions struct{ ForceReschedule bool }
-		dialectOptions
+		DialectOptions
 	}
 	err := c.DecodeOptionalBody(&b)
 	if err != nil {

@@ -23,7 +23,7 @@ type JobDispatchBody struct {
 func bindJobDispatch(c *Call, req *structs.JobDispatchRequest) error {
 	var b struct {
 		JobDispatchBody
-		dialectOptions
+		DialectOptions
 	}
 	err := c.DecodeOptionalBody(&b)
 	if err != nil {
@@ -69,7 +69,7 @@ func bindJobRevert(c *Call, req *structs.JobRevertRequest) error {
 	var b struct {
 		jobRevertBody
 		VaultToken string
-		dialectOptions
+		DialectOptions
 	}
 
 	err := c.DecodeBody(&b)
@@ -123,7 +123,7 @@ type jobScaleBody struct {
 func bindJobScale(c *Call, req *structs.JobScaleRequest) error {
 	var b struct {
 		jobScaleBody
-		dialectOptions
+		DialectOptions
 	}
 	if err := c.DecodeBody(&b); err != nil {
 		return err

@@ -39,7 +39,7 @@ func bindJobPlan(c *Call, req *inquiry.JobPlanRequest) error {
 		Job            *structs.Job
 		Diff           bool
 		PolicyOverride bool // of a policy language that berth does not have
-		dialectOptions
+		DialectOptions
 	}
 	err := c.decodeJobBody(&b, &b.Job)
 	if err != nil {

@@ -224,7 +224,7 @@ var nodeEvaluate = NewEndpoint(Put, "/v1/node/{id}/evaluate",
 
 func bindNodeWrite(c *Call, req *structs.NodeGetWriteRequest) error {
 	req.NodeID = c.ID()
-	return c.DecodeOptionalBody(&dialectOptions{})
+	return c.DecodeOptionalBody(&DialectOptions{})
 }
 
 // NodeEvaluate creates an evaluation of every job on a node.
@@ -300,7 +300,7 @@ var nodePurge = NewEndpoint(Put, "/v1/node/{id}/purge",
 
 func bindNodePurge(c *Call, req *structs.NodeDeregisterRequest) error {
 	req.NodeIDs = []string{c.ID()}
-	return c.DecodeOptionalBody(&dialectOptions{})
+	return c.DecodeOptionalBody(&DialectOptions{})
 }
 
 // NodePurge deletes a node.

@@ -17,7 +17,7 @@ var pluginList = NewEndpoint(Get, "/v1/plugins",
 func (c *Client) Plugins(ctx context.Context, q *Query) (
 	[]*structs.CSIPluginListStub, *Meta, error,
 ) {
-	params := queryValues(q)
+	params := QueryValues(q)
 	params.Set("type", "csi")
 	return pluginList.call(ctx, c, Request{Query: params})
 }

@@ -98,7 +98,7 @@ func NewEndpoint[T any](methods, path string, serve ServeFunc[T], options ...fun
 func (e *Endpoint[T]) Fetch(ctx context.Context, c *Client, id string, q *Query) (
 	T, *Meta, error,
 ) {
-	return e.call(ctx, c, Request{ID: id, Query: queryValues(q)})
+	return e.call(ctx, c, Request{ID: id, Query: QueryValues(q)})
 }
 
 // Send calls an endpoint and drops the headers of the answer.

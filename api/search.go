@@ -62,7 +62,7 @@ func bindSearch(c *Call, req *inquiry.SearchRequest) error {
 // SearchPrefix finds the IDs that begin with a prefix. kind is a context such as jobs, or "" for all.
 func (c *Client) SearchPrefix(ctx context.Context, prefix, kind string, q *Query) (*SearchMatches, error) {
 	return searchPrefix.Send(ctx, c, Request{
-		Query: queryValues(q),
+		Query: QueryValues(q),
 		Body:  searchBody{Prefix: prefix, Context: kind},
 	})
 }
@@ -91,7 +91,7 @@ func bindFuzzySearch(c *Call, req *inquiry.FuzzySearchRequest) error {
 // SearchFuzzy finds things by a part of their names. kind is a context such as jobs, or "" for all.
 func (c *Client) SearchFuzzy(ctx context.Context, text, kind string, q *Query) (*FuzzyMatches, error) {
 	return searchFuzzy.Send(ctx, c, Request{
-		Query: queryValues(q),
+		Query: QueryValues(q),
 		Body:  searchBody{Text: text, Context: kind},
 	})
 }

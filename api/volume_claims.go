@@ -33,7 +33,7 @@ type ClaimFilter struct {
 func (c *Client) Claims(ctx context.Context, f ClaimFilter, q *Query) (
 	[]*structs.VolumeClaimStub, *Meta, error,
 ) {
-	params := queryValues(q)
+	params := QueryValues(q)
 	setGiven(params, "volume_id", f.VolumeID)
 	setGiven(params, "node_id", f.NodeID)
 	setGiven(params, "alloc_id", f.AllocID)

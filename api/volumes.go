@@ -50,7 +50,7 @@ type VolumeFilter struct {
 func (c *Client) Volumes(ctx context.Context, f VolumeFilter, q *Query) (
 	[]*structs.CSIVolumeListStub, *Meta, error,
 ) {
-	params := queryValues(q)
+	params := QueryValues(q)
 	params.Set("type", "csi")
 	setGiven(params, "plugin_id", f.PluginID)
 	setGiven(params, "node_id", f.NodeID)
@@ -129,7 +129,7 @@ func bindExternal(c *Call, q *structs.CSIVolumeExternalRequest) (err error) {
 	if q.PluginID == "" {
 		return badParam("plugin_id", "", "the ID of a plugin")
 	}
-	q.Secrets, err = c.secrets()
+	q.Secrets, err = c.Secrets()
 	return err
 }
 
@@ -137,7 +137,7 @@ func bindExternal(c *Call, q *structs.CSIVolumeExternalRequest) (err error) {
 func (c *Client) VolumesExternal(ctx context.Context, pluginID string, q *Query) (
 	*ExternalVolumes, error,
 ) {
-	params := queryValues(q)
+	params := QueryValues(q)
 	params.Set("plugin_id", pluginID)
 	return volumesExternal.Send(ctx, c, Request{Query: params})
 }
@@ -160,7 +160,7 @@ type volumeBody struct {
 func bindVolumesPut(c *Call, req *structs.CSIVolumeRegisterRequest) error {
 	var b struct {
 		Volumes []*volumeBody
-		dialectOptions
+		DialectOptions
 	}
 	err := c.DecodeBody(&b)
 	if err != nil {
@@ -288,7 +288,7 @@ var volumeDelete = NewEndpoint(Remove, "/v1/volume/csi/{id}/delete",
 
 func bindVolumeDelete(c *Call, req *structs.CSIVolumeDeleteRequest) (err error) {
 	req.ID = c.ID()
-	req.Secrets, err = c.secrets()
+	req.Secrets, err = c.Secrets()
 	if err == nil {
 		req.AtOnce, err = c.Flag("now")
 	}
@@ -303,7 +303,7 @@ type VolumeDeletion struct {
 
 // VolumeDelete deletes a volume at its plugin and then its row, or marks it to be deleted later.
 func (c *Client) VolumeDelete(ctx context.Context, id string, how VolumeDeletion) error {
-	header, err := secretsHeader(how.Secrets)
+	header, err := SecretsHeader(how.Secrets)
 	if err != nil {
 		return err
 	}

@@ -65,10 +65,10 @@ func (m *marks) fill(path string, v reflect.Value, depth int) {
 var shownFields = strings.Fields(`
 	QueryOptions.Namespace WriteOptions.Namespace
 	AccessorID Address AllocID AuthMethodName DeploymentID EvalIDs ID JobID KeyID Name NodeID NodeIDs NodeName
-	Operator Path Serial TokenID VolumeID
+	Operator Path Serial SnapshotID SnapshotName TokenID VolumeID
 	Class.Name
 	Definition.Name Job.ID Job.Namespace Method.Name Policy.Name Pool.Name Quota.Name Role.Name Rule.ID Rule.Name
-	Token.AccessorID Token.Name Volumes.ID Volumes.Namespace
+	Snapshots.Name Snapshots.SourceVolumeID Token.AccessorID Token.Name Volumes.ID Volumes.Namespace
 	Reason Why
 `)
 

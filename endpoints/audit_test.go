@@ -23,6 +23,7 @@ import (
 	"berth/structs/access"
 	"berth/structs/admin"
 	"berth/structs/nodeloss"
+	"berth/structs/snapshot"
 	"berth/structs/variable"
 )
 
@@ -215,6 +216,10 @@ func fillNames(req any) {
 	r, ok := req.(*structs.CSIVolumeRegisterRequest)
 	if ok {
 		r.Volumes = []*structs.CSIVolume{{ID: "the-volume"}}
+	}
+	taken, ok := req.(*snapshot.SnapshotCreateRequest)
+	if ok {
+		taken.Snapshots = []*snapshot.CSISnapshot{{SourceVolumeID: "the-volume", Name: "the-snapshot"}}
 	}
 }
 

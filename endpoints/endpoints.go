@@ -16,6 +16,7 @@ import (
 	"berth/endpoints/release"
 	"berth/endpoints/required"
 	"berth/endpoints/rights"
+	"berth/endpoints/snapshots"
 	"berth/endpoints/tokens"
 	"berth/endpoints/usages"
 	"berth/endpoints/vars"
@@ -37,6 +38,7 @@ import (
 	"berth/structs/quota"
 	"berth/structs/reclaim"
 	"berth/structs/sitoken"
+	"berth/structs/snapshot"
 	"berth/structs/variable"
 	"berth/structs/volumeusage"
 )
@@ -169,6 +171,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		plugins = csi.Plugins{Server: e.Server}
 		volumes = csi.Volumes{Server: e.Server}
 		claims  = csi.Claims{Server: e.Server}
+		snaps   = snapshots.Procedures{Server: e.Server}
 		free    = release.Releaser{
 			Store:     e.Store,
 			Raft:      e.Raft,
@@ -345,6 +348,11 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		slow(write(e, structs.CSIVolumeRegister, required.VolumeWrite, change.Register)),
 		slow(write(e, structs.CSIVolumeCreate, required.VolumeWrite, change.Create)),
 		write(e, structs.CSIVolumeDeregister, required.VolumeDeregister, change.Deregister),
+		slow(write(e, snapshot.Create, required.SnapshotCreate, snaps.Create)),
+		slow(write(e, snapshot.Delete, required.SnapshotDelete, snaps.Delete)),
+		slow(call(e, snapshot.External, required.VolumeExternal, snaps.External)),
+		shed(read(e, snapshot.List, required.SnapshotList, snaps.List)),
+		shed(read(e, snapshot.Get, required.SnapshotRead, snaps.Get)),
 		slow(write(e, structs.CSIVolumeDelete, required.VolumeDelete, change.Remove)),
 
 		write(e, structs.CSIVolumeClaim, rights.Node, claims.Claim),

@@ -12,6 +12,7 @@ import (
 	"berth/state/admissions"
 	"berth/state/classes"
 	"berth/state/csi/lifecycle"
+	"berth/state/csi/snapshots"
 	"berth/state/lease"
 	"berth/state/namespaces"
 	"berth/state/quotas"
@@ -131,6 +132,11 @@ var (
 	VolumeUndelete    = command(138, "VolumeUndelete", lifecycle.VolumeUndelete, since(2))
 	VolumeReclaim     = command(140, "VolumeReclaim", lifecycle.VolumeReclaim, since(2))
 	VolumeGrow        = command(141, "VolumeGrow", lifecycle.VolumeGrow, since(2))
+
+	SnapshotPut     = command(180, "SnapshotPut", snapshots.Put, since(2))
+	SnapshotDelete  = command(181, "SnapshotDelete", snapshots.Delete, since(2))
+	SnapshotNote    = command(182, "SnapshotNote", snapshots.Note, since(2))
+	SnapshotOutcome = command(183, "SnapshotOutcome", snapshots.Outcome, since(2))
 
 	NamespaceApply  = command(70, "NamespaceApply", namespaces.NamespaceApply)
 	NamespaceDelete = command(71, "NamespaceDelete", namespaces.NamespaceDelete)

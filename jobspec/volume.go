@@ -1,6 +1,7 @@
 package jobspec
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strconv"
@@ -23,6 +24,8 @@ type volumeFile struct {
 	ExternalID   string            `hcl:"external_id"`
 	SnapshotID   string            `hcl:"snapshot_id"`
 	CloneID      string            `hcl:"clone_id"`
+	Snapshot     string            `hcl:"snapshot"`
+	Clone        string            `hcl:"clone"`
 	CapacityMin  byteSize          `hcl:"capacity_min"`
 	CapacityMax  byteSize          `hcl:"capacity_max"`
 	Capabilities []*capability     `hcl:"capability,block"`
@@ -72,7 +75,8 @@ func (f *volumeFile) row() *structs.CSIVolume {
 		Class:                f.Class,
 		ExternalID:           f.ExternalID,
 		SnapshotID:           f.SnapshotID,
-		CloneID:              f.CloneID,
+		CloneID:              cmp.Or(f.CloneID, f.Clone),
+		Snapshot:             f.Snapshot,
 		RequestedCapacityMin: int64(f.CapacityMin),
 		RequestedCapacityMax: int64(f.CapacityMax),
 		MountOptions:         (*structs.CSIMountOptions)(f.MountOptions),

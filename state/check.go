@@ -7,6 +7,7 @@ import (
 	"berth/state/check"
 	"berth/state/classes"
 	"berth/state/csi"
+	"berth/state/csi/snapshots"
 	"berth/state/evalallocs"
 	"berth/state/lease"
 	"berth/state/quotas"
@@ -30,6 +31,7 @@ func Check(tx *ReadTx) []string {
 	csi.CheckClaimQueues(c)
 	csi.CheckAttachments(c)
 	csi.CheckVolumes(c)
+	snapshots.Check(c)
 	checkPlugins(c)
 	csi.CheckInstances(c)
 	checkAllocs(c)

@@ -93,6 +93,7 @@ func rowsByTable(tx *ReadTx) map[string]int {
 	count(tx, counted, schema.QuotaUses)
 	count(tx, counted, schema.VolumeClasses)
 	count(tx, counted, schema.Exhausted)
+	count(tx, counted, schema.Snapshots)
 	if len(counted) != len(schema.All.Tables) {
 		panic("a table of the schema is not counted")
 	}

@@ -7,6 +7,7 @@ import (
 	"berth/state/blocked"
 	"berth/state/csi"
 	"berth/state/csi/lifecycle"
+	"berth/state/csi/snapshots"
 	"berth/state/lease"
 	"berth/state/schema"
 	"berth/state/signkeys"
@@ -67,6 +68,7 @@ func Recover(tx *WriteTx, before Reader, now int64) {
 		}
 	}
 
+	snapshots.KeepDeleted(tx)
 	for _, o := range slices.Collect(FenceOrders(tx)) {
 		schema.FenceOrders.Delete(tx, o)
 	}

@@ -30,6 +30,7 @@ import (
 	"berth/structs/nodeloss"
 	"berth/structs/pluginconf"
 	"berth/structs/quota"
+	"berth/structs/snapshot"
 )
 
 // fullFixture returns a fixture with rows in every table.
@@ -104,6 +105,9 @@ func addAccess(w *fixture) {
 	w.index++
 	err := w.s.Write(w.index, func(tx *WriteTx) error {
 		space.Note(tx, &structs.CSIVolume{PluginID: "p", Class: "fast", RequestedCapacityMin: 1}, 1)
+		schema.Snapshots.Put(tx, &snapshot.VolumeSnapshot{
+			Namespace: "default", Name: "s", PluginID: "p", State: snapshot.Failed,
+		})
 		return nil
 	})
 	if err != nil {
@@ -192,7 +196,7 @@ func TestLoad_KeepsTheBytesOfAnEarlierFile(t *testing.T) {
 		schema.Quotas.Name(), schema.QuotaUses.Name(),
 		schema.ACLAuthMethods.Name(), schema.ACLBindingRules.Name(),
 		schema.ACLLoginMarks.Name(), schema.ACLOneTimeTokens.Name(), schema.VolumeClasses.Name(),
-		schema.Exhausted.Name(),
+		schema.Exhausted.Name(), schema.Snapshots.Name(),
 	}
 	for table, n := range rowsByTable(s.Read()) {
 		if n == 0 && !slices.Contains(later, table) {

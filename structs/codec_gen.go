@@ -2059,7 +2059,7 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(42)
+	n := uint32(43)
 	if !(v.Call != nil) {
 		n--
 	}
@@ -2115,6 +2115,9 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.SecretsFrom != "") {
+		n--
+	}
+	if !(v.Snapshot != "") {
 		n--
 	}
 	if !(v.TurnedReadOnly != nil) {
@@ -2259,6 +2262,10 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 		b = append(b, "\xabSecretsFrom"...)
 		b = msgp.AppendString(b, v.SecretsFrom)
 	}
+	if v.Snapshot != "" {
+		b = append(b, "\xa8Snapshot"...)
+		b = msgp.AppendString(b, v.Snapshot)
+	}
 	b = append(b, "\xaaSnapshotID"...)
 	b = msgp.AppendString(b, v.SnapshotID)
 	b = append(b, "\xa5State"...)
@@ -2338,6 +2345,8 @@ func (v *CSIVolume) readField(name, b []byte) (_ []byte, known bool, err error) 
 		b, err = wire.ReadString(b, &v.CloneID)
 	case "SnapshotID":
 		b, err = wire.ReadString(b, &v.SnapshotID)
+	case "Snapshot":
+		b, err = wire.ReadString(b, &v.Snapshot)
 	case "CloneSource":
 		b, err = wire.ReadOther(b, &v.CloneSource)
 	case "OnNodeLoss":
@@ -2538,7 +2547,7 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(63)
+	n := uint32(64)
 	if !(v.Blocked != "") {
 		n--
 	}
@@ -2603,6 +2612,9 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.SecretsVariable != "") {
+		n--
+	}
+	if !(v.CSIVolume.Snapshot != "") {
 		n--
 	}
 	if !(v.CSIVolume.TurnedReadOnly != nil) {
@@ -2802,6 +2814,10 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v.SecretsVariable != "" {
 		b = append(b, "\xafSecretsVariable"...)
 		b = msgp.AppendString(b, v.SecretsVariable)
+	}
+	if v.CSIVolume.Snapshot != "" {
+		b = append(b, "\xa8Snapshot"...)
+		b = msgp.AppendString(b, v.CSIVolume.Snapshot)
 	}
 	b = append(b, "\xaaSnapshotID"...)
 	b = msgp.AppendString(b, v.CSIVolume.SnapshotID)

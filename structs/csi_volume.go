@@ -229,12 +229,12 @@ type CSIVolume struct {
 	RequestedCapabilities []*CSIVolumeCapability
 	CloneID               string
 	SnapshotID            string
+	Snapshot              string `json:",omitempty" codec:",omitempty" level:"2"` // the name of that one
 	// CloneSource is the volume that CloneID named when the creation was recorded, which the plugin copies.
 	CloneSource *CSICloneSource `json:"-" codec:"CloneSource,omitempty" level:"2"`
 	// OnNodeLoss is LossHold, LossFence or LossLease, "" for LossHold: see LossPolicy.
 	OnNodeLoss string `json:",omitempty" codec:",omitempty" level:"2"`
-	// Reclaim is class.Retain or class.Delete, "" for Retain. DeleteAfter is that of class.Delete, nil for
-	// class.DefaultDeleteAfter. See package reclaim.
+	// Reclaim is class.Retain or class.Delete, "" for Retain. DeleteAfter is of Delete: see package reclaim.
 	Reclaim     string         `json:",omitempty" codec:",omitempty" level:"2"`
 	DeleteAfter *time.Duration `json:",omitempty" codec:",omitempty" level:"2"`
 	// DeleteAt is the time (UnixNano) from which the servers delete a ready volume that has no users, 0 for

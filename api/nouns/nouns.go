@@ -10,5 +10,6 @@ import (
 	_ "berth/api/logins"
 	_ "berth/api/quotas"
 	_ "berth/api/reclaims"
+	_ "berth/api/snapshots"
 	_ "berth/api/usages"
 )

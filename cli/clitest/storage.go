@@ -19,6 +19,7 @@ func (w *Cluster) answerStorage() {
 	w.answerVolumeReads()
 	w.answerVolumeWrites()
 	w.answerClasses()
+	w.answerSnapshots()
 }
 
 func (w *Cluster) answerPlugins() {

@@ -1,15 +1,18 @@
 package volume
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
 
 	"berth/api"
+	"berth/api/snapshots"
 	"berth/cli/command"
 	"berth/cli/watch"
 	"berth/structs"
 	"berth/structs/autogrow"
+	"berth/structs/snapshot"
 )
 
 // volumeStatus shows one volume, or the listing of all.
@@ -110,6 +113,19 @@ var claimSheet = command.Sheet[*structs.CSIClaim]{
 	},
 }
 
+var snapshotSheet = command.Sheet[*snapshot.VolumeSnapshot]{
+	Titles: "Name|State|Size|Taken|Last Error",
+	Row: func(_ *command.Call, s *snapshot.VolumeSnapshot) []string {
+		return []string{
+			s.Name,
+			s.State,
+			command.FormatSize(s.SizeBytes),
+			command.Age(s.CutTime),
+			cmp.Or(command.OneLine(s.Reason), command.ProblemText(s.LastError)),
+		}
+	},
+}
+
 func printVolume(ctx context.Context, c *command.Call, v *structs.CSIVolumeDetail) error {
 	c.Pairs(
 		"ID", v.ID,
@@ -160,6 +176,11 @@ func printVolume(ctx context.Context, c *command.Call, v *structs.CSIVolumeDetai
 	printUse(ctx, c, v)
 	claimSheet.Section(c, "Claims", v.Claims)
 	attachmentSheet.Section(c, "Attachments", v.Attachments)
+	snaps, err := snapshots.List(ctx, c.API, snapshots.Filter{VolumeID: v.ID})
+	if err != nil {
+		warn(c, []string{"the snapshots of the volume are not known: " + err.Error()})
+	}
+	snapshotSheet.Section(c, "Snapshots", snaps)
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"berth/api"
 	"berth/cli/command"
+	"berth/cli/snapshotcmd"
 	"berth/cli/watch"
 	"berth/jobspec"
 	"berth/structs"
@@ -195,6 +196,11 @@ not confirm: first verify in the storage system that the volume is detached.`,
 		Name:     "class",
 		Synopsis: "Write, show and delete volume classes",
 		Sub:      classCommands,
+	},
+	{
+		Name:     "snapshot",
+		Synopsis: "Take, show and delete snapshots of volumes",
+		Sub:      snapshotcmd.Commands,
 	},
 }
 

@@ -32,6 +32,8 @@ type storage struct {
 	next    int
 	volumes map[string]*volume
 	mounts  []string // real mounts, in order
+
+	snapshots snapshots
 }
 
 // volume is one volume with its attachments and paths.
@@ -49,6 +51,8 @@ func newStorage(cfg Config, dir string) *storage {
 		cfg:     cfg,
 		dir:     dir,
 		volumes: map[string]*volume{},
+
+		snapshots: snapshots{byName: map[string]*spec.Snapshot{}},
 	}
 }
 

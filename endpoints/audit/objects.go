@@ -21,6 +21,8 @@ type naming struct {
 // names are the fields with names, in the order in which an event has them.
 var names = []naming{
 	{"VolumeID", "volume"},
+	{"SnapshotName", "snapshot"},
+	{"SnapshotID", "snapshot"},
 	{"AllocID", "allocation"},
 	{"NodeID", "node"},
 	{"NodeIDs", "node"},
@@ -46,6 +48,8 @@ var rowsOf = []struct {
 	name string // the field of the row with its name
 }{
 	{naming{"Volumes", "volume"}, "ID"},
+	{naming{"Snapshots", "volume"}, "SourceVolumeID"},
+	{naming{"Snapshots", "snapshot"}, "Name"},
 	{naming{"Job", "job"}, "ID"},
 	{naming{"Pool", "node pool"}, "Name"},
 	{naming{"Definition", "namespace"}, "Name"},

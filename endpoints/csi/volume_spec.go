@@ -97,7 +97,11 @@ func rowToCreate(
 		v.Name = csi.VolumeName(v.ID, structs.NewID())
 	}
 
-	return v, checkCreatable(tx, v)
+	err := checkCreatable(tx, v)
+	if err == nil {
+		err = csi.ResolveSnapshot(tx, v, old)
+	}
+	return v, err
 }
 
 // errRedacted rejects redacted mount flags without stored flags to replace them. Flags of mounts may hold

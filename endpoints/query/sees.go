@@ -7,6 +7,7 @@ import (
 	"berth/structs/admin"
 	"berth/structs/class"
 	"berth/structs/quota"
+	"berth/structs/snapshot"
 	"berth/structs/variable"
 )
 
@@ -31,7 +32,8 @@ func SeenStubs(q *structs.QueryOptions, all []*structs.AllocListStub) []*structs
 	return slices.DeleteFunc(all, func(a *structs.AllocListStub) bool { return !q.Sees(a.Namespace, a.ID) })
 }
 
-// place returns the namespace and the ID by which rights name a row: a claim has the ID of its volume.
+// place returns the namespace and the ID by which rights name a row: a claim and a snapshot have the ID of
+// their volume.
 func place(row any) (namespace, id string, known bool) {
 	switch r := row.(type) {
 	case *structs.Allocation:
@@ -40,6 +42,8 @@ func place(row any) (namespace, id string, known bool) {
 		return r.Namespace, r.VolumeID, true
 	case *structs.CSIVolume:
 		return r.Namespace, r.ID, true
+	case *snapshot.VolumeSnapshot:
+		return r.Namespace, r.VolumeID, true
 	case *structs.Deployment:
 		return r.Namespace, r.ID, true
 	case *structs.Evaluation:

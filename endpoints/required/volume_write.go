@@ -96,9 +96,8 @@ func onlyExpands(q rights.Question, v, row *structs.CSIVolume) bool {
 // volume of the namespace, or otherwise the one at the plugin. Both are asked about: the former may be
 // deleted before the plugin is called.
 func mayUseSource(q rights.Question, ns string, v *structs.CSIVolume) bool {
-	mayForce := q.ACL.Volume(ns, v.ID, acl.VolumeForce)
-	if v.SnapshotID != "" && !mayForce {
-		return false // no row tells whose data a snapshot has
+	if !mayRestore(q, ns, v) {
+		return false
 	}
 	if v.CloneID == "" {
 		return true
@@ -113,5 +112,5 @@ func mayUseSource(q rights.Question, ns string, v *structs.CSIVolume) bool {
 		}
 	}
 	isOurs := own != nil && own.PluginID == plugin && own.ExternalID != ""
-	return isOurs || external != nil || mayForce
+	return isOurs || external != nil || q.ACL.Volume(ns, v.ID, acl.VolumeForce)
 }

@@ -18,6 +18,7 @@ import (
 	"berth/structs/quota"
 	"berth/structs/reclaim"
 	"berth/structs/sitoken"
+	"berth/structs/snapshot"
 	"berth/structs/variable"
 	"berth/structs/volumeusage"
 )
@@ -535,6 +536,11 @@ var all = []any{
 	new(nodecalls.ClientCSINodeExpandResponse),
 	new(nodecalls.ClientCSINodeVolumeRequest),
 	new(nodecalls.ClientCSINodeVolumeResponse),
+	new(nodecalls.ClientCSISnapshotDeleteRequest),
+	new(nodecalls.ClientCSISnapshotListRequest),
+	new(nodecalls.ClientCSISnapshotListResponse),
+	new(nodecalls.ClientCSISnapshotRequest),
+	new(nodecalls.ClientCSISnapshotResponse),
 	new(nodecalls.ClientCSIValidateRequest),
 	new(nodecalls.ClientDriverValidateRequest),
 	new(nodecalls.ClientDriverValidateResponse),
@@ -596,6 +602,21 @@ var all = []any{
 	new(sitoken.DeriveSITokenResponse),
 	new(sitoken.SITokenAccessor),
 	new(sitoken.SITokenAccessors),
+	new(snapshot.CSISnapshot),
+	new(snapshot.SnapshotCreateRequest),
+	new(snapshot.SnapshotCreateResponse),
+	new(snapshot.SnapshotDeleteEntry),
+	new(snapshot.SnapshotDeleteRequest),
+	new(snapshot.SnapshotExternalRequest),
+	new(snapshot.SnapshotExternalResponse),
+	new(snapshot.SnapshotGetRequest),
+	new(snapshot.SnapshotGetResponse),
+	new(snapshot.SnapshotListRequest),
+	new(snapshot.SnapshotListResponse),
+	new(snapshot.SnapshotNoteEntry),
+	new(snapshot.SnapshotOutcomeEntry),
+	new(snapshot.SnapshotPutEntry),
+	new(snapshot.VolumeSnapshot),
 	new(variable.ItemsShown),
 	new(variable.OpenVariable),
 	new(variable.Variable),

@@ -20,6 +20,7 @@ var WirePackages = []string{
 	"structs/quota",
 	"structs/reclaim",
 	"structs/sitoken",
+	"structs/snapshot",
 	"structs/variable",
 	"structs/volumeusage",
 }

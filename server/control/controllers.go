@@ -47,6 +47,7 @@ func (c controllerLoop) runner() workqueue.Runner {
 			schema.VolumeRows,
 			schema.AttachmentRows,
 			schema.GrowingClaimRows,
+			schema.SnapshotRows,
 			schema.InstanceRows,
 			schema.NodeRows,
 			schema.PluginConfigRows,
@@ -103,6 +104,12 @@ func unsettled(tx *state.ReadTx) iter.Seq[workqueue.Key] {
 				return
 			}
 		}
+
+		for s := range schema.UnsettledSnapshots.Scan(tx) {
+			if !yield(rowKey(schema.SnapshotRows, s.Namespace, s.Name)) {
+				return
+			}
+		}
 	}
 }
 
@@ -110,7 +117,7 @@ func unsettled(tx *state.ReadTx) iter.Seq[workqueue.Key] {
 func callKeys(_ *state.ReadTx, c state.Change) iter.Seq[workqueue.Key] {
 	return func(yield func(workqueue.Key) bool) {
 		switch c.Topic {
-		case schema.VolumeRows, schema.AttachmentRows, schema.GrowingClaimRows:
+		case schema.VolumeRows, schema.AttachmentRows, schema.GrowingClaimRows, schema.SnapshotRows:
 			yield(c)
 		}
 	}
@@ -197,6 +204,12 @@ func (c controllerLoop) read(tx *state.ReadTx, k workqueue.Key) workqueue.Step {
 			s := c.step(tx, c.attachmentWork(tx, a))
 			s = waitForNodes(tx, s)
 			return waitForDetach(tx, a, s)
+		}
+
+	case schema.SnapshotRows:
+		s := csi.Snapshot(tx, namespace, volume) // the key has its name
+		if s != nil && s.Unsettled() {
+			return c.snapshotStep(tx, s)
 		}
 
 	case schema.VolumeRows:

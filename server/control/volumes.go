@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"berth/fsm"
+	"berth/server/control/requests"
 	"berth/server/nodeconn"
 	"berth/state"
 	"berth/state/csi"
@@ -87,15 +88,15 @@ func (c controllerLoop) volumeCall(
 
 	switch nextVolume(v) {
 	case opCreate:
-		err := checkSource(tx, v)
+		err := requests.CheckSource(tx, v)
 		if err != nil {
 			return nil, err
 		}
-		return c.create(ctx, createRequest(tx, v))
+		return c.create(ctx, requests.Create(tx, v))
 	case opLearn:
-		return c.learn(ctx, createRequest(tx, v))
+		return c.learn(ctx, requests.Create(tx, v))
 	case opExpand:
-		return c.expand(ctx, expandRequest(tx, v))
+		return c.expand(ctx, requests.Expand(tx, v))
 	}
 
 	return nil, c.remove(ctx, v)
@@ -148,65 +149,6 @@ func (c controllerLoop) isFinalFailure(v *structs.CSIVolume, op string, err erro
 	return isLasting(structs.KindOf(err))
 }
 
-// exhausted is the error of a call for which the plugin has no capacity. Waiting does not help: the operator
-// has to free capacity or to request less.
-func exhausted(text string) error {
-	return &structs.Error{
-		Kind: structs.KindPrecondition,
-		Code: structs.CSICodeExhausted,
-		Text: structs.Cut("no space: "+text, structs.MaxErrorText),
-	}
-}
-
-// checkSource rejects a copy of a volume that was deleted, or deleted and made anew, since the request: the
-// rights of the caller were about that volume, and the plugin may give its ID to another. After a call
-// without a final answer the copy may exist. Then the creation waits for its deletion, which finds the copy.
-func checkSource(tx *state.ReadTx, v *structs.CSIVolume) error {
-	if v.CloneSource == nil || csi.SameSource(tx, v.CloneSource) {
-		return nil
-	}
-
-	kind := structs.KindPrecondition
-	if v.Call != nil {
-		kind = structs.KindUnavailable
-	}
-	return structs.Errorf(kind, "the source %q was deleted since volume %q was requested; "+
-		"delete this volume, and create it from another source", v.CloneID, v.ID)
-}
-
-// createRequest returns the same request for the same row at every call: a plugin continues its work (CSI
-// spec, "Timeouts"). The rows of servers before level 2 have no CloneSource.
-func createRequest(tx *state.ReadTx, v *structs.CSIVolume) *nodecalls.ClientCSICreateRequest {
-	clone := v.CloneID
-	source := v.CloneSource
-	if source == nil {
-		source = csi.CloneSource(tx, v)
-	}
-	if source != nil {
-		clone = source.ExternalID
-	}
-
-	return &nodecalls.ClientCSICreateRequest{
-		PluginID:     v.PluginID,
-		Name:         v.Name,
-		Capacity:     requestedCapacity(v),
-		Capabilities: v.RequestedCapabilities,
-		MountOptions: v.MountOptions,
-		Parameters:   v.Parameters,
-		Secrets:      v.Secrets,
-		CloneID:      clone,
-		SnapshotID:   v.SnapshotID,
-		Topologies:   v.RequestedTopologies,
-	}
-}
-
-func requestedCapacity(v *structs.CSIVolume) nodecalls.CSICapacityRange {
-	return nodecalls.CSICapacityRange{
-		RequiredBytes: v.RequestedCapacityMin,
-		LimitBytes:    v.RequestedCapacityMax,
-	}
-}
-
 func (c controllerLoop) create(
 	ctx context.Context,
 	req *nodecalls.ClientCSICreateRequest,
@@ -216,7 +158,7 @@ func (c controllerLoop) create(
 	case err != nil:
 		return nil, err
 	case made.Exhausted != "":
-		return nil, exhausted(made.Exhausted)
+		return nil, requests.Exhausted(made.Exhausted)
 	case made.ExternalID == "":
 		return nil, structs.Internalf("plugin %s answered CreateVolume without a volume_id", req.PluginID)
 	}
@@ -272,34 +214,6 @@ func (c controllerLoop) remove(ctx context.Context, v *structs.CSIVolume) error 
 	return err
 }
 
-// expandRequest returns the request to expand a volume. Its capability is a granted claim's, else the first
-// requested one.
-func expandRequest(tx *state.ReadTx, v *structs.CSIVolume) *nodecalls.ClientCSIExpandRequest {
-	req := &nodecalls.ClientCSIExpandRequest{
-		PluginID:   v.PluginID,
-		ExternalID: v.ExternalID,
-		Secrets:    v.Secrets,
-		Capacity:   requestedCapacity(v),
-	}
-
-	if len(v.RequestedCapabilities) > 0 {
-		req.Capability = v.RequestedCapabilities[0]
-	}
-
-	for _, claim := range csi.ClaimsByVolume(tx, v.Namespace, v.ID) {
-		if claim.State == structs.ClaimGranted {
-			req.Capability = &structs.CSIVolumeCapability{
-				AccessMode:     claim.AccessMode,
-				AttachmentMode: claim.AttachmentMode,
-			}
-
-			break
-		}
-	}
-
-	return req
-}
-
 func (c controllerLoop) expand(
 	ctx context.Context,
 	req *nodecalls.ClientCSIExpandRequest,
@@ -309,7 +223,7 @@ func (c controllerLoop) expand(
 	case err != nil:
 		return nil, err
 	case grown.Exhausted != "":
-		return nil, exhausted(grown.Exhausted)
+		return nil, requests.Exhausted(grown.Exhausted)
 	}
 
 	if err := report.Expanded(grown, req.Capacity.RequiredBytes); err != nil {

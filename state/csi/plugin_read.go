@@ -102,6 +102,10 @@ func PluginReferences(tx mvcc.Reader, id string) string {
 			a.VolumeID, a.Namespace, NodeName(tx, a.NodeID), Failing(a.LastError))
 	}
 
+	if s := schema.SnapshotsByPlugin.First(tx, id); s != nil {
+		addRef("snapshot %s in namespace %s", s.Name, s.Namespace)
+	}
+
 	return strings.Join(refs, ", ")
 }
 

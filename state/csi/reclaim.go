@@ -12,7 +12,7 @@ import (
 )
 
 // UsersOf names the users that prevent the deletion of a volume, and returns "" if there are none: claims by
-// their allocations, else attachments.
+// their allocations, else attachments, else a snapshot that its plugin has not finished.
 func UsersOf(tx mvcc.Reader, v *structs.CSIVolume) string {
 	if text := claimedBy(tx, v, func(*structs.CSIClaim) bool { return true }); text != "" {
 		return text
@@ -26,6 +26,10 @@ func UsersOf(tx mvcc.Reader, v *structs.CSIVolume) string {
 
 	if len(nodes) > 0 {
 		return fmt.Sprintf("volume %q is still being detached from node %s", v.ID, strings.Join(nodes, ", "))
+	}
+
+	if name := beingCut(tx, v); name != "" {
+		return fmt.Sprintf("snapshot %q of volume %q is not finished; wait for it", name, v.ID)
 	}
 
 	return ""

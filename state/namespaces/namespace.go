@@ -40,7 +40,7 @@ func Get(tx mvcc.Reader, name string) *admin.Namespace {
 
 // namespaceUsed reports whether something is in a namespace that keeps it without a row.
 func namespaceUsed(tx mvcc.Reader, name string) bool {
-	if schema.Volumes.Has(tx, name) || schema.Variables.Has(tx, name) {
+	if schema.Volumes.Has(tx, name) || schema.Variables.Has(tx, name) || schema.Snapshots.Has(tx, name) {
 		return true
 	}
 	for range liveJobs(tx, name) {
@@ -76,6 +76,10 @@ func All(tx mvcc.Reader) []*admin.Namespace {
 
 	// First lets a blocking query watch all rows.
 	for v := schema.Volumes.First(tx); v != nil; v = schema.Volumes.After(tx, v.Namespace) {
+		add(v.Namespace)
+	}
+
+	for v := schema.Snapshots.First(tx); v != nil; v = schema.Snapshots.After(tx, v.Namespace) {
 		add(v.Namespace)
 	}
 
@@ -181,6 +185,12 @@ func NamespaceDelete(tx *mvcc.WriteTx, p *admin.NamespaceDeleteRequest) error {
 	if volumes > 0 {
 		return structs.Preconditionf("namespace %q has %d volumes, such as %q; delete or deregister them first",
 			p.Name, volumes, volume.ID)
+	}
+
+	snapshots, snapshot := CountAll(schema.Snapshots.Scan(tx, p.Name))
+	if snapshots > 0 {
+		return structs.Preconditionf("namespace %q has %d snapshots of volumes, such as %q; delete them first",
+			p.Name, snapshots, snapshot.Name)
 	}
 
 	stored, variable := CountAll(schema.Variables.Scan(tx, p.Name))

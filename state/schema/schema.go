@@ -154,6 +154,7 @@ var All = mvcc.Schema{
 		Quotas,
 		QuotaUses,
 		VolumeClasses, Exhausted,
+		Snapshots,
 	},
 }
 

@@ -7,6 +7,7 @@ import (
 	"berth/structs/class"
 	"berth/structs/jobvolume"
 	"berth/structs/pluginconf"
+	"berth/structs/snapshot"
 )
 
 var (
@@ -165,5 +166,27 @@ var (
 	// The default class: at most one.
 	DefaultClasses = VolumeClasses.Index("default", func(c *class.VolumeClass) mvcc.Key {
 		return mvcc.KeyIf(c.Default, "default")
+	})
+)
+
+var (
+	// Snapshots has the snapshots of volumes by namespace and name.
+	Snapshots = mvcc.NewTable("csi_snapshots", func(s *snapshot.VolumeSnapshot) mvcc.Key {
+		return mvcc.KeyOf(s.Namespace, s.Name)
+	})
+
+	// SnapshotsByVolume has the snapshots by the ID of their volume, which may be gone.
+	SnapshotsByVolume = Snapshots.Index("volume", func(s *snapshot.VolumeSnapshot) mvcc.Key {
+		return mvcc.KeyOf(s.Namespace, s.VolumeID)
+	})
+
+	// By plugin and, within it, by the ID that the plugin gave, "" while it is not known.
+	SnapshotsByPlugin = Snapshots.UniqueIndex("plugin", func(s *snapshot.VolumeSnapshot) mvcc.Key {
+		return mvcc.KeyOf(s.PluginID, s.ExternalID, s.Namespace, s.Name)
+	})
+
+	// Snapshots that need a call of the leader.
+	UnsettledSnapshots = Snapshots.Index("unsettled", func(s *snapshot.VolumeSnapshot) mvcc.Key {
+		return mvcc.KeyIf(s.Unsettled(), s.State)
 	})
 )

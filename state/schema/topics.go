@@ -40,3 +40,6 @@ var RevocationRows = Revocations.Topic(0)
 
 // PluginConfigRows are the settings of plugins: plugin.
 var PluginConfigRows = PluginConfigs.Topic(0)
+
+// SnapshotRows are the snapshots of volumes: namespace, name.
+var SnapshotRows = Snapshots.Topic(0)

@@ -13,6 +13,7 @@ import (
 	"berth/structs/admin"
 	"berth/structs/identity"
 	"berth/structs/login"
+	"berth/structs/snapshot"
 	"berth/structs/variable"
 )
 
@@ -22,6 +23,7 @@ import (
 // SealedTables has a line for each table whose rows have sealed values.
 var SealedTables = []sealedTable{
 	SealedIn(schema.Volumes, (*structs.CSIVolume).Copy, sealedOfVolume, blocked.PutWithoutUnblock),
+	SealedIn(schema.Snapshots, (*snapshot.VolumeSnapshot).Copy, sealedOfSnapshot, nil),
 	SealedIn(schema.Attachments, (*structs.CSIAttachment).Copy, sealedOfAttachment, nil),
 	SealedIn(schema.Variables, copyVariable, sealedOfVariable, nil),
 	SealedIn(schema.Authorities, copyAuthority, sealedOfAuthority, nil),
@@ -151,6 +153,16 @@ func CheckSealedValues(c *check.Report) {
 		c.Want(RootKey(c, v.Value.KeyID) != nil,
 			"the secret of %s: its root key %s is gone", v.Place, v.Value.KeyID)
 	}
+}
+
+// sealedOfSnapshot lists the encrypted secrets of a snapshot, which are those of its volume (see
+// SealedTables).
+func sealedOfSnapshot(s *snapshot.VolumeSnapshot) []SealedField {
+	return []SealedField{{
+		Place: structs.VolumePlace(s.Namespace, s.VolumeID),
+		Value: s.SealedSecrets,
+		Set:   func(v *structs.Sealed) { s.SealedSecrets = v },
+	}}
 }
 
 // sealedOfVariable lists the encrypted items of a variable (see SealedTables).

@@ -36,6 +36,7 @@ func Volume(v *structs.CSIVolume) error {
 	f.Require(!strings.ContainsFunc(v.Name, field.BarredInName), "name must not hold control characters")
 	checkCSIString(f, "external_id", v.ExternalID)
 	checkCSIString(f, "snapshot_id", v.SnapshotID)
+	checkCSIString(f, "snapshot", v.Snapshot)
 	checkCSIString(f, "clone_id", v.CloneID)
 	f.Require(v.SnapshotID == "" || v.CloneID == "", "snapshot_id and clone_id exclude one another")
 	checkCapacity(f, v)

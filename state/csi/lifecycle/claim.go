@@ -193,7 +193,7 @@ func FreeClaim(tx *mvcc.WriteTx, c *structs.CSIClaim, now int64) {
 		detachUnused(tx, c, now)
 		retryExpansion(tx, c.Namespace, c.VolumeID)
 	}
-	retryReclaim(tx, c.Namespace, c.VolumeID, now)
+	RetryReclaim(tx, c.Namespace, c.VolumeID, now)
 	grant(tx, c.Namespace, c.VolumeID, now)
 }
 

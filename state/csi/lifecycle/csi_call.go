@@ -139,7 +139,7 @@ func DropAttachment(tx *mvcc.WriteTx, a *structs.CSIAttachment, now int64) {
 	// expansion or a deletion that needs the volume on no node, an attach to another node, and claims.
 	rebindDriver(tx, a.PluginID, now)
 	retryExpansion(tx, a.Namespace, a.VolumeID)
-	retryReclaim(tx, a.Namespace, a.VolumeID, now)
+	RetryReclaim(tx, a.Namespace, a.VolumeID, now)
 	if a.Found {
 		retryAttaches(tx, a)
 	}

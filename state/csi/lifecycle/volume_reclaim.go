@@ -96,8 +96,8 @@ func markAgain(v *structs.CSIVolume, now int64) {
 	v.LastError.RetryTime = v.DeleteAt
 }
 
-// retryReclaim makes the leader check a volume again that waited for its users to leave.
-func retryReclaim(tx *mvcc.WriteTx, ns, volume string, now int64) {
+// RetryReclaim makes the leader check a volume again that waited for its users to leave.
+func RetryReclaim(tx *mvcc.WriteTx, ns, volume string, now int64) {
 	v := csi.Volume(tx, ns, volume)
 	switch {
 	case v == nil:

@@ -88,6 +88,9 @@ func putVolume(tx *mvcc.WriteTx, v *structs.CSIVolume, now int64) error {
 	}
 
 	err = quotas.CheckVolume(tx, old, v)
+	if err == nil && csi.NeverCreated(old) {
+		err = csi.CheckRestore(tx, v)
+	}
 	if err != nil {
 		return err
 	}
@@ -246,7 +249,7 @@ func mergeVolume(tx mvcc.Reader, v, old *structs.CSIVolume) error {
 		{"Class", v.Class != old.Class},
 		{"ExternalID", v.ExternalID != old.ExternalID && old.ExternalID != ""},
 		{"CloneID", v.CloneID != old.CloneID},
-		{"SnapshotID", v.SnapshotID != old.SnapshotID},
+		{"SnapshotID", v.SnapshotID != old.SnapshotID || v.Snapshot != old.Snapshot},
 		{"Parameters", !maps.Equal(v.Parameters, old.Parameters)},
 		{"RequestedTopologies", len(old.Topologies) > 0 &&
 			!codec.SameBytes(v.RequestedTopologies, old.RequestedTopologies)},
@@ -279,6 +282,7 @@ func keepUnset(v, old *structs.CSIVolume) {
 	v.ExternalID = cmp.Or(v.ExternalID, old.ExternalID)
 	v.CloneID = cmp.Or(v.CloneID, old.CloneID)
 	v.SnapshotID = cmp.Or(v.SnapshotID, old.SnapshotID)
+	v.Snapshot = cmp.Or(v.Snapshot, old.Snapshot)
 	v.OnNodeLoss = cmp.Or(v.OnNodeLoss, old.OnNodeLoss)
 	v.RequestedCapacityMin = cmp.Or(v.RequestedCapacityMin, old.RequestedCapacityMin)
 	// The volume has grown by itself since its file was written, which still describes it.

@@ -1,0 +1,77 @@
+package clitest
+
+import (
+	"context"
+
+	"berth/api/apitest"
+	"berth/structs"
+	"berth/structs/snapshot"
+)
+
+// answerSnapshots answers the requests about snapshots. There is one, and each that is taken.
+func (w *Cluster) answerSnapshots() {
+	all := []*snapshot.VolumeSnapshot{{
+		Namespace:   "default",
+		Name:        "before-upgrade",
+		VolumeID:    "data",
+		PluginID:    "hostpath",
+		ExternalID:  "snap-7",
+		State:       snapshot.Ready,
+		SizeBytes:   1 << 30,
+		RequestTime: nanosBefore(0),
+		CutTime:     nanosBefore(0),
+		ReadyTime:   nanosBefore(0),
+	}}
+	apitest.On(w.Caller, snapshot.List,
+		func(_ context.Context, r *snapshot.SnapshotListRequest) (*snapshot.SnapshotListResponse, error) {
+			resp := &snapshot.SnapshotListResponse{Snapshots: []*snapshot.VolumeSnapshot{}}
+			for _, s := range all {
+				if r.VolumeID == "" || r.VolumeID == s.VolumeID {
+					resp.Snapshots = append(resp.Snapshots, s)
+				}
+			}
+			return resp, nil
+		})
+	apitest.On(w.Caller, snapshot.Get,
+		func(_ context.Context, r *snapshot.SnapshotGetRequest) (*snapshot.SnapshotGetResponse, error) {
+			if r.SnapshotName != "before-upgrade" {
+				return nil, NotFound("snapshot", r.SnapshotName)
+			}
+			return &snapshot.SnapshotGetResponse{Snapshot: all[0]}, nil
+		})
+	apitest.On(w.Caller, snapshot.Create,
+		func(_ context.Context, r *snapshot.SnapshotCreateRequest) (*snapshot.SnapshotCreateResponse, error) {
+			ask := r.Snapshots[0]
+			if ask.SourceVolumeID != "data" {
+				return nil, NotFound("volume", ask.SourceVolumeID)
+			}
+			s := all[0].Copy()
+			s.State = snapshot.Ready
+			if ask.Name != "" {
+				s.Name = ask.Name
+			}
+			if ask.Name == "slow" {
+				s.State = snapshot.Pending
+			}
+			return &snapshot.SnapshotCreateResponse{Snapshots: []*snapshot.VolumeSnapshot{s}}, nil
+		})
+	apitest.On(w.Caller, snapshot.Delete,
+		func(_ context.Context, r *snapshot.SnapshotDeleteRequest) (*structs.Empty, error) {
+			if r.SnapshotName == "none" {
+				return nil, NotFound("snapshot", r.SnapshotName)
+			}
+			return &structs.Empty{}, nil
+		})
+	apitest.Answer(w.Caller, snapshot.External, snapshot.SnapshotExternalResponse{
+		Snapshots: []*snapshot.CSISnapshot{{
+			ID:                     "snap-7",
+			Name:                   "before-upgrade",
+			SourceVolumeID:         "data",
+			ExternalSourceVolumeID: "vol-1",
+			PluginID:               "hostpath",
+			SizeBytes:              1 << 30,
+			IsReady:                true,
+		}},
+		NextToken: "more",
+	})
+}

@@ -1,0 +1,249 @@
+// Package snapshotcmd has the commands on snapshots of volumes.
+package snapshotcmd
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"berth/api"
+	"berth/api/snapshots"
+	"berth/cli/command"
+	"berth/structs"
+	"berth/structs/snapshot"
+)
+
+var secretFlag = command.Flag{
+	Name:  "secret",
+	Kind:  command.Strings,
+	Value: "key=value",
+	Usage: "A secret for the plugin; may be given more than once",
+}
+
+// Commands are the verbs of berth volume snapshot.
+var Commands = []command.Command{
+	{
+		Name:     "create",
+		Args:     "<volume> [name]",
+		Synopsis: "Take a snapshot of a volume",
+		Help: `
+It returns once the snapshot can be restored. A plugin may need longer: the
+status then tells that the snapshot is pending. Without a name the snapshot
+gets one. The same command again finds the same snapshot.`,
+		Acts: true,
+		Flags: []command.Flag{
+			{
+				Name:  "parameter",
+				Kind:  command.Strings,
+				Value: "key=value",
+				Usage: "A parameter for the plugin; may be given more than once",
+			},
+			secretFlag,
+		},
+		Run: create,
+		Examples: "berth volume snapshot create data\n" +
+			"berth volume snapshot create data before-upgrade",
+	},
+	{
+		Name:     "list",
+		Synopsis: "List snapshots, with -plugin all that a plugin has",
+		Renders:  true,
+		Flags: []command.Flag{
+			{
+				Name:  "plugin",
+				Kind:  command.String,
+				Value: "id",
+				Usage: "Ask a plugin, which also lists snapshots that berth has not taken",
+			},
+			{Name: "volume", Kind: command.String, Value: "id", Usage: "List the snapshots of one volume"},
+			{Name: "per-page", Kind: command.Number, Value: "number", Usage: "Items of one page of -plugin"},
+			{Name: "page-token", Kind: command.String, Value: "token", Usage: "Begin with this page of -plugin"},
+			secretFlag,
+		},
+		Run: list,
+		Examples: "berth volume snapshot list\n" +
+			"berth volume snapshot list -volume data\n" +
+			"berth volume snapshot list -plugin hostpath",
+	},
+	{
+		Name:     "status",
+		Args:     "<snapshot>",
+		Synopsis: "Show a snapshot",
+		Renders:  true,
+		Run: func(ctx context.Context, c *command.Call) error {
+			s, _, err := snapshots.Get(ctx, c.API, c.Arg(0), nil)
+			if err != nil {
+				return err
+			}
+			return c.Show(s, func() error {
+				print(c, s)
+				return nil
+			})
+		},
+		Examples: "berth volume snapshot status before-upgrade",
+	},
+	{
+		Name:     "delete",
+		Args:     "<snapshot> [id]",
+		Synopsis: "Delete a snapshot at its plugin",
+		Help: `
+The argument is the name of a snapshot. With two arguments the first is a
+plugin, and the second the ID that the snapshot has there. A snapshot from
+which a volume is being created is not deleted.`,
+		Acts:  true,
+		Flags: []command.Flag{secretFlag},
+		Run:   remove,
+		Examples: "berth volume snapshot delete before-upgrade\n" +
+			"berth volume snapshot delete hostpath snap-7",
+	},
+}
+
+func create(ctx context.Context, c *command.Call) error {
+	parameters, err := pairs("parameter", c.Strings("parameter"))
+	if err != nil {
+		return err
+	}
+	secrets, err := pairs("secret", c.Strings("secret"))
+	if err != nil {
+		return err
+	}
+
+	s, err := snapshots.Create(ctx, c.API, &snapshot.CSISnapshot{
+		SourceVolumeID: c.Arg(0),
+		Name:           c.Arg(1),
+		Parameters:     parameters,
+		Secrets:        secrets,
+	})
+	if err != nil {
+		return c.DidYouMean(ctx, "volume", c.Arg(0), err)
+	}
+	changed := command.Changed{"Name": s.Name, "VolumeID": c.Arg(0), "ID": s.ID}
+	if !s.IsReady {
+		return c.Report(changed, "Snapshot %q of volume %q is cut, and not ready yet: %s", s.Name, c.Arg(0),
+			structs.CommandLine(c.Namespace(), "volume snapshot status", s.Name))
+	}
+	return c.Report(changed, "Snapshot %q of volume %q is ready", s.Name, c.Arg(0))
+}
+
+// pairs reads values of the form key=value. A value may be a secret, so no error shows one.
+func pairs(flag string, given []string) (map[string]string, error) {
+	var all map[string]string
+	for _, text := range given {
+		k, v, ok := strings.Cut(text, "=")
+		if !ok || k == "" {
+			return nil, command.BadUsage("-%s takes key=value", flag)
+		}
+		if all == nil {
+			all = map[string]string{}
+		}
+		all[k] = v
+	}
+	return all, nil
+}
+
+func list(ctx context.Context, c *command.Call) error {
+	if c.Given("plugin") {
+		return listExternal(ctx, c)
+	}
+	all, err := snapshots.List(ctx, c.API, snapshots.Filter{VolumeID: c.String("volume")})
+	if err != nil {
+		return err
+	}
+	return Sheet.List(c, "snapshot", all)
+}
+
+// Sheet shows snapshots in a table.
+var Sheet = command.Sheet[*snapshot.VolumeSnapshot]{
+	Titles: "Name|Volume|Plugin|State|Size|Taken|ID",
+	Row: func(_ *command.Call, s *snapshot.VolumeSnapshot) []string {
+		return []string{
+			s.Name,
+			s.VolumeID,
+			s.PluginID,
+			s.State,
+			command.FormatSize(s.SizeBytes),
+			command.Age(s.CutTime),
+			s.ExternalID,
+		}
+	},
+}
+
+var externalSheet = command.Sheet[*snapshot.CSISnapshot]{
+	Titles: "ID|Name|Volume|Volume ID|Size|Taken|Ready",
+	Row: func(_ *command.Call, s *snapshot.CSISnapshot) []string {
+		return []string{
+			s.ID,
+			s.Name,
+			s.SourceVolumeID,
+			s.ExternalSourceVolumeID,
+			command.FormatSize(s.SizeBytes),
+			command.Age(s.CreateTime * 1e9),
+			command.YesNo(s.IsReady),
+		}
+	},
+}
+
+func listExternal(ctx context.Context, c *command.Call) error {
+	if c.Given("volume") {
+		return command.BadUsage("-plugin and -volume exclude one another")
+	}
+	secrets, err := pairs("secret", c.Strings("secret"))
+	if err != nil {
+		return err
+	}
+	q := &api.Query{PerPage: int32(c.Number("per-page")), NextToken: c.String("page-token")}
+	at := snapshots.AtPlugin{PluginID: c.String("plugin"), Secrets: secrets}
+	page, err := snapshots.External(ctx, c.API, at, q)
+	if err != nil {
+		return err
+	}
+
+	for _, text := range page.Warnings {
+		fmt.Fprintf(c.Err, "Warning: %s\n", command.OneLine(text))
+	}
+	if page.NextToken != "" {
+		fmt.Fprintf(c.Err, "There are more: -page-token %q\n", page.NextToken)
+	}
+	return externalSheet.List(c, "snapshot", page.Snapshots)
+}
+
+func print(c *command.Call, s *snapshot.VolumeSnapshot) {
+	c.Pairs(
+		"Name", s.Name,
+		"Namespace", s.Namespace,
+		"Volume", s.VolumeID,
+		"Plugin", s.PluginID,
+		"External ID", s.ExternalID,
+		"State", s.State,
+		"Reason", command.OneLine(s.Reason),
+		"Last error", command.ProblemText(s.LastError),
+		"Size", command.FormatSize(s.SizeBytes),
+		"Parameters", command.KeyValues(s.Parameters),
+		"Secrets from", s.SecretsFrom,
+		"Requested", command.FormatNanos(s.RequestTime),
+		"Taken", command.FormatNanos(s.CutTime),
+		"Ready", command.FormatNanos(s.ReadyTime),
+	)
+}
+
+func remove(ctx context.Context, c *command.Call) error {
+	secrets, err := pairs("secret", c.Strings("secret"))
+	if err != nil {
+		return err
+	}
+	name := c.Arg(0)
+	if c.Arg(1) == "" {
+		err = snapshots.Delete(ctx, c.API, name, secrets)
+	} else {
+		name = c.Arg(1)
+		err = snapshots.DeleteExternal(ctx, c.API, snapshots.AtPlugin{
+			PluginID: c.Arg(0),
+			ID:       name,
+			Secrets:  secrets,
+		})
+	}
+	if err != nil {
+		return err
+	}
+	return c.Report(command.Changed{"Snapshot": name}, "Snapshot %q is deleted", name)
+}

@@ -1,0 +1,274 @@
+// Package snapshots serves the methods of snapshots of volumes. A request is recorded as a row. The loop of
+// the leader calls the plugin and records the outcome, for which the caller waits.
+package snapshots
+
+import (
+	"cmp"
+	"context"
+	"errors"
+
+	"berth/endpoints/core"
+	"berth/endpoints/query"
+	"berth/fsm"
+	"berth/internal/sealing"
+	"berth/state"
+	"berth/state/csi"
+	"berth/state/csi/snapshots"
+	"berth/structs"
+	"berth/structs/snapshot"
+)
+
+// Procedures serve the methods.
+type Procedures struct{ *core.Server }
+
+// List lists the rows of a namespace.
+func (Procedures) List(
+	tx *state.ReadTx, req *snapshot.SnapshotListRequest, resp *snapshot.SnapshotListResponse,
+) (err error) {
+	l := query.List[snapshot.VolumeSnapshot, snapshot.VolumeSnapshot]{
+		Key:  func(s *snapshot.VolumeSnapshot) []string { return []string{s.Namespace, s.Name} },
+		Stub: func(s, stub *snapshot.VolumeSnapshot) { *stub = *shown(s) },
+		Keep: func(s *snapshot.VolumeSnapshot) bool {
+			return (req.VolumeID == "" || s.VolumeID == req.VolumeID) &&
+				(req.PluginID == "" || s.PluginID == req.PluginID)
+		},
+	}
+	rows := csi.SnapshotsFrom(tx, req.RequestNamespace(), req.Prefix, query.Start(req))
+	resp.Snapshots, err = l.Page(rows, req, resp)
+	return err
+}
+
+// shown returns a row as answers have it.
+func shown(s *snapshot.VolumeSnapshot) *snapshot.VolumeSnapshot {
+	c := s.Copy()
+	c.SealedSecrets = nil
+	return c
+}
+
+// Get reads a row. The error is not-found.
+func (Procedures) Get(
+	tx *state.ReadTx, req *snapshot.SnapshotGetRequest, resp *snapshot.SnapshotGetResponse,
+) error {
+	s := csi.Snapshot(tx, req.RequestNamespace(), req.SnapshotName)
+	if s == nil {
+		return snapshots.NotFound(req.RequestNamespace(), req.SnapshotName)
+	}
+	resp.Snapshot = shown(s)
+	return nil
+}
+
+// Create takes snapshots, and waits until they can be restored. One that is cut is no failure when the time
+// of the request ends: its plugin may need hours.
+func (p Procedures) Create(
+	ctx context.Context, req *snapshot.SnapshotCreateRequest, resp *snapshot.SnapshotCreateResponse,
+) (uint64, error) {
+	n := len(req.Snapshots)
+	if n == 0 || n > snapshot.MaxAsks {
+		return 0, structs.Invalidf("Snapshots: %d are given; expected 1 to %d", n, snapshot.MaxAsks)
+	}
+
+	entry := &snapshot.SnapshotPutEntry{WriteOptions: req.WriteOptions}
+	tx := p.Store.Read()
+	seen := map[string]bool{}
+	for i, ask := range req.Snapshots {
+		if ask == nil {
+			return 0, structs.Invalidf("Snapshots[%d]: nothing is given; expected a snapshot", i)
+		}
+		row, err := p.rowOf(tx, req.RequestNamespace(), ask)
+		if err != nil {
+			return 0, err
+		}
+		if seen[row.Name] {
+			return 0, structs.Invalidf("snapshot %q is given twice", row.Name)
+		}
+		seen[row.Name] = true
+		entry.Snapshots = append(entry.Snapshots, row)
+	}
+
+	index, err := fsm.Propose(ctx, p.Raft, fsm.SnapshotPut, entry)
+	if err != nil {
+		return 0, err
+	}
+
+	var faults []error
+	for _, wanted := range entry.Snapshots {
+		row, err := p.await(ctx, wanted, taken)
+		if err != nil {
+			faults = append(faults, err)
+			continue
+		}
+		index = max(index, row.ModifyIndex)
+		resp.Snapshots = append(resp.Snapshots, shown(row))
+	}
+	return index, errors.Join(faults...)
+}
+
+// rowOf returns the row for a requested snapshot.
+func (p Procedures) rowOf(
+	tx *state.ReadTx, ns string, ask *snapshot.CSISnapshot,
+) (*snapshot.VolumeSnapshot, error) {
+	err := checkAsk(ask)
+	if err != nil {
+		return nil, err
+	}
+	v := csi.Volume(tx, ns, ask.SourceVolumeID)
+	if v == nil {
+		return nil, structs.NotFoundf("no volume %q in namespace %q", ask.SourceVolumeID, ns)
+	}
+	if ask.PluginID != "" && ask.PluginID != v.PluginID {
+		return nil, structs.Invalidf("volume %q has the plugin %q, not %q", v.ID, v.PluginID,
+			structs.Cut(ask.PluginID, structs.MaxQuoted))
+	}
+
+	id := structs.NewID()
+	s := &snapshot.VolumeSnapshot{
+		Namespace:        ns,
+		Name:             cmp.Or(ask.Name, nameFor(v.ID, id)),
+		ID:               id,
+		VolumeID:         v.ID,
+		VolumeIndex:      v.CreateIndex,
+		PluginID:         v.PluginID,
+		SourceExternalID: v.ExternalID,
+		Topologies:       v.Topologies,
+		Parameters:       ask.Parameters,
+		SecretsFrom:      v.SecretsFrom,
+		SealedSecrets:    v.SealedSecrets,
+	}
+	err = checkAble(tx, v)
+	if err == nil && len(ask.Secrets) > 0 {
+		s.SecretsFrom = ""
+		s.SealedSecrets, err = p.seal(ns, v.ID, ask.Secrets)
+	}
+	return s, err
+}
+
+// nameFor makes the name of a snapshot without one.
+func nameFor(volume, id string) string {
+	return volume[:min(len(volume), 100)] + "-" + structs.ShortID(id)
+}
+
+// seal encrypts secrets for the calls of a snapshot of a volume.
+func (p Procedures) seal(ns, volume string, secrets structs.Secrets) (*structs.Sealed, error) {
+	if p.Keys.Active() == "" {
+		return nil, structs.Preconditionf("the secrets of a snapshot are stored encrypted, and the cluster has " +
+			"no root key, or this server has not opened it: berth operator root keyring list; or give the volume a " +
+			"variable with them: secrets_from")
+	}
+	return sealing.Seal(p.Keys, ns, volume, secrets)
+}
+
+// checkAble rejects a snapshot that the plugin is known to be unable to take. A plugin whose controller is
+// not up yet may be able: the request waits for it.
+func checkAble(tx *state.ReadTx, v *structs.CSIVolume) error {
+	for i := range csi.InstancesByPluginKind(tx, v.PluginID, structs.CSIKindController) {
+		if i.Healthy && i.ControllerInfo != nil && !i.ControllerInfo.SupportsCreateDeleteSnapshot {
+			return structs.Preconditionf("volume %q: CSI plugin %q takes no snapshots", v.ID, v.PluginID)
+		}
+	}
+	return nil
+}
+
+// taken reports whether a requested snapshot needs no more waiting. row is nil for one that was deleted.
+func taken(row *snapshot.VolumeSnapshot, name string) (bool, error) {
+	switch {
+	case row == nil:
+		return false, structs.Conflictf("snapshot %q was deleted meanwhile", name)
+	case row.State == snapshot.Deleting:
+		return false, structs.Preconditionf("snapshot %q is being deleted", name)
+	case row.State == snapshot.Failed && row.LastError != nil:
+		return false, structs.Errorf(row.LastError.Kind, "taking snapshot %q: %s", name, row.Reason)
+	case row.State == snapshot.Failed:
+		return false, structs.Preconditionf("taking snapshot %q: %s", name, row.Reason)
+	}
+	return row.State == snapshot.Ready, nil
+}
+
+// await waits until the row of a snapshot satisfies done, at most Settings.VolumeTimeout.
+func (p Procedures) await(
+	ctx context.Context,
+	s *snapshot.VolumeSnapshot,
+	done func(row *snapshot.VolumeSnapshot, name string) (bool, error),
+) (*snapshot.VolumeSnapshot, error) {
+	// The work goes on when this wait ends: the row is the order, and not the request.
+	ctx, cancel := context.WithTimeout(ctx, p.Settings.VolumeTimeout)
+	defer cancel()
+	for {
+		tx := p.Store.ReadWatched()
+		row := csi.Snapshot(tx, s.Namespace, s.Name)
+		ok, err := done(row, s.Name)
+		if ok || err != nil {
+			return row, err
+		}
+		if p.Store.Wait(ctx, tx) == nil {
+			continue
+		}
+		if row.State == snapshot.Pending {
+			return row, nil
+		}
+
+		reason := "the plugin has not answered"
+		if row.LastError != nil {
+			reason = row.LastError.Message
+		}
+		return nil, structs.Timeoutf("snapshot %q is still %s: %s; the call is retried, repeat the command later",
+			s.Name, row.State, reason)
+	}
+}
+
+// Delete deletes a snapshot at its plugin, and then its row. A snapshot without a row is deleted by its
+// plugin alone.
+func (p Procedures) Delete(
+	ctx context.Context, req *snapshot.SnapshotDeleteRequest, _ *structs.Empty,
+) (uint64, error) {
+	err := checkDelete(req)
+	if err != nil {
+		return 0, err
+	}
+
+	row := Named(p.Store.Read(), req)
+	switch {
+	case row == nil && req.SnapshotName != "":
+		return 0, snapshots.NotFound(req.RequestNamespace(), req.SnapshotName)
+	case row == nil:
+		return p.Store.Index(), p.deleteExternal(ctx, req)
+	}
+
+	entry := &snapshot.SnapshotDeleteEntry{
+		Name:         row.Name,
+		RowIndex:     row.CreateIndex,
+		WriteOptions: req.WriteOptions,
+	}
+	entry.Namespace = row.Namespace
+	if len(req.Secrets) > 0 {
+		entry.SealedSecrets, err = p.seal(row.Namespace, row.VolumeID, req.Secrets)
+	}
+	if err != nil {
+		return 0, err
+	}
+	index, err := fsm.Propose(ctx, p.Raft, fsm.SnapshotDelete, entry)
+	if err != nil {
+		return 0, err
+	}
+
+	_, err = p.await(ctx, row, func(now *snapshot.VolumeSnapshot, name string) (bool, error) {
+		switch {
+		case now == nil || now.CreateIndex != row.CreateIndex: // the plugin has deleted it
+			return true, nil
+		case now.State == snapshot.Deleting:
+			return false, nil
+		case now.LastError == nil:
+			return false, structs.Conflictf("the deletion of snapshot %q was cancelled", name)
+		}
+		return false, structs.Errorf(now.LastError.Kind, "deleting snapshot %q: %s", name, now.LastError.Message)
+	})
+	return max(index, p.Store.Index()), err
+}
+
+// Named returns the row of a request to delete a snapshot, nil if there is none. By the ID at its plugin it
+// may be in another namespace.
+func Named(tx state.Reader, req *snapshot.SnapshotDeleteRequest) *snapshot.VolumeSnapshot {
+	if req.SnapshotName != "" {
+		return csi.Snapshot(tx, req.RequestNamespace(), req.SnapshotName)
+	}
+	return csi.SnapshotByExternal(tx, req.PluginID, req.SnapshotID)
+}

@@ -1,0 +1,77 @@
+package requests
+
+import (
+	"berth/server/nodeconn"
+	"berth/state"
+	"berth/state/csi"
+	"berth/state/csi/snapshots"
+	"berth/structs"
+	"berth/structs/nodecalls"
+	"berth/structs/snapshot"
+	"berth/structs/validate/report"
+)
+
+// SnapshotControllers returns the nodes whose controllers may serve a snapshot: those that reach its volume.
+func SnapshotControllers(tx *state.ReadTx, s *snapshot.VolumeSnapshot) []string {
+	var want *structs.CSITopologyRequest
+	if len(s.Topologies) > 0 {
+		want = &structs.CSITopologyRequest{Required: s.Topologies}
+	}
+	return nodeconn.Controllers(tx, s.PluginID, want, s.Namespace+"/"+s.VolumeID)
+}
+
+// SecretsHolder returns a volume with the secrets for the calls of a snapshot. Secrets that a volume has
+// without encryption are not copied, so they are those of the volume as long as it exists.
+func SecretsHolder(tx *state.ReadTx, s *snapshot.VolumeSnapshot) *structs.CSIVolume {
+	h := &structs.CSIVolume{
+		Namespace:     s.Namespace,
+		ID:            s.VolumeID,
+		PluginID:      s.PluginID,
+		SecretsFrom:   s.SecretsFrom,
+		SealedSecrets: s.SealedSecrets,
+	}
+	v := csi.Volume(tx, s.Namespace, s.VolumeID)
+	own := s.SecretsFrom != "" || s.SealedSecrets != nil
+	if !own && v != nil && v.CreateIndex == s.VolumeIndex {
+		h.Secrets = v.Secrets
+		h.SealedSecrets = v.SealedSecrets
+		h.SecretsFrom = v.SecretsFrom
+	}
+	return h
+}
+
+// SnapshotCreate returns the request to take a snapshot, which is also the one for its readiness.
+func SnapshotCreate(s *snapshot.VolumeSnapshot, secrets structs.Secrets) *nodecalls.ClientCSISnapshotRequest {
+	return &nodecalls.ClientCSISnapshotRequest{
+		PluginID:         s.PluginID,
+		Name:             snapshots.NameAtPlugin(s),
+		SourceExternalID: s.SourceExternalID,
+		Parameters:       s.Parameters,
+		Secrets:          secrets,
+	}
+}
+
+// SnapshotDelete returns the request to delete a snapshot.
+func SnapshotDelete(
+	s *snapshot.VolumeSnapshot, secrets structs.Secrets,
+) *nodecalls.ClientCSISnapshotDeleteRequest {
+	return &nodecalls.ClientCSISnapshotDeleteRequest{
+		PluginID:   s.PluginID,
+		ExternalID: s.ExternalID,
+		Secrets:    secrets,
+	}
+}
+
+// SnapshotAnswer checks the answer of a node to the creation of a snapshot.
+func SnapshotAnswer(
+	s *snapshot.VolumeSnapshot, resp *nodecalls.ClientCSISnapshotResponse,
+) (*snapshot.CSISnapshot, error) {
+	if resp.Exhausted != "" {
+		return nil, Exhausted(resp.Exhausted)
+	}
+	err := report.Snapshot(resp.Snapshot)
+	if err != nil {
+		return nil, structs.Internalf("plugin %s: CreateSnapshot of volume %s: %w", s.PluginID, s.VolumeID, err)
+	}
+	return resp.Snapshot, nil
+}

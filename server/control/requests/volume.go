@@ -1,0 +1,97 @@
+// Package requests makes the requests of the leader to plugins from the rows that need them. The request of a
+// row is the same at each call.
+package requests
+
+import (
+	"berth/state"
+	"berth/state/csi"
+	"berth/structs"
+	"berth/structs/nodecalls"
+)
+
+// Exhausted is the error of a call for which the plugin has no capacity. Waiting does not help: the operator
+// has to free capacity or to request less.
+func Exhausted(text string) error {
+	return &structs.Error{
+		Kind: structs.KindPrecondition,
+		Code: structs.CSICodeExhausted,
+		Text: structs.Cut("no space: "+text, structs.MaxErrorText),
+	}
+}
+
+// CheckSource rejects a copy of a volume that was deleted, or deleted and made anew, since the request: the
+// rights of the caller were about that volume, and the plugin may give its ID to another. After a call
+// without a final answer the copy may exist. Then the creation waits for its deletion, which finds the copy.
+func CheckSource(tx *state.ReadTx, v *structs.CSIVolume) error {
+	if v.CloneSource == nil || csi.SameSource(tx, v.CloneSource) {
+		return nil
+	}
+
+	kind := structs.KindPrecondition
+	if v.Call != nil {
+		kind = structs.KindUnavailable
+	}
+	return structs.Errorf(kind, "the source %q was deleted since volume %q was requested; "+
+		"delete this volume, and create it from another source", v.CloneID, v.ID)
+}
+
+// Create returns the same request for the same row at every call: a plugin continues its work (CSI
+// spec, "Timeouts"). The rows of servers before level 2 have no CloneSource.
+func Create(tx *state.ReadTx, v *structs.CSIVolume) *nodecalls.ClientCSICreateRequest {
+	clone := v.CloneID
+	source := v.CloneSource
+	if source == nil {
+		source = csi.CloneSource(tx, v)
+	}
+	if source != nil {
+		clone = source.ExternalID
+	}
+
+	return &nodecalls.ClientCSICreateRequest{
+		PluginID:     v.PluginID,
+		Name:         v.Name,
+		Capacity:     requestedCapacity(v),
+		Capabilities: v.RequestedCapabilities,
+		MountOptions: v.MountOptions,
+		Parameters:   v.Parameters,
+		Secrets:      v.Secrets,
+		CloneID:      clone,
+		SnapshotID:   v.SnapshotID,
+		Topologies:   v.RequestedTopologies,
+	}
+}
+
+func requestedCapacity(v *structs.CSIVolume) nodecalls.CSICapacityRange {
+	return nodecalls.CSICapacityRange{
+		RequiredBytes: v.RequestedCapacityMin,
+		LimitBytes:    v.RequestedCapacityMax,
+	}
+}
+
+// Expand returns the request to expand a volume. Its capability is a granted claim's, else the first
+// requested one.
+func Expand(tx *state.ReadTx, v *structs.CSIVolume) *nodecalls.ClientCSIExpandRequest {
+	req := &nodecalls.ClientCSIExpandRequest{
+		PluginID:   v.PluginID,
+		ExternalID: v.ExternalID,
+		Secrets:    v.Secrets,
+		Capacity:   requestedCapacity(v),
+	}
+
+	if len(v.RequestedCapabilities) > 0 {
+		req.Capability = v.RequestedCapabilities[0]
+	}
+
+	for _, claim := range csi.ClaimsByVolume(tx, v.Namespace, v.ID) {
+		if claim.State == structs.ClaimGranted {
+			req.Capability = &structs.CSIVolumeCapability{
+				AccessMode:     claim.AccessMode,
+				AttachmentMode: claim.AttachmentMode,
+			}
+
+			break
+		}
+	}
+
+	return req
+}

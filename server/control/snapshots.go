@@ -1,0 +1,114 @@
+package control
+
+import (
+	"context"
+	"time"
+
+	"berth/fsm"
+	"berth/server/control/requests"
+	"berth/server/control/workqueue"
+	"berth/state"
+	"berth/state/volumesecrets"
+	"berth/structs"
+	"berth/structs/nodecalls"
+	"berth/structs/snapshot"
+)
+
+// snapshotStep is the call that a snapshot needs, as one of the calls for its volume, which has one in flight
+// (CSI spec, "Concurrency"). It comes after the attachments of the volume.
+func (c controllerLoop) snapshotStep(tx *state.ReadTx, s *snapshot.VolumeSnapshot) workqueue.Step {
+	op := s.Next()
+	c.recordCall = func(ctx context.Context, node string) error {
+		note := &snapshot.SnapshotNoteEntry{
+			Name:         s.Name,
+			RowIndex:     s.CreateIndex,
+			WriteOptions: c.stamp(s.Namespace),
+		}
+		note.Call = &structs.CSICall{NodeID: node, Op: op, Time: note.Now}
+		return propose(ctx, c.Deps, fsm.SnapshotNote, note)
+	}
+
+	w := work{
+		op:         op,
+		volume:     s.Namespace + "/" + s.VolumeID,
+		plugin:     s.PluginID,
+		rank:       3,
+		version:    s.ModifyIndex,
+		lastError:  s.LastError,
+		call:       s.Call,
+		candidates: func(tx *state.ReadTx) []string { return requests.SnapshotControllers(tx, s) },
+		act: func(ctx context.Context, candidates []string, err error) error {
+			var answer *snapshot.CSISnapshot
+			if err == nil {
+				answer, err = c.withCandidates(candidates).snapshotCall(ctx, s)
+			}
+			if ctx.Err() != nil {
+				return ctx.Err() // the outcome is unknown; the next leader makes the same call
+			}
+			return c.snapshotOutcome(ctx, s, answer, err)
+		},
+	}
+
+	step := c.step(tx, w)
+	poll := time.Unix(0, s.PollTime)
+	if s.State == snapshot.Pending && poll.After(step.Due) {
+		step.Due = poll
+	}
+	return step
+}
+
+// snapshotCall makes the call that a snapshot needs. A plugin that rejects the creation that is to be undone
+// has no snapshot: then there is neither an answer nor an error.
+func (c controllerLoop) snapshotCall(
+	ctx context.Context, s *snapshot.VolumeSnapshot,
+) (*snapshot.CSISnapshot, error) {
+	tx := c.Store.Read()
+	v, err := volumesecrets.OpenForCall(tx, c.Keys, requests.SecretsHolder(tx, s))
+	if err != nil {
+		return nil, err
+	}
+
+	if s.Next() == snapshot.OpDelete {
+		_, err := callController(ctx, c, nodecalls.ClientCSISnapshotDelete, requests.SnapshotDelete(s, v.Secrets))
+		if structs.IsKind(err, structs.KindNotFound) {
+			err = nil // it no longer exists
+		}
+		return nil, err
+	}
+
+	var answer *snapshot.CSISnapshot
+	resp, err := callController(ctx, c, nodecalls.ClientCSISnapshotCreate, requests.SnapshotCreate(s, v.Secrets))
+	if err == nil {
+		answer, err = requests.SnapshotAnswer(s, resp)
+	}
+	switch structs.KindOf(err) {
+	case structs.KindInvalid, structs.KindConflict, structs.KindPrecondition:
+		if s.Next() == snapshot.OpLearn {
+			return nil, nil
+		}
+	}
+	return answer, err
+}
+
+// snapshotOutcome records the outcome of a call. A snapshot in use is deleted once it is free (CSI spec,
+// DeleteSnapshot errors), so the call is repeated.
+func (c controllerLoop) snapshotOutcome(
+	ctx context.Context, s *snapshot.VolumeSnapshot, answer *snapshot.CSISnapshot, err error,
+) error {
+	outcome := &snapshot.SnapshotOutcomeEntry{
+		Name:         s.Name,
+		RowIndex:     s.CreateIndex,
+		Op:           s.Next(),
+		Answer:       answer,
+		PollTime:     time.Now().Add(c.Config.Retry.Delay(s.Polls + 1)).UnixNano(),
+		WriteOptions: c.stamp(s.Namespace),
+	}
+	if err != nil {
+		inUse := outcome.Op == snapshot.OpDelete && structs.CodeOf(err) == "FailedPrecondition"
+		outcome.Answer = nil
+		outcome.Err = c.controllerError(err, s.LastError)
+		outcome.Final = !inUse && outcome.Op != snapshot.OpLearn && isLasting(structs.KindOf(err))
+		outcome.KeepCall = keepsCall(s.Call, err)
+	}
+	return propose(ctx, c.Deps, fsm.SnapshotOutcome, outcome)
+}

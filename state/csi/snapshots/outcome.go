@@ -1,0 +1,189 @@
+package snapshots
+
+import (
+	"fmt"
+
+	"berth/internal/mvcc"
+	"berth/state/check"
+	"berth/state/csi"
+	"berth/state/csi/lifecycle"
+	"berth/state/schema"
+	"berth/structs"
+	"berth/structs/snapshot"
+)
+
+// Outcome records the outcome of a call of the plugin. It ignores the outcome if the row is another one, or
+// no longer needs the call. A creation that ended after the request to delete still tells the ID to delete.
+func Outcome(tx *mvcc.WriteTx, p *snapshot.SnapshotOutcomeEntry) error {
+	s := csi.Snapshot(tx, p.RequestNamespace(), p.Name)
+	if s == nil || s.CreateIndex != p.RowIndex {
+		return nil
+	}
+
+	s = s.Copy()
+	// The call of a final error, or of an answer, has ended.
+	if !p.KeepCall || p.Final || p.Err == nil {
+		s.Call = nil
+	}
+	switch {
+	case p.Op == snapshot.OpDelete && p.Err == nil:
+		recordDeletion(tx, s, p.Now)
+	case p.Op == snapshot.OpDelete:
+		recordUndeleted(tx, s, p)
+	case p.Op != snapshot.OpCreate && p.Op != snapshot.OpLearn:
+		return structs.Invalidf("%q is no operation on a snapshot", p.Op)
+	case p.Answer != nil && p.Answer.ID == "":
+		return structs.Invalidf("the answer about snapshot %q has no ID", p.Name)
+	case p.Err != nil:
+		recordUncut(tx, s, p)
+	case p.Answer == nil:
+		recordNothing(tx, s, p.Now)
+	default:
+		recordCut(tx, s, p)
+	}
+	return nil
+}
+
+// recordCut stores the answer of the plugin to a creation.
+func recordCut(tx *mvcc.WriteTx, s *snapshot.VolumeSnapshot, p *snapshot.SnapshotOutcomeEntry) {
+	if s.Next() != snapshot.OpCreate && s.Next() != snapshot.OpLearn {
+		return
+	}
+
+	other := csi.SnapshotByExternal(tx, s.PluginID, p.Answer.ID)
+	if other != nil && (other.Namespace != s.Namespace || other.Name != s.Name) {
+		recordTaken(tx, s, p)
+		return
+	}
+
+	s.ExternalID = p.Answer.ID
+	s.SizeBytes = p.Answer.SizeBytes
+	s.CutTime = p.Answer.CreateTime * 1e9
+	s.LastError = nil
+	s.Unanswered = false
+	switch {
+	case s.State == snapshot.Deleting:
+	case p.Answer.IsReady:
+		s.State = snapshot.Ready
+		s.ReadyTime = p.Now
+	default:
+		s.State = snapshot.Pending
+		s.Polls++
+		s.PollTime = p.PollTime
+	}
+	settle(tx, s, p.Now)
+}
+
+// recordTaken is for an answer with the ID of another row: without it, a deletion of this row cannot destroy
+// the snapshot of the other.
+func recordTaken(tx *mvcc.WriteTx, s *snapshot.VolumeSnapshot, p *snapshot.SnapshotOutcomeEntry) {
+	if s.State == snapshot.Deleting {
+		drop(tx, s, p.Now)
+		return
+	}
+	s.State = snapshot.Failed
+	s.Called = false
+	s.Reason = fmt.Sprintf("plugin %q has answered with a snapshot that has another name already", s.PluginID)
+	settle(tx, s, p.Now)
+}
+
+// settle stores the row. The volume may have waited for the end of its snapshot to be deleted.
+func settle(tx *mvcc.WriteTx, s *snapshot.VolumeSnapshot, now int64) {
+	schema.Snapshots.Put(tx, s)
+	if s.Next() != snapshot.OpCreate {
+		lifecycle.RetryReclaim(tx, s.Namespace, s.VolumeID, now)
+	}
+}
+
+// recordUncut stores the failure of a creation.
+func recordUncut(tx *mvcc.WriteTx, s *snapshot.VolumeSnapshot, p *snapshot.SnapshotOutcomeEntry) {
+	next := s.Next()
+	if next != snapshot.OpCreate && next != snapshot.OpLearn {
+		return
+	}
+
+	s.LastError = failure(s.LastError, p.Err)
+	// A final error to a creation proves nothing about an earlier one once the deletion is requested: the
+	// loop repeats the call, and decides by its error.
+	if p.Final && next == snapshot.OpCreate {
+		s.State = snapshot.Failed
+		s.Reason = p.Err.Message
+		// A transport answers RESOURCE_EXHAUSTED to a large message, too: then the plugin has cut it.
+		// The first of two calls may have had another outcome than the last.
+		s.Called = p.Err.Code == structs.CSICodeExhausted || s.Unanswered
+		if s.ExternalID != "" {
+			s.LastError = nil // the deletion of the remains has errors of its own
+		}
+	}
+	settle(tx, s, p.Now)
+}
+
+// recordNothing is for a creation to be undone that the plugin has rejected: there is no snapshot.
+func recordNothing(tx *mvcc.WriteTx, s *snapshot.VolumeSnapshot, now int64) {
+	if s.Next() == snapshot.OpLearn {
+		drop(tx, s, now)
+	}
+}
+
+func recordDeletion(tx *mvcc.WriteTx, s *snapshot.VolumeSnapshot, now int64) {
+	switch {
+	case s.State == snapshot.Deleting:
+		drop(tx, s, now)
+	case s.Next() == snapshot.OpDelete: // the remains of a failed one
+		s.ExternalID = ""
+		s.Called = false
+		s.LastError = nil
+		settle(tx, s, now)
+	}
+}
+
+// recordUndeleted stores the failure of a deletion. A ready snapshot whose deletion the plugin rejects for
+// good stays.
+func recordUndeleted(tx *mvcc.WriteTx, s *snapshot.VolumeSnapshot, p *snapshot.SnapshotOutcomeEntry) {
+	if s.Next() != snapshot.OpDelete {
+		return
+	}
+	s.LastError = failure(s.LastError, p.Err)
+	if p.Final && s.ReadyTime != 0 {
+		s.State = snapshot.Ready
+	}
+	schema.Snapshots.Put(tx, s)
+}
+
+// failure returns the new last error of an operation, with the number of its failures.
+func failure(last, now *structs.OperationError) *structs.OperationError {
+	e := *now
+	e.Attempts = 1
+	if last != nil {
+		e.Attempts = last.Attempts + 1
+	}
+	return &e
+}
+
+// Check checks the invariants of the rows: a state that exists, one row for each snapshot of a plugin, and
+// the ID of each snapshot that is cut.
+func Check(c *check.Report) {
+	check.Indexes(c, schema.Snapshots)
+	external := map[[2]string]string{}
+	for s := range schema.Snapshots.Scan(c) {
+		title := s.Namespace + "/" + s.Name
+		if s.ExternalID != "" {
+			key := [2]string{s.PluginID, s.ExternalID}
+			c.Want(external[key] == "", "snapshots %s and %s are both %s of plugin %s",
+				external[key], title, s.ExternalID, s.PluginID)
+			external[key] = title
+		}
+
+		switch s.State {
+		case snapshot.Pending, snapshot.Ready:
+			c.Want(s.ExternalID != "", "snapshot %s is %s and has no ID at its plugin", title, s.State)
+		case snapshot.Creating:
+			c.Want(s.ExternalID == "", "snapshot %s is creating and cut", title)
+		case snapshot.Failed, snapshot.Deleting:
+		default:
+			c.Want(false, "snapshot %s: state %q", title, s.State)
+		}
+		c.Want(s.Call == nil || s.Unsettled(), "snapshot %s is %s and called", title, s.State)
+		c.Want(csi.Plugin(c, s.PluginID) != nil, "snapshot %s: plugin %s has no row", title, s.PluginID)
+	}
+}

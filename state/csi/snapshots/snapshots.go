@@ -1,0 +1,216 @@
+// Package snapshots changes the rows of snapshots of volumes: requests, calls of the plugin and their
+// outcomes. The readers are in package csi.
+package snapshots
+
+import (
+	"maps"
+	"slices"
+
+	"berth/internal/mvcc"
+	"berth/state/csi"
+	"berth/state/csi/lifecycle"
+	"berth/state/namespaces"
+	"berth/state/schema"
+	"berth/state/trust"
+	"berth/structs"
+	"berth/structs/snapshot"
+)
+
+// NameAtPlugin returns the name that CreateSnapshot is called with. It is that of the row, and unique by the
+// ID of the row, so each repeat of the call is about the same snapshot.
+func NameAtPlugin(s *snapshot.VolumeSnapshot) string { return csi.VolumeName(s.Name, s.ID) }
+
+// NotFound is the error for a snapshot that does not exist.
+func NotFound(ns, name string) error {
+	return structs.NotFoundf("no snapshot %q in namespace %q", structs.Cut(name, structs.MaxQuoted), ns)
+}
+
+// Put records snapshots that are to be taken. A snapshot that exists with an equal request stays as it is;
+// one that has failed is tried again. The error is a conflict for another request of the same name, and a
+// precondition for a volume that is not ready.
+func Put(tx *mvcc.WriteTx, p *snapshot.SnapshotPutEntry) error {
+	for _, s := range p.Snapshots {
+		if s == nil || s.Namespace == "" || s.Name == "" || s.ID == "" || s.PluginID == "" ||
+			s.SourceExternalID == "" {
+			return structs.Invalidf("a snapshot needs a namespace, a name, an ID, a plugin and the plugin's ID of " +
+				"its volume")
+		}
+		err := put(tx, s, p.Now)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func put(tx *mvcc.WriteTx, wanted *snapshot.VolumeSnapshot, now int64) error {
+	old := csi.Snapshot(tx, wanted.Namespace, wanted.Name)
+	if old != nil {
+		return putAgain(tx, wanted, old, now)
+	}
+
+	err := namespaces.Check(tx, wanted.Namespace)
+	if err == nil {
+		err = checkSource(tx, wanted)
+	}
+	if err == nil {
+		err = trust.CheckSealed(tx, wanted.SealedSecrets)
+	}
+	if err == nil {
+		err = checkCount(tx, wanted.Namespace)
+	}
+	if err != nil {
+		return err
+	}
+
+	s := wanted.Copy()
+	s.State = snapshot.Creating
+	s.Reason = ""
+	s.LastError = nil
+	s.Call = nil
+	s.Called = false
+	s.Unanswered = false
+	s.ExternalID = ""
+	s.SizeBytes = 0
+	s.RequestTime = now
+	s.CutTime = 0
+	s.ReadyTime = 0
+	s.Polls = 0
+	s.PollTime = 0
+	schema.Snapshots.Put(tx, s)
+	lifecycle.EnsurePlugin(tx, s.PluginID)
+	return nil
+}
+
+// putAgain decides about a request for a name that has a row.
+func putAgain(tx *mvcc.WriteTx, wanted, old *snapshot.VolumeSnapshot, now int64) error {
+	same := old.VolumeID == wanted.VolumeID && old.VolumeIndex == wanted.VolumeIndex &&
+		maps.Equal(old.Parameters, wanted.Parameters)
+	switch {
+	case old.State == snapshot.Deleting:
+		return structs.Preconditionf("snapshot %q is being deleted", old.Name)
+	case !same:
+		return structs.Conflictf("snapshot %q exists already, of volume %q; choose another name, or delete it: %s",
+			old.Name, old.VolumeID, structs.CommandLine(old.Namespace, "volume snapshot delete", old.Name))
+	case old.State != snapshot.Failed:
+		return nil
+	case old.ExternalID != "":
+		return structs.Preconditionf("snapshot %q has failed, and its remains are not deleted yet: %s",
+			old.Name, old.Reason)
+	}
+
+	// The plugin gets the same name again, and finds what an earlier call has left.
+	err := checkSource(tx, old)
+	if err != nil {
+		return err
+	}
+	s := old.Copy()
+	s.State = snapshot.Creating
+	s.Reason = ""
+	s.LastError = nil
+	s.RequestTime = now
+	schema.Snapshots.Put(tx, s)
+	return nil
+}
+
+// checkSource rejects a snapshot of a volume that is not the one that the server has read, or not ready.
+func checkSource(tx mvcc.Reader, s *snapshot.VolumeSnapshot) error {
+	v := csi.Volume(tx, s.Namespace, s.VolumeID)
+	switch {
+	case v == nil:
+		return structs.NotFoundf("no volume %q in namespace %q", s.VolumeID, s.Namespace)
+	case v.CreateIndex != s.VolumeIndex || v.ExternalID != s.SourceExternalID || v.PluginID != s.PluginID:
+		return structs.Conflictf("volume %q has changed meanwhile", s.VolumeID)
+	case v.State != structs.VolumeReady:
+		return structs.Preconditionf("volume %q is %s; only a ready one can have a snapshot taken", v.ID, v.State)
+	}
+	return nil
+}
+
+// checkCount bounds the rows of a namespace.
+func checkCount(tx mvcc.Reader, ns string) error {
+	count := 0
+	for range schema.Snapshots.Scan(tx, ns) {
+		count++
+	}
+	if count < snapshot.MaxPerNamespace {
+		return nil
+	}
+	return structs.Preconditionf("namespace %q has %d snapshots, the most that the servers store; "+
+		"delete some of them first", ns, count)
+}
+
+// Delete records that the plugin is to delete a snapshot. The row of one that was surely never cut goes at
+// once. The error is a conflict while a volume is made from the snapshot.
+func Delete(tx *mvcc.WriteTx, p *snapshot.SnapshotDeleteEntry) error {
+	ns := p.RequestNamespace()
+	s := csi.Snapshot(tx, ns, p.Name)
+	if s == nil || p.RowIndex != 0 && s.CreateIndex != p.RowIndex {
+		return NotFound(ns, p.Name)
+	}
+
+	restore := csi.RestoreOf(tx, s)
+	if restore != "" {
+		return structs.Conflictf("snapshot %q cannot be deleted while volume %q is being created from it",
+			s.Name, restore)
+	}
+	err := trust.CheckSealed(tx, p.SealedSecrets)
+	if err != nil {
+		return err
+	}
+	if !s.MayExist() {
+		drop(tx, s, p.Now)
+		return nil
+	}
+	if s.State == snapshot.Deleting && p.SealedSecrets == nil {
+		return nil
+	}
+
+	s = s.Copy()
+	if s.State != snapshot.Deleting {
+		s.LastError = nil
+	}
+	s.State = snapshot.Deleting
+	if p.SealedSecrets != nil {
+		s.SealedSecrets = p.SealedSecrets
+	}
+	schema.Snapshots.Put(tx, s)
+	return nil
+}
+
+// drop deletes the row. The volume may have waited for that to be deleted.
+func drop(tx *mvcc.WriteTx, s *snapshot.VolumeSnapshot, now int64) {
+	schema.Snapshots.Delete(tx, s)
+	lifecycle.DropUnusedPlugin(tx, s.PluginID)
+	lifecycle.RetryReclaim(tx, s.Namespace, s.VolumeID, now)
+}
+
+// Note records the node of a call before the call is made. A row that does not need the call any more is a
+// conflict, because the next call would not wait for a call without a row.
+func Note(tx *mvcc.WriteTx, p *snapshot.SnapshotNoteEntry) error {
+	s := csi.Snapshot(tx, p.RequestNamespace(), p.Name)
+	if s == nil || s.CreateIndex != p.RowIndex || p.Call == nil || s.Next() != p.Call.Op {
+		return structs.Conflictf("snapshot %q has changed meanwhile", p.Name)
+	}
+	s = s.Copy()
+	s.Unanswered = s.Unanswered || s.Call != nil
+	s.Call = p.Call
+	s.Called = s.Called || p.Call.Op == snapshot.OpCreate
+	schema.Snapshots.Put(tx, s)
+	return nil
+}
+
+// KeepDeleted keeps the snapshots of a restored state that were being deleted. The state has been restored
+// from a time at which they were there.
+func KeepDeleted(tx *mvcc.WriteTx) {
+	for _, s := range slices.Collect(schema.UnsettledSnapshots.Scan(tx, snapshot.Deleting)) {
+		if s.ReadyTime == 0 {
+			continue
+		}
+		s = s.Copy()
+		s.State = snapshot.Ready
+		s.LastError = nil
+		s.Call = nil
+		schema.Snapshots.Put(tx, s)
+	}
+}

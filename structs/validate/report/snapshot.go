@@ -1,0 +1,41 @@
+package report
+
+import (
+	"math"
+
+	"berth/structs"
+	"berth/structs/nodecalls"
+	"berth/structs/snapshot"
+	"berth/structs/validate/field"
+)
+
+// Snapshot checks a node's answer about a snapshot that its plugin has taken.
+func Snapshot(s *snapshot.CSISnapshot) error {
+	f := field.New("the node's answer")
+	checkSnapshot(f, s)
+	return f.Err()
+}
+
+// Snapshots checks the sizes in a node's answer about the snapshots that its plugin lists.
+func Snapshots(r *nodecalls.ClientCSISnapshotListResponse) error {
+	f := field.New("the node's answer")
+	f.CheckBytes("next_token", len(r.NextToken), structs.MaxCSIToken)
+	for _, s := range field.FirstOf(f, "snapshots", r.Snapshots, structs.MaxCSIListed) {
+		checkSnapshot(f, s)
+	}
+	return f.Err()
+}
+
+// latest is the last time, in seconds, that has a number of nanoseconds.
+const latest = math.MaxInt64 / 1_000_000_000
+
+func checkSnapshot(f field.Errors, s *snapshot.CSISnapshot) {
+	if s == nil || s.ID == "" {
+		f.Addf("a snapshot has no snapshot_id")
+		return
+	}
+	f.CheckBytes("snapshot_id", len(s.ID), structs.MaxCSIID)
+	f.CheckBytes("source_volume_id", len(s.ExternalSourceVolumeID), structs.MaxCSIID)
+	checkTotal(f, "size_bytes", s.SizeBytes, limit{structs.MaxVolumeBytes, "bytes"})
+	f.Require(s.CreateTime >= 0 && s.CreateTime <= latest, "creation_time %d is out of range", s.CreateTime)
+}
