@@ -31,6 +31,7 @@ import (
 	"berth/structs/class"
 	"berth/structs/identity"
 	"berth/structs/inquiry"
+	"berth/structs/jobvolume"
 	"berth/structs/login"
 	"berth/structs/nodecalls"
 	"berth/structs/nodeloss"
@@ -336,6 +337,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		write(e, pluginconf.PluginSettingsSet, rights.OperatorWrite, propose(e, fsm.PluginConfigSet)),
 		read(e, class.List, rights.PluginList, csi.ListClasses),
 		read(e, class.Get, rights.PluginList, csi.GetClass),
+		read(e, jobvolume.Spaces, rights.PluginList, csi.ClassSpaces),
 		write(e, class.Put, rights.OperatorWrite, propose(e, fsm.VolumeClassPut)),
 		write(e, class.Remove, rights.OperatorWrite, propose(e, fsm.VolumeClassDelete)),
 

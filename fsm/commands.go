@@ -13,6 +13,7 @@ import (
 	"berth/state/classes"
 	"berth/state/csi/lifecycle"
 	"berth/state/csi/snapshots"
+	"berth/state/csi/space"
 	"berth/state/lease"
 	"berth/state/namespaces"
 	"berth/state/quotas"
@@ -130,6 +131,7 @@ var (
 	VolumeClassPut    = command(178, "VolumeClassPut", classes.Put, since(2))
 	VolumeClassDelete = command(179, "VolumeClassDelete", classes.Delete, since(2))
 	VolumeUndelete    = command(138, "VolumeUndelete", lifecycle.VolumeUndelete, since(2))
+	VolumeSpace       = command(194, "VolumeSpace", space.Answer, since(2))
 	VolumeReclaim     = command(140, "VolumeReclaim", lifecycle.VolumeReclaim, since(2))
 	VolumeGrow        = command(141, "VolumeGrow", lifecycle.VolumeGrow, since(2))
 

@@ -75,6 +75,7 @@ func TestCommands_HaveTheLevelOfTheirRelease(t *testing.T) {
 		"SnapshotOutcome":      2,
 		"VolumeUndelete":       2,
 		"VolumeReclaim":        2,
+		"VolumeSpace":          2,
 		"VolumeGrow":           2,
 	}
 	for _, c := range commands {

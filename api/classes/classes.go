@@ -7,6 +7,7 @@ import (
 	"berth/api"
 	"berth/internal/strictjson"
 	"berth/structs/class"
+	"berth/structs/jobvolume"
 )
 
 // The dialect has none of these routes.
@@ -30,6 +31,17 @@ var get = api.NewEndpoint(api.Get, path,
 func Get(ctx context.Context, c *api.Client, name string) (*class.VolumeClass, error) {
 	row, _, err := get.Fetch(ctx, c, name, nil)
 	return row, err
+}
+
+var spaces = api.NewEndpoint(api.Get, path+"/spaces",
+	api.ServeMethod(jobvolume.Spaces,
+		api.WithID(func(q *jobvolume.SpacesRequest, name string) { q.Class = name }),
+		func(a *jobvolume.SpacesResponse) []*jobvolume.Exhaustion { return a.Places }))
+
+// Spaces lists the space for volumes of a class, by place.
+func Spaces(ctx context.Context, c *api.Client, name string) ([]*jobvolume.Exhaustion, error) {
+	rows, _, err := spaces.Fetch(ctx, c, name, nil)
+	return rows, err
 }
 
 var put = api.NewEndpoint(api.Put, path, api.ServeMethod(class.Put, bindPut, api.Whole))

@@ -2,10 +2,12 @@ package clitest
 
 import (
 	"context"
+	"time"
 
 	"berth/api/apitest"
 	"berth/structs"
 	"berth/structs/class"
+	"berth/structs/jobvolume"
 	"berth/structs/reclaim"
 )
 
@@ -46,6 +48,7 @@ func (w *Cluster) answerClasses() {
 			row, err := find(r.Name)
 			return &class.ClassGetResponse{Class: row}, err
 		})
+	apitest.On(w.Caller, jobvolume.Spaces, spacesOf)
 	apitest.On(w.Caller, class.Put,
 		func(_ context.Context, r *class.ClassPutRequest) (*structs.Empty, error) {
 			all[r.Class.Name] = r.Class
@@ -60,6 +63,18 @@ func (w *Cluster) answerClasses() {
 			_, err := find(r.Name)
 			return &structs.Empty{}, err
 		})
+}
+
+// spacesOf answers with the space of the class "slow" in two places.
+func spacesOf(_ context.Context, r *jobvolume.SpacesRequest) (*jobvolume.SpacesResponse, error) {
+	resp := &jobvolume.SpacesResponse{}
+	if r.Class == "slow" {
+		resp.Places = []*jobvolume.Exhaustion{
+			{Place: "zone=a", Left: 3 << 30, MaxVolume: 1 << 30, LeftTime: nanosBefore(time.Hour)},
+			{Place: "zone=b", Bytes: 10 << 30, Time: nanosBefore(time.Minute)},
+		}
+	}
+	return resp, nil
 }
 
 // markedVolume is a volume that is deleted in a day.

@@ -8,7 +8,9 @@ import (
 	"berth/api/classes"
 	"berth/cli/command"
 	"berth/jobspec"
+	"berth/structs"
 	"berth/structs/class"
+	"berth/structs/jobvolume"
 	"berth/structs/validate"
 )
 
@@ -52,7 +54,7 @@ a class that volumes name cannot change.`,
 	{
 		Name:     "info",
 		Args:     "<class>",
-		Synopsis: "Show a class",
+		Synopsis: "Show a class, and the space that its plugin has",
 		Renders:  true,
 		Run: func(ctx context.Context, c *command.Call) error {
 			row, err := classes.Get(ctx, c.API, c.Arg(0))
@@ -61,7 +63,7 @@ a class that volumes name cannot change.`,
 			}
 			return c.Show(row, func() error {
 				printClass(c, row)
-				return nil
+				return printSpaces(ctx, c, row.Name)
 			})
 		},
 		Examples: "berth volume class info fast",
@@ -178,4 +180,41 @@ func printClass(c *command.Call, row *class.VolumeClass) {
 		"Quota weight", fmt.Sprint(row.QuotaWeight),
 		"Volumes grow", growRule(row.Grow),
 	)
+}
+
+// spaceSheet has the answers of a plugin by place. An answer of GetCapacity says how much is left, and one to
+// a creation the size that found no space.
+var spaceSheet = command.Sheet[*jobvolume.Exhaustion]{
+	Titles: "Place|Left|Largest volume|No space for|Since",
+	Row: func(_ *command.Call, e *jobvolume.Exhaustion) []string {
+		left := ""
+		largest := ""
+		full := ""
+		if e.LeftTime != 0 {
+			left = structs.FormatBytes(e.Left)
+		}
+		if e.MaxVolume != 0 {
+			largest = structs.FormatBytes(e.MaxVolume)
+		}
+		if e.Time != 0 {
+			full = structs.FormatBytes(e.Bytes)
+		}
+		return []string{
+			cmp.Or(e.Place, "everywhere"), left, largest, full, command.FormatNanos(max(e.Time, e.LeftTime)),
+		}
+	},
+}
+
+// printSpaces prints the space of a class, if its plugin has answered. Servers of an earlier version do not
+// know the request.
+func printSpaces(ctx context.Context, c *command.Call, name string) error {
+	rows, err := classes.Spaces(ctx, c.API, name)
+	switch {
+	case structs.IsKind(err, structs.KindNotFound):
+		return nil
+	case err != nil || len(rows) == 0:
+		return err
+	}
+	spaceSheet.Section(c, "Space", rows)
+	return nil
 }

@@ -34,6 +34,9 @@ type Config struct {
 	ControllerCaps []string
 	NodeCaps       []string
 
+	// Capacity answers GetCapacity. Nil answers UNIMPLEMENTED.
+	Capacity func(*spec.GetCapacityRequest) *spec.GetCapacityResponse
+
 	// Mounts makes stage and publish bind a directory of the volume, so that there is something to see in
 	// the mount table. It needs root.
 	Mounts bool

@@ -87,6 +87,16 @@ func (s controller) CreateVolume(
 	return &spec.CreateVolumeResponse{Volume: v}, nil
 }
 
+// GetCapacity answers what Config.Capacity has for the class of the parameters in the place.
+func (s controller) GetCapacity(
+	_ context.Context, req *spec.GetCapacityRequest,
+) (*spec.GetCapacityResponse, error) {
+	if s.p.cfg.Capacity == nil {
+		return nil, Error("Unimplemented", "no capacity is known")
+	}
+	return s.p.cfg.Capacity(req), nil
+}
+
 // DeleteVolume rejects a volume in use, so that a test sees a deletion before the detach.
 func (s controller) DeleteVolume(
 	_ context.Context, req *spec.DeleteVolumeRequest,

@@ -4,8 +4,10 @@ import (
 	"berth/endpoints/query"
 	"berth/state"
 	"berth/state/classes"
+	"berth/state/csi/space"
 	"berth/structs"
 	"berth/structs/class"
+	"berth/structs/jobvolume"
 )
 
 // ListClasses lists the volume classes by name, as stubs.
@@ -28,6 +30,18 @@ func GetClass(tx *state.ReadTx, req *class.ClassGetRequest, resp *class.ClassGet
 	resp.Class = classes.Class(tx, req.Name).Redacted()
 	if resp.Class == nil {
 		return classes.NotFound(req.Name)
+	}
+	return nil
+}
+
+// ClassSpaces lists the answers of the plugin of a class about its space, by place. The error is not-found.
+func ClassSpaces(tx *state.ReadTx, req *jobvolume.SpacesRequest, resp *jobvolume.SpacesResponse) error {
+	c := classes.Class(tx, req.Class)
+	if c == nil {
+		return classes.NotFound(req.Class)
+	}
+	for row := range space.OfClass(tx, c.PluginID, c.Name) {
+		resp.Places = append(resp.Places, row)
 	}
 	return nil
 }

@@ -58,20 +58,38 @@ func createdFirst(allocID string) string {
 }
 
 // exhaustedIn returns the rejection of a place in which the plugin had no space for a volume that is to be
-// created, nil for another place.
+// created, or has told that it has none, nil for another place.
 func exhaustedIn(p *Outlook, u *VolumeUse, place *structs.CSITopology) *rejects.Rejection {
+	if !u.makes {
+		return nil
+	}
 	e := space.Exhausted(p, u.Volume.PluginID, u.Volume.Class, place)
-	if !u.makes || !e.Holds(u.Volume.RequestedCapacityMin, p.Now.UnixNano()) {
+	asked := u.Volume.RequestedCapacityMin
+	now := p.Now.UnixNano()
+	why := ""
+	switch {
+	case e.Lacks(asked, now):
+		why = lacking(e, asked)
+	case e.Holds(asked, now):
+		why = fmt.Sprintf("plugin %s had no space for %s at %s%s; it is tried again %s later",
+			u.Volume.PluginID, structs.FormatBytes(e.Bytes), time.Unix(0, e.Time).UTC().Format(time.TimeOnly),
+			inPlace(e), jobvolume.RetryAfter)
+	default:
 		return nil
 	}
 
 	p.Waits = true
-	return &rejects.Rejection{
-		Reason: fmt.Sprintf("CSI volume %s: plugin %s had no space for %s at %s%s; it is tried again %s later",
-			u.Volume.ID, u.Volume.PluginID, structs.FormatBytes(e.Bytes),
-			time.Unix(0, e.Time).UTC().Format(time.TimeOnly), inPlace(e), jobvolume.RetryAfter),
-		Keys: u.keys,
+	return &rejects.Rejection{Reason: "CSI volume " + u.Volume.ID + ": " + why, Keys: u.keys}
+}
+
+// lacking describes a place that has less space than is asked.
+func lacking(e *jobvolume.Exhaustion, asked int64) string {
+	if asked > e.Left {
+		return fmt.Sprintf("class %s has %s left%s, %s are asked", e.Class, structs.FormatBytes(e.Left), inPlace(e),
+			structs.FormatBytes(asked))
 	}
+	return fmt.Sprintf("class %s has volumes of at most %s%s, %s are asked", e.Class,
+		structs.FormatBytes(e.MaxVolume), inPlace(e), structs.FormatBytes(asked))
 }
 
 func inPlace(e *jobvolume.Exhaustion) string {

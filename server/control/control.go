@@ -14,6 +14,7 @@ import (
 	"berth/scheduler"
 	"berth/server/authority"
 	"berth/server/control/authoritykey"
+	"berth/server/control/capacity"
 	"berth/server/control/fence"
 	"berth/server/control/garbage"
 	"berth/server/control/gauges"
@@ -191,6 +192,7 @@ func Loops(d Deps) []Loop {
 		{"scheduler_config", schedulerConfigLoop{d}.run},
 		{"schedule", scheduleLoop{d, scheduler.Process}.run},
 		{"controllers", controllerLoop{Deps: d}.runner().Run},
+		{"capacity", capacity.Loop{Store: d.Store, Proposer: d.Proposer, Nodes: d.Nodes, Logger: d.Logger}.Run},
 		{"reaper", reaperLoop{d}.runner().Run},
 		{"fence", d.runFence},
 		{"lease_proofs", d.runLeaseProofs},

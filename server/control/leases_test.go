@@ -140,7 +140,7 @@ func TestLoops_EndWithTheirContextAndCanRunAgain(t *testing.T) {
 			}
 		}
 		want := []string{
-			"leases", "scheduler_config", "schedule", "controllers", "reaper", "fence", "lease_proofs",
+			"leases", "scheduler_config", "schedule", "controllers", "capacity", "reaper", "fence", "lease_proofs",
 			"seal_secrets", "signing_keys", "deployments", "drain", "growth", "periodic", "si_tokens", "gc",
 			"authority", "gauges",
 		}

@@ -11,6 +11,7 @@ import (
 
 	"berth/internal/mvcc"
 	"berth/state/check"
+	"berth/state/csi/space"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/class"
@@ -65,6 +66,9 @@ func Put(tx *mvcc.WriteTx, p *class.ClassPutRequest) error {
 		return err
 	}
 
+	if old != nil && old.PluginID != row.PluginID {
+		space.ForgetClass(tx, old.PluginID, old.Name)
+	}
 	schema.VolumeClasses.Put(tx, &row)
 	return nil
 }
@@ -150,6 +154,7 @@ func Delete(tx *mvcc.WriteTx, p *class.ClassDeleteRequest) error {
 		return structs.Preconditionf("volume class %q cannot be deleted while %s", p.Name, used)
 	}
 	schema.VolumeClasses.Delete(tx, row)
+	space.ForgetClass(tx, row.PluginID, row.Name)
 	return nil
 }
 

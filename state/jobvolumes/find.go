@@ -1,10 +1,13 @@
 package jobvolumes
 
 import (
+	"slices"
+
 	"berth/internal/mvcc"
 	"berth/state/classes"
 	"berth/state/csi"
 	"berth/structs"
+	"berth/structs/jobvolume"
 )
 
 // Find returns the volume of an allocation with the index, for a request that names a class. makes is true if
@@ -55,12 +58,36 @@ func checkOwner(v *structs.CSIVolume, j *structs.Job, r *structs.VolumeRequest) 
 	return nil
 }
 
-// placeOn requires that a new volume is reachable from a node (CSI spec, CreateVolumeRequest,
-// accessibility_requirements). A plugin without topologies has volumes that are reachable from everywhere.
-func placeOn(tx mvcc.Reader, v *structs.CSIVolume, nodeID string) {
+// checkPlace returns a conflict if the class of a new volume does not allow the place of a node: the class
+// may have changed since the plan.
+func checkPlace(tx mvcc.Reader, v *structs.CSIVolume, nodeID string) error {
+	place := placeOf(tx, v, nodeID)
+	if place == nil || v.RequestedTopologies == nil {
+		return nil
+	}
+	allows := func(t *structs.CSITopology) bool { return t.Matches(place) }
+	if slices.ContainsFunc(v.RequestedTopologies.Required, allows) {
+		return nil
+	}
+	return structs.Conflictf("class %q does not allow volume %q in %s",
+		v.Class, v.ID, jobvolume.PlaceText(place))
+}
+
+// placeOf returns the topology of a node for the plugin of a volume, nil for none.
+func placeOf(tx mvcc.Reader, v *structs.CSIVolume, nodeID string) *structs.CSITopology {
 	half := csi.Instance(tx, v.PluginID, structs.CSIKindNode, nodeID)
 	place := half.NodeReport().AccessibleTopology
 	if place == nil || len(place.Segments) == 0 {
+		return nil
+	}
+	return place
+}
+
+// placeOn requires that a new volume is reachable from a node (CSI spec, CreateVolumeRequest,
+// accessibility_requirements). A plugin without topologies has volumes that are reachable from everywhere.
+func placeOn(tx mvcc.Reader, v *structs.CSIVolume, nodeID string) {
+	place := placeOf(tx, v, nodeID)
+	if place == nil {
 		return
 	}
 	v.RequestedTopologies = &structs.CSITopologyRequest{Required: []*structs.CSITopology{place}}

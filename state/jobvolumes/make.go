@@ -15,7 +15,10 @@ import (
 // Rejection returns why an allocation of a job cannot have the volumes that it asks for, "" if it can.
 func Rejection(tx mvcc.Reader, j *structs.Job, a *structs.Allocation) string {
 	for _, r := range askedBy(j, a) {
-		_, _, err := Find(tx, j, r, a.Index())
+		v, makes, err := Find(tx, j, r, a.Index())
+		if err == nil && makes {
+			err = checkPlace(tx, v, a.NodeID)
+		}
 		if err != nil {
 			return err.Error()
 		}

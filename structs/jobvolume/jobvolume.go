@@ -13,7 +13,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 	"unicode"
 
 	"berth/structs"
@@ -79,26 +78,6 @@ func WithSources(j *structs.Job) *structs.Job {
 		c.TaskGroups[i] = &own
 	}
 	return c
-}
-
-// RetryAfter is the time after which a place that had no space is tried again. A deletion of a volume of the
-// plugin ends it earlier.
-const RetryAfter = 5 * time.Minute
-
-// Exhaustion is the row that records that a plugin had no space for a volume of a class in a place (CSI spec,
-// CreateVolume, RESOURCE_EXHAUSTED). Key: (PluginID, Class, Place).
-type Exhaustion struct {
-	PluginID        string `level:"2"`
-	Class           string `level:"2"`
-	Place           string `level:"2"` // see PlaceText
-	Bytes           int64  `level:"2"` // of the smallest volume that found no space
-	Time            int64  `level:"2"` // UnixNano of the last answer
-	structs.Indexes `level:"2"`
-}
-
-// Holds reports whether a volume of a size is not to be tried at a time (UnixNano). The row may be nil.
-func (e *Exhaustion) Holds(bytes, now int64) bool {
-	return e != nil && bytes >= e.Bytes && now < e.Time+int64(RetryAfter)
 }
 
 // PlaceText names a topology, "" for none: the segments by their keys, whose case does not matter.

@@ -6,6 +6,7 @@ import (
 	"berth/internal/mvcc"
 	"berth/state/blocked"
 	"berth/state/csi"
+	"berth/state/csi/space"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -194,6 +195,7 @@ func DropUnusedPlugin(tx *mvcc.WriteTx, id string) {
 		return
 	}
 	schema.Plugins.Delete(tx, p)
+	space.Forget(tx, id)
 	blocked.DeleteUnblock(tx, structs.WakePlugin(id))
 }
 

@@ -1,8 +1,9 @@
-// Package space records the places in which plugins had no space for a volume, so that jobs that ask for
-// volumes are placed elsewhere for a while.
+// Package space records the places in which plugins had no space for a volume, and the space that they
+// report, so that jobs that ask for volumes are placed elsewhere for a while.
 package space
 
 import (
+	"iter"
 	"slices"
 
 	"berth/internal/mvcc"
@@ -20,16 +21,56 @@ func Exhausted(tx mvcc.Reader, pluginID, class string, place *structs.CSITopolog
 	return schema.Exhausted.Get(tx, pluginID, class, jobvolume.PlaceText(place))
 }
 
-// Note records that a volume found no space in the place that it had requested.
-func Note(tx *mvcc.WriteTx, v *structs.CSIVolume, now int64) {
+// OfClass yields the records of a class of a plugin, by place.
+func OfClass(tx mvcc.Reader, pluginID, class string) iter.Seq[*jobvolume.Exhaustion] {
+	return schema.Exhausted.Scan(tx, pluginID, class)
+}
+
+// Answer records answers of plugins to GetCapacity. It ignores those of a class that is gone, or has another
+// plugin by now.
+func Answer(tx *mvcc.WriteTx, p *jobvolume.SpaceRequest) error {
+	if len(p.Answers) > jobvolume.MaxAnswers {
+		return structs.Invalidf("%d answers about space are more than %d", len(p.Answers), jobvolume.MaxAnswers)
+	}
+	for _, a := range p.Answers {
+		if a == nil || a.Left < 0 || a.MaxVolume < 0 {
+			return structs.Invalidf("an answer about space needs sizes of at least 0 bytes")
+		}
+		c := schema.VolumeClasses.Get(tx, a.Class)
+		if c == nil || c.PluginID != a.PluginID {
+			continue
+		}
+
+		row := &jobvolume.Exhaustion{PluginID: a.PluginID, Class: a.Class, Place: a.Place}
+		old := schema.Exhausted.Get(tx, a.PluginID, a.Class, a.Place)
+		if old != nil {
+			row.Bytes = old.Bytes
+			row.Time = old.Time
+		} else {
+			boundPlaces(tx, a.PluginID)
+		}
+		row.Left = a.Left
+		row.MaxVolume = a.MaxVolume
+		row.LeftTime = p.Now
+		schema.Exhausted.Put(tx, row)
+	}
+	return nil
+}
+
+// boundPlaces deletes the records of a plugin that has as many as it may have.
+func boundPlaces(tx *mvcc.WriteTx, pluginID string) {
 	count := 0
-	for range schema.Exhausted.Scan(tx, v.PluginID) {
+	for range schema.Exhausted.Scan(tx, pluginID) {
 		count++
 	}
 	if count >= maxPlaces {
-		Forget(tx, v.PluginID)
+		Forget(tx, pluginID)
 	}
+}
 
+// Note records that a volume found no space in the place that it had requested.
+func Note(tx *mvcc.WriteTx, v *structs.CSIVolume, now int64) {
+	boundPlaces(tx, v.PluginID)
 	row := &jobvolume.Exhaustion{
 		PluginID: v.PluginID,
 		Class:    v.Class,
@@ -38,13 +79,25 @@ func Note(tx *mvcc.WriteTx, v *structs.CSIVolume, now int64) {
 		Time:     now,
 	}
 	old := schema.Exhausted.Get(tx, row.PluginID, row.Class, row.Place)
+	if old != nil {
+		row.Left = old.Left
+		row.MaxVolume = old.MaxVolume
+		row.LeftTime = old.LeftTime
+	}
 	if old != nil && now < old.Time+int64(jobvolume.RetryAfter) {
 		row.Bytes = min(row.Bytes, old.Bytes)
 	}
 	schema.Exhausted.Put(tx, row)
 }
 
-// Forget deletes the records of a plugin: one of its volumes was deleted.
+// ForgetClass deletes the records of a class that is deleted, or gets another plugin.
+func ForgetClass(tx *mvcc.WriteTx, pluginID, class string) {
+	for _, row := range slices.Collect(OfClass(tx, pluginID, class)) {
+		schema.Exhausted.Delete(tx, row)
+	}
+}
+
+// Forget deletes the records of a plugin: one of its volumes was deleted, or it is gone.
 func Forget(tx *mvcc.WriteTx, pluginID string) {
 	for _, row := range slices.Collect(schema.Exhausted.Scan(tx, pluginID)) {
 		schema.Exhausted.Delete(tx, row)

@@ -7,8 +7,10 @@ import (
 
 	"berth/internal/mvcc"
 	"berth/state"
+	"berth/state/classes"
 	"berth/state/csi/space"
 	"berth/structs"
+	"berth/structs/class"
 	"berth/structs/jobvolume"
 )
 
@@ -61,5 +63,106 @@ func TestNote_BeginsAnewWithTooManyPlaces(t *testing.T) {
 	if space.Exhausted(s.Read(), "p", "fast", place("0")) != nil ||
 		space.Exhausted(s.Read(), "p", "fast", place("1000")) == nil {
 		t.Error("the last place alone is to be known")
+	}
+}
+
+// answer records that the plugin has told how much space the class has in a zone.
+func answer(t *testing.T, s *state.Store, zone string, left, now int64) {
+	t.Helper()
+	req := &jobvolume.SpaceRequest{Answers: []*jobvolume.SpaceAnswer{{
+		PluginID: "p", Class: "fast", Place: jobvolume.PlaceText(place(zone)), Left: left,
+	}}}
+	req.Now = now
+	err := s.Write(s.Index()+1, func(tx *mvcc.WriteTx) error { return space.Answer(tx, req) })
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// putClass stores the class "fast" of a plugin.
+func putClass(t *testing.T, s *state.Store, plugin string) {
+	t.Helper()
+	put := &class.ClassPutRequest{Class: &class.VolumeClass{Name: "fast", PluginID: plugin}}
+	err := s.Write(s.Index()+1, func(tx *mvcc.WriteTx) error { return classes.Put(tx, put) })
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAnswer_StandsBesideAnExhaustion(t *testing.T) {
+	s := state.New()
+	answer(t, s, "a", 5, 1)
+	if space.Exhausted(s.Read(), "p", "fast", place("a")) != nil {
+		t.Error("the answer for a class that is gone is kept")
+	}
+	putClass(t, s, "p")
+	note(t, s, "a", 10, 1)
+	answer(t, s, "a", 5, 2)
+	note(t, s, "a", 20, 3)
+	e := space.Exhausted(s.Read(), "p", "fast", place("a"))
+	if e == nil || e.Left != 5 || e.LeftTime != 2 || e.Bytes != 10 || e.Time != 3 {
+		t.Errorf("got %+v", e)
+	}
+}
+
+// TestForget_WithTheClass has a class that gets another plugin, and one that is deleted.
+func TestForget_WithTheClass(t *testing.T) {
+	for name, end := range map[string]func(*state.Store){
+		"another plugin": func(s *state.Store) { putClass(t, s, "q") },
+		"deleted": func(s *state.Store) {
+			del := &class.ClassDeleteRequest{Name: "fast"}
+			err := s.Write(s.Index()+1, func(tx *mvcc.WriteTx) error { return classes.Delete(tx, del) })
+			if err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		s := state.New()
+		putClass(t, s, "p")
+		note(t, s, "a", 10, 1)
+		end(s)
+		if space.Exhausted(s.Read(), "p", "fast", place("a")) != nil {
+			t.Errorf("%s: the record stays", name)
+		}
+	}
+}
+
+func TestLacks_EndsWithItsAge(t *testing.T) {
+	e := &jobvolume.Exhaustion{Left: 10, MaxVolume: 6, LeftTime: 1}
+	for _, c := range []struct {
+		bytes, now int64
+		want       bool
+	}{
+		{6, 2, false},
+		{7, 2, true},
+		{11, int64(jobvolume.RetryAfter), true},
+		{11, int64(jobvolume.RetryAfter) + 1, false}, // a wrong figure ends
+	} {
+		if got := e.Lacks(c.bytes, c.now); got != c.want {
+			t.Errorf("%d bytes at %d: got %v, want %v", c.bytes, c.now, got, c.want)
+		}
+	}
+	if (*jobvolume.Exhaustion)(nil).Lacks(1, 1) || (&jobvolume.Exhaustion{}).Lacks(1, 1) {
+		t.Error("a place without a figure lacks space")
+	}
+}
+
+func TestSaysMore_OnlyOfAnotherRoundedFigure(t *testing.T) {
+	e := &jobvolume.Exhaustion{Left: 1 << 40, LeftTime: 1}
+	for left, want := range map[int64]bool{
+		1 << 40:           false,
+		1<<40 + 1<<20:     false,
+		1<<40 + 1<<40/10:  true,
+		1<<40 - 1:         true,
+		0:                 true,
+		(1 << 40) * 3 / 2: true,
+	} {
+		a := &jobvolume.SpaceAnswer{Left: left}
+		if got := a.SaysMore(e); got != want {
+			t.Errorf("%d after %d: got %v, want %v", left, e.Left, got, want)
+		}
+	}
+	if !(&jobvolume.SpaceAnswer{}).SaysMore(&jobvolume.Exhaustion{Time: 1}) {
+		t.Error("the first answer says nothing")
 	}
 }

@@ -40,6 +40,7 @@ func List(m *volumes.Manager, deps Deps) []rpc.Endpoint {
 		rpc.Handle(nodecalls.ClientCSISnapshotCreate, e.createSnapshot),
 		rpc.Handle(nodecalls.ClientCSISnapshotDelete, e.deleteSnapshot),
 		rpc.Handle(nodecalls.ClientCSISnapshotList, e.listSnapshots),
+		rpc.Handle(nodecalls.ClientCSIControllerCapacity, e.capacity),
 		rpc.Handle(nodecalls.ClientCSINodeDetach, e.nodeDetach),
 		rpc.Handle(nodecalls.ClientCSINodeExpand, e.nodeExpand),
 		rpc.Handle(nodecalls.ClientCSINodeVolume, e.nodeVolume),
@@ -256,13 +257,32 @@ func (e *endpoints) list(
 		return nil, err
 	}
 
-	if req.Timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, req.Timeout)
-		defer cancel()
+	ctx, cancel := within(ctx, req.Timeout)
+	defer cancel()
+	resp, err := conn.ListVolumes(ctx, req)
+	return resp, wireError(err)
+}
+
+// within bounds a call that reads by the settings of its plugin, 0 for none.
+func within(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+	if timeout <= 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, timeout)
+}
+
+// capacity is about no volume and waits for none.
+func (e *endpoints) capacity(
+	ctx context.Context, req *nodecalls.ClientCSICapacityRequest,
+) (*nodecalls.ClientCSICapacityResponse, error) {
+	conn, err := e.controller(req)
+	if err != nil {
+		return nil, err
 	}
 
-	resp, err := conn.ListVolumes(ctx, req)
+	ctx, cancel := within(ctx, req.Timeout)
+	defer cancel()
+	resp, err := conn.GetCapacity(ctx, req)
 	return resp, wireError(err)
 }
 

@@ -158,6 +158,16 @@ func TestController_CreatesAttachesAndDeletesAVolume(t *testing.T) {
 	if err != nil || len(page.Volumes) != 1 || page.Volumes[0].ExternalID != id {
 		t.Errorf("listed %+v, %v", page, err)
 	}
+	_, err = call(r, nodecalls.ClientCSIControllerCapacity, &nodecalls.ClientCSICapacityRequest{
+		PluginID: "ebs",
+		Capability: &structs.CSIVolumeCapability{
+			AccessMode:     structs.CSISingleNodeWriter,
+			AttachmentMode: structs.CSIFileSystem,
+		},
+	})
+	if structs.CodeOf(err) != "Unimplemented" {
+		t.Errorf("the capacity of a plugin that does not know it: %v", err)
+	}
 	_, err = call(r, nodecalls.ClientCSIControllerDelete, &nodecalls.ClientCSIDeleteRequest{
 		PluginID:   "ebs",
 		ExternalID: id,

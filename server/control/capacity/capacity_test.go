@@ -1,0 +1,202 @@
+package capacity_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+	"go.uber.org/goleak"
+
+	"berth/fsm"
+	"berth/server/control/capacity"
+	"berth/state"
+	"berth/state/csi/space"
+	"berth/structs"
+	"berth/structs/class"
+	"berth/structs/jobvolume"
+	"berth/structs/nodecalls"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// world is a log of one server, with nodes in zones whose plugin answers.
+type world struct {
+	t       *testing.T
+	store   *state.Store
+	fsm     *fsm.FSM
+	index   uint64
+	entries int
+	asked   []string // classes and places
+	answer  func(zone string) (available int64, err error)
+}
+
+func newWorld(t *testing.T, zones int) *world {
+	store := state.New()
+	w := &world{
+		t:      t,
+		store:  store,
+		fsm:    fsm.New(store),
+		index:  100,
+		answer: func(string) (int64, error) { return 1 << 40, nil },
+	}
+	for i := range zones {
+		w.addNode(fmt.Sprintf("n%03d", i), fmt.Sprintf("z%03d", i))
+	}
+	w.addClass("fast", class.FirstConsumer)
+	return w
+}
+
+// Propose implements fsm.Proposer.
+func (w *world) Propose(_ context.Context, entry []byte) (uint64, any, error) {
+	w.index++
+	w.entries++
+	return w.index, w.fsm.Apply(&raft.Log{Index: w.index, Type: raft.LogCommand, Data: entry}), nil
+}
+
+// Call implements nodeconn.Caller.
+func (w *world) Call(_ context.Context, _, _ string, req, resp any) error {
+	r := req.(*nodecalls.ClientCSICapacityRequest)
+	zone := r.Topology.Segments["zone"]
+	w.asked = append(w.asked, r.Parameters["type"]+" "+zone)
+	left, err := w.answer(zone)
+	resp.(*nodecalls.ClientCSICapacityResponse).Available = left
+	return err
+}
+
+func put[P any](w *world, c fsm.Command[P], p *P) {
+	w.t.Helper()
+	_, err := fsm.Propose(context.Background(), w, c, p)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) addClass(name, binding string) {
+	put(w, fsm.VolumeClassPut, &class.ClassPutRequest{Class: &class.VolumeClass{
+		Name:       name,
+		PluginID:   "p",
+		Binding:    binding,
+		Parameters: map[string]string{"type": name},
+	}})
+}
+
+func (w *world) addNode(id, zone string) {
+	info := structs.CSIInfo{PluginID: "p", Provider: "p.csi", Healthy: true}
+	node := &structs.CSIPluginInstance{Kind: structs.CSIKindNode, NodeID: id, CSIInfo: info}
+	node.NodeInfo = &structs.CSINodeInfo{ID: id, AccessibleTopology: inZone(zone)}
+	controller := &structs.CSIPluginInstance{Kind: structs.CSIKindController, NodeID: id, CSIInfo: info}
+	controller.ControllerInfo = &structs.CSIControllerInfo{SupportsGetCapacity: true}
+	put(w, fsm.NodeRegister, &structs.NodeRegisterRequest{
+		Node: &structs.Node{ID: id, SecretID: "s", Name: id, Status: structs.NodeReady},
+		CSI:  []*structs.CSIPluginInstance{node, controller},
+	})
+}
+
+func inZone(zone string) *structs.CSITopology {
+	return &structs.CSITopology{Segments: map[string]string{"zone": zone}}
+}
+
+// rounds runs the loop for some rounds, in virtual time, and counts their entries.
+func (w *world) rounds(n int) (entries int) {
+	before := w.entries
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		loop := capacity.Loop{Store: w.store, Proposer: w, Nodes: w, Logger: hclog.NewNullLogger()}
+		loop.Run(ctx)
+	}()
+	time.Sleep(time.Duration(n)*capacity.Interval - capacity.Interval/2)
+	synctest.Wait()
+	cancel()
+	<-ended
+	return w.entries - before
+}
+
+func (w *world) row(zone string) *jobvolume.Exhaustion {
+	return space.Exhausted(w.store.Read(), "p", "fast", inZone(zone))
+}
+
+func TestLoop_RecordsWhatHasChanged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 2)
+		w.addClass("now", class.Immediate)
+		if n := w.rounds(3); n != 1 {
+			t.Errorf("%d entries, want one: nothing has changed", n)
+		}
+		want := slices.Repeat([]string{"fast z000", "fast z001"}, 3)
+		if !slices.Equal(w.asked, want) {
+			t.Errorf("asked for %q, want %q", w.asked, want)
+		}
+		w.answer = func(string) (int64, error) { return 0, nil }
+		if n := w.rounds(2); n != 1 || w.row("z001").Left != 0 {
+			t.Errorf("%d entries, %+v", n, w.row("z001"))
+		}
+	})
+}
+
+// TestLoop_StaysWithinItsBudget has more places than calls of a round, and one that had no space.
+func TestLoop_StaysWithinItsBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, capacity.MaxCalls+2)
+		w.rounds(1)
+		if len(w.asked) != capacity.MaxCalls {
+			t.Errorf("%d calls in a round, want %d", len(w.asked), capacity.MaxCalls)
+		}
+
+		w.asked = nil
+		put(w, fsm.VolumeOutcome, w.exhausted("z065"))
+		w.rounds(2)
+		first, later := w.asked[:capacity.MaxCalls], w.asked[capacity.MaxCalls:]
+		if first[0] != "fast z065" || !slices.Contains(later, "fast z064") {
+			t.Errorf("asked for %q first, then for %q", first[0], later)
+		}
+	})
+}
+
+// exhausted makes a volume of a job in a zone, and returns the answer that there is no space for it.
+func (w *world) exhausted(zone string) *structs.CSIVolumeOutcome {
+	now := structs.WriteOptions{Now: time.Now().UnixNano()}
+	put(w, fsm.VolumePut, &structs.CSIVolumeRegisterRequest{WriteOptions: now, Volumes: []*structs.CSIVolume{{
+		ID:                  "v",
+		JobID:               "j",
+		Class:               "fast",
+		PluginID:            "p",
+		State:               structs.VolumeCreating,
+		Parameters:          map[string]string{"type": "fast"},
+		RequestedTopologies: &structs.CSITopologyRequest{Required: []*structs.CSITopology{inZone(zone)}},
+	}}})
+	return &structs.CSIVolumeOutcome{
+		ID:           "v",
+		Op:           "create",
+		Final:        true,
+		Err:          &structs.OperationError{Code: structs.CSICodeExhausted, Kind: structs.KindPrecondition},
+		WriteOptions: now,
+	}
+}
+
+// TestLoop_CallsASilentPluginOnce has a plugin that does not answer, and one that rejects a place.
+func TestLoop_CallsASilentPluginOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 3)
+		w.answer = func(string) (int64, error) { return 0, structs.Timeoutf("no answer") }
+		if n := w.rounds(1); n != 0 || len(w.asked) != 1 {
+			t.Errorf("%d entries, asked for %q", n, w.asked)
+		}
+		w.answer = func(zone string) (int64, error) {
+			if zone == "z000" {
+				return 0, structs.Invalidf("not there")
+			}
+			return 5, nil
+		}
+		w.rounds(1)
+		if w.row("z000") != nil || w.row("z002") == nil {
+			t.Errorf("got %+v and %+v", w.row("z000"), w.row("z002"))
+		}
+	})
+}

@@ -1,0 +1,98 @@
+package jobvolume
+
+import (
+	"time"
+
+	"berth/structs"
+)
+
+// RetryAfter is the time after which a place that had no space is tried again. A deletion of a volume of the
+// plugin ends it earlier.
+const RetryAfter = 5 * time.Minute
+
+// Exhaustion is the row with the answers of a plugin about the space for volumes of a class in a place. Bytes
+// and Time are those of RESOURCE_EXHAUSTED, the answer to a creation (CSI spec, CreateVolume). The fields
+// after them are those of GetCapacity. Key: (PluginID, Class, Place).
+type Exhaustion struct {
+	PluginID string `level:"2"`
+	Class    string `level:"2"`
+	Place    string `level:"2"` // see PlaceText
+	Bytes    int64  `level:"2"` // of the smallest volume that found no space
+	Time     int64  `level:"2"` // UnixNano of the last such answer, 0 for none
+
+	Left      int64 `json:",omitempty" codec:",omitempty" level:"2"` // bytes, as GetCapacity has answered
+	MaxVolume int64 `json:",omitempty" codec:",omitempty" level:"2"` // bytes of the largest volume; 0: not known
+	// LeftTime is the UnixNano of the answer that changed Left or MaxVolume, 0 if the plugin has given none.
+	LeftTime        int64 `json:",omitempty" codec:",omitempty" level:"2"`
+	structs.Indexes `level:"2"`
+}
+
+// Holds reports whether a volume of a size is not to be tried at a time (UnixNano), because a creation has
+// found no space. The row may be nil.
+func (e *Exhaustion) Holds(bytes, now int64) bool {
+	return e != nil && bytes >= e.Bytes && now < e.Time+int64(RetryAfter)
+}
+
+// Lacks reports whether a volume of a size is not to be tried at a time (UnixNano), because the plugin has
+// answered that there is less space. A figure that is older than RetryAfter prevents nothing: it may be
+// wrong, and the answer to a creation decides. The row may be nil.
+func (e *Exhaustion) Lacks(bytes, now int64) bool {
+	if e == nil || e.LeftTime == 0 || now >= e.LeftTime+int64(RetryAfter) {
+		return false
+	}
+	return bytes > e.Left || e.MaxVolume > 0 && bytes > e.MaxVolume
+}
+
+// MaxAnswers is the most answers of a SpaceRequest.
+const MaxAnswers = 256
+
+// SpaceRequest records answers of plugins to GetCapacity.
+type SpaceRequest struct {
+	Answers              []*SpaceAnswer `level:"2"` // at most MaxAnswers
+	structs.WriteOptions `level:"2"`
+}
+
+// SpaceAnswer is the space for volumes of a class in a place.
+type SpaceAnswer struct {
+	PluginID  string `level:"2"`
+	Class     string `level:"2"`
+	Place     string `level:"2"` // see PlaceText
+	Left      int64  `level:"2"` // bytes, at least 0
+	MaxVolume int64  `level:"2"` // bytes of the largest volume; 0: not known
+}
+
+// SaysMore reports whether an answer is to be stored over a row, nil for none: a rounded figure differs. So a
+// pool whose space changes a little in each minute writes no entry in each.
+func (a *SpaceAnswer) SaysMore(e *Exhaustion) bool {
+	return e == nil || e.LeftTime == 0 || rounded(a.Left) != rounded(e.Left) ||
+		rounded(a.MaxVolume) != rounded(e.MaxVolume)
+}
+
+// coarse is the number of binary digits that rounded keeps: a change below a sixteenth may be left out.
+const coarse = 5
+
+// rounded returns a number of bytes with its first digits.
+func rounded(bytes int64) int64 {
+	digits := 0
+	for n := bytes; n > 0; n >>= 1 {
+		digits++
+	}
+	drop := max(digits-coarse, 0)
+	return bytes >> drop << drop
+}
+
+// Spaces lists the space for volumes of a class, by place. It has the places about which the plugin has
+// answered.
+var Spaces = structs.Read[SpacesRequest, SpacesResponse]("VolumeClass.Spaces")
+
+// SpacesRequest names the class.
+type SpacesRequest struct {
+	Class                string `level:"2"`
+	structs.QueryOptions `level:"2"`
+}
+
+// SpacesResponse has the places of a class.
+type SpacesResponse struct {
+	Places []*Exhaustion `level:"2"`
+	structs.QueryMeta
+}
