@@ -346,6 +346,7 @@ func filledJob() *structs.Job {
 		Reconcile:         structs.ReconcileKeepOriginal,
 	}
 	g.Volumes["data"].MountOptions = &structs.CSIMountOptions{MountFlags: []string{"ro"}}
+	g.Volumes["data"].OnDeadMount = "restart"
 	g.Volumes["data"].Ownership = &structs.VolumeOwnership{Mode: "0770"}
 	task := g.Tasks[0]
 	task.Constraints = constraints()

@@ -234,6 +234,7 @@ type volume struct {
 	AttachmentMode structs.CSIAttachmentMode `hcl:"attachment_mode"`
 	MountOptions   *mountOptions             `hcl:"mount_options,block"`
 	PerAlloc       bool                      `hcl:"per_alloc"`
+	OnDeadMount    string                    `hcl:"on_dead_mount"`
 	Ownership      *ownership                `hcl:"ownership,block"`
 }
 

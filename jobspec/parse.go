@@ -309,6 +309,7 @@ func (v *volume) request(alias string) *structs.VolumeRequest {
 		AttachmentMode: v.AttachmentMode,
 		MountOptions:   (*structs.CSIMountOptions)(v.MountOptions),
 		PerAlloc:       v.PerAlloc,
+		OnDeadMount:    v.OnDeadMount,
 		Ownership:      (*structs.VolumeOwnership)(v.Ownership),
 		Class:          v.Class,
 		Size:           int64(v.Size),

@@ -7774,8 +7774,11 @@ func (v *VolumeRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(11)
+	n := uint32(12)
 	if !(v.Class != "") {
+		n--
+	}
+	if !(v.OnDeadMount != "") {
 		n--
 	}
 	if !(v.Ownership != nil) {
@@ -7799,6 +7802,10 @@ func (v *VolumeRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	b = append(b, "\xa4Name"...)
 	b = msgp.AppendString(b, v.Name)
+	if v.OnDeadMount != "" {
+		b = append(b, "\xabOnDeadMount"...)
+		b = msgp.AppendString(b, v.OnDeadMount)
+	}
 	if v.Ownership != nil {
 		b = append(b, "\xa9Ownership"...)
 		if b, err = wire.AppendOther(b, &v.Ownership); err != nil {
@@ -7852,6 +7859,8 @@ func (v *VolumeRequest) readField(name, b []byte) (_ []byte, known bool, err err
 		b, err = wire.ReadString(b, &v.Class)
 	case "Size":
 		b, err = wire.ReadInt(b, &v.Size)
+	case "OnDeadMount":
+		b, err = wire.ReadString(b, &v.OnDeadMount)
 	default:
 		return b, false, nil
 	}

@@ -177,6 +177,9 @@ type VolumeRequest struct {
 	// Class and Size, in bytes, make it a volume that the servers create for the job: see package jobvolume.
 	Class string `json:",omitempty" codec:",omitempty" level:"2"`
 	Size  int64  `json:",omitempty" codec:",omitempty" level:"2"`
+	// OnDeadMount is restart, republish or ignore; "" restarts, but for states that only a written restart
+	// heals.
+	OnDeadMount string `json:",omitempty" codec:",omitempty" level:"2"`
 }
 
 // VolumeOwnership is `ownership {}`: the wanted owner of a volume. An empty text keeps what it is for.

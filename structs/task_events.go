@@ -16,4 +16,5 @@ const (
 	TaskEventSignaling = "Signaling"
 	// a template: it waits for a value, could not be rendered, or ran its script
 	TaskEventTemplate = "Template"
+	TaskEventVolume   = "Volume Health" // a mount or a volume of the task is ill, or well again
 )

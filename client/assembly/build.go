@@ -13,6 +13,7 @@ import (
 	"berth/client/allocrunner"
 	"berth/client/allocrunner/taskrunner"
 	"berth/client/csi/csihooks"
+	"berth/client/csi/heal"
 	"berth/client/csi/helpers"
 	"berth/client/csi/mounts"
 	"berth/client/csi/registry"
@@ -79,7 +80,8 @@ func Build(p Parts) (*Subsystems, error) {
 		return nil, err
 	}
 	signed := identities.New(identitiesConfig(p))
-	of := allocParts{volumesConfig(p, plugins, guarding), guarding, buildSockets(p), signed, logins, csiDir}
+	using := volumesConfig(p, plugins, guarding, watched.healer)
+	of := allocParts{using, guarding, buildSockets(p), signed, logins, csiDir}
 	ofTasks := taskParts{supervisors, deviceManager.Reserve, logins, signed, of.using}
 	return &Subsystems{
 		Drivers:    drivers,
@@ -191,7 +193,9 @@ func buildGuard(p Parts, drivers *manager.Manager) (*guard.Guard, error) {
 	})
 }
 
-func volumesConfig(p Parts, plugins *volumes.Manager, guarding *guard.Guard) csihooks.VolumesConfig {
+func volumesConfig(
+	p Parts, plugins *volumes.Manager, guarding *guard.Guard, healer *heal.Healer,
+) csihooks.VolumesConfig {
 	return csihooks.VolumesConfig{
 		Volumes:  plugins.Volumes(),
 		Servers:  p.Servers,
@@ -200,6 +204,7 @@ func volumesConfig(p Parts, plugins *volumes.Manager, guarding *guard.Guard) csi
 		Node:     func() (id, secretID string) { return p.NodeID, p.SecretID },
 		Guard:    guarding,
 		Renewals: &tokens.Renewals{},
+		Healer:   healer,
 
 		ServersBack: p.ServersBack,
 		MountsGroup: func(pluginID string) bool {
@@ -382,6 +387,10 @@ func taskHooks(p Parts, of taskParts) func(*hooks.AllocEnv, *structs.Task) []hoo
 		}
 
 		if h := csihooks.NewRepublisher(of.using, env, task); h != nil {
+			list = append(list, h)
+		}
+
+		if h := csihooks.NewIllness(of.using, env, task); h != nil {
 			list = append(list, h)
 		}
 

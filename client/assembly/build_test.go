@@ -37,7 +37,7 @@ func TestHooks_KnowTheEndOfACut(t *testing.T) {
 		ServersBack: &backoff.Recovery{},
 	}
 	for name, back := range map[string]*backoff.Recovery{
-		"the volumes":      volumesConfig(p, &volumes.Manager{}, nil).ServersBack,
+		"the volumes":      volumesConfig(p, &volumes.Manager{}, nil, nil).ServersBack,
 		"the predecessors": watcherConfig(p).ServersBack,
 		"the disk":         diskConfig(p).ServersBack,
 		"the tokens":       tokenConfig(p).ServersBack,

@@ -104,7 +104,7 @@ func TestHooks_AreInOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []string
-	using := volumesConfig(p, plugins, guarding)
+	using := volumesConfig(p, plugins, guarding, nil)
 	signed := identities.New(identitiesConfig(p))
 	logs := mustLogins(t, p)
 	for _, h := range allocHooks(p, allocParts{

@@ -73,8 +73,16 @@ type VolumeMount struct {
 	Writable bool // its file system could be written when it was mounted
 	// Folders mounts single folders of the volume. Nil: it has none, as a device.
 	Folders Folders
+	// Healer repairs the volume. Nil: nothing does.
+	Healer Healer
 	// Note tells what the preparation of the volume left undone, "" for nothing. The tasks have it as an event.
 	Note string
+}
+
+// Healer repairs a volume whose mount is dead.
+type Healer interface {
+	// Heal returns once the volume can be used for the next start of a task. It may wait.
+	Heal(ctx context.Context, env *TaskEnv) error
 }
 
 // Folders mounts folders of a volume for its tasks. The hook that made the volume ready unmounts them.

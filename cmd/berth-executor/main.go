@@ -6,6 +6,7 @@ package main
 import (
 	"os"
 
+	"berth/client/csi/health/cut"
 	"berth/client/csi/health/probe"
 	"berth/client/csi/stats/statfs"
 	"berth/client/drivers/executor"
@@ -14,6 +15,7 @@ import (
 
 func main() {
 	os.Exit(executor.Main(os.Args[1:],
+		executor.Other{Arg: cut.Arg, Main: cut.Main},
 		executor.Other{Arg: probe.Arg, Main: probe.Main},
 		executor.Other{Arg: statfs.Arg, Main: statfs.Main},
 		executor.Other{Arg: watch.Arg, Main: watch.Main}))

@@ -12,6 +12,7 @@ import (
 	"berth/agent/commands"
 	"berth/cli"
 	"berth/cli/command"
+	"berth/client/csi/health/cut"
 	"berth/client/csi/health/probe"
 	"berth/client/csi/stats/statfs"
 	"berth/client/drivers/docker/follow"
@@ -26,6 +27,7 @@ func main() {
 		os.Exit(executor.Main(os.Args[2:],
 			executor.Other{Arg: download.Arg, Main: download.Main},
 			executor.Other{Arg: follow.Arg, Main: follow.Main},
+			executor.Other{Arg: cut.Arg, Main: cut.Main},
 			executor.Other{Arg: probe.Arg, Main: probe.Main},
 			executor.Other{Arg: statfs.Arg, Main: statfs.Main},
 			executor.Other{Arg: watch.Arg, Main: watch.Main}))

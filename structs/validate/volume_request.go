@@ -12,6 +12,7 @@ import (
 	"berth/structs/jobvolume"
 	"berth/structs/validate/field"
 	"berth/structs/validate/folder"
+	"berth/structs/volumeusage"
 )
 
 // checkVolumes checks the volumes of a group by their names. Two requests for one CSI volume would be two
@@ -78,6 +79,7 @@ func checkVolumeRequest(f field.Errors, v *structs.VolumeRequest, j *structs.Job
 		"mount_options is not allowed with attachment_mode block-device")
 	checkMountOptions(f, v.MountOptions)
 	checkOwnership(f, v)
+	f.CheckOneOf("on_dead_mount", v.OnDeadMount, volumeusage.Policies)
 	f.Require(!v.PerAlloc || !j.PerNode(),
 		"per_alloc is not for %s jobs: their allocations have no index of their own", j.Type)
 	exclusive := v.AccessMode.SingleNode() ||
@@ -108,6 +110,7 @@ func checkHostRequest(f field.Errors, r *structs.VolumeRequest) {
 	f.Require(r.MountOptions == nil, "mount_options is not for host volumes: the machine has mounted them")
 	f.Require(!r.PerAlloc, "per_alloc is not for host volumes")
 	f.Require(r.Class == "" && r.Size == 0, "class and size are not for host volumes")
+	f.Require(r.OnDeadMount == "", "on_dead_mount is not for host volumes: the machine has mounted them")
 	f.Require(r.Ownership == nil, "ownership is not for host volumes: the machine owns them")
 }
 

@@ -51,6 +51,16 @@ const (
 	Gone     = "gone"      // nothing is mounted there any more, or another file system
 )
 
+// The policies of a job for an ill mount.
+const (
+	PolicyRestart   = "restart"
+	PolicyRepublish = "republish"
+	PolicyIgnore    = "ignore"
+)
+
+// Policies are the values of on_dead_mount.
+var Policies = []string{"", PolicyRestart, PolicyRepublish, PolicyIgnore}
+
 // MountHealth is the state of one mount of a volume on a node.
 type MountHealth struct {
 	// AllocID is the allocation that has the mount, "" for the staged volume, which all of them share.

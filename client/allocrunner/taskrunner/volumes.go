@@ -29,12 +29,16 @@ var errReadOnly = errors.New("its file system has turned read-only")
 // Up adds one mount for each block: read-only if the volume or the block demands it. A file system that has
 // turned read-only, because its disk failed or is full, stays so until it is mounted again. So the allocation
 // fails for good, and the next one mounts it.
-func (h *volumeMounts) Up(_ context.Context, env *hooks.TaskEnv) error {
+func (h *volumeMounts) Up(ctx context.Context, env *hooks.TaskEnv) error {
 	if len(env.Task.VolumeMounts) == 0 {
 		return nil
 	}
 
 	_, vars := h.builder.variables()
+	err := heal(ctx, env, vars)
+	if err != nil {
+		return err
+	}
 	table, err := mounts.Read()
 	if err != nil {
 		return err
@@ -76,6 +80,24 @@ func (h *volumeMounts) Up(_ context.Context, env *hooks.TaskEnv) error {
 		})
 	}
 
+	return nil
+}
+
+// heal has the dead volumes of a task repaired. A process that runs already keeps the mounts that it has.
+func heal(ctx context.Context, env *hooks.TaskEnv, vars variables) error {
+	if env.Running {
+		return nil
+	}
+	for _, m := range env.Task.VolumeMounts {
+		alias := vars.expand(m.Volume)
+		v, ok := env.Volume(alias)
+		if !ok || v.Healer == nil {
+			continue
+		}
+		if err := v.Healer.Heal(ctx, env); err != nil {
+			return fmt.Errorf("volume %s: %w", alias, err)
+		}
+	}
 	return nil
 }
 

@@ -16,6 +16,10 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
+	"berth/client/csi/heal"
+	"berth/client/csi/health/cut"
+	"berth/client/csi/health/fusetest"
+	"berth/client/csi/health/probe"
 	"berth/client/csi/mounts"
 	"berth/client/csi/registry"
 	"berth/client/csi/tokens"
@@ -28,7 +32,18 @@ import (
 	"berth/structs/identity"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if len(os.Args) == 4 && os.Args[1] == fusetest.Arg {
+		os.Exit(fusetest.Main(os.Args[2:]))
+	}
+	if len(os.Args) == 2 && os.Args[1] == probe.Arg {
+		os.Exit(probe.Main(nil))
+	}
+	if len(os.Args) == 3 && os.Args[1] == cut.Arg {
+		os.Exit(cut.Main(os.Args[2:]))
+	}
+	goleak.VerifyTestMain(m)
+}
 
 const scope = "/local/csi"
 
@@ -48,6 +63,7 @@ type fixture struct {
 	fileSystem   func(string) (string, error)
 	confirmAfter time.Duration
 	renewals     *tokens.Renewals // of the agent
+	healer       *heal.Healer
 	now          func() time.Time
 
 	mu       sync.Mutex
@@ -161,6 +177,7 @@ func (r *fixture) config() VolumesConfig {
 		Guard:        r.guard,
 		FileSystem:   r.fileSystem,
 		Renewals:     r.renewals,
+		Healer:       r.healer,
 	}
 }
 

@@ -154,5 +154,9 @@ func (h *volumesHook) republish(ctx context.Context, w *requiredVolume) error {
 	if resp.Claim == nil || !resp.Ready || resp.Volume == nil {
 		return structs.Unavailablef("its claim is not granted: %s", resp.Blocked)
 	}
-	return h.Volumes.Republish(ctx, h.useOf(w, resp, asked))
+	err = h.Volumes.Republish(ctx, h.useOf(w, resp, asked))
+	if err == nil && h.Healer != nil {
+		h.Healer.Health.Renew(usageKey(w), h.alloc.ID) // the plugin may have mounted it anew
+	}
+	return err
 }

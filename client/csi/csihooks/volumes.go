@@ -13,6 +13,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"berth/client/csi/heal"
 	"berth/client/csi/mounts"
 	"berth/client/csi/subpath"
 	"berth/client/csi/tokens"
@@ -48,6 +49,8 @@ type VolumesConfig struct {
 	// MountsGroup reports whether the plugin mounts volumes for a group (CSI spec, VOLUME_MOUNT_GROUP). Nil:
 	// no plugin does.
 	MountsGroup func(pluginID string) bool
+	// Healer repairs dead mounts. Nil: nothing does.
+	Healer *heal.Healer
 	// FileSystem returns the type of the file system at a mount point, "" for none. Nil means that of the
 	// mount table.
 	FileSystem func(path string) (string, error)
@@ -139,6 +142,9 @@ func (h *volumesHook) Up(ctx context.Context, env *hooks.AllocEnv) error {
 
 	// A volume that is published already stays so: its claim and its mount are repeated without an effect.
 	if len(ready) < len(required) {
+		if err := h.clearDead(ctx, required); err != nil {
+			return err
+		}
 		if err := h.claimVolumes(ctx, required); err != nil {
 			return err
 		}
@@ -163,6 +169,7 @@ func (h *volumesHook) Up(ctx context.Context, env *hooks.AllocEnv) error {
 		m := ready[w.VolumeKey]
 		m.Folders = foldersOf(w, m)
 		m.Note = w.note
+		m.Healer = h.healer(w)
 		for _, alias := range w.aliases {
 			env.SetVolume(alias, m)
 		}
@@ -238,6 +245,7 @@ func sameUse(a, b *structs.VolumeRequest) bool {
 		a.AccessMode == b.AccessMode && a.AttachmentMode == b.AttachmentMode &&
 		ao.FSType == bo.FSType &&
 		slices.Equal(ao.MountFlags, bo.MountFlags) &&
+		a.OnDeadMount == b.OnDeadMount &&
 		reflect.DeepEqual(a.Ownership, b.Ownership)
 }
 
@@ -400,6 +408,9 @@ func (h *volumesHook) Down(ctx context.Context) error {
 
 	if h.Renewals != nil {
 		h.Renewals.Forget(h.alloc.ID)
+	}
+	if h.Healer != nil {
+		h.Healer.Forget(h.alloc.ID)
 	}
 
 	if len(gone) > 0 {

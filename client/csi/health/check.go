@@ -17,28 +17,31 @@ func (m *Monitor) Check(ctx context.Context, k volumeusage.UsageKey, allocID str
 		return m.State(k, allocID)
 	}
 
-	q := probe.Question{Paths: []string{s.Path}, Wait: m.cfg.Wait}
-	stream, err := helpers.Start[probe.Answer](m.cfg.Helpers, q, probe.Arg)
-	if err != nil {
-		m.cfg.Logger.Warn("failed to ask a mount", "path", s.Path, "error", err)
-		return m.State(k, allocID)
-	}
-
-	var answer probe.Answer
-	answered := false
-	select {
-	case answer, answered = <-stream.Answers:
-	case <-ctx.Done():
-	}
-	stream.Close()
-	go func() { // it ends with the process
-		for range stream.Answers {
-		}
-	}()
-	if answered {
+	if answer, ok := m.askOne(ctx, s.Path); ok {
 		m.takeAtOnce(answer)
 	}
 	return m.State(k, allocID)
+}
+
+// askOne asks one mount in a process of its own. It reports false if there is no answer.
+func (m *Monitor) askOne(ctx context.Context, path string) (answer probe.Answer, ok bool) {
+	q := probe.Question{Paths: []string{path}, Wait: m.cfg.Wait}
+	stream, err := helpers.Start[probe.Answer](m.cfg.Helpers, q, probe.Arg)
+	if err != nil {
+		m.cfg.Logger.Warn("failed to ask a mount", "path", path, "error", err)
+		return answer, false
+	}
+
+	select {
+	case answer, ok = <-stream.Answers:
+	case <-ctx.Done():
+	}
+	stream.Close()
+	go func() { // it ends with the output, which is closed
+		for range stream.Answers {
+		}
+	}()
+	return answer, ok
 }
 
 // beginCheck returns a copy of the mount to ask, nil if the mount table tells its state, or the mount is
@@ -67,7 +70,6 @@ func (m *Monitor) takeAtOnce(a probe.Answer) {
 		return
 	}
 	found, reason := m.stateOf(a)
-	s.errno = syscall.Errno(a.Errno)
 	m.setOnce(s, found, reason)
 }
 
@@ -90,7 +92,6 @@ func (m *Monitor) Renew(k volumeusage.UsageKey, allocID string) {
 			continue
 		}
 		s.identity = ""
-		s.errno = 0
 		s.health.Healing = ""
 		m.setOnce(s, volumeusage.Healthy, "")
 	}
@@ -105,11 +106,13 @@ func (m *Monitor) SetHealing(k volumeusage.UsageKey, allocID, text string) {
 	}
 }
 
-// Disconnected reports whether the last answer of a mount is that its server is gone: then it never answers
-// again, and unmounting it loses nothing.
-func (m *Monitor) Disconnected(k volumeusage.UsageKey, allocID string) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	s := m.find(k, allocID)
-	return s != nil && s.errno == syscall.ENOTCONN
+// Disconnected asks the mount at a path now whether its server is gone: then it never answers again, and
+// unmounting it loses nothing. It knows no records. Without an answer it reports false.
+func (m *Monitor) Disconnected(ctx context.Context, path string) bool {
+	table, err := m.cfg.Table()
+	if err != nil || !table.Mounted(path) {
+		return false
+	}
+	a, ok := m.askOne(ctx, path)
+	return ok && !a.Hung && syscall.Errno(a.Errno) == syscall.ENOTCONN
 }

@@ -73,10 +73,9 @@ type Monitor struct {
 type state struct {
 	Mount
 	health   volumeusage.MountHealth
-	errno    syscall.Errno // of the last answer
-	identity string        // of the file system that was seen first
-	suspect  string        // the ill state of the last round, if it is not the state yet
-	asking   bool          // a process that does not answer has it
+	identity string // of the file system that was seen first
+	suspect  string // the ill state of the last round, if it is not the state yet
+	asking   bool   // a process that does not answer has it
 }
 
 // New makes a monitor, which looks once Run runs.
@@ -114,6 +113,14 @@ func (m *Monitor) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
+	}
+}
+
+// Look reads the list of the mounts and the mount table once. It asks no mount.
+func (m *Monitor) Look() {
+	_, err := m.look()
+	if err != nil {
+		m.cfg.Logger.Warn("failed to look at the mounts of volumes", "error", err)
 	}
 }
 
@@ -255,7 +262,6 @@ func (m *Monitor) take(a probe.Answer) (late bool) {
 	}
 	late = s.asking && !a.Hung
 	s.asking = a.Hung
-	s.errno = syscall.Errno(a.Errno)
 	found, reason := m.stateOf(a)
 	m.observe(s, found, reason)
 	return late

@@ -1,12 +1,13 @@
-// Package fusetest serves a FUSE file system of a test: it has one file, it can hang, and it can die. It
-// speaks as much of the protocol of the kernel (linux/fuse.h) as the tests need.
+// Package fusetest serves a FUSE file system of a test, in a process of its own: it has one file, it can
+// hang, and it can die. It speaks as much of the protocol of the kernel (linux/fuse.h) as the tests need.
 package fusetest
 
 import (
 	"encoding/binary"
 	"fmt"
+	"io"
 	"os"
-	"sync"
+	"os/exec"
 	"syscall"
 	"testing"
 
@@ -39,17 +40,14 @@ const (
 	opBatch     = 42
 )
 
-// FS is a file system whose server is this process.
-type FS struct {
-	content string
+// Arg makes the binary of a test serve a file system: see Main.
+const Arg = "fusetest"
 
-	mu    sync.Mutex
-	dev   *os.File // nil once it has died
-	hangs chan struct{}
-	done  chan struct{}
-}
+// FS is a file system with a server process.
+type FS struct{ cmd *exec.Cmd }
 
-// Mount mounts a file system on a directory, with a file of a content. The test skips without FUSE.
+// Mount mounts a file system on a directory, with a file of a content. The main function of the test has to
+// call Main. The test skips without FUSE.
 func Mount(t testing.TB, dir, content string) *FS {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -58,86 +56,79 @@ func Mount(t testing.TB, dir, content string) *FS {
 	if _, err := os.Stat("/dev/fuse"); err != nil {
 		testskip.Lacking(t, "FUSE: "+err.Error())
 	}
-	f, err := Serve(dir, content)
+
+	f := &FS{cmd: exec.Command(os.Args[0], Arg, dir, content)}
+	f.cmd.Stderr = os.Stderr
+	out, err := f.cmd.StdoutPipe()
+	if err == nil {
+		err = f.cmd.Start()
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(f.Die)
+	_, err = io.ReadFull(out, make([]byte, 1))
+	if err != nil {
+		t.Fatalf("the server has not mounted %s: %v", dir, err)
+	}
 	return f
 }
 
-// Serve is Mount without a test.
-func Serve(dir, content string) (*FS, error) {
-	fd, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+// Die ends the server with kill -9: the mount stays, and each system call on it fails.
+func (f *FS) Die() {
+	_ = f.cmd.Process.Kill() // it may have ended
+	_ = f.cmd.Wait()         // its end is that signal
+}
+
+// Hang lets all requests wait until Resume or Die.
+func (f *FS) Hang() { _ = f.cmd.Process.Signal(syscall.SIGSTOP) }
+
+// Resume ends Hang.
+func (f *FS) Resume() { _ = f.cmd.Process.Signal(syscall.SIGCONT) }
+
+// Main is the program of the server, with a directory and a content. It serves until its end.
+func Main(args []string) int {
+	err := serve(args[0], args[1])
+	fmt.Fprintln(os.Stderr, "fusetest:", err)
+	return 1
+}
+
+func serve(dir, content string) error {
+	fd, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, &os.PathError{Op: "open", Path: "/dev/fuse", Err: err}
+		return &os.PathError{Op: "open", Path: "/dev/fuse", Err: err}
 	}
 	options := fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0,allow_other", fd)
 	err = unix.Mount("fusetest", dir, "fuse.test", 0, options)
 	if err != nil {
-		_ = unix.Close(fd) // it has no mount
-		return nil, &os.PathError{Op: "mount", Path: dir, Err: err}
+		return &os.PathError{Op: "mount", Path: dir, Err: err}
 	}
+	fmt.Print("+")
 
-	f := &FS{content: content, dev: os.NewFile(uintptr(fd), "/dev/fuse"), done: make(chan struct{})}
-	go f.serve(f.dev)
-	return f, nil
-}
-
-// Die ends the server, as kill -9 of it does: the mount stays, and each system call on it fails.
-func (f *FS) Die() {
-	f.Resume()
-	f.mu.Lock()
-	dev := f.dev
-	f.dev = nil
-	f.mu.Unlock()
-	if dev != nil {
-		_ = dev.Close() // nothing was written
-		<-f.done
-	}
-}
-
-// Hang lets all requests wait until Resume or Die.
-func (f *FS) Hang() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.hangs = make(chan struct{})
-}
-
-// Resume ends Hang.
-func (f *FS) Resume() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.hangs != nil {
-		close(f.hangs)
-		f.hangs = nil
-	}
-}
-
-func (f *FS) serve(dev *os.File) {
-	defer close(f.done)
+	f := &server{content}
 	buf := make([]byte, 1<<20)
 	for {
-		n, err := dev.Read(buf)
-		if err != nil {
-			return // it has died, or nothing is mounted any more
-		}
-		f.mu.Lock()
-		hangs := f.hangs
-		f.mu.Unlock()
-		if hangs != nil {
-			<-hangs
+		n, err := unix.Read(fd, buf)
+		switch {
+		case err == unix.ENODEV:
+			return nil // nothing is mounted any more
+		case err == unix.EINTR || err == unix.ENOENT:
+			continue // a request was interrupted
+		case err != nil:
+			return err
 		}
 		if answer := f.answer(buf[:n]); answer != nil {
-			_, _ = dev.Write(answer) // an interrupted request takes no answer
+			_, _ = unix.Write(fd, answer) // an interrupted request takes no answer
 		}
 	}
 }
+
+type server struct{ content string }
 
 const headerIn = 40
 
 // answer returns the answer to a request, nil for none.
-func (f *FS) answer(req []byte) []byte {
+func (f *server) answer(req []byte) []byte {
 	le := binary.LittleEndian
 	op := le.Uint32(req[4:])
 	node := le.Uint64(req[16:])
@@ -181,7 +172,7 @@ func (f *FS) answer(req []byte) []byte {
 }
 
 // attr returns the attributes of the root (1) or of the file.
-func (f *FS) attr(node uint64) []byte {
+func (f *server) attr(node uint64) []byte {
 	le := binary.LittleEndian
 	a := make([]byte, 88)
 	le.PutUint64(a, node)

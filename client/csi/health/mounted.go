@@ -1,0 +1,24 @@
+package health
+
+import (
+	"berth/client/csi/volumes"
+	"berth/structs/volumeusage"
+)
+
+// Mounted returns the function that lists the mounts of volumes by the records of a node.
+func Mounted(v *volumes.Volumes) func() ([]Mount, error) {
+	return func() ([]Mount, error) {
+		all, err := v.Mounts()
+		list := make([]Mount, len(all))
+		for i, m := range all {
+			list[i] = Mount{
+				Volume:   volumeusage.UsageKey{Namespace: m.Namespace, VolumeID: m.ID},
+				AllocID:  m.AllocID,
+				PluginID: m.PluginID,
+				Path:     m.Path,
+				Writes:   m.Writes,
+			}
+		}
+		return list, err
+	}
+}
