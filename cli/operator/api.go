@@ -105,7 +105,7 @@ func setBody(c *command.Call, r *api.Request) (method string, err error) {
 	}
 	method = strings.ToUpper(cmp.Or(c.String("X"), byDefault))
 	if !slices.Contains(apiMethods, method) {
-		return "", command.BadUsage("-X is one of " + strings.Join(apiMethods, ", "))
+		return "", command.BadUsage("-X is one of %s", strings.Join(apiMethods, ", "))
 	}
 
 	file := c.String("body")

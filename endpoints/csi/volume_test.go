@@ -2,6 +2,7 @@ package csi_test
 
 import (
 	"context"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -268,10 +269,19 @@ func TestVolumeCreate_ConcurrentRequestsCreateOnce(t *testing.T) {
 }
 
 func TestDuty_B6_GeneratedNamesArePlainAndShort(t *testing.T) {
-	for _, id := range []string{"v", "a\x01b\u007f", strings.Repeat("ü", 200), ""} {
+	label := regexp.MustCompile(`^[a-z][a-z0-9-]{0,61}[a-z0-9]$`)
+	for id, readable := range map[string]string{
+		"v":                              "v-",
+		"DB.group.data[12]":              "db-group-data-12-",
+		"a\x01b\u007f":                   "a-b-",
+		"7up":                            "v7up-",
+		strings.Repeat("a", 25) + ".bcd": strings.Repeat("a", 25) + "-",
+		strings.Repeat("ü", 200):         "v-",
+		"":                               "v-",
+	} {
 		name := csi.VolumeName(id, structs.NewID())
-		if len(name) > 128 || strings.ContainsFunc(name, func(r rune) bool { return r < 0x20 || r >= 0x7f }) {
-			t.Errorf("%q: %q", id, name)
+		if !label.MatchString(name) || !strings.HasPrefix(name, readable) || len(name) != len(readable)+36 {
+			t.Errorf("%q: %q, want %q and a UUID", id, name, readable)
 		}
 		if name == csi.VolumeName(id, structs.NewID()) {
 			t.Errorf("%q: the name is not unique", id)

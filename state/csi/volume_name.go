@@ -2,19 +2,25 @@ package csi
 
 import "strings"
 
-// plainBytes are the bytes of an ID that stay in a generated name.
-const plainBytes = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._"
+// mostReadable bounds the part of a generated name that tells of the ID, so that a name with a UUID has at most
+// 63 bytes.
+const mostReadable = 26
 
-// VolumeName makes the name that CreateVolume is called with: readable, unique by the second ID, and within
-// 128 bytes without control characters (CSI spec, CreateVolumeRequest.name). It is recorded before the first
+// VolumeName makes the name that CreateVolume is called with: readable, unique by the second ID, and of the
+// form that the storage of vendors takes beyond CreateVolumeRequest.name of the CSI spec: a letter, then
+// lower-case letters, digits and dashes, 63 bytes at most (RFC 1035, label). It is recorded before the first
 // call.
 func VolumeName(id, unique string) string {
-	// 80 bytes and an ID with 36 are within the 128.
-	readable := []byte(id[:min(len(id), 80)])
-	for i, c := range readable {
-		if strings.IndexByte(plainBytes, c) < 0 {
-			readable[i] = '-'
+	plain := func(r rune) rune {
+		if 'a' <= r && r <= 'z' || '0' <= r && r <= '9' {
+			return r
 		}
+		return '-'
 	}
-	return string(readable) + "-" + unique
+	readable := strings.Trim(strings.Map(plain, strings.ToLower(id)), "-")
+	if readable == "" || readable[0] < 'a' {
+		readable = "v" + readable
+	}
+	readable = readable[:min(len(readable), mostReadable)]
+	return strings.TrimRight(readable, "-") + "-" + unique
 }
