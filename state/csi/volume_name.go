@@ -2,8 +2,8 @@ package csi
 
 import "strings"
 
-// mostReadable bounds the part of a generated name that tells of the ID, so that a name with a UUID has at most
-// 63 bytes.
+// mostReadable bounds the part of a generated name that tells of the ID, so that a name with a UUID has at
+// most 63 bytes.
 const mostReadable = 26
 
 // VolumeName makes the name that CreateVolume is called with: readable, unique by the second ID, and of the
