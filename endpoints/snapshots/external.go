@@ -91,7 +91,7 @@ func (p Procedures) External(
 	if err != nil {
 		return nil, fmt.Errorf("listing the snapshots of plugin %q: %w", plugin.ID, err)
 	}
-	addRows(tx, plugin.ID, l.resp.Snapshots)
+	addRows(tx, req, l.resp.Snapshots)
 	return l.resp, nil
 }
 
@@ -125,16 +125,17 @@ func ofRows(tx *state.ReadTx, req *snapshot.SnapshotExternalRequest) *snapshot.S
 			IsReady:                s.State == snapshot.Ready,
 		})
 	}
-	addRows(tx, req.PluginID, resp.Snapshots)
+	addRows(tx, req, resp.Snapshots)
 	return resp
 }
 
-// addRows adds the plugin to listed snapshots, and what their rows have: the name and the volume.
-func addRows(tx *state.ReadTx, plugin string, all []*snapshot.CSISnapshot) {
+// addRows adds the plugin to listed snapshots, and what their rows in the namespace of the request have: the
+// name and the volume. The rights of the caller are about that namespace alone.
+func addRows(tx *state.ReadTx, req *snapshot.SnapshotExternalRequest, all []*snapshot.CSISnapshot) {
 	for _, s := range all {
-		s.PluginID = plugin
-		row := csi.SnapshotByExternal(tx, plugin, s.ID)
-		if row != nil {
+		s.PluginID = req.PluginID
+		row := csi.SnapshotByExternal(tx, req.PluginID, s.ID)
+		if row != nil && row.Namespace == req.RequestNamespace() {
 			s.Name = row.Name
 			s.SourceVolumeID = row.VolumeID
 		}

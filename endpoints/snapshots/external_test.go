@@ -1,0 +1,39 @@
+package snapshots
+
+import (
+	"testing"
+
+	"berth/internal/mvcc"
+	"berth/state"
+	"berth/state/schema"
+	"berth/structs/snapshot"
+)
+
+// The caller has the right to list the volumes of one namespace.
+func TestExternal_NamesNoSnapshotOfAnotherNamespace(t *testing.T) {
+	s := state.New()
+	err := s.Write(1, func(tx *mvcc.WriteTx) error {
+		for _, ns := range []string{"blue", "green"} {
+			schema.Snapshots.Put(tx, &snapshot.VolumeSnapshot{
+				Namespace:  ns,
+				Name:       "of-" + ns,
+				VolumeID:   "volume-" + ns,
+				PluginID:   "p",
+				ExternalID: "ext-" + ns,
+				State:      snapshot.Ready,
+			})
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	req := &snapshot.SnapshotExternalRequest{PluginID: "p"}
+	req.Namespace = "blue"
+	got := ofRows(s.Read(), req).Snapshots
+	if len(got) != 2 || got[0].Name != "of-blue" || got[0].SourceVolumeID != "volume-blue" ||
+		got[1].ID != "ext-green" || got[1].Name != "" || got[1].SourceVolumeID != "" {
+		t.Errorf("got %+v and %+v", got[0], got[1])
+	}
+}

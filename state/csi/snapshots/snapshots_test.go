@@ -1,0 +1,158 @@
+package snapshots_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"berth/internal/mvcc"
+	"berth/state"
+	"berth/state/csi"
+	"berth/state/csi/lifecycle"
+	"berth/state/csi/snapshots"
+	"berth/state/schema"
+	"berth/structs"
+	"berth/structs/snapshot"
+)
+
+// world is a state with a ready volume, v, and a snapshot of it, s.
+type world struct {
+	*state.Store
+	t *testing.T
+}
+
+func newWorld(t *testing.T, snapshotState string) *world {
+	t.Helper()
+	w := &world{state.New(), t}
+	w.write("", func(tx *mvcc.WriteTx) error {
+		p := &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{w.volume("v", structs.VolumeReady)}}
+		return lifecycle.VolumePut(tx, p)
+	})
+	s := w.snapshotOf("s", csi.Volume(w.Read(), "default", "v"))
+	s.State = snapshotState
+	s.ExternalID = "ext-s"
+	s.SizeBytes = 1 << 20
+	w.write("", func(tx *mvcc.WriteTx) error {
+		schema.Snapshots.Put(tx, s)
+		return nil
+	})
+	return w
+}
+
+// write makes an entry, whose error has to have a text; "" is no error.
+func (w *world) write(fault string, do func(*mvcc.WriteTx) error) {
+	w.t.Helper()
+	err := w.Write(w.Index()+1, do)
+	if (err == nil) != (fault == "") || err != nil && !strings.Contains(err.Error(), fault) {
+		w.t.Errorf("got %v, want %q", err, fault)
+	}
+}
+
+func (w *world) volume(id, volumeState string) *structs.CSIVolume {
+	v := &structs.CSIVolume{
+		Namespace: "default",
+		ID:        id,
+		Name:      id,
+		PluginID:  "p",
+		State:     volumeState,
+		RequestedCapabilities: []*structs.CSIVolumeCapability{{
+			AccessMode:     structs.CSISingleNodeWriter,
+			AttachmentMode: structs.CSIFileSystem,
+		}},
+	}
+	if volumeState == structs.VolumeReady {
+		v.ExternalID = "ext-" + id
+	}
+	return v
+}
+
+func (w *world) snapshotOf(name string, v *structs.CSIVolume) *snapshot.VolumeSnapshot {
+	return &snapshot.VolumeSnapshot{
+		Namespace:        v.Namespace,
+		Name:             name,
+		ID:               structs.NewID(),
+		VolumeID:         v.ID,
+		VolumeIndex:      v.CreateIndex,
+		PluginID:         v.PluginID,
+		SourceExternalID: v.ExternalID,
+	}
+}
+
+// restore requests a volume from the snapshot.
+func (w *world) restore(fault string, bytes int64) {
+	w.t.Helper()
+	w.write(fault, func(tx *mvcc.WriteTx) error {
+		v := w.volume("restored", structs.VolumeCreating)
+		v.SnapshotID = "ext-s"
+		v.RequestedCapacityMin = bytes
+		return lifecycle.VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}})
+	})
+}
+
+func (w *world) remove(fault string) {
+	w.t.Helper()
+	w.write(fault, func(tx *mvcc.WriteTx) error {
+		p := &snapshot.SnapshotDeleteEntry{Name: "s"}
+		p.Namespace = "default"
+		return snapshots.Delete(tx, p)
+	})
+}
+
+func TestDelete_IsRejectedWhileAVolumeIsMadeFromTheSnapshot(t *testing.T) {
+	w := newWorld(t, snapshot.Ready)
+	w.restore("", 1<<20)
+	w.remove(`cannot be deleted while volume "default/restored" is being created from it`)
+
+	w.write("", func(tx *mvcc.WriteTx) error {
+		v := csi.Volume(tx, "default", "restored").Copy()
+		v.State = structs.VolumeReady
+		v.ExternalID = "ext-restored"
+		schema.Volumes.Put(tx, v)
+		return nil
+	})
+	w.remove("")
+	if s := csi.Snapshot(w.Read(), "default", "s"); s == nil || s.State != snapshot.Deleting {
+		t.Errorf("the row is %+v", s)
+	}
+}
+
+func TestRestore_NeedsAReadySnapshotAndItsSize(t *testing.T) {
+	for _, s := range []string{snapshot.Pending, snapshot.Failed, snapshot.Deleting} {
+		newWorld(t, s).restore("only a ready one can be restored", 1<<20)
+	}
+	newWorld(t, snapshot.Ready).restore("its capacity must allow the 1.0 MiB of snapshot", 1<<19)
+}
+
+func TestUnfinishedSnapshot_KeepsItsVolume(t *testing.T) {
+	for snapshotState, keeps := range map[string]bool{
+		snapshot.Creating: true,
+		snapshot.Pending:  true,
+		snapshot.Ready:    false,
+	} {
+		w := newWorld(t, snapshotState)
+		users := csi.UsersOf(w.Read(), csi.Volume(w.Read(), "default", "v"))
+		if (users != "") != keeps {
+			t.Errorf("beside a snapshot that is %s the users are %q", snapshotState, users)
+		}
+	}
+}
+
+func TestPut_BoundsTheSnapshotsOfANamespace(t *testing.T) {
+	w := newWorld(t, snapshot.Ready)
+	v := csi.Volume(w.Read(), "default", "v")
+	w.write("", func(tx *mvcc.WriteTx) error {
+		for i := range snapshot.MaxPerNamespace - 2 {
+			schema.Snapshots.Put(tx, w.snapshotOf(fmt.Sprint("n", i), v))
+		}
+		return nil
+	})
+	w.put("", w.snapshotOf("last", v))
+	w.put("delete some of them first", w.snapshotOf("beyond", v))
+}
+
+func (w *world) put(fault string, s *snapshot.VolumeSnapshot) {
+	w.t.Helper()
+	w.write(fault, func(tx *mvcc.WriteTx) error {
+		return snapshots.Put(tx, &snapshot.SnapshotPutEntry{Snapshots: []*snapshot.VolumeSnapshot{s}})
+	})
+}
