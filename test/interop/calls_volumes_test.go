@@ -107,6 +107,32 @@ var volumeCalls = []callRow{
 		})
 		return f.retried(func() error { return f.c.CSIVolumes().Detach(f.volume, f.nodeID, nil) })
 	}},
+	{"CSIVolumes.CreateSnapshot", func(f *callFixture) error {
+		want := &public.CSISnapshot{SourceVolumeID: f.volume, Name: f.volume + "-snapshot"}
+		resp, _, err := f.c.CSIVolumes().CreateSnapshot(want, nil)
+		return check(err, func() bool { return len(resp.Snapshots) == 1 && f.isSnapshot(resp.Snapshots[0]) }, resp)
+	}},
+	{"CSIVolumes.ListSnapshots", func(f *callFixture) error {
+		resp, _, err := f.c.CSIVolumes().ListSnapshots(f.plugin, "", &public.QueryOptions{})
+		return check(err, func() bool { return slices.ContainsFunc(resp.Snapshots, f.isSnapshot) }, resp)
+	}},
+	{"CSIVolumes.ListSnapshotsOpts", func(f *callFixture) error {
+		resp, _, err := f.c.CSIVolumes().ListSnapshotsOpts(&public.CSISnapshotListRequest{PluginID: f.plugin})
+		return check(err, func() bool { return slices.ContainsFunc(resp.Snapshots, f.isSnapshot) }, resp)
+	}},
+	{"CSIVolumes.DeleteSnapshot", func(f *callFixture) error {
+		resp, _, err := f.c.CSIVolumes().ListSnapshots(f.plugin, "", &public.QueryOptions{})
+		if err != nil {
+			return err
+		}
+		i := slices.IndexFunc(resp.Snapshots, f.isSnapshot)
+		err = f.c.CSIVolumes().DeleteSnapshot(resp.Snapshots[i], nil)
+		if err != nil {
+			return err
+		}
+		resp, _, err = f.c.CSIVolumes().ListSnapshots(f.plugin, "", &public.QueryOptions{})
+		return check(err, func() bool { return !slices.ContainsFunc(resp.Snapshots, f.isSnapshot) }, resp)
+	}},
 	{"CSIVolumes.Deregister", func(f *callFixture) error {
 		v, _, err := f.c.CSIVolumes().Info(f.volume+"-2", nil)
 		if err != nil {
@@ -134,6 +160,12 @@ var volumeCalls = []callRow{
 		f.awaitGone(f.volume)
 		return err
 	}},
+}
+
+// isSnapshot reports whether a snapshot is that of the volume, and ready.
+func (f *callFixture) isSnapshot(s *public.CSISnapshot) bool {
+	return s.ID != "" && s.Name == f.volume+"-snapshot" && s.PluginID == f.plugin && s.IsReady &&
+		s.SizeBytes > 0 && s.CreateTime > 0
 }
 
 func (f *callFixture) awaitGone(volume string) {

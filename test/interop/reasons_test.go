@@ -36,7 +36,6 @@ var withoutRoute = map[string]string{
 	"Nodes.Meta":                                 "the metadata of a node is in its configuration, which SIGHUP reads again",
 	"Allocations.GetPauseState":                  enterprise,
 	"Allocations.SetPauseState":                  enterprise,
-	"CSIVolumes":                                 "berth does not call plugins for snapshots yet",
 	"HostVolumes":                                "host volumes are those in the configuration of nodes",
 	"Jobs.TagVersion":                            "versions have no tags",
 	"Jobs.TagVersionOpts":                        "versions have no tags",
