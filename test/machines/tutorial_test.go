@@ -260,10 +260,11 @@ var variable = []struct {
 	word    string
 }{
 	{regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`), "UUID"},
-	{regexp.MustCompile(`\d{4}-\d\d-\d\dT[0-9:.]+Z( \((in )?[0-9hms]+( ago)?\))?`), "TIME"},
+	{regexp.MustCompile(`\d{4}-\d\d-\d\dT[0-9:.]+Z( \((in )?[0-9dhms]+( ago)?\))?`), "TIME"},
 	{regexp.MustCompile(`vol-[0-9a-f-]+`), "vol-ID"},
 	{regexp.MustCompile(`\b[0-9a-f]{8}\b`), "ID"},
 	{regexp.MustCompile(`\b[0-9hms]+ ago\b`), "AGO"},
+	{regexp.MustCompile(`\bin \d[0-9dhms]*\b`), "IN"},
 	{regexp.MustCompile(`(?m)^ +\d+\.\ds `), "SECONDS "},
 	{regexp.MustCompile(`  +`), "  "},
 	{regexp.MustCompile(` +\n`), "\n"},
@@ -295,6 +296,8 @@ func TestTutorial_ComparesOutputs(t *testing.T) {
 		{"  0.0s  x\n  9.1s  done\n", "...\n   1.5s  done\n", true},
 		{"  9.1s  failed\n", "...\n   1.5s  done\n", false},
 		{"a   1s ago\n", "a  12s ago\n", true},
+		{"a  in 1d  b\n", "a  in 23h59m  b\n", true},
+		{"a  in use  b\n", "a  in 23h59m  b\n", false},
 		{"a\nb\n", "a\n", false},
 		{"", "", true},
 		{"a\n", "", false},
