@@ -1,0 +1,282 @@
+// Package places lists the things that a CSI plugin itself lists, page by page, over all parts of its storage.
+package places
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"berth/endpoints/query"
+	"berth/server/nodeconn"
+	"berth/state"
+	"berth/structs"
+	"berth/structs/jobvolume"
+)
+
+// CallTime bounds one call and not the request, which makes up to structs.MaxExternalAsk of them: a user waits
+// for the answer.
+const CallTime = 30 * time.Second
+
+// atOnce bounds the calls, and the answers in memory, for one user.
+const atOnce = 8
+
+// Place is a part of the storage of a plugin: the things that the controllers of one topology know. Drivers of
+// node-local storage run a controller on each node that knows only its own things. Shared storage has no
+// topology, so all of its controllers are one place.
+type Place struct {
+	Key   string   // orders the places and names one in a page token
+	Nodes []string // whose controllers are reachable, any of them
+
+	token string   // the plugin's token of the page to begin with
+	down  []string // nodes whose controllers are not reachable
+}
+
+// Of returns the parts of a plugin's storage in the order of their keys. A place all of whose controllers are
+// down has no nodes.
+func Of(tx *state.ReadTx, pluginID string) []*Place {
+	// The key of a topology names the same place in each request, although the controllers change.
+	byKey := map[string]*Place{}
+	placeOf := func(c nodeconn.Controller) *Place {
+		key := jobvolume.PlaceText(c.Topology)
+		if byKey[key] == nil {
+			byKey[key] = &Place{Key: key}
+		}
+		return byKey[key]
+	}
+
+	healthy, others := nodeconn.AllControllers(tx, pluginID)
+	for _, c := range healthy {
+		p := placeOf(c)
+		p.Nodes = append(p.Nodes, c.NodeID)
+	}
+	for _, c := range others {
+		p := placeOf(c)
+		p.down = append(p.down, c.NodeID)
+	}
+
+	// The order is the same for each page: a token names a place by its key.
+	byName := func(a, b *Place) int { return strings.Compare(a.Key, b.Key) }
+	return slices.SortedFunc(maps.Values(byKey), byName)
+}
+
+// from returns the places from the one that a page token names. That place begins at the token of the plugin.
+// A place that has gone since the last page is skipped: the list goes on with the next one.
+func from(all []*Place, token string) ([]*Place, error) {
+	key, err := query.ParseToken(token)
+	if err != nil || len(key) == 0 {
+		return all, err
+	}
+	compare := func(p *Place, key string) int { return strings.Compare(p.Key, key) }
+	first, found := slices.BinarySearchFunc(all, key[0], compare)
+	// The token of a plugin may have any bytes, also the separator. The rest of the parts is joined again.
+	if found {
+		all[first].token = strings.Join(key[1:], "\x00")
+	}
+	return all[first:], nil
+}
+
+// Answer is one page of one place.
+type Answer[T any] struct {
+	Entries   []T
+	NextToken string // "" at the end of the list
+}
+
+// List says how to list things of one kind.
+type List[T any] struct {
+	Kind  string // for the texts of warnings: "volumes"
+	Limit int    // the most entries of a page, 0 for the bounds in structs
+	// Call asks the controller of one of the nodes, which know the same things, for a page of at most most
+	// entries, 0 for any number. It checks the sizes of the answer, because a plugin has made it.
+	Call func(ctx context.Context, nodes []string, token string, most int32) (Answer[T], error)
+	// Key names an entry, "" for one to leave out. Two controllers of one storage list the same things when
+	// their topologies differ.
+	Key func(T) string
+	// Bytes is the size of an entry in memory.
+	Bytes func(T) int
+}
+
+// Page is one page over all places.
+type Page[T any] struct {
+	Entries   []T // never nil
+	NextToken string
+	Warnings  []string // one for each place that has not answered
+}
+
+// Page returns the page of a plugin that a token begins. An unreachable place is a warning, unless no other
+// place answers.
+func (l List[T]) Page(ctx context.Context, tx *state.ReadTx, pluginID, token string) (*Page[T], error) {
+	all, err := from(Of(tx, pluginID), token)
+	if err != nil {
+		return nil, err
+	}
+	f := &filling[T]{
+		List:   l,
+		places: all,
+		seen:   map[string]bool{},
+		page:   &Page[T]{Entries: []T{}},
+	}
+	return f.page, f.fill(ctx)
+}
+
+// filling is a page in the making. One goroutine owns it. Those of callPlaces change only their own answers.
+type filling[T any] struct {
+	List[T]
+	places []*Place // still to be called
+	calls  int
+	bytes  int             // of the entries on the page
+	seen   map[string]bool // keys
+	failed error           // the last
+	page   *Page[T]
+}
+
+// outcome is the outcome of the last call of a place.
+type outcome[T any] struct {
+	Answer[T]
+	err error
+}
+
+// fill calls place after place until the page is full.
+func (f *filling[T]) fill(ctx context.Context) error {
+	total := len(f.places)
+	for len(f.places) > 0 && !f.full() {
+		if ctx.Err() != nil {
+			return structs.Timeoutf("%w", ctx.Err())
+		}
+
+		// Places are called in order, so what is left after a full page is again a suffix of them.
+		called := f.places[:min(len(f.places), f.maxConcurrent())]
+		outcomes := f.callPlaces(ctx, called)
+		// A place that was called and is not added keeps its token, and its answer is thrown away. The next
+		// page calls it again.
+		for i, p := range called {
+			if f.full() || !f.addPages(ctx, p, outcomes[i]) {
+				break
+			}
+			f.places = f.places[1:]
+		}
+	}
+
+	// The token has the place and the position in it.
+	if len(f.places) > 0 {
+		next := f.places[0]
+		f.page.NextToken = query.Token(next.Key, next.token)
+	}
+
+	switch {
+	// Each place that failed has one warning, so their number tells whether any answered.
+	case f.failed != nil && len(f.page.Warnings) == total:
+		return f.failed
+	case total == 0:
+		return nodeconn.ErrNoController
+	}
+	return nil
+}
+
+// full reports whether the page takes no more. The three bounds protect the server: the memory for the
+// answer, the calls of plugins, and their bytes.
+func (f *filling[T]) full() bool {
+	return len(f.page.Entries) >= cmp.Or(f.Limit, structs.MaxExternal) ||
+		f.calls >= structs.MaxExternalAsk ||
+		f.bytes >= structs.MaxExternalSum
+}
+
+// callPlaces calls places for their next pages at the same time.
+func (f *filling[T]) callPlaces(ctx context.Context, places []*Place) []outcome[T] {
+	most := f.remaining()
+	f.calls += len(places)
+	outcomes := make([]outcome[T], len(places))
+	var wg sync.WaitGroup
+	for i, p := range places {
+		wg.Go(func() { outcomes[i] = f.callPlace(ctx, p, most) })
+	}
+	wg.Wait()
+	return outcomes
+}
+
+func (f *filling[T]) callPlace(ctx context.Context, p *Place, most int32) outcome[T] {
+	answer, err := f.Call(ctx, p.Nodes, p.token, most)
+	return outcome[T]{answer, err}
+}
+
+// maxConcurrent returns how many places are called at the same time. On a page with a size, the limit of one
+// place depends on the earlier answers.
+func (f *filling[T]) maxConcurrent() int {
+	if f.Limit > 0 {
+		return 1
+	}
+	return atOnce
+}
+
+// remaining returns how many more entries fit on the page, 0 for any number.
+func (f *filling[T]) remaining() int32 {
+	if f.Limit == 0 {
+		return 0
+	}
+	// At least 1, because 0 asks the plugin for any number (CSI spec, ListVolumesRequest.max_entries).
+	return int32(max(1, f.Limit-len(f.page.Entries)))
+}
+
+// addPages adds the answer of a place and its further pages. It reports false if the page is full before the
+// place ends. The token of the place then names the page to continue with.
+func (f *filling[T]) addPages(ctx context.Context, p *Place, o outcome[T]) bool {
+	for o.err == nil {
+		for _, entry := range o.Entries {
+			// A place may answer a thing twice over its pages when things come and go meanwhile (CSI spec,
+			// ListVolumes).
+			key := f.Key(entry)
+			if key == "" || f.seen[key] {
+				continue
+			}
+			f.seen[key] = true
+			f.bytes += f.Bytes(entry)
+			f.page.Entries = append(f.page.Entries, entry)
+		}
+
+		p.token = o.NextToken
+		// No token is the end of the list.
+		if p.token == "" {
+			return true
+		}
+		if f.full() {
+			return false
+		}
+		f.calls++
+		o = f.callPlace(ctx, p, f.remaining())
+	}
+
+	// The entries that the place has answered before stay on the page.
+	f.failed = o.err
+	f.page.Warnings = append(f.page.Warnings, f.warning(p, o.err))
+	return true
+}
+
+// warning says which part of the list is missing, and where to look.
+func (f *filling[T]) warning(p *Place, err error) string {
+	where := "the " + f.Kind
+	if p.Key != "" {
+		where += " in " + p.Key
+	}
+	// The text is the same for each answer, so the nodes are sorted.
+	nodes := slices.Concat(p.Nodes, p.down)
+	slices.Sort(nodes)
+	return fmt.Sprintf("%s (controller on node %s) are not listed: %v", where, firstFew(nodes), err)
+}
+
+// firstFew names the first of many nodes.
+func firstFew(nodes []string) string {
+	var short []string
+	shown := min(3, len(nodes))
+	for _, id := range nodes[:shown] {
+		short = append(short, structs.ShortID(id))
+	}
+	text := strings.Join(short, ", ")
+	if more := len(nodes) - shown; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
