@@ -119,7 +119,7 @@ func AttachmentOutcome(tx *mvcc.WriteTx, p *structs.CSIAttachmentOutcome) error 
 
 	switch {
 	case p.Err != nil:
-		a.LastError = countFailure(a.LastError, p.Err)
+		a.LastError = CountFailure(a.LastError, p.Err)
 	case p.Op == "attach":
 		a.State = structs.AttachmentAttached
 		a.PublishContext = p.PublishContext
@@ -133,8 +133,8 @@ func AttachmentOutcome(tx *mvcc.WriteTx, p *structs.CSIAttachmentOutcome) error 
 	return nil
 }
 
-// countFailure returns the new last error of an operation, with the number of its failures.
-func countFailure(last, now *structs.OperationError) *structs.OperationError {
+// CountFailure returns the new last error of an operation, with the number of its failures.
+func CountFailure(last, now *structs.OperationError) *structs.OperationError {
 	e := *now
 	e.Attempts = 1
 	if last != nil {

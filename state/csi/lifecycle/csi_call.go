@@ -72,7 +72,7 @@ func noteRelease(tx *mvcc.WriteTx, p *structs.CSICallNote) {
 	if p.Err == nil {
 		c.ReleaseError = nil
 	} else {
-		c.ReleaseError = countFailure(c.ReleaseError, p.Err)
+		c.ReleaseError = CountFailure(c.ReleaseError, p.Err)
 	}
 	StoreClaim(tx, c)
 }

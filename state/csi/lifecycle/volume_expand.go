@@ -89,7 +89,7 @@ func NodeExpanded(tx *mvcc.WriteTx, p *structs.CSINodeExpandOutcome) error {
 
 // noteExpandFailure records that a node could not do its step of an expansion.
 func noteExpandFailure(c *structs.CSIClaim, e *structs.OperationError) {
-	c.ExpandError = countFailure(c.ExpandError, e)
+	c.ExpandError = CountFailure(c.ExpandError, e)
 
 	// Nothing repeats the call then. The error stays in the claim for users.
 	if leftToStage[e.Kind] {

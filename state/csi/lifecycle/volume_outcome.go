@@ -50,7 +50,7 @@ func recordCreation(tx *mvcc.WriteTx, v *structs.CSIVolume, p *structs.CSIVolume
 	case v.State != structs.VolumeCreating:
 		return
 	case p.Err != nil:
-		v.LastError = countFailure(v.LastError, p.Err)
+		v.LastError = CountFailure(v.LastError, p.Err)
 		if p.Final {
 			v.State = structs.VolumeFailed
 			noteExhausted(tx, v, p.Now)
@@ -120,7 +120,7 @@ func recordDeletion(tx *mvcc.WriteTx, v *structs.CSIVolume, p *structs.CSIVolume
 	case p.Err == nil:
 		deleteVolume(tx, v)
 	default:
-		v.LastError = countFailure(v.LastError, p.Err)
+		v.LastError = CountFailure(v.LastError, p.Err)
 		if p.Final {
 			v.State = structs.VolumeReady
 			EndDeletion(v)
@@ -157,7 +157,7 @@ func recordExpansion(tx *mvcc.WriteTx, v *structs.CSIVolume, p *structs.CSIVolum
 		}
 
 	default:
-		v.LastError = countFailure(v.LastError, p.Err)
+		v.LastError = CountFailure(v.LastError, p.Err)
 		if p.Final {
 			v.ExpandPending = false
 

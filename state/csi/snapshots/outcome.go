@@ -102,7 +102,7 @@ func recordUncut(tx *mvcc.WriteTx, s *snapshot.VolumeSnapshot, p *snapshot.Snaps
 		return
 	}
 
-	s.LastError = failure(s.LastError, p.Err)
+	s.LastError = lifecycle.CountFailure(s.LastError, p.Err)
 	// A final error to a creation proves nothing about an earlier one once the deletion is requested: the
 	// loop repeats the call, and decides by its error.
 	if p.Final && next == snapshot.OpCreate {
@@ -143,21 +143,11 @@ func recordUndeleted(tx *mvcc.WriteTx, s *snapshot.VolumeSnapshot, p *snapshot.S
 	if s.Next() != snapshot.OpDelete {
 		return
 	}
-	s.LastError = failure(s.LastError, p.Err)
+	s.LastError = lifecycle.CountFailure(s.LastError, p.Err)
 	if p.Final && s.ReadyTime != 0 {
 		s.State = snapshot.Ready
 	}
 	schema.Snapshots.Put(tx, s)
-}
-
-// failure returns the new last error of an operation, with the number of its failures.
-func failure(last, now *structs.OperationError) *structs.OperationError {
-	e := *now
-	e.Attempts = 1
-	if last != nil {
-		e.Attempts = last.Attempts + 1
-	}
-	return &e
 }
 
 // Check checks the invariants of the rows: a state that exists, one row for each snapshot of a plugin, and
