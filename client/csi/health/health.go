@@ -161,8 +161,10 @@ func (m *Monitor) look() (paths []string, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	there := map[string]bool{}
+	volumes := map[volumeusage.UsageKey]bool{}
 	for _, mount := range list {
 		there[mount.Path] = true
+		volumes[mount.Volume] = true
 		s := m.mounts[mount.Path]
 		if s == nil {
 			s = &state{health: volumeusage.MountHealth{State: volumeusage.Healthy, Since: now()}}
@@ -183,7 +185,7 @@ func (m *Monitor) look() (paths []string, err error) {
 		}
 	}
 	for k := range m.conditions {
-		if !slices.ContainsFunc(list, func(l Mount) bool { return l.Volume == k }) {
+		if !volumes[k] {
 			delete(m.conditions, k)
 		}
 	}
