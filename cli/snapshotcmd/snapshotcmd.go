@@ -4,7 +4,6 @@ package snapshotcmd
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"berth/api"
 	"berth/api/snapshots"
@@ -99,11 +98,11 @@ which a volume is being created is not deleted.`,
 }
 
 func create(ctx context.Context, c *command.Call) error {
-	parameters, err := pairs("parameter", c.Strings("parameter"))
+	parameters, err := command.Pairs("parameter", c.Strings("parameter"))
 	if err != nil {
 		return err
 	}
-	secrets, err := pairs("secret", c.Strings("secret"))
+	secrets, err := command.Pairs("secret", c.Strings("secret"))
 	if err != nil {
 		return err
 	}
@@ -123,22 +122,6 @@ func create(ctx context.Context, c *command.Call) error {
 			structs.CommandLine(c.Namespace(), "volume snapshot status", s.Name))
 	}
 	return c.Report(changed, "Snapshot %q of volume %q is ready", s.Name, c.Arg(0))
-}
-
-// pairs reads values of the form key=value. A value may be a secret, so no error shows one.
-func pairs(flag string, given []string) (map[string]string, error) {
-	var all map[string]string
-	for _, text := range given {
-		k, v, ok := strings.Cut(text, "=")
-		if !ok || k == "" {
-			return nil, command.BadUsage("-%s takes key=value", flag)
-		}
-		if all == nil {
-			all = map[string]string{}
-		}
-		all[k] = v
-	}
-	return all, nil
 }
 
 func list(ctx context.Context, c *command.Call) error {
@@ -187,7 +170,7 @@ func listExternal(ctx context.Context, c *command.Call) error {
 	if c.Given("volume") {
 		return command.BadUsage("-plugin and -volume exclude one another")
 	}
-	secrets, err := pairs("secret", c.Strings("secret"))
+	secrets, err := command.Pairs("secret", c.Strings("secret"))
 	if err != nil {
 		return err
 	}
@@ -227,7 +210,7 @@ func print(c *command.Call, s *snapshot.VolumeSnapshot) {
 }
 
 func remove(ctx context.Context, c *command.Call) error {
-	secrets, err := pairs("secret", c.Strings("secret"))
+	secrets, err := command.Pairs("secret", c.Strings("secret"))
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"strings"
 
 	"berth/api"
 	"berth/cli/command"
@@ -338,7 +337,7 @@ func volumeRegister(ctx context.Context, c *command.Call) error {
 // volumeDelete waits until the plugin has deleted the volume, at most for -timeout. The servers go on
 // afterwards.
 func volumeDelete(ctx context.Context, c *command.Call) error {
-	secrets, err := parseSecrets(c.Strings("secret"))
+	secrets, err := command.Pairs("secret", c.Strings("secret"))
 	if err != nil {
 		return err
 	}
@@ -367,19 +366,6 @@ func volumeDelete(ctx context.Context, c *command.Call) error {
 		w.WriteLine("Volume %q is deleted", id)
 		return c.WriteOutcome(command.Changed{"VolumeID": id})
 	})
-}
-
-func parseSecrets(pairs []string) (structs.Secrets, error) {
-	secrets := structs.Secrets{}
-	for _, p := range pairs {
-		k, v, ok := strings.Cut(p, "=")
-		if !ok || k == "" {
-			return nil, command.BadUsage("a -secret is not of the form key=value")
-		}
-		secrets[k] = v
-	}
-
-	return secrets, nil
 }
 
 // volumeDetach waits until the volume is detached, and says meanwhile what holds it up. With -force the
