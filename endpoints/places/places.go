@@ -1,4 +1,5 @@
-// Package places lists the things that a CSI plugin itself lists, page by page, over all parts of its storage.
+// Package places lists the things that a CSI plugin itself lists, page by page, over all parts of its
+// storage.
 package places
 
 import (
@@ -18,15 +19,15 @@ import (
 	"berth/structs/jobvolume"
 )
 
-// CallTime bounds one call and not the request, which makes up to structs.MaxExternalAsk of them: a user waits
-// for the answer.
+// CallTime bounds one call and not the request, which makes up to structs.MaxExternalAsk of them: a user
+// waits for the answer.
 const CallTime = 30 * time.Second
 
 // atOnce bounds the calls, and the answers in memory, for one user.
 const atOnce = 8
 
-// Place is a part of the storage of a plugin: the things that the controllers of one topology know. Drivers of
-// node-local storage run a controller on each node that knows only its own things. Shared storage has no
+// Place is a part of the storage of a plugin: the things that the controllers of one topology know. Drivers
+// of node-local storage run a controller on each node that knows only its own things. Shared storage has no
 // topology, so all of its controllers are one place.
 type Place struct {
 	Key   string   // orders the places and names one in a page token

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"berth/endpoints/places"
@@ -145,15 +146,13 @@ func (p Procedures) deleteExternal(ctx context.Context, req *snapshot.SnapshotDe
 		return structs.NotFoundf("there is no CSI plugin %q", structs.Cut(req.PluginID, structs.MaxQuoted))
 	}
 	all := places.Of(tx, req.PluginID)
-	if len(all) == 0 {
+	// Any of them might have the snapshot.
+	down := func(at *places.Place) bool { return len(at.Nodes) == 0 }
+	if len(all) == 0 || slices.ContainsFunc(all, down) {
 		return nodeconn.ErrNoController
 	}
 
 	for _, at := range all {
-		// It might have the snapshot.
-		if len(at.Nodes) == 0 {
-			return nodeconn.ErrNoController
-		}
 		for i, node := range at.Nodes {
 			call := &nodecalls.ClientCSISnapshotDeleteRequest{
 				PluginID:   req.PluginID,

@@ -1,9 +1,13 @@
 package snapshots
 
 import (
+	"errors"
 	"testing"
 
+	"berth/endpoints/core"
+	"berth/endpoints/places/placestest"
 	"berth/internal/mvcc"
+	"berth/server/nodeconn"
 	"berth/state"
 	"berth/state/schema"
 	"berth/structs/snapshot"
@@ -35,5 +39,17 @@ func TestExternal_NamesNoSnapshotOfAnotherNamespace(t *testing.T) {
 	if len(got) != 2 || got[0].Name != "of-blue" || got[0].SourceVolumeID != "volume-blue" ||
 		got[1].ID != "ext-green" || got[1].Name != "" || got[1].SourceVolumeID != "" {
 		t.Errorf("got %+v and %+v", got[0], got[1])
+	}
+}
+
+// Node-local storage has a controller on each node. Any of them may have the snapshot.
+func TestDelete_OfASnapshotWithoutARowNeedsEachPlace(t *testing.T) {
+	s := state.New()
+	placestest.HalfDown(t, s)
+	p := Procedures{&core.Server{Deps: core.Deps{Store: s}}}
+	req := &snapshot.SnapshotDeleteRequest{PluginID: "p", SnapshotID: "ext"}
+	err := p.deleteExternal(t.Context(), req)
+	if !errors.Is(err, nodeconn.ErrNoController) {
+		t.Errorf("got %v", err)
 	}
 }
