@@ -73,6 +73,11 @@ func newCallFixture(t *testing.T, c *public.Client) *callFixture {
 		}
 		return false, err
 	})
+	// The node answers about the check, and tells the servers of the instance after it.
+	f.await("an instance of the service", func() (bool, error) {
+		services, _, err := c.Services().Get("calls", nil)
+		return len(services) > 0, err
+	})
 	f.await("a healthy plugin", func() (bool, error) {
 		p, _, err := c.CSIPlugins().Info(f.plugin, nil)
 		return err == nil && p.NodesHealthy == 1 && p.ControllersHealthy == 1, err
