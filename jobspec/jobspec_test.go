@@ -128,7 +128,7 @@ func TestParseJob_PoliciesOverrideTheDefaultsOfTheType(t *testing.T) {
 		t.Fatal(err)
 	}
 	g := j.TaskGroups[0]
-	def := structs.DefaultRestartPolicy(structs.JobBatch)
+	def := defaults.RestartPolicy(structs.JobBatch)
 	ofGroup := *g.RestartPolicy
 	if ofGroup.Attempts != 0 || ofGroup.Interval != def.Interval || ofGroup.Mode != "fail" {
 		t.Errorf("restart of the group: got %+v", ofGroup)

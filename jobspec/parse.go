@@ -9,6 +9,7 @@ import (
 	"berth/jobspec/evaluate"
 	"berth/jobspec/locate"
 	"berth/structs"
+	"berth/structs/defaults"
 )
 
 // jsonFile is the body of a job file in JSON, before its evaluation. The other parts of its blocks of locals
@@ -220,7 +221,7 @@ func (c *converter) group(g *group) *structs.TaskGroup {
 	c.policies(g, out)
 	// The count that a group names precedes the least count of its scaling, which policies has set.
 	override(&out.Count, g.Count)
-	def := structs.DefaultRestartPolicy(c.jobType)
+	def := defaults.RestartPolicy(c.jobType)
 	if g.Restart != nil {
 		out.RestartPolicy = g.Restart.override(def)
 		// The policy of the group is the default of its tasks.

@@ -1,11 +1,14 @@
 package jobspec
 
-import "berth/structs"
+import (
+	"berth/structs"
+	"berth/structs/defaults"
+)
 
 // policies sets the policies of a group that the job may have, too: the block of the group changes the
 // block of the job.
 func (c *converter) policies(g *group, out *structs.TaskGroup) {
-	reschedule := structs.DefaultReschedulePolicy(c.jobType)
+	reschedule := defaults.ReschedulePolicy(c.jobType)
 	update := structs.DefaultUpdateStrategy()
 	migrate := structs.DefaultMigrateStrategy()
 	j := c.around()

@@ -11,6 +11,7 @@ import (
 	"berth/state"
 	"berth/state/statetest"
 	"berth/structs"
+	"berth/structs/defaults"
 )
 
 func TestService_PlacesItsCount(t *testing.T) {
@@ -89,7 +90,7 @@ func TestUpdate_ReplacesOrKeeps(t *testing.T) {
 		{"priority", func(j *structs.Job) { j.Priority = 70 }, false},
 		{"count", count(2), false},
 		{"reschedule policy", func(j *structs.Job) {
-			j.TaskGroups[0].ReschedulePolicy = structs.DefaultReschedulePolicy(structs.JobBatch)
+			j.TaskGroups[0].ReschedulePolicy = defaults.ReschedulePolicy(structs.JobBatch)
 		}, false},
 		{"constraint that the node meets", constraints(&structs.Constraint{
 			LTarget: "${attr.kernel.name}",

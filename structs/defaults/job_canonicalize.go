@@ -41,8 +41,8 @@ func Canonicalize(j *structs.Job) {
 // canonicalizeGroup completes a group of a job whose own fields are complete. Its tasks inherit the restart
 // policy.
 func canonicalizeGroup(g *structs.TaskGroup, j *structs.Job) {
-	g.RestartPolicy = completeRestarts(g.RestartPolicy, structs.DefaultRestartPolicy(j.Type))
-	g.ReschedulePolicy = completeReschedules(g.ReschedulePolicy, structs.DefaultReschedulePolicy(j.Type))
+	g.RestartPolicy = completeRestarts(g.RestartPolicy, RestartPolicy(j.Type))
+	g.ReschedulePolicy = completeReschedules(g.ReschedulePolicy, ReschedulePolicy(j.Type))
 	if j.Type == structs.JobSysBatch { // see validate.JobWarnings
 		g.ReschedulePolicy = nil
 	}
