@@ -175,6 +175,24 @@ func TestAskedVolume_ThatAPersonHasGrownKeepsItsJob(t *testing.T) {
 	wantConflict(t, "a smaller size than before", err, "can only grow")
 }
 
+// TestAskedVolume_KeepsItsModes: the volume was made for those of the first registration.
+func TestAskedVolume_KeepsItsModes(t *testing.T) {
+	w := inZones(t, "a")
+	w.job(aJob("db", structs.JobService, asks(gib, false)))
+	w.run("db")
+	w.made("db.g.data")
+	inMode := func(mode structs.CSIAccessMode) func(*structs.Job) {
+		return func(j *structs.Job) { j.TaskGroups[0].Volumes["data"].AccessMode = mode }
+	}
+	err := w.tryJob(aJob("db", structs.JobService, asks(gib, false), inMode(structs.CSIMultiNodeMultipleWriter)))
+	wantConflict(t, "another access mode", err, "was not made for access_mode multi-node-multi-writer")
+	wantConflict(t, "another access mode", err, "give the block another name, or delete the volume")
+	err = w.tryJob(aJob("db", structs.JobService, asks(gib, false), inMode(structs.CSISingleNodeWriter)))
+	if err != nil {
+		t.Errorf("the same mode: %v", err)
+	}
+}
+
 // TestAskedVolume_IsFoundByAnyName has names with the characters of an index.
 func TestAskedVolume_IsFoundByAnyName(t *testing.T) {
 	w := inZones(t, "a")

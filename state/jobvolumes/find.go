@@ -12,7 +12,7 @@ import (
 
 // Find returns the volume of an allocation with the index, for a request that names a class. makes is true if
 // it does not exist, or could not be made: the row is then the one to create, without a place and a name. The
-// error is a conflict if another job or a person has the volume, or it has another class.
+// error is a conflict if another job or a person has the volume, or it has another class or other modes.
 func Find(
 	tx mvcc.Reader, j *structs.Job, r *structs.VolumeRequest, index int,
 ) (v *structs.CSIVolume, makes bool, err error) {
@@ -54,6 +54,10 @@ func checkOwner(v *structs.CSIVolume, j *structs.Job, r *structs.VolumeRequest) 
 	case v.Class != r.Class && !csi.NeverCreated(v):
 		return structs.Conflictf("volume %q has the class %q, and the job asks for %q; the class of a volume "+
 			"cannot change: give the block another name, or delete the volume", v.ID, v.Class, r.Class)
+	case !csi.NeverCreated(v) && !v.Capable(r.Claim("", 0).Class()):
+		return structs.Conflictf("volume %q was not made for access_mode %s with attachment_mode %s, which the "+
+			"job asks for; the modes of a volume cannot change: give the block another name, or delete the volume",
+			v.ID, r.AccessMode, r.AttachmentMode)
 	}
 	return nil
 }
