@@ -64,6 +64,9 @@ func TestDuty_H20_FineSingleNodeModesOnlyWhereAnnounced(t *testing.T) {
 	}{
 		{false, structs.CSISingleNodeWriter, "SINGLE_NODE_WRITER"},
 		{true, structs.CSISingleNodeWriter, "SINGLE_NODE_SINGLE_WRITER"},
+		{false, structs.CSISingleNodeSingleWriter, "SINGLE_NODE_WRITER"},
+		{true, structs.CSISingleNodeSingleWriter, "SINGLE_NODE_SINGLE_WRITER"},
+		{true, structs.CSISingleNodeMultiWriter, "SINGLE_NODE_MULTI_WRITER"},
 		{true, structs.CSISingleNodeReader, "SINGLE_NODE_READER_ONLY"},
 		{true, structs.CSIMultiNodeReader, "MULTI_NODE_READER_ONLY"},
 		{true, structs.CSIMultiNodeSingleWriter, "MULTI_NODE_SINGLE_WRITER"},
@@ -85,6 +88,32 @@ func TestDuty_H20_FineSingleNodeModesOnlyWhereAnnounced(t *testing.T) {
 		if got != tc.want {
 			t.Errorf("%s announced=%v: sent %s, want %s", tc.mode, tc.announced, got, tc.want)
 		}
+	}
+}
+
+// Without the capability no mode says what the job means: SINGLE_NODE_WRITER may mean one publication.
+func TestDuty_K18_SeveralWritersOfANodeOnlyWhereAnnounced(t *testing.T) {
+	cfg := csitest.Config{Controller: true, Node: true, ControllerCaps: []string{}, NodeCaps: []string{}}
+	p, c := startPlugin(t, cfg)
+	u := testUse("v")
+	u.AccessMode = structs.CSISingleNodeMultiWriter
+	err := c.NodePublishVolume(t.Context(),
+		&csi.PublishRequest{Use: u, TargetPath: filepath.Join(p.Dir(), "t")})
+	wantNoMultiWriter(t, err)
+	err = c.ValidateVolumeCapabilities(t.Context(), &nodecalls.ClientCSIValidateRequest{
+		ExternalID: "v",
+		Capabilities: []*structs.CSIVolumeCapability{{
+			AccessMode:     structs.CSISingleNodeMultiWriter,
+			AttachmentMode: structs.CSIFileSystem,
+		}},
+	})
+	wantNoMultiWriter(t, err)
+}
+
+func wantNoMultiWriter(t *testing.T, err error) {
+	t.Helper()
+	if !structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), structs.NoMultiWriter) {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -14,6 +14,8 @@ import (
 var accessModes = map[structs.CSIAccessMode]spec.VolumeCapability_AccessMode_Mode{
 	structs.CSISingleNodeReader:        spec.VolumeCapability_AccessMode_SINGLE_NODE_READER_ONLY,
 	structs.CSISingleNodeWriter:        spec.VolumeCapability_AccessMode_SINGLE_NODE_WRITER,
+	structs.CSISingleNodeSingleWriter:  spec.VolumeCapability_AccessMode_SINGLE_NODE_WRITER,
+	structs.CSISingleNodeMultiWriter:   spec.VolumeCapability_AccessMode_SINGLE_NODE_MULTI_WRITER,
 	structs.CSIMultiNodeReader:         spec.VolumeCapability_AccessMode_MULTI_NODE_READER_ONLY,
 	structs.CSIMultiNodeSingleWriter:   spec.VolumeCapability_AccessMode_MULTI_NODE_SINGLE_WRITER,
 	structs.CSIMultiNodeMultipleWriter: spec.VolumeCapability_AccessMode_MULTI_NODE_MULTI_WRITER,
@@ -28,8 +30,12 @@ func (u *Use) capability(fine bool) (cap *spec.VolumeCapability, fault string) {
 	}
 
 	// Such a plugin also knows SINGLE_NODE_SINGLE_WRITER, which says exactly what the job means.
-	if fine && u.AccessMode == structs.CSISingleNodeWriter {
+	coarse := mode == spec.VolumeCapability_AccessMode_SINGLE_NODE_WRITER
+	switch {
+	case fine && coarse:
 		mode = spec.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER
+	case !fine && u.AccessMode == structs.CSISingleNodeMultiWriter:
+		return nil, structs.NoMultiWriter
 	}
 
 	cap = &spec.VolumeCapability{AccessMode: &spec.VolumeCapability_AccessMode{Mode: mode}}

@@ -34,7 +34,6 @@ type learned struct {
 	plugin     *PluginCapabilities
 	controller *structs.CSIControllerInfo
 	node       *structs.CSINodeInfo
-	nodeSingle bool // the node half knows the finer single-node access modes
 }
 
 // updateLearned stores an answer. What it stores never changes afterwards: readers have it without the lock.
@@ -218,8 +217,6 @@ func (c *Client) queryNode(ctx context.Context) (learned, error) {
 	}
 
 	info := &structs.CSINodeInfo{}
-	// It is no part of the fingerprint: only this client reads it.
-	single := false
 	for _, p := range resp.GetCapabilities() {
 		switch p.GetRpc().GetType() {
 		case spec.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME:
@@ -233,16 +230,15 @@ func (c *Client) queryNode(ctx context.Context) (learned, error) {
 		case spec.NodeServiceCapability_RPC_VOLUME_MOUNT_GROUP:
 			info.SupportsMountGroup = true
 		case spec.NodeServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER:
-			single = true
+			info.MultiWriter = true
 		}
 	}
 
 	c.updateLearned(func(k *learned) {
 		k.node = info
-		k.nodeSingle = single
 	})
 
-	return learned{node: info, nodeSingle: single}, nil
+	return learned{node: info}, nil
 }
 
 // nodeHas returns the node half's capabilities. It queries them if they are not known yet.

@@ -50,7 +50,7 @@ func (c *Client) capability(
 	if !has.node.SupportsMountGroup {
 		u.MountGroup = ""
 	}
-	cap, fault = u.capability(has.nodeSingle)
+	cap, fault = u.capability(has.node.MultiWriter)
 	return cap, fault, nil
 }
 

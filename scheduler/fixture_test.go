@@ -142,9 +142,9 @@ func half(plugin string, kind structs.CSIKind) *structs.CSIPluginInstance {
 		ProviderVersion: "1",
 	}}
 	if kind == structs.CSIKindController {
-		i.ControllerInfo = &structs.CSIControllerInfo{}
+		i.ControllerInfo = &structs.CSIControllerInfo{SupportsSingleNodeMultiWriter: true}
 	} else {
-		i.NodeInfo = &structs.CSINodeInfo{ID: "external"}
+		i.NodeInfo = &structs.CSINodeInfo{ID: "external", MultiWriter: true}
 	}
 	return i
 }

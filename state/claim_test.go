@@ -12,6 +12,8 @@ import (
 const (
 	snw  = structs.CSISingleNodeWriter
 	snr  = structs.CSISingleNodeReader
+	snsw = structs.CSISingleNodeSingleWriter
+	snmw = structs.CSISingleNodeMultiWriter
 	mnr  = structs.CSIMultiNodeReader
 	mnsw = structs.CSIMultiNodeSingleWriter
 	mnmw = structs.CSIMultiNodeMultipleWriter
@@ -63,6 +65,21 @@ func TestClaimQueue_GrantsInOrder(t *testing.T) {
 		{"readers pass a waiting writer without conflict",
 			[]request{{"a1", wr, mnsw}, {"a2", wr, mnsw}, {"a3", rd, mnsw}}, nil, "a1:g a2:w a3:g"},
 		{"writers share", []request{{"a1", wr, mnmw}, {"a2", wr, mnmw}, {"a3", rd, mnmw}}, nil, "a1:g a2:g a3:g"},
+		{"a single writer is alone", []request{{"a1", wr, snsw}, {"b1", wr, snsw}}, nil, "a1:g b1:w"},
+		{"writers of one node share it", []request{{"a1", wr, snmw}, {"b1", wr, snmw}}, nil, "a1:g b1:g"},
+		{"readers of one node too", []request{{"a1", wr, snmw}, {"b1", rd, snmw}}, nil, "a1:g b1:g"},
+		{"writers of another node wait", []request{{"a1", wr, snmw}, {"a2", wr, snmw}, {"b2", wr, snmw}}, nil,
+			"a1:g a2:w b2:w"},
+		{"readers of another node wait", []request{{"a1", wr, snmw}, {"a2", rd, snmw}}, nil, "a1:g a2:w"},
+		{"a claim does not pass one of another node", []request{{"a1", wr, snmw}, {"a2", wr, snmw}, {"b1", wr, snmw}},
+			nil, "a1:g a2:w b1:w"},
+		{"of a reader neither", []request{{"a1", wr, snmw}, {"a2", rd, snmw}, {"b1", wr, snmw}}, nil,
+			"a1:g a2:w b1:w"},
+		{"the last release gives the volume to the other node",
+			[]request{{"a1", wr, snmw}, {"b1", rd, snmw}, {"a2", wr, snmw}, {"b2", wr, snmw}, {"a3", wr, snmw}},
+			[]string{"a1", "b1"}, "a1:- b1:- a2:g b2:g a3:w"},
+		{"and the first release does not",
+			[]request{{"a1", wr, snmw}, {"b1", rd, snmw}, {"a2", wr, snmw}}, []string{"a1"}, "a1:- b1:g a2:w"},
 		{"other modes wait", []request{{"a1", rd, mnr}, {"a2", wr, mnmw}}, nil, "a1:g a2:w"},
 		{"a later claim does not pass one that waits for other modes",
 			[]request{{"a1", rd, mnr}, {"a2", wr, mnmw}, {"a3", rd, mnr}}, nil, "a1:g a2:w a3:w"},

@@ -15,10 +15,10 @@ import (
 var rewrite = flag.Bool("rewrite", false, "write the transcripts again")
 
 // The transcripts of the claim queue show the claims of the volume v after each command, and why they wait.
-// The nodes n1 to n3 have two allocations each: a1 and b1 run on n1, and so on.
+// The nodes n1 to n3 have two allocations each: a1 and b1 run on n1, and so on. c1 runs on n1, too.
 //
 //	cluster [attaches]                 a new cluster, whose plugin may attach volumes to nodes
-//	claim ALLOC MODE                   writer, reader, readers, one-writer or writers: see claimModes
+//	claim ALLOC MODE                   writer, reader, readers, one-writer, writers or one-node: see claimModes
 //	end ALLOC                          the allocation ends; its node still has the volume
 //	release ALLOC                      its node has let go of the volume
 //	down NODE, up NODE
@@ -35,6 +35,7 @@ func TestClaimQueue_Transcripts(t *testing.T) {
 			transcript.Run(t, path, *rewrite, func(s *transcript.Step) string {
 				if s.Name == "cluster" {
 					c = &claimQueue{threeNodes(t, s.Has("attaches"))}
+					c.alloc("c1", "j", "n1")
 					return ""
 				}
 				c.step(s)
@@ -55,6 +56,7 @@ var claimModes = map[string]struct {
 	"readers":    {rd, mnr},
 	"one-writer": {wr, mnsw},
 	"writers":    {wr, mnmw},
+	"one-node":   {wr, snmw},
 }
 
 func (c *claimQueue) step(s *transcript.Step) {

@@ -83,9 +83,12 @@ func anInstance(plugin string, kind structs.CSIKind, healthy bool) *structs.CSIP
 		},
 	}
 	if kind == structs.CSIKindController {
-		i.ControllerInfo = &structs.CSIControllerInfo{SupportsCreateDelete: true}
+		i.ControllerInfo = &structs.CSIControllerInfo{
+			SupportsCreateDelete:          true,
+			SupportsSingleNodeMultiWriter: true,
+		}
 	} else {
-		i.NodeInfo = &structs.CSINodeInfo{ID: "external"}
+		i.NodeInfo = &structs.CSINodeInfo{ID: "external", MultiWriter: true}
 	}
 	return i
 }

@@ -29,19 +29,25 @@ func (n *CSIClassCount) Class() ClaimClass {
 }
 
 // Conflicts reports whether claims of the two classes exclude each other on one volume. Classes with
-// different modes always do. Two claims of one class do in a single-node mode. In the mode
-// multi-node-single-writer two writers do. It is the only conflict rule: the log grants by it, and the
-// scheduler places by it. It is symmetric.
+// different modes always do. Two claims of one class do in a mode for one allocation. In the mode
+// multi-node-single-writer two writers do. In the mode single-node-multi-writer two claims on different nodes
+// do, which their classes do not tell: see Bound. It is the only rule for classes: the log grants by it, and
+// the scheduler places by it. It is symmetric.
 func (k ClaimClass) Conflicts(o ClaimClass) bool {
 	switch {
 	case k.AccessMode != o.AccessMode,
 		k.AttachmentMode != o.AttachmentMode,
-		k.AccessMode.SingleNode():
+		k.AccessMode.SingleUse():
 		return true
 	case k.AccessMode == CSIMultiNodeSingleWriter:
 		return k.Mode == ClaimWrite && o.Mode == ClaimWrite
 	}
 	return false
+}
+
+// Bound reports whether claims of the class are only granted on one node, where several may be.
+func (k ClaimClass) Bound() bool {
+	return k.AccessMode == CSISingleNodeMultiWriter
 }
 
 // String returns the three modes for use in errors.

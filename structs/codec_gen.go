@@ -1703,7 +1703,10 @@ func (v *CSINodeInfo) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(8)
+	n := uint32(9)
+	if !(v.MultiWriter) {
+		n--
+	}
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xb2AccessibleTopology"...)
 	if b, err = v.AccessibleTopology.AppendMsgpack(b); err != nil {
@@ -1713,6 +1716,10 @@ func (v *CSINodeInfo) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendString(b, v.ID)
 	b = append(b, "\xaaMaxVolumes"...)
 	b = msgp.AppendInt64(b, int64(v.MaxVolumes))
+	if v.MultiWriter {
+		b = append(b, "\xabMultiWriter"...)
+		b = msgp.AppendBool(b, v.MultiWriter)
+	}
 	b = append(b, "\xb7RequiresNodeStageVolume"...)
 	b = msgp.AppendBool(b, v.RequiresNodeStageVolume)
 	b = append(b, "\xb1SupportsCondition"...)
@@ -1752,6 +1759,8 @@ func (v *CSINodeInfo) readField(name, b []byte) (_ []byte, known bool, err error
 		b, err = wire.ReadBool(b, &v.SupportsCondition)
 	case "SupportsMountGroup":
 		b, err = wire.ReadBool(b, &v.SupportsMountGroup)
+	case "MultiWriter":
+		b, err = wire.ReadBool(b, &v.MultiWriter)
 	default:
 		return b, false, nil
 	}

@@ -86,6 +86,8 @@ type CSINodeInfo struct {
 	SupportsExpand          bool
 	SupportsCondition       bool
 	SupportsMountGroup      bool
+	// MultiWriter is the capability SINGLE_NODE_MULTI_WRITER.
+	MultiWriter bool `json:",omitempty" codec:",omitempty" level:"2" older:"drop"`
 }
 
 // CSIInfo is the report of a plugin instance, in the dialect's shape.

@@ -8,13 +8,6 @@ import (
 // VolumeTypeHost is the type of a volume that is a directory of the node.
 const VolumeTypeHost = "host"
 
-// The access modes of a host volume that only it has. It may also have CSISingleNodeReader and
-// CSISingleNodeWriter, or none, which is CSISingleNodeMultiWriter.
-const (
-	CSISingleNodeSingleWriter CSIAccessMode = "single-node-single-writer"
-	CSISingleNodeMultiWriter  CSIAccessMode = "single-node-multi-writer"
-)
-
 // HostVolume is a directory of a node that its configuration offers to jobs under a name.
 type HostVolume struct {
 	Path     string // absolute

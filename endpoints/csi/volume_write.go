@@ -204,6 +204,9 @@ func (w VolumeWrites) entryOf(
 		old := csi.Volume(tx, v.Namespace, v.ID)
 		wanted, err := build(tx, old, v)
 		if err == nil {
+			err = w.checkModes(tx, wanted)
+		}
+		if err == nil {
 			err = volumesecrets.Check(tx, wanted, old)
 		}
 		if err == nil {

@@ -20,6 +20,15 @@ type VolumeUse struct {
 	fault  string             // why the job cannot have the volume that it asks for
 	keys   []string           // unblock keys of changes that could make it available
 	where  string             // the topologies that reach it, for users; "" until needed
+	bound  *structs.CSIClaim  // another use binds it to its node: see structs.ClaimClass.Bound; nil: none does
+}
+
+// BoundNode returns the ID of the one node on which the volume can be used, "" if another may do, too.
+func (u *VolumeUse) BoundNode() string {
+	if u.bound == nil {
+		return ""
+	}
+	return u.bound.NodeID
 }
 
 // usesOf looks up the volumes of the allocation of the group with the index, by alias.
@@ -70,8 +79,10 @@ func (p *Outlook) BlockedEverywhere(d *Demand) *rejects.Rejection {
 	if r := QuotaRejection(p, d); r != nil {
 		return r
 	}
-	for _, u := range d.Uses {
-		if why := p.unclaimableReason(u); why != "" {
+	for i := range d.Uses {
+		u := &d.Uses[i]
+		u.bound = binds(p, u)
+		if why := p.unclaimableReason(*u); why != "" {
 			return &rejects.Rejection{
 				Filter: rejects.FilterVolume,
 				Reason: "CSI volume " + u.claim.VolumeID + ": " + why,

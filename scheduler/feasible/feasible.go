@@ -42,6 +42,7 @@ var placeFilters = []placeFilter{
 	{rejects.FilterHosts, onDistinctHosts},
 	{rejects.FilterProperty, withinPropertyLimits},
 	{rejects.FilterHostVolume, hostVolumesFree},
+	{rejects.FilterVolume, volumesBoundHere},
 	{rejects.FilterPlugin, pluginsServe},
 	{rejects.FilterVolume, volumesReachable},
 	{rejects.FilterGuard, guardsTasks},

@@ -43,6 +43,10 @@ func (p *Placer) sourceOf(w *Placement) source {
 	}
 
 	for i := range w.demand.Uses {
+		if id := w.demand.Uses[i].BoundNode(); id != "" {
+			return listSource("node "+id, nodesWithID(p.outlook, id))
+		}
+
 		v := w.demand.Uses[i].Volume
 		nodes, ok := nodesAt(p.outlook, v)
 		if ok {

@@ -54,22 +54,24 @@ func CheckClaims(c *check.Report) {
 	}
 }
 
-// grantedClasses has the allocations with granted claims, by volume and by the class of the claim.
-type grantedClasses map[VolumeKey]map[structs.ClaimClass]string
+// grantedClasses has the last granted claims, by volume and by the class of the claim.
+type grantedClasses map[VolumeKey]map[structs.ClaimClass]*structs.CSIClaim
 
 // checkGrantedClaim checks a granted claim against the granted claims before it and against its attachment.
 func checkGrantedClaim(c *check.Report, cl *structs.CSIClaim, granted grantedClasses, subject string) {
 	key := VolumeKey{Namespace: cl.Namespace, VolumeID: cl.VolumeID}
 	for k, other := range granted[key] {
 		c.Want(!k.Conflicts(cl.Class()),
-			"%s: granted although it conflicts with that of %s", subject, other)
+			"%s: granted although it conflicts with that of %s", subject, other.AllocID)
+		c.Want(!k.Bound() || other.NodeID == cl.NodeID,
+			"%s: granted beside that of %s on another node", subject, other.AllocID)
 	}
 
 	if granted[key] == nil {
-		granted[key] = map[structs.ClaimClass]string{}
+		granted[key] = map[structs.ClaimClass]*structs.CSIClaim{}
 	}
 
-	granted[key][cl.Class()] = cl.AllocID
+	granted[key][cl.Class()] = cl
 	at := Attachment(c, cl.Namespace, cl.VolumeID, cl.NodeID)
 
 	// The plugin attaches no volumes, or the ID of the node is not known yet: see lifecycle.attachFor.

@@ -166,7 +166,7 @@ func Claimable(
 		return false, fmt.Sprintf("volume %s does not exist in namespace %s", c.VolumeID, c.Namespace)
 	}
 
-	err := CheckClaimable(v, c)
+	err := CheckClaimable(tx, v, c)
 	if err != nil {
 		return false, err.Error()
 	}
@@ -374,7 +374,7 @@ func StaleHolder(tx mvcc.Reader, c *structs.CSIClaim) string {
 }
 
 // CheckClaimable rejects a claim that the volume can never grant, with or without other claims.
-func CheckClaimable(v *structs.CSIVolume, c *structs.CSIClaim) error {
+func CheckClaimable(tx mvcc.Reader, v *structs.CSIVolume, c *structs.CSIClaim) error {
 	class := c.Class()
 	switch {
 	case !c.AccessMode.Valid() ||
@@ -395,6 +395,15 @@ func CheckClaimable(v *structs.CSIVolume, c *structs.CSIClaim) error {
 			v.ID, errorText(v.LastError))
 	case v.Marked():
 		return structs.Preconditionf("%s", MarkText(v))
+	}
+
+	// The mode may have been asked for before an instance of the plugin was known.
+	fault := ""
+	if class.Bound() {
+		fault = NoMultiWriter(tx, v.PluginID, c.NodeID)
+	}
+	if fault != "" {
+		return structs.Preconditionf("volume %q: %s", v.ID, fault)
 	}
 
 	return nil

@@ -93,7 +93,7 @@ func (r *reasons) next(c *structs.CSIClaim) structs.ClaimCause {
 		return r.block
 	}
 
-	why := r.conflict(c)
+	why := cmp.Or(r.conflict(c), boundReason(r, r.volume, c))
 	if why != "" {
 		return causeOf(structs.CauseClaims, why)
 	}

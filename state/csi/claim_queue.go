@@ -1,6 +1,7 @@
 package csi
 
 import (
+	"cmp"
 	"iter"
 	"slices"
 
@@ -11,7 +12,8 @@ import (
 
 // The claim queue of a volume. A claim is granted if it conflicts with no granted claim and with no earlier
 // waiting claim, and nothing else blocks it (claim_blockers.go). The classes of two claims alone decide
-// whether they conflict, and there are only twenty classes. So the next claim is found among the heads of
+// whether they conflict, and there are few classes. Claims of one mode are bound to one node besides: see
+// claim_bound.go. So the next claim is found among the heads of
 // the classes, in queue order, and never among all claims. If the head of a class conflicts with a granted
 // or earlier claim, the whole class waits.
 
@@ -35,7 +37,10 @@ func Grantable(tx mvcc.Reader, ns, volume string) iter.Seq[*structs.CSIClaim] {
 			return
 		}
 
-		w := walk{blocking: classesOf(counts, structs.ClaimGranted)}
+		w := walk{
+			blocking: classesOf(counts, structs.ClaimGranted),
+			node:     boundTo(tx, v),
+		}
 		for _, k := range waiting {
 			q := classQueue{
 				class:   k,
@@ -65,6 +70,20 @@ func Grantable(tx mvcc.Reader, ns, volume string) iter.Seq[*structs.CSIClaim] {
 type walk struct {
 	blocking []structs.ClaimClass // the classes of granted claims and of earlier waiting ones
 	queues   []classQueue
+
+	node  string // of the bound claims that are granted, or earlier: see structs.ClaimClass.Bound
+	split bool   // an earlier one waits on another node
+}
+
+// excludes reports whether the node of the next claim excludes it. If it does, the claim is ahead of all
+// later ones of its mode: of those on another node, and of those on the node of the granted ones.
+func (w *walk) excludes(c *structs.CSIClaim) bool {
+	if !c.Class().Bound() {
+		return false
+	}
+	w.node = cmp.Or(w.node, c.NodeID)
+	w.split = w.split || c.NodeID != w.node
+	return w.split
 }
 
 // classQueue is the rest of the queue of one class.
@@ -86,7 +105,7 @@ func (w *walk) next() *structs.CSIClaim {
 	for {
 		var oldest *classQueue
 
-		// There are at most twenty classes, so no order of the heads is kept.
+		// There are few classes, so no order of the heads is kept.
 		for i := range w.queues {
 			q := &w.queues[i]
 			if q.head != nil &&
@@ -102,7 +121,7 @@ func (w *walk) next() *structs.CSIClaim {
 
 		c := oldest.head
 		if oldest.blocked ||
-			slices.ContainsFunc(w.blocking, oldest.class.Conflicts) {
+			slices.ContainsFunc(w.blocking, oldest.class.Conflicts) || w.excludes(c) {
 			w.blocking = append(w.blocking, oldest.class)
 			oldest.head = nil
 			continue

@@ -68,6 +68,8 @@ func ClassKey(k structs.ClaimClass) string {
 var modeLetters = map[string]string{
 	string(structs.CSISingleNodeReader):        "r",
 	string(structs.CSISingleNodeWriter):        "w",
+	string(structs.CSISingleNodeSingleWriter):  "s",
+	string(structs.CSISingleNodeMultiWriter):   "m",
 	string(structs.CSIMultiNodeReader):         "R",
 	string(structs.CSIMultiNodeSingleWriter):   "S",
 	string(structs.CSIMultiNodeMultipleWriter): "M",

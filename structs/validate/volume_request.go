@@ -82,7 +82,7 @@ func checkVolumeRequest(f field.Errors, v *structs.VolumeRequest, j *structs.Job
 	f.CheckOneOf("on_dead_mount", v.OnDeadMount, volumeusage.Policies)
 	f.Require(!v.PerAlloc || !j.PerNode(),
 		"per_alloc is not for %s jobs: their allocations have no index of their own", j.Type)
-	exclusive := v.AccessMode.SingleNode() ||
+	exclusive := v.AccessMode.SingleUse() ||
 		v.AccessMode == structs.CSIMultiNodeSingleWriter && !v.ReadOnly
 	f.Require(!exclusive || v.PerAlloc || g.Count <= 1,
 		"access_mode %s allows one allocation, but count is %d; "+

@@ -326,7 +326,7 @@ func (p *publishRecord) setUse(u *Use, provider string) {
 // checkUse returns an error if other users of the volume on this node exclude the use. It unstages a volume
 // that was staged for another kind of use and has no user any more.
 func (w *volumeWork) checkUse(u *Use) error {
-	if len(w.users) > 0 && u.AccessMode.SingleNode() {
+	if len(w.users) > 0 && u.AccessMode.SingleUse() {
 		return structs.Unavailablef(
 			"it is still in use on this node by %s, and its access mode %s allows one user",
 			allocNames(w.users), u.AccessMode)

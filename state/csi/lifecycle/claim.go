@@ -88,7 +88,7 @@ func grantAtOnce(tx *mvcc.WriteTx, v *structs.CSIVolume, c *structs.CSIClaim, no
 	}
 
 	p := csi.Plugin(tx, v.PluginID)
-	if csi.BlockOf(v, p) != "" || csi.ExpandsOffline(tx, v, p) != "" {
+	if csi.ExcludedByNode(tx, v, c) || csi.BlockOf(v, p) != "" || csi.ExpandsOffline(tx, v, p) != "" {
 		return false
 	}
 
@@ -151,7 +151,7 @@ func completeClaim(tx mvcc.Reader, c *structs.CSIClaim, node string) (*structs.C
 	}
 
 	c.Guarded = c.Guarded && c.Unguarded == "" && csi.LossPolicy(tx, v) == structs.LossLease
-	return v, csi.CheckClaimable(v, c)
+	return v, csi.CheckClaimable(tx, v, c)
 }
 
 // deriveFields fills in the fields of a claim that its volume and its allocation determine. The claim shares
