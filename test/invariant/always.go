@@ -102,8 +102,11 @@ func excludes(a, b *structs.CSIClaim) bool {
 	switch {
 	case a.AccessMode != b.AccessMode || a.AttachmentMode != b.AttachmentMode:
 		return true
-	case a.AccessMode == structs.CSISingleNodeReader || a.AccessMode == structs.CSISingleNodeWriter:
+	case a.AccessMode == structs.CSISingleNodeReader, a.AccessMode == structs.CSISingleNodeWriter,
+		a.AccessMode == structs.CSISingleNodeSingleWriter:
 		return true
+	case a.AccessMode == structs.CSISingleNodeMultiWriter:
+		return a.NodeID != b.NodeID
 	case a.AccessMode == structs.CSIMultiNodeSingleWriter:
 		return a.Mode == structs.ClaimWrite && b.Mode == structs.ClaimWrite
 	}

@@ -51,7 +51,8 @@ func (v *View) othersHold(j *structs.Job, g *structs.TaskGroup) bool {
 	}
 	for index := range g.Count {
 		for _, u := range g.CSIUses(index) {
-			if csi.Volume(v.Tx, j.Namespace, u.VolumeID) == nil {
+			// One that keeps its allocations on one node may need more than that node has.
+			if csi.Volume(v.Tx, j.Namespace, u.VolumeID) == nil || u.AccessMode == structs.CSISingleNodeMultiWriter {
 				return true
 			}
 		}

@@ -199,6 +199,7 @@ func (v *View) volumesLeft(n *structs.Node, w want) bool {
 			continue
 		}
 		c := r.Claim(w.job.Namespace, w.index)
+		c.NodeID = n.ID
 		row := csi.Volume(v.Tx, c.Namespace, c.VolumeID)
 		if row == nil || row.State != structs.VolumeReady || len(row.Topologies) > 0 || v.claimed(c) ||
 			!v.pluginReady(n, row.PluginID) {
@@ -230,6 +231,7 @@ func (v *View) claimed(c *structs.CSIClaim) bool {
 	for _, a := range v.Allocs {
 		for _, u := range a.CSIVolumes {
 			other := &structs.CSIClaim{
+				NodeID:         a.NodeID,
 				AccessMode:     u.AccessMode,
 				AttachmentMode: u.AttachmentMode,
 				Mode:           u.Mode,

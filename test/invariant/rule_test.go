@@ -82,6 +82,20 @@ var always = []breach{
 		view: func(v *View) {
 			v.claim(0, func(c *structs.CSIClaim) { c.AttachmentMode = structs.CSIBlockDevice })
 		}},
+	{rule: "no volume has two writers", name: "single writer", want: "volume vol is granted to",
+		view: func(v *View) {
+			v.claim(0, func(c *structs.CSIClaim) { c.AccessMode = structs.CSISingleNodeSingleWriter })
+			v.claim(1, func(c *structs.CSIClaim) { c.AccessMode = structs.CSISingleNodeSingleWriter })
+		}},
+	{rule: "no volume has two writers", name: "two nodes", want: "volume vol is granted to",
+		view: func(v *View) {
+			v.claim(0, onNode("n0"))
+			v.claim(1, onNode("n1"))
+		}},
+	{rule: "no volume has two writers", name: "one node", view: func(v *View) {
+		v.claim(0, onNode("n0"))
+		v.claim(1, onNode("n0"))
+	}},
 	{rule: "no volume has two writers", name: "one waits", view: func(v *View) {
 		v.claim(0, alone)
 		v.claim(1, alone)
@@ -246,6 +260,14 @@ func failed(a *structs.Allocation) { a.ClientStatus = structs.AllocFailed }
 
 func newest(v *View) func(*structs.Allocation) {
 	return func(a *structs.Allocation) { a.CreateIndex = v.Tx.Applied() }
+}
+
+// onNode makes a claim one that others of its node do not exclude.
+func onNode(id string) func(*structs.CSIClaim) {
+	return func(c *structs.CSIClaim) {
+		c.AccessMode = structs.CSISingleNodeMultiWriter
+		c.NodeID = id
+	}
 }
 
 func alone(c *structs.CSIClaim) { c.AccessMode = structs.CSISingleNodeWriter }

@@ -34,8 +34,10 @@ func newStorage(fail func(string, ...any)) *storage {
 // excludes is the storage's own rule of which mounts it allows at the same time.
 func (m mount) excludes(o mount) bool {
 	switch m.class.AccessMode {
-	case structs.CSISingleNodeReader, structs.CSISingleNodeWriter:
+	case structs.CSISingleNodeReader, structs.CSISingleNodeWriter, structs.CSISingleNodeSingleWriter:
 		return true
+	case structs.CSISingleNodeMultiWriter:
+		return m.class.AccessMode != o.class.AccessMode || m.node != o.node
 	case structs.CSIMultiNodeReader, structs.CSIMultiNodeMultipleWriter:
 		return m.class.AccessMode != o.class.AccessMode
 	}
