@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/hashicorp/cronexpr"
+	"berth/structs/cron"
 )
 
 // PeriodicCron is the type of a schedule, of which there is one.
@@ -67,62 +67,11 @@ func (p *PeriodicConfig) Next(after time.Time) (next time.Time, err error) {
 		return time.Time{}, err
 	}
 
-	for _, spec := range p.Crons() {
-		cron, err := ParseCron(spec)
-		if err != nil {
-			return time.Time{}, err
-		}
-
-		at, err := nextOf(cron, after.In(zone))
-		if err != nil {
-			return time.Time{}, err
-		}
-
-		if !at.IsZero() && (next.IsZero() || at.Before(next)) {
-			next = at
-		}
+	next, err = cron.Next(p.Crons(), after.In(zone))
+	if err != nil {
+		return time.Time{}, Invalidf("%v", err)
 	}
-
 	return next, nil
-}
-
-// ParseCron parses a cron expression. The library may panic at a wrong one.
-func ParseCron(spec string) (cron *cronexpr.Expression, err error) {
-	defer func() {
-		if fault := recover(); fault != nil {
-			err = fmt.Errorf("%v", fault)
-		}
-	}()
-	return cronexpr.Parse(spec)
-}
-
-// nextOf returns the first time of an expression after another time, in the zone of that. Around a change of
-// the zone's clock the library may return an earlier time, or search without end. So it sees one span between
-// two changes at a time, with the clock of the span as a time of UTC.
-func nextOf(cron *cronexpr.Expression, after time.Time) (next time.Time, err error) {
-	defer func() {
-		if fault := recover(); fault != nil {
-			err = Invalidf("the cron expression has no next time: %v", fault)
-		}
-	}()
-
-	span := after
-	for {
-		_, seconds := span.Zone()
-		offset := time.Duration(seconds) * time.Second
-		clock := cron.Next(after.UTC().Add(offset))
-		next = clock.Add(-offset).In(span.Location())
-		_, end := span.ZoneBounds()
-		switch {
-		case clock.IsZero():
-			return time.Time{}, nil
-		case end.IsZero(), next.Before(end):
-			return next, nil
-		}
-
-		span = end
-		after = end.Add(-time.Nanosecond) // the end itself belongs to the next span
-	}
 }
 
 // PeriodicForce launches a child of a periodic job now.

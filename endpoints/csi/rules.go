@@ -9,6 +9,7 @@ import (
 	"berth/state/csi"
 	"berth/state/csi/lifecycle"
 	"berth/structs"
+	"berth/structs/faults"
 )
 
 // applyRules returns an error, of kind denied, if an admission rule denies one of the volumes of an entry,
@@ -27,7 +28,7 @@ func (w VolumeWrites) applyRules(
 		all.Denials = append(all.Denials, verdict.Denials...)
 		all.Warnings = append(all.Warnings, verdict.Warnings...)
 	}
-	return structs.JoinFaults(all.Warnings), all.Err()
+	return faults.Join(all.Warnings), all.Err()
 }
 
 // AsStored returns a copy of a volume in the form in which it is stored. Admission rules are tested on it.

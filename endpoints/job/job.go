@@ -20,6 +20,7 @@ import (
 	"berth/state/volumesecrets"
 	"berth/structs"
 	"berth/structs/admin"
+	"berth/structs/faults"
 	"berth/structs/jobdiff"
 	"berth/structs/jobvolume"
 	"berth/structs/validate"
@@ -109,7 +110,7 @@ func (j Jobs) admitRegistration(
 	if err != nil {
 		return nil, "", err
 	}
-	warnings = structs.JoinFaults(validate.JobWarnings(req.Job))
+	warnings = faults.Join(validate.JobWarnings(req.Job))
 
 	dropped, err := j.checkSource(req)
 	// A scaling changes the count alone, so the rights of a submitter and the entries of gateways are those
@@ -230,7 +231,7 @@ func missingVolumes(tx *state.ReadTx, job *structs.Job) string {
 
 	// The groups are a list, but their volumes are a map, whose order changes.
 	slices.Sort(missing)
-	return structs.JoinFaults(missing)
+	return faults.Join(missing)
 }
 
 // Deregister stops a job. As in the dialect, it succeeds for a job that does not exist: a client that repeats

@@ -16,6 +16,7 @@ import (
 	"berth/state/namespaces"
 	"berth/structs"
 	"berth/structs/defaults"
+	"berth/structs/faults"
 	"berth/structs/inquiry"
 	"berth/structs/nodecalls"
 	"berth/structs/validate"
@@ -47,7 +48,7 @@ func (j Jobs) Validate(
 	// The steps are those of admitJob, but each goes on after a fault: the user gets all of them at once.
 	job.Namespace = cmp.Or(job.Namespace, req.RequestNamespace())
 	job.Region = cmp.Or(job.Region, j.Region)
-	warnings := structs.JoinFaults(validate.JobWarnings(job))
+	warnings := faults.Join(validate.JobWarnings(job))
 	defaults.Canonicalize(job)
 	j.Implied.Add(job)
 	tx := j.Store.Read()
@@ -74,7 +75,7 @@ func (j Jobs) Validate(
 		DriverConfigValidated: len(c.warnings) == 0 && !c.skipped,
 		ValidationErrors:      c.faults.Lines(),
 		Error:                 c.faults.String(),
-		Warnings: joinWarnings(warnings, structs.JoinFaults(c.warnings), boundMemory(tx, job),
+		Warnings: joinWarnings(warnings, faults.Join(c.warnings), boundMemory(tx, job),
 			largeMemory(tx, job), ruled),
 	}, nil
 }
@@ -115,7 +116,7 @@ func knownDrivers(tx *state.ReadTx) map[string][]string {
 type driverCheck struct {
 	nodes    nodeconn.Caller
 	known    map[string][]string
-	faults   *structs.Faults
+	faults   *faults.List
 	warnings []string
 	skipped  bool // a task is one too many, or only its node knows values of its config
 }
@@ -171,7 +172,7 @@ func missingDrivers(tx *state.ReadTx, job *structs.Job) string {
 		c.warnOfDriver(name, missing[name])
 	}
 
-	return structs.JoinFaults(c.warnings)
+	return faults.Join(c.warnings)
 }
 
 // tasksByDriver groups the tasks of a job.

@@ -16,6 +16,7 @@ import (
 	"berth/state/signkeys"
 	"berth/structs"
 	"berth/structs/defaults"
+	"berth/structs/faults"
 	"berth/structs/inquiry"
 	"berth/structs/jobdiff"
 	"berth/structs/validate"
@@ -59,7 +60,7 @@ func (j Jobs) Plan(
 		change.Annotate(resp.Diff, old, job, resp.Annotations.DesiredTGUpdates)
 	}
 
-	resp.Warnings = joinWarnings(structs.JoinFaults(validate.JobWarnings(req.Job)), missingVolumes(tx, job),
+	resp.Warnings = joinWarnings(faults.Join(validate.JobWarnings(req.Job)), missingVolumes(tx, job),
 		missingDrivers(tx, job), boundMemory(tx, job), largeMemory(tx, job), signkeys.Warning(tx, job),
 		quotas.Warning(tx, job), jobvolumes.Warning(tx, job), ruled)
 	if job.IsPeriodic() {

@@ -8,6 +8,7 @@ import (
 
 	"berth/state"
 	"berth/structs"
+	"berth/structs/faults"
 	"berth/structs/validate"
 )
 
@@ -50,7 +51,7 @@ func boundMemory(tx state.Reader, job *structs.Job) string {
 				"enable memory_oversubscription in the configuration of the scheduler or of the node pool", g.Name))
 		}
 	}
-	return structs.JoinFaults(lines)
+	return faults.Join(lines)
 }
 
 // largestMemory is the memory in MB above which a number is probably one of another unit. It is 1 TiB. A job
@@ -98,7 +99,7 @@ func largeMemory(tx *state.ReadTx, job *structs.Job) string {
 		}
 	}
 
-	return structs.JoinFaults(lines)
+	return faults.Join(lines)
 }
 
 // joinWarnings joins the warnings that are not empty.

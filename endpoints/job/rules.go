@@ -6,6 +6,7 @@ import (
 	"berth/internal/admit"
 	"berth/state"
 	"berth/structs"
+	"berth/structs/faults"
 )
 
 // applyRules returns an error, of kind denied, if an admission rule denies a job, and otherwise the warnings
@@ -18,23 +19,23 @@ func (j Jobs) applyRules(
 	if err == nil {
 		err = v.Err()
 	}
-	return structs.JoinFaults(v.Warnings), err
+	return faults.Join(v.Warnings), err
 }
 
 // checkRules adds a fault for each admission rule that denies a job, and returns the warnings of the rules.
 // They are evaluated on a job without other faults alone: an expression may rely on the form of valid jobs.
 func (j Jobs) checkRules(
-	ctx context.Context, tx *state.ReadTx, job *structs.Job, faults *structs.Faults,
+	ctx context.Context, tx *state.ReadTx, job *structs.Job, found *faults.List,
 ) (warnings string, err error) {
-	if faults.Err() != nil {
+	if found.Err() != nil {
 		return "", nil
 	}
 
 	v, err := j.Admit(ctx, tx, admit.OfJob(job, state.Job(tx, job.Namespace, job.ID)))
 	for _, line := range v.Denials {
-		faults.Add(line)
+		found.Add(line)
 	}
-	return structs.JoinFaults(v.Warnings), err
+	return faults.Join(v.Warnings), err
 }
 
 // withCounts returns a job with the counts that it will have: those of the stored version if they are kept.

@@ -160,7 +160,6 @@ var all = []any{
 	new(structs.EvalListResponse),
 	new(structs.EvalUpdateRequest),
 	new(structs.Evaluation),
-	new(structs.Faults),
 	new(structs.FieldDiff),
 	new(structs.FreedNode),
 	new(structs.Gateway),

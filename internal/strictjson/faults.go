@@ -6,6 +6,7 @@ import (
 	"reflect"
 
 	"berth/structs"
+	"berth/structs/faults"
 )
 
 // Faults is the error of a source with faults.
@@ -17,7 +18,7 @@ type Faults struct {
 
 // Error returns a line for each fault.
 func (f *Faults) Error() string {
-	var all structs.Faults
+	var all faults.List
 	for _, one := range f.List {
 		all.Add(one.Error())
 	}

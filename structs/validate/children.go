@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"berth/structs"
+	"berth/structs/cron"
 	"berth/structs/validate/field"
 )
 
@@ -20,7 +21,7 @@ func checkPeriodic(f field.Errors, p *structs.PeriodicConfig, j *structs.Job) {
 
 	for _, spec := range field.FirstOf(f, "crons", p.Crons(), structs.MaxCrons) {
 		f.CheckText("cron", spec)
-		_, err := structs.ParseCron(spec)
+		err := cron.Check(spec)
 		f.Require(err == nil, "cron %q is no cron expression: %v", structs.Cut(spec, structs.MaxQuoted), err)
 	}
 
@@ -40,8 +41,7 @@ const childIDBytes = 64
 
 var payloadModes = []string{structs.PayloadOptional, structs.PayloadRequired, structs.PayloadForbidden}
 
-// checkParameterized checks the parameters of a job. A key is either required or optional, so it comes once
-// in the two lists.
+// checkParameterized checks the parameters of a job. A key is in one of the two lists, and once.
 func checkParameterized(f field.Errors, p *structs.ParameterizedJobConfig, j *structs.Job) {
 	f.Require(j.Finite(), "the job must be of type batch or sysbatch, not %s", j.Type)
 	f.Require(j.Periodic == nil, "a job cannot be both parameterized and periodic")

@@ -2,8 +2,7 @@
 // settings of the cluster. Each function returns every fault of a value, with the path of its field.
 //
 // The border: structs has the types, their defaults, and the facts that follow from them. This package has
-// the rules for valid values. This package and those below it import structs, never the other way. They
-// need no state: whether a volume or a plugin exists is for others to decide. Package field collects
-// faults, taskfiles checks artifacts and templates, also for nodes, and report checks the values that nodes
-// send.
+// the rules for valid values. They need no state: whether a volume or a plugin exists is for others to
+// decide. Package field collects faults, taskfiles checks artifacts and templates, also for nodes, and report
+// checks the values that nodes send.
 package validate

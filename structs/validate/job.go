@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"berth/structs"
+	"berth/structs/faults"
 	"berth/structs/validate/field"
 )
 
@@ -16,7 +17,7 @@ func Job(j *structs.Job) error {
 }
 
 // JobFaults returns the faults of Validate.
-func JobFaults(j *structs.Job) *structs.Faults {
+func JobFaults(j *structs.Job) *faults.List {
 	f := field.New("")
 	f.CheckName("job: id", ownID(j))
 	f.Require(len(j.ID) <= structs.MaxName, "job: id must have at most %d bytes", structs.MaxName)

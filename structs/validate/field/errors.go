@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"berth/structs"
+	"berth/structs/faults"
 )
 
 // Errors collects the faults of a specification, so that its author sees all of them. It keeps the first
@@ -13,12 +14,12 @@ import (
 // number of faults.
 type Errors struct {
 	path  string // of the checked value: `job "a": group "b"`
-	found *structs.Faults
+	found *faults.List
 }
 
 // New collects the faults of a value with a name.
 func New(format string, args ...any) Errors {
-	f := Errors{found: new(structs.Faults)}
+	f := Errors{found: new(faults.List)}
 	return f.At(format, args...)
 }
 
@@ -53,7 +54,7 @@ func (f Errors) Require(ok bool, format string, args ...any) {
 }
 
 // Found returns the faults.
-func (f Errors) Found() *structs.Faults { return f.found }
+func (f Errors) Found() *faults.List { return f.found }
 
 // Err returns nil without faults, else one error of kind invalid with a line for each.
 func (f Errors) Err() error {
