@@ -11,6 +11,7 @@ import (
 	"berth/state/acls"
 	"berth/state/admissions"
 	"berth/state/classes"
+	"berth/state/csi/drifts"
 	"berth/state/csi/lifecycle"
 	"berth/state/csi/snapshots"
 	"berth/state/csi/space"
@@ -138,6 +139,8 @@ var (
 	SnapshotPut     = command(180, "SnapshotPut", snapshots.Put, since(2))
 	SnapshotDelete  = command(181, "SnapshotDelete", snapshots.Delete, since(2))
 	SnapshotNote    = command(182, "SnapshotNote", snapshots.Note, since(2))
+	DriftRecord     = command(184, "DriftRecord", drifts.Record, since(2))
+	DriftRepair     = command(185, "DriftRepair", drifts.Repair, since(2))
 	SnapshotOutcome = command(183, "SnapshotOutcome", snapshots.Outcome, since(2))
 
 	NamespaceApply  = command(70, "NamespaceApply", namespaces.NamespaceApply)

@@ -73,6 +73,8 @@ func TestCommands_HaveTheLevelOfTheirRelease(t *testing.T) {
 		"SnapshotDelete":       2,
 		"SnapshotNote":         2,
 		"SnapshotOutcome":      2,
+		"DriftRecord":          2,
+		"DriftRepair":          2,
 		"VolumeUndelete":       2,
 		"VolumeReclaim":        2,
 		"VolumeSpace":          2,

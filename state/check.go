@@ -7,6 +7,7 @@ import (
 	"berth/state/check"
 	"berth/state/classes"
 	"berth/state/csi"
+	"berth/state/csi/drifts"
 	"berth/state/csi/snapshots"
 	"berth/state/evalallocs"
 	"berth/state/lease"
@@ -32,6 +33,7 @@ func Check(tx *ReadTx) []string {
 	csi.CheckAttachments(c)
 	csi.CheckVolumes(c)
 	snapshots.Check(c)
+	drifts.Check(c)
 	checkPlugins(c)
 	csi.CheckInstances(c)
 	checkAllocs(c)

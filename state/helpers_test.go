@@ -94,6 +94,8 @@ func rowsByTable(tx *ReadTx) map[string]int {
 	count(tx, counted, schema.VolumeClasses)
 	count(tx, counted, schema.Exhausted)
 	count(tx, counted, schema.Snapshots)
+	count(tx, counted, schema.Drifts)
+	count(tx, counted, schema.DriftSummaries)
 	if len(counted) != len(schema.All.Tables) {
 		panic("a table of the schema is not counted")
 	}

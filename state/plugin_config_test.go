@@ -90,3 +90,23 @@ func TestPluginConfig_KeepsTheSettingsOfCalls(t *testing.T) {
 	bad := &pluginconf.PluginSettingsRequest{ID: "p", PluginCalls: pluginconf.PluginCalls{CallsInFlight: 65}}
 	wantKind(t, try(w, lifecycle.PluginConfigSet, bad), structs.KindInvalid)
 }
+
+// TestPluginConfig_KeepsTheSettingsOfDrift: a row is there while one of them is set.
+func TestPluginConfig_KeepsTheSettingsOfDrift(t *testing.T) {
+	w := newFixture(t)
+	for _, c := range []struct {
+		drift pluginconf.PluginDrift
+		rows  int
+	}{
+		{pluginconf.PluginDrift{Drift: pluginconf.DriftRepair}, 1},
+		{pluginconf.PluginDrift{DriftInterval: time.Hour}, 1},
+		{pluginconf.PluginDrift{Drift: pluginconf.DriftReport}, 0},
+	} {
+		do(w, lifecycle.PluginConfigSet, &pluginconf.PluginSettingsRequest{ID: "p", PluginDrift: c.drift})
+		got := csi.PluginConfig(w.s.Read(), "p")
+		n := rowsByTable(w.s.Read())[schema.PluginConfigs.Name()]
+		if n != c.rows || n > 0 && got.PluginDrift != c.drift {
+			t.Errorf("%+v: %d rows, got %+v", c.drift, n, got.PluginDrift)
+		}
+	}
+}

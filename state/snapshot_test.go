@@ -13,6 +13,7 @@ import (
 	"berth/state/acls"
 	"berth/state/admissions"
 	"berth/state/classes"
+	"berth/state/csi/drifts"
 	"berth/state/csi/lifecycle"
 	"berth/state/csi/space"
 	"berth/state/lease"
@@ -26,6 +27,7 @@ import (
 	"berth/structs/admin"
 	"berth/structs/admission"
 	"berth/structs/class"
+	"berth/structs/drift"
 	"berth/structs/identity"
 	"berth/structs/nodeloss"
 	"berth/structs/pluginconf"
@@ -101,6 +103,13 @@ func addAccess(w *fixture) {
 	}})
 	do(w, classes.Put, &class.ClassPutRequest{
 		Class: &class.VolumeClass{Name: "fast", PluginID: "p", Default: true},
+	})
+	do(w, drifts.Record, &drift.DriftRecordRequest{
+		PluginID: "p",
+		Found: []*drift.VolumeDrift{{
+			PluginID: "p", Kind: drift.MissingVolume, ExternalID: "x", Namespace: "default", VolumeID: "v",
+		}},
+		Summary: &drift.DriftSummary{PluginID: "p", Counts: map[string]int{drift.MissingVolume: 1}},
 	})
 	w.index++
 	err := w.s.Write(w.index, func(tx *WriteTx) error {
@@ -197,6 +206,7 @@ func TestLoad_KeepsTheBytesOfAnEarlierFile(t *testing.T) {
 		schema.ACLAuthMethods.Name(), schema.ACLBindingRules.Name(),
 		schema.ACLLoginMarks.Name(), schema.ACLOneTimeTokens.Name(), schema.VolumeClasses.Name(),
 		schema.Exhausted.Name(), schema.Snapshots.Name(),
+		schema.Drifts.Name(), schema.DriftSummaries.Name(),
 	}
 	for table, n := range rowsByTable(s.Read()) {
 		if n == 0 && !slices.Contains(later, table) {

@@ -8,6 +8,7 @@ import (
 	"berth/structs/admin"
 	"berth/structs/admission"
 	"berth/structs/class"
+	"berth/structs/drift"
 	"berth/structs/identity"
 	"berth/structs/inquiry"
 	"berth/structs/jobvolume"
@@ -444,6 +445,13 @@ var all = []any{
 	new(class.ClassPutRequest),
 	new(class.ClassStub),
 	new(class.VolumeClass),
+	new(drift.DriftKey),
+	new(drift.DriftListRequest),
+	new(drift.DriftListResponse),
+	new(drift.DriftRecordRequest),
+	new(drift.DriftRepairRequest),
+	new(drift.DriftSummary),
+	new(drift.VolumeDrift),
 	new(identity.KeyActivateRequest),
 	new(identity.KeyAddRequest),
 	new(identity.KeyRemoveRequest),
@@ -583,6 +591,7 @@ var all = []any{
 	new(nodeloss.NodeLease),
 	new(nodeloss.NodeLeaseRequest),
 	new(pluginconf.PluginCalls),
+	new(pluginconf.PluginDrift),
 	new(pluginconf.PluginSettings),
 	new(pluginconf.PluginSettingsRequest),
 	new(pluginconf.PluginSettingsResponse),

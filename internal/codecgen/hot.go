@@ -9,6 +9,7 @@ var WirePackages = []string{
 	"structs/access",
 	"structs/admin",
 	"structs/class",
+	"structs/drift",
 	"structs/identity",
 	"structs/admission",
 	"structs/inquiry",

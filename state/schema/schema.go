@@ -155,6 +155,7 @@ var All = mvcc.Schema{
 		QuotaUses,
 		VolumeClasses, Exhausted,
 		Snapshots,
+		Drifts, DriftSummaries,
 	},
 }
 

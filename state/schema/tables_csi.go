@@ -5,6 +5,7 @@ import (
 	"berth/state/sharing"
 	"berth/structs"
 	"berth/structs/class"
+	"berth/structs/drift"
 	"berth/structs/jobvolume"
 	"berth/structs/pluginconf"
 	"berth/structs/snapshot"
@@ -188,5 +189,22 @@ var (
 	// Snapshots that need a call of the leader.
 	UnsettledSnapshots = Snapshots.Index("unsettled", func(s *snapshot.VolumeSnapshot) mvcc.Key {
 		return mvcc.KeyIf(s.Unsettled(), s.State)
+	})
+)
+
+var (
+	// Drifts has the differences between rows and storage by plugin, kind, volume and node.
+	Drifts = mvcc.NewTable("csi_drifts", func(d *drift.VolumeDrift) mvcc.Key {
+		return mvcc.KeyOf(d.PluginID, d.Kind, d.ExternalID, d.ExternalNodeID)
+	})
+
+	// DriftsByVolume has the differences by volume.
+	DriftsByVolume = Drifts.Index("volume", func(d *drift.VolumeDrift) mvcc.Key {
+		return mvcc.KeyOf(d.Namespace, d.VolumeID)
+	})
+
+	// DriftSummaries has the numbers of the differences by plugin.
+	DriftSummaries = mvcc.NewTable("csi_drift_summaries", func(s *drift.DriftSummary) mvcc.Key {
+		return mvcc.KeyOf(s.PluginID)
 	})
 )

@@ -18,6 +18,7 @@ type PluginSettings struct {
 	// for none. {namespace} and {id} in it stand for those of the volume.
 	SecretsFrom string `json:",omitempty"`
 	PluginCalls `level:"2"`
+	PluginDrift `level:"2"`
 	structs.Indexes
 }
 
@@ -25,7 +26,8 @@ type PluginSettings struct {
 func (s *PluginSettings) AreDefaults() bool {
 	return cmp.Or(s.OnNodeLoss, structs.LossHold) == structs.LossHold &&
 		s.SecretsFrom == "" &&
-		s.PluginCalls == PluginCalls{}
+		s.PluginCalls == PluginCalls{} &&
+		s.PluginDrift == PluginDrift{}
 }
 
 // PluginCalls are the settings for the calls of a plugin. 0 is the default of each.
@@ -60,6 +62,31 @@ func (c PluginCalls) OfController() time.Duration { return cmp.Or(c.ControllerTi
 // OfNode returns the timeout of a call of the node half, 0 without a setting.
 func (c PluginCalls) OfNode() time.Duration { return cmp.Or(c.NodeTimeout, c.CallTimeout) }
 
+// PluginDrift are the settings for the comparison of volumes with the storage.
+type PluginDrift struct {
+	// Drift is DriftReport, DriftRepair or DriftOff; "" for DriftReport.
+	Drift string `json:",omitempty" codec:",omitempty" level:"2"`
+	// DriftInterval is the time between two comparisons, 0 for DefaultDriftInterval.
+	DriftInterval time.Duration `json:",omitempty" codec:",omitempty" level:"2"`
+}
+
+// The values of PluginDrift.Drift.
+const (
+	DriftReport = "report" // differences are shown
+	DriftRepair = "repair" // differences of attachments are shown and repaired
+	DriftOff    = "off"    // the plugin is not asked
+)
+
+// The bounds of PluginDrift.DriftInterval.
+const (
+	DefaultDriftInterval = 10 * time.Minute
+	MinDriftInterval     = time.Minute
+	MaxDriftInterval     = 24 * time.Hour
+)
+
+// Interval returns the time between two comparisons.
+func (d PluginDrift) Interval() time.Duration { return cmp.Or(d.DriftInterval, DefaultDriftInterval) }
+
 // PluginSettingsGet reads the settings of a plugin, which need not exist.
 var PluginSettingsGet = structs.Read[structs.CSIPluginGetRequest, PluginSettingsResponse](
 	"CSIPlugin.GetConfig")
@@ -79,5 +106,6 @@ type PluginSettingsRequest struct {
 	OnNodeLoss           string `level:"2"`
 	SecretsFrom          string `level:"2"`
 	PluginCalls          `level:"2"`
+	PluginDrift          `level:"2"`
 	structs.WriteOptions `level:"2"`
 }

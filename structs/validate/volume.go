@@ -76,7 +76,7 @@ func PluginConfig(p *pluginconf.PluginSettingsRequest) error {
 	checkPluginID(f, "ID", p.ID)
 	checkNodeLoss(f, p.OnNodeLoss)
 	checkSecretsPattern(f, p.SecretsFrom)
-	plugins.CheckCalls(f, &p.PluginCalls)
+	plugins.CheckSettings(f, p)
 	return f.Err()
 }
 

@@ -6,6 +6,7 @@ import (
 	"berth/internal/mvcc"
 	"berth/state/blocked"
 	"berth/state/csi"
+	"berth/state/csi/drifts"
 	"berth/state/csi/space"
 	"berth/state/schema"
 	"berth/structs"
@@ -196,6 +197,7 @@ func DropUnusedPlugin(tx *mvcc.WriteTx, id string) {
 	}
 	schema.Plugins.Delete(tx, p)
 	space.Forget(tx, id)
+	drifts.Forget(tx, id)
 	blocked.DeleteUnblock(tx, structs.WakePlugin(id))
 }
 

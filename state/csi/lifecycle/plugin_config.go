@@ -24,6 +24,11 @@ func PluginConfigSet(tx *mvcc.WriteTx, p *pluginconf.PluginSettingsRequest) erro
 		OnNodeLoss:  cmp.Or(p.OnNodeLoss, structs.LossHold),
 		SecretsFrom: p.SecretsFrom,
 		PluginCalls: p.PluginCalls,
+		PluginDrift: p.PluginDrift,
+	}
+
+	if config.Drift == pluginconf.DriftReport {
+		config.Drift = ""
 	}
 
 	if csi.Plugin(tx, p.ID) != nil { // other nodes may take its volumes

@@ -8,6 +8,12 @@ import (
 	"berth/structs/validate/field"
 )
 
+// CheckSettings checks the settings of a plugin for its calls and for drift.
+func CheckSettings(f field.Errors, p *pluginconf.PluginSettingsRequest) {
+	CheckCalls(f, &p.PluginCalls)
+	CheckDrift(f, &p.PluginDrift)
+}
+
 // CheckCalls checks the settings for the calls of a plugin. 0 is the default of each.
 func CheckCalls(f field.Errors, c *pluginconf.PluginCalls) {
 	if c.CallsInFlight != 0 {
@@ -26,4 +32,17 @@ func checkTimeout(f field.Errors, name string, d time.Duration) {
 		"%s %s must be %s to %s: a call without an answer counts as settled %s after it was sent, "+
 			"and it must have ended before", name, d,
 		pluginconf.MinTimeout, pluginconf.MaxTimeout, structs.CallSettles)
+}
+
+// CheckDrift checks the settings for the comparison of volumes with the storage.
+func CheckDrift(f field.Errors, d *pluginconf.PluginDrift) {
+	switch d.Drift {
+	case "", pluginconf.DriftReport, pluginconf.DriftRepair, pluginconf.DriftOff:
+	default:
+		f.Addf("drift %.40q is unknown; one of %s, %s, %s",
+			d.Drift, pluginconf.DriftReport, pluginconf.DriftRepair, pluginconf.DriftOff)
+	}
+	every := d.Interval()
+	f.Require(every >= pluginconf.MinDriftInterval && every <= pluginconf.MaxDriftInterval,
+		"drift_interval %s must be %s to %s", every, pluginconf.MinDriftInterval, pluginconf.MaxDriftInterval)
 }

@@ -1,0 +1,228 @@
+// Package drifts has the rows of the differences between volumes and the storage, and their repair.
+package drifts
+
+import (
+	"iter"
+	"slices"
+
+	"berth/internal/mvcc"
+	"berth/state/check"
+	"berth/state/csi"
+	"berth/state/schema"
+	"berth/structs"
+	"berth/structs/drift"
+	"berth/structs/pluginconf"
+)
+
+// OfPlugin yields the differences of a plugin, of all with "", by plugin, kind, volume and node.
+func OfPlugin(tx mvcc.Reader, pluginID string) iter.Seq[*drift.VolumeDrift] {
+	if pluginID == "" {
+		return schema.Drifts.Scan(tx)
+	}
+	return schema.Drifts.Scan(tx, pluginID)
+}
+
+// OfVolume yields the differences of a volume.
+func OfVolume(tx mvcc.Reader, namespace, id string) iter.Seq[*drift.VolumeDrift] {
+	return schema.DriftsByVolume.Scan(tx, namespace, id)
+}
+
+// Summaries yields the summaries of all plugins that have one, by plugin.
+func Summaries(tx mvcc.Reader) iter.Seq[*drift.DriftSummary] { return schema.DriftSummaries.Scan(tx) }
+
+// Summary returns the summary of a plugin, nil for none.
+func Summary(tx mvcc.Reader, pluginID string) *drift.DriftSummary {
+	return schema.DriftSummaries.Get(tx, pluginID)
+}
+
+// Get returns a difference, nil if there is none.
+func Get(tx mvcc.Reader, k drift.DriftKey) *drift.VolumeDrift {
+	return schema.Drifts.Get(tx, k.PluginID, k.Kind, k.ExternalID, k.ExternalNodeID)
+}
+
+// Record changes the differences of a plugin. A difference that exists keeps its time and its repair. Beyond
+// drift.MaxRows it stores no other one. A plugin that is gone has none.
+func Record(tx *mvcc.WriteTx, p *drift.DriftRecordRequest) error {
+	err := checkRecord(p)
+	if err != nil || csi.Plugin(tx, p.PluginID) == nil {
+		return err
+	}
+
+	for _, k := range p.Gone {
+		if old := Get(tx, k); old != nil {
+			schema.Drifts.Delete(tx, old)
+		}
+	}
+	count := rowsOf(tx, p.PluginID)
+	for _, d := range p.Found {
+		old := Get(tx, d.Key())
+		if d.Same(old) || old == nil && count >= drift.MaxRows {
+			continue
+		}
+		if old == nil {
+			count++
+		}
+		row := *d
+		row.Since = p.Now
+		row.Repair = ""
+		row.RepairTime = 0
+		schema.Drifts.Put(tx, &row)
+	}
+
+	putSummary(tx, p)
+	return nil
+}
+
+// checkRecord checks the bounds of a request, and that it is about one plugin.
+func checkRecord(p *drift.DriftRecordRequest) error {
+	if len(p.Found) > drift.MaxChanges || len(p.Gone) > drift.MaxChanges {
+		return structs.Invalidf("%d and %d differences are more than %d",
+			len(p.Found), len(p.Gone), drift.MaxChanges)
+	}
+	other := func(k drift.DriftKey) bool { return k.PluginID != p.PluginID }
+	for _, d := range p.Found {
+		if d == nil || other(d.Key()) || d.ExternalID == "" || d.VolumeID == "" ||
+			!slices.Contains(drift.Kinds, d.Kind) {
+			return structs.Invalidf("a difference needs a kind and a volume of plugin %q", p.PluginID)
+		}
+	}
+	if slices.ContainsFunc(p.Gone, other) || p.Summary != nil && p.Summary.PluginID != p.PluginID {
+		return structs.Invalidf("the differences are not all of plugin %q", p.PluginID)
+	}
+	return nil
+}
+
+func putSummary(tx *mvcc.WriteTx, p *drift.DriftRecordRequest) {
+	old := Summary(tx, p.PluginID)
+	switch {
+	case p.Summary == nil || p.Summary.Says(old):
+	case !p.Summary.IsEmpty():
+		row := *p.Summary
+		row.Time = p.Now
+		schema.DriftSummaries.Put(tx, &row)
+	default:
+		schema.DriftSummaries.Delete(tx, old)
+	}
+}
+
+func rowsOf(tx mvcc.Reader, pluginID string) (n int) {
+	for range schema.Drifts.Scan(tx, pluginID) {
+		n++
+	}
+	return n
+}
+
+// Forget deletes the differences of a plugin that is gone.
+func Forget(tx *mvcc.WriteTx, pluginID string) {
+	for _, d := range slices.Collect(schema.Drifts.Scan(tx, pluginID)) {
+		schema.Drifts.Delete(tx, d)
+	}
+	if s := Summary(tx, pluginID); s != nil {
+		schema.DriftSummaries.Delete(tx, s)
+	}
+}
+
+// Check checks that the plugins of the rows exist, and the bound on the rows.
+func Check(c *check.Report) {
+	check.Indexes(c, schema.Drifts)
+	check.Indexes(c, schema.DriftSummaries)
+	rows := map[string]int{}
+	for d := range schema.Drifts.Scan(c) {
+		rows[d.PluginID]++
+	}
+	for id, n := range rows {
+		c.Want(csi.Plugin(c, id) != nil, "plugin %s is gone and has %d differences", id, n)
+		c.Want(n <= drift.MaxRows, "plugin %s has %d differences", id, n)
+	}
+	for s := range schema.DriftSummaries.Scan(c) {
+		c.Want(csi.Plugin(c, s.PluginID) != nil && !s.IsEmpty(),
+			"plugin %s is gone, or has a summary that says nothing", s.PluginID)
+	}
+}
+
+// RepairFault returns why a difference is not repaired at a time (UnixNano), "" if it is.
+func RepairFault(tx mvcc.Reader, d *drift.VolumeDrift, now int64) string {
+	v := csi.VolumeByExternal(tx, d.PluginID, d.ExternalID)
+	node := schema.Nodes.Get(tx, d.NodeID)
+	a := csi.Attachment(tx, d.Namespace, d.VolumeID, d.NodeID)
+	at := &structs.CSIAttachment{Namespace: d.Namespace, VolumeID: d.VolumeID, NodeID: d.NodeID}
+	switch {
+	case csi.PluginConfig(tx, d.PluginID).Drift != pluginconf.DriftRepair:
+		return "the settings of the plugin do not ask for repairs"
+	case d.Kind != drift.StrayAttachment && d.Kind != drift.MissingAttachment:
+		return "only attachments are repaired"
+	case d.RepairTime != 0 && now < d.RepairTime+int64(drift.RepairAgain):
+		return "it was repaired a short time ago"
+	case v == nil || v.Namespace != d.Namespace || v.ID != d.VolumeID || v.State != structs.VolumeReady ||
+		v.Call != nil:
+		return "the volume is not ready, or a call for it is in flight"
+	case node == nil || node.Status != structs.NodeReady || csi.Recovering(tx) != "":
+		return "the node is not ready, or its volumes are not known"
+	case d.Kind == drift.StrayAttachment && (a != nil || claimed(tx, at)):
+		return "a claim or an attachment uses it"
+	case d.Kind == drift.MissingAttachment &&
+		(a == nil || a.State != structs.AttachmentAttached || a.Call != nil || !csi.InUse(tx, a)):
+		return "no claim needs it, or a call for it is in flight"
+	}
+	return ""
+}
+
+// claimed reports whether a claim, also one that waits, is for a volume on a node.
+func claimed(tx mvcc.Reader, a *structs.CSIAttachment) bool {
+	for c := range schema.Claims.Scan(tx, a.Namespace, a.VolumeID) {
+		if c.NodeID == a.NodeID {
+			return true
+		}
+	}
+	return false
+}
+
+// Repair changes the attachment of a difference so that the leader calls the plugin, and records the repair.
+// It ignores a difference that is gone, or not to be repaired.
+func Repair(tx *mvcc.WriteTx, p *drift.DriftRepairRequest) error {
+	d := Get(tx, p.DriftKey)
+	if d == nil || RepairFault(tx, d, p.Now) != "" {
+		return nil
+	}
+
+	row := *d
+	row.RepairTime = p.Now
+	if d.Kind == drift.MissingAttachment {
+		row.Repair = "attached again: a claim needs the attachment, and two lists of the plugin lacked it"
+		attachAgain(tx, d, p.Now)
+	} else {
+		row.Repair = "detached: two lists of the plugin had the attachment, and neither a claim nor an " +
+			"attachment of the cluster"
+		detachStray(tx, d, p.Now)
+	}
+	schema.Drifts.Put(tx, &row)
+	return nil
+}
+
+// attachAgain makes the attach of an attachment due. The answer to the repeated call replaces its context.
+func attachAgain(tx *mvcc.WriteTx, d *drift.VolumeDrift, now int64) {
+	a := csi.Attachment(tx, d.Namespace, d.VolumeID, d.NodeID).Copy()
+	a.State = structs.AttachmentAttaching
+	a.LastError = nil
+	a.ModifyTime = now
+	schema.Attachments.Put(tx, a)
+}
+
+// detachStray puts the row of an attachment that has none, for its detach.
+func detachStray(tx *mvcc.WriteTx, d *drift.VolumeDrift, now int64) {
+	v := csi.Volume(tx, d.Namespace, d.VolumeID)
+	schema.Attachments.Put(tx, &structs.CSIAttachment{
+		Namespace:        d.Namespace,
+		VolumeID:         d.VolumeID,
+		NodeID:           d.NodeID,
+		PluginID:         d.PluginID,
+		ExternalVolumeID: d.ExternalID,
+		ExternalNodeID:   d.ExternalNodeID,
+		Secrets:          v.Secrets.Copy(),
+		SealedSecrets:    v.SealedSecrets,
+		State:            structs.AttachmentDetaching,
+		Found:            true,
+		CreateTime:       now,
+		ModifyTime:       now,
+	})
+}

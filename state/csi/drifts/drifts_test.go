@@ -1,0 +1,285 @@
+package drifts_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"berth/internal/mvcc"
+	"berth/state"
+	"berth/state/csi"
+	"berth/state/csi/drifts"
+	"berth/state/csi/lifecycle"
+	"berth/state/schema"
+	"berth/structs"
+	"berth/structs/drift"
+	"berth/structs/pluginconf"
+)
+
+// world is a state with the ready volume "v" of plugin "p", which is "x" to the plugin, and the node "n".
+type world struct {
+	t *testing.T
+	s *state.Store
+}
+
+func newWorld(t *testing.T) *world {
+	w := &world{t, state.New()}
+	w.write(func(tx *mvcc.WriteTx) error {
+		schema.Plugins.Put(tx, &structs.CSIPluginRow{ID: "p", SupportsAttachDetach: true})
+		schema.PluginConfigs.Put(tx, &pluginconf.PluginSettings{
+			ID: "p", PluginDrift: pluginconf.PluginDrift{Drift: pluginconf.DriftRepair},
+		})
+		schema.Nodes.Put(tx, &structs.Node{ID: "n", Status: structs.NodeReady})
+		schema.Volumes.Put(tx, &structs.CSIVolume{
+			Namespace: "default", ID: "v", PluginID: "p", ExternalID: "x", State: structs.VolumeReady,
+			Secrets: structs.Secrets{"k": "s"},
+		})
+		return nil
+	})
+	return w
+}
+
+func (w *world) write(do func(tx *mvcc.WriteTx) error) {
+	w.t.Helper()
+	err := w.s.Write(w.s.Index()+1, do)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) record(p *drift.DriftRecordRequest) {
+	w.t.Helper()
+	p.PluginID = "p"
+	w.write(func(tx *mvcc.WriteTx) error { return drifts.Record(tx, p) })
+}
+
+// difference is one of the volume on the node.
+func difference(kind string) *drift.VolumeDrift {
+	return &drift.VolumeDrift{
+		PluginID: "p", Kind: kind, ExternalID: "x", Namespace: "default", VolumeID: "v",
+		ExternalNodeID: "ext-n", NodeID: "n",
+	}
+}
+
+func (w *world) row(kind string) *drift.VolumeDrift {
+	return drifts.Get(w.s.Read(), difference(kind).Key())
+}
+
+// claim puts a claim of the volume on the node, with an attachment unless its state is "".
+func (w *world) claim(state, attachment string) {
+	w.t.Helper()
+	w.write(func(tx *mvcc.WriteTx) error {
+		if state != "" {
+			lifecycle.StoreClaim(tx, &structs.CSIClaim{
+				Namespace: "default", VolumeID: "v", AllocID: "a", NodeID: "n", PluginID: "p",
+				State: state, Mode: structs.ClaimWrite,
+			})
+		}
+		if attachment != "" {
+			schema.Attachments.Put(tx, &structs.CSIAttachment{
+				Namespace: "default", VolumeID: "v", NodeID: "n", PluginID: "p", State: attachment,
+			})
+		}
+		return nil
+	})
+}
+
+func TestRecord_KeepsTheTimeAndTheRepairOfADifference(t *testing.T) {
+	w := newWorld(t)
+	found := []*drift.VolumeDrift{difference(drift.StrayAttachment)}
+	p := &drift.DriftRecordRequest{Found: found}
+	p.Now = 5
+	w.record(p)
+	w.write(func(tx *mvcc.WriteTx) error {
+		r := &drift.DriftRepairRequest{DriftKey: found[0].Key()}
+		r.Now = 6
+		return drifts.Repair(tx, r)
+	})
+
+	p.Now = 7
+	w.record(p)
+	if d := w.row(drift.StrayAttachment); d == nil || d.Since != 5 || d.RepairTime != 6 || d.Repair == "" {
+		t.Errorf("got %+v", d)
+	}
+	w.record(&drift.DriftRecordRequest{Gone: []drift.DriftKey{found[0].Key()}})
+	if d := w.row(drift.StrayAttachment); d != nil {
+		t.Errorf("got %+v, want none", d)
+	}
+}
+
+func TestRecord_StoresABoundedNumberOfRows(t *testing.T) {
+	w := newWorld(t)
+	for first := 0; first < drift.MaxRows+drift.MaxChanges; first += drift.MaxChanges {
+		p := &drift.DriftRecordRequest{}
+		for i := range drift.MaxChanges {
+			d := difference(drift.MissingVolume)
+			d.ExternalID = fmt.Sprint(first + i)
+			p.Found = append(p.Found, d)
+		}
+		w.record(p)
+	}
+	rows := slices.Collect(drifts.OfPlugin(w.s.Read(), "p"))
+	if len(rows) != drift.MaxRows {
+		t.Errorf("%d rows, want %d", len(rows), drift.MaxRows)
+	}
+}
+
+func TestRecord_RejectsRequestsOutOfBounds(t *testing.T) {
+	other := difference(drift.MissingVolume)
+	other.PluginID = "q"
+	unknown := difference("none")
+	for name, p := range map[string]*drift.DriftRecordRequest{
+		"too many":       {Found: make([]*drift.VolumeDrift, drift.MaxChanges+1)},
+		"too many gone":  {Gone: make([]drift.DriftKey, drift.MaxChanges+1)},
+		"another plugin": {Found: []*drift.VolumeDrift{other}},
+		"no kind":        {Found: []*drift.VolumeDrift{unknown}},
+		"none":           {Found: []*drift.VolumeDrift{nil}},
+		"gone elsewhere": {Gone: []drift.DriftKey{other.Key()}},
+		"counts":         {Summary: &drift.DriftSummary{PluginID: "q"}},
+	} {
+		w := newWorld(t)
+		p.PluginID = "p"
+		err := w.s.Write(w.s.Index()+1, func(tx *mvcc.WriteTx) error { return drifts.Record(tx, p) })
+		if !structs.IsKind(err, structs.KindInvalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestRecord_HasASummaryOnlyWhileItSaysSomething(t *testing.T) {
+	w := newWorld(t)
+	summary := func(n int, now int64) *drift.DriftSummary {
+		p := &drift.DriftRecordRequest{Summary: &drift.DriftSummary{
+			PluginID: "p", Counts: map[string]int{drift.StrayVolume: n},
+		}}
+		p.Now = now
+		w.record(p)
+		return drifts.Summary(w.s.Read(), "p")
+	}
+	summary(2, 5)
+	if s := summary(2, 6); s == nil || s.Counts[drift.StrayVolume] != 2 || s.Time != 5 {
+		t.Errorf("got %+v", s)
+	}
+	if s := summary(0, 7); s != nil {
+		t.Errorf("got %+v, want none", s)
+	}
+}
+
+func TestForget_WithTheLastReferenceOfThePlugin(t *testing.T) {
+	w := newWorld(t)
+	w.record(&drift.DriftRecordRequest{
+		Found:   []*drift.VolumeDrift{difference(drift.MissingVolume)},
+		Summary: &drift.DriftSummary{PluginID: "p", Fault: "no answer"},
+	})
+	w.write(func(tx *mvcc.WriteTx) error {
+		schema.Volumes.Delete(tx, csi.Volume(tx, "default", "v"))
+		lifecycle.DropUnusedPlugin(tx, "p")
+		return nil
+	})
+	if w.row(drift.MissingVolume) != nil || drifts.Summary(w.s.Read(), "p") != nil {
+		t.Error("the differences of the plugin are kept")
+	}
+	w.record(&drift.DriftRecordRequest{Found: []*drift.VolumeDrift{difference(drift.MissingVolume)}})
+	if w.row(drift.MissingVolume) != nil {
+		t.Error("a plugin that is gone has a difference")
+	}
+}
+
+// TestRepair_OnlyOfAttachmentsThatNothingElseExplains has each reason against a repair.
+func TestRepair_OnlyOfAttachmentsThatNothingElseExplains(t *testing.T) {
+	const stray, missing = drift.StrayAttachment, drift.MissingAttachment
+	edit := func(do func(tx *mvcc.WriteTx)) func(w *world) {
+		return func(w *world) {
+			w.write(func(tx *mvcc.WriteTx) error {
+				do(tx)
+				return nil
+			})
+		}
+	}
+	volume := func(change func(v *structs.CSIVolume)) func(w *world) {
+		return edit(func(tx *mvcc.WriteTx) {
+			v := csi.Volume(tx, "default", "v").Copy()
+			change(v)
+			schema.Volumes.Put(tx, v)
+		})
+	}
+	node := func(n *structs.Node) func(w *world) {
+		return edit(func(tx *mvcc.WriteTx) { schema.Nodes.Put(tx, n) })
+	}
+	none := func(*world) {}
+	used := func(w *world) { w.claim(structs.ClaimGranted, structs.AttachmentAttached) }
+
+	for name, c := range map[string]struct {
+		kind   string
+		before func(w *world)
+		want   string // the state of the attachment afterwards
+	}{
+		"stray":                  {stray, none, structs.AttachmentDetaching},
+		"stray, under a claim":   {stray, func(w *world) { w.claim(structs.ClaimGranted, "") }, ""},
+		"stray, a claim waits":   {stray, func(w *world) { w.claim(structs.ClaimWaiting, "") }, ""},
+		"stray, with a row":      {stray, func(w *world) { w.claim("", structs.AttachmentAttached) }, structs.AttachmentAttached},
+		"missing, under a claim": {missing, used, structs.AttachmentAttaching},
+		"missing, without claim": {missing, func(w *world) { w.claim("", structs.AttachmentAttached) }, structs.AttachmentAttached},
+		"missing, detaching": {missing, func(w *world) { w.claim(structs.ClaimGranted, structs.AttachmentDetaching) },
+			structs.AttachmentDetaching},
+		"missing, gone":       {missing, func(w *world) { w.claim(structs.ClaimGranted, "") }, ""},
+		"a volume is missing": {drift.MissingVolume, none, ""},
+		"an unknown node":     {drift.UnknownNode, none, ""},
+		"in flight":           {stray, volume(func(v *structs.CSIVolume) { v.Call = &structs.CSICall{NodeID: "n"} }), ""},
+		"being deleted":       {stray, volume(func(v *structs.CSIVolume) { v.State = structs.VolumeDeleting }), ""},
+		"another volume":      {stray, volume(func(v *structs.CSIVolume) { v.ExternalID = "y" }), ""},
+		"node down":           {stray, node(&structs.Node{ID: "n", Status: structs.NodeDown}), ""},
+		"node not accounted":  {stray, node(&structs.Node{ID: "n", Status: structs.NodeReady, Unaccounted: true}), ""},
+		"only reported": {stray, edit(func(tx *mvcc.WriteTx) {
+			schema.PluginConfigs.Delete(tx, schema.PluginConfigs.Get(tx, "p"))
+		}), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.record(&drift.DriftRecordRequest{Found: []*drift.VolumeDrift{difference(c.kind)}})
+			c.before(w)
+			was := csi.Attachment(w.s.Read(), "default", "v", "n")
+			w.write(func(tx *mvcc.WriteTx) error {
+				return drifts.Repair(tx, &drift.DriftRepairRequest{DriftKey: difference(c.kind).Key()})
+			})
+			got := ""
+			a := csi.Attachment(w.s.Read(), "default", "v", "n")
+			if a != nil {
+				got = a.State
+			}
+			if got != c.want || (a != was) != (w.row(c.kind).Repair != "") {
+				t.Errorf("attachment %q, want %q; repair %q", got, c.want, w.row(c.kind).Repair)
+			}
+		})
+	}
+}
+
+func TestRepair_IsNotRepeatedForAWhile(t *testing.T) {
+	w := newWorld(t)
+	d := difference(drift.StrayAttachment)
+	w.record(&drift.DriftRecordRequest{Found: []*drift.VolumeDrift{d}})
+	for _, c := range []struct {
+		now  int64
+		want bool
+	}{{1, true}, {int64(drift.RepairAgain), false}, {int64(drift.RepairAgain) + 1, true}} {
+		w.write(func(tx *mvcc.WriteTx) error {
+			p := &drift.DriftRepairRequest{DriftKey: d.Key()}
+			p.Now = c.now
+			return drifts.Repair(tx, p)
+		})
+		a := csi.Attachment(w.s.Read(), "default", "v", "n")
+		if (a != nil) != c.want {
+			t.Errorf("at %d: %+v", c.now, a)
+		}
+		if a == nil {
+			continue
+		}
+		if !a.Found || a.ExternalVolumeID != "x" || a.ExternalNodeID != "ext-n" || a.Secrets["k"] != "s" {
+			t.Errorf("the detach lacks a part: %+v", a)
+		}
+		w.write(func(tx *mvcc.WriteTx) error {
+			schema.Attachments.Delete(tx, a)
+			return nil
+		})
+	}
+}

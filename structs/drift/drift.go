@@ -1,0 +1,148 @@
+// Package drift has the differences between the rows of volumes and the storage itself, as the lists of CSI
+// plugins show it.
+package drift
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"berth/structs"
+)
+
+// The kinds of differences. Two complete lists in a row have each one.
+const (
+	// MissingVolume is a ready volume that its plugin does not list.
+	MissingVolume = "missing_volume"
+	// StrayVolume is a volume of the plugin without a row. These are only counted.
+	StrayVolume = "stray_volume"
+	// MissingAttachment is a volume that is attached by its row, and not by the list.
+	MissingAttachment = "missing_attachment"
+	// StrayAttachment is a volume that is attached to a node of the cluster by the list, and has no row of it.
+	StrayAttachment = "stray_attachment"
+	// UnknownNode is a volume that the list shows at a node that is none of the cluster.
+	UnknownNode = "unknown_node"
+)
+
+// Kinds has all kinds.
+var Kinds = []string{MissingVolume, StrayVolume, MissingAttachment, StrayAttachment, UnknownNode}
+
+// The bounds.
+const (
+	// MaxRows is the most rows of a plugin. The summary counts all differences.
+	MaxRows = 1000
+	// MaxChanges is the most rows that a request changes.
+	MaxChanges = 250
+	// RepairAgain is the least time between two repairs of a difference.
+	RepairAgain = time.Hour
+)
+
+// VolumeDrift is the row of one difference. Key: (PluginID, Kind, ExternalID, ExternalNodeID).
+type VolumeDrift struct {
+	PluginID       string `level:"2"`
+	Kind           string `level:"2"`
+	ExternalID     string `level:"2"`                                      // the plugin's ID of the volume
+	ExternalNodeID string `json:",omitempty" codec:",omitempty" level:"2"` // "" for a volume
+	Namespace      string `level:"2"`
+	VolumeID       string `level:"2"`
+	// NodeID is "" for a volume and an unknown node.
+	NodeID string `json:",omitempty" codec:",omitempty" level:"2"`
+	Since  int64  `level:"2"` // UnixNano of the first record
+	// Repair is the last repair with its reason, made at RepairTime (UnixNano).
+	Repair          string `json:",omitempty" codec:",omitempty" level:"2"`
+	RepairTime      int64  `json:",omitempty" codec:",omitempty" level:"2"`
+	structs.Indexes `level:"2"`
+}
+
+// DriftKey names a difference.
+type DriftKey struct {
+	PluginID       string `level:"2"`
+	Kind           string `level:"2"`
+	ExternalID     string `level:"2"`
+	ExternalNodeID string `level:"2"`
+}
+
+// Key returns the key of the row.
+func (d *VolumeDrift) Key() DriftKey {
+	return DriftKey{
+		PluginID:       d.PluginID,
+		Kind:           d.Kind,
+		ExternalID:     d.ExternalID,
+		ExternalNodeID: d.ExternalNodeID,
+	}
+}
+
+// Compare orders keys as the table does.
+func (k DriftKey) Compare(o DriftKey) int {
+	return cmp.Or(
+		cmp.Compare(k.PluginID, o.PluginID),
+		cmp.Compare(k.Kind, o.Kind),
+		cmp.Compare(k.ExternalID, o.ExternalID),
+		cmp.Compare(k.ExternalNodeID, o.ExternalNodeID))
+}
+
+// Same reports whether two differences are about the same volume and node. The other may be nil.
+func (d *VolumeDrift) Same(o *VolumeDrift) bool {
+	return o != nil && d.Key() == o.Key() && d.Namespace == o.Namespace && d.VolumeID == o.VolumeID &&
+		d.NodeID == o.NodeID
+}
+
+// DriftSummary is the row with the numbers of the differences of a plugin. Key: (PluginID). It is there only
+// while there is a difference or a fault.
+type DriftSummary struct {
+	PluginID string         `level:"2"`
+	Counts   map[string]int `level:"2"` // by kind
+	// Fault is the reason for which the last list was not complete, "" if it was.
+	Fault           string `json:",omitempty" codec:",omitempty" level:"2"`
+	Time            int64  `level:"2"` // UnixNano of the list that changed the row
+	structs.Indexes `level:"2"`
+}
+
+// IsEmpty reports whether the summary says nothing.
+func (s *DriftSummary) IsEmpty() bool {
+	some := func(kind string) bool { return s.Counts[kind] != 0 }
+	return s.Fault == "" && !slices.ContainsFunc(Kinds, some)
+}
+
+// Says reports whether two summaries have the same numbers and faults. The other may be nil.
+func (s *DriftSummary) Says(o *DriftSummary) bool {
+	if o == nil {
+		return s.IsEmpty()
+	}
+	differs := func(kind string) bool { return s.Counts[kind] != o.Counts[kind] }
+	return s.Fault == o.Fault && !slices.ContainsFunc(Kinds, differs)
+}
+
+// DriftRecordRequest changes the differences of a plugin. It has at most MaxChanges of each.
+type DriftRecordRequest struct {
+	PluginID             string         `level:"2"`
+	Found                []*VolumeDrift `level:"2"`
+	Gone                 []DriftKey     `level:"2"`
+	Summary              *DriftSummary  `level:"2"` // nil: as it is
+	structs.WriteOptions `level:"2"`
+}
+
+// DriftRepairRequest repairs a difference of an attachment, if the rows still have it and the settings of the
+// plugin allow it.
+type DriftRepairRequest struct {
+	DriftKey             `level:"2"`
+	structs.WriteOptions `level:"2"`
+}
+
+// List lists the differences of all plugins, of one, or of one volume.
+var List = structs.Read[DriftListRequest, DriftListResponse]("CSIPlugin.Drift")
+
+// DriftListRequest selects differences. Empty fields select all. VolumeID is of the request's namespace.
+type DriftListRequest struct {
+	PluginID             string `level:"2"`
+	VolumeID             string `level:"2"`
+	structs.QueryOptions `level:"2"`
+}
+
+// DriftListResponse has the differences of volumes that the caller may see, and the summaries of the plugins.
+// There are none for a request that names a volume.
+type DriftListResponse struct {
+	Differences []*VolumeDrift  `level:"2"`
+	Summaries   []*DriftSummary `level:"2"`
+	structs.QueryMeta
+}
