@@ -542,6 +542,8 @@ var all = []any{
 	new(nodecalls.ClientCSIDetachRequest),
 	new(nodecalls.ClientCSIExpandRequest),
 	new(nodecalls.ClientCSIExpandResponse),
+	new(nodecalls.ClientCSIGetVolumeRequest),
+	new(nodecalls.ClientCSIGetVolumeResponse),
 	new(nodecalls.ClientCSIListRequest),
 	new(nodecalls.ClientCSIListResponse),
 	new(nodecalls.ClientCSINodeDetachRequest),

@@ -15,6 +15,7 @@ import (
 	"berth/server/authority"
 	"berth/server/control/authoritykey"
 	"berth/server/control/capacity"
+	"berth/server/control/drift"
 	"berth/server/control/fence"
 	"berth/server/control/garbage"
 	"berth/server/control/gauges"
@@ -193,6 +194,7 @@ func Loops(d Deps) []Loop {
 		{"schedule", scheduleLoop{d, scheduler.Process}.run},
 		{"controllers", controllerLoop{Deps: d}.runner().Run},
 		{"capacity", capacity.Loop{Store: d.Store, Proposer: d.Proposer, Nodes: d.Nodes, Logger: d.Logger}.Run},
+		{"drift", drift.Loop{Store: d.Store, Proposer: d.Proposer, Nodes: d.Nodes, Logger: d.Logger}.Run},
 		{"reaper", reaperLoop{d}.runner().Run},
 		{"fence", d.runFence},
 		{"lease_proofs", d.runLeaseProofs},

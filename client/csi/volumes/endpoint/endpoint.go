@@ -37,6 +37,7 @@ func List(m *volumes.Manager, deps Deps) []rpc.Endpoint {
 		rpc.Handle(nodecalls.ClientCSIControllerValidate, e.validate),
 		rpc.Handle(nodecalls.ClientCSIControllerExpand, e.expand),
 		rpc.Handle(nodecalls.ClientCSIControllerList, e.list),
+		rpc.Handle(nodecalls.ClientCSIControllerGet, e.get),
 		rpc.Handle(nodecalls.ClientCSISnapshotCreate, e.createSnapshot),
 		rpc.Handle(nodecalls.ClientCSISnapshotDelete, e.deleteSnapshot),
 		rpc.Handle(nodecalls.ClientCSISnapshotList, e.listSnapshots),
@@ -261,6 +262,21 @@ func (e *endpoints) list(
 	defer cancel()
 	resp, err := conn.ListVolumes(ctx, req)
 	return resp, wireError(err)
+}
+
+// get changes nothing, and the volume may be one that has no row: it waits for no other call.
+func (e *endpoints) get(
+	ctx context.Context, req *nodecalls.ClientCSIGetVolumeRequest,
+) (*nodecalls.ClientCSIGetVolumeResponse, error) {
+	conn, err := e.controller(req)
+	if err != nil {
+		return nil, err
+	}
+
+	ctx, cancel := within(ctx, req.Timeout)
+	defer cancel()
+	v, err := csi.ControllerGetVolume(ctx, conn.Client, req)
+	return &nodecalls.ClientCSIGetVolumeResponse{Volume: v}, wireError(err)
 }
 
 // within bounds a call that reads by the settings of its plugin, 0 for none.

@@ -158,6 +158,13 @@ func TestController_CreatesAttachesAndDeletesAVolume(t *testing.T) {
 	if err != nil || len(page.Volumes) != 1 || page.Volumes[0].ExternalID != id {
 		t.Errorf("listed %+v, %v", page, err)
 	}
+	_, err = call(r, nodecalls.ClientCSIControllerGet, &nodecalls.ClientCSIGetVolumeRequest{
+		PluginID:   "ebs",
+		ExternalID: id,
+	})
+	if err == nil || !strings.Contains(err.Error(), "GET_VOLUME") {
+		t.Errorf("the volume of a plugin that does not tell of one: %v", err)
+	}
 	_, err = call(r, nodecalls.ClientCSIControllerCapacity, &nodecalls.ClientCSICapacityRequest{
 		PluginID: "ebs",
 		Capability: &structs.CSIVolumeCapability{

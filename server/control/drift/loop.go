@@ -1,0 +1,196 @@
+// Package drift compares the rows of volumes and attachments with the lists of CSI plugins. It records the
+// differences that two complete lists in a row have, and repairs those of attachments where the settings of
+// the plugin ask for it. It never deletes a volume, and a volume that a list leaves out is never detached: a
+// list is no consistent view (CSI spec, ListVolumes).
+package drift
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/fsm"
+	"berth/internal/backoff"
+	"berth/server/nodeconn"
+	"berth/state"
+	"berth/state/csi"
+	"berth/state/csi/drifts"
+	"berth/state/schema"
+	"berth/structs"
+	"berth/structs/drift"
+	"berth/structs/pluginconf"
+)
+
+const (
+	// tick is the time between two looks for plugins whose list is due.
+	tick = 15 * time.Second
+	// firstAfter is the time from the begin of a leadership to the first lists: plugins connect meanwhile.
+	firstAfter = time.Minute
+	// atOnce bounds the plugins that are listed at the same time.
+	atOnce = 4
+	// maxRepairs bounds the repairs after a list: a plugin that lists nonsense does little harm.
+	maxRepairs = 10
+)
+
+// Loop compares while this server leads. It remembers the last list of each plugin. Another leader begins
+// anew: it records a difference after two lists.
+type Loop struct {
+	Store    *state.Store
+	Proposer fsm.Proposer
+	Nodes    nodeconn.Caller
+	Logger   hclog.Logger
+}
+
+// memory is what the loop knows of a plugin.
+type memory struct {
+	due  time.Time
+	last *outcome // of the last list, nil if it was not complete
+}
+
+// Run compares until ctx ends.
+func (l Loop) Run(ctx context.Context) {
+	plugins := map[string]*memory{}
+	for backoff.Sleep(ctx, tick) {
+		l.round(ctx, plugins)
+	}
+}
+
+// round lists the volumes of the plugins that are due, and waits for all lists.
+func (l Loop) round(ctx context.Context, plugins map[string]*memory) {
+	tx := l.Store.Read()
+	now := time.Now()
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, atOnce)
+	for p := range schema.Plugins.Scan(tx) {
+		m := plugins[p.ID]
+		if m == nil {
+			m = &memory{due: now.Add(firstAfter - tick)}
+			plugins[p.ID] = m
+		}
+		if now.Before(m.due) || l.leaveOut(ctx, tx, p.ID) {
+			continue
+		}
+
+		m.due = now.Add(csi.PluginConfig(tx, p.ID).Interval())
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			l.compare(ctx, p.ID, m)
+		})
+	}
+	wg.Wait()
+	for id := range plugins {
+		if csi.Plugin(tx, id) == nil {
+			delete(plugins, id)
+		}
+	}
+}
+
+// leaveOut reports whether a plugin is not listed. If its settings exclude it, or it cannot list, its
+// differences are not known any more and go.
+func (l Loop) leaveOut(ctx context.Context, tx *state.ReadTx, pluginID string) bool {
+	off := csi.PluginConfig(tx, pluginID).Drift == pluginconf.DriftOff
+	reachable, lists := abilities(tx, pluginID)
+	if !off && lists {
+		return false
+	}
+	if off || reachable {
+		l.record(ctx, pluginID, nil, &drift.DriftSummary{PluginID: pluginID})
+	}
+	return true
+}
+
+// abilities reports whether a controller of a plugin is reachable, and whether one announces LIST_VOLUMES.
+func abilities(tx *state.ReadTx, pluginID string) (reachable, lists bool) {
+	for i := range csi.InstancesByPluginKind(tx, pluginID, structs.CSIKindController) {
+		if i.Healthy && i.ControllerInfo != nil && nodeconn.Reachable(state.Node(tx, i.NodeID)) {
+			reachable = true
+			lists = lists || i.ControllerInfo.SupportsListVolumes
+		}
+	}
+	return reachable, lists
+}
+
+// compare lists the volumes of a plugin once and records the differences.
+func (l Loop) compare(ctx context.Context, pluginID string, m *memory) {
+	out, err := newPass(l, pluginID).run(ctx)
+	if ctx.Err() != nil {
+		return
+	}
+
+	tx := l.Store.Read()
+	summary := &drift.DriftSummary{PluginID: pluginID, Counts: map[string]int{}}
+	if old := drifts.Summary(tx, pluginID); old != nil {
+		summary.Counts = old.Counts
+	}
+	if err != nil {
+		m.last = nil
+		summary.Fault = structs.Cut(err.Error(), structs.MaxErrorText)
+		l.Logger.Debug("the list of a plugin is not complete", "plugin_id", pluginID, "error", err)
+		l.propose(ctx, &drift.DriftRecordRequest{PluginID: pluginID, Summary: summary})
+		return
+	}
+
+	confirmed := l.confirm(ctx, tx, out, m.last)
+	summary.Counts = counts(confirmed, strays(out, m.last, summary.Counts[drift.StrayVolume]))
+	m.last = out
+	if l.record(ctx, pluginID, confirmed, summary) {
+		l.repair(ctx, confirmed)
+	}
+}
+
+// strays returns the number of volumes without a row that two lists have. Without an earlier list, it is at
+// most the number before.
+func strays(now, last *outcome, before int) (n int) {
+	if last == nil {
+		return min(before, len(now.strays))
+	}
+	for id := range now.strays {
+		if _, both := last.strays[id]; both {
+			n++
+		}
+	}
+	return n
+}
+
+func counts(confirmed map[drift.DriftKey]*drift.VolumeDrift, strays int) map[string]int {
+	n := map[string]int{}
+	if strays > 0 {
+		n[drift.StrayVolume] = strays
+	}
+	for k := range confirmed {
+		n[k.Kind]++
+	}
+	return n
+}
+
+// repair repairs the attachments that a list has shown to differ, if the settings of the plugin ask for it.
+func (l Loop) repair(ctx context.Context, confirmed map[drift.DriftKey]*drift.VolumeDrift) {
+	left := maxRepairs
+	for _, k := range sortedKeys(confirmed) {
+		now := time.Now().UnixNano()
+		tx := l.Store.Read()
+		d := drifts.Get(tx, k)
+		if left == 0 || d == nil || drifts.RepairFault(tx, d, now) != "" {
+			continue
+		}
+
+		left--
+		req := &drift.DriftRepairRequest{DriftKey: k}
+		req.Namespace = d.Namespace
+		req.Now = now
+		_, err := fsm.Propose(ctx, l.Proposer, fsm.DriftRepair, req)
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			l.Logger.Warn("failed to repair an attachment", "plugin_id", k.PluginID, "volume_id", d.VolumeID,
+				"namespace", d.Namespace, "node_id", d.NodeID, "error", err)
+			continue
+		}
+		l.Logger.Info("attachment is repaired", "plugin_id", k.PluginID, "volume_id", d.VolumeID,
+			"namespace", d.Namespace, "node_id", d.NodeID, "kind", k.Kind)
+	}
+}

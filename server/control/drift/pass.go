@@ -1,0 +1,268 @@
+package drift
+
+import (
+	"context"
+	"hash/maphash"
+	"maps"
+	"slices"
+	"time"
+
+	"berth/internal/backoff"
+	"berth/server/nodeconn"
+	"berth/state"
+	"berth/state/csi"
+	"berth/state/csi/drifts"
+	"berth/state/schema"
+	"berth/structs"
+	"berth/structs/drift"
+	"berth/structs/jobvolume"
+	"berth/structs/nodecalls"
+	"berth/structs/validate/report"
+)
+
+// The budget of a list.
+const (
+	// pageSize is the number of volumes that a page is asked for. A plugin may answer with more.
+	pageSize = 1000
+	// pause is the time between two pages.
+	pause = 100 * time.Millisecond
+	// callTime bounds a call, unless the settings of the plugin have a timeout.
+	callTime = 30 * time.Second
+	// passTime bounds a list, and with the pause its pages.
+	passTime = 10 * time.Minute
+	maxBytes = 256 << 20
+	maxFound = 100_000
+	// maxRestarts bounds how often the list of a place begins anew after ABORTED.
+	maxRestarts = 3
+)
+
+// outcome is what a complete list differs in.
+type outcome struct {
+	found  map[drift.DriftKey]*drift.VolumeDrift
+	strays map[uint64]struct{} // volumes without a row, by a hash of their ID
+}
+
+// pass compares the rows with one list of a plugin. One goroutine owns it.
+type pass struct {
+	Loop
+	plugin string
+	begin  *state.ReadTx     // the rows before the list
+	nodes  map[string]string // by the plugin's own ID
+
+	seen    map[string]struct{} // the listed volumes with a row, by the plugin's ID
+	strays  map[uint64]struct{}
+	found   map[string][]*drift.VolumeDrift // by the plugin's ID of the volume
+	numbers struct{ bytes, found int }
+}
+
+// hashes gives an ID the same hash in each list.
+var hashes = maphash.MakeSeed()
+
+func newPass(l Loop, pluginID string) *pass {
+	p := &pass{
+		Loop:   l,
+		plugin: pluginID,
+		begin:  l.Store.Read(),
+		nodes:  map[string]string{},
+		seen:   map[string]struct{}{},
+		strays: map[uint64]struct{}{},
+		found:  map[string][]*drift.VolumeDrift{},
+	}
+	for i := range csi.InstancesByPluginKind(p.begin, pluginID, structs.CSIKindNode) {
+		id := i.NodeReport().ID
+		if id != "" && !i.OtherDriver {
+			p.nodes[id] = i.NodeID
+		}
+	}
+	return p
+}
+
+// run lists all parts of the storage. The error says why the list is not complete.
+func (p *pass) run(ctx context.Context) (*outcome, error) {
+	ctx, cancel := context.WithTimeout(ctx, passTime)
+	defer cancel()
+	up, someDown := places(p.begin, p.plugin)
+	if len(up) == 0 {
+		return nil, nodeconn.ErrNoController
+	}
+	for _, nodes := range up {
+		err := p.listPlace(ctx, nodes)
+		if err != nil {
+			return nil, err
+		}
+	}
+
+	p.addUnlisted(someDown)
+	out := &outcome{found: map[drift.DriftKey]*drift.VolumeDrift{}, strays: p.strays}
+	for _, all := range p.found {
+		for _, d := range all {
+			out.found[d.Key()] = d
+		}
+	}
+	return out, nil
+}
+
+// places returns the reachable parts of the storage of a plugin, each with the nodes of its controllers:
+// those of one topology know the same volumes. It reports whether another part is not reachable.
+func places(tx *state.ReadTx, pluginID string) (up [][]string, someDown bool) {
+	nodes := map[string][]string{}
+	healthy, others := nodeconn.AllControllers(tx, pluginID)
+	for _, c := range healthy {
+		name := jobvolume.PlaceText(c.Topology)
+		nodes[name] = append(nodes[name], c.NodeID)
+	}
+	for _, c := range others {
+		someDown = someDown || nodes[jobvolume.PlaceText(c.Topology)] == nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(nodes)) {
+		up = append(up, nodes[name])
+	}
+	return up, someDown
+}
+
+// listPlace lists a part of the storage at its first controller that answers. The tokens of the pages are its
+// own. ABORTED rejects a token, and the list begins anew (CSI spec, ListVolumes errors).
+func (p *pass) listPlace(ctx context.Context, nodes []string) (err error) {
+	for _, node := range nodes {
+		for range maxRestarts + 1 {
+			err = p.listAt(ctx, node)
+			if structs.CodeOf(err) != structs.CSICodeAborted {
+				break
+			}
+		}
+		if err == nil || !nodeconn.TryNext(err) || ctx.Err() != nil {
+			break
+		}
+	}
+	return err
+}
+
+// listAt lists the volumes that the controller on a node knows, page by page.
+func (p *pass) listAt(ctx context.Context, node string) error {
+	req := &nodecalls.ClientCSIListRequest{PluginID: p.plugin, MaxEntries: pageSize}
+	nodeconn.Address(p.begin, req)
+	to := nodeconn.Target{Nodes: p.Nodes, IDs: []string{node}, Limit: callTime}
+	for {
+		page, err := nodeconn.Call(ctx, to, nodecalls.ClientCSIControllerList, req)
+		if err == nil {
+			err = report.Listed(page)
+		}
+		if err == nil {
+			err = p.comparePage(page)
+		}
+		if err != nil || page.NextToken == "" {
+			return err
+		}
+		if !backoff.Sleep(ctx, pause) {
+			return structs.Timeoutf("the list has not ended after %s", passTime)
+		}
+		req.StartingToken = page.NextToken
+	}
+}
+
+// comparePage compares the volumes of a page with their rows.
+func (p *pass) comparePage(page *nodecalls.ClientCSIListResponse) error {
+	tx := p.Store.Read()
+	for _, v := range page.Volumes {
+		if v != nil && v.ExternalID != "" {
+			p.numbers.bytes += v.Bytes()
+			p.compareVolume(tx, v)
+		}
+	}
+	n := p.numbers
+	if n.bytes > maxBytes || n.found > maxFound {
+		return structs.Internalf("the list has more than %d bytes or %d differences", maxBytes, maxFound)
+	}
+	return nil
+}
+
+// compareVolume compares a listed volume with its row. A row that came or went since the list began proves
+// nothing. A volume that is listed twice counts as it was listed last.
+func (p *pass) compareVolume(tx *state.ReadTx, listed *structs.CSIVolumeExternalStub) {
+	id := listed.ExternalID
+	was := csi.VolumeByExternal(p.begin, p.plugin, id)
+	v := csi.VolumeByExternal(tx, p.plugin, id)
+	p.seen[id] = struct{}{}
+	delete(p.found, id)
+	switch {
+	case was == nil && v == nil:
+		delete(p.seen, id)
+		p.strays[maphash.String(hashes, id)] = struct{}{}
+	// Without LIST_VOLUMES_PUBLISHED_NODES the nodes mean nothing (CSI spec, ListVolumesResponse).
+	case was == nil || v == nil || !listed.PublishedNodesKnown || !isSettled(v) || !isSettled(was):
+	default:
+		p.compareNodes(tx, v, listed.PublishedExternalNodeIDs)
+	}
+}
+
+// isSettled reports whether no call for a volume itself is in flight.
+func isSettled(v *structs.CSIVolume) bool { return v.State == structs.VolumeReady && v.Call == nil }
+
+// compareNodes compares the nodes at which a volume is listed with its attachments.
+func (p *pass) compareNodes(tx *state.ReadTx, v *structs.CSIVolume, listed []string) {
+	rows := map[string]bool{} // the plugin's IDs of the nodes with a row, now or before the list
+	for a := range csi.AttachmentsByVolume(p.begin, v.Namespace, v.ID) {
+		rows[a.ExternalNodeID] = true
+	}
+	for a := range csi.AttachmentsByVolume(tx, v.Namespace, v.ID) {
+		rows[a.ExternalNodeID] = true
+		same := a.State == structs.AttachmentAttached && a.ModifyIndex <= p.begin.Applied()
+		if same && !slices.Contains(listed, a.ExternalNodeID) {
+			p.add(v, drift.MissingAttachment, a.ExternalNodeID, a.NodeID)
+		}
+	}
+
+	for _, external := range listed {
+		node := p.nodes[external]
+		at := &structs.CSIAttachment{Namespace: v.Namespace, VolumeID: v.ID, NodeID: node}
+		switch {
+		case rows[external]:
+		case node == "":
+			p.add(v, drift.UnknownNode, external, "")
+		case csi.Attachment(tx, v.Namespace, v.ID, node) == nil && !csi.InUse(tx, at):
+			p.add(v, drift.StrayAttachment, external, node)
+		}
+	}
+}
+
+// addUnlisted adds the volumes that the list left out. The storage of a volume whose controllers are not
+// reachable was not listed: its differences stay as they are recorded.
+func (p *pass) addUnlisted(someDown bool) {
+	tx := p.Store.Read()
+	for was := range schema.VolumesByPlugin.Scan(p.begin, p.plugin) {
+		_, listed := p.seen[was.ExternalID]
+		if listed || was.ExternalID == "" || !isSettled(was) {
+			continue
+		}
+		v := csi.VolumeByExternal(tx, p.plugin, was.ExternalID)
+		switch {
+		case v == nil || v.CreateIndex != was.CreateIndex || !isSettled(v):
+		case p.isReached(tx, v, someDown):
+			p.add(v, drift.MissingVolume, "", "")
+		default:
+			for d := range drifts.OfVolume(tx, v.Namespace, v.ID) {
+				p.found[v.ExternalID] = append(p.found[v.ExternalID], d)
+			}
+		}
+	}
+}
+
+// isReached reports whether the controllers of a volume were reachable during the whole list. A volume
+// without a topology may be in any part of the storage.
+func (p *pass) isReached(tx *state.ReadTx, v *structs.CSIVolume, someDown bool) bool {
+	return len(nodeconn.VolumeControllers(p.begin, v)) > 0 && len(nodeconn.VolumeControllers(tx, v)) > 0 &&
+		(len(v.Topologies) > 0 || !someDown)
+}
+
+func (p *pass) add(v *structs.CSIVolume, kind, external, node string) {
+	p.numbers.found++
+	p.found[v.ExternalID] = append(p.found[v.ExternalID], &drift.VolumeDrift{
+		PluginID:       p.plugin,
+		Kind:           kind,
+		ExternalID:     v.ExternalID,
+		ExternalNodeID: external,
+		Namespace:      v.Namespace,
+		VolumeID:       v.ID,
+		NodeID:         node,
+	})
+}

@@ -1,0 +1,140 @@
+package drift
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"berth/fsm"
+	"berth/server/nodeconn"
+	"berth/state"
+	"berth/state/csi"
+	"berth/state/csi/drifts"
+	"berth/structs"
+	"berth/structs/drift"
+	"berth/structs/nodecalls"
+)
+
+// maxConfirms bounds the calls of ControllerGetVolume after a list. Volumes beyond it stay as they were
+// recorded, and a later list asks for them.
+const maxConfirms = 100
+
+// codeNotFound is the code of an answer that a plugin has no such volume.
+const codeNotFound = "NotFound"
+
+// confirm returns the differences of a list that the list before has too, or that are recorded. A missing
+// volume that its plugin finds, when it is asked for it alone, is not missing.
+func (l Loop) confirm(
+	ctx context.Context, tx *state.ReadTx, now, last *outcome,
+) map[drift.DriftKey]*drift.VolumeDrift {
+	confirmed := map[drift.DriftKey]*drift.VolumeDrift{}
+	asked := 0
+	for _, k := range sortedKeys(now.found) {
+		d := now.found[k]
+		recorded := d.Same(drifts.Get(tx, k))
+		if !recorded && (last == nil || !d.Same(last.found[k])) {
+			continue
+		}
+		if k.Kind != drift.MissingVolume || !gets(tx, k.PluginID) {
+			confirmed[k] = d
+			continue
+		}
+
+		missing := recorded
+		if asked < maxConfirms {
+			asked++
+			missing = l.isMissing(ctx, tx, d, recorded)
+		}
+		if missing {
+			confirmed[k] = d
+		}
+	}
+	return confirmed
+}
+
+// gets reports whether a reachable controller of a plugin announces GET_VOLUME.
+func gets(tx *state.ReadTx, pluginID string) bool {
+	for i := range csi.InstancesByPluginKind(tx, pluginID, structs.CSIKindController) {
+		if i.Healthy && i.ControllerInfo != nil && i.ControllerInfo.SupportsGet &&
+			nodeconn.Reachable(state.Node(tx, i.NodeID)) {
+			return true
+		}
+	}
+	return false
+}
+
+// isMissing asks a plugin for a volume that it does not list. Any other answer than that there is none, or
+// that there is one, leaves it as it was recorded.
+func (l Loop) isMissing(ctx context.Context, tx *state.ReadTx, d *drift.VolumeDrift, recorded bool) bool {
+	v := csi.Volume(tx, d.Namespace, d.VolumeID)
+	if v == nil {
+		return false
+	}
+	req := &nodecalls.ClientCSIGetVolumeRequest{PluginID: d.PluginID, ExternalID: d.ExternalID}
+	nodeconn.Address(tx, req)
+	to := nodeconn.Target{Nodes: l.Nodes, IDs: nodeconn.VolumeControllers(tx, v), Limit: callTime}
+	_, err := nodeconn.Call(ctx, to, nodecalls.ClientCSIControllerGet, req)
+	switch {
+	case err == nil:
+		return false
+	case structs.CodeOf(err) == codeNotFound:
+		return true
+	}
+	l.Logger.Debug("plugin does not tell whether it has a volume that it does not list",
+		"plugin_id", d.PluginID, "volume_id", d.VolumeID, "namespace", d.Namespace, "error", err)
+	return recorded
+}
+
+func sortedKeys(m map[drift.DriftKey]*drift.VolumeDrift) []drift.DriftKey {
+	return slices.SortedFunc(maps.Keys(m), drift.DriftKey.Compare)
+}
+
+// record makes the rows of a plugin equal to the differences, as far as their bound allows, and reports
+// whether they are. It writes nothing if nothing has changed.
+func (l Loop) record(
+	ctx context.Context, pluginID string, want map[drift.DriftKey]*drift.VolumeDrift, s *drift.DriftSummary,
+) bool {
+	tx := l.Store.Read()
+	var gone []drift.DriftKey
+	for d := range drifts.OfPlugin(tx, pluginID) {
+		if want[d.Key()] == nil {
+			gone = append(gone, d.Key())
+		}
+	}
+	var found []*drift.VolumeDrift
+	keys := sortedKeys(want)
+	for _, k := range keys[:min(len(keys), drift.MaxRows)] {
+		if !want[k].Same(drifts.Get(tx, k)) {
+			found = append(found, want[k])
+		}
+	}
+
+	// Rows go before others come, so that the bound leaves none out.
+	for chunk := range slices.Chunk(gone, drift.MaxChanges) {
+		if !l.propose(ctx, &drift.DriftRecordRequest{PluginID: pluginID, Gone: chunk}) {
+			return false
+		}
+	}
+	for chunk := range slices.Chunk(found, drift.MaxChanges) {
+		if !l.propose(ctx, &drift.DriftRecordRequest{PluginID: pluginID, Found: chunk}) {
+			return false
+		}
+	}
+	return l.propose(ctx, &drift.DriftRecordRequest{PluginID: pluginID, Summary: s})
+}
+
+// propose records changes, if there are any. It reports false if that failed.
+func (l Loop) propose(ctx context.Context, req *drift.DriftRecordRequest) bool {
+	same := req.Summary == nil || req.Summary.Says(drifts.Summary(l.Store.Read(), req.PluginID))
+	if same && len(req.Found)+len(req.Gone) == 0 {
+		return true
+	}
+	req.Now = time.Now().UnixNano()
+	_, err := fsm.Propose(ctx, l.Proposer, fsm.DriftRecord, req)
+	if err != nil && ctx.Err() == nil {
+		l.Logger.Warn("failed to record the differences of a plugin; the next list repeats it",
+			"plugin_id", req.PluginID, "error", err)
+	}
+	return err == nil
+}

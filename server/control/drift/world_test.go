@@ -1,0 +1,222 @@
+package drift
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+	"go.uber.org/goleak"
+
+	"berth/fsm"
+	"berth/state"
+	"berth/state/csi/drifts"
+	"berth/structs"
+	"berth/structs/drift"
+	"berth/structs/nodecalls"
+	"berth/structs/pluginconf"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// world is a log of one server, with the nodes n0, n1, ... whose plugin "p" answers from a list. The plugin
+// knows each node by its ID with "ext-" before it.
+type world struct {
+	t       *testing.T
+	store   *state.Store
+	fsm     *fsm.FSM
+	mu      sync.Mutex
+	index   uint64
+	entries int
+	lists   []*nodecalls.ClientCSIListRequest
+	asked   []string // IDs of volumes that ControllerGetVolume was asked for
+	stop    func()
+
+	list func(req *nodecalls.ClientCSIListRequest) (*nodecalls.ClientCSIListResponse, error)
+	get  func(id string) error
+}
+
+// newWorld has a controller on each node, which is in a zone of its own if zones is set.
+func newWorld(t *testing.T, nodes int, zones bool) *world {
+	store := state.New()
+	w := &world{t: t, store: store, fsm: fsm.New(store), index: 100}
+	w.pages(nil)
+	for i := range nodes {
+		zone := ""
+		if zones {
+			zone = fmt.Sprint("z", i)
+		}
+		w.addNode(fmt.Sprint("n", i), zone, &structs.CSIControllerInfo{
+			SupportsListVolumes: true, SupportsAttachDetach: true,
+		})
+	}
+	w.stop = func() {}
+	return w
+}
+
+func (w *world) addNode(id, zone string, has *structs.CSIControllerInfo) {
+	info := structs.CSIInfo{PluginID: "p", Provider: "p.csi", Healthy: true, RequiresControllerPlugin: true}
+	half := &structs.CSIPluginInstance{Kind: structs.CSIKindNode, NodeID: id, CSIInfo: info}
+	half.NodeInfo = &structs.CSINodeInfo{ID: "ext-" + id}
+	if zone != "" {
+		half.NodeInfo.AccessibleTopology = inZone(zone)
+	}
+	controller := &structs.CSIPluginInstance{Kind: structs.CSIKindController, NodeID: id, CSIInfo: info}
+	controller.ControllerInfo = has
+	put(w, fsm.NodeRegister, &structs.NodeRegisterRequest{
+		Node: &structs.Node{ID: id, SecretID: "s", Name: id, Status: structs.NodeReady},
+		CSI:  []*structs.CSIPluginInstance{controller, half},
+	})
+}
+
+func inZone(zone string) *structs.CSITopology {
+	return &structs.CSITopology{Segments: map[string]string{"zone": zone}}
+}
+
+// Propose implements fsm.Proposer.
+func (w *world) Propose(_ context.Context, entry []byte) (uint64, any, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.index++
+	w.entries++
+	return w.index, w.fsm.Apply(&raft.Log{Index: w.index, Type: raft.LogCommand, Data: entry}), nil
+}
+
+// Call implements nodeconn.Caller.
+func (w *world) Call(_ context.Context, node, _ string, req, resp any) error {
+	switch r := req.(type) {
+	case *nodecalls.ClientCSIListRequest:
+		copied := *r
+		copied.Provider = node // the test reads the called node here
+		w.lists = append(w.lists, &copied)
+		page, err := w.list(&copied)
+		if page != nil {
+			*resp.(*nodecalls.ClientCSIListResponse) = *page
+		}
+		return err
+	case *nodecalls.ClientCSIGetVolumeRequest:
+		w.asked = append(w.asked, r.ExternalID)
+		return w.get(r.ExternalID)
+	}
+	w.t.Errorf("call of %T", req)
+	return nil
+}
+
+func put[P any](w *world, c fsm.Command[P], p *P) {
+	w.t.Helper()
+	_, err := fsm.Propose(context.Background(), w, c, p)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// addVolume registers a ready volume, which is its ID with "x-" before it to the plugin.
+func (w *world) addVolume(id string, zones ...string) {
+	v := &structs.CSIVolume{
+		ID: id, PluginID: "p", ExternalID: "x-" + id, State: structs.VolumeReady,
+		RequestedCapabilities: []*structs.CSIVolumeCapability{{
+			AccessMode: structs.CSIMultiNodeMultipleWriter, AttachmentMode: structs.CSIFileSystem,
+		}},
+	}
+	for _, z := range zones {
+		v.Topologies = append(v.Topologies, inZone(z))
+	}
+	put(w, fsm.VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}})
+}
+
+// attach gives a volume a claim of an allocation on a node, with an attachment that is attached.
+func (w *world) attach(volume, node string) {
+	w.claim(volume, node)
+	put(w, fsm.AttachmentOutcome, &structs.CSIAttachmentOutcome{VolumeID: volume, NodeID: node, Op: "attach"})
+}
+
+func (w *world) claim(volume, node string) {
+	alloc := "a-" + volume + "-" + node
+	job := &structs.Job{ID: "j-" + alloc, TaskGroups: []*structs.TaskGroup{{Name: "g", Count: 1}}}
+	put(w, fsm.JobRegister, &structs.JobRegisterRequest{Job: job})
+	put(w, fsm.PlanApply, &structs.Plan{
+		JobModifyIndex: state.Job(w.store.Read(), "default", job.ID).JobModifyIndex,
+		Eval:           &structs.Evaluation{ID: "e-" + alloc, JobID: job.ID, Status: structs.EvalComplete},
+		Place:          []*structs.Allocation{{ID: alloc, JobID: job.ID, TaskGroup: "g", NodeID: node}},
+	})
+	put(w, fsm.VolumeClaim, &structs.CSIVolumeClaimRequest{NodeID: node, Claims: []*structs.CSIClaim{{
+		VolumeID: volume, AllocID: alloc, Mode: structs.ClaimWrite,
+		AccessMode: structs.CSIMultiNodeMultipleWriter, AttachmentMode: structs.CSIFileSystem,
+	}}})
+}
+
+// listed is a volume at the plugin, attached to nodes by the plugin's IDs.
+func listed(id string, nodes ...string) *structs.CSIVolumeExternalStub {
+	return &structs.CSIVolumeExternalStub{
+		ExternalID: "x-" + id, PublishedNodesKnown: true, PublishedExternalNodeIDs: nodes,
+	}
+}
+
+// pages makes the plugin answer with a page of these volumes each. The token of a page is its number.
+func (w *world) pages(all ...[]*structs.CSIVolumeExternalStub) {
+	w.list = func(req *nodecalls.ClientCSIListRequest) (*nodecalls.ClientCSIListResponse, error) {
+		i := 0
+		_, _ = fmt.Sscan(req.StartingToken, &i)
+		page := &nodecalls.ClientCSIListResponse{Volumes: all[i]}
+		if i+1 < len(all) {
+			page.NextToken = fmt.Sprint(i + 1)
+		}
+		return page, nil
+	}
+}
+
+// run starts the loop. The first list follows after firstAfter, and the test goes on just before it.
+func (w *world) run() {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		Loop{Store: w.store, Proposer: w, Nodes: w, Logger: hclog.NewNullLogger()}.Run(ctx)
+	}()
+	w.stop = func() {
+		cancel()
+		<-ended
+	}
+	time.Sleep(firstAfter - time.Second)
+	synctest.Wait()
+}
+
+// next waits for the next list and returns the number of its entries.
+func (w *world) next() (entries int) {
+	before := w.entries
+	time.Sleep(pluginconf.DefaultDriftInterval)
+	synctest.Wait()
+	return w.entries - before
+}
+
+// want compares the recorded differences, as texts "kind volume node".
+func (w *world) want(when string, want ...string) {
+	w.t.Helper()
+	var got []string
+	for d := range drifts.OfPlugin(w.store.Read(), "p") {
+		got = append(got, fmt.Sprintf("%s %s %s", d.Kind, d.VolumeID, d.ExternalNodeID))
+	}
+	if !slices.Equal(got, want) {
+		w.t.Errorf("%s: differences %q, want %q", when, got, want)
+	}
+}
+
+func (w *world) settings(d pluginconf.PluginDrift) {
+	put(w, fsm.PluginConfigSet, &pluginconf.PluginSettingsRequest{ID: "p", PluginDrift: d})
+}
+
+func (w *world) summary() *drift.DriftSummary { return drifts.Summary(w.store.Read(), "p") }
+
+// virtual runs a test in virtual time.
+func virtual(t *testing.T, test func(t *testing.T, w *world)) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1, false)
+		defer func() { w.stop() }()
+		test(t, w)
+	})
+}
