@@ -27,7 +27,8 @@ func ControllerGetVolume(
 		return nil, err
 	}
 
-	resp, err := c.controller.ControllerGetVolume(ctx, &spec.ControllerGetVolumeRequest{VolumeId: req.ExternalID})
+	msg := &spec.ControllerGetVolumeRequest{VolumeId: req.ExternalID}
+	resp, err := c.controller.ControllerGetVolume(ctx, msg)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package control
 
 import (
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -29,7 +30,12 @@ func TestDrift_RepairsCallThePlugin(t *testing.T) {
 		w.addVolume(aVolume("lost", structs.VolumeReady))
 		w.addVolume(aVolume("stray", structs.VolumeReady))
 		attached := map[string][]string{"ext-stray": {"ext-n1"}}
-		w.setAnswer(func(c nodeCall) (any, error) { return storageWith(attached, c), nil })
+		var mu sync.Mutex
+		w.setAnswer(func(c nodeCall) (any, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			return storageWith(attached, c), nil
+		})
 		defer w.runLoop("controllers")()
 		w.addClaim("lost", "a1", "n1")
 		after(time.Second)

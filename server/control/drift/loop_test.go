@@ -291,7 +291,7 @@ func TestLoop_StaysWithinItsBudget(t *testing.T) {
 			return &nodecalls.ClientCSIListResponse{NextToken: next}, nil
 		}
 		w.run()
-		time.Sleep(time.Hour + time.Minute)
+		w.sleep(time.Hour + time.Minute)
 		late := time.Duration(-1)
 		if len(at) == 4 {
 			late = at[2] - at[0] - time.Hour
@@ -304,7 +304,7 @@ func TestLoop_StaysWithinItsBudget(t *testing.T) {
 			return &nodecalls.ClientCSIListResponse{NextToken: fmt.Sprint(time.Now())}, nil
 		}
 		w.lists = nil
-		time.Sleep(time.Hour + passTime)
+		w.sleep(time.Hour + passTime)
 		if s := w.summary(); len(w.lists) > int(passTime/pause)+1 || s == nil || s.Fault == "" {
 			t.Errorf("%d calls for a list without an end, summary %+v", len(w.lists), s)
 		}

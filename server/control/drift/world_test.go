@@ -93,15 +93,21 @@ func (w *world) Call(_ context.Context, node, _ string, req, resp any) error {
 	case *nodecalls.ClientCSIListRequest:
 		copied := *r
 		copied.Provider = node // the test reads the called node here
+		w.mu.Lock()
 		w.lists = append(w.lists, &copied)
-		page, err := w.list(&copied)
+		list := w.list
+		w.mu.Unlock()
+		page, err := list(&copied)
 		if page != nil {
 			*resp.(*nodecalls.ClientCSIListResponse) = *page
 		}
 		return err
 	case *nodecalls.ClientCSIGetVolumeRequest:
+		w.mu.Lock()
 		w.asked = append(w.asked, r.ExternalID)
-		return w.get(r.ExternalID)
+		get := w.get
+		w.mu.Unlock()
+		return get(r.ExternalID)
 	}
 	w.t.Errorf("call of %T", req)
 	return nil
@@ -182,15 +188,21 @@ func (w *world) run() {
 		cancel()
 		<-ended
 	}
-	time.Sleep(firstAfter - time.Second)
+	w.sleep(firstAfter - time.Second)
+}
+
+// sleep lets virtual time pass. The loop sees all that the test has set before.
+func (w *world) sleep(d time.Duration) {
+	w.mu.Lock()
+	w.mu.Unlock() //nolint:staticcheck // it orders the writes of the test before the reads of the loop
+	time.Sleep(d)
 	synctest.Wait()
 }
 
 // next waits for the next list and returns the number of its entries.
 func (w *world) next() (entries int) {
 	before := w.entries
-	time.Sleep(pluginconf.DefaultDriftInterval)
-	synctest.Wait()
+	w.sleep(pluginconf.DefaultDriftInterval)
 	return w.entries - before
 }
 
