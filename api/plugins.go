@@ -68,9 +68,7 @@ func bindPluginConfig(c *Call, req *pluginconf.PluginSettingsRequest) error {
 	var body pluginconf.PluginSettings
 	err := c.DecodeBody(&body)
 	req.ID = c.ID()
-	req.OnNodeLoss = body.OnNodeLoss
-	req.SecretsFrom = body.SecretsFrom
-	req.PluginCalls = body.PluginCalls
+	body.CopyTo(req)
 	return err
 }
 

@@ -77,7 +77,8 @@ var quotedFields = strings.Fields(`
 	Class.PluginID Class.SecretsFrom
 	Config.SchedulerAlgorithm Definition.Quota Eligibility
 	Job.Affinities.Operand Job.Constraints.Operand Job.Type
-	Method.Type OnNodeLoss Op Pool.SchedulerConfiguration.SchedulerAlgorithm Role Role.ID Rule.On SecretsFrom
+	Method.Type OnNodeLoss Op PluginDrift.Drift Pool.SchedulerConfiguration.SchedulerAlgorithm
+	Role Role.ID Rule.On SecretsFrom
 	Quota.Limits.RegionLimit.Storage.Of.Kind Token.Roles.ID Token.Roles.Name Volumes.Class
 `)
 

@@ -29,6 +29,7 @@ import (
 	"berth/structs/admin"
 	"berth/structs/admission"
 	"berth/structs/class"
+	"berth/structs/drift"
 	"berth/structs/identity"
 	"berth/structs/inquiry"
 	"berth/structs/jobvolume"
@@ -335,6 +336,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		write(e, structs.CSIPluginDelete, rights.Management, propose(e, fsm.PluginDelete)),
 		read(e, pluginconf.PluginSettingsGet, rights.PluginRead, plugins.Config),
 		write(e, pluginconf.PluginSettingsSet, rights.OperatorWrite, propose(e, fsm.PluginConfigSet)),
+		read(e, drift.Summaries, rights.PluginList, csi.ListDriftSummaries),
 		read(e, class.List, rights.PluginList, csi.ListClasses),
 		read(e, class.Get, rights.PluginList, csi.GetClass),
 		read(e, jobvolume.Spaces, rights.PluginList, csi.ClassSpaces),
@@ -344,6 +346,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		shed(quickIf(e.quick(read(e, structs.CSIVolumeGet, required.VolumeRead, volumes.Get)), volumes.IsSmall)),
 		shed(read(e, inquiry.VolumeWhy, required.VolumeRead, volumes.Why)),
 		shed(read(e, structs.CSIVolumeList, required.VolumeList, volumes.List)),
+		shed(read(e, drift.List, required.VolumeList, csi.ListDrift)),
 		slow(call(e, structs.CSIVolumeExternal, required.VolumeExternal, volumes.External)),
 		slow(readFor(e, volumeusage.List, required.ClaimList, usages.Procedures{Server: e.Server}.List)),
 		// These wait for the row that a leader loop changes after its calls of a plugin.

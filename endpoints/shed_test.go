@@ -19,7 +19,7 @@ func TestOverload_ListsTheSheddableMethods(t *testing.T) {
 		}
 	}
 	slices.Sort(got)
-	const want = "Alloc.GetAlloc Alloc.List Alloc.Services CSIPlugin.Get CSIPlugin.List CSIVolume.Get " +
+	const want = "Alloc.GetAlloc Alloc.List Alloc.Services CSIPlugin.Get CSIPlugin.List CSIVolume.Drift CSIVolume.Get " +
 		"CSIVolume.List CSIVolume.Why Deployment.Allocations Deployment.GetDeployment Deployment.List " +
 		"Eval.Allocations Eval.Count Eval.GetEval Eval.List " +
 		"Job.Allocations Job.Deployments Job.Evaluations Job.GetJob " +

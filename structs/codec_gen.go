@@ -3273,11 +3273,14 @@ func (v *CSIVolumeListStub) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(25)
+	n := uint32(26)
 	if !(v.Class != "") {
 		n--
 	}
 	if !(v.DeleteAt != 0) {
+		n--
+	}
+	if !(v.Drift != "") {
 		n--
 	}
 	b = msgp.AppendMapHeader(b, n)
@@ -3306,6 +3309,10 @@ func (v *CSIVolumeListStub) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v.DeleteAt != 0 {
 		b = append(b, "\xa8DeleteAt"...)
 		b = msgp.AppendInt64(b, int64(v.DeleteAt))
+	}
+	if v.Drift != "" {
+		b = append(b, "\xa5Drift"...)
+		b = msgp.AppendString(b, v.Drift)
 	}
 	b = append(b, "\xaaExternalID"...)
 	b = msgp.AppendString(b, v.ExternalID)
@@ -3380,6 +3387,8 @@ func (v *CSIVolumeListStub) readField(name, b []byte) (_ []byte, known bool, err
 		b, err = wire.ReadString(b, &v.Class)
 	case "DeleteAt":
 		b, err = wire.ReadInt(b, &v.DeleteAt)
+	case "Drift":
+		b, err = wire.ReadString(b, &v.Drift)
 	case "Provider":
 		b, err = wire.ReadString(b, &v.Provider)
 	case "ControllerRequired":

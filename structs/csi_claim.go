@@ -216,8 +216,7 @@ type CSIAttachment struct {
 	State          string
 	PublishContext Secrets         `codec:"PublishContext"` // opaque, for stage and publish
 	LastError      *OperationError `json:",omitempty"`
-	// Found marks an attachment that no claim made: a node or the plugin reported it after a restore of the
-	// servers, or an operator named it. It is always detaching.
+	// Found marks an attachment that no claim made: a node, the plugin or an operator named it. It is detaching.
 	Found bool `json:",omitempty"`
 	// Forced marks an attachment whose claim was released without its node. No claim that excludes others is
 	// granted before the detach has succeeded.

@@ -349,6 +349,7 @@ type CSIVolumeListStub struct {
 	PluginID            string
 	Class               string `json:",omitempty" codec:",omitempty" level:"2"`
 	DeleteAt            int64  `json:",omitempty" codec:",omitempty" level:"2"` // as in CSIVolume
+	Drift               string `json:",omitempty" codec:",omitempty" level:"2"` // the kinds of its differences
 	Provider            string
 	ControllerRequired  bool
 	ControllersHealthy  int

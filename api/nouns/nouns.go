@@ -6,6 +6,7 @@ import (
 	_ "berth/api/acls"
 	_ "berth/api/admissions"
 	_ "berth/api/classes"
+	_ "berth/api/drifts"
 	_ "berth/api/identities"
 	_ "berth/api/logins"
 	_ "berth/api/quotas"

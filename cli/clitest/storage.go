@@ -10,6 +10,7 @@ import (
 	"berth/api/apitest"
 	"berth/cli/command"
 	"berth/structs"
+	"berth/structs/drift"
 	"berth/structs/pluginconf"
 	"berth/structs/validate"
 )
@@ -20,6 +21,7 @@ func (w *Cluster) answerStorage() {
 	w.answerVolumeWrites()
 	w.answerClasses()
 	w.answerSnapshots()
+	w.answerDrift()
 }
 
 func (w *Cluster) answerPlugins() {
@@ -80,6 +82,7 @@ func (w *Cluster) answerPlugins() {
 				w.pluginConf.OnNodeLoss = r.OnNodeLoss
 				w.pluginConf.SecretsFrom = r.SecretsFrom
 				w.pluginConf.PluginCalls = r.PluginCalls
+				w.pluginConf.PluginDrift = r.PluginDrift
 			}
 			return &structs.Empty{}, err
 		})
@@ -134,7 +137,9 @@ func (w *Cluster) answerVolumeReads() {
 			},
 		}
 		if r.Prefix == "later" {
-			all = []*structs.CSIVolumeListStub{{ID: "later", PluginID: "hostpath", State: "ready"}}
+			all = []*structs.CSIVolumeListStub{{
+				ID: "later", PluginID: "hostpath", State: "ready", Drift: drift.StrayAttachment,
+			}}
 		}
 		return &structs.CSIVolumeListResponse{Volumes: slices.DeleteFunc(all,
 			func(v *structs.CSIVolumeListStub) bool {

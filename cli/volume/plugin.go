@@ -41,10 +41,15 @@ those that the leader has in flight for its volumes. A timeout ends a call:
 or expand a volume, and -node-timeout those that mount or unmount it. A node
 that has a volume learns of another timeout with its next mount.
 
+-drift is about the list of volumes that the plugin has. By default the
+differences are shown: volumes that are missing or attached elsewhere. With
+repair, attachments are made or removed as the claims of volumes need them.
+A volume is never deleted.
+
 In the path of -secrets-from, {namespace} and {id} stand for those of the
 volume. The variable is in the namespace of the volume.
 `,
-		Flags: []command.Flag{{
+		Flags: append([]command.Flag{{
 			Name:  "on-node-loss",
 			Kind:  command.String,
 			Value: "hold|fence|lease",
@@ -74,13 +79,14 @@ volume. The variable is in the namespace of the volume.
 			Kind:  command.String,
 			Value: "10s-4m|default",
 			Usage: "The end of a call of the node half",
-		}},
+		}}, driftFlags...),
 		Renders: true,
 		Run:     configurePlugin,
 		Examples: "berth plugin config hostpath\n" +
 			"berth plugin config -on-node-loss fence hostpath\n" +
 			"berth plugin config -secrets-from nomad/volumes/{namespace}/nfs nfs\n" +
-			"berth plugin config -calls-in-flight 2 -controller-timeout 4m slow",
+			"berth plugin config -calls-in-flight 2 -controller-timeout 4m slow\n" +
+			"berth plugin config -drift repair nfs",
 	},
 }
 
@@ -97,13 +103,16 @@ func configurePlugin(ctx context.Context, c *command.Call) error {
 
 	policy := c.String("on-node-loss")
 	from := c.String("secrets-from")
-	before := config.PluginCalls
+	before := *config
 	err = setCalls(c, &config.PluginCalls)
+	if err == nil {
+		err = setDrift(c, &config.PluginDrift)
+	}
 	if err != nil {
 		return err
 	}
 
-	if policy != "" || from != "" || config.PluginCalls != before {
+	if policy != "" || from != "" || *config != before {
 		config.OnNodeLoss = cmp.Or(policy, config.OnNodeLoss)
 		config.SecretsFrom = cmp.Or(from, config.SecretsFrom)
 		if from == noSecretsFrom {
@@ -128,6 +137,8 @@ func configurePlugin(ctx context.Context, c *command.Call) error {
 			"Timeout", orDefault(config.CallTimeout),
 			"Controller timeout", orDefault(config.ControllerTimeout),
 			"Node timeout", orDefault(config.NodeTimeout),
+			"Drift", cmp.Or(config.Drift, pluginconf.DriftReport),
+			"Drift interval", orDefault(config.DriftInterval),
 		)
 		return nil
 	})
@@ -266,7 +277,7 @@ func controllersText(required bool, healthy, expected int) string {
 	return command.FormatCount(healthy, expected)
 }
 
-func printPlugin(_ context.Context, c *command.Call, p *structs.CSIPlugin) error {
+func printPlugin(ctx context.Context, c *command.Call, p *structs.CSIPlugin) error {
 	healthyControllers := controllersText(p.ControllerRequired, p.ControllersHealthy, p.ControllersExpected)
 	c.Pairs(
 		"ID", p.ID,
@@ -276,6 +287,7 @@ func printPlugin(_ context.Context, c *command.Call, p *structs.CSIPlugin) error
 		"Nodes healthy", command.FormatCount(p.NodesHealthy, p.NodesExpected),
 		"Can", capabilities(p),
 		"Calls", callsText(p),
+		"Drift", driftOfPlugin(ctx, c, p.ID),
 	)
 
 	whole := func(text string, _ int) string { return text }

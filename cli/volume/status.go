@@ -62,7 +62,7 @@ func volumeListing(ctx context.Context, c *command.Call) error {
 }
 
 var volumeSheet = command.Sheet[*structs.CSIVolumeListStub]{
-	Titles: "ID|Name|Plugin|Class|State|Deleted|Schedulable|Access Mode|Readers|Writers|Waiting",
+	Titles: "ID|Name|Plugin|Class|State|Drift|Deleted|Schedulable|Access Mode|Readers|Writers|Waiting",
 	Row: func(_ *command.Call, v *structs.CSIVolumeListStub) []string {
 		name := v.Name
 		if name == v.ID { // the table drops the column if all are empty
@@ -74,6 +74,7 @@ var volumeSheet = command.Sheet[*structs.CSIVolumeListStub]{
 			v.PluginID,
 			v.Class,
 			v.State,
+			v.Drift,
 			deletionTime(v.DeleteAt, command.Age),
 			command.YesNo(v.Schedulable),
 			string(v.AccessMode),
@@ -181,6 +182,7 @@ func printVolume(ctx context.Context, c *command.Call, v *structs.CSIVolumeDetai
 		warn(c, []string{"the snapshots of the volume are not known: " + err.Error()})
 	}
 	snapshotSheet.Section(c, "Snapshots", snaps)
+	printDrift(ctx, c, v.ID)
 	return nil
 }
 

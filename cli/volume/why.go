@@ -14,7 +14,8 @@ var volumeWhyCommand = command.Command{
 	Args:     "<volume>",
 	Synopsis: "Show why a volume, or a use of it, waits",
 	Help: `
-Shows the mounts of the volume that are ill, and the chain of reasons: calls
+Shows the mounts of the volume that are ill, its differences from the storage,
+and the chain of reasons: calls
 of the plugin, its instances, claims in the queue and attachments. A line
 with an arrow is the next thing to do.`,
 	Renders:  true,
@@ -39,7 +40,7 @@ func volumeWhy(ctx context.Context, c *command.Call) error {
 		warn(c, []string{"the state of its mounts is not known: " + err.Error()})
 	}
 	var ill []*inquiry.Reason
-	for _, line := range lines {
+	for _, line := range slices.Concat(lines, driftReasons(differencesOf(ctx, c, id))) {
 		ill = append(ill, &inquiry.Reason{Text: line})
 	}
 	why.Reasons = slices.Concat(ill, why.Reasons)

@@ -6,6 +6,7 @@ import (
 	"berth/structs"
 	"berth/structs/admin"
 	"berth/structs/class"
+	"berth/structs/drift"
 	"berth/structs/quota"
 	"berth/structs/snapshot"
 	"berth/structs/variable"
@@ -42,6 +43,8 @@ func place(row any) (namespace, id string, known bool) {
 		return r.Namespace, r.VolumeID, true
 	case *structs.CSIVolume:
 		return r.Namespace, r.ID, true
+	case *drift.VolumeDrift:
+		return r.Namespace, r.VolumeID, true
 	case *snapshot.VolumeSnapshot:
 		return r.Namespace, r.VolumeID, true
 	case *structs.Deployment:

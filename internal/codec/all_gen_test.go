@@ -450,6 +450,7 @@ var all = []any{
 	new(drift.DriftListResponse),
 	new(drift.DriftRecordRequest),
 	new(drift.DriftRepairRequest),
+	new(drift.DriftSummariesResponse),
 	new(drift.DriftSummary),
 	new(drift.VolumeDrift),
 	new(identity.KeyActivateRequest),

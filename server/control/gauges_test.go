@@ -9,6 +9,7 @@ import (
 	"berth/fsm"
 	"berth/server/control/gauges"
 	"berth/structs"
+	"berth/structs/drift"
 )
 
 // gaugesSet returns the gauges as the process has set them, by name and label values.
@@ -42,6 +43,9 @@ func TestGauges_CountRowsAndAreZeroWhenLeadershipEnds(t *testing.T) {
 			{ID: "v2", PluginID: "pl", ExternalID: "y", State: structs.VolumeReady},
 		}})
 		w.addClaim("v1", "a1", "n1")
+		put(w, fsm.DriftRecord, &drift.DriftRecordRequest{PluginID: "pl", Summary: &drift.DriftSummary{
+			PluginID: "pl", Counts: map[string]int{drift.MissingVolume: 3},
+		}})
 		stop := w.runLoop("gauges")
 		after(0)
 		wanted := map[string]float32{
@@ -53,6 +57,8 @@ func TestGauges_CountRowsAndAreZeroWhenLeadershipEnds(t *testing.T) {
 			"csi.attachments_pending attaching": 1,
 			"csi.plugin_healthy pl controller":  1,
 			"csi.plugin_expected pl node":       1,
+			"csi.drift pl missing_volume":       3,
+			"csi.drift pl stray_volume":         0,
 		}
 		for name, want := range wanted {
 			if got, ok := gaugesSet(sink)[name]; !ok || got != want {

@@ -2,6 +2,8 @@ package csi
 
 import (
 	"cmp"
+	"slices"
+	"strings"
 
 	"berth/internal/mvcc"
 	"berth/state/schema"
@@ -13,9 +15,13 @@ import (
 func VolumeStubs(tx *mvcc.ReadTx) func(*structs.CSIVolume, *structs.CSIVolumeListStub) {
 	counts := queueCounts(tx)
 	summaries := map[string]pluginSummary{}
+	someDrift := schema.Drifts.Has(tx)
 	return func(v *structs.CSIVolume, s *structs.CSIVolumeListStub) {
 		*s = bareStub(v)
 		countClaims(s, counts(v))
+		if someDrift {
+			s.Drift = driftText(tx, v)
+		}
 
 		// Most volumes of a list have one of a few plugins.
 		plugin, known := summaries[v.PluginID]
@@ -26,6 +32,18 @@ func VolumeStubs(tx *mvcc.ReadTx) func(*structs.CSIVolume, *structs.CSIVolumeLis
 
 		plugin.fillStub(v, s)
 	}
+}
+
+// driftText names the kinds of the differences of a volume, "" for none.
+func driftText(tx mvcc.Reader, v *structs.CSIVolume) string {
+	var kinds []string
+	for d := range schema.DriftsByVolume.Scan(tx, v.Namespace, v.ID) {
+		if !slices.Contains(kinds, d.Kind) {
+			kinds = append(kinds, d.Kind)
+		}
+	}
+	slices.Sort(kinds)
+	return strings.Join(kinds, ", ")
 }
 
 // fewQueues is the number of volumes whose queues a blocking query watches one by one. A query of more

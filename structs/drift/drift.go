@@ -129,20 +129,27 @@ type DriftRepairRequest struct {
 	structs.WriteOptions `level:"2"`
 }
 
-// List lists the differences of all plugins, of one, or of one volume.
-var List = structs.Read[DriftListRequest, DriftListResponse]("CSIPlugin.Drift")
+// List lists the differences of the volumes of a namespace, by plugin, kind, volume and node.
+var List = structs.Read[DriftListRequest, DriftListResponse]("CSIVolume.Drift")
 
-// DriftListRequest selects differences. Empty fields select all. VolumeID is of the request's namespace.
+// DriftListRequest selects differences. Empty fields select all.
 type DriftListRequest struct {
 	PluginID             string `level:"2"`
 	VolumeID             string `level:"2"`
 	structs.QueryOptions `level:"2"`
 }
 
-// DriftListResponse has the differences of volumes that the caller may see, and the summaries of the plugins.
-// There are none for a request that names a volume.
+// DriftListResponse has the differences.
 type DriftListResponse struct {
-	Differences []*VolumeDrift  `level:"2"`
-	Summaries   []*DriftSummary `level:"2"`
+	Differences []*VolumeDrift `level:"2"`
+	structs.QueryMeta
+}
+
+// Summaries lists the summaries of all plugins that have one.
+var Summaries = structs.Read[structs.QueryRequest, DriftSummariesResponse]("CSIPlugin.Drift")
+
+// DriftSummariesResponse has the summaries by plugin.
+type DriftSummariesResponse struct {
+	Summaries []*DriftSummary `level:"2"`
 	structs.QueryMeta
 }

@@ -109,3 +109,11 @@ type PluginSettingsRequest struct {
 	PluginDrift          `level:"2"`
 	structs.WriteOptions `level:"2"`
 }
+
+// CopyTo sets the settings of a request. It leaves the plugin as it is.
+func (s *PluginSettings) CopyTo(req *PluginSettingsRequest) {
+	req.OnNodeLoss = s.OnNodeLoss
+	req.SecretsFrom = s.SecretsFrom
+	req.PluginCalls = s.PluginCalls
+	req.PluginDrift = s.PluginDrift
+}

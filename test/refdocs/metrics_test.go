@@ -61,6 +61,7 @@ var meaning = map[string]string{
 	"csi.backlog":                 "steps of a plugin's volumes that could be taken, and wait for a call in flight or a controller, on the leader; label plugin",
 	"csi.backlog_age_seconds":     "how long the one of them has waited that waits longest, on the leader; label plugin",
 	"csi.calls_in_flight":         "steps of a plugin's volumes in work, on the leader; label plugin",
+	"csi.drift":                   "differences between the volumes of a plugin and its list, on the leader; labels plugin, kind",
 	"csi.call":                    "one call of a CSI plugin, in ms; labels plugin, method, code",
 	"csi.claims":                  "claims, on the leader; label state",
 	"quota.used":                  "what the namespaces of a quota have of a bound, on the leader; labels quota, of",

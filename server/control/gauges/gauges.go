@@ -11,7 +11,9 @@ import (
 	"berth/internal/backoff"
 	"berth/server/control/workqueue"
 	"berth/state"
+	"berth/state/csi/drifts"
 	"berth/state/quotas"
+	"berth/structs/drift"
 	"berth/structs/quotause"
 )
 
@@ -38,6 +40,7 @@ func (l Loop) Run(ctx context.Context) {
 		tx := l.Store.Read()
 		now.report(state.CountTotals(tx))
 		now.reportQuotas(tx)
+		now.reportDrift(tx)
 		now.reportCalls(l.loads(ctx))
 		reported.zeroUnless(now) // for example a plugin that is gone
 		reported = now
@@ -93,6 +96,16 @@ func (g gauges) reportQuotas(tx *state.ReadTx) {
 			of := metricLabel("of", b.Of.String())
 			g.reportGauge([]string{"quota", "used"}, int(b.Used), name, of)
 			g.reportGauge([]string{"quota", "allowed"}, int(b.Most), name, of)
+		}
+	}
+}
+
+// reportDrift reports the differences between volumes and storage. A plugin without a summary has none.
+func (g gauges) reportDrift(tx *state.ReadTx) {
+	for s := range drifts.Summaries(tx) {
+		plugin := metricLabel("plugin", s.PluginID)
+		for _, kind := range drift.Kinds {
+			g.reportGauge([]string{"csi", "drift"}, s.Counts[kind], plugin, metricLabel("kind", kind))
 		}
 	}
 }

@@ -14,11 +14,13 @@ import (
 	"berth/structs/pluginconf"
 )
 
-// OfPlugin yields the differences of a plugin, of all with "", by plugin, kind, volume and node.
+// From yields all differences from a key on, by plugin, kind, volume and node.
+func From(tx *mvcc.ReadTx, at mvcc.Page) iter.Seq[*drift.VolumeDrift] {
+	return schema.Drifts.Range(tx, mvcc.KeyPrefix(""), at)
+}
+
+// OfPlugin yields the differences of a plugin, by kind, volume and node.
 func OfPlugin(tx mvcc.Reader, pluginID string) iter.Seq[*drift.VolumeDrift] {
-	if pluginID == "" {
-		return schema.Drifts.Scan(tx)
-	}
 	return schema.Drifts.Scan(tx, pluginID)
 }
 

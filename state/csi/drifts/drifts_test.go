@@ -283,3 +283,24 @@ func TestRepair_IsNotRepeatedForAWhile(t *testing.T) {
 		})
 	}
 }
+
+func TestVolumeStubs_NameTheDifferencesOfAVolume(t *testing.T) {
+	w := newWorld(t)
+	text := func() string {
+		tx := w.s.Read()
+		var stub structs.CSIVolumeListStub
+		csi.VolumeStubs(tx)(csi.Volume(tx, "default", "v"), &stub)
+		return stub.Drift
+	}
+	if got := text(); got != "" {
+		t.Errorf("got %q, want none", got)
+	}
+	other := difference(drift.UnknownNode)
+	other.ExternalNodeID = "other"
+	w.record(&drift.DriftRecordRequest{Found: []*drift.VolumeDrift{
+		difference(drift.UnknownNode), other, difference(drift.MissingVolume),
+	}})
+	if got := text(); got != "missing_volume, unknown_node" {
+		t.Errorf("got %q", got)
+	}
+}

@@ -1,0 +1,53 @@
+// Package drifts has the routes of the differences between volumes and their storage, each with the call of
+// the client.
+package drifts
+
+import (
+	"context"
+	"net/url"
+
+	"berth/api"
+	"berth/structs"
+	"berth/structs/drift"
+)
+
+// The dialect has none of these routes.
+var list = api.NewEndpoint(api.Get, "/v1/volumes/drift",
+	api.ServeMethod(drift.List, bindList,
+		func(a *drift.DriftListResponse) []*drift.VolumeDrift { return a.Differences }))
+
+func bindList(c *api.Call, req *drift.DriftListRequest) error {
+	req.PluginID = c.Param("plugin_id")
+	req.VolumeID = c.Param("volume_id")
+	return nil
+}
+
+// List lists the differences of the volumes of a namespace. An empty plugin or volume selects all.
+func List(ctx context.Context, c *api.Client, pluginID, volumeID string) ([]*drift.VolumeDrift, error) {
+	params := url.Values{}
+	if pluginID != "" {
+		params.Set("plugin_id", pluginID)
+	}
+	if volumeID != "" {
+		params.Set("volume_id", volumeID)
+	}
+	return list.Send(ctx, c, api.Request{Query: params})
+}
+
+var summaries = api.NewEndpoint(api.Get, "/v1/plugins/drift",
+	api.ServeMethod(drift.Summaries, nil,
+		func(a *drift.DriftSummariesResponse) []*drift.DriftSummary { return a.Summaries }))
+
+// OfPlugin returns the numbers of the differences of a plugin, nil if there is none.
+func OfPlugin(ctx context.Context, c *api.Client, pluginID string) (*drift.DriftSummary, error) {
+	all, _, err := summaries.Fetch(ctx, c, "", nil)
+	if structs.IsKind(err, structs.KindNotFound) {
+		return nil, nil // servers of an earlier version do not know the request
+	}
+	for _, s := range all {
+		if s.PluginID == pluginID {
+			return s, err
+		}
+	}
+	return nil, err
+}

@@ -1,0 +1,35 @@
+package csi
+
+import (
+	"berth/endpoints/query"
+	"berth/state"
+	"berth/state/csi/drifts"
+	"berth/structs"
+	"berth/structs/drift"
+)
+
+// ListDrift lists the differences between the volumes of a namespace and their storage.
+func ListDrift(tx *state.ReadTx, req *drift.DriftListRequest, resp *drift.DriftListResponse) (err error) {
+	l := query.List[drift.VolumeDrift, drift.VolumeDrift]{
+		Key: func(d *drift.VolumeDrift) []string {
+			return []string{d.PluginID, d.Kind, d.ExternalID, d.ExternalNodeID}
+		},
+		Stub: func(d, stub *drift.VolumeDrift) { *stub = *d },
+		Keep: func(d *drift.VolumeDrift) bool {
+			return (req.PluginID == "" || d.PluginID == req.PluginID) &&
+				(req.VolumeID == "" || d.VolumeID == req.VolumeID) && inNamespace(d.Namespace, req)
+		},
+	}
+	resp.Differences, err = l.Page(drifts.From(tx, query.Start(req)), req, resp)
+	return err
+}
+
+// ListDriftSummaries lists the numbers of the differences of all plugins.
+func ListDriftSummaries(
+	tx *state.ReadTx, _ *structs.QueryRequest, resp *drift.DriftSummariesResponse,
+) error {
+	for s := range drifts.Summaries(tx) {
+		resp.Summaries = append(resp.Summaries, s)
+	}
+	return nil
+}
