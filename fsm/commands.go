@@ -13,6 +13,7 @@ import (
 	"berth/state/classes"
 	"berth/state/csi/drifts"
 	"berth/state/csi/lifecycle"
+	"berth/state/csi/snapschedules"
 	"berth/state/csi/snapshots"
 	"berth/state/csi/space"
 	"berth/state/lease"
@@ -142,6 +143,11 @@ var (
 	DriftRecord     = command(184, "DriftRecord", drifts.Record, since(2))
 	DriftRepair     = command(185, "DriftRepair", drifts.Repair, since(2))
 	SnapshotOutcome = command(183, "SnapshotOutcome", snapshots.Outcome, since(2))
+
+	SnapshotSchedulePut    = command(188, "SnapshotSchedulePut", snapschedules.Put, since(2))
+	SnapshotScheduleDelete = command(189, "SnapshotScheduleDelete", snapschedules.Delete, since(2))
+	SnapshotScheduleRun    = command(190, "SnapshotScheduleRun", snapschedules.Run, since(2))
+	SnapshotSchedulePause  = command(191, "SnapshotSchedulePause", snapschedules.Pause, since(2))
 
 	NamespaceApply  = command(70, "NamespaceApply", namespaces.NamespaceApply)
 	NamespaceDelete = command(71, "NamespaceDelete", namespaces.NamespaceDelete)

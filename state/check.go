@@ -8,6 +8,7 @@ import (
 	"berth/state/classes"
 	"berth/state/csi"
 	"berth/state/csi/drifts"
+	"berth/state/csi/snapschedules"
 	"berth/state/csi/snapshots"
 	"berth/state/evalallocs"
 	"berth/state/lease"
@@ -34,6 +35,7 @@ func Check(tx *ReadTx) []string {
 	csi.CheckVolumes(c)
 	snapshots.Check(c)
 	drifts.Check(c)
+	snapschedules.Check(c)
 	checkPlugins(c)
 	csi.CheckInstances(c)
 	checkAllocs(c)

@@ -32,6 +32,7 @@ import (
 	"berth/structs/nodeloss"
 	"berth/structs/pluginconf"
 	"berth/structs/quota"
+	"berth/structs/snapschedule"
 	"berth/structs/snapshot"
 )
 
@@ -116,6 +117,9 @@ func addAccess(w *fixture) {
 		space.Note(tx, &structs.CSIVolume{PluginID: "p", Class: "fast", RequestedCapacityMin: 1}, 1)
 		schema.Snapshots.Put(tx, &snapshot.VolumeSnapshot{
 			Namespace: "default", Name: "s", PluginID: "p", State: snapshot.Failed,
+		})
+		schema.SnapshotSchedules.Put(tx, &snapschedule.SnapshotSchedule{
+			Namespace: "default", Name: "s", VolumeID: "v", Crons: []string{"@daily"}, Keep: 1,
 		})
 		return nil
 	})
@@ -205,8 +209,8 @@ func TestLoad_KeepsTheBytesOfAnEarlierFile(t *testing.T) {
 		schema.Quotas.Name(), schema.QuotaUses.Name(),
 		schema.ACLAuthMethods.Name(), schema.ACLBindingRules.Name(),
 		schema.ACLLoginMarks.Name(), schema.ACLOneTimeTokens.Name(), schema.VolumeClasses.Name(),
-		schema.Exhausted.Name(), schema.Snapshots.Name(),
 		schema.Drifts.Name(), schema.DriftSummaries.Name(),
+		schema.Exhausted.Name(), schema.Snapshots.Name(), schema.SnapshotSchedules.Name(),
 	}
 	for table, n := range rowsByTable(s.Read()) {
 		if n == 0 && !slices.Contains(later, table) {

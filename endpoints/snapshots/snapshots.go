@@ -121,20 +121,9 @@ func (p Procedures) rowOf(
 	}
 
 	id := structs.NewID()
-	s := &snapshot.VolumeSnapshot{
-		Namespace:        ns,
-		Name:             cmp.Or(ask.Name, nameFor(v.ID, id)),
-		ID:               id,
-		VolumeID:         v.ID,
-		VolumeIndex:      v.CreateIndex,
-		PluginID:         v.PluginID,
-		SourceExternalID: v.ExternalID,
-		Topologies:       v.Topologies,
-		Parameters:       ask.Parameters,
-		SecretsFrom:      v.SecretsFrom,
-		SealedSecrets:    v.SealedSecrets,
-	}
-	err = checkAble(tx, v)
+	s := snapshots.Of(v, cmp.Or(ask.Name, nameFor(v.ID, id)), id)
+	s.Parameters = ask.Parameters
+	err = snapshots.CheckAble(tx, v)
 	if err == nil && len(ask.Secrets) > 0 {
 		s.SecretsFrom = ""
 		s.SealedSecrets, err = p.seal(ns, v.ID, ask.Secrets)
@@ -155,17 +144,6 @@ func (p Procedures) seal(ns, volume string, secrets structs.Secrets) (*structs.S
 			"variable with them: secrets_from")
 	}
 	return sealing.Seal(p.Keys, ns, volume, secrets)
-}
-
-// checkAble rejects a snapshot that the plugin is known to be unable to take. A plugin whose controller is
-// not up yet may be able: the request waits for it.
-func checkAble(tx *state.ReadTx, v *structs.CSIVolume) error {
-	for i := range csi.InstancesByPluginKind(tx, v.PluginID, structs.CSIKindController) {
-		if i.Healthy && i.ControllerInfo != nil && !i.ControllerInfo.SupportsCreateDeleteSnapshot {
-			return structs.Preconditionf("volume %q: CSI plugin %q takes no snapshots", v.ID, v.PluginID)
-		}
-	}
-	return nil
 }
 
 // taken reports whether a requested snapshot needs no more waiting. row is nil for one that was deleted.

@@ -19,6 +19,7 @@ import (
 	"berth/structs/quota"
 	"berth/structs/reclaim"
 	"berth/structs/sitoken"
+	"berth/structs/snapschedule"
 	"berth/structs/snapshot"
 	"berth/structs/variable"
 	"berth/structs/volumeusage"
@@ -619,6 +620,16 @@ var all = []any{
 	new(sitoken.DeriveSITokenResponse),
 	new(sitoken.SITokenAccessor),
 	new(sitoken.SITokenAccessors),
+	new(snapschedule.ScheduleDeleteRequest),
+	new(snapschedule.ScheduleGetRequest),
+	new(snapschedule.ScheduleGetResponse),
+	new(snapschedule.ScheduleListRequest),
+	new(snapschedule.ScheduleListResponse),
+	new(snapschedule.SchedulePauseRequest),
+	new(snapschedule.SchedulePutEntry),
+	new(snapschedule.SchedulePutRequest),
+	new(snapschedule.ScheduleRunEntry),
+	new(snapschedule.SnapshotSchedule),
 	new(snapshot.CSISnapshot),
 	new(snapshot.SnapshotCreateRequest),
 	new(snapshot.SnapshotCreateResponse),

@@ -21,6 +21,7 @@ var WirePackages = []string{
 	"structs/quota",
 	"structs/reclaim",
 	"structs/sitoken",
+	"structs/snapschedule",
 	"structs/snapshot",
 	"structs/variable",
 	"structs/volumeusage",

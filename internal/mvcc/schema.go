@@ -21,7 +21,7 @@ type Schema struct {
 
 // maxTables is the largest number of tables, with the table of table indexes. It is at most 64: each view has
 // a number for each of them, and a load a bit.
-const maxTables = 56
+const maxTables = 60
 
 // AnyTable is a Table of any row type.
 type AnyTable interface {

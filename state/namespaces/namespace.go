@@ -193,6 +193,12 @@ func NamespaceDelete(tx *mvcc.WriteTx, p *admin.NamespaceDeleteRequest) error {
 			p.Name, snapshots, snapshot.Name)
 	}
 
+	schedules, schedule := CountAll(schema.SnapshotSchedules.Scan(tx, p.Name))
+	if schedules > 0 {
+		return structs.Preconditionf("namespace %q has %d schedules of snapshots, such as %q; delete them first",
+			p.Name, schedules, schedule.Name)
+	}
+
 	stored, variable := CountAll(schema.Variables.Scan(tx, p.Name))
 	if stored > 0 {
 		return structs.Preconditionf("namespace %q has %d variables, such as %q; purge them first",

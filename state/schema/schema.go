@@ -156,6 +156,7 @@ var All = mvcc.Schema{
 		VolumeClasses, Exhausted,
 		Snapshots,
 		Drifts, DriftSummaries,
+		SnapshotSchedules,
 	},
 }
 

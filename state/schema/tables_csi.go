@@ -8,6 +8,7 @@ import (
 	"berth/structs/drift"
 	"berth/structs/jobvolume"
 	"berth/structs/pluginconf"
+	"berth/structs/snapschedule"
 	"berth/structs/snapshot"
 )
 
@@ -189,6 +190,17 @@ var (
 	// Snapshots that need a call of the leader.
 	UnsettledSnapshots = Snapshots.Index("unsettled", func(s *snapshot.VolumeSnapshot) mvcc.Key {
 		return mvcc.KeyIf(s.Unsettled(), s.State)
+	})
+
+	// SnapshotsBySchedule has the snapshots that schedules have taken by the name of the schedule, which may be
+	// gone.
+	SnapshotsBySchedule = Snapshots.Index("schedule", func(s *snapshot.VolumeSnapshot) mvcc.Key {
+		return mvcc.KeyIf(s.Schedule != "", s.Namespace, s.Schedule)
+	})
+
+	// SnapshotSchedules has the schedules of snapshots by namespace and name.
+	SnapshotSchedules = mvcc.NewTable("csi_snapshot_schedules", func(s *snapschedule.SnapshotSchedule) mvcc.Key {
+		return mvcc.KeyOf(s.Namespace, s.Name)
 	})
 )
 

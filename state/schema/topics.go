@@ -43,3 +43,6 @@ var PluginConfigRows = PluginConfigs.Topic(0)
 
 // SnapshotRows are the snapshots of volumes: namespace, name.
 var SnapshotRows = Snapshots.Topic(0)
+
+// SnapshotScheduleRows are the schedules of snapshots: namespace, name.
+var SnapshotScheduleRows = SnapshotSchedules.Topic(0)

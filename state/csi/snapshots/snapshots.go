@@ -20,6 +20,33 @@ import (
 // ID of the row, so each repeat of the call is about the same snapshot.
 func NameAtPlugin(s *snapshot.VolumeSnapshot) string { return csi.VolumeName(s.Name, s.ID) }
 
+// Of returns the row of a snapshot of a volume, with a name and an ID. It has the secrets of the volume.
+func Of(v *structs.CSIVolume, name, id string) *snapshot.VolumeSnapshot {
+	return &snapshot.VolumeSnapshot{
+		Namespace:        v.Namespace,
+		Name:             name,
+		ID:               id,
+		VolumeID:         v.ID,
+		VolumeIndex:      v.CreateIndex,
+		PluginID:         v.PluginID,
+		SourceExternalID: v.ExternalID,
+		Topologies:       v.Topologies,
+		SecretsFrom:      v.SecretsFrom,
+		SealedSecrets:    v.SealedSecrets,
+	}
+}
+
+// CheckAble rejects a snapshot that the plugin of a volume is known to be unable to take. A plugin whose
+// controller is not up yet may be able.
+func CheckAble(tx mvcc.Reader, v *structs.CSIVolume) error {
+	for i := range csi.InstancesByPluginKind(tx, v.PluginID, structs.CSIKindController) {
+		if i.Healthy && i.ControllerInfo != nil && !i.ControllerInfo.SupportsCreateDeleteSnapshot {
+			return structs.Preconditionf("volume %q: CSI plugin %q takes no snapshots", v.ID, v.PluginID)
+		}
+	}
+	return nil
+}
+
 // NotFound is the error for a snapshot that does not exist.
 func NotFound(ns, name string) error {
 	return structs.NotFoundf("no snapshot %q in namespace %q", structs.Cut(name, structs.MaxQuoted), ns)
@@ -44,23 +71,14 @@ func Put(tx *mvcc.WriteTx, p *snapshot.SnapshotPutEntry) error {
 }
 
 func put(tx *mvcc.WriteTx, wanted *snapshot.VolumeSnapshot, now int64) error {
-	old := csi.Snapshot(tx, wanted.Namespace, wanted.Name)
-	if old != nil {
-		return putAgain(tx, wanted, old, now)
-	}
-
-	err := namespaces.Check(tx, wanted.Namespace)
-	if err == nil {
-		err = checkSource(tx, wanted)
-	}
-	if err == nil {
-		err = trust.CheckSealed(tx, wanted.SealedSecrets)
-	}
-	if err == nil {
-		err = checkCount(tx, wanted.Namespace)
-	}
+	err := CheckPut(tx, wanted)
 	if err != nil {
 		return err
+	}
+	old := csi.Snapshot(tx, wanted.Namespace, wanted.Name)
+	if old != nil {
+		putAgain(tx, old, now)
+		return nil
 	}
 
 	s := wanted.Copy()
@@ -82,8 +100,28 @@ func put(tx *mvcc.WriteTx, wanted *snapshot.VolumeSnapshot, now int64) error {
 	return nil
 }
 
-// putAgain decides about a request for a name that has a row.
-func putAgain(tx *mvcc.WriteTx, wanted, old *snapshot.VolumeSnapshot, now int64) error {
+// CheckPut returns the error of Put for a snapshot, without a change.
+func CheckPut(tx mvcc.Reader, wanted *snapshot.VolumeSnapshot) error {
+	old := csi.Snapshot(tx, wanted.Namespace, wanted.Name)
+	if old != nil {
+		return checkAgain(tx, wanted, old)
+	}
+
+	err := namespaces.Check(tx, wanted.Namespace)
+	if err == nil {
+		err = checkSource(tx, wanted)
+	}
+	if err == nil {
+		err = trust.CheckSealed(tx, wanted.SealedSecrets)
+	}
+	if err == nil {
+		err = checkCount(tx, wanted.Namespace)
+	}
+	return err
+}
+
+// checkAgain decides about a request for a name that has a row.
+func checkAgain(tx mvcc.Reader, wanted, old *snapshot.VolumeSnapshot) error {
 	same := old.VolumeID == wanted.VolumeID && old.VolumeIndex == wanted.VolumeIndex &&
 		maps.Equal(old.Parameters, wanted.Parameters)
 	switch {
@@ -98,11 +136,14 @@ func putAgain(tx *mvcc.WriteTx, wanted, old *snapshot.VolumeSnapshot, now int64)
 		return structs.Preconditionf("snapshot %q has failed, and its remains are not deleted yet: %s",
 			old.Name, old.Reason)
 	}
+	return checkSource(tx, old)
+}
 
-	// The plugin gets the same name again, and finds what an earlier call has left.
-	err := checkSource(tx, old)
-	if err != nil {
-		return err
+// putAgain tries a snapshot that has failed again. The plugin gets the same name, and finds what an earlier
+// call has left.
+func putAgain(tx *mvcc.WriteTx, old *snapshot.VolumeSnapshot, now int64) {
+	if old.State != snapshot.Failed {
+		return
 	}
 	s := old.Copy()
 	s.State = snapshot.Creating
@@ -110,7 +151,6 @@ func putAgain(tx *mvcc.WriteTx, wanted, old *snapshot.VolumeSnapshot, now int64)
 	s.LastError = nil
 	s.RequestTime = now
 	schema.Snapshots.Put(tx, s)
-	return nil
 }
 
 // checkSource rejects a snapshot of a volume that is not the one that the server has read, or not ready.
@@ -127,8 +167,11 @@ func checkSource(tx mvcc.Reader, s *snapshot.VolumeSnapshot) error {
 	return nil
 }
 
-// checkCount bounds the rows of a namespace.
+// checkCount bounds the rows of a namespace. It counts them only if all namespaces together have as many.
 func checkCount(tx mvcc.Reader, ns string) error {
+	if schema.Snapshots.Len(tx) < snapshot.MaxPerNamespace {
+		return nil
+	}
 	count := 0
 	for range schema.Snapshots.Scan(tx, ns) {
 		count++

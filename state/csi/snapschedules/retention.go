@@ -1,0 +1,89 @@
+package snapschedules
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"berth/internal/mvcc"
+	"berth/state/csi"
+	"berth/state/schema"
+	"berth/structs/snapschedule"
+	"berth/structs/snapshot"
+)
+
+// asksAgain is the time after which a snapshot that could not be deleted is deleted again.
+const asksAgain = 10 * time.Minute
+
+// Expired returns the snapshots that a schedule no longer keeps, and the next time at which there may be
+// more, zero if a change of the rows has to come first. A paused schedule keeps all. The order of the log
+// decides which ones are newer, because a clock may be set back.
+func Expired(
+	tx mvcc.Reader, s *snapschedule.SnapshotSchedule, now time.Time,
+) (expired []*snapshot.VolumeSnapshot, next time.Time) {
+	if s.Paused {
+		return nil, time.Time{}
+	}
+
+	newer := false // than the row there is one that is ready or has failed
+	ready := 0
+	for _, row := range newestFirst(tx, s) {
+		until := now
+		switch {
+		case row.State == snapshot.Ready:
+			ready++
+			newer = true
+			if ready <= s.Keep {
+				continue
+			}
+			until = time.Unix(0, row.RequestTime).Add(s.KeepFor)
+		case row.State != snapshot.Failed || row.ExternalID != "":
+			continue // a call about it is to come
+		case !newer:
+			newer = true
+			continue
+		}
+
+		until = later(until, again(tx, row, now))
+		if !until.After(now) {
+			expired = append(expired, row)
+			continue
+		}
+		if next.IsZero() || until.Before(next) {
+			next = until
+		}
+	}
+	return expired, next
+}
+
+// newestFirst returns the snapshots that a schedule has taken.
+func newestFirst(tx mvcc.Reader, s *snapschedule.SnapshotSchedule) (rows []*snapshot.VolumeSnapshot) {
+	for row := range schema.SnapshotsBySchedule.Scan(tx, s.Namespace, s.Name) {
+		if s.Owns(row) {
+			rows = append(rows, row)
+		}
+	}
+	slices.SortFunc(rows, func(a, b *snapshot.VolumeSnapshot) int {
+		return cmp.Compare(b.CreateIndex, a.CreateIndex)
+	})
+	return rows
+}
+
+// again returns the earliest time for the deletion of a row: later while a volume is made from it, or after
+// the plugin has rejected it.
+func again(tx mvcc.Reader, row *snapshot.VolumeSnapshot, now time.Time) time.Time {
+	switch {
+	case csi.RestoreOf(tx, row) != "":
+		return now.Add(time.Minute)
+	case row.State == snapshot.Ready && row.LastError != nil:
+		return time.Unix(0, row.LastError.Time).Add(asksAgain)
+	}
+	return now
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}

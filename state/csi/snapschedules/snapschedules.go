@@ -1,0 +1,182 @@
+// Package snapschedules stores the schedules of snapshots, records their times, and finds the snapshots that
+// they no longer keep. The tables are part of the schema of package state.
+package snapschedules
+
+import (
+	"iter"
+	"slices"
+	"strings"
+
+	"berth/internal/mvcc"
+	"berth/state/check"
+	"berth/state/csi/snapshots"
+	"berth/state/namespaces"
+	"berth/state/schema"
+	"berth/structs"
+	"berth/structs/snapschedule"
+	"berth/structs/snapshot"
+)
+
+// Schedule returns a schedule by its name, nil if there is none.
+func Schedule(tx mvcc.Reader, ns, name string) *snapschedule.SnapshotSchedule {
+	return schema.SnapshotSchedules.Get(tx, ns, name)
+}
+
+// All yields the schedules by namespace and name.
+func All(tx mvcc.Reader) iter.Seq[*snapschedule.SnapshotSchedule] {
+	return schema.SnapshotSchedules.Scan(tx)
+}
+
+// From yields the schedules of a namespace whose name begins with prefix, from a namespace and name on.
+func From(tx *mvcc.ReadTx, ns, prefix string, at mvcc.Page) iter.Seq[*snapschedule.SnapshotSchedule] {
+	rows := schema.SnapshotSchedules.Range(tx, schema.NamespaceScope(ns, prefix), at)
+	return schema.Filter(rows, func(s *snapschedule.SnapshotSchedule) bool {
+		return strings.HasPrefix(s.Name, prefix)
+	})
+}
+
+// NotFound is the error for a schedule that does not exist.
+func NotFound(ns, name string) error {
+	return structs.NotFoundf("no schedule of snapshots %q in namespace %q",
+		structs.Cut(name, structs.MaxQuoted), ns)
+}
+
+// Put creates or changes a schedule. One with other times than before begins anew, and so does one whose last
+// time is in the future, because a clock was set back: it would wait until then.
+func Put(tx *mvcc.WriteTx, p *snapschedule.SchedulePutEntry) error {
+	if p.Schedule == nil {
+		return structs.Invalidf("there is no schedule of snapshots")
+	}
+	s := p.Schedule.Copy()
+	s.Namespace = p.RequestNamespace()
+	s.Canonicalize()
+	err := s.Validate()
+	if err != nil {
+		return err
+	}
+
+	old := Schedule(tx, s.Namespace, s.Name)
+	if old == nil {
+		old = &snapschedule.SnapshotSchedule{Last: p.Now}
+		err = namespaces.Check(tx, s.Namespace)
+		if err == nil {
+			err = checkCount(tx, s.Namespace)
+		}
+	} else if old.VolumeID != s.VolumeID {
+		err = structs.Conflictf("schedule %q is one of volume %q; choose another name, or delete it: %s", s.Name,
+			old.VolumeID, structs.CommandLine(s.Namespace, "volume snapshot schedule delete", s.Name))
+	}
+	if err != nil {
+		return err
+	}
+
+	s.Last = min(old.Last, p.Now)
+	s.LastSnapshot = old.LastSnapshot
+	s.LastError = old.LastError
+	if !slices.Equal(s.Crons, old.Crons) || s.TimeZone != old.TimeZone {
+		s.Last = p.Now
+	}
+	schema.SnapshotSchedules.Put(tx, s)
+	return nil
+}
+
+// checkCount bounds the rows of a namespace.
+func checkCount(tx mvcc.Reader, ns string) error {
+	count := 0
+	for range schema.SnapshotSchedules.Scan(tx, ns) {
+		count++
+	}
+	if count < snapschedule.MaxPerNamespace {
+		return nil
+	}
+	return structs.Preconditionf("namespace %q has %d schedules of snapshots, the most that the servers store; "+
+		"delete some of them first", ns, count)
+}
+
+// Pause pauses or resumes a schedule. The error is not-found.
+func Pause(tx *mvcc.WriteTx, p *snapschedule.SchedulePauseRequest) error {
+	s := Schedule(tx, p.RequestNamespace(), p.ScheduleName)
+	if s == nil {
+		return NotFound(p.RequestNamespace(), p.ScheduleName)
+	}
+	if s.Paused == p.Paused {
+		return nil
+	}
+	s = s.Copy()
+	s.Paused = p.Paused
+	schema.SnapshotSchedules.Put(tx, s)
+	return nil
+}
+
+// Delete deletes a schedule. Its snapshots stay. The error is not-found.
+func Delete(tx *mvcc.WriteTx, p *snapschedule.ScheduleDeleteRequest) error {
+	s := Schedule(tx, p.RequestNamespace(), p.ScheduleName)
+	if s == nil {
+		return NotFound(p.RequestNamespace(), p.ScheduleName)
+	}
+	schema.SnapshotSchedules.Delete(tx, s)
+	return nil
+}
+
+// CheckRun returns the reason why a schedule cannot take a snapshot now.
+func CheckRun(tx mvcc.Reader, s *snapschedule.SnapshotSchedule, row *snapshot.VolumeSnapshot) error {
+	unfinished := 0
+	for other := range schema.SnapshotsBySchedule.Scan(tx, s.Namespace, s.Name) {
+		if s.Owns(other) && other.Next() == snapshot.OpCreate && other.Name != row.Name {
+			unfinished++
+		}
+	}
+	if unfinished >= snapschedule.MaxUnfinished {
+		return structs.Preconditionf("schedule %q: %d earlier snapshots are not ready yet", s.Name, unfinished)
+	}
+	return snapshots.CheckPut(tx, row)
+}
+
+// Run records a time of a schedule, with the snapshot to take or with the reason why there is none. A time
+// that is not after the last one has no effect: another leader has recorded it.
+func Run(tx *mvcc.WriteTx, p *snapschedule.ScheduleRunEntry) error {
+	s := Schedule(tx, p.RequestNamespace(), p.Name)
+	switch {
+	case s == nil, s.CreateIndex != p.RowIndex:
+		return NotFound(p.RequestNamespace(), p.Name)
+	case s.Paused:
+		return structs.Conflictf("schedule %q is paused", s.Name)
+	case p.At <= s.Last:
+		return nil
+	case p.Snapshot == nil && p.LastError == "":
+		return structs.Invalidf("schedule %q: a time needs a snapshot, or a reason why there is none", s.Name)
+	}
+
+	row := p.Snapshot
+	s = s.Copy()
+	s.Last = p.At
+	s.LastError = structs.Cut(p.LastError, structs.MaxQuoted)
+	if row != nil {
+		if row.Namespace != s.Namespace || row.VolumeID != s.VolumeID || row.Schedule != s.Name {
+			return structs.Invalidf("schedule %q: the snapshot is not one of its own", s.Name)
+		}
+		err := CheckRun(tx, s, row)
+		if err == nil {
+			err = snapshots.Put(tx, &snapshot.SnapshotPutEntry{
+				Snapshots:    []*snapshot.VolumeSnapshot{row},
+				WriteOptions: p.WriteOptions,
+			})
+		}
+		if err != nil {
+			return err
+		}
+		s.LastSnapshot = row.Name
+		s.LastError = ""
+	}
+	schema.SnapshotSchedules.Put(tx, s)
+	return nil
+}
+
+// Check checks the invariants of the rows.
+func Check(c *check.Report) {
+	check.Indexes(c, schema.SnapshotSchedules)
+	for s := range All(c) {
+		c.Want(s.VolumeID != "" && len(s.Crons) > 0 && s.Keep > 0, "schedule of snapshots %s/%s: a part is missing",
+			s.Namespace, s.Name)
+	}
+}

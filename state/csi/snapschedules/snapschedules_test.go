@@ -1,0 +1,291 @@
+package snapschedules_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"berth/internal/mvcc"
+	"berth/state"
+	"berth/state/csi"
+	"berth/state/csi/lifecycle"
+	"berth/state/csi/snapschedules"
+	"berth/state/csi/snapshots"
+	"berth/state/schema"
+	"berth/structs"
+	"berth/structs/snapschedule"
+	"berth/structs/snapshot"
+)
+
+// world is a state with a ready volume, v, and the schedule s of its snapshots.
+type world struct {
+	*state.Store
+	t *testing.T
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{state.New(), t}
+	w.write("", func(tx *mvcc.WriteTx) error {
+		return lifecycle.VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{{
+			Namespace: "default", ID: "v", Name: "v", PluginID: "p", State: structs.VolumeReady, ExternalID: "ext-v",
+			RequestedCapabilities: []*structs.CSIVolumeCapability{{
+				AccessMode:     structs.CSISingleNodeWriter,
+				AttachmentMode: structs.CSIFileSystem,
+			}},
+		}}})
+	})
+	w.put("", w.wanted(), 100)
+	return w
+}
+
+// write makes an entry, whose error has to have a text; "" is no error.
+func (w *world) write(fault string, do func(*mvcc.WriteTx) error) {
+	w.t.Helper()
+	err := w.Write(w.Index()+1, do)
+	if (err == nil) != (fault == "") || err != nil && !strings.Contains(err.Error(), fault) {
+		w.t.Errorf("got %v, want %q", err, fault)
+	}
+}
+
+func (w *world) wanted() *snapschedule.SnapshotSchedule {
+	return &snapschedule.SnapshotSchedule{Name: "s", VolumeID: "v", Crons: []string{"@hourly"}, Keep: 2}
+}
+
+func (w *world) put(fault string, s *snapschedule.SnapshotSchedule, now int64) {
+	w.t.Helper()
+	w.write(fault, func(tx *mvcc.WriteTx) error {
+		p := &snapschedule.SchedulePutEntry{Schedule: s}
+		p.Now = now
+		return snapschedules.Put(tx, p)
+	})
+}
+
+func (w *world) row() *snapschedule.SnapshotSchedule {
+	return snapschedules.Schedule(w.Read(), "default", "s")
+}
+
+// run records the time at, with a snapshot unless there is a reason.
+func (w *world) run(fault string, at int64, reason string) {
+	w.t.Helper()
+	p := &snapschedule.ScheduleRunEntry{Name: "s", RowIndex: w.row().CreateIndex, At: at, LastError: reason}
+	p.Now = at
+	if reason == "" {
+		v := csi.Volume(w.Read(), "default", "v")
+		p.Snapshot = snapshots.Of(v, w.row().SnapshotAt(time.Unix(0, at)), structs.NewID())
+		p.Snapshot.Schedule = "s"
+	}
+	w.write(fault, func(tx *mvcc.WriteTx) error { return snapschedules.Run(tx, p) })
+}
+
+func (w *world) taken() (names []string) {
+	for s := range csi.SnapshotsOf(w.Read(), "default", "v") {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+const hour = int64(time.Hour)
+
+func TestRun_HasNoEffectAtATimeThatIsDone(t *testing.T) {
+	w := newWorld(t)
+	w.run("", hour, "")
+	w.write("", func(tx *mvcc.WriteTx) error { // the snapshot is deleted; the time stays done
+		p := &snapshot.SnapshotDeleteEntry{Name: w.row().LastSnapshot}
+		return snapshots.Delete(tx, p)
+	})
+	before := *w.row()
+	for _, at := range []int64{hour, hour - 1, 0} {
+		w.run("", at, "")
+		w.run("", at, "late")
+	}
+	if now := w.row(); now.ModifyIndex != before.ModifyIndex || len(w.taken()) != 0 {
+		t.Errorf("the row is %+v, and the snapshots are %v", now, w.taken())
+	}
+}
+
+func TestRun_RecordsASnapshotWithItsTimeOrTheReason(t *testing.T) {
+	w := newWorld(t)
+	w.run("", hour, "the volume is away")
+	if s := w.row(); s.Last != hour || s.LastError != "the volume is away" || s.LastSnapshot != "" {
+		t.Errorf("after a time without a snapshot the row is %+v", s)
+	}
+	w.run("", 2*hour, "")
+	const name = "s-19700101t020000z"
+	if s := w.row(); s.Last != 2*hour || s.LastError != "" || s.LastSnapshot != name {
+		t.Errorf("after a snapshot the row is %+v", s)
+	}
+	if !slices.Equal(w.taken(), []string{name}) {
+		t.Errorf("the snapshots are %v", w.taken())
+	}
+}
+
+func TestRun_IsRejectedWithoutAChange(t *testing.T) {
+	w := newWorld(t)
+	for i := range snapschedule.MaxUnfinished {
+		w.run("", int64(i+1)*hour, "")
+	}
+	w.run("4 earlier snapshots are not ready yet", 9*hour, "")
+
+	w.pause(true)
+	before := w.row().ModifyIndex
+	w.run("is paused", 9*hour, "late")
+	w.write("no schedule of snapshots", func(tx *mvcc.WriteTx) error { // of an earlier schedule of the name
+		p := &snapschedule.ScheduleRunEntry{Name: "s", RowIndex: 1, At: 9 * hour, LastError: "r"}
+		return snapschedules.Run(tx, p)
+	})
+	if w.row().ModifyIndex != before {
+		t.Errorf("the row is %+v", w.row())
+	}
+}
+
+func (w *world) pause(paused bool) {
+	w.t.Helper()
+	w.write("", func(tx *mvcc.WriteTx) error {
+		return snapschedules.Pause(tx, &snapschedule.SchedulePauseRequest{ScheduleName: "s", Paused: paused})
+	})
+}
+
+func TestPut_KeepsTheTimesOfTheSameSchedule(t *testing.T) {
+	w := newWorld(t)
+	w.run("", hour, "away")
+	same := w.wanted()
+	same.Keep = 5
+	same.Last = 7
+	same.LastError = "made up"
+	w.put("", same, 2*hour)
+	if s := w.row(); s.Last != hour || s.LastError != "away" || s.Keep != 5 {
+		t.Errorf("after another keep the row is %+v", s)
+	}
+
+	w.put("", w.wanted(), hour/2)
+	if s := w.row(); s.Last != hour/2 {
+		t.Errorf("after a clock was set back the last time is %d", s.Last)
+	}
+
+	other := w.wanted()
+	other.Crons = []string{"@daily"}
+	w.put("", other, 3*hour)
+	if s := w.row(); s.Last != 3*hour {
+		t.Errorf("a schedule with other times begins at %d", s.Last)
+	}
+
+	moved := w.wanted()
+	moved.VolumeID = "w"
+	w.put(`is one of volume "v"`, moved, hour)
+}
+
+func TestPut_BoundsTheSchedulesOfANamespace(t *testing.T) {
+	w := newWorld(t)
+	w.write("", func(tx *mvcc.WriteTx) error {
+		for i := range snapschedule.MaxPerNamespace - 1 {
+			s := w.wanted()
+			s.Namespace = "default"
+			s.Name = fmt.Sprint("n", i)
+			schema.SnapshotSchedules.Put(tx, s)
+		}
+		return nil
+	})
+	w.put("", w.wanted(), 1)
+	beyond := w.wanted()
+	beyond.Name = "beyond"
+	w.put("delete some of them first", beyond, 1)
+}
+
+// snapshotsOf stores snapshots of the schedule, the oldest first, each with its state and age in hours.
+func (w *world) snapshotsOf(now time.Time, rows ...snapshot.VolumeSnapshot) {
+	for i, s := range rows {
+		s.Namespace = "default"
+		s.Name = fmt.Sprint("t", i)
+		s.VolumeID = "v"
+		s.PluginID = "p"
+		if s.Schedule == "" {
+			s.Schedule = "s"
+		}
+		if s.State != snapshot.Failed {
+			s.ExternalID = "ext-" + s.Name
+		}
+		s.RequestTime = now.Add(-time.Duration(s.RequestTime) * time.Hour).UnixNano()
+		w.write("", func(tx *mvcc.WriteTx) error {
+			schema.Snapshots.Put(tx, &s)
+			return nil
+		})
+	}
+}
+
+func TestExpired_KeepsTheNewestAndTheYoung(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	ready := func(age int64) snapshot.VolumeSnapshot {
+		return snapshot.VolumeSnapshot{State: snapshot.Ready, RequestTime: age}
+	}
+	in := func(state string) snapshot.VolumeSnapshot { return snapshot.VolumeSnapshot{State: state} }
+	foreign := ready(99)
+	foreign.Schedule = "other"
+	rejected := ready(9)
+	rejected.LastError = &structs.OperationError{Time: now.UnixNano()}
+	for name, c := range map[string]struct {
+		keepFor time.Duration
+		rows    []snapshot.VolumeSnapshot
+		want    []string
+		next    time.Duration
+	}{
+		"the newest by number":     {0, []snapshot.VolumeSnapshot{ready(4), ready(3), ready(2), ready(1)}, []string{"t1", "t0"}, 0},
+		"the clock was set back":   {0, []snapshot.VolumeSnapshot{ready(1), ready(2), ready(3)}, []string{"t0"}, 0},
+		"also the young":           {3 * time.Hour, []snapshot.VolumeSnapshot{ready(4), ready(2), ready(1), ready(0)}, []string{"t0"}, time.Hour},
+		"others do not count":      {0, []snapshot.VolumeSnapshot{foreign, ready(2), in(snapshot.Pending), ready(1)}, nil, 0},
+		"unfinished ones stay":     {0, []snapshot.VolumeSnapshot{in(snapshot.Pending), in(snapshot.Deleting), ready(1), ready(0)}, nil, 0},
+		"failed ones but the last": {0, []snapshot.VolumeSnapshot{in(snapshot.Failed), in(snapshot.Failed)}, []string{"t0"}, 0},
+		"failed before a ready":    {0, []snapshot.VolumeSnapshot{in(snapshot.Failed), ready(0)}, []string{"t0"}, 0},
+		"deletion was rejected":    {0, []snapshot.VolumeSnapshot{rejected, ready(1), ready(0)}, nil, 10 * time.Minute},
+	} {
+		w := newWorld(t)
+		same := w.wanted()
+		same.KeepFor = c.keepFor
+		w.put("", same, 1)
+		w.snapshotsOf(now, c.rows...)
+		w.expired(name, now, c.want, c.next)
+		w.pause(true)
+		w.expired(name+", paused", now, nil, 0)
+	}
+}
+
+// expired checks the snapshots to delete, and the time until there may be more, 0 for none.
+func (w *world) expired(name string, now time.Time, want []string, next time.Duration) {
+	w.t.Helper()
+	rows, at := snapschedules.Expired(w.Read(), w.row(), now)
+	var got []string
+	for _, r := range rows {
+		got = append(got, r.Name)
+	}
+	if !slices.Equal(got, want) || (next == 0) != at.IsZero() || next != 0 && !at.Equal(now.Add(next)) {
+		w.t.Errorf("%s: got %v and %s, want %v and %s", name, got, at, want, next)
+	}
+}
+
+func TestExpired_LeavesTheSnapshotsOfAnEarlierSchedule(t *testing.T) {
+	w := newWorld(t)
+	now := time.Unix(1_000_000, 0)
+	old := snapshot.VolumeSnapshot{State: snapshot.Ready, RequestTime: 9}
+	w.snapshotsOf(now, old, old, old, old)
+	w.write("", func(tx *mvcc.WriteTx) error {
+		return snapschedules.Delete(tx, &snapschedule.ScheduleDeleteRequest{ScheduleName: "s"})
+	})
+	w.put("", w.wanted(), 1)
+	w.expired("of another schedule with the name", now, nil, 0)
+}
+
+func TestExpired_WaitsForARestore(t *testing.T) {
+	w := newWorld(t)
+	now := time.Unix(1_000_000, 0)
+	ready := snapshot.VolumeSnapshot{State: snapshot.Ready, RequestTime: 9}
+	w.snapshotsOf(now, ready, ready, ready)
+	w.write("", func(tx *mvcc.WriteTx) error {
+		schema.Volumes.Put(tx, &structs.CSIVolume{
+			Namespace: "default", ID: "restored", PluginID: "p", State: structs.VolumeCreating, SnapshotID: "ext-t0",
+		})
+		return nil
+	})
+	w.expired("while a volume is made from it", now, nil, time.Minute)
+}

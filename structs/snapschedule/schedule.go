@@ -1,0 +1,107 @@
+package snapschedule
+
+import (
+	"fmt"
+	"time"
+
+	"berth/structs"
+	"berth/structs/snapshot"
+)
+
+// The bounds.
+const (
+	MaxPerNamespace = 1000 // rows
+	MaxKeep         = 1000 // snapshots
+	MaxCrons        = 16   // expressions of a schedule
+	MaxUnfinished   = 4    // snapshots of a schedule that are being taken
+)
+
+// SnapshotSchedule is the row of a schedule. Key: (Namespace, Name). Its volume need not exist.
+type SnapshotSchedule struct {
+	Namespace string   `level:"2"`
+	Name      string   `level:"2"`
+	VolumeID  string   `level:"2"`
+	Crons     []string `level:"2"` // a time of any counts
+	TimeZone  string   `level:"2"` // an IANA name, "" for UTC
+	// Of the ready snapshots that the schedule has taken, the newest Keep stay, and those not older than
+	// KeepFor.
+	Keep       int               `level:"2"`
+	KeepFor    time.Duration     `level:"2"`
+	Paused     bool              `level:"2"`
+	Parameters map[string]string `level:"2"` // opaque, for CreateSnapshot
+	// SecretsFrom is the path of the variable with the secrets of the calls, "" for those of the volume.
+	SecretsFrom string `level:"2"`
+	// Last is the newest time that is done, taken or skipped, in UnixNano: the next one follows from it. Before
+	// the first it is the time at which the schedule began.
+	Last         int64  `level:"2"`
+	LastSnapshot string `level:"2"` // the name of the newest one
+	// LastError is the reason why times are skipped, "" while they are not.
+	LastError       string `level:"2"`
+	structs.Indexes `level:"2"`
+}
+
+// Copy returns a copy, which shares all to which the row refers.
+func (s *SnapshotSchedule) Copy() *SnapshotSchedule { return new(*s) }
+
+// Canonicalize fills in the defaults. A schedule that only bounds the age keeps its newest snapshot, so one
+// whose volume is gone does not delete the last copy. It is idempotent.
+func (s *SnapshotSchedule) Canonicalize() {
+	if s.Keep == 0 && s.KeepFor != 0 {
+		s.Keep = 1
+	}
+}
+
+// times returns the schedule in the form that has the times.
+func (s *SnapshotSchedule) times() *structs.PeriodicConfig {
+	return &structs.PeriodicConfig{Enabled: true, Specs: s.Crons, TimeZone: s.TimeZone}
+}
+
+// Next returns the first time after another one, zero for none.
+func (s *SnapshotSchedule) Next(after time.Time) (time.Time, error) { return s.times().Next(after) }
+
+// Latest returns the newest time that is not before the next one and not after now. All times between them
+// were missed.
+func (s *SnapshotSchedule) Latest(next, now time.Time) (time.Time, error) {
+	for low, high := next, now; high.Sub(low) >= time.Second; {
+		middle := low.Add(high.Sub(low) / 2)
+		at, err := s.Next(middle)
+		switch {
+		case err != nil:
+			return time.Time{}, err
+		case at.IsZero() || at.After(now):
+			high = middle
+		default:
+			next = at
+			low = at
+		}
+	}
+	return next, nil
+}
+
+// SnapshotAt returns the name of the snapshot of a time.
+func (s *SnapshotSchedule) SnapshotAt(at time.Time) string {
+	return fmt.Sprintf("%s-%s", s.Name, at.UTC().Format("20060102t150405z"))
+}
+
+// Owns reports whether the schedule has taken a snapshot. One of an earlier schedule of the same name is not
+// its own.
+func (s *SnapshotSchedule) Owns(row *snapshot.VolumeSnapshot) bool {
+	return row.Namespace == s.Namespace && row.Schedule == s.Name && row.CreateIndex >= s.CreateIndex
+}
+
+// SchedulePutEntry is the log entry that records a schedule.
+type SchedulePutEntry struct {
+	Schedule             *SnapshotSchedule `level:"2"`
+	structs.WriteOptions `level:"2"`
+}
+
+// ScheduleRunEntry is the log entry of a time. It records the snapshot to take, or the reason why there is
+// none. It has no effect unless the last time of the row is before At.
+type ScheduleRunEntry struct {
+	Name                 string                   `level:"2"`
+	RowIndex             uint64                   `level:"2"` // CreateIndex of the row
+	At                   int64                    `level:"2"` // UnixNano
+	Snapshot             *snapshot.VolumeSnapshot `level:"2"`
+	LastError            string                   `level:"2"` // as in SnapshotSchedule
+	structs.WriteOptions `level:"2"`
+}
