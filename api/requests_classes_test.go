@@ -5,6 +5,7 @@ import (
 
 	"berth/structs"
 	"berth/structs/class"
+	"berth/structs/snapschedule"
 	"berth/structs/snapshot"
 )
 
@@ -26,6 +27,24 @@ func snapshotCalls() map[string]routeCall {
 				}},
 				WriteOptions: structs.WriteOptions{Namespace: "team"},
 			},
+		},
+		"PUT /v1/volume/snapshot-schedule/{id}": {
+			path: "/v1/volume/snapshot-schedule/nightly",
+			body: `{"VolumeID":"v","Crons":["@daily"],"Keep":3,"KeepFor":3600000000000}`,
+			rpc:  "SnapshotSchedule.Put",
+			request: &snapschedule.SchedulePutRequest{Schedule: &snapschedule.SnapshotSchedule{
+				Name:     "nightly",
+				VolumeID: "v",
+				Crons:    []string{"@daily"},
+				Keep:     3,
+				KeepFor:  time.Hour,
+			}},
+		},
+		"PUT /v1/volume/snapshot-schedule/{id}/pause": {
+			path:    "/v1/volume/snapshot-schedule/nightly/pause",
+			body:    `{"Paused":true}`,
+			rpc:     "SnapshotSchedule.Pause",
+			request: &snapschedule.SchedulePauseRequest{ScheduleName: "nightly", Paused: true},
 		},
 		"DELETE /v1/volumes/snapshot": {
 			path:    "/v1/volumes/snapshot?plugin_id=p&snapshot_id=a%2Fb",

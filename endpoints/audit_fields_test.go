@@ -68,13 +68,14 @@ var shownFields = strings.Fields(`
 	Operator Path Serial SnapshotID SnapshotName TokenID VolumeID
 	Class.Name
 	Definition.Name Job.ID Job.Namespace Method.Name Policy.Name Pool.Name Quota.Name Role.Name Rule.ID Rule.Name
-	Snapshots.Name Snapshots.SourceVolumeID Token.AccessorID Token.Name Volumes.ID Volumes.Namespace
+	Snapshots.Name Snapshots.SourceVolumeID Schedule.Name Schedule.Namespace Schedule.VolumeID ScheduleName
+	Token.AccessorID Token.Name Volumes.ID Volumes.Namespace
 	Reason Why
 `)
 
 // quotedFields are those that errors quote besides.
 var quotedFields = strings.Fields(`
-	Class.PluginID Class.SecretsFrom
+	Class.PluginID Class.SecretsFrom Schedule.Crons Schedule.SecretsFrom Schedule.TimeZone
 	Config.SchedulerAlgorithm Definition.Quota Eligibility
 	Job.Affinities.Operand Job.Constraints.Operand Job.Type
 	Method.Type OnNodeLoss Op PluginDrift.Drift Pool.SchedulerConfiguration.SchedulerAlgorithm

@@ -16,6 +16,7 @@ import (
 	"berth/endpoints/release"
 	"berth/endpoints/required"
 	"berth/endpoints/rights"
+	"berth/endpoints/snapschedules"
 	"berth/endpoints/snapshots"
 	"berth/endpoints/tokens"
 	"berth/endpoints/usages"
@@ -40,6 +41,7 @@ import (
 	"berth/structs/quota"
 	"berth/structs/reclaim"
 	"berth/structs/sitoken"
+	"berth/structs/snapschedule"
 	"berth/structs/snapshot"
 	"berth/structs/variable"
 	"berth/structs/volumeusage"
@@ -174,6 +176,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		volumes = csi.Volumes{Server: e.Server}
 		claims  = csi.Claims{Server: e.Server}
 		snaps   = snapshots.Procedures{Server: e.Server}
+		plans   = snapschedules.Procedures{Server: e.Server}
 		free    = release.Releaser{
 			Store:     e.Store,
 			Raft:      e.Raft,
@@ -358,6 +361,11 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		slow(call(e, snapshot.External, required.VolumeExternal, snaps.External)),
 		shed(read(e, snapshot.List, required.SnapshotList, snaps.List)),
 		shed(read(e, snapshot.Get, required.SnapshotRead, snaps.Get)),
+		shed(read(e, snapschedule.List, required.ScheduleList, plans.List)),
+		shed(read(e, snapschedule.Get, required.ScheduleRead, plans.Get)),
+		write(e, snapschedule.Put, required.SchedulePut, plans.Put),
+		write(e, snapschedule.Pause, required.SchedulePause, propose(e, fsm.SnapshotSchedulePause)),
+		write(e, snapschedule.Remove, required.ScheduleDelete, propose(e, fsm.SnapshotScheduleDelete)),
 		slow(write(e, structs.CSIVolumeDelete, required.VolumeDelete, change.Remove)),
 
 		write(e, structs.CSIVolumeClaim, rights.Node, claims.Claim),

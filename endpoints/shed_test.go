@@ -30,7 +30,8 @@ func TestOverload_ListsTheSheddableMethods(t *testing.T) {
 		"NodePool.GetNodePool NodePool.List NodePool.ListJobs NodePool.ListNodes " +
 		"Quota.List Quota.ListUsages " +
 		"Scaling.GetPolicy Scaling.ListPolicies Search.FuzzySearch Search.PrefixSearch " +
-		"ServiceRegistration.GetService ServiceRegistration.List Variables.List VolumeClaim.List " +
+		"ServiceRegistration.GetService ServiceRegistration.List SnapshotSchedule.Get SnapshotSchedule.List " +
+		"Variables.List VolumeClaim.List " +
 		"VolumeSnapshot.Get VolumeSnapshot.List"
 	if strings.Join(got, " ") != want {
 		t.Errorf("got  %s\nwant %s", strings.Join(got, " "), want)

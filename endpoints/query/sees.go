@@ -8,6 +8,7 @@ import (
 	"berth/structs/class"
 	"berth/structs/drift"
 	"berth/structs/quota"
+	"berth/structs/snapschedule"
 	"berth/structs/snapshot"
 	"berth/structs/variable"
 )
@@ -33,8 +34,8 @@ func SeenStubs(q *structs.QueryOptions, all []*structs.AllocListStub) []*structs
 	return slices.DeleteFunc(all, func(a *structs.AllocListStub) bool { return !q.Sees(a.Namespace, a.ID) })
 }
 
-// place returns the namespace and the ID by which rights name a row: a claim and a snapshot have the ID of
-// their volume.
+// place returns the namespace and the ID by which rights name a row: a claim, a snapshot and its
+// schedule have the ID of their volume.
 func place(row any) (namespace, id string, known bool) {
 	switch r := row.(type) {
 	case *structs.Allocation:
@@ -46,6 +47,8 @@ func place(row any) (namespace, id string, known bool) {
 	case *drift.VolumeDrift:
 		return r.Namespace, r.VolumeID, true
 	case *snapshot.VolumeSnapshot:
+		return r.Namespace, r.VolumeID, true
+	case *snapschedule.SnapshotSchedule:
 		return r.Namespace, r.VolumeID, true
 	case *structs.Deployment:
 		return r.Namespace, r.ID, true

@@ -22,6 +22,7 @@ import (
 	"berth/server/control/growth"
 	"berth/server/control/seal"
 	"berth/server/control/signingkeys"
+	"berth/server/control/snaptimes"
 	"berth/server/control/workqueue"
 	"berth/server/leases"
 	"berth/server/nodeconn"
@@ -204,6 +205,7 @@ func Loops(d Deps) []Loop {
 		{"drain", drainLoop{d}.run},
 		{"growth", d.runGrowth},
 		{"periodic", periodicLoop{d}.run},
+		{"snapshot_schedules", snaptimes.New(d.Store, d.Proposer, d.Logger, d.Config.Retry).Run},
 		{"si_tokens", siTokenLoop{d}.run},
 		{"gc", gcLoop{d}.run},
 		{"authority", d.runAuthorityKey},

@@ -227,6 +227,8 @@ func (w *testEnv) addNode(id string, controller bool) {
 			SupportsCreateDelete: true,
 			SupportsAttachDetach: true,
 			SupportsExpand:       true,
+
+			SupportsCreateDeleteSnapshot: true,
 		}
 		c.ExpandsOffline = w.offline
 		instances = append(instances, c)

@@ -142,7 +142,7 @@ func TestLoops_EndWithTheirContextAndCanRunAgain(t *testing.T) {
 		want := []string{
 			"leases", "scheduler_config", "schedule", "controllers", "capacity", "drift", "reaper", "fence",
 			"lease_proofs", "seal_secrets", "signing_keys", "deployments", "drain", "growth", "periodic",
-			"si_tokens", "gc", "authority", "gauges",
+			"snapshot_schedules", "si_tokens", "gc", "authority", "gauges",
 		}
 		if !slices.Equal(names, want) {
 			t.Errorf("loops %v, want %v", names, want)

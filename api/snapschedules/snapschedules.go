@@ -1,0 +1,98 @@
+// Package snapschedules has the routes of schedules of snapshots, each with the call of the client.
+package snapschedules
+
+import (
+	"context"
+	"net/url"
+
+	"berth/api"
+	"berth/internal/strictjson"
+	"berth/structs/snapschedule"
+)
+
+// The dialect has none of these routes.
+var list = api.NewEndpoint(api.Get, "/v1/volume/snapshot-schedules",
+	api.ServeMethod(snapschedule.List, bindList,
+		func(a *snapschedule.ScheduleListResponse) []*snapschedule.SnapshotSchedule { return a.Schedules }))
+
+func bindList(c *api.Call, q *snapschedule.ScheduleListRequest) error {
+	q.VolumeID = c.Param("volume_id")
+	return nil
+}
+
+// List lists the schedules of a namespace, those of one volume unless it is "".
+func List(ctx context.Context, c *api.Client, volume string) ([]*snapschedule.SnapshotSchedule, error) {
+	params := url.Values{}
+	if volume != "" {
+		params.Set("volume_id", volume)
+	}
+	return list.Send(ctx, c, api.Request{Query: params})
+}
+
+const path = "/v1/volume/snapshot-schedule/{id}"
+
+// Shown is a schedule with its next time in UnixNano, 0 for none.
+type Shown struct {
+	*snapschedule.SnapshotSchedule
+	Next int64
+}
+
+var get = api.NewEndpoint(api.Get, path, api.ServeMethod(snapschedule.Get,
+	api.WithID(func(q *snapschedule.ScheduleGetRequest, name string) { q.ScheduleName = name }),
+	func(a *snapschedule.ScheduleGetResponse) *Shown { return &Shown{a.Schedule, a.Next} }))
+
+// Get reads a schedule.
+func Get(ctx context.Context, c *api.Client, name string) (*Shown, error) {
+	s, _, err := get.Fetch(ctx, c, name, nil)
+	return s, err
+}
+
+var put = api.NewEndpoint(api.Put, path, api.ServeMethod(snapschedule.Put, bindPut, api.Whole))
+
+func bindPut(c *api.Call, req *snapschedule.SchedulePutRequest) error {
+	req.Schedule = &snapschedule.SnapshotSchedule{}
+	err := c.DecodeBody(req.Schedule)
+	if err == nil {
+		err = c.SameID("schedule", req.Schedule.Name)
+	}
+	req.Schedule.Name = c.ID()
+	return err
+}
+
+// Decode decodes a schedule from the JSON of the API, as strictly as the API does.
+func Decode(src []byte) (*snapschedule.SnapshotSchedule, error) {
+	row := &snapschedule.SnapshotSchedule{}
+	err := strictjson.Decode(src, row, nil)
+	return row, err
+}
+
+// Put creates or changes a schedule.
+func Put(ctx context.Context, c *api.Client, s *snapschedule.SnapshotSchedule) error {
+	return put.Exec(ctx, c, api.Request{ID: s.Name, Body: s})
+}
+
+// pausing is the body of a request to pause or resume.
+type pausing struct{ Paused bool }
+
+var pause = api.NewEndpoint(api.Put, path+"/pause", api.ServeMethod(snapschedule.Pause, bindPause, api.Whole))
+
+func bindPause(c *api.Call, req *snapschedule.SchedulePauseRequest) error {
+	var b pausing
+	err := c.DecodeBody(&b)
+	req.ScheduleName = c.ID()
+	req.Paused = b.Paused
+	return err
+}
+
+// Pause pauses or resumes a schedule.
+func Pause(ctx context.Context, c *api.Client, name string, paused bool) error {
+	return pause.Exec(ctx, c, api.Request{ID: name, Body: pausing{paused}})
+}
+
+var remove = api.NewEndpoint(api.Remove, path, api.ServeMethod(snapschedule.Remove,
+	api.WithID(func(q *snapschedule.ScheduleDeleteRequest, name string) { q.ScheduleName = name }), api.Whole))
+
+// Delete deletes a schedule. Its snapshots stay.
+func Delete(ctx context.Context, c *api.Client, name string) error {
+	return remove.Exec(ctx, c, api.Request{ID: name})
+}

@@ -1,0 +1,60 @@
+// Package snapschedules serves the methods of schedules of snapshots. A loop of the leader follows the rows.
+package snapschedules
+
+import (
+	"context"
+	"time"
+
+	"berth/endpoints/core"
+	"berth/endpoints/query"
+	"berth/fsm"
+	"berth/state"
+	"berth/state/csi/snapschedules"
+	"berth/structs"
+	"berth/structs/snapschedule"
+)
+
+// Procedures serve the methods.
+type Procedures struct{ *core.Server }
+
+// List lists the schedules of a namespace.
+func (Procedures) List(
+	tx *state.ReadTx, req *snapschedule.ScheduleListRequest, resp *snapschedule.ScheduleListResponse,
+) (err error) {
+	l := query.List[snapschedule.SnapshotSchedule, snapschedule.SnapshotSchedule]{
+		Key:  func(s *snapschedule.SnapshotSchedule) []string { return []string{s.Namespace, s.Name} },
+		Stub: func(s, stub *snapschedule.SnapshotSchedule) { *stub = *s },
+		Keep: func(s *snapschedule.SnapshotSchedule) bool {
+			return req.VolumeID == "" || s.VolumeID == req.VolumeID
+		},
+	}
+	rows := snapschedules.From(tx, req.RequestNamespace(), req.Prefix, query.Start(req))
+	resp.Schedules, err = l.Page(rows, req, resp)
+	return err
+}
+
+// Get reads a schedule, with its next time. The error is not-found.
+func (Procedures) Get(
+	tx *state.ReadTx, req *snapschedule.ScheduleGetRequest, resp *snapschedule.ScheduleGetResponse,
+) error {
+	s := snapschedules.Schedule(tx, req.RequestNamespace(), req.ScheduleName)
+	if s == nil {
+		return snapschedules.NotFound(req.RequestNamespace(), req.ScheduleName)
+	}
+	resp.Schedule = s
+	next, err := s.Next(time.Unix(0, s.Last))
+	if err == nil && !next.IsZero() && !s.Paused {
+		resp.Next = next.UnixNano()
+	}
+	return nil
+}
+
+// Put creates or changes a schedule.
+func (p Procedures) Put(
+	ctx context.Context, req *snapschedule.SchedulePutRequest, _ *structs.Empty,
+) (uint64, error) {
+	return fsm.Propose(ctx, p.Raft, fsm.SnapshotSchedulePut, &snapschedule.SchedulePutEntry{
+		Schedule:     req.Schedule,
+		WriteOptions: req.WriteOptions,
+	})
+}

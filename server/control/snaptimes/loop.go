@@ -1,0 +1,229 @@
+// Package snaptimes takes the snapshots of schedules at their times, and deletes those that are no longer to
+// be kept. It only changes rows: the calls of the plugins are those of the controllers, as for each snapshot.
+//
+// The row of a schedule is the only memory. The log entry of a time moves the row and records the snapshot,
+// so each time has at most one, whoever leads. Of the times that pass without a leader the latest is taken.
+package snaptimes
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/fsm"
+	"berth/internal/backoff"
+	"berth/server/control/workqueue"
+	"berth/state"
+	"berth/state/csi"
+	"berth/state/csi/snapschedules"
+	"berth/state/csi/snapshots"
+	"berth/state/schema"
+	"berth/structs"
+	"berth/structs/snapschedule"
+	"berth/structs/snapshot"
+)
+
+const (
+	// atOnce bounds the schedules that are in work at the same time.
+	atOnce = 8
+	// skipped is the time for which a schedule that skips its times tries each of them.
+	skipped = time.Minute
+)
+
+// loop follows the schedules while this server leads.
+type loop struct {
+	store    *state.Store
+	proposer fsm.Proposer
+	logger   hclog.Logger
+	retry    backoff.Backoff
+}
+
+// New returns the loop of the schedules, with the pauses after steps that failed.
+func New(s *state.Store, p fsm.Proposer, logger hclog.Logger, retry backoff.Backoff) workqueue.Runner {
+	return loop{s, p, logger, retry}.runner()
+}
+
+func (l loop) runner() workqueue.Runner {
+	return workqueue.Runner{
+		Name:     "snapshot_schedules",
+		Logger:   l.logger,
+		Store:    l.store,
+		Retry:    l.retry,
+		Parallel: workqueue.Always(atOnce),
+		Topics:   []state.Topic{schema.SnapshotScheduleRows, schema.SnapshotRows},
+		All:      allKeys,
+		Read:     l.read,
+		Keys:     changedKeys,
+	}
+}
+
+func keyOf(ns, name string) workqueue.Key {
+	k := workqueue.Key{Topic: schema.SnapshotScheduleRows}
+	k.Key[0] = ns
+	k.Key[1] = name
+	return k
+}
+
+func allKeys(tx *state.ReadTx) iter.Seq[workqueue.Key] {
+	return func(yield func(workqueue.Key) bool) {
+		for s := range snapschedules.All(tx) {
+			if !yield(keyOf(s.Namespace, s.Name)) {
+				return
+			}
+		}
+	}
+}
+
+// changedKeys yields the changed schedule, or the one that has taken the changed snapshot.
+func changedKeys(tx *state.ReadTx, c state.Change) iter.Seq[workqueue.Key] {
+	if c.Topic == schema.SnapshotScheduleRows {
+		return slices.Values([]workqueue.Key{c})
+	}
+	row := csi.Snapshot(tx, c.Key[0], c.Key[1])
+	if row == nil || row.Schedule == "" {
+		return slices.Values([]workqueue.Key(nil))
+	}
+	return slices.Values([]workqueue.Key{keyOf(row.Namespace, row.Schedule)})
+}
+
+// read returns the next step of a schedule: a snapshot at a time, or the deletion of one.
+func (l loop) read(tx *state.ReadTx, k workqueue.Key) workqueue.Step {
+	s := snapschedules.Schedule(tx, k.Key[0], k.Key[1])
+	if s == nil || s.Paused {
+		return workqueue.Step{}
+	}
+
+	now := time.Now()
+	taking := l.taking(s, now)
+	keeping := l.keeping(tx, s, now)
+	if keeping.Act == nil || taking.Act != nil && !keeping.Due.Before(taking.Due) {
+		return taking
+	}
+	return keeping
+}
+
+// taking returns the step of the next time, the zero value if there is none.
+func (l loop) taking(s *snapschedule.SnapshotSchedule, now time.Time) workqueue.Step {
+	next, err := s.Next(after(s, now))
+	if err != nil || next.IsZero() {
+		return workqueue.Step{}
+	}
+	return workqueue.Step{
+		Op:      "take " + next.String(),
+		Version: s.ModifyIndex,
+		Serial:  s.Namespace + "/" + s.Name,
+		Due:     next,
+		Act:     func(ctx context.Context) error { return l.take(ctx, s, next) },
+	}
+}
+
+// after returns the time that the next one follows. The row of a schedule that skips its times does not move:
+// a time that was skipped for a minute is over.
+func after(s *snapschedule.SnapshotSchedule, now time.Time) time.Time {
+	last := time.Unix(0, s.Last)
+	if s.LastError == "" {
+		return last
+	}
+	over := now.Add(-skipped)
+	if over.After(last) {
+		return over
+	}
+	return last
+}
+
+// take records the snapshot of a time, or the reason why there is none. The same reason is not recorded
+// again.
+func (l loop) take(ctx context.Context, s *snapschedule.SnapshotSchedule, next time.Time) error {
+	now := time.Now()
+	at, err := s.Latest(next, now)
+	if err != nil {
+		return err
+	}
+	entry := &snapschedule.ScheduleRunEntry{
+		Name:     s.Name,
+		RowIndex: s.CreateIndex,
+		At:       at.UnixNano(),
+	}
+	entry.Namespace = s.Namespace
+	entry.Now = now.UnixNano()
+
+	entry.Snapshot, err = snapshotOf(l.store.Read(), s, at)
+	if err != nil {
+		entry.LastError = structs.Cut(err.Error(), structs.MaxQuoted)
+		if entry.LastError == s.LastError {
+			return nil
+		}
+		l.logger.Warn("scheduled snapshot is skipped", "namespace", s.Namespace, "schedule", s.Name, "error", err)
+	}
+	_, err = fsm.Propose(ctx, l.proposer, fsm.SnapshotScheduleRun, entry)
+	return err
+}
+
+// snapshotOf returns the row of the snapshot of a time. The error is the reason why there can be none.
+func snapshotOf(
+	tx *state.ReadTx, s *snapschedule.SnapshotSchedule, at time.Time,
+) (*snapshot.VolumeSnapshot, error) {
+	v := csi.Volume(tx, s.Namespace, s.VolumeID)
+	if v == nil {
+		return nil, structs.NotFoundf("no volume %q in namespace %q", s.VolumeID, s.Namespace)
+	}
+
+	row := snapshots.Of(v, s.SnapshotAt(at), structs.NewID())
+	row.Schedule = s.Name
+	row.Parameters = s.Parameters
+	if s.SecretsFrom != "" {
+		row.SecretsFrom = s.SecretsFrom
+		row.SealedSecrets = nil
+	}
+	err := snapshots.CheckAble(tx, v)
+	if err == nil {
+		err = snapschedules.CheckRun(tx, s, row)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return row, nil
+}
+
+// keeping returns the step that deletes snapshots, the zero value if none is to be deleted by time.
+func (l loop) keeping(tx *state.ReadTx, s *snapschedule.SnapshotSchedule, now time.Time) workqueue.Step {
+	expired, next := snapschedules.Expired(tx, s, now)
+	if len(expired) > 0 {
+		next = time.Time{}
+	} else if next.IsZero() {
+		return workqueue.Step{}
+	}
+
+	step := workqueue.Step{
+		Op:      "keep",
+		Version: s.ModifyIndex,
+		Serial:  s.Namespace + "/" + s.Name,
+		Due:     next,
+		Act:     func(ctx context.Context) error { return l.remove(ctx, s) },
+	}
+	if len(expired) > 0 {
+		step.Op = "delete " + expired[0].Name
+		step.Version = expired[0].ModifyIndex
+	}
+	return step
+}
+
+// remove begins the deletion of the snapshots that are no longer to be kept. One that another request changes
+// meanwhile is decided on again.
+func (l loop) remove(ctx context.Context, s *snapschedule.SnapshotSchedule) error {
+	now := time.Now()
+	expired, _ := snapschedules.Expired(l.store.Read(), s, now)
+	for _, row := range expired {
+		entry := &snapshot.SnapshotDeleteEntry{Name: row.Name, RowIndex: row.CreateIndex}
+		entry.Namespace = row.Namespace
+		entry.Now = now.UnixNano()
+		_, err := fsm.Propose(ctx, l.proposer, fsm.SnapshotDelete, entry)
+		if err != nil && !structs.IsKind(err, structs.KindNotFound) {
+			return err
+		}
+	}
+	return nil
+}
