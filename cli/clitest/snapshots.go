@@ -5,11 +5,13 @@ import (
 
 	"berth/api/apitest"
 	"berth/structs"
+	"berth/structs/snapschedule"
 	"berth/structs/snapshot"
 )
 
 // answerSnapshots answers the requests about snapshots. There is one, and each that is taken.
 func (w *Cluster) answerSnapshots() {
+	w.answerSchedules()
 	all := []*snapshot.VolumeSnapshot{{
 		Namespace:   "default",
 		Name:        "before-upgrade",
@@ -74,4 +76,47 @@ func (w *Cluster) answerSnapshots() {
 		}},
 		NextToken: "more",
 	})
+}
+
+// answerSchedules answers the requests about schedules of snapshots. There is one, and each that is put.
+func (w *Cluster) answerSchedules() {
+	all := map[string]*snapschedule.SnapshotSchedule{"nightly": {
+		Namespace:    "default",
+		Name:         "nightly",
+		VolumeID:     "data",
+		Crons:        []string{"0 3 * * *"},
+		TimeZone:     "Europe/Berlin",
+		Keep:         7,
+		Last:         nanosBefore(0),
+		LastSnapshot: "nightly-20260102t020000z",
+	}}
+	find := func(name string) (*snapschedule.SnapshotSchedule, error) {
+		if all[name] == nil {
+			return nil, structs.NotFoundf("no schedule of snapshots %q in namespace %q", name, "default")
+		}
+		return all[name], nil
+	}
+	apitest.Answer(w.Caller, snapschedule.List, snapschedule.ScheduleListResponse{
+		Schedules: []*snapschedule.SnapshotSchedule{all["nightly"]},
+	})
+	apitest.On(w.Caller, snapschedule.Get,
+		func(_ context.Context, r *snapschedule.ScheduleGetRequest) (*snapschedule.ScheduleGetResponse, error) {
+			row, err := find(r.ScheduleName)
+			return &snapschedule.ScheduleGetResponse{Schedule: row, Next: nanosBefore(0)}, err
+		})
+	apitest.On(w.Caller, snapschedule.Put,
+		func(_ context.Context, r *snapschedule.SchedulePutRequest) (*structs.Empty, error) {
+			all[r.Schedule.Name] = r.Schedule
+			return &structs.Empty{}, nil
+		})
+	apitest.On(w.Caller, snapschedule.Pause,
+		func(_ context.Context, r *snapschedule.SchedulePauseRequest) (*structs.Empty, error) {
+			_, err := find(r.ScheduleName)
+			return &structs.Empty{}, err
+		})
+	apitest.On(w.Caller, snapschedule.Remove,
+		func(_ context.Context, r *snapschedule.ScheduleDeleteRequest) (*structs.Empty, error) {
+			_, err := find(r.ScheduleName)
+			return &structs.Empty{}, err
+		})
 }

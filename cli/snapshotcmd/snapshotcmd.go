@@ -95,6 +95,11 @@ which a volume is being created is not deleted.`,
 		Examples: "berth volume snapshot delete before-upgrade\n" +
 			"berth volume snapshot delete hostpath snap-7",
 	},
+	{
+		Name:     "schedule",
+		Synopsis: "Take snapshots at times, and delete old ones",
+		Sub:      scheduleCommands,
+	},
 }
 
 func create(ctx context.Context, c *command.Call) error {
