@@ -229,6 +229,7 @@ type volume struct {
 	Source         string                    `hcl:"source"`
 	Class          string                    `hcl:"class"`
 	Size           byteSize                  `hcl:"size"`
+	Lifecycle      string                    `hcl:"lifecycle"`
 	ReadOnly       bool                      `hcl:"read_only"`
 	AccessMode     structs.CSIAccessMode     `hcl:"access_mode"`
 	AttachmentMode structs.CSIAttachmentMode `hcl:"attachment_mode"`

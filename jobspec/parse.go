@@ -314,6 +314,7 @@ func (v *volume) request(alias string) *structs.VolumeRequest {
 		Ownership:      (*structs.VolumeOwnership)(v.Ownership),
 		Class:          v.Class,
 		Size:           int64(v.Size),
+		Lifecycle:      v.Lifecycle,
 	}
 }
 

@@ -307,7 +307,7 @@ func (d *randomDeployments) waitsForItself() bool {
 			}
 			for _, g := range j.TaskGroups {
 				for index := range g.Count {
-					if a.JobVersion != j.Version && slices.ContainsFunc(g.CSIUses(index), excludes) {
+					if a.JobVersion != j.Version && slices.ContainsFunc(g.CSIUses(index, ""), excludes) {
 						return true
 					}
 				}

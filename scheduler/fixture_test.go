@@ -244,7 +244,7 @@ func (w *fixture) claim(a *structs.Allocation) {
 	tx := w.s.Read()
 	var cs []*structs.CSIClaim
 	for _, r := range state.JobVersion(tx, a.Namespace, a.JobID, a.JobVersion).Group(a.TaskGroup).Volumes {
-		c := r.Claim(a.Namespace, a.Index())
+		c := r.Claim(a.Namespace, a.Index(), a.ID)
 		c.AllocID = a.ID
 		cs = append(cs, c)
 	}

@@ -462,7 +462,7 @@ func (c *randomCluster) claimAll(a *structs.Allocation) {
 		return
 	}
 	for _, alias := range slices.Sorted(maps.Keys(g.Volumes)) {
-		cl := g.Volumes[alias].Claim(a.Namespace, a.Index())
+		cl := g.Volumes[alias].Claim(a.Namespace, a.Index(), a.ID)
 		cl.AllocID = a.ID
 		try(c, "claim "+cl.VolumeID+" for "+a.JobID, lifecycle.VolumeClaim,
 			&structs.CSIVolumeClaimRequest{

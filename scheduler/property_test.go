@@ -225,7 +225,7 @@ func (c *randomJobs) checkPlaced(tx *state.ReadTx, a *structs.Allocation) {
 		c.t.Fatalf("%s is on an unfit node", a.Name)
 	}
 	for _, r := range job.Group(a.TaskGroup).Volumes {
-		mine := r.Claim(a.Namespace, a.Index())
+		mine := r.Claim(a.Namespace, a.Index(), a.ID)
 		i := csi.Instance(tx, "hostpath", structs.CSIKindNode, n.ID)
 		if csi.Volume(tx, mine.Namespace, mine.VolumeID) == nil ||
 			i == nil || !i.Healthy {
@@ -245,7 +245,7 @@ func (c *randomJobs) checkPair(tx *state.ReadTx, a *structs.Allocation, mine *st
 	}
 	for _, r := range state.JobVersion(tx, other.Namespace, other.JobID,
 		other.JobVersion).Group(other.TaskGroup).Volumes {
-		theirs := r.Claim(other.Namespace, other.Index())
+		theirs := r.Claim(other.Namespace, other.Index(), other.ID)
 		if theirs.VolumeID == mine.VolumeID &&
 			theirs.Class().Conflicts(mine.Class()) {
 			c.t.Fatalf("%s (%s) and %s (%s) both need volume %s", a.Name, a.ID, other.Name, other.ID, mine.VolumeID)

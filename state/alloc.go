@@ -153,6 +153,7 @@ func followAlloc(tx *WriteTx, old, a *structs.Allocation) {
 	// Its granted claims stay, marked as ended: a volume may be mounted until the node has released it.
 	if a.ClientTerminal() && old != nil {
 		lifecycle.EndClaims(tx, a.ID, a.ModifyTime)
+		lifecycle.EndAllocVolumes(tx, a, a.ModifyTime)
 		sitokens.GiveUpOf(tx, a.ID, a.ModifyTime)
 		dropUnusedPlugins(tx, a)
 	}

@@ -50,7 +50,7 @@ func NewCanaryUses(groups []*structs.TaskGroup) CanaryUses {
 			continue
 		}
 		for index := range max(g.Count, g.Update.Canary) {
-			for _, u := range g.CSIUses(index) {
+			for _, u := range g.CSIUses(index, "") {
 				wanted[u.VolumeID] = append(wanted[u.VolumeID], canaryUse{g.Name, u.Class()})
 			}
 

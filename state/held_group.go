@@ -119,5 +119,5 @@ func (h *HeldGroups) ExcludesCanaries(former *structs.TaskGroup, index int) bool
 		}
 		h.uses = NewCanaryUses(groups)
 	}
-	return h.uses.ExcludedBy(former.CSIUses(index))
+	return h.uses.ExcludedBy(former.CSIUses(index, ""))
 }

@@ -273,7 +273,7 @@ func updatePlanned(tx *WriteTx, u *structs.PlanUpdate, now int64) {
 	group := groupOf(tx, a)
 	if u.SetJobVersion && group != nil {
 		a.CSIPlugins = group.Plugins()
-		a.CSIVolumes = group.CSIUses(a.Index())
+		a.CSIVolumes = group.CSIUses(a.Index(), a.ID)
 		a.AllocModifyIndex = tx.Index
 	}
 

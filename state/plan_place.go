@@ -72,7 +72,7 @@ func newAlloc(tx *WriteTx, placed *structs.Allocation, g *structs.TaskGroup) *st
 	a.Job = nil
 	a.Services = nil // its node reports them
 	a.CSIPlugins = g.Plugins()
-	a.CSIVolumes = g.CSIUses(a.Index())
+	a.CSIVolumes = g.CSIUses(a.Index(), a.ID)
 	a.Namespace = structs.NamespaceOr(a.Namespace)
 	a.DesiredStatus = cmp.Or(a.DesiredStatus, structs.AllocDesiredRun)
 	a.ClientStatus = cmp.Or(a.ClientStatus, structs.AllocPending)

@@ -200,6 +200,7 @@ func cancelDeletion(tx *WriteTx, v *structs.CSIVolume, now int64) {
 	v.DeleteCause = ""
 	v.ModifyTime = now
 	lifecycle.EndDeletion(v)
+	lifecycle.Disown(v)
 	if v.ExternalID == "" {
 		v.State = structs.VolumeCreating
 	}

@@ -6,6 +6,9 @@ import (
 	"slices"
 )
 
+// LifecycleAlloc is the VolumeRequest.Lifecycle of a volume that lives as long as one allocation.
+const LifecycleAlloc = "alloc"
+
 // ClaimClass is the part of a claim that decides which other claims of the volume exclude it.
 type ClaimClass struct {
 	AccessMode     CSIAccessMode
@@ -56,10 +59,10 @@ func (k ClaimClass) String() string {
 }
 
 // Claim returns the claim that an allocation of a group makes for one of its volumes.
-func (r *VolumeRequest) Claim(ns string, allocIndex int) *CSIClaim {
+func (r *VolumeRequest) Claim(ns string, allocIndex int, allocID string) *CSIClaim {
 	c := &CSIClaim{
 		Namespace:      ns,
-		VolumeID:       r.VolumeID(allocIndex),
+		VolumeID:       r.VolumeID(allocIndex, allocID),
 		Mode:           ClaimWrite,
 		AccessMode:     r.AccessMode,
 		AttachmentMode: r.AttachmentMode,
@@ -70,15 +73,16 @@ func (r *VolumeRequest) Claim(ns string, allocIndex int) *CSIClaim {
 	return c
 }
 
-// CSIUses lists the CSI volumes that the allocation with the index is to claim, by alias.
-func (g *TaskGroup) CSIUses(allocIndex int) (uses []CSIVolumeUse) {
+// CSIUses lists the CSI volumes that the allocation with the index and the ID is to claim, by alias. Without
+// an ID it leaves out those that belong to one allocation: no other one has them.
+func (g *TaskGroup) CSIUses(allocIndex int, allocID string) (uses []CSIVolumeUse) {
 	if len(g.Volumes) == 0 {
 		return nil // without the memory of sorted keys
 	}
 	for _, alias := range slices.Sorted(maps.Keys(g.Volumes)) {
 		r := g.Volumes[alias]
-		if r != nil && r.Type == VolumeTypeCSI {
-			c := r.Claim("", allocIndex)
+		if r != nil && r.Type == VolumeTypeCSI && (allocID != "" || r.Lifecycle != LifecycleAlloc) {
+			c := r.Claim("", allocIndex, allocID)
 			uses = append(uses, CSIVolumeUse{
 				VolumeID:       c.VolumeID,
 				AccessMode:     c.AccessMode,

@@ -2068,7 +2068,10 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(43)
+	n := uint32(44)
+	if !(v.AllocID != "") {
+		n--
+	}
 	if !(v.Call != nil) {
 		n--
 	}
@@ -2133,6 +2136,10 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	b = msgp.AppendMapHeader(b, n)
+	if v.AllocID != "" {
+		b = append(b, "\xa7AllocID"...)
+		b = msgp.AppendString(b, v.AllocID)
+	}
 	if v.Call != nil {
 		b = append(b, "\xa4Call"...)
 		if b, err = wire.AppendOther(b, &v.Call); err != nil {
@@ -2318,6 +2325,8 @@ func (v *CSIVolume) readField(name, b []byte) (_ []byte, known bool, err error) 
 		b, err = wire.ReadInt(b, &v.QuotaWeight)
 	case "JobID":
 		b, err = wire.ReadString(b, &v.JobID)
+	case "AllocID":
+		b, err = wire.ReadString(b, &v.AllocID)
 	case "State":
 		b, err = wire.ReadString(b, &v.State)
 	case "LastError":
@@ -2556,7 +2565,10 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(64)
+	n := uint32(65)
+	if !(v.CSIVolume.AllocID != "") {
+		n--
+	}
 	if !(v.Blocked != "") {
 		n--
 	}
@@ -2638,6 +2650,10 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xaaAccessMode"...)
 	b = msgp.AppendString(b, string(v.AccessMode))
+	if v.CSIVolume.AllocID != "" {
+		b = append(b, "\xa7AllocID"...)
+		b = msgp.AppendString(b, v.CSIVolume.AllocID)
+	}
 	b = append(b, "\xabAllocations"...)
 	if b, err = wire.AppendPointers(b, v.Allocations, (*AllocListStub).AppendMsgpack); err != nil {
 		return b, err
@@ -7792,8 +7808,11 @@ func (v *VolumeRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(12)
+	n := uint32(13)
 	if !(v.Class != "") {
+		n--
+	}
+	if !(v.Lifecycle != "") {
 		n--
 	}
 	if !(v.OnDeadMount != "") {
@@ -7813,6 +7832,10 @@ func (v *VolumeRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v.Class != "" {
 		b = append(b, "\xa5Class"...)
 		b = msgp.AppendString(b, v.Class)
+	}
+	if v.Lifecycle != "" {
+		b = append(b, "\xa9Lifecycle"...)
+		b = msgp.AppendString(b, v.Lifecycle)
 	}
 	b = append(b, "\xacMountOptions"...)
 	if b, err = v.MountOptions.AppendMsgpack(b); err != nil {
@@ -7877,6 +7900,8 @@ func (v *VolumeRequest) readField(name, b []byte) (_ []byte, known bool, err err
 		b, err = wire.ReadString(b, &v.Class)
 	case "Size":
 		b, err = wire.ReadInt(b, &v.Size)
+	case "Lifecycle":
+		b, err = wire.ReadString(b, &v.Lifecycle)
 	case "OnDeadMount":
 		b, err = wire.ReadString(b, &v.OnDeadMount)
 	default:

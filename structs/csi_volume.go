@@ -216,6 +216,7 @@ type CSIVolume struct {
 	Class       string `json:",omitempty" codec:",omitempty" level:"2"`
 	QuotaWeight int    `json:",omitempty" codec:",omitempty" level:"2"` // of its class, 0 for 1
 	JobID       string `json:",omitempty" codec:",omitempty" level:"2"` // of the job that asked for it, or ""
+	AllocID     string `json:",omitempty" codec:",omitempty" level:"2"` // with which it ends, "" for none
 	State       string
 	LastError   *OperationError `json:",omitempty"`
 	// the requested capacity is above Capacity and still to be requested from the plugin
@@ -486,6 +487,7 @@ func (v *CSIVolume) DropServerFields() {
 	v.NodeExpandBytes = 0
 	v.QuotaWeight = 0
 	v.JobID = ""
+	v.AllocID = ""
 	v.Call = nil
 	v.Forced = nil
 	v.TurnedReadOnly = nil

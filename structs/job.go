@@ -1,6 +1,7 @@
 package structs
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -177,6 +178,8 @@ type VolumeRequest struct {
 	// Class and Size, in bytes, make it a volume that the servers create for the job: see package jobvolume.
 	Class string `json:",omitempty" codec:",omitempty" level:"2"`
 	Size  int64  `json:",omitempty" codec:",omitempty" level:"2"`
+	// Lifecycle is LifecycleAlloc, "" for a volume of the job: see package jobvolume.
+	Lifecycle string `json:",omitempty" codec:",omitempty" level:"2"`
 	// OnDeadMount is restart, republish or ignore; "" restarts, but for states that only a written restart
 	// heals.
 	OnDeadMount string `json:",omitempty" codec:",omitempty" level:"2"`
@@ -194,9 +197,13 @@ const (
 	OwnershipNever        = "never"
 )
 
-// VolumeID returns the ID of the volume for the allocation with the index.
-func (r *VolumeRequest) VolumeID(allocIndex int) string {
-	if r.PerAlloc {
+// VolumeID returns the ID of the volume for the allocation with the index and the ID. The ID of an allocation
+// that is not placed yet is "".
+func (r *VolumeRequest) VolumeID(allocIndex int, allocID string) string {
+	switch {
+	case r.Lifecycle == LifecycleAlloc:
+		return r.Source + "[" + cmp.Or(ShortID(allocID), "ALLOC") + "]"
+	case r.PerAlloc:
 		return PerAllocID(r.Source, allocIndex)
 	}
 	return r.Source

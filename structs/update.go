@@ -88,8 +88,8 @@ func (u *UpdateStrategy) Rolls() bool {
 
 // Exclusive reports whether the volume has at most one allocation that makes this request.
 func (r *VolumeRequest) Exclusive() bool {
-	own := r.Claim("", 0).Class()
-	return own.Conflicts(own)
+	own := r.Claim("", 0, "").Class()
+	return r.Lifecycle != LifecycleAlloc && own.Conflicts(own)
 }
 
 // HoldsVolumesAlone reports whether each allocation of the group has a CSI volume for itself, so that its

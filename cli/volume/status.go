@@ -127,6 +127,14 @@ var snapshotSheet = command.Sheet[*snapshot.VolumeSnapshot]{
 	},
 }
 
+// allocOf names the allocation with which a volume ends, "" for another volume.
+func allocOf(c *command.Call, v *structs.CSIVolumeDetail) string {
+	if v.AllocID == "" {
+		return ""
+	}
+	return "allocation " + c.ID(v.AllocID)
+}
+
 func printVolume(ctx context.Context, c *command.Call, v *structs.CSIVolumeDetail) error {
 	c.Pairs(
 		"ID", v.ID,
@@ -136,6 +144,7 @@ func printVolume(ctx context.Context, c *command.Call, v *structs.CSIVolumeDetai
 		"Plugin", v.PluginID,
 		"Class", v.Class,
 		"Job", v.JobID,
+		"Ends with", allocOf(c, v),
 		"Provider", command.JoinComma(v.Provider, v.ProviderVersion),
 		"State", v.State,
 		"Deleted", markText(&v.CSIVolume),

@@ -40,7 +40,7 @@ func AllocClaims(ctx context.Context, cl *api.Client, a *structs.Allocation) ([]
 		v := AllocClaim{
 			Alias:   alias,
 			Request: request,
-			Volume:  request.VolumeID(a.Index()),
+			Volume:  request.VolumeID(a.Index(), a.ID),
 		}
 
 		q := &api.Query{Namespace: a.Namespace}

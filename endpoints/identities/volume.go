@@ -43,7 +43,7 @@ func usesPlugin(tx *state.ReadTx, a *structs.Allocation, g *structs.TaskGroup, p
 			continue
 		}
 
-		id := r.VolumeID(a.Index())
+		id := r.VolumeID(a.Index(), a.ID)
 		volume := csi.Volume(tx, a.Namespace, id)
 		claim := csi.Claim(tx, a.Namespace, id, a.ID)
 		if volume != nil && volume.PluginID == plugin && claim != nil && claim.State == structs.ClaimGranted {

@@ -208,7 +208,7 @@ func missingVolumes(tx *state.ReadTx, job *structs.Job) string {
 			}
 
 			for i := range count {
-				id := v.VolumeID(i)
+				id := v.VolumeID(i, "")
 				row := csi.Volume(tx, job.Namespace, id)
 				// A volume whose secrets are missing lets the job wait too.
 				if row != nil {

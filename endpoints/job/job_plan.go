@@ -116,7 +116,7 @@ func (j Jobs) preview(
 	resp.Annotations.DesiredTGUpdates = preview.Desired
 	resp.Annotations.PreemptedAllocs = preview.Preempted
 	resp.Annotations.Volumes = jobvolumes.Changes(tx, draft, state.Job(draft, job.Namespace, eval.JobID),
-		preview.Place)
+		preview.Plan)
 	resp.FailedTGAllocs = preview.Eval.FailedTGAllocs
 	// Evaluations of a child are of no job that exists.
 	if eval.JobID == job.ID {

@@ -103,7 +103,7 @@ func mayMount(a *acl.ACL, ns string, v *structs.VolumeRequest) bool {
 	case v.PerAlloc:
 		return true
 	}
-	return mayHave(a, ns, v, v.Source)
+	return mayHave(a, ns, v, v.VolumeID(0, ""))
 }
 
 // mayHave reports whether a job may claim a volume, and create it if its request names a class.

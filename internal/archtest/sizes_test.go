@@ -30,7 +30,7 @@ var largePackages = map[string]bound{
 		"new nouns have packages of their own below it"},
 	"state": {6478, "a write of a job, a node or a plan changes rows of the others in one transaction, " +
 		"so these functions call each other"},
-	"structs": {7273, "rows, requests and plans contain each other; the wire format has one package of types"},
+	"structs": {7285, "rows, requests and plans contain each other; the wire format has one package of types"},
 }
 
 // largeTypes are the types with more methods.

@@ -150,7 +150,7 @@ var literal = map[string]map[string][]string{
 		"RequestedDevice": {"Name"},
 		"NetworkResource": {"Mode", "CIDR", "Device", "IP"},
 		"Port":            {"HostNetwork"},
-		"VolumeRequest":   {"Type", "Source", "Class", "AccessMode", "AttachmentMode", "OnDeadMount"},
+		"VolumeRequest":   {"Type", "Source", "Class", "Lifecycle", "AccessMode", "AttachmentMode", "OnDeadMount"},
 	},
 	"the servers act by it": {
 		"Job":                    {"Type"},

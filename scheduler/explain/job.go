@@ -277,7 +277,7 @@ func (x *jobExplainer) rejection(
 func (x *jobExplainer) groupPlugins(j *structs.Job, g *structs.TaskGroup) (reasons []*inquiry.Reason) {
 	seen := map[string]bool{}
 	for _, alias := range slices.Sorted(maps.Keys(g.Volumes)) {
-		v := csi.Volume(x.tx, j.Namespace, g.Volumes[alias].VolumeID(0))
+		v := csi.Volume(x.tx, j.Namespace, g.Volumes[alias].VolumeID(0, ""))
 		if v != nil && !seen[v.PluginID] {
 			seen[v.PluginID] = true
 			reasons = append(reasons, x.instances(v.PluginID)...)
@@ -301,7 +301,7 @@ func (x *jobExplainer) groupVolumes(j *structs.Job, g *structs.TaskGroup) (reaso
 		}
 
 		for _, i := range indexes {
-			c := request.Claim(j.Namespace, i)
+			c := request.Claim(j.Namespace, i, "")
 			if request.Class == "" || csi.Volume(x.tx, c.Namespace, c.VolumeID) != nil {
 				reasons = append(reasons, x.groupVolume(c)...)
 			} // else the servers create it once the allocation has a node

@@ -39,7 +39,7 @@ func (x *jobExplainer) candidates(j *structs.Job) iter.Seq[*structs.Node] {
 // plugins of a group's volumes.
 func (x *jobExplainer) limitHolders(j *structs.Job, g *structs.TaskGroup) []*inquiry.Reason {
 	wanted := map[string][]volumeID{}
-	for _, u := range g.CSIUses(0) {
+	for _, u := range g.CSIUses(0, "") {
 		v := csi.Volume(x.tx, j.Namespace, u.VolumeID)
 		if v != nil {
 			wanted[v.PluginID] = append(wanted[v.PluginID], volumeID{j.Namespace, u.VolumeID})

@@ -86,17 +86,17 @@ func remedyOf(filter string, j *structs.Job, g *structs.TaskGroup, tx *state.Rea
 // onlyVolume returns the ID of the CSI volume of a group, a placeholder if it has several.
 func onlyVolume(j *structs.Job, g *structs.TaskGroup) string {
 	// The IDs of a volume per allocation differ between two indexes.
-	if g == nil || len(g.CSIUses(0)) != 1 || g.CSIUses(0)[0].VolumeID != g.CSIUses(1)[0].VolumeID {
+	if g == nil || len(g.CSIUses(0, "")) != 1 || g.CSIUses(0, "")[0].VolumeID != g.CSIUses(1, "")[0].VolumeID {
 		return "VOLUME"
 	}
-	return g.CSIUses(0)[0].VolumeID
+	return g.CSIUses(0, "")[0].VolumeID
 }
 
 // onlyPlugin returns the ID of the CSI plugin of a group's volumes, a placeholder if there are several.
 func onlyPlugin(j *structs.Job, g *structs.TaskGroup, tx *state.ReadTx) string {
 	found := ""
 	if g != nil {
-		for _, u := range g.CSIUses(0) {
+		for _, u := range g.CSIUses(0, "") {
 			v := csi.Volume(tx, j.Namespace, u.VolumeID)
 			if v == nil || found != "" && found != v.PluginID {
 				return "PLUGIN"

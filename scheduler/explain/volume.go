@@ -388,7 +388,7 @@ func (x *explainer) turnedReadOnly(v *structs.CSIVolume) []*inquiry.Reason {
 func (x *jobExplainer) onlyVolumeFails(j *structs.Job, g *structs.TaskGroup) bool {
 	for _, request := range g.Volumes {
 		if len(g.Volumes) == 1 && request.Type == structs.VolumeTypeCSI && !request.PerAlloc {
-			v := csi.Volume(x.tx, j.Namespace, request.VolumeID(0))
+			v := csi.Volume(x.tx, j.Namespace, request.VolumeID(0, ""))
 			return v != nil && v.State != structs.VolumeReady && v.LastError != nil
 		}
 	}

@@ -17,9 +17,10 @@ import (
 // findAsked looks up a volume that the job asks for, and the row to create if it does not exist.
 func findAsked(p *Outlook, u *VolumeUse, r *structs.VolumeRequest, index int) {
 	job := &structs.Job{Namespace: p.Namespace, ID: p.Eval.JobID}
-	v, makes, err := jobvolumes.Find(p, job, r, index)
+	v, makes, err := jobvolumes.Find(p, job, jobvolumes.Of{VolumeRequest: r, Index: index})
 	u.Volume = v
 	u.makes = makes
+	u.request = r
 	if makes && v.RequestedTopologies != nil {
 		v.Topologies = v.RequestedTopologies.Required // those of its class: see volumesReachable
 	}
@@ -34,6 +35,10 @@ func findAsked(p *Outlook, u *VolumeUse, r *structs.VolumeRequest, index int) {
 func unmakableReason(p *Outlook, u VolumeUse) string {
 	if lacksController(p, u.Volume.PluginID) {
 		return fmt.Sprintf("no controller of plugin %s is healthy", u.Volume.PluginID)
+	}
+
+	if u.request.Lifecycle == structs.LifecycleAlloc {
+		return "" // no other allocation has it
 	}
 
 	// Its place is that of the first allocation. The others wait until the plugin has answered where the

@@ -14,13 +14,14 @@ import (
 
 // VolumeUse is one volume of one allocation, looked up.
 type VolumeUse struct {
-	claim  *structs.CSIClaim
-	Volume *structs.CSIVolume // nil: there is none
-	makes  bool               // it does not exist, and is created for the allocation: see package jobvolume
-	fault  string             // why the job cannot have the volume that it asks for
-	keys   []string           // unblock keys of changes that could make it available
-	where  string             // the topologies that reach it, for users; "" until needed
-	bound  *structs.CSIClaim  // another use binds it to its node: see structs.ClaimClass.Bound; nil: none does
+	claim   *structs.CSIClaim
+	Volume  *structs.CSIVolume     // nil: there is none
+	makes   bool                   // it does not exist, and is created for the allocation: see package jobvolume
+	request *structs.VolumeRequest // for it, if the job asks for it
+	fault   string                 // why the job cannot have the volume that it asks for
+	keys    []string               // unblock keys of changes that could make it available
+	where   string                 // the topologies that reach it, for users; "" until needed
+	bound   *structs.CSIClaim      // another use binds it to its node: see structs.ClaimClass.Bound; nil: none does
 }
 
 // BoundNode returns the ID of the one node on which the volume can be used, "" if another may do, too.
@@ -46,7 +47,7 @@ func (p *Outlook) usesOf(g *structs.TaskGroup, index int) []VolumeUse {
 			continue
 		}
 
-		c := r.Claim(p.Namespace, index)
+		c := r.Claim(p.Namespace, index, "")
 		c.JobID = p.Eval.JobID
 		c.TaskGroup = g.Name
 		u := VolumeUse{
@@ -161,6 +162,9 @@ func (p *Outlook) addIntendedClaims(a *structs.Allocation, uses []VolumeUse, v *
 		c := *u.claim
 		c.AllocID = a.ID
 		c.NodeID = a.NodeID
+		if u.request != nil {
+			c.VolumeID = u.request.VolumeID(a.Index(), a.ID)
+		}
 		c.PluginID = u.Volume.PluginID
 		key := volumeKey(&c)
 		p.intended[key] = append(p.intended[key], &c)

@@ -124,7 +124,7 @@ func (n *cloudAgent) claim(tx *state.ReadTx, a *structs.Allocation) bool {
 	var keys []structs.CSIClaimKey
 	req := &structs.CSIVolumeClaimRequest{NodeID: n.id, SecretID: "s", WriteOptions: n.w.stamp(a.Namespace)}
 	for _, r := range job.Group(a.TaskGroup).Volumes {
-		c := r.Claim(a.Namespace, a.Index())
+		c := r.Claim(a.Namespace, a.Index(), a.ID)
 		c.AllocID = a.ID
 		req.Claims = append(req.Claims, c)
 		keys = append(keys, c.Key())

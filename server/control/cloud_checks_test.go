@@ -112,11 +112,30 @@ func (w *cloudWorld) checkEnd() {
 	for _, fault := range state.Check(tx) {
 		w.fail("%s", fault)
 	}
+	w.checkAllocVolumes(tx)
 	for _, id := range w.jobs {
 		j := state.Job(tx, structs.DefaultNamespace, id)
 		if j != nil && !j.Stop {
 			w.checkJob(tx, j)
 		}
+	}
+}
+
+// checkAllocVolumes checks that no volume has outlived its allocation, and that some have lived.
+func (w *cloudWorld) checkAllocVolumes(tx *state.ReadTx) {
+	live := 0
+	for v := range schema.Volumes.Scan(tx) {
+		if v.AllocID == "" {
+			continue
+		}
+		live++
+		a := state.Alloc(tx, v.AllocID)
+		if a == nil || a.ClientTerminal() {
+			w.fail("volume %s is %s, and its allocation has ended", v.ID, v.State)
+		}
+	}
+	if live == 0 {
+		w.fail("no allocation has a volume of its own")
 	}
 }
 

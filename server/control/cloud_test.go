@@ -221,6 +221,10 @@ func (w *cloudWorld) register(id string) {
 		Size:     int64(1+w.IntN(12)) * gib / 2,
 		PerAlloc: w.IntN(2) == 0,
 	}
+	if w.IntN(4) == 0 {
+		r.PerAlloc = false
+		r.Lifecycle = structs.LifecycleAlloc
+	}
 	if old != nil {
 		r = new(*old.TaskGroups[0].Volumes["data"])
 		r.Size += int64(w.IntN(3)) * gib / 2
@@ -237,7 +241,7 @@ func (w *cloudWorld) register(id string) {
 			Resources: &structs.Resources{CPU: 10, MemoryMB: 10},
 		}},
 	}
-	if r.PerAlloc {
+	if r.PerAlloc || r.Lifecycle != "" {
 		g.Count = 1 + w.IntN(3)
 	}
 	j := &structs.Job{ID: id, Type: structs.JobService, TaskGroups: []*structs.TaskGroup{g}}

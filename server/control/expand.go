@@ -137,7 +137,7 @@ func jobMountOptions(tx *state.ReadTx, claim *structs.CSIClaim) *structs.CSIMoun
 
 	for _, r := range group.Volumes {
 		if r.Type == structs.VolumeTypeCSI &&
-			r.VolumeID(a.Index()) == claim.VolumeID {
+			r.VolumeID(a.Index(), a.ID) == claim.VolumeID {
 			return r.MountOptions
 		}
 	}

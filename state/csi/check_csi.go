@@ -194,9 +194,23 @@ func CheckVolumes(c *check.Report) {
 			"volume %s/%s is deleting and claimed", v.Namespace, v.ID)
 		c.Want((v.DeleteAt != 0) == (v.DeleteCause != ""),
 			"volume %s/%s is to be deleted at %d because of %q", v.Namespace, v.ID, v.DeleteAt, v.DeleteCause)
+		checkAllocVolume(c, v)
 		c.Want(v.DeleteAt == 0 || v.Marked() || v.State == structs.VolumeDeleting,
 			"volume %s/%s is %s and to be deleted later", v.Namespace, v.ID, v.State)
 	}
+}
+
+// checkAllocVolume checks that the volume of an allocation that has ended is on its way out.
+func checkAllocVolume(c *check.Report, v *structs.CSIVolume) {
+	if v.AllocID == "" {
+		return
+	}
+	a := schema.Allocs.Get(c, v.AllocID)
+	ended := a == nil || a.ClientTerminal()
+	leaves := v.Marked() || v.State == structs.VolumeDeleting || v.State == structs.VolumeCreating ||
+		v.State == structs.VolumeFailed // it goes with its last claim
+	c.Want(!ended || leaves, "volume %s/%s is %s, and its allocation %s has ended",
+		v.Namespace, v.ID, v.State, v.AllocID)
 }
 
 // CheckInstances checks that each instance has a node whose row names it.

@@ -14,9 +14,10 @@ import (
 )
 
 // Changes returns the effects of a plan on the volumes that a job asks for, by ID. before is the state
-// without the registration of the job, after the one with it. place has the placements of the plan.
+// without the registration of the job, after the one with it. A job without a
+// change has an empty plan.
 func Changes(
-	before, after mvcc.Reader, j *structs.Job, place []*structs.Allocation,
+	before, after mvcc.Reader, j *structs.Job, plan *structs.Plan,
 ) []*inquiry.VolumeChange {
 	var changes []*inquiry.VolumeChange
 	add := func(v *structs.CSIVolume, change string) {
@@ -29,8 +30,13 @@ func Changes(
 	}
 
 	seen := map[string]bool{} // several allocations may share a volume
-	for _, a := range place {
+	for _, a := range plan.Place {
 		for _, v := range New(after, j, a) {
+			if v.AllocID != "" { // the allocation of the plan that is applied has another ID
+				v.ID = v.ID[:strings.LastIndexByte(v.ID, '[')] + "[ALLOC]"
+				add(v, inquiry.VolumeCreate)
+				continue
+			}
 			if !seen[v.ID] {
 				add(v, inquiry.VolumeCreate)
 			}
@@ -40,7 +46,14 @@ func Changes(
 
 	known := schema.Jobs.Has(before, j.Namespace, j.ID)
 	requests := requestsOf(j)
-	for v := range OfJob(after, j.Namespace, j.ID) {
+	for _, stop := range plan.Stop {
+		for v := range OfJob(before, j.Namespace, j.ID) {
+			if v.AllocID != "" && v.AllocID == stop.AllocID {
+				add(v, inquiry.VolumeDelete)
+			}
+		}
+	}
+	for v := range ofJob(after, j.Namespace, j.ID) {
 		old := csi.Volume(before, v.Namespace, v.ID)
 		switch {
 		case seen[v.ID]:
@@ -76,7 +89,7 @@ func Warning(tx mvcc.Reader, j *structs.Job) string {
 	}
 
 	var names []string
-	for v := range OfJob(tx, j.Namespace, j.ID) {
+	for v := range ofJob(tx, j.Namespace, j.ID) {
 		if v.ExternalID != "" && isUsed(requests, v) {
 			names = append(names, v.ID)
 		}

@@ -10,14 +10,22 @@ import (
 	"berth/structs/jobvolume"
 )
 
-// Find returns the volume of an allocation with the index, for a request that names a class. makes is true if
-// it does not exist, or could not be made: the row is then the one to create, without a place and a name. The
-// error is a conflict if another job or a person has the volume, or it has another class or other modes.
-func Find(
-	tx mvcc.Reader, j *structs.Job, r *structs.VolumeRequest, index int,
-) (v *structs.CSIVolume, makes bool, err error) {
-	id := r.VolumeID(index)
+// Of is the allocation for which Find looks up a volume. An allocation that is not placed has no ID.
+type Of struct {
+	*structs.VolumeRequest // it names a class
+	Index                  int
+	AllocID                string
+}
+
+// Find returns the volume of an allocation. makes is true if it does not exist, or could not be made: the row
+// is then the one to create, without a place and a name. The error is a conflict if another job, another
+// allocation or a person has the volume, or it has another class or other modes.
+func Find(tx mvcc.Reader, j *structs.Job, r Of) (v *structs.CSIVolume, makes bool, err error) {
+	id := r.VolumeID(r.Index, r.AllocID)
 	old := csi.Volume(tx, j.Namespace, id)
+	if r.Lifecycle == structs.LifecycleAlloc && r.AllocID == "" {
+		old = nil // the ID stands for all of them
+	}
 	if old != nil {
 		err = checkOwner(old, j, r)
 		if err != nil || !csi.NeverCreated(old) {
@@ -37,14 +45,20 @@ func Find(
 			AccessMode:     r.AccessMode,
 		}},
 	}
+	if r.Lifecycle == structs.LifecycleAlloc {
+		v.AllocID = r.AllocID
+	}
 	if old != nil {
 		v.Name = old.Name // the plugin may know it (CSI spec, CreateVolume)
 	}
 	return v, true, classes.Complete(tx, v, old, true)
 }
 
-func checkOwner(v *structs.CSIVolume, j *structs.Job, r *structs.VolumeRequest) error {
+func checkOwner(v *structs.CSIVolume, j *structs.Job, r Of) error {
 	switch {
+	// An ID has the first letters of that of its allocation. The next plan has an allocation with other ones.
+	case r.Lifecycle == structs.LifecycleAlloc && v.AllocID != r.AllocID:
+		return structs.Conflictf("volume %q exists, and is not of allocation %s", v.ID, r.AllocID)
 	case v.JobID == "":
 		return structs.Conflictf("volume %q exists, and no job has asked for it; group and volume block need "+
 			"other names, or it has to be deleted", v.ID)
@@ -54,7 +68,7 @@ func checkOwner(v *structs.CSIVolume, j *structs.Job, r *structs.VolumeRequest) 
 	case v.Class != r.Class && !csi.NeverCreated(v):
 		return structs.Conflictf("volume %q has the class %q, and the job asks for %q; the class of a volume "+
 			"cannot change: give the block another name, or delete the volume", v.ID, v.Class, r.Class)
-	case !csi.NeverCreated(v) && !v.Capable(r.Claim("", 0).Class()):
+	case !csi.NeverCreated(v) && !v.Capable(r.Claim("", 0, "").Class()):
 		return structs.Conflictf("volume %q was not made for access_mode %s with attachment_mode %s, which the "+
 			"job asks for; the modes of a volume cannot change: give the block another name, or delete the volume",
 			v.ID, r.AccessMode, r.AttachmentMode)

@@ -19,7 +19,12 @@ import (
 	"berth/structs/reclaim"
 )
 
-// OfJob yields the volumes that a job has asked for.
+// ofJob yields the volumes of a job itself: those without an allocation of their own.
+func ofJob(tx mvcc.Reader, ns, jobID string) iter.Seq[*structs.CSIVolume] {
+	return schema.Filter(OfJob(tx, ns, jobID), func(v *structs.CSIVolume) bool { return v.AllocID == "" })
+}
+
+// OfJob yields the volumes that a job has asked for, also those of its allocations.
 func OfJob(tx mvcc.Reader, ns, jobID string) iter.Seq[*structs.CSIVolume] {
 	return schema.VolumesByJob.Scan(tx, ns, jobID)
 }
@@ -30,7 +35,7 @@ func Keep(tx mvcc.Reader, j *structs.Job) bool {
 	if !j.Stop {
 		return false
 	}
-	for v := range OfJob(tx, j.Namespace, j.ID) {
+	for v := range ofJob(tx, j.Namespace, j.ID) {
 		if v.Reclaim == class.Delete && !v.Marked() {
 			return true
 		}
@@ -68,8 +73,8 @@ func requestsOf(j *structs.Job) map[string]request {
 	return all
 }
 
-// requestOf returns the request for a volume, without a VolumeRequest if the job does not ask for it any
-// more. index is that of the ID, -1 for none.
+// requestOf returns the request for a volume of the job, without a VolumeRequest if the job does not ask for
+// it any more, or asks for one of each allocation now. index is that of the ID, -1 for none.
 func requestOf(requests map[string]request, v *structs.CSIVolume) (r request, index int) {
 	// A Source has no brackets.
 	source, text, _ := strings.Cut(strings.TrimSuffix(v.ID, "]"), "[")
@@ -77,7 +82,11 @@ func requestOf(requests map[string]request, v *structs.CSIVolume) (r request, in
 	if err != nil {
 		index = -1
 	}
-	return requests[source], index
+	r = requests[source]
+	if v.AllocID != "" || r.VolumeRequest != nil && r.Lifecycle == structs.LifecycleAlloc {
+		return request{}, index
+	}
+	return r, index
 }
 
 // Check returns an error if a job cannot have the volumes that it asks for: a class does not exist, a volume
@@ -95,7 +104,7 @@ func Check(tx mvcc.Reader, j *structs.Job) error {
 	for _, source := range slices.Sorted(maps.Keys(requests)) {
 		r := requests[source]
 		for index := range r.count {
-			_, _, err := Find(tx, j, r.VolumeRequest, index)
+			_, _, err := Find(tx, j, Of{r.VolumeRequest, index, ""})
 			if err != nil {
 				return err
 			}
@@ -103,7 +112,7 @@ func Check(tx mvcc.Reader, j *structs.Job) error {
 	}
 
 	stored := requestsOf(schema.Jobs.Get(tx, j.Namespace, j.ID))
-	for v := range OfJob(tx, j.Namespace, j.ID) {
+	for v := range ofJob(tx, j.Namespace, j.ID) {
 		r, index := requestOf(requests, v)
 		if r.VolumeRequest == nil {
 			continue
@@ -157,7 +166,7 @@ func checkAgain(v *structs.CSIVolume, j *structs.Job, r again) error {
 			"much, or give the block another name", v.ID, structs.FormatBytes(v.RequestedCapacityMin),
 			structs.FormatBytes(r.Size))
 	}
-	return checkOwner(v, j, r.VolumeRequest)
+	return checkOwner(v, j, Of{VolumeRequest: r.VolumeRequest})
 }
 
 // Follow makes the volumes of a job follow its registration. Volumes whose deletion the purge of an earlier
@@ -169,7 +178,7 @@ func Follow(tx *mvcc.WriteTx, j *structs.Job, now int64) error {
 		return nil
 	}
 
-	for _, v := range slices.Collect(OfJob(tx, j.Namespace, j.ID)) {
+	for _, v := range slices.Collect(ofJob(tx, j.Namespace, j.ID)) {
 		r, _ := requestOf(requests, v)
 		if r.VolumeRequest == nil {
 			continue
@@ -248,7 +257,7 @@ func put(tx *mvcc.WriteTx, v *structs.CSIVolume, now int64) error {
 
 // Purge applies the reclaim rule of the volumes of a job whose row was deleted.
 func Purge(tx *mvcc.WriteTx, j *structs.Job, now int64) {
-	for _, v := range slices.Collect(OfJob(tx, j.Namespace, j.ID)) {
+	for _, v := range slices.Collect(ofJob(tx, j.Namespace, j.ID)) {
 		lifecycle.GiveUp(tx, v, now)
 	}
 }

@@ -15,7 +15,7 @@ import (
 // Rejection returns why an allocation of a job cannot have the volumes that it asks for, "" if it can.
 func Rejection(tx mvcc.Reader, j *structs.Job, a *structs.Allocation) string {
 	for _, r := range askedBy(j, a) {
-		v, makes, err := Find(tx, j, r, a.Index())
+		v, makes, err := Find(tx, j, Of{r, a.Index(), a.ID})
 		if err == nil && makes {
 			err = checkPlace(tx, v, a.NodeID)
 		}
@@ -29,7 +29,7 @@ func Rejection(tx mvcc.Reader, j *structs.Job, a *structs.Allocation) string {
 // New returns the volumes that are to be created for an allocation that has passed Rejection.
 func New(tx mvcc.Reader, j *structs.Job, a *structs.Allocation) (volumes []*structs.CSIVolume) {
 	for _, r := range askedBy(j, a) {
-		v, makes, err := Find(tx, j, r, a.Index())
+		v, makes, err := Find(tx, j, Of{r, a.Index(), a.ID})
 		if err == nil && makes {
 			volumes = append(volumes, v)
 		}
@@ -41,7 +41,7 @@ func New(tx mvcc.Reader, j *structs.Job, a *structs.Allocation) (volumes []*stru
 // allocation has passed Rejection. The error is one of the quota of the namespace.
 func Make(tx *mvcc.WriteTx, j *structs.Job, a *structs.Allocation, now int64) error {
 	for _, r := range askedBy(j, a) {
-		v, makes, err := Find(tx, j, r, a.Index())
+		v, makes, err := Find(tx, j, Of{r, a.Index(), a.ID})
 		if err != nil {
 			return err
 		}
@@ -71,14 +71,15 @@ func askedBy(j *structs.Job, a *structs.Allocation) (asked []*structs.VolumeRequ
 }
 
 // makeImmediate creates the volumes of a request whose class has binding = "immediate". The plugin chooses
-// their places, within those that the class allows.
+// their places, within those that the class allows. A volume of one allocation is made with the allocation.
 func makeImmediate(tx *mvcc.WriteTx, j *structs.Job, r request, now int64) error {
 	c := classes.Class(tx, r.Class)
-	if j.StartsOthers() || c == nil || c.Binding != class.Immediate {
+	if j.StartsOthers() || c == nil || c.Binding != class.Immediate ||
+		r.Lifecycle == structs.LifecycleAlloc {
 		return nil
 	}
 	for index := range r.count {
-		v, makes, err := Find(tx, j, r.VolumeRequest, index)
+		v, makes, err := Find(tx, j, Of{r.VolumeRequest, index, ""})
 		if err != nil {
 			return err
 		}

@@ -42,7 +42,8 @@ const (
 	VolumeCreate = "create"
 	VolumeAdopt  = "adopt" // an earlier job with the same ID has left it
 	VolumeGrow   = "grow"
-	VolumeKeep   = "keep" // no allocation uses it any more, and it stays
+	VolumeDelete = "delete" // with its allocation
+	VolumeKeep   = "keep"   // no allocation uses it any more, and it stays
 )
 
 // VolumeChange is the effect of a plan on one volume.
@@ -50,7 +51,7 @@ type VolumeChange struct {
 	ID     string `level:"2"`
 	Class  string `level:"2"`
 	Bytes  int64  `level:"2"` // the capacity that the job asks for
-	Change string `level:"2"` // VolumeCreate, VolumeAdopt, VolumeGrow or VolumeKeep
+	Change string `level:"2"` // VolumeCreate and so on
 }
 
 // DesiredUpdates counts the allocations of a group by the decision on them. Those that find no place count

@@ -7,7 +7,11 @@ import (
 
 // Check checks the class and the size of a canonical request. source is the Source of its block with a class.
 func Check(f field.Errors, v *structs.VolumeRequest, source string) {
+	f.CheckOneOf("lifecycle", v.Lifecycle, []string{"", structs.LifecycleAlloc})
+	f.Require(v.Lifecycle == "" || !v.PerAlloc,
+		"per_alloc is not allowed with lifecycle: each allocation has a volume of its own already; leave it out")
 	if v.Class == "" {
+		f.Require(v.Lifecycle == "", "lifecycle needs a class, of which each allocation gets a volume")
 		f.Require(v.Size == 0, "size needs a class: a volume that exists has its size")
 		return
 	}

@@ -14,6 +14,9 @@ const ByOperator = "volume delete"
 // ByPurge is the structs.CSIVolume.DeleteCause of a volume whose job was deleted.
 const ByPurge = "the job was purged"
 
+// ByAlloc is the structs.CSIVolume.DeleteCause of a volume whose allocation has ended.
+const ByAlloc = "its allocation has ended"
+
 // Again is the time from a deletion that the plugin rejected for good to the next one.
 const Again = time.Hour
 

@@ -84,7 +84,7 @@ func checkVolumeRequest(f field.Errors, v *structs.VolumeRequest, j *structs.Job
 		"per_alloc is not for %s jobs: their allocations have no index of their own", j.Type)
 	exclusive := v.AccessMode.SingleUse() ||
 		v.AccessMode == structs.CSIMultiNodeSingleWriter && !v.ReadOnly
-	f.Require(!exclusive || v.PerAlloc || g.Count <= 1,
+	f.Require(!exclusive || v.PerAlloc || v.Lifecycle != "" || g.Count <= 1,
 		"access_mode %s allows one allocation, but count is %d; "+
 			"use per_alloc, another access mode or count = 1", v.AccessMode, g.Count)
 }
@@ -109,7 +109,7 @@ func checkHostRequest(f field.Errors, r *structs.VolumeRequest) {
 		"attachment_mode %q is not for host volumes: they are directories", r.AttachmentMode)
 	f.Require(r.MountOptions == nil, "mount_options is not for host volumes: the machine has mounted them")
 	f.Require(!r.PerAlloc, "per_alloc is not for host volumes")
-	f.Require(r.Class == "" && r.Size == 0, "class and size are not for host volumes")
+	f.Require(r.Class+r.Lifecycle == "" && r.Size == 0, "class, size and lifecycle are not for host volumes")
 	f.Require(r.OnDeadMount == "", "on_dead_mount is not for host volumes: the machine has mounted them")
 	f.Require(r.Ownership == nil, "ownership is not for host volumes: the machine owns them")
 }

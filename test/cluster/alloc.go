@@ -37,7 +37,7 @@ func (n *Node) startAlloc(ctx context.Context, a *structs.Allocation) {
 		for _, v := range g.Volumes {
 			k := structs.CSIClaimKey{
 				Namespace: a.Namespace,
-				VolumeID:  v.VolumeID(a.Index()),
+				VolumeID:  v.VolumeID(a.Index(), a.ID),
 				AllocID:   a.ID,
 			}
 			r.keys = append(r.keys, k)
@@ -177,7 +177,7 @@ func (n *Node) mountAll(ctx context.Context, r *running) (mounts []mountedVolume
 		SecretID: n.secret(),
 	}
 	for _, v := range group.Volumes {
-		c := v.Claim(a.Namespace, a.Index())
+		c := v.Claim(a.Namespace, a.Index(), a.ID)
 		c.AllocID = a.ID
 		c.Guarded = n.guarded
 		req.Claims = append(req.Claims, c)

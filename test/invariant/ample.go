@@ -50,7 +50,7 @@ func (v *View) othersHold(j *structs.Job, g *structs.TaskGroup) bool {
 		}
 	}
 	for index := range g.Count {
-		for _, u := range g.CSIUses(index) {
+		for _, u := range g.CSIUses(index, "") {
 			// One that keeps its allocations on one node may need more than that node has.
 			if csi.Volume(v.Tx, j.Namespace, u.VolumeID) == nil || u.AccessMode == structs.CSISingleNodeMultiWriter {
 				return true
@@ -88,7 +88,7 @@ func (v *View) hasOlder(j *structs.Job, g *structs.TaskGroup) bool {
 // group.
 func excludesFromVolume(a *structs.Allocation, g *structs.TaskGroup) bool {
 	for index := range g.Count {
-		for _, u := range g.CSIUses(index) {
+		for _, u := range g.CSIUses(index, "") {
 			excludes := func(has structs.CSIVolumeUse) bool {
 				return index != a.Index() && has.VolumeID == u.VolumeID && has.Class().Conflicts(u.Class())
 			}

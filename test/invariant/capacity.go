@@ -191,14 +191,14 @@ func (v *View) hostVolumesLeft(n *structs.Node, g *structs.TaskGroup) bool {
 // volumesLeft counts a volume as taken by each claim, each attachment to another node and each allocation
 // that is to use it. A job that is tried again later may have missed only the next instance of a plugin.
 func (v *View) volumesLeft(n *structs.Node, w want) bool {
-	if len(w.group.CSIUses(0)) > 0 && v.triedLater(keyOf(w.job)) {
+	if len(w.group.CSIUses(0, "")) > 0 && v.triedLater(keyOf(w.job)) {
 		return false
 	}
 	for _, r := range w.group.Volumes {
 		if r.Type != structs.VolumeTypeCSI {
 			continue
 		}
-		c := r.Claim(w.job.Namespace, w.index)
+		c := r.Claim(w.job.Namespace, w.index, "")
 		c.NodeID = n.ID
 		row := csi.Volume(v.Tx, c.Namespace, c.VolumeID)
 		if row == nil || row.State != structs.VolumeReady || len(row.Topologies) > 0 || v.claimed(c) ||

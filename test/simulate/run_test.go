@@ -135,7 +135,7 @@ func (n *node) start(a *structs.Allocation, stage int) {
 	job := state.JobVersion(n.w.store.Read(), a.Namespace, a.JobID, a.JobVersion)
 	if job != nil {
 		for _, v := range job.Group(a.TaskGroup).Volumes {
-			c := v.Claim(a.Namespace, a.Index())
+			c := v.Claim(a.Namespace, a.Index(), a.ID)
 			c.AllocID = a.ID
 			c.Guarded = n.w.volume(c.VolumeID).policy == structs.LossLease && n.canGuard(a.ID)
 			r.guarded = r.guarded || c.Guarded

@@ -184,7 +184,7 @@ func (r *run) claims() (all []*structs.CSIClaim) {
 	a := r.row()
 	for _, v := range r.group.Volumes {
 		if v.Type == structs.VolumeTypeCSI {
-			c := v.Claim(a.Namespace, a.Index())
+			c := v.Claim(a.Namespace, a.Index(), a.ID)
 			c.AllocID = a.ID
 			all = append(all, c)
 		}

@@ -210,7 +210,7 @@ func (h *volumesHook) requiredVolumes() ([]*requiredVolume, error) {
 
 		k := volumes.VolumeKey{
 			Namespace: structs.NamespaceOr(h.alloc.Namespace),
-			ID:        r.VolumeID(h.alloc.Index()),
+			ID:        r.VolumeID(h.alloc.Index(), h.alloc.ID),
 		}
 
 		// Two blocks may name one volume. It is claimed and mounted once.

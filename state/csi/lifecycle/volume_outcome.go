@@ -125,6 +125,9 @@ func recordDeletion(tx *mvcc.WriteTx, v *structs.CSIVolume, p *structs.CSIVolume
 			v.State = structs.VolumeReady
 			EndDeletion(v)
 			switch {
+			case v.AllocID != "" && v.ExternalID != "" && isGivenUp(tx, v):
+				v.DeleteCause = reclaim.ByAlloc // a person may have begun this deletion
+				markAgain(v, p.Now)
 			case v.DeleteCause == reclaim.ByPurge && schema.Jobs.Has(tx, v.Namespace, v.JobID):
 				unmark(v) // the job is back, and wants it
 			case v.Marked():

@@ -21,6 +21,9 @@ func markVolume(tx *mvcc.WriteTx, v *structs.CSIVolume, cause string, now int64)
 
 	// 0 means that the volume is not marked.
 	v.DeleteAt = max(now+int64(reclaim.Delay(v)), 1)
+	if cause == reclaim.ByAlloc {
+		v.DeleteAt = max(now, 1) // whatever the rule of its class is
+	}
 	v.DeleteCause = cause
 	v.ModifyTime = now
 	blocked.PutWithoutUnblock(tx, v)
@@ -62,6 +65,7 @@ func VolumeUndelete(tx *mvcc.WriteTx, p *reclaim.VolumeUndeleteRequest) error {
 
 	v = v.Copy()
 	unmark(v)
+	Disown(v)
 	v.ModifyTime = p.Now
 	if !v.ExpandPending {
 		v.LastError = nil // of a deletion
@@ -108,13 +112,41 @@ func RetryReclaim(tx *mvcc.WriteTx, ns, volume string, now int64) {
 	}
 }
 
-// GiveUp applies the reclaim rule to a volume whose job is gone. One that could not be created has nothing to
-// keep, and goes with its last claim.
-func GiveUp(tx *mvcc.WriteTx, v *structs.CSIVolume, now int64) {
-	if v.JobID == "" || schema.Jobs.Has(tx, v.Namespace, v.JobID) {
-		return
+// Disown makes the volume of an allocation one of its own, for which nobody has asked. A person keeps it, and
+// deletes it.
+func Disown(v *structs.CSIVolume) {
+	if v.AllocID != "" {
+		v.AllocID = ""
+		v.JobID = ""
 	}
+}
+
+// EndAllocVolumes gives up the volumes that live as long as an allocation that has ended.
+func EndAllocVolumes(tx *mvcc.WriteTx, a *structs.Allocation, now int64) {
+	for i := range a.CSIVolumes {
+		v := csi.Volume(tx, a.Namespace, a.CSIVolumes[i].VolumeID)
+		if v != nil && v.AllocID == a.ID {
+			GiveUp(tx, v, now)
+		}
+	}
+}
+
+// isGivenUp reports whether the job of a volume is gone, or the allocation with which it ends has ended.
+func isGivenUp(tx mvcc.Reader, v *structs.CSIVolume) bool {
+	if v.AllocID != "" {
+		a := schema.Allocs.Get(tx, v.AllocID)
+		return a == nil || a.ClientTerminal()
+	}
+	return v.JobID != "" && !schema.Jobs.Has(tx, v.Namespace, v.JobID)
+}
+
+// GiveUp applies the reclaim rule to a volume whose job is gone, or whose allocation has ended. One that
+// could not be created has nothing to keep, and goes with its last claim.
+func GiveUp(tx *mvcc.WriteTx, v *structs.CSIVolume, now int64) {
 	switch {
+	case !isGivenUp(tx, v):
+	case v.State == structs.VolumeReady && v.AllocID != "":
+		markVolume(tx, v, reclaim.ByAlloc, now)
 	case v.State == structs.VolumeReady && v.Reclaim == class.Delete:
 		markVolume(tx, v, reclaim.ByPurge, now)
 	case v.State == structs.VolumeFailed && csi.UsersOf(tx, v) == "":

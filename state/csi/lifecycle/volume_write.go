@@ -147,6 +147,7 @@ func mergeStored(tx *mvcc.WriteTx, v, old *structs.CSIVolume, now int64) error {
 func remakeVolume(tx *mvcc.WriteTx, v, old *structs.CSIVolume) error {
 	v.Name = cmp.Or(v.Name, old.Name)
 	v.JobID = cmp.Or(v.JobID, old.JobID)
+	v.AllocID = cmp.Or(v.AllocID, old.AllocID)
 	v.CreateTime = old.CreateTime
 	v.State = cmp.Or(v.State, structs.VolumeReady)
 	if v.PluginID == old.PluginID { // another plugin must not get them
@@ -319,6 +320,7 @@ func keepUnset(v, old *structs.CSIVolume) {
 	v.NodeExpandBytes = old.NodeExpandBytes
 	v.QuotaWeight = old.QuotaWeight
 	v.JobID = old.JobID
+	v.AllocID = old.AllocID
 	v.Call = old.Call
 	v.Forced = old.Forced
 	v.TurnedReadOnly = old.TurnedReadOnly
