@@ -30,7 +30,9 @@ func (c *Client) CreateVolume(
 		requirement{"capacity_range", capacityFault(req.Capacity)},
 		requirement{"volume_capabilities", fault},
 		requirement{"volume_content_source", sourceFault(req, has)},
-		smallMap("parameters", req.Parameters))
+		smallMap("parameters", req.Parameters),
+		mutable(has, req.MutableParameters),
+		smallMap("mutable_parameters", req.MutableParameters))
 	if err != nil {
 		return nil, err
 	}
@@ -40,6 +42,7 @@ func (c *Client) CreateVolume(
 		CapacityRange:       toRange(req.Capacity),
 		VolumeCapabilities:  caps,
 		Parameters:          req.Parameters,
+		MutableParameters:   req.MutableParameters,
 		Secrets:             req.Secrets,
 		VolumeContentSource: toSource(req.CloneID, req.SnapshotID),
 	}
@@ -203,7 +206,9 @@ func (c *Client) ValidateVolumeCapabilities(
 		req.MountOptions, has.SupportsSingleNodeMultiWriter)
 	err = c.checkRequest(rpc,
 		notEmpty("volume_id", req.ExternalID), requirement{"volume_capabilities", fault},
-		smallMap("parameters", req.Parameters))
+		smallMap("parameters", req.Parameters),
+		mutable(has, req.MutableParameters),
+		smallMap("mutable_parameters", req.MutableParameters))
 	if err != nil {
 		return err
 	}
@@ -213,6 +218,7 @@ func (c *Client) ValidateVolumeCapabilities(
 		VolumeContext:      req.Context,
 		VolumeCapabilities: caps,
 		Parameters:         req.Parameters,
+		MutableParameters:  req.MutableParameters,
 		Secrets:            req.Secrets,
 	}
 

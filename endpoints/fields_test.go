@@ -177,6 +177,8 @@ func filledVolume() *structs.CSIVolume {
 	v.Topologies = topologies()
 	v.RequestedTopologies = &structs.CSITopologyRequest{Required: topologies(), Preferred: topologies()}
 	v.Parameters = map[string]string{"k": "v"}
+	v.MutableParameters = map[string]string{"k": "v"}
+	v.AppliedParameters = map[string]string{"other": "v"}
 	v.Context = map[string]string{"k": "v"}
 	sealed := &structs.Sealed{KeyID: "k", Data: []byte("v")}
 	v.SealedSecrets = sealed

@@ -14,6 +14,7 @@ type classFile struct {
 	PluginID     string            `hcl:"plugin_id,required"`
 	Default      bool              `hcl:"default"`
 	Parameters   map[string]string `hcl:"parameters"`
+	Mutable      map[string]string `hcl:"mutable_parameters"`
 	SecretsFrom  string            `hcl:"secrets_from"`
 	MountOptions *mountOptions     `hcl:"mount_options,block"`
 	Topologies   []*topology       `hcl:"allowed_topology,block"`
@@ -24,8 +25,6 @@ type classFile struct {
 	QuotaWeight  int               `hcl:"quota_weight"`
 	Grow         *grow             `hcl:"grow,block"`
 }
-
-func (classFile) Unsupported() string { return "mutable_parameters" }
 
 // ReadClass reads the file of a volume class in HCL. Its results are like ReadVolume's.
 func ReadClass(filename string, src []byte) (*File[*class.VolumeClass], error) {
@@ -48,6 +47,8 @@ func (f *classFile) row() *class.VolumeClass {
 		Binding:      f.Binding,
 		QuotaWeight:  f.QuotaWeight,
 		Grow:         f.Grow.policy(),
+
+		MutableParameters: f.Mutable,
 	}
 	for _, t := range f.Topologies {
 		c.AllowedTopologies = append(c.AllowedTopologies, (*structs.CSITopology)(t))

@@ -33,6 +33,7 @@ type volumeFile struct {
 	Secrets      map[string]string `hcl:"secrets"`
 	SecretsFrom  string            `hcl:"secrets_from"`
 	Parameters   map[string]string `hcl:"parameters"`
+	Mutable      map[string]string `hcl:"mutable_parameters"`
 	Context      map[string]string `hcl:"context"`
 	Topology     *topologyRequest  `hcl:"topology_request,block"`
 	OnNodeLoss   string            `hcl:"on_node_loss"`
@@ -83,6 +84,7 @@ func (f *volumeFile) row() *structs.CSIVolume {
 		Secrets:              f.Secrets,
 		SecretsFrom:          f.SecretsFrom,
 		Parameters:           f.Parameters,
+		MutableParameters:    f.Mutable,
 		Context:              f.Context,
 		OnNodeLoss:           f.OnNodeLoss,
 		Reclaim:              f.Reclaim,

@@ -2068,8 +2068,11 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(44)
+	n := uint32(46)
 	if !(v.AllocID != "") {
+		n--
+	}
+	if !(len(v.AppliedParameters) != 0) {
 		n--
 	}
 	if !(v.Call != nil) {
@@ -2111,6 +2114,9 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if !(v.LastError != nil) {
 		n--
 	}
+	if !(len(v.MutableParameters) != 0) {
+		n--
+	}
 	if !(v.NodeExpandBytes != 0) {
 		n--
 	}
@@ -2139,6 +2145,10 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v.AllocID != "" {
 		b = append(b, "\xa7AllocID"...)
 		b = msgp.AppendString(b, v.AllocID)
+	}
+	if len(v.AppliedParameters) != 0 {
+		b = append(b, "\xb1AppliedParameters"...)
+		b = wire.AppendStringMap(b, v.AppliedParameters)
 	}
 	if v.Call != nil {
 		b = append(b, "\xa4Call"...)
@@ -2229,6 +2239,10 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xacMountOptions"...)
 	if b, err = v.MountOptions.AppendMsgpack(b); err != nil {
 		return b, err
+	}
+	if len(v.MutableParameters) != 0 {
+		b = append(b, "\xb1MutableParameters"...)
+		b = wire.AppendStringMap(b, v.MutableParameters)
 	}
 	b = append(b, "\xa4Name"...)
 	b = msgp.AppendString(b, v.Name)
@@ -2349,6 +2363,10 @@ func (v *CSIVolume) readField(name, b []byte) (_ []byte, known bool, err error) 
 		b, err = wire.ReadString(b, &v.SecretsFrom)
 	case "Parameters":
 		b, err = wire.ReadStringMap(b, (*map[string]string)(&v.Parameters))
+	case "MutableParameters":
+		b, err = wire.ReadStringMap(b, (*map[string]string)(&v.MutableParameters))
+	case "AppliedParameters":
+		b, err = wire.ReadStringMap(b, (*map[string]string)(&v.AppliedParameters))
 	case "Context":
 		b, err = wire.ReadStringMap(b, (*map[string]string)(&v.Context))
 	case "Capacity":
@@ -2565,8 +2583,11 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(65)
+	n := uint32(67)
 	if !(v.CSIVolume.AllocID != "") {
+		n--
+	}
+	if !(len(v.CSIVolume.AppliedParameters) != 0) {
 		n--
 	}
 	if !(v.Blocked != "") {
@@ -2614,6 +2635,9 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if !(v.CSIVolume.LastError != nil) {
 		n--
 	}
+	if !(len(v.CSIVolume.MutableParameters) != 0) {
+		n--
+	}
 	if !(v.CSIVolume.NodeExpandBytes != 0) {
 		n--
 	}
@@ -2657,6 +2681,10 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xabAllocations"...)
 	if b, err = wire.AppendPointers(b, v.Allocations, (*AllocListStub).AppendMsgpack); err != nil {
 		return b, err
+	}
+	if len(v.CSIVolume.AppliedParameters) != 0 {
+		b = append(b, "\xb1AppliedParameters"...)
+		b = wire.AppendStringMap(b, v.CSIVolume.AppliedParameters)
 	}
 	b = append(b, "\xaeAttachmentMode"...)
 	b = msgp.AppendString(b, string(v.AttachmentMode))
@@ -2773,6 +2801,10 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xacMountOptions"...)
 	if b, err = v.CSIVolume.MountOptions.AppendMsgpack(b); err != nil {
 		return b, err
+	}
+	if len(v.CSIVolume.MutableParameters) != 0 {
+		b = append(b, "\xb1MutableParameters"...)
+		b = wire.AppendStringMap(b, v.CSIVolume.MutableParameters)
 	}
 	b = append(b, "\xa4Name"...)
 	b = msgp.AppendString(b, v.CSIVolume.Name)

@@ -2,58 +2,10 @@ package structs
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 )
-
-// CSIAccessMode is the number of nodes and writers that may use a volume at once (CSI spec, AccessMode).
-type CSIAccessMode string
-
-// The access modes. A host volume may have those of a single node, or none: CSISingleNodeMultiWriter.
-const (
-	CSISingleNodeReader        CSIAccessMode = "single-node-reader-only"
-	CSISingleNodeWriter        CSIAccessMode = "single-node-writer"
-	CSISingleNodeSingleWriter  CSIAccessMode = "single-node-single-writer" // for servers CSISingleNodeWriter
-	CSISingleNodeMultiWriter   CSIAccessMode = "single-node-multi-writer"
-	CSIMultiNodeReader         CSIAccessMode = "multi-node-reader-only"
-	CSIMultiNodeSingleWriter   CSIAccessMode = "multi-node-single-writer"
-	CSIMultiNodeMultipleWriter CSIAccessMode = "multi-node-multi-writer"
-)
-
-// CSIAccessModes lists every access mode that a specification may name.
-var CSIAccessModes = []CSIAccessMode{
-	CSISingleNodeReader,
-	CSISingleNodeWriter,
-	CSISingleNodeSingleWriter,
-	CSISingleNodeMultiWriter,
-	CSIMultiNodeReader,
-	CSIMultiNodeSingleWriter,
-	CSIMultiNodeMultipleWriter,
-}
-
-// Valid reports whether the mode is one of the seven.
-func (m CSIAccessMode) Valid() bool {
-	return slices.Contains(CSIAccessModes, m)
-}
-
-// SingleNode reports whether the mode allows the volume on one node only.
-func (m CSIAccessMode) SingleNode() bool {
-	return m.SingleUse() || m == CSISingleNodeMultiWriter
-}
-
-// NoMultiWriter is the fault of a plugin for CSISingleNodeMultiWriter, after the name of the plugin.
-const NoMultiWriter = "has no SINGLE_NODE_MULTI_WRITER, which access_mode single-node-multi-writer needs: " +
-	"use single-node-single-writer or a mode of several nodes, or another plugin"
-
-// SingleUse reports whether the mode allows one allocation only.
-func (m CSIAccessMode) SingleUse() bool {
-	return m == CSISingleNodeReader || m == CSISingleNodeWriter || m == CSISingleNodeSingleWriter
-}
-
-// ReaderOnly reports whether the mode allows no writer.
-func (m CSIAccessMode) ReaderOnly() bool {
-	return m == CSISingleNodeReader || m == CSIMultiNodeReader
-}
 
 // CSIAttachmentMode is the form in which a task sees a volume.
 type CSIAttachmentMode string
@@ -137,7 +89,7 @@ const CallSettles = 5 * time.Minute
 // must have ended.
 type CSICall struct {
 	NodeID string
-	Op     string // attach, detach, create, delete, expand or learn
+	Op     string // attach, detach, create, delete, expand, modify or learn
 	Time   int64  // UnixNano when it was sent
 }
 
@@ -234,8 +186,11 @@ type CSIVolume struct {
 	SealedSecrets *Sealed `json:"-" codec:"SealedSecrets,omitempty" level:"2"`
 	// SecretsFrom is the path of the variable with the secrets, in the namespace of the volume, "" for none.
 	// It excludes Secrets: see package volumesecrets.
-	SecretsFrom           string            `json:",omitempty" codec:",omitempty" level:"2"`
-	Parameters            map[string]string // opaque, for CreateVolume
+	SecretsFrom string            `json:",omitempty" codec:",omitempty" level:"2"`
+	Parameters  map[string]string // opaque, for CreateVolume
+	// MutableParameters are the wanted ones, and AppliedParameters those of the plugin: see package modify.
+	MutableParameters     map[string]string `json:",omitempty" codec:",omitempty" level:"2"`
+	AppliedParameters     map[string]string `json:",omitempty" codec:",omitempty" level:"2"`
 	Context               map[string]string // opaque volume_context: passed back byte for byte
 	Capacity              int64             // bytes; 0: the plugin reported none
 	RequestedCapacityMin  int64
@@ -280,7 +235,13 @@ func (v *CSIVolume) Copy() *CSIVolume {
 
 // Unsettled reports whether the leader still has a call to make for the volume itself.
 func (v *CSIVolume) Unsettled() bool {
-	return v.State == VolumeCreating || v.State == VolumeDeleting || v.ExpandPending || v.Marked()
+	return v.State == VolumeCreating || v.State == VolumeDeleting || v.ExpandPending || v.Marked() ||
+		v.Modifies()
+}
+
+// Modifies reports whether the plugin of a ready volume has still to apply a mutable parameter.
+func (v *CSIVolume) Modifies() bool {
+	return v.State == VolumeReady && !maps.Equal(v.MutableParameters, v.AppliedParameters)
 }
 
 // Marked reports whether the volume is to be deleted later, and can still be kept.
@@ -461,6 +422,8 @@ type CSIVolumeOutcome struct {
 	// NodeExpandBytes is the size to which nodes have to expand the volume; 0 if they have nothing to do.
 	NodeExpandBytes int64 `json:",omitempty"`
 	KeepCall        bool  // the outcome of the call that the row names is still not known
+	// Parameters are those that the plugin has applied, of a modification.
+	Parameters map[string]string `json:",omitempty" codec:",omitempty" level:"2"`
 	WriteOptions
 }
 
@@ -497,6 +460,7 @@ func (v *CSIVolume) DropServerFields() {
 	v.DeleteAt = 0
 	v.DeleteCause = ""
 	v.Grown = nil
+	v.AppliedParameters = nil
 	v.CreateTime = 0
 	v.ModifyTime = 0
 	v.CreateIndex = 0

@@ -170,6 +170,7 @@ func printClass(c *command.Call, row *class.VolumeClass) {
 		"Plugin", row.PluginID,
 		"Default", command.YesNo(row.Default),
 		"Parameters", command.KeyValues(row.Parameters),
+		"Mutable parameters", command.KeyValues(row.MutableParameters),
 		"Secrets from", row.SecretsFrom,
 		"Mount options", mountOptions(row.MountOptions),
 		"Allowed topologies", topologies(row.AllowedTopologies),

@@ -12,6 +12,7 @@ import (
 	"berth/cli/watch"
 	"berth/structs"
 	"berth/structs/autogrow"
+	"berth/structs/modify"
 	"berth/structs/snapshot"
 )
 
@@ -163,6 +164,7 @@ func printVolume(ctx context.Context, c *command.Call, v *structs.CSIVolumeDetai
 		"Access mode", string(v.AccessMode),
 		"Attachment mode", string(v.AttachmentMode),
 		"Made for", capabilityText(v.RequestedCapabilities),
+		"Mutable parameters", mutableText(&v.CSIVolume),
 		"Mount options", mountOptions(v.MountOptions),
 		"Reachable from", topologies(v.Topologies),
 		"On node loss", v.LossPolicy,
@@ -193,6 +195,16 @@ func printVolume(ctx context.Context, c *command.Call, v *structs.CSIVolumeDetai
 	snapshotSheet.Section(c, "Snapshots", snaps)
 	printDrift(ctx, c, v.ID)
 	return nil
+}
+
+// mutableText shows the mutable parameters that the plugin has, and the wanted values of those that change.
+func mutableText(v *structs.CSIVolume) string {
+	text := command.KeyValues(v.AppliedParameters)
+	pending := modify.Pending(v)
+	if len(pending) > 0 {
+		text = command.JoinComma(text, "is to have "+command.KeyValues(pending))
+	}
+	return text
 }
 
 // callInFlight describes a controller call whose outcome is unknown.

@@ -198,6 +198,16 @@ func (s controller) ListVolumes(
 	return resp, nil
 }
 
+// ControllerModifyVolume accepts any value of a known volume. The record of calls has them.
+func (s controller) ControllerModifyVolume(
+	_ context.Context, req *spec.ControllerModifyVolumeRequest,
+) (*spec.ControllerModifyVolumeResponse, error) {
+	store, unlock := s.p.lock()
+	defer unlock()
+	_, err := store.findVolume(req.GetVolumeId())
+	return &spec.ControllerModifyVolumeResponse{}, err
+}
+
 // ControllerExpandVolume never makes a volume smaller, and always leaves a part of the work to the node.
 func (s controller) ControllerExpandVolume(
 	_ context.Context, req *spec.ControllerExpandVolumeRequest,

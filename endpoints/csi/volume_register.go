@@ -110,6 +110,8 @@ func (w VolumeWrites) confirmVolume(
 		Context:      v.Context,
 		Parameters:   v.Parameters,
 		Secrets:      v.Secrets,
+
+		MutableParameters: v.MutableParameters,
 	}
 
 	nodeconn.Address(tx, req)

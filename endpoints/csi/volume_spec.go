@@ -4,6 +4,7 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
+	"berth/structs/modify"
 	"berth/structs/validate/report"
 )
 
@@ -37,10 +38,14 @@ func rowToRegister(
 	// A change of a known volume needs no external ID: the stored one stays.
 	if !csi.NeverCreated(old) {
 		keepCreated(v, old)
-		return v, checkExpandable(tx, old, v)
+		return v, checkChangeable(tx, old, v)
 	}
 
-	if err := report.VolumeMade(v); err != nil {
+	err := report.VolumeMade(v)
+	if err == nil {
+		err = checkModifiable(tx, v)
+	}
+	if err != nil {
 		return nil, err
 	}
 
@@ -73,7 +78,7 @@ func rowToCreate(
 	v.State = structs.VolumeCreating
 	if !csi.NeverCreated(old) {
 		keepCreated(v, old)
-		return v, checkExpandable(tx, old, v)
+		return v, checkChangeable(tx, old, v)
 	}
 
 	v.Topologies = nil // the plugin decides these
@@ -134,12 +139,24 @@ func checkCreatable(tx *state.ReadTx, v *structs.CSIVolume) error {
 		return errUnable(v, "cannot make volumes from snapshots")
 	}
 
+	return checkModifiable(tx, v)
+}
+
+// checkModifiable rejects mutable parameters that the plugin is known to be unable to have.
+func checkModifiable(tx *state.ReadTx, v *structs.CSIVolume) error {
+	plugin := csi.Plugin(tx, v.PluginID)
+	info := controllerInfo(tx, v.PluginID)
+	without := info == nil && plugin != nil && plugin.Known && !plugin.ControllerRequired
+	if len(v.MutableParameters) > 0 && (without || info != nil && !info.SupportsModify) {
+		return errUnable(v, modify.NoCapability)
+	}
 	return nil
 }
 
-// checkExpandable rejects a larger size if the plugin is known to be unable to expand. Only growth counts: a
+// checkChangeable rejects a larger size if the plugin is known to be unable to expand, and likewise mutable
+// parameters. Only growth counts: a
 // request may repeat the present size, or give less.
-func checkExpandable(tx *state.ReadTx, old, v *structs.CSIVolume) error {
+func checkChangeable(tx *state.ReadTx, old, v *structs.CSIVolume) error {
 	info := controllerInfo(tx, old.PluginID)
 	grows := v.RequestedCapacityMin > max(old.Capacity, old.RequestedCapacityMin)
 	// A volume in creation is made with the new size. The plugin expands nothing.
@@ -149,7 +166,7 @@ func checkExpandable(tx *state.ReadTx, old, v *structs.CSIVolume) error {
 		!csi.NodeExpands(tx, old.PluginID) {
 		return errUnable(old, "cannot expand volumes")
 	}
-	return nil
+	return checkModifiable(tx, v)
 }
 
 // checkDeletable rejects a deletion that the plugin is known to be unable to make.

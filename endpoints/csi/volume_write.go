@@ -17,6 +17,7 @@ import (
 	"berth/state/csi"
 	"berth/state/volumesecrets"
 	"berth/structs"
+	"berth/structs/modify"
 	"berth/structs/validate"
 )
 
@@ -249,6 +250,10 @@ func isSettled(tx *state.ReadTx, row, asked *structs.CSIVolume) (bool, error) {
 		return false, structs.Preconditionf("volume %q is being deleted", asked.ID)
 	case row.State == structs.VolumeCreating:
 		return false, nil
+	case row.Modifies():
+		return false, nil
+	case row.LastError != nil && modify.Rejected(row, asked):
+		return false, lastError("modifying", row)
 	// An expansion may wait for users of the volume (CSI spec, VolumeExpansion OFFLINE). The caller does not.
 	case row.ExpandPending: // its users may keep it for long
 		return csi.ExpandBlocked(tx, row) != "", nil
@@ -304,8 +309,11 @@ func (w VolumeWrites) awaitRow(
 	}
 }
 
-// pendingName says what a ready row waits for: only an expansion is left.
+// pendingName says what a ready row waits for: a modification or an expansion.
 func pendingName(v *structs.CSIVolume) string {
+	if v.Modifies() {
+		return "being modified"
+	}
 	if v.State == structs.VolumeReady {
 		return "expanding"
 	}

@@ -45,6 +45,7 @@ func (s *Server) AddNode(id, zone string) *FakeNode {
 						SupportsAttachDetach: true,
 						SupportsListVolumes:  true,
 						SupportsExpand:       true,
+						SupportsModify:       true,
 					},
 				},
 			},

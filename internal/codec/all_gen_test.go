@@ -548,6 +548,7 @@ var all = []any{
 	new(nodecalls.ClientCSIGetVolumeResponse),
 	new(nodecalls.ClientCSIListRequest),
 	new(nodecalls.ClientCSIListResponse),
+	new(nodecalls.ClientCSIModifyRequest),
 	new(nodecalls.ClientCSINodeDetachRequest),
 	new(nodecalls.ClientCSINodeExpandRequest),
 	new(nodecalls.ClientCSINodeExpandResponse),

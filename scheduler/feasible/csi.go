@@ -21,7 +21,7 @@ type VolumeUse struct {
 	fault   string                 // why the job cannot have the volume that it asks for
 	keys    []string               // unblock keys of changes that could make it available
 	where   string                 // the topologies that reach it, for users; "" until needed
-	bound   *structs.CSIClaim      // another use binds it to its node: see structs.ClaimClass.Bound; nil: none does
+	bound   *structs.CSIClaim      // the use that binds it to its node, or nil: see ClaimClass.Bound
 }
 
 // BoundNode returns the ID of the one node on which the volume can be used, "" if another may do, too.

@@ -219,7 +219,7 @@ func (c controllerLoop) read(tx *state.ReadTx, k workqueue.Key) workqueue.Step {
 		}
 		if v != nil &&
 			nextVolume(v) != "" &&
-			csi.ExpandBlocked(tx, v) == "" {
+			(v.Modifies() || csi.ExpandBlocked(tx, v) == "") {
 			return waitForNodes(tx, c.step(tx, c.volumeWork(v)))
 		}
 	}

@@ -19,6 +19,7 @@ const (
 	opCreate = "create"
 	opDelete = "delete"
 	opExpand = "expand"
+	opModify = "modify"
 	// opLearn repeats a creation of unknown outcome to get the ID of the volume to delete. There is no other
 	// way to undo the creation (CSI spec, CreateVolume).
 	opLearn = "learn"
@@ -33,6 +34,8 @@ func nextVolume(v *structs.CSIVolume) string {
 		return opLearn
 	case v.State == structs.VolumeDeleting:
 		return opDelete
+	case v.Modifies(): // an expansion may wait for the users of the volume
+		return opModify
 	case v.State == structs.VolumeReady && v.ExpandPending:
 		return opExpand
 	}
@@ -97,6 +100,10 @@ func (c controllerLoop) volumeCall(
 		return c.learn(ctx, requests.Create(tx, v))
 	case opExpand:
 		return c.expand(ctx, requests.Expand(tx, v))
+	case opModify:
+		req := requests.Modify(v)
+		_, err := callController(ctx, c, nodecalls.ClientCSIControllerModify, req)
+		return &structs.CSIVolumeOutcome{Op: opModify, Parameters: req.MutableParameters}, err
 	}
 
 	return nil, c.remove(ctx, v)
@@ -134,13 +141,14 @@ func (c controllerLoop) volumeOutcome(
 }
 
 // isFinalFailure reports whether a failed call is not repeated by itself. A plugin that rejects a deletion or
-// an expansion because the volume is in use, or does not know the volume that it is to expand, is called
-// again with backoff (CSI spec, DeleteVolume and ControllerExpandVolume errors). A plugin that expands
-// volumes offline is not: it was called while no node had the volume, and claims wait for the expansion.
+// an expansion because the volume is in use, or does not know the volume that it is to change, is called
+// again with backoff (CSI spec, errors of DeleteVolume and of the calls that change one). A plugin that
+// expands volumes offline is not: it was called while no node had the volume, and claims wait for the
+// expansion.
 func (c controllerLoop) isFinalFailure(v *structs.CSIVolume, op string, err error) bool {
 	code := structs.CodeOf(err)
 	switch {
-	case op == opDelete && code == "FailedPrecondition":
+	case op == opDelete && code == "FailedPrecondition", op == opModify && code == "NotFound":
 		return false
 	case op == opExpand && (code == "FailedPrecondition" || code == "NotFound"):
 		plugin := csi.Plugin(c.Store.Read(), v.PluginID)

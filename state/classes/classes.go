@@ -11,10 +11,12 @@ import (
 
 	"berth/internal/mvcc"
 	"berth/state/check"
+	"berth/state/csi"
 	"berth/state/csi/space"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/class"
+	"berth/structs/modify"
 	"berth/structs/validate"
 )
 
@@ -62,6 +64,9 @@ func Put(tx *mvcc.WriteTx, p *class.ClassPutRequest) error {
 	if err == nil && old != nil {
 		err = checkFixed(tx, &row, old)
 	}
+	if err == nil {
+		err = checkModifiable(tx, &row)
+	}
 	if err != nil {
 		return err
 	}
@@ -70,6 +75,19 @@ func Put(tx *mvcc.WriteTx, p *class.ClassPutRequest) error {
 		space.ForgetClass(tx, old.PluginID, old.Name)
 	}
 	schema.VolumeClasses.Put(tx, &row)
+	return nil
+}
+
+// checkModifiable rejects mutable parameters if a healthy controller of the plugin is known to have none.
+func checkModifiable(tx mvcc.Reader, c *class.VolumeClass) error {
+	if len(c.MutableParameters) == 0 {
+		return nil
+	}
+	for i := range csi.InstancesByPluginKind(tx, c.PluginID, structs.CSIKindController) {
+		if i.Healthy && i.ControllerInfo != nil && !i.ControllerInfo.SupportsModify {
+			return structs.Preconditionf("volume class %q: CSI plugin %q %s", c.Name, c.PluginID, modify.NoCapability)
+		}
+	}
 	return nil
 }
 

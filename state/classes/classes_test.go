@@ -107,8 +107,8 @@ func TestPut_RejectsAFaultyClass(t *testing.T) {
 		"at most 64 letters": func(c *class.VolumeClass) { c.Name = "a/b" },
 		"plugin_id is":       func(c *class.VolumeClass) { c.PluginID = "" },
 		"parameters":         func(c *class.VolumeClass) { c.Parameters["x"] = strings.Repeat("v", 5000) },
-		"mutable_parameters are not supported": func(c *class.VolumeClass) {
-			c.MutableParameters = map[string]string{"iops": "1"}
+		"mutable_parameters": func(c *class.VolumeClass) {
+			c.MutableParameters = map[string]string{"iops": strings.Repeat("1", 5000)}
 		},
 		"secrets_from is":    func(c *class.VolumeClass) { c.SecretsFrom = "elsewhere" },
 		"mount_flags":        func(c *class.VolumeClass) { c.MountOptions = &structs.CSIMountOptions{MountFlags: []string{""}} },

@@ -9,6 +9,7 @@ import (
 	"berth/state/csi"
 	"berth/structs"
 	"berth/structs/class"
+	"berth/structs/modify"
 	"berth/structs/validate"
 )
 
@@ -131,6 +132,7 @@ func copyOptional(v *structs.CSIVolume, c *class.VolumeClass) {
 	if mounts {
 		v.MountOptions = c.MountOptions.Merge(v.MountOptions)
 	}
+	v.MutableParameters = modify.Merge(c.MutableParameters, v.MutableParameters)
 	v.OnNodeLoss = cmp.Or(v.OnNodeLoss, c.OnNodeLoss)
 	v.Grow = cmp.Or(v.Grow, c.Grow)
 	v.Reclaim = cmp.Or(v.Reclaim, c.Reclaim)

@@ -37,7 +37,7 @@ type VolumeClass struct {
 	// Default marks the class of the volumes that name neither a class nor a plugin. At most one has it.
 	Default           bool              `level:"2"`
 	Parameters        map[string]string `level:"2"` // opaque, for CreateVolume
-	MutableParameters map[string]string `level:"2"` // for plugins that modify volumes; none is accepted yet
+	MutableParameters map[string]string `level:"2"` // for plugins that modify volumes; a volume may have others
 	// SecretsFrom is the path of the variable with the secrets, in the namespace of the volume, "" for none.
 	// {namespace} and {id} in it stand for those of the volume.
 	SecretsFrom string `level:"2"`

@@ -38,9 +38,10 @@ type ClientCSICreateRequest struct {
 	Capabilities      []*structs.CSIVolumeCapability
 	MountOptions      *structs.CSIMountOptions
 	Parameters        map[string]string
-	Secrets           structs.Secrets `codec:"Secrets"`
-	CloneID           string          // the plugin's volume_id of the source
-	SnapshotID        string          // the plugin's snapshot_id of the source
+	MutableParameters map[string]string `json:",omitempty" codec:",omitempty" level:"2"`
+	Secrets           structs.Secrets   `codec:"Secrets"`
+	CloneID           string            // the plugin's volume_id of the source
+	SnapshotID        string            // the plugin's snapshot_id of the source
 	Topologies        *structs.CSITopologyRequest
 	Provider          string `json:",omitempty"`
 	structs.NodeEpoch `level:"2"`
@@ -150,9 +151,11 @@ type ClientCSIValidateRequest struct {
 	MountOptions *structs.CSIMountOptions
 	Context      map[string]string
 	Parameters   map[string]string
-	Secrets      structs.Secrets `codec:"Secrets"`
-	Provider     string          `json:",omitempty"`
-	CallTimeout  `level:"2"`
+	// MutableParameters are those of a volume of a plugin with MODIFY_VOLUME.
+	MutableParameters map[string]string `json:",omitempty" codec:",omitempty" level:"2"`
+	Secrets           structs.Secrets   `codec:"Secrets"`
+	Provider          string            `json:",omitempty"`
+	CallTimeout       `level:"2"`
 	structs.WriteOptions
 }
 

@@ -19,8 +19,7 @@ func VolumeClass(c *class.VolumeClass) error {
 	checkDescription(f, c.Description)
 	checkPluginID(f, "plugin_id", c.PluginID)
 	f.CheckCSIMap("parameters", c.Parameters)
-	// No call has them yet: a volume without them would not be of its class.
-	f.Require(len(c.MutableParameters) == 0, "mutable_parameters are not supported yet; leave them out")
+	f.CheckCSIMap("mutable_parameters", c.MutableParameters)
 	checkSecretsPattern(f, c.SecretsFrom)
 	checkMountOptions(f, c.MountOptions)
 	for i, t := range field.FirstOf(f, "allowed_topology", c.AllowedTopologies, structs.MaxCSITopologies) {

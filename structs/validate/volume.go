@@ -43,6 +43,7 @@ func Volume(v *structs.CSIVolume) error {
 	checkCapabilities(f, v)
 	checkMountOptions(f, v.MountOptions)
 	f.CheckCSIMap("parameters", v.Parameters)
+	f.CheckCSIMap("mutable_parameters", v.MutableParameters)
 	f.CheckCSIMap("context", v.Context)
 	checkSecrets(f, v.Secrets)
 	checkSecretsFrom(f, v)

@@ -6,6 +6,7 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
+	"berth/structs/modify"
 	"berth/structs/nodecalls"
 )
 
@@ -58,6 +59,19 @@ func Create(tx *state.ReadTx, v *structs.CSIVolume) *nodecalls.ClientCSICreateRe
 		CloneID:      clone,
 		SnapshotID:   v.SnapshotID,
 		Topologies:   v.RequestedTopologies,
+
+		MutableParameters: v.MutableParameters,
+	}
+}
+
+// Modify returns the request to apply the mutable parameters that differ from those of the plugin (CSI spec,
+// ControllerModifyVolume).
+func Modify(v *structs.CSIVolume) *nodecalls.ClientCSIModifyRequest {
+	return &nodecalls.ClientCSIModifyRequest{
+		PluginID:          v.PluginID,
+		ExternalID:        v.ExternalID,
+		MutableParameters: modify.Pending(v),
+		Secrets:           v.Secrets,
 	}
 }
 

@@ -124,7 +124,7 @@ func VolumeRetry(tx *mvcc.WriteTx, p *structs.CSIVolumeRetryRequest) error {
 		return err
 	}
 
-	inProgress := v.ExpandPending ||
+	inProgress := v.ExpandPending || v.Modifies() ||
 		v.State == structs.VolumeCreating || v.State == structs.VolumeDeleting
 	if inProgress && v.LastError != nil {
 		v = v.Copy()

@@ -10,18 +10,19 @@ import (
 	"berth/structs/reclaim"
 )
 
-// VolumeOutcome records the outcome of a creation, deletion or expansion of a volume. It ignores the outcome
-// if the volume no longer needs that call. A creation that ended after the request to delete still reports
-// the volume to delete.
+// VolumeOutcome records the outcome of a creation, deletion, expansion or modification of a volume. It
+// ignores the outcome if the volume no longer needs that call. A creation that ended after the request to
+// delete still reports the volume to delete.
 func VolumeOutcome(tx *mvcc.WriteTx, p *structs.CSIVolumeOutcome) error {
 	apply := map[string]func(*mvcc.WriteTx, *structs.CSIVolume, *structs.CSIVolumeOutcome){
 		"create": recordCreation,
 		"delete": recordDeletion,
 		"expand": recordExpansion,
+		"modify": recordModification,
 	}[p.Op]
 
 	if apply == nil {
-		return structs.Invalidf("%q is not create, delete or expand", p.Op)
+		return structs.Invalidf("%q is not create, delete, expand or modify", p.Op)
 	}
 
 	v := csi.Volume(tx, p.RequestNamespace(), p.ID)
@@ -112,6 +113,7 @@ func adoptCreated(v *structs.CSIVolume, p *structs.CSIVolumeOutcome) {
 	v.Capacity = p.Capacity
 	v.Context = p.Context
 	v.Topologies = p.Topologies
+	v.AppliedParameters = v.MutableParameters // CreateVolume had them
 }
 
 func recordDeletion(tx *mvcc.WriteTx, v *structs.CSIVolume, p *structs.CSIVolumeOutcome) {

@@ -17,6 +17,7 @@ import (
 	"berth/state/trust"
 	"berth/structs"
 	"berth/structs/class"
+	"berth/structs/modify"
 )
 
 // VolumePut registers or changes volumes, or records that they are to be created (State creating). The
@@ -117,12 +118,17 @@ func mergeStored(tx *mvcc.WriteTx, v, old *structs.CSIVolume, now int64) error {
 	v.Forced = nil
 	v.TurnedReadOnly = nil
 	v.Grown = nil
+	v.AppliedParameters = nil
 	unmark(v)
 
 	switch {
 	case old == nil:
 		v.CreateTime = now
 		v.State = cmp.Or(v.State, structs.VolumeReady)
+		// The plugin has confirmed those of a volume that exists there (CSI spec, ValidateVolumeCapabilities).
+		if v.State == structs.VolumeReady {
+			v.AppliedParameters = v.MutableParameters
+		}
 	case csi.NeverCreated(old):
 		if err := remakeVolume(tx, v, old); err != nil {
 			return err
@@ -240,6 +246,13 @@ func mergeVolume(tx mvcc.Reader, v, old *structs.CSIVolume) error {
 		return structs.Preconditionf("%s", csi.MarkText(old))
 	}
 
+	// A repetition has the arguments of the first call (CSI spec, "Timeouts").
+	busy := old.State == structs.VolumeCreating || old.Call != nil && old.Modifies()
+	if busy && modify.Changes(old, v) {
+		return structs.Preconditionf("mutable_parameters of volume %q cannot change while its plugin may still "+
+			"work on the former ones%s; repeat the request later", v.ID, csi.Failing(old.LastError))
+	}
+
 	keepUnset(v, old)
 	for _, c := range []struct {
 		field   string
@@ -298,6 +311,7 @@ func keepUnset(v, old *structs.CSIVolume) {
 		v.Parameters = old.Parameters
 	}
 
+	v.MutableParameters = modify.Merge(old.MutableParameters, v.MutableParameters)
 	if v.RequestedTopologies == nil {
 		v.RequestedTopologies = old.RequestedTopologies
 	}
@@ -325,6 +339,7 @@ func keepUnset(v, old *structs.CSIVolume) {
 	v.Forced = old.Forced
 	v.TurnedReadOnly = old.TurnedReadOnly
 	v.Grown = old.Grown
+	v.AppliedParameters = old.AppliedParameters
 	v.CloneSource = old.CloneSource
 	v.Topologies = old.Topologies
 	v.Capacity = old.Capacity

@@ -36,6 +36,7 @@ func List(m *volumes.Manager, deps Deps) []rpc.Endpoint {
 		rpc.Handle(nodecalls.ClientCSIControllerDetach, e.detach),
 		rpc.Handle(nodecalls.ClientCSIControllerValidate, e.validate),
 		rpc.Handle(nodecalls.ClientCSIControllerExpand, e.expand),
+		rpc.Handle(nodecalls.ClientCSIControllerModify, e.modify),
 		rpc.Handle(nodecalls.ClientCSIControllerList, e.list),
 		rpc.Handle(nodecalls.ClientCSIControllerGet, e.get),
 		rpc.Handle(nodecalls.ClientCSISnapshotCreate, e.createSnapshot),
@@ -247,6 +248,16 @@ func (e *endpoints) expand(
 		return resp, err
 	}
 	return callController(ctx, controllerCall{e, req, c}, expand)
+}
+
+func (e *endpoints) modify(
+	ctx context.Context, req *nodecalls.ClientCSIModifyRequest,
+) (*structs.Empty, error) {
+	c := volumes.Call{Volume: req.ExternalID, RPC: "ControllerModifyVolume"}
+	return callController(ctx, controllerCall{e, req, c},
+		withEmptyReply(func(ctx context.Context, c *conn) error {
+			return csi.ControllerModifyVolume(ctx, c.Client, req)
+		}))
 }
 
 // list is about no single volume and waits for none.
