@@ -64,6 +64,10 @@ func TestReclaim_DeletesOnceAfterTheProofUnderTheNextLeader(t *testing.T) {
 	dead.Kill()
 	s.awaitNodeStatus(dead, structs.NodeDown)
 	s.stopJob("db")
+	s.AwaitRows(s.Leader(), "the allocations of the job are to stop", func(tx *state.ReadTx) bool {
+		live := func(a *structs.Allocation) bool { return !a.Terminal() }
+		return len(allocsOfJob(tx, "db", live)) == 0
+	})
 	s.setReclaim(time.Millisecond)
 	s.requestDeletion()
 
