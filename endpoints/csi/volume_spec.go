@@ -153,9 +153,9 @@ func checkModifiable(tx *state.ReadTx, v *structs.CSIVolume) error {
 	return nil
 }
 
-// checkChangeable rejects a larger size if the plugin is known to be unable to expand, and likewise mutable
-// parameters. Only growth counts: a
-// request may repeat the present size, or give less.
+// checkChangeable rejects a larger size if the plugin is known to be unable to expand, and mutable
+// parameters if it is known to be unable to modify a volume. Only growth counts: a request may repeat the
+// present size, or give less.
 func checkChangeable(tx *state.ReadTx, old, v *structs.CSIVolume) error {
 	info := controllerInfo(tx, old.PluginID)
 	grows := v.RequestedCapacityMin > max(old.Capacity, old.RequestedCapacityMin)
