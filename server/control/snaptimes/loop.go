@@ -152,7 +152,7 @@ func (l loop) take(ctx context.Context, s *snapschedule.SnapshotSchedule, next t
 
 	entry.Snapshot, err = snapshotOf(l.store.Read(), s, at)
 	if err != nil {
-		entry.LastError = structs.Cut(err.Error(), structs.MaxQuoted)
+		entry.LastError = structs.Cut(err.Error(), structs.MaxReason)
 		if entry.LastError == s.LastError {
 			return nil
 		}

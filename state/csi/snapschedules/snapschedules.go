@@ -150,7 +150,7 @@ func Run(tx *mvcc.WriteTx, p *snapschedule.ScheduleRunEntry) error {
 	row := p.Snapshot
 	s = s.Copy()
 	s.Last = p.At
-	s.LastError = structs.Cut(p.LastError, structs.MaxQuoted)
+	s.LastError = structs.Cut(p.LastError, structs.MaxReason)
 	if row != nil {
 		if row.Namespace != s.Namespace || row.VolumeID != s.VolumeID || row.Schedule != s.Name {
 			return structs.Invalidf("schedule %q: the snapshot is not one of its own", s.Name)

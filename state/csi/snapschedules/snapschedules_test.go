@@ -106,6 +106,20 @@ func TestRun_HasNoEffectAtATimeThatIsDone(t *testing.T) {
 	}
 }
 
+// A reason names the place and the remedy, so it is longer than a quotation. It has a bound all the same.
+func TestRun_KeepsTheWholeReason(t *testing.T) {
+	w := newWorld(t)
+	reason := strings.Repeat("r", structs.MaxReason)
+	w.run("", hour, reason)
+	if got := w.row().LastError; got != reason {
+		t.Errorf("a reason of %d bytes has %d", len(reason), len(got))
+	}
+	w.run("", 2*hour, reason+"r")
+	if got := w.row().LastError; got != structs.Cut(reason+"r", structs.MaxReason) {
+		t.Errorf("a longer reason has %d bytes", len(got))
+	}
+}
+
 func TestRun_RecordsASnapshotWithItsTimeOrTheReason(t *testing.T) {
 	w := newWorld(t)
 	w.run("", hour, "the volume is away")
