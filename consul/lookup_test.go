@@ -25,7 +25,7 @@ func scripted(t *testing.T, answer http.HandlerFunc) *Link {
 	t.Cleanup(server.Close)
 	c := DefaultConfig()
 	c.Address = server.Listener.Addr().String()
-	c.Timeout = 200 * time.Millisecond
+	c.Timeout = time.Minute
 	c.Token = "t0ken"
 	l, err := New(c, t.Name(), hclog.NewNullLogger())
 	if err != nil {
@@ -54,16 +54,17 @@ var (
 )
 
 func TestLookup_EndsWithoutAnAnswer(t *testing.T) {
+	const deadline = "deadline exceeded"
 	for name, c := range map[string]struct {
 		answer http.HandlerFunc
 		want   string
 	}{
-		"hangs": {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, "deadline exceeded"},
+		"hangs": {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, deadline},
 		"hangs within": {func(w http.ResponseWriter, r *http.Request) {
 			withHead("[")(w, r)
 			w.(http.Flusher).Flush()
 			<-r.Context().Done()
-		}, "deadline exceeded"},
+		}, deadline},
 		"fails": {func(w http.ResponseWriter, _ *http.Request) {
 			http.Error(w, strings.Repeat("x", 1<<20), http.StatusInternalServerError)
 		}, "500"},
@@ -88,6 +89,9 @@ func TestLookup_EndsWithoutAnAnswer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := scripted(t, c.answer)
+			if c.want == deadline {
+				l.config.Timeout = 200 * time.Millisecond
+			}
 			_, err := l.Lookup(t.Context(), webService, 0, time.Minute)
 			kind := structs.KindOf(err)
 			known := kind == structs.KindUnavailable || kind == structs.KindDenied
@@ -104,7 +108,6 @@ func TestLookup_EndsWithoutAnAnswer(t *testing.T) {
 func TestLookup_BoundsAnswers(t *testing.T) {
 	long := `[{"Service":{"ID":"` + strings.Repeat("x", maxLookup) + `"},"Node":{}}]`
 	l := scripted(t, withHead(long))
-	l.config.Timeout = time.Minute
 	_, err := l.Lookup(t.Context(), webService, 0, time.Minute)
 	if err == nil || !strings.Contains(err.Error(), errTooLong.Error()) {
 		t.Errorf("got %.200v", err)
@@ -159,6 +162,7 @@ func TestLookup_WaitsForAnotherAnswer(t *testing.T) {
 		close(entered)
 		<-r.Context().Done()
 	})
+	l.config.Timeout = 200 * time.Millisecond
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
