@@ -139,6 +139,24 @@ func (a *ACL) Volume(namespace, id string, right Capability) bool {
 	return found.given[csiCapability[right]]
 }
 
+// AllVolumes reports whether the caller has a right on all volumes of all namespaces, also of those that do
+// not exist: what it learns of a namespace then depends on no rule.
+func (a *ACL) AllVolumes(right Capability) bool {
+	if a.management {
+		return true
+	}
+
+	everywhere := false
+	for _, n := range a.namespaces {
+		lacks := func(volume *grant) bool { return !volume.allows(right) }
+		if !n.allows(csiCapability[right]) || slices.ContainsFunc(n.inner.volumes, lacks) {
+			return false
+		}
+		everywhere = everywhere || n.pattern == "*"
+	}
+	return everywhere
+}
+
 // Variable reports whether the caller has a right on the variable of a path. The right to read a variable
 // includes its name in lists.
 func (a *ACL) Variable(namespace, path string, right Capability) bool {

@@ -235,3 +235,36 @@ namespace "*-prod" { policy = "write" }
 		t.Error("the rule that denies does not decide, or it denies more than it matches")
 	}
 }
+
+// TestACL_AllVolumes asks for the right of a caller that may learn which volumes nobody has.
+func TestACL_AllVolumes(t *testing.T) {
+	all := `namespace "*" { policy = "read" }`
+	for rules, want := range map[string]bool{
+		all: true,
+		all + `
+namespace "team-*" { policy = "write" }`: true,
+		`namespace "team-*" { policy = "read" }`: false,
+		all + `
+namespace "team-a" { policy = "deny" }`: false,
+		all + `
+namespace "team-a" { capabilities = ["list-jobs"] }`: false,
+		all + `
+namespace "team-a" {
+  policy = "read"
+  volume "secret-*" { policy = "deny" }
+}`: false,
+		all + `
+namespace "team-a" {
+  policy = "read"
+  volume "db" { capabilities = ["read", "detach"] }
+}`: true,
+		`plugin { policy = "read" }`: false,
+	} {
+		if got := parse(t, rules).AllVolumes(acl.VolumeRead); got != want {
+			t.Errorf("got %t, want %t of:\n%s", got, want, rules)
+		}
+	}
+	if !acl.Management.AllVolumes(acl.VolumeRead) || new(acl.ACL).AllVolumes(acl.VolumeRead) {
+		t.Error("management sees everything, and nobody nothing")
+	}
+}

@@ -22,7 +22,17 @@ type CSIVolumeExternalStub struct {
 	PublishedNodesKnown bool
 	IsAbnormal          bool
 	Status              string
+	// Record is one of the constants below, "" in the answer of a plugin and of a server before level 2
+	Record string `json:",omitempty" codec:",omitempty" level:"2"`
 }
+
+// The values of CSIVolumeExternalStub.Record.
+const (
+	ExternalRecorded = "recorded" // the row of a volume that the caller may read has it
+	ExternalStray    = "stray"    // no row of any namespace has it
+	// ExternalUnknown: the caller may not read all volumes, or the plugin makes one whose ID no row has yet.
+	ExternalUnknown = "unknown"
+)
 
 // CSIVolumeExternalResponse has one page. NextToken continues it. Warnings names the missing parts of the
 // plugin's storage and the reasons.

@@ -96,6 +96,7 @@ func (w *Cluster) answerPlugins() {
 						{
 							ExternalID:               "vol-1",
 							CapacityBytes:            10 << 20,
+							Record:                   structs.ExternalRecorded,
 							PublishedExternalNodeIDs: []string{"one", "two"},
 						},
 					},
@@ -106,7 +107,13 @@ func (w *Cluster) answerPlugins() {
 			return &externals{
 				Warnings: []string{"the volumes in zone=b are not listed"},
 				Volumes: []*structs.CSIVolumeExternalStub{
-					{ExternalID: "stray", IsAbnormal: true, Status: "degraded"},
+					{
+						ExternalID: "stray",
+						IsAbnormal: true,
+						Status:     "degraded",
+						Record:     structs.ExternalStray,
+					},
+					{ExternalID: "other", Record: structs.ExternalUnknown},
 				},
 			}, nil
 		})

@@ -118,8 +118,13 @@ func driftOfPlugin(ctx context.Context, c *command.Call, id string) string {
 	}
 	var parts []string
 	for _, kind := range drift.Kinds {
-		if n := s.Counts[kind]; n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, kind))
+		n := s.Counts[kind]
+		text := fmt.Sprintf("%d %s", n, kind)
+		if kind == drift.StrayVolume {
+			text += " (berth volume status -external " + id + ")"
+		}
+		if n > 0 {
+			parts = append(parts, text)
 		}
 	}
 	if s.Fault != "" {

@@ -14,20 +14,40 @@ import (
 // externalPages bounds the pages of one plugin in a listing.
 const externalPages = 100
 
-// externalListing is the -json form of volume status -verbose.
-type externalListing struct {
+// verboseListing is the -json form of volume status -verbose.
+type verboseListing struct {
 	Volumes  []*structs.CSIVolumeListStub
 	External []*pluginVolumes
 }
 
-// pluginVolumes has the volumes that one plugin lists.
+// pluginVolumes has the volumes that one plugin lists. It is the -json form of volume status -external.
 type pluginVolumes struct {
 	PluginID string
 	api.ExternalVolumes
 }
 
-// showExternal shows the volumes of berth and below them the volumes that the plugins list.
-func showExternal(
+// externalListing shows the volumes that the plugin of -external lists.
+func externalListing(ctx context.Context, c *command.Call) error {
+	id, err := c.Resolve(ctx, "plugin", c.String("external"))
+	if err != nil {
+		return err
+	}
+	vols, _, err := c.API.Volumes(ctx, api.VolumeFilter{PluginID: id}, nil)
+	if err != nil {
+		return err
+	}
+	p, err := awaitExternal(ctx, c, id)
+	if err != nil {
+		return err
+	}
+	return c.Show(p, func() error {
+		printExternal(c, p, namesOf(vols))
+		return nil
+	})
+}
+
+// showVerbose shows the volumes of berth and below them the volumes that the plugins list.
+func showVerbose(
 	ctx context.Context, c *command.Call, filter api.VolumeFilter, vols []*structs.CSIVolumeListStub,
 ) error {
 	if filter.NodeID != "" {
@@ -48,14 +68,9 @@ func showExternal(
 		}
 	}
 
-	all := externalListing{Volumes: vols}
+	all := verboseListing{Volumes: vols}
 	for _, id := range ids {
-		var p *pluginVolumes
-		lists := fmt.Sprintf("plugin %q, which lists its volumes", id)
-		err := watch.New(c).Await(ctx, lists, watch.SeePlugin(id), func() (err error) {
-			p, err = listExternal(ctx, c, id)
-			return err
-		})
+		p, err := awaitExternal(ctx, c, id)
 		if err != nil && (len(ids) == 1 || ctx.Err() != nil) {
 			return err
 		}
@@ -67,8 +82,23 @@ func showExternal(
 	}
 
 	return c.Show(all, func() error {
-		return printExternal(c, &all)
+		volumeSheet.Print(c, "volume", all.Volumes)
+		names := namesOf(all.Volumes)
+		for _, p := range all.External {
+			printExternal(c, p, names)
+		}
+		return nil
 	})
+}
+
+// awaitExternal is listExternal, and tells a user that waits for the plugin what it waits for.
+func awaitExternal(ctx context.Context, c *command.Call, id string) (p *pluginVolumes, err error) {
+	lists := fmt.Sprintf("plugin %q, which lists its volumes", id)
+	err = watch.New(c).Await(ctx, lists, watch.SeePlugin(id), func() (err error) {
+		p, err = listExternal(ctx, c, id)
+		return err
+	})
+	return p, err
 }
 
 // listExternal reads all pages of a plugin's list. With an error it also returns the pages before the error.
@@ -95,33 +125,59 @@ func listExternal(ctx context.Context, c *command.Call, id string) (*pluginVolum
 	return p, nil
 }
 
-func printExternal(c *command.Call, all *externalListing) error {
-	volumeSheet.Print(c, "volume", all.Volumes)
-	own := map[string]string{}
-	for _, v := range all.Volumes {
-		own[v.PluginID+"\x00"+v.ExternalID] = v.ID
+// externalKey names a volume at its plugin.
+type externalKey struct{ plugin, external string }
+
+// namesOf returns the IDs of volumes by those of their plugins.
+func namesOf(vols []*structs.CSIVolumeListStub) map[externalKey]string {
+	names := map[externalKey]string{}
+	for _, v := range vols {
+		names[externalKey{v.PluginID, v.ExternalID}] = v.ID
+	}
+	return names
+}
+
+func printExternal(c *command.Call, p *pluginVolumes, names map[externalKey]string) {
+	var rows command.Grid
+	unknown := 0
+	for _, v := range p.Volumes {
+		if v.Record == structs.ExternalUnknown {
+			unknown++
+		}
+		rows.AddRow(
+			v.ExternalID,
+			names[externalKey{p.PluginID, v.ExternalID}],
+			strayText(v),
+			command.FormatSize(v.CapacityBytes),
+			conditionText(v),
+			strings.Join(v.PublishedExternalNodeIDs, ", "),
+		)
 	}
 
-	for _, p := range all.External {
-		var rows command.Grid
-		for _, v := range p.Volumes {
-			rows.AddRow(
-				v.ExternalID,
-				own[p.PluginID+"\x00"+v.ExternalID],
-				command.FormatSize(v.CapacityBytes),
-				conditionText(v),
-				strings.Join(v.PublishedExternalNodeIDs, ", "),
-			)
-		}
-
-		c.Section(fmt.Sprintf("Known to plugin %s", p.PluginID),
-			"External ID|Volume|Capacity|Condition|Nodes", rows)
-		for _, text := range p.Warnings {
-			fmt.Fprintf(c.Err, "Warning: plugin %s: %s\n", p.PluginID, text)
-		}
+	c.Section(fmt.Sprintf("Known to plugin %s", p.PluginID),
+		"External ID|Volume|Stray|Capacity|Condition|Nodes", rows)
+	if unknown > 0 {
+		warnOfPlugin(c, p.PluginID, fmt.Sprintf("whether %d of the volumes are strays is unknown: either the "+
+			"token may not read the volumes of all namespaces, or a volume is being created", unknown))
 	}
+	for _, text := range p.Warnings {
+		warnOfPlugin(c, p.PluginID, text)
+	}
+}
 
-	return nil
+func warnOfPlugin(c *command.Call, id, text string) {
+	fmt.Fprintf(c.Err, "Warning: plugin %s: %s\n", id, text)
+}
+
+// strayText says whether no volume of berth has a listed one. It is "" for a server of an earlier version.
+func strayText(v *structs.CSIVolumeExternalStub) string {
+	switch v.Record {
+	case structs.ExternalStray:
+		return "yes"
+	case structs.ExternalRecorded:
+		return "no"
+	}
+	return v.Record
 }
 
 func conditionText(v *structs.CSIVolumeExternalStub) string {

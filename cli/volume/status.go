@@ -18,16 +18,19 @@ import (
 
 // volumeStatus shows one volume, or the listing of all.
 func volumeStatus(ctx context.Context, c *command.Call) error {
-	if c.Arg(0) == "" {
+	selects := c.Given("plugin") || c.Given("node") || c.Given("class")
+	switch {
+	case c.Given("external") && (selects || c.Arg(0) != "" || c.Bool("verbose")):
+		return command.BadUsage("-external lists the volumes of a plugin; it excludes all that selects others")
+	case c.Given("external"):
+		return externalListing(ctx, c)
+	case c.Arg(0) == "":
 		return volumeListing(ctx, c)
-	}
-
-	if c.Given("plugin") || c.Given("node") || c.Given("class") {
+	case selects:
 		return command.BadUsage(
 			"-plugin, -node and -class select from all volumes; they exclude the name of a volume",
 		)
 	}
-
 	return oneVolume.Run(ctx, c)
 }
 
@@ -56,7 +59,7 @@ func volumeListing(ctx context.Context, c *command.Call) error {
 	}
 
 	if c.Bool("verbose") {
-		return showExternal(ctx, c, filter, vols)
+		return showVerbose(ctx, c, filter, vols)
 	}
 
 	return volumeSheet.List(c, "volume", vols)

@@ -56,6 +56,12 @@ var Commands = []command.Command{
 				Usage: "Also list the volumes that plugins report, including those that berth does not have",
 			},
 			{
+				Name:  "external",
+				Kind:  command.String,
+				Value: "plugin",
+				Usage: "List the volumes that one plugin reports, and which of them no volume of berth has",
+			},
+			{
 				Name:  "plugin",
 				Kind:  command.String,
 				Value: "id",
@@ -77,7 +83,8 @@ var Commands = []command.Command{
 		Run: volumeStatus,
 		Examples: "berth volume status\n" +
 			"berth volume status data\n" +
-			"berth volume status -node n1",
+			"berth volume status -node n1\n" +
+			"berth volume status -external hostpath",
 	},
 	{
 		Name:     "deregister",

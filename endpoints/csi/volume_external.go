@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 
+	"berth/acl"
 	"berth/endpoints/places"
 	"berth/server/nodeconn"
+	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
 	"berth/structs/nodecalls"
@@ -34,6 +36,7 @@ func (v Volumes) External(
 	if err != nil {
 		return nil, fmt.Errorf("listing the volumes of plugin %q: %w", plugin.ID, err)
 	}
+	v.noteRecords(ctx, req, page.Entries)
 	resp := &structs.CSIVolumeExternalResponse{
 		Volumes:   page.Entries,
 		NextToken: page.NextToken,
@@ -41,6 +44,39 @@ func (v Volumes) External(
 	}
 	resp.QueryMeta.NextToken = page.NextToken
 	return resp, nil
+}
+
+// noteRecords says of listed volumes whether a row has them. The answer is the same for a volume without a
+// row and for one whose row the caller may not read. The rows are newer than the list: a volume that was made
+// meanwhile has its row, or is still in creation.
+func (v Volumes) noteRecords(
+	ctx context.Context, req *structs.CSIVolumeExternalRequest, all []*structs.CSIVolumeExternalStub,
+) {
+	tx := v.Store.Read()
+	rights := v.Gate.CallerOf(ctx, tx).ACL // nil for a token that has ended during the list
+	seesAll := req.Sees == nil || rights != nil && rights.AllVolumes(acl.VolumeRead)
+	tells := seesAll && !isCreating(tx, req.PluginID)
+	for _, one := range all {
+		row := csi.VolumeByExternal(tx, req.PluginID, one.ExternalID)
+		switch {
+		case row != nil && (req.Sees == nil || req.Sees(row.Namespace, row.ID)):
+			one.Record = structs.ExternalRecorded
+		case tells:
+			one.Record = structs.ExternalStray
+		default:
+			one.Record = structs.ExternalUnknown
+		}
+	}
+}
+
+// isCreating reports whether a plugin may be making a volume whose ID no row has yet.
+func isCreating(tx *state.ReadTx, pluginID string) bool {
+	for row := range csi.UnsettledVolumes(tx) {
+		if row.PluginID == pluginID && row.ExternalID == "" {
+			return true
+		}
+	}
+	return false
 }
 
 // listOf says how to list the volumes of a plugin.

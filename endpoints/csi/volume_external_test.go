@@ -23,7 +23,10 @@ type storageNode struct {
 func (h *storageNode) answer(_ string, req, resp any) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	r := req.(*nodecalls.ClientCSIListRequest)
+	r, lists := req.(*nodecalls.ClientCSIListRequest)
+	if !lists {
+		return nil
+	}
 	h.asked = append(h.asked, r)
 	if h.err != nil {
 		return h.err
@@ -206,4 +209,67 @@ func TestExternalVolumes_WarnOfMissingPlaces(t *testing.T) {
 	})
 	rejected(s, structs.KindInternal, structs.CSIVolumeExternal,
 		&structs.CSIVolumeExternalRequest{PluginID: "pl"})
+}
+
+// recordsOf returns what an answer says of the rows of listed volumes.
+func recordsOf(resp *structs.CSIVolumeExternalResponse) string {
+	var all []string
+	for _, v := range resp.Volumes {
+		all = append(all, v.ExternalID+"="+v.Record)
+	}
+	return strings.Join(all, " ")
+}
+
+// TestExternalVolumes_NameStrays has a volume of each of two namespaces, and one that no row has.
+func TestExternalVolumes_NameStrays(t *testing.T) {
+	s := newServer(t)
+	node := s.addStorageNode("n1", "a", "ext-v", "ext-other", "lost")
+	s.AddVolume("v")
+	s.otherVolume()
+	req := &structs.CSIVolumeExternalRequest{PluginID: "pl"}
+	want := "ext-v=recorded ext-other=recorded lost=stray"
+	if got := recordsOf(must(s, structs.CSIVolumeExternal, req)); got != want {
+		t.Errorf("without access control: got %q, want %q", got, want)
+	}
+
+	stop := s.runLeader(func(v *structs.CSIVolume) *structs.CSIVolumeOutcome {
+		got := recordsOf(must(s, structs.CSIVolumeExternal, req))
+		if got != "ext-v=recorded ext-other=recorded lost=unknown" {
+			t.Errorf("while a volume is made: got %q", got)
+		}
+		made := created(v)
+		made.ExternalID = "lost"
+		return made
+	})
+	must(s, structs.CSIVolumeCreate, registerRequest(testVolume("new")))
+	stop()
+	node.ids = append(node.ids, "gone")
+	want = "ext-v=recorded ext-other=recorded lost=recorded gone=stray"
+	if got := recordsOf(must(s, structs.CSIVolumeExternal, req)); got != want {
+		t.Errorf("after the volume is made: got %q, want %q", got, want)
+	}
+}
+
+// TestExternalVolumes_TellNothingOfHiddenRows: a caller gets the same answer about a volume without a row and
+// about one whose row it may not read.
+func TestExternalVolumes_TellNothingOfHiddenRows(t *testing.T) {
+	const plugin = "plugin {\n  policy = \"read\"\n}\n"
+	for rules, want := range map[string]string{
+		`namespace "default" { policy = "read" }`: "ext-v=recorded ext-other=unknown lost=unknown",
+		`namespace "other" { policy = "read" }
+namespace "default" { capabilities = ["csi-list-volume"] }`: "ext-v=unknown ext-other=recorded lost=unknown",
+		`namespace "*" { policy = "read" }`: "ext-v=recorded ext-other=recorded lost=stray",
+		`namespace "*" { policy = "read" }
+namespace "other" { policy = "deny" }`: "ext-v=recorded ext-other=unknown lost=unknown",
+	} {
+		s := newServer(t)
+		s.addStorageNode("n1", "a", "ext-v", "ext-other", "lost")
+		s.AddVolume("v")
+		s.otherVolume()
+		req := &structs.CSIVolumeExternalRequest{PluginID: "pl"}
+		req.AuthToken = s.guard(plugin + rules)
+		if got := recordsOf(must(s, structs.CSIVolumeExternal, req)); got != want {
+			t.Errorf("got %q, want %q with:\n%s", got, want, rules)
+		}
+	}
 }

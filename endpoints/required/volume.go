@@ -13,8 +13,9 @@ var (
 	VolumeRead = rights.Volume(acl.VolumeRead,
 		func(r *structs.CSIVolumeGetRequest) []string { return []string{r.ID} })
 	VolumeList = ofVolumes(acl.CSIListVolume)
-	// VolumeExternal lists what a plugin knows, of all namespaces.
-	VolumeExternal = rights.Both(rights.List(acl.CSIListVolume), rights.PluginRead)
+	// VolumeExternal lists what a plugin knows, of all namespaces. The answer tells only of the rows that the
+	// caller may read.
+	VolumeExternal = rights.Both(ofVolumes(acl.CSIListVolume), rights.PluginRead)
 
 	VolumeDeregister = rights.Where("volume: write, with force volume: force", func(q rights.Question) bool {
 		req := q.Req.(*structs.CSIVolumeDeregisterRequest)
