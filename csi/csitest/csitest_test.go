@@ -3,6 +3,7 @@ package csitest_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/moby/sys/mountinfo"
@@ -10,8 +11,10 @@ import (
 
 	"berth/csi"
 	"berth/csi/csitest"
+	"berth/csi/csitrace"
 	"berth/internal/testskip"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -73,5 +76,57 @@ func TestPlugin_MountsForReal(t *testing.T) {
 	left, err := mountinfo.GetMounts(mountinfo.PrefixFilter(dir))
 	if err != nil || len(left) > 0 {
 		t.Fatalf("left: %v %v", left, err)
+	}
+}
+
+// Two instances of a plugin have one set of volumes, and the interceptor of each gets its own calls.
+func TestPlugin_SharesVolumesWithAnotherInstance(t *testing.T) {
+	var trace csitrace.Recorder
+	start := func(node string, other *csitest.Plugin) (*csitest.Plugin, *csi.Client) {
+		p := csitest.Start(t, csitest.Config{
+			Controller: true,
+			NodeID:     node,
+			Volumes:    other,
+			Intercept:  trace.Intercept("plugin-"+node, node),
+		})
+		c, err := csi.Dial(p.Endpoint(), csi.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		return p, c
+	}
+	one, first := start("n1", nil)
+	_, second := start("n2", one)
+	one.Fail("CreateVolume", csitest.Error("Aborted", "busy"), nil)
+	use := &structs.CSIVolumeCapability{
+		AccessMode:     structs.CSISingleNodeWriter,
+		AttachmentMode: structs.CSIFileSystem,
+	}
+	req := &nodecalls.ClientCSICreateRequest{Name: "data", Capabilities: []*structs.CSIVolumeCapability{use}}
+	for range 2 {
+		_, err := first.CreateVolume(t.Context(), req)
+		if err == nil {
+			continue
+		}
+		if structs.CodeOf(err) != "Aborted" {
+			t.Fatal(err)
+		}
+	}
+	remove := &nodecalls.ClientCSIDeleteRequest{ExternalID: "vol-1"}
+	if err := second.DeleteVolume(t.Context(), remove); err != nil {
+		t.Fatal(err)
+	}
+	if left := one.Volumes(); len(left) > 0 {
+		t.Errorf("volumes are left: %q", left)
+	}
+	var codes []string
+	for _, c := range trace.Trace() {
+		codes = append(codes, c.Instance+" "+c.RPC+" "+c.Code)
+	}
+	want := []string{"plugin-n1 ControllerGetCapabilities OK", "plugin-n1 CreateVolume Aborted",
+		"plugin-n1 CreateVolume OK", "plugin-n2 DeleteVolume OK"}
+	if !slices.Equal(codes, want) {
+		t.Errorf("the calls are %q, want %q", codes, want)
 	}
 }

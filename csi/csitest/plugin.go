@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 
@@ -44,6 +45,12 @@ type Config struct {
 	HostPath func(string) string
 	// SocketDir is the directory of csi.sock. The default is a short temporary directory.
 	SocketDir string
+
+	// Volumes is another instance of the plugin, which has the same volumes and snapshots. Nil: the instance
+	// has its own.
+	Volumes *Plugin
+	// Intercept, if not nil, gets each call first, also one that a script answers.
+	Intercept grpc.UnaryServerInterceptor
 }
 
 // The usual capabilities.
@@ -115,6 +122,10 @@ func New(cfg Config) (*Plugin, error) {
 		cfg:     cfg,
 		dir:     dir,
 		storage: newStorage(cfg, dir),
+	}
+
+	if cfg.Volumes != nil {
+		p.storage = cfg.Volumes.storage
 	}
 
 	p.scripts.init()
@@ -192,7 +203,12 @@ func (p *Plugin) Restart() error {
 
 	// The listener exists, so a call that a client makes from now on waits for Serve and does not fail.
 	p.scripts.renewBroken()
-	p.srv = grpc.NewServer(grpc.UnaryInterceptor(p.intercept),
+	chain := []grpc.UnaryServerInterceptor{p.intercept}
+	if p.cfg.Intercept != nil {
+		chain = slices.Insert(chain, 0, p.cfg.Intercept)
+	}
+
+	p.srv = grpc.NewServer(grpc.ChainUnaryInterceptor(chain...),
 		grpc.WaitForHandlers(true))
 	spec.RegisterIdentityServer(p.srv, identity{p: p})
 	if p.cfg.Controller {
