@@ -66,6 +66,7 @@ func (h *volumesHook) awaitClaim(
 	req := h.claimRequest(w)
 	req.MaxWait = claimWait
 	guarded := false // the guard has its order, if it needs one
+	var full int64   // of isNewlyFull
 	pause := h.newBackoff()
 	for {
 		asked = h.Now()
@@ -100,6 +101,10 @@ func (h *volumesHook) awaitClaim(
 		}
 
 		h.setProgress("volume %s: %s", w.VolumeKey, resp.Blocked)
+		if isNewlyFull(resp.Attachment, full) {
+			full = resp.Attachment.LastError.Time
+			h.Volumes.RefreshLimit(resp.Attachment.PluginID)
+		}
 		// After a change the next query waits for another one by itself.
 		if resp.Index > req.MinIndex {
 			req.MinIndex = resp.Index
@@ -113,6 +118,14 @@ func (h *volumesHook) awaitClaim(
 				w.VolumeKey, resp.Blocked, ctx.Err())
 		}
 	}
+}
+
+// isNewlyFull reports whether an attach has failed because the node is full (CSI spec, errors of
+// ControllerPublishVolume: RESOURCE_EXHAUSTED). The plugin may then have another limit than it had. seen is
+// the time of the last such failure (UnixNano), 0 for none.
+func isNewlyFull(a *structs.CSIAttachment, seen int64) bool {
+	return a != nil && a.LastError != nil && a.LastError.Code == structs.CSICodeExhausted &&
+		a.LastError.Time != seen
 }
 
 // claimRequest is the request of one claim. awaitClaim makes a blocking query of it.

@@ -50,6 +50,8 @@ const scope = "/local/csi"
 // fixture is a node with its records, a running manager and servers.
 type fixture struct {
 	nodeCaps []string // capabilities of the node halves of its plugins; nil for the usual ones
+	// refresh is the pause before the fingerprint of a plugin whose node is full; then no other one is due.
+	refresh time.Duration
 
 	t        *testing.T
 	dir      string
@@ -99,7 +101,7 @@ func (r *fixture) boot() {
 	r.db, err = store.Open(r.dir)
 	must(r.t, err)
 	r.registry = registry.New(r.db, hclog.NewNullLogger())
-	r.m = volumes.New(volumes.Config{
+	cfg := volumes.Config{
 		DB:       r.db,
 		Registry: r.registry,
 		Root:     r.root(),
@@ -107,7 +109,12 @@ func (r *fixture) boot() {
 		Logger:   hclog.NewNullLogger(),
 		RetryMin: time.Millisecond,
 		RetryMax: 5 * time.Millisecond,
-	})
+	}
+	if r.refresh != 0 {
+		cfg.RefreshMin = r.refresh
+		cfg.FingerprintInterval = time.Hour
+	}
+	r.m = volumes.New(cfg)
 	r.renewals = &tokens.Renewals{}
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
@@ -276,6 +283,7 @@ type fakeServers struct {
 	indexes  []uint64           // the MinIndexes of blocking queries for claims
 	fail     map[string][]error // by method
 	publish  structs.Secrets
+	failed   *structs.OperationError // of the attach
 	provider string
 	policy   string        // for the loss of the node
 	timeout  time.Duration // of the plugin's calls
@@ -443,6 +451,9 @@ func (s *fakeServers) get(
 			resp.Provider = s.provider
 			resp.LossPolicy = s.policy
 			resp.CallTimeout = s.timeout
+			if s.failed != nil {
+				resp.Attachment = &structs.CSIAttachment{PluginID: "ebs", LastError: s.failed}
+			}
 			if s.publish != nil {
 				resp.Attachment = &structs.CSIAttachment{
 					State: structs.AttachmentAttached, PublishContext: s.publish, ExternalNodeID: "i-1",

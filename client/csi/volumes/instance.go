@@ -2,11 +2,11 @@ package volumes
 
 import (
 	"context"
-	"math/rand/v2"
 	"reflect"
 	"sync/atomic"
 	"time"
 
+	"berth/client/csi/fingerprint"
 	"berth/client/csi/registry"
 	"berth/csi"
 	"berth/internal/backoff"
@@ -21,6 +21,7 @@ type instance struct {
 	cancel       context.CancelFunc // ends it at once
 	// retire ends it, but leaves calls in flight, or about to begin, their usual time.
 	retire context.CancelFunc
+	rounds fingerprint.Rounds // of fingerprints
 
 	report atomic.Pointer[structs.CSIInfo] // nil until the first fingerprint has ended; one goroutine sets it
 }
@@ -34,6 +35,7 @@ func (m *Manager) startInstance(ctx context.Context, reg *registry.Instance) *in
 		registration: reg,
 		cancel:       cancel,
 		retire:       retire,
+		rounds:       fingerprint.NewRounds(m.cfg.RefreshMin),
 	}
 
 	client, err := csi.Dial(reg.SocketPath, csi.Options{
@@ -59,7 +61,7 @@ func (m *Manager) startInstance(ctx context.Context, reg *registry.Instance) *in
 
 		// A retired instance keeps its connection for the calls in flight.
 		if ctx.Err() == nil {
-			sleepWithJitter(ctx, m.cfg.callLimit())
+			fingerprint.Sleep(ctx, m.cfg.callLimit())
 		}
 
 		if err := client.Close(); err != nil {
@@ -125,7 +127,7 @@ func (m *Manager) fingerprintLoop(ctx context.Context, i *instance) {
 			wait = sooner.Next()
 		}
 
-		if !sleepWithJitter(ctx, wait) {
+		if !i.rounds.Wait(ctx, wait) {
 			return
 		}
 	}
@@ -137,16 +139,6 @@ func (m *Manager) logReport(i *instance, r *structs.CSIInfo) {
 		"alloc_id", r.AllocID, "healthy", r.Healthy,
 		"description", r.HealthDescription,
 		"version", r.ProviderVersion)
-}
-
-// sleepWithJitter sleeps for about d. It reports false if ctx ended.
-func sleepWithJitter(ctx context.Context, d time.Duration) bool {
-	return backoff.Sleep(ctx, withJitter(d))
-}
-
-// withJitter returns about d, at random a little less.
-func withJitter(d time.Duration) time.Duration {
-	return d - time.Duration(rand.Int64N(int64(d)/10+1))
 }
 
 // fingerprint queries all properties of the plugin. An unhealthy instance keeps its earlier properties, which
@@ -175,7 +167,7 @@ func (m *Manager) fingerprint(ctx context.Context, i *instance) *structs.CSIInfo
 	case !ready:
 		r.HealthDescription = "the plugin is starting: Probe answers ready=false"
 	default:
-		err := queryPlugin(ctx, i.client, reg.Kind, r)
+		err := fingerprint.Query(ctx, i.client, reg.Kind, r)
 		if err != nil {
 			r.HealthDescription = err.Error()
 			break
@@ -186,38 +178,4 @@ func (m *Manager) fingerprint(ctx context.Context, i *instance) *structs.CSIInfo
 	}
 
 	return r
-}
-
-// queryPlugin fills in the report of a plugin. A call that fails leaves the earlier values.
-func queryPlugin(ctx context.Context, c *csi.Client, kind structs.CSIKind, r *structs.CSIInfo) error {
-	info, err := c.PluginInfo(ctx)
-	if err != nil {
-		return err
-	}
-
-	caps, err := c.PluginCapabilities(ctx)
-	if err != nil {
-		return err
-	}
-
-	r.Provider = info.Name
-	r.ProviderVersion = info.Version
-	r.RequiresControllerPlugin = caps.Controller
-	r.RequiresTopologies = caps.Topology
-	// A plugin with both expands a volume in use, too.
-	r.ExpandsOffline = caps.ExpandOffline && !caps.ExpandOnline
-	if kind == structs.CSIKindController {
-		controller, err := c.ControllerCapabilities(ctx)
-		if err == nil {
-			r.ControllerInfo = controller
-		}
-		return err
-	}
-
-	node, err := c.NodeInfo(ctx)
-	if err == nil {
-		r.NodeInfo = node
-	}
-
-	return err
 }

@@ -31,6 +31,7 @@ type Config struct {
 	Root string
 
 	FingerprintInterval time.Duration // between two fingerprints of a healthy plugin, and of a resync; 30 s
+	RefreshMin          time.Duration // between two fingerprints, also if the node is full; 5 s
 	ProbeTimeout        time.Duration // bounds one fingerprint; 10 s
 	CallTimeout         time.Duration // bounds the wait for one call for a volume; csi.DefaultTimeout
 	LateWait            time.Duration // how long a call continues without an answer; twice CallTimeout
@@ -46,6 +47,7 @@ type Config struct {
 
 func (c Config) withDefaults() Config {
 	c.FingerprintInterval = cmp.Or(c.FingerprintInterval, 30*time.Second)
+	c.RefreshMin = cmp.Or(c.RefreshMin, 5*time.Second)
 	c.ProbeTimeout = cmp.Or(c.ProbeTimeout, 10*time.Second)
 	c.CallTimeout = cmp.Or(c.CallTimeout, csi.DefaultTimeout)
 	c.LateWait = cmp.Or(c.LateWait, 2*c.CallTimeout)

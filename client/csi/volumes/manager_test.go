@@ -408,11 +408,11 @@ func TestManager_FindsMissedChangesAtTheNextResync(t *testing.T) {
 func TestManager_DefaultsAreTheDocumentedOnes(t *testing.T) {
 	c := Config{}.withDefaults()
 	got := []time.Duration{
-		c.FingerprintInterval, c.ProbeTimeout, c.CallTimeout,
+		c.FingerprintInterval, c.RefreshMin, c.ProbeTimeout, c.CallTimeout,
 		c.ClientWait, c.RetryMin, c.RetryMax,
 	}
 	want := []time.Duration{
-		30 * time.Second, 10 * time.Second,
+		30 * time.Second, 5 * time.Second, 10 * time.Second,
 		2 * time.Minute, 30 * time.Second, 250 * time.Millisecond,
 		30 * time.Second,
 	}

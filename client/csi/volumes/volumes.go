@@ -10,8 +10,10 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"berth/client/csi/fingerprint"
 	"berth/client/csi/mounts"
 	"berth/client/csi/parking"
+	"berth/client/csi/registry"
 	"berth/client/csi/volumes/locks"
 	"berth/client/hooks"
 	"berth/client/store"
@@ -115,7 +117,7 @@ func (v *Volumes) retryUntilFinal(
 
 		wait := delays.After(err)
 		if structs.RetryAfter(err) == 0 { // else the servers have asked for at least this pause
-			wait = withJitter(wait)
+			wait = fingerprint.Jitter(wait)
 		}
 
 		if !delays.SleepAfter(ctx, wait, err, back) {
@@ -397,9 +399,24 @@ func (w *volumeWork) callPlugin(c Call, fn pluginCall) error {
 	// If the call is not made, they are dropped. The caller repeats the step, and with it the changes.
 	c.Before = w.unwritten
 	w.unwritten = nil
-	return w.m.Exclusive(w.ctx, c, func(ctx context.Context) error {
+	err := w.m.Exclusive(w.ctx, c, func(ctx context.Context) error {
 		return fn(ctx, conn)
 	})
+	if csi.Code(err) == structs.CSICodeExhausted {
+		w.RefreshLimit(c.PluginID)
+	}
+	return err
+}
+
+// RefreshLimit has the node half of a plugin asked for its properties before the next fingerprint is due: a
+// node is full, so the limit that the servers know is another one (CSI spec, ControllerPublishVolume errors).
+func (v *Volumes) RefreshLimit(pluginID string) {
+	v.m.mu.Lock()
+	defer v.m.mu.Unlock()
+	s := v.m.slots[registry.Key{Kind: structs.CSIKindNode, ID: pluginID}]
+	if s != nil {
+		s.current.rounds.Ask()
+	}
 }
 
 // rereadMounts reads the mount table. After an error the last one stays.

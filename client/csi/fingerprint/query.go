@@ -1,0 +1,44 @@
+// Package fingerprint asks plugins for their properties, and has the pauses between. The pauses vary, so that
+// a node does not call all of its plugins at once.
+package fingerprint
+
+import (
+	"context"
+
+	"berth/csi"
+	"berth/structs"
+)
+
+// Query fills in the report of a half of a plugin. A call that fails leaves the earlier values.
+func Query(ctx context.Context, c *csi.Client, kind structs.CSIKind, r *structs.CSIInfo) error {
+	info, err := c.PluginInfo(ctx)
+	if err != nil {
+		return err
+	}
+
+	caps, err := c.PluginCapabilities(ctx)
+	if err != nil {
+		return err
+	}
+
+	r.Provider = info.Name
+	r.ProviderVersion = info.Version
+	r.RequiresControllerPlugin = caps.Controller
+	r.RequiresTopologies = caps.Topology
+	// A plugin with both expands a volume in use, too.
+	r.ExpandsOffline = caps.ExpandOffline && !caps.ExpandOnline
+	if kind == structs.CSIKindController {
+		controller, err := c.ControllerCapabilities(ctx)
+		if err == nil {
+			r.ControllerInfo = controller
+		}
+		return err
+	}
+
+	node, err := c.NodeInfo(ctx)
+	if err == nil {
+		r.NodeInfo = node
+	}
+
+	return err
+}
