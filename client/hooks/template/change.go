@@ -2,15 +2,11 @@ package template
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
-	"sync"
 	"time"
 
-	"berth/client/drivers/driver"
 	"berth/client/hooks"
 	"berth/internal/backoff"
 	"berth/structs"
@@ -164,56 +160,26 @@ func (h *templates) signal(ctx context.Context, task hooks.Control, t *structs.T
 // runScript runs the command of a template in the task.
 func (h *templates) runScript(ctx context.Context, task hooks.Control, t *structs.Template) {
 	script := t.ChangeScript
-	ctx, cancel := context.WithTimeout(ctx, script.Timeout)
-	defer cancel()
-	x := &driver.ExecConfig{Command: []string{h.expand(script.Command)}}
+	command := []string{h.expand(script.Command)}
 	for _, arg := range script.Args {
-		x.Command = append(x.Command, h.expand(arg))
+		command = append(command, h.expand(arg))
 	}
 
-	out := &head{}
-	x.Stdout = out
-	x.Stderr = out
-	result, err := task.Exec(ctx, x)
-	switch {
-	case errors.Is(ctx.Err(), context.Canceled): // the process has ended, or the agent stops
+	err := hooks.RunCommand(ctx, task, command, script.Timeout)
+	if ctx.Err() != nil { // the process has ended, or the agent stops
 		return
-	case ctx.Err() != nil:
-		err = fmt.Errorf("it took more than %s", script.Timeout)
-	case err == nil && !result.Successful():
-		err = fmt.Errorf("exit code %d, signal %d %s; it wrote %q",
-			result.ExitCode, result.Signal, result.Err, out.text())
 	}
 
 	delete(h.said, t.DestPath) // each run gets its event
-	command := structs.Cut(x.Command[0], structs.MaxText)
+	name := structs.Cut(command[0], structs.MaxText)
 	if err == nil {
-		h.say(task.Emit, t, fmt.Sprintf("another text: ran %s", command))
+		h.say(task.Emit, t, fmt.Sprintf("another text: ran %s", name))
 		return
 	}
 
-	message := fmt.Sprintf("the script %s failed: %v", command, err)
+	message := fmt.Sprintf("the script %s failed: %v", name, err)
 	h.say(task.Emit, t, message)
 	if script.FailOnError {
 		task.Fail(structs.TaskEventHookFailed, message)
 	}
-}
-
-// head keeps the beginning of an output. Both outputs of a command may write at once.
-type head struct {
-	mu   sync.Mutex
-	kept []byte
-}
-
-func (h *head) Write(b []byte) (int, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.kept = append(h.kept, b[:min(len(b), structs.MaxReason-len(h.kept))]...)
-	return len(b), nil
-}
-
-func (h *head) text() string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return strings.ToValidUTF8(strings.TrimSpace(string(h.kept)), "?")
 }

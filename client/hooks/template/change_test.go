@@ -68,7 +68,7 @@ func TestChange_ActsAsItsModeSays(t *testing.T) {
 		Timeout:     time.Second,
 		FailOnError: true,
 	}
-	failed := `the script run failed: exit code 1, signal 0 ; it wrote "` +
+	failed := `the script run failed: exit code 1; it wrote "` +
 		strings.Repeat("out", 200)[:structs.MaxReason] + `"`
 	for _, c := range []struct {
 		list   []*structs.Template
