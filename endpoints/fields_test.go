@@ -355,7 +355,12 @@ func filledJob() *structs.Job {
 	task.Affinities = affinities()
 	task.Meta = meta()
 	task.Env = meta()
-	task.VolumeMounts = []*structs.VolumeMount{{Volume: "data", Destination: "/data", SubPath: "pg"}}
+	task.VolumeMounts = []*structs.VolumeMount{{
+		Volume:      "data",
+		Destination: "/data",
+		SubPath:     "pg",
+		Snapshot:    &structs.SnapshotCommands{Pre: []string{"p"}, Post: []string{"p"}, Timeout: time.Second},
+	}}
 	task.CSIPluginConfig = &structs.CSIPluginConfig{
 		ID:     "p",
 		Type:   structs.CSIPluginNode,

@@ -189,9 +189,7 @@ func (c *converter) sidecarTask(t *sidecarTask) *structs.SidecarTask {
 		}
 	}
 
-	for _, m := range t.VolumeMounts {
-		out.VolumeMounts = append(out.VolumeMounts, (*structs.VolumeMount)(m))
-	}
+	out.VolumeMounts = mounts(t.VolumeMounts)
 
 	return out
 }

@@ -287,6 +287,29 @@ type volumeMount struct {
 	ReadOnly        bool   `hcl:"read_only"`
 	PropagationMode string `hcl:"propagation_mode"`
 	SubPath         string `hcl:"sub_path"`
+
+	Snapshot *snapshotCommands `hcl:"snapshot,block"`
+}
+
+type snapshotCommands struct {
+	Pre     []string      `hcl:"pre"`
+	Post    []string      `hcl:"post"`
+	Timeout time.Duration `hcl:"timeout"`
+}
+
+// mounts converts the blocks of a task.
+func mounts(blocks []*volumeMount) (out []*structs.VolumeMount) {
+	for _, m := range blocks {
+		out = append(out, &structs.VolumeMount{
+			Volume:          m.Volume,
+			Destination:     m.Destination,
+			ReadOnly:        m.ReadOnly,
+			PropagationMode: m.PropagationMode,
+			SubPath:         m.SubPath,
+			Snapshot:        (*structs.SnapshotCommands)(m.Snapshot),
+		})
+	}
+	return out
 }
 
 type csiPlugin struct {

@@ -354,9 +354,7 @@ func (c *converter) task(t *task, restart structs.RestartPolicy) *structs.Task {
 		out.Templates = append(out.Templates, x.template())
 	}
 
-	for _, m := range t.VolumeMounts {
-		out.VolumeMounts = append(out.VolumeMounts, (*structs.VolumeMount)(m))
-	}
+	out.VolumeMounts = mounts(t.VolumeMounts)
 
 	for _, a := range t.Artifacts {
 		out.Artifacts = append(out.Artifacts, (*structs.TaskArtifact)(a))

@@ -7788,7 +7788,10 @@ func (v *VolumeMount) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(5)
+	n := uint32(6)
+	if !(v.Snapshot != nil) {
+		n--
+	}
 	if !(v.SubPath != "") {
 		n--
 	}
@@ -7799,6 +7802,12 @@ func (v *VolumeMount) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendString(b, v.PropagationMode)
 	b = append(b, "\xa8ReadOnly"...)
 	b = msgp.AppendBool(b, v.ReadOnly)
+	if v.Snapshot != nil {
+		b = append(b, "\xa8Snapshot"...)
+		if b, err = wire.AppendOther(b, &v.Snapshot); err != nil {
+			return b, err
+		}
+	}
 	if v.SubPath != "" {
 		b = append(b, "\xa7SubPath"...)
 		b = msgp.AppendString(b, v.SubPath)
@@ -7828,6 +7837,8 @@ func (v *VolumeMount) readField(name, b []byte) (_ []byte, known bool, err error
 		b, err = wire.ReadString(b, &v.PropagationMode)
 	case "SubPath":
 		b, err = wire.ReadString(b, &v.SubPath)
+	case "Snapshot":
+		b, err = wire.ReadOther(b, &v.Snapshot)
 	default:
 		return b, false, nil
 	}

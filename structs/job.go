@@ -209,15 +209,6 @@ func (r *VolumeRequest) VolumeID(allocIndex int, allocID string) string {
 	return r.Source
 }
 
-// VolumeMount is a task's `volume_mount {}`.
-type VolumeMount struct {
-	Volume          string // the alias of the group's volume
-	Destination     string // absolute path inside the task, or relative to its directory
-	ReadOnly        bool
-	PropagationMode string // private (default), host-to-task, bidirectional
-	SubPath         string `json:",omitempty" codec:",omitempty" level:"2"` // the only folder that is seen
-}
-
 // LogConfig bounds a task's logs.
 type LogConfig struct {
 	MaxFiles      int

@@ -205,6 +205,7 @@ func print(c *command.Call, s *snapshot.VolumeSnapshot) {
 		"State", s.State,
 		"Reason", command.OneLine(s.Reason),
 		"Last error", command.ProblemText(s.LastError),
+		"Consistency", command.OneLine(consistency(s)),
 		"Size", command.FormatSize(s.SizeBytes),
 		"Parameters", command.KeyValues(s.Parameters),
 		"Secrets from", s.SecretsFrom,
@@ -212,6 +213,14 @@ func print(c *command.Call, s *snapshot.VolumeSnapshot) {
 		"Taken", command.FormatNanos(s.CutTime),
 		"Ready", command.FormatNanos(s.ReadyTime),
 	)
+}
+
+// consistency describes what the commands of tasks have made of a snapshot, "" if no task has commands.
+func consistency(s *snapshot.VolumeSnapshot) string {
+	if s.Consistency.Reason == "" {
+		return s.Consistency.Level
+	}
+	return s.Consistency.Level + ": " + s.Consistency.Reason
 }
 
 func remove(ctx context.Context, c *command.Call) error {

@@ -16,6 +16,7 @@ import (
 	"berth/client/csi/heal"
 	"berth/client/csi/helpers"
 	"berth/client/csi/mounts"
+	"berth/client/csi/quiesce"
 	"berth/client/csi/registry"
 	"berth/client/csi/tokens"
 	"berth/client/csi/volumes"
@@ -82,7 +83,7 @@ func Build(p Parts) (*Subsystems, error) {
 	signed := identities.New(identitiesConfig(p))
 	using := volumesConfig(p, plugins, guarding, watched.healer)
 	of := allocParts{using, guarding, buildSockets(p), signed, logins, csiDir}
-	ofTasks := taskParts{supervisors, deviceManager.Reserve, logins, signed, of.using}
+	ofTasks := taskParts{supervisors, deviceManager.Reserve, logins, signed, of.using, watched.quiescing}
 	return &Subsystems{
 		Drivers:    drivers,
 		Plugins:    plugins,
@@ -92,7 +93,7 @@ func Build(p Parts) (*Subsystems, error) {
 		Vault:      logins.fingerprint,
 		Renewed:    guarding.Renewed,
 		Inventory:  plugins.Volumes().Inventory,
-		Endpoints:  append(endpoints(p, plugins, drivers), watched.usage.Endpoint()),
+		Endpoints:  append(endpoints(p, plugins, drivers), watched.endpoints()...),
 		Run: []func(context.Context){
 			drivers.Run, deviceManager.Run, plugins.Run, watched.usage.Run, watched.health.Run,
 			of.consul.Run,
@@ -335,12 +336,33 @@ type taskParts struct {
 	logins      *logins
 	signed      *identities.Manager
 	using       csihooks.VolumesConfig
+	quiescing   *quiesce.Tasks
+}
+
+// csiHooks returns the hooks of a task for its CSI plugin and its volumes.
+func (of taskParts) csiHooks(env *hooks.AllocEnv, task *structs.Task) (list []hooks.Task) {
+	if task.CSIPluginConfig != nil {
+		list = append(list, csihooks.NewPluginSupervisor(of.supervisors, env, task))
+	}
+
+	if h := csihooks.NewRepublisher(of.using, env, task); h != nil {
+		list = append(list, h)
+	}
+
+	if h := csihooks.NewIllness(of.using, env, task); h != nil {
+		list = append(list, h)
+	}
+
+	if h := of.quiescing.Hook(env, task); h != nil {
+		list = append(list, h)
+	}
+	return list
 }
 
 // taskHooks returns the hooks of a task: for its socket of the API, its payload, its artifacts, its
-// identities, the service mesh, its devices, its CSI plugin, the tokens of its volumes and its templates. A
-// task does not keep devices waiting while it downloads. Templates read the files and the variables of the
-// other hooks.
+// identities, the service mesh, its devices, its CSI plugin, the tokens and the snapshots of its volumes
+// and its templates. A task does not keep devices waiting while it downloads. Templates read the files and
+// the variables of the other hooks.
 func taskHooks(p Parts, of taskParts) func(*hooks.AllocEnv, *structs.Task) []hooks.Task {
 	artifacts := artifactConfig(p)
 	reserving := device.Config{
@@ -382,18 +404,7 @@ func taskHooks(p Parts, of taskParts) func(*hooks.AllocEnv, *structs.Task) []hoo
 			list = append(list, h)
 		}
 
-		if task.CSIPluginConfig != nil {
-			list = append(list, csihooks.NewPluginSupervisor(of.supervisors, env, task))
-		}
-
-		if h := csihooks.NewRepublisher(of.using, env, task); h != nil {
-			list = append(list, h)
-		}
-
-		if h := csihooks.NewIllness(of.using, env, task); h != nil {
-			list = append(list, h)
-		}
-
+		list = append(list, of.csiHooks(env, task)...)
 		if h := template.New(templates, env, task); h != nil {
 			list = append(list, h)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"berth/client/config"
 	"berth/client/csi/csihooks"
+	"berth/client/csi/quiesce"
 	"berth/client/csi/registry"
 	"berth/client/csi/volumes"
 	"berth/client/guard"
@@ -50,6 +51,7 @@ var taskHookOrder = []hookOrder{
 	{"devices", "they do not wait for a download"},
 	{"csi_plugin", "the plugin has its devices"},
 	{"volume_tokens", "the volumes are published"},
+	{"snapshot_commands", "likewise"},
 	{"templates", "they read the files and the variables of the others"},
 	{"guard", "nothing is between its look at the lease and the start"},
 }
@@ -63,10 +65,14 @@ func TestHooks_AreInOrder(t *testing.T) {
 		Artifacts:       []*structs.TaskArtifact{{}},
 		CSIPluginConfig: &structs.CSIPluginConfig{ID: "pl", Type: structs.CSIPluginNode},
 		Templates:       []*structs.Template{{}},
-		VolumeMounts:    []*structs.VolumeMount{{Volume: "files", Destination: "/files"}},
-		Vault:           &structs.Vault{},
-		Identities:      []*structs.WorkloadIdentity{{Name: "consul_default"}},
-		Identity:        &structs.WorkloadIdentity{Name: structs.DefaultIdentity, Env: true},
+		VolumeMounts: []*structs.VolumeMount{{
+			Volume:      "files",
+			Destination: "/files",
+			Snapshot:    &structs.SnapshotCommands{},
+		}},
+		Vault:      &structs.Vault{},
+		Identities: []*structs.WorkloadIdentity{{Name: "consul_default"}},
+		Identity:   &structs.WorkloadIdentity{Name: structs.DefaultIdentity, Env: true},
 	}
 	group := &structs.TaskGroup{
 		Name:          "g",
@@ -121,6 +127,7 @@ func TestHooks_AreInOrder(t *testing.T) {
 		logins:      logs,
 		signed:      signed,
 		using:       using,
+		quiescing:   quiesce.New(db, p.Logger),
 	}))(env, task) {
 		got = append(got, h.Name())
 	}

@@ -27,6 +27,10 @@ var blocks = []block{
 		{"PropagationMode", "propagation_mode"},
 		{"SubPath", "sub_path"},
 	}},
+	{"SnapshotCommands", "snapshot", "client/csi/quiesce", [][2]string{
+		{"Pre", "pre"},
+		{"Post", "post"},
+	}},
 	{"TaskArtifact", "artifact", "client/hooks/artifact", [][2]string{
 		{"GetterSource", "source"},
 		{"RelativeDest", "destination"},

@@ -132,6 +132,11 @@ job "full" {
         read_only        = true
         propagation_mode = "host-to-task"
         sub_path         = "pg/${NOMAD_ALLOC_INDEX}"
+        snapshot {
+          pre     = ["/local/db", "lock"]
+          post    = ["/local/db", "unlock"]
+          timeout = "20s"
+        }
       }
     }
   }

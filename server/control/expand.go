@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"berth/fsm"
+	"berth/server/control/requests"
 	"berth/server/control/workqueue"
 	"berth/server/nodeconn"
 	"berth/state"
@@ -112,37 +113,10 @@ func (c controllerLoop) growRequest(
 
 	req.SetTimeout(csi.PluginConfig(tx, v.PluginID).OfNode())
 	if claim.AttachmentMode == structs.CSIFileSystem {
-		req.MountOptions = v.MountOptions.Merge(jobMountOptions(tx, claim))
+		req.MountOptions = v.MountOptions.Merge(requests.JobMountOptions(tx, claim))
 	}
 
 	return req, nil
-}
-
-// jobMountOptions returns the options that the allocation's job sets for the volume.
-func jobMountOptions(tx *state.ReadTx, claim *structs.CSIClaim) *structs.CSIMountOptions {
-	a := state.Alloc(tx, claim.AllocID)
-	if a == nil {
-		return nil
-	}
-
-	job := state.JobVersion(tx, a.Namespace, a.JobID, a.JobVersion)
-	if job == nil {
-		return nil
-	}
-
-	group := job.Group(a.TaskGroup)
-	if group == nil {
-		return nil
-	}
-
-	for _, r := range group.Volumes {
-		if r.Type == structs.VolumeTypeCSI &&
-			r.VolumeID(a.Index(), a.ID) == claim.VolumeID {
-			return r.MountOptions
-		}
-	}
-
-	return nil
 }
 
 // growOutcome records the outcome of the call.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"berth/fsm"
+	"berth/server/control/quiesce"
 	"berth/server/control/requests"
 	"berth/server/control/workqueue"
 	"berth/state"
@@ -38,14 +39,17 @@ func (c controllerLoop) snapshotStep(tx *state.ReadTx, s *snapshot.VolumeSnapsho
 		call:       s.Call,
 		candidates: func(tx *state.ReadTx) []string { return requests.SnapshotControllers(tx, s) },
 		act: func(ctx context.Context, candidates []string, err error) error {
-			var answer *snapshot.CSISnapshot
+			var cut quiesce.Cut
 			if err == nil {
-				answer, err = c.withCandidates(candidates).snapshotCall(ctx, s)
+				quiescer := quiesce.Quiescer{Nodes: c.Nodes, Store: c.Store}
+				cut, err = quiescer.Around(ctx, s, func() (*snapshot.CSISnapshot, error) {
+					return c.withCandidates(candidates).snapshotCall(ctx, s)
+				})
 			}
 			if ctx.Err() != nil {
 				return ctx.Err() // the outcome is unknown; the next leader makes the same call
 			}
-			return c.snapshotOutcome(ctx, s, answer, err)
+			return c.snapshotOutcome(ctx, s, cut, err)
 		},
 	}
 
@@ -93,13 +97,14 @@ func (c controllerLoop) snapshotCall(
 // snapshotOutcome records the outcome of a call. A snapshot in use is deleted once it is free (CSI spec,
 // DeleteSnapshot errors), so the call is repeated.
 func (c controllerLoop) snapshotOutcome(
-	ctx context.Context, s *snapshot.VolumeSnapshot, answer *snapshot.CSISnapshot, err error,
+	ctx context.Context, s *snapshot.VolumeSnapshot, cut quiesce.Cut, err error,
 ) error {
 	outcome := &snapshot.SnapshotOutcomeEntry{
 		Name:         s.Name,
 		RowIndex:     s.CreateIndex,
 		Op:           s.Next(),
-		Answer:       answer,
+		Answer:       cut.Answer,
+		Consistency:  cut.Consistency,
 		PollTime:     time.Now().Add(c.Config.Retry.Delay(s.Polls + 1)).UnixNano(),
 		WriteOptions: c.stamp(s.Namespace),
 	}

@@ -195,6 +195,9 @@ func canonicalizeMounts(mounts []*structs.VolumeMount) {
 	for _, m := range mounts {
 		if m != nil {
 			setDefault(&m.PropagationMode, structs.PropagationPrivate)
+			if m.Snapshot != nil {
+				setDefault(&m.Snapshot.Timeout, jobvolume.DefaultSnapshotTimeout)
+			}
 		}
 	}
 }

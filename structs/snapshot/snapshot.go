@@ -58,10 +58,27 @@ type VolumeSnapshot struct {
 	CutTime     int64 `level:"2"`
 	ReadyTime   int64 `level:"2"`
 	// Polls counts the answers that the snapshot is not ready. PollTime is the time of the next question.
-	Polls           int    `level:"2"`
-	PollTime        int64  `level:"2"`
-	Schedule        string `level:"2"` // that has asked for it, "" for none
+	Polls    int    `level:"2"`
+	PollTime int64  `level:"2"`
+	Schedule string `level:"2"` // that has asked for it, "" for none
+	// Consistency is what the commands of tasks have made of it: see structs.SnapshotCommands.
+	Consistency     Consistency `level:"2"`
 	structs.Indexes `level:"2"`
+}
+
+// The values of Consistency.Level.
+const (
+	// AppConsistent: each running task with commands was quiesced while the snapshot was cut.
+	AppConsistent = "application"
+	// CrashConsistent: it may have the files as after a power failure, although a task has commands.
+	CrashConsistent = "crash"
+)
+
+// Consistency is what is known of the files in a snapshot. The zero value is that of a volume whose tasks
+// have no commands: the files are as after a power failure.
+type Consistency struct {
+	Level  string `level:"2"`
+	Reason string `level:"2"` // why it is CrashConsistent, or what has failed after the cut
 }
 
 // Copy returns a copy, which shares all to which the row refers.
@@ -121,5 +138,6 @@ type SnapshotOutcomeEntry struct {
 	// Answer is that of the plugin to a creation. A final error has none.
 	Answer               *CSISnapshot `level:"2"`
 	PollTime             int64        `level:"2"` // as in VolumeSnapshot
+	Consistency          Consistency  `level:"2"` // of a snapshot that was cut
 	structs.WriteOptions `level:"2"`
 }

@@ -145,7 +145,6 @@ func checkOwnership(f field.Errors, v *structs.VolumeRequest) {
 func checkMounts(f field.Errors, t *structs.Task, g *structs.TaskGroup) {
 	modes := []string{structs.PropagationPrivate, structs.PropagationHostToTask, structs.PropagationBothWays}
 	seen := map[string]bool{}
-	has := volumeNames(g)
 	for i, m := range field.FirstOf(f, "volume_mounts", t.VolumeMounts, structs.MaxListed) {
 		if m == nil {
 			f.Addf("volume_mount %d is null", i+1)
@@ -155,12 +154,13 @@ func checkMounts(f field.Errors, t *structs.Task, g *structs.TaskGroup) {
 		f := f.At("volume_mount %d", i+1)
 		interpolated := strings.Contains(m.Volume, "${")
 		f.Require(interpolated || g.Volumes[m.Volume] != nil,
-			"volume %q is no volume of the group; it has: %s", m.Volume, has)
+			"volume %q is no volume of the group; it has: %s", m.Volume, volumeNames(g))
 		if !strings.Contains(m.PropagationMode, "${") {
 			f.CheckOneOf("propagation_mode", m.PropagationMode, modes)
 		}
 
 		checkSubPath(f, m.SubPath, g.Volumes[m.Volume])
+		jobvolume.CheckCommands(f, m.Snapshot, g.Volumes[m.Volume])
 		checkDestination(f, m.Destination)
 
 		// Two spellings of one directory would hide each other's mount.

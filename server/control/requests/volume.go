@@ -109,3 +109,30 @@ func Expand(tx *state.ReadTx, v *structs.CSIVolume) *nodecalls.ClientCSIExpandRe
 
 	return req
 }
+
+// JobMountOptions returns the options that the job of an allocation sets for its volume, nil for none.
+func JobMountOptions(tx *state.ReadTx, claim *structs.CSIClaim) *structs.CSIMountOptions {
+	a := state.Alloc(tx, claim.AllocID)
+	if a == nil {
+		return nil
+	}
+
+	job := state.JobVersion(tx, a.Namespace, a.JobID, a.JobVersion)
+	if job == nil {
+		return nil
+	}
+
+	group := job.Group(a.TaskGroup)
+	if group == nil {
+		return nil
+	}
+
+	for _, r := range group.Volumes {
+		if r.Type == structs.VolumeTypeCSI &&
+			r.VolumeID(a.Index(), a.ID) == claim.VolumeID {
+			return r.MountOptions
+		}
+	}
+
+	return nil
+}

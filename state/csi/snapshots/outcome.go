@@ -56,6 +56,9 @@ func recordCut(tx *mvcc.WriteTx, s *snapshot.VolumeSnapshot, p *snapshot.Snapsho
 		return
 	}
 
+	if s.ExternalID == "" {
+		s.Consistency = p.Consistency
+	}
 	s.ExternalID = p.Answer.ID
 	s.SizeBytes = p.Answer.SizeBytes
 	s.CutTime = p.Answer.CreateTime * 1e9

@@ -95,6 +95,7 @@ func put(tx *mvcc.WriteTx, wanted *snapshot.VolumeSnapshot, now int64) error {
 	s.ReadyTime = 0
 	s.Polls = 0
 	s.PollTime = 0
+	s.Consistency = snapshot.Consistency{}
 	schema.Snapshots.Put(tx, s)
 	lifecycle.EnsurePlugin(tx, s.PluginID)
 	return nil

@@ -1,0 +1,23 @@
+package quiesce
+
+import (
+	"testing"
+	"time"
+
+	"berth/internal/jobtext"
+)
+
+func TestCommands_ReplacePlaceholders(t *testing.T) {
+	w := newWorld(t)
+	jobtext.Fill(&w.commands)
+	w.commands.Timeout = time.Minute
+	p := w.start()
+	w.quiesce("")
+	w.resume()
+	p.end()
+	has := func(i int) bool { return len(w.ran) > i && w.ran[i] == jobtext.Value }
+	jobtext.Check(t, "client/csi/quiesce", map[string]bool{
+		"SnapshotCommands.Pre":  has(0),
+		"SnapshotCommands.Post": has(1),
+	})
+}

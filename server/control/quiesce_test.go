@@ -1,0 +1,208 @@
+package control
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"berth/fsm"
+	"berth/state"
+	"berth/structs"
+	"berth/structs/nodecalls"
+	"berth/structs/snapshot"
+)
+
+// withWriters gives the environment the running allocation a1 and the pending a2, which write the volume "v"
+// on n1. Their tasks db and log have commands for snapshots of it.
+func (w *testEnv) withWriters() {
+	w.t.Helper()
+	commands := &structs.SnapshotCommands{Pre: []string{"pre"}, Post: []string{"post"}, Timeout: time.Second}
+	mount := []*structs.VolumeMount{{Volume: "other", Snapshot: commands}, {Volume: "data", Snapshot: commands}}
+	group := &structs.TaskGroup{
+		Name:  "g",
+		Count: 2,
+		Volumes: map[string]*structs.VolumeRequest{
+			"data":  {Name: "data", Type: structs.VolumeTypeCSI, Source: "v"},
+			"other": {Name: "other", Type: structs.VolumeTypeCSI, Source: "w"},
+		},
+		Tasks: []*structs.Task{
+			{Name: "web", VolumeMounts: []*structs.VolumeMount{{Volume: "data"}}},
+			{Name: "db", VolumeMounts: mount},
+			{Name: "log", VolumeMounts: mount[1:]},
+		},
+	}
+	put(w, fsm.JobRegister, &structs.JobRegisterRequest{
+		Job:          &structs.Job{ID: "j", TaskGroups: []*structs.TaskGroup{group}},
+		WriteOptions: now(),
+	})
+	for i, id := range []string{"a1", "a2"} {
+		put(w, fsm.PlanApply, &structs.Plan{
+			WriteOptions:   now(),
+			JobModifyIndex: state.Job(w.Store.Read(), "default", "j").JobModifyIndex,
+			Eval:           &structs.Evaluation{ID: "e-" + id, JobID: "j", Status: structs.EvalComplete},
+			Place: []*structs.Allocation{{
+				ID: id, Name: fmt.Sprintf("j.g[%d]", i), JobID: "j", TaskGroup: "g", NodeID: "n1",
+			}},
+		})
+		put(w, fsm.VolumeClaim, &structs.CSIVolumeClaimRequest{NodeID: "n1", Claims: []*structs.CSIClaim{{
+			VolumeID: "v", AllocID: id, Mode: structs.ClaimWrite,
+			AccessMode: structs.CSIMultiNodeMultipleWriter, AttachmentMode: structs.CSIFileSystem,
+		}}})
+	}
+	put(w, fsm.AllocsClientUpdate, &structs.AllocsClientUpdateRequest{
+		NodeID: "n1",
+		Allocs: []*structs.AllocClientUpdate{{ID: "a1", ClientStatus: structs.AllocRunning}},
+	})
+}
+
+const (
+	quiesceTask = "ClientCSI.Quiesce"
+	resumeTask  = "ClientCSI.Resume"
+)
+
+// order returns the calls about snapshots in their order.
+func (w *testEnv) order() (order []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range w.calls {
+		switch req := c.req.(type) {
+		case *nodecalls.QuiesceRequest:
+			order = append(order, strings.Join([]string{
+				strings.TrimPrefix(c.method, "ClientCSI."), c.node, req.AllocID, req.Task, req.VolumeID,
+			}, " "))
+		case *nodecalls.ClientCSISnapshotRequest:
+			order = append(order, "cut")
+		}
+	}
+	return order
+}
+
+// whole are the calls for a snapshot that is cut at once.
+var whole = []string{
+	"Quiesce n1 a1 db v", "Quiesce n1 a1 log v",
+	"cut",
+	"Resume n1 a1 db v", "Resume n1 a1 log v",
+}
+
+func TestQuiesce_ComesBeforeTheCutAndResumeAfterIt(t *testing.T) {
+	virtual(t, func(t *testing.T, w *testEnv) {
+		plugin := w.withSnapshots()
+		w.withWriters()
+		plugin.polls = 2 // further calls do not cut it again
+		w.takeSnapshot()
+		stop := w.runLoop("controllers")
+		defer stop()
+		after(time.Hour)
+		got := w.order()
+		if !slices.Equal(got, append(slices.Clone(whole), "cut", "cut")) {
+			t.Errorf("the calls are %q", got)
+		}
+		s := w.snapshot()
+		if s.State != snapshot.Ready || s.Consistency != (snapshot.Consistency{Level: snapshot.AppConsistent}) {
+			t.Errorf("the row is %+v", s)
+		}
+		w.check()
+	})
+}
+
+// A task that cannot be quiesced makes the snapshot fail. Its command may have done a part, so it is resumed.
+func TestQuiesce_ThatFailsCutsNothing(t *testing.T) {
+	virtual(t, func(t *testing.T, w *testEnv) {
+		plugin := w.withSnapshots()
+		w.withWriters()
+		plugin.fails[quiesceTask] = []error{nil, structs.Timeoutf("no answer")}
+		w.takeSnapshot()
+		stop := w.runLoop("controllers")
+		defer stop()
+		after(time.Hour)
+		if got := w.order(); !slices.Equal(got, slices.Concat(whole[:2], whole[3:])) {
+			t.Errorf("the calls are %q", got)
+		}
+		s := w.snapshot()
+		const reason = "task log of allocation a1: no answer"
+		if s.State != snapshot.Failed || s.Called || !strings.Contains(s.Reason, reason) {
+			t.Errorf("the row is %+v", s)
+		}
+	})
+}
+
+func TestResume_TellsWhatTheSnapshotIs(t *testing.T) {
+	for name, c := range map[string]struct {
+		answer *nodecalls.ResumeResponse
+		err    error
+		level  string
+		reason string
+	}{
+		"late":  {&nodecalls.ResumeResponse{Late: "too late"}, nil, snapshot.CrashConsistent, "too late"},
+		"fault": {&nodecalls.ResumeResponse{Fault: "exit 1"}, nil, snapshot.AppConsistent, "has failed: exit 1"},
+		"lost":  {nil, structs.Timeoutf("away"), snapshot.CrashConsistent, "whether it was quiesced: away"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T, w *testEnv) {
+				plugin := w.withSnapshots()
+				w.withWriters()
+				w.setAnswer(func(n nodeCall) (any, error) {
+					req, _ := n.req.(*nodecalls.QuiesceRequest)
+					switch {
+					case n.method != resumeTask || req.Task != "db":
+						return plugin.answer(n)
+					case c.err != nil:
+						return nil, c.err
+					}
+					return c.answer, nil
+				})
+				w.takeSnapshot()
+				stop := w.runLoop("controllers")
+				defer stop()
+				after(time.Hour)
+				s := w.snapshot()
+				if s.State != snapshot.Ready || s.Consistency.Level != c.level ||
+					!strings.Contains(s.Consistency.Reason, "task db of allocation a1: ") ||
+					!strings.Contains(s.Consistency.Reason, c.reason) {
+					t.Errorf("the row is %+v", s)
+				}
+			})
+		})
+	}
+}
+
+// A call without an answer may cut the snapshot after the tasks were resumed.
+func TestQuiesce_IsNotRepeatedAfterALostAnswer(t *testing.T) {
+	virtual(t, func(t *testing.T, w *testEnv) {
+		plugin := w.withSnapshots()
+		w.withWriters()
+		plugin.fails[createSnapshot] = []error{structs.Timeoutf("no answer")}
+		w.takeSnapshot()
+		stop := w.runLoop("controllers")
+		defer stop()
+		after(time.Hour)
+		if got := w.order(); !slices.Equal(got, append(slices.Clone(whole), "cut")) {
+			t.Errorf("the calls are %q", got)
+		}
+		s := w.snapshot()
+		if s.State != snapshot.Ready || s.Consistency.Level != snapshot.CrashConsistent ||
+			!strings.Contains(s.Consistency.Reason, "an earlier call without an answer") {
+			t.Errorf("the row is %+v", s)
+		}
+	})
+}
+
+func TestQuiesce_OfAVolumeThatNobodyWritesIsNotNeeded(t *testing.T) {
+	virtual(t, func(t *testing.T, w *testEnv) {
+		w.withSnapshots()
+		w.withWriters()
+		w.endAlloc("a1", "n1")
+		w.takeSnapshot()
+		stop := w.runLoop("controllers")
+		defer stop()
+		after(time.Hour)
+		if got := w.order(); !slices.Equal(got, []string{"cut"}) {
+			t.Errorf("the calls are %q", got)
+		}
+		if s := w.snapshot(); s.Consistency != (snapshot.Consistency{}) {
+			t.Errorf("the row is %+v", s)
+		}
+	})
+}

@@ -1,0 +1,46 @@
+package jobvolume
+
+import (
+	"time"
+
+	"berth/structs"
+	"berth/structs/nodecalls"
+	"berth/structs/validate/field"
+)
+
+// The bounds of structs.SnapshotCommands.Timeout, and its default.
+const (
+	DefaultSnapshotTimeout = 30 * time.Second
+
+	minSnapshotTimeout = time.Second
+	maxSnapshotTimeout = 10 * time.Minute
+)
+
+// CheckCommands checks the commands around the snapshots of a volume, which is nil if only the node knows it.
+func CheckCommands(f field.Errors, c *structs.SnapshotCommands, v *structs.VolumeRequest) {
+	if c == nil {
+		return
+	}
+
+	f = f.At("snapshot")
+	f.Require(v != nil && v.Type == structs.VolumeTypeCSI,
+		"snapshots are of CSI volumes, which volume_mount names without placeholders; leave the block out")
+	f.Require(len(c.Pre)+len(c.Post) > 0, "pre or post is required: a command as a list of its arguments")
+	for _, command := range []struct {
+		name      string
+		arguments []string
+	}{{"pre", c.Pre}, {"post", c.Post}} {
+		if len(command.arguments) == 0 {
+			continue
+		}
+		for _, argument := range command.arguments {
+			f.CheckText(command.name, argument)
+		}
+		err := nodecalls.CheckExec(command.arguments)
+		if err != nil {
+			f.Addf("%s: %s", field.Text(command.name), field.Text(err.Error()))
+		}
+	}
+	f.Require(c.Timeout >= minSnapshotTimeout && c.Timeout <= maxSnapshotTimeout,
+		"timeout %s is not from %s to %s", c.Timeout, minSnapshotTimeout, maxSnapshotTimeout)
+}
