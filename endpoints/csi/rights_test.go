@@ -99,7 +99,7 @@ func TestVolumeCreate_OfOneWhoOnlyExpandsMakesNoVolume(t *testing.T) {
 		close(hold)
 		err := <-ended
 		row := statecsi.Volume(s.Store.Read(), "default", "v")
-		if !structs.IsKind(err, structs.KindConflict) || row != nil {
+		if !structs.IsKind(err, structs.KindDenied) || row != nil {
 			t.Errorf("got %v, and the volume %v", err, row)
 		}
 	})

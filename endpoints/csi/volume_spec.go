@@ -1,8 +1,10 @@
 package csi
 
 import (
+	"berth/internal/codec"
 	"berth/state"
 	"berth/state/csi"
+	"berth/state/csi/lifecycle"
 	"berth/structs"
 	"berth/structs/modify"
 	"berth/structs/validate/report"
@@ -78,7 +80,11 @@ func rowToCreate(
 	v.State = structs.VolumeCreating
 	if !csi.NeverCreated(old) {
 		keepCreated(v, old)
-		return v, checkChangeable(tx, old, v)
+		err := checkRepeated(old, v)
+		if err == nil {
+			err = checkChangeable(tx, old, v)
+		}
+		return v, err
 	}
 
 	v.Topologies = nil // the plugin decides these
@@ -107,6 +113,41 @@ func rowToCreate(
 		err = csi.ResolveSnapshot(tx, v, old)
 	}
 	return v, err
+}
+
+// checkRepeated rejects a change of the arguments of CreateVolume once the plugin may have got the former
+// ones. A repetition has the arguments of the first call (CSI spec, "Timeouts"): a plugin that has made the
+// volume rejects others, and then nobody knows the ID of that volume. Secrets may change.
+func checkRepeated(old, v *structs.CSIVolume) error {
+	if old.State != structs.VolumeCreating || !mayHaveMade(old) {
+		return nil
+	}
+
+	asked := lifecycle.Completed(v, old)
+	for _, c := range []struct {
+		field   string
+		changed bool
+	}{
+		{"capacity_min", asked.RequestedCapacityMin != old.RequestedCapacityMin},
+		{"capacity_max", asked.RequestedCapacityMax != old.RequestedCapacityMax},
+		{"capability", !codec.SameBytes(asked.RequestedCapabilities, old.RequestedCapabilities)},
+		{"mount_options", !codec.SameBytes(asked.MountOptions, old.MountOptions)},
+		{"topology_request", !codec.SameBytes(asked.RequestedTopologies, old.RequestedTopologies)},
+	} {
+		if c.changed {
+			return structs.Preconditionf("volume %q: %s cannot change while its plugin may still create the volume"+
+				"%s; wait for it, or delete it first", v.ID, c.field, csi.Failing(old.LastError))
+		}
+	}
+
+	return nil
+}
+
+// mayHaveMade reports whether the plugin may have got a call for a volume in creation. Unavailable alone
+// means that no call has been delivered. The row has only the last error.
+func mayHaveMade(v *structs.CSIVolume) bool {
+	e := v.LastError
+	return v.Call != nil || e != nil && (e.Attempts > 1 || e.Kind != structs.KindUnavailable)
 }
 
 // errRedacted rejects redacted mount flags without stored flags to replace them. Flags of mounts may hold

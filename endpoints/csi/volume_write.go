@@ -169,10 +169,32 @@ func (w VolumeWrites) recordRows(
 	}
 	defer unlock()
 
+	for range mostRecords {
+		index, again, err := w.tryRecord(ctx, given, resp, build)
+		if !again {
+			return index, err
+		}
+	}
+	index, _, err := w.tryRecord(ctx, given, resp, build)
+	return index, err
+}
+
+// mostRecords bounds the repetitions of an entry whose rows change again and again before it is applied.
+const mostRecords = 8
+
+// tryRecord proposes the rows once. again reports that it is worth to repeat that: a row has changed between
+// the checks and the entry, for example because the plugin has answered.
+func (w VolumeWrites) tryRecord(
+	ctx context.Context,
+	given *structs.CSIVolumeRegisterRequest,
+	resp *structs.CSIVolumeRegisterResponse,
+	build buildRow,
+) (index uint64, again bool, err error) {
 	// The snapshot is taken under the lock, and so shows what the request before has recorded.
-	entry, warnings, err := w.entryOf(ctx, w.Store.Read(), given, build)
+	tx := w.Store.Read()
+	entry, warnings, err := w.entryOf(ctx, tx, given, build)
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	for _, v := range entry.Volumes {
 		// The row shows whether its secrets are there without encryption.
@@ -181,7 +203,29 @@ func (w VolumeWrites) recordRows(
 		}
 	}
 	resp.Warnings = warnings
-	return fsm.Propose(ctx, w.Raft, fsm.VolumePut, entry)
+	index, err = fsm.Propose(ctx, w.Raft, fsm.VolumePut, entry)
+	again = structs.IsKind(err, structs.KindConflict) && changedSince(tx, w.Store.Read(), given)
+	return index, again, err
+}
+
+// changedSince reports whether a row of the volumes is another one now. A request that names the index of its
+// row is for that row alone.
+func changedSince(then, now *state.ReadTx, given *structs.CSIVolumeRegisterRequest) bool {
+	for _, v := range given.Volumes {
+		if v.ModifyIndex == 0 && indexOf(then, v) != indexOf(now, v) {
+			return true
+		}
+	}
+	return false
+}
+
+// indexOf returns the index of the last change of the row of a volume, 0 without a row.
+func indexOf(tx *state.ReadTx, v *structs.CSIVolume) uint64 {
+	row := csi.Volume(tx, v.Namespace, v.ID)
+	if row == nil {
+		return 0
+	}
+	return row.ModifyIndex
 }
 
 // entryOf returns the entry that records the rows, with the warnings of the admission rules. The error is
@@ -217,6 +261,8 @@ func (w VolumeWrites) entryOf(
 		if err != nil {
 			return nil, "", err
 		}
+		// The checks hold for this row alone.
+		wanted.ModifyIndex = cmp.Or(wanted.ModifyIndex, indexOf(tx, v))
 		entry.Volumes = append(entry.Volumes, wanted)
 	}
 
@@ -381,20 +427,25 @@ func (w VolumeWrites) Remove(
 		return 0, err
 	}
 
-	gone := func(
-		_ *state.ReadTx, row *structs.CSIVolume,
-	) (bool, error) {
-		switch {
-		case row == nil, row.Marked(): // the loop deletes the row after the plugin has answered
-			return true, nil
-		case row.State == structs.VolumeDeleting:
-			return false, nil
-		}
-		// The deletion failed for good: the row is no longer being deleted.
-		return false, lastError("deleting", row)
-	}
+	asked := row.CreateIndex
+	gone := func(_ *state.ReadTx, row *structs.CSIVolume) (bool, error) { return isGone(asked, row) }
 
 	// The index of the deletion of the row is that of the store.
 	_, err = w.awaitRow(ctx, ns, req.ID, gone)
 	return max(index, w.Store.Index()), err
+}
+
+// isGone reports whether the volume whose row had a CreateIndex is deleted, or is to be deleted later. row is
+// the present one with its ID, nil for none.
+func isGone(asked uint64, row *structs.CSIVolume) (bool, error) {
+	switch {
+	case row == nil, row.Marked(): // the loop deletes the row after the plugin has answered
+		return true, nil
+	case row.CreateIndex != asked: // somebody has created another volume since
+		return true, nil
+	case row.State == structs.VolumeDeleting:
+		return false, nil
+	}
+	// The deletion failed for good: the row is no longer being deleted.
+	return false, lastError("deleting", row)
 }

@@ -1,0 +1,126 @@
+package csi_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"berth/endpoints/core"
+	"berth/fsm"
+	"berth/rpc"
+	statecsi "berth/state/csi"
+	"berth/structs"
+)
+
+// pendingVolume is a server with the volume v in creation, after the given errors of the plugin.
+func pendingVolume(t *testing.T, errs ...*structs.OperationError) *server {
+	t.Helper()
+	config := quickSettings()
+	config.VolumeTimeout = config.HoldTimeout
+	s := newServer(t, config)
+	s.AddNode("n1", "a")
+	rejected(s, structs.KindTimeout, structs.CSIVolumeCreate, registerRequest(testVolume("v")))
+	for _, e := range errs {
+		mustPropose(s, fsm.VolumeOutcome, &structs.CSIVolumeOutcome{ID: "v", Op: "create", Err: e})
+	}
+	return s
+}
+
+var (
+	notDelivered = &structs.OperationError{Kind: structs.KindUnavailable, Message: "no controller"}
+	noOutcome    = &structs.OperationError{Kind: structs.KindTimeout, Message: "no answer"}
+)
+
+// A plugin that has made the volume rejects a repetition with other arguments, and nobody learns its ID.
+func TestDuty_C5_TheArgumentsOfACreationStayOnceThePluginMayHaveThem(t *testing.T) {
+	for field, change := range map[string]func(v *structs.CSIVolume){
+		"capacity_min": func(v *structs.CSIVolume) { v.RequestedCapacityMin = 7 },
+		"capacity_max": func(v *structs.CSIVolume) { v.RequestedCapacityMax = 7 << 30 },
+		"capability": func(v *structs.CSIVolume) {
+			v.RequestedCapabilities[0] = &structs.CSIVolumeCapability{
+				AccessMode: structs.CSIMultiNodeReader, AttachmentMode: structs.CSIFileSystem}
+		},
+		"mount_options": func(v *structs.CSIVolume) { v.MountOptions = &structs.CSIMountOptions{FSType: "xfs"} },
+		"topology_request": func(v *structs.CSIVolume) {
+			v.RequestedTopologies = &structs.CSITopologyRequest{
+				Preferred: []*structs.CSITopology{{Segments: map[string]string{"zone": "z"}}}}
+		},
+	} {
+		t.Run(field, func(t *testing.T) {
+			other := testVolume("v")
+			change(other)
+			for _, errs := range [][]*structs.OperationError{{noOutcome}, {noOutcome, notDelivered}} {
+				s := pendingVolume(t, errs...)
+				err := rejected(s, structs.KindPrecondition, structs.CSIVolumeCreate, registerRequest(other))
+				if !strings.Contains(err.Error(), field+" cannot change") {
+					t.Errorf("the error is %v", err)
+				}
+			}
+		})
+	}
+}
+
+func TestVolumeCreate_ChangesTheArgumentsOfACreationThatWasNotBegun(t *testing.T) {
+	other := testVolume("v")
+	other.RequestedCapacityMin = 7
+	for name, errs := range map[string][]*structs.OperationError{
+		"no call":            nil,
+		"none was delivered": {notDelivered},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := pendingVolume(t, errs...)
+			rejected(s, structs.KindTimeout, structs.CSIVolumeCreate, registerRequest(other))
+			if v := statecsi.Volume(s.Store.Read(), "default", "v"); v.RequestedCapacityMin != 7 {
+				t.Errorf("the volume is %+v", v)
+			}
+		})
+	}
+}
+
+func TestVolumeCreate_RepeatsTheRequestDuringACall(t *testing.T) {
+	s := pendingVolume(t, noOutcome)
+	secret := testVolume("v")
+	secret.Secrets = structs.Secrets{"key": "renewed"}
+	rejected(s, structs.KindTimeout, structs.CSIVolumeCreate, registerRequest(secret))
+	v := statecsi.Volume(s.Store.Read(), "default", "v")
+	mustPropose(s, fsm.CallNote, &structs.CSICallNote{
+		VolumeID: "v",
+		RowIndex: v.CreateIndex,
+		Call:     &structs.CSICall{NodeID: "n1", Op: "create"},
+	})
+	rejected(s, structs.KindTimeout, structs.CSIVolumeCreate, registerRequest(secret))
+	secret.RequestedCapacityMin = 7
+	rejected(s, structs.KindPrecondition, structs.CSIVolumeCreate, registerRequest(secret))
+}
+
+// The row may be deleted between the checks and the log. The request then creates the volume, with a name.
+func TestVolumeCreate_NamesAVolumeWhoseRowWasDeletedMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, core.DefaultSettings())
+		s.AddNode("n1", "a")
+		s.AddVolume("v")
+		hold := make(chan struct{})
+		s.Raft.Do(func() { s.Raft.Hold = hold })
+		ended := make(chan error, 1)
+		go func() {
+			_, err := rpc.Call(t.Context(), s.RPC, structs.CSIVolumeCreate, registerRequest(testVolume("v")))
+			ended <- err
+		}()
+		synctest.Wait()
+		s.Raft.Do(func() { s.Raft.Hold = nil })
+		mustPropose(s, fsm.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v"})
+		close(hold)
+		synctest.Wait()
+		row := statecsi.Volume(s.Store.Read(), "default", "v")
+		if row == nil || row.State != structs.VolumeCreating || row.Name == "" {
+			t.Fatalf("the volume is %+v", row)
+		}
+		outcome := created(row)
+		outcome.ID = "v"
+		outcome.RowIndex = row.CreateIndex
+		mustPropose(s, fsm.VolumeOutcome, outcome)
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
