@@ -87,7 +87,7 @@ func TestPlugin_SharesVolumesWithAnotherInstance(t *testing.T) {
 			Controller: true,
 			NodeID:     node,
 			Volumes:    other,
-			Intercept:  trace.Intercept("plugin-"+node, node),
+			Intercept:  trace.Intercept("plugin-"+node, node, nil),
 		})
 		c, err := csi.Dial(p.Endpoint(), csi.Options{})
 		if err != nil {

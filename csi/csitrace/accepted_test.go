@@ -75,6 +75,16 @@ var accepted = map[string]func(s *story){
 		s.fail("Unauthenticated")
 		s.attach("n1")
 	},
+	"a creation without space is made smaller": func(s *story) {
+		s.create().CapacityRange = &spec.CapacityRange{RequiredBytes: 2}
+		s.fail("ResourceExhausted")
+		s.create().CapacityRange = &spec.CapacityRange{RequiredBytes: 1}
+	},
+	"a creation is repeated with renewed secrets": func(s *story) {
+		s.create().Secrets = map[string]string{"key": "0"}
+		s.fail("Unavailable")
+		s.create().Secrets = map[string]string{"key": "1"}
+	},
 	"a name is used again after the deletion of its volume": func(s *story) {
 		s.create()
 		s.remove()

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"strings"
 
 	spec "github.com/container-storage-interface/spec/lib/go/csi"
-	"google.golang.org/protobuf/proto"
 )
 
 // The limits of fields without one of their own (CSI spec, "Size Limits"), in bytes.
@@ -54,10 +54,32 @@ var corrected = map[string]bool{
 // changedRepetition: a call that repeats another one, for an effect or a name, has the same arguments.
 func changedRepetition(l *ledger, c *Call) string {
 	last := l.lastLike(c)
-	if last == nil || corrected[last.Code] || proto.Equal(last.Request, c.Request) {
+	if last == nil || isRejected(last) {
 		return ""
 	}
-	return fmt.Sprintf("it repeats %s with other arguments: now %v, then %v", last, c.Request, last.Request)
+	var changed []string
+	now := c.Request.ProtoReflect()
+	then := last.Request.ProtoReflect()
+	fields := now.Descriptor().Fields()
+	for i := range fields.Len() {
+		f := fields.Get(i)
+		// The secrets of a creation do not make a volume incompatible (CSI spec, CreateVolume errors).
+		renewed := f.Name() == "secrets" && nameOf(c) != ""
+		if !renewed && !now.Get(f).Equal(then.Get(f)) {
+			changed = append(changed, string(f.Name()))
+		}
+	}
+	if len(changed) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("it repeats %s with another %s: now %v, then %v",
+		last, strings.Join(changed, ", "), c.Request, last.Request)
+}
+
+// isRejected reports whether a call has ended with a code after which the caller changes the arguments. The
+// plugin has no space for a volume: then another size or place may have some.
+func isRejected(c *Call) bool {
+	return corrected[c.Code] || c.RPC == "CreateVolume" && c.Code == "ResourceExhausted"
 }
 
 // lastLike returns the last call of which a call is a repetition, nil if it is none.

@@ -16,18 +16,28 @@ type Recorder struct {
 	mu       sync.Mutex
 	position int
 	calls    []*Call
+	began    chan struct{} // closed and renewed with each start; nil while nobody waits
 }
 
+// Serve answers a call.
+type Serve func(ctx context.Context, req any) (answer any, err error)
+
+// Around answers a call in place of the plugin, or with the plugin's own Serve. So a test lets calls fail.
+type Around func(ctx context.Context, rpc string, req any, serve Serve) (answer any, err error)
+
 // Intercept returns the interceptor of an instance on a node. It has to be the outermost one, so that it
-// sees the code that the caller gets. node is the node_id that the instance answers.
-func (r *Recorder) Intercept(instance, node string) grpc.UnaryServerInterceptor {
+// sees the code that the caller gets. node is the node_id that the instance answers. around may be nil.
+func (r *Recorder) Intercept(instance, node string, around Around) grpc.UnaryServerInterceptor {
+	if around == nil {
+		around = func(ctx context.Context, _ string, req any, serve Serve) (any, error) { return serve(ctx, req) }
+	}
 	return func(
 		ctx context.Context, req any, info *grpc.UnaryServerInfo, serve grpc.UnaryHandler,
 	) (any, error) {
 		c := &Call{Instance: instance, Node: node, RPC: path.Base(info.FullMethod)}
 		c.Request = cloneOf(req)
 		r.begin(c)
-		answer, err := serve(ctx, req)
+		answer, err := around(ctx, c.RPC, req, Serve(serve))
 		// A caller that has gone gets no answer, also if the plugin has one.
 		if err == nil && ctx.Err() != nil {
 			err = status.FromContextError(ctx.Err()).Err()
@@ -58,9 +68,23 @@ func (r *Recorder) Trace() []*Call {
 	return trace
 }
 
+// Next returns a channel that is closed when the next call begins.
+func (r *Recorder) Next() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.began == nil {
+		r.began = make(chan struct{})
+	}
+	return r.began
+}
+
 func (r *Recorder) begin(c *Call) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.began != nil {
+		close(r.began)
+		r.began = nil
+	}
 	r.position++
 	c.Start = r.position
 	r.calls = append(r.calls, c)

@@ -16,7 +16,7 @@ var stageInfo = &grpc.UnaryServerInfo{FullMethod: "/csi.v1.Node/NodeStageVolume"
 // The record has what the caller sent and got, also if the plugin changes its messages later.
 func TestRecorder_TakesWhatTheCallerGets(t *testing.T) {
 	var r Recorder
-	intercept := r.Intercept("one", "n1")
+	intercept := r.Intercept("one", "n1", nil)
 	request := &spec.NodeStageVolumeRequest{VolumeId: "v"}
 	answer := &spec.NodeStageVolumeResponse{}
 	got, err := intercept(t.Context(), request, stageInfo, func(context.Context, any) (any, error) {
@@ -51,7 +51,7 @@ func TestRecorder_TakesWhatTheCallerGets(t *testing.T) {
 func TestRecorder_CountsAnAnswerThatNobodyGetsAsNone(t *testing.T) {
 	var r Recorder
 	ctx, cancel := context.WithCancel(t.Context())
-	_, err := r.Intercept("one", "n1")(ctx, &spec.NodeStageVolumeRequest{}, stageInfo,
+	_, err := r.Intercept("one", "n1", nil)(ctx, &spec.NodeStageVolumeRequest{}, stageInfo,
 		func(context.Context, any) (any, error) {
 			cancel()
 			return &spec.NodeStageVolumeResponse{}, nil
@@ -69,5 +69,32 @@ func TestRecorder_TakesAPowerLoss(t *testing.T) {
 	r.PowerLoss("n1")
 	if c := r.Trace()[0]; c.RPC != PowerLoss || c.Node != "n1" || c.End != 2 {
 		t.Errorf("the record is %s", c)
+	}
+}
+
+// The function around a call decides on its answer, and the record has that.
+func TestRecorder_TakesTheAnswerFromAround(t *testing.T) {
+	var r Recorder
+	next := r.Next()
+	fail := func(ctx context.Context, rpc string, req any, serve Serve) (any, error) {
+		select {
+		case <-next:
+		default:
+			t.Error("the start of the call is not announced")
+		}
+		if rpc != "NodeStageVolume" {
+			t.Errorf("the call is %s", rpc)
+		}
+		_, _ = serve(ctx, req)
+		return nil, status.Error(codes.Unavailable, "lost")
+	}
+	served := false
+	_, err := r.Intercept("one", "n1", fail)(t.Context(), &spec.NodeStageVolumeRequest{}, stageInfo,
+		func(context.Context, any) (any, error) {
+			served = true
+			return &spec.NodeStageVolumeResponse{}, nil
+		})
+	if c := r.Trace()[0]; status.Code(err) != codes.Unavailable || !served || c.Code != "Unavailable" {
+		t.Errorf("the call ends with %v, served %t: %s", err, served, c)
 	}
 }

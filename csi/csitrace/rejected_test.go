@@ -252,12 +252,12 @@ var badArguments = []rejection{
 		s.attach("n1")
 		s.stage("n1").PublishContext = map[string]string{"device": "/dev/y"}
 	}},
-	{"a repetition has the same arguments", "it repeats ControllerPublishVolume", func(s *story) {
+	{"a repetition has the same arguments", "it repeats ControllerPublishVolume;another secrets", func(s *story) {
 		s.attach("n1")
 		s.fail("Unavailable")
 		s.attach("n1").Secrets = map[string]string{"key": "2"}
 	}},
-	{"a repetition has the same arguments", "it repeats CreateVolume", func(s *story) {
+	{"a repetition has the same arguments", "it repeats CreateVolume;another parameters:", func(s *story) {
 		s.create()
 		s.fail("Unavailable")
 		s.create().Parameters = map[string]string{"pool": "b"}

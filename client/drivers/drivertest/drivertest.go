@@ -94,6 +94,18 @@ func (m *Machine) Exit(id string, res driver.ExitResult) {
 	m.endTask(id, res)
 }
 
+// TryExit is Exit for a task that may have ended. It reports whether it had not.
+func (m *Machine) TryExit(id string, res driver.ExitResult) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	t := m.tasks[id]
+	if t == nil || t.Result != nil || t.waits {
+		return false
+	}
+	m.endTask(id, res)
+	return true
+}
+
 // endTask ends a task. A test that ends one twice is wrong, so it panics.
 func (m *Machine) endTask(id string, res driver.ExitResult) {
 	t := m.tasks[id]

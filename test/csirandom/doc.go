@@ -1,0 +1,17 @@
+// Package csirandom performs random operations on volumes, jobs and snapshots while leaders, agents and
+// plugins are killed, and checks each call of the plugin with package csitrace.
+//
+// The servers are real, with Raft on disk and sockets. The nodes are agents of package client with the real
+// managers of volumes, their hooks and their endpoints. Their tasks are entries of package drivertest. Each
+// node runs an instance of the scriptable plugin, of both halves. All instances have the same volumes. They
+// fail calls before and after their effect, and answer some late.
+//
+// One seed decides on the operations and the faults. The order of the calls also depends on the machine, so
+// two runs of a seed are alike, not equal. BERTH_TEST_SEED gives the seed, and BERTH_TEST_OPERATIONS the
+// number of operations:
+//
+//	BERTH_TEST_OPERATIONS=10000 go test -tags hashicorpmetrics -timeout 0 -v ./test/csirandom
+//
+// At the end all faults stop, all jobs are purged, and all volumes and snapshots are deleted. Then the
+// storage has to be empty, and no call may have left an attachment or a mount.
+package csirandom
