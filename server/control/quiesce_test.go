@@ -14,15 +14,15 @@ import (
 	"berth/structs/snapshot"
 )
 
-// withWriters gives the environment the running allocation a1 and the pending a2, which write the volume "v"
-// on n1. Their tasks db and log have commands for snapshots of it.
+// withWriters gives the environment allocations with the volume "v" on n1, whose tasks db and log have
+// commands for snapshots of it: a1 runs and writes, a2 is pending, and a3 only reads.
 func (w *testEnv) withWriters() {
 	w.t.Helper()
 	commands := &structs.SnapshotCommands{Pre: []string{"pre"}, Post: []string{"post"}, Timeout: time.Second}
 	mount := []*structs.VolumeMount{{Volume: "other", Snapshot: commands}, {Volume: "data", Snapshot: commands}}
 	group := &structs.TaskGroup{
 		Name:  "g",
-		Count: 2,
+		Count: 3,
 		Volumes: map[string]*structs.VolumeRequest{
 			"data":  {Name: "data", Type: structs.VolumeTypeCSI, Source: "v"},
 			"other": {Name: "other", Type: structs.VolumeTypeCSI, Source: "w"},
@@ -37,7 +37,11 @@ func (w *testEnv) withWriters() {
 		Job:          &structs.Job{ID: "j", TaskGroups: []*structs.TaskGroup{group}},
 		WriteOptions: now(),
 	})
-	for i, id := range []string{"a1", "a2"} {
+	for i, id := range []string{"a1", "a2", "a3"} {
+		mode := structs.ClaimWrite
+		if id == "a3" {
+			mode = structs.ClaimRead
+		}
 		put(w, fsm.PlanApply, &structs.Plan{
 			WriteOptions:   now(),
 			JobModifyIndex: state.Job(w.Store.Read(), "default", "j").JobModifyIndex,
@@ -47,13 +51,16 @@ func (w *testEnv) withWriters() {
 			}},
 		})
 		put(w, fsm.VolumeClaim, &structs.CSIVolumeClaimRequest{NodeID: "n1", Claims: []*structs.CSIClaim{{
-			VolumeID: "v", AllocID: id, Mode: structs.ClaimWrite,
+			VolumeID: "v", AllocID: id, Mode: mode,
 			AccessMode: structs.CSIMultiNodeMultipleWriter, AttachmentMode: structs.CSIFileSystem,
 		}}})
 	}
 	put(w, fsm.AllocsClientUpdate, &structs.AllocsClientUpdateRequest{
 		NodeID: "n1",
-		Allocs: []*structs.AllocClientUpdate{{ID: "a1", ClientStatus: structs.AllocRunning}},
+		Allocs: []*structs.AllocClientUpdate{
+			{ID: "a1", ClientStatus: structs.AllocRunning},
+			{ID: "a3", ClientStatus: structs.AllocRunning},
+		},
 	})
 }
 

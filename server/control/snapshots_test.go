@@ -173,7 +173,7 @@ func coded(kind structs.Kind, code string) error {
 	return &structs.Error{Kind: kind, Code: code, Text: "plugin says " + code}
 }
 
-func TestSnapshot_FollowsTheErrorOfItsCreation(t *testing.T) {
+func TestDuty_I9_I10_ASnapshotFollowsTheErrorOfItsCreation(t *testing.T) {
 	for name, c := range map[string]struct {
 		err   error
 		state string
@@ -263,7 +263,7 @@ func TestDuty_I4_AFailedSnapshotIsDeletedAtItsPlugin(t *testing.T) {
 	})
 }
 
-func TestSnapshot_FollowsTheErrorOfItsDeletion(t *testing.T) {
+func TestDuty_I15_I16_I17_ASnapshotFollowsTheErrorOfItsDeletion(t *testing.T) {
 	for name, c := range map[string]struct {
 		err   error
 		stays bool

@@ -172,6 +172,7 @@ func TestQuiesce_RunsTheCommandsInOrder(t *testing.T) {
 	if got := w.resume(); *got != (nodecalls.ResumeResponse{}) {
 		t.Errorf("got %+v", got)
 	}
+	p.hook.(*hook).waits.Wait() // the end of the wait for the timeout
 	w.want(0, "pre x", "post")
 	p.end()
 	if len(w.events) != 0 {

@@ -40,11 +40,11 @@ func (q Quiescer) Around(
 	ctx context.Context, s *snapshot.VolumeSnapshot, cut func() (*snapshot.CSISnapshot, error),
 ) (c Cut, err error) {
 	writers := writersOf(q.Store.Read(), s)
-	if s.State != snapshot.Creating || len(writers) == 0 {
+	if len(writers) == 0 {
 		c.Answer, err = cut()
 		return c, err
 	}
-	if s.Called {
+	if s.Called { // the later calls for a snapshot that is cut, too: its row has what the first one has found
 		c.Answer, err = cut()
 		c.Consistency.Level = snapshot.CrashConsistent
 		c.Consistency.Reason = "an earlier call without an answer may have cut it, after the tasks were resumed"
@@ -112,25 +112,17 @@ func (w writer) request() *nodecalls.QuiesceRequest {
 	}
 }
 
-// writersOf returns the tasks of running allocations with a granted claim to write the volume of a snapshot,
-// by allocation and by their order in the group.
+// writersOf returns the tasks of running allocations with a claim to write the volume of a snapshot. A running
+// allocation has all of its claims. The tasks are sorted by allocation and by their order in the group.
 func writersOf(tx *state.ReadTx, s *snapshot.VolumeSnapshot) (writers []writer) {
-	v := csi.Volume(tx, s.Namespace, s.VolumeID)
-	if v == nil || v.CreateIndex != s.VolumeIndex {
-		return nil
-	}
-
-	claims := csi.ClaimsByVolume(tx, v.Namespace, v.ID)
+	claims := csi.ClaimsByVolume(tx, s.Namespace, s.VolumeID)
 	slices.SortFunc(claims, func(a, b *structs.CSIClaim) int { return strings.Compare(a.AllocID, b.AllocID) })
 	for _, c := range claims {
-		if c.State != structs.ClaimGranted || c.Mode != structs.ClaimWrite {
-			continue
-		}
 		a := state.Alloc(tx, c.AllocID)
-		if a == nil || a.ClientStatus != structs.AllocRunning {
+		if a == nil || a.ClientStatus != structs.AllocRunning || c.Mode != structs.ClaimWrite {
 			continue
 		}
-		writers = append(writers, writersIn(tx, a, v.ID)...)
+		writers = append(writers, writersIn(tx, a, s.VolumeID)...)
 	}
 	return writers
 }
