@@ -112,8 +112,9 @@ func (w writer) request() *nodecalls.QuiesceRequest {
 	}
 }
 
-// writersOf returns the tasks of running allocations with a claim to write the volume of a snapshot. A running
-// allocation has all of its claims. The tasks are sorted by allocation and by their order in the group.
+// writersOf returns the tasks of running allocations with a claim to write the volume of a snapshot. A
+// running allocation has all of its claims. The tasks are sorted by allocation and by their order in the
+// group.
 func writersOf(tx *state.ReadTx, s *snapshot.VolumeSnapshot) (writers []writer) {
 	claims := csi.ClaimsByVolume(tx, s.Namespace, s.VolumeID)
 	slices.SortFunc(claims, func(a, b *structs.CSIClaim) int { return strings.Compare(a.AllocID, b.AllocID) })
