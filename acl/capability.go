@@ -115,6 +115,13 @@ var namespaceFamily = family{
 	},
 }
 
+// implied are the rights on host volumes that others give, as in the dialect.
+var implied = map[Capability][]Capability{
+	HostVolumeWrite:    {HostVolumeCreate, HostVolumeRegister, HostVolumeRead, HostVolumeDelete},
+	HostVolumeRegister: {HostVolumeCreate, HostVolumeRead},
+	HostVolumeCreate:   {HostVolumeRead},
+}
+
 var volumeFamily = family{
 	kind: "volume",
 	all: []Capability{

@@ -62,6 +62,9 @@ func (g *grants) add(f family, r *Rule) *grant {
 	merged := (*g)[i]
 	for _, c := range slices.Concat(f.shorthands[r.Policy], r.Capabilities) {
 		merged.given[c] = true
+		for _, also := range implied[c] {
+			merged.given[also] = true
+		}
 	}
 	if r.Policy == string(Deny) || slices.Contains(r.Capabilities, Deny) {
 		merged.denied = true

@@ -114,7 +114,6 @@ func TestClient_MethodsReachTheirProcedures(t *testing.T) {
 		"Job.List":           func() error { _, _, err := c.Jobs(ctx, nil); return err },
 		"Job.GetJob":         func() error { _, _, err := c.Job(ctx, "a/b c%", nil); return err },
 		"Job.Why":            func() error { _, _, err := c.JobWhy(ctx, "a/b", nil); return err },
-		"CSIVolume.Why":      func() error { _, _, err := c.VolumeWhy(ctx, "a/b", nil); return err },
 		"Job.Summary":        func() error { _, _, err := c.JobSummary(ctx, "a/b", nil); return err },
 		"Job.Allocations":    func() error { _, _, err := c.JobAllocations(ctx, "a/b", true, nil); return err },
 		"Job.Evaluations":    func() error { _, _, err := c.JobEvaluations(ctx, "a/b", nil); return err },

@@ -8,10 +8,10 @@ import (
 )
 
 var pluginList = NewEndpoint(Get, "/v1/plugins",
-	ofTypeCSI(serveList(structs.CSIPluginList, nil,
+	ofType(serveList(structs.CSIPluginList, nil,
 		func(a *structs.CSIPluginListResponse) []*structs.CSIPluginListStub {
 			return a.Plugins
-		})))
+		}), func(*Call) (any, error) { return []struct{}{}, nil })) // those of the nodes are no plugins of berth
 
 // Plugins lists plugins.
 func (c *Client) Plugins(ctx context.Context, q *Query) (

@@ -5,6 +5,7 @@ import (
 
 	"berth/structs"
 	"berth/structs/class"
+	"berth/structs/hostvol"
 	"berth/structs/snapschedule"
 	"berth/structs/snapshot"
 )
@@ -27,6 +28,30 @@ func snapshotCalls() map[string]routeCall {
 				}},
 				WriteOptions: structs.WriteOptions{Namespace: "team"},
 			},
+		},
+		"PUT /v1/volume/host/create": {
+			path: "/v1/volume/host/create?detach=true&namespace=team",
+			body: `{"Volume":{"Name":"n","State":"ready","Allocations":[]},"Region":"","SecretID":""}`,
+			rpc:  "HostVolume.Create",
+			request: &hostvol.HostVolumeCreateRequest{
+				Volume:       &hostvol.DynamicHostVolume{Name: "n", Namespace: "team", State: "ready"},
+				Detach:       true,
+				WriteOptions: structs.WriteOptions{Namespace: "team"},
+			},
+		},
+		"PUT /v1/volume/host/register": {
+			path: "/v1/volume/host/register?namespace=team",
+			body: `{"Volume":{"Name":"n"},"PolicyOverride":false}`,
+			rpc:  "HostVolume.Register",
+			request: &hostvol.HostVolumeRegisterRequest{
+				Volume:       &hostvol.DynamicHostVolume{Name: "n", Namespace: "team"},
+				WriteOptions: structs.WriteOptions{Namespace: "team"},
+			},
+		},
+		"DELETE /v1/volume/host/{id}": {
+			path:    "/v1/volume/host/v?force=true",
+			rpc:     "HostVolume.Delete",
+			request: &hostvol.HostVolumeDeleteRequest{ID: "v", Force: true},
 		},
 		"PUT /v1/volume/snapshot-schedule/{id}": {
 			path: "/v1/volume/snapshot-schedule/nightly",

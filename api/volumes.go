@@ -8,24 +8,41 @@ import (
 	"strconv"
 
 	"berth/structs"
-	"berth/structs/inquiry"
+	"berth/structs/hostvol"
 )
 
 var volumeList = NewEndpoint(Get, "/v1/volumes",
-	ofTypeCSI(serveList(structs.CSIVolumeList, bindVolumeList,
+	ofType(serveList(structs.CSIVolumeList, bindVolumeList,
 		func(a *structs.CSIVolumeListResponse) []*structs.CSIVolumeListStub {
 			return a.Volumes
-		})))
+		}), listHostVolumes))
 
-// ofTypeCSI serves lists that the dialect has for several types. berth has no volumes of other types.
-func ofTypeCSI[T any](list ServeFunc[T]) ServeFunc[T] {
+var listHostVolumes = serveList(hostvol.List, bindHostVolumes,
+	func(a *hostvol.HostVolumeListResponse) []*hostvol.DynamicHostVolumeStub { return a.Volumes })
+
+func bindHostVolumes(c *Call, q *hostvol.HostVolumeListRequest) error {
+	q.NodeID = c.Param("node_id")
+	q.NodePool = c.Param("node_pool")
+	return nil
+}
+
+// HostVolumes lists the dynamic host volumes of a node and of a node pool, "" for all.
+func (c *Client) HostVolumes(ctx context.Context, nodeID, pool string) (
+	all []*hostvol.DynamicHostVolumeStub, err error,
+) {
+	params := url.Values{"type": {structs.VolumeTypeHost}, "node_id": {nodeID}, "node_pool": {pool}}
+	_, err = volumeList.route.decode(ctx, c, Request{Query: params}, &all)
+	return all, err
+}
+
+// ofType serves lists that the dialect has for the types csi and host.
+func ofType[T any](list ServeFunc[T], ofHosts func(*Call) (any, error)) ServeFunc[T] {
 	return func(c *Call) (any, error) {
 		switch t := c.Param("type"); t {
 		case "", "csi":
 			return list(c)
-		// Clients of the dialect ask for each type, and expect a list.
 		case "host":
-			return []struct{}{}, nil
+			return ofHosts(c)
 		default:
 			return nil, badParam("type", t, "csi")
 		}
@@ -70,18 +87,6 @@ func (c *Client) Volume(ctx context.Context, id string, q *Query) (
 	*structs.CSIVolumeDetail, *Meta, error,
 ) {
 	return volumeGet.Fetch(ctx, c, id, q)
-}
-
-// The dialect does not have this route.
-var volumeWhy = NewEndpoint(Get, "/v1/volume/csi/{id}/why",
-	ServeMethod(inquiry.VolumeWhy,
-		WithID(func(q *structs.CSIVolumeGetRequest, id string) { q.ID = id }), Whole))
-
-// VolumeWhy reads why a volume, or a use of it, waits.
-func (c *Client) VolumeWhy(ctx context.Context, id string, q *Query) (
-	*inquiry.WhyResponse, *Meta, error,
-) {
-	return volumeWhy.Fetch(ctx, c, id, q)
 }
 
 // The dialect does not have this route.

@@ -69,7 +69,7 @@ var shownFields = strings.Fields(`
 	Class.Name
 	Definition.Name Job.ID Job.Namespace Method.Name Policy.Name Pool.Name Quota.Name Role.Name Rule.ID Rule.Name
 	Snapshots.Name Snapshots.SourceVolumeID Schedule.Name Schedule.Namespace Schedule.VolumeID ScheduleName
-	Token.AccessorID Token.Name Volumes.ID Volumes.Namespace
+	Token.AccessorID Token.Name Volume.Name Volume.Namespace Volumes.ID Volumes.Namespace
 	Reason Why
 `)
 
@@ -81,6 +81,7 @@ var quotedFields = strings.Fields(`
 	Method.Type OnNodeLoss Op PluginDrift.Drift Pool.SchedulerConfiguration.SchedulerAlgorithm
 	Role Role.ID Rule.On SecretsFrom
 	Quota.Limits.RegionLimit.Storage.Of.Kind Token.Roles.ID Token.Roles.Name Volumes.Class
+	Volume.Constraints.Operand Volume.RequestedCapabilities.AccessMode
 `)
 
 // TestAudit_ShowsFewFields sends each method a request whose texts are all marked. No line has a field beyond

@@ -7,6 +7,7 @@ import (
 	"berth/endpoints/audit"
 	"berth/endpoints/core"
 	"berth/endpoints/csi"
+	"berth/endpoints/hostvols"
 	"berth/endpoints/identities"
 	"berth/endpoints/job"
 	"berth/endpoints/join"
@@ -31,6 +32,7 @@ import (
 	"berth/structs/admission"
 	"berth/structs/class"
 	"berth/structs/drift"
+	"berth/structs/hostvol"
 	"berth/structs/identity"
 	"berth/structs/inquiry"
 	"berth/structs/jobvolume"
@@ -177,6 +179,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		claims  = csi.Claims{Server: e.Server}
 		snaps   = snapshots.Procedures{Server: e.Server}
 		plans   = snapschedules.Procedures{Server: e.Server}
+		hosts   = hostvols.Procedures{VolumeWrites: e.change}
 		free    = release.Releaser{
 			Store:     e.Store,
 			Raft:      e.Raft,
@@ -367,6 +370,11 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		write(e, snapschedule.Pause, required.SchedulePause, propose(e, fsm.SnapshotSchedulePause)),
 		write(e, snapschedule.Remove, required.ScheduleDelete, propose(e, fsm.SnapshotScheduleDelete)),
 		slow(write(e, structs.CSIVolumeDelete, required.VolumeDelete, change.Remove)),
+		slow(write(e, hostvol.Create, required.HostVolumeCreate, hosts.Create)),
+		write(e, hostvol.Register, required.HostVolumeRegister, hosts.Register),
+		shed(read(e, hostvol.Get, required.HostVolumeRead, hosts.Get)),
+		shed(read(e, hostvol.List, required.HostVolumeList, hosts.List)),
+		slow(write(e, hostvol.Remove, required.HostVolumeDelete, hosts.Remove)),
 
 		write(e, structs.CSIVolumeClaim, rights.Node, claims.Claim),
 		write(e, structs.CSIVolumeUnpublish, rights.Node, claims.Unpublish),

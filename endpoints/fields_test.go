@@ -184,6 +184,7 @@ func filledVolume() *structs.CSIVolume {
 	v.SealedSecrets = sealed
 	v.Deletion = &structs.CSIDeletion{Secrets: structs.Secrets{"k": "v"}, SealedSecrets: sealed}
 	v.CloneSource = &structs.CSICloneSource{}
+	v.Host = &structs.CSIHost{Name: "x", Constraints: []*structs.Constraint{{}}}
 	v.Call = &structs.CSICall{}
 	v.Forced = &structs.CSIForced{}
 	v.TurnedReadOnly = &structs.CSITurnedReadOnly{}

@@ -21,7 +21,7 @@ func TestOverload_ListsTheSheddableMethods(t *testing.T) {
 	slices.Sort(got)
 	const want = "Alloc.GetAlloc Alloc.List Alloc.Services CSIPlugin.Get CSIPlugin.List CSIVolume.Drift CSIVolume.Get " +
 		"CSIVolume.List CSIVolume.Why Deployment.Allocations Deployment.GetDeployment Deployment.List " +
-		"Eval.Allocations Eval.Count Eval.GetEval Eval.List " +
+		"Eval.Allocations Eval.Count Eval.GetEval Eval.List HostVolume.Get HostVolume.List " +
 		"Job.Allocations Job.Deployments Job.Evaluations Job.GetJob " +
 		"Job.GetJobSubmission Job.GetJobVersions Job.GetServiceRegistrations Job.LatestDeployment Job.List Job.Plan Job.ScaleStatus " +
 		"Job.Summary Job.Why " +

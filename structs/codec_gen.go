@@ -2068,7 +2068,7 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(46)
+	n := uint32(47)
 	if !(v.AllocID != "") {
 		n--
 	}
@@ -2106,6 +2106,9 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.Grown != nil) {
+		n--
+	}
+	if !(v.Host != nil) {
 		n--
 	}
 	if !(v.JobID != "") {
@@ -2217,6 +2220,12 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v.Grown != nil {
 		b = append(b, "\xa5Grown"...)
 		if b, err = wire.AppendOther(b, &v.Grown); err != nil {
+			return b, err
+		}
+	}
+	if v.Host != nil {
+		b = append(b, "\xa4Host"...)
+		if b, err = wire.AppendOther(b, &v.Host); err != nil {
 			return b, err
 		}
 	}
@@ -2341,6 +2350,8 @@ func (v *CSIVolume) readField(name, b []byte) (_ []byte, known bool, err error) 
 		b, err = wire.ReadString(b, &v.JobID)
 	case "AllocID":
 		b, err = wire.ReadString(b, &v.AllocID)
+	case "Host":
+		b, err = wire.ReadOther(b, &v.Host)
 	case "State":
 		b, err = wire.ReadString(b, &v.State)
 	case "LastError":
@@ -2583,7 +2594,7 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(67)
+	n := uint32(68)
 	if !(v.CSIVolume.AllocID != "") {
 		n--
 	}
@@ -2627,6 +2638,9 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.CSIVolume.Grown != nil) {
+		n--
+	}
+	if !(v.CSIVolume.Host != nil) {
 		n--
 	}
 	if !(v.CSIVolume.JobID != "") {
@@ -2777,6 +2791,12 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v.CSIVolume.Grown != nil {
 		b = append(b, "\xa5Grown"...)
 		if b, err = wire.AppendOther(b, &v.CSIVolume.Grown); err != nil {
+			return b, err
+		}
+	}
+	if v.CSIVolume.Host != nil {
+		b = append(b, "\xa4Host"...)
+		if b, err = wire.AppendOther(b, &v.CSIVolume.Host); err != nil {
 			return b, err
 		}
 	}

@@ -148,6 +148,14 @@ const (
 	LossLease = "lease"
 )
 
+// CSIHost makes a volume a dynamic host volume: see package hostvol.
+type CSIHost struct {
+	Name        string        `level:"2"` // by which jobs name it
+	NodePool    string        `level:"2"`
+	NodeID      string        `level:"2"`
+	Constraints []*Constraint `level:"2"` // that the node has met
+}
+
 // CSICloneSource names the row of a volume that is copied. Another one with the same ID has another index.
 type CSICloneSource struct {
 	Namespace   string `level:"2"`
@@ -169,8 +177,10 @@ type CSIVolume struct {
 	QuotaWeight int    `json:",omitempty" codec:",omitempty" level:"2"` // of its class, 0 for 1
 	JobID       string `json:",omitempty" codec:",omitempty" level:"2"` // of the job that asked for it, or ""
 	AllocID     string `json:",omitempty" codec:",omitempty" level:"2"` // with which it ends, "" for none
-	State       string
-	LastError   *OperationError `json:",omitempty"`
+	// Host is set for a dynamic host volume, whose ID is HostVolumeID.
+	Host      *CSIHost `json:",omitempty" codec:",omitempty" level:"2"`
+	State     string
+	LastError *OperationError `json:",omitempty"`
 	// the requested capacity is above Capacity and still to be requested from the plugin
 	ExpandPending bool `json:",omitempty"`
 	// NodeExpandBytes is the size to which nodes still have to expand the volume: the next node that
@@ -451,6 +461,7 @@ func (v *CSIVolume) DropServerFields() {
 	v.QuotaWeight = 0
 	v.JobID = ""
 	v.AllocID = ""
+	v.Host = nil
 	v.Call = nil
 	v.Forced = nil
 	v.TurnedReadOnly = nil

@@ -14,6 +14,12 @@ type HostVolume struct {
 	ReadOnly bool   // jobs can only read it
 }
 
+// HostVolumeID returns the ID of the dynamic host volume with a name on a node. So a node has at most one
+// volume of a name in a namespace.
+func HostVolumeID(namespace, nodeID, name string) string {
+	return DeriveID(0, "host volume", namespace, nodeID, name)
+}
+
 // HostVolumes lists the requests of a group for host volumes, by alias.
 func (g *TaskGroup) HostVolumes() []*VolumeRequest {
 	var requests []*VolumeRequest

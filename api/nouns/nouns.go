@@ -7,6 +7,7 @@ import (
 	_ "berth/api/admissions"
 	_ "berth/api/classes"
 	_ "berth/api/drifts"
+	_ "berth/api/hostvols"
 	_ "berth/api/identities"
 	_ "berth/api/logins"
 	_ "berth/api/quotas"
@@ -14,4 +15,5 @@ import (
 	_ "berth/api/snapschedules"
 	_ "berth/api/snapshots"
 	_ "berth/api/usages"
+	_ "berth/api/whys"
 )

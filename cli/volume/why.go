@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"berth/api/whys"
 	"berth/cli/command"
 	"berth/cli/mounthealth"
 	"berth/structs/inquiry"
@@ -29,7 +30,7 @@ func volumeWhy(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
-	why, _, err := c.API.VolumeWhy(ctx, id, nil)
+	why, _, err := whys.OfVolume(ctx, c.API, id, nil)
 	if err != nil {
 		return err
 	}

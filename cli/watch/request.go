@@ -117,7 +117,7 @@ func (w *Watch) reportProgress(ctx context.Context, ns, id string) {
 	}
 
 	w.WriteChange("volume", "Volume %q is %s: %s", id, currentChange(d), why)
-	causes, waits := causesOf(ctx, w.API.VolumeWhy, Named{Namespace: ns, ID: id})
+	causes, waits := causesOf(ctx, w.volumeWhy, Named{Namespace: ns, ID: id})
 	if !waits || d.LastError == nil {
 		return
 	}

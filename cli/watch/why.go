@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/api/whys"
 	"berth/cli/command"
 	"berth/structs"
 	"berth/structs/inquiry"
@@ -76,11 +77,18 @@ func (w *Watch) explain(ctx context.Context) {
 			w.WriteChange("jobs", "  and %s: %s", command.Plural(rest, "more job"), w.whyCommand())
 		}
 	case "volume":
-		causes, waits := causesOf(ctx, w.API.VolumeWhy, one)
+		causes, waits := causesOf(ctx, w.volumeWhy, one)
 		if waits {
 			w.writeCauses(causes)
 		}
 	}
+}
+
+// volumeWhy reads why a volume waits.
+func (w *Watch) volumeWhy(ctx context.Context, id string, q *api.Query) (
+	*inquiry.WhyResponse, *api.Meta, error,
+) {
+	return whys.OfVolume(ctx, w.API, id, q)
 }
 
 // explainJobs writes the causes for which jobs wait, and their failing checks.

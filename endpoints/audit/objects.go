@@ -51,6 +51,7 @@ var rowsOf = []struct {
 	{naming{"Volumes", "volume"}, "ID"},
 	{naming{"Snapshots", "volume"}, "SourceVolumeID"},
 	{naming{"Snapshots", "snapshot"}, "Name"},
+	{naming{"Volume", "host volume"}, "Name"},
 	{naming{"Schedule", "volume"}, "VolumeID"},
 	{naming{"Schedule", "snapshot schedule"}, "Name"},
 	{naming{"Job", "job"}, "ID"},

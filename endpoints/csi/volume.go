@@ -56,7 +56,8 @@ func volumeKey(v *structs.CSIVolume) []string {
 	return []string{v.Namespace, v.ID}
 }
 
-// List lists the volumes of the namespaces of a request, as stubs.
+// List lists the volumes of the namespaces of a request, as stubs. Dynamic host volumes have a list of their
+// own.
 func (v Volumes) List(
 	tx *state.ReadTx,
 	req *structs.CSIVolumeListRequest,
@@ -67,7 +68,7 @@ func (v Volumes) List(
 		Key:  volumeKey,
 		Stub: csi.VolumeStubs(tx),
 		Keep: func(row *structs.CSIVolume) bool {
-			return inNamespace(row.Namespace, req) &&
+			return row.Host == nil && inNamespace(row.Namespace, req) &&
 				(req.PluginID == "" || row.PluginID == req.PluginID) &&
 				(req.Class == "" || row.Class == req.Class)
 		},

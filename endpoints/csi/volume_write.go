@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"berth/endpoints/core"
-	"berth/endpoints/required"
 	"berth/fsm"
 	"berth/internal/keylock"
 	"berth/internal/sealing"
@@ -116,7 +115,16 @@ func (w VolumeWrites) recordAndAwait(
 	if err != nil {
 		return 0, err
 	}
+	settled, err := w.awaitRows(ctx, given, resp)
+	return max(index, settled), err
+}
 
+// awaitRows waits until every volume is settled, and returns the index of the newest row.
+func (w VolumeWrites) awaitRows(
+	ctx context.Context,
+	given *structs.CSIVolumeRegisterRequest,
+	resp *structs.CSIVolumeRegisterResponse,
+) (index uint64, err error) {
 	// One fault must not hide the outcome of the others.
 	plain := false
 	var faults []error
@@ -239,7 +247,7 @@ func (w VolumeWrites) entryOf(
 	entry = &structs.CSIVolumeRegisterRequest{
 		WriteOptions: given.WriteOptions,
 	}
-	err = w.Gate.CheckAgain(ctx, tx, required.VolumeWrite, given)
+	err = w.Gate.CheckAgain(ctx, tx, rightOf(given), given)
 	if err != nil {
 		return nil, "", err
 	}

@@ -9,6 +9,7 @@ import (
 	"berth/structs/admission"
 	"berth/structs/class"
 	"berth/structs/drift"
+	"berth/structs/hostvol"
 	"berth/structs/identity"
 	"berth/structs/inquiry"
 	"berth/structs/jobvolume"
@@ -70,6 +71,7 @@ var all = []any{
 	new(structs.CSIGrow),
 	new(structs.CSIGrowth),
 	new(structs.CSIHeldClaim),
+	new(structs.CSIHost),
 	new(structs.CSIInfo),
 	new(structs.CSIInstanceKey),
 	new(structs.CSIMountOptions),
@@ -455,6 +457,17 @@ var all = []any{
 	new(drift.DriftSummariesResponse),
 	new(drift.DriftSummary),
 	new(drift.VolumeDrift),
+	new(hostvol.DynamicHostVolume),
+	new(hostvol.DynamicHostVolumeDetail),
+	new(hostvol.DynamicHostVolumeStub),
+	new(hostvol.HostVolumeCreateRequest),
+	new(hostvol.HostVolumeCreateResponse),
+	new(hostvol.HostVolumeDeleteRequest),
+	new(hostvol.HostVolumeGetRequest),
+	new(hostvol.HostVolumeGetResponse),
+	new(hostvol.HostVolumeListRequest),
+	new(hostvol.HostVolumeListResponse),
+	new(hostvol.HostVolumeRegisterRequest),
 	new(identity.KeyActivateRequest),
 	new(identity.KeyAddRequest),
 	new(identity.KeyRemoveRequest),

@@ -10,6 +10,7 @@ var WirePackages = []string{
 	"structs/admin",
 	"structs/class",
 	"structs/drift",
+	"structs/hostvol",
 	"structs/identity",
 	"structs/admission",
 	"structs/inquiry",

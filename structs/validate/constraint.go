@@ -26,8 +26,8 @@ var constraintOperands = []string{
 	structs.ConstraintDistinctProperty,
 }
 
-// checkConstraints checks each constraint. Only nodes know the values of targets.
-func checkConstraints(f field.Errors, list []*structs.Constraint) {
+// Constraints checks each constraint. Only nodes know the values of targets.
+func Constraints(f field.Errors, list []*structs.Constraint) {
 	for i, c := range field.FirstOf(f, "constraints", list, structs.MaxConstraints) {
 		checkConstraint(f.At("constraint %d", i+1), c)
 	}

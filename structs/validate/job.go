@@ -35,7 +35,7 @@ func JobFaults(j *structs.Job) *faults.List {
 	}
 
 	f.CheckMeta("meta", j.Meta)
-	checkConstraints(f, j.Constraints)
+	Constraints(f, j.Constraints)
 	checkAffinities(f, j, j.Affinities)
 	checkSpreads(f, j, j.Spreads)
 	checkJobUpdate(f.At("update"), j)
@@ -90,7 +90,7 @@ func checkGroup(f field.Errors, g *structs.TaskGroup, j *structs.Job) {
 	f.Require(g.Count <= structs.MaxGroupCount, "count %d must be at most %d", g.Count, structs.MaxGroupCount)
 	f.Require(!j.PerNode() || g.Count <= 1,
 		"count %d: a %s job places one on every feasible node; leave count out", g.Count, j.Type)
-	checkConstraints(f, g.Constraints)
+	Constraints(f, g.Constraints)
 	checkAffinities(f, j, g.Affinities)
 	checkSpreads(f, j, g.Spreads)
 	f.CheckMeta("meta", g.Meta)

@@ -41,7 +41,9 @@ type callFixture struct {
 	job    string             // runs and is not changed
 	alloc  *public.Allocation // of the job
 	plugin string
-	volume string
+	// the ID of a dynamic host volume
+	hostVolume string
+	volume     string
 
 	moving  string           // a job whose versions make deployments
 	changes int              // versions of moving

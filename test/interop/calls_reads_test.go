@@ -55,10 +55,6 @@ var readCalls = []callRow{
 		services, _, err := f.c.Services().Get("calls", nil)
 		return f.checkInstances(services, err)
 	}},
-	{"HostVolumes.List", func(f *callFixture) error {
-		volumes, _, err := f.c.HostVolumes().List(&public.HostVolumeListRequest{}, nil)
-		return check(err, func() bool { return volumes != nil && len(volumes) == 0 }, volumes)
-	}},
 	{"Allocations.List", func(f *callFixture) error {
 		allocs, _, err := f.c.Allocations().List(nil)
 		return check(err, func() bool { return len(allocs) == 2 }, allocs)

@@ -34,6 +34,32 @@ var volumeCalls = []callRow{
 		resp, _, err := f.c.CSIVolumes().CreateOpts(req, nil)
 		return check(err, func() bool { return len(resp.Volumes) == 1 && resp.Volumes[0].Capacity > 0 }, resp)
 	}},
+	{"HostVolumes.Create", func(f *callFixture) error {
+		resp, _, err := f.c.HostVolumes().Create(&public.HostVolumeCreateRequest{Volume: &public.HostVolume{
+			Name:     f.volume,
+			PluginID: f.plugin,
+			RequestedCapabilities: []*public.HostVolumeCapability{{
+				AccessMode:     public.HostVolumeAccessModeSingleNodeWriter,
+				AttachmentMode: public.HostVolumeAttachmentModeFilesystem,
+			}},
+		}}, nil)
+		if err == nil {
+			f.hostVolume = resp.Volume.ID
+		}
+		return check(err, func() bool { return resp.Volume.State == public.HostVolumeStateReady }, resp)
+	}},
+	{"HostVolumes.Get", func(f *callFixture) error {
+		v, _, err := f.c.HostVolumes().Get(f.hostVolume, nil)
+		return check(err, func() bool { return v.Name == f.volume && v.PluginID == f.plugin }, v)
+	}},
+	{"HostVolumes.List", func(f *callFixture) error {
+		volumes, _, err := f.c.HostVolumes().List(&public.HostVolumeListRequest{}, nil)
+		return check(err, func() bool { return len(volumes) == 1 && volumes[0].ID == f.hostVolume }, volumes)
+	}},
+	{"HostVolumes.Delete", func(f *callFixture) error {
+		_, _, err := f.c.HostVolumes().Delete(&public.HostVolumeDeleteRequest{ID: f.hostVolume}, nil)
+		return err
+	}},
 	{"CSIVolumes.Info", func(f *callFixture) error {
 		v, _, err := f.c.CSIVolumes().Info(f.volume, nil)
 		return check(err, func() bool { return v.PluginID == f.plugin && v.Capacity > 0 && v.Schedulable }, v)

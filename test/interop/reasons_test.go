@@ -36,7 +36,7 @@ var withoutRoute = map[string]string{
 	"Nodes.Meta":                                 "the metadata of a node is in its configuration, which SIGHUP reads again",
 	"Allocations.GetPauseState":                  enterprise,
 	"Allocations.SetPauseState":                  enterprise,
-	"HostVolumes":                                "host volumes are those in the configuration of nodes",
+	"HostVolumes.Register":                       "a directory that exists is one of the configuration of its node",
 	"Jobs.TagVersion":                            "versions have no tags",
 	"Jobs.TagVersionOpts":                        "versions have no tags",
 	"Jobs.UntagVersion":                          "versions have no tags",
@@ -67,7 +67,6 @@ func reasonOf(call string) string {
 // notWorking has the outcomes of rows that do not count. An empty answer is right, because berth does not
 // have such things. A rejected call has a row because it needs an object to be rejected for.
 var notWorking = map[string]string{
-	"HostVolumes.List":                 "empty",
 	"Nodes.GcAlloc":                    "rejected",
 	"TaskGroupHostVolumeClaims.Delete": "rejected",
 }

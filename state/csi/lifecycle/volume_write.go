@@ -154,6 +154,7 @@ func remakeVolume(tx *mvcc.WriteTx, v, old *structs.CSIVolume) error {
 	v.Name = cmp.Or(v.Name, old.Name)
 	v.JobID = cmp.Or(v.JobID, old.JobID)
 	v.AllocID = cmp.Or(v.AllocID, old.AllocID)
+	v.Host = cmp.Or(v.Host, old.Host)
 	v.CreateTime = old.CreateTime
 	v.State = cmp.Or(v.State, structs.VolumeReady)
 	if v.PluginID == old.PluginID { // another plugin must not get them
@@ -335,6 +336,7 @@ func keepUnset(v, old *structs.CSIVolume) {
 	v.QuotaWeight = old.QuotaWeight
 	v.JobID = old.JobID
 	v.AllocID = old.AllocID
+	v.Host = old.Host
 	v.Call = old.Call
 	v.Forced = old.Forced
 	v.TurnedReadOnly = old.TurnedReadOnly

@@ -1,0 +1,150 @@
+// Package hostvols serves the methods of dynamic host volumes. Their rows are volumes of the CSI plugin that
+// comes with berth, and package csi creates and deletes them.
+package hostvols
+
+import (
+	"cmp"
+	"context"
+
+	csis "berth/endpoints/csi"
+	"berth/endpoints/query"
+	"berth/state"
+	"berth/state/csi"
+	"berth/structs"
+	"berth/structs/hostvol"
+)
+
+// Procedures serve the methods.
+type Procedures struct{ csis.VolumeWrites }
+
+// Create chooses the node of a volume and has its plugin create it there.
+func (p Procedures) Create(
+	ctx context.Context,
+	req *hostvol.HostVolumeCreateRequest,
+	resp *hostvol.HostVolumeCreateResponse,
+) (uint64, error) {
+	if req.Volume == nil {
+		return 0, structs.Invalidf("Volume: nothing is given; expected a host volume")
+	}
+
+	v := *req.Volume
+	v.Namespace = cmp.Or(v.Namespace, req.RequestNamespace())
+	v.Canonicalize()
+	err := v.Check()
+	if err != nil {
+		return 0, err
+	}
+
+	options := req.WriteOptions
+	options.Namespace = v.Namespace
+	made := &structs.CSIVolumeRegisterResponse{}
+	index, err := p.CreateHost(ctx, &csis.HostVolume{
+		Name:         v.Name,
+		Choose:       func(tx *state.ReadTx) (*structs.CSIVolume, error) { return choose(tx, v) },
+		Detach:       req.Detach,
+		WriteOptions: options,
+	}, made)
+	if err != nil {
+		return 0, err
+	}
+
+	row := made.Volumes[0]
+	tx := p.Store.Read()
+	stored := csi.Volume(tx, row.Namespace, row.ID)
+	if stored == nil {
+		return 0, structs.Conflictf("host volume %q was deleted meanwhile", v.Name)
+	}
+	resp.Volume = form(tx, stored)
+	resp.Warnings = made.Warnings
+	return index, nil
+}
+
+// Register rejects the registration of a directory that exists on a node.
+func (Procedures) Register(
+	context.Context, *hostvol.HostVolumeRegisterRequest, *structs.Empty,
+) (uint64, error) {
+	return 0, structs.Preconditionf("a directory that exists on a node is not registered: offer it with a " +
+		"block host_volume in the client block of the configuration of the node, and send SIGHUP to its agent")
+}
+
+// find returns the row of a host volume. The error is not-found.
+func find(tx *state.ReadTx, ns, id string) (*structs.CSIVolume, error) {
+	row := csi.Volume(tx, ns, id)
+	if row == nil || row.Host == nil {
+		return nil, structs.NotFoundf("no host volume %q in namespace %q; to see their IDs: %s",
+			structs.Cut(id, structs.MaxQuoted), ns, structs.CommandLine(ns, "volume status", "-type", "host"))
+	}
+	return row, nil
+}
+
+// form returns a row in the form of the dialect.
+func form(tx *state.ReadTx, row *structs.CSIVolume) *hostvol.DynamicHostVolume {
+	return hostvol.Of(row, blockOf(tx, row))
+}
+
+// Get reads a volume with the allocations that have it, or wait for it. The error is not-found.
+func (Procedures) Get(
+	tx *state.ReadTx, req *hostvol.HostVolumeGetRequest, resp *hostvol.HostVolumeGetResponse,
+) error {
+	row, err := find(tx, req.RequestNamespace(), req.ID)
+	if err != nil {
+		return err
+	}
+	resp.Volume = &hostvol.DynamicHostVolumeDetail{
+		DynamicHostVolume: *form(tx, row),
+		Allocations:       state.VolumeDetail(tx, row).Allocations,
+	}
+	return nil
+}
+
+// List lists the volumes of the namespaces of a request, as stubs.
+func (Procedures) List(
+	tx *state.ReadTx, req *hostvol.HostVolumeListRequest, resp *hostvol.HostVolumeListResponse,
+) (err error) {
+	l := query.List[structs.CSIVolume, hostvol.DynamicHostVolumeStub]{
+		Key:  func(v *structs.CSIVolume) []string { return []string{v.Namespace, v.ID} },
+		Stub: func(v *structs.CSIVolume, s *hostvol.DynamicHostVolumeStub) { *s = *form(tx, v).Stub() },
+		Keep: func(v *structs.CSIVolume) bool {
+			return v.Host != nil &&
+				(req.NodeID == "" || v.Host.NodeID == req.NodeID) &&
+				(req.NodePool == "" || v.Host.NodePool == req.NodePool)
+		},
+	}
+	rows := csi.VolumesFrom(tx, req.RequestNamespace(), req.Prefix, query.Start(req))
+	resp.Volumes, err = l.Page(rows, req, resp)
+	return err
+}
+
+// Remove deletes a volume and its data at once, or with Force the row of one whose node is gone.
+func (p Procedures) Remove(
+	ctx context.Context, req *hostvol.HostVolumeDeleteRequest, resp *structs.Empty,
+) (uint64, error) {
+	tx := p.Store.Read()
+	row, err := find(tx, req.RequestNamespace(), req.ID)
+	if err != nil {
+		return 0, err
+	}
+
+	gone := state.Node(tx, row.Host.NodeID) == nil
+	command := structs.CommandLine(row.Namespace, "volume delete", "-type", "host", "-force", row.ID)
+	switch {
+	case gone && req.Force:
+		return p.Deregister(ctx, &structs.CSIVolumeDeregisterRequest{
+			ID:           row.ID,
+			Force:        true,
+			WriteOptions: req.WriteOptions,
+		}, resp)
+	case gone:
+		return 0, structs.Preconditionf("host volume %q is on node %s, which is gone, so no plugin can delete "+
+			"it; to delete its row alone: %s", row.Host.Name, structs.ShortID(row.Host.NodeID), command)
+	case req.Force:
+		return 0, structs.Preconditionf("host volume %q is on node %s, which is still a node of the cluster: "+
+			"force is for a node that is gone; delete the volume without it", row.Host.Name,
+			structs.ShortID(row.Host.NodeID))
+	}
+	return p.VolumeWrites.Remove(ctx, &structs.CSIVolumeDeleteRequest{
+		ID:           row.ID,
+		AtOnce:       true,
+		WriteOptions: req.WriteOptions,
+	}, resp)
+}

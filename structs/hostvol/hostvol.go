@@ -1,0 +1,165 @@
+package hostvol
+
+import (
+	"cmp"
+
+	"berth/structs"
+)
+
+// Driver is the provider of the plugins that serve dynamic host volumes.
+const Driver = "hostpath.csi.berth.io"
+
+// BuiltIn is the plugin ID that the dialect has for directories. It stands for the plugin of the Driver.
+const BuiltIn = "mkdir"
+
+// The states of a volume in the dialect.
+const (
+	Pending     = "pending" // it is being created
+	Ready       = "ready"
+	Unavailable = "unavailable" // no allocation can use it now
+)
+
+// DynamicHostVolume is a dynamic host volume in the form of the dialect. Capacities are in bytes, times in
+// UnixNano. A request has ID, NodeID or NodePool only to choose. The servers fill in the state, the
+// capacity and the times.
+type DynamicHostVolume struct {
+	Namespace string `level:"2"`
+	ID        string `level:"2"`
+	Name      string `level:"2"` // by which jobs name it; a node has one of a name
+	PluginID  string `level:"2"` // "" and BuiltIn: the plugin of the Driver
+	// NodePool has the node, "" for the default one unless there is a NodeID.
+	NodePool                  string                         `level:"2"`
+	NodeID                    string                         `level:"2"` // "": the servers choose one
+	Constraints               []*structs.Constraint          `json:",omitempty" level:"2"`
+	RequestedCapacityMinBytes int64                          `level:"2"`
+	RequestedCapacityMaxBytes int64                          `level:"2"`
+	CapacityBytes             int64                          `level:"2"`
+	RequestedCapabilities     []*structs.CSIVolumeCapability `level:"2"`
+	Parameters                map[string]string              `json:",omitempty" level:"2"`
+	HostPath                  string                         `level:"2"` // always "": the plugin knows it
+	State                     string                         `level:"2"`
+	// Reason is that of another state than Ready.
+	Reason          string `json:",omitempty" level:"2"`
+	CreateTime      int64  `level:"2"`
+	ModifyTime      int64  `level:"2"`
+	structs.Indexes `level:"2"`
+}
+
+// DynamicHostVolumeDetail is a volume with the allocations that have it, or wait for it.
+type DynamicHostVolumeDetail struct {
+	DynamicHostVolume `level:"2"`
+	Allocations       []*structs.AllocListStub `json:",omitempty" level:"2"`
+}
+
+// DynamicHostVolumeStub is a volume in a list.
+type DynamicHostVolumeStub struct {
+	Namespace       string `level:"2"`
+	ID              string `level:"2"`
+	Name            string `level:"2"`
+	PluginID        string `level:"2"`
+	NodePool        string `level:"2"`
+	NodeID          string `level:"2"`
+	CapacityBytes   int64  `level:"2"`
+	State           string `level:"2"`
+	CreateTime      int64  `level:"2"`
+	ModifyTime      int64  `level:"2"`
+	structs.Indexes `level:"2"`
+}
+
+// Canonicalize fills in the defaults and drops the fields of the servers. It is idempotent.
+func (v *DynamicHostVolume) Canonicalize() {
+	if v.NodePool == "" && v.NodeID == "" {
+		v.NodePool = structs.DefaultNodePool
+	}
+	for i, c := range v.RequestedCapabilities {
+		if c != nil && c.AttachmentMode == "" {
+			own := *c
+			own.AttachmentMode = structs.CSIFileSystem
+			v.RequestedCapabilities[i] = &own
+		}
+	}
+	v.HostPath = ""
+	v.State = ""
+	v.Reason = ""
+	v.CapacityBytes = 0
+	v.CreateTime = 0
+	v.ModifyTime = 0
+	v.Indexes = structs.Indexes{}
+}
+
+// Row returns the row to create for the volume on its node. The plugin has a topology for the node, nil for
+// none.
+func (v *DynamicHostVolume) Row(place *structs.CSITopology) *structs.CSIVolume {
+	row := &structs.CSIVolume{
+		ID:                    structs.HostVolumeID(v.Namespace, v.NodeID, v.Name),
+		Namespace:             v.Namespace,
+		PluginID:              v.PluginID,
+		Parameters:            v.Parameters,
+		RequestedCapacityMin:  v.RequestedCapacityMinBytes,
+		RequestedCapacityMax:  v.RequestedCapacityMaxBytes,
+		RequestedCapabilities: v.RequestedCapabilities,
+		Host: &structs.CSIHost{
+			Name:        v.Name,
+			NodePool:    v.NodePool,
+			NodeID:      v.NodeID,
+			Constraints: v.Constraints,
+		},
+	}
+	if place != nil {
+		row.RequestedTopologies = &structs.CSITopologyRequest{Required: []*structs.CSITopology{place}}
+	}
+	return row
+}
+
+// Of returns the form of a row in the dialect. blocked is the reason for which no allocation can use the
+// volume, "" for none.
+func Of(row *structs.CSIVolume, blocked string) *DynamicHostVolume {
+	v := &DynamicHostVolume{
+		Namespace:                 row.Namespace,
+		ID:                        row.ID,
+		Name:                      row.Host.Name,
+		PluginID:                  row.PluginID,
+		NodePool:                  row.Host.NodePool,
+		NodeID:                    row.Host.NodeID,
+		Constraints:               row.Host.Constraints,
+		RequestedCapacityMinBytes: row.RequestedCapacityMin,
+		RequestedCapacityMaxBytes: row.RequestedCapacityMax,
+		CapacityBytes:             row.Capacity,
+		RequestedCapabilities:     row.RequestedCapabilities,
+		Parameters:                row.Parameters,
+		State:                     Ready,
+		CreateTime:                row.CreateTime,
+		ModifyTime:                row.ModifyTime,
+		Indexes:                   row.Indexes,
+	}
+	switch {
+	case row.State == structs.VolumeCreating:
+		v.State = Pending
+	case row.State != structs.VolumeReady || blocked != "":
+		v.State = Unavailable
+	}
+	if v.State != Ready {
+		v.Reason = blocked
+	}
+	if v.State != Ready && row.LastError != nil {
+		v.Reason = cmp.Or(row.LastError.Message, blocked)
+	}
+	return v
+}
+
+// Stub returns the volume as lists show it.
+func (v *DynamicHostVolume) Stub() *DynamicHostVolumeStub {
+	return &DynamicHostVolumeStub{
+		Namespace:     v.Namespace,
+		ID:            v.ID,
+		Name:          v.Name,
+		PluginID:      v.PluginID,
+		NodePool:      v.NodePool,
+		NodeID:        v.NodeID,
+		CapacityBytes: v.CapacityBytes,
+		State:         v.State,
+		CreateTime:    v.CreateTime,
+		ModifyTime:    v.ModifyTime,
+		Indexes:       v.Indexes,
+	}
+}

@@ -1,0 +1,73 @@
+package hostvol
+
+import "berth/structs"
+
+// Create makes a volume, and waits until its plugin has made it. The error is a precondition if no node can
+// have it. A volume that its node has already grows to a larger size, and otherwise stays as it is.
+var Create = structs.Write[HostVolumeCreateRequest, HostVolumeCreateResponse]("HostVolume.Create")
+
+// HostVolumeCreateRequest has the volume. With Detach the answer comes once the volume is recorded.
+type HostVolumeCreateRequest struct {
+	Volume               *DynamicHostVolume `level:"2"`
+	Detach               bool               `level:"2"`
+	structs.WriteOptions `level:"2"`
+}
+
+// HostVolumeCreateResponse has the volume as it is now. Warnings are findings for an operator, "" for none.
+type HostVolumeCreateResponse struct {
+	Volume            *DynamicHostVolume `level:"2"`
+	Warnings          string             `level:"2"`
+	structs.WriteMeta `level:"2"`
+}
+
+// Register is there for clients of the dialect. The error is a precondition: a directory that exists on a
+// node is one of its configuration.
+var Register = structs.Write[HostVolumeRegisterRequest, structs.Empty]("HostVolume.Register")
+
+// HostVolumeRegisterRequest has the volume.
+type HostVolumeRegisterRequest struct {
+	Volume               *DynamicHostVolume `level:"2"`
+	structs.WriteOptions `level:"2"`
+}
+
+// Get reads a volume. The error is not-found, also for a volume of a CSI plugin that is no host volume.
+var Get = structs.Read[HostVolumeGetRequest, HostVolumeGetResponse]("HostVolume.Get")
+
+// HostVolumeGetRequest names the volume.
+type HostVolumeGetRequest struct {
+	ID                   string `level:"2"`
+	structs.QueryOptions `level:"2"`
+}
+
+// HostVolumeGetResponse has the volume.
+type HostVolumeGetResponse struct {
+	Volume            *DynamicHostVolumeDetail `level:"2"`
+	structs.QueryMeta `level:"2"`
+}
+
+// List lists volumes by namespace and ID.
+var List = structs.Read[HostVolumeListRequest, HostVolumeListResponse]("HostVolume.List")
+
+// HostVolumeListRequest selects the volumes of a node and of a node pool, "" for all.
+type HostVolumeListRequest struct {
+	NodeID               string `level:"2"`
+	NodePool             string `level:"2"`
+	structs.QueryOptions `level:"2"`
+}
+
+// HostVolumeListResponse has the volumes that match.
+type HostVolumeListResponse struct {
+	Volumes           []*DynamicHostVolumeStub `level:"2"`
+	structs.QueryMeta `level:"2"`
+}
+
+// Remove deletes a volume with its data. The error is a precondition while an allocation has a claim on it,
+// and also if the node of the volume is gone, unless the request has Force.
+var Remove = structs.Write[HostVolumeDeleteRequest, structs.Empty]("HostVolume.Delete")
+
+// HostVolumeDeleteRequest names the volume. Force deletes the row alone of a volume whose node has no row.
+type HostVolumeDeleteRequest struct {
+	ID                   string `level:"2"`
+	Force                bool   `level:"2"`
+	structs.WriteOptions `level:"2"`
+}
