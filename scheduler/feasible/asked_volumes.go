@@ -43,10 +43,8 @@ func unmakableReason(p *Outlook, u VolumeUse) string {
 
 	// Its place is that of the first allocation. The others wait until the plugin has answered where the
 	// volume is.
-	for _, i := range p.intended[volumeKey(u.claim)] {
-		if !p.stopped[i.AllocID] {
-			return createdFirst(i.AllocID)
-		}
+	if placed := p.intended[volumeKey(u.claim)]; len(placed) > 0 {
+		return createdFirst(placed[0].AllocID)
 	}
 
 	// Its creation has failed, and the volume must not move away from an allocation that waits for it.

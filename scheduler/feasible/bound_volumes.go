@@ -17,7 +17,7 @@ func binds(p *Outlook, u *VolumeUse) *structs.CSIClaim {
 		return nil
 	}
 
-	holder := csi.BoundHolder(p, u.Volume, u.claim.Class(), p.willRelease)
+	holder := csi.BoundHolder(p, u.Volume, p.willRelease)
 	if holder != nil {
 		return holder
 	}
@@ -33,11 +33,9 @@ func binds(p *Outlook, u *VolumeUse) *structs.CSIClaim {
 		}
 	}
 
-	// The plan has placed these before.
-	for _, c := range p.intended[volumeKey(u.claim)] {
-		if !p.stopped[c.AllocID] {
-			return c
-		}
+	// The plan has placed these before. It stops none of them.
+	if placed := p.intended[volumeKey(u.claim)]; len(placed) > 0 {
+		return placed[0]
 	}
 	return nil
 }

@@ -121,9 +121,9 @@ func (p *Outlook) unclaimableReason(u VolumeUse) string {
 
 	class := u.claim.Class()
 
-	// So will those that this plan has placed before.
+	// So will those that this plan has placed before. It stops none of them.
 	for _, i := range p.intended[volumeKey(u.claim)] {
-		if !p.stopped[i.AllocID] && i.Class().Conflicts(class) {
+		if i.Class().Conflicts(class) {
 			return intendedReason(i)
 		}
 	}

@@ -12,16 +12,16 @@ import (
 
 // boundTo returns the node of the granted bound claims of a volume, "" for none.
 func boundTo(tx mvcc.Reader, v *structs.CSIVolume) string {
-	holder := boundHolder(tx, v, nil)
+	holder := BoundHolder(tx, v, nil)
 	if holder == nil {
 		return ""
 	}
 	return holder.NodeID
 }
 
-// boundHolder returns a granted bound claim of a volume, nil for none. It leaves out the claims of the
-// allocations for which ignore is true; nil ignores none.
-func boundHolder(tx mvcc.Reader, v *structs.CSIVolume, ignore func(allocID string) bool) *structs.CSIClaim {
+// BoundHolder returns a granted claim that binds a volume to its node, nil for none. It leaves out the claims
+// of the allocations for which ignore is true; nil ignores none.
+func BoundHolder(tx mvcc.Reader, v *structs.CSIVolume, ignore func(allocID string) bool) *structs.CSIClaim {
 	stays := func(c *structs.CSIClaim) bool { return ignore == nil || !ignore(c.AllocID) }
 	for _, k := range ClassesIn(tx, v, structs.ClaimGranted) {
 		if !k.Bound() {
@@ -35,20 +35,10 @@ func boundHolder(tx mvcc.Reader, v *structs.CSIVolume, ignore func(allocID strin
 	return nil
 }
 
-// BoundHolder returns a granted claim that binds a claim of a class to its node, nil for none. It leaves out
-// the claims of the allocations for which ignore is true; nil ignores none.
-func BoundHolder(
-	tx mvcc.Reader, v *structs.CSIVolume, k structs.ClaimClass, ignore func(allocID string) bool,
-) *structs.CSIClaim {
-	if !k.Bound() {
-		return nil
-	}
-	return boundHolder(tx, v, ignore)
-}
-
-// ExcludedByNode reports whether a granted claim on another node excludes a claim.
+// ExcludedByNode reports whether a granted claim on another node excludes a claim, which may have any mode:
+// one of another mode than the granted claim conflicts with it anyway.
 func ExcludedByNode(tx mvcc.Reader, v *structs.CSIVolume, c *structs.CSIClaim) bool {
-	holder := BoundHolder(tx, v, c.Class(), nil)
+	holder := BoundHolder(tx, v, nil)
 	return holder != nil && holder.NodeID != c.NodeID
 }
 
@@ -59,7 +49,7 @@ func boundReason(tx mvcc.Reader, v *structs.CSIVolume, c *structs.CSIClaim) stri
 		return ""
 	}
 	node := c.NodeID
-	if holder := boundHolder(tx, v, nil); holder != nil {
+	if holder := BoundHolder(tx, v, nil); holder != nil {
 		node = holder.NodeID
 		if node != c.NodeID {
 			return DescribeHolder(tx, holder)
@@ -73,14 +63,12 @@ func boundReason(tx mvcc.Reader, v *structs.CSIVolume, c *structs.CSIClaim) stri
 }
 
 // boundAhead returns the first claim that waits ahead of c on another node than the given one, nil if there
-// is none among the first of the queue.
+// is none among the first of the queue. No claim ahead of c has another mode: it would conflict with c, which
+// is the reason then.
 func boundAhead(
 	tx mvcc.Reader, v *structs.CSIVolume, c *structs.CSIClaim, node string,
 ) (first *structs.CSIClaim) {
 	for _, k := range ClassesIn(tx, v, structs.ClaimWaiting) {
-		if !k.Bound() {
-			continue
-		}
 		rows := schema.ClaimsByClass.Cursor(tx, v.Namespace, v.ID, structs.ClaimWaiting, schema.ClassKey(k))
 		for range farAhead {
 			other := rows.Next()
