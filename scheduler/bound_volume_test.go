@@ -64,12 +64,73 @@ func TestBoundVolume_WaitsForItsNode(t *testing.T) {
 		t.Errorf("on a full node: %s", got)
 	}
 
-	// The node is lost and may write: the volume stays bound to it.
+	// The node is lost and may write: the volume stays bound to it, also when the scheduler has given up the
+	// allocation there.
 	w.status(holder.NodeID, structs.NodeDown)
-	p = w.run("more")
+	for _, job := range []string{"more", "web", "more"} {
+		p = w.run(job)
+		w.wantPlaced("more", "")
+		if p.Blocked == nil && p.Eval.Status != structs.EvalBlocked && job == "more" {
+			t.Errorf("nothing waits: %+v", p.Eval)
+		}
+	}
+	w.wantPlaced("web", "")
+}
+
+// TestBoundVolume_WaitsForTheNodeOfAPlacedAllocation: it has not claimed the volume yet, and will claim it
+// before the second job could.
+func TestBoundVolume_WaitsForTheNodeOfAPlacedAllocation(t *testing.T) {
+	w := newFixture(t)
+	w.storage("n1", "n2")
+	w.volume("db", "hostpath")
+	w.job(aJob("web", structs.JobService, onOneNode("db"), onlyOn("n1"), cpu(900)))
+	w.run("web")
+	w.job(aJob("more", structs.JobService, onOneNode("db"), cpu(200)))
+	p := w.run("more")
 	w.wantPlaced("more", "")
-	if p.Blocked == nil && p.Eval.Status != structs.EvalBlocked {
-		t.Errorf("nothing waits: %+v", p.Eval)
+	if got := rejections(p, "g"); !strings.Contains(got, "cpu exhausted (1)") {
+		t.Errorf("on a full node: %s", got)
+	}
+}
+
+// TestBoundVolume_MovesWithTheUpdateOfItsOnlyAllocation: the plan that stops it on one node places it on the
+// other, whether it has claimed the volume or not.
+func TestBoundVolume_MovesWithTheUpdateOfItsOnlyAllocation(t *testing.T) {
+	for _, claimed := range []bool{false, true} {
+		w := newFixture(t)
+		w.storage("n1", "n2")
+		w.volume("db", "hostpath")
+		w.job(aJob("web", structs.JobService, onOneNode("db"), onlyOn("n1"), atOnce))
+		w.run("web")
+		w.wantPlaced("web", "0@n1")
+		if claimed {
+			w.claimAll("web")
+		}
+		w.job(aJob("web", structs.JobService, onOneNode("db"), onlyOn("n2"), atOnce))
+		w.run("web")
+		w.wantPlaced("web", "0@n2")
+	}
+}
+
+// TestBoundVolume_LeavesOtherModesToTheirNodes: a volume of several nodes is used on several, and needs no
+// capability of the plugin for several writers of one node.
+func TestBoundVolume_LeavesOtherModesToTheirNodes(t *testing.T) {
+	for _, claimed := range []bool{false, true} {
+		w := newFixture(t)
+		w.storage("n1", "n2", "n3")
+		coarse := half("hostpath", structs.CSIKindNode)
+		coarse.NodeInfo.MultiWriter = false
+		w.csi("n3", coarse)
+		w.volume("db", "hostpath")
+		for _, node := range []string{"n1", "n2", "n3"} {
+			shared := volume("db", structs.CSIMultiNodeMultipleWriter, false)
+			w.job(aJob("on-"+node, structs.JobService, shared, onlyOn(node)))
+			w.run("on-" + node)
+			w.wantPlaced("on-"+node, "0@"+node)
+			if claimed {
+				w.claimAll("on-" + node)
+			}
+		}
 	}
 }
 

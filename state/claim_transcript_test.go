@@ -18,7 +18,7 @@ var rewrite = flag.Bool("rewrite", false, "write the transcripts again")
 // The nodes n1 to n3 have two allocations each: a1 and b1 run on n1, and so on. c1 runs on n1, too.
 //
 //	cluster [attaches]                 a new cluster, whose plugin may attach volumes to nodes
-//	claim ALLOC MODE                   writer, reader, readers, one-writer, writers or one-node: see claimModes
+//	claim ALLOC MODE                   one of claimModes
 //	end ALLOC                          the allocation ends; its node still has the volume
 //	release ALLOC                      its node has let go of the volume
 //	down NODE, up NODE
@@ -51,12 +51,13 @@ var claimModes = map[string]struct {
 	mode   string
 	access structs.CSIAccessMode
 }{
-	"writer":     {wr, snw},
-	"reader":     {rd, snr},
-	"readers":    {rd, mnr},
-	"one-writer": {wr, mnsw},
-	"writers":    {wr, mnmw},
-	"one-node":   {wr, snmw},
+	"writer":          {wr, snw},
+	"reader":          {rd, snr},
+	"readers":         {rd, mnr},
+	"one-writer":      {wr, mnsw},
+	"writers":         {wr, mnmw},
+	"one-node":        {wr, snmw},
+	"one-node-reader": {rd, snmw},
 }
 
 func (c *claimQueue) step(s *transcript.Step) {
