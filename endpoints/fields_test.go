@@ -174,6 +174,7 @@ func filledVolume() *structs.CSIVolume {
 	v.Reclaim = class.Delete
 	v.DeleteAfter = new(time.Hour)
 	v.Grow = &structs.CSIGrow{At: 80, By: 20, Max: 1 << 30}
+	v.Trim = new(24 * time.Hour)
 	v.Topologies = topologies()
 	v.RequestedTopologies = &structs.CSITopologyRequest{Required: topologies(), Preferred: topologies()}
 	v.Parameters = map[string]string{"k": "v"}

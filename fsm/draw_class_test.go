@@ -23,6 +23,7 @@ var classDraws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 				Parameters:  map[string]string{"type": d.of("image", "directory")},
 				Reclaim:     d.of("", class.Retain, class.Delete, "other"),
 				DeleteAfter: new(time.Duration(d.upTo(9))),
+				Trim:        new(time.Duration(d.upTo(700)) * time.Hour),
 				Grow:        &structs.CSIGrow{At: 80, By: 20, Max: int64(d.upTo(4)) << 30},
 			},
 			WriteOptions: d.now(),

@@ -24,6 +24,7 @@ type classFile struct {
 	Binding      string            `hcl:"binding"`
 	QuotaWeight  int               `hcl:"quota_weight"`
 	Grow         *grow             `hcl:"grow,block"`
+	Trim         *time.Duration    `hcl:"trim"`
 }
 
 // ReadClass reads the file of a volume class in HCL. Its results are like ReadVolume's.
@@ -47,6 +48,7 @@ func (f *classFile) row() *class.VolumeClass {
 		Binding:      f.Binding,
 		QuotaWeight:  f.QuotaWeight,
 		Grow:         f.Grow.policy(),
+		Trim:         f.Trim,
 
 		MutableParameters: f.Mutable,
 	}

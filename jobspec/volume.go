@@ -40,6 +40,7 @@ type volumeFile struct {
 	Reclaim      string            `hcl:"reclaim"`
 	DeleteAfter  *time.Duration    `hcl:"delete_after"`
 	Grow         *grow             `hcl:"grow,block"`
+	Trim         *time.Duration    `hcl:"trim"`
 }
 
 type capability struct {
@@ -90,6 +91,7 @@ func (f *volumeFile) row() *structs.CSIVolume {
 		Reclaim:              f.Reclaim,
 		DeleteAfter:          f.DeleteAfter,
 		Grow:                 f.Grow.policy(),
+		Trim:                 f.Trim,
 	}
 
 	for _, c := range f.Capabilities {

@@ -109,6 +109,7 @@ func TestVolumePut_ChangesAndKeepsFields(t *testing.T) {
 		v.Secrets = structs.Secrets{"k": "v"}
 		v.Context = map[string]string{"c": "x"}
 		v.Parameters = map[string]string{"a": "b"}
+		v.Trim = new(time.Hour)
 		v.MountOptions = &structs.CSIMountOptions{FSType: "ext4", MountFlags: []string{"password=x"}}
 		v.RequestedCapacityMin, v.Capacity = 10, 12
 	})
@@ -119,14 +120,18 @@ func TestVolumePut_ChangesAndKeepsFields(t *testing.T) {
 	})
 	if v.Name != "v" || v.ExternalID != "ext-v" ||
 		v.Secrets["k"] != "v" || v.Context["c"] != "x" ||
-		v.Parameters["a"] != "b" ||
+		v.Parameters["a"] != "b" || v.Trim == nil || *v.Trim != time.Hour ||
 		v.MountOptions.FSType != "xfs" || v.MountOptions.MountFlags[0] != "password=x" || v.Capacity != 12 ||
 		v.ExpandPending {
 		t.Errorf("the volume is %+v", v)
 	}
 	v = w.mustPut(func(v *structs.CSIVolume) {
 		v.Secrets, v.Context = structs.Secrets{"new": "n"}, map[string]string{"c": "y"}
+		v.Trim = new(time.Duration(0))
 	})
+	if *v.Trim != 0 {
+		t.Errorf("it is trimmed every %s, and the request says never", *v.Trim)
+	}
 	if len(v.Secrets) != 1 || v.Secrets["new"] != "n" ||
 		v.Context["c"] != "y" {
 		t.Errorf("got secrets %v and context %v", map[string]string(v.Secrets), v.Context)

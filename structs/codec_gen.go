@@ -2141,6 +2141,9 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if !(v.Snapshot != "") {
 		n--
 	}
+	if !(v.Trim != nil) {
+		n--
+	}
 	if !(v.TurnedReadOnly != nil) {
 		n--
 	}
@@ -2313,6 +2316,12 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if b, err = wire.AppendPointers(b, v.Topologies, (*CSITopology).AppendMsgpack); err != nil {
 		return b, err
 	}
+	if v.Trim != nil {
+		b = append(b, "\xa4Trim"...)
+		if b, err = wire.AppendOther(b, &v.Trim); err != nil {
+			return b, err
+		}
+	}
 	if v.TurnedReadOnly != nil {
 		b = append(b, "\xaeTurnedReadOnly"...)
 		if b, err = wire.AppendOther(b, &v.TurnedReadOnly); err != nil {
@@ -2410,6 +2419,8 @@ func (v *CSIVolume) readField(name, b []byte) (_ []byte, known bool, err error) 
 		b, err = wire.ReadOther(b, &v.Grow)
 	case "Grown":
 		b, err = wire.ReadOther(b, &v.Grown)
+	case "Trim":
+		b, err = wire.ReadOther(b, &v.Trim)
 	case "CreateTime":
 		b, err = wire.ReadInt(b, &v.CreateTime)
 	case "ModifyTime":
@@ -2676,6 +2687,9 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if !(v.CSIVolume.Snapshot != "") {
 		n--
 	}
+	if !(v.CSIVolume.Trim != nil) {
+		n--
+	}
 	if !(v.CSIVolume.TurnedReadOnly != nil) {
 		n--
 	}
@@ -2903,6 +2917,12 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xaaTopologies"...)
 	if b, err = wire.AppendPointers(b, v.CSIVolume.Topologies, (*CSITopology).AppendMsgpack); err != nil {
 		return b, err
+	}
+	if v.CSIVolume.Trim != nil {
+		b = append(b, "\xa4Trim"...)
+		if b, err = wire.AppendOther(b, &v.CSIVolume.Trim); err != nil {
+			return b, err
+		}
 	}
 	if v.CSIVolume.TurnedReadOnly != nil {
 		b = append(b, "\xaeTurnedReadOnly"...)

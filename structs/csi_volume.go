@@ -221,8 +221,10 @@ type CSIVolume struct {
 	DeleteAt    int64  `json:",omitempty" codec:",omitempty" level:"2"`
 	DeleteCause string `json:",omitempty" codec:",omitempty" level:"2"`
 	// Grow is when the volume grows by itself, nil for never, and Grown the record of that.
-	Grow       *CSIGrow   `json:",omitempty" codec:",omitempty" level:"2"`
-	Grown      *CSIGrowth `json:",omitempty" codec:",omitempty" level:"2"`
+	Grow  *CSIGrow   `json:",omitempty" codec:",omitempty" level:"2"`
+	Grown *CSIGrowth `json:",omitempty" codec:",omitempty" level:"2"`
+	// Trim is the time between two trims of its file system; nil and 0 for none.
+	Trim       *time.Duration `json:",omitempty" codec:",omitempty" level:"2"`
 	CreateTime int64
 	ModifyTime int64
 	// a call for the volume itself of unknown outcome

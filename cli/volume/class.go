@@ -180,6 +180,7 @@ func printClass(c *command.Call, row *class.VolumeClass) {
 		"Binding", row.Binding,
 		"Quota weight", fmt.Sprint(row.QuotaWeight),
 		"Volumes grow", growRule(row.Grow),
+		"Volumes are trimmed", trimRule(row.Trim),
 	)
 }
 

@@ -159,6 +159,7 @@ func printVolume(ctx context.Context, c *command.Call, v *structs.CSIVolumeDetai
 		"Grows by itself", growRule(v.Grow),
 		"Last growth", lastGrowth(v.Grown),
 		"Does not grow", autogrow.Fault(&v.CSIVolume),
+		"Trimmed", trimRule(v.Trim),
 		"Schedulable", command.YesNo(v.Schedulable),
 		"Blocked", watch.BlockedText(v),
 		"Controllers healthy",
@@ -191,13 +192,18 @@ func printVolume(ctx context.Context, c *command.Call, v *structs.CSIVolumeDetai
 	printUse(ctx, c, v)
 	claimSheet.Section(c, "Claims", v.Claims)
 	attachmentSheet.Section(c, "Attachments", v.Attachments)
-	snaps, err := snapshots.List(ctx, c.API, snapshots.Filter{VolumeID: v.ID})
+	printSnapshots(ctx, c, v.ID)
+	printDrift(ctx, c, v.ID)
+	return nil
+}
+
+// printSnapshots prints the snapshots of a volume. The rest of an answer does not depend on them.
+func printSnapshots(ctx context.Context, c *command.Call, id string) {
+	snaps, err := snapshots.List(ctx, c.API, snapshots.Filter{VolumeID: id})
 	if err != nil {
 		warn(c, []string{"the snapshots of the volume are not known: " + err.Error()})
 	}
 	snapshotSheet.Section(c, "Snapshots", snaps)
-	printDrift(ctx, c, v.ID)
-	return nil
 }
 
 // mutableText shows the mutable parameters that the plugin has, and the wanted values of those that change.

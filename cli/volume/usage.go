@@ -185,6 +185,7 @@ func printUse(ctx context.Context, c *command.Call, v *structs.CSIVolumeDetail) 
 		return
 	}
 	nodeUseSheet.Section(c, "Use", all.Usages)
+	printTrims(c, all.Usages)
 	mounthealth.Sheet.Section(c, "Mounts", mounthealth.Rows(all.Usages))
 	warn(c, all.Warnings)
 }

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"berth/api/apitest"
 	"berth/cli/clitest"
@@ -24,7 +25,7 @@ func usageCluster(t *testing.T) (addr string) {
 	apitest.Answer(c, structs.CSIVolumeList, list)
 	apitest.Answer(c, inquiry.VolumeWhy, inquiry.WhyResponse{Text: "nothing waits\n"})
 	apitest.Answer(c, structs.CSIVolumeGet, structs.CSIVolumeGetResponse{Volume: &structs.CSIVolumeDetail{
-		CSIVolume: structs.CSIVolume{ID: "full", Namespace: "default"},
+		CSIVolume: structs.CSIVolume{ID: "full", Namespace: "default", Trim: new(24 * time.Hour)},
 		Claims:    []*structs.CSIClaim{{State: structs.ClaimGranted, AllocID: "a1"}},
 	}})
 	use := func(id string, bytes, inodes int64) *volumeusage.VolumeUsage {
@@ -40,6 +41,13 @@ func usageCluster(t *testing.T) (addr string) {
 	full.Mounts = []*volumeusage.MountHealth{
 		{State: volumeusage.Healthy, Since: 1},
 		{AllocID: "a1", State: volumeusage.Dead, Reason: "no server", Since: 1, Healing: "it stops its tasks"},
+	}
+	full.Trim = &volumeusage.VolumeTrim{
+		Every: time.Hour,
+		Time:  time.Now().Add(-30 * time.Minute).UnixNano(),
+		Bytes: 3 << 20,
+		Next:  time.Now().Add(30*time.Minute + 30*time.Second).UnixNano(),
+		Fault: "the disk\nis slow",
 	}
 	full.Condition = &volumeusage.VolumeCondition{Abnormal: true, Message: "the disk is ill"}
 	apitest.Answer(c, volumeusage.List, volumeusage.VolumeUsageResponse{
@@ -131,5 +139,18 @@ func TestVolumeWhy_NamesMountsThatAreIll(t *testing.T) {
 	var why inquiry.WhyResponse
 	if err := json.Unmarshal([]byte(out), &why); code != 0 || err != nil || len(why.Reasons) != 2 {
 		t.Errorf("exit code %d, %v: %s", code, err, out)
+	}
+}
+
+func TestVolumeStatus_ShowsTheTrimsOfEachNode(t *testing.T) {
+	code, out, errs := runArgs(t, []string{"volume", "status", "-address", usageCluster(t), "full"})
+	for _, want := range []string{
+		`(?m)^Trimmed += every 1d$`,
+		`(?m)^Node +Last +Given Back +Next +Fault$`,
+		`(?m)^n1 +30m\S* ago +3.0 MiB +in 30m\S* +the disk is slow$`,
+	} {
+		if code != 0 || !regexp.MustCompile(want).MatchString(out) {
+			t.Errorf("code %d, want %s in:\n%s%s", code, want, out, errs)
+		}
 	}
 }

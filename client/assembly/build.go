@@ -14,7 +14,6 @@ import (
 	"berth/client/allocrunner/taskrunner"
 	"berth/client/csi/csihooks"
 	"berth/client/csi/heal"
-	"berth/client/csi/helpers"
 	"berth/client/csi/mounts"
 	"berth/client/csi/quiesce"
 	"berth/client/csi/registry"
@@ -69,7 +68,7 @@ func Build(p Parts) (*Subsystems, error) {
 	}
 	root := filepath.Join(csiDir, "v")
 	plugins := buildVolumes(p, instances, root)
-	watched := watchMounts(p, plugins, helpers.New(drivers.Supervisor()))
+	watched := watchMounts(p, plugins, drivers.Supervisor())
 	guarding, err := buildGuard(p, drivers)
 	if err != nil {
 		return nil, err
@@ -96,8 +95,7 @@ func Build(p Parts) (*Subsystems, error) {
 		Endpoints:  append(endpoints(p, plugins, drivers), watched.endpoints()...),
 		Run: []func(context.Context){
 			drivers.Run, deviceManager.Run, plugins.Run, watched.usage.Run, watched.health.Run,
-			of.consul.Run,
-			of.signed.Run,
+			watched.trims.Run, of.consul.Run, of.signed.Run,
 			reconcileVolumes(p, plugins, guarding),
 			guarding.Run,
 			reconcileNetworks(p),

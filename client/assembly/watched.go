@@ -6,16 +6,19 @@ import (
 	"berth/client/csi/helpers"
 	"berth/client/csi/quiesce"
 	"berth/client/csi/stats"
+	"berth/client/csi/trim"
 	"berth/client/csi/volumes"
 	"berth/rpc"
 )
 
-// watched are the parts that look after the mounted volumes. Those that touch file systems share processes.
+// watched are the parts that look after the mounted volumes. All but trims share the
+// processes that touch file systems.
 type watched struct {
 	usage     *stats.Poller
 	health    *health.Monitor
 	healer    *heal.Healer
 	quiescing *quiesce.Tasks
+	trims     *trim.Trimmer
 }
 
 // endpoints returns the procedures that servers may call.
@@ -23,8 +26,17 @@ func (w watched) endpoints() []rpc.Endpoint {
 	return append(w.quiescing.Endpoints(), w.usage.Endpoint())
 }
 
-func watchMounts(p Parts, plugins *volumes.Manager, pool *helpers.Pool) watched {
+// watchMounts makes the parts. helper is the program of the processes with its arguments.
+func watchMounts(p Parts, plugins *volumes.Manager, helper []string) watched {
 	var w watched
+	pool := helpers.New(helper)
+	w.trims = trim.New(trim.Config{
+		List:    trim.Mounted(plugins.Volumes()),
+		IsWhole: trim.IsWhole,
+		Aside:   trim.Aside(plugins.Volumes()),
+		Helper:  helper,
+		Logger:  p.Logger.Named("volume_trim"),
+	})
 	w.health = health.New(health.Config{
 		List:    health.Mounted(plugins.Volumes()),
 		Helpers: pool,
@@ -37,6 +49,7 @@ func watchMounts(p Parts, plugins *volumes.Manager, pool *helpers.Pool) watched 
 		Helpers:   pool,
 		NodeID:    p.NodeID,
 		Health:    w.health.Of,
+		Trim:      w.trims.Of,
 		Condition: w.health.SetCondition,
 		Interval:  p.Config.VolumeStatsInterval,
 		Logger:    p.Logger.Named("volume_stats"),

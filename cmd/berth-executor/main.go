@@ -9,6 +9,7 @@ import (
 	"berth/client/csi/health/cut"
 	"berth/client/csi/health/probe"
 	"berth/client/csi/stats/statfs"
+	"berth/client/csi/trim/fitrim"
 	"berth/client/drivers/executor"
 	"berth/client/guard/watch"
 )
@@ -18,5 +19,6 @@ func main() {
 		executor.Other{Arg: cut.Arg, Main: cut.Main},
 		executor.Other{Arg: probe.Arg, Main: probe.Main},
 		executor.Other{Arg: statfs.Arg, Main: statfs.Main},
+		executor.Other{Arg: fitrim.Arg, Main: fitrim.Main},
 		executor.Other{Arg: watch.Arg, Main: watch.Main}))
 }

@@ -685,6 +685,7 @@ var all = []any{
 	new(volumeusage.UsageKey),
 	new(volumeusage.VolumeCondition),
 	new(volumeusage.VolumeGrowRequest),
+	new(volumeusage.VolumeTrim),
 	new(volumeusage.VolumeUsage),
 	new(volumeusage.VolumeUsageRequest),
 	new(volumeusage.VolumeUsageResponse),

@@ -4,6 +4,7 @@ name         = "database"
 type         = "csi"
 plugin_id    = "hostpath"
 external_id  = "vol-1"
+trim         = "24h"
 capacity_min = "64MiB"
 capacity_max = 134217728
 

@@ -135,6 +135,7 @@ func copyOptional(v *structs.CSIVolume, c *class.VolumeClass) {
 	v.MutableParameters = modify.Merge(c.MutableParameters, v.MutableParameters)
 	v.OnNodeLoss = cmp.Or(v.OnNodeLoss, c.OnNodeLoss)
 	v.Grow = cmp.Or(v.Grow, c.Grow)
+	v.Trim = cmp.Or(v.Trim, c.Trim)
 	v.Reclaim = cmp.Or(v.Reclaim, c.Reclaim)
 	if v.Reclaim == class.Delete {
 		v.DeleteAfter = cmp.Or(v.DeleteAfter, c.DeleteAfter)

@@ -42,6 +42,7 @@ func rich(c *class.VolumeClass) {
 	c.OnNodeLoss = structs.LossFence
 	c.Reclaim = class.Delete
 	c.DeleteAfter = new(time.Hour)
+	c.Trim = new(24 * time.Hour)
 }
 
 func TestComplete_CopiesTheValuesOfTheClass(t *testing.T) {
@@ -64,6 +65,8 @@ func TestComplete_CopiesTheValuesOfTheClass(t *testing.T) {
 		t.Errorf("on_node_loss is %q", v.OnNodeLoss)
 	case v.Reclaim != class.Delete || *v.DeleteAfter != time.Hour:
 		t.Errorf("it is reclaimed by %q after %v", v.Reclaim, v.DeleteAfter)
+	case v.Trim == nil || *v.Trim != 24*time.Hour:
+		t.Errorf("it is trimmed every %v", v.Trim)
 	case len(v.RequestedTopologies.Required) != 1 || v.RequestedTopologies.Required[0] != zoneA:
 		t.Errorf("the topologies are %v", v.RequestedTopologies)
 	}
@@ -87,12 +90,13 @@ func TestComplete_KeepsTheValuesOfTheRequest(t *testing.T) {
 		v.SecretsFrom = "nomad/volumes/prod/own"
 		v.MountOptions = &structs.CSIMountOptions{FSType: "ext4"}
 		v.OnNodeLoss = structs.LossHold
+		v.Trim = new(time.Duration(0))
 		v.RequestedTopologies = &structs.CSITopologyRequest{Required: []*structs.CSITopology{rackA}}
 	})
 	wantFault(t, classes.Complete(s.Read(), v, nil, true), "", "")
 	if v.SecretsFrom != "nomad/volumes/prod/own" || v.MountOptions.FSType != "ext4" ||
 		len(v.MountOptions.MountFlags) != 1 || v.OnNodeLoss != structs.LossHold ||
-		v.RequestedTopologies.Required[0] != rackA {
+		*v.Trim != 0 || v.RequestedTopologies.Required[0] != rackA {
 		t.Errorf("got %+v with %v", v, v.MountOptions)
 	}
 

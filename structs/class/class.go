@@ -53,6 +53,7 @@ type VolumeClass struct {
 	QuotaWeight       int                    `level:"2"` // quotas count each byte so many times
 	// Grow is when its volumes grow by themselves, nil for never.
 	Grow            *structs.CSIGrow `json:",omitempty" codec:",omitempty" level:"2"`
+	Trim            *time.Duration   `json:",omitempty" codec:",omitempty" level:"2"` // as in structs.CSIVolume
 	structs.Indexes `level:"2"`
 }
 

@@ -9,8 +9,8 @@ import (
 	"berth/structs"
 	"berth/structs/pluginconf"
 	"berth/structs/validate/field"
-	"berth/structs/validate/growth"
 	"berth/structs/validate/plugins"
+	"berth/structs/validate/upkeep"
 )
 
 var (
@@ -49,7 +49,7 @@ func Volume(v *structs.CSIVolume) error {
 	checkSecretsFrom(f, v)
 	checkNodeLoss(f, v.OnNodeLoss)
 	checkReclaim(f, v)
-	growth.Check(f, v.Grow, v.RequestedCapacityMin)
+	upkeep.CheckVolume(f, v)
 	checkTopologyRequest(f.At("topology_request"), v.RequestedTopologies)
 	return f.Err()
 }

@@ -20,6 +20,12 @@ const (
 	MaxInterval     = time.Hour
 )
 
+// The bounds of the time between two trims of a volume.
+const (
+	MinTrim = time.Hour
+	MaxTrim = 720 * time.Hour
+)
+
 // UsageAmount is the use of a volume in one unit. Used and Available may be less than Total together: a file
 // system keeps a part for root.
 type UsageAmount struct {
@@ -77,6 +83,21 @@ type MountHealth struct {
 // Ill reports whether the state is not healthy.
 func (m *MountHealth) Ill() bool { return m.State != Healthy }
 
+// VolumeTrim tells how a node trims a volume: it makes the file system tell its storage which blocks hold no
+// data. The node forgets it when it has no writable mount of the volume any more.
+type VolumeTrim struct {
+	// Every is the time between two trims.
+	Every time.Duration `json:",omitempty" codec:",omitempty" level:"2"`
+	// Time is the end of the last trim (UnixNano), 0 for none, and Bytes those that the file system gave to the
+	// storage then.
+	Time  int64 `json:",omitempty" codec:",omitempty" level:"2"`
+	Bytes int64 `json:",omitempty" codec:",omitempty" level:"2"`
+	// Next is the time (UnixNano) of the next one, 0 if there is none: the storage cannot trim.
+	Next int64 `json:",omitempty" codec:",omitempty" level:"2"`
+	// Fault is that of the last try, "" for a good one.
+	Fault string `json:",omitempty" codec:",omitempty" level:"2"`
+}
+
 // The sources of a VolumeUsage.
 const (
 	SourcePlugin = "plugin" // NodeGetVolumeStats
@@ -101,6 +122,8 @@ type VolumeUsage struct {
 	Error string `json:",omitempty" codec:",omitempty" level:"2"`
 	// Mounts are the states of its mounts on the node, the staged volume first.
 	Mounts []*MountHealth `json:",omitempty" codec:",omitempty" level:"2"`
+	// Trim is nil if the node does not trim the volume.
+	Trim *VolumeTrim `json:",omitempty" codec:",omitempty" level:"2"`
 }
 
 // UsageKey names a volume.

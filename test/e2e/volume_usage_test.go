@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"berth/client/csi/stats/statfs"
+	"berth/client/csi/trim/fitrim"
 	"berth/structs/volumeusage"
 )
 
@@ -73,6 +74,11 @@ job "fill" {
 	var answer statfs.Answer
 	if err != nil || json.Unmarshal(out, &answer) != nil || answer.Bytes == 0 {
 		t.Errorf("statfs: %s, %v", out, err)
+	}
+	out, err = exec.Command(binary, "executor", fitrim.Arg, "/proc").Output()
+	var trimmed fitrim.Answer
+	if err != nil || json.Unmarshal(out, &trimmed) != nil || trimmed.Unsupported == "" {
+		t.Errorf("fitrim: %s, %v", out, err)
 	}
 	for _, job := range []string{"fill", "hostpath"} {
 		a.must("job", "stop", "-purge", job)

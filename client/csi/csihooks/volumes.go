@@ -381,6 +381,9 @@ func (h *volumesHook) useOf(
 	// A block volume has no file system with options.
 	if u.AttachmentMode == structs.CSIFileSystem {
 		u.MountOptions = r.Volume.MountOptions.Merge(w.request.MountOptions)
+		if r.Volume.Trim != nil {
+			u.Trim = *r.Volume.Trim
+		}
 	}
 	u.MountGroup = h.mountGroup(w, u.PluginID)
 	if r.Attachment != nil {

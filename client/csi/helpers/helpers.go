@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"berth/structs"
 )
@@ -26,6 +27,10 @@ const maxOutput = 4 << 10
 
 // Pool starts the processes.
 type Pool struct {
+	// Grace is how long Output waits for the end of a process that it has killed. It is set before the first
+	// use.
+	Grace time.Duration
+
 	command []string
 	running atomic.Int32
 }
@@ -87,6 +92,7 @@ func (p *Pool) Output(ctx context.Context, args ...string) ([]byte, error) {
 	case err = <-ended:
 	case <-ctx.Done():
 		_ = cmd.Process.Kill() // it may have ended
+		p.awaitEnd(ended)
 		return nil, structs.Timeoutf("%s does not end: the server of its file system may have failed",
 			strings.Join(args, " "))
 	}
@@ -94,6 +100,19 @@ func (p *Pool) Output(ctx context.Context, args ...string) ([]byte, error) {
 		return nil, structs.Unavailablef("%s (%w)", structs.Printable(strings.TrimSpace(out.String())), err)
 	}
 	return out.Bytes(), nil
+}
+
+// awaitEnd waits for the end of a process, at most for the grace.
+func (p *Pool) awaitEnd(ended <-chan error) {
+	if p.Grace == 0 {
+		return
+	}
+	limit := time.NewTimer(p.Grace)
+	defer limit.Stop()
+	select {
+	case <-ended:
+	case <-limit.C:
+	}
 }
 
 // limited keeps the first bytes of an output.

@@ -112,6 +112,13 @@ func (t *Table) Identity(path string) string {
 	return fmt.Sprintf("%s %d:%d", m.FSType, m.Major, m.Minor)
 }
 
+// IsWhole reports whether a file system is mounted at exactly this path from its root on: no directory, and
+// no other part of it such as a subvolume.
+func (t *Table) IsWhole(path string) bool {
+	m := t.top(path)
+	return m != nil && m.Root == "/"
+}
+
 // ReadOnly reports whether the file system that is mounted at a path is read-only as a whole, as after an
 // error of its disk.
 func (t *Table) ReadOnly(path string) bool {

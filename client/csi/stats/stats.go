@@ -57,6 +57,8 @@ type Config struct {
 	NodeID  string
 	// Health returns the states of the mounts of a volume on this node. Nil: they are not known.
 	Health func(volumeusage.UsageKey) []*volumeusage.MountHealth
+	// Trim tells how the node trims a volume, nil if it does not. Nil: it trims none.
+	Trim func(volumeusage.UsageKey) *volumeusage.VolumeTrim
 	// Condition, if not nil, takes what the plugin says of a volume with each measurement, nil for nothing.
 	Condition func(volumeusage.UsageKey, *volumeusage.VolumeCondition)
 	// Interval is the time between two measurements of a volume, about.
@@ -254,6 +256,9 @@ func (p *Poller) Of(keys []volumeusage.UsageKey) []*volumeusage.VolumeUsage {
 		}
 		if s != nil || len(mounts) > 0 {
 			u.Mounts = mounts
+			if p.cfg.Trim != nil {
+				u.Trim = p.cfg.Trim(k)
+			}
 			list = append(list, &u)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"berth/client/csi/volumes/locks"
 	"berth/csi"
 	"berth/structs"
 	"berth/structs/nodecalls"
@@ -101,8 +100,7 @@ func (v *Volumes) Expand(ctx context.Context, u *Use) (capacity int64, err error
 		return 0, err
 	}
 
-	release, err := locks.Acquire(ctx, &v.seq,
-		u.VolumeKey.String(), "growing its content")
+	release, err := v.seq.Acquire(ctx, u.VolumeKey.String(), "growing its content")
 	if err != nil {
 		return 0, err
 	}

@@ -67,6 +67,7 @@ type publishRecord struct {
 	// be published.
 	TurnedReadOnly bool
 	Timeout        time.Duration // of the calls of the plugin: see Use
+	Trim           time.Duration // between two trims: see Use
 }
 
 func (s *stageRecord) key() VolumeKey   { return VolumeKey{s.Namespace, s.VolumeID} }

@@ -9,7 +9,6 @@ import (
 	"berth/client/csi/parking"
 	"berth/client/csi/paths"
 	"berth/client/csi/subpath"
-	"berth/client/csi/volumes/locks"
 	"berth/csi"
 	"berth/structs"
 )
@@ -42,8 +41,7 @@ func (v *Volumes) tryDown(ctx context.Context, k VolumeKey, allocID string, time
 		return err
 	}
 
-	release, err := locks.Acquire(ctx, &v.seq,
-		k.String(), "taking it from the allocation")
+	release, err := v.seq.Acquire(ctx, k.String(), "taking it from the allocation")
 	if err != nil {
 		return err
 	}

@@ -35,6 +35,8 @@ type Use struct {
 	// Timeout ends each call of the plugin, 0 without a setting. The calls that take the volume back have it
 	// as well.
 	Timeout time.Duration
+	// Trim is the time between two trims of the file system, 0 for none.
+	Trim time.Duration
 	// Confirm, if not nil, is called right before the plugin calls that mount the volume. It returns an error
 	// unless the claim still holds: earlier steps may have taken long.
 	Confirm func(ctx context.Context) error

@@ -19,7 +19,6 @@ import (
 	"berth/client/store"
 	"berth/csi"
 	"berth/internal/backoff"
-	"berth/internal/keylock"
 	"berth/structs"
 )
 
@@ -33,7 +32,7 @@ type Volumes struct {
 	m      *Manager
 	logger hclog.Logger
 	store  volumeStore
-	seq    keylock.Map // one sequence of steps per volume
+	seq    locks.Sequences // one sequence of steps per volume
 	parked parking.Calls
 	root   string // on the host, with its links resolved
 	boot   string // ID of this boot of the kernel
@@ -164,7 +163,7 @@ func (v *Volumes) begin(ctx context.Context, u *Use, work string) (conn *Conn, r
 	if err != nil {
 		return nil, nil, err
 	}
-	release, err = locks.Acquire(ctx, &v.seq, u.VolumeKey.String(), work)
+	release, err = v.seq.Acquire(ctx, u.VolumeKey.String(), work)
 	return conn, release, err
 }
 
@@ -320,6 +319,7 @@ func (p *publishRecord) setUse(u *Use, provider string) {
 	p.AttachmentMode = u.AttachmentMode
 	p.ReadOnly = u.ReadOnly
 	p.Timeout = u.Timeout
+	p.Trim = u.Trim
 	if p.Dir == "" {
 		p.Dir = volumeDir(u.VolumeKey)
 	}

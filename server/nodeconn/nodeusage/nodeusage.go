@@ -42,6 +42,9 @@ func Ask(
 		u.NodeID = nodeID
 		u.Error = structs.Cut(u.Error, structs.MaxText)
 		u.Mounts = bounded(u.Mounts)
+		if u.Trim != nil {
+			u.Trim.Fault = structs.Cut(u.Trim.Fault, structs.MaxText)
+		}
 		list = append(list, u)
 	}
 	return list, nil

@@ -307,6 +307,7 @@ func keepUnset(v, old *structs.CSIVolume) {
 	v.RequestedCapacityMax = cmp.Or(v.RequestedCapacityMax, old.RequestedCapacityMax)
 	v.Class = cmp.Or(v.Class, old.Class)
 	v.Grow = cmp.Or(v.Grow, old.Grow)
+	v.Trim = cmp.Or(v.Trim, old.Trim)
 	keepReclaim(v, old)
 	if v.Parameters == nil {
 		v.Parameters = old.Parameters

@@ -1,0 +1,46 @@
+package volume
+
+import (
+	"time"
+
+	"berth/cli/command"
+	"berth/structs/volumeusage"
+)
+
+// trimRule describes when a volume is trimmed, "" if it is not.
+func trimRule(every *time.Duration) string {
+	if every == nil || *every == 0 {
+		return ""
+	}
+	return "every " + command.FormatSpan(*every)
+}
+
+var trimSheet = command.Sheet[*volumeusage.VolumeUsage]{
+	Titles: "Node|Last|Given Back|Next|Fault",
+	Row: func(_ *command.Call, u *volumeusage.VolumeUsage) []string {
+		given := ""
+		if u.Trim.Time != 0 {
+			given = command.FormatSize(u.Trim.Bytes)
+		}
+		return []string{
+			command.ShortID(u.NodeID),
+			command.Age(u.Trim.Time),
+			given,
+			command.Age(u.Trim.Next),
+			command.OneLine(u.Trim.Fault),
+		}
+	},
+}
+
+// printTrims shows the trims of a volume by node, if a node trims it.
+func printTrims(c *command.Call, all []*volumeusage.VolumeUsage) {
+	var trimmed []*volumeusage.VolumeUsage
+	for _, u := range all {
+		if u.Trim != nil {
+			trimmed = append(trimmed, u)
+		}
+	}
+	if len(trimmed) > 0 {
+		trimSheet.Section(c, "Trims", trimmed)
+	}
+}

@@ -1,0 +1,72 @@
+package trim
+
+import (
+	"context"
+
+	"berth/client/csi/mounts"
+	"berth/client/csi/volumes"
+	"berth/structs/volumeusage"
+)
+
+// Mounted returns the function that lists the volumes of a node that are to be trimmed, by its records. Of a
+// volume that several allocations may write, it takes the shortest time.
+func Mounted(v *volumes.Volumes) func() ([]Volume, error) {
+	return func() ([]Volume, error) {
+		all, err := v.Mounts()
+		if err != nil {
+			return nil, err
+		}
+		staged := map[volumes.VolumeKey]string{}
+		for _, m := range all {
+			if m.AllocID == "" && m.Writes {
+				staged[m.VolumeKey] = m.Path
+			}
+		}
+
+		byKey := map[volumes.VolumeKey]*Volume{}
+		var list []*Volume
+		for _, m := range all {
+			if m.AllocID == "" || !m.Writes || m.Trim <= 0 {
+				continue
+			}
+			known := byKey[m.VolumeKey]
+			if known == nil {
+				known = &Volume{
+					Key:      volumeusage.UsageKey{Namespace: m.Namespace, VolumeID: m.ID},
+					PluginID: m.PluginID,
+					Path:     m.Path,
+					Every:    m.Trim,
+				}
+				if path := staged[m.VolumeKey]; path != "" {
+					known.Path = path
+				}
+				byKey[m.VolumeKey] = known
+				list = append(list, known)
+			}
+			known.Every = min(known.Every, m.Trim)
+			known.Users = append(known.Users, m.AllocID)
+		}
+
+		out := make([]Volume, len(list))
+		for i, known := range list {
+			out[i] = *known
+		}
+		return out, nil
+	}
+}
+
+// Aside returns Config.Aside for the volumes of a node.
+func Aside(v *volumes.Volumes) func(context.Context, volumeusage.UsageKey, func(context.Context)) bool {
+	return func(ctx context.Context, k volumeusage.UsageKey, do func(context.Context)) bool {
+		return volumes.Aside(ctx, v, volumes.VolumeKey{Namespace: k.Namespace, ID: k.VolumeID}, do)
+	}
+}
+
+// IsWhole reports whether the mount table has a whole file system at exactly a path.
+func IsWhole(path string) (bool, error) {
+	table, err := mounts.Read()
+	if err != nil {
+		return false, err
+	}
+	return table.IsWhole(path), nil
+}
