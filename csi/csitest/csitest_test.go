@@ -130,3 +130,31 @@ func TestPlugin_SharesVolumesWithAnotherInstance(t *testing.T) {
 		t.Errorf("the calls are %q, want %q", codes, want)
 	}
 }
+
+func TestPlugin_LosesThePathsOfOneMachine(t *testing.T) {
+	p := csitest.Start(t, csitest.Config{Node: true})
+	c, err := csi.Dial(p.Endpoint(), csi.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	dir := t.TempDir()
+	u := csi.Use{VolumeID: "v", AccessMode: structs.CSIMultiNodeMultipleWriter, AttachmentMode: structs.CSIFileSystem}
+	for _, machine := range []string{"m1", "m10"} {
+		staging := filepath.Join(dir, machine, "s")
+		err := c.NodeStageVolume(t.Context(), &csi.StageRequest{Use: u, StagingPath: staging})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = c.NodePublishVolume(t.Context(), &csi.PublishRequest{Use: u, StagingPath: staging,
+			TargetPath: filepath.Join(dir, machine, "t")})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.LosePower(filepath.Join(dir, "m1"))
+	_, staged, published, _ := p.Volume("v")
+	if len(staged) != 1 || len(published) != 1 || published[0] != filepath.Join(dir, "m10", "t") {
+		t.Errorf("staged at %q and published at %q", staged, published)
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	spec "github.com/container-storage-interface/spec/lib/go/csi"
@@ -73,6 +74,18 @@ func (p *Plugin) Volume(id string) (attached, staged, published []string, ok boo
 		return nil, nil, nil, false
 	}
 	return keys(v.attached), keys(v.staged), keys(v.published), true
+}
+
+// LosePower forgets the staging and target paths below a directory, as if the machine with them had lost its
+// power. Attachments stay. It is for plugins that mount nothing.
+func (p *Plugin) LosePower(dir string) {
+	p.storage.mu.Lock()
+	defer p.storage.mu.Unlock()
+	below := func(path string, _ bool) bool { return strings.HasPrefix(path, dir+"/") }
+	for _, v := range p.storage.volumes {
+		maps.DeleteFunc(v.staged, below)
+		maps.DeleteFunc(v.published, below)
+	}
 }
 
 // Volumes lists the IDs of the existing volumes.

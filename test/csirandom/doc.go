@@ -1,5 +1,5 @@
 // Package csirandom performs random operations on volumes, jobs and snapshots while leaders, agents and
-// plugins are killed, and checks each call of the plugin with package csitrace.
+// plugins are killed and nodes lose their power, and checks each call of the plugin with package csitrace.
 //
 // The servers are real, with Raft on disk and sockets. The nodes are agents of package client with the real
 // managers of volumes, their hooks and their endpoints. Their tasks are entries of package drivertest. Each

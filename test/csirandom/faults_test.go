@@ -54,6 +54,8 @@ func (f *faults) draw(rpc string) (drawn fate) {
 		drawn.after = codesAfter[f.dice.IntN(len(codesAfter))]
 	case 2, 3:
 		drawn.pause = time.Duration(f.dice.IntN(50)) * time.Millisecond
+	case 4:
+		drawn.pause = time.Duration(f.dice.IntN(500)) * time.Millisecond
 	}
 	return drawn
 }

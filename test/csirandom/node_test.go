@@ -2,6 +2,7 @@ package csirandom
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
 	"sync"
 	"time"
@@ -30,6 +31,7 @@ type node struct {
 
 	mu     sync.Mutex // one restart at a time
 	id     string
+	boots  int
 	cancel context.CancelFunc
 	done   chan struct{}
 }
@@ -85,6 +87,7 @@ func (n *node) start() {
 		Logger: n.w.logger.Named(n.name),
 		Dial:   n.w.Net.From(n.name).Dial,
 		Build:  n.build,
+		BootID: n.bootID(),
 	})
 	n.w.must(err)
 	n.id = c.NodeID()
@@ -113,8 +116,27 @@ func (n *node) restart() {
 	n.start()
 }
 
+// bootID names the time since the last loss of power.
+func (n *node) bootID() string { return fmt.Sprintf("%s-boot-%d", n.name, n.boots) }
+
+// losePower ends everything on the node but its disk, and starts it again.
+func (n *node) losePower() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.stop()
+	n.plugin.Stop()
+	n.machine.Reboot()
+	n.plugin.LosePower(n.dir)
+	n.w.trace.PowerLoss(n.name)
+	n.boots++
+	n.w.must(n.plugin.Restart())
+	n.start()
+}
+
 // crash ends the plugin at any point of its calls and starts it again.
 func (n *node) crash() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	n.w.must(n.plugin.Restart())
 }
 
@@ -179,6 +201,7 @@ func (n *node) volumesConfig(p assembly.Parts, instances *registry.Registry, roo
 		RetryMin:            5 * time.Millisecond,
 		RetryMax:            200 * time.Millisecond,
 		AcceptUnmounted:     true,
+		BootID:              n.bootID(),
 	}
 }
 

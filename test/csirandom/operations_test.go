@@ -37,6 +37,8 @@ var operations = []operation{
 	{"register a volume", 2, (*world).registerVolume},
 	{"run a job", 18, (*world).runJob},
 	{"stop a job", 18, (*world).stopJob},
+	{"run a job that asks for volumes", 6, (*world).runAskingJob},
+	{"stop a job that asks for volumes", 5, (*world).stopAskingJob},
 	{"scale a job", 6, (*world).scaleJob},
 	{"move an allocation", 8, (*world).moveAlloc},
 	{"end a task", 4, (*world).endTask},
@@ -47,6 +49,7 @@ var operations = []operation{
 	{"end a drain", 2, (*world).endDrain},
 	{"kill the agent of a node", 1, (*world).killAgent},
 	{"kill the plugin on a node", 2, (*world).killPlugin},
+	{"take the power from a node", 1, (*world).losePower},
 }
 
 // draw returns an operation by the weights.
@@ -220,7 +223,23 @@ func (w *world) undeleteVolume() func() error {
 
 func (w *world) runJob() func() error {
 	id, volume := w.jobID()
-	group := &structs.TaskGroup{
+	group := newGroup(&structs.VolumeRequest{
+		Name:           "data",
+		Type:           structs.VolumeTypeCSI,
+		Source:         volume,
+		AccessMode:     modes[volume],
+		AttachmentMode: structs.CSIFileSystem,
+		ReadOnly:       w.IntN(4) == 0,
+	})
+	if severalWriters[volume] {
+		group.Count = 1 + w.IntN(3)
+	}
+	return w.registerRequest(id, group)
+}
+
+// newGroup returns a group of one task with a volume, which is soon replaced after a failure.
+func newGroup(volume *structs.VolumeRequest) *structs.TaskGroup {
+	return &structs.TaskGroup{
 		Name:  "g",
 		Count: 1,
 		Tasks: []*structs.Task{{
@@ -229,14 +248,7 @@ func (w *world) runJob() func() error {
 			Config:    map[string]any{},
 			Resources: &structs.Resources{CPU: 10, MemoryMB: 10},
 		}},
-		Volumes: map[string]*structs.VolumeRequest{"data": {
-			Name:           "data",
-			Type:           structs.VolumeTypeCSI,
-			Source:         volume,
-			AccessMode:     modes[volume],
-			AttachmentMode: structs.CSIFileSystem,
-			ReadOnly:       w.IntN(4) == 0,
-		}},
+		Volumes: map[string]*structs.VolumeRequest{"data": volume},
 		ReschedulePolicy: &structs.ReschedulePolicy{
 			Unlimited:     true,
 			Delay:         50 * time.Millisecond,
@@ -245,9 +257,9 @@ func (w *world) runJob() func() error {
 		},
 		RestartPolicy: &structs.RestartPolicy{Mode: "fail", Interval: time.Minute, Delay: time.Millisecond},
 	}
-	if severalWriters[volume] {
-		group.Count = 1 + w.IntN(3)
-	}
+}
+
+func (w *world) registerRequest(id string, group *structs.TaskGroup) func() error {
 	job := &structs.Job{
 		ID:          id,
 		Type:        structs.JobService,
@@ -256,6 +268,50 @@ func (w *world) runJob() func() error {
 	}
 	return func() error {
 		_, err := request(w, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
+		return err
+	}
+}
+
+// className is the class of the volumes that jobs ask for.
+const className = "fast"
+
+// putClass makes the class. Its volumes are created where their first allocation is placed, and deleted soon
+// after their job.
+func (w *world) putClass() {
+	after := 200 * time.Millisecond
+	_, err := request(w, class.Put, &class.ClassPutRequest{Class: &class.VolumeClass{
+		Name:        className,
+		PluginID:    pluginID,
+		Reclaim:     class.Delete,
+		DeleteAfter: &after,
+		Binding:     class.FirstConsumer,
+	}})
+	w.must(err)
+}
+
+// askingJobs is the number of jobs that ask for volumes.
+const askingJobs = 2
+
+func (w *world) askingJobID() string { return fmt.Sprintf("a%d", w.IntN(askingJobs)) }
+
+func (w *world) runAskingJob() func() error {
+	group := newGroup(&structs.VolumeRequest{
+		Name:           "data",
+		Type:           structs.VolumeTypeCSI,
+		Class:          className,
+		Size:           4 * sizeStep,
+		PerAlloc:       true,
+		AccessMode:     structs.CSISingleNodeWriter,
+		AttachmentMode: structs.CSIFileSystem,
+	})
+	group.Count = 1 + w.IntN(2)
+	return w.registerRequest(w.askingJobID(), group)
+}
+
+func (w *world) stopAskingJob() func() error {
+	req := &structs.JobDeregisterRequest{JobID: w.askingJobID(), Purge: w.IntN(2) == 0}
+	return func() error {
+		_, err := request(w, structs.JobDeregister, req)
 		return err
 	}
 }
@@ -372,6 +428,14 @@ func (w *world) killPlugin() func() error {
 	n := w.nodes[w.IntN(len(w.nodes))]
 	return func() error {
 		n.crash()
+		return nil
+	}
+}
+
+func (w *world) losePower() func() error {
+	n := w.nodes[w.IntN(len(w.nodes))]
+	return func() error {
+		n.losePower()
 		return nil
 	}
 }

@@ -144,16 +144,14 @@ func (w *world) checkTrace() {
 func (w *world) finish() {
 	w.faults.ended.Store(true)
 	w.record("the end")
-	for v := range volumeCount {
-		for j := range jobsOfVolume {
-			req := &structs.JobDeregisterRequest{JobID: fmt.Sprintf("j%d-v%d", j, v), Purge: true}
-			err := w.again(func() error {
-				_, err := request(w, structs.JobDeregister, req)
-				return err
-			})
-			if err != nil && !structs.IsKind(err, structs.KindNotFound) {
-				w.t.Errorf("stopping %s: %v", req.JobID, err)
-			}
+	for _, id := range allJobs() {
+		req := &structs.JobDeregisterRequest{JobID: id, Purge: true}
+		err := w.again(func() error {
+			_, err := request(w, structs.JobDeregister, req)
+			return err
+		})
+		if err != nil && !structs.IsKind(err, structs.KindNotFound) {
+			w.t.Errorf("stopping %s: %v", id, err)
 		}
 	}
 	w.AwaitRows(w.Leader(), "no claim is left", func(tx *state.ReadTx) bool {
@@ -170,6 +168,19 @@ func (w *world) finish() {
 	if snapshots := storage.Snapshots(); len(left)+len(snapshots) > 0 {
 		w.t.Errorf("the storage still has the volumes %v and the snapshots %v", left, snapshots)
 	}
+}
+
+// allJobs returns the IDs of the jobs of a run.
+func allJobs() (ids []string) {
+	for v := range volumeCount {
+		for j := range jobsOfVolume {
+			ids = append(ids, fmt.Sprintf("j%d-v%d", j, v))
+		}
+	}
+	for a := range askingJobs {
+		ids = append(ids, fmt.Sprintf("a%d", a))
+	}
+	return ids
 }
 
 // removeRest requests the deletion of each volume and snapshot that has none, and reports whether none is

@@ -61,7 +61,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	w.faults.dice = rand.New(rand.NewPCG(seed, 2))
 	w.Cluster = cluster.New(t, 3, func(cfg *server.Config) {
 		cfg.HeartbeatTTL = 2 * time.Second
-		cfg.HeartbeatGrace = 10 * time.Second
+		cfg.HeartbeatGrace = 4 * time.Second
 	})
 	if level := os.Getenv("BERTH_TEST_LOG"); level != "" {
 		w.logger = hclog.New(&hclog.LoggerOptions{Level: hclog.LevelFromString(level), Output: os.Stderr})
@@ -69,6 +69,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	for i := range 3 {
 		w.addNode(fmt.Sprintf("n%d", i+1))
 	}
+	w.putClass()
 	return w
 }
 

@@ -1,6 +1,7 @@
 package volumes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,7 +49,7 @@ func newVolumes(m *Manager) *Volumes {
 		logger: m.logger.Named("volumes"),
 		store:  volumeStore{m.cfg.DB},
 		root:   root,
-		boot:   bootID(),
+		boot:   cmp.Or(m.cfg.BootID, bootID()),
 	}
 }
 

@@ -366,3 +366,21 @@ func TestUp_MarksTheStagingWithTheEndOfItsCall(t *testing.T) {
 	r.down(u)
 	r.clean(p, "ext-data")
 }
+
+// A record of another boot of the machine proves no mount.
+func TestUp_StagesAgainAfterAnotherBootOfTheConfiguration(t *testing.T) {
+	r := newFixture(t)
+	p := r.plugin("ebs", "plug", nodeOnly)
+	u := use("data", "a1")
+	for _, boot := range []string{"one", "one", "two"} {
+		r.crash()
+		r.cfg.BootID = boot
+		r.boot()
+		r.up(u)
+	}
+	if got, want := shortCalls(p), "Stage Publish Stage Publish"; got != want {
+		t.Errorf("calls %q, want %q", got, want)
+	}
+	r.down(u)
+	r.clean(p, "ext-data")
+}
