@@ -18,6 +18,7 @@ import (
 
 	"github.com/prometheus/procfs"
 
+	"berth/client/csi/health/fusetest"
 	"berth/internal/keyring"
 	"berth/internal/nettest"
 	"berth/structs"
@@ -37,6 +38,8 @@ func TestMain(m *testing.M) {
 	switch role {
 	case "shelf":
 		os.Exit(shelf.Run(os.Args[2:]))
+	case fusetest.Arg:
+		os.Exit(fusetest.Main(os.Args[2:]))
 	case "web":
 		os.Exit(runWeb(os.Args[2:]))
 	case "answer":

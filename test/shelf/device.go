@@ -10,7 +10,7 @@ import (
 // isDirectory reports whether a volume is a directory instead of an image: its name says so. A test with many
 // volumes at a time uses directories, because a machine has few loop devices.
 func isDirectory(id string) bool {
-	return strings.HasPrefix(id, "shelf-dir-")
+	return strings.HasPrefix(id, "shelf-dir-") || isFUSE(id)
 }
 
 func (s *shelf) stageDirectory(id, path string) error {

@@ -33,6 +33,7 @@ import (
 //	vol/ID/attached/NODE    the volume is attached to the node
 //	vol/ID/staged/NODE      the volume is mounted there, or shown as a device
 //	vol/ID/device           the loop device that shows it
+//	vol/ID/server           the process that serves its FUSE file system
 //	calls                   a line per call: node, RPC, volume, outcome
 //	faults                  a line per call out of order
 //	secrets                 a line per call with secrets: RPC, and Digest of the secret with the name password
@@ -437,6 +438,9 @@ func (s *shelf) NodePublishVolume(
 	}
 	if err := os.MkdirAll(to, 0o700); err != nil {
 		return nil, err
+	}
+	if isFUSE(req.GetVolumeId()) {
+		return &csi.NodePublishVolumeResponse{}, s.publishFUSE(req.GetVolumeId(), to)
 	}
 	return &csi.NodePublishVolumeResponse{}, command("mount", "--bind", from, to)
 }
