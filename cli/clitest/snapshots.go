@@ -12,6 +12,7 @@ import (
 // answerSnapshots answers the requests about snapshots. There is one, and each that is taken.
 func (w *Cluster) answerSnapshots() {
 	w.answerSchedules()
+	w.answerHostVolumes()
 	all := []*snapshot.VolumeSnapshot{{
 		Namespace:   "default",
 		Name:        "before-upgrade",

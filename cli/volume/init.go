@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"berth/cli/command"
+	"berth/cli/hostvolcmd"
 )
 
 // exampleVolume works with the bundled hostpath plugin.
@@ -55,5 +56,12 @@ capability {
 
 // volumeInit writes the example to a new file.
 func volumeInit(_ context.Context, c *command.Call) error {
+	hosts, err := hostvolcmd.OfHosts(c)
+	if err != nil {
+		return err
+	}
+	if hosts {
+		return c.WriteExample(cmp.Or(c.Arg(0), "volume.hcl"), hostvolcmd.Example)
+	}
 	return c.WriteExample(cmp.Or(c.Arg(0), "volume.hcl"), exampleVolume)
 }

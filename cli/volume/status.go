@@ -9,6 +9,7 @@ import (
 	"berth/api"
 	"berth/api/snapshots"
 	"berth/cli/command"
+	"berth/cli/hostvolcmd"
 	"berth/cli/watch"
 	"berth/structs"
 	"berth/structs/autogrow"
@@ -18,6 +19,13 @@ import (
 
 // volumeStatus shows one volume, or the listing of all.
 func volumeStatus(ctx context.Context, c *command.Call) error {
+	hosts, err := hostvolcmd.OfHosts(c)
+	if err != nil {
+		return err
+	}
+	if hosts {
+		return hostvolcmd.Status(ctx, c)
+	}
 	selects := c.Given("plugin") || c.Given("node") || c.Given("class")
 	switch {
 	case c.Given("external") && (selects || c.Arg(0) != "" || c.Bool("verbose")):

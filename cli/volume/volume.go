@@ -8,6 +8,7 @@ import (
 
 	"berth/api"
 	"berth/cli/command"
+	"berth/cli/hostvolcmd"
 	"berth/cli/snapshotcmd"
 	"berth/cli/watch"
 	"berth/jobspec"
@@ -22,16 +23,24 @@ var Commands = []command.Command{
 		Args:     "[file]",
 		Synopsis: "Write an example of a volume file (volume.hcl)",
 		Local:    true,
+		Flags:    []command.Flag{hostvolcmd.TypeFlag},
 		Run:      volumeInit,
 		Examples: "berth volume init\n" +
-			"berth volume init data.hcl",
+			"berth volume init data.hcl\n" +
+			"berth volume init -type host",
 	},
 	{
 		Name:     "create",
 		Args:     "<file>",
 		Synopsis: "Create a volume at its plugin",
-		Acts:     true,
-		Flags:    []command.Flag{pluginTimeout},
+		Help: `
+A file with type = "host" is that of a dynamic host volume: the servers choose
+its node, and print its ID.`,
+		Acts: true,
+		Flags: []command.Flag{
+			pluginTimeout,
+			{Name: "detach", Usage: "Do not wait for the plugin; for a dynamic host volume"},
+		},
 		Run:      volumeCreate,
 		Examples: "berth volume create data.hcl",
 	},
@@ -77,14 +86,16 @@ var Commands = []command.Command{
 				Name:  "node",
 				Kind:  command.String,
 				Value: "id",
-				Usage: "List the volumes in use on one node",
+				Usage: "List the volumes in use on one node, with -type host those on it",
 			},
+			hostvolcmd.TypeFlag,
 		},
 		Run: volumeStatus,
 		Examples: "berth volume status\n" +
 			"berth volume status data\n" +
 			"berth volume status -node n1\n" +
-			"berth volume status -external hostpath",
+			"berth volume status -external hostpath\n" +
+			"berth volume status -type host",
 	},
 	{
 		Name:     "deregister",
@@ -122,12 +133,15 @@ All other volumes are deleted at once.`,
 				Usage: "A secret for the plugin; may be given more than once",
 			},
 			{Name: "now", Usage: "Delete the volume at once, also one with reclaim = \"delete\""},
+			hostvolcmd.TypeFlag,
+			{Name: "force", Usage: "With -type host, delete the row alone of a volume whose node is gone"},
 			pluginTimeout,
 		},
 		Run: volumeDelete,
 		Examples: "berth volume delete data\n" +
 			"berth volume delete -now data\n" +
-			"berth volume delete -secret password=swordfish data",
+			"berth volume delete -secret password=swordfish data\n" +
+			"berth volume delete -type host cache",
 	},
 	undeleteCommand,
 	{
@@ -225,7 +239,13 @@ func readVolume(c *command.Call, name string) (v *structs.CSIVolume, locate func
 	if err != nil {
 		return nil, nil, err
 	}
+	return parseVolume(c, name, src)
+}
 
+// parseVolume is readVolume for a file that is read.
+func parseVolume(c *command.Call, name string, src []byte) (
+	v *structs.CSIVolume, locate func(error) error, err error,
+) {
 	name = command.ShownName(name)
 	sources := map[string][]byte{name: src}
 	f, faults := jobspec.ReadVolume(name, src)
@@ -253,7 +273,18 @@ func ReadFile(c *command.Call, name string) (*structs.CSIVolume, error) {
 // volumeCreate waits until the plugin has made the volume, at most for -timeout: the servers go on
 // afterwards. A fault of the file has its place in it.
 func volumeCreate(ctx context.Context, c *command.Call) error {
-	v, locate, err := readVolume(c, c.Arg(0))
+	src, err := c.ReadFile(c.Arg(0))
+	if err != nil {
+		return err
+	}
+	if jobspec.IsHostVolume(command.ShownName(c.Arg(0)), src) {
+		return hostvolcmd.Create(ctx, c, c.Arg(0), src)
+	}
+	if c.Bool("detach") {
+		return command.BadUsage("-detach is for a dynamic host volume")
+	}
+
+	v, locate, err := parseVolume(c, c.Arg(0), src)
 	if err != nil {
 		return err
 	}
@@ -344,6 +375,17 @@ func volumeRegister(ctx context.Context, c *command.Call) error {
 // volumeDelete waits until the plugin has deleted the volume, at most for -timeout. The servers go on
 // afterwards.
 func volumeDelete(ctx context.Context, c *command.Call) error {
+	hosts, err := hostvolcmd.OfHosts(c)
+	if err != nil {
+		return err
+	}
+	if hosts {
+		return hostvolcmd.Delete(ctx, c)
+	}
+	if c.Bool("force") {
+		return command.BadUsage("-force is for -type host; of another volume see volume deregister")
+	}
+
 	secrets, err := command.Pairs("secret", c.Strings("secret"))
 	if err != nil {
 		return err

@@ -20,8 +20,8 @@ var accessModes = []structs.CSIAccessMode{
 // Row returns hold besides.
 func (v *DynamicHostVolume) Check() error {
 	f := field.New("")
-	f.CheckName("host volume: name", v.Name)
-	f = f.At("host volume %q", structs.Cut(v.Name, structs.MaxQuoted))
+	f.CheckName("volume: name", v.Name)
+	f = f.At("volume %q", structs.Cut(v.Name, structs.MaxQuoted))
 	f.CheckBytes("name", len(v.Name), structs.MaxCSIString)
 	f.CheckBytes("id", len(v.ID), structs.MaxCSIString)
 	f.CheckBytes("node_id", len(v.NodeID), structs.MaxCSIString)

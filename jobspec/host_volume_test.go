@@ -1,0 +1,59 @@
+package jobspec
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"berth/structs"
+)
+
+// The example of the page is a volume, and is told apart from the file of another one.
+func TestReadHostVolume_ReadsTheExampleOfThePage(t *testing.T) {
+	page, err := os.ReadFile("../docs/host-volumes.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(page), "```hcl\n")
+	example, _, _ := strings.Cut(rest, "```")
+	if !IsHostVolume("v.hcl", []byte(example)) {
+		t.Error("the example is no host volume")
+	}
+	f, err := ReadHostVolume("v.hcl", []byte(example))
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	v := f.Content
+	v.Canonicalize()
+	err = v.Check()
+	if err != nil {
+		t.Error(err)
+	}
+	if v.Name != "data" || v.RequestedCapacityMinBytes != 10<<20 || v.Parameters["type"] != "image" ||
+		v.RequestedCapabilities[0].AccessMode != structs.CSISingleNodeWriter {
+		t.Errorf("got %+v", v)
+	}
+	want := structs.Constraint{LTarget: "${attr.kernel.name}", RTarget: "linux", Operand: "="}
+	if *v.Constraints[0] != want {
+		t.Errorf("got constraint %+v, want %+v", *v.Constraints[0], want)
+	}
+}
+
+func TestIsHostVolume_OfTheTypeAlone(t *testing.T) {
+	for src, want := range map[string]bool{
+		`type = "host"`:                true,
+		`type = "csi"`:                 false,
+		`id = "host"`:                  false,
+		`type = host`:                  false,
+		`type = `:                      false,
+		`capability { type = "host" }`: false,
+	} {
+		if got := IsHostVolume("v.hcl", []byte(src)); got != want {
+			t.Errorf("%s: got %t, want %t", src, got, want)
+		}
+	}
+	if !IsHostVolume("v.json", []byte(`{"type": "host", "name": "data"}`)) {
+		t.Error("a file in JSON is none")
+	}
+}
