@@ -64,13 +64,21 @@ func TestDuty_H16_ModifyOfNothing(t *testing.T) {
 	cfg := both
 	cfg.ControllerCaps = []string{"MODIFY_VOLUME"}
 	p, c := startPlugin(t, cfg)
-	err := csi.ControllerModifyVolume(t.Context(), c, &nodecalls.ClientCSIModifyRequest{ExternalID: "v"})
-	if !structs.IsKind(err, structs.KindInvalid) || len(p.Calls("ControllerModifyVolume")) > 0 {
-		t.Errorf("without a key: %v", err)
+	few := map[string]string{"iops": "1"}
+	large := map[string]string{"iops": strings.Repeat("1", structs.MaxCSIMap+1)}
+	for name, req := range map[string]*nodecalls.ClientCSIModifyRequest{
+		"without a key":       {ExternalID: "v"},
+		"without a volume ID": {MutableParameters: few},
+		"a map above 4 KiB":   {ExternalID: "v", MutableParameters: large},
+	} {
+		err := csi.ControllerModifyVolume(t.Context(), c, req)
+		if !structs.IsKind(err, structs.KindInvalid) || len(p.Calls("ControllerModifyVolume")) > 0 {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
-	err = csi.ControllerModifyVolume(t.Context(), c, &nodecalls.ClientCSIModifyRequest{
+	err := csi.ControllerModifyVolume(t.Context(), c, &nodecalls.ClientCSIModifyRequest{
 		ExternalID:        "gone",
-		MutableParameters: map[string]string{"iops": "1"},
+		MutableParameters: few,
 	})
 	if !structs.IsKind(err, structs.KindNotFound) {
 		t.Errorf("without a volume: %v", err)

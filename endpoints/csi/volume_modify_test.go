@@ -1,0 +1,53 @@
+package csi_test
+
+import (
+	"testing"
+
+	"berth/state"
+	"berth/state/csi"
+	"berth/structs"
+	"berth/structs/modify"
+)
+
+// withIOPS returns a request for the volume v, which exists at the plugin, with mutable parameters, "" for
+// none.
+func withIOPS(iops string) *structs.CSIVolumeRegisterRequest {
+	v := testVolume("v")
+	v.ExternalID = "ext-v"
+	if iops != "" {
+		v.MutableParameters = map[string]string{"iops": iops}
+	}
+	return registerRequest(v)
+}
+
+// TestMutableParameters_NeedAPluginThatModifies: a new volume, a creation and a change are rejected before
+// anything is recorded, by a plugin that is known to lack MODIFY_VOLUME.
+func TestMutableParameters_NeedAPluginThatModifies(t *testing.T) {
+	s := newServer(t)
+	s.AddNode("n1", "a")
+	req := &structs.NodeUpdateCSIRequest{NodeID: "n1"}
+	for i := range csi.InstancesByNode(s.Store.Read(), "n1") {
+		i = i.Copy()
+		if i.ControllerInfo != nil {
+			i.ControllerInfo.SupportsModify = false
+		}
+		req.Upserts = append(req.Upserts, i)
+	}
+	err := s.Store.Write(s.Store.Index()+1, func(tx *state.WriteTx) error {
+		return state.NodeUpdateCSI(tx, req)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	err = rejected(s, structs.KindPrecondition, structs.CSIVolumeRegister, withIOPS("100"))
+	wantText(t, err, modify.NoCapability)
+	created := withIOPS("100")
+	created.Volumes[0].ExternalID = ""
+	err = rejected(s, structs.KindPrecondition, structs.CSIVolumeCreate, created)
+	wantText(t, err, modify.NoCapability)
+
+	must(s, structs.CSIVolumeRegister, withIOPS(""))
+	err = rejected(s, structs.KindPrecondition, structs.CSIVolumeRegister, withIOPS("100"))
+	wantText(t, err, modify.NoCapability)
+}
