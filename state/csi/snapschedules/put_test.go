@@ -1,0 +1,81 @@
+package snapschedules_test
+
+import (
+	"testing"
+	"time"
+
+	"berth/internal/mvcc"
+	"berth/state/csi"
+	"berth/state/csi/snapschedules"
+	"berth/state/csi/snapshots"
+	"berth/structs"
+	"berth/structs/snapschedule"
+)
+
+func TestPut_KeepsTheLastSnapshot(t *testing.T) {
+	w := newWorld(t)
+	w.run("", hour, "")
+	last := w.row().LastSnapshot
+	w.put("", w.wanted(), 2*hour)
+	if got := w.row().LastSnapshot; got != last || last == "" {
+		t.Errorf("after a change the last snapshot is %q, want %q", got, last)
+	}
+}
+
+func TestPut_BeginsAnewInAnotherTimeZone(t *testing.T) {
+	w := newWorld(t)
+	w.run("", hour, "away")
+	zoned := w.wanted()
+	zoned.TimeZone = "Asia/Tokyo"
+	w.put("", zoned, 3*hour)
+	if s := w.row(); s.Last != 3*hour {
+		t.Errorf("a schedule with the times of another zone begins at %d", s.Last)
+	}
+}
+
+// TestPut_IsRejectedByTheLog: an entry is checked again when it is applied.
+func TestPut_IsRejectedByTheLog(t *testing.T) {
+	w := newWorld(t)
+	wrong := w.wanted()
+	wrong.Crons = []string{"at noon"}
+	w.put("at noon", wrong, hour)
+	w.write(`namespace "gone"`, func(tx *mvcc.WriteTx) error {
+		p := &snapschedule.SchedulePutEntry{Schedule: w.wanted()}
+		p.Namespace = "gone"
+		return snapschedules.Put(tx, p)
+	})
+}
+
+// TestRun_RejectsWhatIsNotItsOwn: a time without a result, and the snapshot of another schedule.
+func TestRun_RejectsWhatIsNotItsOwn(t *testing.T) {
+	w := newWorld(t)
+	run := func(fault, schedule string) {
+		t.Helper()
+		p := &snapschedule.ScheduleRunEntry{Name: "s", RowIndex: w.row().CreateIndex, At: hour}
+		p.Now = hour
+		if schedule != "" {
+			v := csi.Volume(w.Read(), "default", "v")
+			p.Snapshot = snapshots.Of(v, w.row().SnapshotAt(time.Unix(0, hour)), structs.NewID())
+			p.Snapshot.Schedule = schedule
+		}
+		w.write(fault, func(tx *mvcc.WriteTx) error { return snapschedules.Run(tx, p) })
+	}
+	run("a time needs a snapshot, or a reason", "")
+	run("is not one of its own", "other")
+	if w.row().Last == hour || len(w.taken()) != 0 {
+		t.Errorf("the row is %+v, and the snapshots are %v", w.row(), w.taken())
+	}
+}
+
+func TestRun_WithASnapshotHasNoReason(t *testing.T) {
+	w := newWorld(t)
+	p := &snapschedule.ScheduleRunEntry{Name: "s", RowIndex: w.row().CreateIndex, At: hour, LastError: "late"}
+	p.Now = hour
+	v := csi.Volume(w.Read(), "default", "v")
+	p.Snapshot = snapshots.Of(v, w.row().SnapshotAt(time.Unix(0, hour)), structs.NewID())
+	p.Snapshot.Schedule = "s"
+	w.write("", func(tx *mvcc.WriteTx) error { return snapschedules.Run(tx, p) })
+	if s := w.row(); s.LastError != "" || s.LastSnapshot == "" {
+		t.Errorf("the row is %+v", s)
+	}
+}
