@@ -50,7 +50,7 @@ func TestRandom_EachCallFollowsTheSpecification(t *testing.T) {
 	w := newWorld(t, seed)
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("the history:\n%s", w)
+			t.Logf("the history:\n%s\nunsettled attachments:\n%s", w, w.unsettled())
 		}
 	})
 	w.operate(count)
@@ -170,6 +170,21 @@ func (w *world) finish() {
 	}
 }
 
+// unsettled describes the attachments for which the servers have a call to make.
+func (w *world) unsettled() string {
+	var b strings.Builder
+	for _, s := range w.Servers {
+		if !s.Leads() {
+			continue
+		}
+		for a := range csi.UnsettledAttachments(s.Store().Read()) {
+			fmt.Fprintf(&b, "%s of volume %s to node %s: call %+v, error %+v\n",
+				a.State, a.VolumeID, a.ExternalNodeID, a.Call, a.LastError)
+		}
+	}
+	return b.String()
+}
+
 // allJobs returns the IDs of the jobs of a run.
 func allJobs() (ids []string) {
 	for v := range volumeCount {
@@ -184,8 +199,12 @@ func allJobs() (ids []string) {
 }
 
 // removeRest requests the deletion of each volume and snapshot that has none, and reports whether none is
-// left.
+// left. It is called again after a change of what it reads, so it reads the attachments first: a volume that
+// is being detached cannot be deleted yet.
 func (w *world) removeRest(tx *state.ReadTx) (empty bool) {
+	for range csi.UnsettledAttachments(tx) {
+		return false
+	}
 	empty = true
 	for v := range csi.VolumesFrom(tx, structs.AllNamespaces, "", state.Page{}) {
 		empty = false
