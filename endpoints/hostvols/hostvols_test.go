@@ -355,3 +355,17 @@ func TestRegister_NamesTheConfigurationOfTheNode(t *testing.T) {
 	endpointstest.WantText(t, endpointstest.Rejected(f.Server, structs.KindPrecondition, hostvol.Register, req),
 		"host_volume in the client block")
 }
+
+func TestCreate_NeedsBothHalvesOfThePluginHealthy(t *testing.T) {
+	for _, kind := range []structs.CSIKind{structs.CSIKindController, structs.CSIKindNode} {
+		f := newFixture(t, "n1")
+		sick := csi.Instance(f.Store.Read(), "dirs", kind, "n1").Copy()
+		sick.Healthy = false
+		endpointstest.Must(f.Server, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
+			NodeID:   "n1",
+			SecretID: endpointstest.SecretOf("n1"),
+			Upserts:  []*structs.CSIPluginInstance{sick},
+		})
+		f.rejects(volume("data"), structs.KindPrecondition, "1 nodes: it has no healthy "+string(kind))
+	}
+}
