@@ -160,8 +160,8 @@ func (w *world) finish() {
 		}
 		return true
 	})
-	w.AwaitRows(w.Leader(), "no volume and no snapshot is left", func(tx *state.ReadTx) bool {
-		return w.removeRest(tx)
+	w.Await("no volume and no snapshot is left", func() bool {
+		return w.removeRest(w.Leader().Store().Read())
 	})
 	storage := w.nodes[0].plugin
 	left := slices.DeleteFunc(storage.Volumes(), func(id string) bool { return slices.Contains(w.strays, id) })
