@@ -148,6 +148,14 @@ var accepted = map[string]func(s *story){
 		s.stage("n1").PublishContext = nil
 		s.publish("n1", "/t").PublishContext = nil
 	},
+	"a snapshot that may exist is learned after its volume": func(s *story) {
+		s.create()
+		s.cut(false)
+		s.fail("ResourceExhausted")
+		s.remove()
+		s.cut(true)
+		s.removeSnapshot()
+	},
 	"a volume is restored": func(s *story) {
 		s.create()
 		s.cut(false)

@@ -143,6 +143,11 @@ var badOrders = []rejection{
 		s.fail("Unavailable")
 		s.attach("n1")
 	}},
+	{"nothing follows a deletion", "was or may be deleted;CreateSnapshot", func(s *story) {
+		s.create()
+		s.remove()
+		s.cut(true)
+	}},
 	{"a volume grows where it is staged or published", "neither staged nor", func(s *story) {
 		s.bring("n1")
 		s.growOn("n2")

@@ -10,7 +10,7 @@
 // two runs of a seed are alike, not equal. BERTH_TEST_SEED gives the seed, and BERTH_TEST_OPERATIONS the
 // number of operations:
 //
-//	BERTH_TEST_OPERATIONS=10000 go test -tags hashicorpmetrics -timeout 0 -v ./test/csirandom
+//	BERTH_TEST_SEED=2 BERTH_TEST_OPERATIONS=10000 go test -tags hashicorpmetrics -timeout 0 -v ./test/csirandom
 //
 // At the end all faults stop, all jobs are purged, and all volumes and snapshots are deleted. Then the
 // storage has to be empty, and no call may have left an attachment or a mount.
