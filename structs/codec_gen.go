@@ -2068,7 +2068,7 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(47)
+	n := uint32(48)
 	if !(v.AllocID != "") {
 		n--
 	}
@@ -2605,7 +2605,7 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(68)
+	n := uint32(69)
 	if !(v.CSIVolume.AllocID != "") {
 		n--
 	}
