@@ -79,3 +79,23 @@ func TestRun_WithASnapshotHasNoReason(t *testing.T) {
 		t.Errorf("the row is %+v", s)
 	}
 }
+
+// Snapshots that an earlier schedule of the name has not finished do not hold up this one, nor does the
+// snapshot that is asked for again.
+func TestCheckRun_CountsOnlyOtherSnapshotsOfTheSchedule(t *testing.T) {
+	w := newWorld(t)
+	for i := range snapschedule.MaxUnfinished {
+		w.run("", int64(i+1)*hour, "")
+	}
+	last := csi.Snapshot(w.Read(), "default", w.row().LastSnapshot)
+	err := snapschedules.CheckRun(w.Read(), w.row(), last)
+	if err != nil {
+		t.Errorf("a snapshot that is asked for again: %v", err)
+	}
+
+	w.write("", func(tx *mvcc.WriteTx) error {
+		return snapschedules.Delete(tx, &snapschedule.ScheduleDeleteRequest{ScheduleName: "s"})
+	})
+	w.put("", w.wanted(), 9*hour)
+	w.run("", 10*hour, "")
+}

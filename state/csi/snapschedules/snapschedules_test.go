@@ -237,6 +237,8 @@ func TestExpired_KeepsTheNewestAndTheYoung(t *testing.T) {
 	in := func(state string) snapshot.VolumeSnapshot { return snapshot.VolumeSnapshot{State: state} }
 	foreign := ready(99)
 	foreign.Schedule = "other"
+	remains := in(snapshot.Failed) // the plugin deletes what it has cut
+	remains.ExternalID = "ext-remains"
 	rejected := ready(9)
 	rejected.LastError = &structs.OperationError{Time: now.UnixNano()}
 	for name, c := range map[string]struct {
@@ -251,6 +253,7 @@ func TestExpired_KeepsTheNewestAndTheYoung(t *testing.T) {
 		"others do not count":      {0, []snapshot.VolumeSnapshot{foreign, ready(2), in(snapshot.Pending), ready(1)}, nil, 0},
 		"unfinished ones stay":     {0, []snapshot.VolumeSnapshot{in(snapshot.Pending), in(snapshot.Deleting), ready(1), ready(0)}, nil, 0},
 		"failed ones but the last": {0, []snapshot.VolumeSnapshot{in(snapshot.Failed), in(snapshot.Failed)}, []string{"t0"}, 0},
+		"failed with remains":      {0, []snapshot.VolumeSnapshot{remains, ready(0)}, nil, 0},
 		"failed before a ready":    {0, []snapshot.VolumeSnapshot{in(snapshot.Failed), ready(0)}, []string{"t0"}, 0},
 		"deletion was rejected":    {0, []snapshot.VolumeSnapshot{rejected, ready(1), ready(0)}, nil, 10 * time.Minute},
 	} {
