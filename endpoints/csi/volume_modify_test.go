@@ -3,6 +3,7 @@ package csi_test
 import (
 	"testing"
 
+	"berth/fsm"
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
@@ -50,4 +51,22 @@ func TestMutableParameters_NeedAPluginThatModifies(t *testing.T) {
 	must(s, structs.CSIVolumeRegister, withIOPS(""))
 	err = rejected(s, structs.KindPrecondition, structs.CSIVolumeRegister, withIOPS("100"))
 	wantText(t, err, modify.NoCapability)
+}
+
+// A change has succeeded once the plugin has applied it, so the request waits for that.
+func TestMutableParameters_AreAwaited(t *testing.T) {
+	config := quickSettings()
+	config.VolumeTimeout = config.HoldTimeout
+	s := newServer(t, config)
+	s.AddNode("n1", "a")
+	must(s, structs.CSIVolumeRegister, withIOPS("100"))
+	err := rejected(s, structs.KindTimeout, structs.CSIVolumeCreate, withIOPS("200"))
+	wantText(t, err, "being modified")
+
+	mustPropose(s, fsm.VolumeOutcome, &structs.CSIVolumeOutcome{
+		ID:         "v",
+		Op:         "modify",
+		Parameters: map[string]string{"iops": "200"},
+	})
+	must(s, structs.CSIVolumeCreate, withIOPS("200"))
 }
