@@ -14,7 +14,8 @@ import (
 	"berth/structs/hostvol"
 )
 
-// given is a volume that a client writes. What a read adds to it may come back and is dropped.
+// given is the volume of a request. A client may send back an answer: the fields that only answers have are
+// dropped.
 type given struct {
 	hostvol.DynamicHostVolume
 	Allocations json.RawMessage `json:",omitempty"`
