@@ -50,6 +50,8 @@ func placeholderText(e hcl.Expression) string {
 				names = append(names, s.Name)
 			case hcl.TraverseAttr:
 				names = append(names, s.Name)
+			default: // no attribute of a node has an index
+				return ""
 			}
 		}
 		return "${" + strings.Join(names, ".") + "}"

@@ -57,3 +57,30 @@ func TestIsHostVolume_OfTheTypeAlone(t *testing.T) {
 		t.Error("a file in JSON is none")
 	}
 }
+
+// An index is not cut off, which would leave the constraint of another attribute.
+func TestReadHostVolume_DropsNoIndexOfAnAttribute(t *testing.T) {
+	f, err := ReadHostVolume("v.hcl", []byte(`
+type = "host"
+name = "v"
+capability {
+  access_mode     = "single-node-writer"
+  attachment_mode = "file-system"
+}
+constraint {
+  attribute = "${attr.disk["a"]}"
+  value     = "ssd"
+}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := f.Content.Constraints[0].LTarget; got != "" {
+		t.Errorf("the attribute is %q", got)
+	}
+	f.Content.Canonicalize()
+	err = f.Content.Check()
+	if err == nil {
+		t.Error("the constraint without an attribute is accepted")
+	}
+}
