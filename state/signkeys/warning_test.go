@@ -4,8 +4,11 @@ import (
 	"strings"
 	"testing"
 
+	"berth/internal/mvcc"
+	"berth/state/schema"
 	"berth/state/signkeys"
 	"berth/structs"
+	"berth/structs/admin"
 	"berth/structs/identity"
 )
 
@@ -21,6 +24,7 @@ func TestWarning_NamesThePartThatWaitsForAKey(t *testing.T) {
 		`service "sold"`: {Name: "g", Services: []*structs.Service{{Name: "sold", Identity: other}}},
 	}
 	check := func(hasKey bool) {
+		t.Helper()
 		for want, g := range jobs {
 			got := signkeys.Warning(s.db.Read(), &structs.Job{ID: "j", TaskGroups: []*structs.TaskGroup{g}})
 			if (got != "") != (want != "" && !hasKey) || !hasKey && !strings.Contains(got, want) {
@@ -31,4 +35,22 @@ func TestWarning_NamesThePartThatWaitsForAKey(t *testing.T) {
 	check(false)
 	do(s, signkeys.Add, key("one", identity.EdDSA))
 	check(true)
+}
+
+// The leader makes the signing keys soon after the root key.
+func TestWarning_IsSilentWhileTheFirstSigningKeyIsMade(t *testing.T) {
+	s := newStore(t)
+	task := &structs.Task{Name: "t", Identity: &structs.WorkloadIdentity{Name: structs.DefaultIdentity, File: true}}
+	j := &structs.Job{ID: "j", TaskGroups: []*structs.TaskGroup{{Name: "g", Tasks: []*structs.Task{task}}}}
+	if signkeys.Warning(s.db.Read(), j) == "" {
+		t.Error("without an active root key there is no warning")
+	}
+	do(s, func(tx *mvcc.WriteTx, k *admin.RootKey) error {
+		schema.RootKeys.Put(tx, k)
+		return nil
+	}, &admin.RootKey{KeyID: "active", State: admin.RootKeyActive})
+	got := signkeys.Warning(s.db.Read(), j)
+	if got != "" {
+		t.Errorf("with an active root key: %s", got)
+	}
 }

@@ -15,6 +15,7 @@ func TestPeersCommandLine_RegistersItsExampleFiles(t *testing.T) {
 	t.Parallel()
 	peer, c := connectPeer(t)
 	awaitReadyNode(t, c)
+	awaitSigningKey(t, c)
 	for _, v := range []struct {
 		options []string
 		id      string
@@ -68,4 +69,18 @@ func purge(t *testing.T, c *public.Client, id string) {
 	t.Helper()
 	_, _, err := c.Jobs().Deregister(id, true, nil)
 	checkNoError(t, "purging "+id, err)
+}
+
+// awaitSigningKey waits until the servers can sign identities. A job that is registered before has a warning.
+func awaitSigningKey(t *testing.T, c *public.Client) {
+	t.Helper()
+	awaitAnswer(t, "a signing key", func(q *public.QueryOptions) (bool, *public.QueryMeta, error) {
+		var set struct {
+			Keys []struct {
+				KeyID string `json:"kid"`
+			} `json:"keys"`
+		}
+		_, err := c.Raw().Query("/.well-known/jwks.json", &set, q)
+		return len(set.Keys) > 0, nil, err
+	})
 }
