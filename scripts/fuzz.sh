@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 # A duration can end a run with "context deadline exceeded" although nothing is wrong (golang/go#75804).
 each=${FUZZTIME:-20000x} total=${FUZZTOTAL:-1800}
-mapfile -t targets < <(git ls-files -co --exclude-standard '*_test.go' ':!bench/peer/' ':!test/interop/' ':!test/driver/' |
+mapfile -t targets < <(git ls-files -co --exclude-standard '*_test.go' ':!bench/peer/' ':!test/interop/' ':!test/driver/' ':!test/mock/' |
 	xargs grep -oE '^func Fuzz[A-Za-z0-9_]+' /dev/null | sed -E 's/:func /:/' | sort)
 [ "${#targets[@]}" -gt 0 ] || { echo "fuzz: found no target" >&2; exit 1; }
 for target in "${targets[@]}"; do

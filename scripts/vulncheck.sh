@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 go=${GO:-go} tool=$1 db=${GOVULNDB:-https://vuln.go.dev}
 
 # These modules pin old releases of other programs, which tests and benchmarks run on loopback. None of them is in bin/berth.
-others=(bench/peer test/consul test/driver test/peer)
+others=(bench/peer test/consul test/driver test/mock test/peer)
 
 reached=0
 curl -sf -m 20 -o /dev/null "$db/index/db.json" || reached=$?
