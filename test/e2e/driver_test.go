@@ -196,5 +196,12 @@ func TestDriver_OfAnotherProject(t *testing.T) {
 		t.Errorf("mounts of volumes after the last claim has ended: %v", left)
 	}
 	a.mustEventually("volume", "delete", "counter") // once it is detached
+
+	a.must("volume", "create", a.writeFile("fresh.hcl", strings.ReplaceAll(driverVolume, "counter", "fresh")))
+	a.must("job", "run", a.writeFile("writer.hcl", unprivilegedJob("writer", `source = "fresh"`)))
+	a.awaitOutput(a.awaitRunning("writer", 1)[0].ID, unprivilegedOutput)
+	a.must("job", "stop", "-purge", "writer")
+	a.awaitFree("fresh")
+	a.mustEventually("volume", "delete", "fresh")
 	a.must("job", "stop", "-purge", "driver")
 }

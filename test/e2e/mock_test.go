@@ -44,7 +44,7 @@ capability {
 }`
 
 // The mock driver of Kubernetes' storage tests has a topology, a limit of one volume for the node, and parameters
-// that can change.
+// that can change. A task without rights of root writes to its volumes.
 func TestMock_HasATopologyALimitAndParametersThatChange(t *testing.T) {
 	t.Parallel()
 	a := newAgent(t, "one", "-server", "-client")
@@ -63,9 +63,9 @@ func TestMock_HasATopologyALimitAndParametersThatChange(t *testing.T) {
 	a.must("volume", "create", a.writeFile("volume.hcl", mockVolume))
 	a.awaitStatus("data", "some-mock-node")
 	a.awaitOutput(plugin, `CreateVolume {"name":"data"`)
-	a.must("job", "run", a.writeFile("first.hcl", mockUser("first", `source = "data"`)))
+	a.must("job", "run", a.writeFile("first.hcl", unprivilegedJob("first", `source = "data"`)))
 	first := a.awaitRunning("first", 1)[0].ID
-	a.awaitOutput(first, "written")
+	a.awaitOutput(first, unprivilegedOutput)
 
 	a.must("volume", "create", a.writeFile("changed.hcl", strings.Replace(mockVolume, `"100"`, `"200"`, 1)))
 	a.awaitStatus("data", "iops=200")
@@ -84,7 +84,7 @@ delete_after = "0s"
 mutable_parameters = { iops = "300" }
 `))
 	asks := "class = \"fast\"\n      size = \"16MiB\""
-	a.must("job", "run", "-detach", a.writeFile("second.hcl", mockUser("second", asks)))
+	a.must("job", "run", "-detach", a.writeFile("second.hcl", unprivilegedJob("second", asks)))
 	eventually(t, "the second job has no place", func() error {
 		out, err := a.run("job", "why", "second")
 		if err == nil && !strings.Contains(out, "CSI plugin mock has its limit of 1 volumes on this node") {
@@ -95,7 +95,7 @@ mutable_parameters = { iops = "300" }
 	a.must("job", "stop", "first")
 	a.awaitFree("data")
 	second := a.awaitRunning("second", 1)[0].ID
-	a.awaitOutput(second, "written")
+	a.awaitOutput(second, unprivilegedOutput)
 	call = a.callOf(plugin, "CreateVolume")
 	for _, want := range []string{`"iops":"300"`, `"requisite":[{"segments":{"io.kubernetes.storage.mock/node"`} {
 		if !strings.Contains(call, want) {
@@ -112,32 +112,6 @@ mutable_parameters = { iops = "300" }
 		return nil
 	})
 	a.must("job", "stop", "-purge", "mock")
-}
-
-// mockUser is a job whose task writes to a volume.
-func mockUser(id, volume string) string {
-	return `
-job "` + id + `" {
-  group "g" {
-    volume "data" {
-      type            = "csi"
-      access_mode     = "single-node-writer"
-      attachment_mode = "file-system"
-      ` + volume + `
-    }
-    task "t" {
-      driver = "exec"
-      config {
-        command = "/bin/sh"
-        args    = ["-c", "echo x > /data/f && echo written; sleep 86400"]
-      }
-      volume_mount {
-        volume      = "data"
-        destination = "/data"
-      }
-    }
-  }
-}`
 }
 
 // buildMock builds the mock driver of Kubernetes' storage tests from its module.

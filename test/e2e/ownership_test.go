@@ -11,14 +11,28 @@ func TestOwnership_LetsATaskWithoutRightsWriteToAFreshVolume(t *testing.T) {
 	a.healthyNodes("hostpath", 1)
 	for id, image := range map[string]bool{"folder": false, "image": true} {
 		a.createVolume(volumeFile{id: id, image: image})
-		a.must("job", "run", "-detach", a.writeFile(id+".hcl", `
-job "`+id+`" {
+		a.must("job", "run", "-detach", a.writeFile(id+".hcl", unprivilegedJob(id, `source = "`+id+`"`)))
+		a.awaitOutput(a.awaitRunning(id, 1)[0].ID, unprivilegedOutput)
+	}
+	for _, job := range []string{"folder", "image", "hostpath"} {
+		a.must("job", "stop", "-purge", job)
+	}
+}
+
+// unprivilegedOutput is the output of the task of unprivilegedJob once it has written to its volume.
+const unprivilegedOutput = "written: fine nobody:700"
+
+// unprivilegedJob is a job whose task runs as nobody and writes to a volume, which the line volume names by its
+// source or asks for by its class.
+func unprivilegedJob(id, volume string) string {
+	return `
+job "` + id + `" {
   group "g" {
     volume "data" {
       type            = "csi"
-      source          = "`+id+`"
       access_mode     = "single-node-writer"
       attachment_mode = "file-system"
+      ` + volume + `
       ownership {
         owner = "nobody"
         mode  = "0700"
@@ -38,10 +52,5 @@ job "`+id+`" {
     }
   }
 }
-`))
-		a.awaitOutput(a.awaitRunning(id, 1)[0].ID, "written: fine nobody:700")
-	}
-	for _, job := range []string{"folder", "image", "hostpath"} {
-		a.must("job", "stop", "-purge", job)
-	}
+`
 }
