@@ -43,8 +43,8 @@ capability {
   attachment_mode = "file-system"
 }`
 
-// The mock driver of Kubernetes' storage tests has a topology, a limit of one volume for the node, and parameters
-// that can change. A task without rights of root writes to its volumes.
+// The mock driver of Kubernetes' storage tests has a topology, a limit of one volume for the node, and
+// parameters that can change. A task without rights of root writes to its volumes.
 func TestMock_HasATopologyALimitAndParametersThatChange(t *testing.T) {
 	t.Parallel()
 	a := newAgent(t, "one", "-server", "-client")

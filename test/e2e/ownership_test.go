@@ -22,8 +22,8 @@ func TestOwnership_LetsATaskWithoutRightsWriteToAFreshVolume(t *testing.T) {
 // unprivilegedOutput is the output of the task of unprivilegedJob once it has written to its volume.
 const unprivilegedOutput = "written: fine nobody:700"
 
-// unprivilegedJob is a job whose task runs as nobody and writes to a volume, which the line volume names by its
-// source or asks for by its class.
+// unprivilegedJob is a job whose task runs as nobody and writes to a volume, which the line volume names by
+// its source or asks for by its class.
 func unprivilegedJob(id, volume string) string {
 	return `
 job "` + id + `" {

@@ -1,5 +1,5 @@
-// Command mock serves the mock CSI driver of Kubernetes' own storage tests on a socket. The end-to-end tests run
-// it as a plugin for ControllerModifyVolume and for topologies, which no other driver of theirs has.
+// Command mock serves the mock CSI driver of Kubernetes' own storage tests on a socket. The end-to-end tests
+// run it as a plugin for ControllerModifyVolume and for topologies, which no other driver of theirs has.
 package main
 
 import (
@@ -65,7 +65,9 @@ func run(endpoint string, limit int64) error {
 }
 
 // logCalls writes a line for each call: its name, its request as JSON and its error.
-func logCalls(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+func logCalls(
+	ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler,
+) (any, error) {
 	answer, err := handle(ctx, request)
 	text, _ := json.Marshal(request) // a request of the specification has a form in JSON
 	fmt.Println(path.Base(info.FullMethod), string(text), err)
