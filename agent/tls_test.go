@@ -185,7 +185,7 @@ func speakTLS12(c *tls.Config) {
 	c.MaxVersion = tls.VersionTLS12
 }
 
-func TestTLS_RPCPortRejectsOthersThanServersAndNodes(t *testing.T) {
+func TestDuty_A6_RPCPortRejectsOthersThanServersAndNodes(t *testing.T) {
 	own := pkitest.New(t, "global")
 	_, addr, _ := securedServer(t, own, "require", "")
 	dialWith := func(files pkitest.Files) rpc.Dialer { return attackWith(t, own, &files, nil) }

@@ -175,7 +175,7 @@ func TestDuty_G3_F9_K29_UnannouncedFieldsAreNotSent(t *testing.T) {
 	}
 }
 
-func TestClient_SendsNoInvalidRequest(t *testing.T) {
+func TestDuty_B5_F5_G13_SendsNoInvalidRequest(t *testing.T) {
 	p, c := startPlugin(t, both)
 	bg := context.Background()
 	create := func(change func(*nodecalls.ClientCSICreateRequest)) func() error {

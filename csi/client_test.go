@@ -124,7 +124,7 @@ func TestDuty_C16_ALargeAnswerIsRead(t *testing.T) {
 	}
 }
 
-func TestDuty_A9_EndpointForms(t *testing.T) {
+func TestDuty_A4_A9_EndpointForms(t *testing.T) {
 	for in, want := range map[string]string{
 		"unix:///csi/csi.sock": "/csi/csi.sock",
 		"unix:/csi/csi.sock":   "/csi/csi.sock",

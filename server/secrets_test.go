@@ -147,9 +147,9 @@ func onWire(t *testing.T, answer any) string {
 	return string(packed) + string(text)
 }
 
-// TestServer_HasTheSecretsOfVolumesNowhereInPlainText looks for a secret in all that a server writes and
+// TestDuty_A7_D3_SecretsOfVolumesAreNowhereInPlainText looks for a secret in all that a server writes and
 // answers. Only the node of the claim gets it.
-func TestServer_HasTheSecretsOfVolumesNowhereInPlainText(t *testing.T) {
+func TestDuty_A7_D3_SecretsOfVolumesAreNowhereInPlainText(t *testing.T) {
 	noLeaks(t)
 	cfg := testConfig(t)
 	cfg.Keyring.File = keyringtest.NewFile(t)

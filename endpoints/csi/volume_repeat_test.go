@@ -1,6 +1,7 @@
 package csi_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -57,6 +58,30 @@ func TestDuty_C5_TheArgumentsOfACreationStayOnceThePluginMayHaveThem(t *testing.
 				}
 			}
 		})
+	}
+}
+
+// Under another name the plugin would make a second volume, and nobody would know the ID of the first one.
+func TestDuty_F3_ARepeatedCreationKeepsItsName(t *testing.T) {
+	for name, failure := range map[string]*structs.OperationError{
+		"an unknown outcome": noOutcome,
+		"no space":           {Kind: structs.KindPrecondition, Code: structs.CSICodeExhausted, Message: "full"},
+		"a rejection":        {Kind: structs.KindInvalid, Code: "InvalidArgument", Message: "no"},
+		"another volume":     {Kind: structs.KindConflict, Code: "AlreadyExists", Message: "other arguments"},
+	} {
+		for _, final := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, final %t", name, final), func(t *testing.T) {
+				s := pendingVolume(t)
+				before := statecsi.Volume(s.Store.Read(), "default", "v").Name
+				mustPropose(s, fsm.VolumeOutcome, &structs.CSIVolumeOutcome{
+					ID: "v", Op: "create", Err: failure, Final: final})
+				rejected(s, structs.KindTimeout, structs.CSIVolumeCreate, registerRequest(testVolume("v")))
+				after := statecsi.Volume(s.Store.Read(), "default", "v").Name
+				if before == "" || after != before {
+					t.Errorf("the name was %q and is %q", before, after)
+				}
+			})
+		}
 	}
 }
 

@@ -118,6 +118,27 @@ func TestDuty_H1_AVolumeIsValidatedBeforeItIsRegistered(t *testing.T) {
 	must(s, structs.CSIVolumeRegister, register)
 }
 
+// The caller verifies that the volume exists, because the plugin alone knows. The same request may follow.
+func TestDuty_H4_AVolumeThatThePluginDoesNotFindIsNotRegistered(t *testing.T) {
+	s := newServer(t)
+	calls := 0
+	n := s.AddNode("n1", "a")
+	n.Answer = func(string, any, any) error {
+		calls++
+		return &structs.Error{Kind: structs.KindNotFound, Code: "NotFound", Text: "no volume ext-v"}
+	}
+	v := testVolume("v")
+	v.ExternalID = "ext-v"
+	err := rejected(s, structs.KindNotFound, structs.CSIVolumeRegister, registerRequest(v))
+	wantText(t, err, "no volume ext-v")
+	if calls != 1 || statecsi.Volume(s.Store.Read(), "default", "v") != nil {
+		t.Errorf("%d calls; the volume is registered: %t", calls,
+			statecsi.Volume(s.Store.Read(), "default", "v") != nil)
+	}
+	n.Answer = nil
+	must(s, structs.CSIVolumeRegister, registerRequest(v))
+}
+
 func TestVolumeRegister_CallsTheControllerOfTheNode(t *testing.T) {
 	s := newServer(t)
 	asked := map[string]bool{}

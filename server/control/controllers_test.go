@@ -341,7 +341,7 @@ func TestControllers_RejectInvalidAnswers(t *testing.T) {
 	})
 }
 
-func TestDuty_F23_AnAbandonedCreateIsRepeatedAndThenDeleted(t *testing.T) {
+func TestDuty_F4_F23_AnAbandonedCreateIsRepeatedAndThenDeleted(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer  error
 		deletes int

@@ -390,7 +390,7 @@ job "web" {
 // The secrets of volumes, of either form, and of a variable are in the calls of the plugin and in the memory
 // of the task, that of a fence device in the input of its agent, the tokens of Consul in the requests to it,
 // and none is anywhere else, also not in the audit logs.
-func TestSecrets_AreInTheCallsOfThePluginAlone(t *testing.T) {
+func TestDuty_A7_D3_SecretsAreInTheCallsOfThePluginAlone(t *testing.T) {
 	t.Parallel()
 	c := newSecretCluster(t)
 	c.must("job", "run", "-detach", c.st.writePluginJob(c.s, "shelf", "system", "monolith"))

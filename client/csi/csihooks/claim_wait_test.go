@@ -39,7 +39,7 @@ func TestVolumes_QueryFromIndexZeroAfterAFailure(t *testing.T) {
 }
 
 // A detach names the node as the plugin does, also when the servers do not know that name any more.
-func TestVolumes_RecordThePluginsIDOfTheNode(t *testing.T) {
+func TestDuty_G2_ANodeRecordsItsIDAtThePlugin(t *testing.T) {
 	r := newFixture(t)
 	r.plugin("ebs")
 	r.servers.publish = structs.Secrets{"dev": "/dev/x"}

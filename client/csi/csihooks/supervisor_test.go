@@ -107,7 +107,7 @@ func startPlugin(t *testing.T, s *supervisor) *csitest.Plugin {
 var nodeKey = registry.Key{Kind: structs.CSIKindNode, ID: "ebs"}
 var controllerKey = registry.Key{Kind: structs.CSIKindController, ID: "ebs"}
 
-func TestDuty_A3_A5_A8_A9_A10_TheEnvironmentOfAPlugin(t *testing.T) {
+func TestDuty_A3_A5_A8_A9_A10_A17_TheEnvironmentOfAPlugin(t *testing.T) {
 	r := newFixture(t)
 	s, te := r.supervisor("a1", nil)
 	for range 2 { // also before a restart
@@ -151,6 +151,18 @@ func TestDuty_A3_A5_A8_A9_A10_TheEnvironmentOfAPlugin(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(r.dir, "d", "ebs")); err != nil {
 		t.Errorf("the plugin's own directory is gone: %v", err)
 	}
+}
+
+// The env block of the job configures the plugin. The endpoint is not a setting of the operator.
+func TestDuty_A11_TheEnvironmentOfTheJobReachesThePlugin(t *testing.T) {
+	r := newFixture(t)
+	s, te := r.supervisor("a1", nil)
+	te.Config.Env = map[string]string{"DRIVER_LOG": "debug", "CSI_ENDPOINT": "unix:///elsewhere"}
+	must(t, s.Up(r.ctx(), te))
+	if env := te.Config.Env; env["DRIVER_LOG"] != "debug" || env["CSI_ENDPOINT"] != "unix:///csi/csi.sock" {
+		t.Errorf("the environment is %v", env)
+	}
+	must(t, s.Down(r.ctx()))
 }
 
 func TestPluginSupervisor_GivesPathsByKindAndDriver(t *testing.T) {

@@ -124,7 +124,7 @@ func TestSandbox_HasAPrivateHostName(t *testing.T) {
 	}
 }
 
-func TestSandbox_PrivilegedKeepsCapabilities(t *testing.T) {
+func TestDuty_A17_PrivilegedKeepsCapabilities(t *testing.T) {
 	r := newFixture(t)
 	cfg := r.task("t", `
 		mount -t tmpfs x /mnt && echo mounted

@@ -386,7 +386,7 @@ func TestLimits_ShowInStats(t *testing.T) {
 	}
 }
 
-func TestLogs_AreRotated(t *testing.T) {
+func TestDuty_A15_LogsAreRotated(t *testing.T) {
 	r := newFixture(t)
 	cfg := r.task("t", `yes 0123456789abcde | head -c 5242880; echo end >&2`)
 	cfg.LogConfig = structs.LogConfig{MaxFiles: 2, MaxFileSizeMB: 1}
