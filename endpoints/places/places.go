@@ -33,8 +33,34 @@ type Place struct {
 	Key   string   // orders the places and names one in a page token
 	Nodes []string // whose controllers are reachable, any of them
 
-	token string   // the plugin's token of the page to begin with
-	down  []string // nodes whose controllers are not reachable
+	token    string   // the plugin's token of the page to begin with
+	later    bool     // the token is of an earlier request
+	restarts int      // of the list, after the plugin has rejected a token
+	down     []string // nodes whose controllers are not reachable
+}
+
+// maxRestarts bounds how often the list of a place begins anew for a page.
+const maxRestarts = 3
+
+// restart reports whether the list of the place begins anew after an error: the plugin has rejected a token
+// of this request (CSI spec, the ABORTED of ListVolumes and of ListSnapshots). The token of an earlier
+// request is not replaced, because its caller has the entries before it and could read them for ever.
+func (p *Place) restart(err error) bool {
+	if structs.CodeOf(err) != structs.CSICodeAborted || p.token == "" || p.later || p.restarts == maxRestarts {
+		return false
+	}
+	p.restarts++
+	p.token = ""
+	return true
+}
+
+// explain adds the remedy to the rejection of a token of an earlier request.
+func (p *Place) explain(err error) error {
+	if structs.CodeOf(err) != structs.CSICodeAborted || !p.later {
+		return err
+	}
+	return fmt.Errorf("the plugin does not continue its list; "+
+		"begin the list anew, without a page token: %w", err)
 }
 
 // Of returns the parts of a plugin's storage in the order of their keys. A place all of whose controllers are
@@ -77,6 +103,7 @@ func from(all []*Place, token string) ([]*Place, error) {
 	// The token of a plugin may have any bytes, also the separator. The rest of the parts is joined again.
 	if found {
 		all[first].token = strings.Join(key[1:], "\x00")
+		all[first].later = true
 	}
 	return all[first:], nil
 }
@@ -200,8 +227,12 @@ func (f *filling[T]) callPlaces(ctx context.Context, places []*Place) []outcome[
 }
 
 func (f *filling[T]) callPlace(ctx context.Context, p *Place, most int32) outcome[T] {
-	answer, err := f.Call(ctx, p.Nodes, p.token, most)
-	return outcome[T]{answer, err}
+	for {
+		answer, err := f.Call(ctx, p.Nodes, p.token, most)
+		if !p.restart(err) {
+			return outcome[T]{answer, p.explain(err)}
+		}
+	}
 }
 
 // maxConcurrent returns how many places are called at the same time. On a page with a size, the limit of one
