@@ -239,6 +239,40 @@ func TestDuty_I11_C16_AFullStorageFailsTheSnapshotAndLeaksNone(t *testing.T) {
 	})
 }
 
+// The plugin may have cut the snapshot. Only a repeated creation tells its ID, and that needs the volume.
+func TestDuty_I12_AVolumeStaysWhileItsFailedSnapshotMayExist(t *testing.T) {
+	virtual(t, func(t *testing.T, w *testEnv) {
+		plugin := w.withSnapshots()
+		lost := true // the first answer
+		w.setAnswer(func(c nodeCall) (any, error) {
+			got, err := plugin.answer(c)
+			if lost && c.method == createSnapshot {
+				lost = false
+				return &nodecalls.ClientCSISnapshotResponse{Exhausted: "the message is too large"}, nil
+			}
+			return got, err
+		})
+		w.takeSnapshot()
+		stop := w.runLoop("controllers")
+		defer stop()
+		after(time.Minute)
+		deletion := &structs.CSIVolumeDeleteRequest{ID: "v", WriteOptions: now()}
+		_, err := fsm.Propose(t.Context(), w, fsm.VolumeDelete, deletion)
+		if !structs.IsKind(err, structs.KindPrecondition) ||
+			!strings.Contains(err.Error(), "berth volume snapshot delete s") {
+			t.Errorf("the deletion of the volume: %v", err)
+		}
+		w.deleteSnapshot()
+		after(time.Minute)
+		put(w, fsm.VolumeDelete, deletion)
+		after(time.Minute)
+		if w.snapshot() != nil || w.volume("v") != nil || len(plugin.ids()) != 0 {
+			t.Errorf("left %+v, %+v and %v", w.snapshot(), w.volume("v"), plugin.ids())
+		}
+		w.check()
+	})
+}
+
 func TestDuty_I4_AFailedSnapshotIsDeletedAtItsPlugin(t *testing.T) {
 	virtual(t, func(t *testing.T, w *testEnv) {
 		plugin := w.withSnapshots()

@@ -28,11 +28,7 @@ func UsersOf(tx mvcc.Reader, v *structs.CSIVolume) string {
 		return fmt.Sprintf("volume %q is still being detached from node %s", v.ID, strings.Join(nodes, ", "))
 	}
 
-	if name := beingCut(tx, v); name != "" {
-		return fmt.Sprintf("snapshot %q of volume %q is not finished; wait for it", name, v.ID)
-	}
-
-	return ""
+	return snapshotNeeding(tx, v)
 }
 
 // LiveUsersOf names the allocations that use a volume, or wait for it, and are not to stop. It returns "" if

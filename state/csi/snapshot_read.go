@@ -2,6 +2,7 @@ package csi
 
 import (
 	"cmp"
+	"fmt"
 	"iter"
 	"strings"
 
@@ -29,12 +30,22 @@ func SnapshotsOf(tx mvcc.Reader, ns, volume string) iter.Seq[*snapshot.VolumeSna
 	return schema.SnapshotsByVolume.Scan(tx, ns, volume)
 }
 
-// beingCut names a snapshot that a volume has to exist for, "" if there is none: its creation is repeated
-// until the plugin has finished it.
-func beingCut(tx mvcc.Reader, v *structs.CSIVolume) string {
+// snapshotNeeding describes a snapshot that a volume has to exist for, "" if there is none. Its creation is
+// repeated until the plugin has finished it. After a failed creation of unknown outcome the deletion of the
+// row repeats it, to learn the ID. A plugin may not find the snapshot of a volume that is gone.
+func snapshotNeeding(tx mvcc.Reader, v *structs.CSIVolume) string {
 	for s := range SnapshotsOf(tx, v.Namespace, v.ID) {
-		if s.VolumeIndex == v.CreateIndex && (s.Next() == snapshot.OpCreate || s.Next() == snapshot.OpLearn) {
-			return s.Name
+		if s.VolumeIndex != v.CreateIndex {
+			continue
+		}
+		switch s.Next() {
+		case snapshot.OpCreate, snapshot.OpLearn:
+			return fmt.Sprintf("snapshot %q of volume %q is not finished; wait for it", s.Name, v.ID)
+		case "":
+			if s.State == snapshot.Failed && s.MayExist() {
+				return fmt.Sprintf("plugin %q may have the failed snapshot %q of volume %q; delete it first: %s",
+					s.PluginID, s.Name, v.ID, structs.CommandLine(s.Namespace, "volume snapshot delete", s.Name))
+			}
 		}
 	}
 	return ""
