@@ -9,6 +9,7 @@ import (
 
 // ofSomeTypes has the fields of a job that only jobs of some types have, or of which a job has one.
 var ofSomeTypes = map[string]bool{
+	".TaskGroups[0].Volumes[].Parameters":                  true,
 	".TaskGroups[0].MaxRunDuration":                        true,
 	".TaskGroups[0].Services[0].Checks[0].Args":            true,
 	".TaskGroups[0].Tasks[0].Services[0].Checks[0].Header": true,

@@ -237,6 +237,8 @@ type volume struct {
 	PerAlloc       bool                      `hcl:"per_alloc"`
 	OnDeadMount    string                    `hcl:"on_dead_mount"`
 	Ownership      *ownership                `hcl:"ownership,block"`
+	PluginID       string                    `hcl:"plugin_id"`
+	Parameters     map[string]string         `hcl:"parameters"`
 }
 
 type ownership struct {

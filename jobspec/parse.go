@@ -315,6 +315,8 @@ func (v *volume) request(alias string) *structs.VolumeRequest {
 		Class:          v.Class,
 		Size:           int64(v.Size),
 		Lifecycle:      v.Lifecycle,
+		PluginID:       v.PluginID,
+		Parameters:     v.Parameters,
 	}
 }
 

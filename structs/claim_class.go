@@ -6,8 +6,22 @@ import (
 	"slices"
 )
 
-// LifecycleAlloc is the VolumeRequest.Lifecycle of a volume that lives as long as one allocation.
-const LifecycleAlloc = "alloc"
+// The values of VolumeRequest.Lifecycle of a volume that lives as long as one allocation.
+const (
+	LifecycleAlloc  = "alloc"  // the servers create and delete it
+	LifecycleInline = "inline" // the plugin makes it when the node publishes it; the servers have no row of it
+)
+
+// NeedsClaim reports whether an allocation claims the volume: the servers have a row of it. The request may
+// be nil.
+func (r *VolumeRequest) NeedsClaim() bool {
+	return r != nil && r.Type == VolumeTypeCSI && r.Lifecycle != LifecycleInline
+}
+
+// IsInline reports whether the plugin makes the volume for one allocation. The request may be nil.
+func (r *VolumeRequest) IsInline() bool {
+	return r != nil && r.Type == VolumeTypeCSI && r.Lifecycle == LifecycleInline
+}
 
 // ClaimClass is the part of a claim that decides which other claims of the volume exclude it.
 type ClaimClass struct {
@@ -81,7 +95,7 @@ func (g *TaskGroup) CSIUses(allocIndex int, allocID string) (uses []CSIVolumeUse
 	}
 	for _, alias := range slices.Sorted(maps.Keys(g.Volumes)) {
 		r := g.Volumes[alias]
-		if r != nil && r.Type == VolumeTypeCSI && (allocID != "" || r.Lifecycle != LifecycleAlloc) {
+		if r.NeedsClaim() && (allocID != "" || r.Lifecycle != LifecycleAlloc) {
 			c := r.Claim("", allocIndex, allocID)
 			uses = append(uses, CSIVolumeUse{
 				VolumeID:       c.VolumeID,

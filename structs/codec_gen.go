@@ -7891,7 +7891,7 @@ func (v *VolumeRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(13)
+	n := uint32(15)
 	if !(v.Class != "") {
 		n--
 	}
@@ -7902,6 +7902,12 @@ func (v *VolumeRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.Ownership != nil) {
+		n--
+	}
+	if !(len(v.Parameters) != 0) {
+		n--
+	}
+	if !(v.PluginID != "") {
 		n--
 	}
 	if !(v.Size != 0) {
@@ -7936,8 +7942,16 @@ func (v *VolumeRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 			return b, err
 		}
 	}
+	if len(v.Parameters) != 0 {
+		b = append(b, "\xaaParameters"...)
+		b = wire.AppendStringMap(b, v.Parameters)
+	}
 	b = append(b, "\xa8PerAlloc"...)
 	b = msgp.AppendBool(b, v.PerAlloc)
+	if v.PluginID != "" {
+		b = append(b, "\xa8PluginID"...)
+		b = msgp.AppendString(b, v.PluginID)
+	}
 	b = append(b, "\xa8ReadOnly"...)
 	b = msgp.AppendBool(b, v.ReadOnly)
 	if v.Size != 0 {
@@ -7987,6 +8001,10 @@ func (v *VolumeRequest) readField(name, b []byte) (_ []byte, known bool, err err
 		b, err = wire.ReadString(b, &v.Lifecycle)
 	case "OnDeadMount":
 		b, err = wire.ReadString(b, &v.OnDeadMount)
+	case "PluginID":
+		b, err = wire.ReadString(b, &v.PluginID)
+	case "Parameters":
+		b, err = wire.ReadStringMap(b, (*map[string]string)(&v.Parameters))
 	default:
 		return b, false, nil
 	}

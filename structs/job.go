@@ -178,11 +178,14 @@ type VolumeRequest struct {
 	// Class and Size, in bytes, make it a volume that the servers create for the job: see package jobvolume.
 	Class string `json:",omitempty" codec:",omitempty" level:"2"`
 	Size  int64  `json:",omitempty" codec:",omitempty" level:"2"`
-	// Lifecycle is LifecycleAlloc, "" for a volume of the job: see package jobvolume.
+	// Lifecycle is LifecycleAlloc or LifecycleInline, "" for a volume of the job: see package jobvolume.
 	Lifecycle string `json:",omitempty" codec:",omitempty" level:"2"`
 	// OnDeadMount is restart, republish or ignore; "" restarts, but for states that only a written restart
 	// heals.
 	OnDeadMount string `json:",omitempty" codec:",omitempty" level:"2"`
+	// PluginID and Parameters are those of a volume with LifecycleInline.
+	PluginID   string            `json:",omitempty" codec:",omitempty" level:"2"`
+	Parameters map[string]string `json:",omitempty" codec:",omitempty" level:"2"`
 }
 
 // VolumeOwnership is `ownership {}`: the wanted owner of a volume. An empty text keeps what it is for.
@@ -201,7 +204,7 @@ const (
 // that is not placed yet is "".
 func (r *VolumeRequest) VolumeID(allocIndex int, allocID string) string {
 	switch {
-	case r.Lifecycle == LifecycleAlloc:
+	case r.Lifecycle != "":
 		return r.Source + "[" + cmp.Or(ShortID(allocID), "ALLOC") + "]"
 	case r.PerAlloc:
 		return PerAllocID(r.Source, allocIndex)

@@ -89,14 +89,14 @@ func (u *UpdateStrategy) Rolls() bool {
 // Exclusive reports whether the volume has at most one allocation that makes this request.
 func (r *VolumeRequest) Exclusive() bool {
 	own := r.Claim("", 0, "").Class()
-	return r.Lifecycle != LifecycleAlloc && own.Conflicts(own)
+	return r.Lifecycle == "" && own.Conflicts(own)
 }
 
 // HoldsVolumesAlone reports whether each allocation of the group has a CSI volume for itself, so that its
 // successor waits for its end.
 func (g *TaskGroup) HoldsVolumesAlone() bool {
 	for _, v := range g.Volumes {
-		if v != nil && v.Type == VolumeTypeCSI && v.Exclusive() {
+		if v.NeedsClaim() && v.Exclusive() {
 			return true
 		}
 	}

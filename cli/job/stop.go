@@ -77,7 +77,7 @@ func volumesOf(job *structs.Job) (ids []string) {
 
 	for _, g := range job.TaskGroups {
 		for _, v := range g.Volumes {
-			if v.Type != structs.VolumeTypeCSI || v.Lifecycle == structs.LifecycleAlloc {
+			if !v.NeedsClaim() || v.Lifecycle == structs.LifecycleAlloc {
 				continue
 			}
 			for n := range min(max(g.Count, 1), maxHeldShown) {

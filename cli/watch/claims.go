@@ -33,7 +33,7 @@ func AllocClaims(ctx context.Context, cl *api.Client, a *structs.Allocation) ([]
 
 	var out []AllocClaim
 	for alias, request := range command.Sorted(group.Volumes) {
-		if request.Type != structs.VolumeTypeCSI {
+		if !request.NeedsClaim() {
 			continue
 		}
 

@@ -14,6 +14,7 @@ import (
 	"berth/client/allocrunner/taskrunner"
 	"berth/client/csi/csihooks"
 	"berth/client/csi/heal"
+	"berth/client/csi/inline"
 	"berth/client/csi/mounts"
 	"berth/client/csi/quiesce"
 	"berth/client/csi/registry"
@@ -213,6 +214,15 @@ func volumesConfig(
 	}
 }
 
+func inlineConfig(p Parts, using csihooks.VolumesConfig) inline.Config {
+	return inline.Config{
+		Volumes:     using.Volumes,
+		Signer:      tokens.Signer{Servers: p.Servers, Node: using.Node},
+		Progress:    p.Progress,
+		ServersBack: p.ServersBack,
+	}
+}
+
 func diskConfig(p Parts) disk.Config {
 	return disk.Config{
 		NodeID:   p.NodeID,
@@ -298,6 +308,10 @@ func allocHooks(p Parts, of allocParts) func(*hooks.AllocEnv) []hooks.Alloc {
 
 		list = append(list, of.guarding.Hook(env),
 			csihooks.NewVolumes(of.using, env))
+		if h := inline.New(inlineConfig(p, of.using), env); h != nil {
+			list = append(list, h)
+		}
+
 		if h := holds.Ports(env, p.Holds.PortHolder, p.Progress); h != nil {
 			list = append(list, h)
 		}

@@ -32,6 +32,7 @@ var allocHookOrder = []hookOrder{
 	{"identities", "no token ends while the allocation waits for capacity"},
 	{"guard", "its order counts for the whole use of the volumes"},
 	{"csi_volumes", "no claim excludes others while the allocation waits for its data"},
+	{"inline_volumes", "none is made while the allocation waits for claims"},
 	{"ports", "the holder of a port may end meanwhile"},
 	{"network", "it maps the ports"},
 	{"host_volumes", "no writer is excluded while the allocation waits for anything else"},
@@ -84,6 +85,7 @@ func TestHooks_AreInOrder(t *testing.T) {
 		Volumes: map[string]*structs.VolumeRequest{
 			"data":  {Type: structs.VolumeTypeHost, Source: "disk"},
 			"files": {Type: structs.VolumeTypeCSI, Source: "files"},
+			"tmp":   {Type: structs.VolumeTypeCSI, Lifecycle: structs.LifecycleInline},
 		},
 	}
 	env := &hooks.AllocEnv{

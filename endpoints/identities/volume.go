@@ -36,10 +36,13 @@ func findToken(
 	return nil
 }
 
-// usesPlugin reports whether an allocation has a granted claim on a volume of a plugin.
+// usesPlugin reports whether an allocation has a granted claim on a volume of a plugin, or an inline volume.
 func usesPlugin(tx *state.ReadTx, a *structs.Allocation, g *structs.TaskGroup, plugin string) bool {
 	for _, r := range g.Volumes {
-		if r.Type != structs.VolumeTypeCSI {
+		if r.IsInline() && r.PluginID == plugin {
+			return true
+		}
+		if !r.NeedsClaim() {
 			continue
 		}
 

@@ -197,7 +197,7 @@ func missingVolumes(tx *state.ReadTx, job *structs.Job) string {
 	var missing []string
 	for _, g := range job.TaskGroups {
 		for alias, v := range g.Volumes {
-			if v.Type != structs.VolumeTypeCSI || jobvolume.IsAsked(v) {
+			if !v.NeedsClaim() || jobvolume.IsAsked(v) {
 				continue
 			}
 

@@ -290,7 +290,7 @@ func (x *jobExplainer) groupPlugins(j *structs.Job, g *structs.TaskGroup) (reaso
 func (x *jobExplainer) groupVolumes(j *structs.Job, g *structs.TaskGroup) (reasons []*inquiry.Reason) {
 	for _, alias := range slices.Sorted(maps.Keys(g.Volumes)) {
 		request := g.Volumes[alias]
-		if request.Type != structs.VolumeTypeCSI {
+		if !request.NeedsClaim() {
 			continue
 		}
 

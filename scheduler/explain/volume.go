@@ -387,7 +387,7 @@ func (x *explainer) turnedReadOnly(v *structs.CSIVolume) []*inquiry.Reason {
 // onlyVolumeFails reports whether a group has a single volume, and a call of its plugin has failed.
 func (x *jobExplainer) onlyVolumeFails(j *structs.Job, g *structs.TaskGroup) bool {
 	for _, request := range g.Volumes {
-		if len(g.Volumes) == 1 && request.Type == structs.VolumeTypeCSI && !request.PerAlloc {
+		if len(g.Volumes) == 1 && request.NeedsClaim() && !request.PerAlloc {
 			v := csi.Volume(x.tx, j.Namespace, request.VolumeID(0, ""))
 			return v != nil && v.State != structs.VolumeReady && v.LastError != nil
 		}

@@ -43,7 +43,7 @@ func (p *Outlook) usesOf(g *structs.TaskGroup, index int) []VolumeUse {
 	// The order decides which volume a rejection names. It must not change between plans of one state.
 	for _, alias := range slices.Sorted(maps.Keys(g.Volumes)) {
 		r := g.Volumes[alias]
-		if r.Type != structs.VolumeTypeCSI {
+		if !r.NeedsClaim() {
 			continue
 		}
 
@@ -251,16 +251,26 @@ func (p *Outlook) attachedOn(v *NodeView, plugin string) map[string]*structs.CSI
 // key tells of that one if it takes over from a healthy one.
 func pluginsServe(p *Outlook, d *Demand, v *NodeView) *rejects.Rejection {
 	for _, u := range d.Uses {
-		s := p.storageOn(v, u.Volume.PluginID)
-		p.Waits = p.Waits || s.leaves
-		if s.unfit != "" {
-			return &rejects.Rejection{
-				Reason: s.unfit,
-				Keys:   u.keys,
-			}
+		if r := serves(p, v, u.Volume.PluginID, u.keys); r != nil {
+			return r
+		}
+	}
+	for _, plugin := range d.Group.inline {
+		if r := serves(p, v, plugin, []string{structs.WakePlugin(plugin)}); r != nil {
+			return r
 		}
 	}
 	return nil
+}
+
+// serves returns nil if a plugin is healthy on the node, and stays, else a rejection with the keys.
+func serves(p *Outlook, v *NodeView, plugin string, keys []string) *rejects.Rejection {
+	s := p.storageOn(v, plugin)
+	p.Waits = p.Waits || s.leaves
+	if s.unfit == "" {
+		return nil
+	}
+	return &rejects.Rejection{Reason: s.unfit, Keys: keys}
 }
 
 // volumesReachable checks the topology of the plugin's half on the node, which NodeGetInfo has reported.
@@ -347,4 +357,15 @@ func (p *Outlook) keysOfVolumes(volumes map[string]*structs.CSIClaim) []string {
 	}
 	p.Keys.named += len(keys)
 	return keys
+}
+
+// inlinePlugins returns the IDs of the plugins that make inline volumes of a group, each once and sorted.
+func inlinePlugins(g *structs.TaskGroup) (ids []string) {
+	for _, r := range g.Volumes {
+		if r.IsInline() {
+			ids = append(ids, r.PluginID)
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
 }

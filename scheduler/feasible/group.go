@@ -30,6 +30,7 @@ type Group struct {
 	network     *structs.NetworkResource // nil: none
 	ports       []structs.Port
 	hostVolumes []*structs.VolumeRequest
+	inline      []string   // the plugins of its inline volumes, sorted
 	newest      level.Part // that the agent of a node has to know
 	drivers     []string
 	specified   [][]*structs.Constraint // of the job, the group and the tasks
@@ -64,6 +65,7 @@ func newGroup(o *Outlook, j *structs.Job, g *structs.TaskGroup) *Group {
 		network:     g.Network(),
 		ports:       g.PortDemands(),
 		hostVolumes: g.HostVolumes(),
+		inline:      inlinePlugins(g),
 		newest:      newestField(o, g),
 	}
 

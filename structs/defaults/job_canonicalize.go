@@ -63,7 +63,7 @@ func canonicalizeGroup(g *structs.TaskGroup, j *structs.Job) {
 			continue
 		}
 		setDefault(&v.Name, alias)
-		if jobvolume.IsAsked(v) {
+		if jobvolume.IsAsked(v) || v.IsInline() {
 			jobvolume.Canonicalize(v, j.ID, g.Name, alias)
 		}
 		if v.Ownership != nil {

@@ -23,8 +23,8 @@ func CheckCommands(f field.Errors, c *structs.SnapshotCommands, v *structs.Volum
 	}
 
 	f = f.At("snapshot")
-	f.Require(v != nil && v.Type == structs.VolumeTypeCSI,
-		"snapshots are of CSI volumes, which volume_mount names without placeholders; leave the block out")
+	f.Require(v.NeedsClaim(), "snapshots are of CSI volumes that the servers know, and that volume_mount names "+
+		"without placeholders; leave the block out")
 	f.Require(len(c.Pre)+len(c.Post) > 0, "pre or post is required: a command as a list of its arguments")
 	for _, command := range []struct {
 		name      string

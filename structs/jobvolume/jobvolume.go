@@ -32,7 +32,7 @@ func IsAsked(r *structs.VolumeRequest) bool {
 // barred are characters that a Source does not have: those of no name, and the brackets of an index.
 const barred = `/\[]` + string(unicode.ReplacementChar)
 
-// Source returns the structs.VolumeRequest.Source of a volume block that names a class.
+// Source returns the structs.VolumeRequest.Source of a volume block that names a class or is inline.
 func Source(jobID, group, alias string) string {
 	name := jobID + "." + group + "." + alias
 	plain := strings.Map(func(r rune) rune {
@@ -50,7 +50,8 @@ func Source(jobID, group, alias string) string {
 	return cut + "-" + hex.EncodeToString(digest[:digestSize])
 }
 
-// Canonicalize gives a request that names a class the values that it leaves out. The job has its ID.
+// Canonicalize gives a request that names a class, or is inline, the values that it leaves out. The job has
+// its ID.
 func Canonicalize(r *structs.VolumeRequest, jobID, group, alias string) {
 	r.Source = cmp.Or(r.Source, Source(jobID, group, alias))
 	r.AccessMode = cmp.Or(r.AccessMode, structs.CSISingleNodeWriter)
@@ -69,7 +70,7 @@ func WithSources(j *structs.Job) *structs.Job {
 		own := *g
 		own.Volumes = maps.Clone(g.Volumes)
 		for alias, r := range g.Volumes {
-			if IsAsked(r) {
+			if IsAsked(r) || r.IsInline() {
 				named := *r
 				named.Source = Source(c.ID, g.Name, alias)
 				own.Volumes[alias] = &named

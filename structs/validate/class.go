@@ -17,7 +17,7 @@ func VolumeClass(c *class.VolumeClass) error {
 	checkClassName(f, "class: name", c.Name)
 	f = f.At("class %q", structs.Cut(c.Name, structs.MaxQuoted))
 	checkDescription(f, c.Description)
-	checkPluginID(f, "plugin_id", c.PluginID)
+	f.CheckPluginID("plugin_id", c.PluginID)
 	f.CheckCSIMap("parameters", c.Parameters)
 	f.CheckCSIMap("mutable_parameters", c.MutableParameters)
 	checkSecretsPattern(f, c.SecretsFrom)

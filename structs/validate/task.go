@@ -42,7 +42,7 @@ func checkTask(f field.Errors, t *structs.Task, g *structs.TaskGroup) {
 
 	if c := t.CSIPluginConfig; c != nil {
 		f := f.At("csi_plugin")
-		checkPluginID(f, "id", c.ID)
+		f.CheckPluginID("id", c.ID)
 		plugins.Check(f, c)
 	}
 

@@ -82,7 +82,7 @@ func checkCanaries(f field.Errors, g *structs.TaskGroup) {
 		g.Update.Canary, g.Count)
 	for _, alias := range slices.Sorted(maps.Keys(g.Volumes)) {
 		v := g.Volumes[alias]
-		if v != nil && v.Type == structs.VolumeTypeCSI && v.Exclusive() {
+		if v.NeedsClaim() && v.Exclusive() {
 			f.Addf("canary: volume %q has access_mode %s, so a canary would wait for the allocation that it is "+
 				"to replace; leave canary out", alias, v.AccessMode)
 		}

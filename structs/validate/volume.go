@@ -14,7 +14,6 @@ import (
 )
 
 var (
-	pluginIDForm  = field.Pattern(`^[a-zA-Z0-9]([a-zA-Z0-9._-]{0,126}[a-zA-Z0-9])?$`)
 	secretKeyForm = field.Pattern(`^[a-zA-Z0-9._-]+$`)
 	topologyForm  = field.Pattern(`^[a-zA-Z0-9]([a-zA-Z0-9._-]{0,61}[a-zA-Z0-9])?$`)
 )
@@ -29,7 +28,7 @@ func Volume(v *structs.CSIVolume) error {
 	checkNamespace(f, v.Namespace)
 	// A volume without a plugin gets that of its class, on a server.
 	if v.PluginID != "" {
-		checkPluginID(f, "plugin_id", v.PluginID)
+		f.CheckPluginID("plugin_id", v.PluginID)
 	}
 	checkClassName(f, "class", v.Class)
 	checkCSIString(f, "name", v.Name)
@@ -74,22 +73,11 @@ func VolumeDelete(r *structs.CSIVolumeDeleteRequest) error {
 // PluginConfig checks the settings of a plugin.
 func PluginConfig(p *pluginconf.PluginSettingsRequest) error {
 	f := field.New("plugin %q", structs.Cut(p.ID, structs.MaxQuoted))
-	checkPluginID(f, "ID", p.ID)
+	f.CheckPluginID("ID", p.ID)
 	checkNodeLoss(f, p.OnNodeLoss)
 	checkSecretsPattern(f, p.SecretsFrom)
 	plugins.CheckSettings(f, p)
 	return f.Err()
-}
-
-// checkPluginID checks the ID of a plugin, which operators choose.
-func checkPluginID(f field.Errors, name, id string) {
-	switch {
-	case id == "":
-		f.Addf("%s is required", name)
-	case !pluginIDForm().MatchString(id):
-		f.Addf("%s %q must be at most 128 letters, digits, dots, dashes and underscores, beginning and ending "+
-			"with a letter or digit", name, id)
-	}
 }
 
 // checkSecrets checks the secrets for a plugin. Neither a key nor a value appears in a fault.

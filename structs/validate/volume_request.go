@@ -110,6 +110,7 @@ func checkHostRequest(f field.Errors, r *structs.VolumeRequest) {
 	f.Require(r.MountOptions == nil, "mount_options is not for host volumes: the machine has mounted them")
 	f.Require(!r.PerAlloc, "per_alloc is not for host volumes")
 	f.Require(r.Class+r.Lifecycle == "" && r.Size == 0, "class, size and lifecycle are not for host volumes")
+	f.Require(r.PluginID == "" && r.Parameters == nil, "plugin_id and parameters are not for host volumes")
 	f.Require(r.OnDeadMount == "", "on_dead_mount is not for host volumes: the machine has mounted them")
 	f.Require(r.Ownership == nil, "ownership is not for host volumes: the machine owns them")
 }

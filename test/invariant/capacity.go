@@ -195,7 +195,7 @@ func (v *View) volumesLeft(n *structs.Node, w want) bool {
 		return false
 	}
 	for _, r := range w.group.Volumes {
-		if r.Type != structs.VolumeTypeCSI {
+		if !r.NeedsClaim() {
 			continue
 		}
 		c := r.Claim(w.job.Namespace, w.index, "")

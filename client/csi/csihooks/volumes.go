@@ -204,7 +204,7 @@ func (h *volumesHook) requiredVolumes() ([]*requiredVolume, error) {
 	var required []*requiredVolume
 	for _, alias := range slices.Sorted(maps.Keys(h.group.Volumes)) {
 		r := h.group.Volumes[alias]
-		if r.Type != "csi" {
+		if !r.NeedsClaim() {
 			continue
 		}
 

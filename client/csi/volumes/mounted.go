@@ -23,13 +23,14 @@ func Aside(ctx context.Context, v *Volumes, k VolumeKey, do func(context.Context
 	return v.seq.Aside(ctx, k.String(), do)
 }
 
-// Mounts returns the mounts that the records of this boot tell of. They may be gone from the mount table.
+// Mounts returns the mounts that the records of this boot tell of, without those of inline volumes. They may
+// be gone from the mount table.
 func (v *Volumes) Mounts() ([]Mounted, error) {
 	records, err := v.store.publishes("")
 	stages, stageErr := stageTable.All(v.store.db, "")
 	var list []Mounted
 	for _, p := range records {
-		if p.State == published && p.Mounted && p.BootID == v.boot {
+		if p.State == published && p.Mounted && !p.Inline && p.BootID == v.boot {
 			list = append(list, Mounted{p.key(), p.AllocID, p.PluginID, v.hostPath(p.target()),
 				p.Writable && !p.ReadOnly, p.Trim})
 		}

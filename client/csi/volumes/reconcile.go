@@ -65,10 +65,10 @@ func (v *Volumes) TurnedReadOnly(k VolumeKey, allocID string) (bool, error) {
 	return p != nil && p.TurnedReadOnly, err
 }
 
-// ForAlloc lists the volumes with a record for an allocation.
+// ForAlloc lists the volumes with a record for an allocation, without inline ones.
 func (v *Volumes) ForAlloc(allocID string) ([]VolumeKey, error) {
 	return v.volumesWhere(func(p *publishRecord) bool {
-		return p.AllocID == allocID
+		return p.AllocID == allocID && !p.Inline
 	})
 }
 
@@ -82,9 +82,10 @@ func (v *Volumes) InUse(pluginID string) ([]VolumeKey, error) {
 
 // Inventory returns the volumes with a record. A volume is held while it is, or may be, staged or published
 // here. It is left while an allocation only claims it, or has released it and the servers do not know yet.
-// With an error the inventory is incomplete.
+// With an error the inventory is incomplete. It has no inline volumes, which the servers do not know.
 func (v *Volumes) Inventory() (*structs.NodeInventory, error) {
 	records, err := v.store.publishes("")
+	records = slices.DeleteFunc(records, func(p *publishRecord) bool { return p.Inline })
 	stages, stageErr := stageTable.All(v.store.db, "")
 	staged := map[VolumeKey]bool{}
 	used := map[VolumeKey]bool{}

@@ -8,9 +8,10 @@ import (
 	"berth/csi"
 )
 
-// stageVolume calls NodeStageVolume unless the plugin has no such step or the volume is staged already.
+// stageVolume calls NodeStageVolume unless the plugin has no such step or the volume is staged already. An
+// inline volume has no such step.
 func (w *volumeWork) stageVolume(u *Use) error {
-	if !w.conn.Info.NodeInfo.RequiresNodeStageVolume ||
+	if u.Inline || !w.conn.Info.NodeInfo.RequiresNodeStageVolume ||
 		w.isStaged() {
 		return nil
 	}

@@ -68,6 +68,7 @@ type publishRecord struct {
 	TurnedReadOnly bool
 	Timeout        time.Duration // of the calls of the plugin: see Use
 	Trim           time.Duration // between two trims: see Use
+	Inline         bool          // see Use
 }
 
 func (s *stageRecord) key() VolumeKey   { return VolumeKey{s.Namespace, s.VolumeID} }

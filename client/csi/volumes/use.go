@@ -22,6 +22,7 @@ type Use struct {
 	MountOptions   *structs.CSIMountOptions // of the volume, with the job's over it
 	MountGroup     string                   // a gid for plugins that mount for a group, "" for none
 	ReadOnly       bool
+	Inline         bool // the plugin makes it: it is published only, and no server knows it
 	VolumeContext  map[string]string
 	PublishContext structs.Secrets
 	ExternalNodeID string // the plugin's ID of this node, where the volume is attached

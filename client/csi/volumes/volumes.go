@@ -319,6 +319,7 @@ func (p *publishRecord) setUse(u *Use, provider string) {
 	p.AccessMode = u.AccessMode
 	p.AttachmentMode = u.AttachmentMode
 	p.ReadOnly = u.ReadOnly
+	p.Inline = u.Inline
 	p.Timeout = u.Timeout
 	p.Trim = u.Trim
 	if p.Dir == "" {

@@ -140,7 +140,7 @@ func writersIn(tx *state.ReadTx, a *structs.Allocation, volumeID string) (writer
 	}
 	for _, alias := range slices.Sorted(maps.Keys(group.Volumes)) {
 		r := group.Volumes[alias]
-		if r.Type != structs.VolumeTypeCSI || r.VolumeID(a.Index(), a.ID) != volumeID {
+		if !r.NeedsClaim() || r.VolumeID(a.Index(), a.ID) != volumeID {
 			continue
 		}
 		for _, t := range group.Tasks {

@@ -128,7 +128,7 @@ func JobMountOptions(tx *state.ReadTx, claim *structs.CSIClaim) *structs.CSIMoun
 	}
 
 	for _, r := range group.Volumes {
-		if r.Type == structs.VolumeTypeCSI &&
+		if r.NeedsClaim() &&
 			r.VolumeID(a.Index(), a.ID) == claim.VolumeID {
 			return r.MountOptions
 		}

@@ -165,3 +165,16 @@ func (f Errors) CheckCSIMap(name string, m map[string]string) {
 	}
 	f.Require(total <= structs.MaxCSIMap, "%s has %d bytes; CSI allows %d", name, total, structs.MaxCSIMap)
 }
+
+var pluginIDForm = Pattern(`^[a-zA-Z0-9]([a-zA-Z0-9._-]{0,126}[a-zA-Z0-9])?$`)
+
+// CheckPluginID checks the ID of a CSI plugin, which operators choose.
+func (f Errors) CheckPluginID(name, id string) {
+	switch {
+	case id == "":
+		f.Addf("%s is required", name)
+	case !pluginIDForm().MatchString(id):
+		f.Addf("%s %q must be at most 128 letters, digits, dots, dashes and underscores, beginning and ending "+
+			"with a letter or digit", name, id)
+	}
+}
