@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"berth/state/jobvolumes"
 	"berth/state/namespaces"
 	"berth/state/schema"
 	"berth/structs"
@@ -299,22 +300,9 @@ func failDeployment(tx *WriteTx, d *structs.Deployment, why string, now int64) {
 
 	// If there is no way back, the description tells the operator why.
 	if d.Reverts() && j != nil {
-		target = NewestStable(tx, j)
-		switch {
-		case target == nil:
-			why += structs.DeploymentHasNoStable
-		case sameSpec(target, j):
-			target = nil
-			why += structs.DeploymentStableIsIdentical
-		case j.CheckChange(target) != nil:
-			target = nil
-			why += structs.DeploymentStableIsOther
-		case namespaces.CheckJob(tx, target) != nil:
-			target = nil
-			why += structs.DeploymentStableIsRejected
-		default:
-			why += fmt.Sprint(structs.DeploymentRollsBack, target.Version)
-		}
+		var note string
+		target, note = wayBack(tx, j)
+		why += note
 	}
 
 	// It fails before the job goes back: the new version would cancel an active deployment (putJobVersion).
@@ -331,6 +319,29 @@ func failDeployment(tx *WriteTx, d *structs.Deployment, why string, now int64) {
 	}
 
 	evaluateDeployment(tx, j, d, now)
+}
+
+// wayBack returns the version to which a job goes back after a failed deployment, nil for none. The note
+// tells which, or why none.
+func wayBack(tx *WriteTx, j *structs.Job) (target *structs.Job, note string) {
+	target = NewestStable(tx, j)
+	switch {
+	case target == nil:
+		return nil, structs.DeploymentHasNoStable
+	case sameSpec(target, j):
+		return nil, structs.DeploymentStableIsIdentical
+	case j.CheckChange(target) != nil:
+		return nil, structs.DeploymentStableIsOther
+	case namespaces.CheckJob(tx, target) != nil:
+		return nil, structs.DeploymentStableIsRejected
+	}
+
+	// The volumes that exist stay as they are. The entry of a plan makes those that are missing.
+	err := jobvolumes.CheckReturn(tx, target)
+	if err != nil {
+		return nil, structs.DeploymentStableHasNoVolumes + structs.Cut(err.Error(), structs.MaxReason)
+	}
+	return target, fmt.Sprint(structs.DeploymentRollsBack, target.Version)
 }
 
 // evaluateDeployment puts an evaluation of the job after a change of its deployment.

@@ -20,21 +20,22 @@ const (
 
 // The descriptions of deployments, as the dialect has them.
 const (
-	DeploymentIsRunning         = "Deployment is running"
-	DeploymentNeedsPromotion    = "Deployment is running but requires manual promotion"
-	DeploymentAutoPromotes      = "Deployment is running pending automatic promotion"
-	DeploymentIsPaused          = "Deployment is paused"
-	DeploymentIsComplete        = "Deployment completed successfully"
-	DeploymentOfStoppedJob      = "Cancelled because job is stopped"
-	DeploymentOfOldVersion      = "Cancelled due to newer version of job"
-	DeploymentFailedByUser      = "Deployment marked as failed"
-	DeploymentFailedByAlloc     = "Failed due to unhealthy allocations"
-	DeploymentFailedByDeadline  = "Failed due to progress deadline"
-	DeploymentRollsBack         = " - rolling back to job version "
-	DeploymentHasNoStable       = " - no stable job version to auto revert to"
-	DeploymentStableIsOther     = " - not rolling back: only one of the versions is periodic, or parameterized"
-	DeploymentStableIsRejected  = " - not rolling back: the namespace does not allow the stable version"
-	DeploymentStableIsIdentical = " - not rolling back: the stable version has the current specification"
+	DeploymentIsRunning          = "Deployment is running"
+	DeploymentNeedsPromotion     = "Deployment is running but requires manual promotion"
+	DeploymentAutoPromotes       = "Deployment is running pending automatic promotion"
+	DeploymentIsPaused           = "Deployment is paused"
+	DeploymentIsComplete         = "Deployment completed successfully"
+	DeploymentOfStoppedJob       = "Cancelled because job is stopped"
+	DeploymentOfOldVersion       = "Cancelled due to newer version of job"
+	DeploymentFailedByUser       = "Deployment marked as failed"
+	DeploymentFailedByAlloc      = "Failed due to unhealthy allocations"
+	DeploymentFailedByDeadline   = "Failed due to progress deadline"
+	DeploymentRollsBack          = " - rolling back to job version "
+	DeploymentHasNoStable        = " - no stable job version to auto revert to"
+	DeploymentStableIsOther      = " - not rolling back: only one of the versions is periodic, or parameterized"
+	DeploymentStableIsRejected   = " - not rolling back: the namespace does not allow the stable version"
+	DeploymentStableHasNoVolumes = " - not rolling back: the stable version cannot have its volumes: "
+	DeploymentStableIsIdentical  = " - not rolling back: the stable version has the current specification"
 )
 
 // Deployment is the row of the rollout of one version of a job. Key: ID. While it is active, its counts

@@ -92,6 +92,15 @@ func requestOf(requests map[string]request, v *structs.CSIVolume) (r request, in
 // Check returns an error if a job cannot have the volumes that it asks for: a class does not exist, a volume
 // belongs to another job or has another class, or a size is smaller than that of a volume.
 func Check(tx mvcc.Reader, j *structs.Job) error {
+	return checkAgainst(tx, j, schema.Jobs.Get(tx, j.Namespace, j.ID))
+}
+
+// CheckReturn is Check for a version to which the job goes back by itself. A size below that of a volume is
+// no fault then: the volume keeps its size, as one that has grown by itself.
+func CheckReturn(tx mvcc.Reader, j *structs.Job) error { return checkAgainst(tx, j, j) }
+
+// checkAgainst is Check. The size of a volume is not checked if former asks for the same size.
+func checkAgainst(tx mvcc.Reader, j, former *structs.Job) error {
 	requests := requestsOf(j)
 	if requests == nil {
 		return nil
@@ -111,7 +120,7 @@ func Check(tx mvcc.Reader, j *structs.Job) error {
 		}
 	}
 
-	stored := requestsOf(schema.Jobs.Get(tx, j.Namespace, j.ID))
+	stored := requestsOf(former)
 	for v := range ofJob(tx, j.Namespace, j.ID) {
 		r, index := requestOf(requests, v)
 		if r.VolumeRequest == nil {
