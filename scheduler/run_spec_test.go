@@ -71,3 +71,28 @@ func TestSameRunSpec_KeepsTasksWithAnotherTimeToLive(t *testing.T) {
 		t.Error("a task without its new file runs on")
 	}
 }
+
+// The servers grow the volume of a job while its tasks use it. That of one allocation has its first size.
+func TestSameRunSpec_KeepsTasksWhoseVolumeGrows(t *testing.T) {
+	same := func(before, after structs.VolumeRequest) bool {
+		job := func(v structs.VolumeRequest) *structs.Job {
+			volumes := map[string]*structs.VolumeRequest{"data": &v}
+			group := &structs.TaskGroup{Volumes: volumes}
+			return &structs.Job{TaskGroups: []*structs.TaskGroup{group}}
+		}
+		x := job(before)
+		y := job(after)
+		return change.SameRunSpec(x, x.TaskGroups[0], y, y.TaskGroups[0])
+	}
+	asked := structs.VolumeRequest{Class: "fast", Size: 1}
+	if !same(asked, structs.VolumeRequest{Class: "fast", Size: 2}) {
+		t.Error("a larger size replaces the allocations")
+	}
+	if same(asked, structs.VolumeRequest{Class: "fast", Size: 2, ReadOnly: true}) {
+		t.Error("a task whose volume becomes read-only runs on")
+	}
+	asked.Lifecycle = structs.LifecycleAlloc
+	if same(asked, structs.VolumeRequest{Class: "fast", Size: 2, Lifecycle: structs.LifecycleAlloc}) {
+		t.Error("an allocation keeps its own volume, which does not grow")
+	}
+}

@@ -8,6 +8,7 @@ package change
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 
 	"berth/structs"
 )
@@ -88,6 +89,7 @@ func runSpecOf(j *structs.Job, g *structs.TaskGroup) runSpec {
 	r.Group.Migrate = nil
 	r.Group.Disconnect = nil
 	r.Group.Scaling = nil
+	r.Group.Volumes = withoutGrowth(g.Volumes)
 	r.Group.Services = nil
 	r.Group.Tasks = nil
 	for _, t := range g.Tasks {
@@ -122,6 +124,20 @@ func withoutTTL(i *structs.WorkloadIdentity) *structs.WorkloadIdentity {
 	c := *i
 	c.TTL = 0
 	return &c
+}
+
+// withoutGrowth returns the volumes without the sizes of those that the servers expand while tasks use them.
+// The volume of a single allocation has the size with which it was created.
+func withoutGrowth(all map[string]*structs.VolumeRequest) map[string]*structs.VolumeRequest {
+	changed := maps.Clone(all)
+	for alias, v := range all {
+		if v != nil && v.Class != "" && v.Lifecycle == "" {
+			c := *v
+			c.Size = 0
+			changed[alias] = &c
+		}
+	}
+	return changed
 }
 
 // SameRunSpec reports whether tasks of one version of the group may continue as tasks of the other.

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -23,15 +24,57 @@ delete_after = "1h"
 binding      = "first-consumer"
 parameters = { type = "image", provisioning = "thin" }
 `))
-	job := func(size string) string {
-		return a.writeFile("db.hcl", `
+	job := func(size string) string { return a.writeFile("db.hcl", fmt.Sprintf(growingJob, size)) }
+
+	a.mustFail(1, []string{"db.g.data[0]", "db.g.data[1]", "create", "32 MiB"}, "job", "plan", job("32MiB"))
+	a.must("job", "run", "-detach", job("32MiB"))
+	first := a.awaitRunning("db", 2)
+	for _, alloc := range first {
+		a.awaitOutput(alloc.ID, "starts: 1")
+	}
+
+	// The volumes grow below the tasks that run.
+	a.must("job", "run", "-detach", job("64MiB"))
+	a.awaitStatus("db.g.data[0]", "64 MiB")
+	a.awaitStatus("db.g.data[1]", "64 MiB")
+	eventually(t, "both allocations have the new version", func() error {
+		for _, alloc := range a.awaitRunning("db", 2) {
+			if alloc.JobVersion != 1 {
+				return fmt.Errorf("allocation %s has version %d", alloc.ID, alloc.JobVersion)
+			}
+			if !slices.ContainsFunc(first, func(f *structs.AllocListStub) bool { return f.ID == alloc.ID }) {
+				t.Fatalf("allocation %s has replaced one of them", alloc.ID)
+			}
+		}
+		return nil
+	})
+	a.mustFail(structs.KindConflict.ExitCode(), []string{"a volume can only grow"}, "job", "run", job("32MiB"))
+
+	a.must("job", "stop", "-purge", "db")
+	a.awaitStatus("db.g.data[0]", "the job was purged")
+	a.awaitStatus("db.g.data[1]", "the job was purged")
+	a.must("job", "run", "-detach", job("64MiB"))
+	for _, alloc := range a.awaitRunning("db", 2) {
+		a.awaitOutput(alloc.ID, "starts: 2")
+	}
+
+	a.must("job", "stop", "-purge", "db")
+	for _, id := range []string{"db.g.data[0]", "db.g.data[1]"} {
+		a.awaitFree(id)
+		a.must("volume", "delete", "-now", id)
+	}
+	a.must("job", "stop", "-purge", "hostpath")
+}
+
+// growingJob has two allocations, each with a volume of a size.
+const growingJob = `
 job "db" {
   group "g" {
     count = 2
     volume "data" {
       type      = "csi"
       class     = "fast"
-      size      = "`+size+`"
+      size      = %q
       per_alloc = true
       ownership {
         owner = "nobody"
@@ -51,35 +94,7 @@ job "db" {
     }
   }
 }
-`)
-	}
-
-	a.mustFail(1, []string{"db.g.data[0]", "db.g.data[1]", "create", "32 MiB"}, "job", "plan", job("32MiB"))
-	a.must("job", "run", "-detach", job("32MiB"))
-	for _, alloc := range a.awaitRunning("db", 2) {
-		a.awaitOutput(alloc.ID, "starts: 1")
-	}
-
-	a.must("job", "run", "-detach", job("64MiB"))
-	a.awaitStatus("db.g.data[0]", "64 MiB")
-	a.awaitStatus("db.g.data[1]", "64 MiB")
-	a.mustFail(structs.KindConflict.ExitCode(), []string{"a volume can only grow"}, "job", "run", job("32MiB"))
-
-	a.must("job", "stop", "-purge", "db")
-	a.awaitStatus("db.g.data[0]", "the job was purged")
-	a.awaitStatus("db.g.data[1]", "the job was purged")
-	a.must("job", "run", "-detach", job("64MiB"))
-	for _, alloc := range a.awaitRunning("db", 2) {
-		a.awaitOutput(alloc.ID, "starts: 2")
-	}
-
-	a.must("job", "stop", "-purge", "db")
-	for _, id := range []string{"db.g.data[0]", "db.g.data[1]"} {
-		a.awaitFree(id)
-		a.must("volume", "delete", "-now", id)
-	}
-	a.must("job", "stop", "-purge", "hostpath")
-}
+`
 
 // awaitStatus waits until the status of a volume has a text.
 func (a *agent) awaitStatus(id, text string) {
