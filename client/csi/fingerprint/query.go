@@ -28,6 +28,11 @@ func Query(ctx context.Context, c *csi.Client, kind structs.CSIKind, r *structs.
 	// A plugin with both expands a volume in use, too.
 	r.ExpandsOffline = caps.ExpandOffline && !caps.ExpandOnline
 	if kind == structs.CSIKindController {
+		// The specification allows no call of the controller then (GetPluginCapabilities).
+		if !caps.Controller {
+			return structs.Preconditionf("the plugin does not announce CONTROLLER_SERVICE: " +
+				"it has no controller, so its job needs the type \"node\"")
+		}
 		controller, err := c.ControllerCapabilities(ctx)
 		if err == nil {
 			r.ControllerInfo = controller

@@ -94,6 +94,25 @@ func TestDuty_E5_AFingerprintHasTheKindOfExpansion(t *testing.T) {
 	}
 }
 
+// A node plugin that runs as a controller by a mistake in its job is not called as one.
+func TestDuty_A2_AControllerIsCalledOnlyWhereAnnounced(t *testing.T) {
+	r := newFixture(t)
+	cfg := both
+	cfg.PluginCaps = []string{"VOLUME_ACCESSIBILITY_CONSTRAINTS"}
+	p := r.plugin("ebs", "plug", cfg)
+	r.serving(structs.CSIKindNode, "ebs", "plug")
+	waitFor(t, r, func() bool {
+		i := r.instance(structs.CSIKindController, "ebs")
+		return i != nil && !i.Healthy &&
+			strings.Contains(i.HealthDescription, "does not announce CONTROLLER_SERVICE")
+	})
+	for _, call := range p.Calls() {
+		if strings.HasPrefix(call.RPC, "Controller") {
+			t.Errorf("called %s", call.RPC)
+		}
+	}
+}
+
 func TestDuty_E8_AnUnhealthyPluginHasAReasonAndKeepsItsFacts(t *testing.T) {
 	r := newFixture(t)
 	r.cfg.FingerprintInterval = 2 * time.Millisecond
