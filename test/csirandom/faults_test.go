@@ -11,12 +11,13 @@ import (
 	"berth/csi/csitrace"
 )
 
-// faulty are the RPCs that fail at random: those with an effect on storage.
+// faulty are the RPCs that fail at random: those with an effect on storage, and the lists.
 var faulty = map[string]bool{
 	"CreateVolume": true, "DeleteVolume": true, "ControllerPublishVolume": true,
 	"ControllerUnpublishVolume": true, "ControllerExpandVolume": true, "ControllerModifyVolume": true,
 	"CreateSnapshot": true, "DeleteSnapshot": true, "NodeStageVolume": true, "NodeUnstageVolume": true,
 	"NodePublishVolume": true, "NodeUnpublishVolume": true, "NodeExpandVolume": true,
+	"ListVolumes": true, "ListSnapshots": true,
 }
 
 // The codes of calls that fail without an effect, and of calls that have had theirs.

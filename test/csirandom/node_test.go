@@ -32,6 +32,8 @@ type node struct {
 	mu     sync.Mutex // one restart at a time
 	id     string
 	boots  int
+	off    bool // it has no power
+	closed bool // the run has ended
 	cancel context.CancelFunc
 	done   chan struct{}
 }
@@ -58,7 +60,7 @@ func (w *world) addNode(name string) {
 	w.must(n.plugin.Restart())
 	w.nodes = append(w.nodes, n)
 	n.start()
-	w.t.Cleanup(n.stop)
+	w.t.Cleanup(n.close)
 }
 
 // The capabilities of the plugin.
@@ -108,10 +110,23 @@ func (n *node) stop() {
 	n.machine.Forget()
 }
 
-// restart ends the agent at any point of its work and starts another one.
+// close ends the agent for good.
+func (n *node) close() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.closed = true
+	if !n.off {
+		n.stop()
+	}
+}
+
+// restart ends the agent at any point of its work and starts another one, unless the node has no power.
 func (n *node) restart() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if n.off {
+		return
+	}
 	n.stop()
 	n.start()
 }
@@ -121,23 +136,46 @@ func (n *node) bootID() string { return fmt.Sprintf("%s-boot-%d", n.name, n.boot
 
 // losePower ends everything on the node but its disk, and starts it again.
 func (n *node) losePower() {
+	n.powerOff()
+	n.powerOn()
+}
+
+// powerOff ends everything on the node but its disk. It returns the ID of the node.
+func (n *node) powerOff() (id string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if n.off || n.closed {
+		return n.id
+	}
+	n.off = true
 	n.stop()
 	n.plugin.Stop()
 	n.machine.Reboot()
 	n.plugin.LosePower(n.dir)
 	n.w.trace.PowerLoss(n.name)
+	return n.id
+}
+
+// powerOn starts a node that has no power.
+func (n *node) powerOn() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !n.off || n.closed {
+		return
+	}
+	n.off = false
 	n.boots++
 	n.w.must(n.plugin.Restart())
 	n.start()
 }
 
-// crash ends the plugin at any point of its calls and starts it again.
+// crash ends the plugin at any point of its calls and starts it again, unless the node has no power.
 func (n *node) crash() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.w.must(n.plugin.Restart())
+	if !n.off {
+		n.w.must(n.plugin.Restart())
+	}
 }
 
 // build makes the subsystems of the agent: tasks of the fake machine, and the real volumes.

@@ -50,6 +50,10 @@ var operations = []operation{
 	{"kill the agent of a node", 1, (*world).killAgent},
 	{"kill the plugin on a node", 2, (*world).killPlugin},
 	{"take the power from a node", 1, (*world).losePower},
+	{"confirm the loss of a node", 2, (*world).confirmLoss},
+	{"cut a node from the servers", 2, (*world).cutNode},
+	{"cut a server from the others", 2, (*world).cutServer},
+	{"list what the storage has", 3, (*world).listStorage},
 }
 
 // draw returns an operation by the weights.
@@ -88,6 +92,9 @@ var modes = map[string]structs.CSIAccessMode{
 	"v5": structs.CSIMultiNodeMultipleWriter,
 }
 
+// fenced are the volumes that leave a lost node after the proof of its fence device.
+var fenced = map[string]bool{"v0": true, "v2": true, "v4": true}
+
 // severalWriters are the volumes whose jobs may have several allocations.
 var severalWriters = map[string]bool{"v3": true, "v5": true}
 
@@ -109,6 +116,9 @@ func (w *world) newVolume(id string) *structs.CSIVolume {
 			AccessMode:     modes[id],
 			AttachmentMode: structs.CSIFileSystem,
 		}},
+	}
+	if fenced[id] {
+		v.OnNodeLoss = structs.LossFence
 	}
 	return v
 }
@@ -396,6 +406,37 @@ func (w *world) deleteSnapshot() func() error {
 	return func() error {
 		_, err := request(w, snapshot.Delete, req)
 		return err
+	}
+}
+
+// listStorage lists the volumes and the snapshots at the plugin, in pages.
+func (w *world) listStorage() func() error {
+	size := int32(1 + w.IntN(4))
+	return func() error {
+		volumes := &structs.CSIVolumeExternalRequest{PluginID: pluginID}
+		volumes.PerPage = size
+		snapshots := &snapshot.SnapshotExternalRequest{PluginID: pluginID}
+		snapshots.PerPage = size
+		for {
+			page, err := request(w, structs.CSIVolumeExternal, volumes)
+			if err != nil {
+				return err
+			}
+			volumes.NextToken = page.NextToken
+			if page.NextToken == "" {
+				break
+			}
+		}
+		for {
+			page, err := request(w, snapshot.External, snapshots)
+			if err != nil {
+				return err
+			}
+			snapshots.NextToken = page.NextToken
+			if page.NextToken == "" {
+				return nil
+			}
+		}
 	}
 }
 

@@ -141,9 +141,10 @@ func (w *world) checkTrace() {
 	}
 }
 
-// finish ends all faults, stops all jobs, and deletes everything. The storage has to be empty then.
+// finish ends all faults and cuts, stops all jobs, and deletes everything. The storage has to be empty then.
 func (w *world) finish() {
 	w.faults.ended.Store(true)
+	w.Net.Heal()
 	w.record("the end")
 	for _, id := range allJobs() {
 		req := &structs.JobDeregisterRequest{JobID: id, Purge: true}

@@ -16,6 +16,8 @@ import (
 	"berth/internal/opsocket"
 	"berth/rpc"
 	"berth/server"
+	"berth/server/control/fence"
+	"berth/server/fencing"
 	"berth/structs"
 	"berth/test/cluster"
 )
@@ -34,6 +36,7 @@ type world struct {
 	trace      csitrace.Recorder
 	faults     faults
 	nodes      []*node
+	background sync.WaitGroup // nodes that get their power back
 	began      time.Time
 
 	mu      sync.Mutex
@@ -59,9 +62,11 @@ func newWorld(t *testing.T, seed uint64) *world {
 		done:   map[string]int{},
 	}
 	w.faults.dice = rand.New(rand.NewPCG(seed, 2))
+	t.Cleanup(w.background.Wait) // after the servers, which fence nodes
 	w.Cluster = cluster.New(t, 3, func(cfg *server.Config) {
 		cfg.HeartbeatTTL = 2 * time.Second
 		cfg.HeartbeatGrace = 4 * time.Second
+		cfg.Fencers = fence.Devices{{Name: "switch", Scope: fencing.ScopePower, Agent: powerSwitch{w}}}
 	})
 	if level := os.Getenv("BERTH_TEST_LOG"); level != "" {
 		w.logger = hclog.New(&hclog.LoggerOptions{Level: hclog.LevelFromString(level), Output: os.Stderr})
