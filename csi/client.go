@@ -45,6 +45,7 @@ type Client struct {
 	identity   spec.IdentityClient
 	controller spec.ControllerClient
 	node       spec.NodeClient
+	group      spec.GroupControllerClient
 
 	// It guards the fields below. Calls run concurrently, and any of them may be the first to learn an
 	// answer.
@@ -97,6 +98,7 @@ func Dial(endpoint string, o Options) (*Client, error) {
 	c.identity = spec.NewIdentityClient(conn)
 	c.controller = spec.NewControllerClient(conn)
 	c.node = spec.NewNodeClient(conn)
+	c.group = spec.NewGroupControllerClient(conn)
 	return c, nil
 }
 

@@ -24,6 +24,7 @@ type PluginInfo struct {
 // very process serves the controller.
 type PluginCapabilities struct {
 	Controller    bool
+	Groups        bool // GROUP_CONTROLLER_SERVICE
 	Topology      bool // VOLUME_ACCESSIBILITY_CONSTRAINTS
 	ExpandOnline  bool
 	ExpandOffline bool
@@ -33,6 +34,7 @@ type PluginCapabilities struct {
 type learned struct {
 	plugin     *PluginCapabilities
 	controller *structs.CSIControllerInfo
+	groups     *bool // whether the group controller takes group snapshots
 	node       *structs.CSINodeInfo
 }
 
@@ -116,6 +118,8 @@ func (c *Client) PluginCapabilities(ctx context.Context) (*PluginCapabilities, e
 			caps.Controller = true
 		case spec.PluginCapability_Service_VOLUME_ACCESSIBILITY_CONSTRAINTS:
 			caps.Topology = true
+		case spec.PluginCapability_Service_GROUP_CONTROLLER_SERVICE:
+			caps.Groups = true
 		}
 
 		switch p.GetVolumeExpansion().GetType() {

@@ -6,6 +6,7 @@ import (
 
 	spec "github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"berth/structs"
 	"berth/structs/nodecalls"
@@ -67,7 +68,7 @@ func (c Snapshots) read(rpc, at string, s *spec.Snapshot) (*snapshot.CSISnapshot
 		requirement{at + "group_snapshot_id", faultIf(grouped, "names a group, and none was requested")},
 		notNegative(at+"size_bytes", s.GetSizeBytes()),
 		requirement{at + "size_bytes", faultIf(large, "is above that of any volume")},
-		requirement{at + "creation_time", timeFault(s)})
+		requirement{at + "creation_time", timeFault(s.GetCreationTime())})
 	if err != nil {
 		return nil, err
 	}
@@ -81,9 +82,9 @@ func (c Snapshots) read(rpc, at string, s *spec.Snapshot) (*snapshot.CSISnapshot
 	}, nil
 }
 
-// timeFault describes the fault of the time of a snapshot, "" for none. Some plugins leave it out.
-func timeFault(s *spec.Snapshot) string {
-	if s.GetCreationTime() == nil || s.GetCreationTime().IsValid() && s.GetCreationTime().GetSeconds() >= 0 {
+// timeFault describes the fault of the time of a cut, "" for none. Some plugins leave it out.
+func timeFault(at *timestamppb.Timestamp) string {
+	if at == nil || at.IsValid() && at.GetSeconds() >= 0 {
 		return ""
 	}
 	return "is no time since 1970"

@@ -74,6 +74,8 @@ type CSIControllerInfo struct {
 	SupportsGet                      bool
 	SupportsSingleNodeMultiWriter    bool
 	SupportsModify                   bool
+	// GroupSnapshots is CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT of the group controller.
+	GroupSnapshots bool `json:",omitempty" codec:",omitempty" level:"2" older:"drop"`
 }
 
 // CSINodeInfo holds the answers to NodeGetInfo and NodeGetCapabilities on one node (CSI spec).

@@ -332,6 +332,7 @@ func capabilities(p *structs.CSIPlugin) string {
 			addIf(i.SupportsExpand, "expand")
 			addIf(i.SupportsClone, "clone")
 			addIf(i.SupportsCreateDeleteSnapshot, "snapshot")
+			addIf(i.GroupSnapshots, "group-snapshot")
 			addIf(i.SupportsListVolumes, "list")
 			addIf(i.SupportsGetCapacity, "capacity")
 		}

@@ -25,6 +25,7 @@ type Config struct {
 	Version    string // "1.0" by default
 	Controller bool   // serves the controller
 	Node       bool   // serves the node half
+	Groups     bool   // serves and announces group snapshots
 	NodeID     string // "node-1" by default
 	MaxVolumes int64
 	Topology   map[string]string // of the node; announces the topology service
@@ -34,6 +35,7 @@ type Config struct {
 	PluginCaps     []string
 	ControllerCaps []string
 	NodeCaps       []string
+	GroupCaps      []string
 
 	// Capacity answers GetCapacity. Nil answers UNIMPLEMENTED.
 	Capacity func(*spec.GetCapacityRequest) *spec.GetCapacityResponse
@@ -102,6 +104,7 @@ func New(cfg Config) (*Plugin, error) {
 	cfg.NodeID = cmp.Or(cfg.NodeID, "node-1")
 	cfg.ControllerCaps = orDefault(cfg.ControllerCaps, usualController)
 	cfg.NodeCaps = orDefault(cfg.NodeCaps, usualNode)
+	cfg.GroupCaps = orDefault(cfg.GroupCaps, []string{"CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT"})
 	cfg.PluginCaps = orDefault(cfg.PluginCaps, pluginCaps(cfg))
 	if cfg.HostPath == nil {
 		cfg.HostPath = func(p string) string { return p }
@@ -137,6 +140,9 @@ func pluginCaps(cfg Config) []string {
 	caps := []string{"ONLINE"}
 	if cfg.Controller {
 		caps = append(caps, "CONTROLLER_SERVICE")
+	}
+	if cfg.Groups {
+		caps = append(caps, "GROUP_CONTROLLER_SERVICE")
 	}
 	if len(cfg.Topology) > 0 {
 		caps = append(caps, "VOLUME_ACCESSIBILITY_CONSTRAINTS")
@@ -213,6 +219,10 @@ func (p *Plugin) Restart() error {
 	spec.RegisterIdentityServer(p.srv, identity{p: p})
 	if p.cfg.Controller {
 		spec.RegisterControllerServer(p.srv, controller{p: p})
+	}
+
+	if p.cfg.Groups {
+		spec.RegisterGroupControllerServer(p.srv, groups{p: p})
 	}
 
 	if p.cfg.Node {

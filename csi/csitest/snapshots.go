@@ -79,7 +79,11 @@ func (s controller) DeleteSnapshot(
 ) (*spec.DeleteSnapshotResponse, error) {
 	store, unlock := s.p.lock()
 	defer unlock()
-	name, _ := store.snapshotByID(req.GetSnapshotId())
+	name, found := store.snapshotByID(req.GetSnapshotId())
+	if found.GetGroupSnapshotId() != "" {
+		return nil, Error("InvalidArgument", "snapshot %q is a member of group %q", req.GetSnapshotId(),
+			found.GetGroupSnapshotId())
+	}
 	delete(store.snapshots.byName, name)
 	return &spec.DeleteSnapshotResponse{}, nil
 }

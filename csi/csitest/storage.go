@@ -35,6 +35,7 @@ type storage struct {
 	mounts  []string // real mounts, in order
 
 	snapshots snapshots
+	groups    map[string]*spec.VolumeGroupSnapshot // by their names
 }
 
 // volume is one volume with its attachments and paths.
@@ -54,6 +55,7 @@ func newStorage(cfg Config, dir string) *storage {
 		volumes: map[string]*volume{},
 
 		snapshots: snapshots{byName: map[string]*spec.Snapshot{}},
+		groups:    map[string]*spec.VolumeGroupSnapshot{},
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"berth/structs/quota"
 	"berth/structs/reclaim"
 	"berth/structs/sitoken"
+	"berth/structs/snapgroup"
 	"berth/structs/snapschedule"
 	"berth/structs/snapshot"
 	"berth/structs/variable"
@@ -560,6 +561,9 @@ var all = []any{
 	new(nodecalls.ClientCSIExpandResponse),
 	new(nodecalls.ClientCSIGetVolumeRequest),
 	new(nodecalls.ClientCSIGetVolumeResponse),
+	new(nodecalls.ClientCSIGroupDeleteRequest),
+	new(nodecalls.ClientCSIGroupRequest),
+	new(nodecalls.ClientCSIGroupResponse),
 	new(nodecalls.ClientCSIListRequest),
 	new(nodecalls.ClientCSIListResponse),
 	new(nodecalls.ClientCSIModifyRequest),
@@ -637,6 +641,19 @@ var all = []any{
 	new(sitoken.DeriveSITokenResponse),
 	new(sitoken.SITokenAccessor),
 	new(sitoken.SITokenAccessors),
+	new(snapgroup.CSIGroup),
+	new(snapgroup.GroupSnapshot),
+	new(snapgroup.SnapshotGroupCreateRequest),
+	new(snapgroup.SnapshotGroupCreateResponse),
+	new(snapgroup.SnapshotGroupDeleteEntry),
+	new(snapgroup.SnapshotGroupDeleteRequest),
+	new(snapgroup.SnapshotGroupGetRequest),
+	new(snapgroup.SnapshotGroupGetResponse),
+	new(snapgroup.SnapshotGroupListRequest),
+	new(snapgroup.SnapshotGroupListResponse),
+	new(snapgroup.SnapshotGroupNoteEntry),
+	new(snapgroup.SnapshotGroupOutcomeEntry),
+	new(snapgroup.SnapshotGroupPutEntry),
 	new(snapschedule.ScheduleDeleteRequest),
 	new(snapschedule.ScheduleGetRequest),
 	new(snapschedule.ScheduleGetResponse),

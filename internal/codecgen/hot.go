@@ -22,6 +22,7 @@ var WirePackages = []string{
 	"structs/quota",
 	"structs/reclaim",
 	"structs/sitoken",
+	"structs/snapgroup",
 	"structs/snapschedule",
 	"structs/snapshot",
 	"structs/variable",

@@ -61,6 +61,8 @@ type VolumeSnapshot struct {
 	Polls    int    `level:"2"`
 	PollTime int64  `level:"2"`
 	Schedule string `level:"2"` // that has asked for it, "" for none
+	// Group names the group snapshot of which it is a member, "" for none. The calls are those of the group.
+	Group string `json:",omitempty" codec:",omitempty" level:"2"`
 	// Consistency is what the commands of tasks have made of it: see structs.SnapshotCommands.
 	Consistency     Consistency `level:"2"`
 	structs.Indexes `level:"2"`
@@ -91,6 +93,8 @@ func (s *VolumeSnapshot) Unsettled() bool { return s.Next() != "" }
 // Next returns the call that the row needs, "" for none.
 func (s *VolumeSnapshot) Next() string {
 	switch {
+	case s.Group != "":
+		return "" // the row of the group has its calls
 	case s.State == Creating || s.State == Pending:
 		return OpCreate
 	case s.State == Deleting && s.ExternalID == "":
@@ -99,6 +103,12 @@ func (s *VolumeSnapshot) Next() string {
 		return OpDelete
 	}
 	return ""
+}
+
+// NeedsVolume reports whether the volume has to exist for a call that may still be made for the snapshot, or
+// for its group: the creation is repeated until the plugin has finished it.
+func (s *VolumeSnapshot) NeedsVolume() bool {
+	return s.State == Creating || s.State == Pending || s.State == Deleting && s.ExternalID == ""
 }
 
 // MayExist reports whether the plugin may have a snapshot of the row.

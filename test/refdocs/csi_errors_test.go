@@ -11,7 +11,7 @@ import (
 )
 
 var (
-	madeRPC     = regexp.MustCompile(`c\.(?:identity|controller|node)\.([A-Za-z]+)\(ctx`)
+	madeRPC     = regexp.MustCompile(`c\.(?:identity|controller|node|group)\.([A-Za-z]+)\(ctx`)
 	pageSection = regexp.MustCompile(`(?m)^## .*$`)
 	sectionRPC  = regexp.MustCompile(`([A-Za-z]+) \(L([0-9]+)\)`)
 	specErrors  = regexp.MustCompile("^#+ ([A-Za-z]+) Errors$")

@@ -1,6 +1,7 @@
 package refdocs
 
 import (
+	"math"
 	"os"
 	"path"
 	"path/filepath"
@@ -46,6 +47,9 @@ func referenceCommands(t *testing.T) map[string]*shownCommand {
 					c.takes++
 				default:
 					words = append(words, word)
+				}
+				if strings.HasSuffix(word, "...") {
+					c.takes = math.MaxInt
 				}
 			}
 			all[strings.Join(words, " ")] = c

@@ -34,6 +34,10 @@ func Query(ctx context.Context, c *csi.Client, kind structs.CSIKind, r *structs.
 				"it has no controller, so its job needs the type \"node\"")
 		}
 		controller, err := c.ControllerCapabilities(ctx)
+		if err != nil {
+			return err
+		}
+		controller.GroupSnapshots, err = csi.Groups{Client: c}.Offered(ctx)
 		if err == nil {
 			r.ControllerInfo = controller
 		}

@@ -28,7 +28,8 @@ type Call struct {
 	Instance string // the allocation that runs the instance of the plugin that is called
 	Volume   string // the plugin's volume_id or, while that is not known, "name:" and its name
 	RPC      string
-	Where    string // the object of the RPC: a path of the volume, or the plugin's name of a node
+	Others   []string `codec:"-"` // further volumes that have no other call in flight meanwhile
+	Where    string   // the object of the RPC: a path of the volume, or the plugin's name of a node
 	// Timeout ends the call, and the wait for it. 0: the caller waits CallTimeout, and the call has LateWait.
 	Timeout time.Duration `codec:"-"`
 	// Before are changes of records that the call needs. They are written with its own record. If the call is
@@ -87,8 +88,8 @@ func Do[T any](
 	var none T
 	limit := time.Now().Add(m.cfg.limitOf(c))
 	// All instances of a plugin, of both halves, share this lock of the volume.
-	release, err := locks.Acquire(ctx, &m.calls,
-		c.PluginID+"\x00"+c.Volume, c.String())
+	keys := locks.OfVolumes(c.PluginID, append([]string{c.Volume}, c.Others...)...)
+	release, err := locks.AcquireAll(ctx, &m.calls, keys, c.String())
 	if err != nil {
 		return none, err
 	}

@@ -42,6 +42,8 @@ func List(m *volumes.Manager, deps Deps) []rpc.Endpoint {
 		rpc.Handle(nodecalls.ClientCSISnapshotCreate, e.createSnapshot),
 		rpc.Handle(nodecalls.ClientCSISnapshotDelete, e.deleteSnapshot),
 		rpc.Handle(nodecalls.ClientCSISnapshotList, e.listSnapshots),
+		rpc.Handle(nodecalls.ClientCSIGroupCreate, e.createGroup),
+		rpc.Handle(nodecalls.ClientCSIGroupDelete, e.deleteGroup),
 		rpc.Handle(nodecalls.ClientCSIControllerCapacity, e.capacity),
 		rpc.Handle(nodecalls.ClientCSINodeDetach, e.nodeDetach),
 		rpc.Handle(nodecalls.ClientCSINodeExpand, e.nodeExpand),

@@ -55,6 +55,7 @@ func newFixture(t *testing.T, running ...string) *fixture {
 	p := csitest.Start(t, csitest.Config{
 		Controller: true,
 		Node:       true,
+		Groups:     true,
 		HostPath: func(path string) string {
 			return filepath.Join(root, strings.TrimPrefix(path, "/local/csi/"))
 		},

@@ -13,7 +13,15 @@ import (
 // Acquire takes the lock of a key. work describes the guarded work for users. An interrupted wait is an
 // error, never a success: the holder of the lock has not finished.
 func Acquire(ctx context.Context, locks *keylock.Map, key, work string) (release func(), err error) {
-	release, err = locks.Lock(ctx, work, key)
+	return AcquireAll(ctx, locks, []string{key}, work)
+}
+
+// AcquireAll is Acquire for several keys. Its order of the keys is one for all callers, so
+// none of two with keys in common waits for ever.
+func AcquireAll(
+	ctx context.Context, locks *keylock.Map, keys []string, work string,
+) (release func(), err error) {
+	release, err = locks.Lock(ctx, work, keys...)
 	var held *keylock.Error
 	if errors.As(err, &held) {
 		return nil, structs.Unavailablef(
@@ -22,6 +30,14 @@ func Acquire(ctx context.Context, locks *keylock.Map, key, work string) (release
 			Clock(held.Since.UnixNano()), held.Err)
 	}
 	return release, err
+}
+
+// OfVolumes returns the keys of the calls of a plugin for volumes.
+func OfVolumes(plugin string, volumes ...string) (keys []string) {
+	for _, id := range volumes {
+		keys = append(keys, plugin+"\x00"+id)
+	}
+	return keys
 }
 
 // Clock returns a time in Unix nanoseconds as users read it.

@@ -1,0 +1,59 @@
+package nodecalls
+
+import (
+	"berth/structs"
+	"berth/structs/snapgroup"
+)
+
+// ClientCSIGroupCreate makes a node call CreateVolumeGroupSnapshot.
+var ClientCSIGroupCreate = structs.Write[ClientCSIGroupRequest, ClientCSIGroupResponse](
+	"ClientCSI.ControllerCreateGroupSnapshot")
+
+// ClientCSIGroupRequest describes the group. The same Name is the same group.
+type ClientCSIGroupRequest struct {
+	PluginID          string            `level:"2"`
+	Name              string            `level:"2"`
+	SourceExternalIDs []string          `level:"2"` // the plugin's volume_ids of the sources
+	Parameters        map[string]string `level:"2"`
+	Secrets           structs.Secrets   `codec:"Secrets" level:"2"`
+	Provider          string            `json:",omitempty" level:"2"`
+	structs.NodeEpoch `level:"2"`
+	CallTimeout       `level:"2"`
+	structs.WriteOptions
+}
+
+// Driver implements CSIControllerRequest.
+func (r *ClientCSIGroupRequest) Driver() (string, *string) {
+	return r.PluginID, &r.Provider
+}
+
+// ClientCSIGroupResponse describes the group that the plugin has cut.
+type ClientCSIGroupResponse struct {
+	Group *snapgroup.CSIGroup `level:"2"`
+	// Exhausted is the plugin's message if it answered RESOURCE_EXHAUSTED: there is no space for the group.
+	Exhausted string `json:",omitempty" level:"2"`
+	structs.WriteMeta
+}
+
+// ClientCSIGroupDelete makes a node call DeleteVolumeGroupSnapshot. It succeeds if the group does not exist.
+var ClientCSIGroupDelete = structs.Write[ClientCSIGroupDeleteRequest, structs.Empty](
+	"ClientCSI.ControllerDeleteGroupSnapshot")
+
+// ClientCSIGroupDeleteRequest names the group with the exact list of its snapshots. No other call for the
+// sources is in flight meanwhile.
+type ClientCSIGroupDeleteRequest struct {
+	PluginID          string          `level:"2"`
+	ExternalID        string          `level:"2"`
+	SnapshotIDs       []string        `level:"2"`
+	SourceExternalIDs []string        `level:"2"`
+	Secrets           structs.Secrets `codec:"Secrets" level:"2"`
+	Provider          string          `json:",omitempty" level:"2"`
+	structs.NodeEpoch `level:"2"`
+	CallTimeout       `level:"2"`
+	structs.WriteOptions
+}
+
+// Driver implements CSIControllerRequest.
+func (r *ClientCSIGroupDeleteRequest) Driver() (string, *string) {
+	return r.PluginID, &r.Provider
+}

@@ -1,0 +1,152 @@
+package snapgroup
+
+import (
+	"slices"
+
+	"berth/structs"
+	"berth/structs/snapshot"
+)
+
+// MaxMembers is the most volumes of a group.
+const MaxMembers = 64
+
+// The operations of an outcome. The states of a group are those of package snapshot.
+const (
+	OpCreate = "create group snapshot"
+	OpDelete = "delete group snapshot"
+	// OpLearn repeats a creation of unknown outcome to get the IDs of the snapshots to delete.
+	OpLearn = "learn group snapshot"
+)
+
+// GroupSnapshot is the row of a group snapshot. Key: (Namespace, Name). Each member has a row, too: see
+// snapshot.VolumeSnapshot.Group. The members have the state of the group, and exist as long as it.
+type GroupSnapshot struct {
+	Namespace string `level:"2"`
+	Name      string `level:"2"`
+	ID        string `level:"2"` // a UUID: with it the plugin gets a name that no other group has
+	PluginID  string `level:"2"`
+	// VolumeIDs are in the order of the calls, which never changes. The snapshot of the first one has the
+	// secrets of all calls.
+	VolumeIDs []string `level:"2"`
+	// ExternalID is the plugin's group_snapshot_id, "" until the group is cut.
+	ExternalID string                  `level:"2"`
+	State      string                  `level:"2"`
+	Reason     string                  `level:"2"` // of snapshot.Failed
+	LastError  *structs.OperationError `level:"2"`
+	Call       *structs.CSICall        `level:"2"` // of unknown outcome
+	// Called and Unanswered are as in snapshot.VolumeSnapshot.
+	Called     bool              `level:"2"`
+	Unanswered bool              `level:"2"`
+	Parameters map[string]string `level:"2"` // opaque, for CreateVolumeGroupSnapshot
+	// The times are in UnixNano, and 0 before. CutTime is the plugin's.
+	RequestTime int64 `level:"2"`
+	CutTime     int64 `level:"2"`
+	ReadyTime   int64 `level:"2"`
+	// Polls counts the answers that the group is not ready. PollTime is the time of the next question.
+	Polls           int                  `level:"2"`
+	PollTime        int64                `level:"2"`
+	Consistency     snapshot.Consistency `level:"2"`
+	structs.Indexes `level:"2"`
+}
+
+// Member returns the name of the snapshot of a volume of the group.
+func (g *GroupSnapshot) Member(volume string) string { return g.Name + "-" + volume }
+
+// Copy returns a copy, which shares all to which the row refers.
+func (g *GroupSnapshot) Copy() *GroupSnapshot { return new(*g) }
+
+// Unsettled reports whether the leader still has a call to make.
+func (g *GroupSnapshot) Unsettled() bool { return g.Next() != "" }
+
+// Next returns the call that the row needs, "" for none. A group whose processing has failed is deleted at
+// its plugin.
+func (g *GroupSnapshot) Next() string {
+	switch {
+	case g.State == snapshot.Creating || g.State == snapshot.Pending:
+		return OpCreate
+	case g.State == snapshot.Deleting && g.ExternalID == "":
+		return OpLearn
+	case g.State == snapshot.Deleting, g.State == snapshot.Failed && g.ExternalID != "":
+		return OpDelete
+	}
+	return ""
+}
+
+// MayExist reports whether the plugin may have snapshots of the group.
+func (g *GroupSnapshot) MayExist() bool { return g.ExternalID != "" || g.Called }
+
+// CSIGroup is a group snapshot as its plugin describes it.
+type CSIGroup struct {
+	ID         string                  `level:"2"` // the plugin's
+	CreateTime int64                   `level:"2"` // seconds since 1970
+	IsReady    bool                    `level:"2"`
+	Snapshots  []*snapshot.CSISnapshot `level:"2"`
+}
+
+// Of returns the snapshot of a volume by the plugin's ID of the volume, nil for none.
+func (g *CSIGroup) Of(externalVolume string) *snapshot.CSISnapshot {
+	i := slices.IndexFunc(g.Snapshots, func(s *snapshot.CSISnapshot) bool {
+		return s != nil && s.ExternalSourceVolumeID == externalVolume
+	})
+	if i < 0 {
+		return nil
+	}
+	return g.Snapshots[i]
+}
+
+// Fault describes how a description misses the requested volumes, "" if it has one snapshot for each of them,
+// with an ID of its own.
+func (g *CSIGroup) Fault(externalVolumes []string) string {
+	if len(g.Snapshots) != len(externalVolumes) {
+		return "has another number of snapshots than of volumes in the request"
+	}
+	ids := map[string]bool{}
+	for _, volume := range externalVolumes {
+		s := g.Of(volume)
+		if s == nil {
+			return "has no snapshot of a volume of the request"
+		}
+		if s.ID == "" || ids[s.ID] {
+			return "has two snapshots with one snapshot_id"
+		}
+		ids[s.ID] = true
+	}
+	return ""
+}
+
+// SnapshotGroupPutEntry is the log entry that records a requested group with its members.
+type SnapshotGroupPutEntry struct {
+	Group                *GroupSnapshot             `level:"2"`
+	Members              []*snapshot.VolumeSnapshot `level:"2"`
+	structs.WriteOptions `level:"2"`
+}
+
+// SnapshotGroupDeleteEntry is the log entry that begins the deletion of a group.
+type SnapshotGroupDeleteEntry struct {
+	Name                 string `level:"2"`
+	RowIndex             uint64 `level:"2"` // CreateIndex of the row
+	structs.WriteOptions `level:"2"`
+}
+
+// SnapshotGroupNoteEntry is the log entry that precedes a call of the plugin.
+type SnapshotGroupNoteEntry struct {
+	Name                 string           `level:"2"`
+	RowIndex             uint64           `level:"2"` // CreateIndex of the row
+	Call                 *structs.CSICall `level:"2"`
+	structs.WriteOptions `level:"2"`
+}
+
+// SnapshotGroupOutcomeEntry is the log entry with the outcome of a call.
+type SnapshotGroupOutcomeEntry struct {
+	Name     string                  `level:"2"`
+	RowIndex uint64                  `level:"2"` // CreateIndex of the row
+	Op       string                  `level:"2"` // OpCreate, OpLearn or OpDelete
+	Err      *structs.OperationError `level:"2"`
+	Final    bool                    `level:"2"` // Err will not change by a repeat
+	KeepCall bool                    `level:"2"` // the outcome of the noted call is unknown
+	// Answer is that of the plugin to a creation. A final error has none.
+	Answer               *CSIGroup            `level:"2"`
+	PollTime             int64                `level:"2"` // as in GroupSnapshot
+	Consistency          snapshot.Consistency `level:"2"` // of a group that was cut
+	structs.WriteOptions `level:"2"`
+}
