@@ -13,6 +13,7 @@ import (
 	"berth/state/classes"
 	"berth/state/csi/drifts"
 	"berth/state/csi/lifecycle"
+	"berth/state/csi/snapgroups"
 	"berth/state/csi/snapschedules"
 	"berth/state/csi/snapshots"
 	"berth/state/csi/space"
@@ -143,6 +144,11 @@ var (
 	DriftRecord     = command(184, "DriftRecord", drifts.Record, since(2))
 	DriftRepair     = command(185, "DriftRepair", drifts.Repair, since(2))
 	SnapshotOutcome = command(183, "SnapshotOutcome", snapshots.Outcome, since(2))
+
+	SnapshotGroupPut     = command(147, "SnapshotGroupPut", snapgroups.Put, since(2))
+	SnapshotGroupDelete  = command(163, "SnapshotGroupDelete", snapgroups.Delete, since(2))
+	SnapshotGroupNote    = command(172, "SnapshotGroupNote", snapgroups.Note, since(2))
+	SnapshotGroupOutcome = command(173, "SnapshotGroupOutcome", snapgroups.Outcome, since(2))
 
 	SnapshotSchedulePut    = command(188, "SnapshotSchedulePut", snapschedules.Put, since(2))
 	SnapshotScheduleDelete = command(189, "SnapshotScheduleDelete", snapschedules.Delete, since(2))

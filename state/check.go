@@ -8,6 +8,7 @@ import (
 	"berth/state/classes"
 	"berth/state/csi"
 	"berth/state/csi/drifts"
+	"berth/state/csi/snapgroups"
 	"berth/state/csi/snapschedules"
 	"berth/state/csi/snapshots"
 	"berth/state/evalallocs"
@@ -34,6 +35,7 @@ func Check(tx *ReadTx) []string {
 	csi.CheckAttachments(c)
 	csi.CheckVolumes(c)
 	snapshots.Check(c)
+	snapgroups.Check(c)
 	drifts.Check(c)
 	snapschedules.Check(c)
 	checkPlugins(c)

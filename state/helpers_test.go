@@ -97,6 +97,7 @@ func rowsByTable(tx *ReadTx) map[string]int {
 	count(tx, counted, schema.Drifts)
 	count(tx, counted, schema.DriftSummaries)
 	count(tx, counted, schema.SnapshotSchedules)
+	count(tx, counted, schema.SnapshotGroups)
 	if len(counted) != len(schema.All.Tables) {
 		panic("a table of the schema is not counted")
 	}

@@ -7,6 +7,7 @@ import (
 	"berth/state/blocked"
 	"berth/state/csi"
 	"berth/state/csi/lifecycle"
+	"berth/state/csi/snapgroups"
 	"berth/state/csi/snapshots"
 	"berth/state/lease"
 	"berth/state/schema"
@@ -69,6 +70,7 @@ func Recover(tx *WriteTx, before Reader, now int64) {
 	}
 
 	snapshots.KeepDeleted(tx)
+	snapgroups.KeepDeleted(tx)
 	for _, o := range slices.Collect(FenceOrders(tx)) {
 		schema.FenceOrders.Delete(tx, o)
 	}

@@ -32,6 +32,7 @@ import (
 	"berth/structs/nodeloss"
 	"berth/structs/pluginconf"
 	"berth/structs/quota"
+	"berth/structs/snapgroup"
 	"berth/structs/snapschedule"
 	"berth/structs/snapshot"
 )
@@ -116,7 +117,10 @@ func addAccess(w *fixture) {
 	err := w.s.Write(w.index, func(tx *WriteTx) error {
 		space.Note(tx, &structs.CSIVolume{PluginID: "p", Class: "fast", RequestedCapacityMin: 1}, 1)
 		schema.Snapshots.Put(tx, &snapshot.VolumeSnapshot{
-			Namespace: "default", Name: "s", PluginID: "p", State: snapshot.Failed,
+			Namespace: "default", Name: "g-v", VolumeID: "v", PluginID: "p", State: snapshot.Failed, Group: "g",
+		})
+		schema.SnapshotGroups.Put(tx, &snapgroup.GroupSnapshot{
+			Namespace: "default", Name: "g", PluginID: "p", State: snapshot.Failed, VolumeIDs: []string{"v"},
 		})
 		schema.SnapshotSchedules.Put(tx, &snapschedule.SnapshotSchedule{
 			Namespace: "default", Name: "s", VolumeID: "v", Crons: []string{"@daily"}, Keep: 1,
@@ -211,6 +215,7 @@ func TestLoad_KeepsTheBytesOfAnEarlierFile(t *testing.T) {
 		schema.ACLLoginMarks.Name(), schema.ACLOneTimeTokens.Name(), schema.VolumeClasses.Name(),
 		schema.Drifts.Name(), schema.DriftSummaries.Name(),
 		schema.Exhausted.Name(), schema.Snapshots.Name(), schema.SnapshotSchedules.Name(),
+		schema.SnapshotGroups.Name(),
 	}
 	for table, n := range rowsByTable(s.Read()) {
 		if n == 0 && !slices.Contains(later, table) {

@@ -35,20 +35,24 @@ func SnapshotsOf(tx mvcc.Reader, ns, volume string) iter.Seq[*snapshot.VolumeSna
 // row repeats it, to learn the ID. A plugin may not find the snapshot of a volume that is gone.
 func snapshotNeeding(tx mvcc.Reader, v *structs.CSIVolume) string {
 	for s := range SnapshotsOf(tx, v.Namespace, v.ID) {
-		if s.VolumeIndex != v.CreateIndex {
-			continue
-		}
-		switch s.Next() {
-		case snapshot.OpCreate, snapshot.OpLearn:
+		switch {
+		case s.VolumeIndex != v.CreateIndex:
+		case s.NeedsVolume():
 			return fmt.Sprintf("snapshot %q of volume %q is not finished; wait for it", s.Name, v.ID)
-		case "":
-			if s.State == snapshot.Failed && s.MayExist() {
-				return fmt.Sprintf("plugin %q may have the failed snapshot %q of volume %q; delete it first: %s",
-					s.PluginID, s.Name, v.ID, structs.CommandLine(s.Namespace, "volume snapshot delete", s.Name))
-			}
+		case s.State == snapshot.Failed && s.ExternalID == "" && s.Called:
+			return fmt.Sprintf("plugin %q may have the failed snapshot %q of volume %q; delete it first: %s",
+				s.PluginID, s.Name, v.ID, deletionOf(s))
 		}
 	}
 	return ""
+}
+
+// deletionOf returns the command that deletes a snapshot, for a member of a group with its group.
+func deletionOf(s *snapshot.VolumeSnapshot) string {
+	if s.Group != "" {
+		return structs.CommandLine(s.Namespace, "volume snapshot group delete", s.Group)
+	}
+	return structs.CommandLine(s.Namespace, "volume snapshot delete", s.Name)
 }
 
 // RestoreOf names a volume that is being made from a snapshot, "" if there is none.

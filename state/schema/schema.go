@@ -157,6 +157,7 @@ var All = mvcc.Schema{
 		Snapshots,
 		Drifts, DriftSummaries,
 		SnapshotSchedules,
+		SnapshotGroups,
 	},
 }
 

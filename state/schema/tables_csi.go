@@ -8,6 +8,7 @@ import (
 	"berth/structs/drift"
 	"berth/structs/jobvolume"
 	"berth/structs/pluginconf"
+	"berth/structs/snapgroup"
 	"berth/structs/snapschedule"
 	"berth/structs/snapshot"
 )
@@ -196,6 +197,16 @@ var (
 	// gone.
 	SnapshotsBySchedule = Snapshots.Index("schedule", func(s *snapshot.VolumeSnapshot) mvcc.Key {
 		return mvcc.KeyIf(s.Schedule != "", s.Namespace, s.Schedule)
+	})
+
+	// SnapshotGroups has the group snapshots by namespace and name.
+	SnapshotGroups = mvcc.NewTable("csi_snapshot_groups", func(g *snapgroup.GroupSnapshot) mvcc.Key {
+		return mvcc.KeyOf(g.Namespace, g.Name)
+	})
+
+	// Groups that need a call of the leader.
+	UnsettledSnapshotGroups = SnapshotGroups.Index("unsettled", func(g *snapgroup.GroupSnapshot) mvcc.Key {
+		return mvcc.KeyIf(g.Unsettled(), g.State)
 	})
 
 	// SnapshotSchedules has the schedules of snapshots by namespace and name.

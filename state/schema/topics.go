@@ -44,5 +44,8 @@ var PluginConfigRows = PluginConfigs.Topic(0)
 // SnapshotRows are the snapshots of volumes: namespace, name.
 var SnapshotRows = Snapshots.Topic(0)
 
+// SnapshotGroupRows are the group snapshots: namespace, name.
+var SnapshotGroupRows = SnapshotGroups.Topic(0)
+
 // SnapshotScheduleRows are the schedules of snapshots: namespace, name.
 var SnapshotScheduleRows = SnapshotSchedules.Topic(0)

@@ -81,6 +81,14 @@ func put(tx *mvcc.WriteTx, wanted *snapshot.VolumeSnapshot, now int64) error {
 		return nil
 	}
 
+	s := Fresh(wanted, now)
+	schema.Snapshots.Put(tx, s)
+	lifecycle.EnsurePlugin(tx, s.PluginID)
+	return nil
+}
+
+// Fresh returns the row of a snapshot of which nothing is known yet.
+func Fresh(wanted *snapshot.VolumeSnapshot, now int64) *snapshot.VolumeSnapshot {
 	s := wanted.Copy()
 	s.State = snapshot.Creating
 	s.Reason = ""
@@ -96,9 +104,7 @@ func put(tx *mvcc.WriteTx, wanted *snapshot.VolumeSnapshot, now int64) error {
 	s.Polls = 0
 	s.PollTime = 0
 	s.Consistency = snapshot.Consistency{}
-	schema.Snapshots.Put(tx, s)
-	lifecycle.EnsurePlugin(tx, s.PluginID)
-	return nil
+	return s
 }
 
 // CheckPut returns the error of Put for a snapshot, without a change.
@@ -110,7 +116,7 @@ func CheckPut(tx mvcc.Reader, wanted *snapshot.VolumeSnapshot) error {
 
 	err := namespaces.Check(tx, wanted.Namespace)
 	if err == nil {
-		err = checkSource(tx, wanted)
+		err = CheckSource(tx, wanted)
 	}
 	if err == nil {
 		err = trust.CheckSealed(tx, wanted.SealedSecrets)
@@ -124,8 +130,11 @@ func CheckPut(tx mvcc.Reader, wanted *snapshot.VolumeSnapshot) error {
 // checkAgain decides about a request for a name that has a row.
 func checkAgain(tx mvcc.Reader, wanted, old *snapshot.VolumeSnapshot) error {
 	same := old.VolumeID == wanted.VolumeID && old.VolumeIndex == wanted.VolumeIndex &&
-		maps.Equal(old.Parameters, wanted.Parameters)
+		maps.Equal(old.Parameters, wanted.Parameters) && old.Group == wanted.Group
 	switch {
+	case old.Group != "" && !same:
+		return structs.Conflictf("snapshot %q exists already, as a member of group snapshot %q; "+
+			"choose another name", old.Name, old.Group)
 	case old.State == snapshot.Deleting:
 		return structs.Preconditionf("snapshot %q is being deleted", old.Name)
 	case !same:
@@ -137,7 +146,7 @@ func checkAgain(tx mvcc.Reader, wanted, old *snapshot.VolumeSnapshot) error {
 		return structs.Preconditionf("snapshot %q has failed, and its remains are not deleted yet: %s",
 			old.Name, old.Reason)
 	}
-	return checkSource(tx, old)
+	return CheckSource(tx, old)
 }
 
 // putAgain tries a snapshot that has failed again. The plugin gets the same name, and finds what an earlier
@@ -154,8 +163,8 @@ func putAgain(tx *mvcc.WriteTx, old *snapshot.VolumeSnapshot, now int64) {
 	schema.Snapshots.Put(tx, s)
 }
 
-// checkSource rejects a snapshot of a volume that is not the one that the server has read, or not ready.
-func checkSource(tx mvcc.Reader, s *snapshot.VolumeSnapshot) error {
+// CheckSource rejects a snapshot of a volume that is not the one that the server has read, or not ready.
+func CheckSource(tx mvcc.Reader, s *snapshot.VolumeSnapshot) error {
 	v := csi.Volume(tx, s.Namespace, s.VolumeID)
 	switch {
 	case v == nil:
@@ -193,6 +202,11 @@ func Delete(tx *mvcc.WriteTx, p *snapshot.SnapshotDeleteEntry) error {
 		return NotFound(ns, p.Name)
 	}
 
+	if s.Group != "" {
+		return structs.Preconditionf("snapshot %q is a member of group snapshot %q, "+
+			"and only the group can be deleted: %s",
+			s.Name, s.Group, structs.CommandLine(ns, "volume snapshot group delete", s.Group))
+	}
 	restore := csi.RestoreOf(tx, s)
 	if restore != "" {
 		return structs.Conflictf("snapshot %q cannot be deleted while volume %q is being created from it",

@@ -1,0 +1,199 @@
+package snapgroups
+
+import (
+	"fmt"
+
+	"berth/internal/mvcc"
+	"berth/state/check"
+	"berth/state/csi"
+	"berth/state/csi/lifecycle"
+	"berth/state/schema"
+	"berth/structs"
+	"berth/structs/snapgroup"
+	"berth/structs/snapshot"
+)
+
+// Outcome records the outcome of a call of the plugin. It ignores the outcome if the row is another one, or
+// no longer needs the call. A creation that ended after the request to delete still tells the IDs to delete.
+func Outcome(tx *mvcc.WriteTx, p *snapgroup.SnapshotGroupOutcomeEntry) error {
+	g := Group(tx, p.RequestNamespace(), p.Name)
+	if g == nil || g.CreateIndex != p.RowIndex {
+		return nil
+	}
+
+	g = g.Copy()
+	// The call of a final error, or of an answer, has ended.
+	if !p.KeepCall || p.Final || p.Err == nil {
+		g.Call = nil
+	}
+	switch {
+	case p.Op == snapgroup.OpDelete && p.Err == nil:
+		recordDeletion(tx, g, p.Now)
+	case p.Op == snapgroup.OpDelete:
+		recordUndeleted(tx, g, p)
+	case p.Op != snapgroup.OpCreate && p.Op != snapgroup.OpLearn:
+		return structs.Invalidf("%q is no operation on a group snapshot", p.Op)
+	case p.Err != nil:
+		recordUncut(tx, g, p)
+	case p.Answer == nil:
+		recordNothing(tx, g, p.Now)
+	default:
+		return recordCut(tx, g, p)
+	}
+	return nil
+}
+
+// recordCut stores the answer of the plugin to a creation, with the ID of each member.
+func recordCut(tx *mvcc.WriteTx, g *snapgroup.GroupSnapshot, p *snapgroup.SnapshotGroupOutcomeEntry) error {
+	if g.Next() != snapgroup.OpCreate && g.Next() != snapgroup.OpLearn {
+		return nil
+	}
+
+	var sources []string
+	members := Members(tx, g)
+	for _, m := range members {
+		sources = append(sources, m.SourceExternalID)
+	}
+	fault := p.Answer.Fault(sources)
+	if p.Answer.ID == "" || fault != "" {
+		return structs.Invalidf("the answer about group snapshot %q has no ID, or %s", p.Name, fault)
+	}
+	for _, m := range members {
+		other := csi.SnapshotByExternal(tx, g.PluginID, p.Answer.Of(m.SourceExternalID).ID)
+		if other != nil && (other.Namespace != m.Namespace || other.Name != m.Name) {
+			recordTaken(tx, g, other, p.Now)
+			return nil
+		}
+	}
+
+	if g.ExternalID == "" {
+		g.Consistency = p.Consistency
+	}
+	g.ExternalID = p.Answer.ID
+	g.CutTime = p.Answer.CreateTime * 1e9
+	g.LastError = nil
+	g.Unanswered = false
+	switch {
+	case g.State == snapshot.Deleting:
+	case p.Answer.IsReady:
+		g.State = snapshot.Ready
+		g.ReadyTime = p.Now
+	default:
+		g.State = snapshot.Pending
+		g.Polls++
+		g.PollTime = p.PollTime
+	}
+	for _, m := range members {
+		cut := p.Answer.Of(m.SourceExternalID)
+		m = m.Copy()
+		m.ExternalID = cut.ID
+		m.SizeBytes = cut.SizeBytes
+		m.CutTime = g.CutTime
+		schema.Snapshots.Put(tx, m)
+	}
+	settle(tx, g, p.Now)
+	return nil
+}
+
+// recordTaken is for an answer with the ID of another row: without it, a deletion of this group cannot
+// destroy the snapshot of the other.
+func recordTaken(tx *mvcc.WriteTx, g *snapgroup.GroupSnapshot, other *snapshot.VolumeSnapshot, now int64) {
+	if g.State == snapshot.Deleting {
+		drop(tx, g, now)
+		return
+	}
+	g.State = snapshot.Failed
+	g.Called = false
+	g.Reason = fmt.Sprintf("plugin %q has answered with a snapshot that is %s/%s already",
+		g.PluginID, other.Namespace, other.Name)
+	settle(tx, g, now)
+}
+
+// settle stores the rows. The volumes may have waited for the end of the group to be deleted.
+func settle(tx *mvcc.WriteTx, g *snapgroup.GroupSnapshot, now int64) {
+	store(tx, g)
+	if g.Next() == snapgroup.OpCreate {
+		return
+	}
+	for _, m := range Members(tx, g) {
+		lifecycle.RetryReclaim(tx, m.Namespace, m.VolumeID, now)
+	}
+}
+
+// recordUncut stores the failure of a creation.
+func recordUncut(tx *mvcc.WriteTx, g *snapgroup.GroupSnapshot, p *snapgroup.SnapshotGroupOutcomeEntry) {
+	next := g.Next()
+	if next != snapgroup.OpCreate && next != snapgroup.OpLearn {
+		return
+	}
+
+	g.LastError = lifecycle.CountFailure(g.LastError, p.Err)
+	// A final error to a creation proves nothing about an earlier one once the deletion is requested: the
+	// loop repeats the call, and decides by its error.
+	if p.Final && next == snapgroup.OpCreate {
+		g.State = snapshot.Failed
+		g.Reason = p.Err.Message
+		// A transport answers RESOURCE_EXHAUSTED to a large message, too: then the plugin has cut it.
+		// The first of two calls may have had another outcome than the last.
+		g.Called = p.Err.Code == structs.CSICodeExhausted || g.Unanswered
+		if g.ExternalID != "" {
+			g.LastError = nil // the deletion of the remains has errors of its own
+		}
+	}
+	settle(tx, g, p.Now)
+}
+
+// recordNothing is for a creation to be undone that the plugin has rejected: there is no group.
+func recordNothing(tx *mvcc.WriteTx, g *snapgroup.GroupSnapshot, now int64) {
+	if g.Next() == snapgroup.OpLearn {
+		drop(tx, g, now)
+	}
+}
+
+func recordDeletion(tx *mvcc.WriteTx, g *snapgroup.GroupSnapshot, now int64) {
+	switch {
+	case g.State == snapshot.Deleting:
+		drop(tx, g, now)
+	case g.Next() == snapgroup.OpDelete: // the remains of a failed one
+		g.ExternalID = ""
+		g.Called = false
+		g.LastError = nil
+		settle(tx, g, now)
+	}
+}
+
+// recordUndeleted stores the failure of a deletion. A ready group whose deletion the plugin rejects for good
+// stays.
+func recordUndeleted(tx *mvcc.WriteTx, g *snapgroup.GroupSnapshot, p *snapgroup.SnapshotGroupOutcomeEntry) {
+	if g.Next() != snapgroup.OpDelete {
+		return
+	}
+	g.LastError = lifecycle.CountFailure(g.LastError, p.Err)
+	if p.Final && g.ReadyTime != 0 {
+		g.State = snapshot.Ready
+	}
+	store(tx, g)
+}
+
+// Check checks the invariants of the rows: a group and its members name each other and have one state, and a
+// group that is cut has its ID and those of all members.
+func Check(c *check.Report) {
+	check.Indexes(c, schema.SnapshotGroups)
+	for g := range schema.SnapshotGroups.Scan(c) {
+		title := g.Namespace + "/" + g.Name
+		members := Members(c, g)
+		c.Want(len(members) > 0 && len(members) == len(g.VolumeIDs),
+			"group snapshot %s has %d members, of %d", title, len(members), len(g.VolumeIDs))
+		for _, m := range members {
+			c.Want(m.Group == g.Name && m.State == g.State && m.PluginID == g.PluginID,
+				"group snapshot %s is %s, its member %s is %s of group %q", title, g.State, m.Name, m.State, m.Group)
+			c.Want((m.ExternalID != "") == (g.ExternalID != ""),
+				"group snapshot %s and its member %s: one of them is cut", title, m.Name)
+		}
+		c.Want(g.Call == nil || g.Unsettled(), "group snapshot %s is %s and called", title, g.State)
+	}
+	for s := range schema.Snapshots.Scan(c) {
+		c.Want(s.Group == "" || Group(c, s.Namespace, s.Group) != nil, "snapshot %s/%s: its group %q has no row",
+			s.Namespace, s.Name, s.Group)
+	}
+}

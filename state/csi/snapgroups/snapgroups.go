@@ -1,0 +1,312 @@
+// Package snapgroups reads and changes the rows of group snapshots and of their members: requests, calls of
+// the plugin and their outcomes. A member follows its group in the same entry of the log.
+package snapgroups
+
+import (
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+
+	"berth/internal/mvcc"
+	"berth/state/csi"
+	"berth/state/csi/lifecycle"
+	"berth/state/csi/snapshots"
+	"berth/state/schema"
+	"berth/structs"
+	"berth/structs/snapgroup"
+	"berth/structs/snapshot"
+)
+
+// Group returns a group by its name, nil if there is none.
+func Group(tx mvcc.Reader, ns, name string) *snapgroup.GroupSnapshot {
+	return schema.SnapshotGroups.Get(tx, ns, name)
+}
+
+// Members returns the rows of the members in the order of the calls.
+func Members(tx mvcc.Reader, g *snapgroup.GroupSnapshot) (rows []*snapshot.VolumeSnapshot) {
+	for _, volume := range g.VolumeIDs {
+		s := csi.Snapshot(tx, g.Namespace, g.Member(volume))
+		if s != nil {
+			rows = append(rows, s)
+		}
+	}
+	return rows
+}
+
+// From yields the groups of a namespace whose name begins with prefix, from a namespace and name on.
+func From(tx *mvcc.ReadTx, ns, prefix string, at mvcc.Page) iter.Seq[*snapgroup.GroupSnapshot] {
+	rows := schema.SnapshotGroups.Range(tx, schema.NamespaceScope(ns, prefix), at)
+	return schema.Filter(rows, func(g *snapgroup.GroupSnapshot) bool {
+		return strings.HasPrefix(g.Name, prefix)
+	})
+}
+
+// NotFound is the error for a group that does not exist.
+func NotFound(ns, name string) error {
+	return structs.NotFoundf("no group snapshot %q in namespace %q", structs.Cut(name, structs.MaxQuoted), ns)
+}
+
+// NameAtPlugin returns the name that CreateVolumeGroupSnapshot is called with. It is that of the row, and
+// unique by the ID of the row, so each repeat of the call is about the same group.
+func NameAtPlugin(g *snapgroup.GroupSnapshot) string { return csi.VolumeName(g.Name, g.ID) }
+
+// Of returns the entry for a group of volumes of one plugin, with a name and an ID. The secrets for its calls
+// are those of the first volume.
+func Of(volumes []*structs.CSIVolume, name, id string) *snapgroup.SnapshotGroupPutEntry {
+	first := volumes[0]
+	p := &snapgroup.SnapshotGroupPutEntry{Group: &snapgroup.GroupSnapshot{
+		Namespace: first.Namespace,
+		Name:      name,
+		ID:        id,
+		PluginID:  first.PluginID,
+	}}
+	for _, v := range volumes {
+		member := snapshots.Of(v, p.Group.Member(v.ID), id)
+		member.Group = name
+		if v != first {
+			member.SecretsFrom = ""
+			member.SealedSecrets = nil
+		}
+		p.Members = append(p.Members, member)
+		p.Group.VolumeIDs = append(p.Group.VolumeIDs, v.ID)
+	}
+	return p
+}
+
+// CheckAble rejects a group that the plugin of its volumes is known to be unable to take. A plugin whose
+// controller is not up yet may be able.
+func CheckAble(tx mvcc.Reader, plugin string) error {
+	for i := range csi.InstancesByPluginKind(tx, plugin, structs.CSIKindController) {
+		if i.Healthy && i.ControllerInfo != nil && !i.ControllerInfo.GroupSnapshots {
+			return structs.Preconditionf("CSI plugin %q takes no group snapshots; take a snapshot of each volume",
+				plugin)
+		}
+	}
+	return nil
+}
+
+// Put records a group that is to be taken, with its members. A group that exists with an equal request stays
+// as it is; one that has failed is tried again. The error is a conflict for another request of the same name,
+// and for the name of a member that another snapshot has; a precondition for a volume that is not ready.
+func Put(tx *mvcc.WriteTx, p *snapgroup.SnapshotGroupPutEntry) error {
+	err := CheckPut(tx, p)
+	if err != nil {
+		return err
+	}
+
+	old := Group(tx, p.Group.Namespace, p.Group.Name)
+	if old != nil {
+		putAgain(tx, old, p.Now)
+		return nil
+	}
+
+	g := &snapgroup.GroupSnapshot{
+		Namespace:   p.Group.Namespace,
+		Name:        p.Group.Name,
+		ID:          p.Group.ID,
+		PluginID:    p.Group.PluginID,
+		VolumeIDs:   p.Group.VolumeIDs,
+		Parameters:  p.Group.Parameters,
+		State:       snapshot.Creating,
+		RequestTime: p.Now,
+	}
+	for _, m := range p.Members {
+		schema.Snapshots.Put(tx, snapshots.Fresh(m, p.Now))
+	}
+	schema.SnapshotGroups.Put(tx, g)
+	lifecycle.EnsurePlugin(tx, g.PluginID)
+	return nil
+}
+
+// CheckPut returns the error of Put, without a change.
+func CheckPut(tx mvcc.Reader, p *snapgroup.SnapshotGroupPutEntry) error {
+	err := checkEntry(p)
+	if err != nil {
+		return err
+	}
+	old := Group(tx, p.Group.Namespace, p.Group.Name)
+	if old != nil {
+		return checkAgain(tx, p, old)
+	}
+	for _, m := range p.Members {
+		err := snapshots.CheckPut(tx, m)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkEntry rejects an entry whose rows do not belong together.
+func checkEntry(p *snapgroup.SnapshotGroupPutEntry) error {
+	g := p.Group
+	if g == nil || g.Namespace == "" || g.Name == "" || g.ID == "" || g.PluginID == "" {
+		return structs.Invalidf("a group snapshot needs a namespace, a name, an ID and a plugin")
+	}
+	if len(p.Members) == 0 || len(p.Members) > snapgroup.MaxMembers || len(p.Members) != len(g.VolumeIDs) {
+		return structs.Invalidf("group snapshot %q: expected 1 to %d volumes", g.Name, snapgroup.MaxMembers)
+	}
+	sources := map[string]bool{}
+	for i, m := range p.Members {
+		if m == nil || m.VolumeID != g.VolumeIDs[i] || m.Name != g.Member(m.VolumeID) ||
+			m.Namespace != g.Namespace || m.Group != g.Name ||
+			m.PluginID != g.PluginID || m.SourceExternalID == "" || sources[m.SourceExternalID] {
+			return structs.Invalidf("group snapshot %q: its members are not those of its volumes, each once", g.Name)
+		}
+		sources[m.SourceExternalID] = true
+	}
+	return nil
+}
+
+// checkAgain decides about a request for a name that has a row.
+func checkAgain(tx mvcc.Reader, p *snapgroup.SnapshotGroupPutEntry, old *snapgroup.GroupSnapshot) error {
+	switch {
+	case old.State == snapshot.Deleting:
+		return structs.Preconditionf("group snapshot %q is being deleted", old.Name)
+	case !sameRequest(tx, p, old):
+		return structs.Conflictf("group snapshot %q exists already, of other volumes or with other parameters; "+
+			"choose another name, or delete it: %s",
+			old.Name, structs.CommandLine(old.Namespace, "volume snapshot group delete", old.Name))
+	case old.State != snapshot.Failed:
+		return nil
+	case old.ExternalID != "":
+		return structs.Preconditionf("group snapshot %q has failed, and its remains are not deleted yet: %s",
+			old.Name, old.Reason)
+	}
+	for _, m := range Members(tx, old) {
+		err := snapshots.CheckSource(tx, m)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sameRequest reports whether a request is for the volumes and with the parameters of a group, whose order
+// stays.
+func sameRequest(tx mvcc.Reader, p *snapgroup.SnapshotGroupPutEntry, old *snapgroup.GroupSnapshot) bool {
+	if len(p.Members) != len(old.VolumeIDs) || !maps.Equal(p.Group.Parameters, old.Parameters) {
+		return false
+	}
+	for _, m := range p.Members {
+		row := csi.Snapshot(tx, old.Namespace, m.Name)
+		if row == nil || row.Group != old.Name || row.VolumeID != m.VolumeID || row.VolumeIndex != m.VolumeIndex {
+			return false
+		}
+	}
+	return true
+}
+
+// putAgain tries a group that has failed again. The plugin gets the same name, and finds what an earlier call
+// has left.
+func putAgain(tx *mvcc.WriteTx, old *snapgroup.GroupSnapshot, now int64) {
+	if old.State != snapshot.Failed {
+		return
+	}
+	g := old.Copy()
+	g.State = snapshot.Creating
+	g.Reason = ""
+	g.LastError = nil
+	g.RequestTime = now
+	store(tx, g)
+}
+
+// store puts a group, and lets its members follow it.
+func store(tx *mvcc.WriteTx, g *snapgroup.GroupSnapshot) {
+	schema.SnapshotGroups.Put(tx, g)
+	for _, old := range Members(tx, g) {
+		m := old.Copy()
+		m.State = g.State
+		m.Reason = g.Reason
+		m.Called = g.Called
+		m.ReadyTime = g.ReadyTime
+		m.Consistency = g.Consistency
+		if g.ExternalID == "" {
+			m.ExternalID = ""
+		}
+		putChanged(tx, old, m)
+	}
+}
+
+// putChanged puts a member if it differs: most changes of a group are not about its members.
+func putChanged(tx *mvcc.WriteTx, old, m *snapshot.VolumeSnapshot) {
+	same := old.State == m.State && old.Reason == m.Reason && old.Called == m.Called &&
+		old.ReadyTime == m.ReadyTime && old.Consistency == m.Consistency && old.ExternalID == m.ExternalID
+	if !same {
+		schema.Snapshots.Put(tx, m)
+	}
+}
+
+// Delete records that the plugin is to delete a group. The rows of one that was surely never cut go at once.
+// The error is a conflict while a volume is made from a member.
+func Delete(tx *mvcc.WriteTx, p *snapgroup.SnapshotGroupDeleteEntry) error {
+	ns := p.RequestNamespace()
+	g := Group(tx, ns, p.Name)
+	if g == nil || p.RowIndex != 0 && g.CreateIndex != p.RowIndex {
+		return NotFound(ns, p.Name)
+	}
+	for _, m := range Members(tx, g) {
+		restore := csi.RestoreOf(tx, m)
+		if restore != "" {
+			return structs.Conflictf("group snapshot %q cannot be deleted while volume %q is being created from its "+
+				"snapshot %q", g.Name, restore, m.Name)
+		}
+	}
+	if !g.MayExist() {
+		drop(tx, g, p.Now)
+		return nil
+	}
+	if g.State == snapshot.Deleting {
+		return nil
+	}
+
+	g = g.Copy()
+	g.State = snapshot.Deleting
+	g.LastError = nil
+	store(tx, g)
+	return nil
+}
+
+// drop deletes the rows. The volumes may have waited for that to be deleted.
+func drop(tx *mvcc.WriteTx, g *snapgroup.GroupSnapshot, now int64) {
+	members := Members(tx, g)
+	schema.SnapshotGroups.Delete(tx, g)
+	for _, m := range members {
+		schema.Snapshots.Delete(tx, m)
+	}
+	lifecycle.DropUnusedPlugin(tx, g.PluginID)
+	for _, m := range members {
+		lifecycle.RetryReclaim(tx, m.Namespace, m.VolumeID, now)
+	}
+}
+
+// Note records the node of a call before the call is made. A row that does not need the call any more is a
+// conflict, because the next call would not wait for a call without a row.
+func Note(tx *mvcc.WriteTx, p *snapgroup.SnapshotGroupNoteEntry) error {
+	g := Group(tx, p.RequestNamespace(), p.Name)
+	if g == nil || g.CreateIndex != p.RowIndex || p.Call == nil || g.Next() != p.Call.Op {
+		return structs.Conflictf("group snapshot %q has changed meanwhile", p.Name)
+	}
+	g = g.Copy()
+	g.Unanswered = g.Unanswered || g.Call != nil
+	g.Call = p.Call
+	g.Called = g.Called || p.Call.Op == snapgroup.OpCreate
+	store(tx, g)
+	return nil
+}
+
+// KeepDeleted keeps the groups of a restored state that were being deleted. The state has been restored from
+// a time at which they were there.
+func KeepDeleted(tx *mvcc.WriteTx) {
+	for _, g := range slices.Collect(schema.UnsettledSnapshotGroups.Scan(tx, snapshot.Deleting)) {
+		if g.ReadyTime == 0 {
+			continue
+		}
+		g = g.Copy()
+		g.State = snapshot.Ready
+		g.LastError = nil
+		g.Call = nil
+		store(tx, g)
+	}
+}

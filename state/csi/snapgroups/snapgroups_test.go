@@ -1,0 +1,388 @@
+package snapgroups_test
+
+import (
+	"strings"
+	"testing"
+
+	"berth/internal/mvcc"
+	"berth/state"
+	"berth/state/csi"
+	"berth/state/csi/lifecycle"
+	"berth/state/csi/snapgroups"
+	"berth/state/csi/snapshots"
+	"berth/state/schema"
+	"berth/structs"
+	"berth/structs/snapgroup"
+	"berth/structs/snapshot"
+)
+
+// world is a state with the ready volumes v and w, and those that tests add.
+type world struct {
+	*state.Store
+	t *testing.T
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{state.New(), t}
+	w.addVolume("v", structs.VolumeReady)
+	w.addVolume("w", structs.VolumeReady)
+	return w
+}
+
+// write makes an entry, whose error has to have a text; "" is no error.
+func (w *world) write(fault string, do func(*mvcc.WriteTx) error) {
+	w.t.Helper()
+	err := w.Write(w.Index()+1, do)
+	if (err == nil) != (fault == "") || err != nil && !strings.Contains(err.Error(), fault) {
+		w.t.Errorf("got %v, want %q", err, fault)
+	}
+	for _, fault := range state.Check(w.Read()) {
+		w.t.Error(fault)
+	}
+}
+
+func (w *world) addVolume(id, volumeState string) {
+	w.t.Helper()
+	v := &structs.CSIVolume{
+		Namespace: "default",
+		ID:        id,
+		Name:      id,
+		PluginID:  "p",
+		State:     volumeState,
+		RequestedCapabilities: []*structs.CSIVolumeCapability{{
+			AccessMode:     structs.CSISingleNodeWriter,
+			AttachmentMode: structs.CSIFileSystem,
+		}},
+	}
+	if volumeState == structs.VolumeReady {
+		v.ExternalID = "ext-" + id
+	}
+	w.write("", func(tx *mvcc.WriteTx) error {
+		return lifecycle.VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}})
+	})
+}
+
+// entry is a request for the group g of volumes.
+func (w *world) entry(volumes ...string) *snapgroup.SnapshotGroupPutEntry {
+	var rows []*structs.CSIVolume
+	for _, id := range volumes {
+		rows = append(rows, csi.Volume(w.Read(), "default", id))
+	}
+	return snapgroups.Of(rows, "g", "0a1b")
+}
+
+func (w *world) put(fault string, p *snapgroup.SnapshotGroupPutEntry) {
+	w.t.Helper()
+	p.Now = 5
+	w.write(fault, func(tx *mvcc.WriteTx) error { return snapgroups.Put(tx, p) })
+}
+
+func (w *world) remove(fault string) {
+	w.t.Helper()
+	w.write(fault, func(tx *mvcc.WriteTx) error {
+		p := &snapgroup.SnapshotGroupDeleteEntry{Name: "g"}
+		p.Namespace = "default"
+		return snapgroups.Delete(tx, p)
+	})
+}
+
+func (w *world) group() *snapgroup.GroupSnapshot { return snapgroups.Group(w.Read(), "default", "g") }
+
+func (w *world) member(name string) *snapshot.VolumeSnapshot {
+	return csi.Snapshot(w.Read(), "default", name)
+}
+
+// users describes the use of the volume w.
+func (w *world) users() string {
+	tx := w.Read()
+	return csi.UsersOf(tx, csi.Volume(tx, "default", "w"))
+}
+
+func (w *world) note(fault, op string) {
+	w.t.Helper()
+	w.write(fault, func(tx *mvcc.WriteTx) error {
+		p := &snapgroup.SnapshotGroupNoteEntry{Name: "g", Call: &structs.CSICall{NodeID: "n", Op: op}}
+		p.Namespace = "default"
+		p.RowIndex = w.group().CreateIndex
+		return snapgroups.Note(tx, p)
+	})
+}
+
+func (w *world) outcome(fault, op string, change func(*snapgroup.SnapshotGroupOutcomeEntry)) {
+	w.t.Helper()
+	p := &snapgroup.SnapshotGroupOutcomeEntry{Name: "g", Op: op}
+	p.Namespace = "default"
+	p.Now = 9
+	p.RowIndex = w.group().CreateIndex
+	change(p)
+	w.write(fault, func(tx *mvcc.WriteTx) error { return snapgroups.Outcome(tx, p) })
+}
+
+// answer is that of a plugin about the group of v and w.
+func answer(ready bool) *snapgroup.CSIGroup {
+	return &snapgroup.CSIGroup{ID: "ext-g", CreateTime: 7, IsReady: ready, Snapshots: []*snapshot.CSISnapshot{
+		{ID: "s-w", ExternalSourceVolumeID: "ext-w", SizeBytes: 2},
+		{ID: "s-v", ExternalSourceVolumeID: "ext-v", SizeBytes: 1},
+	}}
+}
+
+func cut(ready bool) func(*snapgroup.SnapshotGroupOutcomeEntry) {
+	return func(p *snapgroup.SnapshotGroupOutcomeEntry) { p.Answer = answer(ready) }
+}
+
+func failed(final bool) func(*snapgroup.SnapshotGroupOutcomeEntry) {
+	return func(p *snapgroup.SnapshotGroupOutcomeEntry) {
+		p.Err = &structs.OperationError{Message: "no", Kind: structs.KindInvalid}
+		p.Final = final
+	}
+}
+
+func TestDuty_L4_AGroupRecordsTheIDOfEachMember(t *testing.T) {
+	w := newWorld(t)
+	w.put("", w.entry("v", "w"))
+	for _, name := range []string{"g-v", "g-w"} {
+		if m := w.member(name); m == nil || m.State != snapshot.Creating || m.Group != "g" || m.Next() != "" {
+			t.Errorf("before the cut %s is %+v", name, m)
+		}
+	}
+	w.note("", snapgroup.OpCreate)
+	if !w.group().Called || !w.member("g-v").Called {
+		t.Error("the call is not recorded")
+	}
+	w.outcome("", snapgroup.OpCreate, cut(false))
+	if g := w.group(); g.State != snapshot.Pending || g.ExternalID != "ext-g" || g.CutTime != 7e9 ||
+		g.Polls != 1 || g.Call != nil {
+		t.Errorf("cut: %+v", g)
+	}
+	w.outcome("", snapgroup.OpCreate, cut(true))
+	if g := w.group(); g.State != snapshot.Ready || g.ReadyTime != 9 {
+		t.Errorf("ready: %+v", g)
+	}
+	v, other := w.member("g-v"), w.member("g-w")
+	if v.ExternalID != "s-v" || v.SizeBytes != 1 || v.State != snapshot.Ready || v.CutTime != 7e9 ||
+		v.ReadyTime != 9 || other.ExternalID != "s-w" || other.SizeBytes != 2 {
+		t.Errorf("the members are %+v and %+v", v, other)
+	}
+}
+
+// An answer that does not have each member leaves the row, so the call is made again.
+func TestOutcome_RejectsAnAnswerWithoutAMember(t *testing.T) {
+	w := newWorld(t)
+	w.put("", w.entry("v", "w"))
+	for _, change := range []func(*snapgroup.CSIGroup){
+		func(g *snapgroup.CSIGroup) { g.ID = "" },
+		func(g *snapgroup.CSIGroup) { g.Snapshots = g.Snapshots[:1] },
+		func(g *snapgroup.CSIGroup) { g.Snapshots[0].ID = "s-v" },
+	} {
+		w.outcome("the answer about group", snapgroup.OpCreate, func(p *snapgroup.SnapshotGroupOutcomeEntry) {
+			p.Answer = answer(true)
+			change(p.Answer)
+		})
+	}
+	w.outcome("no operation", "x", func(*snapgroup.SnapshotGroupOutcomeEntry) {})
+	if g := w.group(); g.State != snapshot.Creating {
+		t.Errorf("the row is %+v", g)
+	}
+}
+
+func TestPut_FindsAnEqualGroupAndRejectsAnother(t *testing.T) {
+	w := newWorld(t)
+	w.addVolume("x", structs.VolumeReady)
+	w.addVolume("young", structs.VolumeCreating)
+	w.put("", w.entry("v", "w"))
+	first := w.group()
+	w.put("", w.entry("w", "v")) // in another order
+	if w.group() != first {
+		t.Error("an equal request has changed the row")
+	}
+	w.put("exists already", w.entry("v"))
+	w.put("exists already", w.entry("v", "x"))
+	other := w.entry("v", "w")
+	other.Group.Parameters = map[string]string{"k": "v"}
+	w.put("exists already", other)
+
+	change := func(name, fault string, volumes []string, edit func(*snapgroup.SnapshotGroupPutEntry)) {
+		t.Helper()
+		p := w.entry(volumes...)
+		p.Group.Name = name
+		for _, m := range p.Members {
+			m.Group = name
+			m.Name = p.Group.Member(m.VolumeID)
+		}
+		edit(p)
+		w.put(fault, p)
+	}
+	none := func(*snapgroup.SnapshotGroupPutEntry) {}
+	change("h", "not those of its volumes", []string{"x"}, func(p *snapgroup.SnapshotGroupPutEntry) {
+		p.Members[0].Name = "own"
+	})
+	w.addVolume("v-x", structs.VolumeReady)
+	change("k-v", "", []string{"x"}, none)
+	change("k", "member of group snapshot", []string{"v-x"}, none) // both have a member k-v-x
+	change("h", "not those of its volumes", []string{"young"}, none)
+	change("h", "not those of its volumes", []string{"x", "x"}, none)
+	change("h", "expected 1 to 64", []string{"x"}, func(p *snapgroup.SnapshotGroupPutEntry) { p.Members = nil })
+	change("h", "needs a namespace", []string{"x"}, func(p *snapgroup.SnapshotGroupPutEntry) { p.Group.ID = "" })
+	change("h", "not those of its volumes", []string{"x"}, func(p *snapgroup.SnapshotGroupPutEntry) {
+		p.Members[0].PluginID = "q"
+	})
+	change("h", "has changed meanwhile", []string{"x"}, func(p *snapgroup.SnapshotGroupPutEntry) {
+		p.Members[0].VolumeIndex++
+	})
+	if snapgroups.Group(w.Read(), "default", "h") != nil || w.member("g-x") != nil {
+		t.Error("a rejected group has rows")
+	}
+}
+
+func TestPut_TriesAFailedGroupAgain(t *testing.T) {
+	w := newWorld(t)
+	w.put("", w.entry("v", "w"))
+	w.note("", snapgroup.OpCreate)
+	w.outcome("", snapgroup.OpCreate, cut(false))
+	w.outcome("", snapgroup.OpCreate, failed(true))
+	if g, m := w.group(), w.member("g-v"); g.State != snapshot.Failed || g.Next() != snapgroup.OpDelete ||
+		m.State != snapshot.Failed || m.Reason != "no" || m.ExternalID != "s-v" {
+		t.Errorf("after a failure: %+v and %+v", g, m)
+	}
+	w.put("its remains are not deleted yet", w.entry("v", "w"))
+	w.outcome("", snapgroup.OpDelete, func(*snapgroup.SnapshotGroupOutcomeEntry) {})
+	if m := w.member("g-v"); m.ExternalID != "" || m.Called {
+		t.Errorf("the remains are deleted, and the member is %+v", m)
+	}
+	w.put("", w.entry("v", "w"))
+	if g := w.group(); g.State != snapshot.Creating || g.Reason != "" ||
+		w.member("g-w").State != snapshot.Creating {
+		t.Errorf("tried again: %+v", g)
+	}
+}
+
+// Of RESOURCE_EXHAUSTED the transport may be the author: then the plugin has the group.
+func TestDuty_L8_AGroupWithoutSpaceMayBeAtThePlugin(t *testing.T) {
+	w := newWorld(t)
+	w.put("", w.entry("v", "w"))
+	w.note("", snapgroup.OpCreate)
+	w.outcome("", snapgroup.OpCreate, func(p *snapgroup.SnapshotGroupOutcomeEntry) {
+		failed(true)(p)
+		p.Err.Code = structs.CSICodeExhausted
+	})
+	if g := w.group(); g.State != snapshot.Failed || !g.MayExist() {
+		t.Errorf("the row is %+v", g)
+	}
+	// The repeated creation tells the IDs to delete, and needs the volumes.
+	if got := w.users(); !strings.Contains(got, "berth volume snapshot group delete g") {
+		t.Errorf("the volume could be deleted: %q", got)
+	}
+	w.remove("")
+	if g := w.group(); g.Next() != snapgroup.OpLearn {
+		t.Errorf("the deletion needs %q", g.Next())
+	}
+	w.outcome("", snapgroup.OpLearn, func(*snapgroup.SnapshotGroupOutcomeEntry) {}) // there is none
+	if w.group() != nil || w.member("g-v") != nil || w.member("g-w") != nil {
+		t.Error("rows are left")
+	}
+}
+
+func TestDuty_I14_I15_AMemberIsDeletedWithItsGroupAlone(t *testing.T) {
+	w := newWorld(t)
+	w.put("", w.entry("v", "w"))
+	w.note("", snapgroup.OpCreate)
+	w.outcome("", snapgroup.OpCreate, cut(true))
+	w.write("only the group can be deleted: berth volume snapshot group delete g", func(tx *mvcc.WriteTx) error {
+		p := &snapshot.SnapshotDeleteEntry{Name: "g-v"}
+		p.Namespace = "default"
+		return snapshots.Delete(tx, p)
+	})
+
+	restored := &structs.CSIVolume{
+		Namespace: "default", ID: "r", PluginID: "p", State: structs.VolumeCreating, SnapshotID: "s-v",
+	}
+	w.write("", func(tx *mvcc.WriteTx) error {
+		schema.Volumes.Put(tx, restored)
+		return nil
+	})
+	w.remove("being created from its snapshot \"g-v\"")
+	w.write("", func(tx *mvcc.WriteTx) error {
+		schema.Volumes.Delete(tx, restored)
+		return nil
+	})
+	w.remove("")
+	if g := w.group(); g.Next() != snapgroup.OpDelete || w.member("g-v").State != snapshot.Deleting {
+		t.Errorf("the row is %+v", g)
+	}
+	w.put("is being deleted", w.entry("v", "w"))
+	w.outcome("", snapgroup.OpDelete, failed(true))
+	if g := w.group(); g.State != snapshot.Ready || g.LastError == nil ||
+		w.member("g-w").State != snapshot.Ready {
+		t.Errorf("the plugin has rejected the deletion, and the row is %+v", g)
+	}
+	w.remove("")
+	w.outcome("", snapgroup.OpDelete, func(*snapgroup.SnapshotGroupOutcomeEntry) {})
+	if w.group() != nil || w.member("g-v") != nil {
+		t.Error("rows are left")
+	}
+	w.remove("no group snapshot")
+}
+
+// A volume is needed while the creation of a group may be repeated.
+func TestVolume_StaysWhileItsGroupIsCut(t *testing.T) {
+	w := newWorld(t)
+	w.put("", w.entry("v", "w"))
+	if w.users() == "" {
+		t.Error("the volume could be deleted before the cut")
+	}
+	w.note("", snapgroup.OpCreate)
+	w.outcome("", snapgroup.OpCreate, cut(false))
+	if w.users() == "" {
+		t.Error("the volume could be deleted before the group is ready")
+	}
+	w.outcome("", snapgroup.OpCreate, cut(true))
+	if got := w.users(); got != "" {
+		t.Errorf("the volume has the user %q", got)
+	}
+}
+
+// Two rows never have one snapshot, so the deletion of a group cannot destroy that of another row.
+func TestOutcome_FailsAGroupWithTheSnapshotOfAnotherRow(t *testing.T) {
+	w := newWorld(t)
+	w.write("", func(tx *mvcc.WriteTx) error {
+		schema.Snapshots.Put(tx, &snapshot.VolumeSnapshot{
+			Namespace: "default", Name: "own", PluginID: "p", ExternalID: "s-w", State: snapshot.Ready,
+		})
+		return nil
+	})
+	w.put("", w.entry("v", "w"))
+	w.note("", snapgroup.OpCreate)
+	w.outcome("", snapgroup.OpCreate, cut(true))
+	if g := w.group(); g.State != snapshot.Failed || g.Next() != "" ||
+		!strings.Contains(g.Reason, "default/own") {
+		t.Errorf("the row is %+v", g)
+	}
+}
+
+func TestNote_RejectsACallThatIsNotNeeded(t *testing.T) {
+	w := newWorld(t)
+	w.put("", w.entry("v", "w"))
+	w.note("has changed meanwhile", snapgroup.OpDelete)
+	w.note("", snapgroup.OpCreate)
+	w.note("", snapgroup.OpCreate)
+	if !w.group().Unanswered {
+		t.Error("the second call does not tell of the first one")
+	}
+	w.outcome("", snapgroup.OpCreate, failed(true))
+	if !w.group().MayExist() {
+		t.Error("the first call may have cut the group")
+	}
+}
+
+func TestKeepDeleted_KeepsAReadyGroupOfARestoredState(t *testing.T) {
+	w := newWorld(t)
+	w.put("", w.entry("v", "w"))
+	w.note("", snapgroup.OpCreate)
+	w.outcome("", snapgroup.OpCreate, cut(true))
+	w.remove("")
+	w.write("", func(tx *mvcc.WriteTx) error { snapgroups.KeepDeleted(tx); return nil })
+	if g := w.group(); g.State != snapshot.Ready || w.member("g-v").State != snapshot.Ready {
+		t.Errorf("the row is %+v", g)
+	}
+}
