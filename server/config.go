@@ -22,6 +22,7 @@ import (
 	"berth/server/autopilot"
 	"berth/server/backup"
 	"berth/server/control"
+	"berth/server/control/consultokens"
 	"berth/server/control/fence"
 	"berth/server/control/garbage"
 	"berth/server/control/schedconfig"
@@ -135,7 +136,7 @@ type Config struct {
 // Consul is what the procedures and the leader's loops do in Consul.
 type Consul interface {
 	core.Consul
-	control.Consul
+	consultokens.Consul
 }
 
 // leastHeartbeat is the least heartbeat_ttl and heartbeat_grace. A node notices within half of the TTL, or

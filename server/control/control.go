@@ -15,11 +15,13 @@ import (
 	"berth/server/authority"
 	"berth/server/control/authoritykey"
 	"berth/server/control/capacity"
+	"berth/server/control/consultokens"
 	"berth/server/control/drift"
 	"berth/server/control/fence"
 	"berth/server/control/garbage"
 	"berth/server/control/gauges"
 	"berth/server/control/growth"
+	"berth/server/control/schedconfig"
 	"berth/server/control/seal"
 	"berth/server/control/signingkeys"
 	"berth/server/control/snaptimes"
@@ -71,8 +73,8 @@ type Deps struct {
 	Proposer fsm.Proposer
 	Nodes    nodeconn.Caller
 	Leases   *leases.Leases
-	Term     uint64 // Raft's term of the leadership; not 0
-	Consul   Consul // nil: the servers use no Consul
+	Term     uint64              // Raft's term of the leadership; not 0
+	Consul   consultokens.Consul // nil: the servers use no Consul
 	Fencers  fence.Devices
 	Logger   hclog.Logger
 	Config   Config
@@ -99,6 +101,39 @@ func (d Deps) runLeases(ctx context.Context) {
 		Logger:   d.Logger,
 		Term:     d.Term,
 	})
+}
+
+// firstConfig stores the first configuration of the scheduler.
+func (d Deps) firstConfig() schedconfig.Loop {
+	return schedconfig.Loop{
+		Store:    d.Store,
+		Proposer: d.Proposer,
+		Logger:   d.Logger,
+		Config:   d.Config.Scheduler,
+		Retry:    d.Config.Retry,
+	}
+}
+
+// garbage deletes rows that ended long ago.
+func (d Deps) garbage() garbage.Loop {
+	return garbage.Loop{
+		Store:    d.Store,
+		Proposer: d.Proposer,
+		Logger:   d.Logger,
+		Interval: d.Config.GCInterval,
+		Keep:     d.Config.GCKeep,
+	}
+}
+
+// siTokens revokes tokens in Consul.
+func (d Deps) siTokens() consultokens.Loop {
+	return consultokens.Loop{
+		Store:    d.Store,
+		Proposer: d.Proposer,
+		Consul:   d.Consul,
+		Logger:   d.Logger,
+		Retry:    d.Config.Retry,
+	}
 }
 
 // runFence fences lost nodes.
@@ -191,7 +226,7 @@ func Loops(d Deps) []Loop {
 
 	return []Loop{
 		{"leases", d.runLeases},
-		{"scheduler_config", schedulerConfigLoop{d}.run},
+		{"scheduler_config", d.firstConfig().Run},
 		{"schedule", scheduleLoop{d, scheduler.Process}.run},
 		{"controllers", controllerLoop{Deps: d}.runner().Run},
 		{"capacity", capacity.Loop{Store: d.Store, Proposer: d.Proposer, Nodes: d.Nodes, Logger: d.Logger}.Run},
@@ -206,8 +241,8 @@ func Loops(d Deps) []Loop {
 		{"growth", d.runGrowth},
 		{"periodic", periodicLoop{d}.run},
 		{"snapshot_schedules", snaptimes.New(d.Store, d.Proposer, d.Logger, d.Config.Retry).Run},
-		{"si_tokens", siTokenLoop{d}.run},
-		{"gc", gcLoop{d}.run},
+		{"si_tokens", d.siTokens().Run},
+		{"gc", d.garbage().Run},
 		{"authority", d.runAuthorityKey},
 		{"gauges", gauges.Loop{Store: d.Store, Calls: d.Calls}.Run},
 	}

@@ -10,6 +10,7 @@ import (
 	"berth/server/nodeconn"
 	"berth/state"
 	"berth/state/csi"
+	"berth/state/csi/snapgroups"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -48,6 +49,7 @@ func (c controllerLoop) runner() workqueue.Runner {
 			schema.AttachmentRows,
 			schema.GrowingClaimRows,
 			schema.SnapshotRows,
+			schema.SnapshotGroupRows,
 			schema.InstanceRows,
 			schema.NodeRows,
 			schema.PluginConfigRows,
@@ -110,6 +112,12 @@ func unsettled(tx *state.ReadTx) iter.Seq[workqueue.Key] {
 				return
 			}
 		}
+
+		for g := range schema.UnsettledSnapshotGroups.Scan(tx) {
+			if !yield(rowKey(schema.SnapshotGroupRows, g.Namespace, g.Name)) {
+				return
+			}
+		}
 	}
 }
 
@@ -117,7 +125,8 @@ func unsettled(tx *state.ReadTx) iter.Seq[workqueue.Key] {
 func callKeys(_ *state.ReadTx, c state.Change) iter.Seq[workqueue.Key] {
 	return func(yield func(workqueue.Key) bool) {
 		switch c.Topic {
-		case schema.VolumeRows, schema.AttachmentRows, schema.GrowingClaimRows, schema.SnapshotRows:
+		case schema.VolumeRows, schema.AttachmentRows, schema.GrowingClaimRows, schema.SnapshotRows,
+			schema.SnapshotGroupRows:
 			yield(c)
 		}
 	}
@@ -210,6 +219,12 @@ func (c controllerLoop) read(tx *state.ReadTx, k workqueue.Key) workqueue.Step {
 		s := csi.Snapshot(tx, namespace, volume) // the key has its name
 		if s != nil && s.Unsettled() {
 			return c.snapshotStep(tx, s)
+		}
+
+	case schema.SnapshotGroupRows:
+		g := snapgroups.Group(tx, namespace, volume) // the key has its name
+		if g != nil && g.Unsettled() {
+			return c.groupStep(tx, g)
 		}
 
 	case schema.VolumeRows:

@@ -56,7 +56,7 @@ func TestSchedulerConfigLoop_StoresTheConfigurationOfTheFirstLeader(t *testing.T
 	virtual(t, func(t *testing.T, w *testEnv) {
 		w.Config.Scheduler.SchedulerAlgorithm = admin.AlgorithmSpread
 		w.logDown(structs.Unavailablef("no quorum"))
-		stop := start(schedulerConfigLoop{w.Deps}.run)
+		stop := start(w.firstConfig().Run)
 		defer stop()
 		after(time.Minute)
 		w.logDown(nil)
@@ -65,7 +65,7 @@ func TestSchedulerConfigLoop_StoresTheConfigurationOfTheFirstLeader(t *testing.T
 			t.Errorf("got %+v after the log is back", got)
 		}
 		w.pause(true) // an operator changes it
-		stop2 := start(schedulerConfigLoop{w.Deps}.run)
+		stop2 := start(w.firstConfig().Run)
 		defer stop2()
 		after(time.Minute)
 		if got := w.schedulerConfig(); got.SchedulerAlgorithm != admin.AlgorithmBinpack || !got.PauseEvalBroker {

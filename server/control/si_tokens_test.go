@@ -63,7 +63,7 @@ func tokenEnv(t *testing.T, allocs ...string) (*testEnv, *fakeConsul) {
 func (w *testEnv) revokeFor(d time.Duration) {
 	ctx, cancel := context.WithTimeout(w.t.Context(), d)
 	defer cancel()
-	siTokenLoop{w.Deps}.run(ctx)
+	w.siTokens().Run(ctx)
 }
 
 func (w *testEnv) tokens() (left []string) {

@@ -39,17 +39,17 @@ func (c controllerLoop) snapshotStep(tx *state.ReadTx, s *snapshot.VolumeSnapsho
 		call:       s.Call,
 		candidates: func(tx *state.ReadTx) []string { return requests.SnapshotControllers(tx, s) },
 		act: func(ctx context.Context, candidates []string, err error) error {
-			var cut quiesce.Cut
+			outcome := &snapshot.SnapshotOutcomeEntry{Name: s.Name, RowIndex: s.CreateIndex, Op: op}
 			if err == nil {
-				quiescer := quiesce.Quiescer{Nodes: c.Nodes, Store: c.Store}
-				cut, err = quiescer.Around(ctx, s, func() (*snapshot.CSISnapshot, error) {
-					return c.withCandidates(candidates).snapshotCall(ctx, s)
+				outcome.Consistency, err = c.around(ctx, []*snapshot.VolumeSnapshot{s}, func() (err error) {
+					outcome.Answer, err = c.withCandidates(candidates).snapshotCall(ctx, s)
+					return err
 				})
 			}
 			if ctx.Err() != nil {
 				return ctx.Err() // the outcome is unknown; the next leader makes the same call
 			}
-			return c.snapshotOutcome(ctx, s, cut, err)
+			return c.snapshotOutcome(ctx, s, outcome, err)
 		},
 	}
 
@@ -94,20 +94,20 @@ func (c controllerLoop) snapshotCall(
 	return answer, err
 }
 
-// snapshotOutcome records the outcome of a call. A snapshot in use is deleted once it is free (CSI spec,
-// DeleteSnapshot errors), so the call is repeated.
+// around makes a call while the tasks that write the volumes of snapshots are quiesced.
+func (c controllerLoop) around(
+	ctx context.Context, rows []*snapshot.VolumeSnapshot, call func() error,
+) (snapshot.Consistency, error) {
+	return quiesce.Quiescer{Nodes: c.Nodes, Store: c.Store}.Around(ctx, rows, call)
+}
+
+// snapshotOutcome completes and records the outcome of a call. A snapshot in use is deleted once it is free
+// (CSI spec, DeleteSnapshot errors), so the call is repeated.
 func (c controllerLoop) snapshotOutcome(
-	ctx context.Context, s *snapshot.VolumeSnapshot, cut quiesce.Cut, err error,
+	ctx context.Context, s *snapshot.VolumeSnapshot, outcome *snapshot.SnapshotOutcomeEntry, err error,
 ) error {
-	outcome := &snapshot.SnapshotOutcomeEntry{
-		Name:         s.Name,
-		RowIndex:     s.CreateIndex,
-		Op:           s.Next(),
-		Answer:       cut.Answer,
-		Consistency:  cut.Consistency,
-		PollTime:     time.Now().Add(c.Config.Retry.Delay(s.Polls + 1)).UnixNano(),
-		WriteOptions: c.stamp(s.Namespace),
-	}
+	outcome.PollTime = time.Now().Add(c.Config.Retry.Delay(s.Polls + 1)).UnixNano()
+	outcome.WriteOptions = c.stamp(s.Namespace)
 	if err != nil {
 		inUse := outcome.Op == snapshot.OpDelete && structs.CodeOf(err) == "FailedPrecondition"
 		outcome.Answer = nil

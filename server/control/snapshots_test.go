@@ -1,7 +1,6 @@
 package control
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -332,64 +331,6 @@ func TestDuty_I15_I16_I17_ASnapshotFollowsTheErrorOfItsDeletion(t *testing.T) {
 	}
 }
 
-// killer ends the leader at one of its steps: before or after an entry of the log or a call of the plugin.
-type killer struct {
-	*testEnv
-	plugin *snapshotStore
-	mu     sync.Mutex
-	count  int
-	at     int  // the step; 0: none
-	late   bool // after the step
-	cancel context.CancelFunc
-}
-
-// step carries out a step of the leader, unless it dies before. alive is false if it dies.
-func (k *killer) step(ctx context.Context, do func()) (alive bool) {
-	k.mu.Lock()
-	k.count++
-	dies := k.count == k.at
-	k.mu.Unlock()
-	if ctx.Err() != nil {
-		return false
-	}
-	if !dies || k.late {
-		do()
-	}
-	if dies {
-		k.cancel()
-	}
-	return !dies
-}
-
-func (k *killer) Propose(ctx context.Context, entry []byte) (index uint64, answer any, err error) {
-	if !k.step(ctx, func() { index, answer, err = k.testEnv.Propose(ctx, entry) }) {
-		return 0, nil, context.Canceled
-	}
-	return index, answer, err
-}
-
-func (k *killer) answer(c nodeCall) (answer any, err error) {
-	if !k.step(context.Background(), func() { answer, err = k.plugin.answer(c) }) {
-		return nil, context.Canceled
-	}
-	return answer, err
-}
-
-// lead runs the loop until it dies or nothing is left to do.
-func (k *killer) lead(d Deps) {
-	ctx, cancel := context.WithCancel(context.Background())
-	k.cancel = cancel
-	d.Proposer = k
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		controllerLoop{Deps: d}.runner().Run(ctx)
-	}()
-	after(time.Hour)
-	cancel()
-	<-ended
-}
-
 // killedLives are the lives of a snapshot in which the leader is killed. Each begins before the leader.
 var killedLives = map[string]struct {
 	begin func(w *testEnv, plugin *snapshotStore)
@@ -428,15 +369,16 @@ func TestSnapshot_NoneLeaksWithALeaderThatIsKilledAtAnyStep(t *testing.T) {
 				at := 1
 				for died := true; died; at++ {
 					virtual(t, func(t *testing.T, w *testEnv) {
-						k := &killer{testEnv: w, plugin: w.withSnapshots(), at: at, late: late}
+						plugin := w.withSnapshots()
+						k := &killer{testEnv: w, plugin: plugin, at: at, late: late}
 						w.setAnswer(k.answer)
 						w.takeSnapshot()
-						life.begin(w, k.plugin)
+						life.begin(w, plugin)
 						k.lead(w.Deps)
 						died = k.count >= at
 						k.at = 0
 						k.lead(w.Deps) // the next leader
-						k.checkEnd(at, life.ends)
+						k.checkEnd(plugin, life.ends)
 					})
 				}
 				if at < 4 {
@@ -449,7 +391,7 @@ func TestSnapshot_NoneLeaksWithALeaderThatIsKilledAtAnyStep(t *testing.T) {
 
 // checkEnd checks that the plugin has exactly the snapshots of the rows. A failed row, of which the plugin
 // may have a snapshot, finds it once it is deleted.
-func (k *killer) checkEnd(at int, ends []int) {
+func (k *killer) checkEnd(plugin *snapshotStore, ends []int) {
 	k.t.Helper()
 	s := k.snapshot()
 	if s != nil && s.State == snapshot.Failed && s.Called {
@@ -457,13 +399,13 @@ func (k *killer) checkEnd(at int, ends []int) {
 		k.lead(k.Deps)
 		s = k.snapshot()
 	}
-	ids := k.plugin.ids()
+	ids := plugin.ids()
 	var known []string
 	if s != nil && s.ExternalID != "" {
 		known = []string{s.ExternalID}
 	}
 	if !slices.Equal(ids, known) || !slices.Contains(ends, len(ids)) || s != nil && s.Unsettled() {
-		k.t.Errorf("killed at step %d (late %v): the plugin has %v, the row is %+v", at, k.late, ids, s)
+		k.t.Errorf("killed at step %d (late %v): the plugin has %v, the row is %+v", k.count, k.late, ids, s)
 	}
 	k.check()
 }

@@ -27,40 +27,36 @@ type Quiescer struct {
 	Store *state.Store
 }
 
-// Cut is a snapshot as its plugin has answered, nil if it has not, and what it is then.
-type Cut struct {
-	Answer      *snapshot.CSISnapshot
-	Consistency snapshot.Consistency
-}
-
-// Around calls cut while the tasks that write the volume are quiesced. It does not call it if a task cannot
-// be quiesced: the error is a precondition. Each task that may be quiesced is resumed before Around returns,
-// or by its node after its timeout.
+// Around calls cut while the tasks that write the volumes of snapshots are quiesced. It does not call it if a
+// task cannot be quiesced: the error is a precondition. Each task that may be quiesced is resumed before
+// Around returns, or by its node after its timeout. The result is for the snapshots that cut has made.
 func (q Quiescer) Around(
-	ctx context.Context, s *snapshot.VolumeSnapshot, cut func() (*snapshot.CSISnapshot, error),
-) (c Cut, err error) {
-	writers := writersOf(q.Store.Read(), s)
-	if len(writers) == 0 {
-		c.Answer, err = cut()
-		return c, err
+	ctx context.Context, rows []*snapshot.VolumeSnapshot, cut func() error,
+) (is snapshot.Consistency, err error) {
+	var writers []writer
+	tx := q.Store.Read()
+	for _, s := range rows {
+		writers = append(writers, writersOf(tx, s)...)
 	}
-	if s.Called { // the later calls for a snapshot that is cut, too: its row has what the first one has found
-		c.Answer, err = cut()
-		c.Consistency.Level = snapshot.CrashConsistent
-		c.Consistency.Reason = "an earlier call without an answer may have cut it, after the tasks were resumed"
-		return c, err
+	if len(writers) == 0 {
+		return is, cut()
+	}
+	// The later calls for a snapshot that is cut, too: its row has what the first one has found.
+	if rows[0].Called {
+		is.Level = snapshot.CrashConsistent
+		is.Reason = "an earlier call without an answer may have cut it, after the tasks were resumed"
+		return is, cut()
 	}
 
 	for i, w := range writers {
 		_, err = nodeconn.Call(ctx, q.target(w), nodecalls.ClientCSIQuiesce, w.request())
 		if err != nil {
 			q.resume(ctx, writers[:i+1]) // its answer may be lost
-			return Cut{}, structs.Preconditionf("%s: %w", w, err)
+			return is, structs.Preconditionf("%s: %w", w, err)
 		}
 	}
-	c.Answer, err = cut()
-	c.Consistency = q.resume(ctx, writers)
-	return c, err
+	err = cut()
+	return q.resume(ctx, writers), err
 }
 
 // resume resumes tasks, and returns what a snapshot is that was cut before.

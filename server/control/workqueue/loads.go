@@ -98,7 +98,7 @@ func (q *queue) loads() map[string]Load {
 
 // counts reports whether the entry waits although its time has come.
 func (e *entry) counts() bool {
-	return e.phase == ready || e.phase == waiting && e.step.Counts
+	return e.phase == ready || e.phase == held || e.phase == waiting && e.step.Counts
 }
 
 // noteWait records since when the entry waits, after its phase has changed.

@@ -14,6 +14,7 @@ import (
 //	later    its time
 //	ready    its position in its serial queue
 //	waiting  one of the signals that it awaits
+//	held     the end of a step of its group, because another of its serials has a step in work
 //	working  the end of its step
 //
 // A group keeps a heap of its serial queues that have no step in work. So the time to find the next step, and
@@ -36,6 +37,7 @@ const (
 	later
 	ready
 	waiting
+	held
 	working
 )
 
@@ -67,6 +69,7 @@ type group struct {
 	serials  map[string]*serialQueue
 	runnable indexedHeap[*serialQueue] // not empty and not busy
 	listed   bool                      // in queue.runnable
+	held     []*entry
 }
 
 // serialQueue holds the ready entries of one serial. While it is busy, one step of the serial is in work.
@@ -183,6 +186,9 @@ func (q *queue) remove(e *entry) {
 		s := e.serial
 		s.ready.remove(e.index)
 		q.reposition(s)
+	case held:
+		g := q.groups[e.step.Group]
+		g.held = slices.DeleteFunc(g.held, func(other *entry) bool { return other == e })
 	case waiting:
 		for _, signal := range e.step.Awaits {
 			delete(q.waiting[signal], e)
@@ -224,6 +230,11 @@ func (q *queue) numberArrival(e *entry) {
 // makeReady puts the entry behind those of its serial that are ready.
 func (q *queue) makeReady(e *entry) {
 	q.numberArrival(e)
+	q.enqueue(e)
+}
+
+// enqueue makes an entry ready at the position of its arrival.
+func (q *queue) enqueue(e *entry) {
 	e.phase = ready
 	e.serial = q.serialOf(e)
 	e.serial.ready.addItem(e)
@@ -246,7 +257,11 @@ func (q *queue) serialOf(e *entry) *serialQueue {
 		q.groups[g.name] = g
 	}
 
-	name := cmp.Or(e.step.Serial, keyText(e.key))
+	return g.serialNamed(cmp.Or(e.step.Serial, keyText(e.key)))
+}
+
+// serialNamed returns a serial queue of the group, which may be new and empty.
+func (g *group) serialNamed(name string) *serialQueue {
 	s := g.serials[name]
 	if s == nil {
 		s = &serialQueue{
@@ -310,6 +325,34 @@ func (g *group) first() *entry {
 	return s.ready.first()
 }
 
+// firstFree returns the next entry of the group that can begin, nil if there is none. It holds those before
+// it, of which another serial is busy.
+func (q *queue) firstFree(g *group) *entry {
+	for {
+		e := g.first()
+		if e == nil || !g.busyAny(e.step.Others) {
+			return e
+		}
+		q.hold(g, e)
+	}
+}
+
+// busyAny reports whether one of the serials has a step in work.
+func (g *group) busyAny(serials []string) bool {
+	return slices.ContainsFunc(serials, func(name string) bool {
+		s := g.serials[name]
+		return s != nil && s.busy
+	})
+}
+
+// hold takes a ready entry out of its serial until a step of its group ends. The group exists meanwhile,
+// because it has a step in work.
+func (q *queue) hold(g *group, e *entry) {
+	q.remove(e)
+	e.phase = held
+	g.held = append(g.held, e)
+}
+
 // beginStep puts a ready entry in work.
 func (q *queue) beginStep(e *entry) {
 	s := e.serial
@@ -320,6 +363,11 @@ func (q *queue) beginStep(e *entry) {
 	s.group.working++
 	s.busy = true
 	q.reposition(s)
+	for _, name := range e.step.Others {
+		other := s.group.serialNamed(name)
+		other.busy = true
+		q.reposition(other)
+	}
 }
 
 // endStep records the end of an entry's step. The entry has no phase until update.
@@ -345,6 +393,17 @@ func (q *queue) endStep(e *entry, err error, now time.Time) {
 	e.serial = nil
 	q.working--
 	s.group.working--
+	// The serial is busy until the last line, so the group exists.
+	for _, name := range e.step.Others {
+		other := s.group.serialNamed(name)
+		other.busy = false
+		q.reposition(other)
+	}
+	waited := s.group.held
+	s.group.held = nil
+	for _, other := range waited {
+		q.enqueue(other)
+	}
 	s.busy = false
 
 	// The group has a place for another step, perhaps of another serial.

@@ -41,7 +41,7 @@ func beginAll(q *queue, parallel int, now time.Time) (names string) {
 		g := q.runnable[0]
 		q.runnable = q.runnable[1:]
 		g.listed = false
-		for e := g.first(); e != nil && g.working < parallel; e = g.first() {
+		for e := q.firstFree(g); e != nil && g.working < parallel; e = q.firstFree(g) {
 			q.beginStep(e)
 			names += keyText(e.key)
 		}
@@ -66,6 +66,50 @@ func TestQueue_BeginsStepsWithinItsBounds(t *testing.T) {
 		"steps without a serial": {steps: map[string]Step{"a": {}, "b": {}}, begun: "ab"},
 		"one step of a serial": {
 			steps: map[string]Step{"a": {Serial: "s"}, "b": {Serial: "s"}},
+			begun: "a",
+			ended: "a",
+			then:  "b",
+		},
+		"a step waits for its other serials": {
+			steps: map[string]Step{"a": {Serial: "s"}, "b": {Serial: "g", Others: []string{"s"}}, "c": {Serial: "t"}},
+			begun: "ac",
+			ended: "a",
+			then:  "b",
+		},
+		"a step waits for each of its other serials": {
+			steps: map[string]Step{
+				"a": {Serial: "s"},
+				"b": {Serial: "t"},
+				"c": {Serial: "g", Others: []string{"s", "t"}},
+			},
+			begun: "ab",
+			ended: "a",
+		},
+		"the other serials wait for a step": {
+			steps: map[string]Step{
+				"a": {Serial: "g", Others: []string{"s", "t"}},
+				"b": {Serial: "s"},
+				"c": {Serial: "t"},
+			},
+			begun: "a",
+			ended: "a",
+			then:  "bc",
+		},
+		"two steps have one other serial": {
+			steps: map[string]Step{
+				"a": {Serial: "g", Others: []string{"s"}},
+				"b": {Serial: "h", Others: []string{"s"}},
+			},
+			begun: "a",
+			ended: "a",
+			then:  "b",
+		},
+		"a step that waits for a serial keeps its position": {
+			steps: map[string]Step{
+				"a": {Serial: "s"},
+				"b": {Serial: "g", Others: []string{"s"}},
+				"c": {Serial: "s"},
+			},
 			begun: "a",
 			ended: "a",
 			then:  "b",

@@ -5,6 +5,7 @@ import (
 
 	"berth/structs"
 	"berth/structs/nodecalls"
+	"berth/structs/snapgroup"
 	"berth/structs/snapshot"
 	"berth/structs/validate/field"
 )
@@ -38,4 +39,22 @@ func checkSnapshot(f field.Errors, s *snapshot.CSISnapshot) {
 	f.CheckBytes("source_volume_id", len(s.ExternalSourceVolumeID), structs.MaxCSIID)
 	checkTotal(f, "size_bytes", s.SizeBytes, limit{structs.MaxVolumeBytes, "bytes"})
 	f.Require(s.CreateTime >= 0 && s.CreateTime <= latest, "creation_time %d is out of range", s.CreateTime)
+}
+
+// Group checks a node's answer about a group snapshot that its plugin has taken of volumes, which have the
+// plugin's IDs.
+func Group(g *snapgroup.CSIGroup, volumes []string) error {
+	f := field.New("the node's answer")
+	if g == nil || g.ID == "" {
+		f.Addf("the group snapshot has no group_snapshot_id")
+		return f.Err()
+	}
+	f.CheckBytes("group_snapshot_id", len(g.ID), structs.MaxCSIID)
+	f.Require(g.CreateTime >= 0 && g.CreateTime <= latest, "creation_time %d is out of range", g.CreateTime)
+	for _, s := range field.FirstOf(f, "snapshots", g.Snapshots, snapgroup.MaxMembers) {
+		checkSnapshot(f, s)
+	}
+	fault := g.Fault(volumes)
+	f.Require(fault == "", "the group snapshot %s", fault)
+	return f.Err()
 }

@@ -1,4 +1,5 @@
-package control
+// Package consultokens revokes the tokens of services in Consul.
+package consultokens
 
 import (
 	"context"
@@ -6,28 +7,39 @@ import (
 	"slices"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
+
 	"berth/fsm"
+	"berth/internal/backoff"
 	"berth/server/control/workqueue"
 	"berth/state"
 	"berth/state/schema"
 	"berth/state/sitokens"
+	"berth/structs"
 	"berth/structs/sitoken"
 )
 
-// Consul is what the loops do in Consul.
+// Consul is what the loop does in Consul.
 type Consul interface {
 	// RevokeToken deletes a token. One that is gone is no error.
 	RevokeToken(ctx context.Context, accessorID string) error
 }
 
-// siTokenLoop revokes the tokens of ended allocations, and tokens that no task has got. The rows say which,
-// so a new leader continues.
-type siTokenLoop struct{ Deps }
+// Loop revokes the tokens of ended allocations, and tokens that no task has got. The rows say which, so a new
+// leader continues.
+type Loop struct {
+	Store    *state.Store
+	Proposer fsm.Proposer
+	Consul   Consul // nil: the servers use no Consul
+	Logger   hclog.Logger
+	Retry    backoff.Backoff
+}
 
 // maxRevocations is the number of revocations in flight at once.
 const maxRevocations = 16
 
-func (s siTokenLoop) run(ctx context.Context) {
+// Run revokes tokens until ctx ends.
+func (s Loop) Run(ctx context.Context) {
 	if s.Consul == nil {
 		s.warnOfTokens()
 		<-ctx.Done()
@@ -37,19 +49,19 @@ func (s siTokenLoop) run(ctx context.Context) {
 }
 
 // warnOfTokens tells the operator of tokens that stay because the servers use Consul no longer.
-func (s siTokenLoop) warnOfTokens() {
+func (s Loop) warnOfTokens() {
 	for range sitokens.Revoked(s.Store.Read()) {
 		s.Logger.Warn("tokens in Consul are not revoked: the servers need a consul block with an address")
 		return
 	}
 }
 
-func (s siTokenLoop) runner() workqueue.Runner {
+func (s Loop) runner() workqueue.Runner {
 	return workqueue.Runner{
 		Name:     "si_tokens",
 		Logger:   s.Logger,
 		Store:    s.Store,
-		Retry:    s.Config.Retry,
+		Retry:    s.Retry,
 		Parallel: workqueue.Always(maxRevocations),
 		Topics:   []state.Topic{schema.RevokedSITokenRows},
 		All:      revokedKeys,
@@ -63,14 +75,16 @@ func (s siTokenLoop) runner() workqueue.Runner {
 func revokedKeys(tx *state.ReadTx) iter.Seq[workqueue.Key] {
 	return func(yield func(workqueue.Key) bool) {
 		for t := range sitokens.Revoked(tx) {
-			if !yield(rowKey(schema.RevokedSITokenRows, t.AllocID, t.TaskName, t.AccessorID)) {
+			key := workqueue.Key{Topic: schema.RevokedSITokenRows}
+			copy(key.Key[:], []string{t.AllocID, t.TaskName, t.AccessorID})
+			if !yield(key) {
 				return
 			}
 		}
 	}
 }
 
-func (s siTokenLoop) read(tx *state.ReadTx, k workqueue.Key) workqueue.Step {
+func (s Loop) read(tx *state.ReadTx, k workqueue.Key) workqueue.Step {
 	t := sitokens.Token(tx, k.Key[0], k.Key[1], k.Key[2])
 	if t == nil || t.RevokeTime == 0 {
 		return workqueue.Step{}
@@ -87,13 +101,14 @@ func (s siTokenLoop) read(tx *state.ReadTx, k workqueue.Key) workqueue.Step {
 }
 
 // revoke deletes the token and then its row. If this server fails in between, the next leader repeats both.
-func (s siTokenLoop) revoke(ctx context.Context, t *sitoken.SITokenAccessor) error {
+func (s Loop) revoke(ctx context.Context, t *sitoken.SITokenAccessor) error {
 	err := s.Consul.RevokeToken(ctx, t.AccessorID)
 	if err != nil {
 		return err
 	}
-	return propose(ctx, s.Deps, fsm.SITokensDeregister, &sitoken.SITokenAccessors{
+	_, err = fsm.Propose(ctx, s.Proposer, fsm.SITokensDeregister, &sitoken.SITokenAccessors{
 		Accessors:    []*sitoken.SITokenAccessor{t},
-		WriteOptions: s.stamp(""),
+		WriteOptions: structs.WriteOptions{Now: time.Now().UnixNano()},
 	})
+	return err
 }

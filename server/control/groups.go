@@ -1,0 +1,120 @@
+package control
+
+import (
+	"context"
+	"time"
+
+	"berth/fsm"
+	"berth/server/control/requests"
+	"berth/server/control/workqueue"
+	"berth/state"
+	"berth/state/csi/snapgroups"
+	"berth/state/volumesecrets"
+	"berth/structs"
+	"berth/structs/nodecalls"
+	"berth/structs/snapgroup"
+	"berth/structs/snapshot"
+)
+
+// groupStep is the call that a group snapshot needs, as one of the calls for each of its volumes. It comes
+// after the others for them, whose end it awaits.
+func (c controllerLoop) groupStep(tx *state.ReadTx, g *snapgroup.GroupSnapshot) workqueue.Step {
+	op := g.Next()
+	c.recordCall = func(ctx context.Context, node string) error {
+		note := &snapgroup.SnapshotGroupNoteEntry{Name: g.Name, RowIndex: g.CreateIndex}
+		note.WriteOptions = c.stamp(g.Namespace)
+		note.Call = &structs.CSICall{NodeID: node, Op: op, Time: note.Now}
+		return propose(ctx, c.Deps, fsm.SnapshotGroupNote, note)
+	}
+
+	w := work{
+		op:         op,
+		volume:     "group snapshot " + g.Namespace + "/" + g.Name,
+		plugin:     g.PluginID,
+		rank:       3,
+		version:    g.ModifyIndex,
+		lastError:  g.LastError,
+		call:       g.Call,
+		candidates: func(tx *state.ReadTx) []string { return requests.GroupControllers(tx, g) },
+		act: func(ctx context.Context, candidates []string, err error) error {
+			outcome := &snapgroup.SnapshotGroupOutcomeEntry{Name: g.Name, RowIndex: g.CreateIndex, Op: op}
+			if err == nil {
+				rows := snapgroups.Members(c.Store.Read(), g)
+				outcome.Consistency, err = c.around(ctx, rows, func() (err error) {
+					outcome.Answer, err = c.withCandidates(candidates).groupCall(ctx, g, rows)
+					return err
+				})
+			}
+			if ctx.Err() != nil {
+				return ctx.Err() // the outcome is unknown; the next leader makes the same call
+			}
+			return c.groupOutcome(ctx, g, outcome, err)
+		},
+	}
+
+	step := c.step(tx, w)
+	for _, m := range snapgroups.Members(tx, g) {
+		volume := m.Namespace + "/" + m.VolumeID
+		step.Others = append(step.Others, volume)
+		if len(step.Awaits) > 0 {
+			step.Awaits = append(step.Awaits, volumeSignal(volume))
+		}
+	}
+	poll := time.Unix(0, g.PollTime)
+	if g.State == snapshot.Pending && poll.After(step.Due) {
+		step.Due = poll
+	}
+	return step
+}
+
+// groupCall makes the call that a group needs. A plugin that rejects the creation that is to be undone has no
+// snapshots: then there is neither an answer nor an error.
+func (c controllerLoop) groupCall(
+	ctx context.Context, g *snapgroup.GroupSnapshot, rows []*snapshot.VolumeSnapshot,
+) (*snapgroup.CSIGroup, error) {
+	tx := c.Store.Read()
+	holder, err := volumesecrets.OpenForCall(tx, c.Keys, requests.SecretsHolder(tx, rows[0]))
+	if err != nil {
+		return nil, err
+	}
+
+	if g.Next() == snapgroup.OpDelete {
+		req := requests.GroupDelete(g, rows, holder.Secrets)
+		_, err := callController(ctx, c, nodecalls.ClientCSIGroupDelete, req)
+		if structs.IsKind(err, structs.KindNotFound) {
+			err = nil // it no longer exists
+		}
+		return nil, err
+	}
+
+	var answer *snapgroup.CSIGroup
+	req := requests.GroupCreate(g, rows, holder.Secrets)
+	resp, err := callController(ctx, c, nodecalls.ClientCSIGroupCreate, req)
+	if err == nil {
+		answer, err = requests.GroupAnswer(req, resp)
+	}
+	switch structs.KindOf(err) {
+	case structs.KindInvalid, structs.KindConflict, structs.KindPrecondition:
+		if g.Next() == snapgroup.OpLearn {
+			return nil, nil
+		}
+	}
+	return answer, err
+}
+
+// groupOutcome completes and records the outcome of a call. A group in use is deleted once it is free (CSI
+// spec, DeleteVolumeGroupSnapshot errors), so the call is repeated.
+func (c controllerLoop) groupOutcome(
+	ctx context.Context, g *snapgroup.GroupSnapshot, outcome *snapgroup.SnapshotGroupOutcomeEntry, err error,
+) error {
+	outcome.PollTime = time.Now().Add(c.Config.Retry.Delay(g.Polls + 1)).UnixNano()
+	outcome.WriteOptions = c.stamp(g.Namespace)
+	if err != nil {
+		inUse := outcome.Op == snapgroup.OpDelete && structs.CodeOf(err) == "FailedPrecondition"
+		outcome.Answer = nil
+		outcome.Err = c.controllerError(err, g.LastError)
+		outcome.Final = !inUse && outcome.Op != snapgroup.OpLearn && isLasting(structs.KindOf(err))
+		outcome.KeepCall = keepsCall(g.Call, err)
+	}
+	return propose(ctx, c.Deps, fsm.SnapshotGroupOutcome, outcome)
+}

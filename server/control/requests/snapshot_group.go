@@ -1,0 +1,80 @@
+package requests
+
+import (
+	"slices"
+
+	"berth/state"
+	"berth/state/csi/snapgroups"
+	"berth/structs"
+	"berth/structs/nodecalls"
+	"berth/structs/snapgroup"
+	"berth/structs/snapshot"
+	"berth/structs/validate/report"
+)
+
+// GroupControllers returns the nodes whose controllers may serve a group: those that reach all of its
+// volumes.
+func GroupControllers(tx *state.ReadTx, g *snapgroup.GroupSnapshot) (nodes []string) {
+	for i, m := range snapgroups.Members(tx, g) {
+		reach := SnapshotControllers(tx, m)
+		if i == 0 {
+			nodes = reach
+			continue
+		}
+		nodes = slices.DeleteFunc(nodes, func(id string) bool { return !slices.Contains(reach, id) })
+	}
+	return nodes
+}
+
+// GroupCreate returns the request to take a group, which is also the one for its readiness. rows are its
+// members.
+func GroupCreate(
+	g *snapgroup.GroupSnapshot, rows []*snapshot.VolumeSnapshot, secrets structs.Secrets,
+) *nodecalls.ClientCSIGroupRequest {
+	return &nodecalls.ClientCSIGroupRequest{
+		PluginID:          g.PluginID,
+		Name:              snapgroups.NameAtPlugin(g),
+		SourceExternalIDs: sourcesOf(rows),
+		Parameters:        g.Parameters,
+		Secrets:           secrets,
+	}
+}
+
+// sourcesOf returns the plugin's IDs of the volumes of snapshots.
+func sourcesOf(rows []*snapshot.VolumeSnapshot) (ids []string) {
+	for _, m := range rows {
+		ids = append(ids, m.SourceExternalID)
+	}
+	return ids
+}
+
+// GroupDelete returns the request to delete a group with the IDs of all members, which a plugin compares with
+// its own.
+func GroupDelete(
+	g *snapgroup.GroupSnapshot, rows []*snapshot.VolumeSnapshot, secrets structs.Secrets,
+) *nodecalls.ClientCSIGroupDeleteRequest {
+	req := &nodecalls.ClientCSIGroupDeleteRequest{
+		PluginID:          g.PluginID,
+		ExternalID:        g.ExternalID,
+		SourceExternalIDs: sourcesOf(rows),
+		Secrets:           secrets,
+	}
+	for _, m := range rows {
+		req.SnapshotIDs = append(req.SnapshotIDs, m.ExternalID)
+	}
+	return req
+}
+
+// GroupAnswer checks the answer of a node to the creation of a group.
+func GroupAnswer(
+	req *nodecalls.ClientCSIGroupRequest, resp *nodecalls.ClientCSIGroupResponse,
+) (*snapgroup.CSIGroup, error) {
+	if resp.Exhausted != "" {
+		return nil, Exhausted(resp.Exhausted)
+	}
+	err := report.Group(resp.Group, req.SourceExternalIDs)
+	if err != nil {
+		return nil, structs.Internalf("plugin %s: CreateVolumeGroupSnapshot of %s: %w", req.PluginID, req.Name, err)
+	}
+	return resp.Group, nil
+}

@@ -1,0 +1,46 @@
+package schedconfig
+
+import (
+	"context"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/fsm"
+	"berth/internal/backoff"
+	"berth/state"
+	"berth/structs"
+	"berth/structs/admin"
+)
+
+// Loop stores the configuration of the scheduler that the server's own configuration has, if none is stored.
+type Loop struct {
+	Store    *state.Store
+	Proposer fsm.Proposer
+	Logger   hclog.Logger
+	Config   admin.SchedulerConfiguration
+	Retry    backoff.Backoff
+}
+
+// Run ends once a configuration is stored, or with ctx.
+func (s Loop) Run(ctx context.Context) {
+	for failures := 0; ctx.Err() == nil; failures++ {
+		if state.SchedulerConfig(s.Store.Read()).ModifyIndex != 0 {
+			return
+		}
+
+		request := &admin.SchedulerConfigRequest{
+			Config:       s.Config,
+			CAS:          true, // another may be stored meanwhile
+			WriteOptions: structs.WriteOptions{Now: time.Now().UnixNano()},
+		}
+
+		_, err := fsm.Propose(ctx, s.Proposer, fsm.SchedulerConfigSet, request)
+		if err == nil || structs.IsKind(err, structs.KindConflict) {
+			return
+		}
+
+		s.Logger.Warn("failed to store the configuration of the scheduler, retrying", "error", err)
+		backoff.Sleep(ctx, s.Retry.Delay(failures))
+	}
+}
