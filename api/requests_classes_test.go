@@ -6,6 +6,7 @@ import (
 	"berth/structs"
 	"berth/structs/class"
 	"berth/structs/hostvol"
+	"berth/structs/snapgroup"
 	"berth/structs/snapschedule"
 	"berth/structs/snapshot"
 )
@@ -52,6 +53,23 @@ func snapshotCalls() map[string]routeCall {
 			path:    "/v1/volume/host/v?force=true",
 			rpc:     "HostVolume.Delete",
 			request: &hostvol.HostVolumeDeleteRequest{ID: "v", Force: true},
+		},
+		"PUT /v1/volume/snapshot-group/{id}": {
+			path: "/v1/volume/snapshot-group/g?namespace=team",
+			body: `{"Volumes":["v","w"],"Parameters":{"a":"b"},"Secrets":{"k":"v"}}`,
+			rpc:  "SnapshotGroup.Create",
+			request: &snapgroup.SnapshotGroupCreateRequest{
+				GroupName:    "g",
+				VolumeIDs:    []string{"v", "w"},
+				Parameters:   map[string]string{"a": "b"},
+				Secrets:      structs.Secrets{"k": "v"},
+				WriteOptions: structs.WriteOptions{Namespace: "team"},
+			},
+		},
+		"GET /v1/volume/snapshot-groups": {
+			path:    "/v1/volume/snapshot-groups?plugin_id=p",
+			rpc:     "SnapshotGroup.List",
+			request: &snapgroup.SnapshotGroupListRequest{PluginID: "p"},
 		},
 		"PUT /v1/volume/snapshot-schedule/{id}": {
 			path: "/v1/volume/snapshot-schedule/nightly",

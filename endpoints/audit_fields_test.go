@@ -64,8 +64,8 @@ func (m *marks) fill(path string, v reflect.Value, depth int) {
 // reasons.
 var shownFields = strings.Fields(`
 	QueryOptions.Namespace WriteOptions.Namespace
-	AccessorID Address AllocID AuthMethodName DeploymentID EvalIDs ID JobID KeyID Name NodeID NodeIDs NodeName
-	Operator Path Serial SnapshotID SnapshotName TokenID VolumeID
+	AccessorID Address AllocID AuthMethodName DeploymentID EvalIDs GroupName ID JobID KeyID Name
+	NodeID NodeIDs NodeName Operator Path Serial SnapshotID SnapshotName TokenID VolumeID VolumeIDs
 	Class.Name
 	Definition.Name Job.ID Job.Namespace Method.Name Policy.Name Pool.Name Quota.Name Role.Name Rule.ID Rule.Name
 	Snapshots.Name Snapshots.SourceVolumeID Schedule.Name Schedule.Namespace Schedule.VolumeID ScheduleName

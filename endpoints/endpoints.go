@@ -17,6 +17,7 @@ import (
 	"berth/endpoints/release"
 	"berth/endpoints/required"
 	"berth/endpoints/rights"
+	"berth/endpoints/snapgroups"
 	"berth/endpoints/snapschedules"
 	"berth/endpoints/snapshots"
 	"berth/endpoints/tokens"
@@ -43,6 +44,7 @@ import (
 	"berth/structs/quota"
 	"berth/structs/reclaim"
 	"berth/structs/sitoken"
+	"berth/structs/snapgroup"
 	"berth/structs/snapschedule"
 	"berth/structs/snapshot"
 	"berth/structs/variable"
@@ -178,6 +180,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		volumes = csi.Volumes{Server: e.Server}
 		claims  = csi.Claims{Server: e.Server}
 		snaps   = snapshots.Procedures{Server: e.Server}
+		groups  = snapgroups.Procedures{Server: e.Server}
 		plans   = snapschedules.Procedures{Server: e.Server}
 		hosts   = hostvols.Procedures{VolumeWrites: e.change}
 		free    = release.Releaser{
@@ -364,6 +367,10 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		slow(call(e, snapshot.External, required.VolumeExternal, snaps.External)),
 		shed(read(e, snapshot.List, required.SnapshotList, snaps.List)),
 		shed(read(e, snapshot.Get, required.SnapshotRead, snaps.Get)),
+		slow(write(e, snapgroup.Create, required.SnapshotGroupCreate, groups.Create)),
+		slow(write(e, snapgroup.Delete, required.SnapshotGroupDelete, groups.Delete)),
+		shed(read(e, snapgroup.List, required.SnapshotGroupList, groups.List)),
+		shed(read(e, snapgroup.Get, required.SnapshotGroupRead, groups.Get)),
 		shed(read(e, snapschedule.List, required.ScheduleList, plans.List)),
 		shed(read(e, snapschedule.Get, required.ScheduleRead, plans.Get)),
 		write(e, snapschedule.Put, required.SchedulePut, plans.Put),

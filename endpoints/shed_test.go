@@ -30,7 +30,7 @@ func TestOverload_ListsTheSheddableMethods(t *testing.T) {
 		"NodePool.GetNodePool NodePool.List NodePool.ListJobs NodePool.ListNodes " +
 		"Quota.List Quota.ListUsages " +
 		"Scaling.GetPolicy Scaling.ListPolicies Search.FuzzySearch Search.PrefixSearch " +
-		"ServiceRegistration.GetService ServiceRegistration.List SnapshotSchedule.Get SnapshotSchedule.List " +
+		"ServiceRegistration.GetService ServiceRegistration.List SnapshotGroup.Get SnapshotGroup.List SnapshotSchedule.Get SnapshotSchedule.List " +
 		"Variables.List VolumeClaim.List " +
 		"VolumeSnapshot.Get VolumeSnapshot.List"
 	if strings.Join(got, " ") != want {

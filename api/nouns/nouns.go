@@ -12,6 +12,7 @@ import (
 	_ "berth/api/logins"
 	_ "berth/api/quotas"
 	_ "berth/api/reclaims"
+	_ "berth/api/snapgroups"
 	_ "berth/api/snapschedules"
 	_ "berth/api/snapshots"
 	_ "berth/api/usages"

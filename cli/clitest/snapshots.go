@@ -5,6 +5,7 @@ import (
 
 	"berth/api/apitest"
 	"berth/structs"
+	"berth/structs/snapgroup"
 	"berth/structs/snapschedule"
 	"berth/structs/snapshot"
 )
@@ -12,6 +13,7 @@ import (
 // answerSnapshots answers the requests about snapshots. There is one, and each that is taken.
 func (w *Cluster) answerSnapshots() {
 	w.answerSchedules()
+	w.answerGroups()
 	w.answerHostVolumes()
 	all := []*snapshot.VolumeSnapshot{{
 		Namespace:   "default",
@@ -77,6 +79,61 @@ func (w *Cluster) answerSnapshots() {
 		}},
 		NextToken: "more",
 	})
+}
+
+// answerGroups answers the requests about group snapshots. There is one, and each that is taken.
+func (w *Cluster) answerGroups() {
+	group := &snapgroup.GroupSnapshot{
+		Namespace:   "default",
+		Name:        "nightly",
+		PluginID:    "hostpath",
+		VolumeIDs:   []string{"data", "log"},
+		ExternalID:  "group-1",
+		State:       snapshot.Ready,
+		RequestTime: nanosBefore(0),
+		CutTime:     nanosBefore(0),
+		ReadyTime:   nanosBefore(0),
+	}
+	var members []*snapshot.VolumeSnapshot
+	for _, id := range group.VolumeIDs {
+		members = append(members, &snapshot.VolumeSnapshot{
+			Namespace: "default",
+			Name:      group.Member(id),
+			VolumeID:  id,
+			PluginID:  "hostpath",
+			State:     snapshot.Ready,
+			Group:     "nightly",
+		})
+	}
+	apitest.Answer(w.Caller, snapgroup.List, snapgroup.SnapshotGroupListResponse{
+		Groups: []*snapgroup.GroupSnapshot{group},
+	})
+	apitest.On(w.Caller, snapgroup.Get, func(
+		_ context.Context, r *snapgroup.SnapshotGroupGetRequest,
+	) (*snapgroup.SnapshotGroupGetResponse, error) {
+		if r.GroupName != group.Name {
+			return nil, structs.NotFoundf("no group snapshot %q in namespace %q", r.GroupName, "default")
+		}
+		return &snapgroup.SnapshotGroupGetResponse{Group: group, Snapshots: members}, nil
+	})
+	apitest.On(w.Caller, snapgroup.Create, func(
+		_ context.Context, r *snapgroup.SnapshotGroupCreateRequest,
+	) (*snapgroup.SnapshotGroupCreateResponse, error) {
+		g := group.Copy()
+		g.Name = r.GroupName
+		g.VolumeIDs = r.VolumeIDs
+		if g.Name == "slow" {
+			g.State = snapshot.Pending
+		}
+		return &snapgroup.SnapshotGroupCreateResponse{Group: g, Snapshots: members}, nil
+	})
+	apitest.On(w.Caller, snapgroup.Delete,
+		func(_ context.Context, r *snapgroup.SnapshotGroupDeleteRequest) (*structs.Empty, error) {
+			if r.GroupName != group.Name {
+				return nil, structs.NotFoundf("no group snapshot %q in namespace %q", r.GroupName, "default")
+			}
+			return &structs.Empty{}, nil
+		})
 }
 
 // answerSchedules answers the requests about schedules of snapshots. There is one, and each that is put.

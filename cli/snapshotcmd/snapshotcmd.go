@@ -96,6 +96,11 @@ which a volume is being created is not deleted.`,
 			"berth volume snapshot delete hostpath snap-7",
 	},
 	{
+		Name:     "group",
+		Synopsis: "Take snapshots of several volumes at one moment",
+		Sub:      groupCommands,
+	},
+	{
 		Name:     "schedule",
 		Synopsis: "Take snapshots at times, and delete old ones",
 		Sub:      scheduleCommands,
@@ -142,7 +147,7 @@ func list(ctx context.Context, c *command.Call) error {
 
 // Sheet shows snapshots in a table.
 var Sheet = command.Sheet[*snapshot.VolumeSnapshot]{
-	Titles: "Name|Volume|Plugin|State|Size|Taken|ID",
+	Titles: "Name|Volume|Plugin|State|Size|Taken|ID|Group",
 	Row: func(_ *command.Call, s *snapshot.VolumeSnapshot) []string {
 		return []string{
 			s.Name,
@@ -152,6 +157,7 @@ var Sheet = command.Sheet[*snapshot.VolumeSnapshot]{
 			command.FormatSize(s.SizeBytes),
 			command.Age(s.CutTime),
 			s.ExternalID,
+			s.Group,
 		}
 	},
 }
@@ -200,12 +206,13 @@ func print(c *command.Call, s *snapshot.VolumeSnapshot) {
 		"Name", s.Name,
 		"Namespace", s.Namespace,
 		"Volume", s.VolumeID,
+		"Group", s.Group,
 		"Plugin", s.PluginID,
 		"External ID", s.ExternalID,
 		"State", s.State,
 		"Reason", command.OneLine(s.Reason),
 		"Last error", command.ProblemText(s.LastError),
-		"Consistency", command.OneLine(consistency(s)),
+		"Consistency", command.OneLine(consistency(s.Consistency)),
 		"Size", command.FormatSize(s.SizeBytes),
 		"Parameters", command.KeyValues(s.Parameters),
 		"Secrets from", s.SecretsFrom,
@@ -216,11 +223,11 @@ func print(c *command.Call, s *snapshot.VolumeSnapshot) {
 }
 
 // consistency describes what the commands of tasks have made of a snapshot, "" if no task has commands.
-func consistency(s *snapshot.VolumeSnapshot) string {
-	if s.Consistency.Reason == "" {
-		return s.Consistency.Level
+func consistency(is snapshot.Consistency) string {
+	if is.Reason == "" {
+		return is.Level
 	}
-	return s.Consistency.Level + ": " + s.Consistency.Reason
+	return is.Level + ": " + is.Reason
 }
 
 func remove(ctx context.Context, c *command.Call) error {

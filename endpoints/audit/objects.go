@@ -21,9 +21,11 @@ type naming struct {
 // names are the fields with names, in the order in which an event has them.
 var names = []naming{
 	{"VolumeID", "volume"},
+	{"VolumeIDs", "volume"},
 	{"SnapshotName", "snapshot"},
 	{"SnapshotID", "snapshot"},
 	{"ScheduleName", "snapshot schedule"},
+	{"GroupName", "group snapshot"},
 	{"AllocID", "allocation"},
 	{"NodeID", "node"},
 	{"NodeIDs", "node"},

@@ -8,6 +8,7 @@ import (
 	"berth/structs/class"
 	"berth/structs/drift"
 	"berth/structs/quota"
+	"berth/structs/snapgroup"
 	"berth/structs/snapschedule"
 	"berth/structs/snapshot"
 	"berth/structs/variable"
@@ -20,9 +21,18 @@ func seen(q *structs.QueryOptions, keep func(row any) bool) func(row any) bool {
 		return keep
 	}
 	return func(row any) bool {
-		namespace, id, known := place(row)
-		return known && q.Sees(namespace, id) && (keep == nil || keep(row))
+		return sees(q, row) && (keep == nil || keep(row))
 	}
+}
+
+// sees reports whether the caller may see a row. A group snapshot names each of its volumes.
+func sees(q *structs.QueryOptions, row any) bool {
+	g, ok := row.(*snapgroup.GroupSnapshot)
+	if ok {
+		return !slices.ContainsFunc(g.VolumeIDs, func(id string) bool { return !q.Sees(g.Namespace, id) })
+	}
+	namespace, id, known := place(row)
+	return known && q.Sees(namespace, id)
 }
 
 // SeenStubs returns the allocations of an answer that the caller may see, in their order. It may change the

@@ -1,0 +1,77 @@
+// Package snapgroups has the routes of group snapshots, each with the call of the client.
+package snapgroups
+
+import (
+	"context"
+
+	"berth/api"
+	"berth/structs/snapgroup"
+	"berth/structs/snapshot"
+)
+
+// The dialect has none of these routes.
+var list = api.NewEndpoint(api.Get, "/v1/volume/snapshot-groups", api.ServeMethod(snapgroup.List, bindList,
+	func(a *snapgroup.SnapshotGroupListResponse) []*snapgroup.GroupSnapshot { return a.Groups }))
+
+func bindList(c *api.Call, q *snapgroup.SnapshotGroupListRequest) error {
+	q.PluginID = c.Param("plugin_id")
+	return nil
+}
+
+// List lists the groups of a namespace.
+func List(ctx context.Context, c *api.Client) ([]*snapgroup.GroupSnapshot, error) {
+	return list.Send(ctx, c, api.Request{})
+}
+
+const path = "/v1/volume/snapshot-group/{id}"
+
+// Shown is a group with the rows of its members.
+type Shown struct {
+	*snapgroup.GroupSnapshot
+	Snapshots []*snapshot.VolumeSnapshot
+}
+
+var get = api.NewEndpoint(api.Get, path, api.ServeMethod(snapgroup.Get,
+	api.WithID(func(q *snapgroup.SnapshotGroupGetRequest, name string) { q.GroupName = name }),
+	func(a *snapgroup.SnapshotGroupGetResponse) *Shown { return &Shown{a.Group, a.Snapshots} }))
+
+// Get reads a group.
+func Get(ctx context.Context, c *api.Client, name string) (*Shown, error) {
+	g, _, err := get.Fetch(ctx, c, name, nil)
+	return g, err
+}
+
+// Request is what a group is to be: the IDs of its volumes, and what its plugin gets with the calls. Without
+// secrets they are those of the first volume.
+type Request struct {
+	Volumes    []string
+	Parameters map[string]string
+	Secrets    map[string]string // in clear text, because structs.Secrets hides them in JSON
+}
+
+var create = api.NewEndpoint(api.Put, path, api.ServeMethod(snapgroup.Create, bindCreate,
+	func(a *snapgroup.SnapshotGroupCreateResponse) *Shown { return &Shown{a.Group, a.Snapshots} }))
+
+func bindCreate(c *api.Call, req *snapgroup.SnapshotGroupCreateRequest) error {
+	var b Request
+	err := c.DecodeBody(&b)
+	req.GroupName = c.ID()
+	req.VolumeIDs = b.Volumes
+	req.Parameters = b.Parameters
+	req.Secrets = b.Secrets
+	return err
+}
+
+// Create takes a group snapshot. It returns once the members can be restored, or are cut and the plugin needs
+// longer.
+func Create(ctx context.Context, c *api.Client, name string, r Request) (*Shown, error) {
+	return create.Send(ctx, c, api.Request{ID: name, Body: r})
+}
+
+var remove = api.NewEndpoint(api.Remove, path, api.ServeMethod(snapgroup.Delete,
+	api.WithID(func(q *snapgroup.SnapshotGroupDeleteRequest, name string) { q.GroupName = name }), api.Whole))
+
+// Delete deletes a group with its members.
+func Delete(ctx context.Context, c *api.Client, name string) error {
+	return remove.Exec(ctx, c, api.Request{ID: name})
+}

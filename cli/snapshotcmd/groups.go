@@ -1,0 +1,143 @@
+package snapshotcmd
+
+import (
+	"context"
+	"strings"
+
+	"berth/api/snapgroups"
+	"berth/cli/command"
+	"berth/structs"
+	"berth/structs/snapgroup"
+	"berth/structs/snapshot"
+)
+
+// groupCommands are the verbs of berth volume snapshot group.
+var groupCommands = []command.Command{
+	{
+		Name:     "create",
+		Args:     "<group> <volume>...",
+		Synopsis: "Take snapshots of several volumes at one moment",
+		Help: `
+It returns once the snapshots can be restored. The name of each is that of the
+group with that of its volume: the group nightly has the snapshot nightly-data
+of the volume data. The volumes are of one plugin, which must take groups. The
+same command again finds the same group. Without -secret, the plugin gets the
+secrets of the first volume.`,
+		Acts: true,
+		Flags: []command.Flag{
+			{
+				Name:  "parameter",
+				Kind:  command.Strings,
+				Value: "key=value",
+				Usage: "A parameter for the plugin; may be given more than once",
+			},
+			secretFlag,
+		},
+		Run:      groupCreate,
+		Examples: "berth volume snapshot group create before-upgrade data log",
+	},
+	{
+		Name:     "list",
+		Synopsis: "List the group snapshots",
+		Renders:  true,
+		Run: func(ctx context.Context, c *command.Call) error {
+			all, err := snapgroups.List(ctx, c.API)
+			if err != nil {
+				return err
+			}
+			return groupSheet.List(c, "group snapshot", all)
+		},
+		Examples: "berth volume snapshot group list",
+	},
+	{
+		Name:     "status",
+		Args:     "<group>",
+		Synopsis: "Show a group snapshot and its members",
+		Renders:  true,
+		Run:      groupStatus,
+		Examples: "berth volume snapshot group status before-upgrade",
+	},
+	{
+		Name:     "delete",
+		Args:     "<group>",
+		Synopsis: "Delete a group snapshot with its members at the plugin",
+		Help: `
+A group with a snapshot from which a volume is being created is not deleted.`,
+		Acts: true,
+		Run: func(ctx context.Context, c *command.Call) error {
+			err := snapgroups.Delete(ctx, c.API, c.Arg(0))
+			if err != nil {
+				return err
+			}
+			return c.Report(command.Changed{"Name": c.Arg(0)}, "Group snapshot %q is deleted", c.Arg(0))
+		},
+		Examples: "berth volume snapshot group delete before-upgrade",
+	},
+}
+
+func groupCreate(ctx context.Context, c *command.Call) error {
+	parameters, err := command.Pairs("parameter", c.Strings("parameter"))
+	if err != nil {
+		return err
+	}
+	secrets, err := command.Pairs("secret", c.Strings("secret"))
+	if err != nil {
+		return err
+	}
+
+	name := c.Arg(0)
+	g, err := snapgroups.Create(ctx, c.API, name, snapgroups.Request{
+		Volumes:    c.Args[1:],
+		Parameters: parameters,
+		Secrets:    secrets,
+	})
+	if err != nil {
+		return err
+	}
+	changed := command.Changed{"Name": name, "ID": g.ExternalID}
+	if g.State != snapshot.Ready {
+		return c.Report(changed, "Group snapshot %q is cut, and not ready yet: %s", name,
+			structs.CommandLine(c.Namespace(), "volume snapshot group status", name))
+	}
+	volumes := strings.Join(g.VolumeIDs, ", ")
+	return c.Report(changed, "Group snapshot %q of the volumes %s is ready", name, volumes)
+}
+
+var groupSheet = command.Sheet[*snapgroup.GroupSnapshot]{
+	Titles: "Name|Volumes|Plugin|State|Taken|ID",
+	Row: func(_ *command.Call, g *snapgroup.GroupSnapshot) []string {
+		return []string{
+			g.Name,
+			strings.Join(g.VolumeIDs, ", "),
+			g.PluginID,
+			g.State,
+			command.Age(g.CutTime),
+			g.ExternalID,
+		}
+	},
+}
+
+func groupStatus(ctx context.Context, c *command.Call) error {
+	g, err := snapgroups.Get(ctx, c.API, c.Arg(0))
+	if err != nil {
+		return err
+	}
+	return c.Show(g, func() error {
+		c.Pairs(
+			"Name", g.Name,
+			"Namespace", g.Namespace,
+			"Plugin", g.PluginID,
+			"External ID", g.ExternalID,
+			"State", g.State,
+			"Reason", command.OneLine(g.Reason),
+			"Last error", command.ProblemText(g.LastError),
+			"Consistency", command.OneLine(consistency(g.Consistency)),
+			"Parameters", command.KeyValues(g.Parameters),
+			"Requested", command.FormatNanos(g.RequestTime),
+			"Taken", command.FormatNanos(g.CutTime),
+			"Ready", command.FormatNanos(g.ReadyTime),
+		)
+		Sheet.Section(c, "Snapshots", g.Snapshots)
+		return nil
+	})
+}

@@ -1,0 +1,44 @@
+package required
+
+import (
+	"slices"
+
+	"berth/acl"
+	"berth/endpoints/rights"
+	"berth/state/csi/snapgroups"
+	"berth/structs/snapgroup"
+)
+
+// The rights on group snapshots are those on each of their volumes.
+var (
+	SnapshotGroupCreate = rights.Volume(acl.VolumeSnapshot,
+		func(r *snapgroup.SnapshotGroupCreateRequest) []string {
+			if len(r.VolumeIDs) == 0 {
+				return []string{""} // the request is invalid, and tells nobody so
+			}
+			return r.VolumeIDs
+		})
+
+	SnapshotGroupList = ofVolumes(acl.CSIListVolume)
+
+	SnapshotGroupRead = rights.Where("volume: read", func(q rights.Question) bool {
+		req := q.Req.(*snapgroup.SnapshotGroupGetRequest)
+		return ofGroup(q, req.RequestNamespace(), req.GroupName, acl.VolumeRead)
+	})
+
+	SnapshotGroupDelete = rights.Where("volume: snapshot", func(q rights.Question) bool {
+		req := q.Req.(*snapgroup.SnapshotGroupDeleteRequest)
+		return ofGroup(q, req.RequestNamespace(), req.GroupName, acl.VolumeSnapshot)
+	})
+)
+
+// ofGroup reports whether a caller has a right on each volume of a group. For a group that does not exist it
+// is the right on the volumes of the namespace.
+func ofGroup(q rights.Question, ns, name string, right acl.Capability) bool {
+	volumes := []string{""}
+	g := snapgroups.Group(q.Tx, ns, name)
+	if g != nil {
+		volumes = g.VolumeIDs
+	}
+	return !slices.ContainsFunc(volumes, func(id string) bool { return !q.ACL.Volume(ns, id, right) })
+}

@@ -1,0 +1,272 @@
+// Package snapgroups serves the methods of group snapshots. A request is recorded as rows. The loop of the
+// leader calls the plugin and records the outcome, for which the caller waits.
+package snapgroups
+
+import (
+	"context"
+
+	"berth/endpoints/core"
+	"berth/endpoints/query"
+	"berth/fsm"
+	"berth/internal/sealing"
+	"berth/state"
+	"berth/state/csi"
+	"berth/state/csi/snapgroups"
+	"berth/structs"
+	"berth/structs/snapgroup"
+	"berth/structs/snapshot"
+	"berth/structs/validate"
+	"berth/structs/validate/field"
+)
+
+// Procedures serve the methods.
+type Procedures struct{ *core.Server }
+
+// List lists the groups of a namespace.
+func (Procedures) List(
+	tx *state.ReadTx, req *snapgroup.SnapshotGroupListRequest, resp *snapgroup.SnapshotGroupListResponse,
+) (err error) {
+	l := query.List[snapgroup.GroupSnapshot, snapgroup.GroupSnapshot]{
+		Key:  func(g *snapgroup.GroupSnapshot) []string { return []string{g.Namespace, g.Name} },
+		Stub: func(g, stub *snapgroup.GroupSnapshot) { *stub = *g },
+		Keep: func(g *snapgroup.GroupSnapshot) bool {
+			return req.PluginID == "" || g.PluginID == req.PluginID
+		},
+	}
+	rows := snapgroups.From(tx, req.RequestNamespace(), req.Prefix, query.Start(req))
+	resp.Groups, err = l.Page(rows, req, resp)
+	return err
+}
+
+// Get reads a group with its members. The error is not-found.
+func (Procedures) Get(
+	tx *state.ReadTx, req *snapgroup.SnapshotGroupGetRequest, resp *snapgroup.SnapshotGroupGetResponse,
+) error {
+	g := snapgroups.Group(tx, req.RequestNamespace(), req.GroupName)
+	if g == nil {
+		return snapgroups.NotFound(req.RequestNamespace(), req.GroupName)
+	}
+	resp.Group = g
+	resp.Snapshots = shown(tx, g)
+	return nil
+}
+
+// shown returns the members as answers have them.
+func shown(tx state.Reader, g *snapgroup.GroupSnapshot) (rows []*snapshot.VolumeSnapshot) {
+	for _, m := range snapgroups.Members(tx, g) {
+		m = m.Copy()
+		m.SealedSecrets = nil
+		rows = append(rows, m)
+	}
+	return rows
+}
+
+// Create takes a group, and waits until its members can be restored. One that is cut is no failure when the
+// time of the request ends: its plugin may need hours.
+func (p Procedures) Create(
+	ctx context.Context, req *snapgroup.SnapshotGroupCreateRequest, resp *snapgroup.SnapshotGroupCreateResponse,
+) (uint64, error) {
+	entry, err := p.entryOf(p.Store.Read(), req)
+	if err != nil {
+		return 0, err
+	}
+	entry.WriteOptions = req.WriteOptions
+	index, err := fsm.Propose(ctx, p.Raft, fsm.SnapshotGroupPut, entry)
+	if err != nil {
+		return 0, err
+	}
+
+	g, err := p.await(ctx, entry.Group, taken)
+	if err != nil {
+		return 0, err
+	}
+	resp.Group = g
+	resp.Snapshots = shown(p.Store.Read(), g)
+	return max(index, g.ModifyIndex), nil
+}
+
+// entryOf returns the rows for a requested group.
+func (p Procedures) entryOf(
+	tx *state.ReadTx, req *snapgroup.SnapshotGroupCreateRequest,
+) (*snapgroup.SnapshotGroupPutEntry, error) {
+	err := checkCreate(req)
+	if err != nil {
+		return nil, err
+	}
+	volumes, err := volumesOf(tx, req)
+	if err != nil {
+		return nil, err
+	}
+	err = snapgroups.CheckAble(tx, volumes[0].PluginID)
+	if err != nil {
+		return nil, err
+	}
+
+	entry := snapgroups.Of(volumes, req.GroupName, structs.NewID())
+	entry.Group.Parameters = req.Parameters
+	if len(req.Secrets) > 0 {
+		first := entry.Members[0]
+		first.SecretsFrom = ""
+		first.SealedSecrets, err = p.seal(first, req.Secrets)
+	}
+	return entry, err
+}
+
+// checkCreate checks a request. No parameter and no secret appears in the error.
+func checkCreate(req *snapgroup.SnapshotGroupCreateRequest) error {
+	f := field.New("group snapshot %q", structs.Cut(req.GroupName, structs.MaxQuoted))
+	f.CheckName("GroupName", req.GroupName)
+	f.CheckCSIMap("Parameters", req.Parameters)
+	if len(req.Secrets) > 0 {
+		err := validate.VolumeSecrets(req.Secrets)
+		f.Require(err == nil, "Secrets: %v", err)
+	}
+
+	n := len(req.VolumeIDs)
+	f.Require(n > 0 && n <= snapgroup.MaxMembers,
+		"%d volumes are given; expected 1 to %d", n, snapgroup.MaxMembers)
+	seen := map[string]bool{}
+	for _, id := range field.FirstOf(f, "VolumeIDs", req.VolumeIDs, snapgroup.MaxMembers) {
+		f.CheckName("VolumeIDs", id)
+		f.Require(!seen[id], "volume %q is given twice", structs.Cut(id, structs.MaxQuoted))
+		seen[id] = true
+		name := (&snapgroup.GroupSnapshot{Name: req.GroupName}).Member(id)
+		f.Require(len(name) <= structs.MaxCSIString, "the name of its snapshot of volume %q has %d bytes, "+
+			"at most %d are allowed; give the group a shorter name",
+			structs.Cut(id, structs.MaxQuoted), len(name), structs.MaxCSIString)
+	}
+	return f.Err()
+}
+
+// volumesOf returns the volumes of a request, which have to be of one plugin.
+func volumesOf(
+	tx *state.ReadTx, req *snapgroup.SnapshotGroupCreateRequest,
+) (volumes []*structs.CSIVolume, err error) {
+	ns := req.RequestNamespace()
+	for _, id := range req.VolumeIDs {
+		v := csi.Volume(tx, ns, id)
+		switch {
+		case v == nil:
+			return nil, structs.NotFoundf("no volume %q in namespace %q", id, ns)
+		case v.State != structs.VolumeReady:
+			return nil, structs.Preconditionf("volume %q is %s; only a ready one can have a snapshot taken",
+				v.ID, v.State)
+		case len(volumes) > 0 && v.PluginID != volumes[0].PluginID:
+			return nil, structs.Invalidf("volume %q is of plugin %q, and volume %q of plugin %q; "+
+				"a group snapshot is of volumes of one plugin", volumes[0].ID, volumes[0].PluginID, v.ID, v.PluginID)
+		}
+		volumes = append(volumes, v)
+	}
+	return volumes, nil
+}
+
+// seal encrypts the secrets for the calls of a group, for the place of its first member.
+func (p Procedures) seal(first *snapshot.VolumeSnapshot, secrets structs.Secrets) (*structs.Sealed, error) {
+	if p.Keys.Active() == "" {
+		return nil, structs.Preconditionf("the secrets of a group snapshot are stored encrypted, and the cluster " +
+			"has no root key, or this server has not opened it: berth operator root keyring list; or give the first " +
+			"volume a variable with them: secrets_from")
+	}
+	return sealing.Seal(p.Keys, first.Namespace, first.VolumeID, secrets)
+}
+
+// taken reports whether a requested group needs no more waiting. row is nil for one that was deleted.
+func taken(row *snapgroup.GroupSnapshot, name string) (bool, error) {
+	switch {
+	case row == nil:
+		return false, structs.Conflictf("group snapshot %q was deleted meanwhile", name)
+	case row.State == snapshot.Deleting:
+		return false, structs.Preconditionf("group snapshot %q is being deleted", name)
+	case row.State == snapshot.Failed:
+		kind := structs.KindPrecondition
+		if row.LastError != nil {
+			kind = row.LastError.Kind
+		}
+		help := remedy(row.LastError)
+		return false, structs.Errorf(kind, "taking group snapshot %q: %s%s", name, row.Reason, help)
+	}
+	return row.State == snapshot.Ready, nil
+}
+
+// remedy tells what to do after the error of a plugin to a creation (CSI spec, CreateVolumeGroupSnapshot
+// errors), "" for others.
+func remedy(e *structs.OperationError) string {
+	if e == nil {
+		return ""
+	}
+	switch e.Code {
+	case "AlreadyExists":
+		return "; take the group under another name"
+	case "FailedPrecondition":
+		return "; the plugin cannot cut these volumes together: change their configuration, or leave some out"
+	case structs.CSICodeExhausted:
+		return "; free space at the storage, and repeat the command"
+	}
+	return ""
+}
+
+// await waits until the row of a group satisfies done, at most Settings.VolumeTimeout.
+func (p Procedures) await(
+	ctx context.Context,
+	g *snapgroup.GroupSnapshot,
+	done func(row *snapgroup.GroupSnapshot, name string) (bool, error),
+) (*snapgroup.GroupSnapshot, error) {
+	// The work goes on when this wait ends: the row is the order, and not the request.
+	ctx, cancel := context.WithTimeout(ctx, p.Settings.VolumeTimeout)
+	defer cancel()
+	for {
+		tx := p.Store.ReadWatched()
+		row := snapgroups.Group(tx, g.Namespace, g.Name)
+		ok, err := done(row, g.Name)
+		if ok || err != nil {
+			return row, err
+		}
+		if p.Store.Wait(ctx, tx) == nil {
+			continue
+		}
+		if row.State == snapshot.Pending {
+			return row, nil
+		}
+
+		reason := "the plugin has not answered"
+		if row.LastError != nil {
+			reason = row.LastError.Message
+		}
+		return nil, structs.Timeoutf("group snapshot %q is still %s: %s; the call is retried, "+
+			"repeat the command later", g.Name, row.State, reason)
+	}
+}
+
+// Delete deletes a group with its members at the plugin, and then the rows.
+func (p Procedures) Delete(
+	ctx context.Context, req *snapgroup.SnapshotGroupDeleteRequest, _ *structs.Empty,
+) (uint64, error) {
+	ns := req.RequestNamespace()
+	row := snapgroups.Group(p.Store.Read(), ns, req.GroupName)
+	if row == nil {
+		return 0, snapgroups.NotFound(ns, req.GroupName)
+	}
+	entry := &snapgroup.SnapshotGroupDeleteEntry{
+		Name:         row.Name,
+		RowIndex:     row.CreateIndex,
+		WriteOptions: req.WriteOptions,
+	}
+	index, err := fsm.Propose(ctx, p.Raft, fsm.SnapshotGroupDelete, entry)
+	if err != nil {
+		return 0, err
+	}
+
+	_, err = p.await(ctx, row, func(now *snapgroup.GroupSnapshot, name string) (bool, error) {
+		switch {
+		case now == nil || now.CreateIndex != row.CreateIndex: // the plugin has deleted it
+			return true, nil
+		case now.State == snapshot.Deleting:
+			return false, nil
+		case now.LastError == nil:
+			return false, structs.Conflictf("the deletion of group snapshot %q was cancelled", name)
+		}
+		e := now.LastError
+		return false, structs.Errorf(e.Kind, "deleting group snapshot %q: %s", name, e.Message)
+	})
+	return max(index, p.Store.Index()), err
+}
