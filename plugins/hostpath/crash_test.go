@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	spec "github.com/container-storage-interface/spec/lib/go/csi"
+
 	"berth/plugins/hostpath/loop"
 	"berth/structs"
 )
@@ -24,6 +26,11 @@ var crashPoints = []struct {
 	{"snapshot recorded", kinds},
 	{"snapshot frozen", []kind{anImage}},
 	{"snapshot made", kinds},
+	{"group recorded", kinds},
+	{"group member made", kinds},
+	{"group made", kinds},
+	{"group deletion recorded", kinds},
+	{"group erased", kinds},
 	{"expand recorded", kinds},
 	{"expand grown", []kind{anImage, aBlock}},
 	{"unpublish unmounted", kinds},
@@ -65,6 +72,7 @@ type lifecycle struct {
 	v     *testVolume
 	clone *testVolume
 	snap  string
+	group *spec.VolumeGroupSnapshot
 	kills int
 }
 
@@ -168,6 +176,11 @@ func (l *lifecycle) steps() []lifecycleStep {
 		{"unstage clone", func() error { return l.clone.doUnstage() }},
 		{"unpublish last", func() error { return l.v.doUnpublish(l.v.target) }},
 		{"unstage last", func() error { return l.v.doUnstage() }},
+		{"group", func() (err error) {
+			l.group, err = l.groupSnapshot("g", l.v.id, l.clone.id)
+			return err
+		}},
+		{"delete group", func() error { return l.deleteGroup(l.group) }},
 		{"delete clone", func() error { return whileBusy(l.clone.doDelete) }},
 		{"delete snapshot", func() error { return l.deleteSnapshot(l.snap) }},
 		{"delete", func() error { return whileBusy(l.v.doDelete) }},

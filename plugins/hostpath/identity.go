@@ -31,6 +31,7 @@ func (d *identity) GetPluginCapabilities(
 	resp := &csi.GetPluginCapabilitiesResponse{}
 	for _, s := range []csi.PluginCapability_Service_Type{
 		csi.PluginCapability_Service_CONTROLLER_SERVICE,
+		csi.PluginCapability_Service_GROUP_CONTROLLER_SERVICE,
 		csi.PluginCapability_Service_VOLUME_ACCESSIBILITY_CONSTRAINTS,
 	} {
 		resp.Capabilities = append(resp.Capabilities, &csi.PluginCapability{

@@ -14,7 +14,7 @@ import (
 )
 
 // idPattern matches the ids of this driver: kind, random part, and mark of the node.
-var idPattern = regexp.MustCompile(`^(vol|snap)-[0-9a-f]{20}-[0-9a-f]{8}$`)
+var idPattern = regexp.MustCompile(`^(vol|snap|group)-[0-9a-f]{20}-[0-9a-f]{8}$`)
 
 // newRecord returns the head of a new record.
 func (d *driver) newRecord(kind, name string) records.Head {

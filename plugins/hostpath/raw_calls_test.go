@@ -55,6 +55,50 @@ func (w *fixture) deleteSnapshot(id string) error {
 	return err
 }
 
+// groupSnapshot makes a group snapshot of volumes, or finds it again.
+func (w *fixture) groupSnapshot(name string, volumes ...string) (*spec.VolumeGroupSnapshot, error) {
+	w.t.Helper()
+	req := &spec.CreateVolumeGroupSnapshotRequest{SourceVolumeIds: volumes, Name: name}
+	resp, err := rawCall(w,
+		func(ctx context.Context, conn *grpc.ClientConn) (*spec.CreateVolumeGroupSnapshotResponse, error) {
+			return spec.NewGroupControllerClient(conn).CreateVolumeGroupSnapshot(ctx, req)
+		})
+	return resp.GetGroupSnapshot(), err
+}
+
+// membersOf returns the IDs of the snapshots of a group.
+func membersOf(g *spec.VolumeGroupSnapshot) (ids []string) {
+	for _, s := range g.GetSnapshots() {
+		ids = append(ids, s.GetSnapshotId())
+	}
+	return ids
+}
+
+// deleteGroup deletes a group with the list of its snapshots, or with another one.
+func (w *fixture) deleteGroup(g *spec.VolumeGroupSnapshot, others ...string) error {
+	w.t.Helper()
+	req := &spec.DeleteVolumeGroupSnapshotRequest{GroupSnapshotId: g.GetGroupSnapshotId(), SnapshotIds: others}
+	if others == nil {
+		req.SnapshotIds = membersOf(g)
+	}
+	_, err := rawCall(w,
+		func(ctx context.Context, conn *grpc.ClientConn) (*spec.DeleteVolumeGroupSnapshotResponse, error) {
+			return spec.NewGroupControllerClient(conn).DeleteVolumeGroupSnapshot(ctx, req)
+		})
+	return err
+}
+
+// getGroup reads a group with a list of its snapshots.
+func (w *fixture) getGroup(id string, members ...string) (*spec.VolumeGroupSnapshot, error) {
+	w.t.Helper()
+	req := &spec.GetVolumeGroupSnapshotRequest{GroupSnapshotId: id, SnapshotIds: members}
+	resp, err := rawCall(w,
+		func(ctx context.Context, conn *grpc.ClientConn) (*spec.GetVolumeGroupSnapshotResponse, error) {
+			return spec.NewGroupControllerClient(conn).GetVolumeGroupSnapshot(ctx, req)
+		})
+	return resp.GetGroupSnapshot(), err
+}
+
 // capacity returns the free capacity for volumes in a place, nil for any.
 func (w *fixture) capacity(segments map[string]string) (*spec.GetCapacityResponse, error) {
 	w.t.Helper()

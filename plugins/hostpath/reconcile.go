@@ -31,6 +31,10 @@ func (d *driver) reconcile() error {
 			"volumes", foreign, "node_id", d.cfg.NodeID)
 	}
 
+	d.groupService().Reconcile(func(id string, err error) {
+		d.logger.Info("removing a half-made group snapshot", "group_snapshot_id", id)
+		d.logFault("failed to remove a half-made group snapshot", "group_snapshot_id", id, err)
+	})
 	for _, n := range d.store.Snapshots.List() {
 		if n.State != records.Ready {
 			d.logger.Info("removing a half-made snapshot",
@@ -42,6 +46,7 @@ func (d *driver) reconcile() error {
 
 	removeBare(d, d.store.Volumes)
 	removeBare(d, d.store.Snapshots)
+	removeBare(d, d.store.Groups)
 	return d.sweepTemps()
 }
 

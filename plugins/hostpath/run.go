@@ -5,25 +5,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"net"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/hashicorp/go-hclog"
 	"golang.org/x/sync/errgroup"
-	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 
 	client "berth/csi"
-	"berth/internal/backoff"
 	"berth/internal/keylock"
 	"berth/plugins/hostpath/records"
+	"berth/plugins/hostpath/socket"
 	"berth/structs"
 )
 
@@ -33,13 +28,6 @@ const (
 	DefaultTopologyKey = "topology.berth.io/node"
 	defaultVersion     = "dev"
 )
-
-// stopTimeout is the time after which a server that ends closes the connections of calls in flight. It waits
-// for the calls without a bound.
-const stopTimeout = 5 * time.Second
-
-// lockRetry is the time between two attempts to lock the data directory.
-const lockRetry = 100 * time.Millisecond
 
 // Config configures the driver.
 type Config struct {
@@ -130,7 +118,7 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 
 	cfg.defaults()
-	listener, err := listen(cfg.Endpoint)
+	listener, err := socket.Listen(cfg.Endpoint)
 	if err != nil {
 		return err
 	}
@@ -161,7 +149,7 @@ func Run(ctx context.Context, cfg Config) error {
 	group.Go(d.openDriver)
 	group.Go(func() error {
 		<-ctx.Done()
-		stopServer(srv)
+		socket.Stop(srv)
 		return nil
 	})
 
@@ -180,52 +168,9 @@ func newServer(d *driver) *grpc.Server {
 		grpc.WaitForHandlers(true))
 	csi.RegisterIdentityServer(srv, &identity{driver: d})
 	csi.RegisterControllerServer(srv, &controller{driver: d})
+	csi.RegisterGroupControllerServer(srv, d.groupService())
 	csi.RegisterNodeServer(srv, &node{driver: d})
 	return srv
-}
-
-// listen makes the socket. It first removes one that a killed process has left.
-func listen(endpoint string) (net.Listener, error) {
-	path, err := client.SocketPath(endpoint)
-	if err != nil {
-		return nil, err
-	}
-
-	info, err := os.Lstat(path)
-	if err == nil && info.Mode().Type() == fs.ModeSocket {
-		err = os.Remove(path)
-		if err != nil {
-			return nil, fmt.Errorf("hostpath: removing a stale socket: %w", err)
-		}
-	}
-
-	l, err := net.Listen("unix", path)
-	if err != nil {
-		return nil, fmt.Errorf("hostpath: listening on %s: %w", path, err)
-	}
-
-	// The umask must not decide who connects.
-	err = os.Chmod(path, 0o660)
-	if err != nil {
-		return nil, errors.Join(err, l.Close())
-	}
-
-	return l, nil
-}
-
-// stopServer ends a server. After the timeout it closes the connections.
-func stopServer(srv *grpc.Server) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		srv.GracefulStop()
-	}()
-	select {
-	case <-done:
-	case <-time.After(stopTimeout):
-		srv.Stop()
-		<-done
-	}
 }
 
 // openDriver opens the data directory and reconciles its content.
@@ -248,27 +193,12 @@ func (d *driver) openDriver() error {
 }
 
 // awaitDataDir waits until no other process uses the data directory.
-func (d *driver) awaitDataDir() error {
-	reported := false
-	for {
-		s, err := records.Open(d.cfg.DataDir)
-		if err == nil {
-			d.store = s
-			return nil
-		}
-
-		if !errors.Is(err, unix.EWOULDBLOCK) {
-			return fmt.Errorf("hostpath: data directory %s: %w", d.cfg.DataDir, err)
-		}
-
-		if !reported {
-			d.logger.Info("waiting for another process to leave the data directory",
-				"data_dir", d.cfg.DataDir)
-			reported = true
-		}
-
-		if !backoff.Sleep(d.ctx, lockRetry) {
-			return d.ctx.Err()
-		}
+func (d *driver) awaitDataDir() (err error) {
+	d.store, err = records.OpenFree(d.ctx, d.cfg.DataDir, func() {
+		d.logger.Info("waiting for another process to leave the data directory", "data_dir", d.cfg.DataDir)
+	})
+	if err != nil {
+		return fmt.Errorf("hostpath: data directory %s: %w", d.cfg.DataDir, err)
 	}
+	return nil
 }

@@ -33,7 +33,6 @@ var unsupported = []string{
 	"ControllerListVolumeHealth not supported",
 	"NodeGetVolumeHealth not supported",
 	"NodeGetStorageHealth not supported",
-	"GroupControllerService not supported",
 	// The suite's spec of it compares addresses of messages, which differ for each answer.
 	"SNAPSHOT_ACCESSIBILITY_CONSTRAINTS not supported",
 }

@@ -57,7 +57,12 @@ func (d *controller) CreateSnapshot(
 			return nil, err
 		}
 
-		n, err = d.createSnapshot(name, v)
+		n, err = d.createSnapshot(&records.Snapshot{
+			Head:    d.newRecord("snap", name),
+			Content: v.Content,
+			Source:  v.ID,
+			Created: time.Now().UTC(),
+		}, func(to string) error { return d.copyVolume(v.ID, to) })
 		if err != nil {
 			return nil, err
 		}
@@ -73,18 +78,15 @@ func (d *controller) describeSnapshot(n *records.Snapshot) *csi.Snapshot {
 		SizeBytes:      n.Size,
 		ReadyToUse:     true,
 		CreationTime:   timestamppb.New(n.Created),
+
+		GroupSnapshotId: n.Group,
 	}
 }
 
 // createSnapshot makes a snapshot: recorded, copied, marked ready.
-func (d *controller) createSnapshot(name string, v *records.Volume) (*records.Snapshot, error) {
-	n := &records.Snapshot{
-		Head:    d.newRecord("snap", name),
-		Content: v.Content,
-		Source:  v.ID,
-		Created: time.Now().UTC(),
-	}
-
+func (d *controller) createSnapshot(
+	n *records.Snapshot, copyTo func(path string) error,
+) (*records.Snapshot, error) {
 	err := putBooked(d.driver, d.store.Snapshots, n, n.Size)
 	if err != nil {
 		return nil, err
@@ -96,7 +98,7 @@ func (d *controller) createSnapshot(name string, v *records.Volume) (*records.Sn
 		err = os.Mkdir(data, 0o700)
 	}
 	if err == nil {
-		err = d.copyVolume(v.ID, data)
+		err = copyTo(data)
 	}
 	if err == nil {
 		crash("snapshot made")
@@ -106,7 +108,7 @@ func (d *controller) createSnapshot(name string, v *records.Volume) (*records.Sn
 		err = d.store.Snapshots.Put(n)
 	}
 	if err != nil {
-		err = fmt.Errorf("making snapshot %q: %w", name, err)
+		err = fmt.Errorf("making snapshot %q: %w", n.Name, err)
 		return nil, errors.Join(err, d.eraseSnapshot(n))
 	}
 
@@ -213,6 +215,11 @@ func (d *controller) DeleteSnapshot(
 	n, ok := d.store.Snapshots.Get(id)
 	if !ok {
 		return &csi.DeleteSnapshotResponse{}, d.otherNodeError(id)
+	}
+
+	err = checkAlone(n)
+	if err != nil {
+		return nil, err
 	}
 
 	gone := *n

@@ -1,6 +1,7 @@
 package records
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"berth/internal/backoff"
 	"berth/internal/durable"
 )
 
@@ -153,7 +155,18 @@ type Snapshot struct {
 	Content
 	Source  string // the volume's id
 	Created time.Time
+	Group   string `json:",omitempty"` // the id of the group of which it is a member
 }
+
+// Group is the record of a group snapshot.
+type Group struct {
+	Head
+	Sources   []string // the ids of its volumes, sorted
+	Snapshots []string // the ids of its snapshots in the order of Sources, once it is ready
+	Created   time.Time
+}
+
+func (g *Group) valid() bool { return g.State != Ready || len(g.Snapshots) == len(g.Sources) }
 
 // Row is the common part of volumes and snapshots.
 type Row interface {
@@ -167,6 +180,7 @@ type Store struct {
 	lock      *os.File
 	Volumes   *Table[*Volume]
 	Snapshots *Table[*Snapshot]
+	Groups    *Table[*Group]
 }
 
 // Open locks and reads a data directory. It makes a missing one. EWOULDBLOCK means that another process
@@ -206,14 +220,37 @@ func Open(dir string) (*Store, error) {
 			dir:   filepath.Join(dir, "snapshots"),
 			spare: spare,
 		},
+		Groups: &Table[*Group]{
+			dir:   filepath.Join(dir, "groups"),
+			spare: spare,
+		},
 	}
 
-	err = errors.Join(s.Volumes.loadRecords(), s.Snapshots.loadRecords())
+	err = errors.Join(s.Volumes.loadRecords(), s.Snapshots.loadRecords(), s.Groups.loadRecords())
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
 
 	return s, nil
+}
+
+// lockRetry is the time between two attempts to lock the data directory.
+const lockRetry = 100 * time.Millisecond
+
+// OpenFree is Open once no other process has the lock. It calls waiting once if one has. The error is that of
+// ctx if that ends before.
+func OpenFree(ctx context.Context, dir string, waiting func()) (*Store, error) {
+	report := sync.OnceFunc(waiting)
+	for {
+		s, err := Open(dir)
+		if !errors.Is(err, unix.EWOULDBLOCK) {
+			return s, err
+		}
+		report()
+		if !backoff.Sleep(ctx, lockRetry) {
+			return nil, ctx.Err()
+		}
+	}
 }
 
 // Close unlocks the data directory.
