@@ -90,8 +90,9 @@ func NodePoolDelete(tx *WriteTx, p *admin.NodePoolDeleteRequest) error {
 		return PoolOf(n) == p.Name
 	}))
 	if count > 0 {
-		return structs.Preconditionf("node pool %q has %d nodes, such as %q; "+
-			"set another node_pool in their configurations, or purge them, first", p.Name, count, node.Name)
+		return structs.Preconditionf("node pool %q has %s, such as %q; "+
+			"set another node_pool in the configuration, or purge the nodes, first",
+			p.Name, structs.Counted(count, "node"), node.Name)
 	}
 
 	count, job := namespaces.CountAll(schema.Filter(schema.Jobs.Scan(tx), func(j *structs.Job) bool {

@@ -6,6 +6,14 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
+// Counted returns a number with its noun: "1 node", or "3 nodes".
+func Counted(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
 // FormatBytes formats a size for users: rounded with its unit, and also exactly if the rounded size differs.
 func FormatBytes(n int64) string {
 	if n < 0 {

@@ -161,12 +161,7 @@ func nextTry(e *structs.OperationError) string {
 }
 
 // Plural returns "1 node" or "3 nodes".
-func Plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}
+func Plural(n int, noun string) string { return structs.Counted(n, noun) }
 
 // JoinComma joins the parts that are not empty.
 func JoinComma(parts ...string) string {

@@ -199,7 +199,7 @@ func (c *choice) reasons() string {
 	}
 	var parts []string
 	for why, n := range c.counts {
-		parts = append(parts, fmt.Sprintf("%d nodes: %s", n, why))
+		parts = append(parts, structs.Counted(n, "node")+": "+why)
 	}
 	slices.Sort(parts)
 	return strings.Join(parts, "; ")

@@ -186,14 +186,14 @@ func TestCreate_RejectsNodesThatCannotHaveIt(t *testing.T) {
 	f.rejects(other, structs.KindPrecondition, "2 nodes: it is in another node pool")
 	rack := volume("data")
 	rack.Constraints = []*structs.Constraint{{LTarget: "${meta.rack}", RTarget: "n9", Operand: "="}}
-	f.rejects(rack, structs.KindPrecondition, "1 nodes: it does not meet the constraints")
+	f.rejects(rack, structs.KindPrecondition, "1 node: it does not meet the constraints")
 	rack.NodeID = "n1"
 	f.rejects(rack, structs.KindPrecondition, "node n1 cannot have it: it does not meet the constraints")
 	gone := volume("data")
 	gone.NodeID = "n9"
 	f.rejects(gone, structs.KindNotFound, `node_id: no node "n9"`)
 	f.SetNodeDown("n1")
-	f.rejects(volume("data"), structs.KindPrecondition, "1 nodes: it is not ready and eligible")
+	f.rejects(volume("data"), structs.KindPrecondition, "1 node: it is not ready and eligible")
 }
 
 func TestCreate_NeedsOnePluginOfTheDriver(t *testing.T) {
@@ -366,6 +366,6 @@ func TestCreate_NeedsBothHalvesOfThePluginHealthy(t *testing.T) {
 			SecretID: endpointstest.SecretOf("n1"),
 			Upserts:  []*structs.CSIPluginInstance{sick},
 		})
-		f.rejects(volume("data"), structs.KindPrecondition, "1 nodes: it has no healthy "+string(kind))
+		f.rejects(volume("data"), structs.KindPrecondition, "1 node: it has no healthy "+string(kind))
 	}
 }
