@@ -433,7 +433,13 @@ func programsOf(dir string) (pids []int) {
 // would otherwise take a core from what it waits for.
 func eventually(t testing.TB, what string, check func() error) {
 	t.Helper()
-	deadline := time.Now().Add(2 * time.Minute)
+	within(t, 2*time.Minute, what, check)
+}
+
+// within is eventually for something that takes a time of its own: limit is the longest wait.
+func within(t testing.TB, limit time.Duration, what string, check func() error) {
+	t.Helper()
+	deadline := time.Now().Add(limit)
 	err := errors.New("not checked")
 	for time.Now().Before(deadline) {
 		begin := time.Now()
