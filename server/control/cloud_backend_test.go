@@ -33,6 +33,7 @@ type cloudVolume struct {
 	attachedTo string          // the node, "" for none
 	mounts     map[string]bool // allocations that write
 	writer     string          // the namespace and job whose data it has, "" for none
+	writers    map[string]bool // all allocations that have written
 }
 
 // cloudZones are the zones of the cloud.
@@ -89,6 +90,8 @@ func (c *cloud) create(r *nodecalls.ClientCSICreateRequest) *nodecalls.ClientCSI
 			pool:   pool,
 			bytes:  bytes,
 			mounts: map[string]bool{},
+
+			writers: map[string]bool{},
 		}
 		c.take(pool, bytes)
 		c.volumes[v.id] = v
@@ -204,6 +207,7 @@ func (c *cloud) mount(id string, a *structs.Allocation, zone string) {
 	}
 	v.writer = job
 	v.mounts[a.ID] = true
+	v.writers[a.ID] = true
 }
 
 func (c *cloud) unmount(id, alloc string) {

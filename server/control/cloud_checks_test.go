@@ -63,6 +63,11 @@ func (w *cloudWorld) checkPlace(v *structs.CSIVolume, made *cloudVolume) {
 	if v.Class == "near" && zone == "c" {
 		w.fail("volume %s is in zone %s, which its class does not allow", v.ID, zone)
 	}
+	for id := range made.writers {
+		if v.AllocID != "" && id != v.AllocID {
+			w.fail("volume %s of allocation %s was mounted for %s", v.ID, v.AllocID, id)
+		}
+	}
 }
 
 func (w *cloudWorld) volumesOf(job string) []*structs.CSIVolume {

@@ -47,6 +47,9 @@ func TestAskedVolumes_OnACloudWithKillsAtEachStep(t *testing.T) {
 	if w.cloud.full == 0 {
 		t.Error("no pool was full")
 	}
+	if w.keptForLost == 0 && !testing.Short() {
+		t.Error("no volume of a replaced allocation was kept until its node was fenced")
+	}
 }
 
 // TestAskedVolumes_OnACloudAreReproducible has some seeds, each of which is run twice.
@@ -291,9 +294,14 @@ func (w *cloudWorld) changeVolume(job string) {
 	}
 }
 
-// nodeChanges takes the connection from a node, or gives it back. One node of each zone keeps it.
+// nodeChanges takes the connection from a node, gives it back, or fences a lost node. One node of each zone
+// keeps its connection.
 func (w *cloudWorld) nodeChanges() {
 	n := w.sortedAgents()[len(cloudZones)+w.IntN(cloudNodes-len(cloudZones))]
+	if n.down && w.IntN(3) == 0 {
+		n.fence()
+		return
+	}
 	w.note("node %s is down: %v", n.id, !n.down)
 	n.setDown(!n.down)
 }

@@ -42,6 +42,8 @@ type cloudWorld struct {
 	kills  map[string]int
 	steps  int
 
+	keptForLost int // see keptVolumes
+
 	history []string
 	faults  int
 }
