@@ -48,6 +48,48 @@ func firstWrites(b *testing.B, a *agent, path string) {
 	b.ReportMetric(float64(total.Milliseconds())/float64(b.N), "first-write-ms")
 }
 
+// BenchmarkFirstWriteOfAClass measures in turn the first write of a job with a volume that exists, and of one
+// with a class, whose volume the servers create first. It reports both means, and the difference.
+func BenchmarkFirstWriteOfAClass(b *testing.B) {
+	a := agentWithPlugin(b)
+	a.createVolume(volumeFile{id: "bench"})
+	a.must("volume", "class", "apply", a.writeFile("class.hcl", `
+name      = "fast"
+plugin_id = "hostpath"
+binding   = "first-consumer"
+`))
+	existing := jobFile{
+		name:   "bench",
+		uses:   []volumeUse{{source: "bench", at: "/data"}},
+		script: "date +%s%N > /data/at; cat /data/at; sleep 1000",
+	}.hcl()
+	created := strings.Replace(existing, `source = "bench"`, "class = \"fast\"\nsize = \"16MiB\"", 1)
+	sides := []struct {
+		path, volume string
+		total        time.Duration
+	}{
+		{path: a.writeFile("existing.hcl", existing), volume: "bench"},
+		{path: a.writeFile("created.hcl", created), volume: "bench.g.v0"},
+	}
+	rounds := 0
+	for b.Loop() {
+		rounds++
+		for i := range sides {
+			s := &sides[i]
+			began := time.Now()
+			a.must("job", "run", "-detach", s.path)
+			s.total += firstWrite(b, a, began)
+			a.must("job", "stop", "-purge", "bench")
+			a.awaitFree(s.volume)
+		}
+		a.mustEventually("volume", "delete", sides[1].volume)
+	}
+	mean := func(i int) float64 { return float64(sides[i].total.Microseconds()) / 1000 / float64(rounds) }
+	b.ReportMetric(mean(0), "existing-ms")
+	b.ReportMetric(mean(1), "class-ms")
+	b.ReportMetric(mean(1)-mean(0), "more-ms")
+}
+
 // BenchmarkFirstWriteOfANode is BenchmarkFirstWrite with a node that is no server, without TLS and then
 // with it.
 func BenchmarkFirstWriteOfANode(b *testing.B) {
