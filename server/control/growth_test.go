@@ -98,14 +98,26 @@ func TestGrowth_LeavesWhatNeedNotGrow(t *testing.T) {
 	for name, test := range map[string]struct {
 		edit    func(*structs.CSIVolume)
 		percent int64
+		varies  bool
 	}{
 		"less used than the rule says": {percent: 79},
+		"a use that changes":           {percent: 79, varies: true},
 		"no rule":                      {edit: func(v *structs.CSIVolume) { v.Grow = nil }, percent: 99},
 	} {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, func(t *testing.T, w *testEnv) {
 				w.growingVolume(test.edit)
 				w.used(test.percent)
+				if test.varies {
+					w.usage(func() *volumeusage.UsageAmount {
+						percent := 10 + time.Now().Unix()/60*7%70 // it differs in each round
+						return &volumeusage.UsageAmount{
+							Total:     100 << 20,
+							Used:      percent << 20,
+							Available: (100 - percent) << 20,
+						}
+					})
+				}
 				before := w.entryCount()
 				defer w.runLoop("growth")()
 				after(time.Hour)
