@@ -72,6 +72,7 @@ var meaning = map[string]string{
 	"csi.volume_inodes_used":      "the used part of the inodes of a mounted volume, in percent; labels as before",
 	"csi.volume_trim_faults":      "trims of a mounted volume that failed; labels as before",
 	"csi.volume_trimmed_bytes":    "bytes that trims of a mounted volume gave to its storage; labels as before",
+	"csi.growths":                 "volumes that the leader has made larger by the rule of `grow`; label: plugin",
 	"csi.volume_unhealthy":        "mounts of a volume on this node that are dead, hung, read-only or gone; labels as before",
 	"csi.volume_used":             "the used part of a mounted volume, in percent; labels as before",
 	"csi.volumes_pending":         "volumes that need a controller call, on the leader; label state",

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/go-metrics"
 
 	"berth/fsm"
 	"berth/internal/backoff"
@@ -72,6 +73,8 @@ func (l Loop) round(ctx context.Context) {
 		case req.Fault != "":
 			l.Logger.Warn("volume does not grow", "namespace", v.Namespace, "volume_id", v.ID, "reason", req.Fault)
 		case req.To != 0:
+			metrics.IncrCounterWithLabels([]string{"csi", "growths"}, 1,
+				[]metrics.Label{{Name: "plugin", Value: v.PluginID}})
 			l.Logger.Info("volume grows", "namespace", v.Namespace, "volume_id", v.ID, "bytes", req.To,
 				"used_percent", int(fullest[k].Bytes.Percent()))
 		}
