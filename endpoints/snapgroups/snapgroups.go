@@ -4,11 +4,13 @@ package snapgroups
 
 import (
 	"context"
+	"slices"
 
 	"berth/endpoints/core"
 	"berth/endpoints/query"
 	"berth/fsm"
 	"berth/internal/sealing"
+	"berth/server/nodeconn"
 	"berth/state"
 	"berth/state/csi"
 	"berth/state/csi/snapgroups"
@@ -98,6 +100,9 @@ func (p Procedures) entryOf(
 		return nil, err
 	}
 	err = snapgroups.CheckAble(tx, volumes[0].PluginID)
+	if err == nil {
+		err = checkPlaces(tx, volumes)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -158,6 +163,32 @@ func volumesOf(
 		volumes = append(volumes, v)
 	}
 	return volumes, nil
+}
+
+// checkPlaces rejects volumes that no one controller reaches: the call for a group goes to one.
+func checkPlaces(tx *state.ReadTx, volumes []*structs.CSIVolume) error {
+	first := volumes[0]
+	common := controllersOf(tx, first)
+	for _, v := range volumes[1:] {
+		reach := controllersOf(tx, v)
+		if len(common) == 0 || len(reach) == 0 {
+			return nil // they may come back
+		}
+		common = slices.DeleteFunc(common, func(node string) bool { return !slices.Contains(reach, node) })
+		if len(common) == 0 {
+			return structs.Preconditionf("volumes %q and %q: no controller of plugin %q reaches both; "+
+				"a group snapshot is of volumes that one controller reaches", first.ID, v.ID, v.PluginID)
+		}
+	}
+	return nil
+}
+
+func controllersOf(tx *state.ReadTx, v *structs.CSIVolume) []string {
+	var want *structs.CSITopologyRequest
+	if len(v.Topologies) > 0 {
+		want = &structs.CSITopologyRequest{Required: v.Topologies}
+	}
+	return nodeconn.Controllers(tx, v.PluginID, want, v.Namespace+"/"+v.ID)
 }
 
 // seal encrypts the secrets for the calls of a group, for the place of its first member.

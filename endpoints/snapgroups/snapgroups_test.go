@@ -6,9 +6,11 @@ import (
 	"testing"
 
 	"berth/endpoints/core"
+	"berth/endpoints/places/placestest"
 	"berth/internal/keyring"
 	"berth/internal/mvcc"
 	"berth/state"
+	"berth/state/csi"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/snapgroup"
@@ -104,6 +106,42 @@ func TestCreate_RejectsWhatNoPluginCanTake(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "swordfish") {
 			t.Errorf("got %v, want %q", err, want)
 		}
+	}
+}
+
+// Node-local storage has a controller on each node, and the call for a group goes to one.
+func TestCreate_RejectsVolumesThatNoOneControllerReaches(t *testing.T) {
+	s := state.New()
+	placestest.HalfDown(t, s)
+	volume := func(id string, nodes ...string) *structs.CSIVolume {
+		v := &structs.CSIVolume{Namespace: "default", ID: id, PluginID: "p"}
+		for _, node := range nodes {
+			v.Topologies = append(v.Topologies, &structs.CSITopology{Segments: map[string]string{"node": node}})
+		}
+		return v
+	}
+	away := volume("away", "n2") // its controller may come back
+	for _, volumes := range [][]*structs.CSIVolume{
+		{volume("a", "n1"), volume("b", "n1", "n2")}, {volume("a", "n1"), volume("b")}, {volume("a", "n1"), away},
+	} {
+		err := checkPlaces(s.Read(), volumes)
+		if err != nil {
+			t.Errorf("%s and %s: %v", volumes[0].ID, volumes[1].ID, err)
+		}
+	}
+
+	err := s.Write(9, func(tx *mvcc.WriteTx) error {
+		i := new(*csi.Instance(tx, "p", structs.CSIKindController, "n2"))
+		i.Healthy = true
+		schema.Instances.Put(tx, i)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = checkPlaces(s.Read(), []*structs.CSIVolume{volume("a", "n1"), volume("b"), away})
+	if !structs.IsKind(err, structs.KindPrecondition) || !strings.Contains(err.Error(), `"a" and "away"`) {
+		t.Errorf("got %v", err)
 	}
 }
 
