@@ -122,6 +122,14 @@ var accepted = map[string]func(s *story){
 		s.stage("n2")
 		s.overlap()
 	},
+	"a group is taken, restored and deleted": func(s *story) {
+		s.create()
+		s.offerGroups()
+		s.cutGroup()
+		s.cutGroup()
+		s.restore()
+		s.removeGroup("other", "snap")
+	},
 	"a volume is looked at during a call": func(s *story) {
 		s.create()
 		s.offerController("n1", spec.ControllerServiceCapability_RPC_GET_VOLUME)

@@ -17,6 +17,7 @@ type Rule struct {
 var Rules = []Rule{
 	{"one call for a volume at a time", "C1", overlappedVolume},
 	{"one call for a snapshot at a time", "C2", overlappedSnapshot},
+	{"one call for each volume of a group at a time", "C1, C2", overlappedGroup},
 	{"a volume is staged where it is attached", "K2", stagedUnattached},
 	{"a volume is published where it is attached", "K17", publishedUnattached},
 	{"a volume is published where it is staged", "K3", publishedUnstaged},
@@ -39,6 +40,8 @@ var Rules = []Rule{
 	{"fields are within their limits", "B1, B7, B8", exceededLimit},
 	{"a volume is restored from a snapshot that is ready", "F8", restoredUnready},
 	{"no snapshot is deleted during a restore from it", "I16", deletedDuringRestore},
+	{"a member of a group is not deleted alone", "I14", deletedAlone},
+	{"a group is deleted with the list of its snapshots", "L4, L9", changedMembers},
 }
 
 // Fault is one call that breaks a rule.

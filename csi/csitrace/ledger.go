@@ -18,6 +18,7 @@ type ledger struct {
 	volumes   map[string]*volume   // by the plugin's ID, of those that a call has created
 	creations map[string]*creation // by name
 	snapshots map[string]*snapshot // by the plugin's ID
+	groups    map[string][]string  // the members, sorted, by the plugin's ID of the group
 	cuts      map[string]*creation // of snapshots, by name
 
 	offers map[string]offer // by instance
@@ -53,7 +54,8 @@ type volume struct {
 // snapshot is a snapshot that a call has created.
 type snapshot struct {
 	ready   bool
-	deleted *Call // the last call that deletes it; nil if none was made
+	deleted *Call  // the last call that deletes it; nil if none was made
+	group   string // of which it is a member, "" for none
 }
 
 func newLedger() *ledger {
@@ -65,6 +67,7 @@ func newLedger() *ledger {
 		volumes:   map[string]*volume{},
 		creations: map[string]*creation{},
 		snapshots: map[string]*snapshot{},
+		groups:    map[string][]string{},
 		cuts:      map[string]*creation{},
 		offers:    map[string]offer{},
 		any:       offer{},
@@ -188,6 +191,8 @@ func (l *ledger) learn(c *Call) {
 		v := a.GetVolume()
 		l.creations[nameOf(c)].id = v.GetVolumeId()
 		l.volumes[v.GetVolumeId()] = &volume{context: v.GetVolumeContext()}
+	case *spec.CreateVolumeGroupSnapshotResponse:
+		l.learnGroup(a.GetGroupSnapshot())
 	case *spec.CreateSnapshotResponse:
 		s := a.GetSnapshot()
 		l.cuts[nameOf(c)].id = s.GetSnapshotId()

@@ -30,6 +30,10 @@ var needs = map[string]string{
 	"NodeUnstageVolume":         "node STAGE_UNSTAGE_VOLUME",
 	"NodeGetVolumeStats":        "node GET_VOLUME_STATS",
 	"NodeExpandVolume":          "node EXPAND_VOLUME",
+	"CreateVolumeGroupSnapshot": "group CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT",
+	"DeleteVolumeGroupSnapshot": "group CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT",
+
+	"GroupControllerGetCapabilities": "plugin GROUP_CONTROLLER_SERVICE",
 	// Each controller has these two.
 	"ControllerGetCapabilities":  "plugin CONTROLLER_SERVICE",
 	"ValidateVolumeCapabilities": "plugin CONTROLLER_SERVICE",
@@ -111,6 +115,10 @@ func (l *ledger) learnOffer(c *Call) {
 	case *spec.ControllerGetCapabilitiesResponse:
 		for _, p := range a.GetCapabilities() {
 			now["controller "+p.GetRpc().GetType().String()] = true
+		}
+	case *spec.GroupControllerGetCapabilitiesResponse:
+		for _, p := range a.GetCapabilities() {
+			now["group "+p.GetRpc().GetType().String()] = true
 		}
 	case *spec.NodeGetCapabilitiesResponse:
 		for _, p := range a.GetCapabilities() {

@@ -47,7 +47,7 @@ func locksOf(c *Call) (objects []string) {
 			objects = append(objects, object)
 		}
 	}
-	return objects
+	return append(objects, groupLocks(c)...)
 }
 
 func overlappedVolume(l *ledger, c *Call) string { return l.overlapped(volumeLock(c)) }

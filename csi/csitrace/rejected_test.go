@@ -17,7 +17,7 @@ type rejection struct {
 
 func TestCheck_RejectsWhatBreaksARule(t *testing.T) {
 	shown := map[string]bool{}
-	for _, r := range slices.Concat(badOrders, badUsers, badArguments) {
+	for _, r := range slices.Concat(badOrders, badUsers, badArguments, badGroups) {
 		shown[r.rule] = true
 		t.Run(r.rule+"/"+r.words, func(t *testing.T) {
 			s := newStory()

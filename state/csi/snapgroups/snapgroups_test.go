@@ -324,6 +324,16 @@ func TestDuty_I14_I15_AMemberIsDeletedWithItsGroupAlone(t *testing.T) {
 	w.remove("no group snapshot")
 }
 
+// A group that was never called needs no plugin to be deleted.
+func TestDelete_DropsAGroupThatWasNeverCut(t *testing.T) {
+	w := newWorld(t)
+	w.put("", w.entry("v", "w"))
+	w.remove("")
+	if w.group() != nil || w.member("g-v") != nil || w.member("g-w") != nil {
+		t.Error("rows are left")
+	}
+}
+
 // A volume is needed while the creation of a group may be repeated.
 func TestVolume_StaysWhileItsGroupIsCut(t *testing.T) {
 	w := newWorld(t)
