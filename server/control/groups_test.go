@@ -290,6 +290,30 @@ func TestDuty_L9_L10_AGroupFollowsTheErrorOfItsDeletion(t *testing.T) {
 	}
 }
 
+// The creation that is repeated to learn the IDs is rejected: then there is nothing to delete.
+func TestGroup_WithoutAnAnswerIsGoneOnceThePluginRejectsIt(t *testing.T) {
+	for _, err := range []error{
+		coded(structs.KindInvalid, "InvalidArgument"),
+		coded(structs.KindConflict, "AlreadyExists"),
+		coded(structs.KindPrecondition, "FailedPrecondition"),
+	} {
+		virtual(t, func(t *testing.T, w *testEnv) {
+			plugin := w.withGroups()
+			plugin.fails[createGroup] = []error{structs.Timeoutf("no answer"), err}
+			once := sync.OnceFunc(w.deleteGroup)
+			plugin.before = func(nodeCall) { once() }
+			w.takeGroup()
+			stop := w.runLoop("controllers")
+			defer stop()
+			after(10 * time.Minute)
+			if g := w.group(); g != nil || len(w.called(createGroup)) != 2 || len(w.called(deleteGroup)) != 0 {
+				t.Errorf("%v: after %d calls the row is %+v", err, len(w.called(createGroup)), g)
+			}
+			w.check()
+		})
+	}
+}
+
 // An answer without one of the members is repeated: the plugin may have cut the group.
 func TestDuty_L4_AnAnswerWithoutAMemberIsNotRecorded(t *testing.T) {
 	virtual(t, func(t *testing.T, w *testEnv) {

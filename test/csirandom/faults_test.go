@@ -18,6 +18,7 @@ var faulty = map[string]bool{
 	"CreateSnapshot": true, "DeleteSnapshot": true, "NodeStageVolume": true, "NodeUnstageVolume": true,
 	"NodePublishVolume": true, "NodeUnpublishVolume": true, "NodeExpandVolume": true,
 	"ListVolumes": true, "ListSnapshots": true,
+	"CreateVolumeGroupSnapshot": true, "DeleteVolumeGroupSnapshot": true,
 }
 
 // The codes of calls that fail without an effect, and of calls that have had theirs.

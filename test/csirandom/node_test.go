@@ -46,6 +46,7 @@ func (w *world) addNode(name string) {
 		Controller:     true,
 		Node:           true,
 		NodeID:         name,
+		Groups:         true,
 		ControllerCaps: controllerCaps,
 		NodeCaps:       nodeCaps,
 		Intercept:      w.trace.Intercept("plugin-"+name, name, w.faults.around),

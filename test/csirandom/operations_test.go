@@ -45,6 +45,8 @@ var operations = []operation{
 	{"take a snapshot", 6, (*world).takeSnapshot},
 	{"restore a snapshot", 4, (*world).restoreSnapshot},
 	{"delete a snapshot", 4, (*world).deleteSnapshot},
+	{"take a group snapshot", 4, (*world).takeGroup},
+	{"delete a group snapshot", 3, (*world).deleteGroup},
 	{"drain a node", 1, (*world).drainNode},
 	{"end a drain", 2, (*world).endDrain},
 	{"kill the agent of a node", 1, (*world).killAgent},
@@ -142,7 +144,7 @@ func (w *world) copyVolume() func() error {
 
 func (w *world) restoreSnapshot() func() error {
 	v := w.newVolume(w.volumeID())
-	v.Snapshot = w.snapshotName()
+	v.Snapshot = w.snapshotOrMember()
 	v.RequestedCapacityMin = 64 * sizeStep
 	return w.createRequest(v)
 }

@@ -215,9 +215,10 @@ func (w *world) removeRest(tx *state.ReadTx) (empty bool) {
 			w.record("delete volume %s: %v", v.ID, err)
 		}
 	}
+	w.removeGroups(tx)
 	for s := range schema.Snapshots.Scan(tx) {
 		empty = false
-		if s.State != snapshot.Deleting {
+		if s.State != snapshot.Deleting && s.Group == "" {
 			_, err := request(w, snapshot.Delete, &snapshot.SnapshotDeleteRequest{SnapshotName: s.Name})
 			w.record("delete snapshot %s: %v", s.Name, err)
 		}
