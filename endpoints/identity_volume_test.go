@@ -57,6 +57,15 @@ func TestSignIdentities_SignsForADriverWhatItsJobAsksFor(t *testing.T) {
 	s.AddAlloc("a3", "n1", using("v"), func(g *structs.TaskGroup) {
 		g.Volumes["v"].AccessMode = structs.CSISingleNodeWriter
 	})
+	inline := func(plugin string) func(*structs.TaskGroup) {
+		return func(g *structs.TaskGroup) {
+			g.Volumes = map[string]*structs.VolumeRequest{"tmp": {
+				Type: structs.VolumeTypeCSI, Lifecycle: structs.LifecycleInline, PluginID: plugin,
+			}}
+		}
+	}
+	s.AddAlloc("a4", "n1", inline("pl"))
+	s.AddAlloc("a5", "n1", inline("other"))
 	s.Claim("v", "a1", "n1")
 	waits := testClaim("v", "a3")
 	waits.AccessMode = structs.CSISingleNodeWriter
@@ -83,7 +92,12 @@ func TestSignIdentities_SignsForADriverWhatItsJobAsksFor(t *testing.T) {
 		t.Errorf("it lives for %s", life)
 	}
 
+	if got := must(s, identity.Sign, signRequest(item("a4", "pl", "vault"))).Signed[0]; got.JWT == "" {
+		t.Errorf("an inline volume: %s", got.Rejection)
+	}
+
 	for what, w := range map[string]identity.WantedIdentity{
+		"an inline volume of another plugin":         item("a5", "pl", "vault"),
 		"another audience":                           item("a1", "pl", "aws"),
 		"the API":                                    item("a1", "pl", structs.DefaultAudience),
 		"a driver of another node":                   item("a1", "pl", "far"),

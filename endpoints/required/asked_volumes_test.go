@@ -52,3 +52,35 @@ namespace "team" {
 		}
 	}
 }
+
+// An inline volume has parameters of the job's choice, so it needs the same rights.
+func TestJobSubmit_AsksForInlineVolumes(t *testing.T) {
+	for name, c := range map[string]struct {
+		volume, capabilities string
+		want                 bool
+	}{
+		"both rights":                {"db.g.v[ALLOC]", `"claim", "write"`, true},
+		"no right to create":         {"db.g.v[ALLOC]", `"claim"`, false},
+		"no right to claim":          {"db.g.v[ALLOC]", `"write"`, false},
+		"rights on the source alone": {"mine", `"claim", "write"`, false},
+	} {
+		rules := fmt.Sprintf(`
+namespace "team" {
+  capabilities = ["submit-job"]
+  volume %q { capabilities = [%s] }
+}`, c.volume, c.capabilities)
+		job := &structs.Job{ID: "db", Namespace: "team", TaskGroups: []*structs.TaskGroup{{
+			Name: "g",
+			Volumes: map[string]*structs.VolumeRequest{"v": {
+				Type:      structs.VolumeTypeCSI,
+				Source:    "mine",
+				Lifecycle: structs.LifecycleInline,
+				PluginID:  "nfs",
+			}},
+		}}}
+		got := required.JobSubmit.Allows(ask(t, rules, &structs.JobRegisterRequest{Job: job}))
+		if got != c.want {
+			t.Errorf("%s: submit %t, want %t", name, got, c.want)
+		}
+	}
+}

@@ -106,9 +106,11 @@ func mayMount(a *acl.ACL, ns string, v *structs.VolumeRequest) bool {
 	return mayHave(a, ns, v, v.VolumeID(0, ""))
 }
 
-// mayHave reports whether a job may claim a volume, and create it if its request names a class.
+// mayHave reports whether a job may claim a volume, and create it if its request names a class. An inline
+// volume has a volume context of the job's choice, as one that a person registers.
 func mayHave(a *acl.ACL, ns string, v *structs.VolumeRequest, id string) bool {
-	return a.Volume(ns, id, acl.VolumeClaim) && (v.Class == "" || a.Volume(ns, id, acl.VolumeWrite))
+	creates := v.Class != "" || v.IsInline()
+	return a.Volume(ns, id, acl.VolumeClaim) && (!creates || a.Volume(ns, id, acl.VolumeWrite))
 }
 
 func mayRunTask(a *acl.ACL, ns string, t *structs.Task) bool {
