@@ -68,7 +68,8 @@ func (c Snapshots) read(rpc, at string, s *spec.Snapshot) (*snapshot.CSISnapshot
 		requirement{at + "group_snapshot_id", faultIf(grouped, "names a group, and none was requested")},
 		notNegative(at+"size_bytes", s.GetSizeBytes()),
 		requirement{at + "size_bytes", faultIf(large, "is above that of any volume")},
-		requirement{at + "creation_time", timeFault(s.GetCreationTime())})
+		requirement{at + "creation_time", timeFault(s.GetCreationTime())},
+		requirement{at + "accessible_topology", topologiesFault(s.GetAccessibleTopology())})
 	if err != nil {
 		return nil, err
 	}
@@ -79,6 +80,7 @@ func (c Snapshots) read(rpc, at string, s *spec.Snapshot) (*snapshot.CSISnapshot
 		SizeBytes:              s.GetSizeBytes(),
 		CreateTime:             s.GetCreationTime().GetSeconds(),
 		IsReady:                s.GetReadyToUse(),
+		AccessibleTopologies:   fromTopologies(s.GetAccessibleTopology()),
 	}, nil
 }
 

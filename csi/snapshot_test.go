@@ -182,3 +182,29 @@ func TestClient_ChecksTheSnapshotsOfAnswers(t *testing.T) {
 		t.Errorf("an endless list: %v", err)
 	}
 }
+
+func TestDuty_E4_I8_TheTopologiesOfASnapshotAreRead(t *testing.T) {
+	p, c := startPlugin(t, both)
+	answer := &spec.Snapshot{
+		SnapshotId:     "s",
+		SourceVolumeId: "v",
+		ReadyToUse:     true,
+		AccessibleTopology: []*spec.Topology{
+			{Segments: map[string]string{"zone": "a"}},
+			{Segments: map[string]string{"zone": "b"}},
+		},
+	}
+	p.Answer("CreateSnapshot", &spec.CreateSnapshotResponse{Snapshot: answer})
+	got, err := csi.Snapshots{Client: c}.Create(t.Context(), snapshotRequest())
+	if err != nil || len(got.AccessibleTopologies) != 2 ||
+		got.AccessibleTopologies[1].Segments["zone"] != "b" {
+		t.Errorf("got %+v, %v", got, err)
+	}
+
+	answer.AccessibleTopology = make([]*spec.Topology, structs.MaxCSITopologies+1)
+	p.Answer("CreateSnapshot", &spec.CreateSnapshotResponse{Snapshot: answer})
+	_, err = csi.Snapshots{Client: c}.Create(t.Context(), snapshotRequest())
+	if err == nil || !strings.Contains(err.Error(), "accessible_topology: names 257 topologies") {
+		t.Errorf("too many topologies: %v", err)
+	}
+}

@@ -110,15 +110,19 @@ func SnapshotsOfPlugin(tx mvcc.Reader, plugin string) iter.Seq[*snapshot.VolumeS
 
 // ResolveSnapshot completes a volume that is to be made from a snapshot of its namespace, given by its name:
 // with the ID at the plugin, with its size as the least one and, if none is requested, with its topologies as
-// the preferred ones. old is the row before, nil for none. The error is not-found, or names the fault.
+// the preferred ones. A snapshot that is not usable everywhere limits the topologies. old is the row before,
+// nil for none. The error is not-found, or names the fault.
 func ResolveSnapshot(tx mvcc.Reader, v, old *structs.CSIVolume) error {
 	// A creation that is repeated has the first snapshot, also if another one has its name now.
 	if old != nil && old.State == structs.VolumeCreating && v.Snapshot == old.Snapshot {
 		v.SnapshotID = cmp.Or(v.SnapshotID, old.SnapshotID)
-		return nil
+		if v.RequestedTopologies == nil { // those of the row stay
+			return nil
+		}
+		return limitPlaces(v, SnapshotByExternal(tx, v.PluginID, v.SnapshotID))
 	}
 	if v.Snapshot == "" {
-		return nil
+		return limitPlaces(v, SnapshotByExternal(tx, v.PluginID, v.SnapshotID))
 	}
 	// A client that has read the row of a failed creation sends back both.
 	if old != nil && v.Snapshot == old.Snapshot && v.SnapshotID == old.SnapshotID {
@@ -145,5 +149,5 @@ func ResolveSnapshot(tx mvcc.Reader, v, old *structs.CSIVolume) error {
 	if v.RequestedTopologies == nil && len(s.Topologies) > 0 {
 		v.RequestedTopologies = &structs.CSITopologyRequest{Preferred: s.Topologies}
 	}
-	return nil
+	return limitPlaces(v, s)
 }

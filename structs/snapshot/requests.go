@@ -14,6 +14,8 @@ type CSISnapshot struct {
 	Name                   string            `level:"2"`
 	Secrets                structs.Secrets   `json:",omitempty" codec:"Secrets" level:"2"`
 	Parameters             map[string]string `level:"2"`
+	// AccessibleTopologies are those in which a volume can be made from it; none: everywhere.
+	AccessibleTopologies []*structs.CSITopology `json:",omitempty" codec:",omitempty" level:"2"`
 }
 
 // Create takes snapshots of volumes. It waits until they can be restored, for a bounded time. For a snapshot

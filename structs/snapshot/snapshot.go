@@ -64,8 +64,11 @@ type VolumeSnapshot struct {
 	// Group names the group snapshot of which it is a member, "" for none. The calls are those of the group.
 	Group string `json:",omitempty" codec:",omitempty" level:"2"`
 	// Consistency is what the commands of tasks have made of it: see structs.SnapshotCommands.
-	Consistency     Consistency `level:"2"`
-	structs.Indexes `level:"2"`
+	Consistency Consistency `level:"2"`
+	// AccessibleTopologies are those in which a volume can be made from it, as the plugin has answered; none:
+	// everywhere (CSI spec, Snapshot.accessible_topology).
+	AccessibleTopologies []*structs.CSITopology `json:",omitempty" codec:",omitempty" level:"2"`
+	structs.Indexes      `level:"2"`
 }
 
 // The values of Consistency.Level.

@@ -62,6 +62,7 @@ func recordCut(tx *mvcc.WriteTx, s *snapshot.VolumeSnapshot, p *snapshot.Snapsho
 	s.ExternalID = p.Answer.ID
 	s.SizeBytes = p.Answer.SizeBytes
 	s.CutTime = p.Answer.CreateTime * 1e9
+	s.AccessibleTopologies = p.Answer.AccessibleTopologies
 	s.LastError = nil
 	s.Unanswered = false
 	switch {

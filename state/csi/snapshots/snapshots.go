@@ -104,6 +104,7 @@ func Fresh(wanted *snapshot.VolumeSnapshot, now int64) *snapshot.VolumeSnapshot 
 	s.Polls = 0
 	s.PollTime = 0
 	s.Consistency = snapshot.Consistency{}
+	s.AccessibleTopologies = nil
 	return s
 }
 

@@ -38,6 +38,7 @@ func checkSnapshot(f field.Errors, s *snapshot.CSISnapshot) {
 	f.CheckBytes("snapshot_id", len(s.ID), structs.MaxCSIID)
 	f.CheckBytes("source_volume_id", len(s.ExternalSourceVolumeID), structs.MaxCSIID)
 	checkTotal(f, "size_bytes", s.SizeBytes, limit{structs.MaxVolumeBytes, "bytes"})
+	checkTopologies(f, s.AccessibleTopologies)
 	f.Require(s.CreateTime >= 0 && s.CreateTime <= latest, "creation_time %d is out of range", s.CreateTime)
 }
 
