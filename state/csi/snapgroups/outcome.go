@@ -89,6 +89,7 @@ func recordCut(tx *mvcc.WriteTx, g *snapgroup.GroupSnapshot, p *snapgroup.Snapsh
 		m.ExternalID = cut.ID
 		m.SizeBytes = cut.SizeBytes
 		m.CutTime = g.CutTime
+		m.AccessibleTopologies = cut.AccessibleTopologies
 		schema.Snapshots.Put(tx, m)
 	}
 	settle(tx, g, p.Now)

@@ -166,6 +166,23 @@ func TestDuty_L4_AGroupRecordsTheIDOfEachMember(t *testing.T) {
 	}
 }
 
+// The plugin may be able to make volumes from a member in some topologies only.
+func TestDuty_E4_I8_AMemberHasItsTopologies(t *testing.T) {
+	w := newWorld(t)
+	w.put("", w.entry("v", "w"))
+	w.note("", snapgroup.OpCreate)
+	w.outcome("", snapgroup.OpCreate, func(p *snapgroup.SnapshotGroupOutcomeEntry) {
+		p.Answer = answer(true)
+		zone := &structs.CSITopology{Segments: map[string]string{"zone": "a"}}
+		p.Answer.Snapshots[1].AccessibleTopologies = []*structs.CSITopology{zone}
+	})
+	v, other := w.member("g-v"), w.member("g-w")
+	if len(v.AccessibleTopologies) != 1 || v.AccessibleTopologies[0].Segments["zone"] != "a" ||
+		other.AccessibleTopologies != nil {
+		t.Errorf("the members are %+v and %+v", v, other)
+	}
+}
+
 // An answer that does not have each member leaves the row, so the call is made again.
 func TestOutcome_RejectsAnAnswerWithoutAMember(t *testing.T) {
 	w := newWorld(t)
