@@ -25,7 +25,15 @@ type Batch struct {
 	changed []pathKey // that are written into the trees
 	written int       // how often the overlay was written into the tree
 	undo    []undo    // of the current entry
+	edits   []Edit    // likewise
 	done    bool
+}
+
+// Edit is the change of one row. Before and Now have its type. The one that is nil is no row.
+type Edit struct {
+	Table  string
+	Before any
+	Now    any
 }
 
 // undo reverts one change.
@@ -46,6 +54,7 @@ const (
 type spare struct {
 	overlay overlay
 	undo    []undo
+	edits   []Edit
 	changed []pathKey
 }
 
@@ -61,6 +70,7 @@ func (db *DB) Begin() *Batch {
 		overlay: db.spare.overlay,
 		most:    maxOverlay,
 		undo:    db.spare.undo,
+		edits:   db.spare.edits,
 		changed: db.spare.changed,
 	}
 	next.db = next.db.Snapshot()
@@ -87,10 +97,11 @@ func (b *Batch) Apply(index uint64, fn func(*WriteTx) error) error {
 		b.seq = 0
 	}
 
-	clear(b.undo)
-	b.undo = b.undo[:0]
+	b.undo = emptied(b.undo, maxSpareUndo)
+	b.edits = emptied(b.edits, maxSpareUndo)
 	if err := fn(tx); err != nil {
 		b.rollback()
+		b.edits = b.edits[:0]
 		return err
 	}
 
@@ -120,6 +131,10 @@ func (b *Batch) newTx(index uint64) *WriteTx {
 	one.write.ReadTx = &one.read
 	return &one.write
 }
+
+// Edits returns the changes of rows by the entry that was applied last, in their order. The next entry reuses
+// the memory.
+func (b *Batch) Edits() []Edit { return b.edits }
 
 // Part returns the number of the entry among the entries of its log index, from 0.
 func (tx *WriteTx) Part() int {
@@ -202,8 +217,6 @@ func (b *Batch) writeEntry(txn *memdb.Txn, writing uint64, e *entry) {
 	switch {
 	case e.path.lists: // writeLists has written it
 	case e.slot == e.tree: // another row with the same keys, or a row that came and went
-	case e.slot == nil:
-		b.next.tree.drop(txn, e.pathKey)
 	default:
 		b.next.tree.setSlot(txn, e.pathKey, e.slot)
 	}
@@ -257,16 +270,20 @@ func (b *Batch) Abort() {
 func (b *Batch) end() {
 	b.done = true
 	b.overlay.empty()
-	b.db.spare.overlay = b.overlay
-	clear(b.undo)
-	b.db.spare.undo = b.undo[:0]
-	if cap(b.undo) > maxSpareUndo {
-		b.db.spare.undo = nil
-	}
-	clear(b.changed)
-	b.db.spare.changed = b.changed[:0]
-	if cap(b.changed) > maxChangedKeys {
-		b.db.spare.changed = nil
+	b.db.spare = spare{
+		overlay: b.overlay,
+		undo:    emptied(b.undo, maxSpareUndo),
+		edits:   emptied(b.edits, maxSpareUndo),
+		changed: emptied(b.changed, maxChangedKeys),
 	}
 	b.db.writer.Unlock()
+}
+
+// emptied returns the memory of a list for another one, and nil if it is for more than most values.
+func emptied[T any](list []T, most int) []T {
+	clear(list)
+	if cap(list) > most {
+		return nil
+	}
+	return list[:0]
 }

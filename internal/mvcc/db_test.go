@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 )
@@ -163,4 +164,39 @@ func TestReadWatched_WatchesTablesBeyondManyWatchPoints(t *testing.T) {
 			t.Error("Wait misses a change of the last row")
 		}
 	})
+}
+
+// The edits of a batch are those of its last entry in their order. An entry that fails has none.
+func TestBatch_EditsAreThoseOfTheLastEntry(t *testing.T) {
+	b := openDB().Begin()
+	defer b.Abort()
+	first := &thing{ID: "a"}
+	_ = b.Apply(1, func(tx *WriteTx) error {
+		things.Put(tx, first)
+		return nil
+	})
+	if want := []Edit{{"things", nil, first}}; !slices.Equal(b.Edits(), want) {
+		t.Errorf("after an insert: got %v, want %v", b.Edits(), want)
+	}
+
+	second := &thing{ID: "a", Name: "x"}
+	added := &thing{ID: "c"}
+	_ = b.Apply(2, func(tx *WriteTx) error {
+		things.Put(tx, second)
+		things.Delete(tx, second)
+		things.PutNew(tx, added, nil)
+		return nil
+	})
+	want := []Edit{{"things", first, second}, {"things", second, nil}, {"things", nil, added}}
+	if !slices.Equal(b.Edits(), want) {
+		t.Errorf("after several changes: got %v, want %v", b.Edits(), want)
+	}
+
+	_ = b.Apply(1, func(tx *WriteTx) error {
+		things.Put(tx, &thing{ID: "b"})
+		return errors.New("no")
+	})
+	if len(b.Edits()) != 0 {
+		t.Errorf("after an entry that failed: got %v", b.Edits())
+	}
 }

@@ -167,7 +167,7 @@ func (b *Batch) writeList(txn *memdb.Txn, writing uint64, changes []entry) {
 		next.rows.Set(writing, s.number, row)
 
 	case len(l) == 0:
-		next.tree.drop(txn, name)
+		next.tree.setSlot(txn, name, nil)
 		next.rows.Set(writing, s.number, nil)
 		next.slots.Free(s.number)
 	default:

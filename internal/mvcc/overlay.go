@@ -104,11 +104,7 @@ func (o *overlay) empty() {
 		if len(entries) == 0 {
 			continue
 		}
-		clear(entries)
-		o.byPath[n] = entries[:0]
-		if cap(entries) > maxSpare {
-			o.byPath[n] = nil
-		}
+		o.byPath[n] = emptied(entries, maxSpare)
 	}
 	o.size = 0
 }

@@ -287,6 +287,7 @@ func (t *table) change(tx *WriteTx, id Key, old, now cell) {
 // replace replaces a row by another one in every index. Each may be absent.
 func (t *table) replace(tx *WriteTx, id Key, old, now cell) {
 	tx.touched |= 1 << t.path.table
+	tx.batch.edits = append(tx.batch.edits, Edit{t.name, old.row, now.row})
 	tx.set(t.at(id), old, now)
 	for _, x := range t.others {
 		x.change(tx, id, old, now)

@@ -71,21 +71,16 @@ func must[T any](result T, err error) T {
 	return result
 }
 
-// setSlot sets the slot at a key. The tree keeps the key, which must not change any more.
+// setSlot sets the slot at a key, and nil removes it. The tree keeps the key, which must not change any more.
 func (w *keyIndexer) setSlot(txn *memdb.Txn, at pathKey, s *slot) {
 	w.key = at.key
-	err := txn.Insert(at.path.name, s)
-	if err != nil {
-		panic(err) // the schema and this code disagree
+	change := txn.Insert
+	if s == nil {
+		change = txn.Delete
 	}
-}
-
-// drop removes the slot at a key.
-func (w *keyIndexer) drop(txn *memdb.Txn, at pathKey) {
-	w.key = at.key
-	err := txn.Delete(at.path.name, (*slot)(nil))
+	err := change(at.path.name, s)
 	if err != nil {
-		panic(err) // there is nothing at the key, or the schema and this code disagree
+		panic(err) // there is nothing to remove, or the schema and this code disagree
 	}
 }
 
