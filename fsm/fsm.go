@@ -13,13 +13,16 @@ import (
 )
 
 // FSM applies log entries to a store.
-type FSM struct{ store *state.Store }
+type FSM struct {
+	store    *state.Store
+	observer Observer // nil: none
+}
 
 var _ raft.BatchingFSM = (*FSM)(nil)
 
 // New returns the FSM of the store. Only the FSM may write to the store.
 func New(store *state.Store) *FSM {
-	return &FSM{store}
+	return &FSM{store: store}
 }
 
 // Apply applies one entry. It returns the error that is the result of the command, or nil. For a batch it
@@ -31,20 +34,23 @@ func (f *FSM) Apply(log *raft.Log) any {
 // ApplyBatch applies entries in one transaction. Each entry is atomic.
 func (f *FSM) ApplyBatch(logs []*raft.Log) []any {
 	answers := make([]any, len(logs))
-	b := f.store.Begin()
+	b := &applying{Batch: f.store.Begin(), observer: f.observer}
 	defer b.Abort()
 	for n, log := range logs {
+		b.newest = log.Index
 		if log.Type == raft.LogCommand {
+			b.begin(log)
 			answers[n] = applyLog(b, log)
 		}
 	}
 	b.Commit()
+	b.publish()
 	return answers
 }
 
 // applyLog applies one entry. It panics if it cannot decode the entry, because a server that skipped it would
 // diverge from the others for ever.
-func applyLog(b *state.Batch, log *raft.Log) any {
+func applyLog(b *applying, log *raft.Log) any {
 	answer, err := applyEntry(b, log)
 	if err != nil {
 		panic(fmt.Sprintf("log entry %d cannot be applied, the server stops so as not to diverge: %v",
@@ -54,7 +60,7 @@ func applyLog(b *state.Batch, log *raft.Log) any {
 }
 
 // applyEntry applies one entry or batch. The error comes from decoding.
-func applyEntry(b *state.Batch, log *raft.Log) (answer any, err error) {
+func applyEntry(b *applying, log *raft.Log) (answer any, err error) {
 	if len(log.Data) == 0 || log.Data[0] != Batch.ID {
 		return applyOne(b, log.Index, log.Data)
 	}
@@ -74,7 +80,7 @@ func applyEntry(b *state.Batch, log *raft.Log) (answer any, err error) {
 
 // applyOne applies an entry that is no batch. The answer is the result of the command.
 func applyOne(
-	b *state.Batch,
+	b *applying,
 	index uint64,
 	entry []byte,
 ) (answer any, err error) {
@@ -87,6 +93,7 @@ func applyOne(
 	if err := b.Apply(index, apply); err != nil {
 		return err, nil
 	}
+	b.keep(name)
 	return nil, nil
 }
 
@@ -101,6 +108,9 @@ func (f *FSM) Restore(r io.ReadCloser) error {
 	if err != nil {
 		_ = r.Close() // the caller needs the first error
 		return fmt.Errorf("restoring the state: %w", err)
+	}
+	if f.observer != nil {
+		f.observer.Restored(f.store.Index())
 	}
 	return r.Close()
 }
