@@ -7,6 +7,7 @@ import (
 	"berth/endpoints/audit"
 	"berth/endpoints/core"
 	"berth/endpoints/csi"
+	"berth/endpoints/events"
 	"berth/endpoints/hostvols"
 	"berth/endpoints/identities"
 	"berth/endpoints/job"
@@ -33,6 +34,7 @@ import (
 	"berth/structs/admission"
 	"berth/structs/class"
 	"berth/structs/drift"
+	"berth/structs/event"
 	"berth/structs/hostvol"
 	"berth/structs/identity"
 	"berth/structs/inquiry"
@@ -183,6 +185,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		groups  = snapgroups.Procedures{Server: e.Server}
 		plans   = snapschedules.Procedures{Server: e.Server}
 		hosts   = hostvols.Procedures{VolumeWrites: e.change}
+		feed    = events.Procedures{Server: e.Server}
 		free    = release.Releaser{
 			Store:     e.Store,
 			Raft:      e.Raft,
@@ -456,6 +459,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		write(e, admission.RuleDelete, rights.OperatorWrite, propose(e, fsm.AdmissionRuleDelete)),
 		call(e, admission.RuleTest, required.RuleTest, rules.Test),
 
+		slow(call(e, event.List, events.Right.Deferred(), feed.List)),
 		shed(read(e, inquiry.SearchPrefix, required.Search, search.prefix)),
 		shed(read(e, inquiry.SearchFuzzy, required.Search, search.fuzzy)),
 	}

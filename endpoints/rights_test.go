@@ -104,7 +104,7 @@ func newRequest(e rpc.Endpoint, secret string) any {
 
 // asked are the methods whose right is a list that shows what its caller may see: everybody may ask.
 var asked = []string{
-	"ACL.ListPolicies", "ACL.ListRoles", "Namespace.ListNamespaces", "NodePool.List", "Quota.List",
+	"ACL.ListPolicies", "ACL.ListRoles", "Event.List", "Namespace.ListNamespaces", "NodePool.List", "Quota.List",
 	"Quota.ListUsages", "Search.FuzzySearch", "Search.PrefixSearch", "Variables.List",
 }
 

@@ -26,6 +26,7 @@ import (
 	"berth/server/control/fence"
 	"berth/server/control/garbage"
 	"berth/server/control/schedconfig"
+	"berth/server/events"
 	"berth/server/fencing"
 	"berth/server/gossip"
 	"berth/server/keys"
@@ -79,6 +80,8 @@ type Config struct {
 
 	// Backup is how the leader saves archives of the state.
 	Backup backup.Settings `hcl:"snapshot_agent,block"`
+
+	events.Settings // of the event stream
 
 	// Fencing has the devices that fence lost nodes. The servers try them in this order.
 	Fencing []*fencing.Device `hcl:"fencing,block"`
@@ -168,6 +171,7 @@ func DefaultConfig() Config {
 		Scheduler:         schedconfig.DefaultSchedulerSettings(),
 		Identities:        idtoken.DefaultSettings(),
 		Backup:            backup.DefaultSettings(),
+		Settings:          events.DefaultSettings(),
 		Autopilot:         autopilot.DefaultSettings(),
 		Region:            "global",
 		Datacenter:        "dc1",
@@ -192,7 +196,8 @@ func (c *Config) Validate() error {
 		faults = append(faults, fmt.Errorf(format, args...))
 	}
 	faults = append(faults, c.Autopilot.Validate(), gossip.CheckKey(c.Encrypt), c.Keyring.Validate(),
-		c.Identities.Validate(), c.Backup.Validate(), idtoken.CheckIssuer(c.OIDCIssuer))
+		c.Identities.Validate(), c.Backup.Validate(), idtoken.CheckIssuer(c.OIDCIssuer),
+		c.Settings.Validate())
 	c.checkVote(bad)
 	if c.DataDir == "" {
 		bad("server: data_dir is required")

@@ -73,7 +73,7 @@ func (s *Server) openRaft() (*consensus, error) {
 	}
 
 	c.batcher = newBatcher(c.send)
-	err = c.startRaft(&s.cfg, fsm.New(s.store), logger)
+	err = c.startRaft(&s.cfg, fsm.New(s.store).Observe(s.events), logger)
 	if err != nil {
 		return nil, errors.Join(err, c.transport.Close(), files.Close())
 	}

@@ -75,14 +75,13 @@ func (c *consensus) recoverPeers(cfg *Config, logger hclog.Logger) error {
 			"%s: this server has no state to continue from; write the file on a server that has", path)
 	}
 
-	servers := fmt.Sprint(peers.Servers)
-	logger.Warn("replacing the members of the raft configuration", "path", path, "servers", servers)
+	logger.Warn("replacing the members of the raft configuration",
+		"path", path, "servers", fmt.Sprint(peers.Servers))
 	store := state.New()
 	machine := recovering{fsm.New(store), store}
 	log := c.files.Log
 	rc := raftConfig(cfg, c.id, logger)
-	err = raft.RecoverCluster(rc, machine, log, log,
-		c.files.Snapshots, c.transport, *peers)
+	err = raft.RecoverCluster(rc, machine, log, log, c.files.Snapshots, c.transport, *peers)
 	if err != nil {
 		return structs.Internalf("%s: replacing the members of the Raft configuration: %w", path, err)
 	}

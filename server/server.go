@@ -26,6 +26,7 @@ import (
 	"berth/server/backup"
 	"berth/server/control"
 	"berth/server/control/workqueue"
+	"berth/server/events"
 	"berth/server/forget"
 	"berth/server/gossip"
 	"berth/server/keys"
@@ -47,6 +48,7 @@ type Server struct {
 	id        string
 	addr      string // advertised RPC address
 	store     *state.Store
+	events    *events.Ring
 	consensus *consensus
 	layer     *raftnet.Layer
 	members   *membership
@@ -93,6 +95,7 @@ func New(cfg Config, logger hclog.Logger) (_ *Server, err error) {
 		cfg:       cfg,
 		logger:    logger,
 		store:     state.New(),
+		events:    events.New(cfg.Settings),
 		keys:      &keyring.Ring{},
 		between:   make(chan func()),
 		leadEnded: make(chan struct{}),
@@ -122,8 +125,7 @@ func New(cfg Config, logger hclog.Logger) (_ *Server, err error) {
 		return nil, structs.Internalf("listening for RPC: %w", err)
 	}
 	opened = append(opened, ln.Close)
-	bound := ln.Addr().(*net.TCPAddr)
-	advertised, err := raftnet.AdvertisedAddress(bound, cfg.RPCAdvertise)
+	advertised, err := raftnet.AdvertisedAddress(ln.Addr().(*net.TCPAddr), cfg.RPCAdvertise)
 	if err != nil {
 		return nil, err
 	}
@@ -209,6 +211,7 @@ func endpointDeps(s *Server, logger hclog.Logger) core.Deps {
 		RootKeys:       s.rootKeys,
 		DataDir:        cfg.DataDir,
 		Audit:          cfg.Audit,
+		Events:         s.events,
 		Identities:     cfg.Identities,
 		Issuer:         cfg.OIDCIssuer,
 		Gate:           cfg.ACL.NewGate(logger, cfg.RequireTLS, cfg.OIDCIssuer),
@@ -266,9 +269,7 @@ func (s *Server) Run(ctx context.Context) error {
 		}
 	})
 
-	loops.Go(func() {
-		s.members.join(ctx, &s.cfg)
-	})
+	loops.Go(func() { s.members.join(ctx, &s.cfg) })
 	listening, stopListening := context.WithCancel(context.Background())
 	var port sync.WaitGroup
 	port.Go(func() { s.listener.Run(listening) })

@@ -320,6 +320,8 @@ func TestConfig_ValidateNamesAllFaults(t *testing.T) {
 		"many rows": {func(c *Config) { valid(c); c.GCRows = maxGCRows + 1 }, []string{"gc_max_rows is 10000001"}},
 		"too many logs": {func(c *Config) { valid(c); c.TrailingLogs = math.MaxUint64 },
 			[]string{"raft_trailing_logs is 18446744073709551615; expected 1 to"}},
+		"no events": {func(c *Config) { valid(c); c.EventBuffer = 0 },
+			[]string{"event_buffer_size is 0; expected 1 to 1000000, or enable_event_broker = false"}},
 		"large sources": {func(c *Config) { valid(c); c.JobSource = 8<<20 + 1 },
 			[]string{"job_max_source_size is 8388609 bytes; expected 0, which stores no sources, to 8388608"}},
 		"negative sources": {func(c *Config) { valid(c); c.JobSource = -1 }, []string{"job_max_source_size is -1"}},

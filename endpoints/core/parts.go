@@ -7,6 +7,7 @@ import (
 	"berth/fsm"
 	"berth/structs"
 	"berth/structs/admin"
+	"berth/structs/event"
 	"berth/structs/nodeloss"
 )
 
@@ -118,3 +119,21 @@ func (noRootKeys) Serve(
 }
 
 func (noRootKeys) Status(*admin.KeyringStatus) {}
+
+// Events has the newest events of one server (see server/events).
+type Events interface {
+	// Read returns the events after the position of a request that keep accepts. Without any it waits until ctx
+	// ends. The payload of an event is not there yet when keep is called.
+	Read(
+		ctx context.Context, req *event.ListRequest, keep func(*event.Event) (bool, error),
+	) (*event.ListResponse, error)
+}
+
+// noEvents stand for those of a server without any.
+type noEvents struct{}
+
+func (noEvents) Read(
+	context.Context, *event.ListRequest, func(*event.Event) (bool, error),
+) (*event.ListResponse, error) {
+	return nil, structs.Preconditionf("this server keeps no events")
+}

@@ -72,6 +72,8 @@ type Deps struct {
 	RootKeys RootKeys
 	// Audit takes the changes by people and the denied calls. nil: there is no audit log.
 	Audit *auditlog.Log
+	// Events has the newest events of this server. nil: it keeps none.
+	Events Events
 	// Identities are the settings of workload identities, and Issuer names the issuer in them, "" for none.
 	Identities idtoken.Settings
 	Issuer     string
@@ -103,6 +105,10 @@ func NewServer(d Deps, config Settings) *Server {
 
 	if d.RootKeys == nil {
 		d.RootKeys = noRootKeys{}
+	}
+
+	if d.Events == nil {
+		d.Events = noEvents{}
 	}
 
 	slowness := time.Duration(max(d.RaftMultiplier, 1))

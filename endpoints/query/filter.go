@@ -8,11 +8,12 @@ import (
 // shownOfFilter is how many bytes of a filter its errors repeat.
 const shownOfFilter = 1000
 
-// matchFunc reports whether a filter accepts a stub.
-type matchFunc func(stub any) (bool, error)
+// MatchFunc reports whether a filter accepts a stub. One goroutine at a time may call it.
+type MatchFunc func(stub any) (bool, error)
 
-// compileFilter prepares a filter expression for the rows of one list; "" matches every row.
-func compileFilter(expression string) (matchFunc, error) {
+// CompileFilter prepares a filter expression for the rows of one list; "" matches every row. Its error is of
+// kind invalid.
+func CompileFilter(expression string) (MatchFunc, error) {
 	if expression == "" {
 		return func(any) (bool, error) { return true, nil }, nil
 	}

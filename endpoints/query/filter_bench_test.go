@@ -47,7 +47,7 @@ func BenchmarkFilter(b *testing.B) {
 		`any Topologies as t { any t.Segments as k, v { k == "zone" and v == "z1" } }`,
 	} {
 		b.Run(expression, func(b *testing.B) {
-			match, err := compileFilter(expression)
+			match, err := CompileFilter(expression)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -65,7 +65,7 @@ func BenchmarkFilter(b *testing.B) {
 func BenchmarkFilterReady(b *testing.B) {
 	b.ReportAllocs()
 	for range b.N {
-		if _, err := compileFilter(`PluginID == "ebs0" and CurrentWriters != 0`); err != nil {
+		if _, err := CompileFilter(`PluginID == "ebs0" and CurrentWriters != 0`); err != nil {
 			b.Fatal(err)
 		}
 	}

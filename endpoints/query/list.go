@@ -133,7 +133,7 @@ func (l rowList) page(
 // part is the part of a list that begins with the first row of a page.
 type part struct {
 	rowList
-	match   matchFunc
+	match   MatchFunc
 	begin   []string // the key of the first row, nil where the list begins
 	reverse bool
 }
@@ -145,7 +145,7 @@ func (l rowList) pagePart(q *structs.QueryOptions) (*part, error) {
 			"per_page is %d; expected 0 (all) or more", q.PerPage)
 	}
 
-	match, err := compileFilter(q.Filter)
+	match, err := CompileFilter(q.Filter)
 	if err != nil {
 		return nil, err
 	}

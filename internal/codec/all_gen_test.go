@@ -9,6 +9,7 @@ import (
 	"berth/structs/admission"
 	"berth/structs/class"
 	"berth/structs/drift"
+	"berth/structs/event"
 	"berth/structs/hostvol"
 	"berth/structs/identity"
 	"berth/structs/inquiry"
@@ -458,6 +459,10 @@ var all = []any{
 	new(drift.DriftSummariesResponse),
 	new(drift.DriftSummary),
 	new(drift.VolumeDrift),
+	new(event.Event),
+	new(event.Gap),
+	new(event.ListRequest),
+	new(event.ListResponse),
 	new(hostvol.DynamicHostVolume),
 	new(hostvol.DynamicHostVolumeDetail),
 	new(hostvol.DynamicHostVolumeStub),

@@ -10,6 +10,7 @@ var WirePackages = []string{
 	"structs/admin",
 	"structs/class",
 	"structs/drift",
+	"structs/event",
 	"structs/hostvol",
 	"structs/identity",
 	"structs/admission",

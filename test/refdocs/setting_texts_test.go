@@ -139,10 +139,7 @@ var settingTexts = []blockText{
 				"leaves: it deletes the oldest of more, of any age, unless they are needed; " +
 				"100 to 10,000,000",
 		},
-		{
-			"raft_multiplier", "",
-			"scales Raft's timeouts, 1 to 10; more for slow networks and disks",
-		},
+		{"raft_multiplier", "", "scales Raft's timeouts, 1 to 10; more for slow networks and disks"},
 		{"raft_snapshot_threshold", "", "log entries between two snapshots; 1 to 10,000,000"},
 		{
 			"raft_trailing_logs", "",
@@ -155,6 +152,9 @@ var settingTexts = []blockText{
 				"none",
 		},
 		{"rpc_max_conns_per_client", "", "RPC connections of one remote address"},
+		{"enable_event_broker", "", "the server keeps its newest events for readers of the event stream"},
+		{"event_buffer_size", "", "changed rows whose events a server keeps; 1 to 1,000,000"},
+		{"event_buffer_bytes", "64MiB", "the memory of these events; 1MiB to 16GiB"},
 		{
 			"redundancy_zone", "",
 			"the zone of the server, at most 64 bytes: one server of each zone votes, see [Redundancy " +

@@ -1,0 +1,238 @@
+package events_test
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/endpoints/core"
+	"berth/endpoints/endpointstest"
+	"berth/endpoints/rights"
+	"berth/fsm"
+	"berth/rpc"
+	"berth/server/events"
+	"berth/structs"
+	"berth/structs/access"
+	"berth/structs/event"
+)
+
+// newServer returns a server with access control, whose events are those of its entries.
+func newServer(t *testing.T) *endpointstest.Server {
+	s := endpointstest.New(t)
+	feed := events.New(events.DefaultSettings())
+	s.Raft.FSM.Observe(feed)
+	s.Events = feed
+	s.Gate = rights.NewGate(rights.Config{
+		Enabled: true,
+		Now:     s.Now,
+		Logger:  hclog.NewNullLogger(),
+	})
+	s.RPC.Close()
+	s.RPC = rpc.NewServer(hclog.NewNullLogger(), s.List()...)
+	t.Cleanup(s.RPC.Close)
+	return s
+}
+
+// token makes a token with a policy and returns its secret. Without rules it is a management token.
+func token(s *endpointstest.Server, rules string) string {
+	made := &access.Token{Type: access.TypeManagement}
+	if rules != "" {
+		p := &access.Policy{Name: "p" + structs.NewID(), Rules: rules}
+		endpointstest.Must(s, access.PolicyPut, &access.PolicyPutRequest{Policy: p})
+		made = &access.Token{Type: access.TypeClient, Policies: []string{p.Name}}
+	}
+	return endpointstest.Must(s, access.TokenPut, &access.TokenPutRequest{Token: made}).SecretID
+}
+
+// options are those of a reader that does not wait.
+func options(secret string) structs.QueryOptions {
+	return structs.QueryOptions{AuthToken: secret, Namespace: "*", MaxWait: time.Nanosecond}
+}
+
+// seen lists what a reader gets: the topics, each with the keys of its events.
+func seen(s *endpointstest.Server, req *event.ListRequest) map[event.Topic][]string {
+	found := map[event.Topic][]string{}
+	for _, e := range endpointstest.Must(s, event.List, req).Events {
+		if !slices.Contains(found[e.Topic], e.Key) {
+			found[e.Topic] = append(found[e.Topic], e.Key)
+		}
+	}
+	return found
+}
+
+// fixture has rows of two namespaces and of the cluster.
+func fixture(s *endpointstest.Server) {
+	s.AddNamespace("team")
+	for _, ns := range []string{"default", "team"} {
+		endpointstest.MustPropose(s, fsm.JobRegister, &structs.JobRegisterRequest{
+			Job:          &structs.Job{ID: "job-" + ns, Namespace: ns, Type: structs.JobService},
+			WriteOptions: structs.WriteOptions{Namespace: ns},
+		})
+	}
+	s.AddNode("n1", "z1")
+	s.AddVolume("open")
+	s.AddVolume("sealed")
+	s.AddAlloc("a", "n1")
+	s.Claim("open", "a", "n1")
+}
+
+func TestList_ShowsTheRowsThatItsCallerMayRead(t *testing.T) {
+	s := newServer(t)
+	fixture(s)
+	jobs := token(s, `namespace "team" { capabilities = ["read-job"] }`)
+	volumes := token(s, `
+namespace "default" {
+  capabilities = ["csi-read-volume", "csi-list-volume"]
+  volume "sealed" { policy = "deny" }
+}`)
+	nodes := token(s, `node { policy = "read" }`)
+
+	for name, c := range map[string]struct {
+		secret string
+		want   map[event.Topic][]string
+	}{
+		"jobs of a namespace": {jobs, map[event.Topic][]string{event.Job: {"job-team"}}},
+		"volumes but one": {volumes, map[event.Topic][]string{
+			event.CSIVolume: {"open"}, event.Claim: {"open/a"}, event.Attachment: {"open/n1"},
+		}},
+		"nodes": {nodes, map[event.Topic][]string{event.Node: {"n1"}, event.Instance: nil}},
+	} {
+		got := seen(s, &event.ListRequest{QueryOptions: options(c.secret)})
+		for topic, keys := range c.want {
+			if len(got[topic]) == 0 || keys != nil && !slices.Equal(got[topic], keys) {
+				t.Errorf("%s: of topic %s got %v, want %v", name, topic, got[topic], keys)
+			}
+		}
+		for topic := range got {
+			if _, wanted := c.want[topic]; !wanted && topic != event.Operation && topic != event.Evaluation {
+				t.Errorf("%s: got events of topic %s: %v", name, topic, got[topic])
+			}
+		}
+	}
+
+	all := seen(s, &event.ListRequest{QueryOptions: options(token(s, ""))})
+	for _, topic := range []event.Topic{
+		event.Job, event.Node, event.CSIVolume, event.ACLToken, event.ACLPolicy,
+	} {
+		if len(all[topic]) == 0 {
+			t.Errorf("a management token sees no event of topic %s: %v", topic, slices.Collect(maps.Keys(all)))
+		}
+	}
+}
+
+func TestList_DeniesATopicWithoutTheRight(t *testing.T) {
+	s := newServer(t)
+	jobs := token(s, `namespace "team" { capabilities = ["read-job"] }`)
+	for topic, denied := range map[event.Topic]bool{
+		event.Job: false, event.Allocation: false, event.All: false, event.Stream: false,
+		event.Node: true, event.CSIVolume: true, event.ACLToken: true, event.HostVolume: true,
+		event.CSIPlugin: true, event.Claim: true, event.Fence: true,
+	} {
+		req := &event.ListRequest{
+			Topics:       map[event.Topic][]string{topic: {event.AllKeys}},
+			QueryOptions: options(jobs),
+		}
+		if denied {
+			endpointstest.Rejected(s, structs.KindDenied, event.List, req)
+			continue
+		}
+		endpointstest.Must(s, event.List, req)
+	}
+
+	other := &event.ListRequest{
+		Topics:       map[event.Topic][]string{event.Job: {event.AllKeys}},
+		QueryOptions: structs.QueryOptions{AuthToken: jobs, Namespace: "default"},
+	}
+	endpointstest.Rejected(s, structs.KindDenied, event.List, other)
+}
+
+func TestList_SelectsByTopicKeyNamespaceAndFilter(t *testing.T) {
+	s := newServer(t)
+	fixture(s)
+	secret := token(s, "")
+	inDefault := options(secret)
+	inDefault.Namespace = ""
+	filtered := options(secret)
+	filtered.Filter = `Topic == "Job" and Key != "job-team"`
+	for name, c := range map[string]struct {
+		req  event.ListRequest
+		want map[event.Topic][]string
+	}{
+		"a topic": {
+			event.ListRequest{Topics: map[event.Topic][]string{event.Node: {"*"}}, QueryOptions: options(secret)},
+			map[event.Topic][]string{event.Node: {"n1"}},
+		},
+		"a key": {
+			event.ListRequest{
+				Topics:       map[event.Topic][]string{event.Job: {"job-team"}},
+				QueryOptions: options(secret),
+			},
+			map[event.Topic][]string{event.Job: {"job-team"}},
+		},
+		"a filter key of any topic": {
+			event.ListRequest{Topics: map[event.Topic][]string{event.All: {"sealed"}}, QueryOptions: options(secret)},
+			map[event.Topic][]string{event.CSIVolume: {"sealed"}},
+		},
+		"a filter": {
+			event.ListRequest{QueryOptions: filtered},
+			map[event.Topic][]string{event.Job: {"job-default"}},
+		},
+	} {
+		got := seen(s, &c.req)
+		if !slices.Equal(slices.Collect(maps.Keys(got)), slices.Collect(maps.Keys(c.want))) {
+			t.Errorf("%s: got %v, want %v", name, got, c.want)
+		}
+		for topic, keys := range c.want {
+			if !slices.Equal(got[topic], keys) && name != "a filter" {
+				t.Errorf("%s: of topic %s got %v, want %v", name, topic, got[topic], keys)
+			}
+		}
+	}
+	got := seen(s, &event.ListRequest{QueryOptions: inDefault})
+	if slices.Contains(got[event.Job], "job-team") || len(got[event.Node]) == 0 {
+		t.Errorf("of the namespace default: got %v, want no row of another one, and those without one", got)
+	}
+}
+
+func TestList_RejectsAMalformedRequest(t *testing.T) {
+	s := newServer(t)
+	for text, req := range map[string]*event.ListRequest{
+		`no topic "Tree"`: {Topics: map[event.Topic][]string{"Tree": nil}},
+		"the filter":      {QueryOptions: structs.QueryOptions{Filter: "("}},
+		"1001 keys":       {Topics: map[event.Topic][]string{event.Job: make([]string, 1001)}},
+	} {
+		endpointstest.WantText(t, endpointstest.Rejected(s, structs.KindInvalid, event.List, req), text)
+	}
+}
+
+// A token that is deleted while its reader waits gives nothing any more.
+func TestList_AsksAgainAfterTheWait(t *testing.T) {
+	s := newServer(t)
+	secret := token(s, `namespace "*" { policy = "read" }`)
+	accessor := ""
+	for _, k := range endpointstest.Must(s, access.TokenList, &access.TokenListRequest{}).Tokens {
+		accessor = k.AccessorID
+	}
+	feed := s.Events
+	s.Events = deletes{feed, func() {
+		endpointstest.Must(s, access.TokenDelete, &access.TokenDeleteRequest{AccessorID: accessor})
+	}}
+	endpointstest.Rejected(s, structs.KindDenied, event.List, &event.ListRequest{QueryOptions: options(secret)})
+}
+
+// deletes are events during whose reading something happens.
+type deletes struct {
+	core.Events
+	do func()
+}
+
+func (d deletes) Read(
+	ctx context.Context, req *event.ListRequest, keep func(*event.Event) (bool, error),
+) (*event.ListResponse, error) {
+	d.do()
+	return d.Events.Read(ctx, req, keep)
+}

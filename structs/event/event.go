@@ -1,0 +1,97 @@
+// Package event has the events of the cluster and the request that reads them. Each server makes the same
+// events of the log entries that it applies, in the same order, so a reader may go from server to server with
+// the index of a log entry.
+package event
+
+import "berth/structs"
+
+// List reads the events after an index. Without any it waits for one, for at most QueryOptions.MaxWait.
+var List = structs.Read[ListRequest, ListResponse]("Event.List")
+
+// ListRequest selects events. QueryOptions.Filter is an expression over Event. MinIndex and the options of
+// pages are unused. The namespace may be "*".
+type ListRequest struct {
+	// Topics has the keys of each topic. AllKeys is each key, as the topic All is each topic. An empty map is
+	// all events.
+	Topics map[Topic][]string `level:"2"`
+	// After is the index of the log entry after whose events the answer begins. 0 is: from now on.
+	After uint64 `level:"2"`
+	// Skip is the number of events behind After that the reader has already.
+	Skip                 uint64 `level:"2"`
+	structs.QueryOptions `level:"2"`
+}
+
+// AllKeys stands for each key of a topic.
+const AllKeys = "*"
+
+// ListResponse has events in their order. A reader repeats its request with After = Next and Skip = NextSkip.
+type ListResponse struct {
+	Events            []*Event `level:"2"`
+	Next              uint64   `level:"2"`
+	NextSkip          uint64   `level:"2"` // 0 unless the events of one index do not fit into an answer
+	Missed            *Gap     `level:"2"` // nil: nothing was missed
+	structs.QueryMeta `level:"2"`
+}
+
+// Gap has the log indexes, inclusive, whose events a server no longer has, or never had. The reader has to
+// read the rows again.
+type Gap struct {
+	From uint64 `level:"2"`
+	To   uint64 `level:"2"`
+}
+
+// Event tells of one row that a log entry has changed.
+type Event struct {
+	Topic      Topic    `level:"2"`
+	Type       string   `level:"2"`
+	Key        string   `level:"2"` // the ID of the row
+	Namespace  string   `level:"2"` // "" for rows without one
+	FilterKeys []string `level:"2"` // other IDs that select the event like its key
+	Index      uint64   `level:"2"` // of the log entry
+	// Reason says in words why the row is as it is, "" where the row does not tell.
+	Reason  string `level:"2"`
+	Payload []byte `level:"2"` // JSON: an object with the row under the name of its kind
+}
+
+// Topic is the kind of the row of an event.
+type Topic string
+
+// All stands for each topic.
+const All Topic = "*"
+
+// The topics of the dialect.
+const (
+	Job        Topic = "Job"
+	Evaluation Topic = "Evaluation"
+	Allocation Topic = "Allocation"
+	Deployment Topic = "Deployment"
+	Node       Topic = "Node"
+	NodePool   Topic = "NodePool"
+	Service    Topic = "Service"
+	CSIVolume  Topic = "CSIVolume"
+	CSIPlugin  Topic = "CSIPlugin"
+	HostVolume Topic = "HostVolume"
+	ACLToken   Topic = "ACLToken"
+	ACLPolicy  Topic = "ACLPolicy"
+	ACLRole    Topic = "ACLRole"
+)
+
+// The topics of berth.
+const (
+	Claim      Topic = "Claim"      // of an allocation on a volume
+	Attachment Topic = "Attachment" // of a volume to a node
+	Instance   Topic = "Instance"   // of a plugin on a node
+	Snapshot   Topic = "Snapshot"   // of a volume
+	Operation  Topic = "Operation"  // a call of a plugin that is due for a volume
+	Fence      Topic = "Fence"      // of a lost node
+)
+
+// Stream is the topic of the events that an agent makes about the stream itself. No server has them.
+const Stream Topic = "Stream"
+
+// Topics lists the topics of servers in the order of the documentation.
+var Topics = []Topic{
+	Job, Evaluation, Allocation, Deployment, Node, NodePool, Service, CSIVolume, CSIPlugin, HostVolume,
+	ACLToken, ACLPolicy, ACLRole,
+	Claim, Attachment, Instance, Snapshot, Operation, Fence,
+}
