@@ -2068,7 +2068,7 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(48)
+	n := uint32(49)
 	if !(v.AllocID != "") {
 		n--
 	}
@@ -2145,6 +2145,9 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.TurnedReadOnly != nil) {
+		n--
+	}
+	if !(v.Unanswered) {
 		n--
 	}
 	b = msgp.AppendMapHeader(b, n)
@@ -2328,6 +2331,10 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 			return b, err
 		}
 	}
+	if v.Unanswered {
+		b = append(b, "\xaaUnanswered"...)
+		b = msgp.AppendBool(b, v.Unanswered)
+	}
 	return b, nil
 }
 
@@ -2427,6 +2434,8 @@ func (v *CSIVolume) readField(name, b []byte) (_ []byte, known bool, err error) 
 		b, err = wire.ReadInt(b, &v.ModifyTime)
 	case "Call":
 		b, err = wire.ReadOther(b, &v.Call)
+	case "Unanswered":
+		b, err = wire.ReadBool(b, &v.Unanswered)
 	case "Forced":
 		b, err = wire.ReadOther(b, &v.Forced)
 	case "TurnedReadOnly":
@@ -2605,7 +2614,7 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(69)
+	n := uint32(70)
 	if !(v.CSIVolume.AllocID != "") {
 		n--
 	}
@@ -2691,6 +2700,9 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.CSIVolume.TurnedReadOnly != nil) {
+		n--
+	}
+	if !(v.CSIVolume.Unanswered) {
 		n--
 	}
 	if !(len(v.WaitingJobs) != 0) {
@@ -2929,6 +2941,10 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 		if b, err = wire.AppendOther(b, &v.CSIVolume.TurnedReadOnly); err != nil {
 			return b, err
 		}
+	}
+	if v.CSIVolume.Unanswered {
+		b = append(b, "\xaaUnanswered"...)
+		b = msgp.AppendBool(b, v.CSIVolume.Unanswered)
 	}
 	if len(v.WaitingJobs) != 0 {
 		b = append(b, "\xabWaitingJobs"...)

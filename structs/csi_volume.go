@@ -183,9 +183,8 @@ type CSIVolume struct {
 	LastError *OperationError `json:",omitempty"`
 	// the requested capacity is above Capacity and still to be requested from the plugin
 	ExpandPending bool `json:",omitempty"`
-	// NodeExpandBytes is the size to which nodes still have to expand the volume: the next node that
-	// stages or publishes it, and each node that has it now (CSI spec, NodeExpandVolume). 0 if no node has
-	// to.
+	// NodeExpandBytes is the size to which nodes still have to expand the volume, 0 for none: the next node
+	// that stages or publishes it, and each node that has it now (CSI spec, NodeExpandVolume).
 	NodeExpandBytes     int64 `json:",omitempty"`
 	RequestedTopologies *CSITopologyRequest
 	Topologies          []*CSITopology // where it is reachable from; none: from everywhere
@@ -228,7 +227,9 @@ type CSIVolume struct {
 	CreateTime int64
 	ModifyTime int64
 	// a call for the volume itself of unknown outcome
-	Call           *CSICall           `json:",omitempty"`
+	Call *CSICall `json:",omitempty"`
+	// Unanswered reports that a creation was called again without a final answer to the call before.
+	Unanswered     bool               `json:"-" codec:"Unanswered,omitempty" level:"2"`
 	Forced         *CSIForced         `json:",omitempty"` // the last thing that an operator forced
 	TurnedReadOnly *CSITurnedReadOnly `json:",omitempty"` // the last time that its file system turned read-only
 	// Deletion has the values to restore when the deletion is cancelled; nil for none.
@@ -465,6 +466,7 @@ func (v *CSIVolume) DropServerFields() {
 	v.AllocID = ""
 	v.Host = nil
 	v.Call = nil
+	v.Unanswered = false
 	v.Forced = nil
 	v.TurnedReadOnly = nil
 	v.Deletion = nil

@@ -156,8 +156,28 @@ func VolumesFrom(
 	})
 }
 
-// NeverCreated reports whether nothing of a volume exists at its plugin, nil for one without a row. A failure
-// without an external ID is final: the plugin has rejected the creation.
+// NeverCreated reports whether a volume can be made anew with other arguments, nil for one without a row. A
+// failure without an external ID is final: the plugin has rejected the last creation. See MayExist for the
+// calls before it.
 func NeverCreated(v *structs.CSIVolume) bool {
 	return v == nil || v.State == structs.VolumeFailed && v.ExternalID == ""
+}
+
+// MayExist reports whether a failed creation may have created a volume all the same. The first of two calls
+// may have had another outcome than the last. RESOURCE_EXHAUSTED is also the answer of a transport whose
+// message was too large (CSI spec, CreateVolume errors).
+func MayExist(v *structs.CSIVolume) bool {
+	e := v.LastError
+	return v.Unanswered || e != nil && e.Code == structs.CSICodeExhausted
+}
+
+// CheckRemake rejects a volume v that replaces old, which could not be created, with another name or plugin,
+// if the plugin may have made old before: nothing would name that volume any more.
+func CheckRemake(v, old *structs.CSIVolume) error {
+	if !old.Unanswered || v.PluginID == old.PluginID && v.Name == old.Name {
+		return nil
+	}
+	return structs.Preconditionf("plugin %q may have volume %q under the name %q, because a call to create it "+
+		"was not answered; delete it first: %s", old.PluginID, old.ID, old.Name,
+		structs.CommandLine(old.Namespace, "volume delete", old.ID))
 }

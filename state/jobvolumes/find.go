@@ -51,7 +51,11 @@ func Find(tx mvcc.Reader, j *structs.Job, r Of) (v *structs.CSIVolume, makes boo
 	if old != nil {
 		v.Name = old.Name // the plugin may know it (CSI spec, CreateVolume)
 	}
-	return v, true, classes.Complete(tx, v, old, true)
+	err = classes.Complete(tx, v, old, true)
+	if err == nil && old != nil {
+		err = csi.CheckRemake(v, old)
+	}
+	return v, true, err
 }
 
 func checkOwner(v *structs.CSIVolume, j *structs.Job, r Of) error {

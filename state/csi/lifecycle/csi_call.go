@@ -29,6 +29,7 @@ func CallNote(tx *mvcc.WriteTx, p *structs.CSICallNote) error {
 		}
 
 		v = v.Copy()
+		v.Unanswered = v.Unanswered || v.Call != nil && v.ExternalID == ""
 		v.Call = p.Call
 		blocked.PutWithoutUnblock(tx, v)
 	}

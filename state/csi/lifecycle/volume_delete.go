@@ -65,13 +65,6 @@ func VolumeDeregister(tx *mvcc.WriteTx, p *structs.CSIVolumeDeregisterRequest) e
 	return nil
 }
 
-// mayExist reports whether a failed creation may have created a volume all the same: RESOURCE_EXHAUSTED is
-// also the answer of a transport whose message was too large (CSI spec, CreateVolume errors).
-func mayExist(v *structs.CSIVolume) bool {
-	e := v.LastError
-	return e != nil && e.Code == structs.CSICodeExhausted
-}
-
 // deleteVolume deletes the row. The release of the volume may not yet have unblocked each evaluation that
 // waits for its place on a node, and the row that records the release is gone. So all evaluations that wait
 // for capacity are evaluated again.
@@ -103,7 +96,7 @@ func VolumeDelete(tx *mvcc.WriteTx, p *structs.CSIVolumeDeleteRequest) error {
 		return err
 	}
 
-	if csi.NeverCreated(v) && !mayExist(v) {
+	if csi.NeverCreated(v) && !csi.MayExist(v) {
 		deleteVolume(tx, v)
 		return nil
 	}

@@ -52,6 +52,7 @@ func recordCreation(tx *mvcc.WriteTx, v *structs.CSIVolume, p *structs.CSIVolume
 		return
 	case p.Err != nil:
 		v.LastError = CountFailure(v.LastError, p.Err)
+		noteUnanswered(v)
 		if p.Final {
 			v.State = structs.VolumeFailed
 			noteExhausted(tx, v, p.Now)
@@ -85,6 +86,14 @@ func recordCreation(tx *mvcc.WriteTx, v *structs.CSIVolume, p *structs.CSIVolume
 	GiveUp(tx, v, p.Now)
 }
 
+// noteUnanswered records that a failed CreateVolume may have made the volume. An internal error does not tell
+// that, and the record of its call is deleted.
+func noteUnanswered(v *structs.CSIVolume) {
+	if v.ExternalID == "" && v.LastError.Kind == structs.KindInternal {
+		v.Unanswered = true
+	}
+}
+
 // noteExhausted records the place of a failed volume in which its plugin had no space, if the volume is one
 // that a job has asked for: another place may have some.
 func noteExhausted(tx *mvcc.WriteTx, v *structs.CSIVolume, now int64) {
@@ -110,6 +119,7 @@ func recordLateCreation(tx *mvcc.WriteTx, v *structs.CSIVolume, p *structs.CSIVo
 // adoptCreated gives a volume the facts that its plugin has answered to a creation.
 func adoptCreated(v *structs.CSIVolume, p *structs.CSIVolumeOutcome) {
 	v.ExternalID = p.ExternalID
+	v.Unanswered = false
 	v.Capacity = p.Capacity
 	v.Context = p.Context
 	v.Topologies = p.Topologies
@@ -123,6 +133,7 @@ func recordDeletion(tx *mvcc.WriteTx, v *structs.CSIVolume, p *structs.CSIVolume
 		deleteVolume(tx, v)
 	default:
 		v.LastError = CountFailure(v.LastError, p.Err)
+		noteUnanswered(v)
 		if p.Final {
 			v.State = structs.VolumeReady
 			EndDeletion(v)

@@ -157,7 +157,7 @@ func GiveUp(tx *mvcc.WriteTx, v *structs.CSIVolume, now int64) {
 // deleteFailed deletes the row of a volume that could not be created, through the plugin if that may have
 // made it all the same.
 func deleteFailed(tx *mvcc.WriteTx, v *structs.CSIVolume, now int64) {
-	if csi.NeverCreated(v) && !mayExist(v) {
+	if csi.NeverCreated(v) && !csi.MayExist(v) {
 		deleteVolume(tx, v)
 		return
 	}

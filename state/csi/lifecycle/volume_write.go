@@ -115,6 +115,7 @@ func mergeStored(tx *mvcc.WriteTx, v, old *structs.CSIVolume, now int64) error {
 	v.ExpandPending = false
 	v.NodeExpandBytes = 0
 	v.Call = nil
+	v.Unanswered = false
 	v.Forced = nil
 	v.TurnedReadOnly = nil
 	v.Grown = nil
@@ -162,7 +163,12 @@ func remakeVolume(tx *mvcc.WriteTx, v, old *structs.CSIVolume) error {
 	}
 	v.MountOptions = keepFlags(v.MountOptions, old.MountOptions)
 	v.Call = old.Call
+	v.Unanswered = old.Unanswered
 	v.Forced = old.Forced
+	err := csi.CheckRemake(v, old)
+	if err != nil {
+		return err
+	}
 
 	// A claim names the plugin of its volume (csi.CheckClaims).
 	for _, c := range csi.ClaimsByVolume(tx, v.Namespace, v.ID) {
@@ -339,6 +345,7 @@ func keepUnset(v, old *structs.CSIVolume) {
 	v.AllocID = old.AllocID
 	v.Host = old.Host
 	v.Call = old.Call
+	v.Unanswered = old.Unanswered
 	v.Forced = old.Forced
 	v.TurnedReadOnly = old.TurnedReadOnly
 	v.Grown = old.Grown
