@@ -97,7 +97,8 @@ func (c controllerLoop) volumeCall(
 		}
 		return c.create(ctx, requests.Create(tx, v))
 	case opLearn:
-		return c.learn(ctx, requests.Create(tx, v))
+		outcome, err := c.create(ctx, requests.Create(tx, v))
+		return requests.Learned(v, outcome, err)
 	case opExpand:
 		return c.expand(ctx, requests.Expand(tx, v))
 	case opModify:
@@ -182,21 +183,6 @@ func (c controllerLoop) create(
 		Context:    made.Context,
 		Topologies: made.Topologies,
 	}, nil
-}
-
-// learn finds the volume of a creation that is to be undone. If the plugin rejects the request itself, it
-// made no volume of it before: then the row is deleted. Other errors prove nothing: secrets or the source
-// of the volume may have changed meanwhile.
-func (c controllerLoop) learn(
-	ctx context.Context,
-	req *nodecalls.ClientCSICreateRequest,
-) (*structs.CSIVolumeOutcome, error) {
-	outcome, err := c.create(ctx, req)
-	switch structs.KindOf(err) {
-	case structs.KindInvalid, structs.KindConflict, structs.KindPrecondition:
-		return &structs.CSIVolumeOutcome{Op: opDelete}, nil
-	}
-	return outcome, err
 }
 
 // remove deletes a volume that is not attached, under its own or another ID.

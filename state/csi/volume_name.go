@@ -6,6 +6,9 @@ import "strings"
 // most 63 bytes.
 const mostReadable = 26
 
+// lengthOfID is the length of the unique part of a generated name.
+const lengthOfID = 36
+
 // VolumeName makes the name that CreateVolume is called with: readable, unique by the second ID, and of the
 // form that the storage of vendors takes beyond CreateVolumeRequest.name of the CSI spec: a letter, then
 // lower-case letters, digits and dashes, 63 bytes at most (RFC 1035, label). It is recorded before the first
@@ -23,4 +26,10 @@ func VolumeName(id, unique string) string {
 	}
 	readable = readable[:min(len(readable), mostReadable)]
 	return strings.TrimRight(readable, "-") + "-" + unique
+}
+
+// IsMadeName reports whether VolumeName has made the name of a volume.
+func IsMadeName(id, name string) bool {
+	unique, found := strings.CutPrefix(name, VolumeName(id, ""))
+	return found && len(unique) == lengthOfID
 }

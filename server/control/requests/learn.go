@@ -1,0 +1,27 @@
+package requests
+
+import (
+	"berth/state/csi"
+	"berth/structs"
+)
+
+// Learned returns the outcome of a creation that is repeated to find the volume to delete. If the plugin
+// rejects the request itself, it made no volume of it before: then the outcome is that of a deletion. Other
+// errors prove nothing: secrets or the source of the volume may have changed meanwhile. ALREADY_EXISTS tells
+// that the plugin has a volume of the name. Nobody else uses a name that berth has made, and an earlier call
+// may have made the volume under any name. Then the call is repeated, because the row alone names the volume.
+func Learned(
+	v *structs.CSIVolume, outcome *structs.CSIVolumeOutcome, err error,
+) (*structs.CSIVolumeOutcome, error) {
+	kind := structs.KindOf(err)
+	ours := v.Unanswered || v.Call != nil || csi.IsMadeName(v.ID, v.Name)
+	switch {
+	case kind == structs.KindConflict && ours:
+		return nil, structs.Unavailablef("plugin %q may have volume %q under the name %q; if it does not, "+
+			"delete the row alone: %s: %w", v.PluginID, v.ID, v.Name,
+			structs.CommandLine(v.Namespace, "volume deregister -force", v.ID), err)
+	case kind == structs.KindInvalid, kind == structs.KindConflict, kind == structs.KindPrecondition:
+		return &structs.CSIVolumeOutcome{Op: "delete"}, nil
+	}
+	return outcome, err
+}

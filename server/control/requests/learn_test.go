@@ -1,0 +1,57 @@
+package requests
+
+import (
+	"strings"
+	"testing"
+
+	"berth/state/csi"
+	"berth/structs"
+)
+
+func TestLearned_KeepsTheRowOfAVolumeThatMayBeThere(t *testing.T) {
+	made := csi.VolumeName("v", structs.NewID())
+	rejected := func(kind structs.Kind) error { return &structs.Error{Kind: kind, Text: "no"} }
+	exists := rejected(structs.KindConflict)
+	for name, c := range map[string]struct {
+		volume structs.CSIVolume
+		err    error
+		drops  bool
+	}{
+		"no space":                  {structs.CSIVolume{Name: made}, Exhausted("full"), true},
+		"exists under our name":     {structs.CSIVolume{Name: made}, exists, false},
+		"exists, and was called":    {structs.CSIVolume{Name: "db", Call: &structs.CSICall{}}, exists, false},
+		"exists, and was called on": {structs.CSIVolume{Name: "db", Unanswered: true}, exists, false},
+		"exists under a given name": {structs.CSIVolume{Name: "db"}, exists, true},
+		"invalid":                   {structs.CSIVolume{Name: made}, rejected(structs.KindInvalid), true},
+		"precondition":              {structs.CSIVolume{Name: made}, rejected(structs.KindPrecondition), true},
+		"denied":                    {structs.CSIVolume{Name: "db"}, rejected(structs.KindDenied), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := c.volume
+			v.ID = "v"
+			v.PluginID = "p"
+			outcome, err := Learned(&v, nil, c.err)
+			if drops := err == nil && outcome.Op == "delete"; drops != c.drops {
+				t.Fatalf("it drops the row: %t; %+v, %v", drops, outcome, err)
+			}
+			if c.drops || structs.IsKind(c.err, structs.KindDenied) {
+				return
+			}
+
+			if structs.KindOf(err) != structs.KindUnavailable {
+				t.Errorf("the call is not repeated: %v", err)
+			}
+			for _, want := range []string{`plugin "p" may have volume "v"`, "berth volume deregister -force v"} {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("%q is missing in %v", want, err)
+				}
+			}
+		})
+	}
+
+	answer := &structs.CSIVolumeOutcome{Op: "create", ExternalID: "x"}
+	outcome, err := Learned(&structs.CSIVolume{}, answer, nil)
+	if outcome != answer || err != nil {
+		t.Errorf("the answer became %+v, %v", outcome, err)
+	}
+}
