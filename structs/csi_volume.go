@@ -252,6 +252,12 @@ func (v *CSIVolume) Unsettled() bool {
 		v.Modifies()
 }
 
+// NeedsSource reports whether the plugin may still be called to create the volume, which then needs the
+// volume or snapshot that it is made of.
+func (v *CSIVolume) NeedsSource() bool {
+	return v.ExternalID == "" && (v.State != VolumeFailed || v.Unanswered)
+}
+
 // Modifies reports whether the plugin of a ready volume has still to apply a mutable parameter.
 func (v *CSIVolume) Modifies() bool {
 	return v.State == VolumeReady && !maps.Equal(v.MutableParameters, v.AppliedParameters)

@@ -65,5 +65,5 @@ func TestControllers_CopyNoVolumeThatWasMadeSince(t *testing.T) {
 }
 
 func removeSource(w *testEnv) {
-	put(w, fsm.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "source"})
+	put(w, fsm.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "source", Force: true})
 }

@@ -1,7 +1,10 @@
 package csi
 
 import (
+	"fmt"
+
 	"berth/internal/mvcc"
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -26,6 +29,25 @@ func CloneSource(tx mvcc.Reader, v *structs.CSIVolume) *structs.CSICloneSource {
 		CreateIndex: source.CreateIndex,
 		ExternalID:  source.ExternalID,
 	}
+}
+
+// copyNeeding describes a copy of a volume that its plugin has not finished, "" if there is none. Without the
+// source a plugin may reject the repeated call that would find the copy of a call without an answer.
+func copyNeeding(tx mvcc.Reader, v *structs.CSIVolume) string {
+	for c := range schema.VolumesByCloneSource.Scan(tx, v.Namespace, v.ID) {
+		switch {
+		case c.CloneSource.CreateIndex != v.CreateIndex:
+		case c.Namespace != v.Namespace:
+			// The person who deletes the source may not see the rows of other namespaces.
+			return fmt.Sprintf("volume %q is being copied to a volume of another namespace; wait for it", v.ID)
+		case c.State == structs.VolumeFailed:
+			return fmt.Sprintf("plugin %q may have the failed copy %q of volume %q; delete it first: %s",
+				c.PluginID, c.ID, v.ID, structs.CommandLine(c.Namespace, "volume delete", c.ID))
+		default:
+			return fmt.Sprintf("volume %q is being copied to volume %q; wait for it", v.ID, c.ID)
+		}
+	}
+	return ""
 }
 
 // SameSource reports whether a source is still the volume that it was when the creation of its copy was

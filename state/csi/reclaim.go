@@ -12,7 +12,7 @@ import (
 )
 
 // UsersOf names the users that prevent the deletion of a volume, and returns "" if there are none: claims by
-// their allocations, else attachments, else a snapshot that its plugin has not finished.
+// their allocations, else attachments, else a snapshot or a copy that its plugin has not finished.
 func UsersOf(tx mvcc.Reader, v *structs.CSIVolume) string {
 	if text := claimedBy(tx, v, func(*structs.CSIClaim) bool { return true }); text != "" {
 		return text
@@ -28,7 +28,10 @@ func UsersOf(tx mvcc.Reader, v *structs.CSIVolume) string {
 		return fmt.Sprintf("volume %q is still being detached from node %s", v.ID, strings.Join(nodes, ", "))
 	}
 
-	return snapshotNeeding(tx, v)
+	if text := snapshotNeeding(tx, v); text != "" {
+		return text
+	}
+	return copyNeeding(tx, v)
 }
 
 // LiveUsersOf names the allocations that use a volume, or wait for it, and are not to stop. It returns "" if

@@ -62,7 +62,7 @@ func RestoreOf(tx mvcc.Reader, s *snapshot.VolumeSnapshot) string {
 	}
 	// A volume whose creation is being undone has no ID yet: the plugin is called for it again.
 	for v := range schema.VolumesByPlugin.Scan(tx, s.PluginID, "") {
-		if v.SnapshotID == s.ExternalID && v.State != structs.VolumeFailed {
+		if v.SnapshotID == s.ExternalID && v.NeedsSource() {
 			return v.Namespace + "/" + v.ID
 		}
 	}

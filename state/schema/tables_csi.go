@@ -59,6 +59,15 @@ var (
 		return mvcc.KeyIf(v.Unsettled(), v.State)
 	})
 
+	// Volumes that their plugin may still copy, by the volume that is their source.
+	VolumesByCloneSource = Volumes.Index("clone_source", func(v *structs.CSIVolume) mvcc.Key {
+		source := v.CloneSource
+		if source == nil || source.ID == "" || !v.NeedsSource() {
+			return nil
+		}
+		return mvcc.KeyOf(source.Namespace, source.ID)
+	})
+
 	// Volumes that jobs have asked for, by the job.
 	VolumesByJob = Volumes.Index("job", func(v *structs.CSIVolume) mvcc.Key {
 		return mvcc.KeyIf(v.JobID != "", v.Namespace, v.JobID)

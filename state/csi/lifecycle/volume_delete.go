@@ -70,6 +70,7 @@ func VolumeDeregister(tx *mvcc.WriteTx, p *structs.CSIVolumeDeregisterRequest) e
 // for capacity are evaluated again.
 func deleteVolume(tx *mvcc.WriteTx, v *structs.CSIVolume) {
 	schema.Volumes.Delete(tx, v)
+	retrySource(tx, v, v.ModifyTime)
 	blocked.DeleteUnblock(tx, structs.WakeVolume(v.Namespace, v.ID))
 	blocked.UnblockKey(tx, structs.WakeCapacity) // it frees no capacity for jobs without volumes
 	if v.ExternalID != "" {

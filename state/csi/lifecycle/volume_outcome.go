@@ -38,6 +38,7 @@ func VolumeOutcome(tx *mvcc.WriteTx, p *structs.CSIVolumeOutcome) error {
 	}
 
 	apply(tx, v, p)
+	retrySource(tx, v, p.Now)
 	return nil
 }
 

@@ -112,6 +112,13 @@ func RetryReclaim(tx *mvcc.WriteTx, ns, volume string, now int64) {
 	}
 }
 
+// retrySource is RetryReclaim for the volume of which another one was a copy.
+func retrySource(tx *mvcc.WriteTx, v *structs.CSIVolume, now int64) {
+	if v.CloneSource != nil && v.CloneSource.ID != "" {
+		RetryReclaim(tx, v.CloneSource.Namespace, v.CloneSource.ID, now)
+	}
+}
+
 // Disown makes the volume of an allocation one of its own, for which nobody has asked. A person keeps it, and
 // deletes it.
 func Disown(v *structs.CSIVolume) {
