@@ -164,6 +164,78 @@ func TestMarkedVolume_GrantsNoClaimUntilItIsKept(t *testing.T) {
 	wantKind(t, try(w, lifecycle.VolumeUndelete, &reclaim.VolumeUndeleteRequest{ID: "x"}), structs.KindNotFound)
 }
 
+func TestVolumeUndelete_KeepsAVolumeWhosePluginWasNotCalled(t *testing.T) {
+	noController := &structs.OperationError{Kind: structs.KindUnavailable, Code: "NoController"}
+	for name, c := range map[string]struct {
+		since func(*fixture)
+		kept  bool
+	}{
+		"at its time": {func(*fixture) {}, true},
+		"without a controller": {func(w *fixture) {
+			w.finishCall("delete", noController, false)
+			w.finishCall("delete", noController, false)
+		}, true},
+		"after the record of a call": {func(w *fixture) { w.noteVolumeCall("delete") }, false},
+		"after a failed call, and without a controller": {func(w *fixture) {
+			w.noteVolumeCall("delete")
+			w.finishCall("delete", &structs.OperationError{Kind: structs.KindInternal}, false)
+			w.finishCall("delete", noController, false)
+		}, false},
+		"after a failed call of an older version": {func(w *fixture) {
+			w.finishCall("delete", &structs.OperationError{Kind: structs.KindInternal}, false)
+		}, false},
+		"after a rejected deletion": {func(w *fixture) {
+			w.noteVolumeCall("delete")
+			v := w.finishCall("delete", denied(), true)
+			w.reclaimAt(v, v.DeleteAt)
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newFixture(t)
+			w.mustPut(reclaimed(time.Hour))
+			v := w.mustDelete()
+			w.reclaimAt(v, v.DeleteAt)
+			c.since(w)
+			v = w.volumeRow()
+			if v.State != structs.VolumeDeleting {
+				t.Fatalf("the volume is %+v", v)
+			}
+
+			err := w.undelete()
+			if !c.kept {
+				wantKind(t, err, structs.KindPrecondition)
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			v = w.volumeRow()
+			if v.State != structs.VolumeReady || v.Marked() || v.LastError != nil {
+				t.Errorf("the volume is %+v", v)
+			}
+
+			// The leader may have read the row before: its call comes too late.
+			note := &structs.CSICallNote{
+				VolumeID:     "v",
+				RowIndex:     v.CreateIndex,
+				Call:         &structs.CSICall{NodeID: "n1", Op: "delete"},
+				WriteOptions: w.now(),
+			}
+			wantKind(t, try(w, lifecycle.CallNote, note), structs.KindConflict)
+		})
+	}
+}
+
+func TestVolumeUndelete_RestoresTheSecretsOfTheVolume(t *testing.T) {
+	w := newFixture(t)
+	own := w.mustPut().Secrets["k"]
+	w.mustDelete(func(r *structs.CSIVolumeDeleteRequest) { r.Secrets = structs.Secrets{"k": "of the deletion"} })
+	err := w.undelete()
+	if v := w.volumeRow(); err != nil || v.Secrets["k"] != own || v.Deletion != nil {
+		t.Errorf("%v: the volume is %+v", err, v)
+	}
+}
+
 func errText(err error) string {
 	if err == nil {
 		return ""
@@ -195,6 +267,7 @@ func TestVolumeReclaim_BeginsAtItsTimeAlone(t *testing.T) {
 				t.Fatalf("the volume is %s, want its deletion begun: %t", v.State, c.begins)
 			}
 			if c.begins {
+				w.noteVolumeCall("delete")
 				wantKind(t, w.undelete(), structs.KindPrecondition)
 				if w.finishCall("delete", nil, false) != nil {
 					t.Error("the deletion has left the row")

@@ -423,10 +423,12 @@ func TestVolumeDeregister_KeepsACallThatMayStillTakeEffect(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := threeNodes(t, false)
+			op := "expand"
 			if c.deletes {
+				op = "delete"
 				do(w, lifecycle.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v", WriteOptions: w.now()})
 			}
-			w.noteCall("", &structs.CSICall{NodeID: "n3", Op: "delete", Time: 1000})
+			w.noteCall("", &structs.CSICall{NodeID: "n3", Op: op, Time: 1000})
 			err := try(w, lifecycle.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
 				ID:           "v",
 				Force:        c.force,
@@ -441,7 +443,7 @@ func TestVolumeDeregister_KeepsACallThatMayStillTakeEffect(t *testing.T) {
 				return
 			}
 			wantKind(t, err, structs.KindPrecondition)
-			const why = "on node name-n3 has given no final answer to the last call (delete)"
+			why := "on node name-n3 has given no final answer to the last call (" + op + ")"
 			if err != nil && !strings.Contains(err.Error(), why) {
 				t.Errorf("the error does not name the call: %v", err)
 			}

@@ -2068,7 +2068,7 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(49)
+	n := uint32(50)
 	if !(v.AllocID != "") {
 		n--
 	}
@@ -2088,6 +2088,9 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.DeleteAt != 0) {
+		n--
+	}
+	if !(v.DeleteCalled) {
 		n--
 	}
 	if !(v.DeleteCause != "") {
@@ -2194,6 +2197,10 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v.DeleteAt != 0 {
 		b = append(b, "\xa8DeleteAt"...)
 		b = msgp.AppendInt64(b, int64(v.DeleteAt))
+	}
+	if v.DeleteCalled {
+		b = append(b, "\xacDeleteCalled"...)
+		b = msgp.AppendBool(b, v.DeleteCalled)
 	}
 	if v.DeleteCause != "" {
 		b = append(b, "\xabDeleteCause"...)
@@ -2436,6 +2443,8 @@ func (v *CSIVolume) readField(name, b []byte) (_ []byte, known bool, err error) 
 		b, err = wire.ReadOther(b, &v.Call)
 	case "Unanswered":
 		b, err = wire.ReadBool(b, &v.Unanswered)
+	case "DeleteCalled":
+		b, err = wire.ReadBool(b, &v.DeleteCalled)
 	case "Forced":
 		b, err = wire.ReadOther(b, &v.Forced)
 	case "TurnedReadOnly":
@@ -2614,7 +2623,7 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(70)
+	n := uint32(71)
 	if !(v.CSIVolume.AllocID != "") {
 		n--
 	}
@@ -2637,6 +2646,9 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.CSIVolume.DeleteAt != 0) {
+		n--
+	}
+	if !(v.CSIVolume.DeleteCalled) {
 		n--
 	}
 	if !(v.CSIVolume.DeleteCause != "") {
@@ -2781,6 +2793,10 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v.CSIVolume.DeleteAt != 0 {
 		b = append(b, "\xa8DeleteAt"...)
 		b = msgp.AppendInt64(b, int64(v.CSIVolume.DeleteAt))
+	}
+	if v.CSIVolume.DeleteCalled {
+		b = append(b, "\xacDeleteCalled"...)
+		b = msgp.AppendBool(b, v.CSIVolume.DeleteCalled)
 	}
 	if v.CSIVolume.DeleteCause != "" {
 		b = append(b, "\xabDeleteCause"...)

@@ -229,7 +229,9 @@ type CSIVolume struct {
 	// a call for the volume itself of unknown outcome
 	Call *CSICall `json:",omitempty"`
 	// Unanswered reports that a creation was called again without a final answer to the call before.
-	Unanswered     bool               `json:"-" codec:"Unanswered,omitempty" level:"2"`
+	Unanswered bool `json:"-" codec:"Unanswered,omitempty" level:"2"`
+	// DeleteCalled reports that the plugin was called, or was about to be, since the deletion was requested.
+	DeleteCalled   bool               `json:"-" codec:"DeleteCalled,omitempty" level:"2"`
 	Forced         *CSIForced         `json:",omitempty"` // the last thing that an operator forced
 	TurnedReadOnly *CSITurnedReadOnly `json:",omitempty"` // the last time that its file system turned read-only
 	// Deletion has the values to restore when the deletion is cancelled; nil for none.
@@ -473,6 +475,7 @@ func (v *CSIVolume) DropServerFields() {
 	v.Host = nil
 	v.Call = nil
 	v.Unanswered = false
+	v.DeleteCalled = false
 	v.Forced = nil
 	v.TurnedReadOnly = nil
 	v.Deletion = nil

@@ -177,3 +177,24 @@ func TestReclaim_DoesNotGrowAMarkedVolume(t *testing.T) {
 		}
 	})
 }
+
+func TestReclaim_LetsAVolumeBeKeptWhileItsPluginIsAway(t *testing.T) {
+	virtual(t, func(t *testing.T, w *testEnv) {
+		w.addNode("n1", false)
+		defer w.runLoop("controllers")()
+		w.markedVolume()
+		after(3 * day)
+		w.wantDeletes(0, true)
+		if v := w.volume("v"); v.State != structs.VolumeDeleting || v.LastError == nil {
+			t.Fatalf("the volume is %+v", v)
+		}
+
+		put(w, fsm.VolumeUndelete, &reclaim.VolumeUndeleteRequest{ID: "v", WriteOptions: now()})
+		w.addNode("n2", true)
+		after(day)
+		w.wantDeletes(0, true)
+		if v := w.volume("v"); v.State != structs.VolumeReady || v.LastError != nil {
+			t.Errorf("the volume is %+v", v)
+		}
+	})
+}

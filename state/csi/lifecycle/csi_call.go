@@ -27,8 +27,14 @@ func CallNote(tx *mvcc.WriteTx, p *structs.CSICallNote) error {
 		if v == nil || v.CreateIndex != p.RowIndex {
 			return structs.Conflictf("volume %q has changed meanwhile", p.VolumeID)
 		}
+		// Somebody may have kept the volume since the leader read its row: see VolumeUndelete.
+		deletes := p.Call != nil && p.Call.Op == "delete"
+		if deletes && v.State != structs.VolumeDeleting {
+			return structs.Conflictf("volume %q is not being deleted any more", p.VolumeID)
+		}
 
 		v = v.Copy()
+		v.DeleteCalled = v.DeleteCalled || deletes
 		v.Unanswered = v.Unanswered || v.Call != nil && v.ExternalID == ""
 		v.Call = p.Call
 		blocked.PutWithoutUnblock(tx, v)

@@ -128,6 +128,7 @@ func beginDeletion(v *structs.CSIVolume, now int64) {
 	// It is the error of another operation. That of a deletion counts its attempts.
 	if v.State != structs.VolumeDeleting {
 		v.LastError = nil
+		v.DeleteCalled = false
 	}
 
 	v.State = structs.VolumeDeleting

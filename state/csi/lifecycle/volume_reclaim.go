@@ -51,19 +51,22 @@ func markByOperator(tx *mvcc.WriteTx, v *structs.CSIVolume, p *structs.CSIVolume
 	return nil
 }
 
-// VolumeUndelete keeps a marked volume, and grants the claims that have waited for that.
+// VolumeUndelete keeps a marked volume, or one whose plugin was not called yet to delete it: there may be no
+// controller. It grants the claims that have waited for that.
 func VolumeUndelete(tx *mvcc.WriteTx, p *reclaim.VolumeUndeleteRequest) error {
 	v, err := findVolume(tx, p.RequestNamespace(), p.ID)
 	switch {
 	case err != nil:
 		return err
-	case v.State == structs.VolumeDeleting:
+	case v.State == structs.VolumeDeleting && !keepable(v):
 		return structs.Preconditionf("volume %q is being deleted: its plugin may have been called already", v.ID)
-	case !v.Marked():
+	case v.State != structs.VolumeDeleting && !v.Marked():
 		return nil
 	}
 
 	v = v.Copy()
+	v.State = structs.VolumeReady
+	EndDeletion(v)
 	unmark(v)
 	Disown(v)
 	v.ModifyTime = p.Now
@@ -72,6 +75,13 @@ func VolumeUndelete(tx *mvcc.WriteTx, p *reclaim.VolumeUndeleteRequest) error {
 	}
 	storeVolume(tx, v, p.Now)
 	return nil
+}
+
+// keepable reports whether a volume that is being deleted is surely still there. Each call is recorded before
+// it is made. An older version has recorded only calls without a final answer, and their errors.
+func keepable(v *structs.CSIVolume) bool {
+	failed := v.LastError != nil && v.LastError.Kind != structs.KindUnavailable
+	return v.ExternalID != "" && v.Call == nil && !v.DeleteCalled && !failed
 }
 
 // VolumeReclaim begins the deletion of a marked volume whose time has come, and which nobody has. It ignores

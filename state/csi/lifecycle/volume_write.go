@@ -116,6 +116,7 @@ func mergeStored(tx *mvcc.WriteTx, v, old *structs.CSIVolume, now int64) error {
 	v.NodeExpandBytes = 0
 	v.Call = nil
 	v.Unanswered = false
+	v.DeleteCalled = false
 	v.Forced = nil
 	v.TurnedReadOnly = nil
 	v.Grown = nil
@@ -346,6 +347,7 @@ func keepUnset(v, old *structs.CSIVolume) {
 	v.Host = old.Host
 	v.Call = old.Call
 	v.Unanswered = old.Unanswered
+	v.DeleteCalled = old.DeleteCalled
 	v.Forced = old.Forced
 	v.TurnedReadOnly = old.TurnedReadOnly
 	v.Grown = old.Grown
