@@ -2068,7 +2068,7 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(50)
+	n := uint32(51)
 	if !(v.AllocID != "") {
 		n--
 	}
@@ -2103,6 +2103,9 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.Forced != nil) {
+		n--
+	}
+	if !(v.FormerCapacityMin != 0) {
 		n--
 	}
 	if !(v.Grow != nil) {
@@ -2223,6 +2226,10 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 		if b, err = wire.AppendOther(b, &v.Forced); err != nil {
 			return b, err
 		}
+	}
+	if v.FormerCapacityMin != 0 {
+		b = append(b, "\xb1FormerCapacityMin"...)
+		b = msgp.AppendInt64(b, int64(v.FormerCapacityMin))
 	}
 	if v.Grow != nil {
 		b = append(b, "\xa4Grow"...)
@@ -2407,6 +2414,8 @@ func (v *CSIVolume) readField(name, b []byte) (_ []byte, known bool, err error) 
 		b, err = wire.ReadInt(b, &v.Capacity)
 	case "RequestedCapacityMin":
 		b, err = wire.ReadInt(b, &v.RequestedCapacityMin)
+	case "FormerCapacityMin":
+		b, err = wire.ReadInt(b, &v.FormerCapacityMin)
 	case "RequestedCapacityMax":
 		b, err = wire.ReadInt(b, &v.RequestedCapacityMax)
 	case "RequestedCapabilities":
@@ -2623,7 +2632,7 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(71)
+	n := uint32(72)
 	if !(v.CSIVolume.AllocID != "") {
 		n--
 	}
@@ -2664,6 +2673,9 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.CSIVolume.Forced != nil) {
+		n--
+	}
+	if !(v.CSIVolume.FormerCapacityMin != 0) {
 		n--
 	}
 	if !(v.CSIVolume.Grow != nil) {
@@ -2823,6 +2835,10 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 		if b, err = wire.AppendOther(b, &v.CSIVolume.Forced); err != nil {
 			return b, err
 		}
+	}
+	if v.CSIVolume.FormerCapacityMin != 0 {
+		b = append(b, "\xb1FormerCapacityMin"...)
+		b = msgp.AppendInt64(b, int64(v.CSIVolume.FormerCapacityMin))
 	}
 	if v.CSIVolume.Grow != nil {
 		b = append(b, "\xa4Grow"...)

@@ -130,10 +130,12 @@ type CSIGrow struct {
 // CSIGrowth is the last growth of a volume by itself, at Time (UnixNano) between sizes in bytes, and the
 // reason why it does not grow although it should, "" for none.
 type CSIGrowth struct {
-	Time  int64  `level:"2"`
-	From  int64  `level:"2"`
-	To    int64  `level:"2"`
-	Fault string `json:",omitempty" level:"2"`
+	Time int64 `level:"2"`
+	From int64 `level:"2"`
+	To   int64 `level:"2"`
+	// Reached is the size that a growth before it has reached, 0 for none.
+	Reached int64  `json:"-" codec:"Reached,omitempty" level:"2"`
+	Fault   string `json:",omitempty" level:"2"`
 }
 
 // The rules for a volume whose node is lost: who releases it. The proof of a fence device and the word of an
@@ -198,11 +200,13 @@ type CSIVolume struct {
 	SecretsFrom string            `json:",omitempty" codec:",omitempty" level:"2"`
 	Parameters  map[string]string // opaque, for CreateVolume
 	// MutableParameters are the wanted ones, and AppliedParameters those of the plugin: see package modify.
-	MutableParameters     map[string]string `json:",omitempty" codec:",omitempty" level:"2"`
-	AppliedParameters     map[string]string `json:",omitempty" codec:",omitempty" level:"2"`
-	Context               map[string]string // opaque volume_context: passed back byte for byte
-	Capacity              int64             // bytes; 0: the plugin reported none
-	RequestedCapacityMin  int64
+	MutableParameters    map[string]string `json:",omitempty" codec:",omitempty" level:"2"`
+	AppliedParameters    map[string]string `json:",omitempty" codec:",omitempty" level:"2"`
+	Context              map[string]string // opaque volume_context: passed back byte for byte
+	Capacity             int64             // bytes; 0: the plugin reported none
+	RequestedCapacityMin int64
+	// FormerCapacityMin is RequestedCapacityMin before the pending expansion, to which a rejection restores it.
+	FormerCapacityMin     int64 `json:"-" codec:"FormerCapacityMin,omitempty" level:"2"`
 	RequestedCapacityMax  int64
 	RequestedCapabilities []*CSIVolumeCapability
 	CloneID               string
@@ -469,6 +473,7 @@ func (v *CSIVolume) DropServerFields() {
 	v.LastError = nil
 	v.ExpandPending = false
 	v.NodeExpandBytes = 0
+	v.FormerCapacityMin = 0
 	v.QuotaWeight = 0
 	v.JobID = ""
 	v.AllocID = ""

@@ -40,8 +40,18 @@ func VolumeGrow(tx *mvcc.WriteTx, p *volumeusage.VolumeGrowRequest) error {
 		From: max(v.Capacity, v.RequestedCapacityMin),
 		To:   grown.RequestedCapacityMin,
 	}
+	if grewItself(v) {
+		noted.Grown.Reached = v.RequestedCapacityMin
+	}
 	blocked.PutWithoutUnblock(tx, noted)
 	return nil
+}
+
+// grewItself reports whether the requested size of a volume is that of a growth by itself, also if its plugin
+// has rejected a later one.
+func grewItself(v *structs.CSIVolume) bool {
+	g := v.Grown
+	return g != nil && (g.To == v.RequestedCapacityMin || g.Reached != 0 && g.Reached == v.RequestedCapacityMin)
 }
 
 // noteGrowthFault records why a volume does not grow, "" once it need not.
@@ -52,11 +62,10 @@ func noteGrowthFault(tx *mvcc.WriteTx, v *structs.CSIVolume, fault string) {
 	}
 
 	noted := v.Copy()
-	noted.Grown = &structs.CSIGrowth{Fault: fault}
+	noted.Grown = &structs.CSIGrowth{}
 	if v.Grown != nil {
-		noted.Grown.Time = v.Grown.Time
-		noted.Grown.From = v.Grown.From
-		noted.Grown.To = v.Grown.To
+		*noted.Grown = *v.Grown
 	}
+	noted.Grown.Fault = fault
 	blocked.PutWithoutUnblock(tx, noted)
 }

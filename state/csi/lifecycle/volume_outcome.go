@@ -1,6 +1,8 @@
 package lifecycle
 
 import (
+	"cmp"
+
 	"berth/internal/mvcc"
 	"berth/state/blocked"
 	"berth/state/csi"
@@ -168,6 +170,7 @@ func recordExpansion(tx *mvcc.WriteTx, v *structs.CSIVolume, p *structs.CSIVolum
 	case p.Err == nil:
 		v.Capacity = max(p.Capacity, v.Capacity)
 		v.ExpandPending = false
+		v.FormerCapacityMin = 0
 		v.LastError = nil
 		if p.NodeExpandBytes > 0 {
 			expandOnNodes(tx, v, p.NodeExpandBytes)
@@ -178,8 +181,11 @@ func recordExpansion(tx *mvcc.WriteTx, v *structs.CSIVolume, p *structs.CSIVolum
 		if p.Final {
 			v.ExpandPending = false
 
-			// The request is taken back, so that the next one is compared with the size that the volume has.
-			v.RequestedCapacityMin = min(v.RequestedCapacityMin, v.Capacity)
+			// The request is taken back, so that the next one is compared with the size that the volume has. A
+			// request that an older version has recorded has no former one.
+			known := min(v.RequestedCapacityMin, v.Capacity)
+			v.RequestedCapacityMin = cmp.Or(v.FormerCapacityMin, known)
+			v.FormerCapacityMin = 0
 		}
 	}
 

@@ -114,6 +114,7 @@ func mergeStored(tx *mvcc.WriteTx, v, old *structs.CSIVolume, now int64) error {
 	v.LastError = nil
 	v.ExpandPending = false
 	v.NodeExpandBytes = 0
+	v.FormerCapacityMin = 0
 	v.Call = nil
 	v.Unanswered = false
 	v.DeleteCalled = false
@@ -308,7 +309,7 @@ func keepUnset(v, old *structs.CSIVolume) {
 	v.OnNodeLoss = cmp.Or(v.OnNodeLoss, old.OnNodeLoss)
 	v.RequestedCapacityMin = cmp.Or(v.RequestedCapacityMin, old.RequestedCapacityMin)
 	// The volume has grown by itself since its file was written, which still describes it.
-	if old.Grown != nil && old.Grown.To == old.RequestedCapacityMin {
+	if grewItself(old) {
 		v.RequestedCapacityMin = max(v.RequestedCapacityMin, old.RequestedCapacityMin)
 	}
 	v.RequestedCapacityMax = cmp.Or(v.RequestedCapacityMax, old.RequestedCapacityMax)
@@ -341,6 +342,7 @@ func keepUnset(v, old *structs.CSIVolume) {
 	v.LastError = old.LastError
 	v.ExpandPending = old.ExpandPending
 	v.NodeExpandBytes = old.NodeExpandBytes
+	v.FormerCapacityMin = old.FormerCapacityMin
 	v.QuotaWeight = old.QuotaWeight
 	v.JobID = old.JobID
 	v.AllocID = old.AllocID
@@ -418,6 +420,9 @@ func mergeCapacity(v, old *structs.CSIVolume) error {
 	if v.State == structs.VolumeReady &&
 		v.RequestedCapacityMin > max(old.RequestedCapacityMin, old.Capacity) {
 		v.ExpandPending = true
+		if !old.ExpandPending {
+			v.FormerCapacityMin = old.RequestedCapacityMin
+		}
 	}
 
 	return nil

@@ -1,0 +1,90 @@
+package state
+
+import (
+	"testing"
+
+	"berth/state/csi/lifecycle"
+	"berth/structs"
+	"berth/structs/volumeusage"
+)
+
+// fileOf puts the volume "v" again, with the size of its file.
+func (w *fixture) fileOf(size int64) error {
+	w.t.Helper()
+	return w.tryPut(func(v *structs.CSIVolume) { v.RequestedCapacityMin = size })
+}
+
+// grow makes the volume "v" grow by its own rule.
+func (w *fixture) grow(to int64) {
+	w.t.Helper()
+	do(w, lifecycle.VolumeGrow, &volumeusage.VolumeGrowRequest{
+		ID: "v", RowIndex: w.volumeRow().ModifyIndex, To: to, WriteOptions: w.now(),
+	})
+	if v := w.volumeRow(); v.RequestedCapacityMin != to || !v.ExpandPending {
+		w.t.Fatalf("the volume is %+v", v)
+	}
+}
+
+func growing(capacity int64) func(*structs.CSIVolume) {
+	return func(v *structs.CSIVolume) {
+		v.RequestedCapacityMin = 100
+		v.Capacity = capacity
+		v.Grow = &structs.CSIGrow{At: 80, By: 20, Max: 1000}
+	}
+}
+
+func TestVolumeGrow_ARejectionKeepsTheFileOfTheVolume(t *testing.T) {
+	for name, c := range map[string]struct{ before, after int64 }{
+		"of its size": {100, 120},
+		"rounded up":  {100, 128},
+		"unknown":     {0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newFixture(t)
+			w.mustPut(growing(c.before))
+			w.grow(120)
+			do(w, lifecycle.VolumeOutcome, &structs.CSIVolumeOutcome{
+				ID: "v", Op: "expand", Capacity: c.after, WriteOptions: w.now(),
+			})
+			w.grow(144)
+			for range 2 { // the rejection of a size, and of the next attempt
+				v := w.finishCall("expand", denied(), true)
+				if v.RequestedCapacityMin != 120 || v.ExpandPending {
+					t.Fatalf("the volume is %+v", v)
+				}
+				err := w.fileOf(100)
+				if err != nil || w.volumeRow().RequestedCapacityMin != 120 {
+					t.Fatalf("%v: the volume is %+v", err, w.volumeRow())
+				}
+				w.grow(144)
+			}
+		})
+	}
+}
+
+func TestVolumeGrow_AFirstRejectionIsNoGrowth(t *testing.T) {
+	w := newFixture(t)
+	w.mustPut(growing(100))
+	w.grow(120)
+	w.finishCall("expand", denied(), true)
+	wantKind(t, w.fileOf(80), structs.KindConflict)
+}
+
+func TestVolumeOutcome_ARejectedExpansionRestoresTheRequest(t *testing.T) {
+	w := newFixture(t)
+	w.mustPut(func(v *structs.CSIVolume) { v.RequestedCapacityMin = 100 })
+	for _, size := range []int64{200, 150, 300} { // each replaces the one before, which is pending
+		err := w.fileOf(size)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	v := w.finishCall("expand", denied(), true)
+	if v.RequestedCapacityMin != 100 || v.FormerCapacityMin != 0 {
+		t.Errorf("the volume is %+v", v)
+	}
+	err := w.fileOf(200)
+	if err != nil || !w.volumeRow().ExpandPending {
+		t.Errorf("%v: the volume is %+v", err, w.volumeRow())
+	}
+}
