@@ -140,7 +140,7 @@ type AgentJoin struct {
 
 // serveJoin answers with status 200 if no server could be joined, and with the reason, as the dialect does.
 func serveJoin(c *Call) (any, error) {
-	joined, err := c.Agent.Join(c.Ctx(), c.values()["address"])
+	joined, err := c.Agent.Join(c.Ctx(), c.Params()["address"])
 	answer := AgentJoin{NumJoined: joined}
 	if structs.IsKind(err, structs.KindUnavailable) {
 		answer.Error = err.Error()

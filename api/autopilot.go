@@ -37,7 +37,7 @@ func bindAutopilotConfig(c *Call, req *admin.AutopilotConfigRequest) error {
 	if err != nil {
 		return err
 	}
-	req.CAS = c.values().Has("cas")
+	req.CAS = c.Params().Has("cas")
 	req.Config.ModifyIndex, err = numberParam[uint64](c, "cas", 64)
 	return err
 }

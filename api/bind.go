@@ -60,10 +60,11 @@ func Source(c *Call) string {
 
 // Param returns "" for a parameter that is missing, as for an empty one.
 func (c *Call) Param(name string) string {
-	return c.values().Get(name)
+	return c.Params().Get(name)
 }
 
-func (c *Call) values() url.Values {
+// Params returns all parameters of the query. The caller changes none.
+func (c *Call) Params() url.Values {
 	if c.params == nil {
 		c.params = c.r.URL.Query()
 	}
@@ -73,7 +74,7 @@ func (c *Call) values() url.Values {
 // Flag reads a parameter that is true if it is present without a value.
 func (c *Call) Flag(name string) (bool, error) {
 	switch v := c.Param(name); {
-	case !c.values().Has(name):
+	case !c.Params().Has(name):
 		return false, nil
 	case v == "":
 		return true, nil

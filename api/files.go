@@ -90,7 +90,7 @@ func bindFile(c *Call) (*fileRequest, error) {
 	var faults [3]error
 	req.limit, faults[0] = limitParam(c)
 	req.plain, faults[1] = c.Flag("plain")
-	if c.values().Has("follow") {
+	if c.Params().Has("follow") {
 		req.Follow, faults[2] = c.Flag("follow")
 	}
 
@@ -166,7 +166,7 @@ func (c *Call) readFile(req *fileRequest) (any, error) {
 	}
 
 	// A part of a file counts as a stream: it may be large, and its client slow.
-	release, err := c.takeStream()
+	release, err := c.TakeStream()
 	if err != nil {
 		return nil, err
 	}

@@ -47,7 +47,7 @@ type stream struct {
 // frames of each are in memory, however slow its client is. The reader runs in a goroutine of its own, so
 // that a wait for the file delays no empty frame.
 func (c *Call) stream(s stream) error {
-	release, err := c.takeStream()
+	release, err := c.TakeStream()
 	if err != nil {
 		return err
 	}
@@ -86,13 +86,13 @@ func (c *Call) stream(s stream) error {
 	return errors.Join(err, lost) // frames have no place for an error, so they break off
 }
 
-// takeStream counts a stream until release, or fails if the agent has its most. A slot is for the whole
-// stream, which may go on for days.
-func (c *Call) takeStream() (release func(), err error) {
+// TakeStream counts a stream until release. It is unavailable if the agent has its most. A slot is for the
+// whole stream, which may go on for days.
+func (c *Call) TakeStream() (release func(), err error) {
 	select {
 	case c.streaming <- struct{}{}:
 	default:
-		return nil, structs.Unavailablef("this agent sends %d files and logs, its most; end one of them",
+		return nil, structs.Unavailablef("this agent sends %d files, logs and streams of events, its most; end one",
 			cap(c.streaming))
 	}
 	return func() {

@@ -1,14 +1,32 @@
 package api_test
 
 import (
+	"time"
+
 	"berth/structs"
 	"berth/structs/admin"
+	"berth/structs/event"
 )
 
-// evalCalls has the requests to the routes of evaluations, and to the newer ones of operators.
+// evalCalls has the requests to the routes of evaluations and events, and to the newer ones of operators.
 func evalCalls() map[string]routeCall {
 	wns := structs.WriteOptions{Namespace: "default"}
 	return map[string]routeCall{
+		"GET /v1/event/stream": {
+			path: "/v1/event/stream?topic=Job:web&topic=Job:db&topic=Node&index=7&namespace=team&filter=f&region=eu",
+			rpc:  "Event.List",
+			request: &event.ListRequest{
+				Topics: map[event.Topic][]string{event.Job: {"web", "db"}, event.Node: {"*"}},
+				After:  6,
+				QueryOptions: structs.QueryOptions{
+					Region:     "eu",
+					Namespace:  "team",
+					Filter:     "f",
+					AllowStale: true,
+					MaxWait:    time.Millisecond,
+				},
+			},
+		},
 		"GET /v1/evaluations/count": {
 			path: "/v1/evaluations/count?namespace=*&filter=f&job=j&status=failed",
 			rpc:  "Eval.Count",

@@ -26,7 +26,7 @@ func bindRotate(c *Call, req *admin.KeyringRotateRequest) (err error) {
 	if algorithm != "" && algorithm != admin.RootKeyAlgorithm {
 		return badParam("algo", algorithm, admin.RootKeyAlgorithm)
 	}
-	if c.values().Has("publish_time") {
+	if c.Params().Has("publish_time") {
 		return structs.Invalidf("the parameter publish_time: a new root key is active at once; leave it out")
 	}
 	req.Full, err = c.Flag("full")

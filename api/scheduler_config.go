@@ -33,7 +33,7 @@ func bindSchedulerConfig(c *Call, req *admin.SchedulerConfigRequest) (err error)
 	if err != nil {
 		return err
 	}
-	req.CAS = c.values().Has("cas")
+	req.CAS = c.Params().Has("cas")
 	req.Config.ModifyIndex, err = numberParam[uint64](c, "cas", 64)
 	return err
 }

@@ -121,11 +121,11 @@ func serveVariablePut(c *Call) (any, error) {
 	req := &variable.VariableApplyRequest{Op: variable.VariableSet, Items: body.Items, Lock: lock}
 	req.Namespace = body.Namespace
 	for _, op := range []string{variable.VariableAcquire, variable.VariableRelease} {
-		if c.values().Has(op) {
+		if c.Params().Has(op) {
 			req.Op = op
 		}
 	}
-	if c.values().Has(renewParam) {
+	if c.Params().Has(renewParam) {
 		return renewVariable(c, &body)
 	}
 	return applyVariable(c, req)
@@ -150,7 +150,7 @@ func applyVariable(c *Call, req *variable.VariableApplyRequest) (any, error) {
 	c.bindWrite(&req.WriteOptions)
 	req.Namespace = cmp.Or(req.Namespace, given)
 	req.Path = c.r.PathValue("path")
-	if c.values().Has("cas") {
+	if c.Params().Has("cas") {
 		index, err := numberParam[uint64](c, "cas", 64)
 		if err != nil {
 			return nil, err

@@ -7,6 +7,7 @@ import (
 	_ "berth/api/admissions"
 	_ "berth/api/classes"
 	_ "berth/api/drifts"
+	_ "berth/api/events"
 	_ "berth/api/hostvols"
 	_ "berth/api/identities"
 	_ "berth/api/logins"

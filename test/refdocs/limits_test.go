@@ -261,7 +261,7 @@ var allLimits = []limit{
 	{"MaxExecBytes", structs.MaxExecBytes, "bytes", "all words of such a command", beyondInvalid},
 	{"MaxExecs", structs.MaxExecs, "", "such commands that run on one node at a time", "*unavailable*"},
 	{"MaxFilesListed", structs.MaxFilesListed, "", "files of a directory of an allocation that is listed", "*precondition*"},
-	{"MaxFileStreams", structs.MaxFileStreams, "", "files and logs that one agent sends at a time", "*unavailable*"},
+	{"MaxFileStreams", structs.MaxFileStreams, "", "files, logs and streams of events that one agent sends at a time", "*unavailable*"},
 	{"MaxTailLines", structs.MaxTailLines, "", "last lines of a file or log (`-n`, `lines`)", beyondInvalid},
 	{"MaxTailBytes", structs.MaxTailBytes, "bytes", "the text that is searched for these lines", "it begins there"},
 	{"MaxJoinAddresses", structs.MaxJoinAddresses, "", "gossip addresses in one request to join servers", beyondInvalid},
