@@ -6,6 +6,7 @@ import (
 	"berth/cli/alloc"
 	"berth/cli/command"
 	"berth/cli/deployment"
+	"berth/cli/events"
 	"berth/cli/fmtcmd"
 	"berth/cli/job"
 	"berth/cli/logincmd"
@@ -88,6 +89,7 @@ var tree = []command.Command{
 		Synopsis: "Show nodes and control placements on them",
 		Sub:      node.Commands,
 	},
+	events.Command,
 	{
 		Name:     "namespace",
 		Group:    command.GroupCluster,

@@ -15,6 +15,7 @@ func (w *Cluster) answerSnapshots() {
 	w.answerSchedules()
 	w.answerGroups()
 	w.answerHostVolumes()
+	w.answerEvents()
 	all := []*snapshot.VolumeSnapshot{{
 		Namespace:   "default",
 		Name:        "before-upgrade",
