@@ -1,6 +1,7 @@
 package interop
 
 import (
+	"context"
 	"slices"
 
 	"github.com/hashicorp/nomad/api/contexts"
@@ -18,6 +19,20 @@ var readCalls = []callRow{
 		jobs, _, err := f.c.Jobs().ListOptions(&public.JobListOptions{Fields: &public.JobListFields{Meta: true}},
 			&public.QueryOptions{Prefix: f.job})
 		return check(err, func() bool { return len(jobs) == 1 && jobs[0].ID == f.job }, jobs)
+	}},
+	{"EventStream.Stream", func(f *callFixture) error {
+		ctx, cancel := context.WithTimeout(f.t.Context(), patience)
+		defer cancel()
+		topics := map[public.Topic][]string{public.TopicAllocation: {f.alloc.ID}}
+		events, err := f.c.EventStream().Stream(ctx, topics, f.alloc.CreateIndex, nil)
+		if err != nil {
+			return err
+		}
+		first := <-events
+		return check(first.Err, func() bool {
+			alloc, err := first.Events[0].Allocation()
+			return err == nil && first.Index == f.alloc.CreateIndex && alloc.ID == f.alloc.ID
+		}, first)
 	}},
 	{"Jobs.PrefixList", func(f *callFixture) error {
 		jobs, _, err := f.c.Jobs().PrefixList(f.job[:3])

@@ -29,7 +29,6 @@ var withoutRoute = map[string]string{
 	"ACLOIDC":                                    noAccessControl,
 	"Agent.Monitor":                              "the log of an agent is on its machine",
 	"Agent.MonitorExport":                        "the log of an agent is on its machine",
-	"EventStream":                                "a blocking query waits for changes",
 	"Jobs.ActionExec":                            "jobs have no actions: berth alloc exec runs commands",
 	"Jobs.VersionByTag":                          "versions have no tags",
 	"Nodes.Identity":                             "nodes have no signed identities",
