@@ -17,6 +17,7 @@ import (
 	"berth/state/csi/snapschedules"
 	"berth/state/csi/snapshots"
 	"berth/state/csi/space"
+	"berth/state/hostclaims"
 	"berth/state/lease"
 	"berth/state/namespaces"
 	"berth/state/quotas"
@@ -154,6 +155,7 @@ var (
 	SnapshotScheduleDelete = command(189, "SnapshotScheduleDelete", snapschedules.Delete, since(2))
 	SnapshotScheduleRun    = command(190, "SnapshotScheduleRun", snapschedules.Run, since(2))
 	SnapshotSchedulePause  = command(191, "SnapshotSchedulePause", snapschedules.Pause, since(2))
+	HostVolumeClaimDelete  = command(142, "HostVolumeClaimDelete", hostclaims.Delete, since(2))
 
 	NamespaceApply  = command(70, "NamespaceApply", namespaces.NamespaceApply)
 	NamespaceDelete = command(71, "NamespaceDelete", namespaces.NamespaceDelete)

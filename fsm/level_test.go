@@ -87,6 +87,7 @@ func TestCommands_HaveTheLevelOfTheirRelease(t *testing.T) {
 		"SnapshotScheduleDelete": 2,
 		"SnapshotScheduleRun":    2,
 		"SnapshotSchedulePause":  2,
+		"HostVolumeClaimDelete":  2,
 	}
 	for _, c := range commands {
 		want := level.First

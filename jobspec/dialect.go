@@ -77,13 +77,6 @@ func (port) Rejected() map[string]string {
 	}
 }
 
-func (volume) Rejected() map[string]string {
-	return map[string]string{
-		"sticky": "it keeps host volumes that the dialect creates itself; use a CSI volume with per_alloc, " +
-			"or an ephemeral_disk with sticky",
-	}
-}
-
 func (resources) Rejected() map[string]string {
 	return map[string]string{
 		"numa":    "tasks are not bound to processors; use cpu",

@@ -235,6 +235,7 @@ type volume struct {
 	AttachmentMode structs.CSIAttachmentMode `hcl:"attachment_mode"`
 	MountOptions   *mountOptions             `hcl:"mount_options,block"`
 	PerAlloc       bool                      `hcl:"per_alloc"`
+	Sticky         bool                      `hcl:"sticky"`
 	OnDeadMount    string                    `hcl:"on_dead_mount"`
 	Ownership      *ownership                `hcl:"ownership,block"`
 	PluginID       string                    `hcl:"plugin_id"`

@@ -241,7 +241,8 @@ func TestParseVolume_FaultsHavePositionAndExpectation(t *testing.T) {
 		{"id = \"v\"\nplugin_id = \"p\"\ncapacity_min = [1]\n", `got a list; expected a size such as "64MiB"`},
 		{"id = \"v\"\nplugin_id = \"p\"\ngrow {\n at = 80\n by = \"2%\"\n max = \"1GiB\"\n}\n",
 			`v.hcl:4,7: invalid value for "at": "80" is not a percentage; expected a percentage such as "80%"`},
-		{"id = \"v\"\nplugin_id = \"p\"\ntype = \"host\"\n", `v.hcl:3,8: invalid value for "type": berth does not support volumes of type "host"; expected "csi"`},
+		{"id = \"v\"\nplugin_id = \"p\"\ntype = \"host\"\n", `v.hcl:3,8: invalid value for "type": a host volume is made by berth volume create; ` +
+			`a directory that exists on a node is a host_volume block in the configuration of the node`},
 		{"id = \"v\"\nplugin_id = \"p\"\nsecrets { a = [\"s3cret\"] }\n",
 			`v.hcl:3,15: invalid value for "a": got a list; expected a string`},
 		{"id = \"v\"\nplugin_id = \"p\"\ntopology_request {\n  required {\n    topology { }\n  }\n}\n",

@@ -310,6 +310,7 @@ func (v *volume) request(alias string) *structs.VolumeRequest {
 		AttachmentMode: v.AttachmentMode,
 		MountOptions:   (*structs.CSIMountOptions)(v.MountOptions),
 		PerAlloc:       v.PerAlloc,
+		Sticky:         v.Sticky,
 		OnDeadMount:    v.OnDeadMount,
 		Ownership:      (*structs.VolumeOwnership)(v.Ownership),
 		Class:          v.Class,

@@ -2,6 +2,7 @@ package jobspec
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -128,6 +129,10 @@ func (*volumeType) Expected() string { return strconv.Quote(structs.VolumeTypeCS
 
 // UnmarshalText reads the type.
 func (t *volumeType) UnmarshalText(text []byte) error {
+	if string(text) == structs.VolumeTypeHost {
+		return errors.New("a host volume is made by berth volume create; a directory that exists on a node is a " +
+			"host_volume block in the configuration of the node")
+	}
 	if len(text) > 0 && string(text) != structs.VolumeTypeCSI {
 		return fmt.Errorf("berth does not support volumes of type %.40q; expected %s", text, t.Expected())
 	}

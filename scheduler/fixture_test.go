@@ -16,6 +16,7 @@ import (
 	"berth/state/csi/lifecycle"
 	"berth/structs"
 	"berth/structs/defaults"
+	"berth/structs/hostuse"
 )
 
 // The bounds of package place that tests reach.
@@ -243,7 +244,7 @@ func (w *fixture) claim(a *structs.Allocation) {
 	w.t.Helper()
 	tx := w.s.Read()
 	var cs []*structs.CSIClaim
-	for _, r := range state.JobVersion(tx, a.Namespace, a.JobID, a.JobVersion).Group(a.TaskGroup).Volumes {
+	for _, r := range hostuse.GroupOf(state.JobOf(tx, a), a).Volumes {
 		c := r.Claim(a.Namespace, a.Index(), a.ID)
 		c.AllocID = a.ID
 		cs = append(cs, c)

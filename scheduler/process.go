@@ -72,6 +72,9 @@ func (p *planner) decide() {
 
 // execute looks for nodes and completes the plan.
 func (p *planner) execute() {
+	for _, w := range p.delayed {
+		p.outlook.Hosts.Reserve(w.Alloc)
+	}
 	p.placer.PlaceAll(p.placements, p.rollout)
 	c := conclusion{planner: p, outlook: p.outlook, placer: p.placer}
 	c.addFollowup()

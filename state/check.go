@@ -12,6 +12,7 @@ import (
 	"berth/state/csi/snapschedules"
 	"berth/state/csi/snapshots"
 	"berth/state/evalallocs"
+	"berth/state/hostclaims"
 	"berth/state/lease"
 	"berth/state/quotas"
 	"berth/state/schema"
@@ -38,6 +39,7 @@ func Check(tx *ReadTx) []string {
 	snapgroups.Check(c)
 	drifts.Check(c)
 	snapschedules.Check(c)
+	hostclaims.Check(c)
 	checkPlugins(c)
 	csi.CheckInstances(c)
 	checkAllocs(c)

@@ -98,6 +98,7 @@ func rowsByTable(tx *ReadTx) map[string]int {
 	count(tx, counted, schema.DriftSummaries)
 	count(tx, counted, schema.SnapshotSchedules)
 	count(tx, counted, schema.SnapshotGroups)
+	count(tx, counted, schema.HostClaims)
 	if len(counted) != len(schema.All.Tables) {
 		panic("a table of the schema is not counted")
 	}

@@ -8,6 +8,7 @@ import (
 	"berth/internal/codec"
 	"berth/internal/mvcc"
 	"berth/state/blocked"
+	"berth/state/hostclaims"
 	"berth/state/jobvolumes"
 	"berth/state/namespaces"
 	"berth/state/schema"
@@ -341,6 +342,7 @@ func deleteJob(tx *WriteTx, j *structs.Job, now int64) {
 	dropScalingEvents(tx, j)
 	schema.Jobs.Delete(tx, j)
 	jobvolumes.Purge(tx, j, now)
+	hostclaims.DropJob(tx, j)
 	pruneVersions(tx, j.Namespace, j.ID)
 }
 

@@ -1,13 +1,16 @@
 package state
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 
+	"berth/state/hostclaims"
 	"berth/state/jobvolumes"
 	"berth/state/quotas"
 	"berth/structs"
 	"berth/structs/capacity"
+	"berth/structs/hostuse"
 )
 
 // planCheck checks that the placements of a plan fit their nodes. The scheduler has made the plan on an older
@@ -102,11 +105,12 @@ func (c *planCheck) rejection(a *structs.Allocation) string {
 		}
 	}
 
-	why := jobvolumes.Rejection(c, job, a)
+	group := job.Group(a.TaskGroup)
+	why := cmp.Or(jobvolumes.Rejection(c, job, a), hostclaims.Rejection(c, group, a, c.stopped))
 	if why != "" {
 		return why
 	}
-	return use.add(c, a, job.Group(a.TaskGroup))
+	return use.add(c, a, hostuse.Group(group, a.CSIVolumes))
 }
 
 // quotaRejection returns why the quota of a namespace rejects the plan, "" if it does not: another plan may
@@ -273,7 +277,7 @@ func hostVolumeHolder(
 
 	ending := map[string]string{} // the holder by volume
 	for a := range holders {
-		name := g.HostVolumeConflict(groupOf(tx, a))
+		name := g.HostVolumeConflict(hostuse.Group(groupOf(tx, a), a.CSIVolumes))
 		switch {
 		case name == "":
 		case a.ServerTerminal():

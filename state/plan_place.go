@@ -5,9 +5,11 @@ import (
 	"slices"
 
 	"berth/state/evalallocs"
+	"berth/state/hostclaims"
 	"berth/state/jobvolumes"
 	"berth/state/quotas"
 	"berth/structs"
+	"berth/structs/hostuse"
 )
 
 // newPlacements returns the placements of a plan, without those whose allocations exist.
@@ -57,6 +59,7 @@ func (c *planCheck) placePlanned(tx *WriteTx, place []*structs.Allocation, e *st
 	quotas.CountNew(tx, placed)
 	for _, a := range place {
 		linkPrevious(tx, a)
+		hostclaims.Take(tx, a)
 		err := jobvolumes.Make(tx, c.jobOf(a), a, c.plan.Now)
 		if err != nil {
 			return err
@@ -72,7 +75,7 @@ func newAlloc(tx *WriteTx, placed *structs.Allocation, g *structs.TaskGroup) *st
 	a.Job = nil
 	a.Services = nil // its node reports them
 	a.CSIPlugins = g.Plugins()
-	a.CSIVolumes = g.CSIUses(a.Index(), a.ID)
+	a.CSIVolumes = append(g.CSIUses(a.Index(), a.ID), hostuse.Uses(g, placed.CSIVolumes)...)
 	a.Namespace = structs.NamespaceOr(a.Namespace)
 	a.DesiredStatus = cmp.Or(a.DesiredStatus, structs.AllocDesiredRun)
 	a.ClientStatus = cmp.Or(a.ClientStatus, structs.AllocPending)

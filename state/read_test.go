@@ -43,7 +43,7 @@ func TestLists_HaveTheExpectedRows(t *testing.T) {
 		{"instances of one half", ids(csi.InstancesByPluginKind(tx, "p", structs.CSIKindNode), instance),
 			"node@n1 node@n2 node@n3"},
 		{"instances of a node", ids(csi.InstancesByNode(tx, "n2"), instance), "controller@n2 node@n2"},
-		{"volumes of a plugin", ids(csi.VolumesByPlugin(tx, "p"), volume), "v"},
+		{"volumes of a plugin", ids(csi.VolumesByPlugin(tx, "p"), volume), "hv v"},
 		{"volumes of another plugin", ids(csi.VolumesByPlugin(tx, "q"), volume), ""},
 		{"claims of a node", ids(csi.ClaimsByNode(tx, "n2"), claim), "a2"},
 		{"claims of an allocation", ids(csi.ClaimsByAlloc(tx, "a1"), claim), "a1"},

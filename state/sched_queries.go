@@ -109,6 +109,7 @@ func NewestForPlans(tx Reader) uint64 {
 		schema.Nodes.Newest(tx),
 		schema.Volumes.Newest(tx),
 		schema.Claims.Newest(tx),
+		schema.HostClaims.Newest(tx),
 		schema.Attachments.Newest(tx),
 		schema.Instances.Newest(tx),
 		schema.Allocs.Newest(tx),

@@ -28,6 +28,7 @@ import (
 	"berth/structs/admission"
 	"berth/structs/class"
 	"berth/structs/drift"
+	"berth/structs/hostuse"
 	"berth/structs/identity"
 	"berth/structs/nodeloss"
 	"berth/structs/pluginconf"
@@ -125,6 +126,16 @@ func addAccess(w *fixture) {
 		schema.SnapshotSchedules.Put(tx, &snapschedule.SnapshotSchedule{
 			Namespace: "default", Name: "s", VolumeID: "v", Crons: []string{"@daily"}, Keep: 1,
 		})
+		host := schema.Volumes.Get(tx, "default", "v").Copy()
+		host.ID = "hv"
+		host.Name = "hv"
+		host.ExternalID = ""
+		host.State = structs.VolumeFailed
+		host.Host = &structs.CSIHost{Name: "data", NodeID: "n"}
+		schema.Volumes.Put(tx, host)
+		schema.HostClaims.Put(tx, &hostuse.TaskGroupHostVolumeClaim{
+			ID: "c", Namespace: "default", JobID: "j", AllocID: "gone", VolumeID: "hv", VolumeName: "data",
+		})
 		return nil
 	})
 	if err != nil {
@@ -216,6 +227,7 @@ func TestLoad_KeepsTheBytesOfAnEarlierFile(t *testing.T) {
 		schema.Drifts.Name(), schema.DriftSummaries.Name(),
 		schema.Exhausted.Name(), schema.Snapshots.Name(), schema.SnapshotSchedules.Name(),
 		schema.SnapshotGroups.Name(),
+		schema.HostClaims.Name(),
 	}
 	for table, n := range rowsByTable(s.Read()) {
 		if n == 0 && !slices.Contains(later, table) {

@@ -217,6 +217,9 @@ type CSIVolumeUse struct {
 	AccessMode     CSIAccessMode
 	AttachmentMode CSIAttachmentMode
 	Mode           string // ClaimRead, ClaimWrite
+	// Alias is the request for a dynamic host volume, "" for another volume. Claim is that of a sticky one.
+	Alias string `json:",omitempty" codec:",omitempty" level:"2"`
+	Claim string `json:",omitempty" codec:",omitempty" level:"2"`
 }
 
 // Copy returns a copy. The caller may change its own fields and its task states.

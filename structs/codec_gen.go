@@ -3730,12 +3730,26 @@ func (v *CSIVolumeUse) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(4)
+	n := uint32(6)
+	if !(v.Alias != "") {
+		n--
+	}
+	if !(v.Claim != "") {
+		n--
+	}
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xaaAccessMode"...)
 	b = msgp.AppendString(b, string(v.AccessMode))
+	if v.Alias != "" {
+		b = append(b, "\xa5Alias"...)
+		b = msgp.AppendString(b, v.Alias)
+	}
 	b = append(b, "\xaeAttachmentMode"...)
 	b = msgp.AppendString(b, string(v.AttachmentMode))
+	if v.Claim != "" {
+		b = append(b, "\xa5Claim"...)
+		b = msgp.AppendString(b, v.Claim)
+	}
 	b = append(b, "\xa4Mode"...)
 	b = msgp.AppendString(b, v.Mode)
 	b = append(b, "\xa8VolumeID"...)
@@ -3761,6 +3775,10 @@ func (v *CSIVolumeUse) readField(name, b []byte) (_ []byte, known bool, err erro
 		b, err = wire.ReadString(b, &v.AttachmentMode)
 	case "Mode":
 		b, err = wire.ReadString(b, &v.Mode)
+	case "Alias":
+		b, err = wire.ReadString(b, &v.Alias)
+	case "Claim":
+		b, err = wire.ReadString(b, &v.Claim)
 	default:
 		return b, false, nil
 	}
@@ -7939,7 +7957,7 @@ func (v *VolumeRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(15)
+	n := uint32(16)
 	if !(v.Class != "") {
 		n--
 	}
@@ -7959,6 +7977,9 @@ func (v *VolumeRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.Size != 0) {
+		n--
+	}
+	if !(v.Sticky) {
 		n--
 	}
 	b = msgp.AppendMapHeader(b, n)
@@ -8008,6 +8029,10 @@ func (v *VolumeRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	b = append(b, "\xa6Source"...)
 	b = msgp.AppendString(b, v.Source)
+	if v.Sticky {
+		b = append(b, "\xa6Sticky"...)
+		b = msgp.AppendBool(b, v.Sticky)
+	}
 	b = append(b, "\xa4Type"...)
 	b = msgp.AppendString(b, v.Type)
 	return b, nil
@@ -8053,6 +8078,8 @@ func (v *VolumeRequest) readField(name, b []byte) (_ []byte, known bool, err err
 		b, err = wire.ReadString(b, &v.PluginID)
 	case "Parameters":
 		b, err = wire.ReadStringMap(b, (*map[string]string)(&v.Parameters))
+	case "Sticky":
+		b, err = wire.ReadBool(b, &v.Sticky)
 	default:
 		return b, false, nil
 	}

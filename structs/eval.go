@@ -61,6 +61,9 @@ func WakeVolume(ns, id string) string {
 	return volumeKeyPrefix + ns + ":" + id
 }
 
+// WakeHostVolume returns the unblock key of dynamic host volumes with a name, whatever their nodes are.
+func WakeHostVolume(ns, name string) string { return "host-volume:" + ns + ":" + name }
+
 const volumeKeyPrefix = "csi-volume:"
 
 // WakesVolume reports whether a key names a volume.

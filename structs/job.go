@@ -186,6 +186,8 @@ type VolumeRequest struct {
 	// PluginID and Parameters are those of a volume with LifecycleInline.
 	PluginID   string            `json:",omitempty" codec:",omitempty" level:"2"`
 	Parameters map[string]string `json:",omitempty" codec:",omitempty" level:"2"`
+	// Sticky is for host volumes: see package hostuse.
+	Sticky bool `json:",omitempty" codec:",omitempty" level:"2"`
 }
 
 // VolumeOwnership is `ownership {}`: the wanted owner of a volume. An empty text keeps what it is for.

@@ -6,6 +6,7 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
+	"berth/structs/hostuse"
 	"berth/structs/identity"
 )
 
@@ -38,7 +39,7 @@ func findToken(
 
 // usesPlugin reports whether an allocation has a granted claim on a volume of a plugin, or an inline volume.
 func usesPlugin(tx *state.ReadTx, a *structs.Allocation, g *structs.TaskGroup, plugin string) bool {
-	for _, r := range g.Volumes {
+	for _, r := range hostuse.Group(g, a.CSIVolumes).Volumes {
 		if r.IsInline() && r.PluginID == plugin {
 			return true
 		}

@@ -7,6 +7,7 @@ import (
 	"berth/structs/admin"
 	"berth/structs/class"
 	"berth/structs/drift"
+	"berth/structs/hostuse"
 	"berth/structs/quota"
 	"berth/structs/snapgroup"
 	"berth/structs/snapschedule"
@@ -57,6 +58,8 @@ func place(row any) (namespace, id string, known bool) {
 	case *drift.VolumeDrift:
 		return r.Namespace, r.VolumeID, true
 	case *snapshot.VolumeSnapshot:
+		return r.Namespace, r.VolumeID, true
+	case *hostuse.TaskGroupHostVolumeClaim:
 		return r.Namespace, r.VolumeID, true
 	case *snapschedule.SnapshotSchedule:
 		return r.Namespace, r.VolumeID, true

@@ -59,7 +59,7 @@ type indexes struct{ from, to int }
 // its own, about which a rule of its own may decide.
 func mayMountEach(a *acl.ACL, ns string, g *structs.TaskGroup, of indexes) bool {
 	for _, v := range g.Volumes {
-		if v == nil || !v.PerAlloc {
+		if v == nil || !v.PerAlloc || v.Type == structs.VolumeTypeHost {
 			continue
 		}
 		for i := of.from; i < of.to; i++ {

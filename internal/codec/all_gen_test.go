@@ -10,6 +10,7 @@ import (
 	"berth/structs/class"
 	"berth/structs/drift"
 	"berth/structs/event"
+	"berth/structs/hostuse"
 	"berth/structs/hostvol"
 	"berth/structs/identity"
 	"berth/structs/inquiry"
@@ -463,6 +464,10 @@ var all = []any{
 	new(event.Gap),
 	new(event.ListRequest),
 	new(event.ListResponse),
+	new(hostuse.ClaimDeleteRequest),
+	new(hostuse.ClaimListRequest),
+	new(hostuse.ClaimListResponse),
+	new(hostuse.TaskGroupHostVolumeClaim),
 	new(hostvol.DynamicHostVolume),
 	new(hostvol.DynamicHostVolumeDetail),
 	new(hostvol.DynamicHostVolumeStub),

@@ -11,6 +11,7 @@ var WirePackages = []string{
 	"structs/class",
 	"structs/drift",
 	"structs/event",
+	"structs/hostuse",
 	"structs/hostvol",
 	"structs/identity",
 	"structs/admission",

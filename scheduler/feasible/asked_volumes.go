@@ -2,7 +2,6 @@ package feasible
 
 import (
 	"fmt"
-	"time"
 
 	"berth/scheduler/rejects"
 	"berth/state"
@@ -10,7 +9,6 @@ import (
 	"berth/state/csi/space"
 	"berth/state/jobvolumes"
 	"berth/structs"
-	"berth/structs/jobvolume"
 	"berth/structs/quotause"
 )
 
@@ -33,7 +31,7 @@ func findAsked(p *Outlook, u *VolumeUse, r *structs.VolumeRequest, index int) {
 
 // unmakableReason returns the reason for which a volume can be created on no node now, "" if it can.
 func unmakableReason(p *Outlook, u VolumeUse) string {
-	if lacksController(p, u.Volume.PluginID) {
+	if csi.LacksController(p, u.Volume.PluginID) {
 		return fmt.Sprintf("no controller of plugin %s is healthy", u.Volume.PluginID)
 	}
 
@@ -67,39 +65,13 @@ func exhaustedIn(p *Outlook, u *VolumeUse, place *structs.CSITopology) *rejects.
 		return nil
 	}
 	e := space.Exhausted(p, u.Volume.PluginID, u.Volume.Class, place)
-	asked := u.Volume.RequestedCapacityMin
-	now := p.Now.UnixNano()
-	why := ""
-	switch {
-	case e.Lacks(asked, now):
-		why = lacking(e, asked)
-	case e.Holds(asked, now):
-		why = fmt.Sprintf("plugin %s had no space for %s at %s%s; it is tried again %s later",
-			u.Volume.PluginID, structs.FormatBytes(e.Bytes), time.Unix(0, e.Time).UTC().Format(time.TimeOnly),
-			inPlace(e), jobvolume.RetryAfter)
-	default:
+	why := e.Reason(u.Volume.RequestedCapacityMin, p.Now.UnixNano())
+	if why == "" {
 		return nil
 	}
 
 	p.Waits = true
 	return &rejects.Rejection{Reason: "CSI volume " + u.Volume.ID + ": " + why, Keys: u.keys}
-}
-
-// lacking describes a place that has less space than is asked.
-func lacking(e *jobvolume.Exhaustion, asked int64) string {
-	if asked > e.Left {
-		return fmt.Sprintf("class %s has %s left%s, %s are asked", e.Class, structs.FormatBytes(e.Left), inPlace(e),
-			structs.FormatBytes(asked))
-	}
-	return fmt.Sprintf("class %s has volumes of at most %s%s, %s are asked", e.Class,
-		structs.FormatBytes(e.MaxVolume), inPlace(e), structs.FormatBytes(asked))
-}
-
-func inPlace(e *jobvolume.Exhaustion) string {
-	if e.Place == "" {
-		return ""
-	}
-	return " in " + e.Place
 }
 
 // newVolumes returns what the volumes that are created for an allocation have of a quota beyond the rows of

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"berth/scheduler/hostplace"
 	"berth/scheduler/rejects"
 	"berth/state"
 	"berth/state/csi"
@@ -75,6 +76,14 @@ func (p *Outlook) BlockedEverywhere(d *Demand) *rejects.Rejection {
 	// A placement that finds no node is checked again for stops and victims, with the same volumes.
 	if !d.looked {
 		d.Uses = p.usesOf(d.Group.TaskGroup, d.Index)
+		d.Hosts = p.Hosts.LookUp(p, hostplace.Of{
+			Namespace: p.Namespace,
+			JobID:     p.Eval.JobID,
+			Group:     d.Group.TaskGroup,
+			Index:     d.Index,
+			Prev:      d.Prev,
+			Stopped:   p.stopped,
+		})
 		d.looked = true
 	}
 	if r := QuotaRejection(p, d); r != nil {
@@ -90,6 +99,9 @@ func (p *Outlook) BlockedEverywhere(d *Demand) *rejects.Rejection {
 				Keys:   u.keys,
 			}
 		}
+	}
+	if why, keys := d.Hosts.Nowhere(); why != "" {
+		return &rejects.Rejection{Filter: rejects.FilterHostVolume, Reason: why, Keys: keys}
 	}
 	return nil
 }
@@ -108,7 +120,7 @@ func (p *Outlook) unclaimableReason(u VolumeUse) string {
 	}
 
 	// Without a controller no node can be attached, so no node is worth a trial.
-	if lacksController(p, u.Volume.PluginID) {
+	if csi.LacksController(p, u.Volume.PluginID) {
 		return fmt.Sprintf("no controller of plugin %s is healthy", u.Volume.PluginID)
 	}
 
@@ -147,13 +159,6 @@ func (p *Outlook) willRelease(allocID string) bool {
 		return false
 	}
 	return p.stopped[allocID] || a.Terminal()
-}
-
-// lacksController reports whether the plugin needs a controller and none is healthy.
-func lacksController(tx state.Reader, plugin string) bool {
-	row := csi.Plugin(tx, plugin)
-	return row != nil && row.ControllerRequired &&
-		!csi.HealthyInstance(tx, plugin, structs.CSIKindController)
 }
 
 // addIntendedClaims records the claims that an allocation of the plan will make.
@@ -357,15 +362,4 @@ func (p *Outlook) keysOfVolumes(volumes map[string]*structs.CSIClaim) []string {
 	}
 	p.Keys.named += len(keys)
 	return keys
-}
-
-// inlinePlugins returns the IDs of the plugins that make inline volumes of a group, each once and sorted.
-func inlinePlugins(g *structs.TaskGroup) (ids []string) {
-	for _, r := range g.Volumes {
-		if r.IsInline() {
-			ids = append(ids, r.PluginID)
-		}
-	}
-	slices.Sort(ids)
-	return slices.Compact(ids)
 }

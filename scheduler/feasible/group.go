@@ -10,6 +10,7 @@ import (
 	"berth/state"
 	"berth/structs"
 	"berth/structs/admin"
+	"berth/structs/jobvolume"
 	"berth/structs/quotause"
 )
 
@@ -65,7 +66,7 @@ func newGroup(o *Outlook, j *structs.Job, g *structs.TaskGroup) *Group {
 		network:     g.Network(),
 		ports:       g.PortDemands(),
 		hostVolumes: g.HostVolumes(),
-		inline:      inlinePlugins(g),
+		inline:      jobvolume.InlinePlugins(g),
 		newest:      newestField(o, g),
 	}
 

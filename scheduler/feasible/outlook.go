@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"berth/internal/level"
+	"berth/scheduler/hostplace"
 	"berth/scheduler/match"
 	"berth/scheduler/rejects"
 	"berth/state"
@@ -32,6 +33,7 @@ type Outlook struct {
 	FieldsAbove func(v any, level int) []level.Part // level.Above, or in tests another
 	Keys        VolumeKeys                          // of the rejections so far
 	Waits       bool                                // for the end of a plugin: no key tells of it
+	Hosts       hostplace.Plan                      // the dynamic host volumes
 
 	quota      *quotaUse       // nil: the namespace names none
 	fleet      []*structs.Node // all nodes, by ID; nil until AllNodes
@@ -81,6 +83,10 @@ func (p *Outlook) AllNodes() []*structs.Node {
 
 // Check returns the rejection of a node by the first filter that rejects it, nil if none does.
 func (p *Outlook) Check(d *Demand, v *NodeView) *rejects.Rejection {
+	d, lacks := onNode(p, d, v)
+	if lacks != nil {
+		return lacks
+	}
 	for _, f := range placeFilters {
 		r := f.check(p, d, v)
 		if r != nil {
@@ -99,6 +105,11 @@ func (p *Outlook) Check(d *Demand, v *NodeView) *rejects.Rejection {
 // counts it there from here on. The node has passed Check.
 func (p *Outlook) Add(a *structs.Allocation, d *Demand, v *NodeView) {
 	g := d.Group
+	here, _ := onNode(p, d, v)
+	if here != nil && here.here != nil {
+		d = here
+		a.CSIVolumes = p.Hosts.Uses(d.here)
+	}
 
 	// All allocations of the group share one value, which saves memory in a large job. Nothing changes it.
 	a.Resources = g.Kept
@@ -119,7 +130,7 @@ func (p *Outlook) Add(a *structs.Allocation, d *Demand, v *NodeView) {
 	p.Plan.Place = append(p.Plan.Place, a)
 	v.place(p, a)
 	if len(g.hostVolumes) > 0 {
-		v.writers = append(v.writers, g.TaskGroup)
+		v.writers = append(v.writers, d.here.Of(d.Group.TaskGroup))
 	}
 
 	p.countValues(a, 1)

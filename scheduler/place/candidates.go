@@ -266,7 +266,7 @@ func (s *sample) rate(p *feasible.Outlook, w *Placement, v *feasible.NodeView) (
 // a sample were in the sample before.
 func (p *Placer) repeats(w *Placement) bool {
 	g := w.Group
-	return !p.options.Anew && w.Prev == nil && w.data == nil && len(w.demand.Uses) == 0 &&
+	return !p.options.Anew && w.Prev == nil && w.data == nil && !w.demand.UsesVolumes() &&
 		!g.Spec.DependsOnOthers()
 }
 

@@ -54,6 +54,7 @@ func (g *Group) Filter(nodes []*structs.Node) {
 // recordFailure keeps the first failure of a group, and for a per-node job the rejection of each node.
 func (g *Group) recordFailure(w *Placement, t *rejects.Count) {
 	g.Queued++
+	t.AddKeys(w.demand.HostKeys())
 	switch {
 	case g.Failed == nil:
 		g.Failed = t

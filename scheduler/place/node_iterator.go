@@ -42,6 +42,11 @@ func (p *Placer) sourceOf(w *Placement) source {
 		best = listSource("node "+id, nodesWithID(p.outlook, id))
 	}
 
+	name, hosts := w.demand.Hosts.Nodes()
+	if name != "" {
+		return listSource(name, nodesWithID(p.outlook, hosts...))
+	}
+
 	for i := range w.demand.Uses {
 		if id := w.demand.Uses[i].BoundNode(); id != "" {
 			return listSource("node "+id, nodesWithID(p.outlook, id))
@@ -246,10 +251,12 @@ func randomID(tx state.Reader, first string, random *rand.Rand) string {
 	return first
 }
 
-// nodesWithID returns the node with the ID, if it exists.
-func nodesWithID(tx state.Reader, id string) []*structs.Node {
-	if n := state.Node(tx, id); n != nil {
-		return []*structs.Node{n}
+// nodesWithID returns the nodes with the IDs, as far as they exist.
+func nodesWithID(tx state.Reader, ids ...string) (nodes []*structs.Node) {
+	for _, id := range ids {
+		if n := state.Node(tx, id); n != nil {
+			nodes = append(nodes, n)
+		}
 	}
-	return nil
+	return nodes
 }

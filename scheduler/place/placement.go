@@ -81,6 +81,7 @@ func NewSuccessor(g *Group, k Kind, prev *structs.Allocation) *Placement {
 	w := newPlacement(g, prev.Index())
 	w.kind = k
 	w.Prev = prev
+	w.demand.Prev = prev.ID
 	w.Ended = k == KindMove
 	if k == KindUpdate {
 		// Only an update has a predecessor that leaves now. That of the others has ended or stopped, or may

@@ -13,6 +13,7 @@ import (
 	"berth/state"
 	"berth/state/blocked"
 	"berth/structs"
+	"berth/structs/hostuse"
 )
 
 // Options are the inputs of a placer besides the outlook.
@@ -55,6 +56,11 @@ func New(o *feasible.Outlook, with Options) *Placer {
 func (p *Placer) PlaceAll(placements []*Placement, r *rollout.Rollout) {
 	p.placements = placements
 	p.rollout = r
+	for _, w := range placements {
+		if w.Prev != nil {
+			p.outlook.Hosts.Reserve(w.Prev)
+		}
+	}
 	slices.SortStableFunc(p.placements, func(a, b *Placement) int {
 		return cmp.Compare(a.order(), b.order())
 	})
@@ -101,7 +107,7 @@ func (p *Placer) placeFresh(w *Placement) {
 			return
 		case g.Failed == nil:
 		// With volumes per allocation each index is a question of its own, up to the bound of counts.
-		case !g.Spec.TaskGroup.HasPerAlloc() || w.count-left >= structs.MaxGroupCount:
+		case !hostuse.EachDiffers(g.Spec.TaskGroup) || w.count-left >= structs.MaxGroupCount:
 			g.Failed.Metric.CoalescedFailures += left // the plan frees no capacity
 			g.Queued += left
 			return
@@ -141,7 +147,7 @@ func (p *Placer) placeOne(w *Placement) {
 	if g.Failed != nil &&
 		w.node == nil &&
 		!w.IsUpdate() &&
-		!g.Spec.TaskGroup.HasPerAlloc() {
+		!hostuse.EachDiffers(g.Spec.TaskGroup) {
 		g.Failed.Metric.CoalescedFailures++ // an equal placement has failed before
 		g.Queued++
 		return
@@ -251,7 +257,7 @@ func (p *Placer) lastRejections(w *Placement) (*rejects.Count, []*structs.Node) 
 		len(before.QuotaExhausted) > 0 || // it has not tried all nodes
 		len(e.BlockedOn) == 0 ||
 		e.JobModifyIndex != p.outlook.Job.JobModifyIndex ||
-		len(w.demand.Uses) > 0 ||
+		w.demand.UsesVolumes() ||
 		w.IsUpdate() ||
 		g.Spec.Limited() ||
 		g.Spec.Job != p.outlook.Job {
@@ -399,6 +405,7 @@ func allocBytes(a *structs.Allocation) int {
 	for _, port := range a.Ports {
 		size += 48 + len(port.Label) + len(port.HostIP)
 	}
+	size += 160 * len(a.CSIVolumes)
 	size += 40*len(a.AwaitedAllocations) + 240*len(a.PreemptedAllocations) // with their stops
 	return size + len(a.Name) + len(a.NodeName)
 }

@@ -198,6 +198,9 @@ func UnblockMore(tx *mvcc.WriteTx, n int) {
 
 // UnblockVolume unblocks the key of a volume whose row has just changed.
 func UnblockVolume(tx *mvcc.WriteTx, v *structs.CSIVolume) {
+	if v.Host != nil {
+		UnblockKey(tx, structs.WakeHostVolume(v.Namespace, v.Host.Name))
+	}
 	key := structs.WakeVolume(v.Namespace, v.ID)
 	old := schema.Unblocks.Get(tx, key)
 	w := unblockQueues(tx, key, old)

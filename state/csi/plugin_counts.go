@@ -43,6 +43,13 @@ func HealthyInstance(tx mvcc.Reader, plugin string, kind structs.CSIKind) bool {
 	return TallyOf(tx, plugin, kind).Healthy > 0
 }
 
+// LacksController reports whether the plugin needs a controller and none is healthy.
+func LacksController(tx mvcc.Reader, plugin string) bool {
+	row := Plugin(tx, plugin)
+	return row != nil && row.ControllerRequired &&
+		!HealthyInstance(tx, plugin, structs.CSIKindController)
+}
+
 // AllocsByPlugin yields the allocations that run a plugin, those that ended first.
 func AllocsByPlugin(tx mvcc.Reader, plugin string) iter.Seq[*structs.Allocation] {
 	return schema.AllocsByPlugin.Scan(tx, plugin)

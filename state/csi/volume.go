@@ -23,6 +23,11 @@ func VolumeByExternal(tx mvcc.Reader, plugin, external string) *structs.CSIVolum
 	return schema.VolumesByPlugin.First(tx, plugin, external)
 }
 
+// HostVolumesNamed yields the dynamic host volumes of a namespace with a name, whatever their nodes are.
+func HostVolumesNamed(tx mvcc.Reader, ns, name string) iter.Seq[*structs.CSIVolume] {
+	return schema.VolumesByHostName.Scan(tx, ns, name)
+}
+
 // UnsettledVolumes yields the volumes for which the leader has a call to make: to create, delete or expand.
 func UnsettledVolumes(tx mvcc.Reader) iter.Seq[*structs.CSIVolume] {
 	return schema.UnsettledVolumes.Scan(tx)
@@ -122,11 +127,23 @@ func Unschedulable(tx mvcc.Reader, v *structs.CSIVolume) string {
 	return summarizePlugin(tx, v.PluginID).unschedulable(v)
 }
 
-// JobsWaitingFor returns the jobs that could not be placed and wait for a volume to change. It reads a
-// bounded number of evaluations.
+// JobsWaitingFor returns the jobs that could not be placed and wait for a volume to change, or for a host
+// volume of its name. It reads a bounded number of evaluations.
 func JobsWaitingFor(tx mvcc.Reader, v *structs.CSIVolume) (jobs []string) {
+	keys := []string{structs.WakeVolume(v.Namespace, v.ID)}
+	if v.Host != nil {
+		keys = append(keys, structs.WakeHostVolume(v.Namespace, v.Host.Name))
+	}
+	for _, key := range keys {
+		jobs = addWaiting(tx, jobs, key)
+	}
+	return jobs
+}
+
+// addWaiting adds the jobs whose evaluations wait for a key.
+func addWaiting(tx mvcc.Reader, jobs []string, key string) []string {
 	read := 0
-	for e := range schema.EvalsByBlocked.Scan(tx, structs.WakeVolume(v.Namespace, v.ID)) {
+	for e := range schema.EvalsByBlocked.Scan(tx, key) {
 		read++
 
 		// Evaluations that are pending again keep their position until they are processed, and may be many.

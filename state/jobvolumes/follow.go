@@ -11,6 +11,7 @@ import (
 	"berth/state/blocked"
 	"berth/state/csi"
 	"berth/state/csi/lifecycle"
+	"berth/state/hostclaims"
 	"berth/state/quotas"
 	"berth/state/schema"
 	"berth/structs"
@@ -30,10 +31,13 @@ func OfJob(tx mvcc.Reader, ns, jobID string) iter.Seq[*structs.CSIVolume] {
 }
 
 // Keep reports whether the row of a job that is stopped has to stay, because volumes of it are deleted only
-// once somebody purges the job.
+// once somebody purges the job, or because it has claims on sticky host volumes.
 func Keep(tx mvcc.Reader, j *structs.Job) bool {
 	if !j.Stop {
 		return false
+	}
+	if hostclaims.OfJob(tx, j.Namespace, j.ID) {
+		return true
 	}
 	for v := range ofJob(tx, j.Namespace, j.ID) {
 		if v.Reclaim == class.Delete && !v.Marked() {

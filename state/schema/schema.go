@@ -158,6 +158,7 @@ var All = mvcc.Schema{
 		Drifts, DriftSummaries,
 		SnapshotSchedules,
 		SnapshotGroups,
+		HostClaims,
 	},
 }
 

@@ -6,6 +6,7 @@ import (
 	"berth/structs"
 	"berth/structs/class"
 	"berth/structs/drift"
+	"berth/structs/hostuse"
 	"berth/structs/jobvolume"
 	"berth/structs/pluginconf"
 	"berth/structs/snapgroup"
@@ -71,6 +72,14 @@ var (
 	// Volumes that jobs have asked for, by the job.
 	VolumesByJob = Volumes.Index("job", func(v *structs.CSIVolume) mvcc.Key {
 		return mvcc.KeyIf(v.JobID != "", v.Namespace, v.JobID)
+	})
+
+	// Dynamic host volumes by their name.
+	VolumesByHostName = Volumes.Index("host_name", func(v *structs.CSIVolume) mvcc.Key {
+		if v.Host == nil {
+			return nil
+		}
+		return mvcc.KeyOf(v.Namespace, v.Host.Name)
 	})
 
 	// Volumes that name a class, by it.
@@ -238,5 +247,22 @@ var (
 	// DriftSummaries has the numbers of the differences by plugin.
 	DriftSummaries = mvcc.NewTable("csi_drift_summaries", func(s *drift.DriftSummary) mvcc.Key {
 		return mvcc.KeyOf(s.PluginID)
+	})
+)
+
+var (
+	// HostClaims has the claims of groups on dynamic host volumes by namespace and ID.
+	HostClaims = mvcc.NewTable("host_volume_claims", func(c *hostuse.TaskGroupHostVolumeClaim) mvcc.Key {
+		return mvcc.KeyOf(c.Namespace, c.ID)
+	})
+
+	// HostClaimsByGroup has the claims by job, group and name of the volume.
+	HostClaimsByGroup = HostClaims.Index("group", func(c *hostuse.TaskGroupHostVolumeClaim) mvcc.Key {
+		return mvcc.KeyOf(c.Namespace, c.JobID, c.TaskGroupName, c.VolumeName)
+	})
+
+	// HostClaimsByVolume has the claims by volume.
+	HostClaimsByVolume = HostClaims.Index("volume", func(c *hostuse.TaskGroupHostVolumeClaim) mvcc.Key {
+		return mvcc.KeyOf(c.Namespace, c.VolumeID)
 	})
 )

@@ -1,6 +1,7 @@
 package jobvolume
 
 import (
+	"slices"
 	"strings"
 
 	"berth/structs"
@@ -36,4 +37,15 @@ func checkInline(f field.Errors, v *structs.VolumeRequest) {
 	}
 	f.Require(bytes <= maxInlineParameters,
 		`parameters has %d bytes; with lifecycle "inline" at most %d are allowed`, bytes, maxInlineParameters)
+}
+
+// InlinePlugins returns the IDs of the plugins that make inline volumes of a group, each once and sorted.
+func InlinePlugins(g *structs.TaskGroup) (ids []string) {
+	for _, r := range g.Volumes {
+		if r.IsInline() {
+			ids = append(ids, r.PluginID)
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
 }

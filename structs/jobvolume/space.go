@@ -1,18 +1,19 @@
 package jobvolume
 
 import (
+	"fmt"
 	"time"
 
 	"berth/structs"
 )
 
-// RetryAfter is the time after which a place that had no space is tried again. A deletion of a volume of the
-// plugin ends it earlier.
+// RetryAfter is the time after which a place that had no space is tried again. A deletion of a volume of
+// the plugin ends it earlier.
 const RetryAfter = 5 * time.Minute
 
-// Exhaustion is the row with the answers of a plugin about the space for volumes of a class in a place. Bytes
-// and Time are those of RESOURCE_EXHAUSTED, the answer to a creation (CSI spec, CreateVolume). The fields
-// after them are those of GetCapacity. Key: (PluginID, Class, Place).
+// Exhaustion is the row with the answers of a plugin about the space for volumes of a class in a place.
+// Bytes and Time are those of RESOURCE_EXHAUSTED, the answer to a creation (CSI spec, CreateVolume). The
+// fields after them are those of GetCapacity. Key: (PluginID, Class, Place).
 type Exhaustion struct {
 	PluginID string `level:"2"`
 	Class    string `level:"2"`
@@ -22,7 +23,8 @@ type Exhaustion struct {
 
 	Left      int64 `json:",omitempty" codec:",omitempty" level:"2"` // bytes, as GetCapacity has answered
 	MaxVolume int64 `json:",omitempty" codec:",omitempty" level:"2"` // bytes of the largest volume; 0: not known
-	// LeftTime is the UnixNano of the answer that changed Left or MaxVolume, 0 if the plugin has given none.
+	// LeftTime is the UnixNano of the answer that changed Left or MaxVolume, 0 if the plugin has given
+	// none.
 	LeftTime        int64 `json:",omitempty" codec:",omitempty" level:"2"`
 	structs.Indexes `level:"2"`
 }
@@ -43,6 +45,31 @@ func (e *Exhaustion) Lacks(bytes, now int64) bool {
 	return bytes > e.Left || e.MaxVolume > 0 && bytes > e.MaxVolume
 }
 
+// Reason returns the reason for which a volume of a size is not to be tried at a time (UnixNano), "" if it
+// is to be tried. The row may be nil.
+func (e *Exhaustion) Reason(bytes, now int64) string {
+	switch {
+	case e.Lacks(bytes, now) && bytes > e.Left:
+		return fmt.Sprintf("class %s has %s left%s, %s are asked", e.Class, structs.FormatBytes(e.Left),
+			e.inPlace(), structs.FormatBytes(bytes))
+	case e.Lacks(bytes, now):
+		return fmt.Sprintf("class %s has volumes of at most %s%s, %s are asked", e.Class,
+			structs.FormatBytes(e.MaxVolume), e.inPlace(), structs.FormatBytes(bytes))
+	case e.Holds(bytes, now):
+		return fmt.Sprintf("plugin %s had no space for %s at %s%s; it is tried again %s later",
+			e.PluginID, structs.FormatBytes(e.Bytes), time.Unix(0, e.Time).UTC().Format(time.TimeOnly),
+			e.inPlace(), RetryAfter)
+	}
+	return ""
+}
+
+func (e *Exhaustion) inPlace() string {
+	if e.Place == "" {
+		return ""
+	}
+	return " in " + e.Place
+}
+
 // MaxAnswers is the most answers of a SpaceRequest.
 const MaxAnswers = 256
 
@@ -61,8 +88,8 @@ type SpaceAnswer struct {
 	MaxVolume int64  `level:"2"` // bytes of the largest volume; 0: not known
 }
 
-// SaysMore reports whether an answer is to be stored over a row, nil for none: a rounded figure differs. So a
-// pool whose space changes a little in each minute writes no entry in each.
+// SaysMore reports whether an answer is to be stored over a row, nil for none: a rounded figure differs. So
+// a pool whose space changes a little in each minute writes no entry in each.
 func (a *SpaceAnswer) SaysMore(e *Exhaustion) bool {
 	return e == nil || e.LeftTime == 0 || rounded(a.Left) != rounded(e.Left) ||
 		rounded(a.MaxVolume) != rounded(e.MaxVolume)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"berth/structs"
+	"berth/structs/hostuse"
 	"berth/structs/jobvolume"
 	"berth/structs/validate/field"
 	"berth/structs/validate/folder"
@@ -68,7 +69,7 @@ func checkVolumeRequest(f field.Errors, v *structs.VolumeRequest, j *structs.Job
 	f.CheckOneOf("type", v.Type, []string{structs.VolumeTypeCSI, structs.VolumeTypeHost})
 	f.CheckName("source", v.Source)
 	if v.Type == structs.VolumeTypeHost {
-		checkHostRequest(f, v)
+		hostuse.Check(f, v, j)
 		return
 	}
 
@@ -80,39 +81,14 @@ func checkVolumeRequest(f field.Errors, v *structs.VolumeRequest, j *structs.Job
 	checkMountOptions(f, v.MountOptions)
 	checkOwnership(f, v)
 	f.CheckOneOf("on_dead_mount", v.OnDeadMount, volumeusage.Policies)
-	f.Require(!v.PerAlloc || !j.PerNode(),
-		"per_alloc is not for %s jobs: their allocations have no index of their own", j.Type)
+	f.Require(!v.PerAlloc || !j.PerNode(), hostuse.NoIndex, j.Type)
+	f.Require(!v.Sticky, "sticky is for a host volume: a volume of type csi is the same for each allocation; "+
+		"leave sticky out")
 	exclusive := v.AccessMode.SingleUse() ||
 		v.AccessMode == structs.CSIMultiNodeSingleWriter && !v.ReadOnly
 	f.Require(!exclusive || v.PerAlloc || v.Lifecycle != "" || g.Count <= 1,
 		"access_mode %s allows one allocation, but count is %d; "+
 			"use per_alloc, another access mode or count = 1", v.AccessMode, g.Count)
-}
-
-var hostAccessModes = []structs.CSIAccessMode{
-	"",
-	structs.CSISingleNodeReader,
-	structs.CSISingleNodeWriter,
-	structs.CSISingleNodeSingleWriter,
-	structs.CSISingleNodeMultiWriter,
-}
-
-// checkHostRequest checks a request for a host volume.
-func checkHostRequest(f field.Errors, r *structs.VolumeRequest) {
-	f.Require(slices.Contains(hostAccessModes, r.AccessMode),
-		"access_mode %q is not one of a host volume: %s, %s, %s, %s", r.AccessMode,
-		structs.CSISingleNodeReader, structs.CSISingleNodeWriter, structs.CSISingleNodeSingleWriter,
-		structs.CSISingleNodeMultiWriter)
-	f.Require(r.AccessMode != structs.CSISingleNodeReader || r.ReadOnly,
-		"access_mode %s needs read_only = true", r.AccessMode)
-	f.Require(r.AttachmentMode == "" || r.AttachmentMode == structs.CSIFileSystem,
-		"attachment_mode %q is not for host volumes: they are directories", r.AttachmentMode)
-	f.Require(r.MountOptions == nil, "mount_options is not for host volumes: the machine has mounted them")
-	f.Require(!r.PerAlloc, "per_alloc is not for host volumes")
-	f.Require(r.Class+r.Lifecycle == "" && r.Size == 0, "class, size and lifecycle are not for host volumes")
-	f.Require(r.PluginID == "" && r.Parameters == nil, "plugin_id and parameters are not for host volumes")
-	f.Require(r.OnDeadMount == "", "on_dead_mount is not for host volumes: the machine has mounted them")
-	f.Require(r.Ownership == nil, "ownership is not for host volumes: the machine owns them")
 }
 
 var ownershipPolicies = []string{

@@ -20,13 +20,21 @@ func TestHostVolumeRequest_NamesTheFault(t *testing.T) {
 			func(v *structs.VolumeRequest) { v.AccessMode = structs.CSIMultiNodeReader }},
 		{"access_mode single-node-reader-only needs read_only = true",
 			func(v *structs.VolumeRequest) { v.AccessMode = structs.CSISingleNodeReader }},
-		{`attachment_mode "block-device" is not for host volumes`,
-			func(v *structs.VolumeRequest) { v.AttachmentMode = structs.CSIBlockDevice }},
+		{"", func(v *structs.VolumeRequest) { v.AttachmentMode = structs.CSIBlockDevice }},
+		{"", func(v *structs.VolumeRequest) { v.PerAlloc = true }},
+		{"", func(v *structs.VolumeRequest) { v.Sticky = true }},
+		{`attachment_mode "tape" must be file-system or block-device`,
+			func(v *structs.VolumeRequest) { v.AttachmentMode = "tape" }},
+		{"sticky is for a host volume", func(v *structs.VolumeRequest) {
+			v.Type = structs.VolumeTypeCSI
+			v.AccessMode = structs.CSISingleNodeWriter
+			v.AttachmentMode = structs.CSIFileSystem
+			v.Sticky = true
+		}},
 		{"mount_options is not for host volumes",
 			func(v *structs.VolumeRequest) { v.MountOptions = &structs.CSIMountOptions{} }},
 		{"ownership is not for host volumes",
 			func(v *structs.VolumeRequest) { v.Ownership = &structs.VolumeOwnership{Owner: "web"} }},
-		{"per_alloc is not for host volumes", func(v *structs.VolumeRequest) { v.PerAlloc = true }},
 	} {
 		j := testJob(func(j *structs.Job) {
 			v := &structs.VolumeRequest{Type: structs.VolumeTypeHost, Source: "data"}
@@ -36,6 +44,23 @@ func TestHostVolumeRequest_NamesTheFault(t *testing.T) {
 		err := Job(j)
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("want %q, got %v", c.want, err)
+		}
+	}
+}
+
+func TestHostVolumeRequest_OfAPerNodeJob(t *testing.T) {
+	for want, edit := range map[string]func(*structs.VolumeRequest){
+		"sticky is not for system jobs":    func(v *structs.VolumeRequest) { v.Sticky = true },
+		"per_alloc is not for system jobs": func(v *structs.VolumeRequest) { v.PerAlloc = true },
+	} {
+		err := Job(testJob(func(j *structs.Job) {
+			j.Type = structs.JobSystem
+			v := &structs.VolumeRequest{Type: structs.VolumeTypeHost, Source: "data"}
+			edit(v)
+			j.TaskGroups[0].Volumes["data"] = v
+		}))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("want %q, got %v", want, err)
 		}
 	}
 }

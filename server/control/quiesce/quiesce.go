@@ -14,6 +14,7 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
+	"berth/structs/hostuse"
 	"berth/structs/nodecalls"
 	"berth/structs/snapshot"
 )
@@ -130,7 +131,7 @@ func writersIn(tx *state.ReadTx, a *structs.Allocation, volumeID string) (writer
 	if job == nil {
 		return nil
 	}
-	group := job.Group(a.TaskGroup)
+	group := hostuse.GroupOf(job, a)
 	if group == nil {
 		return nil
 	}

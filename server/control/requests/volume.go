@@ -6,6 +6,7 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
+	"berth/structs/hostuse"
 	"berth/structs/modify"
 	"berth/structs/nodecalls"
 )
@@ -122,7 +123,7 @@ func JobMountOptions(tx *state.ReadTx, claim *structs.CSIClaim) *structs.CSIMoun
 		return nil
 	}
 
-	group := job.Group(a.TaskGroup)
+	group := hostuse.GroupOf(job, a)
 	if group == nil {
 		return nil
 	}

@@ -210,11 +210,15 @@ func unblockAfterRelease(tx *mvcc.WriteTx, k structs.CSIClaimKey, plugin, node s
 // evaluated again.
 func KeysToUnblock(tx mvcc.Reader, k structs.CSIClaimKey, plugin, node string) []string {
 	key := structs.WakeVolume(k.Namespace, k.VolumeID)
-	if csi.Volume(tx, k.Namespace, k.VolumeID) == nil {
+	v := csi.Volume(tx, k.Namespace, k.VolumeID)
+	if v == nil {
 		key = structs.WakeCapacity
 	}
 
 	keys := []string{key}
+	if v != nil && v.Host != nil {
+		keys = append(keys, structs.WakeHostVolume(v.Namespace, v.Host.Name))
+	}
 
 	// An evaluation waits for each volume of a full node by itself, as long as these are few.
 	half := csi.Instance(tx, plugin, structs.CSIKindNode, node)

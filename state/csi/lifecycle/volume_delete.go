@@ -5,6 +5,7 @@ import (
 	"berth/state/blocked"
 	"berth/state/csi"
 	"berth/state/csi/space"
+	"berth/state/hostclaims"
 	"berth/state/schema"
 	"berth/state/trust"
 	"berth/structs"
@@ -72,12 +73,25 @@ func deleteVolume(tx *mvcc.WriteTx, v *structs.CSIVolume) {
 	schema.Volumes.Delete(tx, v)
 	retrySource(tx, v, v.ModifyTime)
 	blocked.DeleteUnblock(tx, structs.WakeVolume(v.Namespace, v.ID))
+	forgetHost(tx, v)
 	blocked.UnblockKey(tx, structs.WakeCapacity) // it frees no capacity for jobs without volumes
 	if v.ExternalID != "" {
 		space.Forget(tx, v.PluginID)
 	}
 	DropUnusedPlugin(tx, v.PluginID)
 	rebindDriver(tx, v.PluginID, v.ModifyTime)
+}
+
+// forgetHost deletes what other tables have about a dynamic host volume whose row was deleted. The last
+// volume of its name takes the record of unblocks along: no evaluation misses it, as deleteVolume says.
+func forgetHost(tx *mvcc.WriteTx, v *structs.CSIVolume) {
+	if v.Host == nil {
+		return
+	}
+	hostclaims.DropVolume(tx, v)
+	if !schema.VolumesByHostName.Has(tx, v.Namespace, v.Host.Name) {
+		blocked.DeleteUnblock(tx, structs.WakeHostVolume(v.Namespace, v.Host.Name))
+	}
 }
 
 // VolumeDelete records that the plugin is to delete a volume, now or after the delay of its class. The row is

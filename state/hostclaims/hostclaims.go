@@ -1,0 +1,166 @@
+// Package hostclaims keeps the claims of groups on dynamic host volumes (see package structs/hostuse). They
+// are made and taken over in the entries that place allocations. They go with their job, with their volume,
+// and by the order of an operator.
+package hostclaims
+
+import (
+	"iter"
+	"slices"
+	"strings"
+
+	"berth/internal/mvcc"
+	"berth/state/blocked"
+	"berth/state/schema"
+	"berth/structs"
+	"berth/structs/hostuse"
+)
+
+// Claim returns a claim, nil if there is none.
+func Claim(tx mvcc.Reader, ns, id string) *hostuse.TaskGroupHostVolumeClaim {
+	return schema.HostClaims.Get(tx, ns, id)
+}
+
+// From yields the claims of a namespace whose ID begins with prefix, from a namespace and ID on.
+func From(tx *mvcc.ReadTx, ns, prefix string, at mvcc.Page) iter.Seq[*hostuse.TaskGroupHostVolumeClaim] {
+	rows := schema.HostClaims.Range(tx, schema.NamespaceScope(ns, prefix), at)
+	return schema.Filter(rows, func(c *hostuse.TaskGroupHostVolumeClaim) bool {
+		return strings.HasPrefix(c.ID, prefix)
+	})
+}
+
+// Of names the volumes of a name that a group of a job uses.
+type Of struct{ Namespace, JobID, Group, VolumeName string }
+
+// OfGroup yields the claims of a group on the volumes of a name, by ID.
+func OfGroup(tx mvcc.Reader, o Of) iter.Seq[*hostuse.TaskGroupHostVolumeClaim] {
+	return schema.HostClaimsByGroup.Scan(tx, o.Namespace, o.JobID, o.Group, o.VolumeName)
+}
+
+// OfJob reports whether a job has a claim.
+func OfJob(tx mvcc.Reader, ns, jobID string) bool { return schema.HostClaimsByGroup.Has(tx, ns, jobID) }
+
+// IsFull reports whether a volume has its most claims.
+func IsFull(tx mvcc.Reader, ns, volumeID string) bool {
+	n := 0
+	for range schema.HostClaimsByVolume.Scan(tx, ns, volumeID) {
+		n++
+	}
+	return n >= hostuse.MaxClaims
+}
+
+// FullText is the reason for which a volume takes no further claim.
+const FullText = "it has the most sticky claims that a volume may have; " +
+	"delete those that nobody needs: berth volume claim delete"
+
+// Holder returns the live allocation that has a claim, nil if there is none. stopped has the allocations
+// that a plan stops.
+func Holder(
+	tx mvcc.Reader, c *hostuse.TaskGroupHostVolumeClaim, stopped map[string]bool,
+) *structs.Allocation {
+	a := schema.Allocs.Get(tx, c.AllocID)
+	if a == nil || a.Terminal() || stopped[a.ID] {
+		return nil
+	}
+	return a
+}
+
+// Rejection returns why an allocation cannot have the dynamic host volumes that its plan gives it, "" if it
+// can. The state may have changed since the plan. stopped has the allocations that the plan stops.
+func Rejection(
+	tx mvcc.Reader, g *structs.TaskGroup, a *structs.Allocation, stopped map[string]bool,
+) string {
+	for _, u := range a.CSIVolumes {
+		if u.Alias == "" {
+			continue
+		}
+		r := g.Volumes[u.Alias]
+		v := schema.Volumes.Get(tx, a.Namespace, u.VolumeID)
+		switch {
+		case r == nil || r.Type != structs.VolumeTypeHost || r.Sticky != (u.Claim != ""):
+			return "the group has no such request for host volume " + u.VolumeID
+		case v == nil || v.Host == nil || v.Host.NodeID != a.NodeID || v.Host.Name != hostuse.Name(r, a.Index()):
+			return "it has no host volume " + u.VolumeID + " any more"
+		}
+		why := claimRejection(tx, a, u, stopped)
+		if why != "" {
+			return "host volume " + u.VolumeID + ": " + why
+		}
+	}
+	return ""
+}
+
+// claimRejection returns why an allocation cannot have the claim of a use.
+func claimRejection(
+	tx mvcc.Reader, a *structs.Allocation, u structs.CSIVolumeUse, stopped map[string]bool,
+) string {
+	if u.Claim == "" {
+		return ""
+	}
+	c := Claim(tx, a.Namespace, u.Claim)
+	switch {
+	case c == nil && IsFull(tx, a.Namespace, u.VolumeID):
+		return FullText
+	case c == nil:
+		return ""
+	case c.JobID != a.JobID || c.TaskGroupName != a.TaskGroup || c.VolumeID != u.VolumeID:
+		return "claim " + c.ID + " is that of another volume or group"
+	}
+	holder := Holder(tx, c, stopped)
+	if holder != nil && holder.ID != a.ID {
+		return "allocation " + structs.ShortID(holder.ID) + " has its claim"
+	}
+	return ""
+}
+
+// Take gives a new allocation the claims of its uses, and makes those that do not exist.
+func Take(tx *mvcc.WriteTx, a *structs.Allocation) {
+	for _, u := range a.CSIVolumes {
+		if u.Claim == "" {
+			continue
+		}
+
+		own := &hostuse.TaskGroupHostVolumeClaim{
+			ID:            u.Claim,
+			Namespace:     a.Namespace,
+			JobID:         a.JobID,
+			TaskGroupName: a.TaskGroup,
+			VolumeID:      u.VolumeID,
+			VolumeName:    schema.Volumes.Get(tx, a.Namespace, u.VolumeID).Host.Name,
+		}
+		c := Claim(tx, a.Namespace, u.Claim)
+		if c != nil {
+			*own = *c
+		}
+		own.AllocID = a.ID
+		schema.HostClaims.Put(tx, own)
+	}
+}
+
+// DropJob deletes the claims of a job whose row was deleted.
+func DropJob(tx *mvcc.WriteTx, j *structs.Job) {
+	drop(tx, schema.HostClaimsByGroup.Scan(tx, j.Namespace, j.ID))
+}
+
+// DropVolume deletes the claims on a volume whose row was deleted.
+func DropVolume(tx *mvcc.WriteTx, v *structs.CSIVolume) {
+	drop(tx, schema.HostClaimsByVolume.Scan(tx, v.Namespace, v.ID))
+}
+
+// drop deletes claims. Allocations that wait for their volumes may choose others.
+func drop(tx *mvcc.WriteTx, claims iter.Seq[*hostuse.TaskGroupHostVolumeClaim]) {
+	for _, c := range slices.Collect(claims) {
+		schema.HostClaims.Delete(tx, c)
+		blocked.Unblock(tx, structs.WakeHostVolume(c.Namespace, c.VolumeName))
+	}
+}
+
+// Delete deletes a claim by the order of an operator. The error is not-found.
+func Delete(tx *mvcc.WriteTx, p *hostuse.ClaimDeleteRequest) error {
+	c := Claim(tx, p.RequestNamespace(), p.ClaimID)
+	if c == nil {
+		return structs.NotFoundf("no claim of a sticky host volume %q in namespace %q",
+			structs.Cut(p.ClaimID, structs.MaxQuoted), p.RequestNamespace())
+	}
+	drop(tx, func(yield func(*hostuse.TaskGroupHostVolumeClaim) bool) { yield(c) })
+	return nil
+}

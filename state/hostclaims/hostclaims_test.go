@@ -1,0 +1,250 @@
+package hostclaims_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"berth/internal/mvcc"
+	"berth/state"
+	"berth/state/csi/lifecycle"
+	"berth/state/hostclaims"
+	"berth/state/schema"
+	"berth/structs"
+	"berth/structs/hostuse"
+)
+
+// world is a state with the host volume "data" of node n, of ID v, and the job j with the group g.
+type world struct {
+	*state.Store
+	t *testing.T
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{state.New(), t}
+	w.write(func(tx *mvcc.WriteTx) {
+		err := lifecycle.VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{{
+			Namespace: "default", ID: "v", Name: "v", PluginID: "p", State: structs.VolumeReady, ExternalID: "ext-v",
+			Host: &structs.CSIHost{Name: "data", NodeID: "n"},
+		}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		schema.Jobs.Put(tx, &structs.Job{Namespace: "default", ID: "j"})
+	})
+	return w
+}
+
+func (w *world) write(do func(*mvcc.WriteTx)) {
+	w.t.Helper()
+	err := w.Write(w.Index()+1, func(tx *mvcc.WriteTx) error {
+		do(tx)
+		return nil
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func group() *structs.TaskGroup {
+	return &structs.TaskGroup{Name: "g", Volumes: map[string]*structs.VolumeRequest{
+		"d": {Name: "d", Type: structs.VolumeTypeHost, Source: "data", Sticky: true},
+	}}
+}
+
+// alloc returns an allocation with an ID that uses the volume with the claim c.
+func alloc(id string) *structs.Allocation {
+	return &structs.Allocation{
+		ID: id, Namespace: "default", NodeID: "n", JobID: "j", TaskGroup: "g", Name: "j.g[0]",
+		CSIVolumes: []structs.CSIVolumeUse{hostuse.Use("d", group().Volumes["d"], "v", "c")},
+	}
+}
+
+// place puts an allocation with its claim.
+func (w *world) place(a *structs.Allocation) {
+	w.t.Helper()
+	w.write(func(tx *mvcc.WriteTx) {
+		schema.Allocs.Put(tx, a)
+		hostclaims.Take(tx, a)
+	})
+}
+
+func (w *world) holder(id string) string {
+	c := hostclaims.Claim(w.Read(), "default", id)
+	if c == nil {
+		return ""
+	}
+	return c.AllocID
+}
+
+func TestTake_MakesAClaimAndPassesItOn(t *testing.T) {
+	w := newWorld(t)
+	w.place(alloc("a1"))
+	c := *hostclaims.Claim(w.Read(), "default", "c")
+	c.Indexes = structs.Indexes{}
+	want := hostuse.TaskGroupHostVolumeClaim{
+		ID: "c", Namespace: "default", JobID: "j", TaskGroupName: "g", AllocID: "a1", VolumeID: "v",
+		VolumeName: "data",
+	}
+	if c != want {
+		t.Errorf("got %+v, want %+v", c, want)
+	}
+	w.place(alloc("a2"))
+	if got := w.holder("c"); got != "a2" {
+		t.Errorf("allocation %q has the claim", got)
+	}
+}
+
+func TestRejection(t *testing.T) {
+	for want, edit := range map[string]func(w *world, a *structs.Allocation, g *structs.TaskGroup){
+		"": func(*world, *structs.Allocation, *structs.TaskGroup) {},
+		"no such request": func(_ *world, _ *structs.Allocation, g *structs.TaskGroup) {
+			g.Volumes["d"].Sticky = false
+		},
+		"no such request for": func(_ *world, a *structs.Allocation, _ *structs.TaskGroup) {
+			a.CSIVolumes[0].Alias = "other"
+		},
+		"no host volume v any more": func(_ *world, a *structs.Allocation, _ *structs.TaskGroup) { a.NodeID = "m" },
+		"no host volume v": func(_ *world, _ *structs.Allocation, g *structs.TaskGroup) {
+			g.Volumes["d"].Source = "more"
+		},
+		"no host volume gone": func(_ *world, a *structs.Allocation, _ *structs.TaskGroup) {
+			a.CSIVolumes[0].VolumeID = "gone"
+		},
+		"allocation a1 has its claim": func(w *world, _ *structs.Allocation, _ *structs.TaskGroup) {
+			w.place(alloc("a1"))
+		},
+		"claim c is that of another": func(w *world, a *structs.Allocation, _ *structs.TaskGroup) {
+			w.place(alloc("a1"))
+			a.TaskGroup = "h"
+		},
+		"the most sticky claims": func(w *world, _ *structs.Allocation, _ *structs.TaskGroup) {
+			w.fill(hostuse.MaxClaims)
+		},
+	} {
+		w := newWorld(t)
+		a := alloc("a2")
+		g := group()
+		edit(w, a, g)
+		got := hostclaims.Rejection(w.Read(), g, a, nil)
+		if (got == "") != (want == "") || !strings.Contains(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+// fill makes a number of claims on the volume.
+func (w *world) fill(n int) {
+	w.t.Helper()
+	for i := range n {
+		w.write(func(tx *mvcc.WriteTx) {
+			schema.HostClaims.Put(tx, &hostuse.TaskGroupHostVolumeClaim{
+				ID: fmt.Sprint("f", i), Namespace: "default", JobID: "j", AllocID: "gone", VolumeID: "v",
+				VolumeName: "data",
+			})
+		})
+	}
+}
+
+func TestRejection_NotOfAStoppedHolder(t *testing.T) {
+	w := newWorld(t)
+	w.place(alloc("a1"))
+	why := hostclaims.Rejection(w.Read(), group(), alloc("a2"), map[string]bool{"a1": true})
+	if why != "" {
+		t.Errorf("the plan stops the holder, and the node rejects: %s", why)
+	}
+}
+
+func TestDrop_DeletesTheClaimsAndUnblocks(t *testing.T) {
+	for name, drop := range map[string]func(tx *mvcc.WriteTx) error{
+		"with the job": func(tx *mvcc.WriteTx) error {
+			hostclaims.DropJob(tx, &structs.Job{Namespace: "default", ID: "j"})
+			return nil
+		},
+		"with the volume": func(tx *mvcc.WriteTx) error {
+			hostclaims.DropVolume(tx, &structs.CSIVolume{Namespace: "default", ID: "v"})
+			return nil
+		},
+		"by an operator": func(tx *mvcc.WriteTx) error {
+			return hostclaims.Delete(tx, &hostuse.ClaimDeleteRequest{ClaimID: "c"})
+		},
+	} {
+		w := newWorld(t)
+		w.place(alloc("a1"))
+		w.write(func(tx *mvcc.WriteTx) {
+			err := drop(tx)
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
+		row := schema.Unblocks.Get(w.Read(), structs.WakeHostVolume("default", "data"))
+		if w.holder("c") != "" || row == nil || row.Unblocked() != w.Index() {
+			t.Errorf("%s: allocation %q has the claim, and the unblock is %+v", name, w.holder("c"), row)
+		}
+	}
+}
+
+func TestDelete_OfNoClaim(t *testing.T) {
+	w := newWorld(t)
+	w.write(func(tx *mvcc.WriteTx) {
+		err := hostclaims.Delete(tx, &hostuse.ClaimDeleteRequest{ClaimID: "none"})
+		if !structs.IsKind(err, structs.KindNotFound) {
+			t.Errorf("got %v, want not-found", err)
+		}
+	})
+}
+
+func TestDeletedVolume_TakesItsClaimsAlong(t *testing.T) {
+	w := newWorld(t)
+	w.place(alloc("a1"))
+	w.write(func(tx *mvcc.WriteTx) {
+		err := lifecycle.VolumeDeregister(tx, &structs.CSIVolumeDeregisterRequest{ID: "v"})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	if got := w.holder("c"); got != "" {
+		t.Errorf("allocation %q has the claim on a volume that is gone", got)
+	}
+	if row := schema.Unblocks.Get(w.Read(), structs.WakeHostVolume("default", "data")); row != nil {
+		t.Errorf("there is no volume of the name, and the unblock %+v is left", row)
+	}
+}
+
+func TestCheck(t *testing.T) {
+	for want, edit := range map[string]func(tx *mvcc.WriteTx){
+		"job j is gone": func(tx *mvcc.WriteTx) {
+			schema.Jobs.Delete(tx, schema.Jobs.Get(tx, "default", "j"))
+		},
+		"there is no host volume v": func(tx *mvcc.WriteTx) {
+			schema.Volumes.Delete(tx, schema.Volumes.Get(tx, "default", "v"))
+		},
+		"allocation a1 does not use it": func(tx *mvcc.WriteTx) {
+			a := schema.Allocs.Get(tx, "a1").Copy()
+			a.CSIVolumes = nil
+			schema.Allocs.Put(tx, a)
+		},
+		"which allocation a1 has": func(tx *mvcc.WriteTx) { schema.Allocs.Put(tx, alloc("a2")) },
+		"has no ID or no allocation": func(tx *mvcc.WriteTx) {
+			c := *hostclaims.Claim(tx, "default", "c")
+			c.AllocID = ""
+			schema.HostClaims.Put(tx, &c)
+		},
+	} {
+		w := newWorld(t)
+		w.place(alloc("a1"))
+		w.write(edit)
+		got := strings.Join(state.Check(w.Read()), "\n")
+		if !strings.Contains(got, want) {
+			t.Errorf("got %s\nwant %q", got, want)
+		}
+	}
+
+	w := newWorld(t)
+	w.fill(hostuse.MaxClaims + 1)
+	want := fmt.Sprintf("host volume v has %d sticky claims", hostuse.MaxClaims+1)
+	if got := strings.Join(state.Check(w.Read()), "\n"); !strings.Contains(got, want) {
+		t.Errorf("got %s\nwant %q", got, want)
+	}
+}

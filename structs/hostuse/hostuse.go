@@ -1,0 +1,124 @@
+// Package hostuse has the rules by which jobs use dynamic host volumes (see package hostvol). A request of
+// a group with type = "host" names a volume by its name. The plan chooses the node, and with it the volume,
+// and the allocation records it as a structs.CSIVolumeUse with an Alias. From there on the request is one
+// for the CSI volume with that ID: Group returns the group of an allocation in that form.
+//
+// A request with sticky binds the allocations of its group to the volumes that they had: see Claim.
+package hostuse
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"berth/structs"
+)
+
+// NodeLevel is the lowest level of an agent that knows the Alias of a use. An older one would look for a
+// host volume of its configuration.
+const NodeLevel = 2
+
+// Name returns the name of the host volume that a request means for the allocation with an index.
+func Name(r *structs.VolumeRequest, index int) string { return r.VolumeID(index, "") }
+
+// TakesStatic reports whether a host volume of a node's configuration can serve a request. Such volumes are
+// directories that all allocations of the node share, so no allocation has one of its own.
+func TakesStatic(r *structs.VolumeRequest) bool {
+	return !r.PerAlloc && !r.Sticky && r.AttachmentMode != structs.CSIBlockDevice
+}
+
+// Request returns a request for a host volume as one for the CSI volume with an ID.
+func Request(r *structs.VolumeRequest, volumeID string) *structs.VolumeRequest {
+	own := *r
+	own.Type = structs.VolumeTypeCSI
+	own.Source = volumeID
+	own.PerAlloc = false
+	own.Sticky = false
+	own.AccessMode = cmp.Or(r.AccessMode, structs.CSISingleNodeWriter)
+	own.AttachmentMode = cmp.Or(r.AttachmentMode, structs.CSIFileSystem)
+	return &own
+}
+
+// Use returns the use of a dynamic host volume by the request with an alias. claim is the ID of its Claim,
+// "" for none.
+func Use(alias string, r *structs.VolumeRequest, volumeID, claim string) structs.CSIVolumeUse {
+	c := Request(r, volumeID).Claim("", 0, "")
+	return structs.CSIVolumeUse{
+		VolumeID:       volumeID,
+		AccessMode:     c.AccessMode,
+		AttachmentMode: c.AttachmentMode,
+		Mode:           c.Mode,
+		Alias:          alias,
+		Claim:          claim,
+	}
+}
+
+// Uses returns the uses of dynamic host volumes among the uses of an allocation, as far as its group still
+// has their requests.
+func Uses(g *structs.TaskGroup, all []structs.CSIVolumeUse) (own []structs.CSIVolumeUse) {
+	for _, u := range all {
+		if requestOf(g, u) != nil {
+			own = append(own, u)
+		}
+	}
+	return own
+}
+
+// requestOf returns the request for a dynamic host volume that a use serves, nil for a use of another
+// volume.
+func requestOf(g *structs.TaskGroup, u structs.CSIVolumeUse) *structs.VolumeRequest {
+	r := g.Volumes[u.Alias]
+	if u.Alias == "" || r == nil || r.Type != structs.VolumeTypeHost {
+		return nil
+	}
+	return r
+}
+
+// Group returns a group as an allocation with some uses of volumes has it: a request that a dynamic host
+// volume serves is one for that CSI volume. The group is unchanged, and may be nil.
+func Group(g *structs.TaskGroup, uses []structs.CSIVolumeUse) *structs.TaskGroup {
+	serves := func(u structs.CSIVolumeUse) bool { return requestOf(g, u) != nil }
+	if g == nil || !slices.ContainsFunc(uses, serves) {
+		return g
+	}
+
+	own := *g
+	own.Volumes = maps.Clone(g.Volumes)
+	for _, u := range uses {
+		r := requestOf(g, u)
+		if r != nil {
+			own.Volumes[u.Alias] = Request(r, u.VolumeID)
+		}
+	}
+	return &own
+}
+
+// GroupOf returns the group of an allocation in its version of the job, in the form of Group. It is nil if
+// the job is nil or has no such group.
+func GroupOf(j *structs.Job, a *structs.Allocation) *structs.TaskGroup {
+	if j == nil {
+		return nil
+	}
+	return Group(j.Group(a.TaskGroup), a.CSIVolumes)
+}
+
+// Resolve gives an allocation a copy of its job in which its group has the form of Group.
+func Resolve(a *structs.Allocation) {
+	if a.Job == nil {
+		return
+	}
+	g := a.Job.Group(a.TaskGroup)
+	own := Group(g, a.CSIVolumes)
+	if own == g {
+		return
+	}
+	a.Job = a.Job.Copy()
+	at := slices.Index(a.Job.TaskGroups, g)
+	a.Job.TaskGroups[at] = own
+}
+
+// EachDiffers reports whether two allocations of a group ask for different volumes: by per_alloc or sticky.
+func EachDiffers(g *structs.TaskGroup) bool {
+	sticky := func(r *structs.VolumeRequest) bool { return r.Sticky }
+	return g.HasPerAlloc() || slices.ContainsFunc(g.HostVolumes(), sticky)
+}

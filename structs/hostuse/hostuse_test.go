@@ -1,0 +1,82 @@
+package hostuse_test
+
+import (
+	"reflect"
+	"testing"
+
+	"berth/structs"
+	"berth/structs/hostuse"
+)
+
+func host(alias string) *structs.VolumeRequest {
+	return &structs.VolumeRequest{
+		Name: alias, Type: structs.VolumeTypeHost, Source: "data", ReadOnly: alias == "r",
+	}
+}
+
+func aGroup() *structs.TaskGroup {
+	return &structs.TaskGroup{Name: "g", Volumes: map[string]*structs.VolumeRequest{
+		"w": host("w"), "r": host("r"), "c": {Name: "c", Type: structs.VolumeTypeCSI, Source: "v"},
+	}}
+}
+
+func TestGroup_HasARequestForTheVolumeOfTheAllocation(t *testing.T) {
+	g := aGroup()
+	uses := []structs.CSIVolumeUse{
+		{VolumeID: "v"},
+		hostuse.Use("w", g.Volumes["w"], "id", ""),
+		hostuse.Use("gone", host("gone"), "other", ""),
+	}
+	want := aGroup()
+	want.Volumes["w"] = &structs.VolumeRequest{
+		Name:           "w",
+		Type:           structs.VolumeTypeCSI,
+		Source:         "id",
+		AccessMode:     structs.CSISingleNodeWriter,
+		AttachmentMode: structs.CSIFileSystem,
+	}
+	if got := hostuse.Group(g, uses); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v", got.Volumes["w"])
+	}
+	if !reflect.DeepEqual(g, aGroup()) {
+		t.Error("the group of the job has changed")
+	}
+	if got := hostuse.Group(g, uses[:1]); got != g {
+		t.Error("a group without dynamic host volumes is copied")
+	}
+	if got := hostuse.Uses(g, uses); len(got) != 1 || got[0].Alias != "w" {
+		t.Errorf("the uses are %+v", got)
+	}
+}
+
+func TestResolve_LeavesTheSharedJobAlone(t *testing.T) {
+	j := &structs.Job{ID: "j", TaskGroups: []*structs.TaskGroup{aGroup()}}
+	a := &structs.Allocation{Job: j, TaskGroup: "g"}
+	hostuse.Resolve(a)
+	if a.Job != j {
+		t.Error("a job without dynamic host volumes is copied")
+	}
+	a.CSIVolumes = []structs.CSIVolumeUse{hostuse.Use("r", host("r"), "id", "")}
+	hostuse.Resolve(a)
+	got := a.Job.Group("g").Volumes["r"]
+	if got.Type != structs.VolumeTypeCSI || got.Source != "id" || !got.ReadOnly {
+		t.Errorf("got %+v", got)
+	}
+	if !reflect.DeepEqual(j.TaskGroups[0], aGroup()) {
+		t.Error("the job of other allocations has changed")
+	}
+	hostuse.Resolve(&structs.Allocation{CSIVolumes: a.CSIVolumes})
+}
+
+func TestUse_HasTheClassOfTheRequest(t *testing.T) {
+	r := host("r")
+	r.AccessMode = structs.CSISingleNodeMultiWriter
+	want := structs.ClaimClass{
+		AccessMode:     structs.CSISingleNodeMultiWriter,
+		AttachmentMode: structs.CSIFileSystem,
+		Mode:           structs.ClaimRead,
+	}
+	if got := hostuse.Use("r", r, "id", "c"); got.Class() != want || got.Claim != "c" {
+		t.Errorf("got %+v", got)
+	}
+}
