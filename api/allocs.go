@@ -9,7 +9,7 @@ import (
 )
 
 var allocList = NewEndpoint(Get, "/v1/allocations",
-	serveList(structs.AllocList, nil, allocStubs))
+	ServeList(structs.AllocList, nil, allocStubs))
 
 func allocStubs(a *structs.AllocListResponse) []*structs.AllocListStub {
 	return a.Allocations

@@ -42,7 +42,7 @@ func (c *Client) JobDeployments(ctx context.Context, id string, all bool, q *Que
 }
 
 var deploymentList = NewEndpoint(Get, "/v1/deployments",
-	serveList(structs.DeploymentList, nil,
+	ServeList(structs.DeploymentList, nil,
 		func(a *structs.DeploymentListResponse) []*structs.Deployment { return a.Deployments }))
 
 // Deployments lists deployments.
@@ -69,7 +69,7 @@ func (c *Client) Deployment(ctx context.Context, id string, q *Query) (
 }
 
 var deploymentAllocations = NewEndpoint(Get, "/v1/deployment/allocations/{id}",
-	serveList(structs.DeploymentAllocations, bindDeployment, allocStubs))
+	ServeList(structs.DeploymentAllocations, bindDeployment, allocStubs))
 
 // DeploymentAllocations lists the allocations of a deployment.
 func (c *Client) DeploymentAllocations(ctx context.Context, id string, q *Query) (

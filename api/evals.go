@@ -7,7 +7,7 @@ import (
 )
 
 var evalList = NewEndpoint(Get, "/v1/evaluations",
-	serveList(structs.EvalList, bindEvalList, evaluations))
+	ServeList(structs.EvalList, bindEvalList, evaluations))
 
 func bindEvalList(c *Call, q *structs.EvalListRequest) error {
 	q.JobID = c.Param("job")
@@ -102,7 +102,7 @@ func (c *Client) Evaluation(ctx context.Context, id string, q *Query) (
 }
 
 var evalAllocations = NewEndpoint(Get, "/v1/evaluation/{id}/allocations",
-	serveList(structs.EvalAllocs, bindEval, allocStubs))
+	ServeList(structs.EvalAllocs, bindEval, allocStubs))
 
 // EvalAllocations lists the allocations that an evaluation created or changed.
 func (c *Client) EvalAllocations(ctx context.Context, id string, q *Query) (

@@ -12,7 +12,7 @@ import (
 )
 
 var jobList = NewEndpoint(Get, "/v1/jobs",
-	serveList(structs.JobList, nil,
+	ServeList(structs.JobList, nil,
 		func(a *structs.JobListResponse) []*structs.JobListStub {
 			return a.Jobs
 		}))
@@ -68,7 +68,7 @@ func (c *Client) JobWhy(ctx context.Context, id string, q *Query) (
 }
 
 var jobAllocations = NewEndpoint(Get, "/v1/job/{id}/allocations",
-	serveList(structs.JobAllocations, bindJob, allocStubs))
+	ServeList(structs.JobAllocations, bindJob, allocStubs))
 
 // JobAllocations lists a job's allocations. all includes allocations of an earlier job with the same ID.
 func (c *Client) JobAllocations(ctx context.Context, id string, all bool, q *Query) (
@@ -87,7 +87,7 @@ func withAll(q *Query, all bool) url.Values {
 }
 
 var jobEvaluations = NewEndpoint(Get, "/v1/job/{id}/evaluations",
-	serveList(structs.JobEvaluations, bindJob, evaluations))
+	ServeList(structs.JobEvaluations, bindJob, evaluations))
 
 // JobEvaluations lists a job's evaluations.
 func (c *Client) JobEvaluations(ctx context.Context, id string, q *Query) (

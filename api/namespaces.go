@@ -9,7 +9,7 @@ import (
 )
 
 var namespaceList = NewEndpoint(Get, "/v1/namespaces",
-	serveList(admin.NamespaceList, nil,
+	ServeList(admin.NamespaceList, nil,
 		func(a *admin.NamespaceListResponse) []*admin.Namespace {
 			return a.Namespaces
 		}))

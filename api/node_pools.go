@@ -13,7 +13,7 @@ import (
 const poolPrefix = "/v1/node/pool/"
 
 var nodePoolList = NewEndpoint(Get, "/v1/node/pools",
-	serveList(admin.NodePoolList, nil,
+	ServeList(admin.NodePoolList, nil,
 		func(a *admin.NodePoolListResponse) []*admin.NodePool {
 			return a.Pools
 		}))
@@ -41,7 +41,7 @@ func (c *Client) NodePool(ctx context.Context, name string, q *Query) (
 }
 
 var nodePoolNodes = NewEndpoint(Get, poolPrefix+"{id}/nodes",
-	serveList(admin.NodePoolNodes, bindNodePool,
+	ServeList(admin.NodePoolNodes, bindNodePool,
 		func(a *structs.NodeListResponse) []*structs.NodeListStub {
 			return a.Nodes
 		}))
@@ -54,7 +54,7 @@ func (c *Client) NodePoolNodes(ctx context.Context, name string, q *Query) (
 }
 
 var nodePoolJobs = NewEndpoint(Get, poolPrefix+"{id}/jobs",
-	serveList(admin.NodePoolJobs, bindNodePool,
+	ServeList(admin.NodePoolJobs, bindNodePool,
 		func(a *structs.JobListResponse) []*structs.JobListStub {
 			return a.Jobs
 		}))

@@ -10,7 +10,7 @@ import (
 )
 
 var nodeList = NewEndpoint(Get, "/v1/nodes",
-	serveList(structs.NodeList, nil,
+	ServeList(structs.NodeList, nil,
 		func(a *structs.NodeListResponse) []*structs.NodeListStub {
 			return a.Nodes
 		}))
@@ -99,7 +99,7 @@ func (c *Client) Node(ctx context.Context, id string, q *Query) (
 }
 
 var nodeAllocations = NewEndpoint(Get, "/v1/node/{id}/allocations",
-	withResources(serveList(structs.NodeAllocs, bindNode,
+	withResources(ServeList(structs.NodeAllocs, bindNode,
 		func(a *structs.AllocsResponse) []*structs.Allocation {
 			return a.Allocs
 		})))

@@ -8,7 +8,7 @@ import (
 )
 
 var pluginList = NewEndpoint(Get, "/v1/plugins",
-	ofType(serveList(structs.CSIPluginList, nil,
+	ofType(ServeList(structs.CSIPluginList, nil,
 		func(a *structs.CSIPluginListResponse) []*structs.CSIPluginListStub {
 			return a.Plugins
 		}), func(*Call) (any, error) { return []struct{}{}, nil })) // those of the nodes are no plugins of berth

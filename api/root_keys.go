@@ -9,7 +9,7 @@ import (
 )
 
 var rootKeyList = NewEndpoint(Get, "/v1/operator/keyring/keys",
-	serveList(admin.KeyringList, nil,
+	ServeList(admin.KeyringList, nil,
 		func(a *admin.KeyringListResponse) []*admin.RootKeyMeta { return a.Keys }))
 
 // RootKeys lists the root keys, with the servers that cannot open them.

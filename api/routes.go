@@ -115,6 +115,16 @@ func (e *Endpoint[T]) call(ctx context.Context, c *Client, r Request) (
 	return out, meta, err
 }
 
+// Page calls an endpoint.
+func (e *Endpoint[T]) Page(ctx context.Context, c *Client, r Request) (T, *Meta, error) {
+	return e.call(ctx, c, r)
+}
+
+// Decode calls an endpoint and decodes an answer of another type than T into out.
+func (e *Endpoint[T]) Decode(ctx context.Context, c *Client, r Request, out any) (*Meta, error) {
+	return e.route.decode(ctx, c, r, out)
+}
+
 // Exec calls an endpoint and drops the answer.
 func (e *Endpoint[T]) Exec(ctx context.Context, c *Client, r Request) error {
 	return e.route.exec(ctx, c, r)

@@ -13,7 +13,7 @@ func bindScalingPolicies(c *Call, q *structs.ScalingPolicyListRequest) error {
 }
 
 var scalingPolicies = NewEndpoint(Get, "/v1/scaling/policies",
-	serveList(structs.ScalingPolicyList, bindScalingPolicies,
+	ServeList(structs.ScalingPolicyList, bindScalingPolicies,
 		func(a *structs.ScalingPolicyListResponse) []*structs.ScalingPolicyListStub { return a.Policies }))
 
 // ScalingPolicies lists the scaling policies of jobs.

@@ -8,7 +8,7 @@ import (
 )
 
 var serviceList = NewEndpoint(Get, "/v1/services",
-	serveList(structs.ServiceList, nil,
+	ServeList(structs.ServiceList, nil,
 		func(a *structs.ServiceListResponse) []*structs.ServiceListStub { return a.Services }))
 
 // Services lists the services that allocations offer, by namespace.
@@ -24,7 +24,7 @@ func bindService(c *Call, q *structs.ServiceGetRequest) error {
 	return nil
 }
 
-var serviceGet = NewEndpoint(Get, "/v1/service/{id}", serveList(structs.ServiceGet, bindService, instances))
+var serviceGet = NewEndpoint(Get, "/v1/service/{id}", ServeList(structs.ServiceGet, bindService, instances))
 
 // Service lists the instances of a service, none if nothing offers it.
 func (c *Client) Service(ctx context.Context, name string, q *Query) (
@@ -42,7 +42,7 @@ var _ = Handle(Remove, "/v1/service/{id}/{instance}", func(c *Call) (any, error)
 }, needs(access.NeedsNothing))
 
 var allocServices = NewEndpoint(Get, "/v1/allocation/{id}/services",
-	serveList(structs.AllocOffers, bindAlloc, instances))
+	ServeList(structs.AllocOffers, bindAlloc, instances))
 
 // AllocServices lists the instances of services of an allocation.
 func (c *Client) AllocServices(ctx context.Context, id string, q *Query) (
@@ -52,7 +52,7 @@ func (c *Client) AllocServices(ctx context.Context, id string, q *Query) (
 }
 
 var jobServices = NewEndpoint(Get, "/v1/job/{id}/services",
-	serveList(structs.JobOffers, bindJob, instances))
+	ServeList(structs.JobOffers, bindJob, instances))
 
 // JobServices lists the instances of services of a job's allocations.
 func (c *Client) JobServices(ctx context.Context, id string, q *Query) (

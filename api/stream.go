@@ -31,9 +31,9 @@ const (
 // rowStream calls do for each row of a list.
 type rowStream func(do func(row any) error) error
 
-// serveList is like ServeMethod, for a method that returns a list. It fetches the list whole if the request
+// ServeList is like ServeMethod, for a method that returns a list. It fetches the list whole if the request
 // asks for one page or for indented JSON, and also if a server in another process blocks the query.
-func serveList[Req, Resp, Row any](
+func ServeList[Req, Resp, Row any](
 	m structs.Method[Req, Resp],
 	bind func(*Call, *Req) error,
 	pick func(*Resp) []*Row,
@@ -60,7 +60,7 @@ type rowsOf struct {
 	each  rowStream
 }
 
-// callList is serveList without the types of the method, so that its code is in the program once.
+// callList is ServeList without the types of the method, so that its code is in the program once.
 func callList(
 	m rpc.Method,
 	bind func(c *Call, req any) error,

@@ -16,7 +16,7 @@ import (
 )
 
 var variableList = NewEndpoint(Get, "/v1/vars",
-	serveList(variable.VariableList, nil,
+	ServeList(variable.VariableList, nil,
 		func(a *variable.VariableListResponse) []*variable.VariableMetadata { return a.Variables }))
 
 // Variables lists the variables whose paths begin with the prefix of the query, without their items.

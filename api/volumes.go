@@ -12,12 +12,12 @@ import (
 )
 
 var volumeList = NewEndpoint(Get, "/v1/volumes",
-	ofType(serveList(structs.CSIVolumeList, bindVolumeList,
+	ofType(ServeList(structs.CSIVolumeList, bindVolumeList,
 		func(a *structs.CSIVolumeListResponse) []*structs.CSIVolumeListStub {
 			return a.Volumes
 		}), listHostVolumes))
 
-var listHostVolumes = serveList(hostvol.List, bindHostVolumes,
+var listHostVolumes = ServeList(hostvol.List, bindHostVolumes,
 	func(a *hostvol.HostVolumeListResponse) []*hostvol.DynamicHostVolumeStub { return a.Volumes })
 
 func bindHostVolumes(c *Call, q *hostvol.HostVolumeListRequest) error {
@@ -91,7 +91,7 @@ func (c *Client) Volume(ctx context.Context, id string, q *Query) (
 
 // The dialect does not have this route.
 var volumeClaims = NewEndpoint(Get, "/v1/volume/csi/{id}/claims",
-	serveList(structs.CSIClaimList, bindClaims,
+	ServeList(structs.CSIClaimList, bindClaims,
 		func(a *structs.CSIClaimListResponse) []*structs.CSIClaim {
 			return a.Claims
 		}))

@@ -8,6 +8,7 @@ import (
 	"berth/cli/clitest"
 	"berth/structs"
 	"berth/structs/admin"
+	"berth/structs/hostuse"
 	"berth/structs/inquiry"
 	"berth/structs/variable"
 )
@@ -27,6 +28,7 @@ func emptyNamespace() *apitest.Caller {
 	apitest.Answer(c, structs.ServiceList, structs.ServiceListResponse{})
 	apitest.Answer(c, structs.CSIVolumeList, structs.CSIVolumeListResponse{})
 	apitest.Answer(c, structs.VolumeClaimList, structs.VolumeClaimListResponse{})
+	apitest.Answer(c, hostuse.ClaimList, hostuse.ClaimListResponse{})
 	apitest.Answer(c, variable.VariableList, variable.VariableListResponse{})
 	apitest.Answer(c, admin.NodePoolJobs, structs.JobListResponse{})
 	return c
@@ -40,6 +42,7 @@ func TestLists_RejectANamespaceThatDoesNotExist(t *testing.T) {
 		"eval delete -filter a==b",
 		"deployment status", "deployment list", "deployment list -json", "scaling policy list",
 		"service list", "volume status", "volume status -plugin p", "volume claim list",
+		"volume claim list -type host",
 		"var list", "node pool jobs p",
 	} {
 		for name, known := range map[string]bool{"prod": true, "*": true, "prd": false} {

@@ -35,6 +35,7 @@ import (
 	"berth/structs/class"
 	"berth/structs/drift"
 	"berth/structs/event"
+	"berth/structs/hostuse"
 	"berth/structs/hostvol"
 	"berth/structs/identity"
 	"berth/structs/inquiry"
@@ -385,6 +386,8 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		shed(read(e, hostvol.Get, required.HostVolumeRead, hosts.Get)),
 		shed(read(e, hostvol.List, required.HostVolumeList, hosts.List)),
 		slow(write(e, hostvol.Remove, required.HostVolumeDelete, hosts.Remove)),
+		shed(read(e, hostuse.ClaimList, required.HostVolumeList, hosts.ListClaims)),
+		write(e, hostuse.ClaimDelete, required.HostVolumeDelete, propose(e, fsm.HostVolumeClaimDelete)),
 
 		write(e, structs.CSIVolumeClaim, rights.Node, claims.Claim),
 		write(e, structs.CSIVolumeUnpublish, rights.Node, claims.Unpublish),

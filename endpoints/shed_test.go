@@ -31,7 +31,7 @@ func TestOverload_ListsTheSheddableMethods(t *testing.T) {
 		"Quota.List Quota.ListUsages " +
 		"Scaling.GetPolicy Scaling.ListPolicies Search.FuzzySearch Search.PrefixSearch " +
 		"ServiceRegistration.GetService ServiceRegistration.List SnapshotGroup.Get SnapshotGroup.List SnapshotSchedule.Get SnapshotSchedule.List " +
-		"Variables.List VolumeClaim.List " +
+		"TaskGroupHostVolumeClaim.List Variables.List VolumeClaim.List " +
 		"VolumeSnapshot.Get VolumeSnapshot.List"
 	if strings.Join(got, " ") != want {
 		t.Errorf("got  %s\nwant %s", strings.Join(got, " "), want)

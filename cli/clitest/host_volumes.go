@@ -5,8 +5,30 @@ import (
 
 	"berth/api/apitest"
 	"berth/structs"
+	"berth/structs/hostuse"
 	"berth/structs/hostvol"
 )
+
+// hostClaim is the only claim on a sticky host volume.
+var hostClaim = &hostuse.TaskGroupHostVolumeClaim{
+	ID:            "d4d4d4d4-0000-4000-8000-000000000001",
+	Namespace:     "default",
+	JobID:         "web",
+	TaskGroupName: "g",
+	AllocID:       "a1a1a1a1-0000-4000-8000-000000000001",
+	VolumeID:      "c0c0c0c0-0000-4000-8000-000000000001",
+	VolumeName:    "cache",
+}
+
+func listHostClaims(_ context.Context, r *hostuse.ClaimListRequest) (*hostuse.ClaimListResponse, error) {
+	matches := func(asked, value string) bool { return asked == "" || asked == value }
+	resp := &hostuse.ClaimListResponse{}
+	if matches(r.JobID, hostClaim.JobID) && matches(r.TaskGroup, hostClaim.TaskGroupName) &&
+		matches(r.VolumeName, hostClaim.VolumeName) {
+		resp.Claims = append(resp.Claims, hostClaim)
+	}
+	return resp, nil
+}
 
 // answerHostVolumes answers the requests about dynamic host volumes. There is one, and each that is created.
 func (w *Cluster) answerHostVolumes() {
@@ -31,8 +53,21 @@ func (w *Cluster) answerHostVolumes() {
 	apitest.On(w.Caller, hostvol.Get,
 		func(context.Context, *hostvol.HostVolumeGetRequest) (*hostvol.HostVolumeGetResponse, error) {
 			return &hostvol.HostVolumeGetResponse{
-				Volume: &hostvol.DynamicHostVolumeDetail{DynamicHostVolume: *cache},
+				Volume: &hostvol.DynamicHostVolumeDetail{
+					DynamicHostVolume: *cache,
+					Allocations: []*structs.AllocListStub{{
+						ID: hostClaim.AllocID, JobID: "web", TaskGroup: "g", ClientStatus: structs.AllocRunning,
+					}},
+				},
 			}, nil
+		})
+	apitest.On(w.Caller, hostuse.ClaimList, listHostClaims)
+	apitest.On(w.Caller, hostuse.ClaimDelete,
+		func(_ context.Context, r *hostuse.ClaimDeleteRequest) (*structs.Empty, error) {
+			if r.ClaimID != hostClaim.ID {
+				return nil, structs.NotFoundf("no claim %q", r.ClaimID)
+			}
+			return &structs.Empty{}, nil
 		})
 	apitest.On(w.Caller, hostvol.Create,
 		func(_ context.Context, r *hostvol.HostVolumeCreateRequest) (*hostvol.HostVolumeCreateResponse, error) {

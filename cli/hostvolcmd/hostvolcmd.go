@@ -133,6 +133,11 @@ func oneHost(ctx context.Context, c *command.Call) error {
 			"Created", command.FormatNanos(v.CreateTime),
 			"Modified", command.FormatNanos(v.ModifyTime),
 		)
+		var rows command.Grid
+		for _, a := range v.Allocations {
+			rows.AddRow(c.ID(a.ID), a.JobID, a.TaskGroup, a.ClientStatus)
+		}
+		command.PrintSome(c, "Allocations", "ID|Job|Group|Status", rows)
 		c.Printf("\nIts claims and its growth: %s\n", structs.CommandLine(v.Namespace, "volume status", v.ID))
 		return nil
 	})

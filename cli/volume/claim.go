@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"strings"
 
-	"berth/api"
+	"berth/api/claims"
 	"berth/cli/command"
+	"berth/cli/hostvolcmd"
 	"berth/cli/watch"
 	"berth/structs"
 )
@@ -22,10 +23,15 @@ var claimCommands = []command.Command{
 			{Name: "node", Kind: command.String, Value: "id", Usage: "List the claims of one node"},
 			{Name: "alloc", Kind: command.String, Value: "id", Usage: "List the claims of one allocation"},
 			command.VerboseFlag,
-		}, command.PageFlags...),
+		}, append(hostvolcmd.ClaimFlags, command.PageFlags...)...),
+		Help: `
+The claims are those of allocations on CSI volumes and dynamic host volumes.
+With -type host, -job, -group or -volume-name they are those of the groups of
+jobs on sticky host volumes, which outlive their allocations.`,
 		Run: claimList,
 		Examples: "berth volume claim list\n" +
 			"berth volume claim list -volume data\n" +
+			"berth volume claim list -type host -job web\n" +
 			"berth volume claim list -node n1",
 	},
 	{
@@ -54,10 +60,14 @@ socket of the server that leads takes it; the error prints the command.`,
 	{
 		Name:     "delete",
 		Args:     "<claim>",
-		Synopsis: "Release the claim with an ID",
+		Synopsis: "Release or delete the claim with an ID",
 		Help: `
-It does the same as volume claim release. The ID of a claim is that of its
-allocation, a dot and the ID of its volume; the beginning of it suffices.`,
+The ID of the claim of an allocation is that of the allocation, a dot and the
+ID of the volume. The command does the same with it as volume claim release.
+
+The claim of a group on a sticky host volume is deleted: the volume and the
+allocation that has it stay, and the next allocation of the group chooses a
+volume anew. The beginning of an ID suffices.`,
 		Acts: true,
 		Flags: append([]command.Flag{
 			{Name: "y", Usage: "Accepted for compatibility; the command never asks"},
@@ -109,7 +119,15 @@ var claimRowSheet = command.Sheet[*structs.VolumeClaimStub]{
 
 // claimList shows the claims of a volume, an allocation or a node. IDs may be prefixes.
 func claimList(ctx context.Context, c *command.Call) error {
-	filter := api.ClaimFilter{
+	sticky, err := hostvolcmd.OfSticky(c)
+	if err != nil {
+		return err
+	}
+	if sticky {
+		return hostvolcmd.ListClaims(ctx, c)
+	}
+
+	filter := claims.Filter{
 		VolumeID: c.String("volume"),
 		AllocID:  c.String("alloc"),
 	}
@@ -130,14 +148,14 @@ func claimList(ctx context.Context, c *command.Call) error {
 		filter.AllocID = id
 	}
 
-	claims, meta, err := c.API.Claims(ctx, filter, c.Page())
-	err = c.CheckFound(ctx, len(claims), err)
+	all, meta, err := claims.List(ctx, c.API, filter, c.Page())
+	err = c.CheckFound(ctx, len(all), err)
 	if err != nil {
 		return err
 	}
 
-	return c.Show(claims, func() error {
-		claimRowSheet.Print(c, "claim", claims)
+	return c.Show(all, func() error {
+		claimRowSheet.Print(c, "claim", all)
 		c.PrintNextPage(meta)
 		return nil
 	})
@@ -148,13 +166,13 @@ func claimList(ctx context.Context, c *command.Call) error {
 func findClaim(ctx context.Context, c *command.Call, volume, prefix string) (
 	*structs.VolumeClaimStub, error,
 ) {
-	claims, _, err := c.API.Claims(ctx, api.ClaimFilter{VolumeID: volume}, nil)
+	all, _, err := claims.List(ctx, c.API, claims.Filter{VolumeID: volume}, nil)
 	if err != nil {
 		return nil, err
 	}
 
 	allocOf := func(v *structs.VolumeClaimStub) string { return v.AllocID }
-	found, err := onlyClaim(claims, "allocations", prefix, allocOf)
+	found, err := onlyClaim(all, "allocations", prefix, allocOf)
 	if found == nil && err == nil {
 		return nil, structs.NotFoundf("no allocation with an ID that begins with %q has a claim on volume "+
 			"%q; "+
@@ -167,19 +185,19 @@ func findClaim(ctx context.Context, c *command.Call, volume, prefix string) (
 
 // findClaimID returns the claim whose ID has a prefix.
 func findClaimID(ctx context.Context, c *command.Call, prefix string) (*structs.VolumeClaimStub, error) {
-	filter := api.ClaimFilter{}
+	filter := claims.Filter{}
 	alloc, _, complete := strings.Cut(prefix, ".")
 	if complete {
 		filter.AllocID = alloc
 	}
 
-	claims, _, err := c.API.Claims(ctx, filter, nil)
+	all, _, err := claims.List(ctx, c.API, filter, nil)
 	if err != nil {
 		return nil, err
 	}
 
 	idOf := func(v *structs.VolumeClaimStub) string { return v.ID }
-	found, err := onlyClaim(claims, "claims", prefix, idOf)
+	found, err := onlyClaim(all, "claims", prefix, idOf)
 	if found == nil && err == nil {
 		return nil, structs.NotFoundf("no claim has an ID that begins with %q; to see the claims: %s", prefix,
 			structs.CommandLine(c.Namespace(), "volume claim list"))
@@ -194,11 +212,11 @@ const maxChoices = 10
 // onlyClaim returns the claim whose name is the prefix, or the only one whose name begins with it; nil if
 // there is none. The noun is that of the names, for the error about several.
 func onlyClaim(
-	claims []*structs.VolumeClaimStub, noun, prefix string, name func(*structs.VolumeClaimStub) string,
+	all []*structs.VolumeClaimStub, noun, prefix string, name func(*structs.VolumeClaimStub) string,
 ) (only *structs.VolumeClaimStub, err error) {
 	found := 0
 	text := ""
-	for _, v := range claims {
+	for _, v := range all {
 		if name(v) == prefix {
 			return v, nil
 		}
@@ -226,8 +244,16 @@ func claimRelease(ctx context.Context, c *command.Call) error {
 	})
 }
 
-// claimDelete is claimRelease by the ID of a claim, as in the dialect.
+// claimDelete deletes the claim on a sticky host volume as in the dialect. For another claim it is
+// claimRelease.
 func claimDelete(ctx context.Context, c *command.Call) error {
+	sticky, err := hostvolcmd.FindClaim(ctx, c, c.Arg(0))
+	if err != nil {
+		return err
+	}
+	if sticky != nil {
+		return hostvolcmd.DeleteClaim(ctx, c, sticky)
+	}
 	return releaseFound(ctx, c, func() (*structs.VolumeClaimStub, error) {
 		return findClaimID(ctx, c, c.Arg(0))
 	})
@@ -235,7 +261,7 @@ func claimDelete(ctx context.Context, c *command.Call) error {
 
 // releaseFound releases the claim that find returns.
 func releaseFound(ctx context.Context, c *command.Call, find func() (*structs.VolumeClaimStub, error)) error {
-	o := api.ClaimReleaseOptions{
+	o := claims.ReleaseOptions{
 		DryRun: c.Bool("dry-run"),
 		Force:  c.Bool("force"),
 		Reason: c.String("reason"),
@@ -259,7 +285,7 @@ func releaseFound(ctx context.Context, c *command.Call, find func() (*structs.Vo
 	w.WaitFor("volume", "", id)
 	report := func(ctx context.Context) { w.ReportDetach(ctx, id, claim.NodeID) }
 	err = w.Request(ctx, report, func() (err error) {
-		resp, err = c.API.ClaimRelease(ctx, id, o)
+		resp, err = claims.Release(ctx, c.API, id, o)
 		return err
 	})
 	if err != nil && ctx.Err() == nil {

@@ -26,6 +26,7 @@ var names = []naming{
 	{"SnapshotID", "snapshot"},
 	{"ScheduleName", "snapshot schedule"},
 	{"GroupName", "group snapshot"},
+	{"ClaimID", "host volume claim"},
 	{"AllocID", "allocation"},
 	{"NodeID", "node"},
 	{"NodeIDs", "node"},

@@ -10,7 +10,9 @@ import (
 	"berth/endpoints/query"
 	"berth/state"
 	"berth/state/csi"
+	"berth/state/hostclaims"
 	"berth/structs"
+	"berth/structs/hostuse"
 	"berth/structs/hostvol"
 )
 
@@ -147,4 +149,22 @@ func (p Procedures) Remove(
 		AtOnce:       true,
 		WriteOptions: req.WriteOptions,
 	}, resp)
+}
+
+// ListClaims lists the claims of groups on sticky host volumes.
+func (Procedures) ListClaims(
+	tx *state.ReadTx, req *hostuse.ClaimListRequest, resp *hostuse.ClaimListResponse,
+) (err error) {
+	matches := func(asked, value string) bool { return asked == "" || asked == value }
+	l := query.List[hostuse.TaskGroupHostVolumeClaim, hostuse.TaskGroupHostVolumeClaim]{
+		Key:  func(c *hostuse.TaskGroupHostVolumeClaim) []string { return []string{c.Namespace, c.ID} },
+		Stub: func(c, stub *hostuse.TaskGroupHostVolumeClaim) { *stub = *c },
+		Keep: func(c *hostuse.TaskGroupHostVolumeClaim) bool {
+			return matches(req.JobID, c.JobID) && matches(req.TaskGroup, c.TaskGroupName) &&
+				matches(req.VolumeName, c.VolumeName)
+		},
+	}
+	rows := hostclaims.From(tx, req.RequestNamespace(), req.Prefix, query.Start(req))
+	resp.Claims, err = l.Page(rows, req, resp)
+	return err
 }

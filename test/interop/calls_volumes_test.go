@@ -56,6 +56,50 @@ var volumeCalls = []callRow{
 		volumes, _, err := f.c.HostVolumes().List(&public.HostVolumeListRequest{}, nil)
 		return check(err, func() bool { return len(volumes) == 1 && volumes[0].ID == f.hostVolume }, volumes)
 	}},
+	{"TaskGroupHostVolumeClaims.List", func(f *callFixture) error {
+		job := quickJob("keeps-volume", "sleep 600")
+		volume, destination := "kept", "/kept"
+		job.TaskGroups[0].Volumes = map[string]*public.VolumeRequest{volume: {
+			Name:   volume,
+			Type:   "host",
+			Source: f.volume,
+			Sticky: true,
+		}}
+		mount := &public.VolumeMount{Volume: &volume, Destination: &destination}
+		job.TaskGroups[0].Tasks[0].VolumeMounts = []*public.VolumeMount{mount}
+		alloc := runJob(f.t, f.c, job)
+		claims, err := f.hostClaims()
+		if err != nil || len(claims) != 1 {
+			return check(err, func() bool { return false }, claims)
+		}
+		c := claims[0]
+		all, _, err := f.c.TaskGroupHostVolumeClaims().List(nil, nil)
+		return check(err, func() bool {
+			return c.VolumeID == f.hostVolume && c.VolumeName == f.volume && c.AllocID == alloc.ID &&
+				c.JobID == *job.ID && c.TaskGroupName == *job.TaskGroups[0].Name && c.CreateIndex > 0 &&
+				len(all) == 1 && all[0].ID == c.ID
+		}, all)
+	}},
+	{"TaskGroupHostVolumeClaims.Delete", func(f *callFixture) error {
+		claims, err := f.hostClaims()
+		if err != nil {
+			return err
+		}
+		_, err = f.c.TaskGroupHostVolumeClaims().Delete(claims[0].ID, nil)
+		if err != nil {
+			return err
+		}
+		claims, err = f.hostClaims()
+		if err != nil || len(claims) > 0 {
+			return check(err, func() bool { return false }, claims)
+		}
+		_, _, err = f.c.Jobs().Deregister("keeps-volume", true, nil)
+		f.await("the host volume is free", func() (bool, error) {
+			v, _, err := f.c.HostVolumes().Get(f.hostVolume, nil)
+			return err == nil && len(v.Allocations) == 0, err
+		})
+		return err
+	}},
 	{"HostVolumes.Delete", func(f *callFixture) error {
 		_, _, err := f.c.HostVolumes().Delete(&public.HostVolumeDeleteRequest{ID: f.hostVolume}, nil)
 		return err
@@ -75,11 +119,6 @@ var volumeCalls = []callRow{
 	{"CSIVolumes.ListExternal", func(f *callFixture) error {
 		resp, _, err := f.c.CSIVolumes().ListExternal(f.plugin, &public.QueryOptions{PerPage: 5})
 		return check(err, func() bool { return len(resp.Volumes) >= 2 && resp.Volumes[0].ExternalID != "" }, resp)
-	}},
-	{"TaskGroupHostVolumeClaims.List", func(f *callFixture) error { // those of CSI volumes
-		claims, _, err := f.c.TaskGroupHostVolumeClaims().List(nil, nil)
-		nameless := func(c *public.TaskGroupHostVolumeClaim) bool { return c.VolumeID == "" || c.AllocID == "" }
-		return check(err, func() bool { return !slices.ContainsFunc(claims, nameless) }, claims)
 	}},
 	{"CSIVolumes.Register", func(f *callFixture) error {
 		v, _, err := f.c.CSIVolumes().Info(f.volume, nil)
@@ -113,14 +152,6 @@ var volumeCalls = []callRow{
 		runJob(f.t, f.c, job)
 		volumes, err := f.c.Nodes().CSIVolumes(f.nodeID, nil)
 		return check(err, func() bool { return len(volumes) == 1 && volumes[0].ID == f.volume }, volumes)
-	}},
-	{"TaskGroupHostVolumeClaims.Delete", func(f *callFixture) error { // that of an allocation that runs
-		claims, _, err := f.c.TaskGroupHostVolumeClaims().List(nil, nil)
-		if err != nil {
-			return err
-		}
-		_, err = f.c.TaskGroupHostVolumeClaims().Delete(claims[0].ID, nil)
-		return checkRejected(err, "berth alloc stop "+claims[0].AllocID[:8])
 	}},
 	{"CSIVolumes.Detach", func(f *callFixture) error {
 		_, _, err := f.c.Jobs().Deregister("uses-volume", false, nil)
@@ -200,4 +231,11 @@ func (f *callFixture) awaitGone(volume string) {
 		_, _, err := f.c.CSIVolumes().Info(volume, nil)
 		return err != nil && strings.Contains(err.Error(), "404"), err
 	})
+}
+
+// hostClaims lists the claims of the job that keeps its host volume.
+func (f *callFixture) hostClaims() ([]*public.TaskGroupHostVolumeClaim, error) {
+	req := &public.TaskGroupHostVolumeClaimsListRequest{JobID: "keeps-volume", VolumeName: f.volume}
+	claims, _, err := f.c.TaskGroupHostVolumeClaims().List(req, nil)
+	return claims, err
 }

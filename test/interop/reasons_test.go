@@ -47,7 +47,6 @@ var withoutRoute = map[string]string{
 	"Operator.Utilization":                       enterprise,
 	"Recommendations":                            enterprise,
 	"SentinelPolicies":                           enterprise,
-	"TaskGroupHostVolumeClaims.Delete":           "the claim is that of an allocation that runs",
 	"Services.Delete":                            "an instance ends with its allocation",
 }
 
@@ -66,6 +65,5 @@ func reasonOf(call string) string {
 // notWorking has the outcomes of rows that do not count. An empty answer is right, because berth does not
 // have such things. A rejected call has a row because it needs an object to be rejected for.
 var notWorking = map[string]string{
-	"Nodes.GcAlloc":                    "rejected",
-	"TaskGroupHostVolumeClaims.Delete": "rejected",
+	"Nodes.GcAlloc": "rejected",
 }

@@ -1,0 +1,180 @@
+// Package claims has the routes of claims on volumes, each with the call of the client: the claims of
+// allocations on CSI volumes, and those of groups on sticky host volumes. The claims of one volume are a
+// route of package api.
+package claims
+
+import (
+	"cmp"
+	"context"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"berth/api"
+	"berth/structs"
+	"berth/structs/hostuse"
+)
+
+// The dialect lists the claims of sticky host volumes here. The others have a parameter of theirs.
+var list = api.NewEndpoint(api.Get, "/v1/volumes/claims", ofKind(
+	api.ServeList(structs.VolumeClaimList, bindList,
+		func(a *structs.VolumeClaimListResponse) []*structs.VolumeClaimStub { return a.Claims }),
+	api.ServeList(hostuse.ClaimList, bindSticky,
+		func(a *hostuse.ClaimListResponse) []*hostuse.TaskGroupHostVolumeClaim { return a.Claims })))
+
+// ofKind serves the claims of CSI volumes to a request that asks for them, or that selects by what only
+// they have.
+func ofKind[T any](ofCSI api.ServeFunc[T], sticky func(*api.Call) (any, error)) api.ServeFunc[T] {
+	return func(c *api.Call) (any, error) {
+		switch kind := c.Param("type"); kind {
+		case structs.VolumeTypeCSI:
+			return ofCSI(c)
+		case structs.VolumeTypeHost:
+			return sticky(c)
+		case "":
+		default:
+			return nil, structs.Invalidf("the parameter type is %q, expected csi or host",
+				structs.Cut(kind, structs.MaxQuoted))
+		}
+		if cmp.Or(c.Param("volume_id"), c.Param("node_id"), c.Param("alloc_id")) != "" {
+			return ofCSI(c)
+		}
+		return sticky(c)
+	}
+}
+
+func bindList(c *api.Call, q *structs.VolumeClaimListRequest) error {
+	q.VolumeID = c.Param("volume_id")
+	q.NodeID = c.Param("node_id")
+	q.AllocID = c.Param("alloc_id")
+	return nil
+}
+
+func bindSticky(c *api.Call, q *hostuse.ClaimListRequest) error {
+	q.JobID = c.Param("job_id")
+	q.TaskGroup = c.Param("task_group")
+	q.VolumeName = c.Param("volume_name")
+	return nil
+}
+
+// Filter selects the claims of a volume, of a node and of an allocation. "" selects all.
+type Filter struct {
+	VolumeID string
+	NodeID   string
+	AllocID  string
+}
+
+// List lists the claims on CSI volumes, with what holds each of them or for what it waits.
+func List(ctx context.Context, c *api.Client, f Filter, q *api.Query) (
+	[]*structs.VolumeClaimStub, *api.Meta, error,
+) {
+	params := api.QueryValues(q)
+	params.Set("type", structs.VolumeTypeCSI)
+	params.Set("volume_id", f.VolumeID)
+	params.Set("node_id", f.NodeID)
+	params.Set("alloc_id", f.AllocID)
+	return list.Page(ctx, c, api.Request{Query: params})
+}
+
+// StickyFilter selects the claims of a job, of a group and of volumes with a name. "" selects all.
+type StickyFilter struct {
+	JobID      string
+	TaskGroup  string
+	VolumeName string
+}
+
+// ListSticky lists the claims of groups on sticky host volumes.
+func ListSticky(ctx context.Context, c *api.Client, f StickyFilter, q *api.Query) (
+	all []*hostuse.TaskGroupHostVolumeClaim, meta *api.Meta, err error,
+) {
+	params := api.QueryValues(q)
+	params.Set("type", structs.VolumeTypeHost)
+	params.Set("job_id", f.JobID)
+	params.Set("task_group", f.TaskGroup)
+	params.Set("volume_name", f.VolumeName)
+	meta, err = list.Decode(ctx, c, api.Request{Query: params}, &all)
+	return all, meta, err
+}
+
+// The dialect does not have this route.
+var release = api.NewEndpoint(api.Remove, "/v1/volume/csi/{id}/claim",
+	api.ServeMethod(structs.VolumeClaimRelease, bindClaimRelease, api.Whole))
+
+// The dialect deletes the claims of sticky host volumes here. The ID of the claim of an allocation has a
+// dot.
+var remove = api.NewEndpoint(api.Remove, "/v1/volumes/claim/{id}", byID(
+	api.ServeMethod(structs.VolumeClaimRelease, bindClaimDelete, api.Whole),
+	api.ServeMethod(hostuse.ClaimDelete,
+		api.WithID(func(r *hostuse.ClaimDeleteRequest, id string) { r.ClaimID = id }), api.Whole)))
+
+func byID[T any](ofCSI api.ServeFunc[T], sticky func(*api.Call) (any, error)) api.ServeFunc[T] {
+	return func(c *api.Call) (any, error) {
+		if strings.Contains(c.ID(), ".") {
+			return ofCSI(c)
+		}
+		return sticky(c)
+	}
+}
+
+// DeleteSticky deletes the claim of a group on a sticky host volume.
+func DeleteSticky(ctx context.Context, c *api.Client, id string) error {
+	return remove.Exec(ctx, c, api.Request{ID: id})
+}
+
+// Only the operator socket of the server that leads takes this route.
+var force = api.NewEndpoint(api.Remove, "/v1/volume/csi/{id}/claim/force",
+	api.ServeMethod(structs.VolumeClaimForce, bindClaimRelease, api.Whole))
+
+func bindClaimRelease(c *api.Call, req *structs.VolumeClaimReleaseRequest) error {
+	req.VolumeID = c.ID()
+	req.AllocID = c.Param("alloc_id")
+	if req.AllocID == "" {
+		return structs.Invalidf("the parameter alloc_id is missing, expected the ID of an allocation")
+	}
+	return bindRelease(c, req)
+}
+
+func bindClaimDelete(c *api.Call, req *structs.VolumeClaimReleaseRequest) (err error) {
+	req.VolumeID, req.AllocID, err = structs.ParseClaimID(c.ID())
+	if err != nil {
+		return err
+	}
+	return bindRelease(c, req)
+}
+
+// bindRelease reads what the routes that release a claim share.
+func bindRelease(c *api.Call, req *structs.VolumeClaimReleaseRequest) (err error) {
+	req.Reason = c.Param("reason")
+	req.By = c.Param("by")
+	req.DryRun, err = c.Flag("dry_run")
+	if err != nil {
+		return err
+	}
+	req.Force, err = c.Flag("force")
+	return err
+}
+
+// ReleaseOptions select the claim of a volume. DryRun only tells what the release would do. Force releases
+// the claim also without the confirmation of its node; without DryRun only the operator socket of the
+// server that leads takes it. Reason and By are recorded.
+type ReleaseOptions struct {
+	AllocID string
+	DryRun  bool
+	Force   bool
+	Reason  string
+	By      string
+}
+
+// Release releases a claim on a volume and returns the proof of it.
+func Release(
+	ctx context.Context, c *api.Client, volume string, o ReleaseOptions,
+) (*structs.VolumeClaimReleaseResponse, error) {
+	params := url.Values{"alloc_id": {o.AllocID}, "reason": {o.Reason}, "by": {o.By}}
+	r := api.Request{ID: volume, Query: params}
+	if o.Force && !o.DryRun {
+		return force.Send(ctx, c, r)
+	}
+	params.Set("dry_run", strconv.FormatBool(o.DryRun))
+	params.Set("force", strconv.FormatBool(o.Force))
+	return release.Send(ctx, c, r)
+}
