@@ -1,0 +1,144 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"berth/structs/hostuse"
+	"berth/structs/hostvol"
+)
+
+// keeperJob is a job that adds a line to a file of the host volume "data" each time it starts, and shows
+// the file.
+func (a *agent) keeperJob(sticky bool) string {
+	return a.writeFile("keeper.hcl", fmt.Sprintf(`
+job "keeper" {
+  group "g" {
+    volume "d" {
+      type   = "host"
+      source = "data"
+      sticky = %t
+    }
+    task "t" {
+      driver = "exec"
+      config {
+        command = "/bin/sh"
+        args    = ["-c", "echo line >> /data/log && echo $(wc -l < /data/log) lines && exec sleep 86400"]
+      }
+      volume_mount {
+        volume      = "d"
+        destination = "/data"
+      }
+    }
+  }
+}
+`, sticky))
+}
+
+// agentWithDynamicVolume starts an agent with the plugin hostpath and the dynamic host volume "data".
+func agentWithDynamicVolume(t *testing.T) *agent {
+	t.Helper()
+	a := newAgent(t, "solo", "-server", "-client", "-bootstrap-expect", "1")
+	a.start()
+	a.must("job", "run", example(t, "hostpath.hcl"))
+	a.healthyNodes("hostpath", 1)
+	a.must("volume", "create", a.writeFile("data.hcl", `
+name = "data"
+type = "host"
+
+capability {
+  access_mode     = "single-node-writer"
+  attachment_mode = "file-system"
+}
+`))
+	return a
+}
+
+// runKeeper runs the job until its task has shown a number of lines, and returns its allocation.
+func (a *agent) runKeeper(sticky bool, lines int) (allocID string) {
+	a.t.Helper()
+	a.must("job", "run", "-detach", a.keeperJob(sticky))
+	allocID = a.awaitRunning("keeper", 1)[0].ID
+	a.awaitOutput(allocID, fmt.Sprintf("%d lines", lines))
+	return allocID
+}
+
+func (a *agent) hostVolume() *hostvol.DynamicHostVolumeDetail {
+	a.t.Helper()
+	all := decode[[]*hostvol.DynamicHostVolumeStub](a.t, a.must("volume", "status", "-type", "host", "-json"))
+	if len(all) != 1 {
+		a.t.Fatalf("there are %d host volumes, want 1", len(all))
+	}
+	return decode[*hostvol.DynamicHostVolumeDetail](a.t,
+		a.must("volume", "status", "-type", "host", "-json", all[0].ID))
+}
+
+func (a *agent) stickyClaims(args ...string) []*hostuse.TaskGroupHostVolumeClaim {
+	a.t.Helper()
+	return decode[[]*hostuse.TaskGroupHostVolumeClaim](a.t,
+		a.must(append([]string{"volume", "claim", "list", "-json"}, args...)...))
+}
+
+func TestDynamicHostVolume_KeepsTheDataOfAJob(t *testing.T) {
+	t.Parallel()
+	a := agentWithDynamicVolume(t)
+	alloc := a.runKeeper(false, 1)
+	v := a.hostVolume()
+	if v.State != hostvol.Ready || len(v.Allocations) != 1 || v.Allocations[0].ID != alloc {
+		t.Errorf("the volume is %s, and its allocations are %+v", v.State, v.Allocations)
+	}
+	if out := a.must("volume", "why", v.ID); !strings.Contains(out, "in use by 1 allocation") {
+		t.Errorf("volume why shows no allocation:\n%s", out)
+	}
+	if out := a.must("alloc", "status", alloc); !strings.Contains(out, v.ID) {
+		t.Errorf("the status of the allocation does not show its volume:\n%s", out)
+	}
+	a.must("job", "stop", "keeper")
+	a.runKeeper(false, 2)
+
+	a.must("job", "stop", "-purge", "keeper")
+	a.must("volume", "delete", "-type", "host", "data")
+	out, _ := a.run("job", "plan", a.keeperJob(false))
+	if !strings.Contains(out, `the node has no host volume "data"`) {
+		t.Errorf("without the volume the plan is\n%s", out)
+	}
+}
+
+func TestDynamicHostVolume_IsStickyWithAClaim(t *testing.T) {
+	t.Parallel()
+	a := agentWithDynamicVolume(t)
+	first := a.runKeeper(true, 1)
+	claims := a.stickyClaims("-type", "host")
+	v := a.hostVolume()
+	if len(claims) != 1 || claims[0].AllocID != first || claims[0].VolumeID != v.ID ||
+		claims[0].VolumeName != "data" || claims[0].JobID != "keeper" || claims[0].TaskGroupName != "g" {
+		t.Fatalf("the claims are %+v", claims)
+	}
+
+	a.must("alloc", "stop", first)
+	var second string
+	eventually(t, "the allocation is replaced", func() error {
+		for _, s := range a.awaitRunning("keeper", 1) {
+			if s.ID != first {
+				second = s.ID
+				return nil
+			}
+		}
+		return fmt.Errorf("only %s runs", first)
+	})
+	a.awaitOutput(second, "2 lines")
+	again := a.stickyClaims("-job", "keeper", "-group", "g", "-volume-name", "data")
+	if len(again) != 1 || again[0].ID != claims[0].ID || again[0].AllocID != second {
+		t.Errorf("the claims are %+v, want that of before with allocation %s", again, second)
+	}
+	if others := a.stickyClaims("-job", "other"); len(others) != 0 {
+		t.Errorf("another job has the claims %+v", others)
+	}
+
+	a.must("volume", "claim", "delete", claims[0].ID[:8])
+	if left := a.stickyClaims("-type", "host"); len(left) != 0 {
+		t.Errorf("the claims are %+v after the deletion", left)
+	}
+	a.must("job", "stop", "-purge", "keeper")
+}
