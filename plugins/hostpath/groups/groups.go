@@ -157,9 +157,9 @@ func (s *Service) cut(name string, sources []string) (*records.Group, error) {
 // copyAll copies volumes while none of them changes.
 func (s *Service) copyAll(g *records.Group, volumes []*records.Volume) (ids []string, err error) {
 	for _, v := range volumes {
-		thaw, err := s.Freeze(v)
-		if err != nil {
-			return nil, fmt.Errorf("volume %s: %w", v.ID, err)
+		thaw, freezeErr := s.Freeze(v)
+		if freezeErr != nil {
+			return nil, fmt.Errorf("volume %s: %w", v.ID, freezeErr)
 		}
 		defer func() { err = errors.Join(err, thaw()) }()
 	}
