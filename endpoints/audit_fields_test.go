@@ -76,7 +76,7 @@ var shownFields = strings.Fields(`
 // quotedFields are those that errors quote besides.
 var quotedFields = strings.Fields(`
 	Class.PluginID Class.SecretsFrom Schedule.Crons Schedule.SecretsFrom Schedule.TimeZone
-	Config.SchedulerAlgorithm Definition.Quota Eligibility
+	Config.SchedulerAlgorithm Definition.Quota Eligibility Inline
 	Job.Affinities.Operand Job.Constraints.Operand Job.Type
 	Method.Type OnNodeLoss Op PluginDrift.Drift Pool.SchedulerConfiguration.SchedulerAlgorithm
 	Role Role.ID Rule.On SecretsFrom

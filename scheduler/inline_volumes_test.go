@@ -5,7 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"berth/state/csi/lifecycle"
 	"berth/structs"
+	"berth/structs/pluginconf"
 )
 
 // inlineOf gives a job an inline volume of a plugin.
@@ -25,6 +27,7 @@ func TestInlineVolume_NeedsItsPluginOnTheNode(t *testing.T) {
 	w := newFixture(t)
 	w.nodes("n1", "n2")
 	w.job(aJob("sort", structs.JobService, inlineOf("scratch"), count(2)))
+	w.allowInline("scratch")
 	p := w.run("sort")
 	if got := rejections(p, "g"); !strings.Contains(got, "CSI plugin scratch has no node instance here (2)") {
 		t.Errorf("the rejections are %s", got)
@@ -44,6 +47,34 @@ func TestInlineVolume_NeedsItsPluginOnTheNode(t *testing.T) {
 		}
 	}
 	if n := len(w.allocs("sort")); n != 2 {
+		t.Errorf("%d allocations", n)
+	}
+}
+
+// allowInline lets jobs have inline volumes of a plugin.
+func (w *fixture) allowInline(plugin string) {
+	w.t.Helper()
+	p := &pluginconf.PluginSettingsRequest{ID: plugin, Inline: pluginconf.InlineAllow, WriteOptions: w.now()}
+	do(w, lifecycle.PluginConfigSet, p)
+}
+
+// A driver that knows no inline volumes may mount what the parameters of a job name, so an operator decides.
+func TestInlineVolume_NeedsAnOperatorsWord(t *testing.T) {
+	w := newFixture(t)
+	w.nodes("n1")
+	w.csi("n1", half("scratch", structs.CSIKindNode))
+	w.job(aJob("sort", structs.JobService, inlineOf("scratch")))
+	p := w.run("sort")
+	if got := rejections(p, "g"); !strings.Contains(got, "berth plugin config -inline allow scratch") {
+		t.Errorf("the rejections are %s", got)
+	}
+	if keys := blockedOn(p); !slices.Contains(keys, structs.WakePlugin("scratch")) {
+		t.Errorf("it waits for %q", keys)
+	}
+
+	w.allowInline("scratch")
+	w.run("sort")
+	if n := len(w.allocs("sort")); n != 1 {
 		t.Errorf("%d allocations", n)
 	}
 }

@@ -83,6 +83,7 @@ func (w *Cluster) answerPlugins() {
 				w.pluginConf.SecretsFrom = r.SecretsFrom
 				w.pluginConf.PluginCalls = r.PluginCalls
 				w.pluginConf.PluginDrift = r.PluginDrift
+				w.pluginConf.Inline = r.Inline
 			}
 			return &structs.Empty{}, err
 		})

@@ -79,6 +79,11 @@ volume. The variable is in the namespace of the volume.
 			Kind:  command.String,
 			Value: "10s-4m|default",
 			Usage: "The end of a call of the node half",
+		}, {
+			Name:  "inline",
+			Kind:  command.String,
+			Value: pluginconf.InlineAllow + "|" + pluginconf.InlineDeny,
+			Usage: "Whether jobs may have inline volumes of the plugin. The default is deny",
 		}}, driftFlags...),
 		Renders: true,
 		Run:     configurePlugin,
@@ -112,6 +117,10 @@ func configurePlugin(ctx context.Context, c *command.Call) error {
 		return err
 	}
 
+	inline := c.String("inline")
+	if inline != "" {
+		config.Inline = inline
+	}
 	if policy != "" || from != "" || *config != before {
 		config.OnNodeLoss = cmp.Or(policy, config.OnNodeLoss)
 		config.SecretsFrom = cmp.Or(from, config.SecretsFrom)
@@ -139,6 +148,7 @@ func configurePlugin(ctx context.Context, c *command.Call) error {
 			"Node timeout", orDefault(config.NodeTimeout),
 			"Drift", cmp.Or(config.Drift, pluginconf.DriftReport),
 			"Drift interval", orDefault(config.DriftInterval),
+			"Inline volumes", cmp.Or(config.Inline, pluginconf.InlineDeny),
 		)
 		return nil
 	})

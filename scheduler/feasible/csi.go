@@ -261,7 +261,11 @@ func pluginsServe(p *Outlook, d *Demand, v *NodeView) *rejects.Rejection {
 		}
 	}
 	for _, plugin := range d.Group.inline {
-		if r := serves(p, v, plugin, []string{structs.WakePlugin(plugin)}); r != nil {
+		keys := []string{structs.WakePlugin(plugin)}
+		if reason := csi.PluginConfig(p, plugin).InlineDenied(); reason != "" {
+			return &rejects.Rejection{Reason: reason, Keys: keys}
+		}
+		if r := serves(p, v, plugin, keys); r != nil {
 			return r
 		}
 	}

@@ -187,8 +187,7 @@ var exhausted = func() map[string]*rejects.Rejection {
 	return all
 }()
 
-// resourcesFit checks all that an allocation takes from a node. What is short is the dimension of the
-// rejection.
+// resourcesFit checks all that an allocation takes from a node, and names the dimension that is short.
 func resourcesFit(p *Outlook, d *Demand, v *NodeView) *rejects.Rejection {
 	short := v.Capacity.Short(d.Group.Ask)
 	if short != "" {

@@ -31,8 +31,7 @@ type spreadTerm struct {
 // others is the value in spreadTerm.desired of all values that no target names.
 const others = "*"
 
-// compilePreferences compiles the preferences of a group. Those of a per-node job do not matter: it has no
-// choice.
+// compilePreferences compiles the preferences of a group. A per-node job has no choice, and so none.
 func compilePreferences(j *structs.Job, g *structs.TaskGroup) preferences {
 	var p preferences
 	if j.PerNode() {

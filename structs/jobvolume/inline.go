@@ -14,7 +14,7 @@ const PodPrefix = "csi.storage.k8s.io/"
 
 // maxInlineParameters is the most bytes of the parameters of an inline volume. With the keys of PodPrefix and
 // their values they are within structs.MaxCSIMap.
-const maxInlineParameters = 3 << 10
+const maxInlineParameters = 5 << 9
 
 // checkInline checks a request for a volume that the plugin makes when the node publishes it.
 func checkInline(f field.Errors, v *structs.VolumeRequest) {
@@ -32,8 +32,9 @@ func checkInline(f field.Errors, v *structs.VolumeRequest) {
 	bytes := 0
 	for key, value := range v.Parameters {
 		bytes += len(key) + len(value)
-		f.Require(!strings.HasPrefix(key, PodPrefix), "parameters: key %q is not allowed: the node sets the keys "+
-			"that begin with %q", key, PodPrefix)
+		// Drivers compare keys without regard to case.
+		f.Require(!strings.HasPrefix(strings.ToLower(key), PodPrefix), "parameters: key %q is not allowed: the "+
+			"node sets the keys that begin with %q", key, PodPrefix)
 	}
 	f.Require(bytes <= maxInlineParameters,
 		`parameters has %d bytes; with lifecycle "inline" at most %d are allowed`, bytes, maxInlineParameters)

@@ -19,6 +19,8 @@ type PluginSettings struct {
 	SecretsFrom string `json:",omitempty"`
 	PluginCalls `level:"2"`
 	PluginDrift `level:"2"`
+	// Inline is InlineAllow or InlineDeny; "" for InlineDeny.
+	Inline string `json:",omitempty" codec:",omitempty" level:"2"`
 	structs.Indexes
 }
 
@@ -27,7 +29,27 @@ func (s *PluginSettings) AreDefaults() bool {
 	return cmp.Or(s.OnNodeLoss, structs.LossHold) == structs.LossHold &&
 		s.SecretsFrom == "" &&
 		s.PluginCalls == PluginCalls{} &&
-		s.PluginDrift == PluginDrift{}
+		s.PluginDrift == PluginDrift{} &&
+		!s.AllowsInline()
+}
+
+// The values of PluginSettings.Inline. An inline volume has the parameters that the job says, and a driver
+// that does not know inline volumes may mount with them what it is told, past all claims and rights.
+const (
+	InlineAllow = "allow" // jobs may have inline volumes of the plugin
+	InlineDeny  = "deny"
+)
+
+// AllowsInline reports whether jobs may have inline volumes of the plugin.
+func (s *PluginSettings) AllowsInline() bool { return s.Inline == InlineAllow }
+
+// InlineDenied returns the reason for which jobs may have no inline volumes of the plugin, "" if they may.
+func (s *PluginSettings) InlineDenied() string {
+	if s.AllowsInline() {
+		return ""
+	}
+	return "CSI plugin " + s.ID + " may make no inline volumes; an operator allows it with: " +
+		"berth plugin config -inline allow " + s.ID
 }
 
 // PluginCalls are the settings for the calls of a plugin. 0 is the default of each.
@@ -107,6 +129,7 @@ type PluginSettingsRequest struct {
 	SecretsFrom          string `level:"2"`
 	PluginCalls          `level:"2"`
 	PluginDrift          `level:"2"`
+	Inline               string `json:",omitempty" codec:",omitempty" level:"2"`
 	structs.WriteOptions `level:"2"`
 }
 
@@ -116,4 +139,5 @@ func (s *PluginSettings) CopyTo(req *PluginSettingsRequest) {
 	req.SecretsFrom = s.SecretsFrom
 	req.PluginCalls = s.PluginCalls
 	req.PluginDrift = s.PluginDrift
+	req.Inline = s.Inline
 }

@@ -82,8 +82,11 @@ func TestVolumeRequest_Inline(t *testing.T) {
 		{`key "csi.storage.k8s.io/pod.name" is not allowed`, func(v *structs.VolumeRequest) {
 			v.Parameters = map[string]string{"csi.storage.k8s.io/pod.name": "other"}
 		}},
-		{"parameters has 3073 bytes", func(v *structs.VolumeRequest) {
-			v.Parameters = map[string]string{"k": strings.Repeat("v", 3<<10)}
+		{`key "CSI.storage.k8s.io/pod.name" is not allowed`, func(v *structs.VolumeRequest) {
+			v.Parameters = map[string]string{"CSI.storage.k8s.io/pod.name": "other"}
+		}},
+		{"parameters has 2561 bytes", func(v *structs.VolumeRequest) {
+			v.Parameters = map[string]string{"k": strings.Repeat("v", 2560)}
 		}},
 	} {
 		j := testJob(func(j *structs.Job) {

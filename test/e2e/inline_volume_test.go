@@ -51,6 +51,7 @@ func TestInlineVolume_OfAnotherProject(t *testing.T) {
 	a.start()
 	a.must("job", "run", a.writeFile("driver.hcl", driverJob))
 	a.healthyNodes("driver", 1)
+	a.must("plugin", "config", "-inline", "allow", "driver")
 	a.must("job", "run", a.writeFile("sort.hcl", scratchJob))
 	first := a.awaitRunning("sort", 1)[0]
 	a.awaitOutput(first.ID, "files: 0", "x")

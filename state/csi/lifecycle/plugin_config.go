@@ -25,10 +25,14 @@ func PluginConfigSet(tx *mvcc.WriteTx, p *pluginconf.PluginSettingsRequest) erro
 		SecretsFrom: p.SecretsFrom,
 		PluginCalls: p.PluginCalls,
 		PluginDrift: p.PluginDrift,
+		Inline:      p.Inline,
 	}
 
 	if config.Drift == pluginconf.DriftReport {
 		config.Drift = ""
+	}
+	if !config.AllowsInline() {
+		config.Inline = ""
 	}
 
 	if csi.Plugin(tx, p.ID) != nil { // other nodes may take its volumes

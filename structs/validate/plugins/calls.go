@@ -8,10 +8,15 @@ import (
 	"berth/structs/validate/field"
 )
 
-// CheckSettings checks the settings of a plugin for its calls and for drift.
+// CheckSettings checks the settings of a plugin for its calls, for drift and for inline volumes.
 func CheckSettings(f field.Errors, p *pluginconf.PluginSettingsRequest) {
 	CheckCalls(f, &p.PluginCalls)
 	CheckDrift(f, &p.PluginDrift)
+	switch p.Inline {
+	case "", pluginconf.InlineAllow, pluginconf.InlineDeny:
+	default:
+		f.Addf("inline %.40q is unknown; one of %s, %s", p.Inline, pluginconf.InlineAllow, pluginconf.InlineDeny)
+	}
 }
 
 // CheckCalls checks the settings for the calls of a plugin. 0 is the default of each.
