@@ -36,6 +36,7 @@ type learned struct {
 	controller *structs.CSIControllerInfo
 	groups     *bool // whether the group controller takes group snapshots
 	node       *structs.CSINodeInfo
+	storage    *structs.CSIStorageHealth
 }
 
 // updateLearned stores an answer. What it stores never changes afterwards: readers have it without the lock.
@@ -201,12 +202,19 @@ func addControllerRPC(i *structs.CSIControllerInfo, rpc spec.ControllerServiceCa
 		i.SupportsModify = true
 	case spec.ControllerServiceCapability_RPC_GET_VOLUME_HEALTH:
 		i.SupportsCondition = true
+	case spec.ControllerServiceCapability_RPC_LIST_VOLUME_HEALTH:
+		i.SupportsListHealth = true
 	}
 }
 
-// controllerHas returns the controller's capabilities. It queries them if they are not known yet.
+// controllerHas returns the controller's capabilities. It queries them if they are not known yet. A plugin
+// that is known to lack CONTROLLER_SERVICE has none and is not called (CSI spec, PluginCapability).
 func (c *Client) controllerHas(ctx context.Context) (*structs.CSIControllerInfo, error) {
-	if k := c.getLearned(); k.controller != nil {
+	k := c.getLearned()
+	if k.plugin != nil && !k.plugin.Controller {
+		return &structs.CSIControllerInfo{}, nil
+	}
+	if k.controller != nil {
 		return k.controller, nil
 	}
 	return c.ControllerCapabilities(ctx)
@@ -231,6 +239,8 @@ func (c *Client) queryNode(ctx context.Context) (learned, error) {
 			info.SupportsExpand = true
 		case spec.NodeServiceCapability_RPC_GET_VOLUME_HEALTH:
 			info.SupportsCondition = true
+		case spec.NodeServiceCapability_RPC_GET_STORAGE_HEALTH:
+			info.SupportsStorageHealth = true
 		case spec.NodeServiceCapability_RPC_VOLUME_MOUNT_GROUP:
 			info.SupportsMountGroup = true
 		case spec.NodeServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER:
@@ -254,7 +264,8 @@ func (c *Client) nodeHas(ctx context.Context) (learned, error) {
 	return c.queryNode(ctx)
 }
 
-// NodeInfo returns the node's name, limit and topology, and its capabilities.
+// NodeInfo returns the node's name, limit and topology, its capabilities, and the last answer of
+// NodeGetStorageHealth.
 func (c *Client) NodeInfo(ctx context.Context) (*structs.CSINodeInfo, error) {
 	// The capabilities are queried each time, because a newer process may answer behind the same socket.
 	has, err := c.queryNode(ctx)
@@ -281,5 +292,8 @@ func (c *Client) NodeInfo(ctx context.Context) (*structs.CSINodeInfo, error) {
 	info.ID = resp.GetNodeId()
 	info.MaxVolumes = resp.GetMaxVolumesPerNode()
 	info.AccessibleTopology = fromTopology(topology)
+	if info.SupportsStorageHealth {
+		info.StorageHealth = c.getLearned().storage
+	}
 	return &info, nil
 }

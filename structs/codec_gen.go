@@ -1559,6 +1559,50 @@ func (v *CSIClassCount) readField(name, b []byte) (_ []byte, known bool, err err
 	return b, true, err
 }
 
+func (v *CSIHealth) MsgpackSelf() any { return v }
+
+func (v *CSIHealth) AppendMsgpack(b []byte) (_ []byte, err error) {
+	if v == nil {
+		return msgp.AppendNil(b), nil
+	}
+	n := uint32(3)
+	if !(v.Message != "") {
+		n--
+	}
+	b = msgp.AppendMapHeader(b, n)
+	if v.Message != "" {
+		b = append(b, "\xa7Message"...)
+		b = msgp.AppendString(b, v.Message)
+	}
+	b = append(b, "\xa6Reason"...)
+	b = msgp.AppendString(b, v.Reason)
+	b = append(b, "\xa6Status"...)
+	b = msgp.AppendString(b, v.Status)
+	return b, nil
+}
+
+func (v *CSIHealth) DecodeMsgpack(b []byte) ([]byte, error) {
+	if msgp.IsNil(b) {
+		*v = CSIHealth{}
+		return b[1:], nil
+	}
+	return wire.ReadFields(b, v, v.readField)
+}
+
+func (v *CSIHealth) readField(name, b []byte) (_ []byte, known bool, err error) {
+	switch string(name) {
+	case "Status":
+		b, err = wire.ReadString(b, &v.Status)
+	case "Reason":
+		b, err = wire.ReadString(b, &v.Reason)
+	case "Message":
+		b, err = wire.ReadString(b, &v.Message)
+	default:
+		return b, false, nil
+	}
+	return b, true, err
+}
+
 func (v *CSIInfo) MsgpackSelf() any { return v }
 
 func (v *CSIInfo) AppendMsgpack(b []byte) (_ []byte, err error) {
@@ -1703,8 +1747,14 @@ func (v *CSINodeInfo) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(9)
+	n := uint32(11)
 	if !(v.MultiWriter) {
+		n--
+	}
+	if !(v.StorageHealth != nil) {
+		n--
+	}
+	if !(v.SupportsStorageHealth) {
 		n--
 	}
 	b = msgp.AppendMapHeader(b, n)
@@ -1722,6 +1772,12 @@ func (v *CSINodeInfo) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	b = append(b, "\xb7RequiresNodeStageVolume"...)
 	b = msgp.AppendBool(b, v.RequiresNodeStageVolume)
+	if v.StorageHealth != nil {
+		b = append(b, "\xadStorageHealth"...)
+		if b, err = v.StorageHealth.AppendMsgpack(b); err != nil {
+			return b, err
+		}
+	}
 	b = append(b, "\xb1SupportsCondition"...)
 	b = msgp.AppendBool(b, v.SupportsCondition)
 	b = append(b, "\xaeSupportsExpand"...)
@@ -1730,6 +1786,10 @@ func (v *CSINodeInfo) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendBool(b, v.SupportsMountGroup)
 	b = append(b, "\xadSupportsStats"...)
 	b = msgp.AppendBool(b, v.SupportsStats)
+	if v.SupportsStorageHealth {
+		b = append(b, "\xb5SupportsStorageHealth"...)
+		b = msgp.AppendBool(b, v.SupportsStorageHealth)
+	}
 	return b, nil
 }
 
@@ -1761,6 +1821,10 @@ func (v *CSINodeInfo) readField(name, b []byte) (_ []byte, known bool, err error
 		b, err = wire.ReadBool(b, &v.SupportsMountGroup)
 	case "MultiWriter":
 		b, err = wire.ReadBool(b, &v.MultiWriter)
+	case "SupportsStorageHealth":
+		b, err = wire.ReadBool(b, &v.SupportsStorageHealth)
+	case "StorageHealth":
+		b, err = wire.ReadPointer(b, &v.StorageHealth, (*CSIStorageHealth).DecodeMsgpack)
 	default:
 		return b, false, nil
 	}
@@ -2027,6 +2091,43 @@ func (v *CSIPluginInstance) readField(name, b []byte) (_ []byte, known bool, err
 			return b, true, err
 		}
 		return v.Indexes.readField(name, b)
+	}
+	return b, true, err
+}
+
+func (v *CSIStorageHealth) MsgpackSelf() any { return v }
+
+func (v *CSIStorageHealth) AppendMsgpack(b []byte) (_ []byte, err error) {
+	if v == nil {
+		return msgp.AppendNil(b), nil
+	}
+	n := uint32(2)
+	b = msgp.AppendMapHeader(b, n)
+	b = append(b, "\xa8Abnormal"...)
+	b = msgp.AppendBool(b, v.Abnormal)
+	b = append(b, "\xaaConditions"...)
+	if b, err = wire.AppendPointers(b, v.Conditions, (*CSIHealth).AppendMsgpack); err != nil {
+		return b, err
+	}
+	return b, nil
+}
+
+func (v *CSIStorageHealth) DecodeMsgpack(b []byte) ([]byte, error) {
+	if msgp.IsNil(b) {
+		*v = CSIStorageHealth{}
+		return b[1:], nil
+	}
+	return wire.ReadFields(b, v, v.readField)
+}
+
+func (v *CSIStorageHealth) readField(name, b []byte) (_ []byte, known bool, err error) {
+	switch string(name) {
+	case "Abnormal":
+		b, err = wire.ReadBool(b, &v.Abnormal)
+	case "Conditions":
+		b, err = wire.ReadPointers(b, &v.Conditions, (*CSIHealth).DecodeMsgpack)
+	default:
+		return b, false, nil
 	}
 	return b, true, err
 }

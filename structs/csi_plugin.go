@@ -76,6 +76,8 @@ type CSIControllerInfo struct {
 	SupportsModify                   bool
 	// GroupSnapshots is CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT of the group controller.
 	GroupSnapshots bool `json:",omitempty" codec:",omitempty" level:"2" older:"drop"`
+	// SupportsListHealth is the capability LIST_VOLUME_HEALTH. SupportsCondition is GET_VOLUME_HEALTH.
+	SupportsListHealth bool `json:",omitempty" codec:",omitempty" level:"2" older:"drop"`
 }
 
 // CSINodeInfo holds the answers to NodeGetInfo and NodeGetCapabilities on one node (CSI spec).
@@ -90,6 +92,37 @@ type CSINodeInfo struct {
 	SupportsMountGroup      bool
 	// MultiWriter is the capability SINGLE_NODE_MULTI_WRITER.
 	MultiWriter bool `json:",omitempty" codec:",omitempty" level:"2" older:"drop"`
+	// SupportsStorageHealth is the capability GET_STORAGE_HEALTH.
+	SupportsStorageHealth bool `json:",omitempty" codec:",omitempty" level:"2" older:"drop"`
+	// StorageHealth is nil while the plugin knows no adverse condition of its storage.
+	StorageHealth *CSIStorageHealth `json:",omitempty" codec:",omitempty" level:"2" older:"drop"`
+}
+
+// CSIStorageHealth has the adverse conditions of the storage as one node sees it, the worst first (CSI spec,
+// NodeGetStorageHealth).
+type CSIStorageHealth struct {
+	// Abnormal: the specification has one of the conditions, too. Others are only shown.
+	Abnormal   bool         `level:"2"`
+	Conditions []*CSIHealth `level:"2"`
+}
+
+// CSIHealth is one adverse condition of a volume, or of the storage, as its plugin reports it (CSI spec,
+// VolumeHealth and NodeGetStorageHealth).
+type CSIHealth struct {
+	// Status is a value of the specification: DEGRADED, INACCESSIBLE, DATA_LOSS, STORAGE_DEGRADED or
+	// STORAGE_UNREACHABLE. Any other one, such as a number, is only shown.
+	Status  string `level:"2"`
+	Reason  string `level:"2"` // in CamelCase
+	Message string `json:",omitempty" codec:",omitempty" level:"2"`
+}
+
+// Text shows the condition in one line.
+func (h *CSIHealth) Text() string {
+	text := h.Status + " " + h.Reason
+	if h.Message != "" {
+		text += ": " + h.Message
+	}
+	return text
 }
 
 // CSIInfo is the report of a plugin instance, in the dialect's shape.

@@ -127,6 +127,7 @@ const (
 	MaxCSIListed     = 200_000  // volumes in one answer that lists them
 	MaxCSIList       = 16 << 20 // an answer that lists volumes: some plugins ignore max_entries
 	MaxCSIErrorText  = 2048     // a plugin's message in an error
+	MaxCSIHealth     = 16       // adverse conditions of one volume, or of the storage at a node; a number
 
 	// Bounds of durations.
 	MaxInterval = 10 * 365 * 24 * time.Hour // of restart and reschedule policies; max_run_duration; disconnect

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"berth/api"
@@ -252,11 +253,25 @@ func InstanceRows(
 			limit,
 			fit(topology, maxTopology),
 			command.Age(i.UpdateTime),
-			fit(command.HealthText(i.Healthy, i.HealthDescription), maxPluginText),
+			fit(instanceText(i), maxPluginText),
 		)
 	}
 
 	return rows
+}
+
+// instanceText tells of the health of an instance beyond one word. An instance that is healthy may have a
+// storage that is not.
+func instanceText(i *structs.CSIInfo) string {
+	text := command.HealthText(i.Healthy, i.HealthDescription)
+	if text != "" || i.NodeInfo == nil || i.NodeInfo.StorageHealth == nil {
+		return text
+	}
+	var all []string
+	for _, h := range i.NodeInfo.StorageHealth.Conditions {
+		all = append(all, h.Text())
+	}
+	return command.OneLine("storage: " + strings.Join(all, "; "))
 }
 
 var pluginStatus = command.Status[*structs.CSIPluginListStub, structs.CSIPlugin]{
@@ -345,6 +360,7 @@ func capabilities(p *structs.CSIPlugin) string {
 			addIf(i.GroupSnapshots, "group-snapshot")
 			addIf(i.SupportsListVolumes, "list")
 			addIf(i.SupportsGetCapacity, "capacity")
+			addIf(i.SupportsCondition, "health")
 		}
 	}
 
@@ -352,6 +368,8 @@ func capabilities(p *structs.CSIPlugin) string {
 		if i := instance.NodeInfo; i != nil {
 			addIf(i.RequiresNodeStageVolume, "stage")
 			addIf(i.SupportsStats, "stats")
+			addIf(i.SupportsCondition, "health")
+			addIf(i.SupportsStorageHealth, "storage health")
 		}
 	}
 

@@ -46,6 +46,7 @@ func watchMounts(p Parts, plugins *volumes.Manager, helper []string) watched {
 	w.quiescing = quiesce.New(p.DB, p.Logger.Named("snapshot_commands"))
 	w.usage = stats.New(stats.Config{
 		List:      stats.Mounted(plugins),
+		Storages:  stats.Storages(plugins),
 		Helpers:   pool,
 		NodeID:    p.NodeID,
 		Health:    w.health.Of,

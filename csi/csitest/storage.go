@@ -34,8 +34,9 @@ type storage struct {
 	volumes map[string]*volume
 	mounts  []string // real mounts, in order
 
-	snapshots snapshots
-	groups    map[string]*spec.VolumeGroupSnapshot // by their names
+	snapshots  snapshots
+	groups     map[string]*spec.VolumeGroupSnapshot // by their names
+	conditions conditions
 }
 
 // volume is one volume with its attachments and paths.
@@ -54,8 +55,9 @@ func newStorage(cfg Config, dir string) *storage {
 		dir:     dir,
 		volumes: map[string]*volume{},
 
-		snapshots: snapshots{byName: map[string]*spec.Snapshot{}},
-		groups:    map[string]*spec.VolumeGroupSnapshot{},
+		snapshots:  snapshots{byName: map[string]*spec.Snapshot{}},
+		groups:     map[string]*spec.VolumeGroupSnapshot{},
+		conditions: conditions{volumes: map[string][]*spec.VolumeHealth_VolumeHealthEntry{}},
 	}
 }
 

@@ -133,8 +133,10 @@ var accepted = map[string]func(s *story){
 	"a volume is looked at during a call": func(s *story) {
 		s.create()
 		s.offerController("n1", spec.ControllerServiceCapability_RPC_GET_VOLUME)
+		s.offerController("n1", spec.ControllerServiceCapability_RPC_GET_VOLUME_HEALTH)
 		s.attach("n1")
 		s.call("n1", "ControllerGetVolume", &spec.ControllerGetVolumeRequest{VolumeId: "v"}, nil)
+		s.call("n1", "ControllerGetVolumeHealth", &spec.ControllerGetVolumeHealthRequest{VolumeId: "v"}, nil)
 		s.overlap()
 	},
 	"a volume grows while it is staged": func(s *story) {

@@ -9,6 +9,8 @@ import (
 // specification wants none of them serialised: they may come at any time.
 var unlocked = map[string]bool{
 	"ControllerGetVolume":        true,
+	"ControllerGetVolumeHealth":  true,
+	"NodeGetVolumeHealth":        true,
 	"NodeGetVolumeStats":         true,
 	"ValidateVolumeCapabilities": true,
 }

@@ -48,7 +48,8 @@ var Hot = []string{
 	"NodeListStub", "NodeRegisterRequest", "NodeRegisterResponse", "NodeStatusUpdate", "NodeUpdateCSIRequest",
 
 	// A plugin instance, and the plugin, which an answer assembles from the instances of the whole fleet.
-	"CSIInfo", "CSINodeInfo", "CSIPlugin", "CSIPluginGetResponse", "CSIPluginInstance", "CSITopology",
+	"CSIHealth", "CSIInfo", "CSINodeInfo", "CSIPlugin", "CSIPluginGetResponse", "CSIPluginInstance",
+	"CSIStorageHealth", "CSITopology",
 
 	// A volume.
 	"CSIMountOptions", "CSIVolume", "CSIVolumeCapability", "CSIVolumeDetail", "CSIVolumeGetRequest",

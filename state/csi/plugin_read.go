@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"slices"
 	"strings"
 
 	"berth/internal/mvcc"
@@ -136,8 +137,18 @@ func SameNodeInfo(a, b *structs.CSINodeInfo) bool {
 	}
 	c := *a
 	c.AccessibleTopology = b.AccessibleTopology
+	c.StorageHealth = b.StorageHealth
 	return c == *b &&
-		sameTopology(a.AccessibleTopology, b.AccessibleTopology)
+		sameTopology(a.AccessibleTopology, b.AccessibleTopology) &&
+		sameStorageHealth(a.StorageHealth, b.StorageHealth)
+}
+
+func sameStorageHealth(a, b *structs.CSIStorageHealth) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	same := func(a, b *structs.CSIHealth) bool { return *a == *b }
+	return a.Abnormal == b.Abnormal && slices.EqualFunc(a.Conditions, b.Conditions, same)
 }
 
 func sameTopology(a, b *structs.CSITopology) bool {

@@ -4,6 +4,7 @@ package volumeusage
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 	"time"
 
@@ -42,10 +43,29 @@ func (a *UsageAmount) Percent() float64 {
 	return 100 * float64(a.Used) / float64(a.Used+a.Available)
 }
 
-// VolumeCondition is the health that the plugin reports with the use.
+// VolumeCondition is the health of a volume as its plugin reports it.
 type VolumeCondition struct {
+	// Abnormal: the plugin knows an adverse condition that the CSI specification has, too.
 	Abnormal bool   `json:",omitempty" codec:",omitempty" level:"2"`
 	Message  string `json:",omitempty" codec:",omitempty" level:"2"`
+	// Statuses are the conditions, the worst first, also those that are not known. Plugins of versions of CSI
+	// before 1.13 have only a message.
+	Statuses []*structs.CSIHealth `json:",omitempty" codec:",omitempty" level:"2"`
+}
+
+// Bound cuts what another process tells of a volume, nil for nothing.
+func (c *VolumeCondition) Bound() {
+	if c == nil {
+		return
+	}
+	c.Message = structs.Cut(c.Message, structs.MaxText)
+	c.Statuses = slices.DeleteFunc(c.Statuses, func(h *structs.CSIHealth) bool { return h == nil })
+	c.Statuses = c.Statuses[:min(len(c.Statuses), structs.MaxCSIHealth)]
+	for _, h := range c.Statuses {
+		h.Status = structs.Cut(h.Status, structs.MaxName)
+		h.Reason = structs.Cut(h.Reason, structs.MaxText)
+		h.Message = structs.Cut(h.Message, structs.MaxText)
+	}
 }
 
 // The states of a mount.

@@ -68,6 +68,7 @@ var meaning = map[string]string{
 	"quota.allowed":               "the bound, 0 if it allows nothing, on the leader; labels quota, of",
 	"csi.plugin_expected":         "expected instances, on the leader; labels plugin, kind",
 	"csi.plugin_healthy":          "healthy instances, on the leader; labels plugin, kind",
+	"csi.storage_unhealthy":       "1 while a plugin reports an adverse condition of its storage on this node, else 0; label plugin",
 	"csi.volume_bytes":            "the size of a mounted volume; labels namespace, volume, plugin",
 	"csi.volume_inodes_used":      "the used part of the inodes of a mounted volume, in percent; labels as before",
 	"csi.volume_trim_faults":      "trims of a mounted volume that failed; labels as before",

@@ -11,8 +11,9 @@ import (
 	"berth/structs/volumeusage"
 )
 
-// Mounted returns the function that lists the mounted volumes of a node. It reads the records of the node and
-// its mount table.
+// Mounted returns the function that lists the volumes of a node: those that are mounted, and those that it has
+// tried to stage or publish and whose plugin tells their health. It reads the records of the node and its mount
+// table.
 func Mounted(m *volumes.Manager) func() ([]Volume, error) {
 	return func() ([]Volume, error) {
 		inventory, err := m.Volumes().Inventory()
@@ -34,38 +35,85 @@ func Mounted(m *volumes.Manager) func() ([]Volume, error) {
 				Path:     target,
 				Device:   held.AttachmentMode == structs.CSIBlockDevice,
 			}
+			s := source{m, &held, target, stage}
+			v.Health = s.health()
 			// A volume without an allocation is only staged.
-			if held.AllocID == "" || !v.Device && !table.Mounted(target) {
-				continue
+			v.Attempted = held.AllocID == "" || !v.Device && !table.Mounted(target)
+			if !v.Attempted {
+				v.Ask = s.use()
 			}
-
-			v.Ask = asker(m, &held, target, stage)
-			list = append(list, v)
+			if !v.Attempted || v.Health != nil {
+				list = append(list, v)
+			}
 		}
 		return list, nil
 	}
 }
 
-// asker returns the function that asks the plugin of a volume, nil if it does not report the use, or does not
-// serve now.
-func asker(
-	m *volumes.Manager, held *structs.CSIHeldClaim, target, stage string,
-) func(context.Context) (*volumeusage.VolumeUsage, error) {
-	conn, err := m.Healthy(structs.CSIKindNode, held.PluginID)
-	if err != nil || conn.Info.NodeInfo == nil || !conn.Info.NodeInfo.SupportsStats {
+// source is a volume with its plugin, and its paths on the host.
+type source struct {
+	m             *volumes.Manager
+	held          *structs.CSIHeldClaim
+	target, stage string
+}
+
+// plugin returns the plugin, nil if it does not serve now.
+func (s source) plugin() *volumes.Conn {
+	conn, err := s.m.Healthy(structs.CSIKindNode, s.held.PluginID)
+	if err != nil || conn.Info.NodeInfo == nil {
 		return nil
 	}
+	return conn
+}
 
+// inPlugin returns the paths in the scope of a plugin. The first is "" without an allocation, the second for a
+// plugin that does not stage.
+func (s source) inPlugin(conn *volumes.Conn) (target, stage string, err error) {
+	if s.held.AllocID != "" {
+		target, err = paths.InPlugin(conn.Registration, s.target)
+	}
+	if err == nil && conn.Info.NodeInfo.RequiresNodeStageVolume {
+		stage, err = paths.InPlugin(conn.Registration, s.stage)
+	}
+	return target, stage, err
+}
+
+// use returns the function that asks the plugin for the use, nil if it does not report the use, or does not
+// serve now.
+func (s source) use() func(context.Context) (*volumeusage.VolumeUsage, error) {
+	conn := s.plugin()
+	if conn == nil || !conn.Info.NodeInfo.SupportsStats {
+		return nil
+	}
 	return func(ctx context.Context) (*volumeusage.VolumeUsage, error) {
-		req := csi.StatsRequest{VolumeID: held.ExternalVolumeID}
-		var err error
-		req.VolumePath, err = paths.InPlugin(conn.Registration, target)
-		if err == nil && conn.Info.NodeInfo.RequiresNodeStageVolume {
-			req.StagingPath, err = paths.InPlugin(conn.Registration, stage)
-		}
+		target, stage, err := s.inPlugin(conn)
 		if err != nil {
 			return nil, err
 		}
-		return conn.NodeGetVolumeStats(ctx, req)
+		return conn.NodeGetVolumeStats(ctx, csi.StatsRequest{
+			VolumeID:    s.held.ExternalVolumeID,
+			VolumePath:  target,
+			StagingPath: stage,
+		})
+	}
+}
+
+// health returns the function that asks the plugin for the health, nil if it does not report the health by
+// itself, or does not serve now.
+func (s source) health() func(context.Context) (*volumeusage.VolumeCondition, error) {
+	conn := s.plugin()
+	if conn == nil || !conn.Info.NodeInfo.SupportsCondition {
+		return nil
+	}
+	return func(ctx context.Context) (*volumeusage.VolumeCondition, error) {
+		target, stage, err := s.inPlugin(conn)
+		if err != nil {
+			return nil, err
+		}
+		return csi.NodeGetVolumeHealth(ctx, conn.Client, csi.HealthRequest{
+			VolumeID:    s.held.ExternalVolumeID,
+			PublishPath: target,
+			StagingPath: stage,
+		})
 	}
 }

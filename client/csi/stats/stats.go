@@ -1,5 +1,7 @@
 // Package stats measures how full the mounted volumes of a node are. It asks the plugins that report it
-// (NodeGetVolumeStats), and for the others the file systems, in processes of their own.
+// (NodeGetVolumeStats), and for the others the file systems, in processes of their own. It asks the plugins
+// that report it for the health of volumes (NodeGetVolumeHealth), also of those that the node has only tried
+// to mount, and of their storage (NodeGetStorageHealth).
 //
 // Its rules:
 //
@@ -36,7 +38,7 @@ const (
 // looks is how often the list of the volumes is read in an interval.
 const looks = 6
 
-// Volume is a mounted volume.
+// Volume is a volume that is mounted, or that the node has tried to mount.
 type Volume struct {
 	Key      volumeusage.UsageKey
 	PluginID string
@@ -46,12 +48,21 @@ type Volume struct {
 	Ask func(context.Context) (*volumeusage.VolumeUsage, error)
 	// Device says that it has no file system to ask.
 	Device bool
+	// Attempted says that it is not mounted: only its health can be asked for.
+	Attempted bool
+	// Health asks the plugin for the health. Nil: the plugin does not report it by itself.
+	Health func(context.Context) (*volumeusage.VolumeCondition, error)
 }
+
+// hasUse reports whether the use can be measured.
+func (v *Volume) hasUse() bool { return !v.Attempted && (v.Ask != nil || !v.Device) }
 
 // Config has what a Poller needs.
 type Config struct {
 	// List returns the mounted volumes. It calls no plugin and reads none of the file systems.
 	List func() ([]Volume, error)
+	// Storages lists the plugins that report on their storage. Nil: none does.
+	Storages func() []Storage
 	// Helpers ask file systems.
 	Helpers *helpers.Pool
 	NodeID  string
@@ -72,16 +83,16 @@ type Config struct {
 type Poller struct {
 	cfg Config
 
-	mu      sync.Mutex
-	volumes map[volumeusage.UsageKey]*state
+	mu       sync.Mutex
+	volumes  map[volumeusage.UsageKey]*state
+	storages map[string]*turn // by plugin
 }
 
 // state is what is known of one volume.
 type state struct {
 	usage volumeusage.VolumeUsage
-	due   time.Time
-	busy  bool // a worker has it
-	slow  int  // measurements in a row that did not end in time
+	turn
+	health turn
 }
 
 // New makes a poller, which measures once Run runs.
@@ -96,8 +107,9 @@ func New(cfg Config) *Poller {
 		cfg.Logger = hclog.NewNullLogger()
 	}
 	return &Poller{
-		cfg:     cfg,
-		volumes: map[volumeusage.UsageKey]*state{},
+		cfg:      cfg,
+		volumes:  map[volumeusage.UsageKey]*state{},
+		storages: map[string]*turn{},
 	}
 }
 
@@ -107,12 +119,12 @@ func (p *Poller) Run(ctx context.Context) {
 	remove := telemetry.Gauges(p.Gauges)
 	defer remove()
 
-	work := make(chan Volume)
+	work := make(chan func())
 	var workers sync.WaitGroup
 	for range MaxCalls {
 		workers.Go(func() {
-			for v := range work {
-				p.measure(ctx, v)
+			for do := range work {
+				do()
 			}
 		})
 	}
@@ -130,13 +142,21 @@ func (p *Poller) Run(ctx context.Context) {
 	workers.Wait()
 }
 
-// hand gives the volumes that are due to the workers.
-func (p *Poller) hand(ctx context.Context, work chan<- Volume) {
-	for _, v := range p.due(time.Now()) {
+// hand gives the volumes and the storages that are due to the workers.
+func (p *Poller) hand(ctx context.Context, work chan<- func()) {
+	now := time.Now()
+	var list []func()
+	for _, s := range p.dueStorages(now) {
+		list = append(list, func() { p.askStorage(ctx, s) })
+	}
+	for _, v := range p.due(now) {
+		list = append(list, func() { p.measure(ctx, v) })
+	}
+	for _, do := range list {
 		select {
-		case work <- v:
+		case work <- do:
 		case <-ctx.Done():
-			return // also the volumes that are marked as busy are not measured any more
+			return // also those that are marked as busy are not asked any more
 		}
 	}
 }
@@ -161,7 +181,7 @@ func (p *Poller) due(now time.Time) (list []Volume) {
 		s := p.volumes[v.Key]
 		if s == nil {
 			// Volumes that are mounted together are not measured together for ever.
-			s = &state{due: now.Add(rand.N(p.cfg.Interval / looks))}
+			s = &state{turn: turn{due: now.Add(rand.N(p.cfg.Interval / looks))}}
 			p.volumes[v.Key] = s
 		}
 		s.usage.Namespace = v.Key.Namespace
@@ -169,8 +189,7 @@ func (p *Poller) due(now time.Time) (list []Volume) {
 		s.usage.PluginID = v.PluginID
 		s.usage.NodeID = p.cfg.NodeID
 
-		if !s.busy && !now.Before(s.due) && (v.Ask != nil || !v.Device) {
-			s.busy = true
+		if (v.hasUse() || v.Health != nil) && s.begin(now) {
 			list = append(list, v)
 		}
 	}
@@ -183,49 +202,92 @@ func (p *Poller) due(now time.Time) (list []Volume) {
 	return list
 }
 
-// measure measures one volume.
+// measure measures one volume. The health comes first, in a part of the time: it has to be known above all if
+// the use is not.
 func (p *Poller) measure(ctx context.Context, v Volume) {
 	limited, cancel := context.WithTimeout(ctx, p.cfg.Timeout)
 	defer cancel()
+	if v.Health != nil {
+		p.askHealth(limited, v)
+	}
+	failed := v.hasUse() && p.askUse(limited, v)
+
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.volumes[v.Key].end(p.cfg.Interval, failed)
+}
+
+// askUse asks for the use of a volume. It reports whether there was no answer in time, or no such volume.
+func (p *Poller) askUse(ctx context.Context, v Volume) (failed bool) {
 	ask := v.Ask
 	if ask == nil {
 		ask = func(ctx context.Context) (*volumeusage.VolumeUsage, error) {
 			return askFileSystem(ctx, p.cfg.Helpers, v.Path)
 		}
 	}
-	got, err := ask(limited)
-	p.keep(v.Key, got, err, limited.Err() != nil)
-	if err == nil && p.cfg.Condition != nil {
-		p.cfg.Condition(v.Key, got.Condition)
+	got, err := ask(ctx)
+	p.keep(v.Key, got, err)
+	if err == nil && v.Health == nil {
+		p.setCondition(v, got.Condition)
 	}
+	return err != nil && (ctx.Err() != nil || structs.CodeOf(err) == codeNotFound)
 }
 
+// codeNotFound is the code of an answer that there is no such volume at its path. The volume is asked for ever
+// more seldom, and each time only if the records of the node still have it, and the mount table its path.
+const codeNotFound = "NotFound"
+
 // keep keeps a measurement, or the reason why there is none.
-func (p *Poller) keep(k volumeusage.UsageKey, got *volumeusage.VolumeUsage, err error, late bool) {
+func (p *Poller) keep(k volumeusage.UsageKey, got *volumeusage.VolumeUsage, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.volumes[k]
-	s.busy = false
-	pause := p.cfg.Interval
 	if err != nil {
 		s.usage.Error = structs.Cut(err.Error(), structs.MaxText)
+		return
 	}
-	switch {
-	case err == nil:
-		s.slow = 0
-		s.usage.Error = ""
-		s.usage.Time = time.Now().UnixNano()
-		s.usage.Source = got.Source
-		s.usage.Bytes = got.Bytes
-		s.usage.Inodes = got.Inodes
-		s.usage.Condition = got.Condition
-		report(&s.usage)
-	case late:
-		s.slow = min(s.slow+1, MaxPause)
-		pause = min(pause<<(s.slow-1), MaxPause*p.cfg.Interval)
+	s.usage.Error = ""
+	s.usage.Time = time.Now().UnixNano()
+	s.usage.Source = got.Source
+	s.usage.Bytes = got.Bytes
+	s.usage.Inodes = got.Inodes
+	report(&s.usage)
+}
+
+// askHealth asks for the health of a volume if it is due. After an error the last answer stays: an error is no
+// recovery (CSI spec, NodeGetVolumeHealth).
+func (p *Poller) askHealth(ctx context.Context, v Volume) {
+	p.mu.Lock()
+	due := p.volumes[v.Key].health.begin(time.Now())
+	p.mu.Unlock()
+	if !due {
+		return
 	}
-	// Between nine and eleven tenths.
-	s.due = time.Now().Add(pause*9/10 + rand.N(pause/5))
+
+	limited, cancel := context.WithTimeout(ctx, p.cfg.Timeout/2)
+	defer cancel()
+	got, err := v.Health(limited)
+	if err == nil {
+		p.setCondition(v, got)
+	} else {
+		p.cfg.Logger.Debug("plugin does not tell the health of a volume", "plugin_id", v.PluginID,
+			"volume_id", v.Key.VolumeID, "namespace", v.Key.Namespace, "error", err)
+	}
+
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	failed := err != nil && (limited.Err() != nil || structs.CodeOf(err) == codeNotFound)
+	p.volumes[v.Key].health.end(p.cfg.Interval, failed)
+}
+
+// setCondition keeps what the plugin says of a volume, nil for nothing.
+func (p *Poller) setCondition(v Volume, c *volumeusage.VolumeCondition) {
+	p.mu.Lock()
+	p.volumes[v.Key].usage.Condition = c
+	p.mu.Unlock()
+	if p.cfg.Condition != nil && !v.Attempted {
+		p.cfg.Condition(v.Key, c)
+	}
 }
 
 // Of returns the last measurements of volumes, as copies, in the order of the volumes. A volume that is not

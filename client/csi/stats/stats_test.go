@@ -65,7 +65,8 @@ func (p *plugin) ask(ctx context.Context, id string) (*volumeusage.VolumeUsage, 
 type fixture struct {
 	*Poller
 	*plugin
-	volumes []Volume
+	volumes  []Volume
+	storages []Storage
 }
 
 func run(t *testing.T, count int, test func(f *fixture)) {
@@ -81,6 +82,11 @@ func run(t *testing.T, count int, test func(f *fixture)) {
 				f.plugin.Lock()
 				defer f.plugin.Unlock()
 				return f.volumes, nil
+			},
+			Storages: func() []Storage {
+				f.plugin.Lock()
+				defer f.plugin.Unlock()
+				return f.storages
 			},
 		})
 		ctx, cancel := context.WithCancel(t.Context())

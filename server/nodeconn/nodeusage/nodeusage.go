@@ -42,6 +42,7 @@ func Ask(
 		u.NodeID = nodeID
 		u.Error = structs.Cut(u.Error, structs.MaxText)
 		u.Mounts = bounded(u.Mounts)
+		u.Condition.Bound()
 		if u.Trim != nil {
 			u.Trim.Fault = structs.Cut(u.Trim.Fault, structs.MaxText)
 		}

@@ -314,5 +314,24 @@ func checkInstance(f field.Errors, i *structs.CSIInfo) {
 		if t := n.AccessibleTopology; t != nil {
 			f.CheckCSIMap("AccessibleTopology", t.Segments)
 		}
+		checkStorageHealth(f, n.StorageHealth)
+	}
+}
+
+// checkStorageHealth checks the texts about the storage of a plugin (CSI spec, NodeGetStorageHealth).
+func checkStorageHealth(f field.Errors, s *structs.CSIStorageHealth) {
+	if s == nil {
+		return
+	}
+	for _, h := range field.FirstOf(f, "StorageHealth", s.Conditions, structs.MaxCSIHealth) {
+		if h == nil {
+			f.Addf("StorageHealth: a condition is empty")
+			continue
+		}
+		checkTexts(f, []boundedText{
+			{"StorageHealth.Status", h.Status, structs.MaxName},
+			{"StorageHealth.Reason", h.Reason, structs.MaxText},
+			{"StorageHealth.Message", h.Message, structs.MaxText},
+		})
 	}
 }

@@ -94,6 +94,17 @@ func codeCases() []codeCase {
 			_, err := call(r, nodecalls.ClientCSIControllerList, &nodecalls.ClientCSIListRequest{PluginID: "ebs"})
 			return err
 		}},
+		{"ControllerListVolumeHealth", asked, func(r *fixture, _ string) error {
+			_, err := call(r, nodecalls.ClientCSIListHealth, &nodecalls.ClientCSIListHealthRequest{PluginID: "ebs"})
+			return err
+		}},
+		{"ControllerGetVolumeHealth", asked, func(r *fixture, id string) error {
+			_, err := call(r, nodecalls.ClientCSIGetHealth, &nodecalls.ClientCSIGetHealthRequest{
+				PluginID:   "ebs",
+				ExternalID: id,
+			})
+			return err
+		}},
 		{"NodeExpandVolume", asked, func(r *fixture, id string) error {
 			_, err := call(r, nodecalls.ClientCSINodeExpand, &nodecalls.ClientCSINodeExpandRequest{
 				VolumeID:       id,

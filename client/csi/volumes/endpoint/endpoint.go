@@ -39,6 +39,8 @@ func List(m *volumes.Manager, deps Deps) []rpc.Endpoint {
 		rpc.Handle(nodecalls.ClientCSIControllerModify, e.modify),
 		rpc.Handle(nodecalls.ClientCSIControllerList, e.list),
 		rpc.Handle(nodecalls.ClientCSIControllerGet, e.get),
+		rpc.Handle(nodecalls.ClientCSIListHealth, e.listHealth),
+		rpc.Handle(nodecalls.ClientCSIGetHealth, e.getHealth),
 		rpc.Handle(nodecalls.ClientCSISnapshotCreate, e.createSnapshot),
 		rpc.Handle(nodecalls.ClientCSISnapshotDelete, e.deleteSnapshot),
 		rpc.Handle(nodecalls.ClientCSISnapshotList, e.listSnapshots),
@@ -290,6 +292,36 @@ func (e *endpoints) get(
 	defer cancel()
 	v, err := csi.ControllerGetVolume(ctx, conn.Client, req)
 	return &nodecalls.ClientCSIGetVolumeResponse{Volume: v}, wireError(err)
+}
+
+// listHealth is about no single volume and waits for none.
+func (e *endpoints) listHealth(
+	ctx context.Context, req *nodecalls.ClientCSIListHealthRequest,
+) (*nodecalls.ClientCSIListHealthResponse, error) {
+	conn, err := e.controller(req)
+	if err != nil {
+		return nil, err
+	}
+
+	ctx, cancel := within(ctx, req.Timeout)
+	defer cancel()
+	resp, err := csi.ControllerListVolumeHealth(ctx, conn.Client, req)
+	return resp, wireError(err)
+}
+
+// getHealth changes nothing, so it waits for no other call.
+func (e *endpoints) getHealth(
+	ctx context.Context, req *nodecalls.ClientCSIGetHealthRequest,
+) (*nodecalls.ClientCSIGetHealthResponse, error) {
+	conn, err := e.controller(req)
+	if err != nil {
+		return nil, err
+	}
+
+	ctx, cancel := within(ctx, req.Timeout)
+	defer cancel()
+	condition, err := csi.ControllerGetVolumeHealth(ctx, conn.Client, req)
+	return &nodecalls.ClientCSIGetHealthResponse{Condition: condition}, wireError(err)
 }
 
 // within bounds a call that reads by the settings of its plugin, 0 for none.

@@ -56,6 +56,10 @@ func newFixture(t *testing.T, running ...string) *fixture {
 		Controller: true,
 		Node:       true,
 		Groups:     true,
+		ControllerCaps: []string{
+			"CREATE_DELETE_VOLUME", "PUBLISH_UNPUBLISH_VOLUME", "LIST_VOLUMES", "GET_CAPACITY", "EXPAND_VOLUME",
+			"CREATE_DELETE_SNAPSHOT", "LIST_SNAPSHOTS", "LIST_VOLUME_HEALTH", "GET_VOLUME_HEALTH",
+		},
 		HostPath: func(path string) string {
 			return filepath.Join(root, strings.TrimPrefix(path, "/local/csi/"))
 		},
