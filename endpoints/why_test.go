@@ -11,8 +11,11 @@ import (
 
 	"berth/api"
 	"berth/api/apitest"
+	"berth/endpoints/endpointstest"
+	"berth/fsm"
 	"berth/structs"
 	"berth/structs/inquiry"
+	"berth/structs/modify"
 )
 
 // TestWhy_IsTheSameTextOverHTTP: an answer has its reasons as a tree and as the text of the command line.
@@ -70,6 +73,37 @@ func TestWhy_OfAPurgedJobWhoseAllocationsEnd(t *testing.T) {
 	}
 	s.EndAlloc("a1", "n1")
 	rejected(s, structs.KindNotFound, inquiry.JobWhy, &structs.JobGetRequest{JobID: "job-a1"})
+}
+
+// TestWhy_TellsOfAChangeOfParameters: one that is pending waits. One that was rejected does not, and is
+// shown.
+func TestWhy_TellsOfAChangeOfParameters(t *testing.T) {
+	s := newServer(t)
+	s.AddNode("n1", "a")
+	s.AddVolume("v")
+	v := endpointstest.ReadyVolume("v")
+	v.MutableParameters = map[string]string{"iops": "3000"}
+	endpointstest.MustPropose(s.Server, fsm.VolumePut, endpointstest.RegisterRequest(v))
+	why := must(s, inquiry.VolumeWhy, &structs.CSIVolumeGetRequest{ID: "v"})
+	if !why.Waits || !strings.Contains(why.Text, "the plugin is to change iops of volume v\n") ||
+		strings.Contains(why.Text, "waits for nothing") {
+		t.Errorf("while it is pending, it waits: %t, for\n%s", why.Waits, why.Text)
+	}
+
+	endpointstest.MustPropose(s.Server, fsm.VolumeOutcome, &structs.CSIVolumeOutcome{
+		ID: "v", Op: modify.Op, RowIndex: s.GetVolume("v").CreateIndex, Final: true,
+		Err: &structs.OperationError{Message: "too fast", Kind: structs.KindInvalid},
+	})
+	why = must(s, inquiry.VolumeWhy, &structs.CSIVolumeGetRequest{ID: "v"})
+	for _, want := range []string{
+		"the plugin has rejected the last change of the mutable parameters of volume v", ": too fast",
+		"-> correct mutable_parameters in its file and run it again: berth volume register FILE",
+		"volume v waits for nothing",
+	} {
+		if why.Waits || !strings.Contains(why.Text, want) {
+			t.Errorf("after its rejection, it waits: %t, for\n%s\nwant %q in it", why.Waits, why.Text, want)
+		}
+	}
 }
 
 func TestWhy_OfWhatDoesNotExist(t *testing.T) {

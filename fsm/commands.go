@@ -12,6 +12,7 @@ import (
 	"berth/state/admissions"
 	"berth/state/classes"
 	"berth/state/csi/drifts"
+	"berth/state/csi/health"
 	"berth/state/csi/lifecycle"
 	"berth/state/csi/snapgroups"
 	"berth/state/csi/snapschedules"
@@ -144,6 +145,7 @@ var (
 	SnapshotNote    = command(182, "SnapshotNote", snapshots.Note, since(2))
 	DriftRecord     = command(184, "DriftRecord", drifts.Record, since(2))
 	DriftRepair     = command(185, "DriftRepair", drifts.Repair, since(2))
+	HealthRecord    = command(176, "HealthRecord", health.Record, since(2))
 	SnapshotOutcome = command(183, "SnapshotOutcome", snapshots.Outcome, since(2))
 
 	SnapshotGroupPut     = command(147, "SnapshotGroupPut", snapgroups.Put, since(2))

@@ -75,6 +75,7 @@ func TestCommands_HaveTheLevelOfTheirRelease(t *testing.T) {
 		"SnapshotOutcome":        2,
 		"DriftRecord":            2,
 		"DriftRepair":            2,
+		"HealthRecord":           2,
 		"VolumeUndelete":         2,
 		"VolumeReclaim":          2,
 		"VolumeSpace":            2,

@@ -8,6 +8,7 @@ import (
 	"berth/state/classes"
 	"berth/state/csi"
 	"berth/state/csi/drifts"
+	"berth/state/csi/health"
 	"berth/state/csi/snapgroups"
 	"berth/state/csi/snapschedules"
 	"berth/state/csi/snapshots"
@@ -38,6 +39,7 @@ func Check(tx *ReadTx) []string {
 	snapshots.Check(c)
 	snapgroups.Check(c)
 	drifts.Check(c)
+	health.Check(c)
 	snapschedules.Check(c)
 	hostclaims.Check(c)
 	checkPlugins(c)

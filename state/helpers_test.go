@@ -96,6 +96,7 @@ func rowsByTable(tx *ReadTx) map[string]int {
 	count(tx, counted, schema.Snapshots)
 	count(tx, counted, schema.Drifts)
 	count(tx, counted, schema.DriftSummaries)
+	count(tx, counted, schema.Health)
 	count(tx, counted, schema.SnapshotSchedules)
 	count(tx, counted, schema.SnapshotGroups)
 	count(tx, counted, schema.HostClaims)

@@ -36,6 +36,7 @@ import (
 	"berth/structs/snapgroup"
 	"berth/structs/snapschedule"
 	"berth/structs/snapshot"
+	"berth/structs/volumeusage"
 )
 
 // fullFixture returns a fixture with rows in every table.
@@ -116,6 +117,12 @@ func addAccess(w *fixture) {
 	})
 	w.index++
 	err := w.s.Write(w.index, func(tx *WriteTx) error {
+		schema.Health.Put(tx, &volumeusage.VolumeHealth{
+			Namespace: "default", VolumeID: "v", PluginID: "p", ExternalID: "x",
+			Condition: &volumeusage.VolumeCondition{Abnormal: true, Message: "m", Statuses: []*structs.CSIHealth{
+				{Status: "DEGRADED", Reason: "Slow"},
+			}},
+		})
 		space.Note(tx, &structs.CSIVolume{PluginID: "p", Class: "fast", RequestedCapacityMin: 1}, 1)
 		schema.Snapshots.Put(tx, &snapshot.VolumeSnapshot{
 			Namespace: "default", Name: "g-v", VolumeID: "v", PluginID: "p", State: snapshot.Failed, Group: "g",
@@ -224,7 +231,7 @@ func TestLoad_KeepsTheBytesOfAnEarlierFile(t *testing.T) {
 		schema.Quotas.Name(), schema.QuotaUses.Name(),
 		schema.ACLAuthMethods.Name(), schema.ACLBindingRules.Name(),
 		schema.ACLLoginMarks.Name(), schema.ACLOneTimeTokens.Name(), schema.VolumeClasses.Name(),
-		schema.Drifts.Name(), schema.DriftSummaries.Name(),
+		schema.Drifts.Name(), schema.DriftSummaries.Name(), schema.Health.Name(),
 		schema.Exhausted.Name(), schema.Snapshots.Name(), schema.SnapshotSchedules.Name(),
 		schema.SnapshotGroups.Name(),
 		schema.HostClaims.Name(),

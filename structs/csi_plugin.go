@@ -224,7 +224,8 @@ type CSIPlugin struct {
 	NodesHealthy        int
 	NodesExpected       int
 	// CallsInFlight are the calls for volumes of the plugin that the leader has in flight. CallsWaiting are
-	// those that could be made, the oldest since CallsWaitSince (UnixNano). An answer without the leader has 0.
+	// those that could be made, the oldest since CallsWaitSince (UnixNano). An answer without the leader has
+	// 0.
 	CallsInFlight  int   `json:",omitempty" codec:",omitempty" level:"2"`
 	CallsWaiting   int   `json:",omitempty" codec:",omitempty" level:"2"`
 	CallsWaitSince int64 `json:",omitempty" codec:",omitempty" level:"2"`

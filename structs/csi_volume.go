@@ -76,6 +76,8 @@ type OperationError struct {
 	// RetryTime is the time of the next attempt (UnixNano), 0 if that does not depend on time. NeverTry marks
 	// a call that would fail again: it is not repeated before something changes or an operator requests it.
 	RetryTime int64 `json:",omitempty"`
+	// Op is "modify" if the operation was a change of mutable parameters.
+	Op string `json:",omitempty" codec:",omitempty" level:"2" older:"drop"`
 }
 
 // NeverTry is the RetryTime of a call that is not repeated by itself.

@@ -73,6 +73,80 @@ func text(r Row) string {
 	return command.OneLine(line)
 }
 
+// ofNode tells that a plugin reports a volume as abnormal on a node, "" if it does not.
+func ofNode(u *volumeusage.VolumeUsage) string {
+	c := u.Condition
+	if c == nil || !c.Abnormal {
+		return ""
+	}
+	return command.OneLine(fmt.Sprintf("volume %s on node %s: the plugin reports it as abnormal: %s", u.VolumeID,
+		command.ShortID(u.NodeID), c.Message))
+}
+
+// ofControllers returns a line for each volume that controllers report as abnormal.
+func ofControllers(all []*volumeusage.VolumeHealth) (lines []string) {
+	for _, h := range all {
+		if c := h.Condition; c != nil && c.Abnormal {
+			lines = append(lines, command.OneLine(fmt.Sprintf("volume %s: the controllers of plugin %s report it as "+
+				"abnormal since %s: %s", h.VolumeID, h.PluginID,
+				time.Unix(0, h.Since).UTC().Format(time.RFC3339), c.Message)))
+		}
+	}
+	return lines
+}
+
+// Condition tells in a few words what a plugin says of a volume, "" for nothing.
+func Condition(c *volumeusage.VolumeCondition) string {
+	switch {
+	case c == nil:
+		return ""
+	case c.Abnormal:
+		return command.OneLine("abnormal: " + c.Message)
+	}
+	return command.OneLine(c.Message)
+}
+
+// report is one adverse condition, with its source.
+type report struct {
+	source string
+	since  int64
+	*structs.CSIHealth
+}
+
+var reportSheet = command.Sheet[report]{
+	Titles: "Reported By|Status|Reason|Since|Message",
+	Row: func(_ *command.Call, r report) []string {
+		return []string{
+			r.source,
+			command.OneLine(r.Status),
+			command.OneLine(r.Reason),
+			command.Age(r.since),
+			command.OneLine(r.Message),
+		}
+	},
+}
+
+// PrintReports shows the adverse conditions of a volume that its plugin reports, those of the controllers
+// first.
+func PrintReports(c *command.Call, all *volumeusage.VolumeUsageResponse) {
+	var rows []report
+	for _, h := range all.Health {
+		if h.Condition != nil {
+			for _, s := range h.Condition.Statuses {
+				rows = append(rows, report{"controllers", h.Since, s})
+			}
+		}
+	}
+	for _, u := range all.Usages {
+		if u.Condition != nil {
+			for _, s := range u.Condition.Statuses {
+				rows = append(rows, report{"node " + command.ShortID(u.NodeID), 0, s})
+			}
+		}
+	}
+	reportSheet.Section(c, "Health", rows)
+}
+
 // OfVolume returns a line for each mount of a volume that is ill, and for a plugin that reports the volume as
 // abnormal.
 func OfVolume(
@@ -89,15 +163,15 @@ func OfVolume(
 		}
 	}
 	for _, u := range all.Usages {
-		if c := u.Condition; c != nil && c.Abnormal {
-			lines = append(lines, command.OneLine(fmt.Sprintf("volume %s on node %s: the plugin reports it as "+
-				"abnormal: %s", u.VolumeID, command.ShortID(u.NodeID), c.Message)))
+		if line := ofNode(u); line != "" {
+			lines = append(lines, line)
 		}
 	}
-	return lines, nil
+	return append(lines, ofControllers(all.Health)...), nil
 }
 
-// OfAlloc returns a line for each mount of a volume that is ill for an allocation.
+// OfAlloc returns a line for each mount of a volume that is ill for an allocation, and for a plugin that
+// reports the volume as abnormal on its node or everywhere.
 func OfAlloc(
 	ctx context.Context, client *api.Client, volumeID string, a *structs.Allocation,
 ) (lines []string, err error) {
@@ -110,5 +184,10 @@ func OfAlloc(
 			lines = append(lines, text(r))
 		}
 	}
-	return lines, nil
+	for _, u := range all.Usages {
+		if line := ofNode(u); line != "" && u.NodeID == a.NodeID {
+			lines = append(lines, line)
+		}
+	}
+	return append(lines, ofControllers(all.Health)...), nil
 }

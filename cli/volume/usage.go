@@ -44,6 +44,8 @@ type volumeUse struct {
 	State     string
 	Capacity  int64
 	Usage     *volumeusage.VolumeUsage `json:",omitempty"`
+	// Health is what the controllers report, nil for a healthy volume.
+	Health *volumeusage.VolumeHealth `json:",omitempty"`
 }
 
 // orders are the values of -sort. A volume without a use comes last.
@@ -81,15 +83,21 @@ func volumeList(ctx context.Context, c *command.Call) error {
 
 	sheet := useSheet
 	sheet.Order = order
-	err = sheet.List(c, "volume", usesOf(volumes, all.Usages))
+	err = sheet.List(c, "volume", usesOf(volumes, all))
 	warn(c, all.Warnings)
 	return err
 }
 
 // usesOf joins volumes with their uses.
-func usesOf(volumes []*structs.CSIVolumeListStub, all []*volumeusage.VolumeUsage) (list []volumeUse) {
+func usesOf(
+	volumes []*structs.CSIVolumeListStub, all *volumeusage.VolumeUsageResponse,
+) (list []volumeUse) {
+	health := map[volumeusage.UsageKey]*volumeusage.VolumeHealth{}
+	for _, h := range all.Health {
+		health[h.Key()] = h
+	}
 	byVolume := map[volumeusage.UsageKey][]*volumeusage.VolumeUsage{}
-	for _, u := range all {
+	for _, u := range all.Usages {
 		k := volumeusage.UsageKey{Namespace: u.Namespace, VolumeID: u.VolumeID}
 		byVolume[k] = append(byVolume[k], u)
 	}
@@ -100,6 +108,7 @@ func usesOf(volumes []*structs.CSIVolumeListStub, all []*volumeusage.VolumeUsage
 			VolumeID:  v.ID,
 			PluginID:  v.PluginID,
 			State:     v.State,
+			Health:    health[volumeusage.UsageKey{Namespace: v.Namespace, VolumeID: v.ID}],
 		}
 		found := byVolume[volumeusage.UsageKey{Namespace: v.Namespace, VolumeID: v.ID}]
 		if len(found) == 0 {
@@ -116,7 +125,12 @@ func usesOf(volumes []*structs.CSIVolumeListStub, all []*volumeusage.VolumeUsage
 var useSheet = command.Sheet[volumeUse]{
 	Titles: "ID|Plugin|State|" + useTitles,
 	Row: func(c *command.Call, v volumeUse) []string {
-		return slices.Concat([]string{v.VolumeID, v.PluginID, v.State}, useCells(v.Usage))
+		cells := useCells(v.Usage)
+		last := len(cells) - 1
+		if cells[last] == "" && v.Health != nil {
+			cells[last] = mounthealth.Condition(v.Health.Condition)
+		}
+		return slices.Concat([]string{v.VolumeID, v.PluginID, v.State}, cells)
 	},
 }
 
@@ -156,14 +170,12 @@ func useRemark(u *volumeusage.VolumeUsage) string {
 	switch {
 	case ill != "":
 		return command.OneLine(ill)
+	case u.Condition != nil && u.Condition.Abnormal:
+		return mounthealth.Condition(u.Condition)
 	case u.Error != "":
 		return command.OneLine("not measured: " + u.Error)
-	case u.Condition == nil:
-		return ""
-	case u.Condition.Abnormal:
-		return command.OneLine("abnormal: " + u.Condition.Message)
 	}
-	return command.OneLine(u.Condition.Message)
+	return mounthealth.Condition(u.Condition)
 }
 
 var nodeUseSheet = command.Sheet[*volumeusage.VolumeUsage]{
@@ -174,11 +186,6 @@ var nodeUseSheet = command.Sheet[*volumeusage.VolumeUsage]{
 // printUse shows the use of one volume. The rest of the status does not depend on the nodes, so a failure is
 // a warning.
 func printUse(ctx context.Context, c *command.Call, v *structs.CSIVolumeDetail) {
-	granted := func(c *structs.CSIClaim) bool { return c.State == structs.ClaimGranted }
-	if !slices.ContainsFunc(v.Claims, granted) {
-		return // no node has it mounted
-	}
-
 	all, err := usages.Of(ctx, c.API, v.ID, nil)
 	if err != nil {
 		warn(c, []string{"the use of the volume is not known: " + err.Error()})
@@ -187,6 +194,7 @@ func printUse(ctx context.Context, c *command.Call, v *structs.CSIVolumeDetail) 
 	nodeUseSheet.Section(c, "Use", all.Usages)
 	printTrims(c, all.Usages)
 	mounthealth.Sheet.Section(c, "Mounts", mounthealth.Rows(all.Usages))
+	mounthealth.PrintReports(c, all)
 	warn(c, all.Warnings)
 }
 

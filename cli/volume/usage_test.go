@@ -49,13 +49,23 @@ func usageCluster(t *testing.T) (addr string) {
 		Next:  time.Now().Add(30*time.Minute + 30*time.Second).UnixNano(),
 		Fault: "the disk\nis slow",
 	}
-	full.Condition = &volumeusage.VolumeCondition{Abnormal: true, Message: "the disk is ill"}
+	full.Condition = &volumeusage.VolumeCondition{
+		Abnormal: true, Message: "the disk is ill", Statuses: []*structs.CSIHealth{{Status: "17", Reason: "New"}},
+	}
 	apitest.Answer(c, volumeusage.List, volumeusage.VolumeUsageResponse{
 		Usages: []*volumeusage.VolumeUsage{
 			use("few-inodes", 11, 88),
 			full,
 			{Namespace: "default", VolumeID: "hung", NodeID: "n1", Error: "it does not end"},
 		},
+		Health: []*volumeusage.VolumeHealth{{
+			Namespace: "default", VolumeID: "idle", PluginID: "p", Since: 1,
+			Condition: &volumeusage.VolumeCondition{
+				Abnormal: true,
+				Message:  "DATA_LOSS Lost",
+				Statuses: []*structs.CSIHealth{{Status: "DATA_LOSS", Reason: "Lost", Message: "two\ndisks"}},
+			},
+		}},
 		Warnings: []string{"node n2 does not tell"},
 	})
 	return clitest.Serve(t, c, clitest.NewAgent(t.TempDir()))
@@ -126,6 +136,8 @@ func TestVolumeWhy_NamesMountsThatAreIll(t *testing.T) {
 		"volume full on node n1, allocation a1: the mount is dead since 1970-01-01T00:00:00Z: no server; " +
 			"it stops its tasks\n",
 		"volume full on node n1: the plugin reports it as abnormal: the disk is ill\n",
+		"volume idle: the controllers of plugin p report it as abnormal since 1970-01-01T00:00:00Z: " +
+			"DATA_LOSS Lost\n",
 		"nothing waits\n",
 	} {
 		if code != 0 || !strings.Contains(out, text) {
@@ -137,7 +149,7 @@ func TestVolumeWhy_NamesMountsThatAreIll(t *testing.T) {
 	}
 	code, out, _ = runArgs(t, []string{"volume", "why", "-address", addr, "-json", "full"})
 	var why inquiry.WhyResponse
-	if err := json.Unmarshal([]byte(out), &why); code != 0 || err != nil || len(why.Reasons) != 2 {
+	if err := json.Unmarshal([]byte(out), &why); code != 0 || err != nil || len(why.Reasons) != 3 {
 		t.Errorf("exit code %d, %v: %s", code, err, out)
 	}
 }
@@ -148,6 +160,30 @@ func TestVolumeStatus_ShowsTheTrimsOfEachNode(t *testing.T) {
 		`(?m)^Trimmed += every 1d$`,
 		`(?m)^Node +Last +Given Back +Next +Fault$`,
 		`(?m)^n1 +30m\S* ago +3.0 MiB +in 30m\S* +the disk is slow$`,
+	} {
+		if code != 0 || !regexp.MustCompile(want).MatchString(out) {
+			t.Errorf("code %d, want %s in:\n%s%s", code, want, out, errs)
+		}
+	}
+}
+
+func TestVolumeStatus_ShowsWhatThePluginReports(t *testing.T) {
+	code, out, errs := runArgs(t, []string{"volume", "status", "-address", usageCluster(t), "full"})
+	for _, want := range []string{
+		`(?m)^Health$`,
+		`(?m)^Reported By +Status +Reason +Since +Message$`,
+		`(?m)^controllers +DATA_LOSS +Lost +.* ago +two disks$`,
+		`(?m)^node n1 +17 +New`,
+	} {
+		if code != 0 || !regexp.MustCompile(want).MatchString(out) {
+			t.Errorf("code %d, want %s in:\n%s%s", code, want, out, errs)
+		}
+	}
+	code, out, errs = runArgs(t, []string{"volume", "list", "-address", usageCluster(t)})
+	for _, want := range []string{
+		`(?m)^full .*dead: no server$`,
+		`(?m)^idle .*abnormal: DATA_LOSS Lost$`,
+		`(?m)^hung .*not measured: it does not end$`,
 	} {
 		if code != 0 || !regexp.MustCompile(want).MatchString(out) {
 			t.Errorf("code %d, want %s in:\n%s%s", code, want, out, errs)

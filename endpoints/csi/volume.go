@@ -9,6 +9,7 @@ import (
 	"berth/endpoints/query"
 	"berth/endpoints/release"
 	"berth/scheduler/explain"
+	"berth/scheduler/explain/modification"
 	"berth/state"
 	"berth/state/csi"
 	"berth/state/volumesecrets"
@@ -130,7 +131,15 @@ func (v Volumes) Why(tx *state.ReadTx, req *structs.CSIVolumeGetRequest, resp *i
 		return noVolume(req.RequestNamespace(), req.ID)
 	}
 	// Times in the text change without a change of the index, so clients ask again.
-	resp.Waits, resp.Reasons = explain.Volume(tx, row, time.Now())
+	now := time.Now()
+	resp.Waits, resp.Reasons = explain.Volume(tx, row, now)
+	if changes := modification.Reasons(row, now); len(changes) > 0 {
+		if row.Modifies() && !resp.Waits { // the only reason says that nothing waits
+			resp.Reasons = nil
+		}
+		resp.Reasons = append(changes, resp.Reasons...)
+		resp.Waits = resp.Waits || row.Modifies()
+	}
 	resp.Text = inquiry.WhyText(resp.Reasons)
 	return nil
 }

@@ -17,6 +17,7 @@ import (
 	"berth/server/nodeconn/nodeusage"
 	"berth/state"
 	"berth/state/csi"
+	"berth/state/csi/health"
 	"berth/structs"
 	"berth/structs/volumeusage"
 )
@@ -41,6 +42,7 @@ func (p Procedures) List(
 	req *volumeusage.VolumeUsageRequest,
 	resp *volumeusage.VolumeUsageResponse,
 ) error {
+	resp.Health = reported(tx, req)
 	nodes := holders(tx, req)
 	if len(nodes) > volumeusage.MaxNodes {
 		return structs.Preconditionf("the volumes are on %d nodes, and one request asks at most %d: "+
@@ -80,6 +82,17 @@ func (p Procedures) List(
 		resp.Warnings = append(resp.Warnings[:maxWarnings], fmt.Sprintf("%d more nodes do not answer", more))
 	}
 	return nil
+}
+
+// reported returns what the controllers say of the wanted volumes.
+func reported(tx *state.ReadTx, req *volumeusage.VolumeUsageRequest) (all []*volumeusage.VolumeHealth) {
+	for h := range health.From(tx, req.RequestNamespace()) {
+		wanted := req.VolumeID == "" || req.VolumeID == h.VolumeID
+		if wanted && (req.Sees == nil || req.Sees(h.Namespace, h.VolumeID)) {
+			all = append(all, h)
+		}
+	}
+	return all
 }
 
 // holders returns the nodes on which the wanted volumes are claimed, each with its volumes.

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/goleak"
 
 	"berth/endpoints/endpointstest"
+	"berth/fsm"
 	"berth/structs"
 	"berth/structs/volumeusage"
 )
@@ -97,5 +98,69 @@ func TestList_WarnsOfANodeThatDoesNotAnswer(t *testing.T) {
 	got, warnings := list(s, &volumeusage.VolumeUsageRequest{})
 	if got != "v1 on n1: 1" || len(warnings) != 1 || !strings.Contains(warnings[0], "it hangs") || calls.Load() != 1 {
 		t.Errorf("got %q, warnings %q after %d calls", got, warnings, calls.Load())
+	}
+}
+
+// TestList_HasWhatControllersReport: also of a volume that no node has, and only of what the caller asks for.
+func TestList_HasWhatControllersReport(t *testing.T) {
+	s, _, _ := claimed(t)
+	s.AddVolume("free")
+	var rows []*volumeusage.VolumeHealth
+	for _, id := range []string{"free", "v1"} {
+		v := s.GetVolume(id)
+		rows = append(rows, &volumeusage.VolumeHealth{
+			Namespace: v.Namespace, VolumeID: id, PluginID: v.PluginID, ExternalID: v.ExternalID,
+			Condition: &volumeusage.VolumeCondition{Abnormal: true, Message: "DATA_LOSS Lost"},
+		})
+	}
+	endpointstest.MustPropose(s, fsm.HealthRecord, &volumeusage.HealthRecordRequest{
+		PluginID: rows[0].PluginID, Found: rows,
+	})
+	for _, c := range []struct {
+		ns, id string
+		want   []string
+	}{
+		{"default", "", []string{"free", "v1"}},
+		{"*", "", []string{"free", "v1"}},
+		{"default", "free", []string{"free"}},
+		{"default", "v2", nil},
+		{"other", "", nil},
+	} {
+		req := &volumeusage.VolumeUsageRequest{VolumeID: c.id, QueryOptions: structs.QueryOptions{Namespace: c.ns}}
+		var got []string
+		for _, h := range endpointstest.Must(s, volumeusage.List, req).Health {
+			got = append(got, h.VolumeID)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%+v: got %q", c, got)
+		}
+	}
+}
+
+// TestList_BoundsWhatANodeSays has a node that tells more of a health than a plugin may have.
+func TestList_BoundsWhatANodeSays(t *testing.T) {
+	s, first, _ := claimed(t)
+	long := strings.Repeat("x", 2*structs.MaxText)
+	first.Answer = func(_ string, req, resp any) error {
+		statuses := []*structs.CSIHealth{nil}
+		for range structs.MaxCSIHealth + 1 {
+			statuses = append(statuses, &structs.CSIHealth{Status: long, Reason: long, Message: long})
+		}
+		for _, k := range req.(*volumeusage.NodeUsageRequest).Volumes {
+			out := resp.(*volumeusage.NodeUsageResponse)
+			out.Usages = append(out.Usages, &volumeusage.VolumeUsage{
+				Namespace: k.Namespace, VolumeID: k.VolumeID,
+				Condition: &volumeusage.VolumeCondition{Message: long, Statuses: statuses},
+			})
+		}
+		return nil
+	}
+	req := &volumeusage.VolumeUsageRequest{VolumeID: "v1"}
+	c := endpointstest.Must(s, volumeusage.List, req).Usages[0].Condition
+	last := c.Statuses[len(c.Statuses)-1]
+	if len(c.Statuses) != structs.MaxCSIHealth || len(c.Message) > structs.MaxText+3 ||
+		len(last.Message) > structs.MaxText+3 || len(last.Status) > structs.MaxName+3 {
+		t.Errorf("%d statuses, texts of %d, %d and %d bytes", len(c.Statuses), len(c.Message), len(last.Message),
+			len(last.Status))
 	}
 }

@@ -25,6 +25,7 @@ import (
 	"berth/server/control/seal"
 	"berth/server/control/signingkeys"
 	"berth/server/control/snaptimes"
+	"berth/server/control/volhealth"
 	"berth/server/control/workqueue"
 	"berth/server/leases"
 	"berth/server/nodeconn"
@@ -171,13 +172,7 @@ func (d Deps) runGrowth(ctx context.Context) {
 
 // runSeal encrypts secrets that are stored without encryption.
 func (d Deps) runSeal(ctx context.Context) {
-	loop := seal.Loop{
-		Store:    d.Store,
-		Proposer: d.Proposer,
-		Keys:     d.Keys,
-		Logger:   d.Logger,
-	}
-	loop.Run(ctx)
+	seal.Loop{Store: d.Store, Proposer: d.Proposer, Keys: d.Keys, Logger: d.Logger}.Run(ctx)
 }
 
 // runSigningKeys keeps the keys of identities.
@@ -190,6 +185,11 @@ func (d Deps) runSigningKeys(ctx context.Context) {
 		Logger:      d.Logger,
 	}
 	loop.Run(ctx)
+}
+
+// runVolumeHealth reads the health of volumes from controllers.
+func (d Deps) runVolumeHealth(ctx context.Context) {
+	volhealth.Loop{Store: d.Store, Proposer: d.Proposer, Nodes: d.Nodes, Keys: d.Keys, Logger: d.Logger}.Run(ctx)
 }
 
 // runAuthorityKey takes the authority of the files of this server.
@@ -231,6 +231,7 @@ func Loops(d Deps) []Loop {
 		{"controllers", controllerLoop{Deps: d}.runner().Run},
 		{"capacity", capacity.Loop{Store: d.Store, Proposer: d.Proposer, Nodes: d.Nodes, Logger: d.Logger}.Run},
 		{"drift", drift.Loop{Store: d.Store, Proposer: d.Proposer, Nodes: d.Nodes, Logger: d.Logger}.Run},
+		{"volume_health", d.runVolumeHealth},
 		{"reaper", reaperLoop{d}.runner().Run},
 		{"fence", d.runFence},
 		{"lease_proofs", d.runLeaseProofs},

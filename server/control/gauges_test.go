@@ -10,6 +10,7 @@ import (
 	"berth/server/control/gauges"
 	"berth/structs"
 	"berth/structs/drift"
+	"berth/structs/volumeusage"
 )
 
 // gaugesSet returns the gauges as the process has set them, by name and label values.
@@ -46,6 +47,16 @@ func TestGauges_CountRowsAndAreZeroWhenLeadershipEnds(t *testing.T) {
 		put(w, fsm.DriftRecord, &drift.DriftRecordRequest{PluginID: "pl", Summary: &drift.DriftSummary{
 			PluginID: "pl", Counts: map[string]int{drift.MissingVolume: 3},
 		}})
+		condition := func(id, external string, abnormal bool) *volumeusage.VolumeHealth {
+			return &volumeusage.VolumeHealth{
+				Namespace: "default", VolumeID: id, PluginID: "pl", ExternalID: external,
+				Condition: &volumeusage.VolumeCondition{Abnormal: abnormal, Message: "m"},
+			}
+		}
+		put(w, fsm.HealthRecord, &volumeusage.HealthRecordRequest{
+			PluginID: "pl",
+			Found:    []*volumeusage.VolumeHealth{condition("v1", "x", true), condition("v2", "y", false)},
+		})
 		stop := w.runLoop("gauges")
 		after(0)
 		wanted := map[string]float32{
@@ -59,6 +70,7 @@ func TestGauges_CountRowsAndAreZeroWhenLeadershipEnds(t *testing.T) {
 			"csi.plugin_expected pl node":       1,
 			"csi.drift pl missing_volume":       3,
 			"csi.drift pl stray_volume":         0,
+			"csi.volumes_abnormal pl":           1,
 		}
 		for name, want := range wanted {
 			if got, ok := gaugesSet(sink)[name]; !ok || got != want {

@@ -140,7 +140,8 @@ func TestLoops_EndWithTheirContextAndCanRunAgain(t *testing.T) {
 			}
 		}
 		want := []string{
-			"leases", "scheduler_config", "schedule", "controllers", "capacity", "drift", "reaper", "fence",
+			"leases", "scheduler_config", "schedule", "controllers", "capacity", "drift", "volume_health", "reaper",
+			"fence",
 			"lease_proofs", "seal_secrets", "signing_keys", "deployments", "drain", "growth", "periodic",
 			"snapshot_schedules", "si_tokens", "gc", "authority", "gauges",
 		}

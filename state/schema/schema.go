@@ -155,7 +155,7 @@ var All = mvcc.Schema{
 		QuotaUses,
 		VolumeClasses, Exhausted,
 		Snapshots,
-		Drifts, DriftSummaries,
+		Drifts, DriftSummaries, Health,
 		SnapshotSchedules,
 		SnapshotGroups,
 		HostClaims,

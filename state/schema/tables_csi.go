@@ -12,6 +12,7 @@ import (
 	"berth/structs/snapgroup"
 	"berth/structs/snapschedule"
 	"berth/structs/snapshot"
+	"berth/structs/volumeusage"
 )
 
 var (
@@ -211,8 +212,8 @@ var (
 		return mvcc.KeyIf(s.Unsettled(), s.State)
 	})
 
-	// SnapshotsBySchedule has the snapshots that schedules have taken by the name of the schedule, which may be
-	// gone.
+	// SnapshotsBySchedule has the snapshots that schedules have taken by the name of the schedule, which may
+	// be gone.
 	SnapshotsBySchedule = Snapshots.Index("schedule", func(s *snapshot.VolumeSnapshot) mvcc.Key {
 		return mvcc.KeyIf(s.Schedule != "", s.Namespace, s.Schedule)
 	})
@@ -242,6 +243,16 @@ var (
 	// DriftsByVolume has the differences by volume.
 	DriftsByVolume = Drifts.Index("volume", func(d *drift.VolumeDrift) mvcc.Key {
 		return mvcc.KeyOf(d.Namespace, d.VolumeID)
+	})
+
+	// Health has the volumes that controllers do not report as healthy, by namespace and volume.
+	Health = mvcc.NewTable("csi_volume_health", func(h *volumeusage.VolumeHealth) mvcc.Key {
+		return mvcc.KeyOf(h.Namespace, h.VolumeID)
+	})
+
+	// HealthByPlugin has them by plugin.
+	HealthByPlugin = Health.Index("plugin", func(h *volumeusage.VolumeHealth) mvcc.Key {
+		return mvcc.KeyOf(h.PluginID)
 	})
 
 	// DriftSummaries has the numbers of the differences by plugin.

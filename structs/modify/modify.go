@@ -8,6 +8,9 @@ import (
 	"berth/structs"
 )
 
+// Op is the operation that changes parameters, in a CSICall, an outcome and an OperationError.
+const Op = "modify"
+
 // NoCapability is the fault of a plugin that cannot change volumes, after its name.
 const NoCapability = "has no MODIFY_VOLUME, which mutable_parameters need: " +
 	"leave them out, or use another plugin"

@@ -108,8 +108,8 @@ func (m *MountHealth) Ill() bool { return m.State != Healthy }
 type VolumeTrim struct {
 	// Every is the time between two trims.
 	Every time.Duration `json:",omitempty" codec:",omitempty" level:"2"`
-	// Time is the end of the last trim (UnixNano), 0 for none, and Bytes those that the file system gave to the
-	// storage then.
+	// Time is the end of the last trim (UnixNano), 0 for none, and Bytes those that the file system gave to
+	// the storage then.
 	Time  int64 `json:",omitempty" codec:",omitempty" level:"2"`
 	Bytes int64 `json:",omitempty" codec:",omitempty" level:"2"`
 	// Next is the time (UnixNano) of the next one, 0 if there is none: the storage cannot trim.
@@ -185,6 +185,8 @@ type VolumeUsageRequest struct {
 // VolumeUsageResponse has a usage for each volume on each node, by namespace, volume and node.
 type VolumeUsageResponse struct {
 	Usages []*VolumeUsage `json:",omitempty" codec:",omitempty" level:"2"`
+	// Health has the volumes that controllers do not report as healthy, by namespace and volume.
+	Health []*VolumeHealth `json:",omitempty" codec:",omitempty" level:"2"`
 	// Warnings name the nodes that did not answer.
 	Warnings          []string `json:",omitempty" codec:",omitempty" level:"2"`
 	structs.QueryMeta `level:"2"`

@@ -254,6 +254,10 @@ var allLimits = []limit{
 		"MaxCSIErrorText", structs.MaxCSIErrorText, "bytes",
 		"the message of a CSI plugin in an error", beyondCut,
 	},
+	{
+		"MaxCSIHealth", structs.MaxCSIHealth, "",
+		"adverse conditions of a volume, or of the storage at a node, that a plugin reports", beyondCut,
+	},
 	{"MaxFaults", structs.MaxFaults, "", "faults that one answer names", "counted"},
 	{"MaxQuoted", structs.MaxQuoted, "bytes", "a text from outside that a fault quotes", beyondCut},
 	{"MaxErrorText", structs.MaxErrorText, "bytes", "the text of an error", beyondCut},

@@ -76,6 +76,7 @@ var meaning = map[string]string{
 	"csi.growths":                 "volumes that the leader has made larger by the rule of `grow`; label: plugin",
 	"csi.volume_unhealthy":        "mounts of a volume on this node that are dead, hung, read-only or gone; labels as before",
 	"csi.volume_used":             "the used part of a mounted volume, in percent; labels as before",
+	"csi.volumes_abnormal":        "volumes that the controllers of a plugin report as abnormal, on the leader; label plugin",
 	"csi.volumes_pending":         "volumes that need a controller call, on the leader; label state",
 	"fence.agent":                 "one run of a fence agent; label device",
 	"fence.runs": "recorded ends of fence runs; label result: proved, lease, or the cause of a failed run " +

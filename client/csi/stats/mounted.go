@@ -11,9 +11,9 @@ import (
 	"berth/structs/volumeusage"
 )
 
-// Mounted returns the function that lists the volumes of a node: those that are mounted, and those that it has
-// tried to stage or publish and whose plugin tells their health. It reads the records of the node and its mount
-// table.
+// Mounted returns the function that lists the volumes of a node: those that are mounted, and those that it
+// has tried to stage or publish and whose plugin tells their health. It reads the records of the node and its
+// mount table.
 func Mounted(m *volumes.Manager) func() ([]Volume, error) {
 	return func() ([]Volume, error) {
 		inventory, err := m.Volumes().Inventory()
@@ -66,8 +66,8 @@ func (s source) plugin() *volumes.Conn {
 	return conn
 }
 
-// inPlugin returns the paths in the scope of a plugin. The first is "" without an allocation, the second for a
-// plugin that does not stage.
+// inPlugin returns the paths in the scope of a plugin. The first is "" without an allocation, the second for
+// a plugin that does not stage.
 func (s source) inPlugin(conn *volumes.Conn) (target, stage string, err error) {
 	if s.held.AllocID != "" {
 		target, err = paths.InPlugin(conn.Registration, s.target)

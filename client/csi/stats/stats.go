@@ -233,8 +233,9 @@ func (p *Poller) askUse(ctx context.Context, v Volume) (failed bool) {
 	return err != nil && (ctx.Err() != nil || structs.CodeOf(err) == codeNotFound)
 }
 
-// codeNotFound is the code of an answer that there is no such volume at its path. The volume is asked for ever
-// more seldom, and each time only if the records of the node still have it, and the mount table its path.
+// codeNotFound is the code of an answer that there is no such volume at its path. The volume is asked for
+// ever more seldom, and each time only if the records of the node still have it, and the mount table its
+// path.
 const codeNotFound = "NotFound"
 
 // keep keeps a measurement, or the reason why there is none.
@@ -254,8 +255,8 @@ func (p *Poller) keep(k volumeusage.UsageKey, got *volumeusage.VolumeUsage, err 
 	report(&s.usage)
 }
 
-// askHealth asks for the health of a volume if it is due. After an error the last answer stays: an error is no
-// recovery (CSI spec, NodeGetVolumeHealth).
+// askHealth asks for the health of a volume if it is due. After an error the last answer stays: an error is
+// no recovery (CSI spec, NodeGetVolumeHealth).
 func (p *Poller) askHealth(ctx context.Context, v Volume) {
 	p.mu.Lock()
 	due := p.volumes[v.Key].health.begin(time.Now())

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"berth/fsm"
+	"berth/server/control/paging"
 	"berth/state/csi"
 	"berth/state/csi/drifts"
 	"berth/structs"
@@ -124,7 +125,7 @@ func TestDuty_H6_AbortedBeginsTheListAnew(t *testing.T) {
 		rejections = 100
 		w.lists = nil
 		w.next()
-		if len(w.lists) != 2*(maxRestarts+1) || w.summary() == nil {
+		if len(w.lists) != 2*(paging.MaxRestarts+1) || w.summary() == nil {
 			t.Errorf("%d calls, summary %+v", len(w.lists), w.summary())
 		}
 	})
@@ -281,7 +282,7 @@ func TestLoop_StaysWithinItsBudget(t *testing.T) {
 		var at []time.Duration
 		w.list = func(req *nodecalls.ClientCSIListRequest) (*nodecalls.ClientCSIListResponse, error) {
 			at = append(at, time.Since(begin))
-			if req.MaxEntries != pageSize {
+			if req.MaxEntries != paging.Size {
 				t.Errorf("asked for %d volumes", req.MaxEntries)
 			}
 			next := ""
@@ -296,7 +297,7 @@ func TestLoop_StaysWithinItsBudget(t *testing.T) {
 		if len(at) == 4 {
 			late = at[2] - at[0] - time.Hour
 		}
-		if at[0] != firstAfter || at[1] != firstAfter+pause || late < 0 || late > tick {
+		if at[0] != firstAfter || at[1] != firstAfter+paging.Pause || late < 0 || late > tick {
 			t.Errorf("calls at %v", at)
 		}
 
@@ -304,8 +305,8 @@ func TestLoop_StaysWithinItsBudget(t *testing.T) {
 			return &nodecalls.ClientCSIListResponse{NextToken: fmt.Sprint(time.Now())}, nil
 		}
 		w.lists = nil
-		w.sleep(time.Hour + passTime)
-		if s := w.summary(); len(w.lists) > int(passTime/pause)+1 || s == nil || s.Fault == "" {
+		w.sleep(time.Hour + paging.Time)
+		if s := w.summary(); len(w.lists) > int(paging.Time/paging.Pause)+1 || s == nil || s.Fault == "" {
 			t.Errorf("%d calls for a list without an end, summary %+v", len(w.lists), s)
 		}
 	})

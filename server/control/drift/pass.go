@@ -3,11 +3,10 @@ package drift
 import (
 	"context"
 	"hash/maphash"
-	"maps"
 	"slices"
 	"time"
 
-	"berth/internal/backoff"
+	"berth/server/control/paging"
 	"berth/server/nodeconn"
 	"berth/state"
 	"berth/state/csi"
@@ -15,25 +14,16 @@ import (
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/drift"
-	"berth/structs/jobvolume"
 	"berth/structs/nodecalls"
 	"berth/structs/validate/report"
 )
 
-// The budget of a list.
+// The budget of a list, beside that of package paging.
 const (
-	// pageSize is the number of volumes that a page is asked for. A plugin may answer with more.
-	pageSize = 1000
-	// pause is the time between two pages.
-	pause = 100 * time.Millisecond
 	// callTime bounds a call, unless the settings of the plugin have a timeout.
 	callTime = 30 * time.Second
-	// passTime bounds a list, and with the pause its pages.
-	passTime = 10 * time.Minute
 	maxBytes = 256 << 20
 	maxFound = 100_000
-	// maxRestarts bounds how often the list of a place begins anew after ABORTED.
-	maxRestarts = 3
 )
 
 // outcome is what a complete list differs in.
@@ -79,14 +69,14 @@ func newPass(l Loop, pluginID string) *pass {
 
 // run lists all parts of the storage. The error says why the list is not complete.
 func (p *pass) run(ctx context.Context) (*outcome, error) {
-	ctx, cancel := context.WithTimeout(ctx, passTime)
+	ctx, cancel := context.WithTimeout(ctx, paging.Time)
 	defer cancel()
-	up, someDown := places(p.begin, p.plugin)
+	up, someDown := paging.Places(p.begin, p.plugin)
 	if len(up) == 0 {
 		return nil, nodeconn.ErrNoController
 	}
 	for _, nodes := range up {
-		err := p.listPlace(ctx, nodes)
+		err := paging.List(ctx, nodes, p.listPage)
 		if err != nil {
 			return nil, err
 		}
@@ -102,62 +92,19 @@ func (p *pass) run(ctx context.Context) (*outcome, error) {
 	return out, nil
 }
 
-// places returns the reachable parts of the storage of a plugin, each with the nodes of its controllers:
-// those of one topology know the same volumes. It reports whether another part is not reachable.
-func places(tx *state.ReadTx, pluginID string) (up [][]string, someDown bool) {
-	nodes := map[string][]string{}
-	healthy, others := nodeconn.AllControllers(tx, pluginID)
-	for _, c := range healthy {
-		name := jobvolume.PlaceText(c.Topology)
-		nodes[name] = append(nodes[name], c.NodeID)
-	}
-	for _, c := range others {
-		someDown = someDown || nodes[jobvolume.PlaceText(c.Topology)] == nil
-	}
-	for _, name := range slices.Sorted(maps.Keys(nodes)) {
-		up = append(up, nodes[name])
-	}
-	return up, someDown
-}
-
-// listPlace lists a part of the storage at its first controller that answers. The tokens of the pages are its
-// own. ABORTED rejects a token, and the list begins anew (CSI spec, ListVolumes errors).
-func (p *pass) listPlace(ctx context.Context, nodes []string) (err error) {
-	for _, node := range nodes {
-		for range maxRestarts + 1 {
-			err = p.listAt(ctx, node)
-			if structs.CodeOf(err) != structs.CSICodeAborted {
-				break
-			}
-		}
-		if err == nil || !nodeconn.TryNext(err) || ctx.Err() != nil {
-			break
-		}
-	}
-	return err
-}
-
-// listAt lists the volumes that the controller on a node knows, page by page.
-func (p *pass) listAt(ctx context.Context, node string) error {
-	req := &nodecalls.ClientCSIListRequest{PluginID: p.plugin, MaxEntries: pageSize}
+// listPage reads a page at the controller on a node, and compares it with the rows.
+func (p *pass) listPage(ctx context.Context, node, token string) (next string, err error) {
+	req := &nodecalls.ClientCSIListRequest{PluginID: p.plugin, MaxEntries: paging.Size, StartingToken: token}
 	nodeconn.Address(p.begin, req)
 	to := nodeconn.Target{Nodes: p.Nodes, IDs: []string{node}, Limit: callTime}
-	for {
-		page, err := nodeconn.Call(ctx, to, nodecalls.ClientCSIControllerList, req)
-		if err == nil {
-			err = report.Listed(page)
-		}
-		if err == nil {
-			err = p.comparePage(page)
-		}
-		if err != nil || page.NextToken == "" {
-			return err
-		}
-		if !backoff.Sleep(ctx, pause) {
-			return structs.Timeoutf("the list has not ended after %s", passTime)
-		}
-		req.StartingToken = page.NextToken
+	page, err := nodeconn.Call(ctx, to, nodecalls.ClientCSIControllerList, req)
+	if err == nil {
+		err = report.Listed(page)
 	}
+	if err != nil {
+		return "", err
+	}
+	return page.NextToken, p.comparePage(page)
 }
 
 // comparePage compares the volumes of a page with their rows.
@@ -237,7 +184,7 @@ func (p *pass) addUnlisted(someDown bool) {
 		v := csi.VolumeByExternal(tx, p.plugin, was.ExternalID)
 		switch {
 		case v == nil || v.CreateIndex != was.CreateIndex || !isSettled(v):
-		case p.isReached(tx, v, someDown):
+		case paging.Reached(p.begin, tx, v, someDown):
 			p.add(v, drift.MissingVolume, "", "")
 		default:
 			for d := range drifts.OfVolume(tx, v.Namespace, v.ID) {
@@ -245,13 +192,6 @@ func (p *pass) addUnlisted(someDown bool) {
 			}
 		}
 	}
-}
-
-// isReached reports whether the controllers of a volume were reachable during the whole list. A volume
-// without a topology may be in any part of the storage.
-func (p *pass) isReached(tx *state.ReadTx, v *structs.CSIVolume, someDown bool) bool {
-	return len(nodeconn.VolumeControllers(p.begin, v)) > 0 && len(nodeconn.VolumeControllers(tx, v)) > 0 &&
-		(len(v.Topologies) > 0 || !someDown)
 }
 
 func (p *pass) add(v *structs.CSIVolume, kind, external, node string) {

@@ -12,7 +12,9 @@ import (
 	"berth/server/control/workqueue"
 	"berth/state"
 	"berth/state/csi/drifts"
+	"berth/state/csi/health"
 	"berth/state/quotas"
+	"berth/structs"
 	"berth/structs/drift"
 	"berth/structs/quotause"
 )
@@ -41,6 +43,7 @@ func (l Loop) Run(ctx context.Context) {
 		now.report(state.CountTotals(tx))
 		now.reportQuotas(tx)
 		now.reportDrift(tx)
+		now.reportHealth(tx)
 		now.reportCalls(l.loads(ctx))
 		reported.zeroUnless(now) // for example a plugin that is gone
 		reported = now
@@ -108,6 +111,19 @@ func (g gauges) reportDrift(tx *state.ReadTx) {
 			g.reportGauge([]string{"csi", "drift"}, s.Counts[kind], plugin, metricLabel("kind", kind))
 		}
 	}
+}
+
+// reportHealth reports how many volumes of each plugin its controllers report as abnormal. A plugin without a
+// row has none.
+func (g gauges) reportHealth(tx *state.ReadTx) {
+	counts := map[string]int{}
+	for h := range health.From(tx, structs.AllNamespaces) {
+		counts[h.PluginID] += 0
+		if h.Condition.Abnormal {
+			counts[h.PluginID]++
+		}
+	}
+	g.reportGauges([]string{"csi", "volumes_abnormal"}, "plugin", counts)
 }
 
 // reportGauges sets a gauge for each value of a label. test/refdocs finds the names of metrics in its calls.

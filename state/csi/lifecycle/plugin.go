@@ -7,6 +7,7 @@ import (
 	"berth/state/blocked"
 	"berth/state/csi"
 	"berth/state/csi/drifts"
+	"berth/state/csi/health"
 	"berth/state/csi/space"
 	"berth/state/schema"
 	"berth/structs"
@@ -198,6 +199,7 @@ func DropUnusedPlugin(tx *mvcc.WriteTx, id string) {
 	schema.Plugins.Delete(tx, p)
 	space.Forget(tx, id)
 	drifts.Forget(tx, id)
+	health.Forget(tx, id)
 	blocked.DeleteUnblock(tx, structs.WakePlugin(id))
 }
 

@@ -18,6 +18,7 @@ func recordModification(tx *mvcc.WriteTx, v *structs.CSIVolume, p *structs.CSIVo
 		v.LastError = nil
 	default:
 		v.LastError = CountFailure(v.LastError, p.Err)
+		v.LastError.Op = modify.Op
 		if p.Final {
 			v.MutableParameters = v.AppliedParameters
 		}

@@ -71,6 +71,18 @@ func Listed(r *nodecalls.ClientCSIListResponse) error {
 	return f.Err()
 }
 
+// ListedHealth checks a page of the volumes that a plugin reports as ill. The caller cuts the texts.
+func ListedHealth(r *nodecalls.ClientCSIListHealthResponse) error {
+	f := field.New("the node's answer")
+	f.CheckBytes("next_token", len(r.NextToken), structs.MaxCSIToken)
+	for _, v := range field.FirstOf(f, "volumes", r.Volumes, structs.MaxCSIListed) {
+		if v != nil {
+			f.CheckBytes("an ID of a volume", len(v.ExternalID), structs.MaxCSIID)
+		}
+	}
+	return f.Err()
+}
+
 // checkListed checks a volume that a plugin lists (CSI spec, ListVolumes).
 func checkListed(f field.Errors, v *structs.CSIVolumeExternalStub) {
 	for _, id := range []string{v.ExternalID, v.CloneID, v.SnapshotID} {

@@ -1,0 +1,176 @@
+// Package volhealth reads the health of volumes from the controllers of CSI plugins, and records those that
+// are not healthy.
+//
+// Its rules (CSI spec, ControllerListVolumeHealth and ControllerGetVolumeHealth):
+//
+//   - A volume counts as ill at once. Pages are no consistent view, so a volume that a list leaves out is
+//     healthy only if the plugin says so when it is asked for it alone, or after two complete lists in a row
+//     if it cannot be asked.
+//   - An error is no recovery. After NOT_FOUND the rows tell whether the volume still exists, and the plugin
+//     is asked ever more seldom.
+//   - Nothing is done to a volume. The rows are for people and alerts.
+package volhealth
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/fsm"
+	"berth/internal/backoff"
+	"berth/internal/keyring"
+	"berth/server/nodeconn"
+	"berth/state"
+	"berth/state/csi"
+	"berth/state/csi/health"
+	"berth/state/schema"
+	"berth/structs"
+	"berth/structs/volumeusage"
+)
+
+// The budget of the calls.
+const (
+	// tick is the time between two looks for plugins that are due.
+	tick = 15 * time.Second
+	// firstAfter is the time from the begin of a leadership to the first calls: plugins connect meanwhile.
+	firstAfter = 30 * time.Second
+	// interval is the time between two rounds of a plugin.
+	interval = time.Minute
+	// atOnce bounds the plugins that are asked at the same time.
+	atOnce = 4
+	// callTime bounds a call, unless the settings of the plugin have a timeout.
+	callTime = 30 * time.Second
+	// maxAsked bounds the calls for single volumes in a round.
+	maxAsked = 100
+	// maxIll bounds the volumes of a list.
+	maxIll = 100_000
+	// maxAbsent is the longest time between two calls for a volume that its plugin does not know.
+	maxAbsent = time.Hour
+)
+
+// Loop reads the health while this server leads. It remembers the lists of each plugin. Another leader has
+// the rows, and counts the lists anew.
+type Loop struct {
+	Store    *state.Store
+	Proposer fsm.Proposer
+	Nodes    nodeconn.Caller
+	Keys     *keyring.Ring
+	Logger   hclog.Logger
+}
+
+type key = volumeusage.UsageKey
+
+// memory is what the loop knows of a plugin. One goroutine at a time has it.
+type memory struct {
+	due    time.Time
+	clean  map[key]int     // complete lists in a row that have left out a volume with a row
+	absent map[key]*absent // volumes that the plugin does not know
+	after  key             // the last volume that was asked for, of a plugin that does not list
+}
+
+// absent is when to ask again for a volume.
+type absent struct {
+	pause backoff.Backoff
+	until time.Time
+}
+
+// Run reads until ctx ends.
+func (l Loop) Run(ctx context.Context) {
+	plugins := map[string]*memory{}
+	for backoff.Sleep(ctx, tick) {
+		l.round(ctx, plugins)
+	}
+}
+
+// round asks the plugins that are due, and waits for them.
+func (l Loop) round(ctx context.Context, plugins map[string]*memory) {
+	tx := l.Store.Read()
+	now := time.Now()
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, atOnce)
+	for p := range schema.Plugins.Scan(tx) {
+		m := plugins[p.ID]
+		if m == nil {
+			m = &memory{due: now.Add(firstAfter - tick), clean: map[key]int{}, absent: map[key]*absent{}}
+			plugins[p.ID] = m
+		}
+		if now.Before(m.due) {
+			continue
+		}
+		m.due = now.Add(interval)
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			l.ask(ctx, p.ID, m)
+		})
+	}
+	wg.Wait()
+	for id := range plugins {
+		if csi.Plugin(tx, id) == nil {
+			delete(plugins, id)
+		}
+	}
+}
+
+// ask reads the health of the volumes of a plugin once, and records what has changed. The health of a plugin
+// that does not tell it any more is not known.
+func (l Loop) ask(ctx context.Context, pluginID string, m *memory) {
+	p := newPass(l, pluginID, m)
+	var err error
+	switch {
+	case p.lists:
+		err = p.list(ctx)
+	case p.gets:
+		err = p.askInTurn(ctx)
+	case p.reachable:
+		p.forget()
+	}
+	if err != nil && ctx.Err() == nil {
+		l.Logger.Debug("the health of the volumes of a plugin is not known completely", "plugin_id", pluginID,
+			"error", err)
+	}
+	p.dropOld()
+	l.record(ctx, p)
+}
+
+// record writes the changes of a pass.
+func (l Loop) record(ctx context.Context, p *pass) {
+	for chunk := range slices.Chunk(p.gone, volumeusage.MaxHealthChanges) {
+		l.propose(ctx, &volumeusage.HealthRecordRequest{PluginID: p.plugin, Gone: chunk})
+	}
+	for chunk := range slices.Chunk(p.found, volumeusage.MaxHealthChanges) {
+		l.propose(ctx, &volumeusage.HealthRecordRequest{PluginID: p.plugin, Found: chunk})
+	}
+}
+
+// propose writes changes. If that fails, the next round finds them again.
+func (l Loop) propose(ctx context.Context, req *volumeusage.HealthRecordRequest) {
+	req.Now = time.Now().UnixNano()
+	_, err := fsm.Propose(ctx, l.Proposer, fsm.HealthRecord, req)
+	if err != nil && ctx.Err() == nil {
+		l.Logger.Warn("failed to record the health of volumes; the next round repeats it",
+			"plugin_id", req.PluginID, "error", err)
+	}
+}
+
+// rowOf makes the row of a volume.
+func rowOf(v *structs.CSIVolume, c *volumeusage.VolumeCondition) *volumeusage.VolumeHealth {
+	return &volumeusage.VolumeHealth{
+		Namespace:  v.Namespace,
+		VolumeID:   v.ID,
+		PluginID:   v.PluginID,
+		ExternalID: v.ExternalID,
+		Condition:  c,
+	}
+}
+
+// keyOf returns the key of the row of a volume.
+func keyOf(v *structs.CSIVolume) key { return key{Namespace: v.Namespace, VolumeID: v.ID} }
+
+// rowsOf returns the rows of a plugin.
+func rowsOf(tx *state.ReadTx, pluginID string) []*volumeusage.VolumeHealth {
+	return slices.Collect(health.OfPlugin(tx, pluginID))
+}

@@ -1,0 +1,278 @@
+package volhealth
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"berth/internal/backoff"
+	"berth/server/control/paging"
+	"berth/server/nodeconn"
+	"berth/state"
+	"berth/state/csi"
+	"berth/state/csi/health"
+	"berth/state/schema"
+	"berth/state/volumesecrets"
+	"berth/structs"
+	"berth/structs/nodecalls"
+	"berth/structs/validate/report"
+	"berth/structs/volumeusage"
+)
+
+// The codes of answers that decide.
+const (
+	codeNotFound      = "NotFound"
+	codeUnimplemented = "Unimplemented"
+)
+
+// pass is one round of a plugin. One goroutine owns it.
+type pass struct {
+	Loop
+	*memory
+	plugin string
+	begin  *state.ReadTx // the rows before the calls
+	// Of the controllers that are reachable: whether there is one, and what one announces.
+	reachable, lists, gets bool
+
+	ill   map[string]*volumeusage.VolumeCondition // by the plugin's ID of the volume
+	asked int
+	found []*volumeusage.VolumeHealth
+	gone  []key
+}
+
+func newPass(l Loop, pluginID string, m *memory) *pass {
+	p := &pass{
+		Loop:   l,
+		memory: m,
+		plugin: pluginID,
+		begin:  l.Store.Read(),
+		ill:    map[string]*volumeusage.VolumeCondition{},
+	}
+	for i := range csi.InstancesByPluginKind(p.begin, pluginID, structs.CSIKindController) {
+		if i.Healthy && i.ControllerInfo != nil && nodeconn.Reachable(state.Node(p.begin, i.NodeID)) {
+			p.reachable = true
+			p.lists = p.lists || i.ControllerInfo.SupportsListHealth
+			p.gets = p.gets || i.ControllerInfo.SupportsCondition
+		}
+	}
+	return p
+}
+
+// list lists the volumes that are ill in all parts of the storage. What it finds counts also if a part fails.
+// The error says why the list is not complete.
+func (p *pass) list(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, paging.Time)
+	defer cancel()
+	up, someDown := paging.Places(p.begin, p.plugin)
+	var err error
+	for _, nodes := range up {
+		err = paging.List(ctx, nodes, p.page)
+		if err != nil {
+			break
+		}
+	}
+
+	tx := p.Store.Read()
+	for id, c := range p.ill {
+		if v := csi.VolumeByExternal(tx, p.plugin, id); v != nil {
+			p.note(tx, v, c)
+		}
+	}
+	if err != nil {
+		clear(p.clean) // a list that is not complete breaks the row
+		return err
+	}
+	p.findRecovered(ctx, tx, someDown)
+	return ctx.Err()
+}
+
+// page reads a page at the controller on a node.
+func (p *pass) page(ctx context.Context, node, token string) (next string, err error) {
+	req := &nodecalls.ClientCSIListHealthRequest{
+		PluginID:      p.plugin,
+		MaxEntries:    paging.Size,
+		StartingToken: token,
+	}
+	nodeconn.Address(p.begin, req)
+	to := nodeconn.Target{Nodes: p.Nodes, IDs: []string{node}, Limit: callTime}
+	page, err := nodeconn.Call(ctx, to, nodecalls.ClientCSIListHealth, req)
+	if err == nil {
+		err = report.ListedHealth(page)
+	}
+	if err != nil {
+		return "", err
+	}
+	for _, v := range page.Volumes {
+		// A volume that is listed twice counts as ill if one entry says so.
+		if v != nil && !v.Condition.IsEmpty() {
+			v.Condition.Bound()
+			p.ill[v.ExternalID] = v.Condition
+		}
+	}
+	if len(p.ill) > maxIll {
+		return "", structs.Internalf("the list has more than %d volumes that are ill", maxIll)
+	}
+	return page.NextToken, nil
+}
+
+// findRecovered looks at the volumes that have a row, and that a complete list has left out.
+func (p *pass) findRecovered(ctx context.Context, tx *state.ReadTx, someDown bool) {
+	for _, row := range rowsOf(tx, p.plugin) {
+		k := row.Key()
+		v := csi.Volume(tx, k.Namespace, k.VolumeID)
+		if _, ill := p.ill[row.ExternalID]; ill {
+			delete(p.clean, k)
+			continue
+		}
+		if v == nil || !paging.Reached(p.begin, tx, v, someDown) {
+			continue
+		}
+
+		p.clean[k]++
+		answered, able := p.askFor(ctx, tx, v)
+		switch {
+		case answered:
+			delete(p.clean, k)
+		case able: // an error is no recovery
+			p.clean[k] = 0
+		case p.clean[k] >= 2:
+			p.gone = append(p.gone, k)
+			delete(p.clean, k)
+		}
+	}
+}
+
+// askFor asks the plugin for one volume, and notes the answer. able is false if the plugin cannot be asked,
+// or not in this round.
+func (p *pass) askFor(ctx context.Context, tx *state.ReadTx, v *structs.CSIVolume) (answered, able bool) {
+	k := keyOf(v)
+	wait := p.absent[k]
+	switch {
+	case !p.gets || p.asked >= maxAsked:
+		return false, false
+	case wait != nil && time.Now().Before(wait.until):
+		return false, true
+	}
+
+	p.asked++
+	c, err := p.get(ctx, tx, v)
+	if structs.CodeOf(err) == codeNotFound {
+		p.noteAbsent(k)
+		return false, true
+	}
+	delete(p.absent, k)
+	if err != nil {
+		p.Logger.Debug("plugin does not tell the health of a volume", "plugin_id", p.plugin, "volume_id", v.ID,
+			"namespace", v.Namespace, "error", err)
+		return false, structs.CodeOf(err) != codeUnimplemented
+	}
+	p.note(tx, v, c)
+	return true, true
+}
+
+// noteAbsent delays the next call for a volume that the plugin does not know. If its row is gone meanwhile,
+// no call follows. The comparison with the list of the plugin shows a volume that the storage has lost.
+func (p *pass) noteAbsent(k key) {
+	wait := p.absent[k]
+	if wait == nil {
+		wait = &absent{pause: backoff.Backoff{Min: 2 * interval, Max: maxAbsent}}
+		p.absent[k] = wait
+	}
+	wait.until = time.Now().Add(wait.pause.Next())
+}
+
+// get calls ControllerGetVolumeHealth.
+func (p *pass) get(
+	ctx context.Context, tx *state.ReadTx, v *structs.CSIVolume,
+) (*volumeusage.VolumeCondition, error) {
+	opened, err := volumesecrets.OpenForCall(tx, p.Keys, v)
+	if err != nil {
+		return nil, err
+	}
+	req := &nodecalls.ClientCSIGetHealthRequest{
+		PluginID:   p.plugin,
+		ExternalID: v.ExternalID,
+		Secrets:    opened.Secrets,
+	}
+	nodeconn.Address(tx, req)
+	to := nodeconn.Target{Nodes: p.Nodes, IDs: nodeconn.VolumeControllers(tx, v), Limit: callTime}
+	resp, err := nodeconn.Call(ctx, to, nodecalls.ClientCSIGetHealth, req)
+	if err != nil {
+		return nil, err
+	}
+	if resp.Condition == nil {
+		return nil, structs.Internalf("the answer has no health")
+	}
+	resp.Condition.Bound()
+	return resp.Condition, nil
+}
+
+// note notes what the plugin says of a volume, if the row says something else.
+func (p *pass) note(tx *state.ReadTx, v *structs.CSIVolume, c *volumeusage.VolumeCondition) {
+	old := health.Of(tx, keyOf(v))
+	row := rowOf(v, c)
+	switch {
+	case !c.IsEmpty() && !row.Says(old):
+		p.found = append(p.found, row)
+	case c.IsEmpty() && old != nil:
+		p.gone = append(p.gone, old.Key())
+	}
+}
+
+// askInTurn asks a plugin that does not list for its volumes, one after the other. A round has at most
+// maxAsked of them, and the next one goes on. It stops when the plugin does not answer.
+func (p *pass) askInTurn(ctx context.Context) error {
+	var all []*structs.CSIVolume
+	for v := range schema.VolumesByPlugin.Scan(p.begin, p.plugin) {
+		if v.State == structs.VolumeReady && v.ExternalID != "" {
+			all = append(all, v)
+		}
+	}
+	slices.SortFunc(all, func(a, b *structs.CSIVolume) int { return volumeusage.Compare(keyOf(a), keyOf(b)) })
+	at, _ := slices.BinarySearchFunc(all, p.after, func(v *structs.CSIVolume, k key) int {
+		// The last one itself counts as before, so that the search finds its successor.
+		if volumeusage.Compare(keyOf(v), k) <= 0 {
+			return -1
+		}
+		return 1
+	})
+
+	for _, v := range slices.Concat(all[at:], all[:at])[:min(len(all), maxAsked)] {
+		p.after = keyOf(v)
+		_, able := p.askFor(ctx, p.Store.Read(), v)
+		if !able {
+			return structs.Preconditionf("the plugin cannot be asked for volume %s", v.ID)
+		}
+		if !backoff.Sleep(ctx, paging.Pause) {
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// forget lets all rows of the plugin go.
+func (p *pass) forget() {
+	for _, row := range rowsOf(p.Store.Read(), p.plugin) {
+		p.gone = append(p.gone, row.Key())
+	}
+}
+
+// dropOld lets the rows go whose volume is gone, and forgets such volumes.
+func (p *pass) dropOld() {
+	tx := p.Store.Read()
+	for _, row := range rowsOf(tx, p.plugin) {
+		if health.Of(tx, row.Key()) == nil {
+			p.gone = append(p.gone, row.Key())
+		}
+	}
+	for k := range p.absent {
+		if csi.Volume(tx, k.Namespace, k.VolumeID) == nil {
+			delete(p.absent, k)
+		}
+	}
+	for k := range p.clean {
+		if health.Of(tx, k) == nil {
+			delete(p.clean, k)
+		}
+	}
+}
