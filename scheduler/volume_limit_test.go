@@ -37,6 +37,48 @@ func perAlloc(source string) func(*structs.Job) {
 	return volume(source, structs.CSISingleNodeWriter, true)
 }
 
+// TestDuty_K39_K40_ARefreshedLimitMovesAPlacement: a higher limit lets the job in that waits, a lower one
+// sends the next job elsewhere. The plugin on the other node names no limit, and berth sets none.
+func TestDuty_K39_K40_ARefreshedLimitMovesAPlacement(t *testing.T) {
+	w := limited(t, 1, "a", "b", "c", "d", "e")
+	report := func(node string, most int64) {
+		n := half("hostpath", structs.CSIKindNode)
+		n.NodeInfo.MaxVolumes = most
+		w.node(aNode(node), n)
+	}
+	for _, id := range []string{"a", "b", "c", "d", "e"} {
+		w.job(aJob(id, structs.JobService, writes(id)))
+	}
+	w.run("a")
+	w.claimAll("a")
+	p := w.run("b")
+	w.wantPlaced("b", "")
+	if got := rejections(p, "g"); !strings.HasPrefix(got, "csi-limit: ") {
+		t.Errorf("rejections: %s", got)
+	}
+	report("n1", 1)
+	if n := len(w.evals(structs.EvalPending)); n != 0 {
+		t.Errorf("the same limit unblocks %d evaluations", n)
+	}
+
+	report("n1", 2)
+	unblocked := w.evals(structs.EvalPending)
+	if len(unblocked) != 1 {
+		t.Fatalf("a higher limit unblocks %d evaluations", len(unblocked))
+	}
+	w.apply(w.process(unblocked[0]))
+	w.wantPlaced("b", "0@n1")
+	w.claimAll("b")
+
+	report("n1", 1)
+	report("n2", 0)
+	for _, id := range []string{"c", "d", "e"} {
+		w.run(id)
+		w.wantPlaced(id, "0@n2")
+		w.claimAll(id)
+	}
+}
+
 // The volume that leaves with the predecessor gives its place to that of the successor.
 func TestVolumeLimit_LetsASuccessorExchangeItsVolume(t *testing.T) {
 	for _, c := range []struct {

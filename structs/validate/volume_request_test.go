@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"berth/structs"
+	"berth/structs/volumeusage"
 )
 
 func TestHostVolumeRequest_NamesTheFault(t *testing.T) {
@@ -33,6 +34,8 @@ func TestHostVolumeRequest_NamesTheFault(t *testing.T) {
 		}},
 		{"mount_options is not for host volumes",
 			func(v *structs.VolumeRequest) { v.MountOptions = &structs.CSIMountOptions{} }},
+		{"on_dead_mount is not for host volumes: the machine has mounted them",
+			func(v *structs.VolumeRequest) { v.OnDeadMount = volumeusage.PolicyIgnore }},
 		{"ownership is not for host volumes",
 			func(v *structs.VolumeRequest) { v.Ownership = &structs.VolumeOwnership{Owner: "web"} }},
 	} {

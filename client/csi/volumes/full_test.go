@@ -43,3 +43,21 @@ func TestDuty_G11_AFullNodeIsAskedForItsLimitAgain(t *testing.T) {
 		})
 	}
 }
+
+// TestDuty_K39_NodeGetInfoIsRepeated has a healthy plugin whose limit and topology change.
+func TestDuty_K39_NodeGetInfoIsRepeated(t *testing.T) {
+	r := newFixture(t)
+	r.crash()
+	r.cfg.FingerprintInterval = 10 * time.Millisecond
+	r.boot()
+	p := r.plugin("ebs", "plug", csitest.Config{Node: true, MaxVolumes: 7})
+	r.serving(structs.CSIKindNode, "ebs", "plug")
+	p.Answer("NodeGetInfo", &spec.NodeGetInfoResponse{
+		NodeId: "node-1", MaxVolumesPerNode: 2,
+		AccessibleTopology: &spec.Topology{Segments: map[string]string{"zone": "b"}},
+	})
+	waitFor(t, r, func() bool {
+		n := r.instance(structs.CSIKindNode, "ebs").NodeInfo
+		return n.MaxVolumes == 2 && n.AccessibleTopology != nil && n.AccessibleTopology.Segments["zone"] == "b"
+	})
+}

@@ -1,0 +1,85 @@
+package health
+
+import (
+	"strings"
+	"syscall"
+	"testing"
+
+	"berth/client/csi/health/probe"
+	"berth/structs/volumeusage"
+)
+
+// TestStateOf_TellsDeadMountsFromErrorsOfAFileSystemThatLives has the errors of the root of a mount.
+func TestStateOf_TellsDeadMountsFromErrorsOfAFileSystemThatLives(t *testing.T) {
+	m := New(Config{})
+	for _, c := range []struct {
+		errno syscall.Errno
+		hung  bool
+		want  string
+	}{
+		{0, false, volumeusage.Healthy},
+		{syscall.EACCES, false, volumeusage.Healthy},
+		{syscall.EPERM, false, volumeusage.Healthy},
+		{syscall.EROFS, false, volumeusage.Healthy},
+		{syscall.ENOSPC, false, volumeusage.Healthy},
+		{0, true, volumeusage.Hung},
+		{syscall.ENOTCONN, true, volumeusage.Hung},
+		{syscall.ENOTCONN, false, volumeusage.Dead},
+		{syscall.ESTALE, false, volumeusage.Dead},
+		{syscall.EIO, false, volumeusage.Dead},
+		{syscall.ECONNABORTED, false, volumeusage.Dead},
+		{syscall.ESHUTDOWN, false, volumeusage.Dead},
+		{syscall.EHOSTDOWN, false, volumeusage.Dead},
+		{syscall.ETIMEDOUT, false, volumeusage.Dead},
+		{syscall.EREMOTEIO, false, volumeusage.Dead},
+		{syscall.ENODEV, false, volumeusage.Dead},
+		{syscall.ENXIO, false, volumeusage.Dead},
+	} {
+		got, reason := m.stateOf(probe.Answer{Errno: int(c.errno), Hung: c.hung})
+		if got != c.want || (reason == "") != (c.want == volumeusage.Healthy) {
+			t.Errorf("%v, hung %t: %s, %q", c.errno, c.hung, got, reason)
+		}
+	}
+}
+
+// TestObserve_CountsLooks has the looks at a mount, one after the other. Dead, read-only and gone need two in
+// a row of one kind. Healthy and hung count at once.
+func TestObserve_CountsLooks(t *testing.T) {
+	for looks, want := range map[string]string{
+		"dead":                   "healthy",
+		"dead dead":              "dead",
+		"dead gone":              "healthy",
+		"dead gone gone":         "gone",
+		"dead healthy dead":      "healthy",
+		"hung":                   "hung",
+		"hung dead":              "hung",
+		"hung dead dead":         "dead",
+		"hung healthy":           "healthy",
+		"dead dead healthy":      "healthy",
+		"dead dead gone dead":    "dead",
+		"read_only read_only":    "read_only",
+		"dead hung healthy dead": "healthy",
+		"dead dead gone":         "dead",
+	} {
+		m := New(Config{})
+		s := &state{health: volumeusage.MountHealth{State: volumeusage.Healthy}}
+		for _, found := range strings.Fields(looks) {
+			m.observe(s, found, "because it is "+found)
+		}
+		if s.health.State != want || want != "healthy" && s.health.Reason != "because it is "+want {
+			t.Errorf("%s: %s, %q", looks, s.health.State, s.health.Reason)
+		}
+	}
+}
+
+// TestForgive_AsksAgainWhatHung: the process has ended without an answer of one mount.
+func TestForgive_AsksAgainWhatHung(t *testing.T) {
+	m := New(Config{})
+	for _, path := range []string{"/hung", "/well"} {
+		m.mounts[path] = &state{asking: true}
+	}
+	m.forgive(map[string]bool{"/hung": true, "/well": false, "/gone": true})
+	if m.mounts["/hung"].asking || !m.mounts["/well"].asking {
+		t.Errorf("asking: %t, %t", m.mounts["/hung"].asking, m.mounts["/well"].asking)
+	}
+}
