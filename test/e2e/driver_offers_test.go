@@ -40,6 +40,10 @@ parameters = { kind = "fast" }
 	if first == second {
 		t.Fatalf("two writes have the same sum %s", first)
 	}
+	out := a.must("volume", "snapshot", "list", "-plugin", "driver")
+	if strings.Count(out, "before") != 1 {
+		t.Errorf("the snapshots of the driver are\n%s", out)
+	}
 	a.must("volume", "create", a.classVolume("restored", `snapshot = "before"`))
 	a.must("volume", "create", a.classVolume("copy", `clone = "data"`, `capacity_min = "32MiB"`))
 	if got := a.sumOf("restored", "true"); got != first {

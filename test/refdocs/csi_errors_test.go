@@ -99,15 +99,9 @@ type specTable struct {
 // specTables reads the tables of errors from the text of the specification.
 func specTables(t *testing.T) map[string]specTable {
 	t.Helper()
-	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}",
-		"github.com/container-storage-interface/spec").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
 	tables := map[string]specTable{}
 	rpc := ""
-	for i, line := range strings.Split(readFile(t, filepath.Join(strings.TrimSpace(string(out)), "spec.md")),
-		"\n") {
+	for i, line := range strings.Split(readFile(t, filepath.Join(specDir(t), "spec.md")), "\n") {
 		if strings.HasPrefix(line, "#") {
 			rpc = ""
 		}
@@ -122,6 +116,17 @@ func specTables(t *testing.T) map[string]specTable {
 		}
 	}
 	return tables
+}
+
+// specDir is the directory of the specification in the cache of modules.
+func specDir(t *testing.T) string {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}",
+		"github.com/container-storage-interface/spec").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(out))
 }
 
 func readFile(t *testing.T, path string) string {
