@@ -118,11 +118,7 @@ type CSIHealth struct {
 
 // Text shows the condition in one line.
 func (h *CSIHealth) Text() string {
-	text := h.Status + " " + h.Reason
-	if h.Message != "" {
-		text += ": " + h.Message
-	}
-	return text
+	return strings.TrimSuffix(h.Status+" "+h.Reason+": "+h.Message, ": ")
 }
 
 // CSIInfo is the report of a plugin instance, in the dialect's shape.
@@ -224,8 +220,7 @@ type CSIPlugin struct {
 	NodesHealthy        int
 	NodesExpected       int
 	// CallsInFlight are the calls for volumes of the plugin that the leader has in flight. CallsWaiting are
-	// those that could be made, the oldest since CallsWaitSince (UnixNano). An answer without the leader has
-	// 0.
+	// those that could be made, the oldest since CallsWaitSince (UnixNano). An answer without the leader has 0.
 	CallsInFlight  int   `json:",omitempty" codec:",omitempty" level:"2"`
 	CallsWaiting   int   `json:",omitempty" codec:",omitempty" level:"2"`
 	CallsWaitSince int64 `json:",omitempty" codec:",omitempty" level:"2"`
