@@ -249,7 +249,7 @@ func (u *nodeUse) hostVolumeRejection(c *planCheck, g *structs.TaskGroup) string
 	name, _ := hostVolumeHolder(c, HoldersByNode(c, u.node.ID), g, c.stopped)
 	for _, other := range u.placed {
 		if name == "" {
-			name = g.HostVolumeConflict(other)
+			name = hostuse.Conflict(g, other)
 		}
 	}
 	if name == "" {
@@ -277,7 +277,7 @@ func hostVolumeHolder(
 
 	ending := map[string]string{} // the holder by volume
 	for a := range holders {
-		name := g.HostVolumeConflict(hostuse.Group(groupOf(tx, a), a.CSIVolumes))
+		name := hostuse.Conflict(g, hostuse.Group(groupOf(tx, a), a.CSIVolumes))
 		switch {
 		case name == "":
 		case a.ServerTerminal():

@@ -48,25 +48,6 @@ func (r *VolumeRequest) Excludes(o *VolumeRequest) bool {
 		(o.excludesWriters() || r.excludesWriters())
 }
 
-// HostVolumeConflict returns the name of a host volume that an allocation of g and one of other cannot both
-// have on one node, "" if there is none: both write it, and one of them allows no other writer.
-func (g *TaskGroup) HostVolumeConflict(other *TaskGroup) string {
-	if g == nil || other == nil {
-		return ""
-	}
-	ours := g.HostVolumes()
-	if len(ours) == 0 {
-		return ""
-	}
-	theirs := other.HostVolumes()
-	for _, r := range ours {
-		if slices.ContainsFunc(theirs, r.Excludes) {
-			return r.Source
-		}
-	}
-	return ""
-}
-
 // SameHostVolumes reports whether two nodes offer the same host volumes.
 func SameHostVolumes(a, b *Node) bool {
 	return maps.EqualFunc(a.HostVolumes, b.HostVolumes, func(x, y *HostVolume) bool {

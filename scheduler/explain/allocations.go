@@ -57,8 +57,7 @@ func lastEvent(a *structs.Allocation) string {
 	return cmp.Or(newestEvent(a), a.ClientDescription, "its node has reported no event yet")
 }
 
-// newestTask returns the task with the newest event, among the failed tasks if there are any, and the event:
-// nil without events.
+// newestTask returns the task with the newest event, which is nil without events. Failed tasks come first.
 func newestTask(a *structs.Allocation) (task string, newest *structs.TaskEvent) {
 	for _, name := range slices.Sorted(maps.Keys(a.TaskStates)) {
 		s := a.TaskStates[name]

@@ -12,6 +12,7 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
+	"berth/structs/hostuse"
 	"berth/structs/inquiry"
 )
 
@@ -272,7 +273,7 @@ func (s *search) thingOf(a *structs.Allocation, m *structs.AllocMetric) string {
 	}
 
 	if old := state.JobOf(s.tx, a); rejects(hostVolumeFilter) && old != nil {
-		if name := s.group.HostVolumeConflict(old.Group(a.TaskGroup)); name != "" {
+		if name := hostuse.Conflict(s.group, old.Group(a.TaskGroup)); name != "" {
 			return "host volume " + name
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"berth/state/csi"
 	"berth/structs"
 	"berth/structs/capacity"
+	"berth/structs/hostuse"
 	"berth/structs/inquiry"
 )
 
@@ -270,7 +271,7 @@ func (s *search) predecessors(m *structs.AllocMetric) []*inquiry.Reason {
 
 			name := ""
 			if volume {
-				name = s.group.HostVolumeConflict(old.Group(a.TaskGroup))
+				name = hostuse.Conflict(s.group, old.Group(a.TaskGroup))
 			}
 
 			switch {

@@ -109,8 +109,7 @@ func (x *explainer) volume(v *structs.CSIVolume) (waits bool, reasons []*inquiry
 		v.ID, v.State, count(claims, "allocation"))}
 }
 
-// missingSecrets explains that the variable with the secrets of a volume is missing: no call that needs them
-// is made.
+// missingSecrets explains that the variable with the secrets of a volume is missing, and so its calls.
 func missingSecrets(tx state.Reader, v *structs.CSIVolume) []*inquiry.Reason {
 	_, err := volumesecrets.Variable(tx, v)
 	if err == nil {

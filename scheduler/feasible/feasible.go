@@ -10,8 +10,7 @@ import (
 	"berth/structs"
 )
 
-// groupFilter checks a condition that is the same for every allocation of a group. It returns "" or the
-// reason of the rejection.
+// groupFilter checks a condition of all allocations of a group. It returns "" or the reason of the rejection.
 type groupFilter struct {
 	name  string
 	check func(g *Group, n *structs.Node) string

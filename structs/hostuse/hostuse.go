@@ -122,3 +122,22 @@ func EachDiffers(g *structs.TaskGroup) bool {
 	sticky := func(r *structs.VolumeRequest) bool { return r.Sticky }
 	return g.HasPerAlloc() || slices.ContainsFunc(g.HostVolumes(), sticky)
 }
+
+// Conflict returns the name of a host volume that an allocation of one group and one of the other cannot both
+// have on one node, "" if there is none: both write it, and one of them allows no other writer.
+func Conflict(a, b *structs.TaskGroup) string {
+	if a == nil || b == nil {
+		return ""
+	}
+	ours := a.HostVolumes()
+	if len(ours) == 0 {
+		return ""
+	}
+	theirs := b.HostVolumes()
+	for _, r := range ours {
+		if slices.ContainsFunc(theirs, r.Excludes) {
+			return r.Source
+		}
+	}
+	return ""
+}

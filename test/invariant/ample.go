@@ -6,6 +6,7 @@ import (
 
 	"berth/state/csi"
 	"berth/structs"
+	"berth/structs/hostuse"
 )
 
 // UpdatesNeedNoOthers finds active deployments whose job waits for capacity although nobody else has anything
@@ -41,7 +42,7 @@ func (v *View) othersHold(j *structs.Job, g *structs.TaskGroup) bool {
 			return true
 		}
 	}
-	if (g.HostVolumeConflict(g) != "" || sharePort(g, g)) && !v.hasOlder(j, g) {
+	if (hostuse.Conflict(g, g) != "" || sharePort(g, g)) && !v.hasOlder(j, g) {
 		return true
 	}
 	for _, t := range g.Tasks {
