@@ -4,6 +4,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"berth/client/csi/health/probe"
 	"berth/structs/volumeusage"
@@ -81,5 +82,13 @@ func TestForgive_AsksAgainWhatHung(t *testing.T) {
 	m.forgive(map[string]bool{"/hung": true, "/well": false, "/gone": true})
 	if m.mounts["/hung"].asking || !m.mounts["/well"].asking {
 		t.Errorf("asking: %t, %t", m.mounts["/hung"].asking, m.mounts["/well"].asking)
+	}
+}
+
+// A mount dies just after a round at worst: the next round begins after Interval, and waits for Wait. The
+// documentation promises 15 s.
+func TestConstants_FindADeadMountInTime(t *testing.T) {
+	if late := 2*Interval + Wait; late > 15*time.Second {
+		t.Errorf("a mount is found after %s", late)
 	}
 }
