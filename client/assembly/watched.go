@@ -11,8 +11,8 @@ import (
 	"berth/rpc"
 )
 
-// watched are the parts that look after the mounted volumes. All but trims share the
-// processes that touch file systems.
+// watched are the parts that look after the mounted volumes. Each has its own processes that touch file
+// systems.
 type watched struct {
 	usage     *stats.Poller
 	health    *health.Monitor
@@ -29,7 +29,7 @@ func (w watched) endpoints() []rpc.Endpoint {
 // watchMounts makes the parts. helper is the program of the processes with its arguments.
 func watchMounts(p Parts, plugins *volumes.Manager, helper []string) watched {
 	var w watched
-	pool := helpers.New(helper)
+	pools := helpers.NewPools(helper)
 	w.trims = trim.New(trim.Config{
 		List:    trim.Mounted(plugins.Volumes()),
 		IsWhole: trim.IsWhole,
@@ -39,15 +39,15 @@ func watchMounts(p Parts, plugins *volumes.Manager, helper []string) watched {
 	})
 	w.health = health.New(health.Config{
 		List:    health.Mounted(plugins.Volumes()),
-		Helpers: pool,
+		Helpers: pools.Health,
 		Logger:  p.Logger.Named("volume_health"),
 	})
-	w.healer = heal.New(w.health, pool)
+	w.healer = heal.New(w.health, pools.Heal)
 	w.quiescing = quiesce.New(p.DB, p.Logger.Named("snapshot_commands"))
 	w.usage = stats.New(stats.Config{
 		List:      stats.Mounted(plugins),
 		Storages:  stats.Storages(plugins),
-		Helpers:   pool,
+		Helpers:   pools.Use,
 		NodeID:    p.NodeID,
 		Health:    w.health.Of,
 		Trim:      w.trims.Of,

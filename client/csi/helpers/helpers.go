@@ -2,7 +2,8 @@
 // file system may have failed: then a system call on it never ends, and SIGKILL may not end the process
 // either.
 //
-// One Pool serves a node. It bounds the processes, with those that do not end, and waits for none of them.
+// A Pool bounds the processes, with those that do not end, and waits for none of them. Each kind of work on a
+// node has a pool of its own: see Pools.
 package helpers
 
 import (
@@ -33,6 +34,24 @@ type Pool struct {
 
 	command []string
 	running atomic.Int32
+}
+
+// Pools are the pools of a node. The processes of a file system whose server does not answer may stay for
+// ever. Those that measure its use take no place of those that find dead mounts or end their connections, so
+// the mounts of others are still found and healed.
+type Pools struct {
+	Use    *Pool // measures the use of volumes
+	Health *Pool // asks mounts whether they answer
+	Heal   *Pool // ends the connections of dead mounts
+}
+
+// NewPools makes the pools of a node. command is that of New.
+func NewPools(command []string) Pools {
+	return Pools{
+		Use:    New(command),
+		Health: New(command),
+		Heal:   New(command),
+	}
 }
 
 // New makes a pool. command is the supervisor's program with its arguments; those of a work follow them.
