@@ -17,7 +17,8 @@ const asksAgain = 10 * time.Minute
 
 // Expired returns the snapshots that a schedule no longer keeps, and the next time at which there may be
 // more, zero if a change of the rows has to come first. A paused schedule keeps all. The order of the log
-// decides which ones are newer, because a clock may be set back.
+// decides which ones are newer, because a clock may be set back. The ready ones of an earlier volume of the
+// ID stay: they may be all that is left of its data.
 func Expired(
 	tx mvcc.Reader, s *snapschedule.SnapshotSchedule, now time.Time,
 ) (expired []*snapshot.VolumeSnapshot, next time.Time) {
@@ -27,9 +28,12 @@ func Expired(
 
 	newer := false // than the row there is one that is ready or has failed
 	ready := 0
-	for _, row := range newestFirst(tx, s) {
+	rows := newestFirst(tx, s)
+	for _, row := range rows {
 		until := now
 		switch {
+		case row.State == snapshot.Ready && row.VolumeIndex != rows[0].VolumeIndex:
+			continue
 		case row.State == snapshot.Ready:
 			ready++
 			newer = true

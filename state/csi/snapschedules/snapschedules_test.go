@@ -239,6 +239,8 @@ func TestExpired_KeepsTheNewestAndTheYoung(t *testing.T) {
 	foreign.Schedule = "other"
 	remains := in(snapshot.Failed) // the plugin deletes what it has cut
 	remains.ExternalID = "ext-remains"
+	former := ready(9)
+	former.VolumeIndex = 1
 	rejected := ready(9)
 	rejected.LastError = &structs.OperationError{Time: now.UnixNano()}
 	for name, c := range map[string]struct {
@@ -251,6 +253,7 @@ func TestExpired_KeepsTheNewestAndTheYoung(t *testing.T) {
 		"the clock was set back":   {0, []snapshot.VolumeSnapshot{ready(1), ready(2), ready(3)}, []string{"t0"}, 0},
 		"also the young":           {3 * time.Hour, []snapshot.VolumeSnapshot{ready(4), ready(2), ready(1), ready(0)}, []string{"t0"}, time.Hour},
 		"others do not count":      {0, []snapshot.VolumeSnapshot{foreign, ready(2), in(snapshot.Pending), ready(1)}, nil, 0},
+		"of an earlier volume":     {0, []snapshot.VolumeSnapshot{former, former, ready(3), ready(2), ready(1)}, []string{"t2"}, 0},
 		"unfinished ones stay":     {0, []snapshot.VolumeSnapshot{in(snapshot.Pending), in(snapshot.Deleting), ready(1), ready(0)}, nil, 0},
 		"failed ones but the last": {0, []snapshot.VolumeSnapshot{in(snapshot.Failed), in(snapshot.Failed)}, []string{"t0"}, 0},
 		"failed with remains":      {0, []snapshot.VolumeSnapshot{remains, ready(0)}, nil, 0},
