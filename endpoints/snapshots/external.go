@@ -145,6 +145,11 @@ func (p Procedures) deleteExternal(ctx context.Context, req *snapshot.SnapshotDe
 	if csi.Plugin(tx, req.PluginID) == nil {
 		return structs.NotFoundf("there is no CSI plugin %q", structs.Cut(req.PluginID, structs.MaxQuoted))
 	}
+	// The volume may be in a namespace that the caller does not see.
+	if csi.RestoreOf(tx, &snapshot.VolumeSnapshot{PluginID: req.PluginID, ExternalID: req.SnapshotID}) != "" {
+		return structs.Conflictf("snapshot %q of plugin %q cannot be deleted while a volume is being created "+
+			"from it", structs.Cut(req.SnapshotID, structs.MaxQuoted), req.PluginID)
+	}
 	all := places.Of(tx, req.PluginID)
 	// Any of them might have the snapshot.
 	down := func(at *places.Place) bool { return len(at.Nodes) == 0 }

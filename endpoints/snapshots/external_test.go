@@ -10,6 +10,7 @@ import (
 	"berth/server/nodeconn"
 	"berth/state"
 	"berth/state/schema"
+	"berth/structs"
 	"berth/structs/snapshot"
 )
 
@@ -50,6 +51,26 @@ func TestDelete_OfASnapshotWithoutARowNeedsEachPlace(t *testing.T) {
 	req := &snapshot.SnapshotDeleteRequest{PluginID: "p", SnapshotID: "ext"}
 	err := p.deleteExternal(t.Context(), req)
 	if !errors.Is(err, nodeconn.ErrNoController) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestDelete_OfASnapshotWithoutARowWaitsForItsRestore(t *testing.T) {
+	s := state.New()
+	placestest.HalfDown(t, s)
+	err := s.Write(s.Index()+1, func(tx *mvcc.WriteTx) error {
+		schema.Volumes.Put(tx, &structs.CSIVolume{
+			Namespace: "default", ID: "restored", PluginID: "p", State: structs.VolumeCreating, SnapshotID: "ext",
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := Procedures{&core.Server{Deps: core.Deps{Store: s}}}
+	req := &snapshot.SnapshotDeleteRequest{PluginID: "p", SnapshotID: "ext"}
+	err = p.deleteExternal(t.Context(), req)
+	if !structs.IsKind(err, structs.KindConflict) {
 		t.Errorf("got %v", err)
 	}
 }
