@@ -40,7 +40,7 @@ func (c controllerLoop) groupStep(tx *state.ReadTx, g *snapgroup.GroupSnapshot) 
 			outcome := &snapgroup.SnapshotGroupOutcomeEntry{Name: g.Name, RowIndex: g.CreateIndex, Op: op}
 			if err == nil {
 				rows := snapgroups.Members(c.Store.Read(), g)
-				outcome.Consistency, err = c.around(ctx, rows, func() (err error) {
+				outcome.Consistency, err = c.around(ctx, rows, g.MayBeCut(), func() (err error) {
 					outcome.Answer, err = c.withCandidates(candidates).groupCall(ctx, g, rows)
 					return err
 				})

@@ -196,6 +196,26 @@ func TestQuiesce_IsNotRepeatedAfterALostAnswer(t *testing.T) {
 	})
 }
 
+// A call that was answered with an error cuts nothing any more. The next one comes between the commands, too.
+func TestQuiesce_IsRepeatedAfterAnError(t *testing.T) {
+	virtual(t, func(t *testing.T, w *testEnv) {
+		plugin := w.withSnapshots()
+		w.withWriters()
+		plugin.fails[createSnapshot] = []error{structs.Unavailablef("the plugin starts")}
+		w.takeSnapshot()
+		stop := w.runLoop("controllers")
+		defer stop()
+		after(time.Hour)
+		if got := w.order(); !slices.Equal(got, slices.Concat(whole, whole)) {
+			t.Errorf("the calls are %q", got)
+		}
+		s := w.snapshot()
+		if s.State != snapshot.Ready || s.Consistency.Level != snapshot.AppConsistent {
+			t.Errorf("the row is %+v", s)
+		}
+	})
+}
+
 func TestQuiesce_OfAVolumeThatNobodyWritesIsNotNeeded(t *testing.T) {
 	virtual(t, func(t *testing.T, w *testEnv) {
 		w.withSnapshots()

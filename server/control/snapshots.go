@@ -41,7 +41,8 @@ func (c controllerLoop) snapshotStep(tx *state.ReadTx, s *snapshot.VolumeSnapsho
 		act: func(ctx context.Context, candidates []string, err error) error {
 			outcome := &snapshot.SnapshotOutcomeEntry{Name: s.Name, RowIndex: s.CreateIndex, Op: op}
 			if err == nil {
-				outcome.Consistency, err = c.around(ctx, []*snapshot.VolumeSnapshot{s}, func() (err error) {
+				rows := []*snapshot.VolumeSnapshot{s}
+				outcome.Consistency, err = c.around(ctx, rows, s.MayBeCut(), func() (err error) {
 					outcome.Answer, err = c.withCandidates(candidates).snapshotCall(ctx, s)
 					return err
 				})
@@ -96,9 +97,9 @@ func (c controllerLoop) snapshotCall(
 
 // around makes a call while the tasks that write the volumes of snapshots are quiesced.
 func (c controllerLoop) around(
-	ctx context.Context, rows []*snapshot.VolumeSnapshot, call func() error,
+	ctx context.Context, rows []*snapshot.VolumeSnapshot, mayBeCut bool, call func() error,
 ) (snapshot.Consistency, error) {
-	return quiesce.Quiescer{Nodes: c.Nodes, Store: c.Store}.Around(ctx, rows, call)
+	return quiesce.Quiescer{Nodes: c.Nodes, Store: c.Store}.Around(ctx, rows, mayBeCut, call)
 }
 
 // snapshotOutcome completes and records the outcome of a call. A snapshot in use is deleted once it is free

@@ -75,6 +75,9 @@ func (g *GroupSnapshot) Next() string {
 // MayExist reports whether the plugin may have snapshots of the group.
 func (g *GroupSnapshot) MayExist() bool { return g.ExternalID != "" || g.Called }
 
+// MayBeCut is as of a snapshot: see snapshot.VolumeSnapshot.
+func (g *GroupSnapshot) MayBeCut() bool { return g.ExternalID != "" || g.Call != nil || g.Unanswered }
+
 // CSIGroup is a group snapshot as its plugin describes it.
 type CSIGroup struct {
 	ID         string                  `level:"2"` // the plugin's

@@ -117,6 +117,10 @@ func (s *VolumeSnapshot) NeedsVolume() bool {
 // MayExist reports whether the plugin may have a snapshot of the row.
 func (s *VolumeSnapshot) MayExist() bool { return s.ExternalID != "" || s.Called }
 
+// MayBeCut reports whether an earlier call may have cut the snapshot, or may still cut it. A call that was
+// answered with an error cuts nothing any more. One that was answered with ABORTED has an unknown outcome.
+func (s *VolumeSnapshot) MayBeCut() bool { return s.ExternalID != "" || s.Call != nil || s.Unanswered }
+
 // SnapshotPutEntry is the log entry that records requested snapshots.
 type SnapshotPutEntry struct {
 	Snapshots            []*VolumeSnapshot `level:"2"`

@@ -30,9 +30,10 @@ type Quiescer struct {
 
 // Around calls cut while the tasks that write the volumes of snapshots are quiesced. It does not call it if a
 // task cannot be quiesced: the error is a precondition. Each task that may be quiesced is resumed before
-// Around returns, or by its node after its timeout. The result is for the snapshots that cut has made.
+// Around returns, or by its node after its timeout. The result is for the snapshots that cut has made. With
+// mayBeCut an earlier call may have cut them, or may still do so: then no task is quiesced.
 func (q Quiescer) Around(
-	ctx context.Context, rows []*snapshot.VolumeSnapshot, cut func() error,
+	ctx context.Context, rows []*snapshot.VolumeSnapshot, mayBeCut bool, cut func() error,
 ) (is snapshot.Consistency, err error) {
 	var writers []writer
 	tx := q.Store.Read()
@@ -43,7 +44,7 @@ func (q Quiescer) Around(
 		return is, cut()
 	}
 	// The later calls for a snapshot that is cut, too: its row has what the first one has found.
-	if rows[0].Called {
+	if mayBeCut {
 		is.Level = snapshot.CrashConsistent
 		is.Reason = "an earlier call without an answer may have cut it, after the tasks were resumed"
 		return is, cut()
