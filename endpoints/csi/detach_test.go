@@ -394,8 +394,8 @@ func TestForcedDetach_KeepsACallThatMayStillTakeEffect(t *testing.T) {
 	}
 }
 
-// serverWithCall has a volume v with a controller call that was sent just now to node n1.
-func serverWithCall(t *testing.T, op string) *server {
+// serverWithCall has a volume v with a call to expand it, which was sent just now to node n1.
+func serverWithCall(t *testing.T) *server {
 	s := newServer(t)
 	s.AddNode("n1", "a")
 	s.AddVolume("v")
@@ -404,7 +404,7 @@ func serverWithCall(t *testing.T, op string) *server {
 		RowIndex: s.GetVolume("v").CreateIndex,
 		Call: &structs.CSICall{
 			NodeID: "n1",
-			Op:     op,
+			Op:     "expand",
 			Time:   s.Clock.UnixNano(),
 		},
 	})
@@ -412,7 +412,7 @@ func serverWithCall(t *testing.T, op string) *server {
 }
 
 func TestDeregister_KeepsACallThatMayStillTakeEffect(t *testing.T) {
-	s := serverWithCall(t, "expand")
+	s := serverWithCall(t)
 	settled := s.Clock.Add(structs.CallSettles)
 	s.Clock = settled.Add(-time.Nanosecond)
 	err := rejected(s, structs.KindPrecondition, structs.CSIVolumeDeregister,
@@ -426,7 +426,7 @@ func TestDeregister_KeepsACallThatMayStillTakeEffect(t *testing.T) {
 // A faulty controller is called again and again, and each call may still take effect. It keeps no row for
 // ever.
 func TestDeregister_ForceWaitsForNoCall(t *testing.T) {
-	s := serverWithCall(t, "delete")
+	s := serverWithCall(t)
 	must(s, structs.CSIVolumeDeregister, &structs.CSIVolumeDeregisterRequest{
 		ID:     "v",
 		Force:  true,
