@@ -196,9 +196,16 @@ func (w *world) set(change func()) {
 
 // next waits for the next round, and returns the number of its entries.
 func (w *world) next() (entries int) {
-	before := w.entries
+	before := w.count()
 	w.sleep(interval)
-	return w.entries - before
+	return w.count() - before
+}
+
+// count returns the number of the entries so far.
+func (w *world) count() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.entries
 }
 
 // want compares the volumes with a row.
