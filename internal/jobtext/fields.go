@@ -154,7 +154,7 @@ var literal = map[string]map[string][]string{
 		"RequestedDevice": {"Name"},
 		"NetworkResource": {"Mode", "CIDR", "Device", "IP"},
 		"Port":            {"HostNetwork"},
-		"VolumeRequest":   {"Type", "Source", "Class", "Lifecycle", "AccessMode", "AttachmentMode", "OnDeadMount",
+		"VolumeRequest": {"Type", "Source", "Class", "Lifecycle", "AccessMode", "AttachmentMode", "OnDeadMount",
 			"PluginID", "Parameters"},
 	},
 	"the servers act by it": {
