@@ -14,7 +14,8 @@ type ListRequest struct {
 	// Topics has the keys of each topic. AllKeys is each key, as the topic All is each topic. An empty map is
 	// all events.
 	Topics map[Topic][]string `level:"2"`
-	// After is the index of the log entry after whose events the answer begins. 0 is: from now on.
+	// After is the index of the log entry after whose events the answer begins. 0 begins with the oldest event
+	// that the server keeps, and tells of no gap.
 	After uint64 `level:"2"`
 	// Skip is the number of events behind After that the reader has already.
 	Skip                 uint64 `level:"2"`

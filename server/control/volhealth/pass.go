@@ -58,8 +58,8 @@ func newPass(l Loop, pluginID string, m *memory) *pass {
 	return p
 }
 
-// list lists the volumes that are ill in all parts of the storage. What it finds counts also if a part fails.
-// The error says why the list is not complete.
+// list reads the ill volumes of all parts of the storage. The volumes of a part count although another part
+// fails. The error says why the list is not complete.
 func (p *pass) list(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, paging.Time)
 	defer cancel()
