@@ -278,7 +278,13 @@ func (p *Poller) askHealth(ctx context.Context, v Volume) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	failed := err != nil && (limited.Err() != nil || structs.CodeOf(err) == codeNotFound)
-	p.volumes[v.Key].health.end(p.cfg.Interval, failed)
+	health := &p.volumes[v.Key].health
+	health.end(p.cfg.Interval, failed)
+	if !failed {
+		// It is due with the next measurement, which has a random time of its own. With a second random time
+		// it would miss every other measurement.
+		health.due = time.Time{}
+	}
 }
 
 // setCondition keeps what the plugin says of a volume, nil for nothing.
