@@ -13,6 +13,7 @@ func All() []command.Command {
 	return []command.Command{
 		agentCommand(),
 		configCommand(),
+		doctorCommand(),
 		{
 			Name: "plugin", // joins the plugin commands of package cli
 			Sub:  []command.Command{hostpathCommand()},

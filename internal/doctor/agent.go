@@ -1,0 +1,121 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"berth/structs"
+)
+
+const noAgent = "no agent answers on the operator socket of this machine"
+
+func checkAgent(_ context.Context, m *Machine) []Finding {
+	switch a := m.Agent; {
+	case a == nil:
+		return one(Skip, noAgent, "start it: systemctl start berth, or berth agent")
+	case a.Unhealthy != nil:
+		return one(Fail, fmt.Sprintf("the agent is not healthy: %v", a.Unhealthy),
+			"berth server list shows the servers, journalctl -u berth the log")
+	case a.NodeFault != nil:
+		return one(Warn, fmt.Sprintf("the servers do not tell the state of the node: %v", a.NodeFault),
+			"set BERTH_TOKEN if the cluster needs a token, and run it again")
+	case a.Node == nil:
+		return one(OK, "the agent is healthy", "")
+	case a.Node.SecondAgent != nil:
+		return one(Fail, fmt.Sprintf("another agent has the ID of the node, %s", a.Node.ID),
+			"a machine is a copy of this one: stop its agent and remove client/node-id and client/secret-id there")
+	case a.Node.Status != structs.NodeReady:
+		return one(Fail, fmt.Sprintf("the node is %s: %s", a.Node.Status, a.Node.StatusDescription),
+			"berth node status -self shows its events")
+	}
+	return one(OK, "the agent is healthy, and its node is ready", "")
+}
+
+// node returns the row of the node, nil if no agent told it. Then skip has the finding.
+func (m *Machine) node() (n *structs.NodeDetail, skip []Finding) {
+	switch {
+	case m.Agent == nil:
+		return nil, one(Skip, noAgent, "")
+	case m.Agent.Node == nil && m.Agent.NodeFault != nil:
+		return nil, one(Skip, "the servers do not tell the state of the node", "")
+	case m.Agent.Node == nil:
+		return nil, one(Skip, "the agent is no node", "")
+	}
+	return m.Agent.Node, nil
+}
+
+// checkDrivers reports the task drivers that the node has and cannot use.
+func checkDrivers(_ context.Context, m *Machine) []Finding {
+	n, skip := m.node()
+	if n == nil {
+		return skip
+	}
+
+	var faults []Finding
+	healthy := 0
+	for _, name := range slices.Sorted(maps.Keys(n.Drivers)) {
+		d := n.Drivers[name]
+		switch {
+		case d == nil || !d.Detected:
+		case d.Healthy:
+			healthy++
+		default:
+			faults = append(faults, Finding{
+				Result: Warn,
+				Text:   fmt.Sprintf("the driver %s is not healthy: %s", name, d.HealthDescription),
+				Remedy: "berth node status -self -verbose shows the driver",
+			})
+		}
+	}
+	switch {
+	case len(faults) > 0:
+		return faults
+	case healthy == 0:
+		return one(Fail, "the node has no healthy task driver, so it runs nothing",
+			"berth node status -self -verbose shows the reason of each")
+	}
+	return one(OK, fmt.Sprintf("healthy task drivers: %d", healthy), "")
+}
+
+// checkPlugins reports the instances of CSI plugins on the node that do not serve.
+func checkPlugins(_ context.Context, m *Machine) []Finding {
+	n, skip := m.node()
+	if n == nil {
+		return skip
+	}
+
+	halves := []struct {
+		name string
+		list map[string]*structs.CSIInfo
+	}{
+		{"controller", n.CSIControllerPlugins},
+		{"node", n.CSINodePlugins},
+	}
+
+	var faults []Finding
+	healthy := 0
+	for _, half := range halves {
+		for _, id := range slices.Sorted(maps.Keys(half.list)) {
+			info := half.list[id]
+			if info.Healthy {
+				healthy++
+				continue
+			}
+			faults = append(faults, Finding{
+				Result: Fail,
+				Text: fmt.Sprintf("the %s half of the plugin %s is not healthy: %s",
+					half.name, id, info.HealthDescription),
+				Remedy: "berth plugin status " + structs.ShellWord(id),
+			})
+		}
+	}
+	switch {
+	case len(faults) > 0:
+		return faults
+	case healthy == 0:
+		return one(Skip, "the node runs no CSI plugin: berth job run starts one", "")
+	}
+	return one(OK, fmt.Sprintf("healthy plugin instances: %d", healthy), "")
+}

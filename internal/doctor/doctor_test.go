@@ -1,0 +1,404 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"berth/internal/peertls"
+	"berth/internal/pki"
+	"berth/internal/pki/pkitest"
+	"berth/structs"
+)
+
+// The mounts of a machine that suits an agent.
+const sound = `21 1 8:1 / / rw,relatime shared:1 - ext4 /dev/vda rw
+22 21 0:5 / /proc rw - proc proc rw
+a line that is none
+23 21 0:6 / /sys/fs/cgroup rw,nosuid shared:2 - cgroup2 cgroup2 rw
+`
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// write writes a file below the root of a machine.
+func (m *Machine) write(t *testing.T, path, text string) {
+	t.Helper()
+	path = m.path(path)
+	must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	must(t, os.WriteFile(path, []byte(text), 0o644))
+}
+
+// namespaces sets the mount namespaces of the first process and of process 7, which is an agent.
+func (m *Machine) namespaces(t *testing.T, first, agent string) {
+	t.Helper()
+	m.write(t, "proc/7/cmdline", "/usr/bin/berth\x00agent\x00-dev\x00")
+	for pid, ns := range map[string]string{"1": first, "7": agent} {
+		must(t, os.MkdirAll(m.path("proc/"+pid+"/ns"), 0o755))
+		must(t, os.Symlink(ns, m.path("proc/"+pid+"/ns/mnt")))
+	}
+}
+
+// newMachine returns a machine on which no check fails or warns.
+func newMachine(t *testing.T) *Machine {
+	m := &Machine{
+		Client:  true,
+		DataDir: t.TempDir(),
+		Ports:   []Port{{Setting: "ports.http", Network: "tcp", Address: "127.0.0.1:4746"}},
+		Agent:   &Agent{Node: newNode()},
+		root:    t.TempDir(),
+		now:     time.Now(),
+		listen:  func(context.Context, Port) error { return nil },
+		clock:   func(*unix.Timex) (int, error) { return unix.TIME_OK, nil },
+		usage:   withSpace(unix.Statfs_t{Bavail: 100 << 30, Bsize: 1}),
+		find:    func(string) bool { return true },
+	}
+	m.write(t, "proc/sys/kernel/osrelease", "6.1.0-28-amd64\n")
+	m.write(t, "proc/self/mountinfo", sound)
+	m.write(t, "sys/fs/cgroup/cgroup.controllers", "cpuset cpu io memory pids\n")
+	m.write(t, "proc/filesystems", "nodev\tproc\n\text4\n")
+	m.write(t, "dev/loop-control", "")
+	m.write(t, "sys/module/bridge/version", "2.3")
+	m.write(t, "lib/modules/6.1.0-28-amd64/modules.builtin", "kernel/mm/zswap.ko\n")
+	m.write(t, "lib/modules/6.1.0-28-amd64/modules.dep", "kernel/drivers/net/veth.ko.xz:\n")
+	return m
+}
+
+func newNode() *structs.NodeDetail {
+	return &structs.NodeDetail{
+		Node: structs.Node{
+			ID:      "n1",
+			Status:  structs.NodeReady,
+			Drivers: map[string]*structs.DriverInfo{"exec": {Detected: true, Healthy: true}, "docker": {}},
+		},
+		CSINodePlugins: map[string]*structs.CSIInfo{"hostpath": {Healthy: true}},
+	}
+}
+
+func withSpace(st unix.Statfs_t) func(string, *unix.Statfs_t) error {
+	return func(_ string, to *unix.Statfs_t) error {
+		*to = st
+		return nil
+	}
+}
+
+// findings returns the findings of a check.
+func findings(t *testing.T, m *Machine, check string) []Finding {
+	t.Helper()
+	all := m.Run(t.Context())
+	return slices.DeleteFunc(all, func(f Finding) bool { return f.Check != check })
+}
+
+func TestRun_FindsNothingOnASoundMachine(t *testing.T) {
+	m := newMachine(t)
+	m.namespaces(t, "mnt:[1]", "mnt:[1]")
+	found := map[string]bool{}
+	for _, f := range m.Run(t.Context()) {
+		found[f.Check] = true
+		if f.Result != OK && f.Result != Skip || f.Text == "" {
+			t.Errorf("%s: %s: %s", f.Check, f.Result, f.Text)
+		}
+	}
+	if len(found) != len(checks) {
+		t.Errorf("%d of %d checks have a finding", len(found), len(checks))
+	}
+}
+
+func TestRun_HasARemedyForEachFault(t *testing.T) {
+	for _, c := range faults {
+		m := newMachine(t)
+		c.edit(t, m)
+		got := findings(t, m, c.check)
+		if len(got) == 0 || got[0].Result != c.result || !strings.Contains(got[0].Text, c.text) {
+			t.Errorf("%s: got %+v, want %s with %q", c.check, got, c.result, c.text)
+			continue
+		}
+		for _, f := range got {
+			if f.Remedy == "" && f.Result != Skip {
+				t.Errorf("%s: no remedy for %q", c.check, f.Text)
+			}
+		}
+	}
+}
+
+// faults has an edit of a sound machine for each fault, with the first finding of a check.
+var faults = []struct {
+	check  string
+	result Result
+	text   string
+	edit   func(*testing.T, *Machine)
+}{
+	{"configuration", Fail, "no such setting", func(_ *testing.T, m *Machine) {
+		m.ConfigFault = errors.New("no such setting")
+	}},
+	{"configuration", Skip, "no configuration", func(_ *testing.T, m *Machine) { m.Unconfigured = true }},
+	{"user", Warn, "not root", func(_ *testing.T, m *Machine) { m.euid = 1000 }},
+	{"kernel", Fail, "release of the kernel", func(t *testing.T, m *Machine) {
+		must(t, os.Remove(m.path("proc/sys/kernel/osrelease")))
+	}},
+	{"kernel", Fail, "needs 5.6", func(t *testing.T, m *Machine) {
+		m.write(t, "proc/sys/kernel/osrelease", "5.5.99")
+	}},
+	{"kernel", Warn, "needs 5.12", func(t *testing.T, m *Machine) {
+		m.write(t, "proc/sys/kernel/osrelease", "5.6-rc1")
+	}},
+	{"cgroups", Fail, "mounts of the machine", func(t *testing.T, m *Machine) {
+		must(t, os.Remove(m.path("proc/self/mountinfo")))
+	}},
+	{"cgroups", Fail, "no cgroup hierarchy is mounted", func(t *testing.T, m *Machine) {
+		m.write(t, "proc/self/mountinfo", "21 1 8:1 / / rw shared:1 - ext4 /dev/vda rw\n")
+	}},
+	{"cgroups", Fail, "no limit of memory", func(t *testing.T, m *Machine) {
+		m.write(t, "sys/fs/cgroup/cgroup.controllers", "cpu pids")
+	}},
+	{"cgroups", Fail, "controller cpu is mounted read-only", func(t *testing.T, m *Machine) {
+		m.write(t, "proc/self/mountinfo", strings.Replace(sound, "rw,nosuid", "ro,nosuid", 1))
+	}},
+	{"mounts", Fail, "process 7, has a mount namespace", func(t *testing.T, m *Machine) {
+		m.namespaces(t, "mnt:[1]", "mnt:[2]")
+	}},
+	{"mounts", Warn, "is not shared", func(t *testing.T, m *Machine) {
+		m.write(t, "proc/self/mountinfo", strings.ReplaceAll(sound, "shared:1", ""))
+	}},
+	{"mounts", Skip, "cannot be read", func(t *testing.T, m *Machine) {
+		must(t, os.Remove(m.path("proc/self/mountinfo")))
+	}},
+	{"modules", Warn, "no module loop", func(t *testing.T, m *Machine) {
+		must(t, os.Remove(m.path("dev/loop-control")))
+	}},
+	{"modules", Skip, "does not tell whether it has the module veth", func(t *testing.T, m *Machine) {
+		must(t, os.RemoveAll(m.path("lib/modules")))
+	}},
+	{"programs", Warn, "mkfs.ext4, which new volumes", func(_ *testing.T, m *Machine) {
+		m.find = func(program string) bool { return program != "mkfs.ext4" }
+	}},
+	{"ports", Fail, "another program uses tcp 127.0.0.1:4746", func(_ *testing.T, m *Machine) {
+		m.Agent = nil
+		m.listen = func(context.Context, Port) error { return os.NewSyscallError("bind", unix.EADDRINUSE) }
+	}},
+	{"ports", Fail, "cannot be opened", func(_ *testing.T, m *Machine) {
+		m.listen = func(context.Context, Port) error { return unix.EADDRNOTAVAIL }
+	}},
+	{"clock", Warn, "no program keeps the clock", func(_ *testing.T, m *Machine) {
+		m.clock = func(t *unix.Timex) (int, error) {
+			t.Status = unix.STA_UNSYNC
+			return unix.TIME_OK, nil
+		}
+	}},
+	{"clock", Warn, "no program keeps the clock", func(_ *testing.T, m *Machine) {
+		m.clock = func(*unix.Timex) (int, error) { return unix.TIME_ERROR, nil }
+	}},
+	{"clock", Skip, "does not tell", func(_ *testing.T, m *Machine) {
+		m.clock = func(*unix.Timex) (int, error) { return 0, unix.EPERM }
+	}},
+	{"disk", Fail, "does not answer", func(_ *testing.T, m *Machine) {
+		m.usage = func(string, *unix.Statfs_t) error { return unix.EIO }
+	}},
+	{"disk", Fail, "read-only", func(_ *testing.T, m *Machine) {
+		m.usage = withSpace(unix.Statfs_t{Bavail: 100 << 30, Bsize: 1, Flags: unix.ST_RDONLY})
+	}},
+	{"disk", Fail, "can take 3 more files", func(_ *testing.T, m *Machine) {
+		m.usage = withSpace(unix.Statfs_t{Bavail: 100 << 30, Bsize: 1, Files: 100, Ffree: 3})
+	}},
+	{"disk", Fail, "has 1.0 MiB free", func(_ *testing.T, m *Machine) {
+		m.usage = withSpace(unix.Statfs_t{Bavail: 1 << 20, Bsize: 1})
+	}},
+	{"disk", Warn, "has 3.0 GiB free", func(_ *testing.T, m *Machine) {
+		m.usage = withSpace(unix.Statfs_t{Bavail: 3 << 20, Bsize: 1 << 10})
+	}},
+	{"disk", Warn, "in memory", func(_ *testing.T, m *Machine) {
+		m.usage = withSpace(unix.Statfs_t{Bavail: 100 << 30, Bsize: 1, Type: unix.TMPFS_MAGIC})
+	}},
+	{"disk", Warn, "on another machine", func(_ *testing.T, m *Machine) {
+		m.usage = withSpace(unix.Statfs_t{Bavail: 100 << 30, Bsize: 1, Type: unix.NFS_SUPER_MAGIC})
+	}},
+	{"fencing", Fail, "the agent fence_ipmilan is not installed", func(t *testing.T, m *Machine) {
+		m.find = func(string) bool { return false }
+		m.Fences = []Fence{{Name: "ipmi", Program: "fence_ipmilan"}}
+	}},
+	{"fencing", Fail, "secret_files: password", func(_ *testing.T, m *Machine) {
+		m.Fences = []Fence{{Name: "ipmi", SecretFiles: map[string]string{"password": "/none"}}}
+	}},
+	{"fencing", Fail, "others may read", func(t *testing.T, m *Machine) {
+		m.write(t, "secret", "x")
+		m.Fences = []Fence{{Name: "ipmi", SecretFiles: map[string]string{"password": m.path("secret")}}}
+	}},
+	{"fencing", Fail, "no device", func(_ *testing.T, m *Machine) { m.Watchdog = "/none" }},
+	{"certificates", Warn, "open at 0.0.0.0:4746 without TLS", func(_ *testing.T, m *Machine) {
+		m.Ports[0].Address = "0.0.0.0:4746"
+	}},
+	{"agent", Skip, "no agent answers", func(_ *testing.T, m *Machine) { m.Agent = nil }},
+	{"agent", Fail, "no leader", func(_ *testing.T, m *Machine) { m.Agent.Unhealthy = errors.New("no leader") }},
+	{"agent", Warn, "denied", func(_ *testing.T, m *Machine) {
+		m.Agent = &Agent{NodeFault: errors.New("denied")}
+	}},
+	{"agent", Fail, "the node is down: no heartbeat", func(_ *testing.T, m *Machine) {
+		m.Agent.Node.Status = structs.NodeDown
+		m.Agent.Node.StatusDescription = "no heartbeat"
+	}},
+	{"agent", Fail, "another agent has the ID", func(_ *testing.T, m *Machine) {
+		m.Agent.Node.SecondAgent = &structs.SecondAgent{}
+	}},
+	{"drivers", Warn, "docker is not healthy: no daemon", func(_ *testing.T, m *Machine) {
+		m.Agent.Node.Drivers["docker"] = &structs.DriverInfo{Detected: true, HealthDescription: "no daemon"}
+	}},
+	{"drivers", Fail, "no healthy task driver", func(_ *testing.T, m *Machine) { m.Agent.Node.Drivers = nil }},
+	{"drivers", Skip, "the servers do not tell", func(_ *testing.T, m *Machine) {
+		m.Agent = &Agent{NodeFault: errors.New("denied")}
+	}},
+	{"plugins", Fail, "controller half of the plugin nfs is not healthy: no socket", func(_ *testing.T, m *Machine) {
+		m.Agent.Node.CSIControllerPlugins = map[string]*structs.CSIInfo{"nfs": {HealthDescription: "no socket"}}
+	}},
+	{"plugins", Skip, "runs no CSI plugin", func(_ *testing.T, m *Machine) { m.Agent.Node.CSINodePlugins = nil }},
+	{"plugins", Skip, "the agent is no node", func(_ *testing.T, m *Machine) { m.Agent.Node = nil }},
+}
+
+func TestRun_AsksAServerForNoPartsOfNodes(t *testing.T) {
+	m := newMachine(t)
+	m.Client = false
+	must(t, os.RemoveAll(m.path("sys")))
+	for _, f := range m.Run(t.Context()) {
+		if f.Result == Fail || f.Result == Warn {
+			t.Errorf("%s: %s", f.Check, f.Text)
+		}
+	}
+}
+
+func TestCheckCgroups_TakesTheHierarchiesOfV1(t *testing.T) {
+	m := newMachine(t)
+	m.write(t, "sys/fs/cgroup/cgroup.controllers", "")
+	m.write(t, "proc/self/mountinfo", sound+
+		"24 21 0:7 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct\n"+
+		"25 21 0:8 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"+
+		"26 21 0:9 / /sys/fs/cgroup/pids rw - cgroup cgroup rw,pids\n")
+	got := findings(t, m, "cgroups")
+	if got[0].Result != OK {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestTryPort_FindsAPortInUse(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	packets, err := net.ListenPacket("udp", "127.0.0.1:0")
+	must(t, err)
+	for _, p := range []Port{
+		{Network: "tcp", Address: ln.Addr().String()},
+		{Network: "udp", Address: packets.LocalAddr().String()},
+	} {
+		if err := tryPort(t.Context(), p); !errors.Is(err, unix.EADDRINUSE) {
+			t.Errorf("%s in use: got %v", p.Network, err)
+		}
+	}
+	must(t, errors.Join(ln.Close(), packets.Close()))
+	err = tryPort(t.Context(), Port{Network: "tcp", Address: "127.0.0.1:0"})
+	if err != nil {
+		t.Errorf("a free port: %v", err)
+	}
+}
+
+func TestFindProgram_LooksForNamesAndPaths(t *testing.T) {
+	dir := t.TempDir()
+	must(t, os.WriteFile(dir+"/own", []byte("#!/bin/sh\n"), 0o755))
+	for program, want := range map[string]bool{
+		"sh": true, dir + "/own": true, dir + "/other": false, "no-such-program": false,
+	} {
+		if got := findProgram(program); got != want {
+			t.Errorf("%s: got %t", program, got)
+		}
+	}
+}
+
+func TestNew_ReadsThisMachineAndMakesNothing(t *testing.T) {
+	m := New()
+	m.DataDir = filepath.Join(t.TempDir(), "not", "made")
+	var u unix.Utsname
+	must(t, unix.Uname(&u))
+	got := findings(t, m, "kernel")
+	if release := unix.ByteSliceToString(u.Release[:]); !strings.Contains(got[0].Text, release) {
+		t.Errorf("got %+v, want the kernel %s", got, release)
+	}
+	if _, err := os.Stat(m.DataDir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the checks made the data directory: %v", err)
+	}
+}
+
+func TestCheckCertificates_FindsFaults(t *testing.T) {
+	const hour = time.Hour
+	for _, c := range []struct {
+		name   string
+		result Result
+		text   string
+		edit   func(t *testing.T, m *Machine)
+	}{
+		{"valid", OK, "valid until", func(*testing.T, *Machine) {}},
+		{"ended", Fail, "the certificate has ended", func(_ *testing.T, m *Machine) { m.now = m.now.Add(pkitest.Life) }},
+		{"begins", Fail, "the certificate begins", func(_ *testing.T, m *Machine) { m.now = m.now.Add(-48 * hour) }},
+		{"not renewed", Warn, "has not renewed its certificate", func(_ *testing.T, m *Machine) {
+			m.now = m.now.Add(pkitest.Life * 9 / 10)
+		}},
+		{"no renewal", Warn, "tls.renew is not set", func(_ *testing.T, m *Machine) { m.TLS.Renew = false }},
+		{"no key", Fail, "tls.cert_file, tls.key_file", func(_ *testing.T, m *Machine) { m.TLS.KeyFile = "/none" }},
+		{"open key", Fail, "others may read", func(t *testing.T, m *Machine) { must(t, os.Chmod(m.TLS.KeyFile, 0o644)) }},
+		{"no authority", Fail, "tls.ca_file", func(_ *testing.T, m *Machine) { m.TLS.CAFile = "/none" }},
+		{"other authority", Fail, "no authority of tls.ca_file", func(t *testing.T, m *Machine) {
+			m.TLS.CAFile = pkitest.New(t, "global").CAFile
+		}},
+		{"damaged chain", Fail, "tls.cert_file: ", func(t *testing.T, m *Machine) {
+			f, err := os.OpenFile(m.TLS.CertFile, os.O_APPEND|os.O_WRONLY, 0)
+			must(t, err)
+			_, err = f.WriteString("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
+			must(t, errors.Join(err, f.Close()))
+		}},
+		{"ended authority", Fail, "the authority has ended", func(_ *testing.T, m *Machine) {
+			m.now = m.now.Add(100 * 365 * 24 * hour)
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			authority := pkitest.New(t, "global")
+			files := authority.Files(t, pki.RoleServer, "s1")
+			m := newMachine(t)
+			m.TLS = peertls.Config{
+				Mode:     peertls.ModeRequire,
+				CAFile:   authority.CAFile,
+				CertFile: files.Cert,
+				KeyFile:  files.Key,
+				Renew:    true,
+			}
+			c.edit(t, m)
+			got := findings(t, m, "certificates")
+			if len(got) != 1 || got[0].Result != c.result || !strings.Contains(got[0].Text, c.text) {
+				t.Errorf("got %+v, want %s with %q", got, c.result, c.text)
+			}
+		})
+	}
+}
+
+func TestCheckCertificates_FollowsAChain(t *testing.T) {
+	authority := pkitest.NewBetween(t, "global")
+	files := authority.Files(t, pki.RoleServer, "s1")
+	m := newMachine(t)
+	m.TLS = peertls.Config{
+		Mode:     peertls.ModeRequire,
+		CAFile:   authority.CAFile,
+		CertFile: files.Cert,
+		KeyFile:  files.Key,
+		Renew:    true,
+	}
+	if got := findings(t, m, "certificates"); got[0].Result != OK {
+		t.Errorf("got %+v", got)
+	}
+}
