@@ -18,7 +18,7 @@ UNITS     = $$($(GO) list -tags $(TAGS) ./... | grep -v /test/e2e)
 lease-release cover check fmt: private SHELL := /bin/bash
 lease-release cover check fmt: private .SHELLFLAGS := -o pipefail -c
 
-.PHONY: help build setup setup-demo test interop-tools fence-agents-test simulate chaos reliability-figures lease-release upgrade unit cover fuzz check lint vulncheck sizes demo bench bench-peer goldens fmt clean
+.PHONY: help build setup setup-demo test interop-tools alerts-test fence-agents-test simulate chaos reliability-figures lease-release upgrade unit cover fuzz check lint vulncheck sizes demo bench bench-peer goldens fmt clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,6 +44,10 @@ test: setup build ## run all tests with the race detector, with real processes, 
 interop-tools: build ## build tools of the dialect once (levant, wander, the autoscaler, OpenTofu) and test berth with them
 	INTEROP_TOOLS=$$(./scripts/interop-tools.sh) && cd test/interop && BERTH_BIN=$(CURDIR)/$(BIN) \
 		INTEROP_TOOLS=$$INTEROP_TOOLS CGO_ENABLED=0 $(GO) test -tags $(TAGS) -count 1 -run TestTool ./...
+
+alerts-test: ## test the rules of docs/operations/monitoring.md with promtool, which it unpacks once (Debian)
+	@promtool=$$(./scripts/promtool.sh) && PROMTOOL=$$promtool CGO_ENABLED=0 $(GO) test -tags $(TAGS) -count 1 \
+		-run TestAlerts -v ./test/refdocs
 
 fence-agents-test: ## run a fence agent of Debian's package fence-agents, which it installs (root)
 	@test -x /usr/sbin/fence_dummy || { apt-get update -qq && \
