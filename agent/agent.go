@@ -115,9 +115,9 @@ func New(ctx context.Context, cfg Config, logger hclog.Logger) (*Agent, error) {
 	a.advertiseInConsul()
 	// The servers of the API exist from here on, and accept callers in Run.
 	httpLogger := logger.Named("http")
-	handler := withHeaders(cfg.HTTPHeaders, a.newHandler(httpLogger))
-	a.apis = a.newAPIServers(handler, httpLogger)
-	a.taskAPI.Serve(a.forTasks(handler))
+	handler := a.newHandler(httpLogger)
+	a.apis = a.newAPIServers(withHeaders(cfg.HTTPHeaders, withPage(a.config(), handler, httpLogger)), httpLogger)
+	a.taskAPI.Serve(a.forTasks(withHeaders(cfg.HTTPHeaders, handler)))
 	return a, nil
 }
 

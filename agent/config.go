@@ -76,6 +76,8 @@ type Config struct {
 	HTTPAllowedHosts []string `hcl:"http_allowed_hosts"`
 	// HTTPHeaders are added to each answer of the HTTP API.
 	HTTPHeaders map[string]string `hcl:"http_api_response_headers"`
+	// UI is the page at /ui.
+	UI PageSettings `hcl:"ui,block"`
 
 	Telemetry telemetry.Config `hcl:"telemetry,block"`
 	Server    server.Config    `hcl:"server,block"`
@@ -118,6 +120,7 @@ func DefaultConfig() Config {
 		LogLevel:   "info",
 		Ports:      Ports{HTTP: 4746, RPC: 4747, Serf: 4748},
 		Limits:     defaultLimits(),
+		UI:         PageSettings{Enabled: true},
 		Telemetry:  telemetry.DefaultConfig(),
 		Server:     server.DefaultConfig(),
 		Autopilot:  autopilot.DefaultSettings(),

@@ -57,6 +57,15 @@ func NewClient(cfg ClientConfig) *Client {
 	return c
 }
 
+// NewClientVia returns a client whose requests another transport sends, for example to a handler of the same
+// process. The environment has no effect on it.
+func NewClientVia(cfg ClientConfig, via http.RoundTripper) *Client {
+	cfg.Address = DefaultAddress
+	c := NewClient(cfg)
+	c.http.Transport = via
+	return c
+}
+
 // Close closes idle connections. It may be used after that: the next call connects again.
 func (c *Client) Close() {
 	if c.bad == nil {

@@ -25,7 +25,7 @@ var layers = [][]string{
 	{"consul", "vault"},
 	{"fsm", "scheduler", "client", "api", "plugins", "server/nodeconn", "server/authority"},
 	{"endpoints", "cli"},
-	{"server"},
+	{"server", "ui"},
 	{"agent"},
 	{"cmd", "bench", "test"},
 }

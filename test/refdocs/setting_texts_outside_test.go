@@ -51,3 +51,8 @@ var outsideTexts = []blockText{
 		Settings: loginIdentityTexts,
 	},
 }
+
+// uiTexts explains the block of the page.
+var uiTexts = blockText{Block: "ui", Intro: "[The page](../page.md) at `/ui/`.", Settings: []settingText{
+	{"enabled", "", "the agent serves the page"},
+}}

@@ -49,6 +49,7 @@ var settingTexts = []blockText{
 				"[External plugins](../operations/plugins.md#external-plugins)",
 		},
 	}},
+	uiTexts,
 	{Block: "ports", Intro: "The ports of the agent.", Settings: []settingText{
 		{"http", "", "the HTTP API, TCP"},
 		{"rpc", "", "Raft and RPC, TCP"},

@@ -1,0 +1,258 @@
+package ui
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/go-hclog"
+	"go.uber.org/goleak"
+
+	"berth/api"
+	"berth/api/apitest"
+	_ "berth/api/nouns" // the routes
+	"berth/structs"
+	"berth/structs/access"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// newPage returns the page over an API whose servers are the caller.
+func newPage(t *testing.T) (http.Handler, *apitest.Caller) {
+	t.Helper()
+	servers := &apitest.Caller{}
+	agent := &apitest.Agent{SelfIs: &api.AgentSelf{}}
+	logger := hclog.NewNullLogger()
+	h := api.NewHandler(api.Config{Caller: servers, Agent: agent, Logger: logger})
+	return NewHandler(Config{API: h, Agent: "agent-1", Logger: logger}), servers
+}
+
+// get reads a path of the page. headers are names and values in turn.
+func get(t *testing.T, h http.Handler, path string, headers ...string) (*http.Response, string) {
+	t.Helper()
+	return send(t, h, httptest.NewRequest(http.MethodGet, "http://127.0.0.1"+path, nil), headers...)
+}
+
+// post sends a form as a browser does from the page itself.
+func post(t *testing.T, h http.Handler, path string, form url.Values, headers ...string) (
+	*http.Response, string,
+) {
+	t.Helper()
+	r := httptest.NewRequest(http.MethodPost, "http://127.0.0.1"+path, strings.NewReader(form.Encode()))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.Header.Set("Origin", "http://127.0.0.1")
+	r.Header.Set("Sec-Fetch-Site", "same-origin")
+	return send(t, h, r, headers...)
+}
+
+func send(t *testing.T, h http.Handler, r *http.Request, headers ...string) (*http.Response, string) {
+	t.Helper()
+	for i := 0; i+1 < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	resp := w.Result()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp, string(body)
+}
+
+// wants reports the texts that a page lacks.
+func wants(t *testing.T, body string, texts ...string) {
+	t.Helper()
+	for _, text := range texts {
+		if !strings.Contains(body, text) {
+			t.Errorf("the page lacks %q:\n%s", text, body)
+		}
+	}
+}
+
+func TestPage_HasAStrictPolicyAndNoInlineScript(t *testing.T) {
+	h, servers := newPage(t)
+	apitest.Answer(servers, structs.CSIVolumeList, structs.CSIVolumeListResponse{})
+	resp, body := get(t, h, "/ui/volumes")
+	got := resp.Header.Get("Content-Security-Policy")
+	for _, part := range []string{"default-src 'none'", "script-src 'self'", "style-src 'self'",
+		"frame-ancestors 'none'", "base-uri 'none'", "form-action 'self'"} {
+		if !strings.Contains(got, part) {
+			t.Errorf("the policy %q lacks %q", got, part)
+		}
+	}
+	if strings.Contains(got, "unsafe") {
+		t.Errorf("the policy is %q", got)
+	}
+	for _, inline := range []string{
+		" style=", "<style", " onclick=", "javascript:", "hx-on", "http://", "https://",
+	} {
+		if strings.Contains(body, inline) {
+			t.Errorf("the page has %q", inline)
+		}
+	}
+	if resp.Header.Get("Cache-Control") != "no-store" {
+		t.Errorf("the headers are %v", resp.Header)
+	}
+}
+
+func TestPage_ShowsHostileNamesAsText(t *testing.T) {
+	h, servers := newPage(t)
+	apitest.Answer(servers, structs.CSIVolumeList, structs.CSIVolumeListResponse{
+		Volumes: []*structs.CSIVolumeListStub{{
+			ID:        `"><script>alert(1)</script>`,
+			Namespace: "a&b",
+			PluginID:  `javascript:alert(1)`,
+			State:     "<b>",
+		}},
+	})
+	_, body := get(t, h, "/ui/volumes?search=%22%3E%3Cimg%3E")
+	for _, html := range []string{"<script>alert", "<b>", "<img>", `href="javascript:`} {
+		if strings.Contains(body, html) {
+			t.Errorf("the page has %s as HTML:\n%s", html, body)
+		}
+	}
+	wants(t, body, "&lt;script&gt;alert(1)&lt;/script&gt;", "&lt;b&gt;", "a&amp;b",
+		"/ui/volume?id=%22%3E%3Cscript%3Ealert%281%29%3C%2Fscript%3E&amp;namespace=a%26b")
+}
+
+func TestPage_RejectsOtherHostsAndOrigins(t *testing.T) {
+	h, servers := newPage(t)
+	r := httptest.NewRequest(http.MethodGet, "http://evil.example/ui/volumes", nil)
+	resp, body := send(t, h, r)
+	if resp.StatusCode != http.StatusForbidden || !strings.Contains(body, "http_allowed_hosts") {
+		t.Errorf("a page of another name gets %d: %s", resp.StatusCode, body)
+	}
+
+	for _, header := range [][]string{
+		{"Origin", "http://evil.example", "Sec-Fetch-Site", "cross-site"},
+		{"Origin", "http://evil.example", "Sec-Fetch-Site", ""},
+	} {
+		resp, _ := post(t, h, "/ui/login", url.Values{"token": {"x"}}, header...)
+		if resp.StatusCode != http.StatusForbidden {
+			t.Errorf("%v gets %d", header, resp.StatusCode)
+		}
+	}
+	if calls := servers.Take(); len(calls) != 0 {
+		t.Errorf("the servers were called: %v", calls)
+	}
+}
+
+func TestPage_ServesItsFilesAndNoList(t *testing.T) {
+	h, _ := newPage(t)
+	for _, name := range []string{"page.css", "page.js", "htmx.min.js", "icon.svg"} {
+		resp, body := get(t, h, staticURL(name))
+		if resp.StatusCode != http.StatusOK || body == "" ||
+			!strings.Contains(resp.Header.Get("Cache-Control"), "immutable") {
+			t.Errorf("%s has %d, %v", name, resp.StatusCode, resp.Header)
+		}
+	}
+	for _, path := range []string{"/ui/static/", "/ui/static/none", "/ui/static/../handler.go", "/ui/none"} {
+		resp, _ := get(t, h, path)
+		if resp.StatusCode == http.StatusOK {
+			t.Errorf("%s has %d", path, resp.StatusCode)
+		}
+	}
+	resp, _ := get(t, h, "/ui/static/page.css?v=old")
+	if resp.Header.Get("Cache-Control") != "no-store" {
+		t.Errorf("a browser keeps a file under a wrong name: %v", resp.Header)
+	}
+}
+
+func TestPage_GivesTheScriptTheRowsAlone(t *testing.T) {
+	h, servers := newPage(t)
+	apitest.Answer(servers, structs.CSIVolumeList, structs.CSIVolumeListResponse{
+		Volumes: []*structs.CSIVolumeListStub{{ID: "data", Namespace: "default"}},
+	})
+	_, body := get(t, h, "/ui/volumes?show=waiting", fromScript, "true")
+	begin := `<div id="rows" hx-get="/ui/volumes?show=waiting"`
+	if strings.Contains(body, "<html") || !strings.HasPrefix(body, begin) {
+		t.Errorf("got %s", body)
+	}
+}
+
+// A caller without a token sees the form, and sees the view with the right that its token has.
+func TestPage_ReadsWithTheRightsOfItsCaller(t *testing.T) {
+	h, servers := newPage(t)
+	apitest.On(servers, structs.CSIVolumeList, func(_ context.Context, q *structs.CSIVolumeListRequest) (
+		*structs.CSIVolumeListResponse, error,
+	) {
+		if q.AuthToken != "s.reader" {
+			return nil, structs.Deniedf("the token may not list volumes")
+		}
+		return &structs.CSIVolumeListResponse{
+			Volumes: []*structs.CSIVolumeListStub{{ID: "data", Namespace: "default"}},
+		}, nil
+	})
+
+	resp, body := get(t, h, "/ui/volumes?show=waiting")
+	wants(t, body, "the token may not list volumes", `name="next" value="/ui/volumes?show=waiting"`,
+		`type="password"`)
+	if resp.StatusCode != http.StatusForbidden || strings.Contains(body, ">data<") {
+		t.Errorf("without a token it has %d", resp.StatusCode)
+	}
+	resp, body = get(t, h, "/ui/volumes", "Cookie", cookieName+"=s.other")
+	if resp.StatusCode != http.StatusForbidden || !strings.Contains(body, "the token may not list volumes") ||
+		!strings.Contains(body, "Log out") {
+		t.Errorf("with another token it has %d: %s", resp.StatusCode, body)
+	}
+	resp, body = get(t, h, "/ui/volumes", "Cookie", cookieName+"=s.reader")
+	if resp.StatusCode != http.StatusOK || !strings.Contains(body, ">data</a>") {
+		t.Errorf("with the token it has %d: %s", resp.StatusCode, body)
+	}
+}
+
+func TestLogin_KeepsATokenThatTheServersKnow(t *testing.T) {
+	h, servers := newPage(t)
+	apitest.On(servers, access.TokenGet, func(_ context.Context, q *access.TokenGetRequest) (
+		*access.TokenGetResponse, error,
+	) {
+		if q.AuthToken != "s.good" {
+			return nil, structs.Deniedf("there is no such token")
+		}
+		return &access.TokenGetResponse{Token: &access.Token{}}, nil
+	})
+
+	form := url.Values{"token": {" s.good\n"}, "next": {"/ui/volumes?show=waiting"}}
+	resp, _ := post(t, h, "/ui/login", form)
+	cookie := resp.Header.Get("Set-Cookie")
+	want := "berth_token=s.good; Path=/ui; HttpOnly; SameSite=Strict"
+	if resp.StatusCode != http.StatusSeeOther || cookie != want ||
+		resp.Header.Get("Location") != "/ui/volumes?show=waiting" {
+		t.Errorf("got %d, the cookie %q and the place %q", resp.StatusCode, cookie, resp.Header.Get("Location"))
+	}
+
+	for _, token := range []string{"s.bad", "", "a b", "a;b", strings.Repeat("x", maxToken+1)} {
+		resp, body := post(t, h, "/ui/login", url.Values{"token": {token}})
+		if resp.StatusCode < 400 || resp.Header.Get("Set-Cookie") != "" || !strings.Contains(body, `role="alert"`) {
+			t.Errorf("the token %.9q: got %d %v", token, resp.StatusCode, resp.Header)
+		}
+	}
+	for _, next := range []string{"//evil.example", "https://evil.example", "/v1/jobs", `/ui/\evil`} {
+		form.Set("next", next)
+		resp, _ := post(t, h, "/ui/login", form)
+		if got := resp.Header.Get("Location"); got != Root {
+			t.Errorf("%q leads to %q", next, got)
+		}
+	}
+
+	resp, _ = post(t, h, "/ui/logout", nil, "Cookie", cookieName+"=s.good")
+	cookie = resp.Header.Get("Set-Cookie")
+	if !strings.Contains(cookie, "berth_token=;") || !strings.Contains(cookie, "Max-Age=0") {
+		t.Errorf("the cookie after the logout is %q", cookie)
+	}
+}
+
+// Over TLS no browser sends the token without TLS.
+func TestLogin_MarksTheCookieAsSecureOverTLS(t *testing.T) {
+	r := httptest.NewRequest(http.MethodPost, "https://127.0.0.1/ui/login", nil)
+	w := httptest.NewRecorder()
+	keepToken(w, r, "s.good")
+	if got := w.Header().Get("Set-Cookie"); !strings.Contains(got, "; Secure") {
+		t.Errorf("the cookie is %q", got)
+	}
+}

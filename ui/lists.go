@@ -1,0 +1,218 @@
+package ui
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+
+	"berth/api"
+	"berth/structs"
+	"berth/ui/views"
+)
+
+// The rows of a page of a list.
+const (
+	rowsPerPage = 50
+	maxPerPage  = 500
+)
+
+// choice is an entry of a list of choices.
+type choice struct {
+	Name   string
+	Value  string
+	Filter string // of the API; "" for all rows
+	Chosen bool
+}
+
+// form is the data of the form above a list.
+type form struct {
+	Path      string
+	Namespace string // "" if the rows have no namespaces
+	Search    string
+	Shows     []choice // which rows; each has a filter
+	Orders    []choice
+	Filter    string
+	PerPage   int
+}
+
+// list is a view of rows of one kind.
+type list[T any] struct {
+	path       string
+	caption    string
+	namespaced bool
+	columns    []string
+	// names are the fields in which the search looks.
+	names []string
+	// shows are the choices of rows, the first of which is all.
+	shows []choice
+	read  func(context.Context, *api.Client, *api.Query) ([]T, *api.Meta, error)
+	row   func(T) views.Row
+}
+
+// orders are the orders of each list of the API.
+var orders = []choice{
+	{Name: "by ID", Value: "id"},
+	{Name: "by ID, the last first", Value: "id-reverse"},
+	{Name: "the newest first", Value: "create-reverse"},
+	{Name: "the oldest first", Value: "create"},
+	{Name: "the last changed first", Value: "modify-reverse"},
+}
+
+// serve reads a page of the list.
+func (l list[T]) serve(c *call) (*content, error) {
+	f, q, err := l.parse(c)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := c.ctx()
+	defer cancel()
+	all, meta, err := l.read(ctx, c.client(c.namespace), q)
+	if err != nil {
+		return nil, err
+	}
+
+	data := listing{
+		Form: f,
+		Table: views.Table{
+			Caption: l.caption,
+			Columns: l.columns,
+			Empty:   "No row matches.",
+		},
+	}
+	for _, item := range all {
+		data.Table.Rows = append(data.Table.Rows, l.row(item))
+	}
+	if q.NextToken != "" {
+		data.First = c.with("next_token", "")
+	}
+	if meta.NextToken != "" {
+		data.Next = c.with("next_token", meta.NextToken)
+	}
+	return &content{Template: "list", Data: data}, nil
+}
+
+// with returns the path of the view with another value of a parameter, "" for none.
+func (c *call) with(name, value string) string {
+	v := c.r.URL.Query()
+	v.Set(name, value)
+	if value == "" {
+		v.Del(name)
+	}
+	return c.r.URL.Path + "?" + v.Encode()
+}
+
+// parse reads the form of a list, and makes the options of the read from it.
+func (l list[T]) parse(c *call) (form, *api.Query, error) {
+	f := form{
+		Path:    l.path,
+		Search:  c.param("search"),
+		Filter:  c.param("filter"),
+		Shows:   slices.Clone(l.shows),
+		Orders:  slices.Clone(orders),
+		PerPage: rowsPerPage,
+	}
+	if l.namespaced {
+		f.Namespace = c.namespace
+	}
+
+	if given := c.param("per_page"); given != "" {
+		n, err := strconv.Atoi(given)
+		if err != nil || n < 1 || n > maxPerPage {
+			return f, nil, structs.Invalidf("the parameter per_page is %q; expected a number from 1 to %d",
+				structs.Cut(given, structs.MaxQuoted), maxPerPage)
+		}
+		f.PerPage = n
+	}
+
+	shown := choose(f.Shows, c.param("show"))
+	order := choose(f.Orders, c.param("order"))
+	if order == nil || shown == nil && len(f.Shows) > 0 {
+		return f, nil, structs.Invalidf("the address of the view has a wrong choice: show is %q and order is %q; "+
+			"choose in the form", structs.Cut(c.param("show"), structs.MaxQuoted),
+			structs.Cut(c.param("order"), structs.MaxQuoted))
+	}
+
+	search, err := l.search(f.Search)
+	if err != nil {
+		return f, nil, err
+	}
+	q := &api.Query{
+		PerPage:    int32(f.PerPage),
+		NextToken:  c.param("next_token"),
+		AllowStale: true,
+		Filter:     allOf(f.Filter, search),
+	}
+	if shown != nil {
+		q.Filter = allOf(q.Filter, shown.Filter)
+	}
+	by, reverse := strings.CutSuffix(order.Value, "-reverse")
+	q.Reverse = reverse
+	if by != "id" {
+		q.Sort = by
+	}
+	return f, q, nil
+}
+
+// choose marks the choice with a value, "" for the first one, and returns it. It is nil if there is none.
+func choose(all []choice, value string) *choice {
+	for i := range all {
+		if value == "" || all[i].Value == value {
+			all[i].Chosen = true
+			return &all[i]
+		}
+	}
+	return nil
+}
+
+// search makes the filter of a text that one of the names of a row contains.
+func (l list[T]) search(text string) (string, error) {
+	if text == "" {
+		return "", nil
+	}
+	quote := `"`
+	if strings.Contains(text, quote) {
+		quote = "`"
+	}
+	if strings.Contains(text, quote) || strings.ContainsAny(text, "\\\n") {
+		return "", structs.Invalidf("the search for %q: expected a text without backslashes and with one kind of "+
+			"quotes", structs.Cut(text, structs.MaxQuoted))
+	}
+	var some []string
+	for _, name := range l.names {
+		some = append(some, name+" contains "+quote+text+quote)
+	}
+	return strings.Join(some, " or "), nil
+}
+
+// allOf joins filters that must all match.
+func allOf(filters ...string) string {
+	var some []string
+	for _, f := range filters {
+		if f != "" {
+			some = append(some, "("+f+")")
+		}
+	}
+	return strings.Join(some, " and ")
+}
+
+var volumes = list[*structs.CSIVolumeListStub]{
+	path:       Root + "volumes",
+	caption:    "Volumes",
+	namespaced: true,
+	columns:    views.VolumeColumns,
+	names:      []string{"ID", "Name"},
+	shows: []choice{
+		{Name: "all", Value: "all"},
+		{Name: "with claims that wait", Value: "waiting", Filter: "Waiting > 0"},
+		{Name: "not schedulable", Value: "unschedulable", Filter: "Schedulable == false"},
+		{Name: "not ready", Value: "unready", Filter: `State != "ready"`},
+		{Name: "different from the storage", Value: "drift", Filter: `Drift != ""`},
+	},
+	read: func(ctx context.Context, c *api.Client, q *api.Query) (
+		[]*structs.CSIVolumeListStub, *api.Meta, error,
+	) {
+		return c.Volumes(ctx, api.VolumeFilter{}, q)
+	},
+	row: views.VolumeRow,
+}

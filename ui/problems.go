@@ -1,0 +1,224 @@
+package ui
+
+import (
+	"context"
+
+	"berth/api"
+	"berth/api/whys"
+	"berth/structs"
+	"berth/ui/views"
+)
+
+// wrongTopics are those of the rows in which the first view looks.
+const wrongTopics = "CSIVolume,Claim,Node,Evaluation,Deployment,Allocation,Instance,Fence"
+
+const (
+	// mostProblems is how many problems of a kind the view shows.
+	mostProblems = 20
+	// mostExplained is how many of them it explains: each explanation is a read of its own.
+	mostExplained = 10
+	// mostPlugins and mostDeployments bound the rows in which the view looks for problems.
+	mostPlugins     = 200
+	mostDeployments = 200
+)
+
+// problemsData is the data of the view of all problems.
+type problemsData struct {
+	Problems []views.Problem
+	// More are the kinds of which there are more, with the view that has them.
+	More   []link
+	Faults []string // of the kinds that could not be read
+}
+
+// found are the problems of one kind. more says that there may be others.
+type found struct {
+	problems []views.Problem
+	more     bool
+}
+
+// search finds the problems of one kind.
+type search struct {
+	name string
+	all  string // the path of the view that has them all
+	find func(context.Context, *api.Client) (found, error)
+}
+
+// searches are the kinds of problems, the most urgent first.
+var searches = []search{
+	{"servers", Root + "topology", findServers},
+	{"nodes", Root + "nodes?show=unready", findNodes},
+	{"plugins", Root + "plugins", findPlugins},
+	{"volumes", Root + "volumes?show=waiting", findVolumes},
+	{"jobs", Root + "jobs?show=pending", findJobs},
+	{"deployments", Root + "jobs", findDeployments},
+	{"allocations", Root + "allocations?show=failed", findAllocs},
+}
+
+// showProblems shows all that is wrong now. The kinds are read at the same time.
+func showProblems(c *call) (*content, error) {
+	ctx, cancel := c.ctx()
+	defer cancel()
+
+	client := c.client(c.namespace)
+	results := make([]found, len(searches))
+	var denied error
+	var readings []reading
+	errs := make([]error, len(searches))
+	for i, s := range searches {
+		readings = append(readings, reading{s.name, func() error {
+			results[i], errs[i] = s.find(ctx, client)
+			return errs[i]
+		}})
+	}
+	data := &problemsData{Faults: readTogether(readings...)}
+
+	for i, f := range results {
+		data.Problems = append(data.Problems, f.problems...)
+		if f.more {
+			data.More = append(data.More, link{Name: searches[i].name, To: searches[i].all})
+		}
+		if structs.IsKind(errs[i], structs.KindDenied) {
+			denied = errs[i]
+		}
+	}
+	// A caller who may read nothing needs a token, and not a list of faults.
+	if denied != nil && len(data.Faults) == len(searches) {
+		return nil, denied
+	}
+	return &content{Template: "problems", Data: data}, nil
+}
+
+// few are the options of a read that looks for problems.
+func few(filter string) *api.Query {
+	return &api.Query{Filter: filter, PerPage: mostProblems, AllowStale: true}
+}
+
+func findServers(ctx context.Context, c *api.Client) (f found, err error) {
+	members, err := c.AgentMembers(ctx)
+	if err != nil {
+		return f, err
+	}
+	for _, m := range members.Members {
+		p, ok := views.ServerProblem(m)
+		if ok {
+			f.problems = append(f.problems, p)
+		}
+	}
+	return f, nil
+}
+
+func findNodes(ctx context.Context, c *api.Client) (f found, err error) {
+	nodes, meta, err := c.Nodes(ctx, few(`Status != "ready"`))
+	if err != nil {
+		return f, err
+	}
+	f.more = meta.NextToken != ""
+	for i, n := range nodes {
+		p := views.NodeProblem(n, nil)
+		if i < mostExplained {
+			lost, _, err := c.NodeFenceStatus(ctx, n.ID, nil)
+			if err == nil { // without the facts the problem is still one
+				p = views.NodeProblem(n, lost)
+			}
+		}
+		f.problems = append(f.problems, p)
+	}
+	return f, nil
+}
+
+func findPlugins(ctx context.Context, c *api.Client) (f found, err error) {
+	plugins, meta, err := c.Plugins(ctx, &api.Query{PerPage: mostPlugins, AllowStale: true})
+	if err != nil {
+		return f, err
+	}
+	f.more = meta.NextToken != ""
+	for _, g := range plugins {
+		p, ok := views.PluginProblem(g)
+		if ok {
+			f.problems = append(f.problems, p)
+		}
+	}
+	return f, nil
+}
+
+func findVolumes(ctx context.Context, c *api.Client) (f found, err error) {
+	q := few(`Waiting > 0 or Schedulable == false or State != "ready" or Drift != ""`)
+	volumes, meta, err := c.Volumes(ctx, api.VolumeFilter{}, q)
+	if err != nil {
+		return f, err
+	}
+	f.more = meta.NextToken != ""
+	for i, v := range volumes {
+		p := views.VolumeProblem(v)
+		if i < mostExplained {
+			why, _, err := whys.OfVolume(ctx, c, v.ID, &api.Query{Namespace: v.Namespace})
+			if err == nil {
+				p.Explain(why)
+			}
+		}
+		f.problems = append(f.problems, p)
+	}
+	return f, nil
+}
+
+func findJobs(ctx context.Context, c *api.Client) (f found, err error) {
+	q := &api.Query{PerPage: mostProblems, AllowStale: true}
+	evals, meta, err := c.EvaluationsOf(ctx, api.EvalFilter{Status: structs.EvalBlocked}, q)
+	if err != nil {
+		return f, err
+	}
+	f.more = meta.NextToken != ""
+	shown := map[string]bool{} // a job is a problem once
+	for _, e := range evals {
+		job := e.Namespace + "/" + e.JobID
+		if shown[job] {
+			continue
+		}
+		shown[job] = true
+		p := views.JobProblem(e)
+		if len(f.problems) < mostExplained {
+			why, _, err := c.JobWhy(ctx, e.JobID, &api.Query{Namespace: e.Namespace})
+			if err == nil {
+				p.Explain(why)
+			}
+		}
+		f.problems = append(f.problems, p)
+	}
+	return f, nil
+}
+
+// findDeployments finds the jobs whose newest deployment has failed. A later one has replaced the others. It
+// looks at the newest deployments alone: a failure that is older has been there for long.
+func findDeployments(ctx context.Context, c *api.Client) (f found, err error) {
+	deployments, _, err := c.Deployments(ctx, &api.Query{
+		Sort:       structs.SortCreate,
+		Reverse:    true,
+		PerPage:    mostDeployments,
+		AllowStale: true,
+	})
+	if err != nil {
+		return f, err
+	}
+	newer := map[string]bool{}
+	for _, d := range deployments {
+		job := d.Namespace + "/" + d.JobID
+		if d.Status == structs.DeploymentFailed && !newer[job] && len(f.problems) < mostProblems {
+			f.problems = append(f.problems, views.DeploymentProblem(d))
+		}
+		newer[job] = true
+	}
+	return f, nil
+}
+
+func findAllocs(ctx context.Context, c *api.Client) (f found, err error) {
+	allocs, meta, err := c.Allocations(ctx, few(`DesiredStatus == "run" and NextAllocation == "" and `+
+		`(ClientStatus == "failed" or ClientStatus == "lost" or ClientStatus == "unknown")`))
+	if err != nil {
+		return f, err
+	}
+	f.more = meta.NextToken != ""
+	for _, a := range allocs {
+		f.problems = append(f.problems, views.AllocProblem(a))
+	}
+	return f, nil
+}

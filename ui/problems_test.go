@@ -1,0 +1,135 @@
+package ui
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+
+	"berth/api/apitest"
+	"berth/structs"
+	"berth/structs/inquiry"
+	"berth/structs/nodeloss"
+)
+
+// quietCluster answers all reads of the first view with no rows.
+func quietCluster(servers *apitest.Caller) {
+	apitest.Answer(servers, structs.NodeList, structs.NodeListResponse{})
+	apitest.Answer(servers, structs.CSIPluginList, structs.CSIPluginListResponse{})
+	apitest.Answer(servers, structs.CSIVolumeList, structs.CSIVolumeListResponse{})
+	apitest.Answer(servers, structs.EvalList, structs.EvalListResponse{})
+	apitest.Answer(servers, structs.DeploymentList, structs.DeploymentListResponse{})
+	apitest.Answer(servers, structs.AllocList, structs.AllocListResponse{})
+}
+
+func TestProblems_SaysThatNothingIsWrong(t *testing.T) {
+	h, servers := newPage(t)
+	quietCluster(servers)
+	resp, body := get(t, h, "/ui/")
+	wants(t, body, "Nothing is wrong", `<a href="/ui/" aria-current="page">What is wrong now</a>`)
+	if resp.StatusCode != http.StatusOK || strings.Contains(body, "Not known") {
+		t.Errorf("got %d:\n%s", resp.StatusCode, body)
+	}
+}
+
+func TestProblems_HaveTheirReasonAndTheCommand(t *testing.T) {
+	h, servers := newPage(t)
+	quietCluster(servers)
+	apitest.Answer(servers, structs.NodeList, structs.NodeListResponse{
+		Nodes: []*structs.NodeListStub{{ID: "0a1b2c3d-node", Name: "n1", Status: structs.NodeDown}},
+	})
+	apitest.Answer(servers, nodeloss.NodeFenceStatus, nodeloss.NodeFenceStatusResponse{
+		Claims: []*nodeloss.LostClaim{{}, {}},
+		Runs:   []*nodeloss.FenceRun{{State: nodeloss.FenceFailed, Reason: "the board does not answer"}},
+	})
+	apitest.Answer(servers, structs.CSIVolumeList, structs.CSIVolumeListResponse{
+		Volumes: []*structs.CSIVolumeListStub{{ID: "data", Namespace: "team", State: "ready", Waiting: 2}},
+	})
+	apitest.On(servers, inquiry.VolumeWhy, func(_ context.Context, q *structs.CSIVolumeGetRequest) (
+		*inquiry.WhyResponse, error,
+	) {
+		if q.ID != "data" || q.Namespace != "team" {
+			t.Errorf("asked why %s of %s waits", q.ID, q.Namespace)
+		}
+		return &inquiry.WhyResponse{Waits: true, Reasons: []*inquiry.Reason{{
+			Text: "allocation a1 waits",
+			Because: []*inquiry.Reason{{
+				Text:   "node n1 is down and holds the volume",
+				Remedy: "berth node confirm-lost n1",
+			}},
+		}}}, nil
+	})
+	apitest.Answer(servers, structs.CSIPluginList, structs.CSIPluginListResponse{
+		Plugins: []*structs.CSIPluginListStub{
+			{ID: "well", NodesHealthy: 2, NodesExpected: 2},
+			{ID: "ill", NodesHealthy: 1, NodesExpected: 2},
+		},
+	})
+	apitest.Answer(servers, structs.DeploymentList, structs.DeploymentListResponse{
+		Deployments: []*structs.Deployment{
+			{ID: "d3", JobID: "mended", Status: structs.DeploymentSuccessful},
+			{ID: "d2", JobID: "web", Status: structs.DeploymentFailed, StatusDescription: "Failed due to a test"},
+			{ID: "d1", JobID: "mended", Status: structs.DeploymentFailed},
+		},
+	})
+
+	_, body := get(t, h, "/ui/")
+	wants(t, body,
+		"it is down", "it holds 2 claims on volumes", "the board does not answer",
+		"berth node fence -dry-run 0a1b2c3d-node",
+		"allocation a1 waits", "node n1 is down and holds the volume", "berth node confirm-lost n1",
+		"/ui/volume?id=data&amp;namespace=team",
+		"nodes healthy: 1/2", "berth plugin status ill",
+		"Failed due to a test", "berth deployment status d2",
+		"4 found",
+	)
+	if strings.Contains(body, "mended") || strings.Contains(body, "well") {
+		t.Errorf("the page has problems that there are not:\n%s", body)
+	}
+}
+
+// The other kinds are shown if one cannot be read.
+func TestProblems_NamesTheKindsThatItCannotRead(t *testing.T) {
+	h, servers := newPage(t)
+	quietCluster(servers)
+	apitest.Fail(servers, structs.NodeList, structs.Deniedf("the token may not read nodes"))
+	resp, body := get(t, h, "/ui/")
+	wants(t, body, "Not known: nodes: the token may not read nodes")
+	if resp.StatusCode != http.StatusOK || strings.Contains(body, "Nothing is wrong") {
+		t.Errorf("got %d:\n%s", resp.StatusCode, body)
+	}
+}
+
+func TestProblems_ReadsFewRows(t *testing.T) {
+	h, servers := newPage(t)
+	quietCluster(servers)
+	servers.Take()
+	get(t, h, "/ui/")
+	for _, c := range servers.Take() {
+		q, ok := c.Request.(interface{ Query() *structs.QueryOptions })
+		if ok && (q.Query().PerPage < 1 || q.Query().PerPage > maxPerPage) {
+			t.Errorf("%s reads %d rows", c.Method, q.Query().PerPage)
+		}
+	}
+}
+
+func TestProblems_ExplainsSomeOnly(t *testing.T) {
+	h, servers := newPage(t)
+	quietCluster(servers)
+	var all []*structs.CSIVolumeListStub
+	for range mostProblems {
+		all = append(all, &structs.CSIVolumeListStub{ID: "v", State: structs.VolumeFailed})
+	}
+	apitest.Answer(servers, structs.CSIVolumeList, structs.CSIVolumeListResponse{Volumes: all})
+	asked := 0
+	apitest.On(servers, inquiry.VolumeWhy, func(context.Context, *structs.CSIVolumeGetRequest) (
+		*inquiry.WhyResponse, error,
+	) {
+		asked++
+		return &inquiry.WhyResponse{}, nil
+	})
+	get(t, h, "/ui/")
+	if asked != mostExplained {
+		t.Errorf("asked %d times, want %d", asked, mostExplained)
+	}
+}

@@ -1,0 +1,46 @@
+package ui
+
+import (
+	"berth/cli/command"
+	"berth/cli/watch"
+	"berth/structs"
+)
+
+// properties makes a list of facts from titles and values in turn. It leaves out those without a value.
+func properties(pairs ...string) (list []property) {
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			list = append(list, property{pairs[i], pairs[i+1]})
+		}
+	}
+	return list
+}
+
+// volumeProperties has the facts of berth volume status that the picture does not show.
+func volumeProperties(v *structs.CSIVolumeDetail) []property {
+	controllers := ""
+	if v.ControllerRequired {
+		controllers = command.FormatCount(v.ControllersHealthy, v.ControllersExpected)
+	}
+	return properties(
+		"ID", v.ID,
+		"Name", v.Name,
+		"Namespace", v.Namespace,
+		"External ID", v.ExternalID,
+		"Plugin", v.PluginID,
+		"Class", v.Class,
+		"Provider", command.JoinComma(v.Provider, v.ProviderVersion),
+		"Capacity", command.FormatSize(v.Capacity),
+		"Grows to", watch.GrowthText(v),
+		"Schedulable", command.YesNo(v.Schedulable),
+		"Blocked", watch.BlockedText(v),
+		"Controllers healthy", controllers,
+		"Nodes healthy", command.FormatCount(v.NodesHealthy, v.NodesExpected),
+		"Access mode", string(v.AccessMode),
+		"Attachment mode", string(v.AttachmentMode),
+		"On node loss", v.LossPolicy,
+		"Reclaim", v.Reclaim,
+		"Created", command.FormatNanos(v.CreateTime),
+		"Modified", command.FormatNanos(v.ModifyTime),
+	)
+}

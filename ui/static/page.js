@@ -1,0 +1,2 @@
+"use strict";
+// Each view works without this script.

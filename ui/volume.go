@@ -1,0 +1,136 @@
+package ui
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"berth/api"
+	"berth/api/snapshots"
+	"berth/api/usages"
+	"berth/api/whys"
+	"berth/structs"
+	"berth/structs/inquiry"
+	"berth/ui/views"
+)
+
+// mostNodes is how many nodes of a volume its picture asks for their states.
+const mostNodes = 16
+
+// volumeData is the data of the view of one volume.
+type volumeData struct {
+	*views.Picture
+	Why     []*inquiry.Reason
+	Command string   // shows the same on the command line
+	Faults  []string // of the parts that could not be read
+	// Properties are titles and values.
+	Properties []property
+}
+
+// property is a line of a list of facts.
+type property struct{ Name, Value string }
+
+// namespaceOf returns the namespace of a thing in the address of a view.
+func (c *call) namespaceOf() string { return structs.NamespaceOr(c.param("namespace")) }
+
+// id returns the ID in the address of a view.
+func (c *call) id() (string, error) {
+	id := c.param("id")
+	if id == "" || len(id) > structs.MaxName {
+		return "", structs.Invalidf("the address of the view has no ID; follow a link of a list")
+	}
+	return id, nil
+}
+
+// showVolume draws the picture of a volume.
+func showVolume(c *call) (*content, error) {
+	id, err := c.id()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := c.ctx()
+	defer cancel()
+
+	ns := c.namespaceOf()
+	client := c.client(ns)
+	v, _, err := client.Volume(ctx, id, nil)
+	if err != nil {
+		return nil, err
+	}
+
+	facts := views.VolumeFacts{Volume: v}
+	data := &volumeData{Command: structs.CommandLine(ns, "volume why", id)}
+	data.Faults = readTogether(
+		reading{"why it waits", func() (err error) {
+			why, _, err := whys.OfVolume(ctx, client, id, nil)
+			if err == nil {
+				data.Why = why.Reasons
+			}
+			return err
+		}},
+		reading{"its use and its mounts", func() (err error) {
+			facts.Usage, err = usages.Of(ctx, client, id, nil)
+			return err
+		}},
+		reading{"its snapshots", func() (err error) {
+			facts.Snapshots, err = snapshots.List(ctx, client, snapshots.Filter{VolumeID: id})
+			return err
+		}},
+		reading{"its nodes", func() (err error) {
+			facts.Nodes, err = nodeStates(ctx, client, v)
+			return err
+		}},
+	)
+	data.Picture = views.NewPicture(facts)
+	data.Properties = volumeProperties(v)
+	return &content{Template: "volume", Title: "Volume " + id, Data: data}, nil
+}
+
+// reading is one of several reads of a view.
+type reading struct {
+	of   string
+	read func() error
+}
+
+// readTogether reads at the same time, and returns the faults as sentences. The other parts of a view do not
+// depend on a part that failed.
+func readTogether(all ...reading) (faults []string) {
+	errs := make([]error, len(all))
+	var reading sync.WaitGroup
+	for i, r := range all {
+		reading.Go(func() { errs[i] = r.read() })
+	}
+	reading.Wait()
+	for i, err := range errs {
+		if err != nil {
+			faults = append(faults, all[i].of+": "+err.Error())
+		}
+	}
+	return faults
+}
+
+// nodeStates returns the states of the nodes of a volume by their IDs, for some of them.
+func nodeStates(ctx context.Context, client *api.Client, v *structs.CSIVolumeDetail) (
+	map[string]string, error,
+) {
+	states := map[string]string{}
+	var faults []error
+	for _, c := range v.Claims {
+		if states[c.NodeID] != "" || len(states) == mostNodes {
+			continue
+		}
+		n, _, err := client.Node(ctx, c.NodeID, nil)
+		switch {
+		case structs.IsKind(err, structs.KindNotFound):
+			states[c.NodeID] = "deleted"
+		case err != nil:
+			faults = append(faults, err)
+		default:
+			states[c.NodeID] = n.Status
+		}
+		if len(faults) > 0 {
+			break // the others would fail in the same way
+		}
+	}
+	return states, errors.Join(faults...)
+}
