@@ -141,8 +141,17 @@ type content struct {
 func pages() []view {
 	return []view{
 		{Root + "{$}", "What is wrong now", true, wrongTopics, showProblems},
+		{Root + "jobs", "Jobs", true, "Job,Allocation", jobs.serve},
+		{Root + "job", "Job", false, "Job,Allocation,Deployment,Evaluation,Claim", showJob},
+		{Root + "allocations", "Allocations", true, "Allocation", allocations.serve},
+		{Root + "allocation", "Allocation", false, "Allocation,Claim", showAlloc},
+		{Root + "nodes", "Nodes", true, "Node", nodes.serve},
+		{Root + "node", "Node", false, "Node,Allocation,Instance,CSIVolume", showNode},
 		{Root + "volumes", "Volumes", true, "CSIVolume,Claim", volumes.serve},
 		{Root + "volume", "Volume", false, "CSIVolume,Claim,Attachment,Snapshot,Operation,Allocation", showVolume},
+		{Root + "plugins", "Plugins", true, "CSIPlugin,Instance", plugins.serve},
+		{Root + "plugin", "Plugin", false, "CSIPlugin,Instance,CSIVolume", showPlugin},
+		{Root + "topology", "Topology", true, "Node", showTopology},
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"berth/api"
 	"berth/api/apitest"
 	_ "berth/api/nouns" // the routes
+	"berth/internal/rowfilter"
 	"berth/structs"
 	"berth/structs/access"
 )
@@ -25,10 +26,28 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func newPage(t *testing.T) (http.Handler, *apitest.Caller) {
 	t.Helper()
 	servers := &apitest.Caller{}
-	agent := &apitest.Agent{SelfIs: &api.AgentSelf{}}
+	return pageOf(servers, &apitest.Agent{SelfIs: &api.AgentSelf{}}), servers
+}
+
+func pageOf(servers *apitest.Caller, agent *apitest.Agent) http.Handler {
 	logger := hclog.NewNullLogger()
 	h := api.NewHandler(api.Config{Caller: servers, Agent: agent, Logger: logger})
-	return NewHandler(Config{API: h, Agent: "agent-1", Logger: logger}), servers
+	return NewHandler(Config{API: h, Agent: "agent-1", Logger: logger})
+}
+
+// matches reports a filter that the servers would reject for a row.
+func matches(t *testing.T, filter string, row any) {
+	t.Helper()
+	if filter == "" {
+		return
+	}
+	f, err := rowfilter.New(filter)
+	if err == nil {
+		_, err = f.Match(row)
+	}
+	if err != nil {
+		t.Errorf("the filter %s: %v", filter, err)
+	}
 }
 
 // get reads a path of the page. headers are names and values in turn.

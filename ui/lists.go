@@ -2,6 +2,7 @@ package ui
 
 import (
 	"context"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -148,8 +149,11 @@ func (l list[T]) parse(c *call) (form, *api.Query, error) {
 	}
 	by, reverse := strings.CutSuffix(order.Value, "-reverse")
 	q.Reverse = reverse
-	if by != "id" {
-		q.Sort = by
+	switch by {
+	case "create":
+		q.Sort = structs.SortCreate
+	case "modify":
+		q.Sort = structs.SortModify
 	}
 	return f, q, nil
 }
@@ -185,6 +189,25 @@ func (l list[T]) search(text string) (string, error) {
 	return strings.Join(some, " or "), nil
 }
 
+// filterOf makes the filter of the rows with a value in a field. IDs of nodes, plugins and jobs have no
+// quotes of both kinds.
+func (l list[T]) filterOf(field, value string) string {
+	quote := `"`
+	if strings.Contains(value, quote) {
+		quote = "`"
+	}
+	return field + " == " + quote + value + quote
+}
+
+// whose returns the path of the list with the rows that have a value in a field.
+func (l list[T]) whose(field, value, namespace string) string {
+	v := url.Values{"filter": {l.filterOf(field, value)}}
+	if l.namespaced {
+		v.Set("namespace", namespace)
+	}
+	return l.path + "?" + v.Encode()
+}
+
 // allOf joins filters that must all match.
 func allOf(filters ...string) string {
 	var some []string
@@ -204,7 +227,7 @@ var volumes = list[*structs.CSIVolumeListStub]{
 	names:      []string{"ID", "Name"},
 	shows: []choice{
 		{Name: "all", Value: "all"},
-		{Name: "with claims that wait", Value: "waiting", Filter: "Waiting > 0"},
+		{Name: "with claims that wait", Value: "waiting", Filter: "Waiting != 0"},
 		{Name: "not schedulable", Value: "unschedulable", Filter: "Schedulable == false"},
 		{Name: "not ready", Value: "unready", Filter: `State != "ready"`},
 		{Name: "different from the storage", Value: "drift", Filter: `Drift != ""`},
@@ -215,4 +238,75 @@ var volumes = list[*structs.CSIVolumeListStub]{
 		return c.Volumes(ctx, api.VolumeFilter{}, q)
 	},
 	row: views.VolumeRow,
+}
+
+// allocations is the list of all allocations.
+var allocations = list[*structs.AllocListStub]{
+	path:       Root + "allocations",
+	caption:    "Allocations",
+	namespaced: true,
+	columns:    views.AllocColumns,
+	names:      []string{"ID", "Name", "NodeName"},
+	shows: []choice{
+		{Name: "all", Value: "all"},
+		{Name: "running", Value: "running", Filter: `ClientStatus == "running"`},
+		{Name: "pending", Value: "pending", Filter: `ClientStatus == "pending"`},
+		{
+			Name: "failed and not replaced", Value: "failed",
+			Filter: wrongAllocs,
+		},
+		{Name: "ended", Value: "ended", Filter: `ClientStatus == "complete" or ClientStatus == "failed"`},
+	},
+	read: func(ctx context.Context, c *api.Client, q *api.Query) ([]*structs.AllocListStub, *api.Meta, error) {
+		return c.Allocations(ctx, q)
+	},
+	row: views.AllocRow,
+}
+
+var jobs = list[*structs.JobListStub]{
+	path:       Root + "jobs",
+	caption:    "Jobs",
+	namespaced: true,
+	columns:    views.JobColumns,
+	names:      []string{"ID", "Name"},
+	shows: []choice{
+		{Name: "all", Value: "all"},
+		{Name: "running", Value: "running", Filter: `Status == "running"`},
+		{Name: "pending", Value: "pending", Filter: `Status == "pending"`},
+		{Name: "dead", Value: "dead", Filter: `Status == "dead"`},
+	},
+	read: func(ctx context.Context, c *api.Client, q *api.Query) ([]*structs.JobListStub, *api.Meta, error) {
+		return c.Jobs(ctx, q)
+	},
+	row: views.JobRow,
+}
+
+var nodes = list[*structs.NodeListStub]{
+	path:    Root + "nodes",
+	caption: "Nodes",
+	columns: views.NodeColumns,
+	names:   []string{"ID", "Name"},
+	shows: []choice{
+		{Name: "all", Value: "all"},
+		{Name: "not ready", Value: "unready", Filter: `Status != "ready"`},
+		{Name: "draining", Value: "draining", Filter: `Drain == true`},
+		{Name: "ineligible", Value: "ineligible", Filter: `SchedulingEligibility != "eligible"`},
+	},
+	read: func(ctx context.Context, c *api.Client, q *api.Query) ([]*structs.NodeListStub, *api.Meta, error) {
+		return c.Nodes(ctx, q)
+	},
+	row: views.NodeRow,
+}
+
+var plugins = list[*structs.CSIPluginListStub]{
+	path:    Root + "plugins",
+	caption: "Plugins",
+	columns: views.PluginColumns,
+	names:   []string{"ID", "Provider"},
+	read: func(ctx context.Context, c *api.Client, q *api.Query) (
+		[]*structs.CSIPluginListStub, *api.Meta, error,
+	) {
+		return c.Plugins(ctx, q)
+	},
+	row: views.PluginRow,
 }

@@ -22,6 +22,15 @@ const (
 	mostDeployments = 200
 )
 
+// The filters of the rows that are a problem. An allocation is one if it should run, does not, and is not
+// replaced.
+const (
+	wrongNodes   = `Status != "ready"`
+	wrongVolumes = `Waiting != 0 or Schedulable == false or State != "ready" or Drift != ""`
+	wrongAllocs  = `DesiredStatus == "run" and NextAllocation == "" and ` +
+		`(ClientStatus == "failed" or ClientStatus == "lost" or ClientStatus == "unknown")`
+)
+
 // problemsData is the data of the view of all problems.
 type problemsData struct {
 	Problems []views.Problem
@@ -108,7 +117,7 @@ func findServers(ctx context.Context, c *api.Client) (f found, err error) {
 }
 
 func findNodes(ctx context.Context, c *api.Client) (f found, err error) {
-	nodes, meta, err := c.Nodes(ctx, few(`Status != "ready"`))
+	nodes, meta, err := c.Nodes(ctx, few(wrongNodes))
 	if err != nil {
 		return f, err
 	}
@@ -142,8 +151,7 @@ func findPlugins(ctx context.Context, c *api.Client) (f found, err error) {
 }
 
 func findVolumes(ctx context.Context, c *api.Client) (f found, err error) {
-	q := few(`Waiting > 0 or Schedulable == false or State != "ready" or Drift != ""`)
-	volumes, meta, err := c.Volumes(ctx, api.VolumeFilter{}, q)
+	volumes, meta, err := c.Volumes(ctx, api.VolumeFilter{}, few(wrongVolumes))
 	if err != nil {
 		return f, err
 	}
@@ -211,8 +219,7 @@ func findDeployments(ctx context.Context, c *api.Client) (f found, err error) {
 }
 
 func findAllocs(ctx context.Context, c *api.Client) (f found, err error) {
-	allocs, meta, err := c.Allocations(ctx, few(`DesiredStatus == "run" and NextAllocation == "" and `+
-		`(ClientStatus == "failed" or ClientStatus == "lost" or ClientStatus == "unknown")`))
+	allocs, meta, err := c.Allocations(ctx, few(wrongAllocs))
 	if err != nil {
 		return f, err
 	}

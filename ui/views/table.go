@@ -40,6 +40,7 @@ type Table struct {
 	Columns []string
 	Rows    []Row
 	Empty   string // the text in place of no rows
+	More    string // the path of the list with the rest of the rows, "" if the table has them all
 }
 
 // text makes a cell without a tone.

@@ -2,6 +2,7 @@ package views
 
 import (
 	"cmp"
+	"fmt"
 
 	"berth/cli/command"
 	"berth/structs"
@@ -56,4 +57,29 @@ func VolumeRow(v *structs.CSIVolumeListStub) Row {
 			age(v.CreateTime),
 		},
 	}
+}
+
+// ClaimTable shows some claims on volumes.
+func ClaimTable(all []*structs.VolumeClaimStub) Table {
+	t := Table{
+		Caption: "Claims on volumes",
+		Columns: []string{"Volume", "Mode", "State", "Position", "Reason", "Since"},
+		Empty:   "The allocation has no claims on volumes.",
+	}
+	for _, c := range all {
+		state := Cell{Text: c.State, Tone: Good}
+		position := ""
+		if c.State == structs.ClaimWaiting {
+			state.Tone = Busy
+			position = fmt.Sprint(c.Position)
+		}
+		t.Rows = append(t.Rows, Row{
+			Key: c.ID,
+			Cells: []Cell{
+				link(c.VolumeID, To(VolumePath, c.Namespace, c.VolumeID)), text(c.Mode), state, text(position),
+				text(c.CauseText), age(c.Since),
+			},
+		})
+	}
+	return t
 }

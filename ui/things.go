@@ -1,0 +1,296 @@
+package ui
+
+import (
+	"fmt"
+
+	"berth/api"
+	"berth/api/claims"
+	"berth/cli/command"
+	"berth/structs"
+	"berth/structs/inquiry"
+	"berth/ui/views"
+)
+
+// rowsOfThing is how many rows of a kind the view of one thing has.
+const rowsOfThing = 100
+
+// thing is the data of the view of one thing.
+type thing struct {
+	Faults     []string // of the parts that could not be read
+	Problems   []string
+	Why        []*inquiry.Reason // nil: the view has no such part
+	Command    string            // shows the same on the command line
+	Properties []property
+	Tables     []views.Table
+}
+
+// part are the options of a read of some rows of a thing.
+func part() *api.Query { return &api.Query{PerPage: rowsOfThing, AllowStale: true} }
+
+// more returns the path of the list with the rest of the rows, "" if there are no more.
+func more(meta *api.Meta, path string) string {
+	if meta == nil || meta.NextToken == "" {
+		return ""
+	}
+	return path
+}
+
+// showJob shows a job, with the reasons for which it does not run as it should.
+func showJob(c *call) (*content, error) {
+	id, err := c.id()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := c.ctx()
+	defer cancel()
+	ns := c.namespaceOf()
+	client := c.client(ns)
+	job, _, err := client.Job(ctx, id, nil)
+	if err != nil {
+		return nil, err
+	}
+
+	t := &thing{Command: structs.CommandLine(ns, "job why", id), Properties: jobProperties(job)}
+	var groups, deployments, allocs views.Table
+	t.Faults = readTogether(
+		reading{"why it waits", func() error {
+			why, _, err := client.JobWhy(ctx, id, nil)
+			if err == nil {
+				t.Why = why.Reasons
+			}
+			return err
+		}},
+		reading{"its groups", func() error {
+			s, _, err := client.JobSummary(ctx, id, nil)
+			groups = views.GroupTable(s)
+			return err
+		}},
+		reading{"its deployments", func() error {
+			all, meta, err := client.JobDeployments(ctx, id, false, part())
+			deployments = views.DeploymentTable(all)
+			deployments.More = more(meta, "")
+			return err
+		}},
+		reading{"its allocations", func() error {
+			all, meta, err := client.JobAllocations(ctx, id, false, part())
+			allocs = views.AllocTable(all)
+			allocs.More = more(meta, allocations.whose("JobID", id, ns))
+			return err
+		}},
+	)
+	t.Tables = []views.Table{groups, deployments, allocs}
+	return &content{Template: "thing", Title: "Job " + id, Data: t}, nil
+}
+
+func jobProperties(j *structs.Job) []property {
+	return properties(
+		"ID", j.ID,
+		"Name", j.Name,
+		"Namespace", j.Namespace,
+		"Type", j.Type,
+		"Priority", fmt.Sprint(j.Priority),
+		"Datacenters", command.JoinComma(j.Datacenters...),
+		"Node pool", j.NodePool,
+		"Status", command.WithDescription(j.Status, j.StatusDescription),
+		"Stopped", command.YesNo(j.Stop),
+		"Version", fmt.Sprint(j.Version),
+		"Parent", j.ParentID,
+		"Submitted", command.FormatNanos(j.SubmitTime),
+	)
+}
+
+// showAlloc shows an allocation with its tasks and their events, and its claims on volumes.
+func showAlloc(c *call) (*content, error) {
+	id, err := c.id()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := c.ctx()
+	defer cancel()
+	client := c.client(c.namespaceOf())
+	a, _, err := client.Allocation(ctx, id, nil)
+	if err != nil {
+		return nil, err
+	}
+
+	t := &thing{
+		Command: structs.CommandLine(a.Namespace, "alloc status", a.ID),
+		Properties: properties(
+			"ID", a.ID,
+			"Name", a.Name,
+			"Namespace", a.Namespace,
+			"Job", a.JobID,
+			"Job version", fmt.Sprint(a.JobVersion),
+			"Node", a.NodeName,
+			"Wanted", command.WithDescription(a.DesiredStatus, a.DesiredDescription),
+			"Status", command.WithDescription(a.ClientStatus, a.ClientDescription),
+			"Created", command.FormatNanos(a.CreateTime),
+			"Changed", command.FormatNanos(a.ModifyTime),
+			"Replaces", a.PreviousAllocation,
+			"Replaced by", a.NextAllocation,
+		),
+	}
+	var claimed views.Table
+	t.Faults = readTogether(reading{"its claims on volumes", func() error {
+		all, _, err := claims.List(ctx, c.client(a.Namespace), claims.Filter{AllocID: a.ID}, part())
+		claimed = views.ClaimTable(all)
+		return err
+	}})
+	t.Tables = []views.Table{views.TaskTable(a.TaskStates), claimed}
+	for name, s := range command.Sorted(a.TaskStates) {
+		if s != nil {
+			t.Tables = append(t.Tables, views.EventTable(name, s))
+		}
+	}
+	return &content{Template: "thing", Title: "Allocation " + a.Name, Data: t}, nil
+}
+
+// showNode shows a node with its plugins, its drivers, its volumes and its allocations.
+func showNode(c *call) (*content, error) {
+	id, err := c.id()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := c.ctx()
+	defer cancel()
+	client := c.client(structs.AllNamespaces)
+	n, _, err := client.Node(ctx, id, nil)
+	if err != nil {
+		return nil, err
+	}
+
+	t := &thing{
+		Command:    structs.CommandLine("", "node status", n.ID),
+		Properties: nodeProperties(&n.Node),
+	}
+	if n.Unaccounted {
+		t.Problems = append(t.Problems, "the node has not reported its volumes since a restore of the state")
+	}
+	var used, allocs views.Table
+	t.Faults = readTogether(
+		reading{"its volumes", func() error {
+			all, meta, err := client.Volumes(ctx, api.VolumeFilter{NodeID: n.ID}, part())
+			used = views.VolumeTable(all)
+			used.More = more(meta, Root+"volumes")
+			return err
+		}},
+		reading{"its allocations", func() error {
+			filter := allocations.filterOf("NodeID", n.ID)
+			all, meta, err := client.Allocations(ctx, &api.Query{
+				PerPage:    rowsOfThing,
+				AllowStale: true,
+				Filter:     filter,
+			})
+			allocs = views.AllocTable(all)
+			allocs.More = more(meta, allocations.whose("NodeID", n.ID, structs.AllNamespaces))
+			return err
+		}},
+	)
+	t.Tables = []views.Table{
+		views.InstanceTable("Node plugins", n.CSINodePlugins, views.OfPlugin),
+		views.InstanceTable("Controller plugins", n.CSIControllerPlugins, views.OfPlugin),
+		used,
+		allocs,
+		views.DriverTable(n.Drivers),
+		views.NodeEventTable(n.Events),
+	}
+	return &content{Template: "thing", Title: "Node " + n.Name, Data: t}, nil
+}
+
+func nodeProperties(n *structs.Node) []property {
+	free := n.Available()
+	return properties(
+		"ID", n.ID,
+		"Name", n.Name,
+		"Datacenter", n.Datacenter,
+		"Pool", n.NodePool,
+		"Class", n.NodeClass,
+		"Address", n.HTTPAddr,
+		"Status", command.WithDescription(n.Status, n.StatusDescription),
+		"Eligibility", n.SchedulingEligibility,
+		"Drain", command.YesNo(n.Drain),
+		"CPU for allocations", fmt.Sprintf("%d MHz", free.CPU),
+		"Memory for allocations", fmt.Sprintf("%d MiB", free.MemoryMB),
+		"Disk for allocations", fmt.Sprintf("%d MiB", free.DiskMB),
+		"System", command.JoinComma(n.Attributes["os.name"], n.Attributes["kernel.version"]),
+		"Version", n.Attributes["nomad.version"],
+	)
+}
+
+// showPlugin shows a plugin with its instances.
+func showPlugin(c *call) (*content, error) {
+	id, err := c.id()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := c.ctx()
+	defer cancel()
+	client := c.client(structs.AllNamespaces)
+	g, _, err := client.Plugin(ctx, id, nil)
+	if err != nil {
+		return nil, err
+	}
+
+	t := &thing{
+		Command: structs.CommandLine("", "plugin status", id),
+		Properties: properties(
+			"ID", g.ID,
+			"Provider", command.JoinComma(g.Provider, g.Version),
+			"Has a controller", command.YesNo(g.ControllerRequired),
+			"Controllers healthy", command.FormatCount(g.ControllersHealthy, g.ControllersExpected),
+			"Nodes healthy", command.FormatCount(g.NodesHealthy, g.NodesExpected),
+			"Calls in flight", command.FormatCount(g.CallsInFlight, g.CallsInFlight+g.CallsWaiting),
+			"Oldest call waits since", command.Age(g.CallsWaitSince),
+		),
+	}
+	var used views.Table
+	t.Faults = readTogether(reading{"its volumes", func() error {
+		all, meta, err := client.Volumes(ctx, api.VolumeFilter{PluginID: id}, part())
+		used = views.VolumeTable(all)
+		used.More = more(meta, volumes.whose("PluginID", id, structs.AllNamespaces))
+		return err
+	}})
+	t.Tables = []views.Table{
+		views.InstanceTable("Controllers", g.Controllers, views.OfNode),
+		views.InstanceTable("Nodes", g.Nodes, views.OfNode),
+		used,
+		views.AllocTable(g.Allocations),
+	}
+	return &content{Template: "thing", Title: "Plugin " + id, Data: t}, nil
+}
+
+// clusterData is the data of the picture of the cluster.
+type clusterData struct {
+	Faults      []string
+	Datacenters []views.Datacenter
+	More        string // the path of the list of all nodes, "" if the picture has them all
+}
+
+// showTopology draws the servers and nodes of the cluster by their datacenters and pools.
+func showTopology(c *call) (*content, error) {
+	ctx, cancel := c.ctx()
+	defer cancel()
+	client := c.client("")
+	members, err := client.AgentMembers(ctx)
+	if err != nil {
+		return nil, err
+	}
+
+	data := &clusterData{}
+	var leader string
+	var nodes []*structs.NodeListStub
+	data.Faults = readTogether(
+		reading{"the leader", func() (err error) {
+			leader, err = client.StatusLeader(ctx)
+			return err
+		}},
+		reading{"the nodes", func() error {
+			all, meta, err := client.Nodes(ctx, &api.Query{PerPage: maxPerPage, AllowStale: true})
+			nodes = all
+			data.More = more(meta, Root+"nodes")
+			return err
+		}},
+	)
+	data.Datacenters = views.Topology(members.Members, leader, nodes)
+	return &content{Template: "topology", Data: data}, nil
+}
