@@ -103,8 +103,9 @@ type member struct {
 	waits    *sync.WaitGroup // for the goroutines of the process
 
 	mu sync.Mutex // held while a command runs
-	// end ends the wait for the timeout of a quiesced task. It is nil for a task that is not quiesced.
-	end context.CancelFunc
+	// wait is that for the timeout of a quiesced task. It is nil for a task that is not quiesced.
+	wait context.Context
+	end  context.CancelFunc // ends it
 	// late is the reason why the task was resumed before the servers said so.
 	late string
 }
@@ -113,7 +114,7 @@ type member struct {
 func (m *member) quiesce(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.end != nil {
+	if m.wait != nil {
 		m.finish("another snapshot has begun")
 	}
 
@@ -127,6 +128,7 @@ func (m *member) quiesce(ctx context.Context) error {
 	}
 
 	wait, end := context.WithTimeout(m.ctx, m.commands.Timeout)
+	m.wait = wait
 	m.end = end
 	m.waits.Go(func() {
 		<-wait.Done()
@@ -135,11 +137,12 @@ func (m *member) quiesce(ctx context.Context) error {
 	return nil
 }
 
-// lapse resumes the task after its timeout, unless the wait has ended before.
+// lapse resumes the task after its timeout, unless the wait has ended before. The task may be quiesced anew by
+// the time that it runs, and then has another wait.
 func (m *member) lapse(wait context.Context) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if wait.Err() != context.DeadlineExceeded || m.ctx.Err() != nil || m.end == nil {
+	if wait.Err() != context.DeadlineExceeded || m.ctx.Err() != nil || m.wait != wait {
 		return
 	}
 	reason := fmt.Sprintf("it was resumed after its timeout of %s, before the snapshot was cut",
@@ -153,7 +156,7 @@ func (m *member) lapse(wait context.Context) {
 func (m *member) resume() *nodecalls.ResumeResponse {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.end == nil {
+	if m.wait == nil {
 		late := m.late
 		if late == "" {
 			late = "it has another process, which is not quiesced"
@@ -166,9 +169,9 @@ func (m *member) resume() *nodecalls.ResumeResponse {
 // finish runs the second command and returns why it has failed, "" if it has not. The record stays if the
 // process or the agent ends meanwhile: then the next one runs the command.
 func (m *member) finish(late string) (fault string) {
-	if m.end != nil {
+	if m.wait != nil {
 		m.end()
-		m.end = nil
+		m.wait = nil
 	}
 	m.late = late
 	err := m.run(m.ctx, m.commands.Post)

@@ -247,6 +247,21 @@ func TestResume_ComesByItselfAfterTheTimeout(t *testing.T) {
 	p.end()
 }
 
+// The timeout of a pause may pass while the next pause begins.
+func TestResume_DoesNotComeByTheTimeoutOfAnEarlierPause(t *testing.T) {
+	w := newWorld(t)
+	p := w.start()
+	w.quiesce("")
+	earlier, cancel := context.WithTimeout(w.Context(), 0)
+	defer cancel()
+	w.tasks.running[keyOf("a1", "db", "v")].lapse(earlier)
+	w.want(1, "pre x")
+	if got := w.resume(); *got != (nodecalls.ResumeResponse{}) {
+		t.Errorf("got %+v", got)
+	}
+	p.end()
+}
+
 // The next agent, or the next process of the task, resumes a task that was quiesced.
 func TestStarted_ResumesATaskThatWasQuiesced(t *testing.T) {
 	for name, next := range map[string]func(*process){
