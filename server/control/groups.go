@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"berth/fsm"
+	"berth/server/control/quiesce"
 	"berth/server/control/requests"
 	"berth/server/control/workqueue"
 	"berth/state"
@@ -53,7 +54,9 @@ func (c controllerLoop) groupStep(tx *state.ReadTx, g *snapgroup.GroupSnapshot) 
 	}
 
 	step := c.step(tx, w)
-	for _, m := range snapgroups.Members(tx, g) {
+	members := snapgroups.Members(tx, g)
+	step.Long = quiesce.Needed(tx, members, g.MayBeCut())
+	for _, m := range members {
 		volume := m.Namespace + "/" + m.VolumeID
 		step.Others = append(step.Others, volume)
 		if len(step.Awaits) > 0 {

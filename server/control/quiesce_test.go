@@ -5,12 +5,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"berth/fsm"
 	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 	"berth/structs/nodecalls"
+	"berth/structs/pluginconf"
 	"berth/structs/snapshot"
 )
 
@@ -233,6 +236,86 @@ func TestQuiesce_OfAVolumeThatNobodyWritesIsNotNeeded(t *testing.T) {
 		}
 		if s := w.snapshot(); s.Consistency != (snapshot.Consistency{}) {
 			t.Errorf("the row is %+v", s)
+		}
+	})
+}
+
+// holdQuiesce makes the commands before the snapshots wait until the test ends one, or closes the channel.
+func (w *testEnv) holdQuiesce(plugin *snapshotStore) (end chan struct{}) {
+	end = make(chan struct{})
+	w.setAnswer(func(c nodeCall) (any, error) {
+		switch req := c.req.(type) {
+		case *nodecalls.QuiesceRequest:
+			if c.method == quiesceTask {
+				<-end
+			}
+		case *nodecalls.ClientCSICreateRequest:
+			return created(req.Name), nil
+		}
+		return plugin.answer(c)
+	})
+	return end
+}
+
+// The commands of tasks take at most half of the calls of a plugin, so other volumes do not wait for them.
+func TestQuiesce_LeavesHalfOfTheCallsToOthers(t *testing.T) {
+	virtual(t, func(t *testing.T, w *testEnv) {
+		plugin := w.withSnapshots()
+		w.withWriters()
+		w.addVolume(aVolume("w", structs.VolumeReady))
+		put(w, fsm.VolumeClaim, &structs.CSIVolumeClaimRequest{NodeID: "n1", Claims: []*structs.CSIClaim{{
+			VolumeID: "w", AllocID: "a1", Mode: structs.ClaimWrite,
+			AccessMode: structs.CSIMultiNodeMultipleWriter, AttachmentMode: structs.CSIFileSystem,
+		}}})
+		w.setCalls(pluginconf.PluginCalls{CallsInFlight: 2})
+		end := w.holdQuiesce(plugin)
+		w.takeSnapshotOf("v", "s")
+		w.takeSnapshotOf("w", "s2")
+		stop := w.runLoop("controllers")
+		defer stop()
+		synctest.Wait()
+		w.addNew("x")
+		synctest.Wait()
+		if n := len(w.called(quiesceTask)); n != 1 {
+			t.Errorf("%d tasks are being quiesced", n)
+		}
+		if w.volume("x").State != structs.VolumeReady {
+			t.Errorf("beside the commands, the volume x is %+v", w.volume("x"))
+		}
+		close(end)
+		after(time.Hour)
+		for _, name := range []string{"s", "s2"} {
+			s := csi.Snapshot(w.Store.Read(), "default", name)
+			if s.State != snapshot.Ready || s.Consistency.Level != snapshot.AppConsistent {
+				t.Errorf("the row is %+v", s)
+			}
+		}
+	})
+}
+
+// The pause of a task does not grow with the number of allocations. The tasks of one are quiesced in order.
+func TestQuiesce_QuiescesAllAllocationsAtOnce(t *testing.T) {
+	virtual(t, func(t *testing.T, w *testEnv) {
+		plugin := w.withSnapshots()
+		w.withWriters()
+		put(w, fsm.AllocsClientUpdate, &structs.AllocsClientUpdateRequest{
+			NodeID: "n1",
+			Allocs: []*structs.AllocClientUpdate{{ID: "a2", ClientStatus: structs.AllocRunning}},
+		})
+		end := w.holdQuiesce(plugin)
+		w.takeSnapshot()
+		stop := w.runLoop("controllers")
+		defer stop()
+		synctest.Wait()
+		got := w.order()
+		slices.Sort(got)
+		if !slices.Equal(got, []string{"Quiesce n1 a1 db v", "Quiesce n1 a2 db v"}) {
+			t.Errorf("the calls are %q", got)
+		}
+		close(end)
+		after(time.Hour)
+		if got := w.order(); len(got) != 9 || slices.Index(got, "cut") != 4 {
+			t.Errorf("the calls are %q", got)
 		}
 	})
 }

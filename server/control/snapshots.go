@@ -19,6 +19,7 @@ import (
 // (CSI spec, "Concurrency"). It comes after the attachments of the volume.
 func (c controllerLoop) snapshotStep(tx *state.ReadTx, s *snapshot.VolumeSnapshot) workqueue.Step {
 	op := s.Next()
+	rows := []*snapshot.VolumeSnapshot{s}
 	c.recordCall = func(ctx context.Context, node string) error {
 		note := &snapshot.SnapshotNoteEntry{
 			Name:         s.Name,
@@ -41,7 +42,6 @@ func (c controllerLoop) snapshotStep(tx *state.ReadTx, s *snapshot.VolumeSnapsho
 		act: func(ctx context.Context, candidates []string, err error) error {
 			outcome := &snapshot.SnapshotOutcomeEntry{Name: s.Name, RowIndex: s.CreateIndex, Op: op}
 			if err == nil {
-				rows := []*snapshot.VolumeSnapshot{s}
 				outcome.Consistency, err = c.around(ctx, rows, s.MayBeCut(), func() (err error) {
 					outcome.Answer, err = c.withCandidates(candidates).snapshotCall(ctx, s)
 					return err
@@ -55,6 +55,7 @@ func (c controllerLoop) snapshotStep(tx *state.ReadTx, s *snapshot.VolumeSnapsho
 	}
 
 	step := c.step(tx, w)
+	step.Long = quiesce.Needed(tx, rows, s.MayBeCut())
 	poll := time.Unix(0, s.PollTime)
 	if s.State == snapshot.Pending && poll.After(step.Due) {
 		step.Due = poll

@@ -88,14 +88,20 @@ func (w *testEnv) withSnapshots() *snapshotStore {
 // takeSnapshot records the request for the snapshot "s" of the volume "v".
 func (w *testEnv) takeSnapshot() {
 	w.t.Helper()
-	v := w.volume("v")
+	w.takeSnapshotOf("v", "s")
+}
+
+// takeSnapshotOf records the request for a snapshot of a volume.
+func (w *testEnv) takeSnapshotOf(volume, name string) {
+	w.t.Helper()
+	v := w.volume(volume)
 	put(w, fsm.SnapshotPut, &snapshot.SnapshotPutEntry{
 		WriteOptions: now(),
 		Snapshots: []*snapshot.VolumeSnapshot{{
 			Namespace:        "default",
-			Name:             "s",
+			Name:             name,
 			ID:               "0a1b",
-			VolumeID:         "v",
+			VolumeID:         volume,
 			VolumeIndex:      v.CreateIndex,
 			PluginID:         "pl",
 			SourceExternalID: v.ExternalID,

@@ -14,7 +14,8 @@ import (
 //	later    its time
 //	ready    its position in its serial queue
 //	waiting  one of the signals that it awaits
-//	held     the end of a step of its group, because another of its serials has a step in work
+//	held     the end of a step of its group, because another of its serials has a step in work, or because
+//	         the long steps in work are as many as may be
 //	working  the end of its step
 //
 // A group keeps a heap of its serial queues that have no step in work. So the time to find the next step, and
@@ -66,10 +67,12 @@ type attempt struct {
 type group struct {
 	name     string
 	working  int
+	long     int // of those in work
 	serials  map[string]*serialQueue
 	runnable indexedHeap[*serialQueue] // not empty and not busy
 	listed   bool                      // in queue.runnable
-	held     []*entry
+	held     []*entry                  // until a step ends
+	heldLong []*entry                  // until a long step ends
 }
 
 // serialQueue holds the ready entries of one serial. While it is busy, one step of the serial is in work.
@@ -188,7 +191,9 @@ func (q *queue) remove(e *entry) {
 		q.reposition(s)
 	case held:
 		g := q.groups[e.step.Group]
-		g.held = slices.DeleteFunc(g.held, func(other *entry) bool { return other == e })
+		isEntry := func(other *entry) bool { return other == e }
+		g.held = slices.DeleteFunc(g.held, isEntry)
+		g.heldLong = slices.DeleteFunc(g.heldLong, isEntry)
 	case waiting:
 		for _, signal := range e.step.Awaits {
 			delete(q.waiting[signal], e)
@@ -325,15 +330,26 @@ func (g *group) first() *entry {
 	return s.ready.first()
 }
 
-// firstFree returns the next entry of the group that can begin, nil if there is none. It holds those before
-// it, of which another serial is busy.
-func (q *queue) firstFree(g *group) *entry {
+// firstFree returns the next entry of the group that can begin, nil if there is none. most is the number of
+// its steps that may be in work. firstFree holds the entries before it: those of which another serial is
+// busy, and the long ones while long steps have half of the places.
+func (q *queue) firstFree(g *group, most int) *entry {
 	for {
 		e := g.first()
-		if e == nil || !g.busyAny(e.step.Others) {
+		switch {
+		case e == nil:
+			return nil
+		case e.step.Long && g.long >= max(1, most/2):
+			q.remove(e)
+			e.phase = held
+			g.heldLong = append(g.heldLong, e)
+		case g.busyAny(e.step.Others):
+			q.remove(e)
+			e.phase = held
+			g.held = append(g.held, e)
+		default:
 			return e
 		}
-		q.hold(g, e)
 	}
 }
 
@@ -345,14 +361,6 @@ func (g *group) busyAny(serials []string) bool {
 	})
 }
 
-// hold takes a ready entry out of its serial until a step of its group ends. The group exists meanwhile,
-// because it has a step in work.
-func (q *queue) hold(g *group, e *entry) {
-	q.remove(e)
-	e.phase = held
-	g.held = append(g.held, e)
-}
-
 // beginStep puts a ready entry in work.
 func (q *queue) beginStep(e *entry) {
 	s := e.serial
@@ -361,6 +369,9 @@ func (q *queue) beginStep(e *entry) {
 	e.since = time.Time{}
 	q.working++
 	s.group.working++
+	if e.step.Long {
+		s.group.long++
+	}
 	s.busy = true
 	q.reposition(s)
 	for _, name := range e.step.Others {
@@ -393,7 +404,8 @@ func (q *queue) endStep(e *entry, err error, now time.Time) {
 	e.serial = nil
 	q.working--
 	s.group.working--
-	// The serial is busy until the last line, so the group exists.
+	// The serial is busy until the last line, so the group exists. It has entries that are held only while it
+	// has a step in work.
 	for _, name := range e.step.Others {
 		other := s.group.serialNamed(name)
 		other.busy = false
@@ -401,6 +413,11 @@ func (q *queue) endStep(e *entry, err error, now time.Time) {
 	}
 	waited := s.group.held
 	s.group.held = nil
+	if e.step.Long {
+		s.group.long--
+		waited = append(waited, s.group.heldLong...)
+		s.group.heldLong = nil
+	}
 	for _, other := range waited {
 		q.enqueue(other)
 	}

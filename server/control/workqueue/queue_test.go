@@ -41,7 +41,7 @@ func beginAll(q *queue, parallel int, now time.Time) (names string) {
 		g := q.runnable[0]
 		q.runnable = q.runnable[1:]
 		g.listed = false
-		for e := q.firstFree(g); e != nil && g.working < parallel; e = q.firstFree(g) {
+		for e := q.firstFree(g, parallel); e != nil && g.working < parallel; e = q.firstFree(g, parallel) {
 			q.beginStep(e)
 			names += keyText(e.key)
 		}
@@ -155,6 +155,18 @@ func TestQueue_BeginsStepsWithinItsBounds(t *testing.T) {
 			ended: "b",
 			then:  "a",
 		},
+		"long steps have half of the places": {
+			steps: map[string]Step{"a": {Long: true}, "b": {Long: true}, "c": {}},
+			begun: "ac",
+			ended: "a",
+			then:  "b",
+		},
+		"the end of another step leaves a long one waiting": {
+			steps: map[string]Step{"a": {Long: true}, "b": {Long: true}, "c": {}, "d": {}},
+			begun: "ac",
+			ended: "c",
+			then:  "d",
+		},
 		"a step that awaits a signal": {
 			steps: map[string]Step{"a": {Awaits: []string{"s"}}, "b": {}}, begun: "b"},
 	} {
@@ -175,6 +187,41 @@ func TestQueue_BeginsStepsWithinItsBounds(t *testing.T) {
 				t.Errorf("then %q are begun, want %q", then, c.then)
 			}
 		})
+	}
+}
+
+// TestQueue_BeginsLongStepsInHalfOfThePlaces begins as many as it says. A long step may be gone, or short, by the
+// time that another one ends.
+func TestQueue_BeginsLongStepsInHalfOfThePlaces(t *testing.T) {
+	now := time.Unix(1000, 0)
+	for places, want := range map[int]string{1: "a", 2: "a", 4: "ab", 5: "ab", 9: "abcd"} {
+		q := newQueue(backoff.Backoff{})
+		long := Step{Long: true}
+		updateAll(q, map[string]Step{"a": long, "b": long, "c": long, "d": long}, "abcd", now)
+		if got := beginAll(q, places, now); got != want {
+			t.Errorf("%q are begun in %d places, want %q", got, places, want)
+		}
+	}
+
+	q := newQueue(backoff.Backoff{})
+	long := Step{Long: true}
+	updateAll(q, map[string]Step{"a": long, "b": long, "c": long, "d": long}, "abcd", now)
+	begun := beginAll(q, 2, now)
+	q.update(testKey("b"), Step{}, now)
+	q.update(testKey("c"), Step{Op: testOp}, now)
+	begun += beginAll(q, 2, now)
+	q.endStep(q.entries[testKey("a")], nil, now)
+	q.update(testKey("a"), Step{}, now)
+	begun += beginAll(q, 2, now)
+	if begun != "acd" {
+		t.Errorf("%q are begun", begun)
+	}
+	for _, name := range []string{"c", "d"} {
+		q.endStep(q.entries[testKey(name)], nil, now)
+		q.update(testKey(name), Step{}, now)
+	}
+	if len(q.entries)+len(q.groups) != 0 {
+		t.Errorf("%d entries and %d groups are left", len(q.entries), len(q.groups))
 	}
 }
 
