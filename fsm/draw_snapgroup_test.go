@@ -43,11 +43,13 @@ var snapgroupDraws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 	},
 	"SnapshotGroupOutcome": func(d dice, tx *state.ReadTx) ([]byte, error) {
 		p := &snapgroup.SnapshotGroupOutcomeEntry{
-			Name:         d.of("g1", "g2"),
-			Op:           d.of(snapgroup.OpCreate, snapgroup.OpLearn, snapgroup.OpDelete),
-			Err:          d.failure(),
-			Final:        d.flip(),
-			KeepCall:     d.flip(),
+			Name: d.of("g1", "g2"),
+			Outcome: taken.Outcome{
+				Op:       d.of(snapgroup.OpCreate, snapgroup.OpLearn, snapgroup.OpDelete),
+				Err:      d.failure(),
+				Final:    d.flip(),
+				KeepCall: d.flip(),
+			},
 			WriteOptions: d.now(),
 		}
 		g := snapgroups.Group(tx, structs.DefaultNamespace, p.Name)

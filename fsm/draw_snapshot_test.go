@@ -42,11 +42,13 @@ var snapshotDraws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 	},
 	"SnapshotOutcome": func(d dice, tx *state.ReadTx) ([]byte, error) {
 		p := &taken.SnapshotOutcomeEntry{
-			Name:         d.of("s1", "s2"),
-			Op:           d.of(taken.OpCreate, taken.OpLearn, taken.OpDelete),
-			Err:          d.failure(),
-			Final:        d.flip(),
-			KeepCall:     d.flip(),
+			Name: d.of("s1", "s2"),
+			Outcome: taken.Outcome{
+				Op:       d.of(taken.OpCreate, taken.OpLearn, taken.OpDelete),
+				Err:      d.failure(),
+				Final:    d.flip(),
+				KeepCall: d.flip(),
+			},
 			WriteOptions: d.now(),
 		}
 		if s := csi.Snapshot(tx, structs.DefaultNamespace, p.Name); s != nil {

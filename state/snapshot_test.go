@@ -125,10 +125,12 @@ func addAccess(w *fixture) {
 		})
 		space.Note(tx, &structs.CSIVolume{PluginID: "p", Class: "fast", RequestedCapacityMin: 1}, 1)
 		schema.Snapshots.Put(tx, &snapshot.VolumeSnapshot{
-			Namespace: "default", Name: "g-v", VolumeID: "v", PluginID: "p", State: snapshot.Failed, Group: "g",
+			Namespace: "default", Name: "g-v", VolumeID: "v", PluginID: "p", Group: "g",
+			Progress: snapshot.Progress{State: snapshot.Failed},
 		})
 		schema.SnapshotGroups.Put(tx, &snapgroup.GroupSnapshot{
-			Namespace: "default", Name: "g", PluginID: "p", State: snapshot.Failed, VolumeIDs: []string{"v"},
+			Namespace: "default", Name: "g", PluginID: "p", VolumeIDs: []string{"v"},
+			Progress: snapshot.Progress{State: snapshot.Failed},
 		})
 		schema.SnapshotSchedules.Put(tx, &snapschedule.SnapshotSchedule{
 			Namespace: "default", Name: "s", VolumeID: "v", Crons: []string{"@daily"}, Keep: 1,

@@ -17,16 +17,18 @@ func (w *Cluster) answerSnapshots() {
 	w.answerHostVolumes()
 	w.answerEvents()
 	all := []*snapshot.VolumeSnapshot{{
-		Namespace:   "default",
-		Name:        "before-upgrade",
-		VolumeID:    "data",
-		PluginID:    "hostpath",
-		ExternalID:  "snap-7",
-		State:       snapshot.Ready,
-		SizeBytes:   1 << 30,
-		RequestTime: nanosBefore(0),
-		CutTime:     nanosBefore(0),
-		ReadyTime:   nanosBefore(0),
+		Namespace: "default",
+		Name:      "before-upgrade",
+		VolumeID:  "data",
+		PluginID:  "hostpath",
+		Progress: snapshot.Progress{
+			ExternalID:  "snap-7",
+			State:       snapshot.Ready,
+			RequestTime: nanosBefore(0),
+			CutTime:     nanosBefore(0),
+			ReadyTime:   nanosBefore(0),
+		},
+		SizeBytes: 1 << 30,
 	}}
 	apitest.On(w.Caller, snapshot.List,
 		func(_ context.Context, r *snapshot.SnapshotListRequest) (*snapshot.SnapshotListResponse, error) {
@@ -85,15 +87,17 @@ func (w *Cluster) answerSnapshots() {
 // answerGroups answers the requests about group snapshots. There is one, and each that is taken.
 func (w *Cluster) answerGroups() {
 	group := &snapgroup.GroupSnapshot{
-		Namespace:   "default",
-		Name:        "nightly",
-		PluginID:    "hostpath",
-		VolumeIDs:   []string{"data", "log"},
-		ExternalID:  "group-1",
-		State:       snapshot.Ready,
-		RequestTime: nanosBefore(0),
-		CutTime:     nanosBefore(0),
-		ReadyTime:   nanosBefore(0),
+		Namespace: "default",
+		Name:      "nightly",
+		PluginID:  "hostpath",
+		VolumeIDs: []string{"data", "log"},
+		Progress: snapshot.Progress{
+			ExternalID:  "group-1",
+			State:       snapshot.Ready,
+			RequestTime: nanosBefore(0),
+			CutTime:     nanosBefore(0),
+			ReadyTime:   nanosBefore(0),
+		},
 	}
 	var members []*snapshot.VolumeSnapshot
 	for _, id := range group.VolumeIDs {
@@ -102,8 +106,8 @@ func (w *Cluster) answerGroups() {
 			Name:      group.Member(id),
 			VolumeID:  id,
 			PluginID:  "hostpath",
-			State:     snapshot.Ready,
 			Group:     "nightly",
+			Progress:  snapshot.Progress{State: snapshot.Ready},
 		})
 	}
 	apitest.Answer(w.Caller, snapgroup.List, snapgroup.SnapshotGroupListResponse{

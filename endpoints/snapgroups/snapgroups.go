@@ -4,10 +4,12 @@ package snapgroups
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"berth/endpoints/core"
 	"berth/endpoints/query"
+	"berth/endpoints/snapwait"
 	"berth/fsm"
 	"berth/internal/sealing"
 	"berth/server/nodeconn"
@@ -236,37 +238,26 @@ func remedy(e *structs.OperationError) string {
 	return ""
 }
 
-// await waits until the row of a group satisfies done, at most Settings.VolumeTimeout.
+// await waits until the row of a group satisfies done: see snapwait.Until.
 func (p Procedures) await(
 	ctx context.Context,
 	g *snapgroup.GroupSnapshot,
 	done func(row *snapgroup.GroupSnapshot, name string) (bool, error),
-) (*snapgroup.GroupSnapshot, error) {
-	// The work goes on when this wait ends: the row is the order, and not the request.
-	ctx, cancel := context.WithTimeout(ctx, p.Settings.VolumeTimeout)
-	defer cancel()
-	for {
-		tx := p.Store.ReadWatched()
-		row := snapgroups.Group(tx, g.Namespace, g.Name)
-		ok, err := done(row, g.Name)
-		if ok || err != nil {
-			return row, err
-		}
-		if p.Store.Wait(ctx, tx) == nil {
-			continue
-		}
-		if row.State == snapshot.Pending {
-			return row, nil
-		}
-
-		reason := "the plugin has not answered"
-		if row.LastError != nil {
-			reason = row.LastError.Message
-		}
-		return nil, structs.Timeoutf("group snapshot %q is still %s: %s; the call is retried, "+
-			"repeat the command later", g.Name, row.State, reason)
-	}
+) (row *snapgroup.GroupSnapshot, err error) {
+	err = snapwait.Until(ctx, p.Server, title(g.Name),
+		func(tx *state.ReadTx) (*snapshot.Progress, bool, error) {
+			row = snapgroups.Group(tx, g.Namespace, g.Name)
+			ok, err := done(row, g.Name)
+			if ok || err != nil {
+				return nil, ok, err
+			}
+			return &row.Progress, false, nil
+		})
+	return row, err
 }
+
+// title names a group in an error.
+func title(name string) string { return fmt.Sprintf("group snapshot %q", name) }
 
 // Delete deletes a group with its members at the plugin, and then the rows.
 func (p Procedures) Delete(
@@ -280,6 +271,7 @@ func (p Procedures) Delete(
 	entry := &snapgroup.SnapshotGroupDeleteEntry{
 		Name:         row.Name,
 		RowIndex:     row.CreateIndex,
+		Force:        req.Force,
 		WriteOptions: req.WriteOptions,
 	}
 	index, err := fsm.Propose(ctx, p.Raft, fsm.SnapshotGroupDelete, entry)
@@ -288,16 +280,10 @@ func (p Procedures) Delete(
 	}
 
 	_, err = p.await(ctx, row, func(now *snapgroup.GroupSnapshot, name string) (bool, error) {
-		switch {
-		case now == nil || now.CreateIndex != row.CreateIndex: // the plugin has deleted it
-			return true, nil
-		case now.State == snapshot.Deleting:
-			return false, nil
-		case now.LastError == nil:
-			return false, structs.Conflictf("the deletion of group snapshot %q was cancelled", name)
+		if now == nil || now.CreateIndex != row.CreateIndex {
+			return true, nil // the plugin has deleted it
 		}
-		e := now.LastError
-		return false, structs.Errorf(e.Kind, "deleting group snapshot %q: %s", name, e.Message)
+		return false, snapwait.Deleted(&now.Progress, title(name))
 	})
 	return max(index, p.Store.Index()), err
 }

@@ -154,15 +154,17 @@ func TestDuty_L5_L6_L8_AFailedGroupNamesTheRemedy(t *testing.T) {
 		"Internal":               "no words",
 	} {
 		_, err := taken(&snapgroup.GroupSnapshot{
-			State:     snapshot.Failed,
-			Reason:    "no words",
-			LastError: &structs.OperationError{Code: code, Kind: structs.KindConflict},
+			Progress: snapshot.Progress{
+				State:     snapshot.Failed,
+				Reason:    "no words",
+				LastError: &structs.OperationError{Code: code, Kind: structs.KindConflict},
+			},
 		}, "g")
 		if err == nil || !strings.Contains(err.Error(), want) || structs.KindOf(err) != structs.KindConflict {
 			t.Errorf("%s: got %v, want %q", code, err, want)
 		}
 	}
-	done, err := taken(&snapgroup.GroupSnapshot{State: snapshot.Pending}, "g")
+	done, err := taken(&snapgroup.GroupSnapshot{Progress: snapshot.Progress{State: snapshot.Pending}}, "g")
 	if done || err != nil {
 		t.Errorf("pending: %v, %v", done, err)
 	}

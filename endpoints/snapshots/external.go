@@ -146,7 +146,9 @@ func (p Procedures) deleteExternal(ctx context.Context, req *snapshot.SnapshotDe
 		return structs.NotFoundf("there is no CSI plugin %q", structs.Cut(req.PluginID, structs.MaxQuoted))
 	}
 	// The volume may be in a namespace that the caller does not see.
-	if csi.RestoreOf(tx, &snapshot.VolumeSnapshot{PluginID: req.PluginID, ExternalID: req.SnapshotID}) != "" {
+	s := &snapshot.VolumeSnapshot{PluginID: req.PluginID}
+	s.ExternalID = req.SnapshotID
+	if csi.RestoreOf(tx, s) != "" {
 		return structs.Conflictf("snapshot %q of plugin %q cannot be deleted while a volume is being created "+
 			"from it", structs.Cut(req.SnapshotID, structs.MaxQuoted), req.PluginID)
 	}

@@ -20,12 +20,14 @@ func TestExternal_NamesNoSnapshotOfAnotherNamespace(t *testing.T) {
 	err := s.Write(1, func(tx *mvcc.WriteTx) error {
 		for _, ns := range []string{"blue", "green"} {
 			schema.Snapshots.Put(tx, &snapshot.VolumeSnapshot{
-				Namespace:  ns,
-				Name:       "of-" + ns,
-				VolumeID:   "volume-" + ns,
-				PluginID:   "p",
-				ExternalID: "ext-" + ns,
-				State:      snapshot.Ready,
+				Namespace: ns,
+				Name:      "of-" + ns,
+				VolumeID:  "volume-" + ns,
+				PluginID:  "p",
+				Progress: snapshot.Progress{
+					ExternalID: "ext-" + ns,
+					State:      snapshot.Ready,
+				},
 			})
 		}
 		return nil

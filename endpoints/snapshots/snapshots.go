@@ -6,9 +6,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 
 	"berth/endpoints/core"
 	"berth/endpoints/query"
+	"berth/endpoints/snapwait"
 	"berth/fsm"
 	"berth/internal/sealing"
 	"berth/state"
@@ -161,37 +163,26 @@ func taken(row *snapshot.VolumeSnapshot, name string) (bool, error) {
 	return row.State == snapshot.Ready, nil
 }
 
-// await waits until the row of a snapshot satisfies done, at most Settings.VolumeTimeout.
+// await waits until the row of a snapshot satisfies done: see snapwait.Until.
 func (p Procedures) await(
 	ctx context.Context,
 	s *snapshot.VolumeSnapshot,
 	done func(row *snapshot.VolumeSnapshot, name string) (bool, error),
-) (*snapshot.VolumeSnapshot, error) {
-	// The work goes on when this wait ends: the row is the order, and not the request.
-	ctx, cancel := context.WithTimeout(ctx, p.Settings.VolumeTimeout)
-	defer cancel()
-	for {
-		tx := p.Store.ReadWatched()
-		row := csi.Snapshot(tx, s.Namespace, s.Name)
-		ok, err := done(row, s.Name)
-		if ok || err != nil {
-			return row, err
-		}
-		if p.Store.Wait(ctx, tx) == nil {
-			continue
-		}
-		if row.State == snapshot.Pending {
-			return row, nil
-		}
-
-		reason := "the plugin has not answered"
-		if row.LastError != nil {
-			reason = row.LastError.Message
-		}
-		return nil, structs.Timeoutf("snapshot %q is still %s: %s; the call is retried, repeat the command later",
-			s.Name, row.State, reason)
-	}
+) (row *snapshot.VolumeSnapshot, err error) {
+	err = snapwait.Until(ctx, p.Server, title(s.Name),
+		func(tx *state.ReadTx) (*snapshot.Progress, bool, error) {
+			row = csi.Snapshot(tx, s.Namespace, s.Name)
+			ok, err := done(row, s.Name)
+			if ok || err != nil {
+				return nil, ok, err
+			}
+			return &row.Progress, false, nil
+		})
+	return row, err
 }
+
+// title names a snapshot in an error.
+func title(name string) string { return fmt.Sprintf("snapshot %q", name) }
 
 // Delete deletes a snapshot at its plugin, and then its row. A snapshot without a row is deleted by its
 // plugin alone.
@@ -214,6 +205,7 @@ func (p Procedures) Delete(
 	entry := &snapshot.SnapshotDeleteEntry{
 		Name:         row.Name,
 		RowIndex:     row.CreateIndex,
+		Force:        req.Force,
 		WriteOptions: req.WriteOptions,
 	}
 	entry.Namespace = row.Namespace
@@ -229,15 +221,10 @@ func (p Procedures) Delete(
 	}
 
 	_, err = p.await(ctx, row, func(now *snapshot.VolumeSnapshot, name string) (bool, error) {
-		switch {
-		case now == nil || now.CreateIndex != row.CreateIndex: // the plugin has deleted it
-			return true, nil
-		case now.State == snapshot.Deleting:
-			return false, nil
-		case now.LastError == nil:
-			return false, structs.Conflictf("the deletion of snapshot %q was cancelled", name)
+		if now == nil || now.CreateIndex != row.CreateIndex {
+			return true, nil // the plugin has deleted it
 		}
-		return false, structs.Errorf(now.LastError.Kind, "deleting snapshot %q: %s", name, now.LastError.Message)
+		return false, snapwait.Deleted(&now.Progress, title(name))
 	})
 	return max(index, p.Store.Index()), err
 }

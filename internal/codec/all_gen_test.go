@@ -683,6 +683,8 @@ var all = []any{
 	new(snapschedule.SnapshotSchedule),
 	new(snapshot.CSISnapshot),
 	new(snapshot.Consistency),
+	new(snapshot.Outcome),
+	new(snapshot.Progress),
 	new(snapshot.SnapshotCreateRequest),
 	new(snapshot.SnapshotCreateResponse),
 	new(snapshot.SnapshotDeleteEntry),

@@ -38,7 +38,8 @@ func (c controllerLoop) groupStep(tx *state.ReadTx, g *snapgroup.GroupSnapshot) 
 		call:       g.Call,
 		candidates: func(tx *state.ReadTx) []string { return requests.GroupControllers(tx, g) },
 		act: func(ctx context.Context, candidates []string, err error) error {
-			outcome := &snapgroup.SnapshotGroupOutcomeEntry{Name: g.Name, RowIndex: g.CreateIndex, Op: op}
+			outcome := &snapgroup.SnapshotGroupOutcomeEntry{Name: g.Name, RowIndex: g.CreateIndex}
+			outcome.Op = op
 			if err == nil {
 				rows := snapgroups.Members(c.Store.Read(), g)
 				outcome.Consistency, err = c.around(ctx, rows, g.MayBeCut(), func() (err error) {
@@ -70,8 +71,8 @@ func (c controllerLoop) groupStep(tx *state.ReadTx, g *snapgroup.GroupSnapshot) 
 	return step
 }
 
-// groupCall makes the call that a group needs. A plugin that rejects the creation that is to be undone has no
-// snapshots: then there is neither an answer nor an error.
+// groupCall makes the call that a group needs. If the creation that is to be undone has made nothing, there
+// is neither an answer nor an error.
 func (c controllerLoop) groupCall(
 	ctx context.Context, g *snapgroup.GroupSnapshot, rows []*snapshot.VolumeSnapshot,
 ) (*snapgroup.CSIGroup, error) {
@@ -96,28 +97,21 @@ func (c controllerLoop) groupCall(
 	if err == nil {
 		answer, err = requests.GroupAnswer(req, resp)
 	}
-	switch structs.KindOf(err) {
-	case structs.KindInvalid, structs.KindConflict, structs.KindPrecondition:
-		if g.Next() == snapgroup.OpLearn {
-			return nil, nil
-		}
+	if err != nil && g.Next() == snapgroup.OpLearn {
+		remove := structs.CommandLine(g.Namespace, "volume snapshot group delete -force", g.Name)
+		return nil, requests.Unmade(err, remove)
 	}
 	return answer, err
 }
 
-// groupOutcome completes and records the outcome of a call. A group in use is deleted once it is free (CSI
-// spec, DeleteVolumeGroupSnapshot errors), so the call is repeated.
+// groupOutcome completes and records the outcome of a call.
 func (c controllerLoop) groupOutcome(
 	ctx context.Context, g *snapgroup.GroupSnapshot, outcome *snapgroup.SnapshotGroupOutcomeEntry, err error,
 ) error {
-	outcome.PollTime = time.Now().Add(c.Config.Retry.Delay(g.Polls + 1)).UnixNano()
 	outcome.WriteOptions = c.stamp(g.Namespace)
 	if err != nil {
-		inUse := outcome.Op == snapgroup.OpDelete && structs.CodeOf(err) == "FailedPrecondition"
 		outcome.Answer = nil
-		outcome.Err = c.controllerError(err, g.LastError)
-		outcome.Final = !inUse && outcome.Op != snapgroup.OpLearn && isLasting(structs.KindOf(err))
-		outcome.KeepCall = keepsCall(g.Call, err)
 	}
+	c.complete(&outcome.Outcome, &g.Progress, err)
 	return propose(ctx, c.Deps, fsm.SnapshotGroupOutcome, outcome)
 }

@@ -294,7 +294,6 @@ func TestDuty_L9_L10_AGroupFollowsTheErrorOfItsDeletion(t *testing.T) {
 func TestGroup_WithoutAnAnswerIsGoneOnceThePluginRejectsIt(t *testing.T) {
 	for _, err := range []error{
 		coded(structs.KindInvalid, "InvalidArgument"),
-		coded(structs.KindConflict, "AlreadyExists"),
 		coded(structs.KindPrecondition, "FailedPrecondition"),
 	} {
 		virtual(t, func(t *testing.T, w *testEnv) {
@@ -312,6 +311,28 @@ func TestGroup_WithoutAnAnswerIsGoneOnceThePluginRejectsIt(t *testing.T) {
 			w.check()
 		})
 	}
+}
+
+// No other group has the name, so the plugin may have this one.
+func TestGroup_WithoutAnAnswerStaysWhileThePluginHasItsName(t *testing.T) {
+	virtual(t, func(t *testing.T, w *testEnv) {
+		plugin := w.withGroups()
+		exists := coded(structs.KindConflict, "AlreadyExists")
+		plugin.fails[createGroup] = append([]error{structs.Timeoutf("no answer")},
+			slices.Repeat([]error{exists}, 1000)...)
+		once := sync.OnceFunc(w.deleteGroup)
+		plugin.before = func(nodeCall) { once() }
+		w.takeGroup()
+		stop := w.runLoop("controllers")
+		defer stop()
+		after(time.Hour)
+		g := w.group()
+		if g == nil || g.State != snapshot.Deleting || g.LastError == nil || g.LastError.Attempts < 3 ||
+			!strings.Contains(g.LastError.Message, "volume snapshot group delete -force g: ") {
+			t.Fatalf("the row is %+v", g)
+		}
+		w.check()
+	})
 }
 
 // An answer without one of the members is repeated: the plugin may have cut the group.

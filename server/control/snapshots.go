@@ -40,7 +40,8 @@ func (c controllerLoop) snapshotStep(tx *state.ReadTx, s *snapshot.VolumeSnapsho
 		call:       s.Call,
 		candidates: func(tx *state.ReadTx) []string { return requests.SnapshotControllers(tx, s) },
 		act: func(ctx context.Context, candidates []string, err error) error {
-			outcome := &snapshot.SnapshotOutcomeEntry{Name: s.Name, RowIndex: s.CreateIndex, Op: op}
+			outcome := &snapshot.SnapshotOutcomeEntry{Name: s.Name, RowIndex: s.CreateIndex}
+			outcome.Op = op
 			if err == nil {
 				outcome.Consistency, err = c.around(ctx, rows, s.MayBeCut(), func() (err error) {
 					outcome.Answer, err = c.withCandidates(candidates).snapshotCall(ctx, s)
@@ -63,8 +64,8 @@ func (c controllerLoop) snapshotStep(tx *state.ReadTx, s *snapshot.VolumeSnapsho
 	return step
 }
 
-// snapshotCall makes the call that a snapshot needs. A plugin that rejects the creation that is to be undone
-// has no snapshot: then there is neither an answer nor an error.
+// snapshotCall makes the call that a snapshot needs. If the creation that is to be undone has made nothing,
+// there is neither an answer nor an error.
 func (c controllerLoop) snapshotCall(
 	ctx context.Context, s *snapshot.VolumeSnapshot,
 ) (*snapshot.CSISnapshot, error) {
@@ -87,11 +88,8 @@ func (c controllerLoop) snapshotCall(
 	if err == nil {
 		answer, err = requests.SnapshotAnswer(s, resp)
 	}
-	switch structs.KindOf(err) {
-	case structs.KindInvalid, structs.KindConflict, structs.KindPrecondition:
-		if s.Next() == snapshot.OpLearn {
-			return nil, nil
-		}
+	if err != nil && s.Next() == snapshot.OpLearn {
+		return nil, requests.Unmade(err, structs.CommandLine(s.Namespace, "volume snapshot delete -force", s.Name))
 	}
 	return answer, err
 }
@@ -103,19 +101,30 @@ func (c controllerLoop) around(
 	return quiesce.Quiescer{Nodes: c.Nodes, Store: c.Store}.Around(ctx, rows, mayBeCut, call)
 }
 
-// snapshotOutcome completes and records the outcome of a call. A snapshot in use is deleted once it is free
-// (CSI spec, DeleteSnapshot errors), so the call is repeated.
+// snapshotOutcome completes and records the outcome of a call.
 func (c controllerLoop) snapshotOutcome(
 	ctx context.Context, s *snapshot.VolumeSnapshot, outcome *snapshot.SnapshotOutcomeEntry, err error,
 ) error {
-	outcome.PollTime = time.Now().Add(c.Config.Retry.Delay(s.Polls + 1)).UnixNano()
 	outcome.WriteOptions = c.stamp(s.Namespace)
 	if err != nil {
-		inUse := outcome.Op == snapshot.OpDelete && structs.CodeOf(err) == "FailedPrecondition"
 		outcome.Answer = nil
-		outcome.Err = c.controllerError(err, s.LastError)
-		outcome.Final = !inUse && outcome.Op != snapshot.OpLearn && isLasting(structs.KindOf(err))
-		outcome.KeepCall = keepsCall(s.Call, err)
 	}
+	c.complete(&outcome.Outcome, &s.Progress, err)
 	return propose(ctx, c.Deps, fsm.SnapshotOutcome, outcome)
+}
+
+// complete adds the error of a call to its outcome, and the time of the next call. An object in use is
+// deleted once it is free (CSI spec, errors of DeleteSnapshot and DeleteVolumeGroupSnapshot), and a creation
+// is undone once its outcome is known, so these calls are repeated.
+func (c controllerLoop) complete(o *snapshot.Outcome, p *snapshot.Progress, err error) {
+	o.PollTime = time.Now().Add(c.Config.Retry.Delay(p.Polls + 1)).UnixNano()
+	if err == nil {
+		return
+	}
+	undoes := p.State == snapshot.Deleting && p.ExternalID == ""
+	inUse := p.State != snapshot.Creating && p.State != snapshot.Pending &&
+		structs.CodeOf(err) == "FailedPrecondition"
+	o.Err = c.controllerError(err, p.LastError)
+	o.Final = !inUse && !undoes && isLasting(structs.KindOf(err))
+	o.KeepCall = keepsCall(p.Call, err)
 }

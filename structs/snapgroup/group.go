@@ -27,26 +27,10 @@ type GroupSnapshot struct {
 	PluginID  string `level:"2"`
 	// VolumeIDs are in the order of the calls, which never changes. The snapshot of the first one has the
 	// secrets of all calls.
-	VolumeIDs []string `level:"2"`
-	// ExternalID is the plugin's group_snapshot_id, "" until the group is cut.
-	ExternalID string                  `level:"2"`
-	State      string                  `level:"2"`
-	Reason     string                  `level:"2"` // of snapshot.Failed
-	LastError  *structs.OperationError `level:"2"`
-	Call       *structs.CSICall        `level:"2"` // of unknown outcome
-	// Called and Unanswered are as in snapshot.VolumeSnapshot.
-	Called     bool              `level:"2"`
-	Unanswered bool              `level:"2"`
-	Parameters map[string]string `level:"2"` // opaque, for CreateVolumeGroupSnapshot
-	// The times are in UnixNano, and 0 before. CutTime is the plugin's.
-	RequestTime int64 `level:"2"`
-	CutTime     int64 `level:"2"`
-	ReadyTime   int64 `level:"2"`
-	// Polls counts the answers that the group is not ready. PollTime is the time of the next question.
-	Polls           int                  `level:"2"`
-	PollTime        int64                `level:"2"`
-	Consistency     snapshot.Consistency `level:"2"`
-	structs.Indexes `level:"2"`
+	VolumeIDs         []string          `level:"2"`
+	Parameters        map[string]string `level:"2"` // opaque, for CreateVolumeGroupSnapshot
+	snapshot.Progress `level:"2"`
+	structs.Indexes   `level:"2"`
 }
 
 // Member returns the name of the snapshot of a volume of the group.
@@ -58,25 +42,8 @@ func (g *GroupSnapshot) Copy() *GroupSnapshot { return new(*g) }
 // Unsettled reports whether the leader still has a call to make.
 func (g *GroupSnapshot) Unsettled() bool { return g.Next() != "" }
 
-// Next returns the call that the row needs, "" for none. A group whose processing has failed is deleted at
-// its plugin.
-func (g *GroupSnapshot) Next() string {
-	switch {
-	case g.State == snapshot.Creating || g.State == snapshot.Pending:
-		return OpCreate
-	case g.State == snapshot.Deleting && g.ExternalID == "":
-		return OpLearn
-	case g.State == snapshot.Deleting, g.State == snapshot.Failed && g.ExternalID != "":
-		return OpDelete
-	}
-	return ""
-}
-
-// MayExist reports whether the plugin may have snapshots of the group.
-func (g *GroupSnapshot) MayExist() bool { return g.ExternalID != "" || g.Called }
-
-// MayBeCut is as of a snapshot: see snapshot.VolumeSnapshot.
-func (g *GroupSnapshot) MayBeCut() bool { return g.ExternalID != "" || g.Call != nil || g.Unanswered }
+// Next returns the call that the row needs, "" for none.
+func (g *GroupSnapshot) Next() string { return g.NextFor("group snapshot") }
 
 // CSIGroup is a group snapshot as its plugin describes it.
 type CSIGroup struct {
@@ -127,7 +94,8 @@ type SnapshotGroupPutEntry struct {
 // SnapshotGroupDeleteEntry is the log entry that begins the deletion of a group.
 type SnapshotGroupDeleteEntry struct {
 	Name                 string `level:"2"`
-	RowIndex             uint64 `level:"2"` // CreateIndex of the row
+	RowIndex             uint64 `level:"2"`                                      // CreateIndex of the row
+	Force                bool   `json:",omitempty" codec:",omitempty" level:"2"` // the rows alone
 	structs.WriteOptions `level:"2"`
 }
 
@@ -141,15 +109,10 @@ type SnapshotGroupNoteEntry struct {
 
 // SnapshotGroupOutcomeEntry is the log entry with the outcome of a call.
 type SnapshotGroupOutcomeEntry struct {
-	Name     string                  `level:"2"`
-	RowIndex uint64                  `level:"2"` // CreateIndex of the row
-	Op       string                  `level:"2"` // OpCreate, OpLearn or OpDelete
-	Err      *structs.OperationError `level:"2"`
-	Final    bool                    `level:"2"` // Err will not change by a repeat
-	KeepCall bool                    `level:"2"` // the outcome of the noted call is unknown
+	Name             string `level:"2"`
+	RowIndex         uint64 `level:"2"` // CreateIndex of the row
+	snapshot.Outcome `level:"2"`
 	// Answer is that of the plugin to a creation. A final error has none.
-	Answer               *CSIGroup            `level:"2"`
-	PollTime             int64                `level:"2"` // as in GroupSnapshot
-	Consistency          snapshot.Consistency `level:"2"` // of a group that was cut
+	Answer               *CSIGroup `level:"2"`
 	structs.WriteOptions `level:"2"`
 }

@@ -33,7 +33,9 @@ var Delete = structs.Write[SnapshotGroupDeleteRequest, structs.Empty]("SnapshotG
 
 // SnapshotGroupDeleteRequest names the group.
 type SnapshotGroupDeleteRequest struct {
-	GroupName            string `level:"2"`
+	GroupName string `level:"2"`
+	// Force deletes the rows alone, and leaves a group at its plugin.
+	Force                bool `json:",omitempty" codec:",omitempty" level:"2"`
 	structs.WriteOptions `level:"2"`
 }
 

@@ -41,10 +41,12 @@ var Delete = structs.Write[SnapshotDeleteRequest, structs.Empty]("CSIVolume.Dele
 
 // SnapshotDeleteRequest names a snapshot by SnapshotName, or by the plugin and its ID of the snapshot.
 type SnapshotDeleteRequest struct {
-	SnapshotName         string          `level:"2"`
-	PluginID             string          `level:"2"`
-	SnapshotID           string          `level:"2"`
-	Secrets              structs.Secrets `codec:"Secrets" level:"2"`
+	SnapshotName string          `level:"2"`
+	PluginID     string          `level:"2"`
+	SnapshotID   string          `level:"2"`
+	Secrets      structs.Secrets `codec:"Secrets" level:"2"`
+	// Force deletes the row alone, and leaves a snapshot at its plugin.
+	Force                bool `json:",omitempty" codec:",omitempty" level:"2"`
 	structs.WriteOptions `level:"2"`
 }
 

@@ -35,39 +35,21 @@ type VolumeSnapshot struct {
 	VolumeID    string `level:"2"`
 	VolumeIndex uint64 `level:"2"` // CreateIndex of the volume
 	PluginID    string `level:"2"`
-	// SourceExternalID and ExternalID are the plugin's volume_id and snapshot_id. ExternalID is "" until the
-	// snapshot is cut.
-	SourceExternalID string                  `level:"2"`
-	ExternalID       string                  `level:"2"`
-	Topologies       []*structs.CSITopology  `level:"2"` // those of the volume; none: everywhere
-	State            string                  `level:"2"`
-	Reason           string                  `level:"2"` // of Failed
-	LastError        *structs.OperationError `level:"2"`
-	Call             *structs.CSICall        `level:"2"` // of unknown outcome
-	// Called is set before the first creation, and cleared once it is certain that it has left nothing.
-	Called bool `level:"2"`
-	// Unanswered reports that a creation was called again before there was an answer to the one before.
-	Unanswered bool              `level:"2"`
-	SizeBytes  int64             `level:"2"` // the least size of a restored volume; 0: unknown
-	Parameters map[string]string `level:"2"` // opaque, for CreateSnapshot
+	// SourceExternalID is the plugin's volume_id.
+	SourceExternalID string                 `level:"2"`
+	Topologies       []*structs.CSITopology `level:"2"` // those of the volume; none: everywhere
+	SizeBytes        int64                  `level:"2"` // the least size of a restored volume; 0: unknown
+	Parameters       map[string]string      `level:"2"` // opaque, for CreateSnapshot
 	// SecretsFrom and SealedSecrets are as in structs.CSIVolume, and sealed for the place of the volume.
 	SecretsFrom   string          `level:"2"`
 	SealedSecrets *structs.Sealed `json:"-" codec:"SealedSecrets,omitempty" level:"2"`
-	// The times are in UnixNano, and 0 before. CutTime is the plugin's.
-	RequestTime int64 `level:"2"`
-	CutTime     int64 `level:"2"`
-	ReadyTime   int64 `level:"2"`
-	// Polls counts the answers that the snapshot is not ready. PollTime is the time of the next question.
-	Polls    int    `level:"2"`
-	PollTime int64  `level:"2"`
-	Schedule string `level:"2"` // that has asked for it, "" for none
+	Schedule      string          `level:"2"` // that has asked for it, "" for none
 	// Group names the group snapshot of which it is a member, "" for none. The calls are those of the group.
 	Group string `json:",omitempty" codec:",omitempty" level:"2"`
-	// Consistency is what the commands of tasks have made of it: see structs.SnapshotCommands.
-	Consistency Consistency `level:"2"`
 	// AccessibleTopologies are those in which a volume can be made from it, as the plugin has answered; none:
 	// everywhere (CSI spec, Snapshot.accessible_topology).
 	AccessibleTopologies []*structs.CSITopology `json:",omitempty" codec:",omitempty" level:"2"`
+	Progress             `level:"2"`
 	structs.Indexes      `level:"2"`
 }
 
@@ -89,23 +71,16 @@ type Consistency struct {
 // Copy returns a copy, which shares all to which the row refers.
 func (s *VolumeSnapshot) Copy() *VolumeSnapshot { return new(*s) }
 
-// Unsettled reports whether the leader still has a call to make. A snapshot whose processing has failed is
-// deleted at its plugin.
+// Unsettled reports whether the leader still has a call to make.
 func (s *VolumeSnapshot) Unsettled() bool { return s.Next() != "" }
 
-// Next returns the call that the row needs, "" for none.
+// Next returns the call that the row needs, "" for none. The calls for a member of a group are those of the
+// row of the group.
 func (s *VolumeSnapshot) Next() string {
-	switch {
-	case s.Group != "":
-		return "" // the row of the group has its calls
-	case s.State == Creating || s.State == Pending:
-		return OpCreate
-	case s.State == Deleting && s.ExternalID == "":
-		return OpLearn
-	case s.State == Deleting, s.State == Failed && s.ExternalID != "":
-		return OpDelete
+	if s.Group != "" {
+		return ""
 	}
-	return ""
+	return s.NextFor("snapshot")
 }
 
 // NeedsVolume reports whether the volume has to exist for a call that may still be made for the snapshot, or
@@ -113,13 +88,6 @@ func (s *VolumeSnapshot) Next() string {
 func (s *VolumeSnapshot) NeedsVolume() bool {
 	return s.State == Creating || s.State == Pending || s.State == Deleting && s.ExternalID == ""
 }
-
-// MayExist reports whether the plugin may have a snapshot of the row.
-func (s *VolumeSnapshot) MayExist() bool { return s.ExternalID != "" || s.Called }
-
-// MayBeCut reports whether an earlier call may have cut the snapshot, or may still cut it. A call that was
-// answered with an error cuts nothing any more. One that was answered with ABORTED has an unknown outcome.
-func (s *VolumeSnapshot) MayBeCut() bool { return s.ExternalID != "" || s.Call != nil || s.Unanswered }
 
 // SnapshotPutEntry is the log entry that records requested snapshots.
 type SnapshotPutEntry struct {
@@ -133,6 +101,7 @@ type SnapshotDeleteEntry struct {
 	RowIndex uint64 `level:"2"` // CreateIndex of the row
 	// SealedSecrets replace those of the row, nil for none.
 	SealedSecrets        *structs.Sealed `json:"-" codec:"SealedSecrets,omitempty" level:"2"`
+	Force                bool            `json:",omitempty" codec:",omitempty" level:"2"` // the row alone
 	structs.WriteOptions `level:"2"`
 }
 
@@ -146,15 +115,10 @@ type SnapshotNoteEntry struct {
 
 // SnapshotOutcomeEntry is the log entry with the outcome of a call.
 type SnapshotOutcomeEntry struct {
-	Name     string                  `level:"2"`
-	RowIndex uint64                  `level:"2"` // CreateIndex of the row
-	Op       string                  `level:"2"` // OpCreate, OpLearn or OpDelete
-	Err      *structs.OperationError `level:"2"`
-	Final    bool                    `level:"2"` // Err will not change by a repeat
-	KeepCall bool                    `level:"2"` // the outcome of the noted call is unknown
+	Name     string `level:"2"`
+	RowIndex uint64 `level:"2"` // CreateIndex of the row
+	Outcome  `level:"2"`
 	// Answer is that of the plugin to a creation. A final error has none.
 	Answer               *CSISnapshot `level:"2"`
-	PollTime             int64        `level:"2"` // as in VolumeSnapshot
-	Consistency          Consistency  `level:"2"` // of a snapshot that was cut
 	structs.WriteOptions `level:"2"`
 }

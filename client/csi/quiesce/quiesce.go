@@ -137,8 +137,8 @@ func (m *member) quiesce(ctx context.Context) error {
 	return nil
 }
 
-// lapse resumes the task after its timeout, unless the wait has ended before. The task may be quiesced anew by
-// the time that it runs, and then has another wait.
+// lapse resumes the task after its timeout, unless the wait has ended before. The task may be quiesced anew
+// by the time that it runs, and then has another wait.
 func (m *member) lapse(wait context.Context) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -6,10 +6,11 @@ import (
 )
 
 // Learned returns the outcome of a creation that is repeated to find the volume to delete. If the plugin
-// rejects the request itself, it made no volume of it before: then the outcome is that of a deletion. Other
-// errors prove nothing: secrets or the source of the volume may have changed meanwhile. ALREADY_EXISTS tells
-// that the plugin has a volume of the name. Nobody else uses a name that berth has made, and an earlier call
-// may have made the volume under any name. Then the call is repeated, because the row alone names the volume.
+// rejects the request, it made no volume of it before, because it would answer with that volume (CSI spec,
+// CreateVolume): then the outcome is that of a deletion. Other errors prove nothing: secrets or the source of
+// the volume may have changed meanwhile. ALREADY_EXISTS tells that the plugin has a volume of the name.
+// Nobody else uses a name that berth has made, and an earlier call may have made the volume under any name.
+// Then the call is repeated, because the row alone names the volume.
 func Learned(
 	v *structs.CSIVolume, outcome *structs.CSIVolumeOutcome, err error,
 ) (*structs.CSIVolumeOutcome, error) {
@@ -24,4 +25,18 @@ func Learned(
 		return &structs.CSIVolumeOutcome{Op: "delete"}, nil
 	}
 	return outcome, err
+}
+
+// Unmade returns the error of a creation that is repeated to find the snapshot or the group to delete: nil if
+// it tells that the earlier calls have made nothing. See Learned: the names of both are always berth's.
+// remove is the command that deletes the row alone.
+func Unmade(err error, remove string) error {
+	switch structs.KindOf(err) {
+	case structs.KindInvalid, structs.KindPrecondition:
+		return nil
+	case structs.KindConflict:
+		return structs.Unavailablef("the plugin may have it; if it does not, delete the row alone: %s: %w",
+			remove, err)
+	}
+	return err
 }

@@ -190,8 +190,7 @@ func TestQueue_BeginsStepsWithinItsBounds(t *testing.T) {
 	}
 }
 
-// TestQueue_BeginsLongStepsInHalfOfThePlaces begins as many as it says. A long step may be gone, or short, by the
-// time that another one ends.
+// A long step may be gone, or short, by the time that another one ends.
 func TestQueue_BeginsLongStepsInHalfOfThePlaces(t *testing.T) {
 	now := time.Unix(1000, 0)
 	for places, want := range map[int]string{1: "a", 2: "a", 4: "ab", 5: "ab", 9: "abcd"} {

@@ -60,7 +60,7 @@ type Step struct {
 	Group   string    // of one group, at most Runner.Parallel steps are in work at once
 	Serial  string    // of one serial of a group, one step is in work at once; "": the step has one by itself
 	Others  []string  // further serials of the group that have no step in work meanwhile
-	Long    bool      // it may take long: such steps have at most half of the places of a group, and one at least
+	Long    bool      // such steps have at most half of the places of a group, and one at least
 	Rank    int       // of one serial, the step with the lowest rank is first
 	Failed  bool      // it comes after the steps of its group that have not failed
 	Due     time.Time // it is not taken earlier

@@ -7,6 +7,7 @@ import (
 	"berth/state/check"
 	"berth/state/csi"
 	"berth/state/csi/lifecycle"
+	"berth/state/csi/snapshots"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/snapgroup"
@@ -22,10 +23,7 @@ func Outcome(tx *mvcc.WriteTx, p *snapgroup.SnapshotGroupOutcomeEntry) error {
 	}
 
 	g = g.Copy()
-	// The call of a final error, or of an answer, has ended.
-	if !p.KeepCall || p.Final || p.Err == nil {
-		g.Call = nil
-	}
+	snapshots.EndCall(&g.Progress, &p.Outcome)
 	switch {
 	case p.Op == snapgroup.OpDelete && p.Err == nil:
 		recordDeletion(tx, g, p.Now)
@@ -66,23 +64,11 @@ func recordCut(tx *mvcc.WriteTx, g *snapgroup.GroupSnapshot, p *snapgroup.Snapsh
 		}
 	}
 
-	if g.ExternalID == "" {
-		g.Consistency = p.Consistency
-	}
-	g.ExternalID = p.Answer.ID
-	g.CutTime = p.Answer.CreateTime * 1e9
-	g.LastError = nil
-	g.Unanswered = false
-	switch {
-	case g.State == snapshot.Deleting:
-	case p.Answer.IsReady:
-		g.State = snapshot.Ready
-		g.ReadyTime = p.Now
-	default:
-		g.State = snapshot.Pending
-		g.Polls++
-		g.PollTime = p.PollTime
-	}
+	snapshots.Cut(&g.Progress, &p.Outcome, snapshots.Answer{
+		ID:      p.Answer.ID,
+		CutTime: p.Answer.CreateTime * 1e9,
+		Ready:   p.Answer.IsReady,
+	}, p.Now)
 	for _, m := range members {
 		cut := p.Answer.Of(m.SourceExternalID)
 		m = m.Copy()
@@ -103,10 +89,8 @@ func recordTaken(tx *mvcc.WriteTx, g *snapgroup.GroupSnapshot, other *snapshot.V
 		drop(tx, g, now)
 		return
 	}
-	g.State = snapshot.Failed
-	g.Called = false
-	g.Reason = fmt.Sprintf("plugin %q has answered with a snapshot that is %s/%s already",
-		g.PluginID, other.Namespace, other.Name)
+	snapshots.Fail(&g.Progress, fmt.Sprintf("plugin %q has answered with a snapshot that is %s/%s already",
+		g.PluginID, other.Namespace, other.Name))
 	settle(tx, g, now)
 }
 
@@ -123,28 +107,14 @@ func settle(tx *mvcc.WriteTx, g *snapgroup.GroupSnapshot, now int64) {
 
 // recordUncut stores the failure of a creation.
 func recordUncut(tx *mvcc.WriteTx, g *snapgroup.GroupSnapshot, p *snapgroup.SnapshotGroupOutcomeEntry) {
-	next := g.Next()
-	if next != snapgroup.OpCreate && next != snapgroup.OpLearn {
+	if g.Next() != snapgroup.OpCreate && g.Next() != snapgroup.OpLearn {
 		return
 	}
-
-	g.LastError = lifecycle.CountFailure(g.LastError, p.Err)
-	// A final error to a creation proves nothing about an earlier one once the deletion is requested: the
-	// loop repeats the call, and decides by its error.
-	if p.Final && next == snapgroup.OpCreate {
-		g.State = snapshot.Failed
-		g.Reason = p.Err.Message
-		// A transport answers RESOURCE_EXHAUSTED to a large message, too: then the plugin has cut it.
-		// The first of two calls may have had another outcome than the last.
-		g.Called = p.Err.Code == structs.CSICodeExhausted || g.Unanswered
-		if g.ExternalID != "" {
-			g.LastError = nil // the deletion of the remains has errors of its own
-		}
-	}
+	snapshots.Uncut(&g.Progress, &p.Outcome)
 	settle(tx, g, p.Now)
 }
 
-// recordNothing is for a creation to be undone that the plugin has rejected: there is no group.
+// recordNothing is for a creation to be undone that has left nothing.
 func recordNothing(tx *mvcc.WriteTx, g *snapgroup.GroupSnapshot, now int64) {
 	if g.Next() == snapgroup.OpLearn {
 		drop(tx, g, now)
@@ -156,23 +126,17 @@ func recordDeletion(tx *mvcc.WriteTx, g *snapgroup.GroupSnapshot, now int64) {
 	case g.State == snapshot.Deleting:
 		drop(tx, g, now)
 	case g.Next() == snapgroup.OpDelete: // the remains of a failed one
-		g.ExternalID = ""
-		g.Called = false
-		g.LastError = nil
+		snapshots.RemainsGone(&g.Progress)
 		settle(tx, g, now)
 	}
 }
 
-// recordUndeleted stores the failure of a deletion. A ready group whose deletion the plugin rejects for good
-// stays.
+// recordUndeleted stores the failure of a deletion.
 func recordUndeleted(tx *mvcc.WriteTx, g *snapgroup.GroupSnapshot, p *snapgroup.SnapshotGroupOutcomeEntry) {
 	if g.Next() != snapgroup.OpDelete {
 		return
 	}
-	g.LastError = lifecycle.CountFailure(g.LastError, p.Err)
-	if p.Final && g.ReadyTime != 0 {
-		g.State = snapshot.Ready
-	}
+	snapshots.Undeleted(&g.Progress, &p.Outcome)
 	store(tx, g)
 }
 

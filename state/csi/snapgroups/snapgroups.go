@@ -102,14 +102,13 @@ func Put(tx *mvcc.WriteTx, p *snapgroup.SnapshotGroupPutEntry) error {
 	}
 
 	g := &snapgroup.GroupSnapshot{
-		Namespace:   p.Group.Namespace,
-		Name:        p.Group.Name,
-		ID:          p.Group.ID,
-		PluginID:    p.Group.PluginID,
-		VolumeIDs:   p.Group.VolumeIDs,
-		Parameters:  p.Group.Parameters,
-		State:       snapshot.Creating,
-		RequestTime: p.Now,
+		Namespace:  p.Group.Namespace,
+		Name:       p.Group.Name,
+		ID:         p.Group.ID,
+		PluginID:   p.Group.PluginID,
+		VolumeIDs:  p.Group.VolumeIDs,
+		Parameters: p.Group.Parameters,
+		Progress:   snapshots.Begun(p.Now),
 	}
 	for _, m := range p.Members {
 		schema.Snapshots.Put(tx, snapshots.Fresh(m, p.Now))
@@ -198,17 +197,13 @@ func sameRequest(tx mvcc.Reader, p *snapgroup.SnapshotGroupPutEntry, old *snapgr
 	return true
 }
 
-// putAgain tries a group that has failed again. The plugin gets the same name, and finds what an earlier call
-// has left.
+// putAgain tries a group that has failed again.
 func putAgain(tx *mvcc.WriteTx, old *snapgroup.GroupSnapshot, now int64) {
 	if old.State != snapshot.Failed {
 		return
 	}
 	g := old.Copy()
-	g.State = snapshot.Creating
-	g.Reason = ""
-	g.LastError = nil
-	g.RequestTime = now
+	snapshots.TryAgain(&g.Progress, now)
 	store(tx, g)
 }
 
@@ -238,7 +233,8 @@ func putChanged(tx *mvcc.WriteTx, old, m *snapshot.VolumeSnapshot) {
 	}
 }
 
-// Delete records that the plugin is to delete a group. The rows of one that was surely never cut go at once.
+// Delete records that the plugin is to delete a group. The rows of one that was surely never cut, or that the
+// plugin may keep, go at once.
 // The error is a conflict while a volume is made from a member.
 func Delete(tx *mvcc.WriteTx, p *snapgroup.SnapshotGroupDeleteEntry) error {
 	ns := p.RequestNamespace()
@@ -253,7 +249,7 @@ func Delete(tx *mvcc.WriteTx, p *snapgroup.SnapshotGroupDeleteEntry) error {
 				"snapshot %q", g.Name, restore, m.Name)
 		}
 	}
-	if !g.MayExist() {
+	if p.Force || !g.MayExist() {
 		drop(tx, g, p.Now)
 		return nil
 	}
@@ -289,9 +285,7 @@ func Note(tx *mvcc.WriteTx, p *snapgroup.SnapshotGroupNoteEntry) error {
 		return structs.Conflictf("group snapshot %q has changed meanwhile", p.Name)
 	}
 	g = g.Copy()
-	g.Unanswered = g.Unanswered || g.Call != nil
-	g.Call = p.Call
-	g.Called = g.Called || p.Call.Op == snapgroup.OpCreate
+	snapshots.NoteCall(&g.Progress, p.Call, p.Call.Op == snapgroup.OpCreate)
 	store(tx, g)
 	return nil
 }
@@ -300,13 +294,9 @@ func Note(tx *mvcc.WriteTx, p *snapgroup.SnapshotGroupNoteEntry) error {
 // a time at which they were there.
 func KeepDeleted(tx *mvcc.WriteTx) {
 	for _, g := range slices.Collect(schema.UnsettledSnapshotGroups.Scan(tx, snapshot.Deleting)) {
-		if g.ReadyTime == 0 {
-			continue
-		}
 		g = g.Copy()
-		g.State = snapshot.Ready
-		g.LastError = nil
-		g.Call = nil
-		store(tx, g)
+		if snapshots.Keep(&g.Progress) {
+			store(tx, g)
+		}
 	}
 }

@@ -87,6 +87,27 @@ func (w *world) remove(fault string) {
 	})
 }
 
+// removeRows deletes the rows alone.
+func (w *world) removeRows() {
+	w.t.Helper()
+	w.write("", func(tx *mvcc.WriteTx) error {
+		p := &snapgroup.SnapshotGroupDeleteEntry{Name: "g", Force: true}
+		p.Namespace = "default"
+		return snapgroups.Delete(tx, p)
+	})
+}
+
+func TestDelete_WithForceDeletesTheRowsAlone(t *testing.T) {
+	w := newWorld(t)
+	w.put("", w.entry("v", "w"))
+	w.note("", snapgroup.OpCreate)
+	w.outcome("", snapgroup.OpCreate, cut(true))
+	w.removeRows()
+	if w.group() != nil || w.member("g-v") != nil {
+		t.Errorf("the rows are %+v and %+v", w.group(), w.member("g-v"))
+	}
+}
+
 func (w *world) group() *snapgroup.GroupSnapshot { return snapgroups.Group(w.Read(), "default", "g") }
 
 func (w *world) member(name string) *snapshot.VolumeSnapshot {
@@ -111,7 +132,7 @@ func (w *world) note(fault, op string) {
 
 func (w *world) outcome(fault, op string, change func(*snapgroup.SnapshotGroupOutcomeEntry)) {
 	w.t.Helper()
-	p := &snapgroup.SnapshotGroupOutcomeEntry{Name: "g", Op: op}
+	p := &snapgroup.SnapshotGroupOutcomeEntry{Name: "g", Outcome: snapshot.Outcome{Op: op}}
 	p.Namespace = "default"
 	p.Now = 9
 	p.RowIndex = w.group().CreateIndex
@@ -374,7 +395,7 @@ func TestOutcome_FailsAGroupWithTheSnapshotOfAnotherRow(t *testing.T) {
 	w := newWorld(t)
 	w.write("", func(tx *mvcc.WriteTx) error {
 		schema.Snapshots.Put(tx, &snapshot.VolumeSnapshot{
-			Namespace: "default", Name: "own", PluginID: "p", ExternalID: "s-w", State: snapshot.Ready,
+			Namespace: "default", Name: "own", PluginID: "p", Progress: snapshot.Progress{ExternalID: "s-w", State: snapshot.Ready},
 		})
 		return nil
 	})

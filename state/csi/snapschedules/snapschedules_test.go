@@ -232,9 +232,11 @@ func (w *world) snapshotsOf(now time.Time, rows ...snapshot.VolumeSnapshot) {
 func TestExpired_KeepsTheNewestAndTheYoung(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	ready := func(age int64) snapshot.VolumeSnapshot {
-		return snapshot.VolumeSnapshot{State: snapshot.Ready, RequestTime: age}
+		return snapshot.VolumeSnapshot{Progress: snapshot.Progress{State: snapshot.Ready, RequestTime: age}}
 	}
-	in := func(state string) snapshot.VolumeSnapshot { return snapshot.VolumeSnapshot{State: state} }
+	in := func(state string) snapshot.VolumeSnapshot {
+		return snapshot.VolumeSnapshot{Progress: snapshot.Progress{State: state}}
+	}
 	foreign := ready(99)
 	foreign.Schedule = "other"
 	remains := in(snapshot.Failed) // the plugin deletes what it has cut
@@ -287,7 +289,7 @@ func (w *world) expired(name string, now time.Time, want []string, next time.Dur
 func TestExpired_LeavesTheSnapshotsOfAnEarlierSchedule(t *testing.T) {
 	w := newWorld(t)
 	now := time.Unix(1_000_000, 0)
-	old := snapshot.VolumeSnapshot{State: snapshot.Ready, RequestTime: 9}
+	old := snapshot.VolumeSnapshot{Progress: snapshot.Progress{State: snapshot.Ready, RequestTime: 9}}
 	w.snapshotsOf(now, old, old, old, old)
 	w.write("", func(tx *mvcc.WriteTx) error {
 		return snapschedules.Delete(tx, &snapschedule.ScheduleDeleteRequest{ScheduleName: "s"})
@@ -299,7 +301,7 @@ func TestExpired_LeavesTheSnapshotsOfAnEarlierSchedule(t *testing.T) {
 func TestExpired_WaitsForARestore(t *testing.T) {
 	w := newWorld(t)
 	now := time.Unix(1_000_000, 0)
-	ready := snapshot.VolumeSnapshot{State: snapshot.Ready, RequestTime: 9}
+	ready := snapshot.VolumeSnapshot{Progress: snapshot.Progress{State: snapshot.Ready, RequestTime: 9}}
 	w.snapshotsOf(now, ready, ready, ready)
 	w.write("", func(tx *mvcc.WriteTx) error {
 		schema.Volumes.Put(tx, &structs.CSIVolume{

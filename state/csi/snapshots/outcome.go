@@ -21,10 +21,7 @@ func Outcome(tx *mvcc.WriteTx, p *snapshot.SnapshotOutcomeEntry) error {
 	}
 
 	s = s.Copy()
-	// The call of a final error, or of an answer, has ended.
-	if !p.KeepCall || p.Final || p.Err == nil {
-		s.Call = nil
-	}
+	EndCall(&s.Progress, &p.Outcome)
 	switch {
 	case p.Op == snapshot.OpDelete && p.Err == nil:
 		recordDeletion(tx, s, p.Now)
@@ -56,25 +53,13 @@ func recordCut(tx *mvcc.WriteTx, s *snapshot.VolumeSnapshot, p *snapshot.Snapsho
 		return
 	}
 
-	if s.ExternalID == "" {
-		s.Consistency = p.Consistency
-	}
-	s.ExternalID = p.Answer.ID
 	s.SizeBytes = p.Answer.SizeBytes
-	s.CutTime = p.Answer.CreateTime * 1e9
 	s.AccessibleTopologies = p.Answer.AccessibleTopologies
-	s.LastError = nil
-	s.Unanswered = false
-	switch {
-	case s.State == snapshot.Deleting:
-	case p.Answer.IsReady:
-		s.State = snapshot.Ready
-		s.ReadyTime = p.Now
-	default:
-		s.State = snapshot.Pending
-		s.Polls++
-		s.PollTime = p.PollTime
-	}
+	Cut(&s.Progress, &p.Outcome, Answer{
+		ID:      p.Answer.ID,
+		CutTime: p.Answer.CreateTime * 1e9,
+		Ready:   p.Answer.IsReady,
+	}, p.Now)
 	settle(tx, s, p.Now)
 }
 
@@ -85,9 +70,8 @@ func recordTaken(tx *mvcc.WriteTx, s *snapshot.VolumeSnapshot, p *snapshot.Snaps
 		drop(tx, s, p.Now)
 		return
 	}
-	s.State = snapshot.Failed
-	s.Called = false
-	s.Reason = fmt.Sprintf("plugin %q has answered with a snapshot that has another name already", s.PluginID)
+	Fail(&s.Progress,
+		fmt.Sprintf("plugin %q has answered with a snapshot that has another name already", s.PluginID))
 	settle(tx, s, p.Now)
 }
 
@@ -101,28 +85,14 @@ func settle(tx *mvcc.WriteTx, s *snapshot.VolumeSnapshot, now int64) {
 
 // recordUncut stores the failure of a creation.
 func recordUncut(tx *mvcc.WriteTx, s *snapshot.VolumeSnapshot, p *snapshot.SnapshotOutcomeEntry) {
-	next := s.Next()
-	if next != snapshot.OpCreate && next != snapshot.OpLearn {
+	if s.Next() != snapshot.OpCreate && s.Next() != snapshot.OpLearn {
 		return
 	}
-
-	s.LastError = lifecycle.CountFailure(s.LastError, p.Err)
-	// A final error to a creation proves nothing about an earlier one once the deletion is requested: the
-	// loop repeats the call, and decides by its error.
-	if p.Final && next == snapshot.OpCreate {
-		s.State = snapshot.Failed
-		s.Reason = p.Err.Message
-		// A transport answers RESOURCE_EXHAUSTED to a large message, too: then the plugin has cut it.
-		// The first of two calls may have had another outcome than the last.
-		s.Called = p.Err.Code == structs.CSICodeExhausted || s.Unanswered
-		if s.ExternalID != "" {
-			s.LastError = nil // the deletion of the remains has errors of its own
-		}
-	}
+	Uncut(&s.Progress, &p.Outcome)
 	settle(tx, s, p.Now)
 }
 
-// recordNothing is for a creation to be undone that the plugin has rejected: there is no snapshot.
+// recordNothing is for a creation to be undone that has left nothing.
 func recordNothing(tx *mvcc.WriteTx, s *snapshot.VolumeSnapshot, now int64) {
 	if s.Next() == snapshot.OpLearn {
 		drop(tx, s, now)
@@ -134,23 +104,17 @@ func recordDeletion(tx *mvcc.WriteTx, s *snapshot.VolumeSnapshot, now int64) {
 	case s.State == snapshot.Deleting:
 		drop(tx, s, now)
 	case s.Next() == snapshot.OpDelete: // the remains of a failed one
-		s.ExternalID = ""
-		s.Called = false
-		s.LastError = nil
+		RemainsGone(&s.Progress)
 		settle(tx, s, now)
 	}
 }
 
-// recordUndeleted stores the failure of a deletion. A ready snapshot whose deletion the plugin rejects for
-// good stays.
+// recordUndeleted stores the failure of a deletion.
 func recordUndeleted(tx *mvcc.WriteTx, s *snapshot.VolumeSnapshot, p *snapshot.SnapshotOutcomeEntry) {
 	if s.Next() != snapshot.OpDelete {
 		return
 	}
-	s.LastError = lifecycle.CountFailure(s.LastError, p.Err)
-	if p.Final && s.ReadyTime != 0 {
-		s.State = snapshot.Ready
-	}
+	Undeleted(&s.Progress, &p.Outcome)
 	schema.Snapshots.Put(tx, s)
 }
 

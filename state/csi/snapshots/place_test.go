@@ -54,9 +54,11 @@ func TestDuty_E4_I8_AVolumeIsMadeWhereItsSnapshotIsUsable(t *testing.T) {
 			s := csi.Snapshot(w.Read(), "default", "s")
 			w.write("", func(tx *mvcc.WriteTx) error {
 				return snapshots.Outcome(tx, &snapshot.SnapshotOutcomeEntry{
-					Name:         "s",
-					RowIndex:     s.CreateIndex,
-					Op:           snapshot.OpCreate,
+					Name:     "s",
+					RowIndex: s.CreateIndex,
+					Outcome: snapshot.Outcome{
+						Op: snapshot.OpCreate,
+					},
 					Answer:       &snapshot.CSISnapshot{ID: "ext-s", IsReady: true, AccessibleTopologies: c.usable},
 					WriteOptions: structs.WriteOptions{Namespace: "default"},
 				})

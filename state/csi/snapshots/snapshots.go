@@ -90,20 +90,8 @@ func put(tx *mvcc.WriteTx, wanted *snapshot.VolumeSnapshot, now int64) error {
 // Fresh returns the row of a snapshot of which nothing is known yet.
 func Fresh(wanted *snapshot.VolumeSnapshot, now int64) *snapshot.VolumeSnapshot {
 	s := wanted.Copy()
-	s.State = snapshot.Creating
-	s.Reason = ""
-	s.LastError = nil
-	s.Call = nil
-	s.Called = false
-	s.Unanswered = false
-	s.ExternalID = ""
+	s.Progress = Begun(now)
 	s.SizeBytes = 0
-	s.RequestTime = now
-	s.CutTime = 0
-	s.ReadyTime = 0
-	s.Polls = 0
-	s.PollTime = 0
-	s.Consistency = snapshot.Consistency{}
 	s.AccessibleTopologies = nil
 	return s
 }
@@ -150,17 +138,13 @@ func checkAgain(tx mvcc.Reader, wanted, old *snapshot.VolumeSnapshot) error {
 	return CheckSource(tx, old)
 }
 
-// putAgain tries a snapshot that has failed again. The plugin gets the same name, and finds what an earlier
-// call has left.
+// putAgain tries a snapshot that has failed again.
 func putAgain(tx *mvcc.WriteTx, old *snapshot.VolumeSnapshot, now int64) {
 	if old.State != snapshot.Failed {
 		return
 	}
 	s := old.Copy()
-	s.State = snapshot.Creating
-	s.Reason = ""
-	s.LastError = nil
-	s.RequestTime = now
+	TryAgain(&s.Progress, now)
 	schema.Snapshots.Put(tx, s)
 }
 
@@ -194,8 +178,8 @@ func checkCount(tx mvcc.Reader, ns string) error {
 		"delete some of them first", ns, count)
 }
 
-// Delete records that the plugin is to delete a snapshot. The row of one that was surely never cut goes at
-// once. The error is a conflict while a volume is made from the snapshot.
+// Delete records that the plugin is to delete a snapshot. The row of one that was surely never cut, or that
+// the plugin may keep, goes at once. The error is a conflict while a volume is made from the snapshot.
 func Delete(tx *mvcc.WriteTx, p *snapshot.SnapshotDeleteEntry) error {
 	ns := p.RequestNamespace()
 	s := csi.Snapshot(tx, ns, p.Name)
@@ -217,7 +201,7 @@ func Delete(tx *mvcc.WriteTx, p *snapshot.SnapshotDeleteEntry) error {
 	if err != nil {
 		return err
 	}
-	if !s.MayExist() {
+	if p.Force || !s.MayExist() {
 		drop(tx, s, p.Now)
 		return nil
 	}
@@ -252,9 +236,7 @@ func Note(tx *mvcc.WriteTx, p *snapshot.SnapshotNoteEntry) error {
 		return structs.Conflictf("snapshot %q has changed meanwhile", p.Name)
 	}
 	s = s.Copy()
-	s.Unanswered = s.Unanswered || s.Call != nil
-	s.Call = p.Call
-	s.Called = s.Called || p.Call.Op == snapshot.OpCreate
+	NoteCall(&s.Progress, p.Call, p.Call.Op == snapshot.OpCreate)
 	schema.Snapshots.Put(tx, s)
 	return nil
 }
@@ -263,13 +245,9 @@ func Note(tx *mvcc.WriteTx, p *snapshot.SnapshotNoteEntry) error {
 // from a time at which they were there.
 func KeepDeleted(tx *mvcc.WriteTx) {
 	for _, s := range slices.Collect(schema.UnsettledSnapshots.Scan(tx, snapshot.Deleting)) {
-		if s.ReadyTime == 0 {
-			continue
-		}
 		s = s.Copy()
-		s.State = snapshot.Ready
-		s.LastError = nil
-		s.Call = nil
-		schema.Snapshots.Put(tx, s)
+		if Keep(&s.Progress) {
+			schema.Snapshots.Put(tx, s)
+		}
 	}
 }

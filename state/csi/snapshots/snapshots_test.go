@@ -98,6 +98,18 @@ func (w *world) remove(fault string) {
 	})
 }
 
+func TestDelete_WithForceDeletesTheRowAlone(t *testing.T) {
+	w := newWorld(t, snapshot.Ready)
+	w.write("", func(tx *mvcc.WriteTx) error {
+		p := &snapshot.SnapshotDeleteEntry{Name: "s", Force: true}
+		p.Namespace = "default"
+		return snapshots.Delete(tx, p)
+	})
+	if s := csi.Snapshot(w.Read(), "default", "s"); s != nil {
+		t.Errorf("the row is %+v", s)
+	}
+}
+
 func TestDelete_IsRejectedWhileAVolumeIsMadeFromTheSnapshot(t *testing.T) {
 	w := newWorld(t, snapshot.Ready)
 	w.restore("", 1<<20)

@@ -1,0 +1,64 @@
+package snapshot
+
+import "berth/structs"
+
+// Progress is what a snapshot has reached, or a group of snapshots: the common part of their rows. An object
+// is either of them. The times are in UnixNano, and 0 before.
+type Progress struct {
+	// ExternalID is the plugin's snapshot_id or group_snapshot_id, "" until the object is cut.
+	ExternalID string                  `level:"2"`
+	State      string                  `level:"2"`
+	Reason     string                  `level:"2"` // of Failed
+	LastError  *structs.OperationError `level:"2"`
+	Call       *structs.CSICall        `level:"2"` // of unknown outcome
+	// Called is set before the first creation, and cleared once it is certain that it has left nothing.
+	Called bool `level:"2"`
+	// Unanswered reports that a creation was called again before there was an answer to the one before.
+	Unanswered  bool  `level:"2"`
+	RequestTime int64 `level:"2"`
+	CutTime     int64 `level:"2"` // the plugin's
+	ReadyTime   int64 `level:"2"`
+	// Polls counts the answers that the object is not ready. PollTime is the time of the next question.
+	Polls    int   `level:"2"`
+	PollTime int64 `level:"2"`
+	// Consistency is what the commands of tasks have made of it: see structs.SnapshotCommands.
+	Consistency Consistency `level:"2"`
+}
+
+// Outcome is the common part of the log entries with the outcome of a call for an object.
+type Outcome struct {
+	Op          string                  `level:"2"` // as Progress.Next
+	Err         *structs.OperationError `level:"2"`
+	Final       bool                    `level:"2"` // Err will not change by a repeat
+	KeepCall    bool                    `level:"2"` // the outcome of the noted call is unknown
+	PollTime    int64                   `level:"2"` // as in Progress
+	Consistency Consistency             `level:"2"` // of an object that was cut
+}
+
+// The calls that an object can need. Each is an Op, followed by the kind of the object.
+const (
+	create = "create "
+	learn  = "learn "
+	remove = "delete "
+)
+
+// NextFor returns the call that an object of a kind, such as "snapshot", needs; "" for none. One whose
+// processing has failed is deleted at its plugin.
+func (p *Progress) NextFor(kind string) string {
+	switch {
+	case p.State == Creating || p.State == Pending:
+		return create + kind
+	case p.State == Deleting && p.ExternalID == "":
+		return learn + kind
+	case p.State == Deleting, p.State == Failed && p.ExternalID != "":
+		return remove + kind
+	}
+	return ""
+}
+
+// MayExist reports whether the plugin may have the object.
+func (p *Progress) MayExist() bool { return p.ExternalID != "" || p.Called }
+
+// MayBeCut reports whether an earlier call may have cut the object, or may still cut it. A call that was
+// answered with an error cuts nothing any more. One that was answered with ABORTED has an unknown outcome.
+func (p *Progress) MayBeCut() bool { return p.ExternalID != "" || p.Call != nil || p.Unanswered }
