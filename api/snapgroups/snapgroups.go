@@ -3,6 +3,8 @@ package snapgroups
 
 import (
 	"context"
+	"net/url"
+	"strconv"
 
 	"berth/api"
 	"berth/structs/snapgroup"
@@ -68,10 +70,15 @@ func Create(ctx context.Context, c *api.Client, name string, r Request) (*Shown,
 	return create.Send(ctx, c, api.Request{ID: name, Body: r})
 }
 
-var remove = api.NewEndpoint(api.Remove, path, api.ServeMethod(snapgroup.Delete,
-	api.WithID(func(q *snapgroup.SnapshotGroupDeleteRequest, name string) { q.GroupName = name }), api.Whole))
+var remove = api.NewEndpoint(api.Remove, path, api.ServeMethod(snapgroup.Delete, bindRemove, api.Whole))
 
-// Delete deletes a group with its members.
-func Delete(ctx context.Context, c *api.Client, name string) error {
-	return remove.Exec(ctx, c, api.Request{ID: name})
+func bindRemove(c *api.Call, q *snapgroup.SnapshotGroupDeleteRequest) (err error) {
+	q.GroupName = c.ID()
+	q.Force, err = c.Flag("force")
+	return err
+}
+
+// Delete deletes a group with its members. With force it deletes the rows alone.
+func Delete(ctx context.Context, c *api.Client, name string, force bool) error {
+	return remove.Exec(ctx, c, api.Request{ID: name, Query: url.Values{"force": {strconv.FormatBool(force)}}})
 }

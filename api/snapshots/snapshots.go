@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"net/url"
+	"strconv"
 
 	"berth/api"
 	"berth/structs"
@@ -178,14 +179,29 @@ var remove = api.NewEndpoint(api.Remove, one, api.ServeMethod(snapshot.Delete, b
 func bindNamed(c *api.Call, req *snapshot.SnapshotDeleteRequest) (err error) {
 	req.SnapshotName = c.ID()
 	req.Secrets, err = c.Secrets()
-	return err
-}
-
-// Delete deletes a snapshot by its name.
-func Delete(ctx context.Context, c *api.Client, name string, secrets structs.Secrets) error {
-	header, err := api.SecretsHeader(secrets)
 	if err != nil {
 		return err
 	}
-	return remove.Exec(ctx, c, api.Request{ID: name, Header: header})
+	req.Force, err = c.Flag("force")
+	return err
+}
+
+// Named names a snapshot, with the secrets for the call. Force deletes the row alone.
+type Named struct {
+	Name    string
+	Secrets structs.Secrets
+	Force   bool
+}
+
+// Delete deletes a snapshot by its name.
+func Delete(ctx context.Context, c *api.Client, one Named) error {
+	header, err := api.SecretsHeader(one.Secrets)
+	if err != nil {
+		return err
+	}
+	return remove.Exec(ctx, c, api.Request{
+		ID:     one.Name,
+		Header: header,
+		Query:  url.Values{"force": {strconv.FormatBool(one.Force)}},
+	})
 }

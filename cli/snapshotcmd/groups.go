@@ -63,16 +63,25 @@ secrets of the first volume.`,
 		Synopsis: "Delete a group snapshot with its members at the plugin",
 		Help: `
 A group with a snapshot from which a volume is being created is not deleted.`,
-		Acts: true,
-		Run: func(ctx context.Context, c *command.Call) error {
-			err := snapgroups.Delete(ctx, c.API, c.Arg(0))
-			if err != nil {
-				return err
-			}
-			return c.Report(command.Changed{"Name": c.Arg(0)}, "Group snapshot %q is deleted", c.Arg(0))
-		},
+		Acts:     true,
+		Flags:    []command.Flag{forceFlag},
+		Run:      groupDelete,
 		Examples: "berth volume snapshot group delete before-upgrade",
 	},
+}
+
+func groupDelete(ctx context.Context, c *command.Call) error {
+	name := c.Arg(0)
+	force := c.Bool("force")
+	err := snapgroups.Delete(ctx, c.API, name, force)
+	switch {
+	case err != nil:
+		return err
+	case force:
+		return c.Report(command.Changed{"Name": name},
+			"The rows of group snapshot %q are deleted; its plugin may still have the group", name)
+	}
+	return c.Report(command.Changed{"Name": name}, "Group snapshot %q is deleted", name)
 }
 
 func groupCreate(ctx context.Context, c *command.Call) error {

@@ -19,6 +19,11 @@ var secretFlag = command.Flag{
 	Usage: "A secret for the plugin; may be given more than once",
 }
 
+var forceFlag = command.Flag{
+	Name:  "force",
+	Usage: "Delete berth's row alone, for a plugin that is gone or no longer knows the snapshot",
+}
+
 // Commands are the verbs of berth volume snapshot.
 var Commands = []command.Command{
 	{
@@ -90,9 +95,10 @@ The argument is the name of a snapshot. With two arguments the first is a
 plugin, and the second the ID that the snapshot has there. A snapshot from
 which a volume is being created is not deleted.`,
 		Acts:  true,
-		Flags: []command.Flag{secretFlag},
+		Flags: []command.Flag{secretFlag, forceFlag},
 		Run:   remove,
 		Examples: "berth volume snapshot delete before-upgrade\n" +
+			"berth volume snapshot delete -force before-upgrade\n" +
 			"berth volume snapshot delete hostpath snap-7",
 	},
 	{
@@ -236,9 +242,13 @@ func remove(ctx context.Context, c *command.Call) error {
 		return err
 	}
 	name := c.Arg(0)
-	if c.Arg(1) == "" {
-		err = snapshots.Delete(ctx, c.API, name, secrets)
-	} else {
+	force := c.Bool("force")
+	switch {
+	case force && c.Arg(1) != "":
+		return command.BadUsage("-force deletes berth's row of a snapshot: give its name alone")
+	case c.Arg(1) == "":
+		err = snapshots.Delete(ctx, c.API, snapshots.Named{Name: name, Secrets: secrets, Force: force})
+	default:
 		name = c.Arg(1)
 		err = snapshots.DeleteExternal(ctx, c.API, snapshots.AtPlugin{
 			PluginID: c.Arg(0),
@@ -248,6 +258,10 @@ func remove(ctx context.Context, c *command.Call) error {
 	}
 	if err != nil {
 		return err
+	}
+	if force {
+		return c.Report(command.Changed{"Snapshot": name},
+			"The row of snapshot %q is deleted; its plugin may still have the snapshot", name)
 	}
 	return c.Report(command.Changed{"Snapshot": name}, "Snapshot %q is deleted", name)
 }

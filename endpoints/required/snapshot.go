@@ -21,13 +21,15 @@ var (
 
 	// SnapshotDelete decides by the row, also one in another namespace. The data of a snapshot without a row
 	// may be that of anybody.
-	SnapshotDelete = rights.Where("volume: snapshot, to delete volume: force for one without a row",
+	SnapshotDelete = rights.Where(
+		"volume: snapshot, to delete volume: force for one without a row, or a row alone",
 		func(q rights.Question) bool {
 			req := q.Req.(*snapshot.SnapshotDeleteRequest)
 			ns := req.RequestNamespace()
 			if req.SnapshotName != "" || req.SnapshotID == "" {
-				row := csi.Snapshot(q.Tx, ns, req.SnapshotName)
-				return q.ACL.Volume(ns, volumeOfSnapshot(row), acl.VolumeSnapshot)
+				volume := volumeOfSnapshot(csi.Snapshot(q.Tx, ns, req.SnapshotName))
+				mayForce := !req.Force || q.ACL.Volume(ns, volume, acl.VolumeForce)
+				return mayForce && q.ACL.Volume(ns, volume, acl.VolumeSnapshot)
 			}
 			row := csi.SnapshotByExternal(q.Tx, req.PluginID, req.SnapshotID)
 			if row != nil {

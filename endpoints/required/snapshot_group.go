@@ -26,10 +26,13 @@ var (
 		return ofGroup(q, req.RequestNamespace(), req.GroupName, acl.VolumeRead)
 	})
 
-	SnapshotGroupDelete = rights.Where("volume: snapshot", func(q rights.Question) bool {
-		req := q.Req.(*snapgroup.SnapshotGroupDeleteRequest)
-		return ofGroup(q, req.RequestNamespace(), req.GroupName, acl.VolumeSnapshot)
-	})
+	SnapshotGroupDelete = rights.Where("volume: snapshot, to delete volume: force for the rows alone",
+		func(q rights.Question) bool {
+			req := q.Req.(*snapgroup.SnapshotGroupDeleteRequest)
+			ns := req.RequestNamespace()
+			mayForce := !req.Force || ofGroup(q, ns, req.GroupName, acl.VolumeForce)
+			return mayForce && ofGroup(q, ns, req.GroupName, acl.VolumeSnapshot)
+		})
 )
 
 // ofGroup reports whether a caller has a right on each volume of a group. For a group that does not exist it

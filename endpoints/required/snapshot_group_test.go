@@ -45,6 +45,10 @@ func TestSnapshotGroups_NeedTheRightOnEachVolume(t *testing.T) {
 		if may(required.SnapshotGroupRead, get) != want || may(required.SnapshotGroupDelete, remove) != want {
 			t.Errorf("group %s: want %v", name, want)
 		}
+		remove.Force = true
+		if may(required.SnapshotGroupDelete, remove) {
+			t.Errorf("group %s: its rows may be deleted alone, without the right force", name)
+		}
 	}
 	for _, c := range []struct {
 		volumes []string

@@ -34,6 +34,8 @@ func checkDelete(req *snapshot.SnapshotDeleteRequest) error {
 	byID := req.PluginID != "" && req.SnapshotID != ""
 	f.Require((req.SnapshotName != "") != byID && (byID || req.PluginID == "" && req.SnapshotID == ""),
 		"expected either the name of a snapshot, or a plugin with its ID of a snapshot")
+	f.Require(!req.Force || req.SnapshotName != "",
+		"Force deletes the row of a snapshot, and leaves it at its plugin; expected the name of the snapshot")
 	f.CheckString("SnapshotName", req.SnapshotName, structs.MaxName)
 	f.CheckString("PluginID", req.PluginID, structs.MaxCSIString)
 	f.CheckString("SnapshotID", req.SnapshotID, structs.MaxCSIID)
