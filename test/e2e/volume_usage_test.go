@@ -70,7 +70,9 @@ job "fill" {
 		t.Errorf("the metrics have no %s", metric)
 	}
 
-	out, err := exec.Command(binary, "executor", statfs.Arg, t.TempDir()).Output()
+	measure := exec.Command(binary, "executor", statfs.Arg)
+	measure.Stdin = strings.NewReader(fmt.Sprintf(`{"Paths": [%q]}`, t.TempDir()))
+	out, err := measure.Output()
 	var answer statfs.Answer
 	if err != nil || json.Unmarshal(out, &answer) != nil || answer.Bytes == 0 {
 		t.Errorf("statfs: %s, %v", out, err)

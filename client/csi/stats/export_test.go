@@ -11,7 +11,7 @@ func PollOnce(ctx context.Context, p *Poller) {
 	for range looks - 1 {
 		p.due(time.Time{})
 	}
-	for _, v := range p.due(later) {
-		p.measure(ctx, v)
+	for _, do := range p.dueWork(ctx, later) {
+		do()
 	}
 }

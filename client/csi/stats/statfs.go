@@ -2,7 +2,8 @@ package stats
 
 import (
 	"context"
-	"encoding/json"
+	"fmt"
+	"time"
 
 	"berth/client/csi/helpers"
 	"berth/client/csi/stats/statfs"
@@ -10,23 +11,75 @@ import (
 	"berth/structs/volumeusage"
 )
 
-// askFileSystem asks the file system at a path, in a process of its own. It has the errors of Pool.Output.
-func askFileSystem(ctx context.Context, pool *helpers.Pool, path string) (*volumeusage.VolumeUsage, error) {
-	out, err := pool.Output(ctx, statfs.Arg, path)
-	if err != nil {
-		return nil, err
-	}
+// maxAsked bounds the file systems that one process asks. Its start costs as much as about a hundred of them.
+const maxAsked = 128
 
-	var a statfs.Answer
-	err = json.Unmarshal(out, &a)
+// asking is how askFileSystems asks.
+type asking struct {
+	pool *helpers.Pool
+	wait time.Duration // for one answer
+	// tell takes the answer of the file system at an index.
+	tell func(i int, u *volumeusage.VolumeUsage, err error)
+}
+
+// askFileSystems asks the file systems at paths, one after the other, in one process of its own. It returns
+// how many of them it has told of, at least one. If these are not all, the last one has cost the process: it
+// did not answer in time, and its error is a timeout, or the process has failed. Other errors are
+// unavailable.
+func askFileSystems(ctx context.Context, a asking, paths []string) (told int) {
+	stream, err := helpers.Start[statfs.Answer](a.pool, statfs.Question{Paths: paths}, statfs.Arg)
 	if err != nil {
-		return nil, structs.Internalf("the output of statfs: %w", err)
+		for i := range paths {
+			a.tell(i, nil, err)
+		}
+		return len(paths)
 	}
+	defer func() {
+		stream.Close()
+		for range stream.Answers { // one may have come meanwhile
+		}
+	}()
+
+	for i, path := range paths {
+		u, err, ended := nextAnswer(ctx, stream.Answers, a.wait)
+		if err != nil {
+			err = fmt.Errorf("%s %s: %w", statfs.Arg, path, err)
+		}
+		a.tell(i, u, err)
+		if ended {
+			return i + 1
+		}
+	}
+	return len(paths)
+}
+
+// nextAnswer waits for an answer. ended is true if there will be no further one.
+func nextAnswer(
+	ctx context.Context, answers <-chan statfs.Answer, wait time.Duration,
+) (u *volumeusage.VolumeUsage, err error, ended bool) {
+	limit := time.NewTimer(wait)
+	defer limit.Stop()
+	select {
+	case a, open := <-answers:
+		switch {
+		case !open:
+			return nil, structs.Unavailablef("its process has ended without an answer"), true
+		case a.Error != "":
+			return nil, structs.Unavailablef("%s", structs.Printable(a.Error)), false
+		}
+		return usageOf(a), nil, false
+	case <-limit.C:
+	case <-ctx.Done():
+	}
+	return nil, structs.Timeoutf("it does not end: the server of the file system may have failed"), true
+}
+
+func usageOf(a statfs.Answer) *volumeusage.VolumeUsage {
 	return &volumeusage.VolumeUsage{
 		Source: volumeusage.SourceStatfs,
 		Bytes:  amount(a.Bytes, a.FreeBytes, a.AvailableBytes),
 		Inodes: amount(a.Inodes, a.FreeInodes, a.FreeInodes),
-	}, nil
+	}
 }
 
 // amount returns nil for a total of 0: the file system does not count this.

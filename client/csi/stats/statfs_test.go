@@ -2,7 +2,6 @@ package stats
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"berth/client/csi/health/fusetest"
 	"berth/client/csi/helpers"
 	"berth/client/csi/stats/statfs"
 	"berth/internal/testskip"
@@ -21,8 +21,13 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == statfs.Arg {
-		os.Exit(statfs.Main(os.Args[2:]))
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case statfs.Arg:
+			os.Exit(statfs.Main(os.Args[2:]))
+		case fusetest.Arg:
+			os.Exit(fusetest.Main(os.Args[2:]))
+		}
 	}
 	os.Exit(m.Run())
 }
@@ -46,11 +51,21 @@ func mount(t *testing.T, kind, options string) (dir string) {
 	return dir
 }
 
+// ask asks one file system.
+func ask(ctx context.Context, h *helpers.Pool, path string) (u *volumeusage.VolumeUsage, err error) {
+	tell := func(_ int, got *volumeusage.VolumeUsage, fault error) {
+		u = got
+		err = fault
+	}
+	askFileSystems(ctx, asking{h, time.Minute, tell}, []string{path})
+	return u, err
+}
+
 func TestStatfs_MeasuresAFileSystem(t *testing.T) {
 	dir := mount(t, "tmpfs", "size=1m,nr_inodes=100")
 	must(t, os.WriteFile(filepath.Join(dir, "file"), make([]byte, 256<<10), 0o600))
 	h := helpers.New([]string{os.Args[0]})
-	u, err := askFileSystem(t.Context(), h, dir)
+	u, err := ask(t.Context(), h, dir)
 	must(t, err)
 	want := volumeusage.UsageAmount{Total: 1 << 20, Used: 256 << 10, Available: 768 << 10}
 	if *u.Bytes != want || u.Inodes.Total != 100 || u.Inodes.Used != 2 || u.Inodes.Available != 98 ||
@@ -58,91 +73,175 @@ func TestStatfs_MeasuresAFileSystem(t *testing.T) {
 		t.Errorf("%+v, %+v, %+v", u, u.Bytes, u.Inodes)
 	}
 
-	_, err = askFileSystem(t.Context(), h, dir+"/gone")
+	_, err = ask(t.Context(), h, dir+"/gone")
 	if !structs.IsKind(err, structs.KindUnavailable) || !strings.Contains(err.Error(), "no such file") {
 		t.Errorf("got %v", err)
 	}
-	if n := h.Running(); n != 0 {
-		t.Errorf("%d helpers run", n)
+	awaitProcesses(t, h, 0)
+}
+
+// awaitProcesses waits until a number of processes of a pool have not ended.
+func awaitProcesses(t *testing.T, h *helpers.Pool, want int) {
+	t.Helper()
+	for h.Running() != want {
+		if t.Context().Err() != nil {
+			t.Fatalf("%d helpers run, want %d", h.Running(), want)
+		}
+		time.Sleep(time.Millisecond)
 	}
+}
+
+// mountFUSE mounts a FUSE file system with a server process.
+func mountFUSE(t *testing.T, dir string) *fusetest.FS {
+	t.Helper()
+	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	return fusetest.Mount(t, dir, "")
 }
 
 // A FUSE file system whose server never answers blocks every process that asks it.
 func TestStatfs_DoesNotWaitForAFileSystemThatHangs(t *testing.T) {
-	fuse, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
-	if err != nil {
-		testskip.Lacking(t, "FUSE: "+err.Error())
-	}
-	defer fuse.Close()
-	dir := mount(t, "fuse", fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", fuse.Fd()))
-
+	dir := t.TempDir()
+	mountFUSE(t, dir).Hang()
 	h := helpers.New([]string{os.Args[0]})
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	_, err = askFileSystem(ctx, h, dir)
+	_, err := ask(ctx, h, dir)
 	if !structs.IsKind(err, structs.KindTimeout) || !strings.Contains(err.Error(), dir) {
 		t.Errorf("got %v", err)
 	}
 }
 
-// The kernel may hold a process for ever. Here its output, which a child keeps open, does the same.
+// The server has taken the requests of the processes, and answers none: they stay after SIGKILL.
 func TestStatfs_BoundsTheHelpersThatDoNotEnd(t *testing.T) {
 	dir := t.TempDir()
-	script := filepath.Join(dir, "helper")
-	must(t, os.WriteFile(script, []byte("#!/bin/sh\nsleep 1000 &\necho $! > "+dir+"/$$\nwait\n"), 0o700))
-	h := helpers.New([]string{script})
-	t.Cleanup(func() { killAll(t, dir) })
+	fs := mountFUSE(t, dir)
+	fs.Swallow()
+	h := helpers.New([]string{os.Args[0]})
 	for i := range helpers.Max {
-		// The helper has written its file before the end of the context.
-		ctx, cancel := context.WithCancel(t.Context())
-		go func() {
-			defer cancel()
-			for len(children(dir)) <= i && t.Context().Err() == nil {
-				time.Sleep(time.Millisecond)
-			}
-		}()
-		_, err := askFileSystem(ctx, h, "/")
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		_, err := ask(ctx, h, dir)
+		cancel()
 		if !structs.IsKind(err, structs.KindTimeout) {
 			t.Fatalf("helper %d: %v", i, err)
 		}
 	}
-	_, err := askFileSystem(t.Context(), h, "/")
-	if !structs.IsKind(err, structs.KindUnavailable) || len(children(dir)) != helpers.Max {
-		t.Errorf("got %v with %d helpers", err, len(children(dir)))
+	_, err := ask(t.Context(), h, "/")
+	if !structs.IsKind(err, structs.KindUnavailable) || h.Running() != helpers.Max {
+		t.Errorf("got %v with %d helpers", err, h.Running())
 	}
-}
 
-// children returns the processes of which the helpers of a directory wrote.
-func children(dir string) (pids []int) {
-	files, _ := filepath.Glob(dir + "/[0-9]*")
-	for _, f := range files {
-		text, _ := os.ReadFile(f)
-		pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
-		if err == nil {
-			pids = append(pids, pid)
-		}
-	}
-	return pids
-}
-
-func killAll(t *testing.T, dir string) {
-	for _, pid := range children(dir) {
-		if err := unix.Kill(pid, unix.SIGKILL); err != nil {
-			t.Error(err)
-		}
-	}
+	fs.Die()
+	awaitProcesses(t, h, 0)
+	_, err = ask(t.Context(), h, "/")
+	must(t, err)
 }
 
 func TestStatfs_NamesAFailedHelper(t *testing.T) {
 	h := helpers.New([]string{"/nonexistent"})
-	if _, err := askFileSystem(t.Context(), h, "/"); err == nil || h.Running() != 0 {
+	if _, err := ask(t.Context(), h, "/"); err == nil || h.Running() != 0 {
 		t.Errorf("got %v", err)
 	}
 	echo, err := exec.LookPath("echo")
 	must(t, err)
 	h = helpers.New([]string{echo})
-	if _, err := askFileSystem(t.Context(), h, "/"); !structs.IsKind(err, structs.KindInternal) {
+	_, err = ask(t.Context(), h, "/")
+	if !structs.IsKind(err, structs.KindUnavailable) || !strings.Contains(err.Error(), "without an answer") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// filesFixture returns a poller of the file systems at paths, which waits shortly for each.
+func filesFixture(paths ...string) *Poller {
+	var list []Volume
+	for _, path := range paths {
+		list = append(list, Volume{Key: volumeusage.UsageKey{VolumeID: path}, Path: path})
+	}
+	p := New(Config{
+		List:    func() ([]Volume, error) { return list, nil },
+		Helpers: helpers.New([]string{os.Args[0]}),
+		Timeout: 500 * time.Millisecond,
+	})
+	p.due(time.Time{}) // the first look gives each a time
+	return p
+}
+
+// pollDue does all work that is due after two intervals, and returns the number of its parts.
+func (p *Poller) pollDue(ctx context.Context) (parts int) {
+	work := p.dueWork(ctx, time.Now().Add(2*MaxPause*p.cfg.Interval))
+	for _, do := range work {
+		do()
+	}
+	return len(work)
+}
+
+func (p *Poller) use(path string) *volumeusage.VolumeUsage {
+	return p.Of([]volumeusage.UsageKey{{VolumeID: path}})[0]
+}
+
+// TestPoller_AsksFileSystemsTogether: one that hangs leaves the others their answers, and is alone the next
+// time, until it has answered. One that fails is no such one.
+func TestPoller_AsksFileSystemsTogether(t *testing.T) {
+	hung := t.TempDir()
+	fs := mountFUSE(t, hung)
+	before := mount(t, "tmpfs", "")
+	after := mount(t, "tmpfs", "")
+	gone := before + "/gone"
+	p := filesFixture(before, gone, hung, after)
+	fs.Hang()
+	if parts := p.pollDue(t.Context()); parts != 1 {
+		t.Errorf("the first measurements are in %d parts, want 1", parts)
+	}
+	for _, path := range []string{before, after} {
+		if u := p.use(path); u.Bytes == nil || u.Error != "" {
+			t.Errorf("beside one that hangs: %+v", u)
+		}
+	}
+	for path, want := range map[string]string{hung: "does not end", gone: "no such file"} {
+		if u := p.use(path); !strings.Contains(u.Error, want) || !strings.Contains(u.Error, path) {
+			t.Errorf("got %+v, want %q", u, want)
+		}
+	}
+
+	if parts := p.pollDue(t.Context()); parts != 2 {
+		t.Errorf("the next measurements are in %d parts, want 2", parts)
+	}
+	fs.Resume()
+	p.pollDue(t.Context())
+	if u := p.use(hung); u.Bytes == nil || u.Error != "" {
+		t.Errorf("after it has answered: %+v", u)
+	}
+	if parts := p.pollDue(t.Context()); parts != 1 {
+		t.Errorf("the last measurements are in %d parts, want 1", parts)
+	}
+}
+
+// A part has a bound, and a full pool leaves its volumes for the next time.
+func TestPoller_BoundsTheFileSystemsOfAProcess(t *testing.T) {
+	dir := mount(t, "tmpfs", "")
+	var paths []string
+	for i := range maxAsked + 1 {
+		paths = append(paths, filepath.Join(dir, strconv.Itoa(i)))
+		must(t, os.Mkdir(paths[i], 0o700))
+	}
+	p := filesFixture(paths...)
+	if parts := p.pollDue(t.Context()); parts != 2 {
+		t.Errorf("%d parts, want 2", parts)
+	}
+	for _, u := range p.Of(nil) {
+		if u.Bytes == nil || u.Error != "" {
+			t.Fatalf("got %+v", u)
+		}
+	}
+
+	p.cfg.Helpers = helpers.New([]string{"/nonexistent"})
+	p.pollDue(t.Context())
+	for _, u := range p.Of(nil) {
+		if !strings.Contains(u.Error, "starting a process") {
+			t.Fatalf("without a process: %+v", u)
+		}
+	}
+	if parts := p.pollDue(t.Context()); parts != 2 {
+		t.Errorf("after that %d parts, want 2", parts)
 	}
 }
 

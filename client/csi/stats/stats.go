@@ -7,6 +7,8 @@
 //
 //   - Nothing waits for it. A plugin that does not answer, and a file system whose server has failed, cost
 //     one of MaxCalls calls until Timeout, and then a pause that doubles.
+//   - File systems are asked together, by one process. One that does not answer costs this process: those
+//     after it get another one. From then on it is asked alone, until it answers.
 //   - A volume has at most one call in flight.
 //   - Nothing is stored. The servers ask the node when somebody reads.
 package stats
@@ -144,21 +146,41 @@ func (p *Poller) Run(ctx context.Context) {
 
 // hand gives the volumes and the storages that are due to the workers.
 func (p *Poller) hand(ctx context.Context, work chan<- func()) {
-	now := time.Now()
-	var list []func()
-	for _, s := range p.dueStorages(now) {
-		list = append(list, func() { p.askStorage(ctx, s) })
-	}
-	for _, v := range p.due(now) {
-		list = append(list, func() { p.measure(ctx, v) })
-	}
-	for _, do := range list {
+	for _, do := range p.dueWork(ctx, time.Now()) {
 		select {
 		case work <- do:
 		case <-ctx.Done():
 			return // also those that are marked as busy are not asked any more
 		}
 	}
+}
+
+// dueWork returns the work for the volumes and the storages that are due. File systems are asked together,
+// but for those that did not answer the last time.
+func (p *Poller) dueWork(ctx context.Context, now time.Time) (list []func()) {
+	for _, s := range p.dueStorages(now) {
+		list = append(list, func() { p.askStorage(ctx, s) })
+	}
+
+	var files []Volume
+	for _, v := range p.due(now) {
+		if v.Ask == nil && v.Health == nil && !p.isSlow(v.Key) {
+			files = append(files, v)
+			continue
+		}
+		list = append(list, func() { p.measure(ctx, v) })
+	}
+	for together := range slices.Chunk(files, maxAsked) {
+		list = append(list, func() { p.measureFileSystems(ctx, together) })
+	}
+	return list
+}
+
+// isSlow reports whether a volume did not answer the last time.
+func (p *Poller) isSlow(k volumeusage.UsageKey) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.volumes[k].slow > 0
 }
 
 // due reads the list of the volumes, forgets those that are gone, and returns those that are due.
@@ -217,20 +239,48 @@ func (p *Poller) measure(ctx context.Context, v Volume) {
 	p.volumes[v.Key].end(p.cfg.Interval, failed)
 }
 
+// measureFileSystems measures the use of volumes by their file systems. One that does not answer costs its
+// process, and the volumes after it get another one.
+func (p *Poller) measureFileSystems(ctx context.Context, list []Volume) {
+	for len(list) > 0 && ctx.Err() == nil {
+		var paths []string
+		for _, v := range list {
+			paths = append(paths, v.Path)
+		}
+		tell := func(i int, u *volumeusage.VolumeUsage, err error) {
+			p.take(list[i], u, err)
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.volumes[list[i].Key].end(p.cfg.Interval, structs.IsKind(err, structs.KindTimeout))
+		}
+		told := askFileSystems(ctx, asking{p.cfg.Helpers, p.cfg.Timeout, tell}, paths)
+		list = list[told:]
+	}
+}
+
 // askUse asks for the use of a volume. It reports whether there was no answer in time, or no such volume.
 func (p *Poller) askUse(ctx context.Context, v Volume) (failed bool) {
-	ask := v.Ask
-	if ask == nil {
-		ask = func(ctx context.Context) (*volumeusage.VolumeUsage, error) {
-			return askFileSystem(ctx, p.cfg.Helpers, v.Path)
+	var got *volumeusage.VolumeUsage
+	var err error
+	if v.Ask != nil {
+		got, err = v.Ask(ctx)
+	} else {
+		tell := func(_ int, u *volumeusage.VolumeUsage, fault error) {
+			got = u
+			err = fault
 		}
+		askFileSystems(ctx, asking{p.cfg.Helpers, p.cfg.Timeout, tell}, []string{v.Path})
 	}
-	got, err := ask(ctx)
+	p.take(v, got, err)
+	return err != nil && (ctx.Err() != nil || structs.CodeOf(err) == codeNotFound)
+}
+
+// take keeps a measurement, and the condition that comes with it.
+func (p *Poller) take(v Volume, got *volumeusage.VolumeUsage, err error) {
 	p.keep(v.Key, got, err)
 	if err == nil && v.Health == nil {
 		p.setCondition(v, got.Condition)
 	}
-	return err != nil && (ctx.Err() != nil || structs.CodeOf(err) == codeNotFound)
 }
 
 // codeNotFound is the code of an answer that there is no such volume at its path. The volume is asked for

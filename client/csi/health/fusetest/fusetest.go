@@ -1,5 +1,6 @@
 // Package fusetest serves a FUSE file system of a test, in a process of its own: it has one file, it can
-// hang, and it can die. It speaks as much of the protocol of the kernel (linux/fuse.h) as the tests need.
+// hang, swallow requests, and die. It speaks as much of the protocol of the kernel (linux/fuse.h) as the
+// tests need.
 package fusetest
 
 import (
@@ -8,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"syscall"
 	"testing"
 
@@ -83,6 +85,13 @@ func (f *FS) Die() {
 // Hang lets all requests wait until Resume or Die.
 func (f *FS) Hang() { _ = f.cmd.Process.Signal(syscall.SIGSTOP) }
 
+// Swallow lets the server take all further requests and answer none. The kernel does not give up a request
+// that was taken: not even SIGKILL ends a process that made one, before Die.
+func (f *FS) Swallow() { _ = f.cmd.Process.Signal(swallow) }
+
+// swallow makes a server swallow all requests.
+const swallow = syscall.SIGUSR1
+
 // Resume ends Hang.
 func (f *FS) Resume() { _ = f.cmd.Process.Signal(syscall.SIGCONT) }
 
@@ -103,9 +112,12 @@ func serve(dir, content string) error {
 	if err != nil {
 		return &os.PathError{Op: "mount", Path: dir, Err: err}
 	}
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, swallow)
 	fmt.Print("+")
 
 	f := &server{content}
+	swallowing := false
 	buf := make([]byte, 1<<20)
 	for {
 		n, err := unix.Read(fd, buf)
@@ -116,6 +128,15 @@ func serve(dir, content string) error {
 			continue // a request was interrupted
 		case err != nil:
 			return err
+		}
+		select {
+		case <-signals:
+			swallowing = true
+		default:
+		}
+		// Without the first answer of a server the kernel gives it no request.
+		if swallowing && binary.LittleEndian.Uint32(buf[4:]) != opInit {
+			continue
 		}
 		if answer := f.answer(buf[:n]); answer != nil {
 			_, _ = unix.Write(fd, answer) // an interrupted request takes no answer

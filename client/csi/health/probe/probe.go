@@ -5,14 +5,14 @@ package probe
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"os"
 	"sync"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"berth/client/csi/helpers/child"
 )
 
 // Arg makes the supervisor's program do this work.
@@ -39,22 +39,10 @@ type Answer struct {
 // Main is the program. It reads a Question from the standard input and writes Answers to the standard output,
 // both in JSON. It ends with its input, because that ends with the agent.
 func Main(args []string) int {
-	if len(args) != 0 {
-		fmt.Fprintln(os.Stderr, "mountprobe: expected no arguments")
-		return 2
-	}
-
-	in := json.NewDecoder(os.Stdin)
 	var q Question
-	err := in.Decode(&q)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "mountprobe: reading the question:", err)
+	if !child.Question(Arg, args, &q) {
 		return 2
 	}
-	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin) // the end is that of the agent, whatever its cause
-		os.Exit(1)
-	}()
 
 	out := json.NewEncoder(os.Stdout)
 	var mu sync.Mutex

@@ -1,39 +1,50 @@
-// Package statfs asks a file system how full it is, in a process of its own. The server of a network file
+// Package statfs asks file systems how full they are, in a process of its own. The server of a network file
 // system may have failed: then the question never ends, and not even SIGKILL ends the process. The process
 // that asks it must not be the agent.
 package statfs
 
 import (
 	"encoding/json"
-	"fmt"
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"berth/client/csi/helpers/child"
 )
 
-// Arg makes the supervisor's program do this work. The path of the file system follows it.
+// Arg makes the supervisor's program do this work.
 const Arg = "statfs"
 
-// Answer is the output of the process, in JSON.
+// Question names the file systems.
+type Question struct{ Paths []string }
+
+// Answer is the answer of one file system. The counts are of bytes and of inodes.
 type Answer struct {
 	Bytes, FreeBytes, AvailableBytes uint64
 	Inodes, FreeInodes               uint64
+
+	Error string `json:",omitempty"` // why there are no counts
 }
 
-// Main is the program.
+// Main is the program. It reads a Question from the standard input, asks one file system after the other, and
+// writes an Answer to the standard output for each, in the order of the paths, both in JSON. Those after a
+// file system that does not answer are not asked.
 func Main(args []string) int {
-	if len(args) != 1 {
-		fmt.Fprintln(os.Stderr, "statfs: expected the path of a file system")
+	var q Question
+	if !child.Question(Arg, args, &q) {
 		return 2
 	}
 
-	a, err := ask(args[0])
-	if err == nil {
-		err = json.NewEncoder(os.Stdout).Encode(a)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
+	out := json.NewEncoder(os.Stdout)
+	for _, path := range q.Paths {
+		a, err := ask(path)
+		if err != nil {
+			a.Error = err.Error()
+		}
+		err = out.Encode(a)
+		if err != nil {
+			return 1 // nobody reads any more
+		}
 	}
 	return 0
 }
