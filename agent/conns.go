@@ -8,6 +8,7 @@ import (
 
 	"berth/api"
 	"berth/internal/loadshed"
+	"berth/ui"
 )
 
 // Limits bound the use of the process by HTTP callers.
@@ -60,7 +61,7 @@ func (l Limits) bound(s *http.Server) {
 		Excess: api.Busy(time.Second, text),
 		// Blocking queries wait for minutes. If they took all connections, nobody could write what they wait
 		// for.
-		Waits:      api.Waits,
+		Waits:      func(r *http.Request) bool { return api.Waits(r) || ui.Waits(r) },
 		ExcessWait: api.Busy(time.Second, waiting),
 	}
 

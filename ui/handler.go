@@ -52,6 +52,7 @@ func NewHandler(cfg Config) http.Handler {
 	for _, v := range pages() {
 		h.mux.Handle("GET "+v.path, h.serveView(v))
 	}
+	h.mux.HandleFunc("GET "+livePath, h.serveLive)
 	h.mux.HandleFunc("GET "+Root+"login", h.showLogin)
 	h.mux.HandleFunc("POST "+Root+"login", h.login)
 	h.mux.HandleFunc("POST "+Root+"logout", h.logout)
