@@ -50,7 +50,7 @@ func TestVolume_IsAPicture(t *testing.T) {
 		}},
 	})
 	apitest.Answer(servers, snapshot.List, snapshot.SnapshotListResponse{
-		Snapshots: []*snapshot.VolumeSnapshot{{Name: "monday", State: "ready"}},
+		Snapshots: []*snapshot.VolumeSnapshot{{Name: "monday"}},
 	})
 	apitest.Answer(servers, structs.NodeGet, structs.NodeGetResponse{
 		Node: &structs.NodeDetail{Node: structs.Node{Status: structs.NodeReady}},
