@@ -18,7 +18,7 @@ UNITS     = $$($(GO) list -tags $(TAGS) ./... | grep -v /test/e2e)
 lease-release cover check fmt: private SHELL := /bin/bash
 lease-release cover check fmt: private .SHELLFLAGS := -o pipefail -c
 
-.PHONY: help build setup setup-demo test interop-tools alerts-test fence-agents-test simulate chaos reliability-figures lease-release upgrade unit cover fuzz check lint vulncheck sizes demo bench bench-peer goldens fmt clean
+.PHONY: help build setup setup-demo test interop-tools alerts-test fence-agents-test simulate chaos reliability-figures lease-release upgrade unit cover fuzz check lint vulncheck sizes demo bench bench-peer site goldens fmt clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -109,6 +109,14 @@ bench: ## run the Go benchmarks, then one and three servers under load and overl
 
 bench-peer: ## run the same work on the peer (Nomad v1.6.1) and on berth: name | peer | berth | ratio
 	./scripts/bench-peer.sh
+
+site: ## make the documentation as a site in dist/site, with a search
+	@./scripts/setup.sh site
+	@rm -rf dist/site && mkdir -p dist
+	$(GO) run ./test/site -out .cache/site
+	cd .cache/site && mkdocs build --quiet --strict
+	mv .cache/site/site dist/site
+	@echo "open dist/site/index.html, or: python3 -m http.server -b 127.0.0.1 -d dist/site"
 
 goldens: ## write the codecs of structs, the golden files and docs/reference again
 	$(GO) generate ./internal/codecgen

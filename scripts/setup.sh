@@ -1,16 +1,20 @@
 #!/usr/bin/env bash
 # Installs the tools that the tests and the demo need beyond Go: they make and mount file systems. With the argument
-# demo it installs only those of the demo.
+# demo it installs only those of the demo, and with site the generator of the site alone.
 set -euo pipefail
-demo=false
-[ "${1-}" != demo ] || demo=true
+purpose=${1:-tests}
 
 missing=()
 need() { command -v "$1" >/dev/null 2>&1 || missing+=("$2"); }
-need losetup util-linux
-need findmnt util-linux
-need mkfs.ext4 e2fsprogs
-if ! $demo; then
+if [ "$purpose" = site ] || [ "$purpose" = tests ]; then
+	need mkdocs mkdocs
+fi
+if [ "$purpose" != site ]; then
+	need losetup util-linux
+	need findmnt util-linux
+	need mkfs.ext4 e2fsprogs
+fi
+if [ "$purpose" = tests ]; then
 	need resize2fs e2fsprogs
 	need mkfs.xfs xfsprogs
 	need ip iproute2
@@ -22,7 +26,7 @@ fi
 # A kernel that runs as a process (41 MB), for tests of features that the kernel of this machine may lack. Not every
 # distribution has it.
 optional=()
-if ! $demo && [ "$(uname -m)" = x86_64 ] && [ "$(id -u)" -eq 0 ] && ! command -v linux.uml >/dev/null 2>&1; then
+if [ "$purpose" = tests ] && [ "$(uname -m)" = x86_64 ] && [ "$(id -u)" -eq 0 ] && ! command -v linux.uml >/dev/null 2>&1; then
 	optional=(user-mode-linux)
 fi
 

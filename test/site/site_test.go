@@ -1,0 +1,133 @@
+package main
+
+import (
+	"encoding/json"
+	"io/fs"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"berth/internal/testskip"
+)
+
+// build prepares the site of this repository, and lets the generator make it. It returns the folder.
+func build(t *testing.T) string {
+	t.Helper()
+	generator, err := exec.LookPath("mkdocs")
+	if err != nil {
+		testskip.Lacking(t, "mkdocs: make setup")
+	}
+	out := filepath.Join(t.TempDir(), "site")
+	s := &site{repo: "../..", out: out}
+	err = s.write()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), generator, "build", "--quiet", "--strict")
+	cmd.Dir = out
+	text, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	return filepath.Join(out, "site")
+}
+
+// target is what an element of a page loads, or leads to.
+var target = regexp.MustCompile(`<(a|img|link|script)\b[^>]*?\b(?:href|src)="([^"]*)"`)
+
+// TestSite_LeadsToItsOwnFilesAlone reads all pages. No page loads anything from another host, and no link
+// leads nowhere.
+func TestSite_LeadsToItsOwnFilesAlone(t *testing.T) {
+	root := build(t)
+	links := 0
+	reported := map[string]bool{}
+	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(file) != ".html" || d.Name() == "404.html" {
+			return err
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		for _, found := range target.FindAllStringSubmatch(string(text), -1) {
+			element := found[1]
+			to, err := url.Parse(strings.ReplaceAll(found[2], "&amp;", "&"))
+			if err != nil {
+				t.Errorf("%s: %v", file, err)
+				continue
+			}
+			switch {
+			case to.Scheme == "data" || element == "a" && to.Scheme != "":
+			case to.Host != "" || to.Scheme != "":
+				t.Errorf("%s loads %s", file, to)
+			case to.Path != "":
+				links++
+				_, err := os.Stat(filepath.Join(filepath.Dir(file), to.Path))
+				if err != nil && !reported[to.Path] {
+					reported[to.Path] = true // many pages may share it
+					t.Errorf("%s: %v", file, err)
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if links < 1000 {
+		t.Errorf("%d links were found", links)
+	}
+}
+
+// TestSite_FindsEachState searches for the states in which something waits. Each has a page with its answer.
+func TestSite_FindsEachState(t *testing.T) {
+	root := build(t)
+	text, err := os.ReadFile(filepath.Join(root, "search", "search_index.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var index struct {
+		Docs []struct{ Location, Text, Title string }
+	}
+	err = json.Unmarshal(text, &index)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]bool{}
+	for _, d := range index.Docs {
+		found[d.Location] = true
+	}
+
+	table, err := os.ReadFile("../../" + statesPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := rowsOf(string(table))
+	if lines := strings.Count(string(table), "\n| "); len(rows) != lines-1 {
+		t.Errorf("%d states of %d rows", len(rows), lines-1)
+	}
+	seen := map[string]bool{}
+	for _, r := range rows {
+		name := slug(r.state)
+		if seen[name] {
+			t.Errorf("two states have the page %s", name)
+		}
+		seen[name] = true
+		if !found["why/"+name+".html"] || r.answer == "" {
+			t.Errorf("state %q: no page, or no answer", r.state)
+		}
+	}
+}
+
+// TestRelink_FailsForAFileThatDoesNotExist names the page.
+func TestRelink_FailsForAFileThatDoesNotExist(t *testing.T) {
+	s := &site{repo: "../..", out: t.TempDir()}
+	_, err := s.relink("[x](none.md)", "docs/README.md", "README.md")
+	if err == nil || !strings.Contains(err.Error(), "docs/README.md: ") {
+		t.Errorf("got %v", err)
+	}
+}
