@@ -2,11 +2,13 @@ package e2e
 
 import (
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"berth/structs"
 )
@@ -57,7 +59,7 @@ func TestHeal_RestartsTheUserOfADeadFUSEFileSystem(t *testing.T) {
 	if !strings.Contains(out, "fuse-dies") || !strings.Contains(out, "mount") {
 		t.Errorf("the status of the allocation tells nothing of the mount:\n%s", out)
 	}
-	a.answersBesideAHungMount(storage.serverOf(t, "fuse-stays"))
+	a.answersBesideAHungMount(storage.serverOf(t, "fuse-stays"), storage.read("vol/shelf-fuse-stays/target"))
 	for id := range users {
 		a.must("job", "stop", "-purge", id)
 		a.awaitFree(id)
@@ -89,30 +91,78 @@ func (st *storage) serverOf(t *testing.T, volume string) int {
 	return pid
 }
 
-// answersBesideAHungMount lets the server of a mount hang until the agent has found that. Meanwhile the agent
-// answers. Its longest answers are in the log of the test.
-func (a *agent) answersBesideAHungMount(pid int) {
+// answersBesideAHungMount lets the server of a mount hang. A process of the test asks the mount, and its call
+// returns only when the server goes on: all answers of the agent before that did not wait for the mount.
+func (a *agent) answersBesideAHungMount(server int, path string) {
 	a.t.Helper()
-	err := syscall.Kill(pid, syscall.SIGSTOP)
+	err := syscall.Kill(server, syscall.SIGSTOP)
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	defer func() { _ = syscall.Kill(pid, syscall.SIGCONT) }() // the mount may have been cut
-	longest := map[string]time.Duration{}
-	eventually(a.t, "the volume is shown as hung", func() error {
+	awaitStopped(a.t, server)
+	asks := exec.Command("stat", "--file-system", path)
+	err = asks.Start()
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	returned := make(chan error, 1)
+	go func() { returned <- asks.Wait() }()
+
+	answered := 0
+	answers := func() {
+		a.t.Helper()
 		for _, path := range []string{"/v1/agent/self", "/v1/client/stats", "/v1/nodes", "/v1/volumes?type=csi"} {
-			begin := time.Now()
 			_, err := a.read(path)
 			if err != nil {
-				return err
+				a.t.Errorf("beside a hung mount: %v", err)
 			}
-			longest[path] = max(longest[path], time.Since(begin))
+			answered++
 		}
+	}
+	eventually(a.t, "the volume is shown as hung", func() error {
+		answers()
 		out, err := a.run("volume", "status", "fuse-stays")
 		if err == nil && !strings.Contains(out, "hung") {
 			err = fmt.Errorf("it is shown as\n%s", out)
 		}
 		return err
 	})
-	a.t.Logf("beside a hung mount the longest answers took %v", longest)
+	for range 20 {
+		answers()
+	}
+	select {
+	case err := <-returned:
+		a.t.Fatalf("the call of the mount returned (%v) before the last of %d answers of the agent", err, answered)
+	default:
+	}
+
+	err = syscall.Kill(server, syscall.SIGCONT)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	err = <-returned
+	if err != nil {
+		a.t.Errorf("the call of the mount, once its server goes on: %v", err)
+	}
+}
+
+// awaitStopped waits until all threads of a process have stopped.
+func awaitStopped(t testing.TB, pid int) {
+	t.Helper()
+	eventually(t, "the process has stopped", func() error {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+		if err != nil || len(threads) == 0 {
+			return fmt.Errorf("it has the threads %v, %w", threads, err)
+		}
+		for _, path := range threads {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			if _, state, _ := strings.Cut(string(text), ") "); !strings.HasPrefix(state, "T") {
+				return fmt.Errorf("a thread is %.1s", state)
+			}
+		}
+		return nil
+	})
 }

@@ -30,5 +30,9 @@ func (s *shelf) publishFUSE(id, to string) error {
 	if err != nil {
 		return err
 	}
+	err = os.WriteFile(s.path("vol", id, "target"), []byte(to), 0o600)
+	if err != nil {
+		return err
+	}
 	return os.WriteFile(s.path("vol", id, "server"), []byte(strconv.Itoa(server.Process.Pid)), 0o600)
 }

@@ -34,6 +34,7 @@ import (
 //	vol/ID/staged/NODE      the volume is mounted there, or shown as a device
 //	vol/ID/device           the loop device that shows it
 //	vol/ID/server           the process that serves its FUSE file system
+//	vol/ID/target           where that is mounted
 //	calls                   a line per call: node, RPC, volume, outcome
 //	faults                  a line per call out of order
 //	secrets                 a line per call with secrets: RPC, and Digest of the secret with the name password

@@ -325,28 +325,6 @@ func TestHeal_TellsThatRepublishRestarts(t *testing.T) {
 
 func singleNode(v *structs.VolumeRequest) { v.AccessMode = structs.CSISingleNodeWriter }
 
-// The node ends the connection of a mount that hangs only for a job that says so, and whose volume no other
-// node can use.
-func TestHeal_CutsAMountThatHangs(t *testing.T) {
-	r := newFixture(t)
-	r.heals()
-	p := r.plugin("ebs")
-	hung := newSource(t, p, "data", "old")
-	h, one := r.up("a1", "data", volumeusage.PolicyRestart, singleNode)
-	hung.fs.Hang()
-	one.awaitEvent("the mount hangs: it has not answered for")
-	one.awaitEvent("the node ends its connection")
-	one.awaitEvent("restart: ")
-	hung.replace("new")
-	one.awaitStarts(2)
-	if got := one.read(); got != "new" {
-		t.Errorf("the task reads %q", got)
-	}
-	one.stop()
-	must(t, h.Down(r.ctx()))
-	r.clean()
-}
-
 func TestHeals_NeedsTheWordOfTheJob(t *testing.T) {
 	const (
 		shared = structs.CSIMultiNodeMultipleWriter
