@@ -11,6 +11,7 @@ import (
 	"berth/fsm"
 	"berth/state"
 	"berth/state/csi"
+	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/nodecalls"
 	"berth/structs/pluginconf"
@@ -316,6 +317,26 @@ func TestQuiesce_QuiescesAllAllocationsAtOnce(t *testing.T) {
 		after(time.Hour)
 		if got := w.order(); len(got) != 9 || slices.Index(got, "cut") != 4 {
 			t.Errorf("the calls are %q", got)
+		}
+	})
+}
+
+// A group is one step for all of its volumes.
+func TestQuiesce_OfAGroupIsALongStep(t *testing.T) {
+	virtual(t, func(t *testing.T, w *testEnv) {
+		w.withGroups()
+		w.withWriters()
+		w.takeGroup()
+		isLong := func() bool {
+			key := rowKey(schema.SnapshotGroupRows, "default", "g")
+			return controllerLoop{Deps: w.Deps}.read(w.Store.Read(), key).Long
+		}
+		if !isLong() {
+			t.Error("the step of a group that has writers is not long")
+		}
+		w.endAlloc("a1", "n1")
+		if isLong() {
+			t.Error("the step of a group without writers is long")
 		}
 	})
 }
