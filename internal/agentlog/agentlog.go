@@ -1,0 +1,265 @@
+// Package agentlog writes the log of an agent to a file, besides its standard error. A file that is full or
+// old is renamed, and the oldest renamed files are deleted. A fault of the file never stops the agent: the
+// lines are still on standard error, and the next line tries the file again.
+package agentlog
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"berth/internal/bytesize"
+)
+
+// The bounds of the settings.
+const (
+	minBytes    = 4 << 10
+	minDuration = time.Second
+	maxDuration = 10 * 365 * 24 * time.Hour
+	maxFiles    = 100_000
+	maxPath     = 1024
+)
+
+// defaultName is the name of the file in a directory.
+const defaultName = "berth.log"
+
+// Config has the settings of a log file.
+type Config struct {
+	Path           string        // absolute; a path that ends with / is a directory; "": there is no file
+	RotateBytes    bytesize.Size // 0: no bound
+	RotateDuration time.Duration
+	RotateMaxFiles int // renamed files; 0 keeps all, -1 keeps none
+}
+
+// Finish gives a directory the default name of the file.
+func (c *Config) Finish() {
+	if strings.HasSuffix(c.Path, "/") {
+		c.Path = filepath.Join(c.Path, defaultName)
+	}
+}
+
+// Validate joins all faults.
+func (c Config) Validate() error {
+	var faults []error
+	require := func(ok bool, format string, args ...any) {
+		if !ok {
+			faults = append(faults, fmt.Errorf(format, args...))
+		}
+	}
+
+	require(c.Path == "" || filepath.IsAbs(c.Path) && len(c.Path) <= maxPath,
+		"log_file is %.64q; expected an absolute path of at most %d bytes", c.Path, maxPath)
+	require(c.RotateBytes == 0 || c.RotateBytes >= minBytes,
+		"log_rotate_bytes is %d; expected 0, which is no bound, or at least %d", int64(c.RotateBytes), minBytes)
+	require(c.RotateDuration >= minDuration && c.RotateDuration <= maxDuration,
+		"log_rotate_duration is %s; expected %s to %s", c.RotateDuration, minDuration, maxDuration)
+	require(c.RotateMaxFiles >= -1 && c.RotateMaxFiles <= maxFiles,
+		"log_rotate_max_files is %d; expected -1 to %d: 0 keeps all files, -1 keeps none",
+		c.RotateMaxFiles, maxFiles)
+	return errors.Join(faults...)
+}
+
+// File writes lines to standard error and to a file. It is safe for concurrent use.
+type File struct {
+	cfg    Config
+	stderr io.Writer
+	now    func() time.Time
+
+	mu    sync.Mutex // it guards the fields below, and is held during a write
+	open  *os.File   // nil: closed, or after a fault
+	size  int64
+	begun time.Time // of the file
+	told  bool      // the fault of the file is on standard error
+}
+
+// Open opens the file of cfg, which must be valid, and makes it with its directory if it is not there.
+func Open(cfg Config, stderr io.Writer) (*File, error) {
+	f := &File{cfg: cfg, stderr: stderr, now: time.Now}
+	err := os.MkdirAll(filepath.Dir(cfg.Path), 0o700)
+	if err == nil {
+		err = f.openFile()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("log_file: %w", err)
+	}
+	return f, nil
+}
+
+// Write writes lines to standard error and to the file. Its error is that of standard error alone.
+func (f *File) Write(lines []byte) (int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n, err := f.stderr.Write(lines)
+
+	fault := f.append(lines)
+	if fault != nil && !f.told {
+		// Without the mark each further line would be two.
+		fmt.Fprintf(f.stderr, "log_file: the file lacks lines from here on: %s\n", fault)
+	}
+	f.told = fault != nil
+	return n, err
+}
+
+// Close closes the file. Lines after it open the file again.
+func (f *File) Close() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.close()
+}
+
+func (f *File) close() {
+	if f.open != nil {
+		_ = f.open.Close() // there is no better place for the fault than the log
+		f.open = nil
+	}
+}
+
+// append writes lines to the file, and rotates it before if that is due.
+func (f *File) append(lines []byte) error {
+	if f.open != nil && !f.isAtPath() {
+		f.close() // an operator, or a program of theirs, has renamed the file
+	}
+	if f.open == nil {
+		err := f.openFile()
+		if err != nil {
+			return err
+		}
+	}
+
+	if f.isDue(len(lines)) {
+		err := f.rotate()
+		if err != nil {
+			return err
+		}
+	}
+
+	n, err := f.open.Write(lines)
+	f.size += int64(n)
+	if err != nil {
+		f.close()
+	}
+	return err
+}
+
+// isDue reports whether the file is to be renamed before more bytes.
+func (f *File) isDue(more int) bool {
+	if f.size == 0 {
+		return false
+	}
+	large := f.cfg.RotateBytes > 0 && f.size+int64(more) > int64(f.cfg.RotateBytes)
+	return large || f.now().Sub(f.begun) >= f.cfg.RotateDuration
+}
+
+// isAtPath reports whether the open file is the one at the path.
+func (f *File) isAtPath() bool {
+	at, err := os.Lstat(f.cfg.Path)
+	if err != nil {
+		return false
+	}
+	open, err := f.open.Stat()
+	return err == nil && os.SameFile(at, open)
+}
+
+// openFile opens the file for appending. Only root and the owner read it: a log names things of all
+// namespaces.
+func (f *File) openFile() error {
+	flags := os.O_WRONLY | os.O_APPEND | os.O_CREATE | unix.O_NOFOLLOW | unix.O_NONBLOCK
+	file, err := os.OpenFile(f.cfg.Path, flags, 0o600)
+	if err != nil {
+		return err
+	}
+
+	info, err := file.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is no plain file: remove it, or set another path", f.cfg.Path)
+	}
+	if err != nil {
+		_ = file.Close()
+		return err
+	}
+
+	f.open = file
+	f.size = info.Size()
+	f.begun = f.now()
+	if f.size > 0 {
+		f.begun = began(file, info)
+	}
+	return nil
+}
+
+// began returns the time at which a file with lines began: its birth, or, where the file system has none, its
+// last change.
+func began(file *os.File, info os.FileInfo) time.Time {
+	var st unix.Statx_t
+	err := unix.Statx(int(file.Fd()), "", unix.AT_EMPTY_PATH, unix.STATX_BTIME, &st)
+	if err != nil || st.Mask&unix.STATX_BTIME == 0 {
+		return info.ModTime()
+	}
+	return time.Unix(st.Btime.Sec, int64(st.Btime.Nsec))
+}
+
+// renamedAt is the time in the name of a renamed file: the names sort by it.
+const renamedAt = "20060102T150405.000000000Z"
+
+// rotate renames the file, deletes the oldest renamed ones and makes a new file.
+func (f *File) rotate() error {
+	ext := filepath.Ext(f.cfg.Path)
+	for at := f.now().UTC(); ; at = at.Add(1) { // the clock may have been set back
+		to := strings.TrimSuffix(f.cfg.Path, ext) + "-" + at.Format(renamedAt) + ext
+		err := unix.Renameat2(unix.AT_FDCWD, f.cfg.Path, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, unix.EEXIST) {
+			return &os.PathError{Op: "rename", Path: f.cfg.Path, Err: err}
+		}
+	}
+
+	f.close()
+	return errors.Join(f.openFile(), f.prune())
+}
+
+// prune deletes the oldest renamed files.
+func (f *File) prune() error {
+	if f.cfg.RotateMaxFiles == 0 {
+		return nil
+	}
+	renamed, err := Renamed(f.cfg.Path)
+	faults := []error{err}
+	most := max(f.cfg.RotateMaxFiles, 0)
+	for _, path := range renamed[:max(len(renamed)-most, 0)] {
+		faults = append(faults, os.Remove(path))
+	}
+	return errors.Join(faults...)
+}
+
+// Renamed returns the paths of the renamed files of a log file, the oldest first.
+func Renamed(path string) ([]string, error) {
+	dir := filepath.Dir(path)
+	entries, err := os.ReadDir(dir) // by name, and so the oldest first
+	if err != nil {
+		return nil, err
+	}
+
+	ext := filepath.Ext(path)
+	base := strings.TrimSuffix(filepath.Base(path), ext)
+	const stamp = `-\d{8}T\d{6}\.\d{9}Z`
+	pattern := regexp.MustCompile("^" + regexp.QuoteMeta(base) + stamp + regexp.QuoteMeta(ext) + "$")
+	entries = slices.DeleteFunc(entries, func(e os.DirEntry) bool {
+		return !e.Type().IsRegular() || !pattern.MatchString(e.Name())
+	})
+	var paths []string
+	for _, e := range entries {
+		paths = append(paths, filepath.Join(dir, e.Name()))
+	}
+	return paths, nil
+}
