@@ -3,6 +3,7 @@ package agent
 import (
 	"cmp"
 	"context"
+	"io"
 	"os"
 	"os/signal"
 	"strings"
@@ -11,7 +12,9 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/cli/command"
+	"berth/internal/agentlog"
 	"berth/internal/version"
+	"berth/structs"
 )
 
 const help = `
@@ -152,6 +155,7 @@ func (c *Config) dev() {
 	c.Server.Enabled = true
 	c.Client.Enabled = true
 	c.Client.Drivers.RawExec.Enabled = true
+	c.EnableDebug = true
 
 	// Nothing is reachable from outside, and a machine without a network can run it.
 	c.Client.NetworkInterface = "lo"
@@ -187,12 +191,11 @@ func runCommand(ctx context.Context, call *command.Call) error {
 
 	// This precedes New, which reads the state and makes most of the heap.
 	setGOGC(&cfg)
-	logger := hclog.New(&hclog.LoggerOptions{
-		Name:       "berth",
-		Level:      hclog.LevelFromString(cfg.LogLevel),
-		JSONFormat: cfg.LogJSON,
-		Output:     call.Err,
-	})
+	logger, closeLog, err := newLogger(&cfg, call.Err)
+	if err != nil {
+		return err
+	}
+	defer closeLog()
 
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP) // now, because the signal would end a process that only starts
@@ -214,6 +217,28 @@ func runCommand(ctx context.Context, call *command.Call) error {
 	call.Printf("berth %s\nHTTP API:  %s://%s\nSocket:    unix://%s\nData:      %s\n",
 		version.Version, a.scheme(), a.HTTPAddr(), cfg.OperatorSocket, cfg.DataDir)
 	return a.runUntilSignal(ctx)
+}
+
+// newLogger returns the logger of the agent. Its lines go to standard error, and to the log file if there is
+// one. Readers may follow it. closeLog closes the file.
+func newLogger(cfg *Config, stderr io.Writer) (_ hclog.Logger, closeLog func(), err error) {
+	output := stderr
+	closeLog = func() {}
+	if cfg.LogFile != "" {
+		file, err := agentlog.Open(cfg.logFile(), stderr)
+		if err != nil {
+			return nil, nil, structs.Preconditionf("%w", err)
+		}
+		output = file
+		closeLog = file.Close
+	}
+
+	return hclog.NewInterceptLogger(&hclog.LoggerOptions{
+		Name:       "berth",
+		Level:      hclog.LevelFromString(cfg.LogLevel),
+		JSONFormat: cfg.LogJSON,
+		Output:     output,
+	}), closeLog, nil
 }
 
 // onHangup calls fn at every signal that arrives. stop waits for a running call, after which fn is not called

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/go-sockaddr"
@@ -20,7 +21,9 @@ import (
 	"berth/consul"
 	"berth/endpoints/implied"
 	"berth/endpoints/rights"
+	"berth/internal/agentlog"
 	"berth/internal/auditlog"
+	"berth/internal/bytesize"
 	"berth/internal/hclconf"
 	"berth/internal/opsocket"
 	"berth/internal/peertls"
@@ -61,6 +64,14 @@ type Config struct {
 	BindAddr string `hcl:"bind_addr"`
 	LogLevel string `hcl:"log_level"` // trace, debug, info, warn, error
 	LogJSON  bool   `hcl:"log_json"`
+	// LogFile is a path that also gets the log. The settings below bound its size: see agentlog.Config.
+	LogFile           string        `hcl:"log_file"`
+	LogRotateBytes    bytesize.Size `hcl:"log_rotate_bytes"`
+	LogRotateDuration time.Duration `hcl:"log_rotate_duration"`
+	LogRotateMaxFiles int           `hcl:"log_rotate_max_files"`
+	// EnableDebug opens the profiles of the process and the facts of the machine to callers without tokens,
+	// while access control is off.
+	EnableDebug bool `hcl:"enable_debug"`
 
 	LeaveOnInterrupt bool `hcl:"leave_on_interrupt"` // the server leaves the cluster on SIGINT
 	LeaveOnTerminate bool `hcl:"leave_on_terminate"` // the server leaves the cluster on SIGTERM
@@ -118,16 +129,19 @@ func DefaultConfig() Config {
 		DataDir:    opsocket.DataDir,
 		BindAddr:   "0.0.0.0",
 		LogLevel:   "info",
-		Ports:      Ports{HTTP: 4746, RPC: 4747, Serf: 4748},
-		Limits:     defaultLimits(),
-		UI:         PageSettings{Enabled: true},
-		Telemetry:  telemetry.DefaultConfig(),
-		Server:     server.DefaultConfig(),
-		Autopilot:  autopilot.DefaultSettings(),
-		ACL:        rights.DefaultSettings(),
-		Client:     client.DefaultConfig(),
-		Consul:     consul.DefaultConfig(),
-		Vault:      vault.DefaultConfig(),
+
+		LogRotateDuration: 24 * time.Hour,
+
+		Ports:     Ports{HTTP: 4746, RPC: 4747, Serf: 4748},
+		Limits:    defaultLimits(),
+		UI:        PageSettings{Enabled: true},
+		Telemetry: telemetry.DefaultConfig(),
+		Server:    server.DefaultConfig(),
+		Autopilot: autopilot.DefaultSettings(),
+		ACL:       rights.DefaultSettings(),
+		Client:    client.DefaultConfig(),
+		Consul:    consul.DefaultConfig(),
+		Vault:     vault.DefaultConfig(),
 	}
 }
 
@@ -204,6 +218,10 @@ func (c *Config) Finish() error {
 		fault("data_dir is %q; expected an absolute path, here or with -data-dir", c.DataDir)
 	}
 
+	log := c.logFile()
+	faults = append(faults, log.Validate())
+	c.LogFile = log.Path
+
 	c.Audit.Finish(c.DataDir)
 	faults = append(faults, c.Audit.Validate())
 	c.OperatorSocket = cmp.Or(c.OperatorSocket, filepath.Join(c.DataDir, "berth.sock"))
@@ -233,6 +251,18 @@ func (c *Config) Finish() error {
 	}
 
 	return c.positions.Locate(structs.InvalidAll(faults))
+}
+
+// logFile returns the settings of the log file.
+func (c *Config) logFile() agentlog.Config {
+	cfg := agentlog.Config{
+		Path:           c.LogFile,
+		RotateBytes:    c.LogRotateBytes,
+		RotateDuration: c.LogRotateDuration,
+		RotateMaxFiles: c.LogRotateMaxFiles,
+	}
+	cfg.Finish()
+	return cfg
 }
 
 // checkAddresses checks the addresses to bind and the names of the HTTP API. It joins all faults.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"berth/api/audited"
+	"berth/internal/logtap"
 )
 
 // answerMeter records the status and the size of an answer.
@@ -44,7 +45,7 @@ func (m *answerMeter) defaultStatus() {
 
 // logAccess logs a served request.
 func (h *handler) logAccess(m *answerMeter, r *http.Request, path string, start time.Time) {
-	if h.Logger.IsDebug() {
+	if h.Logger.IsDebug() || logtap.Following() {
 		m.defaultStatus()
 		h.Logger.Debug("request complete",
 			"method", r.Method,

@@ -117,7 +117,7 @@ func serveNodeGC(c *Call) (any, error) {
 	id := c.Param("node_id")
 	removed, err := c.Agent.NodeGC(c.Ctx(), id)
 	if err != nil {
-		return nil, c.forwardToNode(id, err)
+		return nil, c.ForwardToNode(id, err)
 	}
 	return NodeGC{removed}, nil
 }

@@ -2,6 +2,7 @@ package api
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -51,15 +52,24 @@ func (c *Call) proxyToAlloc(notHere error) error {
 	return c.proxyToNode(alloc.Alloc.NodeID, look)
 }
 
-// forwardToNode forwards a request for a node to its agent, over one hop, if err says that the node is not
+// ForwardToNode forwards a request for a node to its agent, over one hop, if err says that the node is not
 // here (not-found) and the request names one. Otherwise it returns err.
-func (c *Call) forwardToNode(nodeID string, err error) error {
+func (c *Call) ForwardToNode(nodeID string, err error) error {
 	if nodeID == "" ||
 		!structs.IsKind(err, structs.KindNotFound) ||
 		c.r.Header.Get(headerHops) != "" {
 		return err
 	}
 	return c.proxyToNode(nodeID, structs.CommandLine("", "node status", structs.ShortID(nodeID)))
+}
+
+// ForwardToServer forwards the request to the agent of a server, over one hop.
+func ForwardToServer(c *Call, name, httpAddr string) error {
+	if c.r.Header.Get(headerHops) != "" || httpAddr == "" {
+		return structs.NotFoundf("server %s is not at this agent, and has no other HTTP address", name)
+	}
+	c.proxyTo(&structs.Node{Name: name, HTTPAddr: httpAddr}, "server members")
+	return nil
 }
 
 // proxyToNode forwards the request to the agent of a node. The command look shows whether it has taken
@@ -106,12 +116,12 @@ func rejectOthers(resp *http.Response) error {
 }
 
 // unreachable is the error of a request for a node whose agent does not answer.
-const unreachable = "node %s (%s, status %s): its agent cannot be reached at its HTTP address %s: %w; " +
+const unreachable = "%s: its agent cannot be reached at its HTTP address %s: %w; " +
 	"see that its agent runs, and that this agent can connect to that port; " +
 	"if others reach it elsewhere, set advertise { http } in its configuration"
 
 // unanswered is the error of a request that the agent of a node may have got.
-const unanswered = "node %s (%s, status %s): its agent did not answer at its HTTP address %s: %w; " +
+const unanswered = "%s: its agent did not answer at its HTTP address %s: %w; " +
 	"the request may have taken effect; before you repeat it, look at: %s"
 
 // forwardFault classifies the fault of a forwarded request. Without a connection to an agent nothing was
@@ -120,9 +130,17 @@ func forwardFault(n *structs.Node, look string, err error) error {
 	// Only a dial that failed is proof that nothing was sent.
 	var op *net.OpError
 	if errors.Is(err, nodehttp.ErrNoAgent) || errors.As(err, &op) && op.Op == "dial" {
-		return structs.Unavailablef(unreachable, n.Name, n.ID, n.Status, n.HTTPAddr, netfault.Plain(err))
+		return structs.Unavailablef(unreachable, agentOf(n), n.HTTPAddr, netfault.Plain(err))
 	}
-	return structs.Timeoutf(unanswered, n.Name, n.ID, n.Status, n.HTTPAddr, netfault.Plain(err), look)
+	return structs.Timeoutf(unanswered, agentOf(n), n.HTTPAddr, netfault.Plain(err), look)
+}
+
+// agentOf names the node or server of a forwarded request. A server has no ID here.
+func agentOf(n *structs.Node) string {
+	if n.ID == "" {
+		return "server " + n.Name
+	}
+	return fmt.Sprintf("node %s (%s, status %s)", n.Name, n.ID, n.Status)
 }
 
 // proxyTo forwards the request to the agent of a node and returns its answer to the client.

@@ -33,6 +33,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/api/audited"
+	"berth/api/inspect"
 	"berth/api/nodehttp"
 	"berth/internal/auditlog"
 	"berth/internal/hostcheck"
@@ -101,6 +102,7 @@ type Agent interface {
 	LogFiles(allocID, task, kind string) (Dir, error)
 	// AllocDir returns the directory of an allocation. The error is not-found if it is not on this agent.
 	AllocDir(allocID string) (Dir, error)
+	inspect.Agent
 }
 
 // AgentSelf describes an agent.

@@ -17,6 +17,7 @@ import (
 
 	"berth/api"
 	"berth/api/apitest"
+	"berth/api/inspect"
 	_ "berth/api/nouns" // the routes
 	"berth/structs"
 	"berth/structs/admin"
@@ -77,6 +78,8 @@ func newAgent() *apitest.Agent {
 		Node:       "n1",
 		MetricsAre: apitest.Metrics{JSON: map[string]int{"Gauges": 1}},
 		Snapshot:   []byte("an archive"),
+		IsDebug:    true,
+		Servers:    map[string]inspect.Place{"leader": {AgentID: "s1", Here: true}},
 	}
 }
 

@@ -17,7 +17,7 @@ func serveHostStats(c *Call) (any, error) {
 	id := c.Param("node_id")
 	stats, err := c.Agent.HostStats(c.Ctx(), id)
 	if err != nil {
-		return nil, c.forwardToNode(id, err)
+		return nil, c.ForwardToNode(id, err)
 	}
 	return stats, nil
 }

@@ -487,7 +487,7 @@ func routeCalls() map[string]routeCall {
 	for _, more := range []func() map[string]routeCall{
 		childCalls, autopilotCalls, pluginConfigCalls, evalCalls, lossCalls, claimCalls,
 		serviceCalls, gossipCalls, rootKeyCalls, variableCalls, joinCalls, revocationCalls, aclCalls,
-		admissionCalls, loginCalls, quotaCalls, classCalls, snapshotCalls,
+		admissionCalls, loginCalls, quotaCalls, classCalls, snapshotCalls, agentCalls,
 	} {
 		maps.Copy(calls, more())
 	}

@@ -126,7 +126,8 @@ func splitWords(line string) (all []string) {
 
 // unrendered lists the commands that print the output of tasks, commands and agents unchanged.
 var unrendered = []string{
-	" alloc exec", " alloc logs", " operator api", " operator metrics", " var lock", " logs", " exec",
+	" alloc exec", " alloc logs", " monitor", " operator api", " operator metrics", " var lock", " logs",
+	" exec",
 }
 
 // TestTree_CommandsFollowTheRules holds every command to the rules that help and parsing need.

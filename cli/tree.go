@@ -3,6 +3,7 @@ package cli
 import (
 	"berth/cli/aclcmd"
 	"berth/cli/admissioncmd"
+	"berth/cli/agentcmd"
 	"berth/cli/alloc"
 	"berth/cli/command"
 	"berth/cli/deployment"
@@ -140,6 +141,7 @@ var tree = []command.Command{
 		Sub:      operator.SystemCommands,
 	},
 	operator.AgentInfoCommand,
+	agentcmd.Monitor,
 	fmtcmd.Command,
 	{
 		Name:     "completion",

@@ -11,9 +11,14 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
 
 	"berth/api"
+	"berth/api/inspect"
 	"berth/internal/keyring"
+	"berth/internal/logtap"
 	"berth/structs"
 	"berth/structs/access"
 	"berth/structs/admin"
@@ -117,6 +122,13 @@ type Agent struct {
 	// Control, if not nil, gets every restart, signal and removal of an allocation, for example "restart a1
 	// web", "restart all a1", "signal a1 web HUP", "gc a1" or "gc node n1".
 	Control func(act string) error
+
+	// Logger is followed by Tap, and OwnLogs are the paths of OwnLogFiles. Servers are the places of other
+	// servers, by the names of requests. IsDebug is the result of Debug.
+	Logger  hclog.Logger
+	OwnLogs []string
+	Servers map[string]inspect.Place
+	IsDebug bool
 
 	// GossipKeys and GossipDenied: see GossipKeyring.
 	GossipKeys   []string
@@ -332,6 +344,30 @@ func (a *Agent) control(allocID string, words ...string) error {
 	}
 	return a.Control(strings.Join(words, " "))
 }
+
+// Place finds Node and Servers.
+func (a *Agent) Place(nodeID, serverID string) (inspect.Place, error) {
+	p, known := a.Servers[serverID]
+	switch {
+	case known:
+		return p, nil
+	case serverID != "":
+		return p, structs.NotFoundf("server %q is unknown", serverID)
+	}
+	return inspect.Place{AgentID: a.Node, Here: nodeID == "" || nodeID == a.Node, NodeID: nodeID}, nil
+}
+
+// Tap follows Logger.
+func (a *Agent) Tap(o logtap.Options) (*logtap.Tap, error) { return logtap.Open(a.Logger, o) }
+
+// OwnLogFiles returns OwnLogs.
+func (a *Agent) OwnLogFiles(time.Time) ([]string, error) { return a.OwnLogs, nil }
+
+// Host returns a machine with a name alone.
+func (a *Agent) Host(context.Context) (*inspect.Host, error) { return &inspect.Host{OS: "Linux"}, nil }
+
+// Debug returns IsDebug.
+func (a *Agent) Debug() bool { return a.IsDebug }
 
 // LogFiles calls Logs.
 func (a *Agent) LogFiles(allocID, task, kind string) (api.Dir, error) {

@@ -5,6 +5,7 @@ package nouns
 import (
 	_ "berth/api/acls"
 	_ "berth/api/admissions"
+	_ "berth/api/agents"
 	_ "berth/api/claims"
 	_ "berth/api/classes"
 	_ "berth/api/drifts"

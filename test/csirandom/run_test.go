@@ -51,7 +51,7 @@ func TestRandom_EachCallFollowsTheSpecification(t *testing.T) {
 	w := newWorld(t, seed)
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("the history:\n%s\nunsettled attachments and claims:\n%s", w, w.unsettled())
+			t.Logf("the history:\n%s\nunsettled attachments:\n%s", w, w.unsettled())
 		}
 	})
 	w.operate(count)
@@ -172,8 +172,7 @@ func (w *world) finish() {
 	}
 }
 
-// unsettled describes the attachments for which the servers have a call to make, and the claims with their
-// allocations.
+// unsettled describes the attachments for which the servers have a call to make.
 func (w *world) unsettled() string {
 	var b strings.Builder
 	for _, s := range w.Servers {
@@ -184,22 +183,6 @@ func (w *world) unsettled() string {
 			fmt.Fprintf(&b, "%s of volume %s to node %s: call %+v, error %+v\n",
 				a.State, a.VolumeID, a.ExternalNodeID, a.Call, a.LastError)
 		}
-		tx := s.Store().Read()
-		for c := range csi.ClaimsFrom(tx, structs.AllNamespaces, "", state.Page{}) {
-			fmt.Fprintf(&b, "claim of volume %s: %+v\n", c.VolumeID, c)
-			a := state.Alloc(tx, c.AllocID)
-			if a == nil {
-				continue
-			}
-			n := state.Node(tx, a.NodeID)
-			fmt.Fprintf(&b, "  its allocation is %s/%s (%s, %s) on node %s, which is %s, lost: %t\n", a.DesiredStatus,
-				a.ClientStatus, a.DesiredDescription, a.ClientDescription, n.Name, n.Status, n.Lost())
-		}
-	}
-	for _, n := range w.nodes {
-		n.mu.Lock()
-		fmt.Fprintf(&b, "node %s: ID %.8s, off: %t, boots: %d\n", n.name, n.id, n.off, n.boots)
-		n.mu.Unlock()
 	}
 	return b.String()
 }

@@ -104,6 +104,59 @@ var operatorCalls = []callRow{
 		health, err := f.c.Agent().Health()
 		return check(err, func() bool { return health.Server.Ok && health.Client.Ok }, health)
 	}},
+	{"Agent.Host", func(f *callFixture) error {
+		host, err := f.c.Agent().Host("", f.nodeID, nil)
+		return check(err, func() bool {
+			return host.AgentID == f.nodeID && strings.HasPrefix(host.HostData.OS, "Linux") &&
+				len(host.HostData.Network) > 0 && host.HostData.Environment["PATH"] == "[redacted]"
+		}, host)
+	}},
+	{"Agent.Monitor", func(f *callFixture) error {
+		stop := make(chan struct{})
+		defer close(stop)
+		frames, errs := f.c.Agent().Monitor(stop, &public.QueryOptions{
+			Params: map[string]string{"log_level": "debug", "server_id": "leader"},
+		})
+		for {
+			// Each request is a line of the level debug.
+			_, err := f.c.Agent().Self()
+			if err != nil {
+				return err
+			}
+			select {
+			case frame := <-frames:
+				text := string(frame.Data)
+				return check(nil, func() bool { return strings.Contains(text, "[DEBUG]") }, text)
+			case err := <-errs:
+				return err
+			case <-time.After(10 * time.Millisecond): // the monitor may begin after the request
+			}
+		}
+	}},
+	{"Agent.CPUProfile", func(f *callFixture) error {
+		b, err := f.c.Agent().CPUProfile(public.PprofOptions{Seconds: 1}, nil)
+		return check(err, func() bool { return len(b) > 0 }, len(b))
+	}},
+	{"Agent.Trace", func(f *callFixture) error {
+		b, err := f.c.Agent().Trace(public.PprofOptions{Seconds: 1, ServerID: "leader"}, nil)
+		return check(err, func() bool { return strings.HasPrefix(string(b), "go 1.") }, len(b))
+	}},
+	{"Agent.Lookup", func(f *callFixture) error {
+		b, err := f.c.Agent().Lookup("goroutine", public.PprofOptions{NodeID: f.nodeID, Debug: 1}, nil)
+		return check(err, func() bool { return strings.HasPrefix(string(b), "goroutine profile:") }, len(b))
+	}},
+	{"Agent.GetSchedulerWorkersInfo", func(f *callFixture) error {
+		info, err := f.c.Agent().GetSchedulerWorkersInfo(nil)
+		return check(err, func() bool {
+			return len(info.Schedulers) == 1 && info.Schedulers[0].Status == "Started"
+		}, info)
+	}},
+	{"Agent.GetSchedulerWorkerConfig", func(f *callFixture) error {
+		config, err := f.c.Agent().GetSchedulerWorkerConfig(nil)
+		return check(err, func() bool {
+			return config.NumSchedulers == 1 && len(config.EnabledSchedulers) == 5
+		}, config)
+	}},
 	{"Operator.RaftGetConfiguration", func(f *callFixture) error {
 		raft, err := f.c.Operator().RaftGetConfiguration(nil)
 		return check(err, func() bool { return len(raft.Servers) == 1 && raft.Servers[0].Leader }, raft)

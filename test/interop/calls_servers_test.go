@@ -93,6 +93,7 @@ const gossipKey = "MTIzNDU2Nzg5MDEyMzQ1Ng=="
 // configure writes the configuration file of a server.
 func (s *serverOfCalls) configure(t *testing.T, text string) {
 	t.Helper()
+	text += fmt.Sprintf("\nlog_file = %q\n", filepath.Dir(s.config)+"/")
 	text += patientAutopilot + fmt.Sprintf("server {\n  encrypt = %q\n}\n", gossipKey)
 	if err := os.WriteFile(s.config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -219,8 +220,23 @@ func (f *callFixture) killLast() (name string) {
 
 // serverCalls change the servers of a cluster.
 var serverCalls = []callRow{
-	{"Operator.RaftTransferLeadershipByID", func(f *callFixture) error {
+	{"Agent.MonitorExport", func(f *callFixture) error {
 		f.startServers()
+		stop := make(chan struct{})
+		defer close(stop)
+		// The second server passes the request on to the first one.
+		frames, errs := f.servers[1].c.Agent().MonitorExport(stop, &public.QueryOptions{
+			Params: map[string]string{"on_disk": "true", "server_id": f.servers[0].name},
+		})
+		select {
+		case frame := <-frames:
+			text := string(frame.Data)
+			return check(nil, func() bool { return strings.Contains(text, "[INFO]") }, text)
+		case err := <-errs:
+			return err
+		}
+	}},
+	{"Operator.RaftTransferLeadershipByID", func(f *callFixture) error {
 		peers := f.awaitPeers()
 		second := f.servers[1]
 		f.awaitLeader(second, func() error {

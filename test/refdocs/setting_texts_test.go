@@ -3,7 +3,7 @@ package refdocs
 // settingTexts explains each block of the configuration of an agent, and each setting in it, for operators. A
 // text of a setting has a default only if the value in the code does not say it.
 var settingTexts = []blockText{
-	{Block: "", Intro: "The outermost settings.", Settings: []settingText{
+	{Block: "", Intro: "The outermost settings.", Settings: append([]settingText{
 		{
 			"region", "",
 			"the region of the cluster; servers of one region replicate to each other",
@@ -48,7 +48,7 @@ var settingTexts = []blockText{
 			"the directory of the programs that serve a task driver or devices, see " +
 				"[External plugins](../operations/plugins.md#external-plugins)",
 		},
-	}},
+	}, logTexts...)},
 	uiTexts,
 	{Block: "ports", Intro: "The ports of the agent.", Settings: []settingText{
 		{"http", "", "the HTTP API, TCP"},

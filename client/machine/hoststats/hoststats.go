@@ -57,16 +57,23 @@ func (h Host) Measure(ctx context.Context) (*nodecalls.HostStats, error) {
 		return nil, structs.Internalf("reading the uptime: %w", err)
 	}
 
+	s.DiskStats, err = Disks(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.AllocDirStats = diskAt(ctx, "", h.Dir)
+	s.Timestamp = time.Now().UnixNano()
+	return s, nil
+}
+
+// Disks returns the use of the mounted file systems that have a device. One that may not answer is left out.
+func Disks(ctx context.Context) ([]*nodecalls.HostDiskStats, error) {
 	// The library would read the mount table of pid 1, which may be in another mount namespace.
 	mounts, err := mountinfo.GetMounts(nil)
 	if err != nil {
 		return nil, structs.Internalf("reading the mount table: %w", err)
 	}
-
-	s.DiskStats = disks(ctx, mounts)
-	s.AllocDirStats = diskAt(ctx, "", h.Dir)
-	s.Timestamp = time.Now().UnixNano()
-	return s, nil
+	return disks(ctx, mounts), nil
 }
 
 // processors compares two readings of the times of processors.

@@ -1,0 +1,108 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"berth/agent/hostfacts"
+	"berth/api/inspect"
+	"berth/internal/agentlog"
+	"berth/internal/logtap"
+	"berth/structs"
+	"berth/structs/admin"
+)
+
+// This file answers the requests of experts about the process: see inspect.Agent.
+
+// leader stands for the name of the server that leads.
+const leader = "leader"
+
+// Place finds the agent of a node or a server.
+func (l local) Place(nodeID, serverID string) (inspect.Place, error) {
+	var here inspect.Place
+	switch {
+	case nodeID != "" && serverID != "":
+		return here, structs.Invalidf("node_id and server_id exclude each other: each names an agent")
+	case serverID != "":
+		return l.placeOfServer(serverID)
+	}
+
+	here.Here = true
+	if l.server != nil {
+		here.AgentID = l.server.Member().Name
+	}
+	if l.client != nil {
+		here.AgentID = l.client.NodeID()
+	}
+	if nodeID != "" && (l.client == nil || nodeID != l.client.NodeID()) {
+		return inspect.Place{AgentID: nodeID, NodeID: nodeID}, nil
+	}
+	return here, nil
+}
+
+// placeOfServer finds a server by its name, with or without the region, by its ID, or as the leader.
+func (l local) placeOfServer(id string) (inspect.Place, error) {
+	if l.server == nil {
+		return inspect.Place{}, noServer("other servers")
+	}
+	if id == leader {
+		addr, _, known, _ := l.server.Leader()
+		if !known {
+			return inspect.Place{}, structs.Unavailablef("there is no leader")
+		}
+		id = addr
+	}
+
+	own := l.server.Member()
+	for _, m := range l.server.Members() {
+		if !slices.Contains(namesOf(m), id) {
+			continue
+		}
+		return inspect.Place{
+			AgentID:  m.Name,
+			Here:     m.Name == own.Name,
+			Server:   m.Name,
+			HTTPAddr: m.Tags["http_addr"],
+		}, nil
+	}
+	return inspect.Place{}, structs.NotFoundf("server %q is not known; berth server members lists them",
+		structs.Cut(id, structs.MaxQuoted))
+}
+
+// namesOf returns the names by which a request may name a server: its name, with and without its region, its
+// ID and its RPC address. Package server sets the tags.
+func namesOf(m *admin.AgentMember) []string {
+	return []string{m.Name, strings.TrimSuffix(m.Name, "."+m.Tags["region"]), m.Tags["id"], m.Tags["rpc_addr"]}
+}
+
+// Tap follows the log of the agent.
+func (l local) Tap(o logtap.Options) (*logtap.Tap, error) { return logtap.Open(l.logger, o) }
+
+// OwnLogFiles returns the log file and its renamed predecessors.
+func (l local) OwnLogFiles(since time.Time) ([]string, error) {
+	path := l.config().LogFile
+	if path == "" {
+		return nil, structs.Preconditionf("the log of this agent is on its standard error alone; " +
+			"set log_file in its configuration, or follow the log with berth monitor")
+	}
+	paths, err := agentlog.Renamed(path)
+	if err != nil {
+		return nil, structs.Internalf("listing the log files: %w", err)
+	}
+
+	paths = append(paths, path)
+	return slices.DeleteFunc(paths, func(path string) bool {
+		info, err := os.Stat(path)
+		return errors.Is(err, os.ErrNotExist) || err == nil && info.ModTime().Before(since)
+	}), nil
+}
+
+// Host describes the machine.
+func (l local) Host(ctx context.Context) (*inspect.Host, error) { return hostfacts.Read(ctx) }
+
+// Debug reports whether callers without tokens may look into the process.
+func (l local) Debug() bool { return l.config().EnableDebug }

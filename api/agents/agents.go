@@ -1,0 +1,88 @@
+// Package agents has the routes that show experts the inside of one agent, with the calls of the client: the
+// lines of its log as they come, its log files, its machine and the profiles of its process. A request names
+// the agent by the ID of its node or the name of its server; any agent passes it on.
+package agents
+
+import (
+	"context"
+	"net/url"
+
+	"berth/api"
+	"berth/api/inspect"
+	"berth/structs"
+	"berth/structs/access"
+)
+
+// Target names an agent: by the ID of its node, or by the name or ID of its server, or "leader". Without both
+// it is the called one.
+type Target struct {
+	NodeID   string
+	ServerID string
+}
+
+// values returns the parameters of a target.
+func (t Target) values() url.Values {
+	v := url.Values{}
+	if t.NodeID != "" {
+		v.Set("node_id", t.NodeID)
+	}
+	if t.ServerID != "" {
+		v.Set("server_id", t.ServerID)
+	}
+	return v
+}
+
+// needs is the option of a route for callers with a right.
+func needs(n access.Needs) func(*api.Route) {
+	return func(r *api.Route) { r.Needs = n }
+}
+
+// streams is the option of a route whose answer has no bound.
+func streams(r *api.Route) { r.Streams = true }
+
+// at serves a request at the agent that it names: here, or by passing it on.
+func at(c *api.Call, here func(inspect.Place) (any, error)) (any, error) {
+	place, err := c.Agent.Place(c.Param("node_id"), c.Param("server_id"))
+	switch {
+	case err != nil:
+		return nil, err
+	case place.Here:
+		return here(place)
+	case place.NodeID != "":
+		return nil, c.ForwardToNode(place.NodeID, structs.NotFoundf("node %s is not at this agent",
+			structs.Cut(place.NodeID, structs.MaxQuoted)))
+	}
+	return nil, api.ForwardToServer(c, place.Server, place.HTTPAddr)
+}
+
+// allowDebug returns an error if the route is for callers with a token, and this one has none: access control
+// is off, and the agent does not open the route to everybody.
+func allowDebug(c *api.Call) error {
+	if !api.IsOpen(c) || c.Agent.Debug() {
+		return nil
+	}
+	return structs.Deniedf("without access control everybody who reaches this agent would have this; " +
+		"set enable_debug = true in its configuration, or use its operator socket")
+}
+
+var host = api.NewEndpoint[*inspect.HostAnswer](api.Get, "/v1/agent/host", serveHost,
+	needs(access.NeedsAgentRead))
+
+func serveHost(c *api.Call) (any, error) {
+	return at(c, func(p inspect.Place) (any, error) {
+		err := allowDebug(c)
+		if err != nil {
+			return nil, err
+		}
+		h, err := c.Agent.Host(c.Ctx())
+		if err != nil {
+			return nil, err
+		}
+		return &inspect.HostAnswer{AgentID: p.AgentID, HostData: h}, nil
+	})
+}
+
+// Host describes the machine of an agent.
+func Host(ctx context.Context, c *api.Client, t Target) (*inspect.HostAnswer, error) {
+	return host.Send(ctx, c, api.Request{Query: t.values()})
+}

@@ -1,0 +1,61 @@
+// Package inspect has what an agent tells of its process and its machine to experts: the lines of its log,
+// and facts about the host. Package api/agents has the routes.
+package inspect
+
+import (
+	"context"
+	"time"
+
+	"berth/internal/logtap"
+)
+
+// Agent has the methods of the process for those routes.
+type Agent interface {
+	// Place finds the agent that a request names by the ID of its node, or by the name or ID of its server,
+	// or by "leader". Without both it is this one. The error is not-found for a server that is not known, a
+	// failed precondition if this agent knows no servers, and invalid with both.
+	Place(nodeID, serverID string) (Place, error)
+	// Tap follows the log of the agent. The caller closes the tap.
+	Tap(o logtap.Options) (*logtap.Tap, error)
+	// OwnLogFiles returns the paths of the log file and of its renamed predecessors that have changed since a
+	// time, the oldest first. The error is a failed precondition without a log file.
+	OwnLogFiles(since time.Time) ([]string, error)
+	// Host describes the machine without secrets.
+	Host(ctx context.Context) (*Host, error)
+	// Debug reports whether the configuration opens profiles and the host to callers without tokens
+	// (enable_debug).
+	Debug() bool
+}
+
+// Place is the agent that answers a request.
+type Place struct {
+	AgentID string // of the node, or else of the server
+	Here    bool   // it is the agent that was asked
+	NodeID  string // the agent of a node, which is found by its row
+	// Server is the name of a server, and HTTPAddr host:port of its HTTP API, if it is another agent.
+	Server   string
+	HTTPAddr string
+}
+
+// Host is a machine, in the shape of the dialect. Environment has the names of the variables of the agent;
+// their values may be secrets, and are not shown.
+type Host struct {
+	OS          string // of uname
+	Network     []map[string]string
+	ResolvConf  string
+	Hosts       string
+	Environment map[string]string
+	Disk        map[string]DiskUsage // by mount point
+}
+
+// DiskUsage is the use of a file system, in MiB.
+type DiskUsage struct {
+	DiskMB int64
+	UsedMB int64
+}
+
+// HostAnswer is the answer of the route of the host.
+type HostAnswer struct {
+	AgentID  string
+	HostData *Host `json:",omitempty"`
+}

@@ -1,0 +1,14 @@
+package api_test
+
+// agentCalls has the requests to the routes that look into an agent.
+func agentCalls() map[string]routeCall {
+	return map[string]routeCall{
+		"GET /v1/agent/host":              {path: "/v1/agent/host", status: 200},
+		"GET /v1/agent/monitor":           {path: "/v1/agent/monitor?log_level=warn", status: 412},
+		"GET /v1/agent/monitor/export":    {path: "/v1/agent/monitor/export?plain=true", status: 200},
+		"GET /v1/agent/pprof/{id}":        {path: "/v1/agent/pprof/cmdline", status: 200},
+		"GET /v1/agent/schedulers":        {path: "/v1/agent/schedulers", status: 200},
+		"GET /v1/agent/schedulers/config": {path: "/v1/agent/schedulers/config", status: 200},
+		"PUT /v1/agent/schedulers/config": {path: "/v1/agent/schedulers/config", status: 412},
+	}
+}

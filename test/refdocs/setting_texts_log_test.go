@@ -1,0 +1,19 @@
+package refdocs
+
+// logTexts explains the outermost settings of the log file, and of those who look into a process.
+var logTexts = []settingText{
+	{
+		"log_file", "none",
+		"the absolute path of a file that gets the log besides standard error, see [The log " +
+			"file](../operations/monitoring.md#the-log-of-an-agent); of a path that ends with `/` the file is " +
+			"`berth.log` there",
+	},
+	{
+		"enable_debug", "",
+		"while access control is off, everybody who reaches the agent may read profiles of its process and " +
+			"facts about its machine; with access control their tokens decide",
+	},
+	{"log_rotate_bytes", "no bound", "the size at which the log file is renamed"},
+	{"log_rotate_duration", "", "the age at which the log file is renamed"},
+	{"log_rotate_max_files", "", "how many renamed log files are kept: 0 keeps all, -1 keeps none"},
+}
