@@ -13,6 +13,7 @@ import (
 
 	"berth/cli/command"
 	"berth/internal/agentlog"
+	"berth/internal/sdnotify"
 	"berth/internal/version"
 	"berth/structs"
 )
@@ -164,6 +165,7 @@ func (c *Config) dev() {
 // runCommand runs an agent from its configuration to its end. A failure before New leaves nothing open but
 // the directory of -dev.
 func runCommand(ctx context.Context, call *command.Call) error {
+	manager := sdnotify.Take() // before anything starts a child
 	cfg, err := configOf(call)
 	if err != nil {
 		return err
@@ -216,7 +218,7 @@ func runCommand(ctx context.Context, call *command.Call) error {
 	// The ports are bound here, so a script that reads the lines can connect.
 	call.Printf("berth %s\nHTTP API:  %s://%s\nSocket:    unix://%s\nData:      %s\n",
 		version.Version, a.scheme(), a.HTTPAddr(), cfg.OperatorSocket, cfg.DataDir)
-	return a.runUntilSignal(ctx)
+	return runUnder(ctx, manager, a)
 }
 
 // newLogger returns the logger of the agent. Its lines go to standard error, and to the log file if there is

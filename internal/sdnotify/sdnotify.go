@@ -1,0 +1,67 @@
+// Package sdnotify tells the service manager of the machine, systemd, when an agent is ready and when it
+// stops (see sd_notify(3)). Without such a manager it does nothing.
+package sdnotify
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"time"
+)
+
+// variable has the path of the socket of the manager, or its abstract name after an @.
+const variable = "NOTIFY_SOCKET"
+
+// patience bounds a message: a manager that hangs must not hold the agent.
+const patience = 5 * time.Second
+
+// The states of sd_notify(3).
+const (
+	Ready    = "READY=1"    // the agent answers
+	Stopping = "STOPPING=1" // the agent has begun to stop
+)
+
+// Manager is the service manager that has started this process. The zero Manager is none.
+type Manager struct{ socket string }
+
+// Take returns the manager that the environment names, and removes it there: a child of the agent must not
+// speak for it.
+func Take() Manager {
+	m := Manager{socket: os.Getenv(variable)}
+	_ = os.Unsetenv(variable) // a valid name is no error
+	return m
+}
+
+// Send sends a state to the manager. Without a manager it returns nil.
+func (m Manager) Send(state string) error {
+	if m.socket == "" {
+		return nil
+	}
+
+	err := m.send(state)
+	if err != nil {
+		return fmt.Errorf("%s to the service manager: %w", state, err)
+	}
+	return nil
+}
+
+func (m Manager) send(state string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "unixgram", m.socket)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }() // a datagram is sent whole or not at all
+
+	deadline, _ := ctx.Deadline()
+	err = conn.SetWriteDeadline(deadline)
+	if err != nil {
+		return err
+	}
+	_, err = conn.Write([]byte(state))
+	return err
+}
