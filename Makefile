@@ -11,6 +11,8 @@ BIN      := bin/berth
 # These programs are pinned here: as tool directives, they would bring their dependencies into go.mod.
 LINT     := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 VULN     = golang.org/x/vuln/cmd/govulncheck@v1.9.0
+NFPM    := github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.2
+SBOM    := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 # All packages whose tests need no built binary.
 UNITS     = $$($(GO) list -tags $(TAGS) ./... | grep -v /test/e2e)
 
@@ -18,7 +20,7 @@ UNITS     = $$($(GO) list -tags $(TAGS) ./... | grep -v /test/e2e)
 lease-release cover check fmt: private SHELL := /bin/bash
 lease-release cover check fmt: private .SHELLFLAGS := -o pipefail -c
 
-.PHONY: help build setup setup-demo test interop-tools alerts-test fence-agents-test simulate chaos reliability-figures lease-release upgrade unit cover fuzz check lint vulncheck sizes demo bench bench-peer site goldens fmt clean
+.PHONY: help build release setup setup-demo test interop-tools alerts-test fence-agents-test simulate chaos reliability-figures lease-release upgrade unit cover fuzz check lint vulncheck sizes demo bench bench-peer site goldens fmt clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,6 +33,9 @@ build: ## build bin/berth, one static binary, with the program of the supervisor
 		-o client/drivers/executor/program/berth-executor ./cmd/berth-executor; built=$$?; wait; exit $$built
 	@cd client/drivers/executor/program && { [ ! -e berth-executor ] || gzip -9 -n -f berth-executor; }
 	$(BUILDENV) $(GO) build $(GOFLAGS) -tags $(TAGS),embedexecutor -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/berth
+
+release: ## make packages, a container image and their checksums in dist/, for ARCHES, with the revision RELEASE (1)
+	@NFPM=$(NFPM) SBOM=$(SBOM) ./scripts/release.sh
 
 setup: ## install the Debian packages that the tests need (root; nothing if they are there)
 	./scripts/setup.sh

@@ -22,6 +22,10 @@ if [ "$purpose" = tests ]; then
 	[ -e /usr/lib/cni/bridge ] || missing+=(containernetworking-plugins)
 	need curl curl
 	need dockerd docker.io
+	need rpm rpm
+	need groff groff-base
+	need man man-db
+	need systemd-analyze systemd
 fi
 # A kernel that runs as a process (41 MB), for tests of features that the kernel of this machine may lack. Not every
 # distribution has it.

@@ -42,17 +42,19 @@ export INTEROP_TOOLS
 e2e=berth/test/e2e
 guest=berth/test/guest
 chaos=berth/test/chaos
+release=berth/test/packages
 # Most tests of these packages compute on one goroutine. The race detector has nothing to compare there, and makes
 # them two to ten times as slow, so they run without it. Those that may start a goroutine run with it besides.
 mapfile -t computing < <(go list -tags hashicorpmetrics ./scheduler/... ./state/... ./structs/... ./fsm ./jobspec/... \
 	./internal/codec ./internal/codecgen ./internal/hclconf ./internal/archtest ./internal/racetests ./internal/sizes \
 	./test/invariant ./test/refdocs ./test/simulate ./client/hooks/template | sed 's|^berth/||')
 mapfile -t packages < <(go list -tags hashicorpmetrics ./... |
-	grep -vxF "$(printf '%s\n' "$e2e" "$guest" "$chaos" "${computing[@]/#/berth/}")")
+	grep -vxF "$(printf '%s\n' "$e2e" "$guest" "$chaos" "$release" "${computing[@]/#/berth/}")")
 if [ "$(id -u)" -ne 0 ]; then
-	echo "test: not root: skipping tests that mount file systems or start isolated tasks, and $e2e $guest" >&2
+	echo "test: not root: skipping tests that mount file systems or start isolated tasks, and $e2e $guest $release" >&2
 	e2e=
 	guest=
+	release=
 fi
 # The servers of these tests elect leaders within tenths of a second. Beside the other tests, at ten times as many
 # processes as cores, some elections took minutes. So they run at the end, with nothing but a guest and the cluster of
@@ -79,6 +81,11 @@ test_e2e() {
 # It is one process, and waits for its guest most of the time. It yields to the elections beside it.
 test_guest() {
 	[ -z "$guest" ] || CGO_ENABLED=0 nice go test "${usual[@]}" -count 1 "$guest"
+}
+
+# It makes packages of the built binary, and installs them.
+test_release() {
+	[ -z "$release" ] || CGO_ENABLED=0 nice go test "${usual[@]}" -count 1 "$release"
 }
 
 # It waits for most of its time, for the peer's command line.
@@ -136,6 +143,6 @@ echo "test: go compiles everything for the race detector first: about 5 minutes 
 # Tests of processes wait for each other. Beside all others they would wait longer than anybody who runs berth.
 together test_computing test_packages
 together test_interop test_e2e
-together test_guest test_chaos test_cluster
+together test_guest test_release test_chaos test_cluster
 echo "test: took $SECONDS s, with what it built"
 exit "$status"

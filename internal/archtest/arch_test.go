@@ -27,7 +27,7 @@ var layers = [][]string{
 	{"endpoints", "cli"},
 	{"server", "ui"},
 	{"agent"},
-	{"cmd", "bench", "test"},
+	{"cmd", "bench", "packaging", "test"},
 }
 
 // onlyIn has the packages of berth that may import a library directly.

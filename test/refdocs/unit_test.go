@@ -12,10 +12,10 @@ import (
 // TestUnitFile_StopsTheAgentAlone holds what pages say of the unit file: a stop of it leaves the tasks, and
 // systemd waits for the longest drain of a node that sets no deadline.
 func TestUnitFile_StopsTheAgentAlone(t *testing.T) {
-	lines := strings.Split(readFile(t, "../../examples/berth.service"), "\n")
+	lines := strings.Split(readFile(t, "../../packaging/systemd/berth.service"), "\n")
 	for _, want := range []string{"KillMode=process", "KillSignal=SIGTERM", "RequiresMountsFor=/var/lib/berth"} {
 		if !slices.Contains(lines, want) {
-			t.Errorf("examples/berth.service has no line %q", want)
+			t.Errorf("packaging/systemd/berth.service has no line %q", want)
 		}
 	}
 
@@ -33,6 +33,6 @@ func TestUnitFile_StopsTheAgentAlone(t *testing.T) {
 		limits = append(limits, limit)
 	}
 	if len(limits) != 1 || limits[0] <= longest {
-		t.Errorf("TimeoutStopSec of examples/berth.service is %v; want one of more than %s", limits, longest)
+		t.Errorf("TimeoutStopSec of packaging/systemd/berth.service is %v; want one of more than %s", limits, longest)
 	}
 }

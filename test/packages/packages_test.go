@@ -1,0 +1,242 @@
+package packages
+
+import (
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"berth/internal/testskip"
+	"berth/internal/version"
+)
+
+func TestMain(m *testing.M) {
+	if len(os.Args) == 3 && os.Args[1] == asMachine {
+		err := runMachine(os.Args[2])
+		if err != nil {
+			_, _ = os.Stdout.WriteString(err.Error() + "\n")
+		}
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+// tools returns the assignments of the Makefile that pin the programs of a release.
+func tools(t *testing.T) (all []string) {
+	t.Helper()
+	text, err := os.ReadFile("../../Makefile")
+	must(t, err)
+	pinned := regexp.MustCompile(`(?m)^(NFPM|SBOM) *:= (\S+)$`)
+	for _, m := range pinned.FindAllStringSubmatch(string(text), -1) {
+		all = append(all, m[1]+"="+m[2])
+	}
+	return all
+}
+
+// release makes a release of the built program in a new directory below dir.
+func release(t *testing.T, dir, name, revision string) (dist string) {
+	t.Helper()
+	dist = filepath.Join(dir, name)
+	cmd := exec.Command("../../scripts/release.sh")
+	cmd.Env = append(os.Environ(), append(tools(t),
+		"DIST="+dist,
+		"RELEASE="+revision,
+		"PROGRAM="+os.Getenv("BERTH_BIN"),
+		"SOURCE_DATE_EPOCH=1700000000",
+	)...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("release.sh: %v: %s", err, out)
+	}
+	return dist
+}
+
+// deb returns the package of Debian in a release.
+func deb(dist, revision string) string {
+	return filepath.Join(dist, "berth_"+version.Version+"-"+revision+"_"+runtime.GOARCH+".deb")
+}
+
+// prepare returns a new directory, outside of that of Go's tests, whose long names a socket cannot have.
+func prepare(t *testing.T) string {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		testskip.Lacking(t, "root: it makes namespaces and mounts")
+	}
+	if os.Getenv("BERTH_BIN") == "" {
+		testskip.Lacking(t, "a built binary: BERTH_BIN")
+	}
+	if _, err := exec.LookPath("dpkg-deb"); err != nil {
+		testskip.Lacking(t, "the programs of Debian's packages")
+	}
+	dir, err := os.MkdirTemp("/tmp", "packages")
+	must(t, err)
+	t.Cleanup(func() {
+		err := os.RemoveAll(dir)
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// TestRelease makes packages of two revisions, and the first one twice.
+func TestRelease(t *testing.T) {
+	dir := prepare(t)
+	first := release(t, dir, "first", "1")
+	again := release(t, dir, "again", "1")
+	next := release(t, dir, "next", "2")
+	t.Run("is the same twice", func(t *testing.T) { compare(t, first, again) })
+	t.Run("has the same files for RPM", func(t *testing.T) { checkRPM(t, first) })
+	t.Run("installs, upgrades and leaves", func(t *testing.T) { install(t, dir, deb(first, "1"), deb(next, "2")) })
+}
+
+// compare compares two releases of one commit.
+func compare(t *testing.T, first, later string) {
+	sums, err := os.ReadFile(filepath.Join(first, "SHA256SUMS"))
+	must(t, err)
+	again, err := os.ReadFile(filepath.Join(later, "SHA256SUMS"))
+	must(t, err)
+	if string(sums) != string(again) {
+		t.Errorf("two releases of one commit differ:\n%s\n%s", sums, again)
+	}
+	if got := strings.Count(string(sums), "\n"); got != 5 {
+		t.Errorf("the release has %d files, want deb, rpm, image, program and bill of materials:\n%s", got, sums)
+	}
+	list, err := os.ReadFile(filepath.Join(first, "berth-"+version.Version+"-linux-"+runtime.GOARCH+".cdx.json"))
+	if err != nil || !strings.Contains(string(list), `"name": "github.com/hashicorp/raft"`) {
+		t.Errorf("the bill of materials lacks a library: %v", err)
+	}
+}
+
+// checkRPM compares the package of RPM with that of Debian.
+func checkRPM(t *testing.T, dist string) {
+	t.Helper()
+	if _, err := exec.LookPath("rpm"); err != nil {
+		testskip.Lacking(t, "the program rpm")
+	}
+	found, err := filepath.Glob(dist + "/*.rpm")
+	if err != nil || len(found) != 1 {
+		t.Fatalf("packages of RPM: %q, %v", found, err)
+	}
+	head := output(t, "rpm", "-qp", "--qf", "%{NAME} %{VERSION} %{RELEASE} %{BUILDHOST}", found[0])
+	if want := "berth " + version.Version + " 1 localhost"; head != want {
+		t.Errorf("the head is %q, want %q", head, want)
+	}
+	if config := output(t, "rpm", "-qpc", found[0]); config != "/etc/berth/berth.hcl\n/etc/default/berth\n" {
+		t.Errorf("the configuration is %q", config)
+	}
+
+	files := map[string]bool{}
+	for path := range strings.Lines(output(t, "rpm", "-qpl", found[0])) {
+		path = strings.TrimSpace(path)
+		files[strings.Replace(path, "zsh/site-functions", "zsh/vendor-completions", 1)] = true
+	}
+	for line := range strings.Lines(output(t, "dpkg-deb", "-c", deb(dist, "1"))) {
+		fields := strings.Fields(line)
+		path := strings.TrimPrefix(fields[len(fields)-1], ".")
+		if strings.HasSuffix(path, "/") {
+			continue
+		}
+		if !files[path] {
+			t.Errorf("the package of RPM lacks %s", path)
+		}
+		delete(files, path)
+	}
+	left := slices.Sorted(maps.Keys(files))
+	if want := []string{"/etc/berth", "/var/lib/berth"}; !slices.Equal(left, want) {
+		t.Errorf("the package of RPM has more: %q, want the directories %q", left, want)
+	}
+}
+
+func output(t *testing.T, program string, args ...string) string {
+	t.Helper()
+	out, err := exec.Command(program, args...).Output()
+	if err != nil {
+		t.Fatalf("%s %q: %v", program, args, err)
+	}
+	return string(out)
+}
+
+const examples = "/usr/share/doc/berth/examples/"
+
+// install goes from an empty machine to one without berth, with a job whose task runs through the upgrade and
+// the removal.
+func install(t *testing.T, dir, first, next string) {
+	t.Cleanup(func() { removeCgroups(t, filepath.Base(dir)) })
+	m := newMachine(t, dir)
+	inside := func(path string) string { return "/mnt" + strings.TrimPrefix(path, dir) }
+
+	// The package starts nothing, and says how to.
+	said := m.must("dpkg -i " + inside(first))
+	expect(t, said, "systemctl enable --now berth")
+	m.checkFiles()
+	m.must("printf 'client {\\n drivers {\\n exec {\\n cgroup_parent = \"" + filepath.Base(dir) +
+		"\"\\n}\\n}\\n}\\n' >/etc/berth/cgroup.hcl")
+	m.must("berth config validate /etc/berth")
+	m.must("berth doctor")
+
+	m.start()
+	m.await("berth job run " + examples + "hostpath.hcl")
+	m.must("berth volume create " + examples + "volume.hcl")
+	m.must("berth job run " + examples + "counter.hcl")
+	expect(t, m.must("berth doctor"), "healthy plugin instances: 2")
+	m.must("grep ' /var/lib/berth/csi/v/' /proc/self/mounts")
+
+	// An upgrade keeps the configuration, and the task.
+	m.must("echo '# mine' >>/etc/berth/berth.hcl")
+	m.must("dpkg -i " + inside(next))
+	expect(t, m.must("dpkg-query -W berth"), version.Version+"-2")
+	m.must("grep '# mine' /etc/berth/berth.hcl")
+	m.stop()
+	m.start()
+	m.await("berth alloc status $(" + counterAlloc + ") | grep Restored")
+
+	// A removal keeps the data and the task, and a purge keeps what is mounted.
+	m.stop()
+	said = m.must("dpkg -r berth")
+	expect(t, said, "their tasks run on without an agent")
+	m.mustFail("test -e /usr/bin/berth")
+	m.must("test -e /etc/berth/berth.hcl -a -e /var/lib/berth/client/client.db")
+	said = m.mustFail("dpkg -P berth")
+	expect(t, said, "volumes are mounted below /var/lib/berth, so its data stay")
+	m.must("test -e /var/lib/berth/client/client.db")
+
+	// The next installation finds all again, and ends it in order.
+	m.must("dpkg -i " + inside(next))
+	m.start()
+	m.await("berth alloc status $(" + counterAlloc + ") | grep Restored")
+	m.must("berth job stop -purge counter")
+	m.await("berth volume delete counter")
+	m.must("berth job stop -purge hostpath")
+	m.stop()
+	said = m.must("dpkg -P berth")
+	expect(t, said, "/etc/berth stays")
+	m.mustFail("test -e /var/lib/berth")
+	m.mustFail("grep /var/lib/berth /proc/self/mounts")
+}
+
+// counterAlloc prints the ID of the allocation of the job counter.
+const counterAlloc = `berth alloc status -t '{{range .}}{{if eq .JobID "counter"}}{{.ID}}{{end}}{{end}}'`
+
+// checkFiles checks the unit, the manual pages and the completion of an installed package.
+func (m *machine) checkFiles() {
+	m.t.Helper()
+	if said := m.must("systemd-analyze verify /usr/lib/systemd/system/berth.service"); said != "" {
+		m.t.Errorf("the unit: %s", said)
+	}
+	m.must("man -w berth berth-job berth-doctor")
+	m.must("bash -c '. /usr/share/bash-completion/completions/berth && complete -p berth'")
+	m.must("test $(stat -c %a /etc/default/berth) = 600")
+}
+
+func expect(t *testing.T, text, want string) {
+	t.Helper()
+	if !strings.Contains(text, want) {
+		t.Errorf("%q is not in: %s", want, text)
+	}
+}
