@@ -26,6 +26,8 @@ if [ "$purpose" = tests ]; then
 	need groff groff-base
 	need man man-db
 	need systemd-analyze systemd
+	need chromium chromium
+	need npm npm
 fi
 # A kernel that runs as a process (41 MB), for tests of features that the kernel of this machine may lack. Not every
 # distribution has it.

@@ -35,6 +35,8 @@ CONSUL_BIN=$(./scripts/consul.sh)
 export CONSUL_BIN
 BERTH_RELEASED=$(./scripts/upgrade.sh) # nothing if the history lacks the commit
 export BERTH_RELEASED
+AXE=$(./scripts/axe.sh) || echo "axe-core, which the tests of the page need" >>"$BERTH_SKIPS"
+export AXE
 INTEROP_TOOLS=$PWD/.cache/interop-tools # what `make interop-tools` built, perhaps nothing
 export INTEROP_TOOLS
 
@@ -95,6 +97,11 @@ test_interop() {
 	go test -tags hashicorpmetrics -parallel "$many" -timeout 30m -count 1 ./...
 }
 
+# It drives a browser, and waits for it most of the time.
+test_page() {
+	[ -z "$e2e" ] || { cd test/ui && CGO_ENABLED=0 go test -timeout 30m -count 1 ./...; }
+}
+
 test_computing() {
 	CGO_ENABLED=0 RAPID_CHECKS=50 GOGC=400 go test "${usual[@]}" "${computing[@]/#/./}" || return
 	local starting
@@ -142,7 +149,7 @@ together() {
 echo "test: go compiles everything for the race detector first: about 5 minutes on two cores, if its cache does not have it yet"
 # Tests of processes wait for each other. Beside all others they would wait longer than anybody who runs berth.
 together test_computing test_packages
-together test_interop test_e2e
+together test_interop test_page test_e2e
 together test_guest test_release test_chaos test_cluster
 echo "test: took $SECONDS s, with what it built"
 exit "$status"

@@ -76,7 +76,7 @@ func TestVolume_NamesThePartsThatItCannotRead(t *testing.T) {
 	apitest.Fail(servers, structs.NodeGet, structs.Deniedf("no nodes"))
 	resp, body := get(t, h, "/ui/volume?id=data")
 	wants(t, body, "Not known: its use and its mounts: no usage", "its snapshots: no snapshots",
-		"its nodes: no nodes", "the node has not told")
+		"its nodes: no nodes", "because the tasks run")
 	if resp.StatusCode != http.StatusOK {
 		t.Errorf("got %d", resp.StatusCode)
 	}

@@ -49,6 +49,7 @@ type Chain struct {
 type Picture struct {
 	Volume    *structs.CSIVolumeDetail
 	Chains    []Chain
+	Placing   []Step // jobs that wait for the volume without an allocation
 	Detaching []Step // attachments without a claim
 	Usages    []Usage
 	Snapshots Table
@@ -92,6 +93,14 @@ func NewPicture(f VolumeFacts) *Picture {
 	for i, c := range v.Claims {
 		claimed[c.NodeID] = true
 		p.Chains = append(p.Chains, f.chain(i+1, c))
+	}
+	for _, job := range v.WaitingJobs {
+		p.Placing = append(p.Placing, Step{
+			Name:  "Placement",
+			Text:  "job " + job + " waits for a place",
+			State: Waits,
+			Link:  To(JobPath, v.Namespace, job),
+		})
 	}
 	for _, a := range v.Attachments {
 		if !claimed[a.NodeID] {
@@ -209,11 +218,9 @@ func (f VolumeFacts) attachmentStep(c *structs.CSIClaim) Step {
 			return f.attachment(a)
 		}
 	}
-	if !f.Volume.ControllerRequired {
+	// The log entry of a grant makes the attachment of a plugin that attaches volumes.
+	if c.State == structs.ClaimGranted || !f.Volume.ControllerRequired {
 		return Step{Name: "Attachment", Text: "the plugin attaches nothing", State: Skipped}
-	}
-	if c.State == structs.ClaimGranted {
-		return Step{Name: "Attachment", Text: "not attached", State: Waits}
 	}
 	return Step{Name: "Attachment", Text: "follows the grant", State: Waits}
 }
@@ -299,12 +306,22 @@ func (f VolumeFacts) stageStep(c *structs.CSIClaim) Step {
 	if staged == nil && mounted != nil {
 		return Step{Name: "Stage", Text: "not needed", State: Skipped}
 	}
-	return mountStep("Stage", "staged", staged, known)
+	return f.knownByTasks(c, mountStep("Stage", "staged", staged, known))
 }
 
 func (f VolumeFacts) mountStep(c *structs.CSIClaim) Step {
 	m, known := f.mount(c.NodeID, c.AllocID)
-	return mountStep("Mount", "mounted", m, known)
+	return f.knownByTasks(c, mountStep("Mount", "mounted", m, known))
+}
+
+// knownByTasks completes a step of which the node has not told: tasks run only after it.
+func (f VolumeFacts) knownByTasks(c *structs.CSIClaim, s Step) Step {
+	a := f.alloc(c.AllocID)
+	if s.State == Unknown && a != nil && a.ClientStatus == structs.AllocRunning {
+		s.State = Done
+		s.Text = "done, because the tasks run"
+	}
+	return s
 }
 
 func mountStep(name, word string, m *volumeusage.MountHealth, known bool) Step {

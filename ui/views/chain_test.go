@@ -69,6 +69,12 @@ func TestPicture_MarksTheStepThatWaits(t *testing.T) {
 			f.Volume.Attachments = nil
 			f.Usage.Usages[0].Mounts = f.Usage.Usages[0].Mounts[1:]
 		}, "done skipped done skipped done done"},
+		"the plugin has a controller that does not attach": {func(f *VolumeFacts) {
+			f.Volume.Attachments = nil
+		}, "done skipped done done done done"},
+		"the node has not told": {func(f *VolumeFacts) {
+			f.Usage = nil
+		}, "done done done done done done"},
 		"the allocation has ended": {func(f *VolumeFacts) {
 			f.Volume.Claims[0].EndTime = 1
 			f.Volume.Claims[0].ReleaseError = &structs.OperationError{Message: "busy"}
@@ -117,6 +123,15 @@ func TestPicture_ShowsAttachmentsWithoutAClaim(t *testing.T) {
 	p := NewPicture(f)
 	if len(p.Detaching) != 1 || !strings.Contains(p.Detaching[0].Text, "the controller is gone") {
 		t.Errorf("got %+v", p.Detaching)
+	}
+}
+
+func TestPicture_ShowsJobsWithoutAnAllocation(t *testing.T) {
+	f := facts()
+	f.Volume.WaitingJobs = []string{"web"}
+	p := NewPicture(f)
+	if len(p.Placing) != 1 || p.Placing[0].State != Waits || p.Placing[0].Link != "/ui/job?id=web" {
+		t.Errorf("got %+v", p.Placing)
 	}
 }
 

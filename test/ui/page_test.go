@@ -1,0 +1,140 @@
+package ui
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+)
+
+// view is a view that the test looks at, with a text of its rows.
+type view struct{ name, path, text string }
+
+var views = []view{
+	{"wrong", "/ui/", "second"},
+	{"jobs", "/ui/jobs", "counter"},
+	{"allocations", "/ui/allocations", "counter"},
+	{"nodes", "/ui/nodes", "ready"},
+	{"volumes", "/ui/volumes", "counter"},
+	{"plugins", "/ui/plugins", "hostpath"},
+	{"topology", "/ui/topology", "alive, leads"},
+	{"volume", "/ui/volume?id=counter", "waits here"},
+	{"job", "/ui/job?id=second", "counter"},
+	{"login", "/ui/login", "Token"},
+}
+
+// secondJob writes the example job under another name. It wants the volume that the first one has.
+func secondJob(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(examples + "counter.hcl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "second.hcl")
+	other := strings.Replace(string(text), `job "counter"`, `job "second"`, 1)
+	err = os.WriteFile(path, []byte(other), 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestPage_InABrowser runs a cluster of one agent with a volume that one job uses and another one waits for,
+// and looks at each view.
+func TestPage_InABrowser(t *testing.T) {
+	agent := startAgent(t)
+	b := openBrowser(t, agent.addr)
+	agent.run("job", "run", examples+"hostpath.hcl")
+	agent.run("volume", "create", examples+"volume.hcl")
+	second := secondJob(t)
+
+	t.Run("live", func(t *testing.T) { follow(t, b, agent) })
+	agent.run("job", "run", "-detach", second)
+	b.do(chromedp.Navigate(agent.addr + "/ui/volume?id=counter"))
+	b.await("the second job waits", shows("waits here"))
+
+	for _, v := range views {
+		t.Run(v.name, func(t *testing.T) { lookAt(t, b, agent.addr, v) })
+	}
+	t.Run("keyboard", func(t *testing.T) { useKeyboard(t, b, agent.addr) })
+	t.Run("filter", func(t *testing.T) { filterRows(t, b, agent.addr) })
+	t.Run("without the script", func(t *testing.T) { readWithoutScript(t, b, agent.addr) })
+}
+
+// lookAt looks at a view in each way: it has its rows, fits the width, has no fault of accessibility, and
+// sends no request to another host.
+func lookAt(t *testing.T, b *browser, addr string, v view) {
+	b.t = t
+	b.do(chromedp.Navigate(addr + v.path))
+	b.await(v.name, shows(v.text))
+	for _, l := range looks {
+		b.as(l)
+		of := v.name + ", " + l.name
+		b.checkAccessibility(of)
+		if wide := eval[int](b, "document.documentElement.scrollWidth - window.innerWidth"); wide > 0 {
+			t.Errorf("%s: the view is %d pixels wider than the screen", of, wide)
+		}
+		b.screenshot(v.name + "-" + l.name)
+	}
+	b.as(looks[0])
+	b.checkFaults(v.name)
+}
+
+// follow sees a job in a view that was read before there was the job.
+func follow(t *testing.T, b *browser, agent berth) {
+	b.t = t
+	b.do(chromedp.Navigate(agent.addr + "/ui/jobs"))
+	b.await("the view is live", "document.getElementById('live').textContent.startsWith('Live')")
+	eval[bool](b, "document.notReloaded = true")
+	agent.run("job", "run", "-detach", examples+"counter.hcl")
+	b.await("the new job is shown", shows("counter")+" && document.notReloaded")
+	b.checkFaults("live")
+
+	b.do(chromedp.Navigate(agent.addr + "/ui/volume?id=counter"))
+	b.await("all steps are done", "document.querySelectorAll('.step.done').length >= 5")
+	b.checkFaults("volume")
+}
+
+// useKeyboard reaches the content and a row by the keyboard alone.
+func useKeyboard(t *testing.T, b *browser, addr string) {
+	b.t = t
+	b.do(chromedp.Navigate(addr+"/ui/jobs"), chromedp.KeyEvent(kb.Tab))
+	first := eval[string](b, "document.activeElement.textContent")
+	if first != "Skip to the content" {
+		t.Fatalf("the first stop of the keyboard is %q", first)
+	}
+	b.do(chromedp.KeyEvent(kb.Enter))
+	b.await("the content has the focus", "document.activeElement.id === 'main'")
+	for range 40 {
+		b.do(chromedp.KeyEvent(kb.Tab))
+		if eval[string](b, "document.activeElement.textContent") == "second" {
+			b.follow(chromedp.KeyEvent(kb.Enter))
+			b.await("the view of the job", "document.querySelector('h1').textContent === 'Job second'")
+			return
+		}
+	}
+	t.Error("the keyboard does not reach the row of the job")
+}
+
+// filterRows uses the form of a list.
+func filterRows(t *testing.T, b *browser, addr string) {
+	b.t = t
+	b.do(chromedp.Navigate(addr + "/ui/jobs"))
+	b.do(chromedp.SendKeys(chromedp.CSS("input[name=search]"), "second"))
+	b.follow(chromedp.Click(chromedp.CSS(".filters button")))
+	b.await("the rows of the search", shows("second")+" && !"+shows("hostpath"))
+	b.checkFaults("filter")
+}
+
+// readWithoutScript reads a view in a browser that runs no script.
+func readWithoutScript(t *testing.T, b *browser, addr string) {
+	b.t = t
+	b.withoutScript(true)
+	defer b.withoutScript(false)
+	b.do(chromedp.Navigate(addr + "/ui/volumes"))
+	b.follow(chromedp.Click(chromedp.CSS("tbody a")))
+	b.do(chromedp.WaitVisible(chromedp.CSS("ol.chains")))
+}
