@@ -167,6 +167,7 @@ func printAlloc(ctx context.Context, c *command.Call, a *structs.Allocation) err
 	)
 
 	printAllocHostVolumes(c, a)
+	printInlineVolumes(c, a)
 	err := printAllocVolumes(ctx, c, a)
 	if err != nil {
 		return err

@@ -60,3 +60,33 @@ func printAllocHostVolumes(c *command.Call, a *structs.Allocation) {
 	}
 	command.PrintSome(c, "Host volumes", "Alias|Volume|Access Mode|Read Only", rows)
 }
+
+// printInlineVolumes shows the volumes that a plugin makes for an allocation. No server has a row of them:
+// the description of the allocation tells why one is not mounted yet, or could not be.
+func printInlineVolumes(c *command.Call, a *structs.Allocation) {
+	group := watch.GroupOf(a)
+	if group == nil {
+		return
+	}
+	var rows command.Grid
+	for alias, r := range command.Sorted(group.Volumes) {
+		if r.IsInline() {
+			rows.AddRow(alias, r.Source, r.PluginID, command.YesNo(r.ReadOnly), command.YesNo(hasInline(a)))
+		}
+	}
+	command.PrintSome(c, "Inline volumes", "Alias|Volume|Plugin|Read Only|Mounted", rows)
+}
+
+// hasInline reports whether the inline volumes of an allocation are mounted. The node mounts all of them
+// before the first task starts, and unmounts them when all tasks have ended.
+func hasInline(a *structs.Allocation) bool {
+	if a.ClientTerminal() {
+		return false
+	}
+	for _, t := range a.TaskStates {
+		if t != nil && !t.StartedAt.IsZero() {
+			return true
+		}
+	}
+	return false
+}

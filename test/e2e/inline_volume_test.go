@@ -58,6 +58,9 @@ func TestInlineVolume_OfAnotherProject(t *testing.T) {
 	if n := len(a.driverSizes()); n != 1 {
 		t.Errorf("the driver has %d volumes", n)
 	}
+	if out := a.must("alloc", "status", first.ID); !strings.Contains(out, "Inline volumes") {
+		t.Errorf("the status of the allocation lacks its inline volume:\n%s", out)
+	}
 
 	a.kill()
 	a.start()
