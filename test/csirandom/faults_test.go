@@ -23,8 +23,11 @@ var faulty = map[string]bool{
 
 // The codes of calls that fail without an effect, and of calls that have had theirs.
 var (
-	codesBefore = []string{"Unavailable", "Aborted", "Internal", "ResourceExhausted", "DeadlineExceeded"}
-	codesAfter  = []string{"Unavailable", "DeadlineExceeded", "Unknown", "Internal"}
+	codesBefore = []string{
+		"Unavailable", "Aborted", "Internal", "ResourceExhausted", "DeadlineExceeded",
+		"Unauthenticated", "InvalidArgument",
+	}
+	codesAfter = []string{"Unavailable", "DeadlineExceeded", "Unknown", "Internal"}
 )
 
 // drawnText is in the text of each failure.

@@ -3,6 +3,7 @@ package csirandom
 import (
 	"fmt"
 	"os"
+	"runtime/pprof"
 	"slices"
 	"strconv"
 	"strings"
@@ -51,7 +52,7 @@ func TestRandom_EachCallFollowsTheSpecification(t *testing.T) {
 	w := newWorld(t, seed)
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("the history:\n%s\nunsettled attachments:\n%s", w, w.unsettled())
+			t.Logf("the history:\n%s\nunsettled attachments and claims:\n%s", w, w.unsettled())
 		}
 	})
 	w.operate(count)
@@ -172,19 +173,42 @@ func (w *world) finish() {
 	}
 }
 
-// unsettled describes the attachments for which the servers have a call to make.
+// unsettled describes the attachments for which the servers have a call to make, the claims with their
+// allocations, and the nodes.
 func (w *world) unsettled() string {
 	var b strings.Builder
 	for _, s := range w.Servers {
-		if !s.Leads() {
-			continue
-		}
-		for a := range csi.UnsettledAttachments(s.Store().Read()) {
-			fmt.Fprintf(&b, "%s of volume %s to node %s: call %+v, error %+v\n",
-				a.State, a.VolumeID, a.ExternalNodeID, a.Call, a.LastError)
+		if s.Leads() {
+			describe(&b, s.Store().Read())
 		}
 	}
+	for _, n := range w.nodes {
+		if !n.mu.TryLock() {
+			fmt.Fprintf(&b, "node %s is being stopped or started; all goroutines:\n", n.name)
+			_ = pprof.Lookup("goroutine").WriteTo(&b, 1) // it never fails
+			continue
+		}
+		fmt.Fprintf(&b, "node %s: ID %.8s, off: %t, boots: %d\n", n.name, n.id, n.off, n.boots)
+		n.mu.Unlock()
+	}
 	return b.String()
+}
+
+func describe(b *strings.Builder, tx *state.ReadTx) {
+	for a := range csi.UnsettledAttachments(tx) {
+		fmt.Fprintf(b, "%s of volume %s to node %s: call %+v, error %+v\n",
+			a.State, a.VolumeID, a.ExternalNodeID, a.Call, a.LastError)
+	}
+	for c := range csi.ClaimsFrom(tx, structs.AllNamespaces, "", state.Page{}) {
+		fmt.Fprintf(b, "claim of volume %s: %+v\n", c.VolumeID, c)
+		a := state.Alloc(tx, c.AllocID)
+		if a == nil {
+			continue
+		}
+		n := state.Node(tx, a.NodeID)
+		fmt.Fprintf(b, "  its allocation is %s/%s (%s, %s) on node %s, which is %s, lost: %t\n", a.DesiredStatus,
+			a.ClientStatus, a.DesiredDescription, a.ClientDescription, n.Name, n.Status, n.Lost())
+	}
 }
 
 // allJobs returns the IDs of the jobs of a run.
