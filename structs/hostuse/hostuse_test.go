@@ -80,3 +80,69 @@ func TestUse_HasTheClassOfTheRequest(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 }
+
+func TestTakesStatic(t *testing.T) {
+	for name, c := range map[string]struct {
+		edit func(r *structs.VolumeRequest)
+		want bool
+	}{
+		"plain":         {func(*structs.VolumeRequest) {}, true},
+		"a file system": {func(r *structs.VolumeRequest) { r.AttachmentMode = structs.CSIFileSystem }, true},
+		"a device":      {func(r *structs.VolumeRequest) { r.AttachmentMode = structs.CSIBlockDevice }, false},
+		"per_alloc":     {func(r *structs.VolumeRequest) { r.PerAlloc = true }, false},
+		"sticky":        {func(r *structs.VolumeRequest) { r.Sticky = true }, false},
+	} {
+		r := host("w")
+		c.edit(r)
+		if got := hostuse.TakesStatic(r); got != c.want {
+			t.Errorf("%s: got %t", name, got)
+		}
+	}
+}
+
+func TestEachDiffers(t *testing.T) {
+	for name, c := range map[string]struct {
+		edit func(r *structs.VolumeRequest)
+		want bool
+	}{
+		"plain":     {func(*structs.VolumeRequest) {}, false},
+		"per_alloc": {func(r *structs.VolumeRequest) { r.PerAlloc = true }, true},
+		"sticky":    {func(r *structs.VolumeRequest) { r.Sticky = true }, true},
+	} {
+		g := aGroup()
+		c.edit(g.Volumes["w"])
+		if got := hostuse.EachDiffers(g); got != c.want {
+			t.Errorf("%s: got %t", name, got)
+		}
+	}
+}
+
+// TestConflict_NamesAVolumeWithOneWriter: both groups write it, and one of them allows no other writer.
+func TestConflict_NamesAVolumeWithOneWriter(t *testing.T) {
+	group := func(mode structs.CSIAccessMode, readOnly bool) *structs.TaskGroup {
+		r := host("w")
+		r.AccessMode = mode
+		r.ReadOnly = readOnly
+		return &structs.TaskGroup{Volumes: map[string]*structs.VolumeRequest{"w": r}}
+	}
+	alone := group(structs.CSISingleNodeSingleWriter, false)
+	shared := group(structs.CSISingleNodeMultiWriter, false)
+	for _, c := range []struct {
+		name string
+		a, b *structs.TaskGroup
+		want string
+	}{
+		{"both alone", alone, alone, "data"},
+		{"one alone", shared, alone, "data"},
+		{"none alone", shared, shared, ""},
+		{"a reader", alone, group("", true), ""},
+		{"no host volume", &structs.TaskGroup{}, alone, ""},
+		{"no other host volume", alone, &structs.TaskGroup{}, ""},
+		{"no group", nil, alone, ""},
+		{"no other group", alone, nil, ""},
+	} {
+		if got := hostuse.Conflict(c.a, c.b); got != c.want {
+			t.Errorf("%s: got %q", c.name, got)
+		}
+	}
+}

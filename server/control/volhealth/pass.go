@@ -34,10 +34,11 @@ type pass struct {
 	// Of the controllers that are reachable: whether there is one, and what one announces.
 	reachable, lists, gets bool
 
-	ill   map[string]*volumeusage.VolumeCondition // by the plugin's ID of the volume
-	asked int
-	found []*volumeusage.VolumeHealth
-	gone  []key
+	ill    map[string]*volumeusage.VolumeCondition // by the plugin's ID of the volume
+	asked  int
+	silent bool // a call for a volume has not ended in time: there is no further one in this round
+	found  []*volumeusage.VolumeHealth
+	gone   []key
 }
 
 func newPass(l Loop, pluginID string, m *memory) *pass {
@@ -150,7 +151,7 @@ func (p *pass) askFor(ctx context.Context, tx *state.ReadTx, v *structs.CSIVolum
 	switch {
 	case !p.gets || p.asked >= maxAsked:
 		return false, false
-	case wait != nil && time.Now().Before(wait.until):
+	case p.silent, wait != nil && time.Now().Before(wait.until):
 		return false, true
 	}
 
@@ -162,6 +163,7 @@ func (p *pass) askFor(ctx context.Context, tx *state.ReadTx, v *structs.CSIVolum
 	}
 	delete(p.absent, k)
 	if err != nil {
+		p.silent = structs.IsKind(err, structs.KindTimeout)
 		p.Logger.Debug("plugin does not tell the health of a volume", "plugin_id", p.plugin, "volume_id", v.ID,
 			"namespace", v.Namespace, "error", err)
 		return false, structs.CodeOf(err) != codeUnimplemented
@@ -220,7 +222,8 @@ func (p *pass) note(tx *state.ReadTx, v *structs.CSIVolume, c *volumeusage.Volum
 }
 
 // askInTurn asks a plugin that does not list for its volumes, one after the other. A round has at most
-// maxAsked of them, and the next one goes on. It stops when the plugin does not answer.
+// maxAsked of them, and the next one goes on. It ends when the plugin does not answer in time, or cannot be
+// asked at all.
 func (p *pass) askInTurn(ctx context.Context) error {
 	var all []*structs.CSIVolume
 	for v := range schema.VolumesByPlugin.Scan(p.begin, p.plugin) {
@@ -242,6 +245,9 @@ func (p *pass) askInTurn(ctx context.Context) error {
 		_, able := p.askFor(ctx, p.Store.Read(), v)
 		if !able {
 			return structs.Preconditionf("the plugin cannot be asked for volume %s", v.ID)
+		}
+		if p.silent {
+			return structs.Timeoutf("the plugin does not answer in time for volume %s", v.ID)
 		}
 		if !backoff.Sleep(ctx, paging.Pause) {
 			return ctx.Err()

@@ -41,6 +41,9 @@ type world struct {
 	list func(token string) (*nodecalls.ClientCSIListHealthResponse, error)
 	ill  map[string]*volumeusage.VolumeCondition
 	get  func(id string) error // nil is a call that succeeds
+
+	failing map[string]bool // nodes whose controllers answer no list
+	mute    bool            // the answers for single volumes have no health
 }
 
 var (
@@ -94,12 +97,15 @@ func (w *world) Propose(_ context.Context, entry []byte) (uint64, any, error) {
 }
 
 // Call implements nodeconn.Caller.
-func (w *world) Call(_ context.Context, _, _ string, req, resp any) error {
+func (w *world) Call(_ context.Context, node, _ string, req, resp any) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch r := req.(type) {
 	case *nodecalls.ClientCSIListHealthRequest:
 		w.tokens = append(w.tokens, r.StartingToken)
+		if w.failing[node] {
+			return structs.Internalf("no page")
+		}
 		out := resp.(*nodecalls.ClientCSIListHealthResponse)
 		if w.list != nil {
 			page, err := w.list(r.StartingToken)
@@ -123,6 +129,9 @@ func (w *world) Call(_ context.Context, _, _ string, req, resp any) error {
 		c := w.ill[id]
 		if c == nil {
 			c = &volumeusage.VolumeCondition{}
+		}
+		if w.mute {
+			c = nil
 		}
 		resp.(*nodecalls.ClientCSIGetHealthResponse).Condition = c
 		return nil
@@ -172,7 +181,7 @@ func (w *world) run() {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		Loop{w.store, w, w, &keyring.Ring{}, hclog.NewNullLogger()}.Run(ctx)
+		w.loop().Run(ctx)
 	}()
 	w.stop = func() {
 		cancel()
@@ -180,6 +189,8 @@ func (w *world) run() {
 	}
 	w.sleep(firstAfter - time.Second)
 }
+
+func (w *world) loop() Loop { return Loop{w.store, w, w, &keyring.Ring{}, hclog.NewNullLogger()} }
 
 // sleep lets virtual time pass.
 func (w *world) sleep(d time.Duration) {
