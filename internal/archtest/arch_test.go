@@ -24,7 +24,7 @@ var layers = [][]string{
 	{"acl", "state", "rpc", "csi", "jobspec", "client/drivers/protocol"},
 	{"consul", "vault"},
 	{"fsm", "scheduler", "client", "api", "plugins", "server/nodeconn", "server/authority"},
-	{"endpoints", "cli"},
+	{"endpoints", "cli", "convert"},
 	{"server", "ui"},
 	{"agent"},
 	{"cmd", "bench", "packaging", "test"},
