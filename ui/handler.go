@@ -54,6 +54,8 @@ func NewHandler(cfg Config) http.Handler {
 	}
 	h.mux.HandleFunc("GET "+livePath, h.serveLive)
 	h.mux.HandleFunc("GET "+Root+"login", h.showLogin)
+	h.mux.HandleFunc("GET "+actPath, h.confirmAction)
+	h.mux.HandleFunc("POST "+actPath, h.act)
 	h.mux.HandleFunc("POST "+Root+"login", h.login)
 	h.mux.HandleFunc("POST "+Root+"logout", h.logout)
 	h.mux.Handle(Root, h.serveView(view{name: "Not found", serve: notFound}))

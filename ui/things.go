@@ -20,6 +20,7 @@ type thing struct {
 	Problems   []string
 	Why        []*inquiry.Reason // nil: the view has no such part
 	Command    string            // shows the same on the command line
+	Actions    []link
 	Properties []property
 	Tables     []views.Table
 }
@@ -51,6 +52,9 @@ func showJob(c *call) (*content, error) {
 	}
 
 	t := &thing{Command: structs.CommandLine(ns, "job why", id), Properties: jobProperties(job)}
+	if !job.Stop {
+		t.Actions = []link{offer("stop-job", target{namespace: ns, id: id})}
+	}
 	var groups, deployments, allocs views.Table
 	t.Faults = readTogether(
 		reading{"why it waits", func() error {
@@ -130,6 +134,10 @@ func showAlloc(c *call) (*content, error) {
 			"Replaced by", a.NextAllocation,
 		),
 	}
+	if a.ClientStatus == structs.AllocRunning {
+		at := target{namespace: a.Namespace, id: a.ID}
+		t.Actions = []link{offer("restart", at), offer("stop-alloc", at)}
+	}
 	var claimed views.Table
 	t.Faults = readTogether(reading{"its claims on volumes", func() error {
 		all, _, err := claims.List(ctx, c.client(a.Namespace), claims.Filter{AllocID: a.ID}, part())
@@ -162,6 +170,7 @@ func showNode(c *call) (*content, error) {
 	t := &thing{
 		Command:    structs.CommandLine("", "node status", n.ID),
 		Properties: nodeProperties(&n.Node),
+		Actions:    nodeActions(&n.Node),
 	}
 	if n.Unaccounted {
 		t.Problems = append(t.Problems, "the node has not reported its volumes since a restore of the state")

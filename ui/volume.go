@@ -23,6 +23,7 @@ type volumeData struct {
 	Why     []*inquiry.Reason
 	Command string   // shows the same on the command line
 	Faults  []string // of the parts that could not be read
+	Actions []link
 	// Properties are titles and values.
 	Properties []property
 }
@@ -83,6 +84,7 @@ func showVolume(c *call) (*content, error) {
 	)
 	data.Picture = views.NewPicture(facts)
 	data.Properties = volumeProperties(v)
+	data.Actions = volumeActions(v)
 	return &content{Template: "volume", Title: "Volume " + id, Data: data}, nil
 }
 

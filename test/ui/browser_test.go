@@ -116,6 +116,13 @@ func (b *browser) follow(actions ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
+// click clicks an element that leads to another page. The script of the page finds it: a live view may
+// replace its elements between two commands to the browser.
+func (b *browser) click(selector string) {
+	b.t.Helper()
+	b.follow(chromedp.Evaluate[chromedp.Void](fmt.Sprintf("document.querySelector(%q).click()", selector)))
+}
+
 // command sends a command to the browser.
 func command[P, R any](b *browser, c cdp.Command[P, R], params P) {
 	b.t.Helper()

@@ -60,6 +60,7 @@ func TestPage_InABrowser(t *testing.T) {
 		t.Run(v.name, func(t *testing.T) { lookAt(t, b, agent.addr, v) })
 	}
 	t.Run("keyboard", func(t *testing.T) { useKeyboard(t, b, agent.addr) })
+	t.Run("action", func(t *testing.T) { stopAJob(t, b, agent.addr) })
 	t.Run("filter", func(t *testing.T) { filterRows(t, b, agent.addr) })
 	t.Run("without the script", func(t *testing.T) { readWithoutScript(t, b, agent.addr) })
 }
@@ -111,6 +112,14 @@ func useKeyboard(t *testing.T, b *browser, addr string) {
 	for range 40 {
 		b.do(chromedp.KeyEvent(kb.Tab))
 		if eval[string](b, "document.activeElement.textContent") == "second" {
+			// A change in the cluster does not take the focus away.
+			eval[bool](b, `new Promise(done => {
+				document.body.addEventListener("htmx:afterSettle", () => done(true), {once: true});
+				htmx.trigger(document.body, "rows-changed");
+			})`)
+			if eval[string](b, "document.activeElement.textContent") != "second" {
+				t.Error("the row loses the focus when the view is read again")
+			}
 			b.follow(chromedp.KeyEvent(kb.Enter))
 			b.await("the view of the job", "document.querySelector('h1').textContent === 'Job second'")
 			return
@@ -119,12 +128,24 @@ func useKeyboard(t *testing.T, b *browser, addr string) {
 	t.Error("the keyboard does not reach the row of the job")
 }
 
+// stopAJob stops a job by its view and the page that confirms it, which has no fault of accessibility either.
+func stopAJob(t *testing.T, b *browser, addr string) {
+	b.t = t
+	b.do(chromedp.Navigate(addr + "/ui/job?id=second"))
+	b.click("nav[aria-label=Actions] a")
+	b.checkAccessibility("confirmation")
+	b.screenshot("confirmation-light")
+	b.click("button.act")
+	b.await("the job is stopped", "document.querySelector('.properties').innerText.includes('dead')")
+	b.checkFaults("action")
+}
+
 // filterRows uses the form of a list.
 func filterRows(t *testing.T, b *browser, addr string) {
 	b.t = t
 	b.do(chromedp.Navigate(addr + "/ui/jobs"))
 	b.do(chromedp.SendKeys(chromedp.CSS("input[name=search]"), "second"))
-	b.follow(chromedp.Click(chromedp.CSS(".filters button")))
+	b.click(".filters button")
 	b.await("the rows of the search", shows("second")+" && !"+shows("hostpath"))
 	b.checkFaults("filter")
 }
@@ -135,6 +156,6 @@ func readWithoutScript(t *testing.T, b *browser, addr string) {
 	b.withoutScript(true)
 	defer b.withoutScript(false)
 	b.do(chromedp.Navigate(addr + "/ui/volumes"))
-	b.follow(chromedp.Click(chromedp.CSS("tbody a")))
+	b.click("tbody a")
 	b.do(chromedp.WaitVisible(chromedp.CSS("ol.chains")))
 }
