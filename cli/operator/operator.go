@@ -10,6 +10,7 @@ import (
 
 	"berth/api"
 	"berth/cli/command"
+	"berth/cli/debugcmd"
 	"berth/cli/watch"
 	"berth/structs"
 )
@@ -61,6 +62,7 @@ leads. Writes that come meanwhile wait for it.
 	operatorScheduler,
 	operatorAutopilot,
 	operatorAPI,
+	debugcmd.Command,
 	operatorGossip,
 	operatorRoot,
 	{
