@@ -29,7 +29,8 @@ volumes and machines: read them before you pass the archive on.
 
 A part that an agent does not give is left out, and index.json has the reason.
 The rights are node: read, agent: read, operator: read, plugin: read and, of
-namespaces, list-jobs, read-job and csi-read-volume. Profiles need agent: write.`
+namespaces, list-jobs, read-job and csi-read-volume. Profiles need
+agent: write.`
 
 // The bounds of the options.
 const (
