@@ -54,6 +54,8 @@ func NewHandler(cfg Config) http.Handler {
 	}
 	h.mux.HandleFunc("GET "+livePath, h.serveLive)
 	h.mux.HandleFunc("GET "+Root+"login", h.showLogin)
+	h.mux.HandleFunc("GET "+logPath, h.streamLog)
+	h.mux.HandleFunc("GET "+socketPath, h.serveSocket)
 	h.mux.HandleFunc("GET "+actPath, h.confirmAction)
 	h.mux.HandleFunc("POST "+actPath, h.act)
 	h.mux.HandleFunc("POST "+Root+"login", h.login)
@@ -128,7 +130,7 @@ type view struct {
 	name string
 	// inNavigation: the navigation has the view.
 	inNavigation bool
-	// topics are those of events after which the view is read again: see docs/events.md.
+	// topics are those of events after which the view is read again: see docs/events.md. "": it is not.
 	topics string
 	serve  func(*call) (*content, error)
 }
@@ -148,6 +150,8 @@ func pages() []view {
 		{Root + "job", "Job", false, "Job,Allocation,Deployment,Evaluation,Claim", showJob},
 		{Root + "allocations", "Allocations", true, "Allocation", allocations.serve},
 		{Root + "allocation", "Allocation", false, "Allocation,Claim", showAlloc},
+		{logsPath, "Log", false, "", showLog},
+		{execPath, "Command", false, "", showExec},
 		{Root + "nodes", "Nodes", true, "Node", nodes.serve},
 		{Root + "node", "Node", false, "Node,Allocation,Instance,CSIVolume", showNode},
 		{Root + "volumes", "Volumes", true, "CSIVolume,Claim", volumes.serve},

@@ -71,7 +71,9 @@ var newestOf = map[event.Topic]func(context.Context, *api.Client, *api.Query) (*
 // liveTopics are the topics of all views.
 func liveTopics() (all []string) {
 	for _, v := range pages() {
-		all = append(all, strings.Split(v.topics, ",")...)
+		if v.topics != "" {
+			all = append(all, strings.Split(v.topics, ",")...)
+		}
 	}
 	return all
 }

@@ -134,9 +134,10 @@ func showAlloc(c *call) (*content, error) {
 			"Replaced by", a.NextAllocation,
 		),
 	}
+	t.Actions = taskLinks(a)
 	if a.ClientStatus == structs.AllocRunning {
 		at := target{namespace: a.Namespace, id: a.ID}
-		t.Actions = []link{offer("restart", at), offer("stop-alloc", at)}
+		t.Actions = append(t.Actions, offer("restart", at), offer("stop-alloc", at))
 	}
 	var claimed views.Table
 	t.Faults = readTogether(reading{"its claims on volumes", func() error {
