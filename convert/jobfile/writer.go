@@ -1,6 +1,7 @@
 package jobfile
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"reflect"
@@ -34,9 +35,25 @@ func (w *writer) line(format string, args ...any) {
 func (w *writer) comments(texts []string) {
 	for _, text := range texts {
 		for part := range strings.SplitSeq(text, "\n") {
-			w.line("# %s", strings.Map(printable, part))
+			w.comment(strings.Map(printable, part))
 		}
 	}
+}
+
+// commentWidth is the most characters of a line of a comment, except of one with a single word.
+const commentWidth = 96
+
+// comment adds one comment. The lines after its first one are indented.
+func (w *writer) comment(text string) {
+	line := "#"
+	for word := range strings.FieldsSeq(text) {
+		if len(line)+1+len(word) > commentWidth && len(line) > len("#   ") {
+			w.line("%s", line)
+			line = "#  "
+		}
+		line += " " + word
+	}
+	w.line("%s", line)
 }
 
 // printable drops the characters that would end a comment or change the look of a terminal.
@@ -111,7 +128,7 @@ func (w *writer) values(name string, values map[string]any) {
 // content adds arguments, and the blocks after them.
 func (w *writer) content(values map[string]any) {
 	var blocks []string
-	for _, key := range slices.Sorted(maps.Keys(values)) {
+	for _, key := range slices.SortedFunc(maps.Keys(values), byUse) {
 		if blocksOf(values[key]) != nil {
 			blocks = append(blocks, key)
 			continue
@@ -126,6 +143,21 @@ func (w *writer) content(values map[string]any) {
 			w.block(key, func() { w.content(b) })
 		}
 	}
+}
+
+// leading are the settings that a reader looks for first.
+var leading = []string{"type", "image", "entrypoint", "command", "args", "ports", "source", "target"}
+
+// byUse orders settings: the leading ones, and the others by their names.
+func byUse(a, b string) int {
+	place := func(name string) int {
+		at := slices.Index(leading, name)
+		if at < 0 {
+			return len(leading)
+		}
+		return at
+	}
+	return cmp.Or(cmp.Compare(place(a), place(b)), strings.Compare(a, b))
 }
 
 // blocksOf returns the maps of a list of maps that can be written as blocks, nil for any other value.
@@ -213,7 +245,11 @@ func mapText(v reflect.Value) string {
 	}
 	var lines []string
 	for key, value := range v.Seq2() {
-		lines = append(lines, literal(key.String())+" = "+literal(value.Interface())+"\n")
+		name := literal(key.String())
+		if hclsyntax.ValidIdentifier(key.String()) {
+			name = key.String()
+		}
+		lines = append(lines, name+" = "+literal(value.Interface())+"\n")
 	}
 	slices.Sort(lines)
 	return "{\n" + strings.Join(lines, "") + "}"
