@@ -41,6 +41,8 @@ var onlyIn = map[string][]string{
 	"github.com/hashicorp/serf/serf":  {"server"},
 	"github.com/shirou/gopsutil/v4":   {"client/machine/hoststats"},
 	"github.com/google/cel-go/cel":    {"internal/admit"},
+
+	"github.com/compose-spec/compose-go/v2": {"convert/compose"},
 }
 
 // maxLines is the most that a file may have.

@@ -27,6 +27,15 @@ func TestFixedLibraries_AreInTheProgram(t *testing.T) {
 	}
 }
 
+// TestConverter_IsApart: the agent carries nothing of the program that reads files of other systems.
+func TestConverter_IsApart(t *testing.T) {
+	for _, path := range depsOf(t, "berth/cmd/berth") {
+		if within(path, []string{"berth/convert", "github.com/compose-spec"}) {
+			t.Errorf("cmd/berth imports %s, which is for cmd/berth-convert alone", path)
+		}
+	}
+}
+
 // TestSupervisor_HasNoLargePackages: each task starts two processes of it, and the start of a process takes
 // time for each of its packages.
 func TestSupervisor_HasNoLargePackages(t *testing.T) {
