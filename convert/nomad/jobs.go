@@ -1,0 +1,151 @@
+package nomad
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"berth/api"
+	"berth/client/drivers/docker/taskconfig"
+	"berth/convert/jobfile"
+	"berth/convert/report"
+	"berth/internal/strictjson"
+	"berth/structs"
+	"berth/structs/defaults"
+	"berth/structs/validate"
+)
+
+func (m *migration) jobs(ctx context.Context) error {
+	all, err := list[stub](ctx, m.client, "/v1/jobs", url.Values{})
+	if err != nil {
+		return m.unread(err, "jobs")
+	}
+	for _, s := range all {
+		if s.ParentID != "" { // the cluster has started it for its parent
+			continue
+		}
+		item := m.report.Add("job", s.Namespace, s.ID)
+		var src json.RawMessage
+		_, err = m.client.get(ctx, "/v1/job/"+url.PathEscape(s.ID), s.ofNamespace(), &src)
+		if err != nil {
+			item.Add(report.Not, "it was not read: "+err.Error())
+			continue
+		}
+		err = m.job(item, &s, src)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// job decides on a job, and writes its file: in HCL if a job file can have it, else the JSON of the API.
+func (m *migration) job(item *report.Item, s *stub, src []byte) error {
+	src, err := withoutStored(src)
+	if err != nil {
+		item.Add(report.Not, err.Error())
+		return nil
+	}
+	j := judge(item, src)
+	base := path.Join("jobs", report.FileName(s.Namespace), report.FileName(s.ID))
+	if j != nil {
+		text, err := jobfile.Job(j, jobfile.Notes{"": comments(item)})
+		if err == nil {
+			return m.write(item, base+".hcl", text)
+		}
+		item.Add(report.Not, hideValues(err.Error(), src))
+	}
+	var text bytes.Buffer
+	err = json.Indent(&text, src, "", "  ")
+	if err != nil {
+		return fmt.Errorf("the job %s: %w", s.ID, err)
+	}
+	return m.write(item, base+".json", text.Bytes())
+}
+
+// comments are the notes of an item in its file.
+func comments(item *report.Item) (all []string) {
+	if item.Outcome == report.Not {
+		all = append(all, "This job does not run in berth yet:")
+	}
+	return append(all, item.Notes...)
+}
+
+// judge decodes a job, and adds the notes on it. The job is nil if nothing of it can be read.
+func judge(item *report.Item, src []byte) *structs.Job {
+	j, warnings, err := api.DecodeJob(src)
+	var faults *strictjson.Faults
+	switch {
+	case errors.As(err, &faults):
+		for _, f := range faults.List {
+			item.Add(report.Not, withRemedy(hideValues(f.Text, src)))
+		}
+		if !faults.Partly {
+			return nil
+		}
+	case err != nil:
+		item.Add(report.Not, hideValues(err.Error(), src))
+		return nil
+	}
+	for _, line := range warnings {
+		item.Add(report.Warnings, hideValues(withoutValue(line), src))
+	}
+	if j.Stop {
+		item.Add(report.Warnings, "it is stopped there, and berth job run would start it")
+	}
+
+	for _, line := range dropImplied(j) {
+		item.Add(report.Warnings, line)
+	}
+	defaults.Canonicalize(j)
+	err = validate.Job(j)
+	if err != nil {
+		item.Add(report.Not, lines(hideValues(err.Error(), src))...)
+	}
+	for _, line := range validate.JobWarnings(j) {
+		item.Add(report.Warnings, hideValues(line, src))
+	}
+	checkDrivers(item, j, src)
+	j.DropServerFields()
+	return j
+}
+
+func lines(text string) []string { return strings.Split(strings.TrimSpace(text), "\n") }
+
+// effectless matches the warning of a field that has no effect, with the value of the field.
+var effectless = regexp.MustCompile(`(?s)^(\S+) .* (has no effect: )`)
+
+// withoutValue removes the value from such a warning.
+func withoutValue(line string) string { return effectless.ReplaceAllString(line, "$1 $2") }
+
+// ownDrivers are the drivers that each agent of berth has.
+var ownDrivers = []string{"docker", "exec", "raw_exec"}
+
+// checkDrivers adds the faults of the settings of containers, and the drivers that are plugins.
+func checkDrivers(item *report.Item, j *structs.Job, src []byte) {
+	for _, g := range j.TaskGroups {
+		for _, t := range g.Tasks {
+			place := fmt.Sprintf("task %s of group %s: ", t.Name, g.Name)
+			if !slices.Contains(ownDrivers, t.Driver) {
+				item.Add(report.Warnings, place+"the nodes need a plugin for the driver "+t.Driver)
+			}
+			if t.Driver != "docker" {
+				continue
+			}
+			_, err := taskconfig.Check(t.Config)
+			if err == nil {
+				continue
+			}
+			for _, line := range lines(hideValues(err.Error(), src)) {
+				item.Add(report.Not, place+line)
+			}
+		}
+	}
+}
