@@ -105,12 +105,21 @@ func TestRejection(t *testing.T) {
 		"no such request for": func(_ *world, a *structs.Allocation, _ *structs.TaskGroup) {
 			a.CSIVolumes[0].Alias = "other"
 		},
+		"no such request for host": func(_ *world, _ *structs.Allocation, g *structs.TaskGroup) {
+			g.Volumes["d"].Type = structs.VolumeTypeCSI
+		},
 		"no host volume v any more": func(_ *world, a *structs.Allocation, _ *structs.TaskGroup) { a.NodeID = "m" },
 		"no host volume v": func(_ *world, _ *structs.Allocation, g *structs.TaskGroup) {
 			g.Volumes["d"].Source = "more"
 		},
 		"no host volume gone": func(_ *world, a *structs.Allocation, _ *structs.TaskGroup) {
 			a.CSIVolumes[0].VolumeID = "gone"
+		},
+		"no host volume csi": func(w *world, a *structs.Allocation, _ *structs.TaskGroup) {
+			w.write(func(tx *mvcc.WriteTx) {
+				schema.Volumes.Put(tx, &structs.CSIVolume{Namespace: "default", ID: "csi", PluginID: "p"})
+			})
+			a.CSIVolumes[0].VolumeID = "csi"
 		},
 		"allocation a1 has its claim": func(w *world, _ *structs.Allocation, _ *structs.TaskGroup) {
 			w.place(alloc("a1"))
@@ -144,6 +153,26 @@ func (w *world) fill(n int) {
 				VolumeName: "data",
 			})
 		})
+	}
+}
+
+// An allocation may also use volumes that no host volume serves, and uses without a claim. Its own claim may
+// be that of an allocation that is gone, and stays in a volume that takes no further one.
+func TestRejection_NotOfOtherVolumes(t *testing.T) {
+	w := newWorld(t)
+	w.place(alloc("a1"))
+	w.write(func(tx *mvcc.WriteTx) { schema.Allocs.Delete(tx, schema.Allocs.Get(tx, "a1")) })
+	w.fill(hostuse.MaxClaims - 1)
+	g := group()
+	plain := *g.Volumes["d"]
+	plain.Sticky = false
+	g.Volumes["plain"] = &plain
+	a := alloc("a2")
+	a.CSIVolumes = append(a.CSIVolumes,
+		structs.CSIVolumeUse{VolumeID: "other"}, hostuse.Use("plain", &plain, "v", ""))
+	why := hostclaims.Rejection(w.Read(), g, a, nil)
+	if why != "" {
+		t.Errorf("the node rejects: %s", why)
 	}
 }
 
