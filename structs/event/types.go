@@ -13,7 +13,9 @@ var Types = map[Topic][]string{
 	Node:       {"NodeRegistration", "NodeDeregistration", "NodeEligibility", "NodeDrain", "NodeEvent"},
 	NodePool:   {"NodePoolUpserted", "NodePoolDeleted"},
 	Service:    {"ServiceRegistration", "ServiceDeregistration"},
-	CSIVolume:  {"CSIVolumeRegistered", "CSIVolumeUpdated", "CSIVolumeClaim", "CSIVolumeDeregistered"},
+	CSIVolume: {
+		"CSIVolumeRegistered", "CSIVolumeUpdated", "CSIVolumeClaim", "CSIVolumeGrown", "CSIVolumeDeregistered",
+	},
 	CSIPlugin:  {"CSIPluginUpserted", "CSIPluginDeleted"},
 	HostVolume: {"HostVolumeRegistered", "HostVolumeDeleted"},
 	ACLToken:   {"ACLTokenUpserted", "ACLTokenDeleted"},

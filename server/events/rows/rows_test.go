@@ -244,6 +244,30 @@ func TestMake_OperationsBeginFailAndEnd(t *testing.T) {
 	}
 }
 
+// TestMake_AGrownVolumeTellsItsSizes: a creation and a smaller size are no growth.
+func TestMake_AGrownVolumeTellsItsSizes(t *testing.T) {
+	size := func(bytes int64) *structs.CSIVolume { return &structs.CSIVolume{ID: "v", Capacity: bytes} }
+	for _, c := range []struct {
+		before, now *structs.CSIVolume
+		kind        string
+	}{
+		{nil, size(5), "CSIVolumeRegistered"},
+		{size(0), size(5), "CSIVolumeUpdated"},
+		{size(5), size(5), "CSIVolumeUpdated"},
+		{size(5), size(4), "CSIVolumeUpdated"},
+		{size(5), size(7), "CSIVolumeGrown"},
+		{size(5), nil, "CSIVolumeDeregistered"},
+	} {
+		got := made(schema.Volumes, "VolumeOutcome", c.before, c.now)[0]
+		if got.Type != c.kind {
+			t.Errorf("from %+v to %+v: got %s, want %s", c.before, c.now, got.Type, c.kind)
+		}
+		if c.kind == "CSIVolumeGrown" && got.Reason != "from 5 to 7 bytes" {
+			t.Errorf("the reason is %q", got.Reason)
+		}
+	}
+}
+
 func TestMake_NodesAndJobs(t *testing.T) {
 	node := &structs.Node{ID: "n", SchedulingEligibility: structs.NodeEligible}
 	drains := *node

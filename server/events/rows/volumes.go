@@ -2,6 +2,7 @@ package rows
 
 import (
 	"cmp"
+	"fmt"
 
 	"berth/fsm"
 	"berth/server/events/ring"
@@ -26,6 +27,10 @@ func volume(c change[structs.CSIVolume]) []ring.Made {
 	}
 	if c.isNew() {
 		e.Type = "CSIVolumeRegistered"
+	}
+	if c.before != nil && c.now != nil && c.before.Capacity != 0 && c.now.Capacity > c.before.Capacity {
+		e.Type = "CSIVolumeGrown"
+		e.Reason = fmt.Sprintf("from %d to %d bytes", c.before.Capacity, c.now.Capacity)
 	}
 	form := func(v *structs.CSIVolume) any { return v.Redacted() }
 	if v.Host != nil {
