@@ -17,7 +17,7 @@ func checkAgent(_ context.Context, m *Machine) []Finding {
 		return one(Skip, noAgent, "start it: systemctl start berth, or berth agent")
 	case a.Unhealthy != nil:
 		return one(Fail, fmt.Sprintf("the agent is not healthy: %v", a.Unhealthy),
-			"berth server list shows the servers, journalctl -u berth the log")
+			"berth server members shows the servers, journalctl -u berth the log")
 	case a.NodeFault != nil:
 		return one(Warn, fmt.Sprintf("the servers do not tell the state of the node: %v", a.NodeFault),
 			"set BERTH_TOKEN if the cluster needs a token, and run it again")
