@@ -254,6 +254,16 @@ func TestCheck(t *testing.T) {
 			a.CSIVolumes = nil
 			schema.Allocs.Put(tx, a)
 		},
+		"allocation a1 does not use": func(tx *mvcc.WriteTx) {
+			a := schema.Allocs.Get(tx, "a1").Copy()
+			a.CSIVolumes = []structs.CSIVolumeUse{hostuse.Use("d", group().Volumes["d"], "v", "another")}
+			schema.Allocs.Put(tx, a)
+		},
+		"a1 does not use it": func(tx *mvcc.WriteTx) {
+			a := schema.Allocs.Get(tx, "a1").Copy()
+			a.CSIVolumes = []structs.CSIVolumeUse{hostuse.Use("d", group().Volumes["d"], "another", "c")}
+			schema.Allocs.Put(tx, a)
+		},
 		"which allocation a1 has": func(tx *mvcc.WriteTx) { schema.Allocs.Put(tx, alloc("a2")) },
 		"has no ID or no allocation": func(tx *mvcc.WriteTx) {
 			c := *hostclaims.Claim(tx, "default", "c")
@@ -275,5 +285,28 @@ func TestCheck(t *testing.T) {
 	want := fmt.Sprintf("host volume v has %d sticky claims", hostuse.MaxClaims+1)
 	if got := strings.Join(state.Check(w.Read()), "\n"); !strings.Contains(got, want) {
 		t.Errorf("got %s\nwant %q", got, want)
+	}
+}
+
+// A claim may be deleted under its allocation, and an allocation that has ended keeps the use of a claim that
+// another one has.
+func TestCheck_AcceptsUsesWithoutTheirClaim(t *testing.T) {
+	w := newWorld(t)
+	w.place(alloc("a1"))
+	w.write(func(tx *mvcc.WriteTx) {
+		ended := schema.Allocs.Get(tx, "a1").Copy()
+		ended.ClientStatus = structs.AllocComplete
+		schema.Allocs.Put(tx, ended)
+	})
+	w.place(alloc("a2"))
+	w.write(func(tx *mvcc.WriteTx) {
+		a := alloc("a3")
+		a.CSIVolumes[0].Claim = "deleted"
+		schema.Allocs.Put(tx, a)
+	})
+	for _, fault := range state.Check(w.Read()) {
+		if strings.Contains(fault, "sticky claim") {
+			t.Error(fault)
+		}
 	}
 }
