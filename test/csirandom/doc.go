@@ -3,9 +3,9 @@
 // call of the plugin with package csitrace.
 //
 // The servers are real, with Raft on disk and sockets. The nodes are agents of package client with the real
-// managers of volumes, their hooks and their endpoints. Their tasks are entries of package drivertest. Each
-// node runs an instance of the scriptable plugin, of both halves. All instances have the same volumes. They
-// fail calls before and after their effect, and answer some late.
+// managers of volumes, their hooks, their endpoints and their statistics. Their tasks are entries of package
+// drivertest. Each node runs an instance of the scriptable plugin, of both halves. All instances have the
+// same volumes. They fail calls before and after their effect, and answer some late.
 //
 // A node that is cut off for long counts as lost. Half of the volumes leave it after the proof of a fence
 // device, which takes the power of the node. The others leave it with the word of an operator, or wait for

@@ -11,13 +11,13 @@ import (
 	"berth/csi/csitrace"
 )
 
-// faulty are the RPCs that fail at random: those with an effect on storage, and the lists.
+// faulty are the RPCs that fail at random: those with an effect on storage, the lists and the statistics.
 var faulty = map[string]bool{
 	"CreateVolume": true, "DeleteVolume": true, "ControllerPublishVolume": true,
 	"ControllerUnpublishVolume": true, "ControllerExpandVolume": true, "ControllerModifyVolume": true,
 	"CreateSnapshot": true, "DeleteSnapshot": true, "NodeStageVolume": true, "NodeUnstageVolume": true,
 	"NodePublishVolume": true, "NodeUnpublishVolume": true, "NodeExpandVolume": true,
-	"ListVolumes": true, "ListSnapshots": true,
+	"ListVolumes": true, "ListSnapshots": true, "NodeGetVolumeStats": true,
 	"CreateVolumeGroupSnapshot": true, "DeleteVolumeGroupSnapshot": true,
 }
 

@@ -58,6 +58,7 @@ func (w *world) addNode(name string) {
 	n.plugin, err = csitest.New(cfg)
 	w.must(err)
 	w.t.Cleanup(n.plugin.Close)
+	n.plugin.Answer("NodeGetVolumeStats", someStats)
 	w.must(n.plugin.Restart())
 	w.nodes = append(w.nodes, n)
 	n.start()
@@ -71,7 +72,7 @@ var (
 		"LIST_SNAPSHOTS", "CLONE_VOLUME", "EXPAND_VOLUME", "LIST_VOLUMES_PUBLISHED_NODES", "MODIFY_VOLUME",
 		"SINGLE_NODE_MULTI_WRITER",
 	}
-	nodeCaps = []string{"STAGE_UNSTAGE_VOLUME", "EXPAND_VOLUME", "SINGLE_NODE_MULTI_WRITER"}
+	nodeCaps = []string{"STAGE_UNSTAGE_VOLUME", "EXPAND_VOLUME", "SINGLE_NODE_MULTI_WRITER", "GET_VOLUME_STATS"}
 )
 
 // start starts the agent.
@@ -219,7 +220,7 @@ func (n *node) build(p assembly.Parts) (*assembly.Subsystems, error) {
 		TaskHooks:  func(*hooks.AllocEnv, *structs.Task) []hooks.Task { return nil },
 		Inventory:  m.Volumes().Inventory,
 		Endpoints:  endpoint.List(m, endpoint.Deps{Running: p.Holds.Running, CheckEpoch: p.CheckEpoch}),
-		Run:        []func(context.Context){m.Run, reconcile(p, m)},
+		Run:        []func(context.Context){m.Run, reconcile(p, m), n.measure(m)},
 	}, nil
 }
 
