@@ -1,0 +1,178 @@
+package compose
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/compose-spec/compose-go/v2/types"
+
+	"berth/structs"
+)
+
+// convert converts a compose file that has to be accepted.
+func convert(t *testing.T, src string, env ...string) *Result {
+	t.Helper()
+	o := options()
+	o.Env = env
+	r, err := Convert(t.Context(), filepath.Join(t.TempDir(), "shop.yaml"), []byte(src), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestConvert_KeepsSecretsOut: neither a value of the shell nor one that looks like a secret is in the job
+// file.
+func TestConvert_KeepsSecretsOut(t *testing.T) {
+	t.Parallel()
+	r := convert(t, `
+services:
+  a:
+    image: a:${TAG}
+    environment:
+      FROM_SHELL: ${SECRET_OF_SHELL}
+      MIXED: "postgres://u:${SECRET_OF_SHELL}@h/x"
+      PASSED:
+      ROOT_PASSWORD: geheim-plain
+      API_KEY: geheim-key
+      TOKEN_FILE: /run/secrets/token
+      WITH_DEFAULT: ${LEVEL:-info}
+`, "SECRET_OF_SHELL=geheim-shell", "PASSED=geheim-passed", "TAG=3")
+	all := string(r.Text) + strings.Join(r.Notes, "\n")
+	if strings.Contains(all, "geheim") {
+		t.Errorf("a secret is in the file or in its notes:\n%s", all)
+	}
+	for _, want := range []string{
+		`image = "a:3"`,
+		`FROM_SHELL={{ $vars.SECRET_OF_SHELL.Value | toJSON }}`,
+		`PASSED={{ $vars.PASSED.Value | toJSON }}`,
+		`MIXED={{ printf "postgres://u:%s@h/x" $vars.SECRET_OF_SHELL.Value | toJSON }}`,
+		`WITH_DEFAULT = "info"`,
+		`ROOT_PASSWORD={{ $vars.ROOT_PASSWORD.Value | toJSON }}`,
+		`API_KEY={{ $vars.API_KEY.Value | toJSON }}`,
+		`"/run/secrets/token"`, "berth var put nomad/jobs/shop API_KEY=@FILE",
+	} {
+		if !strings.Contains(all, want) {
+			t.Errorf("the file lacks %s:\n%s", want, all)
+		}
+	}
+}
+
+// TestConvert_NotesWhatIsLost: each field of a service is carried, or named.
+func TestConvert_NotesWhatIsLost(t *testing.T) {
+	t.Parallel()
+	r := convert(t, `
+services:
+  a:
+    image: a:1
+    mac_address: 02:42:ac:11:65:43
+    cgroup_parent: x
+    env_file: absent.env
+    networks: [n]
+    volumes: [/srv/x:/x, /anonymous]
+    links: [b]
+    post_start:
+      - command: ["true"]
+  b:
+    image: b:1
+    depends_on: [a]
+    deploy:
+      mode: global
+      placement:
+        constraints: ["node.role == manager"]
+networks:
+  n:
+`)
+	for _, want := range []string{
+		"mac_address", "cgroup_parent", "env_file absent.env", "networks", "the directory /srv/x",
+		"the anonymous volume at /anonymous",
+		"links", "post_start", "depends_on a", "mode global", "constraint node.role == manager",
+	} {
+		if !strings.Contains(strings.Join(r.Notes, "\n"), "not carried: "+want) {
+			t.Errorf("no note on %s in %q", want, r.Notes)
+		}
+	}
+}
+
+// TestCarried_HasFieldsOfServices: a name that no service has would hide a loss.
+func TestCarried_HasFieldsOfServices(t *testing.T) {
+	t.Parallel()
+	var fields []string
+	for _, part := range []any{types.ServiceConfig{}, types.ContainerSpec{}, types.WorkloadSpec{}} {
+		typ := reflect.TypeOf(part)
+		for i := range typ.NumField() {
+			name, _, _ := strings.Cut(typ.Field(i).Tag.Get("yaml"), ",")
+			fields = append(fields, name)
+		}
+	}
+	for _, name := range carried {
+		if !slices.Contains(fields, name) {
+			t.Errorf("services have no field %s", name)
+		}
+		if _, twice := remedies[name]; twice {
+			t.Errorf("%s is carried and has a remedy", name)
+		}
+	}
+	for name := range remedies {
+		if !slices.Contains(fields, name) {
+			t.Errorf("services have no field %s", name)
+		}
+	}
+}
+
+// TestConvert_RejectsFaults with the file and the remedy.
+func TestConvert_RejectsFaults(t *testing.T) {
+	t.Parallel()
+	many := "services:\n"
+	for i := range maxServices + 1 {
+		many += fmt.Sprintf("  s%d: {image: a}\n", i)
+	}
+	bomb := "l0: &l0 [1]\n"
+	for i := range 8 {
+		bomb += fmt.Sprintf("l%d: &l%d [%s*l%d]\n", i+1, i+1, strings.Repeat(fmt.Sprintf("*l%d,", i), 8), i)
+	}
+	for name, c := range map[string]struct{ src, want string }{
+		"a variable without a value": {`services: {a: {image: "a:${TAG}"}}`, "TAG; set them in the environment"},
+		"no YAML":                    {"services: [", "is not a compose file"},
+		"no services":                {"services: {}", "no service"},
+		"an unknown field":           {"services: {a: {image: a, imagine: b}}", "imagine"},
+		"too many services":          {many, "divide it"},
+		"too many instances":         {"services: {a: {image: a, scale: 100000}}", "has faults"},
+		"too many bytes":             {"# " + strings.Repeat("x", structs.MaxSource), "at most"},
+		"a cycle": {"services: {a: {image: a, depends_on: [b]}, b: {image: b, depends_on: [a]}}",
+			"cycle"},
+		"a bomb": {bomb + "services: {a: {image: a, x-a: *l8}}", ""},
+	} {
+		_, err := Convert(t.Context(), "compose.yaml", []byte(c.src), options())
+		if structs.KindOf(err) != structs.KindInvalid || !strings.Contains(err.Error(), "compose.yaml") ||
+			!strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want an error with %q", name, err, c.want)
+		}
+	}
+}
+
+// FuzzConvert: a file is rejected, or its job is right. Convert holds the latter by itself.
+func FuzzConvert(f *testing.F) {
+	names, err := filepath.Glob("testdata/*.yaml")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, name := range names {
+		src, err := os.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(src)
+	}
+	f.Fuzz(func(t *testing.T, src []byte) {
+		r, err := Convert(t.Context(), "fuzz.yaml", src, options())
+		if err == nil && len(r.Text) == 0 {
+			t.Error("no error and no file")
+		}
+	})
+}
