@@ -8,6 +8,7 @@ BUILDENV := CGO_ENABLED=0 GOGC=off GOMEMLIMIT=600MiB
 REVISION := $(shell git describe --always --dirty --abbrev=12 --match 'v*' 2>/dev/null)
 LDFLAGS  := -s -w -X berth/internal/version.described=$(REVISION)
 BIN      := bin/berth
+CONVERT  := bin/berth-convert
 # These programs are pinned here: as tool directives, they would bring their dependencies into go.mod.
 LINT     := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 VULN     = golang.org/x/vuln/cmd/govulncheck@v1.9.0
@@ -20,7 +21,7 @@ UNITS     = $$($(GO) list -tags $(TAGS) ./... | grep -v /test/e2e)
 lease-release cover check fmt: private SHELL := /bin/bash
 lease-release cover check fmt: private .SHELLFLAGS := -o pipefail -c
 
-.PHONY: help build release setup setup-demo test interop-tools alerts-test fence-agents-test simulate chaos reliability-figures lease-release upgrade unit cover fuzz check lint vulncheck sizes demo bench bench-peer site goldens fmt clean
+.PHONY: help build convert release setup setup-demo test interop-tools alerts-test fence-agents-test simulate chaos reliability-figures lease-release upgrade unit cover fuzz check lint vulncheck sizes demo bench bench-peer site goldens fmt clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,6 +34,9 @@ build: ## build bin/berth, one static binary, with the program of the supervisor
 		-o client/drivers/executor/program/berth-executor ./cmd/berth-executor; built=$$?; wait; exit $$built
 	@cd client/drivers/executor/program && { [ ! -e berth-executor ] || gzip -9 -n -f berth-executor; }
 	$(BUILDENV) $(GO) build $(GOFLAGS) -tags $(TAGS),embedexecutor -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/berth
+
+convert: ## build bin/berth-convert, which makes files for berth of a cluster of the dialect and of compose files
+	$(BUILDENV) $(GO) build $(GOFLAGS) -tags $(TAGS) -ldflags '$(LDFLAGS)' -o $(CONVERT) ./cmd/berth-convert
 
 release: ## make packages, a container image and their checksums in dist/, for ARCHES, with the revision RELEASE (1)
 	@NFPM=$(NFPM) SBOM=$(SBOM) ./scripts/release.sh

@@ -31,7 +31,7 @@ trap 'rm -rf "$STAGE"' EXIT
 mkdir -p "$dist"
 rm -f "$dist"/berth[-_]* "$dist/SHA256SUMS"
 
-# fill makes the files of the packages, but for the program.
+# fill makes the files of the packages, but for the programs.
 fill() {
 	tool -tags hashicorpmetrics ./packaging/man "$STAGE/man"
 	gzip -9 -n "$STAGE"/man/*.1
@@ -53,6 +53,8 @@ make_all() {
 	fi
 	chmod 755 "$program"
 	cp "$program" "$STAGE/berth" # nfpm would pack a link as a link
+	GOARCH=$ARCH make -s convert CONVERT="$STAGE/berth-convert"
+	chmod 755 "$STAGE/berth-convert"
 	for packager in deb rpm; do
 		tool "$NFPM" package --config packaging/nfpm.yaml --packager "$packager" --target "$dist/"
 	done

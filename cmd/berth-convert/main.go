@@ -11,13 +11,15 @@ import (
 	"berth/cli/command"
 )
 
+// root is the command line of the program.
+var root = command.Command{
+	Name:     "berth-convert",
+	Synopsis: "Make files for berth of a cluster of the dialect, and of compose files.",
+	Sub:      commands,
+}
+
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	root := command.Command{
-		Name:     "berth-convert",
-		Synopsis: "Make files for berth of a cluster of the dialect, and of compose files.",
-		Sub:      commands,
-	}
 	code := root.Main(ctx, os.Args[1:], command.Stdio{
 		In:  os.Stdin,
 		Out: os.Stdout,
