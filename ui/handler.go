@@ -146,6 +146,7 @@ type content struct {
 func pages() []view {
 	return []view{
 		{Root + "{$}", "What is wrong now", true, wrongTopics, showProblems},
+		{slowPath, "What is wrong with volumes and allocations", false, wrongTopics, showSlowProblems},
 		{Root + "jobs", "Jobs", true, "Job,Allocation", jobs.serve},
 		{Root + "job", "Job", false, "Job,Allocation,Deployment,Evaluation,Claim", showJob},
 		{Root + "allocations", "Allocations", true, "Allocation", allocations.serve},

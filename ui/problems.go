@@ -33,6 +33,7 @@ const (
 
 // problemsData is the data of the view of all problems.
 type problemsData struct {
+	Heading  string // the kinds
 	Problems []views.Problem
 	// More are the kinds of which there are more, with the view that has them.
 	More   []link
@@ -52,19 +53,37 @@ type search struct {
 	find func(context.Context, *api.Client) (found, error)
 }
 
-// searches are the kinds of problems, the most urgent first.
-var searches = []search{
-	{"servers", Root + "topology", findServers},
-	{"nodes", Root + "nodes?show=unready", findNodes},
-	{"plugins", Root + "plugins", findPlugins},
-	{"volumes", Root + "volumes?show=waiting", findVolumes},
-	{"jobs", Root + "jobs?show=pending", findJobs},
-	{"deployments", Root + "jobs", findDeployments},
-	{"allocations", Root + "allocations?show=failed", findAllocs},
+// quickSearches are the kinds of problems of which the first view finds those in a large cluster at once.
+// slowSearches read each row of large tables if there are few problems, so a part of its own has them.
+var (
+	quickSearches = []search{
+		{"servers", Root + "topology", findServers},
+		{"nodes", Root + "nodes?show=unready", findNodes},
+		{"plugins", Root + "plugins", findPlugins},
+		{"jobs", Root + "jobs?show=pending", findJobs},
+		{"deployments", Root + "jobs", findDeployments},
+	}
+	slowSearches = []search{
+		{"volumes", Root + "volumes?show=waiting", findVolumes},
+		{"allocations", Root + "allocations?show=failed", findAllocs},
+	}
+)
+
+// showProblems shows what is wrong now. The script of the page adds the part of slowPath.
+func showProblems(c *call) (*content, error) {
+	return c.findProblems("Servers, nodes, plugins and jobs", quickSearches)
 }
 
-// showProblems shows all that is wrong now. The kinds are read at the same time.
-func showProblems(c *call) (*content, error) {
+// slowPath is the path of the part of the first view that needs longer.
+const slowPath = Root + "slow"
+
+// showSlowProblems shows the rest of what is wrong now.
+func showSlowProblems(c *call) (*content, error) {
+	return c.findProblems("Volumes and allocations", slowSearches)
+}
+
+// findProblems finds the problems of some kinds. The kinds are read at the same time.
+func (c *call) findProblems(heading string, searches []search) (*content, error) {
 	ctx, cancel := c.ctx()
 	defer cancel()
 
@@ -79,7 +98,7 @@ func showProblems(c *call) (*content, error) {
 			return errs[i]
 		}})
 	}
-	data := &problemsData{Faults: readTogether(readings...)}
+	data := &problemsData{Heading: heading, Faults: readTogether(readings...)}
 
 	for i, f := range results {
 		data.Problems = append(data.Problems, f.problems...)

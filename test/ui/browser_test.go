@@ -205,7 +205,8 @@ func (b *browser) screenshot(name string) {
 // await waits until an expression is true.
 func (b *browser) await(what, expression string) {
 	b.t.Helper()
-	_, err := chromedp.Run(b.ctx, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(patience)))
+	poll := chromedp.Poll[chromedp.Void](expression, chromedp.WithPollingTimeout(patience))
+	err := chromedp.Do(b.ctx, poll)
 	if err != nil {
 		text := eval[string](b, "document.body.innerText")
 		b.t.Fatalf("%s: %v; the page shows\n%s", what, err, text)

@@ -60,6 +60,7 @@ func TestPage_InABrowser(t *testing.T) {
 	for _, v := range views {
 		t.Run(v.name, func(t *testing.T) { lookAt(t, b, agent.addr, v) })
 	}
+	t.Run("slow part", func(t *testing.T) { awaitSlowPart(t, b, agent.addr) })
 	t.Run("log", func(t *testing.T) { readLog(t, b, agent.addr) })
 	t.Run("command", func(t *testing.T) { runCommand(t, b, agent.addr) })
 	t.Run("keyboard", func(t *testing.T) { useKeyboard(t, b, agent.addr) })
@@ -102,6 +103,12 @@ func follow(t *testing.T, b *browser, agent berth) {
 	b.checkFaults("volume")
 }
 
+// readAgain makes a view read its rows again, and waits for them.
+const readAgain = `new Promise(done => {
+	document.body.addEventListener("htmx:afterSettle", () => done(true), {once: true});
+	htmx.trigger(document.body, "rows-changed");
+})`
+
 // useKeyboard reaches the content and a row by the keyboard alone.
 func useKeyboard(t *testing.T, b *browser, addr string) {
 	b.t = t
@@ -116,10 +123,7 @@ func useKeyboard(t *testing.T, b *browser, addr string) {
 		b.do(chromedp.KeyEvent(kb.Tab))
 		if eval[string](b, "document.activeElement.textContent") == "second" {
 			// A change in the cluster does not take the focus away.
-			eval[bool](b, `new Promise(done => {
-				document.body.addEventListener("htmx:afterSettle", () => done(true), {once: true});
-				htmx.trigger(document.body, "rows-changed");
-			})`)
+			eval[bool](b, readAgain)
 			if eval[string](b, "document.activeElement.textContent") != "second" {
 				t.Error("the row loses the focus when the view is read again")
 			}
@@ -129,6 +133,15 @@ func useKeyboard(t *testing.T, b *browser, addr string) {
 		}
 	}
 	t.Error("the keyboard does not reach the row of the job")
+}
+
+// awaitSlowPart sees the part of the first view that is read after the others.
+func awaitSlowPart(t *testing.T, b *browser, addr string) {
+	b.t = t
+	b.do(chromedp.Navigate(addr + "/ui/"))
+	b.await("the volumes", "document.querySelector('#slow .problem-list')")
+	b.checkAccessibility("slow part")
+	b.checkFaults("slow part")
 }
 
 // clickLink clicks the first link with a text.
@@ -187,6 +200,8 @@ func filterRows(t *testing.T, b *browser, addr string) {
 	b.t = t
 	b.do(chromedp.Navigate(addr + "/ui/jobs"))
 	b.do(chromedp.SendKeys(chromedp.CSS("input[name=search]"), "second"))
+	// A change in the cluster does not take the text away.
+	eval[bool](b, readAgain)
 	b.click(".filters button")
 	b.await("the rows of the search", shows("second")+" && !"+shows("hostpath"))
 	b.checkFaults("filter")

@@ -20,8 +20,30 @@
 		}
 	}
 
+	// A part that takes long is read again after ten times as long, at most half a minute, so that an open view
+	// keeps no server busy.
+	let slowAt = 0;
+	let slowTimer = 0;
+	let began = 0;
+	document.body.addEventListener("htmx:beforeRequest", function (event) {
+		if (event.target.id === "slow") {
+			began = Date.now();
+		}
+	});
+	document.body.addEventListener("htmx:afterRequest", function (event) {
+		if (event.target.id === "slow") {
+			slowAt = Date.now() + Math.min(10 * (Date.now() - began), 30000);
+		}
+	});
+
 	function refresh() {
 		htmx.trigger(document.body, "rows-changed");
+		if (!slowTimer) {
+			slowTimer = setTimeout(function () {
+				slowTimer = 0;
+				htmx.trigger(document.body, "slow-changed");
+			}, Math.max(0, slowAt - Date.now()));
+		}
 	}
 
 	function open() {
