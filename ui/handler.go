@@ -59,6 +59,9 @@ func NewHandler(cfg Config) http.Handler {
 	h.mux.HandleFunc("GET "+actPath, h.confirmAction)
 	h.mux.HandleFunc("POST "+actPath, h.act)
 	h.mux.HandleFunc("POST "+Root+"login", h.login)
+	h.mux.HandleFunc("POST "+jwtPath, h.loginByJWT)
+	h.mux.HandleFunc("GET "+oidcPath, h.beginOIDC)
+	h.mux.HandleFunc("GET "+backPath, h.completeOIDC)
 	h.mux.HandleFunc("POST "+Root+"logout", h.logout)
 	h.mux.Handle(Root, h.serveView(view{name: "Not found", serve: notFound}))
 	return h

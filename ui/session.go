@@ -49,6 +49,8 @@ func keepToken(w http.ResponseWriter, r *http.Request, token string) {
 type loginForm struct {
 	Fault string // why the form is shown again, or why the view needs a token
 	Next  string // the view to show after the login
+	// Methods are the auth methods of the cluster.
+	Methods []method
 }
 
 // loginView is the frame of the form.
@@ -56,17 +58,12 @@ var loginView = view{name: "Log in"}
 
 func (h *handler) showLogin(w http.ResponseWriter, r *http.Request) {
 	c := h.newCall(w, r)
-	form := loginForm{Next: ownPath(c.param("next"))}
-	c.render(http.StatusOK, loginView, &content{Template: "login", Data: form})
+	c.renderLogin(http.StatusOK, loginForm{Next: ownPath(c.param("next"))})
 }
 
 // askForToken shows the form in place of a view that the caller may not see without a token.
 func (h *handler) askForToken(c *call, err error) {
-	// The script shows it in place of the rows.
-	c.render(http.StatusForbidden, loginView, &content{
-		Template: "login",
-		Data:     loginForm{Fault: err.Error(), Next: ownPath(c.r.URL.RequestURI())},
-	})
+	c.renderLogin(http.StatusForbidden, loginForm{Fault: err.Error(), Next: ownPath(c.r.URL.RequestURI())})
 }
 
 // login keeps a token that the servers know.
@@ -77,10 +74,7 @@ func (h *handler) login(w http.ResponseWriter, r *http.Request) {
 	err := c.checkToken()
 	if err != nil {
 		c.token = ""
-		c.render(structs.KindOf(err).HTTPStatus(), loginView, &content{
-			Template: "login",
-			Data:     loginForm{Fault: err.Error(), Next: next},
-		})
+		c.renderLogin(structs.KindOf(err).HTTPStatus(), loginForm{Fault: err.Error(), Next: next})
 		return
 	}
 	keepToken(w, r, c.token)
