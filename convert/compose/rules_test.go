@@ -1,15 +1,20 @@
 package compose
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
+	"text/template"
 
 	"github.com/compose-spec/compose-go/v2/types"
+	envparse "github.com/hashicorp/go-envparse"
 
 	"berth/structs"
 )
@@ -175,4 +180,66 @@ func FuzzConvert(f *testing.F) {
 			t.Error("no error and no file")
 		}
 	})
+}
+
+// TestConvert_TemplatesRender renders the environment of a task as a node does, with values that are not simple.
+func TestConvert_TemplatesRender(t *testing.T) {
+	t.Parallel()
+	r := convert(t, `
+services:
+  a:
+    image: a:1
+    environment:
+      PLAIN: ${SECRET}
+      URL: "postgres://u:${SECRET}@db:5432/x?a=100%&b={{ c }}&d=\"e\""
+      BOTH: "db:5432,cache:6379"
+      DB_HOST: db
+      OTHER: "adb:5432 db:99"
+  db: {image: "postgres:16"}
+  cache: {image: "redis:7"}
+`)
+	secret := "p\"a's #$s\\ %s\n<&>"
+	text := template.Must(template.New("env").Funcs(template.FuncMap{
+		"nomadVar": func(path string) map[string]struct{ Value string } {
+			if path != "nomad/jobs/shop" {
+				t.Errorf("the path of the variable is %s", path)
+			}
+			return map[string]struct{ Value string }{"SECRET": {secret}}
+		},
+		"berthService": func(name string) []struct {
+			Address string
+			Port    int
+		} {
+			port := map[string]int{"shop-db": 20001, "shop-cache": 20002}[name]
+			return []struct {
+				Address string
+				Port    int
+			}{{"10.0.0.1", port}}
+		},
+		"toJSON": func(v any) (string, error) {
+			b, err := json.Marshal(v)
+			return string(b), err
+		},
+	}).Parse(r.Job.TaskGroups[0].Tasks[0].Templates[0].EmbeddedTmpl))
+	var out bytes.Buffer
+	err := text.Execute(&out, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := envparse.Parse(&out)
+	if err != nil {
+		t.Fatalf("%v in\n%s", err, out.String())
+	}
+	want := map[string]string{
+		"PLAIN":   secret,
+		"URL":     "postgres://u:" + secret + "@10.0.0.1:20001/x?a=100%&b={{ c }}&d=\"e\"",
+		"BOTH":    "10.0.0.1:20001,10.0.0.1:20002",
+		"DB_HOST": "10.0.0.1:20001",
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if env := r.Job.TaskGroups[0].Tasks[0].Env; env["OTHER"] != "adb:5432 db:99" {
+		t.Errorf("the other variables are %q", env)
+	}
 }
