@@ -182,7 +182,8 @@ func FuzzConvert(f *testing.F) {
 	})
 }
 
-// TestConvert_TemplatesRender renders the environment of a task as a node does, with values that are not simple.
+// TestConvert_TemplatesRender renders the environment of a task as a node does. The values have all kinds of
+// signs.
 func TestConvert_TemplatesRender(t *testing.T) {
 	t.Parallel()
 	r := convert(t, `
