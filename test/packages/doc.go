@@ -1,6 +1,6 @@
 // Package packages tests the release: it makes the packages of the built program, installs them on a machine
-// of its own, starts the agent as its unit does, runs a job with a volume, upgrades, removes and purges.
+// of its own, which systemd has booted, runs a job with a volume, upgrades, removes and purges.
 //
-// The machine is a process with namespaces of its own. Its files are those of this machine with a layer
-// above, which ends with it.
+// The machine is a process with namespaces and cgroups of its own. Its files are those of this machine with a
+// layer above, which ends with it.
 package packages

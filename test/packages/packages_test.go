@@ -73,6 +73,9 @@ func prepare(t *testing.T) string {
 	if _, err := exec.LookPath("dpkg-deb"); err != nil {
 		testskip.Lacking(t, "the programs of Debian's packages")
 	}
+	if _, err := os.Stat(systemd); err != nil {
+		testskip.Lacking(t, "systemd")
+	}
 	dir, err := os.MkdirTemp("/tmp", "packages")
 	must(t, err)
 	t.Cleanup(func() {
@@ -180,24 +183,26 @@ func install(t *testing.T, dir, first, next string) {
 	m.must("berth config validate /etc/berth")
 	m.must("berth doctor")
 
-	m.start()
+	m.must("systemctl enable --now berth")
 	m.await("berth job run " + examples + "hostpath.hcl")
 	m.must("berth volume create " + examples + "volume.hcl")
 	m.must("berth job run " + examples + "counter.hcl")
 	expect(t, m.must("berth doctor"), "healthy plugin instances: 2")
 	m.must("grep ' /var/lib/berth/csi/v/' /proc/self/mounts")
 
-	// An upgrade keeps the configuration, and the task.
+	// An upgrade keeps the configuration, restarts the agent and keeps the task.
 	m.must("echo '# mine' >>/etc/berth/berth.hcl")
+	former := m.must(mainPID)
 	m.must("dpkg -i " + inside(next))
 	expect(t, m.must("dpkg-query -W berth"), version.Version+"-2")
 	m.must("grep '# mine' /etc/berth/berth.hcl")
-	m.stop()
-	m.start()
+	m.must("systemctl is-active berth")
+	if m.must(mainPID) == former {
+		t.Errorf("the agent has the process of the former version, %s", former)
+	}
 	m.await("berth alloc status $(" + counterAlloc + ") | grep Restored")
 
-	// A removal keeps the data and the task, and a purge keeps what is mounted.
-	m.stop()
+	// A removal stops the agent, and keeps the data and the task. A purge keeps what is mounted.
 	said = m.must("dpkg -r berth")
 	expect(t, said, "their tasks run on without an agent")
 	m.mustFail("test -e /usr/bin/berth")
@@ -208,17 +213,20 @@ func install(t *testing.T, dir, first, next string) {
 
 	// The next installation finds all again, and ends it in order.
 	m.must("dpkg -i " + inside(next))
-	m.start()
+	m.must("systemctl enable --now berth")
 	m.await("berth alloc status $(" + counterAlloc + ") | grep Restored")
 	m.must("berth job stop -purge counter")
 	m.await("berth volume delete counter")
 	m.must("berth job stop -purge hostpath")
-	m.stop()
 	said = m.must("dpkg -P berth")
 	expect(t, said, "/etc/berth stays")
 	m.mustFail("test -e /var/lib/berth")
 	m.mustFail("grep /var/lib/berth /proc/self/mounts")
+	m.mustFail("systemctl cat berth")
 }
+
+// mainPID prints the process of the agent.
+const mainPID = "systemctl show -P MainPID berth"
 
 // counterAlloc prints the ID of the allocation of the job counter.
 const counterAlloc = `berth alloc status -t '{{range .}}{{if eq .JobID "counter"}}{{.ID}}{{end}}{{end}}'`
