@@ -347,7 +347,7 @@ func TestDuty_F4_F23_AnAbandonedCreateIsRepeatedAndThenDeleted(t *testing.T) {
 		deletes int
 	}{
 		"it was made":     {nil, 1},
-		"it was rejected": {structs.Invalidf("too small"), 0},
+		"it was rejected": {coded(structs.KindInvalid, "OutOfRange"), 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, func(t *testing.T, w *testEnv) {

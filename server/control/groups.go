@@ -42,7 +42,7 @@ func (c controllerLoop) groupStep(tx *state.ReadTx, g *snapgroup.GroupSnapshot) 
 			outcome.Op = op
 			if err == nil {
 				rows := snapgroups.Members(c.Store.Read(), g)
-				outcome.Consistency, err = c.around(ctx, rows, g.MayBeCut(), func() (err error) {
+				outcome.Consistency, err = c.around(ctx, rows, g.Progress, func() (err error) {
 					outcome.Answer, err = c.withCandidates(candidates).groupCall(ctx, g, rows)
 					return err
 				})
@@ -56,7 +56,7 @@ func (c controllerLoop) groupStep(tx *state.ReadTx, g *snapgroup.GroupSnapshot) 
 
 	step := c.step(tx, w)
 	members := snapgroups.Members(tx, g)
-	step.Long = quiesce.Needed(tx, members, g.MayBeCut())
+	step.Long = g.IsWanted() && quiesce.Needed(tx, members, g.MayBeCut())
 	for _, m := range members {
 		volume := m.Namespace + "/" + m.VolumeID
 		step.Others = append(step.Others, volume)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -337,6 +338,32 @@ func TestQuiesce_OfAGroupIsALongStep(t *testing.T) {
 		w.endAlloc("a1", "n1")
 		if isLong() {
 			t.Error("the step of a group without writers is long")
+		}
+	})
+}
+
+// A creation that failed may have left the snapshot, which the deletion finds by another creation. Nobody
+// reads that snapshot.
+func TestQuiesce_IsNotNeededForADeletion(t *testing.T) {
+	virtual(t, func(t *testing.T, w *testEnv) {
+		plugin := w.withSnapshots()
+		w.withWriters()
+		plugin.fails[createSnapshot] = []error{structs.Unavailablef("the plugin starts")}
+		once := sync.OnceFunc(w.deleteSnapshot)
+		plugin.before = func(c nodeCall) {
+			if c.method == createSnapshot {
+				once()
+			}
+		}
+		w.takeSnapshot()
+		stop := w.runLoop("controllers")
+		defer stop()
+		after(time.Hour)
+		if got := w.order(); !slices.Equal(got, append(slices.Clone(whole), "cut")) {
+			t.Errorf("the calls are %q", got)
+		}
+		if w.snapshot() != nil || len(plugin.ids()) != 0 {
+			t.Errorf("the row is %+v, the plugin has %v", w.snapshot(), plugin.ids())
 		}
 	})
 }

@@ -43,7 +43,7 @@ func (c controllerLoop) snapshotStep(tx *state.ReadTx, s *snapshot.VolumeSnapsho
 			outcome := &snapshot.SnapshotOutcomeEntry{Name: s.Name, RowIndex: s.CreateIndex}
 			outcome.Op = op
 			if err == nil {
-				outcome.Consistency, err = c.around(ctx, rows, s.MayBeCut(), func() (err error) {
+				outcome.Consistency, err = c.around(ctx, rows, s.Progress, func() (err error) {
 					outcome.Answer, err = c.withCandidates(candidates).snapshotCall(ctx, s)
 					return err
 				})
@@ -56,7 +56,7 @@ func (c controllerLoop) snapshotStep(tx *state.ReadTx, s *snapshot.VolumeSnapsho
 	}
 
 	step := c.step(tx, w)
-	step.Long = quiesce.Needed(tx, rows, s.MayBeCut())
+	step.Long = s.IsWanted() && quiesce.Needed(tx, rows, s.MayBeCut())
 	poll := time.Unix(0, s.PollTime)
 	if s.State == snapshot.Pending && poll.After(step.Due) {
 		step.Due = poll
@@ -94,11 +94,15 @@ func (c controllerLoop) snapshotCall(
 	return answer, err
 }
 
-// around makes a call while the tasks that write the volumes of snapshots are quiesced.
+// around makes a call for snapshots, of one row or of a group with the progress p. The tasks that write the
+// volumes are quiesced while it cuts the snapshots. Those of a deletion are not: nobody reads what it finds.
 func (c controllerLoop) around(
-	ctx context.Context, rows []*snapshot.VolumeSnapshot, mayBeCut bool, call func() error,
+	ctx context.Context, rows []*snapshot.VolumeSnapshot, p snapshot.Progress, call func() error,
 ) (snapshot.Consistency, error) {
-	return quiesce.Quiescer{Nodes: c.Nodes, Store: c.Store}.Around(ctx, rows, mayBeCut, call)
+	if !p.IsWanted() {
+		return snapshot.Consistency{}, call()
+	}
+	return quiesce.Quiescer{Nodes: c.Nodes, Store: c.Store}.Around(ctx, rows, p.MayBeCut(), call)
 }
 
 // snapshotOutcome completes and records the outcome of a call.
@@ -122,8 +126,7 @@ func (c controllerLoop) complete(o *snapshot.Outcome, p *snapshot.Progress, err 
 		return
 	}
 	undoes := p.State == snapshot.Deleting && p.ExternalID == ""
-	inUse := p.State != snapshot.Creating && p.State != snapshot.Pending &&
-		structs.CodeOf(err) == "FailedPrecondition"
+	inUse := !p.IsWanted() && structs.CodeOf(err) == "FailedPrecondition"
 	o.Err = c.controllerError(err, p.LastError)
 	o.Final = !inUse && !undoes && isLasting(structs.KindOf(err))
 	o.KeepCall = keepsCall(p.Call, err)

@@ -42,11 +42,14 @@ const (
 	remove = "delete "
 )
 
+// IsWanted reports whether the object is being made.
+func (p *Progress) IsWanted() bool { return p.State == Creating || p.State == Pending }
+
 // NextFor returns the call that an object of a kind, such as "snapshot", needs; "" for none. One whose
 // processing has failed is deleted at its plugin.
 func (p *Progress) NextFor(kind string) string {
 	switch {
-	case p.State == Creating || p.State == Pending:
+	case p.IsWanted():
 		return create + kind
 	case p.State == Deleting && p.ExternalID == "":
 		return learn + kind

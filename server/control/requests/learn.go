@@ -5,6 +5,16 @@ import (
 	"berth/structs"
 )
 
+// rejected reports whether an error is the rejection of a request by the plugin. Without a code the plugin
+// was not called: its half on the node may lack a capability for a moment.
+func rejected(err error) bool {
+	switch structs.KindOf(err) {
+	case structs.KindInvalid, structs.KindConflict, structs.KindPrecondition:
+		return structs.CodeOf(err) != ""
+	}
+	return false
+}
+
 // Learned returns the outcome of a creation that is repeated to find the volume to delete. If the plugin
 // rejects the request, it made no volume of it before, because it would answer with that volume (CSI spec,
 // CreateVolume): then the outcome is that of a deletion. Other errors prove nothing: secrets or the source of
@@ -17,26 +27,26 @@ func Learned(
 	kind := structs.KindOf(err)
 	ours := v.Unanswered || v.Call != nil || csi.IsMadeName(v.ID, v.Name)
 	switch {
+	case !rejected(err):
+		return outcome, err
 	case kind == structs.KindConflict && ours:
 		return nil, structs.Unavailablef("plugin %q may have volume %q under the name %q; if it does not, "+
 			"delete the row alone: %s: %w", v.PluginID, v.ID, v.Name,
 			structs.CommandLine(v.Namespace, "volume deregister -force", v.ID), err)
-	case kind == structs.KindInvalid, kind == structs.KindConflict, kind == structs.KindPrecondition:
-		return &structs.CSIVolumeOutcome{Op: "delete"}, nil
 	}
-	return outcome, err
+	return &structs.CSIVolumeOutcome{Op: "delete"}, nil
 }
 
 // Unmade returns the error of a creation that is repeated to find the snapshot or the group to delete: nil if
 // it tells that the earlier calls have made nothing. See Learned: the names of both are always berth's.
 // remove is the command that deletes the row alone.
 func Unmade(err error, remove string) error {
-	switch structs.KindOf(err) {
-	case structs.KindInvalid, structs.KindPrecondition:
-		return nil
-	case structs.KindConflict:
+	switch {
+	case !rejected(err):
+		return err
+	case structs.IsKind(err, structs.KindConflict):
 		return structs.Unavailablef("the plugin may have it; if it does not, delete the row alone: %s: %w",
 			remove, err)
 	}
-	return err
+	return nil
 }

@@ -10,7 +10,7 @@ import (
 
 func TestLearned_KeepsTheRowOfAVolumeThatMayBeThere(t *testing.T) {
 	made := csi.VolumeName("v", structs.NewID())
-	rejected := func(kind structs.Kind) error { return &structs.Error{Kind: kind, Text: "no"} }
+	rejected := func(kind structs.Kind) error { return &structs.Error{Kind: kind, Code: "C", Text: "no"} }
 	exists := rejected(structs.KindConflict)
 	for name, c := range map[string]struct {
 		volume structs.CSIVolume
@@ -22,6 +22,7 @@ func TestLearned_KeepsTheRowOfAVolumeThatMayBeThere(t *testing.T) {
 		"exists, and was called":    {structs.CSIVolume{Name: "db", Call: &structs.CSICall{}}, exists, false},
 		"exists, and was called on": {structs.CSIVolume{Name: "db", Unanswered: true}, exists, false},
 		"exists under a given name": {structs.CSIVolume{Name: "db"}, exists, true},
+		"not called":                {structs.CSIVolume{Name: made}, structs.Invalidf("no capability"), false},
 		"invalid":                   {structs.CSIVolume{Name: made}, rejected(structs.KindInvalid), true},
 		"precondition":              {structs.CSIVolume{Name: made}, rejected(structs.KindPrecondition), true},
 		"denied":                    {structs.CSIVolume{Name: "db"}, rejected(structs.KindDenied), false},
@@ -34,7 +35,8 @@ func TestLearned_KeepsTheRowOfAVolumeThatMayBeThere(t *testing.T) {
 			if drops := err == nil && outcome.Op == "delete"; drops != c.drops {
 				t.Fatalf("it drops the row: %t; %+v, %v", drops, outcome, err)
 			}
-			if c.drops || structs.IsKind(c.err, structs.KindDenied) {
+			isRejection := structs.CodeOf(c.err) != "" && !structs.IsKind(c.err, structs.KindDenied)
+			if c.drops || !isRejection {
 				return
 			}
 
@@ -53,5 +55,24 @@ func TestLearned_KeepsTheRowOfAVolumeThatMayBeThere(t *testing.T) {
 	outcome, err := Learned(&structs.CSIVolume{}, answer, nil)
 	if outcome != answer || err != nil {
 		t.Errorf("the answer became %+v, %v", outcome, err)
+	}
+}
+
+func TestUnmade_IsNilOnlyIfThePluginHasRejectedTheRequest(t *testing.T) {
+	coded := func(kind structs.Kind) error { return &structs.Error{Kind: kind, Code: "C", Text: "no"} }
+	for name, c := range map[string]struct {
+		err  error
+		want string // of the error; "": nil
+	}{
+		"invalid":      {coded(structs.KindInvalid), ""},
+		"precondition": {coded(structs.KindPrecondition), ""},
+		"exists":       {coded(structs.KindConflict), "delete the row alone: berth x"},
+		"not called":   {structs.Invalidf("not called: no capability"), "not called"},
+		"away":         {structs.Unavailablef("away"), "away"},
+	} {
+		err := Unmade(c.err, "berth x")
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v", name, err)
+		}
 	}
 }
