@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"berth/api"
+	"berth/api/usages"
 	"berth/api/whys"
 	"berth/structs"
 	"berth/ui/views"
@@ -65,6 +66,7 @@ var (
 	}
 	slowSearches = []search{
 		{"volumes", Root + "volumes?show=waiting", findVolumes},
+		{"uses of volumes", Root + "volumes", findUses},
 		{"allocations", Root + "allocations?show=failed", findAllocs},
 	}
 )
@@ -185,6 +187,25 @@ func findVolumes(ctx context.Context, c *api.Client) (f found, err error) {
 		}
 		f.problems = append(f.problems, p)
 	}
+	return f, nil
+}
+
+// findUses finds volumes that are nearly full or ill. The servers ask the nodes for all uses at once, so the
+// page does that in a small cluster alone.
+func findUses(ctx context.Context, c *api.Client) (f found, err error) {
+	_, meta, err := c.Volumes(ctx, api.VolumeFilter{}, &api.Query{PerPage: maxPerPage, AllowStale: true})
+	if err != nil {
+		return f, err
+	}
+	if meta.NextToken != "" {
+		return f, structs.Preconditionf("there are more than %d volumes; to ask the nodes for all uses: "+
+			"berth volume list -sort usage", maxPerPage)
+	}
+	all, err := usages.List(ctx, c, &api.Query{AllowStale: true})
+	if err != nil {
+		return f, err
+	}
+	f.problems, f.more = views.UsageProblems(all, mostProblems)
 	return f, nil
 }
 

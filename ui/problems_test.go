@@ -10,6 +10,7 @@ import (
 	"berth/structs"
 	"berth/structs/inquiry"
 	"berth/structs/nodeloss"
+	"berth/structs/volumeusage"
 )
 
 // quietCluster answers all reads of the first view with no rows.
@@ -20,6 +21,7 @@ func quietCluster(servers *apitest.Caller) {
 	apitest.Answer(servers, structs.EvalList, structs.EvalListResponse{})
 	apitest.Answer(servers, structs.DeploymentList, structs.DeploymentListResponse{})
 	apitest.Answer(servers, structs.AllocList, structs.AllocListResponse{})
+	apitest.Answer(servers, volumeusage.List, volumeusage.VolumeUsageResponse{})
 }
 
 func TestProblems_SaysThatNothingIsWrong(t *testing.T) {
@@ -110,7 +112,7 @@ func TestProblems_ReadsFewRows(t *testing.T) {
 	get(t, h, "/ui/slow")
 	for _, c := range servers.Take() {
 		q, ok := c.Request.(interface{ Query() *structs.QueryOptions })
-		if ok && (q.Query().PerPage < 1 || q.Query().PerPage > maxPerPage) {
+		if ok && c.Method != volumeusage.List.Name && (q.Query().PerPage < 1 || q.Query().PerPage > maxPerPage) {
 			t.Errorf("%s reads %d rows", c.Method, q.Query().PerPage)
 		}
 	}
@@ -134,5 +136,21 @@ func TestProblems_ExplainsSomeOnly(t *testing.T) {
 	get(t, h, "/ui/slow")
 	if asked != mostExplained {
 		t.Errorf("asked %d times, want %d", asked, mostExplained)
+	}
+}
+
+// The uses of many volumes are not read for a page.
+func TestProblems_AsksForFewUsesAlone(t *testing.T) {
+	h, servers := newPage(t)
+	quietCluster(servers)
+	apitest.Answer(servers, structs.CSIVolumeList, structs.CSIVolumeListResponse{
+		QueryMeta: structs.QueryMeta{NextToken: "x"},
+	})
+	_, body := get(t, h, "/ui/slow")
+	wants(t, body, "there are more than 500 volumes", "berth volume list -sort usage")
+	for _, c := range servers.Take() {
+		if c.Method == volumeusage.List.Name {
+			t.Error("the page asks for all uses")
+		}
 	}
 }

@@ -3,6 +3,7 @@ package views
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"berth/structs/admin"
 	"berth/structs/inquiry"
 	"berth/structs/nodeloss"
+	"berth/structs/volumeusage"
 )
 
 // Problem is something that does not run as it should.
@@ -193,13 +195,53 @@ func ServerProblem(m *admin.AgentMember) (p Problem, ok bool) {
 	return p, m.Status != "alive" && m.Status != "left"
 }
 
-// UsageProblem shows a volume that is nearly full, or whose mount is ill.
-func UsageProblem(namespace, volume string, reasons []string) Problem {
-	return Problem{
-		Kind:    "volume",
-		Name:    volume,
-		Link:    To(VolumePath, namespace, volume),
-		Reasons: reasons,
-		Command: structs.CommandLine(namespace, "volume why", volume),
+// UsageProblems shows the volumes that are nearly full, whose mounts are ill, or that a plugin reports as
+// abnormal, at most a number of them. more says that there are others.
+func UsageProblems(all *volumeusage.VolumeUsageResponse, most int) (problems []Problem, more bool) {
+	found := map[volumeusage.UsageKey][]string{}
+	add := func(namespace, volume string, reasons ...string) {
+		key := volumeusage.UsageKey{Namespace: namespace, VolumeID: volume}
+		if len(reasons) > 0 {
+			found[key] = append(found[key], reasons...)
+		}
 	}
+	for _, u := range all.Usages {
+		add(u.Namespace, u.VolumeID, illUses(u)...)
+	}
+	for _, h := range all.Health {
+		if h.Condition != nil && h.Condition.Abnormal {
+			add(h.Namespace, h.VolumeID, "its plugin reports it as abnormal"+reason(h.Condition.Message))
+		}
+	}
+
+	keys := slices.SortedFunc(maps.Keys(found), volumeusage.Compare)
+	more = len(keys) > most
+	for _, key := range keys[:min(len(keys), most)] {
+		problems = append(problems, Problem{
+			Kind:    "volume",
+			Name:    key.VolumeID,
+			Link:    To(VolumePath, key.Namespace, key.VolumeID),
+			Reasons: found[key],
+			Command: structs.CommandLine(key.Namespace, "volume why", key.VolumeID),
+		})
+	}
+	return problems, more
+}
+
+// illUses are the reasons for which the use of a volume on a node is a problem.
+func illUses(u *volumeusage.VolumeUsage) (reasons []string) {
+	on := " on node " + command.ShortID(u.NodeID)
+	shown := usage(u)
+	if shown.Tone == Busy || shown.Tone == Bad {
+		reasons = append(reasons, shown.Text+on)
+	}
+	for _, m := range u.Mounts {
+		if m.Ill() {
+			reasons = append(reasons, "a mount is "+m.State+on+reason(m.Reason))
+		}
+	}
+	if u.Condition != nil && u.Condition.Abnormal {
+		reasons = append(reasons, "the plugin reports it as abnormal"+on+reason(u.Condition.Message))
+	}
+	return reasons
 }
