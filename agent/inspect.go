@@ -2,18 +2,18 @@ package agent
 
 import (
 	"context"
-	"errors"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"berth/agent/hostfacts"
 	"berth/api/inspect"
+	"berth/client"
 	"berth/internal/agentlog"
 	"berth/internal/logtap"
 	"berth/structs"
 	"berth/structs/admin"
+	"berth/structs/nodecalls"
 )
 
 // This file answers the requests of experts about the process: see inspect.Agent.
@@ -89,16 +89,16 @@ func (l local) OwnLogFiles(since time.Time) ([]string, error) {
 		return nil, structs.Preconditionf("the log of this agent is on its standard error alone; " +
 			"set log_file in its configuration, or follow the log with berth monitor")
 	}
-	paths, err := agentlog.Renamed(path)
-	if err != nil {
-		return nil, structs.Internalf("listing the log files: %w", err)
-	}
+	return agentlog.Files(path, since)
+}
 
-	paths = append(paths, path)
-	return slices.DeleteFunc(paths, func(path string) bool {
-		info, err := os.Stat(path)
-		return errors.Is(err, os.ErrNotExist) || err == nil && info.ModTime().Before(since)
-	}), nil
+// NodeMeta changes and returns the metadata of the agent's node.
+func (l local) NodeMeta(nodeID string, changes map[string]*string) (*nodecalls.NodeMeta, error) {
+	err := l.checkNode(nodeID)
+	if err != nil {
+		return nil, err
+	}
+	return client.Meta(l.client, changes)
 }
 
 // Host describes the machine.

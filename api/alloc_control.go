@@ -151,13 +151,19 @@ func (c *Call) onNode(body any, act func() error) (any, error) {
 		return struct{}{}, err
 	}
 	if body != nil {
-		text, encodeErr := json.Marshal(body)
+		encodeErr := Resend(c, body)
 		if encodeErr != nil {
 			return nil, encodeErr
 		}
-		c.r.Body = io.NopCloser(bytes.NewReader(text))
-		c.r.ContentLength = int64(len(text))
-		c.r.TransferEncoding = nil
 	}
 	return nil, c.proxyToAlloc(err)
+}
+
+// Resend sets the body of a request, which has been read, before it is forwarded.
+func Resend(c *Call, body any) error {
+	text, err := json.Marshal(body)
+	c.r.Body = io.NopCloser(bytes.NewReader(text))
+	c.r.ContentLength = int64(len(text))
+	c.r.TransferEncoding = nil
+	return err
 }

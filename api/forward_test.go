@@ -35,6 +35,17 @@ var nodeRequests = map[string][]nodeRequest{
 		{target: "/v1/client/gc?node_id=n"},
 		{target: "/v1/client/gc?node_id=none", status: 404},
 	},
+	"GET /v1/client/metadata": {
+		{target: "/v1/client/metadata?node_id=n"},
+		{target: "/v1/client/metadata?node_id=none", status: 404},
+	},
+	"PUT /v1/client/metadata": {
+		{target: "/v1/client/metadata?node_id=n", body: `{"Meta":{"a":"b"}}`},
+		{target: "/v1/client/metadata", body: `{"NodeID":"n","Meta":{"a":"b"}}`},
+		{target: "/v1/client/metadata?node_id=n", body: `{"Meta":{}}`, status: 400},
+		{target: "/v1/client/metadata?node_id=n", body: `{"NodeID":"m","Meta":{"a":"b"}}`, status: 400},
+		{target: "/v1/client/metadata?node_id=none", body: `{"Meta":{"a":"b"}}`, status: 404},
+	},
 	"PUT /v1/client/gc": {
 		{target: "/v1/client/gc?node_id=n"},
 		{target: "/v1/client/gc?node_id=none", status: 404},

@@ -3,6 +3,12 @@ package api_test
 // agentCalls has the requests to the routes that look into an agent.
 func agentCalls() map[string]routeCall {
 	return map[string]routeCall{
+		"GET /v1/client/metadata": {path: "/v1/client/metadata?node_id=n1", status: 200},
+		"PUT /v1/client/metadata": {
+			path:   "/v1/client/metadata",
+			body:   `{"NodeID":"n1","Meta":{"role":"db","rack":null}}`,
+			status: 200,
+		},
 		"GET /v1/agent/host":              {path: "/v1/agent/host", status: 200},
 		"GET /v1/agent/monitor":           {path: "/v1/agent/monitor?log_level=warn", status: 412},
 		"GET /v1/agent/monitor/export":    {path: "/v1/agent/monitor/export?plain=true", status: 200},

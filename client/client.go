@@ -25,6 +25,7 @@ import (
 	"berth/client/membership/leaving"
 	"berth/client/membership/proof"
 	"berth/client/membership/returning"
+	"berth/client/nodemeta"
 	"berth/client/servers"
 	"berth/client/store"
 	"berth/internal/backoff"
@@ -95,8 +96,9 @@ type Client struct {
 	ackedInstances instanceMap
 	inDoubt        bool // whether the servers may still carry out an earlier report of the node
 
-	unaccounted time.Time     // since when the servers wait for the node's inventory, or zero; of runLease
-	reloaded    chan struct{} // has a value if the configuration may have changed the node
+	unaccounted time.Time // since when the servers wait for the node's inventory, or zero; of runLease
+	meta        *nodemeta.Meta
+	reloaded    chan struct{} // has a value if the configuration or the metadata may have changed the node
 	reregister  chan struct{} // has a value if the servers have an outdated registration or none
 
 	restored       chan struct{} // closed: the allocations of an earlier agent have their runners
@@ -181,9 +183,7 @@ func (c *Client) open(deps Deps) (err error) {
 	}
 
 	// The store is closed last, because everything else may write to it until then.
-	c.closers = append(c.closers, func() {
-		_ = c.db.Close()
-	})
+	c.closers = append(c.closers, func() { _ = c.db.Close() })
 	wanted := identity.Wanted{Configured: cfg.NodeID, Certified: deps.CertifiedID}
 	c.id, err = identity.Load(c.db, cfg.StateDir(), wanted)
 	if err != nil {
@@ -199,6 +199,9 @@ func (c *Client) open(deps Deps) (err error) {
 	c.facts, err = fingerprint.Host(cfg.AllocDir())
 	if err == nil {
 		err = c.readNetworks()
+	}
+	if err == nil {
+		c.meta, err = nodemeta.Load(c.db)
 	}
 	if err != nil {
 		return err

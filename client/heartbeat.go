@@ -41,7 +41,7 @@ func (c *Client) buildNode() *structs.Node {
 		NodeClass:             cfg.NodeClass,
 		NodePool:              cfg.NodePool,
 		Attributes:            maps.Clone(c.facts.Attributes),
-		Meta:                  maps.Clone(cfg.Meta),
+		Meta:                  c.meta.Over(cfg.Meta),
 		Drivers:               c.subsystems.Drivers.Infos(),
 		Status:                structs.NodeReady,
 		SchedulingEligibility: structs.NodeEligible,

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"reflect"
 	"slices"
@@ -359,6 +360,22 @@ func (a *Agent) Place(nodeID, serverID string) (inspect.Place, error) {
 
 // Tap follows Logger.
 func (a *Agent) Tap(o logtap.Options) (*logtap.Tap, error) { return logtap.Open(a.Logger, o) }
+
+// NodeMeta answers with the changes for the node with the ID Node.
+func (a *Agent) NodeMeta(nodeID string, changes map[string]*string) (*nodecalls.NodeMeta, error) {
+	if nodeID != "" && nodeID != a.Node {
+		return nil, structs.NotFoundf("node %s is not this agent's node %s", nodeID, a.Node)
+	}
+	meta := &nodecalls.NodeMeta{Dynamic: changes, Static: map[string]string{"rack": "r1"}}
+	meta.Meta = maps.Clone(meta.Static)
+	for key, value := range changes {
+		delete(meta.Meta, key)
+		if value != nil {
+			meta.Meta[key] = *value
+		}
+	}
+	return meta, nil
+}
 
 // OwnLogFiles returns OwnLogs.
 func (a *Agent) OwnLogFiles(time.Time) ([]string, error) { return a.OwnLogs, nil }

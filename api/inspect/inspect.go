@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"berth/internal/logtap"
+	"berth/structs/nodecalls"
 )
 
 // Agent has the methods of the process for those routes.
@@ -20,6 +21,10 @@ type Agent interface {
 	// OwnLogFiles returns the paths of the log file and of its renamed predecessors that have changed since a
 	// time, the oldest first. The error is a failed precondition without a log file.
 	OwnLogFiles(since time.Time) ([]string, error)
+	// NodeMeta makes changes of the metadata of the agent's node, if there are any, and returns all of it.
+	// nodeID is "" or the ID of a node. The error is not-found if the agent does not run that node, and invalid
+	// for wrong changes.
+	NodeMeta(nodeID string, changes map[string]*string) (*nodecalls.NodeMeta, error)
 	// Host describes the machine without secrets.
 	Host(ctx context.Context) (*Host, error)
 	// Debug reports whether the configuration opens profiles and the host to callers without tokens

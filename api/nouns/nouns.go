@@ -13,6 +13,7 @@ import (
 	_ "berth/api/hostvols"
 	_ "berth/api/identities"
 	_ "berth/api/logins"
+	_ "berth/api/nodemetas"
 	_ "berth/api/quotas"
 	_ "berth/api/reclaims"
 	_ "berth/api/snapgroups"

@@ -78,6 +78,7 @@ if the file is invalid.`,
 			"berth job status -evals web",
 	},
 	jobStopCommand,
+	jobStartCommand,
 	{
 		Name:     "deployments",
 		Args:     "<job>",

@@ -37,6 +37,7 @@ They are rejected, and what runs on them goes on.`,
 			"berth node status n1\n" +
 			"berth node status -self -verbose",
 	},
+	metaCommand,
 	{
 		Name:     "purge",
 		Args:     "<node>",

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/internal/bytesize"
+	"berth/structs"
 )
 
 // The bounds of the settings.
@@ -262,4 +263,18 @@ func Renamed(path string) ([]string, error) {
 		paths = append(paths, filepath.Join(dir, e.Name()))
 	}
 	return paths, nil
+}
+
+// Files returns the paths of a log file and of its renamed files that have changed since a time, the oldest
+// first.
+func Files(path string, since time.Time) ([]string, error) {
+	paths, err := Renamed(path)
+	if err != nil {
+		return nil, structs.Internalf("listing the log files: %w", err)
+	}
+	paths = append(paths, path)
+	return slices.DeleteFunc(paths, func(path string) bool {
+		info, err := os.Stat(path)
+		return errors.Is(err, os.ErrNotExist) || err == nil && info.ModTime().Before(since)
+	}), nil
 }

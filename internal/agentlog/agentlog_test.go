@@ -146,6 +146,27 @@ func TestFile_GoesOnAfterARestart(t *testing.T) {
 	}
 }
 
+func TestFiles_HasThoseThatHaveChanged(t *testing.T) {
+	f, _, at := open(t, Config{RotateBytes: minBytes})
+	write(t, f, "a", minBytes)
+	at.at = at.at.Add(time.Second)
+	write(t, f, "b", minBytes)
+	renamed, err := Renamed(f.cfg.Path)
+	if err != nil || len(renamed) != 1 {
+		t.Fatalf("got %q, %v", renamed, err)
+	}
+	old := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(renamed[0], old, old); err != nil {
+		t.Fatal(err)
+	}
+	for age, want := range map[time.Duration]int{2 * time.Hour: 2, time.Minute: 1} {
+		got, err := Files(f.cfg.Path, time.Now().Add(-age))
+		if err != nil || len(got) != want || got[len(got)-1] != f.cfg.Path {
+			t.Errorf("within %s: got %q, %v; want %d files", age, got, err, want)
+		}
+	}
+}
+
 func TestFile_FollowsNoLink(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "berth.log")

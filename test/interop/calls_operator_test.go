@@ -341,6 +341,22 @@ var nodeCalls = []callRow{
 		_, meta, err := f.c.Nodes().ForceEvaluate(f.nodeID, nil) // the dialect's servers name no evaluation, too
 		return checkIndex(meta, err)
 	}},
+	{"Nodes.Meta.Apply", func(f *callFixture) error {
+		set := map[string]*string{"calls": new("1"), "other": nil}
+		meta, err := f.c.Nodes().Meta().Apply(&public.NodeMetaApplyRequest{NodeID: f.nodeID, Meta: set}, nil)
+		if err != nil || meta.Meta["calls"] != "1" {
+			return check(err, func() bool { return false }, meta)
+		}
+		f.await("the servers see the metadata", func() (bool, error) {
+			n, _, err := f.c.Nodes().Info(f.nodeID, nil)
+			return err == nil && n.Meta["calls"] == "1", err
+		})
+		return nil
+	}},
+	{"Nodes.Meta.Read", func(f *callFixture) error {
+		meta, err := f.c.Nodes().Meta().Read(f.nodeID, nil)
+		return check(err, func() bool { return meta.Meta["calls"] == "1" && *meta.Dynamic["calls"] == "1" }, meta)
+	}},
 	{"Nodes.ToggleEligibility", func(f *callFixture) error {
 		resp, err := f.c.Nodes().ToggleEligibility(f.nodeID, false, nil)
 		if err != nil {

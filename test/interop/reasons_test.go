@@ -24,7 +24,6 @@ var withoutRoute = map[string]string{
 	"Jobs.ActionExec":                            "jobs have no actions: berth alloc exec runs commands",
 	"Jobs.VersionByTag":                          "versions have no tags",
 	"Nodes.Identity":                             "nodes have no signed identities",
-	"Nodes.Meta":                                 "the metadata of a node is in its configuration, which SIGHUP reads again",
 	"Allocations.GetPauseState":                  enterprise,
 	"Allocations.SetPauseState":                  enterprise,
 	"HostVolumes.Register":                       "a directory that exists is one of the configuration of its node",

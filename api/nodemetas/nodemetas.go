@@ -1,0 +1,74 @@
+// Package nodemetas has the routes of the metadata of a node that requests change, with the calls of the
+// client. The agent of the node answers; any other agent passes the request on.
+package nodemetas
+
+import (
+	"cmp"
+	"context"
+	"net/url"
+
+	"berth/api"
+	"berth/structs"
+	"berth/structs/access"
+	"berth/structs/nodecalls"
+)
+
+const path = "/v1/client/metadata"
+
+var read = api.NewEndpoint[*nodecalls.NodeMeta](api.Get, path, serveRead,
+	func(r *api.Route) { r.Needs = access.NeedsNodeRead })
+
+func serveRead(c *api.Call) (any, error) {
+	id := c.Param("node_id")
+	meta, err := c.Agent.NodeMeta(id, nil)
+	if err != nil {
+		return nil, c.ForwardToNode(id, err)
+	}
+	return meta, nil
+}
+
+// Read returns the metadata of a node. The ID "" is the node of the called agent.
+func Read(ctx context.Context, c *api.Client, nodeID string) (*nodecalls.NodeMeta, error) {
+	return read.Send(ctx, c, api.Request{Query: query(nodeID)})
+}
+
+var apply = api.NewEndpoint[*nodecalls.NodeMeta](api.Put, path, serveApply,
+	func(r *api.Route) { r.Needs = access.NeedsNodeWrite })
+
+func serveApply(c *api.Call) (any, error) {
+	var body nodecalls.NodeMetaApply
+	err := c.DecodeBody(&body)
+	if err != nil {
+		return nil, err
+	}
+	id := c.Param("node_id")
+	if body.NodeID != "" && id != "" && body.NodeID != id {
+		return nil, structs.Invalidf("the parameter node_id is node %q, the body names %q",
+			structs.Cut(id, structs.MaxQuoted), structs.Cut(body.NodeID, structs.MaxQuoted))
+	}
+	if len(body.Meta) == 0 {
+		return nil, structs.Invalidf("Meta: expected a key, found none")
+	}
+
+	id = cmp.Or(id, body.NodeID)
+	meta, err := c.Agent.NodeMeta(id, body.Meta)
+	if err == nil {
+		return meta, nil
+	}
+	sendErr := api.Resend(c, body)
+	return nil, cmp.Or(sendErr, c.ForwardToNode(id, err))
+}
+
+// Apply changes the metadata of a node: it sets the keys with a value and removes those with nil. The ID ""
+// is the node of the called agent.
+func Apply(ctx context.Context, c *api.Client, a nodecalls.NodeMetaApply) (*nodecalls.NodeMeta, error) {
+	return apply.Send(ctx, c, api.Request{Query: query(a.NodeID), Body: a})
+}
+
+func query(nodeID string) url.Values {
+	v := url.Values{}
+	if nodeID != "" {
+		v.Set("node_id", nodeID)
+	}
+	return v
+}

@@ -1,0 +1,132 @@
+// Package nodemeta keeps the metadata of a node that requests set while the agent runs. It lies over the
+// metadata of the configuration, and survives restarts of the agent.
+package nodemeta
+
+import (
+	"maps"
+	"strings"
+	"sync"
+	"unicode"
+
+	"berth/client/store"
+	"berth/structs"
+	"berth/structs/nodecalls"
+)
+
+// values is the record: the values by their keys. A key without a value hides that of the configuration.
+type values map[string]*string
+
+var records = store.NewTable[values]("node_meta")
+
+// recordKey is the key of the only record.
+const recordKey = "dynamic"
+
+// Meta is the metadata of a node. It is safe for concurrent use.
+type Meta struct {
+	db *store.DB
+
+	mu      sync.Mutex // it guards dynamic, and is held while a change is written
+	dynamic values     // never changed in place
+}
+
+// Load reads the metadata that requests have set.
+func Load(db *store.DB) (*Meta, error) {
+	saved, err := records.Get(db, recordKey)
+	if err != nil {
+		return nil, err
+	}
+	m := &Meta{db: db, dynamic: values{}}
+	if saved != nil {
+		m.dynamic = *saved
+	}
+	return m, nil
+}
+
+// Over returns the metadata of the node: that of the configuration with the changes of requests.
+func (m *Meta) Over(static map[string]string) map[string]string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return merge(static, m.dynamic)
+}
+
+func merge(static map[string]string, dynamic values) map[string]string {
+	all := maps.Clone(static)
+	if all == nil && len(dynamic) > 0 {
+		all = map[string]string{}
+	}
+	for key, value := range dynamic {
+		if value == nil {
+			delete(all, key)
+			continue
+		}
+		all[key] = *value
+	}
+	return all
+}
+
+// Read returns the metadata with its parts.
+func (m *Meta) Read(static map[string]string) *nodecalls.NodeMeta {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return answer(static, m.dynamic)
+}
+
+func answer(static map[string]string, dynamic values) *nodecalls.NodeMeta {
+	return &nodecalls.NodeMeta{
+		Meta:    merge(static, dynamic),
+		Dynamic: dynamic,
+		Static:  static,
+	}
+}
+
+// Apply sets the keys with a value, and removes those with nil: a key of the configuration as well. It
+// returns after the disk has the change. The error is invalid for a wrong key, and for more metadata than a
+// node may have.
+func (m *Meta) Apply(static map[string]string, changes map[string]*string) (*nodecalls.NodeMeta, error) {
+	for key := range changes {
+		err := checkKey(key)
+		if err != nil {
+			return nil, err
+		}
+	}
+
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	next := maps.Clone(m.dynamic)
+	for key, value := range changes {
+		_, configured := static[key]
+		if value == nil && !configured {
+			delete(next, key)
+			continue
+		}
+		next[key] = value
+	}
+
+	merged := merge(static, next)
+	bytes := structs.PairBytes(merged)
+	if len(merged) > structs.MaxNodeAttributes || len(next) > structs.MaxNodeAttributes ||
+		bytes > structs.MaxNodeBytes {
+		return nil, structs.Invalidf("the metadata of the node would have %d entries with %d bytes; "+
+			"at most %d with %d are allowed: unset some",
+			len(merged), bytes, structs.MaxNodeAttributes, structs.MaxNodeBytes)
+	}
+
+	err := records.Put(m.db, recordKey, &next)
+	if err != nil {
+		return nil, err
+	}
+	m.dynamic = next
+	return answer(static, next), nil
+}
+
+// checkKey rejects a key that no constraint could name as ${meta.KEY}.
+func checkKey(key string) error {
+	wrong := func(r rune) bool {
+		return unicode.IsSpace(r) || !unicode.IsPrint(r) || strings.ContainsRune("${}", r)
+	}
+	if key == "" || len(key) > structs.MaxName || strings.ContainsFunc(key, wrong) {
+		return structs.Invalidf("the key %q of metadata is wrong; expected 1 to %d bytes without blanks, control "+
+			"characters, $, { and }", structs.Cut(key, structs.MaxQuoted), structs.MaxName)
+	}
+	return nil
+}
