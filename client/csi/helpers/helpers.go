@@ -87,6 +87,7 @@ func (p *Pool) start(cmd *exec.Cmd, read func()) (<-chan error, error) {
 		err := cmd.Wait()
 		p.running.Add(-1)
 		ended <- err
+		close(ended)
 	}()
 	return ended, nil
 }
@@ -147,6 +148,8 @@ func (l *limited) Write(b []byte) (int, error) {
 type Stream[T any] struct {
 	// Answers has what the process says. It is closed when the process says no more.
 	Answers <-chan T
+	// Ended has the error of the process and is closed at its end. The kernel may hold the process for ever.
+	Ended <-chan error
 
 	kill func()
 }
@@ -174,7 +177,7 @@ func Start[T any](p *Pool, question any, args ...string) (*Stream[T], error) {
 		return nil, fmt.Errorf("a pipe for a process: %w, %w", errIn, errOut)
 	}
 	answers := make(chan T)
-	_, err = p.start(cmd, func() {
+	ended, err := p.start(cmd, func() {
 		defer close(answers)
 		go func() { _, _ = in.Write(text) }() // a process that does not read it gives no answer
 		decode(out, answers)
@@ -184,6 +187,7 @@ func Start[T any](p *Pool, question any, args ...string) (*Stream[T], error) {
 	}
 	return &Stream[T]{
 		Answers: answers,
+		Ended:   ended,
 		kill: func() {
 			_ = cmd.Process.Kill() // it may have ended
 			_ = in.Close()

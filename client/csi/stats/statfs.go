@@ -25,14 +25,15 @@ type asking struct {
 // askFileSystems asks the file systems at paths, one after the other, in one process of its own. It returns
 // how many of them it has told of, at least one. If these are not all, the last one has cost the process: it
 // did not answer in time, and its error is a timeout, or the process has failed. Other errors are
-// unavailable.
-func askFileSystems(ctx context.Context, a asking, paths []string) (told int) {
+// unavailable. held is not nil after a timeout: it is closed at the end of the process, which the file system
+// may hold for ever.
+func askFileSystems(ctx context.Context, a asking, paths []string) (told int, held <-chan error) {
 	stream, err := helpers.Start[statfs.Answer](a.pool, statfs.Question{Paths: paths}, statfs.Arg)
 	if err != nil {
 		for i := range paths {
 			a.tell(i, nil, err)
 		}
-		return len(paths)
+		return len(paths), nil
 	}
 	defer func() {
 		stream.Close()
@@ -46,11 +47,14 @@ func askFileSystems(ctx context.Context, a asking, paths []string) (told int) {
 			err = fmt.Errorf("%s %s: %w", statfs.Arg, path, err)
 		}
 		a.tell(i, u, err)
-		if ended {
-			return i + 1
+		switch {
+		case structs.IsKind(err, structs.KindTimeout):
+			return i + 1, stream.Ended
+		case ended:
+			return i + 1, nil
 		}
 	}
-	return len(paths)
+	return len(paths), nil
 }
 
 // nextAnswer waits for an answer. ended is true if there will be no further one.

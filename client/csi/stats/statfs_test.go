@@ -136,6 +136,35 @@ func TestStatfs_BoundsTheHelpersThatDoNotEnd(t *testing.T) {
 	must(t, err)
 }
 
+// A volume that holds a process gets no second one, however often it is due, so the others are measured.
+func TestPoller_GivesAVolumeThatHoldsAProcessNoOther(t *testing.T) {
+	dir := t.TempDir()
+	fs := mountFUSE(t, dir)
+	fs.Swallow()
+	p := filesFixture(dir, "/")
+	p.cfg.Timeout = 300 * time.Millisecond
+	for i := range helpers.Max + 1 {
+		p.pollDue(t.Context())
+		if u := p.use("/"); u.Error != "" || u.Time == 0 {
+			t.Fatalf("after %d rounds the use of the other volume is %+v", i+1, u)
+		}
+	}
+	awaitProcesses(t, p.cfg.Helpers, 1)
+
+	fs.Die()
+	key := volumeusage.UsageKey{VolumeID: dir}
+	for p.isHeld(key) {
+		if t.Context().Err() != nil {
+			t.Fatal("the volume holds its process")
+		}
+		time.Sleep(time.Millisecond)
+	}
+	p.pollDue(t.Context())
+	if u := p.use(dir); strings.Contains(u.Error, "does not end") {
+		t.Errorf("the volume that holds none any more was not asked: %+v", u)
+	}
+}
+
 func TestStatfs_NamesAFailedHelper(t *testing.T) {
 	h := helpers.New([]string{"/nonexistent"})
 	if _, err := ask(t.Context(), h, "/"); err == nil || h.Running() != 0 {

@@ -93,6 +93,7 @@ type Poller struct {
 // state is what is known of one volume.
 type state struct {
 	usage volumeusage.VolumeUsage
+	held  <-chan error // closed at the end of the process that its file system holds; nil: it holds none
 	turn
 	health turn
 }
@@ -211,7 +212,8 @@ func (p *Poller) due(now time.Time) (list []Volume) {
 		s.usage.PluginID = v.PluginID
 		s.usage.NodeID = p.cfg.NodeID
 
-		if (v.hasUse() || v.Health != nil) && s.begin(now) {
+		hasUse := v.Ask != nil || v.hasUse() && !s.isHeld()
+		if (hasUse || v.Health != nil) && s.begin(now) {
 			list = append(list, v)
 		}
 	}
@@ -253,7 +255,8 @@ func (p *Poller) measureFileSystems(ctx context.Context, list []Volume) {
 			defer p.mu.Unlock()
 			p.volumes[list[i].Key].end(p.cfg.Interval, structs.IsKind(err, structs.KindTimeout))
 		}
-		told := askFileSystems(ctx, asking{p.cfg.Helpers, p.cfg.Timeout, tell}, paths)
+		told, held := askFileSystems(ctx, asking{p.cfg.Helpers, p.cfg.Timeout, tell}, paths)
+		p.hold(list[told-1].Key, held)
 		list = list[told:]
 	}
 }
@@ -262,14 +265,18 @@ func (p *Poller) measureFileSystems(ctx context.Context, list []Volume) {
 func (p *Poller) askUse(ctx context.Context, v Volume) (failed bool) {
 	var got *volumeusage.VolumeUsage
 	var err error
-	if v.Ask != nil {
+	switch {
+	case v.Ask != nil:
 		got, err = v.Ask(ctx)
-	} else {
+	case p.isHeld(v.Key):
+		return true
+	default:
 		tell := func(_ int, u *volumeusage.VolumeUsage, fault error) {
 			got = u
 			err = fault
 		}
-		askFileSystems(ctx, asking{p.cfg.Helpers, p.cfg.Timeout, tell}, []string{v.Path})
+		_, held := askFileSystems(ctx, asking{p.cfg.Helpers, p.cfg.Timeout, tell}, []string{v.Path})
+		p.hold(v.Key, held)
 	}
 	p.take(v, got, err)
 	return err != nil && (ctx.Err() != nil || structs.CodeOf(err) == codeNotFound)
