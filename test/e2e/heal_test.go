@@ -99,6 +99,7 @@ func (a *agent) answersBesideAHungMount(server int, path string) {
 	if err != nil {
 		a.t.Fatal(err)
 	}
+	defer func() { _ = syscall.Kill(server, syscall.SIGCONT) }() // also after a failure; it may have ended
 	awaitStopped(a.t, server)
 	asks := exec.Command("stat", "--file-system", path)
 	err = asks.Start()

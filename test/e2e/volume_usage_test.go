@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"berth/client/csi/helpers"
 	"berth/client/csi/stats/statfs"
 	"berth/client/csi/trim/fitrim"
 	"berth/structs/volumeusage"
@@ -70,14 +71,18 @@ job "fill" {
 		t.Errorf("the metrics have no %s", metric)
 	}
 
-	measure := exec.Command(binary, "executor", statfs.Arg)
-	measure.Stdin = strings.NewReader(fmt.Sprintf(`{"Paths": [%q]}`, t.TempDir()))
-	out, err := measure.Output()
-	var answer statfs.Answer
-	if err != nil || json.Unmarshal(out, &answer) != nil || answer.Bytes == 0 {
-		t.Errorf("statfs: %s, %v", out, err)
+	pool := helpers.New([]string{binary, "executor"})
+	measure, err := helpers.Start[statfs.Answer](pool, statfs.Question{Paths: []string{t.TempDir()}}, statfs.Arg)
+	if err != nil {
+		t.Fatal(err)
 	}
-	out, err = exec.Command(binary, "executor", fitrim.Arg, "/proc").Output()
+	answer, open := <-measure.Answers
+	if !open || answer.Bytes == 0 {
+		t.Errorf("statfs: %+v", answer)
+	}
+	for range measure.Answers { // the end of the process
+	}
+	out, err := exec.Command(binary, "executor", fitrim.Arg, "/proc").Output()
 	var trimmed fitrim.Answer
 	if err != nil || json.Unmarshal(out, &trimmed) != nil || trimmed.Unsupported == "" {
 		t.Errorf("fitrim: %s, %v", out, err)
