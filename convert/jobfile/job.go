@@ -74,7 +74,8 @@ func withoutEmpty(tree any) any {
 	case map[string]any:
 		for key, value := range t {
 			t[key] = withoutEmpty(value)
-			if isEmpty(t[key]) {
+			// A mesh gateway is an empty object, which is not the same as none.
+			if value == nil || key != "Mesh" && isEmpty(t[key]) {
 				delete(t, key)
 			}
 		}

@@ -168,7 +168,7 @@ func (w *jobWriter) upstream(u *structs.ConnectUpstream) {
 	w.put("local_bind_socket_path", u.LocalBindSocketPath)
 	w.put("local_bind_socket_mode", u.LocalBindSocketMode)
 	w.values("config", u.Config)
-	if u.MeshGateway != nil {
+	if u.MeshGateway != nil && u.MeshGateway.Mode != "" {
 		w.block("mesh_gateway", func() { w.put("mode", u.MeshGateway.Mode) })
 	}
 }

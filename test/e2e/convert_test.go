@@ -68,6 +68,35 @@ EOT
     }
   }
 }`,
+	"mesh": `job "mesh" {
+  group "g" {
+    network {
+      mode = "bridge"
+    }
+    service {
+      name = "api"
+      port = "9090"
+      connect {
+        sidecar_service {
+          proxy {
+            upstreams {
+              destination_name = "db"
+              local_bind_port  = 5432
+            }
+          }
+        }
+      }
+    }
+    task "t" {
+      driver = "docker"
+      config { image = "api:1" }
+      resources {
+        cpu    = 200
+        memory = 64
+      }
+    }
+  }
+}`,
 	"ports": `job "ports" {
   group "g" {
     task "t" {
@@ -159,8 +188,8 @@ func TestConvert_OfARunningPeer(t *testing.T) {
 	a := newAgent(t, "one", "-dev").allowRaw().withKeyring()
 	a.start()
 	want := map[string]outcome.Outcome{
-		"web": outcome.AsItIs, "nightly": outcome.AsItIs, "ports": outcome.Not, "team-a": outcome.AsItIs,
-		"nomad/jobs/web": outcome.AsItIs,
+		"web": outcome.AsItIs, "nightly": outcome.AsItIs, "mesh": outcome.AsItIs, "ports": outcome.Not,
+		"team-a": outcome.AsItIs, "nomad/jobs/web": outcome.AsItIs,
 	}
 	if len(r.Items) != len(want) {
 		t.Errorf("the report has %d items, want %d", len(r.Items), len(want))
@@ -183,6 +212,10 @@ func TestConvert_OfARunningPeer(t *testing.T) {
 				t.Errorf("%s: berth accepts a job that the report rejects: %v", item.Name, item.Notes)
 			}
 			continue
+		}
+		text, err := os.ReadFile(file)
+		if err != nil || strings.Contains(string(text), "connect-proxy") {
+			t.Errorf("%s: %v; the file has the task of a proxy:\n%s", item.Name, err, text)
 		}
 		a.must("job", "validate", file)
 		_, err = a.run("job", "plan", file)
