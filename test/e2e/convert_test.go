@@ -153,11 +153,9 @@ func startPeer(t *testing.T) string {
 	return address
 }
 
-// TestConvert_OfARunningPeer moves jobs from a cluster of the peer: berth accepts the files that the
-// report says it accepts, and names the fault of the other one.
-func TestConvert_OfARunningPeer(t *testing.T) {
-	t.Parallel()
-	address := startPeer(t)
+// fillPeer gives the peer jobs, a namespace and a variable.
+func fillPeer(t *testing.T, address string) {
+	t.Helper()
 	peer := func(input string, args ...string) {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), peerBinary(t), args...)
@@ -173,7 +171,14 @@ func TestConvert_OfARunningPeer(t *testing.T) {
 	}
 	peer("", "namespace", "apply", "-description", "Team A", "team-a")
 	peer("geheim-var", "var", "put", "nomad/jobs/web", "password=-")
+}
 
+// TestConvert_OfARunningPeer moves jobs from a cluster of the peer: berth accepts the files that the
+// report says it accepts, and names the fault of the other one.
+func TestConvert_OfARunningPeer(t *testing.T) {
+	t.Parallel()
+	address := startPeer(t)
+	fillPeer(t, address)
 	dir := t.TempDir()
 	folder, err := outcome.Open(dir, false)
 	if err != nil {
