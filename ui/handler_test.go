@@ -147,6 +147,12 @@ func TestPage_RejectsOtherHostsAndOrigins(t *testing.T) {
 		t.Errorf("a page of another name gets %d: %s", resp.StatusCode, body)
 	}
 
+	// It is also denied where the API, which has the same check, is not called.
+	resp, _ = send(t, h, httptest.NewRequest(http.MethodGet, "http://evil.example"+staticURL("page.css"), nil))
+	if resp.StatusCode != http.StatusForbidden {
+		t.Errorf("a page of another name gets a file with %d", resp.StatusCode)
+	}
+
 	for _, header := range [][]string{
 		{"Origin", "http://evil.example", "Sec-Fetch-Site", "cross-site"},
 		{"Origin", "http://evil.example", "Sec-Fetch-Site", ""},
