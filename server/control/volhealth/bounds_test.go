@@ -174,7 +174,7 @@ func TestLoop_StopsAskingAPluginThatHangs(t *testing.T) {
 					t.Errorf("asked for %q", w.asked)
 				}
 				w.next()
-				if len(w.asked) != 2 || has == single && w.asked[0] == w.asked[1] {
+				if len(w.asked) != 2 || w.asked[0] == w.asked[1] {
 					t.Errorf("with the next round asked for %q", w.asked)
 				}
 				if rows := len(rowsOf(w.store.Read(), "p")); rows != 20 {
@@ -183,6 +183,33 @@ func TestLoop_StopsAskingAPluginThatHangs(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestLoop_FindsOthersRecoveredBesideAVolumeThatHangs: the call for the first one never ends in time.
+func TestLoop_FindsOthersRecoveredBesideAVolumeThatHangs(t *testing.T) {
+	virtual(t, listing, func(w *world) {
+		for _, id := range []string{"a", "b", "c"} {
+			w.addVolume(id)
+			w.ill[id] = slow()
+		}
+		w.run()
+		w.next()
+		w.set(func() {
+			w.ill = nil
+			w.get = func(id string) error {
+				if strings.Contains(id, "a") {
+					return structs.Timeoutf("it hangs")
+				}
+				return nil
+			}
+		})
+		w.next()
+		w.next()
+		rows := rowsOf(w.store.Read(), "p")
+		if len(rows) != 1 || rows[0].VolumeID != "a" {
+			t.Errorf("%d volumes are ill", len(rows))
+		}
+	})
 }
 
 // TestLoop_PausesBetweenCalls, and asks only for volumes that exist at the plugin.
@@ -270,15 +297,15 @@ func TestLoop_ForgetsWhatIsGone(t *testing.T) {
 		w.ill = nil
 		round()
 		m := plugins["p"]
-		if len(m.absent) != 1 || len(m.clean) != 1 {
-			t.Fatalf("absent %v, clean %v", m.absent, m.clean)
+		if len(m.delayed) != 1 || len(m.clean) != 1 {
+			t.Fatalf("delayed %v, clean %v", m.delayed, m.clean)
 		}
 		put(w, fsm.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v"})
 		round()
 		w.want("its volume is gone")
 		round()
-		if len(m.absent)+len(m.clean) != 0 {
-			t.Errorf("absent %v, clean %v", m.absent, m.clean)
+		if len(m.delayed)+len(m.clean) != 0 {
+			t.Errorf("delayed %v, clean %v", m.delayed, m.clean)
 		}
 
 		put(w, fsm.NodeRegister, &structs.NodeRegisterRequest{

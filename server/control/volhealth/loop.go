@@ -47,8 +47,9 @@ const (
 	maxAsked = 100
 	// maxIll bounds the volumes of a list.
 	maxIll = 100_000
-	// maxAbsent is the longest time between two calls for a volume that its plugin does not know.
-	maxAbsent = time.Hour
+	// maxDelay is the longest time between two calls for a volume that its plugin does not know, or for which it
+	// does not answer.
+	maxDelay = time.Hour
 )
 
 // Loop reads the health while this server leads. It remembers the lists of each plugin. Another leader has
@@ -65,14 +66,14 @@ type key = volumeusage.UsageKey
 
 // memory is what the loop knows of a plugin. One goroutine at a time has it.
 type memory struct {
-	due    time.Time
-	clean  map[key]int     // complete lists in a row that have left out a volume with a row
-	absent map[key]*absent // volumes that the plugin does not know
-	after  key             // the last volume that was asked for, of a plugin that does not list
+	due     time.Time
+	clean   map[key]int      // complete lists in a row that have left out a volume with a row
+	delayed map[key]*delayed // volumes that the plugin does not know, or for which it did not answer in time
+	after   key              // the last volume that was asked for, of a plugin that does not list
 }
 
-// absent is when to ask again for a volume.
-type absent struct {
+// delayed is when to ask again for a volume.
+type delayed struct {
 	pause backoff.Backoff
 	until time.Time
 }
@@ -94,7 +95,7 @@ func (l Loop) round(ctx context.Context, plugins map[string]*memory) {
 	for p := range schema.Plugins.Scan(tx) {
 		m := plugins[p.ID]
 		if m == nil {
-			m = &memory{due: now.Add(firstAfter - tick), clean: map[key]int{}, absent: map[key]*absent{}}
+			m = &memory{due: now.Add(firstAfter - tick), clean: map[key]int{}, delayed: map[key]*delayed{}}
 			plugins[p.ID] = m
 		}
 		if now.Before(m.due) {

@@ -185,7 +185,7 @@ func TestDuty_H11_AnErrorIsNoRecovery(t *testing.T) {
 			answer = nil
 			w.ill = map[string]*volumeusage.VolumeCondition{}
 		})
-		w.sleep(2 * maxAbsent)
+		w.sleep(2 * maxDelay)
 		w.want("the plugin knows it again")
 		w.set(func() {
 			w.list = nil

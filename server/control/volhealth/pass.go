@@ -147,7 +147,7 @@ func (p *pass) findRecovered(ctx context.Context, tx *state.ReadTx, someDown boo
 // or not in this round.
 func (p *pass) askFor(ctx context.Context, tx *state.ReadTx, v *structs.CSIVolume) (answered, able bool) {
 	k := keyOf(v)
-	wait := p.absent[k]
+	wait := p.delayed[k]
 	switch {
 	case !p.gets || p.asked >= maxAsked:
 		return false, false
@@ -157,13 +157,17 @@ func (p *pass) askFor(ctx context.Context, tx *state.ReadTx, v *structs.CSIVolum
 
 	p.asked++
 	c, err := p.get(ctx, tx, v)
-	if structs.CodeOf(err) == codeNotFound {
-		p.noteAbsent(k)
+	p.silent = structs.IsKind(err, structs.KindTimeout)
+	switch {
+	case structs.CodeOf(err) == codeNotFound:
+		p.delay(k)
 		return false, true
+	case p.silent:
+		p.delay(k) // the next round asks for the others
+	default:
+		delete(p.delayed, k)
 	}
-	delete(p.absent, k)
 	if err != nil {
-		p.silent = structs.IsKind(err, structs.KindTimeout)
 		p.Logger.Debug("plugin does not tell the health of a volume", "plugin_id", p.plugin, "volume_id", v.ID,
 			"namespace", v.Namespace, "error", err)
 		return false, structs.CodeOf(err) != codeUnimplemented
@@ -172,13 +176,14 @@ func (p *pass) askFor(ctx context.Context, tx *state.ReadTx, v *structs.CSIVolum
 	return true, true
 }
 
-// noteAbsent delays the next call for a volume that the plugin does not know. If its row is gone meanwhile,
-// no call follows. The comparison with the list of the plugin shows a volume that the storage has lost.
-func (p *pass) noteAbsent(k key) {
-	wait := p.absent[k]
+// delay delays the next call for a volume that the plugin does not know, or for which it does not answer. If
+// its row is gone meanwhile, no call follows. The comparison with the list of the plugin shows a volume that
+// the storage has lost.
+func (p *pass) delay(k key) {
+	wait := p.delayed[k]
 	if wait == nil {
-		wait = &absent{pause: backoff.Backoff{Min: 2 * interval, Max: maxAbsent}}
-		p.absent[k] = wait
+		wait = &delayed{pause: backoff.Backoff{Min: 2 * interval, Max: maxDelay}}
+		p.delayed[k] = wait
 	}
 	wait.until = time.Now().Add(wait.pause.Next())
 }
@@ -271,9 +276,9 @@ func (p *pass) dropOld() {
 			p.gone = append(p.gone, row.Key())
 		}
 	}
-	for k := range p.absent {
+	for k := range p.delayed {
 		if csi.Volume(tx, k.Namespace, k.VolumeID) == nil {
-			delete(p.absent, k)
+			delete(p.delayed, k)
 		}
 	}
 	for k := range p.clean {
