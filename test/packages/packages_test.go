@@ -193,6 +193,7 @@ func install(t *testing.T, dir, first, next string) {
 	// An upgrade keeps the configuration, restarts the agent and keeps the task.
 	m.must("echo '# mine' >>/etc/berth/berth.hcl")
 	former := m.must(mainPID)
+	task := m.must(taskPID)
 	m.must("dpkg -i " + inside(next))
 	expect(t, m.must("dpkg-query -W berth"), version.Version+"-2")
 	m.must("grep '# mine' /etc/berth/berth.hcl")
@@ -202,10 +203,18 @@ func install(t *testing.T, dir, first, next string) {
 	}
 	m.await("berth alloc status $(" + counterAlloc + ") | grep Restored")
 
+	if now := m.must(taskPID); now != task {
+		t.Errorf("the upgrade has replaced the process %s of the task by %s", task, now)
+	}
+
 	// A removal stops the agent, and keeps the data and the task. A purge keeps what is mounted.
 	said = m.must("dpkg -r berth")
 	expect(t, said, "their tasks run on without an agent")
 	m.mustFail("test -e /usr/bin/berth")
+	m.mustFail("pgrep -f '^/usr/bin/berth agent'")
+	if now := m.must(taskPID); now != task {
+		t.Errorf("the removal has replaced the process %s of the task by %s", task, now)
+	}
 	m.must("test -e /etc/berth/berth.hcl -a -e /var/lib/berth/client/client.db")
 	said = m.mustFail("dpkg -P berth")
 	expect(t, said, "volumes are mounted below /var/lib/berth, so its data stay")
@@ -224,6 +233,9 @@ func install(t *testing.T, dir, first, next string) {
 	m.mustFail("grep /var/lib/berth /proc/self/mounts")
 	m.mustFail("systemctl cat berth")
 }
+
+// taskPID prints the process of the task of the job counter.
+const taskPID = `pgrep -o -f '^/bin/sh -c echo "found'`
 
 // mainPID prints the process of the agent.
 const mainPID = "systemctl show -P MainPID berth"
