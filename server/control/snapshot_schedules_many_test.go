@@ -14,7 +14,8 @@ import (
 )
 
 // TestSnapshotSchedules_OfManyVolumes runs hours of 1,000 schedules with a snapshot each hour, all of which
-// keep one, in virtual time. It logs the share of one core that the loop, the log and the rows have used.
+// keep one, in virtual time. The loop, the log and the rows use less than 1 % of a core: about a hundredth of
+// that, so a busy machine and the race detector change nothing.
 func TestSnapshotSchedules_OfManyVolumes(t *testing.T) {
 	const schedules = 1000
 	const span = 3 * time.Hour
@@ -42,6 +43,10 @@ func TestSnapshotSchedules_OfManyVolumes(t *testing.T) {
 		used := cpu(t) - before
 		share := used.Seconds() / span.Seconds()
 		t.Logf("%d schedules use %.4f %% of a core, with the calls of the plugins: %s", schedules, 100*share, used)
+
+		if share > 0.01 {
+			t.Error("this is more than 1 %")
+		}
 
 		taken := 0
 		for i := range schedules {
