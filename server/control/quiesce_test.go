@@ -242,6 +242,16 @@ func TestQuiesce_OfAVolumeThatNobodyWritesIsNotNeeded(t *testing.T) {
 	})
 }
 
+// withWrittenVolume adds a volume that a1 writes, too.
+func (w *testEnv) withWrittenVolume(id string) {
+	w.t.Helper()
+	w.addVolume(aVolume(id, structs.VolumeReady))
+	put(w, fsm.VolumeClaim, &structs.CSIVolumeClaimRequest{NodeID: "n1", Claims: []*structs.CSIClaim{{
+		VolumeID: id, AllocID: "a1", Mode: structs.ClaimWrite,
+		AccessMode: structs.CSIMultiNodeMultipleWriter, AttachmentMode: structs.CSIFileSystem,
+	}}})
+}
+
 // holdQuiesce makes the commands before the snapshots wait until the test ends one, or closes the channel.
 func (w *testEnv) holdQuiesce(plugin *snapshotStore) (end chan struct{}) {
 	end = make(chan struct{})
@@ -264,11 +274,7 @@ func TestQuiesce_LeavesHalfOfTheCallsToOthers(t *testing.T) {
 	virtual(t, func(t *testing.T, w *testEnv) {
 		plugin := w.withSnapshots()
 		w.withWriters()
-		w.addVolume(aVolume("w", structs.VolumeReady))
-		put(w, fsm.VolumeClaim, &structs.CSIVolumeClaimRequest{NodeID: "n1", Claims: []*structs.CSIClaim{{
-			VolumeID: "w", AllocID: "a1", Mode: structs.ClaimWrite,
-			AccessMode: structs.CSIMultiNodeMultipleWriter, AttachmentMode: structs.CSIFileSystem,
-		}}})
+		w.withWrittenVolume("w")
 		w.setCalls(pluginconf.PluginCalls{CallsInFlight: 2})
 		end := w.holdQuiesce(plugin)
 		w.takeSnapshotOf("v", "s")
@@ -291,6 +297,28 @@ func TestQuiesce_LeavesHalfOfTheCallsToOthers(t *testing.T) {
 			if s.State != snapshot.Ready || s.Consistency.Level != snapshot.AppConsistent {
 				t.Errorf("the row is %+v", s)
 			}
+		}
+	})
+}
+
+// A raised bound frees places at once, and not at the end of a command.
+func TestQuiesce_BeginsWithARaisedBound(t *testing.T) {
+	virtual(t, func(t *testing.T, w *testEnv) {
+		plugin := w.withSnapshots()
+		w.withWriters()
+		w.withWrittenVolume("w")
+		w.setCalls(pluginconf.PluginCalls{CallsInFlight: 2})
+		end := w.holdQuiesce(plugin)
+		w.takeSnapshotOf("v", "s")
+		w.takeSnapshotOf("w", "s2")
+		stop := w.runLoop("controllers")
+		defer stop()
+		defer close(end)
+		synctest.Wait()
+		w.setCalls(pluginconf.PluginCalls{CallsInFlight: 4})
+		synctest.Wait()
+		if n := len(w.called(quiesceTask)); n != 2 {
+			t.Errorf("%d tasks are being quiesced", n)
 		}
 	})
 }

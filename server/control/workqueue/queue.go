@@ -72,7 +72,7 @@ type group struct {
 	runnable indexedHeap[*serialQueue] // not empty and not busy
 	listed   bool                      // in queue.runnable
 	held     []*entry                  // until a step ends
-	heldLong []*entry                  // until a long step ends
+	heldLong []*entry                  // until a long step ends, or the bound changes
 }
 
 // serialQueue holds the ready entries of one serial. While it is busy, one step of the serial is in work.
@@ -415,8 +415,7 @@ func (q *queue) endStep(e *entry, err error, now time.Time) {
 	s.group.held = nil
 	if e.step.Long {
 		s.group.long--
-		waited = append(waited, s.group.heldLong...)
-		s.group.heldLong = nil
+		q.releaseLong(s.group)
 	}
 	for _, other := range waited {
 		q.enqueue(other)
@@ -426,6 +425,15 @@ func (q *queue) endStep(e *entry, err error, now time.Time) {
 	// The group has a place for another step, perhaps of another serial.
 	q.markRunnable(s.group)
 	q.reposition(s)
+}
+
+// releaseLong makes the held long entries of a group ready: another one may have a place now.
+func (q *queue) releaseLong(g *group) {
+	waited := g.heldLong
+	g.heldLong = nil
+	for _, e := range waited {
+		q.enqueue(e)
+	}
 }
 
 // reposition moves a serial queue to its position in its group, after its entries or busy have changed.

@@ -217,6 +217,7 @@ func (r *running) readChanges() {
 	if everything {
 		r.readAll(tx)
 		for _, g := range r.groups { // a bound may be among the changes
+			r.releaseLong(g)
 			r.markRunnable(g)
 		}
 		return
@@ -252,6 +253,7 @@ func (r *running) followBound(c state.Change) {
 	}
 	g := r.groups[r.Bounds(c)]
 	if g != nil {
+		r.releaseLong(g)
 		r.markRunnable(g)
 	}
 }
