@@ -605,6 +605,8 @@ var all = []any{
 	new(nodecalls.HostMemoryStats),
 	new(nodecalls.HostStats),
 	new(nodecalls.MemoryStats),
+	new(nodecalls.NodeMeta),
+	new(nodecalls.NodeMetaApply),
 	new(nodecalls.QuiesceRequest),
 	new(nodecalls.ResourceUsage),
 	new(nodecalls.ResumeResponse),
