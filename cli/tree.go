@@ -16,6 +16,7 @@ import (
 	"berth/cli/quotacmd"
 	"berth/cli/statuscmd"
 	"berth/cli/tlscmd"
+	"berth/cli/uicmd"
 	"berth/cli/vars"
 	"berth/cli/volume"
 )
@@ -143,6 +144,7 @@ var tree = []command.Command{
 	operator.AgentInfoCommand,
 	agentcmd.Monitor,
 	fmtcmd.Command,
+	uicmd.Command,
 	{
 		Name:     "completion",
 		Args:     "<shell>",
