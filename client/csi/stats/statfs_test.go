@@ -117,22 +117,24 @@ func TestStatfs_BoundsTheHelpersThatDoNotEnd(t *testing.T) {
 	fs := mountFUSE(t, dir)
 	fs.Swallow()
 	h := helpers.New([]string{os.Args[0]})
-	for i := range helpers.Max {
+	// A process that starts late is killed before it asks, and ends. Another one takes its place.
+	full := false
+	for asked := 0; !full; asked++ {
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 		_, err := ask(ctx, h, dir)
 		cancel()
-		if !structs.IsKind(err, structs.KindTimeout) {
-			t.Fatalf("helper %d: %v", i, err)
+		full = structs.IsKind(err, structs.KindUnavailable)
+		if !full && !structs.IsKind(err, structs.KindTimeout) || full && asked < helpers.Max {
+			t.Fatalf("after %d processes: %v", asked, err)
 		}
 	}
-	_, err := ask(t.Context(), h, "/")
-	if !structs.IsKind(err, structs.KindUnavailable) || h.Running() != helpers.Max {
-		t.Errorf("got %v with %d helpers", err, h.Running())
+	if h.Running() > helpers.Max {
+		t.Errorf("%d processes run", h.Running())
 	}
 
 	fs.Die()
 	awaitProcesses(t, h, 0)
-	_, err = ask(t.Context(), h, "/")
+	_, err := ask(t.Context(), h, "/")
 	must(t, err)
 }
 
@@ -142,7 +144,7 @@ func TestPoller_GivesAVolumeThatHoldsAProcessNoOther(t *testing.T) {
 	fs := mountFUSE(t, dir)
 	fs.Swallow()
 	p := filesFixture(dir, "/")
-	p.cfg.Timeout = 300 * time.Millisecond
+	p.cfg.Timeout = 5 * time.Second // once, for the volume that hangs; the other one has as long for its process
 	for i := range helpers.Max + 1 {
 		p.pollDue(t.Context())
 		if u := p.use("/"); u.Error != "" || u.Time == 0 {
@@ -188,7 +190,7 @@ func filesFixture(paths ...string) *Poller {
 	p := New(Config{
 		List:    func() ([]Volume, error) { return list, nil },
 		Helpers: helpers.New([]string{os.Args[0]}),
-		Timeout: 500 * time.Millisecond,
+		Timeout: 2 * time.Second,
 	})
 	p.due(time.Time{}) // the first look gives each a time
 	return p
