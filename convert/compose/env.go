@@ -17,7 +17,11 @@ import (
 )
 
 // secretName matches names of variables whose values do not belong into a job file.
-var secretName = regexp.MustCompile(`(?i)(password|passwd|secret|token|api_?key|private_?key|credential)`)
+var secretName = regexp.MustCompile(`(?i)(password|passwd|passphrase|secret|token|credential|` +
+	`(^|_)(pass|pw|pwd|auth)$|(api|private|signing|access|encryption|master|license)_?key)`)
+
+// login matches addresses with the name and the password of a user.
+var login = regexp.MustCompile(`://[^/@\s]*:[^/@\s]+@`)
 
 // plainValue matches values of switches, which are no secrets.
 var plainValue = regexp.MustCompile(`^(?i)(|yes|no|on|off|true|false|\d{1,3})$`)
@@ -25,7 +29,8 @@ var plainValue = regexp.MustCompile(`^(?i)(|yes|no|on|off|true|false|\d{1,3})$`)
 // isSecret reports whether a variable probably has a secret, and not the path of a file with one.
 func isSecret(key, value string) bool {
 	isPath := strings.HasSuffix(strings.ToUpper(key), "_FILE")
-	return secretName.MatchString(key) && !isPath && !plainValue.MatchString(value)
+	return login.MatchString(value) ||
+		secretName.MatchString(key) && !isPath && !plainValue.MatchString(value)
 }
 
 // sorted returns the pairs of a map in the order of their keys.

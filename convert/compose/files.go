@@ -1,6 +1,7 @@
 package compose
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"strconv"
@@ -16,7 +17,7 @@ func (c *converter) files(place string, t *structs.Task, s *types.ServiceConfig)
 	for _, ref := range s.Secrets {
 		target := ref.Target
 		if !path.IsAbs(target) {
-			target = path.Join("/run/secrets", max(target, ref.Source))
+			target = path.Join("/run/secrets", cmp.Or(target, ref.Source))
 		}
 		item := structs.VariableName(ref.Source)
 		c.items[item] = true
