@@ -41,13 +41,17 @@ func checkCertificates(_ context.Context, m *Machine) []Finding {
 		return one(Fail, fmt.Sprintf("tls.ca_file: %v", err), "copy the certificate of the authority to it")
 	}
 
+	findings := m.checkCertificate(pair, authorities.pool)
 	for _, authority := range authorities.list {
 		if m.now.After(authority.NotAfter) {
-			return one(Fail, fmt.Sprintf("tls.ca_file: the authority has ended %s",
-				humanDate(authority)), "berth tls ca replace, on a server")
+			findings = append(findings, Finding{
+				Result: Warn,
+				Text:   fmt.Sprintf("tls.ca_file: an authority has ended %s", humanDate(authority)),
+				Remedy: "if it is the only one: berth tls ca replace, on a server; else remove it from the file",
+			})
 		}
 	}
-	return m.checkCertificate(pair, authorities.pool)
+	return findings
 }
 
 // checkCertificate checks the times and the issuer of the certificate of the agent.

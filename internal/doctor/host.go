@@ -66,6 +66,12 @@ func checkPorts(ctx context.Context, m *Machine) []Finding {
 		switch {
 		case err == nil:
 		case errors.Is(err, unix.EADDRINUSE) && m.Agent != nil:
+		case errors.Is(err, unix.EADDRINUSE) && m.euid != 0:
+			taken = append(taken, Finding{
+				Result: Skip,
+				Text:   fmt.Sprintf("%s: %s %s is in use, perhaps by the agent", p.Setting, p.Network, p.Address),
+				Remedy: "only root can ask the agent: sudo berth doctor",
+			})
 		case errors.Is(err, unix.EADDRINUSE):
 			_, port, _ := net.SplitHostPort(p.Address) // listen has parsed it
 			taken = append(taken, Finding{
