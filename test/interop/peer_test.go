@@ -114,6 +114,7 @@ func TestPeersCommandLine_ShowsJobsNodesAndMetrics(t *testing.T) {
 		{"plugin", "status"},
 		{"eval", "list"},
 		{"agent-info"},
+		{"system", "reconcile", "summaries"},
 	} {
 		peer.run(args...)
 	}

@@ -1,0 +1,121 @@
+package interop
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// verbsGolden lists the verbs of the peer's command line with the class of each, "verb: class: reason":
+//
+//   - works: berth's command line has a command of this name. With a reason, the reason is a file of this
+//     package in which the peer's command line runs the verb.
+//   - rejected: berth has the route, and rejects the request for the reason.
+//   - missing: berth has nothing for the verb, for the reason.
+const verbsGolden = "testdata/peer_verbs.txt"
+
+// commandsPage has a heading for each command of berth. Package refdocs checks it against the commands.
+const commandsPage = "../../docs/reference/cli.md"
+
+// heading finds a command in the page. Its arguments follow.
+var heading = regexp.MustCompile("(?m)^## `berth ([a-z -]*[a-z])")
+
+// classedVerb is a line of the list.
+type classedVerb struct {
+	verb, class, reason string
+}
+
+// readVerbs returns the list.
+func readVerbs(t *testing.T) (all []classedVerb) {
+	t.Helper()
+	text, err := os.ReadFile(verbsGolden)
+	checkNoError(t, "the list of verbs", err)
+	for line := range strings.Lines(string(text)) {
+		verb, rest, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		class, reason, _ := strings.Cut(rest, ": ")
+		all = append(all, classedVerb{verb: verb, class: class, reason: reason})
+	}
+	return all
+}
+
+// commandsOfBerth returns the commands of berth by its reference page.
+func commandsOfBerth(t *testing.T) (all []string) {
+	t.Helper()
+	page, err := os.ReadFile(commandsPage)
+	checkNoError(t, "the page of the commands", err)
+	for _, m := range heading.FindAllStringSubmatch(string(page), -1) {
+		all = append(all, m[1])
+	}
+	return all
+}
+
+// TestPeersVerbs_HaveTheirClass checks the class of each verb. It needs no agent.
+func TestPeersVerbs_HaveTheirClass(t *testing.T) {
+	t.Parallel()
+	commands := commandsOfBerth(t)
+	for _, v := range readVerbs(t) {
+		has := slices.Contains(commands, v.verb)
+		switch {
+		case v.class == "works" && v.reason == "":
+			if !has {
+				t.Errorf("%s: berth has no command of this name", v.verb)
+			}
+		case v.class == "works":
+			checkRunsVerb(t, v.reason, v.verb)
+		case v.class != "rejected" && v.class != "missing":
+			t.Errorf("%s: the class %q is none of works, rejected and missing", v.verb, v.class)
+		case v.reason == "":
+			t.Errorf("%s: the class %s needs a reason", v.verb, v.class)
+		case has:
+			t.Errorf("%s: berth has a command of this name: change the class %s", v.verb, v.class)
+		}
+	}
+}
+
+// checkRunsVerb fails the test unless the peer's command line runs a verb in a file of this package.
+func checkRunsVerb(t *testing.T, file, verb string) {
+	t.Helper()
+	source, err := os.ReadFile(file)
+	checkNoError(t, verb, err)
+	words := `"` + strings.ReplaceAll(verb, " ", `", "`) + `"`
+	if !strings.Contains(string(source), words) {
+		t.Errorf("%s: %s has no command %s", verb, file, words)
+	}
+}
+
+// TestPeersVerbs_AreAllListed compares the list with the help of the peer's command line.
+func TestPeersVerbs_AreAllListed(t *testing.T) {
+	t.Parallel()
+	bin := os.Getenv("PEER_BIN")
+	if bin == "" {
+		t.Skip("needs the peer's command line: PEER_BIN=$(scripts/peer.sh)")
+	}
+	var listedVerbs []string
+	for _, v := range readVerbs(t) {
+		listedVerbs = append(listedVerbs, v.verb)
+	}
+
+	var verbs []string
+	_, help := peerCLI{t: t, bin: bin}.result("-h")
+	for _, m := range listed.FindAllStringSubmatch(help, -1) {
+		verbs = append(verbs, verbsBelow(t, bin, m[1])...)
+	}
+	slices.Sort(verbs)
+	if slices.Equal(verbs, listedVerbs) {
+		return
+	}
+	for _, verb := range verbs {
+		if !slices.Contains(listedVerbs, verb) {
+			t.Errorf("%s lacks %q", verbsGolden, verb)
+		}
+	}
+	for _, verb := range listedVerbs {
+		if !slices.Contains(verbs, verb) {
+			t.Errorf("the peer's command line has no %q", verb)
+		}
+	}
+	t.Errorf("the list has %d verbs, want %d, each once and in the order of the alphabet",
+		len(listedVerbs), len(verbs))
+}
