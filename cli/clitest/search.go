@@ -8,15 +8,15 @@ import (
 	"berth/structs/inquiry"
 )
 
-// answerSearch answers searches by the beginnings of IDs. A volume has the ID of a job, and a
-// namespace the beginning of one.
+// answerSearch answers searches by the beginnings of IDs. A volume has the ID of a job, a
+// namespace the beginning of one, and a plugin that of a volume.
 func (w *Cluster) answerSearch() {
 	ids := map[string][]string{
 		inquiry.SearchJobs:        {"web", "prod-db"},
 		inquiry.SearchAllocs:      {Alloc1, Alloc2},
 		inquiry.SearchEvals:       {"e1e1e1e1-0000-0000-0000-000000000001"},
 		inquiry.SearchDeployments: {"d1d1d1d1-0000-0000-0000-000000000001"},
-		inquiry.SearchVolumes:     {"data", "web", "website"},
+		inquiry.SearchVolumes:     {"data", "web", "website", "hostpath-data"},
 		inquiry.SearchPlugins:     {"hostpath"},
 		inquiry.SearchNodes:       {Node1},
 		inquiry.SearchNamespaces:  {"prod"},
