@@ -175,7 +175,10 @@ func TestHTTP_RejectsGarbageOnEveryRoute(t *testing.T) {
 					if err != nil {
 						t.Fatalf("%s %s%s, body %d: %v", method, path, query, i, err)
 					}
-					text, _ := io.ReadAll(resp.Body)
+					var text []byte
+					if r.Path != "/v1/agent/monitor" || resp.StatusCode >= 300 { // else it has no end
+						text, _ = io.ReadAll(resp.Body)
+					}
 					resp.Body.Close()
 					if resp.StatusCode >= 500 {
 						t.Errorf("%s %s%s, body %d: %s: %s",

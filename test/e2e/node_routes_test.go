@@ -16,9 +16,14 @@ import (
 // nodeRoutes has a request to each route of a node's agent, without the websocket of commands. ALLOC is a
 // running allocation, NODE its node.
 var nodeRoutes = map[string]struct{ target, body string }{
-	"GET /v1/client/stats":                  {target: "/v1/client/stats?node_id=NODE"},
-	"GET /v1/client/gc":                     {target: "/v1/client/gc?node_id=NODE"},
-	"PUT /v1/client/gc":                     {target: "/v1/client/gc?node_id=NODE"},
+	"GET /v1/client/stats":    {target: "/v1/client/stats?node_id=NODE"},
+	"GET /v1/client/gc":       {target: "/v1/client/gc?node_id=NODE"},
+	"PUT /v1/client/gc":       {target: "/v1/client/gc?node_id=NODE"},
+	"GET /v1/client/metadata": {target: "/v1/client/metadata?node_id=NODE"},
+	"PUT /v1/client/metadata": {
+		target: "/v1/client/metadata?node_id=NODE",
+		body:   `{"Meta":{"rack":"r1"}}`,
+	},
 	"GET /v1/client/allocation/{id}/checks": {target: "/v1/client/allocation/ALLOC/checks"},
 	"GET /v1/client/allocation/{id}/exec":   {target: "/v1/client/allocation/ALLOC/exec"},
 	"GET /v1/client/allocation/{id}/stats":  {target: "/v1/client/allocation/ALLOC/stats?task=t"},

@@ -194,6 +194,8 @@ func browseBy(t *testing.T, cmd *exec.Cmd, browser func(address string)) (string
 		t.Fatal(err)
 	}
 	cmd.Stderr = cmd.Stdout
+	// Without the programs of the machine: a login opens its browser, if it has one, and may wait for it.
+	cmd.Env = append(cmd.Environ(), "PATH="+t.TempDir())
 	err = cmd.Start()
 	if err != nil {
 		t.Fatal(err)
