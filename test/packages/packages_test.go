@@ -197,10 +197,7 @@ func install(t *testing.T, dir, first, next string) {
 	m.must("dpkg -i " + inside(next))
 	expect(t, m.must("dpkg-query -W berth"), version.Version+"-2")
 	m.must("grep '# mine' /etc/berth/berth.hcl")
-	m.must("systemctl is-active berth")
-	if m.must(mainPID) == former {
-		t.Errorf("the agent has the process of the former version, %s", former)
-	}
+	m.await("systemctl is-active berth && test $(" + mainPID + ") != " + former)
 	m.await("berth alloc status $(" + counterAlloc + ") | grep Restored")
 
 	if now := m.must(taskPID); now != task {
@@ -217,11 +214,15 @@ func install(t *testing.T, dir, first, next string) {
 	}
 	m.must("test -e /etc/berth/berth.hcl -a -e /var/lib/berth/client/client.db")
 	said = m.mustFail("dpkg -P berth")
-	expect(t, said, "volumes are mounted below /var/lib/berth, so its data stay")
+	expect(t, said, "these still use /var/lib/berth, so its data stay")
+	expect(t, said, "/var/lib/berth/csi/v/")
+	expect(t, said, "process ")
 	m.must("test -e /var/lib/berth/client/client.db")
+	m.must("grep '# mine' /etc/berth/berth.hcl.kept")
 
 	// The next installation finds all again, and ends it in order.
-	m.must("dpkg -i " + inside(next))
+	expect(t, m.must("dpkg -i "+inside(next)), "systemctl enable --now berth")
+	m.must("mv /etc/berth/berth.hcl.kept /etc/berth/berth.hcl")
 	m.must("systemctl enable --now berth")
 	m.await("berth alloc status $(" + counterAlloc + ") | grep Restored")
 	m.must("berth job stop -purge counter")
