@@ -21,6 +21,13 @@ import (
 // take each other for the right one must not forward in a loop.
 const headerHops = nodehttp.HeaderPassedOn
 
+// The values of headerHops. A request that passed only because access control is off is marked: the next
+// agent decides by its own configuration whether it is open for that.
+const (
+	hop       = "1"
+	hopOfOpen = "open"
+)
+
 // forwardIfFar forwards a request to the agent of the allocation's node if err says that the allocation is
 // not here (not-found) and no other agent has forwarded the request. Otherwise it returns err. The agent asks
 // itself first, which costs no call.
@@ -147,7 +154,11 @@ func agentOf(n *structs.Node) string {
 func (c *Call) proxyTo(n *structs.Node, look string) {
 	// From here on the proxy writes the answer, also that of an error.
 	c.began = true
-	c.r.Header.Set(headerHops, "1")
+	passes := hop
+	if IsOpen(c) {
+		passes = hopOfOpen
+	}
+	c.r.Header.Set(headerHops, passes)
 	proxy := &httputil.ReverseProxy{
 		FlushInterval: -1, // at once, because a user may follow the log
 		// The connection is checked against the certificate of that node.

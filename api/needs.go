@@ -63,10 +63,13 @@ func authorize(c *Call, route Route) (stop func(), err error) {
 	return func() { cancel(nil) }, nil
 }
 
-// IsOpen reports whether the request passes only because access control is off: its caller is neither root at
-// this agent nor a server that has asked for the right.
+// IsOpen reports whether the request passes only because access control is off: its caller is not root at
+// this agent or at the server that has forwarded it, and has no token.
 func IsOpen(c *Call) bool {
-	return c.wasOpen.Load() && !opsocket.Marked(c.Ctx()) && !nodehttp.FromServer(c.r)
+	if nodehttp.FromServer(c.r) {
+		return c.r.Header.Get(headerHops) == hopOfOpen
+	}
+	return c.wasOpen.Load() && !opsocket.Marked(c.Ctx())
 }
 
 // askRight asks a server whether the caller may.

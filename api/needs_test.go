@@ -249,6 +249,33 @@ func TestCall_AsksAboutWhatNoServerForwards(t *testing.T) {
 	}
 }
 
+// A server that forwards says whether its caller passed only because access control is off, and nobody else
+// can say so.
+func TestIsOpen_OfAForwardedRequest(t *testing.T) {
+	passed := http.Header{}
+	far := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		passed = r.Header
+	}))
+	defer far.Close()
+	for _, open := range []bool{true, false} {
+		c := newNeedsCall(t.Context(), &judge{}, "/v1/agent/host")
+		c.Connect = nodehttp.Plain
+		c.StreamStall = time.Minute
+		c.wasOpen.Store(open)
+		c.proxyTo(&structs.Node{Name: "s2", HTTPAddr: far.Listener.Addr().String()}, "")
+
+		roles := map[pki.Role]bool{pki.RoleServer: open, pki.RoleNode: false, pki.RoleOperator: false}
+		for role, want := range roles {
+			next := forwardedBy(newNeedsCall(t.Context(), &judge{}, "/v1/agent/host"), role)
+			next.r.Header.Set(headerHops, passed.Get(headerHops))
+			next.wasOpen.Store(false)
+			if got := IsOpen(next); got != want {
+				t.Errorf("access control is off: %t; forwarded by a %s: open is %t", open, role, got)
+			}
+		}
+	}
+}
+
 // The agent of a node gets the secret of a caller only where it has to ask about it.
 func TestProxy_HidesTokensFromProvenNodes(t *testing.T) {
 	for _, hides := range []bool{true, false} {
