@@ -130,7 +130,9 @@ func DefaultConfig() Config {
 		BindAddr:   "0.0.0.0",
 		LogLevel:   "info",
 
+		LogRotateBytes:    100 << 20,
 		LogRotateDuration: 24 * time.Hour,
+		LogRotateMaxFiles: 7,
 
 		Ports:     Ports{HTTP: 4746, RPC: 4747, Serf: 4748},
 		Limits:    defaultLimits(),

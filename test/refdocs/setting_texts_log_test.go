@@ -13,7 +13,7 @@ var logTexts = []settingText{
 		"while access control is off, everybody who reaches the agent may read profiles of its process and " +
 			"facts about its machine; with access control their tokens decide",
 	},
-	{"log_rotate_bytes", "no bound", "the size at which the log file is renamed"},
+	{"log_rotate_bytes", "100MiB", "the size at which the log file is renamed"},
 	{"log_rotate_duration", "", "the age at which the log file is renamed"},
-	{"log_rotate_max_files", "", "how many renamed log files are kept: 0 keeps all, -1 keeps none"},
+	{"log_rotate_max_files", "7", "how many renamed log files are kept: 0 keeps all, -1 keeps none"},
 }
