@@ -136,19 +136,21 @@ func (f *File) append(lines []byte) error {
 		}
 	}
 
+	var fault error
 	if f.isDue(len(lines)) {
-		err := f.rotate()
-		if err != nil {
-			return err
-		}
+		fault = f.rotate()
+	}
+	if f.open == nil {
+		return fault
 	}
 
+	// Also after a fault of the rotation: the file at hand takes the lines.
 	n, err := f.open.Write(lines)
 	f.size += int64(n)
 	if err != nil {
 		f.close()
 	}
-	return err
+	return errors.Join(fault, err)
 }
 
 // isDue reports whether the file is to be renamed before more bytes.

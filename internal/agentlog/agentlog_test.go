@@ -2,6 +2,7 @@ package agentlog
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"os"
 	"path/filepath"
@@ -18,7 +19,7 @@ func (c *clock) now() time.Time { return c.at }
 // open opens a log file in a new directory, with a clock of the test.
 func open(t *testing.T, cfg Config) (f *File, stderr *bytes.Buffer, at *clock) {
 	t.Helper()
-	cfg.Path = filepath.Join(t.TempDir(), "logs", "berth.log")
+	cfg.Path = cmp.Or(cfg.Path, filepath.Join(t.TempDir(), "logs", "berth.log"))
 	if cfg.RotateDuration == 0 {
 		cfg.RotateDuration = 24 * time.Hour
 	}
@@ -87,6 +88,21 @@ func TestFile_IsRenamedByAge(t *testing.T) {
 	write(t, f, "c", 10)
 	if got := starts(t, f); got != "ac" {
 		t.Errorf("the files begin with %q, want ac", got)
+	}
+}
+
+// The name of the renamed file would be too long.
+func TestFile_TakesLinesAlsoIfItCannotBeRenamed(t *testing.T) {
+	long := filepath.Join(t.TempDir(), strings.Repeat("x", 250))
+	f, stderr, _ := open(t, Config{Path: long, RotateBytes: minBytes, RotateMaxFiles: 1})
+	write(t, f, "a", minBytes)
+	write(t, f, "b", minBytes)
+	info, err := os.Stat(long)
+	if err != nil || info.Size() != 2*minBytes {
+		t.Errorf("the file is %+v, %v", info, err)
+	}
+	if !strings.Contains(stderr.String(), "file name too long") {
+		t.Error("standard error does not tell of the fault")
 	}
 }
 
