@@ -55,8 +55,11 @@ func serveApply(c *api.Call) (any, error) {
 	if err == nil {
 		return meta, nil
 	}
-	sendErr := api.Resend(c, body)
-	return nil, cmp.Or(sendErr, c.ForwardToNode(id, err))
+	fault := api.Resend(c, body)
+	if fault != nil {
+		return nil, fault
+	}
+	return nil, c.ForwardToNode(id, err)
 }
 
 // Apply changes the metadata of a node: it sets the keys with a value and removes those with nil. The ID ""
