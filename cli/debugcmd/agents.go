@@ -71,7 +71,8 @@ func (d *collector) nodes(ctx context.Context) (all []agent, err error) {
 	}
 	list, _, err := d.call.API.Nodes(ctx, &api.Query{AllowStale: true})
 	if err != nil {
-		return nil, err
+		d.missing("nodes", err)
+		return nil, nil
 	}
 
 	prefixes := strings.Split(wanted, ",")
