@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
@@ -135,11 +136,28 @@ func command[P, R any](b *browser, c cdp.Command[P, R], params P) {
 // eval returns the value of an expression.
 func eval[T any](b *browser, expression string) T {
 	b.t.Helper()
-	value, err := chromedp.Run(b.ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+	var value T
+	err := onOnePage(func() (err error) {
+		value, err = chromedp.Run(b.ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+		return err
+	})
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	return value
+}
+
+// onOnePage calls do again if the page was replaced meanwhile: a link that was followed may load it later.
+func onOnePage(do func() error) error {
+	for limit := time.Now().Add(patience); ; {
+		err := do()
+		replaced := err != nil && (strings.Contains(err.Error(), "Cannot find context") ||
+			strings.Contains(err.Error(), "context was destroyed") ||
+			strings.Contains(err.Error(), "target navigated"))
+		if !replaced || time.Now().After(limit) {
+			return err
+		}
+	}
 }
 
 // look is a way to look at a view.
@@ -206,7 +224,7 @@ func (b *browser) screenshot(name string) {
 func (b *browser) await(what, expression string) {
 	b.t.Helper()
 	poll := chromedp.Poll[chromedp.Void](expression, chromedp.WithPollingTimeout(patience))
-	err := chromedp.Do(b.ctx, poll)
+	err := onOnePage(func() error { return chromedp.Do(b.ctx, poll) })
 	if err != nil {
 		text := eval[string](b, "document.body.innerText")
 		b.t.Fatalf("%s: %v; the page shows\n%s", what, err, text)
