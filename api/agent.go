@@ -16,7 +16,7 @@ import (
 	"berth/structs/admin"
 )
 
-var agentSelf = NewEndpoint[*AgentSelf](Get, "/v1/agent/self", serveSelf, needs(access.NeedsAgentRead))
+var agentSelf = NewEndpoint[*AgentSelf](Get, "/v1/agent/self", serveSelf, Needs(access.NeedsAgentRead))
 
 func serveSelf(c *Call) (any, error) {
 	return c.Agent.Self(), nil
@@ -28,7 +28,7 @@ func (c *Client) AgentSelf(ctx context.Context) (*AgentSelf, error) {
 }
 
 var agentMembers = NewEndpoint[*ServerMembers](Get, "/v1/agent/members", serveMembers,
-	needs(access.NeedsNodeRead))
+	Needs(access.NeedsNodeRead))
 
 // ServerMembers has the servers that one agent knows.
 type ServerMembers struct {
@@ -58,7 +58,7 @@ func (c *Client) AgentMembers(ctx context.Context) (*ServerMembers, error) {
 	return agentMembers.Send(ctx, c, Request{})
 }
 
-var agentHealth = NewEndpoint[*AgentHealth](Get, "/v1/agent/health", serveHealth, needs(access.NeedsNothing))
+var agentHealth = NewEndpoint[*AgentHealth](Get, "/v1/agent/health", serveHealth, Needs(access.NeedsNothing))
 
 // serveHealth answers with status 500 if a requested half is unhealthy. ?type names one half.
 func serveHealth(c *Call) (any, error) {
@@ -90,7 +90,7 @@ func (c *Client) AgentHealth(ctx context.Context) (*AgentHealth, error) {
 }
 
 // The dialect does not have this route.
-var agentLeave = NewEndpoint[struct{}](Put, "/v1/agent/leave", serveLeave, needs(access.NeedsAgentWrite))
+var agentLeave = NewEndpoint[struct{}](Put, "/v1/agent/leave", serveLeave, Needs(access.NeedsAgentWrite))
 
 func serveLeave(c *Call) (any, error) {
 	force, err := c.Flag("force")
@@ -107,7 +107,7 @@ func (c *Client) AgentLeave(ctx context.Context, force bool) error {
 }
 
 var agentForceLeave = NewEndpoint[struct{}](Put, "/v1/agent/force-leave", serveForceLeave,
-	needs(access.NeedsAgentWrite))
+	Needs(access.NeedsAgentWrite))
 
 func serveForceLeave(c *Call) (any, error) {
 	prune, err := c.Flag("prune")
@@ -130,7 +130,7 @@ func (c *Client) AgentForceLeave(ctx context.Context, node string, prune bool) e
 	return agentForceLeave.route.exec(ctx, c, Request{Query: params})
 }
 
-var agentJoin = NewEndpoint[AgentJoin](Put, "/v1/agent/join", serveJoin, needs(access.NeedsAgentWrite))
+var agentJoin = NewEndpoint[AgentJoin](Put, "/v1/agent/join", serveJoin, Needs(access.NeedsAgentWrite))
 
 // AgentJoin is the outcome of joining servers.
 type AgentJoin struct {
@@ -159,7 +159,7 @@ func (c *Client) AgentJoin(ctx context.Context, addrs []string) (int, error) {
 	return answer.NumJoined, err
 }
 
-var agentReload = NewEndpoint[struct{}](Put, "/v1/agent/reload", serveReload, needs(access.NeedsAgentWrite))
+var agentReload = NewEndpoint[struct{}](Put, "/v1/agent/reload", serveReload, Needs(access.NeedsAgentWrite))
 
 func serveReload(c *Call) (any, error) {
 	return struct{}{}, c.Agent.Reload()
@@ -194,7 +194,7 @@ func (c *Client) StatusPeers(ctx context.Context) ([]string, error) {
 
 var _ = Handle(Get, "/v1/agent/servers", statusPeers.route.serve)
 
-var _ = Handle(Get, "/v1/regions", serveRegions, needs(access.NeedsNothing))
+var _ = Handle(Get, "/v1/regions", serveRegions, Needs(access.NeedsNothing))
 
 func serveRegions(c *Call) (any, error) {
 	members, err := c.Agent.Members(c.Ctx())
@@ -265,7 +265,7 @@ func (c *Client) RaftTransferLeadership(ctx context.Context, id, address string)
 }
 
 var snapshotSave = NewEndpoint[[]byte](Get, "/v1/operator/snapshot",
-	serveSnapshot, streams, needs(access.NeedsManagement))
+	serveSnapshot, Streams, Needs(access.NeedsManagement))
 
 // allowArchives returns an error if the caller may not save or restore the state: see Config.CheckArchives.
 func allowArchives(c *Call) error {
@@ -309,7 +309,7 @@ func (c *Client) SnapshotSave(ctx context.Context, w io.Writer) error {
 }
 
 var snapshotRestore = NewEndpoint[struct{}](Put, "/v1/operator/snapshot",
-	serveRestore, streams, needs(access.NeedsManagement))
+	serveRestore, Streams, Needs(access.NeedsManagement))
 
 func serveRestore(c *Call) (any, error) {
 	err := allowArchives(c)
@@ -336,4 +336,4 @@ func (c *Client) SystemGC(ctx context.Context) error {
 
 // The summary of a job is computed from its allocations when it is read, so this changes nothing.
 var _ = Handle(Put, "/v1/system/reconcile/summaries",
-	func(*Call) (any, error) { return struct{}{}, nil }, needs(access.NeedsManagement))
+	func(*Call) (any, error) { return struct{}{}, nil }, Needs(access.NeedsManagement))

@@ -38,7 +38,7 @@ var allocRestart = NewEndpoint[struct{}](Put, "/v1/client/allocation/{id}/restar
 		return c.onNode(req, func() error {
 			return c.Agent.AllocRestart(c.ID(), req)
 		})
-	}, needs(access.NeedsLifecycle))
+	}, Needs(access.NeedsLifecycle))
 
 // AllocRestart restarts tasks of an allocation. The restarts do not count for the restart policy. It does not
 // wait for them.
@@ -59,7 +59,7 @@ var allocSignal = NewEndpoint[struct{}](Put, "/v1/client/allocation/{id}/signal"
 		return c.onNode(req, func() error {
 			return c.Agent.AllocSignal(c.Ctx(), c.ID(), req)
 		})
-	}, needs(access.NeedsLifecycle))
+	}, Needs(access.NeedsLifecycle))
 
 // AllocSignal sends a signal to tasks of an allocation.
 func (c *Client) AllocSignal(ctx context.Context, id string, req AllocSignalRequest) error {
@@ -68,9 +68,9 @@ func (c *Client) AllocSignal(ctx context.Context, id string, req AllocSignalRequ
 
 var (
 	allocGC = NewEndpoint[struct{}](Put, "/v1/client/allocation/{id}/gc", serveAllocGC,
-		needs(access.NeedsLifecycle))
+		Needs(access.NeedsLifecycle))
 	// The dialect's clients remove an allocation with a GET.
-	_ = Handle(Get, "/v1/client/allocation/{id}/gc", serveAllocGC, needs(access.NeedsLifecycle))
+	_ = Handle(Get, "/v1/client/allocation/{id}/gc", serveAllocGC, Needs(access.NeedsLifecycle))
 )
 
 // checkWriter rejects a page of another origin. The handler checks the methods that write; this is for a GET
@@ -101,9 +101,9 @@ func (c *Client) AllocGC(ctx context.Context, id string) error {
 }
 
 var (
-	nodeGC = NewEndpoint[NodeGC](Put, "/v1/client/gc", serveNodeGC, needs(access.NeedsNodeWrite))
+	nodeGC = NewEndpoint[NodeGC](Put, "/v1/client/gc", serveNodeGC, Needs(access.NeedsNodeWrite))
 	// The dialect's clients collect garbage with a GET.
-	_ = Handle(Get, "/v1/client/gc", serveNodeGCAsGet, needs(access.NeedsNodeWrite))
+	_ = Handle(Get, "/v1/client/gc", serveNodeGCAsGet, Needs(access.NeedsNodeWrite))
 )
 
 // NodeGC is the outcome of the removal of the directories of ended allocations.

@@ -9,7 +9,7 @@ import (
 )
 
 var allocStats = NewEndpoint[*nodecalls.AllocResourceUsage](Get, "/v1/client/allocation/{id}/stats",
-	serveAllocStats, needs(access.NeedsReadJob))
+	serveAllocStats, Needs(access.NeedsReadJob))
 
 // serveAllocStats measures an allocation on the node of this agent. It forwards the request to the agent of
 // another node, over one hop.

@@ -60,7 +60,7 @@ type execResult struct {
 const maxForwarded = 2 * structs.MaxExecs
 
 var allocExec = NewEndpoint[struct{}](Get, "/v1/client/allocation/{id}/exec",
-	serveExec, streams, needs(access.NeedsAllocExec))
+	serveExec, Streams, Needs(access.NeedsAllocExec))
 
 // serveExec runs a command in a task over a websocket. It forwards the request to the agent of another node,
 // over one hop. Every error that is known before the command starts is an answer as on other routes.

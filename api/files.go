@@ -24,15 +24,15 @@ type Dir struct {
 
 var (
 	allocFiles = NewEndpoint[[]*nodecalls.AllocFileInfo](Get, "/v1/client/fs/ls/{id}",
-		serveFiles((*Call).listFiles), needs(access.NeedsReadFS))
+		serveFiles((*Call).listFiles), Needs(access.NeedsReadFS))
 	allocFile = NewEndpoint[*nodecalls.AllocFileInfo](Get, "/v1/client/fs/stat/{id}",
-		serveFiles((*Call).statFile), needs(access.NeedsReadFS))
+		serveFiles((*Call).statFile), Needs(access.NeedsReadFS))
 	allocCat = NewEndpoint[[]byte](Get, "/v1/client/fs/cat/{id}",
-		serveFiles((*Call).catFile), streams, needs(access.NeedsReadFS))
+		serveFiles((*Call).catFile), Streams, Needs(access.NeedsReadFS))
 	allocReadAt = NewEndpoint[[]byte](Get, "/v1/client/fs/readat/{id}",
-		serveFiles((*Call).readFile), streams, needs(access.NeedsReadFS))
+		serveFiles((*Call).readFile), Streams, Needs(access.NeedsReadFS))
 	allocStream = NewEndpoint[[]byte](Get, "/v1/client/fs/stream/{id}",
-		serveFiles((*Call).streamFile), streams, needs(access.NeedsReadFS))
+		serveFiles((*Call).streamFile), Streams, Needs(access.NeedsReadFS))
 )
 
 // fileRequest is a request for a file of an allocation, or a directory.

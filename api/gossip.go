@@ -17,7 +17,7 @@ var gossipKeyring = map[gossipkey.Operation]*Endpoint[*gossipkey.Keyrings]{
 }
 
 // gossipRight is that of the dialect for the keys of the gossip.
-var gossipRight = needs(access.NeedsAgentWrite)
+var gossipRight = Needs(access.NeedsAgentWrite)
 
 func serveGossip(op gossipkey.Operation) ServeFunc[*gossipkey.Keyrings] {
 	return func(c *Call) (any, error) {

@@ -9,7 +9,7 @@ import (
 )
 
 var hostStats = NewEndpoint[*nodecalls.HostStats](Get, "/v1/client/stats",
-	serveHostStats, needs(access.NeedsNodeRead))
+	serveHostStats, Needs(access.NeedsNodeRead))
 
 // serveHostStats answers for the node of ?node_id, or for the node of this agent. It forwards the request to
 // the agent of another node, over one hop.

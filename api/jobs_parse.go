@@ -11,7 +11,7 @@ import (
 )
 
 var jobParse = NewEndpoint[*structs.Job](Put, "/v1/jobs/parse",
-	parseJob, HoldsJobs, needs(access.NeedsParseJob))
+	parseJob, HoldsJobs, Needs(access.NeedsParseJob))
 
 // JobParseRequest is the body that parses a job file. Variables is the content of a file of values for the
 // variables of the job file, in HCL or JSON. HCLv1 must be false.

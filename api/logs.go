@@ -13,7 +13,7 @@ import (
 )
 
 var allocLogs = NewEndpoint[[]byte](Get, "/v1/client/fs/logs/{id}",
-	serveLogs, streams, needs(access.NeedsReadLogs))
+	serveLogs, Streams, Needs(access.NeedsReadLogs))
 
 // serveLogs streams the log of a task as JSON frames, the format of the dialect, or as bytes (plain). Only
 // the agent that runs the allocation serves it. Another agent forwards the request.

@@ -10,7 +10,7 @@ import (
 	"berth/structs/access"
 )
 
-var metricsGet = NewEndpoint[[]byte](Get, "/v1/metrics", serveMetrics, needs(access.NeedsNothing))
+var metricsGet = NewEndpoint[[]byte](Get, "/v1/metrics", serveMetrics, Needs(access.NeedsNothing))
 
 // Metrics are the metrics of one process (see internal/telemetry).
 type Metrics interface {

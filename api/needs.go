@@ -12,9 +12,9 @@ import (
 	"berth/structs/access"
 )
 
-// needs is the option of a route that the agent serves itself, and not by a method of the servers, which have
+// Needs is the option of a route that the agent serves itself, and not by a method of the servers, which have
 // rights of their own.
-func needs(n access.Needs) func(*Route) {
+func Needs(n access.Needs) func(*Route) {
 	return func(r *Route) { r.Needs = n }
 }
 

@@ -75,9 +75,12 @@ func Handle(methods, path string, serve func(*Call) (any, error), options ...fun
 	return r
 }
 
-// The options of a route set its fields of the same names.
+// HoldsJobs is the option of a route whose body may have jobs or volumes.
 func HoldsJobs(r *Route) { r.Jobs = true }
-func streams(r *Route)   { r.Streams = true }
+
+// Streams is the option of a route whose body or answer is a stream without a bound.
+func Streams(r *Route) { r.Streams = true }
+
 func answersAlso(status int) func(*Route) {
 	return func(r *Route) { r.Also = status }
 }

@@ -39,7 +39,7 @@ var _ = Handle(Remove, "/v1/service/{id}/{instance}", func(c *Call) (any, error)
 		"an instance of a service belongs to its allocation and ends with it: stop the allocation, "+
 			"or register the job without the service (instance %q)",
 		structs.Cut(c.r.PathValue("instance"), structs.MaxQuoted))
-}, needs(access.NeedsNothing))
+}, Needs(access.NeedsNothing))
 
 var allocServices = NewEndpoint(Get, "/v1/allocation/{id}/services",
 	ServeList(structs.AllocOffers, bindAlloc, instances))
@@ -64,7 +64,7 @@ func (c *Client) JobServices(ctx context.Context, id string, q *Query) (
 var bindAlloc = WithID(func(q *structs.AllocGetRequest, id string) { q.AllocID = id })
 
 var allocChecks = NewEndpoint[map[string]*structs.CheckResult](
-	Get, "/v1/client/allocation/{id}/checks", serveAllocChecks, needs(access.NeedsReadJob))
+	Get, "/v1/client/allocation/{id}/checks", serveAllocChecks, Needs(access.NeedsReadJob))
 
 // serveAllocChecks returns the results of an allocation on the node of this agent. It forwards the request to
 // the agent of another node, over one hop.

@@ -32,14 +32,6 @@ func (t Target) values() url.Values {
 	return v
 }
 
-// needs is the option of a route for callers with a right.
-func needs(n access.Needs) func(*api.Route) {
-	return func(r *api.Route) { r.Needs = n }
-}
-
-// streams is the option of a route whose answer has no bound.
-func streams(r *api.Route) { r.Streams = true }
-
 // at serves a request at the agent that it names: here, or by passing it on.
 func at(c *api.Call, here func(inspect.Place) (any, error)) (any, error) {
 	place, err := c.Agent.Place(c.Param("node_id"), c.Param("server_id"))
@@ -66,7 +58,7 @@ func allowDebug(c *api.Call) error {
 }
 
 var host = api.NewEndpoint[*inspect.HostAnswer](api.Get, "/v1/agent/host", serveHost,
-	needs(access.NeedsAgentRead))
+	api.Needs(access.NeedsAgentRead))
 
 func serveHost(c *api.Call) (any, error) {
 	return at(c, func(p inspect.Place) (any, error) {

@@ -31,7 +31,8 @@ type frame struct {
 	Data []byte `json:",omitempty"`
 }
 
-var monitor = api.Handle(api.Get, "/v1/agent/monitor", serveMonitor, needs(access.NeedsAgentRead), streams)
+var monitor = api.Handle(api.Get, "/v1/agent/monitor", serveMonitor,
+	api.Needs(access.NeedsAgentRead), api.Streams)
 
 // serveMonitor sends the lines of the log from now on, until the client goes.
 func serveMonitor(c *api.Call) (any, error) {
@@ -62,7 +63,7 @@ func serveMonitor(c *api.Call) (any, error) {
 }
 
 var export = api.Handle(api.Get, "/v1/agent/monitor/export", serveExport,
-	needs(access.NeedsAgentRead), streams)
+	api.Needs(access.NeedsAgentRead), api.Streams)
 
 // serveExport sends the log files of an agent, the oldest one first.
 func serveExport(c *api.Call) (any, error) {

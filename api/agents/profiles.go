@@ -27,7 +27,7 @@ const maxProfileSeconds = 120
 const maxProfile = 1 << 30
 
 var _ = api.Handle(api.Get, "/v1/agent/pprof/{id}", serveProfile,
-	needs(access.NeedsAgentWrite), streams)
+	api.Needs(access.NeedsAgentWrite), api.Streams)
 
 // serveProfile sends a profile of the process of an agent: of its processors ("profile"), a trace ("trace"),
 // the command line ("cmdline"), or one of those that the runtime keeps.

@@ -41,7 +41,7 @@ func allSchedulers() []string {
 }
 
 var workers = api.NewEndpoint[*Workers](api.Get, "/v1/agent/schedulers", serveWorkers,
-	needs(access.NeedsAgentRead))
+	api.Needs(access.NeedsAgentRead))
 
 func serveWorkers(c *api.Call) (any, error) {
 	return at(c, func(p inspect.Place) (any, error) {
@@ -71,7 +71,7 @@ func SchedulerWorkers(ctx context.Context, c *api.Client, t Target) (*Workers, e
 }
 
 var workerConfig = api.NewEndpoint[*WorkerConfig](api.Get, "/v1/agent/schedulers/config", serveWorkerConfig,
-	needs(access.NeedsAgentRead))
+	api.Needs(access.NeedsAgentRead))
 
 func serveWorkerConfig(c *api.Call) (any, error) {
 	return at(c, func(p inspect.Place) (any, error) {
@@ -84,7 +84,8 @@ func SchedulerConfig(ctx context.Context, c *api.Client, t Target) (*WorkerConfi
 	return workerConfig.Send(ctx, c, api.Request{Query: t.values()})
 }
 
-var _ = api.Handle(api.Put, "/v1/agent/schedulers/config", rejectWorkerConfig, needs(access.NeedsAgentWrite))
+var _ = api.Handle(api.Put, "/v1/agent/schedulers/config", rejectWorkerConfig,
+	api.Needs(access.NeedsAgentWrite))
 
 func rejectWorkerConfig(*api.Call) (any, error) {
 	return nil, structs.Preconditionf("one loop of the leader processes the evaluations of all kinds, so " +

@@ -43,7 +43,7 @@ const headerMissed = "X-Berth-Events-Missed"
 // Missed is the type of the event of the topic event.Stream that tells of a gap.
 const Missed = "EventsMissed"
 
-var route = api.Handle(api.Get, "/v1/event/stream", serve)
+var route = api.Handle(api.Get, "/v1/event/stream", serve, api.Streams)
 
 // sender sends the events of one request.
 type sender struct {

@@ -16,7 +16,7 @@ import (
 const path = "/v1/client/metadata"
 
 var read = api.NewEndpoint[*nodecalls.NodeMeta](api.Get, path, serveRead,
-	func(r *api.Route) { r.Needs = access.NeedsNodeRead })
+	api.Needs(access.NeedsNodeRead))
 
 func serveRead(c *api.Call) (any, error) {
 	id := c.Param("node_id")
@@ -33,7 +33,7 @@ func Read(ctx context.Context, c *api.Client, nodeID string) (*nodecalls.NodeMet
 }
 
 var apply = api.NewEndpoint[*nodecalls.NodeMeta](api.Put, path, serveApply,
-	func(r *api.Route) { r.Needs = access.NeedsNodeWrite })
+	api.Needs(access.NeedsNodeWrite))
 
 func serveApply(c *api.Call) (any, error) {
 	var body nodecalls.NodeMetaApply

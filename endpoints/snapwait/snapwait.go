@@ -10,8 +10,7 @@ import (
 	"berth/structs/snapshot"
 )
 
-// Look reads the row of an object, and reports whether the wait is done. What it returns of the row is used
-// if the wait is not done.
+// Look reads the row of an object, and reports whether the wait is done. p may be nil if it is.
 type Look func(tx *state.ReadTx) (p *snapshot.Progress, done bool, err error)
 
 // Until waits until look reports so, at most Settings.VolumeTimeout. An object that is cut is no failure when
