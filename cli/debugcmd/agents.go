@@ -117,9 +117,14 @@ func (d *collector) captureLog(ctx context.Context, a agent) {
 	}
 	defer func() { _ = lines.Close() }() // it was read
 	d.write(file, func(f *os.File) error {
-		_, err := io.Copy(f, io.LimitReader(lines, maxLog))
-		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		n, err := io.Copy(f, io.LimitReader(lines, maxLog))
+		switch {
+		case errors.Is(ctx.Err(), context.DeadlineExceeded):
 			return nil // the time is over
+		case err == nil && n == maxLog:
+			return structs.Preconditionf("the rest is left out: the file has %d MiB", maxLog>>20)
+		case err == nil:
+			return structs.Unavailablef("the log ended before the time: the agent has ended, or has started again")
 		}
 		return err
 	})

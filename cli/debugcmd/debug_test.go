@@ -251,6 +251,33 @@ func TestDebug_HasNoSecret(t *testing.T) {
 	}
 }
 
+// TestDebug_NamesWhatItLacks has an archive without the list of nodes, and with a log that ends early.
+func TestDebug_NamesWhatItLacks(t *testing.T) {
+	a := newAgent(t)
+	delete(a.answers, "/v1/nodes")
+	a.answers["/v1/agent/monitor"] = "a line"
+	srv := httptest.NewServer(a)
+	defer srv.Close()
+	t.Chdir(t.TempDir())
+	code, out, errs := clitest.Run(t, tree, "debug", "-address", srv.URL, "-duration", "1s", "-interval", "1s")
+	if code != 0 {
+		t.Fatalf("got %d %q %q", code, out, errs)
+	}
+	files := unpack(t, ".")
+	var index struct{ Missing map[string]string }
+	err := json.Unmarshal([]byte(files["index.json"]), &index)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const log = "servers/s1_global/monitor.log"
+	if !strings.Contains(index.Missing[log], "ended before the time") || files[log] == "" {
+		t.Errorf("the log is %q, and missing for %q", files[log], index.Missing[log])
+	}
+	if !strings.HasPrefix(index.Missing["nodes"], "not-found: ") {
+		t.Errorf("the index has %v", index.Missing)
+	}
+}
+
 // checkGolden compares a text with a file, or writes the file.
 func checkGolden(t *testing.T, path, got string) {
 	t.Helper()
