@@ -35,6 +35,7 @@ CONSUL_BIN=$(./scripts/consul.sh)
 export CONSUL_BIN
 BERTH_RELEASED=$(./scripts/upgrade.sh) # nothing if the history lacks the commit
 export BERTH_RELEASED
+command -v chromium >/dev/null 2>&1 || echo "Chromium, which the tests of the page need" >>"$BERTH_SKIPS"
 AXE=$(./scripts/axe.sh) || echo "axe-core, which the tests of the page need" >>"$BERTH_SKIPS"
 export AXE
 INTEROP_TOOLS=$PWD/.cache/interop-tools # what `make interop-tools` built, perhaps nothing
