@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -18,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/internal/bytesize"
+	"berth/internal/rotation"
 	"berth/structs"
 )
 
@@ -210,67 +210,24 @@ func began(file *os.File, info os.FileInfo) time.Time {
 	return time.Unix(st.Btime.Sec, int64(st.Btime.Nsec))
 }
 
-// renamedAt is the time in the name of a renamed file: the names sort by it.
-const renamedAt = "20060102T150405.000000000Z"
-
-// rotate renames the file, deletes the oldest renamed ones and makes a new file.
+// rotate renames the file, makes a new one and deletes the oldest renamed ones.
 func (f *File) rotate() error {
-	ext := filepath.Ext(f.cfg.Path)
-	for at := f.now().UTC(); ; at = at.Add(1) { // the clock may have been set back
-		to := strings.TrimSuffix(f.cfg.Path, ext) + "-" + at.Format(renamedAt) + ext
-		err := unix.Renameat2(unix.AT_FDCWD, f.cfg.Path, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)
-		if err == nil {
-			break
-		}
-		if !errors.Is(err, unix.EEXIST) {
-			return &os.PathError{Op: "rename", Path: f.cfg.Path, Err: err}
-		}
-	}
-
-	f.close()
-	return errors.Join(f.openFile(), f.prune())
-}
-
-// prune deletes the oldest renamed files.
-func (f *File) prune() error {
-	if f.cfg.RotateMaxFiles == 0 {
-		return nil
-	}
-	renamed, err := Renamed(f.cfg.Path)
-	faults := []error{err}
-	most := max(f.cfg.RotateMaxFiles, 0)
-	for _, path := range renamed[:max(len(renamed)-most, 0)] {
-		faults = append(faults, os.Remove(path))
-	}
-	return errors.Join(faults...)
-}
-
-// Renamed returns the paths of the renamed files of a log file, the oldest first.
-func Renamed(path string) ([]string, error) {
-	dir := filepath.Dir(path)
-	entries, err := os.ReadDir(dir) // by name, and so the oldest first
+	err := rotation.Rename(f.cfg.Path, f.now())
 	if err != nil {
-		return nil, err
+		return err
 	}
-
-	ext := filepath.Ext(path)
-	base := strings.TrimSuffix(filepath.Base(path), ext)
-	const stamp = `-\d{8}T\d{6}\.\d{9}Z`
-	pattern := regexp.MustCompile("^" + regexp.QuoteMeta(base) + stamp + regexp.QuoteMeta(ext) + "$")
-	entries = slices.DeleteFunc(entries, func(e os.DirEntry) bool {
-		return !e.Type().IsRegular() || !pattern.MatchString(e.Name())
-	})
-	var paths []string
-	for _, e := range entries {
-		paths = append(paths, filepath.Join(dir, e.Name()))
+	f.close()
+	err = f.openFile()
+	if f.cfg.RotateMaxFiles != 0 {
+		err = errors.Join(err, rotation.Prune(f.cfg.Path, max(f.cfg.RotateMaxFiles, 0)))
 	}
-	return paths, nil
+	return err
 }
 
 // Files returns the paths of a log file and of its renamed files that have changed since a time, the oldest
 // first.
 func Files(path string, since time.Time) ([]string, error) {
-	paths, err := Renamed(path)
+	paths, err := rotation.Renamed(path)
 	if err != nil {
 		return nil, structs.Internalf("listing the log files: %w", err)
 	}
