@@ -39,10 +39,14 @@ func build(t *testing.T) string {
 // target is what an element of a page loads, or leads to.
 var target = regexp.MustCompile(`<(a|img|link|script)\b[^>]*?\b(?:href|src)="([^"]*)"`)
 
-// TestSite_LeadsToItsOwnFilesAlone reads all pages. No page loads anything from another host, and no link
-// leads nowhere.
-func TestSite_LeadsToItsOwnFilesAlone(t *testing.T) {
+func TestSite(t *testing.T) {
 	root := build(t)
+	t.Run("leads to its own files alone", func(t *testing.T) { checkLinks(t, root) })
+	t.Run("finds each state", func(t *testing.T) { checkStates(t, root) })
+}
+
+// checkLinks reads all pages. No page loads anything from another host, and no link leads nowhere.
+func checkLinks(t *testing.T, root string) {
 	links := 0
 	reported := map[string]bool{}
 	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
@@ -83,9 +87,8 @@ func TestSite_LeadsToItsOwnFilesAlone(t *testing.T) {
 	}
 }
 
-// TestSite_FindsEachState searches for the states in which something waits. Each has a page with its answer.
-func TestSite_FindsEachState(t *testing.T) {
-	root := build(t)
+// checkStates searches for the states in which something waits. Each has a page with its answer.
+func checkStates(t *testing.T, root string) {
 	text, err := os.ReadFile(filepath.Join(root, "search", "search_index.json"))
 	if err != nil {
 		t.Fatal(err)
