@@ -2,9 +2,16 @@ package client
 
 import (
 	"context"
+	"fmt"
+	"time"
 
 	"berth/client/allocrunner"
 	"berth/client/allocrunner/lifecycle"
+	"berth/client/membership/lease"
+	"berth/client/membership/leaving"
+	"berth/internal/backoff"
+	"berth/internal/boottime"
+	"berth/structs"
 )
 
 // destroyAll stops every allocation and removes everything it used. It ends the allocations that use volumes
@@ -58,4 +65,60 @@ func (c *Client) releaseNode() {
 	if err := release(); err != nil {
 		c.logger.Warn("failed to release everything at shutdown", "error", err)
 	}
+}
+
+// Leave drains the node before its agent stops, if the configuration has drain_on_shutdown. Run continues
+// meanwhile. Leave ends with ctx; package leaving has the other bounds.
+func (c *Client) Leave(ctx context.Context) {
+	cfg := c.config().DrainOnShutdown
+	if cfg != nil {
+		c.departure.Leave(ctx, cfg)
+	}
+}
+
+// Its request writes the row of the node, so it takes turns with registrations.
+func newDeparture(c *Client) *leaving.Node {
+	return &leaving.Node{
+		ID:       c.id.NodeID,
+		SecretID: c.id.SecretID,
+		Region:   c.config().Region,
+		Servers:  c.servers,
+		Logger:   c.logger,
+		Lock:     c.lockNode,
+	}
+}
+
+// overdueCheck is the time between two looks for tasks that must not outlive the lease. The clock of the
+// lease counts a suspend of the machine, and timers do not. So the loop looks at the clock.
+const overdueCheck = time.Second
+
+// runStopAlone ends the allocations whose group has stop_on_client_after, that long after the end of the
+// lease, until ctx ends.
+func runStopAlone(ctx context.Context, c *Client) {
+	for backoff.Sleep(ctx, overdueCheck) {
+		end := endOf(*c.lease.Load())
+		for _, r := range c.allocs.all() {
+			after := stopAfter(r.Alloc())
+			if after != nil && c.clock() >= end.Add(*after) && !r.Stopping() {
+				r.Fail(fmt.Sprintf("the servers were not reached for %s after the end of the node's lease", *after))
+			}
+		}
+	}
+}
+
+// endOf returns the end of a lease. An agent that has none yet counts from its start.
+func endOf(l lease.Lease) boottime.Instant {
+	if l.TTL <= 0 {
+		return l.Since
+	}
+	return l.Until()
+}
+
+// stopAfter returns the stop_on_client_after of the group of an allocation, nil if it has none.
+func stopAfter(a *structs.Allocation) *time.Duration {
+	g := a.Job.Group(a.TaskGroup)
+	if g == nil || g.Disconnect == nil {
+		return nil
+	}
+	return g.Disconnect.StopOnClientAfter
 }
