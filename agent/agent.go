@@ -19,6 +19,7 @@ import (
 	_ "berth/api/nouns" // the routes
 	"berth/client"
 	"berth/client/hooks/taskapi"
+	"berth/client/nodemetrics"
 	"berth/consul"
 	"berth/endpoints/rights"
 	"berth/internal/auditlog"
@@ -288,7 +289,7 @@ func (a *Agent) scheme() string {
 // other parts and returns the cause.
 func (a *Agent) Run(ctx context.Context) error {
 	// The buffer has a place for each part, so that no part blocks at its end.
-	ended := make(chan error, 7)
+	ended := make(chan error, 8)
 	defer a.metrics.Close()
 	defer a.audit.Close()
 	defer a.closeConsul()
@@ -310,6 +311,7 @@ func (a *Agent) Run(ctx context.Context) error {
 
 	if a.client != nil {
 		run(endless(a.client.Run))
+		run(endless(nodemetrics.Loop{Node: a.client, Logger: a.logger.Named("metrics")}.Run))
 	}
 
 	run(endless(a.taskAPI.Run))

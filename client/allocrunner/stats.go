@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"berth/client/allocrunner/taskrunner"
+	"berth/client/drivers/driver"
 	"berth/structs"
 	"berth/structs/nodecalls"
 )
@@ -15,6 +16,24 @@ import (
 type DeviceStats interface {
 	// DeviceStats returns the last statistics of devices, by group. The maps are the caller's.
 	DeviceStats(devices []*structs.AllocatedDeviceResource) []*nodecalls.DeviceGroupStats
+}
+
+// Read reads the counters of the tasks that run, once. A task whose driver does not answer is left out.
+func Read(ctx context.Context, r *Runner) map[string]*driver.Stats {
+	tasks := r.record.taskList()
+	read := make([]*driver.Stats, len(tasks))
+	var all sync.WaitGroup
+	for i, t := range tasks {
+		all.Go(func() { read[i], _ = taskrunner.Read(ctx, t) })
+	}
+	all.Wait()
+	found := map[string]*driver.Stats{}
+	for i, t := range tasks {
+		if read[i] != nil {
+			found[t.Name] = read[i]
+		}
+	}
+	return found
 }
 
 // Stats measures the tasks that run, or one of them if only is not "". It reads when it is called, and takes

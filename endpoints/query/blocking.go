@@ -138,6 +138,7 @@ func Watch(
 	req Request,
 	read func(tx *state.ReadTx) (resp any, err error),
 ) (resp any, index uint64, err error) {
+	metrics.IncrCounter([]string{"rpc", "queries"}, 1)
 	if req.options().MinIndex == 0 {
 		tx := e.store.Read()
 		resp, err = read(tx)

@@ -36,6 +36,17 @@ type Config struct {
 	PrefixFilter []string `hcl:"prefix_filter"`
 	// FilterDefault decides whether a metric without an entry in PrefixFilter is kept.
 	FilterDefault bool `hcl:"filter_default"`
+
+	// DialectNames serves metrics also under the names of the dialect, for its dashboards.
+	DialectNames bool `hcl:"dialect_names"`
+	// PublishAllocationMetrics measures the tasks of a node at each CollectionInterval.
+	PublishAllocationMetrics bool `hcl:"publish_allocation_metrics"`
+	// PublishNodeMetrics measures the machine of a node at each CollectionInterval.
+	PublishNodeMetrics bool `hcl:"publish_node_metrics"`
+	// DisableHostname leaves the label host out of the metrics of the dialect.
+	DisableHostname bool `hcl:"disable_hostname"`
+	// DisableDispatchedJobSummaryMetrics leaves out the summaries of dispatched jobs.
+	DisableDispatchedJobSummaryMetrics bool `hcl:"disable_dispatched_job_summary_metrics"`
 }
 
 // DefaultConfig keeps a minute of intervals of ten seconds and serves Prometheus.
@@ -47,6 +58,7 @@ func DefaultConfig() Config {
 		PrometheusMetrics:          true,
 		PrometheusRetention:        24 * time.Hour,
 		FilterDefault:              true,
+		DialectNames:               true,
 	}
 }
 

@@ -1,19 +1,25 @@
 package telemetry
 
 import (
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 
+	"github.com/hashicorp/go-metrics"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Gauge is a value under a name that does not begin with Service, for dashboards that know this name. Only
-// Prometheus gets it.
+// Gauge is a value under a name that does not begin with Service, for dashboards that know this name. The
+// parts of a name of the dialect are separated by dots, and Prometheus gets "_" for them.
 type Gauge struct {
 	Name, Help string
 	Labels     map[string]string
 	Value      float64
+	// Counts says that the value only grows while the labelled thing exists.
+	Counts bool
 }
 
 // gauges are the sources of the process.
@@ -22,7 +28,7 @@ var gauges struct {
 	sources map[*func(func(Gauge))]bool
 }
 
-// Gauges adds a source, which is called at each request of Prometheus: it must not wait for anything. remove
+// Gauges adds a source, which is called at each request of metrics: it must not wait for anything. remove
 // takes it away.
 func Gauges(source func(yield func(Gauge))) (remove func()) {
 	gauges.Lock()
@@ -38,26 +44,84 @@ func Gauges(source func(yield func(Gauge))) (remove func()) {
 	}
 }
 
+// running is the configuration of the present sinks, nil without sinks.
+var running atomic.Pointer[Config]
+
+// Settings returns the configuration of the present sinks. Without sinks nothing is to be published.
+func Settings() Config {
+	cfg := running.Load()
+	if cfg == nil {
+		return Config{}
+	}
+	return *cfg
+}
+
+// eachGauge yields the gauges of all sources that this configuration serves. Of two with the same name and
+// labels it yields one: Prometheus would reject the whole answer.
+func (n named) eachGauge(yield func(Gauge)) {
+	gauges.Lock()
+	sources := slices.Collect(maps.Keys(gauges.sources))
+	gauges.Unlock()
+	seen := map[string]bool{}
+	for _, source := range sources {
+		(*source)(func(g Gauge) {
+			if strings.HasPrefix(g.Name, Dialect+".") {
+				if !n.keeps(g.Name) {
+					return
+				}
+				g.Labels = n.withHost(g.Labels)
+			}
+			key := fmt.Sprint(g.Name, g.Labels) // a map is printed in the order of its keys
+			if !seen[key] {
+				seen[key] = true
+				yield(g)
+			}
+		})
+	}
+}
+
+// withHost returns the labels and that of the host.
+func (n named) withHost(labels map[string]string) map[string]string {
+	all := map[string]string{}
+	maps.Copy(all, labels)
+	for _, l := range n.host {
+		all[l.Name] = l.Value
+	}
+	return all
+}
+
 // collector collects the gauges of all sources. Their names are not known before.
-type collector struct{}
+type collector struct{ named }
 
 // Describe implements prometheus.Collector.
 func (collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
-func (collector) Collect(out chan<- prometheus.Metric) {
-	gauges.Lock()
-	sources := slices.Collect(maps.Keys(gauges.sources))
-	gauges.Unlock()
-	for _, source := range sources {
-		(*source)(func(g Gauge) {
-			desc := prometheus.NewDesc(g.Name, g.Help, nil, g.Labels)
-			// It fails for no gauge without variable labels; a bad name shows in the answer.
-			m, err := prometheus.NewConstMetric(desc, prometheus.GaugeValue, g.Value)
-			if err != nil {
-				m = prometheus.NewInvalidMetric(desc, err)
-			}
-			out <- m
-		})
-	}
+func (c collector) Collect(out chan<- prometheus.Metric) {
+	c.eachGauge(func(g Gauge) {
+		kind := prometheus.GaugeValue
+		if g.Counts {
+			kind = prometheus.CounterValue
+		}
+		desc := prometheus.NewDesc(strings.ReplaceAll(g.Name, ".", "_"), g.Help, nil, g.Labels)
+		// It fails for no gauge without variable labels; a bad name shows in the answer.
+		m, err := prometheus.NewConstMetric(desc, kind, g.Value)
+		if err != nil {
+			m = prometheus.NewInvalidMetric(desc, err)
+		}
+		out <- m
+	})
+}
+
+// addGauges adds the gauges of the dialect to an interval in JSON, also those that count.
+func (n named) addGauges(s *metrics.MetricsSummary) {
+	n.eachGauge(func(g Gauge) {
+		if strings.HasPrefix(g.Name, Dialect+".") {
+			s.Gauges = append(s.Gauges, metrics.GaugeValue{
+				Name:          g.Name,
+				Value:         float32(g.Value),
+				DisplayLabels: g.Labels,
+			})
+		}
+	})
 }

@@ -29,6 +29,7 @@ type Telemetry struct {
 	global     *metrics.Metrics
 	memory     *metrics.InmemSink
 	prometheus http.Handler // nil if it is not enabled
+	named      named
 }
 
 // Start directs the metrics of the process to the sinks of cfg, which must be valid. Close ends them.
@@ -37,6 +38,7 @@ func Start(cfg Config) (*Telemetry, error) {
 		interval: cfg.CollectionInterval,
 		memory: metrics.NewInmemSink(cfg.InMemoryCollectionInterval,
 			cfg.InMemoryRetentionPeriod),
+		named: newNamed(cfg),
 	}
 
 	sinks := metrics.FanoutSink{t.memory}
@@ -67,8 +69,14 @@ func Start(cfg Config) (*Telemetry, error) {
 		sinks = append(sinks, s)
 	}
 
+	var all metrics.MetricSink = sinks
+	if cfg.DialectNames {
+		all = renaming{sinks, t.named}
+	}
+
 	var err error
-	t.global, err = metrics.NewGlobal(goMetrics(cfg), sinks)
+	t.global, err = metrics.NewGlobal(goMetrics(cfg), all)
+	running.Store(&t.named.cfg)
 	return t, err
 }
 
@@ -96,7 +104,7 @@ func (t *Telemetry) newPrometheus(cfg Config) (*sink.PrometheusSink, error) {
 	registry.MustRegister(
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		collector{},
+		collector{t.named},
 	)
 	t.prometheus = promhttp.HandlerFor(registry,
 		promhttp.HandlerOpts{EnableOpenMetrics: true})
@@ -119,6 +127,7 @@ func (t *Telemetry) Run(ctx context.Context) {
 
 // Close ends the sinks. It must be called when nothing of the process emits metrics any more.
 func (t *Telemetry) Close() {
+	running.CompareAndSwap(&t.named.cfg, nil)
 	if metrics.Default() == t.global {
 		// NewGlobal fails for no configuration.
 		_, _ = metrics.NewGlobal(&metrics.Config{},
@@ -129,7 +138,12 @@ func (t *Telemetry) Close() {
 
 // Summary returns the newest finished interval, or the running one while there is no other.
 func (t *Telemetry) Summary() (any, error) {
-	return t.memory.DisplayMetrics(nil, nil)
+	answer, err := t.memory.DisplayMetrics(nil, nil)
+	if summary, ok := answer.(metrics.MetricsSummary); ok {
+		t.named.addGauges(&summary)
+		return summary, err
+	}
+	return answer, err
 }
 
 // Prometheus serves the metrics as text for Prometheus; nil if the configuration does not enable it.

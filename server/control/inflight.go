@@ -96,6 +96,7 @@ func (s *scheduling) startPlan(ctx context.Context, id string) bool {
 	}
 
 	s.plans[id] = p
+	metrics.SetGauge([]string{"control", "plans_in_flight"}, float32(len(s.plans)))
 	s.wg.Go(func() {
 		p.err = s.proposeParts(ctx, plan)
 		s.done <- p // the channel holds all plans in flight
@@ -160,6 +161,7 @@ func (s *scheduling) settleDone(ctx context.Context) {
 		select {
 		case p := <-s.done:
 			delete(s.plans, p.eval.ID)
+			metrics.SetGauge([]string{"control", "plans_in_flight"}, float32(len(s.plans)))
 			s.settlePlan(ctx, p)
 		default:
 			return

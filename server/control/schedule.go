@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/hashicorp/go-metrics"
+
 	"berth/fsm"
 	"berth/internal/backoff"
 	"berth/state"
@@ -42,12 +44,10 @@ type evalBackoff struct {
 func (s scheduleLoop) run(ctx context.Context) {
 	running := &scheduling{
 		scheduleLoop: s,
-		inFlight: &inFlight{
-			plans: map[string]proposedPlan{},
-			done:  make(chan proposedPlan, mostInFlight),
-		},
+		inFlight: &inFlight{plans: map[string]proposedPlan{}, done: make(chan proposedPlan, mostInFlight)},
 		backoffs: backoffs{},
 	}
+	defer metrics.SetGauge([]string{"control", "plans_in_flight"}, 0)
 	defer running.wg.Wait()
 
 	for ctx.Err() == nil {

@@ -55,7 +55,9 @@ var meaning = map[string]string{
 	"autopilot.healthy":           "1 while all servers are healthy, else 0, on the leader",
 	"client.allocs":               "allocations on this node; label state",
 	"control.nodes":               "nodes, on the leader; label status",
+	"control.plans_in_flight":     "evaluations whose plan is proposed and not applied yet, on the leader",
 	"control.schedule":            "processing of one evaluation, with its plan",
+	"control.summaries_left_out":  "task groups beyond those whose allocations the names of the dialect count, on the leader",
 	"control.waiting":             "keys that wait in the work queue of a leader loop; label loop",
 	"csi.attachments_pending":     "attachments that need a controller call, on the leader; label state",
 	"csi.backlog":                 "steps of a plugin's volumes that could be taken, and wait for a call in flight or a controller, on the leader; label plugin",
@@ -82,6 +84,7 @@ var meaning = map[string]string{
 	"fence.runs": "recorded ends of fence runs; label result: proved, lease, or the cause of a failed run " +
 		"(agent, leader-ended, no-device)",
 	"fsm.apply":    "one command of the Raft log; label command",
+	"rpc.queries":  "reads of the state, also those that wait",
 	"rpc.rejected": "requests and connections rejected because of a limit; label limit",
 	"rpc.served":   "one request; labels method, error (the kind, empty on success)",
 	"rpc.woken":    "repeated runs of blocking queries; label method",

@@ -74,27 +74,7 @@ var settingTexts = []blockText{
 			"HTTP connections of one remote address; an idle one is closed after 2 minutes",
 		},
 	}},
-	{Block: "telemetry", Intro: "The metrics of the agent, see " +
-		"[Metrics](../operations/monitoring.md#metrics).", Settings: []settingText{
-		{"collection_interval", "", "the time between two readings of the Go runtime, 1s to 1h"},
-		{"in_memory_collection_interval", "", "the interval of one JSON answer, 1s to 1h"},
-		{
-			"in_memory_retention_period", "",
-			"the time for which finished intervals are kept, up to 24h and 1,000 intervals",
-		},
-		{"prometheus_metrics", "", "serve `format=prometheus`"},
-		{
-			"prometheus_retention", "",
-			"the time for which a series without updates is served; 0 for ever",
-		},
-		{"statsd_address", "", "host:port of a server that receives every metric"},
-		{"statsite_address", "", "likewise"},
-		{
-			"prefix_filter", "",
-			"`[\"+berth.raft\", \"-berth.raft.net\"]` keeps the first and drops the second",
-		},
-		{"filter_default", "", "keep metrics without a matching prefix"},
-	}},
+	telemetryTexts,
 	{Block: "server", Intro: "A server.", Settings: []settingText{
 		{"enabled", "", "the agent is a server"},
 		{

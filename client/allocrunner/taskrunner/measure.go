@@ -52,6 +52,19 @@ func (m meter) measure(ctx context.Context) Measurement {
 	return Measurement{Runs: true, Usage: usage, Err: err}
 }
 
+// Read reads the counters of the process once. There are none, and no error, if the task does not run.
+func Read(ctx context.Context, t *Task) (*driver.Stats, error) {
+	rec := t.record.get()
+	if !rec.runs() {
+		return nil, nil
+	}
+	d, err := t.shared.Drivers.Driver(rec.Handle.Driver)
+	if err != nil {
+		return nil, err
+	}
+	return meter{id: t.id}.readStats(ctx, d)
+}
+
 func (m meter) readTwice(ctx context.Context) (*nodecalls.TaskResourceUsage, error) {
 	rec := m.record.get()
 	if !rec.runs() {

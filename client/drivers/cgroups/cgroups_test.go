@@ -158,12 +158,13 @@ func TestWeight_FollowsTheShares(t *testing.T) {
 func TestStats_AreReadInVersion2(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
-		"memory.stat":    "anon 4096\nfile 1\n",
-		"memory.current": "6000\n",
-		"memory.peak":    "8192\n",
-		"cpu.stat":       "usage_usec 7\nuser_usec 1\n",
-		"memory.events":  "low 0\noom 1\noom_kill 3\n",
-		"cgroup.procs":   "4000001\n4000002\n",
+		"memory.stat":         "anon 4096\nfile 1\n",
+		"memory.current":      "6000\n",
+		"memory.peak":         "8192\n",
+		"memory.swap.current": "512\n",
+		"cpu.stat":            "usage_usec 7\nuser_usec 1\nsystem_usec 6\nnr_throttled 3\nthrottled_usec 5\n",
+		"memory.events":       "low 0\noom 1\noom_kill 3\n",
+		"cgroup.procs":        "4000001\n4000002\n",
 	} {
 		writeFile(t, filepath.Join(dir, name), text)
 	}
@@ -172,8 +173,15 @@ func TestStats_AreReadInVersion2(t *testing.T) {
 		MemoryRSS:   4096,
 		MemoryUsage: 6000,
 		MemoryMax:   8192,
+		MemoryCache: 1,
+		MemorySwap:  512,
 		CPUTotal:    7000,
-		PIDs:        2,
+		CPUUser:     1000,
+		CPUSystem:   6000,
+
+		ThrottledPeriods: 3,
+		ThrottledTime:    5000,
+		PIDs:             2,
 	}
 	if s := g.Stats(); s != want {
 		t.Errorf("got the stats %+v, want %+v", s, want)

@@ -13,8 +13,16 @@ type Stats struct {
 	MemoryRSS   uint64
 	MemoryUsage uint64 // with the page cache
 	MemoryMax   uint64 // the highest use so far
+	MemoryCache uint64 // the page cache alone
+	MemorySwap  uint64
 	CPUTotal    uint64
-	PIDs        uint64
+	CPUUser     uint64
+	CPUSystem   uint64
+	// ThrottledPeriods counts the periods in which the group had used its share up, and ThrottledTime is how
+	// long it waited in them.
+	ThrottledPeriods uint64
+	ThrottledTime    uint64
+	PIDs             uint64
 }
 
 // Stats reads the group's counters.
@@ -25,24 +33,45 @@ func (g *Group) Stats() Stats {
 		s.MemoryRSS = readField(dir, "memory.stat", "total_rss")
 		s.MemoryUsage = readNumber(dir, "memory.usage_in_bytes")
 		s.MemoryMax = readNumber(dir, "memory.max_usage_in_bytes")
+		s.MemoryCache = readField(dir, "memory.stat", "total_cache")
+		s.MemorySwap = readField(dir, "memory.stat", "total_swap")
 	} else {
 		s.MemoryRSS = readField(g.V2, "memory.stat", "anon")
 		s.MemoryUsage = readNumber(g.V2, "memory.current")
 		s.MemoryMax = readNumber(g.V2, "memory.peak")
+		s.MemoryCache = readField(g.V2, "memory.stat", "file")
+		s.MemorySwap = readNumber(g.V2, "memory.swap.current")
 	}
 
-	if dir := g.V1[CPUAcct]; dir != "" {
-		s.CPUTotal = readNumber(dir, "cpuacct.usage")
-	} else {
-		s.CPUTotal = readField(g.V2, "cpu.stat", "usage_usec") * 1000
-	}
-
+	g.readCPU(&s)
 	// The counter of the pids controller has threads, too.
 	if pids, err := g.PIDs(); err == nil {
 		s.PIDs = uint64(len(pids))
 	}
 
 	return s
+}
+
+// readCPU reads the counters of processors: microseconds in v2, and nanoseconds in v1.
+func (g *Group) readCPU(s *Stats) {
+	const micro = 1000
+	if dir := g.V1[CPUAcct]; dir != "" {
+		s.CPUTotal = readNumber(dir, "cpuacct.usage")
+		s.CPUUser = readNumber(dir, "cpuacct.usage_user")
+		s.CPUSystem = readNumber(dir, "cpuacct.usage_sys")
+	} else {
+		s.CPUTotal = readField(g.V2, "cpu.stat", "usage_usec") * micro
+		s.CPUUser = readField(g.V2, "cpu.stat", "user_usec") * micro
+		s.CPUSystem = readField(g.V2, "cpu.stat", "system_usec") * micro
+	}
+
+	if dir := g.V1[CPU]; dir != "" {
+		s.ThrottledPeriods = readField(dir, "cpu.stat", "nr_throttled")
+		s.ThrottledTime = readField(dir, "cpu.stat", "throttled_time")
+	} else {
+		s.ThrottledPeriods = readField(g.V2, "cpu.stat", "nr_throttled")
+		s.ThrottledTime = readField(g.V2, "cpu.stat", "throttled_usec") * micro
+	}
 }
 
 // OOMKills is the number of processes of the group that the kernel killed for lack of memory in the group.

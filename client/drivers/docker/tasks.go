@@ -433,15 +433,16 @@ func (d *Driver) Stats(ctx context.Context, id string) (*driver.Stats, error) {
 
 	stats := &driver.Stats{CollectedAt: time.Now().UnixNano()}
 	stats.CPUTotal = s.CPUStats.CPUUsage.TotalUsage
+	stats.CPUUser = s.CPUStats.CPUUsage.UsageInUsermode
+	stats.CPUSystem = s.CPUStats.CPUUsage.UsageInKernelmode
+	stats.ThrottledPeriods = s.CPUStats.ThrottlingData.ThrottledPeriods
+	stats.ThrottledTime = s.CPUStats.ThrottlingData.ThrottledTime
 	stats.MemoryUsage = s.MemoryStats.Usage
 	stats.MemoryMax = s.MemoryStats.MaxUsage
 	stats.PIDs = s.PidsStats.Current
-	for _, name := range []string{"total_rss", "rss", "anon"} { // the last one is of cgroup v2
-		if v, ok := s.MemoryStats.Stats[name]; ok {
-			stats.MemoryRSS = v
-			break
-		}
-	}
-
+	m := s.MemoryStats.Stats // it has the names of either version of cgroups
+	stats.MemoryRSS = max(m["total_rss"], m["rss"], m["anon"])
+	stats.MemoryCache = max(m["total_cache"], m["cache"], m["file"])
+	stats.MemorySwap = max(m["total_swap"], m["swap"])
 	return stats, nil
 }

@@ -30,6 +30,8 @@ func tallyTree(root int) cgroups.Stats {
 		if s, ok := seen[pid]; ok {
 			total.PIDs++
 			total.CPUTotal += uint64(s.UTime+s.STime) * tickNanos
+			total.CPUUser += uint64(s.UTime) * tickNanos
+			total.CPUSystem += uint64(s.STime) * tickNanos
 			total.MemoryRSS += uint64(s.ResidentMemory())
 		}
 	}

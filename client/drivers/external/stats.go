@@ -46,11 +46,15 @@ func statsOf(s *protocol.TaskStats) *driver.Stats {
 	stats.MemoryRSS = usage.GetMemory().GetRss()
 	stats.MemoryUsage = usage.GetMemory().GetUsage()
 	stats.MemoryMax = usage.GetMemory().GetMaxUsage()
+	stats.MemoryCache = usage.GetMemory().GetCache()
+	stats.MemorySwap = usage.GetMemory().GetSwap()
 	cpu := usage.GetCpu()
 	percent := cpu.GetPercent()
 	if cpu != nil && percent >= 0 && percent <= maxPercent { // and a number
 		stats.Percent = &percent
 	}
+	stats.ThrottledPeriods = cpu.GetThrottledPeriods()
+	stats.ThrottledTime = cpu.GetThrottledTime()
 	stats.PIDs = uint64(len(s.GetResourceUsageByPid()))
 	return stats
 }

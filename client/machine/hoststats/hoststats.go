@@ -1,5 +1,5 @@
-// Package hoststats measures the usage of a machine: processors, memory and file systems. It keeps nothing
-// between two measurements and starts no goroutine.
+// Package hoststats measures the usage of a machine: processors, memory and file systems. It starts no
+// goroutine.
 package hoststats
 
 import (
@@ -34,15 +34,46 @@ type Host struct {
 
 // Measure takes Sample, or less if ctx ends. A file system that may not answer is left out.
 func (h Host) Measure(ctx context.Context) (*nodecalls.HostStats, error) {
-	s := &nodecalls.HostStats{}
-	err := h.processors(ctx, s)
+	meter, err := NewMeter(ctx, h)
 	if err != nil {
-		return nil, structs.Internalf("measuring the processors: %w", err)
+		return nil, err
 	}
+	if !backoff.Sleep(ctx, Sample) {
+		return nil, structs.Internalf("measuring the processors: %w", ctx.Err())
+	}
+	return meter.Measure(ctx)
+}
+
+// Meter measures a machine again and again. The use of processors is that since the former measurement.
+type Meter struct {
+	host   Host
+	before []cpu.TimesStat
+}
+
+// NewMeter begins the first measurement.
+func NewMeter(ctx context.Context, h Host) (*Meter, error) {
+	before, err := times(ctx)
+	return &Meter{h, before}, err
+}
+
+// Measure ends a measurement and begins the next one. A file system that may not answer is left out.
+func (m *Meter) Measure(ctx context.Context) (*nodecalls.HostStats, error) {
+	after, err := times(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := &nodecalls.HostStats{}
+	m.host.processors(s, m.before, after)
+	m.before = after
+	return s, m.host.measureRest(ctx, s)
+}
+
+// measureRest adds all but the processors.
+func (h Host) measureRest(ctx context.Context, s *nodecalls.HostStats) error {
 
 	m, err := mem.VirtualMemoryWithContext(ctx)
 	if err != nil {
-		return nil, structs.Internalf("measuring the memory: %w", err)
+		return structs.Internalf("measuring the memory: %w", err)
 	}
 
 	s.Memory = &nodecalls.HostMemoryStats{
@@ -54,16 +85,16 @@ func (h Host) Measure(ctx context.Context) (*nodecalls.HostStats, error) {
 
 	s.Uptime, err = host.UptimeWithContext(ctx)
 	if err != nil {
-		return nil, structs.Internalf("reading the uptime: %w", err)
+		return structs.Internalf("reading the uptime: %w", err)
 	}
 
 	s.DiskStats, err = Disks(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	s.AllocDirStats = diskAt(ctx, "", h.Dir)
 	s.Timestamp = time.Now().UnixNano()
-	return s, nil
+	return nil
 }
 
 // Disks returns the use of the mounted file systems that have a device. One that may not answer is left out.
@@ -76,34 +107,26 @@ func Disks(ctx context.Context) ([]*nodecalls.HostDiskStats, error) {
 	return disks(ctx, mounts), nil
 }
 
+// times reads the times of all processors.
+func times(ctx context.Context) ([]cpu.TimesStat, error) {
+	now, err := cpu.TimesWithContext(ctx, true)
+	if err == nil && len(now) == 0 { // the library's answer if it cannot read the times
+		err = errors.New("the kernel shows none")
+	}
+	if err != nil {
+		return nil, structs.Internalf("measuring the processors: %w", err)
+	}
+	return now, nil
+}
+
 // processors compares two readings of the times of processors.
-func (h Host) processors(ctx context.Context, s *nodecalls.HostStats) error {
-	before, err := cpu.TimesWithContext(ctx, true)
-	if err != nil {
-		return err
-	}
-
-	if !backoff.Sleep(ctx, Sample) {
-		return ctx.Err()
-	}
-
-	after, err := cpu.TimesWithContext(ctx, true)
-	if err != nil {
-		return err
-	}
-
-	if len(after) == 0 { // the library's answer if it cannot read the times
-		return errors.New("the kernel shows none")
-	}
-
+func (h Host) processors(s *nodecalls.HostStats, before, after []cpu.TimesStat) {
 	s.CPU = shares(before, after)
 	// h.MHz is that of all cores, and c.Total is a part of one.
 	cores := float64(len(s.CPU))
 	for _, c := range s.CPU {
 		s.CPUTicksConsumed += c.Total / 100 * float64(h.MHz) / cores
 	}
-
-	return nil
 }
 
 // shares returns the parts of the time between two readings that each processor spent, in percent.

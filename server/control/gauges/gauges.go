@@ -9,6 +9,8 @@ import (
 	"github.com/hashicorp/go-metrics"
 
 	"berth/internal/backoff"
+	"berth/internal/telemetry"
+	"berth/server/control/gauges/dialect"
 	"berth/server/control/workqueue"
 	"berth/state"
 	"berth/state/csi/drifts"
@@ -34,6 +36,9 @@ const answerTime = time.Second
 
 // Run reports until ctx ends.
 func (l Loop) Run(ctx context.Context) {
+	published := &dialect.Published{}
+	defer telemetry.Gauges(published.Gauges)()
+
 	reported := gauges{}
 	defer func() { reported.zeroUnless(nil) }()
 	for {
@@ -45,6 +50,7 @@ func (l Loop) Run(ctx context.Context) {
 		now.reportDrift(tx)
 		now.reportHealth(tx)
 		now.reportCalls(l.loads(ctx))
+		now.reportGauge([]string{"control", "summaries_left_out"}, published.Count(tx))
 		reported.zeroUnless(now) // for example a plugin that is gone
 		reported = now
 		if !backoff.Sleep(ctx, time.Until(next)) {
