@@ -453,7 +453,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		read(e, access.TokenList, rights.Management, token.Tokens),
 		read(e, access.TokenGet, tokens.OwnToken, token.Token),
 		write(e, access.TokenPut, rights.Management, token.PutToken),
-		write(e, access.TokenDelete, rights.Management, propose(e, fsm.ACLTokenDelete)),
+		write(e, access.TokenDelete, tokens.OwnLogin, propose(e, fsm.ACLTokenDelete)),
 		e.quick(read(e, access.Check, required.Check, e.checked)),
 
 		read(e, admission.RuleList, rights.OperatorRead, rules.List),

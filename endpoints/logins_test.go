@@ -356,3 +356,30 @@ func TestAuthURL_KeepsTheVerifierSecret(t *testing.T) {
 		AuthMethodName: "corp", RedirectURI: "https://evil.example.org/", ClientNonce: "0123456789abcdef",
 	})
 }
+
+// The token of a login ends with its session: it may delete itself, and no other token.
+func TestLogin_TokensEndThemselves(t *testing.T) {
+	s := newLoginServer(t)
+	s.rule("ci", "", login.BindPolicy, "reader")
+	begin := func() *access.TokenPutResponse {
+		return must(s.server, login.TokenLogin, s.byToken(s.issuer.JWT(map[string]any{"sub": "ann"})))
+	}
+	first, second := begin(), begin()
+	given := must(s.server, access.TokenPut, &access.TokenPutRequest{
+		Token: &access.Token{Type: access.TypeClient, Policies: []string{"reader"}},
+	})
+	del := func(secret, accessor string) *access.TokenDeleteRequest {
+		return &access.TokenDeleteRequest{
+			AccessorID:   accessor,
+			WriteOptions: structs.WriteOptions{AuthToken: secret},
+		}
+	}
+	rejected(s.server, structs.KindDenied, access.TokenDelete, del(first.SecretID, second.Token.AccessorID))
+	rejected(s.server, structs.KindDenied, access.TokenDelete, del(first.SecretID, ""))
+	rejected(s.server, structs.KindDenied, access.TokenDelete, del(given.SecretID, given.Token.AccessorID))
+	must(s.server, access.TokenDelete, del(first.SecretID, first.Token.AccessorID))
+	nodes := &structs.QueryRequest{QueryOptions: structs.QueryOptions{AuthToken: first.SecretID}}
+	rejected(s.server, structs.KindDenied, structs.NodeList, nodes)
+	nodes.AuthToken = second.SecretID
+	must(s.server, structs.NodeList, nodes)
+}

@@ -50,7 +50,7 @@ func TestActions_ActWithTheRightsOfTheCaller(t *testing.T) {
 		t.Errorf("got %d", resp.StatusCode)
 	}
 
-	resp, _ = post(t, h, "/ui/act", form, "Cookie", cookieName+"=s.operator")
+	resp, _ = post(t, h, "/ui/act", form, "Cookie", loggedIn(h, "s.operator"))
 	to := resp.Header.Get("Location")
 	if resp.StatusCode != http.StatusSeeOther || to != "/ui/node?id=n1&namespace=default" ||
 		asked == nil || asked.NodeID != "n1" || asked.DrainSpec.Deadline != time.Hour {

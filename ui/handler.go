@@ -11,6 +11,7 @@ import (
 	"berth/internal/hostcheck"
 	"berth/structs"
 	"berth/ui/inprocess"
+	"berth/ui/sessions"
 )
 
 // Root is the path of the page. All its paths begin with it.
@@ -38,6 +39,7 @@ type handler struct {
 	mux       *http.ServeMux
 	origin    *http.CrossOriginProtection
 	templates *templates
+	sessions  *sessions.Store
 }
 
 // NewHandler returns the handler of the paths below Root. It starts no goroutines except for its requests.
@@ -47,6 +49,7 @@ func NewHandler(cfg Config) http.Handler {
 		mux:       http.NewServeMux(),
 		origin:    http.NewCrossOriginProtection(),
 		templates: parseTemplates(),
+		sessions:  sessions.New(sessions.DefaultLimits, time.Now),
 	}
 	h.mux.Handle("GET "+staticPath, serveStatic())
 	for _, v := range pages() {
@@ -94,8 +97,12 @@ type call struct {
 	*handler
 	w         http.ResponseWriter
 	r         *http.Request
-	token     string // "" for none
-	namespace string // of the request; * for all
+	session   *sessions.Session // nil for none
+	token     string            // "" for none
+	namespace string            // of the request; * for all
+
+	// sessionOver: the browser has the ID of a session that there is not, or no longer.
+	sessionOver bool
 }
 
 func (h *handler) newCall(w http.ResponseWriter, r *http.Request) *call {
@@ -103,12 +110,12 @@ func (h *handler) newCall(w http.ResponseWriter, r *http.Request) *call {
 		handler:   h,
 		w:         w,
 		r:         r,
-		token:     tokenOf(r),
 		namespace: r.URL.Query().Get("namespace"),
 	}
 	if c.namespace == "" {
 		c.namespace = structs.AllNamespaces
 	}
+	c.useSession()
 	return c
 }
 

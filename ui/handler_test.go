@@ -17,7 +17,7 @@ import (
 	_ "berth/api/nouns" // the routes
 	"berth/internal/rowfilter"
 	"berth/structs"
-	"berth/structs/access"
+	"berth/ui/sessions"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -33,6 +33,11 @@ func pageOf(servers *apitest.Caller, agent *apitest.Agent) http.Handler {
 	logger := hclog.NewNullLogger()
 	h := api.NewHandler(api.Config{Caller: servers, Agent: agent, Logger: logger})
 	return NewHandler(Config{API: h, Agent: "agent-1", Logger: logger})
+}
+
+// loggedIn begins a session with a token and returns its cookie.
+func loggedIn(h http.Handler, token string) (cookie string) {
+	return cookieName + "=" + h.(*handler).sessions.Begin(sessions.Login{Token: token})
 }
 
 // matches reports a filter that the servers would reject for a row.
@@ -203,6 +208,7 @@ func TestPage_GivesTheScriptTheRowsAlone(t *testing.T) {
 // A caller without a token sees the form, and sees the view with the right that its token has.
 func TestPage_ReadsWithTheRightsOfItsCaller(t *testing.T) {
 	h, servers := newPage(t)
+	other, reader := loggedIn(h, "s.other"), loggedIn(h, "s.reader")
 	apitest.On(servers, structs.CSIVolumeList, func(_ context.Context, q *structs.CSIVolumeListRequest) (
 		*structs.CSIVolumeListResponse, error,
 	) {
@@ -220,64 +226,13 @@ func TestPage_ReadsWithTheRightsOfItsCaller(t *testing.T) {
 	if resp.StatusCode != http.StatusForbidden || strings.Contains(body, ">data<") {
 		t.Errorf("without a token it has %d", resp.StatusCode)
 	}
-	resp, body = get(t, h, "/ui/volumes", "Cookie", cookieName+"=s.other")
+	resp, body = get(t, h, "/ui/volumes", "Cookie", other)
 	if resp.StatusCode != http.StatusForbidden || !strings.Contains(body, "the token may not list volumes") ||
 		!strings.Contains(body, "Log out") {
 		t.Errorf("with another token it has %d: %s", resp.StatusCode, body)
 	}
-	resp, body = get(t, h, "/ui/volumes", "Cookie", cookieName+"=s.reader")
+	resp, body = get(t, h, "/ui/volumes", "Cookie", reader)
 	if resp.StatusCode != http.StatusOK || !strings.Contains(body, ">data</a>") {
 		t.Errorf("with the token it has %d: %s", resp.StatusCode, body)
-	}
-}
-
-func TestLogin_KeepsATokenThatTheServersKnow(t *testing.T) {
-	h, servers := newPage(t)
-	apitest.On(servers, access.TokenGet, func(_ context.Context, q *access.TokenGetRequest) (
-		*access.TokenGetResponse, error,
-	) {
-		if q.AuthToken != "s.good" {
-			return nil, structs.Deniedf("there is no such token")
-		}
-		return &access.TokenGetResponse{Token: &access.Token{}}, nil
-	})
-
-	form := url.Values{"token": {" s.good\n"}, "next": {"/ui/volumes?show=waiting"}}
-	resp, _ := post(t, h, "/ui/login", form)
-	cookie := resp.Header.Get("Set-Cookie")
-	want := "berth_token=s.good; Path=/ui; HttpOnly; SameSite=Strict"
-	if resp.StatusCode != http.StatusSeeOther || cookie != want ||
-		resp.Header.Get("Location") != "/ui/volumes?show=waiting" {
-		t.Errorf("got %d, the cookie %q and the place %q", resp.StatusCode, cookie, resp.Header.Get("Location"))
-	}
-
-	for _, token := range []string{"s.bad", "", "a b", "a;b", strings.Repeat("x", maxToken+1)} {
-		resp, body := post(t, h, "/ui/login", url.Values{"token": {token}})
-		if resp.StatusCode < 400 || resp.Header.Get("Set-Cookie") != "" || !strings.Contains(body, `role="alert"`) {
-			t.Errorf("the token %.9q: got %d %v", token, resp.StatusCode, resp.Header)
-		}
-	}
-	for _, next := range []string{"//evil.example", "https://evil.example", "/v1/jobs", `/ui/\evil`} {
-		form.Set("next", next)
-		resp, _ := post(t, h, "/ui/login", form)
-		if got := resp.Header.Get("Location"); got != Root {
-			t.Errorf("%q leads to %q", next, got)
-		}
-	}
-
-	resp, _ = post(t, h, "/ui/logout", nil, "Cookie", cookieName+"=s.good")
-	cookie = resp.Header.Get("Set-Cookie")
-	if !strings.Contains(cookie, "berth_token=;") || !strings.Contains(cookie, "Max-Age=0") {
-		t.Errorf("the cookie after the logout is %q", cookie)
-	}
-}
-
-// Over TLS no browser sends the token without TLS.
-func TestLogin_MarksTheCookieAsSecureOverTLS(t *testing.T) {
-	r := httptest.NewRequest(http.MethodPost, "https://127.0.0.1/ui/login", nil)
-	w := httptest.NewRecorder()
-	keepToken(w, r, "s.good")
-	if got := w.Header().Get("Set-Cookie"); !strings.Contains(got, "; Secure") {
-		t.Errorf("the cookie is %q", got)
 	}
 }

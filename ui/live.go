@@ -103,8 +103,10 @@ func (h *handler) serveLive(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 
-	last := f.newest(r.Context())
-	stream, err := f.open(r.Context(), last)
+	ctx, cancel := c.stream()
+	defer cancel()
+	last := f.newest(ctx)
+	stream, err := f.open(ctx, last)
 	if err != nil {
 		http.Error(w, err.Error(), structs.KindOf(err).HTTPStatus())
 		return
@@ -115,7 +117,7 @@ func (h *handler) serveLive(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	err = f.send("retry: 3000\n\n")
 	if err == nil {
-		err = f.follow(r.Context(), stream, last)
+		err = f.follow(ctx, stream, last)
 	} else {
 		_ = stream.Close()
 	}

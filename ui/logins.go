@@ -12,6 +12,7 @@ import (
 	"berth/structs"
 	"berth/structs/access"
 	"berth/structs/login"
+	"berth/ui/sessions"
 )
 
 // The paths of logins at providers. A method of type OIDC has to allow the address of backPath as one to
@@ -76,15 +77,14 @@ func (h *handler) loginByJWT(w http.ResponseWriter, r *http.Request) {
 	c.endLogin(t, err)
 }
 
-// endLogin keeps the token of a login. A browser does not send the cookie along with a redirect that begins
+// endLogin begins a session with the token of a login, which ends with the session. A browser does not send the cookie along with a redirect that begins
 // at a provider, so the answer is a page that leads on.
 func (c *call) endLogin(t *access.OpenToken, err error) {
 	if err != nil {
 		c.failLogin(err)
 		return
 	}
-	keepToken(c.w, c.r, string(t.SecretID))
-	c.token = string(t.SecretID)
+	c.beginSession(sessions.Login{Token: t.SecretID, Accessor: t.AccessorID})
 	c.w.Header().Set("Refresh", "0; url="+Root)
 	c.render(http.StatusOK, loginView, &content{Template: "loggedin"})
 }

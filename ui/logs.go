@@ -140,7 +140,9 @@ func (h *handler) streamLog(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	log, err := t.open(r.Context(), c.client(t.Namespace), true)
+	ctx, cancel := c.stream()
+	defer cancel()
+	log, err := t.open(ctx, c.client(t.Namespace), true)
 	if err != nil {
 		http.Error(w, err.Error(), structs.KindOf(err).HTTPStatus())
 		return
@@ -210,7 +212,9 @@ func (h *handler) serveSocket(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 
-	to := r.Clone(r.Context())
+	ctx, cancel := c.stream()
+	defer cancel()
+	to := r.Clone(ctx)
 	to.URL.Path = "/v1/client/allocation/" + t.AllocID + "/exec"
 	to.URL.RawPath = ""
 	to.URL.RawQuery = url.Values{

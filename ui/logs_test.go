@@ -135,7 +135,7 @@ func TestExec_RunsACommandWithTheTokenOfTheCaller(t *testing.T) {
 	dial := func(origin string) (*websocket.Conn, *http.Response, error) {
 		return websocket.Dial(t.Context(), srv.URL+"/ui/exec/socket?id="+anAlloc+"&task=web&line=cat+-",
 			&websocket.DialOptions{HTTPHeader: http.Header{
-				"Cookie": {cookieName + "=s.operator"},
+				"Cookie": {loggedIn(h, "s.operator")},
 				"Origin": {origin},
 			}})
 	}

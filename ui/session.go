@@ -1,48 +1,108 @@
 package ui
 
 import (
+	"context"
+	"fmt"
 	"net/http"
 	"strings"
 
 	"berth/api/acls"
 	"berth/structs"
+	"berth/ui/sessions"
 )
 
-// The cookie with the token of a caller. It is of the session of the browser.
+// The cookie with the ID of a session. It is of the session of the browser.
 const (
-	cookieName = "berth_token"
+	cookieName = "berth_session"
 	cookiePath = "/ui"
 )
 
 const (
+	maxID    = 128      // bytes of the ID of a session
 	maxToken = 8 << 10  // bytes of a token
 	maxForm  = 64 << 10 // bytes of a form
 )
 
-// tokenOf returns the token in the cookie of a request, "" for none.
-func tokenOf(r *http.Request) string {
+// sessionID returns the ID in the cookie of a request, "" for none.
+func sessionID(r *http.Request) string {
 	c, err := r.Cookie(cookieName)
-	if err != nil || len(c.Value) > maxToken {
+	if err != nil || len(c.Value) > maxID {
 		return ""
 	}
 	return c.Value
 }
 
-// keepToken gives the browser a cookie with a token, and with "" takes it away. No script can read it, and
-// no page of another site causes a request with it.
-func keepToken(w http.ResponseWriter, r *http.Request, token string) {
+// keepSession gives the browser a cookie with the ID of a session, and with "" takes it away. No script can
+// read it, and no page of another site causes a request with it.
+func keepSession(w http.ResponseWriter, r *http.Request, id string) {
 	c := &http.Cookie{
 		Name:     cookieName,
-		Value:    token,
+		Value:    id,
 		Path:     cookiePath,
 		HttpOnly: true,
 		SameSite: http.SameSiteStrictMode,
 		Secure:   r.TLS != nil,
 	}
-	if token == "" {
+	if id == "" {
 		c.MaxAge = -1
 	}
 	http.SetCookie(w, c)
+}
+
+// useSession reads the session of the call.
+func (c *call) useSession() {
+	id := sessionID(c.r)
+	if id == "" {
+		return
+	}
+	c.session = c.sessions.Use(id)
+	c.sessionOver = c.session == nil
+	if c.session != nil {
+		c.token = c.session.Token
+	}
+}
+
+// beginSession logs the browser in. A former session of the browser ends.
+func (c *call) beginSession(l sessions.Login) {
+	_ = c.endSession() // its token has a time at which it ends
+	keepSession(c.w, c.r, c.sessions.Begin(l))
+	c.token = l.Token
+}
+
+// endSession ends the session of the browser, and the token if the login of the session has made it. An error
+// means that the token has not ended.
+func (c *call) endSession() error {
+	ended := c.sessions.End(sessionID(c.r))
+	if ended == nil || ended.Accessor == "" {
+		return nil
+	}
+	c.token = ended.Token
+	defer func() { c.token = "" }()
+	ctx, cancel := c.ctx()
+	defer cancel()
+	err := acls.DeleteToken(ctx, c.client(""), ended.Accessor)
+	if err == nil || structs.IsKind(err, structs.KindNotFound) {
+		return nil
+	}
+	_, unknown := acls.TokenSelf(ctx, c.client(""))
+	if structs.IsKind(unknown, structs.KindDenied) || structs.IsKind(unknown, structs.KindNotFound) {
+		return nil // it has ended before
+	}
+	return fmt.Errorf("you are logged out, but the token of the login has not ended; to end it: %s: %w",
+		structs.CommandLine("", "acl token delete", ended.Accessor), err)
+}
+
+// stream returns the context of an answer that goes on: it ends with the request and with the session.
+func (c *call) stream() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(c.r.Context())
+	if c.session == nil {
+		return ctx, cancel
+	}
+	keep := context.AfterFunc(c.session.Context, cancel)
+	return ctx, func() {
+		keep()
+		cancel()
+	}
 }
 
 // loginForm is the data of the form for a token.
@@ -63,13 +123,19 @@ func (h *handler) showLogin(w http.ResponseWriter, r *http.Request) {
 
 // askForToken shows the form in place of a view that the caller may not see without a token.
 func (h *handler) askForToken(c *call, err error) {
-	c.renderLogin(http.StatusForbidden, loginForm{Fault: err.Error(), Next: ownPath(c.r.URL.RequestURI())})
+	fault := err.Error()
+	if c.sessionOver {
+		fault = "this agent does not know your session any more: sessions end after a time, and with the agent; " +
+			"log in again"
+	}
+	c.renderLogin(http.StatusForbidden, loginForm{Fault: fault, Next: ownPath(c.r.URL.RequestURI())})
 }
 
-// login keeps a token that the servers know.
+// login begins a session with a token that the servers know.
 func (h *handler) login(w http.ResponseWriter, r *http.Request) {
 	c := h.newCall(w, r)
-	c.token = strings.TrimSpace(r.PostFormValue("token"))
+	token := strings.TrimSpace(r.PostFormValue("token"))
+	c.token = token
 	next := ownPath(r.PostFormValue("next"))
 	err := c.checkToken()
 	if err != nil {
@@ -77,7 +143,7 @@ func (h *handler) login(w http.ResponseWriter, r *http.Request) {
 		c.renderLogin(structs.KindOf(err).HTTPStatus(), loginForm{Fault: err.Error(), Next: next})
 		return
 	}
-	keepToken(w, r, c.token)
+	c.beginSession(sessions.Login{Token: token})
 	http.Redirect(w, r, next, http.StatusSeeOther)
 }
 
@@ -93,8 +159,16 @@ func (c *call) checkToken() error {
 	return err
 }
 
+// logout ends the session of the browser.
 func (h *handler) logout(w http.ResponseWriter, r *http.Request) {
-	keepToken(w, r, "")
+	c := h.newCall(w, r)
+	c.token = ""
+	err := c.endSession()
+	keepSession(w, r, "")
+	if err != nil {
+		c.failLogin(err)
+		return
+	}
 	http.Redirect(w, r, Root, http.StatusSeeOther)
 }
 

@@ -193,7 +193,7 @@ func (t *OpenToken) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// TokenDelete deletes a token. The error is not-found.
+// TokenDelete deletes a token. The error is not-found. The token of a login may delete itself.
 var TokenDelete = structs.Write[TokenDeleteRequest, structs.Empty]("ACL.DeleteToken")
 
 // TokenDeleteRequest names the token.

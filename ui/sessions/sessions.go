@@ -1,0 +1,145 @@
+// Package sessions keeps the logins of browsers in the memory of an agent. A browser has the random ID of its
+// session alone. A session ends by a logout, after a time without a request, after a longer time in any case,
+// and with the agent. Sessions are bounded, and one token has few of them, so nobody drives out others.
+package sessions
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"sync"
+	"time"
+)
+
+// Limits bound the sessions of an agent.
+type Limits struct {
+	Most     int           // sessions
+	OfToken  int           // sessions of one token
+	Idle     time.Duration // between two requests
+	Lifetime time.Duration // after the login
+}
+
+// DefaultLimits are those of the page.
+var DefaultLimits = Limits{
+	Most:     1024,
+	OfToken:  16,
+	Idle:     time.Hour,
+	Lifetime: 12 * time.Hour,
+}
+
+// Login is what a session stands for.
+type Login struct {
+	Token string // its secret
+	// Accessor is that of a token that this login has made, and that ends with it. "": the user brought the
+	// token, which outlives the session.
+	Accessor string
+}
+
+// Session is a login of a browser.
+type Session struct {
+	Login
+	// Context ends with the session: streams that it has opened end, too.
+	Context context.Context
+
+	end  context.CancelFunc
+	used time.Time
+}
+
+// key is the digest of the ID of a session. So the time of a search tells nothing about an ID.
+type key [sha256.Size]byte
+
+func keyOf(id string) key { return sha256.Sum256([]byte(id)) }
+
+// Store has the sessions of an agent. Its methods may be called at the same time.
+type Store struct {
+	limits Limits
+	now    func() time.Time
+
+	mu  sync.Mutex
+	all map[key]*Session
+}
+
+// New returns a store without sessions. It reads the time from now.
+func New(limits Limits, now func() time.Time) *Store {
+	return &Store{limits: limits, now: now, all: map[key]*Session{}}
+}
+
+// Begin begins a session and returns its ID. Where there are too many, the one of the same token, or else of
+// any token, that was not used for the longest time ends.
+func (s *Store) Begin(l Login) (id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+
+	s.sweep()
+	s.thin(s.limits.OfToken, func(other *Session) bool { return other.Token == l.Token })
+	s.thin(s.limits.Most, func(*Session) bool { return true })
+	id = rand.Text()
+	begun := &Session{Login: l, used: s.now()}
+	begun.Context, begun.end = context.WithTimeout(context.Background(), s.limits.Lifetime)
+	s.all[keyOf(id)] = begun
+	return id
+}
+
+// Use returns the session with an ID, and begins its idle time anew. It is nil if there is none.
+func (s *Store) Use(id string) *Session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+
+	found := s.all[keyOf(id)]
+	if found == nil || s.over(found) {
+		s.remove(keyOf(id))
+		return nil
+	}
+	found.used = s.now()
+	return found
+}
+
+// End ends the session with an ID and returns it. It is nil if there is none.
+func (s *Store) End(id string) *Session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+
+	found := s.all[keyOf(id)]
+	s.remove(keyOf(id))
+	return found
+}
+
+// over reports whether a session has ended by itself.
+func (s *Store) over(x *Session) bool {
+	return x.Context.Err() != nil || s.now().Sub(x.used) >= s.limits.Idle
+}
+
+func (s *Store) remove(k key) {
+	found := s.all[k]
+	if found != nil {
+		found.end()
+		delete(s.all, k)
+	}
+}
+
+// sweep removes the sessions that have ended by themselves.
+func (s *Store) sweep() {
+	for k, x := range s.all {
+		if s.over(x) {
+			s.remove(k)
+		}
+	}
+}
+
+// thin makes a place among the sessions of a kind, of which there are at most some.
+func (s *Store) thin(most int, of func(*Session) bool) {
+	count := 0
+	var oldest key
+	for k, x := range s.all {
+		if !of(x) {
+			continue
+		}
+		if count == 0 || x.used.Before(s.all[oldest].used) {
+			oldest = k
+		}
+		count++
+	}
+	if count >= most {
+		s.remove(oldest)
+	}
+}
