@@ -1,151 +1,42 @@
 package ui
 
 import (
-	"context"
+	"cmp"
+	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
-	"time"
 
-	"berth/api"
-	"berth/api/reclaims"
-	"berth/cli/alloc"
 	"berth/cli/command"
-	"berth/cli/job"
-	"berth/cli/node"
-	"berth/cli/volume"
 	"berth/structs"
+	"berth/ui/actions"
 	"berth/ui/views"
 )
 
 // actPath is the path of the page that confirms an action, and to which its form is sent.
 const actPath = Root + "act"
 
-// drainDeadline is that of a drain by the page, the default of the command line.
-const drainDeadline = time.Hour
-
-// target is the thing on which an action acts.
-type target struct {
-	namespace string
-	id        string
-	nodeID    string // of a detach
-}
-
-// action changes a thing as a command does. The page shows the words of the command before it acts.
-type action struct {
-	name    string // in addresses
-	title   string // of the link and the button
-	command *command.Command
-	line    func(target) string // the command on the command line
-	back    string              // the path of the view of the thing
-	run     func(context.Context, *api.Client, target) error
-}
-
-// actions are the actions of the page.
-var actions = []action{
-	{
-		name: "drain", title: "Drain", back: views.NodePath,
-		command: command.Find(node.Commands, "drain"),
-		line:    func(t target) string { return structs.CommandLine("", "node drain", "-enable", t.id) },
-		run: func(ctx context.Context, c *api.Client, t target) error {
-			return c.NodeDrain(ctx, t.id, api.NodeDrain{DrainSpec: &structs.DrainSpec{Deadline: drainDeadline}})
-		},
-	},
-	{
-		name: "undrain", title: "Cancel the drain", back: views.NodePath,
-		command: command.Find(node.Commands, "drain"),
-		line:    func(t target) string { return structs.CommandLine("", "node drain", "-disable", t.id) },
-		run: func(ctx context.Context, c *api.Client, t target) error {
-			return c.NodeDrain(ctx, t.id, api.NodeDrain{MarkEligible: true})
-		},
-	},
-	{
-		name: "ineligible", title: "Forbid placements", back: views.NodePath,
-		command: command.Find(node.Commands, "eligibility"),
-		line:    func(t target) string { return structs.CommandLine("", "node eligibility", "-disable", t.id) },
-		run: func(ctx context.Context, c *api.Client, t target) error {
-			return c.NodeEligibility(ctx, t.id, false)
-		},
-	},
-	{
-		name: "eligible", title: "Allow placements", back: views.NodePath,
-		command: command.Find(node.Commands, "eligibility"),
-		line:    func(t target) string { return structs.CommandLine("", "node eligibility", "-enable", t.id) },
-		run: func(ctx context.Context, c *api.Client, t target) error {
-			return c.NodeEligibility(ctx, t.id, true)
-		},
-	},
-	{
-		name: "stop-job", title: "Stop", back: views.JobPath,
-		command: command.Find(job.Commands, "stop"),
-		line:    func(t target) string { return structs.CommandLine(t.namespace, "job stop", t.id) },
-		run: func(ctx context.Context, c *api.Client, t target) error {
-			_, err := c.JobDeregister(ctx, t.id, api.JobDeregisterOptions{})
-			return err
-		},
-	},
-	{
-		name: "restart", title: "Restart the tasks", back: views.AllocPath,
-		command: command.Find(alloc.Commands, "restart"),
-		line:    func(t target) string { return structs.CommandLine(t.namespace, "alloc restart", t.id) },
-		run: func(ctx context.Context, c *api.Client, t target) error {
-			return c.AllocRestart(ctx, t.id, api.AllocRestartRequest{})
-		},
-	},
-	{
-		name: "stop-alloc", title: "Stop and replace", back: views.AllocPath,
-		command: command.Find(alloc.Commands, "stop"),
-		line:    func(t target) string { return structs.CommandLine(t.namespace, "alloc stop", t.id) },
-		run: func(ctx context.Context, c *api.Client, t target) error {
-			_, err := c.AllocStop(ctx, t.id, api.AllocStopOptions{})
-			return err
-		},
-	},
-	{
-		name: "detach", title: "Detach", back: views.VolumePath,
-		command: command.Find(volume.Commands, "detach"),
-		line:    func(t target) string { return structs.CommandLine(t.namespace, "volume detach", t.id, t.nodeID) },
-		run: func(ctx context.Context, c *api.Client, t target) error {
-			_, err := c.VolumeDetach(ctx, t.id, api.VolumeDetachOptions{NodeID: t.nodeID})
-			return err
-		},
-	},
-	{
-		name: "delete", title: "Delete with its data", back: views.VolumePath,
-		command: command.Find(volume.Commands, "delete"),
-		line:    func(t target) string { return structs.CommandLine(t.namespace, "volume delete", t.id) },
-		run: func(ctx context.Context, c *api.Client, t target) error {
-			return c.VolumeDelete(ctx, t.id, api.VolumeDeletion{})
-		},
-	},
-	{
-		name: "undelete", title: "Keep", back: views.VolumePath,
-		command: command.Find(volume.Commands, "undelete"),
-		line:    func(t target) string { return structs.CommandLine(t.namespace, "volume undelete", t.id) },
-		run: func(ctx context.Context, c *api.Client, t target) error {
-			return reclaims.Undelete(ctx, c, t.id)
-		},
-	},
-}
-
-// offer returns the link to the confirmation of an action.
-func offer(name string, t target) link {
-	for _, a := range actions {
-		if a.name != name {
-			continue
-		}
-		v := url.Values{"do": {name}, "id": {t.id}}
-		title := a.title
-		if t.namespace != "" {
-			v.Set("namespace", t.namespace)
-		}
-		if t.nodeID != "" {
-			v.Set("node", t.nodeID)
-			title += " from node " + command.ShortID(t.nodeID)
-		}
-		return link{Name: title, To: actPath + "?" + v.Encode()}
+// offer returns the link to the confirmation of an action. The page shows the view with the path from after
+// the action, "" for that of the thing.
+func offer(name string, t actions.Target, from string) link {
+	a := actions.Find(name)
+	if a == nil {
+		panic("the page has no action " + name)
 	}
-	panic("the page has no action " + name)
+	v := url.Values{"do": {name}, "id": {t.ID}}
+	title := a.Title
+	if t.Namespace != "" {
+		v.Set("namespace", t.Namespace)
+	}
+	if t.NodeID != "" {
+		v.Set("node", t.NodeID)
+		title += " from node " + command.ShortID(t.NodeID)
+	}
+	if from != "" {
+		v.Set("from", from)
+	}
+	return link{Name: title, To: actPath + "?" + v.Encode()}
 }
 
 // confirmation is the data of the page that confirms an action.
@@ -159,23 +50,50 @@ type confirmation struct {
 	Synopsis string // the words of the command
 	Help     string
 	Command  string // does the same on the command line
-	Back     string // the path of the view of the thing
+	Notes    []string
+	Epoch    uint64
+	Reasons  []string // of which the caller chooses one
+	From     string
+	Back     string // the path of the view that is shown next
 }
 
-// readAction finds the action of a request, in its address or its form.
-func readAction(value func(string) string) (*action, target, error) {
-	t := target{
-		namespace: structs.NamespaceOr(value("namespace")),
-		id:        value("id"),
-		nodeID:    value("node"),
+// order is an action on a thing, as a request names it.
+type order struct {
+	*actions.Action
+	target actions.Target
+	from   string // the path of the view that is shown next, "" for that of the thing
+}
+
+// readOrder finds the action of a request, in its address or its form.
+func (c *call) readOrder(value func(string) string) (*order, error) {
+	epoch, err := strconv.ParseUint(cmp.Or(value("epoch"), "0"), 10, 64)
+	o := &order{
+		Action: actions.Find(value("do")),
+		target: actions.Target{
+			Namespace: structs.NamespaceOr(value("namespace")),
+			ID:        value("id"),
+			NodeID:    value("node"),
+			Reason:    strings.TrimSpace(cmp.Or(value("words"), value("reason"))),
+			By:        "the page of agent " + c.Agent + ", from " + c.r.RemoteAddr,
+			Epoch:     epoch,
+		},
 	}
-	for i, a := range actions {
-		if a.name == value("do") && t.id != "" && len(t.id) <= structs.MaxName {
-			return &actions[i], t, nil
-		}
+	if value("from") != "" {
+		o.from = ownPath(value("from"))
 	}
-	return nil, t, structs.Invalidf("the page has no action %q, or the address names no thing; follow a link "+
-		"of a view", structs.Cut(value("do"), structs.MaxQuoted))
+	if o.Action == nil || o.target.ID == "" || len(o.target.ID) > structs.MaxName || err != nil {
+		return nil, structs.Invalidf("the page has no action %q, or the address names no thing; follow a link "+
+			"of a view", structs.Cut(value("do"), structs.MaxQuoted))
+	}
+	return o, nil
+}
+
+// next returns the path of the view that is shown next.
+func (o *order) next() string {
+	if o.Gone && o.from == "" {
+		return Root
+	}
+	return cmp.Or(o.from, views.To(o.Back, o.target.Namespace, o.target.ID))
 }
 
 // actView is the frame of a confirmation.
@@ -184,82 +102,141 @@ var actView = view{name: "Confirm"}
 // confirmAction shows the words of the command of an action, with a button that acts.
 func (h *handler) confirmAction(w http.ResponseWriter, r *http.Request) {
 	c := h.newCall(w, r)
-	a, t, err := readAction(c.param)
+	o, err := c.readOrder(c.param)
 	if err != nil {
 		c.render(http.StatusBadRequest, actView, &content{Template: "fault", Data: err.Error()})
 		return
 	}
-	c.render(http.StatusOK, actView, a.confirmation(t, nil))
+	c.confirm(o, nil)
 }
 
-func (a *action) confirmation(t target, fault error) *content {
+// confirm shows the confirmation of an action, again after a fault of it. What a word about a lost node
+// concerns is read each time.
+func (c *call) confirm(o *order, fault error) {
 	data := confirmation{
-		Do:       a.name,
-		ID:       t.id,
-		Space:    t.namespace,
-		Node:     t.nodeID,
-		Title:    a.title,
-		Synopsis: a.command.Synopsis,
-		Help:     strings.TrimSpace(a.command.Help),
-		Command:  a.line(t),
-		Back:     views.To(a.back, t.namespace, t.id),
+		Do:       o.Name,
+		ID:       o.target.ID,
+		Space:    o.target.Namespace,
+		Node:     o.target.NodeID,
+		Title:    o.Title,
+		Synopsis: o.Command.Synopsis,
+		Help:     strings.TrimSpace(o.Command.Help),
+		Command:  o.Line(o.target),
+		Reasons:  o.Reasons,
+		From:     o.from,
+		Back:     cmp.Or(o.from, views.To(o.Back, o.target.Namespace, o.target.ID)),
 	}
+	if o.Notes != nil {
+		ctx, cancel := c.ctx()
+		defer cancel()
+		notes, epoch, err := o.Notes(ctx, c.client(o.target.Namespace), o.target)
+		data.Notes, data.Epoch = notes, epoch
+		fault = cmp.Or(fault, err)
+	}
+	status := http.StatusOK
 	if fault != nil {
-		data.Fault = fault.Error()
+		data.Fault = fault.Error() + socketStep(fault, data.Command)
+		status = structs.KindOf(fault).HTTPStatus()
 	}
-	return &content{Template: "act", Title: a.title + ": " + command.OneLine(t.id), Data: data}
+	title := o.Title + ": " + command.OneLine(o.target.ID)
+	c.render(status, actView, &content{Template: "act", Title: title, Data: data})
+}
+
+// socketStep says how to do what only the operator socket of the leader takes, "" for all else. The page is
+// on that socket, too.
+func socketStep(err error, line string) string {
+	socket := structs.SocketOf(err)
+	if socket == "" {
+		return ""
+	}
+	return fmt.Sprintf("\nAs root on that server: BERTH_ADDR=%s %s\nOr with this page over its socket: "+
+		"ssh -L 4747:%s root@SERVER, and then http://127.0.0.1:4747%s",
+		structs.ShellWord("unix://"+socket), line, socket, Root)
 }
 
 // act acts, with the rights of the caller, and leads back to the view of the thing.
 func (h *handler) act(w http.ResponseWriter, r *http.Request) {
 	c := h.newCall(w, r)
-	a, t, err := readAction(r.PostFormValue)
+	o, err := c.readOrder(r.PostFormValue)
 	if err != nil {
 		c.render(http.StatusBadRequest, actView, &content{Template: "fault", Data: err.Error()})
+		return
+	}
+	if len(o.Reasons) > 0 && o.target.Reason == "" {
+		c.confirm(o, structs.Invalidf("a reason is needed: how do you know it? "+
+			"Choose one, or use your own words"))
 		return
 	}
 
 	ctx, cancel := c.ctx()
 	defer cancel()
-	err = a.run(ctx, c.client(t.namespace), t)
+	err = o.Run(ctx, c.client(o.target.Namespace), o.target)
 	if err != nil {
-		c.render(structs.KindOf(err).HTTPStatus(), actView, a.confirmation(t, err))
+		c.confirm(o, err)
 		return
 	}
-	http.Redirect(w, r, views.To(a.back, t.namespace, t.id), http.StatusSeeOther)
+	http.Redirect(w, r, o.next(), http.StatusSeeOther)
 }
 
 // nodeActions are those of a node in its state.
-func nodeActions(n *structs.Node) []link {
-	t := target{id: n.ID}
+func nodeActions(n *structs.Node) (links []link) {
+	t := actions.Target{ID: n.ID}
+	if n.Status == structs.NodeDown {
+		links = append(links, offer("confirm-lost", t, ""), offer("fence", t, ""), offer("purge", t, ""))
+	}
 	if n.Drain {
-		return []link{offer("undrain", t)}
+		return append(links, offer("undrain", t, ""))
 	}
 	if n.SchedulingEligibility == structs.NodeEligible {
-		return []link{offer("drain", t), offer("ineligible", t)}
+		return append(links, offer("drain", t, ""), offer("ineligible", t, ""))
 	}
-	return []link{offer("drain", t), offer("eligible", t)}
+	return append(links, offer("drain", t, ""), offer("eligible", t, ""))
+}
+
+// jobActions are those of a job in its state.
+func jobActions(j *structs.Job, namespace string) []link {
+	if j.Stop {
+		return nil
+	}
+	t := actions.Target{Namespace: namespace, ID: j.ID}
+	return []link{offer("stop-job", t, ""), offer("eval", t, ""), offer("reschedule", t, "")}
 }
 
 // volumeActions are those of a volume in its state. It may be detached from each node with a claim or an
-// attachment, the first of them.
-func volumeActions(v *structs.CSIVolumeDetail) (links []link) {
-	t := target{namespace: v.Namespace, id: v.ID}
+// attachment, the first of them. states are those of its nodes: a word about one that is down leads back to
+// the volume.
+func volumeActions(v *structs.CSIVolumeDetail, states map[string]string) (links []link) {
+	t := actions.Target{Namespace: v.Namespace, ID: v.ID}
 	offered := map[string]bool{}
 	detach := func(nodeID string) {
-		if nodeID != "" && !offered[nodeID] && len(offered) < mostNodes {
-			offered[nodeID] = true
-			links = append(links, offer("detach", target{v.Namespace, v.ID, nodeID}))
+		if nodeID == "" || offered[nodeID] || len(offered) == mostNodes {
+			return
 		}
+		offered[nodeID] = true
+		if states[nodeID] == structs.NodeDown {
+			own := views.To(views.VolumePath, v.Namespace, v.ID)
+			lost := actions.Target{ID: nodeID}
+			for _, l := range []link{offer("confirm-lost", lost, own), offer("fence", lost, own)} {
+				l.Name += ", node " + command.ShortID(nodeID)
+				links = append(links, l)
+			}
+		}
+		of := actions.Target{Namespace: v.Namespace, ID: v.ID, NodeID: nodeID}
+		links = append(links, offer("detach", of, ""))
 	}
 	for _, c := range v.Claims {
 		detach(c.NodeID)
 	}
 	for _, a := range v.Attachments {
 		detach(a.NodeID)
+		if a.State == structs.AttachmentDetaching && a.NodeID != "" {
+			of := actions.Target{Namespace: v.Namespace, ID: v.ID, NodeID: a.NodeID}
+			links = append(links, offer("force-detach", of, ""))
+		}
 	}
+	links = append(links, offer("retry", t, ""))
 	if v.Marked() {
-		return append(links, offer("undelete", t))
+		return append(links, offer("undelete", t, ""))
 	}
-	return append(links, offer("delete", t))
+	return append(links, offer("delete", t, ""))
 }

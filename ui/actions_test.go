@@ -10,23 +10,28 @@ import (
 
 	"berth/api/apitest"
 	"berth/structs"
+	"berth/structs/nodeloss"
+	"berth/ui/actions"
 )
 
 // Each action has the words of its command and leads back to the thing. Nothing happens before the form is
 // sent.
 func TestActions_AreConfirmedWithTheWordsOfTheCommand(t *testing.T) {
 	h, servers := newPage(t)
-	for _, a := range actions {
-		to := offer(a.name, target{namespace: "team", id: "thing-1", nodeID: "node-1"}).To
+	apitest.Answer(servers, nodeloss.NodeFenceStatus, *lostNode())
+	for _, a := range actions.All {
+		to := offer(a.Name, actions.Target{Namespace: "team", ID: "thing-1", NodeID: "node-1"}, "").To
 		resp, body := get(t, h, to)
-		wants(t, body, a.command.Synopsis, `method="post" action="/ui/act"`, `value="thing-1"`, `value="team"`)
-		if resp.StatusCode != http.StatusOK || !strings.HasPrefix(a.line(target{id: "x"}), "berth ") ||
-			!strings.Contains(body, a.back+"?id=thing-1&amp;namespace=team") {
-			t.Errorf("%s: %d\n%s", a.name, resp.StatusCode, body)
+		wants(t, body, a.Command.Synopsis, `method="post" action="/ui/act"`, `value="thing-1"`, `value="team"`)
+		if resp.StatusCode != http.StatusOK || !strings.HasPrefix(a.Line(actions.Target{ID: "x"}), "berth ") ||
+			!strings.Contains(body, a.Back+"?id=thing-1&amp;namespace=team") {
+			t.Errorf("%s: %d\n%s", a.Name, resp.StatusCode, body)
 		}
 	}
-	if calls := servers.Take(); len(calls) != 0 {
-		t.Errorf("a confirmation calls the servers: %v", calls)
+	for _, call := range servers.Take() {
+		if call.Method != nodeloss.NodeFenceStatus.Name {
+			t.Errorf("a confirmation calls the servers: %v", call)
+		}
 	}
 }
 
@@ -91,6 +96,9 @@ func names(links []link) (all []string) {
 }
 
 func TestActions_FollowTheState(t *testing.T) {
+	detaching := &structs.CSIVolumeDetail{
+		Attachments: []*structs.CSIAttachment{{NodeID: "n1", State: structs.AttachmentDetaching}},
+	}
 	for _, c := range []struct {
 		links []link
 		want  string
@@ -98,15 +106,106 @@ func TestActions_FollowTheState(t *testing.T) {
 		{nodeActions(&structs.Node{SchedulingEligibility: "eligible"}), "Drain, Forbid placements"},
 		{nodeActions(&structs.Node{SchedulingEligibility: "ineligible"}), "Drain, Allow placements"},
 		{nodeActions(&structs.Node{Drain: true}), "Cancel the drain"},
-		{volumeActions(&structs.CSIVolumeDetail{}), "Delete with its data"},
+		{nodeActions(&structs.Node{Drain: true, Status: structs.NodeDown}),
+			"Confirm that the machine is off, Fence, Delete the node, Cancel the drain"},
+		{jobActions(&structs.Job{ID: "web"}, "team"), "Stop, Evaluate again, Replace failed allocations"},
+		{jobActions(&structs.Job{ID: "web", Stop: true}, "team"), ""},
+		{volumeActions(&structs.CSIVolumeDetail{}, nil), "Retry, Delete with its data"},
+		{volumeActions(detaching, nil), "Detach from node n1, Detach by force from node n1, Retry, Delete with its data"},
 		{volumeActions(&structs.CSIVolumeDetail{
 			CSIVolume:   structs.CSIVolume{State: structs.VolumeReady, DeleteAt: 1},
 			Claims:      []*structs.CSIClaim{{NodeID: "n1"}, {NodeID: "n1"}},
 			Attachments: []*structs.CSIAttachment{{NodeID: "n1"}, {NodeID: "n2"}},
-		}), "Detach from node n1, Detach from node n2, Keep"},
+		}, map[string]string{"n1": structs.NodeDown}), "Confirm that the machine is off, node n1, " +
+			"Fence, node n1, Detach from node n1, Detach from node n2, Retry, Keep"},
 	} {
 		if got := strings.Join(names(c.links), ", "); got != c.want {
 			t.Errorf("got %s, want %s", got, c.want)
 		}
+	}
+}
+
+// lostNode is the state of a node that is down and has a claim.
+func lostNode() *nodeloss.NodeFenceStatusResponse {
+	return &nodeloss.NodeFenceStatusResponse{
+		NodeID: "n1",
+		Name:   "alpha",
+		Status: structs.NodeDown,
+		Epoch:  7,
+		Claims: []*nodeloss.LostClaim{{
+			CSIClaimKey: structs.CSIClaimKey{VolumeID: "data", Namespace: "team"},
+			JobID:       "web",
+		}},
+	}
+}
+
+// A word about a lost node needs a reason, names the loss that the page has shown, and leads back.
+func TestActions_ConfirmALossWithAReason(t *testing.T) {
+	h, servers := newPage(t)
+	apitest.Answer(servers, nodeloss.NodeFenceStatus, *lostNode())
+	var words []*nodeloss.NodeFenceRequest
+	apitest.On(servers, nodeloss.NodeConfirmLost, func(_ context.Context, q *nodeloss.NodeFenceRequest) (
+		*structs.Empty, error,
+	) {
+		words = append(words, q)
+		return &structs.Empty{}, nil
+	})
+
+	to := offer("confirm-lost", actions.Target{ID: "n1"}, "/ui/volume?id=data&namespace=team").To
+	_, body := get(t, h, to)
+	wants(t, body, "Node alpha is down.", "Volume data of namespace team is released", `name="epoch" value="7"`,
+		`name="from" value="/ui/volume?id=data&amp;namespace=team"`, "I have cut its power", "A machine that runs")
+
+	form := url.Values{"do": {"confirm-lost"}, "id": {"n1"}, "epoch": {"7"}, "from": {"/ui/volume?id=data"}}
+	resp, body := post(t, h, "/ui/act", form)
+	wants(t, body, "a reason is needed", `value="/ui/volume?id=data"`)
+	if resp.StatusCode != http.StatusBadRequest || len(words) != 0 {
+		t.Errorf("without a reason: got %d, %v", resp.StatusCode, words)
+	}
+	form.Set("reason", "I have cut its power")
+	resp, _ = post(t, h, "/ui/act", form)
+	form.Set("words", " it burns ")
+	form.Set("from", "https://evil.example")
+	evil, _ := post(t, h, "/ui/act", form)
+	if resp.Header.Get("Location") != "/ui/volume?id=data" || evil.Header.Get("Location") != Root ||
+		len(words) != 2 || words[0].Epoch != 7 || words[0].NodeID != "n1" ||
+		words[0].Why != "I have cut its power" || words[1].Why != "it burns" ||
+		!strings.Contains(words[0].By, "the page of agent agent-1") {
+		t.Errorf("got %d, %v and %+v", resp.StatusCode, resp.Header, words)
+	}
+
+	up := lostNode()
+	up.Status = structs.NodeReady
+	apitest.Answer(servers, nodeloss.NodeFenceStatus, *up)
+	resp, body = get(t, h, to)
+	wants(t, body, "node alpha is ready: its lease and grace have not ended")
+	if resp.StatusCode != http.StatusPreconditionFailed {
+		t.Errorf("got %d", resp.StatusCode)
+	}
+}
+
+// The actions that assert what the servers cannot see do not happen without a reason.
+func TestActions_ThatForceNeedAReason(t *testing.T) {
+	h, servers := newPage(t)
+	resp, body := post(t, h, "/ui/act", url.Values{"do": {"force-detach"}, "id": {"data"}, "node": {"n1"}})
+	wants(t, body, "a reason is needed", "the storage system shows that it is detached")
+	if calls := servers.Take(); resp.StatusCode != http.StatusBadRequest || len(calls) != 0 {
+		t.Errorf("got %d and the calls %v", resp.StatusCode, calls)
+	}
+}
+
+// What only the operator socket of the leader takes is explained with both ways to do it there.
+func TestActions_NameTheSocketThatTakesThem(t *testing.T) {
+	h, servers := newPage(t)
+	apitest.Answer(servers, nodeloss.NodeFenceStatus, *lostNode())
+	apitest.Fail(servers, nodeloss.NodeConfirmLost, &structs.Error{
+		Kind: structs.KindDenied, Text: "only over the operator socket of server s1", Socket: "/run/b.sock",
+	})
+	form := url.Values{"do": {"confirm-lost"}, "id": {"n1"}, "reason": {"I have cut its power"}}
+	resp, body := post(t, h, "/ui/act", form)
+	wants(t, body, "only over the operator socket of server s1",
+		"BERTH_ADDR=unix:///run/b.sock berth node confirm-lost -reason", "ssh -L 4747:/run/b.sock root@SERVER")
+	if resp.StatusCode != http.StatusForbidden {
+		t.Errorf("got %d", resp.StatusCode)
 	}
 }

@@ -7,8 +7,8 @@
 //   - A view reads one page of rows. Filters, order and pages are those of the API.
 //   - All files are in the binary. The policy of the page allows no script in a page, no style in an element
 //     and no request to another host.
-//   - A token stays in the agent (see package sessions). A browser keeps the ID of a session in a cookie that no
-//     script can read, and sends it to /ui alone.
+//   - A token stays in the agent (see package sessions). A browser keeps the ID of a session in a cookie that
+//     no script can read, and sends it to /ui alone.
 //   - Each text is escaped by html/template. No view marks a text as safe.
 //   - Every view works without the script. With it, a view follows the events of the cluster.
 package ui

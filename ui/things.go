@@ -8,6 +8,7 @@ import (
 	"berth/cli/command"
 	"berth/structs"
 	"berth/structs/inquiry"
+	"berth/ui/actions"
 	"berth/ui/views"
 )
 
@@ -52,9 +53,7 @@ func showJob(c *call) (*content, error) {
 	}
 
 	t := &thing{Command: structs.CommandLine(ns, "job why", id), Properties: jobProperties(job)}
-	if !job.Stop {
-		t.Actions = []link{offer("stop-job", target{namespace: ns, id: id})}
-	}
+	t.Actions = jobActions(job, ns)
 	var groups, deployments, allocs views.Table
 	t.Faults = readTogether(
 		reading{"why it waits", func() error {
@@ -136,8 +135,8 @@ func showAlloc(c *call) (*content, error) {
 	}
 	t.Actions = taskLinks(a)
 	if a.ClientStatus == structs.AllocRunning {
-		at := target{namespace: a.Namespace, id: a.ID}
-		t.Actions = append(t.Actions, offer("restart", at), offer("stop-alloc", at))
+		at := actions.Target{Namespace: a.Namespace, ID: a.ID}
+		t.Actions = append(t.Actions, offer("restart", at, ""), offer("stop-alloc", at, ""))
 	}
 	var claimed views.Table
 	t.Faults = readTogether(reading{"its claims on volumes", func() error {

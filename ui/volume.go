@@ -84,7 +84,7 @@ func showVolume(c *call) (*content, error) {
 	)
 	data.Picture = views.NewPicture(facts)
 	data.Properties = volumeProperties(v)
-	data.Actions = volumeActions(v)
+	data.Actions = volumeActions(v, facts.Nodes)
 	return &content{Template: "volume", Title: "Volume " + id, Data: data}, nil
 }
 

@@ -73,8 +73,8 @@ var OwnToken = rights.Where("a management token, or the token is the caller's", 
 	return q.ACL.IsManagement() || q.Token != nil && (id == "" || id == q.Token.AccessorID)
 })
 
-// OwnLogin is the right to delete a token: with a management token, or the caller's own if a login has made it.
-// Other tokens are what operators have given, so their holders cannot end them.
+// OwnLogin is the right to delete a token: with a management token, or the caller's own if a login has made
+// it. Operators have given the other tokens, so their holders cannot end them.
 var OwnLogin = rights.Where("a management token, or the token is the caller's and of a login", endsOwnLogin)
 
 func endsOwnLogin(q rights.Question) bool {

@@ -1,0 +1,250 @@
+// Package actions has the actions of the page: each does what a command does, with its words.
+package actions
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"berth/api"
+	"berth/api/reclaims"
+	"berth/cli/alloc"
+	"berth/cli/command"
+	"berth/cli/job"
+	"berth/cli/node"
+	"berth/cli/volume"
+	"berth/structs"
+	"berth/ui/views"
+)
+
+// drainDeadline is that of a drain by the page, the default of the command line.
+const drainDeadline = time.Hour
+
+// Target is the thing on which an action acts.
+type Target struct {
+	Namespace string
+	ID        string
+	NodeID    string // of a detach
+	// Reason is how the caller knows what they assert, and By says where they have asserted it.
+	Reason string
+	By     string
+	// Epoch is that of the loss of a node of which the caller was told.
+	Epoch uint64
+}
+
+// Action changes a thing as a command does. The page shows the words of the command before it acts.
+type Action struct {
+	Name    string // in addresses
+	Title   string // of the link and the button
+	Command *command.Command
+	Line    func(Target) string // the command on the command line
+	Back    string              // the path of the view of the thing
+	// Gone: there is no such thing after the action.
+	Gone bool
+	// Reasons, if there are any, are what the caller may assert: an action with them needs one, or other words.
+	Reasons []string
+	// Notes, if not nil, tells what the action concerns, with the epoch of the loss of a node.
+	Notes func(context.Context, *api.Client, Target) (notes []string, epoch uint64, err error)
+	Run   func(context.Context, *api.Client, Target) error
+}
+
+// Find returns the action with a name, nil for none.
+func Find(name string) *Action {
+	for i, a := range All {
+		if a.Name == name {
+			return &All[i]
+		}
+	}
+	return nil
+}
+
+// The assertions that the page has words for.
+var (
+	offReasons = []string{
+		"I have cut its power",
+		"I have seen that it is off",
+		"the provider reports that it is stopped or deleted",
+	}
+	detachedReasons = []string{
+		"the storage system shows that it is detached",
+		"the machine is off",
+		"the machine is deleted",
+	}
+)
+
+// describeLoss tells what a word about a lost node releases. Only one that is down is lost.
+func describeLoss(ctx context.Context, c *api.Client, t Target) (notes []string, epoch uint64, err error) {
+	s, _, err := c.NodeFenceStatus(ctx, t.ID, nil)
+	if err != nil {
+		return nil, 0, err
+	}
+	if s.Status != structs.NodeDown {
+		return nil, 0, structs.Preconditionf("node %s is %s: its lease and grace have not ended", s.Name, s.Status)
+	}
+	notes = append(notes, fmt.Sprintf("Node %s is down. It has %s on volumes.", s.Name,
+		command.Plural(len(s.Claims), "claim")))
+	for i, l := range s.Claims {
+		if i == mostNotes {
+			return append(notes, fmt.Sprintf("%d more claims.", len(s.Claims)-i)), s.Epoch, nil
+		}
+		notes = append(notes, fmt.Sprintf("Volume %s of namespace %s is released: allocation %s of job %s has it.",
+			l.VolumeID, l.Namespace, command.ShortID(l.AllocID), l.JobID))
+	}
+	return notes, s.Epoch, nil
+}
+
+// mostNotes bounds the claims that a confirmation names.
+const mostNotes = 20
+
+// All are the actions of the page.
+var All = []Action{
+	{
+		Name: "drain", Title: "Drain", Back: views.NodePath,
+		Command: command.Find(node.Commands, "drain"),
+		Line:    func(t Target) string { return structs.CommandLine("", "node drain", "-enable", t.ID) },
+		Run: func(ctx context.Context, c *api.Client, t Target) error {
+			return c.NodeDrain(ctx, t.ID, api.NodeDrain{DrainSpec: &structs.DrainSpec{Deadline: drainDeadline}})
+		},
+	},
+	{
+		Name: "undrain", Title: "Cancel the drain", Back: views.NodePath,
+		Command: command.Find(node.Commands, "drain"),
+		Line:    func(t Target) string { return structs.CommandLine("", "node drain", "-disable", t.ID) },
+		Run: func(ctx context.Context, c *api.Client, t Target) error {
+			return c.NodeDrain(ctx, t.ID, api.NodeDrain{MarkEligible: true})
+		},
+	},
+	{
+		Name: "ineligible", Title: "Forbid placements", Back: views.NodePath,
+		Command: command.Find(node.Commands, "eligibility"),
+		Line:    func(t Target) string { return structs.CommandLine("", "node eligibility", "-disable", t.ID) },
+		Run: func(ctx context.Context, c *api.Client, t Target) error {
+			return c.NodeEligibility(ctx, t.ID, false)
+		},
+	},
+	{
+		Name: "eligible", Title: "Allow placements", Back: views.NodePath,
+		Command: command.Find(node.Commands, "eligibility"),
+		Line:    func(t Target) string { return structs.CommandLine("", "node eligibility", "-enable", t.ID) },
+		Run: func(ctx context.Context, c *api.Client, t Target) error {
+			return c.NodeEligibility(ctx, t.ID, true)
+		},
+	},
+	{
+		Name: "stop-job", Title: "Stop", Back: views.JobPath,
+		Command: command.Find(job.Commands, "stop"),
+		Line:    func(t Target) string { return structs.CommandLine(t.Namespace, "job stop", t.ID) },
+		Run: func(ctx context.Context, c *api.Client, t Target) error {
+			_, err := c.JobDeregister(ctx, t.ID, api.JobDeregisterOptions{})
+			return err
+		},
+	},
+	{
+		Name: "restart", Title: "Restart the tasks", Back: views.AllocPath,
+		Command: command.Find(alloc.Commands, "restart"),
+		Line:    func(t Target) string { return structs.CommandLine(t.Namespace, "alloc restart", t.ID) },
+		Run: func(ctx context.Context, c *api.Client, t Target) error {
+			return c.AllocRestart(ctx, t.ID, api.AllocRestartRequest{})
+		},
+	},
+	{
+		Name: "stop-alloc", Title: "Stop and replace", Back: views.AllocPath,
+		Command: command.Find(alloc.Commands, "stop"),
+		Line:    func(t Target) string { return structs.CommandLine(t.Namespace, "alloc stop", t.ID) },
+		Run: func(ctx context.Context, c *api.Client, t Target) error {
+			_, err := c.AllocStop(ctx, t.ID, api.AllocStopOptions{})
+			return err
+		},
+	},
+	{
+		Name: "detach", Title: "Detach", Back: views.VolumePath,
+		Command: command.Find(volume.Commands, "detach"),
+		Line:    func(t Target) string { return structs.CommandLine(t.Namespace, "volume detach", t.ID, t.NodeID) },
+		Run: func(ctx context.Context, c *api.Client, t Target) error {
+			_, err := c.VolumeDetach(ctx, t.ID, api.VolumeDetachOptions{NodeID: t.NodeID})
+			return err
+		},
+	},
+	{
+		Name: "delete", Title: "Delete with its data", Back: views.VolumePath,
+		Command: command.Find(volume.Commands, "delete"),
+		Line:    func(t Target) string { return structs.CommandLine(t.Namespace, "volume delete", t.ID) },
+		Run: func(ctx context.Context, c *api.Client, t Target) error {
+			return c.VolumeDelete(ctx, t.ID, api.VolumeDeletion{})
+		},
+	},
+	{
+		Name: "undelete", Title: "Keep", Back: views.VolumePath,
+		Command: command.Find(volume.Commands, "undelete"),
+		Line:    func(t Target) string { return structs.CommandLine(t.Namespace, "volume undelete", t.ID) },
+		Run: func(ctx context.Context, c *api.Client, t Target) error {
+			return reclaims.Undelete(ctx, c, t.ID)
+		},
+	},
+	{
+		Name: "confirm-lost", Title: "Confirm that the machine is off", Back: views.NodePath,
+		Command: command.Find(node.Commands, "confirm-lost"), Reasons: offReasons, Notes: describeLoss,
+		Line: func(t Target) string {
+			return structs.CommandLine("", `node confirm-lost -reason "..."`, t.ID)
+		},
+		Run: func(ctx context.Context, c *api.Client, t Target) error {
+			return c.NodeConfirmLost(ctx, t.ID, api.NodeFence{Epoch: t.Epoch, By: t.By, Why: t.Reason})
+		},
+	},
+	{
+		Name: "fence", Title: "Fence", Back: views.NodePath,
+		Command: command.Find(node.Commands, "fence"), Notes: describeLoss,
+		Line: func(t Target) string { return structs.CommandLine("", "node fence", t.ID) },
+		Run: func(ctx context.Context, c *api.Client, t Target) error {
+			return c.NodeFence(ctx, t.ID, api.NodeFence{Epoch: t.Epoch, By: t.By})
+		},
+	},
+	{
+		Name: "purge", Title: "Delete the node", Back: views.NodePath, Gone: true,
+		Command: command.Find(node.Commands, "purge"),
+		Line:    func(t Target) string { return structs.CommandLine("", "node purge", t.ID) },
+		Run:     func(ctx context.Context, c *api.Client, t Target) error { return c.NodePurge(ctx, t.ID) },
+	},
+	{
+		Name: "eval", Title: "Evaluate again", Back: views.JobPath,
+		Command: command.Find(job.Commands, "eval"),
+		Line:    func(t Target) string { return structs.CommandLine(t.Namespace, "job eval", t.ID) },
+		Run: func(ctx context.Context, c *api.Client, t Target) error {
+			_, err := c.JobEvaluate(ctx, t.ID, false)
+			return err
+		},
+	},
+	{
+		Name: "reschedule", Title: "Replace failed allocations", Back: views.JobPath,
+		Command: command.Find(job.Commands, "eval"),
+		Line: func(t Target) string {
+			return structs.CommandLine(t.Namespace, "job eval -force-reschedule", t.ID)
+		},
+		Run: func(ctx context.Context, c *api.Client, t Target) error {
+			_, err := c.JobEvaluate(ctx, t.ID, true)
+			return err
+		},
+	},
+	{
+		Name: "retry", Title: "Retry", Back: views.VolumePath,
+		Command: command.Find(volume.Commands, "retry"),
+		Line:    func(t Target) string { return structs.CommandLine(t.Namespace, "volume retry", t.ID) },
+		Run:     func(ctx context.Context, c *api.Client, t Target) error { return c.VolumeRetry(ctx, t.ID) },
+	},
+	{
+		Name: "force-detach", Title: "Detach by force", Back: views.VolumePath,
+		Command: command.Find(volume.Commands, "detach"), Reasons: detachedReasons,
+		Line: func(t Target) string {
+			return structs.CommandLine(t.Namespace, `volume detach -force -reason "..."`, t.ID, t.NodeID)
+		},
+		Run: func(ctx context.Context, c *api.Client, t Target) error {
+			_, err := c.VolumeDetach(ctx, t.ID, api.VolumeDetachOptions{
+				NodeID: t.NodeID,
+				Force:  true,
+				Reason: t.Reason,
+				By:     t.By,
+			})
+			return err
+		},
+	},
+}
