@@ -115,7 +115,10 @@ func ServeMethod[Req, Resp, T any](
 	})
 }
 
-// callMethod is ServeMethod without the types of the method, so that its code is in the program once.
+// callMethod is ServeMethod without the types of the method, so that its code is in the program once. The
+// compiler would inline it for each method.
+//
+//go:noinline
 func callMethod(
 	m rpc.Method,
 	bind func(c *Call, req any) error,

@@ -60,7 +60,10 @@ type rowsOf struct {
 	each  rowStream
 }
 
-// callList is ServeList without the types of the method, so that its code is in the program once.
+// callList is ServeList without the types of the method, so that its code is in the program once. The
+// compiler would inline it for each method.
+//
+//go:noinline
 func callList(
 	m rpc.Method,
 	bind func(c *Call, req any) error,

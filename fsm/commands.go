@@ -208,13 +208,12 @@ func command[P any](
 		ID:    id,
 		Name:  name,
 		Level: level.First,
-		// Not at once: each run of a command line would walk all payloads.
-		fields: sync.OnceValue(func() int { return level.Highest(new(P)) }),
 	}
 
 	info.Payload = func() any {
 		return new(P)
 	}
+	info.fields = levelOnce(info.Payload)
 	info.apply = func(tx *state.WriteTx, payload any) error {
 		return apply(tx, payload.(*P))
 	}
@@ -223,6 +222,14 @@ func command[P any](
 	}
 
 	return Command[P]{register(info)}
+}
+
+// levelOnce returns the highest level of the fields of a payload. It finds it at the first call, because each
+// run of a command line would otherwise walk all payloads. The compiler would inline it for each payload.
+//
+//go:noinline
+func levelOnce(payload func() any) func() int {
+	return sync.OnceValue(func() int { return level.Highest(payload()) })
 }
 
 func register(c *CommandInfo) *CommandInfo {
