@@ -6,7 +6,9 @@ GOFLAGS  += -trimpath -gcflags=all=-dwarf=false
 # No garbage collection below a limit: a fifth less work for large packages, about 1 GB for two compilers.
 BUILDENV := CGO_ENABLED=0 GOGC=off GOMEMLIMIT=600MiB
 REVISION := $(shell git describe --always --dirty --abbrev=12 --match 'v*' 2>/dev/null)
-LDFLAGS  := -s -w -X berth/internal/version.described=$(REVISION)
+# -funcalign=16: with the usual 32, 70,000 functions have 0.7 MB of padding between them.
+STRIPPED := -s -w -funcalign=16
+LDFLAGS  := $(STRIPPED) -X berth/internal/version.described=$(REVISION)
 BIN      := bin/berth
 CONVERT  := bin/berth-convert
 # These programs are pinned here: as tool directives, they would bring their dependencies into go.mod.
@@ -30,7 +32,7 @@ build: ## build bin/berth, one static binary, with the program of the supervisor
 	@[ -e $(BIN) ] || echo "compiling berth: 1 to 3 minutes on two cores, only once"
 	@# On a bare machine the other modules arrive while the first program compiles.
 	@$(GO) list -tags $(TAGS) -deps ./cmd/berth >/dev/null & \
-	$(BUILDENV) $(GO) build $(GOFLAGS) -tags $(TAGS) -ldflags '-s -w' \
+	$(BUILDENV) $(GO) build $(GOFLAGS) -tags $(TAGS) -ldflags '$(STRIPPED)' \
 		-o client/drivers/executor/program/berth-executor ./cmd/berth-executor; built=$$?; wait; exit $$built
 	@cd client/drivers/executor/program && { [ ! -e berth-executor ] || gzip -9 -n -f berth-executor; }
 	$(BUILDENV) $(GO) build $(GOFLAGS) -tags $(TAGS),embedexecutor -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/berth
