@@ -216,3 +216,65 @@ func TestTarget_IsAnotherServer(t *testing.T) {
 		t.Errorf("an agent that takes itself for another one: %v, want one hop", err)
 	}
 }
+
+// serveFrom serves an agent to callers with an address.
+func serveFrom(t *testing.T, agent *apitest.Agent, acl bool, remote string) *api.Client {
+	t.Helper()
+	caller := &apitest.Caller{}
+	if acl {
+		apitest.Answer(caller, access.Check, access.CheckResponse{})
+	}
+	handler := api.NewHandler(api.Config{Caller: caller, Agent: agent, Logger: hclog.NewNullLogger()})
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.RemoteAddr = remote
+		handler.ServeHTTP(w, r)
+	}))
+	t.Cleanup(srv.Close)
+	c := api.NewClient(api.ClientConfig{Address: srv.URL})
+	t.Cleanup(c.Close)
+	return c
+}
+
+func TestLog_IsOpenToOthersAtInfoAlone(t *testing.T) {
+	const near, far = "127.0.0.1:7", "192.0.2.1:7"
+	for _, test := range []struct {
+		title, remote, level string
+		debug, acl           bool
+		files, denied        bool
+	}{
+		{title: "info from afar", remote: far, level: "info"},
+		{title: "warnings from afar", remote: far, level: "warn"},
+		{title: "debug from afar", remote: far, level: "debug", denied: true},
+		{title: "trace from afar", remote: far, level: "trace", denied: true},
+		{title: "files from afar", remote: far, files: true, denied: true},
+		{title: "debug on the machine", remote: near, level: "debug"},
+		{title: "debug on the machine by IPv6", remote: "[::1]:7", level: "debug"},
+		{title: "files on the machine", remote: near, files: true},
+		{title: "debug with enable_debug", remote: far, level: "debug", debug: true},
+		{title: "files with enable_debug", remote: far, files: true, debug: true},
+		{title: "debug with access control", remote: far, level: "debug", acl: true},
+		{title: "files with access control", remote: far, files: true, acl: true},
+	} {
+		t.Run(test.title, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "berth.log")
+			err := os.WriteFile(file, []byte("a line"), 0o600)
+			if err != nil {
+				t.Fatal(err)
+			}
+			agent := &apitest.Agent{Logger: newLogger(), IsDebug: test.debug, OwnLogs: []string{file}}
+			c := serveFrom(t, agent, test.acl, test.remote)
+			var lines io.ReadCloser
+			if test.files {
+				lines, err = agents.Export(t.Context(), c, agents.Target{}, time.Hour)
+			} else {
+				lines, err = agents.Monitor(t.Context(), c, agents.Target{}, agents.MonitorOptions{Level: test.level})
+			}
+			if err == nil {
+				_ = lines.Close()
+			}
+			if denied := structs.IsKind(err, structs.KindDenied); denied != test.denied || !denied && err != nil {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}

@@ -52,7 +52,16 @@ func serveMonitor(c *api.Call) (any, error) {
 		return nil, err
 	}
 
+	public := o.Level >= hclog.Info
+	err = allowLog(c, public)
+	if err != nil {
+		return nil, err
+	}
 	return at(c, func(inspect.Place) (any, error) {
+		err := allowLog(c, public)
+		if err != nil {
+			return nil, err
+		}
 		tap, err := c.Agent.Tap(o)
 		if err != nil {
 			return nil, err
@@ -81,7 +90,15 @@ func serveExport(c *api.Call) (any, error) {
 		}
 	}
 
+	err := allowLog(c, false)
+	if err != nil {
+		return nil, err
+	}
 	return at(c, func(inspect.Place) (any, error) {
+		err := allowLog(c, false)
+		if err != nil {
+			return nil, err
+		}
 		paths, err := c.Agent.OwnLogFiles(time.Now().Add(-age))
 		if err != nil {
 			return nil, err

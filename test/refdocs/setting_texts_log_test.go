@@ -10,8 +10,9 @@ var logTexts = []settingText{
 	},
 	{
 		"enable_debug", "",
-		"while access control is off, everybody who reaches the agent may read profiles of its process and " +
-			"facts about its machine; with access control their tokens decide",
+		"while access control is off, everybody who reaches the agent may read profiles of its process, " +
+			"facts about its machine, its log files and all levels of its log; with access control their " +
+			"tokens decide",
 	},
 	{"log_rotate_bytes", "100MiB", "the size at which the log file is renamed"},
 	{"log_rotate_duration", "", "the age at which the log file is renamed"},
