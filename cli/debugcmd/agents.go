@@ -56,7 +56,7 @@ func (d *collector) servers(ctx context.Context) (all []agent, err error) {
 	}
 	for _, name := range names {
 		all = append(all, agent{
-			dir:    filepath.Join("servers", fileName(name)),
+			dir:    d.ownDir("servers", fileName(name)),
 			target: agents.Target{ServerID: name},
 		})
 	}
@@ -94,7 +94,7 @@ func (d *collector) nodes(ctx context.Context) (all []agent, err error) {
 	}
 	for _, n := range list {
 		all = append(all, agent{
-			dir:    filepath.Join("nodes", fileName(n.Name)+"-"+command.ShortID(n.ID)),
+			dir:    d.ownDir("nodes", fileName(n.Name)+"-"+command.ShortID(n.ID)),
 			target: agents.Target{NodeID: n.ID},
 		})
 	}
@@ -146,6 +146,8 @@ func (d *collector) captureAgent(ctx context.Context, a agent) {
 	}
 	for _, name := range []string{"profile", "goroutine", "heap"} {
 		d.write(filepath.Join(a.dir, name+".pprof"), func(f *os.File) error {
+			ctx, cancel := context.WithTimeout(ctx, during+captureTime)
+			defer cancel()
 			return agents.Profile(ctx, d.call.API, agents.ProfileOptions{
 				Target:  a.target,
 				Name:    name,

@@ -107,6 +107,8 @@ type collector struct {
 	dir   string
 	began time.Time
 
+	dirs map[string]bool // of the agents
+
 	mu    sync.Mutex
 	index index
 }
@@ -154,7 +156,7 @@ func run(ctx context.Context, c *command.Call) error {
 // newCollector makes the directory of a run. It is of this user alone.
 func newCollector(c *command.Call) (*collector, error) {
 	now := command.Now()
-	d := &collector{call: c, began: now}
+	d := &collector{call: c, began: now, dirs: map[string]bool{}}
 	d.index = index{
 		Version: version.Version,
 		Begin:   now.UTC(),
@@ -223,6 +225,17 @@ func (d *collector) create(name string) (*os.File, error) {
 		return nil, err
 	}
 	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+}
+
+// ownDir returns a directory of an agent that no other one has: names of servers may differ in a character that
+// no file name has.
+func (d *collector) ownDir(of, name string) string {
+	dir := filepath.Join(of, name)
+	for n := 2; d.dirs[dir]; n++ {
+		dir = filepath.Join(of, fmt.Sprintf("%s-%d", name, n))
+	}
+	d.dirs[dir] = true
+	return dir
 }
 
 // fileName returns a part of a path for a name that users choose.

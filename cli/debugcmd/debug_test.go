@@ -16,6 +16,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -275,6 +276,39 @@ func TestDebug_NamesWhatItLacks(t *testing.T) {
 	}
 	if !strings.HasPrefix(index.Missing["nodes"], "not-found: ") {
 		t.Errorf("the index has %v", index.Missing)
+	}
+}
+
+// TestDebug_KeepsAgentsApart has two servers with names that differ in a character that no file name has, and
+// one of them hangs.
+func TestDebug_KeepsAgentsApart(t *testing.T) {
+	defer debugcmd.SetCaptureTime(3*time.Second)()
+	a := newAgent(t)
+	a.answers["/v1/agent/members"] = map[string]any{"Members": []map[string]any{{"Name": "a.b"}, {"Name": "a_b"}}}
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v1/agent/host" && r.URL.Query().Get("server_id") == "a.b" {
+			<-r.Context().Done()
+			return
+		}
+		a.ServeHTTP(w, r)
+	}))
+	defer srv.Close()
+	t.Chdir(t.TempDir())
+	code, out, errs := clitest.Run(t, tree, "debug", "-address", srv.URL, "-duration", "1s", "-interval", "1s")
+	if code != 0 {
+		t.Fatalf("got %d %q %q", code, out, errs)
+	}
+	files := unpack(t, ".")
+	var index struct{ Missing map[string]string }
+	err := json.Unmarshal([]byte(files["index.json"]), &index)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(index.Missing["servers/a_b/host.json"], "timeout: ") || files["servers/a_b/heap.pprof"] == "" {
+		t.Errorf("the server that hangs: missing are %v", index.Missing)
+	}
+	if files["servers/a_b-2/host.json"] == "" {
+		t.Errorf("the other server has no host, the files are %v", reflect.ValueOf(files).MapKeys())
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"path/filepath"
+	"time"
 
 	"berth/api"
 	"berth/structs"
@@ -29,8 +30,13 @@ func (d *collector) captureState(ctx context.Context, dir string) {
 	}
 }
 
+// captureTime bounds each capture: an agent that hangs costs its own files alone.
+var captureTime = time.Minute
+
 // capture writes the allowed fields of an answer into a directory.
 func (d *collector) capture(ctx context.Context, dir string, c capture) {
+	ctx, cancel := context.WithTimeout(ctx, captureTime)
+	defer cancel()
 	file := filepath.Join(dir, c.file+".json")
 	value, err := d.read(ctx, c)
 	if err == nil {
