@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/dustin/go-humanize"
@@ -160,18 +161,18 @@ func runCompose(ctx context.Context, c *command.Call) error {
 	return nil
 }
 
-// writeJob writes a job file. It replaces one only with -force.
+// writeJob writes a job file. It replaces one only with -force, and then also its mode: a job file may have
+// secrets.
 func writeJob(c *command.Call, text []byte) error {
 	name := c.String("out")
 	if name == "" {
 		_, err := c.Out.Write(text)
 		return err
 	}
-	flags := os.O_CREATE | os.O_WRONLY | os.O_EXCL
 	if c.Bool("force") {
-		flags = os.O_CREATE | os.O_WRONLY | os.O_TRUNC
+		return replaceFile(name, text)
 	}
-	file, err := os.OpenFile(name, flags, 0o600)
+	file, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o600)
 	switch {
 	case errors.Is(err, os.ErrExist):
 		return structs.Conflictf("the file %s is there already; expected another one, or -force, which replaces it",
@@ -181,4 +182,21 @@ func writeJob(c *command.Call, text []byte) error {
 	}
 	_, err = file.Write(text)
 	return errors.Join(err, file.Close())
+}
+
+// replaceFile writes a file that nobody else may read in place of another one, if there is one.
+func replaceFile(name string, text []byte) error {
+	file, err := os.CreateTemp(filepath.Dir(name), ".berth-convert-*") // its mode is 0600
+	if err != nil {
+		return structs.Invalidf("%w", err)
+	}
+	_, err = file.Write(text)
+	err = errors.Join(err, file.Close())
+	if err == nil {
+		err = os.Rename(file.Name(), name)
+	}
+	if err != nil {
+		return errors.Join(structs.Invalidf("%w", err), os.Remove(file.Name()))
+	}
+	return nil
 }

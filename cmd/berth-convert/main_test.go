@@ -44,9 +44,18 @@ func TestCompose_WritesAFileOnce(t *testing.T) {
 	if code != structs.KindConflict.ExitCode() || !strings.Contains(errs, "-force") {
 		t.Errorf("again: exit code %d, %s", code, errs)
 	}
+	err = os.Chmod(file, 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
 	code, _, errs = run(t, append(args, "-force")...)
-	if code != 0 {
-		t.Errorf("with -force: exit code %d, %s", code, errs)
+	info, err := os.Stat(file)
+	if code != 0 || err != nil || info.Mode() != 0o600 {
+		t.Errorf("with -force: exit code %d, %v, %v, %s", code, info, err, errs)
+	}
+	entries, err := os.ReadDir(filepath.Dir(file))
+	if err != nil || len(entries) != 1 {
+		t.Errorf("with -force the folder has %v, %v", entries, err)
 	}
 	code, out, errs = run(t, "compose", "../../examples/shop.yaml")
 	if code != 0 || !strings.Contains(out, `job "shop"`) {

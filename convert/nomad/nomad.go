@@ -3,9 +3,11 @@ package nomad
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
 	"path"
+	"slices"
 
 	"berth/convert/jobfile"
 	"berth/convert/report"
@@ -56,8 +58,30 @@ type migration struct {
 	report *report.Report
 }
 
+// The files of the report, which a forced run replaces.
+const (
+	reportText = "report.md"
+	reportData = "report.json"
+)
+
+// mostLeft is the most files of an earlier run that the report names.
+const mostLeft = 50
+
+// noteLeft names the files of the folder that are not of this run: a user would take them for its own.
+func (m *migration) noteLeft() {
+	left := slices.DeleteFunc(m.to.Left(), func(name string) bool { return name == reportText || name == reportData })
+	for i, name := range left {
+		if i == mostLeft {
+			m.report.Notes = append(m.report.Notes, fmt.Sprintf("%d more files were in the folder before", len(left)-i))
+			return
+		}
+		m.report.Notes = append(m.report.Notes, "the file "+name+" was in the folder before: it is of no object here")
+	}
+}
+
 func (m *migration) writeReport() error {
-	err := m.to.Write("report.md", m.report.Markdown())
+	m.noteLeft()
+	err := m.to.Write(reportText, m.report.Markdown())
 	if err != nil {
 		return err
 	}
@@ -65,7 +89,7 @@ func (m *migration) writeReport() error {
 	if err != nil {
 		return err
 	}
-	return m.to.Write("report.json", text)
+	return m.to.Write(reportData, text)
 }
 
 // write writes the file of an object.

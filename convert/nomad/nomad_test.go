@@ -301,3 +301,35 @@ func TestMigrate_WithoutACluster(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestReport_NamesTheFilesOfAnEarlierRun(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for i := range mostLeft + 2 {
+		err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("old%02d.hcl", i)), nil, 0o644)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{reportText, reportData} {
+		err := os.WriteFile(filepath.Join(dir, name), nil, 0o644)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	folder, err := report.Open(dir, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer folder.Close()
+	m := &migration{to: folder, report: &report.Report{}}
+	err = m.write(&report.Item{}, "old00.hcl", nil)
+	if err == nil {
+		err = m.writeReport()
+	}
+	text := readFile(t, dir, reportText)
+	if err != nil || strings.Contains(text, "old00") || !strings.Contains(text, "the file old01.hcl was in the folder") ||
+		!strings.Contains(text, "1 more files") || strings.Contains(text, reportText) {
+		t.Errorf("%v\n%s", err, text)
+	}
+}

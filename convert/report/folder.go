@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
+	"slices"
 	"strings"
 
 	"berth/structs"
@@ -15,8 +17,9 @@ import (
 
 // Folder is the folder with the files of the objects. No file of it leaves the folder, also through a link.
 type Folder struct {
-	root  *os.Root
-	force bool
+	root   *os.Root
+	force  bool
+	before map[string]bool // the files that were there, and were not replaced
 }
 
 // fileMode and folderMode let no other user read: a job file may have secrets, too.
@@ -43,7 +46,28 @@ func Open(dir string, force bool) (*Folder, error) {
 	if err != nil {
 		return nil, structs.Invalidf("-out: %w", err)
 	}
-	return &Folder{root: root, force: force}, nil
+	before, err := filesOf(root)
+	if err != nil {
+		return nil, errors.Join(structs.Invalidf("-out: %w", err), root.Close())
+	}
+	return &Folder{root: root, force: force, before: before}, nil
+}
+
+// filesOf returns the names of all files of a folder.
+func filesOf(root *os.Root) (map[string]bool, error) {
+	found := map[string]bool{}
+	err := fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() {
+			found[name] = true
+		}
+		return err
+	})
+	return found, err
+}
+
+// Left returns the names of the files that were in a forced folder, and that no object has replaced.
+func (f *Folder) Left() []string {
+	return slices.Sorted(maps.Keys(f.before))
 }
 
 // Close closes the folder.
@@ -66,6 +90,7 @@ func (f *Folder) Write(name string, text []byte) error {
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", name, err)
 	}
+	delete(f.before, path.Clean(name))
 	_, err = file.Write(text)
 	return errors.Join(err, file.Close())
 }

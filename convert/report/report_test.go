@@ -25,11 +25,20 @@ func TestFolder_KeepsFiles(t *testing.T) {
 	if err := f.Write("jobs/default/web.hcl", []byte("two")); err != nil {
 		t.Fatal(err)
 	}
+	if err := f.Write("jobs/default/new.hcl", nil); err != nil {
+		t.Fatal(err)
+	}
+	if left := f.Left(); len(left) != 0 {
+		t.Errorf("all files are of this run, and got %v", left)
+	}
 	name := filepath.Join(dir, "jobs/default/web.hcl")
 	got, err := os.ReadFile(name)
 	info, statErr := os.Stat(name)
 	if err != nil || statErr != nil || string(got) != "two" || info.Mode().Perm() != 0o600 {
 		t.Errorf("got %q, %v, %v, %v", got, info.Mode(), err, statErr)
+	}
+	if left := open(t, dir, true).Left(); len(left) != 2 || left[1] != "jobs/default/web.hcl" {
+		t.Errorf("the files of the run before are %v", left)
 	}
 }
 
