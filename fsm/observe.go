@@ -1,6 +1,8 @@
 package fsm
 
 import (
+	"slices"
+
 	"github.com/hashicorp/raft"
 
 	"berth/internal/mvcc"
@@ -55,9 +57,24 @@ func (a *applying) keep(command string) {
 	}
 	entry := &a.entries[len(a.entries)-1]
 	for _, e := range a.Edits() {
-		if a.observer.Observes(e.Table) {
-			entry.Changes = append(entry.Changes, Change{command, e})
+		if !a.observer.Observes(e.Table) {
+			continue
 		}
+		if e.Now == nil {
+			entry.dropPut(&e)
+		}
+		entry.Changes = append(entry.Changes, Change{command, e})
+	}
+}
+
+// dropPut drops the change that has stored a row which the same entry deletes: nobody reads that row.
+func (entry *Entry) dropPut(deleted *mvcc.Edit) {
+	at := slices.IndexFunc(entry.Changes, func(c Change) bool {
+		return c.Table == deleted.Table && c.Now != nil && c.Now == deleted.Before
+	})
+	if at >= 0 && entry.Changes[at].Before != nil {
+		deleted.Before = entry.Changes[at].Before
+		entry.Changes = slices.Delete(entry.Changes, at, at+1)
 	}
 }
 

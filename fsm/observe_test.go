@@ -7,16 +7,19 @@ import (
 	"io"
 	"iter"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/hashicorp/raft"
 	"pgregory.net/rapid"
 
+	"berth/endpoints/endpointstest"
 	"berth/fsm"
 	"berth/internal/fastjson"
 	"berth/server/events/rows"
 	"berth/state"
 	"berth/state/schema"
+	"berth/structs"
 	"berth/structs/event"
 )
 
@@ -126,6 +129,30 @@ func TestObserver_LearnsOfEachChangeInItsOrder(t *testing.T) {
 			t.Fatal("two servers make other events of the same entries")
 		}
 	})
+}
+
+// A purge stops a job and deletes it in one entry, and has one event of the job.
+func TestObserver_LearnsOnceOfAPurge(t *testing.T) {
+	seen := &watching{t: t, live: map[string]map[any]bool{}}
+	store := state.New()
+	raft := &endpointstest.FakeRaft{FSM: fsm.New(store).Observe(seen), IsMe: true}
+	group := &structs.TaskGroup{Name: "g", Tasks: []*structs.Task{{Name: "t"}}}
+	job := &structs.Job{ID: "j", TaskGroups: []*structs.TaskGroup{group}}
+	_, err := fsm.Propose(t.Context(), raft, fsm.JobRegister, &structs.JobRegisterRequest{Job: job})
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen.events = nil
+	stop := &structs.JobDeregisterRequest{JobID: "j", Purge: true}
+	_, err = fsm.Propose(t.Context(), raft, fsm.JobDeregister, stop)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(seen.events) != 1 || !strings.Contains(seen.events[0], "JobDeregistered") ||
+		!strings.Contains(seen.events[0], " true ") {
+		t.Errorf("the events are %q", seen.events)
+	}
+	checkRows(seen, schema.Jobs.Name(), schema.Jobs.Scan(store.Read()))
 }
 
 // restores counts what an observer learns of restored snapshots.
