@@ -406,6 +406,13 @@ func TestConfig_CompletesAdvertisedAddresses(t *testing.T) {
 	}
 }
 
+func TestConfig_BoundsTheLogFile(t *testing.T) {
+	c := DefaultConfig()
+	if c.LogRotateBytes != 100<<20 || c.LogRotateDuration != 24*time.Hour || c.LogRotateMaxFiles != 7 {
+		t.Errorf("got %d bytes, %s and %d files", c.LogRotateBytes, c.LogRotateDuration, c.LogRotateMaxFiles)
+	}
+}
+
 func TestConfig_ListsTheNamesThatClientsMayUse(t *testing.T) {
 	dir := writeFiles(t, map[string]string{"a.hcl": `
 name = "n1"

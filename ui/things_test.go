@@ -10,6 +10,7 @@ import (
 
 	"berth/api"
 	"berth/api/apitest"
+	"berth/cli/uicmd"
 	"berth/structs"
 	"berth/structs/admin"
 	"berth/structs/inquiry"
@@ -207,5 +208,22 @@ func TestViews_HaveTitlesAndTopics(t *testing.T) {
 			t.Errorf("the view %+v", reflect.ValueOf(v.path))
 		}
 		seen[v.name] = true
+	}
+}
+
+// The command berth ui makes addresses of views that the page has.
+func TestViews_AreThoseOfTheCommand(t *testing.T) {
+	paths := map[string]bool{}
+	for _, v := range pages() {
+		paths[v.path] = true
+	}
+	names := uicmd.Views()
+	for _, name := range names {
+		if !paths[Root+name] {
+			t.Errorf("the page has no view %s", name)
+		}
+	}
+	if len(names) < 5 {
+		t.Errorf("the command knows %v", names)
 	}
 }

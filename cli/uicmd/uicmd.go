@@ -58,6 +58,14 @@ var kinds = []kind{
 	{name: "plugin", view: "plugin", context: inquiry.SearchPlugins, global: true},
 }
 
+// Views returns the names of the views, each the last part of the path of one of package ui.
+func Views() (names []string) {
+	for _, k := range kinds {
+		names = append(names, k.view)
+	}
+	return names
+}
+
 // address is the answer with -json: the address of the page or of a view.
 type address struct{ URL string }
 
