@@ -58,18 +58,18 @@ func allowDebug(c *api.Call) error {
 		"set enable_debug = true in its configuration, or use its operator socket")
 }
 
-// allowLog returns an error if a caller without a token may not read the part of the log: one that is not public
-// is for those on the machine of the agent. It is asked for at the called agent as well as at the one that
-// answers, which may be on one machine.
+// allowLog returns an error if a caller without a token may not read a part of the log: one that is not
+// public is for those on the machine of the agent. The called agent asks as well as the one that answers,
+// because both may be on one machine.
 func allowLog(c *api.Call, public bool) error {
 	ip, err := netip.ParseAddr(api.Source(c))
 	local := err == nil && ip.Unmap().IsLoopback()
 	if public || local || !api.IsOpen(c) || c.Agent.Debug() {
 		return nil
 	}
-	return structs.Deniedf("without access control everybody who reaches this agent would have the lines of levels " +
-		"debug and trace and the log files; ask on the machine of the agent, or set enable_debug = true in its " +
-		"configuration")
+	return structs.Deniedf("without access control everybody who reaches this agent would have the lines of " +
+		"levels debug and trace and the log files; ask on the machine of the agent, or set " +
+		"enable_debug = true in its configuration")
 }
 
 var host = api.NewEndpoint[*inspect.HostAnswer](api.Get, "/v1/agent/host", serveHost,

@@ -227,8 +227,8 @@ func (d *collector) create(name string) (*os.File, error) {
 	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 }
 
-// ownDir returns a directory of an agent that no other one has: names of servers may differ in a character that
-// no file name has.
+// ownDir returns a directory of an agent that no other one has: names of servers may differ in a character
+// that no file name has.
 func (d *collector) ownDir(of, name string) string {
 	dir := filepath.Join(of, name)
 	for n := 2; d.dirs[dir]; n++ {

@@ -284,7 +284,8 @@ func TestDebug_NamesWhatItLacks(t *testing.T) {
 func TestDebug_KeepsAgentsApart(t *testing.T) {
 	defer debugcmd.SetCaptureTime(3*time.Second)()
 	a := newAgent(t)
-	a.answers["/v1/agent/members"] = map[string]any{"Members": []map[string]any{{"Name": "a.b"}, {"Name": "a_b"}}}
+	members := []map[string]any{{"Name": "a.b"}, {"Name": "a_b"}}
+	a.answers["/v1/agent/members"] = map[string]any{"Members": members}
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/v1/agent/host" && r.URL.Query().Get("server_id") == "a.b" {
 			<-r.Context().Done()
@@ -304,7 +305,8 @@ func TestDebug_KeepsAgentsApart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.HasPrefix(index.Missing["servers/a_b/host.json"], "timeout: ") || files["servers/a_b/heap.pprof"] == "" {
+	if !strings.HasPrefix(index.Missing["servers/a_b/host.json"], "timeout: ") ||
+		files["servers/a_b/heap.pprof"] == "" {
 		t.Errorf("the server that hangs: missing are %v", index.Missing)
 	}
 	if files["servers/a_b-2/host.json"] == "" {

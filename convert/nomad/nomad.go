@@ -69,13 +69,18 @@ const mostLeft = 50
 
 // noteLeft names the files of the folder that are not of this run: a user would take them for its own.
 func (m *migration) noteLeft() {
-	left := slices.DeleteFunc(m.to.Left(), func(name string) bool { return name == reportText || name == reportData })
+	left := slices.DeleteFunc(m.to.Left(), func(name string) bool {
+		return name == reportText || name == reportData
+	})
 	for i, name := range left {
+		note := "the file " + name + " was in the folder before: it is of no object here"
 		if i == mostLeft {
-			m.report.Notes = append(m.report.Notes, fmt.Sprintf("%d more files were in the folder before", len(left)-i))
+			note = fmt.Sprintf("%d more files were in the folder before", len(left)-i)
+		}
+		m.report.Notes = append(m.report.Notes, note)
+		if i == mostLeft {
 			return
 		}
-		m.report.Notes = append(m.report.Notes, "the file "+name+" was in the folder before: it is of no object here")
 	}
 }
 

@@ -328,7 +328,8 @@ func TestReport_NamesTheFilesOfAnEarlierRun(t *testing.T) {
 		err = m.writeReport()
 	}
 	text := readFile(t, dir, reportText)
-	if err != nil || strings.Contains(text, "old00") || !strings.Contains(text, "the file old01.hcl was in the folder") ||
+	if err != nil || strings.Contains(text, "old00") ||
+		!strings.Contains(text, "the file old01.hcl was in the folder") ||
 		!strings.Contains(text, "1 more files") || strings.Contains(text, reportText) {
 		t.Errorf("%v\n%s", err, text)
 	}
