@@ -282,7 +282,7 @@ func TestDebug_NamesWhatItLacks(t *testing.T) {
 // TestDebug_KeepsAgentsApart has two servers with names that differ in a character that no file name has, and
 // one of them hangs.
 func TestDebug_KeepsAgentsApart(t *testing.T) {
-	defer debugcmd.SetCaptureTime(3*time.Second)()
+	defer debugcmd.SetCaptureTime(3 * time.Second)()
 	a := newAgent(t)
 	members := []map[string]any{{"Name": "a.b"}, {"Name": "a_b"}}
 	a.answers["/v1/agent/members"] = map[string]any{"Members": members}
