@@ -42,6 +42,7 @@ func (l local) Self() *api.AgentSelf {
 	if l.server != nil {
 		self.Stats["raft"] = l.server.Stats()
 		self.Stats["nomad"] = l.serverStats()
+		self.Stats["snapshot_agent"] = l.server.Backup.Stats()
 		self.Member = l.server.Member()
 	}
 

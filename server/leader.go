@@ -162,7 +162,7 @@ func (s *Server) leaderLoops() []control.Loop {
 		{Name: "root keys", Run: s.rootKeys.Lead},
 		{Name: "variable_locks", Run: s.locks.Run},
 		{Name: "token_ends", Run: tokenends.New(s.store, s, s.logger).Run},
-		{Name: "snapshots", Run: s.backup.Run},
+		{Name: "snapshots", Run: s.Backup.Run},
 	}, loops...)
 }
 

@@ -63,7 +63,7 @@ type Server struct {
 	calls      *workqueue.Loads // of plugins
 	locks      *varlocks.Locks  // of variables
 	autopilot  *autopilot.Autopilot
-	backup     *backup.Agent
+	Backup     *backup.Agent // saves archives on a schedule
 	rpc        *rpc.Server
 	joins      *join.Port
 	gate       *loadshed.Gate
@@ -158,7 +158,7 @@ func (s *Server) createServices(ln net.Listener) {
 	s.locks = varlocks.New(varlocks.Config{Store: s.store, Proposer: s, Logger: logger})
 	s.nodes = nodeconn.NewSessions()
 	s.autopilot = autopilot.New(autopilotDeps(s))
-	s.backup = backup.New(cfg.Backup, s.SnapshotSave, s.logger)
+	s.Backup = backup.New(cfg.Backup, s.SnapshotSave, s.logger)
 	s.forget = &forget.Loop{
 		Store:   s.store,
 		Raft:    s.consensus.Raft,

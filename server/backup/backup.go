@@ -22,6 +22,7 @@ type Agent struct {
 	save     func(ctx context.Context, w io.Writer) error
 	logger   hclog.Logger
 	writing  sync.Mutex // held while an archive is written
+	status   status
 
 	// put stores an archive: store or pipe.
 	put func(ctx context.Context, name string, archive io.Reader) error
@@ -62,6 +63,12 @@ func (a *Agent) Run(ctx context.Context) {
 
 	period := a.settings.Every
 	done := a.lastPeriod()
+	a.status.begin(done)
+	defer a.status.end()
+	var reports sync.WaitGroup
+	defer reports.Wait()
+	reports.Go(func() { a.report(ctx) })
+
 	again := pause
 	for ctx.Err() == nil {
 		now := time.Now()
@@ -75,12 +82,14 @@ func (a *Agent) Run(ctx context.Context) {
 			if ctx.Err() == nil {
 				a.logger.Error("failed to save a snapshot, retrying", "error", err)
 				metrics.IncrCounter([]string{"snapshot_agent", "failed"}, 1)
+				a.status.failed(err)
 			}
 			again.Wait(ctx)
 			continue
 		}
 		again.Reset()
 		done = now.Truncate(period)
+		a.status.saved(now)
 		metrics.IncrCounter([]string{"snapshot_agent", "saved"}, 1)
 	}
 }

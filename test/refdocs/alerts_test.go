@@ -60,7 +60,7 @@ func TestAlerts_UseTheMetricsOfVolumes(t *testing.T) {
 	reported := map[string]bool{}
 	stats.Example(func(g telemetry.Gauge) { reported[g.Name] = true })
 	name := regexp.MustCompile(`kubelet_volume_stats_[a-z_]+`)
-	own := regexp.MustCompile(`berth_(csi_[a-z_]+)`)
+	own := regexp.MustCompile(`berth_(csi|snapshot_agent)_([a-z_]+)`)
 	for metric := range reported {
 		if !strings.Contains(table, "| `"+metric+"` |") {
 			t.Errorf("the table has no %s", metric)
@@ -79,7 +79,7 @@ func TestAlerts_UseTheMetricsOfVolumes(t *testing.T) {
 			_, err := time.ParseDuration(r.For)
 			known := name.MatchString(r.Expr) || own.MatchString(r.Expr)
 			for _, m := range own.FindAllStringSubmatch(r.Expr, -1) {
-				known = known && meaning[strings.Replace(m[1], "_", ".", 1)] != ""
+				known = known && meaning[m[1]+"."+m[2]] != ""
 			}
 			if r.Alert == "" || err != nil || !known || r.Labels["severity"] == "" ||
 				r.Annotations["summary"] == "" || strings.Count(r.Expr, "(") != strings.Count(r.Expr, ")") {

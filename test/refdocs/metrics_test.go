@@ -89,8 +89,10 @@ var meaning = map[string]string{
 	"rpc.served":   "one request; labels method, error (the kind, empty on success)",
 	"rpc.woken":    "repeated runs of blocking queries; label method",
 
-	"snapshot_agent.failed": "attempts of the snapshot agent that saved no archive, on the leader",
-	"snapshot_agent.saved":  "archives that the snapshot agent has saved, on the leader",
+	"snapshot_agent.failed":  "attempts of the snapshot agent that saved no archive, on the leader",
+	"snapshot_agent.failing": "1 while the last attempt of the snapshot agent saved no archive, else 0, on the leader",
+	"snapshot_agent.overdue": "1 while the newest archive is older than two periods, else 0, on the leader",
+	"snapshot_agent.saved":   "archives that the snapshot agent has saved, on the leader",
 }
 
 // emitted is a metric that the source of a package emits.

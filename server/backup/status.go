@@ -1,0 +1,119 @@
+package backup
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-metrics"
+
+	"berth/internal/backoff"
+	"berth/structs"
+)
+
+// status is what is known of the archives of this leadership.
+type status struct {
+	mu    sync.Mutex
+	leads bool
+	// good is the time of the newest archive. The server does not know the archives of a program, so there it
+	// is the last success, or the begin of the leadership.
+	good    time.Time
+	failure string // of the last attempt, "" if it succeeded or there was none
+	warned  bool   // of archives that are overdue
+}
+
+// reportEvery is how often the gauges are set: an attempt may hang for long.
+const reportEvery = 10 * time.Second
+
+// begin begins a leadership with the time of the newest archive.
+func (s *status) begin(good time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.leads = true
+	s.good = good
+	s.failure = ""
+	s.warned = false
+}
+
+// end ends a leadership. Another server has the figures from here on.
+func (s *status) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.leads = false
+	setGauges(false, false)
+}
+
+// saved notes an archive.
+func (s *status) saved(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.good = now
+	s.failure = ""
+	s.warned = false
+}
+
+// failed notes a failed attempt.
+func (s *status) failed(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failure = structs.Printable(structs.Cut(err.Error(), maxComplaint))
+}
+
+// overdue reports whether the newest archive is older than two periods. The caller holds s.mu.
+func (s *status) overdue(now time.Time, period time.Duration) bool { return now.Sub(s.good) > 2*period }
+
+// report sets the gauges until ctx ends, and logs once that archives are overdue.
+func (a *Agent) report(ctx context.Context) {
+	s := &a.status
+	for ctx.Err() == nil {
+		s.mu.Lock()
+		late := s.overdue(time.Now(), a.settings.Every)
+		setGauges(s.failure != "", late)
+		if late && !s.warned {
+			a.logger.Error("the newest snapshot is older than two periods", "saved", s.good, "error", s.failure)
+			s.warned = true
+		}
+		s.mu.Unlock()
+		backoff.Sleep(ctx, reportEvery)
+	}
+}
+
+func setGauges(failing, overdue bool) {
+	metrics.SetGauge([]string{"snapshot_agent", "failing"}, number(failing))
+	metrics.SetGauge([]string{"snapshot_agent", "overdue"}, number(overdue))
+}
+
+func number(is bool) float32 {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// Stats describes the archives for operators. Only the leader saves archives.
+func (a *Agent) Stats() map[string]string {
+	s := &a.status
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case a.settings.Every == 0:
+		return map[string]string{"state": "off"}
+	case !s.leads:
+		return map[string]string{"state": "idle: the leader saves the archives"}
+	}
+	state := "ok"
+	if s.failure != "" {
+		state = "failing"
+	}
+	if s.overdue(time.Now(), a.settings.Every) {
+		state = "overdue"
+	}
+	known := map[string]string{"state": state}
+	if !s.good.IsZero() {
+		known["newest"] = s.good.UTC().Format(time.RFC3339)
+	}
+	if s.failure != "" {
+		known["error"] = s.failure
+	}
+	return known
+}

@@ -1,0 +1,110 @@
+package backup
+
+import (
+	"context"
+	"io"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/go-metrics"
+)
+
+// figures directs the metrics of the process to a sink, and returns a function with the newest gauges.
+func figures(t *testing.T) func(name string) float32 {
+	sink := metrics.NewInmemSink(time.Hour, 100*time.Hour)
+	_, err := metrics.NewGlobal(&metrics.Config{FilterDefault: true}, sink)
+	must(t, err)
+	return func(name string) float32 {
+		value := float32(-1)
+		for _, interval := range sink.Data() {
+			interval.RLock()
+			if g, ok := interval.Gauges["snapshot_agent."+name]; ok {
+				value = g.Value
+			}
+			interval.RUnlock()
+		}
+		return value
+	}
+}
+
+// forget ends the metrics of a test.
+func forget(t *testing.T) {
+	_, err := metrics.NewGlobal(&metrics.Config{}, &metrics.BlackholeSink{})
+	must(t, err)
+}
+
+// wantState holds the state and the gauges of an agent.
+func wantState(t *testing.T, a *Agent, gauge func(string) float32, state string, failing, overdue float32) {
+	t.Helper()
+	synctest.Wait()
+	got := a.Stats()
+	if got["state"] != state || gauge("failing") != failing || gauge("overdue") != overdue {
+		t.Errorf("at %s: got %v, failing %v, overdue %v; want %s, %v, %v", time.Now(), got,
+			gauge("failing"), gauge("overdue"), state, failing, overdue)
+	}
+}
+
+func TestStatus_TellsOfAProgramThatFails(t *testing.T) {
+	a := program(t, "exit 1")
+	failure := "no such bucket"
+	a.put = func(_ context.Context, _ string, archive io.Reader) error {
+		_, err := io.Copy(io.Discard, archive)
+		if err == nil && failure != "" {
+			return &failed{failure}
+		}
+		return err
+	}
+	defer forget(t)
+	synctest.Test(t, func(t *testing.T) {
+		gauge := figures(t)
+		if got := a.Stats()["state"]; !strings.HasPrefix(got, "idle") {
+			t.Errorf("before the leadership: got %s", got)
+		}
+		stop := run(a)
+		time.Sleep(30 * time.Minute)
+		wantState(t, a, gauge, "ok", 0, 0)
+		time.Sleep(time.Hour)
+		wantState(t, a, gauge, "failing", 1, 0)
+		if got := a.Stats(); got["error"] != failure || got["newest"] == "" {
+			t.Errorf("got %v", got)
+		}
+		time.Sleep(time.Hour)
+		wantState(t, a, gauge, "overdue", 1, 1)
+		failure = ""
+		time.Sleep(11 * time.Minute)
+		wantState(t, a, gauge, "ok", 0, 0)
+		failure = "again"
+		time.Sleep(time.Hour)
+		wantState(t, a, gauge, "failing", 1, 0)
+		stop()
+		wantState(t, a, gauge, "idle: the leader saves the archives", 0, 0)
+	})
+}
+
+type failed struct{ text string }
+
+func (f *failed) Error() string { return f.text }
+
+func TestStatus_OfAProgramHasItsOutput(t *testing.T) {
+	a := program(t, "cat >/dev/null; echo no such bucket; exit 3")
+	a.status.begin(time.Now())
+	err := a.saveOne(t.Context(), time.Now())
+	if err == nil {
+		t.Fatal("the program has not failed")
+	}
+	a.status.failed(err)
+	got := a.Stats()
+	if got["state"] != "failing" || !strings.Contains(got["error"], "exit status 3: no such bucket") {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestStatus_IsOffWithoutASchedule(t *testing.T) {
+	got := New(DefaultSettings(), save, hclog.NewNullLogger()).Stats()
+	if got["state"] != "off" || len(got) != 1 {
+		t.Errorf("got %v", got)
+	}
+}
