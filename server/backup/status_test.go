@@ -2,8 +2,10 @@ package backup
 
 import (
 	"context"
+	"errors"
 	"io"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -49,11 +51,13 @@ func wantState(t *testing.T, a *Agent, gauge func(string) float32, state string,
 
 func TestStatus_TellsOfAProgramThatFails(t *testing.T) {
 	a := program(t, "exit 1")
-	failure := "no such bucket"
+	const reason = "no such bucket"
+	var fails atomic.Bool
+	fails.Store(true)
 	a.put = func(_ context.Context, _ string, archive io.Reader) error {
 		_, err := io.Copy(io.Discard, archive)
-		if err == nil && failure != "" {
-			return &failed{failure}
+		if err == nil && fails.Load() {
+			return errors.New(reason)
 		}
 		return err
 	}
@@ -68,25 +72,21 @@ func TestStatus_TellsOfAProgramThatFails(t *testing.T) {
 		wantState(t, a, gauge, "ok", 0, 0)
 		time.Sleep(time.Hour)
 		wantState(t, a, gauge, "failing", 1, 0)
-		if got := a.Stats(); got["error"] != failure || got["newest"] == "" {
+		if got := a.Stats(); got["error"] != reason || got["newest"] == "" {
 			t.Errorf("got %v", got)
 		}
 		time.Sleep(time.Hour)
 		wantState(t, a, gauge, "overdue", 1, 1)
-		failure = ""
+		fails.Store(false)
 		time.Sleep(11 * time.Minute)
 		wantState(t, a, gauge, "ok", 0, 0)
-		failure = "again"
+		fails.Store(true)
 		time.Sleep(time.Hour)
 		wantState(t, a, gauge, "failing", 1, 0)
 		stop()
 		wantState(t, a, gauge, "idle: the leader saves the archives", 0, 0)
 	})
 }
-
-type failed struct{ text string }
-
-func (f *failed) Error() string { return f.text }
 
 func TestStatus_OfAProgramHasItsOutput(t *testing.T) {
 	a := program(t, "cat >/dev/null; echo no such bucket; exit 3")
