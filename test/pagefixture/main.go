@@ -1,0 +1,63 @@
+// Program pagefixture has what the tests in a browser need of berth: test/ui is a module of its own.
+//
+//	pagefixture rows N    serves the page of a cluster with N rows of each kind until its input ends
+//	pagefixture shelf ... is the process of the CSI plugin of package shelf
+package main
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+
+	"github.com/hashicorp/go-hclog"
+
+	_ "berth/api/nouns" // the routes
+	"berth/test/pagefixture/rows"
+	"berth/test/shelf"
+	"berth/ui"
+)
+
+func main() {
+	if len(os.Args) > 2 && os.Args[1] == "shelf" {
+		os.Exit(shelf.Run(os.Args[2:]))
+	}
+	err := serveRows()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func serveRows() error {
+	if len(os.Args) != 3 || os.Args[1] != "rows" {
+		return fmt.Errorf("usage: pagefixture rows N")
+	}
+	n, err := strconv.Atoi(os.Args[2])
+	if err != nil {
+		return err
+	}
+	api, end, err := rows.NewAPI(n)
+	if err != nil {
+		return err
+	}
+	defer end()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	page := ui.NewHandler(ui.Config{API: api, Agent: "agent-1", Logger: hclog.NewNullLogger()})
+	server := &http.Server{Handler: page}
+	fmt.Printf("http://%s\n", ln.Addr())
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		_ = server.Close()
+	}()
+	err = server.Serve(ln)
+	if err == http.ErrServerClosed {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,136 @@
+package ui
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+)
+
+// buildFixture builds the program with the parts of berth that these tests need.
+func buildFixture(t *testing.T) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "pagefixture")
+	build := exec.CommandContext(t.Context(), "go", "build", "-C", "../..", "-tags", "hashicorpmetrics",
+		"-o", path, "./test/pagefixture")
+	out, err := build.CombinedOutput()
+	if err != nil {
+		t.Fatalf("building test/pagefixture: %v\n%s", err, out)
+	}
+	return path
+}
+
+// serveRows serves the page of a cluster with n rows of each kind until the test ends.
+func serveRows(t *testing.T, fixture string, n int) (addr string) {
+	t.Helper()
+	cmd := exec.Command(fixture, "rows", fmt.Sprint(n))
+	cmd.Stderr = os.Stderr
+	input, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = input.Close() // the program ends
+		err := cmd.Wait()
+		if err != nil {
+			t.Errorf("the program with the rows ended with %v", err)
+		}
+	})
+	lines := bufio.NewScanner(out)
+	if !lines.Scan() {
+		t.Fatalf("the program with the rows has ended: %v", lines.Err())
+	}
+	return lines.Text()
+}
+
+// firstPaint waits for the first paint of the view and returns its time in milliseconds. A browser without an
+// entry of it has not drawn any content.
+const firstPaint = `new Promise(done => {
+	new PerformanceObserver(list => {
+		const entry = list.getEntriesByName("first-contentful-paint")[0];
+		if (entry) { done(entry.startTime); }
+	}).observe({type: "paint", buffered: true});
+})`
+
+// The most elements of a view, and the rows of its tables: a page of a list has 50 rows, and the topology has
+// tiles in place of rows.
+const (
+	mostElements = 3000
+	rowsOfPage   = 50
+)
+
+// bigView is a view of the navigation, with the rows that it has of ten and of very many.
+type bigView struct {
+	name, path string
+	few, many  int
+}
+
+var bigViews = []bigView{
+	{"wrong", "/ui/", 0, 0},
+	{"jobs", "/ui/jobs", 10, rowsOfPage},
+	{"allocations", "/ui/allocations", 10, rowsOfPage},
+	{"nodes", "/ui/nodes", 1, rowsOfPage},
+	{"volumes", "/ui/volumes", 10, rowsOfPage},
+	{"plugins", "/ui/plugins", 0, 0},
+	{"topology", "/ui/topology", 0, 0},
+}
+
+// TestPage_PaintsManyRows opens each view of a cluster with 10 and with 100,000 volumes, jobs and
+// allocations. Each one has a page of rows and few elements, however many rows there are. The times of the
+// first paint are in the log, and the pictures in the directory screenshots.
+func TestPage_PaintsManyRows(t *testing.T) {
+	b := openBrowser(t, "http://127.0.0.1")
+	fixture := buildFixture(t)
+	for _, n := range []int{10, 100000} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			addr := serveRows(t, fixture, n)
+			for _, v := range bigViews {
+				paint(t, b, addr, v, n)
+			}
+			b.do(chromedp.Navigate("about:blank")) // its streams end
+		})
+	}
+}
+
+func paint(t *testing.T, b *browser, addr string, v bigView, n int) {
+	b.t = t
+	b.as(looks[0])
+	b.do(chromedp.Navigate(addr + v.path))
+	at := eval[float64](b, firstPaint)
+	b.await(v.name+" is drawn", "document.getElementById('rows') !== null")
+	elements := eval[int](b, "document.querySelectorAll('*').length")
+	t.Logf("%s with %d rows of each kind: first paint after %.0f ms, %d elements", v.name, n, at, elements)
+	if elements > mostElements {
+		t.Errorf("%s has %d elements, want at most %d", v.name, elements, mostElements)
+	}
+
+	want := v.few
+	if n > 10 {
+		want = v.many
+	}
+	if rows := eval[int](b, "document.querySelectorAll('#rows tbody tr').length"); rows != want {
+		t.Errorf("%s with %d rows of each kind shows %d rows, want %d", v.name, n, rows, want)
+	}
+	next := eval[bool](b, "document.getElementById('next-page') !== null")
+	if next != (want == rowsOfPage) {
+		t.Errorf("%s with %d rows of each kind: the link to the next page is there: %v", v.name, n, next)
+	}
+	if fault := eval[string](b, "document.querySelector('#rows .fault')?.innerText ?? ''"); fault != "" {
+		t.Errorf("%s shows a fault: %s", v.name, fault)
+	}
+	if v.path == "/ui/" { // its second part comes after the first paint
+		b.await("the second part", "document.querySelector('#slow .problem-list') !== null")
+	}
+	b.screenshot(fmt.Sprintf("rows-%d-%s", n, v.name))
+}
