@@ -66,7 +66,7 @@ func TestDialect_FollowsItsSettings(t *testing.T) {
 	noHost := DefaultConfig()
 	noHost.DisableHostname = true
 	filtered := DefaultConfig()
-	filtered.PrefixFilter = []string{"-nomad.", "+nomad.raft", "-nomad.raft.index"}
+	filtered.PrefixFilter = []string{"-nomad.raft.index", "+nomad.raft", "-nomad."}
 	dropped := DefaultConfig()
 	dropped.PrefixFilter = []string{"+berth"}
 	dropped.FilterDefault = false
