@@ -46,6 +46,9 @@ func (c *Call) Ctx() context.Context {
 // ID is the part of the path that names the resource, without escapes.
 func (c *Call) ID() string { return c.r.PathValue("id") }
 
+// Tag is the part of the path that names a tag, without escapes.
+func Tag(c *Call) string { return c.r.PathValue("tag") }
+
 // SetHeader sets a header of the answer.
 func (c *Call) SetHeader(name, value string) { c.w.Header().Set(name, value) }
 

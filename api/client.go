@@ -88,6 +88,7 @@ type Request struct {
 	route   *Route
 	escaped bool   // the parts of the path
 	ID      string // in place of {id} or restOfPath
+	Tag     string // in place of {tag}
 	Query   url.Values
 	Header  http.Header
 	Body    any // an io.Reader, or a value to send as JSON
@@ -195,8 +196,11 @@ func (c *Client) urlOf(r Request) string {
 		if r.escaped {
 			s, _ = url.PathUnescape(s) // Raw has checked it
 		}
-		if s == "{id}" {
+		switch s {
+		case "{id}":
 			s = r.ID
+		case "{tag}":
+			s = r.Tag
 		}
 		if s == restOfPath {
 			u.Path += "/" + r.ID

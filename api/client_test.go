@@ -117,7 +117,7 @@ func TestClient_MethodsReachTheirProcedures(t *testing.T) {
 		"Job.Summary":        func() error { _, _, err := c.JobSummary(ctx, "a/b", nil); return err },
 		"Job.Allocations":    func() error { _, _, err := c.JobAllocations(ctx, "a/b", true, nil); return err },
 		"Job.Evaluations":    func() error { _, _, err := c.JobEvaluations(ctx, "a/b", nil); return err },
-		"Job.GetJobVersions": func() error { _, err := c.JobVersions(ctx, "a/b", false); return err },
+		"Job.GetJobVersions": func() error { _, err := c.JobVersions(ctx, "a/b", api.JobDiffs{}); return err },
 		"Job.Register": func() error {
 			_, err := c.JobRegister(ctx, fullJob(), api.JobRegisterOptions{})
 			return err

@@ -109,7 +109,7 @@ func TestFuzzRoutes_HasSeedsOfEveryRoute(t *testing.T) {
 }
 
 // allParameters has each parameter that a route reads.
-const allParameters = "address=127.0.0.1:1&all=true&cas=1&by=me&choose=1%7Ca&command=%5B%22ls%22%5D&consistent=false&diffs=true&eval_priority=3&filter=ID+%3D%3D+%22a%22" +
+const allParameters = "address=127.0.0.1:1&all=true&cas=1&by=me&choose=1%7Ca&command=%5B%22ls%22%5D&consistent=false&diffs=true&diff_tag=golden&diff_version=1&include_children=true&eval_priority=3&filter=ID+%3D%3D+%22a%22" +
 	"&follow=false&force=true&format=prometheus&id=s1&idempotency_token=t&index=1&job=j&limit=2&lines=3&namespace=*&next_token=a&no_shutdown_delay=true&node=n1" +
 	"&node_id=n1&now=true&offset=1&origin=end&path=alloc/data/f&per_page=1&plain=true&class=c&plugin_id=p&snapshot_id=s&prefix=a&pretty&prune=true" +
 	"&purge=true&reason=why&region=global&reverse=true&sort=CreateIndex&stale=true&status=pending&task=web&tty=false&type=stdout" +

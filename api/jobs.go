@@ -102,8 +102,8 @@ var jobVersions = NewEndpoint(Get, "/v1/job/{id}/versions",
 			return &JobVersions{Versions: a.Versions, Diffs: a.Diffs}
 		}))
 
-// JobVersions has the stored versions of a job, newest first, and the difference of each to the one after it
-// in the list.
+// JobVersions has the stored versions of a job, newest first, and the difference of each to the one that
+// JobDiffs names.
 type JobVersions struct {
 	Versions []*structs.Job
 	Diffs    []*structs.JobDiff
@@ -112,15 +112,31 @@ type JobVersions struct {
 func bindJobVersions(c *Call, q *structs.JobGetRequest) (err error) {
 	q.JobID = c.ID()
 	q.Diffs, err = c.Flag("diffs")
+	q.DiffTag = c.Param("diff_tag")
+	if err == nil && c.Param("diff_version") != "" {
+		q.DiffVersion = new(uint64)
+		*q.DiffVersion, err = numberParam[uint64](c, "diff_version", 64)
+	}
+	q.Diffs = q.Diffs || q.DiffTag != "" || q.DiffVersion != nil
 	return err
 }
 
-// JobVersions lists the stored versions of a job, with their differences if diffs is set.
-func (c *Client) JobVersions(ctx context.Context, id string, diffs bool) (*JobVersions, error) {
-	return jobVersions.Send(ctx, c, Request{
-		ID:    id,
-		Query: url.Values{"diffs": {strconv.FormatBool(diffs)}},
-	})
+// JobDiffs selects the differences of versions of a job: none, those to the version before each, or those to
+// the version with a tag or a number.
+type JobDiffs struct {
+	On      bool
+	Tag     string
+	Version *uint64
+}
+
+// JobVersions lists the stored versions of a job, with their differences as d says.
+func (c *Client) JobVersions(ctx context.Context, id string, d JobDiffs) (*JobVersions, error) {
+	params := url.Values{"diffs": {strconv.FormatBool(d.On)}}
+	setGiven(params, "diff_tag", d.Tag)
+	if d.Version != nil {
+		params.Set("diff_version", strconv.FormatUint(*d.Version, 10))
+	}
+	return jobVersions.Send(ctx, c, Request{ID: id, Query: params})
 }
 
 var jobSubmission = NewEndpoint(Get, "/v1/job/{id}/submission",

@@ -133,9 +133,11 @@ func routeCalls() map[string]routeCall {
 			request: &structs.JobSubmissionRequest{JobID: "j", Version: 3},
 		},
 		"GET /v1/job/{id}/versions": {
-			path:    "/v1/job/j/versions?diffs=true",
-			rpc:     "Job.GetJobVersions",
-			request: &structs.JobGetRequest{JobID: "j", Diffs: true},
+			path: "/v1/job/j/versions?diffs=true&diff_tag=golden&diff_version=0",
+			rpc:  "Job.GetJobVersions",
+			request: &structs.JobGetRequest{
+				JobID: "j", Diffs: true, DiffTag: "golden", DiffVersion: new(uint64(0)),
+			},
 		},
 		"PUT /v1/job/{id}/plan": {
 			path: "/v1/job/a%2Fb/plan?namespace=default",
@@ -487,7 +489,7 @@ func routeCalls() map[string]routeCall {
 	for _, more := range []func() map[string]routeCall{
 		childCalls, autopilotCalls, pluginConfigCalls, evalCalls, lossCalls, claimCalls,
 		serviceCalls, gossipCalls, rootKeyCalls, variableCalls, joinCalls, revocationCalls, aclCalls,
-		admissionCalls, loginCalls, quotaCalls, classCalls, snapshotCalls, agentCalls,
+		admissionCalls, loginCalls, quotaCalls, tagCalls, classCalls, snapshotCalls, agentCalls,
 	} {
 		maps.Copy(calls, more())
 	}

@@ -65,7 +65,7 @@ func (m *marks) fill(path string, v reflect.Value, depth int) {
 var shownFields = strings.Fields(`
 	QueryOptions.Namespace WriteOptions.Namespace
 	AccessorID Address AllocID AuthMethodName ClaimID DeploymentID EvalIDs GroupName ID JobID KeyID Name
-	NodeID NodeIDs NodeName Operator Path Serial SnapshotID SnapshotName TokenID VolumeID VolumeIDs
+	NodeID NodeIDs NodeName Operator Path Serial SnapshotID SnapshotName TagName TokenID VolumeID VolumeIDs
 	Class.Name
 	Definition.Name Job.ID Job.Namespace Method.Name Policy.Name Pool.Name Quota.Name Role.Name Rule.ID Rule.Name
 	Snapshots.Name Snapshots.SourceVolumeID Schedule.Name Schedule.Namespace Schedule.VolumeID ScheduleName

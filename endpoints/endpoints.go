@@ -11,6 +11,8 @@ import (
 	"berth/endpoints/hostvols"
 	"berth/endpoints/identities"
 	"berth/endpoints/job"
+	"berth/endpoints/jobstatuses"
+	"berth/endpoints/jobtags"
 	"berth/endpoints/join"
 	"berth/endpoints/logins"
 	"berth/endpoints/node"
@@ -39,6 +41,8 @@ import (
 	"berth/structs/hostvol"
 	"berth/structs/identity"
 	"berth/structs/inquiry"
+	"berth/structs/jobstatus"
+	"berth/structs/jobtag"
 	"berth/structs/jobvolume"
 	"berth/structs/login"
 	"berth/structs/nodecalls"
@@ -302,6 +306,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		shed(read(e, structs.JobScaleStatus, required.JobScaleStatus, jobs.ScaleStatus)),
 		shed(e.quick(read(e, structs.JobGet, required.JobRead, jobs.Get))),
 		shed(read(e, structs.JobList, required.JobList, jobs.List)),
+		shed(read(e, jobstatus.Statuses, required.RowsList, jobstatuses.Procedures{Server: e.Server}.List)),
 		shed(read(e, structs.JobVersions, required.JobRead, jobs.Versions)),
 		shed(read(e, structs.JobSubmissionGet, required.JobRead, jobs.Submission)),
 		shed(read(e, structs.JobSummaryGet, required.JobRead, jobs.Summary)),
@@ -311,6 +316,8 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		shed(read(e, structs.JobDeployments, required.JobRead, deploys.OfJob)),
 		shed(read(e, structs.JobLatestDeployment, required.JobRead, deploys.Latest)),
 		write(e, structs.JobStable, required.JobStable, jobs.SetStable),
+		write(e, jobtag.Apply, required.JobWrite, jobtags.Procedures{Server: e.Server}.Apply),
+		write(e, jobtag.Remove, required.JobWrite, propose(e, fsm.JobUntag)),
 
 		shed(read(e, structs.ScalingPolicyList, required.ScalingList, jobs.ScalingPolicies)),
 		shed(e.quick(read(e, structs.ScalingPolicyGet, required.ScalingRead, jobs.ScalingPolicy))),

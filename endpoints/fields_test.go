@@ -418,6 +418,7 @@ func filledJob() *structs.Job {
 		Max:    new(int64(9)),
 		Policy: map[string]any{"a": "b"},
 	}
+	j.VersionTag = &structs.JobVersionTag{Name: "golden", Description: "d", TaggedTime: 1}
 	defaults.Canonicalize(j)
 	j.Update = new(*g.Update)
 	j.Migrate = new(*g.Migrate)

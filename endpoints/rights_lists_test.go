@@ -9,6 +9,7 @@ import (
 	"berth/structs"
 	"berth/structs/admin"
 	"berth/structs/inquiry"
+	"berth/structs/jobstatus"
 )
 
 // TestLists_ShowWhatTheirCallersMaySee has rows in two namespaces. Each list of all namespaces, and each
@@ -31,6 +32,22 @@ func TestLists_ShowWhatTheirCallersMaySee(t *testing.T) {
 	for name, shown := range map[string]func(q structs.QueryOptions) []string{
 		"jobs": func(q structs.QueryOptions) (ids []string) {
 			for _, j := range must(s, structs.JobList, &structs.QueryRequest{QueryOptions: q}).Jobs {
+				ids = append(ids, j.ID)
+			}
+			return ids
+		},
+		"states of jobs": func(q structs.QueryOptions) (ids []string) {
+			req := &jobstatus.JobStatusesRequest{QueryOptions: q}
+			for _, j := range must(s, jobstatus.Statuses, req).Jobs {
+				ids = append(ids, j.ID)
+			}
+			return ids
+		},
+		"states of named jobs": func(q structs.QueryOptions) (ids []string) {
+			req := &jobstatus.JobStatusesRequest{QueryOptions: q, Jobs: []jobstatus.JobName{
+				{ID: "job-ours", Namespace: "ours"}, {ID: "job-theirs", Namespace: "theirs"},
+			}}
+			for _, j := range must(s, jobstatus.Statuses, req).Jobs {
 				ids = append(ids, j.ID)
 			}
 			return ids

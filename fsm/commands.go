@@ -19,6 +19,7 @@ import (
 	"berth/state/csi/snapshots"
 	"berth/state/csi/space"
 	"berth/state/hostclaims"
+	"berth/state/jobversions"
 	"berth/state/lease"
 	"berth/state/namespaces"
 	"berth/state/quotas"
@@ -48,6 +49,8 @@ var (
 	JobReschedule   = command(16, "JobReschedule", state.JobReschedule)
 	JobRevert       = command(15, "JobRevert", state.JobRevert)
 	JobDispatch     = command(13, "JobDispatch", state.JobDispatch)
+	JobTag          = command(143, "JobTag", jobversions.Tag, since(2))
+	JobUntag        = command(144, "JobUntag", jobversions.Untag, since(2))
 	JobScalingEvent = command(17, "JobScalingEvent", state.JobScalingEvent)
 	PeriodicLaunch  = command(14, "PeriodicLaunch", state.JobPeriodicLaunch)
 

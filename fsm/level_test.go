@@ -17,6 +17,8 @@ func TestCommands_HaveTheLevelOfTheirRelease(t *testing.T) {
 		"NodeLeaseSet":       2,
 		"AutopilotConfigSet": 2,
 		"NodeLeave":          2,
+		"JobTag":             2,
+		"JobUntag":           2,
 		"FenceBegin":         2,
 		"FenceEnd":           2,
 		"FenceOrdered":       2,

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"berth/state/jobversions"
 	"berth/state/jobvolumes"
 	"berth/state/namespaces"
 	"berth/state/schema"
@@ -286,7 +287,7 @@ func updateDeployment(tx *WriteTx, u *structs.DeploymentStatusUpdate, now int64)
 
 	switch d.Status {
 	case structs.DeploymentSuccessful:
-		setStable(tx, JobVersion(tx, d.Namespace, d.JobID, d.JobVersion), true)
+		jobversions.SetStable(tx, JobVersion(tx, d.Namespace, d.JobID, d.JobVersion), true)
 	case structs.DeploymentRunning:
 		promoteAutomatically(tx, d, now) // canaries may have become healthy while it was paused
 	}
@@ -353,31 +354,13 @@ func evaluateDeployment(tx *WriteTx, j *structs.Job, d *structs.Deployment, now 
 	enqueueEval(tx, e, deriveID(tx, structs.TriggerDeployment, j.Namespace, j.ID, d.ID))
 }
 
-// setStable sets whether a version of a job is known to work.
-func setStable(tx *WriteTx, version *structs.Job, stable bool) {
-	if version == nil || version.Stable == stable {
-		return
-	}
-	v := version.Copy()
-	v.Stable = stable
-	schema.JobVersions.Put(tx, v)
-
-	// The current version is stored twice, and both rows have to be equal (checkJobs).
-	j := Job(tx, v.Namespace, v.ID)
-	if j != nil && j.Version == v.Version {
-		j = j.Copy()
-		j.Stable = stable
-		schema.Jobs.Put(tx, j)
-	}
-}
-
 // JobStable sets whether a version of a job is stable.
 func JobStable(tx *WriteTx, p *structs.JobStableRequest) error {
 	v := JobVersion(tx, p.RequestNamespace(), p.JobID, p.JobVersion)
 	if v == nil {
-		return NoJobVersion(p.RequestNamespace(), p.JobID, p.JobVersion)
+		return jobversions.None(p.RequestNamespace(), p.JobID, p.JobVersion)
 	}
-	setStable(tx, v, p.Stable)
+	jobversions.SetStable(tx, v, p.Stable)
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"berth/internal/mvcc"
 	"berth/state/blocked"
 	"berth/state/hostclaims"
+	"berth/state/jobversions"
 	"berth/state/jobvolumes"
 	"berth/state/namespaces"
 	"berth/state/schema"
@@ -244,6 +245,7 @@ func putJobVersion(tx *WriteTx, j, old *structs.Job, now int64) {
 	j.SubmitTime = now
 	j.Status = structs.JobPending
 	j.Stable = false
+	j.VersionTag = nil
 
 	// The callers put the evaluation, and refresh the status after that.
 	if old != nil {
@@ -265,7 +267,7 @@ func putJobVersion(tx *WriteTx, j, old *structs.Job, now int64) {
 }
 
 // pruneVersions deletes the old versions that no allocation uses, and their deployments. It keeps the newest
-// stable version. If the job is gone, all its versions are old.
+// stable version, and those with tags. If the job is gone, all its versions are old.
 func pruneVersions(tx *WriteTx, ns, id string) {
 	used := map[uint64]bool{}
 	for a := range AllocsByJob(tx, ns, id) {
@@ -275,6 +277,7 @@ func pruneVersions(tx *WriteTx, ns, id string) {
 	kept := 0
 	if j := Job(tx, ns, id); j != nil {
 		kept = keptVersions + 1
+		jobversions.Keep(tx, j, used)
 		if stable := NewestStable(tx, j); stable != nil {
 			used[stable.Version] = true
 		}
@@ -328,7 +331,7 @@ func JobDeregister(tx *WriteTx, p *structs.JobDeregisterRequest) error {
 
 	if p.Purge {
 		deleteJob(tx, j, p.Now)
-		forgetStable(tx, j)
+		jobversions.Forget(tx, j)
 	}
 
 	putGivenEval(tx, p.Eval, j, p.Now)

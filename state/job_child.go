@@ -5,6 +5,7 @@ import (
 
 	"berth/internal/codec"
 	"berth/state/check"
+	"berth/state/jobversions"
 	"berth/state/jobvolumes"
 	"berth/state/namespaces"
 	"berth/state/schema"
@@ -188,7 +189,7 @@ func CheckRevert(tx Reader, p *structs.JobRevertRequest) (current, version *stru
 	case p.JobVersion == current.Version:
 		err = structs.Invalidf("job %q is at version %d already", p.JobID, current.Version)
 	case version == nil:
-		err = NoJobVersion(ns, p.JobID, p.JobVersion)
+		err = jobversions.None(ns, p.JobID, p.JobVersion)
 	default:
 		err = current.CheckChange(version)
 	}
@@ -201,11 +202,6 @@ func CheckRevert(tx Reader, p *structs.JobRevertRequest) (current, version *stru
 	}
 
 	return current, version, err
-}
-
-// NoJobVersion is the error for a version that a job does not have.
-func NoJobVersion(ns, id string, version uint64) error {
-	return structs.NotFoundf("there is no version %d of job %q in namespace %q", version, id, ns)
 }
 
 // checkSchedules checks that exactly the jobs with a schedule have a last launch.

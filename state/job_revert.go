@@ -29,20 +29,6 @@ func NewestStable(tx Reader, current *structs.Job) *structs.Job {
 	return stable
 }
 
-// forgetStable leaves no version of a purged job stable. Those that its allocations use would otherwise be
-// stable versions of the next job with its ID.
-func forgetStable(tx *WriteTx, j *structs.Job) {
-	for _, v := range slices.Collect(JobVersions(tx, j.Namespace, j.ID)) {
-		setStable(tx, v, false)
-	}
-}
-
-// IsVersionOf reports whether a stored version is one of the job, and not one of a purged job that had the ID
-// before and whose allocations use it.
-func IsVersionOf(version, job *structs.Job) bool {
-	return version.CreateIndex >= job.CreateIndex
-}
-
 // JobReschedule evaluates a job and requests that its failed allocations be replaced at once, also if its
 // policy allows no more attempts. It leaves out allocations with a successor.
 func JobReschedule(tx *WriteTx, p *structs.JobEvaluateRequest) error {

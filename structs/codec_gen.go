@@ -4517,7 +4517,7 @@ func (v *Job) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(31)
+	n := uint32(32)
 	if !(len(v.Affinities) != 0) {
 		n--
 	}
@@ -4549,6 +4549,9 @@ func (v *Job) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.Update != nil) {
+		n--
+	}
+	if !(v.VersionTag != nil) {
 		n--
 	}
 	b = msgp.AppendMapHeader(b, n)
@@ -4654,6 +4657,12 @@ func (v *Job) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	b = append(b, "\xa7Version"...)
 	b = msgp.AppendUint64(b, uint64(v.Version))
+	if v.VersionTag != nil {
+		b = append(b, "\xaaVersionTag"...)
+		if b, err = wire.AppendOther(b, &v.VersionTag); err != nil {
+			return b, err
+		}
+	}
 	return b, nil
 }
 
@@ -4713,6 +4722,8 @@ func (v *Job) readField(name, b []byte) (_ []byte, known bool, err error) {
 		b, err = wire.ReadInt(b, &v.SubmitTime)
 	case "JobModifyIndex":
 		b, err = wire.ReadUint(b, &v.JobModifyIndex)
+	case "VersionTag":
+		b, err = wire.ReadOther(b, &v.VersionTag)
 	case "Periodic":
 		b, err = wire.ReadOther(b, &v.Periodic)
 	case "ParameterizedJob":

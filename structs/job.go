@@ -65,8 +65,9 @@ type Job struct {
 	SubmitTime        int64
 	// ConsulToken proves the rights of the submitter. It is in requests over HTTP alone: no row and no answer
 	// has it.
-	ConsulToken    Secret `json:",omitempty" codec:"-"`
-	JobModifyIndex uint64 // when the specification last changed; ModifyIndex also moves with Status
+	ConsulToken    Secret         `json:",omitempty" codec:"-"`
+	JobModifyIndex uint64         // when the specification last changed; ModifyIndex also moves with Status
+	VersionTag     *JobVersionTag `json:",omitempty" codec:",omitempty" level:"2"` // of this version
 
 	Periodic         *PeriodicConfig         `json:",omitempty" codec:",omitempty"`
 	ParameterizedJob *ParameterizedJobConfig `json:",omitempty" codec:",omitempty"`
@@ -100,6 +101,7 @@ func (j *Job) DropServerFields() {
 	j.SubmitTime = 0
 	j.ConsulToken = ""
 	j.JobModifyIndex = 0
+	j.VersionTag = nil
 	j.SetParent(&Job{})
 	j.Indexes = Indexes{}
 }
@@ -250,8 +252,7 @@ type TaskGroup struct {
 	Meta          map[string]string
 	ShutdownDelay *time.Duration `json:",omitempty"`
 	Consul        *Consul        `json:",omitempty" codec:",omitempty" level:"2"` // the default of the tasks
-	// MaxRunDuration bounds the time of an allocation of a batch or sysbatch job on its node; nil is no
-	// bound.
+	// MaxRunDuration bounds the time of an allocation of a job that ends by itself on its node; nil: no bound.
 	MaxRunDuration *time.Duration `json:",omitempty" codec:",omitempty"`
 }
 
@@ -269,8 +270,7 @@ func (g *TaskGroup) Ask() Resources {
 	return r
 }
 
-// Plugins lists the plugin IDs that the group's tasks run, without duplicates: one task may run the
-// controller of a plugin and another its node half.
+// Plugins lists the plugin IDs that the group's tasks run, each once: two tasks may run its two halves.
 func (g *TaskGroup) Plugins() []string {
 	var ids []string
 	for _, t := range g.Tasks {
@@ -438,8 +438,7 @@ type JobDeregisterResponse struct {
 // JobEvaluate creates an evaluation of a job.
 var JobEvaluate = Write[JobEvaluateRequest, JobRegisterResponse]("Job.Evaluate")
 
-// JobEvaluateRequest names the job. ForceReschedule replaces its failed allocations at once, also those for
-// which its policy allows no more attempts.
+// JobEvaluateRequest names the job. ForceReschedule replaces its failed allocations, whatever its policy is.
 type JobEvaluateRequest struct {
 	JobID           string
 	ForceReschedule bool        `json:",omitempty" codec:",omitempty"`
@@ -456,12 +455,13 @@ var (
 	JobEvaluations = Read[JobGetRequest, EvalListResponse]("Job.Evaluations")
 )
 
-// JobGetRequest is the request for one job. All includes allocations of former jobs of the same ID. Diffs
-// adds the differences between the versions.
+// JobGetRequest names a job. All includes the allocations of former jobs of its ID, and Diffs differences.
 type JobGetRequest struct {
-	JobID string
-	All   bool
-	Diffs bool `json:",omitempty" codec:",omitempty"`
+	JobID       string
+	All         bool
+	Diffs       bool    `json:",omitempty" codec:",omitempty"`
+	DiffTag     string  `json:",omitempty" codec:",omitempty" level:"2"` // Diffs are those to its version
+	DiffVersion *uint64 `json:",omitempty" codec:",omitempty" level:"2"` // likewise
 	QueryOptions
 }
 
@@ -471,8 +471,7 @@ type JobGetResponse struct {
 	QueryMeta
 }
 
-// JobVersionsResponse has the stored versions of a job, newest first, and the difference of each to the one
-// after it in the list.
+// JobVersionsResponse has the stored versions of a job, newest first, and the difference of each to another.
 type JobVersionsResponse struct {
 	Versions []*Job
 	Diffs    []*JobDiff `json:",omitempty" codec:",omitempty"`

@@ -20,6 +20,12 @@ func (r *JobRevertRequest) WithoutToken() *JobRevertRequest {
 	return &c
 }
 
+// JobVersionTag is the name that a user gave a version of a job, at TaggedTime (UnixNano). The version stays.
+type JobVersionTag struct {
+	Name, Description string `level:"2"`
+	TaggedTime        int64  `level:"2"`
+}
+
 // JobScale changes the count of a group.
 var JobScale = Write[JobScaleRequest, JobRegisterResponse]("Job.Scale")
 

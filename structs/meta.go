@@ -59,8 +59,7 @@ type QueryOptions struct {
 	Sees func(namespace, id string) bool `json:"-" codec:"-" level:"2"`
 }
 
-// The keys by which lists can be sorted, besides the IDs of rows: the log index at which a row was created or
-// changed.
+// The keys of sorted lists, besides the IDs of rows: the log index at which a row was created or changed.
 const (
 	SortCreate = "CreateIndex"
 	SortModify = "ModifyIndex"

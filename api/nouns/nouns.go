@@ -12,6 +12,8 @@ import (
 	_ "berth/api/events"
 	_ "berth/api/hostvols"
 	_ "berth/api/identities"
+	_ "berth/api/jobstatuses"
+	_ "berth/api/jobtags"
 	_ "berth/api/logins"
 	_ "berth/api/nodemetas"
 	_ "berth/api/quotas"

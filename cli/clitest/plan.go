@@ -8,12 +8,15 @@ import (
 	"berth/structs"
 	"berth/structs/inquiry"
 	"berth/structs/jobdiff"
+	"berth/structs/jobtag"
 )
 
 // answerPlans plans jobs by their names: "big" finds no place, "calm" is updated in place, "high-N" displaces
 // N allocations of N/5 jobs.
 func (w *Cluster) answerPlans() {
-	w.answerVersions()
+	tags := map[uint64]*structs.JobVersionTag{}
+	w.answerVersions(tags)
+	w.answerTags(tags)
 	apitest.On(w.Caller, inquiry.JobPlan, func(_ context.Context, r *inquiry.JobPlanRequest) (
 		*inquiry.JobPlanResponse, error,
 	) {
@@ -81,8 +84,8 @@ func displaced(n int) (allocs []*structs.AllocListStub) {
 	return allocs
 }
 
-// answerVersions answers with two versions of each job.
-func (w *Cluster) answerVersions() {
+// answerVersions answers with two versions of each job, and the tags by the numbers of versions.
+func (w *Cluster) answerVersions(tags map[uint64]*structs.JobVersionTag) {
 	apitest.On(w.Caller, structs.JobVersions, func(_ context.Context, r *structs.JobGetRequest) (
 		*structs.JobVersionsResponse, error,
 	) {
@@ -95,13 +98,44 @@ func (w *Cluster) answerVersions() {
 		before.Version--
 		before.Priority = 40
 		resp := &structs.JobVersionsResponse{
-			Versions:  []*structs.Job{j, before},
+			Versions:  []*structs.Job{j.Copy(), before},
 			QueryMeta: jobMeta,
 		}
 		if r.Diffs {
 			resp.Diffs = []*structs.JobDiff{jobdiff.Compare(before, j, true)}
 		}
+		for _, v := range resp.Versions {
+			v.VersionTag = tags[v.Version]
+		}
+		if r.DiffTag != "" || r.DiffVersion != nil {
+			resp.Diffs = append(resp.Diffs, jobdiff.Compare(before, before, true))
+		}
 
 		return resp, nil
+	})
+}
+
+// answerTags keeps one tag for each number of a version, of whichever job.
+func (w *Cluster) answerTags(tags map[uint64]*structs.JobVersionTag) {
+	apitest.On(w.Caller, jobtag.Apply, func(_ context.Context, r *jobtag.JobTagRequest) (
+		*jobtag.JobTagResponse, error,
+	) {
+		_, err := w.job(r.JobID)
+		if err != nil {
+			return nil, err
+		}
+		tags[r.JobVersion] = &structs.JobVersionTag{Name: r.TagName, Description: r.Description}
+		return &jobtag.JobTagResponse{Name: r.TagName, Description: r.Description}, nil
+	})
+	apitest.On(w.Caller, jobtag.Remove, func(_ context.Context, r *jobtag.JobUntagRequest) (
+		*structs.Empty, error,
+	) {
+		for version, t := range tags {
+			if t.Name == r.TagName {
+				delete(tags, version)
+				return &structs.Empty{}, nil
+			}
+		}
+		return nil, structs.NotFoundf("no version of job %q has the tag %q", r.JobID, r.TagName)
 	})
 }

@@ -8,17 +8,19 @@ import (
 	"berth/api"
 	"berth/cli/alloc"
 	"berth/cli/command"
+	"berth/cli/jobtag"
 	"berth/cli/watch"
 	"berth/structs"
 )
 
 var jobRevertCommand = command.Command{
 	Name:     "revert",
-	Args:     "<job> <version>",
+	Args:     "<job> <version-or-tag>",
 	Synopsis: "Make an earlier version of a job the newest one",
 	Help: `
 The earlier version is registered again as a new version. "berth job history"
-lists the versions.`,
+lists the versions. A number is always that of a version, also if a tag has
+this name.`,
 	Acts: true,
 	Flags: append([]command.Flag{{
 		Name:  "prior-version",
@@ -28,15 +30,16 @@ lists the versions.`,
 	}, consulToken, waitFlag}, command.DetachFlags...),
 	Run: jobRevert,
 	Examples: "berth job revert web 3\n" +
+		"berth job revert web golden\n" +
 		"berth job revert -prior-version 5 web 3",
 }
 
 // jobRevert registers an earlier version again, and waits as jobRun does.
 func jobRevert(ctx context.Context, c *command.Call) error {
 	id := c.Arg(0)
-	version, err := strconv.ParseUint(c.Arg(1), 10, 64)
+	version, err := jobtag.Version(ctx, c, id, c.Arg(1))
 	if err != nil {
-		return command.BadUsage("<version> is %q, expected a whole number", c.Arg(1))
+		return c.DidYouMean(ctx, "job", id, err)
 	}
 
 	var prior *uint64

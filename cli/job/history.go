@@ -6,6 +6,7 @@ import (
 
 	"berth/api"
 	"berth/cli/command"
+	"berth/cli/jobtag"
 	"berth/structs"
 )
 
@@ -15,22 +16,27 @@ var jobHistoryCommand = command.Command{
 	Synopsis: "Show the stored versions of a job",
 	Help: `
 Shows the stored versions, the newest first. The servers keep the current one,
-the six before it, the newest stable one, and each that an allocation uses.`,
+the six before it, the newest stable one, and each that an allocation uses or
+that has a tag.`,
 	Renders: true,
 	Flags: []command.Flag{
 		{Name: "p", Usage: "Show the difference of each version to the one before it"},
+		jobtag.DiffVersionFlag,
+		jobtag.DiffTagFlag,
 		{Name: "full", Usage: "Show the complete job of each version"},
 		{Name: "version", Kind: command.Number, Value: "number", Usage: "Show this version only"},
 	},
 	Run: jobHistory,
 	Examples: "berth job history web\n" +
-		"berth job history -p -version 3 web",
+		"berth job history -p -version 3 web\n" +
+		"berth job history -diff-tag golden web",
 }
 
 // jobHistory shows the versions of a job that the servers have kept.
 func jobHistory(ctx context.Context, c *command.Call) error {
-	if c.Bool("p") && c.Bool("full") {
-		return command.BadUsage("-p and -full exclude each other")
+	diffs, err := jobtag.Diffs(c)
+	if err != nil {
+		return err
 	}
 
 	id, err := c.Resolve(ctx, "job", c.Arg(0))
@@ -38,7 +44,7 @@ func jobHistory(ctx context.Context, c *command.Call) error {
 		return err
 	}
 
-	answer, err := c.API.JobVersions(ctx, id, c.Bool("p"))
+	answer, err := c.API.JobVersions(ctx, id, diffs)
 	if err != nil {
 		return err
 	}
@@ -57,7 +63,7 @@ func jobHistory(ctx context.Context, c *command.Call) error {
 
 // oneVersion returns the part of an answer on one version.
 func oneVersion(all *api.JobVersions, id string, version uint64) (*api.JobVersions, error) {
-	job, err := findVersion(all.Versions, id, version)
+	job, err := jobtag.Find(all.Versions, id, version)
 	if err != nil {
 		return nil, err
 	}
@@ -92,6 +98,7 @@ func printHistory(c *command.Call, answer *api.JobVersions) error {
 			"Stable", command.YesNo(j.Stable),
 			"Stopped", command.YesNo(j.Stop),
 			"Submitted", command.FormatNanos(j.SubmitTime),
+			"Tag", jobtag.Text(j),
 		)
 
 		if i < len(answer.Diffs) {

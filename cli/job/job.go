@@ -15,6 +15,7 @@ import (
 	"berth/cli/alloc"
 	"berth/cli/command"
 	"berth/cli/deployment"
+	"berth/cli/jobtag"
 	"berth/cli/watch"
 	"berth/structs"
 )
@@ -148,6 +149,7 @@ that the drivers are not checked.`,
 	jobHistoryCommand,
 	jobWhyCommand,
 	jobRevertCommand,
+	jobtag.Command,
 	jobScaleCommand,
 	deployment.ScalingEventsCommand,
 	jobRestartCommand,
@@ -283,24 +285,11 @@ func showSource(ctx context.Context, c *command.Call, version *structs.Job) erro
 
 // jobVersion returns the version of a job that -version names.
 func jobVersion(ctx context.Context, c *command.Call, id string) (*structs.Job, error) {
-	answer, err := c.API.JobVersions(ctx, id, false)
+	answer, err := c.API.JobVersions(ctx, id, api.JobDiffs{})
 	if err != nil {
 		return nil, err
 	}
-	return findVersion(answer.Versions, id, uint64(c.Number("version")))
-}
-
-// findVersion returns one of the stored versions of a job.
-func findVersion(versions []*structs.Job, id string, version uint64) (*structs.Job, error) {
-	var stored []string
-	for _, j := range versions {
-		if j.Version == version {
-			return j, nil
-		}
-		stored = append(stored, fmt.Sprint(j.Version))
-	}
-	return nil, structs.NotFoundf("job %q has no version %d, it has %s",
-		id, version, strings.Join(stored, ", "))
+	return jobtag.Find(answer.Versions, id, uint64(c.Number("version")))
 }
 
 var jobStatus = command.Status[*structs.JobListStub, structs.Job]{

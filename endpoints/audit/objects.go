@@ -32,6 +32,7 @@ var names = []naming{
 	{"NodeIDs", "node"},
 	{"NodeName", "node"},
 	{"JobID", "job"},
+	{"TagName", "job version tag"},
 	{"DeploymentID", "deployment"},
 	{"EvalIDs", "evaluation"},
 	{"KeyID", "root key"},

@@ -21,7 +21,6 @@ import (
 	"berth/structs"
 	"berth/structs/admin"
 	"berth/structs/faults"
-	"berth/structs/jobdiff"
 	"berth/structs/jobvolume"
 	"berth/structs/validate"
 )
@@ -404,37 +403,6 @@ func jobStub(tx *state.ReadTx, j *structs.Job) structs.JobListStub {
 		JobModifyIndex:    j.JobModifyIndex,
 		SubmitTime:        j.SubmitTime,
 	}
-}
-
-// Versions lists the versions of a job, the newest first, with their differences on request. The error is
-// not-found.
-func (j Jobs) Versions(
-	tx *state.ReadTx,
-	req *structs.JobGetRequest,
-	resp *structs.JobVersionsResponse,
-) error {
-	ns := req.RequestNamespace()
-	job := state.Job(tx, ns, req.JobID)
-	// Versions of a purged job with the same ID are kept while allocations use them. They are not shown.
-	for v := range state.JobVersions(tx, ns, req.JobID) {
-		if job == nil || state.IsVersionOf(v, job) {
-			resp.Versions = append(resp.Versions, v)
-		}
-	}
-
-	// The rows are the oldest first.
-	slices.Reverse(resp.Versions)
-	if len(resp.Versions) == 0 {
-		return noJob(ns, req.JobID)
-	}
-
-	// Each difference is that of a version and the one before it, so there is one less than versions.
-	for i := 1; i < len(resp.Versions) && req.Diffs; i++ {
-		diff := jobdiff.Compare(resp.Versions[i], resp.Versions[i-1], true)
-		resp.Diffs = append(resp.Diffs, diff)
-	}
-
-	return nil
 }
 
 // Summary counts the allocations of a job by their status. The error is not-found.

@@ -14,6 +14,8 @@ import (
 	"berth/structs/hostvol"
 	"berth/structs/identity"
 	"berth/structs/inquiry"
+	"berth/structs/jobstatus"
+	"berth/structs/jobtag"
 	"berth/structs/jobvolume"
 	"berth/structs/login"
 	"berth/structs/nodecalls"
@@ -212,6 +214,7 @@ var all = []any{
 	new(structs.JobSubmissionResponse),
 	new(structs.JobSummary),
 	new(structs.JobSummaryResponse),
+	new(structs.JobVersionTag),
 	new(structs.JobVersionsResponse),
 	new(structs.LeaseGrant),
 	new(structs.LogConfig),
@@ -513,6 +516,16 @@ var all = []any{
 	new(inquiry.SearchResponse),
 	new(inquiry.VolumeChange),
 	new(inquiry.WhyResponse),
+	new(jobstatus.AllocHealth),
+	new(jobstatus.AllocStatus),
+	new(jobstatus.DeploymentSummary),
+	new(jobstatus.JobName),
+	new(jobstatus.JobStatus),
+	new(jobstatus.JobStatusesRequest),
+	new(jobstatus.JobStatusesResponse),
+	new(jobtag.JobTagRequest),
+	new(jobtag.JobTagResponse),
+	new(jobtag.JobUntagRequest),
 	new(jobvolume.Exhaustion),
 	new(jobvolume.SpaceAnswer),
 	new(jobvolume.SpaceRequest),

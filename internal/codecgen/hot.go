@@ -16,6 +16,8 @@ var WirePackages = []string{
 	"structs/identity",
 	"structs/admission",
 	"structs/inquiry",
+	"structs/jobstatus",
+	"structs/jobtag",
 	"structs/jobvolume",
 	"structs/login",
 	"structs/nodecalls",

@@ -119,6 +119,7 @@ var blocks = []block{
 var literal = map[string]map[string][]string{
 	"it tells the job and its parts apart, before a node has them": {
 		"Job":             {"Region", "Namespace", "ID", "Name", "ParentID", "DispatchIdempotencyToken"},
+		"JobVersionTag":   {"Name"},
 		"TaskGroup":       {"Name"},
 		"Task":            {"Name"},
 		"Port":            {"Label"},
@@ -133,7 +134,10 @@ var literal = map[string]map[string][]string{
 		"GatewayBindAddress": {"Name"},
 	},
 	"the servers write it": {
-		"Job":  {"Status", "StatusDescription", "ConsulToken"},
+		"Job": {"Status", "StatusDescription", "ConsulToken"},
+
+		"JobVersionTag": {"Description"},
+
 		"Task": {"Kind"},
 	},
 	"it becomes a field of the task of the proxy, which takes placeholders": {

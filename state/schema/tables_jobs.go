@@ -13,6 +13,11 @@ var (
 		return mvcc.KeyOf(j.Namespace, j.ID)
 	}).Require(WholeGroups)
 
+	// Jobs by their last change.
+	JobsByChange = Jobs.UniqueIndex("change", func(j *structs.Job) mvcc.Key {
+		return mvcc.KeyOf(mvcc.Ordered(j.ModifyIndex), j.Namespace, j.ID)
+	})
+
 	// Jobs that run on every node.
 	JobsPerNode = Jobs.Index("per_node", func(j *structs.Job) mvcc.Key {
 		return mvcc.KeyIf(j.PerNode() && !j.StartsOthers(), j.Type)

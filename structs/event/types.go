@@ -6,6 +6,7 @@ var Types = map[Topic][]string{
 		"JobRegistered", "JobDeregistered", "JobBatchDeregistered",
 		// The status of the job has changed, by the command of that name.
 		"PlanResult", "EvaluationUpdated", "AllocationUpdated",
+		"JobVersionTagged", "JobVersionUntagged", // the payload has the version
 	},
 	Evaluation: {"EvaluationUpdated"},
 	Allocation: {"AllocationUpdated", "AllocationUpdateDesiredStatus", "PlanResult"},

@@ -24,7 +24,7 @@ type differ struct {
 var notCompared = map[reflect.Type][]string{
 	reflect.TypeFor[structs.Job](): {
 		"ID", "TaskGroups", "Status", "StatusDescription", "Stable", "Version", "SubmitTime", "JobModifyIndex",
-		"ParentID", "Dispatched", "Payload", "DispatchIdempotencyToken",
+		"VersionTag", "ParentID", "Dispatched", "Payload", "DispatchIdempotencyToken",
 	},
 	reflect.TypeFor[structs.TaskGroup](): {"Name", "Tasks"},
 	reflect.TypeFor[structs.Task]():      {"Name"},

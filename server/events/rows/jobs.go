@@ -19,8 +19,32 @@ var byOthers = map[string]string{
 	fsm.JobDeregister.Name:      "JobDeregistered",
 }
 
+// tagTypes has the types of the events of versions.
+var tagTypes = map[string]string{
+	fsm.JobTag.Name:   "JobVersionTagged",
+	fsm.JobUntag.Name: "JobVersionUntagged",
+}
+
+// version has the events of the tags of a version. All else that changes a version is an event of the job.
+func version(c change[structs.Job]) []ring.Made {
+	kind := tagTypes[c.command]
+	if kind == "" {
+		return nil
+	}
+	j := c.row()
+	return one(c, "Job", event.Event{
+		Topic:     event.Job,
+		Type:      kind,
+		Key:       j.ID,
+		Namespace: j.Namespace,
+	})
+}
+
 func job(c change[structs.Job]) []ring.Made {
 	j := c.row()
+	if tagTypes[c.command] != "" {
+		return nil // that of the version tells it
+	}
 	kind := c.typeOf("JobDeregistered", byOthers, "JobRegistered")
 	if c.isGone() && c.command == fsm.Reap.Name {
 		kind = "JobBatchDeregistered"

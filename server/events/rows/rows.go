@@ -28,6 +28,7 @@ type maker func(fsm.Change) []ring.Made
 // makers has the function of each table with events.
 var makers = map[string]maker{
 	schema.Jobs.Name():        of(job),
+	schema.JobVersions.Name(): of(version),
 	schema.Evals.Name():       of(evaluation),
 	schema.Allocs.Name():      of(allocation),
 	schema.Deployments.Name(): of(deployment),

@@ -1,0 +1,235 @@
+package jobstatuses_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"berth/endpoints/core"
+	"berth/endpoints/endpointstest"
+	"berth/fsm"
+	"berth/rpc"
+	"berth/structs"
+	"berth/structs/jobstatus"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func newServer(t testing.TB) *endpointstest.Server {
+	return endpointstest.New(t, core.DefaultSettings())
+}
+
+func register(s *endpointstest.Server, id string, edits ...func(*structs.Job)) {
+	s.T.Helper()
+	j := endpointstest.Job(id)
+	j.Namespace = structs.DefaultNamespace
+	for _, edit := range edits {
+		edit(j)
+	}
+	endpointstest.MustPropose(s, fsm.JobRegister, &structs.JobRegisterRequest{Job: j})
+}
+
+func list(s *endpointstest.Server, req jobstatus.JobStatusesRequest) *jobstatus.JobStatusesResponse {
+	s.T.Helper()
+	return endpointstest.Must(s, jobstatus.Statuses, &req)
+}
+
+func ids(resp *jobstatus.JobStatusesResponse) string {
+	var all []string
+	for _, j := range resp.Jobs {
+		all = append(all, j.ID)
+	}
+	return strings.Join(all, " ")
+}
+
+func query(q structs.QueryOptions) jobstatus.JobStatusesRequest {
+	return jobstatus.JobStatusesRequest{QueryOptions: q}
+}
+
+// changed makes another version of a job.
+func changed(priority int) func(*structs.Job) {
+	return func(j *structs.Job) { j.Priority = priority }
+}
+
+func TestList_HasTheLastChangedJobFirst(t *testing.T) {
+	s := newServer(t)
+	for _, id := range []string{"b", "c", "a", "d"} {
+		register(s, id)
+	}
+	register(s, "c", changed(70))
+	for want, q := range map[string]structs.QueryOptions{
+		"c d a b": {},
+		"b a d c": {Reverse: true},
+		"c d":     {PerPage: 2},
+		"b a d":   {PerPage: 3, Reverse: true},
+		"c":       {Filter: `Priority == 70`},
+		"d a b":   {Filter: `Priority == 50 and Type == "service"`},
+		"d a":     {Filter: `Priority == 50`, PerPage: 2},
+		"":        {Prefix: "x"},
+	} {
+		if got := ids(list(s, query(q))); got != want {
+			t.Errorf("%+v: got %q, want %q", q, got, want)
+		}
+	}
+
+	// The pages have each job once.
+	for _, reverse := range []bool{false, true} {
+		var pages []string
+		q := structs.QueryOptions{PerPage: 3, Reverse: reverse}
+		for range 3 {
+			resp := list(s, query(q))
+			pages = append(pages, ids(resp))
+			q.NextToken = resp.NextToken
+			if q.NextToken == "" {
+				break
+			}
+		}
+		want := []string{"c d a", "b"}
+		if reverse {
+			want = []string{"b a d", "c"}
+		}
+		if !slices.Equal(pages, want) {
+			t.Errorf("the pages are %q, want %q", pages, want)
+		}
+	}
+	for _, q := range []structs.QueryOptions{
+		{Sort: structs.SortCreate}, {NextToken: "none of ours"}, {NextToken: "MQ"}, {Filter: "Nothing == 1"},
+	} {
+		bad := query(q)
+		endpointstest.Rejected(s, structs.KindInvalid, jobstatus.Statuses, &bad)
+	}
+}
+
+func TestList_HasTheNamedJobsAlone(t *testing.T) {
+	s := newServer(t)
+	s.AddNamespace("other")
+	register(s, "a")
+	register(s, "b")
+	register(s, "a", func(j *structs.Job) { j.Namespace = "other" })
+	named := func(ns string, names ...jobstatus.JobName) string {
+		return ids(list(s, jobstatus.JobStatusesRequest{
+			Jobs: names, QueryOptions: structs.QueryOptions{Namespace: ns},
+		}))
+	}
+	a := jobstatus.JobName{ID: "a"}
+	inOther := jobstatus.JobName{ID: "a", Namespace: "other"}
+	inDefault := jobstatus.JobName{ID: "a", Namespace: structs.DefaultNamespace}
+	for name, c := range map[string]struct{ got, want string }{
+		"one":                    {named("", a), "a"},
+		"a job that is none":     {named("", jobstatus.JobName{ID: "x"}, a), "a"},
+		"one twice":              {named("", a, inDefault), "a"},
+		"those of all":           {named("*", inOther, inDefault), "a a"},
+		"not of the request":     {named("", inOther), ""},
+		"all, without a name":    {named(""), "b a"},
+		"all of a namespace":     {named("other"), "a"},
+		"all of every namespace": {named("*"), "a b a"},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s: got %q, want %q", name, c.got, c.want)
+		}
+	}
+	many := jobstatus.JobStatusesRequest{Jobs: make([]jobstatus.JobName, jobstatus.MaxJobs+1)}
+	endpointstest.Rejected(s, structs.KindInvalid, jobstatus.Statuses, &many)
+}
+
+func TestList_LeavesChildrenOutUnlessAsked(t *testing.T) {
+	s := newServer(t)
+	parent := endpointstest.Job("batch")
+	parent.Type = structs.JobBatch
+	parent.ParameterizedJob = &structs.ParameterizedJobConfig{}
+	endpointstest.Must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: parent})
+	dispatch := &structs.JobDispatchRequest{JobID: "batch"}
+	child := endpointstest.Must(s, structs.JobDispatch, dispatch).DispatchedJobID
+	if got := ids(list(s, query(structs.QueryOptions{}))); got != "batch" {
+		t.Errorf("got %q, want the parent alone", got)
+	}
+	all := list(s, jobstatus.JobStatusesRequest{IncludeChildren: true})
+	if got := ids(all); got != child+" batch" {
+		t.Fatalf("got %q, want the child too", got)
+	}
+	if all.Jobs[0].ParentID != "batch" || all.Jobs[0].ChildStatuses != nil {
+		t.Errorf("the child is %+v", all.Jobs[0])
+	}
+	if !slices.Equal(all.Jobs[1].ChildStatuses, []string{all.Jobs[0].Status}) || all.Jobs[0].Status == "" {
+		t.Errorf("the parent has the children %q, want one that is %q",
+			all.Jobs[1].ChildStatuses, all.Jobs[0].Status)
+	}
+}
+
+func TestList_HasTheAllocationsOfAJob(t *testing.T) {
+	s := newServer(t)
+	s.AddNode("n1", "")
+	s.AddAlloc("a", "n1")
+	alloc := endpointstest.Must(s, structs.AllocGet, &structs.AllocGetRequest{AllocID: "a"}).Alloc
+	resp := list(s, query(structs.QueryOptions{}))
+	if len(resp.Jobs) != 1 || len(resp.Jobs[0].Allocs) != 1 {
+		t.Fatalf("got %d jobs", len(resp.Jobs))
+	}
+	j := resp.Jobs[0]
+	want := jobstatus.AllocStatus{
+		ID: "a", Group: alloc.TaskGroup, ClientStatus: alloc.ClientStatus, NodeID: "n1", JobVersion: alloc.JobVersion,
+	}
+	if *j.Allocs[0] != want {
+		t.Errorf("got the allocation %+v, want %+v", *j.Allocs[0], want)
+	}
+	row := endpointstest.Must(s, structs.JobGet, &structs.JobGetRequest{JobID: j.ID}).Job
+	if j.Name != row.Name || j.Type != row.Type || j.ModifyIndex != row.ModifyIndex || j.Status != row.Status ||
+		j.GroupCountSum != row.TaskGroups[0].Count || j.Namespace != structs.DefaultNamespace ||
+		j.Stop || j.IsPack || j.LatestDeployment != nil {
+		t.Errorf("got the job %+v of the row %+v", j, row)
+	}
+
+	// The allocations of a purged job are not those of the next job with its ID.
+	endpointstest.Must(s, structs.JobDeregister, &structs.JobDeregisterRequest{JobID: j.ID, Purge: true})
+	register(s, j.ID, func(j *structs.Job) { j.Meta = map[string]string{"pack.name": "p"} })
+	next := list(s, query(structs.QueryOptions{})).Jobs[0]
+	if len(next.Allocs) != 0 || next.Allocs == nil || !next.IsPack {
+		t.Errorf("the next job is %+v", next)
+	}
+}
+
+func TestList_AnswersAWaitingRequest(t *testing.T) {
+	s := newServer(t)
+	register(s, "a")
+	first := list(s, query(structs.QueryOptions{}))
+	type answer struct {
+		resp *jobstatus.JobStatusesResponse
+		err  error
+	}
+	answered := make(chan answer, 1)
+	go func() {
+		next := query(structs.QueryOptions{MinIndex: first.Index})
+		resp, err := rpc.Call(t.Context(), s.RPC, jobstatus.Statuses, &next)
+		answered <- answer{resp, err}
+	}()
+	register(s, "b")
+	got := <-answered
+	if got.err != nil || ids(got.resp) != "b a" {
+		t.Errorf("got %+v, want the new job", got)
+	}
+}
+
+// BenchmarkList reads pages of 25 of 100,000 jobs.
+func BenchmarkList(b *testing.B) {
+	s := newServer(b)
+	for n := range 100_000 {
+		register(s, fmt.Sprintf("job-%05d", n))
+	}
+	for name, q := range map[string]structs.QueryOptions{
+		"first":  {PerPage: 25},
+		"filter": {PerPage: 25, Filter: `ID contains "99"`},
+		"last":   {PerPage: 25, Filter: `ID matches "job-000([01][0-9]|2[0-4])"`},
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if got := list(s, query(q)); len(got.Jobs) != 25 {
+					b.Fatalf("%d jobs", len(got.Jobs))
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,28 @@
+// Package jobtags serves the method that puts a tag on a version of a job.
+package jobtags
+
+import (
+	"context"
+
+	"berth/endpoints/core"
+	"berth/fsm"
+	"berth/structs/jobtag"
+)
+
+// Procedures serve the method.
+type Procedures struct{ *core.Server }
+
+// Apply puts a tag on a version of a job.
+func (p Procedures) Apply(
+	ctx context.Context, req *jobtag.JobTagRequest, resp *jobtag.JobTagResponse,
+) (uint64, error) {
+	err := jobtag.Check(req.TagName, req.Description) // without an entry in the log
+	if err != nil {
+		return 0, err
+	}
+	index, err := fsm.Propose(ctx, p.Raft, fsm.JobTag, req)
+	resp.Name = req.TagName
+	resp.Description = req.Description
+	resp.TaggedTime = req.Now
+	return index, err
+}
