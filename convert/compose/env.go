@@ -108,6 +108,9 @@ const (
 	closeMark = "\x02"
 )
 
+// marked matches the parts of a value that are read on the node. The rest of the value is in the job file.
+var marked = regexp.MustCompile(openMark + "[^" + closeMark + "]*" + closeMark)
+
 // parse reads a value. written is the text before interpolation, and value the one after it, nil for one
 // of the shell.
 func (e *entry) parse(written string, value *string) error {
@@ -119,12 +122,6 @@ func (e *entry) parse(written string, value *string) error {
 	if strings.ContainsAny(written, openMark+closeMark) {
 		return errors.New("it has control characters")
 	}
-	if isSecret(e.key, *value) && !strings.Contains(written, "$") {
-		e.addVariable(e.key)
-		e.format = "%s"
-		return nil
-	}
-
 	// A variable with a default keeps it, and any other one is read on the node.
 	defaults := template.ExtractVariables(map[string]any{"value": written}, template.DefaultPattern)
 	text, err := template.SubstituteWithOptions(written, func(name string) (string, bool) {
@@ -140,7 +137,14 @@ func (e *entry) parse(written string, value *string) error {
 	if written == "" {
 		text = *value
 	}
-	e.split(e.markServices(text))
+
+	text = e.markServices(text)
+	if isSecret(e.key, marked.ReplaceAllString(text, "")) {
+		e.addVariable(e.key)
+		e.format = "%s"
+		return nil
+	}
+	e.split(text)
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package compose
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"path/filepath"
@@ -125,14 +126,17 @@ func takeEnvironments(model map[string]any) map[string]map[string]string {
 func (c *converter) checkVariables(filename string, model map[string]any) error {
 	given := types.NewMapping(c.Env)
 	var missing []string
-	for name, v := range template.ExtractVariables(model, template.DefaultPattern) {
+	for name, v := range sorted(template.ExtractVariables(model, template.DefaultPattern)) {
 		_, known := given[name]
 		if !known && v.DefaultValue == "" {
 			missing = append(missing, name)
 		}
+		if isSecret(name, cmp.Or(given[name], v.DefaultValue)) {
+			c.note("", "The value of %s is in the job file: if it is a secret, have the program read it from "+
+				"a variable of its environment", name)
+		}
 	}
 	if len(missing) > 0 {
-		slices.Sort(missing)
 		return structs.Invalidf("%s: variables without a value: %s; set them in the environment, as for docker "+
 			"compose", filename, strings.Join(missing, ", "))
 	}

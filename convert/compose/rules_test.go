@@ -45,6 +45,10 @@ services:
       PASSED:
       ROOT_PASSWORD: geheim-plain
       API_KEY: geheim-key
+      DOLLAR_PASSWORD: "geheim$$word"
+      DEFAULT_PASSWORD: ${DEFAULT_PASSWORD:-geheim}
+      LOGIN: "postgres://u:${PW:-geheim}@h/x"
+      LOGIN_AT: "postgres://u:geheim@${PLACE}/x"
       TOKEN_FILE: /run/secrets/token
       WITH_DEFAULT: ${LEVEL:-info}
 `, "SECRET_OF_SHELL=geheim-shell", "PASSED=geheim-passed", "TAG=3")
@@ -60,11 +64,33 @@ services:
 		`WITH_DEFAULT = "info"`,
 		`ROOT_PASSWORD={{ $vars.ROOT_PASSWORD.Value | toJSON }}`,
 		`API_KEY={{ $vars.API_KEY.Value | toJSON }}`,
+		`DOLLAR_PASSWORD={{ $vars.DOLLAR_PASSWORD.Value | toJSON }}`,
+		`DEFAULT_PASSWORD={{ $vars.DEFAULT_PASSWORD.Value | toJSON }}`,
+		`LOGIN={{ $vars.LOGIN.Value | toJSON }}`,
+		`LOGIN_AT={{ $vars.LOGIN_AT.Value | toJSON }}`,
 		`"/run/secrets/token"`, "berth var put nomad/jobs/shop API_KEY=@FILE",
 	} {
 		if !strings.Contains(all, want) {
 			t.Errorf("the file lacks %s:\n%s", want, all)
 		}
+	}
+}
+
+// TestConvert_NamesASecretOutsideOfEnvironments: the value of a variable in a command is in the job file.
+func TestConvert_NamesASecretOutsideOfEnvironments(t *testing.T) {
+	t.Parallel()
+	r := convert(t, `
+services:
+  a:
+    image: a:${TAG}
+    command: ["serve", "--requirepass", "${REDIS_PASSWORD}"]
+`, "REDIS_PASSWORD=geheim", "TAG=3")
+	notes := strings.Join(r.Notes, "\n")
+	if !strings.Contains(notes, "The value of REDIS_PASSWORD is in the job file") {
+		t.Errorf("no note names the secret:\n%s", notes)
+	}
+	if strings.Contains(notes, "geheim") || strings.Contains(notes, "TAG") {
+		t.Errorf("a note has a value, or names a variable that is no secret:\n%s", notes)
 	}
 }
 
