@@ -118,13 +118,13 @@ func operations(before, now *pending) []ring.Made {
 		Key:        key,
 		Namespace:  now.Namespace,
 		FilterKeys: []string{now.VolumeID, now.NodeID, now.PluginID},
-		Reason:     failure(now.LastError),
+		Reason:     operationReason(kind, cmp.Or(before, &pending{}), now),
 	})
 }
 
 func operationType(before, now *pending) string {
 	switch {
-	case now.LastError != nil && now.LastError != before.LastError:
+	case isNewFailure(before.LastError, now.LastError):
 		return "OperationFailed"
 	case now.Call != nil && before.Call == nil:
 		return "OperationBegun"
@@ -132,6 +132,28 @@ func operationType(before, now *pending) string {
 		return "OperationEnded"
 	}
 	return ""
+}
+
+// isNewFailure reports whether a call has failed since an error. A retry by an operator changes the time of the
+// next attempt alone.
+func isNewFailure(before, now *structs.OperationError) bool {
+	if before == nil || now == nil {
+		return now != nil
+	}
+	same := *now
+	same.RetryTime = before.RetryTime
+	return same != *before
+}
+
+// operationReason returns the failure, or the operation that has begun or ended.
+func operationReason(kind string, before, now *pending) string {
+	switch kind {
+	case "OperationBegun":
+		return now.Call.Op
+	case "OperationEnded":
+		return before.Call.Op
+	}
+	return failure(now.LastError)
 }
 
 func plugin(c change[structs.CSIPluginRow]) []ring.Made {
@@ -219,15 +241,20 @@ func claim(c change[structs.CSIClaim]) []ring.Made {
 func attachment(c change[structs.CSIAttachment]) []ring.Made {
 	a := c.row()
 	kind := "AttachmentUpdated"
+	reason := ""
 	switch {
 	case c.isGone():
 		kind = "AttachmentDetached"
+		reason = cmp.Or(releases[c.command], "the plugin has detached the volume")
 	case c.isNew():
 		kind = "AttachmentRequested"
+		reason = "a claim of the node was granted"
 	case c.before.State != c.now.State && c.now.State == structs.AttachmentAttached:
 		kind = "AttachmentAttached"
+		reason = "the plugin has attached the volume"
 	case c.before.State != c.now.State && c.now.State == structs.AttachmentDetaching:
 		kind = "AttachmentDetaching"
+		reason = cmp.Or(releases[c.command], "no claim of the node needs the volume")
 	}
 
 	made := shown(c, "Attachment", event.Event{
@@ -236,7 +263,7 @@ func attachment(c change[structs.CSIAttachment]) []ring.Made {
 		Key:        a.VolumeID + "/" + a.NodeID,
 		Namespace:  a.Namespace,
 		FilterKeys: []string{a.VolumeID, a.NodeID, a.PluginID},
-		Reason:     failure(a.LastError),
+		Reason:     cmp.Or(failure(a.LastError), reason),
 	}, func(a *structs.CSIAttachment) any { return a.Redacted() })
 	return append(made, operations(pendingOn(c.before), pendingOn(c.now))...)
 }
