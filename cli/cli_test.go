@@ -148,6 +148,9 @@ func TestTree_CommandsFollowTheRules(t *testing.T) {
 			if seen[f.Name] || f.Usage == "" || strings.HasSuffix(f.Usage, ".") {
 				t.Errorf("%s: the flag -%s is a duplicate or has the usage %q", path, f.Name, f.Usage)
 			}
+			if f.Kind == command.Bool && f.Value != "" {
+				t.Errorf("%s: the flag -%s names a value and takes none", path, f.Name)
+			}
 			seen[f.Name] = true
 		}
 		if c.Run != nil &&

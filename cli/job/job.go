@@ -456,6 +456,7 @@ var evalPriority = command.Flag{
 // consulToken is the option of commands that register the services of a job.
 var consulToken = command.Flag{
 	Name:  "consul-token",
+	Kind:  command.String,
 	Value: "token",
 	Usage: "The Consul token that may write the services of the job; it is not stored. " +
 		"Default: CONSUL_HTTP_TOKEN",
