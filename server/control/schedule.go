@@ -44,8 +44,8 @@ type evalBackoff struct {
 func (s scheduleLoop) run(ctx context.Context) {
 	running := &scheduling{
 		scheduleLoop: s,
-		inFlight: &inFlight{plans: map[string]proposedPlan{}, done: make(chan proposedPlan, mostInFlight)},
-		backoffs: backoffs{},
+		inFlight:     &inFlight{plans: map[string]proposedPlan{}, done: make(chan proposedPlan, mostInFlight)},
+		backoffs:     backoffs{},
 	}
 	defer metrics.SetGauge([]string{"control", "plans_in_flight"}, 0)
 	defer running.wg.Wait()
