@@ -46,6 +46,8 @@ func changesOfJobs() []aChange {
 		{schema.Jobs, "PlanApply", job, job, event.Job, "PlanResult"},
 		{schema.Jobs, "EvalUpdate", job, job, event.Job, "EvaluationUpdated"},
 		{schema.Jobs, "AllocsClientUpdate", job, job, event.Job, "AllocationUpdated"},
+		{schema.JobVersions, "JobTag", job, job, event.Job, "JobVersionTagged"},
+		{schema.JobVersions, "JobUntag", job, job, event.Job, "JobVersionUntagged"},
 		{schema.Evals, "EvalUpdate", nil, eval, event.Evaluation, "EvaluationUpdated"},
 		{schema.Allocs, "AllocsClientUpdate", alloc, alloc, event.Allocation, "AllocationUpdated"},
 		{schema.Allocs, "AllocStop", alloc, alloc, event.Allocation, "AllocationUpdateDesiredStatus"},
@@ -108,7 +110,9 @@ func changesOfVolumes() []aChange {
 	volume := &structs.CSIVolume{ID: "v", Capacity: 1}
 	grown := changed(volume, func(v *structs.CSIVolume) { v.Capacity = 2 })
 	called := changed(volume, func(v *structs.CSIVolume) { v.Call = &structs.CSICall{Op: "create"} })
-	failed := changed(volume, func(v *structs.CSIVolume) { v.LastError = &structs.OperationError{Message: "full"} })
+	failed := changed(volume, func(v *structs.CSIVolume) {
+		v.LastError = &structs.OperationError{Message: "full"}
+	})
 	host := &structs.CSIVolume{ID: "h", Host: &structs.CSIHost{NodeID: "n"}}
 	plugin := &structs.CSIPluginRow{ID: "p"}
 	ill := &structs.CSIPluginInstance{NodeID: "n"}
@@ -164,7 +168,8 @@ func changesOfUse() []aChange {
 
 // TestMake_EachTypeHasItsChange: each type of an event is that of one of the changes.
 func TestMake_EachTypeHasItsChange(t *testing.T) {
-	all := slices.Concat(changesOfJobs(), changesOfNodes(), changesOfFences(), changesOfVolumes(), changesOfUse())
+	all := slices.Concat(
+		changesOfJobs(), changesOfNodes(), changesOfFences(), changesOfVolumes(), changesOfUse())
 	seen := map[event.Topic][]string{}
 	for _, c := range all {
 		got := typesOf(made(c.table, c.command, c.before, c.now))
@@ -184,7 +189,10 @@ func TestMake_EachTypeHasItsChange(t *testing.T) {
 
 // TestMake_ARetryIsNoFailure: an operator's retry makes the next attempt due, and another attempt may fail.
 func TestMake_ARetryIsNoFailure(t *testing.T) {
-	failed := &structs.CSIVolume{ID: "v", LastError: &structs.OperationError{Message: "full", Time: 1, Attempts: 1}}
+	failed := &structs.CSIVolume{
+		ID:        "v",
+		LastError: &structs.OperationError{Message: "full", Time: 1, Attempts: 1},
+	}
 	retried := changed(failed, func(v *structs.CSIVolume) {
 		v.LastError = changed(v.LastError, func(e *structs.OperationError) { e.RetryTime = 5 })
 	})

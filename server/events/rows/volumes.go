@@ -134,8 +134,8 @@ func operationType(before, now *pending) string {
 	return ""
 }
 
-// isNewFailure reports whether a call has failed since an error. A retry by an operator changes the time of the
-// next attempt alone.
+// isNewFailure reports whether a call has failed since an error. A retry by an operator changes the time of
+// the next attempt alone.
 func isNewFailure(before, now *structs.OperationError) bool {
 	if before == nil || now == nil {
 		return now != nil
