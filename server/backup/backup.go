@@ -160,10 +160,18 @@ func (a *Agent) transfer(ctx context.Context, name string, to []age.Recipient) e
 		_ = from.CloseWithError(err)
 		a.awaitEnd(stored)
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		err = <-saved
 	}
-	return <-saved
+	return causeOf(ctx, err)
+}
+
+// causeOf returns why a context has ended in place of an error that says only that it has.
+func causeOf(ctx context.Context, err error) error {
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return context.Cause(ctx)
+	}
+	return err
 }
 
 // hangAfter is the time after the end of an archive in which its write has to end.

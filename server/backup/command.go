@@ -49,7 +49,7 @@ func (a *Agent) pipe(ctx context.Context, name string, archive io.Reader) error 
 	}
 	err = cmd.Start()
 	if err != nil {
-		return err
+		return fmt.Errorf("program %s: %w", cmd.Path, causeOf(ctx, err))
 	}
 
 	_, written := io.Copy(in, archive)

@@ -2,6 +2,8 @@ package backup
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -85,6 +87,32 @@ func TestPipe_NamesTheSettingOfAProgramThatIsLate(t *testing.T) {
 	a.settings.Timeout = time.Millisecond
 	err := a.saveOne(t.Context(), time.Now())
 	if err == nil || !strings.Contains(err.Error(), "longer than server.snapshot_agent.timeout") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A program that would start after the end of the time does not start.
+func TestPipe_NamesTheSettingOfAProgramThatStartsLate(t *testing.T) {
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 0, errLate)
+	defer cancel()
+	<-ctx.Done()
+	err := program(t, "exit 0").pipe(ctx, "late.snap", strings.NewReader(""))
+	if !errors.Is(err, errLate) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// The archive may see the end of the time before transfer does.
+func TestSaveOne_NamesTheSettingOfAnArchiveThatIsLate(t *testing.T) {
+	a := program(t, "exit 0")
+	a.settings.Timeout = 50 * time.Millisecond
+	a.put = func(context.Context, string, io.Reader) error { return nil }
+	a.save = func(ctx context.Context, _ io.Writer) error {
+		<-ctx.Done()
+		return fmt.Errorf("at work: %w", ctx.Err())
+	}
+	err := a.saveOne(t.Context(), time.Now())
+	if !errors.Is(err, errLate) {
 		t.Errorf("got %v", err)
 	}
 }
