@@ -28,6 +28,7 @@ if [ "$purpose" = tests ]; then
 	need systemd-analyze systemd
 	need chromium chromium
 	need npm npm
+	compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || missing+=(postgresql)
 fi
 # A kernel that runs as a process (41 MB), for tests of features that the kernel of this machine may lack. Not every
 # distribution has it.
@@ -46,5 +47,12 @@ echo "installing: ${missing[*]} ${optional[*]}; 5 s to two minutes, by the conne
 export DEBIAN_FRONTEND=noninteractive
 apt-get update -qq
 install() { apt-get install -y -qq --no-install-recommends "$@" >/dev/null; }
+# The package of PostgreSQL would make and start a server. The tests start one of their own.
+no_server=/etc/postgresql-common/createcluster.d/berth-tests.conf
+if [[ " ${missing[*]} " == *" postgresql "* ]]; then
+	mkdir -p "${no_server%/*}"
+	echo 'create_main_cluster = false' >"$no_server"
+	trap 'rm -f "$no_server"' EXIT
+fi
 [ ${#missing[@]} -eq 0 ] || install "${missing[@]}"
 [ ${#optional[@]} -eq 0 ] || install "${optional[@]}" || echo "not available: ${optional[*]}" >&2
