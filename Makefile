@@ -127,7 +127,7 @@ site: ## make the documentation as a site in dist/site, with a search
 	$(GO) run ./test/site -out .cache/site
 	cd .cache/site && mkdocs build --quiet --strict
 	mv .cache/site/site dist/site
-	@echo "open dist/site/index.html, or: python3 -m http.server -b 127.0.0.1 -d dist/site"
+	@echo "to read it, with its search: python3 -m http.server -b 127.0.0.1 -d dist/site"
 
 goldens: ## write the codecs of structs, the golden files and docs/reference again
 	$(GO) generate ./internal/codecgen
