@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"berth/structs"
+	"berth/ui/sessions"
 )
 
 // limit is one row of the reference of limits.
@@ -23,8 +24,23 @@ const (
 	beyondInvalid  = "*invalid*"
 	beyondCut      = "cut"
 	rejectedAnswer = "the call fails"
+	beyondEnds     = "the one that was not used for the longest time ends"
 	beyondFails    = "the task does not start; a running one keeps its file"
 )
+
+// sessionLimits are those of the page of an agent.
+var sessionLimits = []limit{
+	{"Most", int64(sessions.DefaultLimits.Most), "", "sessions of [the page](../page.md#rights) of one agent", beyondEnds},
+	{"OfToken", int64(sessions.DefaultLimits.OfToken), "", "such sessions of one token", beyondEnds},
+	{
+		"Idle", int64(sessions.DefaultLimits.Idle), "duration",
+		"the time of such a session without a request", "the session ends",
+	},
+	{
+		"Lifetime", int64(sessions.DefaultLimits.Lifetime), "duration",
+		"the time of such a session after its login", "the session ends",
+	},
+}
 
 // allLimits describes each constant of structs/limits.go.
 var allLimits = []limit{
