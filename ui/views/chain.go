@@ -170,19 +170,24 @@ func (f VolumeFacts) chain(place int, c *structs.CSIClaim) Chain {
 	return chain
 }
 
-// markRelease marks the step that is undone now: the mount, which the node has not reported as gone.
+// markRelease marks the step that is undone now: the mount, which the node has not reported as gone. One that
+// is down does not report.
 func markRelease(steps []Step, c *structs.CSIClaim) {
+	missing := "the node has not released it yet"
 	for i := range steps {
 		s := &steps[i]
-		if s.State == Waits {
-			s.State = Done
-		}
-		if s.Name == "Mount" {
+		switch {
+		case s.Name == "Node" && s.State == Waits:
+			s.State = Unknown
+			missing = "node " + s.Text + " and has not released it"
+		case s.Name == "Mount":
 			s.State = Waits
-			s.Text = "its allocation ended " + command.Age(c.EndTime) + "; the node has not released it yet"
+			s.Text = "its allocation ended " + command.Age(c.EndTime) + "; " + missing
 			if c.ReleaseError != nil {
 				s.Text += ": " + command.ProblemText(c.ReleaseError)
 			}
+		case s.State == Waits:
+			s.State = Done
 		}
 	}
 }

@@ -80,11 +80,31 @@ func TestPicture_MarksTheStepThatWaits(t *testing.T) {
 			f.Volume.Claims[0].ReleaseError = &structs.OperationError{Message: "busy"}
 			f.Volume.Allocations[0].ClientStatus = structs.AllocComplete
 		}, "done done done done waits done"},
+		"the allocation was lost with its node": {func(f *VolumeFacts) {
+			f.Volume.Claims[0].EndTime = 1
+			f.Usage = nil
+			f.Nodes["n1"] = structs.NodeDown
+			f.Volume.Allocations[0].ClientStatus = structs.AllocLost
+		}, "done done unknown unknown waits done"},
 	} {
 		f := facts()
 		c.change(&f)
 		if got := states(NewPicture(f)); got != c.want {
 			t.Errorf("%s: got %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+func TestPicture_SaysThatADownNodeReleasesNothing(t *testing.T) {
+	f := facts()
+	f.Volume.Claims[0].EndTime = 1
+	for status, want := range map[string]string{
+		structs.NodeReady: "; the node has not released it yet",
+		structs.NodeDown:  "; node n1 is down and has not released it",
+	} {
+		f.Nodes["n1"] = status
+		if got := NewPicture(f).Chains[0].Steps[4].Text; !strings.HasSuffix(got, want) {
+			t.Errorf("a mount on a node that is %s: got %q, want the end %q", status, got, want)
 		}
 	}
 }
