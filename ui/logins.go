@@ -77,8 +77,9 @@ func (h *handler) loginByJWT(w http.ResponseWriter, r *http.Request) {
 	c.endLogin(t, err)
 }
 
-// endLogin begins a session with the token of a login, which ends with the session. A browser does not send
-// the cookie along with a redirect that begins at a provider, so the answer is a page that leads on.
+// endLogin begins a session with the token of a login, which a logout ends: otherwise the token ends at its
+// own time. A browser does not send the cookie along with a redirect that begins at a provider, so the answer
+// is a page that leads on.
 func (c *call) endLogin(t *access.OpenToken, err error) {
 	if err != nil {
 		c.failLogin(err)

@@ -62,7 +62,9 @@ func (c *call) useSession() {
 	}
 }
 
-// beginSession logs the browser in. A former session of the browser ends.
+// beginSession logs the browser in. A former session of the browser ends if the request has its cookie. One
+// with which a provider leads back has not: the browser then forgets the ID of the former session, which ends
+// as one without requests.
 func (c *call) beginSession(l sessions.Login) {
 	_ = c.endSession() // its token has a time at which it ends
 	keepSession(c.w, c.r, c.sessions.Begin(l))

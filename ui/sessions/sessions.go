@@ -1,6 +1,7 @@
 // Package sessions keeps the logins of browsers in the memory of an agent. A browser has the random ID of its
 // session alone. A session ends by a logout, after a time without a request, after a longer time in any case,
-// and with the agent. Sessions are bounded, and one token has few of them, so nobody drives out others.
+// and with the agent. Sessions are bounded, and one token has few of them, so nobody drives out others. Only
+// the end by a request, a logout or another login, returns the session: so only then its token can end, too.
 package sessions
 
 import (
@@ -30,8 +31,9 @@ var DefaultLimits = Limits{
 // Login is what a session stands for.
 type Login struct {
 	Token string // its secret
-	// Accessor is that of a token that this login has made, and that ends with it. "": the user brought the
-	// token, which outlives the session.
+	// Accessor is that of a token that this login has made: whoever ends the session ends the token, too. A
+	// session that ends by itself leaves its token, which has a time of its own. "": the user brought the token,
+	// which outlives the session in any case.
 	Accessor string
 }
 
