@@ -85,7 +85,7 @@ func New(ctx context.Context, cfg Config, logger hclog.Logger) (*Agent, error) {
 		return nil, errors.Join(err, ln.Close())
 	}
 
-	sinks, err := telemetry.Start(cfg.Telemetry) // first, because the Raft log takes the sink when it opens
+	sinks, err := telemetry.Start(cfg.Telemetry, logger) // first: the Raft log takes the sink when it opens
 	if err != nil {
 		err = structs.Invalidf("%w", err)
 		return nil, errors.Join(err, ln.Close(), socket.Close())

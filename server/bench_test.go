@@ -31,7 +31,7 @@ type benchServer struct {
 }
 
 func startBench(b *testing.B, nodes, volumes, allocs int, edits ...func(*server.Config)) *benchServer {
-	sinks, err := telemetry.Start(telemetry.DefaultConfig())
+	sinks, err := telemetry.Start(telemetry.DefaultConfig(), hclog.NewNullLogger())
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/go-metrics"
 )
 
@@ -22,7 +23,7 @@ func BenchmarkMeasure(b *testing.B) {
 		b.Run(title, func(b *testing.B) {
 			cfg := DefaultConfig()
 			cfg.PrometheusMetrics = prometheus
-			tele, err := Start(cfg)
+			tele, err := Start(cfg, hclog.NewNullLogger())
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/go-metrics"
 )
 
@@ -128,7 +129,7 @@ func TestDialect_GaugesAreInBothForms(t *testing.T) {
 func TestSettings_AreThoseOfTheSinks(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.PublishNodeMetrics = true
-	tele, err := Start(cfg)
+	tele, err := Start(cfg, hclog.NewNullLogger())
 	if err != nil || !Settings().PublishNodeMetrics {
 		t.Errorf("got %+v, %v", Settings(), err)
 	}

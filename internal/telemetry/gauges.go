@@ -56,8 +56,8 @@ func Settings() Config {
 	return *cfg
 }
 
-// eachGauge yields the gauges of all sources that this configuration serves. Of two with the same name and
-// labels it yields one: Prometheus would reject the whole answer.
+// eachGauge yields the gauges of all sources that this configuration serves. Their labels become UTF-8: the
+// name of a device may be in no encoding. Of two with the same name and labels it yields one.
 func (n named) eachGauge(yield func(Gauge)) {
 	gauges.Lock()
 	sources := slices.Collect(maps.Keys(gauges.sources))
@@ -71,6 +71,7 @@ func (n named) eachGauge(yield func(Gauge)) {
 				}
 				g.Labels = n.withHost(g.Labels)
 			}
+			g.Labels = inUTF8(g.Labels)
 			key := fmt.Sprint(g.Name, g.Labels) // a map is printed in the order of its keys
 			if !seen[key] {
 				seen[key] = true
@@ -90,6 +91,15 @@ func (n named) withHost(labels map[string]string) map[string]string {
 	return all
 }
 
+// inUTF8 returns the labels with U+FFFD in place of bytes that are no text.
+func inUTF8(labels map[string]string) map[string]string {
+	all := make(map[string]string, len(labels))
+	for name, value := range labels {
+		all[name] = strings.ToValidUTF8(value, "\uFFFD")
+	}
+	return all
+}
+
 // collector collects the gauges of all sources. Their names are not known before.
 type collector struct{ named }
 
@@ -104,7 +114,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 			kind = prometheus.CounterValue
 		}
 		desc := prometheus.NewDesc(strings.ReplaceAll(g.Name, ".", "_"), g.Help, nil, g.Labels)
-		// It fails for no gauge without variable labels; a bad name shows in the answer.
+		// A bad name is left out of the answer, with a warning.
 		m, err := prometheus.NewConstMetric(desc, kind, g.Value)
 		if err != nil {
 			m = prometheus.NewInvalidMetric(desc, err)

@@ -11,8 +11,11 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
+	"sync"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/go-metrics"
 	sink "github.com/hashicorp/go-metrics/prometheus"
 	"github.com/prometheus/client_golang/prometheus"
@@ -32,8 +35,9 @@ type Telemetry struct {
 	named      named
 }
 
-// Start directs the metrics of the process to the sinks of cfg, which must be valid. Close ends them.
-func Start(cfg Config) (*Telemetry, error) {
+// Start directs the metrics of the process to the sinks of cfg, which must be valid. Close ends them. The
+// logger gets a warning of metrics that Prometheus cannot have.
+func Start(cfg Config, logger hclog.Logger) (*Telemetry, error) {
 	t := &Telemetry{
 		interval: cfg.CollectionInterval,
 		memory: metrics.NewInmemSink(cfg.InMemoryCollectionInterval,
@@ -43,7 +47,7 @@ func Start(cfg Config) (*Telemetry, error) {
 
 	sinks := metrics.FanoutSink{t.memory}
 	if cfg.PrometheusMetrics {
-		s, err := t.newPrometheus(cfg)
+		s, err := t.newPrometheus(cfg, logger)
 		if err != nil {
 			return nil, fmt.Errorf("telemetry: prometheus: %w", err)
 		}
@@ -91,7 +95,7 @@ func goMetrics(cfg Config) *metrics.Config {
 	return mc
 }
 
-func (t *Telemetry) newPrometheus(cfg Config) (*sink.PrometheusSink, error) {
+func (t *Telemetry) newPrometheus(cfg Config, logger hclog.Logger) (*sink.PrometheusSink, error) {
 	registry := prometheus.NewRegistry()
 	s, err := sink.NewPrometheusSinkFrom(sink.PrometheusOpts{
 		Expiration: cfg.PrometheusRetention,
@@ -106,9 +110,27 @@ func (t *Telemetry) newPrometheus(cfg Config) (*sink.PrometheusSink, error) {
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		collector{t.named},
 	)
-	t.prometheus = promhttp.HandlerFor(registry,
-		promhttp.HandlerOpts{EnableOpenMetrics: true})
+	t.prometheus = promhttp.HandlerFor(registry, promhttp.HandlerOpts{
+		EnableOpenMetrics: true,
+		ErrorHandling:     promhttp.ContinueOnError, // one bad metric must not hide all others
+		ErrorLog:          &firstFaults{logger: logger},
+	})
 	return s, nil
+}
+
+// firstFaults logs the first fault of each kind alone: a bad metric is there again at each request.
+type firstFaults struct {
+	kinds  sync.Map
+	logger hclog.Logger
+}
+
+// Println implements promhttp.Logger. The first part says what failed, such as the gathering.
+func (f *firstFaults) Println(fault ...any) {
+	_, known := f.kinds.LoadOrStore(fault[0], true)
+	if !known {
+		f.logger.Warn("metrics are missing in an answer to Prometheus; further ones are not logged",
+			"fault", strings.TrimSpace(fmt.Sprintln(fault...)))
+	}
 }
 
 // Run reads the statistics of the Go runtime at every interval until ctx ends.

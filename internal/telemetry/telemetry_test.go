@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/go-metrics"
 	"go.uber.org/goleak"
 )
@@ -20,7 +21,7 @@ func startTelemetry(t *testing.T, cfg Config) *Telemetry {
 	if err := cfg.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	tele, err := Start(cfg)
+	tele, err := Start(cfg, hclog.NewNullLogger())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +126,7 @@ func TestTelemetry_SendsToStatsd(t *testing.T) {
 
 func TestTelemetry_LeavesTheGlobalFunctionsUsableAfterClose(t *testing.T) {
 	cfg := DefaultConfig()
-	tele, err := Start(cfg)
+	tele, err := Start(cfg, hclog.NewNullLogger())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/hashicorp/go-hclog"
+
 	"berth/endpoints/endpointstest"
 	"berth/fsm"
 	"berth/internal/telemetry"
@@ -26,7 +28,7 @@ func newWorld(t *testing.T, change func(*telemetry.Config)) *world {
 	if change != nil {
 		change(&cfg)
 	}
-	sinks, err := telemetry.Start(cfg)
+	sinks, err := telemetry.Start(cfg, hclog.NewNullLogger())
 	if err != nil {
 		t.Fatal(err)
 	}
