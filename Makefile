@@ -23,7 +23,7 @@ UNITS     = $$($(GO) list -tags $(TAGS) ./... | grep -v /test/e2e)
 lease-release cover check fmt: private SHELL := /bin/bash
 lease-release cover check fmt: private .SHELLFLAGS := -o pipefail -c
 
-.PHONY: help build convert release setup setup-demo test interop-tools alerts-test fence-agents-test simulate chaos reliability-figures lease-release upgrade unit cover fuzz check lint vulncheck sizes demo bench bench-peer site goldens fmt clean
+.PHONY: help build convert release reproduce setup setup-demo test interop-tools alerts-test fence-agents-test simulate chaos reliability-figures lease-release upgrade unit cover fuzz check lint vulncheck sizes demo bench bench-peer site goldens fmt clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ convert: ## build bin/berth-convert, which makes files for berth of a cluster of
 
 release: ## make packages, a container image and their checksums in dist/, for ARCHES, with the revision RELEASE (1)
 	@NFPM=$(NFPM) SBOM=$(SBOM) ./scripts/release.sh
+
+reproduce: ## make the release of a commit (COMMIT, HEAD) twice from nothing, and compare the files: 10 minutes or more
+	@./scripts/reproduce.sh
 
 setup: ## install the Debian packages that the tests need (root; nothing if they are there)
 	./scripts/setup.sh

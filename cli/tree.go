@@ -152,7 +152,7 @@ var tree = []command.Command{
 		Synopsis: "Print the completion script for bash, zsh or fish",
 		Help:     command.HelpCompletion,
 		Local:    true,
-		Run:      command.PrintCompletion,
+		Run:      command.PrintCompletion("berth"),
 		Examples: "source <(berth completion bash)\n" +
 			"berth completion fish > ~/.config/fish/completions/berth.fish",
 	},

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Makes a release in dist/ (DIST): packages of Debian and RPM, a container image, the program, its bill of materials,
-# and their checksums. `make release` runs it with the pinned programs NFPM and SBOM, which are paths of Go packages.
+# Makes a release in dist/ (DIST): packages of Debian and RPM, a container image, the programs berth and berth-convert,
+# a bill of materials of each program, and the checksums. `make release` runs it with the pinned programs NFPM and SBOM, which are paths of Go packages.
 #
 #   ARCHES   the architectures, by their names in Go; default: that of this machine
 #   RELEASE  the revision of the packages; default: 1
-#   PROGRAM  a program that is built already, for one architecture; default: the script builds it
+#   PROGRAM  a program berth that is built already, for one architecture; default: the script builds it
 #
 # The same commit makes the same files: all dates are that of the commit.
 set -euo pipefail
@@ -34,35 +34,44 @@ rm -f "$dist"/berth[-_]* "$dist/SHA256SUMS"
 # fill makes the files of the packages, but for the programs.
 fill() {
 	tool -tags hashicorpmetrics ./packaging/man "$STAGE/man"
+	tool -tags hashicorpmetrics ./cmd/berth-convert manual >"$STAGE/man/berth-convert.1"
 	gzip -9 -n "$STAGE"/man/*.1
 	mkdir -p "$STAGE/completion" "$STAGE/examples"
-	for shell in bash zsh fish; do
-		tool -tags hashicorpmetrics ./cmd/berth completion "$shell" >"$STAGE/completion/berth.$shell"
+	for program in berth berth-convert; do
+		for shell in bash zsh fish; do
+			tool -tags hashicorpmetrics "./cmd/$program" completion "$shell" >"$STAGE/completion/$program.$shell"
+		done
 	done
 	cp examples/*.hcl "$STAGE/examples/"
+}
+
+# list_parts writes the bill of materials of a program beside it.
+list_parts() {
+	# The time of the list is the only part of it that two runs do not share.
+	tool "$SBOM" bin -json -noserial -version "$VERSION" "$1" |
+		sed "s/\"timestamp\": \"[^\"]*\"/\"timestamp\": \"$(date -u -d "@$SOURCE_DATE_EPOCH" +%FT%TZ)\"/" >"$1.cdx.json"
 }
 
 # make_all makes the files of an architecture.
 make_all() {
 	export ARCH=$1
 	local program=$dist/berth-$VERSION-linux-$ARCH
+	local convert=$dist/berth-convert-$VERSION-linux-$ARCH
 	if [ -n "${PROGRAM-}" ]; then
 		cp "$PROGRAM" "$program"
 	else
 		GOARCH=$ARCH make -s build BIN="$program"
 	fi
-	chmod 755 "$program"
+	GOARCH=$ARCH make -s convert CONVERT="$convert"
+	chmod 755 "$program" "$convert"
 	cp "$program" "$STAGE/berth" # nfpm would pack a link as a link
-	GOARCH=$ARCH make -s convert CONVERT="$STAGE/berth-convert"
-	chmod 755 "$STAGE/berth-convert"
+	cp "$convert" "$STAGE/berth-convert"
 	for packager in deb rpm; do
 		tool "$NFPM" package --config packaging/nfpm.yaml --packager "$packager" --target "$dist/"
 	done
 	tool ./packaging/image "$program" "$ARCH" "$dist/berth-$VERSION-image-$ARCH.tar"
-	# The time of the list is the only part of it that two runs do not share.
-	tool "$SBOM" bin -json -noserial -version "$VERSION" "$program" |
-		sed "s/\"timestamp\": \"[^\"]*\"/\"timestamp\": \"$(date -u -d "@$SOURCE_DATE_EPOCH" +%FT%TZ)\"/" \
-			>"$dist/berth-$VERSION-linux-$ARCH.cdx.json"
+	list_parts "$program"
+	list_parts "$convert"
 }
 
 fill

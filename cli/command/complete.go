@@ -17,8 +17,8 @@ allocations, evaluations, volumes and plugins, and the names of nodes and
 servers. The script calls "berth complete", which reads them from the agent.
 Store the script where the shell reads it at its start.`
 
-// shells has the script of each shell. A script passes the words before the cursor to "berth complete" after
-// "--", so that none of them is an option of "berth complete".
+// shells has the script of each shell for the program berth. A script passes the words before the cursor to
+// "berth complete" after "--", so that none of them is an option of "berth complete".
 var shells = map[string]string{
 	"bash": `_berth() {
     local IFS=$'\n'
@@ -39,14 +39,17 @@ compdef _berth berth
 `,
 }
 
-// PrintCompletion prints the script of the shell that the argument names.
-func PrintCompletion(_ context.Context, c *Call) error {
-	script, known := shells[c.Arg(0)]
-	if !known {
-		return BadUsage("the shell %q is not one of bash, zsh and fish", c.Arg(0))
+// PrintCompletion returns the Run of a command that prints the script for a program, for the shell that its
+// argument names.
+func PrintCompletion(program string) func(context.Context, *Call) error {
+	return func(_ context.Context, c *Call) error {
+		script, known := shells[c.Arg(0)]
+		if !known {
+			return BadUsage("the shell %q is not one of bash, zsh and fish", c.Arg(0))
+		}
+		c.Printf("%s", strings.ReplaceAll(script, "berth", program))
+		return nil
 	}
-	c.Printf("%s", script)
-	return nil
 }
 
 // completeWithin bounds the wait for an agent after a user has pressed TAB.

@@ -72,6 +72,17 @@ from a variable of berth, and are not written into the job file.`,
 		Examples: "berth-convert compose compose.yaml\n" +
 			"berth-convert compose -class db -size 20GiB -out shop.hcl shop.yaml",
 	},
+	{
+		Name:     "completion",
+		Args:     "<shell>",
+		Synopsis: "Print the completion script for bash, zsh or fish",
+		Help: `
+With the script the TAB key completes commands and options. The packages
+install it. Otherwise store the script where the shell reads it at its start.`,
+		Local:    true,
+		Run:      command.PrintCompletion("berth-convert"),
+		Examples: "source <(berth-convert completion bash)",
+	},
 }
 
 // maxInput is the most bytes of a file that a user names.

@@ -6,9 +6,12 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"berth/cli/command"
+	"berth/cli/manual"
+	"berth/structs"
 )
 
 // root is the command line of the program.
@@ -18,9 +21,34 @@ var root = command.Command{
 	Sub:      commands,
 }
 
+// manualPage is a command for the release alone.
+var manualPage = command.Command{
+	Name:     "manual",
+	Synopsis: "Print the manual page",
+	Hidden:   true,
+	Local:    true,
+	Run: func(_ context.Context, c *command.Call) error {
+		date, err := manual.Date(os.Getenv("SOURCE_DATE_EPOCH"))
+		if err != nil {
+			return structs.Invalidf("%w", err)
+		}
+		var p manual.Page
+		p.Program(root, date)
+		_, err = p.WriteTo(c.Out)
+		return err
+	},
+}
+
+// program returns the command line with what users do not see.
+func program() *command.Command {
+	all := root
+	all.Sub = append(slices.Clone(root.Sub), manualPage)
+	return &all
+}
+
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := root.Main(ctx, os.Args[1:], command.Stdio{
+	code := program().Main(ctx, os.Args[1:], command.Stdio{
 		In:  os.Stdin,
 		Out: os.Stdout,
 		Err: os.Stderr,

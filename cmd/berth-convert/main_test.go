@@ -16,7 +16,7 @@ import (
 func run(t *testing.T, args ...string) (code int, out, errs string) {
 	t.Helper()
 	var o, e bytes.Buffer
-	code = root.Main(t.Context(), args, command.Stdio{
+	code = program().Main(t.Context(), args, command.Stdio{
 		In:  strings.NewReader(""),
 		Out: &o,
 		Err: &e,
@@ -84,6 +84,43 @@ func TestUsage_NamesTheRemedy(t *testing.T) {
 		if code != 2 || !strings.Contains(errs, c.want) {
 			t.Errorf("%v: exit code %d, %s", c.args, code, errs)
 		}
+	}
+}
+
+// TestCompletion_IsOfThisProgram, and its manual page has the commands that users see.
+func TestCompletion_IsOfThisProgram(t *testing.T) {
+	for _, shell := range []string{"bash", "zsh", "fish"} {
+		code, out, errs := run(t, "completion", shell)
+		if code != 0 || !strings.Contains(out, "berth-convert complete -- ") || strings.Contains(out, "berth ") {
+			t.Errorf("%s: exit code %d, %s%s", shell, code, out, errs)
+		}
+	}
+	if _, out, _ := run(t, "complete", "--", "co"); out != "compose\ncompletion\n" {
+		t.Errorf("the words that begin with co: %s", out)
+	}
+	if _, out, _ := run(t, "complete", "--", "nomad", "-to"); out != "-token-file\n" {
+		t.Errorf("the options of nomad that begin with -to: %s", out)
+	}
+
+	t.Setenv("SOURCE_DATE_EPOCH", "1700000000")
+	code, page, errs := run(t, "manual")
+	for _, want := range []string{
+		`.TH "BERTH-CONVERT" 1 "2023-11-14"`,
+		`.SH "berth\-convert nomad"`,
+		`\-token\-file`,
+		`.SH "berth\-convert compose"`,
+		`.SH "berth\-convert completion"`,
+	} {
+		if code != 0 || !strings.Contains(page, want) {
+			t.Errorf("the page lacks %s: exit code %d, %s%s", want, code, page, errs)
+		}
+	}
+	if strings.Contains(page, "manual page") {
+		t.Errorf("the page has the hidden command:\n%s", page)
+	}
+	t.Setenv("SOURCE_DATE_EPOCH", "now")
+	if code, _, errs := run(t, "manual"); code != 2 || !strings.Contains(errs, `"now"`) {
+		t.Errorf("with a bad date: exit code %d, %s", code, errs)
 	}
 }
 

@@ -45,14 +45,6 @@ func TestPages_HaveAllCommandsAndNoFaultOfTheLanguage(t *testing.T) {
 	}
 }
 
-func TestText_HasNoRequests(t *testing.T) {
-	var p page
-	p.text(".so /etc/passwd\n'br\na \\fB-x")
-	if want := "\\&.so /etc/passwd\n\\&'br\na \\efB\\-x\n"; p.String() != want {
-		t.Errorf("got %q, want %q", p.String(), want)
-	}
-}
-
 func TestRun_NamesItsFaults(t *testing.T) {
 	if err := run(nil, "1"); err == nil || !strings.Contains(err.Error(), "0 arguments") {
 		t.Errorf("got %v", err)

@@ -1,6 +1,7 @@
 package packages
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"os/exec"
@@ -61,6 +62,11 @@ func deb(dist, revision string) string {
 	return filepath.Join(dist, "berth_"+version.Version+"-"+revision+"_"+runtime.GOARCH+".deb")
 }
 
+// program returns a program in a release.
+func program(dist, name string) string {
+	return filepath.Join(dist, name+"-"+version.Version+"-linux-"+runtime.GOARCH)
+}
+
 // prepare returns a new directory, outside of that of Go's tests, whose long names a socket cannot have.
 func prepare(t *testing.T) string {
 	t.Helper()
@@ -87,13 +93,15 @@ func prepare(t *testing.T) string {
 	return dir
 }
 
-// TestRelease makes packages of two revisions, and the first one twice.
+// TestRelease makes packages of two revisions, and the first one twice. All have the same built program:
+// scripts/reproduce.sh compares two builds of it.
 func TestRelease(t *testing.T) {
 	dir := prepare(t)
 	first := release(t, dir, "first", "1")
 	again := release(t, dir, "again", "1")
 	next := release(t, dir, "next", "2")
 	t.Run("is the same twice", func(t *testing.T) { compare(t, first, again) })
+	t.Run("is within its bound", func(t *testing.T) { checkSize(t, first) })
 	t.Run("has the same files for RPM", func(t *testing.T) { checkRPM(t, first) })
 	t.Run("installs, upgrades and leaves", func(t *testing.T) { install(t, dir, deb(first, "1"), deb(next, "2")) })
 }
@@ -107,12 +115,32 @@ func compare(t *testing.T, first, later string) {
 	if string(sums) != string(again) {
 		t.Errorf("two releases of one commit differ:\n%s\n%s", sums, again)
 	}
-	if got := strings.Count(string(sums), "\n"); got != 5 {
-		t.Errorf("the release has %d files, want deb, rpm, image, program and bill of materials:\n%s", got, sums)
+	if got := strings.Count(string(sums), "\n"); got != 7 {
+		t.Errorf("the release has %d files, want deb, rpm, image, two programs and their bills of materials:\n%s",
+			got, sums)
 	}
-	list, err := os.ReadFile(filepath.Join(first, "berth-"+version.Version+"-linux-"+runtime.GOARCH+".cdx.json"))
-	if err != nil || !strings.Contains(string(list), `"name": "github.com/hashicorp/raft"`) {
-		t.Errorf("the bill of materials lacks a library: %v", err)
+	for name, library := range map[string]string{
+		"berth":         "github.com/hashicorp/raft",
+		"berth-convert": "github.com/compose-spec/compose-go/v2",
+	} {
+		list, err := os.ReadFile(program(first, name) + ".cdx.json")
+		if err != nil || !strings.Contains(string(list), `"name": "`+library+`"`) {
+			t.Errorf("the bill of materials of %s lacks a library: %v", name, err)
+		}
+	}
+}
+
+// mostBytes is the largest size of the program. It only falls: docs/adr/0106 has the aim of 56 MB.
+const mostBytes = 61_000_000
+
+// checkSize keeps the program from growing unseen.
+func checkSize(t *testing.T, dist string) {
+	info, err := os.Stat(program(dist, "berth"))
+	must(t, err)
+	if got := info.Size(); got > mostBytes {
+		t.Errorf("the program has %d bytes, and its bound is %d, which may only fall. `go tool nm -size -sort size` of "+
+			"a build without -s shows what is large. docs/adr/0106 tells what makes the linker keep code, such as "+
+			"methods of generic types. Make the program smaller, or leave the new library out", got, mostBytes)
 	}
 }
 
@@ -189,6 +217,10 @@ func install(t *testing.T, dir, first, next string) {
 	m.must("berth job run " + examples + "counter.hcl")
 	expect(t, m.must("berth doctor"), "healthy plugin instances: 2")
 	m.must("grep ' /var/lib/berth/csi/v/' /proc/self/mounts")
+	volume := m.volume()
+	m.must("echo 'written before the upgrade' >" + volume + "/mine")
+	m.await("test -s " + volume + "/lines")
+	lines := m.must("cat " + volume + "/lines")
 
 	// An upgrade keeps the configuration, restarts the agent and keeps the task.
 	m.must("echo '# mine' >>/etc/berth/berth.hcl")
@@ -203,6 +235,7 @@ func install(t *testing.T, dir, first, next string) {
 	if now := m.must(taskPID); now != task {
 		t.Errorf("the upgrade has replaced the process %s of the task by %s", task, now)
 	}
+	m.keeps(volume, lines)
 
 	// A removal stops the agent, and keeps the data and the task. A purge keeps what is mounted.
 	said = m.must("dpkg -r berth")
@@ -225,6 +258,7 @@ func install(t *testing.T, dir, first, next string) {
 	m.must("mv /etc/berth/berth.hcl.kept /etc/berth/berth.hcl")
 	m.must("systemctl enable --now berth")
 	m.await("berth alloc status $(" + counterAlloc + ") | grep Restored")
+	m.keeps(m.volume(), lines)
 	m.must("berth job stop -purge counter")
 	m.await("berth volume delete counter")
 	m.must("berth job stop -purge hostpath")
@@ -244,14 +278,52 @@ const mainPID = "systemctl show -P MainPID berth"
 // counterAlloc prints the ID of the allocation of the job counter.
 const counterAlloc = `berth alloc status -t '{{range .}}{{if eq .JobID "counter"}}{{.ID}}{{end}}{{end}}'`
 
-// checkFiles checks the unit, the manual pages and the completion of an installed package.
+// volume returns where the volume of the job counter is mounted for its task.
+func (m *machine) volume() string {
+	m.t.Helper()
+	found := strings.Fields(m.must("awk '$2 ~ \"^/var/lib/berth/csi/v/\" {print $2}' /proc/self/mounts"))
+	if len(found) == 0 {
+		m.t.Fatal("no volume is mounted")
+	}
+	return found[len(found)-1]
+}
+
+// keeps checks that the volume has what was written before, and that its task still appends to its file.
+func (m *machine) keeps(volume, lines string) {
+	m.t.Helper()
+	if got := m.must("cat " + volume + "/mine"); got != "written before the upgrade\n" {
+		m.t.Errorf("the file on the volume has become %q", got)
+	}
+	now := m.must("cat " + volume + "/lines")
+	if !strings.HasPrefix(now, lines) {
+		m.t.Errorf("the lines of the task have become:\n%s\nwant these at the begin:\n%s", now, lines)
+	}
+	m.await(fmt.Sprintf("test $(stat -c %%s %s/lines) -gt %d", volume, len(now)))
+}
+
+// checkFiles checks the units, the manual pages and the completion of an installed package.
 func (m *machine) checkFiles() {
 	m.t.Helper()
 	if said := m.must("systemd-analyze verify /usr/lib/systemd/system/berth.service"); said != "" {
 		m.t.Errorf("the unit: %s", said)
 	}
-	m.must("man -w berth berth-job berth-doctor")
-	m.must("bash -c '. /usr/share/bash-completion/completions/berth && complete -p berth'")
+	// A unit below the directory gets the drop-in by its name.
+	mount := "/run/systemd/system/var-lib-berth-x.mount"
+	m.must("printf '[Mount]\\nWhat=tmpfs\\nType=tmpfs\\nWhere=/var/lib/berth/x\\n' >" + mount)
+	if said := m.must("systemd-analyze verify " + mount); said != "" {
+		m.t.Errorf("a mount with the drop-in: %s", said)
+	}
+	m.must("systemctl daemon-reload")
+	expect(m.t, m.must("systemctl show -P DropInPaths var-lib-berth-x.mount"), "berth-mounts.conf")
+	expect(m.t, m.must("systemctl show -P Before var-lib-berth-x.mount"), "berth.service")
+	m.must("rm " + mount + " && systemctl daemon-reload")
+
+	m.must("man -w berth berth-job berth-doctor berth-convert")
+	for _, program := range []string{"berth", "berth-convert"} {
+		m.must("bash -c '. /usr/share/bash-completion/completions/" + program + " && complete -p " + program + "'")
+		m.must("test -s /usr/share/fish/vendor_completions.d/" + program + ".fish")
+		m.must("test -s /usr/share/zsh/vendor-completions/_" + program)
+	}
 	m.must("test $(stat -c %a /etc/default/berth) = 600")
 }
 
