@@ -14,6 +14,7 @@ import (
 	"berth/cli/node"
 	"berth/cli/operator"
 	"berth/cli/quotacmd"
+	"berth/cli/setupcmd"
 	"berth/cli/statuscmd"
 	"berth/cli/tlscmd"
 	"berth/cli/uicmd"
@@ -134,6 +135,12 @@ var tree = []command.Command{
 		Group:    command.GroupCluster,
 		Synopsis: "Create and show the certificates of a cluster",
 		Sub:      tlscmd.Commands,
+	},
+	{
+		Name:     "setup",
+		Group:    command.GroupCluster,
+		Synopsis: "Prepare Consul for the logins of services and tasks",
+		Sub:      setupcmd.Commands,
 	},
 	{
 		Name:     "system",

@@ -122,7 +122,7 @@ func removeAuthority(ctx context.Context, c *command.Call) error {
 	c.Printf("that trust no newer one reject the servers. They need new join tokens, and those that name it\n")
 	c.Printf("are void.\n")
 	if !c.Bool("yes") {
-		err = ask(c, "Remove")
+		err = command.Confirm(c, "Remove", "-yes")
 	}
 	if err != nil {
 		return err

@@ -1,14 +1,8 @@
 package tlscmd
 
 import (
-	"bufio"
 	"context"
-	"io"
-	"os"
-	"strings"
 	"time"
-
-	"golang.org/x/term"
 
 	"berth/api"
 	"berth/cli/command"
@@ -101,7 +95,7 @@ func revoke(ctx context.Context, c *command.Call) error {
 
 	err := tellRevocation(ctx, c, r)
 	if err == nil && !c.Bool("yes") {
-		err = ask(c, "Revoke")
+		err = command.Confirm(c, "Revoke", "-yes")
 	}
 	if err != nil {
 		return err
@@ -170,26 +164,6 @@ func tellNode(ctx context.Context, c *command.Call, r *admin.CertificateRevokeRe
 		"replaced.\n")
 	c.Printf("It has %s. What becomes of its volumes is on_node_loss of their plugins.\n",
 		command.Plural(len(s.Claims), "claim"))
-	return nil
-}
-
-// ask asks whether to do something. Only a terminal is asked.
-func ask(c *command.Call, verb string) error {
-	f, isFile := c.In.(*os.File)
-	if isFile && !term.IsTerminal(int(f.Fd())) {
-		return command.BadUsage("the input is no terminal: set -yes to go on without a question")
-	}
-
-	c.Printf("%s? Type yes: ", verb)
-	typed, err := bufio.NewReader(io.LimitReader(c.In, structs.MaxName)).ReadString('\n')
-	if err != nil && err != io.EOF {
-		return structs.Internalf("reading the answer: %w", err)
-	}
-
-	if strings.TrimSpace(typed) != "yes" {
-		return structs.Preconditionf("the answer is not yes: nothing is changed")
-	}
-
 	return nil
 }
 

@@ -2,7 +2,9 @@ package e2e
 
 import (
 	"errors"
-	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
 	"testing"
 
 	"github.com/hashicorp/consul/api"
@@ -39,43 +41,16 @@ job "reads" {
 }
 `
 
-// takeIdentities gives a Consul the auth method, the role and the binding rule for tasks of a cluster, whose
-// keys it reads at an agent.
+// takeIdentities prepares a Consul for the logins of tasks, by the command for that. Consul reads the keys of
+// the cluster at an agent.
 func takeIdentities(t *testing.T, c *consultest.Agent, a *agent) {
 	t.Helper()
-	acl := c.API.ACL()
-	_, _, err := acl.AuthMethodCreate(&api.ACLAuthMethod{
-		Name: consul.DefaultAuthMethod,
-		Type: "jwt",
-		Config: map[string]any{
-			"JWKSURL":          fmt.Sprintf("http://127.0.0.1:%d/.well-known/jwks.json", a.http),
-			"JWTSupportedAlgs": []string{"RS256"},
-			"BoundAudiences":   []string{"consul.io"},
-			"ClaimMappings":    map[string]string{"nomad_job_id": "nomad_job_id"},
-		},
-	}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	rules := `key_prefix "app/" { policy = "read" }`
-	policy, _, err := acl.PolicyCreate(&api.ACLPolicy{Name: "reads", Rules: rules}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, _, err = acl.RoleCreate(&api.ACLRole{
-		Name:     "of-reads",
-		Policies: []*api.ACLRolePolicyLink{{ID: policy.ID}},
-	}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, _, err = acl.BindingRuleCreate(&api.ACLBindingRule{
-		AuthMethod: consul.DefaultAuthMethod,
-		BindType:   api.BindingRuleBindTypeRole,
-		BindName:   "of-${value.nomad_job_id}",
-	}, nil)
-	if err != nil {
-		t.Fatal(err)
+	rules := a.writeFile("tasks.hcl", `key_prefix "app/" { policy = "read" }`)
+	cmd := exec.Command(binary, "setup", "consul", "-consul-address", c.Addr, "-policy-file", rules, "-y")
+	cmd.Env = append(os.Environ(), "BERTH_ADDR=http://127.0.0.1:"+strconv.Itoa(a.http),
+		"CONSUL_HTTP_TOKEN="+consultest.ManagementToken)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
 	}
 }
 
