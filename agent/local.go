@@ -16,6 +16,7 @@ import (
 	"berth/structs"
 	"berth/structs/admin"
 	"berth/structs/gossipkey"
+	"berth/structs/jobaction"
 	"berth/structs/nodecalls"
 )
 
@@ -245,12 +246,12 @@ func (l local) AllocChecks(allocID string) (map[string]*structs.CheckResult, err
 }
 
 // AllocExec finds a running task of an allocation on this agent's node.
-func (l local) AllocExec(allocID, task string) (api.ExecFunc, error) {
+func (l local) AllocExec(at jobaction.Target) (api.ExecFunc, error) {
 	if l.client == nil {
-		return nil, notOnAgent(allocID)
+		return nil, notOnAgent(at.AllocID)
 	}
 
-	run, err := l.client.Exec(allocID, task)
+	run, err := l.client.Exec(at)
 	if err != nil {
 		return nil, err
 	}

@@ -41,7 +41,6 @@ func dialectDefault(field string, value json.RawMessage) (is bool, remedy string
 // withoutEffect has the fields of a job that the dialect itself ignores, at least its free edition, and those
 // that ask for nothing that a job of berth lacks, with the reasons.
 var withoutEffect = map[string]string{
-	"Actions":               jobspec.NoActions,
 	"FailuresBeforeWarning": jobspec.NoWarnings,
 	"RenderTemplates":       jobspec.NoRendering,
 	"ScalingPolicies":       jobspec.NoTaskScaling, // of a task

@@ -12,6 +12,7 @@ import (
 
 	"berth/structs"
 	"berth/structs/access"
+	"berth/structs/jobaction"
 	"berth/structs/nodecalls"
 )
 
@@ -29,33 +30,6 @@ type Exec struct {
 // it. The end of ctx kills the command.
 type ExecFunc func(ctx context.Context, x *Exec) (exitCode int, err error)
 
-// execInput is a message of the user on the websocket of a command, in the dialect's shape. One without a
-// field shows that the user is there.
-type execInput struct {
-	Stdin *execData               `json:"stdin,omitempty"`
-	Size  *nodecalls.TerminalSize `json:"tty_size,omitempty"`
-}
-
-// execOutput is a message to the user: one of the outputs, the end of the command, or nothing, which shows
-// that the session is alive.
-type execOutput struct {
-	Stdout *execData   `json:"stdout,omitempty"`
-	Stderr *execData   `json:"stderr,omitempty"`
-	Exited bool        `json:"exited,omitempty"`
-	Result *execResult `json:"result,omitempty"`
-}
-
-// execData is a part of a stream, or its end.
-type execData struct {
-	Data  []byte `json:"data,omitempty"`
-	Close bool   `json:"close,omitempty"`
-}
-
-// execResult has the shape of the dialect.
-type execResult struct {
-	ExitCode int `json:"exit_code"`
-}
-
 // maxForwarded bounds the commands that an agent forwards at a time: each holds two connections.
 const maxForwarded = 2 * structs.MaxExecs
 
@@ -71,7 +45,14 @@ func serveExec(c *Call) (any, error) {
 		return nil, err
 	}
 
-	run, err := c.Agent.AllocExec(c.ID(), c.Param("task"))
+	run, err := c.Agent.AllocExec(jobaction.Target{
+		AllocID:   c.ID(),
+		Task:      c.Param("task"),
+		Action:    c.Param("action"),
+		Namespace: c.Param("namespace"),
+		JobID:     c.Param("job"),
+		Group:     c.Param("group"),
+	})
 	// An agent that has got the request from another one does not forward it again.
 	far := structs.IsKind(err, structs.KindNotFound) && c.r.Header.Get(headerHops) == ""
 	if err != nil && !far {
@@ -102,6 +83,16 @@ func serveExec(c *Call) (any, error) {
 	return nil, c.serveSession(run, x)
 }
 
+// ServeExec serves a request as one for a command in an allocation, with its rights and its audit lines.
+func ServeExec(c *Call, allocID string, q url.Values) (any, error) {
+	c.began = true
+	c.r.URL.Path = strings.Replace(allocExec.route.Path, "{id}", allocID, 1)
+	c.r.URL.RawPath = ""
+	c.r.URL.RawQuery = q.Encode()
+	c.mux.ServeHTTP(c.w, c.r)
+	return nil, nil
+}
+
 // bindExec reads the command of a request. Everything that can be wrong is found before the connection is
 // taken over: after that there is no status.
 func bindExec(c *Call) (*Exec, error) {
@@ -116,12 +107,16 @@ func bindExec(c *Call) (*Exec, error) {
 
 	x := &Exec{}
 	text := c.Param("command")
-	err = json.Unmarshal([]byte(text), &x.Command)
-	if err != nil {
-		return nil, badParam("command", text, `a list in JSON such as ["ls","-l"]`)
-	}
+	if c.Param("action") == "" {
+		err = json.Unmarshal([]byte(text), &x.Command)
+		if err != nil {
+			return nil, badParam("command", text, `a list in JSON such as ["ls","-l"]`)
+		}
 
-	err = nodecalls.CheckExec(x.Command)
+		err = nodecalls.CheckExec(x.Command)
+	} else if text != "" && text != "[]" && text != "null" {
+		err = structs.Invalidf("an action has its own command; leave the parameter command out")
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -30,7 +30,24 @@ func (c *Client) OpenExec(ctx context.Context, id, task string, x *Exec) (
 	if err != nil {
 		return nil, err
 	}
-	ws, err := c.dialExec(ctx, id, task, x)
+
+	command, err := json.Marshal(x.Command)
+	if err != nil {
+		return nil, structs.Internalf("encoding the command: %w", err)
+	}
+
+	query := url.Values{"command": {string(command)}}
+	setGiven(query, "task", task)
+	return allocExec.route.OpenSession(ctx, c, Request{ID: id, Query: query}, x)
+}
+
+// OpenSession is OpenExec for any route with the websocket of a command.
+func (r *Route) OpenSession(ctx context.Context, c *Client, req Request, x *Exec) (
+	run func(context.Context) (exitCode int, err error), err error,
+) {
+	req.route = r
+	req.Query.Set("tty", strconv.FormatBool(x.TTY))
+	ws, err := c.dialExec(ctx, req)
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +62,7 @@ func (c *Client) runExec(ctx context.Context, ws *websocket.Conn, x *Exec) (exit
 	// The defers run from the last one: cancel ends the goroutines below, and Wait returns when they have.
 	defer sending.Wait()
 	defer cancel(nil)
-	sending.Go(func() { _ = heartbeat(ctx, ws, execInput{}) }) // the reads fail, too
+	sending.Go(func() { _ = heartbeat(ctx, ws, nodecalls.ExecInput{}) }) // the reads fail, too
 	sending.Go(func() { sendSizes(ctx, ws, x.Resize) })
 	from := x.Stdin
 	// Without input the command reads an end at once, and does not wait for it.
@@ -70,28 +87,17 @@ func (c *Client) runExec(ctx context.Context, ws *websocket.Conn, x *Exec) (exit
 }
 
 // dialExec opens the websocket of a command.
-func (c *Client) dialExec(ctx context.Context, id, task string, x *Exec) (*websocket.Conn, error) {
+func (c *Client) dialExec(ctx context.Context, r Request) (*websocket.Conn, error) {
 	if c.bad != nil {
 		return nil, c.bad
 	}
 
-	command, err := json.Marshal(x.Command)
-	if err != nil {
-		return nil, structs.Internalf("encoding the command: %w", err)
-	}
-
-	query := url.Values{
-		"command": {string(command)},
-		"tty":     {strconv.FormatBool(x.TTY)},
-	}
-	setGiven(query, "task", task)
 	header := http.Header{}
 	if c.cfg.Token != "" {
 		header.Set("X-Berth-Token", c.cfg.Token)
 	}
 
 	// The URL is that of the route, so it has the namespace and the region of the client.
-	r := Request{route: allocExec.route, ID: id, Query: query}
 	ws, resp, err := websocket.Dial(ctx, c.urlOf(r), &websocket.DialOptions{
 		HTTPClient: c.http,
 		HTTPHeader: header,
@@ -120,7 +126,7 @@ func sendInput(ctx context.Context, ws *websocket.Conn, from io.Reader) error {
 		if err != nil && !end {
 			return err
 		}
-		in := execInput{Stdin: &execData{Data: buf[:n], Close: end}}
+		in := nodecalls.ExecInput{Stdin: &nodecalls.ExecData{Data: buf[:n], Close: end}}
 		err = writeMessage(ctx, ws, in)
 		if err != nil || end {
 			return nil // the reads fail, too
@@ -133,7 +139,7 @@ func sendSizes(ctx context.Context, ws *websocket.Conn, sizes <-chan nodecalls.T
 	for {
 		select {
 		case size, more := <-sizes:
-			if !more || writeMessage(ctx, ws, execInput{Size: &size}) != nil {
+			if !more || writeMessage(ctx, ws, nodecalls.ExecInput{Size: &size}) != nil {
 				return
 			}
 		case <-ctx.Done():
@@ -145,7 +151,7 @@ func sendSizes(ctx context.Context, ws *websocket.Conn, sizes <-chan nodecalls.T
 // receive passes the output of the command on, and returns its exit code.
 func receive(ctx context.Context, ws *websocket.Conn, x *Exec) (int, error) {
 	for {
-		var out execOutput
+		var out nodecalls.ExecOutput
 		err := readMessage(ctx, ws, &out)
 		switch {
 		case err != nil:

@@ -60,8 +60,10 @@ func (s *execSession) run(ctx context.Context, run ExecFunc, x *Exec) (code int,
 	// The capacity of 1 lets the reader replace a size that nobody has taken.
 	sizes := make(chan nodecalls.TerminalSize, 1)
 	x.Stdin = stdin
-	x.Stdout = &execWriter{ctx, s.ws, func(d *execData) execOutput { return execOutput{Stdout: d} }}
-	x.Stderr = &execWriter{ctx, s.ws, func(d *execData) execOutput { return execOutput{Stderr: d} }}
+	stdout := func(d *nodecalls.ExecData) nodecalls.ExecOutput { return nodecalls.ExecOutput{Stdout: d} }
+	stderr := func(d *nodecalls.ExecData) nodecalls.ExecOutput { return nodecalls.ExecOutput{Stderr: d} }
+	x.Stdout = &execWriter{ctx, s.ws, stdout}
+	x.Stderr = &execWriter{ctx, s.ws, stderr}
 	x.Resize = sizes
 	s.reading.Go(func() {
 		err := s.readInput(feed, sizes)
@@ -71,7 +73,8 @@ func (s *execSession) run(ctx context.Context, run ExecFunc, x *Exec) (code int,
 
 	var beating sync.WaitGroup
 	beating.Go(func() {
-		if heartbeat(ctx, s.ws, execOutput{}) != nil { // a read may wait until the command takes its input
+		// A read may wait until the command takes its input.
+		if heartbeat(ctx, s.ws, nodecalls.ExecOutput{}) != nil {
 			cancel(errClientGone)
 		}
 	})
@@ -91,7 +94,7 @@ func (s *execSession) run(ctx context.Context, run ExecFunc, x *Exec) (code int,
 // that would close the websocket before its last messages.
 func (s *execSession) readInput(stdin *io.PipeWriter, sizes chan nodecalls.TerminalSize) error {
 	for {
-		var in execInput
+		var in nodecalls.ExecInput
 		err := readMessage(context.Background(), s.ws, &in)
 		if err != nil {
 			return err
@@ -123,11 +126,11 @@ func (s *execSession) readInput(stdin *io.PipeWriter, sizes chan nodecalls.Termi
 
 // finish sends the end of both outputs and the exit code.
 func (s *execSession) finish(tty bool, code int) error {
-	ends := []execOutput{{Stdout: &execData{Close: true}}}
+	ends := []nodecalls.ExecOutput{{Stdout: &nodecalls.ExecData{Close: true}}}
 	if !tty {
-		ends = append(ends, execOutput{Stderr: &execData{Close: true}})
+		ends = append(ends, nodecalls.ExecOutput{Stderr: &nodecalls.ExecData{Close: true}})
 	}
-	ends = append(ends, execOutput{Exited: true, Result: &execResult{ExitCode: code}})
+	ends = append(ends, nodecalls.ExecOutput{Exited: true, Result: &nodecalls.ExecResult{ExitCode: code}})
 	for _, end := range ends {
 		if err := writeWithin(maxSilence, s.ws, end); err != nil {
 			return err
@@ -172,7 +175,7 @@ func writeWithin(limit time.Duration, ws *websocket.Conn, message any) error {
 type execWriter struct {
 	ctx  context.Context
 	ws   *websocket.Conn
-	wrap func(*execData) execOutput
+	wrap func(*nodecalls.ExecData) nodecalls.ExecOutput
 }
 
 func (w *execWriter) Write(p []byte) (int, error) {
@@ -182,7 +185,7 @@ func (w *execWriter) Write(p []byte) (int, error) {
 		}
 		// A frame bounds the memory of both sides for one message.
 		part := p[sent:min(sent+frameSize, len(p))]
-		err := writeMessage(w.ctx, w.ws, w.wrap(&execData{Data: part}))
+		err := writeMessage(w.ctx, w.ws, w.wrap(&nodecalls.ExecData{Data: part}))
 		if err != nil {
 			return sent, err
 		}

@@ -43,6 +43,7 @@ import (
 	"berth/structs"
 	"berth/structs/admin"
 	"berth/structs/gossipkey"
+	"berth/structs/jobaction"
 	"berth/structs/nodecalls"
 )
 
@@ -85,9 +86,9 @@ type Agent interface {
 	// agent does not run the allocation.
 	AllocChecks(allocID string) (map[string]*structs.CheckResult, error)
 	// AllocExec finds a running task, "" for the only one or the leader, and returns the function that runs
-	// commands in it. The error is not-found if the allocation is not on this agent, a conflict if the task does
-	// not run, and invalid if there is no such task.
-	AllocExec(allocID, task string) (ExecFunc, error)
+	// commands in it, or an action. The error is not-found if the allocation is not on this agent, a conflict
+	// if the task does not run, and invalid if there is no such task or action.
+	AllocExec(at jobaction.Target) (ExecFunc, error)
 	// AllocRestart restarts tasks, and does not wait. Here and in AllocSignal the error is not-found if the
 	// allocation is not on this agent, invalid if it has no such task, and a conflict if that does not run.
 	AllocRestart(allocID string, req AllocRestartRequest) error
@@ -330,6 +331,9 @@ func serveAuthorized(c *Call, route Route) (answer any, err error) {
 	}
 	defer stop()
 
+	if route.LeadsOn {
+		return route.serve(c)
+	}
 	r := audited.Request{Needs: route.Needs, Caller: c.caller}
 	if audited.AboutAlloc(route.Path) {
 		r.AllocID = c.ID()

@@ -100,7 +100,6 @@ func TestJobRegister_AcceptsFieldsOfTasksWithoutEffect(t *testing.T) {
 	})
 	for fields, want := range map[string]string{
 		`"ScalingPolicies": [{"Type": "vertical_mem", "Max": 5}]`:  "ScalingPolicies",
-		`"Actions": [{"Name": "a", "Command": "/bin/true"}]`:       "Actions",
 		`"RestartPolicy": {"RenderTemplates": true}`:               "RenderTemplates true",
 		`"Services": [{"Checks": [{"FailuresBeforeWarning": 2}]}]`: "FailuresBeforeWarning 2",
 	} {

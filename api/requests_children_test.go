@@ -6,6 +6,15 @@ import "berth/structs"
 func childCalls() map[string]routeCall {
 	wns := structs.WriteOptions{Namespace: "default"}
 	return map[string]routeCall{
+		"GET /v1/job/{id}/action": {
+			path:   "/v1/job/j/action?action=dump&allocID=a1",
+			status: 400, // it is no websocket
+		},
+		"GET /v1/job/{id}/actions": {
+			path:    "/v1/job/j/actions",
+			rpc:     "Job.GetJob",
+			request: &structs.JobGetRequest{JobID: "j"},
+		},
 		"PUT /v1/job/{id}/dispatch": {
 			path: "/v1/job/a%2Fb/dispatch?idempotency_token=t&namespace=default",
 			body: `{"JobID":"a/b","Payload":"ZGF0YQ==","Meta":{"k":"v"},"IdPrefixTemplate":"x","Priority":7}`,

@@ -21,6 +21,7 @@ type Route struct {
 	Jobs    bool         // its body may have jobs or volumes, and therefore a larger bound
 	Streams bool         // its body or its answer is a stream without a bound
 	Needs   access.Needs // of a route that the agent serves itself; "" for one of a method
+	LeadsOn bool         // it is served as another route, which is in the audit log
 	Also    int          // a status beside 2xx that has the answer as its body; 0 for none
 }
 

@@ -14,7 +14,6 @@ func TestHandler_NamesTheRouteOfAnUnknownPath(t *testing.T) {
 	for _, path := range []string{
 		"/v1/job/j/nosuch",
 		"/v1/job/j/versions/1/nosuch",
-		"/v1/job/j/action",
 		"/v1/allocation/a/nosuch",
 		"/v1/client/allocation/a/nosuch",
 		"/v1/client/fs/nosuch/a",

@@ -1,7 +1,10 @@
 package cli
 
 import (
+	"slices"
+
 	"berth/cli/aclcmd"
+	"berth/cli/actioncmd"
 	"berth/cli/admissioncmd"
 	"berth/cli/agentcmd"
 	"berth/cli/alloc"
@@ -35,7 +38,7 @@ var tree = []command.Command{
 		Name:     "job",
 		Group:    command.GroupWork,
 		Synopsis: "Run, watch and stop jobs",
-		Sub:      job.Commands,
+		Sub:      slices.Concat(job.Commands, actioncmd.Commands),
 	},
 	{
 		Name:     "alloc",

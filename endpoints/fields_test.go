@@ -384,6 +384,7 @@ func filledJob() *structs.Job {
 		Wait:         &structs.TemplateWait{Min: new(time.Second), Max: new(time.Minute)},
 		ChangeScript: &structs.ChangeScript{Command: "/bin/reload", Args: []string{"x"}},
 	}}
+	task.Actions = []*structs.Action{{Name: "dump", Command: "/bin/dump", Args: []string{"x"}}}
 	task.DispatchPayload = &structs.DispatchPayloadConfig{File: "x"}
 	task.Vault = &structs.Vault{Role: "r", ChangeMode: "signal", ChangeSignal: "SIGHUP"}
 	task.Consul = &structs.Consul{Cluster: "default"}

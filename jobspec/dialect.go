@@ -22,7 +22,6 @@ func (job) Ignored() map[string]string {
 // The reasons of warnings that job files and the JSON of the API share.
 const (
 	NoWebInterface = "berth has no web interface that shows it"
-	NoActions      = "berth has no list of commands of a task; run the command with berth alloc exec"
 	NoTaskScaling  = "the resources of a task are those of its job, and no autoscaler changes them; " +
 		"the scaling block of a group bounds its count"
 	NoRendering = "the node renders templates before each start of a task"
@@ -48,7 +47,6 @@ func (task) Rejected() map[string]string {
 
 func (task) Ignored() map[string]string {
 	return map[string]string{
-		"action":  NoActions,
 		"scaling": NoTaskScaling,
 	}
 }

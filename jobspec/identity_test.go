@@ -83,9 +83,7 @@ func TestReadJob_AcceptsBlocksWithoutEffect(t *testing.T) {
 		t.Fatal(err)
 	}
 	const scaling = "scaling \"mem\" {\n max = 5\n}"
-	const action = "action \"a\" {\n command = \"/bin/true\"\n}"
 	checkWarned(t, fileWith("", "", scaling), `"scaling" has no effect`, plain)
-	checkWarned(t, fileWith("", "", action), `"action" has no effect`, plain)
 }
 
 // checkWarned fails the test unless a file has the warning and leaves the job plain, or, with a "!", the

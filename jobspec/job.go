@@ -100,6 +100,7 @@ type task struct {
 	Vault         *vault            `hcl:"vault,block"`
 	Kind          string            `hcl:"kind"`
 	Identities    []*identity       `hcl:"identity,block"`
+	Actions       []*action         `hcl:"action,block"`
 
 	DispatchPayload *dispatchPayload `hcl:"dispatch_payload,block"`
 }
@@ -134,6 +135,13 @@ type parameterized struct {
 	Payload      string   `hcl:"payload"`
 	MetaRequired []string `hcl:"meta_required"`
 	MetaOptional []string `hcl:"meta_optional"`
+}
+
+// action is a command that users run in the task by its name.
+type action struct {
+	Name    string   `hcl:",label"`
+	Command string   `hcl:"command,required"`
+	Args    []string `hcl:"args"`
 }
 
 type dispatchPayload struct {

@@ -358,6 +358,9 @@ func (c *converter) task(t *task, restart structs.RestartPolicy) *structs.Task {
 	}
 
 	out.VolumeMounts = mounts(t.VolumeMounts)
+	for _, a := range t.Actions {
+		out.Actions = append(out.Actions, (*structs.Action)(a))
+	}
 
 	for _, a := range t.Artifacts {
 		out.Artifacts = append(out.Artifacts, (*structs.TaskArtifact)(a))

@@ -132,6 +132,7 @@ var repeatedBlocks = map[string]struct{ file, good, bad string }{
 		"template {\n data = BAD\"{{\"\n destination = \"local/x\"\n }",
 	},
 	"task.artifact": {inTask, `artifact { source = "http://x/y" }`, `artifact { source = BAD"" }`},
+	"task.action":   {inTask, `action "a" { command = "/x" }`, `action "b" { command = BAD"" }`},
 	"csi_plugin.token": {
 		strings.Replace(inTask, "PART", "csi_plugin {\n id = \"p\"\n type = \"node\"\nPART\n }", 1),
 		"token { audience = \"a\" }",

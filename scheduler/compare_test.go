@@ -69,7 +69,8 @@ func fileName(field string) string {
 		return "logs"
 	case "ReschedulePolicy", "RestartPolicy":
 		field = strings.TrimSuffix(field, "Policy")
-	case "Artifacts", "Constraints", "Networks", "Services", "Spreads", "Templates", "VolumeMounts", "Volumes":
+	case "Actions", "Artifacts", "Constraints", "Networks", "Services", "Spreads", "Templates", "VolumeMounts",
+		"Volumes":
 		field = strings.TrimSuffix(field, "s")
 	}
 	var name strings.Builder

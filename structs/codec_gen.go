@@ -7407,7 +7407,10 @@ func (v *Task) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(27)
+	n := uint32(28)
+	if !(len(v.Actions) != 0) {
+		n--
+	}
 	if !(len(v.Affinities) != 0) {
 		n--
 	}
@@ -7442,6 +7445,12 @@ func (v *Task) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	b = msgp.AppendMapHeader(b, n)
+	if len(v.Actions) != 0 {
+		b = append(b, "\xa7Actions"...)
+		if b, err = wire.AppendOther(b, &v.Actions); err != nil {
+			return b, err
+		}
+	}
 	if len(v.Affinities) != 0 {
 		b = append(b, "\xaaAffinities"...)
 		if b, err = wire.AppendOther(b, &v.Affinities); err != nil {
@@ -7619,6 +7628,8 @@ func (v *Task) readField(name, b []byte) (_ []byte, known bool, err error) {
 		b, err = wire.ReadOther(b, &v.Vault)
 	case "Consul":
 		b, err = wire.ReadOther(b, &v.Consul)
+	case "Actions":
+		b, err = wire.ReadOther(b, &v.Actions)
 	default:
 		return b, false, nil
 	}

@@ -188,8 +188,7 @@ type VolumeRequest struct {
 	// PluginID and Parameters are those of a volume with LifecycleInline.
 	PluginID   string            `json:",omitempty" codec:",omitempty" level:"2"`
 	Parameters map[string]string `json:",omitempty" codec:",omitempty" level:"2"`
-	// Sticky is for host volumes: see package hostuse.
-	Sticky bool `json:",omitempty" codec:",omitempty" level:"2"`
+	Sticky     bool              `json:",omitempty" codec:",omitempty" level:"2"` // of host volumes: see hostuse
 }
 
 // VolumeOwnership is `ownership {}`: the wanted owner of a volume. An empty text keeps what it is for.
@@ -323,6 +322,13 @@ type Task struct {
 	Identities []*WorkloadIdentity `json:",omitempty" codec:",omitempty" level:"2"` // the others
 	Vault      *Vault              `json:",omitempty" codec:",omitempty" level:"2"` // nil: no token of Vault
 	Consul     *Consul             `json:",omitempty" codec:",omitempty" level:"2"` // nil: that of the group
+	Actions    []*Action           `json:",omitempty" codec:",omitempty" level:"2"`
+}
+
+// Action is `action "name" {}`: a command of a task that users run in it by the name.
+type Action struct {
+	Name, Command string   `json:",omitempty" codec:",omitempty" level:"2"`
+	Args          []string `json:",omitempty" codec:",omitempty" level:"2"`
 }
 
 // JobListStub is one job in a list.

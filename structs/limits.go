@@ -140,6 +140,7 @@ const (
 	MaxExecArgs  = 1024     // of one command, with its program
 	MaxExecBytes = 16 << 10 // of its arguments
 	MaxExecs     = 128      // that run on one node
+	MaxActions   = 64       // of one task
 
 	// Bounds of the files of allocations that users read.
 	MaxFilesListed = 10_000   // files of one directory

@@ -1,7 +1,5 @@
 package structs
 
-import "strings"
-
 // ClaimCause says what holds a claim, or for what it waits: a constant below, and a text for users.
 type ClaimCause struct {
 	Cause     string
@@ -71,16 +69,6 @@ type VolumeClaimStub struct {
 
 // ClaimID names a claim within its namespace. It begins with the ID of the allocation.
 func ClaimID(volume, alloc string) string { return alloc + "." + volume }
-
-// ParseClaimID returns the volume and the allocation of a claim.
-func ParseClaimID(id string) (volume, alloc string, err error) {
-	alloc, volume, found := strings.Cut(id, ".") // IDs of allocations have no dot
-	if !found || alloc == "" || volume == "" {
-		return "", "", Invalidf("claim %q: expected ALLOC.VOLUME; to see the claims: berth volume claim list",
-			Cut(id, MaxQuoted))
-	}
-	return volume, alloc, nil
-}
 
 // VolumeClaimRelease releases one claim. The node of the claim has to confirm that it has nothing of the
 // volume mounted.

@@ -23,6 +23,7 @@ import (
 	"berth/structs"
 	"berth/structs/access"
 	"berth/structs/admin"
+	"berth/structs/jobaction"
 	"berth/structs/nodecalls"
 )
 
@@ -119,6 +120,7 @@ type Agent struct {
 	LogsEnd    <-chan struct{} // the end of the task with Logs
 	Files      func(allocID string) (api.Dir, error)
 	Exec       func(allocID, task string) (api.ExecFunc, error)
+	Action     func(jobaction.Target) (api.ExecFunc, error)
 	Snapshot   []byte
 	// Control, if not nil, gets every restart, signal and removal of an allocation, for example "restart a1
 	// web", "restart all a1", "signal a1 web HUP", "gc a1" or "gc node n1".
@@ -313,12 +315,15 @@ func (a *Agent) AllocChecks(allocID string) (map[string]*structs.CheckResult, er
 	return checks, nil
 }
 
-// AllocExec calls Exec.
-func (a *Agent) AllocExec(allocID, task string) (api.ExecFunc, error) {
-	if a.Exec == nil {
-		return nil, structs.NotFoundf("allocation %s is not here", allocID)
+// AllocExec calls Exec, or Action for an action.
+func (a *Agent) AllocExec(at jobaction.Target) (api.ExecFunc, error) {
+	switch {
+	case at.Action != "" && a.Action != nil:
+		return a.Action(at)
+	case at.Action != "" || a.Exec == nil:
+		return nil, structs.NotFoundf("allocation %s is not here", at.AllocID)
 	}
-	return a.Exec(allocID, task)
+	return a.Exec(at.AllocID, at.Task)
 }
 
 // AllocRestart calls Control.

@@ -135,11 +135,22 @@ func bindClaimRelease(c *api.Call, req *structs.VolumeClaimReleaseRequest) error
 }
 
 func bindClaimDelete(c *api.Call, req *structs.VolumeClaimReleaseRequest) (err error) {
-	req.VolumeID, req.AllocID, err = structs.ParseClaimID(c.ID())
+	req.VolumeID, req.AllocID, err = parseID(c.ID())
 	if err != nil {
 		return err
 	}
 	return bindRelease(c, req)
+}
+
+// parseID returns the volume and the allocation of a claim: see structs.ClaimID.
+func parseID(id string) (volume, alloc string, err error) {
+	alloc, volume, found := strings.Cut(id, ".") // IDs of allocations have no dot
+	if !found || alloc == "" || volume == "" {
+		return "", "", structs.Invalidf(
+			"claim %q: expected ALLOC.VOLUME; to see the claims: berth volume claim list",
+			structs.Cut(id, structs.MaxQuoted))
+	}
+	return volume, alloc, nil
 }
 
 // bindRelease reads what the routes that release a claim share.

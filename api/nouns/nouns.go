@@ -4,6 +4,7 @@ package nouns
 
 import (
 	_ "berth/api/acls"
+	_ "berth/api/actions"
 	_ "berth/api/admissions"
 	_ "berth/api/agents"
 	_ "berth/api/claims"

@@ -351,7 +351,7 @@ func showAllocChecks(ctx context.Context, c *command.Call) error {
 	}
 
 	var checks map[string]*structs.CheckResult
-	err = watch.New(c).Await(ctx, nodeOfAlloc(id), watch.SeeAlloc(c, id), func() (err error) {
+	err = watch.New(c).Await(ctx, NodeOf(id), watch.SeeAlloc(c, id), func() (err error) {
 		checks, err = c.API.AllocChecks(ctx, id)
 		return err
 	})

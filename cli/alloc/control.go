@@ -68,7 +68,7 @@ var gcCommand = command.Command{
 		if err != nil {
 			return err
 		}
-		err = watch.New(c).Await(ctx, nodeOfAlloc(id), watch.SeeAlloc(c, id), func() error {
+		err = watch.New(c).Await(ctx, NodeOf(id), watch.SeeAlloc(c, id), func() error {
 			return c.API.AllocGC(ctx, id)
 		})
 		if err != nil {
@@ -109,7 +109,7 @@ func allocRestart(ctx context.Context, c *command.Call) error {
 		return err
 	}
 
-	err = watch.New(c).Await(ctx, nodeOfAlloc(id), watch.SeeAlloc(c, id), func() error {
+	err = watch.New(c).Await(ctx, NodeOf(id), watch.SeeAlloc(c, id), func() error {
 		return c.API.AllocRestart(ctx, id, api.AllocRestartRequest{TaskName: task, AllTasks: all})
 	})
 	if err != nil {
@@ -141,7 +141,7 @@ func allocSignal(ctx context.Context, c *command.Call) error {
 	}
 
 	signal := c.String("s")
-	err = watch.New(c).Await(ctx, nodeOfAlloc(id), watch.SeeAlloc(c, id), func() error {
+	err = watch.New(c).Await(ctx, NodeOf(id), watch.SeeAlloc(c, id), func() error {
 		return c.API.AllocSignal(ctx, id, api.AllocSignalRequest{Task: task, Signal: signal})
 	})
 	if err != nil {
@@ -152,7 +152,7 @@ func allocSignal(ctx context.Context, c *command.Call) error {
 	return c.Report(outcome, "Signal %s is sent to allocation %s", signal, command.ShortID(id))
 }
 
-// nodeOfAlloc names what a request to the node of an allocation waits for.
-func nodeOfAlloc(id string) string {
+// NodeOf names what a request to the node of an allocation waits for.
+func NodeOf(id string) string {
 	return fmt.Sprintf("the answer of the node of allocation %s", command.ShortID(id))
 }

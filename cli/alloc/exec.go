@@ -14,13 +14,17 @@ import (
 )
 
 // execFlags are the options of alloc exec.
-var execFlags = []command.Flag{
+var execFlags = append([]command.Flag{
 	{
 		Name:  "task",
 		Kind:  command.String,
 		Value: "name",
 		Usage: "The task. Default: the only one of the allocation, or its leader",
 	},
+}, SessionFlags...)
+
+// SessionFlags are the options of commands that RunSession runs.
+var SessionFlags = []command.Flag{
 	{Name: "i", Default: "true", Usage: "Pass the standard input on to the command"},
 	{
 		Name: "t",
@@ -42,21 +46,51 @@ code is the command's, or 128 plus the number of the signal that ended it.
 Options come before the allocation. The command is killed when this program
 ends or loses its connection.`
 
-// allocExec runs a command in a task and ends with its exit code. It waits for the end of the command, or for
-// the escape character, which ends it with an error. The terminal is restored on each of these ways.
+// allocExec runs a command in a task and ends with its exit code.
 func allocExec(ctx context.Context, c *command.Call) error {
+	id := ""
+	return RunSession(ctx, c, Session{
+		Command: c.Args[1:],
+		Find: func(ctx context.Context) (err error) {
+			id, err = c.Resolve(ctx, "alloc", c.Arg(0))
+			return err
+		},
+		Open: func(ctx context.Context, x *api.Exec) (run Running, err error) {
+			err = watch.New(c).Await(ctx, NodeOf(id), watch.SeeAlloc(c, id), func() (err error) {
+				run, err = c.API.OpenExec(ctx, id, c.String("task"), x)
+				return err
+			})
+			return run, err
+		},
+	})
+}
+
+// Running waits for the end of a command in a task, and returns its exit code.
+type Running = func(context.Context) (exitCode int, err error)
+
+// Session says how a command runs in a task.
+type Session struct {
+	Command []string
+	Find    func(context.Context) error // finds the task, before the terminal changes
+	Open    func(context.Context, *api.Exec) (Running, error)
+}
+
+// RunSession runs a command in a task with the options SessionFlags, and ends with its exit code. It waits
+// for the end of the command, or for the escape character, which ends it with an error. The terminal is
+// restored on each of these ways.
+func RunSession(ctx context.Context, c *command.Call, s Session) error {
 	escape, err := escapeCharacter(c.String("e"))
 	if err != nil {
 		return err
 	}
 
-	id, err := c.Resolve(ctx, "alloc", c.Arg(0))
+	err = s.Find(ctx)
 	if err != nil {
 		return err
 	}
 
 	x := &api.Exec{
-		Command: c.Args[1:],
+		Command: s.Command,
 		TTY:     wantsTerminal(c),
 		Stdout:  c.Out,
 		Stderr:  unescaped(c.Err),
@@ -83,7 +117,11 @@ func allocExec(ctx context.Context, c *command.Call) error {
 		x.Stdin = newEscapeReader(x.Stdin, escape, func() { cancel(errEscaped) })
 	}
 
-	code, err := execute(ctx, c, id, x)
+	code := 0
+	run, err := s.Open(ctx, x)
+	if err == nil {
+		code, err = run(ctx)
+	}
 	switch {
 	case errors.Is(context.Cause(ctx), errEscaped):
 		return errEscaped
@@ -94,19 +132,6 @@ func allocExec(ctx context.Context, c *command.Call) error {
 	}
 
 	return nil
-}
-
-// execute runs a command in an allocation, and says what it waits for until the node has taken the command.
-func execute(ctx context.Context, c *command.Call, id string, x *api.Exec) (code int, err error) {
-	var run func(context.Context) (int, error)
-	err = watch.New(c).Await(ctx, nodeOfAlloc(id), watch.SeeAlloc(c, id), func() (err error) {
-		run, err = c.API.OpenExec(ctx, id, c.String("task"), x)
-		return err
-	})
-	if err != nil {
-		return 0, err
-	}
-	return run(ctx)
 }
 
 // wantsTerminal reports whether the command gets a terminal.

@@ -55,7 +55,7 @@ func allocFiles(ctx context.Context, c *command.Call) error {
 	}
 
 	var file *nodecalls.AllocFileInfo
-	err = watch.New(c).Await(ctx, nodeOfAlloc(id), watch.SeeAlloc(c, id), func() (err error) {
+	err = watch.New(c).Await(ctx, NodeOf(id), watch.SeeAlloc(c, id), func() (err error) {
 		file, err = c.API.AllocFile(ctx, id, path)
 		return err
 	})
@@ -81,7 +81,7 @@ func allocFiles(ctx context.Context, c *command.Call) error {
 // listFiles shows a directory of an allocation.
 func listFiles(ctx context.Context, c *command.Call, dir fileOf) error {
 	var files []*nodecalls.AllocFileInfo
-	what := nodeOfAlloc(dir.alloc)
+	what := NodeOf(dir.alloc)
 	err := watch.New(c).Await(ctx, what, watch.SeeAlloc(c, dir.alloc), func() (err error) {
 		files, err = c.API.AllocFiles(ctx, dir.alloc, dir.path)
 		return err

@@ -192,7 +192,7 @@ func copyStream(ctx context.Context, c *command.Call, w io.Writer, s allocStream
 
 // openStream waits for the first answer of the node.
 func openStream(ctx context.Context, c *command.Call, s allocStream) (from io.ReadCloser, err error) {
-	err = watch.New(c).Await(ctx, nodeOfAlloc(s.alloc), watch.SeeAlloc(c, s.alloc), func() (err error) {
+	err = watch.New(c).Await(ctx, NodeOf(s.alloc), watch.SeeAlloc(c, s.alloc), func() (err error) {
 		from, err = s.open(ctx)
 		return err
 	})

@@ -112,7 +112,7 @@ func printBadChecks(ctx context.Context, c *command.Call, instances []*structs.S
 		read++
 		var checks []*structs.CheckResult
 		see := watch.SeeAlloc(c, i.AllocID)
-		err := watch.New(c).Await(ctx, nodeOfAlloc(i.AllocID), see, func() (err error) {
+		err := watch.New(c).Await(ctx, NodeOf(i.AllocID), see, func() (err error) {
 			checks, err = watch.BadChecks(ctx, c, i.AllocID)
 			return err
 		})

@@ -14,7 +14,7 @@ import (
 // printAllocStats measures the running tasks of an allocation.
 func printAllocStats(ctx context.Context, c *command.Call, allocID string) error {
 	var s *nodecalls.AllocResourceUsage
-	err := watch.New(c).Await(ctx, nodeOfAlloc(allocID), watch.SeeAlloc(c, allocID), func() (err error) {
+	err := watch.New(c).Await(ctx, NodeOf(allocID), watch.SeeAlloc(c, allocID), func() (err error) {
 		s, err = c.API.AllocStats(ctx, allocID, "")
 		return err
 	})

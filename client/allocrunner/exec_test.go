@@ -10,6 +10,7 @@ import (
 	"berth/client/drivers/driver"
 	"berth/client/drivers/drivertest"
 	"berth/structs"
+	"berth/structs/jobaction"
 )
 
 // execAgent runs an allocation whose commands end with the code 3. command receives the task of each.
@@ -126,6 +127,46 @@ func TestExec_EndsWithTheTaskAndItsUser(t *testing.T) {
 		r.Stop("the test is over")
 		if err := <-ended; !structs.IsKind(err, structs.KindConflict) {
 			t.Errorf("the task has ended: %v", err)
+		}
+	})
+}
+
+// TestAction_RunsInItsTask: an action runs in its task, in an allocation of its job alone, and while it runs.
+func TestAction_RunsInItsTask(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		alloc := testAlloc("a", "b")
+		alloc.Job.Group(alloc.TaskGroup).Task("b").Actions = []*structs.Action{{Name: "dump", Command: "/d"}}
+		a, r, command := execAgent(t, newFixture(t), alloc)
+		defer a.stop()
+		at := jobaction.Target{AllocID: alloc.ID, Action: "dump", JobID: alloc.JobID, Namespace: alloc.Namespace}
+		run, err := Action(r, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		result, err := run(t.Context(), &driver.ExecConfig{})
+		if err != nil || result.ExitCode != 3 || *command != alloc.ID+"/b" {
+			t.Errorf("got %+v, %v from %s", result, err, *command)
+		}
+
+		for _, change := range []func(*jobaction.Target){
+			func(at *jobaction.Target) { at.Task = "a" },
+			func(at *jobaction.Target) { at.JobID = "another" },
+			func(at *jobaction.Target) { at.Namespace = "another" },
+			func(at *jobaction.Target) { at.Action = "another" },
+		} {
+			other := at
+			change(&other)
+			_, err := Action(r, other)
+			if !structs.IsKind(err, structs.KindInvalid) {
+				t.Errorf("%+v: got %v", other, err)
+			}
+		}
+
+		r.Stop("the test is over")
+		<-r.Unwound()
+		_, err = Action(r, at)
+		if !structs.IsKind(err, structs.KindConflict) || !strings.Contains(err.Error(), "is dead") {
+			t.Errorf("after the end: %v", err)
 		}
 	})
 }

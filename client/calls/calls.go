@@ -9,6 +9,7 @@ import (
 	"berth/client/assembly"
 	"berth/client/machine/hoststats"
 	"berth/structs"
+	"berth/structs/jobaction"
 	"berth/structs/nodecalls"
 )
 
@@ -68,15 +69,20 @@ func (h *Handler) SignalAlloc(ctx context.Context, allocID, task, signal string)
 	return r.SignalTasks(ctx, task, signal)
 }
 
-// Exec finds a running task in which a command is to run. The error is not-found if the allocation is not
-// here; see allocrunner.Runner.Exec for the others. A node with structs.MaxExecs commands is unavailable.
-func (h *Handler) Exec(allocID, task string) (taskrunner.ExecFunc, error) {
-	r, err := h.Find(allocID)
+// Exec finds a running task in which a command or an action is to run. The error is not-found if the
+// allocation is not here; see allocrunner.Runner.Exec and Action for the others. A node with structs.MaxExecs
+// commands is unavailable.
+func (h *Handler) Exec(at jobaction.Target) (run taskrunner.ExecFunc, err error) {
+	r, err := h.Find(at.AllocID)
 	if err != nil {
 		return nil, err
 	}
 
-	run, err := r.Exec(task)
+	if at.Action != "" {
+		run, err = allocrunner.Action(r, at)
+	} else {
+		run, err = r.Exec(at.Task)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -37,6 +37,12 @@ func (w *jobWriter) task(t *structs.Task, around structs.RestartPolicy) {
 	if p := t.DispatchPayload; p != nil {
 		w.block("dispatch_payload", func() { w.set("file", p.File) })
 	}
+	for _, a := range t.Actions {
+		w.block("action", func() {
+			w.set("command", a.Command)
+			w.put("args", a.Args)
+		}, a.Name)
+	}
 	w.plugin(t.CSIPluginConfig)
 	w.outside(t)
 	w.services(t.Services)

@@ -32,6 +32,7 @@ import (
 )
 
 var all = []any{
+	new(structs.Action),
 	new(structs.Affinity),
 	new(structs.AgentProof),
 	new(structs.AllocClientUpdate),
@@ -613,6 +614,10 @@ var all = []any{
 	new(nodecalls.CpuStats),
 	new(nodecalls.DeviceGroupStats),
 	new(nodecalls.DeviceStats),
+	new(nodecalls.ExecData),
+	new(nodecalls.ExecInput),
+	new(nodecalls.ExecOutput),
+	new(nodecalls.ExecResult),
 	new(nodecalls.HostCPUStats),
 	new(nodecalls.HostDiskStats),
 	new(nodecalls.HostMemoryStats),

@@ -21,6 +21,10 @@ var blocks = []block{
 		{"User", "user"},
 		{"KillSignal", "kill_signal"},
 	}},
+	{"Action", "action", "client/allocrunner", [][2]string{
+		{"Command", "command"},
+		{"Args", "args"},
+	}},
 	{"VolumeMount", "volume_mount", "client/allocrunner", [][2]string{
 		{"Volume", "volume"},
 		{"Destination", "destination"},
@@ -122,6 +126,7 @@ var literal = map[string]map[string][]string{
 		"JobVersionTag":   {"Name"},
 		"TaskGroup":       {"Name"},
 		"Task":            {"Name"},
+		"Action":          {"Name"},
 		"Port":            {"Label"},
 		"Service":         {"TaskName"},
 		"ServiceCheck":    {"TaskName"},

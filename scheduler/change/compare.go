@@ -104,6 +104,7 @@ func runSpecOf(j *structs.Job, g *structs.TaskGroup) runSpec {
 		task.KillSignal = ""
 		task.ShutdownDelay = 0
 		task.Leader = false
+		task.Actions = nil // the agent reads them when a user runs one
 		task.Identity = withoutTTL(t.Identity)
 		task.Identities = nil
 		for _, i := range t.Identities {

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"berth/structs"
+	"berth/structs/validate/actions"
 	"berth/structs/validate/field"
 	"berth/structs/validate/plugins"
 	"berth/structs/validate/taskfiles"
@@ -66,6 +67,7 @@ func checkTask(f field.Errors, t *structs.Task, g *structs.TaskGroup) {
 	taskfiles.CheckArtifacts(f, t)
 	taskfiles.CheckTemplates(f, t)
 	taskfiles.CheckIdentities(f, t)
+	actions.Check(f, t)
 }
 
 // checkSignal checks the name of a signal. "" is the default, and the node knows the value of a placeholder.

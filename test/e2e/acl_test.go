@@ -69,7 +69,8 @@ func TestACL_GuardsWhatTheAgentOfANodeServes(t *testing.T) {
 	c := newGuardedCluster(t)
 	s := c.servers[0]
 	job := jobFile{name: "plain", node: "n1", script: "echo up; exec sleep 100000"}
-	c.run("job", "run", "-detach", s.writeJob(job))
+	text := withAction(job.hcl(), "up", "/bin/sh", "-c", "echo up in ${NOMAD_TASK_NAME}")
+	c.run("job", "run", "-detach", s.writeFile("plain.hcl", text))
 	id := ""
 	eventually(t, "the allocation runs", func() error {
 		out, err := s.runOverSocket("job", "allocs", "-json", "plain")
@@ -91,6 +92,8 @@ func TestACL_GuardsWhatTheAgentOfANodeServes(t *testing.T) {
 	for _, command := range [][]string{
 		{"alloc", "logs", id},
 		{"alloc", "exec", id, "echo", "up"},
+		{"job", "action", "-job", "plain", "up"},
+		{"job", "action", "-job", "plain", "-alloc", id, "up"},
 	} {
 		for _, a := range []*agent{s} {
 			eventually(t, command[1]+" with the right at "+a.name, func() error {

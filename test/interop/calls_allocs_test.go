@@ -28,6 +28,22 @@ var allocCalls = []callRow{
 			strings.NewReader("input"), &out, &errs, nil, nil)
 		return check(err, func() bool { return code == 3 && out.String() == "input" }, out.String()+errs.String())
 	}},
+	{"Jobs.ActionExec", func(f *callFixture) error {
+		job := quickJob("acts", "sleep 600")
+		job.TaskGroups[0].Tasks[0].Actions = []*public.Action{{
+			Name:    "show",
+			Command: "/bin/sh",
+			Args:    []string{"-c", "echo in ${NOMAD_TASK_NAME}; cat; exit 3"},
+		}}
+		alloc := runJob(f.t, f.c, job)
+		var out, errs bytes.Buffer
+		ctx, cancel := context.WithTimeout(f.t.Context(), patience)
+		defer cancel()
+		code, err := f.c.Jobs().ActionExec(ctx, alloc, "acts", "app", false, nil, "show",
+			strings.NewReader("input"), &out, &errs, nil, nil)
+		return check(err, func() bool { return code == 3 && out.String() == "in app\ninput" },
+			out.String()+errs.String())
+	}},
 	{"Allocations.Signal", func(f *callFixture) error {
 		return f.c.Allocations().Signal(f.alloc, nil, "app", "SIGCONT")
 	}},

@@ -21,7 +21,6 @@ var withoutRoute = map[string]string{
 	"Agent.SetSchedulerWorkerConfig":             "one loop of the leader processes all evaluations",
 	"Agent.SetServers":                           "nodes learn the servers from each heartbeat",
 	"ACLOIDC":                                    noAccessControl,
-	"Jobs.ActionExec":                            "jobs have no actions: berth alloc exec runs commands",
 	"Jobs.VersionByTag":                          "versions have no tags",
 	"Nodes.Identity":                             "nodes have no signed identities",
 	"Allocations.GetPauseState":                  enterprise,

@@ -280,6 +280,7 @@ var allLimits = []limit{
 	{"MaxExecArgs", structs.MaxExecArgs, "", "words of a command that runs in a task", beyondInvalid},
 	{"MaxExecBytes", structs.MaxExecBytes, "bytes", "all words of such a command", beyondInvalid},
 	{"MaxExecs", structs.MaxExecs, "", "such commands that run on one node at a time", "*unavailable*"},
+	{"MaxActions", structs.MaxActions, "", "actions of one task", beyondInvalid},
 	{"MaxFilesListed", structs.MaxFilesListed, "", "files of a directory of an allocation that is listed", "*precondition*"},
 	{"MaxFileStreams", structs.MaxFileStreams, "", "files, logs and streams of events that one agent sends at a time", "*unavailable*"},
 	{"MaxTailLines", structs.MaxTailLines, "", "last lines of a file or log (`-n`, `lines`)", beyondInvalid},

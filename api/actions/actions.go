@@ -1,0 +1,120 @@
+// Package actions has the routes of the actions of jobs, each with the call of the client. A command of an
+// action is that of a task on the same path as one of alloc exec.
+package actions
+
+import (
+	"context"
+	"net/url"
+	"strings"
+
+	"berth/api"
+	"berth/rpc"
+	"berth/structs"
+	"berth/structs/access"
+	"berth/structs/jobaction"
+)
+
+var list = api.NewEndpoint(api.Get, "/v1/job/{id}/actions",
+	api.ServeMethod(structs.JobGet,
+		api.WithID(func(q *structs.JobGetRequest, id string) { q.JobID = id }),
+		func(a *structs.JobGetResponse) []*jobaction.JobAction { return jobaction.List(a.Job) }))
+
+// List reads the actions of a job.
+func List(ctx context.Context, c *api.Client, jobID string, q *api.Query) (
+	[]*jobaction.JobAction, *api.Meta, error,
+) {
+	return list.Fetch(ctx, c, jobID, q)
+}
+
+// session is for callers who may run commands in the namespace. The command of an allocation then needs the
+// rights of alloc exec there.
+var session = api.Handle(api.Get, "/v1/job/{id}/action",
+	serveSession, api.Streams, leadsOn, api.Needs(access.NeedsAllocExec))
+
+func leadsOn(r *api.Route) { r.LeadsOn = true }
+
+func serveSession(c *api.Call) (any, error) {
+	at := jobaction.Target{
+		AllocID:   c.Param("allocID"),
+		Task:      c.Param("task"),
+		Action:    c.Param("action"),
+		Namespace: c.Param("namespace"),
+		JobID:     c.ID(),
+		Group:     c.Param("group"),
+	}
+
+	var err error
+	switch {
+	case at.Action == "":
+		err = structs.Invalidf("the parameter action is missing; expected the name of an action of the job")
+	case at.AllocID == "":
+		at, err = pick(c, at)
+	case !isSegment(at.AllocID):
+		err = structs.Invalidf("the parameter allocID is %q, expected the ID of an allocation",
+			structs.Cut(at.AllocID, structs.MaxQuoted))
+	}
+	if err != nil {
+		return nil, err
+	}
+
+	q := url.Values{}
+	for name, value := range map[string]string{
+		"action":    at.Action,
+		"command":   c.Param("command"),
+		"group":     at.Group,
+		"job":       at.JobID,
+		"namespace": at.Namespace,
+		"region":    c.Param("region"),
+		"task":      at.Task,
+		"tty":       c.Param("tty"),
+	} {
+		if value != "" {
+			q.Set(name, value)
+		}
+	}
+	return api.ServeExec(c, at.AllocID, q)
+}
+
+// isSegment reports whether an ID is one segment of a path.
+func isSegment(id string) bool {
+	return id != "." && id != ".." && !strings.Contains(id, "/")
+}
+
+// pick finds a running allocation. The right of the route is enough.
+func pick(c *api.Call, at jobaction.Target) (jobaction.Target, error) {
+	req := &structs.JobGetRequest{
+		JobID: at.JobID,
+		QueryOptions: structs.QueryOptions{
+			Region:    c.Param("region"),
+			Namespace: at.Namespace,
+		},
+	}
+	job, err := rpc.Call(c.Ctx(), c.Own, structs.JobGet, req)
+	if err != nil {
+		return at, err
+	}
+	allocs, err := rpc.Call(c.Ctx(), c.Own, structs.JobAllocations, req)
+	if err != nil {
+		return at, err
+	}
+	return jobaction.Pick(job.Job, allocs.Allocations, at)
+}
+
+// Open starts an action of a job as api.Client.OpenExec starts a command. The servers pick a running
+// allocation if the target has none. Its job is that of the target, in the namespace of the client.
+func Open(ctx context.Context, c *api.Client, at jobaction.Target, x *api.Exec) (
+	run func(context.Context) (exitCode int, err error), err error,
+) {
+	q := url.Values{}
+	for name, value := range map[string]string{
+		"action":  at.Action,
+		"allocID": at.AllocID,
+		"group":   at.Group,
+		"task":    at.Task,
+	} {
+		if value != "" {
+			q.Set(name, value)
+		}
+	}
+	return session.OpenSession(ctx, c, api.Request{ID: at.JobID, Query: q}, x)
+}
