@@ -82,3 +82,20 @@ func TestList_ExplainsBadFilter(t *testing.T) {
 		}
 	}
 }
+
+// TestJobList_FiltersByMetadata: tools find their jobs by it.
+func TestJobList_FiltersByMetadata(t *testing.T) {
+	s := newServer(t)
+	for id, team := range map[string]string{"web": "front", "db": "data"} {
+		job := jobWithCount(id, 1)
+		job.Meta = map[string]string{"team.name": team}
+		must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
+	}
+	must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: jobWithCount("plain", 1)})
+	got := must(s, structs.JobList, &structs.QueryRequest{
+		QueryOptions: structs.QueryOptions{Filter: `Meta["team.name"] == "data"`},
+	}).Jobs
+	if len(got) != 1 || got[0].ID != "db" {
+		t.Errorf("got %d jobs: %+v", len(got), got)
+	}
+}

@@ -351,6 +351,7 @@ type JobListStub struct {
 	ModifyIndex       uint64
 	JobModifyIndex    uint64
 	SubmitTime        int64
+	Meta              map[string]string `json:",omitempty" codec:",omitempty" level:"2"`
 }
 
 // TaskGroupSummary counts a group's allocations by state.

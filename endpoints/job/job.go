@@ -402,6 +402,7 @@ func jobStub(tx *state.ReadTx, j *structs.Job) structs.JobListStub {
 		ModifyIndex:       j.ModifyIndex,
 		JobModifyIndex:    j.JobModifyIndex,
 		SubmitTime:        j.SubmitTime,
+		Meta:              j.Meta,
 	}
 }
 
