@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the tools of the dialect that test/interop runs against berth, each once, into .cache/interop-tools/, and
 # prints this directory. Each is built from the source of its module, with the versions of its own go.mod. The first
-# run takes about ten minutes on two cores, most of them for OpenTofu. A tool whose source cannot be had is named, and
+# run takes 15 to 30 minutes on two cores, most of them for OpenTofu and Prometheus. A tool whose source cannot be had is named, and
 # its test skips itself.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -10,9 +10,12 @@ tools=$(realpath .cache/interop-tools)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# build compiles a package of a module at a version into $tools/$name. A caller with || disables errexit in it.
+# build compiles a package of a module at a version into $tools/$name, with more flags of go build. The package may be
+# a program of ours that runs a part of the module, test/interop/testdata/$name.go.txt. A caller with || disables
+# errexit in it.
 build() {
 	local name=$1 module=$2 version=$3 package=$4 start=$SECONDS
+	shift 4
 	[ "$(cat "$tools/$name.version" 2>/dev/null)" != "$version" ] || return 0
 	echo "building $name $version: only once" >&2
 	local source
@@ -21,7 +24,10 @@ build() {
 	[ -n "$source" ] || { echo "$name: there is no source of $module@$version" >&2 && return 1; }
 	cp -r "$source" "$work/$name" || return 1 # the cache of modules is read-only
 	chmod -R u+w "$work/$name"
-	(cd "$work/$name" && CGO_ENABLED=0 GOFLAGS= go build -trimpath -buildvcs=false -o "$tools/$name" "$package") >&2 ||
+	local ours=test/interop/testdata/$name.go.txt
+	[ ! -e "$ours" ] || install -D "$ours" "$work/$name/$package/main.go"
+	(cd "$work/$name" && CGO_ENABLED=0 GOFLAGS= GOWORK=off go build -trimpath -buildvcs=false "$@" \
+		-o "$tools/$name" "$package") >&2 ||
 		return 1
 	rm -rf "${work:?}/$name"
 	echo "$version" >"$tools/$name.version"
@@ -32,6 +38,12 @@ failed=()
 build levant github.com/hashicorp/levant v0.3.3 . || failed+=(levant)
 build wander github.com/robinovitch61/wander v1.1.0 . || failed+=(wander)
 build nomad-autoscaler github.com/hashicorp/nomad-autoscaler v0.4.7 . || failed+=(nomad-autoscaler)
+build nomad-pack github.com/hashicorp/nomad-pack v0.4.2 . || failed+=(nomad-pack)
+# Without the discovery in other systems it needs a fraction of their libraries.
+build prometheus github.com/prometheus/prometheus v0.316.0 ./cmd/prometheus \
+	-tags remove_all_sd,enable_nomad_sd || failed+=(prometheus)
+# The rest of Traefik needs libraries of DNS services that cannot be had everywhere.
+build traefik-provider github.com/traefik/traefik/v3 v3.6.12 ./cmd/provider || failed+=(traefik-provider)
 if build terraform-provider-nomad github.com/hashicorp/terraform-provider-nomad v1.4.20 .; then
 	build tofu github.com/opentofu/opentofu v1.12.6 ./cmd/tofu || failed+=(tofu)
 else

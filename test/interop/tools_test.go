@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -13,7 +12,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	public "github.com/hashicorp/nomad/api"
 
@@ -293,46 +291,6 @@ func (s *screen) await(t *testing.T, text string) {
 		case <-ctx.Done():
 			t.Fatalf("the screen never shows %q after\n%q", text, shown)
 		}
-	}
-}
-
-// TestTool_WanderShowsAJobAndItsLogs opens the terminal user interface on its list of jobs, and goes by the
-// keys of its users to the allocation and the log of the task.
-func TestTool_WanderShowsAJobAndItsLogs(t *testing.T) {
-	a := startToolAgent(t, "wander")
-	runJob(t, a.client, shellJob("sleeper", "echo words of the task; exec sleep 600"))
-	out := &screen{changed: make(chan struct{}, 1)}
-	cmd := exec.CommandContext(t.Context(), "script", "-qefc",
-		"stty rows 40 cols 160; exec "+a.path+" --update 1", "/dev/null")
-	cmd.Env = append(a.command().Env, "TERM=xterm-256color")
-	cmd.Dir = a.dir
-	cmd.Stdout = out
-	keys, err := cmd.StdinPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		_ = keys.Close()
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		_ = cmd.Wait()
-	}()
-	press := func(key string) {
-		_, err := io.WriteString(keys, key)
-		checkNoError(t, "pressing a key", err)
-	}
-	out.await(t, "sleeper")
-	press("\r")
-	out.await(t, "app")
-	press("\r")
-	out.await(t, "words of the task")
-	press("\x03")
-	timer := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
-	defer timer.Stop()
-	if err := cmd.Wait(); err != nil {
-		t.Errorf("wander ends with %v", err)
 	}
 }
 
