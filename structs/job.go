@@ -215,13 +215,6 @@ func (r *VolumeRequest) VolumeID(allocIndex int, allocID string) string {
 	return r.Source
 }
 
-// LogConfig bounds a task's logs.
-type LogConfig struct {
-	MaxFiles      int
-	MaxFileSizeMB int
-	Disabled      bool
-}
-
 // EphemeralDisk is the scratch space of a group, in MiB.
 type EphemeralDisk struct {
 	SizeMB  int

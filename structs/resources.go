@@ -80,3 +80,10 @@ const (
 	DimensionMemory = "memory"
 	DimensionDisk   = "disk"
 )
+
+// LogConfig bounds a task's logs.
+type LogConfig struct {
+	MaxFiles      int
+	MaxFileSizeMB int
+	Disabled      bool
+}

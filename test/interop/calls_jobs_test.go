@@ -68,6 +68,21 @@ var jobCalls = []callRow{
 		versions, diffs, _, err := f.c.Jobs().VersionsOpts("changed", &public.VersionsOptions{Diffs: true}, nil)
 		return check(err, func() bool { return len(versions) == 3 && len(diffs) == 2 }, diffs)
 	}},
+	{"Jobs.TagVersion", func(f *callFixture) error {
+		return checkIndex(f.c.Jobs().TagVersion("changed", 0, "first", "of the test", nil))
+	}},
+	{"Jobs.TagVersionOpts", func(f *callFixture) error {
+		version := uint64(1)
+		req := &public.TagVersionRequest{Version: version}
+		return checkIndex(f.c.Jobs().TagVersionOpts("changed", "second", req, nil))
+	}},
+	{"Jobs.VersionByTag", func(f *callFixture) error {
+		job, _, err := f.c.Jobs().VersionByTag("changed", "first", nil)
+		return check(err, func() bool { return *job.Version == 0 }, job)
+	}},
+	{"Jobs.UntagVersion", func(f *callFixture) error {
+		return checkIndex(f.c.Jobs().UntagVersion("changed", "second", nil))
+	}},
 	{"Jobs.Revert", func(f *callFixture) error {
 		resp, _, err := f.c.Jobs().Revert("changed", 0, nil, nil, "", "")
 		return check(err, func() bool { return resp.EvalID != "" }, resp)

@@ -197,7 +197,6 @@ var rejectedByClient = []string{
 	"ACLOIDC.Login",
 	"ACLRoles.Create",
 	"ACLTokens.Create",
-	"Jobs.VersionByTag",
 }
 
 // requestsOfCalls returns the request of each call: the last one that it makes of a server whose answers are

@@ -132,8 +132,8 @@ func TestTool_PrometheusFindsServices(t *testing.T) {
 	})
 }
 
-// TestTool_TraefiksProviderRoutesToServices runs the provider of Traefik. It makes a router and a backend of the
-// tags of a service after the event of its registration, and drops them after the end of the job.
+// TestTool_TraefiksProviderRoutesToServices runs the provider of Traefik. It makes a router and a backend of
+// the tags of a service after the event of its registration, and drops them after the end of the job.
 func TestTool_TraefiksProviderRoutesToServices(t *testing.T) {
 	a := startToolAgent(t, "traefik-provider")
 	out := a.start(a.client.Address())
@@ -195,11 +195,11 @@ pack {
 	}
 	a.run("run", pack, "--var", "count=2")
 	a.awaitCount("sleeper", 2)
-	status := a.run("status", pack)
+	status := a.run("status", "pack")
 	if !strings.Contains(status, "sleeper") {
 		t.Errorf("the status lacks the job:\n%s", status)
 	}
-	a.run("destroy", pack, "--auto-approve")
+	a.run("destroy", pack)
 	_, _, err = a.client.Jobs().Info("sleeper", nil)
 	if err == nil {
 		t.Error("the job is still there")
