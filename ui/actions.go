@@ -110,8 +110,8 @@ func (h *handler) confirmAction(w http.ResponseWriter, r *http.Request) {
 	c.confirm(o, nil)
 }
 
-// confirm shows the confirmation of an action, again after a fault of it. What a word about a lost node
-// concerns is read each time.
+// confirm shows the confirmation of an action, again after a fault of it. It reads the claims of a lost node
+// each time.
 func (c *call) confirm(o *order, fault error) {
 	data := confirmation{
 		Do:       o.Name,

@@ -194,7 +194,7 @@ func TestActions_ThatForceNeedAReason(t *testing.T) {
 	}
 }
 
-// What only the operator socket of the leader takes is explained with both ways to do it there.
+// An action that the operator socket of the leader alone takes names both ways to do it there.
 func TestActions_NameTheSocketThatTakesThem(t *testing.T) {
 	h, servers := newPage(t)
 	apitest.Answer(servers, nodeloss.NodeFenceStatus, *lostNode())

@@ -182,7 +182,7 @@ func TestLogout_EndsTheTokenOfALogin(t *testing.T) {
 	}
 }
 
-// What a session has opened ends with it: the command in a task, and a log that is followed.
+// The command in a task and the log that a session follows end with the session.
 func TestLogout_EndsCommandsAndStreams(t *testing.T) {
 	h, servers, agent := withLog(t, "one\n")
 	begun := make(chan struct{})

@@ -1,9 +1,9 @@
 // Package nodemetrics publishes what a node and its tasks use, under the names of the dialect: its dashboards
 // and its autoscaler know them.
 //
-// What the agent knows without measuring, such as the number of allocations, is read when somebody asks for
-// metrics. The tasks and the machine are measured once in an interval, and only if the configuration
-// publishes them. Nothing is kept of an allocation that has left the node.
+// Facts that need no measurement, such as the number of allocations, are read with each request for metrics.
+// The tasks and the machine are measured once in an interval, and only if the configuration publishes them.
+// Nothing is kept of an allocation that has left the node.
 package nodemetrics
 
 import (

@@ -69,7 +69,7 @@ func Changes(steps []*Step) (n int) {
 	return n
 }
 
-// Wanted is what Consul is to have. What is empty stays as it is in objects of this package.
+// Wanted describes the objects that Consul shall have. An empty field leaves that of an object that is there.
 type Wanted struct {
 	Namespace string // whose tasks get the role
 	JWKSURL   string // of the public keys of the cluster

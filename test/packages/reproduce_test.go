@@ -22,7 +22,7 @@ func reproduce(t *testing.T, release string) (said string, err error) {
 	for _, args := range [][]string{{"init", "-q"}, {"add", "."}, {"commit", "-q", "-m", "a release"}} {
 		output(t, "git", append(git, args...)...)
 	}
-	// What the commit lacks is no part of a release.
+	// A release has the files of the commit, and no change of the tree.
 	must(t, os.WriteFile(filepath.Join(repository, "Makefile"), []byte("release:\n\tfalse\n"), 0o644))
 
 	cmd := exec.Command(filepath.Join(repository, "scripts/reproduce.sh"))
