@@ -252,6 +252,23 @@ func TestDebug_HasNoSecret(t *testing.T) {
 	}
 }
 
+// debugOnce makes an archive of an agent. It returns the files, and the reasons of those that the archive lacks.
+func debugOnce(t *testing.T, address string) (files, missing map[string]string) {
+	t.Helper()
+	t.Chdir(t.TempDir())
+	code, out, errs := clitest.Run(t, tree, "debug", "-address", address, "-duration", "1s", "-interval", "1s")
+	if code != 0 {
+		t.Fatalf("got %d %q %q", code, out, errs)
+	}
+	files = unpack(t, ".")
+	var index struct{ Missing map[string]string }
+	err := json.Unmarshal([]byte(files["index.json"]), &index)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files, index.Missing
+}
+
 // TestDebug_NamesWhatItLacks has an archive without the list of nodes, and with a log that ends early.
 func TestDebug_NamesWhatItLacks(t *testing.T) {
 	a := newAgent(t)
@@ -259,23 +276,13 @@ func TestDebug_NamesWhatItLacks(t *testing.T) {
 	a.answers["/v1/agent/monitor"] = "a line"
 	srv := httptest.NewServer(a)
 	defer srv.Close()
-	t.Chdir(t.TempDir())
-	code, out, errs := clitest.Run(t, tree, "debug", "-address", srv.URL, "-duration", "1s", "-interval", "1s")
-	if code != 0 {
-		t.Fatalf("got %d %q %q", code, out, errs)
-	}
-	files := unpack(t, ".")
-	var index struct{ Missing map[string]string }
-	err := json.Unmarshal([]byte(files["index.json"]), &index)
-	if err != nil {
-		t.Fatal(err)
-	}
+	files, missing := debugOnce(t, srv.URL)
 	const log = "servers/s1_global/monitor.log"
-	if !strings.Contains(index.Missing[log], "ended before the time") || files[log] == "" {
-		t.Errorf("the log is %q, and missing for %q", files[log], index.Missing[log])
+	if !strings.Contains(missing[log], "ended before the time") || files[log] == "" {
+		t.Errorf("the log is %q, and missing for %q", files[log], missing[log])
 	}
-	if !strings.HasPrefix(index.Missing["nodes"], "not-found: ") {
-		t.Errorf("the index has %v", index.Missing)
+	if !strings.HasPrefix(missing["nodes"], "not-found: ") {
+		t.Errorf("the index has %v", missing)
 	}
 }
 
@@ -294,20 +301,10 @@ func TestDebug_KeepsAgentsApart(t *testing.T) {
 		a.ServeHTTP(w, r)
 	}))
 	defer srv.Close()
-	t.Chdir(t.TempDir())
-	code, out, errs := clitest.Run(t, tree, "debug", "-address", srv.URL, "-duration", "1s", "-interval", "1s")
-	if code != 0 {
-		t.Fatalf("got %d %q %q", code, out, errs)
-	}
-	files := unpack(t, ".")
-	var index struct{ Missing map[string]string }
-	err := json.Unmarshal([]byte(files["index.json"]), &index)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !strings.HasPrefix(index.Missing["servers/a_b/host.json"], "timeout: ") ||
+	files, missing := debugOnce(t, srv.URL)
+	if !strings.HasPrefix(missing["servers/a_b/host.json"], "timeout: ") ||
 		files["servers/a_b/heap.pprof"] == "" {
-		t.Errorf("the server that hangs: missing are %v", index.Missing)
+		t.Errorf("the server that hangs: missing are %v", missing)
 	}
 	if files["servers/a_b-2/host.json"] == "" {
 		t.Errorf("the other server has no host, the files are %v", reflect.ValueOf(files).MapKeys())
