@@ -15,8 +15,8 @@ import (
 type status struct {
 	mu    sync.Mutex
 	leads bool
-	// good is the time of the newest archive. The server does not know the archives of a program, so there it
-	// is the last success, or the begin of the leadership.
+	// good is the time of the newest archive. Without one, and for a program, whose archives the server does not
+	// know, it is the last success, or the begin of the leadership.
 	good    time.Time
 	failure string // of the last attempt, "" if it succeeded or there was none
 	warned  bool   // of archives that are overdue
@@ -25,10 +25,14 @@ type status struct {
 // reportEvery is how often the gauges are set: an attempt may hang for long.
 const reportEvery = 10 * time.Second
 
-// begin begins a leadership with the time of the newest archive.
+// begin begins a leadership with the time of the newest archive, zero for none. The first archive of a new
+// cluster is overdue after two periods, too.
 func (s *status) begin(good time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if good.IsZero() {
+		good = time.Now()
+	}
 	s.leads = true
 	s.good = good
 	s.failure = ""
@@ -108,10 +112,7 @@ func (a *Agent) Stats() map[string]string {
 	if s.overdue(time.Now(), a.settings.Every) {
 		state = "overdue"
 	}
-	known := map[string]string{"state": state}
-	if !s.good.IsZero() {
-		known["newest"] = s.good.UTC().Format(time.RFC3339)
-	}
+	known := map[string]string{"state": state, "newest": s.good.UTC().Format(time.RFC3339)}
 	if s.failure != "" {
 		known["error"] = s.failure
 	}

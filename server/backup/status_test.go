@@ -102,6 +102,21 @@ func TestStatus_OfAProgramHasItsOutput(t *testing.T) {
 	}
 }
 
+// TestStatus_OfANewClusterIsNotOverdue: the first archive has two periods, as each later one has.
+func TestStatus_OfANewClusterIsNotOverdue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := program(t, "exit 1")
+		a.status.begin(time.Time{})
+		if got := a.Stats(); got["state"] != "ok" {
+			t.Errorf("at the begin: got %v", got)
+		}
+		time.Sleep(2*a.settings.Every + 1)
+		if got := a.Stats(); got["state"] != "overdue" {
+			t.Errorf("after two periods: got %v", got)
+		}
+	})
+}
+
 func TestStatus_IsOffWithoutASchedule(t *testing.T) {
 	got := New(DefaultSettings(), save, hclog.NewNullLogger()).Stats()
 	if got["state"] != "off" || len(got) != 1 {
