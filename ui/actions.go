@@ -150,7 +150,8 @@ func socketStep(err error, line string) string {
 		return ""
 	}
 	return fmt.Sprintf("\nAs root on that server: BERTH_ADDR=%s %s\nOr with this page over its socket: "+
-		"ssh -L 4747:%s root@SERVER, and then http://127.0.0.1:4747%s",
+		"ssh -L 4747:%s root@SERVER, and then http://127.0.0.1:4747%s\nEnd ssh afterwards: meanwhile each program "+
+		"of your machine acts as root of the cluster",
 		structs.ShellWord("unix://"+socket), line, socket, Root)
 }
 

@@ -252,7 +252,7 @@ func TestDebug_HasNoSecret(t *testing.T) {
 	}
 }
 
-// debugOnce makes an archive of an agent. It returns the files, and the reasons of those that the archive lacks.
+// debugOnce makes an archive of an agent. It returns the files, and why the archive lacks others.
 func debugOnce(t *testing.T, address string) (files, missing map[string]string) {
 	t.Helper()
 	t.Chdir(t.TempDir())

@@ -1,7 +1,8 @@
 // Package sessions keeps the logins of browsers in the memory of an agent. A browser has the random ID of its
 // session alone. A session ends by a logout, after a time without a request, after a longer time in any case,
-// and with the agent. Sessions are bounded, and one token has few of them, so nobody drives out others. Only
-// the end by a request, a logout or another login, returns the session: so only then its token can end, too.
+// and with the agent. Sessions are bounded, and one token has few of them. Each login by an auth method makes
+// a token, so whoever can log in often may still end the sessions of others. Only the end by a request, a
+// logout or another login, returns the session: so only then its token can end, too.
 package sessions
 
 import (
