@@ -3,7 +3,6 @@ package agent
 import (
 	"bytes"
 	"context"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,6 +14,7 @@ import (
 
 	"berth/fsm"
 	"berth/internal/keyring"
+	"berth/internal/nettest"
 	"berth/internal/peertls"
 	"berth/internal/pki"
 	"berth/internal/pki/pkitest"
@@ -44,17 +44,6 @@ type siteMachine struct {
 	running *Agent
 	log     *logBuffer
 	stop    func()
-}
-
-// freePort returns a free port of the loopback interface.
-func freePort(t *testing.T) int {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = ln.Close() }()
-	return ln.Addr().(*net.TCPAddr).Port
 }
 
 // newSite starts three servers. The authority is a hundred days old.
@@ -88,7 +77,8 @@ func (s *site) machine(name string, role pki.Role) *siteMachine {
 	cfg.DataDir = filepath.Join(dir, "data")
 	cfg.BindAddr = "127.0.0.1"
 	cfg.Name = name
-	cfg.Ports = Ports{HTTP: freePort(s.t), RPC: freePort(s.t), Serf: freePort(s.t)}
+	ports := nettest.FreePorts(s.t, 3) // its own, also while it is off
+	cfg.Ports = Ports{HTTP: ports[0], RPC: ports[1], Serf: ports[2]}
 	cfg.OperatorSocket = filepath.Join(dir, "socket")
 	cfg.Consul.Address = ""
 	cfg.TLS = peertls.Config{

@@ -11,6 +11,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"berth/internal/nettest"
 	"berth/internal/peertls"
 	"berth/internal/pki"
 	"berth/internal/pki/pkitest"
@@ -94,7 +95,8 @@ func TestRenew_ANodeThatPrefersTLSRenewsWithItAlone(t *testing.T) {
 	}
 	node, _, _ := runServer(t, "n1", func(c *Config) {
 		c.Server.Enabled = false
-		c.Ports = Ports{RPC: freePort(t), Serf: freePort(t)}
+		ports := nettest.FreePorts(t, 2)
+		c.Ports = Ports{RPC: ports[0], Serf: ports[1]}
 		c.Client.Enabled = true
 		c.Client.NetworkInterface = "lo"
 		c.Client.Servers = []string{f.addr}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/internal/nettest"
 	"berth/internal/peertls"
 	"berth/internal/pki"
 	"berth/internal/pki/pkitest"
@@ -26,7 +27,8 @@ func securedNode(t *testing.T, own *pkitest.Authority) (node, server *Agent) {
 	files := own.Files(t, pki.RoleNode, "n1")
 	node, _, _ = runServer(t, "n1", func(c *Config) {
 		c.Server.Enabled = false
-		c.Ports = Ports{RPC: freePort(t), Serf: freePort(t)}
+		ports := nettest.FreePorts(t, 2)
+		c.Ports = Ports{RPC: ports[0], Serf: ports[1]}
 		c.Client.Enabled = true
 		c.Client.NetworkInterface = "lo"
 		c.Client.Servers = []string{server.server.RPCAddr()}

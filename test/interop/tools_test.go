@@ -3,11 +3,10 @@ package interop
 import (
 	"bytes"
 	"context"
-	"errors"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -15,6 +14,7 @@ import (
 
 	public "github.com/hashicorp/nomad/api"
 
+	"berth/internal/nettest"
 	"berth/internal/testskip"
 )
 
@@ -231,19 +231,10 @@ func TestTool_AutoscalersHaveOneLeader(t *testing.T) {
 	a.awaitCount("sleeper", 2)
 }
 
-// freePort returns a port of the machine that nothing uses. For the autoscaler, port 0 is its default.
+// freePort returns a port of the test. For the autoscaler, port 0 is its default.
 func freePort(t *testing.T) string {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, port, err := net.SplitHostPort(ln.Addr().String())
-	err = errors.Join(err, ln.Close())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return port
+	return strconv.Itoa(nettest.FreePorts(t, 1)[0])
 }
 
 // screen keeps what a program with a terminal wrote.
