@@ -109,8 +109,19 @@ while :; do i=$((i+1)); echo $i >> /data/lines; echo $i; sleep 0.2; done`,
 	u.register("old")
 	u.tasks = map[*agent][]int{}
 	u.mounts = map[*agent][]string{}
+	// A plugin runs programs for a short time, which are no tasks.
+	eventually(u.t, "each allocation of a plugin and of a writer has one process", func() error {
+		count := 0
+		for _, n := range u.nodes {
+			u.tasks[n] = programsOf(n.data("drivers"))
+			count += len(u.tasks[n])
+		}
+		if want := len(u.nodes) + len(u.writers); count != want {
+			return fmt.Errorf("the processes are %v, want %d", u.tasks, want)
+		}
+		return nil
+	})
 	for _, n := range u.nodes {
-		u.tasks[n] = programsOf(n.data("drivers"))
 		u.mounts[n] = stagedBelow(n.dir)
 	}
 }
@@ -147,10 +158,13 @@ func (u *upgrade) check(replaced string) {
 		s.awaitMoreOutput(w.alloc)
 	}
 	for _, n := range u.nodes {
-		if now := programsOf(n.data("drivers")); !slices.Equal(now, u.tasks[n]) {
-			u.t.Errorf("%s: after that of %s the processes are %v, were %v",
-				n.name, replaced, now, u.tasks[n])
-		}
+		eventually(u.t, n.name+" has the processes from before", func() error {
+			now := programsOf(n.data("drivers"))
+			if !slices.Equal(now, u.tasks[n]) {
+				return fmt.Errorf("after that of %s the processes are %v, were %v", replaced, now, u.tasks[n])
+			}
+			return nil
+		})
 		if now := stagedBelow(n.dir); !slices.Equal(now, u.mounts[n]) {
 			u.t.Errorf("%s: after that of %s the mounts are %v, were %v",
 				n.name, replaced, now, u.mounts[n])
