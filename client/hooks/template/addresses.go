@@ -4,12 +4,12 @@ import (
 	"maps"
 	"reflect"
 	"strings"
-	"text/template"
 	"text/template/parse"
 
 	"github.com/hashicorp/go-sockaddr"
 	addresses "github.com/hashicorp/go-sockaddr/template"
 
+	"berth/internal/gotext"
 	"berth/structs"
 )
 
@@ -18,7 +18,7 @@ import (
 const maxAddressText = 1000
 
 // logicFunctions are the functions of text/template that a text of sockaddr may call beside its own.
-var logicFunctions = template.FuncMap{}
+var logicFunctions = gotext.Functions{}
 
 func init() {
 	for _, name := range []string{
@@ -29,7 +29,7 @@ func init() {
 }
 
 // sockaddr executes a text of go-sockaddr, without its delimiters, over the addresses of the node's
-// interfaces. It counts steps and values as part of the rendering: such a text can loop and call itself, too.
+// interfaces. Its steps and values count as part of the rendering: such a text can loop and call itself, too.
 func (r *rendering) sockaddr(words ...string) (string, error) {
 	text := "{{ " + strings.Join(words, " ") + " }}"
 	if len(text) > maxAddressText {
@@ -42,33 +42,26 @@ func (r *rendering) sockaddr(words ...string) (string, error) {
 		return "", err
 	}
 
-	// The parser did not know these, so the text itself cannot call them: only countSteps adds the calls.
-	functions[stepFunc] = r.step
-	functions[enterFunc] = r.enter
-	functions[leaveFunc] = r.leave
-	set := template.New("sockaddr").Funcs(functions).Option("missingkey=error")
-	for name, tree := range trees {
-		r.countSteps(tree)
-		_, err = set.AddParseTree(name, tree)
-		if err != nil {
-			return "", err
-		}
-	}
-
+	set := gotext.New(gotext.Config{
+		Functions:   functions,
+		Methods:     addressMethods,
+		FailMissing: true,
+		Bounds:      r,
+	}, trees)
 	all, err := sockaddr.GetAllInterfaces()
 	if err != nil {
 		return "", err
 	}
 
 	out := &output{}
-	err = set.ExecuteTemplate(out, "sockaddr", all)
+	err = set.Execute(out, "sockaddr", all)
 	return out.String(), err
 }
 
 // addressFunctions returns the functions of go-sockaddr, with the printing ones.
-func (r *rendering) addressFunctions() template.FuncMap {
-	all := template.FuncMap{}
-	for _, some := range []template.FuncMap{
+func (r *rendering) addressFunctions() gotext.Functions {
+	all := gotext.Functions{}
+	for _, some := range []gotext.Functions{
 		addresses.SourceFuncs, addresses.SortFuncs, addresses.FilterFuncs, addresses.HelperFuncs,
 	} {
 		maps.Copy(all, some)

@@ -44,10 +44,9 @@ func TestSockaddr_IsBounded(t *testing.T) {
 		`{{ sockaddr "$x := printf \"%999d%9d\" 1 1 }}{{ include \"name\" $x ." }}`:        "include of sockaddr gets more than 1000 bytes",
 		`{{ sockaddr "$x := printf \"%999d%9d\" 1 1 }}{{ join \"name\" $x ." }}`:           "join of sockaddr gets more than 1000 bytes",
 		`{{ sockaddr "file \"local/x\"" }}`:                                                "error calling sockaddr: " + hidden,
-		`{{ sockaddr "berthLeave" }}`:                                                      "error calling sockaddr: " + hidden,
 		`{{ sockaddr "call .x" }}`:                                                         "error calling sockaddr: " + hidden,
 		`{{ sockaddr "limit 18446744073709551615 ." }}`:                                    "error calling sockaddr: " + hidden,
-		`{{ sockaddr "if" }}`:                                                              "error calling sockaddr: " + hidden,
+		`{{ sockaddr "if" }}`: "error calling sockaddr: " + hidden,
 	} {
 		_, _, err := fx.render(text)
 		if !structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), want) {

@@ -2,9 +2,13 @@ package template
 
 import (
 	"context"
+	"io"
+	"reflect"
 	"strings"
 	"testing"
 
+	"berth/consul/lookup"
+	"berth/internal/gotext"
 	"berth/structs"
 )
 
@@ -18,7 +22,7 @@ func TestRender_ErrorsHaveNoValues(t *testing.T) {
 		`{{ parseBool (file "secrets/token") }}`:                   "error calling parseBool: it failed",
 		`{{ file "secrets/token" | parseJSON }}`:                   "error calling parseJSON: it failed",
 		`{{ file "secrets/token" | base64Decode }}`:                "error calling base64Decode: it failed",
-		"x\n{{ range file \"secrets/token\" }}{{ end }}":           "text:2:14: executing",
+		"x\n{{ range file \"secrets/token\" }}{{ end }}":           "text:2:9: executing",
 		`{{ with $x := file "secrets/token" }}{{ $x.a }}{{ end }}`: "can't evaluate field a in type string",
 		`{{ add 1 (file "secrets/token") }}`:                       "error calling add: ",
 		`{{ index (split "" (file "secrets/token")) 99 }}`:         "error calling index: it failed",
@@ -40,6 +44,27 @@ func TestRender_MissingKeysHaveTheirNames(t *testing.T) {
 	_, _, err := fx.render(`{{ (parseJSON "{}").port }}`, func(t *structs.Template) { t.ErrMissingKey = true })
 	if err == nil || !strings.Contains(err.Error(), `map has no entry for key "port"`) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// A text may call each method of the values that only texts use.
+func TestMethods_OfValuesAreCallable(t *testing.T) {
+	for _, v := range []any{
+		&scratch{}, lookup.VariableItems{}, lookup.VariableItem{}, lookup.NanoTime(0), &lookup.VariableMeta{},
+	} {
+		for m := range reflect.TypeOf(v).Methods() {
+			set, err := gotext.Parse("x", "{{ ."+m.Name+" }}", gotext.Config{
+				Methods:     valueMethods,
+				FailMissing: true, // a map has no key with the name
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = set.Execute(io.Discard, "x", v)
+			if err != nil && !strings.Contains(err.Error(), "wrong number of args") {
+				t.Errorf("%T: %v", v, err)
+			}
+		}
 	}
 }
 

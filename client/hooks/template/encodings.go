@@ -9,14 +9,15 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"strings"
-	"text/template"
 
 	"github.com/BurntSushi/toml"
 	"go.yaml.in/yaml/v3"
+
+	"berth/internal/gotext"
 )
 
-func (r *rendering) encodings() template.FuncMap {
-	return template.FuncMap{
+func (r *rendering) encodings() gotext.Functions {
+	return gotext.Functions{
 		"base64Decode":    base64Decode,
 		"base64Encode":    encodeWith(base64.StdEncoding),
 		"base64URLDecode": base64URLDecode,

@@ -14,13 +14,14 @@ import (
 	"unicode"
 
 	"berth/client/hooks/template/numbers"
+	"berth/internal/gotext"
 	"berth/structs"
 )
 
 // functions returns the functions of a text. It replaces the functions of text/template that make texts,
 // because every function that makes a value is bounded.
-func (r *rendering) functions() template.FuncMap {
-	all := template.FuncMap{
+func (r *rendering) functions() gotext.Functions {
+	all := gotext.Functions{
 		"env":          r.env,
 		"mustEnv":      r.mustEnv,
 		"envOrDefault": r.envOrDefault,
@@ -33,7 +34,7 @@ func (r *rendering) functions() template.FuncMap {
 		"scratch":         func() (*scratch, error) { return r.scratch, nil },
 	}
 
-	for _, some := range []template.FuncMap{
+	for _, some := range []gotext.Functions{
 		r.printFunctions(), r.textFunctions(), listFunctions, r.encodings(), numbers.Functions,
 		r.sprigFunctions(), r.lookupFunctions(), groupFunctions,
 	} {
@@ -43,17 +44,12 @@ func (r *rendering) functions() template.FuncMap {
 	for name, f := range all {
 		all[name] = r.bound(f)
 	}
-
-	// Bound, each of these would count as one more step of the text.
-	all[stepFunc] = r.step
-	all[enterFunc] = r.enter
-	all[leaveFunc] = r.leave
 	return all
 }
 
 // printFunctions returns the functions of text/template that make texts.
-func (r *rendering) printFunctions() template.FuncMap {
-	return template.FuncMap{
+func (r *rendering) printFunctions() gotext.Functions {
+	return gotext.Functions{
 		"print":    func(args ...any) (string, error) { return fmt.Sprint(args...), nil },
 		"println":  func(args ...any) (string, error) { return fmt.Sprintln(args...), nil },
 		"printf":   r.printf,
@@ -63,8 +59,8 @@ func (r *rendering) printFunctions() template.FuncMap {
 	}
 }
 
-func (r *rendering) textFunctions() template.FuncMap {
-	return template.FuncMap{
+func (r *rendering) textFunctions() gotext.Functions {
+	return gotext.Functions{
 		"indent":          r.indent,
 		"join":            r.join,
 		"regexMatch":      regexMatch,
@@ -151,7 +147,7 @@ func loop(bounds ...any) (iter.Seq[int64], error) {
 		return nil, structs.Invalidf("loop takes one or two numbers")
 	}
 
-	// No list is made, and countSteps bounds the passes.
+	// No list is made, and the rendering bounds the passes.
 	return func(yield func(int64) bool) {
 		for i := numbers[0]; i < numbers[1] && yield(i); i++ {
 		}
@@ -430,7 +426,7 @@ func (s *scratch) MapValues(key string) ([]any, error) {
 	for _, k := range slices.Sorted(maps.Keys(m)) {
 		values = append(values, m[k])
 	}
-	_, err := s.r.step()
+	err := s.r.Step()
 	if err == nil {
 		err = s.r.charge(32 * len(values))
 	}

@@ -5,14 +5,14 @@ import (
 	"maps"
 	"strconv"
 	"strings"
-	"text/template"
 
 	"berth/consul/lookup"
+	"berth/internal/gotext"
 	"berth/structs"
 )
 
 // groupFunctions group the answers of others.
-var groupFunctions = template.FuncMap{
+var groupFunctions = gotext.Functions{
 	"byKey":   byKey,
 	"byMeta":  byMeta,
 	"byTag":   byTag,

@@ -5,12 +5,12 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"text/template"
 
+	"berth/internal/gotext"
 	"berth/structs"
 )
 
-var listFunctions = template.FuncMap{
+var listFunctions = gotext.Functions{
 	"in":                   in,
 	"contains":             func(v, list any) (bool, error) { return in(list, v) },
 	"containsAll":          containsSome(true, true),

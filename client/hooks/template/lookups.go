@@ -5,9 +5,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"text/template"
 
 	"berth/consul/lookup"
+	"berth/internal/gotext"
 	"berth/structs"
 )
 
@@ -33,8 +33,8 @@ type answer struct {
 
 // lookupFunctions returns the functions that read services, keys and variables. Those with the names of the
 // dialect's own services read the services of provider berth.
-func (r *rendering) lookupFunctions() template.FuncMap {
-	return template.FuncMap{
+func (r *rendering) lookupFunctions() gotext.Functions {
+	return gotext.Functions{
 		"service":       r.service,
 		"services":      r.services,
 		"key":           r.key,

@@ -7,11 +7,10 @@ import (
 	"io/fs"
 	"reflect"
 	"strings"
-	"text/template"
-	"text/template/parse"
 	"time"
 
 	"berth/consul/lookup"
+	"berth/internal/gotext"
 	"berth/structs"
 	"berth/structs/validate/taskfiles"
 )
@@ -32,7 +31,7 @@ type rendering struct {
 	reads   *reads
 	files   map[string]string // that the text has read
 	left    int               // bytes that it may still read
-	set     *template.Template
+	set     *gotext.Set
 	scratch *scratch
 	answers map[lookup.Query]lookup.State // that the text has read
 	waits   []string                      // for answers
@@ -89,20 +88,13 @@ func (r *rendering) execute(t *structs.Template, text string) (string, error) {
 		return "", err
 	}
 
-	missingKey := "missingkey=zero"
-	if t.ErrMissingKey {
-		missingKey = "missingkey=error"
-	}
-
-	r.set = template.New("text").Funcs(r.functions()).Option(missingKey)
-	for name, tree := range trees {
-		r.countSteps(tree)
-		_, err := r.set.AddParseTree(name, tree)
-		if err != nil {
-			return "", structs.Invalidf("%w", err)
-		}
-	}
-
+	r.set = gotext.New(gotext.Config{
+		Functions:   r.functions(),
+		Methods:     valueMethods,
+		FailMissing: t.ErrMissingKey,
+		ZeroMissing: true,
+		Bounds:      r,
+	}, trees)
 	out, err := r.run("text", nil)
 	bound, isBeyond := errors.AsType[boundError](err)
 	_, missing := errors.AsType[missingError](err)
@@ -122,7 +114,7 @@ func (r *rendering) execute(t *structs.Template, text string) (string, error) {
 // run executes one of the texts.
 func (r *rendering) run(name string, data any) (string, error) {
 	out := &output{}
-	err := r.set.ExecuteTemplate(out, name, data)
+	err := r.set.Execute(out, name, data)
 	return out.String(), err
 }
 
@@ -136,64 +128,31 @@ func (o *output) Write(b []byte) (int, error) {
 	return o.Builder.Write(b)
 }
 
-// The functions that countSteps adds to a text. A user's text cannot call them, because ParseText does not
-// know them.
-const (
-	stepFunc  = "berthStep"
-	enterFunc = "berthEnter"
-	leaveFunc = "berthLeave"
-)
-
-// countSteps makes a text count the passes of its loops, and the depth of templates in one another: a loop
-// with an empty body would otherwise run on, and a template that calls itself would use up the stack, which
-// ends the agent.
-func (r *rendering) countSteps(tree *parse.Tree) {
-	taskfiles.VisitTemplate(tree.Root, func(n parse.Node) {
-		loop, ok := n.(*parse.RangeNode)
-		if ok {
-			loop.List.Nodes = append([]parse.Node{call(stepFunc)}, loop.List.Nodes...)
-		}
-	})
-	nodes := append([]parse.Node{call(enterFunc)}, tree.Root.Nodes...)
-	tree.Root.Nodes = append(nodes, call(leaveFunc))
-}
-
-// call returns a node that calls a function and prints nothing.
-func call(name string) parse.Node {
-	tree := parse.New(name)
-	tree.Mode = parse.SkipFuncCheck
-	_, err := tree.Parse("{{"+name+"}}", "", "", map[string]*parse.Tree{})
-	if err != nil {
-		panic(err) // the text is a constant
-	}
-	return tree.Root.Nodes[0]
-}
-
-// step counts a call of a function or a pass of a loop. It is also where a text ends whose time is over.
-func (r *rendering) step() (string, error) {
+// Step counts a call of a function or a pass of a loop: a loop with an empty body would otherwise run on. It
+// is also where a text ends whose time is over.
+func (r *rendering) Step() error {
 	r.steps++
 	if r.steps > maxSteps {
-		return "", beyond("the text takes more than %d steps", maxSteps)
+		return beyond("the text takes more than %d steps", maxSteps)
 	}
 	if r.ctx.Err() != nil {
-		return "", beyond("the text takes more than %s, or its task was stopped", maxTime)
+		return beyond("the text takes more than %s, or its task was stopped", maxTime)
 	}
-	return "", nil
+	return nil
 }
 
-// enter and leave count the templates within one another.
-func (r *rendering) enter() (string, error) {
+// Enter and Leave count the templates within one another: one that calls itself would otherwise use up the
+// stack, which ends the agent.
+func (r *rendering) Enter() error {
 	r.depth++
 	if r.depth > maxDepth {
-		return "", beyond("the text has templates in one another more than %d levels deep", maxDepth)
+		return beyond("the text has templates in one another more than %d levels deep", maxDepth)
 	}
-	return r.step()
+	return r.Step()
 }
 
-func (r *rendering) leave() (string, error) {
-	r.depth--
-	return "", nil
-}
+// Leave ends a template.
+func (r *rendering) Leave() { r.depth-- }
 
 // chargeTimes counts n values of a size, before they are made.
 func (r *rendering) chargeTimes(n, size int) error {
@@ -221,7 +180,7 @@ func (r *rendering) bound(f any) any {
 		return []reflect.Value{reflect.Zero(v.Type().Out(0)), reflect.ValueOf(&err).Elem()}
 	}
 	return reflect.MakeFunc(v.Type(), func(args []reflect.Value) []reflect.Value {
-		_, err := r.step()
+		err := r.Step()
 		if err != nil {
 			return fail(err)
 		}

@@ -28,9 +28,7 @@ func (fx *fixture) render(text string, edit ...func(*structs.Template)) (string,
 
 func TestFunctions_AreThoseThatTheServersKnow(t *testing.T) {
 	has := (&rendering{ctx: t.Context()}).functions()
-	for _, name := range []string{
-		"print", "printf", "println", "html", "js", "urlquery", stepFunc, enterFunc, leaveFunc,
-	} {
+	for _, name := range []string{"print", "printf", "println", "html", "js", "urlquery"} {
 		delete(has, name)
 	}
 	got := slices.Sorted(maps.Keys(has))

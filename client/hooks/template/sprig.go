@@ -7,10 +7,10 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"text/template"
 
 	"github.com/Masterminds/sprig/v3"
 
+	"berth/internal/gotext"
 	"berth/structs"
 	"berth/structs/validate/taskfiles"
 )
@@ -29,9 +29,9 @@ var (
 
 // sprigFunctions returns the functions of the library sprig. They are the library's own if their arguments
 // bound their memory and their time. The others charge their memory first.
-func (r *rendering) sprigFunctions() template.FuncMap {
+func (r *rendering) sprigFunctions() gotext.Functions {
 	bounded := r.boundedSprig()
-	all := template.FuncMap{}
+	all := gotext.Functions{}
 	for _, name := range taskfiles.SprigFunctions() {
 		f := bounded[name]
 		if f == nil {
@@ -45,7 +45,7 @@ func (r *rendering) sprigFunctions() template.FuncMap {
 var errorType = reflect.TypeFor[error]()
 
 // withError returns a function that returns a value and an error. A panic of a function of the library is
-// its error, and text/template makes one of it.
+// its error: the call makes one of it.
 func withError(f any) any {
 	v := reflect.ValueOf(f)
 	t := v.Type()
@@ -72,8 +72,8 @@ func withError(f any) any {
 
 // boundedSprig returns the functions in the place of those whose results may be much larger than their
 // arguments.
-func (r *rendering) boundedSprig() template.FuncMap {
-	all := template.FuncMap{
+func (r *rendering) boundedSprig() gotext.Functions {
+	all := gotext.Functions{
 		"fromJson":      func(s string) (any, error) { return r.fromJSON(s, false) },
 		"indent":        func(n int, s string) (string, error) { return r.padLines("", n, s) },
 		"join":          r.joinAny,

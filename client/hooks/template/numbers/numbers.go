@@ -4,19 +4,19 @@ package numbers
 import (
 	"reflect"
 	"strconv"
-	"text/template"
 
+	"berth/internal/gotext"
 	"berth/structs"
 )
 
 // Functions are the functions by their names. The first argument of an operation is the second operand, so
 // that a pipe passes the first one.
-var Functions = template.FuncMap{
+var Functions = gotext.Functions{
 	"add":      calculate(sum, sum),
 	"subtract": calculate(difference, difference),
 	"multiply": calculate(product, product),
-	"divide":   calculate(quotient, quotient),
-	"modulo":   calculate(func(a, b int64) int64 { return a % b }, nil),
+	"divide":   byNoZero(calculate(quotient, quotient)),
+	"modulo":   byNoZero(calculate(func(a, b int64) int64 { return a % b }, nil)),
 	"minimum":  calculate(smaller, smaller),
 	"maximum":  calculate(larger, larger),
 
@@ -26,8 +26,7 @@ var Functions = template.FuncMap{
 	"parseUint":  parseText(func(s string) (uint64, error) { return strconv.ParseUint(s, 10, 64) }),
 }
 
-// calculate returns an operation on two numbers: on whole ones if both are. A division by zero panics, which
-// text/template turns into an error.
+// calculate returns an operation on two numbers: on whole ones if both are.
 func calculate(
 	whole func(a, b int64) int64, broken func(a, b float64) float64,
 ) func(b, a any) (any, error) {
@@ -42,6 +41,18 @@ func calculate(
 			return broken(x.f, y.f), nil
 		}
 		return nil, structs.Invalidf("the operation does not take %T and %T", a, b)
+	}
+}
+
+// byNoZero returns a division that rejects two whole numbers if the second one is zero.
+func byNoZero(f func(b, a any) (any, error)) func(b, a any) (any, error) {
+	return func(b, a any) (any, error) {
+		x, _ := numberOf(a)
+		y, _ := numberOf(b)
+		if x.whole && y.whole && y.n == 0 {
+			return nil, structs.Invalidf("integer divide by zero")
+		}
+		return f(b, a)
 	}
 }
 
