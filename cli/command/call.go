@@ -7,10 +7,10 @@ import (
 	"io"
 	"os"
 	"strings"
-	"text/template"
 
 	"berth/api"
 	"berth/api/transport"
+	"berth/internal/gotext"
 	"berth/structs"
 )
 
@@ -124,7 +124,7 @@ func WriteJSON(w io.Writer, answer any) error {
 	return enc.Encode(answer)
 }
 
-var templateFuncs = template.FuncMap{
+var templateFuncs = gotext.Functions{
 	"json": func(v any) (string, error) {
 		b, err := json.Marshal(v)
 		return string(b), err
@@ -134,12 +134,12 @@ var templateFuncs = template.FuncMap{
 }
 
 func renderTemplate(w io.Writer, text string, answer any) error {
-	t, err := template.New("-t").Funcs(templateFuncs).Parse(text)
+	t, err := gotext.Parse("-t", text, gotext.Config{Functions: templateFuncs})
 	if err != nil {
 		return structs.Invalidf("the template is invalid: %w", err)
 	}
 	var b strings.Builder
-	err = t.Execute(&b, answer)
+	err = t.Execute(&b, "-t", answer)
 	if err != nil {
 		return structs.Invalidf("the template does not fit the answer: %w", err)
 	}

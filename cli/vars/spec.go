@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"text/template"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -16,6 +15,7 @@ import (
 	"github.com/zclconf/go-cty/cty/convert"
 
 	"berth/cli/command"
+	"berth/internal/gotext"
 	"berth/internal/hclconf"
 	"berth/structs"
 	"berth/structs/variable"
@@ -127,12 +127,12 @@ func printAs(c *command.Call, format string, v *variable.OpenVariable) error {
 		_, err := fmt.Fprint(out, asHCL(v))
 		return err
 	case "go-template":
-		t, err := template.New("-template").Parse(c.String("template"))
+		t, err := gotext.Parse("-template", c.String("template"), gotext.Config{})
 		if err == nil && c.String("template") == "" {
 			err = fmt.Errorf("-out go-template needs -template")
 		}
 		if err == nil {
-			err = t.Execute(out, v)
+			err = t.Execute(out, "-template", v)
 		}
 		if err != nil {
 			return structs.Invalidf("the template is invalid, or does not fit the variable: %w", err)
