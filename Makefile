@@ -1,6 +1,7 @@
 # The targets for work on berth. `make help` lists them.
 GO       ?= go
-TAGS     := hashicorpmetrics
+# grpcnotrace: the traces of gRPC execute templates, which keep the methods of all types in the binary (ADR 107).
+TAGS     := hashicorpmetrics,grpcnotrace
 # -dwarf=false: the binary is stripped, so the compiler need not write what a debugger reads.
 GOFLAGS  += -trimpath -gcflags=all=-dwarf=false
 # No garbage collection below a limit: a fifth less work for large packages, about 1 GB for two compilers.

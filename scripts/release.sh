@@ -33,13 +33,13 @@ rm -f "$dist"/berth[-_]* "$dist/SHA256SUMS"
 
 # fill makes the files of the packages, but for the programs.
 fill() {
-	tool -tags hashicorpmetrics ./packaging/man "$STAGE/man"
-	tool -tags hashicorpmetrics ./cmd/berth-convert manual >"$STAGE/man/berth-convert.1"
+	tool -tags hashicorpmetrics,grpcnotrace ./packaging/man "$STAGE/man"
+	tool -tags hashicorpmetrics,grpcnotrace ./cmd/berth-convert manual >"$STAGE/man/berth-convert.1"
 	gzip -9 -n "$STAGE"/man/*.1
 	mkdir -p "$STAGE/completion" "$STAGE/examples"
 	for program in berth berth-convert; do
 		for shell in bash zsh fish; do
-			tool -tags hashicorpmetrics "./cmd/$program" completion "$shell" >"$STAGE/completion/$program.$shell"
+			tool -tags hashicorpmetrics,grpcnotrace "./cmd/$program" completion "$shell" >"$STAGE/completion/$program.$shell"
 		done
 	done
 	cp examples/*.hcl "$STAGE/examples/"

@@ -25,7 +25,7 @@ const bootTimeout = 10 * time.Minute
 func build(t *testing.T, dir, pkg string) string {
 	t.Helper()
 	out := filepath.Join(dir, filepath.Base(pkg)+".test")
-	cmd := exec.Command("go", "test", "-c", "-trimpath", "-tags", "hashicorpmetrics", "-o", out, pkg)
+	cmd := exec.Command("go", "test", "-c", "-trimpath", "-tags", "hashicorpmetrics,grpcnotrace", "-o", out, pkg)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if b, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("building the tests of %s: %v\n%s", pkg, err, b)

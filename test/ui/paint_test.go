@@ -15,7 +15,8 @@ import (
 func buildFixture(t *testing.T) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "pagefixture")
-	build := exec.CommandContext(t.Context(), "go", "build", "-C", "../..", "-tags", "hashicorpmetrics",
+	build := exec.CommandContext(t.Context(), "go", "build", "-C", "../..",
+		"-tags", "hashicorpmetrics,grpcnotrace",
 		"-o", path, "./test/pagefixture")
 	out, err := build.CombinedOutput()
 	if err != nil {
