@@ -105,7 +105,7 @@ fuzz: ## run every fuzz target for FUZZTIME (20000 inputs)
 check: lint ## check formatting, linters, import layers, generated files and docs
 	@unformatted="$$(git ls-files '*.go' | xargs gofmt -l)" || exit 1; \
 		test -z "$$unformatted" || { echo "not gofmt-ed:"; echo "$$unformatted"; exit 1; }
-	$(GO) test -count=1 -tags $(TAGS) ./internal/archtest ./internal/codecgen ./test/refdocs
+	$(GO) test -count=1 -tags $(TAGS) ./internal/archtest ./internal/codecgen ./ui/pages ./test/refdocs
 
 lint: ## run the linters of .golangci.yml
 	$(GO) run $(LINT) run ./...
@@ -133,8 +133,8 @@ site: ## make the documentation as a site in dist/site, with a search
 	mv .cache/site/site dist/site
 	@echo "to read it, with its search: python3 -m http.server -b 127.0.0.1 -d dist/site"
 
-goldens: ## write the codecs of structs, the golden files and docs/reference again
-	$(GO) generate ./internal/codecgen
+goldens: ## write the codecs of structs, the components of the page, the golden files and docs/reference again
+	$(GO) generate ./internal/codecgen ./ui/pages
 	$(GO) test -tags $(TAGS) ./api -run HaveTheirProcedures -update
 	$(GO) test -tags $(TAGS) ./scheduler/explain -update
 	$(GO) test -tags $(TAGS) ./test/refdocs ./fsm ./structs ./cli ./endpoints -update

@@ -11,6 +11,7 @@ import (
 	"berth/cli/command"
 	"berth/structs"
 	"berth/ui/actions"
+	"berth/ui/pages"
 	"berth/ui/views"
 )
 
@@ -19,7 +20,7 @@ const actPath = Root + "act"
 
 // offer returns the link to the confirmation of an action. The page shows the view with the path from after
 // the action, "" for that of the thing.
-func offer(name string, t actions.Target, from string) link {
+func offer(name string, t actions.Target, from string) pages.Link {
 	a := actions.Find(name)
 	if a == nil {
 		panic("the page has no action " + name)
@@ -36,25 +37,7 @@ func offer(name string, t actions.Target, from string) link {
 	if from != "" {
 		v.Set("from", from)
 	}
-	return link{Name: title, To: actPath + "?" + v.Encode()}
-}
-
-// confirmation is the data of the page that confirms an action.
-type confirmation struct {
-	Fault    string // of the action
-	Do       string
-	ID       string
-	Space    string // the namespace
-	Node     string
-	Title    string // of the button
-	Synopsis string // the words of the command
-	Help     string
-	Command  string // does the same on the command line
-	Notes    []string
-	Epoch    uint64
-	Reasons  []string // of which the caller chooses one
-	From     string
-	Back     string // the path of the view that is shown next
+	return pages.Link{Name: title, To: actPath + "?" + v.Encode()}
 }
 
 // order is an action on a thing, as a request names it.
@@ -104,7 +87,7 @@ func (h *handler) confirmAction(w http.ResponseWriter, r *http.Request) {
 	c := h.newCall(w, r)
 	o, err := c.readOrder(c.param)
 	if err != nil {
-		c.render(http.StatusBadRequest, actView, &content{Template: "fault", Data: err.Error()})
+		c.render(http.StatusBadRequest, actView, contentOf("", pages.Fault(err.Error())))
 		return
 	}
 	c.confirm(o, nil)
@@ -113,7 +96,7 @@ func (h *handler) confirmAction(w http.ResponseWriter, r *http.Request) {
 // confirm shows the confirmation of an action, again after a fault of it. It reads the claims of a lost node
 // each time.
 func (c *call) confirm(o *order, fault error) {
-	data := confirmation{
+	data := pages.Confirmation{
 		Do:       o.Name,
 		ID:       o.target.ID,
 		Space:    o.target.Namespace,
@@ -139,7 +122,7 @@ func (c *call) confirm(o *order, fault error) {
 		status = structs.KindOf(fault).HTTPStatus()
 	}
 	title := o.Title + ": " + command.OneLine(o.target.ID)
-	c.render(status, actView, &content{Template: "act", Title: title, Data: data})
+	c.render(status, actView, contentOf(title, pages.Confirm(data)))
 }
 
 // socketStep says how to do what only the operator socket of the leader takes, "" for all else. The page is
@@ -160,7 +143,7 @@ func (h *handler) act(w http.ResponseWriter, r *http.Request) {
 	c := h.newCall(w, r)
 	o, err := c.readOrder(r.PostFormValue)
 	if err != nil {
-		c.render(http.StatusBadRequest, actView, &content{Template: "fault", Data: err.Error()})
+		c.render(http.StatusBadRequest, actView, contentOf("", pages.Fault(err.Error())))
 		return
 	}
 	if len(o.Reasons) > 0 && o.target.Reason == "" {
@@ -180,7 +163,7 @@ func (h *handler) act(w http.ResponseWriter, r *http.Request) {
 }
 
 // nodeActions are those of a node in its state.
-func nodeActions(n *structs.Node) (links []link) {
+func nodeActions(n *structs.Node) (links []pages.Link) {
 	t := actions.Target{ID: n.ID}
 	if n.Status == structs.NodeDown {
 		links = append(links, offer("confirm-lost", t, ""), offer("fence", t, ""), offer("purge", t, ""))
@@ -195,18 +178,18 @@ func nodeActions(n *structs.Node) (links []link) {
 }
 
 // jobActions are those of a job in its state.
-func jobActions(j *structs.Job, namespace string) []link {
+func jobActions(j *structs.Job, namespace string) []pages.Link {
 	if j.Stop {
 		return nil
 	}
 	t := actions.Target{Namespace: namespace, ID: j.ID}
-	return []link{offer("stop-job", t, ""), offer("eval", t, ""), offer("reschedule", t, "")}
+	return []pages.Link{offer("stop-job", t, ""), offer("eval", t, ""), offer("reschedule", t, "")}
 }
 
 // volumeActions are those of a volume in its state. It may be detached from each node with a claim or an
 // attachment, the first of them. states are those of its nodes: a word about one that is down leads back to
 // the volume.
-func volumeActions(v *structs.CSIVolumeDetail, states map[string]string) (links []link) {
+func volumeActions(v *structs.CSIVolumeDetail, states map[string]string) (links []pages.Link) {
 	t := actions.Target{Namespace: v.Namespace, ID: v.ID}
 	offered := map[string]bool{}
 	detach := func(nodeID string) {
@@ -217,7 +200,7 @@ func volumeActions(v *structs.CSIVolumeDetail, states map[string]string) (links 
 		if states[nodeID] == structs.NodeDown {
 			own := views.To(views.VolumePath, v.Namespace, v.ID)
 			lost := actions.Target{ID: nodeID}
-			for _, l := range []link{offer("confirm-lost", lost, own), offer("fence", lost, own)} {
+			for _, l := range []pages.Link{offer("confirm-lost", lost, own), offer("fence", lost, own)} {
 				l.Name += ", node " + command.ShortID(nodeID)
 				links = append(links, l)
 			}

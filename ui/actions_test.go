@@ -12,6 +12,7 @@ import (
 	"berth/structs"
 	"berth/structs/nodeloss"
 	"berth/ui/actions"
+	"berth/ui/pages"
 )
 
 // Each action has the words of its command and leads back to the thing. Nothing happens before the form is
@@ -88,7 +89,7 @@ func TestActions_RejectOtherNamesAndOrigins(t *testing.T) {
 }
 
 // names are the names of links.
-func names(links []link) (all []string) {
+func names(links []pages.Link) (all []string) {
 	for _, l := range links {
 		all = append(all, l.Name)
 	}
@@ -100,7 +101,7 @@ func TestActions_FollowTheState(t *testing.T) {
 		Attachments: []*structs.CSIAttachment{{NodeID: "n1", State: structs.AttachmentDetaching}},
 	}
 	for _, c := range []struct {
-		links []link
+		links []pages.Link
 		want  string
 	}{
 		{nodeActions(&structs.Node{SchedulingEligibility: "eligible"}), "Drain, Forbid placements"},

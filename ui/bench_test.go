@@ -22,6 +22,7 @@ func BenchmarkFirstPaint(b *testing.B) {
 	for _, path := range []string{
 		"/ui/", "/ui/slow", "/ui/volumes", "/ui/jobs", "/ui/allocations", "/ui/nodes", "/ui/topology",
 		"/ui/volumes?show=waiting", "/ui/volumes?order=modify-reverse", "/ui/allocations?search=job-099999",
+		"/ui/volumes?per_page=500",
 	} {
 		b.Run(path, func(b *testing.B) {
 			for b.Loop() {

@@ -9,6 +9,6 @@
 //     and no request to another host.
 //   - A token stays in the agent (see package sessions). A browser keeps the ID of a session in a cookie that
 //     no script can read, and sends it to /ui alone.
-//   - Each text is escaped by html/template. No view marks a text as safe.
+//   - Each text and each address is escaped by the components of package pages.
 //   - Every view works without the script. With it, a view follows the events of the cluster.
 package ui

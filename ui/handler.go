@@ -5,13 +5,16 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/a-h/templ"
 	"github.com/hashicorp/go-hclog"
 
 	"berth/api"
 	"berth/internal/hostcheck"
 	"berth/structs"
 	"berth/ui/inprocess"
+	"berth/ui/pages"
 	"berth/ui/sessions"
+	"berth/ui/static"
 )
 
 // Root is the path of the page. All its paths begin with it.
@@ -36,23 +39,21 @@ type Config struct {
 // handler serves the page.
 type handler struct {
 	Config
-	mux       *http.ServeMux
-	origin    *http.CrossOriginProtection
-	templates *templates
-	sessions  *sessions.Store
+	mux      *http.ServeMux
+	origin   *http.CrossOriginProtection
+	sessions *sessions.Store
 }
 
 // NewHandler returns the handler of the paths below Root. It starts no goroutines except for its requests.
 func NewHandler(cfg Config) http.Handler {
 	h := &handler{
-		Config:    cfg,
-		mux:       http.NewServeMux(),
-		origin:    http.NewCrossOriginProtection(),
-		templates: parseTemplates(),
-		sessions:  sessions.New(sessions.DefaultLimits, time.Now),
+		Config:   cfg,
+		mux:      http.NewServeMux(),
+		origin:   http.NewCrossOriginProtection(),
+		sessions: sessions.New(sessions.DefaultLimits, time.Now),
 	}
-	h.mux.Handle("GET "+staticPath, serveStatic())
-	for _, v := range pages() {
+	h.mux.Handle("GET "+static.Path, static.Handler())
+	for _, v := range allViews() {
 		h.mux.Handle("GET "+v.path, h.serveView(v))
 	}
 	h.mux.HandleFunc("GET "+livePath, h.serveLive)
@@ -145,15 +146,19 @@ type view struct {
 	serve  func(*call) (*content, error)
 }
 
-// content is what a view shows: a template with its data. Title is "" for the name of the view.
+// content is what a view shows. title is "" for the name of the view.
 type content struct {
-	Template string
-	Title    string
-	Data     any
+	title string
+	pages.Content
 }
 
-// pages are the views, in the order of the navigation.
-func pages() []view {
+// contentOf is what a view shows that has rows alone.
+func contentOf(title string, rows templ.Component) *content {
+	return &content{title, pages.Content{Rows: rows}}
+}
+
+// allViews are the views, in the order of the navigation.
+func allViews() []view {
 	return []view{
 		{Root + "{$}", "What is wrong now", true, wrongTopics, showProblems},
 		{slowPath, "What is wrong with volumes and allocations", false, wrongTopics, showSlowProblems},
@@ -190,7 +195,7 @@ func (h *handler) serveView(v view) http.Handler {
 		status := http.StatusOK
 		if err != nil {
 			status = structs.KindOf(err).HTTPStatus()
-			shown = &content{Template: "fault", Data: err.Error()}
+			shown = contentOf("", pages.Fault(err.Error()))
 		}
 		c.render(status, v, shown)
 	})

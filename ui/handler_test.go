@@ -18,6 +18,7 @@ import (
 	"berth/internal/rowfilter"
 	"berth/structs"
 	"berth/ui/sessions"
+	"berth/ui/static"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -153,7 +154,7 @@ func TestPage_RejectsOtherHostsAndOrigins(t *testing.T) {
 	}
 
 	// It is also denied where the API, which has the same check, is not called.
-	resp, _ = send(t, h, httptest.NewRequest(http.MethodGet, "http://evil.example"+staticURL("page.css"), nil))
+	resp, _ = send(t, h, httptest.NewRequest(http.MethodGet, "http://evil.example"+static.URL("page.css"), nil))
 	if resp.StatusCode != http.StatusForbidden {
 		t.Errorf("a page of another name gets a file with %d", resp.StatusCode)
 	}
@@ -175,7 +176,7 @@ func TestPage_RejectsOtherHostsAndOrigins(t *testing.T) {
 func TestPage_ServesItsFilesAndNoList(t *testing.T) {
 	h, _ := newPage(t)
 	for _, name := range []string{"page.css", "page.js", "htmx.min.js", "icon.svg"} {
-		resp, body := get(t, h, staticURL(name))
+		resp, body := get(t, h, static.URL(name))
 		if resp.StatusCode != http.StatusOK || body == "" ||
 			!strings.Contains(resp.Header.Get("Cache-Control"), "immutable") {
 			t.Errorf("%s has %d, %v", name, resp.StatusCode, resp.Header)

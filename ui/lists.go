@@ -9,6 +9,7 @@ import (
 
 	"berth/api"
 	"berth/structs"
+	"berth/ui/pages"
 	"berth/ui/views"
 )
 
@@ -17,25 +18,6 @@ const (
 	rowsPerPage = 50
 	maxPerPage  = 500
 )
-
-// choice is an entry of a list of choices.
-type choice struct {
-	Name   string
-	Value  string
-	Filter string // of the API; "" for all rows
-	Chosen bool
-}
-
-// form is the data of the form above a list.
-type form struct {
-	Path      string
-	Namespace string // "" if the rows have no namespaces
-	Search    string
-	Shows     []choice // which rows; each has a filter
-	Orders    []choice
-	Filter    string
-	PerPage   int
-}
 
 // list is a view of rows of one kind.
 type list[T any] struct {
@@ -46,13 +28,13 @@ type list[T any] struct {
 	// names are the fields in which the search looks.
 	names []string
 	// shows are the choices of rows, the first of which is all.
-	shows []choice
+	shows []pages.Choice
 	read  func(context.Context, *api.Client, *api.Query) ([]T, *api.Meta, error)
 	row   func(T) views.Row
 }
 
 // orders are the orders of each list of the API.
-var orders = []choice{
+var orders = []pages.Choice{
 	{Name: "by ID", Value: "id"},
 	{Name: "by ID, the last first", Value: "id-reverse"},
 	{Name: "the newest first", Value: "create-reverse"},
@@ -73,8 +55,7 @@ func (l list[T]) serve(c *call) (*content, error) {
 		return nil, err
 	}
 
-	data := listing{
-		Form: f,
+	data := pages.Listing{
 		Table: views.Table{
 			Caption: l.caption,
 			Columns: l.columns,
@@ -90,7 +71,7 @@ func (l list[T]) serve(c *call) (*content, error) {
 	if meta.NextToken != "" {
 		data.Next = c.with("next_token", meta.NextToken)
 	}
-	return &content{Template: "list", Data: data}, nil
+	return &content{Content: pages.Content{Before: pages.ListForm(f), Rows: pages.List(data)}}, nil
 }
 
 // with returns the path of the view with another value of a parameter, "" for none.
@@ -104,8 +85,8 @@ func (c *call) with(name, value string) string {
 }
 
 // parse reads the form of a list, and makes the options of the read from it.
-func (l list[T]) parse(c *call) (form, *api.Query, error) {
-	f := form{
+func (l list[T]) parse(c *call) (pages.Form, *api.Query, error) {
+	f := pages.Form{
 		Path:    l.path,
 		Search:  c.param("search"),
 		Filter:  c.param("filter"),
@@ -159,7 +140,7 @@ func (l list[T]) parse(c *call) (form, *api.Query, error) {
 }
 
 // choose marks the choice with a value, "" for the first one, and returns it. It is nil if there is none.
-func choose(all []choice, value string) *choice {
+func choose(all []pages.Choice, value string) *pages.Choice {
 	for i := range all {
 		if value == "" || all[i].Value == value {
 			all[i].Chosen = true
@@ -225,7 +206,7 @@ var volumes = list[*structs.CSIVolumeListStub]{
 	namespaced: true,
 	columns:    views.VolumeColumns,
 	names:      []string{"ID", "Name"},
-	shows: []choice{
+	shows: []pages.Choice{
 		{Name: "all", Value: "all"},
 		{Name: "with claims that wait", Value: "waiting", Filter: "Waiting != 0"},
 		{Name: "not schedulable", Value: "unschedulable", Filter: "Schedulable == false"},
@@ -247,7 +228,7 @@ var allocations = list[*structs.AllocListStub]{
 	namespaced: true,
 	columns:    views.AllocColumns,
 	names:      []string{"ID", "Name", "NodeName"},
-	shows: []choice{
+	shows: []pages.Choice{
 		{Name: "all", Value: "all"},
 		{Name: "running", Value: "running", Filter: `ClientStatus == "running"`},
 		{Name: "pending", Value: "pending", Filter: `ClientStatus == "pending"`},
@@ -269,7 +250,7 @@ var jobs = list[*structs.JobListStub]{
 	namespaced: true,
 	columns:    views.JobColumns,
 	names:      []string{"ID", "Name"},
-	shows: []choice{
+	shows: []pages.Choice{
 		{Name: "all", Value: "all"},
 		{Name: "running", Value: "running", Filter: `Status == "running"`},
 		{Name: "pending", Value: "pending", Filter: `Status == "pending"`},
@@ -286,7 +267,7 @@ var nodes = list[*structs.NodeListStub]{
 	caption: "Nodes",
 	columns: views.NodeColumns,
 	names:   []string{"ID", "Name"},
-	shows: []choice{
+	shows: []pages.Choice{
 		{Name: "all", Value: "all"},
 		{Name: "not ready", Value: "unready", Filter: `Status != "ready"`},
 		{Name: "draining", Value: "draining", Filter: `Drain == true`},

@@ -70,7 +70,7 @@ var newestOf = map[event.Topic]func(context.Context, *api.Client, *api.Query) (*
 
 // liveTopics are the topics of all views.
 func liveTopics() (all []string) {
-	for _, v := range pages() {
+	for _, v := range allViews() {
 		if v.topics != "" {
 			all = append(all, strings.Split(v.topics, ",")...)
 		}

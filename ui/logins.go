@@ -12,6 +12,7 @@ import (
 	"berth/structs"
 	"berth/structs/access"
 	"berth/structs/login"
+	"berth/ui/pages"
 	"berth/ui/sessions"
 )
 
@@ -30,14 +31,8 @@ const (
 	loginTime = 10 * time.Minute
 )
 
-// method is an auth method in the form.
-type method struct {
-	Name string
-	To   string // the path at which a login by OIDC begins, "" for one by a JWT
-}
-
 // methods returns the auth methods. Without an answer of the servers the form has a token alone.
-func (c *call) methods() (all []method) {
+func (c *call) methods() (all []pages.Method) {
 	ctx, cancel := c.ctx()
 	defer cancel()
 	found, _, err := logins.Methods(ctx, c.client(""), nil)
@@ -49,21 +44,21 @@ func (c *call) methods() (all []method) {
 		if m.Type == login.TypeOIDC {
 			to = oidcPath + "?" + url.Values{"method": {m.Name}}.Encode()
 		}
-		all = append(all, method{m.Name, to})
+		all = append(all, pages.Method{Name: m.Name, To: to})
 	}
 	return all
 }
 
 // renderLogin shows the form for a login.
-func (c *call) renderLogin(status int, form loginForm) {
+func (c *call) renderLogin(status int, form pages.LoginForm) {
 	form.Methods = c.methods()
-	c.render(status, loginView, &content{Template: "login", Data: form})
+	c.render(status, loginView, contentOf("", pages.Login(form)))
 }
 
 // failLogin shows the form again, with the fault.
 func (c *call) failLogin(err error) {
 	c.token = ""
-	c.renderLogin(structs.KindOf(err).HTTPStatus(), loginForm{Fault: err.Error(), Next: Root})
+	c.renderLogin(structs.KindOf(err).HTTPStatus(), pages.LoginForm{Fault: err.Error(), Next: Root})
 }
 
 // loginByJWT logs in with the JWT of a form.
@@ -87,7 +82,7 @@ func (c *call) endLogin(t *access.OpenToken, err error) {
 	}
 	c.beginSession(sessions.Login{Token: t.SecretID, Accessor: t.AccessorID})
 	c.w.Header().Set("Refresh", "0; url="+Root)
-	c.render(http.StatusOK, loginView, &content{Template: "loggedin"})
+	c.render(http.StatusOK, loginView, contentOf("", pages.LoggedIn()))
 }
 
 // backTo returns the address to which a provider sends the browser back.

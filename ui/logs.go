@@ -12,6 +12,7 @@ import (
 	"berth/api"
 	"berth/cli/command"
 	"berth/structs"
+	"berth/ui/pages"
 	"berth/ui/views"
 )
 
@@ -74,16 +75,6 @@ func (t taskOf) to(path, output string) string {
 	return path + "?" + v.Encode()
 }
 
-// logData is the data of the view of a log.
-type logData struct {
-	taskOf
-	Text    string // the last lines
-	Stream  string // the address from which the script follows the log
-	Other   link   // the other output
-	Back    string
-	Command string
-}
-
 // open opens the log of the task at its last lines.
 func (t taskOf) open(ctx context.Context, c *api.Client, follow bool) (io.ReadCloser, error) {
 	return c.AllocLogs(ctx, t.AllocID, api.LogOptions{
@@ -118,18 +109,13 @@ func showLog(c *call) (*content, error) {
 		other = stdout
 		args = append([]string{"-stderr"}, args...)
 	}
-	return &content{
-		Template: "log",
-		Title:    "Log of " + command.OneLine(t.Task) + ", " + t.Type,
-		Data: logData{
-			taskOf:  t,
-			Text:    string(text),
-			Stream:  t.to(logPath, t.Type),
-			Other:   link{Name: other, To: t.to(logsPath, other)},
-			Back:    views.To(views.AllocPath, t.Namespace, t.AllocID),
-			Command: structs.CommandLine(t.Namespace, "alloc logs", args...),
-		},
-	}, nil
+	return contentOf("Log of "+command.OneLine(t.Task)+", "+t.Type, pages.Log(pages.TaskLog{
+		Text:    string(text),
+		Stream:  t.to(logPath, t.Type),
+		Other:   pages.Link{Name: other, To: t.to(logsPath, other)},
+		Back:    views.To(views.AllocPath, t.Namespace, t.AllocID),
+		Command: structs.CommandLine(t.Namespace, "alloc logs", args...),
+	})), nil
 }
 
 // streamLog sends a log, from its last lines on, until the task ends or the browser goes.
@@ -171,30 +157,17 @@ func (h *handler) streamLog(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// execData is the data of the view of a command in a task.
-type execData struct {
-	taskOf
-	Socket  string // the address of the websocket
-	Back    string
-	Command string
-}
-
 // showExec shows the form for a command in a task. The script runs it.
 func showExec(c *call) (*content, error) {
 	t, err := c.readTask()
 	if err != nil {
 		return nil, err
 	}
-	return &content{
-		Template: "exec",
-		Title:    "Command in " + command.OneLine(t.Task),
-		Data: execData{
-			taskOf:  t,
-			Socket:  t.to(socketPath, ""),
-			Back:    views.To(views.AllocPath, t.Namespace, t.AllocID),
-			Command: structs.CommandLine(t.Namespace, "alloc exec", t.AllocID, t.Task, "/bin/sh"),
-		},
-	}, nil
+	return contentOf("Command in "+command.OneLine(t.Task), pages.Exec(pages.TaskExec{
+		Socket:  t.to(socketPath, ""),
+		Back:    views.To(views.AllocPath, t.Namespace, t.AllocID),
+		Command: structs.CommandLine(t.Namespace, "alloc exec", t.AllocID, t.Task, "/bin/sh"),
+	})), nil
 }
 
 // serveSocket gives the websocket of a command to the API, with the token of the caller. The API checks its
@@ -232,12 +205,12 @@ func (h *handler) serveSocket(w http.ResponseWriter, r *http.Request) {
 }
 
 // taskLinks are the links to the logs of the tasks of an allocation, and to commands in those that run.
-func taskLinks(a *structs.Allocation) (links []link) {
+func taskLinks(a *structs.Allocation) (links []pages.Link) {
 	for name, s := range command.Sorted(a.TaskStates) {
 		t := taskOf{AllocID: a.ID, Namespace: a.Namespace, Task: name}
-		links = append(links, link{Name: "Log of " + name, To: t.to(logsPath, stdout)})
+		links = append(links, pages.Link{Name: "Log of " + name, To: t.to(logsPath, stdout)})
 		if s != nil && s.State == "running" {
-			links = append(links, link{Name: "Command in " + name, To: t.to(execPath, "")})
+			links = append(links, pages.Link{Name: "Command in " + name, To: t.to(execPath, "")})
 		}
 	}
 	return links

@@ -2,11 +2,13 @@ package ui
 
 import (
 	"context"
+	"net/url"
 
 	"berth/api"
 	"berth/api/usages"
 	"berth/api/whys"
 	"berth/structs"
+	"berth/ui/pages"
 	"berth/ui/views"
 )
 
@@ -31,15 +33,6 @@ const (
 	wrongAllocs  = `DesiredStatus == "run" and NextAllocation == "" and ` +
 		`(ClientStatus == "failed" or ClientStatus == "lost" or ClientStatus == "unknown")`
 )
-
-// problemsData is the data of the view of all problems.
-type problemsData struct {
-	Heading  string // the kinds
-	Problems []views.Problem
-	// More are the kinds of which there are more, with the view that has them.
-	More   []link
-	Faults []string // of the kinds that could not be read
-}
 
 // found are the problems of one kind. more says that there may be others.
 type found struct {
@@ -73,7 +66,12 @@ var (
 
 // showProblems shows what is wrong now. The script of the page adds the part of slowPath.
 func showProblems(c *call) (*content, error) {
-	return c.findProblems("Servers, nodes, plugins and jobs", quickSearches)
+	shown, err := c.findProblems("Servers, nodes, plugins and jobs", quickSearches)
+	if err != nil {
+		return nil, err
+	}
+	shown.After = pages.Slow(slowPath + "?" + url.Values{"namespace": {c.namespace}}.Encode())
+	return shown, nil
 }
 
 // slowPath is the path of the part of the first view that needs longer.
@@ -100,12 +98,12 @@ func (c *call) findProblems(heading string, searches []search) (*content, error)
 			return errs[i]
 		}})
 	}
-	data := &problemsData{Heading: heading, Faults: readTogether(readings...)}
+	data := pages.Problems{Heading: heading, Faults: readTogether(readings...)}
 
 	for i, f := range results {
 		data.Problems = append(data.Problems, f.problems...)
 		if f.more {
-			data.More = append(data.More, link{Name: searches[i].name, To: searches[i].all})
+			data.More = append(data.More, pages.Link{Name: searches[i].name, To: searches[i].all})
 		}
 		if structs.IsKind(errs[i], structs.KindDenied) {
 			denied = errs[i]
@@ -115,7 +113,7 @@ func (c *call) findProblems(heading string, searches []search) (*content, error)
 	if denied != nil && len(data.Faults) == len(searches) {
 		return nil, denied
 	}
-	return &content{Template: "problems", Data: data}, nil
+	return contentOf("", pages.ProblemList(data)), nil
 }
 
 // few are the options of a read that looks for problems.

@@ -28,7 +28,7 @@ func TestProblems_SaysThatNothingIsWrong(t *testing.T) {
 	h, servers := newPage(t)
 	quietCluster(servers)
 	resp, body := get(t, h, "/ui/")
-	wants(t, body, "Nothing is wrong", `hx-get="/ui/slow?namespace=*"`,
+	wants(t, body, "Nothing is wrong", `hx-get="/ui/slow?namespace=%2A"`,
 		`<a href="/ui/" aria-current="page">What is wrong now</a>`)
 	if resp.StatusCode != http.StatusOK || strings.Contains(body, "Not known") {
 		t.Errorf("got %d:\n%s", resp.StatusCode, body)

@@ -4,20 +4,21 @@ import (
 	"berth/cli/command"
 	"berth/cli/watch"
 	"berth/structs"
+	"berth/ui/pages"
 )
 
 // properties makes a list of facts from titles and values in turn. It leaves out those without a value.
-func properties(pairs ...string) (list []property) {
+func properties(pairs ...string) (list []pages.Property) {
 	for i := 0; i+1 < len(pairs); i += 2 {
 		if pairs[i+1] != "" {
-			list = append(list, property{pairs[i], pairs[i+1]})
+			list = append(list, pages.Property{Name: pairs[i], Value: pairs[i+1]})
 		}
 	}
 	return list
 }
 
 // volumeProperties has the facts of berth volume status that the picture does not show.
-func volumeProperties(v *structs.CSIVolumeDetail) []property {
+func volumeProperties(v *structs.CSIVolumeDetail) []pages.Property {
 	controllers := ""
 	if v.ControllerRequired {
 		controllers = command.FormatCount(v.ControllersHealthy, v.ControllersExpected)

@@ -8,6 +8,7 @@ import (
 
 	"berth/api/acls"
 	"berth/structs"
+	"berth/ui/pages"
 	"berth/ui/sessions"
 )
 
@@ -107,20 +108,12 @@ func (c *call) stream() (context.Context, context.CancelFunc) {
 	}
 }
 
-// loginForm is the data of the form for a token.
-type loginForm struct {
-	Fault string // why the form is shown again, or why the view needs a token
-	Next  string // the view to show after the login
-	// Methods are the auth methods of the cluster.
-	Methods []method
-}
-
 // loginView is the frame of the form.
 var loginView = view{name: "Log in"}
 
 func (h *handler) showLogin(w http.ResponseWriter, r *http.Request) {
 	c := h.newCall(w, r)
-	c.renderLogin(http.StatusOK, loginForm{Next: ownPath(c.param("next"))})
+	c.renderLogin(http.StatusOK, pages.LoginForm{Next: ownPath(c.param("next"))})
 }
 
 // askForToken shows the form in place of a view that the caller may not see without a token.
@@ -130,7 +123,7 @@ func (h *handler) askForToken(c *call, err error) {
 		fault = "this agent does not know your session any more: sessions end after a time, and with the agent; " +
 			"log in again"
 	}
-	c.renderLogin(http.StatusForbidden, loginForm{Fault: fault, Next: ownPath(c.r.URL.RequestURI())})
+	c.renderLogin(http.StatusForbidden, pages.LoginForm{Fault: fault, Next: ownPath(c.r.URL.RequestURI())})
 }
 
 // login begins a session with a token that the servers know.
@@ -142,7 +135,7 @@ func (h *handler) login(w http.ResponseWriter, r *http.Request) {
 	err := c.checkToken()
 	if err != nil {
 		c.token = ""
-		c.renderLogin(structs.KindOf(err).HTTPStatus(), loginForm{Fault: err.Error(), Next: next})
+		c.renderLogin(structs.KindOf(err).HTTPStatus(), pages.LoginForm{Fault: err.Error(), Next: next})
 		return
 	}
 	c.beginSession(sessions.Login{Token: token})

@@ -7,24 +7,13 @@ import (
 	"berth/api/claims"
 	"berth/cli/command"
 	"berth/structs"
-	"berth/structs/inquiry"
 	"berth/ui/actions"
+	"berth/ui/pages"
 	"berth/ui/views"
 )
 
 // rowsOfThing is how many rows of a kind the view of one thing has.
 const rowsOfThing = 100
-
-// thing is the data of the view of one thing.
-type thing struct {
-	Faults     []string // of the parts that could not be read
-	Problems   []string
-	Why        []*inquiry.Reason // nil: the view has no such part
-	Command    string            // shows the same on the command line
-	Actions    []link
-	Properties []property
-	Tables     []views.Table
-}
 
 // part are the options of a read of some rows of a thing.
 func part() *api.Query { return &api.Query{PerPage: rowsOfThing, AllowStale: true} }
@@ -52,7 +41,7 @@ func showJob(c *call) (*content, error) {
 		return nil, err
 	}
 
-	t := &thing{Command: structs.CommandLine(ns, "job why", id), Properties: jobProperties(job)}
+	t := pages.Thing{Command: structs.CommandLine(ns, "job why", id), Properties: jobProperties(job)}
 	t.Actions = jobActions(job, ns)
 	var groups, deployments, allocs views.Table
 	t.Faults = readTogether(
@@ -82,10 +71,10 @@ func showJob(c *call) (*content, error) {
 		}},
 	)
 	t.Tables = []views.Table{groups, deployments, allocs}
-	return &content{Template: "thing", Title: "Job " + id, Data: t}, nil
+	return contentOf("Job "+id, pages.OneThing(t)), nil
 }
 
-func jobProperties(j *structs.Job) []property {
+func jobProperties(j *structs.Job) []pages.Property {
 	return properties(
 		"ID", j.ID,
 		"Name", j.Name,
@@ -116,7 +105,7 @@ func showAlloc(c *call) (*content, error) {
 		return nil, err
 	}
 
-	t := &thing{
+	t := pages.Thing{
 		Command: structs.CommandLine(a.Namespace, "alloc status", a.ID),
 		Properties: properties(
 			"ID", a.ID,
@@ -150,7 +139,7 @@ func showAlloc(c *call) (*content, error) {
 			t.Tables = append(t.Tables, views.EventTable(name, s))
 		}
 	}
-	return &content{Template: "thing", Title: "Allocation " + a.Name, Data: t}, nil
+	return contentOf("Allocation "+a.Name, pages.OneThing(t)), nil
 }
 
 // showNode shows a node with its plugins, its drivers, its volumes and its allocations.
@@ -167,7 +156,7 @@ func showNode(c *call) (*content, error) {
 		return nil, err
 	}
 
-	t := &thing{
+	t := pages.Thing{
 		Command:    structs.CommandLine("", "node status", n.ID),
 		Properties: nodeProperties(&n.Node),
 		Actions:    nodeActions(&n.Node),
@@ -203,10 +192,10 @@ func showNode(c *call) (*content, error) {
 		views.DriverTable(n.Drivers),
 		views.NodeEventTable(n.Events),
 	}
-	return &content{Template: "thing", Title: "Node " + n.Name, Data: t}, nil
+	return contentOf("Node "+n.Name, pages.OneThing(t)), nil
 }
 
-func nodeProperties(n *structs.Node) []property {
+func nodeProperties(n *structs.Node) []pages.Property {
 	free := n.Available()
 	return properties(
 		"ID", n.ID,
@@ -240,7 +229,7 @@ func showPlugin(c *call) (*content, error) {
 		return nil, err
 	}
 
-	t := &thing{
+	t := pages.Thing{
 		Command: structs.CommandLine("", "plugin status", id),
 		Properties: properties(
 			"ID", g.ID,
@@ -265,14 +254,7 @@ func showPlugin(c *call) (*content, error) {
 		used,
 		views.AllocTable(g.Allocations),
 	}
-	return &content{Template: "thing", Title: "Plugin " + id, Data: t}, nil
-}
-
-// clusterData is the data of the picture of the cluster.
-type clusterData struct {
-	Faults      []string
-	Datacenters []views.Datacenter
-	More        string // the path of the list of all nodes, "" if the picture has them all
+	return contentOf("Plugin "+id, pages.OneThing(t)), nil
 }
 
 // showTopology draws the servers and nodes of the cluster by their datacenters and pools.
@@ -285,7 +267,7 @@ func showTopology(c *call) (*content, error) {
 		return nil, err
 	}
 
-	data := &clusterData{}
+	data := pages.Cluster{}
 	var leader string
 	var nodes []*structs.NodeListStub
 	data.Faults = readTogether(
@@ -301,5 +283,5 @@ func showTopology(c *call) (*content, error) {
 		}},
 	)
 	data.Datacenters = views.Topology(members.Members, leader, nodes)
-	return &content{Template: "topology", Data: data}, nil
+	return contentOf("", pages.Topology(data)), nil
 }

@@ -14,6 +14,7 @@ import (
 	"berth/structs"
 	"berth/structs/admin"
 	"berth/structs/inquiry"
+	"berth/ui/pages"
 )
 
 func TestLists_PassTheFormToTheServers(t *testing.T) {
@@ -76,7 +77,7 @@ func TestLists_HaveFiltersOfTheirRows(t *testing.T) {
 	}
 }
 
-func check(t *testing.T, shows []choice, row any) {
+func check(t *testing.T, shows []pages.Choice, row any) {
 	t.Helper()
 	for _, c := range shows {
 		matches(t, c.Filter, row)
@@ -102,7 +103,7 @@ func TestJob_ShowsWhyItWaits(t *testing.T) {
 	resp, body := get(t, h, "/ui/job?id=web&namespace=team")
 	wants(t, body, "no node has the memory", "add a node", "berth job why -namespace team web", "front",
 		`<td class="bad">3</td>`, "aaaaaaaa", "There are more rows",
-		"/ui/allocations?filter=JobID&#43;%3D%3D&#43;%22web%22&amp;namespace=team")
+		"/ui/allocations?filter=JobID+%3D%3D+%22web%22&amp;namespace=team")
 	if resp.StatusCode != http.StatusOK || strings.Contains(body, "Not known") {
 		t.Errorf("got %d:\n%s", resp.StatusCode, body)
 	}
@@ -203,7 +204,7 @@ func TestTopology_GroupsMachines(t *testing.T) {
 // Every view of the navigation has another title and answers.
 func TestViews_HaveTitlesAndTopics(t *testing.T) {
 	seen := map[string]bool{}
-	for _, v := range pages() {
+	for _, v := range allViews() {
 		if v.name == "" || seen[v.name] || v.serve == nil {
 			t.Errorf("the view %+v", reflect.ValueOf(v.path))
 		}
@@ -214,7 +215,7 @@ func TestViews_HaveTitlesAndTopics(t *testing.T) {
 // The command berth ui makes addresses of views that the page has.
 func TestViews_AreThoseOfTheCommand(t *testing.T) {
 	paths := map[string]bool{}
-	for _, v := range pages() {
+	for _, v := range allViews() {
 		paths[v.path] = true
 	}
 	names := uicmd.Views()

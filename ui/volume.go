@@ -10,26 +10,12 @@ import (
 	"berth/api/usages"
 	"berth/api/whys"
 	"berth/structs"
-	"berth/structs/inquiry"
+	"berth/ui/pages"
 	"berth/ui/views"
 )
 
 // mostNodes is how many nodes of a volume its picture asks for their states.
 const mostNodes = 16
-
-// volumeData is the data of the view of one volume.
-type volumeData struct {
-	*views.Picture
-	Why     []*inquiry.Reason
-	Command string   // shows the same on the command line
-	Faults  []string // of the parts that could not be read
-	Actions []link
-	// Properties are titles and values.
-	Properties []property
-}
-
-// property is a line of a list of facts.
-type property struct{ Name, Value string }
 
 // namespaceOf returns the namespace of a thing in the address of a view.
 func (c *call) namespaceOf() string { return structs.NamespaceOr(c.param("namespace")) }
@@ -60,7 +46,7 @@ func showVolume(c *call) (*content, error) {
 	}
 
 	facts := views.VolumeFacts{Volume: v}
-	data := &volumeData{Command: structs.CommandLine(ns, "volume why", id)}
+	data := pages.Volume{Command: structs.CommandLine(ns, "volume why", id)}
 	data.Faults = readTogether(
 		reading{"why it waits", func() (err error) {
 			why, _, err := whys.OfVolume(ctx, client, id, nil)
@@ -85,7 +71,7 @@ func showVolume(c *call) (*content, error) {
 	data.Picture = views.NewPicture(facts)
 	data.Properties = volumeProperties(v)
 	data.Actions = volumeActions(v, facts.Nodes)
-	return &content{Template: "volume", Title: "Volume " + id, Data: data}, nil
+	return contentOf("Volume "+id, pages.OneVolume(data)), nil
 }
 
 // reading is one of several reads of a view.

@@ -41,6 +41,10 @@ var onlyIn = map[string][]string{
 	"github.com/hashicorp/serf/serf":  {"server"},
 	"github.com/shirou/gopsutil/v4":   {"client/machine/hoststats"},
 	"github.com/google/cel-go/cel":    {"internal/admit"},
+	"github.com/a-h/templ":            {"ui"},
+	// A program that executes a template of it keeps each method of each type (ADR 106): package ui/pages has
+	// components instead.
+	"html/template": {},
 
 	"github.com/compose-spec/compose-go/v2": {"convert/compose"},
 }

@@ -49,7 +49,8 @@ func TestWords_AreTermsOfTheGlossary(t *testing.T) {
 	}
 
 	root := filepath.Join("..", "..")
-	files, err := exec.Command("git", "-C", root, "ls-files", "--", "*.go", "*.md", "*.sh", "*.hcl").Output()
+	list := exec.Command("git", "-C", root, "ls-files", "--", "*.go", "*.templ", "*.md", "*.sh", "*.hcl")
+	files, err := list.Output()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,54 @@
+// Package static has the files of the page: its styles, its scripts and its icon.
+package static
+
+import (
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"io/fs"
+	"net/http"
+	"strings"
+)
+
+// Path is the path of the files. They never change within a version.
+const Path = "/ui/static/"
+
+//go:embed *.css *.js *.svg *.txt
+var files embed.FS
+
+// digests has the digest of each file, by its name.
+var digests = func() map[string]string {
+	all := map[string]string{}
+	entries, err := fs.ReadDir(files, ".")
+	if err != nil {
+		panic(err) // the binary lacks the files
+	}
+	for _, f := range entries {
+		b, err := files.ReadFile(f.Name())
+		if err != nil {
+			panic(err)
+		}
+		sum := sha256.Sum256(b)
+		all[f.Name()] = hex.EncodeToString(sum[:8])
+	}
+	return all
+}()
+
+// URL returns the address of a file, which is another one when the file changes.
+func URL(name string) string { return Path + name + "?v=" + digests[name] }
+
+// Handler serves the files. A browser keeps a file that it names by its digest.
+func Handler() http.Handler {
+	served := http.StripPrefix(Path, http.FileServerFS(files))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		digest := digests[strings.TrimPrefix(r.URL.Path, Path)]
+		switch {
+		case digest == "":
+			http.NotFound(w, r) // also for the list of the files
+			return
+		case r.URL.Query().Get("v") == digest:
+			w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
+		}
+		served.ServeHTTP(w, r)
+	})
+}
