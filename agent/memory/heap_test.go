@@ -1,4 +1,4 @@
-package agent
+package memory
 
 import (
 	"runtime"
@@ -24,9 +24,7 @@ func TestSetGOGC_RaisesItForServers(t *testing.T) {
 			t.Setenv("GOMEMLIMIT", tc.limit)
 			before := debug.SetGCPercent(77)
 			defer func() { reserve = nil }()
-			c := DefaultConfig()
-			c.Server.Enabled = tc.server
-			setGOGC(&c)
+			SetGOGC(tc.server)
 			goal := heapGoal()
 			if got := debug.SetGCPercent(before); got != tc.want {
 				t.Errorf("got %d, want %d", got, tc.want)

@@ -1,4 +1,4 @@
-package agent
+package memory
 
 import (
 	"os"
@@ -17,10 +17,10 @@ const reserveSize = 16 << 20
 // threefold. It takes no memory, because nothing touches its pages.
 var reserve []byte
 
-// setGOGC sets GOGC of a server unless the environment has GOGC or GOMEMLIMIT.
-func setGOGC(c *Config) {
+// SetGOGC sets GOGC of a server unless the environment has GOGC or GOMEMLIMIT.
+func SetGOGC(isServer bool) {
 	// An operator who has set one of the variables has decided.
-	if c.Server.Enabled &&
+	if isServer &&
 		os.Getenv("GOGC") == "" &&
 		os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetGCPercent(serverGOGC)
