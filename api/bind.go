@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"berth/api/bodies"
 	"berth/internal/strictjson"
 	"berth/rpc"
 	"berth/structs"
@@ -289,9 +290,9 @@ func (c *Call) DecodeBody(dst any) error {
 // than the text, so it has to fit into the budget of all bodies first.
 func (c *Call) readBody() ([]byte, error) {
 	text, err := io.ReadAll(c.r.Body)
-	bound, ok := c.r.Body.(*requestBody)
+	bound, ok := c.r.Body.(*bodies.Body)
 	if ok && err == nil {
-		err = bound.reserveDecoded(text)
+		err = bound.ReserveDecoded(text)
 	}
 	// Such an error has its kind, and often a status. Any other one is a fault of the connection.
 	var ours *structs.Error

@@ -33,6 +33,8 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/api/audited"
+	"berth/api/bodies"
+	"berth/api/coded"
 	"berth/api/inspect"
 	"berth/api/nodehttp"
 	"berth/internal/auditlog"
@@ -250,8 +252,8 @@ func (h *handler) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	}()
 
 	// The bound counts from the first byte: an answer before the body is read needs it as well.
-	body := h.boundBody(m, r)
-	defer body.release()
+	body := bodies.Bound(m, r, h.bodies, h.BodyIdle)
+	defer body.Release()
 	// A page of another name that resolves to this machine (DNS rebinding) has its own name in Host.
 	err := hostcheck.Check(h.AllowedHosts, r.Host)
 	if err != nil {
@@ -283,8 +285,8 @@ func (h *handler) muxOf(path string) *http.ServeMux {
 func (h *handler) serve(route Route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// The route is known only now. Until here the body had the default bound.
-		if b, ok := r.Body.(*requestBody); ok {
-			b.most = route.mostBody()
+		if b, ok := r.Body.(*bodies.Body); ok {
+			b.SetMost(route.mostBody())
 		}
 
 		c := &Call{handler: h, w: w, r: r}
@@ -299,7 +301,7 @@ func (h *handler) serve(route Route) http.Handler {
 		switch {
 		case err != nil &&
 			r.Context().Err() != nil &&
-			!errors.As(err, new(withStatus)):
+			!errors.As(err, new(coded.Error)):
 			// An error with a status of its own goes to the client: the body did not arrive in time.
 			h.Logger.Debug("client disconnected",
 				"path", r.URL.Path,

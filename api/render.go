@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"berth/api/coded"
 	"berth/structs"
 )
 
@@ -154,10 +155,11 @@ func renderError(w http.ResponseWriter, err error) {
 	}
 
 	status := kind.HTTPStatus()
-	var other withStatus
-	// The rest of such a body is not read, so what follows on the connection is no request.
+	var other coded.Error
 	if errors.As(err, &other) {
-		status = other.status
+		status = other.Status
+	}
+	if other.Unread {
 		h.Set("Connection", "close") // the server does not read the rest of the body
 	}
 
@@ -174,11 +176,3 @@ func Busy(again time.Duration, text string) http.Handler {
 func Failed(err error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { renderError(w, err) })
 }
-
-// withStatus is an error with a separate HTTP status. It belongs to a body that is not read to its end.
-type withStatus struct {
-	error
-	status int
-}
-
-func (e withStatus) Unwrap() error { return e.error }

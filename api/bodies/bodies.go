@@ -1,4 +1,6 @@
-package api
+// Package bodies bounds the bodies of requests: the bytes of each one, the memory of all together, and the time
+// in which they arrive.
+package bodies
 
 import (
 	"bytes"
@@ -9,6 +11,7 @@ import (
 	"os"
 	"time"
 
+	"berth/api/coded"
 	"berth/internal/loadshed"
 	"berth/structs"
 )
@@ -24,10 +27,10 @@ const (
 // busyBodies is the delay for a client whose request was rejected because of the bodies of others.
 const busyBodies = time.Second
 
-// requestBody reads the body of one request within three bounds: its own size, the memory of all bodies
-// together, and the time in which it arrives. It sets the read deadline of the connection from the first byte
+// Body reads the body of one request within three bounds: its own size, the memory of all bodies together, and
+// the time in which it arrives. It sets the read deadline of the connection from the first byte
 // to the last one, because net/http would wait for ever for a body that the handler has not read.
-type requestBody struct {
+type Body struct {
 	src     io.ReadCloser
 	conn    *http.ResponseController
 	all     *loadshed.Budget
@@ -39,19 +42,19 @@ type requestBody struct {
 	ended   bool
 }
 
-// boundBody bounds the body of a request. It returns nil if the request has no body. The caller releases it
-// after the request.
-func (h *handler) boundBody(w http.ResponseWriter, r *http.Request) *requestBody {
+// Bound bounds the body of a request, whose next part has to arrive within idle. It returns nil if the request
+// has no body. The caller releases it after the request.
+func Bound(w http.ResponseWriter, r *http.Request, all *loadshed.Budget, idle time.Duration) *Body {
 	if r.ContentLength == 0 ||
 		r.Body == nil ||
 		r.Body == http.NoBody {
 		return nil
 	}
-	b := &requestBody{
+	b := &Body{
 		src:     r.Body,
 		conn:    http.NewResponseController(w),
-		all:     h.bodies,
-		idle:    cmp.Or(h.BodyIdle, bodyIdle),
+		all:     all,
+		idle:    cmp.Or(idle, bodyIdle),
 		most:    structs.MaxHTTPBody,
 		started: time.Now(),
 	}
@@ -60,9 +63,13 @@ func (h *handler) boundBody(w http.ResponseWriter, r *http.Request) *requestBody
 	return b
 }
 
+// SetMost sets the most bytes of the body, 0 for a stream, before any is read. Until then it is that of most
+// routes.
+func (b *Body) SetMost(most int64) { b.most = most }
+
 // extendDeadline moves the deadline for the next part. It ignores a connection without deadlines, as in
 // tests. A body has to meet both: a pause within it is bounded, and so is the whole time.
-func (b *requestBody) extendDeadline() {
+func (b *Body) extendDeadline() {
 	deadline := time.Now().Add(b.idle)
 	allowance := time.Duration(b.read) * time.Second / bodyRate
 	atRate := b.started.Add(b.idle + allowance)
@@ -73,7 +80,7 @@ func (b *requestBody) extendDeadline() {
 }
 
 // Read reads the next part. Its errors go to the client.
-func (b *requestBody) Read(p []byte) (int, error) {
+func (b *Body) Read(p []byte) (int, error) {
 	if b.ended { // net/http has removed the deadline, because the answer may take any time
 		return 0, io.EOF
 	}
@@ -98,20 +105,20 @@ func (b *requestBody) Read(p []byte) (int, error) {
 		took := time.Since(b.started).Round(time.Millisecond)
 		err = structs.Invalidf("the body did not arrive: %d bytes came in %s",
 			b.read, took)
-		return n, withStatus{err, http.StatusRequestTimeout}
+		return n, coded.Error{Err: err, Status: http.StatusRequestTimeout, Unread: true}
 	}
 
 	return n, err
 }
 
 // Close leaves the unread rest to net/http, which discards a little of it before the deadline.
-func (b *requestBody) Close() error {
+func (b *Body) Close() error {
 	return b.src.Close()
 }
 
 // reserve adds bytes to the share of the body in the budget, if the budget allows it. It never waits: a
 // request that waits with half a body would hold what others wait for.
-func (b *requestBody) reserve(n int64) bool {
+func (b *Body) reserve(n int64) bool {
 	if !b.all.Take(n) {
 		return false
 	}
@@ -119,15 +126,15 @@ func (b *requestBody) reserve(n int64) bool {
 	return true
 }
 
-// release returns the share of the body to the budget after the request.
-func (b *requestBody) release() {
+// Release returns the share of the body to the budget after the request. b may be nil.
+func (b *Body) Release() {
 	if b != nil {
 		b.all.Give(b.used)
 	}
 }
 
-// reserveDecoded reserves the memory of the decoded body, which may be far more than its bytes.
-func (b *requestBody) reserveDecoded(text []byte) error {
+// ReserveDecoded reserves the memory of the decoded body, which may be far more than its bytes.
+func (b *Body) ReserveDecoded(text []byte) error {
 	// Each of them becomes a value of its own in memory, however few bytes it has.
 	parts := bytes.Count(text, []byte("{")) +
 		bytes.Count(text, []byte("[")) +
@@ -162,9 +169,10 @@ func nullElements(text []byte) (n int) {
 
 // tooLargeError closes the connection, since the rest of the body is not read.
 func tooLargeError(format string, args ...any) error {
-	return withStatus{
-		structs.Invalidf(format, args...),
-		http.StatusRequestEntityTooLarge,
+	return coded.Error{
+		Err:    structs.Invalidf(format, args...),
+		Status: http.StatusRequestEntityTooLarge,
+		Unread: true,
 	}
 }
 
