@@ -35,6 +35,7 @@ import (
 	"berth/api/audited"
 	"berth/api/bodies"
 	"berth/api/coded"
+	"berth/api/enterprise"
 	"berth/api/inspect"
 	"berth/api/nodehttp"
 	"berth/internal/auditlog"
@@ -360,9 +361,13 @@ func isNil(answer any) bool {
 func (h *handler) serveUnknown(w http.ResponseWriter, r *http.Request) {
 	method := structs.Cut(r.Method, structs.MaxQuoted)
 	methods := h.methodsAt(r)
+	if len(methods) == 0 && enterprise.IsEmpty(r) {
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
 	if len(methods) == 0 {
-		renderError(w, structs.NotFoundf("there is no route %s %s in this API",
-			method, shownPath(r)))
+		notFound := structs.NotFoundf("there is no route %s %s in this API", method, shownPath(r))
+		renderError(w, cmp.Or(enterprise.Reject(r), notFound))
 		return
 	}
 	allowed := strings.Join(methods, ", ")

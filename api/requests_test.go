@@ -441,9 +441,10 @@ func routeCalls() map[string]routeCall {
 			rpc:     "Namespace.ApplyNamespace",
 			request: &admin.NamespaceApplyRequest{Definition: &admin.Namespace{Name: "prod", Description: "d"}},
 		},
-		"PUT /v1/agent/leave":  {path: "/v1/agent/leave?force=true", status: 200},
-		"PUT /v1/agent/reload": {path: "/v1/agent/reload", status: 200},
-		"PUT /v1/agent/join":   {path: "/v1/agent/join?address=10.0.0.1", status: 200},
+		"PUT /v1/agent/leave":   {path: "/v1/agent/leave?force=true", status: 200},
+		"PUT /v1/agent/reload":  {path: "/v1/agent/reload", status: 200},
+		"PUT /v1/agent/join":    {path: "/v1/agent/join?address=10.0.0.1", status: 200},
+		"PUT /v1/agent/servers": {path: "/v1/agent/servers?address=10.0.0.1:4748", status: 412},
 		"PUT /v1/agent/force-leave": {
 			path:   "/v1/agent/force-leave?node=s1.global&prune=1",
 			status: 200,

@@ -1,5 +1,5 @@
-// Package bodies bounds the bodies of requests: the bytes of each one, the memory of all together, and the time
-// in which they arrive.
+// Package bodies bounds the bodies of requests: the bytes of each one, the memory of all together, and the
+// time in which they arrive.
 package bodies
 
 import (
@@ -27,8 +27,8 @@ const (
 // busyBodies is the delay for a client whose request was rejected because of the bodies of others.
 const busyBodies = time.Second
 
-// Body reads the body of one request within three bounds: its own size, the memory of all bodies together, and
-// the time in which it arrives. It sets the read deadline of the connection from the first byte
+// Body reads the body of one request within three bounds: its own size, the memory of all bodies together,
+// and the time in which it arrives. It sets the read deadline of the connection from the first byte
 // to the last one, because net/http would wait for ever for a body that the handler has not read.
 type Body struct {
 	src     io.ReadCloser
@@ -42,8 +42,8 @@ type Body struct {
 	ended   bool
 }
 
-// Bound bounds the body of a request, whose next part has to arrive within idle. It returns nil if the request
-// has no body. The caller releases it after the request.
+// Bound bounds the body of a request, whose next part has to arrive within idle. It returns nil if the
+// request has no body. The caller releases it after the request.
 func Bound(w http.ResponseWriter, r *http.Request, all *loadshed.Budget, idle time.Duration) *Body {
 	if r.ContentLength == 0 ||
 		r.Body == nil ||

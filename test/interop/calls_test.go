@@ -180,7 +180,8 @@ func rejectionOf(t *testing.T, call publicCall) string {
 	case strings.Contains(failure, "there is no route"),
 		strings.Contains(failure, "does not allow the method"):
 		return "no route: " + reason
-	case strings.Contains(failure, "response code: 412"),
+	case strings.Contains(failure, "Nomad Enterprise only endpoint"),
+		strings.Contains(failure, "response code: 412"),
 		strings.Contains(failure, "response code: 400"),
 		strings.Contains(failure, "leave AccessorID out for a new one"),
 		slices.Contains(rejectedByClient, call.name):

@@ -161,14 +161,47 @@ client {
 	peer.checkOutput(peer.exits(2, "check", "-min-servers", "5"), "expected number of servers: 5")
 }
 
+// berth rejects the verbs of the enterprise edition by the sentence of the dialect's other edition, and tells
+// what it has instead. The peer's command line has a sentence of its own for the license.
+func TestPeersCommandLine_NamesTheEnterpriseEdition(t *testing.T) {
+	t.Parallel()
+	peer, _ := connectPeer(t)
+	policy := filepath.Join(t.TempDir(), "p.sentinel")
+	checkNoError(t, "a policy", os.WriteFile(policy, []byte("main = rule { true }\n"), 0o600))
+	const recommends, admission = "berth recommends no resources", "berth admission apply"
+	for _, v := range []struct {
+		args    []string
+		instead string
+	}{
+		{[]string{"license", "get"}, ""},
+		{[]string{"recommendation", "apply", "r"}, recommends},
+		{[]string{"recommendation", "dismiss", "r"}, recommends},
+		{[]string{"recommendation", "info", "r"}, recommends},
+		{[]string{"recommendation", "list"}, recommends},
+		{[]string{"sentinel", "apply", "p", policy}, admission},
+		{[]string{"sentinel", "delete", "p"}, admission},
+		{[]string{"sentinel", "list"}, admission},
+		{[]string{"sentinel", "read", "p"}, admission},
+	} {
+		peer.checkOutput(peer.exits(1, v.args...), "Nomad Enterprise only endpoint", v.instead)
+	}
+}
+
+// The servers of a node are shown, and cannot be set.
+func TestPeersCommandLine_ShowsTheServersOfANode(t *testing.T) {
+	t.Parallel()
+	peer, c := connectPeer(t)
+	server, err := c.Status().Leader()
+	checkNoError(t, "the leader", err)
+	peer.checkOutput(peer.run("node", "config", "-servers"), server)
+	peer.checkOutput(peer.exits(1, "node", "config", "-update-servers", "127.0.0.1:1"), "from each heartbeat")
+	peer.checkOutput(peer.run("node", "config", "-servers"), server)
+}
+
 // berth rejects a route of the dialect that it does not have, and does not read it as the ID of a job.
 func TestPeersCommandLine_NamesARouteThatIsNotThere(t *testing.T) {
 	t.Parallel()
 	peer, _ := connectPeer(t)
-	for route, args := range map[string][]string{
-		"GET /v1/sentinel/policies": {"sentinel", "list"},
-		"GET /v1/recommendations":   {"recommendation", "list"},
-	} {
-		peer.checkOutput(peer.exits(1, args...), "there is no route "+route+" in this API")
-	}
+	peer.checkOutput(peer.run("operator", "api", "/v1/job/j/nosuch"),
+		"there is no route GET /v1/job/j/nosuch in this API")
 }

@@ -1,0 +1,51 @@
+// Package enterprise answers requests for what the dialect has in its enterprise edition alone, and berth
+// does not have. The answers are those of the dialect's other edition, so its tools show the reason.
+package enterprise
+
+import (
+	"net/http"
+	"strings"
+
+	"berth/api/coded"
+	"berth/structs"
+)
+
+const licensePath = "/v1/operator/license"
+
+const (
+	noLicense         = "berth needs no license"
+	noRecommendations = "berth recommends no resources; berth alloc status -stats shows the use of an allocation"
+	noSentinel        = "write an admission rule instead: berth admission apply"
+)
+
+// paths has the paths with what berth has in their place. One that ends in a slash has all below it.
+var paths = []struct{ path, instead string }{
+	{licensePath, noLicense},
+	{"/v1/operator/utilization", noLicense},
+	{"/v1/recommendation", noRecommendations},
+	{"/v1/recommendation/", noRecommendations},
+	{"/v1/recommendations", noRecommendations},
+	{"/v1/recommendations/apply", noRecommendations},
+	{"/v1/sentinel/policies", noSentinel},
+	{"/v1/sentinel/policy/", noSentinel},
+}
+
+// IsEmpty reports whether the answer is the status 204: by it clients that ask for the license learn the
+// edition.
+func IsEmpty(r *http.Request) bool {
+	return r.URL.Path == licensePath && r.Method == http.MethodGet
+}
+
+// Reject returns the error for a request to the enterprise edition, and nil for any other request.
+func Reject(r *http.Request) error {
+	for _, p := range paths {
+		if r.URL.Path != p.path && !(strings.HasSuffix(p.path, "/") && strings.HasPrefix(r.URL.Path, p.path)) {
+			continue
+		}
+		return coded.Error{
+			Err:    structs.Preconditionf("Nomad Enterprise only endpoint: %s", p.instead),
+			Status: http.StatusNotImplemented,
+		}
+	}
+	return nil
+}
