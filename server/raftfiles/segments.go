@@ -109,7 +109,7 @@ func (o *opening) checkLog() (last uint64, err error) {
 			return 0, o.damage(o.meta.path, "the list of segments has a hole before %s", name)
 		}
 
-		b, err := readLimited(path, segmentLimit)
+		b, err := readWritten(path, segmentLimit)
 		switch {
 		case tail &&
 			errors.Is(err, os.ErrNotExist) &&
