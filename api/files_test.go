@@ -2,10 +2,10 @@ package api_test
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -19,6 +19,7 @@ import (
 
 	"berth/api"
 	"berth/api/apitest"
+	"berth/api/slots"
 	"berth/internal/allocdir"
 	"berth/structs"
 )
@@ -253,24 +254,52 @@ func TestFiles_SlowReaderIsDropped(t *testing.T) {
 	}
 }
 
-// TestFiles_StreamsAreBounded: an agent sends a number of files at a time, and not one more.
+// TestFiles_StreamsAreBounded: one caller gets a number of streams at a time and not one more, while another
+// caller gets its own. A stream that ends gives its slot back.
 func TestFiles_StreamsAreBounded(t *testing.T) {
 	s := newServer(t)
 	writeFiles(t, s.agent)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	c := api.NewClient(api.ClientConfig{Address: s.URL})
-	defer c.Close()
-	for range structs.MaxFileStreams {
-		r, err := c.AllocStream(ctx, "here", "alloc/data/f", api.FileOptions{Follow: true})
+	opens := func(from string) (status int, end func()) {
+		t.Helper()
+		d := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+		tr := &http.Transport{DialContext: d.DialContext}
+		resp, err := (&http.Client{Transport: tr}).Get(s.URL + "/v1/client/fs/stream/here?path=alloc/data/f")
 		must(t, err)
-		defer func() { _ = r.Close() }()
+		return resp.StatusCode, func() { _ = resp.Body.Close() }
 	}
-	if _, err := c.AllocCat(ctx, "here", "alloc/data/f"); !structs.IsKind(err, structs.KindUnavailable) {
-		t.Errorf("got %v, want unavailable", err)
+	var ends []func()
+	defer func() {
+		for _, end := range ends {
+			end()
+		}
+	}()
+	take := func(from string, want int) {
+		t.Helper()
+		status, end := opens(from)
+		ends = append(ends, end)
+		if status != want {
+			t.Fatalf("stream %d, from %s: got the status %d, want %d", len(ends), from, status, want)
+		}
 	}
-	if _, err := c.AllocFiles(ctx, "here", "/"); err != nil {
-		t.Errorf("a list is no stream: %v", err)
+
+	for _, from := range []string{"127.0.0.2", "127.0.0.3", "127.0.0.4", "127.0.0.5"} {
+		for range slots.MaxOwn {
+			take(from, http.StatusOK)
+		}
+		take(from, http.StatusTooManyRequests)
+	}
+	take("127.0.0.6", http.StatusServiceUnavailable)
+
+	ends[0]() // one of 127.0.0.2; its handler sees the end a moment later
+	for {
+		status, end := opens("127.0.0.2")
+		ends = append(ends, end)
+		if status == http.StatusOK {
+			return
+		}
+		if t.Context().Err() != nil || status != http.StatusTooManyRequests {
+			t.Fatalf("got the status %d, want 200 after the end of a stream", status)
+		}
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"berth/api/audited"
 	"berth/api/confirm"
 	"berth/api/nodehttp"
+	"berth/api/slots"
 	"berth/internal/netfault"
 	"berth/rpc"
 	"berth/structs"
@@ -158,6 +159,7 @@ func (c *Call) proxyTo(n *structs.Node, look string) {
 	if IsOpen(c) {
 		passes = hopOfOpen
 	}
+	c.r.Header.Set(slots.Header, string(streamCaller(c)))
 	c.r.Header.Set(headerHops, passes)
 	proxy := &httputil.ReverseProxy{
 		FlushInterval: -1, // at once, because a user may follow the log

@@ -15,7 +15,9 @@ import (
 
 	"berth/api"
 	"berth/api/apitest"
+	"berth/api/slots"
 	"berth/structs"
+	"berth/structs/access"
 )
 
 // nodeRequest is a request to the agent of a node.
@@ -319,6 +321,39 @@ func TestNodeRoutes_ATLSServerAtTheAddressHasDoneNothing(t *testing.T) {
 				t.Errorf("got %d, %s; want 503 with %q", status, answer, part)
 			}
 		}
+	}
+}
+
+// TestNodeRoutes_NameTheCallerOfAStream: the agent of the node learns from the server for whom it forwards. A
+// caller cannot name another one.
+func TestNodeRoutes_NameTheCallerOfAStream(t *testing.T) {
+	named := make(chan string, 1)
+	node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		named <- r.Header.Get(slots.Header)
+		w.Header().Set("X-Berth-Error-Kind", "")
+	}))
+	defer node.Close()
+	near := newServer(t, func(c *api.Config) { c.ACL = true })
+	apitest.Answer(near.caller, access.Check, access.CheckResponse{})
+	placeOn(near, node.Listener.Addr().String())
+	callerOf := func(token string) string {
+		t.Helper()
+		req, err := http.NewRequest(http.MethodGet, near.URL+"/v1/client/fs/stream/here?path=alloc/data/f", nil)
+		must(t, err)
+		req.Header.Set(slots.Header, "root")
+		req.Header.Set("X-Berth-Token", token)
+		resp, err := http.DefaultClient.Do(req)
+		must(t, err)
+		must(t, resp.Body.Close())
+		return <-named
+	}
+
+	if none := callerOf(""); none != "address 127.0.0.1" {
+		t.Errorf("without a token: got %q", none)
+	}
+	one := callerOf("s.one")
+	if one == callerOf("s.two") || !strings.HasPrefix(one, "token ") || strings.Contains(one, "s.one") {
+		t.Errorf("with a token: got %q", one)
 	}
 }
 

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"berth/api/confirm"
+	"berth/api/slots"
 	"berth/internal/allocdir"
-	"berth/structs"
 )
 
 // Frame is a part of a streamed file: bytes, with the offset after them, or an event (see allocdir). An empty
@@ -86,19 +86,26 @@ func (c *Call) stream(s stream) error {
 	return errors.Join(err, lost) // frames have no place for an error, so they break off
 }
 
-// TakeStream counts a stream until release. It is unavailable if the agent has its most. A slot is for the
-// whole stream, which may go on for days.
+// TakeStream counts a stream until release. It is unavailable if the agent or the caller has its most. A slot
+// is for the whole stream, which may go on for days. The right of the caller has to be known before: tokens
+// of no worth would be callers without number.
 func (c *Call) TakeStream() (release func(), err error) {
-	select {
-	case c.streaming <- struct{}{}:
-	default:
-		return nil, structs.Unavailablef("this agent sends %d files, logs and streams of events, its most; end one",
-			cap(c.streaming))
+	free, fault := c.streaming.Take(streamCaller(c))
+	if fault != nil {
+		return nil, fault
 	}
 	return func() {
-		<-c.streaming
+		free()
 		_ = http.NewResponseController(c.w).SetWriteDeadline(time.Time{}) // for the next request
 	}, nil
+}
+
+// streamCaller returns the caller for which the streams of a request count.
+func streamCaller(c *Call) slots.Caller {
+	if c.wasOpen.Load() {
+		return slots.CallerOf(c.r, "") // nobody verifies its token
+	}
+	return slots.CallerOf(c.r, c.Token())
 }
 
 // setStreamHeaders sets the headers of bytes from a task: a browser must not run them.

@@ -38,6 +38,7 @@ import (
 	"berth/api/enterprise"
 	"berth/api/inspect"
 	"berth/api/nodehttp"
+	"berth/api/slots"
 	"berth/internal/auditlog"
 	"berth/internal/hostcheck"
 	"berth/internal/keyring"
@@ -175,12 +176,11 @@ const anyPath = "/"
 // handler serves the routes.
 type handler struct {
 	Config
-	mux    *http.ServeMux
-	pools  *http.ServeMux   // of the routes of one node pool
-	bodies *loadshed.Budget // bytes of all bodies in flight
-	origin *http.CrossOriginProtection
-	// streaming has a value for each file and log that is being sent.
-	streaming chan struct{}
+	mux       *http.ServeMux
+	pools     *http.ServeMux   // of the routes of one node pool
+	bodies    *loadshed.Budget // bytes of all bodies in flight
+	origin    *http.CrossOriginProtection
+	streaming *slots.Slots // of the files, logs and events that are being sent
 	// forwarded has a value for each command that runs at another agent.
 	forwarded chan struct{}
 	// wasOpen: the last answer of the servers about a right was that access control is off. Before the first
@@ -197,7 +197,7 @@ func NewHandler(cfg Config) http.Handler {
 		bodies: loadshed.NewBudget(structs.MaxHTTPBodies),
 		origin: http.NewCrossOriginProtection(),
 
-		streaming: make(chan struct{}, structs.MaxFileStreams),
+		streaming: slots.New(structs.MaxFileStreams, slots.MaxOwn),
 	}
 
 	h.Own = cmp.Or(h.Own, h.Caller)

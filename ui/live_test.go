@@ -10,7 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
+
+	"berth/api"
 	"berth/api/apitest"
+	"berth/api/slots"
 	"berth/structs"
 	"berth/structs/event"
 )
@@ -117,6 +121,53 @@ func TestLive_TellsOfChangesAfterTheNewestRow(t *testing.T) {
 		}
 	}
 	t.Errorf("no request begins after what the view has read: %+v", asked)
+}
+
+// opened opens a stream that lasts until the end of the test, and returns its status.
+func opened(t *testing.T, url, header, value string) (status int) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set(header, value)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = resp.Body.Close() })
+	return resp.StatusCode
+}
+
+// The stream of a view is one of the token of its session, and counts among those that the API sends to it.
+func TestLive_CountsAsAStreamOfTheToken(t *testing.T) {
+	servers := &apitest.Caller{}
+	apitest.On(servers, event.List, (&feed{indexes: make(chan uint64)}).list)
+	logger := hclog.NewNullLogger()
+	agent := &apitest.Agent{SelfIs: &api.AgentSelf{}}
+	routes := api.NewHandler(api.Config{Caller: servers, Agent: agent, Logger: logger, ACL: true})
+	page := NewHandler(Config{API: routes, Agent: "agent-1", Logger: logger})
+	mux := http.NewServeMux()
+	mux.Handle("/v1/", routes)
+	mux.Handle("/ui/", page)
+	srv := httptest.NewServer(mux)
+	t.Cleanup(srv.Close)
+
+	for range slots.MaxOwn {
+		if status := opened(t, srv.URL+"/v1/event/stream", "X-Berth-Token", "s.good"); status != http.StatusOK {
+			t.Fatalf("a stream of the token: got %d", status)
+		}
+	}
+	for token, want := range map[string]int{
+		"s.good":  http.StatusServiceUnavailable,
+		"s.other": http.StatusOK,
+	} {
+		if status := opened(t, srv.URL+"/ui/live?topics=Job", "Cookie", loggedIn(page, token)); status != want {
+			t.Errorf("a view of %s: got %d, want %d", token, status, want)
+		}
+	}
 }
 
 func TestLive_RejectsOtherTopics(t *testing.T) {

@@ -52,6 +52,7 @@ type sender struct {
 	follows  bool      // beyond the events that there are
 	tells    bool      // the client asks for events about the stream
 	began    bool      // the status is sent
+	release  func()    // gives the slot of the stream back
 	answered time.Time // zero before the first answer
 	lines    []byte
 }
@@ -63,11 +64,7 @@ func serve(c *api.Call) (any, error) {
 		return nil, err
 	}
 
-	release, err := c.TakeStream()
-	if err != nil {
-		return nil, err
-	}
-	defer release()
+	defer func() { s.release() }()
 	return nil, s.run(c.Ctx())
 }
 
@@ -84,6 +81,7 @@ func bind(c *api.Call) (*sender, error) {
 	s := &sender{
 		call:    c,
 		follows: true,
+		release: func() {},
 		tells:   len(topics[event.All])+len(topics[event.Stream]) > 0,
 		req: event.ListRequest{
 			Topics: topics,
@@ -123,6 +121,10 @@ func (s *sender) run(ctx context.Context) error {
 	for {
 		req := s.req // the last one may still be in use
 		resp, err := rpc.Call(ctx, s.call.Caller, event.List, &req)
+		if err == nil && s.answered.IsZero() {
+			// The caller has the right, so it holds a slot from now on.
+			err = s.take()
+		}
 		if err != nil {
 			err = s.waitOut(ctx, err)
 			if err != nil {
@@ -142,6 +144,15 @@ func (s *sender) run(ctx context.Context) error {
 			s.req.MaxWait = heartbeat
 		}
 	}
+}
+
+// take takes the slot of the stream.
+func (s *sender) take() error {
+	release, err := s.call.TakeStream()
+	if err == nil {
+		s.release = release
+	}
+	return err
 }
 
 // waitOut returns the error of servers that will not answer, and any error before the first answer. Otherwise

@@ -6,6 +6,7 @@ import (
 	"go/token"
 	"testing"
 
+	"berth/api/slots"
 	"berth/structs"
 	"berth/ui/sessions"
 )
@@ -28,8 +29,14 @@ const (
 	beyondFails    = "the task does not start; a running one keeps its file"
 )
 
-// sessionLimits are those of the page of an agent.
-var sessionLimits = []limit{
+// agentLimits are those of the streams of one caller, and of the page of an agent.
+var agentLimits = []limit{
+	{
+		"MaxOwn", slots.MaxOwn, "",
+		"files, logs and streams of events that one agent sends to one caller at a time: a token, or all without " +
+			"one at an address, also of a proxy; the operator socket has as many besides",
+		"*unavailable*, status 429",
+	},
 	{"Most", int64(sessions.DefaultLimits.Most), "", "sessions of [the page](../page.md#rights) of one agent", beyondEnds},
 	{"OfToken", int64(sessions.DefaultLimits.OfToken), "", "such sessions of one token", beyondEnds},
 	{

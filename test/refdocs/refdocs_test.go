@@ -139,7 +139,7 @@ func limits(*testing.T) string {
 		"the last column says otherwise. A limit applies to new input: rows of an older version stay as they are. The load of a\n" +
 		"server has its own limits: see [Overload](../operations/overload.md#overload).\n\n" +
 		"| of | at most | beyond it |\n|---|---|---|\n")
-	for _, l := range slices.Concat(allLimits, sessionLimits) {
+	for _, l := range slices.Concat(allLimits, agentLimits) {
 		fmt.Fprintf(&b, "| %s | %s | %s |\n",
 			l.Of, amount(l.Max, l.Unit), l.Beyond)
 	}

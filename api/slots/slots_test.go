@@ -1,0 +1,124 @@
+package slots
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net/http"
+	"net/url"
+	"testing"
+
+	"berth/api/coded"
+	"berth/api/nodehttp"
+	"berth/internal/opsocket"
+	"berth/structs"
+)
+
+// The statuses of the faults.
+const (
+	none     = 0
+	allTaken = http.StatusServiceUnavailable
+	ownTaken = http.StatusTooManyRequests
+)
+
+func TestSlots_BoundAllAndEachCaller(t *testing.T) {
+	s := New(3, 2)
+	take := func(c Caller, want int) func() {
+		t.Helper()
+		release, err := s.Take(c)
+		status := none
+		var own coded.Error
+		if errors.As(err, &own) {
+			status = own.Status
+		} else if err != nil {
+			status = structs.KindOf(err).HTTPStatus()
+		}
+		if status != want {
+			t.Errorf("%q: got %v, want the status %d", c, err, want)
+		}
+		return release
+	}
+	end := take("a", none)
+	take("a", none)
+	take("a", ownTaken)
+	take("b", none)
+	take("c", allTaken)
+	take(Unknown, allTaken)
+	take(Root, none) // beside the others
+	take(Root, none)
+	take(Root, ownTaken)
+
+	end()
+	take(Unknown, none)
+	take("a", allTaken)
+	s = New(3, 2)
+	for range 3 {
+		take(Unknown, none)
+	}
+	s = New(3, 2)
+	take("a", none)()
+	if len(s.of) != 0 || s.taken != 0 {
+		t.Errorf("a caller that has gone is kept: %v, %d", s.of, s.taken)
+	}
+}
+
+func TestCallerOf_CountsTokensAndAddresses(t *testing.T) {
+	from := func(remote string) *http.Request {
+		return &http.Request{RemoteAddr: remote, Header: http.Header{}}
+	}
+	for _, c := range []struct {
+		a, b           string
+		tokenA, tokenB string
+		same           bool
+	}{
+		{"10.0.0.1:1", "10.0.0.1:2", "", "", true},
+		{"10.0.0.1:1", "10.0.0.2:1", "", "", false},
+		{"10.0.0.1:1", "[::ffff:10.0.0.1]:1", "", "", true},
+		{"[2001:db8::1]:1", "[2001:db8::2]:1", "", "", true},
+		{"[2001:db8::1]:1", "[2001:db8:0:1::1]:1", "", "", false},
+		{"@", "", "", "", true},
+		{"10.0.0.1:1", "10.0.0.2:1", "x", "x", true},
+		{"10.0.0.1:1", "10.0.0.1:1", "x", "y", false},
+		{"10.0.0.1:1", "10.0.0.1:1", "x", "", false},
+	} {
+		a, b := CallerOf(from(c.a), c.tokenA), CallerOf(from(c.b), c.tokenB)
+		if (a == b) != c.same || a == Unknown || a == Root {
+			t.Errorf("%q beside %q: same is %t, want %t", a, b, a == b, c.same)
+		}
+	}
+}
+
+// The name that a server sends counts only with its certificate.
+func TestCallerOf_BelievesNoHeaderWithoutAServer(t *testing.T) {
+	r := &http.Request{RemoteAddr: "10.0.0.1:1", Header: http.Header{}}
+	r.Header.Set(nodehttp.HeaderPassedOn, "1")
+	r.Header.Set(Header, "root")
+	want := CallerOf(&http.Request{RemoteAddr: "10.0.0.1:2"}, "")
+	if got := CallerOf(r, ""); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{{}}}
+	if got := CallerOf(r, ""); got != want {
+		t.Errorf("with a certificate of no server: got %q, want %q", got, want)
+	}
+	of := func(role string) *x509.Certificate {
+		return &x509.Certificate{URIs: []*url.URL{{Scheme: "spiffe", Host: "global", Path: "/" + role + "/n1"}}}
+	}
+	r.TLS.PeerCertificates[0] = of("node")
+	if got := CallerOf(r, ""); got != want {
+		t.Errorf("with the certificate of a node: got %q, want %q", got, want)
+	}
+	r.TLS.PeerCertificates[0] = of("server")
+	if got := CallerOf(r, "x"); got != Root {
+		t.Errorf("from a server: got %q, want the caller that it names", got)
+	}
+	r.Header.Del(Header)
+	if got := CallerOf(r, "x"); got != Unknown {
+		t.Errorf("from a server of a former version: got %q", got)
+	}
+
+	r.Header.Del(nodehttp.HeaderPassedOn)
+	if got := CallerOf(r.WithContext(opsocket.Mark(t.Context())), "x"); got != Root {
+		t.Errorf("at the operator socket: got %q", got)
+	}
+}
