@@ -150,3 +150,26 @@ func commandsOf(n ast.Node) (commands []string) {
 	}
 	return commands
 }
+
+// What berth has in place of a command of the dialect exists.
+func TestAbsentCommands_NameCommandsThatExist(t *testing.T) {
+	source, err := os.ReadFile("command/absent.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile("`berth ([^`]+)`").FindAllStringSubmatch(string(source), -1)
+	for _, m := range named {
+		level := Tree()
+		for word := range strings.FieldsSeq(m[1]) {
+			at := slices.IndexFunc(level, func(c command.Command) bool { return c.Name == word })
+			if at >= 0 {
+				level = level[at].Sub
+			} else if word[0] != '-' && m[1] != "operator snapshot state" { // package agent has it
+				t.Errorf("there is no command berth %s", m[1])
+			}
+		}
+	}
+	if len(named) < 10 {
+		t.Errorf("%d commands, want those of all sentences", len(named))
+	}
+}

@@ -134,14 +134,22 @@ func (cmd *Command) run(ctx context.Context, path string, args []string, std Std
 		}
 	}
 
-	text := fmt.Sprintf("there is no command %q",
-		strings.TrimPrefix(path+" "+name, "berth "))
-	if near := suggest.Closest(name, names); near != "" {
-		text += fmt.Sprintf("; did you mean %q?",
-			strings.TrimPrefix(path+" "+near, "berth "))
-	}
+	return &usageError{text: noCommand(path, args, suggest.Closest(name, names)), path: path}
+}
 
-	return &usageError{text: text, path: path}
+// noCommand says that a group has no command of the first argument. near is one with a similar name, or "".
+func noCommand(path string, args []string, near string) string {
+	in := strings.TrimSpace(strings.TrimPrefix(path, "berth"))
+	wanted := strings.TrimSpace(in + " " + args[0])
+	text := fmt.Sprintf("there is no command %q", wanted)
+	instead := insteadOf(strings.TrimSpace(in + " " + strings.Join(args, " ")))
+	switch {
+	case instead != "":
+		text += ": " + instead
+	case near != "":
+		text += fmt.Sprintf("; did you mean %q?", strings.TrimSpace(in+" "+near))
+	}
+	return text
 }
 
 func isHelp(arg string) bool {

@@ -1,0 +1,43 @@
+package command
+
+import "strings"
+
+// absent has the commands and groups of the dialect that berth lacks, with what it has in place of each.
+var absent = map[string]string{
+	"alloc pause": "berth runs no task by a schedule; " +
+		"`berth job stop` and `berth job start` act at once",
+	"license":       "berth needs no license",
+	"node identity": "a node proves its identity by its certificate; see `berth tls -h`",
+	"node intro":    "a new machine joins with a token; see `berth node join-token create -h`",
+	"operator client-state": "the files of a node have a form of their own; " +
+		"`berth operator debug` saves the view of the agent",
+	"operator raft info": "the files of a server have a form of their own; " +
+		"see `berth operator raft list-peers`",
+	"operator raft logs": "the files of a server have a form of their own; " +
+		"`berth events` shows the changes",
+	"operator raft state": "the files of a server have a form of their own; " +
+		"`berth operator snapshot state` shows the rows of an archive",
+	"operator snapshot agent": "the servers save archives by themselves; " +
+		"see `snapshot_agent` in the settings",
+	"operator snapshot redact": "an archive has its keys in encrypted form alone",
+	"operator utilization":     "berth counts no use for a license; see `berth operator metrics -h`",
+	"recommendation": "berth recommends no resources; " +
+		"`berth alloc status -stats` shows the use",
+	"sentinel": "berth has rules in CEL; see `berth admission -h`",
+	"service delete": "an instance of a service ends with its allocation; " +
+		"see `berth alloc stop -h`",
+	"setup vault": "docs/operations/consul-and-vault.md has the commands of Vault",
+	"windows":     "berth runs on Linux alone",
+}
+
+// insteadOf returns what berth has in place of a command of the dialect, or "". The path of the command may
+// have further words.
+func insteadOf(path string) string {
+	for ; path != ""; path = path[:max(0, strings.LastIndex(path, " "))] {
+		instead := absent[path]
+		if instead != "" {
+			return instead
+		}
+	}
+	return ""
+}
