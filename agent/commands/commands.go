@@ -15,7 +15,14 @@ func All() []command.Command {
 		configCommand(),
 		doctorCommand(),
 		{
-			Name: "plugin", // joins the plugin commands of package cli
+			Name: "operator", // joins the commands of package cli, as the next
+			Sub: []command.Command{{
+				Name: "snapshot",
+				Sub:  []command.Command{snapshotStateCommand()},
+			}},
+		},
+		{
+			Name: "plugin",
 			Sub:  []command.Command{hostpathCommand()},
 		},
 	}

@@ -31,8 +31,8 @@ var encryptFlags = []command.Flag{
 	},
 }
 
-// identityFlag has the key of an encrypted archive.
-var identityFlag = command.Flag{
+// IdentityFlag has the key of an encrypted archive.
+var IdentityFlag = command.Flag{
 	Name:  "identity",
 	Kind:  command.String,
 	Value: "file",

@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"context"
 	"io"
 	"math"
 	"strconv"
@@ -19,41 +20,49 @@ type archivedKey struct {
 	Secrets int    // that it encrypts; 0: a restore needs no key for it
 }
 
-// keyReader reads the root keys of a state that is written to it.
-type keyReader struct {
+// loader loads the state that is written to it.
+type loader struct {
 	in    *io.PipeWriter
 	ended chan struct{}
-	keys  []archivedKey
+	store *state.Store
 	fault error
 }
 
-// newKeyReader returns a reader that close ends.
-func newKeyReader() *keyReader {
+// newLoader returns a loader that close ends.
+func newLoader() *loader {
 	out, in := io.Pipe()
-	r := &keyReader{
+	l := &loader{
 		in:    in,
 		ended: make(chan struct{}),
 	}
 
 	go func() {
-		defer close(r.ended)
-		store, err := fsm.LoadAside(out, math.MaxUint64)
+		defer close(l.ended)
+		l.store, l.fault = fsm.LoadAside(out, math.MaxUint64)
 		_, _ = io.Copy(io.Discard, out) // the rest of a state that does not load
-		if err != nil {
-			r.fault = err
-			return
-		}
-		r.keys = archivedKeys(store.Read())
 	}()
-	return r
+	return l
 }
 
-func (r *keyReader) Write(p []byte) (int, error) { return r.in.Write(p) }
+func (l *loader) Write(p []byte) (int, error) { return l.in.Write(p) }
 
-// close ends the reading. Only then the keys are known.
-func (r *keyReader) close() {
-	_ = r.in.Close()
-	<-r.ended
+// close ends the reading. Only then there is a store or a fault.
+func (l *loader) close() {
+	_ = l.in.Close()
+	<-l.ended
+}
+
+// LoadArchive verifies the archive that the first argument of a command names, and loads the state in it. An
+// archive of age is opened with IdentityFlag. It needs as much memory as a server.
+func LoadArchive(ctx context.Context, c *command.Call) (*state.Store, error) {
+	l := newLoader()
+	f, _, err := openArchive(ctx, c, l)
+	l.close()
+	if err != nil {
+		return nil, err
+	}
+	command.CloseRead(f)
+	return l.store, l.fault
 }
 
 // archivedKeys returns the root keys of a state, with the number of the secrets of each.

@@ -72,7 +72,7 @@ leads. Writes that come meanwhile wait for it.
 		Help:     helpOperatorCheck,
 		Local:    true,
 		Renders:  true,
-		Flags:    []command.Flag{identityFlag},
+		Flags:    []command.Flag{IdentityFlag},
 		Run:      operatorCheck,
 		Examples: "berth operator check backup.snap",
 	},
@@ -138,7 +138,7 @@ the number of the secrets. A restore needs those of keys with secrets. The
 command calls no agent, and needs as much memory as a server.`,
 				Local:   true,
 				Renders: true,
-				Flags:   []command.Flag{identityFlag},
+				Flags:   []command.Flag{IdentityFlag},
 				Run:     snapshotInspect,
 				Examples: "berth operator snapshot inspect backup.snap\n" +
 					"berth operator snapshot inspect -identity key.txt backup.snap.age",

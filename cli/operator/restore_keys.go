@@ -14,7 +14,7 @@ import (
 
 // restoreFlags say how the archive and its secrets are opened.
 var restoreFlags = []command.Flag{
-	identityFlag,
+	IdentityFlag,
 	{
 		Name:  "keyring-file",
 		Kind:  command.String,

@@ -135,9 +135,9 @@ type snapshotFile struct {
 // it is shown and does not end the command.
 func snapshotInspect(ctx context.Context, c *command.Call) error {
 	state := &counter{}
-	keys := newKeyReader()
-	f, meta, err := openArchive(ctx, c, io.MultiWriter(state, keys))
-	keys.close()
+	l := newLoader()
+	f, meta, err := openArchive(ctx, c, io.MultiWriter(state, l))
+	l.close()
 	if err != nil {
 		return err
 	}
@@ -153,11 +153,12 @@ func snapshotInspect(ctx context.Context, c *command.Call) error {
 		Size:      info.Size(),
 		StateSize: state.n,
 		Encrypted: f.encrypted,
-		RootKeys:  keys.keys,
 	}
 
-	if keys.fault != nil {
-		file.KeysFault = keys.fault.Error()
+	if l.fault != nil {
+		file.KeysFault = l.fault.Error()
+	} else {
+		file.RootKeys = archivedKeys(l.store.Read())
 	}
 
 	return c.Show(file, func() error {

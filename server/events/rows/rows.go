@@ -1,9 +1,12 @@
 package rows
 
 import (
+	"iter"
+	"maps"
 	"slices"
 
 	"berth/fsm"
+	"berth/internal/mvcc"
 	"berth/server/events/ring"
 	"berth/state/schema"
 	"berth/structs/event"
@@ -14,37 +17,55 @@ type Maker struct{}
 
 // Makes implements ring.Maker.
 func (Maker) Makes(table string) bool {
-	_, made := makers[table]
+	_, made := sources[table]
 	return made
 }
 
 // Make implements ring.Maker.
 func (Maker) Make(c fsm.Change) []ring.Made {
-	return makers[c.Table](c)
+	return sources[c.Table].make(c)
 }
 
-type maker func(fsm.Change) []ring.Made
+// source makes the events of a table.
+type source struct {
+	make func(fsm.Change) []ring.Made
+	rows func(tx mvcc.Reader) iter.Seq[ring.Made] // as if each row were new
+}
 
-// makers has the function of each table with events.
-var makers = map[string]maker{
-	schema.Jobs.Name():        of(job),
-	schema.JobVersions.Name(): of(version),
-	schema.Evals.Name():       of(evaluation),
-	schema.Allocs.Name():      of(allocation),
-	schema.Deployments.Name(): of(deployment),
-	schema.Nodes.Name():       of(node),
-	schema.NodePools.Name():   of(nodePool),
-	schema.Volumes.Name():     of(volume),
-	schema.Plugins.Name():     of(plugin),
-	schema.ACLTokens.Name():   of(aclToken),
-	schema.ACLPolicies.Name(): of(aclPolicy),
-	schema.ACLRoles.Name():    of(aclRole),
-	schema.Claims.Name():      of(claim),
-	schema.Attachments.Name(): of(attachment),
-	schema.Instances.Name():   of(instance),
-	schema.Snapshots.Name():   of(volumeSnapshot),
-	schema.FenceRuns.Name():   of(fenceRun),
-	schema.FenceOrders.Name(): of(fenceOrder),
+// sources has the source of each table with events.
+var sources = map[string]source{
+	schema.Jobs.Name():        of(schema.Jobs, job),
+	schema.JobVersions.Name(): of(schema.JobVersions, version),
+	schema.Evals.Name():       of(schema.Evals, evaluation),
+	schema.Allocs.Name():      of(schema.Allocs, allocation),
+	schema.Deployments.Name(): of(schema.Deployments, deployment),
+	schema.Nodes.Name():       of(schema.Nodes, node),
+	schema.NodePools.Name():   of(schema.NodePools, nodePool),
+	schema.Volumes.Name():     of(schema.Volumes, volume),
+	schema.Plugins.Name():     of(schema.Plugins, plugin),
+	schema.ACLTokens.Name():   of(schema.ACLTokens, aclToken),
+	schema.ACLPolicies.Name(): of(schema.ACLPolicies, aclPolicy),
+	schema.ACLRoles.Name():    of(schema.ACLRoles, aclRole),
+	schema.Claims.Name():      of(schema.Claims, claim),
+	schema.Attachments.Name(): of(schema.Attachments, attachment),
+	schema.Instances.Name():   of(schema.Instances, instance),
+	schema.Snapshots.Name():   of(schema.Snapshots, volumeSnapshot),
+	schema.FenceRuns.Name():   of(schema.FenceRuns, fenceRun),
+	schema.FenceOrders.Name(): of(schema.FenceOrders, fenceOrder),
+}
+
+// All returns the rows of a state in the form of the payloads of events, which has no secrets: table by
+// table, in the order of their names. A row is the first event that a new row would have.
+func All(tx mvcc.Reader) iter.Seq[ring.Made] {
+	return func(yield func(ring.Made) bool) {
+		for _, name := range slices.Sorted(maps.Keys(sources)) {
+			for m := range sources[name].rows(tx) {
+				if !yield(m) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // change is a change of a row of type R.
@@ -81,17 +102,32 @@ func (c change[R]) typeOf(gone string, byCommand map[string]string, other string
 	return other
 }
 
-// of returns the function for the rows of a table, whose type is R. A change that leaves no row behind and
-// had none has no event.
-func of[R any](do func(change[R]) []ring.Made) maker {
-	return func(c fsm.Change) []ring.Made {
-		typed := change[R]{command: c.Command}
-		typed.before, _ = c.Before.(*R)
-		typed.now, _ = c.Now.(*R)
-		if typed.before == nil && typed.now == nil {
-			return nil
-		}
-		return do(typed)
+// of returns the source of a table, whose rows have type R. A change that leaves no row behind and had none
+// has no event.
+func of[R any, P interface {
+	*R
+	mvcc.Record
+}](t *mvcc.Table[P], do func(change[R]) []ring.Made) source {
+	return source{
+		make: func(c fsm.Change) []ring.Made {
+			typed := change[R]{command: c.Command}
+			typed.before, _ = c.Before.(*R)
+			typed.now, _ = c.Now.(*R)
+			if typed.before == nil && typed.now == nil {
+				return nil
+			}
+			return do(typed)
+		},
+		rows: func(tx mvcc.Reader) iter.Seq[ring.Made] {
+			return func(yield func(ring.Made) bool) {
+				for row := range t.Scan(tx) {
+					made := do(change[R]{now: row})
+					if len(made) > 0 && !yield(made[0]) {
+						return
+					}
+				}
+			}
+		},
 	}
 }
 
