@@ -114,10 +114,17 @@ func (a *ACL) SeesNamespace(namespace string) bool {
 	}
 
 	found := a.namespaces.find(namespace)
-	if found == nil || found.denied {
-		return false
-	}
-	return len(found.given) > 0 || len(found.inner.volumes) > 0 || len(found.inner.paths) > 0
+	return found != nil && found.givesAny()
+}
+
+// SeesAnyNamespace reports whether the caller has some right in some namespace, which need not exist.
+func (a *ACL) SeesAnyNamespace() bool {
+	return a.management || slices.ContainsFunc(a.namespaces, (*grant).givesAny)
+}
+
+// givesAny reports whether a rule of a namespace gives something.
+func (g *grant) givesAny() bool {
+	return !g.denied && (len(g.given) > 0 || len(g.inner.volumes) > 0 || len(g.inner.paths) > 0)
 }
 
 // Volume reports whether the caller has a right on a volume: by the volume rule that decides about its ID, or
@@ -201,6 +208,11 @@ func (a *ACL) HostVolume(name string, c Capability) bool {
 // NodePool reports whether the caller has a right on a node pool.
 func (a *ACL) NodePool(name string, c Capability) bool {
 	return a.management || a.nodePools.allows(name, c)
+}
+
+// AnyNodePool reports whether the caller has a right on some node pool, which need not exist.
+func (a *ACL) AnyNodePool(c Capability) bool {
+	return a.management || slices.ContainsFunc(a.nodePools, func(g *grant) bool { return g.allows(c) })
 }
 
 // level reports whether the caller has a level on a kind, or one that includes it.

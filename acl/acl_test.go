@@ -114,7 +114,8 @@ func TestACL_MergesRulesOfOnePattern(t *testing.T) {
 	}
 
 	a = parse(t, deny, read, write)
-	if a.Namespace("a", acl.ReadJob) || a.SeesNamespace("a") || a.AnyNamespace(acl.ReadJob) {
+	if a.Namespace("a", acl.ReadJob) || a.SeesNamespace("a") ||
+		a.AnyNamespace(acl.ReadJob) || a.SeesAnyNamespace() {
 		t.Error("a policy that denies a namespace does not deny it")
 	}
 	if a.Volume("a", "v", acl.VolumeRead) || a.Variable("a", "v", acl.VariablesList) {
@@ -133,6 +134,7 @@ func TestACL_OfNoPolicyDeniesAndManagementAllows(t *testing.T) {
 		a := c.acl
 		for _, got := range []bool{
 			a.Namespace("a", acl.ListJobs), a.AnyNamespace(acl.ListJobs), a.SeesNamespace("a"),
+			a.SeesAnyNamespace(), a.AnyNodePool(acl.PoolRead),
 			a.Volume("a", "v", acl.VolumeForce), a.Variable("a", "p", acl.VariablesDestroy),
 			a.HostVolume("h", acl.MountReadOnly), a.NodePool("p", acl.PoolRead), a.NodeRead(), a.NodeWrite(),
 			a.AgentWrite(), a.OperatorWrite(), a.QuotaWrite(), a.PluginRead(), a.IsManagement(),

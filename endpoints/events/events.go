@@ -154,12 +154,22 @@ func isOfVolumes(t event.Topic) bool {
 // seesTopics reports whether the caller may see events of each topic that a request names.
 func seesTopics(q rights.Question) bool {
 	req := q.Req.(*event.ListRequest)
+	// Of all topics the answer has the events that the caller may read. One who may read none has no stream.
+	if !seesAny(q.ACL) {
+		return false
+	}
 	for t := range req.Topics {
 		if t != event.All && t != event.Stream && !seesTopic(q.ACL, t, req.RequestNamespace()) {
 			return false
 		}
 	}
 	return true
+}
+
+// seesAny reports whether there may be a row of any topic that the caller may read.
+func seesAny(a *acl.ACL) bool {
+	return a.NodeRead() || a.PluginRead() || a.AnyNodePool(acl.PoolRead) ||
+		a.AnyServices() || a.SeesAnyNamespace()
 }
 
 func seesTopic(a *acl.ACL, t event.Topic, namespace string) bool {

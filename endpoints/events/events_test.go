@@ -150,6 +150,41 @@ func TestList_DeniesATopicWithoutTheRight(t *testing.T) {
 	endpointstest.Rejected(s, structs.KindDenied, event.List, other)
 }
 
+// A caller who may read no row of any topic gets no stream, which would take the place of another one.
+func TestList_DeniesACallerWithoutAnyRow(t *testing.T) {
+	s := newServer(t)
+	topics := []event.Topic{"", event.All, event.Stream, event.NodePool}
+	for rules, denied := range map[string]bool{
+		"":                                                         true, // no token
+		`agent { policy = "write" }`:                               true,
+		`namespace "team" { policy = "deny" }`:                     true,
+		`node_pool "gpu" { policy = "deny" }`:                      true,
+		`node { policy = "read" }`:                                 false,
+		`plugin { policy = "read" }`:                               false,
+		`node_pool "gpu" { policy = "read" }`:                      false,
+		`namespace "team" { capabilities = ["read-job"] }`:         false,
+		`namespace "team" { capabilities = ["host-volume-read"] }`: false,
+		"namespace \"default\" {\n  volume \"sealed\" { policy = \"read\" }\n}": false,
+		`namespace "default" { capabilities = ["csi-read-volume"] }`:            false,
+	} {
+		secret := access.Anonymous
+		if rules != "" {
+			secret = token(s, rules)
+		}
+		for _, topic := range topics {
+			req := &event.ListRequest{QueryOptions: options(secret)}
+			if topic != "" {
+				req.Topics = map[event.Topic][]string{topic: {event.AllKeys}}
+			}
+			if denied {
+				endpointstest.Rejected(s, structs.KindDenied, event.List, req)
+				continue
+			}
+			endpointstest.Must(s, event.List, req)
+		}
+	}
+}
+
 func TestList_SelectsByTopicKeyNamespaceAndFilter(t *testing.T) {
 	s := newServer(t)
 	fixture(s)
