@@ -45,6 +45,7 @@ func NewAPI(n int) (h http.Handler, end func(), err error) {
 			schema.Jobs.Put(tx, job)
 			a := benchshape.Alloc(i, nodes)
 			a.JobID = job.ID
+			a.EvalID = "" // no page shows it, and the count of one evaluation would change with each row
 			schema.Allocs.Put(tx, a)
 		}
 		for i := range nodes {
