@@ -62,8 +62,12 @@ func (a *Agent) Run(ctx context.Context) {
 	}
 
 	period := a.settings.Every
-	done := a.lastPeriod()
-	a.status.begin(done)
+	newest := a.newest()
+	done := newest.Truncate(period)
+	if a.settings.Directory == "" {
+		done = time.Now().Truncate(period) // the program may have an archive of the present period
+	}
+	a.status.begin(done, newest)
 	defer a.status.end()
 	var reports sync.WaitGroup
 	defer reports.Wait()
@@ -94,19 +98,18 @@ func (a *Agent) Run(ctx context.Context) {
 	}
 }
 
-// lastPeriod returns the begin of the period of the newest archive. With a command it is the present period:
-// the server does not know the archives of the program.
-func (a *Agent) lastPeriod() time.Time {
-	now := time.Now()
+// newest returns the time of the newest archive that is known, zero for none: the server does not know the
+// archives of a program.
+func (a *Agent) newest() time.Time {
 	if a.settings.Directory == "" {
-		return now.Truncate(a.settings.Every)
+		return time.Time{}
 	}
 	names, err := archives(a.settings.Directory)
 	if err != nil || len(names) == 0 {
 		return time.Time{} // saveOne tells the error
 	}
-	newest, _ := madeAt(names[len(names)-1])
-	return newest.Truncate(a.settings.Every)
+	at, _ := madeAt(names[len(names)-1])
+	return at
 }
 
 func (a *Agent) saveOne(ctx context.Context, now time.Time) error {

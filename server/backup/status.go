@@ -15,26 +15,28 @@ import (
 type status struct {
 	mu    sync.Mutex
 	leads bool
-	// good is the time of the newest archive. Without one, and for a program, whose archives the server does not
-	// know, it is the last success, or the begin of the leadership.
-	good    time.Time
-	failure string // of the last attempt, "" if it succeeded or there was none
-	warned  bool   // of archives that are overdue
+	// since is when the periods begin after which the next archive is overdue: with the newest archive that is
+	// known, or the leadership.
+	since   time.Time
+	newest  time.Time // zero if no archive is known: there is none, or it is one that a program has made before
+	failure string    // of the last attempt, "" if it succeeded or there was none
+	warned  bool      // of archives that are overdue
 }
 
 // reportEvery is how often the gauges are set: an attempt may hang for long.
 const reportEvery = 10 * time.Second
 
-// begin begins a leadership with the time of the newest archive, zero for none. The first archive of a new
-// cluster is overdue after two periods, too.
-func (s *status) begin(good time.Time) {
+// begin begins a leadership. Both times are zero if there is no archive. The first archive of a new cluster
+// is overdue after two periods, too.
+func (s *status) begin(since, newest time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if good.IsZero() {
-		good = time.Now()
+	if since.IsZero() {
+		since = time.Now()
 	}
 	s.leads = true
-	s.good = good
+	s.since = since
+	s.newest = newest
 	s.failure = ""
 	s.warned = false
 }
@@ -51,7 +53,8 @@ func (s *status) end() {
 func (s *status) saved(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.good = now
+	s.since = now
+	s.newest = now
 	s.failure = ""
 	s.warned = false
 }
@@ -63,8 +66,10 @@ func (s *status) failed(err error) {
 	s.failure = structs.Printable(structs.Cut(err.Error(), maxComplaint))
 }
 
-// overdue reports whether the newest archive is older than two periods. The caller holds s.mu.
-func (s *status) overdue(now time.Time, period time.Duration) bool { return now.Sub(s.good) > 2*period }
+// overdue reports whether two periods have passed without an archive. The caller holds s.mu.
+func (s *status) overdue(now time.Time, period time.Duration) bool {
+	return now.Sub(s.since) > 2*period
+}
 
 // report sets the gauges until ctx ends, and logs once that archives are overdue.
 func (a *Agent) report(ctx context.Context) {
@@ -74,12 +79,21 @@ func (a *Agent) report(ctx context.Context) {
 		late := s.overdue(time.Now(), a.settings.Every)
 		setGauges(s.failure != "", late)
 		if late && !s.warned {
-			a.logger.Error("the newest snapshot is older than two periods", "saved", s.good, "error", s.failure)
+			a.logger.Error("the newest snapshot is older than two periods",
+				"saved", s.newestText(), "error", s.failure)
 			s.warned = true
 		}
 		s.mu.Unlock()
 		backoff.Sleep(ctx, reportEvery)
 	}
+}
+
+// newestText shows the time of the newest archive that is known. The caller holds s.mu.
+func (s *status) newestText() string {
+	if s.newest.IsZero() {
+		return "none known"
+	}
+	return s.newest.UTC().Format(time.RFC3339)
 }
 
 func setGauges(failing, overdue bool) {
@@ -112,7 +126,7 @@ func (a *Agent) Stats() map[string]string {
 	if s.overdue(time.Now(), a.settings.Every) {
 		state = "overdue"
 	}
-	known := map[string]string{"state": state, "newest": s.good.UTC().Format(time.RFC3339)}
+	known := map[string]string{"state": state, "newest": s.newestText()}
 	if s.failure != "" {
 		known["error"] = s.failure
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -72,14 +74,18 @@ func TestStatus_TellsOfAProgramThatFails(t *testing.T) {
 		wantState(t, a, gauge, "ok", 0, 0)
 		time.Sleep(time.Hour)
 		wantState(t, a, gauge, "failing", 1, 0)
-		if got := a.Stats(); got["error"] != reason || got["newest"] == "" {
-			t.Errorf("got %v", got)
+		if got := a.Stats(); got["error"] != reason || got["newest"] != "none known" {
+			t.Errorf("before the first archive: got %v", got)
 		}
 		time.Sleep(time.Hour)
 		wantState(t, a, gauge, "overdue", 1, 1)
 		fails.Store(false)
 		time.Sleep(11 * time.Minute)
 		wantState(t, a, gauge, "ok", 0, 0)
+		newest, err := time.Parse(time.RFC3339, a.Stats()["newest"])
+		if age := time.Since(newest); err != nil || age > 11*time.Minute {
+			t.Errorf("after the first archive: its age is %s, %v", age, err)
+		}
 		fails.Store(true)
 		time.Sleep(time.Hour)
 		wantState(t, a, gauge, "failing", 1, 0)
@@ -90,7 +96,7 @@ func TestStatus_TellsOfAProgramThatFails(t *testing.T) {
 
 func TestStatus_OfAProgramHasItsOutput(t *testing.T) {
 	a := program(t, "cat >/dev/null; echo no such bucket; exit 3")
-	a.status.begin(time.Now())
+	a.status.begin(time.Now(), time.Time{})
 	err := a.saveOne(t.Context(), time.Now())
 	if err == nil {
 		t.Fatal("the program has not failed")
@@ -106,8 +112,8 @@ func TestStatus_OfAProgramHasItsOutput(t *testing.T) {
 func TestStatus_OfANewClusterIsNotOverdue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := program(t, "exit 1")
-		a.status.begin(time.Time{})
-		if got := a.Stats(); got["state"] != "ok" {
+		a.status.begin(time.Time{}, time.Time{})
+		if got := a.Stats(); got["state"] != "ok" || got["newest"] != "none known" {
 			t.Errorf("at the begin: got %v", got)
 		}
 		time.Sleep(2*a.settings.Every + 1)
@@ -122,4 +128,23 @@ func TestStatus_IsOffWithoutASchedule(t *testing.T) {
 	if got["state"] != "off" || len(got) != 1 {
 		t.Errorf("got %v", got)
 	}
+}
+
+// TestStatus_KnowsTheArchivesOfADirectory: a new leader tells of the one that a former leader has left there.
+func TestStatus_KnowsTheArchivesOfADirectory(t *testing.T) {
+	settings := toDirectory(t)
+	defer forget(t)
+	synctest.Test(t, func(t *testing.T) {
+		_ = figures(t)
+		time.Sleep(7 * time.Minute)
+		made := time.Now()
+		must(t, os.MkdirAll(settings.Directory, 0o700))
+		must(t, os.WriteFile(filepath.Join(settings.Directory, nameOf(made, false)), nil, 0o600))
+		a := New(settings, save, hclog.NewNullLogger())
+		defer run(a)()
+		time.Sleep(time.Minute)
+		if got := a.Stats(); got["newest"] != made.UTC().Format(time.RFC3339) {
+			t.Errorf("got %v, want the archive of %s", got, made)
+		}
+	})
 }
