@@ -1,11 +1,13 @@
 package hostpath
 
 import (
+	"context"
 	"path/filepath"
 	"testing"
 	"time"
 
 	spec "github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/hashicorp/go-hclog"
 
 	"berth/plugins/hostpath/loop"
 	"berth/structs"
@@ -76,18 +78,36 @@ type lifecycle struct {
 	kills int
 }
 
-// step does a step. If the driver dies during it, step starts the driver again and repeats the step.
+// step does a step. If the driver dies during it, step starts the driver again and repeats the step. The new
+// driver runs in this process, because nothing kills it.
 func (l *lifecycle) step(name string, do func() error) {
 	l.t.Helper()
 	err := do()
 	if structs.IsKind(err, structs.KindUnavailable) && codeName(err) == "Unavailable" {
 		l.awaitKilled()
 		l.kills++
-		l.start()
+		l.startHere()
 		l.checkLoopDevices(name)
 		err = do()
 	}
 	l.must(name, err)
+}
+
+// startHere runs the driver in this process until the end of the test.
+func (l *lifecycle) startHere() {
+	l.t.Helper()
+	cfg := l.cfg
+	cfg.Logger = hclog.New(&hclog.LoggerOptions{Output: &testLog{l.t}, Level: hclog.Debug})
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- Run(ctx, cfg) }()
+	l.t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			l.t.Errorf("the driver ended with %v", err)
+		}
+	})
+	l.must("start", l.awaitReady())
 }
 
 // checkLoopDevices checks that after a start an image that is not staged has no loop device.
