@@ -19,7 +19,24 @@ import (
 var agentSelf = NewEndpoint[*AgentSelf](Get, "/v1/agent/self", serveSelf, Needs(access.NeedsAgentRead))
 
 func serveSelf(c *Call) (any, error) {
+	server := c.Param("server_id")
+	if server == "" {
+		return c.Agent.Self(), nil
+	}
+
+	place, err := c.Agent.Place("", server)
+	if err != nil {
+		return nil, err
+	}
+	if !place.Here {
+		return nil, ForwardToServer(c, place.Server, place.HTTPAddr)
+	}
 	return c.Agent.Self(), nil
+}
+
+// AgentSelfOf returns the description of the agent of a server, by its name or ID, or "leader".
+func AgentSelfOf(ctx context.Context, c *Client, server string) (*AgentSelf, error) {
+	return agentSelf.Send(ctx, c, Request{Query: url.Values{"server_id": {server}}})
 }
 
 // AgentSelf returns the agent's description of itself.

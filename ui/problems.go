@@ -52,6 +52,7 @@ type search struct {
 var (
 	quickSearches = []search{
 		{"servers", Root + "topology", findServers},
+		{"archives", Root + "topology", findArchives},
 		{"nodes", Root + "nodes?show=unready", findNodes},
 		{"plugins", Root + "plugins", findPlugins},
 		{"jobs", Root + "jobs?show=pending", findJobs},
@@ -131,6 +132,23 @@ func findServers(ctx context.Context, c *api.Client) (f found, err error) {
 		if ok {
 			f.problems = append(f.problems, p)
 		}
+	}
+	return f, nil
+}
+
+// findArchives asks the leader, which saves the archives. An agent without a server, or one that knows no
+// HTTP address of the leader, cannot ask it.
+func findArchives(ctx context.Context, c *api.Client) (f found, err error) {
+	leader, err := api.AgentSelfOf(ctx, c, "leader")
+	if structs.IsKind(err, structs.KindNotFound) || structs.IsKind(err, structs.KindPrecondition) {
+		return f, nil
+	}
+	if err != nil {
+		return f, err
+	}
+	p, ok := views.ArchiveProblem(leader.Stats["snapshot_agent"])
+	if ok {
+		f.problems = append(f.problems, p)
 	}
 	return f, nil
 }

@@ -195,6 +195,27 @@ func ServerProblem(m *admin.AgentMember) (p Problem, ok bool) {
 	return p, m.Status != "alive" && m.Status != "left"
 }
 
+// ArchiveProblem shows that the archives of the state fail or are overdue, by what the leader says of them.
+// ok is false if they do not.
+func ArchiveProblem(stats map[string]string) (p Problem, ok bool) {
+	p = Problem{
+		Kind:    "archives",
+		Name:    "of the state of the servers",
+		Remedy:  "see that the directory or the program of snapshot_agent takes archives",
+		Command: structs.CommandLine("", "agent-info"),
+	}
+	switch stats["state"] {
+	case "failing":
+		p.Reasons = append(p.Reasons, "the last attempt failed")
+	case "overdue":
+		p.Reasons = append(p.Reasons, "the newest one is older than two periods: "+stats["newest"])
+	}
+	if stats["error"] != "" {
+		p.Reasons = append(p.Reasons, stats["error"])
+	}
+	return p, len(p.Reasons) > 0
+}
+
 // UsageProblems shows the volumes that are nearly full, whose mounts are ill, or that a plugin reports as
 // abnormal, at most a number of them. more says that there are others.
 func UsageProblems(all *volumeusage.VolumeUsageResponse, most int) (problems []Problem, more bool) {
