@@ -1,7 +1,7 @@
 #!/bin/sh
 # Runs berth's own benchmarks, each for a bounded time: hot paths with their share of the collector, and once those
-# that take seconds. Then it runs one and three servers as processes under load and under overload. It takes about
-# 12 minutes on two cores without other users.
+# that take seconds. Then it runs one and three servers as processes under load and under overload, and one
+# with readers of events. It takes about 12 minutes on two cores without other users.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -26,3 +26,4 @@ make -s build BIN=bin/bench/berth
 go build -trimpath -tags hashicorpmetrics -o bin/bench/berth-bench ./bench/load
 bin/bench/berth-bench load -agent bin/bench/berth -time 500ms
 bin/bench/berth-bench overload -agent bin/bench/berth -time 2s
+bin/bench/berth-bench events -agent bin/bench/berth -rounds 1 -time 2s

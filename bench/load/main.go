@@ -1,11 +1,12 @@
 // Command berth-bench puts a bounded load on servers over their RPC and HTTP ports and reports the result:
 // rate, latencies, and the servers' CPU time per operation. It is for loopback and test clusters: its rows
-// are those of internal/benchshape. It has four modes:
+// are those of internal/benchshape. It has five modes:
 //
 //	berth-bench -rpc 127.0.0.1:4747 -op nodes -nodes 1000            one operation on running servers: one line
 //	berth-bench -rpc 127.0.0.1:4747 -op claimwrite -c 64 -max 2000 -pid 4711
 //	berth-bench load -agent bin/berth -servers 1,3 -fleets 10,1000   starts servers, fills them, measures all
 //	berth-bench overload -agent bin/berth -only HTTP                 finds the sustained rate, offers twice
+//	berth-bench events -agent bin/berth                              writes with and without readers of events
 //	berth-bench tls -agent bin/berth                                 compares TLS with plain TCP
 //
 // The servers that it starts are separate processes with Raft on disk in a temporary folder. They end with
@@ -79,6 +80,7 @@ func main() {
 var modes = map[string]func(context.Context, []string) error{
 	"load":     loadMode,
 	"overload": overloadMode,
+	"events":   eventsMode,
 	"tls":      tlsMode,
 }
 

@@ -50,15 +50,7 @@ var overloadCases = []overloadCase{
 				f.work.releaseRequest(a, benchshape.VolumeID(i)))
 		}
 	})},
-	{"RPC: node sends what changed", rpcLanes(func(f *fleet, n int) (request, error) {
-		i := n % f.size
-		return encode(structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
-			NodeID:   benchshape.UUID("node", i),
-			SecretID: benchshape.UUID("secret", i),
-			Upserts: []*structs.CSIPluginInstance{benchshape.Instance(benchshape.Plugin, i,
-				int(time.Now().UnixNano()))},
-		})
-	})},
+	{"RPC: node sends what changed", rpcLanes(changeOfNode)},
 	{"RPC: get a volume", rpcLanes(func(f *fleet, n int) (request, error) {
 		return encode(structs.CSIVolumeGet,
 			&structs.CSIVolumeGetRequest{ID: benchshape.VolumeID(n % f.size)})
@@ -71,6 +63,20 @@ var overloadCases = []overloadCase{
 	{"HTTP: a node's eligibility", httpLanes(2, func(f *fleet, n int) (*http.Request, error) {
 		return putEligibility(n%f.size, n < f.size)
 	})},
+}
+
+// changeOfNode reports a plugin instance of one node after the other. The report tells when it was made.
+func changeOfNode(f *fleet, n int) (request, error) {
+	return encode(structs.NodeUpdateCSI, changeOf(n%f.size, time.Now().UnixNano()))
+}
+
+// changeOf is a report of node i. Its number is in the report, and makes it differ from the others.
+func changeOf(i int, number int64) *structs.NodeUpdateCSIRequest {
+	return &structs.NodeUpdateCSIRequest{
+		NodeID:   benchshape.UUID("node", i),
+		SecretID: benchshape.UUID("secret", i),
+		Upserts:  []*structs.CSIPluginInstance{benchshape.Instance(benchshape.Plugin, i, int(number))},
+	}
 }
 
 func rpcLanes(newRequest func(f *fleet, n int) (request, error)) lanesOf {

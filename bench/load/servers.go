@@ -43,6 +43,7 @@ type servers struct {
 	n       int
 	on      *unix.CPUSet // their processors, nil for all
 	tls     *closed      // nil: they speak plain TCP
+	silent  bool         // they keep no events
 }
 
 // startCluster starts servers, and waits until they have a leader and know each other. Without an error the
@@ -109,7 +110,7 @@ func freePorts(n int) (ports []int, err error) {
 
 // config returns the configuration file of an agent. The lease is long, because the nodes of a load send only
 // heartbeats that are measured.
-func (c *cluster) config(a *agent) string {
+func (c *cluster) config(a *agent, s servers) string {
 	_, http, _ := net.SplitHostPort(a.http)
 	_, rpc, _ := net.SplitHostPort(a.rpc)
 	_, serf, _ := net.SplitHostPort(a.serf)
@@ -120,13 +121,14 @@ func (c *cluster) config(a *agent) string {
 		}
 	}
 	return fmt.Sprintf("name = %q\ndata_dir = %q\nbind_addr = \"127.0.0.1\"\nlog_level = \"warn\"\nports {\n http = %s\n rpc = %s\n serf = %s\n}\n"+
-		"server {\n enabled = true\n bootstrap_expect = %d\n retry_join = [%s]\n retry_interval = \"200ms\"\n heartbeat_ttl = \"10h\"\n heartbeat_grace = \"10h\"\n rpc_max_conns_per_client = 20000\n}\n",
-		a.name, filepath.Join(c.dir, a.name), http, rpc, serf, len(c.agents), strings.Join(join, ", "))
+		"server {\n enabled = true\n bootstrap_expect = %d\n retry_join = [%s]\n retry_interval = \"200ms\"\n heartbeat_ttl = \"10h\"\n heartbeat_grace = \"10h\"\n rpc_max_conns_per_client = 20000\n enable_event_broker = %t\n}\n",
+		a.name, filepath.Join(c.dir, a.name), http, rpc, serf, len(c.agents), strings.Join(join, ", "), !s.silent) +
+		s.tls.settings()
 }
 
 func (c *cluster) run(ctx context.Context, a *agent, s servers) error {
 	file := filepath.Join(c.dir, a.name+".hcl")
-	if err := os.WriteFile(file, []byte(c.config(a)+s.tls.settings()), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(c.config(a, s)), 0o600); err != nil {
 		return err
 	}
 	a.log = file + ".log"
