@@ -162,11 +162,22 @@ func (h *handler) act(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, o.next(), http.StatusSeeOther)
 }
 
-// nodeActions are those of a node in its state.
-func nodeActions(n *structs.Node) (links []pages.Link) {
+// lossActions are those by which a node that is down loses its volumes. The servers reject a fence for which
+// they have no device. The page shows the view with the path from after them.
+func lossActions(nodeID string, fenceable bool, from string) []pages.Link {
+	t := actions.Target{ID: nodeID}
+	links := []pages.Link{offer("confirm-lost", t, from)}
+	if fenceable {
+		links = append(links, offer("fence", t, from))
+	}
+	return links
+}
+
+// nodeActions are those of a node in its state. fenceable says that a device of the servers fences it.
+func nodeActions(n *structs.Node, fenceable bool) (links []pages.Link) {
 	t := actions.Target{ID: n.ID}
 	if n.Status == structs.NodeDown {
-		links = append(links, offer("confirm-lost", t, ""), offer("fence", t, ""), offer("purge", t, ""))
+		links = append(lossActions(n.ID, fenceable, ""), offer("purge", t, ""))
 	}
 	if n.Drain {
 		return append(links, offer("undrain", t, ""))
@@ -187,9 +198,8 @@ func jobActions(j *structs.Job, namespace string) []pages.Link {
 }
 
 // volumeActions are those of a volume in its state. It may be detached from each node with a claim or an
-// attachment, the first of them. states are those of its nodes: a word about one that is down leads back to
-// the volume.
-func volumeActions(v *structs.CSIVolumeDetail, states map[string]string) (links []pages.Link) {
+// attachment, the first of them. A word about a node that is down leads back to the volume.
+func volumeActions(v *structs.CSIVolumeDetail, nodes nodeFacts) (links []pages.Link) {
 	t := actions.Target{Namespace: v.Namespace, ID: v.ID}
 	offered := map[string]bool{}
 	detach := func(nodeID string) {
@@ -197,10 +207,9 @@ func volumeActions(v *structs.CSIVolumeDetail, states map[string]string) (links 
 			return
 		}
 		offered[nodeID] = true
-		if states[nodeID] == structs.NodeDown {
+		if nodes.states[nodeID] == structs.NodeDown {
 			own := views.To(views.VolumePath, v.Namespace, v.ID)
-			lost := actions.Target{ID: nodeID}
-			for _, l := range []pages.Link{offer("confirm-lost", lost, own), offer("fence", lost, own)} {
+			for _, l := range lossActions(nodeID, nodes.fenceable[nodeID], own) {
 				l.Name += ", node " + command.ShortID(nodeID)
 				links = append(links, l)
 			}

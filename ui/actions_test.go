@@ -104,21 +104,27 @@ func TestActions_FollowTheState(t *testing.T) {
 		links []pages.Link
 		want  string
 	}{
-		{nodeActions(&structs.Node{SchedulingEligibility: "eligible"}), "Drain, Forbid placements"},
-		{nodeActions(&structs.Node{SchedulingEligibility: "ineligible"}), "Drain, Allow placements"},
-		{nodeActions(&structs.Node{Drain: true}), "Cancel the drain"},
-		{nodeActions(&structs.Node{Drain: true, Status: structs.NodeDown}),
+		{nodeActions(&structs.Node{SchedulingEligibility: "eligible"}, true), "Drain, Forbid placements"},
+		{nodeActions(&structs.Node{SchedulingEligibility: "ineligible"}, true), "Drain, Allow placements"},
+		{nodeActions(&structs.Node{Drain: true}, true), "Cancel the drain"},
+		{nodeActions(&structs.Node{Drain: true, Status: structs.NodeDown}, true),
 			"Confirm that the machine is off, Fence, Delete the node, Cancel the drain"},
+		{nodeActions(&structs.Node{Drain: true, Status: structs.NodeDown}, false),
+			"Confirm that the machine is off, Delete the node, Cancel the drain"},
 		{jobActions(&structs.Job{ID: "web"}, "team"), "Stop, Evaluate again, Replace failed allocations"},
 		{jobActions(&structs.Job{ID: "web", Stop: true}, "team"), ""},
-		{volumeActions(&structs.CSIVolumeDetail{}, nil), "Retry, Delete with its data"},
-		{volumeActions(detaching, nil), "Detach from node n1, Detach by force from node n1, Retry, Delete with its data"},
+		{volumeActions(&structs.CSIVolumeDetail{}, nodeFacts{}), "Retry, Delete with its data"},
+		{volumeActions(detaching, nodeFacts{}),
+			"Detach from node n1, Detach by force from node n1, Retry, Delete with its data"},
 		{volumeActions(&structs.CSIVolumeDetail{
 			CSIVolume:   structs.CSIVolume{State: structs.VolumeReady, DeleteAt: 1},
 			Claims:      []*structs.CSIClaim{{NodeID: "n1"}, {NodeID: "n1"}},
 			Attachments: []*structs.CSIAttachment{{NodeID: "n1"}, {NodeID: "n2"}},
-		}, map[string]string{"n1": structs.NodeDown}), "Confirm that the machine is off, node n1, " +
-			"Fence, node n1, Detach from node n1, Detach from node n2, Retry, Keep"},
+		}, nodeFacts{
+			states:    map[string]string{"n1": structs.NodeDown, "n2": structs.NodeDown},
+			fenceable: map[string]bool{"n1": true},
+		}), "Confirm that the machine is off, node n1, Fence, node n1, Detach from node n1, " +
+			"Confirm that the machine is off, node n2, Detach from node n2, Retry, Keep"},
 	} {
 		if got := strings.Join(names(c.links), ", "); got != c.want {
 			t.Errorf("got %s, want %s", got, c.want)
@@ -126,13 +132,16 @@ func TestActions_FollowTheState(t *testing.T) {
 	}
 }
 
-// lostNode is the state of a node that is down and has a claim.
+// lostNode is the state of a node that is down and has a claim and a fence device.
 func lostNode() *nodeloss.NodeFenceStatusResponse {
 	return &nodeloss.NodeFenceStatusResponse{
 		NodeID: "n1",
 		Name:   "alpha",
 		Status: structs.NodeDown,
 		Epoch:  7,
+		Devices: []*nodeloss.FenceDevice{
+			{Name: "board", Scope: nodeloss.FencePower},
+		},
 		Claims: []*nodeloss.LostClaim{{
 			CSIClaimKey: structs.CSIClaimKey{VolumeID: "data", Namespace: "team"},
 			JobID:       "web",
@@ -208,5 +217,44 @@ func TestActions_NameTheSocketThatTakesThem(t *testing.T) {
 		"BERTH_ADDR=unix:///run/b.sock berth node confirm-lost -reason", "ssh -L 4747:/run/b.sock root@SERVER")
 	if resp.StatusCode != http.StatusForbidden {
 		t.Errorf("got %d", resp.StatusCode)
+	}
+}
+
+// A node has a fence where a device of the servers fences it. The servers would reject any other one.
+func TestActions_FenceWithADeviceAlone(t *testing.T) {
+	for name, c := range map[string]struct {
+		devices []*nodeloss.FenceDevice
+		want    bool
+	}{
+		"none":         {nil, false},
+		"power":        {[]*nodeloss.FenceDevice{{Scope: nodeloss.FencePower}}, true},
+		"other volume": {[]*nodeloss.FenceDevice{{Scope: nodeloss.FenceStorage}}, false},
+		"its volume":   {[]*nodeloss.FenceDevice{{Scope: nodeloss.FenceStorage, Covers: 1}}, true},
+	} {
+		h, servers := newPage(t)
+		lost := lostNode()
+		lost.Devices = c.devices
+		apitest.Answer(servers, nodeloss.NodeFenceStatus, *lost)
+		n := &structs.NodeDetail{Node: structs.Node{ID: "n1", Name: "alpha", Status: structs.NodeDown}}
+		apitest.Answer(servers, structs.NodeGet, structs.NodeGetResponse{Node: n})
+		apitest.Answer(servers, structs.CSIVolumeGet, structs.CSIVolumeGetResponse{Volume: &structs.CSIVolumeDetail{
+			CSIVolume: structs.CSIVolume{ID: "data", Namespace: "team", State: structs.VolumeReady},
+			Claims:    []*structs.CSIClaim{{NodeID: "n1", State: structs.ClaimGranted}},
+		}})
+
+		for _, path := range []string{"/ui/node?id=n1", "/ui/volume?id=data&namespace=team"} {
+			_, body := get(t, h, path)
+			wants(t, body, "do=confirm-lost")
+			if got := strings.Contains(body, "do=fence"); got != c.want {
+				t.Errorf("%s: %s has a fence: %t, want %t\n%s", name, path, got, c.want, body)
+			}
+		}
+		resp, body := get(t, h, offer("fence", actions.Target{ID: "n1"}, "").To)
+		if got := resp.StatusCode == http.StatusOK; got != c.want {
+			t.Errorf("%s: the confirmation gets %d:\n%s", name, resp.StatusCode, body)
+		}
+		if !c.want {
+			wants(t, body, "no fence device of the servers matches the node", "berth node confirm-lost -reason")
+		}
 	}
 }

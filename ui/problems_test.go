@@ -18,6 +18,7 @@ func quietCluster(servers *apitest.Caller) {
 	apitest.Answer(servers, structs.NodeList, structs.NodeListResponse{})
 	apitest.Answer(servers, structs.CSIPluginList, structs.CSIPluginListResponse{})
 	apitest.Answer(servers, structs.CSIVolumeList, structs.CSIVolumeListResponse{})
+	apitest.Answer(servers, structs.VolumeClaimList, structs.VolumeClaimListResponse{})
 	apitest.Answer(servers, structs.EvalList, structs.EvalListResponse{})
 	apitest.Answer(servers, structs.DeploymentList, structs.DeploymentListResponse{})
 	apitest.Answer(servers, structs.AllocList, structs.AllocListResponse{})
@@ -42,8 +43,9 @@ func TestProblems_HaveTheirReasonAndTheCommand(t *testing.T) {
 		Nodes: []*structs.NodeListStub{{ID: "0a1b2c3d-node", Name: "n1", Status: structs.NodeDown}},
 	})
 	apitest.Answer(servers, nodeloss.NodeFenceStatus, nodeloss.NodeFenceStatusResponse{
-		Claims: []*nodeloss.LostClaim{{}, {}},
-		Runs:   []*nodeloss.FenceRun{{State: nodeloss.FenceFailed, Reason: "the board does not answer"}},
+		Claims:  []*nodeloss.LostClaim{{}, {}},
+		Devices: []*nodeloss.FenceDevice{{Scope: nodeloss.FencePower}},
+		Runs:    []*nodeloss.FenceRun{{State: nodeloss.FenceFailed, Reason: "the board does not answer"}},
 	})
 	apitest.Answer(servers, structs.CSIVolumeList, structs.CSIVolumeListResponse{
 		Volumes: []*structs.CSIVolumeListStub{{ID: "data", Namespace: "team", State: "ready", Waiting: 2}},

@@ -159,13 +159,19 @@ func showNode(c *call) (*content, error) {
 	t := pages.Thing{
 		Command:    structs.CommandLine("", "node status", n.ID),
 		Properties: nodeProperties(&n.Node),
-		Actions:    nodeActions(&n.Node),
 	}
 	if n.Unaccounted {
 		t.Problems = append(t.Problems, "the node has not reported its volumes since a restore of the state")
 	}
 	var used, allocs views.Table
+	fenceable := false
 	t.Faults = readTogether(
+		reading{"its fence devices", func() (err error) {
+			if n.Status == structs.NodeDown {
+				fenceable, err = actions.Fenceable(ctx, client, n.ID)
+			}
+			return err
+		}},
 		reading{"its volumes", func() error {
 			all, meta, err := client.Volumes(ctx, api.VolumeFilter{NodeID: n.ID}, part())
 			used = views.VolumeTable(all)
@@ -184,6 +190,7 @@ func showNode(c *call) (*content, error) {
 			return err
 		}},
 	)
+	t.Actions = nodeActions(&n.Node, fenceable)
 	t.Tables = []views.Table{
 		views.InstanceTable("Node plugins", n.CSINodePlugins, views.OfPlugin),
 		views.InstanceTable("Controller plugins", n.CSIControllerPlugins, views.OfPlugin),

@@ -10,6 +10,7 @@ import (
 	"berth/api/usages"
 	"berth/api/whys"
 	"berth/structs"
+	"berth/ui/actions"
 	"berth/ui/pages"
 	"berth/ui/views"
 )
@@ -46,6 +47,7 @@ func showVolume(c *call) (*content, error) {
 	}
 
 	facts := views.VolumeFacts{Volume: v}
+	var nodes nodeFacts
 	data := pages.Volume{Command: structs.CommandLine(ns, "volume why", id)}
 	data.Faults = readTogether(
 		reading{"why it waits", func() (err error) {
@@ -64,13 +66,14 @@ func showVolume(c *call) (*content, error) {
 			return err
 		}},
 		reading{"its nodes", func() (err error) {
-			facts.Nodes, err = nodeStates(ctx, client, v)
+			nodes, err = readNodes(ctx, client, v)
 			return err
 		}},
 	)
+	facts.Nodes = nodes.states
 	data.Picture = views.NewPicture(facts)
 	data.Properties = volumeProperties(v)
-	data.Actions = volumeActions(v, facts.Nodes)
+	data.Actions = volumeActions(v, nodes)
 	return contentOf("Volume "+id, pages.OneVolume(data)), nil
 }
 
@@ -97,11 +100,17 @@ func readTogether(all ...reading) (faults []string) {
 	return faults
 }
 
-// nodeStates returns the states of the nodes of a volume by their IDs, for some of them.
-func nodeStates(ctx context.Context, client *api.Client, v *structs.CSIVolumeDetail) (
-	map[string]string, error,
-) {
+// nodeFacts are those of the nodes of a volume by their IDs.
+type nodeFacts struct {
+	states map[string]string
+	// fenceable has the nodes that are down and that a device of the servers fences.
+	fenceable map[string]bool
+}
+
+// readNodes reads the facts of some nodes of a volume.
+func readNodes(ctx context.Context, client *api.Client, v *structs.CSIVolumeDetail) (nodeFacts, error) {
 	states := map[string]string{}
+	fenceable := map[string]bool{}
 	var faults []error
 	for _, c := range v.Claims {
 		if states[c.NodeID] != "" || len(states) == mostNodes {
@@ -116,9 +125,15 @@ func nodeStates(ctx context.Context, client *api.Client, v *structs.CSIVolumeDet
 		default:
 			states[c.NodeID] = n.Status
 		}
+		if states[c.NodeID] == structs.NodeDown {
+			fenceable[c.NodeID], err = actions.Fenceable(ctx, client, c.NodeID)
+			if err != nil {
+				faults = append(faults, err)
+			}
+		}
 		if len(faults) > 0 {
 			break // the others would fail in the same way
 		}
 	}
-	return states, errors.Join(faults...)
+	return nodeFacts{states, fenceable}, errors.Join(faults...)
 }

@@ -37,16 +37,12 @@ func (l Lost) Fence(
 	}
 
 	// An order that no device can carry out is rejected at once, with the way out.
-	if !slices.ContainsFunc(l.devices(n, state.LostClaims(l.Store.Read(), n.ID)), useful) {
+	devices := l.devices(n, state.LostClaims(l.Store.Read(), n.ID))
+	if !slices.ContainsFunc(devices, (*nodeloss.FenceDevice).Useful) {
 		return 0, structs.Preconditionf("no fence device of the servers matches node %s and covers its volumes; "+
 			"if the machine is off: berth node confirm-lost %s", n.Name, structs.ShortID(n.ID))
 	}
 	return fsm.Propose(ctx, l.Raft, fsm.FenceOrdered, req)
-}
-
-// useful reports whether a proof of a device is about all writes of its node, or about a claim of it.
-func useful(d *nodeloss.FenceDevice) bool {
-	return d.Scope == nodeloss.FencePower || d.Covers > 0
 }
 
 // Confirm records the word of an operator that a machine is off, and releases the volumes of its node.

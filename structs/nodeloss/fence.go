@@ -1,8 +1,10 @@
 package nodeloss
 
 import (
-	"berth/structs"
+	"slices"
 	"time"
+
+	"berth/structs"
 )
 
 // The kinds of a run.
@@ -166,6 +168,14 @@ type FenceDevice struct {
 	Plug  string `json:",omitempty"` // as the device is configured; "": it is not known
 	// Covers is the number of the node's granted claims that a proof of the device covers.
 	Covers int
+}
+
+// Useful reports whether a proof of the device is about all writes of its node, or about a claim of it.
+func (d *FenceDevice) Useful() bool { return d.Scope == FencePower || d.Covers > 0 }
+
+// Fenceable reports whether a device of the servers can carry out an order to fence the node.
+func (r *NodeFenceStatusResponse) Fenceable() bool {
+	return slices.ContainsFunc(r.Devices, (*FenceDevice).Useful)
 }
 
 // LostClaim is a granted claim of a node, with the facts that decide who releases it.

@@ -93,6 +93,29 @@ func describeLoss(ctx context.Context, c *api.Client, t Target) (notes []string,
 	return notes, s.Epoch, nil
 }
 
+// describeFence tells what a fence releases. It rejects a node that no device fences, as the servers would.
+func describeFence(ctx context.Context, c *api.Client, t Target) (notes []string, epoch uint64, err error) {
+	notes, epoch, err = describeLoss(ctx, c, t)
+	if err != nil {
+		return nil, 0, err
+	}
+	fenceable, err := Fenceable(ctx, c, t.ID)
+	if err == nil && !fenceable {
+		err = structs.Preconditionf("no fence device of the servers matches the node and covers its volumes; "+
+			"if the machine is off: %s", views.ConfirmLine(t.ID))
+	}
+	return notes, epoch, err
+}
+
+// Fenceable reports whether the servers have a device that fences a node.
+func Fenceable(ctx context.Context, c *api.Client, nodeID string) (bool, error) {
+	s, _, err := c.NodeFenceStatus(ctx, nodeID, nil)
+	if err != nil {
+		return false, err
+	}
+	return s.Fenceable(), nil
+}
+
 // mostNotes bounds the claims that a confirmation names.
 const mostNotes = 20
 
@@ -184,16 +207,14 @@ var All = []Action{
 	{
 		Name: "confirm-lost", Title: "Confirm that the machine is off", Back: views.NodePath,
 		Command: command.Find(node.Commands, "confirm-lost"), Reasons: offReasons, Notes: describeLoss,
-		Line: func(t Target) string {
-			return structs.CommandLine("", `node confirm-lost -reason "..."`, t.ID)
-		},
+		Line: func(t Target) string { return views.ConfirmLine(t.ID) },
 		Run: func(ctx context.Context, c *api.Client, t Target) error {
 			return c.NodeConfirmLost(ctx, t.ID, api.NodeFence{Epoch: t.Epoch, By: t.By, Why: t.Reason})
 		},
 	},
 	{
 		Name: "fence", Title: "Fence", Back: views.NodePath,
-		Command: command.Find(node.Commands, "fence"), Notes: describeLoss,
+		Command: command.Find(node.Commands, "fence"), Notes: describeFence,
 		Line: func(t Target) string { return structs.CommandLine("", "node fence", t.ID) },
 		Run: func(ctx context.Context, c *api.Client, t Target) error {
 			return c.NodeFence(ctx, t.ID, api.NodeFence{Epoch: t.Epoch, By: t.By})

@@ -16,6 +16,9 @@ import (
 	"berth/structs/volumeusage"
 )
 
+// KindVolume is the kind of the problems of volumes.
+const KindVolume = "volume"
+
 // Problem is something that does not run as it should.
 type Problem struct {
 	Kind    string // volume, node, job and so on
@@ -57,7 +60,7 @@ func (p *Problem) Explain(why *inquiry.WhyResponse) {
 // VolumeProblem shows a volume that waits, or that cannot be used.
 func VolumeProblem(v *structs.CSIVolumeListStub) Problem {
 	p := Problem{
-		Kind:    "volume",
+		Kind:    KindVolume,
 		Name:    v.ID,
 		Link:    To(VolumePath, v.Namespace, v.ID),
 		Since:   v.ModifyTime,
@@ -118,8 +121,7 @@ func NodeProblem(n *structs.NodeListStub, lost *nodeloss.NodeFenceStatusResponse
 	}
 	if len(lost.Claims) > 0 {
 		p.Reasons = append(p.Reasons, "it holds "+structs.Counted(len(lost.Claims), "claim")+" on volumes")
-		p.Remedy = "a fence releases them; this command shows the devices and the volumes"
-		p.Command = structs.CommandLine("", "node fence", "-dry-run", n.ID)
+		p.fence(n, lost)
 	}
 	if lost.Brake != nil {
 		p.Reasons = append(p.Reasons, fmt.Sprintf("the servers fence no node by themselves: %d of %d nodes were "+
@@ -129,6 +131,24 @@ func NodeProblem(n *structs.NodeListStub, lost *nodeloss.NodeFenceStatusResponse
 		p.Reasons = append(p.Reasons, "the last fence failed: "+lost.Runs[0].Reason)
 	}
 	return p
+}
+
+// fence adds what releases the claims of a node that is not ready.
+func (p *Problem) fence(n *structs.NodeListStub, lost *nodeloss.NodeFenceStatusResponse) {
+	switch {
+	case lost.Fenceable():
+		p.Remedy = "a fence releases them; this command shows the devices and the volumes"
+		p.Command = structs.CommandLine("", "node fence", "-dry-run", n.ID)
+	case n.Status == structs.NodeDown:
+		p.Remedy = "no fence device of the servers matches the node; if the machine is off, this command " +
+			"releases them"
+		p.Command = ConfirmLine(n.ID)
+	}
+}
+
+// ConfirmLine is the command by which an operator says that the machine of a node is off.
+func ConfirmLine(nodeID string) string {
+	return structs.CommandLine("", `node confirm-lost -reason "..."`, nodeID)
 }
 
 // PluginProblem shows a plugin with instances that are not healthy. ok is false for one without.
@@ -239,7 +259,7 @@ func UsageProblems(all *volumeusage.VolumeUsageResponse, most int) (problems []P
 	more = len(keys) > most
 	for _, key := range keys[:min(len(keys), most)] {
 		problems = append(problems, Problem{
-			Kind:    "volume",
+			Kind:    KindVolume,
 			Name:    key.VolumeID,
 			Link:    To(VolumePath, key.Namespace, key.VolumeID),
 			Reasons: found[key],
