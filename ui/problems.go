@@ -5,6 +5,7 @@ import (
 	"net/url"
 
 	"berth/api"
+	"berth/api/claims"
 	"berth/api/usages"
 	"berth/api/whys"
 	"berth/structs"
@@ -23,12 +24,17 @@ const (
 	// mostPlugins and mostDeployments bound the rows in which the view looks for problems.
 	mostPlugins     = 200
 	mostDeployments = 200
+	// mostLost bounds the lost nodes whose volumes are shown, and mostHeld the claims of each that are read.
+	mostLost = 100
+	mostHeld = 200
 )
 
 // The filters of the rows that are a problem. An allocation is one if it should run, does not, and is not
 // replaced.
 const (
 	wrongNodes   = `Status != "ready"`
+	lostNodes    = `Status == "down"`
+	heldClaims   = `State == "granted"`
 	wrongVolumes = `Waiting != 0 or Schedulable == false or State != "ready" or Drift != ""`
 	wrongAllocs  = `DesiredStatus == "run" and NextAllocation == "" and ` +
 		`(ClientStatus == "failed" or ClientStatus == "lost" or ClientStatus == "unknown")`
@@ -59,6 +65,7 @@ var (
 		{"deployments", Root + "jobs", findDeployments},
 	}
 	slowSearches = []search{
+		{"volumes of lost nodes", Root + "nodes?show=unready", findStuck},
 		{"volumes", Root + "volumes?show=waiting", findVolumes},
 		{"uses of volumes", Root + "volumes", findUses},
 		{"allocations", Root + "allocations?show=failed", findAllocs},
@@ -110,6 +117,7 @@ func (c *call) findProblems(heading string, searches []search) (*content, error)
 			denied = errs[i]
 		}
 	}
+	data.Problems = views.MergeVolumes(data.Problems)
 	// A caller who may read nothing needs a token, and not a list of faults.
 	if denied != nil && len(data.Faults) == len(searches) {
 		return nil, denied
@@ -202,6 +210,47 @@ func findVolumes(ctx context.Context, c *api.Client) (f found, err error) {
 			}
 		}
 		f.problems = append(f.problems, p)
+	}
+	return f, nil
+}
+
+// findStuck finds the volumes that lost nodes have: nobody else writes to them until somebody releases them.
+// Their queues may be empty, because the jobs that need them have no place.
+func findStuck(ctx context.Context, c *api.Client) (f found, err error) {
+	q := &api.Query{Filter: lostNodes, PerPage: mostLost, AllowStale: true}
+	nodes, meta, err := c.Nodes(ctx, q)
+	if err != nil {
+		return f, err
+	}
+	f.more = meta.NextToken != ""
+	shown := map[string]bool{} // a volume is a problem once
+	for _, n := range nodes {
+		q := &api.Query{Filter: heldClaims, PerPage: mostHeld, AllowStale: true}
+		held, meta, err := claims.List(ctx, c, claims.Filter{NodeID: n.ID}, q)
+		if err != nil {
+			return f, err
+		}
+		f.more = f.more || meta.NextToken != ""
+		s := views.StuckVolume{Node: n}
+		for _, s.Claim = range held {
+			volume := s.Claim.Namespace + "/" + s.Claim.VolumeID
+			if shown[volume] {
+				continue
+			}
+			if len(f.problems) == mostProblems {
+				f.more = true
+				return f, nil
+			}
+			shown[volume] = true
+			if s.Lost == nil { // without the facts the problem is still one
+				s.Lost, _, _ = c.NodeFenceStatus(ctx, n.ID, nil)
+			}
+			s.Why = nil
+			if len(f.problems) < mostExplained {
+				s.Why, _, _ = whys.OfVolume(ctx, c, s.Claim.VolumeID, &api.Query{Namespace: s.Claim.Namespace})
+			}
+			f.problems = append(f.problems, s.Problem())
+		}
 	}
 	return f, nil
 }

@@ -110,9 +110,15 @@ func TestPage_SolvesAStuckVolumeByClicks(t *testing.T) {
 	v := &visitor{t: t, page: overSocket}
 	v.visit(Root)
 	v.click("A view of their own")
-	wants(t, v.body, "berth node confirm-lost")
+	wants(t, v.body, "berth node confirm-lost", "no fence device of the servers matches the node")
+	if n := strings.Count(v.body, `<a id="problem/ui/volume?`); n != 1 {
+		t.Errorf("the volume has %d rows, want 1:\n%s", n, v.body)
+	}
 	v.click("data")
 	wants(t, v.body, "waits here", `aria-current="step"`, "if the machine is off: berth node confirm-lost")
+	if strings.Contains(v.body, "Fence, node n1") {
+		t.Errorf("the page offers a fence without a device:\n%s", v.body)
+	}
 	stuck := v.at
 	v.click("Confirm that the machine is off, node n1")
 	wants(t, v.body, "Volume data of namespace default is released")

@@ -68,6 +68,8 @@ func TestLists_HaveFiltersOfTheirRows(t *testing.T) {
 	check(t, plugins.shows, &structs.CSIPluginListStub{})
 	matches(t, wrongVolumes, &structs.CSIVolumeListStub{})
 	matches(t, wrongNodes, &structs.NodeListStub{})
+	matches(t, lostNodes, &structs.NodeListStub{})
+	matches(t, heldClaims, &structs.VolumeClaimStub{})
 	matches(t, allocations.filterOf("NodeID", `a"b`), &structs.AllocListStub{})
 	for _, name := range volumes.names {
 		matches(t, name+` contains "x"`, &structs.CSIVolumeListStub{})
