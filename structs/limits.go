@@ -144,7 +144,7 @@ const (
 
 	// Bounds of the files of allocations that users read.
 	MaxFilesListed = 10_000   // files of one directory
-	MaxFileStreams = 256      // files, logs and streams of events that one agent sends at a time
+	MaxFileStreams = 512      // files, logs and streams of events that one agent sends at a time
 	MaxTailLines   = 100_000  // last lines of a file or log
 	MaxTailBytes   = 16 << 20 // bytes that are searched for them
 

@@ -32,7 +32,7 @@ const (
 )
 
 // MaxOwn bounds the streams of one caller among structs.MaxFileStreams of an agent.
-const MaxOwn = 64
+const MaxOwn = 128
 
 // ipv6Net is the length of the prefix that one owner of IPv6 addresses usually has.
 const ipv6Net = 64
