@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -21,7 +22,7 @@ func stuckStates(t *testing.T) string {
 	b.WriteString("# Why something waits\n\n" +
 		"`berth job why` and `berth volume why` name the causes and the next steps. This page lists the states that they\n" +
 		"know. The names in the answers are examples: job web, group g, task t, volume vol, plugin pl, nodes n0 and n1. Of\n" +
-		"each answer only the first cause is here.\n\n" +
+		"each answer only the first cause is here, with the next steps of all.\n\n" +
 		"| state | the answer | next steps |\n|---|---|---|\n")
 	for situation := range strings.SplitSeq(strings.TrimSpace(string(text)), "\n\n") {
 		name, answer, _ := strings.Cut(situation, "\n")
@@ -32,11 +33,12 @@ func stuckStates(t *testing.T) string {
 	return b.String()
 }
 
-// causeAndSteps returns the first chain of causes of an answer, from the top to the deepest one, and its
-// steps.
+// causeAndSteps returns the first chain of causes of an answer, from the top to the deepest one, and the
+// steps of all causes.
 func causeAndSteps(answer string) (cause string, steps []string) {
 	var chain []string
 	depth := -1
+	ended := false // the first chain
 	for line := range strings.Lines(answer) {
 		text := strings.TrimLeft(line, " ")
 		indent := len(line) - len(text)
@@ -44,9 +46,11 @@ func causeAndSteps(answer string) (cause string, steps []string) {
 		step, isStep := strings.CutPrefix(text, "-> ")
 		switch {
 		case isStep:
-			steps = append(steps, step)
-		case indent <= depth: // the next cause
-			return strings.Join(chain, ": "), steps
+			if !slices.Contains(steps, step) {
+				steps = append(steps, step)
+			}
+		case ended || indent <= depth: // the next cause
+			ended = true
 		default:
 			chain = append(chain, text)
 			depth = indent
