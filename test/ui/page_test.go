@@ -60,6 +60,7 @@ func TestPage_InABrowser(t *testing.T) {
 	for _, v := range views {
 		t.Run(v.name, func(t *testing.T) { lookAt(t, b, agent.addr, v) })
 	}
+	t.Run("things", func(t *testing.T) { lookAtThings(t, b, agent.addr) })
 	t.Run("slow part", func(t *testing.T) { awaitSlowPart(t, b, agent.addr) })
 	t.Run("log", func(t *testing.T) { readLog(t, b, agent.addr) })
 	t.Run("command", func(t *testing.T) { runCommand(t, b, agent.addr) })
@@ -86,6 +87,23 @@ func lookAt(t *testing.T, b *browser, addr string, v view) {
 	}
 	b.as(looks[0])
 	b.checkFaults(v.name)
+}
+
+// lookAtThings looks at a node, an allocation and a plugin, by the first link of each list.
+func lookAtThings(t *testing.T, b *browser, addr string) {
+	b.t = t
+	for _, list := range []string{"nodes", "allocations", "plugins"} {
+		b.do(chromedp.Navigate(addr + "/ui/" + list))
+		b.await(list, "!!document.querySelector('tbody th a')")
+		b.click("tbody th a")
+		b.await("a view of "+list, "!!document.querySelector('.properties')")
+		for _, l := range looks {
+			b.as(l)
+			b.checkAccessibility("a view of " + list + ", " + l.name)
+		}
+		b.as(looks[0])
+		b.checkFaults("a view of " + list)
+	}
 }
 
 // follow sees a job in a view that was read before there was the job.
