@@ -49,5 +49,6 @@ if build terraform-provider-nomad github.com/hashicorp/terraform-provider-nomad 
 else
 	failed+=(terraform-provider-nomad tofu) # the test of OpenTofu needs both
 fi
+compgen -G "$tools/*.version" >/dev/null || { echo "no tool could be built" >&2 && exit 1; }
 [ ${#failed[@]} -eq 0 ] || echo "not built, so its test is skipped: ${failed[*]}" >&2
 echo "$tools"
