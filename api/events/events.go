@@ -14,6 +14,7 @@ import (
 
 	"berth/api"
 	"berth/internal/backoff"
+	"berth/internal/fastjson"
 	"berth/rpc"
 	"berth/structs"
 	"berth/structs/event"
@@ -55,6 +56,7 @@ type sender struct {
 	release  func()    // gives the slot of the stream back
 	answered time.Time // zero before the first answer
 	lines    []byte
+	headers  fastjson.Encoder
 }
 
 // serve sends events until the client goes, or has all that there are.
@@ -185,7 +187,7 @@ func (s *sender) send(resp *event.ListResponse) error {
 
 	for rest := resp.Events; len(rest) > 0; {
 		n := sameIndex(rest)
-		s.lines, err = appendLine(s.lines, rest[:n])
+		s.lines, err = appendLine(s.lines, rest[:n], &s.headers)
 		if err != nil {
 			return err
 		}
@@ -211,7 +213,7 @@ func (s *sender) tellGap(gap *event.Gap) error {
 		if err != nil {
 			return err
 		}
-		s.lines, err = appendLine(s.lines, []*event.Event{e})
+		s.lines, err = appendLine(s.lines, []*event.Event{e}, &s.headers)
 		return err
 	case s.began:
 		return structs.Unavailablef("the servers no longer have the events %d to %d, which the client has not "+

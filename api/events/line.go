@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strconv"
 
+	"berth/internal/fastjson"
 	"berth/structs"
 	"berth/structs/event"
 )
@@ -35,19 +36,19 @@ type Header struct {
 
 // appendLine appends the line of the events of one log entry. A payload is JSON already: to encode it again
 // for each reader would take most of the time.
-func appendLine(b []byte, events []*event.Event) ([]byte, error) {
+func appendLine(b []byte, events []*event.Event, headers *fastjson.Encoder) ([]byte, error) {
 	b = append(b, `{"Index":`...)
 	b = strconv.AppendUint(b, events[0].Index, 10)
 	b = append(b, `,"Events":`...)
 	before := byte('[')
 	for _, e := range events {
-		header, err := json.Marshal(headerOf(e))
+		header := headerOf(e)
+		var err error
+		b, err = headers.Append(append(b, before), &header)
 		if err != nil {
 			return nil, structs.Internalf("encoding an event: %w", err)
 		}
-		b = append(b, before)
-		b = append(b, header[:len(header)-1]...)
-		b = append(b, `,"Payload":`...)
+		b = append(b[:len(b)-1], `,"Payload":`...)
 		b = append(b, e.Payload...)
 		b = append(b, '}')
 		before = ','
