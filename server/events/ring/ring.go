@@ -24,9 +24,14 @@ const (
 	maxAnswerBytes  = 1 << 20
 )
 
-// gather is how long a reader that has waited lets further events come. It bounds the answers for each reader
-// to a hundred in a second, however many entries there are.
-const gather = 10 * time.Millisecond
+// The time for which a reader that has waited lets further events come: gather, and for more than fewReaders
+// so much more that all readers together have a thousand answers in a second. It bounds what the answers cost
+// the writes, however many entries and readers there are.
+const (
+	gather     = 10 * time.Millisecond
+	fewReaders = 10
+	maxGather  = 250 * time.Millisecond
+)
 
 // rowBytes is the memory that a changed row counts for until its payload is encoded, besides its part of the
 // log entry: the rows around a change share most of what they refer to.
@@ -51,6 +56,7 @@ type Ring struct {
 	// is below that of the next entry.
 	restored bool
 	news     chan struct{} // closed by the next change of newest or floor; nil: nobody waits
+	waiting  int           // readers that wait for news, or let more come
 }
 
 // New returns an empty ring.
@@ -151,26 +157,41 @@ func (r *Ring) Read(ctx context.Context, req *event.ListRequest, keep Keep) (*ev
 		if len(entries) > 0 {
 			continue
 		}
-		if len(resp.Events) > 0 || resp.Missed != nil || !waitFor(ctx, news) {
+		if len(resp.Events) > 0 || resp.Missed != nil || !r.waitFor(ctx, news) {
 			return resp, nil
 		}
 	}
 }
 
 // waitFor waits for news, and then for more. It returns false if ctx ends before the news.
-func waitFor(ctx context.Context, news <-chan struct{}) bool {
+func (r *Ring) waitFor(ctx context.Context, news <-chan struct{}) bool {
+	r.addWaiting(1)
+	defer r.addWaiting(-1)
 	select {
 	case <-news:
 	case <-ctx.Done():
 		return false
 	}
-	more := time.NewTimer(gather)
+	more := time.NewTimer(gatherFor(r.addWaiting(0)))
 	defer more.Stop()
 	select {
 	case <-more.C:
 	case <-ctx.Done():
 	}
 	return true
+}
+
+// addWaiting changes the number of readers that wait, and returns it.
+func (r *Ring) addWaiting(n int) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.waiting += n
+	return r.waiting
+}
+
+// gatherFor returns how long each of a number of readers lets events come.
+func gatherFor(readers int) time.Duration {
+	return min(maxGather, gather*time.Duration(max(readers, fewReaders))/fewReaders)
 }
 
 // atOnce is how many entries a reader takes at once from the ring.

@@ -234,6 +234,64 @@ func TestRing_WaitsForAnEvent(t *testing.T) {
 	})
 }
 
+// Many readers let events come for longer than one, so that their answers are not too many. Three hundred do
+// not wait as much longer.
+func TestRing_ManyReadersLetMoreEventsCome(t *testing.T) {
+	for readers, want := range map[int][]string{
+		1:   {"5 a", "6 b"},
+		10:  {"5 a", "6 b"},
+		40:  {"5 a", "6 b", "7 c"},
+		300: {"5 a", "6 b", "7 c"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r := small(100)
+			r.Publish(4, []fsm.Entry{entry(4, "old")})
+			got := make([]*event.ListResponse, readers)
+			var wait sync.WaitGroup
+			for n := range readers {
+				wait.Go(func() { got[n], _ = r.Read(t.Context(), &event.ListRequest{After: 4}, all) })
+			}
+			synctest.Wait()
+			for index, text := range map[uint64]string{5: "a", 6: "b", 7: "c", 8: "d"} {
+				after := []time.Duration{0, 9, 30, 255}[index-5] * time.Millisecond // virtual
+				time.AfterFunc(after, func() { r.Publish(index, []fsm.Entry{entry(index, text)}) })
+			}
+			wait.Wait()
+			for _, resp := range got {
+				if !slices.Equal(keys(resp), want) {
+					t.Fatalf("%d readers: got %v, want %v", readers, keys(resp), want)
+				}
+			}
+		})
+	}
+}
+
+// The readers that have their answer no longer count.
+func TestRing_ReadersThatHaveReadDoNotCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := small(100)
+		r.Publish(4, []fsm.Entry{entry(4, "old")})
+		var wait sync.WaitGroup
+		for range 40 {
+			wait.Go(func() { _, _ = r.Read(t.Context(), &event.ListRequest{After: 4}, all) })
+		}
+		synctest.Wait()
+		r.Publish(5, []fsm.Entry{entry(5, "a")})
+		wait.Wait()
+
+		var resp *event.ListResponse
+		wait.Go(func() { resp, _ = r.Read(t.Context(), &event.ListRequest{After: 5}, all) })
+		synctest.Wait()
+		r.Publish(6, []fsm.Entry{entry(6, "b")})
+		time.Sleep(30 * time.Millisecond)
+		r.Publish(7, []fsm.Entry{entry(7, "c")})
+		wait.Wait()
+		if !slices.Equal(keys(resp), []string{"6 b"}) {
+			t.Errorf("got %v, want the first event alone", keys(resp))
+		}
+	})
+}
+
 // A write never waits for a reader, whatever that does.
 func TestRing_PublishDoesNotWaitForAReader(t *testing.T) {
 	r := small(3)
