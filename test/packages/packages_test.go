@@ -103,6 +103,7 @@ func TestRelease(t *testing.T) {
 	t.Run("is the same twice", func(t *testing.T) { compare(t, first, again) })
 	t.Run("is within its bound", func(t *testing.T) { checkSize(t, first) })
 	t.Run("has the same files for RPM", func(t *testing.T) { checkRPM(t, first) })
+	t.Run("has an image that serves", func(t *testing.T) { runImage(t, first) })
 	t.Run("installs, upgrades and leaves", func(t *testing.T) { install(t, dir, deb(first, "1"), deb(next, "2")) })
 }
 
