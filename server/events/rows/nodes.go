@@ -89,32 +89,40 @@ func aclRole(c change[access.Role]) []ring.Made {
 func fenceRun(c change[nodeloss.FenceRun]) []ring.Made {
 	r := c.row()
 	kind := "FenceBegun"
+	reason := r.Reason
 	switch {
 	case c.isGone():
 		kind = "FenceDeleted"
+		reason = ""
 	case r.State == nodeloss.FenceProved:
 		kind = "FenceProved"
 	case r.State == nodeloss.FenceFailed:
 		kind = "FenceFailed"
 	case r.State == nodeloss.FenceVoid:
 		kind = "FenceVoid"
+	default:
+		reason = cmp.Or(reason, r.Why)
 	}
 	return one(c, "Fence", event.Event{
 		Topic:      event.Fence,
 		Type:       kind,
 		Key:        fmt.Sprintf("%s/%d", r.NodeID, r.Number),
 		FilterKeys: []string{r.NodeID},
-		Reason:     cmp.Or(r.Reason, r.Why),
+		Reason:     reason,
 	})
 }
 
 func fenceOrder(c change[nodeloss.FenceOrder]) []ring.Made {
 	o := c.row()
+	reason := o.Why
+	if c.isGone() {
+		reason = ""
+	}
 	return one(c, "FenceOrder", event.Event{
 		Topic:      event.Fence,
 		Type:       c.typeOf("FenceOrderEnded", nil, "FenceOrdered"),
 		Key:        o.NodeID,
 		FilterKeys: []string{o.NodeID},
-		Reason:     o.Why,
+		Reason:     reason,
 	})
 }

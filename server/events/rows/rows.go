@@ -1,6 +1,7 @@
 package rows
 
 import (
+	"cmp"
 	"iter"
 	"maps"
 	"slices"
@@ -134,6 +135,7 @@ func of[R any, P interface {
 // told makes the event of a row whose payload is the row under the name of its kind.
 func told[R any](c change[R], kind string, e event.Event) ring.Made {
 	e.FilterKeys = slices.DeleteFunc(e.FilterKeys, func(k string) bool { return k == "" })
+	e.Reason = cmp.Or(e.Reason, reasons[e.Type])
 	row := c.row()
 	return ring.Made{
 		Event:   &e,

@@ -209,15 +209,35 @@ func TestMake_ARetryIsNoFailure(t *testing.T) {
 	}
 }
 
-// TestMake_TellsOfAttachmentsAndOperations: each event of an attachment and of an operation has a reason.
-func TestMake_TellsOfAttachmentsAndOperations(t *testing.T) {
-	for _, c := range slices.Concat(changesOfVolumes(), changesOfUse()) {
-		if c.topic != event.Attachment && c.topic != event.Operation || c.kind == "AttachmentUpdated" {
-			continue
-		}
+// TestMake_GivesItsOwnEventsAReason: each event of a topic of berth has a reason.
+func TestMake_GivesItsOwnEventsAReason(t *testing.T) {
+	own := []event.Topic{event.Claim, event.Attachment, event.Instance, event.Fence, event.Operation}
+	for _, c := range slices.Concat(changesOfFences(), changesOfVolumes(), changesOfUse()) {
 		for _, m := range made(c.table, c.command, c.before, c.now) {
-			if m.Topic == c.topic && m.Reason == "" {
+			if slices.Contains(own, m.Topic) && m.Reason == "" {
 				t.Errorf("%s has no reason", m.Type)
+			}
+		}
+	}
+}
+
+// TestMake_TellsNoFormerReason: an instance is not gone because it was healthy, and an order does not end for
+// the reason for which it was given.
+func TestMake_TellsNoFormerReason(t *testing.T) {
+	instance := changed(&structs.CSIPluginInstance{NodeID: "n"}, func(i *structs.CSIPluginInstance) {
+		i.HealthDescription = "former"
+	})
+	order := &nodeloss.FenceOrder{NodeID: "n", Why: "former"}
+	run := &nodeloss.FenceRun{NodeID: "n", State: nodeloss.FenceRunning, Why: "former"}
+	proved := changed(run, func(r *nodeloss.FenceRun) { r.State = nodeloss.FenceProved })
+	for _, c := range []aChange{
+		{schema.Instances, "C", instance, nil, event.Instance, "InstanceDeregistered"},
+		{schema.FenceOrders, "C", order, nil, event.Fence, "FenceOrderEnded"},
+		{schema.FenceRuns, "C", run, proved, event.Fence, "FenceProved"},
+	} {
+		for _, m := range made(c.table, c.command, c.before, c.now) {
+			if m.Type != c.kind || m.Reason == "" || m.Reason == "former" {
+				t.Errorf("%s has the reason %q", m.Type, m.Reason)
 			}
 		}
 	}

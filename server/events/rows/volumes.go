@@ -185,12 +185,15 @@ func instance(c change[structs.CSIPluginInstance]) []ring.Made {
 		Type:       kind,
 		Key:        i.PluginID + "/" + string(i.Kind) + "/" + i.NodeID,
 		FilterKeys: []string{i.PluginID, i.NodeID, i.AllocID},
-		Reason:     instanceReason(i),
+		Reason:     instanceReason(c),
 	})
 }
 
-func instanceReason(i *structs.CSIPluginInstance) string {
+func instanceReason(c change[structs.CSIPluginInstance]) string {
+	i := c.row()
 	switch {
+	case c.isGone():
+		return "" // it was healthy or not until then
 	case i.DownWithNode:
 		return "the node is down"
 	case i.OtherDriver:
