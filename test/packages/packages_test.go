@@ -104,7 +104,7 @@ func TestRelease(t *testing.T) {
 	t.Run("is within its bound", func(t *testing.T) { checkSize(t, first) })
 	t.Run("has the same files for RPM", func(t *testing.T) { checkRPM(t, first) })
 	t.Run("has an image that serves", func(t *testing.T) { runImage(t, first) })
-	t.Run("installs, upgrades and leaves", func(t *testing.T) { install(t, dir, deb(first, "1"), deb(next, "2")) })
+	t.Run("installs, upgrades and leaves", func(t *testing.T) { install(t, dir, first, next) })
 }
 
 // compare compares two releases of one commit.
@@ -151,20 +151,17 @@ func checkRPM(t *testing.T, dist string) {
 	if _, err := exec.LookPath("rpm"); err != nil {
 		testskip.Lacking(t, "the program rpm")
 	}
-	found, err := filepath.Glob(dist + "/*.rpm")
-	if err != nil || len(found) != 1 {
-		t.Fatalf("packages of RPM: %q, %v", found, err)
-	}
-	head := output(t, "rpm", "-qp", "--qf", "%{NAME} %{VERSION} %{RELEASE} %{BUILDHOST}", found[0])
+	found := rpmOf(t, dist)
+	head := output(t, "rpm", "-qp", "--qf", "%{NAME} %{VERSION} %{RELEASE} %{BUILDHOST}", found)
 	if want := "berth " + version.Version + " 1 localhost"; head != want {
 		t.Errorf("the head is %q, want %q", head, want)
 	}
-	if config := output(t, "rpm", "-qpc", found[0]); config != "/etc/berth/berth.hcl\n/etc/default/berth\n" {
+	if config := output(t, "rpm", "-qpc", found); config != "/etc/berth/berth.hcl\n/etc/default/berth\n" {
 		t.Errorf("the configuration is %q", config)
 	}
 
 	files := map[string]bool{}
-	for path := range strings.Lines(output(t, "rpm", "-qpl", found[0])) {
+	for path := range strings.Lines(output(t, "rpm", "-qpl", found)) {
 		path = strings.TrimSpace(path)
 		files[strings.Replace(path, "zsh/site-functions", "zsh/vendor-completions", 1)] = true
 	}
@@ -198,10 +195,12 @@ const examples = "/usr/share/doc/berth/examples/"
 
 // install goes from an empty machine to one without berth, with a job whose task runs through the upgrade and
 // the removal.
-func install(t *testing.T, dir, first, next string) {
+func install(t *testing.T, dir, firstDist, nextDist string) {
 	t.Cleanup(func() { removeCgroups(t, filepath.Base(dir)) })
 	m := newMachine(t, dir)
 	inside := func(path string) string { return "/mnt" + strings.TrimPrefix(path, dir) }
+	first := deb(firstDist, "1")
+	next := deb(nextDist, "2")
 
 	// The package starts nothing, and says how to.
 	said := m.must("dpkg -i " + inside(first))
@@ -268,6 +267,7 @@ func install(t *testing.T, dir, first, next string) {
 	m.mustFail("test -e /var/lib/berth")
 	m.mustFail("grep /var/lib/berth /proc/self/mounts")
 	m.mustFail("systemctl cat berth")
+	m.installRPM(inside(rpmOf(t, firstDist)), inside(rpmOf(t, nextDist)))
 }
 
 // taskPID prints the process of the task of the job counter.
