@@ -200,7 +200,7 @@ func describe(b *strings.Builder, tx *state.ReadTx) {
 			a.State, a.VolumeID, a.ExternalNodeID, a.Call, a.LastError)
 	}
 	for c := range csi.ClaimsFrom(tx, structs.AllNamespaces, "", state.Page{}) {
-		fmt.Fprintf(b, "claim of volume %s: %+v\n", c.VolumeID, c)
+		fmt.Fprintf(b, "claim of volume %s: %+v, its release: %+v\n", c.VolumeID, c, c.ReleaseError)
 		a := state.Alloc(tx, c.AllocID)
 		if a == nil {
 			continue
