@@ -7,7 +7,6 @@ import (
 	"berth/cli/operator"
 	"berth/internal/fastjson"
 	"berth/server/events/rows"
-	"berth/structs"
 )
 
 // snapshotStateCommand returns "berth operator snapshot state".
@@ -38,12 +37,11 @@ func snapshotState(ctx context.Context, c *command.Call) error {
 	var e fastjson.Encoder
 	var line []byte
 	for m := range rows.All(store.Read()) {
-		line = append(append(line[:0], `{"`...), m.Kind...)
-		line, err = e.Append(append(line, `":`...), m.Row())
+		line, err = m.AppendPayload(line[:0], &e)
 		if err != nil {
-			return structs.Internalf("encoding %s %q: %w", m.Kind, m.Key, err)
+			return err
 		}
-		_, err = c.Out.Write(append(line, "}\n"...))
+		_, err = c.Out.Write(append(line, '\n'))
 		if err != nil {
 			return err
 		}

@@ -66,17 +66,26 @@ func (e *entry) encode(m *Made) (int, error) {
 		return 0, nil
 	}
 
-	b := append([]byte{'{', '"'}, m.Kind...)
-	b, err := e.json.Append(append(b, '"', ':'), m.Row())
+	payload, err := m.AppendPayload(nil, &e.json)
 	if err != nil {
-		return 0, structs.Internalf("encoding %s %q of an event: %w", m.Kind, m.Key, err)
+		return 0, err
+	}
+	m.Payload = payload
+	m.Row = nil // the row may go
+	return len(m.Payload), nil
+}
+
+// AppendPayload appends the JSON of the row under the name of its kind.
+func (m *Made) AppendPayload(b []byte, e *fastjson.Encoder) ([]byte, error) {
+	b = append(append(b, `{"`...), m.Kind...)
+	b, err := e.Append(append(b, `":`...), m.Row())
+	if err != nil {
+		return nil, structs.Internalf("encoding %s %q: %w", m.Kind, m.Key, err)
 	}
 	if m.Deleted {
 		b = append(b, `,"Deleted":true`...)
 	}
-	m.Payload = append(b, '}')
-	m.Row = nil // the row may go
-	return len(m.Payload), nil
+	return append(b, '}'), nil
 }
 
 // answer is an answer in work.
