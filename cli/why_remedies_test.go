@@ -151,7 +151,7 @@ func commandsOf(n ast.Node) (commands []string) {
 	return commands
 }
 
-// What berth has in place of a command of the dialect exists.
+// Each command exists that berth names in place of one of the dialect.
 func TestAbsentCommands_NameCommandsThatExist(t *testing.T) {
 	source, err := os.ReadFile("command/absent.go")
 	if err != nil {

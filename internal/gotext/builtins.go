@@ -9,7 +9,7 @@ import (
 // builtins are the functions of the language, beside those in frame.function. Those that take any value take
 // it as a reflect.Value, so that it keeps its type.
 var builtins = Functions{
-	"not":      func(v reflect.Value) bool { return !mustHold(v) },
+	"not":      func(v reflect.Value) bool { return !holds(v) },
 	"len":      length,
 	"index":    index,
 	"slice":    slice,
@@ -27,9 +27,9 @@ var builtins = Functions{
 	"ge":       func(a, b reflect.Value) (bool, error) { below, err := less(a, b); return !below, err },
 }
 
-func mustHold(v reflect.Value) bool {
-	holds, _ := isTrue(v)
-	return holds
+func holds(v reflect.Value) bool {
+	is, _ := isTrue(v)
+	return is
 }
 
 // length returns the number of bytes of a text, or of elements.

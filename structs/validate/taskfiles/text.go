@@ -87,7 +87,7 @@ func parseText(t *structs.Template, text string) (trees map[string]*parse.Tree, 
 func rejectedCalls(trees map[string]*parse.Tree) (faults []error) {
 	called := map[string]parse.Pos{}
 	for _, tree := range trees {
-		VisitTemplate(tree.Root, func(n parse.Node) {
+		visitTemplate(tree.Root, func(n parse.Node) {
 			call, ok := n.(*parse.IdentifierNode)
 			if !ok {
 				return
@@ -142,11 +142,11 @@ func rejection(name string) string {
 	return "berth does not know it; it has: " + strings.Join(templateFunctions, ", ")
 }
 
-// VisitTemplate calls visit for a node of a parsed template and for all nodes below it.
-func VisitTemplate(n parse.Node, visit func(parse.Node)) {
+// visitTemplate calls visit for a node of a parsed template and for all nodes below it.
+func visitTemplate(n parse.Node, visit func(parse.Node)) {
 	visit(n)
 	for _, child := range templateChildren(n) {
-		VisitTemplate(child, visit)
+		visitTemplate(child, visit)
 	}
 }
 
