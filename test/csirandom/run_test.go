@@ -157,14 +157,18 @@ func (w *world) finish() {
 			w.t.Errorf("stopping %s: %v", id, err)
 		}
 	}
-	w.AwaitRows(w.Leader(), "no claim is left", func(tx *state.ReadTx) bool {
+	w.Await("no claim is left", func() bool {
+		tx := w.Leader().Store().Read()
+		w.retryParked(tx)
 		for range csi.ClaimsFrom(tx, structs.AllNamespaces, "", state.Page{}) {
 			return false
 		}
 		return true
 	})
 	w.Await("no volume and no snapshot is left", func() bool {
-		return w.removeRest(w.Leader().Store().Read())
+		tx := w.Leader().Store().Read()
+		w.retryParked(tx)
+		return w.removeRest(tx)
 	})
 	storage := w.nodes[0].plugin
 	left := slices.DeleteFunc(storage.Volumes(), func(id string) bool { return slices.Contains(w.strays, id) })
