@@ -2,7 +2,10 @@ package e2e
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"slices"
@@ -51,34 +54,100 @@ func (a *agent) followEvents() (jobs func() []string) {
 	}
 }
 
-// TestEvents_GoOnWhenTheLeaderIsKilled follows the events at an agent without a server while the leader ends.
-// A reader sees the registration of each job once, in their order.
+// eventAnswers returns how many requests for events a server has answered itself.
+func (a *agent) eventAnswers() (n int) {
+	a.t.Helper()
+	resp, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/v1/metrics?format=prometheus", a.http))
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		a.t.Fatalf("the metrics: %s, %v", resp.Status, err)
+	}
+	for line := range strings.Lines(string(text)) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), "} ")
+		of := strings.Contains(name, `method="Event.List"`)
+		if !of || !strings.HasPrefix(name, "berth_rpc_served_count{") {
+			continue
+		}
+		count, err := strconv.Atoi(value)
+		if err != nil {
+			a.t.Fatalf("the metric %s: %v", line, err)
+		}
+		n += count
+	}
+	return n
+}
+
+// readEvents reads the events of a cluster at an agent, and registers jobs at one of the servers.
+type readEvents struct {
+	*testing.T
+	at   *agent
+	seen func() []string
+	want []string
+}
+
+func (r *readEvents) register(name string) {
+	r.Helper()
+	r.at.must("job", "run", "-detach", r.at.writeJob(jobFile{name: name, script: "sleep 1000"}))
+	r.want = append(r.want, name)
+}
+
+func (r *readEvents) await(what string, seen func() []string) {
+	r.Helper()
+	eventually(r, what, func() error { return sameJobs(seen(), r.want) })
+}
+
+// fromServer registers jobs until a server answers the reader. Nobody else reads events of the cluster, so
+// the next request of the reader waits at that server.
+func (r *readEvents) fromServer(s *agent) {
+	r.Helper()
+	eventually(r, s.name+" answers the reader", func() error {
+		before := s.eventAnswers()
+		r.register(fmt.Sprint("before", len(r.want)))
+		r.await("the events before", r.seen)
+		if s.eventAnswers() == before {
+			return errors.New("another server answers")
+		}
+		return nil
+	})
+}
+
+// TestEvents_GoOnWhenTheLeaderIsKilled follows the events at an agent without a server while the leader ends,
+// which serves the reader. A reader sees the registration of each job once, in their order, also of those
+// that only the next leader can tell it of: its agent stands still from before them until that one is alone.
 func TestEvents_GoOnWhenTheLeaderIsKilled(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	leader, followers := c.leader()
-	seen := c.node.followEvents()
-	var want []string
-	register := func(name string) {
-		t.Helper()
-		followers[0].must("job", "run", "-detach", followers[0].writeJob(jobFile{name: name, script: "sleep 1000"}))
-		want = append(want, name)
+	r := &readEvents{T: t, at: followers[0], seen: c.node.followEvents()}
+	r.fromServer(leader)
+
+	c.node.signal(syscall.SIGSTOP)
+	defer c.node.signal(syscall.SIGCONT) // a stopped process cannot end
+	// One answer of the leader may be on its way, with the first of these.
+	for n := range 4 {
+		r.register(fmt.Sprint("unread", n))
 	}
-	for n := range 3 {
-		register(fmt.Sprint("before", n))
-	}
-	eventually(t, "the events before", func() error { return sameJobs(seen(), want) })
 	leader.kill()
 	for n := range 3 {
-		register(fmt.Sprint("after", n))
+		r.register(fmt.Sprint("after", n))
 	}
-	eventually(t, "the events after", func() error { return sameJobs(seen(), want) })
+	next, others := c.leader()
+	others[0].kill()
+	c.node.signal(syscall.SIGCONT)
+	r.await("the events at the next leader", r.seen)
 
 	leader.start()
-	late := leader.followEvents()
-	eventually(t, "the events at a server that was away", func() error { return sameJobs(late(), want) })
-	for _, name := range want {
-		followers[0].must("job", "stop", "-purge", name)
+	others[0].start()
+	r.await("the events at a server that was away", leader.followEvents())
+	r.at = next
+	r.register("end")
+	r.await("the events after all", r.seen)
+	for _, name := range r.want {
+		next.must("job", "stop", "-purge", name)
 	}
 }
 
