@@ -74,6 +74,17 @@ func (a *agent) hostVolume() *hostvol.DynamicHostVolumeDetail {
 		a.must("volume", "status", "-type", "host", "-json", all[0].ID))
 }
 
+// awaitUnused waits until no allocation uses the host volume. One that was stopped uses it until its end.
+func (a *agent) awaitUnused() {
+	a.t.Helper()
+	eventually(a.t, "no allocation uses the host volume", func() error {
+		if users := a.hostVolume().Allocations; len(users) > 0 {
+			return fmt.Errorf("allocation %s does, which is %s", users[0].ID, users[0].ClientStatus)
+		}
+		return nil
+	})
+}
+
 func (a *agent) stickyClaims(args ...string) []*hostuse.TaskGroupHostVolumeClaim {
 	a.t.Helper()
 	return decode[[]*hostuse.TaskGroupHostVolumeClaim](a.t,
@@ -98,6 +109,7 @@ func TestDynamicHostVolume_KeepsTheDataOfAJob(t *testing.T) {
 	a.runKeeper(false, 2)
 
 	a.must("job", "stop", "-purge", "keeper")
+	a.awaitUnused()
 	a.must("volume", "delete", "-type", "host", "data")
 	out, _ := a.run("job", "plan", a.keeperJob(false))
 	if !strings.Contains(out, `the node has no host volume "data"`) {
