@@ -9,6 +9,7 @@ import (
 
 	"berth/internal/backoff"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // status is what is known of the archives of this leadership.
@@ -115,20 +116,25 @@ func (a *Agent) Stats() map[string]string {
 	defer s.mu.Unlock()
 	switch {
 	case a.settings.Every == 0:
-		return map[string]string{"state": "off"}
+		return shown(admin.ArchivesOff)
 	case !s.leads:
-		return map[string]string{"state": "idle: the leader saves the archives"}
+		return shown(admin.ArchivesIdle)
 	}
-	state := "ok"
+	state := admin.ArchivesOK
 	if s.failure != "" {
-		state = "failing"
+		state = admin.ArchivesFailing
 	}
 	if s.overdue(time.Now(), a.settings.Every) {
-		state = "overdue"
+		state = admin.ArchivesOverdue
 	}
-	known := map[string]string{"state": state, "newest": s.newestText()}
+	known := shown(state)
+	known["newest"] = s.newestText()
 	if s.failure != "" {
 		known["error"] = s.failure
 	}
 	return known
+}
+
+func shown(state admin.ArchiveState) map[string]string {
+	return map[string]string{admin.ArchiveStateKey: string(state)}
 }

@@ -224,10 +224,10 @@ func ArchiveProblem(stats map[string]string) (p Problem, ok bool) {
 		Remedy:  "see that the directory or the program of snapshot_agent takes archives",
 		Command: structs.CommandLine("", "agent-info"),
 	}
-	switch stats["state"] {
-	case "failing":
+	switch admin.ArchiveState(stats[admin.ArchiveStateKey]) {
+	case admin.ArchivesFailing:
 		p.Reasons = append(p.Reasons, "the last attempt failed")
-	case "overdue":
+	case admin.ArchivesOverdue:
 		p.Reasons = append(p.Reasons, "the newest one is older than two periods: "+stats["newest"])
 	}
 	if stats["error"] != "" {
