@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// The HTTP dialect has some times as text, where the row has UnixNano. The methods below translate the JSON
-// form in both directions. msgpack and the rows keep the number.
+// The HTTP dialect has some times as text, where rows and msgpack have UnixNano. The methods below translate.
 
 func timeOf(nanos int64) time.Time {
 	if nanos == 0 {
@@ -31,12 +30,15 @@ type evaluationJSON struct {
 }
 
 // MarshalJSON writes WaitUntil as a time, and adds Wait, as the dialect has them.
-func (e Evaluation) MarshalJSON() ([]byte, error) {
-	return json.Marshal(evaluationJSON{
+func (e Evaluation) MarshalJSON() ([]byte, error) { return json.Marshal(e.JSONForm()) }
+
+// JSONForm has the times as the dialect has them.
+func (e Evaluation) JSONForm() any {
+	return &evaluationJSON{
 		plainEvaluation: plainEvaluation(e),
 		Wait:            e.Wait(),
 		WaitUntil:       timeOf(e.WaitUntil),
-	})
+	}
 }
 
 // UnmarshalJSON decodes the result of MarshalJSON.
@@ -58,12 +60,13 @@ type csiInfoJSON struct {
 }
 
 // MarshalJSON writes UpdateTime as a time, as the dialect has it.
-func (i CSIInfo) MarshalJSON() ([]byte, error) {
-	return json.Marshal(i.toJSON())
-}
+func (i CSIInfo) MarshalJSON() ([]byte, error) { return json.Marshal(i.JSONForm()) }
 
-func (i CSIInfo) toJSON() csiInfoJSON {
-	return csiInfoJSON{
+// JSONForm has the time as the dialect has it.
+func (i CSIInfo) JSONForm() any { return i.toJSON() }
+
+func (i CSIInfo) toJSON() *csiInfoJSON {
+	return &csiInfoJSON{
 		plainCSIInfo: plainCSIInfo(i),
 		UpdateTime:   timeOf(i.UpdateTime),
 	}
@@ -89,13 +92,16 @@ type instanceJSON struct {
 }
 
 // MarshalJSON writes every field of the instance, times as in CSIInfo.
-func (i CSIPluginInstance) MarshalJSON() ([]byte, error) {
-	return json.Marshal(instanceJSON{
+func (i CSIPluginInstance) MarshalJSON() ([]byte, error) { return json.Marshal(i.JSONForm()) }
+
+// JSONForm has every field of the instance, times as in CSIInfo.
+func (i CSIPluginInstance) JSONForm() any {
+	return &instanceJSON{
 		Kind:        i.Kind,
 		NodeID:      i.NodeID,
-		csiInfoJSON: i.toJSON(),
+		csiInfoJSON: *i.toJSON(),
 		Indexes:     i.Indexes,
-	})
+	}
 }
 
 // UnmarshalJSON decodes the result of MarshalJSON.

@@ -39,12 +39,8 @@ func (e *Encoder) Append(b []byte, v any) ([]byte, error) {
 	}
 	rv := reflect.ValueOf(v)
 	if t := rv.Type(); t != e.last {
-		w, known := writers.Load(t)
-		if !known {
-			w, _ = writers.LoadOrStore(t, plan{}.writer(t))
-		}
 		e.last = t
-		e.write = w.(writer)
+		e.write = writerOf(t)
 	}
 	e.err = nil
 	b = e.write(b, rv, e)
@@ -60,6 +56,20 @@ var (
 	textMarshaler = reflect.TypeFor[encoding.TextMarshaler]()
 )
 
+func writerOf(t reflect.Type) writer {
+	w, known := writers.Load(t)
+	if !known {
+		w, _ = writers.LoadOrStore(t, plan{}.writer(t))
+	}
+	return w.(writer)
+}
+
+// Former is a struct whose MarshalJSON returns the JSON of another value.
+type Former interface {
+	// JSONForm returns a pointer to that value.
+	JSONForm() any
+}
+
 // marshals reports whether a type, or a pointer to it, has a method that writes it.
 func marshals(t reflect.Type) bool {
 	p := reflect.PointerTo(t)
@@ -71,6 +81,8 @@ func (p plan) writer(t reflect.Type) writer {
 	switch {
 	case t == reflect.TypeFor[time.Time]():
 		return writeTime
+	case t.Kind() == reflect.Struct && t.Implements(reflect.TypeFor[Former]()):
+		return writeForm
 	case marshals(t) || p[t]:
 		return byLibrary
 	case t == reflect.TypeFor[map[string]string]():
@@ -101,6 +113,15 @@ func (p plan) writer(t reflect.Type) writer {
 	}
 
 	return byLibrary
+}
+
+// writeForm writes the value that stands for a Former.
+func writeForm(b []byte, v reflect.Value, e *Encoder) []byte {
+	if v.CanAddr() {
+		v = v.Addr() // Interface then copies nothing
+	}
+	form := reflect.ValueOf(v.Interface().(Former).JSONForm())
+	return writerOf(form.Type())(b, form, e)
 }
 
 // byLibrary has encoding/json write the value as it would in place: a method of the pointer writes a value

@@ -16,22 +16,26 @@ type field struct {
 	write writer
 }
 
-// structWriter writes the fields in the order of encoding/json. encoding/json itself writes structs with two
-// fields of one name, or with a tag that has more than a name and omitempty.
+// structWriter writes the fields in the order of encoding/json: of two with one name the one that is embedded
+// less deeply. encoding/json itself writes structs in which both are as deep, and those with a tag that has
+// more than a name and omitempty.
 func (p plan) structWriter(t reflect.Type) writer {
 	fields, ok := p.structFields(t, nil)
 	if !ok {
 		return byLibrary
 	}
 
-	names := map[string]bool{}
+	depths := map[string]int{}
 	for _, f := range fields {
-		if names[f.name] {
+		depth, twice := depths[f.name]
+		if twice && depth == len(f.path) {
 			return byLibrary
 		}
-
-		names[f.name] = true
+		if !twice || len(f.path) < depth {
+			depths[f.name] = len(f.path)
+		}
 	}
+	fields = slices.DeleteFunc(fields, func(f field) bool { return len(f.path) > depths[f.name] })
 
 	return func(b []byte, v reflect.Value, e *Encoder) []byte {
 		b = append(b, '{')
