@@ -80,6 +80,43 @@ func fixture(s *endpointstest.Server) {
 	s.Claim("open", "a", "n1")
 }
 
+func TestList_GivesTheEventsThatItsTopicsName(t *testing.T) {
+	s := newServer(t)
+	fixture(s)
+	secret := token(s, "")
+	type topics = map[event.Topic][]string
+	for name, c := range map[string]struct {
+		named, want topics
+	}{
+		"a key": {
+			topics{event.Job: {"job-team"}},
+			topics{event.Job: {"job-team"}},
+		},
+		"a topic without a key": {topics{event.Job: nil}, topics{}},
+		"a key of each topic": {
+			topics{event.All: {"n1"}},
+			topics{event.Node: {"n1"}, event.Claim: {"open/a"}, event.Attachment: {"open/n1"}},
+		},
+		"a key of a topic, and one of each topic": {
+			topics{event.Job: {"job-team"}, event.Node: {"n9"}, event.All: {"job-default"}},
+			topics{event.Job: {"job-default", "job-team"}},
+		},
+		"another ID that selects an event": {
+			topics{event.Claim: {"open"}, event.Attachment: {"sealed"}},
+			topics{event.Claim: {"open/a"}},
+		},
+	} {
+		got := seen(s, &event.ListRequest{Topics: c.named, QueryOptions: options(secret)})
+		// The evaluations and allocations of the fixture have random IDs.
+		maps.DeleteFunc(got, func(topic event.Topic, _ []string) bool {
+			return topic == event.Evaluation || topic == event.Allocation || topic == event.Instance
+		})
+		if !maps.EqualFunc(got, c.want, slices.Equal) {
+			t.Errorf("%s: got %v, want %v", name, got, c.want)
+		}
+	}
+}
+
 func TestList_ShowsTheRowsThatItsCallerMayRead(t *testing.T) {
 	s := newServer(t)
 	fixture(s)
