@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"berth/structs"
 	"berth/structs/hostuse"
@@ -122,6 +123,7 @@ func checkOwnership(f field.Errors, v *structs.VolumeRequest) {
 func checkMounts(f field.Errors, t *structs.Task, g *structs.TaskGroup) {
 	modes := []string{structs.PropagationPrivate, structs.PropagationHostToTask, structs.PropagationBothWays}
 	seen := map[string]bool{}
+	has := sync.OnceValue(func() field.Text { return volumeNames(g) })
 	for i, m := range field.FirstOf(f, "volume_mounts", t.VolumeMounts, structs.MaxListed) {
 		if m == nil {
 			f.Addf("volume_mount %d is null", i+1)
@@ -130,8 +132,9 @@ func checkMounts(f field.Errors, t *structs.Task, g *structs.TaskGroup) {
 
 		f := f.At("volume_mount %d", i+1)
 		interpolated := strings.Contains(m.Volume, "${")
-		f.Require(interpolated || g.Volumes[m.Volume] != nil,
-			"volume %q is no volume of the group; it has: %s", m.Volume, volumeNames(g))
+		if !interpolated && g.Volumes[m.Volume] == nil {
+			f.Addf("volume %q is no volume of the group; it has: %s", m.Volume, has())
+		}
 		if !strings.Contains(m.PropagationMode, "${") {
 			f.CheckOneOf("propagation_mode", m.PropagationMode, modes)
 		}
