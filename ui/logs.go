@@ -157,7 +157,7 @@ func (h *handler) streamLog(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// showExec shows the form for a command in a task. The script runs it.
+// showExec shows the terminal for a command in a task. The script runs it.
 func showExec(c *call) (*content, error) {
 	t, err := c.readTask()
 	if err != nil {
@@ -194,7 +194,7 @@ func (h *handler) serveSocket(w http.ResponseWriter, r *http.Request) {
 		"namespace": {t.Namespace},
 		"task":      {t.Task},
 		"command":   {string(line)},
-		"tty":       {"false"},
+		"tty":       {"true"},
 	}.Encode()
 	to.RequestURI = to.URL.RequestURI()
 	to.Header.Del("Cookie")

@@ -3,6 +3,7 @@ package ui
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -98,9 +99,11 @@ func TestLog_RejectsOtherAddresses(t *testing.T) {
 	}
 }
 
-// echo runs a command that repeats its input.
+// echo runs a command that says in which terminal it runs, and repeats its input.
 func echo(ctx context.Context, x *api.Exec) (int, error) {
-	_, err := io.WriteString(x.Stdout, strings.Join(x.Command, " ")+"\n")
+	size := <-x.Resize
+	_, err := fmt.Fprintf(x.Stdout, "%s in a terminal (%t) of %d rows and %d columns\n",
+		strings.Join(x.Command, " "), x.TTY, size.Height, size.Width)
 	if err == nil {
 		_, err = io.Copy(x.Stdout, x.Stdin)
 	}
@@ -109,9 +112,10 @@ func echo(ctx context.Context, x *api.Exec) (int, error) {
 
 // message is a message of the websocket, in both directions.
 type message struct {
-	Stdin  *chunk `json:"stdin,omitempty"`
-	Stdout *chunk `json:"stdout,omitempty"`
-	Exited bool   `json:"exited,omitempty"`
+	Size   map[string]int `json:"tty_size,omitempty"`
+	Stdin  *chunk         `json:"stdin,omitempty"`
+	Stdout *chunk         `json:"stdout,omitempty"`
+	Exited bool           `json:"exited,omitempty"`
 }
 
 type chunk struct {
@@ -149,7 +153,11 @@ func TestExec_RunsACommandWithTheTokenOfTheCaller(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = ws.CloseNow() }()
-	for _, in := range []message{{Stdin: &chunk{Data: []byte("hello\n")}}, {Stdin: &chunk{Close: true}}} {
+	for _, in := range []message{
+		{Size: map[string]int{"height": 40, "width": 100}},
+		{Stdin: &chunk{Data: []byte("hello\n")}},
+		{Stdin: &chunk{Close: true}},
+	} {
 		err := wsjson.Write(t.Context(), ws, in)
 		if err != nil {
 			t.Fatal(err)
@@ -169,7 +177,7 @@ func TestExec_RunsACommandWithTheTokenOfTheCaller(t *testing.T) {
 			break
 		}
 	}
-	if got := output.String(); got != "/bin/sh -c cat -\nhello\n" {
+	if got := output.String(); got != "/bin/sh -c cat - in a terminal (true) of 40 rows and 100 columns\nhello\n" {
 		t.Errorf("the output is %q", got)
 	}
 	for _, token := range tokens {

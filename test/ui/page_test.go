@@ -63,7 +63,6 @@ func TestPage_InABrowser(t *testing.T) {
 	t.Run("things", func(t *testing.T) { lookAtThings(t, b, agent.addr) })
 	t.Run("slow part", func(t *testing.T) { awaitSlowPart(t, b, agent.addr) })
 	t.Run("log", func(t *testing.T) { readLog(t, b, agent.addr) })
-	t.Run("command", func(t *testing.T) { runCommand(t, b, agent.addr) })
 	t.Run("keyboard", func(t *testing.T) { useKeyboard(t, b, agent.addr) })
 	t.Run("action", func(t *testing.T) { stopAJob(t, b, agent.addr) })
 	t.Run("filter", func(t *testing.T) { filterRows(t, b, agent.addr) })
@@ -182,23 +181,6 @@ func readLog(t *testing.T, b *browser, addr string) {
 	b.checkAccessibility("log")
 	b.screenshot("log-light")
 	b.checkFaults("log")
-}
-
-// runCommand runs a command in a task, and gives it input.
-func runCommand(t *testing.T, b *browser, addr string) {
-	b.t = t
-	b.do(chromedp.Navigate(addr + "/ui/allocations?search=counter"))
-	b.click("tbody th a")
-	b.clickLink("Command in counter")
-	b.checkAccessibility("command")
-	b.do(chromedp.Focus(chromedp.CSS("#exec-line")), chromedp.KeyEvent(kb.Enter))
-	const state = "document.getElementById('exec-state').textContent"
-	b.await("the command runs", state+".startsWith('The command runs')")
-	b.do(chromedp.SendKeys(chromedp.CSS("#exec-text"), "echo 6 times 7 is $((6*7)); exit 5"+kb.Enter))
-	b.await("the output", "document.getElementById('exec-output').textContent.includes('6 times 7 is 42')")
-	b.await("the exit code", state+".includes('exit code 5')")
-	b.screenshot("command-light")
-	b.checkFaults("command")
 }
 
 // stopAJob stops a job by its view and the page that confirms it, which has no fault of accessibility either.

@@ -1,4 +1,12 @@
 // Package static has the files of the page: its styles, its scripts and its icon.
+//
+// These are of others, as their packages on npm have them:
+//
+//   - xterm.min.js and xterm.css: lib/xterm.js and css/xterm.css of @xterm/xterm 6.0.0
+//   - xterm-fit.min.js: lib/addon-fit.js of @xterm/addon-fit 0.11.0
+//
+// terminal.js depends on how xterm.js makes its styles, and on a private function of it. The test in test/ui
+// finds what a newer one does otherwise.
 package static
 
 import (
