@@ -7,6 +7,7 @@ import (
 
 	"berth/structs"
 	"berth/structs/inquiry"
+	_ "berth/ui/pages/compiled" // before templ
 	"berth/ui/views"
 )
 
