@@ -132,7 +132,7 @@ func (v Volumes) Why(tx *state.ReadTx, req *structs.CSIVolumeGetRequest, resp *i
 	}
 	// Times in the text change without a change of the index, so clients ask again.
 	now := time.Now()
-	resp.Waits, resp.Reasons = explain.Volume(tx, row, now)
+	resp.Waits, resp.Reasons = explain.Volume(explain.View{Tx: tx, Now: now, Fences: v.Fences(tx)}, row)
 	if changes := modification.Reasons(row, now); len(changes) > 0 {
 		if row.Modifies() && !resp.Waits { // the only reason says that nothing waits
 			resp.Reasons = nil

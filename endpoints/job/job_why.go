@@ -14,11 +14,13 @@ import (
 // after a while, and does not wait for the index.
 func (j Jobs) Why(tx *state.ReadTx, req *structs.JobGetRequest, resp *inquiry.WhyResponse) error {
 	job, err := findJob(tx, req.RequestNamespace(), req.JobID)
+	view := explain.View{Tx: tx, Now: time.Now(), Fences: j.Fences(tx)}
 	if err == nil {
-		resp.Waits, resp.Reasons = explain.Job(explain.View{Tx: tx, Now: time.Now(), Sees: req.Sees}, job)
+		view.Sees = req.Sees
+		resp.Waits, resp.Reasons = explain.Job(view, job)
 	} else {
 		// The rows of allocations outlive that of their job.
-		resp.Waits, resp.Reasons = explain.DeletedJob(tx, req.RequestNamespace(), req.JobID, time.Now())
+		resp.Waits, resp.Reasons = explain.DeletedJob(view, req.RequestNamespace(), req.JobID)
 	}
 	// Neither a job nor allocations that could wait: the ID is wrong.
 	if err != nil && !resp.Waits {

@@ -15,15 +15,6 @@ import (
 // Lost serves the procedures about nodes that are lost: see structs/nodeloss.
 type Lost struct{ *core.Server }
 
-// devices returns the devices that fence a node. A server without devices answers with an empty list, which
-// is no null in JSON.
-func (l Lost) devices(n *structs.Node, claims []*nodeloss.LostClaim) []*nodeloss.FenceDevice {
-	if l.Fencing == nil {
-		return []*nodeloss.FenceDevice{}
-	}
-	return l.Fencing.For(n, claims)
-}
-
 // Fence orders a run of the devices for a node. The leader's loop carries it out.
 func (l Lost) Fence(
 	ctx context.Context, req *nodeloss.NodeFenceRequest, _ *structs.Empty,
@@ -37,8 +28,8 @@ func (l Lost) Fence(
 	}
 
 	// An order that no device can carry out is rejected at once, with the way out.
-	devices := l.devices(n, state.LostClaims(l.Store.Read(), n.ID))
-	if !slices.ContainsFunc(devices, (*nodeloss.FenceDevice).Useful) {
+	fences := l.Fences(l.Store.Read())
+	if !fences(n) {
 		return 0, structs.Preconditionf("no fence device of the servers matches node %s and covers its volumes; "+
 			"if the machine is off: berth node confirm-lost %s", n.Name, structs.ShortID(n.ID))
 	}
@@ -119,7 +110,7 @@ func (l Lost) Status(
 	resp.Runs = state.FenceRuns(tx, n.ID)
 	slices.Reverse(resp.Runs)
 	resp.Claims = state.LostClaims(tx, n.ID)
-	resp.Devices = l.devices(n, resp.Claims)
+	resp.Devices = l.FenceDevices(n, resp.Claims)
 	// The brake stops the automatic fencing, which is about lost nodes alone.
 	if n.Lost() {
 		resp.Brake = state.FenceBrake(tx)

@@ -8,6 +8,7 @@ import (
 	"berth/fsm"
 	"berth/state"
 	"berth/structs"
+	"berth/structs/inquiry"
 	"berth/structs/nodeloss"
 )
 
@@ -55,6 +56,39 @@ func TestLostNode_OrdersNeedTheOperatorSocket(t *testing.T) {
 	if !s.Claimed() {
 		t.Error("the claim was released")
 	}
+}
+
+// TestWhy_AdvisesAFenceWithADeviceAlone: the servers would reject the order for a node that no device fences.
+func TestWhy_AdvisesAFenceWithADeviceAlone(t *testing.T) {
+	s := serverWithVolume(t)
+	s.EndAlloc("a1", "n1")
+	s.SetNodeDown("n1")
+	job := &structs.JobGetRequest{JobID: "job-a1"}
+	check := func(subject string, why func() *inquiry.WhyResponse) {
+		t.Helper()
+		for _, d := range []*nodeloss.FenceDevice{
+			{Name: "ipmi", Scope: nodeloss.FencePower}, {Name: "san", Scope: nodeloss.FenceStorage},
+		} {
+			s.Fencing = fakeFencing{devices: []*nodeloss.FenceDevice{d}}
+			text := why().Text
+			advised := strings.Contains(text, "berth node fence n1")
+			if advised != (d.Scope == nodeloss.FencePower) || !strings.Contains(text, "berth node confirm-lost") {
+				t.Errorf("%s: with device %s:\n%s", subject, d.Name, text)
+			}
+		}
+		s.Fencing = nil
+		if text := why().Text; strings.Contains(text, "berth node fence") {
+			t.Errorf("%s: without a device:\n%s", subject, text)
+		}
+	}
+	check("the volume", func() *inquiry.WhyResponse {
+		return must(s, inquiry.VolumeWhy, &structs.CSIVolumeGetRequest{ID: "v"})
+	})
+	ofJob := func() *inquiry.WhyResponse { return must(s, inquiry.JobWhy, job) }
+	must(s, structs.JobDeregister, &structs.JobDeregisterRequest{JobID: job.JobID})
+	check("the job", ofJob)
+	must(s, structs.JobDeregister, &structs.JobDeregisterRequest{JobID: job.JobID, Purge: true})
+	check("the deleted job", ofJob)
 }
 
 func TestNodeFence_OrdersARunForALostNode(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"berth/scheduler/drainer"
 	"berth/state"
@@ -298,12 +297,10 @@ func (s *search) thingOf(a *structs.Allocation, m *structs.AllocMetric) string {
 
 // DeletedJob explains which allocations of a job without a row have not ended, or still hold volumes. It
 // reports whether there are any.
-func DeletedJob(tx *state.ReadTx, namespace, id string, now time.Time) (
-	waits bool, reasons []*inquiry.Reason,
-) {
+func DeletedJob(v View, namespace, id string) (waits bool, reasons []*inquiry.Reason) {
 	// The allocations outlive the row. This one has what the explainers read of a stopped job.
 	j := &structs.Job{Namespace: structs.NamespaceOr(namespace), ID: id, Stop: true}
-	x := newJobExplainer(View{Tx: tx, Now: now}, j)
+	x := newJobExplainer(v, j)
 	reasons = x.stoppedJob(j, "deleted")
 	return len(reasons) > 0, reasons
 }

@@ -30,6 +30,7 @@ type explainer struct {
 	tx     *state.ReadTx
 	now    time.Time
 	reader reader
+	fences func(*structs.Node) bool // that of View, or nil
 	// job is the job that is explained, nil of a volume.
 	job *structs.Job
 	// group is the name of the group of the job whose wait is explained, "" for none.
@@ -44,10 +45,12 @@ type View struct {
 	Now time.Time
 	// Sees reports whether the reader may know the allocations of a namespace; nil: of each.
 	Sees func(namespace, id string) bool
+	// Fences reports whether a device of the servers can carry out an order to fence a node; nil: none can.
+	Fences func(*structs.Node) bool
 }
 
 func newExplainer(v View) *explainer {
-	return &explainer{tx: v.Tx, now: v.Now, reader: reader{v.Sees}, shown: map[string]bool{}}
+	return &explainer{tx: v.Tx, now: v.Now, reader: reader{v.Sees}, fences: v.Fences, shown: map[string]bool{}}
 }
 
 // reader is for whom an explanation is.

@@ -61,10 +61,14 @@ func allSituations() []situation {
 
 func explainSubject(f *schedtest.Fleet, s situation) (bool, []*inquiry.Reason) {
 	tx := f.Store.Read()
-	if s.volume != "" {
-		return Volume(tx, csi.Volume(tx, structs.DefaultNamespace, s.volume), f.Clock)
+	view := View{Tx: tx, Now: f.Clock}
+	if !s.unfenced {
+		view.Fences = func(*structs.Node) bool { return true }
 	}
-	return Job(View{Tx: tx, Now: f.Clock}, state.Job(tx, structs.DefaultNamespace, "web"))
+	if s.volume != "" {
+		return Volume(view, csi.Volume(tx, structs.DefaultNamespace, s.volume))
+	}
+	return Job(view, state.Job(tx, structs.DefaultNamespace, "web"))
 }
 
 // stableIDs replaces the random IDs of allocations and evaluations by names.
@@ -192,11 +196,12 @@ func TestWhy_NamesNoHoldersWhereTheJobMayNotBe(t *testing.T) {
 
 // situation is a state in which the job web or a volume waits.
 type situation struct {
-	name   string
-	nodes  int
-	volume string // explain it instead of the job
-	calm   bool   // nothing waits
-	make   func(f *schedtest.Fleet)
+	name     string
+	nodes    int
+	volume   string // explain it instead of the job
+	calm     bool   // nothing waits
+	unfenced bool   // no device of the servers fences a node
+	make     func(f *schedtest.Fleet)
 }
 
 // placed registers the job web with edits of its group, and processes its evaluation.

@@ -52,7 +52,7 @@ func (x lossExplainer) lostHolder(r *inquiry.Reason, c *structs.CSIClaim) {
 // heldBack returns the reason for which the servers begin no fence for a claim, and the last run of a fence
 // device for the node, if any: that an operator has ordered, or that began for another volume.
 func (x lossExplainer) heldBack(held *inquiry.Reason, n *structs.Node) []*inquiry.Reason {
-	held.Remedy = operatorRemedy(n)
+	held.Remedy = x.orders(n, "to prove it by a fence device: ")
 	all := []*inquiry.Reason{held}
 	last := x.lastRun(n)
 	switch {
@@ -63,12 +63,10 @@ func (x lossExplainer) heldBack(held *inquiry.Reason, n *structs.Node) []*inquir
 			last = new(*last)
 			last.NextTry = 0 // the servers run no device again by themselves
 		}
-
 		all = append(all, x.fenced(last, n))
 	case state.FenceOrder(x.tx, n.ID) != nil:
 		all = append(all, x.fenced(nil, n))
 	}
-
 	return all
 }
 
@@ -106,7 +104,6 @@ func (x lossExplainer) leaseEnd(c *structs.CSIClaim, n *structs.Node) []*inquiry
 			byOthers)
 		return x.heldBack(r, n)
 	}
-
 	r := reason("node %s ends the tasks of the claim by itself when its lease has ended, "+
 		"and the servers are about to release it", x.nodeName(n.ID))
 	r.Remedy = "if this lasts for more than a minute, read the log of the server that leads; " +
@@ -116,9 +113,12 @@ func (x lossExplainer) leaseEnd(c *structs.CSIClaim, n *structs.Node) []*inquiry
 
 func fenceCommand(n *structs.Node) string { return "berth node fence " + structs.ShortID(n.ID) }
 
-// operatorRemedy returns the commands by which an operator releases the volumes of a lost node.
-func operatorRemedy(n *structs.Node) string {
-	return confirmRemedy(n) + "; to prove it by a fence device: " + fenceCommand(n)
+// orders returns the commands that release the volumes of a lost node. Words lead to that of a fence, if any.
+func (x lossExplainer) orders(n *structs.Node, words string) string {
+	if x.fences == nil || !x.fences(n) {
+		return confirmRemedy(n)
+	}
+	return words + fenceCommand(n) + "; " + confirmRemedy(n)
 }
 
 func confirmRemedy(n *structs.Node) string {
@@ -135,12 +135,11 @@ func (x lossExplainer) fence(v *structs.CSIVolume, n *structs.Node) *inquiry.Rea
 	case order == nil && !state.IsWaitedFor(x.tx, v):
 		r := reason("nobody waits for volume %s, so the servers do not fence node %s for it",
 			v.ID, x.nodeName(n.ID))
-		r.Remedy = "to fence it all the same: " + fenceCommand(n)
+		r.Remedy = x.orders(n, "to fence it all the same: ")
 		return r
 	case order == nil:
 		// The brake holds only what the servers begin by themselves, not what an operator has ordered.
-		brake := state.FenceBrake(x.tx)
-		if brake != nil {
+		if brake := state.FenceBrake(x.tx); brake != nil {
 			return x.braked(brake, n)
 		}
 	}
@@ -160,8 +159,7 @@ func (x lossExplainer) braked(b *nodeloss.FenceBrake, n *structs.Node) *inquiry.
 	r := reason("the servers fence no node by themselves: %d of %d nodes were lost within %d minutes, "+
 		"since %s ago, so the fault may be on their side",
 		b.Lost, b.Of, nodeloss.FenceBrakeWindow/60, x.since(b.Since*1e9))
-	r.Remedy = "mend the network of the servers, or decide for each node: " + fenceCommand(n) +
-		"; " + confirmRemedy(n)
+	r.Remedy = "mend the network of the servers, or " + x.orders(n, "decide for each node: ")
 	return r
 }
 
@@ -178,8 +176,7 @@ func (x lossExplainer) fenced(last *nodeloss.FenceRun, n *structs.Node) *inquiry
 		at := x.until(last.NextTry)
 		again = passing{text: "; the next attempt " + at.text}
 	}
-
-	now := "to try now: " + fenceCommand(n) + "; " + confirmRemedy(n)
+	now := x.orders(n, "to try now: ")
 	switch {
 	case last.Cause == nodeloss.FenceCauseNoDevice:
 		r := reason("no fence device of the servers matches node %s and covers the volume%s",

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"time"
 
 	"berth/state"
 	"berth/state/csi"
@@ -15,8 +14,8 @@ import (
 
 // Volume explains why a volume, or a use of it, waits. It reports whether something waits; if nothing does,
 // the reasons say so.
-func Volume(tx *state.ReadTx, v *structs.CSIVolume, now time.Time) (waits bool, reasons []*inquiry.Reason) {
-	x := newExplainer(View{Tx: tx, Now: now})
+func Volume(view View, v *structs.CSIVolume) (waits bool, reasons []*inquiry.Reason) {
+	x := newExplainer(view)
 	waits, reasons = x.volume(v)
 
 	// The jobs are searched only if the volume itself explains nothing: their reasons name the volume again.

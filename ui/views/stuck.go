@@ -35,14 +35,9 @@ func (s StuckVolume) Problem() Problem {
 		p.Since = time.Unix(s.Lost.Since, 0).UnixNano()
 	}
 
-	// The reasons of the servers advise a fence also where they have no device for it.
-	off := "if the machine is off: " + ConfirmLine(s.Node.ID)
-	if s.Lost != nil && !s.Lost.Fenceable() {
-		p.Remedy = off + "; no fence device of the servers matches the node"
-	}
 	p.Explain(s.Why)
 	if p.Remedy == "" {
-		p.Remedy = off
+		p.Remedy = "if the machine is off: " + ConfirmLine(s.Node.ID)
 	}
 	return p
 }
