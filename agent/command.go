@@ -73,6 +73,7 @@ func (c *Config) options() []option {
 		{"server", "", "Run a server", &c.Server.Enabled},
 		{"client", "", "Run a node", &c.Client.Enabled},
 		{"data-dir", "path", "The absolute path of the directory for all data", &c.DataDir},
+		{"operator-socket", "path", "The absolute path of the operator socket", &c.OperatorSocket},
 		{"bind", "address", "The address to listen on", &c.BindAddr},
 		{"name", "name", "The agent's name. Default: the host's", &c.Name},
 		{"dc", "name", "The datacenter", &c.Datacenter},

@@ -10,6 +10,7 @@
 # To begin a cluster on this machine, in which others join (see "Five machines" in the README):
 #
 #     1. Set bind_addr below to the address of this machine, and remove the block "client" if it is only a server.
+#        Then take the unit berth-server instead of berth here: its agent does not run as root.
 #     2. berth tls init -key-saved      # certificates and keys in this directory; keep a copy of the file keyring
 #     3. systemctl restart berth
 #     4. berth server join-token create; berth node join-token create

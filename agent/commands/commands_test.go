@@ -47,6 +47,11 @@ func TestCommands_NameInvalidAndMissingOptions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	node := filepath.Join(t.TempDir(), "node.hcl")
+	err = os.WriteFile(node, []byte("client {\n  enabled = true\n}\n"), 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		line string
 		want []string
@@ -56,6 +61,12 @@ func TestCommands_NameInvalidAndMissingOptions(t *testing.T) {
 		{"agent -join 127.0.0.1:1 -config " + empty, []string{tokenVariable, "berth node join-token create"}},
 		{"agent -join 127.0.0.1:1 -config " + joined, []string{"neither server nor client"}},
 		{"agent -zap", []string{"no option -zap", `"berth agent -h"`}},
+		{"agent -server-only -config " + node, []string{"enables the client", "the unit berth.service"}},
+		{"agent -server-only -client -config " + joined, []string{"the unit berth.service"}},
+		{"agent -server-only -dev", []string{"the unit berth.service"}},
+		{"agent -server-only -client=false -config " + node, []string{"neither server nor client"}},
+		{"agent -server-only -config " + joined, []string{"neither server nor client"}},
+		{"agent -server-only -config /none.hcl", []string{"/none.hcl"}},
 		{"agent -http-port many", []string{"-http-port", "whole number"}},
 		{"plugin hostpath", []string{"endpoint", "node id", "data directory"}},
 		{"plugin hostpath -capacity much", []string{"-capacity", "10GiB"}},

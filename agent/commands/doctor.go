@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"cmp"
 	"net"
 	"os"
 	"strconv"
@@ -39,7 +40,16 @@ func loadMachine(paths []string) (m *doctor.Machine, socket string) {
 	}
 
 	describe(m, &config)
-	return m, config.OperatorSocket
+	return m, socketOf(&config)
+}
+
+// socketOf returns the operator socket of the agent of a configuration. The unit of servers has another one
+// than the usual one.
+func socketOf(config *agent.Config) string {
+	if config.OperatorSocket != opsocket.Default {
+		return config.OperatorSocket
+	}
+	return cmp.Or(opsocket.Served(opsocket.Default, opsocket.OfServer), opsocket.Default)
 }
 
 // describe copies the settings that the checks need.

@@ -42,12 +42,15 @@ func agentCommand() command.Command {
 		Kind:  command.String,
 		Value: "server",
 		Usage: "First get the certificate of a new machine from a server: host:port of its RPC",
-	}, joinModeFlag())
+	}, joinModeFlag(), serverOnlyFlag)
 
 	// The agent reads the files that joinFirst has written, so its configuration is loaded after that.
 	run := c.Run
 	c.Run = func(ctx context.Context, call *command.Call) error {
 		err := joinFirst(ctx, call)
+		if err == nil {
+			err = checkServerOnly(call)
+		}
 		if err != nil {
 			return err
 		}

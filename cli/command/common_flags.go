@@ -13,8 +13,8 @@ var CommonFlags = []Flag{
 		Kind:  String,
 		Value: "url",
 		Usage: "The agent to call, http://host:port, https://host:port or unix:///path. " +
-			"Default: BERTH_ADDR, else " + opsocket.Default + " if this user may open it, else " +
-			"" + api.DefaultAddress,
+			"Default: BERTH_ADDR, else " + opsocket.Default + " or " + opsocket.OfServer +
+			" if this user may open it, else " + api.DefaultAddress,
 	},
 	{
 		Name:  "namespace",

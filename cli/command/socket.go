@@ -12,14 +12,18 @@ import (
 )
 
 // addressOf returns the address of the agent to call. Without an option and the environment it is the
-// operator socket of this machine if its agent has the usual place and this user may open it, else "",
+// operator socket of this machine if its agent has a usual place and this user may open it, else "",
 // the default.
 func addressOf(c *Call) string {
 	address := cmp.Or(c.String("address"), os.Getenv("BERTH_ADDR"))
-	if address == "" && opsocket.Serves(opsocket.Default) {
-		return "unix://" + opsocket.Default
+	if address != "" {
+		return address
 	}
-	return address
+	socket := opsocket.Served(opsocket.Default, opsocket.OfServer)
+	if socket == "" {
+		return ""
+	}
+	return "unix://" + socket
 }
 
 // addSocketStep adds the command to run next to the error of a request that only an operator socket takes.

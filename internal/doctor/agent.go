@@ -14,10 +14,10 @@ const noAgent = "no agent answers on the operator socket of this machine"
 func checkAgent(_ context.Context, m *Machine) []Finding {
 	switch a := m.Agent; {
 	case a == nil:
-		return one(Skip, noAgent, "start it: systemctl start berth, or berth agent")
+		return one(Skip, noAgent, "start it: systemctl start "+m.unit()+", or berth agent")
 	case a.Unhealthy != nil:
 		return one(Fail, fmt.Sprintf("the agent is not healthy: %v", a.Unhealthy),
-			"berth server members shows the servers, journalctl -u berth the log")
+			"berth server members shows the servers, journalctl -u 'berth*' the log")
 	case a.NodeFault != nil:
 		return one(Warn, fmt.Sprintf("the servers do not tell the state of the node: %v", a.NodeFault),
 			"set BERTH_TOKEN if the cluster needs a token, and run it again")
@@ -31,6 +31,14 @@ func checkAgent(_ context.Context, m *Machine) []Finding {
 			"berth node status -self shows its events")
 	}
 	return one(OK, "the agent is healthy, and its node is ready", "")
+}
+
+// unit returns the unit of systemd that suits the agent.
+func (m *Machine) unit() string {
+	if m.Client {
+		return "berth"
+	}
+	return "berth-server"
 }
 
 // node returns the row of the node, nil if no agent told it. Then skip has the finding.

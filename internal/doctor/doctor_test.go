@@ -122,6 +122,39 @@ func TestRun_FindsNothingOnASoundMachine(t *testing.T) {
 	}
 }
 
+func TestUser_MayBeThatOfAServerThatAnswers(t *testing.T) {
+	for _, c := range []struct {
+		client   bool
+		answered bool
+		want     Result
+	}{
+		{client: false, answered: true, want: OK},
+		{client: false, answered: false, want: Warn},
+		{client: true, answered: true, want: Warn},
+	} {
+		m := newMachine(t)
+		m.euid = 1000
+		m.Client = c.client
+		if !c.answered {
+			m.Agent = nil
+		}
+		if got := findings(t, m, "user"); got[0].Result != c.want {
+			t.Errorf("node %t, answer %t: got %+v, want %s", c.client, c.answered, got, c.want)
+		}
+	}
+}
+
+func TestAgent_NamesTheUnitOfTheMachine(t *testing.T) {
+	for client, want := range map[bool]string{true: "start berth,", false: "start berth-server,"} {
+		m := newMachine(t)
+		m.Client = client
+		m.Agent = nil
+		if got := findings(t, m, "agent"); !strings.Contains(got[0].Remedy, want) {
+			t.Errorf("node %t: got %+v, want %q", client, got, want)
+		}
+	}
+}
+
 func TestRun_HasARemedyForEachFault(t *testing.T) {
 	for _, c := range faults {
 		m := newMachine(t)

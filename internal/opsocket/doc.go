@@ -7,12 +7,14 @@ package opsocket
 import "context"
 
 // ConfigDir is the usual directory of the configuration and the keys of an agent. DataDir is the data
-// directory of an agent without the setting, and Default its operator socket.
+// directory of an agent without the setting, and Default its operator socket. OfServer is that of the unit
+// berth-server.service, whose user may not write to DataDir.
 const (
 	ConfigDir = "/etc/berth"
 
-	DataDir = "/var/lib/berth"
-	Default = DataDir + "/berth.sock"
+	DataDir  = "/var/lib/berth"
+	Default  = DataDir + "/berth.sock"
+	OfServer = "/run/berth/berth.sock"
 )
 
 // operatorKey is the key of the mark in a context.

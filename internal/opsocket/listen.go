@@ -56,6 +56,16 @@ func Serves(path string) bool {
 	return true
 }
 
+// Served returns the first socket that an agent serves and this process may open, "" for none.
+func Served(paths ...string) string {
+	for _, path := range paths {
+		if Serves(path) {
+			return path
+		}
+	}
+	return ""
+}
+
 // Listen listens on a socket that its user alone may open. It replaces a socket on which nobody listens, and
 // no other file. Nobody else may be able to write to the directory. Close removes the socket.
 func Listen(path string) (net.Listener, error) {

@@ -64,6 +64,22 @@ func leaveSocket(t *testing.T, path string) {
 	}
 }
 
+func TestServed_TakesTheFirstSocketWithAnAgent(t *testing.T) {
+	none := socketIn(t)
+	left := socketIn(t)
+	leaveSocket(t, left)
+	first := socketIn(t)
+	mustListen(t, first)
+	second := socketIn(t)
+	mustListen(t, second)
+	if got := Served(none, left, first, second); got != first {
+		t.Errorf("got %q, want %q", got, first)
+	}
+	if got := Served(none, left); got != "" {
+		t.Errorf("got %q without an agent", got)
+	}
+}
+
 // The test does not run beside others, because the umask is one of the process.
 func TestListen_OnlyItsUserMayOpenTheSocket(t *testing.T) {
 	defer unix.Umask(unix.Umask(0))

@@ -214,7 +214,7 @@ func (m *machine) await(line string) string {
 
 // log returns the end of the log of the agent.
 func (m *machine) log() string {
-	out, err := m.command("journalctl -u berth -n 40 --no-pager").CombinedOutput()
+	out, err := m.command("journalctl -u berth -u berth-server -n 40 --no-pager").CombinedOutput()
 	if err != nil {
 		return "" // the machine has not booted
 	}

@@ -267,6 +267,7 @@ func install(t *testing.T, dir, firstDist, nextDist string) {
 	m.mustFail("test -e /var/lib/berth")
 	m.mustFail("grep /var/lib/berth /proc/self/mounts")
 	m.mustFail("systemctl cat berth")
+	m.runServer(inside(first), inside(next))
 	m.installRPM(inside(rpmOf(t, firstDist)), inside(rpmOf(t, nextDist)))
 }
 
@@ -305,9 +306,12 @@ func (m *machine) keeps(volume, lines string) {
 // checkFiles checks the units, the manual pages and the completion of an installed package.
 func (m *machine) checkFiles() {
 	m.t.Helper()
-	if said := m.must("systemd-analyze verify /usr/lib/systemd/system/berth.service"); said != "" {
-		m.t.Errorf("the unit: %s", said)
+	for _, unit := range []string{"berth", "berth-server"} {
+		if said := m.must("systemd-analyze verify /usr/lib/systemd/system/" + unit + ".service"); said != "" {
+			m.t.Errorf("the unit %s: %s", unit, said)
+		}
 	}
+	m.must("systemd-analyze security --offline=true --threshold=20 /usr/lib/systemd/system/berth-server.service")
 	// A unit below the directory gets the drop-in by its name.
 	mount := "/run/systemd/system/var-lib-berth-x.mount"
 	m.must("printf '[Mount]\\nWhat=tmpfs\\nType=tmpfs\\nWhere=/var/lib/berth/x\\n' >" + mount)

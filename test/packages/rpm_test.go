@@ -25,7 +25,10 @@ func (m *machine) installRPM(first, next string) {
 	}
 	const rpm = "rpm --dbpath /var/lib/rpm-test --nodeps "
 
+	m.must("userdel berth; mv /usr/bin/systemd-sysusers /usr/bin/away")
 	expect(m.t, m.must(rpm+"-i "+first), "systemctl enable --now berth")
+	m.hasUser()
+	m.must("mv /usr/bin/away /usr/bin/systemd-sysusers")
 	m.must("test -x /usr/bin/berth -a -e /etc/berth/berth.hcl")
 	m.mustFail("systemctl is-active berth")
 	m.must("systemctl enable --now berth")

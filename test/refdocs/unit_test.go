@@ -36,3 +36,25 @@ func TestUnitFile_StopsTheAgentAlone(t *testing.T) {
 		t.Errorf("TimeoutStopSec of packaging/systemd/berth.service is %v; want one of more than %s", limits, longest)
 	}
 }
+
+// TestServerUnitFile_IsHardened holds each option of the unit of servers that takes a right from its agent.
+// The test of the packages runs the unit.
+func TestServerUnitFile_IsHardened(t *testing.T) {
+	lines := strings.Split(readFile(t, "../../packaging/systemd/berth-server.service"), "\n")
+	for _, want := range []string{
+		"User=berth", "Group=berth", "UMask=0077", "Type=notify", "KillMode=mixed",
+		"StateDirectoryMode=0700", "RuntimeDirectoryMode=0700", "ReadWritePaths=/etc/berth",
+		"CapabilityBoundingSet=", "NoNewPrivileges=yes", "RestrictSUIDSGID=yes",
+		"ProtectSystem=strict", "ProtectHome=yes", "PrivateTmp=yes", "PrivateDevices=yes",
+		"ProtectHostname=yes", "ProtectClock=yes", "ProtectKernelTunables=yes", "ProtectKernelModules=yes",
+		"ProtectKernelLogs=yes", "ProtectControlGroups=yes", "ProtectProc=invisible",
+		"RestrictNamespaces=yes", "RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK",
+		"RestrictRealtime=yes", "LockPersonality=yes", "MemoryDenyWriteExecute=yes", "RemoveIPC=yes",
+		"KeyringMode=private", "SystemCallArchitectures=native",
+		"SystemCallFilter=@system-service", "SystemCallFilter=~@privileged @resources",
+	} {
+		if !slices.Contains(lines, want) {
+			t.Errorf("packaging/systemd/berth-server.service has no line %q", want)
+		}
+	}
+}
