@@ -232,9 +232,13 @@ func showHostileOutput(t *testing.T, b *browser) {
 // clickRow moves the mouse to the beginning of the last row with a text, and clicks it.
 func (b *browser) clickRow(text string) {
 	b.t.Helper()
-	at := eval[[]float64](b, fmt.Sprintf(`(r => [r.left + 12, r.top + r.height / 2])(
-		[...document.querySelectorAll('.xterm-rows > div')].findLast(r => r.textContent.startsWith(%q)).
-		getBoundingClientRect())`, text))
+	at := eval[[]float64](b, fmt.Sprintf(`(() => {
+		const rows = [...document.querySelectorAll('.xterm-rows > div')];
+		const row = rows.findLast(r => r.textContent.startsWith(%q));
+		row.scrollIntoView({block: 'center'});
+		const box = row.getBoundingClientRect();
+		return [box.left + 12, box.top + box.height / 2];
+	})()`, text))
 	b.do(chromedp.MouseEvent(chromedp.MouseMoved, at[0]+9, at[1]),
 		chromedp.MouseEvent(chromedp.MouseMoved, at[0], at[1]), chromedp.MouseClickXY(at[0], at[1]))
 }
@@ -243,7 +247,7 @@ func (b *browser) clickRow(text string) {
 var floods = []string{
 	"yes | head -c 4000000",
 	`yes 0123456789 | tr -d '\n' | head -c 2000000`,
-	`yes $(printf '\314\201') | tr -d '\n' | head -c 2000000`,
+	`printf a; yes $(printf '\314\201') | tr -d '\n' | head -c 2000000`,
 	`for f in b I L M S T Z; do printf "a\033[2147483647$f"; done`,
 	`printf '\033]4;'; yes '1;?;' | tr -d '\n' | head -c 500000; printf '\007'`,
 }

@@ -10,6 +10,7 @@
 	const mostSpoken = 20000; // characters for a screen reader at a time
 	// Marks that are drawn on the character before them. A long pile of them would stop the browser.
 	const pile = /([\p{M}\p{Cf}\u1160-\u11ff]{16})[\p{M}\p{Cf}\u1160-\u11ff]+/gu;
+	const lastMarks = /[\p{M}\p{Cf}\u1160-\u11ff]{0,16}$/u;
 
 	// xterm.js makes <style> elements and style attributes, and the policy of the page allows neither. The same
 	// rules are allowed as objects, which text of a page cannot make. So they become objects here.
@@ -114,8 +115,11 @@
 	// draw draws output at once: the next message waits for it. So output that comes faster than it is drawn
 	// waits in the task, and not in the memory of the browser.
 	function draw(text) {
-		terminal._core.writeSync(text.replace(pile, "$1"));
+		const all = (marks + text).replace(pile, "$1");
+		terminal._core.writeSync(all.slice(marks.length));
+		marks = all.match(lastMarks)[0];
 	}
+	let marks = ""; // at the end of what is drawn: the pile may go on in the next message
 
 	// xterm.js bounds the lines that a screen reader speaks at a time, but not their length.
 	const spoken = place.querySelector(".live-region");
