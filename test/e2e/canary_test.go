@@ -424,6 +424,7 @@ func TestDuty_A7_D3_SecretsAreInTheCallsOfThePluginAlone(t *testing.T) {
 	}
 	c.fence([]string{"test", "n1"}, "monitor")
 	c.useTokens(alloc.ID)
+	c.searchDebug()
 	ids := []string{"a", "b", "web", "shelf", "default", alloc.ID, alloc.NodeID, alloc.EvalID}
 	c.searchAll(ids)
 
