@@ -73,8 +73,7 @@ func (p Procedures) admit(ctx context.Context, req *event.ListRequest) error {
 // second, so it compares no lists.
 type selection struct {
 	req    *event.ListRequest
-	topics map[event.Topic]keySet // that the request names
-	others keySet                 // of all other topics
+	topics map[event.Topic]keySet // event.All has that of the topics that the request does not name
 	filter query.MatchFunc
 }
 
@@ -105,10 +104,11 @@ func newSelection(req *event.ListRequest) (*selection, error) {
 	s := &selection{
 		req:    req,
 		topics: map[event.Topic]keySet{},
-		others: newKeySet(req.Topics[event.All]),
 		filter: filter,
 	}
-	s.others.all = s.others.all || len(req.Topics) == 0
+	if len(req.Topics) == 0 {
+		s.topics[event.All] = keySet{all: true}
+	}
 	for t, list := range req.Topics {
 		s.topics[t] = newKeySet(slices.Concat(list, req.Topics[event.All]))
 	}
@@ -150,7 +150,7 @@ func (s *selection) keep(e *event.Event) (bool, error) {
 func (s *selection) names(e *event.Event) bool {
 	set, named := s.topics[e.Topic]
 	if !named {
-		set = s.others
+		set = s.topics[event.All]
 	}
 	if set.all {
 		return true
