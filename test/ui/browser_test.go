@@ -46,8 +46,15 @@ func openBrowser(t *testing.T, own string) *browser {
 		t.Fatal(err)
 	}
 
+	// The browser leaves its sockets there. It may still write at its end, so an error does not matter.
+	scratch, err := os.MkdirTemp("", "berth-browser")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(scratch) })
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(path),
+		chromedp.Env("TMPDIR="+scratch),
 		chromedp.NoSandbox, // the tests run as root
 		chromedp.WSURLReadTimeout(patience),
 	)
