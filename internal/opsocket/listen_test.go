@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"berth/internal/testskip"
 	"berth/structs"
 )
 
@@ -180,7 +181,7 @@ func TestListen_RejectsADirectoryThatOthersWrite(t *testing.T) {
 			path := socketIn(t)
 			err := c.change(filepath.Dir(path))
 			if errors.Is(err, fs.ErrPermission) {
-				t.Skip("only root gives a directory away")
+				testskip.Lacking(t, "root, who alone gives a directory away")
 			}
 			if err != nil {
 				t.Fatal(err)

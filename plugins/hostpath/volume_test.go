@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/csi"
+	"berth/internal/testskip"
 	"berth/plugins/hostpath/copying"
 	"berth/plugins/hostpath/filesystem"
 	"berth/structs"
@@ -319,7 +320,7 @@ func TestSnapshot_RejectsAWrittenDevice(t *testing.T) {
 	needLoops(t)
 	w := newRunningFixture(t)
 	if copying.CanReflink(w.dir) {
-		t.Skip("files of this file system share blocks, so every copy is of one instant")
+		testskip.Lacking(t, "a file system without reflinks: with them every copy is of one instant")
 	}
 	v := w.volume(aBlock, "v")
 	v.stageAndPublish()
