@@ -64,7 +64,7 @@ func (d *debugRun) end() {
 	}
 }
 
-// searchDebug searches what berth operator debug writes while the secrets are in use: the logs of the agents
+// searchDebug searches the files of berth operator debug while the secrets are in use: the logs of the agents
 // have the requests and the calls of the plugin, without their secrets.
 func (c *secretCluster) searchDebug() {
 	c.t.Helper()

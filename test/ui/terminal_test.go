@@ -171,7 +171,7 @@ func leaveTerminal(t *testing.T, b *browser) {
 	b.do(chromedp.KeyEvent("c", chromedp.KeyModifiers(kb.ModifierCtrl)))
 }
 
-// watchEffects counts what the output of a task must not do.
+// watchEffects records the effects that the output of a task must not have.
 const watchEffects = `(() => {
 	window.effects = [];
 	for (const name of ["open", "confirm", "alert", "prompt", "print", "moveTo", "resizeTo"]) {
@@ -246,7 +246,7 @@ var floods = []string{
 	`printf '\033]4;'; yes '1;?;' | tr -d '\n' | head -c 500000; printf '\007'`,
 }
 
-// floodTerminal draws each flood to its end. What the page keeps of it is bounded.
+// floodTerminal draws each flood to its end. The page keeps a bounded part of it.
 func floodTerminal(t *testing.T, b *browser) {
 	for i, command := range floods {
 		b.enter(fmt.Sprintf("stty -echo; %s; stty echo; echo; echo flood $((%d+1)) over", command, i))
