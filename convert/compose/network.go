@@ -106,6 +106,9 @@ func (c *converter) network(g *structs.TaskGroup, t *structs.Task, s *types.Serv
 	if len(ports) == 0 && c.inside[s.Name] > 0 {
 		ports = []types.ServicePortConfig{{Target: uint32(c.inside[s.Name])}}
 	}
+	if s.NetworkMode == "none" {
+		ports = nil // nobody reaches it
+	}
 	for _, p := range ports {
 		if seen[p.Target] { // for another protocol: a port of berth is one of both
 			continue
@@ -146,6 +149,8 @@ func (c *converter) port(g *structs.TaskGroup, n *structs.NetworkResource, s *ty
 	place := g.Name
 	static, err := strconv.Atoi(p.Published)
 	switch {
+	case s.NetworkMode == "host": // it listens on the node itself, and nothing publishes its ports
+		out.Value = out.To
 	case p.Published == "":
 	case err != nil:
 		c.lost(place, "the ports "+p.Published, "the servers choose a port")

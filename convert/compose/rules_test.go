@@ -270,3 +270,30 @@ services:
 		t.Errorf("the other variables are %q", env)
 	}
 }
+
+// TestConvert_HostModeUsesThePortsOfTheNode: in this mode a program listens on the node itself, at the ports
+// inside of the file. A service without a network has none.
+func TestConvert_HostModeUsesThePortsOfTheNode(t *testing.T) {
+	t.Parallel()
+	text := string(convert(t, `
+services:
+  exposed:
+    image: a:1
+    network_mode: host
+    expose: ["9100"]
+  known:
+    image: redis:8
+    network_mode: host
+  alone:
+    image: postgres:18
+    network_mode: none
+`).Text)
+	for _, want := range []string{"static = 9100\n", "static = 6379\n"} {
+		if strings.Count(text, want) != 1 {
+			t.Errorf("the file has not one %s", want)
+		}
+	}
+	if strings.Contains(text, "to =") || strings.Contains(text, "5432") || t.Failed() {
+		t.Errorf("got\n%s", text)
+	}
+}
