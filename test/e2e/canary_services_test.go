@@ -13,10 +13,24 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"berth/internal/exectest"
 	"berth/test/shelf"
+	"berth/vault/vaulttest"
 )
+
+// newVault starts a Vault with a secret, which each task may read.
+func newVault(t *testing.T) *vaulttest.Server {
+	v := vaulttest.New(t)
+	v.Set(func(v *vaulttest.Server) {
+		v.Verify = func(string) (map[string]any, error) { return nil, nil }
+		v.DefaultRole = "all"
+		v.Roles["all"] = vaulttest.Role{Paths: []string{"secret/"}, TTL: time.Hour}
+		v.KV2["web"] = map[string]any{"password": ofVault}
+	})
+	return v
+}
 
 // consulOfCanaries stands for a Consul. It accepts everything, and notes the tokens and the other parts of
 // the requests.
@@ -80,6 +94,34 @@ func (a *agent) writeSecret(name, text string) string {
 		a.t.Fatal(err)
 	}
 	return path
+}
+
+// useVault makes an agent use the Vault, at which tasks log in.
+func (c *secretCluster) useVault(a *agent) {
+	c.t.Helper()
+	config := c.vault.Config()
+	a.writeSecret("vault.hcl", fmt.Sprintf(`
+vault {
+  enabled = true
+  address = %q
+  ca_file = %q
+  default_identity { aud = ["vault.io"] }
+}
+`, config.Address, config.CAFile))
+}
+
+// readVault notes the token with which a task reads Vault. The task must have the secret of Vault.
+func (c *secretCluster) readVault(alloc string) {
+	c.t.Helper()
+	given, err := os.ReadFile(c.n.data("alloc", alloc, "t", "secrets", "of-vault"))
+	if err != nil || string(given) != ofVault {
+		c.t.Errorf("the task has %q of Vault, %v", given, err)
+	}
+	token, err := os.ReadFile(c.n.data("alloc", alloc, "t", "secrets", "vault_token"))
+	if err != nil || !c.vault.IsLive(string(token)) {
+		c.t.Fatalf("the token of Vault: %v", err)
+	}
+	c.own["the token of Vault"] = token
 }
 
 // loudAgent is a fence agent that prints all of its input twice. It notes the digest of its password.

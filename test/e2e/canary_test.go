@@ -22,6 +22,7 @@ import (
 
 	"berth/structs"
 	"berth/test/shelf"
+	"berth/vault/vaulttest"
 )
 
 // The secrets of the test: no place but those that the test names may have one.
@@ -32,6 +33,7 @@ const (
 	ofJob       = "c4n4ry-of-a-job"
 	ofDevice    = "c4n4ry-of-a-fence-device"
 	ofConsul    = "c4n4ry-of-a-consul"
+	ofVault     = "c4n4ry-of-a-vault"
 	ofTokenFile = "c4n4ry-of-a-token-file"
 	ofProvider  = "c4n4ry-of-a-provider"
 	ofLogin     = "c4n4ry-of-a-login.e30.e30"
@@ -39,18 +41,20 @@ const (
 )
 
 var canaries = []string{
-	ofVolume, ofVariable, rotated, ofJob, ofDevice, ofConsul, ofTokenFile, ofProvider, ofLogin, ofNobody,
+	ofVolume, ofVariable, rotated, ofJob, ofDevice, ofConsul, ofVault, ofTokenFile, ofProvider, ofLogin,
+	ofNobody,
 }
 
 // pathOfVariable is no secret. Where it is found, a secret beside it would have been found, too.
 const pathOfVariable = "nomad/volumes/default/b"
 
-// secretCluster is a server and a node with TLS, a fence device, a Consul and the shelf plugin.
+// secretCluster is a server and a node with TLS, a fence device, a Consul, a Vault and the shelf plugin.
 type secretCluster struct {
 	t      *testing.T
 	s, n   *agent
 	st     *storage
 	consul *consulOfCanaries
+	vault  *vaulttest.Server
 	paths  int               // texts with pathOfVariable
 	own    map[string][]byte // secrets of the cluster, by what they are
 }
@@ -61,6 +65,7 @@ func newSecretCluster(t *testing.T) *secretCluster {
 		t:      t,
 		st:     newStorage(t),
 		consul: newConsulOfCanaries(t),
+		vault:  newVault(t),
 		own:    map[string][]byte{},
 	}
 	c.s = newAgent(t, "s1", "-bootstrap-expect", "1")
@@ -68,6 +73,7 @@ func newSecretCluster(t *testing.T) *secretCluster {
 	c.s.args = append(c.s.args, "-config", etc)
 	c.s.must("tls", "init", "-key-saved", "-dir", etc, "-id", "s1")
 	c.useConsul(c.s, fmt.Sprintf("token = %q", ofConsul))
+	c.useVault(c.s)
 	c.useDevice()
 	c.s.writeSecret("acl.hcl", auditBlock+"acl {\n  enabled = true\n}\n")
 	c.s.launch()
@@ -86,6 +92,7 @@ func newSecretCluster(t *testing.T) *secretCluster {
 		t.Fatal(err)
 	}
 	c.useConsul(c.n, fmt.Sprintf("token_file = %q", c.n.writeSecret("consul-token", ofTokenFile)))
+	c.useVault(c.n)
 	c.n.writeSecret("audit.hcl", auditBlock)
 	c.n.launch()
 	c.eventually("ready", "node", "status")
@@ -341,7 +348,8 @@ func (c *secretCluster) wantCalls(secret string, rpcs ...string) {
 	})
 }
 
-// The job has a volume of each kind, and a variable in a template.
+// The job has a volume of each kind, and templates with a variable and with a secret of Vault. The token of
+// Vault is in a file alone: all processes of root can read an environment.
 const secretJob = `
 job "web" {
   group "g" {
@@ -374,6 +382,13 @@ job "web" {
       identity {
         file = true
       }
+      vault {
+        env = false
+      }
+      template {
+        data        = "{{ with secret \"secret/web\" }}{{ .Data.data.password }}{{ end }}"
+        destination = "secrets/of-vault"
+      }
       template {
         data        = "{{ with nomadVar \"nomad/jobs/web\" }}{{ .password }}{{ end }}"
         destination = "secrets/given"
@@ -388,8 +403,9 @@ job "web" {
 `
 
 // The secrets of volumes, of either form, and of a variable are in the calls of the plugin and in the memory
-// of the task, that of a fence device in the input of its agent, the tokens of Consul in the requests to it,
-// and none is anywhere else, also not in the audit logs.
+// of the task, as are that of Vault and the token that reads it. That of a fence device is in the input of
+// its agent, and the tokens of Consul are in the requests to it. None is anywhere else, also not in the audit
+// logs.
 func TestDuty_A7_D3_SecretsAreInTheCallsOfThePluginAlone(t *testing.T) {
 	t.Parallel()
 	c := newSecretCluster(t)
@@ -419,6 +435,7 @@ func TestDuty_A7_D3_SecretsAreInTheCallsOfThePluginAlone(t *testing.T) {
 	if err != nil || string(given) != ofJob {
 		t.Errorf("the task has %q, %v", given, err)
 	}
+	c.readVault(alloc.ID)
 	if value, _ := c.read("/v1/var/" + pathOfVariable); !bytes.Contains(value, []byte(ofVariable)) {
 		t.Errorf("the operator socket answers %s", value)
 	}
