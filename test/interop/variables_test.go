@@ -142,7 +142,10 @@ func TestClient_LocksVariables(t *testing.T) {
 	if !errors.Is(err, public.ErrLockConflict) {
 		t.Errorf("a second holder: %v", err)
 	}
-	checkNoError(t, "renew", first.Renew(t.Context()))
+	awaitAnswer(t, "a renewal, once the server leads", func(*public.QueryOptions) (bool, *public.QueryMeta, error) {
+		err := first.Renew(t.Context())
+		return err == nil, nil, err
+	})
 	if first.LockTTL() != 15*time.Second {
 		t.Errorf("got the TTL %s", first.LockTTL())
 	}
