@@ -22,23 +22,40 @@ import (
 // hostile is a change of one field of a request.
 type hostile struct {
 	path string
-	do   func()
+	do   func(root reflect.Value)
 }
 
-var mebibyte = strings.Repeat("x", 1<<20)
+// largestEntry bounds the log entry of a request with a hostile field.
+const largestEntry = 64 << 10
 
-// hostiles returns the changes that make each field of v hostile, one at a time: far too long, no text,
-// negative, maximal, null, or inverted.
-func hostiles(path string, v reflect.Value) (all []hostile) {
+// place finds a field in a request that has the same fields as another one.
+type place func(root reflect.Value) reflect.Value
+
+// hostilesOf returns the changes that make each field hostile, one at a time, of any request that has the
+// same fields as the given one: too long, no text, negative, maximal, null, or inverted.
+//
+// A long text is just above the largest bound of a field: the race detector looks at each byte of each copy.
+func hostilesOf(request any) []hostile {
+	n := structs.MaxPairsBytes + 1
+	if _, ok := request.(*structs.Node); ok {
+		n = structs.MaxNodeBytes + 1
+	}
+	root := func(root reflect.Value) reflect.Value { return root }
+	return hostiles("", reflect.ValueOf(request), root, strings.Repeat("x", n))
+}
+
+func hostiles(path string, v reflect.Value, at place, long string) (all []hostile) {
 	set := func(as string, x any) {
-		all = append(all, hostile{path + " = " + as, func() { v.Set(reflect.ValueOf(x).Convert(v.Type())) }})
+		all = append(all, hostile{path + " = " + as, func(root reflect.Value) {
+			at(root).Set(reflect.ValueOf(x).Convert(v.Type()))
+		}})
 	}
 	if (v.Kind() == reflect.Slice || v.Kind() == reflect.Map) && v.Len() == 0 {
 		return nil // see requireFilled
 	}
 	switch v.Kind() {
 	case reflect.String:
-		set("1 MiB", mebibyte)
+		set("too long", long)
 		set("NUL", "a\x00b")
 		set("bad UTF-8", "a\xffb")
 	case reflect.Bool:
@@ -56,36 +73,44 @@ func hostiles(path string, v reflect.Value) (all []hostile) {
 	case reflect.Uint64:
 		set("2^64-1", uint64(math.MaxUint64))
 	case reflect.Pointer:
-		all = hostiles(path, v.Elem())
+		elem := func(root reflect.Value) reflect.Value { return at(root).Elem() }
+		all = hostiles(path, v.Elem(), elem, long)
 	case reflect.Struct:
 		for i := range v.NumField() {
 			if f := v.Type().Field(i); f.IsExported() && f.Type != reflect.TypeFor[time.Time]() {
-				all = append(all, hostiles(path+"."+f.Name, v.Field(i))...)
+				field := func(root reflect.Value) reflect.Value { return at(root).Field(i) }
+				all = append(all, hostiles(path+"."+f.Name, v.Field(i), field, long)...)
 			}
 		}
 	case reflect.Slice:
-		all = append(hostiles(path+"[0]", v.Index(0)), hostile{path + " = 5000", func() {
-			v.Set(reflect.MakeSlice(v.Type(), 5000, 5000))
+		first := func(root reflect.Value) reflect.Value { return at(root).Index(0) }
+		all = hostiles(path+"[0]", v.Index(0), first, long)
+		all = append(all, hostile{path + " = 5000", func(root reflect.Value) {
+			at(root).Set(reflect.MakeSlice(v.Type(), 5000, 5000))
 		}})
 		if v.Index(0).Kind() == reflect.Pointer {
-			all = append(all, hostile{path + "[0] = null", func() { v.Index(0).SetZero() }})
+			all = append(all, hostile{path + "[0] = null", func(root reflect.Value) { first(root).SetZero() }})
 		}
 	case reflect.Map:
-		all = hostilesInMap(path, v, reflect.ValueOf(mebibyte).Convert(v.Type().Key()))
+		all = hostilesInMap(path, v, at, long)
 	}
 	return all
 }
 
-func hostilesInMap(path string, v, long reflect.Value) (all []hostile) {
+func hostilesInMap(path string, v reflect.Value, at place, long string) (all []hostile) {
 	key := v.MapKeys()[0]
 	elem := v.MapIndex(key)
-	all = append(all, hostile{path + " with a key of 1 MiB", func() { v.SetMapIndex(long, elem) }})
+	put := func(as string, key, value reflect.Value) {
+		all = append(all, hostile{path + as, func(root reflect.Value) { at(root).SetMapIndex(key, value) }})
+	}
+	put(" with a key that is too long", reflect.ValueOf(long).Convert(v.Type().Key()), elem)
 	switch elem.Kind() {
 	case reflect.String:
-		all = append(all, hostile{path + " with 1 MiB", func() { v.SetMapIndex(key, long) }})
+		put(" with a text that is too long", key, reflect.ValueOf(long).Convert(elem.Type()))
 	case reflect.Pointer:
-		all = append(all, hostiles(path+"[]", elem)...)
-		all = append(all, hostile{path + " with null", func() { v.SetMapIndex(key, reflect.Zero(elem.Type())) }})
+		value := func(root reflect.Value) reflect.Value { return at(root).MapIndex(key) }
+		all = append(all, hostiles(path+"[]", elem, value, long)...)
+		put(" with null", key, reflect.Zero(elem.Type()))
 	}
 	return all
 }
@@ -143,17 +168,17 @@ func storedHostileFields[T any](t *testing.T, given *T, tried map[string]bool,
 		t.Fatalf("the fixture itself is rejected: %v", err)
 	}
 	s := newServer(t)
-	for i, h := range hostiles("", reflect.ValueOf(fresh())) {
+	for _, h := range hostilesOf(fresh()) {
 		if tried[h.path] {
 			continue
 		}
 		bad := fresh()
-		hostiles("", reflect.ValueOf(bad))[i].do()
+		h.do(reflect.ValueOf(bad))
 		row, err := put(s, bad)
 		if err != nil {
 			continue // the server has no row of it
 		}
-		if !codec.SameBytes(good, row) || s.Raft.Largest > 64<<10 {
+		if !codec.SameBytes(good, row) || s.Raft.Largest > largestEntry {
 			taken = append(taken, h.path)
 		}
 		s = newServer(t)
@@ -444,7 +469,7 @@ func TestRegisterJob_RejectsOrDropsHostileFields(t *testing.T) {
 			}
 		}
 		if len(tried) == 0 {
-			for _, h := range hostiles("", reflect.ValueOf(j)) {
+			for _, h := range hostilesOf(j) {
 				tried[h.path] = true
 			}
 		}
