@@ -1,64 +1,88 @@
 package hostpath
 
 import (
-	"context"
+	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	spec "github.com/container-storage-interface/spec/lib/go/csi"
-	"github.com/hashicorp/go-hclog"
 
 	"berth/plugins/hostpath/loop"
 	"berth/structs"
 )
 
-// crashPoints are all points between record, act and mark, with the kinds of volumes that pass them.
+// crashPoints are all points between record, act and mark, with a step that passes them, and the kinds of
+// volumes that do.
 var crashPoints = []struct {
+	step  string
 	point string
 	kinds []kind
 }{
-	{"create recorded", kinds},
-	{"create made", kinds},
-	{"stage recorded", kinds},
-	{"stage attached", []kind{anImage}},
-	{"stage mounted", kinds},
-	{"publish recorded", kinds},
-	{"publish mounted", kinds},
-	{"snapshot recorded", kinds},
-	{"snapshot frozen", []kind{anImage}},
-	{"snapshot made", kinds},
-	{"group recorded", kinds},
-	{"group member made", kinds},
-	{"group made", kinds},
-	{"group deletion recorded", kinds},
-	{"group erased", kinds},
-	{"expand recorded", kinds},
-	{"expand grown", []kind{anImage, aBlock}},
-	{"unpublish unmounted", kinds},
-	{"unstage unmounted", kinds},
-	{"delete recorded", kinds},
-	{"delete erased", kinds},
+	{"create", "create recorded", kinds},
+	{"create", "create made", kinds},
+	{"stage", "stage recorded", kinds},
+	{"stage", "stage attached", []kind{anImage}},
+	{"stage", "stage mounted", kinds},
+	{"publish", "publish recorded", kinds},
+	{"publish", "publish mounted", kinds},
+	{"snapshot", "snapshot recorded", kinds},
+	{"snapshot", "snapshot frozen", []kind{anImage}},
+	{"snapshot", "snapshot made", kinds},
+	{"group", "group recorded", kinds},
+	{"group", "group member made", kinds},
+	{"group", "group made", kinds},
+	{"delete group", "group deletion recorded", kinds},
+	{"delete group", "group erased", kinds},
+	{"expand", "expand recorded", kinds},
+	{"expand", "expand grown", []kind{anImage, aBlock}},
+	{"unpublish", "unpublish unmounted", kinds},
+	{"unstage", "unstage unmounted", kinds},
+	{"delete clone", "delete recorded", kinds},
+	{"delete clone", "delete erased", kinds},
+}
+
+// crashRounds deals the points of a kind to as few lifecycles as possible: a step of a lifecycle has at most
+// one point, so that a driver that nothing kills repeats the step. A round maps steps to points.
+func crashRounds(k kind) (rounds []map[string]string) {
+	for _, c := range crashPoints {
+		if !slices.Contains(c.kinds, k) {
+			continue
+		}
+		fits := func(round map[string]string) bool { return round[c.step] == "" }
+		i := slices.IndexFunc(rounds, fits)
+		if i < 0 {
+			i = len(rounds)
+			rounds = append(rounds, map[string]string{})
+		}
+		rounds[i][c.step] = c.point
+	}
+	return rounds
 }
 
 // A driver is killed at any point and started again, and the call without an answer is repeated. Then
-// everything continues: the data is complete, and in the end nothing is left.
+// everything continues: the data is complete, the next start finds nothing to repair, and in the end nothing
+// is left.
 func TestCrash_AtAnyPointLosesAndLeaksNothing(t *testing.T) {
-	for _, c := range crashPoints {
-		for _, k := range c.kinds {
-			t.Run(c.point+"/"+k.name, func(t *testing.T) {
+	for _, k := range kinds {
+		for i, round := range crashRounds(k) {
+			t.Run(fmt.Sprintf("%s/%d", k.name, i), func(t *testing.T) {
 				t.Parallel() // the test mostly waits for a disk
 				k.needs(t)
-				w := newFixture(t)
-				w.start(crashEnv + "=" + c.point)
-				l := &lifecycle{fixture: w, k: k}
+				l := &lifecycle{fixture: newFixture(t), k: k}
+				l.startHere()
 				for _, step := range l.steps() {
-					l.step(step.name, step.do)
+					l.step(step, round[step.name])
+					delete(round, step.name)
 				}
-				if l.kills != 1 {
-					t.Errorf("got %d kills, want 1", l.kills)
+				if len(round) > 0 {
+					t.Errorf("the lifecycle has no step of %v", round)
 				}
-				rows, _ := filepath.Glob(w.path("data", "*s", "*"))
+				rows, _ := filepath.Glob(l.path("data", "*s", "*"))
 				if len(rows) > 0 {
 					t.Errorf("left in the data directory: %v", rows)
 				}
@@ -75,39 +99,50 @@ type lifecycle struct {
 	clone *testVolume
 	snap  string
 	group *spec.VolumeGroupSnapshot
-	kills int
 }
 
-// step does a step. If the driver dies during it, step starts the driver again and repeats the step. The new
-// driver runs in this process, because nothing kills it.
-func (l *lifecycle) step(name string, do func() error) {
+// step does a step. With a point, a driver in a process of its own begins it and is killed there, and the
+// next driver repeats it. The next driver runs in this process, because nothing kills it.
+func (l *lifecycle) step(step lifecycleStep, point string) {
 	l.t.Helper()
-	err := do()
-	if structs.IsKind(err, structs.KindUnavailable) && codeName(err) == "Unavailable" {
-		l.awaitKilled()
-		l.kills++
-		l.startHere()
-		l.checkLoopDevices(name)
-		err = do()
+	if point == "" {
+		l.must(step.name, step.do())
+		return
 	}
-	l.must(name, err)
+	before := l.effects()
+	l.endHere()
+	l.start(crashEnv + "=" + point)
+	if after := l.effects(); !slices.Equal(before, after) {
+		l.t.Errorf("before the %s, a start made %q of %q", step.name, after, before)
+	}
+	err := step.do()
+	if !structs.IsKind(err, structs.KindUnavailable) || codeName(err) != "Unavailable" {
+		l.t.Fatalf("%s: got %v, want a driver that was killed at %q", step.name, err, point)
+	}
+	l.awaitKilled()
+	l.startHere()
+	l.checkLoopDevices(step.name)
+	l.must(step.name+" after "+point, step.do())
 }
 
-// startHere runs the driver in this process until the end of the test.
-func (l *lifecycle) startHere() {
+// effects lists the files, records, mounts and loop devices of the driver.
+func (l *lifecycle) effects() []string {
 	l.t.Helper()
-	cfg := l.cfg
-	cfg.Logger = hclog.New(&hclog.LoggerOptions{Output: &testLog{l.t}, Level: hclog.Debug})
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- Run(ctx, cfg) }()
-	l.t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			l.t.Errorf("the driver ended with %v", err)
+	all := mountsBelow(l.t, l.dir)
+	for _, device := range allLoops(l.t) {
+		if strings.Contains(device, l.dir) {
+			all = append(all, device)
 		}
-	})
-	l.must("start", l.awaitReady())
+	}
+	l.must("list", filepath.WalkDir(l.path("data"), func(path string, e fs.DirEntry, err error) error {
+		text := []byte(nil)
+		if err == nil && e.Name() == "record.json" {
+			text, err = os.ReadFile(path)
+		}
+		all = append(all, fmt.Sprintf("%s %s", path, text))
+		return err
+	}))
+	return all
 }
 
 // checkLoopDevices checks that after a start an image that is not staged has no loop device.

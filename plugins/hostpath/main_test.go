@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -105,6 +106,7 @@ type fixture struct {
 	cfg  Config
 	cmd  *exec.Cmd
 	attr syscall.SysProcAttr // of the driver's process
+	end  func()              // ends a driver in this process
 	*csi.Client
 }
 
@@ -227,6 +229,33 @@ func (w *fixture) awaitReady() error {
 			return fmt.Errorf("driver is not ready: %w", err)
 		}
 		<-time.After(5 * time.Millisecond)
+	}
+}
+
+// startHere runs the driver in this process until endHere or the end of the test. A process of its own costs
+// a fifth of a second of computing, so only tests that kill or signal a driver start one.
+func (w *fixture) startHere() {
+	w.t.Helper()
+	cfg := w.cfg
+	cfg.Logger = hclog.New(&hclog.LoggerOptions{Output: &testLog{w.t}, Level: hclog.Debug})
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- Run(ctx, cfg) }()
+	w.end = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			w.t.Errorf("the driver ended with %v", err)
+		}
+	})
+	w.t.Cleanup(w.end)
+	w.must("dial", w.dial())
+	w.must("start", w.awaitReady())
+}
+
+// endHere ends a driver of startHere, if there is one.
+func (w *fixture) endHere() {
+	if w.end != nil {
+		w.end()
 	}
 }
 

@@ -121,7 +121,8 @@ func TestCrash_AtRandomMoments(t *testing.T) {
 		t.Skip("takes seconds")
 	}
 	anImage.needs(t)
-	w := newRunningFixture(t)
+	w := newFixture(t)
+	w.start()
 	ctx, cancel := context.WithCancel(t.Context())
 	var killer sync.WaitGroup
 	killer.Go(func() {

@@ -23,7 +23,8 @@ import (
 // A successor on the same data directory answers "not ready" until its predecessor has left. Then it has all
 // records of the predecessor.
 func TestRun_WaitsForAnEarlierProcess(t *testing.T) {
-	w := newRunningFixture(t)
+	w := newFixture(t)
+	w.start()
 	v := w.volume(aDirectory, "v")
 
 	cfg := w.cfg
@@ -69,13 +70,14 @@ func TestRun_WaitsForAnEarlierProcess(t *testing.T) {
 }
 
 func TestRun_ReplacesAStaleSocket(t *testing.T) {
-	w := newRunningFixture(t)
+	w := newFixture(t)
+	w.start()
 	w.kill()
 	if _, err := os.Lstat(w.path("csi.sock")); err != nil {
 		t.Fatal("a killed driver leaves its socket: ", err)
 	}
-	w.start()
-	w.terminate()
+	w.startHere()
+	w.endHere()
 	if _, err := os.Lstat(w.path("csi.sock")); err == nil {
 		t.Fatal("the socket is left")
 	}
@@ -124,12 +126,12 @@ func TestOpenStore_LeavesABadRecordAlone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newRunningFixture(t)
 			good, bad := w.volume(aDirectory, "good"), w.volume(aDirectory, "bad")
-			w.kill()
+			w.endHere()
 			dir := w.path("data/volumes", bad.id)
 			w.must("damage", os.WriteFile(dir+"/record.json", []byte(text), 0o600))
 			w.must("mkdir", os.Mkdir(w.path("data/volumes/stray"), 0o700))
 			w.must("mkdir", os.MkdirAll(w.path("data/volumes/full/data"), 0o700))
-			w.start()
+			w.startHere()
 			list, err := w.ListVolumes(t.Context(), &nodecalls.ClientCSIListRequest{})
 			if err != nil || len(list.Volumes) != 1 || list.Volumes[0].ExternalID != good.id {
 				t.Fatalf("got the volumes %+v, %v, want %s", list, err, good.id)
@@ -149,11 +151,12 @@ func TestOpenStore_LeavesABadRecordAlone(t *testing.T) {
 
 // A node that returns under another name still serves the volumes it holds.
 func TestRun_KeepsVolumesUnderANewNodeID(t *testing.T) {
-	w := newRunningFixture(t)
+	w := newFixture(t)
+	w.start()
 	v := w.volume(aDirectory, "v")
 	w.terminate()
 	w.cfg.NodeID = "node-b"
-	w.start()
+	w.startHere()
 	v.stageAndPublish()
 	v.remove()
 }
@@ -161,7 +164,8 @@ func TestRun_KeepsVolumesUnderANewNodeID(t *testing.T) {
 // The driver does not use the mounts of an earlier boot, which their records name.
 func TestReconcile_AfterARebootNothingIsStaged(t *testing.T) {
 	anImage.needs(t)
-	w := newRunningFixture(t)
+	w := newFixture(t)
+	w.start()
 	v := w.volume(anImage, "v")
 	v.stageAndPublish()
 	w.must("write", v.write(v.target, "precious"))
@@ -173,7 +177,7 @@ func TestReconcile_AfterARebootNothingIsStaged(t *testing.T) {
 	w.must("read", err)
 	edited := strings.Replace(string(b), records.BootID(), "another-boot", 1)
 	w.must("edit", os.WriteFile(record, []byte(edited), 0o600))
-	w.start()
+	w.startHere()
 	b, err = os.ReadFile(record)
 	w.must("read", err)
 	for _, old := range []string{v.target, "another-boot"} {
@@ -193,6 +197,7 @@ func TestFullDisk_RejectsNewVolumes(t *testing.T) {
 	w.must("mount", unix.Mount("none", w.path("data"), "tmpfs", 0, "size=6m"))
 	t.Cleanup(func() {
 		w.kill()
+		w.endHere()
 		_ = unix.Unmount(w.path("data"), unix.MNT_DETACH)
 	})
 	w.start()
@@ -210,7 +215,7 @@ func TestFullDisk_RejectsNewVolumes(t *testing.T) {
 	_, err = w.CreateVolume(t.Context(), smaller(aDirectory).createRequest("c"))
 	w.mustFail("create", "ResourceExhausted", err)
 	w.kill()
-	w.start()
+	w.startHere()
 	a.mustHold(a.target, "precious")
 	b.remove()
 	c := w.volume(smaller(aDirectory), "c")
@@ -228,10 +233,10 @@ func TestFullDisk_BreaksNoImageInUse(t *testing.T) {
 	w.must("mkdir", os.Mkdir(w.path("data"), 0o700))
 	w.must("mount", unix.Mount("none", w.path("data"), "tmpfs", 0, "size=40m"))
 	t.Cleanup(func() {
-		w.kill()
+		w.endHere()
 		_ = unix.Unmount(w.path("data"), unix.MNT_DETACH)
 	})
-	w.start()
+	w.startHere()
 	v := w.volume(anImage, "v")
 	v.stageAndPublish()
 	filler, err := os.Create(w.path("data", "filler"))

@@ -37,7 +37,7 @@ var unsupported = []string{
 	"SNAPSHOT_ACCESSIBILITY_CONSTRAINTS not supported",
 }
 
-// The driver, in a separate process, passes csi-sanity for each kind of volume.
+// The driver passes csi-sanity, in a separate process, for each kind of volume.
 func TestSanity_Suite(t *testing.T) {
 	for name, run := range map[string]sanityRun{
 		"directory": {AccessType: "mount"},
@@ -50,7 +50,7 @@ func TestSanity_Suite(t *testing.T) {
 				needLoops(t)
 			}
 			w.cfg.MaxVolumes = 100
-			w.start()
+			w.startHere()
 			run.Dir = w.dir
 			run.Address = w.cfg.Endpoint
 			runSuite(t, run)

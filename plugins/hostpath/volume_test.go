@@ -17,14 +17,14 @@ import (
 	"berth/structs/nodecalls"
 )
 
-// newRunningFixture prepares a driver and starts it.
+// newRunningFixture prepares a driver and starts it in this process.
 func newRunningFixture(t *testing.T, change ...func(*Config)) *fixture {
 	t.Helper()
 	w := newFixture(t)
 	for _, c := range change {
 		c(&w.cfg)
 	}
-	w.start()
+	w.startHere()
 	return w
 }
 
@@ -41,13 +41,14 @@ func forEachKind(t *testing.T, list []kind, test func(t *testing.T, k kind)) {
 
 func TestVolume_DataOutlivesTheProcess(t *testing.T) {
 	forEachKind(t, append(kinds, anXFS), func(t *testing.T, k kind) {
-		w := newRunningFixture(t)
+		w := newFixture(t)
+		w.start()
 		v := w.volume(k, "v")
 		v.stageAndPublish()
 		w.must("write", v.write(v.target, "precious"))
 		w.terminate()
 		v.mustHold(v.target, "precious") // mounts do not need the driver
-		w.start()
+		w.startHere()
 		w.must("stage what is staged", v.doStage())
 		w.must("publish what is published", v.doPublish(v.target, false))
 		if n := len(mountsBelow(t, v.target)); n != 1 {
