@@ -31,6 +31,7 @@ func agentMain(dataDir, server string) int {
 	cfg := DefaultConfig()
 	cfg.Enabled = true
 	cfg.DataDir = dataDir
+	withoutCNI(cfg)
 	cfg.Servers = []string{server}
 	cfg.Version = "test"
 	cfg.Drivers.RawExec.Enabled = true
@@ -152,6 +153,7 @@ func newConnected(t *testing.T, addr string) *Client {
 	cfg := DefaultConfig()
 	cfg.Enabled = true
 	cfg.DataDir = t.TempDir()
+	withoutCNI(cfg)
 	cfg.Servers = []string{addr}
 	fake := drivertest.NewMachine()
 	signals := newSignals()

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -216,6 +217,7 @@ func (r *fixture) prepare(slow bool) {
 	cfg := DefaultConfig()
 	cfg.Enabled = true
 	cfg.DataDir = r.dir
+	withoutCNI(cfg)
 	cfg.Servers = []string{"s1:1", "s2:1"}
 	cfg.NodeName = "node1"
 	cfg.Version = "0.1"
@@ -260,6 +262,12 @@ func (r *fixture) prepare(slow bool) {
 		r.t.Fatal(err)
 	}
 	r.client = c
+}
+
+// withoutCNI leaves out the network plugins of this machine. An agent starts each of them, to read its
+// version.
+func withoutCNI(cfg *Config) {
+	cfg.Settings.Path = filepath.Join(cfg.DataDir, "no-plugins")
 }
 
 func (r *fixture) run() {
