@@ -13,6 +13,7 @@ import (
 	"berth/client/drivers/plugintest"
 	"berth/client/drivers/protocol/device"
 	"berth/internal/backoff"
+	"berth/internal/plaintwin"
 	"berth/structs"
 	"berth/structs/capacity"
 )
@@ -21,7 +22,7 @@ import (
 func faulty(t *testing.T) (*Manager, *plugintest.Plugin) {
 	t.Helper()
 	dir := t.TempDir()
-	p := plugintest.Install(t, dir, plugintest.Device)
+	p := plugintest.Install(t, dir, plugintest.Device, plaintwin.Program())
 	p.Set("devices", "a b")
 	m, _ := managerOf(t, dir)
 	device := m.sources["test-device"].(*plugin)

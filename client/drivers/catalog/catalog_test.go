@@ -17,6 +17,7 @@ import (
 
 	"berth/client/drivers/protocol/base"
 	"berth/client/drivers/protocol/hclspec"
+	"berth/internal/plaintwin"
 	"berth/structs"
 )
 
@@ -29,7 +30,7 @@ func TestMain(m *testing.M) {
 		return
 	}
 	os.Setenv("GORACE", "atexit_sleep_ms=0") // or each plugin takes a second to end
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(m, goleak.Cleanup(plaintwin.Exit))
 }
 
 // served is a plugin with faults on demand.
@@ -141,12 +142,8 @@ func serve(how string) {
 // program writes a program that behaves so into a directory.
 func program(t *testing.T, dir, name, how string) {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := fmt.Sprintf("#!/bin/sh\n%s='%s' exec '%s' \"$@\"\n", behaviour, how, self)
-	err = os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700)
+	text := fmt.Sprintf("#!/bin/sh\n%s='%s' exec '%s' \"$@\"\n", behaviour, how, plaintwin.Program())
+	err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700)
 	if err != nil {
 		t.Fatal(err)
 	}

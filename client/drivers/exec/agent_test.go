@@ -19,6 +19,7 @@ import (
 	"berth/client/drivers/cgroups"
 	"berth/client/drivers/driver"
 	"berth/client/drivers/exec"
+	"berth/internal/plaintwin"
 	"berth/structs"
 )
 
@@ -91,7 +92,7 @@ func (r *fixture) runAgent(o agentOrder) (*osexec.Cmd, io.Reader) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	cmd := osexec.Command(os.Args[0], "agent")
+	cmd := osexec.Command(plaintwin.Program(), "agent")
 	cmd.Stderr = os.Stderr
 	if len(o.Cover) > 0 {
 		cmd.SysProcAttr = &unix.SysProcAttr{Unshareflags: unix.CLONE_NEWNS} // its mounts are private

@@ -13,6 +13,7 @@ import (
 	"berth/client/drivers/driver"
 	"berth/client/drivers/exec"
 	"berth/client/drivers/executor"
+	"berth/internal/plaintwin"
 	"berth/internal/testskip"
 	"berth/structs"
 )
@@ -38,7 +39,7 @@ func TestMain(m *testing.M) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		panic(err)
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(m, goleak.Cleanup(plaintwin.Exit))
 }
 
 // patience bounds each wait of a test.
@@ -54,7 +55,7 @@ type fixture struct {
 func executorConfig(dir string) executor.Config {
 	return executor.Config{
 		Dir:     filepath.Join(dir, "ex"),
-		Command: []string{os.Args[0], "executor"},
+		Command: []string{plaintwin.Program(), "executor"},
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"berth/client/drivers/exec"
 	"berth/client/drivers/procref"
+	"berth/internal/plaintwin"
 	"berth/structs"
 )
 
@@ -51,7 +52,7 @@ func TestStart_RejectsAnOlderExecutable(t *testing.T) {
 		t.Fatal(err)
 	}
 	old := executorConfig(r.dir)
-	old.Command = []string{os.Args[0], "old-executor"}
+	old.Command = []string{plaintwin.Program(), "old-executor"}
 	d := exec.New(exec.DefaultConfig(), old)
 	_, err = d.Start(r.ctx(), cfg)
 	if !structs.IsKind(err, structs.KindPrecondition) || !contains(err.Error(), "restart the agent") {

@@ -17,6 +17,7 @@ import (
 	"berth/client/drivers/plugintest"
 	"berth/client/store"
 	"berth/internal/backoff"
+	"berth/internal/plaintwin"
 	"berth/structs"
 )
 
@@ -33,7 +34,7 @@ func TestMain(m *testing.M) {
 	probeInterval = 100 * time.Millisecond
 	reportTimeout = 100 * time.Millisecond
 	reportPause = 20 * time.Millisecond
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(m, goleak.Cleanup(plaintwin.Exit))
 }
 
 // shorten shortens the bound of a call for a test in which one hangs. That test is not parallel, because all
@@ -83,7 +84,8 @@ func newFixture(t *testing.T) *fixture {
 	f.config = func(script string) map[string]any {
 		return map[string]any{"script": script}
 	}
-	f.plugin = plugintest.Install(t, filepath.Join(f.dir, "plugins"), plugintest.Driver)
+	dir := filepath.Join(f.dir, "plugins")
+	f.plugin = plugintest.Install(t, dir, plugintest.Driver, plaintwin.Program())
 	f.open(nil)
 	return f
 }
@@ -155,14 +157,9 @@ func (f *fixture) agent() *agent {
 
 // logs starts the helpers of tasks.
 func (f *fixture) logs() Logs {
-	f.t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		f.t.Fatal(err)
-	}
 	return NewLogs(f.name+"-logs", executor.Config{
 		Dir:     filepath.Join(f.dir, "tasks"),
-		Command: []string{self, "executor"},
+		Command: []string{plaintwin.Program(), "executor"},
 	})
 }
 

@@ -38,7 +38,7 @@ func newPluginNode(t *testing.T, name string, blocks ...*catalog.PluginConfig) *
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &pluginNode{plugin: plugintest.Install(t, programs, plugintest.Driver)}
+	n := &pluginNode{plugin: plugintest.Install(t, programs, plugintest.Driver, os.Args[0])}
 	records, err := store.Open(dir)
 	if err != nil {
 		t.Fatal(err)

@@ -71,20 +71,15 @@ type Plugin struct {
 	dir string // one file for each setting, and the log of calls
 }
 
-// Install writes the program of a plugin into a directory of plugins.
-func Install(t testing.TB, dir, kind string) *Plugin {
+// Install writes the program of a plugin into a directory of plugins. It executes the test binary or its
+// plaintwin.Program: see Main. A package that starts few plugins does not need the time to build the latter.
+func Install(t testing.TB, dir, kind, binary string) *Plugin {
 	t.Helper()
 	p := &Plugin{t: t, dir: t.TempDir()}
-	// The program is this test binary: see Main.
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-
 	// Two plugins of one test need different values, and both get the environment of the agent.
 	text := fmt.Sprintf("#!/bin/sh\n%s='%s' %s='%s' exec '%s' \"$@\"\n",
-		kindVar, kind, controlVar, p.dir, self)
-	err = exectest.WriteProgram(filepath.Join(dir, "test-"+kind), text)
+		kindVar, kind, controlVar, p.dir, binary)
+	err := exectest.WriteProgram(filepath.Join(dir, "test-"+kind), text)
 	if err != nil {
 		t.Fatal(err)
 	}

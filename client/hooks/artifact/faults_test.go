@@ -20,6 +20,7 @@ import (
 	"berth/client/drivers/cgroups"
 	"berth/client/hooks"
 	"berth/client/hooks/artifact/download"
+	"berth/internal/plaintwin"
 	"berth/structs"
 )
 
@@ -267,7 +268,7 @@ func agentMain(dir, url string) {
 	cfg := Config{
 		Settings: localSettings(),
 		Dir:      filepath.Join(dir, "root"),
-		Command:  []string{os.Args[0], "executor"},
+		Command:  []string{plaintwin.Program(), "executor"},
 		Progress: func(_, _ string) {},
 		Slots:    NewSlots(1),
 		MinFree:  func() int64 { return 0 },
@@ -281,7 +282,7 @@ func TestDownload_EndsWithAKilledAgent(t *testing.T) {
 	f := newFixture(t)
 	begun, ended := make(chan struct{}, 1), make(chan struct{}, 1)
 	f.mux.HandleFunc("/slow", slowly(begun, ended))
-	agent := exec.Command(os.Args[0], "agent", filepath.Dir(f.env.Dir), f.server.URL)
+	agent := exec.Command(plaintwin.Program(), "agent", filepath.Dir(f.env.Dir), f.server.URL)
 	agent.Stderr = os.Stderr
 	if err := agent.Start(); err != nil {
 		t.Fatal(err)
@@ -370,7 +371,7 @@ func TestSandbox_HoldsAHostileProcess(t *testing.T) {
 	} {
 		t.Run(c.do+" "+strings.ReplaceAll(c.with, "/", "_"), func(t *testing.T) {
 			f := newFixture(t)
-			f.cfg.Command = []string{os.Args[0], hostile}
+			f.cfg.Command = []string{plaintwin.Program(), hostile}
 			token := filepath.Join(f.env.Dir, "web/secrets/token")
 			if err := os.WriteFile(token, nil, 0o644); err != nil {
 				t.Fatal(err)
@@ -393,7 +394,7 @@ func TestSandbox_HoldsAHostileProcess(t *testing.T) {
 
 func TestSandbox_ShowsNothingOfTheAllocation(t *testing.T) {
 	f := newFixture(t)
-	f.cfg.Command = []string{os.Args[0], hostile}
+	f.cfg.Command = []string{plaintwin.Program(), hostile}
 	f.mustUp(doing("list", "/"))
 	for _, name := range []string{"alloc", "local", "secrets", "data", "tmp", "boot"} {
 		_, err := os.Lstat(filepath.Join(f.env.Dir, "web/local/got", name))
@@ -408,7 +409,7 @@ func TestSandbox_ShowsNothingOfTheAllocation(t *testing.T) {
 
 func TestDeliver_DropsPrivilegesOfFiles(t *testing.T) {
 	f := newFixture(t)
-	f.cfg.Command = []string{os.Args[0], hostile}
+	f.cfg.Command = []string{plaintwin.Program(), hostile}
 	f.mustUp(doing("set-uid", ""))
 	info, err := os.Stat(filepath.Join(f.env.Dir, "web/local/got/x"))
 	if err != nil || info.Mode() != 0o755 {

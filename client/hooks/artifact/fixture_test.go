@@ -23,6 +23,7 @@ import (
 	"berth/client/drivers/executor"
 	"berth/client/hooks"
 	"berth/client/hooks/artifact/download"
+	"berth/internal/plaintwin"
 	"berth/internal/testskip"
 	"berth/structs"
 )
@@ -50,7 +51,7 @@ func TestMain(m *testing.M) {
 		}
 	}
 	os.Setenv("GORACE", "atexit_sleep_ms=0")
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(m, goleak.Cleanup(plaintwin.Exit))
 }
 
 // hostileMain does as a header of the request says, and reports success.
@@ -160,7 +161,7 @@ func newFixture(t *testing.T) *fixture {
 	f.cfg = Config{
 		Settings: localSettings(),
 		Dir:      filepath.Join(dir, "root"),
-		Command:  []string{os.Args[0], "executor"},
+		Command:  []string{plaintwin.Program(), "executor"},
 		Slots:    NewSlots(1),
 		MinFree:  func() int64 { return 0 },
 		Groups:   &Groups{Machine: cgroups.Detect(), Logger: hclog.NewNullLogger()},

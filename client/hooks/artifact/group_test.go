@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/client/drivers/cgroups"
+	"berth/internal/plaintwin"
 	"berth/internal/testskip"
 	"berth/structs"
 )
@@ -57,7 +58,7 @@ func TestGroup_BoundsTheProcessesOfADownload(t *testing.T) {
 		groupMemory = c.memory
 		f := newFixture(t)
 		needGroups(t, f, c.controller)
-		f.cfg.Command = []string{os.Args[0], hostile}
+		f.cfg.Command = []string{plaintwin.Program(), hostile}
 		f.withDisk(1) // a file system in memory adds it to the bound
 		err := f.up(t.Context(), doing(c.do, c.with))
 		if err == nil || !strings.Contains(err.Error(), c.want) {
