@@ -18,6 +18,7 @@ import (
 	"berth/client/drivers/docker/settings"
 	"berth/client/drivers/driver"
 	"berth/client/drivers/executor"
+	"berth/internal/plaintwin"
 	"berth/structs"
 )
 
@@ -32,7 +33,7 @@ func TestMain(m *testing.M) {
 	cleanupTimeout = time.Minute
 	absence.Min = time.Millisecond
 	absence.Max = 20 * time.Millisecond
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(m, goleak.Cleanup(plaintwin.Exit))
 }
 
 // noOutput records the calls instead of starting processes.

@@ -13,6 +13,7 @@ import (
 	"berth/client/drivers/docker/pause"
 	"berth/client/drivers/docker/settings"
 	"berth/client/drivers/driver"
+	"berth/internal/plaintwin"
 	"berth/structs"
 )
 
@@ -45,7 +46,7 @@ func nodeOf(t *testing.T, d *dockertest.Daemon) *node {
 	}
 	t.Cleanup(func() {
 		// Helpers are left only by a test that failed.
-		dockertest.KillAll(dir, func(program string) bool { return program == os.Args[0] })
+		dockertest.KillAll(dir, func(program string) bool { return program == plaintwin.Program() })
 		_ = os.RemoveAll(dir)
 	})
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -69,13 +70,9 @@ func (n *node) agent() (d *Driver, stop func()) {
 // driver is a driver that does not run.
 func (n *node) driver() *Driver {
 	n.t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		n.t.Fatal(err)
-	}
 	return New(n.cfg, Options{
 		Dir:     filepath.Join(n.dir, "driver"),
-		Command: []string{self, "executor"},
+		Command: []string{plaintwin.Program(), "executor"},
 		Pause:   []string{n.pause, pause.Arg},
 		NodeID:  "n1",
 		Logger:  nullLogger,
