@@ -11,7 +11,7 @@ var Types = map[Topic][]string{
 	Evaluation: {"EvaluationUpdated"},
 	Allocation: {"AllocationUpdated", "AllocationUpdateDesiredStatus", "PlanResult"},
 	Deployment: {"DeploymentStatusUpdate", "DeploymentPromotion", "DeploymentAllocHealth", "PlanResult"},
-	Node:       {"NodeRegistration", "NodeDeregistration", "NodeEligibility", "NodeDrain", "NodeEvent"},
+	Node:       {"NodeRegistration", "NodeDeregistration", "NodeEligibility", "NodeDrain", "NodeStreamEvent"},
 	NodePool:   {"NodePoolUpserted", "NodePoolDeleted"},
 	Service:    {"ServiceRegistration", "ServiceDeregistration"},
 	CSIVolume: {

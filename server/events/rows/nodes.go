@@ -35,7 +35,7 @@ func nodeType(c change[structs.Node]) string {
 	case c.before.SchedulingEligibility != c.now.SchedulingEligibility:
 		return "NodeEligibility"
 	}
-	return "NodeEvent"
+	return "NodeStreamEvent"
 }
 
 // nodeReason returns the reason of the status, or the newest event of the node if it is new.

@@ -284,7 +284,7 @@ func TestMake_NodesAndJobs(t *testing.T) {
 		{schema.Nodes, "NodeRegister", nil, node, "Node NodeRegistration"},
 		{schema.Nodes, "NodeDrain", node, &drains, "Node NodeDrain"},
 		{schema.Nodes, "NodeEligibility", node, &ineligible, "Node NodeEligibility"},
-		{schema.Nodes, "NodeStatus", node, node, "Node NodeEvent"},
+		{schema.Nodes, "NodeStatus", node, node, "Node NodeStreamEvent"},
 		{schema.Nodes, "NodeDeregister", node, nil, "Node NodeDeregistration"},
 		{schema.Jobs, "JobRegister", nil, job, "Job JobRegistered"},
 		{schema.Jobs, "PlanApply", job, job, "Job PlanResult"},

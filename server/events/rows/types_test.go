@@ -75,7 +75,7 @@ func changesOfNodes() []aChange {
 		{schema.Nodes, "NodeDeregister", node, nil, event.Node, "NodeDeregistration"},
 		{schema.Nodes, "NodeDrain", node, drained, event.Node, "NodeDrain"},
 		{schema.Nodes, "NodeEligibility", node, ineligible, event.Node, "NodeEligibility"},
-		{schema.Nodes, "NodeStatus", node, node, event.Node, "NodeEvent"},
+		{schema.Nodes, "NodeStatus", node, node, event.Node, "NodeStreamEvent"},
 		{schema.NodePools, "NodePoolPut", nil, pool, event.NodePool, "NodePoolUpserted"},
 		{schema.NodePools, "NodePoolDelete", pool, nil, event.NodePool, "NodePoolDeleted"},
 		{schema.ACLTokens, "C", nil, token, event.ACLToken, "ACLTokenUpserted"},

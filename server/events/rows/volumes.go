@@ -22,7 +22,7 @@ func volume(c change[structs.CSIVolume]) []ring.Made {
 		Type:       c.typeOf("CSIVolumeDeregistered", volumeTypes, "CSIVolumeUpdated"),
 		Key:        v.ID,
 		Namespace:  v.Namespace,
-		FilterKeys: []string{v.ID, v.PluginID},
+		FilterKeys: []string{v.ID, v.PluginID, v.Name},
 		Reason:     failure(v.LastError),
 	}
 	if c.isNew() {
@@ -36,7 +36,7 @@ func volume(c change[structs.CSIVolume]) []ring.Made {
 	if v.Host != nil {
 		e.Topic = event.HostVolume
 		e.Type = c.typeOf("HostVolumeDeleted", nil, "HostVolumeRegistered")
-		e.FilterKeys = []string{v.ID, v.Host.NodeID}
+		e.FilterKeys = []string{v.ID, v.Host.NodeID, v.Name, v.PluginID}
 		form = func(v *structs.CSIVolume) any { return hostvol.Of(v.Redacted(), "") }
 	}
 
