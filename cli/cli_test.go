@@ -127,7 +127,7 @@ func splitWords(line string) (all []string) {
 // unrendered lists the commands that print the output of tasks, commands and agents unchanged.
 var unrendered = []string{
 	" alloc exec", " alloc logs", " monitor", " operator api", " operator metrics", " var lock", " logs",
-	" exec", " job action",
+	" exec", " job action", " action",
 }
 
 // TestTree_CommandsFollowTheRules holds every command to the rules that help and parsing need.

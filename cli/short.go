@@ -13,6 +13,8 @@ var shortForms = []struct{ name, path string }{
 	{"run", "job run"},
 	{"plan", "job plan"},
 	{"stop", "job stop"},
+	{"start", "job start"},
+	{"action", "job action"},
 	{"init", "job init"},
 	{"validate", "job validate"},
 	{"inspect", "job inspect"},

@@ -6,15 +6,25 @@ import "strings"
 var absent = map[string]string{
 	"alloc pause": "berth runs no task by a schedule; " +
 		"`berth job stop` and `berth job start` act at once",
-	"license":       "berth needs no license",
-	"node identity": "a node proves its identity by its certificate; see `berth tls -h`",
-	"node intro":    "a new machine joins with a token; see `berth node join-token create -h`",
+	"job from-compose": "see `berth-convert compose -h`",
+	"license":          "berth needs no license",
+	"migrate":          "see `berth-convert nomad -h`",
+	"node identity":    "a node proves its identity by its certificate; see `berth tls -h`",
+	"node intro":       "a new machine joins with a token; see `berth node join-token create -h`",
+	"alloc-status":     "see `berth alloc status -h`",
+	"check":            "see `berth status -h`; berth doctor checks the machine",
+	"client-config":    "nodes learn the servers from each heartbeat",
+	"debug":            "see `berth operator debug -h`",
+	"eval-status":      "see `berth eval status -h`",
+	"node-drain":       "see `berth node drain -h`",
+	"node-status":      "see `berth node status -h`",
 	"operator client-state": "the files of a node have a form of their own; " +
 		"`berth operator debug` saves the view of the agent",
 	"operator raft info": "the files of a server have a form of their own; " +
 		"see `berth operator raft list-peers`",
 	"operator raft logs": "the files of a server have a form of their own; " +
 		"`berth events` shows the changes",
+	"operator raft migrate-backend": "the log has one form",
 	"operator raft state": "the files of a server have a form of their own; " +
 		"`berth operator snapshot state` shows the rows of an archive",
 	"operator snapshot agent": "the servers save archives by themselves; " +
@@ -23,7 +33,10 @@ var absent = map[string]string{
 	"operator utilization":     "berth counts no use for a license; see `berth operator metrics -h`",
 	"recommendation": "berth recommends no resources; " +
 		"`berth alloc status -stats` shows the use",
-	"sentinel": "berth has rules in CEL; see `berth admission -h`",
+	"sentinel":           "berth has rules in CEL; see `berth admission -h`",
+	"server-force-leave": "see `berth server force-leave -h`",
+	"server-join":        "see `berth server join -h`",
+	"server-members":     "see `berth server members -h`",
 	"service delete": "an instance of a service ends with its allocation; " +
 		"see `berth alloc stop -h`",
 	"setup vault": "docs/operations/consul-and-vault.md has the commands of Vault",

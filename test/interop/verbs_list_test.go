@@ -135,3 +135,43 @@ func TestPeersVerbs_AreAllListed(t *testing.T) {
 	t.Errorf("the list has %d verbs, want %d, each once and in the order of the alphabet",
 		len(listedVerbs), len(verbs))
 }
+
+// hiddenVerbs are the names that the help of the peer's command line leaves out, with the listed verb that
+// each stands for.
+var hiddenVerbs = map[string]string{
+	"alloc-status":       "alloc status",
+	"client-config":      "node config",
+	"debug":              "operator debug",
+	"eval-status":        "eval status",
+	"fs":                 "alloc fs",
+	"init":               "job init",
+	"inspect":            "job inspect",
+	"logs":               "alloc logs",
+	"node-drain":         "node drain",
+	"node-status":        "node status",
+	"plan":               "job plan",
+	"server-force-leave": "server force-leave",
+	"server-join":        "server join",
+	"server-members":     "server members",
+	"validate":           "job validate",
+}
+
+// TestPeersVerbs_HiddenNamesStandForListedVerbs holds that the list says everything about them, too. The only
+// other hidden verb is check: see TestPeersCommandLine_ChecksAgents.
+func TestPeersVerbs_HiddenNamesStandForListedVerbs(t *testing.T) {
+	t.Parallel()
+	bin := os.Getenv("PEER_BIN")
+	if bin == "" {
+		t.Skip("needs the peer's command line: PEER_BIN=$(scripts/peer.sh)")
+	}
+	listedVerbs := readVerbs(t, verbsGolden)
+	for name, verb := range hiddenVerbs {
+		_, help := peerCLI{t: t, bin: bin}.result(name, "-h")
+		if !strings.Contains(help, "Usage: nomad "+verb+" ") {
+			t.Errorf("%s is not %s:\n%s", name, verb, help)
+		}
+		if !slices.ContainsFunc(listedVerbs, func(v classedVerb) bool { return v.verb == verb }) {
+			t.Errorf("%s: the list has no %s", name, verb)
+		}
+	}
+}
