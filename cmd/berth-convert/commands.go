@@ -32,17 +32,15 @@ a job file cannot have is a .json file.
 The token needs the rights to list and read these objects in all namespaces.
 -variables also writes the variables with their values, which are secrets.
 Nobody but the user can read the files.`,
-		Flags: []command.Flag{
+		Flags: append([]command.Flag{
 			{Name: "address", Kind: command.String, Value: "url",
 				Usage: "The address of an agent; default NOMAD_ADDR, or http://127.0.0.1:4646"},
 			{Name: "token-file", Kind: command.String, Value: "file",
 				Usage: "The file with the secret of a token; default NOMAD_TOKEN"},
-			{Name: "ca-cert", Kind: command.String, Value: "file",
-				Usage: "The certificates of authorities in PEM; default NOMAD_CACERT"},
 			{Name: "variables", Usage: "Also read the variables, and write their values"},
 			{Name: "out", Kind: command.String, Value: "folder", Usage: "The folder for the files"},
 			{Name: "force", Usage: "Replace files of the folder"},
-		},
+		}, tlsFlags...),
 		Local: true,
 		Run:   runNomad,
 		Examples: "berth-convert nomad -out moved\n" +
@@ -121,11 +119,9 @@ func runNomad(ctx context.Context, c *command.Call) (err error) {
 		}
 		o.Token = strings.TrimSpace(string(text))
 	}
-	if name := cmp.Or(c.String("ca-cert"), os.Getenv("NOMAD_CACERT")); name != "" {
-		o.CA, err = readFile(name)
-		if err != nil {
-			return err
-		}
+	o.TLS, err = tlsConfig(c)
+	if err != nil {
+		return err
 	}
 
 	folder, err := report.Open(c.String("out"), c.Bool("force"))

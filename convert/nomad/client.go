@@ -3,7 +3,6 @@ package nomad
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -32,23 +31,15 @@ type client struct {
 	http  *http.Client
 }
 
-// newClient returns a client for an address. ca has certificates in PEM, or is empty for those of the
-// machine.
-func newClient(address, token string, ca []byte) (*client, error) {
+// newClient returns a client for an address. config may be nil.
+func newClient(address, token string, config *tls.Config) (*client, error) {
 	base, err := url.Parse(address)
 	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
 		return nil, structs.Invalidf("-address is %q; expected a URL such as http://127.0.0.1:4646",
 			structs.Cut(address, structs.MaxQuoted))
 	}
 
-	transport := &http.Transport{Proxy: http.ProxyFromEnvironment}
-	if len(ca) > 0 {
-		pool := x509.NewCertPool()
-		if !pool.AppendCertsFromPEM(ca) {
-			return nil, structs.Invalidf("-ca-cert has no certificate in PEM")
-		}
-		transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
-	}
+	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: config}
 	return &client{
 		base:  base,
 		token: token,

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"path"
 	"regexp"
@@ -128,7 +129,7 @@ func withoutValue(line string) string { return effectless.ReplaceAllString(line,
 // ownDrivers are the drivers that each agent of berth has.
 var ownDrivers = []string{"docker", "exec", "raw_exec"}
 
-// checkDrivers adds the faults of the settings of containers, and the drivers that are plugins.
+// checkDrivers adds the faults of the settings of tasks, and the drivers that are plugins.
 func checkDrivers(item *report.Item, j *structs.Job, src []byte) {
 	for _, g := range j.TaskGroups {
 		for _, t := range g.Tasks {
@@ -136,16 +137,35 @@ func checkDrivers(item *report.Item, j *structs.Job, src []byte) {
 			if !slices.Contains(ownDrivers, t.Driver) {
 				item.Add(report.Warnings, place+"the nodes need a plugin for the driver "+t.Driver)
 			}
-			if t.Driver != "docker" {
-				continue
-			}
-			_, err := taskconfig.Check(t.Config)
-			if err == nil {
-				continue
-			}
-			for _, line := range lines(hideValues(err.Error(), src)) {
-				item.Add(report.Not, place+line)
+			for _, fault := range configFaults(t, src) {
+				item.Add(report.Not, place+fault)
 			}
 		}
 	}
+}
+
+// programFields are the settings that berth's drivers exec and raw_exec have.
+var programFields = []string{"command", "args", "work_dir"}
+
+// configFaults returns why berth rejects the settings of a task, without values.
+func configFaults(t *structs.Task, src []byte) (faults []string) {
+	switch t.Driver {
+	case "docker":
+		_, err := taskconfig.Check(t.Config)
+		if err != nil {
+			faults = lines(hideValues(err.Error(), src))
+		}
+	case "exec", "raw_exec":
+		for _, name := range slices.Sorted(maps.Keys(t.Config)) {
+			if !slices.Contains(programFields, name) {
+				faults = append(faults, fmt.Sprintf("config.%s: the driver %s of berth does not have it: "+
+					"leave it out, or run the program with docker", structs.Cut(name, structs.MaxQuoted), t.Driver))
+			}
+		}
+		dir, ok := t.Config["work_dir"].(string)
+		if ok && t.Driver == "exec" && !path.IsAbs(dir) && !strings.HasPrefix(dir, "${") {
+			faults = append(faults, "config.work_dir: write an absolute path inside the task")
+		}
+	}
+	return faults
 }

@@ -2,6 +2,7 @@ package nomad
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -20,14 +21,14 @@ import (
 type Options struct {
 	Address   string
 	Token     string
-	CA        []byte // certificates in PEM, empty for those of the machine
-	Variables bool   // read variables, too
+	TLS       *tls.Config // nil for the authorities of the machine
+	Variables bool        // read variables, too
 }
 
 // Migrate reads a cluster and writes files and the report into the folder. An error ends it: a single
 // object that cannot be read or written is in the report instead.
 func Migrate(ctx context.Context, o Options, to *report.Folder) (*report.Report, error) {
-	c, err := newClient(o.Address, o.Token, o.CA)
+	c, err := newClient(o.Address, o.Token, o.TLS)
 	if err != nil {
 		return nil, err
 	}

@@ -87,13 +87,16 @@ func TestMigrate_DecidesOnEachJob(t *testing.T) {
 	items, dir := mustMigrate(t, fake{
 		"/v1/jobs": `[{"ID": "good", "Namespace": "default"}, {"ID": "warned", "Namespace": "team"},
  {"ID": "bad/1", "Namespace": "default"}, {"ID": "gone", "Namespace": "default"},
+ {"ID": "shared", "Namespace": "default"},
  {"ID": "good/periodic-1", "ParentID": "good", "Namespace": "default"}]`,
-		"/v1/job/good":    stored("good", ""),
+		"/v1/job/good": stored("good", ""),
+		"/v1/job/shared": strings.Replace(stored("shared", ""), `"docker", "Config": {"image": "a:1"}`,
+			`"exec", "Config": {"command": "a", "pid_mode": "host", "work_dir": "b"}`, 1),
 		"/v1/job/warned":  stored("warned", `, "Constraints": [{"LTarget": "${attr.nomad.version}", "Operand": "is_set"}]`),
 		"/v1/job/bad%2F1": stored("bad/1", `, "Vault": {"Policies": ["geheim-2"]}, "Schedule": {"a": "geheim-1"}`),
 	}, false)
-	if len(items) != 4 {
-		t.Errorf("%d items, want 4: a child of a job is none", len(items))
+	if len(items) != 5 {
+		t.Errorf("%d items, want 5: a child of a job is none", len(items))
 	}
 	for name, want := range map[string]struct {
 		outcome report.Outcome
@@ -104,6 +107,7 @@ func TestMigrate_DecidesOnEachJob(t *testing.T) {
 		"warned": {report.Warnings, "jobs/team/warned.hcl", "attr.nomad.version"},
 		"bad/1":  {report.Not, "jobs/default/bad%2F1.hcl", "name a role of Vault"},
 		"gone":   {report.Not, "", "404"},
+		"shared": {report.Not, "jobs/default/shared.hcl", "config.pid_mode: the driver exec of berth does not have it"},
 	} {
 		got := items[name]
 		notes := strings.Join(got.Notes, "\n")
