@@ -70,8 +70,6 @@ longest=(plugins/hostpath client endpoints client/drivers/docker client/drivers/
 packages=("${longest[@]/#/berth/}" "${packages[@]}")
 # Most tests wait for processes, elections and leases, so more of them than cores run at once.
 many=$(($(nproc) + 2))
-# Those of the built binary wait for three quarters of their time.
-waiting=$(($(nproc) * 4))
 
 # -timeout ends a hang. A busy machine takes a multiple of the usual time, so the bounds are far from that.
 # `make check` vets, once for all: go test would do so for each way in which it compiles, also what they import.
@@ -79,7 +77,7 @@ usual=(-tags "$tags" -timeout 30m -vet=off)
 
 # The tests of the built binary need no race detector.
 test_e2e() {
-	[ -z "$e2e" ] || CGO_ENABLED=0 go test "${usual[@]}" -parallel "$waiting" -count 1 "$e2e"
+	[ -z "$e2e" ] || CGO_ENABLED=0 go test "${usual[@]}" -parallel "$many" -count 1 "$e2e"
 }
 
 # It is one process, and waits for its guest most of the time. It yields to the elections beside it.
@@ -159,7 +157,7 @@ together() {
 echo "test: go compiles everything for the race detector first: about 5 minutes on two cores, if its cache does not have it yet"
 # Tests of processes wait for each other. Beside all others they would wait longer than anybody who runs berth.
 together test_computing test_packages
-together test_interop test_page test_release test_e2e
-together test_guest test_chaos test_cluster
+together test_interop test_page test_e2e
+together test_guest test_release test_chaos test_cluster
 echo "test: took $SECONDS s, with what it built"
 exit "$status"
