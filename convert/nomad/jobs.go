@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/url"
 	"path"
 	"regexp"
@@ -15,6 +14,7 @@ import (
 
 	"berth/api"
 	"berth/client/drivers/docker/taskconfig"
+	"berth/client/drivers/executor"
 	"berth/convert/jobfile"
 	"berth/convert/report"
 	"berth/internal/strictjson"
@@ -144,28 +144,21 @@ func checkDrivers(item *report.Item, j *structs.Job, src []byte) {
 	}
 }
 
-// programFields are the settings that berth's drivers exec and raw_exec have.
-var programFields = []string{"command", "args", "work_dir"}
-
 // configFaults returns why berth rejects the settings of a task, without values.
 func configFaults(t *structs.Task, src []byte) (faults []string) {
+	var err error
 	switch t.Driver {
 	case "docker":
-		_, err := taskconfig.Check(t.Config)
-		if err != nil {
-			faults = lines(hideValues(err.Error(), src))
-		}
+		_, err = taskconfig.Check(t.Config)
 	case "exec", "raw_exec":
-		for _, name := range slices.Sorted(maps.Keys(t.Config)) {
-			if !slices.Contains(programFields, name) {
-				faults = append(faults, fmt.Sprintf("config.%s: the driver %s of berth does not have it: "+
-					"leave it out, or run the program with docker", structs.Cut(name, structs.MaxQuoted), t.Driver))
-			}
-		}
-		dir, ok := t.Config["work_dir"].(string)
-		if ok && t.Driver == "exec" && !path.IsAbs(dir) && !strings.HasPrefix(dir, "${") {
-			faults = append(faults, "config.work_dir: write an absolute path inside the task")
-		}
+		_, err = executor.DecodeCommand(t.Config)
+	}
+	if err != nil {
+		faults = lines(hideValues(err.Error(), src))
+	}
+	dir, ok := t.Config["work_dir"].(string)
+	if ok && t.Driver == "exec" && !path.IsAbs(dir) && !strings.HasPrefix(dir, "${") {
+		faults = append(faults, "config.work_dir: write an absolute path inside the task")
 	}
 	return faults
 }

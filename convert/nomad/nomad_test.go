@@ -107,7 +107,7 @@ func TestMigrate_DecidesOnEachJob(t *testing.T) {
 		"warned": {report.Warnings, "jobs/team/warned.hcl", "attr.nomad.version"},
 		"bad/1":  {report.Not, "jobs/default/bad%2F1.hcl", "name a role of Vault"},
 		"gone":   {report.Not, "", "404"},
-		"shared": {report.Not, "jobs/default/shared.hcl", "config.pid_mode: the driver exec of berth does not have it"},
+		"shared": {report.Not, "jobs/default/shared.hcl", "config.pid_mode: unknown field"},
 	} {
 		got := items[name]
 		notes := strings.Join(got.Notes, "\n")
