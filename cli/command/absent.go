@@ -6,16 +6,16 @@ import "strings"
 var absent = map[string]string{
 	"alloc pause": "berth runs no task by a schedule; " +
 		"`berth job stop` and `berth job start` act at once",
-	"job from-compose": "see `berth-convert compose -h`",
-	"license":          "berth needs no license",
-	"migrate":          "see `berth-convert nomad -h`",
-	"node identity":    "a node proves its identity by its certificate; see `berth tls -h`",
-	"node intro":       "a new machine joins with a token; see `berth node join-token create -h`",
 	"alloc-status":     "see `berth alloc status -h`",
 	"check":            "see `berth status -h`; berth doctor checks the machine",
 	"client-config":    "nodes learn the servers from each heartbeat",
 	"debug":            "see `berth operator debug -h`",
 	"eval-status":      "see `berth eval status -h`",
+	"job from-compose": "see `berth-convert compose -h`",
+	"license":          "berth needs no license",
+	"migrate":          "see `berth-convert nomad -h`",
+	"node identity":    "a node proves its identity by its certificate; see `berth tls -h`",
+	"node intro":       "a new machine joins with a token; see `berth node join-token create -h`",
 	"node-drain":       "see `berth node drain -h`",
 	"node-status":      "see `berth node status -h`",
 	"operator client-state": "the files of a node have a form of their own; " +
