@@ -108,7 +108,7 @@ check: lint ## check formatting, linters, import layers, generated files and doc
 	$(GO) test -count=1 -tags $(TAGS) ./internal/archtest ./internal/codecgen ./ui/pages ./test/refdocs
 
 lint: ## run the linters of .golangci.yml
-	$(GO) run $(LINT) run ./...
+	$$(./scripts/tool.sh $(LINT)) run ./...
 
 vulncheck: ## look for known vulnerabilities in the code that berth calls (needs the database of the Go project)
 	@GO="$(GO)" ./scripts/vulncheck.sh $(VULN)

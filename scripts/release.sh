@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Makes a release in dist/ (DIST): packages of Debian and RPM, a container image, the programs berth and berth-convert,
-# a bill of materials of each program, and the checksums. `make release` runs it with the pinned programs NFPM and SBOM, which are paths of Go packages.
+# a bill of materials of each program, and the checksums. `make release` runs it with the pinned programs NFPM and SBOM,
+# which are paths of Go packages; scripts/tool.sh builds them once.
 #
 #   ARCHES   the architectures, by their names in Go; default: that of this machine
 #   RELEASE  the revision of the packages; default: 1
@@ -24,6 +25,8 @@ export GOFLAGS="${GOFLAGS-} -buildvcs=false -trimpath -gcflags=all=-dwarf=false"
 
 # The helpers run here, whatever they make the packages for.
 tool() { GOOS='' GOARCH='' CGO_ENABLED=0 go run "$@"; }
+nfpm=$(./scripts/tool.sh "$NFPM")
+sbom=$(./scripts/tool.sh "$SBOM")
 
 STAGE=$(mktemp -d)
 export STAGE
@@ -48,7 +51,7 @@ fill() {
 # list_parts writes the bill of materials of a program beside it.
 list_parts() {
 	# The time of the list is the only part of it that two runs do not share.
-	tool "$SBOM" bin -json -noserial -version "$VERSION" "$1" |
+	"$sbom" bin -json -noserial -version "$VERSION" "$1" |
 		sed "s/\"timestamp\": \"[^\"]*\"/\"timestamp\": \"$(date -u -d "@$SOURCE_DATE_EPOCH" +%FT%TZ)\"/" >"$1.cdx.json"
 }
 
@@ -67,7 +70,7 @@ make_all() {
 	cp "$program" "$STAGE/berth" # nfpm would pack a link as a link
 	cp "$convert" "$STAGE/berth-convert"
 	for packager in deb rpm; do
-		tool "$NFPM" package --config packaging/nfpm.yaml --packager "$packager" --target "$dist/"
+		"$nfpm" package --config packaging/nfpm.yaml --packager "$packager" --target "$dist/"
 	done
 	tool ./packaging/image "$program" "$ARCH" "$dist/berth-$VERSION-image-$ARCH.tar"
 	list_parts "$program"

@@ -27,19 +27,21 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// tools returns the assignments of the Makefile that pin the programs of a release.
+// tools returns the assignments of the Makefile that pin the programs of a release. It builds these, so that a
+// release needs no network.
 func tools(t *testing.T) (all []string) {
 	t.Helper()
 	text, err := os.ReadFile("../../Makefile")
 	must(t, err)
 	pinned := regexp.MustCompile(`(?m)^(NFPM|SBOM) *:= (\S+)$`)
 	for _, m := range pinned.FindAllStringSubmatch(string(text), -1) {
+		output(t, "../../scripts/tool.sh", m[2])
 		all = append(all, m[1]+"="+m[2])
 	}
 	return all
 }
 
-// release makes a release of the built program in a new directory below dir.
+// release makes a release of the built program in a new directory below dir, without the network.
 func release(t *testing.T, dir, name, revision string) (dist string) {
 	t.Helper()
 	dist = filepath.Join(dir, name)
@@ -49,6 +51,7 @@ func release(t *testing.T, dir, name, revision string) (dist string) {
 		"RELEASE="+revision,
 		"PROGRAM="+os.Getenv("BERTH_BIN"),
 		"SOURCE_DATE_EPOCH=1700000000",
+		"GOPROXY=off",
 	)...)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
