@@ -27,8 +27,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// tools returns the assignments of the Makefile that pin the programs of a release. It builds these, so that a
-// release needs no network.
+// tools returns the assignments of the Makefile that pin the programs of a release. It builds these, so
+// that a release needs no network.
 func tools(t *testing.T) (all []string) {
 	t.Helper()
 	text, err := os.ReadFile("../../Makefile")
