@@ -188,9 +188,14 @@ func findPlugins(ctx context.Context, c *api.Client) (f found, err error) {
 	f.more = meta.NextToken != ""
 	for _, g := range plugins {
 		p, ok := views.PluginProblem(g)
-		if ok {
-			f.problems = append(f.problems, p)
+		if !ok {
+			continue
 		}
+		if len(f.problems) == mostProblems {
+			f.more = true
+			break
+		}
+		f.problems = append(f.problems, p)
 	}
 	return f, nil
 }

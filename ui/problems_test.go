@@ -156,3 +156,19 @@ func TestProblems_AsksForFewUsesAlone(t *testing.T) {
 		}
 	}
 }
+
+// A cluster may have hundreds of plugins that are not healthy: the view shows some, and where the others are.
+func TestProblems_ShowsSomePluginsOnly(t *testing.T) {
+	h, servers := newPage(t)
+	quietCluster(servers)
+	var all []*structs.CSIPluginListStub
+	for range mostProblems + 1 {
+		all = append(all, &structs.CSIPluginListStub{ID: "ill", NodesExpected: 1})
+	}
+	apitest.Answer(servers, structs.CSIPluginList, structs.CSIPluginListResponse{Plugins: all})
+	_, body := get(t, h, "/ui/")
+	if n := strings.Count(body, "nodes healthy: 0/1"); n != mostProblems {
+		t.Errorf("the view shows %d plugins, want %d", n, mostProblems)
+	}
+	wants(t, body, `<a href="/ui/plugins">all plugins</a>`)
+}

@@ -1,6 +1,7 @@
 // Program pagefixture has what the tests in a browser need of berth: test/ui is a module of its own.
 //
-//	pagefixture rows N    serves the page of a cluster with N rows of each kind until its input ends
+//	pagefixture rows N    serves the page of a cluster with N rows of each kind, a tenth of which is
+//	                      wrong, until its input ends
 //	pagefixture shelf ... is the process of the CSI plugin of package shelf
 package main
 
@@ -39,7 +40,7 @@ func serveRows() error {
 	if err != nil {
 		return err
 	}
-	api, end, err := rows.NewAPI(n)
+	api, end, err := rows.Cluster{Rows: n, Wrong: true}.NewAPI()
 	if err != nil {
 		return err
 	}

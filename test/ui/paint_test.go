@@ -77,19 +77,31 @@ type bigView struct {
 	few, many  int
 }
 
+// The first view has at most 20 problems of each kind. See wrongKinds.
 var bigViews = []bigView{
-	{"wrong", "/ui/", 0, 0},
+	{"wrong", "/ui/", 7, 78},
 	{"jobs", "/ui/jobs", 10, rowsOfPage},
-	{"allocations", "/ui/allocations", 10, rowsOfPage},
-	{"nodes", "/ui/nodes", 1, rowsOfPage},
+	{"allocations", "/ui/allocations", 11, rowsOfPage},
+	{"nodes", "/ui/nodes", 10, rowsOfPage},
 	{"volumes", "/ui/volumes", 10, rowsOfPage},
-	{"plugins", "/ui/plugins", 0, 0},
+	{"plugins", "/ui/plugins", 10, rowsOfPage},
 	{"topology", "/ui/topology", 0, 0},
 }
 
+// wrongKinds are the problems of each kind that the first view shows of ten rows and of very many. Many
+// volumes are in the hands of lost nodes, and as many others have claims that wait.
+var wrongKinds = map[string]struct{ few, many int }{
+	"node":       {1, 20},
+	"plugin":     {4, 20},
+	"job":        {1, 20},
+	"deployment": {1, 18}, // of the newest 200
+	"volume":     {1, 40},
+	"allocation": {1, 20},
+}
+
 // TestPage_PaintsManyRows opens each view of a cluster with 10 and with 100,000 volumes, jobs and
-// allocations. Each one has a page of rows and few elements, however many rows there are. The times of the
-// first paint are in the log, and the pictures in the directory screenshots.
+// allocations, a tenth of which is wrong. Each one has a page of rows and few elements, however many rows
+// there are. The times of the first paint are in the log, and the pictures in the directory screenshots.
 func TestPage_PaintsManyRows(t *testing.T) {
 	b := openBrowser(t, "http://127.0.0.1")
 	fixture := buildFixture(t)
@@ -130,8 +142,25 @@ func paint(t *testing.T, b *browser, addr string, v bigView, n int) {
 	if fault := eval[string](b, "document.querySelector('#rows .fault')?.innerText ?? ''"); fault != "" {
 		t.Errorf("%s shows a fault: %s", v.name, fault)
 	}
-	if v.path == "/ui/" { // its second part comes after the first paint
-		b.await("the second part", "document.querySelector('#slow .problem-list') !== null")
+	if v.path == "/ui/" {
+		countProblems(t, b, n)
 	}
 	b.screenshot(fmt.Sprintf("rows-%d-%s", n, v.name))
+}
+
+// countProblems waits for the second part of the first view, which comes after the first paint, and counts
+// the problems of each kind in both parts.
+func countProblems(t *testing.T, b *browser, n int) {
+	b.await("the second part", "document.querySelector('#slow .problem-list') !== null")
+	for kind, of := range wrongKinds {
+		want := of.few
+		if n > 10 {
+			want = of.many
+		}
+		found := eval[int](b, fmt.Sprintf(`[...document.querySelectorAll(".problem-list tbody tr")].filter(
+			row => row.cells[0].innerText === %q).length`, kind))
+		if found != want {
+			t.Errorf("with %d rows of each kind, there are %d problems of the kind %s, want %d", n, found, kind, want)
+		}
+	}
 }
