@@ -6,6 +6,7 @@ import (
 
 	"berth/structs"
 	"berth/structs/admin"
+	"berth/structs/hostvol"
 )
 
 // SizeText writes a number of bytes with the largest unit of which it is a multiple: "10GiB".
@@ -28,18 +29,8 @@ func Volume(v *structs.CSIVolume, notes []string) []byte {
 	w.set("type", structs.VolumeTypeCSI)
 	w.set("plugin_id", v.PluginID)
 	w.put("external_id", v.ExternalID)
-	if v.RequestedCapacityMin > 0 {
-		w.set("capacity_min", SizeText(v.RequestedCapacityMin))
-	}
-	if v.RequestedCapacityMax > 0 {
-		w.set("capacity_max", SizeText(v.RequestedCapacityMax))
-	}
-	for _, c := range v.RequestedCapabilities {
-		w.block("capability", func() {
-			w.set("access_mode", string(c.AccessMode))
-			w.set("attachment_mode", string(c.AttachmentMode))
-		})
-	}
+	w.capacity(v.RequestedCapacityMin, v.RequestedCapacityMax)
+	w.capabilities(v.RequestedCapabilities)
 	w.mountOptions(v.MountOptions)
 	w.pairs("parameters", v.Parameters)
 	w.pairs("context", v.Context)
@@ -50,6 +41,53 @@ func Volume(v *structs.CSIVolume, notes []string) []byte {
 		})
 	}
 	return w.bytes()
+}
+
+// HostVolume returns the file by which a dynamic host volume is created.
+func HostVolume(v *hostvol.DynamicHostVolume, notes []string) []byte {
+	var w writer
+	w.comments(notes)
+	w.set("name", v.Name)
+	w.put("namespace", v.Namespace, structs.DefaultNamespace)
+	w.set("type", structs.VolumeTypeHost)
+	w.put("plugin_id", v.PluginID)
+	w.put("node_pool", v.NodePool, structs.DefaultNodePool)
+	w.capacity(v.RequestedCapacityMinBytes, v.RequestedCapacityMaxBytes)
+	w.capabilities(v.RequestedCapabilities)
+	for _, c := range v.Constraints {
+		if c == nil {
+			continue
+		}
+		w.block("constraint", func() {
+			w.set("attribute", c.LTarget)
+			w.put("operator", c.Operand, "=")
+			w.put("value", c.RTarget)
+		})
+	}
+	w.put("parameters", v.Parameters)
+	return w.bytes()
+}
+
+// capacity writes bounds in bytes, of which 0 is none.
+func (w *writer) capacity(least, most int64) {
+	if least > 0 {
+		w.set("capacity_min", SizeText(least))
+	}
+	if most > 0 {
+		w.set("capacity_max", SizeText(most))
+	}
+}
+
+func (w *writer) capabilities(list []*structs.CSIVolumeCapability) {
+	for _, c := range list {
+		if c == nil {
+			continue
+		}
+		w.block("capability", func() {
+			w.set("access_mode", string(c.AccessMode))
+			w.set("attachment_mode", string(c.AttachmentMode))
+		})
+	}
 }
 
 func (w *writer) topologies(kind string, list []*structs.CSITopology) {

@@ -21,20 +21,9 @@ var implied = []structs.Constraint{
 // warning for each constraint of a user that no node of berth meets.
 func dropImplied(j *structs.Job) (warnings []string) {
 	drop := func(list []*structs.Constraint) []*structs.Constraint {
-		return slices.DeleteFunc(list, func(c *structs.Constraint) bool {
-			switch {
-			case c == nil:
-				return false
-			case slices.Contains(implied, *c),
-				c.LTarget == "${attr.os.signals}" && c.Operand == structs.ConstraintSetContains:
-				return true
-			case strings.HasPrefix(c.LTarget, "${attr.nomad."):
-				warnings = append(warnings, "its constraint on "+c.LTarget+" is left out: nodes of berth have no "+
-					"such attribute")
-				return true
-			}
-			return false
-		})
+		kept, lost := dropConstraints(list)
+		warnings = append(warnings, lost...)
+		return kept
 	}
 	j.Constraints = drop(j.Constraints)
 	for _, g := range j.TaskGroups {
@@ -53,6 +42,26 @@ func dropImplied(j *structs.Job) (warnings []string) {
 		}
 	}
 	return warnings
+}
+
+// dropConstraints returns a list without the constraints that the servers of the dialect have added, and
+// without those that no node of berth meets. It returns a warning for each of the latter.
+func dropConstraints(list []*structs.Constraint) (kept []*structs.Constraint, warnings []string) {
+	kept = slices.DeleteFunc(list, func(c *structs.Constraint) bool {
+		switch {
+		case c == nil:
+			return false
+		case slices.Contains(implied, *c),
+			c.LTarget == "${attr.os.signals}" && c.Operand == structs.ConstraintSetContains:
+			return true
+		case strings.HasPrefix(c.LTarget, "${attr.nomad."):
+			warnings = append(warnings, "its constraint on "+c.LTarget+" is left out: nodes of berth have no "+
+				"such attribute")
+			return true
+		}
+		return false
+	})
+	return kept, warnings
 }
 
 // dropProxies removes the tasks of proxies, and their ports: berth adds its own.

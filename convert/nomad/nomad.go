@@ -37,7 +37,7 @@ func Migrate(ctx context.Context, o Options, to *report.Folder) (*report.Report,
 		to:     to,
 		report: &report.Report{Source: c.base.Redacted()},
 	}
-	steps := []func(context.Context) error{m.namespaces, m.volumes, m.jobs, m.policies}
+	steps := []func(context.Context) error{m.namespaces, m.volumes, m.hostVolumes, m.jobs, m.policies}
 	if o.Variables {
 		steps = append(steps, m.variables)
 	} else {

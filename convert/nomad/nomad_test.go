@@ -22,7 +22,11 @@ import (
 type fake map[string]string
 
 func (f fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	text, known := f[r.URL.EscapedPath()]
+	path := r.URL.EscapedPath()
+	if r.URL.Query().Get("type") == "host" {
+		path += "?type=host"
+	}
+	text, known := f[path]
 	if !known {
 		http.Error(w, "no such path", http.StatusNotFound)
 		return

@@ -4,6 +4,9 @@ import (
 	"context"
 	"net/url"
 	"path"
+	"slices"
+	"strconv"
+	"strings"
 
 	"berth/acl"
 	"berth/convert/report"
@@ -33,9 +36,11 @@ func (m *migration) policies(ctx context.Context) error {
 			item.Add(report.Warnings, "it is bound to the tasks of the job "+whole.JobACL.JobID+
 				": apply it with -job, -group and -task")
 		}
-		_, err = acl.Parse(p.Name, whole.Rules)
+		policy, err := acl.Parse(p.Name, whole.Rules)
 		if err != nil {
 			item.Add(report.Not, err.Error())
+		} else {
+			lessThanThere(item, policy)
 		}
 		err = m.write(item, path.Join("policies", report.FileName(p.Name)+".hcl"), []byte(whole.Rules))
 		if err != nil {
@@ -43,4 +48,41 @@ func (m *migration) policies(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// rightsOfTheirOwn are rights that a right of the dialect includes there, and not in berth.
+var rightsOfTheirOwn = []struct {
+	there  acl.Capability
+	here   []string // capabilities
+	effect string
+}{
+	{
+		there:  acl.SubmitJob,
+		here:   []string{string(acl.SubmitRawExec), string(acl.SubmitPrivileged)},
+		effect: "jobs with raw_exec, and with containers that leave their sandbox",
+	},
+	{
+		there:  acl.CSIWriteVolume,
+		here:   []string{string(acl.CSIForceVolume)},
+		effect: "volumes that are registered by an external_id, and a detach by force",
+	},
+}
+
+// lessThanThere warns of each rule that gives more in the dialect than in berth.
+func lessThanThere(item *report.Item, p *acl.Policy) {
+	for _, r := range p.Namespaces {
+		if slices.Contains(r.Capabilities, acl.Deny) {
+			continue
+		}
+		for _, own := range rightsOfTheirOwn {
+			gives := r.Policy == "write" || slices.Contains(r.Capabilities, own.there)
+			lacking := slices.DeleteFunc(slices.Clone(own.here), func(c string) bool {
+				return slices.Contains(r.Capabilities, acl.Capability(c))
+			})
+			if gives && len(lacking) > 0 {
+				item.Add(report.Warnings, "namespace "+strconv.Quote(r.Pattern)+" allows there, and not in berth, "+
+					own.effect+": add "+strings.Join(lacking, " and ")+" to its capabilities for users who need that")
+			}
+		}
+	}
 }

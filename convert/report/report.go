@@ -24,7 +24,7 @@ const (
 
 // Item is one object.
 type Item struct {
-	Kind      string // job, volume, namespace, policy, variable
+	Kind      string // job, volume, host volume, namespace, policy, variable
 	Namespace string `json:",omitempty"`
 	Name      string
 	File      string `json:",omitempty"` // in the folder; "" without one
