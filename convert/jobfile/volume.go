@@ -31,7 +31,9 @@ func Volume(v *structs.CSIVolume, notes []string) []byte {
 	w.put("external_id", v.ExternalID)
 	w.capacity(v.RequestedCapacityMin, v.RequestedCapacityMax)
 	w.capabilities(v.RequestedCapabilities)
-	w.mountOptions(v.MountOptions)
+	if o := v.MountOptions; o != nil && len(o.FSType)+len(o.MountFlags) > 0 {
+		w.mountOptions(o)
+	}
 	w.pairs("parameters", v.Parameters)
 	w.pairs("context", v.Context)
 	if t := v.RequestedTopologies; t != nil && len(t.Required)+len(t.Preferred) > 0 {

@@ -76,6 +76,10 @@ func hasStatus(err error, statuses ...int) bool {
 	return false
 }
 
+// errNothing is an answer without an error and without content: versions of the dialect without dynamic host
+// volumes answer like that for the list of them.
+var errNothing = errors.New("the answer of the cluster is empty")
+
 // get reads the JSON of a path, whose parts are escaped. It returns the token of the next page, "" without
 // one.
 func (c *client) get(ctx context.Context, path string, query url.Values, dst any) (next string, err error) {
@@ -102,6 +106,8 @@ func (c *client) get(ctx context.Context, path string, query url.Values, dst any
 		return "", structs.Invalidf("%s: the answer has more than %d bytes", path, maxAnswer)
 	case resp.StatusCode != http.StatusOK:
 		return "", &statusError{status: resp.StatusCode, text: string(body)}
+	case len(body) == 0:
+		return "", errNothing
 	}
 	err = json.Unmarshal(body, dst)
 	if err != nil {
@@ -117,6 +123,9 @@ func list[T any](ctx context.Context, c *client, path string, query url.Values) 
 	for range maxPages {
 		var page []T
 		next, err := c.get(ctx, path, query, &page)
+		if errors.Is(err, errNothing) {
+			return all, nil
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -67,3 +67,12 @@ func TestMigrate_WritesDynamicHostVolumes(t *testing.T) {
 		t.Errorf("the volume is %+v with the constraints %+v", v, v.Constraints)
 	}
 }
+
+// TestMigrate_OfAVersionWithoutHostVolumes: the list of them has no content.
+func TestMigrate_OfAVersionWithoutHostVolumes(t *testing.T) {
+	t.Parallel()
+	items, _ := mustMigrate(t, fake{"/v1/jobs": `[]`, "/v1/volumes": `[]`, "/v1/volumes?type=host": ""}, false)
+	if len(items) > 0 {
+		t.Errorf("the items are %v", items)
+	}
+}
