@@ -34,11 +34,11 @@ func (m *migration) hostVolumes(ctx context.Context) error {
 
 func (m *migration) hostVolume(item *report.Item, s *stub, v *hostvol.DynamicHostVolume) error {
 	item.Name = v.Name // the ID is a new one in berth
-	item.Add(report.Warnings, "its data stay on the node "+v.NodeID+", in "+v.HostPath+": copy them into the new "+
-		"volume, or offer the directory there as a static host volume of this name in the configuration of the node")
+	item.Add(report.Warnings, "its data stay on the node "+v.NodeID+", in "+v.HostPath+
+		": copy them into the new volume, or offer the directory as a static host volume of this name there")
 	if v.PluginID != "" && v.PluginID != hostvol.BuiltIn {
-		item.Add(report.Warnings, "its plugin "+v.PluginID+" is not one of berth: the file leaves the plugin and "+
-			"its parameters out")
+		item.Add(report.Warnings, "its plugin "+v.PluginID+
+			" is not one of berth: the file leaves the plugin and its parameters out")
 		v.PluginID = ""
 		v.Parameters = nil
 	}

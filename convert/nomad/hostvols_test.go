@@ -15,8 +15,9 @@ func TestMigrate_WritesDynamicHostVolumes(t *testing.T) {
 		"/v1/jobs": `[]`,
 		"/v1/volumes?type=host": `[{"ID": "h1", "Namespace": "team"}, {"ID": "h2", "Namespace": "team"},
  {"ID": "h3", "Namespace": "team"}]`,
-		"/v1/volume/host/h1": `{"ID": "h1", "Name": "data", "PluginID": "mkdir", "NodeID": "n-7", "NodePool": "fast",
- "HostPath": "/srv/volumes/h1", "RequestedCapacityMinBytes": 10485760, "CapacityBytes": 10485760, "State": "ready",
+		"/v1/volume/host/h1": `{"ID": "h1", "Name": "data", "PluginID": "mkdir", "NodeID": "n-7",
+ "NodePool": "fast", "HostPath": "/srv/volumes/h1",
+ "RequestedCapacityMinBytes": 10485760, "CapacityBytes": 10485760, "State": "ready",
  "RequestedCapabilities": [{"AccessMode": "single-node-writer", "AttachmentMode": "file-system"}],
  "Constraints": [{"LTarget": "${attr.kernel.name}", "RTarget": "linux", "Operand": "="},
   {"LTarget": "${attr.nomad.version}", "RTarget": "2", "Operand": "="}], "Parameters": {"uid": "7"}}`,
@@ -29,7 +30,7 @@ func TestMigrate_WritesDynamicHostVolumes(t *testing.T) {
 		outcome report.Outcome
 		notes   []string
 	}{
-		"data": {report.Warnings, []string{"the node n-7, in /srv/volumes/h1", "constraint on ${attr.nomad.version}"}},
+		"data": {report.Warnings, []string{"the node n-7, in /srv/volumes/h1", "on ${attr.nomad.version}"}},
 		"disk": {report.Warnings, []string{"its plugin mkfs is not one of berth"}},
 		"odd":  {report.Not, []string{"a capability block is required"}},
 	} {

@@ -1,19 +1,14 @@
 package e2e
 
 import (
-	"errors"
 	"fmt"
-	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"berth/convert/nomad"
 	outcome "berth/convert/report"
-	"berth/internal/nettest"
 )
 
 // movedJobs are jobs of a cluster of the peer, by their files.
@@ -110,82 +105,33 @@ EOT
 }`,
 }
 
-// startPeer starts an agent of the peer that is server and node, and returns its address.
-func startPeer(t *testing.T) string {
-	t.Helper()
-	ports := nettest.FreePorts(t, 3)
-	dir := t.TempDir()
-	file := filepath.Join(dir, "peer.hcl")
-	text := fmt.Sprintf("ports {\n  http = %d\n  rpc = %d\n  serf = %d\n}\n", ports[0], ports[1], ports[2])
-	text += "consul {\n  address = \"127.0.0.1:1\"\n}\n" // not that of the machine
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	log, err := os.Create(filepath.Join(dir, "peer.log"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(peerBinary(t), "agent", "-dev", "-bind", "127.0.0.1", "-config", file)
-	cmd.Dir = dir
-	cmd.Stdout = log
-	cmd.Stderr = log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		_ = cmd.Wait() // its exit code says nothing after the signal
-		_ = log.Close()
-	})
-
-	address := fmt.Sprintf("http://127.0.0.1:%d", ports[0])
-	eventually(t, "the peer has a leader", func() error {
-		resp, err := http.Get(address + "/v1/jobs")
-		if err != nil {
-			return err
-		}
-		defer func() { _ = resp.Body.Close() }()
-		if resp.StatusCode != http.StatusOK {
-			return errors.New(resp.Status)
-		}
-		return nil
-	})
-	return address
-}
-
-// fillPeer gives the peer jobs, a namespace and a variable.
-func fillPeer(t *testing.T, address string) {
-	t.Helper()
-	peer := func(input string, args ...string) {
-		t.Helper()
-		cmd := exec.CommandContext(t.Context(), peerBinary(t), args...)
-		cmd.Env = append(os.Environ(), "NOMAD_ADDR="+address)
-		cmd.Stdin = strings.NewReader(input)
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			t.Fatalf("the peer's %s: %v\n%s", strings.Join(args, " "), err, out)
-		}
-	}
+// fillPeer gives the peer jobs, a namespace, a variable, policies and a volume with data.
+func fillPeer(p *peer) {
+	p.t.Helper()
 	for _, job := range movedJobs {
-		peer(job, "job", "run", "-detach", "-")
+		p.must(job, "job", "run", "-detach", "-")
 	}
-	peer("", "namespace", "apply", "-description", "Team A", "team-a")
-	peer("geheim-var", "var", "put", "nomad/jobs/web", "password=-")
+	p.must("", "namespace", "apply", "-description", "Team A", "team-a")
+	p.must("geheim-var", "var", "put", "nomad/jobs/web", "password=-")
+	p.must(`namespace "*" { policy = "read" }`, "acl", "policy", "apply", "readers", "-")
+	p.must(`namespace "*" { policy = "write" }`, "acl", "policy", "apply", "writers", "-")
+	p.createVolume("db", "written at the peer")
 }
 
 // TestConvert_OfARunningPeer moves jobs from a cluster of the peer: berth accepts the files that the
 // report says it accepts, and names the fault of the other one.
 func TestConvert_OfARunningPeer(t *testing.T) {
 	t.Parallel()
-	address := startPeer(t)
-	fillPeer(t, address)
+	p := startPeer(t)
+	fillPeer(p)
 	dir := t.TempDir()
 	folder, err := outcome.Open(dir, false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = folder.Close() }()
-	r, err := nomad.Migrate(t.Context(), nomad.Options{Address: address, Variables: true}, folder)
+	options := nomad.Options{Address: p.address, Token: p.token, Variables: true}
+	r, err := nomad.Migrate(t.Context(), options, folder)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,7 +140,8 @@ func TestConvert_OfARunningPeer(t *testing.T) {
 	a.start()
 	want := map[string]outcome.Outcome{
 		"web": outcome.AsItIs, "nightly": outcome.AsItIs, "mesh": outcome.AsItIs, "ports": outcome.Not,
-		"team-a": outcome.AsItIs, "nomad/jobs/web": outcome.AsItIs,
+		"team-a": outcome.AsItIs, "nomad/jobs/web": outcome.AsItIs, "db": outcome.AsItIs,
+		peersPlugin: outcome.AsItIs, "readers": outcome.AsItIs, "writers": outcome.Warnings,
 	}
 	if len(r.Items) != len(want) {
 		t.Errorf("the report has %d items, want %d", len(r.Items), len(want))
@@ -211,6 +158,11 @@ func TestConvert_OfARunningPeer(t *testing.T) {
 		case item.Kind == "namespace":
 			a.must("namespace", "apply", file)
 			continue
+		case item.Kind == "policy":
+			checkPolicy(t, item.Name, file)
+			continue
+		case item.Kind == "volume":
+			continue // see moveVolume
 		case item.Outcome == outcome.Not:
 			_, err = a.run("job", "validate", file)
 			if err == nil {
@@ -236,6 +188,7 @@ func TestConvert_OfARunningPeer(t *testing.T) {
 			t.Errorf("%s has a secret, or is not there: %v", name, err)
 		}
 	}
+	moveVolume(p, a, filepath.Join(dir, "volumes", "default", "db.hcl"))
 	a.must("job", "run", "-detach", filepath.Join(dir, "jobs", "default", "web.hcl"))
 	eventually(t, "the moved job runs twice", func() error {
 		out := a.must("job", "allocs", "-json", "web")

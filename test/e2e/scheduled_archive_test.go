@@ -19,34 +19,54 @@ func newServer(t *testing.T, name string) *agent {
 	return a
 }
 
+// storedBy are the settings of the destinations of archives, which are files of a directory in the end. A
+// period of a minute is the shortest one: the leader calls the program for the first time when one is over.
+var storedBy = map[string]func(dir string) string{
+	"a directory": func(dir string) string {
+		return fmt.Sprintf("every = \"1h\"\n directory = %q\n retain = 2", dir)
+	},
+	"a program": func(dir string) string {
+		script := `cat > "` + dir + `/$BERTH_SNAPSHOT_NAME.part" && ` +
+			`mv "` + dir + `/$BERTH_SNAPSHOT_NAME.part" "` + dir + `/$BERTH_SNAPSHOT_NAME"`
+		return fmt.Sprintf("every = \"1m\"\n command = [\"/bin/sh\", \"-c\", %q]", script)
+	},
+}
+
 // An archive that the server has saved on its schedule, encrypted, brings the state into an empty cluster.
 func TestSnapshotAgent_ItsArchiveIsRestoredByACommand(t *testing.T) {
 	t.Parallel()
+	for to, settings := range storedBy {
+		t.Run("from "+to, func(t *testing.T) {
+			t.Parallel()
+			restoreScheduled(t, settings)
+		})
+	}
+}
+
+func restoreScheduled(t *testing.T, settings func(dir string) string) {
+	t.Helper()
 	identity, err := age.GenerateX25519Identity()
 	if err != nil {
 		t.Fatal(err)
 	}
 
 	old := newServer(t, "old")
-	old.start()
-	old.must("job", "run", "-detach", old.writeJob(jobFile{name: "kept", node: "nobody", script: "true"}))
-	old.stop()
-
-	// At its start the leader finds no archive of the hour, and saves one.
 	archives := filepath.Join(old.dir, "archives")
 	err = os.Mkdir(archives, 0o700)
 	if err != nil {
 		t.Fatal(err)
 	}
+	old.start()
+	old.must("job", "run", "-detach", old.writeJob(jobFile{name: "kept", node: "nobody", script: "true"}))
+	old.stop()
+
 	old.args = append(old.args, "-config", old.writeFile("archives.hcl", fmt.Sprintf(`server {
   snapshot_agent {
-    every      = "1h"
-    directory  = %q
-    retain     = 2
+    %s
     encrypt_to = [%q]
   }
 }
-`, archives, identity.Recipient())))
+`, settings(archives), identity.Recipient())))
 	old.start()
 	var saved []string
 	eventually(t, "there is an archive", func() error {
