@@ -24,6 +24,7 @@ type peerCLI struct {
 	addr string
 	// token is the secret with which it calls, "" for none.
 	token string
+	dir   string // where it runs and writes files, "" for that of the test
 }
 
 // connectPeer returns the peer's command line for the agent of the tests, with a client of this agent. It
@@ -58,20 +59,26 @@ func (p peerCLI) exits(code int, args ...string) string {
 	return out
 }
 
-// result runs a command and returns its exit code and its output. The variables are also those of berth's
-// command line.
+// result runs a command and returns its exit code and its output.
 func (p peerCLI) result(args ...string) (code int, out string) {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.t.Context(), patience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, p.bin, args...)
-	cmd.Env = append(os.Environ(), "NOMAD_ADDR="+p.addr, "NOMAD_CLI_NO_COLOR=1", "NOMAD_TOKEN="+p.token,
-		"BERTH_ADDR="+p.addr, "BERTH_TOKEN="+p.token)
+	cmd := p.command(ctx, args...)
 	text, err := cmd.CombinedOutput()
 	if err != nil && cmd.ProcessState == nil {
 		p.t.Fatal(err)
 	}
 	return cmd.ProcessState.ExitCode(), string(text)
+}
+
+// command returns a command. Its variables are also those of berth's command line.
+func (p peerCLI) command(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, p.bin, args...)
+	cmd.Dir = p.dir
+	cmd.Env = append(os.Environ(), "NOMAD_ADDR="+p.addr, "NOMAD_CLI_NO_COLOR=1", "NOMAD_TOKEN="+p.token,
+		"BERTH_ADDR="+p.addr, "BERTH_TOKEN="+p.token)
+	return cmd
 }
 
 // checkOutput fails the test if an output lacks any of the texts.
