@@ -45,7 +45,7 @@ fill() {
 			tool -tags hashicorpmetrics,grpcnotrace "./cmd/$program" completion "$shell" >"$STAGE/completion/$program.$shell"
 		done
 	done
-	cp examples/*.hcl "$STAGE/examples/"
+	cp examples/*.hcl examples/*.yaml "$STAGE/examples/"
 }
 
 # list_parts writes the bill of materials of a program beside it.

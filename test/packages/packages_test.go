@@ -215,6 +215,7 @@ func install(t *testing.T, dir, firstDist, nextDist string) {
 	m.must("berth doctor")
 
 	m.must("systemctl enable --now berth")
+	m.checkIdle()
 	m.await("berth job run " + examples + "hostpath.hcl")
 	m.must("berth volume create " + examples + "volume.hcl")
 	m.must("berth job run " + examples + "counter.hcl")
@@ -262,6 +263,8 @@ func install(t *testing.T, dir, firstDist, nextDist string) {
 	m.must("systemctl enable --now berth")
 	m.await("berth alloc status $(" + counterAlloc + ") | grep Restored")
 	m.keeps(m.volume(), lines)
+	m.stopDraining()
+	m.keeps(m.volume(), lines)
 	m.must("berth job stop -purge counter")
 	m.await("berth volume delete counter")
 	m.must("berth job stop -purge hostpath")
@@ -270,6 +273,7 @@ func install(t *testing.T, dir, firstDist, nextDist string) {
 	m.mustFail("test -e /var/lib/berth")
 	m.mustFail("grep /var/lib/berth /proc/self/mounts")
 	m.mustFail("systemctl cat berth")
+	m.joinByDefaults(inside(first))
 	m.runServer(inside(first), inside(next))
 	m.installRPM(inside(rpmOf(t, firstDist)), inside(rpmOf(t, nextDist)))
 }
@@ -314,7 +318,7 @@ func (m *machine) checkFiles() {
 			m.t.Errorf("the unit %s: %s", unit, said)
 		}
 	}
-	m.must("systemd-analyze security --offline=true --threshold=20 /usr/lib/systemd/system/berth-server.service")
+	m.checkUnits()
 	// A unit below the directory gets the drop-in by its name.
 	mount := "/run/systemd/system/var-lib-berth-x.mount"
 	m.must("printf '[Mount]\\nWhat=tmpfs\\nType=tmpfs\\nWhere=/var/lib/berth/x\\n' >" + mount)
