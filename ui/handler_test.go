@@ -30,7 +30,7 @@ func newPage(t *testing.T) (http.Handler, *apitest.Caller) {
 	return pageOf(servers, &apitest.Agent{SelfIs: &api.AgentSelf{}}), servers
 }
 
-func pageOf(servers *apitest.Caller, agent *apitest.Agent) http.Handler {
+func pageOf(servers *apitest.Caller, agent api.Agent) http.Handler {
 	logger := hclog.NewNullLogger()
 	h := api.NewHandler(api.Config{Caller: servers, Agent: agent, Logger: logger})
 	return NewHandler(Config{API: h, Agent: "agent-1", Logger: logger})

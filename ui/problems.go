@@ -131,11 +131,11 @@ func few(filter string) *api.Query {
 }
 
 func findServers(ctx context.Context, c *api.Client) (f found, err error) {
-	members, err := c.AgentMembers(ctx)
+	servers, err := readServers(ctx, c)
 	if err != nil {
 		return f, err
 	}
-	for _, m := range members.Members {
+	for _, m := range servers {
 		p, ok := views.ServerProblem(m)
 		if ok {
 			f.problems = append(f.problems, p)

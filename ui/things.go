@@ -7,6 +7,7 @@ import (
 	"berth/api/claims"
 	"berth/cli/command"
 	"berth/structs"
+	"berth/structs/admin"
 	"berth/ui/actions"
 	"berth/ui/pages"
 	"berth/ui/views"
@@ -269,15 +270,20 @@ func showTopology(c *call) (*content, error) {
 	ctx, cancel := c.ctx()
 	defer cancel()
 	client := c.client("")
-	members, err := client.AgentMembers(ctx)
-	if err != nil {
-		return nil, err
-	}
 
 	data := pages.Cluster{}
+	var servers []*admin.AgentMember
 	var leader string
 	var nodes []*structs.NodeListStub
+	var denied error
 	data.Faults = readTogether(
+		reading{"the servers", func() (err error) {
+			servers, err = readServers(ctx, client)
+			if structs.IsKind(err, structs.KindDenied) {
+				denied = err
+			}
+			return err
+		}},
 		reading{"the leader", func() (err error) {
 			leader, err = client.StatusLeader(ctx)
 			return err
@@ -289,6 +295,9 @@ func showTopology(c *call) (*content, error) {
 			return err
 		}},
 	)
-	data.Datacenters = views.Topology(members.Members, leader, nodes)
+	if denied != nil && len(nodes) == 0 { // there is nothing to draw
+		return nil, denied
+	}
+	data.Datacenters = views.Topology(servers, leader, nodes)
 	return contentOf("", pages.Topology(data)), nil
 }

@@ -177,7 +177,7 @@ type Datacenter struct {
 }
 
 // Topology groups servers and nodes by their datacenters, in the order of the names. leader is the RPC
-// address of the leading server, "" for none.
+// address of the leading server, "" for none. Servers without a datacenter are in the one with the name "".
 func Topology(servers []*admin.AgentMember, leader string, nodes []*structs.NodeListStub) []Datacenter {
 	byName := map[string]*Datacenter{}
 	of := func(name string) *Datacenter {
