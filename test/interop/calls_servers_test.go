@@ -203,19 +203,25 @@ func (f *callFixture) killLast() (name string) {
 	last := f.servers[2]
 	last.kill(f.t)
 	name = last.name + ".global"
-	f.await(name+" has failed", func() (bool, error) {
+	f.awaitMember(name, "failed")
+	return name
+}
+
+// awaitMember waits until the first server knows that another one has a status.
+func (f *callFixture) awaitMember(name, status string) {
+	f.t.Helper()
+	f.await(name+" is "+status, func() (bool, error) {
 		members, err := f.servers[0].c.Agent().Members()
 		if err != nil {
 			return false, err
 		}
 		for _, m := range members.Members {
 			if m.Name == name {
-				return m.Status == "failed", nil
+				return m.Status == status, nil
 			}
 		}
 		return false, nil
 	})
-	return name
 }
 
 // serverCalls change the servers of a cluster.
