@@ -12,9 +12,9 @@ trap 'rm -rf "$work"' EXIT
 
 # build compiles a package of a module at a version into $tools/$name, with more flags of go build. The package may be
 # a program of ours that runs a part of the module, test/interop/testdata/$name.go.txt. A caller with || disables
-# errexit in it.
+# errexit in it. REPLACE, "MODULE=MODULE@VERSION", stands in for a version that cannot be had.
 build() {
-	local name=$1 module=$2 version=$3 package=$4 start=$SECONDS
+	local name=$1 module=$2 version=$3 package=$4 start=$SECONDS mod=readonly
 	shift 4
 	[ "$(cat "$tools/$name.version" 2>/dev/null)" != "$version" ] || return 0
 	echo "building $name $version: only once" >&2
@@ -26,7 +26,11 @@ build() {
 	chmod -R u+w "$work/$name"
 	local ours=test/interop/testdata/$name.go.txt
 	[ ! -e "$ours" ] || install -D "$ours" "$work/$name/$package/main.go"
-	(cd "$work/$name" && CGO_ENABLED=0 GOFLAGS= GOWORK=off go build -trimpath -buildvcs=false "$@" \
+	if [ -n "${REPLACE:-}" ]; then
+		(cd "$work/$name" && GOFLAGS= GOWORK=off go mod edit -replace "$REPLACE") || return 1
+		mod=mod # go.sum gets the sum of that version
+	fi
+	(cd "$work/$name" && CGO_ENABLED=0 GOFLAGS= GOWORK=off go build -mod=$mod -trimpath -buildvcs=false "$@" \
 		-o "$tools/$name" "$package") >&2 ||
 		return 1
 	rm -rf "${work:?}/$name"
@@ -38,7 +42,10 @@ failed=()
 build levant github.com/hashicorp/levant v0.3.3 . || failed+=(levant)
 build wander github.com/robinovitch61/wander v1.1.0 . || failed+=(wander)
 build nomad-autoscaler github.com/hashicorp/nomad-autoscaler v0.4.7 . || failed+=(nomad-autoscaler)
-build nomad-pack github.com/hashicorp/nomad-pack v0.4.2 . || failed+=(nomad-pack)
+# The commit of the public client that its go.mod names cannot be had everywhere. The version of our tests can.
+client=github.com/hashicorp/nomad/api
+REPLACE=$client=$client@$(cd test/interop && GOWORK=off go list -m -f '{{.Version}}' $client) \
+	build nomad-pack github.com/hashicorp/nomad-pack v0.4.2 . || failed+=(nomad-pack)
 # Without the discovery in other systems it needs a fraction of their libraries.
 build prometheus github.com/prometheus/prometheus v0.316.0 ./cmd/prometheus \
 	-tags remove_all_sd,enable_nomad_sd || failed+=(prometheus)
