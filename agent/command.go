@@ -80,6 +80,8 @@ func (c *Config) options() []option {
 		{"region", "name", "The region", &c.Region},
 		{"log-level", "level", "trace, debug, info, warn or error", &c.LogLevel},
 		{"log-json", "", "Log in JSON", &c.LogJSON},
+		{"network-interface", "name", "The interface with the address of a node's ports",
+			&c.Client.NetworkInterface},
 		{"http-port", "port", "The port of the HTTP API; 0 takes any", &c.Ports.HTTP},
 		{"rpc-port", "port", "The port of RPC and Raft; 0 takes any", &c.Ports.RPC},
 		{"serf-port", "port", "The port of gossip; 0 takes any", &c.Ports.Serf},

@@ -21,6 +21,8 @@ if [ "$purpose" = tests ]; then
 	need iptables iptables
 	[ -e /usr/lib/cni/bridge ] || missing+=(containernetworking-plugins)
 	need curl curl
+	need jq jq
+	need python3 python3
 	need dockerd docker.io
 	need rpm rpm
 	need groff groff-base

@@ -22,7 +22,7 @@ import (
 	"berth/internal/testskip"
 )
 
-func TestTutorial_TwoTeams(t *testing.T) { testPage(t, "two-teams.md") }
+func TestTutorial_TwoTeams(t *testing.T) { testPage(t, "tutorials/two-teams.md", "") }
 
 func TestTutorial_Database(t *testing.T) {
 	servers, err := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
@@ -34,13 +34,43 @@ func TestTutorial_Database(t *testing.T) {
 	if len(servers) == 0 || noUser != nil || noClient != nil {
 		testskip.Lacking(t, "PostgreSQL of Debian: a server in /usr/lib/postgresql, psql and the user postgres")
 	}
-	testPage(t, "database.md")
+	testPage(t, "tutorials/database.md", "")
+}
+
+// tour is the heading of a short tutorial in a page of a subject.
+const tour = "## A tour of five minutes"
+
+func TestTutorial_Services(t *testing.T) {
+	needs(t, "jq")
+	testPage(t, "services.md", tour)
+}
+
+func TestTutorial_Consul(t *testing.T) {
+	needs(t, "/usr/bin/python3", "curl", "jq")
+	testPage(t, "consul.md", tour)
+}
+
+func TestTutorial_Mesh(t *testing.T) {
+	needs(t, "/usr/bin/perl", "curl", "jq", "iptables")
+	testPage(t, "mesh.md", tour)
+}
+
+// needs skips a test on a machine that lacks a program of the page.
+func needs(t *testing.T, programs ...string) {
+	t.Helper()
+	for _, p := range programs {
+		_, err := exec.LookPath(p)
+		if err != nil {
+			testskip.Lacking(t, p)
+		}
+	}
 }
 
 // testPage tests that the commands of a tutorial have the outputs that its page shows, word for word but for
-// IDs, times and widths of columns.
-func testPage(t *testing.T, name string) {
+// IDs, times and widths of columns. With a heading, the tutorial is that part of the page.
+func testPage(t *testing.T, name, heading string) {
 	t.Helper()
+	t.Parallel() // it waits for most of its time
 	program := os.Getenv("BERTH_BIN")
 	if os.Geteuid() != 0 {
 		testskip.Lacking(t, "root: it makes namespaces and mounts")
@@ -48,7 +78,7 @@ func testPage(t *testing.T, name string) {
 	if program == "" {
 		testskip.Lacking(t, "a built binary: BERTH_BIN")
 	}
-	page, err := filepath.Abs(filepath.Join("../../docs/tutorials", name))
+	page, err := filepath.Abs(filepath.Join("../../docs", name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +93,7 @@ func testPage(t *testing.T, name string) {
 		}
 	})
 
-	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "tutorial", dir, program, page)
+	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "tutorial", dir, program, page, heading)
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWIPC,
 		Pdeathsig:  unix.SIGKILL,
@@ -89,7 +119,7 @@ type tutorial struct {
 }
 
 // runTutorial runs the blocks of a page. It is pid 1 of its namespaces. Its arguments are a directory, the
-// program berth and the page.
+// program berth, the page and the heading of the part to run, "" for the whole page.
 func runTutorial(args []string) error {
 	tut := &tutorial{dir: args[0]}
 	err := tut.prepare(args[1])
@@ -101,7 +131,7 @@ func runTutorial(args []string) error {
 		return err
 	}
 
-	blocks := blocksOf(string(text))
+	blocks := blocksOf(part(string(text), args[3]))
 	if len(blocks) == 0 {
 		return errors.New("the page has no commands")
 	}
@@ -129,9 +159,14 @@ func (tut *tutorial) prepare(program string) error {
 		unix.Mount("proc", "/proc", "proc", 0, ""),
 		unix.Mount("tmpfs", "/var/lib", "tmpfs", 0, ""),
 		run("ip", "link", "set", "lo", "up"),
+		// The network of the machine. The kernel may lack the kind dummy.
+		run("ip", "link", "add", "eth0", "type", "bridge"),
+		run("ip", "address", "add", "10.9.9.1/24", "dev", "eth0"),
+		run("ip", "link", "set", "eth0", "up"),
 		os.Mkdir(filepath.Join(tut.dir, "bin"), 0o755),
 		os.Symlink(program, filepath.Join(tut.dir, "bin", "berth")),
 		os.Symlink(examples, filepath.Join(tut.dir, "examples")),
+		tut.addConsul(),
 	)
 	if err != nil {
 		return err
@@ -144,7 +179,7 @@ func (tut *tutorial) prepare(program string) error {
 			cmd.Env = append(cmd.Env, v)
 		}
 	}
-	cmd.Env = append(cmd.Env, "TMPDIR="+tut.dir, "BASH_ENV=", "LC_ALL=C")
+	cmd.Env = append(cmd.Env, "TMPDIR="+tut.dir, "BASH_ENV=", "LC_ALL=C", tut.path())
 	tut.shell, err = cmd.StdinPipe()
 	if err != nil {
 		return err
@@ -155,6 +190,20 @@ func (tut *tutorial) prepare(program string) error {
 	}
 	tut.out = bufio.NewScanner(out)
 	return cmd.Start()
+}
+
+// addConsul adds the program consul that the environment names, if any.
+func (tut *tutorial) addConsul() error {
+	program := os.Getenv("CONSUL_BIN")
+	if program == "" {
+		return nil
+	}
+	return os.Symlink(program, filepath.Join(tut.dir, "bin", "consul"))
+}
+
+// path is the variable by which a reader finds the installed programs.
+func (tut *tutorial) path() string {
+	return "PATH=" + filepath.Join(tut.dir, "bin") + ":" + os.Getenv("PATH")
 }
 
 // run runs a block, and compares its output with that of the page.
@@ -186,7 +235,7 @@ func (tut *tutorial) start(b block) error {
 	script := "make() { :; }; sudo() { exec \"$@\"; }\n" + b.commands
 	tut.agent = exec.Command("bash", "-c", script)
 	tut.agent.Dir = tut.dir
-	tut.agent.Env = append(os.Environ(), "TMPDIR="+tut.dir)
+	tut.agent.Env = append(os.Environ(), "TMPDIR="+tut.dir, tut.path())
 	tut.agent.Stdout = log
 	tut.agent.Stderr = log
 	err = tut.agent.Start()
@@ -224,6 +273,16 @@ func (tut *tutorial) execute(commands string) (out string, code int, err error) 
 	return "", 0, errors.Join(errors.New("the shell has ended"), tut.out.Err())
 }
 
+// part returns the part of a page below a heading of the second level, and the whole page for "".
+func part(page, heading string) string {
+	if heading == "" {
+		return page
+	}
+	_, below, _ := strings.Cut(page, "\n"+heading+"\n")
+	below, _, _ = strings.Cut(below, "\n## ")
+	return below
+}
+
 // block is some commands of a page, with their output if the page shows it.
 type block struct{ commands, output string }
 
@@ -259,6 +318,8 @@ var variable = []struct {
 	{regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`), "UUID"},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\dT[0-9:.]+Z( \((in )?[0-9dhms]+( ago)?\))?`), "TIME"},
 	{regexp.MustCompile(`vol-[0-9a-f-]+`), "vol-ID"},
+	{regexp.MustCompile(`127\.0\.0\.1:\d+`), "ADDRESS"},
+	{regexp.MustCompile(`curl: \((52|56)\) .*`), "curl: the proxy closes the connection"},
 	{regexp.MustCompile(`\b[0-9a-f]{8}\b`), "ID"},
 	{regexp.MustCompile(`\b[0-9hms]+ ago\b`), "AGO"},
 	{regexp.MustCompile(`\bin \d[0-9dhms]*\b`), "IN"},
