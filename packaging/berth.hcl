@@ -7,7 +7,7 @@
 #     systemctl enable --now berth      # starts the agent
 #     berth node status                 # its node is ready after some seconds
 #
-# To begin a cluster on this machine, in which others join (see "Five machines" in the README):
+# To begin a cluster on this machine, in which others join (see "Five machines" in /usr/share/doc/berth/README.md):
 #
 #     1. Set bind_addr below to the address of this machine, and remove the block "client" if it is only a server.
 #        Then take the unit berth-server instead of berth here: its agent does not run as root.

@@ -45,6 +45,7 @@ fill() {
 			tool -tags hashicorpmetrics,grpcnotrace "./cmd/$program" completion "$shell" >"$STAGE/completion/$program.$shell"
 		done
 	done
+	cp -R docs "$STAGE/docs" # messages name its pages
 	cp examples/*.hcl examples/*.yaml "$STAGE/examples/"
 }
 

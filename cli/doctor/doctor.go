@@ -16,7 +16,8 @@ Checks the kernel, cgroups, mounts, modules, programs, ports, clock, disk,
 certificates and fence agents of this machine for the agent that the
 configuration describes. It changes nothing and needs no agent. If one runs,
 it tells the health of its drivers and plugins over its operator socket, so
-run this as root. Below each fault is the next step.
+run this as root. Below each fault is the next step, which may name a page of
+the documentation. Packages have it in /usr/share/doc/berth/docs.
 
 A check has one of four results. With "fail" the agent does not run, or loses
 something. With "warn" the agent lacks a feature. With "skip" the check did

@@ -17,7 +17,7 @@ import (
 // root is the command line of the program.
 var root = command.Command{
 	Name:     "berth-convert",
-	Synopsis: "Make files for berth of a cluster of the dialect, and of compose files.",
+	Synopsis: "Make files for berth of a cluster of the dialect, and of compose files",
 	Sub:      commands,
 }
 

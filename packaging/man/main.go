@@ -12,6 +12,7 @@ import (
 	"berth/cli"
 	"berth/cli/command"
 	"berth/cli/manual"
+	"berth/internal/opsocket"
 )
 
 func main() {
@@ -78,9 +79,12 @@ func overview(tree []command.Command, date string) []byte {
 		}
 	}
 	p.Head("FILES")
-	p.Item("/etc/berth", "The configuration of the agent.")
-	p.Item("/var/lib/berth", "The data of the agent.")
-	p.Item("/var/lib/berth/berth.sock", "The operator socket, over which root has the HTTP API.")
+	p.Item(opsocket.ConfigDir, "The configuration of the agent.")
+	p.Item("/etc/default/berth", "Options of the agent and the join token, for its units of systemd.")
+	p.Item(opsocket.DataDir, "The data of the agent.")
+	p.Item(opsocket.Default, "The operator socket, over which root has the HTTP API.")
+	p.Item(opsocket.OfServer, "The operator socket with berth-server.service, whose agent is not root.")
+	p.Item("/usr/share/doc/berth/docs", "The documentation. Messages name its pages: docs/status.md.")
 	p.Head("ENVIRONMENT")
 	p.Item("BERTH_ADDR", "The address of the agent that commands call.")
 	p.Item("BERTH_TOKEN", "The token of the caller, if the cluster has access control.")

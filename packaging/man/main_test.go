@@ -29,6 +29,19 @@ func TestPages_HaveAllCommandsAndNoFaultOfTheLanguage(t *testing.T) {
 		}
 	}
 
+	overview, err := os.ReadFile(filepath.Join(dir, "berth.1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{
+		"/etc/berth", "/etc/default/berth", "/var/lib/berth", "/var/lib/berth/berth.sock", "/run/berth/berth.sock",
+		"/usr/share/doc/berth/docs",
+	} {
+		if !strings.Contains(string(overview), "\n.B "+file+"\n") {
+			t.Errorf("berth.1 lacks the file %s", file)
+		}
+	}
+
 	groff, err := exec.LookPath("groff")
 	if err != nil {
 		testskip.Lacking(t, "the program groff")

@@ -105,6 +105,7 @@ func TestRelease(t *testing.T) {
 	next := release(t, dir, "next", "2")
 	t.Run("is the same twice", func(t *testing.T) { compare(t, first, again) })
 	t.Run("is within its bound", func(t *testing.T) { checkSize(t, first) })
+	t.Run("has the pages that it names", func(t *testing.T) { checkPages(t, first) })
 	t.Run("has the same files for RPM", func(t *testing.T) { checkRPM(t, first) })
 	t.Run("has an image that serves", func(t *testing.T) { runImage(t, first) })
 	t.Run("installs, upgrades and leaves", func(t *testing.T) { install(t, dir, first, next) })
