@@ -12,6 +12,7 @@ import (
 	"berth/internal/hostcheck"
 	"berth/structs"
 	"berth/ui/inprocess"
+	"berth/ui/links"
 	"berth/ui/pages"
 	"berth/ui/sessions"
 	"berth/ui/static"
@@ -56,6 +57,7 @@ func NewHandler(cfg Config) http.Handler {
 	for _, v := range allViews() {
 		h.mux.Handle("GET "+v.path, h.serveView(v))
 	}
+	links.Handle(h.mux, Root)
 	h.mux.HandleFunc("GET "+livePath, h.serveLive)
 	h.mux.HandleFunc("GET "+Root+"login", h.showLogin)
 	h.mux.HandleFunc("GET "+logPath, h.streamLog)
