@@ -58,6 +58,14 @@ func runMachine(dir string) error {
 	if err != nil {
 		return fmt.Errorf("making the root: %w", err)
 	}
+	found, err := filepath.Glob(dir + "/first/*.deb")
+	if err != nil || len(found) != 1 {
+		return fmt.Errorf("the packages of Debian are %q: %w", found, err)
+	}
+	err = removePrograms(root, found[0])
+	if err != nil {
+		return fmt.Errorf("removing programs: %w", err)
+	}
 	err = errors.Join(
 		os.Mkdir(root+"/run/former", 0o755),
 		unix.PivotRoot(root, root+"/run/former"),
