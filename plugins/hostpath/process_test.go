@@ -15,6 +15,7 @@ import (
 	"berth/csi"
 	"berth/internal/keylock"
 	"berth/plugins/hostpath/fault"
+	"berth/plugins/hostpath/loop"
 	"berth/plugins/hostpath/records"
 	"berth/structs"
 	"berth/structs/nodecalls"
@@ -158,6 +159,25 @@ func TestRun_KeepsVolumesUnderANewNodeID(t *testing.T) {
 	w.cfg.NodeID = "node-b"
 	w.startHere()
 	v.stageAndPublish()
+	v.remove()
+}
+
+// A driver that is killed between the attachment of a device and its record leaves the device.
+func TestReconcile_DetachesTheDeviceOfAnUnusedImage(t *testing.T) {
+	anImage.needs(t)
+	w := newFixture(t)
+	w.start()
+	v := w.volume(anImage, "v")
+	w.kill()
+	image := w.path("data/volumes", v.id, "image")
+	dev, err := loop.Attach(t.Context(), image, false, false)
+	w.must("attach", err)
+	w.must("close", dev.Close())
+	w.startHere()
+	devices, err := loop.Of(image)
+	if err != nil || len(devices) > 0 {
+		t.Errorf("the image is attached to %v, %v", devices, err)
+	}
 	v.remove()
 }
 
