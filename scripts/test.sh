@@ -105,7 +105,7 @@ test_page() {
 
 # The first one computes on one goroutine for long. The others compare the speed of requests, which the race detector
 # changes.
-unraced='^(TestAskedVolumes_OnACloudWithKillsAtEachStep|TestList_(PageCostsSame|SlowReader|WaitingReaders).*)$'
+unraced='^(TestAskedVolumes_OnACloudWithKillsAtEachStep|TestList_(PageCostsSame|SlowReader).*)$'
 
 test_computing() {
 	CGO_ENABLED=0 RAPID_CHECKS=50 GOGC=400 go test "${usual[@]}" "${computing[@]/#/./}" || return
