@@ -14,8 +14,8 @@ import (
 // waitingLists is the number of blocking queries of the next test.
 const waitingLists = 20
 
-// TestList_WaitingReadersSeeTheLastClaim: many blocking queries list all volumes, and repeat after each answer,
-// while claims are written. That a list delays no claim is held by TestList_SlowReaderDelaysNoWriter.
+// TestList_WaitingReadersSeeTheLastClaim: many blocking queries list all volumes, and repeat after each
+// answer, while claims are written. TestList_SlowReaderDelaysNoWriter holds that a list delays no claim.
 func TestList_WaitingReadersSeeTheLastClaim(t *testing.T) {
 	s := newServer(t)
 	s.AddNode("n1", "a")
