@@ -2,6 +2,7 @@ package interop
 
 import (
 	"encoding/json"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -77,6 +78,7 @@ func TestPeersCommandLine_WorksOnAnAllocation(t *testing.T) {
 		{"stop", testPeerStopsAllocations},
 		{"evaluations", testPeerDeletesEvaluations},
 		{"debug", testPeerDebugs},
+		{"garbage", testPeerCollectsGarbage},
 	} {
 		t.Run(sub.name, func(t *testing.T) {
 			tr.peer.t = t
@@ -135,7 +137,7 @@ func testPeerReadsFiles(t *testing.T, tr *traced) {
 	peer.exits(1, "alloc", "fs", tr.alloc, "../none")
 	log := peer.stream("alloc", "logs", "-f", "-stdout", tr.alloc)
 	log.await("begun", func() {})
-	log.interrupt(0)
+	log.interrupt()
 	for _, args := range [][]string{
 		{tr.alloc}, {tr.alloc, "app"}, {"-tail", "-n", "1", tr.alloc}, {"-job", tr.id},
 	} {
@@ -156,7 +158,7 @@ func testPeerSignals(t *testing.T, tr *traced) {
 	log.await("hung up", func() {
 		peer.run("alloc", "signal", "-s", "SIGHUP", tr.alloc)
 	})
-	log.interrupt(0)
+	log.interrupt()
 	peer.checkOutput(peer.exits(1, "alloc", "signal", "-s", "SIGNONE", tr.alloc), "SIGNONE")
 
 	peer.run("alloc", "restart", tr.alloc, "app")
@@ -203,10 +205,35 @@ func testPeerChangesMetadata(t *testing.T, tr *traced) {
 	peer.exits(1, "node", "meta", "apply", "-node-id", tr.node, "=r1")
 }
 
-func testPeerNamesThePage(_ *testing.T, tr *traced) {
+// testPeerNamesThePage opens the addresses of the dialect's page, which lead to the views of berth's.
+func testPeerNamesThePage(t *testing.T, tr *traced) {
 	peer := tr.peer
-	peer.checkOutput(peer.run("ui", "-show-url"), "URL for web UI: "+peer.addr)
-	peer.checkOutput(peer.run("ui", "-show-url", tr.id), peer.addr+"/ui/jobs/"+tr.id)
+	for id, view := range map[string]string{
+		"":       "/ui/",
+		tr.id:    "/ui/job?id=" + tr.id + "&namespace=default",
+		tr.alloc: "/ui/allocation?id=" + tr.alloc + "&namespace=default",
+		tr.node:  "/ui/node?id=" + tr.node,
+	} {
+		args := []string{"ui", "-show-url"}
+		if id != "" {
+			args = append(args, id)
+		}
+		_, url, _ := strings.Cut(strings.TrimSpace(peer.run(args...)), "URL for web UI: ")
+		req, err := http.NewRequest(http.MethodGet, url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Accept", "text/html") // as a browser
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := readAll(t, resp.Body)
+		got := resp.Request.URL.RequestURI()
+		if resp.StatusCode != http.StatusOK || got != view || !strings.Contains(text, id) {
+			t.Errorf("%s is %s with %s:\n%s", url, resp.Request.URL, resp.Status, text)
+		}
+	}
 	peer.exits(1, "ui", "-show-url", "none")
 }
 
@@ -217,7 +244,7 @@ func testPeerMonitors(t *testing.T, tr *traced) {
 		_, _, err := tr.c.Jobs().List(nil)
 		checkNoError(t, "listing jobs", err)
 	})
-	log.interrupt(0)
+	log.interrupt()
 	tr.peer.exits(1, "monitor", "-log-level", "loud")
 }
 
@@ -295,4 +322,13 @@ func testPeerDebugs(t *testing.T, tr *traced) {
 			t.Errorf("%s lacks %q, %v: %s", file, want, err, content)
 		}
 	}
+}
+
+func testPeerCollectsGarbage(t *testing.T, tr *traced) {
+	(&callFixture{t: t}).await("the stopped job is deleted", func() (bool, error) {
+		tr.peer.run("system", "gc")
+		_, _, err := tr.c.Jobs().Info(tr.id, nil)
+		return err != nil && strings.Contains(err.Error(), "404"), err
+	})
+	tr.peer.exits(1, "job", "status", tr.id)
 }

@@ -262,7 +262,7 @@ func testPeerDeploys(t *testing.T, peer peerCLI, web peerJob) {
 
 	peer.run("job", "run", "-detach", web.web(t, "echo v4", 1))
 	d = web.awaitDeployment(t, "another canary", canaryIsHealthy)
-	peer.checkOutput(peer.exits(1, "deployment", "fail", d.ID), "Deployment marked as failed")
+	peer.checkOutput(peer.run("deployment", "fail", "-detach", d.ID), "failed", "Evaluation ID")
 	peer.checkOutput(peer.run("deployment", "status", "-monitor", d.ID), "failed")
 
 	peer.run("job", "run", "-detach", web.web(t, "echo v5", 1))
