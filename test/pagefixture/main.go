@@ -2,6 +2,7 @@
 //
 //	pagefixture rows N    serves the page of a cluster with N rows of each kind, a tenth of which is
 //	                      wrong, until its input ends
+//	pagefixture issuer G  serves a provider of identities with a person of the group G until its input ends
 //	pagefixture shelf ... is the process of the CSI plugin of package shelf
 package main
 
@@ -25,21 +26,28 @@ func main() {
 	if len(os.Args) > 2 && os.Args[1] == "shelf" {
 		os.Exit(shelf.Run(os.Args[2:]))
 	}
-	err := serveRows()
+	err := serve(os.Args[1:])
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func serveRows() error {
-	if len(os.Args) != 3 || os.Args[1] != "rows" {
-		return fmt.Errorf("usage: pagefixture rows N")
+func serve(args []string) error {
+	switch {
+	case len(args) == 2 && args[0] == "rows":
+		n, err := strconv.Atoi(args[1])
+		if err != nil {
+			return err
+		}
+		return serveRows(n)
+	case len(args) == 2 && args[0] == "issuer":
+		return serveIssuer(args[1])
 	}
-	n, err := strconv.Atoi(os.Args[2])
-	if err != nil {
-		return err
-	}
+	return fmt.Errorf("usage: pagefixture rows N | issuer GROUP | shelf ...")
+}
+
+func serveRows(n int) error {
 	api, end, err := rows.Cluster{Rows: n, Wrong: true}.NewAPI()
 	if err != nil {
 		return err

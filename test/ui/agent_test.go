@@ -19,11 +19,13 @@ const patience = 90 * time.Second
 // examples has the job files that the tests run.
 const examples = "../../examples/"
 
-// berth runs the command line against an agent, and fails the test if the command fails.
+// berth runs the command line against an agent, and fails the test if the command fails. run returns the
+// standard output.
 type berth struct {
-	t    *testing.T
-	bin  string
-	addr string // http://host:port
+	t     *testing.T
+	bin   string
+	addr  string // http://host:port
+	token string // "" for none
 }
 
 func (b berth) run(args ...string) string {
@@ -31,16 +33,19 @@ func (b berth) run(args ...string) string {
 	ctx, cancel := context.WithTimeout(b.t.Context(), patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, b.bin, args...)
-	cmd.Env = append(os.Environ(), "BERTH_ADDR="+b.addr)
-	out, err := cmd.CombinedOutput()
+	cmd.Env = append(os.Environ(), "BERTH_ADDR="+b.addr, "BERTH_TOKEN="+b.token)
+	var said strings.Builder
+	cmd.Stderr = &said
+	out, err := cmd.Output()
 	if err != nil {
-		b.t.Fatalf("berth %s: %v\n%s", strings.Join(args, " "), err, out)
+		b.t.Fatalf("berth %s: %v\n%s%s", strings.Join(args, " "), err, out, said.String())
 	}
 	return string(out)
 }
 
-// startAgent runs an agent with -dev until the test ends. It skips the test without a binary (BERTH_BIN).
-func startAgent(t *testing.T) berth {
+// startAgent runs an agent with -dev and some settings until the test ends. It skips the test without a
+// binary (BERTH_BIN).
+func startAgent(t *testing.T, settings ...string) berth {
 	t.Helper()
 	bin := os.Getenv("BERTH_BIN")
 	if bin == "" {
@@ -52,7 +57,8 @@ func startAgent(t *testing.T) berth {
 	}
 	config := filepath.Join(dir, "agent.hcl")
 	// The Consul of the machine is no part of the test.
-	err = os.WriteFile(config, []byte("consul {\n address = \"\"\n}\n"), 0o600)
+	all := append(settings, "consul {\n  address = \"\"\n}\n")
+	err = os.WriteFile(config, []byte(strings.Join(all, "")), 0o600)
 	if err != nil {
 		t.Fatal(err)
 	}

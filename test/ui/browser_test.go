@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -30,9 +31,9 @@ type browser struct {
 	faults []string // requests to other hosts, and all that the browser reports as an error
 }
 
-// openBrowser starts Chromium until the test ends. own is the address to which the page may send requests. It
-// skips the test without Chromium or axe-core (AXE is the path of its script).
-func openBrowser(t *testing.T, own string) *browser {
+// openBrowser starts Chromium until the test ends. own are the addresses to which the page may send requests.
+// It skips the test without Chromium or axe-core (AXE is the path of its script).
+func openBrowser(t *testing.T, own ...string) *browser {
 	t.Helper()
 	path, err := exec.LookPath("chromium")
 	if err != nil {
@@ -74,12 +75,14 @@ func openBrowser(t *testing.T, own string) *browser {
 }
 
 // watch notes what the page must not do.
-func (b *browser) watch(event any, own string) {
+func (b *browser) watch(event any, own []string) {
 	fault := ""
 	switch e := event.(type) {
 	case *network.EventRequestWillBeSent:
-		if !strings.HasPrefix(e.Request.URL, own+"/") && !strings.HasPrefix(e.Request.URL, "data:") {
-			fault = "it sends a request to " + e.Request.URL
+		to := e.Request.URL
+		if !slices.ContainsFunc(own, func(o string) bool { return strings.HasPrefix(to, o+"/") }) &&
+			!strings.HasPrefix(to, "data:") {
+			fault = "it sends a request to " + to
 		}
 	case *log.EventEntryAdded:
 		if e.Entry.Level == log.EntryLevelError {
@@ -104,6 +107,13 @@ func (b *browser) checkFaults(of string) {
 		b.t.Errorf("%s: %s", of, fault)
 	}
 	b.faults = nil
+}
+
+// forgive forgets faults with a text: the browser reports each answer with the status of an error as one.
+func (b *browser) forgive(text string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.faults = slices.DeleteFunc(b.faults, func(f string) bool { return strings.Contains(f, text) })
 }
 
 // do runs actions in the tab.
@@ -132,12 +142,13 @@ func (b *browser) click(selector string) {
 }
 
 // command sends a command to the browser.
-func command[P, R any](b *browser, c cdp.Command[P, R], params P) {
+func command[P, R any](b *browser, c cdp.Command[P, R], params P) (result R) {
 	b.t.Helper()
-	b.do(chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
-		_, err := cdp.Call(ctx, t, c, params)
+	b.do(chromedp.Func(func(ctx context.Context, t *chromedp.Target) (err error) {
+		result, err = cdp.Call(ctx, t, c, params)
 		return err
 	}))
+	return result
 }
 
 // eval returns the value of an expression.
@@ -210,6 +221,16 @@ func (b *browser) checkAccessibility(of string) {
 	for _, v := range violations {
 		b.t.Errorf("%s: %s", of, v)
 	}
+}
+
+// checkLooks reports the violations in the view in each way to look at it.
+func (b *browser) checkLooks(of string) {
+	b.t.Helper()
+	for _, l := range looks {
+		b.as(l)
+		b.checkAccessibility(of + ", " + l.name)
+	}
+	b.as(looks[0])
 }
 
 // screenshot keeps a picture of the whole view.

@@ -6,29 +6,55 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/chromedp/chromedp"
 )
 
-// buildFixture builds the program with the parts of berth that these tests need.
+// fixtureDir is the directory of the program that buildFixture builds, "" before.
+var fixtureDir string
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if fixtureDir != "" {
+		_ = os.RemoveAll(fixtureDir)
+	}
+	os.Exit(code)
+}
+
+// fixture builds the program once. Its output is that of the compiler after a fault.
+var fixture = sync.OnceValues(func() (output string, err error) {
+	fixtureDir, err = os.MkdirTemp("", "pagefixture")
+	if err != nil {
+		return "", err
+	}
+	build := exec.Command("go", "build", "-C", "../..", "-tags", "hashicorpmetrics,grpcnotrace",
+		"-o", filepath.Join(fixtureDir, "pagefixture"), "./test/pagefixture")
+	out, err := build.CombinedOutput()
+	return string(out), err
+})
+
+// buildFixture builds the program with the parts of berth that these tests need, and returns its path.
 func buildFixture(t *testing.T) (path string) {
 	t.Helper()
-	path = filepath.Join(t.TempDir(), "pagefixture")
-	build := exec.CommandContext(t.Context(), "go", "build", "-C", "../..",
-		"-tags", "hashicorpmetrics,grpcnotrace",
-		"-o", path, "./test/pagefixture")
-	out, err := build.CombinedOutput()
+	out, err := fixture()
 	if err != nil {
 		t.Fatalf("building test/pagefixture: %v\n%s", err, out)
 	}
-	return path
+	return filepath.Join(fixtureDir, "pagefixture")
 }
 
 // serveRows serves the page of a cluster with n rows of each kind until the test ends.
 func serveRows(t *testing.T, fixture string, n int) (addr string) {
 	t.Helper()
-	cmd := exec.Command(fixture, "rows", fmt.Sprint(n))
+	return runFixture(t, 1, fixture, "rows", fmt.Sprint(n))[0]
+}
+
+// runFixture runs the program until the test ends, and returns the lines with which it begins.
+func runFixture(t *testing.T, lines int, fixture string, args ...string) (begin []string) {
+	t.Helper()
+	cmd := exec.Command(fixture, args...)
 	cmd.Stderr = os.Stderr
 	input, err := cmd.StdinPipe()
 	if err != nil {
@@ -45,14 +71,15 @@ func serveRows(t *testing.T, fixture string, n int) (addr string) {
 		_ = input.Close() // the program ends
 		err := cmd.Wait()
 		if err != nil {
-			t.Errorf("the program with the rows ended with %v", err)
+			t.Errorf("%v ended with %v", cmd, err)
 		}
 	})
-	lines := bufio.NewScanner(out)
-	if !lines.Scan() {
-		t.Fatalf("the program with the rows has ended: %v", lines.Err())
+	for output := bufio.NewScanner(out); len(begin) < lines; begin = append(begin, output.Text()) {
+		if !output.Scan() {
+			t.Fatalf("%v has ended: %v", cmd, output.Err())
+		}
 	}
-	return lines.Text()
+	return begin
 }
 
 // firstPaint waits for the first paint of the view and returns its time in milliseconds. A browser without an

@@ -186,12 +186,16 @@ func findReason(b *browser, node string) {
 	b.await("the node is named", row+`?.innerText.includes("it holds 1 claim on volumes")`)
 	b.await("the job is named, with the remedy",
 		problem("job", "writer")+`?.innerText.includes("berth node confirm-lost")`)
+	b.checkLooks("what is wrong")
 	b.choose("the node", row+`?.querySelector("a")`)
+	b.await("the volume that it holds", "!!"+link("dir-data"))
+	b.checkLooks("the lost node")
 	b.choose("the volume that it holds", link("dir-data"))
 	b.await("the step that waits is marked, with its reason",
 		marked+fmt.Sprintf("?.innerText.includes(%q)", "node "+node+" is down and has not released it"))
 	b.await("the reasons name the remedy", shows("if the machine is off: berth node confirm-lost"))
 	b.screenshot("stuck-light")
+	b.checkLooks("the stuck volume")
 }
 
 // confirmLoss says that the machine is off, as the reasons advise.
@@ -199,6 +203,8 @@ func confirmLoss(b *browser) {
 	b.t.Helper()
 	b.choose("the remedy", link("Confirm that the machine is off, node "))
 	b.await("the page says what the word releases", shows("Volume dir-data of namespace default is released"))
+	b.screenshot("confirm-lost-light")
+	b.checkLooks("the form to confirm a lost node")
 	reason := `document.querySelector('input[name=reason][value="I have seen that it is off"]')`
 	eval[bool](b, fmt.Sprintf(clickOn, reason)+" || true")
 	b.choose("the button", `document.querySelector("button.act")`)
