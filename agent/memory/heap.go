@@ -3,6 +3,10 @@ package memory
 import (
 	"os"
 	"runtime/debug"
+
+	"golang.org/x/sys/unix"
+
+	"berth/structs"
 )
 
 // serverGOGC lets the heap of a server grow threefold, and not twofold, before a collection. Rows live long,
@@ -14,7 +18,7 @@ const serverGOGC = 200
 const reserveSize = 16 << 20
 
 // reserve keeps a small heap from being collected all the time: it counts as part of the heap that may grow
-// threefold. It takes no memory, because nothing touches its pages.
+// threefold. It takes no memory once ReleaseAfterStart has given its pages back: nothing uses them.
 var reserve []byte
 
 // SetGOGC sets GOGC of a server unless the environment has GOGC or GOMEMLIMIT.
@@ -26,4 +30,17 @@ func SetGOGC(isServer bool) {
 		debug.SetGCPercent(serverGOGC)
 		reserve = make([]byte, reserveSize)
 	}
+}
+
+// releaseReserve gives the pages of the reserve back. The allocator writes zeroes to them if their addresses
+// were in use before.
+func releaseReserve(reserve []byte) error {
+	if reserve == nil {
+		return nil
+	}
+	err := unix.Madvise(reserve, unix.MADV_DONTNEED)
+	if err != nil {
+		return structs.Internalf("madvise of the reserve: %w", err)
+	}
+	return nil
 }

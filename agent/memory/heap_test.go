@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"bytes"
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
@@ -45,4 +46,19 @@ func heapGoal() uint64 {
 	goal := []metrics.Sample{{Name: "/gc/heap/goal:bytes"}}
 	metrics.Read(goal)
 	return goal[0].Value.Uint64()
+}
+
+func TestReleaseReserve_GivesItsPagesBack(t *testing.T) {
+	written := bytes.Repeat([]byte{1}, reserveSize)
+	err := releaseReserve(written)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left := bytes.Count(written, []byte{1}); left > 0 {
+		t.Errorf("%d bytes of the reserve stay", left)
+	}
+	err = releaseReserve(nil)
+	if err != nil {
+		t.Errorf("without a reserve: %v", err)
+	}
 }

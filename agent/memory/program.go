@@ -3,7 +3,9 @@ package memory
 
 import (
 	"debug/elf"
+	"errors"
 	"os"
+	"runtime/debug"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -15,13 +17,17 @@ import (
 // startTime is about how long an agent starts: it opens its state, finds its tasks, and calls the drivers.
 const startTime = 10 * time.Second
 
-// ReleaseAfterStart gives the pages of the program back once the agent has started. A third of the resident
-// memory is code and tables that only the start uses. stop ends the wait.
+// ReleaseAfterStart gives the memory of the start back once the agent has started: what only the start has
+// allocated, and the pages of the program. A third of the resident memory is code and tables that only the
+// start uses. stop ends the wait.
 func ReleaseAfterStart(logger hclog.Logger) (stop func()) {
+	reserve := reserve
 	timer := time.AfterFunc(startTime, func() {
-		err := releaseProgram()
+		// An idle server allocates so little that its next collection would be minutes away.
+		debug.FreeOSMemory()
+		err := errors.Join(releaseReserve(reserve), releaseProgram())
 		if err != nil {
-			logger.Debug("failed to give pages of the program back", "error", err)
+			logger.Debug("failed to give memory of the start back", "error", err)
 		}
 	})
 	return func() { timer.Stop() }

@@ -338,6 +338,7 @@ func (m *machine) checkFiles() {
 		m.must("test -s /usr/share/zsh/vendor-completions/_" + program)
 	}
 	m.must("test $(stat -c %a /etc/default/berth) = 600")
+	m.mustFail("command -v dockerd") // see removePrograms
 }
 
 func expect(t *testing.T, text, want string) {

@@ -20,8 +20,10 @@ func (m *machine) runServer(first, next string) {
 	m.must(`printf 'bind_addr = "127.0.0.1"\nserver {\n bootstrap_expect = 1\n}\naudit {\n enabled = true\n}\n' ` +
 		">/etc/berth/berth.hcl")
 	m.must("berth tls init -key-saved -id s1")
+	m.must("echo BERTH_ARGS=-dc dc1 >>/etc/default/berth")
 	m.must("systemctl enable --now berth-server")
 	m.await("berth operator raft list-peers | grep leader")
+	expect(m.t, m.must("tr '\\0' ' ' </proc/$("+serverPID+")/cmdline"), "-config /etc/berth -dc dc1 ")
 	m.await("berth var put app/settings color=blue")
 	m.checkProcess()
 	m.checkServerFiles()
