@@ -158,6 +158,7 @@ func (tut *tutorial) prepare(program string) error {
 		unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""),
 		unix.Mount("proc", "/proc", "proc", 0, ""),
 		unix.Mount("tmpfs", "/var/lib", "tmpfs", 0, ""),
+		unix.Mount("tmpfs", "/run", "tmpfs", 0, ""), // networks of allocations have files there
 		run("ip", "link", "set", "lo", "up"),
 		// The network of the machine. The kernel may lack the kind dummy.
 		run("ip", "link", "add", "eth0", "type", "bridge"),
