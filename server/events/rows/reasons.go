@@ -17,4 +17,9 @@ var reasons = map[string]string{
 	"InstanceRegistered":   "an allocation of the plugin runs on the node",
 	"InstanceUnhealthy":    "its probe has failed",
 	"InstanceUpdated":      "its node has reported on it",
+	"SnapshotDeleted":      "its plugin or its row has it no more",
+	"SnapshotFailed":       "its plugin has rejected it",
+	"SnapshotReady":        "its plugin has finished it",
+	"SnapshotRequested":    "a user or a schedule has asked for it",
+	"SnapshotUpdated":      "its plugin or the servers have reported on it",
 }

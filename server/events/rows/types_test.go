@@ -211,7 +211,9 @@ func TestMake_ARetryIsNoFailure(t *testing.T) {
 
 // TestMake_GivesItsOwnEventsAReason: each event of a topic of berth has a reason.
 func TestMake_GivesItsOwnEventsAReason(t *testing.T) {
-	own := []event.Topic{event.Claim, event.Attachment, event.Instance, event.Fence, event.Operation}
+	own := []event.Topic{
+		event.Claim, event.Attachment, event.Instance, event.Fence, event.Operation, event.Snapshot,
+	}
 	for _, c := range slices.Concat(changesOfFences(), changesOfVolumes(), changesOfUse()) {
 		for _, m := range made(c.table, c.command, c.before, c.now) {
 			if slices.Contains(own, m.Topic) && m.Reason == "" {
@@ -227,6 +229,7 @@ func TestMake_TellsNoFormerReason(t *testing.T) {
 	instance := changed(&structs.CSIPluginInstance{NodeID: "n"}, func(i *structs.CSIPluginInstance) {
 		i.HealthDescription = "former"
 	})
+	cut := &snapshot.VolumeSnapshot{Name: "s", Progress: snapshot.Progress{State: snapshot.Failed, Reason: "former"}}
 	order := &nodeloss.FenceOrder{NodeID: "n", Why: "former"}
 	run := &nodeloss.FenceRun{NodeID: "n", State: nodeloss.FenceRunning, Why: "former"}
 	proved := changed(run, func(r *nodeloss.FenceRun) { r.State = nodeloss.FenceProved })
@@ -234,6 +237,7 @@ func TestMake_TellsNoFormerReason(t *testing.T) {
 		{schema.Instances, "C", instance, nil, event.Instance, "InstanceDeregistered"},
 		{schema.FenceOrders, "C", order, nil, event.Fence, "FenceOrderEnded"},
 		{schema.FenceRuns, "C", run, proved, event.Fence, "FenceProved"},
+		{schema.Snapshots, "C", cut, nil, event.Snapshot, "SnapshotDeleted"},
 	} {
 		for _, m := range made(c.table, c.command, c.before, c.now) {
 			if m.Type != c.kind || m.Reason == "" || m.Reason == "former" {

@@ -274,9 +274,11 @@ func attachment(c change[structs.CSIAttachment]) []ring.Made {
 func volumeSnapshot(c change[snapshot.VolumeSnapshot]) []ring.Made {
 	s := c.row()
 	kind := "SnapshotUpdated"
+	reason := cmp.Or(s.Reason, failure(s.LastError))
 	switch {
 	case c.isGone():
 		kind = "SnapshotDeleted"
+		reason = ""
 	case c.isNew():
 		kind = "SnapshotRequested"
 	case c.before.State != c.now.State && c.now.State == snapshot.Ready:
@@ -290,6 +292,6 @@ func volumeSnapshot(c change[snapshot.VolumeSnapshot]) []ring.Made {
 		Key:        s.Name,
 		Namespace:  s.Namespace,
 		FilterKeys: []string{s.VolumeID, s.ID, s.PluginID},
-		Reason:     cmp.Or(s.Reason, failure(s.LastError)),
+		Reason:     reason,
 	})
 }
