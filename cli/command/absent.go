@@ -27,6 +27,9 @@ var absent = map[string]string{
 	"operator raft migrate-backend": "the log has one form",
 	"operator raft state": "the files of a server have a form of their own; " +
 		"`berth operator snapshot state` shows the rows of an archive",
+	"operator scheduler get-num-schedulers": "one loop of the leader processes all evaluations",
+	"operator scheduler set-num-schedulers": "one loop of the leader processes all evaluations; " +
+		"to pause it, see `berth operator scheduler set-config -h`",
 	"operator snapshot agent": "the servers save archives by themselves; " +
 		"see `snapshot_agent` in the settings",
 	"operator snapshot redact": "an archive has its keys in encrypted form alone",

@@ -58,14 +58,21 @@ func commandsOfBerth(t *testing.T) (all []string) {
 	return all
 }
 
-// mostMissing bounds the verbs for which berth has nothing.
-const mostMissing = 5
+// mostMissing bounds the verbs for which berth has nothing, and mostOtherWays those that berth rejects because
+// it is made another way.
+const (
+	mostMissing   = 5
+	mostOtherWays = 11
+)
+
+// isElsewhere matches the reason of a verb that the dialect's free edition for Linux has not either.
+var isElsewhere = regexp.MustCompile(`^(the dialect's enterprise edition|berth runs on Linux alone)`)
 
 // TestPeersVerbs_HaveTheirClass checks the class of each verb. It needs no agent.
 func TestPeersVerbs_HaveTheirClass(t *testing.T) {
 	t.Parallel()
 	commands := commandsOfBerth(t)
-	missing := 0
+	missing, otherWays := 0, 0
 	check := func(v classedVerb, isRun bool) {
 		has := slices.Contains(commands, v.verb)
 		switch {
@@ -83,6 +90,8 @@ func TestPeersVerbs_HaveTheirClass(t *testing.T) {
 			t.Errorf("%s: berth has a command of this name: change the class %s, or name it", v.verb, v.class)
 		case v.class == "missing":
 			missing++
+		case !isElsewhere.MatchString(v.reason):
+			otherWays++
 		}
 	}
 	for _, v := range readVerbs(t, verbsGolden) {
@@ -93,6 +102,9 @@ func TestPeersVerbs_HaveTheirClass(t *testing.T) {
 	}
 	if missing > mostMissing {
 		t.Errorf("%d verbs are missing, want at most %d", missing, mostMissing)
+	}
+	if otherWays > mostOtherWays {
+		t.Errorf("berth rejects %d verbs because it is made another way, want at most %d", otherWays, mostOtherWays)
 	}
 }
 
