@@ -62,6 +62,7 @@ func TestPage_InABrowser(t *testing.T) {
 	}
 	t.Run("things", func(t *testing.T) { lookAtThings(t, b, agent.addr) })
 	t.Run("slow part", func(t *testing.T) { awaitSlowPart(t, b, agent.addr) })
+	t.Run("forms", func(t *testing.T) { lookAtForms(t, b, agent.addr) })
 	t.Run("log", func(t *testing.T) { readLog(t, b, agent.addr) })
 	t.Run("keyboard", func(t *testing.T) { useKeyboard(t, b, agent.addr) })
 	t.Run("action", func(t *testing.T) { stopAJob(t, b, agent.addr) })
@@ -132,20 +133,61 @@ func useKeyboard(t *testing.T, b *browser, addr string) {
 	}
 	b.do(chromedp.KeyEvent(kb.Enter))
 	b.await("the content has the focus", "document.activeElement.id === 'main'")
-	for range 40 {
+	b.tabTo("second")
+	// A change in the cluster does not take the focus away.
+	eval[bool](b, readAgain)
+	if eval[string](b, focused) != "second" {
+		t.Error("the row loses the focus when the view is read again")
+	}
+	b.follow(chromedp.KeyEvent(kb.Enter))
+	b.await("the view of the job", "document.querySelector('h1').textContent === 'Job second'")
+}
+
+// focused is the text of the element that has the focus of the keyboard.
+const focused = "document.activeElement.textContent.trim()"
+
+// tabTo moves the focus to the element with a text.
+func (b *browser) tabTo(text string) {
+	b.t.Helper()
+	for range 60 {
 		b.do(chromedp.KeyEvent(kb.Tab))
-		if eval[string](b, "document.activeElement.textContent") == "second" {
-			// A change in the cluster does not take the focus away.
-			eval[bool](b, readAgain)
-			if eval[string](b, "document.activeElement.textContent") != "second" {
-				t.Error("the row loses the focus when the view is read again")
-			}
-			b.follow(chromedp.KeyEvent(kb.Enter))
-			b.await("the view of the job", "document.querySelector('h1').textContent === 'Job second'")
+		if eval[string](b, focused) == text {
 			return
 		}
 	}
-	t.Error("the keyboard does not reach the row of the job")
+	b.t.Fatalf("the keyboard does not reach %q", text)
+}
+
+// forms are pages that confirm an action or say a fault, with the status of each.
+var forms = []struct {
+	path   string
+	status int
+}{
+	{"act?do=drain&id=%s", 200},
+	{"act?do=delete&namespace=default&id=counter", 200},
+	{"act?do=force-detach&namespace=default&id=counter&node=%s", 200}, // it asks for a reason
+	{"act?do=nosuch&id=x", 400},
+	{"nosuch", 404},
+}
+
+// lookAtForms looks at forms and faults in each way.
+func lookAtForms(t *testing.T, b *browser, addr string) {
+	b.t = t
+	b.do(chromedp.Navigate(addr + "/ui/nodes"))
+	b.await("the node", "!!document.querySelector('tbody th a')")
+	node := eval[string](b, `new URLSearchParams(document.querySelector("tbody th a").search).get("id")`)
+	for _, f := range forms {
+		path := strings.Replace(f.path, "%s", node, 1)
+		b.do(chromedp.Navigate(addr + "/ui/" + path))
+		b.await(path, "!!document.querySelector('main h1')")
+		status := eval[int](b, `performance.getEntriesByType("navigation")[0].responseStatus`)
+		if status != f.status {
+			t.Errorf("%s has the status %d, want %d", path, status, f.status)
+		}
+		b.checkLooks(path)
+		b.forgive(fmt.Sprintf("status of %d", max(f.status, 400)))
+		b.checkFaults(path)
+	}
 }
 
 // awaitSlowPart sees the part of the first view that is read after the others.
@@ -153,7 +195,7 @@ func awaitSlowPart(t *testing.T, b *browser, addr string) {
 	b.t = t
 	b.do(chromedp.Navigate(addr + "/ui/"))
 	b.await("the volumes", "document.querySelector('#slow .problem-list')")
-	b.checkAccessibility("slow part")
+	b.checkLooks("slow part")
 	b.checkFaults("slow part")
 }
 
@@ -174,19 +216,23 @@ func readLog(t *testing.T, b *browser, addr string) {
 	const length = "document.getElementById('log').textContent.length"
 	before := eval[int](b, length)
 	b.await("the log grows", fmt.Sprintf("%s > %d", length, before))
-	b.checkAccessibility("log")
+	b.checkLooks("log")
 	b.screenshot("log-light")
 	b.checkFaults("log")
 }
 
 // stopAJob stops a job by its view and the page that confirms it, which has no fault of accessibility either.
+// It uses the keyboard alone.
 func stopAJob(t *testing.T, b *browser, addr string) {
 	b.t = t
 	b.do(chromedp.Navigate(addr + "/ui/job?id=second"))
-	b.click("nav[aria-label=Actions] a")
-	b.checkAccessibility("confirmation")
+	b.tabTo("Stop")
+	b.follow(chromedp.KeyEvent(kb.Enter))
+	b.await("the page that confirms it", "!!document.querySelector('button.act')")
+	b.checkLooks("confirmation")
 	b.screenshot("confirmation-light")
-	b.click("button.act")
+	b.tabTo(eval[string](b, "document.querySelector('button.act').textContent.trim()"))
+	b.follow(chromedp.KeyEvent(kb.Enter))
 	b.await("the job is stopped", "document.querySelector('.properties').innerText.includes('dead')")
 	b.checkFaults("action")
 }
