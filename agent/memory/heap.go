@@ -3,6 +3,7 @@ package memory
 import (
 	"os"
 	"runtime/debug"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -19,7 +20,7 @@ const reserveSize = 16 << 20
 
 // reserve keeps a small heap from being collected all the time: it counts as part of the heap that may grow
 // threefold. It takes no memory once ReleaseAfterStart has given its pages back: nothing uses them.
-var reserve []byte
+var reserve atomic.Pointer[[reserveSize]byte]
 
 // SetGOGC sets GOGC of a server unless the environment has GOGC or GOMEMLIMIT.
 func SetGOGC(isServer bool) {
@@ -28,17 +29,17 @@ func SetGOGC(isServer bool) {
 		os.Getenv("GOGC") == "" &&
 		os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetGCPercent(serverGOGC)
-		reserve = make([]byte, reserveSize)
+		reserve.Store(new([reserveSize]byte))
 	}
 }
 
 // releaseReserve gives the pages of the reserve back. The allocator writes zeroes to them if their addresses
 // were in use before.
-func releaseReserve(reserve []byte) error {
+func releaseReserve(reserve *[reserveSize]byte) error {
 	if reserve == nil {
 		return nil
 	}
-	err := unix.Madvise(reserve, unix.MADV_DONTNEED)
+	err := unix.Madvise(reserve[:], unix.MADV_DONTNEED)
 	if err != nil {
 		return structs.Internalf("madvise of the reserve: %w", err)
 	}

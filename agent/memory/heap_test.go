@@ -24,14 +24,18 @@ func TestSetGOGC_RaisesItForServers(t *testing.T) {
 			t.Setenv("GOGC", tc.gogc)
 			t.Setenv("GOMEMLIMIT", tc.limit)
 			before := debug.SetGCPercent(77)
-			defer func() { reserve = nil }()
+			defer reserve.Store(nil)
 			SetGOGC(tc.server)
 			goal := heapGoal()
 			if got := debug.SetGCPercent(before); got != tc.want {
 				t.Errorf("got %d, want %d", got, tc.want)
 			}
-			if len(reserve) != tc.reserve {
-				t.Errorf("the reserve has %d bytes, want %d", len(reserve), tc.reserve)
+			size := 0
+			if r := reserve.Load(); r != nil {
+				size = len(r)
+			}
+			if size != tc.reserve {
+				t.Errorf("the reserve has %d bytes, want %d", size, tc.reserve)
 			}
 			if least := uint64(3 * tc.reserve); goal < least {
 				t.Errorf("the heap is collected at %d bytes, want at least %d", goal, least)
@@ -49,12 +53,13 @@ func heapGoal() uint64 {
 }
 
 func TestReleaseReserve_GivesItsPagesBack(t *testing.T) {
-	written := bytes.Repeat([]byte{1}, reserveSize)
+	written := new([reserveSize]byte)
+	copy(written[:], bytes.Repeat([]byte{1}, reserveSize))
 	err := releaseReserve(written)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if left := bytes.Count(written, []byte{1}); left > 0 {
+	if left := bytes.Count(written[:], []byte{1}); left > 0 {
 		t.Errorf("%d bytes of the reserve stay", left)
 	}
 	err = releaseReserve(nil)

@@ -21,11 +21,10 @@ const startTime = 10 * time.Second
 // allocated, and the pages of the program. A third of the resident memory is code and tables that only the
 // start uses. stop ends the wait.
 func ReleaseAfterStart(logger hclog.Logger) (stop func()) {
-	reserve := reserve
 	timer := time.AfterFunc(startTime, func() {
 		// An idle server allocates so little that its next collection would be minutes away.
 		debug.FreeOSMemory()
-		err := errors.Join(releaseReserve(reserve), releaseProgram())
+		err := errors.Join(releaseReserve(reserve.Load()), releaseProgram())
 		if err != nil {
 			logger.Debug("failed to give memory of the start back", "error", err)
 		}
