@@ -58,8 +58,8 @@ func commandsOfBerth(t *testing.T) (all []string) {
 	return all
 }
 
-// mostMissing bounds the verbs for which berth has nothing, and mostOtherWays those that berth rejects because
-// it is made another way.
+// mostMissing bounds the verbs for which berth has nothing, and mostOtherWays those that it rejects because it
+// is made another way.
 const (
 	mostMissing   = 5
 	mostOtherWays = 11
@@ -104,7 +104,7 @@ func TestPeersVerbs_HaveTheirClass(t *testing.T) {
 		t.Errorf("%d verbs are missing, want at most %d", missing, mostMissing)
 	}
 	if otherWays > mostOtherWays {
-		t.Errorf("berth rejects %d verbs because it is made another way, want at most %d", otherWays, mostOtherWays)
+		t.Errorf("berth rejects %d verbs since it is made another way, want at most %d", otherWays, mostOtherWays)
 	}
 }
 
