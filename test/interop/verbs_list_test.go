@@ -58,8 +58,8 @@ func commandsOfBerth(t *testing.T) (all []string) {
 	return all
 }
 
-// mostMissing bounds the verbs for which berth has nothing, and mostOtherWays those that it rejects because it
-// is made another way.
+// mostMissing bounds the verbs for which berth has nothing, and mostOtherWays those that it rejects because
+// it is made another way.
 const (
 	mostMissing   = 5
 	mostOtherWays = 11
