@@ -30,7 +30,7 @@ const (
 	spread      = 3
 )
 
-// What benchshape gives to plugins and jobs.
+// Names that benchshape gives to plugins and jobs.
 const (
 	provider = "ebs.csi.example.test"
 	group    = "web"
