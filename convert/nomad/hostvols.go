@@ -2,34 +2,18 @@ package nomad
 
 import (
 	"context"
-	"net/url"
 	"path"
 
 	"berth/convert/jobfile"
 	"berth/convert/report"
+	"berth/structs"
 	"berth/structs/hostvol"
 )
 
 // hostVolumes writes a file for each dynamic host volume, by which `berth volume create` makes a new one.
 func (m *migration) hostVolumes(ctx context.Context) error {
-	all, err := list[stub](ctx, m.client, "/v1/volumes", url.Values{"type": {"host"}})
-	if err != nil {
-		return m.unread(err, "dynamic host volumes")
-	}
-	for _, s := range all {
-		item := m.report.Add("host volume", s.Namespace, s.ID)
-		var v hostvol.DynamicHostVolume
-		_, err = m.client.get(ctx, "/v1/volume/host/"+url.PathEscape(s.ID), s.ofNamespace(), &v)
-		if err != nil {
-			item.Add(report.Not, "it was not read: "+err.Error())
-			continue
-		}
-		err = m.hostVolume(item, &s, &v)
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	k := kind{name: "host volume", list: "/v1/volumes", typ: structs.VolumeTypeHost, object: "/v1/volume/host/"}
+	return each(ctx, m, k, m.hostVolume)
 }
 
 func (m *migration) hostVolume(item *report.Item, s *stub, v *hostvol.DynamicHostVolume) error {

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/url"
 	"path"
 	"regexp"
 	"slices"
@@ -24,32 +23,12 @@ import (
 )
 
 func (m *migration) jobs(ctx context.Context) error {
-	all, err := list[stub](ctx, m.client, "/v1/jobs", url.Values{})
-	if err != nil {
-		return m.unread(err, "jobs")
-	}
-	for _, s := range all {
-		if s.ParentID != "" { // the cluster has started it for its parent
-			continue
-		}
-		item := m.report.Add("job", s.Namespace, s.ID)
-		var src json.RawMessage
-		_, err = m.client.get(ctx, "/v1/job/"+url.PathEscape(s.ID), s.ofNamespace(), &src)
-		if err != nil {
-			item.Add(report.Not, "it was not read: "+err.Error())
-			continue
-		}
-		err = m.job(item, &s, src)
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return each(ctx, m, kind{name: "job", list: "/v1/jobs", object: "/v1/job/"}, m.job)
 }
 
 // job decides on a job, and writes its file: in HCL if a job file can have it, else the JSON of the API.
-func (m *migration) job(item *report.Item, s *stub, src []byte) error {
-	src, err := withoutStored(src)
+func (m *migration) job(item *report.Item, s *stub, stored *json.RawMessage) error {
+	src, err := withoutStored(*stored)
 	if err != nil {
 		item.Add(report.Not, err.Error())
 		return nil

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/url"
 	"path"
 	"slices"
 
@@ -153,36 +152,9 @@ func (m *migration) namespaces(ctx context.Context) error {
 	return nil
 }
 
-// stub is an object of a list.
-type stub struct {
-	ID        string
-	Namespace string
-	ParentID  string
-	Path      string
-}
-
-// ofNamespace returns the query of one object.
-func (s *stub) ofNamespace() url.Values { return url.Values{"namespace": {s.Namespace}} }
-
 func (m *migration) volumes(ctx context.Context) error {
-	all, err := list[stub](ctx, m.client, "/v1/volumes", url.Values{"type": {"csi"}})
-	if err != nil {
-		return m.unread(err, "volumes")
-	}
-	for _, s := range all {
-		item := m.report.Add("volume", s.Namespace, s.ID)
-		var v volume
-		_, err = m.client.get(ctx, "/v1/volume/csi/"+url.PathEscape(s.ID), s.ofNamespace(), &v)
-		if err != nil {
-			item.Add(report.Not, "it was not read: "+err.Error())
-			continue
-		}
-		err = m.volume(item, &s, &v)
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	k := kind{name: "volume", list: "/v1/volumes", typ: structs.VolumeTypeCSI, object: "/v1/volume/csi/"}
+	return each(ctx, m, k, m.volume)
 }
 
 // volume has the fields of a volume of the dialect that a file has.
@@ -243,32 +215,22 @@ func (m *migration) volume(item *report.Item, s *stub, v *volume) error {
 	return m.write(item, path.Join("volumes", report.FileName(s.Namespace), report.FileName(s.ID)+".hcl"), text)
 }
 
+// variable has the fields of a variable that a file has.
+type variable struct {
+	Namespace string
+	Path      string
+	Items     map[string]string
+}
+
 func (m *migration) variables(ctx context.Context) error {
-	all, err := list[stub](ctx, m.client, "/v1/vars", url.Values{})
+	return each(ctx, m, kind{name: "variable", list: "/v1/vars", object: "/v1/var/"}, m.variable)
+}
+
+func (m *migration) variable(item *report.Item, s *stub, v *variable) error {
+	text, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
-		return m.unread(err, "variables")
+		return structs.Invalidf("the variable %s: %w", s.Path, err)
 	}
-	for _, s := range all {
-		item := m.report.Add("variable", s.Namespace, s.Path)
-		var v struct {
-			Namespace string
-			Path      string
-			Items     map[string]string
-		}
-		_, err = m.client.get(ctx, "/v1/var/"+url.PathEscape(s.Path), s.ofNamespace(), &v)
-		if err != nil {
-			item.Add(report.Not, "it was not read: "+err.Error())
-			continue
-		}
-		text, err := json.MarshalIndent(v, "", "  ")
-		if err != nil {
-			return structs.Invalidf("the variable %s: %w", s.Path, err)
-		}
-		name := path.Join("variables", report.FileName(s.Namespace), report.FileName(s.Path)+".json")
-		err = m.write(item, name, append(text, '\n'))
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	name := path.Join("variables", report.FileName(s.Namespace), report.FileName(s.Path)+".json")
+	return m.write(item, name, append(text, '\n'))
 }

@@ -71,7 +71,7 @@ var rightsOfTheirOwn = []struct {
 // lessThanThere warns of each rule that gives more in the dialect than in berth.
 func lessThanThere(item *report.Item, p *acl.Policy) {
 	for _, r := range p.Namespaces {
-		if slices.Contains(r.Capabilities, acl.Deny) {
+		if r.Policy == string(acl.Deny) || slices.Contains(r.Capabilities, acl.Deny) {
 			continue
 		}
 		for _, own := range rightsOfTheirOwn {

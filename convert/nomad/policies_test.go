@@ -17,6 +17,7 @@ func TestMigrate_WarnsOfPoliciesThatGiveLess(t *testing.T) {
 		{`policy = "read"`, nil},
 		{`policy = "deny"`, nil},
 		{`capabilities = ["submit-job", "deny"]`, nil},
+		{"policy = \"deny\"\ncapabilities = [\"submit-job\"]", nil},
 		{`policy = "write"`, []string{"submit-raw-exec and submit-privileged", "csi-force-volume"}},
 		{`capabilities = ["submit-job", "submit-raw-exec"]`, []string{"add submit-privileged to"}},
 		{`capabilities = ["csi-write-volume"]`, []string{"add csi-force-volume to"}},
