@@ -3,6 +3,7 @@ package memory
 import (
 	"os"
 	"runtime/debug"
+	"runtime/metrics"
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
@@ -30,6 +31,20 @@ func SetGOGC(isServer bool) {
 		os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetGCPercent(serverGOGC)
 		reserve.Store(new([reserveSize]byte))
+	}
+}
+
+// smallHeap is the most bytes of objects of a heap that is given back.
+const smallHeap = 64 << 20
+
+// releaseHeap collects the heap and gives its free memory back, if its objects have at most so many bytes. An
+// idle server allocates so little that its next collection would be minutes away. A busy server with a large
+// heap would take the memory again at once, and pay a fault for each page.
+func releaseHeap(most uint64) {
+	objects := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(objects)
+	if objects[0].Value.Uint64() <= most {
+		debug.FreeOSMemory()
 	}
 }
 

@@ -52,6 +52,21 @@ func heapGoal() uint64 {
 	return goal[0].Value.Uint64()
 }
 
+func TestReleaseHeap_LeavesALargeHeapAlone(t *testing.T) {
+	forced := func() uint32 {
+		var s runtime.MemStats
+		runtime.ReadMemStats(&s)
+		return s.NumForcedGC
+	}
+	for most, want := range map[uint64]uint32{0: 0, 1 << 50: 1} {
+		before := forced()
+		releaseHeap(most)
+		if got := forced() - before; got != want {
+			t.Errorf("at most %d bytes: the heap was collected %d times, want %d", most, got, want)
+		}
+	}
+}
+
 func TestReleaseReserve_GivesItsPagesBack(t *testing.T) {
 	written := new([reserveSize]byte)
 	copy(written[:], bytes.Repeat([]byte{1}, reserveSize))

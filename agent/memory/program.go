@@ -5,7 +5,6 @@ import (
 	"debug/elf"
 	"errors"
 	"os"
-	"runtime/debug"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -22,8 +21,7 @@ const startTime = 10 * time.Second
 // start uses. stop ends the wait.
 func ReleaseAfterStart(logger hclog.Logger) (stop func()) {
 	timer := time.AfterFunc(startTime, func() {
-		// An idle server allocates so little that its next collection would be minutes away.
-		debug.FreeOSMemory()
+		releaseHeap(smallHeap)
 		err := errors.Join(releaseReserve(reserve.Load()), releaseProgram())
 		if err != nil {
 			logger.Debug("failed to give memory of the start back", "error", err)
