@@ -3,6 +3,7 @@ package clitest
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"berth/api/apitest"
 	"berth/structs"
@@ -15,7 +16,8 @@ func (w *Cluster) answerJoinTokens() {
 		func(_ context.Context, r *admin.JoinTokenCreateRequest) (*admin.JoinTokenCreateResponse, error) {
 			return &admin.JoinTokenCreateResponse{
 				ID:    "new",
-				Token: fmt.Sprintf("berth-join-1-of-%s-%s-%d-%s", r.Role, r.NodePool, r.Uses, r.TTL),
+				Token: strings.TrimSuffix(fmt.Sprintf("berth-join-1-of-%s-%s-%d-%s-%s",
+					r.Role, r.NodePool, r.Uses, r.TTL, r.NodeName), "-"),
 			}, nil
 		})
 

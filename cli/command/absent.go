@@ -15,7 +15,6 @@ var absent = map[string]string{
 	"license":          "berth needs no license",
 	"migrate":          "see `berth-convert nomad -h`",
 	"node identity":    "a node proves its identity by its certificate; see `berth tls -h`",
-	"node intro":       "a new machine joins with a token; see `berth node join-token create -h`",
 	"node-drain":       "see `berth node drain -h`",
 	"node-status":      "see `berth node status -h`",
 	"operator client-state": "the files of a node have a form of their own; " +
@@ -27,7 +26,6 @@ var absent = map[string]string{
 	"operator raft migrate-backend": "the log has one form",
 	"operator raft state": "the files of a server have a form of their own; " +
 		"`berth operator snapshot state` shows the rows of an archive",
-	"operator scheduler get-num-schedulers": "one loop of the leader processes all evaluations",
 	"operator scheduler set-num-schedulers": "one loop of the leader processes all evaluations; " +
 		"to pause it, see `berth operator scheduler set-config -h`",
 	"operator snapshot agent": "the servers save archives by themselves; " +

@@ -8,6 +8,7 @@ import (
 
 	"berth/api"
 	"berth/cli/command"
+	"berth/structs"
 	"berth/structs/admin"
 )
 
@@ -61,6 +62,39 @@ Machines that have joined with it stay.`,
 	}
 }
 
+// IntroCommand makes the token of a node under the name and with the options of the dialect.
+var IntroCommand = command.Command{
+	Name:     "intro",
+	Synopsis: "Create the token with which a node joins",
+	Sub: []command.Command{{
+		Name:     "create",
+		Synopsis: "Create a token with which one node gets its certificate",
+		Help: `
+The token is the one of "berth node join-token create" for one node. It is a
+secret, and is shown only here. On the new machine, give it to "berth tls
+join". A certificate proves there what the token says.`,
+		Acts:  true,
+		Flags: introFlags(),
+		Run: func(ctx context.Context, c *command.Call) error {
+			return createToken(ctx, c, &admin.JoinTokenCreateRequest{Role: admin.JoinNode, Uses: 1})
+		},
+		Examples: "berth node intro create -node-name n1 -node-pool gpu -ttl 15m",
+	}},
+}
+
+// introFlags are those of a token of a node without its uses: the dialect has a pool in each of its tokens.
+func introFlags() (flags []command.Flag) {
+	for _, f := range createFlags(admin.JoinNode) {
+		if f.Name == "node-pool" {
+			f.Default = structs.DefaultNodePool
+		}
+		if f.Name != "uses" {
+			flags = append(flags, f)
+		}
+	}
+	return flags
+}
+
 func createFlags(role string) []command.Flag {
 	flags := []command.Flag{
 		{
@@ -100,19 +134,19 @@ func createFlags(role string) []command.Flag {
 }
 
 func create(ctx context.Context, c *command.Call, role string) error {
-	r := &admin.JoinTokenCreateRequest{
-		Role: role,
-		TTL:  c.Duration("ttl"),
-		Uses: int(c.Number("uses")),
-	}
-
-	if role == admin.JoinNode {
-		r.NodeName = c.String("node-name")
-		r.NodePool = c.String("node-pool")
-	}
-
+	r := &admin.JoinTokenCreateRequest{Role: role, Uses: int(c.Number("uses"))}
 	if r.Uses < 1 {
 		return command.BadUsage("-uses is %d; expected 1 or more", r.Uses)
+	}
+	return createToken(ctx, c, r)
+}
+
+// createToken creates a token for a role and a number of machines with the other options.
+func createToken(ctx context.Context, c *command.Call, r *admin.JoinTokenCreateRequest) error {
+	r.TTL = c.Duration("ttl")
+	if r.Role == admin.JoinNode {
+		r.NodeName = c.String("node-name")
+		r.NodePool = c.String("node-pool")
 	}
 
 	token, err := api.CreateJoinToken(ctx, c.API, r)

@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 
+	"berth/api/agents"
 	"berth/cli/command"
 	"berth/structs"
 )
@@ -54,6 +56,16 @@ evaluations are paused, the leader places, moves and stops no allocation.`,
 			Examples: "berth operator scheduler set-config -scheduler-algorithm spread\n" +
 				"berth operator scheduler set-config -preempt-batch-scheduler=true",
 		},
+		{
+			Name:     "get-num-schedulers",
+			Synopsis: "Show how many loops of a server process evaluations",
+			Help: `
+It is one on each server, and only that of the leader works: nobody sets the
+number. The server is the one that is called.`,
+			Renders:  true,
+			Run:      schedulerNumber,
+			Examples: "berth operator scheduler get-num-schedulers",
+		},
 	},
 }
 
@@ -80,6 +92,23 @@ func schedulerGetConfig(ctx context.Context, c *command.Call) error {
 			"Preemption by batch", strconv.FormatBool(preemption.BatchSchedulerEnabled),
 			"Preemption by sysbatch", strconv.FormatBool(preemption.SysBatchSchedulerEnabled),
 			"Modify index", fmt.Sprint(config.ModifyIndex),
+		)
+		return nil
+	})
+}
+
+// schedulerNumber shows the workers of the server that is called.
+func schedulerNumber(ctx context.Context, c *command.Call) error {
+	config, err := agents.SchedulerConfig(ctx, c.API, agents.Target{})
+	if err != nil {
+		return err
+	}
+
+	return c.Show(config, func() error {
+		c.Pairs(
+			"Server", config.ServerID,
+			"Number of schedulers", strconv.Itoa(config.NumSchedulers),
+			"Kinds of evaluations", strings.Join(config.EnabledSchedulers, ", "),
 		)
 		return nil
 	})
