@@ -4,6 +4,7 @@ package facts
 import (
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/hashicorp/go-version"
 
@@ -13,8 +14,11 @@ import (
 // ACLs is the attribute that says whether Consul's ACLs are on.
 const ACLs = "consul.acl"
 
-// grpcTLSSince is the version of Consul with a port of its own for gRPC with TLS.
-var grpcTLSSince = version.Must(version.NewVersion("1.14.0"))
+// grpcTLSSince returns the version of Consul with a port of its own for gRPC with TLS. The library compiles a
+// large regular expression for its first version, for which no command waits.
+var grpcTLSSince = sync.OnceValue(func() *version.Version {
+	return version.Must(version.NewVersion("1.14.0"))
+})
 
 // Attributes returns the attributes of the dialect from Consul's description of itself.
 func Attributes(self map[string]map[string]any, https bool) map[string]string {
@@ -57,7 +61,7 @@ func Attributes(self map[string]map[string]any, https bool) map[string]string {
 			out["consul.sku"] = "ent"
 		}
 
-		if https && !v.Core().LessThan(grpcTLSSince) {
+		if https && !v.Core().LessThan(grpcTLSSince()) {
 			port = "GRPCTLSPort"
 		}
 	}

@@ -58,12 +58,14 @@ func (s *Settings) Faults(block string) (faults []error) {
 	return faults
 }
 
-// methodName is the name of an auth method of Consul.
-var methodName = regexp.MustCompile(`^[\w-]{1,128}$`)
+// maxMethodName bounds the name of an auth method of Consul, in bytes.
+const maxMethodName = 128
+
+var methodName = regexp.MustCompile(`^[\w-]+$`)
 
 // CheckMethod returns the fault of a setting with the name of an auth method of Consul, nil if it has none.
 func CheckMethod(setting, name string) error {
-	if methodName.MatchString(name) {
+	if len(name) <= maxMethodName && methodName.MatchString(name) {
 		return nil
 	}
 	return structs.Invalidf("%s: %q is no name of an auth method", setting, structs.Cut(name, structs.MaxQuoted))

@@ -31,3 +31,18 @@ func TestSettings_HaveALifetime(t *testing.T) {
 		t.Error("the default, or the time of the settings, is not used")
 	}
 }
+
+func TestCheckMethod_BoundsTheName(t *testing.T) {
+	longest := strings.Repeat("a", maxMethodName)
+	for _, name := range []string{"berth-workloads", longest} {
+		if err := CheckMethod("consul.service_auth_method", name); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, name := range []string{"", "a b", longest + "a"} {
+		err := CheckMethod("consul.service_auth_method", name)
+		if err == nil || !strings.HasPrefix(err.Error(), "consul.service_auth_method: ") {
+			t.Errorf("%q: got %v, want a fault that names the setting", name, err)
+		}
+	}
+}

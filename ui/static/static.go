@@ -16,6 +16,7 @@ import (
 	"io/fs"
 	"net/http"
 	"strings"
+	"sync"
 )
 
 // Path is the path of the files. They never change within a version.
@@ -24,8 +25,8 @@ const Path = "/ui/static/"
 //go:embed *.css *.js *.svg *.txt
 var files embed.FS
 
-// digests has the digest of each file, by its name.
-var digests = func() map[string]string {
+// digests returns the digest of each file, by its name. Commands that serve no page do not wait for it.
+var digests = sync.OnceValue(func() map[string]string {
 	all := map[string]string{}
 	entries, err := fs.ReadDir(files, ".")
 	if err != nil {
@@ -40,16 +41,16 @@ var digests = func() map[string]string {
 		all[f.Name()] = hex.EncodeToString(sum[:8])
 	}
 	return all
-}()
+})
 
 // URL returns the address of a file, which is another one when the file changes.
-func URL(name string) string { return Path + name + "?v=" + digests[name] }
+func URL(name string) string { return Path + name + "?v=" + digests()[name] }
 
 // Handler serves the files. A browser keeps a file that it names by its digest.
 func Handler() http.Handler {
 	served := http.StripPrefix(Path, http.FileServerFS(files))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		digest := digests[strings.TrimPrefix(r.URL.Path, Path)]
+		digest := digests()[strings.TrimPrefix(r.URL.Path, Path)]
 		switch {
 		case digest == "":
 			http.NotFound(w, r) // also for the list of the files
