@@ -165,7 +165,8 @@ func show(req any, sees func(namespace, id string) bool) {
 
 func denied(caller Caller, r Right) error {
 	if caller.Token == nil && caller.Identity == nil {
-		return structs.Deniedf("this needs %s, and the request has no token that gives it: set BERTH_TOKEN", r)
+		return structs.Deniedf("this needs %s, and the request has no token that gives it: "+
+			"log in, or set BERTH_TOKEN", r)
 	}
 	return structs.Deniedf("this needs %s, and %s does not give it", r, caller)
 }

@@ -108,7 +108,7 @@ func TestGate_AsksTheTokenOfARequest(t *testing.T) {
 		{read, "ends", ""},
 		{read, "unknown", "no token has the secret"},
 		{read, strings.Repeat("x", 4097), "4097 bytes"},
-		{read, access.Anonymous, "no token that gives it: set BERTH_TOKEN"},
+		{read, access.Anonymous, "no token that gives it: log in, or set BERTH_TOKEN"},
 		{list, access.Anonymous, ""},
 		{rights.None("it is public"), access.Anonymous, ""},
 		{rights.Management, "client", "a management token"},
