@@ -15,7 +15,7 @@ func (w *Cluster) answerJoinTokens() {
 	apitest.On(w.Caller, admin.JoinTokenCreate,
 		func(_ context.Context, r *admin.JoinTokenCreateRequest) (*admin.JoinTokenCreateResponse, error) {
 			return &admin.JoinTokenCreateResponse{
-				ID:    "new",
+				ID: "new",
 				Token: strings.TrimSuffix(fmt.Sprintf("berth-join-1-of-%s-%s-%d-%s-%s",
 					r.Role, r.NodePool, r.Uses, r.TTL, r.NodeName), "-"),
 			}, nil

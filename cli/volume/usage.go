@@ -152,9 +152,17 @@ func useCells(u *volumeusage.VolumeUsage) []string {
 		command.FormatSize(bytes.Available),
 		percentText(u.Bytes),
 		percentText(u.Inodes),
-		command.Age(u.Time),
+		measured(u),
 		useRemark(u),
 	}
+}
+
+// measured tells how old the amounts are. A node has none for the first moments of a mount.
+func measured(u *volumeusage.VolumeUsage) string {
+	if u.Time == 0 && u.Error == "" {
+		return "not yet"
+	}
+	return command.Age(u.Time)
 }
 
 func percentText(a *volumeusage.UsageAmount) string {

@@ -33,6 +33,7 @@ func usageCluster(t *testing.T) (addr string) {
 			Namespace: "default",
 			VolumeID:  id,
 			NodeID:    "n1",
+			Time:      time.Now().UnixNano(),
 			Bytes:     &volumeusage.UsageAmount{Total: 100 << 30, Used: bytes << 30, Available: (100 - bytes) << 30},
 			Inodes:    &volumeusage.UsageAmount{Total: 100, Used: inodes, Available: 100 - inodes},
 		}
@@ -57,6 +58,7 @@ func usageCluster(t *testing.T) (addr string) {
 			use("few-inodes", 11, 88),
 			full,
 			{Namespace: "default", VolumeID: "hung", NodeID: "n1", Error: "it does not end"},
+			{Namespace: "default", VolumeID: "new", NodeID: "n3"},
 		},
 		Health: []*volumeusage.VolumeHealth{{
 			Namespace: "default", VolumeID: "idle", PluginID: "p", Since: 1,
@@ -113,7 +115,8 @@ func TestVolumeList_ShowsTheAnswerAsJSON(t *testing.T) {
 func TestVolumeStatus_ShowsTheUseOnEachNode(t *testing.T) {
 	code, out, errs := runArgs(t, []string{"volume", "status", "-address", usageCluster(t), "full"})
 	if code != 0 || !strings.Contains(out, "Use\n") || !strings.Contains(out, "97%") ||
-		!strings.Contains(out, "100 GiB") {
+		!strings.Contains(out, "100 GiB") || !regexp.MustCompile(`n3 +not yet`).MatchString(out) ||
+		strings.Count(out, "not yet") > 1 {
 		t.Errorf("exit code %d: %s%s", code, out, errs)
 	}
 }
