@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"berth/agent/hostfacts"
+	"berth/agent/renewal"
 	"berth/api/inspect"
 	"berth/client"
 	"berth/internal/agentlog"
@@ -99,6 +100,20 @@ func (l local) NodeMeta(nodeID string, changes map[string]*string) (*nodecalls.N
 		return nil, err
 	}
 	return client.Meta(l.client, changes)
+}
+
+// Identity describes the certificate of the agent of a node, and renews it first if it has to.
+func (l local) Identity(ctx context.Context, nodeID string, renew bool) (*inspect.NodeIdentity, error) {
+	err := l.checkNode(nodeID)
+	if err != nil {
+		return nil, err
+	}
+	r := renewal.Renewer{Keys: l.keys, Sign: l.renewNode, Logger: l.logger.Named("tls")}
+	if l.server != nil {
+		r.Sign = l.renewServer
+	}
+	o := renewal.Order{NodeID: l.client.NodeID(), Renews: l.config().TLS.Renew, Renew: renew}
+	return r.Identity(ctx, o)
 }
 
 // Host describes the machine.

@@ -37,6 +37,16 @@ var nodeRequests = map[string][]nodeRequest{
 		{target: "/v1/client/gc?node_id=n"},
 		{target: "/v1/client/gc?node_id=none", status: 404},
 	},
+	"GET /v1/client/identity": {
+		{target: "/v1/client/identity?node_id=n"},
+		{target: "/v1/client/identity?node_id=none", status: 404},
+	},
+	"PUT /v1/client/identity/renew": {
+		{target: "/v1/client/identity/renew?node_id=n", body: `{}`},
+		{target: "/v1/client/identity/renew", body: `{"NodeID":"n"}`},
+		{target: "/v1/client/identity/renew?node_id=n", body: `{"NodeID":"m"}`, status: 400},
+		{target: "/v1/client/identity/renew?node_id=none", body: `{}`, status: 404},
+	},
 	"GET /v1/client/metadata": {
 		{target: "/v1/client/metadata?node_id=n"},
 		{target: "/v1/client/metadata?node_id=none", status: 404},

@@ -9,6 +9,10 @@ func agentCalls() map[string]routeCall {
 			body:   `{"NodeID":"n1","Meta":{"role":"db","rack":null}}`,
 			status: 200,
 		},
+		"GET /v1/client/identity": {path: "/v1/client/identity?node_id=n1", status: 200},
+		"PUT /v1/client/identity/renew": {
+			path: "/v1/client/identity/renew", body: `{"NodeID":"n1"}`, status: 200,
+		},
 		"GET /v1/agent/host":              {path: "/v1/agent/host", status: 200},
 		"GET /v1/agent/monitor":           {path: "/v1/agent/monitor?log_level=warn", status: 412},
 		"GET /v1/agent/monitor/export":    {path: "/v1/agent/monitor/export?plain=true", status: 200},

@@ -102,7 +102,11 @@ func (r Renewer) Step(ctx context.Context, now time.Time) error {
 	if now.Before(r.Keys.RenewAt()) && r.follows() {
 		return nil
 	}
+	return r.renew(ctx)
+}
 
+// renew has the next certificate signed, and takes it up.
+func (r Renewer) renew(ctx context.Context) error {
 	csr, err := r.Keys.CSR()
 	if err != nil {
 		return err

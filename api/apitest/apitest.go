@@ -382,6 +382,21 @@ func (a *Agent) NodeMeta(nodeID string, changes map[string]*string) (*nodecalls.
 	return meta, nil
 }
 
+// Identity answers for the node with the ID Node. A renewal gives the certificate another serial number.
+func (a *Agent) Identity(_ context.Context, nodeID string, renew bool) (*inspect.NodeIdentity, error) {
+	if nodeID != "" && nodeID != a.Node {
+		return nil, structs.NotFoundf("node %s is not this agent's node %s", nodeID, a.Node)
+	}
+	claims := inspect.IdentityClaims{
+		Subject: "spiffe://global/node/" + a.Node, Issuer: "CN=berth CA a", Serial: "5f0a90aa",
+		NotBefore: 1_000, Expires: 2_000, NodeID: a.Node, Names: []string{"node.global.berth"}, RenewAt: 1_500,
+	}
+	if renew {
+		claims.Serial = "5f0a90ab"
+	}
+	return &inspect.NodeIdentity{Claims: claims}, nil
+}
+
 // OwnLogFiles returns OwnLogs.
 func (a *Agent) OwnLogFiles(time.Time) ([]string, error) { return a.OwnLogs, nil }
 

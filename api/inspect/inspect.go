@@ -25,6 +25,10 @@ type Agent interface {
 	// nodeID is "" or the ID of a node. The error is not-found if the agent does not run that node, and invalid
 	// for wrong changes.
 	NodeMeta(nodeID string, changes map[string]*string) (*nodecalls.NodeMeta, error)
+	// Identity returns the certificate of the agent of a node, with renew after its renewal. nodeID is "" or
+	// the ID of a node. The error is not-found if the agent does not run that node, and a failed precondition
+	// without a certificate, or without its renewal by the servers.
+	Identity(ctx context.Context, nodeID string, renew bool) (*NodeIdentity, error)
 	// Host describes the machine without secrets.
 	Host(ctx context.Context) (*Host, error)
 	// Debug reports whether the configuration opens profiles and the host to callers without tokens
@@ -63,4 +67,26 @@ type DiskUsage struct {
 type HostAnswer struct {
 	AgentID  string
 	HostData *Host `json:",omitempty"`
+}
+
+// NodeIdentity is the certificate by which the agent of a node proves its identity, in the shape of the
+// dialect, where a signed token does this.
+type NodeIdentity struct {
+	Claims IdentityClaims
+}
+
+// IdentityClaims has the facts of the certificate under the names of the dialect, where it has them. Times
+// are in seconds since 1970.
+type IdentityClaims struct {
+	Subject   string   `json:"sub"` // spiffe://REGION/node/ID; of an agent that is a server too, the server's
+	Issuer    string   `json:"iss"`
+	Serial    string   `json:"jti"` // in hexadecimal
+	NotBefore int64    `json:"nbf"`
+	Expires   int64    `json:"exp"`
+	NodeID    string   `json:"node_id"`
+	Names     []string `json:"names"` // DNS names and addresses
+	// RenewAt is the time from which the agent renews the certificate, 0 if it does not.
+	RenewAt int64 `json:"renew_at,omitempty"`
+	// RenewalFault is the error of the last renewal, "" if it has not failed.
+	RenewalFault string `json:"renewal_fault,omitempty"`
 }

@@ -14,7 +14,6 @@ var absent = map[string]string{
 	"job from-compose": "see `berth-convert compose -h`",
 	"license":          "berth needs no license",
 	"migrate":          "see `berth-convert nomad -h`",
-	"node identity":    "a node proves its identity by its certificate; see `berth tls -h`",
 	"node-drain":       "see `berth node drain -h`",
 	"node-status":      "see `berth node status -h`",
 	"operator client-state": "the files of a node have a form of their own; " +

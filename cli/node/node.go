@@ -38,6 +38,7 @@ They are rejected, and what runs on them goes on.`,
 			"berth node status -self -verbose",
 	},
 	metaCommand,
+	identityCommand,
 	{
 		Name:     "purge",
 		Args:     "<node>",

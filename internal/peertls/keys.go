@@ -32,6 +32,7 @@ type Keys struct {
 	logger  hclog.Logger
 	current atomic.Pointer[material]
 	reading sync.Mutex // held while the files are read
+	writing sync.Mutex // held while the files are written
 	removed []string   // see SetRemoved; guarded by reading
 	revoked atomic.Pointer[Revoked]
 	open    openConns
@@ -99,6 +100,9 @@ func (k *Keys) NodeID() string {
 
 // Serial returns the serial number of the certificate of this agent, in hexadecimal.
 func (k *Keys) Serial() string { return pki.Serial(k.current.Load().cert.Leaf) }
+
+// Certificate returns the certificate of this agent. Nobody may change it.
+func (k *Keys) Certificate() *x509.Certificate { return k.current.Load().cert.Leaf }
 
 // Expires returns the end of the certificate of this agent.
 func (k *Keys) Expires() time.Time { return k.current.Load().cert.Leaf.NotAfter }

@@ -60,6 +60,8 @@ func (k *Keys) CSR() ([]byte, error) {
 // stay beside the new ones, so that the files are valid at any time. If it rejects the certificate, it writes
 // nothing.
 func (k *Keys) Replace(cert, authorities []byte) error {
+	k.writing.Lock() // an operator may renew beside the agent
+	defer k.writing.Unlock()
 	m := k.current.Load()
 	certs, err := pki.ParseCertificates(cert)
 	if err != nil {

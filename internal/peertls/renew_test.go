@@ -3,6 +3,7 @@ package peertls
 import (
 	"os"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -126,5 +127,35 @@ func TestKeys_NamesAreThoseBesideTheRole(t *testing.T) {
 	want := []string{"s1.example.com", "10.0.0.1", "2001:db8::1"}
 	if got := keys.Names(); !slices.Equal(got, want) {
 		t.Errorf("got %q; want %q", got, want)
+	}
+}
+
+// Renewals of the agent and of an operator meet while the authority changes. The files fit each other after
+// each of them.
+func TestKeys_ReplaceOneAfterTheOther(t *testing.T) {
+	a := pkitest.New(t, "global")
+	keys := open(t, a, pki.RoleServer, "s1")
+	var replacing sync.WaitGroup
+	for range 8 {
+		other := pkitest.New(t, "global")
+		next, err := other.Sign(keys.Certificate().PublicKey, pki.Request{
+			Identity: keys.Identity(),
+			From:     time.Now(),
+			Life:     pkitest.Life,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		replacing.Go(func() {
+			err := keys.Replace(next, other.CertPEM())
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	replacing.Wait()
+	_, err := Open(keys.cfg, "global", pki.RoleServer, hclog.NewNullLogger())
+	if err != nil {
+		t.Error(err)
 	}
 }

@@ -24,6 +24,10 @@ var nodeRoutes = map[string]struct{ target, body string }{
 		target: "/v1/client/metadata?node_id=NODE",
 		body:   `{"Meta":{"rack":"r1"}}`,
 	},
+	// The agents of this cluster have no certificates: each says so.
+	"GET /v1/client/identity":       {target: "/v1/client/identity?node_id=NODE"},
+	"PUT /v1/client/identity/renew": {target: "/v1/client/identity/renew?node_id=NODE", body: "{}"},
+
 	"GET /v1/client/allocation/{id}/checks": {target: "/v1/client/allocation/ALLOC/checks"},
 	"GET /v1/client/allocation/{id}/exec":   {target: "/v1/client/allocation/ALLOC/exec"},
 	"GET /v1/client/allocation/{id}/stats":  {target: "/v1/client/allocation/ALLOC/stats?task=t"},

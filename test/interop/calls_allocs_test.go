@@ -90,6 +90,14 @@ var allocCalls = []callRow{
 			return checkRejected(f.c.Nodes().GcAlloc(alloc.ID, nil), "Unmarshal(nil)")
 		})
 	}},
+	{"Nodes.Identity.Get", func(f *callFixture) error {
+		_, err := f.c.Nodes().Identity().Get(&public.NodeIdentityGetRequest{NodeID: f.nodeID}, nil)
+		return checkRejected(err, "this agent has no TLS certificate")
+	}},
+	{"Nodes.Identity.Renew", func(f *callFixture) error {
+		_, err := f.c.Nodes().Identity().Renew(&public.NodeIdentityRenewRequest{NodeID: f.nodeID}, nil)
+		return checkRejected(err, "this agent has no TLS certificate")
+	}},
 	{"Nodes.GC", func(f *callFixture) error {
 		alloc := f.endedAlloc()
 		if err := f.c.Nodes().GC(f.nodeID, nil); err != nil {

@@ -21,7 +21,7 @@ var withoutRoute = map[string]string{
 	"Agent.SetSchedulerWorkerConfig":             "one loop of the leader processes all evaluations",
 	"Agent.SetServers":                           "nodes learn the servers from each heartbeat",
 	"ACLOIDC":                                    noAccessControl,
-	"Nodes.Identity":                             "nodes have no signed identities",
+	"Nodes.Identity":                             "the agents of the calls have no TLS certificates",
 	"Allocations.GetPauseState":                  enterprise,
 	"Allocations.SetPauseState":                  enterprise,
 	"HostVolumes.Register":                       "a directory that exists is one of the configuration of its node",
@@ -51,5 +51,7 @@ func reasonOf(call string) string {
 // notWorking has the outcomes of rows that do not count. An empty answer is right, because berth does not
 // have such things. A rejected call has a row because it needs an object to be rejected for.
 var notWorking = map[string]string{
-	"Nodes.GcAlloc": "rejected",
+	"Nodes.GcAlloc":        "rejected",
+	"Nodes.Identity.Get":   "rejected",
+	"Nodes.Identity.Renew": "rejected",
 }

@@ -1,0 +1,66 @@
+package nodemetas
+
+import (
+	"cmp"
+	"context"
+
+	"berth/api"
+	"berth/api/inspect"
+	"berth/structs"
+	"berth/structs/access"
+)
+
+var identity = api.NewEndpoint[*inspect.NodeIdentity](api.Get, "/v1/client/identity", serveIdentity,
+	api.Needs(access.NeedsNodeRead))
+
+func serveIdentity(c *api.Call) (any, error) {
+	id := c.Param("node_id")
+	found, err := c.Agent.Identity(c.Ctx(), id, false)
+	if err != nil {
+		return nil, c.ForwardToNode(id, err)
+	}
+	return found, nil
+}
+
+// Identity describes the certificate of the agent of a node. The ID "" is the node of the called agent.
+func Identity(ctx context.Context, c *api.Client, nodeID string) (*inspect.NodeIdentity, error) {
+	return identity.Send(ctx, c, api.Request{Query: query(nodeID)})
+}
+
+// renewal is the body of a renewal, in the shape of the dialect. Any agent takes it.
+type renewal struct {
+	NodeID string // "" is the node of the called agent
+}
+
+var renew = api.NewEndpoint[*inspect.NodeIdentity](api.Put, "/v1/client/identity/renew", serveRenewal,
+	api.Needs(access.NeedsNodeWrite))
+
+func serveRenewal(c *api.Call) (any, error) {
+	var body renewal
+	err := c.DecodeBody(&body)
+	if err != nil {
+		return nil, err
+	}
+	id := c.Param("node_id")
+	if body.NodeID != "" && id != "" && body.NodeID != id {
+		return nil, structs.Invalidf("the parameter node_id is node %q, the body names %q",
+			structs.Cut(id, structs.MaxQuoted), structs.Cut(body.NodeID, structs.MaxQuoted))
+	}
+
+	id = cmp.Or(id, body.NodeID)
+	found, err := c.Agent.Identity(c.Ctx(), id, true)
+	if err == nil {
+		return found, nil
+	}
+	fault := api.Resend(c, body)
+	if fault != nil {
+		return nil, fault
+	}
+	return nil, c.ForwardToNode(id, err)
+}
+
+// RenewIdentity renews the certificate of the agent of a node, and describes the new one. The ID "" is the
+// node of the called agent.
+func RenewIdentity(ctx context.Context, c *api.Client, nodeID string) (*inspect.NodeIdentity, error) {
+	return renew.Send(ctx, c, api.Request{Query: query(nodeID), Body: renewal{NodeID: nodeID}})
+}
