@@ -16,10 +16,16 @@ func All() []command.Command {
 		doctorCommand(),
 		{
 			Name: "operator", // joins the commands of package cli, as the next
-			Sub: []command.Command{{
-				Name: "snapshot",
-				Sub:  []command.Command{snapshotStateCommand()},
-			}},
+			Sub: []command.Command{
+				{
+					Name: "snapshot",
+					Sub:  []command.Command{snapshotStateCommand()},
+				},
+				{
+					Name: "raft",
+					Sub:  []command.Command{raftInfoCommand(), raftLogsCommand()},
+				},
+			},
 		},
 		{
 			Name: "plugin",

@@ -18,10 +18,6 @@ var absent = map[string]string{
 	"node-status":      "see `berth node status -h`",
 	"operator client-state": "the files of a node have a form of their own; " +
 		"`berth operator debug` saves the view of the agent",
-	"operator raft info": "the files of a server have a form of their own; " +
-		"see `berth operator raft list-peers`",
-	"operator raft logs": "the files of a server have a form of their own; " +
-		"`berth events` shows the changes",
 	"operator raft migrate-backend": "the log has one form",
 	"operator raft state": "the files of a server have a form of their own; " +
 		"`berth operator snapshot state` shows the rows of an archive",
@@ -39,8 +35,7 @@ var absent = map[string]string{
 	"server-members":     "see `berth server members -h`",
 	"service delete": "an instance of a service ends with its allocation; " +
 		"see `berth alloc stop -h`",
-	"setup vault": "docs/operations/consul-and-vault.md has the commands of Vault",
-	"windows":     "berth runs on Linux alone",
+	"windows": "berth runs on Linux alone",
 }
 
 // insteadOf returns what berth has in place of a command of the dialect, or "". The path of the command may

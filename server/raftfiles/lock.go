@@ -9,13 +9,16 @@ import (
 	"berth/structs"
 )
 
+// lockName is the file whose lock a server holds while it runs.
+const lockName = "server.lock"
+
 // LockDir locks the data directory against other servers. It makes the directory if it is
 // missing. Closing the file unlocks it.
 func LockDir(dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, structs.Internalf("server: data_dir: %w", err)
 	}
-	f, err := os.OpenFile(filepath.Join(dir, "server.lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, structs.Internalf("server: data_dir: %w", err)
 	}

@@ -1,0 +1,35 @@
+package fsm
+
+import "strconv"
+
+// Part is a command in a log entry, without its payload.
+type Part struct {
+	Name  string
+	Bytes int // of its payload
+}
+
+// Parts names the commands of a log entry, several for a batch. It does not read their payloads, which may
+// have secrets.
+func Parts(entry []byte) (parts []Part) {
+	if len(entry) == 0 {
+		return nil
+	}
+	if entry[0] == Batch.ID {
+		entries, err := Batch.entries(entry[1:])
+		for _, e := range entries {
+			parts = append(parts, partOf(e))
+		}
+		if err == nil {
+			return parts
+		}
+	}
+	return []Part{partOf(entry)}
+}
+
+func partOf(entry []byte) Part {
+	name := CommandOf(entry).Name
+	if CommandOf(entry) == unknown {
+		name = "command " + strconv.Itoa(int(entry[0])) // of a newer version
+	}
+	return Part{Name: name, Bytes: len(entry) - 1}
+}
