@@ -142,7 +142,7 @@ var tree = []command.Command{
 	{
 		Name:     "setup",
 		Group:    command.GroupCluster,
-		Synopsis: "Prepare Consul for the logins of services and tasks",
+		Synopsis: "Prepare Consul and Vault for the logins of services and tasks",
 		Sub:      setupcmd.Commands,
 	},
 	{

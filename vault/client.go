@@ -202,6 +202,19 @@ type request struct {
 	hidden string         // a secret of the body that no error shows
 }
 
+// Request is a call of a path that has no secret of a task.
+type Request struct {
+	Access Access
+	Method string
+	Path   string         // below /v1/
+	Body   map[string]any // nil: none
+}
+
+// Call sends a request.
+func (c *Client) Call(ctx context.Context, r Request) (*Secret, error) {
+	return c.call(ctx, request{method: r.Method, path: r.Path, access: r.Access, body: r.Body})
+}
+
 // call sends one request.
 func (c *Client) call(ctx context.Context, r request) (*Secret, error) {
 	late := fmt.Errorf("no answer came within %s", c.cfg.Timeout)

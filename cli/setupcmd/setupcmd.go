@@ -12,6 +12,7 @@ import (
 	"berth/api/identities"
 	"berth/cli/command"
 	"berth/consul/setup"
+	"berth/internal/setupstep"
 	"berth/structs"
 	"berth/structs/admin"
 	"berth/structs/validate"
@@ -88,6 +89,7 @@ var Commands = []command.Command{
 			"berth setup consul -check\n" +
 			"berth setup consul -destroy",
 	},
+	vaultCommand,
 }
 
 // outcome is the answer with -json.
@@ -106,14 +108,27 @@ func setUpConsul(ctx context.Context, c *command.Call) error {
 		return err
 	}
 
-	show(c, consul, steps)
 	done := outcome{Consul: consul.Address(), Steps: steps}
-	changes := setup.Changes(steps)
+	return carryOut(ctx, c, proposal{"Consul at " + consul.Address(), steps, done, printNextStep})
+}
+
+// proposal is what a command is about to do.
+type proposal struct {
+	place   string // the other system, with its address
+	steps   []*setupstep.Step
+	outcome any // the answer with -json
+	next    func(*command.Call)
+}
+
+// carryOut shows the steps, asks, and applies them, as the options say.
+func carryOut(ctx context.Context, c *command.Call, p proposal) error {
+	show(c, p)
+	changes := setupstep.Changes(p.steps)
 	switch {
 	case changes == 0:
-		return c.Report(done, "Nothing is to be done.")
+		return c.Report(p.outcome, "Nothing is to be done.")
 	case c.Bool("check"):
-		err := c.Report(done, "Without -check, %s would be made, changed or deleted.",
+		err := c.Report(p.outcome, "Without -check, %s would be made, changed or deleted.",
 			command.Plural(changes, "object"))
 		return cmp.Or[error](err, command.ExitError(exitOpen))
 	case !c.Bool("y"):
@@ -123,23 +138,22 @@ func setUpConsul(ctx context.Context, c *command.Call) error {
 		}
 	}
 
-	err = apply(ctx, c, steps)
+	err := apply(ctx, c, p.steps)
 	if err != nil {
 		return err
 	}
 	if !c.Bool("destroy") {
-		printNextStep(c)
+		p.next(c)
 	}
-	return c.WriteOutcome(done)
+	return c.WriteOutcome(p.outcome)
 }
 
 // plan returns the steps that the options ask for.
 func plan(ctx context.Context, c *command.Call, consul *setup.Client) ([]*setup.Step, error) {
 	if c.Bool("destroy") {
-		for _, name := range []string{"jwks-url", "jwks-ca-file", "policy-file"} {
-			if c.Given(name) {
-				return nil, command.BadUsage("-destroy and -%s exclude each other", name)
-			}
+		err := checkDestroy(c)
+		if err != nil {
+			return nil, err
 		}
 		ctx, cancel := context.WithTimeout(ctx, patience)
 		defer cancel()
@@ -155,42 +169,58 @@ func plan(ctx context.Context, c *command.Call, consul *setup.Client) ([]*setup.
 	return consul.Plan(ctx, w)
 }
 
+// checkDestroy rejects options that describe what -destroy deletes.
+func checkDestroy(c *command.Call) error {
+	for _, name := range []string{"jwks-url", "jwks-ca-file", "policy-file"} {
+		if c.Given(name) {
+			return command.BadUsage("-destroy and -%s exclude each other", name)
+		}
+	}
+	return nil
+}
+
 // wanted reads the options.
 func wanted(c *command.Call) (*setup.Wanted, error) {
 	w := &setup.Wanted{
 		Namespace:  cmp.Or(c.Namespace(), structs.DefaultNamespace),
 		JWKSURL:    c.String("jwks-url"),
-		DefaultURL: func(ctx context.Context) (string, error) { return defaultURL(ctx, c) },
+		DefaultURL: func(ctx context.Context) (string, error) { return defaultURL(ctx, c, "Consul") },
 	}
 	err := validate.Namespace(&admin.Namespace{Name: w.Namespace})
 	if err != nil {
 		return nil, command.BadUsage("-namespace names one namespace, whose tasks get a role: %v", err)
 	}
 
-	u, err := url.Parse(w.JWKSURL)
+	return w, readOptions(c, map[string]*string{"jwks-ca-file": &w.JWKSCA, "policy-file": &w.Rules})
+}
+
+// readOptions checks -jwks-url, and reads the files that options name.
+func readOptions(c *command.Call, files map[string]*string) error {
+	u, err := url.Parse(c.String("jwks-url"))
 	if c.Given("jwks-url") && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
-		return nil, command.BadUsage("-jwks-url is %q; expected a URL that begins with http:// or https://",
-			structs.Cut(w.JWKSURL, structs.MaxQuoted))
+		return command.BadUsage("-jwks-url is %q; expected a URL that begins with http:// or https://",
+			structs.Cut(c.String("jwks-url"), structs.MaxQuoted))
 	}
 
-	for name, text := range map[string]*string{"jwks-ca-file": &w.JWKSCA, "policy-file": &w.Rules} {
+	for name, text := range files {
 		if !c.Given(name) {
 			continue
 		}
 		read, err := c.ReadFile(c.String(name))
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if strings.TrimSpace(string(read)) == "" {
-			return nil, structs.Invalidf("the file of -%s, %s, is empty", name, c.String(name))
+			return structs.Invalidf("the file of -%s, %s, is empty", name, c.String(name))
 		}
 		*text = string(read)
 	}
-	return w, nil
+	return nil
 }
 
-// defaultURL returns the URL of the public keys that the servers name, or else that of the agent.
-func defaultURL(ctx context.Context, c *command.Call) (string, error) {
+// defaultURL returns the URL of the public keys for another system: the one that the servers name, or else
+// that of the agent.
+func defaultURL(ctx context.Context, c *command.Call, system string) (string, error) {
 	found, err := identities.Discover(ctx, c.API)
 	if err == nil {
 		return found.KeysURL, nil
@@ -201,42 +231,42 @@ func defaultURL(ctx context.Context, c *command.Call) (string, error) {
 
 	agent, err := url.Parse(c.API.Address())
 	if err != nil || agent.Scheme != "http" && agent.Scheme != "https" {
-		return "", command.BadUsage("Consul cannot reach the agent at %s; name the URL at which it can read the "+
-			"keys by -jwks-url, such as https://b1.example.com:4746%s", c.API.Address(), keysPath)
+		return "", command.BadUsage("%s cannot reach the agent at %s; name the URL at which it can read the "+
+			"keys by -jwks-url, such as https://b1.example.com:4746%s", system, c.API.Address(), keysPath)
 	}
 
 	host := agent.Hostname()
 	ip := net.ParseIP(host)
 	if host == "localhost" || ip != nil && ip.IsLoopback() {
-		c.Printf("The agent's address %s is one of this machine alone. If a server of Consul runs on another "+
-			"one, name an address for all by -jwks-url.\n\n", agent.Host)
+		c.Printf("The agent's address %s is one of this machine alone. If a server of %s runs on another "+
+			"one, name an address for all by -jwks-url.\n\n", agent.Host, system)
 	}
 	return (&url.URL{Scheme: agent.Scheme, Host: agent.Host, Path: keysPath}).String(), nil
 }
 
-func show(c *command.Call, consul *setup.Client, steps []*setup.Step) {
-	c.Printf("Consul at %s\n\n", consul.Address())
-	if len(steps) == 0 {
+func show(c *command.Call, p proposal) {
+	c.Printf("%s\n\n", p.place)
+	if len(p.steps) == 0 {
 		return
 	}
 	var rows command.Grid
-	for _, s := range steps {
+	for _, s := range p.steps {
 		rows.AddRow(string(s.Action), s.Kind, s.Name, s.Detail)
 	}
 	c.Table("Action|Kind|Name|Detail", rows)
 	c.Printf("\n")
 }
 
-var done = map[setup.Action]string{
-	setup.Create: "Created",
-	setup.Change: "Changed",
-	setup.Delete: "Deleted",
+var done = map[setupstep.Action]string{
+	setupstep.Create: "Created",
+	setupstep.Change: "Changed",
+	setupstep.Delete: "Deleted",
 }
 
 // apply carries the steps out, in their order, up to the first error.
-func apply(ctx context.Context, c *command.Call, steps []*setup.Step) error {
+func apply(ctx context.Context, c *command.Call, steps []*setupstep.Step) error {
 	for _, s := range steps {
-		if s.Action == setup.Keep {
+		if s.Action == setupstep.Keep {
 			continue
 		}
 		err := applyOne(ctx, s)
@@ -249,7 +279,7 @@ func apply(ctx context.Context, c *command.Call, steps []*setup.Step) error {
 	return nil
 }
 
-func applyOne(ctx context.Context, s *setup.Step) error {
+func applyOne(ctx context.Context, s *setupstep.Step) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	return s.Apply(ctx)

@@ -73,7 +73,7 @@ func (c *Client) methodStep(ctx context.Context, m *api.ACLAuthMethod, w *Wanted
 		Kind:   kindMethod,
 		Name:   m.Name,
 		Detail: strings.Join(lacks, "; "),
-		apply: func(ctx context.Context) error {
+		Do: func(ctx context.Context) error {
 			_, _, err := c.acl.AuthMethodUpdate(&changed, writing(ctx))
 			return c.explainMethod(changed.Config, err)
 		},
@@ -87,7 +87,7 @@ func (c *Client) createMethod(url, ca string) *Step {
 		Kind:   kindMethod,
 		Name:   consul.DefaultAuthMethod,
 		Detail: "verifies identities by the keys at " + url,
-		apply: func(ctx context.Context) error {
+		Do: func(ctx context.Context) error {
 			_, _, err := c.acl.AuthMethodCreate(&api.ACLAuthMethod{
 				Name:        consul.DefaultAuthMethod,
 				Type:        typeJWT,

@@ -26,7 +26,7 @@ func (c *Client) PlanRemoval(ctx context.Context) ([]*Step, error) {
 			Kind:   kind,
 			Name:   name,
 			Detail: detail,
-			apply: func(ctx context.Context) error {
+			Do: func(ctx context.Context) error {
 				_, err := call(writing(ctx))
 				if err != nil {
 					return c.explain("deleting the "+kind+" "+name, err)

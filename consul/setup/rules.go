@@ -48,7 +48,7 @@ func (c *Client) ruleStep(rules []*api.ACLBindingRule, need *api.ACLBindingRule)
 			Kind:   kindRule,
 			Name:   ruleName(need),
 			Detail: "it is " + ruleName(rules[at]),
-			apply: func(ctx context.Context) error {
+			Do: func(ctx context.Context) error {
 				_, _, err := c.acl.BindingRuleUpdate(need, writing(ctx))
 				return c.written(kindRule, ruleName(need), err)
 			},
@@ -59,7 +59,7 @@ func (c *Client) ruleStep(rules []*api.ACLBindingRule, need *api.ACLBindingRule)
 		Kind:   kindRule,
 		Name:   ruleName(need),
 		Detail: strings.TrimSuffix(need.Description, ". "+mark),
-		apply: func(ctx context.Context) error {
+		Do: func(ctx context.Context) error {
 			_, _, err := c.acl.BindingRuleCreate(need, writing(ctx))
 			return c.written(kindRule, ruleName(need), err)
 		},
@@ -116,7 +116,7 @@ func (c *Client) policyStep(
 			Kind:   kindPolicy,
 			Name:   name,
 			Detail: strings.Join(strings.Fields(rules), " "),
-			apply: func(ctx context.Context) error {
+			Do: func(ctx context.Context) error {
 				_, _, err := c.acl.PolicyCreate(&api.ACLPolicy{
 					Name:        name,
 					Description: "The rights of tasks of berth. " + mark,
@@ -144,7 +144,7 @@ func (c *Client) policyStep(
 		Kind:   kindPolicy,
 		Name:   name,
 		Detail: strings.Join(strings.Fields(rules), " "),
-		apply: func(ctx context.Context) error {
+		Do: func(ctx context.Context) error {
 			_, _, err := c.acl.PolicyUpdate(policy, writing(ctx))
 			return c.written(kindPolicy, name, err)
 		},
@@ -160,7 +160,7 @@ func (c *Client) roleStep(role *api.ACLRole, name string) *Step {
 			Kind:   kindRole,
 			Name:   name,
 			Detail: "has the policy " + name,
-			apply: func(ctx context.Context) error {
+			Do: func(ctx context.Context) error {
 				_, _, err := c.acl.RoleCreate(&api.ACLRole{
 					Name:        name,
 					Description: "Tasks of a namespace of berth. " + mark,
@@ -180,7 +180,7 @@ func (c *Client) roleStep(role *api.ACLRole, name string) *Step {
 		Kind:   kindRole,
 		Name:   name,
 		Detail: "lacks the policy " + name,
-		apply: func(ctx context.Context) error {
+		Do: func(ctx context.Context) error {
 			_, _, err := c.acl.RoleUpdate(&changed, writing(ctx))
 			return c.written(kindRole, name, err)
 		},

@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/consul/api"
 
 	"berth/consul"
+	"berth/internal/setupstep"
 	"berth/structs"
 )
 
@@ -31,43 +32,16 @@ const defaultRules = `service_prefix "" { policy = "read" }
 node_prefix    "" { policy = "read" }
 `
 
-// Action is what a step does with its object.
-type Action string
-
-// The actions.
-const (
-	Keep   Action = "keep"
-	Create Action = "create"
-	Change Action = "change"
-	Delete Action = "delete"
-)
-
 // Step is one object of Consul's ACLs with what is to be done with it.
-type Step struct {
-	Action Action
-	Kind   string // as Consul calls it, such as "auth method"
-	Name   string
-	Detail string `json:",omitempty"`
-	apply  func(ctx context.Context) error
-}
+type Step = setupstep.Step
 
-// Apply carries the step out. The error says what Consul does not take.
-func (s *Step) Apply(ctx context.Context) error {
-	if s.apply == nil {
-		return nil
-	}
-	return s.apply(ctx)
-}
-
-// Changes counts the steps that change Consul.
-func Changes(steps []*Step) (n int) {
-	for _, s := range steps {
-		if s.Action != Keep {
-			n++
-		}
-	}
-	return n
-}
+// The actions of steps.
+const (
+	Keep   = setupstep.Keep
+	Create = setupstep.Create
+	Change = setupstep.Change
+	Delete = setupstep.Delete
+)
 
 // Wanted describes the objects that Consul shall have. An empty field leaves that of an object that is there.
 type Wanted struct {
