@@ -296,6 +296,15 @@ func TestRestore_OfADamagedArchiveChangesNothing(t *testing.T) {
 			t.Errorf("%s: the state was changed", name)
 		}
 	}
+	var redacted bytes.Buffer
+	meta := snaparchive.Meta{Index: 5, Term: 1, Redacted: true}
+	err := snaparchive.Write(&redacted, meta, 0, new(bytes.Buffer))
+	if err == nil {
+		err = s.SnapshotRestore(t.Context(), &redacted, keyring.RestoreKeys{})
+	}
+	if !structs.IsKind(err, structs.KindPrecondition) || !s.has("two") {
+		t.Errorf("a redacted archive: %v", err)
+	}
 	if left, _ := filepath.Glob(filepath.Join(s.cfg.DataDir, "restore-*")); len(left) > 0 {
 		t.Errorf("files left behind: %v", left)
 	}

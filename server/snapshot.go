@@ -75,7 +75,7 @@ func (s *Server) SnapshotRestore(ctx context.Context, r io.Reader, given keyring
 		_ = os.Remove(filepath.Clean(tmp.Name()))
 	}()
 
-	meta, err := snaparchive.Read(r, tmp)
+	meta, err := snaparchive.ReadToRestore(r, tmp)
 	if err != nil {
 		return err
 	}

@@ -25,8 +25,7 @@ var absent = map[string]string{
 		"to pause it, see `berth operator scheduler set-config -h`",
 	"operator snapshot agent": "the servers save archives by themselves; " +
 		"see `snapshot_agent` in the settings",
-	"operator snapshot redact": "an archive has its keys in encrypted form alone",
-	"operator utilization":     "berth counts no use for a license; see `berth operator metrics -h`",
+	"operator utilization": "berth counts no use for a license; see `berth operator metrics -h`",
 	"recommendation": "berth recommends no resources; " +
 		"`berth alloc status -stats` shows the use",
 	"sentinel":           "berth has rules in CEL; see `berth admission -h`",

@@ -143,6 +143,7 @@ command calls no agent, and needs as much memory as a server.`,
 				Examples: "berth operator snapshot inspect backup.snap\n" +
 					"berth operator snapshot inspect -identity key.txt backup.snap.age",
 			},
+			redactCommand,
 		},
 	},
 }

@@ -106,6 +106,10 @@ func snapshotRestore(ctx context.Context, c *command.Call) error {
 		return err
 	}
 	defer command.CloseRead(f)
+	err = meta.CheckRestorable()
+	if err != nil {
+		return err
+	}
 	content, err := f.content()
 	if err != nil {
 		return err
@@ -176,6 +180,10 @@ func snapshotInspect(ctx context.Context, c *command.Call) error {
 			c.Printf("The file is encrypted with age\n")
 		}
 		c.Printf("The archive is complete\n")
+		if meta.Redacted {
+			c.Printf("It is redacted, so that others may have it, and cannot be restored\n")
+			return nil
+		}
 		printKeys(c, &file)
 		return nil
 	})

@@ -33,6 +33,17 @@ type Meta struct {
 	Berth   string    // the name of that version
 	Created time.Time // the time at which it was saved
 	Region  string    `json:",omitempty"`
+	// Redacted is set if keys, secrets and texts were left out, so that the state serves nobody as its own.
+	Redacted bool `json:",omitempty"`
+}
+
+// CheckRestorable returns an error if the state must not replace that of a cluster.
+func (m *Meta) CheckRestorable() error {
+	if m.Redacted {
+		return structs.Preconditionf("the archive is redacted: it lacks all secrets and most of each job, " +
+			"so it is no backup; restore the archive from which it was made")
+	}
+	return nil
 }
 
 // raftVersion is the version of Raft's description that Write writes.
@@ -130,6 +141,22 @@ func (s *sums) copyFile(w io.Writer, r io.Reader, name string) (int64, error) {
 // Read reads an archive and copies its state to w. Only if it returns without error, w has received the whole
 // state that was saved. An error is of kind invalid, unless it is w's own.
 func Read(r io.Reader, w io.Writer) (*Meta, error) {
+	return read(r, w, checkLevel)
+}
+
+// ReadToRestore is Read for a state that replaces that of a cluster: see CheckRestorable.
+func ReadToRestore(r io.Reader, w io.Writer) (*Meta, error) {
+	return read(r, w, func(m *Meta) error {
+		err := checkLevel(m)
+		if err != nil {
+			return err
+		}
+		return m.CheckRestorable()
+	})
+}
+
+// read is Read with a check of the description before the state.
+func read(r io.Reader, w io.Writer, check func(*Meta) error) (*Meta, error) {
 	zip, err := gzip.NewReader(r)
 	if err != nil {
 		return nil, structs.Invalidf("not a snapshot archive: %w", err)
@@ -149,7 +176,7 @@ func Read(r io.Reader, w io.Writer) (*Meta, error) {
 	}
 
 	// This precedes the state, so that a long download is not in vain.
-	err = checkLevel(meta)
+	err = check(meta)
 	if err != nil {
 		return nil, err
 	}

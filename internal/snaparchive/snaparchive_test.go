@@ -191,3 +191,20 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+func TestReadToRestore_RejectsARedactedArchiveBeforeItsState(t *testing.T) {
+	for _, redacted := range []bool{false, true} {
+		var archive, got bytes.Buffer
+		err := Write(&archive, Meta{Index: 1, Redacted: redacted}, 5, strings.NewReader("state"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = ReadToRestore(&archive, &got)
+		if redacted && (!structs.IsKind(err, structs.KindPrecondition) || got.Len() > 0) {
+			t.Errorf("got %v and %q", err, got.String())
+		}
+		if !redacted && (err != nil || got.String() != "state") {
+			t.Errorf("an archive that is not redacted: got %v and %q", err, got.String())
+		}
+	}
+}
