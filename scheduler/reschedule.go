@@ -30,10 +30,19 @@ func (p *planner) classifyEndedAs(g *place.Group, a *structs.Allocation) rollout
 		return s
 	}
 
+	now := p.outlook.Now.UnixNano()
 	due, delay, ok := reschedule.NextTry(reschedule.PolicyOf(p.outlook.Job, g.Spec.TaskGroup), a)
+	// The node recorded an end in the future, so its clock is wrong, maybe by days. The delay begins now, and
+	// is over with the evaluation that waited for it.
+	if due-now > int64(delay) {
+		due = now + int64(delay)
+		if a.FollowupEvalID == p.outlook.Eval.ID {
+			due = now
+		}
+	}
 	switch {
 	case !ok && !a.Migrate: // an operator may want it replaced beyond its policy
-	case a.Migrate || due <= p.outlook.Now.UnixNano():
+	case a.Migrate || due <= now:
 		s.Action = rollout.Reschedule
 		s.Delay = int64(delay)
 	default:

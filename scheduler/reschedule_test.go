@@ -156,3 +156,32 @@ func TestReschedule_OfAnAllocationThatEndedBeforeItsUpdate(t *testing.T) {
 		t.Errorf("the deployment is %s", d.describe())
 	}
 }
+
+// The clock of the node is ahead by more than a day. The delay of the policy holds, and no more.
+func TestReschedule_OnANodeWhoseClockIsAhead(t *testing.T) {
+	w := running(t, aJob("web", structs.JobService), "n1", "n2")
+	first := w.allocs("web")[0]
+	right := w.clock
+	w.clock = right.Add(30 * time.Hour)
+	w.client(first, structs.AllocFailed)
+	w.clock = right
+
+	p := w.run("web")
+	due := w.clock.Add(30 * time.Second)
+	if len(p.Place) != 0 || len(p.Followups) != 1 || p.Followups[0].WaitUntil != due.UnixNano() {
+		t.Fatalf("plan: %s", describe(p))
+	}
+	followup := p.Followups[0]
+
+	w.clock = w.clock.Add(10 * time.Second)
+	p = w.run("web")
+	if len(p.Place) != 0 || len(p.Followups) != 0 {
+		t.Fatalf("another evaluation in between: %s", describe(p))
+	}
+
+	w.clock = due
+	p = w.process(followup)
+	if len(p.Place) != 1 || p.Place[0].PreviousAllocation != first.ID {
+		t.Errorf("plan: %s", describe(p))
+	}
+}
