@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"berth/fsm"
+	"berth/server/control/retries"
 	"berth/server/nodeconn"
 	"berth/state"
 	"berth/structs"
@@ -37,6 +38,9 @@ func (c controllerLoop) callable(tx *state.ReadTx, w work) (candidates []string,
 	}
 
 	until = time.Unix(0, w.call.Time).Add(outcomeWait)
+	if retries.Ahead(w.call.Time) { // of a wrong clock, and most likely sent before this leadership
+		until = c.began.Add(outcomeWait)
+	}
 	if time.Now().Before(until) {
 		return nil, until
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"berth/server/control/retries"
 	"berth/server/control/workqueue"
 	"berth/server/nodeconn"
 	"berth/state"
@@ -22,6 +23,7 @@ type controllerLoop struct {
 	Deps
 	// candidates are the nodes whose controllers may be called for a row, the best first.
 	candidates []string
+	began      time.Time // of the leadership
 	// recordCall records that a call for the row is about to go to a node.
 	recordCall func(ctx context.Context, node string) error
 }
@@ -35,6 +37,11 @@ func (c controllerLoop) target(ids ...string) nodeconn.Target {
 func (c controllerLoop) withCandidates(candidates []string) controllerLoop {
 	c.candidates = candidates
 	return c
+}
+
+// runControllers runs the loop within a leadership.
+func (d Deps) runControllers(ctx context.Context) {
+	controllerLoop{Deps: d, began: time.Now()}.runner().Run(ctx)
 }
 
 func (c controllerLoop) runner() workqueue.Runner {
@@ -252,7 +259,7 @@ func (c controllerLoop) step(tx *state.ReadTx, w work) workqueue.Step {
 		Serial:  w.volume,
 		Rank:    w.rank,
 		Failed:  w.lastError != nil,
-		Due:     c.Config.dueAfter(w.lastError),
+		Due:     retries.Due(c.Config.Retry, w.lastError),
 	}
 	signals := []string{
 		pluginSignal(w.plugin),
@@ -335,7 +342,7 @@ func (d Deps) stamp(namespace string) structs.WriteOptions {
 func (c controllerLoop) controllerError(err error, last *structs.OperationError) *structs.OperationError {
 	e := c.operationError(err, last)
 	if e.RetryTime != 0 {
-		e.RetryTime = c.Config.retryTime(e)
+		e.RetryTime = retries.ControllerTime(c.Config.Retry, e)
 	}
 	return e
 }
@@ -356,7 +363,7 @@ func (d Deps) operationError(err error, last *structs.OperationError) *structs.O
 	}
 
 	if e.Code != codeNoController { // it is tried as soon as there is one
-		e.RetryTime = d.Config.dueAfter(e).UnixNano()
+		e.RetryTime = retries.Time(d.Config.Retry, e)
 	}
 
 	return e

@@ -6,6 +6,7 @@ import (
 
 	"berth/fsm"
 	"berth/server/control/requests"
+	"berth/server/control/retries"
 	"berth/server/control/workqueue"
 	"berth/server/nodeconn"
 	"berth/state"
@@ -79,10 +80,10 @@ const mountGrace = time.Minute
 // growDue leaves a new grant to its node, which grows the volume with the mount and reports that.
 func (c controllerLoop) growDue(claim *structs.CSIClaim) time.Time {
 	if claim.ExpandError != nil {
-		return c.Config.dueAfter(claim.ExpandError)
+		return retries.Due(c.Config.Retry, claim.ExpandError)
 	}
 	if claim.GrantIndex == claim.ModifyIndex {
-		return time.Unix(0, claim.GrantTime).Add(mountGrace)
+		return retries.After(claim.GrantTime, mountGrace)
 	}
 	return time.Time{}
 }

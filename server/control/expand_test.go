@@ -9,6 +9,7 @@ import (
 
 	"berth/csi/csitest"
 	"berth/fsm"
+	"berth/server/control/retries"
 	"berth/state/csi"
 	"berth/structs"
 	"berth/structs/nodecalls"
@@ -127,10 +128,10 @@ func TestNodeExpansion_FailsWaitsAndIsRetried(t *testing.T) {
 		w.grow("v", 20)
 		synctest.Wait()
 		e := w.claimOf("a1").ExpandError
-		if e == nil || e.RetryTime != time.Now().Add(finalRetry).UnixNano() {
+		if e == nil || e.RetryTime != time.Now().Add(retries.Final).UnixNano() {
 			t.Fatalf("got %+v", e)
 		}
-		after(finalRetry - time.Second)
+		after(retries.Final - time.Second)
 		if n := len(w.called(growMethod)); n != 1 {
 			t.Errorf("%d calls", n)
 		}
@@ -368,7 +369,7 @@ func TestOperationError_HasTheTimeOfTheNextAttempt(t *testing.T) {
 		defer stop()
 		synctest.Wait()
 		e := w.attachment("v", "n1").LastError
-		if e.RetryTime != time.Now().Add(finalRetry).UnixNano() {
+		if e.RetryTime != time.Now().Add(retries.Final).UnixNano() {
 			t.Fatalf("got %+v", e)
 		}
 		after(time.Second)

@@ -2,7 +2,6 @@ package control
 
 import (
 	"context"
-	"time"
 
 	"berth/fsm"
 	"berth/server/control/quiesce"
@@ -64,7 +63,7 @@ func (c controllerLoop) groupStep(tx *state.ReadTx, g *snapgroup.GroupSnapshot) 
 			step.Awaits = append(step.Awaits, volumeSignal(volume))
 		}
 	}
-	poll := time.Unix(0, g.PollTime)
+	poll := c.pollTime(g.PollTime)
 	if g.State == snapshot.Pending && poll.After(step.Due) {
 		step.Due = poll
 	}

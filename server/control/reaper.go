@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"berth/fsm"
+	"berth/server/control/retries"
 	"berth/server/control/workqueue"
 	"berth/server/nodeconn"
 	"berth/state"
@@ -89,7 +90,7 @@ func (r reaperLoop) read(tx *state.ReadTx, k workqueue.Key) workqueue.Step {
 		Version: c.ModifyIndex,
 		Group:   c.NodeID,
 		Serial:  c.Namespace + "/" + c.VolumeID,
-		Due:     time.Unix(0, c.EndTime).Add(reapGrace),
+		Due:     retries.After(c.EndTime, reapGrace),
 		Act: func(ctx context.Context) error {
 			return r.release(ctx, c)
 		},
@@ -164,5 +165,5 @@ func (r reaperLoop) isReported(last *structs.OperationError, why error) bool {
 		return false
 	}
 	return last.RetryTime == structs.NeverTry ||
-		time.Since(time.Unix(0, last.Time)) < reportInterval
+		!retries.Ahead(last.Time) && time.Since(time.Unix(0, last.Time)) < reportInterval
 }

@@ -9,6 +9,7 @@ import (
 	"berth/internal/keyring"
 	"berth/internal/keyring/keyringtest"
 	"berth/internal/sealing"
+	"berth/server/control/retries"
 	"berth/structs"
 	"berth/structs/nodecalls"
 )
@@ -109,7 +110,7 @@ func TestControllers_TakeFreshSealedSecretsAfterADenial(t *testing.T) {
 		v := aVolume("v", structs.VolumeReady)
 		v.Secrets = structs.Secrets{"k": "new"}
 		w.addVolume(w.sealed(v))
-		after(2 * finalRetry)
+		after(2 * retries.Final)
 		a := w.attachment("v", "n1")
 		if a.State != structs.AttachmentAttached {
 			t.Fatalf("%+v", a.LastError)

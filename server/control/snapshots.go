@@ -7,6 +7,7 @@ import (
 	"berth/fsm"
 	"berth/server/control/quiesce"
 	"berth/server/control/requests"
+	"berth/server/control/retries"
 	"berth/server/control/workqueue"
 	"berth/state"
 	"berth/state/volumesecrets"
@@ -57,11 +58,17 @@ func (c controllerLoop) snapshotStep(tx *state.ReadTx, s *snapshot.VolumeSnapsho
 
 	step := c.step(tx, w)
 	step.Long = s.IsWanted() && quiesce.Needed(tx, rows, s.MayBeCut())
-	poll := time.Unix(0, s.PollTime)
+	poll := c.pollTime(s.PollTime)
 	if s.State == snapshot.Pending && poll.After(step.Due) {
 		step.Due = poll
 	}
 	return step
+}
+
+// pollTime returns the recorded time of the next question.
+func (c controllerLoop) pollTime(recorded int64) time.Time {
+	longest := c.Config.Retry.Max
+	return retries.After(recorded-int64(longest), longest)
 }
 
 // snapshotCall makes the call that a snapshot needs. If the creation that is to be undone has made nothing,
@@ -128,6 +135,6 @@ func (c controllerLoop) complete(o *snapshot.Outcome, p *snapshot.Progress, err 
 	undoes := p.State == snapshot.Deleting && p.ExternalID == ""
 	inUse := !p.IsWanted() && structs.CodeOf(err) == "FailedPrecondition"
 	o.Err = c.controllerError(err, p.LastError)
-	o.Final = !inUse && !undoes && isLasting(structs.KindOf(err))
+	o.Final = !inUse && !undoes && retries.Lasting(structs.KindOf(err))
 	o.KeepCall = keepsCall(p.Call, err)
 }

@@ -5,6 +5,7 @@ import (
 
 	"berth/fsm"
 	"berth/server/control/requests"
+	"berth/server/control/retries"
 	"berth/server/nodeconn"
 	"berth/state"
 	"berth/state/csi"
@@ -155,7 +156,7 @@ func (c controllerLoop) isFinalFailure(v *structs.CSIVolume, op string, err erro
 		plugin := csi.Plugin(c.Store.Read(), v.PluginID)
 		return plugin != nil && plugin.ExpandsOffline
 	}
-	return isLasting(structs.KindOf(err))
+	return retries.Lasting(structs.KindOf(err))
 }
 
 func (c controllerLoop) create(

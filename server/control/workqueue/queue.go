@@ -132,6 +132,9 @@ func (q *queue) update(key Key, s Step, now time.Time) {
 	// Act holds rows. startSteps gets it from a new read.
 	s.Act = nil
 	s.Due = e.last.delay(s, q.retry)
+	if s.Due.After(now) {
+		s.Due = now.Add(s.Due.Sub(now)) // on the monotonic clock, so that no step of the wall clock delays it
+	}
 	delayed := len(s.Awaits) > 0 || s.Due.After(now)
 	if e.phase == ready &&
 		!delayed &&

@@ -301,3 +301,14 @@ func TestQueue_CountsTriesThatDidNotHelp(t *testing.T) {
 		t.Error("queue keeps a key without a step")
 	}
 }
+
+// A time without a reading of the monotonic clock would come later if somebody set the wall clock back.
+func TestQueue_WaitsByTheMonotonicClock(t *testing.T) {
+	q := newQueue(backoff.Backoff{Min: time.Second, Max: time.Minute})
+	now := time.Now()
+	due := now.Add(time.Minute)
+	q.update(testKey("a"), Step{Op: testOp, Due: due.Round(0)}, now)
+	if got := q.nextDue(); got != due { // with the reading
+		t.Errorf("due at %s, want %s", got, due)
+	}
+}

@@ -1,4 +1,4 @@
-package control
+package retries
 
 import (
 	"testing"
@@ -7,7 +7,7 @@ import (
 )
 
 // A kind that this version does not know comes from a newer node: its call is repeated, not given up.
-func TestIsLasting_KnowsFiveKinds(t *testing.T) {
+func TestLasting_KnowsFiveKinds(t *testing.T) {
 	for kind, want := range map[structs.Kind]bool{
 		structs.KindInvalid:      true,
 		structs.KindDenied:       true,
@@ -20,7 +20,7 @@ func TestIsLasting_KnowsFiveKinds(t *testing.T) {
 		"":                       false,
 		"of a later version":     false,
 	} {
-		if isLasting(kind) != want {
+		if Lasting(kind) != want {
 			t.Errorf("%q: %v, want %v", kind, !want, want)
 		}
 	}

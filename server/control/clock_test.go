@@ -1,0 +1,115 @@
+package control
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"berth/fsm"
+	"berth/state/csi"
+	"berth/structs"
+	"berth/structs/nodecalls"
+)
+
+// ahead is a time that a leader has recorded whose clock was wrong.
+func ahead() int64 { return time.Now().Add(30 * time.Hour).UnixNano() }
+
+func TestDetach_IsNotDelayedByAFailureAheadOfTheClock(t *testing.T) {
+	virtual(t, func(t *testing.T, w *testEnv) {
+		w.attached()
+		w.unclaim("v", "a1")
+		failed := ahead()
+		put(w, fsm.AttachmentOutcome, &structs.CSIAttachmentOutcome{
+			VolumeID: "v",
+			NodeID:   "n3",
+			Op:       opDetach,
+			Err: &structs.OperationError{
+				Kind:      structs.KindUnavailable,
+				Attempts:  4,
+				Time:      failed,
+				RetryTime: failed + int64(10*time.Second),
+			},
+		})
+		stop := w.runLoop("controllers")
+		defer stop()
+		after(w.Config.Retry.Max)
+		if a := w.attachment("v", "n3"); a != nil {
+			t.Errorf("%+v", a)
+		}
+	})
+}
+
+// Nobody knows when the call was sent. So all of its time passes again, and no more.
+func TestControllerCall_AheadOfTheClockIsMadeElsewhereAfterItsTime(t *testing.T) {
+	virtual(t, func(t *testing.T, w *testEnv) {
+		w.attached()
+		w.unclaim("v", "a1")
+		put(w, fsm.CallNote, &structs.CSICallNote{
+			VolumeID: "v",
+			NodeID:   "n3",
+			RowIndex: w.attachment("v", "n3").CreateIndex,
+			Call:     &structs.CSICall{NodeID: "n1", Op: opDetach, Time: ahead()},
+		})
+		w.setStatus("n1", structs.NodeDown)
+		stop := w.runLoop("controllers")
+		defer stop()
+		after(outcomeWait - checkInterval)
+		if got := nodesOf(w.called(detachMethod)); len(got) > 0 {
+			t.Fatalf("called %v while the first call may still take effect", got)
+		}
+		after(2 * checkInterval)
+		if got := nodesOf(w.called(detachMethod)); !slices.Equal(got, []string{"n2"}) ||
+			w.attachment("v", "n3") != nil {
+			t.Errorf("called %v; the attachment is %+v", got, w.attachment("v", "n3"))
+		}
+	})
+}
+
+func TestReaper_ReleasesAClaimThatEndedAheadOfTheClock(t *testing.T) {
+	virtual(t, func(t *testing.T, w *testEnv) {
+		w.addNode("n1", true)
+		w.addVolume(aVolume("v", structs.VolumeReady))
+		w.addClaim("v", "a1", "n1")
+		put(w, fsm.AllocsClientUpdate, &structs.AllocsClientUpdateRequest{
+			NodeID:       "n1",
+			WriteOptions: structs.WriteOptions{Now: ahead()},
+			Allocs:       []*structs.AllocClientUpdate{{ID: "a1", ClientStatus: structs.AllocComplete}},
+		})
+		stop := w.runLoop("reaper")
+		defer stop()
+		after(reapGrace)
+		if c := csi.Claim(w.Store.Read(), "default", "v", "a1"); c != nil ||
+			len(w.called(nodecalls.ClientCSINodeDetach.Name)) != 1 {
+			t.Errorf("%+v", c)
+		}
+	})
+}
+
+func TestReportReason_ReplacesOneAheadOfTheClock(t *testing.T) {
+	virtual(t, func(t *testing.T, w *testEnv) {
+		why := structs.Unavailablef("the node does not answer")
+		r := reaperLoop{w.Deps}
+		for recorded, want := range map[int64]bool{time.Now().UnixNano(): true, ahead(): false} {
+			e := &structs.OperationError{Kind: structs.KindUnavailable, Time: recorded}
+			if got := r.isReported(e, why); got != want {
+				t.Errorf("recorded at %s: %t, want %t", time.Unix(0, recorded), got, want)
+			}
+		}
+	})
+}
+
+func TestDelays_AheadOfTheClockAreOver(t *testing.T) {
+	virtual(t, func(t *testing.T, w *testEnv) {
+		c := controllerLoop{Deps: w.Deps}
+		next := time.Now().Add(w.Config.Retry.Max)
+		if got := c.pollTime(next.UnixNano()); !got.Equal(next) {
+			t.Errorf("the next question is due at %s, want %s", got, next)
+		}
+		if got := c.pollTime(ahead()); !got.IsZero() {
+			t.Errorf("a question ahead of the clock is due at %s", got)
+		}
+		if got := c.growDue(&structs.CSIClaim{GrantTime: ahead()}); !got.IsZero() {
+			t.Errorf("the node has until %s for a claim that was granted ahead of the clock", got)
+		}
+	})
+}
