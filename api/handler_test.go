@@ -318,8 +318,6 @@ func TestHandler_RejectsInvalidRequests(t *testing.T) {
 		{"PUT", "/v1/jobs", "{}", 400, "Job: expected a job, found none"},
 		{"PUT", "/v1/jobs", `{"Job":{"ID":"j","TaskGroups":[{"Name":"g","Services":[{"Identity":{"Nam":"a"}}]}]}}`, 400,
 			`Job.TaskGroups[0].Services[0].Identity.Nam: berth does not know this field (did you mean "Name"?)`},
-		{"DELETE", "/v1/service/web/_berth-1", "", 412,
-			"an instance of a service belongs to its allocation and ends with it: stop the allocation"},
 		{"PUT", "/v1/jobs", `{"Job":{"ID":"j","Update":{"MaxParalel":3}}}`, 400,
 			"Job.Update.MaxParalel: berth does not know this field"},
 		{"PUT", "/v1/jobs", `{"Job":{"ID":"j"},"Prioritize":true}`, 400,

@@ -1,6 +1,9 @@
 package api_test
 
-import "berth/structs"
+import (
+	"berth/structs"
+	"berth/structs/offer"
+)
 
 // serviceCalls has the requests to the routes of services.
 func serviceCalls() map[string]routeCall {
@@ -19,7 +22,13 @@ func serviceCalls() map[string]routeCall {
 				QueryOptions: structs.QueryOptions{PerPage: 3},
 			},
 		},
-		"DELETE /v1/service/{id}/{instance}": {path: "/v1/service/web/_berth-a", status: 412},
+		"DELETE /v1/service/{id}/{tag}": {
+			path: "/v1/service/web/_berth-a%2F1?namespace=prod",
+			rpc:  "ServiceRegistration.DeleteByID",
+			request: &offer.ServiceDeleteRequest{
+				ServiceName: "web", ID: "_berth-a/1", WriteOptions: structs.WriteOptions{Namespace: "prod"},
+			},
+		},
 		"GET /v1/allocation/{id}/services": {
 			path:    "/v1/allocation/a/services?per_page=3",
 			rpc:     "Alloc.Services",

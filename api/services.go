@@ -33,14 +33,6 @@ func (c *Client) Service(ctx context.Context, name string, q *Query) (
 	return serviceGet.Fetch(ctx, c, name, q)
 }
 
-// An instance goes with its allocation, so there is never one to delete.
-var _ = Handle(Remove, "/v1/service/{id}/{instance}", func(c *Call) (any, error) {
-	return nil, structs.Preconditionf(
-		"an instance of a service belongs to its allocation and ends with it: stop the allocation, "+
-			"or register the job without the service (instance %q)",
-		structs.Cut(c.r.PathValue("instance"), structs.MaxQuoted))
-}, Needs(access.NeedsNothing))
-
 var allocServices = NewEndpoint(Get, "/v1/allocation/{id}/services",
 	ServeList(structs.AllocOffers, bindAlloc, instances))
 

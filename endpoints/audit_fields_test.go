@@ -79,7 +79,7 @@ var quotedFields = strings.Fields(`
 	Config.SchedulerAlgorithm Definition.Quota Eligibility Inline
 	Job.Affinities.Operand Job.Constraints.Operand Job.Type
 	Method.Type OnNodeLoss Op PluginDrift.Drift Pool.SchedulerConfiguration.SchedulerAlgorithm
-	Role Role.ID Rule.On SecretsFrom
+	Role Role.ID Rule.On SecretsFrom ServiceName
 	Quota.Limits.RegionLimit.Storage.Of.Kind Token.Roles.ID Token.Roles.Name Volumes.Class
 	Volume.Constraints.Operand Volume.RequestedCapabilities.AccessMode
 `)

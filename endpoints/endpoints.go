@@ -47,6 +47,7 @@ import (
 	"berth/structs/login"
 	"berth/structs/nodecalls"
 	"berth/structs/nodeloss"
+	offers "berth/structs/offer"
 	"berth/structs/pluginconf"
 	"berth/structs/quota"
 	"berth/structs/reclaim"
@@ -324,6 +325,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 
 		shed(read(e, structs.ServiceList, rights.Services, offer.List)),
 		shed(read(e, structs.ServiceGet, rights.Services, offer.Get)),
+		write(e, offers.Delete, required.JobWrite, propose(e, fsm.ServiceDelete)),
 		shed(read(e, structs.AllocOffers, required.AllocRead, allocs.Services)),
 		shed(read(e, structs.JobOffers, required.JobRead, jobs.Services)),
 

@@ -22,6 +22,7 @@ import (
 	"berth/state/jobversions"
 	"berth/state/lease"
 	"berth/state/namespaces"
+	"berth/state/offers"
 	"berth/state/quotas"
 	"berth/state/signkeys"
 	"berth/state/sitokens"
@@ -51,6 +52,7 @@ var (
 	JobDispatch     = command(13, "JobDispatch", state.JobDispatch)
 	JobTag          = command(143, "JobTag", jobversions.Tag, since(2))
 	JobUntag        = command(144, "JobUntag", jobversions.Untag, since(2))
+	ServiceDelete   = command(177, "ServiceDelete", offers.Delete, since(2))
 	JobScalingEvent = command(17, "JobScalingEvent", state.JobScalingEvent)
 	PeriodicLaunch  = command(14, "PeriodicLaunch", state.JobPeriodicLaunch)
 

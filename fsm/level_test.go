@@ -19,6 +19,7 @@ func TestCommands_HaveTheLevelOfTheirRelease(t *testing.T) {
 		"NodeLeave":          2,
 		"JobTag":             2,
 		"JobUntag":           2,
+		"ServiceDelete":      2,
 		"FenceBegin":         2,
 		"FenceEnd":           2,
 		"FenceOrdered":       2,

@@ -17,6 +17,7 @@ import (
 	_ "berth/api/jobtags"
 	_ "berth/api/logins"
 	_ "berth/api/nodemetas"
+	_ "berth/api/offers"
 	_ "berth/api/quotas"
 	_ "berth/api/reclaims"
 	_ "berth/api/snapgroups"

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"berth/api"
+	"berth/api/offers"
 	"berth/cli/command"
 	"berth/cli/watch"
 	"berth/structs"
@@ -39,6 +40,20 @@ var ServiceCommands = []command.Command{
 		Run: serviceInfo,
 		Examples: "berth service info redis\n" +
 			`berth service info -filter "Status == success" redis`,
+	},
+	{
+		Name:     "delete",
+		Args:     "<service> <instance>",
+		Synopsis: "Delete an instance whose node is down",
+		Help: `
+An instance ends with its allocation, and the scheduler ends the allocations
+of a node that is down. Use the command for one that is left meanwhile, as
+while evaluations are paused. The node reports it again when it comes back.
+For an instance on a node that is not down, see "berth alloc stop". The IDs
+are in the output of "berth service info -json".`,
+		Acts:     true,
+		Run:      serviceDelete,
+		Examples: "berth service delete redis _berth-53b92b20-group-redis-db",
 	},
 }
 
@@ -84,6 +99,15 @@ func serviceInfo(ctx context.Context, c *command.Call) error {
 		printInstances(c, instances)
 		return printBadChecks(ctx, c, instances)
 	})
+}
+
+func serviceDelete(ctx context.Context, c *command.Call) error {
+	err := offers.Delete(ctx, c.API, c.Arg(0), c.Arg(1))
+	if err != nil {
+		return err
+	}
+	outcome := command.Changed{"Service": c.Arg(0), "ID": c.Arg(1)}
+	return c.Report(outcome, "The instance %s of service %s is deleted", c.Arg(1), c.Arg(0))
 }
 
 func printInstances(c *command.Call, instances []*structs.ServiceRegistration) {

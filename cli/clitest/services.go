@@ -6,6 +6,7 @@ import (
 
 	"berth/api/apitest"
 	"berth/structs"
+	"berth/structs/offer"
 )
 
 // ChecksOne has two checks of the first allocation, and none of the second.
@@ -65,6 +66,14 @@ func (w *Cluster) answerServices() {
 			AllocID: Alloc1, Address: "10.0.0.1",
 		},
 	}
+
+	apitest.On(w.Caller, offer.Delete,
+		func(_ context.Context, r *offer.ServiceDeleteRequest) (*structs.Empty, error) {
+			if r.ServiceName != "web" || r.ID != "i1" {
+				return nil, structs.NotFoundf("service %q has no instance %q", r.ServiceName, r.ID)
+			}
+			return &structs.Empty{}, nil
+		})
 
 	apitest.On(w.Caller, structs.ServiceGet,
 		func(_ context.Context, r *structs.ServiceGetRequest) (*structs.ServiceGetResponse, error) {

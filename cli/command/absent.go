@@ -32,9 +32,7 @@ var absent = map[string]string{
 	"server-force-leave": "see `berth server force-leave -h`",
 	"server-join":        "see `berth server join -h`",
 	"server-members":     "see `berth server members -h`",
-	"service delete": "an instance of a service ends with its allocation; " +
-		"see `berth alloc stop -h`",
-	"windows": "berth runs on Linux alone",
+	"windows":            "berth runs on Linux alone",
 }
 
 // insteadOf returns what berth has in place of a command of the dialect, or "". The path of the command may

@@ -20,6 +20,7 @@ import (
 	"berth/structs/login"
 	"berth/structs/nodecalls"
 	"berth/structs/nodeloss"
+	"berth/structs/offer"
 	"berth/structs/pluginconf"
 	"berth/structs/quota"
 	"berth/structs/reclaim"
@@ -652,6 +653,7 @@ var all = []any{
 	new(nodeloss.NodeForeignListResponse),
 	new(nodeloss.NodeLease),
 	new(nodeloss.NodeLeaseRequest),
+	new(offer.ServiceDeleteRequest),
 	new(pluginconf.PluginCalls),
 	new(pluginconf.PluginDrift),
 	new(pluginconf.PluginSettings),

@@ -22,6 +22,7 @@ var WirePackages = []string{
 	"structs/login",
 	"structs/nodecalls",
 	"structs/nodeloss",
+	"structs/offer",
 	"structs/pluginconf",
 	"structs/quota",
 	"structs/reclaim",

@@ -2,6 +2,7 @@ package interop
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/hashicorp/nomad/api/contexts"
@@ -69,6 +70,14 @@ var readCalls = []callRow{
 	{"Services.Get", func(f *callFixture) error {
 		services, _, err := f.c.Services().Get("calls", nil)
 		return f.checkInstances(services, err)
+	}},
+	{"Services.Delete", func(f *callFixture) error {
+		services, _, err := f.c.Services().Get("calls", nil)
+		if err != nil || len(services) != 1 {
+			return fmt.Errorf("got %v: %w", services, err)
+		}
+		_, err = f.c.Services().Delete("calls", services[0].ID, nil)
+		return checkRejected(err, "which would register it again")
 	}},
 	{"Allocations.List", func(f *callFixture) error {
 		allocs, _, err := f.c.Allocations().List(nil)

@@ -71,7 +71,7 @@ func TestPeersCommandLine_ShowsServices(t *testing.T) {
 	checks := peer.run("alloc", "checks", list[0].AllocID)
 	peer.checkOutput(checks, "peer-served", "look", "success", "all is fine")
 	rejection := peer.exits(1, "service", "delete", "peer-served", list[0].ID)
-	peer.checkOutput(rejection, "belongs to its allocation")
+	peer.checkOutput(rejection, "which would register it again")
 	peer.run("job", "stop", "-purge", "peer-served")
 	peer.checkOutput(peer.run("service", "info", "peer-served"), "No service registrations found")
 }

@@ -33,7 +33,7 @@ var withoutRoute = map[string]string{
 	"Operator.Utilization":                       enterprise,
 	"Recommendations":                            enterprise,
 	"SentinelPolicies":                           enterprise,
-	"Services.Delete":                            "an instance ends with its allocation",
+	"Services.Delete":                            "the node of the instance runs, and would register it again",
 }
 
 // reasonOf returns why berth does not serve a call, "" if nobody has said it.
@@ -54,4 +54,5 @@ var notWorking = map[string]string{
 	"Nodes.GcAlloc":        "rejected",
 	"Nodes.Identity.Get":   "rejected",
 	"Nodes.Identity.Renew": "rejected",
+	"Services.Delete":      "rejected",
 }

@@ -1,0 +1,39 @@
+// Package offers deletes instances of services, which are parts of the rows of their allocations. Package
+// state stores those that nodes report.
+package offers
+
+import (
+	"slices"
+
+	"berth/internal/mvcc"
+	"berth/state/schema"
+	"berth/structs"
+	"berth/structs/offer"
+)
+
+// Delete deletes an instance whose node is down or gone: no report of its end comes. A plan would mark the
+// allocation as lost, but while evaluations are paused there is none. If the node comes back it reports the
+// instance again. The node of another one would report it again at once, so that is a failed precondition.
+func Delete(tx *mvcc.WriteTx, p *offer.ServiceDeleteRequest) error {
+	ns := p.RequestNamespace()
+	has := func(i *structs.ServiceInstance) bool { return i.ServiceName == p.ServiceName && i.ID == p.ID }
+	for a := range schema.AllocsByService.Scan(tx, ns, p.ServiceName) {
+		if !slices.ContainsFunc(a.Services, has) {
+			continue
+		}
+		if !schema.Nodes.Get(tx, a.NodeID).Lost() {
+			return structs.Preconditionf("the instance %s runs on node %s, which would register it again: stop its "+
+				"allocation with `berth alloc stop %s`, or register the job without the service",
+				structs.Cut(p.ID, structs.MaxQuoted), a.NodeID, a.ID)
+		}
+
+		changed := a.Copy()
+		changed.Services = slices.DeleteFunc(slices.Clone(a.Services), has)
+		changed.ModifyTime = p.Now
+		schema.Allocs.Put(tx, changed)
+		return nil
+	}
+	return structs.NotFoundf("service %q in namespace %q has no instance %q: `berth service info -json` lists "+
+		"them",
+		structs.Cut(p.ServiceName, structs.MaxQuoted), ns, structs.Cut(p.ID, structs.MaxQuoted))
+}
