@@ -6,9 +6,11 @@ import (
 	"time"
 
 	"berth/fsm"
+	"berth/server/control/growth"
 	"berth/state/csi"
 	"berth/structs"
 	"berth/structs/nodecalls"
+	"berth/structs/volumeusage"
 )
 
 // ahead is a time that a leader has recorded whose clock was wrong.
@@ -94,6 +96,25 @@ func TestReportReason_ReplacesOneAheadOfTheClock(t *testing.T) {
 			if got := r.isReported(e, why); got != want {
 				t.Errorf("recorded at %s: %t, want %t", time.Unix(0, recorded), got, want)
 			}
+		}
+	})
+}
+
+func TestGrowth_IsNotDelayedByOneAheadOfTheClock(t *testing.T) {
+	virtual(t, func(t *testing.T, w *testEnv) {
+		w.growingVolume(func(v *structs.CSIVolume) { v.Grow.Max = 1 << 40 })
+		w.used(90)
+		put(w, fsm.VolumeGrow, &volumeusage.VolumeGrowRequest{
+			ID:           "v",
+			RowIndex:     w.volume("v").ModifyIndex,
+			To:           1229 << 20,
+			WriteOptions: structs.WriteOptions{Now: ahead()},
+		})
+		defer w.runLoop("controllers")()
+		defer w.runLoop("growth")()
+		after(2 * growth.Interval)
+		if v := w.volume("v"); v.Capacity <= 1229<<20 {
+			t.Errorf("it has %d bytes", v.Capacity)
 		}
 	})
 }
