@@ -38,8 +38,8 @@ func (c controllerLoop) callable(tx *state.ReadTx, w work) (candidates []string,
 	}
 
 	until = time.Unix(0, w.call.Time).Add(outcomeWait)
-	if retries.Ahead(w.call.Time) { // of a wrong clock, and most likely sent before this leadership
-		until = c.began.Add(outcomeWait)
+	if retries.Ahead(w.call.Time) { // by a wrong clock: the call was sent before this leader saw its record
+		until = c.seen.First(w.call.Time).Add(outcomeWait)
 	}
 	if time.Now().Before(until) {
 		return nil, until

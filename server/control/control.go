@@ -228,7 +228,7 @@ func Loops(d Deps) []Loop {
 		{"leases", d.runLeases},
 		{"scheduler_config", d.firstConfig().Run},
 		{"schedule", scheduleLoop{d, scheduler.Process}.run},
-		{"controllers", d.runControllers},
+		{"controllers", controllerLoop{Deps: d}.runner().Run},
 		{"capacity", capacity.Loop{Store: d.Store, Proposer: d.Proposer, Nodes: d.Nodes, Logger: d.Logger}.Run},
 		{"drift", drift.Loop{Store: d.Store, Proposer: d.Proposer, Nodes: d.Nodes, Logger: d.Logger}.Run},
 		{"volume_health", d.runVolumeHealth},

@@ -23,7 +23,7 @@ type controllerLoop struct {
 	Deps
 	// candidates are the nodes whose controllers may be called for a row, the best first.
 	candidates []string
-	began      time.Time // of the leadership
+	seen       *retries.Seen // the records of calls ahead of the clock
 	// recordCall records that a call for the row is about to go to a node.
 	recordCall func(ctx context.Context, node string) error
 }
@@ -39,12 +39,8 @@ func (c controllerLoop) withCandidates(candidates []string) controllerLoop {
 	return c
 }
 
-// runControllers runs the loop within a leadership.
-func (d Deps) runControllers(ctx context.Context) {
-	controllerLoop{Deps: d, began: time.Now()}.runner().Run(ctx)
-}
-
 func (c controllerLoop) runner() workqueue.Runner {
+	c.seen = &retries.Seen{}
 	return workqueue.Runner{
 		Name:     "controllers",
 		Logger:   c.Logger,

@@ -7,6 +7,7 @@
 package retries
 
 import (
+	"sync"
 	"time"
 
 	"berth/internal/backoff"
@@ -70,6 +71,32 @@ func After(recorded int64, delay time.Duration) time.Time {
 		return time.Time{}
 	}
 	return time.Unix(0, recorded).Add(delay)
+}
+
+// mostSeen bounds what Seen remembers.
+const mostSeen = 10_000
+
+// Seen remembers when this server first saw a recorded time that is ahead of the clock. What was recorded had
+// happened by then. A server that forgets sees it again later. It is safe for concurrent use.
+type Seen struct {
+	mu    sync.Mutex
+	first map[int64]time.Time
+}
+
+// First returns when this server first saw a recorded time (UnixNano).
+func (s *Seen) First(recorded int64) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	first, known := s.first[recorded]
+	if known {
+		return first
+	}
+	if s.first == nil || len(s.first) >= mostSeen {
+		s.first = map[int64]time.Time{}
+	}
+	first = time.Now()
+	s.first[recorded] = first
+	return first
 }
 
 // skew is by how much the clocks of servers may differ without a fault.

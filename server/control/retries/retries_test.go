@@ -57,3 +57,23 @@ func TestDue_OfARecordAheadOfTheClockIsAtOnce(t *testing.T) {
 		}
 	})
 }
+
+func TestSeen_RemembersTheFirstTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s Seen
+		first := time.Now()
+		if got := s.First(1); !got.Equal(first) {
+			t.Errorf("got %s, want %s", got, first)
+		}
+		time.Sleep(time.Hour)
+		if got := s.First(1); !got.Equal(first) {
+			t.Errorf("an hour later: got %s, want %s", got, first)
+		}
+		for recorded := range int64(mostSeen) {
+			s.First(2 + recorded)
+		}
+		if len(s.first) > mostSeen {
+			t.Errorf("it remembers %d", len(s.first))
+		}
+	})
+}
