@@ -12,8 +12,6 @@ import (
 
 	"github.com/hashicorp/raft"
 	wal "github.com/hashicorp/raft-wal"
-	"github.com/hashicorp/raft-wal/segment"
-	"github.com/hashicorp/raft-wal/types"
 	"golang.org/x/sys/unix"
 
 	"berth/structs"
@@ -125,6 +123,10 @@ func (v *inspection) read() (err error) {
 	v.info.ServerID = v.mark.id
 	v.info.Level = v.mark.level
 
+	err = v.checkPresence(filepath.Join(v.DataDir, "raft"))
+	if err != nil {
+		return err
+	}
 	v.meta, err = loadMeta(v.walDir)
 	if err != nil {
 		return v.damage(filepath.Join(v.walDir, metaName), "the list of the log's segments is damaged: %w", err)
@@ -133,37 +135,23 @@ func (v *inspection) read() (err error) {
 		v.info.Term = binary.LittleEndian.Uint64(term)
 	}
 
-	err = v.readSnapshots()
+	snapshot, err := v.describeSnapshots()
 	if err != nil {
 		return err
 	}
-	err = v.readLog()
-	if err == nil && v.info.Log.Last < v.mark.last {
-		err = v.damage(v.walDir, "the log ends at entry %d; it had entries up to %d",
-			v.info.Log.Last, v.mark.last)
-	}
-	return err
-}
-
-// readSnapshots describes the snapshots, and takes the configuration of the newest one.
-func (v *inspection) readSnapshots() error {
-	entries, err := os.ReadDir(v.snapDir)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
+	last, err := v.readSegments(v.readEntries)
+	if err != nil {
 		return err
 	}
-	var newest uint64
-	for _, e := range entries {
-		if !e.IsDir() || strings.HasSuffix(e.Name(), ".tmp") {
-			continue
-		}
-		dir := filepath.Join(v.snapDir, e.Name())
-		meta, file, err := readMeta(dir)
-		if err == nil {
-			file = snapshotState
-			err = checkState(filepath.Join(dir, file), meta)
-		}
-		if err != nil {
-			return v.damage(filepath.Join(dir, file), "the snapshot is damaged: %w", err)
+	return v.compare(last, snapshot)
+}
+
+// describeSnapshots describes the snapshots, and takes the configuration of the newest one.
+func (v *inspection) describeSnapshots() (newest uint64, err error) {
+	newest, err = v.readSnapshots(func(_ string, meta *stateMeta) error {
+		if len(v.info.Snapshots) == 0 || meta.Index > newest {
+			newest = meta.Index
+			v.configure(meta.ConfigurationIndex, meta.Configuration)
 		}
 		v.info.Snapshots = append(v.info.Snapshots, SnapshotInfo{
 			ID:    meta.ID,
@@ -171,18 +159,12 @@ func (v *inspection) readSnapshots() error {
 			Term:  meta.Term,
 			Bytes: meta.Size,
 		})
-		if meta.Index > newest {
-			newest = meta.Index
-			v.configure(meta.ConfigurationIndex, meta.Configuration)
-		}
-	}
+		return nil
+	})
 	slices.SortFunc(v.info.Snapshots, func(a, b SnapshotInfo) int {
 		return cmp.Or(cmp.Compare(b.Index, a.Index), strings.Compare(b.ID, a.ID))
 	})
-	if newest < v.mark.snapshot {
-		return v.damage(v.snapDir, "the snapshot of entry %d is missing", v.mark.snapshot)
-	}
-	return nil
+	return newest, err
 }
 
 // configure takes a configuration of the servers.
@@ -198,50 +180,22 @@ func (v *inspection) configure(index uint64, c raft.Configuration) {
 	}
 }
 
-// readLog reads the segments one after the other. An interrupted write at the end of the last one is none of
-// the log.
-func (v *inspection) readLog() error {
-	for _, s := range v.meta.state().Segments {
-		path := filepath.Join(v.walDir, segment.FileName(s))
-		tail := s.SealTime.IsZero()
-		b, err := readWritten(path, segmentLimit)
-		if tail && errors.Is(err, os.ErrNotExist) && v.mark.last < s.BaseIndex {
-			return nil // it was about to be made
-		}
-		if err != nil {
-			return v.damage(path, "reading a segment of the log: %w", err)
-		}
-		c := scanSegment(b)
-		if !tail {
-			err = checkSealed(b, c, s)
-		}
-		if err != nil {
-			return v.damage(path, "the segment is damaged: %w", err)
-		}
-
-		v.info.Log.Segments++
-		err = v.readEntries(path, b, c, s)
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// readEntries reads the entries of a segment that belong to the log.
-func (v *inspection) readEntries(path string, b []byte, c segmentContent, s types.SegmentInfo) error {
-	for i, offset := range c.offsets {
-		index := s.BaseIndex + uint64(i)
-		if index < s.MinIndex || !s.SealTime.IsZero() && index > s.MaxIndex {
+// readEntries reads the entries of a segment that belong to the log. An interrupted write at the end of the
+// last segment is none of it.
+func (v *inspection) readEntries(f *segmentFile) error {
+	v.info.Log.Segments++
+	for i, offset := range f.offsets {
+		index := f.info.BaseIndex + uint64(i)
+		if index < f.info.MinIndex || !f.isTail() && index > f.info.MaxIndex {
 			continue // it was cut off
 		}
 		var e raft.Log
-		err := decodeEntry(b[offset:], &e)
+		err := decodeEntry(f.b[offset:], &e)
 		if err == nil && e.Index != index {
 			err = fmt.Errorf("the entry has index %d", e.Index)
 		}
 		if err != nil {
-			return v.damage(path, "the log entry %d is damaged: %w", index, err)
+			return v.damage(f.path, "the log entry %d is damaged: %w", index, err)
 		}
 		v.note(&e)
 		if v.each == nil {

@@ -224,3 +224,61 @@ func TestInspect_RejectsAChangedByte(t *testing.T) {
 		editFile(t, path, func([]byte) []byte { return whole })
 	}
 }
+
+// A tool that calls files whole with which no server starts would mislead.
+func TestInspect_RejectsWhatAStartRejects(t *testing.T) {
+	t.Parallel()
+	dir := stopped(t)
+	segments, err := filepath.Glob(filepath.Join(dir, "raft/wal/*.wal"))
+	if err != nil || len(segments) < 3 {
+		t.Fatalf("%v, %v", segments, err)
+	}
+	for name, left := range map[string]string{
+		"raft":                                   "it is missing",
+		"raft/wal":                               "it is missing",
+		"raft/snapshots":                         "the snapshot of entry 50 is missing",
+		"raft/wal/" + metaName:                   "it is missing",
+		"raft/wal/" + filepath.Base(segments[1]): "reading a segment",
+	} {
+		to := copyDir(t, dir)
+		err := os.RemoveAll(filepath.Join(to, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, told := Inspect(to, nil)
+		_, start := openFiles(to)
+		if told == nil || start == nil || told.Error() != start.Error() || !strings.Contains(told.Error(), left) {
+			t.Errorf("without %s: the command says %v, the start %v", name, told, start)
+		}
+	}
+}
+
+// Nothing has the entries between the snapshot and the log.
+func TestInspect_RejectsALogThatBeginsAfterTheSnapshot(t *testing.T) {
+	t.Parallel()
+	dir := stopped(t)
+	editMark(t, dir, func(m *markRecord) { m.snapshot = 0 })
+	err := os.RemoveAll(filepath.Join(dir, "raft/snapshots"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, told := Inspect(dir, nil)
+	_, start := openFiles(dir)
+	if told == nil || start == nil || told.Error() != start.Error() {
+		t.Errorf("the command says %v, the start %v", told, start)
+	}
+}
+
+// editMark changes the mark of a server that has stopped.
+func editMark(t *testing.T, dir string, change func(*markRecord)) {
+	t.Helper()
+	m, err := readMark(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	change(&m)
+	err = os.WriteFile(filepath.Join(dir, markName), m.encode(), 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+}

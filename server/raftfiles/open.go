@@ -129,20 +129,9 @@ func (o *opening) checkFiles() (record markRecord, err error) {
 	if err != nil {
 		return record, err
 	}
-
-	segments := o.meta.state().Segments
-	switch {
-	// The mark may be older than the log, never newer: what it names was durable.
-	case last < o.mark.last:
-		return record, o.damage(o.walDir,
-			"the log ends at entry %d; it had entries up to %d", last, o.mark.last)
-	case snapshot < o.mark.snapshot:
-		return record, o.damage(o.snapDir,
-			"the snapshot of entry %d is missing", o.mark.snapshot)
-	// Between the snapshot and the first entry there are others, which nothing has any more.
-	case last > 0 && segments[0].MinIndex > snapshot+1:
-		return record, o.damage(o.snapDir,
-			"the snapshot of the entries before %d is missing", segments[0].MinIndex)
+	err = o.compare(last, snapshot)
+	if err != nil {
+		return record, err
 	}
 
 	return markRecord{
@@ -151,6 +140,22 @@ func (o *opening) checkFiles() (record markRecord, err error) {
 		last:     last,
 		snapshot: snapshot,
 	}, nil
+}
+
+// compare compares the last entry and the newest snapshot with each other and with the mark.
+func (o *opening) compare(last, snapshot uint64) error {
+	segments := o.meta.state().Segments
+	switch {
+	// The mark may be older than the log, never newer: what it names was durable.
+	case last < o.mark.last:
+		return o.damage(o.walDir, "the log ends at entry %d; it had entries up to %d", last, o.mark.last)
+	case snapshot < o.mark.snapshot:
+		return o.damage(o.snapDir, "the snapshot of entry %d is missing", o.mark.snapshot)
+	// Between the snapshot and the first entry there are others, which nothing has any more.
+	case last > 0 && segments[0].MinIndex > snapshot+1:
+		return o.damage(o.snapDir, "the snapshot of the entries before %d is missing", segments[0].MinIndex)
+	}
+	return nil
 }
 
 // openFiles opens the files, which are whole. The first is the one with the level.

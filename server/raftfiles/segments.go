@@ -93,85 +93,109 @@ func checkSealed(b []byte, c segmentContent, info types.SegmentInfo) error {
 	return nil
 }
 
-// checkLog reads all segments, also those whose entries are not needed. It returns the index of the last
-// entry, 0 for an empty log. It drops an interrupted write, and completes a full segment.
-func (o *opening) checkLog() (last uint64, err error) {
+// segmentFile is a segment with its content.
+type segmentFile struct {
+	segmentContent
+	info   types.SegmentInfo
+	path   string
+	b      []byte
+	before uint64 // the last entry of the segments before it
+}
+
+// isTail reports whether the segment is written to. The others are sealed.
+func (f *segmentFile) isTail() bool { return f.info.SealTime.IsZero() }
+
+// last returns the index of the last entry up to the end of the segment.
+func (f *segmentFile) last() uint64 {
+	switch {
+	case !f.isTail():
+		return f.info.MaxIndex
+	case len(f.offsets) > 0:
+		return f.info.BaseIndex + uint64(len(f.offsets)) - 1
+	}
+	return f.before
+}
+
+// readSegments reads and checks all segments, also those whose entries are not needed. It calls visit with
+// each one, in their order. It returns the index of the last entry, 0 for an empty log, and changes no file.
+func (o *opening) readSegments(visit func(*segmentFile) error) (last uint64, err error) {
 	segments := o.meta.state().Segments
 	for i, info := range segments {
 		name := segment.FileName(info)
-		path := filepath.Join(o.walDir, name)
-		tail := info.SealTime.IsZero()
+		f := &segmentFile{info: info, path: filepath.Join(o.walDir, name), before: last}
 		isLast := i == len(segments)-1
 
 		// Exactly the last segment is open, and each begins behind the one before it.
-		if tail != isLast ||
+		if f.isTail() != isLast ||
 			i > 0 && info.BaseIndex != last+1 {
 			return 0, o.damage(o.meta.path, "the list of segments has a hole before %s", name)
 		}
 
-		b, err := readWritten(path, segmentLimit)
+		f.b, err = readWritten(f.path, segmentLimit)
 		switch {
-		case tail &&
+		case f.isTail() &&
 			errors.Is(err, os.ErrNotExist) &&
 			o.mark.last < info.BaseIndex:
 			return last, nil // it was about to be made
 		case err != nil:
-			return 0, o.damage(path, "reading a segment of the log: %w", err)
+			return 0, o.damage(f.path, "reading a segment of the log: %w", err)
 		}
 
-		c := scanSegment(b)
-		if tail {
-			return o.checkTail(path, b, c, last)
+		f.segmentContent = scanSegment(f.b)
+		if !f.isTail() {
+			err = checkSealed(f.b, f.segmentContent, info)
+		}
+		if err != nil {
+			return 0, o.damage(f.path, "the segment is damaged: %w", err)
 		}
 
-		if err := checkSealed(b, c, info); err != nil {
-			return 0, o.damage(path, "the segment is damaged: %w", err)
+		last = f.last()
+		err = visit(f)
+		if err != nil {
+			return 0, err
 		}
-
-		last = info.MaxIndex
 	}
 	return last, nil
 }
 
-// checkTail checks the segment that is written to. before is the last entry of the segments before it.
-func (o *opening) checkTail(
-	path string,
-	b []byte,
-	c segmentContent,
-	before uint64,
-) (last uint64, err error) {
-	state := o.meta.state()
-	info := state.Segments[len(state.Segments)-1]
-	last = before
-	if len(c.offsets) > 0 {
-		last = info.BaseIndex + uint64(len(c.offsets)) - 1
+// checkLog reads all segments, drops an interrupted write, and completes a full segment. It returns the index
+// of the last entry, 0 for an empty log.
+func (o *opening) checkLog() (last uint64, err error) {
+	return o.readSegments(func(f *segmentFile) error {
+		if f.isTail() {
+			return o.checkTail(f)
+		}
+		return nil
+	})
+}
+
+// checkTail checks the segment that is written to.
+func (o *opening) checkTail(f *segmentFile) error {
+	if f.last() < o.mark.last {
+		return o.damage(f.path, "the entries behind index %d (byte %d) are not as they were written; "+
+			"according to %s the log had entries up to %d", f.last(), f.end, markName, o.mark.last)
 	}
 
-	if last < o.mark.last {
-		return 0, o.damage(path, "the entries behind index %d (byte %d) are not as they were written; "+
-			"according to %s the log had entries up to %d", last, c.end, markName, o.mark.last)
-	}
-
-	rest := bytes.TrimRight(b[c.end:], "\x00")
+	rest := bytes.TrimRight(f.b[f.end:], "\x00")
 
 	// A write that was not committed was not acknowledged. It is erased, so that nothing of it follows the
 	// next write.
 	if len(rest) > 0 {
 		o.Logger.Warn("dropping an interrupted write at the end of the log",
-			"path", path,
-			"offset", c.end,
+			"path", f.path,
+			"offset", f.end,
 			"bytes", len(rest))
-		err := eraseBytes(path, c.end, len(rest))
+		err := eraseBytes(f.path, f.end, len(rest))
 		if err != nil {
-			return 0, fmt.Errorf("%s: %w", path, err)
+			return fmt.Errorf("%s: %w", f.path, err)
 		}
 	}
 
-	if c.indexStart == 0 {
-		return last, nil
+	if f.indexStart == 0 {
+		return nil
 	}
 
-	return last, o.sealTail(c, last)
+	return o.sealTail(f.segmentContent, f.last())
 }
 
 // sealTail records that the last segment is full and begins the next one. raft-wal does so in the background

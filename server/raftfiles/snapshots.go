@@ -115,55 +115,65 @@ func writeSum(dir string, meta []byte) error {
 	return durable.WriteFile(filepath.Join(dir, snapshotSum), encodeSum(meta))
 }
 
-// checkSnapshots reads all snapshots. It returns the index of the newest one, 0 without one. It removes those
-// that were never finished.
-func (o *opening) checkSnapshots() (newest uint64, err error) {
+// readSnapshots reads and checks all snapshots, and calls visit with each one and its folder. It passes over
+// those that were never finished. It returns the index of the newest one, 0 without one.
+func (o *opening) readSnapshots(visit func(dir string, meta *stateMeta) error) (newest uint64, err error) {
 	entries, err := os.ReadDir(o.snapDir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return 0, err
 	}
 
 	for _, e := range entries {
+		if !e.IsDir() || strings.HasSuffix(e.Name(), unfinished) {
+			continue
+		}
+
 		dir := filepath.Join(o.snapDir, e.Name())
-		if !e.IsDir() {
-			continue
+		meta, file, err := readMeta(dir)
+		if err == nil {
+			file = snapshotState
+			err = checkState(filepath.Join(dir, file), meta)
 		}
-
-		if strings.HasSuffix(e.Name(), ".tmp") {
-			if err := os.RemoveAll(dir); err != nil {
-				return 0, err
-			}
-
-			continue
-		}
-
-		index, file, err := checkSnapshot(dir)
 		if err != nil {
 			return 0, o.damage(filepath.Join(dir, file), "the snapshot is damaged: %w", err)
 		}
 
-		newest = max(newest, index)
+		newest = max(newest, meta.Index)
+		err = visit(dir, meta)
+		if err != nil {
+			return 0, err
+		}
 	}
 
 	return newest, nil
 }
 
-// checkSnapshot returns the index of a snapshot, or the file at fault.
-func checkSnapshot(dir string) (index uint64, file string, err error) {
-	meta, file, err := readMeta(dir)
+// unfinished is the end of the name of a snapshot that is being written.
+const unfinished = ".tmp"
+
+// checkSnapshots reads all snapshots. It returns the index of the newest one, 0 without one. It removes those
+// that were never finished.
+func (o *opening) checkSnapshots() (newest uint64, err error) {
+	newest, err = o.readSnapshots(func(dir string, meta *stateMeta) error {
+		if !meta.noSum {
+			return nil
+		}
+		// Its state is whole, so the checksum that a crash has prevented is written now.
+		err := writeSum(dir, meta.bytes)
+		if err != nil {
+			return o.damage(filepath.Join(dir, snapshotSum), "the snapshot is damaged: %w", err)
+		}
+		return nil
+	})
 	if err != nil {
-		return 0, file, err
-	}
-	err = checkState(filepath.Join(dir, snapshotState), meta)
-	if err != nil {
-		return 0, snapshotState, err
+		return 0, err
 	}
 
-	// Its state is whole, so the checksum that a crash has prevented is written now.
-	if meta.noSum {
-		return meta.Index, snapshotSum, writeSum(dir, meta.bytes)
+	left, err := filepath.Glob(filepath.Join(o.snapDir, "*"+unfinished))
+	for _, dir := range left {
+		err = errors.Join(err, os.RemoveAll(dir))
 	}
-	return meta.Index, "", nil
+	return newest, err
 }
 
 // readMeta returns the meta.json of a snapshot, or the file at fault.
