@@ -56,7 +56,7 @@ setup-demo: ## install the Debian packages that the demo needs (root; nothing if
 test: setup build ## run all tests with the race detector, with real processes, mounts and sockets (root)
 	./scripts/test.sh
 
-interop-tools: build ## build tools of the dialect once (levant, wander, the autoscaler, OpenTofu) and test berth with them
+interop-tools: build ## build seven tools of the dialect once, which test/interop/README.md lists, and test berth with them
 	INTEROP_TOOLS=$$(./scripts/interop-tools.sh) && cd test/interop && BERTH_BIN=$(CURDIR)/$(BIN) \
 		INTEROP_TOOLS=$$INTEROP_TOOLS CGO_ENABLED=0 $(GO) test -tags $(TAGS) -count 1 -run TestTool ./...
 

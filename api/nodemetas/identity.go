@@ -1,12 +1,10 @@
 package nodemetas
 
 import (
-	"cmp"
 	"context"
 
 	"berth/api"
 	"berth/api/inspect"
-	"berth/structs"
 	"berth/structs/access"
 )
 
@@ -41,22 +39,9 @@ func serveRenewal(c *api.Call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	id := c.Param("node_id")
-	if body.NodeID != "" && id != "" && body.NodeID != id {
-		return nil, structs.Invalidf("the parameter node_id is node %q, the body names %q",
-			structs.Cut(id, structs.MaxQuoted), structs.Cut(body.NodeID, structs.MaxQuoted))
-	}
-
-	id = cmp.Or(id, body.NodeID)
-	found, err := c.Agent.Identity(c.Ctx(), id, true)
-	if err == nil {
-		return found, nil
-	}
-	fault := api.Resend(c, body)
-	if fault != nil {
-		return nil, fault
-	}
-	return nil, c.ForwardToNode(id, err)
+	return atNode(c, body.NodeID, body, func(id string) (any, error) {
+		return c.Agent.Identity(c.Ctx(), id, true)
+	})
 }
 
 // RenewIdentity renews the certificate of the agent of a node, and describes the new one. The ID "" is the

@@ -41,19 +41,24 @@ func serveApply(c *api.Call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	id := c.Param("node_id")
-	if body.NodeID != "" && id != "" && body.NodeID != id {
-		return nil, structs.Invalidf("the parameter node_id is node %q, the body names %q",
-			structs.Cut(id, structs.MaxQuoted), structs.Cut(body.NodeID, structs.MaxQuoted))
-	}
 	if len(body.Meta) == 0 {
 		return nil, structs.Invalidf("Meta: expected a key, found none")
 	}
+	return atNode(c, body.NodeID, body, func(id string) (any, error) { return c.Agent.NodeMeta(id, body.Meta) })
+}
 
-	id = cmp.Or(id, body.NodeID)
-	meta, err := c.Agent.NodeMeta(id, body.Meta)
+// atNode answers a request about a node, which its parameter or its body names, or passes it on to its agent.
+func atNode(c *api.Call, named string, body any, answer func(nodeID string) (any, error)) (any, error) {
+	id := c.Param("node_id")
+	if named != "" && id != "" && named != id {
+		return nil, structs.Invalidf("the parameter node_id is node %q, the body names %q",
+			structs.Cut(id, structs.MaxQuoted), structs.Cut(named, structs.MaxQuoted))
+	}
+
+	id = cmp.Or(id, named)
+	found, err := answer(id)
 	if err == nil {
-		return meta, nil
+		return found, nil
 	}
 	fault := api.Resend(c, body)
 	if fault != nil {

@@ -70,12 +70,21 @@ func operatorCheck(ctx context.Context, c *command.Call) error {
 	return err
 }
 
-// loadState loads the state in an archive that is verified. It reads the archive a second time, because the
+// loadState loads the state in an archive that is verified.
+func loadState(f *archive, index uint64) (store *state.Store, err error) {
+	err = withState(f, func(r io.Reader) error {
+		store, err = fsm.LoadAside(r, index)
+		return err
+	})
+	return store, err
+}
+
+// withState reads the state in an archive that is verified. It reads the archive a second time, because the
 // sums come last and the state must not be used before they are verified.
-func loadState(f *archive, index uint64) (*state.Store, error) {
+func withState(f *archive, use func(io.Reader) error) error {
 	content, err := f.content()
 	if err != nil {
-		return nil, err
+		return err
 	}
 
 	out, in := io.Pipe()
@@ -85,8 +94,8 @@ func loadState(f *archive, index uint64) (*state.Store, error) {
 		_, err := snaparchive.Read(content, in)
 		in.CloseWithError(err)
 	}()
-	store, err := fsm.LoadAside(out, index)
-	_ = out.Close() // ends the writer of a state that does not load
+	err = use(out)
+	_ = out.Close() // ends the writer of a state that is damaged
 	<-unpacked
-	return store, err
+	return err
 }

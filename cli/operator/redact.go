@@ -2,6 +2,7 @@ package operator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -79,8 +80,11 @@ func writeRedacted(f *archive, meta snaparchive.Meta, name string) error {
 	state, out := files[0], files[1]
 
 	size, err := redactState(f, state)
-	if err != nil {
+	switch {
+	case structs.IsKind(err, structs.KindInvalid):
 		return fmt.Errorf("%s: %w", f.Name(), err)
+	case err != nil:
+		return err // of the new file
 	}
 	err = snaparchive.Write(out, meta, size, io.NewSectionReader(state, 0, size))
 	if err == nil {
@@ -90,29 +94,24 @@ func writeRedacted(f *archive, meta snaparchive.Meta, name string) error {
 		return err
 	}
 
-	err = os.Link(out.Name(), name)
+	// An empty file keeps the name until then: not every file system has links.
+	taken, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL, 0o600)
 	if os.IsExist(err) {
 		return structs.Conflictf("there is a file %s already, and it is not overwritten", name)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	err = errors.Join(taken.Close(), os.Rename(out.Name(), name))
+	if err != nil {
+		return errors.Join(err, os.Remove(name))
+	}
+	return nil
 }
 
 // redactState writes the redacted state of an archive that is verified, and returns its size.
 func redactState(f *archive, state io.WriteSeeker) (size int64, err error) {
-	content, err := f.content()
-	if err != nil {
-		return 0, err
-	}
-	out, in := io.Pipe()
-	unpacked := make(chan struct{})
-	go func() {
-		defer close(unpacked)
-		_, err := snaparchive.Read(content, in)
-		in.CloseWithError(err)
-	}()
-	err = redaction.Redact(out, state)
-	_ = out.Close() // ends the writer of a state that is damaged
-	<-unpacked
+	err = withState(f, func(r io.Reader) error { return redaction.Redact(r, state) })
 	if err != nil {
 		return 0, err
 	}

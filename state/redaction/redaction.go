@@ -33,10 +33,34 @@ var tables = []mvcc.AnyTable{
 const indexes = "table_indexes"
 
 // Redact reads the file of a state, and writes the redacted one. The error is invalid for a file that is not
-// one of a state.
+// one of a state, or that of w.
 func Redact(r io.Reader, w io.Writer) error {
-	in := pieces.NewReader(r)
-	out := pieces.NewWriter(w)
+	to := &target{Writer: w}
+	err := redact(pieces.NewReader(r), pieces.NewWriter(to))
+	switch {
+	case to.err != nil:
+		return to.err
+	case err != nil:
+		return structs.Invalidf("redacting the state: %w", err)
+	}
+	return nil
+}
+
+// target keeps the error of a writer.
+type target struct {
+	io.Writer
+	err error
+}
+
+func (t *target) Write(b []byte) (int, error) {
+	n, err := t.Writer.Write(b)
+	if err != nil {
+		t.err = err
+	}
+	return n, err
+}
+
+func redact(in pieces.Reader, out pieces.Writer) error {
 	head, err := in.ReadInto(nil)
 	if err == nil {
 		err = out.Write(head) // format, version and index
@@ -51,7 +75,7 @@ func Redact(r io.Reader, w io.Writer) error {
 			err = copyTable(in, out, name)
 		}
 	}
-	return structs.Invalidf("redacting the state: %w", err)
+	return err
 }
 
 // copyTable copies the chunks of a table, if it stays. An empty piece ends it.

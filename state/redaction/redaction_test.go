@@ -2,6 +2,7 @@ package redaction
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"reflect"
 	"regexp"
@@ -9,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"berth/internal/mvcc"
 	"berth/state"
@@ -248,6 +251,28 @@ func TestRedact_RejectsOtherFiles(t *testing.T) {
 		err := Redact(bytes.NewReader(file), new(bytes.Buffer))
 		if !structs.IsKind(err, structs.KindInvalid) {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// fullDisk is a writer without space after some bytes.
+type fullDisk int
+
+func (d *fullDisk) Write(b []byte) (int, error) {
+	*d -= fullDisk(len(b))
+	if *d < 0 {
+		return 0, unix.ENOSPC
+	}
+	return len(b), nil
+}
+
+func TestRedact_TellsAFullDiskFromADamagedState(t *testing.T) {
+	_, saved := save(t, 1)
+	for _, space := range []int{0, 100} {
+		disk := fullDisk(space)
+		err := Redact(bytes.NewReader(saved), &disk)
+		if !errors.Is(err, unix.ENOSPC) || structs.IsKind(err, structs.KindInvalid) {
+			t.Errorf("with space for %d bytes: got %v", space, err)
 		}
 	}
 }

@@ -5,7 +5,7 @@ import "strings"
 // The reasons of calls that do not count.
 const (
 	enterprise      = "the dialect's enterprise edition"
-	introductions   = "a machine joins by a join token: berth join"
+	introductions   = "a machine joins by a token of berth node join-token create"
 	noAccessControl = "access control is off in the cluster of the calls"
 )
 
@@ -29,7 +29,7 @@ var withoutRoute = map[string]string{
 	"Operator.ApplyLicense":                      enterprise,
 	"Operator.LicenseGet":                        enterprise,
 	"Operator.LicensePut":                        enterprise,
-	"Operator.UpgradeCheckVaultWorkloadIdentity": "berth has no Vault",
+	"Operator.UpgradeCheckVaultWorkloadIdentity": "berth knows no older way of logins at Vault",
 	"Operator.Utilization":                       enterprise,
 	"Recommendations":                            enterprise,
 	"SentinelPolicies":                           enterprise,
