@@ -22,6 +22,7 @@ Tasks log in at Vault or OpenBao with the identities that the servers sign,
 and get a token with their own rights. The command makes what Vault needs for
 that: the auth method jwt-nomad, which verifies identities by the public keys
 of the cluster; the role nomad-workloads of tasks; and a policy of this name.
+Another -auth-path has its own policy: nomad-workloads-PATH, with - for /.
 Without -policy-file the policy lets a task read secret/NAMESPACE/JOB/* in the
 KV engine of version 2 at secret. The word ACCESSOR in the file stands for the
 accessor of the auth method.
@@ -74,7 +75,7 @@ var vaultCommand = command.Command{
 			Usage: "The rules of the policy of tasks, in Vault's HCL. Default: those that it has",
 		},
 		{Name: "check", Usage: "Show what is to be done, and end with 1 if that is something"},
-		{Name: "destroy", Usage: "Delete all that the command has made"},
+		{Name: "destroy", Usage: "Delete all that the command has made for -auth-path"},
 		{Name: "y", Usage: "Do not ask"},
 		command.NoColorFlag,
 	},
@@ -98,7 +99,7 @@ func setUpVault(ctx context.Context, c *command.Call) error {
 	}
 	client, err := setup.Open(cfg, structs.Secret(os.Getenv("VAULT_TOKEN")))
 	if err != nil {
-		return err
+		return nameSources(c, err)
 	}
 	defer client.Close()
 	steps, err := planVault(ctx, c, client)
@@ -135,6 +136,39 @@ func vaultConfig(c *command.Call) (cfg vault.Config, err error) {
 	return cfg, nil
 }
 
+// nameSources names the options and variables in the faults of a configuration. Each fault is a line that
+// begins with its setting.
+func nameSources(c *command.Call, err error) error {
+	if !structs.IsKind(err, structs.KindInvalid) {
+		return err
+	}
+	address := "VAULT_ADDR"
+	if c.Given("vault-address") {
+		address = "-vault-address"
+	}
+	lines := strings.Split(err.Error(), "\n")
+	for i, line := range lines {
+		for _, of := range []struct{ setting, source string }{
+			{"vault.address", address},
+			{"vault.jwt_auth_backend_path", "-auth-path"},
+			{"vault.namespace", "VAULT_NAMESPACE"},
+			{"vault.ca_file or ca_path", "VAULT_CACERT or VAULT_CAPATH"},
+			{"vault.ca_file", "VAULT_CACERT"},
+			{"vault.ca_path", "VAULT_CAPATH"},
+			{"vault.cert_file and key_file", "VAULT_CLIENT_CERT and VAULT_CLIENT_KEY"},
+			{"vault.cert_file", "VAULT_CLIENT_CERT"},
+			{"vault.key_file", "VAULT_CLIENT_KEY"},
+			{"vault.tls_server_name", "VAULT_TLS_SERVER_NAME"},
+		} {
+			if rest, ok := strings.CutPrefix(line, of.setting); ok {
+				lines[i] = of.source + rest
+				break
+			}
+		}
+	}
+	return structs.Invalidf("%s", strings.Join(lines, "\n"))
+}
+
 // planVault returns the steps that the options ask for.
 func planVault(ctx context.Context, c *command.Call, client *setup.Client) ([]*setupstep.Step, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
@@ -158,14 +192,36 @@ func planVault(ctx context.Context, c *command.Call, client *setup.Client) ([]*s
 	return client.Plan(ctx, w)
 }
 
+// printVaultSettings shows the block of the agents. A node calls the same Vault as the command, so it needs
+// the same settings.
 func printVaultSettings(c *command.Call, cfg vault.Config) {
 	c.Printf("\nTasks with a block vault log in, once all nodes and servers of berth have this in their\n"+
 		"configuration and have been restarted:\n\n"+
 		"  vault {\n"+
 		"    enabled = true\n"+
 		"    address = %q\n", cfg.Address)
-	if path := strings.Trim(cfg.JWTAuthBackendPath, "/"); path != vault.DefaultAuthPath {
-		c.Printf("    jwt_auth_backend_path = %q\n", path)
+	authPath := strings.Trim(cfg.JWTAuthBackendPath, "/")
+	if authPath == vault.DefaultAuthPath {
+		authPath = ""
+	}
+	for _, s := range []struct{ name, value string }{
+		{"namespace", cfg.Namespace},
+		{"jwt_auth_backend_path", authPath},
+		{"ca_file", cfg.CAFile},
+		{"ca_path", cfg.CAPath},
+		{"cert_file", cfg.CertFile},
+		{"key_file", cfg.KeyFile},
+		{"tls_server_name", cfg.TLSServerName},
+	} {
+		if s.value != "" {
+			c.Printf("    %s = %q\n", s.name, s.value)
+		}
+	}
+	if cfg.TLSSkipVerify {
+		c.Printf("    tls_skip_verify = true\n")
 	}
 	c.Printf("    default_identity { aud = [%q] }\n  }\n", setup.Audience)
+	if cfg.CAFile+cfg.CAPath+cfg.CertFile != "" {
+		c.Printf("\nThe files are those of this machine. Name the files that each node has.\n")
+	}
 }

@@ -3,14 +3,14 @@
 // steps.
 //
 // The auth method and the policy that it makes say so. It changes and deletes only objects with that mark.
-// The role and the configuration belong to their auth method. Rights that an operator gives the policy stay.
+// The role and the configuration belong to their auth method. Each auth method has a policy of its own,
+// because the rules name its accessor. Rights that an operator gives the policy stay.
 package setup
 
 import (
 	"context"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -22,11 +22,11 @@ import (
 const (
 	// Audience is the one that an identity needs for a login.
 	Audience = "vault.io"
-	// Name is that of the role and of the policy.
+	// Name is that of the role, and of the policy for the default path.
 	Name = "nomad-workloads"
 	// AccessorMark stands for the accessor of the auth method in the rules of the policy.
 	AccessorMark = "ACCESSOR"
-	// mark is in the description of the auth method and in the first line of the policy.
+	// mark is in the description of the auth method.
 	mark = `Made by "berth setup vault".`
 )
 
@@ -37,13 +37,6 @@ const (
 	kindRole   = "role"
 	kindPolicy = "policy"
 )
-
-// defaultRules let a task read what is below its namespace and its job in the KV engine at secret/.
-const defaultRules = `path "secret/data/{{identity.entity.aliases.ACCESSOR.metadata.nomad_namespace}}/` +
-	`{{identity.entity.aliases.ACCESSOR.metadata.nomad_job_id}}/*" {
-  capabilities = ["read"]
-}
-`
 
 // Wanted describes the objects that Vault shall have. An empty field leaves that of an object that is there.
 type Wanted struct {
@@ -153,12 +146,10 @@ func (c *Client) read(ctx context.Context) (*present, error) {
 		}
 	}
 
-	policy, err := c.get(ctx, policyPath)
+	policy, err := c.get(ctx, c.policyPath())
 	p.policy = text(policy["policy"])
 	return p, err
 }
-
-const policyPath = "sys/policies/acl/" + Name
 
 func (c *Client) rolePath() string { return "auth/" + c.path + "/role/" + Name }
 
@@ -225,6 +216,7 @@ func (c *Client) configStep(ctx context.Context, p *present, w *Wanted) (*setups
 		s.Action = setupstep.Create
 	}
 	next := given(p.config)
+	delete(next, "status") // of the keys, which Vault computes
 	var lacks []string
 	need := func(key, value, what string) {
 		if value != "" && text(next[key]) != value {
@@ -270,14 +262,22 @@ func (c *Client) configStep(ctx context.Context, p *present, w *Wanted) (*setups
 // claims are the facts of an identity that become metadata of a login.
 var claims = []string{"nomad_namespace", "nomad_job_id", "nomad_task"}
 
-// roleStep compares the role. Values of an operator beside those that are needed stay.
+// duplicates are the former names of values of a role. Vault returns them beside the present ones, and takes
+// the present ones at a write.
+var duplicates = []string{"policies", "num_uses", "ttl", "max_ttl", "period", "bound_cidrs"}
+
+// roleStep compares the role. Vault resets values that a write lacks, such as the type of the role, so a
+// change has all values. Those of an operator beside what is needed stay.
 func (c *Client) roleStep(p *present) *setupstep.Step {
 	s := &setupstep.Step{Action: setupstep.Change, Kind: kindRole, Name: Name}
-	next := map[string]any{}
+	next := given(p.role)
+	for _, key := range duplicates {
+		delete(next, key)
+	}
 	var lacks []string
 	for _, list := range []struct{ key, value string }{
 		{"bound_audiences", Audience},
-		{"token_policies", Name},
+		{"token_policies", c.policyName()},
 	} {
 		all, missing := union(p.role[list.key], []string{list.value})
 		next[list.key] = all
@@ -301,7 +301,7 @@ func (c *Client) roleStep(p *present) *setupstep.Step {
 	switch {
 	case len(p.role) == 0:
 		s.Action = setupstep.Create
-		s.Detail = "of tasks, with the policy " + Name
+		s.Detail = "of tasks, with the policy " + c.policyName()
 		next["role_type"] = "jwt"
 		next["user_claim"] = "/nomad_job_id"
 		next["user_claim_json_pointer"] = true
@@ -317,57 +317,8 @@ func (c *Client) roleStep(p *present) *setupstep.Step {
 	return s
 }
 
-// policyStep compares the policy. It names the accessor of the auth method, which Vault chooses.
-func (c *Client) policyStep(p *present, rules string) (*setupstep.Step, error) {
-	s := &setupstep.Step{Action: setupstep.Change, Kind: kindPolicy, Name: Name}
-	isOurs := strings.Contains(p.policy, mark)
-	switch {
-	case p.policy == "":
-		s.Action = setupstep.Create
-		s.Detail = "lets a task read secret/NAMESPACE/JOB/*"
-		if rules != "" {
-			s.Detail = "has the rules of -policy-file"
-		}
-	case p.accessor == "" && isOurs:
-		s.Detail = "names the new auth method"
-		if rules == "" { // the rest of it stays
-			rules = formerAccessor.ReplaceAllString(strings.TrimPrefix(p.policy, firstLine), AccessorMark)
-		}
-	case rules != "" && p.policy == policyText(rules, p.accessor), rules == "":
-		s.Action = setupstep.Keep
-		return s, nil
-	case !isOurs:
-		return nil, structs.Conflictf("somebody else has made the policy %s of Vault, so its rules are not "+
-			"changed: leave -policy-file out, or delete the policy", Name)
-	default:
-		s.Detail = "has other rules than -policy-file"
-	}
-	if rules == "" {
-		rules = defaultRules
-	}
-	s.Do = func(ctx context.Context) error {
-		now, err := c.read(ctx) // the method may be new
-		if err != nil {
-			return err
-		}
-		return c.write(ctx, "PUT", policyPath, map[string]any{"policy": policyText(rules, now.accessor)})
-	}
-	return s, nil
-}
-
-// firstLine begins a policy.
-const firstLine = "# " + mark + "\n"
-
-// formerAccessor matches the accessor of an auth method, as Vault and OpenBao make it.
-var formerAccessor = regexp.MustCompile(`\bauth_jwt_[0-9a-f]+\b`)
-
-// policyText returns the text of the policy with rules for an auth method.
-func policyText(rules, accessor string) string {
-	return firstLine + strings.ReplaceAll(rules, AccessorMark, accessor)
-}
-
-// PlanRemoval returns the steps that delete what Plan has made. The error is a conflict if the auth method
-// has a role of somebody else.
+// PlanRemoval returns the steps that delete what Plan has made for the path. The error is a conflict if the
+// auth method has a role of somebody else.
 func (c *Client) PlanRemoval(ctx context.Context) ([]*setupstep.Step, error) {
 	p, err := c.read(ctx)
 	if err != nil {
@@ -394,8 +345,8 @@ func (c *Client) PlanRemoval(ctx context.Context) ([]*setupstep.Step, error) {
 		add(kindMethod, c.path, "with its configuration and its role; the tokens of all logins end",
 			"sys/auth/"+c.path)
 	}
-	if strings.Contains(p.policy, mark) {
-		add(kindPolicy, Name, "", policyPath)
+	if strings.Contains(p.policy, c.policyMark()) {
+		add(kindPolicy, c.policyName(), "", c.policyPath())
 	}
 	return steps, nil
 }
