@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"berth/structs"
 )
@@ -139,7 +140,9 @@ func TestRollingUpdate_WithVolumesSurvivesKills(t *testing.T) {
 	node.kill()
 	t.Logf("killed %s at step %d and %s at step %d", leader.name, steps[0], node.name, steps[1])
 	node.start()
-	eventually(t, "the update succeeds", func() error { return s.awaitedDeployment("roll", 1) })
+	// An agent that was killed during a detach does not repeat it until it can no longer take effect.
+	limit := structs.CallSettles + 2*time.Minute
+	within(t, limit, "the update succeeds", func() error { return s.awaitedDeployment("roll", 1) })
 	leader.start()
 	for _, alloc := range s.awaitRunning("roll", 3) {
 		out := s.awaitOutput(alloc.ID, "version-1\n")
