@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"berth/fsm"
-	"berth/server/control/retries"
 	"berth/server/nodeconn"
 	"berth/state"
 	"berth/structs"
@@ -37,10 +36,7 @@ func (c controllerLoop) callable(tx *state.ReadTx, w work) (candidates []string,
 		return []string{w.call.NodeID}, time.Time{}
 	}
 
-	until = time.Unix(0, w.call.Time).Add(outcomeWait)
-	if retries.Ahead(w.call.Time) { // by a wrong clock: the call was sent before this leader saw its record
-		until = c.seen.First(w.call.Time).Add(outcomeWait)
-	}
+	until = c.seen.Time(w.call.Time).Add(outcomeWait) // the call was sent before its record was seen
 	if time.Now().Before(until) {
 		return nil, until
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"berth/internal/wallclock"
 	"berth/server/control/retries"
 	"berth/server/control/workqueue"
 	"berth/server/nodeconn"
@@ -23,7 +24,7 @@ type controllerLoop struct {
 	Deps
 	// candidates are the nodes whose controllers may be called for a row, the best first.
 	candidates []string
-	seen       *retries.Seen // the records of calls ahead of the clock
+	seen       *wallclock.Seen // the records of calls ahead of the clock
 	// recordCall records that a call for the row is about to go to a node.
 	recordCall func(ctx context.Context, node string) error
 }
@@ -40,7 +41,7 @@ func (c controllerLoop) withCandidates(candidates []string) controllerLoop {
 }
 
 func (c controllerLoop) runner() workqueue.Runner {
-	c.seen = &retries.Seen{}
+	c.seen = &wallclock.Seen{}
 	return workqueue.Runner{
 		Name:     "controllers",
 		Logger:   c.Logger,

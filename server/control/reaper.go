@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"berth/fsm"
+	"berth/internal/wallclock"
 	"berth/server/control/retries"
 	"berth/server/control/workqueue"
 	"berth/server/nodeconn"
@@ -165,5 +166,5 @@ func (r reaperLoop) isReported(last *structs.OperationError, why error) bool {
 		return false
 	}
 	return last.RetryTime == structs.NeverTry ||
-		!retries.Ahead(last.Time) && time.Since(time.Unix(0, last.Time)) < reportInterval
+		!wallclock.Ahead(last.Time) && time.Since(time.Unix(0, last.Time)) < reportInterval
 }

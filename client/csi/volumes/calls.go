@@ -318,7 +318,7 @@ func (m *Manager) lateCalls(pluginID, volume string) ([]*callRecord, error) {
 	for _, r := range records {
 		// The plugin's process, and with it the call, has ended with an earlier boot of the kernel.
 		rec := r.Value
-		until := time.Unix(0, rec.Since).Add(m.cfg.LateWait)
+		until := m.seen.Time(rec.Since).Add(m.cfg.LateWait) // the call was made before its record was seen
 		if rec.BootID == m.volumes.boot &&
 			time.Now().Before(until) {
 			late = append(late, rec)

@@ -413,3 +413,24 @@ func TestDetach_NamesTheReasonOfADelay(t *testing.T) {
 	r.down(u)
 	r.clean(p, "ext-data")
 }
+
+// The clock of the machine was ahead when the call was made. Nobody knows when that was, other than before
+// its record is seen.
+func TestLateCalls_AheadOfTheClockEndAfterTheirTime(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T, m *Manager) {
+		late := &callRecord{
+			Call:   Call{PluginID: "ebs", Volume: "ext-data", RPC: "ControllerUnpublishVolume", Where: "n1"},
+			Since:  time.Now().Add(30 * time.Hour).UnixNano(),
+			BootID: m.volumes.boot,
+		}
+		must(t, callTable.Put(m.cfg.DB, late.key(), late))
+		for _, want := range []int{1, 0} {
+			found, err := m.lateCalls("ebs", "ext-data")
+			must(t, err)
+			if len(found) != want {
+				t.Errorf("%d calls may still be carried out, want %d", len(found), want)
+			}
+			time.Sleep(m.cfg.LateWait)
+		}
+	})
+}

@@ -17,6 +17,7 @@ import (
 	"berth/client/store"
 	"berth/csi"
 	"berth/internal/keylock"
+	"berth/internal/wallclock"
 	"berth/structs"
 )
 
@@ -77,6 +78,7 @@ type Manager struct {
 	changes    chan struct{}
 	wg         sync.WaitGroup  // instance managers
 	inFlight   *inflight.Calls // calls for volumes
+	seen       wallclock.Seen  // the records of calls ahead of the clock
 	life       context.Context // of the calls
 	endLife    context.CancelFunc
 

@@ -15,7 +15,7 @@ import (
 
 	"berth/fsm"
 	"berth/internal/backoff"
-	"berth/server/control/retries"
+	"berth/internal/wallclock"
 	"berth/server/nodeconn"
 	"berth/server/nodeconn/nodeusage"
 	"berth/state"
@@ -142,7 +142,7 @@ func next(
 	if u.Bytes == nil || u.Time == 0 || now.Sub(measured) > fresh {
 		return nil
 	}
-	if v.Grown != nil && !retries.Ahead(v.Grown.Time) {
+	if v.Grown != nil && !wallclock.Ahead(v.Grown.Time) {
 		grown := time.Unix(0, v.Grown.Time)
 		if now.Sub(grown) < settles || measured.Before(grown) {
 			return nil

@@ -7,10 +7,10 @@
 package retries
 
 import (
-	"sync"
 	"time"
 
 	"berth/internal/backoff"
+	"berth/internal/wallclock"
 	"berth/structs"
 )
 
@@ -67,41 +67,8 @@ func ControllerTime(b backoff.Backoff, e *structs.OperationError) int64 {
 // After returns the time after a delay that began at a recorded time (UnixNano). It is zero, at once, if that
 // time is too far ahead of the clock.
 func After(recorded int64, delay time.Duration) time.Time {
-	if Ahead(recorded) {
+	if wallclock.Ahead(recorded) {
 		return time.Time{}
 	}
 	return time.Unix(0, recorded).Add(delay)
 }
-
-// mostSeen bounds what Seen remembers.
-const mostSeen = 10_000
-
-// Seen remembers when this server first saw a recorded time that is ahead of the clock. What was recorded had
-// happened by then. A server that forgets sees it again later. It is safe for concurrent use.
-type Seen struct {
-	mu    sync.Mutex
-	first map[int64]time.Time
-}
-
-// First returns when this server first saw a recorded time (UnixNano).
-func (s *Seen) First(recorded int64) time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	first, known := s.first[recorded]
-	if known {
-		return first
-	}
-	if s.first == nil || len(s.first) >= mostSeen {
-		s.first = map[int64]time.Time{}
-	}
-	first = time.Now()
-	s.first[recorded] = first
-	return first
-}
-
-// skew is by how much the clocks of servers may differ without a fault.
-const skew = time.Minute
-
-// Ahead reports whether a recorded time (UnixNano) is too far ahead of the clock: that of the leader that
-// recorded it was wrong, or this one is.
-func Ahead(recorded int64) bool { return recorded > time.Now().Add(skew).UnixNano() }
