@@ -132,7 +132,7 @@ func TestAgent_KillKeepsTasksAndMounts(t *testing.T) {
 		}
 		return nil
 	})
-	tasks := processesOf(filepath.Join(a.dir, "data", "drivers"))
+	tasks := programsOf(filepath.Join(a.dir, "data", "drivers"))
 	mounts := stagedBelow(a.dir)
 	if len(tasks) == 0 || len(mounts) == 0 {
 		t.Fatalf("processes %v, mounts %v", tasks, mounts)
@@ -146,7 +146,7 @@ func TestAgent_KillKeepsTasksAndMounts(t *testing.T) {
 		t.Errorf("allocation %s with %d restarts; was %s",
 			again.ID, again.TaskStates["counter"].Restarts, alloc.ID)
 	}
-	if now := processesOf(filepath.Join(a.dir, "data", "drivers")); fmt.Sprint(now) != fmt.Sprint(tasks) {
+	if now := programsOf(filepath.Join(a.dir, "data", "drivers")); fmt.Sprint(now) != fmt.Sprint(tasks) {
 		t.Errorf("processes are %v, were %v", now, tasks)
 	}
 	if now := stagedBelow(a.dir); fmt.Sprint(now) != fmt.Sprint(mounts) {
