@@ -19,7 +19,7 @@ import (
 
 // taskProcesses are the processes that run the tasks of the agent's node.
 func (a *agent) taskProcesses() []int {
-	return processesOf(a.data("drivers"))
+	return programsOf(a.data("drivers"))
 }
 
 func TestAgent_StopKeepsTasksAndMounts(t *testing.T) {
