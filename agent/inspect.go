@@ -108,12 +108,8 @@ func (l local) Identity(ctx context.Context, nodeID string, renew bool) (*inspec
 	if err != nil {
 		return nil, err
 	}
-	r := renewal.Renewer{Keys: l.keys, Sign: l.renewNode, Logger: l.logger.Named("tls")}
-	if l.server != nil {
-		r.Sign = l.renewServer
-	}
 	o := renewal.Order{NodeID: l.client.NodeID(), Renews: l.config().TLS.Renew, Renew: renew}
-	return r.Identity(ctx, o)
+	return renewerOf(l.Agent).Identity(ctx, o)
 }
 
 // Host describes the machine.

@@ -158,20 +158,15 @@ func (a *Agent) renewOnServer(ctx context.Context) {
 
 	feed := a.server.Store().Subscribe(1, schema.AuthorityRows)
 	defer feed.Close()
-	r := renewal.Renewer{
-		Keys:   a.keys,
-		Logger: a.logger.Named("tls"),
-		Sign:   a.renewServer,
-		Trusted: func() []string {
-			// The changes are taken before the rows are read, so that a later one makes the feed ready again.
-			feed.TakeChanges()
-			return a.server.Signing.Follows(a.keys.Issuer())
-		},
-		News: feed.Ready(),
-		// The servers are few, and none has to wait for another.
-		Spread: func() time.Duration { return 0 },
+	r := renewerOf(a)
+	r.Trusted = func() []string {
+		// The changes are taken before the rows are read, so that a later one makes the feed ready again.
+		feed.TakeChanges()
+		return a.server.Signing.Follows(a.keys.Issuer())
 	}
-
+	r.News = feed.Ready()
+	// The servers are few, and none has to wait for another.
+	r.Spread = func() time.Duration { return 0 }
 	r.Run(ctx)
 }
 
@@ -182,19 +177,23 @@ func (a *Agent) renewOnNode(ctx context.Context, follower *revocations.Follower)
 		return
 	}
 
-	r := renewal.Renewer{
-		Keys:    a.keys,
-		Logger:  a.logger.Named("tls"),
-		Sign:    a.renewNode,
-		Trusted: follower.Trusted,
-		News:    follower.News,
-		Spread: func() time.Duration {
-			lease, _ := a.client.Lease()
-			return lease
-		},
+	r := renewerOf(a)
+	r.Trusted = follower.Trusted
+	r.News = follower.News
+	r.Spread = func() time.Duration {
+		lease, _ := a.client.Lease()
+		return lease
 	}
-
 	r.Run(ctx)
+}
+
+// renewerOf renews the certificate of an agent by the server of its process, or else by another one.
+func renewerOf(a *Agent) renewal.Renewer {
+	r := renewal.Renewer{Keys: a.keys, Sign: a.renewNode, Logger: a.logger.Named("tls")}
+	if a.server != nil {
+		r.Sign = a.renewServer
+	}
+	return r
 }
 
 // renewTimeout is the time of a renewal at one server, with an election meanwhile.
