@@ -94,8 +94,8 @@ var Commands = []command.Command{
 
 // outcome is the answer with -json.
 type outcome struct {
-	Consul string        // its address
-	Steps  []*setup.Step // that are done, or with -check would be
+	Consul string            // its address
+	Steps  []*setupstep.Step // that are done, or with -check would be
 }
 
 func setUpConsul(ctx context.Context, c *command.Call) error {
@@ -108,8 +108,12 @@ func setUpConsul(ctx context.Context, c *command.Call) error {
 		return err
 	}
 
-	done := outcome{Consul: consul.Address(), Steps: steps}
-	return carryOut(ctx, c, proposal{"Consul at " + consul.Address(), steps, done, printNextStep})
+	return carryOut(ctx, c, proposal{
+		place:   "Consul at " + consul.Address(),
+		steps:   steps,
+		outcome: outcome{Consul: consul.Address(), Steps: steps},
+		next:    printNextStep,
+	})
 }
 
 // proposal is what a command is about to do.
@@ -149,7 +153,7 @@ func carryOut(ctx context.Context, c *command.Call, p proposal) error {
 }
 
 // plan returns the steps that the options ask for.
-func plan(ctx context.Context, c *command.Call, consul *setup.Client) ([]*setup.Step, error) {
+func plan(ctx context.Context, c *command.Call, consul *setup.Client) ([]*setupstep.Step, error) {
 	if c.Bool("destroy") {
 		err := checkDestroy(c)
 		if err != nil {

@@ -229,7 +229,7 @@ func TestVault_MakesWhatLoginsNeed(t *testing.T) {
 	v.run(0, "Nothing is to be done.", "", "-destroy", "-y")
 }
 
-// What an operator has changed stays, and what is needed comes back.
+// The command restores the values that are needed. It keeps the other changes of an operator.
 func TestVault_ChangesWhatLacks(t *testing.T) {
 	v := newVault(t)
 	v.run(0, "Created", "", "-y", "-jwks-url", keysURL)

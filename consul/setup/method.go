@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/consul/api"
 
 	"berth/consul"
+	"berth/internal/setupstep"
 	"berth/structs"
 	"berth/structs/identity"
 )
@@ -42,7 +43,7 @@ var neededClaims = []string{"nomad_namespace", "nomad_job_id", "nomad_task", cla
 func asStatus(err error, status *api.StatusError) bool { return errors.As(err, status) }
 
 // methodStep compares the auth method.
-func (c *Client) methodStep(ctx context.Context, m *api.ACLAuthMethod, w *Wanted) (*Step, error) {
+func (c *Client) methodStep(ctx context.Context, m *api.ACLAuthMethod, w *Wanted) (*setupstep.Step, error) {
 	url := w.JWKSURL
 	if url == "" && (m == nil || !ours(m.Description)) {
 		var err error
@@ -68,8 +69,8 @@ func (c *Client) methodStep(ctx context.Context, m *api.ACLAuthMethod, w *Wanted
 	}
 	changed := *m
 	changed.Config = completed(m.Config, url, w.JWKSCA)
-	return &Step{
-		Action: Change,
+	return &setupstep.Step{
+		Action: setupstep.Change,
 		Kind:   kindMethod,
 		Name:   m.Name,
 		Detail: strings.Join(lacks, "; "),
@@ -80,10 +81,10 @@ func (c *Client) methodStep(ctx context.Context, m *api.ACLAuthMethod, w *Wanted
 	}, nil
 }
 
-func (c *Client) createMethod(url, ca string) *Step {
+func (c *Client) createMethod(url, ca string) *setupstep.Step {
 	config := completed(map[string]any{algorithms: []string{identity.RS256}}, url, ca)
-	return &Step{
-		Action: Create,
+	return &setupstep.Step{
+		Action: setupstep.Create,
 		Kind:   kindMethod,
 		Name:   consul.DefaultAuthMethod,
 		Detail: "verifies identities by the keys at " + url,

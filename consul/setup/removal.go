@@ -8,21 +8,22 @@ import (
 	"github.com/hashicorp/consul/api"
 
 	"berth/consul"
+	"berth/internal/setupstep"
 	"berth/structs"
 )
 
 // PlanRemoval returns the steps that delete all that this package has made. The error is a conflict if
 // objects of others would lose something with them.
-func (c *Client) PlanRemoval(ctx context.Context) ([]*Step, error) {
+func (c *Client) PlanRemoval(ctx context.Context) ([]*setupstep.Step, error) {
 	p, err := c.read(ctx)
 	if err != nil {
 		return nil, err
 	}
 
-	var steps []*Step
+	var steps []*setupstep.Step
 	remove := func(kind, name, detail string, call func(*api.WriteOptions) (*api.WriteMeta, error)) {
-		steps = append(steps, &Step{
-			Action: Delete,
+		steps = append(steps, &setupstep.Step{
+			Action: setupstep.Delete,
 			Kind:   kind,
 			Name:   name,
 			Detail: detail,

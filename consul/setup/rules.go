@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/consul/api"
 
 	"berth/consul"
+	"berth/internal/setupstep"
 	"berth/structs"
 )
 
@@ -33,7 +34,7 @@ func neededRules() []*api.ACLBindingRule {
 }
 
 // ruleStep compares a binding rule. One of somebody else that does the same will do.
-func (c *Client) ruleStep(rules []*api.ACLBindingRule, need *api.ACLBindingRule) *Step {
+func (c *Client) ruleStep(rules []*api.ACLBindingRule, need *api.ACLBindingRule) *setupstep.Step {
 	for _, r := range rules {
 		if r.BindType == need.BindType && r.BindName == need.BindName && r.Selector == need.Selector {
 			return kept(kindRule, ruleName(r), r.Description)
@@ -43,8 +44,8 @@ func (c *Client) ruleStep(rules []*api.ACLBindingRule, need *api.ACLBindingRule)
 	at := slices.IndexFunc(rules, func(r *api.ACLBindingRule) bool { return r.Description == need.Description })
 	if at >= 0 {
 		need.ID = rules[at].ID
-		return &Step{
-			Action: Change,
+		return &setupstep.Step{
+			Action: setupstep.Change,
 			Kind:   kindRule,
 			Name:   ruleName(need),
 			Detail: "it is " + ruleName(rules[at]),
@@ -54,8 +55,8 @@ func (c *Client) ruleStep(rules []*api.ACLBindingRule, need *api.ACLBindingRule)
 			},
 		}
 	}
-	return &Step{
-		Action: Create,
+	return &setupstep.Step{
+		Action: setupstep.Create,
 		Kind:   kindRule,
 		Name:   ruleName(need),
 		Detail: strings.TrimSuffix(need.Description, ". "+mark),
@@ -81,10 +82,10 @@ func (c *Client) written(kind, name string, err error) error {
 
 // taskSteps compares the role of the tasks of a namespace and its policy, which have the same name. A role
 // of somebody else has the rights that they have given it.
-func (c *Client) taskSteps(ctx context.Context, p *present, name, rules string) ([]*Step, error) {
+func (c *Client) taskSteps(ctx context.Context, p *present, name, rules string) ([]*setupstep.Step, error) {
 	role := find(p.roles, func(r *api.ACLRole) bool { return r.Name == name })
 	if role != nil && !ours(role.Description) && rules == "" {
-		return []*Step{kept(kindRole, name, role.Description)}, nil
+		return []*setupstep.Step{kept(kindRole, name, role.Description)}, nil
 	}
 	if role != nil && !ours(role.Description) {
 		return nil, structs.Conflictf("somebody else has made the role %s of Consul, so its rights are not "+
@@ -92,27 +93,27 @@ func (c *Client) taskSteps(ctx context.Context, p *present, name, rules string) 
 	}
 	// Somebody has given the role other rights than those of the policy.
 	if role != nil && rules == "" && hasRights(role) && !links(role, name) {
-		return []*Step{kept(kindRole, name, role.Description)}, nil
+		return []*setupstep.Step{kept(kindRole, name, role.Description)}, nil
 	}
 
 	policy, err := c.policyStep(ctx, p.policies, name, rules)
 	if err != nil {
 		return nil, err
 	}
-	return []*Step{policy, c.roleStep(role, name)}, nil
+	return []*setupstep.Step{policy, c.roleStep(role, name)}, nil
 }
 
 // policyStep compares the policy. The rules of one that is there stay, unless others are wanted.
 func (c *Client) policyStep(
 	ctx context.Context, policies []*api.ACLPolicyListEntry, name, rules string,
-) (*Step, error) {
+) (*setupstep.Step, error) {
 	entry := find(policies, func(e *api.ACLPolicyListEntry) bool { return e.Name == name })
 	if entry == nil {
 		if rules == "" {
 			rules = defaultRules
 		}
-		return &Step{
-			Action: Create,
+		return &setupstep.Step{
+			Action: setupstep.Create,
 			Kind:   kindPolicy,
 			Name:   name,
 			Detail: strings.Join(strings.Fields(rules), " "),
@@ -139,8 +140,8 @@ func (c *Client) policyStep(
 		return kept(kindPolicy, name, entry.Description), nil
 	}
 	policy.Rules = rules
-	return &Step{
-		Action: Change,
+	return &setupstep.Step{
+		Action: setupstep.Change,
 		Kind:   kindPolicy,
 		Name:   name,
 		Detail: strings.Join(strings.Fields(rules), " "),
@@ -152,11 +153,11 @@ func (c *Client) policyStep(
 }
 
 // roleStep compares the role of this package, which links to the policy with its name.
-func (c *Client) roleStep(role *api.ACLRole, name string) *Step {
+func (c *Client) roleStep(role *api.ACLRole, name string) *setupstep.Step {
 	link := &api.ACLRolePolicyLink{Name: name}
 	if role == nil {
-		return &Step{
-			Action: Create,
+		return &setupstep.Step{
+			Action: setupstep.Create,
 			Kind:   kindRole,
 			Name:   name,
 			Detail: "has the policy " + name,
@@ -175,8 +176,8 @@ func (c *Client) roleStep(role *api.ACLRole, name string) *Step {
 	}
 	changed := *role
 	changed.Policies = append(slices.Clone(role.Policies), link)
-	return &Step{
-		Action: Change,
+	return &setupstep.Step{
+		Action: setupstep.Change,
 		Kind:   kindRole,
 		Name:   name,
 		Detail: "lacks the policy " + name,

@@ -32,17 +32,6 @@ const defaultRules = `service_prefix "" { policy = "read" }
 node_prefix    "" { policy = "read" }
 `
 
-// Step is one object of Consul's ACLs with what is to be done with it.
-type Step = setupstep.Step
-
-// The actions of steps.
-const (
-	Keep   = setupstep.Keep
-	Create = setupstep.Create
-	Change = setupstep.Change
-	Delete = setupstep.Delete
-)
-
 // Wanted describes the objects that Consul shall have. An empty field leaves that of an object that is there.
 type Wanted struct {
 	Namespace string // whose tasks get the role
@@ -63,7 +52,7 @@ type present struct {
 
 // Plan returns the steps that give Consul what is wanted, in their order. The error is a conflict where an
 // object of somebody else is in the way.
-func (c *Client) Plan(ctx context.Context, w *Wanted) ([]*Step, error) {
+func (c *Client) Plan(ctx context.Context, w *Wanted) ([]*setupstep.Step, error) {
 	name := RolePrefix + w.Namespace
 	if len(name) > maxPolicyName {
 		return nil, structs.Invalidf("the name of the policy, %s, has %d bytes; Consul takes %d: "+
@@ -84,7 +73,7 @@ func (c *Client) Plan(ctx context.Context, w *Wanted) ([]*Step, error) {
 	}
 
 	// The rules are last, so no task logs in before its role is there.
-	steps := append([]*Step{method}, tasks...)
+	steps := append([]*setupstep.Step{method}, tasks...)
 	for _, rule := range neededRules() {
 		steps = append(steps, c.ruleStep(p.rules, rule))
 	}
@@ -116,8 +105,8 @@ func (c *Client) read(ctx context.Context) (*present, error) {
 func ours(description string) bool { return strings.HasSuffix(description, mark) }
 
 // kept returns the step of an object that stays.
-func kept(kind, name, description string) *Step {
-	s := &Step{Action: Keep, Kind: kind, Name: name}
+func kept(kind, name, description string) *setupstep.Step {
+	s := &setupstep.Step{Action: setupstep.Keep, Kind: kind, Name: name}
 	if !ours(description) {
 		s.Detail = "made by others, and stays after -destroy"
 	}
