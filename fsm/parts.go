@@ -15,20 +15,21 @@ func Parts(entry []byte) (parts []Part) {
 		return nil
 	}
 	if entry[0] == Batch.ID {
-		entries, err := Batch.entries(entry[1:])
+		entries, _ := Batch.entries(entry[1:]) // none of a damaged batch
 		for _, e := range entries {
 			parts = append(parts, partOf(e))
 		}
-		if err == nil {
-			return parts
-		}
+	}
+	if len(parts) > 0 {
+		return parts
 	}
 	return []Part{partOf(entry)}
 }
 
 func partOf(entry []byte) Part {
-	name := CommandOf(entry).Name
-	if CommandOf(entry) == unknown {
+	command := CommandOf(entry)
+	name := command.Name
+	if command == unknown {
 		name = "command " + strconv.Itoa(int(entry[0])) // of a newer version
 	}
 	return Part{Name: name, Bytes: len(entry) - 1}

@@ -18,8 +18,8 @@ func Ahead(recorded int64) bool { return recorded > time.Now().Add(skew).UnixNan
 // mostSeen bounds what Seen remembers.
 const mostSeen = 10_000
 
-// Seen remembers when this process first saw a recorded time that is ahead of the clock. What was recorded
-// had happened by then. A process that forgets sees it again later. It is safe for concurrent use.
+// Seen remembers when this process first saw a recorded time that is ahead of the clock: the recorded call
+// was made before that. A process that forgets the time sees it again later. Seen is safe for concurrent use.
 type Seen struct {
 	mu    sync.Mutex
 	first map[int64]time.Time

@@ -153,7 +153,7 @@ func (c *Client) read(ctx context.Context) (*present, error) {
 
 func (c *Client) rolePath() string { return "auth/" + c.path + "/role/" + Name }
 
-// get reads a path. What is not there has no data.
+// get reads a path. A path that does not exist has no data.
 func (c *Client) get(ctx context.Context, path string) (map[string]any, error) {
 	return c.ask(ctx, "GET", path)
 }
