@@ -15,6 +15,7 @@ type Batch struct {
 	next    *view
 	base    *memdb.Txn // the trees as they are written so far
 	rows    vector.Rows
+	marking uint64 // the writing of the marks of the tables
 	overlay overlay
 	most    int // entries in the overlay: maxOverlay
 
@@ -67,6 +68,7 @@ func (db *DB) Begin() *Batch {
 		next:    &next,
 		base:    next.db.Txn(false),
 		rows:    next.rows,
+		marking: vector.NewWriting(),
 		overlay: db.spare.overlay,
 		most:    maxOverlay,
 		undo:    db.spare.undo,
@@ -82,7 +84,7 @@ type WriteTx struct {
 	*ReadTx
 	Index   uint64
 	batch   *Batch
-	touched uint64 // tables changed, as a set of numbers
+	touched tableSet // tables changed
 }
 
 // Apply applies one entry. If fn fails, the entry has changed nothing, Apply returns the error, and the batch
@@ -105,11 +107,9 @@ func (b *Batch) Apply(index uint64, fn func(*WriteTx) error) error {
 		return err
 	}
 
-	for n := range b.next.schema.tables {
-		if tx.touched&(1<<n) != 0 {
-			b.next.newest[n] = index
-		}
-	}
+	tx.touched.each(func(table int) {
+		b.next.marks.edit(b.marking, table).newest = index
+	})
 
 	return nil
 }
@@ -124,7 +124,7 @@ func (b *Batch) newTx(index uint64) *WriteTx {
 			view:    b.db.now.Load(),
 			txn:     b.base,
 			rows:    b.rows,
-			counts:  &b.next.counts,
+			marks:   &b.next.marks,
 			overlay: &b.overlay,
 		},
 	}
@@ -198,7 +198,8 @@ func (b *Batch) writeOverlay() {
 	b.written++ // before the first change: Abort then frees the slots
 	txn := b.next.db.Txn(true)
 	writing := vector.NewWriting()
-	for _, entries := range b.overlay.byPath {
+	for _, order := range b.overlay.changedPaths() {
+		entries := b.overlay.byPath[order]
 		if len(entries) > 0 && entries[0].path.lists {
 			b.writeLists(txn, writing, entries)
 		}
@@ -227,7 +228,9 @@ func (b *Batch) writeEntry(txn *memdb.Txn, writing uint64, e *entry) {
 func (b *Batch) writeRow(writing uint64, e *entry) {
 	next := b.next
 	alloc := next.slots
-	next.counts[e.path.table] += e.added()
+	if added := e.added(); added != 0 {
+		next.marks.edit(b.marking, e.path.table).rows += added
+	}
 	if e.tree != nil && e.tree != e.slot {
 		next.rows.Set(writing, e.tree.number, nil)
 		alloc.Free(e.tree.number)

@@ -27,10 +27,9 @@ type view struct {
 	rows    vector.Rows // by the numbers of the slots in db
 	tree    *keyIndexer // of the writer, as are the slots
 	slots   *vector.Numbers
-	number  uint64            // counts the views of a database
-	applied uint64            // index of the last entry applied
-	newest  [maxTables]uint64 // index of the last entry that changed the table
-	counts  [maxTables]int    // rows of the table
+	number  uint64     // counts the views of a database
+	applied uint64     // index of the last entry applied
+	marks   tableMarks // of the tables, by their numbers
 }
 
 // Open returns an empty database with the tables of the schema.
@@ -44,7 +43,11 @@ func Open(s *Schema) *DB {
 }
 
 func emptyView(s *builtSchema) *view {
-	v := &view{schema: s, slots: &vector.Numbers{}}
+	v := &view{
+		schema: s,
+		slots:  &vector.Numbers{},
+		marks:  newTableMarks(len(s.tables)),
+	}
 	v.db, v.tree = newTrees(s.paths)
 	return v
 }
@@ -57,10 +60,10 @@ func (db *DB) Read() *ReadTx {
 
 func (v *view) read() *ReadTx {
 	return &ReadTx{
-		view:   v,
-		txn:    v.db.Txn(false),
-		rows:   v.rows,
-		counts: &v.counts,
+		view:  v,
+		txn:   v.db.Txn(false),
+		rows:  v.rows,
+		marks: &v.marks,
 	}
 }
 
@@ -90,15 +93,15 @@ func (db *DB) Write(index uint64, fn func(*WriteTx) error) error {
 type ReadTx struct {
 	view    *view
 	txn     *memdb.Txn
-	rows    vector.Rows     // of the same moment as txn
-	counts  *[maxTables]int // of the tables in the trees of txn
-	overlay *overlay        // of a writer
-	draft   bool            // it is a Draft: an index without changes may be read in pages
-	tables  uint64          // that it read, as a set of numbers
+	rows    vector.Rows // of the same moment as txn
+	marks   *tableMarks // of the tables in the trees of txn
+	overlay *overlay    // of a writer
+	draft   bool        // it is a Draft: an index without changes may be read in pages
+	tables  tableSet    // that it read
 
 	watched bool
 	points  watchPoints // that it read, if watched
-	whole   uint64      // tables that it watches completely, as a set of numbers
+	whole   tableSet    // tables that it watches completely
 
 	scratch Key // of the current look-up
 	arg     Key
@@ -114,11 +117,9 @@ func (tx *ReadTx) reader() *ReadTx { return tx }
 // them. It is at least 1, so that a client can wait for the next one.
 func (tx *ReadTx) Newest() uint64 {
 	newest := uint64(1)
-	for n := range tx.view.schema.tables {
-		if tx.tables&(1<<n) != 0 {
-			newest = max(newest, tx.view.newest[n])
-		}
-	}
+	tx.tables.each(func(table int) {
+		newest = max(newest, tx.view.marks.of(table).newest)
+	})
 	return newest
 }
 

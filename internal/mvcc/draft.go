@@ -24,7 +24,7 @@ func (tx *ReadTx) Draft() *WriteTx {
 			view:    &next,
 			txn:     tx.txn,
 			rows:    tx.rows,
-			counts:  tx.counts,
+			marks:   tx.marks,
 			overlay: &b.overlay,
 			draft:   true,
 		},

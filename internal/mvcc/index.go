@@ -90,7 +90,7 @@ func (x *index) cursor(tx *ReadTx, k Key) cursor {
 }
 
 func (x *index) seek(tx *ReadTx, k Key) cursor {
-	tx.tables |= 1 << x.path.table
+	tx.tables.add(x.path.table)
 	return x.newCursor(tx, tx.txn.LowerBound, k, nil)
 }
 

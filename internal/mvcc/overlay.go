@@ -10,8 +10,9 @@ import (
 // So a row that many entries of a batch change is written once, an entry that fails has not touched the
 // trees, and no read between two writes makes a tree copy its nodes.
 type overlay struct {
-	byPath [][]entry // by the order of the path, sorted by key
-	size   int       // entries of all paths
+	byPath  [][]entry // by the order of the path, sorted by key
+	changed []int     // the orders of the paths with entries, and of some without; several times perhaps
+	size    int       // entries of all paths
 }
 
 func newOverlay(paths int) overlay {
@@ -68,6 +69,9 @@ func (o *overlay) setEntry(e entry) bool {
 		(*entries)[i].cell = e.cell
 		return true
 	}
+	if len(*entries) == 0 {
+		o.changed = append(o.changed, e.path.order)
+	}
 	*entries = slices.Insert(*entries, i, e)
 	o.size++
 	return false
@@ -98,13 +102,19 @@ func (o *overlay) hasPath(p *path) bool {
 	return len(o.byPath[p.order]) > 0
 }
 
+// changedPaths returns the orders of the paths that may have entries, ascending. It is valid until the next
+// change.
+func (o *overlay) changedPaths() []int {
+	slices.Sort(o.changed)
+	o.changed = slices.Compact(o.changed)
+	return o.changed
+}
+
 // empty removes all entries and keeps the memory, but no more than maxSpare entries of a path.
 func (o *overlay) empty() {
-	for n, entries := range o.byPath {
-		if len(entries) == 0 {
-			continue
-		}
-		o.byPath[n] = emptied(entries, maxSpare)
+	for _, n := range o.changed {
+		o.byPath[n] = emptied(o.byPath[n], maxSpare)
 	}
+	o.changed = o.changed[:0]
 	o.size = 0
 }

@@ -19,10 +19,6 @@ type Schema struct {
 	built *builtSchema
 }
 
-// maxTables is the largest number of tables, with the table of table indexes. It is at most 64: each view has
-// a number for each of them, and a load a bit.
-const maxTables = 60
-
 // AnyTable is a Table of any row type.
 type AnyTable interface {
 	Name() string
@@ -58,12 +54,6 @@ func buildSchema(s *Schema) *builtSchema {
 	b := &builtSchema{
 		tables: append([]AnyTable{newTableIndexes()}, s.Tables...),
 	}
-	if len(b.tables) > maxTables {
-		panic(fmt.Sprintf("the schema has %d tables, with that of the table indexes, and maxTables is %d: "+
-			"raise it",
-			len(b.tables), maxTables))
-	}
-
 	names := map[string]bool{}
 	for n, t := range b.tables {
 		all := t.numberPaths(n)
@@ -132,10 +122,11 @@ func (t tableIndexes) save(tx *ReadTx, out pieces.Writer) error {
 	v := tx.view
 	rows := []any{&TableIndex{Name: appliedRow, Newest: v.applied}}
 	for n, other := range v.schema.tables {
-		if n > 0 && v.newest[n] == 0 || other.IsComputed() {
+		newest := v.marks.of(n).newest
+		if n > 0 && newest == 0 || other.IsComputed() {
 			continue // files of versions before a table do not name it
 		}
-		row := &TableIndex{Name: other.Name(), Newest: v.newest[n]}
+		row := &TableIndex{Name: other.Name(), Newest: newest}
 		rows = append(rows, row)
 	}
 	slices.SortFunc(rows, func(a, b any) int {
@@ -152,7 +143,7 @@ func (t tableIndexes) load(l *loading, in pieces.Reader) error {
 		}
 		n := l.view.schema.find(r.Name)
 		if n >= 0 {
-			l.view.newest[n] = r.Newest
+			l.view.marks.edit(l.writing, n).newest = r.Newest
 		}
 		return nil
 	})

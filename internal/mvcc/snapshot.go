@@ -148,7 +148,7 @@ func (t *table) insert(tx *LoadTx, r any) {
 	v := tx.loading.view
 	s := &slot{number: v.slots.Fresh()}
 	v.rows.Set(tx.loading.writing, s.number, r)
-	v.counts[t.path.table]++
+	v.marks.edit(tx.loading.writing, t.path.table).rows++
 	v.tree.setSlot(tx.txn, t.at(t.key(r)), s)
 }
 
@@ -157,7 +157,7 @@ type loading struct {
 	view    *view
 	txn     *memdb.Txn
 	writing uint64
-	tables  uint64 // that it has begun to read, as a set of numbers
+	tables  tableSet // that it has begun to read
 }
 
 func (l *loading) readTables(in pieces.Reader) error {
@@ -193,10 +193,10 @@ func (l *loading) readTable(in pieces.Reader, name string) error {
 	switch {
 	case n < 0 || l.view.schema.tables[n].IsComputed():
 		return fmt.Errorf("this version knows no such table: was the snapshot made by a newer one?")
-	case l.tables&(1<<n) != 0:
+	case l.tables.has(n):
 		return fmt.Errorf("it is there twice")
 	}
-	l.tables |= 1 << n
+	l.tables.add(n)
 	return l.view.schema.tables[n].load(l, in)
 }
 
@@ -225,7 +225,7 @@ func (t *table) load(l *loading, in pieces.Reader) error {
 		return err
 	}
 
-	v.counts[t.path.table] = len(all)
+	v.marks.edit(l.writing, t.path.table).rows = len(all)
 	for _, x := range t.others {
 		x.insertAll(l, all)
 	}

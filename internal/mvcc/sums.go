@@ -109,7 +109,7 @@ func (s *Sums[R, S]) Of(from Reader, part string) (sum S) {
 func (s *Sums[R, S]) Ascending(from Reader, first string) func(part string) *S {
 	tx := from.reader()
 	path := s.index.path
-	tx.tables |= 1 << path.table
+	tx.tables.add(path.table)
 	if tx.overlay != nil && tx.overlay.hasPath(path) {
 		return func(part string) *S { return new(s.Of(tx, part)) }
 	}

@@ -175,7 +175,7 @@ func (t *Table[R]) Len(tx Reader) int { return t.table.length(tx.reader()) }
 
 func (t *table) length(tx *ReadTx) int {
 	tx.recordRead(t.at(nil))
-	n := tx.counts[t.path.table]
+	n := tx.marks.of(t.path.table).rows
 	if tx.overlay != nil {
 		changed := tx.overlay.byPath[t.path.order]
 		for i := range changed {
@@ -187,7 +187,7 @@ func (t *table) length(tx *ReadTx) int {
 
 // Newest returns the log index of the entry that last changed the table.
 func (t *Table[R]) Newest(tx Reader) uint64 {
-	return tx.reader().view.newest[t.table.path.table]
+	return tx.reader().view.marks.of(t.table.path.table).newest
 }
 
 // Put inserts a row, or replaces the row with the same key, and stamps it. The table owns the row from then
@@ -286,7 +286,7 @@ func (t *table) change(tx *WriteTx, id Key, old, now cell) {
 
 // replace replaces a row by another one in every index. Each may be absent.
 func (t *table) replace(tx *WriteTx, id Key, old, now cell) {
-	tx.touched |= 1 << t.path.table
+	tx.touched.add(t.path.table)
 	tx.batch.edits = append(tx.batch.edits, Edit{t.name, old.row, now.row})
 	tx.set(t.at(id), old, now)
 	for _, x := range t.others {

@@ -2,7 +2,6 @@ package mvcc
 
 import (
 	"bytes"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -106,21 +105,4 @@ func TestIndexes_FollowTheRow(t *testing.T) {
 	if e := items.Get(db.Read(), "e"); e.CreateIndex != index-2 || e.ModifyIndex != index {
 		t.Errorf("the row is stamped %d, %d; want %d, %d", e.CreateIndex, e.ModifyIndex, index-2, index)
 	}
-}
-
-func TestSchema_NamesItsBoundOnTables(t *testing.T) {
-	tables := func(n int) (all []AnyTable) {
-		for i := range n {
-			all = append(all, NewTable(fmt.Sprint("table", i), func(m *member) Key { return KeyOf(m.ID) }))
-		}
-		return all
-	}
-	Open(&Schema{Tables: tables(maxTables - 1)}) // beside the table of table indexes
-	defer func() {
-		want := fmt.Sprintf("%d tables", maxTables+1)
-		if text := fmt.Sprint(recover()); !strings.Contains(text, want) || !strings.Contains(text, "raise it") {
-			t.Errorf("one table more: %s", text)
-		}
-	}()
-	Open(&Schema{Tables: tables(maxTables)})
 }

@@ -112,12 +112,12 @@ func (p partial) eachPrefix(at pathKey, fn func(prefix []byte)) {
 // recordRead records that the transaction reads at a key or at the keys with a prefix.
 func (tx *ReadTx) recordRead(at pathKey) {
 	table := at.path.table
-	tx.tables |= 1 << table
-	if !tx.watched || tx.whole&(1<<table) != 0 {
+	tx.tables.add(table)
+	if !tx.watched || tx.whole.has(table) {
 		return
 	}
 	if len(tx.points.at) >= maxWatchPoints {
-		tx.whole |= 1 << table
+		tx.whole.add(table)
 		at = pathKey{path: tx.view.schema.own[table]}
 	}
 	tx.points.addPoint(at)
@@ -162,11 +162,9 @@ func (w *watches) join(tx *ReadTx) (me *waiter, changed bool) {
 
 	if !tx.watched {
 		me.points = watchPoints{}
-		for n, own := range tx.view.schema.own {
-			if tx.tables&(1<<n) != 0 {
-				me.points.addPoint(pathKey{path: own})
-			}
-		}
+		tx.tables.each(func(table int) {
+			me.points.addPoint(pathKey{path: tx.view.schema.own[table]})
+		})
 	}
 
 	w.mu.Lock()
