@@ -110,23 +110,6 @@ func TestTexts_NamePagesThatExist(t *testing.T) {
 	}
 }
 
-// mostPage is the largest size of a page of docs in bytes. A page has one task.
-const mostPage = 20 << 10
-
-// TestDocs_HavePagesOfOneTask holds the size of the pages. References are for searches, and decisions are as
-// long as they have to be.
-func TestDocs_HavePagesOfOneTask(t *testing.T) {
-	for name, text := range allPages(t) {
-		folder := path.Dir(name)
-		if !strings.HasPrefix(name, "docs/") || folder == "docs/reference" || folder == "docs/adr" {
-			continue
-		}
-		if len(text) > mostPage {
-			t.Errorf("%s has %d bytes, and may have %d: divide it by task", name, len(text), mostPage)
-		}
-	}
-}
-
 // allPages returns all pages of the repository by name.
 func allPages(t *testing.T) map[string]string {
 	t.Helper()
