@@ -53,10 +53,25 @@ func Command() command.Command {
 		Help:     help,
 		Examples: "berth agent -dev\n" +
 			"berth agent -config /etc/berth",
-		Flags: flags,
-		Local: true,
-		Run:   runCommand,
+		Flags:  flags,
+		Local:  true,
+		Misuse: ExitConfig,
+		Run:    runCommand,
 	}
+}
+
+// ExitConfig is the exit code of an agent whose configuration is not valid: EX_CONFIG of sysexits.h. The units
+// of systemd do not start such an agent again. It is neither the exit code of another error nor that of a
+// panic, after which an agent has to start again.
+const ExitConfig = 78
+
+// InvalidConfig gives an error of the configuration the exit code ExitConfig. Only a fault of the text is one:
+// a file that cannot be read now may be read later.
+func InvalidConfig(err error) error {
+	if !structs.IsKind(err, structs.KindInvalid) {
+		return err
+	}
+	return command.WithExit(ExitConfig, err)
 }
 
 // option is a flag that sets a field of the configuration if it is given.
@@ -172,7 +187,7 @@ func runCommand(ctx context.Context, call *command.Call) error {
 	manager := sdnotify.Take() // before anything starts a child
 	cfg, err := configOf(call)
 	if err != nil {
-		return err
+		return InvalidConfig(err)
 	}
 
 	if cfg.Dev && cfg.DataDir == "" {
@@ -188,7 +203,7 @@ func runCommand(ctx context.Context, call *command.Call) error {
 	}
 
 	if err := cfg.Finish(); err != nil {
-		return err
+		return InvalidConfig(err)
 	}
 
 	if err := makeDevKeyring(&cfg); err != nil {
@@ -229,10 +244,10 @@ func runCommand(ctx context.Context, call *command.Call) error {
 // newLogger returns the logger of the agent. Its lines go to standard error, and to the log file if there is
 // one. Readers may follow it. closeLog closes the file.
 func newLogger(cfg *Config, stderr io.Writer) (_ hclog.Logger, closeLog func(), err error) {
-	output := stderr
+	var output io.Writer = agentlog.NewStream(stderr)
 	closeLog = func() {}
 	if cfg.LogFile != "" {
-		file, err := agentlog.Open(cfg.logFile(), stderr)
+		file, err := agentlog.Open(cfg.logFile(), output)
 		if err != nil {
 			return nil, nil, structs.Preconditionf("%w", err)
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/cli/command"
+	"berth/internal/agentlog"
 	"berth/internal/version"
 	"berth/plugins/hostpath"
 	"berth/structs"
@@ -92,6 +93,7 @@ var hostpathFlags = []command.Flag{
 
 // runHostpath runs the driver. Faults of the other options are found by hostpath.Run.
 func runHostpath(ctx context.Context, c *command.Call) error {
+	agentlog.OutliveReaders()
 	size := c.String("capacity")
 	capacity, err := humanize.ParseBytes(size)
 	if err != nil {
@@ -118,7 +120,7 @@ func runHostpath(ctx context.Context, c *command.Call) error {
 		Logger: hclog.New(&hclog.LoggerOptions{
 			Name:   "hostpath",
 			Level:  level,
-			Output: c.Err,
+			Output: agentlog.NewStream(c.Err),
 		}),
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"berth/agent"
 	"berth/cli/command"
 	"berth/cli/tlscmd"
+	"berth/internal/agentlog"
 	"berth/internal/backoff"
 	"berth/structs"
 )
@@ -47,12 +48,13 @@ func agentCommand() command.Command {
 	// The agent reads the files that joinFirst has written, so its configuration is loaded after that.
 	run := c.Run
 	c.Run = func(ctx context.Context, call *command.Call) error {
+		agentlog.OutliveReaders()
 		err := joinFirst(ctx, call)
 		if err == nil {
 			err = checkServerOnly(call)
 		}
 		if err != nil {
-			return err
+			return agent.InvalidConfig(err)
 		}
 
 		return run(ctx, call)

@@ -59,6 +59,18 @@ type ExitError int
 
 func (e ExitError) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 
+// codedError is an error with an exit code of its own in place of that of its kind.
+type codedError struct {
+	error
+	code int
+}
+
+// Unwrap returns the error without the code.
+func (e *codedError) Unwrap() error { return e.error }
+
+// WithExit gives an error an exit code in place of that of its kind.
+func WithExit(code int, err error) error { return &codedError{err, code} }
+
 // exitUsage is the exit code of wrong usage.
 const exitUsage = 2
 
@@ -89,6 +101,10 @@ func (cmd *Command) Main(ctx context.Context, args []string, std Stdio) int {
 		fmt.Fprintf(std.Err, "Error: %s\n", strings.TrimSpace(err.Error()))
 	}
 
+	var coded *codedError
+	if errors.As(err, &coded) {
+		return coded.code
+	}
 	return structs.KindOf(err).ExitCode()
 }
 

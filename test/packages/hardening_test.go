@@ -59,7 +59,9 @@ type property struct{ name, value, reason string }
 
 var nodeProperties = []property{
 	{"Type", "notify", "a start ends when the API answers"},
-	{"Restart", "on-failure", "an agent that fails starts again"},
+	{"Restart", "always", "an agent that ends starts again, also after a signal that systemd calls clean"},
+	{"RestartPreventExitStatus", "0 78", "a server that has left, and a configuration that is not valid, stay so"},
+	{"StartLimitIntervalUSec", "0", "an agent that ends starts again for as long as it takes"},
 	{"KillMode", "process", "tasks outlive their agent"},
 	{"KillSignal", "15", "the agent drains its node and stops at SIGTERM"},
 	{"SendSIGHUP", "no", "SIGHUP is a reload"},
@@ -78,8 +80,9 @@ var serverProperties = []property{
 	{"Type", "notify", "a start ends when the API answers"},
 	{"User", "berth", "the agent is not root"},
 	{"Group", "berth", "the agent is not root"},
-	{"Restart", "on-failure", "an agent that fails starts again"},
-	{"RestartPreventExitStatus", "2", "a configuration that is not valid stays so"},
+	{"Restart", "always", "an agent that ends starts again, also after a signal that systemd calls clean"},
+	{"RestartPreventExitStatus", "0 78", "a server that has left, and a configuration that is not valid, stay so"},
+	{"StartLimitIntervalUSec", "0", "an agent that ends starts again for as long as it takes"},
 	{"KillMode", "mixed", "the agent ends the fence agents that it has started"},
 	{"LimitNOFILE", "65536", "a server has a connection of each node"},
 	{"OOMPolicy", "continue", "a fence agent without memory does not end the server"},
