@@ -60,7 +60,11 @@ func (l local) forwardSnapshot(ctx context.Context, f forwarded, w io.Writer) er
 
 	// The client has no timeout: an archive takes as long as its size needs. The caller's context ends the
 	// transfer.
-	client := &http.Client{Transport: toLeader}
+	client := &http.Client{
+		Transport: toLeader,
+		// A restore would become a read, and so a success that has restored nothing.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
 	resp, err := client.Do(req)
 	if err != nil {
 		return structs.Unavailablef("the leader at %s: %w", req.URL.Host, netfault.Plain(err))

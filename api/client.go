@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"reflect"
 	"strconv"
 	"strings"
 	"time"
@@ -49,7 +50,7 @@ type Client struct {
 // NewClient returns a client. The calls of a client with an invalid configuration return an error.
 func NewClient(cfg ClientConfig) *Client {
 	cfg.Address = cmp.Or(cfg.Address, os.Getenv("BERTH_ADDR"), DefaultAddress)
-	c := &Client{cfg: cfg, http: &http.Client{}}
+	c := &Client{cfg: cfg, http: &http.Client{CheckRedirect: followRedirect}}
 	c.agent, c.bad = transport.Open(cfg.Address, cfg.TLS)
 	if c.bad == nil {
 		c.http.Transport = c.agent.HTTP
@@ -267,6 +268,9 @@ func errorOf(resp *http.Response) error {
 		return structs.Invalidf("the agent at %[1]s expects TLS: use https://%[1]s in -address or BERTH_ADDR, "+
 			"and name its authority with -ca-cert or BERTH_CACERT", resp.Request.URL.Host)
 	}
+	if err := redirected(resp); err != nil {
+		return err
+	}
 	// A proxy in between gives no kind, so its status stands for one.
 	return &structs.Error{
 		Kind:       cmp.Or(kind, structs.KindFromHTTP(resp.StatusCode)),
@@ -287,7 +291,8 @@ func retryAfter(h http.Header) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// callJSON decodes the body of the answer into out. A body that is not JSON is an internal error.
+// callJSON decodes the body of the answer into out. A body that is not JSON, or not of out, is an internal
+// error.
 func (c *Client) callJSON(ctx context.Context, r Request, out any) (*Meta, error) {
 	resp, err := c.open(ctx, r)
 	if err != nil {
@@ -301,6 +306,9 @@ func (c *Client) callJSON(ctx context.Context, r Request, out any) (*Meta, error
 		return nil, c.agent.Explain(ctx, err)
 	}
 	err = json.Unmarshal(body, out)
+	if err == nil {
+		err = checkAnswer(r.route, reflect.TypeOf(out), body)
+	}
 	if err != nil {
 		return nil, structs.Internalf("the answer of the agent at %s is invalid: %w",
 			c.cfg.Address, err)

@@ -9,7 +9,7 @@ import (
 
 var jobDeployment = NewEndpoint(Get, "/v1/job/{id}/deployment",
 	orNull(ServeMethod(structs.JobLatestDeployment, bindJob,
-		func(a *structs.DeploymentGetResponse) *structs.Deployment { return a.Deployment })))
+		func(a *structs.DeploymentGetResponse) *structs.Deployment { return a.Deployment })), answersNull)
 
 // orNull answers null for a deployment that does not exist: clients of the dialect fail after an error.
 func orNull(serve ServeFunc[*structs.Deployment]) ServeFunc[*structs.Deployment] {

@@ -23,6 +23,7 @@ type Route struct {
 	Needs   access.Needs // of a route that the agent serves itself; "" for one of a method
 	LeadsOn bool         // it is served as another route, which is in the audit log
 	Also    int          // a status beside 2xx that has the answer as its body; 0 for none
+	Null    bool         // the answer may be null
 }
 
 // mostBody returns the bound of a request's body in bytes. 0 is no bound.
@@ -81,6 +82,8 @@ func HoldsJobs(r *Route) { r.Jobs = true }
 
 // Streams is the option of a route whose body or answer is a stream without a bound.
 func Streams(r *Route) { r.Streams = true }
+
+func answersNull(r *Route) { r.Null = true }
 
 func answersAlso(status int) func(*Route) {
 	return func(r *Route) { r.Also = status }

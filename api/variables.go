@@ -266,8 +266,21 @@ func (c *Client) VariableWrite(ctx context.Context, w VariableWrite) (*variable.
 		return nil, structs.Internalf("the answer of the agent at %s is invalid", c.cfg.Address)
 	case resp.StatusCode == http.StatusConflict:
 		return nil, conflictOf(w.Path, &answer)
+	case !w.isAnsweredBy(&answer, resp.Header):
+		return nil, structs.Internalf("the answer of the agent at %s is not that to the write of a variable", c.cfg.Address)
 	}
 	return &answer, nil
+}
+
+// isAnsweredBy reports whether an answer has what the write needs. Another program than an agent may answer.
+func (w *VariableWrite) isAnsweredBy(answer *variable.OpenVariable, header http.Header) bool {
+	switch w.Op {
+	case variable.VariableDelete: // nothing is left of the variable but the index
+		return header.Get(headerIndex) != ""
+	case variable.VariableAcquire:
+		return answer.Path != "" && answer.Lock != nil
+	}
+	return answer.Path != ""
 }
 
 func conflictOf(path string, present *variable.OpenVariable) error {

@@ -37,7 +37,11 @@ func (c Config) Open() (*Conn, error) {
 	conn := &Conn{
 		Client: client,
 		// The library has no call for some paths. Requests of this client are authorized in the same way.
-		http:      &http.Client{Timeout: c.Timeout, Transport: &authorized{&c, transport, maxAnswer}},
+		http: &http.Client{
+			Timeout:       c.Timeout,
+			Transport:     &authorized{&c, transport, maxAnswer},
+			CheckRedirect: keepAnswer,
+		},
 		transport: transport,
 		scheme:    u.Scheme,
 		host:      u.Host,
@@ -51,6 +55,10 @@ func (c Config) Open() (*Conn, error) {
 
 	return conn, nil
 }
+
+// keepAnswer follows no redirect: net/http would make a write to a read, whose answer looks like a success, and
+// would carry the token to another address.
+func keepAnswer(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // Close ends idle connections.
 func (c *Conn) Close() { c.transport.CloseIdleConnections() }

@@ -69,8 +69,9 @@ func (c *Config) client(t *http.Transport, timeout time.Duration, most int64) (*
 		Scheme:    u.Scheme,
 		Transport: t,
 		HttpClient: &http.Client{
-			Timeout:   timeout,
-			Transport: &authorized{c, t, most},
+			Timeout:       timeout,
+			Transport:     &authorized{c, t, most},
+			CheckRedirect: keepAnswer,
 		},
 	}
 

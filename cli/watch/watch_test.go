@@ -89,7 +89,7 @@ func TestWatch_KnowsALostConnection(t *testing.T) {
 		if reads == 1 {
 			panic(http.ErrAbortHandler)
 		}
-		io.WriteString(w, "{}")
+		io.WriteString(w, `{"ID":"e"}`)
 	}))
 	defer agent.Close()
 	client := api.NewClient(api.ClientConfig{Address: agent.URL})

@@ -1,0 +1,187 @@
+package api_test
+
+import (
+	"context"
+	"encoding/pem"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"berth/api"
+	"berth/api/transport"
+	"berth/structs"
+	"berth/structs/variable"
+)
+
+// eachMethod calls each method of a client with invented arguments.
+func eachMethod(t *testing.T, c *api.Client, check func(name string, err error)) {
+	t.Helper()
+	methods := reflect.ValueOf(c)
+	for n := range methods.NumMethod() {
+		method := methods.Method(n)
+		if method.Type().NumIn() == 0 || method.Type().In(0) != reflect.TypeFor[context.Context]() {
+			continue
+		}
+		args := []reflect.Value{reflect.ValueOf(t.Context())}
+		for i := 1; i < method.Type().NumIn(); i++ {
+			args = append(args, sampleArgument(method.Type().In(i)))
+		}
+		out := method.Call(args)
+		err, _ := out[len(out)-1].Interface().(error)
+		check(methods.Type().Method(n).Name, err)
+	}
+}
+
+// redirecting is a proxy that answers each request with a redirect to a server, which remembers its requests.
+type redirecting struct {
+	mu       sync.Mutex
+	sent     string // the method that the proxy got
+	arrived  []string
+	server   *httptest.Server
+	proxy    *httptest.Server
+	hostname string // of the target, "" for the same one
+}
+
+func newRedirecting(t *testing.T, status int) *redirecting {
+	r := &redirecting{}
+	r.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.arrived = append(r.arrived, req.Method)
+		_, _ = w.Write([]byte("{}"))
+	}))
+	t.Cleanup(r.server.Close)
+	r.proxy = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.sent = req.Method
+		to := r.server.URL
+		if r.hostname != "" {
+			to = strings.Replace(to, "127.0.0.1", r.hostname, 1)
+		}
+		http.Redirect(w, req, to+req.URL.RequestURI(), status)
+	}))
+	t.Cleanup(r.proxy.Close)
+	return r
+}
+
+// TestClient_RedirectsNoWrite has all methods meet a proxy that leads to https: a write is an error that names
+// the target, and a read goes there.
+func TestClient_RedirectsNoWrite(t *testing.T) {
+	for _, status := range []int{http.StatusMovedPermanently, http.StatusFound, http.StatusPermanentRedirect} {
+		r := newRedirecting(t, status)
+		c := api.NewClient(api.ClientConfig{Address: r.proxy.URL})
+		defer c.Close()
+		writes := 0
+		eachMethod(t, c, func(name string, err error) {
+			isWrite := r.sent != http.MethodGet
+			switch {
+			case isWrite && (!structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), r.server.URL) ||
+				len(r.arrived) > 0):
+				t.Errorf("%d: %s: got %v after the requests %q", status, name, err, r.arrived)
+			case !isWrite && len(r.arrived) != 1:
+				t.Errorf("%d: %s: got %v, and %d requests, want 1", status, name, err, len(r.arrived))
+			}
+			if isWrite {
+				writes++
+			}
+			r.arrived = nil
+		})
+		if writes < 40 {
+			t.Errorf("%d methods write", writes)
+		}
+	}
+}
+
+func TestClient_RedirectsAReadOnTheSameHostOnly(t *testing.T) {
+	r := newRedirecting(t, http.StatusFound)
+	r.hostname = "localhost" // the same server by another name
+	c := api.NewClient(api.ClientConfig{Address: r.proxy.URL, Token: "tok"})
+	defer c.Close()
+	_, err := c.AgentSelf(t.Context())
+	if !structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), "http://localhost:") ||
+		len(r.arrived) > 0 {
+		t.Errorf("got %v after the requests %q", err, r.arrived)
+	}
+
+	// A proxy that leads to itself ends, too.
+	var loop *httptest.Server
+	loop = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		http.Redirect(w, req, loop.URL+req.URL.RequestURI(), http.StatusFound)
+	}))
+	defer loop.Close()
+	c = api.NewClient(api.ClientConfig{Address: loop.URL})
+	defer c.Close()
+	if _, err := c.AgentSelf(t.Context()); !structs.IsKind(err, structs.KindInvalid) {
+		t.Errorf("got %v, want an invalid redirect", err)
+	}
+
+	// From https to http everybody on the way would read the token.
+	plain := newRedirecting(t, http.StatusFound)
+	secure := httptest.NewTLSServer(plain.proxy.Config.Handler)
+	defer secure.Close()
+	authority := filepath.Join(t.TempDir(), "ca.pem")
+	block := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: secure.Certificate().Raw})
+	if err := os.WriteFile(authority, block, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c = api.NewClient(api.ClientConfig{Address: secure.URL, TLS: transport.TLS{CACert: authority}})
+	defer c.Close()
+	if _, err := c.AgentSelf(t.Context()); !structs.IsKind(err, structs.KindInvalid) || len(plain.arrived) > 0 ||
+		!strings.Contains(err.Error(), plain.server.URL) {
+		t.Errorf("got %v after the requests %q", err, plain.arrived)
+	}
+}
+
+// streams are the methods whose answer is not JSON.
+var streams = []string{"AllocCat", "AllocLogs", "AllocReadAt", "AllocStream", "Metrics"}
+
+// needNothing are the methods whose callers need nothing of the answer but its success, or whose answer may be
+// empty.
+var needNothing = []string{
+	"AgentForceLeave", "AgentHealth", "AgentLeave", "AgentReload", "AllocChecks", "AllocGC", "AllocRestart",
+	"AllocSignal", "SnapshotRestore",
+}
+
+// TestClient_RejectsTheAnswerOfAnotherProgram has all methods meet a server that answers everything with some
+// other JSON: none of them is a success without what its caller needs.
+func TestClient_RejectsTheAnswerOfAnotherProgram(t *testing.T) {
+	for _, body := range []string{"{}", "null", `{"ok":true}`} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write([]byte(body))
+		}))
+		c := api.NewClient(api.ClientConfig{Address: server.URL})
+		eachMethod(t, c, func(name string, err error) {
+			accepted := slices.Contains(streams, name) || body == "{}" && slices.Contains(needNothing, name) ||
+				body == "null" && name == "JobDeployment" // there is none
+			if err == nil && !accepted {
+				t.Errorf("%s: the answer %s is a success", name, body)
+			}
+		})
+		for _, op := range []string{variable.VariableSet, variable.VariableAcquire, variable.VariableDelete} {
+			_, err := c.VariableWrite(t.Context(), api.VariableWrite{Op: op, Path: "p"})
+			if !structs.IsKind(err, structs.KindInternal) {
+				t.Errorf("%s of a variable: the answer %s: got %v, want internal", op, body, err)
+			}
+		}
+		c.Close()
+		server.Close()
+	}
+
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(`{"Path":"p"}`))
+	}))
+	defer server.Close()
+	c := api.NewClient(api.ClientConfig{Address: server.URL})
+	defer c.Close()
+	_, err := c.VariableWrite(t.Context(), api.VariableWrite{Op: variable.VariableAcquire, Path: "p"})
+	if !structs.IsKind(err, structs.KindInternal) {
+		t.Errorf("a lock without its ID: got %v, want internal", err)
+	}
+}
