@@ -24,7 +24,7 @@ UNITS     = $$($(GO) list -tags $(TAGS) ./... | grep -v /test/e2e)
 lease-release cover check fmt: private SHELL := /bin/bash
 lease-release cover check fmt: private .SHELLFLAGS := -o pipefail -c
 
-.PHONY: help build convert release reproduce setup setup-demo test interop-tools alerts-test fence-agents-test simulate chaos reliability-figures lease-release upgrade unit cover fuzz check lint vulncheck sizes demo bench bench-peer site goldens fmt clean
+.PHONY: help build convert release reproduce setup setup-all setup-demo test test-race test-all interop-tools alerts-test fence-agents-test simulate chaos reliability-figures lease-release upgrade unit cover fuzz check lint vulncheck sizes demo bench bench-peer site goldens fmt clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,14 +47,23 @@ release: ## make packages, a container image and their checksums in dist/, for A
 reproduce: ## make the release of a commit (COMMIT, HEAD) twice from nothing, and compare the files: 10 minutes or more
 	@./scripts/reproduce.sh
 
-setup: ## install the Debian packages that the tests need (root; nothing if they are there)
-	./scripts/setup.sh
+setup: ## install the Debian packages that `make test` and `make test-race` need (root; nothing if they are there)
+	./scripts/setup.sh test
+
+setup-all: ## install the Debian packages that `make test-all` needs (root; nothing if they are there)
+	./scripts/setup.sh all
 
 setup-demo: ## install the Debian packages that the demo needs (root; nothing if they are there)
 	./scripts/setup.sh demo
 
-test: setup build ## run all tests with the race detector, with real processes, mounts and sockets (root)
-	./scripts/test.sh
+test: setup build ## run the tests that need no program of others, with real Raft, processes and mounts (root)
+	./scripts/test.sh test
+
+test-race: setup ## run the tests that start goroutines with the race detector, and those of clusters (root)
+	./scripts/test.sh race
+
+test-all: setup-all build ## run the other tests: the binary in every story, Docker, Consul, the page, packages (root)
+	./scripts/test.sh all
 
 interop-tools: build ## build seven tools of the dialect once, which test/interop/README.md lists, and test berth with them
 	INTEROP_TOOLS=$$(./scripts/interop-tools.sh) && cd test/interop && BERTH_BIN=$(CURDIR)/$(BIN) \

@@ -7,7 +7,7 @@ version=4.14.1
 sum=e6b0ce02b84d892e2e33e403485e7f3d6c29e2be6df65daf44d89ba564139745
 folder=$PWD/.cache/axe-$version
 if [ ! -e "$folder/axe.min.js" ]; then
-	command -v npm >/dev/null 2>&1 || { echo "axe.sh: needs npm (make setup)" >&2; exit 1; }
+	command -v npm >/dev/null 2>&1 || { echo "axe.sh: needs npm (make setup-all)" >&2; exit 1; }
 	mkdir -p "$folder"
 	(cd "$folder" && npm pack --silent "axe-core@$version" >/dev/null)
 	echo "$sum  $folder/axe-core-$version.tgz" | sha256sum --check --quiet >&2

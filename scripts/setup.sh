@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Installs the tools that the tests and the demo need beyond Go: they make and mount file systems. With the argument
-# demo it installs only those of the demo, and with site the generator of the site alone.
+# Installs the tools that an argument needs beyond Go: test (the tests of `make test` and `make test-race`, which make
+# and mount file systems, and networks), demo, site (the generator of the site), or all (the tests of `make test-all`).
 set -euo pipefail
-purpose=${1:-tests}
+purpose=${1:-all}
 
 missing=()
 need() { command -v "$1" >/dev/null 2>&1 || missing+=("$2"); }
-if [ "$purpose" = site ] || [ "$purpose" = tests ]; then
+if [ "$purpose" = site ] || [ "$purpose" = all ]; then
 	need mkdocs mkdocs
 fi
 if [ "$purpose" != site ]; then
@@ -14,11 +14,13 @@ if [ "$purpose" != site ]; then
 	need findmnt util-linux
 	need mkfs.ext4 e2fsprogs
 fi
-if [ "$purpose" = tests ]; then
+if [ "$purpose" = test ] || [ "$purpose" = all ]; then
 	need resize2fs e2fsprogs
 	need mkfs.xfs xfsprogs
 	need ip iproute2
 	need iptables iptables
+fi
+if [ "$purpose" = all ]; then
 	[ -e /usr/lib/cni/bridge ] || missing+=(containernetworking-plugins)
 	need curl curl
 	need jq jq
@@ -35,7 +37,7 @@ fi
 # A kernel that runs as a process (41 MB), for tests of features that the kernel of this machine may lack. Not every
 # distribution has it.
 optional=()
-if [ "$purpose" = tests ] && [ "$(uname -m)" = x86_64 ] && [ "$(id -u)" -eq 0 ] && ! command -v linux.uml >/dev/null 2>&1; then
+if [ "$purpose" = all ] && [ "$(uname -m)" = x86_64 ] && [ "$(id -u)" -eq 0 ] && ! command -v linux.uml >/dev/null 2>&1; then
 	optional=(user-mode-linux)
 fi
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Runs all tests: most with the race detector, and those that compute on one goroutine without it. Then run the
-# tests of the built binary, and the public Go client and the command line of the dialect against the binary.
-# `make test` first installs the packages that the tests need, and builds the binary. A random test that fails names
+# Runs the tests of one command of the Makefile: test, race or all. scripts/tests.list says which packages belong to
+# which. The Makefile installs the packages that the tests need, and builds the binary. A random test that fails names
 # its seed: BERTH_TEST_SEED=... repeats its choices.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+command=${1:?test, race or all}
 export BERTH_BIN=$PWD/bin/berth
 # Like `make build`, so that both share what they compile, in any folder.
 export GOFLAGS="${GOFLAGS-} -trimpath -gcflags=all=-dwarf=false"
@@ -15,7 +15,7 @@ export BERTH_SKIPS
 logs_dir=$(mktemp -d)
 running=() # process groups
 tell_skips() {
-	[ ! -s "$BERTH_SKIPS" ] || { echo "test: skipped, because this machine lacks:" && sort -u "$BERTH_SKIPS"; } >&2
+	[ ! -s "$BERTH_SKIPS" ] || { echo "$command: skipped, because this machine lacks:" && sort -u "$BERTH_SKIPS"; } >&2
 	rm -f "$BERTH_SKIPS"
 }
 end_all() {
@@ -28,66 +28,118 @@ end_all() {
 trap end_all EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
-PEER_PLUGINS=$(./scripts/peer-plugins.sh)
-export PEER_PLUGINS
-PEER_BIN=$(./scripts/peer.sh)
-export PEER_BIN
-CONSUL_BIN=$(./scripts/consul.sh)
-export CONSUL_BIN
-BERTH_RELEASED=$(./scripts/upgrade.sh) # nothing if the history lacks the commit
-export BERTH_RELEASED
-command -v chromium >/dev/null 2>&1 || echo "Chromium, which the tests of the page need" >>"$BERTH_SKIPS"
-AXE=$(./scripts/axe.sh) || echo "axe-core, which the tests of the page need" >>"$BERTH_SKIPS"
-export AXE
 
-# All start programs that the test cache does not know, so they run each time.
-e2e=berth/test/e2e
-guest=berth/test/guest
-chaos=berth/test/chaos
-release=berth/test/packages
-# Most tests of these packages compute on one goroutine. The race detector has nothing to compare there, and makes
-# them two to ten times as slow, so they run without it. Those that may start a goroutine run with it besides.
-mapfile -t computing < <(go list -tags "$tags" ./scheduler/... ./state/... ./structs/... ./fsm ./jobspec/... \
-	./internal/codec ./internal/codecgen ./internal/hclconf ./internal/archtest ./internal/racetests ./internal/sizes \
-	./test/invariant ./test/refdocs ./test/simulate ./client/hooks/template | sed 's|^berth/||')
-mapfile -t packages < <(go list -tags "$tags" ./... |
-	grep -vxF "$(printf '%s\n' "$e2e" "$guest" "$chaos" "$release" "${computing[@]/#/berth/}")")
-if [ "$(id -u)" -ne 0 ]; then
-	echo "test: not root: skipping tests that mount file systems or start isolated tasks, and $e2e $guest $release" >&2
-	e2e=
-	guest=
-	release=
-fi
-# The servers of these tests elect leaders within tenths of a second. Beside the other tests, at ten times as many
-# processes as cores, some elections took minutes. So they run at the end, with nothing but a guest and the cluster of
-# the package chaos beside them.
-cluster=berth/test/cluster
-mapfile -t packages < <(printf '%s\n' "${packages[@]}" | grep -vxF "$cluster")
-# go test starts the packages in this order, each once. The longest are first, so that none of them runs alone at
-# the end.
-longest=(plugins/hostpath client endpoints client/drivers/docker client/drivers/external server cli client/hooks/artifact
-	client/drivers/exec test/scenario api client/csi/volumes)
-packages=("${longest[@]/#/berth/}" "${packages[@]}")
 # Most tests wait for processes, elections and leases, so more of them than cores run at once.
 many=$(($(nproc) + 2))
-
 # -timeout ends a hang. A busy machine takes a multiple of the usual time, so the bounds are far from that.
 # `make check` vets, once for all: go test would do so for each way in which it compiles, also what they import.
 usual=(-tags "$tags" -timeout 30m -vet=off)
+stories='^TestStory_'
+root=yes
+if [ "$(id -u)" -ne 0 ]; then
+	echo "$command: not root: skipping tests that mount file systems or start isolated tasks, and the built binary" >&2
+	root=
+fi
 
-# The tests of the built binary need no race detector.
-test_e2e() {
-	[ -z "$e2e" ] || CGO_ENABLED=0 go test "${usual[@]}" -parallel "$many" -count 1 "$e2e"
+# listed prints the packages of a command, and with the argument single its single tests, as PACKAGE:TEST.
+listed() { # COMMAND [single]
+	awk -v command="$1" -v single="${2-}" '$1 == command && (index($2, ":") > 0) == (single != "") { print $2 }' scripts/tests.list
 }
 
-# It is one process, and waits for its guest most of the time. It yields to the elections beside it.
+# Most tests of these packages compute on one goroutine. The race detector has nothing to compare there, and makes
+# them two to ten times as slow, so they run without it. Those that may start a goroutine run with it besides.
+computing_packages() {
+	go list -tags "$tags" ./scheduler/... ./state/... ./structs/... ./fsm ./jobspec/... ./internal/codec \
+		./internal/codecgen ./internal/hclconf ./internal/archtest ./internal/racetests ./internal/sizes \
+		./test/invariant ./test/refdocs ./client/hooks/template | sed 's|^berth/||'
+}
+
+# own_packages prints the packages of `make test`. go test starts packages in the order of its arguments, each once.
+# The longest are first, so that none of them runs alone at the end.
+own_packages() {
+	printf '%s\n' plugins/hostpath test/scenario scheduler agent client client/drivers/exec server server/control \
+		endpoints cli client/hooks/artifact api client/csi/volumes
+	go list -tags "$tags" ./... | sed 's|^berth/||'
+}
+mapfile -t elsewhere < <(listed race && listed all)
+mapfile -t single_tests < <(listed all single)
+mapfile -t own < <(own_packages | grep -vxF "$(printf '%s\n' "${elsewhere[@]}")")
+singles="^($(printf '%s\n' "${single_tests[@]#*:}" | paste -sd '|'))\$"
+
+# The tests that compute run with few draws: `make fuzz` and `make simulate` have many.
+test_own() {
+	CGO_ENABLED=0 RAPID_CHECKS=50 GOGC=200 go test "${usual[@]}" -p "$many" -skip "$singles" "${own[@]/#/./}"
+}
+
+# The tests of the built binary start programs that the test cache does not know, so they run each time.
+test_stories() {
+	[ -z "$root" ] || CGO_ENABLED=0 go test "${usual[@]}" -parallel "$many" -count 1 -run "$stories" ./test/e2e ./test/machines
+}
+
+# Without tables of symbols, the linker makes these hundreds of programs with an eighth less work. A panic still names
+# its functions and lines. The tests of the last option compare the speed of requests, which the race detector changes,
+# or compute on one goroutine for long.
+unraced='TestAskedVolumes_OnACloudWithKillsAtEachStep|TestList_(PageCostsSame|SlowReader).*'
+test_race() {
+	local computing racing starting
+	mapfile -t computing < <(computing_packages)
+	mapfile -t racing < <(printf '%s\n' "${own[@]}" | grep -vxF "$(printf '%s\n' "${computing[@]}")")
+	RAPID_CHECKS=50 go test -race -p "$many" "${usual[@]}" -skip "${singles%)\$}|$unraced)\$" -ldflags '-s -w' \
+		"${racing[@]/#/./}" || return
+	starting=$(go run ./internal/racetests "${computing[@]}") || return
+	while read -r folder tests; do
+		go test -race "${usual[@]}" -run "$tests" "./$folder" || return
+	done <<<"$starting"
+}
+
+# The servers of these tests elect leaders within tenths of a second. Beside the other tests, at ten times as many
+# processes as cores, some elections took minutes. So they run at the end.
+test_cluster() {
+	mapfile -t clusters < <(listed race)
+	go test -race "${usual[@]}" -parallel "$many" "${clusters[@]/#/./}"
+}
+
+# The programs of others that the packages of the command all need.
+get_others() {
+	PEER_PLUGINS=$(./scripts/peer-plugins.sh)
+	export PEER_PLUGINS
+	PEER_BIN=$(./scripts/peer.sh)
+	export PEER_BIN
+	CONSUL_BIN=$(./scripts/consul.sh)
+	export CONSUL_BIN
+	BERTH_RELEASED=$(./scripts/upgrade.sh) # nothing if the history lacks the commit
+	export BERTH_RELEASED
+	command -v chromium >/dev/null 2>&1 || echo "Chromium, which the tests of the page need" >>"$BERTH_SKIPS"
+	AXE=$(./scripts/axe.sh) || echo "axe-core, which the tests of the page need" >>"$BERTH_SKIPS"
+	export AXE
+}
+
+# Drivers and Consul run with the race detector, as the packages beside them.
+test_others() {
+	local packages
+	mapfile -t packages < <(listed all | grep -v '^test/' | grep -vx packaging/man)
+	go test -race -p "$many" "${usual[@]}" -ldflags '-s -w' "${packages[@]/#/./}" || return
+	for single in "${single_tests[@]}"; do
+		go test -race "${usual[@]}" -run "^${single#*:}\$" "./${single%:*}" || return
+	done
+}
+
+test_generated() {
+	CGO_ENABLED=0 go test "${usual[@]}" ./packaging/man ./test/site ./test/csirandom ./test/simulate
+}
+
+test_e2e() {
+	[ -z "$root" ] || CGO_ENABLED=0 go test "${usual[@]}" -parallel "$many" -count 1 -skip "$stories" ./test/e2e ./test/machines
+}
+
+# It is one process, and waits for its guest most of the time. It yields to the tests beside it.
 test_guest() {
-	[ -z "$guest" ] || CGO_ENABLED=0 nice go test "${usual[@]}" -count 1 "$guest"
+	[ -z "$root" ] || CGO_ENABLED=0 nice go test "${usual[@]}" -count 1 ./test/guest
 }
 
 # It makes packages of the built binary, and installs them.
-test_release() {
-	[ -z "$release" ] || CGO_ENABLED=0 nice go test "${usual[@]}" -count 1 "$release"
+test_packages() {
+	[ -z "$root" ] || CGO_ENABLED=0 nice go test "${usual[@]}" -count 1 ./test/packages
 }
 
 # It waits for most of its time, for the peer's command line.
@@ -100,36 +152,12 @@ test_interop() {
 
 # It drives a browser, and waits for it most of the time.
 test_page() {
-	[ -z "$e2e" ] || { cd test/ui && CGO_ENABLED=0 go test -timeout 30m -count 1 ./...; }
-}
-
-# The first one computes on one goroutine for long. The others compare the speed of requests, which the race detector
-# changes.
-unraced='^(TestAskedVolumes_OnACloudWithKillsAtEachStep|TestList_(PageCostsSame|SlowReader).*)$'
-
-test_computing() {
-	CGO_ENABLED=0 RAPID_CHECKS=50 GOGC=400 go test "${usual[@]}" "${computing[@]/#/./}" || return
-	CGO_ENABLED=0 go test "${usual[@]}" -run "$unraced" ./server/control ./endpoints || return
-	local starting
-	starting=$(go run ./internal/racetests "${computing[@]}") || return
-	while read -r folder tests; do
-		go test -race "${usual[@]}" -run "$tests" "./$folder" || return
-	done <<<"$starting"
-}
-
-# Without tables of symbols, the linker makes these hundreds of programs with an eighth less work. A panic still names
-# its functions and lines.
-test_packages() {
-	go test -race -p "$many" "${usual[@]}" -skip "$unraced" -ldflags '-s -w' "${packages[@]}"
-}
-
-test_cluster() {
-	go test -race "${usual[@]}" -parallel "$many" "$cluster"
+	[ -z "$root" ] || { cd test/ui && CGO_ENABLED=0 go test -timeout 30m -count 1 ./...; }
 }
 
 # Its members are processes of their own. It waits for the ends of its faults.
 test_chaos() {
-	CGO_ENABLED=0 go test "${usual[@]}" -count 1 "$chaos"
+	CGO_ENABLED=0 go test "${usual[@]}" -count 1 ./test/chaos
 }
 
 # together runs functions beside each other, and prints the output of all but the last when all have ended.
@@ -151,13 +179,31 @@ together() {
 	done
 	running=()
 	[ "${#logs[@]}" -eq 0 ] || cat "${logs[@]}"
-	echo "test: $SECONDS s have passed"
+	echo "$command: $SECONDS s have passed"
 }
 
-echo "test: go compiles everything for the race detector first: about 5 minutes on two cores, if its cache does not have it yet"
-# Tests of processes wait for each other. Beside all others they would wait longer than anybody who runs berth.
-together test_computing test_packages
-together test_interop test_page test_e2e
-together test_guest test_release test_chaos test_cluster
-echo "test: took $SECONDS s, with what it built"
+case $command in
+test)
+	echo "test: go compiles everything first: some minutes on two cores, if its cache does not have it yet"
+	together test_own
+	together test_stories
+	;;
+race)
+	echo "race: go compiles everything for the race detector first: about 5 minutes on two cores, if its cache does not have it yet"
+	together test_race
+	together test_cluster
+	;;
+all)
+	get_others
+	# Tests of processes wait for each other. Beside all others they would wait longer than anybody who runs berth.
+	together test_generated test_others
+	together test_interop test_page test_e2e
+	together test_guest test_packages test_chaos
+	;;
+*)
+	echo "$command: no such command: test, race or all" >&2
+	exit 2
+	;;
+esac
+echo "$command: took $SECONDS s, with what it built"
 exit "$status"

@@ -64,7 +64,7 @@ func (c *guardedCluster) callAs(secret string, a *agent, args ...string) (string
 
 // Logs and commands need a right through a server, and logs at the agent of the node, which has no access
 // control in its configuration.
-func TestACL_GuardsWhatTheAgentOfANodeServes(t *testing.T) {
+func TestStory_ACLGuardsWhatTheAgentOfANodeServes(t *testing.T) {
 	t.Parallel()
 	c := newGuardedCluster(t)
 	s := c.servers[0]

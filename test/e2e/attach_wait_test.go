@@ -10,10 +10,10 @@ import (
 	"testing"
 )
 
-// TestJobRun_ShowsTheFailedAttachment checks that a watch of a job whose volume cannot be attached shows the
-// failure in the words of the driver, and a command. The test mends the cause and runs that command. Then the
-// watch succeeds.
-func TestJobRun_ShowsTheFailedAttachment(t *testing.T) {
+// TestStory_JobWhyShowsTheFailedAttachment checks that a watch of a job whose volume cannot be attached shows
+// the failure in the words of the driver, and a command. The test mends the cause and runs that command. Then
+// the watch succeeds.
+func TestStory_JobWhyShowsTheFailedAttachment(t *testing.T) {
 	t.Parallel()
 	st := newStorage(t)
 	a := newAgent(t, "one", "-server", "-client").allowRaw()

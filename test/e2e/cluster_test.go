@@ -114,7 +114,7 @@ func (c *cluster) leader() (leader *agent, followers []*agent) {
 	return leader, followers
 }
 
-func TestCluster_LeaderIsKilledWhileAJobStarts(t *testing.T) {
+func TestStory_LeaderIsKilledWhileAJobStarts(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	leader, followers := c.leader()
@@ -160,7 +160,7 @@ func (a *agent) awaitListed(times int, word string, command ...string) {
 	})
 }
 
-func TestCluster_AnyServerSavesAndRestoresSnapshots(t *testing.T) {
+func TestStory_AnyServerSavesAndRestoresArchives(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	leader, followers := c.leader()

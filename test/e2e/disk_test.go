@@ -46,7 +46,7 @@ EOT
 `, node, script))
 }
 
-func TestDisk_DataSurvivesUpdatesOnOneNode(t *testing.T) {
+func TestStory_DataSurvivesAnUpdateOnOneNode(t *testing.T) {
 	t.Parallel()
 	a := newAgent(t, "one", "-server", "-client")
 	a.start()

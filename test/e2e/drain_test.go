@@ -172,7 +172,7 @@ func (a *agent) awaitDrainWait(node, text string) {
 }
 
 // The checks of the successors fail on the other node. The second allocation stays until they pass.
-func TestDrain_WaitsForTheChecksOfSuccessors(t *testing.T) {
+func TestStory_DrainWaitsForTheChecksOfSuccessors(t *testing.T) {
 	t.Parallel()
 	c := newServers(t)
 	for range 2 {

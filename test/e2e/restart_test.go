@@ -166,11 +166,13 @@ func TestAgent_RejectsAFileAsDataDirectory(t *testing.T) {
 	}
 }
 
-// crash ends the agent and all its processes at once and removes its mounts and loop devices, like a loss of
-// power.
+// crash ends the agent, if it still runs, and all its processes at once, and removes its mounts and loop
+// devices, like a loss of power.
 func (a *agent) crash() {
 	a.t.Helper()
-	a.kill()
+	if a.cmd != nil {
+		a.kill()
+	}
 	for _, pid := range a.taskTree() {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}

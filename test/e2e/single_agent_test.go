@@ -82,7 +82,7 @@ func stagedBelow(dir string) (left []string) {
 	return left
 }
 
-func TestJob_FromFileToMountedVolumeAndBack(t *testing.T) {
+func TestStory_JobFromFileToMountedVolumeAndBack(t *testing.T) {
 	t.Parallel()
 	a := agentWithVolume(t)
 	a.must("job", "run", unchangedExample("counter.hcl"))
@@ -121,7 +121,7 @@ func checkEndsHealthy(t *testing.T, a *structs.AllocListStub, ended time.Time) {
 	t.Logf("job run ended %s after the first healthy moment", ended.Sub(s.Timestamp))
 }
 
-func TestAgent_KillKeepsTasksAndMounts(t *testing.T) {
+func TestStory_KilledAgentKeepsTasksAndMounts(t *testing.T) {
 	t.Parallel()
 	a := agentWithVolume(t)
 	a.must("job", "run", example(t, "counter.hcl"))

@@ -12,7 +12,7 @@ import (
 var sha256Line = regexp.MustCompile(`sum: ([0-9a-f]{64})`)
 
 // A volume that is made from a snapshot has the data of its moment, and not what was written after it.
-func TestSnapshot_IsRestored(t *testing.T) {
+func TestStory_SnapshotIsRestored(t *testing.T) {
 	t.Parallel()
 	a := newAgent(t, "solo", "-server", "-client", "-bootstrap-expect", "1")
 	a.start()

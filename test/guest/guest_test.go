@@ -39,7 +39,7 @@ func boot(t *testing.T, dir, script string) string {
 	t.Helper()
 	kernel, err := exec.LookPath("linux.uml")
 	if err != nil {
-		testskip.Lacking(t, "no user-mode Linux: install Debian's user-mode-linux, as `make setup` does on amd64")
+		testskip.Lacking(t, "no user-mode Linux: install Debian's user-mode-linux, as `make setup-all` does on amd64")
 	}
 	if os.Geteuid() != 0 {
 		testskip.Lacking(t, "root: the guest has the rights of its user on the machine's files")

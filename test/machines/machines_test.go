@@ -39,7 +39,7 @@ const maxCommands = 12
 
 // The commands of README make a cluster of three servers and two nodes with TLS, encrypted gossip, and a job
 // with a volume, word for word.
-func TestReadme_MakesAClusterOfFiveMachines(t *testing.T) {
+func TestStory_ReadmeMakesAClusterOfFiveMachines(t *testing.T) {
 	program := os.Getenv("BERTH_BIN")
 	if os.Geteuid() != 0 {
 		testskip.Lacking(t, "root: it makes namespaces and mounts")

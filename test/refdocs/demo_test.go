@@ -60,11 +60,15 @@ func TestDemo_InstallsOnlyWhatItNeeds(t *testing.T) {
 	if got := installed(t, "demo"); !slices.Equal(got, []string{"e2fsprogs", "util-linux"}) {
 		t.Errorf("the demo installs %q", got)
 	}
-	all := installed(t)
+	all := installed(t, "all")
 	for _, name := range []string{"docker.io", "user-mode-linux"} {
 		if !slices.Contains(all, name) {
 			t.Errorf("the tests do not install %s: %q", name, all)
 		}
+	}
+	want := []string{"e2fsprogs", "iproute2", "iptables", "util-linux", "xfsprogs"}
+	if got := installed(t, "test"); !slices.Equal(got, want) {
+		t.Errorf("make test installs %q, want %q", got, want)
 	}
 	text, err := os.ReadFile("../../Makefile")
 	if err != nil {

@@ -19,7 +19,7 @@ func build(t *testing.T) string {
 	t.Helper()
 	generator, err := exec.LookPath("mkdocs")
 	if err != nil {
-		testskip.Lacking(t, "mkdocs: make setup")
+		testskip.Lacking(t, "mkdocs: make setup-all")
 	}
 	out := filepath.Join(t.TempDir(), "site")
 	s := &site{repo: "../..", out: out}

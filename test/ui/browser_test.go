@@ -37,7 +37,7 @@ func openBrowser(t *testing.T, own ...string) *browser {
 	t.Helper()
 	path, err := exec.LookPath("chromium")
 	if err != nil {
-		t.Skip("needs Chromium: make setup")
+		t.Skip("needs Chromium: make setup-all")
 	}
 	if os.Getenv("AXE") == "" {
 		t.Skip("needs axe-core: AXE=$(scripts/axe.sh)")

@@ -18,7 +18,7 @@ func TestSite_FindsTheAnswerOfWhy(t *testing.T) {
 	t.Parallel()
 	generator, err := exec.LookPath("mkdocs")
 	if err != nil {
-		t.Skip("needs MkDocs: make setup")
+		t.Skip("needs MkDocs: make setup-all")
 	}
 	out := filepath.Join(t.TempDir(), "site")
 	prepare := exec.CommandContext(t.Context(), "go", "run", "./test/site", "-out", out)

@@ -78,7 +78,7 @@ func prepare(t testing.TB, args []string) *Daemon {
 	}
 
 	if _, err := exec.LookPath("dockerd"); err != nil {
-		testskip.Lacking(t, "no docker daemon: install Debian's docker.io, as `make setup` does")
+		testskip.Lacking(t, "no docker daemon: install Debian's docker.io, as `make setup-all` does")
 	}
 
 	dir, err := os.MkdirTemp("/tmp", "dd") // short, for the sockets in it, and not below /dev
