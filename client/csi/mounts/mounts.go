@@ -20,6 +20,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/moby/sys/mount"
@@ -146,19 +147,26 @@ func FoldersOf(volume string) string { return filepath.Join(filepath.Dir(volume)
 // shared reports whether the topmost mount at the path is shared.
 func (t *Table) shared(path string) bool {
 	m := t.top(path)
-	return m != nil && strings.Contains(m.Optional, "shared:")
+	return m != nil && peerGroup(m) != ""
 }
 
+// sharing is held while a directory is made a shared mount, or released: the mount table is read first, and two
+// callers that both read it would both mount.
+var sharing sync.Mutex
+
 // MakeShared makes the directory, if it does not exist, and a shared mount of it: a bind mount on itself with
-// shared propagation. A second call changes nothing, also not the mounts below. The path must have no
-// symbolic links in it: see Resolve.
+// shared propagation. A second call changes nothing, also not the mounts below. Callers take turns. Of several
+// such mounts on each other it takes down those that nothing uses. The path must have no symbolic links in it:
+// see Resolve.
 func MakeShared(dir string) error {
 	err := os.MkdirAll(dir, 0o755)
 	if err != nil {
 		return err
 	}
 
-	t, err := Read()
+	sharing.Lock()
+	defer sharing.Unlock()
+	t, err := unstack(dir)
 	if err != nil {
 		return err
 	}
@@ -186,9 +194,56 @@ func MakeShared(dir string) error {
 	return nil
 }
 
+// unstack takes down the mounts on each other at a directory, except for one, and returns the mount table
+// then. Each of them shows each mount below the directory once more. A stack stays while files below are open or mounted.
+func unstack(dir string) (*Table, error) {
+	for {
+		t, err := Read()
+		if err != nil {
+			return nil, err
+		}
+
+		if !t.stacked(dir) {
+			return t, nil
+		}
+
+		err = unix.Unmount(dir, unix.UMOUNT_NOFOLLOW)
+		if errors.Is(err, unix.EBUSY) {
+			return t, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("unmounting one of several mounts at %s: %w", dir, err)
+		}
+	}
+}
+
+// stacked reports whether the two topmost mounts at a path are peers. The mounts that a task makes in its copy
+// of the one reach the other as well, so that the task does not need the topmost.
+func (t *Table) stacked(path string) bool {
+	var peers []string
+	for _, m := range slices.Backward(t.mounts) {
+		if m.Mountpoint == path && len(peers) < 2 {
+			peers = append(peers, peerGroup(m))
+		}
+	}
+	return len(peers) == 2 && peers[0] == peers[1] && peers[0] != ""
+}
+
+// peerGroup returns the group of a shared mount, "" for one that is not shared.
+func peerGroup(m *mountinfo.Info) string {
+	for _, field := range strings.Fields(m.Optional) {
+		if strings.HasPrefix(field, "shared:") {
+			return field
+		}
+	}
+	return ""
+}
+
 // ReleaseShared undoes MakeShared. While anything is mounted below, the error is a precondition. It retries a
 // busy mount for a moment.
 func ReleaseShared(dir string) error {
+	sharing.Lock()
+	defer sharing.Unlock()
 	return backoff.RetryEBUSY(context.Background(), func() error {
 		return releaseShared(dir)
 	})

@@ -106,6 +106,89 @@ func TestMakeShared_OnceAndRelease(t *testing.T) {
 	}
 }
 
+// sharedParent makes a directory below which each mount reaches its peers, as below the root of a machine with
+// systemd.
+func sharedParent(t *testing.T) string {
+	t.Helper()
+	parent := filepath.Join(root(t), "parent")
+	tmpfs(t, parent)
+	must(t, unix.Mount("", parent, "", unix.MS_SHARED, ""))
+	return parent
+}
+
+func checkCount(t *testing.T, dir string, want int) {
+	t.Helper()
+	table, err := Read()
+	must(t, err)
+	if n := table.count(dir); n != want {
+		t.Errorf("%d mounts at %s, want %d", n, dir, want)
+	}
+}
+
+func TestMakeShared_MountsOnceForPluginsThatStartTogether(t *testing.T) {
+	dir := filepath.Join(sharedParent(t), "v")
+	var group sync.WaitGroup
+	begin := make(chan struct{})
+	errs := make([]error, 7)
+	for i := range errs {
+		group.Go(func() {
+			<-begin
+			errs[i] = MakeShared(dir)
+		})
+	}
+	close(begin)
+	group.Wait()
+	must(t, errors.Join(errs...))
+	checkCount(t, dir, 1)
+}
+
+// stack binds a directory on itself n times. Below a shared parent each of them doubles the mounts.
+func stack(t *testing.T, dir string, n int) {
+	t.Helper()
+	must(t, os.MkdirAll(dir, 0o755))
+	for range n {
+		must(t, unix.Mount(dir, dir, "", unix.MS_BIND, ""))
+	}
+}
+
+func TestMakeShared_TakesDownAStackThatNothingUses(t *testing.T) {
+	parent := sharedParent(t)
+	dir := filepath.Join(parent, "v")
+	stack(t, dir, 3)
+	checkCount(t, dir, 7)
+	plugin := filepath.Join(parent, "plugin") // the copy of a plugin that goes on
+	must(t, os.MkdirAll(plugin, 0o755))
+	must(t, unix.Mount(dir, plugin, "", unix.MS_BIND, ""))
+
+	f, err := os.Create(filepath.Join(dir, "open"))
+	must(t, err)
+	must(t, MakeShared(dir))
+	checkCount(t, dir, 7) // a file is open on the topmost
+	must(t, f.Close())
+
+	below := filepath.Join(dir, "vol")
+	tmpfs(t, below)
+	must(t, MakeShared(dir))
+	checkCount(t, dir, 7) // it would hide a volume, or be one to the plugin alone
+	must(t, unix.Unmount(below, 0))
+
+	must(t, MakeShared(dir))
+	checkCount(t, dir, 1)
+	tmpfs(t, filepath.Join(plugin, "vol"))
+	if on, err := mounted(below); err != nil || !on {
+		t.Errorf("a mount of a running plugin does not reach the host: %v, %v", on, err)
+	}
+}
+
+// The copy that a plugin has of the topmost mount shows the host nothing if the one below is no peer.
+func TestMakeShared_KeepsAStackWithoutPeers(t *testing.T) {
+	dir := filepath.Join(root(t), "v")
+	stack(t, dir, 2)
+	must(t, MakeShared(dir))
+	must(t, MakeShared(dir))
+	checkCount(t, dir, 2)
+}
+
 func TestReleaseShared_WaitsForABusyMount(t *testing.T) {
 	dir := filepath.Join(root(t), "v")
 	must(t, MakeShared(dir))
