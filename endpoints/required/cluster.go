@@ -123,7 +123,7 @@ func runsAsHost(tx mvcc.Reader, req *access.CheckRequest) bool {
 		return true // nobody can tell
 	}
 	return slices.ContainsFunc(job.Group(a.TaskGroup).Tasks, func(t *structs.Task) bool {
-		return leavesSandbox(t) && (req.Task == "" || req.Task == t.Name)
+		return len(privilegesOf(t)) > 0 && (req.Task == "" || req.Task == t.Name)
 	})
 }
 

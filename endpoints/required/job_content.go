@@ -114,13 +114,28 @@ func mayHave(a *acl.ACL, ns string, v *structs.VolumeRequest, id string) bool {
 }
 
 func mayRunTask(a *acl.ACL, ns string, t *structs.Task) bool {
-	if t.CSIPluginConfig != nil && !a.Namespace(ns, acl.CSIRegisterPlugin) {
-		return false
+	for _, right := range privilegesOf(t) {
+		if !a.Namespace(ns, right) {
+			return false
+		}
 	}
-	if !isSandboxed(t.Driver) && !a.Namespace(ns, acl.SubmitRawExec) {
-		return false
+	return true
+}
+
+// privilegesOf returns the rights that the submission of a task needs beside submit-job. A task that needs any
+// of them has rights over its host, and so has each command in it.
+func privilegesOf(t *structs.Task) []acl.Capability {
+	var rights []acl.Capability
+	if t.CSIPluginConfig != nil {
+		rights = append(rights, acl.CSIRegisterPlugin) // its driver gives it the devices and mounts of the host
 	}
-	return !asksForHost(t) || a.Namespace(ns, acl.SubmitPrivileged)
+	if !isSandboxed(t.Driver) {
+		rights = append(rights, acl.SubmitRawExec)
+	}
+	if asksForHost(t) {
+		rights = append(rights, acl.SubmitPrivileged)
+	}
+	return rights
 }
 
 // sandboxes are the drivers that keep a task in a sandbox unless its configuration asks for more. Of the
@@ -130,9 +145,6 @@ var sandboxes = []string{"exec", "docker", "java", "connect"}
 // isSandboxed reports whether a driver keeps its tasks in a sandbox. A task without a driver is rejected
 // later.
 func isSandboxed(driver string) bool { return driver == "" || slices.Contains(sandboxes, driver) }
-
-// leavesSandbox reports whether a task has rights over its host.
-func leavesSandbox(t *structs.Task) bool { return !isSandboxed(t.Driver) || asksForHost(t) }
 
 // hostFields are the fields of the configuration of a container that give it rights over its host, or take
 // away what keeps it from them, whatever they hold. A runtime may be one without a sandbox, and the kernel
