@@ -45,7 +45,8 @@ type Config struct {
 	Expand func(task string) func(string) string
 	// Consul has the services with that provider. It is nil on a node that uses none.
 	Consul Consul
-	// Changed is called after each change of the instances or of the state of a check. It must not block.
+	// Changed is called after each change of the instances, of the state of a check, or of the answer of
+	// HealthySince. It must not block.
 	Changed func()
 }
 
@@ -67,6 +68,13 @@ type Set struct {
 	offered  []*offer
 	inConsul []*consul.Service
 	reported map[string]bool // faults that the log has
+	answered *health         // the last answer of HealthySince, nil before the first
+}
+
+// health is an answer of HealthySince.
+type health struct {
+	since   time.Time
+	healthy bool
 }
 
 // runningTask is a task that may offer services.
@@ -195,14 +203,22 @@ func (s *Set) Checks() map[string]*structs.CheckResult {
 // HealthySince returns the time since which all checks are passing that count for the health of the
 // allocation. It is false while one is not, or a service cannot be offered.
 func (s *Set) HealthySince() (since time.Time, healthy bool) {
-	group := s.Group()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	now := s.health()
+	s.answered = &now
+	return now.since, now.healthy
+}
+
+// health returns the answer of HealthySince now. The caller holds s.mu.
+func (s *Set) health() health {
+	group := s.Group()
 	offered := map[string]*offer{}
 	for _, o := range s.offered {
 		offered[o.key] = o
 	}
 
+	var since time.Time
 	for service := range group.AllServices() {
 		o := offered[offerKey(service)]
 		if o == nil && endsEarly(group, service) {
@@ -210,12 +226,12 @@ func (s *Set) HealthySince() (since time.Time, healthy bool) {
 		}
 
 		if o == nil {
-			return since, false
+			return health{since, false}
 		}
 
 		at, ok := o.healthySince()
 		if !ok {
-			return since, false
+			return health{since, false}
 		}
 
 		if at.After(since) {
@@ -223,7 +239,7 @@ func (s *Set) HealthySince() (since time.Time, healthy bool) {
 		}
 	}
 
-	return since, true
+	return health{since, true}
 }
 
 // endsEarly reports whether a task offers the service that may have ended without a fault: it prepares
@@ -233,7 +249,8 @@ func endsEarly(g *structs.TaskGroup, s structs.OwnedService) bool {
 	return t != nil && t.Lifecycle != nil && !t.Lifecycle.Sidecar
 }
 
-// change applies a change of the running tasks and reports new instances.
+// change applies a change of the running tasks. It reports new instances, and another answer of HealthySince:
+// services in Consul change that one alone.
 func (s *Set) change(apply func()) {
 	before := s.Instances()
 	var faults []fault
@@ -243,11 +260,12 @@ func (s *Set) change(apply func()) {
 		apply()
 		faults = s.sync()
 	}
+	outdated := s.answered != nil && *s.answered != s.health()
 	s.mu.Unlock()
 	for _, f := range faults {
 		s.report(f)
 	}
-	if !structs.SameInstances(before, s.Instances()) {
+	if outdated || !structs.SameInstances(before, s.Instances()) {
 		s.Changed()
 	}
 }

@@ -109,6 +109,13 @@ func (f *fixture) begin(tasks ...string) {
 	}
 }
 
+// told returns how often Changed was called.
+func (f *fixture) told() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.changes
+}
+
 func (f *fixture) checkOffered(t *testing.T, when string, want ...string) {
 	t.Helper()
 	var got []string
@@ -157,6 +164,53 @@ func TestSet_OffersServicesWhileTheirTasksRun(t *testing.T) {
 	f.Update()
 	if f.changes != before {
 		t.Error("an update without a change was reported")
+	}
+}
+
+// A deployment waits for Changed before it asks for the health again.
+func TestSet_TellsEachChangeOfItsHealth(t *testing.T) {
+	for _, order := range [][]string{{"a", "b"}, {"b", "a"}} {
+		f := newFixture(t, func(g *structs.TaskGroup) {
+			g.Services = []*structs.Service{
+				{Name: "kept", TaskName: "a"},
+				{Name: "in-consul", TaskName: "b", Provider: structs.ServiceProviderConsul},
+			}
+		})
+		f.Consul = newFakeConsul()
+		last, changes := health{}, f.told()
+		look := func(when string) {
+			t.Helper()
+			since, healthy := f.HealthySince()
+			if now := (health{since, healthy}); now != last && f.told() == changes {
+				t.Errorf("order %q, %s: the health is %t, and nobody was told", order, when, healthy)
+			}
+			last, changes = health{since, healthy}, f.told()
+		}
+		look("at first")
+		f.begin(order[0])
+		look("with one task")
+		f.begin(order[1])
+		look("with both")
+		if !last.healthy {
+			t.Errorf("order %q: not healthy with all tasks", order)
+		}
+		f.Update()
+		if f.told() != changes {
+			t.Errorf("order %q: an update without a change was reported", order)
+		}
+		f.Withdraw("b")
+		look("while b stops")
+		f.begin("b")
+		look("after a restart of b")
+
+		more := *f.group
+		more.Services = append(slices.Clone(more.Services), &structs.Service{
+			Name: "new", TaskName: "b", Provider: structs.ServiceProviderConsul,
+			Checks: []*structs.ServiceCheck{scriptCheck()},
+		})
+		f.group = &more
+		f.Update()
+		look("after another version of the job")
 	}
 }
 
