@@ -69,6 +69,12 @@ type Agent struct {
 // New opens the server, the node and the listeners of cfg. Config.Finish must have completed cfg. New gives
 // up when ctx ends. It does not keep ctx.
 func New(ctx context.Context, cfg Config, logger hclog.Logger) (*Agent, error) {
+	address, why, err := cfg.AddressForOthers()
+	if err != nil {
+		return nil, err // before anything is open
+	}
+	logger.Info("other agents reach this one at its address", "address", address, "because", why)
+
 	if err := os.MkdirAll(cfg.DataDir, 0o711); err != nil {
 		return nil, structs.Internalf("data_dir: %w", err)
 	}
@@ -259,7 +265,7 @@ func (a *Agent) advertisedHTTP() string {
 	// The configuration may have the port 0, and the kernel has chosen one.
 	port := a.ln.Addr().(*net.TCPAddr).Port
 	cfg := a.config()
-	addr := cfg.advertise(cfg.Advertise.HTTP, port)
+	addr := cfg.advertise(cfg.Addresses.HTTP, cfg.Advertise.HTTP, port)
 	if addr != "" {
 		return addr
 	}

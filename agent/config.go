@@ -13,11 +13,11 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"github.com/hashicorp/go-sockaddr"
 
 	"berth/client"
 	"berth/client/drivers/catalog"
 	"berth/client/drivers/connectproxy"
+	"berth/client/machine/networks"
 	"berth/consul"
 	"berth/endpoints/implied"
 	"berth/endpoints/rights"
@@ -61,7 +61,7 @@ type Config struct {
 	// DataDir.
 	OperatorSocket string `hcl:"operator_socket"`
 
-	BindAddr string `hcl:"bind_addr"`
+	BindAddr string `hcl:"bind_addr"` // default: all addresses, see bindDefault
 	LogLevel string `hcl:"log_level"` // trace, debug, info, warn, error
 	LogJSON  bool   `hcl:"log_json"`
 	// LogFile is a path that also gets the log. The settings below bound its size: see agentlog.Config.
@@ -110,6 +110,7 @@ type Config struct {
 	// Dev is set by -dev. The agent then deletes its data at the end.
 	Dev bool
 
+	others    forOthers         // see chooseAddress
 	positions hclconf.Positions // of the settings that files have
 	sources   []string          // the paths of the files, and of their directories
 }
@@ -127,7 +128,6 @@ func DefaultConfig() Config {
 		Datacenter: "dc1",
 		Name:       name,
 		DataDir:    opsocket.DataDir,
-		BindAddr:   "0.0.0.0",
 		LogLevel:   "info",
 
 		LogRotateBytes:    100 << 20,
@@ -198,6 +198,8 @@ func configFiles(path string) ([]string, error) {
 // Finish copies the settings that blocks share and validates the configuration. It joins all faults. A fault
 // of a setting from a file has its position there.
 func (c *Config) Finish() error {
+	c.BindAddr = cmp.Or(c.BindAddr, bindDefault())
+	c.chooseAddress(networks.ReadMachine)
 	var faults []error
 	fault := func(format string, args ...any) {
 		faults = append(faults, fmt.Errorf(format, args...))
@@ -233,7 +235,7 @@ func (c *Config) Finish() error {
 		faults = append(faults, opsocket.CheckPath("operator_socket", c.OperatorSocket))
 	}
 
-	faults = append(faults, c.checkAddresses())
+	faults = append(faults, c.checkAddresses(), c.checkFamilies())
 
 	// The blocks are validated with what they share, so it is copied first.
 	c.finishServer()
@@ -308,8 +310,8 @@ func (c *Config) finishServer() {
 	}
 	s.RPCBind = c.bind(c.Addresses.RPC, c.Ports.RPC)
 	s.SerfBind = c.bind(c.Addresses.Serf, c.Ports.Serf)
-	s.RPCAdvertise = c.advertise(c.Advertise.RPC, c.Ports.RPC)
-	s.SerfAdvertise = c.advertise(c.Advertise.Serf, c.Ports.Serf)
+	s.RPCAdvertise = c.advertise(c.Addresses.RPC, c.Advertise.RPC, c.Ports.RPC)
+	s.SerfAdvertise = c.advertise(c.Addresses.Serf, c.Advertise.Serf, c.Ports.Serf)
 	if c.Dev && !s.Keyring.IsSet() {
 		s.Keyring.File = devKeyring(c.DataDir)
 	}
@@ -372,26 +374,4 @@ func (c *Config) httpHosts() []string {
 	}
 
 	return hosts
-}
-
-// advertise adds the port to a configured host. Without one it replaces an unspecified bind address by the
-// first private address of this host, because others cannot reach 0.0.0.0, or by loopback if there is none.
-func (c *Config) advertise(configured string, port int) string {
-	if configured != "" {
-		if _, _, err := net.SplitHostPort(configured); err == nil {
-			return configured
-		}
-
-		return net.JoinHostPort(configured, strconv.Itoa(port))
-	}
-
-	ip := net.ParseIP(c.BindAddr)
-
-	// Others reach the address that is bound, so nothing needs to be advertised.
-	if ip == nil || !ip.IsUnspecified() {
-		return ""
-	}
-
-	host, _ := sockaddr.GetPrivateIP() // "" with an error
-	return net.JoinHostPort(cmp.Or(host, "127.0.0.1"), strconv.Itoa(port))
 }

@@ -383,29 +383,6 @@ client {
 	}
 }
 
-func TestConfig_CompletesAdvertisedAddresses(t *testing.T) {
-	for _, tc := range []struct {
-		bind, advertise, want string
-	}{
-		{"127.0.0.1", "", ""}, // others can reach the bound address
-		{"127.0.0.1", "10.0.0.7", "10.0.0.7:4747"},
-		{"0.0.0.0", "10.0.0.7:99", "10.0.0.7:99"},
-	} {
-		c := DefaultConfig()
-		c.BindAddr = tc.bind
-		got := c.advertise(tc.advertise, 4747)
-		if got != tc.want {
-			t.Errorf("bound to %s, configured %q: got %q, want %q",
-				tc.bind, tc.advertise, got, tc.want)
-		}
-	}
-	c := DefaultConfig()
-	got := c.advertise("", 4747)
-	if got == "" || strings.HasPrefix(got, "0.0.0.0") {
-		t.Errorf("bound to 0.0.0.0: got %q, want an address of this host", got)
-	}
-}
-
 func TestConfig_BoundsTheLogFile(t *testing.T) {
 	c := DefaultConfig()
 	if c.LogRotateBytes != 100<<20 || c.LogRotateDuration != 24*time.Hour || c.LogRotateMaxFiles != 7 {

@@ -57,6 +57,7 @@ func describe(m *doctor.Machine, config *agent.Config) {
 	m.Client = config.Client.Enabled
 	m.DataDir = config.DataDir
 	m.TLS = config.TLS
+	m.Address, m.AddressWhy, m.AddressFault = config.AddressForOthers()
 	if m.Client {
 		m.Watchdog = config.Client.Fencing.Watchdog
 	}

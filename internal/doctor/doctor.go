@@ -44,8 +44,11 @@ type Machine struct {
 	Client  bool   // the agent is a node
 	DataDir string // absolute
 	Ports   []Port
-	TLS     peertls.Config
-	Fences  []Fence
+	// Address is where other agents reach this one, and AddressWhy the reason of it. AddressFault: there is none.
+	Address, AddressWhy string
+	AddressFault        error
+	TLS                 peertls.Config
+	Fences              []Fence
 	// Watchdog is the device of client.fencing.watchdog, "" for none.
 	Watchdog string
 	// ConfigFault is the error of the configuration. The other fields have its defaults then. Nil: none.
@@ -112,6 +115,7 @@ var checks = []struct {
 	{"modules", checkModules},
 	{"programs", checkPrograms},
 	{"ports", checkPorts},
+	{"address", checkAddress},
 	{"clock", checkClock},
 	{"disk", checkDisk},
 	{"certificates", checkCertificates},

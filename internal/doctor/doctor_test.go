@@ -63,6 +63,7 @@ func newMachine(t *testing.T) *Machine {
 		Client:  true,
 		DataDir: t.TempDir(),
 		Ports:   []Port{{Setting: "ports.http", Network: "tcp", Address: "127.0.0.1:4746"}},
+		Address: "127.0.0.1",
 		Agent:   &Agent{Node: newNode()},
 		root:    t.TempDir(),
 		now:     time.Now(),
@@ -283,6 +284,8 @@ var faults = []struct {
 	{"certificates", Warn, "open at 0.0.0.0:4746 without TLS", func(_ *testing.T, m *Machine) {
 		m.Ports[0].Address = "0.0.0.0:4746"
 	}},
+	{"address", Skip, "the configuration has faults", func(_ *testing.T, m *Machine) { m.Address = "" }},
+	{"address", Fail, "only loopback", func(_ *testing.T, m *Machine) { m.AddressFault = errors.New("only loopback") }},
 	{"agent", Skip, "no agent answers", func(_ *testing.T, m *Machine) { m.Agent = nil }},
 	{"agent", Fail, "no leader", func(_ *testing.T, m *Machine) { m.Agent.Unhealthy = errors.New("no leader") }},
 	{"agent", Warn, "denied", func(_ *testing.T, m *Machine) {
@@ -478,5 +481,21 @@ func TestCheckCertificates_FollowsAChain(t *testing.T) {
 	}
 	if got := findings(t, m, "certificates"); got[0].Result != OK {
 		t.Errorf("got %+v", got)
+	}
+}
+
+func TestAddress_ShowsWhereOthersReachTheAgent(t *testing.T) {
+	m := newMachine(t)
+	for address, want := range map[string]string{
+		"10.0.0.1":   "other agents reach this one at 10.0.0.1 (the address of eth0)",
+		"[::1]:4747": "only this machine reaches the agent, at [::1]:4747 (the address of eth0)",
+		"s1.example": "other agents reach this one at s1.example (the address of eth0)",
+	} {
+		m.Address = address
+		m.AddressWhy = "the address of eth0"
+		found := findings(t, m, "address")
+		if len(found) != 1 || found[0].Result != OK || found[0].Text != want {
+			t.Errorf("%s: got %+v, want %q", address, found, want)
+		}
 	}
 }

@@ -99,6 +99,24 @@ func checkPorts(ctx context.Context, m *Machine) []Finding {
 	return one(OK, "the ports of the agent are free", "")
 }
 
+// checkAddress shows where other agents reach this one.
+func checkAddress(_ context.Context, m *Machine) []Finding {
+	host, _, err := net.SplitHostPort(m.Address)
+	if err != nil {
+		host = m.Address
+	}
+	ip := net.ParseIP(host)
+	switch {
+	case m.AddressFault != nil:
+		return one(Fail, m.AddressFault.Error(), "set bind_addr, or advertise, to an address that others reach")
+	case m.Address == "":
+		return one(Skip, "the configuration has faults", "")
+	case ip != nil && ip.IsLoopback():
+		return one(OK, fmt.Sprintf("only this machine reaches the agent, at %s (%s)", m.Address, m.AddressWhy), "")
+	}
+	return one(OK, fmt.Sprintf("other agents reach this one at %s (%s)", m.Address, m.AddressWhy), "")
+}
+
 // tryPort opens a port and closes it.
 func tryPort(ctx context.Context, p Port) error {
 	var l net.ListenConfig

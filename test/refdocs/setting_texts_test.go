@@ -20,7 +20,10 @@ var settingTexts = []blockText{
 			"the path of the Unix socket on which root has the HTTP API, at most 107 bytes, see [The " +
 				"operator socket](../operations/configure.md#the-operator-socket)",
 		},
-		{"bind_addr", "", "the IP address of the agent's ports"},
+		{
+			"bind_addr", "`::`, all addresses of both families; 0.0.0.0 where the kernel has no IPv6",
+			"the IP address of the agent's ports",
+		},
 		{
 			"log_level", "",
 			"`trace`, `debug`, `info`, `warn` or `error`; `debug` logs each served HTTP " +
@@ -61,7 +64,8 @@ var settingTexts = []blockText{
 		{"serf", "`bind_addr`", "of gossip"},
 	}},
 	{Block: "advertise", Intro: "The addresses for others, each a host or host:port.", Settings: []settingText{
-		{"http", "the bound address, or the first private one", "of the HTTP API"},
+		{"http", "the bound address, or [that of the default route](../operations/install.md#the-address-for-others)", "of the HTTP " +
+			"API"},
 		{"rpc", "likewise", "of Raft and RPC"},
 		{"serf", "likewise", "of gossip"},
 	}},

@@ -155,14 +155,16 @@ func addressOf(network string, ip netip.Addr, reserved string) *structs.NodeNetw
 }
 
 // mainAddress returns the address of the default network: the first of the named interface, or else of the
-// interface of the default route, of any interface that others reach, of the loopback interface. It is the
-// zero address if no interface has one.
+// interface of the default route, of any interface that others reach, of a bridge of containers, of the
+// loopback interface. It is the zero address if no interface has one.
 func mainAddress(links []link, named, route string) (name string, address netip.Addr, err error) {
 	rank := func(l link) int {
 		switch {
 		case l.name == route:
 			return 0
 		case l.loopback:
+			return 3
+		case containers.MatchString(l.name):
 			return 2
 		}
 		return 1
