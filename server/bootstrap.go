@@ -3,6 +3,8 @@ package server
 import (
 	"context"
 	"errors"
+	"net"
+	"strconv"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -14,6 +16,12 @@ import (
 // bootstrapInterval is the time between two checks of the gossip by a server that waits for others. An event
 // of the gossip also triggers a check.
 const bootstrapInterval = time.Second
+
+// A server that waits for a cluster says so in the third round, and then each half minute.
+const (
+	firstWaitingRound = 3
+	waitingRounds     = 30
+)
 
 // bootstrap forms the cluster the first time, once as many servers as expected see each other. Each server
 // computes the same configuration and gives it to its own Raft, so any of them may be first. A server that
@@ -36,17 +44,38 @@ func (s *Server) bootstrap(ctx context.Context) {
 	}
 
 	tried := s.cfg.BootstrapExpect == 0
-	for {
+	for round := 1; ; round++ {
 		tried = tried || s.tryBootstrap()
 		if s.consensus.LastIndex() > 0 {
 			s.members.markBootstrapped()
 			return
 		}
 
+		if round%waitingRounds == firstWaitingRound {
+			s.tellWait()
+		}
+
 		if !backoff.Sleep(ctx, bootstrapInterval) {
 			return
 		}
 	}
+}
+
+// tellWait names what a server without a cluster waits for, and the addresses at which the others try to reach
+// it: they see a wrong one in no other place.
+func (s *Server) tellWait() {
+	own := s.members.serf.LocalMember()
+	var seen []string
+	for _, p := range s.members.peers() {
+		if p.id != s.id {
+			seen = append(seen, p.name+" at "+p.rpcAddr)
+		}
+	}
+	s.logger.Warn("waiting for a cluster; the other servers must reach this one at its two addresses (advertise, -bind)",
+		"rpc", s.addr,
+		"gossip", net.JoinHostPort(own.Addr.String(), strconv.Itoa(int(own.Port))),
+		"bootstrap_expect", s.cfg.BootstrapExpect,
+		"other_servers", seen)
 }
 
 // tryBootstrap reports whether there is nothing left to do.

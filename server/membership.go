@@ -163,6 +163,7 @@ func (m *membership) join(ctx context.Context, cfg *Config) {
 
 		m.logger.Warn("failed to join another server, retrying; retry_join or Consul has to name one",
 			"retry_in", interval,
+			"retry_join", cfg.RetryJoin,
 			"error", err)
 		if !backoff.Sleep(ctx, interval) {
 			return
