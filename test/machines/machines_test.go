@@ -39,7 +39,20 @@ const maxCommands = 12
 
 // The commands of README make a cluster of three servers and two nodes with TLS, encrypted gossip, and a job
 // with a volume, word for word.
-func TestStory_ReadmeMakesAClusterOfFiveMachines(t *testing.T) {
+func TestStory_ReadmeMakesAClusterOfFiveMachines(t *testing.T) { testSite(t, "lan") }
+
+// They do so on machines with other networks, too, or the first agent says what is wrong and what to type. Only
+// the address of the first server differs.
+func TestStory_ReadmeSuitsTheNetworksOfMachines(t *testing.T) {
+	for name := range sites {
+		if name != "lan" {
+			t.Run(name, func(t *testing.T) { testSite(t, name) })
+		}
+	}
+}
+
+// testSite runs the commands of README on the machines of a site.
+func testSite(t *testing.T, site string) {
 	program := os.Getenv("BERTH_BIN")
 	if os.Geteuid() != 0 {
 		testskip.Lacking(t, "root: it makes namespaces and mounts")
@@ -63,7 +76,7 @@ func TestStory_ReadmeMakesAClusterOfFiveMachines(t *testing.T) {
 		removeCgroups(t, filepath.Base(dir))
 	})
 
-	cmd := exec.Command("/proc/self/exe", append([]string{"world", dir, program}, lines...)...)
+	cmd := exec.Command("/proc/self/exe", append([]string{"world", dir, program, site}, lines...)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWIPC,
 		Pdeathsig:  unix.SIGKILL,

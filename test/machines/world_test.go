@@ -3,6 +3,7 @@ package machines
 import (
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,29 +18,62 @@ import (
 // patience bounds the repetitions of a command: a person, too, repeats one that came too early.
 const patience = 2 * time.Minute
 
-// addresses are those of the machines.
-var addresses = map[string]string{
-	"s1": "10.0.0.1",
-	"s2": "10.0.0.2",
-	"s3": "10.0.0.3",
-	"n1": "10.0.0.11",
-	"n2": "10.0.0.12",
+// numbers has the machines, with the last parts of their addresses.
+var numbers = map[string]string{"s1": "1", "s2": "2", "s3": "3", "n1": "11", "n2": "12"}
+
+// documented is the address of s1 in README.
+const documented = "10.0.0.1"
+
+// site is a kind of network that machines have.
+type site struct {
+	network string   // the first part of the addresses
+	bits    string   // their length
+	more    []string // ip commands on each machine; NUMBER is the number of the machine
+	// rejection is what the first agent says in place of a cluster, "" for nothing.
+	rejection string
 }
+
+var sites = map[string]site{
+	"lan":            {"10.0.0.", "/24", []string{"route add default dev eth0"}, ""},
+	"public address": {"203.0.113.", "/24", []string{"route add default dev eth0"}, ""},
+	"docker beside a private NIC": {"10.0.0.", "/24", []string{
+		"link add docker0 type bridge",
+		"addr add 172.17.0.1/16 dev docker0",
+		"link set docker0 up",
+	}, ""},
+	"VPN": {"192.168.7.", "/24", []string{
+		"link add wg0 type bridge",
+		"addr add 10.8.0.NUMBER/24 dev wg0",
+		"link set wg0 up",
+		"route add default dev eth0",
+	}, ""},
+	"VPN without a default route": {"192.168.7.", "/24", []string{
+		"link add wg0 type bridge",
+		"addr add 10.8.0.NUMBER/24 dev wg0",
+		"link set wg0 up",
+	}, "192.168.7.1 (eth0), 10.8.0.1 (wg0): name one of them with -bind (bind_addr), or with advertise"},
+	"IPv6 alone": {"2001:db8::", "/64", []string{"-6 route add default dev eth0"}, ""},
+}
+
+// address returns the address of a machine.
+func (s site) address(name string) string { return s.network + numbers[name] }
 
 // world runs the commands. It is pid 1 of its namespaces.
 type world struct {
 	dir     string
 	program string
+	site    site
 	pids    map[string]int    // of the machines
 	outputs map[string]string // by what README writes in their place
 }
 
 // runWorld makes the machines and runs the commands. Its arguments are its directory, the program berth,
-// and the commands.
+// its site, and the commands.
 func runWorld(args []string) error {
 	w := &world{
 		dir:     args[0],
 		program: args[1],
+		site:    sites[args[2]],
 		pids:    map[string]int{},
 		outputs: map[string]string{},
 	}
@@ -47,7 +81,15 @@ func runWorld(args []string) error {
 	if err != nil {
 		return err
 	}
-	err = w.runAll(args[2:])
+	lines := args[3:]
+	if w.site.rejection != "" {
+		err = w.checkRejection(lines)
+		if err != nil {
+			return errors.Join(err, w.logs())
+		}
+		return nil
+	}
+	err = w.runAll(lines)
 	if err == nil {
 		err = w.check()
 	}
@@ -66,16 +108,38 @@ func (w *world) prepare() error {
 		run("ip", "link", "add", "switch", "type", "bridge"),
 		run("ip", "link", "set", "switch", "up"),
 	)
-	for name, addr := range addresses {
+	for name := range numbers {
 		if err == nil {
-			err = w.powerOn(name, addr)
+			err = w.powerOn(name)
 		}
 	}
 	return err
 }
 
+// checkRejection runs the commands up to the first agent, which says what is wrong and ends.
+func (w *world) checkRejection(lines []string) error {
+	for i, line := range lines {
+		err := w.runAll(lines[i : i+1])
+		if err != nil {
+			return err
+		}
+		if strings.HasSuffix(line, "&") {
+			break
+		}
+	}
+	_, err := w.repeat("s1", "! pgrep -x berth")
+	if err != nil {
+		return fmt.Errorf("the agent runs: %w", err)
+	}
+	text, err := os.ReadFile(w.log("s1"))
+	if err == nil && !strings.Contains(string(text), w.site.rejection) {
+		err = fmt.Errorf("the agent does not say %q", w.site.rejection)
+	}
+	return err
+}
+
 // powerOn starts a machine and connects it.
-func (w *world) powerOn(name, addr string) error {
+func (w *world) powerOn(name string) error {
 	cmd := exec.Command("/proc/self/exe", "machine", name, filepath.Base(w.dir))
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{
@@ -97,14 +161,19 @@ func (w *world) powerOn(name, addr string) error {
 	pid := strconv.Itoa(cmd.Process.Pid)
 	w.pids[name] = cmd.Process.Pid
 	inside := []string{"nsenter", "-t", pid, "-n", "ip"}
-	return errors.Join(
+	err = errors.Join(
 		run("ip", "link", "add", "to-"+name, "type", "veth", "peer", "name", "eth0", "netns", pid),
 		run("ip", "link", "set", "to-"+name, "master", "switch", "up"),
 		run(append(inside, "link", "set", "lo", "up")...),
-		run(append(inside, "addr", "add", addr+"/24", "dev", "eth0")...),
 		run(append(inside, "link", "set", "eth0", "up")...),
-		run(append(inside, "route", "add", "default", "dev", "eth0")...),
+		// nodad: an address of IPv6 can be used at once.
+		run(append(inside, "addr", "add", w.site.address(name)+w.site.bits, "dev", "eth0", "nodad")...),
 	)
+	for _, command := range w.site.more {
+		words := strings.Fields(strings.ReplaceAll(command, "NUMBER", numbers[name]))
+		err = errors.Join(err, run(append(inside, words...)...))
+	}
+	return err
 }
 
 // runMachine is the first process of a machine. Its arguments are the name of the machine and the parent
@@ -146,6 +215,7 @@ func (w *world) runAll(lines []string) error {
 		if !ok || w.pids[machine] == 0 {
 			return fmt.Errorf("the command %q names no machine", line)
 		}
+		command = strings.ReplaceAll(command, documented+":4747", net.JoinHostPort(w.site.address("s1"), "4747"))
 		for word, output := range w.outputs {
 			command = strings.ReplaceAll(command, word, output)
 		}
@@ -210,7 +280,7 @@ func (w *world) check() error {
 		{"s2", `test "$(berth node status | grep -c ready)" = 2`},
 		{"s3", `berth operator gossip keyring list | grep -q '3 of 3'`},
 		{"s1", `berth volume claim list -volume counter | grep -q counter`},
-		{"n1", `! berth node status -address http://10.0.0.1:4746`},
+		{"n1", "! berth node status -address http://" + net.JoinHostPort(w.site.address("s1"), "4746")},
 	} {
 		_, err := w.repeat(c.machine, c.command)
 		if err != nil {
@@ -238,7 +308,7 @@ func (w *world) cleanUp() error {
 // logs returns the ends of the logs of the agents.
 func (w *world) logs() (err error) {
 	const most = 4000
-	for name := range addresses {
+	for name := range numbers {
 		text, readErr := os.ReadFile(w.log(name))
 		if readErr == nil {
 			err = errors.Join(err, fmt.Errorf("--- %s:\n%s", name, text[max(0, len(text)-most):]))
