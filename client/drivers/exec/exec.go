@@ -137,7 +137,8 @@ func isCleanPath(path string) bool {
 type Driver struct {
 	*executor.Tasks
 	// cfg has no missing settings: see withDefaults.
-	cfg Config
+	cfg   Config
+	trial trial
 }
 
 // New makes the driver.
@@ -145,20 +146,17 @@ func New(cfg Config, ex executor.Config) *Driver { return NewNamed(Name, cfg, ex
 
 // NewNamed makes a driver with another name, for a driver that is built on this one.
 func NewNamed(name string, cfg Config, ex executor.Config) *Driver {
-	return &Driver{executor.NewSandboxes(name, ex, cfg.CgroupConfig), cfg.withDefaults()}
+	return &Driver{Tasks: executor.NewSandboxes(name, ex, cfg.CgroupConfig), cfg: cfg.withDefaults()}
 }
 
 // Fingerprint implements driver.Driver.
-func (d *Driver) Fingerprint(context.Context) *structs.DriverInfo {
+func (d *Driver) Fingerprint(ctx context.Context) *structs.DriverInfo {
 	err := sandbox.Supported()
 	if err == nil && d.cfg.Seccomp == SeccompDefault {
 		err = seccomp.Supported()
 	}
 	if err != nil {
-		return &structs.DriverInfo{
-			UpdateTime:        time.Now(),
-			HealthDescription: "tasks cannot be isolated on this machine: " + err.Error(),
-		}
+		return notIsolated(err)
 	}
 
 	// Files and links may change while the agent runs, so each fingerprint looks again, as each start does.
@@ -166,7 +164,20 @@ func (d *Driver) Fingerprint(context.Context) *structs.DriverInfo {
 	if err != nil {
 		return &structs.DriverInfo{UpdateTime: time.Now(), HealthDescription: err.Error()}
 	}
+
+	err = d.trial.result(ctx, d.trySandbox)
+	if err != nil {
+		return notIsolated(err)
+	}
 	return d.Healthy()
+}
+
+// notIsolated is the fingerprint of a machine on which each task would fail.
+func notIsolated(err error) *structs.DriverInfo {
+	return &structs.DriverInfo{
+		UpdateTime:        time.Now(),
+		HealthDescription: "tasks cannot be isolated on this machine: " + err.Error(),
+	}
 }
 
 // Validate implements driver.Driver.

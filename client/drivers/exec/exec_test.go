@@ -31,6 +31,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "agent" {
 		agentMain()
 	}
+	if len(os.Args) > 2 && os.Args[1] == "fingerprint" {
+		fingerprintMain(os.Args[2])
+	}
 	if len(os.Args) > 1 && os.Args[1] == "escape" {
 		escapeMain()
 	}
