@@ -110,7 +110,7 @@ func startMembership(
 		return nil, err
 	}
 
-	transport, err := cfg.sockets().Open(sc.MemberlistConfig)
+	transport, err := cfg.sockets().Open(sc.MemberlistConfig, logger)
 	if err != nil {
 		return nil, err
 	}

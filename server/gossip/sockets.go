@@ -3,9 +3,12 @@ package gossip
 import (
 	"cmp"
 	"errors"
+	"log"
 	"net"
 	"strconv"
+	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/memberlist"
 
 	"berth/server/raftnet"
@@ -26,7 +29,8 @@ type Sockets struct {
 
 // Open opens the sockets and puts them into the configuration of the gossip, before the gossip starts
 // anything that would have to be ended when a port is in use.
-func (s Sockets) Open(mc *memberlist.Config) (*memberlist.NetTransport, error) {
+// It bounds what strangers may send there, and the lines of the log that they cause.
+func (s Sockets) Open(mc *memberlist.Config, logger hclog.Logger) (memberlist.Transport, error) {
 	host, service, err := net.SplitHostPort(s.Bind)
 	port, err2 := strconv.Atoi(service)
 	if err := cmp.Or(err, err2); err != nil {
@@ -50,16 +54,20 @@ func (s Sockets) Open(mc *memberlist.Config) (*memberlist.NetTransport, error) {
 	mc.BindAddr = host
 	mc.BindPort = t.GetAutoBindPort()
 	mc.AdvertisePort = mc.BindPort
-	mc.Transport = t
-	if s.Transport != nil {
-		mc.Transport = s.Transport(t)
-	}
-
 	if err := advertise(t, s.Advertise, mc); err != nil {
 		return nil, errors.Join(err, t.Shutdown())
 	}
 
-	return t, nil
+	var transport memberlist.NodeAwareTransport = t
+	if s.Transport != nil {
+		transport = s.Transport(t)
+	}
+
+	bounded := newBoundedTransport(transport, logger)
+	mc.Transport = bounded
+	sampled := sampledWriter{mc.Logger.Writer(), &faultSampler{now: time.Now}}
+	mc.Logger = log.New(sampled, "", 0)
+	return bounded, nil
 }
 
 // advertise sets the address of the sockets for others: "" stands for the address bound, a port of 0

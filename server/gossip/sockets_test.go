@@ -12,7 +12,7 @@ func TestSockets_AdvertisesTheBoundAddressAtAnotherPort(t *testing.T) {
 	mc := memberlist.DefaultLocalConfig()
 	mc.Logger = hclog.NewNullLogger().StandardLogger(nil)
 	sockets := Sockets{Bind: "127.0.0.1:0", Advertise: ":4748"}
-	gossip, err := sockets.Open(mc)
+	gossip, err := sockets.Open(mc, hclog.NewNullLogger())
 	if err != nil {
 		t.Fatal(err)
 	}
