@@ -170,8 +170,8 @@ func (s *boundedStream) Close() error {
 	return s.Conn.Close()
 }
 
-// The library writes a line for each packet and connection that it rejects. A faultSampler admits faultBurst of
-// its errors and warnings at once, and then one each faultInterval.
+// The library writes a line for each packet and connection that it rejects. A faultSampler admits faultBurst
+// of its errors and warnings at once, and then one each faultInterval.
 const (
 	faultBurst    = 20
 	faultInterval = 10 * time.Second
