@@ -43,7 +43,7 @@ func TestStory_ReadmeMakesAClusterOfFiveMachines(t *testing.T) { testSite(t, "la
 
 // They do so on machines with other networks, too, or the first agent says what is wrong and what to type. Only
 // the address of the first server differs.
-func TestStory_ReadmeSuitsTheNetworksOfMachines(t *testing.T) {
+func TestReadme_SuitsTheNetworksOfMachines(t *testing.T) {
 	for name := range sites {
 		if name != "lan" {
 			t.Run(name, func(t *testing.T) { testSite(t, name) })
