@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -61,6 +62,7 @@ type membership struct {
 	changed chan struct{}
 	tagLock sync.Mutex
 	history gossip.History
+	names   *gossip.Names
 	least   atomic.Int32 // the least level of the servers
 	// joined is closed when another server has answered, or if none is configured.
 	joined chan struct{}
@@ -115,11 +117,13 @@ func startMembership(
 		return nil, err
 	}
 
+	m.names = gossip.WatchNames(sc, tags[tagID], serverID, logger)
 	m.serf, err = gossip.Create(sc, logger)
 	if err != nil {
 		err = structs.Internalf("starting the gossip on %s: %w", cfg.SerfBind, err)
 		return nil, errors.Join(err, transport.Shutdown())
 	}
+	m.names.Follow(m.serf.LocalMember)
 
 	m.learnLevel()
 	return m, nil
@@ -164,7 +168,7 @@ func (m *membership) join(ctx context.Context, cfg *Config) {
 		m.logger.Warn("failed to join another server, retrying; retry_join or Consul has to name one",
 			"retry_in", interval,
 			"retry_join", cfg.RetryJoin,
-			"error", err)
+			"error", errors.Join(err, m.names.Fault()))
 		if !backoff.Sleep(ctx, interval) {
 			return
 		}
@@ -212,7 +216,7 @@ func (s *Server) Join(ctx context.Context, addrs []string) (answered int, err er
 	answered, err = s.members.joinEach(ctx, addrs)
 	if s.members.serf.NumNodes() == 1 { // what answered is this server itself
 		answered = 0
-		err = errors.Join(err, errors.New("no other server is known"))
+		err = errors.Join(err, cmp.Or(s.members.names.Fault(), errors.New("no other server is known")))
 	}
 
 	if answered == 0 {

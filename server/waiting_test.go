@@ -1,6 +1,8 @@
 package server
 
 import (
+	"net"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -27,5 +29,30 @@ func TestServer_NamesItsAddressesWhileItWaits(t *testing.T) {
 		if !strings.Contains(line, want) {
 			t.Errorf("the line %q lacks %q", line, want)
 		}
+	}
+}
+
+// Copies of a machine have one host name, and the gossip takes one server of a name.
+func TestServer_NamesAnotherOneWithItsName(t *testing.T) {
+	noLeaks(t)
+	first := run(t, testConfig(t))
+	c := testConfig(t)
+	c.BootstrapExpect = 3
+	own := first.Member()
+	at := net.JoinHostPort(own.Addr, strconv.Itoa(int(own.Port)))
+	c.RetryJoin = []string{at}
+	log := &logBuffer{}
+	s, err := New(c, hclog.New(&hclog.LoggerOptions{Level: hclog.Warn, Output: log}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := startAny(t, s)
+	r.until("it names the other server", func() bool {
+		return strings.Contains(log.String(), "the server at "+at+" has the name of this one") &&
+			strings.Contains(log.String(), "with -name (name)")
+	})
+	_, err = s.Join(t.Context(), []string{at})
+	if err == nil || !strings.Contains(err.Error(), "has the name of this one") {
+		t.Errorf("berth server join: got %v", err)
 	}
 }
