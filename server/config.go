@@ -50,7 +50,7 @@ type Config struct {
 	HeartbeatGrace time.Duration `hcl:"heartbeat_grace"`   // a node is down when its heartbeat is this late
 	MaxNodeLease   time.Duration `hcl:"max_node_lease"`    // the longest lease that an operator can order
 	EvalGC         time.Duration `hcl:"eval_gc_threshold"` // age of ended evaluations and allocations
-	JobGC          time.Duration `hcl:"job_gc_threshold"`
+	JobGC          time.Duration `hcl:"job_gc_threshold"`  // age of ended jobs, from their end
 	NodeGC         time.Duration `hcl:"node_gc_threshold"`
 	GCInterval     time.Duration `hcl:"gc_interval"`
 	GCRows         int           `hcl:"gc_max_rows"`        // ended rows of a kind that stay

@@ -112,7 +112,7 @@ func putAlloc(tx *WriteTx, old, a *structs.Allocation) {
 	storeAlloc(tx, old, a)
 
 	// The status of the job is derived from the stored rows, so it comes after the put.
-	refreshJobStatus(tx, a.Namespace, a.JobID)
+	refreshJobStatus(tx, structs.JobKey{Namespace: a.Namespace, ID: a.JobID}, a.ModifyTime)
 }
 
 // storeAlloc stores an allocation in place of old (nil for a new one) and applies the effects of its end. A

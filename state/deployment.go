@@ -162,6 +162,24 @@ func isCounted(tx Reader, a *structs.Allocation) bool {
 	return d != nil && d.Active()
 }
 
+// IsDeployed reports whether an active deployment needs the row of an ended allocation: the scheduler reads all
+// but those that it has replaced. A canary stays, because the deployment lists it.
+func IsDeployed(tx Reader, a *structs.Allocation) bool {
+	replaced := a.NextAllocation != "" && !a.DeploymentStatus.IsCanary()
+	return isCounted(tx, a) && !replaced
+}
+
+// uncountReaped takes an ended allocation, which is deleted, from the counts of its deployment.
+func uncountReaped(tx *WriteTx, a *structs.Allocation) {
+	d := Deployment(tx, a.DeploymentID)
+	if d == nil || !d.Active() || d.Group(a.TaskGroup) == nil {
+		return
+	}
+	changeDeployment(tx, d, d.ModifyTime, func(d *structs.Deployment) {
+		deploymentCount{}.minus(deploymentCountOf(a)).addTo(d.TaskGroups[a.TaskGroup])
+	})
+}
+
 // recountDeployments updates the counts of the deployment of an allocation that takes the place of old, nil
 // for a new one.
 func recountDeployments(tx *WriteTx, old, a *structs.Allocation) {

@@ -93,10 +93,10 @@ func putEval(tx *WriteTx, e *structs.Evaluation) {
 	}
 
 	old := storeEval(tx, e)
-	refreshJobStatus(tx, e.Namespace, e.JobID)
+	refreshJobStatus(tx, structs.JobKey{Namespace: e.Namespace, ID: e.JobID}, e.ModifyTime)
 	if old != nil &&
 		(old.JobID != e.JobID || old.Namespace != e.Namespace) {
-		refreshJobStatus(tx, old.Namespace, old.JobID)
+		refreshJobStatus(tx, structs.JobKey{Namespace: old.Namespace, ID: old.JobID}, e.ModifyTime)
 	}
 }
 
@@ -111,7 +111,8 @@ func storeEval(tx *WriteTx, e *structs.Evaluation) (old *structs.Evaluation) {
 	return old
 }
 
-// cancelBlocked cancels the blocked evaluations of the job of e, except e itself.
+// cancelBlocked cancels the blocked evaluations of the job of e, except e itself. They end with the change of
+// e.
 func cancelBlocked(tx *WriteTx, e *structs.Evaluation, why string) {
 	blocked := schema.EvalsByJob.Scan(tx, e.Namespace, e.JobID, schema.OpenEval, structs.EvalBlocked)
 	for b := range blocked {
@@ -121,6 +122,7 @@ func cancelBlocked(tx *WriteTx, e *structs.Evaluation, why string) {
 		b = b.Copy()
 		b.Status = structs.EvalCancelled
 		b.StatusDescription = why
+		b.ModifyTime = max(b.ModifyTime, e.ModifyTime)
 		storeEval(tx, b)
 	}
 }

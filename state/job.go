@@ -25,9 +25,23 @@ func Job(tx Reader, ns, id string) *structs.Job {
 	return schema.Jobs.Get(tx, ns, id)
 }
 
-// EndedJobs yields the jobs of which nothing will run any more, by the time of their submission.
+// EndedJobs yields the jobs of which nothing will run any more, by the time at which they became dead. None
+// ended before that time: see JobEnd.
 func EndedJobs(tx Reader) iter.Seq[*structs.Job] {
 	return schema.JobsByEnd.Scan(tx)
+}
+
+// JobEnd returns when the last that belongs to a job ended: one of its allocations or evaluations, or the job
+// itself by its stop. A job that was submitted later, and has run nothing since, ended with that.
+func JobEnd(tx Reader, j *structs.Job) int64 {
+	end := max(j.SubmitTime, j.EndTime)
+	for a := range AllocsByJob(tx, j.Namespace, j.ID) {
+		end = max(end, a.ModifyTime)
+	}
+	for e := range EvalsByJob(tx, j.Namespace, j.ID) {
+		end = max(end, e.ModifyTime)
+	}
+	return end
 }
 
 // JobVersion returns the job as it was in a version, nil if the state no longer has the version.
@@ -162,7 +176,7 @@ func JobRegister(tx *WriteTx, p *structs.JobRegisterRequest) error {
 	putSubmission(tx, p.Submission, j)
 	noteScaling(tx, p, old, j)
 	putGivenEval(tx, p.Eval, j, p.Now)
-	refreshJobStatus(tx, j.Namespace, j.ID)
+	refreshJobStatus(tx, structs.JobKey{Namespace: j.Namespace, ID: j.ID}, p.Now)
 	return nil
 }
 
@@ -243,6 +257,7 @@ func putJobVersion(tx *WriteTx, j, old *structs.Job, now int64) {
 
 	j.JobModifyIndex = tx.Index
 	j.SubmitTime = now
+	j.EndTime = 0
 	j.Status = structs.JobPending
 	j.Stable = false
 	j.VersionTag = nil
@@ -323,7 +338,7 @@ func JobDeregister(tx *WriteTx, p *structs.JobDeregisterRequest) error {
 	}
 
 	// cancelBlocked spares the evaluation of its argument. This one has no ID, so it spares none.
-	noEval := &structs.Evaluation{Namespace: j.Namespace, JobID: j.ID}
+	noEval := &structs.Evaluation{Namespace: j.Namespace, JobID: j.ID, ModifyTime: p.Now}
 	cancelBlocked(tx, noEval, "job "+j.ID+" was stopped")
 	if p.NoShutdownDelay {
 		skipDelays(tx, j, p.Now)
@@ -335,7 +350,7 @@ func JobDeregister(tx *WriteTx, p *structs.JobDeregisterRequest) error {
 	}
 
 	putGivenEval(tx, p.Eval, j, p.Now)
-	refreshJobStatus(tx, j.Namespace, j.ID)
+	refreshJobStatus(tx, structs.JobKey{Namespace: j.Namespace, ID: j.ID}, p.Now)
 	return nil
 }
 
@@ -349,18 +364,24 @@ func deleteJob(tx *WriteTx, j *structs.Job, now int64) {
 	pruneVersions(tx, j.Namespace, j.ID)
 }
 
-// refreshJobStatus updates a job's status from its allocations and evaluations.
-func refreshJobStatus(tx *WriteTx, ns, id string) {
-	j := Job(tx, ns, id)
+// refreshJobStatus updates a job's status from its allocations and evaluations after a change at a time. The
+// time becomes the end of a job that is dead with this change.
+func refreshJobStatus(tx *WriteTx, key structs.JobKey, at int64) {
+	j := Job(tx, key.Namespace, key.ID)
 	if j == nil {
 		return
 	}
 	status := jobStatus(tx, j)
-	if status != j.Status {
-		j = j.Copy()
-		j.Status = status
-		schema.Jobs.Put(tx, j)
+	if status == j.Status {
+		return
 	}
+	j = j.Copy()
+	j.Status = status
+	j.EndTime = 0
+	if status == structs.JobDead {
+		j.EndTime = at
+	}
+	schema.Jobs.Put(tx, j)
 }
 
 // jobStatus returns running while an allocation should run and has not ended, pending while an evaluation is

@@ -126,7 +126,7 @@ func putChild(tx *WriteTx, parent *structs.Job, r childRequest) error {
 	child.ParentID = parent.ID
 	putJobVersion(tx, child, nil, r.now)
 	putGivenEval(tx, r.eval, child, r.now)
-	refreshJobStatus(tx, child.Namespace, child.ID)
+	refreshJobStatus(tx, structs.JobKey{Namespace: child.Namespace, ID: child.ID}, r.now)
 	return nil
 }
 
@@ -170,7 +170,7 @@ func JobRevert(tx *WriteTx, p *structs.JobRevertRequest) error {
 	}
 
 	putGivenEval(tx, p.Eval, j, p.Now)
-	refreshJobStatus(tx, j.Namespace, j.ID)
+	refreshJobStatus(tx, structs.JobKey{Namespace: j.Namespace, ID: j.ID}, p.Now)
 	return nil
 }
 

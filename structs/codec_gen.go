@@ -4517,7 +4517,7 @@ func (v *Job) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(32)
+	n := uint32(33)
 	if !(len(v.Affinities) != 0) {
 		n--
 	}
@@ -4528,6 +4528,9 @@ func (v *Job) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.Dispatched) {
+		n--
+	}
+	if !(v.EndTime != 0) {
 		n--
 	}
 	if !(v.Migrate != nil) {
@@ -4580,6 +4583,10 @@ func (v *Job) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v.Dispatched {
 		b = append(b, "\xaaDispatched"...)
 		b = msgp.AppendBool(b, v.Dispatched)
+	}
+	if v.EndTime != 0 {
+		b = append(b, "\xa7EndTime"...)
+		b = msgp.AppendInt64(b, int64(v.EndTime))
 	}
 	b = append(b, "\xa2ID"...)
 	b = msgp.AppendString(b, v.ID)
@@ -4720,6 +4727,8 @@ func (v *Job) readField(name, b []byte) (_ []byte, known bool, err error) {
 		b, err = wire.ReadUint(b, &v.Version)
 	case "SubmitTime":
 		b, err = wire.ReadInt(b, &v.SubmitTime)
+	case "EndTime":
+		b, err = wire.ReadInt(b, &v.EndTime)
 	case "JobModifyIndex":
 		b, err = wire.ReadUint(b, &v.JobModifyIndex)
 	case "VersionTag":

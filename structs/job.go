@@ -63,6 +63,8 @@ type Job struct {
 	Stable            bool
 	Version           uint64
 	SubmitTime        int64
+	// EndTime is when the job became dead, UnixNano, and 0 while it is not. The row of a version has none.
+	EndTime int64 `json:",omitempty" codec:",omitempty" level:"2"`
 	// ConsulToken proves the rights of the submitter. It is in requests over HTTP alone: no row and no answer
 	// has it.
 	ConsulToken    Secret         `json:",omitempty" codec:"-"`
@@ -99,6 +101,7 @@ func (j *Job) DropServerFields() {
 	j.Stable = false
 	j.Version = 0
 	j.SubmitTime = 0
+	j.EndTime = 0
 	j.ConsulToken = ""
 	j.JobModifyIndex = 0
 	j.VersionTag = nil

@@ -56,12 +56,13 @@ var (
 		return mvcc.KeyOf(l.Namespace, l.ID)
 	})
 
-	// Jobs of which nothing will run any more, by the time of their submission.
+	// Jobs of which nothing will run any more, by the time at which they ended. An older version has stored
+	// no end: the submission comes before it.
 	JobsByEnd = Jobs.Index("end", func(j *structs.Job) mvcc.Key {
 		if j.Status != structs.JobDead || !j.Stop && !j.Finite() {
 			return nil
 		}
-		return mvcc.KeyOf(orderedTime(j.SubmitTime))
+		return mvcc.KeyOf(orderedTime(max(j.SubmitTime, j.EndTime)))
 	})
 
 	// ScalingEvents has the last changes of counts by namespace, job and group.

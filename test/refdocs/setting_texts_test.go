@@ -115,7 +115,7 @@ var settingTexts = []blockText{
 			"eval_gc_threshold", "",
 			"the age at which ended evaluations and allocations are deleted; at most ten years",
 		},
-		{"job_gc_threshold", "", "the same of jobs"},
+		{"job_gc_threshold", "", "the same of jobs, counted from their ends"},
 		{"node_gc_threshold", "", "the same of nodes"},
 		{"gc_interval", "", "the time between two deletions of ended rows"},
 		{

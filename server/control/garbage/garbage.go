@@ -1,8 +1,11 @@
 // Package garbage lists the rows that ended long ago, or of which there are too many, and proposes their
 // deletion. It keeps each row that a claim, the scheduler or a deployment still needs.
 //
+// Every age counts from an end, never from a beginning: what has run for a month is as young as its end.
+//
 // It decides on a snapshot, and rows change until the entry is applied. The entry checks each row again and
-// leaves out what is needed by then. A row that is kept here for nothing goes with a later run.
+// leaves out what is needed by then, and what has changed since the snapshot. A row that is kept here for
+// nothing goes with a later run.
 package garbage
 
 import (
@@ -21,7 +24,7 @@ import (
 // Thresholds are the ages below which ended rows are kept for operators. Zero deletes at once.
 type Thresholds struct {
 	Eval time.Duration // of evaluations, and of allocations that have a successor or whose job has ended
-	Job  time.Duration // since a job that has ended was submitted
+	Job  time.Duration // of jobs that have ended, counted from their end: see state.JobEnd
 	Node time.Duration // since a node went down
 	Rows int           // the most ended rows of a kind that stay, the newest ones; 0: any number
 }
@@ -45,6 +48,7 @@ func (c Collection) Run(
 	p fsm.Proposer,
 ) (index uint64, err error) {
 	for _, r := range c.listGarbage(tx) {
+		r.Index = tx.Applied()
 		r.Now = c.Now.UnixNano()
 		index, err = fsm.Propose(ctx, p, fsm.Reap, r)
 		if err != nil {
@@ -94,21 +98,26 @@ func (c Collection) listGone(g *garbage) (gone []*structs.Node) {
 	return gone
 }
 
-// addEndedJobs adds the jobs that are old or surplus. They are in the order of their age, as the rows of the
-// other kinds are, so the first one that stays ends the search.
+// addEndedJobs adds the jobs that are old or surplus. They are in the order in which they became dead, so the
+// first one that is young ends the search. One before it may have ended later than its row says: see
+// state.JobEnd.
 func (c Collection) addEndedJobs(g *garbage) {
 	before := c.Now.Add(-c.Keep.Job).UnixNano()
 	surplus := surplusOf(state.EndedJobs(g.tx), c.Keep.Rows)
 	for job := range state.EndedJobs(g.tx) {
-		if job.SubmitTime > before && surplus <= 0 {
+		if max(job.SubmitTime, job.EndTime) > before && surplus <= 0 {
 			break
 		}
 
 		surplus--
-		g.addJob(job)
+		if surplus >= 0 || state.JobEnd(g.tx, job) <= before {
+			g.addJob(job)
+		}
 	}
 }
 
+// addEndedAllocs adds the allocations that are old or surplus. They are in the order of their ends, so the first
+// one that stays ends the search.
 func (c Collection) addEndedAllocs(g *garbage) {
 	before := c.Now.Add(-c.Keep.Eval).UnixNano()
 	surplus := surplusOf(state.EndedAllocs(g.tx), c.Keep.Rows)
@@ -225,7 +234,7 @@ func (g *garbage) addJob(job *structs.Job) {
 
 // addAlloc adds an allocation that has ended, if neither the scheduler nor a successor on its node needs it.
 func (g *garbage) addAlloc(a *structs.Allocation) {
-	if g.hasClaims(a) || g.isDeployed(a) {
+	if g.hasClaims(a) || state.IsDeployed(g.tx, a) {
 		return
 	}
 
@@ -255,12 +264,6 @@ func (g *garbage) isReplaceable(job *structs.Job, a *structs.Allocation) bool {
 	return d != nil && d.JobVersion == job.Version && d.Status != structs.DeploymentSuccessful &&
 		a.NextAllocation == "" && !a.DeploymentStatus.IsCanary() &&
 		job.Group(a.TaskGroup) != nil && a.Index() < job.Group(a.TaskGroup).Count
-}
-
-// isDeployed reports whether a deployment that has not ended counts the allocation.
-func (g *garbage) isDeployed(a *structs.Allocation) bool {
-	d := state.Deployment(g.tx, a.DeploymentID)
-	return d != nil && d.Active()
 }
 
 func (g *garbage) hasClaims(a *structs.Allocation) bool {
