@@ -1,9 +1,11 @@
 package networks
 
 import (
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -165,6 +167,17 @@ func TestPassingAddresses_AreThoseThatEndByThemselves(t *testing.T) {
 		if got := found[netip.MustParseAddr(address)]; got != want {
 			t.Errorf("%s is passing: %t, want %t", address, got, want)
 		}
+	}
+	kept := lasting([]net.Addr{
+		&net.IPNet{IP: net.ParseIP("2001:db8::6"), Mask: net.CIDRMask(64, 128)},
+		&net.IPNet{IP: net.ParseIP("2001:db8::5"), Mask: net.CIDRMask(64, 128)},
+		&net.IPNet{IP: net.ParseIP("fe80::1"), Mask: net.CIDRMask(64, 128)},
+		&net.IPNet{IP: net.ParseIP("10.0.0.1"), Mask: net.CIDRMask(24, 32)},
+		&net.IPAddr{},
+	}, found)
+	want := []netip.Prefix{netip.MustParsePrefix("2001:db8::5/64"), netip.MustParsePrefix("10.0.0.1/24")}
+	if !slices.Equal(kept, want) {
+		t.Errorf("got the addresses %v, want %v", kept, want)
 	}
 	if got := passingAddresses(path + ".none"); len(got) != 0 {
 		t.Errorf("got %v without a file", got)
