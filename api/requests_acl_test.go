@@ -19,6 +19,17 @@ func aclCalls() map[string]routeCall {
 			rpc:     "ACL.Bootstrap",
 			request: &access.BootstrapRequest{Secret: "s"},
 		},
+		"GET /v1/acl/mode": {
+			path:    "/v1/acl/mode",
+			rpc:     "ACL.Mode",
+			request: &access.ModeGetRequest{},
+		},
+		"PUT /v1/acl/mode": {
+			path:    "/v1/acl/mode",
+			body:    `{"Mode":"log"}`,
+			rpc:     "ACL.SetMode",
+			request: &access.ModeSetRequest{Mode: "log"},
+		},
 		"PUT /v1/acl/policy/{id}": {
 			path: "/v1/acl/policy/p",
 			body: `{"Name":"p","Description":"d","Rules":"node { policy = \"read\" }"}`,

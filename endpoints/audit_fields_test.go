@@ -77,7 +77,7 @@ var shownFields = strings.Fields(`
 var quotedFields = strings.Fields(`
 	Class.PluginID Class.SecretsFrom Schedule.Crons Schedule.SecretsFrom Schedule.TimeZone
 	Config.SchedulerAlgorithm Definition.Quota Eligibility Inline
-	Job.Affinities.Operand Job.Constraints.Operand Job.Type
+	Job.Affinities.Operand Job.Constraints.Operand Job.Type Mode
 	Method.Type OnNodeLoss Op PluginDrift.Drift Pool.SchedulerConfiguration.SchedulerAlgorithm
 	Role Role.ID Rule.On SecretsFrom ServiceName
 	Quota.Limits.RegionLimit.Storage.Of.Kind Token.Roles.ID Token.Roles.Name Volumes.Class

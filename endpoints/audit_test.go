@@ -143,6 +143,7 @@ func TestAudit_EachChangeNamesItsObject(t *testing.T) {
 	whole := map[string]bool{
 		"System.GarbageCollect": true, "Operator.SchedulerSetConfiguration": true, "Keyring.Rotate": true,
 		"Operator.AutopilotSetConfiguration": true, "Authority.Replace": true, "ACL.Bootstrap": true,
+		"ACL.SetMode":      true,
 		"JoinToken.Create": true, "Certificate.Sign": true,
 		// Their secrets alone name the tokens.
 		"ACL.UpsertOneTimeToken": true, "ACL.ExchangeOneTimeToken": true,

@@ -162,6 +162,7 @@ var (
 	byCertificate = rights.Machine("a machine acts by its certificate")
 	byJoinToken   = rights.None("the join token of a machine decides")
 	publicKeys    = rights.None("public keys are no secret")
+	openMode      = rights.None("it tells whether requests need tokens, as each denial does")
 	byReset       = rights.None("it works once, or after root on the leader has allowed it").Forced()
 )
 
@@ -216,6 +217,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 			Raft:      e.Raft,
 			Gate:      e.Gate,
 			Name:      e.Name,
+			Servers:   e.AccessModes,
 			ResetFile: filepath.Join(e.DataDir, "acl-bootstrap-reset"),
 			Logger:    e.Logger,
 		}
@@ -436,6 +438,8 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		read(e, quota.UsageGet, quotas.Read, bound.Usage),
 
 		write(e, access.Bootstrap, byReset, token.Bootstrap),
+		read(e, access.ModeGet, openMode, token.Mode),
+		write(e, access.ModeSet, rights.Socket, token.SetMode),
 		read(e, login.AuthMethodList, logins.ToFind, e.logins.Methods),
 		read(e, login.AuthMethodGet, rights.Management, e.logins.Method),
 		write(e, login.AuthMethodPut, rights.Management, e.logins.PutMethod),

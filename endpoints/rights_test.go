@@ -20,9 +20,9 @@ import (
 // secret.
 func guard(t *testing.T, s *server) (token func(rules string) (secret string)) {
 	s.Gate = rights.NewGate(rights.Config{
-		Enabled: true,
-		Now:     s.Now,
-		Logger:  hclog.NewNullLogger(),
+		Mode:   access.ModeEnforce,
+		Now:    s.Now,
+		Logger: hclog.NewNullLogger(),
 	})
 	s.RPC.Close()
 	s.RPC = rpc.NewServer(hclog.NewNullLogger(), s.List()...)
@@ -110,9 +110,9 @@ var asked = []string{
 
 // open are the methods that need no token. A method that joins them has to be named here.
 var open = []string{
-	"ACL.Bootstrap", "ACL.ExchangeOneTimeToken", "ACL.ListAuthMethods", "ACL.Login", "ACL.OIDCAuthURL",
-	"ACL.OIDCCompleteAuth", "Certificate.Renew", "Certificate.Sign", "Keyring.ListPublic", "Node.Register",
-	"Status.Leader", "Status.Peers", "Status.Ping",
+	"ACL.Bootstrap", "ACL.ExchangeOneTimeToken", "ACL.ListAuthMethods", "ACL.Login", "ACL.Mode",
+	"ACL.OIDCAuthURL", "ACL.OIDCCompleteAuth", "Certificate.Renew", "Certificate.Sign", "Keyring.ListPublic",
+	"Node.Register", "Status.Leader", "Status.Peers", "Status.Ping",
 }
 
 // ofAnyToken are the methods that every token opens.

@@ -18,8 +18,12 @@ func guardNow(t *testing.T, onlyLog bool) (s *server, token func(rules string) (
 	s = newServer(t)
 	s.Clock = time.Now()
 	token = guard(t, s)
+	mode := access.ModeEnforce
+	if onlyLog {
+		mode = access.ModeLog
+	}
 	s.Gate = rights.NewGate(rights.Config{
-		Enabled: true, OnlyLog: onlyLog, Now: time.Now, Logger: hclog.NewNullLogger(),
+		Mode: mode, Now: time.Now, Logger: hclog.NewNullLogger(),
 	})
 	return s, token
 }

@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
+
+	"berth/internal/opsocket"
 	"berth/rpc"
 	"berth/structs"
 	"berth/structs/access"
@@ -15,7 +18,6 @@ import (
 
 func TestBootstrap_MakesTheFirstTokenOnceAndAfterAReset(t *testing.T) {
 	s := newServer(t)
-	rejected(s, structs.KindPrecondition, access.Bootstrap, &access.BootstrapRequest{}) // access control is off
 	s.DataDir = t.TempDir()
 	reset := filepath.Join(s.DataDir, "acl-bootstrap-reset")
 	s.Name = "server-1"
@@ -53,6 +55,55 @@ func TestBootstrap_MakesTheFirstTokenOnceAndAfterAReset(t *testing.T) {
 	}
 	rejected(s, structs.KindConflict, access.Bootstrap, &access.BootstrapRequest{})
 	rejected(s, structs.KindInvalid, access.Bootstrap, &access.BootstrapRequest{Secret: "short"})
+}
+
+// TestBootstrap_WorksInEveryMode: the server that leads may lack the acl block that others have.
+func TestBootstrap_WorksInEveryMode(t *testing.T) {
+	s := newServer(t)
+	first := must(s, access.Bootstrap, &access.BootstrapRequest{})
+	if first.Token.Type != access.TypeManagement || first.SecretID == "" {
+		t.Errorf("got %+v, want a management token with its secret", first)
+	}
+}
+
+// TestSetMode_LoosensOnlyWhatNoServerTightensAgain: root sets the mode over the operator socket. It needs a
+// token, and a mode that is not looser than the configuration of a server.
+func TestSetMode_LoosensOnlyWhatNoServerTightensAgain(t *testing.T) {
+	s := newServer(t)
+	s.DataDir = t.TempDir()
+	guard(t, s)
+	servers := []access.ServerMode{{Name: "s1", Mode: access.ModeOff}, {Name: "s2", Mode: access.ModeLog}}
+	s.AccessModes = func() []access.ServerMode { return servers }
+	s.RPC.Close()
+	s.RPC = rpc.NewServer(hclog.NewNullLogger(), s.List()...)
+	t.Cleanup(s.RPC.Close)
+	set := func(mode string) error {
+		_, err := rpc.Call(opsocket.Mark(t.Context()), s.RPC, access.ModeSet, &access.ModeSetRequest{Mode: mode})
+		return err
+	}
+	check := func(what string, err error, kind structs.Kind, text string) {
+		t.Helper()
+		if !structs.IsKind(err, kind) || !strings.Contains(err.Error(), text) {
+			t.Errorf("%s: %v, want %s with %q", what, err, kind, text)
+		}
+	}
+
+	check("without a token", set(access.ModeEnforce), structs.KindPrecondition, "berth acl bootstrap")
+	must(s, access.Bootstrap, &access.BootstrapRequest{})
+	check("another word", set("none"), structs.KindInvalid, "off, log or enforce")
+	if err := set(access.ModeEnforce); err != nil {
+		t.Fatal(err)
+	}
+	check("looser than s2", set(access.ModeOff), structs.KindPrecondition, "server s2 has the acl mode log")
+	if err := set(access.ModeLog); err != nil {
+		t.Fatal(err)
+	}
+	got := must(s, access.ModeGet, &access.ModeGetRequest{})
+	if got.Mode != access.ModeLog {
+		t.Errorf("the mode is %s", got.Mode)
+	}
+	_, err := rpc.Call(t.Context(), s.RPC, access.ModeSet, &access.ModeSetRequest{Mode: access.ModeEnforce})
+	check("without the socket", err, structs.KindDenied, "")
 }
 
 func TestTokens_AreMadeAndChanged(t *testing.T) {

@@ -115,6 +115,7 @@ var (
 	RootKeyRewrap         = command(145, "RootKeyRewrap", trust.RootKeyRewrap, since(2))
 
 	ACLBootstrap    = command(148, "ACLBootstrap", acls.Bootstrap, since(2))
+	ACLMode         = command(195, "ACLMode", acls.ChangeMode, since(2))
 	ACLPolicyPut    = command(149, "ACLPolicyPut", acls.PolicyPut, since(2))
 	ACLPolicyDelete = command(150, "ACLPolicyDelete", acls.PolicyDelete, since(2))
 	ACLRolePut      = command(151, "ACLRolePut", acls.RolePut, since(2))

@@ -24,6 +24,9 @@ var aclDraws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 		}
 		return ACLBootstrap.Encode(r)
 	},
+	"ACLMode": func(d dice, _ *state.ReadTx) ([]byte, error) {
+		return ACLMode.Encode(&access.ModeChange{Mode: d.of("off", "log", "enforce", "none"), Loosen: d.flip()})
+	},
 	"ACLPolicyPut": func(d dice, _ *state.ReadTx) ([]byte, error) {
 		return ACLPolicyPut.Encode(&access.PolicyPutRequest{
 			Policy:       &access.Policy{Name: d.of("p1", "p2", "not valid"), Rules: "r"},

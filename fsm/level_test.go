@@ -48,6 +48,7 @@ func TestCommands_HaveTheLevelOfTheirRelease(t *testing.T) {
 		"AuthorityRemove":       2,
 
 		"ACLBootstrap":    2,
+		"ACLMode":         2,
 		"ACLPolicyPut":    2,
 		"ACLPolicyDelete": 2,
 		"ACLRolePut":      2,

@@ -160,6 +160,7 @@ func (s *Server) leaderLoops() []control.Loop {
 		{Name: "members", Run: s.reconcileMembers},
 		{Name: "autopilot", Run: s.autopilot.Run},
 		{Name: "root keys", Run: s.rootKeys.Lead},
+		{Name: "acl_mode", Run: s.tightenMode},
 		{Name: "variable_locks", Run: s.locks.Run},
 		{Name: "token_ends", Run: tokenends.New(s.store, s, s.logger).Run},
 		{Name: "snapshots", Run: s.Backup.Run},

@@ -39,6 +39,7 @@ const (
 	tagZone      = "redundancy_zone"
 	tagNonVoting = "nonvoter" // this server never votes
 	tagKEK       = "kek"      // the fingerprint of its key-encryption key: see package keys
+	tagACL       = "acl"      // the mode of access control in its configuration
 
 	roleServer = "berth-server"
 )
@@ -46,7 +47,7 @@ const (
 // peer is another server as the gossip sees it.
 type peer struct {
 	name, id, rpcAddr, httpAddr string
-	version, zone, kek          string
+	version, zone, kek, aclMode string
 	expect, level               int
 	bootstrapped, nonVoting     bool
 	status                      serf.MemberStatus
@@ -257,6 +258,7 @@ func (m *membership) peers() []peer {
 			version:      member.Tags[tagVersion],
 			zone:         member.Tags[tagZone],
 			kek:          member.Tags[tagKEK],
+			aclMode:      member.Tags[tagACL],
 			expect:       expect,
 			level:        of,
 			bootstrapped: member.Tags[tagBootstrap] == "1",

@@ -56,6 +56,7 @@ type Server struct {
 	GossipKeys *gossip.Keyrings
 	keys       *keyring.Ring
 	rootKeys   *keys.Keys
+	accessMode *accessMode
 	Signing    *signing.Signer // signs for this server, without a leader
 	nodes      *nodeconn.Sessions
 	endpoints  *endpoints.Endpoints
@@ -117,6 +118,10 @@ func New(cfg Config, logger hclog.Logger) (_ *Server, err error) {
 		return nil, structs.Internalf("removing the files of an interrupted restore: %w", err)
 	}
 	s.id, err = raftfiles.ServerID(cfg.DataDir)
+	if err != nil {
+		return nil, err
+	}
+	s.accessMode, err = openAccessMode(cfg.DataDir, s.store)
 	if err != nil {
 		return nil, err
 	}
@@ -214,7 +219,8 @@ func endpointDeps(s *Server, logger hclog.Logger) core.Deps {
 		Events:         s.events,
 		Identities:     cfg.Identities,
 		Issuer:         cfg.OIDCIssuer,
-		Gate:           cfg.ACL.NewGate(logger, cfg.RequireTLS, cfg.OIDCIssuer),
+		AccessModes:    s.configuredModes,
+		Gate:           cfg.ACL.NewGate(logger, cfg.RequireTLS, cfg.OIDCIssuer, s.accessMode.mode),
 	}
 }
 
@@ -228,6 +234,7 @@ func (s *Server) tags() map[string]string {
 		tagDC:       s.cfg.Datacenter,
 		tagVersion:  s.cfg.Version,
 		tagExpect:   strconv.Itoa(s.cfg.BootstrapExpect),
+		tagACL:      s.cfg.ACL.OwnMode(),
 	}
 
 	_, tags[tagPort], _ = net.SplitHostPort(s.addr)
@@ -262,6 +269,7 @@ func (s *Server) Run(ctx context.Context) error {
 	loops.Go(func() { s.rootKeys.Follow(ctx) })
 	loops.Go(func() { s.Signing.Run(ctx) })
 	loops.Go(func() { s.bootstrap(ctx) })
+	loops.Go(func() { s.followMode(ctx) })
 	loops.Go(func() { s.forget.Run(ctx) })
 	loops.Go(func() {
 		if err := s.gate.Run(ctx); err != nil {

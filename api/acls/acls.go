@@ -30,6 +30,39 @@ func Bootstrap(ctx context.Context, c *api.Client, secret string) (*access.OpenT
 	return bootstrap.Send(ctx, c, api.Request{Body: bootstrapBody{secret}})
 }
 
+var (
+	mode = api.NewEndpoint(api.Get, "/v1/acl/mode",
+		api.ServeMethod(access.ModeGet, nil, func(a *access.ModeGetResponse) *Mode {
+			return &Mode{Mode: a.Mode, Server: a.Server, Here: a.Here}
+		}))
+	setMode = api.NewEndpoint(api.Put, "/v1/acl/mode",
+		api.ServeMethod(access.ModeSet, bindMode, api.Whole))
+)
+
+// Mode is the mode of access control: off, log or enforce.
+type Mode struct {
+	Mode   string // of the cluster
+	Server string `json:",omitempty"` // the server that answers
+	Here   string `json:",omitempty"` // the mode by which it decides: its configuration may be stricter
+}
+
+func bindMode(c *api.Call, req *access.ModeSetRequest) error {
+	var b Mode
+	err := c.DecodeBody(&b)
+	req.Mode = b.Mode
+	return err
+}
+
+// ReadMode reads the mode of access control.
+func ReadMode(ctx context.Context, c *api.Client) (*Mode, error) {
+	return mode.Send(ctx, c, api.Request{})
+}
+
+// SetMode stores the mode of the cluster, also a looser one: root may at the operator socket of the leader.
+func SetMode(ctx context.Context, c *api.Client, to string) error {
+	return setMode.Exec(ctx, c, api.Request{Body: Mode{Mode: to}})
+}
+
 var policyList = api.NewEndpoint(api.Get, "/v1/acl/policies",
 	api.ServeMethod(access.PolicyList, nil,
 		func(a *access.PolicyListResponse) []*access.PolicyStub { return a.Policies }))

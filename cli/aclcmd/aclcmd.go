@@ -30,6 +30,22 @@ error names the file on the server that leads in which you allow it.`,
 		Examples: "berth acl bootstrap",
 	},
 	{
+		Name:     "mode",
+		Args:     "[off|log|enforce]",
+		Synopsis: "Show or set the mode of access control of the whole cluster",
+		Help: `
+Without an argument the command shows the mode of the cluster, and that of the
+server that answers, whose configuration may be stricter.
+
+The configuration of a server only tightens the mode: the cluster keeps the
+strictest one that it has seen since the first token was made, also on servers
+without an acl block. To loosen it, change the acl block of all servers first.
+Then root sets the mode here, at the operator socket of the server that leads.`,
+		Acts:     true,
+		Run:      runMode,
+		Examples: "berth acl mode\nsudo berth acl mode log",
+	},
+	{
 		Name:     "auth-method",
 		Synopsis: "Write, show and delete auth methods: ways to log in",
 		Sub:      methodCommands,
@@ -72,6 +88,25 @@ func bootstrap(ctx context.Context, c *command.Call) error {
 	}
 	PrintToken(c, t)
 	return c.WriteOutcome(t)
+}
+
+func runMode(ctx context.Context, c *command.Call) error {
+	to := c.Arg(0)
+	if to != "" {
+		err := acls.SetMode(ctx, c.API, to)
+		if err != nil {
+			return err
+		}
+		c.Printf("The mode of access control of the cluster is %s.\n", to)
+		return c.WriteOutcome(&acls.Mode{Mode: to})
+	}
+
+	m, err := acls.ReadMode(ctx, c.API)
+	if err != nil {
+		return err
+	}
+	c.Pairs("Cluster", m.Mode, "Server "+m.Server, m.Here)
+	return c.WriteOutcome(m)
 }
 
 // PrintToken shows a token, with its secret if it is known.

@@ -24,6 +24,7 @@ import (
 	"berth/server/nodeconn"
 	"berth/state"
 	"berth/structs"
+	"berth/structs/access"
 )
 
 // Deps are the parts that the procedures use.
@@ -74,6 +75,8 @@ type Deps struct {
 	Audit *auditlog.Log
 	// Events has the newest events of this server. nil: it keeps none.
 	Events Events
+	// AccessModes returns the modes of access control that the configurations of the servers ask for.
+	AccessModes func() []access.ServerMode
 	// Identities are the settings of workload identities, and Issuer names the issuer in them, "" for none.
 	Identities idtoken.Settings
 	Issuer     string

@@ -61,7 +61,7 @@ func TestVolumeCreate_PinsTheSourceOfACopy(t *testing.T) {
 // guard makes a server ask for tokens. It returns a token with rules.
 func (s *server) guard(rules string) (secret string) {
 	s.T.Helper()
-	s.Gate = rights.NewGate(rights.Config{Enabled: true, Now: s.Now, Logger: hclog.NewNullLogger()})
+	s.Gate = rights.NewGate(rights.Config{Mode: access.ModeEnforce, Now: s.Now, Logger: hclog.NewNullLogger()})
 	s.RPC.Close()
 	s.RPC = rpc.NewServer(hclog.NewNullLogger(), s.List()...)
 	s.T.Cleanup(s.RPC.Close)

@@ -27,9 +27,9 @@ func newServer(t *testing.T) *endpointstest.Server {
 	s.Raft.FSM.Observe(feed)
 	s.Events = feed
 	s.Gate = rights.NewGate(rights.Config{
-		Enabled: true,
-		Now:     s.Now,
-		Logger:  hclog.NewNullLogger(),
+		Mode:   access.ModeEnforce,
+		Now:    s.Now,
+		Logger: hclog.NewNullLogger(),
 	})
 	s.RPC.Close()
 	s.RPC = rpc.NewServer(hclog.NewNullLogger(), s.List()...)

@@ -27,9 +27,10 @@ const (
 
 // Config has the settings of a Gate.
 type Config struct {
-	Enabled bool
-	// OnlyLog lets every request pass and logs those that would be denied.
-	OnlyLog bool
+	// Mode is the one that the configuration of this server asks for, "" for off.
+	Mode string
+	// Stored returns the mode of the cluster, which a server keeps to if it is stricter. nil: there is none.
+	Stored func() string
 	// Issuer is the one that identities of workloads may name.
 	Issuer string
 	Now    func() time.Time
@@ -65,11 +66,23 @@ func NewGate(c Config) *Gate {
 	}
 }
 
+// Mode returns the mode by which this server decides: the stricter one of its configuration and the cluster.
+func (g *Gate) Mode() string {
+	if g == nil {
+		return access.ModeOff
+	}
+	own := access.StricterMode(access.ModeOff, g.config.Mode)
+	if g.config.Stored == nil {
+		return own
+	}
+	return access.StricterMode(own, g.config.Stored())
+}
+
 // Enabled reports whether requests need tokens.
-func (g *Gate) Enabled() bool { return g != nil && g.config.Enabled }
+func (g *Gate) Enabled() bool { return g.Mode() != access.ModeOff }
 
 // Enforces reports whether a request may be denied.
-func (g *Gate) Enforces() bool { return g.Enabled() && !g.config.OnlyLog }
+func (g *Gate) Enforces() bool { return g.Mode() == access.ModeEnforce }
 
 // Caller is the sender of a request, as far as its token tells.
 type Caller struct {
@@ -124,7 +137,8 @@ type asking struct {
 
 func (g *Gate) checkSecret(ctx context.Context, tx mvcc.Reader, r Right, a asking) (Until, error) {
 	req := a.req
-	if !g.Enabled() || r.IsOpen() || a.secret == "" {
+	mode := g.Mode()
+	if mode == access.ModeOff || r.IsOpen() || a.secret == "" {
 		return Until{}, nil
 	}
 
@@ -138,13 +152,14 @@ func (g *Gate) checkSecret(ctx context.Context, tx mvcc.Reader, r Right, a askin
 	if err == nil && !r.Allows(asked) {
 		err = denied(caller, r)
 	}
-	if err != nil && g.config.OnlyLog {
+	onlyLogs := mode == access.ModeLog
+	if err != nil && onlyLogs {
 		g.config.Logger.Warn("a request would be denied",
 			"caller", caller.String(), "needs", r.String(), "reason", err)
 		return Until{}, nil
 	}
 	// A gate that only logs leaves no row out either: a list that lacks rows looks like a fault.
-	if r.sees != nil && !g.config.OnlyLog {
+	if r.sees != nil && !onlyLogs {
 		show(req, r.sees(asked))
 	}
 	until.end = caller.Ends

@@ -37,9 +37,9 @@ func newFixture(t testing.TB, change func(*rights.Config)) *fixture {
 		now:   time.Unix(1000, 0),
 	}
 	c := rights.Config{
-		Enabled: true,
-		Now:     func() time.Time { return f.now },
-		Logger:  hclog.New(&hclog.LoggerOptions{Output: &f.log}),
+		Mode:   access.ModeEnforce,
+		Now:    func() time.Time { return f.now },
+		Logger: hclog.New(&hclog.LoggerOptions{Output: &f.log}),
 	}
 	if change != nil {
 		change(&c)
@@ -164,7 +164,7 @@ func TestGate_LetsRootOnAServerActWithoutAToken(t *testing.T) {
 }
 
 func TestGate_OnlyLogsAndLetsPass(t *testing.T) {
-	f := newFixture(t, func(c *rights.Config) { c.OnlyLog = true })
+	f := newFixture(t, func(c *rights.Config) { c.Mode = access.ModeLog })
 	f.policy("anonymous", `namespace "a" { policy = "read" }`)
 	err := f.check(t.Context(), rights.Management, access.Anonymous)
 	if err != nil {

@@ -380,7 +380,7 @@ func TestRunsOn_IsTrueForATaskOfTheNodeAlone(t *testing.T) {
 }
 
 func TestRunsOn_IsFalseWhileRightsAreNotEnforced(t *testing.T) {
-	w := newWorkloads(t, func(c *rights.Config) { c.OnlyLog = true })
+	w := newWorkloads(t, func(c *rights.Config) { c.Mode = access.ModeLog })
 	w.alloc(func(a *structs.Allocation) { a.NodeID = "n1" })
 	if w.gate.RunsOn(w.db.Read(), w.identity(nil), "n1") {
 		t.Error("a node passes on the requests of its tasks")

@@ -6,12 +6,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/structs"
-)
-
-// The modes of access control.
-const (
-	ModeEnforce = "enforce"
-	ModeLog     = "log"
+	"berth/structs/access"
 )
 
 // Settings are the acl block of a server.
@@ -23,23 +18,31 @@ type Settings struct {
 
 // DefaultSettings returns the settings of a server without the block.
 func DefaultSettings() Settings {
-	return Settings{Mode: ModeEnforce}
+	return Settings{Mode: access.ModeEnforce}
 }
 
-// NewGate returns the gate of a server with the settings. It warns if the port of RPC is open to callers
-// without a certificate: access control is for the HTTP API alone.
+// OwnMode returns the mode that the settings ask for: the cluster may have a stricter one.
+func (s *Settings) OwnMode() string {
+	if !s.Enabled {
+		return access.ModeOff
+	}
+	return s.Mode
+}
+
+// NewGate returns the gate of a server with the settings. stored returns the mode of the cluster. It warns
+// if the port of RPC is open to callers without a certificate: access control is for the HTTP API alone.
 // issuer is the one that identities of workloads may name.
-func (s *Settings) NewGate(logger hclog.Logger, requiresTLS bool, issuer string) *Gate {
-	if s.Enabled && s.Mode == ModeEnforce && !requiresTLS {
+func (s *Settings) NewGate(logger hclog.Logger, requiresTLS bool, issuer string, stored func() string) *Gate {
+	if s.OwnMode() == access.ModeEnforce && !requiresTLS {
 		logger.Warn("access control does not protect the RPC port: whoever reaches it counts as a machine of the " +
 			"cluster; set tls { mode = \"require\" }")
 	}
 	return NewGate(Config{
-		Enabled: s.Enabled,
-		OnlyLog: s.Mode == ModeLog,
-		Issuer:  issuer,
-		Now:     time.Now,
-		Logger:  logger.Named("acl"),
+		Mode:   s.OwnMode(),
+		Stored: stored,
+		Issuer: issuer,
+		Now:    time.Now,
+		Logger: logger.Named("acl"),
 	})
 }
 
@@ -65,9 +68,9 @@ func (Settings) Rejected() map[string]string {
 
 // Validate returns the first fault of the settings.
 func (s *Settings) Validate() error {
-	if s.Mode != ModeEnforce && s.Mode != ModeLog {
+	if s.Mode != access.ModeEnforce && s.Mode != access.ModeLog {
 		return structs.Invalidf("acl.mode is %q; expected %s or %s", structs.Cut(s.Mode, structs.MaxQuoted),
-			ModeEnforce, ModeLog)
+			access.ModeEnforce, access.ModeLog)
 	}
 	return nil
 }

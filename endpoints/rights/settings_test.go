@@ -7,6 +7,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/endpoints/rights"
+	"berth/structs/access"
 )
 
 // Access control is for the HTTP API. Without certificates the port of RPC is a way around it.
@@ -16,13 +17,13 @@ func TestSettings_WarnOfAnOpenPort(t *testing.T) {
 		secured  bool
 		warns    bool
 	}{
-		{rights.Settings{Enabled: true, Mode: rights.ModeEnforce}, false, true},
-		{rights.Settings{Enabled: true, Mode: rights.ModeEnforce}, true, false},
-		{rights.Settings{Enabled: true, Mode: rights.ModeLog}, false, false},
+		{rights.Settings{Enabled: true, Mode: access.ModeEnforce}, false, true},
+		{rights.Settings{Enabled: true, Mode: access.ModeEnforce}, true, false},
+		{rights.Settings{Enabled: true, Mode: access.ModeLog}, false, false},
 		{rights.DefaultSettings(), false, false},
 	} {
 		var log strings.Builder
-		c.settings.NewGate(hclog.New(&hclog.LoggerOptions{Output: &log}), c.secured, "")
+		c.settings.NewGate(hclog.New(&hclog.LoggerOptions{Output: &log}), c.secured, "", nil)
 		if strings.Contains(log.String(), "RPC port") != c.warns {
 			t.Errorf("%+v, with certificates: %t: the log is %q, want a warning: %t",
 				c.settings, c.secured, log.String(), c.warns)

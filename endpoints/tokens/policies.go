@@ -26,6 +26,8 @@ type Procedures struct {
 	Raft  fsm.Proposer
 	Gate  *rights.Gate
 	Name  string // of this server
+	// Servers returns the modes that the configurations of the servers ask for.
+	Servers func() []access.ServerMode
 	// ResetFile is where root on the server that leads allows another first token: it has the index that the
 	// error of Bootstrap names.
 	ResetFile string

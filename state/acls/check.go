@@ -12,6 +12,7 @@ func CheckIndexes(c *check.Report) {
 	check.Indexes(c, schema.ACLRoles)
 	check.Indexes(c, schema.ACLTokens)
 	check.Indexes(c, schema.ACLBootstraps)
+	check.Indexes(c, schema.ACLModes)
 	check.Indexes(c, schema.ACLAuthMethods)
 	check.Indexes(c, schema.ACLBindingRules)
 	check.Indexes(c, schema.ACLLoginMarks)

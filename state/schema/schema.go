@@ -144,7 +144,7 @@ var All = mvcc.Schema{
 		ACLPolicies,
 		ACLRoles,
 		ACLTokens, ACLMethodTokens,
-		ACLBootstraps,
+		ACLBootstraps, ACLModes,
 		SigningKeys,
 		AdmissionRules,
 		ACLAuthMethods,

@@ -99,6 +99,11 @@ var ACLBootstraps = mvcc.NewTable("acl_bootstrap", func(*access.BootstrapMark) m
 	return mvcc.KeyOf("bootstrap")
 })
 
+// ACLModes has one row, the mode of access control of the cluster.
+var ACLModes = mvcc.NewTable("acl_mode", func(*access.ControlMode) mvcc.Key {
+	return mvcc.KeyOf("mode")
+})
+
 // SigningKeys has the keys that sign identities of workloads.
 var SigningKeys = mvcc.NewTable("signing_keys", func(k *identity.SigningKey) mvcc.Key {
 	return mvcc.KeyOf(k.KeyID)

@@ -1,0 +1,139 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/serf/serf"
+
+	"berth/fsm"
+	"berth/internal/durable"
+	"berth/state"
+	"berth/state/acls"
+	"berth/structs"
+	"berth/structs/access"
+)
+
+// modeFile keeps the mode of access control of the cluster beside the state. After a start without a quorum
+// the state is that of the last snapshot, which may be older than the mode.
+const modeFile = "acl-mode.json"
+
+// modeInterval is the time between two comparisons of the mode with the configurations of the servers.
+const modeInterval = 5 * time.Second
+
+// accessMode knows the mode of the cluster on one server.
+type accessMode struct {
+	path  string
+	store *state.Store
+	last  atomic.Pointer[keptMode]
+}
+
+// keptMode is the content of modeFile: the mode, and the index of the entry that stored it.
+type keptMode struct {
+	Mode  string
+	Index uint64
+}
+
+// openAccessMode reads the mode that was last kept. A file that is not readable is an error: without it the
+// server might answer everybody.
+func openAccessMode(dir string, store *state.Store) (*accessMode, error) {
+	m := &accessMode{path: filepath.Join(dir, modeFile), store: store}
+	kept := &keptMode{Mode: access.ModeOff}
+	text, err := os.ReadFile(m.path)
+	if err == nil {
+		err = json.Unmarshal(text, kept)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, structs.Internalf("reading the mode of access control, %s: %w; if it is damaged, write "+
+			`{"Mode":"enforce"} into it`, m.path, err)
+	}
+	m.last.Store(kept)
+	return m, nil
+}
+
+// mode returns the mode of the cluster. Until the state has reached the entry that the file names, it is the
+// stricter one of both.
+func (m *accessMode) mode() string {
+	tx := m.store.Read()
+	mode, _ := acls.Mode(tx)
+	kept := m.last.Load()
+	if tx.Applied() < kept.Index {
+		return access.StricterMode(mode, kept.Mode)
+	}
+	return mode
+}
+
+// followMode keeps the mode of the cluster in the file at each change, and says so.
+func (s *Server) followMode(ctx context.Context) {
+	m := s.accessMode
+	for ctx.Err() == nil {
+		tx := m.store.ReadWatched()
+		mode, index := acls.Mode(tx)
+		wait := modeInterval
+		if kept := m.last.Load(); tx.Applied() >= kept.Index && (mode != kept.Mode || index != kept.Index) {
+			wait = s.keepMode(keptMode{Mode: mode, Index: index})
+		}
+		within, cancel := context.WithTimeout(ctx, wait)
+		_ = m.store.Wait(within, tx)
+		cancel()
+	}
+}
+
+// keepMode writes the file. It returns the time after which a failed attempt is repeated.
+func (s *Server) keepMode(now keptMode) time.Duration {
+	text, err := json.Marshal(now)
+	if err == nil {
+		err = durable.WriteFile(s.accessMode.path, text)
+	}
+	if err != nil {
+		s.logger.Error("failed to keep the mode of access control, retrying", "file", s.accessMode.path,
+			"retry_in", modeInterval, "error", err)
+		return modeInterval
+	}
+	before := s.accessMode.last.Swap(&now)
+	if before.Mode != now.Mode {
+		s.logger.Warn("the mode of access control of the cluster has changed", "mode", now.Mode,
+			"before", before.Mode)
+	}
+	return time.Hour // a change of the row ends the wait
+}
+
+// tightenMode is the loop of the leader that stores the strictest mode of the configurations of the servers.
+// It begins once there is a token, and never loosens the mode.
+func (s *Server) tightenMode(ctx context.Context) {
+	for ctx.Err() == nil {
+		tx := s.store.ReadWatched()
+		mode, _ := acls.Mode(tx)
+		wanted := mode
+		for _, server := range s.configuredModes() {
+			wanted = access.StricterMode(wanted, server.Mode)
+		}
+		if wanted != mode && acls.Bootstrapped(tx) != 0 {
+			_, err := fsm.Propose(ctx, s, fsm.ACLMode, &access.ModeChange{Mode: wanted})
+			if err != nil && ctx.Err() == nil {
+				s.logger.Warn("failed to tighten the mode of access control, retrying", "mode", wanted, "error", err)
+			}
+		}
+		within, cancel := context.WithTimeout(ctx, modeInterval)
+		_ = s.store.Wait(within, tx)
+		cancel()
+	}
+}
+
+// configuredModes returns the modes that the configurations of the servers ask for: of this one, and of those
+// in the gossip that are alive.
+func (s *Server) configuredModes() []access.ServerMode {
+	modes := []access.ServerMode{{Name: s.cfg.Name, Mode: s.cfg.ACL.OwnMode()}}
+	for _, p := range s.members.peers() {
+		if p.id != s.id && p.status == serf.StatusAlive {
+			modes = append(modes, access.ServerMode{Name: p.name, Mode: p.aclMode})
+		}
+	}
+	return modes
+}
