@@ -187,6 +187,7 @@ func (a *Agent) openServer() (err error) {
 	sc.Version = version.Version
 	sc.HTTPAdvertise = a.advertisedHTTP()
 	sc.Audit = a.audit
+	sc.AgentDir = cfg.DataDir
 
 	// A server joins by gossip, a node by RPC, so each looks for another tag.
 	sc.FindServers = a.findServers(cfg.Consul.ServerAutoJoin, consul.TagSerf)

@@ -181,7 +181,8 @@ func (l local) GossipKeyring(
 // Reload reads the configuration again and applies its live settings.
 func (l local) Reload() error { return l.reread() }
 
-// Health returns the health of the server and the node. A server is healthy if it knows a leader. A node is
+// Health returns the health of the server and the node. A server is healthy if it knows a leader and its
+// disk has space for the log. A node is
 // healthy if it has reached the servers.
 func (l local) Health() *api.AgentHealth {
 	h := &api.AgentHealth{}
@@ -190,6 +191,9 @@ func (l local) Health() *api.AgentHealth {
 		h.Server = &api.HalfHealth{OK: known, Message: "ok"}
 		if !known {
 			h.Server.Message = "no leader is known"
+		}
+		if err := l.server.Waits(); err != nil {
+			h.Server = &api.HalfHealth{Message: "the server waits for space: " + err.Error()}
 		}
 	}
 

@@ -110,7 +110,13 @@ func (s *Server) tryBootstrap() bool {
 		return false
 	}
 
-	err := s.consensus.BootstrapCluster(raft.Configuration{Servers: servers}).Error()
+	// Raft stores its first term before the first entry, and forms no cluster once it has a term.
+	err := s.consensus.files.Log.MakeRoom()
+	if err != nil {
+		return false // watchSpace tells why
+	}
+
+	err = s.consensus.BootstrapCluster(raft.Configuration{Servers: servers}).Error()
 	if err != nil && !errors.Is(err, raft.ErrCantBootstrap) {
 		s.logger.Error("failed to form the cluster", "error", err)
 		return false

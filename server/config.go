@@ -90,6 +90,7 @@ type Config struct {
 	Autopilot     autopilot.Settings
 	ACL           rights.Settings
 	DataDir       string // Raft and gossip files; made if missing
+	AgentDir      string // all files of the agent, whose use is told when the disk is full; "": DataDir
 	Name          string // unique among the servers
 	Region        string
 	Datacenter    string

@@ -33,7 +33,8 @@ type consensus struct {
 	batcher   *batcher
 	// verifier merges concurrent questions whether this server still leads. A question that comes while one
 	// is in flight shares the answer of the next one, which begins after it came.
-	verifier coalesce.Batcher[struct{}, struct{}]
+	verifier  coalesce.Batcher[struct{}, struct{}]
+	reloading sync.Mutex // held while the settings of Raft change
 	// fresh is true if this server has never been part of a cluster.
 	fresh bool
 }
@@ -101,12 +102,14 @@ func (c *consensus) startRaft(
 	}
 
 	c.fresh = !has
-	err = errors.Join(
-		c.recoverPeers(cfg, logger),
-		writePeersInfo(cfg.DataDir, string(c.id), string(c.addr)),
-	)
+	err = c.recoverPeers(cfg, logger)
 	if err != nil {
 		return err
+	}
+
+	err = writePeersInfo(cfg.DataDir, string(c.id), string(c.addr))
+	if err != nil { // a full disk does not keep a server from starting
+		logger.Warn("failed to write the explanation of peers.json", "error", err)
 	}
 
 	rc := raftConfig(cfg, c.id, logger)
@@ -133,11 +136,25 @@ func (c *consensus) electAlone() error {
 	}
 
 	// Raft looks at its timer at once when the timeout becomes shorter.
-	usual := c.ReloadableConfig()
-	longer := usual
-	longer.HeartbeatTimeout *= 2
-	longer.ElectionTimeout *= 2
-	return errors.Join(c.ReloadConfig(longer), c.ReloadConfig(usual))
+	return errors.Join(
+		c.reload(func(rc *raft.ReloadableConfig) {
+			rc.HeartbeatTimeout *= 2
+			rc.ElectionTimeout *= 2
+		}),
+		c.reload(func(rc *raft.ReloadableConfig) {
+			rc.HeartbeatTimeout /= 2
+			rc.ElectionTimeout /= 2
+		}),
+	)
+}
+
+// reload changes the settings of Raft while it runs.
+func (c *consensus) reload(change func(*raft.ReloadableConfig)) error {
+	c.reloading.Lock()
+	defer c.reloading.Unlock()
+	rc := c.ReloadableConfig()
+	change(&rc)
+	return c.ReloadConfig(rc)
 }
 
 // isOnlyVoter reports whether a server has the only vote.
@@ -213,6 +230,7 @@ func (g *gate) shut() {
 
 // close ends Raft, its connections and then its files.
 func (c *consensus) close() error {
+	c.files.Log.StopWaiting() // also after a start that failed
 	c.shut()
 	defer c.transport.CloseStreams() // Close leaves them open
 	return errors.Join(

@@ -81,6 +81,7 @@ type Server struct {
 	leadEnded chan struct{} // closed when between has no reader
 	restoring sync.Mutex    // held during a restore
 	forget    *forget.Loop
+	waits     atomic.Pointer[error] // see Waits
 	began     time.Time
 }
 
@@ -167,6 +168,7 @@ func (s *Server) createServices(ln net.Listener) {
 	s.forget = &forget.Loop{
 		Store:   s.store,
 		Raft:    s.consensus.Raft,
+		Reload:  s.consensus.reload,
 		Enter:   s.consensus.Enter,
 		Files:   s.consensus.files,
 		DataDir: cfg.DataDir,
@@ -271,6 +273,7 @@ func (s *Server) Run(ctx context.Context) error {
 	loops.Go(func() { s.bootstrap(ctx) })
 	loops.Go(func() { s.followMode(ctx) })
 	loops.Go(func() { s.forget.Run(ctx) })
+	loops.Go(func() { s.watchSpace(ctx) })
 	loops.Go(func() {
 		if err := s.gate.Run(ctx); err != nil {
 			s.logger.Warn("failed to measure the load, admitting all reads", "error", err)
@@ -287,6 +290,7 @@ func (s *Server) Run(ctx context.Context) error {
 		"name", s.cfg.Name)
 
 	<-ctx.Done()
+	s.consensus.files.Log.StopWaiting() // the loops may wait for Raft, which may wait for space
 	loops.Wait()
 	stopListening()
 	s.joins.Close()

@@ -1,5 +1,5 @@
 // Package diskfault distinguishes errors of a machine from errors of a file. If a disk is full or a file is
-// not readable, the file itself is not damaged. It must not be removed.
+// not readable, the file itself is not damaged. It must not be removed. Describe says what fills a disk.
 package diskfault
 
 import (

@@ -10,6 +10,8 @@ import (
 
 	"github.com/dustin/go-humanize"
 	"golang.org/x/sys/unix"
+
+	"berth/internal/diskfault"
 )
 
 func checkConfiguration(_ context.Context, m *Machine) []Finding {
@@ -158,7 +160,7 @@ const (
 )
 
 // checkDisk looks at the file system of the data directory, or of its nearest directory that exists.
-func checkDisk(_ context.Context, m *Machine) []Finding {
+func checkDisk(ctx context.Context, m *Machine) []Finding {
 	dir := m.DataDir
 	for dir != "/" && !isDir(dir) {
 		dir = filepath.Dir(dir)
@@ -172,6 +174,7 @@ func checkDisk(_ context.Context, m *Machine) []Finding {
 	}
 
 	free := st.Bavail * uint64(st.Bsize)
+	uses := func() string { return diskfault.Describe(ctx, m.DataDir) }
 	text := fmt.Sprintf("data_dir: the file system of %s has %s free", dir, humanize.IBytes(free))
 	switch {
 	case st.Flags&unix.ST_RDONLY != 0:
@@ -179,9 +182,10 @@ func checkDisk(_ context.Context, m *Machine) []Finding {
 			"look for errors of the disk in dmesg, and mount it again")
 	case st.Files > 0 && st.Ffree < leastFiles:
 		return one(Fail, fmt.Sprintf("data_dir: the file system of %s can take %d more files", dir, st.Ffree),
-			"remove files: berth node gc -self removes ended allocations")
+			"remove files: berth node gc -self removes ended allocations ("+uses()+")")
 	case free < leastFree:
-		return one(Fail, text, "free at least 1 GiB: berth node gc -self removes ended allocations")
+		return one(Fail, text, "free at least 1 GiB, of which a server needs 128 MiB for its log: "+
+			"berth node gc -self removes ended allocations ("+uses()+")")
 	case st.Type == unix.TMPFS_MAGIC || st.Type == unix.RAMFS_MAGIC:
 		return one(Warn, fmt.Sprintf("data_dir: %s is in memory, so a reboot loses the state of the agent", dir),
 			"set data_dir to a directory on a disk")

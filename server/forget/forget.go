@@ -21,7 +21,8 @@ import (
 type Loop struct {
 	Store   *state.Store
 	Raft    *raft.Raft
-	Enter   func() (leave func(), err error) // admits a call of Raft, which leave ends
+	Reload  func(change func(*raft.ReloadableConfig)) error // the settings of Raft
+	Enter   func() (leave func(), err error)                // admits a call of Raft, which leave ends
 	Files   *raftfiles.Files
 	DataDir string
 	Logger  hclog.Logger
@@ -43,6 +44,7 @@ func (l *Loop) Run(ctx context.Context) {
 	}
 
 	l.done.Store(done)
+	told := ""
 	for ctx.Err() == nil {
 		tx := l.Store.ReadWatched()
 		mark := trust.SecretsMark(tx)
@@ -58,7 +60,9 @@ func (l *Loop) Run(ctx context.Context) {
 		}
 
 		switch {
+		case err != nil && err.Error() == told: // a disk that is full stays so for a while
 		case err != nil:
+			told = err.Error()
 			l.Logger.Warn("failed to remove log entries with plain secrets from the disk, retrying", "error",
 				err)
 		case removed:
@@ -83,8 +87,10 @@ func (l *Loop) remove(index uint64) (bool, error) {
 
 	if l.Files.Log.OldestEntry() <= index {
 		// Segments are deleted as a whole. The entries after the index go to another one.
-		l.Files.Log.NewSegment()
-		err = l.compact()
+		err = l.Files.Log.NewSegment()
+		if err == nil {
+			err = l.compact()
+		}
 		if err != nil {
 			return false, err
 		}
@@ -101,16 +107,17 @@ func (l *Loop) remove(index uint64) (bool, error) {
 // compact takes a snapshot, and deletes every entry in it from the log. Raft keeps TrailingLogs of them
 // otherwise.
 func (l *Loop) compact() error {
-	usual := l.Raft.ReloadableConfig()
-	bare := usual
-	bare.TrailingLogs = 0
-	err := l.Raft.ReloadConfig(bare)
+	var usual uint64
+	err := l.Reload(func(rc *raft.ReloadableConfig) {
+		usual = rc.TrailingLogs
+		rc.TrailingLogs = 0
+	})
 	if err != nil {
 		return structs.Internalf("shortening the log: %w", err)
 	}
 
 	// With this setting a follower that is a little behind would need a whole snapshot, so it is short-lived.
-	defer func() { _ = l.Raft.ReloadConfig(usual) }()
+	defer func() { _ = l.Reload(func(rc *raft.ReloadableConfig) { rc.TrailingLogs = usual }) }()
 	err = l.Raft.Snapshot().Error()
 	if err != nil {
 		return structs.Unavailablef("taking a snapshot: %w", err)

@@ -55,8 +55,11 @@ func TestOpen_RejectsAChangedByte(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Logf("%s: %d of %d changes rejected", name, rejected, len(at))
-		if rejected == 0 {
-			t.Errorf("%s: no change was rejected", name)
+		// Its two slots have the same content, so one of them is enough.
+		mirrored := filepath.Base(name) == metaName
+		if rejected == 0 && !mirrored ||
+			rejected > 0 && mirrored {
+			t.Errorf("%s: %d changes were rejected", name, rejected)
 		}
 	}
 }

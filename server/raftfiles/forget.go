@@ -14,8 +14,17 @@ import (
 )
 
 // NewSegment makes the next append to the log begin a new segment file. A segment file is deleted as a whole,
-// once none of its entries is needed.
-func (l *Log) NewSegment() { l.newSegment.Store(true) }
+// once none of its entries is needed. It returns an error if the disk has no space for another segment.
+func (l *Log) NewSegment() error {
+	last, err := l.LastIndex()
+	if err == nil {
+		err = l.reserve(last)
+	}
+	if err == nil {
+		l.newSegment.Store(true)
+	}
+	return err
+}
 
 // beginSegment makes the entry, which is the next one of the log, the first of a new segment. raft-wal begins
 // a segment where the end of the log was cut off. So the entry is written, cut off, and then written again
@@ -24,6 +33,9 @@ func (l *Log) beginSegment(entry *raft.Log) error {
 	last, err := l.LastIndex()
 	if err != nil || last == 0 || entry.Index != last+1 {
 		return err // an empty log has a new segment already
+	}
+	if l.reserve(entry.Index) != nil {
+		return nil // the old segment takes it; NewSegment was for a server with more space
 	}
 	err = l.WAL.StoreLog(entry)
 	if err != nil {

@@ -26,15 +26,15 @@ func FuzzDecodeMark(f *testing.F) {
 }
 
 func FuzzDecodeMeta(f *testing.F) {
-	b, err := metaContent{Stable: map[string][]byte{"CurrentTerm": {1}}}.encode()
+	b, err := metaContent{Stable: map[string][]byte{"CurrentTerm": {1}}}.encode(1)
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Add(b)
-	f.Add([]byte("berth wal-meta 1 "))
+	f.Add([]byte("berth wal-meta 2 "))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if c, err := decodeMeta(b); err == nil {
-			if _, err := c.encode(); err != nil {
+		if c, write, err := decodeMeta(b); err == nil {
+			if _, err := c.encode(write); err != nil {
 				t.Fatal(err)
 			}
 		}

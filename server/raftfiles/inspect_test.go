@@ -218,7 +218,7 @@ func TestInspect_RejectsAChangedByte(t *testing.T) {
 				t.Errorf("%s: a changed byte at %d is told as the truth", name, offset)
 			}
 		}
-		if rejected == 0 {
+		if rejected == 0 && filepath.Base(name) != metaName { // its two slots have the same content
 			t.Errorf("%s: no change was rejected", name)
 		}
 		editFile(t, path, func([]byte) []byte { return whole })

@@ -27,6 +27,7 @@ type Log struct {
 	dataDir string
 	meta    *metaStore
 	mark    *mark
+	space   *space
 	// fatal ends the process; see Options.
 	fatal   func(error)
 	ends    sync.Mutex  // held while either end of the log changes
@@ -78,13 +79,34 @@ func (l *Log) StoreLogs(entries []*raft.Log) error {
 	}
 
 	if err := l.WAL.StoreLogs(summed); err != nil {
-		return err
+		return l.broken(err)
 	}
 
 	// The mark follows the log. A crash between the two leaves a mark that is too low, which Open accepts.
 	l.mark.raiseLast(entries[len(entries)-1].Index)
 	return nil
 }
+
+// broken ends the process if the log cannot go on after an error. raft-wal then has a segment that is full
+// and none behind it. The next start finishes the step that failed.
+func (l *Log) broken(err error) error {
+	if errors.Is(err, wal.ErrSealed) && l.serving.Load() && !l.closed.Load() && !l.meta.ends() {
+		l.fatal(fmt.Errorf("%s: the log could not begin its next segment: %w", l.space.dir, err))
+	}
+	return err
+}
+
+// MakeRoom returns the reason why the log takes no entry, or why a change of the term waits. Without one it
+// takes the next entry, unless that does not fit the disk. It tries again what failed for want of space.
+func (l *Log) MakeRoom() error {
+	return errors.Join(l.space.makeRoom(), l.meta.waits())
+}
+
+// LowSpace returns an error if the file system of the log has less than a segment of free space.
+func (l *Log) LowSpace() error { return l.space.low() }
+
+// StopWaiting makes changes fail that wait for space, because the server ends.
+func (l *Log) StopWaiting() { l.meta.stopWaiting() }
 
 // GetLog reads an entry (raft.LogStore). A damaged entry ends the process with a sentence that names the
 // file: Raft would panic on the error, and a panic reads like a fault of the program.
@@ -135,6 +157,17 @@ func (l *Log) DeleteRange(first, last uint64) error {
 			return err
 		}
 
+		// raft-wal cannot go on if it lacks space from here on, and Raft cannot if the entries that replace
+		// the old ones do not fit. None replaces those of a whole log.
+		if first > start {
+			err = l.reserve(end)
+		} else {
+			err = l.space.ensureSpare()
+		}
+		if err != nil {
+			return err
+		}
+
 		left := first - 1
 		if first <= start {
 			left = 0
@@ -150,10 +183,17 @@ func (l *Log) DeleteRange(first, last uint64) error {
 	return l.WAL.DeleteRange(first, last)
 }
 
+// reserve gets the space to end the last segment, whose last entry is given, and to begin another.
+func (l *Log) reserve(last uint64) error {
+	segments := l.meta.state().Segments
+	tail := segments[len(segments)-1]
+	return l.space.reserve(last + 1 - min(tail.BaseIndex, last+1))
+}
+
 // Close closes the files. A read in progress then fails without ending the process.
 func (l *Log) Close() error {
 	l.closed.Store(true)
-	return errors.Join(l.WAL.Close(), l.mark.close())
+	return errors.Join(l.WAL.Close(), l.space.close(), l.mark.close())
 }
 
 // recordOverhead bounds the bytes that raft-wal adds to the data and the extensions of an entry: five

@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/raft"
 	wal "github.com/hashicorp/raft-wal"
 	walmetrics "github.com/hashicorp/raft-wal/metrics"
+	"github.com/hashicorp/raft-wal/segment"
 
 	"berth/internal/level"
 )
@@ -83,11 +84,14 @@ func Open(options Options) (*Files, error) {
 
 	// Nothing is opened for writing before all files have passed.
 	record, err := o.checkFiles()
-	if err != nil {
-		return nil, err
+	var files *Files
+	if err == nil {
+		files, err = o.openFiles(raftDir, record)
 	}
-
-	return o.openFiles(raftDir, record)
+	if err != nil {
+		return nil, errors.Join(err, o.meta.Close())
+	}
+	return files, nil
 }
 
 // checkPresence does not make a new log where there was one. raft-wal would delete segments that no list
@@ -184,28 +188,45 @@ func (o *opening) openFiles(raftDir string, record markRecord) (*Files, error) {
 
 // openLog opens the log and the store of snapshots.
 func (o *opening) openLog(raftDir string, mark *mark) (*Files, error) {
+	o.meta.logger = o.Logger
+	err := o.meta.repair()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", o.meta.path, err)
+	}
+
+	size := o.SegmentSize
+	if size == 0 {
+		size = wal.DefaultSegmentSize
+	}
+	space, err := openSpace(o.walDir, size)
+	if err != nil {
+		return nil, err
+	}
+
 	collector := walmetrics.NewGoMetricsCollector([]string{"raft", "wal"}, nil, nil)
 	log, err := wal.Open(o.walDir,
 		wal.WithMetaStore(o.meta),
 		wal.WithLogger(o.Logger.Named("wal")),
-		wal.WithSegmentSize(o.SegmentSize),
+		wal.WithSegmentFiler(segment.NewFiler(o.walDir, space)),
+		wal.WithSegmentSize(size),
 		wal.WithMetricsCollector(collector))
 	if err != nil {
-		return nil, o.damage(o.walDir, "opening the log: %w", err)
+		err = o.damage(o.walDir, "opening the log: %w", err)
+		return nil, errors.Join(err, space.close())
 	}
 
 	// raft-wal reads the files by itself. It must come to the same end as checkLog.
 	last, _ := log.LastIndex()
 	if last != mark.record.last {
 		err := o.damage(o.walDir, "the log ends at entry %d instead of %d", last, mark.record.last)
-		return nil, errors.Join(err, log.Close())
+		return nil, errors.Join(err, log.Close(), space.close())
 	}
 
 	logger := o.Logger.Named("snapshot")
 	store, err := raft.NewFileSnapshotStoreWithLogger(raftDir, snapshotsKept, logger)
 	if err != nil {
 		err = fmt.Errorf("opening the snapshots in %s: %w", o.snapDir, err)
-		return nil, errors.Join(err, log.Close())
+		return nil, errors.Join(err, log.Close(), space.close())
 	}
 
 	return &Files{
@@ -214,6 +235,7 @@ func (o *opening) openLog(raftDir string, mark *mark) (*Files, error) {
 			dataDir: o.DataDir,
 			meta:    o.meta,
 			mark:    mark,
+			space:   space,
 			fatal:   o.Fatal,
 		},
 		Snapshots: &snapshots{

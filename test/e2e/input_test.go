@@ -3,6 +3,7 @@ package e2e
 import (
 	"bytes"
 	endian "encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -219,32 +221,24 @@ func TestRPC_SurvivesGarbageOnThePort(t *testing.T) {
 	}
 }
 
+// The log ends a segment while less than another one fits. The machine is a server and a node.
 func TestFullDisk_RejectsWritesUntilSpaceIsFree(t *testing.T) {
 	t.Parallel()
-	a := newAgent(t, "one", "-server")
-	a.ready = (*agent).hasLeader
+	a := newAgent(t, "one")
 	if err := os.Mkdir(a.data(), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	// The log takes 64 MiB at once for each of its segments.
-	if err := unix.Mount("tmpfs", a.data(), "tmpfs", 0, "size=160m,mode=0700"); err != nil {
+	if err := unix.Mount("tmpfs", a.data(), "tmpfs", 0, "size=160m,mode=0711"); err != nil {
 		t.Fatal(err)
 	}
 	a.start()
-	a.must("job", "run", "-detach",
-		a.writeJob(jobFile{name: "before", script: "sleep 1000"}))
+	a.must("job", "run",
+		a.writeJob(jobFile{name: "before", script: "echo up; sleep 1000"}))
+	before := a.awaitRunning("before", 1)[0].ID
 
-	filler := a.data("filler")
-	f, err := os.Create(filler)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = io.Copy(f, zeroReader{})
-	f.Close()
-	if err == nil {
-		t.Fatal("the disk did not fill up")
-	}
-	big := jobFile{script: "# " + strings.Repeat("${local.filler}", 4)} // few jobs fill the log
+	filler := a.fillDisk(24 << 20)
+	big := jobFile{node: "none", script: "# " + strings.Repeat("${local.filler}", 4)} // few jobs fill the log
 	filling := fmt.Sprintf("locals {\n  filler = %q\n}\n", strings.Repeat("x", 900<<10))
 	var rejection error
 	for i := 0; rejection == nil && i < 200; i++ { // until the log needs more space than there is
@@ -259,12 +253,16 @@ func TestFullDisk_RejectsWritesUntilSpaceIsFree(t *testing.T) {
 		!strings.Contains(rejection.Error(), a.data()) {
 		t.Errorf("the rejection does not name the disk: %v", rejection)
 	}
-	log, _ := os.ReadFile(a.log.Name())
-	if !bytes.Contains(log, []byte("no space left")) {
-		t.Error("the log does not name the reason")
-	}
+	a.awaitHealth("the server waits for space", a.data("server"), "the log needs 64 MiB more")
+	a.awaitLogged("the disk is full, waiting for space for the log", "below "+a.data()+": ", "server/raft ")
 
-	if err := os.Remove(filler); err != nil {
+	// An agent that is killed now starts, without any free byte.
+	more := a.fillDisk(0)
+	a.kill()
+	a.launch()
+	a.awaitHealth("the server waits for space")
+
+	if err := errors.Join(os.Remove(filler), os.Remove(more)); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the server accepts writes again", func() error {
@@ -272,6 +270,10 @@ func TestFullDisk_RejectsWritesUntilSpaceIsFree(t *testing.T) {
 			a.writeJob(jobFile{name: "late", script: "sleep 1000"}))
 		return err
 	})
+	a.awaitReady()
+	if now := a.awaitRunning("before", 1)[0].ID; now != before {
+		t.Errorf("the allocation %s was replaced by %s", before, now)
+	}
 	a.stop()
 	a.start()
 	for _, job := range []string{"before", "big0", "late"} {
@@ -281,12 +283,62 @@ func TestFullDisk_RejectsWritesUntilSpaceIsFree(t *testing.T) {
 		a.writeJob(jobFile{name: "later", script: "sleep 1000"}))
 }
 
-// zeroReader returns zeros without an end.
-type zeroReader struct{}
+// fillDisk leaves some bytes free on the disk of the agent, and returns the file that has the others.
+func (a *agent) fillDisk(left uint64) (filler string) {
+	a.t.Helper()
+	f, err := os.CreateTemp(a.data(), "filler")
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	var st unix.Statfs_t
+	for chunk := make([]byte, 4096); err == nil; {
+		_ = unix.Fstatfs(int(f.Fd()), &st)
+		if st.Bfree*uint64(st.Bsize) <= left {
+			break
+		}
+		_, err = f.Write(chunk)
+	}
+	_ = f.Close()
+	if err != nil && !errors.Is(err, unix.ENOSPC) {
+		a.t.Fatal(err)
+	}
+	return f.Name()
+}
 
-func (zeroReader) Read(p []byte) (int, error) {
-	clear(p)
-	return len(p), nil
+// awaitHealth waits until the agent is not healthy, and says some words.
+func (a *agent) awaitHealth(words ...string) {
+	a.t.Helper()
+	eventually(a.t, "the health says "+words[0], func() error {
+		resp, err := http.Get("http://127.0.0.1:" + strconv.Itoa(a.http) + "/v1/agent/health")
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		for _, w := range words {
+			if err == nil && !bytes.Contains(body, []byte(w)) {
+				err = fmt.Errorf("%q is not in %s", w, body)
+			}
+		}
+		return err
+	})
+}
+
+// awaitLogged waits until a line of the log has some words.
+func (a *agent) awaitLogged(words ...string) {
+	a.t.Helper()
+	eventually(a.t, "the log says "+words[0], func() error {
+		log, err := os.ReadFile(a.log.Name())
+		if err != nil {
+			return err
+		}
+		for line := range bytes.Lines(log) {
+			if !slices.ContainsFunc(words, func(w string) bool { return !bytes.Contains(line, []byte(w)) }) {
+				return nil
+			}
+		}
+		return fmt.Errorf("no line has %q", words)
+	})
 }
 
 func TestFullDisk_EndsTheStartWithItsReason(t *testing.T) {

@@ -1,0 +1,245 @@
+package raftfiles
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"berth/internal/diskfault"
+	"berth/internal/testskip"
+)
+
+// smallDisk mounts a file system of some size, in bytes.
+func smallDisk(t *testing.T, options string) string {
+	t.Helper()
+	if os.Getuid() != 0 {
+		testskip.Lacking(t, "root: mounts a file system")
+	}
+	dir := t.TempDir()
+	check(t, unix.Mount("none", dir, "tmpfs", 0, options))
+	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	return dir
+}
+
+// fillDisk leaves so many bytes free, and returns the function that frees the rest again.
+func fillDisk(t *testing.T, dir string, left int64) (free func()) {
+	t.Helper()
+	filler := filepath.Join(dir, "filler")
+	f, err := os.Create(filler)
+	check(t, err)
+	for page := make([]byte, 4096); err == nil; {
+		var n uint64
+		n, _ = freeBytes(dir)
+		if n <= uint64(left) {
+			break
+		}
+		_, err = f.Write(page)
+	}
+	check(t, f.Close())
+	return func() { check(t, os.Remove(filler)) }
+}
+
+// appendUntilRefused appends entries from an index on, and returns the index that was refused.
+func appendUntilRefused(t *testing.T, f *Files, from uint64) (index uint64, err error) {
+	t.Helper()
+	for index = from; index < from+1000; index++ {
+		err = f.Log.StoreLog(entry(index))
+		if err != nil {
+			return index, err
+		}
+	}
+	t.Fatal("the log on a full disk takes everything")
+	return 0, nil
+}
+
+// The segment ends while less than another fits, and no less than the list of segments needs.
+func TestLog_GoesOnAfterAFullDisk(t *testing.T) {
+	for name, left := range map[string]int64{
+		"nothing is free":                       0,
+		"a segment does not fit, all else does": testSegment - 4096,
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := smallDisk(t, "size=1m")
+			f := mustOpen(t, dir)
+			appendEntries(t, f, 1, 3)
+			free := fillDisk(t, dir, left)
+
+			index, err := appendUntilRefused(t, f, 4)
+			if !diskfault.NoSpace(err) {
+				t.Errorf("the refusal of entry %d is not about space: %v", index, err)
+			}
+			room := f.Log.MakeRoom()
+			if !diskfault.NoSpace(room) || !strings.Contains(room.Error(), dir) {
+				t.Errorf("MakeRoom on a full disk: got %v, want the folder and its space", room)
+			}
+			// Raft repeats a refused entry, and has a term of its own meanwhile.
+			for range 3 {
+				if err := f.Log.StoreLog(entry(index)); !diskfault.NoSpace(err) {
+					t.Errorf("the entry again: got %v", err)
+				}
+				check(t, f.Log.SetUint64([]byte(termKey), index))
+			}
+
+			free()
+			check(t, f.Log.MakeRoom())
+			appendEntries(t, f, index, index+100)
+			want, err := content(f)
+			check(t, err)
+			mustClose(t, f)
+			if got := mustContent(t, dir); got != want {
+				t.Error("a restart reads something else")
+			}
+		})
+	}
+}
+
+// A server that is killed on a full disk starts on it, and goes on when there is space.
+func TestOpen_OfAFullDiskGoesOnWithSpace(t *testing.T) {
+	dir := smallDisk(t, "size=1m")
+	f := mustOpen(t, dir)
+	free := fillDisk(t, dir, 0)
+	index, _ := appendUntilRefused(t, f, 1)
+	mustClose(t, f)
+
+	f = mustOpen(t, dir)
+	check(t, f.Log.SetUint64([]byte(termKey), 7))
+	if again, err := appendUntilRefused(t, f, index); again != index || !diskfault.NoSpace(err) {
+		t.Errorf("refused entry %d, then %d, %v", index, again, err)
+	}
+	free()
+	appendEntries(t, f, index, index+100)
+}
+
+// A truncation of the end of the log on a full disk changes nothing, or all of it.
+func TestDeleteRange_OnAFullDiskChangesNothing(t *testing.T) {
+	dir := smallDisk(t, "size=1m")
+	f := mustOpen(t, dir)
+	appendEntries(t, f, 1, 20)
+	free := fillDisk(t, dir, 0)
+	for range 2 {
+		if err := f.Log.DeleteRange(11, 20); !diskfault.NoSpace(err) {
+			t.Errorf("got %v", err)
+		}
+	}
+	if last, err := f.Log.LastIndex(); last != 20 || err != nil {
+		t.Errorf("last %d, %v", last, err)
+	}
+	if err := f.Log.NewSegment(); !diskfault.NoSpace(err) {
+		t.Errorf("NewSegment: got %v", err)
+	}
+
+	free()
+	check(t, f.Log.DeleteRange(11, 20))
+	appendEntries(t, f, 11, 60)
+	mustClose(t, f)
+	mustContent(t, dir)
+}
+
+// The spare has the inode of the next segment.
+func TestLog_GoesOnWithoutInodes(t *testing.T) {
+	dir := smallDisk(t, "size=4m,nr_inodes=40")
+	f := mustOpen(t, dir)
+	var fillers []string
+	for i := 0; ; i++ {
+		path := filepath.Join(dir, "filler", strings.Repeat("x", i+1))
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, nil, 0o600)); err != nil {
+			break
+		}
+		fillers = append(fillers, path)
+	}
+	index, err := appendUntilRefused(t, f, 1)
+	if !diskfault.NoSpace(err) || !strings.Contains(err.Error(), "takes no more files") {
+		t.Errorf("entry %d: got %v, want the inodes", index, err)
+	}
+	for _, path := range fillers {
+		check(t, os.Remove(path))
+	}
+	appendEntries(t, f, index, index+100)
+	mustClose(t, f)
+	mustContent(t, dir)
+}
+
+// A list of segments that outgrows its slots gets larger ones.
+func TestMetaStore_GrowsItsSlots(t *testing.T) {
+	dir := t.TempDir()
+	f := mustOpen(t, dir)
+	appendEntries(t, f, 1, 3000)
+	if n := len(f.Log.meta.state().Segments); n < 70 {
+		t.Fatalf("only %d segments", n)
+	}
+	check(t, f.Log.SetUint64([]byte(termKey), 9))
+	want, err := content(f)
+	check(t, err)
+	mustClose(t, f)
+	if got := mustContent(t, dir); got != want {
+		t.Error("a restart reads something else")
+	}
+}
+
+// A write that stopped between the slots counts, and one within a slot does not.
+func TestLoadMeta_AfterAnInterruptedWrite(t *testing.T) {
+	dir := t.TempDir()
+	f := mustOpen(t, dir)
+	check(t, f.Log.SetUint64([]byte(termKey), 5))
+	path := f.Log.meta.path
+	slot := f.Log.meta.slot
+	before, err := os.ReadFile(path)
+	check(t, err)
+	check(t, f.Log.SetUint64([]byte(termKey), 6))
+	after, err := os.ReadFile(path)
+	check(t, err)
+	mustClose(t, f)
+
+	for name, c := range map[string]struct {
+		first []byte
+		want  uint64
+	}{
+		"within the first": {append(after[:50:50], before[50:slot]...), 5},
+		"between them":     {after[:slot], 6},
+	} {
+		check(t, os.WriteFile(path, append(c.first[:slot:slot], before[slot:]...), 0o600))
+		f = mustOpen(t, dir)
+		if term, err := f.Log.GetUint64([]byte(termKey)); term != c.want || err != nil {
+			t.Errorf("%s: term %d, %v; want %d", name, term, err, c.want)
+		}
+		mustClose(t, f)
+	}
+}
+
+// A term waits for space where its file has none, and ends with the server.
+func TestSetStable_WaitsForSpaceAndEndsWithTheServer(t *testing.T) {
+	dir := smallDisk(t, "size=1m")
+	f := mustOpen(t, dir)
+	// Without the file a write has to make it, as on a file system that copies at each write.
+	check(t, os.Remove(f.Log.meta.path))
+	check(t, f.Log.meta.file.Close())
+	f.Log.meta.file = nil
+	fillDisk(t, dir, 0)
+
+	term, vote := make(chan error), make(chan error)
+	go func() {
+		term <- f.Log.SetUint64([]byte(termKey), 7)
+		vote <- f.Log.SetUint64([]byte("LastVoteTerm"), 7)
+	}()
+	for f.Log.meta.waits() == nil {
+		select {
+		case err := <-term:
+			t.Fatalf("did not wait: %v", err)
+		default:
+		}
+	}
+	if err := f.Log.MakeRoom(); !diskfault.NoSpace(err) {
+		t.Errorf("MakeRoom: got %v", err)
+	}
+	f.Log.StopWaiting()
+	if err := <-term; err != nil {
+		t.Errorf("Raft would panic: %v", err)
+	}
+	if err := <-vote; !diskfault.NoSpace(err) {
+		t.Errorf("a vote that is not stored: got %v", err)
+	}
+}

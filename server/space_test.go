@@ -1,0 +1,94 @@
+package server
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/go-hclog"
+	"golang.org/x/sys/unix"
+
+	"berth/internal/diskfault"
+	"berth/internal/testskip"
+)
+
+// A server whose disk has no space for its log stands for no election, and goes on by itself.
+func TestServer_WaitsForSpaceAndGoesOn(t *testing.T) {
+	noLeaks(t)
+	if os.Getuid() != 0 {
+		testskip.Lacking(t, "root: mounts a file system")
+	}
+	cfg := testConfig(t)
+	if err := os.Mkdir(cfg.DataDir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	mount := func(flags uintptr, size string) {
+		if err := unix.Mount("none", cfg.DataDir, "tmpfs", flags, "size="+size); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mount(0, "8m")
+	t.Cleanup(func() { _ = unix.Unmount(cfg.DataDir, unix.MNT_DETACH) })
+
+	s, err := New(cfg, hclog.NewNullLogger())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := startAny(t, s)
+	r.until("it waits", func() bool { return s.Waits() != nil })
+	why := s.Waits()
+	if !diskfault.NoSpace(why) || !strings.Contains(why.Error(), cfg.DataDir) ||
+		!strings.Contains(why.Error(), "the log needs 64 MiB more, and the file system has") {
+		t.Errorf("it waits because: %v", why)
+	}
+
+	mount(unix.MS_REMOUNT, "160m")
+	r.until("it leads", func() bool {
+		_, leads, _, _ := s.Leader()
+		return leads
+	})
+	r.register("late")
+	r.until("it waits no more", func() bool { return s.Waits() == nil })
+	r.stop()
+
+	// The blocks of the log are there, so a restart needs no space.
+	filler, err := os.Create(cfg.DataDir + "/filler")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for page := make([]byte, 4096); err == nil; {
+		_, err = filler.Write(page)
+	}
+	if !diskfault.NoSpace(err) {
+		t.Fatalf("the disk is not full: %v", err)
+	}
+	if err := filler.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r = run(t, cfg)
+	r.register("full")
+	if !r.has("late") || !r.has("full") {
+		t.Error("a job is lost")
+	}
+	r.stop()
+}
+
+// Each election of a server that waits would raise the term and end at once.
+func TestSetQuiet_ChangesTheTimeoutsAndBack(t *testing.T) {
+	t.Parallel()
+	r := run(t, testConfig(t))
+	usual := r.consensus.ReloadableConfig()
+	if err := r.setQuiet(true); err != nil {
+		t.Fatal(err)
+	}
+	waits := r.consensus.ReloadableConfig()
+	if waits.ElectionTimeout != waitingTimeout || waits.HeartbeatTimeout != waitingTimeout {
+		t.Errorf("it stands for election after %v", waits.HeartbeatTimeout)
+	}
+	if err := r.setQuiet(false); err != nil {
+		t.Fatal(err)
+	}
+	if after := r.consensus.ReloadableConfig(); after != usual {
+		t.Errorf("got %+v after the wait, want %+v", after, usual)
+	}
+}
