@@ -46,9 +46,9 @@ func TestIdentity_OfANodeIsRenewedOnARequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	claims := first.Claims
-	life := time.Duration(claims.Expires-claims.NotBefore) * time.Second
+	notice := int64((pki.MachineLife / 3).Seconds())
 	if claims.Subject != "spiffe://global/node/n1" || claims.Serial != n.serialOnDisk(t) || claims.NodeID != "n1" ||
-		!strings.HasPrefix(claims.Issuer, "CN=") || claims.RenewAt != claims.Expires-int64(life.Seconds())/3 {
+		!strings.HasPrefix(claims.Issuer, "CN=") || claims.RenewAt != claims.Expires-notice {
 		t.Errorf("the identity is %+v", claims)
 	}
 

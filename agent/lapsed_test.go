@@ -329,6 +329,22 @@ func TestLapsed_ASiteThatWasOffForDaysComesUpByItself(t *testing.T) {
 	}
 }
 
+// The clocks of all machines were 30 hours ahead at their last renewal, by an older version, and are right
+// now.
+func TestLapsed_ASiteWhoseClocksWereAheadComesUpByItself(t *testing.T) {
+	s := newSite(t)
+	n := s.addNode("n1")
+	s.away(-day - 30*time.Hour)
+	s.mustServe()
+	s.awaitRenewal(n)
+	for _, m := range s.machines {
+		if m.running.keys.Premature(time.Now()) {
+			t.Errorf("%s has the certificate that begins tomorrow", m.id.ID)
+		}
+		m.log.await(t, "begins at")
+	}
+}
+
 func TestLapsed_ANodeThatWasOffForTooLongIsToldToJoinAnew(t *testing.T) {
 	s := newSite(t)
 	n := s.addNode("n1")

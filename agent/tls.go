@@ -19,6 +19,7 @@ import (
 	"berth/rpc/joining"
 	"berth/server/authority"
 	"berth/server/gossip"
+	"berth/server/signing"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/admin"
@@ -199,7 +200,7 @@ func renewerOf(a *Agent) renewal.Renewer {
 // renewTimeout is the time of a renewal at one server, with an election meanwhile.
 const renewTimeout = 20 * time.Second
 
-// renewNode has a server sign. A certificate that has ended is no proof: the node then uses the way of
+// renewNode has a server sign. A certificate that is not valid now is no proof: the node then uses the way of
 // machines that join, at the servers that it knows. The answer decides which servers this node trusts, so
 // both ways connect with TLS alone, in each mode.
 func (a *Agent) renewNode(ctx context.Context, csr []byte) (cert, authorities string, err error) {
@@ -250,7 +251,10 @@ func (a *Agent) renewServer(ctx context.Context, csr []byte) (cert, authorities 
 	if err != nil {
 		return "", "", err
 	}
-	return a.server.Signing.Sign(ctx, csr, a.keys.Names())
+	return a.server.Signing.Sign(ctx, csr, signing.Former{
+		Names: a.keys.Names(),
+		End:   a.keys.Expires(),
+	})
 }
 
 // reloadKeys reads the files of the TLS certificate again.
@@ -318,9 +322,8 @@ func (a *Agent) dialServers() rpc.Dialer {
 
 	return func(addr string, timeout time.Duration) (net.Conn, error) {
 		if a.keys.Lapsed(time.Now()) {
-			return nil, structs.Unavailablef("the TLS certificate of this agent ended at %s, and is not "+
-				"renewed yet",
-				a.keys.Expires().Format(time.RFC3339))
+			return nil, structs.Unavailablef("the TLS certificate of this agent %s, and is not renewed yet",
+				a.keys.Validity(time.Now()))
 		}
 
 		return dial(addr, timeout)

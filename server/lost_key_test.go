@@ -9,6 +9,7 @@ import (
 	"berth/internal/keyring"
 	"berth/internal/pki"
 	"berth/rpc"
+	"berth/server/signing"
 	"berth/state"
 	"berth/state/trust"
 	"berth/structs/admin"
@@ -54,7 +55,7 @@ func TestAuthorityKey_IsRestoredAfterALostKeyEncryptionKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, _, err = r.Signing.Sign(t.Context(), csr, nil)
+	_, _, err = r.Signing.Sign(t.Context(), csr, signing.Former{})
 	if err != nil {
 		t.Errorf("the renewal of the server: %v", err)
 	}

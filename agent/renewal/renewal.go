@@ -38,12 +38,13 @@ type Renewer struct {
 	Spread func() time.Duration
 }
 
-// Run renews the certificate when two thirds of its life are over or the authorities change, until ctx ends.
+// Run renews the certificate when two thirds of its life are over, the authorities change, or the clock is
+// behind its begin, until ctx ends.
 func (r Renewer) Run(ctx context.Context) {
 	told := ""
 	if r.Keys.Lapsed(time.Now()) {
-		r.Logger.Warn("the TLS certificate of this agent has ended, and other agents reject it; waiting "+
-			"until it is renewed", "expired", r.Keys.Expires())
+		r.Logger.Warn("the TLS certificate of this agent is not valid now, and other agents reject it; "+
+			"waiting until it is renewed", "certificate", r.Keys.Validity(time.Now()))
 	}
 
 	for {
@@ -62,7 +63,7 @@ func (r Renewer) Run(ctx context.Context) {
 
 		told = fault
 		pause := interval
-		if r.Keys.Lapsed(time.Now()) || !r.follows() {
+		if now := time.Now(); r.Keys.Lapsed(now) || r.Keys.Premature(now) || !r.follows() {
 			pause = hurriedInterval + rand.N(max(hurriedInterval, r.Spread()))
 		}
 
@@ -97,9 +98,10 @@ func (r Renewer) follows() bool {
 	return len(trusted) == 0 || r.Keys.Follows(trusted)
 }
 
-// Step renews the certificate if it is due at a time, or if the authorities have changed.
+// Step renews the certificate if it is due at a time, if it has not begun, or if the authorities have
+// changed.
 func (r Renewer) Step(ctx context.Context, now time.Time) error {
-	if now.Before(r.Keys.RenewAt()) && r.follows() {
+	if now.Before(r.Keys.RenewAt()) && !r.Keys.Premature(now) && r.follows() {
 		return nil
 	}
 	return r.renew(ctx)

@@ -182,11 +182,16 @@ func (s Signing) issue(
 	record.Role = string(csr.Identity.Role)
 	record.ID = csr.Identity.ID
 	record.KeyHash = pki.KeyHash(csr.Public)
-	err := trust.CheckCertificate(s.Store.Read(), record)
+	tx := s.Store.Read()
+	err := trust.CheckCertificate(tx, record)
 	if err != nil {
 		return 0, err
 	}
-	signed, err := s.Signer.Sign(csr.Public, csr.Identity)
+	var end time.Time // of the present certificate
+	if known := trust.MachineCertificate(tx, record.Role, record.ID); known != nil {
+		end = time.Unix(0, known.NotAfter)
+	}
+	signed, err := s.Signer.Renew(csr.Public, csr.Identity, end)
 	if err != nil {
 		return 0, err
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"time"
 
+	"berth/internal/peertls"
 	"berth/internal/pki"
 )
 
@@ -58,11 +59,15 @@ func checkCertificates(_ context.Context, m *Machine) []Finding {
 func (m *Machine) checkCertificate(pair tls.Certificate, authorities *x509.CertPool) []Finding {
 	cert := pair.Leaf
 	left := cert.NotAfter.Sub(m.now)
-	life := cert.NotAfter.Sub(cert.NotBefore)
+	life := peertls.LifeOf(cert)
 	switch {
+	case m.now.Before(cert.NotBefore) && m.TLS.Renew:
+		return one(Warn, fmt.Sprintf("tls.cert_file: the certificate begins %s: the clock was ahead, or is late "+
+			"now", cert.NotBefore.UTC().Format(date)),
+			"see that the clock is right; the agent then renews the certificate within a minute by itself")
 	case m.now.Before(cert.NotBefore):
 		return one(Fail, fmt.Sprintf("tls.cert_file: the certificate begins %s", cert.NotBefore.UTC().Format(date)),
-			"set the clock of this machine right")
+			"set the clock of this machine right, or make a certificate with berth tls cert create")
 	case left <= 0:
 		return one(Fail, "tls.cert_file: the certificate has ended "+humanDate(cert), renewRemedy)
 	}

@@ -419,7 +419,13 @@ func TestCheckCertificates_FindsFaults(t *testing.T) {
 	}{
 		{"valid", OK, "valid until", func(*testing.T, *Machine) {}},
 		{"ended", Fail, "the certificate has ended", func(_ *testing.T, m *Machine) { m.now = m.now.Add(pkitest.Life) }},
-		{"begins", Fail, "the certificate begins", func(_ *testing.T, m *Machine) { m.now = m.now.Add(-48 * hour) }},
+		{"begins", Fail, "the certificate begins", func(_ *testing.T, m *Machine) {
+			m.TLS.Renew = false
+			m.now = m.now.Add(-48 * hour)
+		}},
+		{"begins, and is renewed", Warn, "the clock was ahead", func(_ *testing.T, m *Machine) {
+			m.now = m.now.Add(-48 * hour)
+		}},
 		{"not renewed", Warn, "has not renewed its certificate", func(_ *testing.T, m *Machine) {
 			m.now = m.now.Add(pkitest.Life * 9 / 10)
 		}},

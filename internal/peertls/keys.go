@@ -46,6 +46,7 @@ type material struct {
 	authorities []*x509.Certificate
 	roots       *x509.CertPool // the authorities that are trusted, see trust
 	cert        tls.Certificate
+	begins      time.Time // the certificate in the file; cert is the former one before that
 	identity    pki.Identity
 	resumption
 }
@@ -176,7 +177,7 @@ func (k *Keys) tellEnd(now time.Time) {
 		values = append(values, "last_failure", fault)
 	}
 
-	switch lapsed := k.Lapsed(now); {
+	switch lapsed := now.After(k.Expires()); {
 	case lapsed && k.cfg.Renew:
 		k.logger.Error("the TLS certificate of this agent has expired, and other agents reject it; the "+
 			"agent "+
@@ -198,8 +199,7 @@ func (k *Keys) tellEnd(now time.Time) {
 // endsSoon reports whether less than a fifth of the life of the certificate is left.
 func (k *Keys) endsSoon(now time.Time) bool {
 	leaf := k.current.Load().cert.Leaf
-	life := leaf.NotAfter.Sub(leaf.NotBefore)
-	return leaf.NotAfter.Sub(now) < life/5
+	return leaf.NotAfter.Sub(now) < LifeOf(leaf)/5
 }
 
 func (k *Keys) read() (*material, error) {
@@ -225,6 +225,10 @@ func (k *Keys) read() (*material, error) {
 	}
 
 	_ = k.trust(m) // all of the file is trusted then
+	m.begins = m.cert.Leaf.NotBefore
+	if time.Now().Before(m.begins) {
+		k.takeFormer(m)
+	}
 	m.identity, err = k.check(m.cert, m.roots)
 	if err != nil {
 		return nil, structs.Invalidf("tls: cert_file %s: %w", k.cfg.CertFile, err)
@@ -233,8 +237,26 @@ func (k *Keys) read() (*material, error) {
 	return m, nil
 }
 
-// check verifies the certificate of this agent as the other ends will do. One that has ended is valid for an
-// agent that renews it: the key is what the renewal needs.
+// takeFormer uses the certificate that the one in the file has replaced, if that one is valid now. The clock
+// was ahead when the present one was signed.
+func (k *Keys) takeFormer(m *material) {
+	content, err := readRegular(k.cfg.CertFile + formerSuffix)
+	if err != nil {
+		return
+	}
+	former, err := tls.X509KeyPair(content, m.raw[2])
+	now := time.Now()
+	if err != nil || now.Before(former.Leaf.NotBefore) || now.After(former.Leaf.NotAfter) {
+		return
+	}
+	_, err = k.check(former, m.roots)
+	if err == nil {
+		m.cert = former
+	}
+}
+
+// check verifies the certificate of this agent as the other ends will do. One that has ended, or that a wrong
+// clock has dated ahead, is valid for an agent that renews it: the key is what the renewal needs.
 func (k *Keys) check(cert tls.Certificate, roots *x509.CertPool) (pki.Identity, error) {
 	chain := []*x509.Certificate{cert.Leaf}
 	for _, der := range cert.Certificate[1:] {
@@ -248,6 +270,9 @@ func (k *Keys) check(cert tls.Certificate, roots *x509.CertPool) (pki.Identity, 
 	at := time.Now()
 	if k.cfg.Renew && at.After(cert.Leaf.NotAfter) {
 		at = cert.Leaf.NotAfter
+	}
+	if k.cfg.Renew && at.Before(cert.Leaf.NotBefore) {
+		at = cert.Leaf.NotBefore
 	}
 
 	for _, use := range []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth} {
@@ -266,7 +291,7 @@ func (m *material) same(other *material) bool {
 			return false
 		}
 	}
-	return true
+	return m.cert.Leaf.Equal(other.cert.Leaf)
 }
 
 // readFile reads a regular file of at most MaxFile bytes. A pipe would never end.

@@ -233,7 +233,7 @@ func TestOpen_NamesTheFault(t *testing.T) {
 func TestKeys_EndSoonInTheLastFifthOfTheirLife(t *testing.T) {
 	keys := open(t, pkitest.New(t, "global"), pki.RoleServer, "s1")
 	leaf := keys.current.Load().cert.Leaf
-	fifth := leaf.NotAfter.Sub(leaf.NotBefore) / 5
+	fifth := LifeOf(leaf) / 5
 	for before, want := range map[time.Duration]bool{
 		fifth + time.Minute: false,
 		fifth - time.Minute: true,

@@ -14,8 +14,22 @@ import (
 // RenewAt returns the time at which two thirds of the life of the certificate are over.
 func (k *Keys) RenewAt() time.Time {
 	leaf := k.current.Load().cert.Leaf
-	return leaf.NotAfter.Add(-leaf.NotAfter.Sub(leaf.NotBefore) / 3)
+	return leaf.NotAfter.Add(-LifeOf(leaf) / 3)
 }
+
+// LifeOf returns the life of a certificate from its signature on. One that the servers have signed begins
+// earlier, with the one that it has replaced. That one has ended a month before at most.
+func LifeOf(leaf *x509.Certificate) time.Duration {
+	const longest = 40 * 24 * time.Hour
+	life := leaf.NotAfter.Sub(leaf.NotBefore)
+	if life < longest {
+		return min(life, pki.MachineLife)
+	}
+	return life
+}
+
+// formerSuffix is the end of the name of the file with the certificate that the present one has replaced.
+const formerSuffix = ".former"
 
 // NoteRenewal notes the error of an attempt to renew the certificate, nil for none. The warnings of the end
 // of the certificate name it.
@@ -36,8 +50,25 @@ func (k *Keys) RenewalFault() error {
 	return *err
 }
 
-// Lapsed reports whether the certificate of this agent has ended at a time.
-func (k *Keys) Lapsed(now time.Time) bool { return now.After(k.Expires()) }
+// Lapsed reports whether the certificate of this agent is not valid at a time: it has ended, or it was
+// signed under a clock that was ahead, and has not begun.
+func (k *Keys) Lapsed(now time.Time) bool {
+	leaf := k.current.Load().cert.Leaf
+	return now.After(leaf.NotAfter) || now.Before(leaf.NotBefore)
+}
+
+// Validity returns what a person reads of a certificate that is not valid at a time: "ended at ...".
+func (k *Keys) Validity(now time.Time) string {
+	leaf := k.current.Load().cert.Leaf
+	if now.Before(leaf.NotBefore) {
+		return "begins at " + leaf.NotBefore.Format(time.RFC3339)
+	}
+	return "ended at " + leaf.NotAfter.Format(time.RFC3339)
+}
+
+// Premature reports whether the certificate in the file has not begun at a time. The agent may use the former
+// one meanwhile.
+func (k *Keys) Premature(now time.Time) bool { return now.Before(k.current.Load().begins) }
 
 // Names returns the names in the certificate of this agent beside those of its role.
 func (k *Keys) Names() []string {
@@ -87,6 +118,10 @@ func (k *Keys) Replace(cert, authorities []byte) error {
 		err = durable.WriteFile(k.cfg.CAFile, slices.Concat(authorities, m.raw[0]))
 	}
 
+	if err == nil && !k.Premature(time.Now()) {
+		// The former one stays beside, for the case that the clock is wrong now.
+		err = durable.WriteFile(k.cfg.CertFile+formerSuffix, m.raw[1])
+	}
 	if err == nil {
 		err = durable.WriteFile(k.cfg.CertFile, cert)
 	}

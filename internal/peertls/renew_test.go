@@ -1,6 +1,8 @@
 package peertls
 
 import (
+	"crypto"
+	"crypto/x509"
 	"os"
 	"slices"
 	"sync"
@@ -73,10 +75,107 @@ func TestKeys_ReplaceTheCertificateOfTheSameKeyAlone(t *testing.T) {
 func TestKeys_RenewAtTwoThirdsOfTheLife(t *testing.T) {
 	a := pkitest.New(t, "global")
 	keys := open(t, a, pki.RoleNode, "n1")
-	leaf := keys.current.Load().cert.Leaf
-	if got, want := keys.RenewAt().Sub(leaf.NotBefore), (pkitest.Life+time.Hour)*2/3; got != want {
-		t.Errorf("%s after the begin; want %s", got, want)
+	if got := keys.Expires().Sub(keys.RenewAt()); got != pkitest.Life/3 {
+		t.Errorf("%s before the end; want %s", got, pkitest.Life/3)
 	}
+}
+
+// A certificate of the servers begins with the one that it has replaced, which changes nothing.
+func TestLifeOf_CountsFromTheSignature(t *testing.T) {
+	day := 24 * time.Hour
+	for _, c := range []struct{ life, want time.Duration }{
+		{time.Hour, time.Hour},
+		{day, day},
+		{31 * day, day},        // it has replaced one that ended a month ago
+		{365 * day, 365 * day}, // an operator has made it
+	} {
+		begin := time.Now()
+		if got := LifeOf(&x509.Certificate{NotBefore: begin, NotAfter: begin.Add(c.life)}); got != c.want {
+			t.Errorf("of %s: got %s, want %s", c.life, got, c.want)
+		}
+	}
+}
+
+// A clock that was ahead for some minutes has left a certificate that begins tomorrow.
+func TestOpen_OfACertificateThatHasNotBegun(t *testing.T) {
+	a := pkitest.New(t, "global")
+	keys := open(t, a, pki.RoleServer, "s1")
+	keys.cfg.Renew = true
+	first := keys.Serial()
+	key := keys.current.Load().cert.PrivateKey.(crypto.Signer)
+	sign := func(from time.Time) []byte {
+		cert, err := a.Sign(key.Public(), pki.Request{Identity: keys.Identity(), From: from, Life: pkitest.Life})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return cert
+	}
+	err := keys.Replace(sign(time.Now()), a.CertPEM())
+	if err != nil || keys.Serial() == first {
+		t.Fatalf("the certificate is still %s, %v", keys.Serial(), err)
+	}
+
+	ahead := sign(time.Now().Add(30 * time.Hour))
+	pkitest.Write(t, keys.cfg.CertFile, ahead)
+	former := keys.cfg.CertFile + formerSuffix
+	changed, err := keys.Reload()
+	if err != nil || !changed || keys.Serial() != first ||
+		keys.Lapsed(time.Now()) || !keys.Premature(time.Now()) {
+		t.Errorf("a running agent does not take its former certificate: changed %v, %v", changed, err)
+	}
+	changed, err = keys.Reload()
+	if err != nil || changed {
+		t.Errorf("without a change: changed %v, %v", changed, err)
+	}
+
+	for name, c := range map[string]struct {
+		renew        bool
+		former       []byte
+		opens, valid bool
+	}{
+		"the former one is valid":                     {false, sign(time.Now()), true, true},
+		"the former one has ended, and it is renewed": {true, sign(time.Now().Add(-2 * pkitest.Life)), true, false},
+		"the former one has ended":                    {false, sign(time.Now().Add(-2 * pkitest.Life)), false, false},
+		"the former one is damaged":                   {true, []byte("nothing"), true, false},
+		"of another authority":                        {true, foreign(t, key, keys.Identity()), true, false},
+	} {
+		pkitest.Write(t, former, c.former)
+		cfg := keys.cfg
+		cfg.Renew = c.renew
+		opened, err := Open(cfg, "global", pki.RoleServer, hclog.NewNullLogger())
+		if (err == nil) != c.opens {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err == nil && (opened.Lapsed(time.Now()) == c.valid || !opened.Premature(time.Now())) {
+			t.Errorf("%s: it lapsed: %v, begins later: %v", name, opened.Lapsed(time.Now()),
+				opened.Premature(time.Now()))
+		}
+	}
+
+	// The renewal keeps the former certificate, and not the one of the wrong clock.
+	pkitest.Write(t, former, sign(time.Now()))
+	_, err = keys.Reload()
+	if err == nil {
+		err = keys.Replace(sign(time.Now()), a.CertPEM())
+	}
+	kept, readErr := os.ReadFile(former)
+	if err != nil || readErr != nil || string(kept) == string(ahead) || keys.Premature(time.Now()) {
+		t.Errorf("after the renewal: %v, %v", err, readErr)
+	}
+}
+
+// foreign signs with an authority of its own.
+func foreign(t *testing.T, key crypto.Signer, id pki.Identity) []byte {
+	t.Helper()
+	cert, err := pkitest.New(t, "global").Sign(key.Public(), pki.Request{
+		Identity: id,
+		From:     time.Now(),
+		Life:     pkitest.Life,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cert
 }
 
 func TestOpen_TakesACertificateThatHasEndedIfItIsRenewed(t *testing.T) {

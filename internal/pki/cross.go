@@ -53,6 +53,8 @@ func (a *Authority) Replace(r Successor) (next *Authority, crossPEM []byte, err 
 	}
 
 	template := authorityTemplate(r.Region, subject, r.From, r.Life)
+	// A clock that is ahead makes no authority that begins only tomorrow.
+	template.NotBefore = earlier(template.NotBefore, a.Cert.NotBefore)
 	// Both certificates have the ID of the key, by which a verifier finds either.
 	template.SubjectKeyId = id
 	next, err = selfSigned(template, key)

@@ -40,6 +40,32 @@ func verifyAt(after time.Duration, by *Authority, chain ...*x509.Certificate) er
 	return err
 }
 
+// An authority that is made under a clock that is ahead is valid when the clock is right again.
+func TestReplace_TheNextAuthorityBeginsNoLaterThanTheFormer(t *testing.T) {
+	former := newAuthority(t)
+	next, cross, err := former.Replace(Successor{
+		Region: "global",
+		From:   begin.Add(3 * day),
+		Life:   60 * day,
+		Cross:  10 * day,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	certs, err := ParseCertificates(cross)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, cert := range map[string]*x509.Certificate{
+		"the authority":         next.Cert,
+		"the cross certificate": certs[0],
+	} {
+		if cert.NotBefore.After(former.Cert.NotBefore) {
+			t.Errorf("%s begins at %s, after %s", name, cert.NotBefore, former.Cert.NotBefore)
+		}
+	}
+}
+
 func TestReplace_HoldersOfEachFormerAuthorityVerifyTheChain(t *testing.T) {
 	first := newAuthority(t)
 	second, cross2 := mustReplace(t, first)

@@ -21,6 +21,9 @@ const (
 	// MaxLife is the longest life of a certificate, also of an authority.
 	MaxLife = 3650 * 24 * time.Hour
 
+	// MachineLife is the life of a certificate that the servers sign for a machine, from its request on.
+	MachineLife = 24 * time.Hour
+
 	// MaxNames is the largest number of names that a request has.
 	MaxNames = 64
 
@@ -44,6 +47,8 @@ type Request struct {
 	Names []string      // DNS names and IP addresses beside those of the role; at most MaxNames
 	From  time.Time     // the certificate begins an hour earlier
 	Life  time.Duration // from From on: a second to MaxLife
+	// Begin is a time before From at which the certificate begins instead, zero for none.
+	Begin time.Time
 }
 
 // Name returns the DNS name that all holders of a role in a region have: server.<region>.berth.
@@ -96,7 +101,7 @@ func (r Request) template(pub crypto.PublicKey) *x509.Certificate {
 	cert := &x509.Certificate{
 		SerialNumber:          newSerial(),
 		URIs:                  []*url.URL{r.URI()},
-		NotBefore:             r.From.Add(-clockSkew),
+		NotBefore:             earlier(r.From.Add(-clockSkew), r.Begin),
 		NotAfter:              r.From.Add(r.Life),
 		BasicConstraintsValid: true,
 		KeyUsage:              x509.KeyUsageDigitalSignature,
@@ -125,6 +130,14 @@ func (r Request) template(pub crypto.PublicKey) *x509.Certificate {
 	}
 
 	return cert
+}
+
+// earlier returns the earlier one of two times. The second may be zero for none.
+func earlier(a, b time.Time) time.Time {
+	if !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // allNames returns the names of a server or a node, each one once.

@@ -20,7 +20,7 @@ import (
 )
 
 // Life is the life of a certificate that the servers sign.
-const Life = 24 * time.Hour
+const Life = pki.MachineLife
 
 // Signer signs with the authority of the rows.
 type Signer struct {
@@ -96,6 +96,21 @@ func (s Signer) Sign(pub crypto.PublicKey, id pki.Identity, names ...string) (Si
 		Names:    names,
 		Life:     Life,
 	})
+}
+
+// Renew signs a certificate for a machine that has one, which ends at a time, zero for none. It begins no
+// later than the former: a server whose clock is ahead makes none that begins only tomorrow, with which the
+// machine would be locked out once the clock is right.
+func (s Signer) Renew(pub crypto.PublicKey, id pki.Identity, end time.Time, names ...string) (Signed, error) {
+	r := pki.Request{
+		Identity: id,
+		Names:    names,
+		Life:     Life,
+	}
+	if !end.IsZero() {
+		r.Begin = end.Add(-Life)
+	}
+	return s.SignRequest(pub, r)
 }
 
 // SignRequest signs a certificate for the holder of a key, from now on. It does not outlive its authority.

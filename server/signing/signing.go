@@ -174,9 +174,15 @@ func (s *Signer) read() (*kept, error) {
 	return k, nil
 }
 
-// Sign signs the next certificate of this server, for a signing request in DER and with some names beside
-// those of its role. It returns the certificate and the authorities to trust, in PEM.
-func (s *Signer) Sign(ctx context.Context, csr []byte, names []string) (cert, trusted string, err error) {
+// Former is the present certificate of this server.
+type Former struct {
+	Names []string // beside those of its role
+	End   time.Time
+}
+
+// Sign signs the next certificate of this server, for a signing request in DER. It has the names of the
+// former one. It returns the certificate and the authorities to trust, in PEM.
+func (s *Signer) Sign(ctx context.Context, csr []byte, former Former) (cert, trusted string, err error) {
 	request, err := pki.ParseCSR(csr)
 	if err != nil {
 		return "", "", err
@@ -187,7 +193,7 @@ func (s *Signer) Sign(ctx context.Context, csr []byte, names []string) (cert, tr
 		return "", "", err
 	}
 
-	signed, err := by.Sign(request.Public, request.Identity, names...)
+	signed, err := by.Renew(request.Public, request.Identity, former.End, former.Names...)
 	if err != nil {
 		return "", "", err
 	}

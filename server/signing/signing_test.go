@@ -138,7 +138,7 @@ func sign(t *testing.T, s *Signer, names ...string) (cert []byte, trusted string
 	if err != nil {
 		t.Fatal(err)
 	}
-	pem, trusted, err := s.Sign(t.Context(), csr, names)
+	pem, trusted, err := s.Sign(t.Context(), csr, Former{Names: names, End: time.Now()})
 	return []byte(pem), trusted, err
 }
 
@@ -180,6 +180,36 @@ func TestSigner_SignsWithTheCopyBeforeItHasTheRows(t *testing.T) {
 	_, _, err = sign(t, started)
 	if err != nil {
 		t.Errorf("a server without rows has removed the copy: %v", err)
+	}
+}
+
+// A server whose clock is ahead signs a certificate that is valid when the clock is right again.
+func TestSigner_ANewCertificateBeginsNoLaterThanTheFormer(t *testing.T) {
+	c := newCluster(t)
+	c.add()
+	s := c.signer(t.TempDir(), c.store, c.ring)
+	key, err := pki.NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	csr, err := key.CSR(pki.Identity{Region: "global", Role: pki.RoleServer, ID: "s1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	// Seen from the clock that is ahead, the former one ended hours ago.
+	for _, ahead := range []time.Duration{0, 30 * time.Hour, 20 * 24 * time.Hour} {
+		text, _, err := s.Sign(t.Context(), csr, Former{End: now.Add(8*time.Hour - ahead)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		certs, err := pki.ParseCertificates([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if right := now.Add(-ahead); certs[0].NotBefore.After(right) {
+			t.Errorf("%s ahead: it begins at %s, after %s", ahead, certs[0].NotBefore, right)
+		}
 	}
 }
 
