@@ -274,6 +274,7 @@ func (s *Server) Run(ctx context.Context) error {
 	loops.Go(func() { s.followMode(ctx) })
 	loops.Go(func() { s.forget.Run(ctx) })
 	loops.Go(func() { s.watchSpace(ctx) })
+	loops.Go(func() { s.compactLog(ctx) })
 	loops.Go(func() {
 		if err := s.gate.Run(ctx); err != nil {
 			s.logger.Warn("failed to measure the load, admitting all reads", "error", err)

@@ -35,6 +35,7 @@ type Log struct {
 	closed  atomic.Bool
 	// newSegment makes the next append begin a segment file.
 	newSegment atomic.Bool
+	behind     *behind
 }
 
 // Serve records that Raft has started. From now on a damaged entry ends the process.
@@ -80,6 +81,10 @@ func (l *Log) StoreLogs(entries []*raft.Log) error {
 
 	if err := l.WAL.StoreLogs(summed); err != nil {
 		return l.broken(err)
+	}
+
+	for _, e := range summed {
+		l.behind.add(int64(recordSize(e)))
 	}
 
 	// The mark follows the log. A crash between the two leaves a mark that is too low, which Open accepts.

@@ -46,6 +46,7 @@ type opening struct {
 	snapDir string
 	mark    markRecord // without an id in a new directory
 	meta    *metaStore
+	behind  *behind
 }
 
 func (o *opening) damage(path, format string, args ...any) error {
@@ -124,7 +125,7 @@ func (o *opening) checkPresence(raftDir string) error {
 
 // checkFiles reads the log and the snapshots and compares them with each other and with the mark.
 func (o *opening) checkFiles() (record markRecord, err error) {
-	last, err := o.checkLog()
+	last, sizes, err := o.checkLog()
 	if err != nil {
 		return record, err
 	}
@@ -133,6 +134,8 @@ func (o *opening) checkFiles() (record markRecord, err error) {
 	if err != nil {
 		return record, err
 	}
+	o.behind = &behind{}
+	o.behind.add(bytesAfter(sizes, snapshot))
 	err = o.compare(last, snapshot)
 	if err != nil {
 		return record, err
@@ -236,12 +239,14 @@ func (o *opening) openLog(raftDir string, mark *mark) (*Files, error) {
 			meta:    o.meta,
 			mark:    mark,
 			space:   space,
+			behind:  o.behind,
 			fatal:   o.Fatal,
 		},
 		Snapshots: &snapshots{
 			FileSnapshotStore: store,
 			dir:               o.snapDir,
 			mark:              mark,
+			behind:            o.behind,
 		},
 	}, nil
 }

@@ -159,14 +159,22 @@ func (o *opening) readSegments(visit func(*segmentFile) error) (last uint64, err
 }
 
 // checkLog reads all segments, drops an interrupted write, and completes a full segment. It returns the index
-// of the last entry, 0 for an empty log.
-func (o *opening) checkLog() (last uint64, err error) {
-	return o.readSegments(func(f *segmentFile) error {
+// of the last entry, 0 for an empty log, and the sizes of the segments that have entries.
+func (o *opening) checkLog() (last uint64, sizes []segmentSize, err error) {
+	last, err = o.readSegments(func(f *segmentFile) error {
+		if len(f.offsets) > 0 {
+			sizes = append(sizes, segmentSize{
+				first: f.info.BaseIndex,
+				last:  f.last(),
+				bytes: int64(f.end),
+			})
+		}
 		if f.isTail() {
 			return o.checkTail(f)
 		}
 		return nil
 	})
+	return last, sizes, err
 }
 
 // checkTail checks the segment that is written to.

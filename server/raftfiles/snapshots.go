@@ -28,8 +28,9 @@ const (
 // file.
 type snapshots struct {
 	*raft.FileSnapshotStore
-	dir  string
-	mark *mark
+	dir    string
+	mark   *mark
+	behind *behind
 }
 
 // Create begins a snapshot (raft.SnapshotStore).
@@ -40,6 +41,8 @@ func (s *snapshots) Create(
 	at uint64,
 	t raft.Transport,
 ) (raft.SnapshotSink, error) {
+	// Entries that come from here on are behind the snapshot.
+	before := s.behind.read()
 	inner, err := s.FileSnapshotStore.Create(v, index, term, c, at, t)
 	if err != nil {
 		return nil, err
@@ -49,6 +52,7 @@ func (s *snapshots) Create(
 		dir:          filepath.Join(s.dir, inner.ID()),
 		index:        index,
 		mark:         s.mark,
+		taken:        func() { s.behind.add(-before) },
 	}, nil
 }
 
@@ -90,6 +94,7 @@ type sink struct {
 	dir   string
 	index uint64
 	mark  *mark
+	taken func()
 }
 
 // Close finishes the snapshot.
@@ -99,6 +104,7 @@ func (s *sink) Close() error {
 	if err := s.SnapshotSink.Close(); err != nil {
 		return err
 	}
+	s.taken()
 	b, err := os.ReadFile(filepath.Join(s.dir, snapshotMeta))
 	if err != nil {
 		return err
