@@ -7,10 +7,14 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"berth/api"
+	"berth/structs"
 )
 
 // effect makes a fault and returns its end.
@@ -139,9 +143,9 @@ func setDevice(mode deviceMode) effect {
 	}
 }
 
-// fillDisk leaves no space on the disk of a machine, but for a page or two.
-func fillDisk(_ context.Context, w *world, m *member, f *fault) (func() error, error) {
-	m.mayEnd.Store(true)
+// fillDisk leaves no space on the disk of a machine. The log of a server comes to the end of its segment
+// meanwhile. No agent may end by itself.
+func fillDisk(ctx context.Context, w *world, m *member, f *fault) (func() error, error) {
 	disk := m.path("data")
 	err := await(10*time.Second, func() error { // what is written meanwhile makes it fail
 		var now unix.Statfs_t
@@ -149,16 +153,40 @@ func fillDisk(_ context.Context, w *world, m *member, f *fault) (func() error, e
 			return err
 		}
 		used := (now.Blocks - now.Bfree) * uint64(now.Bsize)
-		return unix.Mount("", disk, "", unix.MS_REMOUNT, fmt.Sprint("size=", used+8192))
+		return unix.Mount("", disk, "", unix.MS_REMOUNT, fmt.Sprint("size=", used))
 	})
+	if err == nil && m.server {
+		w.note("#%d: the log of %s is full after %d writes", f.number, m.name, fillLog(ctx, m))
+	}
 	return func() error {
 		err := unix.Mount("", disk, "", unix.MS_REMOUNT, diskSize)
-		m.mayEnd.Store(false)
-		if pid, _ := m.running(); pid == 0 {
-			w.note("#%d: %s has no agent any more", f.number, m.name)
-		}
-		return errors.Join(err, m.startAgent())
+		return errors.Join(err, m.startAgent()) // it may have been killed by another fault
 	}, err
+}
+
+// fillLog stores sources of jobs until the log of a server takes no more, or has had a whole segment. It
+// returns their number.
+func fillLog(ctx context.Context, m *member) (writes int) {
+	tasks := []*structs.Task{{Name: "t", Driver: "exec", Config: map[string]any{"command": "true"}}}
+	job := &structs.Job{
+		ID:          "filler",
+		Type:        structs.JobService,
+		Datacenters: []string{"dc1"},
+		TaskGroups:  []*structs.TaskGroup{{Name: "g", Tasks: tasks}}, // of which none runs
+	}
+	for ; writes < 80 && ctx.Err() == nil; writes++ {
+		job.Meta = map[string]string{"round": strconv.Itoa(writes)}
+		limited, cancel := context.WithTimeout(ctx, 5*time.Second)
+		_, err := m.client.JobRegister(limited, job, api.JobRegisterOptions{
+			Submission: &structs.JobSubmission{Source: strings.Repeat("x", 900_000), Format: structs.FormatHCL2},
+		})
+		cancel()
+		health, _ := m.client.AgentHealth(ctx)
+		if err != nil || health != nil && health.Server != nil && !health.Server.OK {
+			break
+		}
+	}
+	return writes
 }
 
 // rejoinWithin bounds the wait for a server that has lost its data.
