@@ -239,6 +239,9 @@ var draws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 		p.Config = admin.DefaultAutopilotConfig()
 		p.Config.CleanupDeadServers = d.flip()
 		if d.flip() {
+			p.Config.MostVoters = 5
+		}
+		if d.flip() {
 			p.Config.ModifyIndex = state.AutopilotConfig(tx).ModifyIndex
 		}
 		return AutopilotConfigSet.Encode(p)

@@ -72,11 +72,14 @@ func (s *Server) admitMember(p peer) error {
 	return s.consensus.AddNonvoter(id, addr, 0, enqueueTimeout).Error()
 }
 
-// dismissMembers removes the servers that are gone for good.
+// dropped is the reason to remove a server that has been dead for a day. Nobody has asked for it.
+const dropped = "the gossip has dropped it"
+
+// dismissMembers removes the servers that are gone for good. A dead voter stays while too few would be left.
 func (s *Server) dismissMembers(peers []peer) error {
 	for _, member := range s.consensus.members() {
 		reason := s.removalReason(member, peers)
-		if reason == "" {
+		if reason == "" || reason == dropped && member.Suffrage == raft.Voter && !s.autopilot.MayLoseVoter() {
 			continue
 		}
 
@@ -120,7 +123,7 @@ func (s *Server) removalReason(member raft.Server, peers []peer) string {
 	}
 
 	if reason == "" && forgotten {
-		return "the gossip has dropped it"
+		return dropped
 	}
 
 	return reason

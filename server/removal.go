@@ -69,6 +69,11 @@ func (s *Server) RemovePeer(id, address string) (index uint64, err error) {
 		"server_id", target.ID,
 		"rpc_addr", target.Address,
 		"reason", "an operator or the server itself requested it")
+	if target.Voter {
+		ctx, cancel := context.WithTimeout(context.Background(), enqueueTimeout)
+		defer cancel()
+		s.autopilot.LowerVoters(ctx)
+	}
 	return f.Index(), nil
 }
 

@@ -18,8 +18,8 @@ func AutopilotConfig(tx Reader) *admin.AutopilotConfig {
 	return &config
 }
 
-// AutopilotConfigSet stores the configuration of autopilot. The error is of kind conflict if the request
-// demands another version than the stored one.
+// AutopilotConfigSet stores the configuration of autopilot. A MostVoters of 0 keeps the stored one. The error
+// is of kind conflict if the request demands another version than the stored one.
 func AutopilotConfigSet(tx *WriteTx, p *admin.AutopilotConfigRequest) error {
 	config := p.Config
 	err := validate.AutopilotConfig(&config)
@@ -30,6 +30,9 @@ func AutopilotConfigSet(tx *WriteTx, p *admin.AutopilotConfigRequest) error {
 	if p.CAS && config.ModifyIndex != stored.ModifyIndex {
 		return structs.Conflictf("the configuration of autopilot has index %d, not %d",
 			stored.ModifyIndex, config.ModifyIndex)
+	}
+	if config.MostVoters == 0 {
+		config.MostVoters = stored.MostVoters
 	}
 	schema.AutopilotConfig.Put(tx, &config)
 	return nil

@@ -34,7 +34,17 @@ func TestAutopilotConfigSet_ReplacesTheVersionThatItNames(t *testing.T) {
 	if got := read(); got.MinQuorum != 4 {
 		t.Errorf("got %+v", got)
 	}
+	seen := request(0, 4, false)
+	seen.Config.MostVoters = 5
+	do(w, AutopilotConfigSet, seen)
+	do(w, AutopilotConfigSet, request(0, 1, false)) // of a user
+	if got := read(); got.MostVoters != 5 || got.MinQuorum != 1 {
+		t.Errorf("after a change by a user: got %+v", got)
+	}
 	bad := request(0, 0, false)
 	bad.Config.MaxTrailingLogs = 0
+	wantKind(t, try(w, AutopilotConfigSet, bad), structs.KindInvalid)
+	bad = request(0, 0, false)
+	bad.Config.MostVoters = 1001
 	wantKind(t, try(w, AutopilotConfigSet, bad), structs.KindInvalid)
 }

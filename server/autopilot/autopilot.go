@@ -85,7 +85,7 @@ func (a *Autopilot) Run(ctx context.Context) {
 	stored.Go(func() { a.storeFirst(ctx) })
 	defer stored.Wait()
 
-	pilot := library.New(a.Raft, delegate{a},
+	pilot := library.New(a.Raft, delegate{Autopilot: a, runs: ctx},
 		library.WithLogger(a.Logger),
 		library.WithPromoter(promoter{time.Now}),
 		library.WithUpdateInterval(a.Interval),

@@ -47,6 +47,15 @@ func (f *fakeRaft) AddVoter(
 	return done{}
 }
 
+// drops removes servers, as the members loop does.
+func (f *fakeRaft) drops(ids ...raft.ServerID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.servers = slices.DeleteFunc(slices.Clone(f.servers), func(s raft.Server) bool {
+		return slices.Contains(ids, s.ID)
+	})
+}
+
 // votedSoFar returns the servers that got a vote.
 func (f *fakeRaft) votedSoFar() []raft.ServerID {
 	f.mu.Lock()
@@ -276,6 +285,7 @@ func TestRun_RemovesDeadServersWhileAMajorityStays(t *testing.T) {
 		{"two of five", []string{"s1", "s2", "s3", "s4", "s5"}, []string{"s4", "s5"}, nil, 2},
 		{"three of five", []string{"s1", "s2", "s3", "s4", "s5"}, []string{"s3", "s4", "s5"}, nil, 2},
 		{"one of four", []string{"s1", "s2", "s3", "s4"}, []string{"s4"}, nil, 1},
+		{"one of three", []string{"s1", "s2", "s3"}, []string{"s3"}, nil, 0},
 		{"one of two", []string{"s1", "s2"}, []string{"s2"}, nil, 0},
 		{"one of three, of which three are to stay", []string{"s1", "s2", "s3"}, []string{"s3"},
 			func(c *admin.AutopilotConfig) { c.MinQuorum = 3 }, 0},
@@ -300,14 +310,51 @@ func TestRun_RemovesDeadServersWhileAMajorityStays(t *testing.T) {
 	}
 }
 
+// Each removal makes the cluster smaller. Three of five stay, and also of the three that are left none goes.
+func TestRun_KeepsAMajorityOfTheMostVoters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(members("s1", "s2", "s3", "s4", "s5")...)
+		w.start(t)
+		after(time.Minute)
+		w.fails("s4", "s5")
+		after(time.Minute)
+		w.raft.drops("s4", "s5")
+		if most := state.AutopilotConfig(w.Store.Read()).MostVoters; most != 5 {
+			t.Fatalf("the most voters are %d", most)
+		}
+		// A user changes the configuration, and another server leads from then on.
+		w.set(t, func(c *admin.AutopilotConfig) { c.MinQuorum = 1 })
+		w.fails("s3")
+		after(time.Minute)
+		if left := w.leftSoFar(); len(left) != 2 || slices.Contains(left, "s3.global") {
+			t.Errorf("%v were removed, want the two of five that failed first", left)
+		}
+
+		// An operator removes it, and the cluster is a smaller one.
+		w.raft.drops("s3")
+		w.LowerVoters(t.Context())
+		if most := state.AutopilotConfig(w.Store.Read()).MostVoters; most != 2 || w.LeastVoters() != 2 {
+			t.Errorf("after a removal by an operator: %d, of which %d stay", most, w.LeastVoters())
+		}
+	})
+}
+
+func TestLeastVoters_IsAMajorityAndAllOfThree(t *testing.T) {
+	for most, want := range []int{1, 1, 2, 3, 3, 3, 4, 4, 5, 5} {
+		if got := leastVoters(most); got != want {
+			t.Errorf("of %d: got %d, want %d", most, got, want)
+		}
+	}
+}
+
 // Servers without a vote make no removal of a voter safe, and their own needs no majority.
 func TestRun_CountsOnlyVotersAsMajority(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(members("s1", "s2", "s3", "s4", "s5")...)
-		w.raft.servers[3].Suffrage = raft.Nonvoter
+		w := newWorld(members("s1", "s2", "s3", "s6", "s4", "s5")...)
 		w.raft.servers[4].Suffrage = raft.Nonvoter
-		w.seen[3].NonVoting = true
+		w.raft.servers[5].Suffrage = raft.Nonvoter
 		w.seen[4].NonVoting = true
+		w.seen[5].NonVoting = true
 		w.start(t)
 		after(time.Minute)
 		w.fails("s2", "s3")
@@ -382,7 +429,7 @@ func TestKnownServers_PreferTheLiveEntry(t *testing.T) {
 	renamed.Status = "failed"
 	for _, order := range [][]Member{{member("s2"), renamed}, {renamed, member("s2")}} {
 		w := newWorld(order...)
-		got := delegate{w.Autopilot}.KnownServers()["s2"]
+		got := delegate{Autopilot: w.Autopilot}.KnownServers()["s2"]
 		if got.Name != "s2.global" {
 			t.Errorf("got %+v", got)
 		}
@@ -397,7 +444,7 @@ func TestAutopilotConfig_ScalesWithTheTimeoutsOfRaft(t *testing.T) {
 		5:   time.Second,
 	} {
 		w.Slowness = slowness
-		got := delegate{w.Autopilot}.AutopilotConfig().LastContactThreshold
+		got := delegate{Autopilot: w.Autopilot}.AutopilotConfig().LastContactThreshold
 		if got != want {
 			t.Errorf("slowness %v: the threshold is %s, want %s", slowness, got, want)
 		}

@@ -29,7 +29,10 @@ type traits struct {
 type rules struct{ zones bool }
 
 // delegate is this server as the library sees it.
-type delegate struct{ *Autopilot }
+type delegate struct {
+	*Autopilot
+	runs context.Context // ends with Run
+}
 
 // AutopilotConfig returns the stored configuration.
 func (d delegate) AutopilotConfig() *library.Config {
@@ -39,14 +42,17 @@ func (d delegate) AutopilotConfig() *library.Config {
 		CleanupDeadServers:      c.CleanupDeadServers,
 		LastContactThreshold:    time.Duration(float64(c.LastContactThreshold) * slowness),
 		MaxTrailingLogs:         c.MaxTrailingLogs,
-		MinQuorum:               uint(c.MinQuorum),
+		MinQuorum:               max(uint(c.MinQuorum), uint(d.LeastVoters())),
 		ServerStabilizationTime: c.ServerStabilizationTime,
 		Ext:                     rules{zones: c.EnableRedundancyZones},
 	}
 }
 
 // NotifyState receives each new view of the servers.
-func (d delegate) NotifyState(seen *library.State) { measure(seen) }
+func (d delegate) NotifyState(seen *library.State) {
+	measure(seen)
+	d.noteVoters(d.runs)
+}
 
 // KnownServers returns the servers that the gossip knows. After a change of its name a server is in it twice:
 // the live entry counts. The library counts the voters of the type NodeVoter when it bounds removals. So

@@ -15,7 +15,10 @@ type AutopilotConfig struct {
 	MinQuorum               uint64        `level:"2"` // voters that stay, at least, when failed ones are removed
 	ServerStabilizationTime time.Duration `level:"2"` // a server is healthy for that long before it has a vote
 	EnableRedundancyZones   bool          `level:"2"` // one server of each redundancy_zone votes
-	structs.Indexes         `level:"2"`
+	// MostVoters is the largest number of servers that had a vote. The leader notes it, and no request of a
+	// user changes it. A removal by an operator lowers it.
+	MostVoters      uint64 `level:"2"`
+	structs.Indexes `level:"2"`
 }
 
 // DefaultAutopilotConfig returns the configuration that counts while none is stored.

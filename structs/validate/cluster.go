@@ -102,6 +102,8 @@ func AutopilotConfig(c *admin.AutopilotConfig) error {
 		return structs.Invalidf("MaxTrailingLogs is %d; expected 1 to %d", c.MaxTrailingLogs, maxTrailingLogs)
 	case c.MinQuorum > maxMinQuorum:
 		return structs.Invalidf("MinQuorum is %d; expected 0 to %d", c.MinQuorum, maxMinQuorum)
+	case c.MostVoters > maxMinQuorum:
+		return structs.Invalidf("MostVoters is %d; expected 0 to %d", c.MostVoters, maxMinQuorum)
 	case c.ServerStabilizationTime < 0 || c.ServerStabilizationTime > structs.MaxInterval:
 		return structs.Invalidf("ServerStabilizationTime is %s; expected 0 to %s",
 			c.ServerStabilizationTime, structs.MaxInterval)

@@ -80,7 +80,8 @@ func TestAutopilot_KeepsMinQuorum(t *testing.T) {
 	c := cluster.New(t, 3, rareElections, removesTheDead, func(cfg *server.Config) {
 		cfg.Autopilot.MinQuorum = 3
 	})
-	c.Configure = neverVotes(c.Configure)
+	votes := c.Configure
+	c.Configure = neverVotes(votes)
 	witness := c.Add(0)
 	c.Await("the witness follows", func() bool {
 		h := health(c, witness)
@@ -99,7 +100,34 @@ func TestAutopilot_KeepsMinQuorum(t *testing.T) {
 	}
 
 	setAutopilot(c, func(a *admin.AutopilotConfig) { a.MinQuorum = 2 })
+	c.Configure = votes
+	c.Add(0) // three of the four voters stay
 	awaitGone(t, c, dead)
+}
+
+// A cluster of three servers keeps the vote of a dead one, until an operator removes it.
+func TestAutopilot_KeepsThreeVotersOfThree(t *testing.T) {
+	t.Parallel()
+	c := cluster.New(t, 3, rareElections, removesTheDead)
+	c.Configure = neverVotes(c.Configure)
+	witness := c.Add(0)
+	c.Await("the witness follows", func() bool {
+		h := health(c, witness)
+		return h != nil && h.Healthy
+	})
+	dead := c.Others(c.Leader())[0]
+	id := killAndAwaitFailed(c, t, dead, c.Leader())
+	killAndAwaitFailed(c, t, witness, c.Leader())
+	awaitGone(t, c, witness) // in the round in which the voter would go
+	if peerOf(t, c.Leader(), dead, id) == nil {
+		t.Error("one of three voters was removed")
+	}
+
+	cluster.Must(c, c.Leader(), admin.OperatorRemove, &admin.RaftRemovePeerRequest{ID: id})
+	config := cluster.Must(c, c.Leader(), admin.AutopilotConfigGet, &structs.QueryRequest{}).Config
+	if config.MostVoters != 2 {
+		t.Errorf("after the removal by an operator the most voters are %d, want 2", config.MostVoters)
+	}
 }
 
 // neverVotes has the servers that are added from now on never vote.
