@@ -15,6 +15,7 @@ import (
 	"berth/api"
 	"berth/endpoints"
 	"berth/endpoints/core"
+	"berth/internal/admission"
 	"berth/internal/benchshape"
 	"berth/internal/level"
 	"berth/rpc"
@@ -36,7 +37,7 @@ func (soleServer) Servers() []string   { return nil }
 
 type noLeases struct{ core.Leases }
 
-func (noLeases) Admit(*structs.Node, bool, *structs.AgentProof) error { return nil }
+func (noLeases) Admit(admission.Node, *structs.AgentProof) error { return nil }
 
 func (noLeases) Forget(string) {}
 

@@ -28,6 +28,7 @@ import (
 	"berth/client/nodemeta"
 	"berth/client/servers"
 	"berth/client/store"
+	"berth/internal/admission"
 	"berth/internal/backoff"
 	"berth/internal/boottime"
 	"berth/rpc"
@@ -65,6 +66,8 @@ type Deps struct {
 	Clock boottime.Clock
 	// BootID is that of the machine. "" is that of the kernel.
 	BootID string
+	// Machine is the identity of the machine. "" is that of this one.
+	Machine structs.MachineID
 }
 
 // Client is the agent of one node. The caller of New must call Run, which releases everything New took.
@@ -191,7 +194,11 @@ func (c *Client) open(deps Deps) (err error) {
 	}
 
 	c.logger = c.logger.With("node_id", c.id.NodeID)
-	c.proof, err = proof.Load(c.db, cfg.StateDir(), cmp.Or(deps.BootID, boottime.ID()), c.logger)
+	at := proof.Place{
+		BootID:  cmp.Or(deps.BootID, boottime.ID()),
+		Machine: cmp.Or(deps.Machine, admission.ReadMachine("/")),
+	}
+	c.proof, err = proof.Load(c.db, cfg.StateDir(), at, c.logger)
 	if err != nil {
 		return err
 	}

@@ -370,7 +370,7 @@ func (c *Client) heartbeat(ctx context.Context) (lease.Lease, error) {
 		SecretID: c.id.SecretID,
 		Status:   structs.NodeReady,
 		CleanFor: c.comeback.CleanFor(),
-		Agent:    c.proof.Current(),
+		Agent:    c.proof.OfHeartbeat(),
 	}
 
 	agent := *req.Agent // the call owns the request

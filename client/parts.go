@@ -28,6 +28,7 @@ func (c *Client) parts(starting context.Context) assembly.Parts {
 		Consul:   c.consul,
 		Holds:    c.holds,
 
+		ClaimMark:   c.proof.MarkOfClaims,
 		ServersBack: &c.serversBack,
 		TaskAPI:     c.taskAPI,
 

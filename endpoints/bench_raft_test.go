@@ -5,6 +5,7 @@ import (
 
 	"berth/endpoints/core"
 	"berth/fsm"
+	"berth/internal/admission"
 	"berth/state"
 	"berth/structs"
 )
@@ -22,7 +23,7 @@ func benchRaft(store *state.Store, index uint64) core.Raft {
 // noLeases is for procedures that are not those of nodes.
 type noLeases struct{ core.Leases }
 
-func (*noLeases) Admit(*structs.Node, bool, *structs.AgentProof) error { return nil }
+func (*noLeases) Admit(admission.Node, *structs.AgentProof) error { return nil }
 
 func (*noLeases) Forget(string) {}
 

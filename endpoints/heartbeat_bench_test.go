@@ -14,6 +14,7 @@ import (
 	"berth/endpoints/core"
 	"berth/endpoints/endpointstest"
 	"berth/fsm"
+	"berth/internal/admission"
 	"berth/internal/level"
 	"berth/rpc"
 	"berth/server/nodeconn"
@@ -109,7 +110,7 @@ type countingLeases struct {
 	n atomic.Int64
 }
 
-func (l *countingLeases) Admit(*structs.Node, bool, *structs.AgentProof) error { return nil }
+func (l *countingLeases) Admit(admission.Node, *structs.AgentProof) error { return nil }
 
 func (l *countingLeases) Renew(string, *structs.AgentProof) (structs.LeaseGrant, error) {
 	l.n.Add(1)

@@ -36,6 +36,7 @@ type nodePool struct {
 	Description string            `hcl:"description"`
 	Meta        map[string]string `hcl:"meta"`
 	Scheduler   *schedulerConfig  `hcl:"scheduler_config,block"`
+	Reboot      string            `hcl:"reboot"`
 }
 
 func (nodePool) Unsupported() string { return "node_identity_ttl" }
@@ -117,5 +118,6 @@ func (f *nodePoolFile) row() *admin.NodePool {
 		Description:            f.Pool.Description,
 		Meta:                   f.Pool.Meta,
 		SchedulerConfiguration: (*admin.NodePoolSchedulerConfiguration)(f.Pool.Scheduler),
+		Reboot:                 f.Pool.Reboot,
 	}
 }

@@ -7,7 +7,10 @@ package structs
 // The agent draws a new nonce each time the servers have acknowledged the last one, and writes it to its disk
 // before it sends it. So a copy of the disk falls behind with the next heartbeat of the other agent. An agent
 // that starts again, also after a reboot, reads from its disk the nonce that the servers know. A copy that is
-// as new as the last heartbeat has that nonce as well, but not the boot and the store.
+// as new as the last heartbeat has that nonce as well, but not the machine, the boot and the store.
+//
+// A leader keeps the nonces of heartbeats in memory. Its successor knows what is in the row of the node: the
+// machine, the boot and the mark.
 type AgentProof struct {
 	// BootID is that of the kernel: /proc/sys/kernel/random/boot_id.
 	BootID string `level:"2"`
@@ -16,14 +19,24 @@ type AgentProof struct {
 	// Nonce was drawn after the servers acknowledged Previous. It is the same one until they acknowledge it.
 	Nonce    string `level:"2"`
 	Previous string `json:",omitempty" level:"2"` // "": they have acknowledged none
+	// Machine is the identity of the machine.
+	Machine MachineID `json:",omitempty" level:"2"`
+	// Marks are the newest nonces that the agent drew for the log, the last one first: see Node.Mark. A
+	// registration has MaxMarks of them, a heartbeat two.
+	Marks []string `json:",omitempty" level:"2"`
 	// Rejected: the servers rejected the last request of this agent, with CauseSecondAgent.
 	Rejected bool `json:",omitempty" level:"2"`
 }
+
+// MaxMarks bounds AgentProof.Marks. An agent whose mark in the log is older, because the state of the servers
+// was restored from an old archive, counts as a second agent.
+const MaxMarks = 8
 
 // SecondAgent is an agent that asks for the lease of a node that another agent has, as it describes itself.
 type SecondAgent struct {
 	Name     string
 	HTTPAddr string
 	BootID   string
-	Reason   string // for which the servers reject it, with the remedy
+	Machine  MachineID `json:",omitempty"`
+	Reason   string    // for which the servers reject it, with the remedy
 }

@@ -2608,11 +2608,14 @@ func (v *CSIVolumeClaimRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(10)
+	n := uint32(11)
 	if !(v.NodeEpoch.Epoch != 0) {
 		n--
 	}
 	if !(v.WriteOptions.Forwarded) {
+		n--
+	}
+	if !(v.Mark != "") {
 		n--
 	}
 	if !(v.WriteOptions.Namespace != "") {
@@ -2641,6 +2644,10 @@ func (v *CSIVolumeClaimRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v.WriteOptions.Forwarded {
 		b = append(b, "\xa9Forwarded"...)
 		b = msgp.AppendBool(b, v.WriteOptions.Forwarded)
+	}
+	if v.Mark != "" {
+		b = append(b, "\xa4Mark"...)
+		b = msgp.AppendString(b, v.Mark)
 	}
 	if v.WriteOptions.Namespace != "" {
 		b = append(b, "\xa9Namespace"...)
@@ -2683,6 +2690,8 @@ func (v *CSIVolumeClaimRequest) readField(name, b []byte) (_ []byte, known bool,
 		b, err = wire.ReadString(b, &v.NodeID)
 	case "SecretID":
 		b, err = wire.ReadString(b, &v.SecretID)
+	case "Mark":
+		b, err = wire.ReadString(b, &v.Mark)
 	default:
 		if b, known, err = v.NodeEpoch.readField(name, b); known {
 			return b, true, err
@@ -4997,7 +5006,7 @@ func (v *Node) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(29)
+	n := uint32(31)
 	if !(v.BootID != "") {
 		n--
 	}
@@ -5011,6 +5020,12 @@ func (v *Node) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.LastDrain != nil) {
+		n--
+	}
+	if !(v.Machine != "") {
+		n--
+	}
+	if !(v.Mark != "") {
 		n--
 	}
 	if !(v.Returning) {
@@ -5067,6 +5082,14 @@ func (v *Node) AppendMsgpack(b []byte) (_ []byte, err error) {
 		if b, err = wire.AppendOther(b, &v.LastDrain); err != nil {
 			return b, err
 		}
+	}
+	if v.Machine != "" {
+		b = append(b, "\xa7Machine"...)
+		b = msgp.AppendString(b, string(v.Machine))
+	}
+	if v.Mark != "" {
+		b = append(b, "\xa4Mark"...)
+		b = msgp.AppendString(b, v.Mark)
 	}
 	b = append(b, "\xa4Meta"...)
 	b = wire.AppendStringMap(b, v.Meta)
@@ -5159,6 +5182,10 @@ func (v *Node) readField(name, b []byte) (_ []byte, known bool, err error) {
 		b, err = wire.ReadUint(b, &v.Epoch)
 	case "BootID":
 		b, err = wire.ReadString(b, &v.BootID)
+	case "Machine":
+		b, err = wire.ReadString(b, &v.Machine)
+	case "Mark":
+		b, err = wire.ReadString(b, &v.Mark)
 	case "Returning":
 		b, err = wire.ReadBool(b, &v.Returning)
 	case "Unaccounted":

@@ -83,6 +83,8 @@ type CSIVolumeClaimRequest struct {
 	NodeID    string
 	SecretID  string
 	NodeEpoch `level:"2" older:"drop"`
+	// Mark is that of the node from now on, "" leaves it: see Node.
+	Mark string `json:",omitempty" level:"2" older:"drop"`
 	WriteOptions
 }
 

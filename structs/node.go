@@ -105,6 +105,11 @@ type Node struct {
 	Epoch uint64 `json:",omitempty" codec:",omitempty" level:"2"`
 	// BootID is that of the machine when the agent last registered; "" for an agent of level 1.
 	BootID string `json:",omitempty" codec:",omitempty" level:"2"`
+	// Machine is that of the agent that last registered, "" if it is not known.
+	Machine MachineID `json:",omitempty" codec:",omitempty" level:"2"`
+	// Mark is a nonce that the agent drew for the log: one in each boot of its machine, and one more with the
+	// first claim on a volume in it. A copy of the disk that is older does not have it.
+	Mark string `json:"-" codec:"Mark,omitempty" level:"2"`
 	// Returning: the node is back after a loss, and has not told yet that it has stopped and released all
 	// that is no longer its own. It gets no new allocations.
 	Returning bool `json:",omitempty" codec:",omitempty" level:"2"`
@@ -144,6 +149,8 @@ func (n *Node) DropServerFields() {
 	n.StatusUpdatedAt = 0
 	n.Epoch = 0
 	n.BootID = ""
+	n.Machine = ""
+	n.Mark = ""
 	n.Returning = false
 	n.Drain = false
 	n.DrainStrategy = nil

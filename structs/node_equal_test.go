@@ -34,8 +34,8 @@ func TestNodeEqual_ComparesEachField(t *testing.T) {
 // TestNodeDropServerFields_LeavesTheReport fills one field of a node at a time, also new fields.
 func TestNodeDropServerFields_LeavesTheReport(t *testing.T) {
 	dropped := []string{
-		"ComputedClass", "StatusDescription", "StatusUpdatedAt", "Epoch", "BootID", "Returning", "Drain",
-		"DrainStrategy", "LastDrain", "Events", "Indexes",
+		"ComputedClass", "StatusDescription", "StatusUpdatedAt", "Epoch", "BootID", "Machine", "Mark", "Returning",
+		"Drain", "DrainStrategy", "LastDrain", "Events", "Indexes",
 	}
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[Node]()) {
 		if !f.IsExported() || len(f.Index) > 1 {
@@ -116,7 +116,7 @@ func testNode() *Node {
 func changeField(t *testing.T, name string, v reflect.Value) {
 	t.Helper()
 	switch v.Interface().(type) {
-	case string:
+	case string, MachineID:
 		v.SetString(v.String() + "x")
 	case bool:
 		v.SetBool(!v.Bool())

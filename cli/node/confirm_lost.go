@@ -67,7 +67,17 @@ func confirmLost(ctx context.Context, c *command.Call) error {
 			command.ShortID(id), s.Status)
 	}
 
-	c.Printf("Node %s (%s) is down.\n", s.Name, command.ShortID(id))
+	n, _, err := c.API.Node(ctx, id, nil)
+	if err != nil {
+		return err
+	}
+
+	c.Printf("Node %s (%s) is down. It ran on %s, in boot %s: that machine must be off.\n",
+		s.Name, command.ShortID(id), n.HTTPAddr, n.BootID)
+	if other := n.SecondAgent; other != nil {
+		c.Printf("A second agent on %s, in boot %s, waits for its volumes. It says nothing about the first.\n",
+			other.HTTPAddr, other.BootID)
+	}
 	printLostClaims(c, s)
 	err = printLostAllocs(ctx, c, s)
 	if err != nil {

@@ -142,6 +142,10 @@ func printNodePool(c *command.Call, p *admin.NodePool) {
 		}
 	}
 
+	if p.Reboot != "" {
+		pairs = append(pairs, "Reboot", p.Reboot)
+	}
+
 	c.Pairs(pairs...)
 	command.PrintMeta(c, p.Meta)
 }

@@ -202,6 +202,7 @@ func volumesConfig(
 		Logger:   p.Logger,
 		Progress: p.Progress,
 		Node:     func() (id, secretID string) { return p.NodeID, p.SecretID },
+		Mark:     p.ClaimMark,
 		Guard:    guarding,
 		Renewals: &tokens.Renewals{},
 		Healer:   healer,

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"berth/fsm"
+	"berth/internal/admission"
 	"berth/structs"
 	"berth/structs/admin"
 	"berth/structs/event"
@@ -44,7 +45,7 @@ type Raft interface {
 type Leases interface {
 	// Admit returns an error if another agent has the lease of the node, or its volumes. row is nil for a new
 	// node.
-	Admit(row *structs.Node, hasVolumes bool, agent *structs.AgentProof) error
+	Admit(n admission.Node, agent *structs.AgentProof) error
 	// NoteSecond notes an agent that Admit has rejected.
 	NoteSecond(nodeID string, agent *structs.AgentProof, s structs.SecondAgent)
 	// Second returns the agent of a node that was rejected last, nil if there is none.

@@ -35,6 +35,10 @@ func (c Claims) Claim(
 		return 0, err
 	}
 
+	if len(req.Mark) > structs.MaxName {
+		return 0, structs.Invalidf("Mark has %d bytes; at most %d are allowed", len(req.Mark), structs.MaxName)
+	}
+
 	// The rows decide what a node may claim, whatever it sends.
 	own, err := ownClaims(c.Store.Read(), req, c.Roles)
 	if err != nil {

@@ -153,8 +153,8 @@ type FakeLeases struct {
 }
 
 // Admit is that of core.Leases.
-func (l *FakeLeases) Admit(row *structs.Node, hasVolumes bool, agent *structs.AgentProof) error {
-	return admission.Check(admission.Node{Row: row, HasVolumes: hasVolumes}, agent)
+func (l *FakeLeases) Admit(n admission.Node, agent *structs.AgentProof) error {
+	return admission.Check(n, agent)
 }
 
 // NoteSecond is that of core.Leases.

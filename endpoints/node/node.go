@@ -385,6 +385,7 @@ func (n Nodes) Get(
 	// A detail is a copy, so its secret can be emptied here.
 	resp.Node = state.NodeDetail(tx, node)
 	resp.Node.SecretID = ""
+	resp.Node.Mark = ""
 	// It is known to the leader alone, and to no row.
 	resp.Node.SecondAgent = n.Leases.Second(node.ID)
 	return nil

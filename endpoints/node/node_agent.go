@@ -1,9 +1,14 @@
 package node
 
 import (
+	"slices"
+
 	"berth/endpoints/join"
+	"berth/internal/admission"
+	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
+	"berth/structs/admin"
 	"berth/structs/validate/report"
 )
 
@@ -17,6 +22,7 @@ func (n Nodes) admitRegistration(old, node *structs.Node, agent *structs.AgentPr
 			Name:     node.Name,
 			HTTPAddr: node.HTTPAddr,
 			BootID:   node.BootID,
+			Machine:  node.Machine,
 			Reason:   err.Error(),
 		})
 	}
@@ -34,15 +40,27 @@ func (n Nodes) admitRegistration(old, node *structs.Node, agent *structs.AgentPr
 // admit rejects an agent while another one has the lease of the node, or its volumes. row is nil for a new
 // node.
 func (n Nodes) admit(row *structs.Node, agent *structs.AgentProof) error {
-	// Package admission says how the volumes decide.
-	hasVolumes := row != nil && csi.HasGrantedClaims(n.Store.Read(), row.ID)
-	return n.Leases.Admit(row, hasVolumes, agent)
+	if row == nil {
+		return nil
+	}
+
+	tx := n.Store.Read()
+	pool := state.NodePool(tx, row.NodePool)
+	return n.Leases.Admit(admission.Node{
+		Row:            row,
+		HasVolumes:     csi.HasGrantedClaims(tx, row.ID),
+		AskAfterReboot: pool != nil && pool.Reboot == admin.RebootAsk,
+	}, agent)
 }
 
 // admitHeartbeat rejects the heartbeat of a second agent, and of an agent whose boot the row does not have:
 // it has to register.
 func (n Nodes) admitHeartbeat(node *structs.Node, agent *structs.AgentProof) error {
 	err := report.Agent(agent)
+	// A registration has all marks, a heartbeat the newest. After a restore the row may have an older one.
+	if err == nil && agent != nil && node.Mark != "" && !slices.Contains(agent.Marks, node.Mark) {
+		err = structs.NotFoundf("the servers know an older registration of node %s", node.ID)
+	}
 	if err == nil {
 		err = n.admit(node, agent)
 	}

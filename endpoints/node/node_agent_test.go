@@ -3,9 +3,11 @@ package node_test
 import (
 	"testing"
 
+	"berth/endpoints/endpointstest"
 	"berth/fsm"
 	"berth/state"
 	"berth/structs"
+	"berth/structs/admin"
 	"berth/structs/nodeloss"
 )
 
@@ -171,4 +173,84 @@ func TestRegister_NoOtherAgentTakesOverVolumes(t *testing.T) {
 		Claims:   []structs.CSIClaimKey{{Namespace: "default", VolumeID: "v", AllocID: "a1"}},
 	})
 	s.registerAgent(second)
+}
+
+// A copy of the disk of a lost node comes on another machine. The leader is new, and knows the row alone.
+func TestRegister_ACopyOnAnotherMachineTakesOverNoVolumes(t *testing.T) {
+	s := newServer(t)
+	s.AddNode("n1", "a")
+	s.AddAlloc("a1", "n1")
+	s.AddVolume("v")
+	s.Claim("v", "a1", "n1") // first: the registration has no plugin
+	first := &structs.AgentProof{BootID: "b1", Machine: "machine:1", Nonce: "x", Marks: []string{"boot"}}
+	s.registerAgent(first)
+	must(s, structs.CSIVolumeClaim, &structs.CSIVolumeClaimRequest{
+		NodeID:   "n1",
+		SecretID: secretOf("n1"),
+		Mark:     "claim",
+		Claims:   []*structs.CSIClaim{endpointstest.Claim("v", "a1")},
+	})
+	mustPropose(s, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeDown})
+	if row := state.Node(s.Store.Read(), "n1"); row.Machine != "machine:1" || row.Mark != "claim" {
+		t.Fatalf("the row has the machine %q and the mark %q, want machine:1 and claim", row.Machine, row.Mark)
+	}
+
+	register := func(agent *structs.AgentProof) *structs.NodeRegisterRequest {
+		row := *state.Node(s.Store.Read(), "n1")
+		row.Status = structs.NodeReady
+		return &structs.NodeRegisterRequest{Node: &row, Agent: agent}
+	}
+	all := []string{"boot2", "claim", "boot"}
+	for name, given := range map[string]*structs.AgentProof{
+		"on another machine":         {BootID: "b2", Machine: "machine:2", Nonce: "x", Marks: all},
+		"from before the claim":      {BootID: "b2", Machine: "machine:1", Nonce: "x", Marks: []string{"boot"}},
+		"which tells nothing itself": {BootID: "b2", Nonce: "x"},
+	} {
+		err := rejected(s, structs.KindUnavailable, structs.NodeRegister, register(given))
+		if structs.CauseOf(err) != structs.CauseSecondAgent {
+			t.Errorf("a copy %s: %v", name, err)
+		}
+	}
+	rebooted := &structs.AgentProof{BootID: "b2", Machine: "machine:1", Nonce: "x", Marks: all}
+	must(s, structs.NodeRegister, register(rebooted))
+}
+
+// A heartbeat is short, so the row may have a mark that it lacks: a registration has all.
+func TestHeartbeat_WithoutTheMarkOfTheRowHasToRegister(t *testing.T) {
+	s := newServer(t)
+	s.AddNode("n1", "a")
+	agent := &structs.AgentProof{BootID: "b1", Nonce: "x", Marks: []string{"older"}}
+	s.registerAgent(agent)
+	agent.Marks = []string{"newest", "newer"}
+	rejected(s, structs.KindNotFound, structs.NodeHeartbeat, beatOf(agent))
+	agent.Marks = []string{"newest", "newer", "older"}
+	s.registerAgent(agent)
+	agent.Marks = agent.Marks[:2]
+	must(s, structs.NodeHeartbeat, beatOf(agent))
+	if got := must(s, structs.NodeGet, &structs.NodeGetRequest{NodeID: "n1"}).Node.Mark; got != "" {
+		t.Errorf("an operator gets the mark %q", got)
+	}
+}
+
+// A pool may want a proof after each reboot.
+func TestRegister_ARebootWaitsForAProofWhereThePoolAsks(t *testing.T) {
+	s := newServer(t)
+	s.AddNode("n1", "a")
+	s.AddAlloc("a1", "n1")
+	s.AddVolume("v")
+	s.Claim("v", "a1", "n1")
+	agent := &structs.AgentProof{BootID: "b1", Machine: "machine:1", Nonce: "x", Marks: []string{"boot"}}
+	row := *state.Node(s.Store.Read(), "n1")
+	row.NodePool = "twins"
+	must(s, structs.NodeRegister, &structs.NodeRegisterRequest{Node: &row, Agent: agent})
+	mustPropose(s, fsm.NodePoolApply, &admin.NodePoolApplyRequest{
+		Pool: &admin.NodePool{Name: "twins", Reboot: admin.RebootAsk}})
+	mustPropose(s, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeDown})
+	agent.BootID = "b2"
+	agent.Marks = []string{"boot2", "boot"}
+	err := rejected(s, structs.KindUnavailable, structs.NodeRegister,
+		&structs.NodeRegisterRequest{Node: &row, Agent: agent})
+	if structs.CauseOf(err) != structs.CauseSecondAgent {
+		t.Errorf("after a reboot: %v", err)
+	}
 }

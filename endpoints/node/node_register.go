@@ -32,6 +32,10 @@ func completeNode(
 	node.DropServerFields()
 	if req.Agent != nil {
 		node.BootID = req.Agent.BootID
+		node.Machine = req.Agent.Machine
+		if len(req.Agent.Marks) > 0 {
+			node.Mark = req.Agent.Marks[0]
+		}
 	}
 
 	// An operator may have changed the eligibility. The agent's setting counts only for a new node.

@@ -6,24 +6,35 @@
 // volumes. The first agent may still write to them on its machine, so they wait for the proof that releases
 // the volumes of each lost node.
 //
-// An agent continues the lease with the nonce that the leader knows: structs.AgentProof says how that nonce
-// changes. A restart of the agent, a reboot of the machine and an answer that was lost do not change what is
-// on the disk of the node. So each of them continues the lease, and also after it has ended.
+// Three things tell an agent, or its successor after a restart or a reboot, from a second one. All three must
+// hold, as far as they are known:
 //
-// A copy of the disk that is as new as the last heartbeat continues it as well. So a successor in another
-// boot or another directory waits until the lease of the last heartbeat has ended. An agent that is alive
-// sends another one before that, and the copy has fallen behind. A restart does not wait: the agent before it
-// has ended, or this one could not open the store. A longer lease that an operator ordered does not count:
-// a machine that reboots under it would have to wait for its end.
+//   - The machine is the same: see ReadMachine. A disk that was moved or copied has another one.
+//   - The agent has the mark that is in the log: see structs.Node. A copy from before that mark was drawn
+//     lacks it.
+//   - The agent continues with the nonce that the leader knows: structs.AgentProof says how it changes. A
+//     restart of the agent, a reboot of the machine and an answer that was lost do not change what is on the
+//     disk of the node. So each of them continues, also after the lease has ended. A new leader knows none.
+//
+// A copy of the disk that is as new as the last heartbeat continues with the nonce as well. So a successor in
+// another boot or another directory waits until the lease of the last heartbeat has ended. An agent that is
+// alive sends another one before that, and the copy has fallen behind. A restart does not wait: the agent
+// before it has ended, or this one could not open the store. A longer lease that an operator ordered does not
+// count: a machine that reboots under it would have to wait for its end.
 //
 // A leader learns the nonce of a node with its first heartbeat. Until then it compares the boot of the
 // machine with that of the row. An agent of another boot waits until the lease of the row's boot has ended,
 // unless it runs on the leader's own machine, which was switched on together with it. To wait is no
 // rejection: the machine may have rebooted, and then the agent has its node and its volumes after that.
+//
+// A whole machine that was started twice, with one identity and as new as the cut, cannot be told from a
+// reboot. A pool whose nodes may be started twice says so (NodePool.Reboot): there the volumes of a lost node
+// wait for a proof after a reboot, too.
 package admission
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"berth/structs"
@@ -40,6 +51,8 @@ type Node struct {
 	Last *Last
 	// HasVolumes: allocations of the node have volumes that the servers have not released.
 	HasVolumes bool
+	// AskAfterReboot: the pool of the node has reboot = "ask".
+	AskAfterReboot bool
 	// LeaderBoot is the boot of the leader's machine, "" if it is not known.
 	LeaderBoot string
 }
@@ -60,7 +73,8 @@ func (l *Last) Continues(given *structs.AgentProof) bool {
 // MayCount reports whether a proof is of another place than the last one, whose agent may still count its
 // lease there.
 func (l *Last) MayCount(given *structs.AgentProof) bool {
-	return l.Counts > 0 && (l.BootID != given.BootID || l.Store != given.Store)
+	return l.Counts > 0 && (l.BootID != given.BootID || l.Store != given.Store ||
+		l.Machine != "" && !l.Machine.Same(given.Machine))
 }
 
 // Check returns an error with structs.CauseSecondAgent if another agent than that of the request has the
@@ -77,9 +91,14 @@ func Check(n Node, given *structs.AgentProof) error {
 				"ended, in %s",
 			n.Row.ID, n.Last.BootID, n.Last.Store, given.BootID, given.Store,
 			n.Last.Counts.Round(time.Second))
+	case n.AskAfterReboot && n.HasVolumes && n.Row.BootID != given.BootID:
+		if !n.Row.Lost() {
+			return Rejection(n.Row.ID, "it runs on "+describe(n.Row))
+		}
+		return Rejection(n.Row.ID, n.lost()+". Its pool has reboot = \"ask\"")
 	case n.isOfSameAgent(given):
 		return nil
-	case n.Last == nil && !given.Rejected:
+	case n.Last == nil && !given.Rejected && n.isSuccessor(given):
 		return structs.Busy(retryAfter,
 			"node %s ran in another boot (%s) than this agent (%s) before this leader "+
 				"was elected, which cannot tell a reboot from a second agent. The agent gets the lease when "+
@@ -88,15 +107,30 @@ func Check(n Node, given *structs.AgentProof) error {
 	case !n.Row.Lost():
 		return Rejection(n.Row.ID, "it runs on "+describe(n.Row))
 	case n.HasVolumes:
-		return Rejection(n.Row.ID, "it is lost, and may still write to the volumes of the node on "+
-			describe(n.Row)+". If that machine is off: berth node confirm-lost "+n.Row.ID)
+		return Rejection(n.Row.ID, n.lost())
 	}
 
 	return nil
 }
 
+// lost is the reason for which an agent waits for a proof.
+func (n Node) lost() string {
+	return "it is lost, and may still write to the volumes of the node on " + describe(n.Row) +
+		". If that machine is off, and not only this one: berth node confirm-lost " + n.Row.ID
+}
+
+// isSuccessor reports whether the row says nothing against an agent: its machine is that of the row, and it
+// has the mark of the row.
+func (n Node) isSuccessor(given *structs.AgentProof) bool {
+	return (n.Row.Machine == "" || n.Row.Machine.Same(given.Machine)) &&
+		(n.Row.Mark == "" || slices.Contains(given.Marks, n.Row.Mark))
+}
+
 // isOfSameAgent reports whether a proof is of the last agent, or of its successor.
 func (n Node) isOfSameAgent(given *structs.AgentProof) bool {
+	if !n.isSuccessor(given) {
+		return false
+	}
 	if n.Last != nil {
 		return n.Last.Continues(given)
 	}

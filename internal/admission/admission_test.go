@@ -23,42 +23,46 @@ func TestCheck_AcceptsOneAgentOfANode(t *testing.T) {
 	rejected := proof("boot1", "x", "i")
 	rejected.Rejected = true
 
+	continued := &Last{AgentProof: *proof("boot1", "i", "")}
+	of := func(row *structs.Node, last *Last, volumes bool, leader string) Node {
+		return Node{Row: row, Last: last, HasVolumes: volumes, LeaderBoot: leader}
+	}
 	for name, c := range map[string]struct {
 		node     Node
 		given    *structs.AgentProof
 		accepted bool
 	}{
 		"a new node":                         {Node{}, proof("boot1", "a", ""), true},
-		"an agent of level 1":                {Node{ready, known, true, ""}, nil, true},
-		"a proof without a nonce":            {Node{ready, known, true, ""}, proof("boot2", "", ""), true},
-		"the next heartbeat":                 {Node{ready, known, true, ""}, proof("boot1", "l", "k"), true},
-		"after a lost answer":                {Node{ready, known, true, ""}, proof("boot1", "k", "j"), true},
-		"a restart within the lease":         {Node{ready, counts, true, ""}, proof("boot1", "l", "k"), true},
-		"a reboot within the lease":          {Node{ready, counts, true, ""}, proof("boot2", "l", "k"), false},
-		"a new copy within the lease":        {Node{ready, counts, true, ""}, copied, false},
-		"that copy after the lease":          {Node{ready, known, true, ""}, copied, true},
-		"a reboot":                           {Node{ready, known, true, ""}, proof("boot2", "l", "k"), true},
-		"a reboot after a lost answer":       {Node{ready, known, true, ""}, proof("boot2", "k", "j"), true},
-		"a reboot over the end of the lease": {Node{down, known, true, ""}, proof("boot2", "l", "k"), true},
-		"a copy that has fallen behind":      {Node{ready, known, false, ""}, proof("boot2", "x", "i"), false},
-		"such a copy in the same boot":       {Node{ready, known, false, ""}, proof("boot1", "x", "i"), false},
-		"one that sends what both had":       {Node{ready, known, false, ""}, proof("boot2", "j", "i"), false},
-		"one that has sent nothing before":   {Node{ready, known, false, ""}, proof("boot1", "x", ""), false},
-		"a copy after the lease":             {Node{down, known, false, ""}, proof("boot2", "x", "i"), true},
-		"a copy while the node has volumes":  {Node{down, known, true, ""}, proof("boot2", "x", "i"), false},
-		"a new leader, the same boot":        {Node{ready, nil, true, ""}, proof("boot1", "l", "k"), true},
-		"a new leader, another boot":         {Node{ready, nil, true, "boot3"}, proof("boot2", "l", "k"), false},
-		"one that switched on with the node": {Node{ready, nil, true, "boot2"}, proof("boot2", "l", "k"), true},
-		"rejected, and in such a boot":       {Node{ready, nil, true, "boot1"}, rejected, false},
-		"a new leader, such a node is down":  {Node{down, nil, true, ""}, proof("boot2", "l", "k"), true},
-		"a new leader, rejected before":      {Node{ready, nil, false, ""}, rejected, false},
-		"that one after the lease":           {Node{down, nil, false, ""}, rejected, true},
-		"that one while there are volumes":   {Node{down, nil, true, ""}, rejected, false},
-		"rejected before, and it continues":  {Node{ready, &Last{AgentProof: *proof("boot1", "i", "")}, true, ""}, rejected, true},
-		"a row of an agent of level 1":       {Node{older, nil, true, ""}, proof("boot1", "a", ""), true},
-		"such a row, and a proof since":      {Node{older, known, false, ""}, proof("boot2", "x", ""), false},
-		"such a row, and the next heartbeat": {Node{older, known, true, ""}, proof("boot1", "l", "k"), true},
-		"a deleted node":                     {Node{nil, known, false, ""}, proof("boot2", "x", "i"), true},
+		"an agent of level 1":                {of(ready, known, true, ""), nil, true},
+		"a proof without a nonce":            {of(ready, known, true, ""), proof("boot2", "", ""), true},
+		"the next heartbeat":                 {of(ready, known, true, ""), proof("boot1", "l", "k"), true},
+		"after a lost answer":                {of(ready, known, true, ""), proof("boot1", "k", "j"), true},
+		"a restart within the lease":         {of(ready, counts, true, ""), proof("boot1", "l", "k"), true},
+		"a reboot within the lease":          {of(ready, counts, true, ""), proof("boot2", "l", "k"), false},
+		"a new copy within the lease":        {of(ready, counts, true, ""), copied, false},
+		"that copy after the lease":          {of(ready, known, true, ""), copied, true},
+		"a reboot":                           {of(ready, known, true, ""), proof("boot2", "l", "k"), true},
+		"a reboot after a lost answer":       {of(ready, known, true, ""), proof("boot2", "k", "j"), true},
+		"a reboot over the end of the lease": {of(down, known, true, ""), proof("boot2", "l", "k"), true},
+		"a copy that has fallen behind":      {of(ready, known, false, ""), proof("boot2", "x", "i"), false},
+		"such a copy in the same boot":       {of(ready, known, false, ""), proof("boot1", "x", "i"), false},
+		"one that sends what both had":       {of(ready, known, false, ""), proof("boot2", "j", "i"), false},
+		"one that has sent nothing before":   {of(ready, known, false, ""), proof("boot1", "x", ""), false},
+		"a copy after the lease":             {of(down, known, false, ""), proof("boot2", "x", "i"), true},
+		"a copy while the node has volumes":  {of(down, known, true, ""), proof("boot2", "x", "i"), false},
+		"a new leader, the same boot":        {of(ready, nil, true, ""), proof("boot1", "l", "k"), true},
+		"a new leader, another boot":         {of(ready, nil, true, "boot3"), proof("boot2", "l", "k"), false},
+		"one that switched on with the node": {of(ready, nil, true, "boot2"), proof("boot2", "l", "k"), true},
+		"rejected, and in such a boot":       {of(ready, nil, true, "boot1"), rejected, false},
+		"a new leader, such a node is down":  {of(down, nil, true, ""), proof("boot2", "l", "k"), true},
+		"a new leader, rejected before":      {of(ready, nil, false, ""), rejected, false},
+		"that one after the lease":           {of(down, nil, false, ""), rejected, true},
+		"that one while there are volumes":   {of(down, nil, true, ""), rejected, false},
+		"rejected before, and it continues":  {of(ready, continued, true, ""), rejected, true},
+		"a row of an agent of level 1":       {of(older, nil, true, ""), proof("boot1", "a", ""), true},
+		"such a row, and a proof since":      {of(older, known, false, ""), proof("boot2", "x", ""), false},
+		"such a row, and the next heartbeat": {of(older, known, true, ""), proof("boot1", "l", "k"), true},
+		"a deleted node":                     {of(nil, known, false, ""), proof("boot2", "x", "i"), true},
 	} {
 		err := Check(c.node, c.given)
 		if (err == nil) != c.accepted {
@@ -86,7 +90,7 @@ func TestCheck_NamesTheOtherAgentAndTheRemedy(t *testing.T) {
 	} {
 		row.Status = status
 		last := &Last{AgentProof: structs.AgentProof{Nonce: "k"}}
-		err := Check(Node{Row: row, Last: last, HasVolumes: true}, second)
+		err := Check(of(row, last, true, ""), second)
 		for _, text := range want {
 			if err == nil || !strings.Contains(err.Error(), text) {
 				t.Errorf("the node is %s: %v, want %q in it", status, err, text)

@@ -95,21 +95,16 @@ func New(config Config, clock boottime.Clock) *Leases {
 }
 
 // Admit returns an error if another agent than that of the request has the lease or the volumes of a node.
-// See package admission. row is nil for a new node, given for an agent of level 1.
-func (l *Leases) Admit(row *structs.Node, hasVolumes bool, given *structs.AgentProof) error {
-	if row == nil {
+// See package admission. n has what the log says of the node. given is nil for an agent of level 1.
+func (l *Leases) Admit(n admission.Node, given *structs.AgentProof) error {
+	if n.Row == nil {
 		return nil
 	}
 
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n := admission.Node{
-		Row:        row,
-		HasVolumes: hasVolumes,
-		LeaderBoot: l.config.BootID,
-		Last:       l.last(row.ID),
-	}
-
+	n.LeaderBoot = l.config.BootID
+	n.Last = l.last(n.Row.ID)
 	return admission.Check(n, given)
 }
 

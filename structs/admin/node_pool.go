@@ -10,6 +10,9 @@ func BuiltInNodePool(name string) bool {
 	return name == structs.AllNodePools || name == structs.DefaultNodePool
 }
 
+// RebootAsk is a value of NodePool.Reboot.
+const RebootAsk = "ask"
+
 // NodePool describes a node pool. A pool exists while it has a row or a node names it. The pools all and
 // default always exist and have no rows.
 type NodePool struct {
@@ -18,6 +21,9 @@ type NodePool struct {
 	Meta        map[string]string
 	// SchedulerConfiguration has the settings that differ from the cluster's. nil has none.
 	SchedulerConfiguration *NodePoolSchedulerConfiguration `json:",omitempty" codec:",omitempty"`
+	// Reboot is RebootAsk or "". With RebootAsk a node with volumes that was rebooted counts as lost, until
+	// a proof: its machine may be one that was started twice.
+	Reboot string `json:",omitempty" codec:",omitempty" level:"2"`
 	// Indexes are the row's. A pool that always exists has 1. Another pool without a row has the indexes of
 	// its first node.
 	structs.Indexes

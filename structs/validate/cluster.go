@@ -60,6 +60,8 @@ func NodePool(p *admin.NodePool) error {
 		"node_pool: name %q must be 1 to 128 letters, digits, dashes and underscores", p.Name)
 	f.Require(!admin.BuiltInNodePool(p.Name), "node_pool: name %q is built in and cannot be changed", p.Name)
 	f = f.At("node_pool %q", p.Name)
+	f.Require(p.Reboot == "" || p.Reboot == admin.RebootAsk,
+		"reboot has another value; expected %q or nothing", admin.RebootAsk)
 	checkDescription(f, p.Description)
 	f.CheckMeta("meta", p.Meta)
 	if c := p.SchedulerConfiguration; c != nil {

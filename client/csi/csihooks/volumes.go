@@ -34,7 +34,9 @@ type VolumesConfig struct {
 	// ServersBack, if not nil, is announced when the servers can be reached again after a cut.
 	ServersBack *backoff.Recovery
 	Node        func() (id, secretID string)
-	Logger      hclog.Logger
+	// Mark returns the mark of the agent that goes into the log with claims, nil: the node has none.
+	Mark   func() (string, error)
+	Logger hclog.Logger
 	// Progress, if not nil, takes the reason for which an allocation waits, "" once it does not wait.
 	Progress func(allocID, reason string)
 	// RetryMin and RetryMax bound the delay between calls of the servers: 250 ms and 15 s.

@@ -400,3 +400,18 @@ func TestVolumes_BoundsClaimAndRelease(t *testing.T) {
 		}
 	}
 }
+
+// The mark of the agent goes into the log with its claims.
+func TestVolumes_ClaimsCarryTheMarkOfTheAgent(t *testing.T) {
+	r := newFixture(t)
+	r.plugin("ebs")
+	e := allocEnv("a1", map[string]string{"one": "data"})
+	h := r.volumes(e)
+	h.(*volumesHook).Mark = func() (string, error) { return "the mark", nil }
+	must(t, h.Up(r.ctx(), e))
+	if got := r.servers.mark; got != "the mark" {
+		t.Errorf("the claim has the mark %q", got)
+	}
+	must(t, h.Down(r.ctx()))
+	r.clean()
+}

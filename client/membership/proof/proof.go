@@ -29,19 +29,28 @@ var table = store.NewTable[record]("agent_proof")
 type Keeper struct {
 	db     *store.DB
 	logger hclog.Logger
-	bootID string
+	place  Place
 	dir    string        // its device and inode
 	due    chan struct{} // has a value: the disk does not have the last answer yet
 	stored record        // is on the disk; only Store uses it
 
+	claims sync.Mutex // held while MarkOfClaims draws
+
 	mu    sync.Mutex
 	now   record
 	acked bool // the servers have acknowledged now.Next
+	marks marks
+}
+
+// Place is where the agent runs.
+type Place struct {
+	BootID  string
+	Machine structs.MachineID
 }
 
 // Load reads the nonces of the last agent from the store in a directory, or draws the first one. Without a
 // record the agent cannot continue the lease of an earlier one: it waits until that has ended.
-func Load(db *store.DB, dir, bootID string, logger hclog.Logger) (*Keeper, error) {
+func Load(db *store.DB, dir string, at Place, logger hclog.Logger) (*Keeper, error) {
 	var place unix.Stat_t
 	err := unix.Stat(dir, &place)
 	if err != nil {
@@ -56,7 +65,7 @@ func Load(db *store.DB, dir, bootID string, logger hclog.Logger) (*Keeper, error
 	k := &Keeper{
 		db:     db,
 		logger: logger,
-		bootID: bootID,
+		place:  at,
 		dir:    fmt.Sprintf("%d:%d", place.Dev, place.Ino),
 		due:    make(chan struct{}, 1),
 	}
@@ -74,6 +83,10 @@ func Load(db *store.DB, dir, bootID string, logger hclog.Logger) (*Keeper, error
 
 	k.now = *kept
 	k.stored = *kept
+	err = k.loadMarks()
+	if err != nil {
+		return nil, err
+	}
 	return k, nil
 }
 
@@ -82,12 +95,22 @@ func (k *Keeper) Current() *structs.AgentProof {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return &structs.AgentProof{
-		BootID:   k.bootID,
+		BootID:   k.place.BootID,
+		Machine:  k.place.Machine,
 		Store:    k.dir,
 		Nonce:    k.now.Next,
 		Previous: k.now.Acked,
 		Rejected: k.now.Rejected,
+		Marks:    k.marks.Drawn, // which is never changed
 	}
+}
+
+// OfHeartbeat returns the proof of a heartbeat. It is short: the row has one of the two newest marks, the
+// older one while a claim with the newer one is in flight. Otherwise the servers ask for a registration.
+func (k *Keeper) OfHeartbeat() *structs.AgentProof {
+	p := k.Current()
+	p.Marks = p.Marks[:min(len(p.Marks), 2)]
+	return p
 }
 
 // Answered notes how the servers have answered a request. It does not wait for the disk, which may be slow:

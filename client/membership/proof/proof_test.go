@@ -1,8 +1,11 @@
 package proof
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -26,7 +29,7 @@ func start(t *testing.T, dir, boot string) *agent {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k, err := Load(db, dir, boot, hclog.NewNullLogger())
+	k, err := Load(db, dir, Place{BootID: boot}, hclog.NewNullLogger())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,7 +188,7 @@ func TestProof_ASlowDiskSendsTheLastNonceAgain(t *testing.T) {
 		sent := a.Current()
 		s.mustBeat(t, a, true)
 		a.Answered(sent, nil)
-		if now := a.Current(); *now != *sent {
+		if now := a.Current(); !reflect.DeepEqual(now, sent) {
 			t.Errorf("%+v is sent before the disk has it", now)
 		}
 	}
@@ -218,5 +221,46 @@ func TestProof_ARejectionOutlivesTheAgent(t *testing.T) {
 	accepts.mustBeat(t, second, false)
 	if second.Current().Rejected {
 		t.Error("the agent is accepted, and still counts as rejected")
+	}
+}
+
+// The servers have the newest mark in the log. An agent knows it after each end, and the copy of its disk
+// from before a claim or a boot does not.
+func TestMarks_OneInEachBootAndOneForItsFirstClaim(t *testing.T) {
+	dir := t.TempDir()
+	a := start(t, dir, "b1")
+	atBoot := a.Current().Marks
+	if len(atBoot) != 1 {
+		t.Fatalf("a new agent has the marks %q", atBoot)
+	}
+	a.stop(t)
+
+	a = start(t, dir, "b1") // a restart draws none
+	if got := a.Current().Marks; !slices.Equal(got, atBoot) {
+		t.Errorf("after a restart: %q, want %q", got, atBoot)
+	}
+	claim, err := a.MarkOfClaims()
+	again, err2 := a.MarkOfClaims()
+	if err != nil || err2 != nil || claim != again || claim == atBoot[0] {
+		t.Errorf("the claims have the marks %q (%v) and %q (%v), the boot %q", claim, err, again, err2, atBoot)
+	}
+	a.stop(t)
+
+	a = start(t, dir, "b1")
+	if got := a.Current().Marks; !slices.Equal(got, []string{claim, atBoot[0]}) {
+		t.Errorf("after a claim and a restart: %q, want that of the claim before that of the boot", got)
+	}
+	a.stop(t)
+
+	for n := range structs.MaxMarks + 1 {
+		a = start(t, dir, fmt.Sprint("later", n))
+		marks := a.Current().Marks
+		if n == 0 && (len(marks) != 3 || marks[1] != claim) {
+			t.Errorf("after a reboot: %q, want another one before %q", marks, claim)
+		}
+		if len(marks) > structs.MaxMarks || len(a.OfHeartbeat().Marks) != 2 {
+			t.Errorf("%d marks, %d in a heartbeat", len(marks), len(a.OfHeartbeat().Marks))
+		}
+		a.stop(t)
 	}
 }

@@ -15,9 +15,11 @@ import (
 // one claim can never be granted, all are rejected.
 func VolumeClaim(tx *mvcc.WriteTx, p *structs.CSIVolumeClaimRequest) error {
 	if p.NodeID != "" {
-		if _, err := lease.FindCaller(tx, p); err != nil {
+		node, err := lease.FindCaller(tx, p)
+		if err != nil {
 			return err
 		}
+		markNode(tx, node, p.Mark)
 	}
 
 	// longer has the volumes whose queues have become longer. The volumes are independent of each other, so
@@ -59,6 +61,17 @@ func VolumeClaim(tx *mvcc.WriteTx, p *structs.CSIVolumeClaimRequest) error {
 	}
 
 	return nil
+}
+
+// markNode notes the mark of the agent that claims: a copy of its disk from before the first claim does not
+// have it.
+func markNode(tx *mvcc.WriteTx, node *structs.Node, mark string) {
+	if mark == "" || node.Mark == mark {
+		return
+	}
+	marked := *node
+	marked.Mark = mark
+	schema.Nodes.Put(tx, &marked)
 }
 
 // queueUp makes a requested claim one that waits. seq is its number among the claims of the entry.

@@ -62,7 +62,13 @@ func Agent(p *structs.AgentProof) error {
 		{"Store", p.Store, structs.MaxName},
 		{"Nonce", p.Nonce, structs.MaxName},
 		{"Previous", p.Previous, structs.MaxName},
+		{"Machine", string(p.Machine), structs.MaxName},
 	})
+
+	f.AtMost("marks", len(p.Marks), structs.MaxMarks)
+	for _, m := range p.Marks {
+		f.CheckBytes("Marks", len(m), structs.MaxName)
+	}
 
 	return f.Err()
 }

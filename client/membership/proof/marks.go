@@ -1,0 +1,76 @@
+package proof
+
+import (
+	"slices"
+
+	"berth/client/store"
+	"berth/structs"
+)
+
+// marks are the nonces that this agent and those before it drew for the log of the servers: see
+// structs.Node.Mark.
+type marks struct {
+	Drawn  []string // the last one first
+	BootID string   // in which the last one was drawn
+	Claims bool     // and whether it was drawn for a claim
+}
+
+var marksTable = store.NewTable[marks]("agent_marks")
+
+// draw returns the marks with another one. Each is on the disk before it is sent, so that the agent knows
+// every mark that the log may have.
+func (m marks) draw(bootID string, claims bool) marks {
+	drawn := slices.Insert(slices.Clone(m.Drawn), 0, structs.NewID())
+	return marks{
+		Drawn:  drawn[:min(len(drawn), structs.MaxMarks)],
+		BootID: bootID,
+		Claims: claims,
+	}
+}
+
+// loadMarks reads the marks, and draws one for the first agent in a boot.
+func (k *Keeper) loadMarks() error {
+	kept, err := marksTable.Get(k.db, recordKey)
+	if err != nil {
+		k.logger.Error("failed to read the marks of the agent, drawing another one", "error", err)
+	}
+	if kept != nil {
+		k.marks = *kept
+	}
+	if len(k.marks.Drawn) > 0 && k.marks.BootID == k.place.BootID {
+		return nil
+	}
+	return k.keepMarks(k.marks.draw(k.place.BootID, false))
+}
+
+// keepMarks stores marks before a request can have them.
+func (k *Keeper) keepMarks(m marks) error {
+	err := marksTable.Put(k.db, recordKey, &m)
+	if err != nil {
+		return err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.marks = m
+	return nil
+}
+
+// MarkOfClaims returns the mark that goes into the log with each claim on a volume. The first one in a boot
+// draws it: a copy of the disk from before has no volumes.
+func (k *Keeper) MarkOfClaims() (string, error) {
+	k.claims.Lock()
+	defer k.claims.Unlock()
+	k.mu.Lock()
+	m := k.marks
+	k.mu.Unlock()
+	if m.Claims {
+		return m.Drawn[0], nil
+	}
+
+	m = m.draw(k.place.BootID, true)
+	err := k.keepMarks(m)
+	if err != nil {
+		return "", err
+	}
+	return m.Drawn[0], nil
+}
