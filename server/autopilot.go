@@ -21,7 +21,7 @@ func autopilotDeps(s *Server) autopilot.Deps {
 		Ask: func(ctx context.Context, address string) (*admin.RaftStats, error) {
 			return rpc.Call(ctx, s.pool.At(address), admin.StatusRaftStats, &structs.QueryRequest{})
 		},
-		ForceLeave: func(name string) error { return s.members.serf.RemoveFailedNode(name) },
+		ForceLeave: s.leaveDead,
 		First:      s.cfg.Autopilot.Row(),
 		Logger:     s.logger,
 		Slowness:   float64(used) / float64(raftTimeout),
@@ -40,7 +40,7 @@ func autopilotMembers(peers []peer) (members []autopilot.Member) {
 			Version:   p.version,
 			Level:     p.level,
 			Zone:      p.zone,
-			NonVoting: p.nonVoting,
+			NonVoting: p.nonVoting || p.held,
 		})
 	}
 	return members

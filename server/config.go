@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"berth/endpoints/implied"
 	"berth/endpoints/join"
 	"berth/endpoints/rights"
+	"berth/internal/admission"
 	"berth/internal/auditlog"
 	"berth/internal/boottime"
 	"berth/internal/bytesize"
@@ -107,6 +109,12 @@ type Config struct {
 	Consul Consul
 	// Implied are the identities that workloads get for their logins at Vault and Consul.
 	Implied implied.Settings
+
+	// Machine is the identity of the machine, "" for that of this one. Tests set it.
+	Machine structs.MachineID
+	// PlaceWait is the time for which a server that has failed keeps its place from its copies: see
+	// admission.CheckServer. 0 is placeWait. Tests set it.
+	PlaceWait time.Duration
 
 	// Audit is the audit log of the agent, nil: it has none.
 	Audit *auditlog.Log
@@ -335,6 +343,13 @@ func (c *Config) control() control.Config {
 
 	return loops
 }
+
+// placeWait is long enough for a look at a machine that does not answer.
+const placeWait = 5 * time.Minute
+
+func (c *Config) placeWait() time.Duration { return cmp.Or(c.PlaceWait, placeWait) }
+
+func (c *Config) machine() structs.MachineID { return cmp.Or(c.Machine, admission.ReadMachine("/")) }
 
 // sockets returns the addresses of the gossip.
 func (c *Config) sockets() gossip.Sockets {

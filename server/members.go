@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -35,6 +36,7 @@ func (s *Server) reconcileMembers(ctx context.Context) {
 
 		select {
 		case <-s.members.changed:
+		case <-s.consensus.transport.LossFound():
 		case <-time.After(membersInterval):
 		case <-ctx.Done():
 			return
@@ -49,13 +51,28 @@ func (s *Server) admitMember(p peer) error {
 		return nil
 	}
 
+	// The place of a server that was just seen may not be noted yet. Its event comes.
+	has, moved := s.members.places.Has(p.id, p.rpcAddr)
+	if !has {
+		return nil
+	}
+
 	known := false
 	for _, member := range s.consensus.members() {
-		if string(member.ID) == p.id {
-			known = true
-			if string(member.Address) == p.rpcAddr {
-				return nil
-			}
+		if string(member.ID) != p.id {
+			continue
+		}
+
+		known = true
+		elsewhere := string(member.Address) != p.rpcAddr
+		if member.Suffrage == raft.Voter && s.consensus.transport.HasLost(member.ID) {
+			return s.replaceRestored(p)
+		}
+		if member.Suffrage == raft.Voter && (p.held || elsewhere && moved) {
+			return s.replaceMoved(p)
+		}
+		if !elsewhere {
+			return nil
 		}
 	}
 
@@ -63,6 +80,45 @@ func (s *Server) admitMember(p peer) error {
 		return nil // a leader does not add itself; its address may have changed, though
 	}
 
+	return s.addMember(p)
+}
+
+// replaceMoved takes the vote of a server that has come back on another machine, and adds it anew. Its
+// address does not just change: then its vote would count on both machines. It happens when nothing was heard
+// of the first machine for a while.
+func (s *Server) replaceMoved(p peer) error {
+	if !s.members.places.Settled(p.id) {
+		return nil
+	}
+
+	s.logger.Warn("taking the vote of a server that has come back on another machine, and adding it anew",
+		"name", p.name,
+		"server_id", p.id)
+	return s.addAnew(p)
+}
+
+// replaceRestored takes the vote of a server that lacks entries which it has acknowledged, and adds it anew.
+func (s *Server) replaceRestored(p peer) error {
+	s.logger.Error("a server lacks entries that it has acknowledged, its disk was put back to an earlier "+
+		"state: taking its vote, and adding it anew",
+		"name", p.name,
+		"server_id", p.id)
+	err := s.addAnew(p)
+	if err == nil {
+		s.consensus.transport.ForgetLost(raft.ServerID(p.id))
+	}
+	return err
+}
+
+func (s *Server) addAnew(p peer) error {
+	err := s.consensus.RemoveServer(raft.ServerID(p.id), 0, enqueueTimeout).Error()
+	if err != nil {
+		return err
+	}
+	return s.addMember(p)
+}
+
+func (s *Server) addMember(p peer) error {
 	s.logger.Info("adding a server to the raft configuration",
 		"name", p.name,
 		"server_id", p.id,
@@ -101,6 +157,12 @@ func (s *Server) dismissMembers(peers []peer) error {
 func (s *Server) removalReason(member raft.Server, peers []peer) string {
 	id := string(member.ID)
 	if id == s.id {
+		return ""
+	}
+
+	// After a change of its name a server is in the gossip twice.
+	alive := func(p peer) bool { return p.id == id && p.status == serf.StatusAlive }
+	if slices.ContainsFunc(peers, alive) {
 		return ""
 	}
 

@@ -17,6 +17,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/serf/serf"
 
+	"berth/internal/admission"
 	"berth/internal/backoff"
 	"berth/internal/level"
 	"berth/server/gossip"
@@ -38,6 +39,8 @@ const (
 	tagLevel     = "level" // see package level
 	tagZone      = "redundancy_zone"
 	tagNonVoting = "nonvoter" // this server never votes
+	tagMachine   = "machine"  // the identity of its machine
+	tagHeld      = "held"     // it must not vote: its data directory is from another machine
 	tagKEK       = "kek"      // the fingerprint of its key-encryption key: see package keys
 	tagACL       = "acl"      // the mode of access control in its configuration
 
@@ -50,6 +53,7 @@ type peer struct {
 	version, zone, kek, aclMode string
 	expect, level               int
 	bootstrapped, nonVoting     bool
+	held                        bool
 	status                      serf.MemberStatus
 }
 
@@ -64,6 +68,7 @@ type membership struct {
 	tagLock sync.Mutex
 	history gossip.History
 	names   *gossip.Names
+	places  *gossip.Places
 	least   atomic.Int32 // the least level of the servers
 	// joined is closed when another server has answered, or if none is configured.
 	joined chan struct{}
@@ -85,6 +90,12 @@ func startMembership(
 		changed: make(chan struct{}, 1),
 		joined:  make(chan struct{}),
 	}
+	m.places = gossip.NewPlaces(gossip.PlacesConfig{
+		Describe: describeMember,
+		Self:     serf.Member{Name: cfg.Name + "." + cfg.Region, Tags: tags},
+		Wait:     cfg.placeWait(),
+		Logger:   logger,
+	})
 
 	snapshot := filepath.Join(cfg.DataDir, "serf", "local.snapshot")
 	err := os.MkdirAll(filepath.Dir(snapshot), 0o700)
@@ -99,6 +110,7 @@ func startMembership(
 	sc.Tags[tagLevel] = strconv.Itoa(level.Now)
 	sc.EventCh = m.events
 	sc.SnapshotPath = snapshot
+	sc.Merge = m.places
 
 	// Without it a server that has left ignores its snapshot at the next start, and knows no other server.
 	sc.RejoinAfterLeave = true
@@ -136,6 +148,7 @@ func (m *membership) run(ctx context.Context) {
 		select {
 		case e := <-m.events:
 			m.history.Record(e, serverID)
+			m.places.Record(e)
 			m.learnLevel()
 			select {
 			case m.changed <- struct{}{}:
@@ -239,6 +252,16 @@ func serverID(m serf.Member) string {
 	return m.Tags[tagID]
 }
 
+// describeMember returns the ID of a server in the gossip, "" for another member, and where it runs.
+func describeMember(m serf.Member) (id string, at admission.Server) {
+	return serverID(m), admission.Server{
+		Name:    m.Name,
+		Address: m.Tags[tagRPCAddr],
+		Machine: structs.MachineID(m.Tags[tagMachine]),
+		Held:    m.Tags[tagHeld] == "1",
+	}
+}
+
 // peers lists the servers of the region, this one included, in the order of their IDs.
 func (m *membership) peers() []peer {
 	var out []peer
@@ -263,6 +286,7 @@ func (m *membership) peers() []peer {
 			level:        of,
 			bootstrapped: member.Tags[tagBootstrap] == "1",
 			nonVoting:    member.Tags[tagNonVoting] == "1",
+			held:         member.Tags[tagHeld] == "1",
 			status:       member.Status,
 		})
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -34,7 +35,10 @@ type consensus struct {
 	// verifier merges concurrent questions whether this server still leads. A question that comes while one
 	// is in flight shares the answer of the next one, which begins after it came.
 	verifier  coalesce.Batcher[struct{}, struct{}]
-	reloading sync.Mutex // held while the settings of Raft change
+	reloading sync.Mutex        // held while the settings of Raft change
+	machine   structs.MachineID // on which this server runs
+	// held is true while this server must not vote: see admission.MayVote.
+	held atomic.Bool
 	// fresh is true if this server has never been part of a cluster.
 	fresh bool
 }
@@ -60,6 +64,8 @@ func (s *Server) openRaft() (*consensus, error) {
 		files: files,
 		id:    raft.ServerID(s.id),
 		addr:  raft.ServerAddress(s.addr),
+
+		machine: s.cfg.machine(),
 	}
 
 	c.transport = raftnet.New(&raft.NetworkTransportConfig{
@@ -112,6 +118,11 @@ func (c *consensus) startRaft(
 		logger.Warn("failed to write the explanation of peers.json", "error", err)
 	}
 
+	err = c.hold(cfg.DataDir)
+	if err != nil {
+		return err
+	}
+
 	rc := raftConfig(cfg, c.id, logger)
 	c.Raft, err = raft.NewRaft(rc, machine, log, log, snapshots, c.transport)
 	if err != nil {
@@ -119,7 +130,7 @@ func (c *consensus) startRaft(
 	}
 
 	log.Serve()
-	return c.electAlone()
+	return errors.Join(c.judgeStart(cfg.DataDir, logger), c.electAlone())
 }
 
 // electAlone makes a server that is the only voter stand for election now. Nobody else can send the

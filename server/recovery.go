@@ -12,6 +12,7 @@ import (
 
 	"berth/fsm"
 	"berth/internal/durable"
+	"berth/server/raftfiles"
 	"berth/state"
 	"berth/structs"
 )
@@ -84,6 +85,12 @@ func (c *consensus) recoverPeers(cfg *Config, logger hclog.Logger) error {
 	err = raft.RecoverCluster(rc, machine, log, log, c.files.Snapshots, c.transport, *peers)
 	if err != nil {
 		return structs.Internalf("%s: replacing the members of the Raft configuration: %w", path, err)
+	}
+
+	// The operator's word is that this server is no copy.
+	err = raftfiles.KeepMachine(cfg.DataDir, c.machine)
+	if err != nil {
+		return err
 	}
 
 	// A crash before this takes the file in once more, with the same result.

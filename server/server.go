@@ -256,6 +256,14 @@ func (s *Server) tags() map[string]string {
 		tags[tagNonVoting] = "1"
 	}
 
+	if s.consensus.machine != "" {
+		tags[tagMachine] = string(s.consensus.machine)
+	}
+
+	if s.consensus.held.Load() {
+		tags[tagHeld] = "1"
+	}
+
 	return tags
 }
 
@@ -281,7 +289,11 @@ func (s *Server) Run(ctx context.Context) error {
 		}
 	})
 
-	loops.Go(func() { s.members.join(ctx, &s.cfg) })
+	loops.Go(func() {
+		s.members.join(ctx, &s.cfg)
+		s.announce(ctx)
+	})
+	loops.Go(func() { s.awaitRelease(ctx) })
 	listening, stopListening := context.WithCancel(context.Background())
 	var port sync.WaitGroup
 	port.Go(func() { s.listener.Run(listening) })
@@ -323,6 +335,11 @@ func (s *Server) Members() []*admin.AgentMember {
 	var out []*admin.AgentMember
 	for _, m := range s.members.serf.Members() {
 		out = append(out, gossip.Member(m))
+	}
+	for _, m := range s.members.places.Rejected() {
+		rejected := gossip.Member(m)
+		rejected.Status = gossip.StatusRejected
+		out = append(out, rejected)
 	}
 	return out
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// Transport is the transport of Raft with three differences.
+// Transport is the transport of Raft with five differences.
 //
 // Its pipelines end when Raft stops reading their answers. Raft reads answers until the first failure, and
 // may send further entries before it notices. The sending and the receiving goroutine would then wait for
@@ -17,10 +17,16 @@ import (
 // which Raft's shutdown does not wait, and Raft panics if it cannot store a new term in the closed files.
 //
 // It notes when the requests were sent that followers have answered, before Raft learns of the answers.
+//
+// It finds the followers that lack what they have acknowledged: see HasLost.
+//
+// It keeps a server from elections that may be a copy of another one: see Hold.
 type Transport struct {
 	*raft.NetworkTransport
 	gate     Gate
 	contacts contacts
+	losses   losses
+	hold     hold
 }
 
 // Gate is open until Raft ends.
@@ -34,6 +40,7 @@ func New(config *raft.NetworkTransportConfig, gate Gate) *Transport {
 	return &Transport{
 		NetworkTransport: raft.NewNetworkTransportWithConfig(config),
 		gate:             gate,
+		losses:           newLosses(),
 	}
 }
 
@@ -54,6 +61,9 @@ func (t *Transport) AppendEntries(
 	err := t.NetworkTransport.AppendEntries(id, target, req, resp)
 	if err == nil && resp.Success {
 		t.contacts.note(id, req.Term, sent)
+	}
+	if err == nil {
+		t.losses.note(id, req, resp)
 	}
 	return err
 }
@@ -85,6 +95,9 @@ func (t *Transport) AppendEntriesPipeline(
 		note: func(f raft.AppendFuture) {
 			t.contacts.note(id, f.Request().Term, f.Start())
 		},
+		answered: func(f raft.AppendFuture) {
+			t.losses.note(id, f.Request(), f.Response())
+		},
 		answers: make(chan raft.AppendFuture),
 		closed:  make(chan struct{}),
 	}
@@ -96,6 +109,7 @@ func (t *Transport) AppendEntriesPipeline(
 type pipeline struct {
 	raft.AppendPipeline
 	note     func(raft.AppendFuture) // a request that was answered with success
+	answered func(raft.AppendFuture) // any that was answered
 	answers  chan raft.AppendFuture
 	closed   chan struct{}
 	once     sync.Once
@@ -123,6 +137,9 @@ func (p *pipeline) forward() {
 			last := f.Error() != nil ||
 				!f.Response().Success ||
 				f.Response().Term > f.Request().Term
+			if f.Error() == nil {
+				p.answered(f)
+			}
 			if last {
 				_ = p.AppendPipeline.Close() // ends the wait of the sender; later answers are of no use
 			} else {

@@ -167,6 +167,23 @@ func (c *Cluster) Add(expect int) *Server {
 	return s
 }
 
+// AddCopy starts a server on a copy of the data directory of another one, with a name and addresses of its
+// own.
+func (c *Cluster) AddCopy(of *Server, change func(*server.Config)) *Server {
+	c.T.Helper()
+	configure := c.Configure
+	defer func() { c.Configure = configure }()
+	c.Configure = func(cfg *server.Config) {
+		configure(cfg)
+		change(cfg)
+		err := os.CopyFS(cfg.DataDir, os.DirFS(of.cfg.DataDir))
+		if err != nil {
+			c.T.Fatal(err)
+		}
+	}
+	return c.Add(0)
+}
+
 // patientAutopilot keeps servers that tests kill, because most tests start them again. It gives votes without
 // a wait, also on a slow machine.
 func patientAutopilot() autopilot.Settings {

@@ -45,6 +45,33 @@ func (c *Cluster) Elect(s *Server) {
 	}
 }
 
+// AskVote asks a server for its vote as a candidate with an ID would whose log is ahead of all others.
+func (c *Cluster) AskVote(s *Server, candidate string) (granted bool) {
+	c.T.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		c.T.Fatal(err)
+	}
+	transport := raft.NewNetworkTransport(dialingLayer{ln}, 1, Patience, io.Discard)
+	defer transport.Close()
+
+	const ahead = 1 << 40
+	req := &raft.RequestVoteRequest{
+		RPCHeader: raft.RPCHeader{
+			ProtocolVersion: raft.ProtocolVersionMax,
+			ID:              []byte(candidate),
+			Addr:            []byte("127.0.0.1:1"),
+		},
+		Term:               ahead,
+		LastLogIndex:       ahead,
+		LastLogTerm:        ahead,
+		LeadershipTransfer: true,
+	}
+	resp := new(raft.RequestVoteResponse)
+	err = transport.RequestVote("", raft.ServerAddress(s.Current().RPCAddr()), req, resp)
+	return err == nil && resp.Granted
+}
+
 // form waits until a server has the first Raft configuration, and lets it begin the election. So a cluster
 // with a long timeout does not wait for it. If that election fails, a later one begins by the timeout.
 func (c *Cluster) form() {

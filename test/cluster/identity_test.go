@@ -1,0 +1,204 @@
+package cluster_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"berth/server"
+	"berth/structs"
+	"berth/structs/admin"
+	"berth/test/cluster"
+)
+
+// otherMachine starts a server on another machine than that of the others, which is this one.
+func otherMachine(cfg *server.Config) { cfg.Machine = "machine:other" }
+
+// placeWait sets the time for which a failed server keeps its place.
+func placeWait(d time.Duration) cluster.Option {
+	return func(cfg *server.Config) { cfg.PlaceWait = d }
+}
+
+// rejects reports whether a server shows that it has rejected another one.
+func rejects(at *cluster.Server, addr string) bool {
+	return slices.ContainsFunc(at.Current().Members(), func(m *admin.AgentMember) bool {
+		return m.Status == "rejected" && m.Tags["rpc_addr"] == addr
+	})
+}
+
+// stat returns a counter of Raft.
+func stat(t *testing.T, s *cluster.Server, name string) uint64 {
+	t.Helper()
+	n, err := strconv.ParseUint(s.Current().Stats()[name], 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// The data directory of a server was copied, and both start. A cut has one of them on each side.
+func TestIdentity_ACopyOfAServerSplitsNothing(t *testing.T) {
+	t.Parallel()
+	c := cluster.New(t, 3, placeWait(time.Hour))
+	leader := c.Leader()
+	original, third := c.Others(leader)[0], c.Others(leader)[1]
+	awaitAllVote(t, c)
+	thirdID := peerOf(t, leader, third, "").ID
+	if err := original.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	twin := c.AddCopy(original, otherMachine)
+	at := twin.Current().RPCAddr()
+	c.Restart(original)
+	addr := original.Current().RPCAddr()
+	c.Await("the leader and the third server reject the copy, and name it", func() bool {
+		return rejects(leader, at) && rejects(third, at)
+	})
+	c.Await("the original has contact with its leader", func() bool {
+		_, _, known, _ := original.Current().Leader()
+		return known
+	})
+	if got := voters(t, leader); slices.Contains(got, at) || !slices.Contains(got, addr) {
+		t.Fatalf("the voters are %q, want %s and not %s", got, addr, at)
+	}
+
+	for _, one := range []*cluster.Server{leader, original} {
+		c.Net.Cut(one.Name, third.Name, twin.Name)
+	}
+	// The third server asks the copy for its vote, first in a term of its own.
+	before := stat(t, third, "term")
+	c.Elect(third)
+	c.Await("the third server stands for election", func() bool { return stat(t, third, "term") > before })
+	if c.AskVote(twin, thirdID) {
+		t.Error("the copy gives its vote")
+	}
+	if third.Leads() || twin.Leads() {
+		t.Error("a server leads with the vote of a copy")
+	}
+	side := c.Leader(leader, original)
+	if _, err := callWithin(side, cluster.Patience, admin.StatusPing, &structs.QueryRequest{}); err != nil {
+		t.Error(err)
+	}
+
+	c.Net.Heal()
+	c.Await("the three have one leader, and the copy none of its own", func() bool {
+		lead := c.Leader(leader, original, third)
+		return slices.Equal(voters(t, lead), addresses([]*cluster.Server{leader, original, third})) && !twin.Leads()
+	})
+}
+
+// The machine of a server is gone, and its disk is in another one. It gets its vote from a leader that was
+// elected without it.
+func TestIdentity_AServerOnAnotherMachineVotesAfterItWasAddedAnew(t *testing.T) {
+	t.Parallel()
+	c := cluster.New(t, 3, placeWait(time.Millisecond))
+	leader := c.Leader()
+	moved := c.Others(leader)[0]
+	id := killAndAwaitFailed(c, t, moved, leader)
+	c.Move(moved)
+	moved.Change(otherMachine)
+	c.Restart(moved)
+	if addr := moved.Current().RPCAddr(); slices.Contains(voters(t, c.Leader()), addr) {
+		t.Error("its vote counts on the new machine before it was added anew")
+	}
+	c.Await("it votes", func() bool {
+		at := c.Leader()
+		peer := peerOf(t, at, moved, id)
+		return peer != nil && peer.Voter && peer.Address == moved.Current().RPCAddr() &&
+			moved.Current().Member().Tags["held"] == ""
+	})
+
+	// It begins on this machine from now on, also if all start at the same time.
+	for _, s := range c.Servers {
+		if err := s.Kill(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, s := range c.Servers {
+		c.Restart(s)
+	}
+	if tag := moved.Current().Member().Tags["held"]; tag != "" {
+		t.Errorf("after a cold start it is held: %q", tag)
+	}
+	c.Leader()
+}
+
+// A server gets another address from DHCP, and is back before the others take it for failed.
+func TestIdentity_ARestartAtAnotherAddressKeepsTheVote(t *testing.T) {
+	t.Parallel()
+	c := cluster.New(t, 3, rareElections, func(cfg *server.Config) {
+		cfg.Autopilot.CleanupDeadServers = true
+		cfg.Autopilot.ServerStabilizationTime = time.Hour // who loses the vote does not get it again
+	})
+	leader := c.Leader()
+	awaitAllVote(t, c)
+	moved := c.Others(leader)[0]
+	id := peerOf(t, leader, moved, "").ID
+	if err := moved.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	c.Move(moved)
+	c.Restart(moved)
+	c.Await("the leader has it at its new address", func() bool {
+		peer := peerOf(t, leader, moved, id)
+		if peer == nil || !peer.Voter {
+			t.Fatal("it has lost its vote")
+		}
+		return peer.Address == moved.Current().RPCAddr()
+	})
+}
+
+// One server alone is its own majority.
+func TestIdentity_TheOnlyServerStartsOnAnotherMachine(t *testing.T) {
+	t.Parallel()
+	c := cluster.New(t, 1)
+	s := c.Leader()
+	if err := s.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	s.Change(otherMachine)
+	c.Restart(s)
+	c.Leader()
+}
+
+// The disk of a server was put back to an earlier state. It lacks what it has acknowledged, so its vote could
+// elect a leader that lacks it, too.
+func TestIdentity_ARestoredDiskHasNoVote(t *testing.T) {
+	t.Parallel()
+	c := cluster.New(t, 3, rareElections, func(cfg *server.Config) {
+		cfg.Autopilot.ServerStabilizationTime = time.Hour // who loses the vote does not get it again
+	})
+	leader := c.Leader()
+	awaitAllVote(t, c)
+	restored := c.Others(leader)[0]
+	id := peerOf(t, leader, restored, "").ID
+	if err := restored.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	earlier := filepath.Join(t.TempDir(), "earlier")
+	if err := os.CopyFS(earlier, os.DirFS(restored.DataDir())); err != nil {
+		t.Fatal(err)
+	}
+
+	c.Restart(restored)
+	c.AddNode("n1", cluster.NewStorage(c)).Kill()
+	at := leader.Store().Index()
+	c.Await("it has acknowledged entries since", func() bool { return restored.Store().Index() >= at })
+	if err := restored.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	err := errors.Join(os.RemoveAll(restored.DataDir()), os.CopyFS(restored.DataDir(), os.DirFS(earlier)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Restart(restored)
+	c.Await("its vote has ended", func() bool {
+		peer := peerOf(t, leader, restored, id)
+		return peer != nil && !peer.Voter
+	})
+	c.Await("it follows without a vote", func() bool { return restored.Store().Index() >= at })
+}
