@@ -39,8 +39,8 @@ type forOthers struct {
 	fault error // there is none: the agent must not start
 }
 
-// chooseAddress finds the address for others, if one is needed. The fault is not one of the configuration: the
-// network of the machine may come later.
+// chooseAddress finds the address for others, if one is needed. The fault is not one of the configuration:
+// the network of the machine may come later.
 func (c *Config) chooseAddress(machine func() (networks.Machine, error)) {
 	c.others = forOthers{}
 	needed := false
@@ -154,10 +154,12 @@ func (c *Config) checkFamilies() error {
 			host = strings.Trim(p.advertised, "[]")
 		}
 		advertised, hostErr := netip.ParseAddr(host)
-		if err != nil || hostErr != nil || bound.Is4() == advertised.Unmap().Is4() || bound == netip.IPv6Unspecified() {
+		sameFamily := bound.Is4() == advertised.Unmap().Is4() || bound == netip.IPv6Unspecified()
+		if err != nil || hostErr != nil || sameFamily {
 			continue
 		}
-		faults = append(faults, fmt.Errorf("advertise.%s is %s, and the port is bound to %s, which is of the other "+
+		faults = append(faults, fmt.Errorf("advertise.%s is %s, and the port is bound to %s, which is of the "+
+			"other "+
 			"family: bind to an address of the same one, or to :: for both (-bind, bind_addr, addresses.%s)",
 			p.name, structs.Cut(p.advertised, structs.MaxQuoted), bound, p.name))
 	}

@@ -76,7 +76,8 @@ func TestConfig_AdvertisesWhatOthersReach(t *testing.T) {
 func TestConfig_AdvertisesAnAddressOfIPv6(t *testing.T) {
 	c := DefaultConfig()
 	for configured, want := range map[string]string{
-		"2001:db8::9": "[2001:db8::9]:4747", "[2001:db8::9]": "[2001:db8::9]:4747", "[2001:db8::9]:1": "[2001:db8::9]:1",
+		"2001:db8::9": "[2001:db8::9]:4747", "[2001:db8::9]": "[2001:db8::9]:4747",
+		"[2001:db8::9]:1": "[2001:db8::9]:1",
 	} {
 		if got := c.advertise("", configured, 4747); got != want {
 			t.Errorf("%s: got %s, want %s", configured, got, want)

@@ -60,13 +60,13 @@ func Command() command.Command {
 	}
 }
 
-// ExitConfig is the exit code of an agent whose configuration is not valid: EX_CONFIG of sysexits.h. The units
-// of systemd do not start such an agent again. It is neither the exit code of another error nor that of a
-// panic, after which an agent has to start again.
+// ExitConfig is the exit code of an agent whose configuration is not valid: EX_CONFIG of sysexits.h. The
+// units of systemd do not start such an agent again. It is neither the exit code of another error nor that
+// of a panic, after which an agent has to start again.
 const ExitConfig = 78
 
-// InvalidConfig gives an error of the configuration the exit code ExitConfig. Only a fault of the text is one:
-// a file that cannot be read now may be read later.
+// InvalidConfig gives an error of the configuration the exit code ExitConfig. Only a fault of the text is
+// one: a file that cannot be read now may be read later.
 func InvalidConfig(err error) error {
 	if !structs.IsKind(err, structs.KindInvalid) {
 		return err

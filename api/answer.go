@@ -19,10 +19,10 @@ const maxRedirects = 5
 // maxTarget bounds the bytes of the target of a redirect that an error has.
 const maxTarget = 256
 
-// followRedirect is http.Client.CheckRedirect. A proxy that leads from http to https answers each request with
-// a redirect. net/http would repeat a write as a read, whose answer looks like a success. So a write is never
-// redirected. A read is, on the same host: another one would get the token. The answer that is not followed
-// becomes an error: see redirected.
+// followRedirect is http.Client.CheckRedirect. A proxy that leads from http to https answers each request
+// with a redirect. net/http would repeat a write as a read, whose answer looks like a success. So a write is
+// never redirected. A read is, on the same host: another one would get the token. The answer that is not
+// followed becomes an error: see redirected.
 func followRedirect(req *http.Request, via []*http.Request) error {
 	first := via[0]
 	isRead := first.Method == http.MethodGet || first.Method == http.MethodHead
@@ -45,7 +45,8 @@ func redirected(resp *http.Response) error {
 	const advice = "if the agent is there, name that address with -address or BERTH_ADDR"
 	asked := resp.Request.URL.Scheme + "://" + resp.Request.URL.Host
 	if resp.Request.Method == http.MethodGet {
-		return structs.Invalidf("%s redirects to %s, and a read is redirected %d times at most, on the same host, and "+
+		return structs.Invalidf("%s redirects to %s, and a read is redirected %d times at most, on the same "+
+			"host, and "+
 			"not from https to http; %s", asked, structs.Cut(base, maxTarget), maxRedirects, advice)
 	}
 	return structs.Invalidf("%s redirects to %s, and a write is never redirected: nothing was changed; %s",
@@ -53,8 +54,8 @@ func redirected(resp *http.Response) error {
 }
 
 // checkAnswer returns an error if an answer in JSON cannot be one of the type into which it is decoded: it is
-// null, or an object that has no field of the type. A proxy or another program has made it. A version of berth
-// may lack some of the fields.
+// null, or an object that has no field of the type. A proxy or another program has made it. A version of
+// berth may lack some of the fields.
 func checkAnswer(route *Route, answer reflect.Type, body []byte) error {
 	for answer.Kind() == reflect.Pointer {
 		answer = answer.Elem()

@@ -71,8 +71,8 @@ func newRedirecting(t *testing.T, status int) *redirecting {
 	return r
 }
 
-// TestClient_RedirectsNoWrite has all methods meet a proxy that leads to https: a write is an error that names
-// the target, and a read goes there.
+// TestClient_RedirectsNoWrite has all methods meet a proxy that leads to https: a write is an error that
+// names the target, and a read goes there.
 func TestClient_RedirectsNoWrite(t *testing.T) {
 	for _, status := range []int{http.StatusMovedPermanently, http.StatusFound, http.StatusPermanentRedirect} {
 		r := newRedirecting(t, status)
@@ -82,8 +82,8 @@ func TestClient_RedirectsNoWrite(t *testing.T) {
 		eachMethod(t, c, func(name string, err error) {
 			isWrite := r.sent != http.MethodGet
 			switch {
-			case isWrite && (!structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), r.server.URL) ||
-				len(r.arrived) > 0):
+			case isWrite && (!structs.IsKind(err, structs.KindInvalid) ||
+				!strings.Contains(err.Error(), r.server.URL) || len(r.arrived) > 0):
 				t.Errorf("%d: %s: got %v after the requests %q", status, name, err, r.arrived)
 			case !isWrite && len(r.arrived) != 1:
 				t.Errorf("%d: %s: got %v, and %d requests, want 1", status, name, err, len(r.arrived))
@@ -142,8 +142,8 @@ func TestClient_RedirectsAReadOnTheSameHostOnly(t *testing.T) {
 // streams are the methods whose answer is not JSON.
 var streams = []string{"AllocCat", "AllocLogs", "AllocReadAt", "AllocStream", "Metrics"}
 
-// needNothing are the methods whose callers need nothing of the answer but its success, or whose answer may be
-// empty.
+// needNothing are the methods whose callers need nothing of the answer but its success, or whose answer may
+// be empty.
 var needNothing = []string{
 	"AgentForceLeave", "AgentHealth", "AgentLeave", "AgentReload", "AllocChecks", "AllocGC", "AllocRestart",
 	"AllocSignal", "SnapshotRestore",

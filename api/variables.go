@@ -267,7 +267,8 @@ func (c *Client) VariableWrite(ctx context.Context, w VariableWrite) (*variable.
 	case resp.StatusCode == http.StatusConflict:
 		return nil, conflictOf(w.Path, &answer)
 	case !w.isAnsweredBy(&answer, resp.Header):
-		return nil, structs.Internalf("the answer of the agent at %s is not that to the write of a variable", c.cfg.Address)
+		return nil, structs.Internalf("the answer of the agent at %s is not that to the write of a variable",
+			c.cfg.Address)
 	}
 	return &answer, nil
 }

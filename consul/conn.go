@@ -56,8 +56,8 @@ func (c Config) Open() (*Conn, error) {
 	return conn, nil
 }
 
-// keepAnswer follows no redirect: net/http would make a write to a read, whose answer looks like a success, and
-// would carry the token to another address.
+// keepAnswer follows no redirect: net/http would make a write to a read, whose answer looks like a success,
+// and would carry the token to another address.
 func keepAnswer(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // Close ends idle connections.

@@ -61,8 +61,8 @@ func (s *Server) bootstrap(ctx context.Context) {
 	}
 }
 
-// tellWait names what a server without a cluster waits for, and the addresses at which the others try to reach
-// it: they see a wrong one in no other place.
+// tellWait names what a server without a cluster waits for, and the addresses at which the others try to
+// reach it: they see a wrong one in no other place.
 func (s *Server) tellWait() {
 	own := s.members.serf.LocalMember()
 	var seen []string
@@ -71,7 +71,8 @@ func (s *Server) tellWait() {
 			seen = append(seen, p.name+" at "+p.rpcAddr)
 		}
 	}
-	s.logger.Warn("waiting for a cluster; the other servers must reach this one at its two addresses (advertise, -bind)",
+	s.logger.Warn("waiting for a cluster; the other servers must reach this one at its two addresses "+
+		"(advertise, -bind)",
 		"rpc", s.addr,
 		"gossip", net.JoinHostPort(own.Addr.String(), strconv.Itoa(int(own.Port))),
 		"bootstrap_expect", s.cfg.BootstrapExpect,

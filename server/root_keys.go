@@ -36,6 +36,9 @@ func openState(s *Server) (err error) {
 		Logger:  s.logger,
 	})
 	if err == nil {
+		s.accessMode, err = openAccessMode(s.cfg.DataDir, s.store)
+	}
+	if err == nil {
 		s.consensus, err = s.openRaft()
 	}
 

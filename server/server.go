@@ -122,10 +122,6 @@ func New(cfg Config, logger hclog.Logger) (_ *Server, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s.accessMode, err = openAccessMode(cfg.DataDir, s.store)
-	if err != nil {
-		return nil, err
-	}
 	ln, err := net.Listen("tcp", cfg.RPCBind)
 	if err != nil {
 		return nil, structs.Internalf("listening for RPC: %w", err)

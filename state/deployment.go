@@ -162,8 +162,8 @@ func isCounted(tx Reader, a *structs.Allocation) bool {
 	return d != nil && d.Active()
 }
 
-// IsDeployed reports whether an active deployment needs the row of an ended allocation: the scheduler reads all
-// but those that it has replaced. A canary stays, because the deployment lists it.
+// IsDeployed reports whether an active deployment needs the row of an ended allocation: the scheduler reads
+// all but those that it has replaced. A canary stays, because the deployment lists it.
 func IsDeployed(tx Reader, a *structs.Allocation) bool {
 	replaced := a.NextAllocation != "" && !a.DeploymentStatus.IsCanary()
 	return isCounted(tx, a) && !replaced

@@ -44,15 +44,15 @@ func Reap(tx *WriteTx, p *structs.ReapRequest) error {
 	return nil
 }
 
-// changedSince reports whether a row with an index has changed since the request was made. A request without an
-// index is that of an older version.
+// changedSince reports whether a row with an index has changed since the request was made. A request without
+// an index is that of an older version.
 func changedSince(p *structs.ReapRequest, index uint64) bool {
 	return p.Index != 0 && index > p.Index
 }
 
-// reapableAlloc reports whether nothing needs the row of an allocation. A claim does until the node has released
-// the volume (csi.CheckClaims), and an active deployment does of those that it counts: all of them for an older
-// version.
+// reapableAlloc reports whether nothing needs the row of an allocation. A claim does until the node has
+// released the volume (csi.CheckClaims), and an active deployment does of those that it counts: all of them
+// for an older version.
 func reapableAlloc(tx Reader, a *structs.Allocation, p *structs.ReapRequest) bool {
 	deployed := IsDeployed(tx, a) || p.Index == 0 && isCounted(tx, a)
 	return a.ClientTerminal() && !deployed && !schema.ClaimsByNode.Has(tx, a.NodeID, a.ID)

@@ -122,8 +122,8 @@ func mayRunTask(a *acl.ACL, ns string, t *structs.Task) bool {
 	return true
 }
 
-// privilegesOf returns the rights that the submission of a task needs beside submit-job. A task that needs any
-// of them has rights over its host, and so has each command in it.
+// privilegesOf returns the rights that the submission of a task needs beside submit-job. A task that needs
+// any of them has rights over its host, and so has each command in it.
 func privilegesOf(t *structs.Task) []acl.Capability {
 	var rights []acl.Capability
 	if t.CSIPluginConfig != nil {

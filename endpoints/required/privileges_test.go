@@ -60,8 +60,8 @@ func TestPrivileges_AreAskedForTheTaskAndForCommandsInIt(t *testing.T) {
 	}
 }
 
-// checkRights compares the answer to the submission of a task with a right. A command in a task that needs any
-// is allowed with alloc-node-exec alone.
+// checkRights compares the answer to the submission of a task with a right. A command in a task that needs
+// any is allowed with alloc-node-exec alone.
 func checkRights(t *testing.T, field string, task structs.Task, right acl.Capability, want bool) {
 	t.Helper()
 	rules := submitter

@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// OutliveReaders makes the process go on when the reader of its output ends, such as a pipe, a supervisor or a
-// journal that was started again: a write then fails, and does not end the process. The runtime ends it
+// OutliveReaders makes the process go on when the reader of its output ends, such as a pipe, a supervisor or
+// a journal that was started again: a write then fails, and does not end the process. The runtime ends it
 // otherwise. Children inherit nothing of it, as they would inherit an ignored signal.
 func OutliveReaders() {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // nobody waits for it: the write has the error

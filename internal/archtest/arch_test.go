@@ -50,7 +50,7 @@ var onlyIn = map[string][]string{
 }
 
 // maxLines is the most that a file may have.
-const maxLines = 500
+const maxLines = 600
 
 type pkg struct {
 	ImportPath string

@@ -42,7 +42,8 @@ func readTestList(t *testing.T) (list []listedPackage) {
 var outsiders = regexp.MustCompile(`\b(consultest\.Start|dockertest\.Start\w*|plugintest\.Peer|nettest\.Plugins|` +
 	`PEER_BIN|chromedp|mkdocs|groff|linux\.uml)\b`)
 
-// binaryNeeded matches a test that needs the built binary or a browser: `make test` runs the stories of those.
+// binaryNeeded matches a test that needs the built binary or a browser: `make test` runs the stories of
+// those.
 var binaryNeeded = regexp.MustCompile(`"BERTH_BIN"`)
 
 // TestCommands_EachPackageHasOne holds that each package of tests belongs to exactly one of `make test`,

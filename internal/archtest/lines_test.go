@@ -12,9 +12,6 @@ import (
 // maxColumns is the most that a line of Go may have. A tab counts as one.
 const maxColumns = 110
 
-// maxFileLines is the most that a file of Go may have.
-const maxFileLines = 600
-
 // longText matches a string that loses by a wrap: on one line it can be searched for.
 var longText = regexp.MustCompile("`|\"(\\\\.|[^\"\\\\]){40}")
 
@@ -24,11 +21,7 @@ func TestLines_AreShort(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		lines := strings.Split(string(b), "\n")
-		if len(lines) > maxFileLines+1 {
-			t.Errorf("%s has %d lines; expected at most %d", path, len(lines)-1, maxFileLines)
-		}
-		for i, line := range lines {
+		for i, line := range strings.Split(string(b), "\n") {
 			if tooLong(path, line) {
 				t.Errorf("%s:%d: more than %d columns", path, i+1, maxColumns)
 			}

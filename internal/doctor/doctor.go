@@ -44,7 +44,8 @@ type Machine struct {
 	Client  bool   // the agent is a node
 	DataDir string // absolute
 	Ports   []Port
-	// Address is where other agents reach this one, and AddressWhy the reason of it. AddressFault: there is none.
+	// Address is where other agents reach this one, and AddressWhy the reason of it. AddressFault: there is
+	// none.
 	Address, AddressWhy string
 	AddressFault        error
 	TLS                 peertls.Config

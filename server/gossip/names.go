@@ -25,8 +25,8 @@ type Names struct {
 	fault  error
 }
 
-// WatchNames has a configuration of the gossip tell Names of each server. id is that of this one. A delegate of
-// the configuration is called after them.
+// WatchNames has a configuration of the gossip tell Names of each server. id is that of this one. A delegate
+// of the configuration is called after them.
 func WatchNames(sc *serf.Config, id string, idOf func(serf.Member) string, logger hclog.Logger) *Names {
 	n := &Names{
 		name:   sc.NodeName,
@@ -57,8 +57,8 @@ func (n *Names) NotifyMerge(members []*serf.Member) error {
 	return n.next.NotifyMerge(members)
 }
 
-// see notes a server with the own name. The gossip goes on with the one that it knows. The former place of this
-// server has the same ID, and after the loss of its disk the same address.
+// see notes a server with the own name. The gossip goes on with the one that it knows. The former place of
+// this server has the same ID, and after the loss of its disk the same address.
 func (n *Names) see(m *serf.Member) {
 	n.mu.Lock()
 	self := n.self
@@ -74,7 +74,8 @@ func (n *Names) see(m *serf.Member) {
 
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.fault = structs.Conflictf("the server at %s has the name of this one, %q: give each server a name of its own, "+
+	n.fault = structs.Conflictf("the server at %s has the name of this one, %q: give each server a name of "+
+		"its own, "+
 		"with -name (name)", at, n.name)
 	if n.logged != at {
 		n.logged = at

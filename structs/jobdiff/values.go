@@ -23,7 +23,8 @@ type differ struct {
 // the result.
 var notCompared = map[reflect.Type][]string{
 	reflect.TypeFor[structs.Job](): {
-		"ID", "TaskGroups", "Status", "StatusDescription", "Stable", "Version", "SubmitTime", "EndTime", "JobModifyIndex",
+		"ID", "TaskGroups", "Status", "StatusDescription", "Stable", "Version", "SubmitTime", "EndTime",
+		"JobModifyIndex",
 		"VersionTag", "ParentID", "Dispatched", "Payload", "DispatchIdempotencyToken",
 	},
 	reflect.TypeFor[structs.TaskGroup](): {"Name", "Tasks"},

@@ -41,8 +41,8 @@ const maxCommands = 12
 // with a volume, word for word.
 func TestStory_ReadmeMakesAClusterOfFiveMachines(t *testing.T) { testSite(t, "lan") }
 
-// They do so on machines with other networks, too, or the first agent says what is wrong and what to type. Only
-// the address of the first server differs.
+// They do so on machines with other networks, too, or the first agent says what is wrong and what to type.
+// Only the address of the first server differs.
 func TestReadme_SuitsTheNetworksOfMachines(t *testing.T) {
 	for name := range sites {
 		if name != "lan" {

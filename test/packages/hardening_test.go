@@ -11,8 +11,8 @@ import (
 	"berth/internal/testskip"
 )
 
-// open are the checks of `systemd-analyze security` that the unit of servers does not pass, with the reason of
-// each. It passes all others.
+// open are the checks of `systemd-analyze security` that the unit of servers does not pass, with the reason
+// of each. It passes all others.
 var open = map[string]string{
 	"RootDirectoryOrRootImage":              "the agent reads certificates and runs programs of the machine",
 	"PrivateMounts":                         "ProtectSystem gives it mounts of its own",

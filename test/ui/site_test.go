@@ -12,8 +12,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// TestSite_FindsTheAnswerOfWhy searches the site of the documentation for the words of an answer of `berth job
-// why`. The page that it finds has the next step. It skips the test without MkDocs.
+// TestSite_FindsTheAnswerOfWhy searches the site of the documentation for the words of an answer of `berth
+// job why`. The page that it finds has the next step. It skips the test without MkDocs.
 func TestSite_FindsTheAnswerOfWhy(t *testing.T) {
 	t.Parallel()
 	generator, err := exec.LookPath("mkdocs")

@@ -150,14 +150,14 @@ func (t *Table) shared(path string) bool {
 	return m != nil && peerGroup(m) != ""
 }
 
-// sharing is held while a directory is made a shared mount, or released: the mount table is read first, and two
-// callers that both read it would both mount.
+// sharing is held while a directory is made a shared mount, or released: the mount table is read first, and
+// two callers that both read it would both mount.
 var sharing sync.Mutex
 
 // MakeShared makes the directory, if it does not exist, and a shared mount of it: a bind mount on itself with
-// shared propagation. A second call changes nothing, also not the mounts below. Callers take turns. Of several
-// such mounts on each other it takes down those that nothing uses. The path must have no symbolic links in it:
-// see Resolve.
+// shared propagation. A second call changes nothing, also not the mounts below. Callers take turns. Of
+// several such mounts on each other it takes down those that nothing uses. The path must have no symbolic
+// links in it: see Resolve.
 func MakeShared(dir string) error {
 	err := os.MkdirAll(dir, 0o755)
 	if err != nil {
@@ -195,7 +195,8 @@ func MakeShared(dir string) error {
 }
 
 // unstack takes down the mounts on each other at a directory, except for one, and returns the mount table
-// then. Each of them shows each mount below the directory once more. A stack stays while files below are open or mounted.
+// then. Each of them shows each mount below the directory once more. A stack stays while files below are
+// open or mounted.
 func unstack(dir string) (*Table, error) {
 	for {
 		t, err := Read()
@@ -217,8 +218,8 @@ func unstack(dir string) (*Table, error) {
 	}
 }
 
-// stacked reports whether the two topmost mounts at a path are peers. The mounts that a task makes in its copy
-// of the one reach the other as well, so that the task does not need the topmost.
+// stacked reports whether the two topmost mounts at a path are peers. The mounts that a task makes in its
+// copy of the one reach the other as well, so that the task does not need the topmost.
 func (t *Table) stacked(path string) bool {
 	var peers []string
 	for _, m := range slices.Backward(t.mounts) {

@@ -106,8 +106,8 @@ func TestMakeShared_OnceAndRelease(t *testing.T) {
 	}
 }
 
-// sharedParent makes a directory below which each mount reaches its peers, as below the root of a machine with
-// systemd.
+// sharedParent makes a directory below which each mount reaches its peers, as below the root of a machine
+// with systemd.
 func sharedParent(t *testing.T) string {
 	t.Helper()
 	parent := filepath.Join(root(t), "parent")

@@ -18,8 +18,8 @@ import (
 // trialTime bounds the wait for a trial. Its sandbox shows directories of the host, which may hang.
 const trialTime = 10 * time.Second
 
-// trial makes one sandbox, as for a task. A container without privileges, or an agent without a capability, can
-// do some of the steps, and each task would fail at the others.
+// trial makes one sandbox, as for a task. A container without privileges, or an agent without a capability,
+// can do some of the steps, and each task would fail at the others.
 type trial struct {
 	mu    sync.Mutex
 	works bool          // a sandbox was made
@@ -123,13 +123,13 @@ func (d *Driver) trySandbox() error {
 	return nil
 }
 
-// userNamespace says that this process is in a user namespace, "" if it is not. path is /proc/self/uid_map: the
-// first one of a machine has all users.
+// userNamespace says that this process is in a user namespace, "" if it is not. path is /proc/self/uid_map:
+// the first one of a machine has all users.
 func userNamespace(path string) string {
 	text, err := os.ReadFile(path)
 	if err != nil || strings.Join(strings.Fields(string(text)), " ") == "0 0 4294967295" {
 		return ""
 	}
-	return " (the agent is in a user namespace, as in a container without privileges: run it on the machine itself, " +
-		"or in a container with privileges)"
+	return " (the agent is in a user namespace, as in a container without privileges: run it on the " +
+		"machine itself, or in a container with privileges)"
 }

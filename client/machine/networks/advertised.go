@@ -45,8 +45,10 @@ type Choice struct {
 type Families struct{ IPv4, IPv6 bool }
 
 // containers matches the names of interfaces that lead to containers and virtual machines of this machine
-// alone. One of them may have the default route, such as the bridge br-lan of a router. Then it leads further.
-var containers = regexp.MustCompile(`^(docker|cni|br-|virbr|veth|podman|nerdctl|lxcbr|lxdbr|incusbr|flannel|cali|` +
+// alone. One of them may have the default route, such as the bridge br-lan of a router. Then it leads
+// further.
+var containers = regexp.MustCompile(`^(docker|cni|br-|virbr|veth|podman|nerdctl|lxcbr|lxdbr|incusbr|` +
+	`flannel|cali|` +
 	`cilium|kube-|weave|vboxnet|vmnet|dummy)`)
 
 // Choose returns the address at which other machines reach this one: that of the default route, private or
@@ -83,10 +85,10 @@ func (m Machine) Choose(fit Families, own string) (Choice, error) {
 			return Choice{}, undecided(found)
 		}
 	}
-	return Choice{}, structs.Preconditionf("this machine has no address at which others reach it, only those of " +
-		"loopback and of bridges of containers: wait for its network, or name an address with advertise { http, rpc, " +
-		"serf }, or bind to an address with -bind (bind_addr), such as -bind 127.0.0.1 for an agent that only this " +
-		"machine reaches")
+	return Choice{}, structs.Preconditionf("this machine has no address at which others reach it, only " +
+		"those of loopback and of bridges of containers: wait for its network, or name an address with " +
+		"advertise { http, rpc, serf }, or bind to an address with -bind (bind_addr), such as -bind 127.0.0.1 " +
+		"for an agent that only this machine reaches")
 }
 
 // onRoute returns the address of the interface of a route: the first in the network of the gateway, else the
@@ -134,7 +136,8 @@ func undecided(found []Choice) error {
 	for _, c := range found[:min(len(found), maxShown)] {
 		names = append(names, fmt.Sprintf("%s (%s)", c.Address, c.Why))
 	}
-	return structs.Preconditionf("this machine has %d addresses and no default route, so the one at which others "+
+	return structs.Preconditionf("this machine has %d addresses and no default route, so the one at which "+
+		"others "+
 		"reach it is not known: %s: name one of them with -bind (bind_addr), or with advertise { http, rpc, serf }",
 		len(found), strings.Join(names, ", "))
 }
@@ -189,9 +192,9 @@ func lasting(all []net.Addr, passing map[netip.Addr]bool) (out []netip.Prefix) {
 	return out
 }
 
-// passingAddresses returns the IPv6 addresses that end by themselves, such as those of the privacy extensions,
-// or that are not usable yet or any more. path is /proc/net/if_inet6: address, index, length, scope, flags and
-// interface in hexadecimal.
+// passingAddresses returns the IPv6 addresses that end by themselves, such as those of the privacy
+// extensions, or that are not usable yet or any more. path is /proc/net/if_inet6: address, index, length,
+// scope, flags and interface in hexadecimal.
 func passingAddresses(path string) map[netip.Addr]bool {
 	const temporary, dadFailed, deprecated, tentative = 0x01, 0x08, 0x20, 0x40
 	found := map[netip.Addr]bool{}
@@ -215,8 +218,8 @@ func passingAddresses(path string) map[netip.Addr]bool {
 	return found
 }
 
-// gatewayIPv4 returns the gateway of the default route of an interface from /proc/net/route, whose third field
-// has it in the byte order of the machine. The zero address: it has none.
+// gatewayIPv4 returns the gateway of the default route of an interface from /proc/net/route, whose third
+// field has it in the byte order of the machine. The zero address: it has none.
 func gatewayIPv4(text, name string) netip.Addr {
 	for line := range strings.Lines(text) {
 		f := strings.Fields(line)

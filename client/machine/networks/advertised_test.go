@@ -59,12 +59,19 @@ func TestChoose_KnowsMachines(t *testing.T) {
 			both, "10.0.0.1", "on eth0",
 		},
 		"docker beside a public NIC": {
-			Machine{Interfaces: []Interface{lo, docker, nic("eth0", "203.0.113.5/24")}, IPv4: via("eth0", "203.0.113.1")},
+			Machine{
+				Interfaces: []Interface{lo, docker, nic("eth0", "203.0.113.5/24")},
+				IPv4:       via("eth0", "203.0.113.1"),
+			},
 			both, "203.0.113.5", "on eth0",
 		},
 		"docker and a LAN without a default route": {
-			Machine{Interfaces: []Interface{lo, docker, nic("br-0123456789ab", "172.18.0.1/16"), nic("virbr0", "192.168.122.1/24"),
-				nic("cni0", "10.42.0.1/24"), nic("berth", "10.99.0.1/20"), nic("eth0", "192.168.1.7/24")}},
+			Machine{
+				Interfaces: []Interface{
+					lo, docker, nic("br-0123456789ab", "172.18.0.1/16"), nic("virbr0", "192.168.122.1/24"),
+					nic("cni0", "10.42.0.1/24"), nic("berth", "10.99.0.1/20"), nic("eth0", "192.168.1.7/24"),
+				},
+			},
 			both, "192.168.1.7", "the only address that others may reach, on eth0",
 		},
 		"docker alone": {
@@ -82,7 +89,10 @@ func TestChoose_KnowsMachines(t *testing.T) {
 			both, "", "2 addresses and no default route",
 		},
 		"two addresses on the NIC of the default route": {
-			Machine{Interfaces: []Interface{lo, nic("eth0", "10.0.0.1/24", "203.0.113.5/24")}, IPv4: via("eth0", "203.0.113.1")},
+			Machine{
+				Interfaces: []Interface{lo, nic("eth0", "10.0.0.1/24", "203.0.113.5/24")},
+				IPv4:       via("eth0", "203.0.113.1"),
+			},
 			both, "203.0.113.5", "on eth0",
 		},
 		"a VPN beside a NIC": {
@@ -91,7 +101,10 @@ func TestChoose_KnowsMachines(t *testing.T) {
 			both, "192.168.1.7", "on eth0",
 		},
 		"a VPN with the default route": {
-			Machine{Interfaces: []Interface{lo, nic("eth0", "192.168.1.7/24"), nic("wg0", "10.8.0.2/24")}, IPv4: via("wg0", "")},
+			Machine{
+				Interfaces: []Interface{lo, nic("eth0", "192.168.1.7/24"), nic("wg0", "10.8.0.2/24")},
+				IPv4:       via("wg0", ""),
+			},
 			both, "10.8.0.2", "on wg0",
 		},
 		"a VPN and a NIC without a default route": {

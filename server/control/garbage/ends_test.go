@@ -326,7 +326,8 @@ func (w *testEnv) crashLoop(times int) *structs.Deployment {
 	return state.Deployment(w.Store.Read(), "d")
 }
 
-// A deployment may be active for as long as its job fails: it needs no row of an allocation that was replaced.
+// A deployment may be active for as long as its job fails: it needs no row of an allocation that was
+// replaced.
 func TestCollection_DeletesTheCrashLoopOfAnActiveDeployment(t *testing.T) {
 	w := newTestEnv(t)
 	w.addNode("n1")

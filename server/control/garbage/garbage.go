@@ -116,8 +116,8 @@ func (c Collection) addEndedJobs(g *garbage) {
 	}
 }
 
-// addEndedAllocs adds the allocations that are old or surplus. They are in the order of their ends, so the first
-// one that stays ends the search.
+// addEndedAllocs adds the allocations that are old or surplus. They are in the order of their ends, so the
+// first one that stays ends the search.
 func (c Collection) addEndedAllocs(g *garbage) {
 	before := c.Now.Add(-c.Keep.Eval).UnixNano()
 	surplus := surplusOf(state.EndedAllocs(g.tx), c.Keep.Rows)
