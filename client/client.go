@@ -70,6 +70,14 @@ type Deps struct {
 	Machine structs.MachineID
 }
 
+// place returns where this agent runs.
+func (d *Deps) place() proof.Place {
+	return proof.Place{
+		BootID:  cmp.Or(d.BootID, boottime.ID()),
+		Machine: cmp.Or(d.Machine, admission.ReadMachine("/")),
+	}
+}
+
 // Client is the agent of one node. The caller of New must call Run, which releases everything New took.
 type Client struct {
 	// It is set by open, since it needs the subsystems.
@@ -194,11 +202,7 @@ func (c *Client) open(deps Deps) (err error) {
 	}
 
 	c.logger = c.logger.With("node_id", c.id.NodeID)
-	at := proof.Place{
-		BootID:  cmp.Or(deps.BootID, boottime.ID()),
-		Machine: cmp.Or(deps.Machine, admission.ReadMachine("/")),
-	}
-	c.proof, err = proof.Load(c.db, cfg.StateDir(), at, c.logger)
+	c.proof, err = proof.Load(c.db, cfg.StateDir(), deps.place(), c.logger)
 	if err != nil {
 		return err
 	}

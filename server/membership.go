@@ -90,12 +90,7 @@ func startMembership(
 		changed: make(chan struct{}, 1),
 		joined:  make(chan struct{}),
 	}
-	m.places = gossip.NewPlaces(gossip.PlacesConfig{
-		Describe: describeMember,
-		Self:     serf.Member{Name: cfg.Name + "." + cfg.Region, Tags: tags},
-		Wait:     cfg.placeWait(),
-		Logger:   logger,
-	})
+	m.places = newPlaces(cfg, tags, logger)
 
 	snapshot := filepath.Join(cfg.DataDir, "serf", "local.snapshot")
 	err := os.MkdirAll(filepath.Dir(snapshot), 0o700)
@@ -140,6 +135,16 @@ func startMembership(
 
 	m.learnLevel()
 	return m, nil
+}
+
+// newPlaces makes the knowledge of where each server runs. It knows the place of this one.
+func newPlaces(cfg *Config, tags map[string]string, logger hclog.Logger) *gossip.Places {
+	return gossip.NewPlaces(gossip.PlacesConfig{
+		Describe: describeMember,
+		Self:     serf.Member{Name: cfg.Name + "." + cfg.Region, Tags: tags},
+		Wait:     cfg.placeWait(),
+		Logger:   logger,
+	})
 }
 
 // run records gossip events and signals them until ctx ends.

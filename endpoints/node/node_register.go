@@ -31,11 +31,7 @@ func completeNode(
 	// The facts that the servers own come from the row. The agent cannot change them.
 	node.DropServerFields()
 	if req.Agent != nil {
-		node.BootID = req.Agent.BootID
-		node.Machine = req.Agent.Machine
-		if len(req.Agent.Marks) > 0 {
-			node.Mark = req.Agent.Marks[0]
-		}
+		describeAgent(node, req.Agent)
 	}
 
 	// An operator may have changed the eligibility. The agent's setting counts only for a new node.
@@ -74,6 +70,15 @@ func completeNode(
 
 	// The bounds on sizes and numbers are common to all reports.
 	return node, cmp.Or(report.Node(node), report.Agent(req.Agent))
+}
+
+// describeAgent gives the row of a node what the next leader knows its agent by.
+func describeAgent(node *structs.Node, agent *structs.AgentProof) {
+	node.BootID = agent.BootID
+	node.Machine = agent.Machine
+	if len(agent.Marks) > 0 {
+		node.Mark = agent.Marks[0]
+	}
 }
 
 // checkNamed rejects a node that could not be found, authenticated or shown.

@@ -8,6 +8,11 @@ import (
 	"berth/structs"
 )
 
+// of returns what a leader knows of a node without a machine and a mark.
+func of(row *structs.Node, last *Last, volumes bool, leader string) Node {
+	return Node{Row: row, Last: last, HasVolumes: volumes, LeaderBoot: leader}
+}
+
 func TestCheck_AcceptsOneAgentOfANode(t *testing.T) {
 	ready := &structs.Node{ID: "n", Status: structs.NodeReady, BootID: "boot1"}
 	down := &structs.Node{ID: "n", Status: structs.NodeDown, BootID: "boot1"}
@@ -24,9 +29,6 @@ func TestCheck_AcceptsOneAgentOfANode(t *testing.T) {
 	rejected.Rejected = true
 
 	continued := &Last{AgentProof: *proof("boot1", "i", "")}
-	of := func(row *structs.Node, last *Last, volumes bool, leader string) Node {
-		return Node{Row: row, Last: last, HasVolumes: volumes, LeaderBoot: leader}
-	}
 	for name, c := range map[string]struct {
 		node     Node
 		given    *structs.AgentProof

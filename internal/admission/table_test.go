@@ -41,6 +41,16 @@ func changed(n structs.Node, change func(*structs.Node)) *structs.Node {
 // leader that has changed has no Last.
 func TestCheck_Table(t *testing.T) {
 	same := func(*structs.Node) {}
+	takenByCopy := func(n *structs.Node) {
+		n.Machine = m2
+		n.BootID = "b9"
+		n.Mark = "boot9"
+	}
+	beforeReboot := func(n *structs.Node) {
+		n.Status = structs.NodeDown
+		n.BootID = "b0"
+		n.Mark = "boot"
+	}
 	lost := func(n *structs.Node) { n.Status = structs.NodeDown }
 	knows := func(counts time.Duration) *Last {
 		return &Last{AgentProof: *agentOn(m1, "b1", "k", "j", claimed), Counts: counts}
@@ -109,11 +119,11 @@ func TestCheck_Table(t *testing.T) {
 		{"disk replaced, with the ID of the node",
 			changed(running, lost), ended, agentOn(m1, "b2", "x", "", []string{"new"}), true, false, asksFor},
 		{"the original after a copy got the node",
-			changed(running, func(n *structs.Node) { n.Machine, n.BootID, n.Mark = m2, "b9", "boot9" }),
+			changed(running, takenByCopy),
 			nil, next(m1, "b1", claimed), true, false, asksFor},
 
 		{"archive of the servers restored, from before the reboot",
-			changed(running, func(n *structs.Node) { n.Status, n.BootID, n.Mark = structs.NodeDown, "b0", "boot" }),
+			changed(running, beforeReboot),
 			nil, next(m1, "b2", rebooted), true, false, takes},
 		{"archive restored, and a copy comes",
 			changed(running, lost), nil, next(m2, "b9", rebooted), true, false, asksFor},

@@ -24,6 +24,11 @@ type acked struct{ term, index uint64 }
 func (l *losses) note(id raft.ServerID, req *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.acked == nil {
+		l.acked = map[raft.ServerID]acked{}
+		l.lost = map[raft.ServerID]bool{}
+	}
+
 	last := l.acked[id]
 	if !resp.Success {
 		if resp.Term == req.Term && last.term == req.Term && resp.LastLog < last.index && !l.lost[id] {
@@ -39,14 +44,6 @@ func (l *losses) note(id raft.ServerID, req *raft.AppendEntriesRequest, resp *ra
 	index := req.PrevLogEntry + uint64(len(req.Entries))
 	if req.Term > last.term || req.Term == last.term && index > last.index {
 		l.acked[id] = acked{req.Term, index}
-	}
-}
-
-func newLosses() losses {
-	return losses{
-		acked: map[raft.ServerID]acked{},
-		lost:  map[raft.ServerID]bool{},
-		found: make(chan struct{}, 1),
 	}
 }
 

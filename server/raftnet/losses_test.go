@@ -32,7 +32,7 @@ func TestLosses_FindWhatAServerHadAcknowledged(t *testing.T) {
 			answer(l, 3, 12, false, 8)
 		}, false},
 	} {
-		l := newLosses()
+		l := losses{found: make(chan struct{}, 1)}
 		c.answers(&l)
 		found := len(l.found) == 1
 		if l.lost["s1"] != c.lost || found != c.lost {

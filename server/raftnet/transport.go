@@ -40,7 +40,7 @@ func New(config *raft.NetworkTransportConfig, gate Gate) *Transport {
 	return &Transport{
 		NetworkTransport: raft.NewNetworkTransportWithConfig(config),
 		gate:             gate,
-		losses:           newLosses(),
+		losses:           losses{found: make(chan struct{}, 1)},
 	}
 }
 
