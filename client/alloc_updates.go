@@ -9,7 +9,6 @@ import (
 
 	"github.com/hashicorp/go-metrics"
 
-	"berth/client/membership/lease"
 	"berth/internal/backoff"
 	"berth/rpc"
 	"berth/structs"
@@ -196,9 +195,9 @@ func (c *Client) sendUpdates(ctx context.Context) error {
 // that was down is up, and the servers replace what was lost with it. They are to know which work is done.
 // A report that fails is repeated after the heartbeat.
 func (c *Client) reportFirst(
-	beat func(context.Context) (lease.Lease, error),
-) func(context.Context) (lease.Lease, error) {
-	return func(ctx context.Context) (lease.Lease, error) {
+	beat func(context.Context) (renewal, error),
+) func(context.Context) (renewal, error) {
+	return func(ctx context.Context) (renewal, error) {
 		// The other half of the time is for the heartbeat itself.
 		limited, cancel := context.WithTimeout(ctx, minBeatTimeout/2)
 		defer cancel()

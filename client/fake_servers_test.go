@@ -121,8 +121,12 @@ func (p *fakeServers) Call(ctx context.Context, addr, method string, req, resp a
 		return err
 	}
 	err = serve.Call(ctx, method, req, resp)
-	if method == structs.NodeHeartbeat.Name {
-		time.Sleep(holds)
+	if method == structs.NodeHeartbeat.Name && holds > 0 {
+		select {
+		case <-time.After(holds):
+		case <-ctx.Done():
+			return structs.Errorf(structs.KindTimeout, "calling %s: %w", method, ctx.Err())
+		}
 	}
 	if lose {
 		return structs.Errorf(structs.KindTimeout, "the answer is lost")

@@ -3,7 +3,6 @@ package client
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -112,6 +111,8 @@ func (c *Client) runLease(ctx context.Context) {
 	c.firstFingerprint(ctx)
 	pause := leaseRetry
 	unregistered := true
+	looks := checks{busy: map[string]bool{}}
+	defer looks.running.Wait()
 	failed := false // the last heartbeat
 	down := false   // the servers count this node as down since then
 	for ctx.Err() == nil {
@@ -126,15 +127,14 @@ func (c *Client) runLease(ctx context.Context) {
 			beat = c.reportFirst(beat)
 		}
 
-		before, _ := c.servers.First()
-		renewed, lost, err := c.renewLease(ctx, beat, held.TTL)
+		renewed, err := c.renewLease(ctx, beat, held.TTL)
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err == nil:
 			pause.Reset()
 			// The guard comes first: it stops what the lease protects.
-			tellRenewed(c.subsystems, renewed)
+			tellRenewed(c.subsystems, renewed.Lease)
 			if failed {
 				c.serversBack.Announce()
 			}
@@ -143,9 +143,10 @@ func (c *Client) runLease(ctx context.Context) {
 				notify(c.claimCheckDue) // the servers may have released claims of a node that was away
 			}
 			down = false
-			noteLease(c, &renewed, unregistered)
+			noteLease(c, &renewed.Lease, unregistered)
+			looks.begin(ctx, c, beatTimeout(renewed.TTL))
 			due := nextBeat(c.untilNextBeat(renewed.TTL), c.clock().Sub(renewed.Since))
-			unregistered = c.waitBeat(ctx, due, before, lost)
+			unregistered = c.waitBeat(ctx, due, renewed)
 			continue
 
 		// The row is gone: an operator has deleted the node, or the servers have lost it in a restore.
@@ -159,14 +160,28 @@ func (c *Client) runLease(ctx context.Context) {
 			unregistered = true // it takes over with the boot of its machine
 		}
 
-		// The servers may all have moved, so discovery is asked too.
 		failed = true
-		wait := pause.After(err)
-		c.logger.Warn("no lease from the servers, asking again", "retry_in", wait, "error", err)
-		c.findServers(ctx)
 		down = down || logDown(c, held)
-		backoff.Sleep(ctx, wait)
+		c.pauseLease(ctx, held, pause.After(err), err)
 	}
+}
+
+// pauseLease waits before the servers are asked for a lease again. They may all have moved, so discovery is
+// asked too. Both take little time while there is a lease to save.
+func (c *Client) pauseLease(ctx context.Context, held *lease.Lease, wait time.Duration, err error) {
+	limit := callTimeout
+	if held.TTL > 0 && !held.Ended(c.clock()) {
+		limit = lease.NewAsking(held.TTL, nil).Pace()
+	}
+	if structs.RetryAfter(err) == 0 {
+		wait = min(wait, limit)
+	}
+
+	c.logger.Warn("no lease from the servers, asking again", "retry_in", wait, "error", err)
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	c.findServers(limited)
+	backoff.Sleep(ctx, wait)
 }
 
 // logDown reports whether the servers count the node as down by a lease, and tells operators so.
@@ -238,8 +253,8 @@ func (c *Client) findServers(ctx context.Context) {
 	}
 }
 
-// beatTimeout returns the time that a server has to renew a lease of length ttl. The node sends its request
-// when half of the lease has passed, so it can still call another server before the lease ends.
+// beatTimeout returns the time that the servers have to renew a lease of length ttl. The node begins to ask
+// them when half of the lease has passed.
 func beatTimeout(ttl time.Duration) time.Duration {
 	if ttl <= 0 {
 		return callTimeout // there is no lease that could end
@@ -247,37 +262,36 @@ func beatTimeout(ttl time.Duration) time.Duration {
 	return min(max(ttl/2, minBeatTimeout), callTimeout)
 }
 
-// renewLease renews the lease. lost is closed with the connection that the server knows from then on. It
-// closes the connection to a server that does not answer in time: the server may be unreachable without a
-// reset, and all calls on that connection then continue with another server.
+// renewal is a lease that was granted.
+type renewal struct {
+	lease.Lease
+	addr string          // of the server that was asked
+	lost <-chan struct{} // closed with the connection over which the servers can call the node from then on
+}
+
+// renewLease renews the lease. If no server grants it in time, it closes the connection to the first one:
+// that server may be unreachable without a reset, and all calls on it then continue with another one.
 func (c *Client) renewLease(
-	ctx context.Context, renew func(context.Context) (lease.Lease, error), ttl time.Duration,
-) (renewed lease.Lease, lost <-chan struct{}, err error) {
+	ctx context.Context, renew func(context.Context) (renewal, error), ttl time.Duration,
+) (renewal, error) {
 	limited, cancel := context.WithTimeout(ctx, beatTimeout(ttl))
 	defer cancel()
-	// The connection is made before the request, so that the leader can call the node from the first renewal
-	// on.
-	addr, _ := c.servers.First()
-	lost, connected := c.connect(limited, addr)
-	if !connected && limited.Err() == nil {
-		c.servers.MoveToEnd(addr) // or the request would begin with another attempt to connect to it
+	before, _ := c.servers.First()
+	renewed, err := renew(limited)
+	kind := structs.KindOf(err)
+	if kind != structs.KindUnavailable && kind != structs.KindTimeout ||
+		structs.RetryAfter(err) > 0 || ctx.Err() != nil {
+		return renewed, err
 	}
 
-	renewed, err = renew(limited)
-	// An error that came in time is an answer, or was reported by the list of servers.
-	if err == nil || limited.Err() == nil ||
-		ctx.Err() != nil {
-		return renewed, lost, err
-	}
-
-	addr, _ = c.servers.First()
-	c.servers.MoveToEnd(addr)
+	c.servers.MoveToEnd(before)
 	// A pool of a test has no connections.
-	if p, ok := c.pool.(*rpc.Pool); ok {
-		p.Drop(addr)
+	p, ok := c.pool.(*rpc.Pool)
+	if ok && limited.Err() != nil {
+		p.Drop(before)
 	}
 
-	return renewed, lost, fmt.Errorf("server %s does not answer, turning to the others: %w", addr, err)
+	return renewed, err
 }
 
 // lockNode waits until no other write of the node's rows is in flight: writes take place one at a time, in
@@ -292,10 +306,10 @@ func (c *Client) lockNode(ctx context.Context) (unlock func(), err error) {
 }
 
 // register writes the node's rows: the node itself and all its plugin instances.
-func (c *Client) register(ctx context.Context) (lease.Lease, error) {
+func (c *Client) register(ctx context.Context) (renewal, error) {
 	unlock, err := c.lockNode(ctx)
 	if err != nil {
-		return lease.Lease{}, err
+		return renewal{}, err
 	}
 	defer unlock()
 
@@ -303,54 +317,78 @@ func (c *Client) register(ctx context.Context) (lease.Lease, error) {
 	// meanwhile.
 	belongs, err := cluster.Read(c.config().StateDir())
 	if err != nil {
-		return lease.Lease{}, err
+		return renewal{}, err
 	}
 
 	// The instances and the row are read under the lock, so their order is that of the requests.
 	instances := c.subsystems.Plugins.Instances()
+	inventory := c.readInventory()
+	allocs := c.allocs.countLive()
+	unsure := c.inDoubt
 	node := c.buildNode()
 	c.node.Store(node)
-	req := &structs.NodeRegisterRequest{
-		Node:      node.Copy(),
-		CSI:       instances,
-		Inventory: c.readInventory(),
-		Unsure:    c.inDoubt,
-		ClusterID: belongs,
-		Allocs:    c.allocs.countLive(),
-		Agent:     c.proof.Current(),
-	}
+	r, others, err := c.askBeside(ctx, func(ctx context.Context, server rpc.Caller) (granted, error) {
+		req := &structs.NodeRegisterRequest{
+			Node:      node.Copy(),
+			CSI:       instances,
+			Inventory: inventory,
+			Unsure:    unsure,
+			ClusterID: belongs,
+			Allocs:    allocs,
+			Agent:     c.proof.Current(),
+		}
 
-	req.Region = c.config().Region
-	// The lease is counted from the time of sending: the servers cannot have counted it for less.
-	sent := c.clock()
-	agent := *req.Agent // the call owns the request
-	resp, err := rpc.Call(ctx, c.servers, structs.NodeRegister, req)
-	c.proof.Answered(&agent, err)
+		req.Region = c.config().Region
+		agent := *req.Agent // the call owns the request
+		resp, err := rpc.Call(ctx, server, structs.NodeRegister, req)
+		c.proof.Answered(&agent, err)
+		if err != nil {
+			return granted{}, err
+		}
+		note := func() error { return c.noteRegistration(ctx, resp, instances) }
+		return granted{grantOf(resp.LeaseGrant), note}, nil
+	})
+	// This report may be applied after the next one, which is therefore written in any case.
+	c.inDoubt = others || err != nil && c.inDoubt
 	if err != nil {
-		// This report may be applied after the next one, which is therefore written in any case.
-		c.inDoubt = c.inDoubt || outcomeUnknown(err)
-		return lease.Lease{}, err
+		return renewal{}, err
 	}
 
-	err = cluster.Write(c.config().StateDir(), resp.ClusterID)
+	return c.renewedBy(r)
+}
+
+// noteRegistration acts on the answer to a registration.
+func (c *Client) noteRegistration(
+	ctx context.Context, resp *structs.NodeRegisterResponse, instances []*structs.CSIPluginInstance,
+) error {
+	err := cluster.Write(c.config().StateDir(), resp.ClusterID)
 	if err != nil { // a full disk does not keep a node from its work
 		c.logger.Error("failed to record the cluster of this node", "error", err)
 	}
 
 	c.ackedInstances = instancesByKey(instances)
-	c.inDoubt = false
 	notify(c.claimCheckDue) // the servers may have deleted the node meanwhile, and released its claims
 	c.servers.Set(resp.Servers)
 	// Only the first registration of an agent asks this: an agent that was cut off has not left.
 	if resp.Left && !isClosed(c.registered) {
-		err = c.departure.Return(ctx)
-	}
-	if err != nil {
-		return lease.Lease{}, err
+		err := c.departure.Return(ctx)
+		if err != nil {
+			return err
+		}
 	}
 
-	noteRegistered(c, len(instances), len(req.Node.Drivers))
-	return c.lease.Load().Renewed(grantOf(resp.LeaseGrant), sent)
+	noteRegistered(c, len(instances), len(c.node.Load().Drivers))
+	return nil
+}
+
+// renewedBy returns the lease of a request that was granted.
+func (c *Client) renewedBy(r *request) (renewal, error) {
+	err := r.grant.note()
+	if err != nil {
+		return renewal{}, err
+	}
+	renewed, err := c.lease.Load().Renewed(r.grant.Grant, r.sent)
+	return renewal{renewed, r.addr, r.lost}, err
 }
 
 // noteRegistered lets the loops begin that wait for the first registration.
@@ -364,28 +402,38 @@ func noteRegistered(c *Client, instances, drivers int) {
 }
 
 // heartbeat renews the lease and binds its connection to the node.
-func (c *Client) heartbeat(ctx context.Context) (lease.Lease, error) {
-	req := &structs.NodeHeartbeatRequest{
-		NodeID:   c.id.NodeID,
-		SecretID: c.id.SecretID,
-		Status:   structs.NodeReady,
-		CleanFor: c.comeback.CleanFor(),
-		Agent:    c.proof.OfHeartbeat(),
-	}
+func (c *Client) heartbeat(ctx context.Context) (renewal, error) {
+	inventory := c.reportInventory(ctx)
+	r, _, err := c.askBeside(ctx, func(ctx context.Context, server rpc.Caller) (granted, error) {
+		req := &structs.NodeHeartbeatRequest{
+			NodeID:    c.id.NodeID,
+			SecretID:  c.id.SecretID,
+			Status:    structs.NodeReady,
+			Inventory: inventory,
+			CleanFor:  c.comeback.CleanFor(),
+			Agent:     c.proof.OfHeartbeat(),
+		}
 
-	agent := *req.Agent // the call owns the request
-	req.Inventory = c.reportInventory(ctx)
-	req.Region = c.config().Region
-	sent := c.clock()
-	resp, err := rpc.Call(ctx, c.servers, structs.NodeHeartbeat, req)
-	c.proof.Answered(&agent, err)
+		req.Region = c.config().Region
+		agent := *req.Agent // the call owns the request
+		resp, err := rpc.Call(ctx, server, structs.NodeHeartbeat, req)
+		c.proof.Answered(&agent, err)
+		if err != nil {
+			return granted{}, err
+		}
+
+		note := func() error {
+			c.servers.Set(resp.Servers)
+			c.noteUnaccounted(resp.Unaccounted)
+			return nil
+		}
+		return granted{grantOf(resp.LeaseGrant), note}, nil
+	})
 	if err != nil {
-		return lease.Lease{}, err
+		return renewal{}, err
 	}
 
-	c.servers.Set(resp.Servers)
-	c.noteUnaccounted(resp.Unaccounted)
-	return c.lease.Load().Renewed(grantOf(resp.LeaseGrant), sent)
+	return c.renewedBy(r)
 }
 
 // grantOf returns what a leader granted. A server of level 1 leaves some of these empty.
@@ -401,16 +449,14 @@ func grantOf(g structs.LeaseGrant) lease.Grant {
 	}
 }
 
-// waitBeat waits until the next heartbeat is due: for a time, or less if another server than before is first
-// now (the leader has changed), if the connection is lost (the leader cannot call back, even if another call
+// waitBeat waits until the next heartbeat is due: for a time, or less if another server than that of the last
+// one is first now (the leader has changed), if the connection is lost (the leader cannot call back, even if another call
 // has made a new one), or if the node has to register again, which it reports.
-func (c *Client) waitBeat(
-	ctx context.Context, wait time.Duration, before string, lost <-chan struct{},
-) (register bool) {
+func (c *Client) waitBeat(ctx context.Context, wait time.Duration, last renewal) (register bool) {
 	begin := time.Now()
 	// The leader may have changed while the heartbeat was made.
 	addr, moved := c.servers.First()
-	if addr != before {
+	if addr != last.addr {
 		wait = minBeatGap
 	}
 
@@ -418,7 +464,7 @@ func (c *Client) waitBeat(
 	case <-time.After(wait):
 		return false
 	case <-moved:
-	case <-lost:
+	case <-last.lost:
 	case <-c.reregister:
 		register = true
 	case <-ctx.Done():
@@ -430,21 +476,18 @@ func (c *Client) waitBeat(
 	return register
 }
 
-// connect connects to a server, unless there is a connection. lost is closed with the connection, or already
-// closed if there is none. It is nil for a pool without connections.
-func (c *Client) connect(ctx context.Context, addr string) (lost <-chan struct{}, connected bool) {
+// connect connects to a server, unless there is a connection. lost is closed with the connection. It is nil
+// for a pool without connections.
+func (c *Client) connect(ctx context.Context, addr string) (lost <-chan struct{}, err error) {
 	p, ok := c.pool.(*rpc.Pool)
 	if !ok {
-		return nil, true
+		return nil, nil
 	}
 	s, err := p.Session(ctx, addr)
-	// A closed channel makes waitBeat ask again soon.
 	if err != nil {
-		none := make(chan struct{})
-		close(none)
-		return none, false
+		return nil, err
 	}
-	return s.Done(), true
+	return s.Done(), nil
 }
 
 // tellRenewed tells the subsystems of a new lease.

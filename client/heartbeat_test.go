@@ -292,7 +292,7 @@ func TestLease_CountsFromBeforeItsRequest(t *testing.T) {
 		r := newFixture(t)
 		r.start(false)
 		defer r.stop()
-		hold := 4 * time.Second
+		hold := 1500 * time.Millisecond
 		r.servers.do(func() { r.servers.holdsBeats = hold })
 		r.pass(5*time.Second + hold)
 		beats := r.servers.called("Node.UpdateStatus")
@@ -357,43 +357,6 @@ func TestDiffInstances_FindsChanges(t *testing.T) {
 		!reflect.DeepEqual(rm,
 			[]structs.CSIInstanceKey{{PluginID: "a", Kind: "node"}}) {
 		t.Errorf("upserts %v, removes %v", up, rm)
-	}
-}
-
-// The heartbeat notices a partitioned server early enough to renew the lease elsewhere.
-func TestLease_IsRenewedElsewhereBeforeItEnds(t *testing.T) {
-	for _, method := range []string{"Node.UpdateStatus", "Node.Register"} {
-		for _, ttl := range []time.Duration{time.Second, 10 * time.Second} {
-			t.Run(method+" "+ttl.String(), func(t *testing.T) {
-				inVirtualTime(t, func(t *testing.T) {
-					r := newFixture(t)
-					r.servers.ttl = ttl
-					r.start(false)
-					defer r.stop()
-					r.servers.do(func() {
-						r.servers.servers = []string{"s1:1", "s2:1"}
-						r.servers.hang = func(addr, _ string) bool { return addr == "s1:1" }
-						if method == "Node.Register" {
-							clear(r.servers.nodes)
-						}
-					})
-					if method == "Node.Register" {
-						notify(r.client.reregister)
-					}
-					cut := time.Now()
-					r.pass(3 * ttl)
-					for _, call := range r.servers.called(method) {
-						if call.addr == "s2:1" {
-							if took := call.at.Sub(cut); took > ttl+time.Second {
-								t.Errorf("the lease was renewed %s after the cut, its length is %s", took, ttl)
-							}
-							return
-						}
-					}
-					t.Error("the lease was not renewed")
-				})
-			})
-		}
 	}
 }
 

@@ -55,7 +55,10 @@ func (c *Client) reportInventory(ctx context.Context) *structs.NodeInventory {
 	}
 	// The servers decide about claims without an allocation, so they have to know the ends first.
 	c.allocs.resend()
-	if err := c.sendUpdates(ctx); err != nil {
+	// A server that does not answer must leave time for the heartbeat itself.
+	limited, cancel := context.WithTimeout(ctx, beatTimeout(c.lease.Load().TTL)/2)
+	defer cancel()
+	if err := c.sendUpdates(limited); err != nil {
 		c.logger.Warn("failed to report allocations, the node stays unaccounted", "error", err)
 		return nil
 	}

@@ -99,6 +99,26 @@ func (p *Pool) Session(ctx context.Context, addr string) (*Session, error) {
 	}
 }
 
+// Open returns the session to an address, nil if there is none now. It does not dial.
+func (p *Pool) Open(addr string) *Session {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	d := p.sessions[addr]
+	if d == nil {
+		return nil
+	}
+
+	select {
+	case <-d.done:
+		if d.broken() {
+			return nil
+		}
+		return d.session
+	default:
+		return nil
+	}
+}
+
 // dialOnce returns the session with an address, or begins one for all callers that ask meanwhile.
 func (p *Pool) dialOnce(addr string) (*dial, error) {
 	p.mu.Lock()

@@ -1,11 +1,13 @@
 // Package servers chooses the server that a node talks to: the leader first, so that the leader can call
-// the node back, and the next one when a server cannot be reached.
+// the node back, and the next one when a server cannot be reached. A server that did not answer is avoided:
+// it comes last until it has answered again, also if the others name it as the leader.
 //
 // It keeps no connections (the pool does) and knows no methods.
 package servers
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -30,29 +32,98 @@ type List struct {
 
 	suspended atomic.Bool // see Suspend
 
-	mu    sync.Mutex
-	addrs []string
-	moved chan struct{} // closed and replaced when the first address changes
+	mu      sync.Mutex
+	addrs   []string
+	leader  string          // the first of the last answer, "": no server has told
+	avoided map[string]bool // each is in addrs; true: Doubtful has named it
+	moved   chan struct{}   // closed and replaced when the first address changes
 }
 
 // New makes a list that begins with addrs.
 func New(pool Pool, addrs []string) *List {
 	return &List{
-		pool:  pool,
-		addrs: slices.Clone(addrs),
-		moved: make(chan struct{}),
+		pool:    pool,
+		addrs:   slices.Clone(addrs),
+		avoided: map[string]bool{},
+		moved:   make(chan struct{}),
 	}
 }
 
-// Set replaces the list by a server's answer, whose leader comes first. An empty answer changes nothing: a
-// server that knows no others must not leave the node without servers.
+// Set replaces the list by a server's answer, whose leader comes first. While the leader is avoided, the
+// first server stays so. An empty answer changes nothing: a server that knows no others must not leave the
+// node without servers.
 func (l *List) Set(addrs []string) {
 	if len(addrs) == 0 {
 		return
 	}
+
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.replace(slices.Clone(addrs))
+	maps.DeleteFunc(l.avoided, func(addr string, _ bool) bool {
+		return !slices.Contains(addrs, addr)
+	})
+	l.leader = addrs[0]
+	now := l.addrs[:min(len(l.addrs), 1)]
+	rank := func(addr string) int {
+		switch {
+		case l.avoids(addr):
+			return 2
+		case l.avoids(l.leader) && !slices.Contains(now, addr):
+			return 1
+		}
+		return 0
+	}
+
+	ordered := slices.Clone(addrs)
+	slices.SortStableFunc(ordered, func(a, b string) int { return rank(a) - rank(b) })
+	l.replace(ordered)
+}
+
+// Avoid puts a server last that did not answer, until Reached.
+func (l *List) Avoid(addr string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	i := slices.Index(l.addrs, addr)
+	if i < 0 {
+		return
+	}
+	l.avoided[addr] = l.avoided[addr]
+	l.replace(append(slices.Delete(slices.Clone(l.addrs), i, i+1), addr))
+}
+
+// Reached ends Avoid. The leader comes first again.
+func (l *List) Reached(addr string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.avoids(addr) {
+		return
+	}
+
+	delete(l.avoided, addr)
+	if addr == l.leader {
+		others := slices.DeleteFunc(slices.Clone(l.addrs), func(a string) bool { return a == addr })
+		l.replace(append([]string{addr}, others...))
+	}
+}
+
+// Doubtful returns the avoided servers that are to be looked at: each one once, and the leader by the last
+// answer always, since the servers call the node best over its connection.
+func (l *List) Doubtful() (addrs []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for addr, named := range l.avoided {
+		if !named || addr == l.leader {
+			addrs = append(addrs, addr)
+			l.avoided[addr] = true
+		}
+	}
+	return addrs
+}
+
+// avoids reports whether a server is avoided. The caller holds l.mu.
+func (l *List) avoids(addr string) bool {
+	_, avoided := l.avoided[addr]
+	return avoided
 }
 
 // replace sets the list, which has at least one address. The caller holds l.mu.
@@ -146,6 +217,19 @@ func (l *List) Call(ctx context.Context, method string, req, resp any) error {
 		}
 	}
 	return err
+}
+
+// At returns a caller of one server. It is for the requests of the lease, which have no epoch.
+func (l *List) At(addr string) rpc.Caller { return single{l.pool, addr} }
+
+type single struct {
+	pool Pool
+	addr string
+}
+
+// Call implements rpc.Caller.
+func (s single) Call(ctx context.Context, method string, req, resp any) error {
+	return s.pool.Call(ctx, s.addr, method, req, resp)
 }
 
 // mayServeElsewhere reports whether the called server has begun nothing of the request, and another one may

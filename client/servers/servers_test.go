@@ -127,6 +127,38 @@ func TestFirst_SignalsAnotherServer(t *testing.T) {
 	}
 }
 
+// A server that does not answer is not tried first again because another one names it as the leader.
+func TestAvoid_PutsAServerLastUntilItIsReached(t *testing.T) {
+	l := New(&pool{}, []string{"a", "b", "c"})
+	want := func(when string, want ...string) {
+		t.Helper()
+		if got := l.All(); !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", when, got, want)
+		}
+	}
+	l.Set([]string{"a", "b", "c"})
+	l.Avoid("a")
+	want("avoided", "b", "c", "a")
+	l.Set([]string{"a", "c", "b"})
+	want("the leader is avoided", "b", "c", "a")
+	for range 2 {
+		if got := l.Doubtful(); !slices.Equal(got, []string{"a"}) {
+			t.Errorf("to be looked at are %v, want the leader", got)
+		}
+	}
+	l.Reached("a")
+	want("reached", "a", "b", "c")
+	l.Avoid("a")
+	l.Set([]string{"c", "b", "a"})
+	want("another leader", "c", "b", "a")
+	if got := append(l.Doubtful(), l.Doubtful()...); !slices.Equal(got, []string{"a"}) {
+		t.Errorf("looked at %v, want it once", got)
+	}
+	l.Set([]string{"c", "b"})
+	l.Set([]string{"a", "c", "b"})
+	want("it was away", "a", "c", "b")
+}
+
 func TestList_ConcurrentUse(t *testing.T) {
 	p := &pool{errs: map[string]error{"a": structs.NotServedf("no leader")}}
 	l := New(p, []string{"a", "b"})

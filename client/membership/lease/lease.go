@@ -6,6 +6,8 @@
 //   - It counts from before it sent the request: the leader granted the lease later than that.
 //   - It counts in CLOCK_BOOTTIME, so a machine that was suspended wakes with its lease over.
 //   - The grant of an earlier term than the newest known one is no lease.
+//   - Several servers may be asked at a time. Each grant counts from its own request, and none shortens the
+//     lease.
 package lease
 
 import (
@@ -56,11 +58,15 @@ func (l Lease) GraceEnded(now boottime.Instant) bool {
 }
 
 // Renewed returns the lease after an answer to a request that was sent at an instant. It rejects the answer
-// of a former leader.
+// of a former leader. An answer to an earlier request than that of the lease changes nothing: the lease would
+// end sooner.
 func (l Lease) Renewed(g Grant, sent boottime.Instant) (Lease, error) {
 	if g.Term != 0 && g.Term < l.Term {
 		return l, fmt.Errorf("a former leader of term %d answered; the leader of term %d is known",
 			g.Term, l.Term)
+	}
+	if l.TTL > 0 && sent < l.Since {
+		return l, nil
 	}
 	return Lease{Grant: g, Since: sent}, nil
 }

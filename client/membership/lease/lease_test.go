@@ -65,3 +65,16 @@ func TestLease_IsNotRenewedByAFormerLeader(t *testing.T) {
 		}
 	}
 }
+
+// Two servers were asked, and the answer to the first request came last.
+func TestLease_IsNotShortenedByAnEarlierRequest(t *testing.T) {
+	grant := Grant{TTL: 10 * time.Second, Term: 3}
+	later, err := Lease{}.Renewed(grant, begin.Add(2*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := later.Renewed(grant, begin)
+	if err != nil || got != later {
+		t.Errorf("got %+v, %v; want the lease of the later request", got, err)
+	}
+}
