@@ -142,11 +142,11 @@ func (s *allocSet) local(allocID string) (disk.Local, bool) {
 	}, true
 }
 
-// lose ends an allocation that the node must not run any more, if it has a runner.
+// lose ends an allocation that the node must not run without a lease, if it has a runner.
 func (s *allocSet) lose(allocID, reason string) bool {
 	r := s.get(allocID)
 	if r != nil {
-		r.Lose(reason)
+		r.LoseLease(reason)
 	}
 	return r != nil
 }

@@ -33,6 +33,7 @@ func (c *Client) runnerDeps() allocrunner.Deps {
 		AllocHooks:       c.subsystems.AllocHooks,
 		TaskHooks:        c.subsystems.TaskHooks,
 		ServersContacted: c.contacted,
+		LeaseEnded:       c.subsystems.LeaseEnded,
 		Changed:          c.updates.enqueue,
 		DeniedUsers:      cfg.DeniedUsers(),
 		MaxKillTimeout:   cfg.MaxKillTimeout,

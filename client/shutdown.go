@@ -100,7 +100,7 @@ func runStopAlone(ctx context.Context, c *Client) {
 		for _, r := range c.allocs.all() {
 			after := stopAfter(r.Alloc())
 			if after != nil && c.clock() >= end.Add(*after) && !r.Stopping() {
-				r.Fail(fmt.Sprintf("the servers were not reached for %s after the end of the node's lease", *after))
+				r.StopAlone(fmt.Sprintf("the servers were not reached for %s after the end of the node's lease", *after))
 			}
 		}
 	}

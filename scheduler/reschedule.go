@@ -24,6 +24,10 @@ func (p *planner) classifyEndedAs(g *place.Group, a *structs.Allocation) rollout
 	case a.NextAllocation != "", a.ClientStatus == structs.AllocLost, p.endedBeforeUpdate(a):
 		s.Action = rollout.None
 		return s
+	// It is replaced at once, as one of a lost node is. Its policy is about tasks that fail by themselves.
+	case a.EndedByLease():
+		s.Action = rollout.None
+		return s
 	case d != nil && d.Status == structs.DeploymentFailed && a.DeploymentID == d.ID:
 		return s // its version does not work
 	case isDone(p, a):

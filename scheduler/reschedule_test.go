@@ -185,3 +185,36 @@ func TestReschedule_OnANodeWhoseClockIsAhead(t *testing.T) {
 		t.Errorf("plan: %s", describe(p))
 	}
 }
+
+// The node was cut off, and its tasks did not fail by themselves: there is no delay, and none that grows.
+func TestReschedule_AfterTheEndOfALease(t *testing.T) {
+	w := running(t, aJob("web", structs.JobService), "n1", "n2")
+	for range 3 {
+		w.clock = w.clock.Add(time.Minute)
+		a := w.allocs("web")[0]
+		do(w, state.AllocsClientUpdate, &structs.AllocsClientUpdateRequest{
+			NodeID: a.NodeID,
+			Allocs: []*structs.AllocClientUpdate{{
+				ID:           a.ID,
+				ClientStatus: structs.AllocFailed,
+				TaskStates: map[string]*structs.TaskState{"t": {
+					State:  structs.TaskDead,
+					Failed: true,
+					Events: []*structs.TaskEvent{{Type: structs.TaskEventLeaseEnded, FailsTask: true}},
+				}},
+			}},
+			WriteOptions: w.now(),
+		})
+		p := w.run("web")
+		if len(p.Place) != 1 || len(p.Followups) != 0 || p.Place[0].RescheduleTracker != nil {
+			t.Fatalf("plan: %s", describe(p))
+		}
+	}
+
+	w.clock = w.clock.Add(time.Minute)
+	w.client(w.allocs("web")[0], structs.AllocFailed)
+	p := w.run("web")
+	if len(p.Followups) != 1 || p.Followups[0].WaitUntil != w.clock.Add(30*time.Second).UnixNano() {
+		t.Errorf("a failure after it: %s", describe(p))
+	}
+}

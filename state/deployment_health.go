@@ -23,8 +23,8 @@ func reportedHealth(
 		return decidedHealth(tx, old, *h.Healthy, now)
 	case !isCounted(tx, a):
 		return old
-	// The loss of a node says nothing about the version that ran there.
-	case a.ClientTerminal() && a.ClientStatus != structs.AllocLost:
+	// The loss of a node, or of its lease, says nothing about the version that ran there.
+	case a.ClientTerminal() && a.ClientStatus != structs.AllocLost && !a.EndedByLease():
 		return decidedHealth(tx, old, false, now)
 	case reported:
 		return decidedHealth(tx, old, *h.Healthy, now)

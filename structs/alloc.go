@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -250,6 +251,22 @@ func (a *Allocation) ClientTerminal() bool {
 // IsUnknown reports whether the servers do not know what the allocation does: its node was down, and has not
 // reported since. It may run, so it holds its claims and the capacity of its node.
 func (a *Allocation) IsUnknown() bool { return a.ClientStatus == AllocUnknown }
+
+// EndedByLease reports whether the node has ended the allocation because its lease had ended. As after the
+// loss of a node, that says nothing about the version that ran there.
+func (a *Allocation) EndedByLease() bool {
+	if a.ClientStatus != AllocFailed {
+		return false
+	}
+	for _, s := range a.TaskStates {
+		if s != nil && slices.ContainsFunc(s.Events, func(e *TaskEvent) bool {
+			return e != nil && e.Type == TaskEventLeaseEnded
+		}) {
+			return true
+		}
+	}
+	return false
+}
 
 // ClientTerminal reports whether the allocation has ended on its node.
 func (s *AllocListStub) ClientTerminal() bool {

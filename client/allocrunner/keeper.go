@@ -1,7 +1,6 @@
 package allocrunner
 
 import (
-	"cmp"
 	"sync"
 	"time"
 
@@ -70,11 +69,21 @@ func (k *recordKeeper) saveBegun(recorded []string) error {
 	})
 }
 
-// saveFailure records the reason of the allocation's failure. The first reason stays.
-func (k *recordKeeper) saveFailure(reason string, lost bool) {
+// failure is that of a whole allocation: see allocRecord.
+type failure struct {
+	reason string
+	lost   bool
+	event  string
+}
+
+// saveFailure records the failure of the allocation. The first reason stays.
+func (k *recordKeeper) saveFailure(f failure) {
 	err := k.save(func(rec *allocRecord) {
-		rec.Failure = cmp.Or(rec.Failure, reason)
-		rec.Lost = rec.Lost || lost
+		if rec.Failure == "" {
+			rec.Failure = f.reason
+			rec.FailureEvent = f.event
+		}
+		rec.Lost = rec.Lost || f.lost
 	})
 	if err != nil {
 		k.logger.Error("failed to record the allocation's failure", "error", err)

@@ -19,6 +19,8 @@ type allocRecord struct {
 	// it lost a volume (Lost).
 	Failure string
 	Lost    bool
+	// FailureEvent is the type of the task events for it, "" for that of the others.
+	FailureEvent string `codec:",omitempty"`
 	// Received is the time at which the allocation came to this node.
 	Received time.Time
 	// Expired is set once the allocation is to end because of its group's max_run_duration.

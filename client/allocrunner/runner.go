@@ -38,6 +38,8 @@ type Deps struct {
 	ServersContacted <-chan struct{}
 	// Consul keeps services in the Consul of the node. It is nil on a node that uses none.
 	Consul services.Consul
+	// LeaseEnded reports whether an allocation ends with the lease of the node. nil: none does.
+	LeaseEnded func(allocID string) bool
 	// Changed takes each new state of the allocation for the servers. It must not block.
 	Changed func(*structs.AllocClientUpdate)
 }
@@ -205,6 +207,7 @@ func (r *Runner) share() *taskrunner.Shared {
 		MaxKillTimeout:   r.deps.MaxKillTimeout,
 		ServersContacted: r.deps.ServersContacted,
 		Hooks:            r.deps.TaskHooks,
+		LeaseEnded:       r.deps.LeaseEnded,
 
 		Logger:   r.logger,
 		AllocID:  r.id,
@@ -439,6 +442,6 @@ func (r *Runner) awaitMaySetUp(ctx context.Context) bool {
 func (r *Runner) failSetup(err error) {
 	r.logger.Error("failed to set up the allocation", "error", err)
 	reason := "setting up the allocation failed: " + err.Error()
-	r.record.saveFailure(reason, false)
+	r.record.saveFailure(failure{reason: reason})
 	r.orders.GiveUp(lifecycle.Cause{Reason: reason, Event: structs.TaskEventSetupFailure, Failed: true})
 }

@@ -1,6 +1,7 @@
 package allocrunner
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -21,14 +22,21 @@ func (r *Runner) Abandon(reason string) {
 // Lose fails the allocation because it has lost a volume. It kills the tasks at once, also during a stop, and
 // takes everything down. The next agent finds the failure in the record.
 func (r *Runner) Lose(reason string) {
-	r.record.saveFailure(reason, true)
+	r.record.saveFailure(failure{reason: reason, lost: true, event: structs.TaskEventLost})
 	r.orders.Lose(lifecycle.Cause{Reason: reason, Event: structs.TaskEventLost, Failed: true})
 }
 
-// Fail stops the tasks and fails the allocation. The next agent finds the failure in the record.
-func (r *Runner) Fail(reason string) {
-	r.record.saveFailure(reason, false)
-	r.orders.GiveUp(lifecycle.Cause{Reason: reason, Event: structs.TaskEventKilling, Failed: true})
+// LoseLease is Lose for an allocation that has lost the lease of its node.
+func (r *Runner) LoseLease(reason string) {
+	r.record.saveFailure(failure{reason: reason, lost: true, event: structs.TaskEventLeaseEnded})
+	r.orders.Lose(lifecycle.Cause{Reason: reason, Event: structs.TaskEventLeaseEnded, Failed: true})
+}
+
+// StopAlone stops the tasks and fails the allocation, which must not outlive the lease of its node by more
+// than a time. The next agent finds the failure in the record.
+func (r *Runner) StopAlone(reason string) {
+	r.record.saveFailure(failure{reason: reason, event: structs.TaskEventLeaseEnded})
+	r.orders.GiveUp(lifecycle.Cause{Reason: reason, Event: structs.TaskEventLeaseEnded, Failed: true})
 }
 
 // Destroy abandons the allocation. Once all is down, it removes the directory and the records, and Run
@@ -43,7 +51,8 @@ func (r *Runner) resumeStop() {
 	rec, rd := r.record.get()
 	switch {
 	case rec.Lost:
-		r.orders.Lose(lifecycle.Cause{Reason: rec.Failure, Event: structs.TaskEventLost, Failed: true})
+		event := cmp.Or(rec.FailureEvent, structs.TaskEventLost)
+		r.orders.Lose(lifecycle.Cause{Reason: rec.Failure, Event: event, Failed: true})
 	case rec.Expired:
 		r.orders.GiveUp(lifecycle.Expired)
 	case rec.Alloc.ServerTerminal():
@@ -51,7 +60,7 @@ func (r *Runner) resumeStop() {
 	case rec.Failure != "":
 		r.orders.GiveUp(lifecycle.Cause{
 			Reason: rec.Failure,
-			Event:  structs.TaskEventSetupFailure,
+			Event:  cmp.Or(rec.FailureEvent, structs.TaskEventSetupFailure),
 			Failed: true,
 		})
 	case rec.Restarting:

@@ -92,6 +92,7 @@ func Build(p Parts) (*Subsystems, error) {
 		TaskHooks:  guardedLast(guarding, taskHooks(p, ofTasks)),
 		Vault:      logins.fingerprint,
 		Renewed:    guarding.Renewed,
+		LeaseEnded: guarding.HasEnded,
 		Inventory:  plugins.Volumes().Inventory,
 		Endpoints:  append(endpoints(p, plugins, drivers), watched.endpoints()...),
 		Run: []func(context.Context){

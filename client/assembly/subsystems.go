@@ -83,6 +83,9 @@ type Subsystems struct {
 	Endpoints []rpc.Endpoint
 	// Renewed, if not nil, takes each new lease of the node, before any other use of it.
 	Renewed func(lease.Lease)
+	// LeaseEnded, if not nil, reports whether an allocation has ended, or is being ended, with the lease of the
+	// node.
+	LeaseEnded func(allocID string) bool
 	// Run are the subsystems' own loops. They end with ctx, after the runner of every allocation.
 	Run []func(ctx context.Context)
 	// Release, if not nil, removes what the subsystems made for the node itself and make again when it is

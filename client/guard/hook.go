@@ -103,6 +103,23 @@ func (h *taskHook) announce(env *hooks.TaskEnv) error {
 // Down implements hooks.Task.
 func (*taskHook) Down(context.Context) error { return nil }
 
+// HasEnded reports whether an allocation is due: the guard kills its tasks.
+func (g *Guard) HasEnded(allocID string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return structs.IsKind(g.checkDueOrdered(allocID), structs.KindConflict)
+}
+
+// checkDueOrdered is checkDue for an allocation that may have no order: it does not end with the lease. The
+// caller holds mu.
+func (g *Guard) checkDueOrdered(allocID string) error {
+	o, err := g.files.Get(allocID)
+	if err != nil || o == nil {
+		return err
+	}
+	return g.checkDue(allocID)
+}
+
 // mayStart returns a conflict if an allocation has ended, and is unavailable while the guard would end it.
 func (g *Guard) mayStart(allocID string) error {
 	g.mu.Lock()

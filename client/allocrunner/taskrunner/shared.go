@@ -36,6 +36,8 @@ type Shared struct {
 	ServersContacted <-chan struct{} // closed: the servers have sent the allocations of this node
 	// Hooks makes the hooks of a task, in the order of their Ups.
 	Hooks func(env *hooks.AllocEnv, task *structs.Task) []hooks.Task
+	// LeaseEnded reports whether an allocation ends with the lease of the node. nil: none does.
+	LeaseEnded func(allocID string) bool
 
 	// Of the allocation:
 	Logger   hclog.Logger

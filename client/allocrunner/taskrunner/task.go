@@ -247,7 +247,7 @@ func (t *Task) runUntilDead(ctx context.Context) {
 		d := h.Decide(policy, spec.Finite(t.shared.Alloc().Job), time.Now(), e)
 		if !d.Restart {
 			if d.Failed {
-				ev := newEvent(structs.TaskEventNotRestarting, "%s", d.Reason)
+				ev := newEvent(t.lastEvent(), "%s", d.Reason)
 				ev.FailsTask = true
 				t.record.emit(ev)
 			}
@@ -273,6 +273,15 @@ func (t *Task) runUntilDead(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// lastEvent is the type of the event of a task that has failed and does not start again. The guard kills
+// tasks without their agent, and the servers do not count that as a failure of the task.
+func (t *Task) lastEvent() string {
+	if t.shared.LeaseEnded != nil && t.shared.LeaseEnded(t.shared.AllocID) {
+		return structs.TaskEventLeaseEnded
+	}
+	return structs.TaskEventNotRestarting
 }
 
 // sleepUnless waits for d. It reports false if one of the contexts ended first.
