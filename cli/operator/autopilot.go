@@ -112,7 +112,7 @@ func serverHealthRows(servers []*admin.ServerHealth) (rows command.Grid) {
 	for _, s := range servers {
 		contact := s.LastContact.String()
 		if s.LastContact < 0 {
-			contact = "never"
+			contact = "no contact"
 		}
 
 		rows.AddRow(

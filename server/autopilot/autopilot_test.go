@@ -258,6 +258,29 @@ func TestRun_GivesNoVoteToAServerThatDoesNotFollow(t *testing.T) {
 	}
 }
 
+// The gossip still takes the server for alive: others hear of it.
+func TestHealth_OfAServerThatDoesNotAnswerAnyMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(members("s1", "s2")...)
+		w.start(t)
+		after(time.Minute)
+		for _, silent := range []bool{false, true, false} {
+			w.mu.Lock()
+			w.silent = silent
+			w.mu.Unlock()
+			after(time.Minute)
+			got, err := w.Health()
+			if err != nil || got.Healthy == silent {
+				t.Fatalf("silent: %t; the health is %+v, %v", silent, got, err)
+			}
+			s := got.Servers[1]
+			if s.Healthy == silent || (s.LastContact < 0) != silent || s.LastIndex != 45 || s.LastTerm != 2 {
+				t.Errorf("silent: %t; the server is %+v", silent, s)
+			}
+		}
+	})
+}
+
 // A server of the first release cannot tell how far it is.
 func TestRun_GivesAVoteToAnOlderServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

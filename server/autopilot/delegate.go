@@ -90,8 +90,9 @@ func (d delegate) KnownServers() map[raft.ServerID]*library.Server {
 	return known
 }
 
-// FetchServerStats asks all live servers at the same time. A server that does not answer has no statistics.
-// One of an older level cannot tell: it counts as healthy while the gossip takes it for alive.
+// FetchServerStats asks all live servers at the same time. A server that does not answer has had no contact:
+// the library would keep the statistics of its last answer, and call it healthy for ever. One of an older level
+// cannot tell: it counts as healthy while the gossip takes it for alive.
 func (d delegate) FetchServerStats(
 	ctx context.Context,
 	servers map[raft.ServerID]*library.Server,
@@ -116,20 +117,36 @@ func (d delegate) FetchServerStats(
 		}
 
 		calls.Go(func() {
-			stats, err := d.Ask(ctx, string(s.Address))
-			if err != nil {
+			answer, err := d.Ask(ctx, string(s.Address))
+			stats := d.silentStats(id)
+			if err == nil {
+				stats = statsOf(answer)
+			} else {
 				d.Logger.Debug("failed to ask a server for its statistics", "name", s.Name, "error", err)
-				return
 			}
 
 			mu.Lock()
 			defer mu.Unlock()
-			all[id] = statsOf(stats)
+			all[id] = stats
 		})
 	}
 
 	calls.Wait()
 	return all
+}
+
+// silentStats returns the statistics of a server that does not answer: the last known ones, without contact.
+func (d delegate) silentStats(id raft.ServerID) *library.ServerStats {
+	stats := library.ServerStats{}
+	pilot := d.running.Load()
+	if pilot != nil {
+		before := pilot.GetState().Servers[id]
+		if before != nil {
+			stats = before.Stats
+		}
+	}
+	stats.LastContact = -1
+	return &stats
 }
 
 func (d delegate) ownStats() *library.ServerStats {
