@@ -260,9 +260,10 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		write(e, admin.AutopilotConfigSet, rights.OperatorWrite, status.setAutopilotConfig),
 
 		// register checks the secret of its row.
-		mostlyUnchanged(write(e, structs.NodeRegister, byCertificate, nodes.Register)),
+		keepsNode(e, mostlyUnchanged(write(e, structs.NodeRegister, byCertificate, nodes.Register))),
 		write(e, structs.NodeDeregister, rights.NodeWrite, nodes.Deregister),
-		e.quick(mostlyUnchanged(nodeWrite(e, structs.NodeHeartbeat, rights.Node, nodes.Heartbeat))),
+		keepsNode(e, e.quick(mostlyUnchanged(nodeWrite(e, structs.NodeHeartbeat, rights.Node, nodes.Heartbeat)))),
+		slow(call(e, nodecalls.Relay, byCertificate, e.Nodes.Relay)),
 		nodeWrite(e, structs.NodeUpdateCSI, rights.Node, nodes.UpdateCSI),
 		write(e, structs.NodeEligibility, rights.NodeWrite, nodes.Eligibility),
 		write(e, nodeloss.NodeExtendLease, rights.NodeWrite, nodes.ExtendLease),

@@ -39,7 +39,7 @@ func BenchmarkHeartbeat(b *testing.B) {
 		Store:  store,
 		Raft:   s.Raft,
 		Leases: &countingLeases{},
-		Nodes:  nodeconn.NewSessions(),
+		Nodes:  nodeconn.NewSessions(nil),
 		Logger: hclog.NewNullLogger(),
 		Level:  func() int { return level.Now },
 	})

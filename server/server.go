@@ -158,7 +158,7 @@ func (s *Server) createServices(ln net.Listener) {
 	s.leases = leases.New(cfg.control().Leases, nil)
 	s.calls = workqueue.NewLoads()
 	s.locks = varlocks.New(varlocks.Config{Store: s.store, Proposer: s, Logger: logger})
-	s.nodes = nodeconn.NewSessions()
+	s.nodes = nodeconn.NewSessions(peerServers{s})
 	s.autopilot = autopilot.New(autopilotDeps(s))
 	s.Backup = backup.New(cfg.Backup, s.SnapshotSave, s.logger)
 	s.forget = &forget.Loop{

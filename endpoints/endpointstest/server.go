@@ -54,7 +54,7 @@ func New(t testing.TB, config ...core.Settings) *Server {
 		Raft:           s.Raft,
 		Leases:         s.Leases,
 		Autopilot:      FakeAutopilot{},
-		Nodes:          nodeconn.NewSessions(),
+		Nodes:          nodeconn.NewSessions(nil),
 		Logger:         hclog.NewNullLogger(),
 		Level:          func() int { return level.Now },
 		Now:            func() time.Time { return s.Clock },

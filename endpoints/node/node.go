@@ -45,7 +45,8 @@ func NewNodes(s *core.Server) Nodes {
 }
 
 // renewLease renews the lease of a node. It also keeps the connection of a request that the node made itself,
-// over which the leader calls the node. A forwarded request came over the connection of another server.
+// over which the leader calls the node. A forwarded request came over the connection of another server, which
+// keeps it: see Endpoints.keepsNode.
 //
 // The check of the leadership begins after the request has arrived. Without it, a leader that was frozen
 // would grant a lease of which its successor does not know. In the meantime the new leader may have counted
@@ -54,7 +55,10 @@ func (n Nodes) renewLease(
 	ctx context.Context, nodeID string, agent *structs.AgentProof, w *structs.WriteOptions,
 ) (structs.LeaseGrant, error) {
 	session := rpc.SessionFrom(ctx)
-	if session != nil && !w.Forwarded {
+	switch {
+	case w.Forwarded:
+		n.Nodes.NoteElsewhere(nodeID)
+	case session != nil:
 		n.Nodes.Bind(nodeID, session)
 	}
 

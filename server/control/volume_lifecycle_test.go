@@ -86,7 +86,7 @@ func (p *plugin) serve() *rpc.Server {
 // deleted.
 func TestLoops_TakeAJobFromPlacementToDeletedVolume(t *testing.T) {
 	w := newTestEnv(t)
-	nodes := nodeconn.NewSessions()
+	nodes := nodeconn.NewSessions(nil)
 	w.Nodes = nodes
 	e := endpoints.New(core.Deps{
 		Store:  w.Store,

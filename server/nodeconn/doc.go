@@ -2,8 +2,8 @@
 //
 // Its rules:
 //
-//   - It uses the newest connection of a node. An unavailable call was not delivered, or the node did not
-//     begin it.
+//   - It uses the newest connection of a node, which another server may have: a node works also if it does
+//     not reach the leader. An unavailable call was not delivered, or the node did not begin it.
 //   - The choice of a controller is a function of the rows. Calls for one object go to the same controller
 //     while that one is reachable.
 //   - Another controller is called only after unavailable, and not after ABORTED (TryNext): the same call is

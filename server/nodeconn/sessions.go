@@ -19,16 +19,22 @@ type Session interface {
 // Sessions has the connection over which each node can be called. An ended session is removed when a call
 // finds it, so the map holds at most about twice as many as are alive.
 type Sessions struct {
-	mu      sync.Mutex
-	byNode  map[string]Session
-	sweepAt int
+	peers Peers // nil: there are no other servers
+
+	mu     sync.Mutex
+	byNode map[string]Session
+	// elsewhere has the nodes of byNode that last spoke to another server: they may not reach this one.
+	elsewhere map[string]bool
+	sweepAt   int
 }
 
-// NewSessions returns an empty set.
-func NewSessions() *Sessions {
+// NewSessions returns an empty set. peers is nil for a server without others.
+func NewSessions(peers Peers) *Sessions {
 	return &Sessions{
-		byNode:  map[string]Session{},
-		sweepAt: 64,
+		peers:     peers,
+		byNode:    map[string]Session{},
+		elsewhere: map[string]bool{},
+		sweepAt:   64,
 	}
 }
 
@@ -37,13 +43,14 @@ func (s *Sessions) Bind(nodeID string, session Session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.byNode[nodeID] = session
+	delete(s.elsewhere, nodeID)
 	if len(s.byNode) < s.sweepAt {
 		return
 	}
 
 	for id, old := range s.byNode {
 		if hasEnded(old) {
-			delete(s.byNode, id)
+			s.forget(id)
 		}
 	}
 
@@ -54,7 +61,23 @@ func (s *Sessions) Bind(nodeID string, session Session) {
 func (s *Sessions) Drop(nodeID string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.forget(nodeID)
+}
+
+// forget removes a node. The caller holds s.mu.
+func (s *Sessions) forget(nodeID string) {
 	delete(s.byNode, nodeID)
+	delete(s.elsewhere, nodeID)
+}
+
+// NoteElsewhere notes that a node has spoken to another server, until the next Bind. The connection to it, if
+// there is one, may be dead without a reset.
+func (s *Sessions) NoteElsewhere(nodeID string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.byNode[nodeID] != nil {
+		s.elsewhere[nodeID] = true
+	}
 }
 
 // Session returns the connection over which the node can be called now, nil if there is none.
@@ -63,7 +86,7 @@ func (s *Sessions) Session(nodeID string) Session {
 	defer s.mu.Unlock()
 	session := s.byNode[nodeID]
 	if session != nil && hasEnded(session) {
-		delete(s.byNode, nodeID)
+		s.forget(nodeID)
 		return nil
 	}
 	return session
@@ -78,15 +101,22 @@ func hasEnded(s Session) bool {
 	}
 }
 
-// Call calls a method of a node. Without a session it is unavailable: nothing was sent.
+// Call calls a method of a node, over the connection of another server if the node speaks to that one.
+// Without any connection it is unavailable: nothing was sent.
 func (s *Sessions) Call(ctx context.Context, nodeID, method string, req, resp any) error {
 	session := s.Session(nodeID)
-	if session == nil {
-		return structs.Unavailablef(
-			"node %s has no connection to the leader now; it connects with its next heartbeat",
-			structs.ShortID(nodeID))
+	s.mu.Lock()
+	elsewhere := s.elsewhere[nodeID]
+	s.mu.Unlock()
+	if session != nil && !elsewhere {
+		return session.Call(ctx, method, req, resp)
 	}
-	return session.Call(ctx, method, req, resp)
+
+	called, err := s.relay(ctx, nodeID, method, req, resp)
+	if session != nil && !called {
+		return session.Call(ctx, method, req, resp)
+	}
+	return err
 }
 
 // Caller calls methods of nodes: *Sessions, or a test's.

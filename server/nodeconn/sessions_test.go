@@ -19,7 +19,7 @@ func (s *fakeSession) RemoteAddr() net.Addr {
 }
 
 func TestSessions_RemoveEndedSessions(t *testing.T) {
-	s := NewSessions()
+	s := NewSessions(nil)
 	gone := make(chan struct{})
 	close(gone)
 	for i := range 1000 {

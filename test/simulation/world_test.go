@@ -82,7 +82,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 		Store:  w.store,
 		Raft:   w.log,
 		Leases: w.deps.Leases,
-		Nodes:  nodeconn.NewSessions(),
+		Nodes:  nodeconn.NewSessions(nil),
 		Logger: hclog.NewNullLogger(),
 		Level:  func() int { return level.Now },
 	})

@@ -39,7 +39,7 @@ func (c Cluster) NewAPI() (h http.Handler, end func(), err error) {
 	s := rpc.NewServer(logger, endpoints.New(core.Deps{
 		Store:  store,
 		Raft:   leader{},
-		Nodes:  nodeconn.NewSessions(), // no node answers
+		Nodes:  nodeconn.NewSessions(nil), // no node answers
 		Logger: logger,
 		Level:  func() int { return level.Now },
 	}).List()...)
