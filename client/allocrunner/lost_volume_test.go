@@ -62,7 +62,8 @@ func TestRunner_KeepsALostVolumeLost(t *testing.T) {
 		fx.fail["up b"] = func() error { <-block; return context.Canceled }
 		r := a.new(testAlloc("web"))
 		synctest.Wait()
-		r.record.saveFailure(failure{reason: "volume data was taken away", lost: true}) // and then the agent is killed
+		// And then the agent is killed.
+		r.record.saveFailure(failure{reason: "volume data was taken away", lost: true})
 		a.cancel()
 		close(block)
 		a.stop()

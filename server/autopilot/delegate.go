@@ -91,8 +91,8 @@ func (d delegate) KnownServers() map[raft.ServerID]*library.Server {
 }
 
 // FetchServerStats asks all live servers at the same time. A server that does not answer has had no contact:
-// the library would keep the statistics of its last answer, and call it healthy for ever. One of an older level
-// cannot tell: it counts as healthy while the gossip takes it for alive.
+// the library would keep the statistics of its last answer, and call it healthy for ever. One of an older
+// level cannot tell: it counts as healthy while the gossip takes it for alive.
 func (d delegate) FetchServerStats(
 	ctx context.Context,
 	servers map[raft.ServerID]*library.Server,
