@@ -19,7 +19,12 @@ const (
 	ConsistentState   Property = "consistent-state"
 	EqualReplay       Property = "equal-replay"
 	NothingStuck      Property = "nothing-stuck"
+	NeedlessEnd       Property = "needless-end"
 )
+
+// LeaseShare bounds NeedlessEnd: a task ends with the lease only if a leader could not be reached within that
+// part of it before its end.
+const LeaseShare = 2
 
 // The properties that the chaos run alone checks.
 const (
@@ -66,6 +71,8 @@ var All = []struct {
 	{EqualReplay, "A second server that applies the same log has the same state, byte for byte.", allFaults},
 	{NothingStuck, "An hour after the last fault, at the latest, each job runs, nothing waits, and no machine " +
 		"that is gone has a claim.", "the faults have ended, and an operator has confirmed each machine that is gone"},
+	{NeedlessEnd, "No task is ended by the end of a lease while its node reached a majority of the servers with a " +
+		"leader for half of the lease before.", allFaults},
 	{LostRecord, "A record whose write was acknowledged is on the volume.", chaosFaults},
 	{NothingLeft, "No process, mount or cgroup stays when all jobs have stopped, or after a loss of power.", chaosFaults},
 	{EqualServers, "The lists of all servers are equal.", "the faults of the chaos run have ended"},

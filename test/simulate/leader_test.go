@@ -18,6 +18,16 @@ import (
 	"berth/structs"
 )
 
+// serverNames are the servers. One of them may be silent: a node waits for its answers in vain.
+var serverNames = []string{"s0", "s1", "s2"}
+
+// leads stands for the server that leads.
+const leads = -1
+
+// silentFor is how long the server is silent whose leadership a script ends, which is longer than a lease of
+// the default length.
+const silentFor = 12 * time.Second
+
 // leader is a server in one leadership, with its loops.
 type leader struct {
 	w       *world
@@ -38,6 +48,9 @@ type leader struct {
 // elect makes a server the leader.
 func (w *world) elect() {
 	w.term++
+	for w.silent[w.leads] > w.now {
+		w.leads = w.IntN(len(serverNames))
+	}
 	l := &leader{
 		w:      w,
 		term:   w.term,
@@ -84,6 +97,12 @@ func (l *leader) lose(why string) {
 	l.w.note("the leader of term %d is lost: %s", l.term, why)
 	l.w.leader = nil
 	l.cancel()
+	l.w.silent = [3]time.Duration{}
+	if l.w.script != nil {
+		l.w.silent[l.w.leads] = l.w.now + silentFor
+	} else if !l.w.quiet {
+		l.w.silent[l.w.leads] = l.w.now + l.w.lasting()
+	}
 	end := time.Duration(0)
 	if !l.w.quiet && l.w.chance(2) {
 		end = l.w.upTo(time.Minute)
@@ -251,6 +270,7 @@ func (l *leader) grant(n *node, reply func(any, error)) {
 	delay := l.w.upTo(2 * time.Millisecond)
 	if !l.w.quiet && l.w.chance(100) {
 		delay = l.w.upTo(10 * time.Second)
+		n.unreached = l.w.now + delay
 	}
 	l.w.after(delay, func() {
 		if l.frozen > l.w.now {

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -29,8 +30,10 @@ type node struct {
 	slow      time.Duration    // most that a message takes beyond the usual time
 	boot      int
 	booted    time.Duration
-	late      []func() // events of a suspended machine
-	returns   int      // after a loss
+	late      []func()      // events of a suspended machine
+	returns   int           // after a loss
+	first     int           // the server that it asks first
+	unreached time.Duration // when it last could not reach the leader: see reaches
 
 	agent      int // number of the process; 0: none runs
 	agents     int // that were started
@@ -183,6 +186,11 @@ type procedure func(l *leader, reply func(any, error))
 // call sends a request of the agent to the leader. done has its answer, or an error after the timeout.
 // Nothing reaches another process of the agent.
 func (n *node) call(timeout time.Duration, serve procedure, done func(any, error)) {
+	n.callAt(leads, timeout, serve, done)
+}
+
+// callAt is call over a server, which passes the request on to the leader. A silent one does not.
+func (n *node) callAt(server int, timeout time.Duration, serve procedure, done func(any, error)) {
 	if n.agent == 0 {
 		return // the next process of the agent repeats it
 	}
@@ -195,23 +203,42 @@ func (n *node) call(timeout time.Duration, serve procedure, done func(any, error
 		}
 	}
 	n.inAgent(timeout, func() { end(nil, structs.Timeoutf("no answer")) })
-	if n.cutOut || !w.quiet && w.chance(500) {
+	if n.cutOut || n.loses() {
 		return
 	}
 	boot := n.boot
 	agent := n.agent
 	reply := func(answer any, err error) {
-		if n.on && n.boot == boot && n.agent == agent && !n.cutIn && (w.quiet || !w.chance(500)) {
+		if n.on && n.boot == boot && n.agent == agent && !n.cutIn && !n.loses() {
 			n.inAgent(n.latency(), func() { end(answer, err) })
 		}
 	}
 	w.after(n.latency(), func() {
-		if w.leader == nil {
+		switch {
+		case server != leads && w.silent[server] > w.now:
+		case w.leader == nil:
 			reply(nil, structs.Unavailablef("nobody leads"))
-			return
+		default:
+			serve(w.leader, reply)
 		}
-		serve(w.leader, reply)
 	})
+}
+
+// loses reports whether the network loses a message.
+func (n *node) loses() bool {
+	if n.w.quiet || !n.w.chance(500) {
+		return false
+	}
+	n.unreached = n.w.now
+	return true
+}
+
+// reaches reports whether the node reaches a majority with a leader that grants leases, at the usual speed.
+func (n *node) reaches() bool {
+	l := n.w.leader
+	up := n.on && !n.suspended && n.agent != 0
+	connected := !n.cutIn && !n.cutOut && n.slow == 0
+	return up && connected && l != nil && l.steps >= 2
 }
 
 // row is the report of the node on itself.
@@ -259,26 +286,61 @@ func (n *node) beat() {
 	n.sendBeat(func(pause time.Duration) { n.inAgent(pause, n.beat) })
 }
 
-// sendBeat calls then with the time until the next one is due.
+// sendBeat calls then with the time until the next one is due. As in the product, the servers are asked
+// beside each other.
 func (n *node) sendBeat(then func(pause time.Duration)) {
 	serve := n.serveBeat
 	if !n.registered {
 		serve = n.serveRegister
 	}
-	sent := n.clock()
-	n.call(n.beatTimeout(), serve, func(answer any, err error) {
-		if err == nil {
-			err = n.renew(answer.(structs.LeaseGrant), sent)
-		}
-		if err != nil {
-			n.w.note("%s has no lease: %v", n.id, err)
-			n.registered = n.registered && !structs.IsKind(err, structs.KindNotFound)
-			then(time.Second + n.w.upTo(2*time.Second))
+
+	order := slices.Concat(serverNames[n.first:], serverNames[:n.first])
+	asking := lease.NewAsking(n.lease.TTL, order)
+	over := false
+	end := func(err error) {
+		if over {
 			return
 		}
-		passed := n.clock().Sub(sent)
-		then(max(n.lease.TTL/2-passed, 100*time.Millisecond))
-	})
+		over = true
+		n.w.note("%s has no lease: %v", n.id, err)
+		n.registered = n.registered && !structs.IsKind(err, structs.KindNotFound)
+		n.first = (n.first + 1) % len(serverNames)
+		then(100*time.Millisecond + n.w.upTo(asking.Pace()))
+	}
+	n.inAgent(n.beatTimeout(), func() { end(structs.Timeoutf("no server answers")) })
+
+	var ask func()
+	ask = func() {
+		if over {
+			return
+		}
+		server, wait := asking.Next(n.clock())
+		if server == "" {
+			n.inAgent(wait, ask)
+			return
+		}
+		sent := n.clock()
+		n.callAt(slices.Index(serverNames, server), n.beatTimeout(), serve, func(answer any, err error) {
+			if over {
+				return
+			}
+			if err == nil {
+				err = n.renew(answer.(structs.LeaseGrant), sent)
+			}
+			switch {
+			case err == nil:
+				over = true
+				n.first = n.w.leads
+				then(max(n.lease.TTL/2-n.clock().Sub(sent), 100*time.Millisecond))
+			case !isTransient(err) || asking.Failed():
+				end(err)
+			default:
+				ask()
+			}
+		})
+		ask()
+	}
+	ask()
 }
 
 // beatTimeout leaves time for another request within the lease.

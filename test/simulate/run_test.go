@@ -10,6 +10,7 @@ import (
 	"berth/state/csi"
 	"berth/structs"
 	"berth/structs/nodeloss"
+	"berth/test/guarantees"
 )
 
 // The stages of an allocation on a machine.
@@ -401,9 +402,19 @@ func (n *node) guard() {
 	n.w.script.reach("the lease of " + n.id + " ends")
 	for _, r := range n.sortedRuns() {
 		if r.stage <= stopping && r.guarded {
+			n.checkNeeded(r)
 			r.failed = true
 			r.stage = stopping
 			n.inKernel(n.guardTakes(), r.end)
 		}
+	}
+}
+
+// checkNeeded checks that the node could not have had another lease.
+func (n *node) checkNeeded(r *run) {
+	reached := n.w.now - n.unreached
+	if r.stage == running && reached > n.lease.TTL/guarantees.LeaseShare {
+		n.w.violate(guarantees.NeedlessEnd, "the lease of %s ends allocation %s, and the leader was reachable for %s",
+			n.id, structs.ShortID(r.id), reached)
 	}
 }

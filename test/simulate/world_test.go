@@ -32,7 +32,9 @@ type world struct {
 	kicked  bool // the leader is about to look at the newest entries
 
 	term    uint64
-	leader  *leader // nil: nobody leads
+	leader  *leader          // nil: nobody leads
+	leads   int              // the server that leads, or led last
+	silent  [3]time.Duration // until when each server is silent
 	nodes   []*node
 	device  *device
 	volumes []*volume
@@ -94,10 +96,21 @@ func (w *world) pass(ctx context.Context, d time.Duration) {
 	for ctx.Err() == nil && len(w.events) > 0 && w.events[0].at <= until {
 		next := heap.Pop(&w.events).(event)
 		w.advance(next.at)
+		w.noteReach()
 		next.do()
+		w.noteReach()
 	}
 	if ctx.Err() == nil {
 		w.advance(until)
+	}
+}
+
+// noteReach notes which nodes do not reach the leader.
+func (w *world) noteReach() {
+	for _, n := range w.nodes {
+		if !n.reaches() {
+			n.unreached = max(n.unreached, w.now)
+		}
 	}
 }
 
