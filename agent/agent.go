@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"sync"
@@ -135,6 +136,8 @@ func (a *Agent) newHandler(logger hclog.Logger) http.Handler {
 		Caller:        rights.ForPeople(a.caller),
 		Own:           a.caller,
 		ACL:           cfg.ACL.Enabled,
+		OpenFile:      filepath.Join(cfg.DataDir, "acl-open"),
+		Joined:        cfg.TLS.Required(),
 		HidesTokens:   cfg.TLS.Required() && cfg.Server.Enabled,
 		Agent:         local{a},
 		Logger:        logger,

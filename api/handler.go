@@ -27,7 +27,6 @@ import (
 	"runtime/debug"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -152,6 +151,11 @@ type Config struct {
 	// ACL says that the agent has access control in its configuration. The agent asks the servers for the rights
 	// of its callers in any case. With ACL it denies also while a server is older than access control.
 	ACL bool
+	// OpenFile keeps the last answer of the servers whether access control is off. "": nothing is kept.
+	OpenFile string
+	// Joined says that the agent is a member of a cluster with certificates. Before the first answer of the
+	// servers it denies.
+	Joined bool
 	// HidesTokens says that Connect proves the agent of a node by its certificate, and this agent to it as that
 	// of a server: a request is forwarded without the token of its caller.
 	HidesTokens bool
@@ -183,9 +187,7 @@ type handler struct {
 	streaming *slots.Slots // of the files, logs and events that are being sent
 	// forwarded has a value for each command that runs at another agent.
 	forwarded chan struct{}
-	// wasOpen: the last answer of the servers about a right was that access control is off. Before the first
-	// answer the configuration of the agent says it.
-	wasOpen atomic.Bool
+	wasOpen   openness
 }
 
 // NewHandler returns the handler of the API. It starts no goroutines except for its requests.
@@ -205,7 +207,10 @@ func NewHandler(cfg Config) http.Handler {
 		h.Connect = nodehttp.Plain
 	}
 
-	h.wasOpen.Store(!h.ACL)
+	h.wasOpen.load(h.OpenFile, !h.ACL && !h.Joined, h.Logger)
+	if h.ACL {
+		h.wasOpen.Store(false)
+	}
 	h.StreamStall = cmp.Or(h.StreamStall, streamStall)
 	h.MaxForwarded = cmp.Or(h.MaxForwarded, maxForwarded)
 	h.forwarded = make(chan struct{}, h.MaxForwarded)

@@ -23,9 +23,10 @@ func Needs(n access.Needs) func(*Route) {
 // forwards a request has asked and asks again.
 //
 // Each agent asks, whatever its own configuration says: the servers know whether requests need tokens. While
-// an agent reaches no server, their last answer counts if it was that access control is off, and before the
-// first answer an agent without the block acl lets requests pass: an operator looks at an agent and at logs
-// when the servers are down. Otherwise the agent denies.
+// an agent reaches no server, their last answer counts if it was that access control is off, also over a
+// restart. Before the first answer an agent without certificates of a cluster, and without the block acl, lets
+// requests pass: an operator looks at an agent and at logs when the servers are down. Otherwise the agent
+// denies.
 func authorize(c *Call, route Route) (stop func(), err error) {
 	stop = func() {}
 	asks := route.Needs != "" && route.Needs != access.NeedsNothing
@@ -83,8 +84,11 @@ func askRight(ctx context.Context, c *Call, req access.CheckRequest) (*access.Ch
 	if structs.IsKind(err, structs.KindUnavailable) && c.wasOpen.Load() {
 		return &access.CheckResponse{Open: true}, nil
 	}
-	if err == nil {
-		c.wasOpen.Store(answer.Open)
+	switch {
+	case err == nil:
+		c.wasOpen.note(answer.Open)
+	case structs.IsKind(err, structs.KindDenied):
+		c.wasOpen.note(false)
 	}
 	return answer, err
 }

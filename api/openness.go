@@ -1,0 +1,74 @@
+package api
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/internal/durable"
+)
+
+// The words of the file of an openness.
+const (
+	wordOpen   = "open"
+	wordTokens = "tokens"
+)
+
+// openness says whether the last answer of the servers about a right was that access control is off. A file
+// keeps it over a restart of the agent: without it, an agent that reaches no server would let every request
+// pass.
+type openness struct {
+	atomic.Bool
+
+	path   string // "": no file
+	logger hclog.Logger
+	mu     sync.Mutex
+	kept   string // the word in the file
+}
+
+// load reads the last answer. first is what counts before the first one. A file that is not readable, or has
+// another word, denies.
+func (o *openness) load(path string, first bool, logger hclog.Logger) {
+	o.path = path
+	o.logger = logger
+	if path == "" {
+		o.Store(first)
+		return
+	}
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		o.Store(first)
+		return
+	}
+	o.kept = strings.TrimSpace(string(text))
+	o.Store(o.kept == wordOpen)
+}
+
+// note keeps an answer of the servers.
+func (o *openness) note(open bool) {
+	o.Store(open)
+	if o.path == "" {
+		return
+	}
+	word := wordTokens
+	if open {
+		word = wordOpen
+	}
+
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if word == o.kept {
+		return
+	}
+	err := durable.WriteFile(o.path, []byte(word+"\n"))
+	if err != nil {
+		o.logger.Error("failed to keep whether requests need tokens", "file", o.path, "error", err)
+		return
+	}
+	o.kept = word
+}
