@@ -51,7 +51,8 @@ func (s *Server) bootstrap(ctx context.Context) {
 			return
 		}
 
-		if round%waitingRounds == firstWaitingRound {
+		// A server without space on its disk waits for that, and watchSpace tells it.
+		if round%waitingRounds == firstWaitingRound && s.Waits() == nil {
 			s.tellWait()
 		}
 
