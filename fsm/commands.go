@@ -256,23 +256,29 @@ func since(of int) func(*CommandInfo) {
 	}
 }
 
-// CheckLevel returns an error, of kind precondition, if a server of the least level among all servers would
-// not apply an entry as this one does: it does not know the command, or a field of its payload that is set.
-// It decodes the entry only if the payload may have such a field.
-func CheckLevel(entry []byte, least int) error {
+// FitLevel makes an entry one that a server of the least level among all servers applies as this one does: it
+// empties the newer fields of the payload that may be dropped (see level.Fit). The error, of kind
+// precondition, names the command or a field that such a server does not know. The entry is decoded only if
+// its payload may have such a field.
+func FitLevel(entry []byte, least int) ([]byte, error) {
 	c := CommandOf(entry)
 	switch {
 	case c.Level > least:
-		return level.Missing("the command "+c.Name, c.Level, least)
+		return nil, level.Missing("the command "+c.Name, c.Level, least)
 	case c.Payload == nil, c.fields() <= least:
-		return nil
+		return entry, nil
 	}
 	payload := c.Payload()
 	err := codec.Decode(entry[1:], payload)
 	if err != nil {
-		return structs.Internalf("reading the payload of %s: %w", c.Name, err)
+		return nil, structs.Internalf("reading the payload of %s: %w", c.Name, err)
 	}
-	return level.Check(payload, least)
+	newer := len(level.Above(payload, least)) > 0
+	err = level.Fit(payload, least)
+	if err != nil || !newer {
+		return entry, err
+	}
+	return c.encode(payload)
 }
 
 // List describes all commands in the order of their declaration. It must not be changed.

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"berth/internal/codec"
 	"berth/internal/level"
 	"berth/state"
 	"berth/structs"
@@ -129,6 +130,7 @@ func TestCommands_MayShareABatch(t *testing.T) {
 type newerPayload struct {
 	Name  string
 	Bound int `level:"2"`
+	Hint  int `level:"2" older:"drop"`
 }
 
 // aCommand lists another command for the time of a test.
@@ -140,7 +142,7 @@ func aCommand(t *testing.T, options ...func(*CommandInfo)) Command[newerPayload]
 	return command(255, "Newer", apply, options...)
 }
 
-func TestCheckLevel_NamesWhatAServerDoesNotKnow(t *testing.T) {
+func TestFitLevel_NamesWhatAServerDoesNotKnow(t *testing.T) {
 	newer := []func(*CommandInfo){since(2)}
 	for name, c := range map[string]struct {
 		options []func(*CommandInfo)
@@ -159,7 +161,7 @@ func TestCheckLevel_NamesWhatAServerDoesNotKnow(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			err = CheckLevel(entry, c.least)
+			_, err = FitLevel(entry, c.least)
 			if c.want == "" && err != nil {
 				t.Error(err)
 			}
@@ -171,10 +173,29 @@ func TestCheckLevel_NamesWhatAServerDoesNotKnow(t *testing.T) {
 	}
 }
 
-// A damaged entry is not proposed beside an older server: its fields are not known.
-func TestCheckLevel_RejectsAnEntryThatItCannotRead(t *testing.T) {
+// A hint of the leader reaches the log once all servers know it, and the entry does so before.
+func TestFitLevel_DropsWhatAnOlderServerNeedNotKnow(t *testing.T) {
 	c := aCommand(t)
-	if err := CheckLevel([]byte{c.ID, 0xc1}, 1); structs.KindOf(err) != structs.KindInternal {
+	for least, want := range map[int]newerPayload{1: {Name: "x"}, 2: {Name: "x", Hint: 1}} {
+		entry, err := c.Encode(&newerPayload{Name: "x", Hint: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		entry, err = FitLevel(entry, least)
+		var got newerPayload
+		if err == nil {
+			err = codec.Decode(entry[1:], &got)
+		}
+		if err != nil || entry[0] != c.ID || got != want {
+			t.Errorf("level %d: %+v, %v", least, got, err)
+		}
+	}
+}
+
+// A damaged entry is not proposed beside an older server: its fields are not known.
+func TestFitLevel_RejectsAnEntryThatItCannotRead(t *testing.T) {
+	c := aCommand(t)
+	if _, err := FitLevel([]byte{c.ID, 0xc1}, 1); structs.KindOf(err) != structs.KindInternal {
 		t.Errorf("got %v", err)
 	}
 }

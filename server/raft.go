@@ -272,7 +272,8 @@ func (s *Server) Propose(ctx context.Context, entry []byte) (uint64, any, error)
 	}
 	defer c.inside.Done()
 
-	if err := fsm.CheckLevel(entry, s.level()); err != nil {
+	entry, err := fsm.FitLevel(entry, s.level())
+	if err != nil {
 		return 0, nil, fmt.Errorf("the log entry was not written: %w", err)
 	}
 

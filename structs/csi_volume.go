@@ -207,7 +207,8 @@ type CSIVolume struct {
 	Context              map[string]string // opaque volume_context: passed back byte for byte
 	Capacity             int64             // bytes; 0: the plugin reported none
 	RequestedCapacityMin int64
-	// FormerCapacityMin is RequestedCapacityMin before the pending expansion, to which a rejection restores it.
+	// FormerCapacityMin is the RequestedCapacityMin that was met last, to which a rejection of the pending
+	// expansion restores it.
 	FormerCapacityMin     int64 `json:"-" codec:"FormerCapacityMin,omitempty" level:"2"`
 	RequestedCapacityMax  int64
 	RequestedCapabilities []*CSIVolumeCapability
@@ -256,8 +257,26 @@ func (v *CSIVolume) Copy() *CSIVolume {
 
 // Unsettled reports whether the leader still has a call to make for the volume itself.
 func (v *CSIVolume) Unsettled() bool {
-	return v.State == VolumeCreating || v.State == VolumeDeleting || v.ExpandPending || v.Marked() ||
-		v.Modifies()
+	return v.State == VolumeCreating || v.State == VolumeDeleting || v.ExpandPending || v.Expands() ||
+		v.Marked() || v.Modifies()
+}
+
+// Asked returns the sizes with which a plugin is called to create or expand the volume.
+func (v *CSIVolume) Asked() CSIAsked {
+	return CSIAsked{Min: v.RequestedCapacityMin, Max: v.RequestedCapacityMax}
+}
+
+// Expands reports whether the plugin of a ready volume has still to expand it. A row without ExpandPending
+// that is smaller than its request is one that an older version has settled with the outcome of another call.
+func (v *CSIVolume) Expands() bool {
+	return v.State == VolumeReady && (v.ExpandPending || v.TooSmall())
+}
+
+// TooSmall reports whether a volume is smaller than requested, and no node is about to change that. It is
+// false if the plugin has told no size.
+func (v *CSIVolume) TooSmall() bool {
+	asked := v.RequestedCapacityMin
+	return v.Capacity != 0 && asked > v.Capacity && v.NodeExpandBytes < asked
 }
 
 // NeedsSource reports whether the plugin may still be called to create the volume, which then needs the
@@ -434,12 +453,22 @@ type CSIVolumeDeleteRequest struct {
 	WriteOptions
 }
 
+// CSIAsked has the least and the largest size in bytes of a call that creates or expands a volume. A Max of 0
+// is no bound.
+type CSIAsked struct {
+	Min int64 `level:"2"`
+	Max int64 `level:"2"`
+}
+
 // CSIVolumeOutcome records the outcome of a plugin call that a volume's state demanded. Op is "create",
-// "delete" or "expand". With Err nil the call succeeded. With Final, Err ends the attempt.
+// "delete", "expand" or "modify". With Err nil the call succeeded. With Final, Err ends the attempt.
 type CSIVolumeOutcome struct {
-	ID         string
-	Op         string
-	RowIndex   uint64 // CreateIndex of the row for which the call was made, as in CSIAttachmentOutcome
+	ID string
+	Op string
+	// Asked has the sizes of the call, of a creation or an expansion. The row may have others by now, which
+	// the outcome does not settle. It is nil in the entries of older servers.
+	Asked      *CSIAsked `json:",omitempty" codec:",omitempty" level:"2" older:"drop"`
+	RowIndex   uint64    // CreateIndex of the row for which the call was made, as in CSIAttachmentOutcome
 	ExternalID string
 	Capacity   int64
 	Context    map[string]string
@@ -449,7 +478,7 @@ type CSIVolumeOutcome struct {
 	// NodeExpandBytes is the size to which nodes have to expand the volume; 0 if they have nothing to do.
 	NodeExpandBytes int64 `json:",omitempty"`
 	KeepCall        bool  // the outcome of the call that the row names is still not known
-	// Parameters are those that the plugin has applied, of a modification.
+	// Parameters are those of the call, of a modification.
 	Parameters map[string]string `json:",omitempty" codec:",omitempty" level:"2"`
 	WriteOptions
 }

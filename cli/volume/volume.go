@@ -322,7 +322,7 @@ func createVolume(ctx context.Context, w *watch.Watch, v *structs.CSIVolume) err
 	w.WriteLine("Volume %q is ready: %s", v.ID,
 		command.JoinComma("external ID "+made.ExternalID, command.FormatSize(made.Capacity)))
 	switch {
-	case made.ExpandPending:
+	case made.Expands():
 		w.WriteLine("It grows to %s when its plugin can be called: %s",
 			command.FormatSize(made.RequestedCapacityMin),
 			structs.CommandLine(v.Namespace, "volume status", v.ID))

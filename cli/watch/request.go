@@ -133,7 +133,7 @@ func (w *Watch) reportProgress(ctx context.Context, ns, id string) {
 // ready.
 func currentChange(v *structs.CSIVolumeDetail) string {
 	if v.State == structs.VolumeReady &&
-		(v.ExpandPending || v.NodeExpandBytes > 0) {
+		(v.Expands() || v.NodeExpandBytes > 0) {
 		return "being expanded"
 	}
 	return v.State

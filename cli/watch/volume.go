@@ -11,10 +11,10 @@ import (
 // yet. It returns "" if both have the requested size.
 func GrowthText(v *structs.CSIVolumeDetail) string {
 	switch {
-	case v.ExpandPending && v.ExpandBlocked != "":
+	case v.Expands() && v.ExpandBlocked != "":
 		return fmt.Sprintf("%s once it is not in use: %s",
 			command.FormatSize(v.RequestedCapacityMin), v.ExpandBlocked)
-	case v.ExpandPending:
+	case v.Expands():
 		return command.FormatSize(v.RequestedCapacityMin) + ", not confirmed by the plugin yet"
 	case v.NodeExpandBytes == 0:
 		return ""

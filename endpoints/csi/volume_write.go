@@ -309,7 +309,7 @@ func isSettled(tx *state.ReadTx, row, asked *structs.CSIVolume) (bool, error) {
 	case row.LastError != nil && modify.Rejected(row, asked):
 		return false, lastError("modifying", row)
 	// An expansion may wait for users of the volume (CSI spec, VolumeExpansion OFFLINE). The caller does not.
-	case row.ExpandPending: // its users may keep it for long
+	case row.Expands(): // its users may keep it for long
 		return csi.ExpandBlocked(tx, row) != "", nil
 	case row.LastError != nil &&
 		asked.RequestedCapacityMin > row.RequestedCapacityMin:

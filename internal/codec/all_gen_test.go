@@ -58,6 +58,7 @@ var all = []any{
 	new(structs.AllocsGetRequest),
 	new(structs.AllocsMigrateRequest),
 	new(structs.AllocsResponse),
+	new(structs.CSIAsked),
 	new(structs.CSIAttachment),
 	new(structs.CSIAttachmentOutcome),
 	new(structs.CSIAttachmentsFound),

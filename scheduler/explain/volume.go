@@ -350,7 +350,7 @@ func (x *explainer) attachments(v *structs.CSIVolume, to func(node string) bool)
 
 // expansion explains why a volume does not have its requested size yet.
 func (x *explainer) expansion(v *structs.CSIVolume) []*inquiry.Reason {
-	if !v.ExpandPending || v.State != structs.VolumeReady {
+	if !v.Expands() {
 		return nil
 	}
 

@@ -130,7 +130,8 @@ func newWorld(servers ...Member) *world {
 func (w *world) Propose(_ context.Context, entry []byte) (uint64, any, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if err := fsm.CheckLevel(entry, w.least); err != nil {
+	entry, err := fsm.FitLevel(entry, w.least)
+	if err != nil {
 		return 0, nil, err
 	}
 	index := w.Store.Index() + 1

@@ -37,7 +37,7 @@ func nextVolume(v *structs.CSIVolume) string {
 		return opDelete
 	case v.Modifies(): // an expansion may wait for the users of the volume
 		return opModify
-	case v.State == structs.VolumeReady && v.ExpandPending:
+	case v.Expands():
 		return opExpand
 	}
 	return ""
@@ -136,6 +136,9 @@ func (c controllerLoop) volumeOutcome(
 		}
 	}
 
+	if op == opCreate || op == opExpand {
+		outcome.Asked = new(v.Asked())
+	}
 	outcome.ID = v.ID
 	outcome.RowIndex = v.CreateIndex
 	outcome.WriteOptions = c.stamp(v.Namespace)
@@ -226,9 +229,10 @@ func (c controllerLoop) expand(
 			req.PluginID, req.ExternalID, err)
 	}
 
+	// A plugin need not know the capacity and answers 0 then, but it has met the request.
 	outcome := &structs.CSIVolumeOutcome{
 		Op:       opExpand,
-		Capacity: grown.Capacity,
+		Capacity: max(grown.Capacity, req.Capacity.RequiredBytes),
 	}
 
 	if grown.NodeExpansionRequired {

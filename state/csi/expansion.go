@@ -24,7 +24,7 @@ func GrowingClaimsOf(tx mvcc.Reader, ns, volume string) iter.Seq[*structs.CSICla
 // OFFLINE).
 func ExpandBlocked(tx mvcc.Reader, v *structs.CSIVolume) string {
 	p := Plugin(tx, v.PluginID)
-	if !v.ExpandPending || p == nil ||
+	if !v.Expands() || p == nil ||
 		!p.ExpandsOffline {
 		return ""
 	}
@@ -47,7 +47,7 @@ func ExpandBlocked(tx mvcc.Reader, v *structs.CSIVolume) string {
 // ExpandsOffline returns why no claim is granted: the plugin expands the volume, and no node may have it
 // meanwhile. While a claim holds the volume the plugin is not called, so others may be granted.
 func ExpandsOffline(tx mvcc.Reader, v *structs.CSIVolume, p *structs.CSIPluginRow) string {
-	if !v.ExpandPending || p == nil ||
+	if !v.Expands() || p == nil ||
 		!p.ExpandsOffline ||
 		ClassesIn(tx, v, structs.ClaimGranted) != nil {
 		return ""

@@ -14,10 +14,21 @@ import (
 // until a node has done it (NodeExpandBytes). A claim that is granted meanwhile has it for its own node
 // (ExpandBytes): each node with the volume does the step.
 
+// beginExpansion records that a ready volume has to grow to its request. The caller stores v.
+func beginExpansion(tx *mvcc.WriteTx, v *structs.CSIVolume) {
+	v.ExpandPending = true
+
+	// No controller takes the first step, so the leader has no call to make.
+	if csi.NodesExpand(tx, v.PluginID) {
+		v.ExpandPending = false
+		expandOnNodes(tx, v, v.RequestedCapacityMin)
+	}
+}
+
 // retryExpansion makes the leader check a volume again that waited for its users to leave.
 func retryExpansion(tx *mvcc.WriteTx, ns, volume string) {
 	v := csi.Volume(tx, ns, volume)
-	if v != nil && v.ExpandPending &&
+	if v != nil && v.Expands() &&
 		csi.ExpandBlocked(tx, v) == "" {
 		blocked.PutWithoutUnblock(tx, v.Copy())
 	}
@@ -124,7 +135,7 @@ func VolumeRetry(tx *mvcc.WriteTx, p *structs.CSIVolumeRetryRequest) error {
 		return err
 	}
 
-	inProgress := v.ExpandPending || v.Modifies() ||
+	inProgress := v.Expands() || v.Modifies() ||
 		v.State == structs.VolumeCreating || v.State == structs.VolumeDeleting
 	if inProgress && v.LastError != nil {
 		v = v.Copy()

@@ -1,6 +1,8 @@
 package lifecycle
 
 import (
+	"maps"
+
 	"berth/internal/mvcc"
 	"berth/state/blocked"
 	"berth/structs"
@@ -10,9 +12,13 @@ import (
 // recordModification stores the parameters that the plugin has applied. If it has rejected them for good, the
 // row keeps those that are applied, so that others can be requested.
 func recordModification(tx *mvcc.WriteTx, v *structs.CSIVolume, p *structs.CSIVolumeOutcome) {
+	// A failure of a call with other parameters says nothing about those that are wanted now. An older server
+	// names those of a success alone.
+	outdated := p.Err != nil && p.Parameters != nil && !maps.Equal(p.Parameters, modify.Pending(v))
 	switch {
 	case !v.Modifies():
 		return
+	case outdated:
 	case p.Err == nil:
 		v.AppliedParameters = modify.Merge(v.AppliedParameters, p.Parameters)
 		v.LastError = nil

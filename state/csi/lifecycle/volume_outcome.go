@@ -54,8 +54,13 @@ func recordCreation(tx *mvcc.WriteTx, v *structs.CSIVolume, p *structs.CSIVolume
 	case v.State != structs.VolumeCreating:
 		return
 	case p.Err != nil:
+		noteUnanswered(v, p.Err)
+		if isOutdated(v, p) {
+			blocked.PutWithoutUnblock(tx, v)
+			return
+		}
+
 		v.LastError = CountFailure(v.LastError, p.Err)
-		noteUnanswered(v)
 		if p.Final {
 			v.State = structs.VolumeFailed
 			noteExhausted(tx, v, p.Now)
@@ -85,14 +90,25 @@ func recordCreation(tx *mvcc.WriteTx, v *structs.CSIVolume, p *structs.CSIVolume
 		}
 	}
 
+	// The volume was made with the size of the call. A larger one was requested meanwhile.
+	if p.Asked != nil && v.State == structs.VolumeReady && v.TooSmall() {
+		v.FormerCapacityMin = p.Asked.Min
+		beginExpansion(tx, v)
+	}
 	storeVolume(tx, v, p.Now)
 	GiveUp(tx, v, p.Now)
 }
 
+// isOutdated reports whether an outcome is that of a call with other sizes than the volume has to have now. A
+// failure of that call says nothing about the present request.
+func isOutdated(v *structs.CSIVolume, p *structs.CSIVolumeOutcome) bool {
+	return p.Asked != nil && *p.Asked != v.Asked()
+}
+
 // noteUnanswered records that a failed CreateVolume may have made the volume. An internal error does not tell
 // that, and the record of its call is deleted.
-func noteUnanswered(v *structs.CSIVolume) {
-	if v.ExternalID == "" && v.LastError.Kind == structs.KindInternal {
+func noteUnanswered(v *structs.CSIVolume, failed *structs.OperationError) {
+	if v.ExternalID == "" && failed.Kind == structs.KindInternal {
 		v.Unanswered = true
 	}
 }
@@ -136,7 +152,7 @@ func recordDeletion(tx *mvcc.WriteTx, v *structs.CSIVolume, p *structs.CSIVolume
 		deleteVolume(tx, v)
 	default:
 		v.LastError = CountFailure(v.LastError, p.Err)
-		noteUnanswered(v)
+		noteUnanswered(v, p.Err)
 		if p.Final {
 			v.State = structs.VolumeReady
 			EndDeletion(v)
@@ -162,20 +178,15 @@ func recordDeletion(tx *mvcc.WriteTx, v *structs.CSIVolume, p *structs.CSIVolume
 }
 
 // recordExpansion stores the new size. It cancels a size that the plugin rejected for good, so that another
-// can be requested.
+// can be requested. An outcome settles only the size of its own call: a request that has changed since then
+// stays pending.
 func recordExpansion(tx *mvcc.WriteTx, v *structs.CSIVolume, p *structs.CSIVolumeOutcome) {
 	switch {
-	case !v.ExpandPending || v.State != structs.VolumeReady:
+	case !v.Expands():
 		return
 	case p.Err == nil:
-		v.Capacity = max(p.Capacity, v.Capacity)
-		v.ExpandPending = false
-		v.FormerCapacityMin = 0
-		v.LastError = nil
-		if p.NodeExpandBytes > 0 {
-			expandOnNodes(tx, v, p.NodeExpandBytes)
-		}
-
+		recordSize(tx, v, p)
+	case isOutdated(v, p):
 	default:
 		v.LastError = CountFailure(v.LastError, p.Err)
 		if p.Final {
@@ -190,10 +201,27 @@ func recordExpansion(tx *mvcc.WriteTx, v *structs.CSIVolume, p *structs.CSIVolum
 	}
 
 	plugin := csi.Plugin(tx, v.PluginID)
-	if !v.ExpandPending && plugin != nil && plugin.ExpandsOffline {
+	if !v.Expands() && plugin != nil && plugin.ExpandsOffline {
 		storeVolume(tx, v, p.Now) // claims have waited for it
 		return
 	}
 
 	blocked.PutWithoutUnblock(tx, v)
+}
+
+// recordSize stores the size of a volume that its plugin has expanded.
+func recordSize(tx *mvcc.WriteTx, v *structs.CSIVolume, p *structs.CSIVolumeOutcome) {
+	v.Capacity = max(p.Capacity, v.Capacity)
+	v.ExpandPending = false
+	v.FormerCapacityMin = 0
+	v.LastError = nil
+	if p.NodeExpandBytes > 0 {
+		expandOnNodes(tx, v, p.NodeExpandBytes)
+	}
+
+	// A larger size was requested during the call. This one is met.
+	if p.Asked != nil && v.TooSmall() {
+		v.ExpandPending = true
+		v.FormerCapacityMin = p.Asked.Min
+	}
 }

@@ -70,7 +70,7 @@ func VolumeUndelete(tx *mvcc.WriteTx, p *reclaim.VolumeUndeleteRequest) error {
 	unmark(v)
 	Disown(v)
 	v.ModifyTime = p.Now
-	if !v.ExpandPending {
+	if !v.Expands() {
 		v.LastError = nil // of a deletion
 	}
 	storeVolume(tx, v, p.Now)

@@ -141,10 +141,8 @@ func mergeStored(tx *mvcc.WriteTx, v, old *structs.CSIVolume, now int64) error {
 			return err
 		}
 
-		// No controller takes the first step, so the leader has no call to make.
-		if v.ExpandPending && csi.NodesExpand(tx, v.PluginID) {
-			v.ExpandPending = false
-			expandOnNodes(tx, v, v.RequestedCapacityMin)
+		if v.ExpandPending {
+			beginExpansion(tx, v)
 		}
 	}
 
@@ -401,7 +399,7 @@ func keepFlags(now, old *structs.CSIMountOptions) *structs.CSIMountOptions {
 func mergeCapacity(v, old *structs.CSIVolume) error {
 	least := old.RequestedCapacityMin
 	limit := max(old.Capacity, v.RequestedCapacityMin)
-	if old.ExpandPending || old.State == structs.VolumeCreating {
+	if old.Expands() || old.State == structs.VolumeCreating {
 		least = old.Capacity
 	}
 
@@ -416,11 +414,12 @@ func mergeCapacity(v, old *structs.CSIVolume) error {
 			structs.FormatBytes(limit))
 	}
 
-	// A volume that is still to be created is created with the new size.
-	if v.State == structs.VolumeReady &&
-		v.RequestedCapacityMin > max(old.RequestedCapacityMin, old.Capacity) {
+	// A volume that is still to be created is created with the new size. Without a size of the plugin, the
+	// former request is the one that was met.
+	unknown := old.Capacity == 0 && v.RequestedCapacityMin > old.RequestedCapacityMin
+	if v.State == structs.VolumeReady && (v.TooSmall() || unknown) {
 		v.ExpandPending = true
-		if !old.ExpandPending {
+		if !old.Expands() {
 			v.FormerCapacityMin = old.RequestedCapacityMin
 		}
 	}
