@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -26,8 +28,9 @@ var lockCommand = command.Command{
 	Synopsis: "Run a command while it holds the lock of a variable",
 	Help: `
 The command waits for the lock, then runs the child, and gives the lock back
-at its end. If the lock is lost, the child and its own children get SIGTERM,
-and five seconds later SIGKILL. The exit code is the child's. @FILE after the
+at its end. If the lock is lost, or the command itself is killed, the child and
+its own children get SIGTERM, and five seconds later SIGKILL: before anybody
+else gets the lock. The exit code is the child's. @FILE after the
 path, or in its place, is a specification whose items are written with the
 lock. Options come before the variable. The child runs in the shell of SHELL,
 or /bin/sh.`,
@@ -238,24 +241,43 @@ func (h *holder) release() {
 	}
 }
 
+// guardProgram is the command of a guard.
+var guardProgram = []string{"/proc/self/exe", "executor", GuardArg}
+
 // runChild runs a command until it ends by itself, or until ctx ends. It has a process group of its own, so
-// that its children end with it.
+// that its children end with it. A guard runs it, which ends all of it if this process is killed: see
+// GuardMain.
 func runChild(ctx context.Context, c *command.Call, args []string) error {
 	if c.Bool("shell") {
 		args = []string{cmp.Or(os.Getenv("SHELL"), "/bin/sh"), "-c", strings.Join(args, " ")}
 	}
+	_, err := exec.LookPath(args[0])
+	if err != nil {
+		return structs.Preconditionf("the command: %w", err)
+	}
 
-	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	// The kernel closes the end of this process whatever ends it.
+	guards, alive, err := os.Pipe()
+	if err != nil {
+		return structs.Internalf("making a pipe for the guard of the command: %w", err)
+	}
+	defer alive.Close()
+	defer guards.Close()
+
+	line := append(slices.Clone(guardProgram), strconv.FormatInt(int64(killAfter), 10))
+	line = append(line, args...)
+	cmd := exec.CommandContext(ctx, line[0], line[1:]...)
 	cmd.Stdin = c.In
 	cmd.Stdout = c.Out
 	cmd.Stderr = c.Err
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
-	cmd.WaitDelay = killAfter
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	cmd.ExtraFiles = []*os.File{guards} // parentFD
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.WaitDelay = 2 * killAfter // for a guard that does not end
+	cmd.Cancel = alive.Close      // as if this process was killed
 
-	err := cmd.Run()
+	err = cmd.Run()
 	if cmd.Process != nil {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // those of its group that are left
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // those that are left if the guard was killed
 	}
 
 	ended, ran := errors.AsType[*exec.ExitError](err)

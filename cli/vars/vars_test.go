@@ -1,14 +1,17 @@
 package vars
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -23,7 +26,20 @@ import (
 	"berth/structs/variable"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain runs the tests. A test starts this program again as the guard of a command, as berth does, and as
+// the command line.
+func TestMain(m *testing.M) {
+	args := os.Args
+	switch {
+	case len(args) > 2 && args[1] == "executor" && args[2] == GuardArg:
+		os.Exit(GuardMain(args[3:]))
+	case len(args) > 1 && args[1] == "var":
+		root := command.Command{Name: "berth", Sub: []command.Command{{Name: "var", Sub: Commands}}}
+		std := command.Stdio{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}
+		os.Exit(root.Main(context.Background(), args[1:], std))
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // store is a cluster with one variable, or none.
 type store struct {
@@ -379,6 +395,108 @@ func TestLock_EndsTheCommandWhenTheLockIsLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	awaitEnd(t, strings.TrimSpace(string(text)))
+}
+
+// daemonic is a program that starts a child, and a daemon in a session of its own, and writes the IDs of all
+// three.
+const daemonic = `sleep 600 & echo $!; (setsid sh -c 'echo $$; exec sleep 600' &); echo $$; wait`
+
+// readPids reads the IDs of n processes.
+func readPids(t *testing.T, r io.Reader, n int) (pids []string) {
+	t.Helper()
+	for lines := bufio.NewScanner(r); len(pids) < n; {
+		if !lines.Scan() {
+			t.Fatalf("the command has ended after %v: %v", pids, lines.Err())
+		}
+		pids = append(pids, lines.Text())
+	}
+	return pids
+}
+
+// Nobody renews the lock of a berth that was killed: its command ends before another one gets the lock.
+func TestLock_EndsTheCommandWhenBerthIsKilled(t *testing.T) {
+	s := newStore(t)
+	berth := exec.Command("/proc/self/exe", "var", "lock", "-address", s.addr, "app/leader", daemonic)
+	out, err := berth.StdoutPipe()
+	if err == nil {
+		err = berth.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	pids := readPids(t, out, 3)
+	if err := berth.Process.Kill(); err != nil {
+		t.Error(err)
+	}
+	for _, pid := range pids {
+		awaitEnd(t, pid)
+	}
+	_, _ = io.Copy(io.Discard, out) // until the guard has ended, too
+	if err := berth.Wait(); err == nil {
+		t.Error("berth has ended by itself")
+	}
+	select {
+	case <-s.released:
+		t.Error("the lock was given back")
+	default:
+	}
+}
+
+// What the command leaves behind does not outlive the lock.
+func TestLock_EndsWhatTheCommandLeaves(t *testing.T) {
+	s := newStore(t)
+	file := filepath.Join(t.TempDir(), "pid")
+	daemon := fmt.Sprintf("setsid sh -c 'echo $$ > %s; exec sleep 600'", file)
+	s.run(0, "", "lock", "app/leader", daemon+" & until [ -s "+file+" ]; do :; done")
+	pid, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	awaitEnd(t, strings.TrimSpace(string(pid)))
+}
+
+// A command that ignores SIGTERM is killed after the grace. The guard reports how a command has ended.
+func TestGuard(t *testing.T) {
+	start := func(t *testing.T, program string) (guard *exec.Cmd, out io.Reader, parent *os.File) {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		t.Cleanup(func() { _ = w.Close() })
+		guard = exec.Command("/proc/self/exe", "executor", GuardArg, "1000000", "/bin/sh", "-c", program)
+		guard.ExtraFiles = []*os.File{r}
+		guard.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		out, err = guard.StdoutPipe()
+		if err == nil {
+			err = guard.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return guard, out, w
+	}
+	t.Run("grace", func(t *testing.T) {
+		guard, out, parent := start(t, `trap "" TERM; echo $$; while :; do sleep 600; done`)
+		pids := readPids(t, out, 1)
+		_ = parent.Close()
+		awaitEnd(t, pids[0])
+		_ = guard.Wait()
+	})
+	t.Run("code", func(t *testing.T) {
+		guard, _, _ := start(t, "exit 7")
+		_ = guard.Wait()
+		if code := guard.ProcessState.ExitCode(); code != 7 {
+			t.Errorf("got %d", code)
+		}
+	})
+	t.Run("signal", func(t *testing.T) {
+		guard, _, _ := start(t, "kill -USR1 $$")
+		_ = guard.Wait()
+		if code := guard.ProcessState.ExitCode(); code != 128+int(syscall.SIGUSR1) {
+			t.Errorf("got %d", code)
+		}
+	})
 }
 
 // awaitEnd waits for the end of a process.

@@ -12,6 +12,7 @@ import (
 	"berth/agent/commands"
 	"berth/cli"
 	"berth/cli/command"
+	"berth/cli/vars"
 	"berth/client/csi/health/cut"
 	"berth/client/csi/health/probe"
 	"berth/client/csi/stats/statfs"
@@ -32,7 +33,8 @@ func main() {
 			executor.Other{Arg: probe.Arg, Main: probe.Main},
 			executor.Other{Arg: statfs.Arg, Main: statfs.Main},
 			executor.Other{Arg: fitrim.Arg, Main: fitrim.Main},
-			executor.Other{Arg: watch.Arg, Main: watch.Main}))
+			executor.Other{Arg: watch.Arg, Main: watch.Main},
+			executor.Other{Arg: vars.GuardArg, Main: vars.GuardMain}))
 	}
 	ctx, stop := agent.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	std := command.Stdio{
