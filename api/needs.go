@@ -24,9 +24,9 @@ func Needs(n access.Needs) func(*Route) {
 //
 // Each agent asks, whatever its own configuration says: the servers know whether requests need tokens. While
 // an agent reaches no server, their last answer counts if it was that access control is off, also over a
-// restart. Before the first answer an agent without certificates of a cluster, and without the block acl, lets
-// requests pass: an operator looks at an agent and at logs when the servers are down. Otherwise the agent
-// denies.
+// restart. Before the first answer an agent without certificates of a cluster, and without the block acl,
+// lets requests pass: an operator looks at an agent and at logs when the servers are down. Otherwise the
+// agent denies.
 func authorize(c *Call, route Route) (stop func(), err error) {
 	stop = func() {}
 	asks := route.Needs != "" && route.Needs != access.NeedsNothing

@@ -112,7 +112,7 @@ var asked = []string{
 var open = []string{
 	"ACL.Bootstrap", "ACL.ExchangeOneTimeToken", "ACL.ListAuthMethods", "ACL.Login", "ACL.Mode",
 	"ACL.OIDCAuthURL", "ACL.OIDCCompleteAuth", "Certificate.Renew", "Certificate.Sign", "Keyring.ListPublic",
-	"Node.Register", "Status.Leader", "Status.Peers", "Status.Ping",
+	"Node.Register", "Node.Relay", "Status.Leader", "Status.Peers", "Status.Ping",
 }
 
 // ofAnyToken are the methods that every token opens.

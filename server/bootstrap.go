@@ -113,7 +113,7 @@ func (s *Server) tryBootstrap() bool {
 	}
 
 	// Raft stores its first term before the first entry, and forms no cluster once it has a term.
-	err := s.consensus.files.Log.MakeRoom()
+	err := s.consensus.files.Log.TakeSpace()
 	if err != nil {
 		return false // watchSpace tells why
 	}

@@ -27,7 +27,7 @@ func (s *Server) watchSpace(ctx context.Context) {
 	quiet := false
 	for backoff.Sleep(ctx, spaceInterval) {
 		log := s.consensus.files.Log
-		s.noteSpace(ctx, log.MakeRoom())
+		s.noteSpace(ctx, log.TakeSpace())
 		next := s.Waits() != nil && s.consensus.State() != raft.Leader
 		if next != quiet {
 			err := s.setQuiet(next)

@@ -83,6 +83,7 @@ func rowsByTable(tx *ReadTx) map[string]int {
 	count(tx, counted, schema.ACLTokens)
 	count(tx, counted, schema.ACLMethodTokens)
 	count(tx, counted, schema.ACLBootstraps)
+	count(tx, counted, schema.ACLModes)
 	count(tx, counted, schema.SigningKeys)
 	count(tx, counted, schema.AdmissionRules)
 	count(tx, counted, schema.ACLAuthMethods)

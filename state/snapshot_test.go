@@ -99,6 +99,7 @@ func addAccess(w *fixture) {
 	do(w, acls.Bootstrap, &access.BootstrapChange{Token: &access.Token{
 		AccessorID: "root", SecretHash: []byte("hash"), Type: access.TypeManagement,
 	}})
+	do(w, acls.ChangeMode, &access.ModeChange{Mode: access.ModeEnforce})
 	do(w, admissions.RulePut, &admission.RulePutRequest{Rule: &admission.Rule{
 		Name: "r", On: admission.OnJob, Mode: admission.ModeDeny, Expression: "true", Message: "m",
 	}})
@@ -229,7 +230,8 @@ func TestLoad_KeepsTheBytesOfAnEarlierFile(t *testing.T) {
 		schema.Variables.Name(), schema.Authorities.Name(), schema.JoinTokens.Name(), schema.Certificates.Name(),
 		schema.Revocations.Name(), schema.ACLPolicies.Name(), schema.ACLRoles.Name(), schema.ACLTokens.Name(),
 		schema.ACLMethodTokens.Name(),
-		schema.ACLBootstraps.Name(), schema.SigningKeys.Name(), schema.AdmissionRules.Name(),
+		schema.ACLBootstraps.Name(), schema.ACLModes.Name(),
+		schema.SigningKeys.Name(), schema.AdmissionRules.Name(),
 		schema.Quotas.Name(), schema.QuotaUses.Name(),
 		schema.ACLAuthMethods.Name(), schema.ACLBindingRules.Name(),
 		schema.ACLLoginMarks.Name(), schema.ACLOneTimeTokens.Name(), schema.VolumeClasses.Name(),

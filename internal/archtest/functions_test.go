@@ -12,21 +12,16 @@ import (
 // The most that a function of the product may have.
 const (
 	maxFunctionLines = 60
-	maxParameters    = 4
+	maxParameters    = 5
 )
 
 // lists are the functions that are one list or table.
 var lists = []string{"endpoints.Endpoints.List"}
 
-// givenSignatures are the functions whose parameters a library or the interface of RPC callers fixes. The
-// functions with that interface have an address besides.
+// givenSignatures are the functions whose parameters a library or the interface of RPC callers fixes.
 var givenSignatures = []string{
 	"csi.Client.intercept",              // grpc.UnaryClientInterceptor
 	"server/raftfiles.snapshots.Create", // raft.SnapshotStore
-	"client.lazyPool.Call",
-	"rpc.Pool.Call",
-	"server.Server.Forward",
-	"server/nodeconn.Sessions.Call",
 }
 
 // TestFunctions_AreSmall holds the sizes of the product's functions, and that each exception is needed.
@@ -43,7 +38,7 @@ func TestFunctions_AreSmall(t *testing.T) {
 		wide[name] = wide[name] || f.Type.Params.NumFields() > maxParameters
 	})
 	checkExceptions(t, "more than 60 lines", long, lists)
-	checkExceptions(t, "more than four parameters", wide, givenSignatures)
+	checkExceptions(t, "more than five parameters", wide, givenSignatures)
 }
 
 // eachDecl calls visit for each declaration of the product. The name is that of the package with that of the

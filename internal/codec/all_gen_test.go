@@ -634,6 +634,8 @@ var all = []any{
 	new(nodecalls.NodeMeta),
 	new(nodecalls.NodeMetaApply),
 	new(nodecalls.QuiesceRequest),
+	new(nodecalls.RelayRequest),
+	new(nodecalls.RelayResponse),
 	new(nodecalls.ResourceUsage),
 	new(nodecalls.ResumeResponse),
 	new(nodecalls.StatObject),

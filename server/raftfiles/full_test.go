@@ -43,8 +43,8 @@ func fillDisk(t *testing.T, dir string, left int64) (free func()) {
 	return func() { check(t, os.Remove(filler)) }
 }
 
-// appendUntilRefused appends entries from an index on, and returns the index that was refused.
-func appendUntilRefused(t *testing.T, f *Files, from uint64) (index uint64, err error) {
+// appendUntilRejected appends entries from an index on, and returns the index that was rejected.
+func appendUntilRejected(t *testing.T, f *Files, from uint64) (index uint64, err error) {
 	t.Helper()
 	for index = from; index < from+1000; index++ {
 		err = f.Log.StoreLog(entry(index))
@@ -68,15 +68,15 @@ func TestLog_GoesOnAfterAFullDisk(t *testing.T) {
 			appendEntries(t, f, 1, 3)
 			free := fillDisk(t, dir, left)
 
-			index, err := appendUntilRefused(t, f, 4)
+			index, err := appendUntilRejected(t, f, 4)
 			if !diskfault.NoSpace(err) {
-				t.Errorf("the refusal of entry %d is not about space: %v", index, err)
+				t.Errorf("the rejection of entry %d is not about space: %v", index, err)
 			}
-			room := f.Log.MakeRoom()
-			if !diskfault.NoSpace(room) || !strings.Contains(room.Error(), dir) {
-				t.Errorf("MakeRoom on a full disk: got %v, want the folder and its space", room)
+			space := f.Log.TakeSpace()
+			if !diskfault.NoSpace(space) || !strings.Contains(space.Error(), dir) {
+				t.Errorf("TakeSpace on a full disk: got %v, want the folder and its space", space)
 			}
-			// Raft repeats a refused entry, and has a term of its own meanwhile.
+			// Raft repeats a rejected entry, and has a term of its own meanwhile.
 			for range 3 {
 				if err := f.Log.StoreLog(entry(index)); !diskfault.NoSpace(err) {
 					t.Errorf("the entry again: got %v", err)
@@ -85,7 +85,7 @@ func TestLog_GoesOnAfterAFullDisk(t *testing.T) {
 			}
 
 			free()
-			check(t, f.Log.MakeRoom())
+			check(t, f.Log.TakeSpace())
 			appendEntries(t, f, index, index+100)
 			want, err := content(f)
 			check(t, err)
@@ -102,13 +102,13 @@ func TestOpen_OfAFullDiskGoesOnWithSpace(t *testing.T) {
 	dir := smallDisk(t, "size=1m")
 	f := mustOpen(t, dir)
 	free := fillDisk(t, dir, 0)
-	index, _ := appendUntilRefused(t, f, 1)
+	index, _ := appendUntilRejected(t, f, 1)
 	mustClose(t, f)
 
 	f = mustOpen(t, dir)
 	check(t, f.Log.SetUint64([]byte(termKey), 7))
-	if again, err := appendUntilRefused(t, f, index); again != index || !diskfault.NoSpace(err) {
-		t.Errorf("refused entry %d, then %d, %v", index, again, err)
+	if again, err := appendUntilRejected(t, f, index); again != index || !diskfault.NoSpace(err) {
+		t.Errorf("rejected entry %d, then %d, %v", index, again, err)
 	}
 	free()
 	appendEntries(t, f, index, index+100)
@@ -151,7 +151,7 @@ func TestLog_GoesOnWithoutInodes(t *testing.T) {
 		}
 		fillers = append(fillers, path)
 	}
-	index, err := appendUntilRefused(t, f, 1)
+	index, err := appendUntilRejected(t, f, 1)
 	if !diskfault.NoSpace(err) || !strings.Contains(err.Error(), "takes no more files") {
 		t.Errorf("entry %d: got %v, want the inodes", index, err)
 	}
@@ -232,8 +232,8 @@ func TestSetStable_WaitsForSpaceAndEndsWithTheServer(t *testing.T) {
 		default:
 		}
 	}
-	if err := f.Log.MakeRoom(); !diskfault.NoSpace(err) {
-		t.Errorf("MakeRoom: got %v", err)
+	if err := f.Log.TakeSpace(); !diskfault.NoSpace(err) {
+		t.Errorf("TakeSpace: got %v", err)
 	}
 	f.Log.StopWaiting()
 	if err := <-term; err != nil {

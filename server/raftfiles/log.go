@@ -101,10 +101,10 @@ func (l *Log) broken(err error) error {
 	return err
 }
 
-// MakeRoom returns the reason why the log takes no entry, or why a change of the term waits. Without one it
+// TakeSpace returns the reason why the log takes no entry, or why a change of the term waits. Without one it
 // takes the next entry, unless that does not fit the disk. It tries again what failed for want of space.
-func (l *Log) MakeRoom() error {
-	return errors.Join(l.space.makeRoom(), l.meta.waits())
+func (l *Log) TakeSpace() error {
+	return errors.Join(l.space.takeSpace(), l.meta.waits())
 }
 
 // LowSpace returns an error if the file system of the log has less than a segment of free space.

@@ -230,7 +230,7 @@ func (m *metaStore) store(c metaContent) error {
 	return err
 }
 
-// segmentInfoSize bounds the bytes of a segment in the list. A slot has the room for one more, so that a
+// segmentInfoSize bounds the bytes of a segment in the list. A slot has the space of one more, so that a
 // change seldom needs space.
 const segmentInfoSize = 1024
 

@@ -26,8 +26,8 @@ const spareName = "next-segment"
 //   - Create renames a file that was made before, the spare. That needs no inode.
 //   - A segment gets its blocks at its first write, all at once. raft-wal takes a write back that has failed,
 //     and Raft repeats it.
-//   - A write is refused without a spare, because the next segment may follow it.
-//   - The list of segments is in a file that has the room for one more: see metaStore.
+//   - A write is rejected without a spare, because the next segment may follow it.
+//   - The list of segments is in a file that has the space of one more: see metaStore.
 type space struct {
 	fs.FS // the real one, for all that needs no space
 	dir   string
@@ -36,7 +36,7 @@ type space struct {
 	mu    sync.Mutex
 	spare *segmentWriter // nil: it could not be made yet
 	tail  *segmentWriter // the last segment
-	lack  error          // why the last write was refused; nil: it was not
+	lack  error          // why the last write was rejected; nil: it was not
 	want  int64          // the end of that write
 }
 
@@ -171,8 +171,9 @@ func (s *space) admit(w *segmentWriter, end int64) error {
 	return s.lack
 }
 
-// makeRoom tries again what the last write lacked. It returns the reason why the next write would be refused.
-func (s *space) makeRoom() error {
+// takeSpace tries again what the last write lacked. It returns the reason why the next write would be
+// rejected.
+func (s *space) takeSpace() error {
 	s.mu.Lock()
 	w := s.tail
 	want := max(s.want, s.size)

@@ -252,7 +252,8 @@ func TestFullDisk_RejectsWritesUntilSpaceIsFree(t *testing.T) {
 		t.Errorf("the rejection does not name the disk: %v", rejection)
 	}
 	// A segment, or the end of the last write to one.
-	a.awaitHealth("the server waits for space", a.data("server"), "the log needs ", " more, and the file system has ")
+	a.awaitHealth("the server waits for space", a.data("server"), "the log needs ",
+		" more, and the file system has ")
 	a.awaitLogged("the disk is full, waiting for space for the log", "below "+a.data()+": ", "server/raft ")
 
 	// An agent that is killed now starts, without any free byte.

@@ -143,7 +143,7 @@ func TestCollection_CountsTheAgeOfAJobFromItsEnd(t *testing.T) {
 			})
 			w.finish("j", structs.AllocComplete, 24)
 		},
-		"a batch job that waited for room and was stopped": func(w *testEnv) {
+		"a batch job that waited for capacity and was stopped": func(w *testEnv) {
 			w.submit("j", structs.JobBatch, 0)
 			put(w, fsm.EvalUpdate, &structs.EvalUpdateRequest{
 				WriteOptions: hour(0),
