@@ -28,9 +28,9 @@ var lockCommand = command.Command{
 	Synopsis: "Run a command while it holds the lock of a variable",
 	Help: `
 The command waits for the lock, then runs the child, and gives the lock back
-at its end. If the lock is lost, or the command itself is killed, the child and
-its own children get SIGTERM, and five seconds later SIGKILL: before anybody
-else gets the lock. The exit code is the child's. @FILE after the
+at its end. If the lock is lost, or the command itself is killed, the child
+and its own children get SIGTERM, and five seconds later SIGKILL: before
+anybody else gets the lock. The exit code is the child's. @FILE after the
 path, or in its place, is a specification whose items are written with the
 lock. Options come before the variable. The child runs in the shell of SHELL,
 or /bin/sh.`,

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"github.com/hashicorp/raft"
 
@@ -52,7 +53,7 @@ func (s *snapshots) Create(
 		dir:          filepath.Join(s.dir, inner.ID()),
 		index:        index,
 		mark:         s.mark,
-		taken:        func() { s.behind.add(-before) },
+		taken:        sync.OnceFunc(func() { s.behind.add(-before) }),
 	}, nil
 }
 
@@ -94,7 +95,7 @@ type sink struct {
 	dir   string
 	index uint64
 	mark  *mark
-	taken func()
+	taken func() // its second call does nothing: Raft closes a sink that the state has closed
 }
 
 // Close finishes the snapshot.
