@@ -165,8 +165,9 @@ func TestAvoided_LeaderIsAskedBesideUntilItAnswers(t *testing.T) {
 			t.Errorf("heartbeats in a minute: %v; want 12 at the second server", got)
 		}
 		pings := r.beats("Status.Ping", settled)
-		if len(pings["s1:1"]) < 10 || len(pings) > 1 {
-			t.Errorf("looks at servers: %v; want one with each heartbeat, at the leader", pings)
+		// A look at the leader waits for its answer, and the heartbeats meanwhile begin no other.
+		if len(pings["s1:1"]) < 5 || len(pings) > 1 {
+			t.Errorf("looks at servers: %v; want several, at the leader alone", pings)
 		}
 
 		r.servers.do(func() { r.servers.hang = nil })
