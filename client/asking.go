@@ -18,7 +18,8 @@ import (
 // granted is the answer of a server that grants a lease.
 type granted struct {
 	lease.Grant
-	note func() error // acts on the rest of the answer
+	// note acts on the rest of the answer, when the contexts of the requests have ended.
+	note func(ctx context.Context) error
 }
 
 // request is one request for a lease, at one server.

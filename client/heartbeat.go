@@ -345,7 +345,7 @@ func (c *Client) register(ctx context.Context) (renewal, error) {
 		if err != nil {
 			return granted{}, err
 		}
-		note := func() error { return c.noteRegistration(ctx, resp, instances) }
+		note := func(ctx context.Context) error { return c.noteRegistration(ctx, resp, instances) }
 		return granted{grantOf(resp.LeaseGrant), note}, nil
 	})
 	// This report may be applied after the next one, which is therefore written in any case.
@@ -354,7 +354,7 @@ func (c *Client) register(ctx context.Context) (renewal, error) {
 		return renewal{}, err
 	}
 
-	return c.renewedBy(r)
+	return c.renewedBy(ctx, r)
 }
 
 // noteRegistration acts on the answer to a registration.
@@ -382,8 +382,8 @@ func (c *Client) noteRegistration(
 }
 
 // renewedBy returns the lease of a request that was granted.
-func (c *Client) renewedBy(r *request) (renewal, error) {
-	err := r.grant.note()
+func (c *Client) renewedBy(ctx context.Context, r *request) (renewal, error) {
+	err := r.grant.note(ctx)
 	if err != nil {
 		return renewal{}, err
 	}
@@ -422,7 +422,7 @@ func (c *Client) heartbeat(ctx context.Context) (renewal, error) {
 			return granted{}, err
 		}
 
-		note := func() error {
+		note := func(context.Context) error {
 			c.servers.Set(resp.Servers)
 			c.noteUnaccounted(resp.Unaccounted)
 			return nil
@@ -433,7 +433,7 @@ func (c *Client) heartbeat(ctx context.Context) (renewal, error) {
 		return renewal{}, err
 	}
 
-	return c.renewedBy(r)
+	return c.renewedBy(ctx, r)
 }
 
 // grantOf returns what a leader granted. A server of level 1 leaves some of these empty.
