@@ -169,7 +169,10 @@ func TestNode_ADriverThatFlipsIsOneEntry(t *testing.T) {
 				leader.Current().Store().Index(), want)
 		}
 		told := agent.Node().Copy()
-		told.BootID = n.BootID // from the proof of the agent
+		// From the proof of the agent.
+		told.BootID = n.BootID
+		told.Machine = n.Machine
+		told.Mark = n.Mark
 		if !structs.NodeEqual(n, told, structs.IgnoreServersPart|structs.IgnoreDriverTimes) ||
 			!n.Drivers["raw_exec"].Healthy ||
 			(n.Attributes["driver.exec"] == "1") != healthy ||
