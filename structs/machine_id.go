@@ -19,7 +19,7 @@ func (m MachineID) part(kind string) string {
 }
 
 // Same reports whether two identities are of one machine. The product UUID decides where both have it: a copy
-// of a disk brings the machine-id along. What is not known is the same as nothing.
+// of a disk brings the machine-id along. An unknown ID equals no other.
 func (m MachineID) Same(other MachineID) bool {
 	for _, kind := range []string{"product", "machine"} {
 		a, b := m.part(kind), other.part(kind)

@@ -442,7 +442,7 @@ func TestLock_EndsTheCommandWhenBerthIsKilled(t *testing.T) {
 	}
 }
 
-// What the command leaves behind does not outlive the lock.
+// The processes that the command leaves behind do not outlive the lock.
 func TestLock_EndsWhatTheCommandLeaves(t *testing.T) {
 	s := newStore(t)
 	file := filepath.Join(t.TempDir(), "pid")

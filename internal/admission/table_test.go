@@ -7,7 +7,7 @@ import (
 	"berth/structs"
 )
 
-// What the servers do with an agent that has the ID of a node.
+// The table has the answers of the servers to an agent that has the ID of a node.
 const (
 	takes   = "takes it"  // it has the node, with its volumes
 	waits   = "waits"     // for the end of a lease, and asks again

@@ -97,7 +97,7 @@ func (s *space) Create(_, name string, _ uint64) (types.WritableFile, error) {
 	s.spare = nil
 	s.want = 0
 
-	// This is in the background of the log. What fails now is tried again by the next write.
+	// This is in the background of the log. The next write tries a failed step again.
 	_ = s.allocate(s.tail, s.size)
 	_ = s.makeSpare()
 	return s.tail, nil

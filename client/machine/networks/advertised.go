@@ -137,8 +137,8 @@ func undecided(found []Choice) error {
 		names = append(names, fmt.Sprintf("%s (%s)", c.Address, c.Why))
 	}
 	return structs.Preconditionf("this machine has %d addresses and no default route, so the one at which "+
-		"others "+
-		"reach it is not known: %s: name one of them with -bind (bind_addr), or with advertise { http, rpc, serf }",
+		"others reach it is not known: %s: name one of them with -bind (bind_addr), or with "+
+		"advertise { http, rpc, serf }",
 		len(found), strings.Join(names, ", "))
 }
 

@@ -95,7 +95,7 @@ func jobNames(r structs.ReapRequest) (names []string) {
 	return names
 }
 
-// What has run for a day is deleted as long after its end as what has run for a second.
+// A job that has run for a day is deleted as long after its end as one that has run for a second.
 func TestCollection_CountsTheAgeOfAJobFromItsEnd(t *testing.T) {
 	runs := map[string]func(w *testEnv){
 		"a batch job that is complete": func(w *testEnv) {
