@@ -3,6 +3,7 @@ package vars
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -511,7 +512,12 @@ func awaitEnd(t *testing.T, pid string) {
 		return // it is gone
 	}
 	defer func() { _ = unix.Close(fd) }()
-	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 20_000)
+	var n int
+	err = unix.EINTR // a signal to this process, such as the end of a child, ends a call early
+	for deadline := time.Now().Add(20 * time.Second); errors.Is(err, unix.EINTR); {
+		left := max(time.Until(deadline), 0)
+		n, err = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(left.Milliseconds()))
+	}
 	if n != 1 {
 		t.Errorf("process %s is alive: %v", pid, err)
 		_ = unix.Kill(id, unix.SIGKILL)
