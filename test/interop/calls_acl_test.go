@@ -103,6 +103,10 @@ var aclCalls = []callRow{
 		_, err = f.c.ACLTokens().Delete(known.AccessorID, nil)
 		return err
 	}},
+	{"ACLTokens.Bootstrap", func(f *callFixture) error {
+		t, _, err := f.c.ACLTokens().Bootstrap(nil)
+		return check(err, func() bool { return t.SecretID != "" && t.Type == "management" }, t)
+	}},
 	{"ACLRoles.Delete", func(f *callFixture) error {
 		known, err := onlyRole(f)
 		if err != nil {

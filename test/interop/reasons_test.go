@@ -13,8 +13,7 @@ const (
 var withoutRoute = map[string]string{
 	"ACLAuth":                                    noAccessControl,
 	"ACLIdentity":                                introductions,
-	"ACLTokens.Bootstrap":                        noAccessControl,
-	"ACLTokens.BootstrapOpts":                    noAccessControl,
+	"ACLTokens.BootstrapOpts":                    "Bootstrap has made the first token",
 	"ACLTokens.ExchangeOneTimeToken":             noAccessControl,
 	"ACLTokens.UpsertOneTimeToken":               noAccessControl,
 	"ACLTokens.Upload":                           "the servers draw the secret of a token: nobody uploads one",
