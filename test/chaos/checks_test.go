@@ -28,8 +28,10 @@ const settleFor = 5 * time.Minute
 
 // watch reads the journal until the context ends.
 func (w *world) watch(ctx context.Context) {
+	leases := newLeaseWatch(w)
 	for sleep(ctx, time.Second) {
 		w.journal.check()
+		leases.look()
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"berth/client/guard/order"
 	"berth/structs"
@@ -53,6 +54,41 @@ func (a *agent) awaitEndByGuard(alloc string) {
 		}
 		return err
 	})
+}
+
+// frozenFor is longer than the default lease.
+const frozenFor = 12 * time.Second
+
+// The others elect a leader within seconds, so no node may lose its lease.
+func TestGuard_EndsNothingWhileTheLeaderIsFrozen(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	n := c.node
+	leader, followers := c.leader()
+	s := followers[0]
+	s.must("job", "run", "-detach", example(t, "hostpath.hcl"))
+	s.healthyNodes("hostpath", 1)
+	s.leaseVolume("lease")
+	s.must("job", "run", "-detach", s.writeJob(writerJob("lease", "lease")))
+	alloc := s.awaitRunning("lease", 1)[0].ID
+	s.awaitOutput(alloc, "line 3")
+
+	leader.freeze()
+	begun := time.Now()
+	eventually(t, "another leader", func() error { return s.leadsNot(leader) })
+	time.Sleep(frozenFor - time.Since(begun)) // the fault
+	ended, err := n.endOf(alloc)
+	if err != nil || ended != nil || !n.allocsAtWork()[alloc] {
+		t.Errorf("the guard has ended the allocation: %+v, %v", ended, err)
+	}
+	leader.signal(syscall.SIGCONT)
+	c.awaitOneLeader()
+	if now := s.awaitRunning("lease", 1)[0].ID; now != alloc {
+		t.Errorf("allocation %s runs in the place of %s", now, alloc)
+	}
+	s.mustEventually("job", "stop", "-purge", "lease")
+	s.awaitFree("lease")
+	s.mustEventually("job", "stop", "-purge", "hostpath")
 }
 
 // The agent stops in the middle of its work, and its node still ends what must not outlive the lease.
