@@ -2,12 +2,16 @@ package cluster_test
 
 import (
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/hashicorp/memberlist"
 
 	"berth/server"
 	"berth/structs"
@@ -149,6 +153,57 @@ func TestIdentity_ARestartAtAnotherAddressKeepsTheVote(t *testing.T) {
 			t.Fatal("it has lost its vote")
 		}
 		return peer.Address == moved.Current().RPCAddr()
+	})
+}
+
+// countingGossip counts the connections that a server opens to one gossip address.
+type countingGossip struct {
+	memberlist.NodeAwareTransport
+	addr   string
+	opened *atomic.Int64
+}
+
+func (g countingGossip) DialAddressTimeout(a memberlist.Address, timeout time.Duration) (net.Conn, error) {
+	if a.Addr == g.addr {
+		g.opened.Add(1)
+	}
+	return g.NodeAwareTransport.DialAddressTimeout(a, timeout)
+}
+
+// Without announcements a server opens one connection in 30 seconds, and the others hear of its new address
+// as late.
+func TestIdentity_AServerAnnouncesItselfUntilALeaderReachesIt(t *testing.T) {
+	t.Parallel()
+	const announced = 8
+	c := cluster.New(t, 3)
+	leader := c.Leader()
+	moved, other := c.Others(leader)[0], c.Others(leader)[1]
+	for _, s := range []*cluster.Server{leader, moved} {
+		if err := s.Kill(); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	c.Move(moved)
+	var opened atomic.Int64
+	at := other.Current().Member()
+	addr := net.JoinHostPort(at.Addr, strconv.Itoa(int(at.Port)))
+	moved.Change(func(cfg *server.Config) {
+		whole := cfg.Gossip
+		cfg.Gossip = func(n *memberlist.NetTransport) memberlist.NodeAwareTransport {
+			return countingGossip{whole(n), addr, &opened}
+		}
+		// The dead leader keeps them from an election.
+		cfg.RaftTimeout = time.Hour
+	})
+	c.Restart(moved)
+	c.Await("it has announced itself again and again", func() bool { return opened.Load() >= announced })
+
+	c.Restart(leader)
+	c.Leader()
+	c.Await("it has a leader", func() bool {
+		_, _, known, _ := moved.Current().Leader()
+		return known
 	})
 }
 
