@@ -4,7 +4,6 @@
 package reschedule
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -50,7 +49,12 @@ func NextTry(
 	return ended + int64(delay), delay, true
 }
 
-// endOf returns the time at which the allocation's last task ended, UnixNano.
+// skew is by how much the clocks of machines may differ without a fault.
+const skew = time.Minute
+
+// endOf returns the time at which the allocation's last task ended, UnixNano. The clock of a node may be
+// wrong: a time far from that at which the servers heard of the end counts for nothing. So a node that is an
+// hour behind does not replace an allocation at once, time after time.
 func endOf(a *structs.Allocation) int64 {
 	var last int64
 	for _, t := range a.TaskStates {
@@ -58,7 +62,10 @@ func endOf(a *structs.Allocation) int64 {
 			last = max(last, t.FinishedAt.UnixNano())
 		}
 	}
-	return cmp.Or(last, a.ModifyTime)
+	if a.ModifyTime != 0 && time.Duration(last-a.ModifyTime).Abs() > skew {
+		return a.ModifyTime
+	}
+	return last
 }
 
 // Events returns the reschedules that led to an allocation, the oldest first.

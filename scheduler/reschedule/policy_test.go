@@ -58,3 +58,28 @@ func TestReschedule_AttemptsCountInTheirInterval(t *testing.T) {
 		}
 	}
 }
+
+// The delay counts from the time at which the servers heard of the end, if the clock of the node is wrong.
+func TestNextTry_IgnoresTheClockOfANodeThatIsWrong(t *testing.T) {
+	policy := &structs.ReschedulePolicy{
+		Unlimited:     true,
+		Delay:         30 * time.Second,
+		DelayFunction: structs.RescheduleConstant,
+	}
+	heard := time.Unix(1_700_000_000, 0)
+	for behind, want := range map[time.Duration]time.Duration{
+		0:               30 * time.Second,
+		5 * time.Second: 25 * time.Second,
+		time.Hour:       30 * time.Second,
+		-time.Hour:      30 * time.Second,
+	} {
+		a := &structs.Allocation{
+			ModifyTime: heard.UnixNano(),
+			TaskStates: map[string]*structs.TaskState{"t": {FinishedAt: heard.Add(-behind)}},
+		}
+		due, _, ok := NextTry(policy, a)
+		if wait := time.Duration(due - heard.UnixNano()); !ok || wait != want {
+			t.Errorf("a node that is %s behind: replaced after %s, want %s", behind, wait, want)
+		}
+	}
+}
