@@ -440,11 +440,13 @@ func FenceBrake(tx Reader) *nodeloss.FenceBrake {
 	return brake
 }
 
-// IsProvedOff reports whether there is a proof that a node that is down was switched off after its loss.
+// IsProvedOff reports whether there is a proof that a node that is down was switched off after its loss. A
+// run of its epoch has begun after that: see FenceBegin. The clocks of servers decide only about a node
+// without epochs.
 func IsProvedOff(tx Reader, n *structs.Node) bool {
 	for r := range schema.FenceRuns.Scan(tx, n.ID) {
-		if r.Epoch == n.Epoch && r.State == nodeloss.FenceProved && r.Scope == nodeloss.FencePower &&
-			r.Begun >= n.StatusUpdatedAt*int64(time.Second) {
+		later := n.Epoch != 0 || r.Begun >= n.StatusUpdatedAt*int64(time.Second)
+		if r.Epoch == n.Epoch && r.State == nodeloss.FenceProved && r.Scope == nodeloss.FencePower && later {
 			return true
 		}
 	}

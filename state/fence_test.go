@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"berth/state/csi"
 	"berth/state/csi/lifecycle"
@@ -226,6 +227,24 @@ func TestIsProvedOff_NeedsAProofOfThisLoss(t *testing.T) {
 				t.Error("the proof of an earlier loss counts")
 			}
 		})
+	}
+}
+
+// The clock of the leader that recorded the loss was ahead.
+func TestIsProvedOff_CountsAProofOfALossAheadOfTheClock(t *testing.T) {
+	w := newFixture(t)
+	w.countEpochs()
+	w.node("n1")
+	do(w, NodeStatus, &structs.NodeStatusUpdate{
+		NodeIDs:      []string{"n1"},
+		Status:       structs.NodeDown,
+		WriteOptions: structs.WriteOptions{Now: int64(30 * time.Hour)},
+	})
+	word := &nodeloss.NodeFenceRequest{NodeID: "n1", By: "ann", Why: "it burns"}
+	word.Now = int64(time.Hour)
+	do(w, ConfirmLost, word)
+	if !IsProvedOff(w.s.Read(), Node(w.s.Read(), "n1")) {
+		t.Error("the proof does not count")
 	}
 }
 
