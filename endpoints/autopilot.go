@@ -2,6 +2,7 @@ package endpoints
 
 import (
 	"context"
+	"time"
 
 	"berth/fsm"
 	"berth/state"
@@ -13,6 +14,7 @@ import (
 // raftStats is local: an operator compares the servers, so each answers for itself.
 func (s statuses) raftStats(resp *admin.RaftStats) {
 	*resp = s.Autopilot.Stats()
+	resp.Wall = time.Now().UnixNano()
 }
 
 // health is known to the leader alone, which follows the other servers.

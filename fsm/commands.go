@@ -11,6 +11,7 @@ import (
 	"berth/state/acls"
 	"berth/state/admissions"
 	"berth/state/classes"
+	"berth/state/clustertime"
 	"berth/state/csi/drifts"
 	"berth/state/csi/health"
 	"berth/state/csi/lifecycle"
@@ -87,6 +88,7 @@ var (
 	LeaseBoundSet      = command(91, "LeaseBoundSet", lease.LeaseBoundSet, since(2))
 	NodeLeaseSet       = command(110, "NodeLeaseSet", lease.NodeLeaseSet, since(2))
 	AutopilotConfigSet = command(95, "AutopilotConfigSet", state.AutopilotConfigSet, since(2))
+	ClusterTimeSet     = command(200, "ClusterTimeSet", clustertime.Put, since(2))
 
 	FenceBegin   = command(92, "FenceBegin", state.FenceBegin, since(2))
 	FenceEnd     = command(93, "FenceEnd", state.FenceEnd, since(2))

@@ -17,6 +17,7 @@ func TestCommands_HaveTheLevelOfTheirRelease(t *testing.T) {
 		"LeaseBoundSet":      2,
 		"NodeLeaseSet":       2,
 		"AutopilotConfigSet": 2,
+		"ClusterTimeSet":     2,
 		"NodeLeave":          2,
 		"JobTag":             2,
 		"JobUntag":           2,

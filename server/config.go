@@ -54,10 +54,12 @@ type Config struct {
 	EvalGC         time.Duration `hcl:"eval_gc_threshold"` // age of ended evaluations and allocations
 	JobGC          time.Duration `hcl:"job_gc_threshold"`  // age of ended jobs, from their end
 	NodeGC         time.Duration `hcl:"node_gc_threshold"`
-	GCInterval     time.Duration `hcl:"gc_interval"`
-	GCRows         int           `hcl:"gc_max_rows"`        // ended rows of a kind that stay
-	RaftMultiplier int           `hcl:"raft_multiplier"`    // scales Raft's timeouts: 1 for a fast network
-	FenceParallel  int           `hcl:"fence_max_parallel"` // nodes that are fenced at once
+	// ClockQuarantine is the time for which most servers agree before the cluster time follows their clocks.
+	ClockQuarantine time.Duration `hcl:"clock_quarantine"`
+	GCInterval      time.Duration `hcl:"gc_interval"`
+	GCRows          int           `hcl:"gc_max_rows"`        // ended rows of a kind that stay
+	RaftMultiplier  int           `hcl:"raft_multiplier"`    // scales Raft's timeouts: 1 for a fast network
+	FenceParallel   int           `hcl:"fence_max_parallel"` // nodes that are fenced at once
 
 	SnapshotThreshold uint64 `hcl:"raft_snapshot_threshold"` // log entries between snapshots
 	TrailingLogs      uint64 `hcl:"raft_trailing_logs"`      // entries behind a snapshot for slow followers
@@ -173,6 +175,7 @@ func DefaultConfig() Config {
 		GCRows:            20_000,
 		FenceParallel:     1,
 		RaftMultiplier:    1,
+		ClockQuarantine:   time.Hour,
 		SnapshotThreshold: 16384,
 		TrailingLogs:      10240,
 		MaxConnsPerAddr:   rpc.DefaultConnsPerAddr,
@@ -296,6 +299,7 @@ func (c *Config) checkDurations(bad func(format string, args ...any)) {
 	for _, v := range []setting{
 		{"retry_interval", c.RetryInterval},
 		{"gc_interval", c.GCInterval},
+		{"clock_quarantine", c.ClockQuarantine},
 		{"eval_gc_threshold", c.EvalGC},
 		{"job_gc_threshold", c.JobGC},
 		{"max_node_lease", c.MaxNodeLease},

@@ -19,11 +19,13 @@ import (
 	"berth/endpoints/callers"
 	"berth/endpoints/core"
 	"berth/endpoints/join"
+	"berth/internal/boottime"
 	"berth/internal/keyring"
 	"berth/internal/loadshed"
 	"berth/rpc"
 	"berth/server/autopilot"
 	"berth/server/backup"
+	"berth/server/clock"
 	"berth/server/control"
 	"berth/server/control/workqueue"
 	"berth/server/events"
@@ -37,6 +39,7 @@ import (
 	"berth/server/signing"
 	"berth/server/varlocks"
 	"berth/state"
+	"berth/state/clustertime"
 	"berth/structs"
 	"berth/structs/admin"
 )
@@ -48,6 +51,7 @@ type Server struct {
 	id        string
 	addr      string // advertised RPC address
 	store     *state.Store
+	clock     *clock.Cluster
 	events    *events.Ring
 	consensus *consensus
 	layer     *raftnet.Layer
@@ -155,6 +159,9 @@ func (s *Server) createServices(ln net.Listener) {
 	s.gate = loadshed.NewGate(loadshed.MinAdmit)
 	s.pool = rpc.NewPool(cfg.Dial, logger, nil)
 	s.securePool = rpc.NewPool(cfg.DialTLS, logger, nil)
+	s.clock = clock.New(boottime.Now, func() *admin.ClusterTime {
+		return clustertime.Of(s.store.Read())
+	})
 	s.leases = leases.New(cfg.control().Leases, nil)
 	s.calls = workqueue.NewLoads()
 	s.locks = varlocks.New(varlocks.Config{Store: s.store, Proposer: s, Logger: logger})
@@ -209,6 +216,7 @@ func endpointDeps(s *Server, logger hclog.Logger) core.Deps {
 		CollectGarbage: s.collectGarbage,
 		RaftMultiplier: cfg.RaftMultiplier,
 		Level:          s.level,
+		Clock:          s.clock,
 		Drains:         &s.drains,
 		Keys:           s.keys,
 		RootKeys:       s.rootKeys,
@@ -277,6 +285,7 @@ func (s *Server) Run(ctx context.Context) error {
 	loops.Go(func() { s.bootstrap(ctx) })
 	loops.Go(func() { s.followMode(ctx) })
 	loops.Go(func() { s.forget.Run(ctx) })
+	loops.Go(func() { s.followClock(ctx) })
 	loops.Go(func() { s.watchSpace(ctx) })
 	loops.Go(func() { s.compactLog(ctx) })
 	loops.Go(func() {

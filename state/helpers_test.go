@@ -101,6 +101,7 @@ func rowsByTable(tx *ReadTx) map[string]int {
 	count(tx, counted, schema.SnapshotSchedules)
 	count(tx, counted, schema.SnapshotGroups)
 	count(tx, counted, schema.HostClaims)
+	count(tx, counted, schema.ClusterTimes)
 	if len(counted) != len(schema.All.Tables) {
 		panic("a table of the schema is not counted")
 	}

@@ -146,6 +146,9 @@ func addAccess(w *fixture) {
 		schema.HostClaims.Put(tx, &hostuse.TaskGroupHostVolumeClaim{
 			ID: "c", Namespace: "default", JobID: "j", AllocID: "gone", VolumeID: "hv", VolumeName: "data",
 		})
+		schema.ClusterTimes.Put(tx, &admin.ClusterTime{
+			Time: 7, Ahead: time.Hour, Since: 5, Agreed: 6, Jumps: []admin.ClockJump{{Since: 1, At: 2, By: 3}},
+		})
 		return nil
 	})
 	if err != nil {
@@ -238,7 +241,7 @@ func TestLoad_KeepsTheBytesOfAnEarlierFile(t *testing.T) {
 		schema.Drifts.Name(), schema.DriftSummaries.Name(), schema.Health.Name(),
 		schema.Exhausted.Name(), schema.Snapshots.Name(), schema.SnapshotSchedules.Name(),
 		schema.SnapshotGroups.Name(),
-		schema.HostClaims.Name(),
+		schema.HostClaims.Name(), schema.ClusterTimes.Name(),
 	}
 	for table, n := range rowsByTable(s.Read()) {
 		if n == 0 && !slices.Contains(later, table) {

@@ -21,6 +21,7 @@ import (
 	"berth/internal/keylock"
 	"berth/internal/keyring"
 	"berth/internal/loadshed"
+	"berth/server/clock"
 	"berth/server/nodeconn"
 	"berth/state"
 	"berth/structs"
@@ -58,6 +59,8 @@ type Deps struct {
 	CollectGarbage func(context.Context, fsm.Proposer) (index uint64, err error)
 	// RaftMultiplier scales how long a request waits for an election, as it scales the timeouts of Raft. 0 is 1.
 	RaftMultiplier int
+	// Clock is the time by which ages count, and that of log entries. nil: Now.
+	Clock *clock.Cluster
 	// Level returns the least level of the servers.
 	Level func() int
 	// Drains is held while a request changes the drain of a node: see control.Deps.
@@ -96,6 +99,9 @@ type Server struct {
 func NewServer(d Deps, config Settings) *Server {
 	if d.Now == nil {
 		d.Now = time.Now
+	}
+	if d.Clock == nil {
+		d.Clock = clock.Wall(d.Now)
 	}
 
 	if d.Drains == nil {

@@ -15,15 +15,15 @@ import (
 // layers lists the layers, lowest first. A package imports only packages of lower lines, and those
 // below its own entry. The longest entry that fits a package counts.
 //
-// internal/codec is below structs, because the generated codecs of structs call it. server/nodeconn is below
-// endpoints, because procedures and leader loops both call nodes.
+// internal/codec is below structs, because the generated codecs of structs call it. server/nodeconn and
+// server/clock are below endpoints, because procedures and leader loops both call nodes and read the clock.
 var layers = [][]string{
 	{"internal/codec"},
 	{"structs"},
 	{"internal"},
 	{"acl", "state", "rpc", "csi", "jobspec", "client/drivers/protocol"},
 	{"consul", "vault"},
-	{"fsm", "scheduler", "client", "api", "plugins", "server/nodeconn", "server/authority"},
+	{"fsm", "scheduler", "client", "api", "plugins", "server/nodeconn", "server/authority", "server/clock"},
 	{"endpoints", "cli", "convert"},
 	{"server", "ui"},
 	{"agent"},

@@ -103,6 +103,14 @@ var (
 	})
 )
 
+// OnlyClusterTime is the key of the one row of its table.
+const OnlyClusterTime = "time"
+
+// ClusterTimes has one row, the time by which the servers count ages.
+var ClusterTimes = mvcc.NewTable("cluster_time", func(*admin.ClusterTime) mvcc.Key {
+	return mvcc.KeyOf(OnlyClusterTime)
+})
+
 // All lists the tables in the order in which a snapshot file holds them.
 var All = mvcc.Schema{
 	Tables: []mvcc.AnyTable{
@@ -159,6 +167,7 @@ var All = mvcc.Schema{
 		SnapshotSchedules,
 		SnapshotGroups,
 		HostClaims,
+		ClusterTimes,
 	},
 }
 

@@ -136,6 +136,7 @@ var StatusRaftStats = structs.Read[structs.QueryRequest, RaftStats]("Status.Raft
 type RaftStats struct {
 	LastTerm  uint64 // of the last entry of its log
 	LastIndex uint64 // of the last entry of its log
+	Wall      int64  `codec:",omitempty" level:"2" older:"drop"` // of its wall clock, UnixNano
 	structs.QueryMeta
 }
 

@@ -55,6 +55,7 @@ var meaning = map[string]string{
 	"autopilot.healthy":           "1 while all servers are healthy, else 0, on the leader",
 	"client.allocs":               "allocations on this node; label state",
 	"control.nodes":               "nodes, on the leader; label status",
+	"cluster_time.ahead_seconds":  "by which the clock of the leader is ahead of the cluster time",
 	"control.plans_in_flight":     "evaluations whose plan is proposed and not applied yet, on the leader",
 	"control.schedule":            "processing of one evaluation, with its plan",
 	"control.summaries_left_out":  "task groups beyond those whose allocations the names of the dialect count, on the leader",

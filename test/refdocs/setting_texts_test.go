@@ -115,6 +115,10 @@ var settingTexts = []blockText{
 			"eval_gc_threshold", "",
 			"the age at which ended evaluations and allocations are deleted; at most ten years",
 		},
+		{
+			"clock_quarantine", "",
+			"the time for which most servers agree before ages follow clocks that were set",
+		},
 		{"job_gc_threshold", "", "the same of jobs, counted from their ends"},
 		{"node_gc_threshold", "", "the same of nodes"},
 		{"gc_interval", "", "the time between two deletions of ended rows"},

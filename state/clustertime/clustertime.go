@@ -1,0 +1,218 @@
+// Package clustertime is the time by which the servers count the ages that decide irreversible acts: the
+// deletion of volumes, snapshots and rows, forced drains, failed deployments, lost allocations. Any wall
+// clock may be wrong for a minute, and what it deletes then is gone for good.
+//
+// The time is a row of the state. The leader advances it by CLOCK_BOOTTIME, which nobody sets and which
+// counts a suspend. These hold:
+//
+//   - The time never goes back.
+//   - Within a minute of the leader's wall clock it approaches that one: it runs faster or slower by a tenth
+//     at most. A new leader takes over that it is behind by up to a minute at once: the last entry is that
+//     old.
+//   - If the wall clock is ahead by more, it was set, or the servers were off. The time goes on as before. It
+//     follows after a quarantine in which most servers agree with the leader's clock at each look.
+//   - If the wall clock is behind by more, the time goes on as before. While most servers agree with that
+//     clock, it runs slower by a tenth: it has followed clocks that were wrong.
+//   - The times of log entries are of this clock. A row from the future, which another version has stamped,
+//     is new.
+//   - A step to the wall clock ages no row that was written while the clocks were ahead, and no deadline that
+//     was open passes by it: Corrected and Deadline.
+//
+// Credentials are denied by the wall clock of each server, and that ends when the clock is right: no act by
+// the wall clock deletes them. Schedules follow the wall clock, too.
+package clustertime
+
+import (
+	"slices"
+	"time"
+
+	"berth/internal/mvcc"
+	"berth/state/schema"
+	"berth/structs"
+	"berth/structs/admin"
+)
+
+const (
+	// Tolerance is the difference of two clocks that are both right.
+	Tolerance = time.Minute
+	// approach is the part of the time that has passed by which the cluster time may run faster or slower.
+	approach = 10
+	// keptJumps is the number of steps that the row remembers. There are a few in a year.
+	keptJumps = 16
+)
+
+// Of returns the row, nil if no leader has begun the cluster time.
+func Of(tx mvcc.Reader) *admin.ClusterTime {
+	return schema.ClusterTimes.Get(tx, schema.OnlyClusterTime)
+}
+
+// Reading is one look of the leader at its clocks.
+type Reading struct {
+	Wall       int64         // UnixNano
+	Passed     time.Duration // by CLOCK_BOOTTIME since the row was written
+	First      bool          // of a leader, which has not asked the others yet
+	Agreed     bool          // most servers have the wall clock of the leader
+	Quarantine time.Duration
+	// Newest is the time of the newest row, 0 for none. It counts for the first row of the cluster time only.
+	Newest int64
+}
+
+// Far reports whether a difference between the wall clock and the cluster time needs the word of the others.
+func Far(ahead time.Duration) bool { return ahead.Abs() > Tolerance }
+
+// Advance returns the row that follows old, nil for none, by a reading. It keeps no part of old that it
+// changes.
+func Advance(old *admin.ClusterTime, r Reading) admin.ClusterTime {
+	if old == nil {
+		old = &admin.ClusterTime{Time: begin(r)}
+	}
+
+	row := *old
+	row.Indexes = structs.Indexes{}
+	row.Time += int64(max(r.Passed, 0))
+	ahead := time.Duration(r.Wall - row.Time)
+	if ahead <= Tolerance {
+		row.Since = 0
+		row.Agreed = 0
+		gain := approached(ahead, r)
+		row.Time += int64(gain)
+		row.Ahead = ahead - gain
+		return row
+	}
+
+	moved := Far(ahead - old.Ahead) // the clock was set once more
+	if row.Since == 0 {
+		row.Since = old.Time
+		moved = true
+	}
+	switch {
+	case r.First && !moved:
+	case r.First, !r.Agreed:
+		row.Agreed = 0
+	case row.Agreed == 0 || moved:
+		row.Agreed = row.Time
+	}
+	row.Ahead = ahead
+	if r.First {
+		return row
+	}
+	if row.Agreed != 0 && row.Time-row.Agreed >= int64(r.Quarantine) {
+		return jump(row, r.Wall)
+	}
+	return row
+}
+
+// begin returns the first cluster time. It is that of the wall in a new cluster, or if most servers agree
+// with it. Otherwise it is that of the newest row: the wall clock of this leader may be wrong.
+func begin(r Reading) int64 {
+	if r.Newest == 0 || r.Agreed {
+		return r.Wall
+	}
+	return min(r.Wall, r.Newest)
+}
+
+// approached returns by how much the time approaches a wall clock that is ahead, or behind, of it.
+func approached(ahead time.Duration, r Reading) time.Duration {
+	most := max(r.Passed, 0) / approach
+	switch {
+	case r.First:
+		return max(ahead, 0)
+	case Far(ahead) && !r.Agreed:
+		return 0
+	}
+	return max(min(ahead, most), -most)
+}
+
+// jump steps a row to a wall clock that is ahead.
+func jump(row admin.ClusterTime, wall int64) admin.ClusterTime {
+	row.Jumps = append(slices.Clone(row.Jumps), admin.ClockJump{
+		Since: row.Since,
+		At:    row.Time,
+		By:    time.Duration(wall - row.Time),
+	})
+	row.Jumps = row.Jumps[max(0, len(row.Jumps)-keptJumps):]
+	row.Time = wall
+	row.Ahead = 0
+	row.Since = 0
+	row.Agreed = 0
+	return row
+}
+
+// Corrected returns the time of a row in the present count of the cluster time, nil for none: one that was
+// written while the clocks were ahead, and before the cluster time followed them, is as much later.
+func Corrected(row *admin.ClusterTime, stamp int64) int64 {
+	if row == nil {
+		return stamp
+	}
+	for _, j := range row.Jumps {
+		if stamp > j.Since && stamp <= j.At {
+			stamp += int64(j.By)
+		}
+	}
+	return stamp
+}
+
+// Deadline returns a deadline in the present count of the cluster time, nil for none: one that was open when
+// the clocks were found to be ahead, and that the step has passed, is as much later.
+func Deadline(row *admin.ClusterTime, at int64) int64 {
+	if row == nil {
+		return at
+	}
+	for _, j := range row.Jumps {
+		if at > j.Since && at <= j.At+int64(j.By) {
+			at += int64(j.By)
+		}
+	}
+	return at
+}
+
+// Wall returns the time of the leader's wall clock at an entry, which has the cluster time now: schedules
+// follow it.
+func Wall(tx mvcc.Reader, now int64) int64 {
+	row := Of(tx)
+	if row == nil {
+		return now
+	}
+	return now + int64(row.Ahead)
+}
+
+// Earlier returns the earlier one of a wall clock and the cluster time. The rows of credentials that have
+// ended by both are deleted.
+func Earlier(tx mvcc.Reader, wall int64) int64 {
+	row := Of(tx)
+	if row == nil {
+		return wall
+	}
+	return min(wall, row.Time)
+}
+
+// Newest returns the newest time of the rows of evaluations, allocations and nodes, 0 for none. Times after a
+// wall clock do not count.
+func Newest(tx mvcc.Reader, wall int64) (newest int64) {
+	see := func(at int64) {
+		if at <= wall {
+			newest = max(newest, at)
+		}
+	}
+	for e := range schema.Evals.Scan(tx) {
+		see(e.ModifyTime)
+	}
+	for a := range schema.Allocs.Scan(tx) {
+		see(a.ModifyTime)
+	}
+	for n := range schema.Nodes.Scan(tx) {
+		see(n.StatusUpdatedAt * int64(time.Second))
+	}
+	return newest
+}
+
+// Put stores the row of an entry. An entry that does not follow the stored row is that of a former leader: it
+// changes nothing.
+func Put(tx *mvcc.WriteTx, p *admin.ClusterTimeRequest) error {
+	old := Of(tx)
+	if old == nil && p.RowIndex == 0 || old != nil && old.ModifyIndex == p.RowIndex {
+		row := p.Clock
+		schema.ClusterTimes.Put(tx, &row)
+	}
+	return nil
+}

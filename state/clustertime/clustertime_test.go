@@ -1,0 +1,130 @@
+package clustertime
+
+import (
+	"testing"
+	"time"
+
+	"berth/structs/admin"
+)
+
+const hour = int64(time.Hour)
+
+// run advances a row each 20 seconds, by clocks whose wall is that much ahead of the time that has passed.
+func run(row admin.ClusterTime, real *int64, d, ahead time.Duration, agreed bool) admin.ClusterTime {
+	const step = 20 * time.Second
+	for range d / step {
+		*real += int64(step)
+		row = Advance(&row, Reading{
+			Wall:       *real + int64(ahead),
+			Passed:     step,
+			Agreed:     agreed,
+			Quarantine: time.Hour,
+		})
+	}
+	return row
+}
+
+func TestAdvance_CountsOnlyTimeThatHasPassed(t *testing.T) {
+	const far = 30 * time.Hour
+	for name, c := range map[string]struct {
+		run   func(row admin.ClusterTime, real *int64) admin.ClusterTime
+		ahead time.Duration // of the time that has passed, at the end
+	}{
+		"a right clock": {func(r admin.ClusterTime, real *int64) admin.ClusterTime {
+			return run(r, real, 10*time.Hour, 0, true)
+		}, 0},
+		"a clock that is ahead for a minute": {func(r admin.ClusterTime, real *int64) admin.ClusterTime {
+			r = run(r, real, time.Minute, far, true)
+			return run(r, real, 10*time.Hour, 0, true)
+		}, 0},
+		"a clock that is ahead again and again": {func(r admin.ClusterTime, real *int64) admin.ClusterTime {
+			for range 50 {
+				r = run(r, real, 50*time.Minute, far, true)
+				r = run(r, real, time.Minute, 0, true)
+			}
+			return r
+		}, 0},
+		"a clock that is set further each time": {func(r admin.ClusterTime, real *int64) admin.ClusterTime {
+			for n := range 50 {
+				r = run(r, real, 50*time.Minute, far*time.Duration(n+1), true)
+			}
+			return r
+		}, 0},
+		"one server against the others": {func(r admin.ClusterTime, real *int64) admin.ClusterTime {
+			return run(r, real, 10*time.Hour, far, false)
+		}, 0},
+		"others that agree at times": {func(r admin.ClusterTime, real *int64) admin.ClusterTime {
+			for range 50 {
+				r = run(r, real, 50*time.Minute, far, true)
+				r = run(r, real, time.Minute, far, false)
+			}
+			return r
+		}, 0},
+		"all servers agree until the end of the quarantine": {
+			func(r admin.ClusterTime, real *int64) admin.ClusterTime {
+				return run(r, real, 59*time.Minute, far, true)
+			}, 0,
+		},
+		"all servers agree for the quarantine": {func(r admin.ClusterTime, real *int64) admin.ClusterTime {
+			return run(r, real, 61*time.Minute, far, true)
+		}, far},
+		"a clock that is behind": {func(r admin.ClusterTime, real *int64) admin.ClusterTime {
+			return run(r, real, 10*time.Hour, -far, false)
+		}, 0},
+		"a clock that is behind, as most are": {func(r admin.ClusterTime, real *int64) admin.ClusterTime {
+			return run(r, real, 10*time.Hour, -far, true)
+		}, -time.Hour},
+		"a clock that is half a minute ahead": {func(r admin.ClusterTime, real *int64) admin.ClusterTime {
+			return run(r, real, time.Hour, 30*time.Second, true)
+		}, 30 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			real := 1000 * hour
+			got := c.run(Advance(nil, Reading{Wall: real}), &real)
+			if ahead := time.Duration(got.Time - real); ahead != c.ahead {
+				t.Errorf("%s ahead of the time that has passed, want %s: %+v", ahead, c.ahead, got)
+			}
+		})
+	}
+}
+
+// A difference within the tolerance makes the time faster or slower by a tenth, and a new leader takes over
+// at once that it is behind: the last entry of the former one is that old.
+func TestAdvance_ApproachesTheClock(t *testing.T) {
+	const half = int64(30 * time.Second)
+	old := &admin.ClusterTime{Time: 1000 * hour}
+	for name, c := range map[string]struct {
+		r    Reading
+		gain time.Duration
+	}{
+		"a leader":                    {Reading{Passed: 20 * time.Second, Wall: half}, 22 * time.Second},
+		"a leader that is behind":     {Reading{Passed: 20 * time.Second, Wall: -half}, 18 * time.Second},
+		"a new leader":                {Reading{First: true, Wall: half}, 30 * time.Second},
+		"a new leader that is behind": {Reading{First: true, Wall: -half}, 0},
+		"a clock that stands still":   {Reading{Wall: half}, 0},
+	} {
+		c.r.Wall += old.Time + int64(c.r.Passed)
+		if got := Advance(old, c.r); time.Duration(got.Time-old.Time) != c.gain || got.Since != 0 {
+			t.Errorf("%s: %+v, want %s more", name, got, c.gain)
+		}
+	}
+}
+
+// The first leader with a cluster time may have a wrong clock: it does not age the rows of an older version.
+func TestAdvance_BeginsAtTheNewestRow(t *testing.T) {
+	const wall = 1000 * hour
+	for name, c := range map[string]struct {
+		r    Reading
+		want int64
+	}{
+		"a new cluster":                    {Reading{}, wall},
+		"most servers have that clock":     {Reading{Newest: wall - 3*hour, Agreed: true}, wall},
+		"no others have that clock":        {Reading{Newest: wall - 3*hour}, wall - 3*hour},
+		"the newest row is of just before": {Reading{Newest: wall - int64(time.Second), First: true}, wall},
+	} {
+		c.r.Wall = wall
+		if got := Advance(nil, c.r); got.Time != c.want || (got.Since != 0) != (c.want != wall) {
+			t.Errorf("%s: %+v, want %d", name, got, c.want)
+		}
+	}
+}
