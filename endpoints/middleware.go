@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/go-metrics"
@@ -448,6 +450,18 @@ func nodeWrite[Req, Resp any, W written[Resp]](
 	})
 }
 
+// credentials are the services whose requests make and check credentials. Their ends are by the wall clock.
+var credentials = []string{"ACL", "Authority", "Certificate", "JoinToken", "Machine"}
+
+// stamp returns the time of the log entry of a request.
+func (e *Endpoints) stamp(method string) time.Time {
+	service, _, _ := strings.Cut(method, ".")
+	if slices.Contains(credentials, service) {
+		return e.Now()
+	}
+	return e.Clock.Now()
+}
+
 // serveWrite is write without type parameters.
 func (e *Endpoints) serveWrite(
 	m rpc.Method,
@@ -460,7 +474,7 @@ func (e *Endpoints) serveWrite(
 		w := req.(interface{ Write() *structs.WriteOptions })
 		// The state functions take the time from here, so that every server applies the entry with the same
 		// time. A time that the caller has set counts for nothing.
-		w.Write().Now = e.Now().UnixNano()
+		w.Write().Now = e.stamp(m.Name).UnixNano()
 		keeper, keeps := req.(interface{ KeepSecret(secret string) })
 		if keeps {
 			keeper.KeepSecret(w.Write().AuthToken)

@@ -150,6 +150,7 @@ func (s *Server) leaderLoops() []control.Loop {
 		Leases:   s.leases,
 		Calls:    s.calls,
 		Term:     s.term(),
+		Clock:    s.clock,
 		Consul:   s.cfg.Consul,
 		Fencers:  s.cfg.fencers(),
 		Logger:   s.logger.Named("control"),
@@ -164,12 +165,12 @@ func (s *Server) leaderLoops() []control.Loop {
 		{Name: "root keys", Run: s.rootKeys.Lead},
 		{Name: "acl_mode", Run: s.tightenMode},
 		{Name: "variable_locks", Run: s.locks.Run},
-		{Name: "token_ends", Run: tokenends.New(s.store, s, s.logger).Run},
+		{Name: "token_ends", Run: tokenends.New(s.store, s, s.clock, s.logger).Run},
 		{Name: "snapshots", Run: s.Backup.Run},
 	}, loops...)
 }
 
 // collectGarbage deletes every row that has ended and is not needed, of any age (core.Deps).
 func (s *Server) collectGarbage(ctx context.Context, p fsm.Proposer) (index uint64, err error) {
-	return garbage.Collection{Now: time.Now()}.Run(ctx, s.store.Read(), p)
+	return garbage.Collection{Now: s.clock.Now()}.Run(ctx, s.store.Read(), p)
 }

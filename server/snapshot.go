@@ -155,7 +155,7 @@ func (s *Server) replaceState(
 // are handed out again (state.Recover). It writes the state to a file and returns its size.
 func (s *Server) prepareState(aside *state.Store, f *os.File) (size int64, err error) {
 	err = aside.Write(aside.Index(), func(tx *state.WriteTx) error {
-		state.Recover(tx, s.store.Read(), time.Now().UnixNano())
+		state.Recover(tx, s.store.Read(), s.clock.Now().UnixNano())
 		return nil
 	})
 	if err == nil {

@@ -5,6 +5,7 @@ import (
 
 	"berth/internal/codec"
 	"berth/state/check"
+	"berth/state/clustertime"
 	"berth/state/jobversions"
 	"berth/state/jobvolumes"
 	"berth/state/namespaces"
@@ -141,7 +142,7 @@ func followSchedule(tx *WriteTx, j, old *structs.Job, now int64) {
 		schema.PeriodicLaunches.Put(tx, &structs.PeriodicLaunch{
 			Namespace: j.Namespace,
 			ID:        j.ID,
-			Launch:    now,
+			Launch:    clustertime.Wall(tx, now),
 		})
 	}
 }

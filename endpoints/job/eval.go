@@ -133,7 +133,7 @@ func (e Evals) Delete(
 	// The state function checks each evaluation again, as the state may have changed since.
 	for batch := range slices.Chunk(ids, deleteBatch) {
 		reap := &structs.ReapRequest{Evals: batch}
-		reap.Now = e.Now().UnixNano()
+		reap.Now = e.Clock.Now().UnixNano()
 		index, err = fsm.Propose(ctx, e.Raft, fsm.Reap, reap)
 		if err != nil {
 			// The entries before have happened. The answer is lost with the error, so the caller counts anew.

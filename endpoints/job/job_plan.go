@@ -46,7 +46,7 @@ func (j Jobs) Plan(
 		resp.JobModifyIndex = old.JobModifyIndex
 	}
 
-	now := j.Now()
+	now := j.Clock.Now()
 	err = j.preview(tx, job, now, resp)
 	if err != nil {
 		return err
@@ -64,7 +64,7 @@ func (j Jobs) Plan(
 		missingDrivers(tx, job), boundMemory(tx, job), largeMemory(tx, job), signkeys.Warning(tx, job),
 		quotas.Warning(tx, job), jobvolumes.Warning(tx, job), ruled)
 	if job.IsPeriodic() {
-		resp.NextPeriodicLaunch, err = job.Periodic.Next(now)
+		resp.NextPeriodicLaunch, err = job.Periodic.Next(j.Now())
 	}
 
 	return err

@@ -1,8 +1,6 @@
 package job
 
 import (
-	"time"
-
 	"berth/scheduler/explain"
 	"berth/state"
 	"berth/structs"
@@ -14,7 +12,7 @@ import (
 // after a while, and does not wait for the index.
 func (j Jobs) Why(tx *state.ReadTx, req *structs.JobGetRequest, resp *inquiry.WhyResponse) error {
 	job, err := findJob(tx, req.RequestNamespace(), req.JobID)
-	view := explain.View{Tx: tx, Now: time.Now(), Fences: j.Fences(tx)}
+	view := explain.View{Tx: tx, Now: j.Clock.Now(), Fences: j.Fences(tx)}
 	if err == nil {
 		view.Sees = req.Sees
 		resp.Waits, resp.Reasons = explain.Job(view, job)

@@ -249,7 +249,7 @@ func (n Nodes) recordStatus(
 	ids []string,
 ) (uint64, error) {
 	// The time is of the batch, because it is one entry for many requests.
-	now := n.Now()
+	now := n.Clock.Now()
 	update := &structs.NodeStatusUpdate{
 		NodeIDs:   ids,
 		Status:    change.status,

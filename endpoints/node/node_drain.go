@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"time"
 
 	"berth/fsm"
 	"berth/scheduler/drainer"
@@ -93,7 +92,7 @@ func (n Nodes) DrainStatus(
 	resp.DrainStrategy = node.DrainStrategy
 	resp.LastDrain = node.LastDrain
 	// The time is that of now and not of an entry: the deadline passes without one.
-	resp.Waits = drainer.Waits(tx, node, time.Now())
+	resp.Waits = drainer.Waits(tx, node, n.Clock.Now())
 	if req.Sees != nil {
 		resp.Waits = slices.DeleteFunc(resp.Waits, func(w structs.DrainWait) bool {
 			return !req.Sees(w.Namespace, w.AllocID)

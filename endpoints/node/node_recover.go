@@ -31,7 +31,7 @@ func (n Nodes) accountFor(
 			"attachments", len(chunk),
 			"first_volume_id", chunk[0].VolumeID)
 		entry := &structs.CSIAttachmentsFound{Attachments: chunk}
-		entry.Now = n.Now().UnixNano()
+		entry.Now = n.Clock.Now().UnixNano()
 		_, err := fsm.Propose(ctx, n.Raft, fsm.AttachmentsFound, entry)
 		if err != nil {
 			n.Logger.Warn("failed to record attachments, waiting for the next report",

@@ -25,10 +25,10 @@ type Seen struct {
 	first map[int64]time.Time
 }
 
-// Time returns a recorded time (UnixNano). One that is ahead of the clock becomes the time at which this
+// Time returns a recorded time (UnixNano). One that is too far ahead of now becomes the time at which this
 // process first saw it.
-func (s *Seen) Time(recorded int64) time.Time {
-	if !Ahead(recorded) {
+func (s *Seen) Time(recorded int64, now time.Time) time.Time {
+	if recorded <= now.Add(skew).UnixNano() {
 		return time.Unix(0, recorded)
 	}
 
@@ -41,7 +41,7 @@ func (s *Seen) Time(recorded int64) time.Time {
 	if s.first == nil || len(s.first) >= mostSeen {
 		s.first = map[int64]time.Time{}
 	}
-	first = time.Now()
+	first = now
 	s.first[recorded] = first
 	return first
 }

@@ -27,20 +27,20 @@ func TestSeen_RemembersTheFirstTime(t *testing.T) {
 		var s Seen
 		now := time.Now()
 		past := now.Add(-time.Hour)
-		if got := s.Time(past.UnixNano()); !got.Equal(past) || len(s.first) > 0 {
+		if got := s.Time(past.UnixNano(), now); !got.Equal(past) || len(s.first) > 0 {
 			t.Errorf("a time of the past: got %s, want %s", got, past)
 		}
 
 		ahead := now.Add(30 * time.Hour).UnixNano()
 		for range 2 {
-			if got := s.Time(ahead); !got.Equal(now) {
+			if got := s.Time(ahead, time.Now()); !got.Equal(now) {
 				t.Errorf("%s later: got %s, want %s", time.Since(now), got, now)
 			}
 			time.Sleep(time.Hour)
 		}
 
 		for n := range int64(mostSeen) {
-			s.Time(ahead + 1 + n)
+			s.Time(ahead+1+n, time.Now())
 		}
 		if len(s.first) > mostSeen {
 			t.Errorf("it remembers %d", len(s.first))

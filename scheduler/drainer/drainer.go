@@ -26,6 +26,7 @@ import (
 	"time"
 
 	"berth/state"
+	"berth/state/clustertime"
 	"berth/state/csi"
 	"berth/structs"
 )
@@ -38,7 +39,8 @@ type Step struct {
 	Ended         []structs.DrainedNode
 }
 
-// Next returns the step of all draining nodes. Volumes, allocations and health come from tx.
+// Next returns the step of all draining nodes at a time of the cluster. Volumes, allocations and health come
+// from tx.
 func Next(tx *state.ReadTx, now time.Time) *Step {
 	p := newPlanner(tx, now)
 	for n := range state.DrainingNodes(tx) {
@@ -90,10 +92,20 @@ func newPlanner(tx *state.ReadTx, now time.Time) *planner {
 	for n := range state.DrainingNodes(tx) {
 		// All deadlines are known before the first pace is counted: a group may have allocations on several
 		// draining nodes.
-		p.due[n.ID] = n.DrainStrategy.Due(now)
+		p.due[n.ID] = p.strategy(n).Due(now)
 	}
 
 	return p
+}
+
+// strategy returns the drain of a node with its deadline in the present count of the cluster time.
+func (p *planner) strategy(n *structs.Node) *structs.DrainStrategy {
+	s := *n.DrainStrategy
+	if !s.ForceDeadline.IsZero() {
+		at := clustertime.Deadline(clustertime.Of(p.tx), s.ForceDeadline.UnixNano())
+		s.ForceDeadline = time.Unix(0, at).UTC()
+	}
+	return &s
 }
 
 // remaining are the allocations on a node that have not ended, by the order in which they leave.
@@ -111,7 +123,7 @@ func (r *remaining) workloads() int {
 
 // drain adds the step of one node: the kinds of allocations leave in the order of the package's rules.
 func (p *planner) drain(n *structs.Node) {
-	s := n.DrainStrategy
+	s := p.strategy(n)
 	r := p.remaining(n)
 	due := s.Due(p.now)
 	if r.workloads()+len(r.system)+len(r.plugins) == 0 && (due || !p.awaitVolumes(n)) {
@@ -208,7 +220,7 @@ func (p *planner) movePlugins(n *structs.Node, r *remaining) {
 		case leaving(a):
 			p.waitForEnd(a)
 		case others == 0 && held == 0:
-			p.movePlugin(a, n.DrainStrategy.Due(p.now))
+			p.movePlugin(a, p.strategy(n).Due(p.now))
 		case others == 0 && !forced.IsZero() && !p.now.Before(forced):
 			p.step.ForcedPlugins[n.ID] = first
 			p.move(a)
@@ -228,7 +240,7 @@ const forcedAfter = 30 * time.Second
 // stopsByForce returns when the drain stops the plugins of a node although it still has volumes, zero if it
 // does not. A plugin never stops under an allocation that uses it.
 func (p *planner) stopsByForce(n *structs.Node) time.Time {
-	s := n.DrainStrategy
+	s := p.strategy(n)
 	if !s.StopsPlugins(p.now) {
 		return time.Time{}
 	}

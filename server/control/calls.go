@@ -36,9 +36,11 @@ func (c controllerLoop) callable(tx *state.ReadTx, w work) (candidates []string,
 		return []string{w.call.NodeID}, time.Time{}
 	}
 
-	until = c.seen.Time(w.call.Time).Add(outcomeWait) // the call was sent before its record was seen
-	if time.Now().Before(until) {
-		return nil, until
+	now := c.Clock.Now()
+	sent := c.seen.Time(c.Clock.Corrected(w.call.Time), now) // the call was sent before its record was seen
+	until = sent.Add(outcomeWait)
+	if now.Before(until) {
+		return nil, c.Clock.Timer(until)
 	}
 
 	return candidates, time.Time{}

@@ -128,7 +128,7 @@ func (w *cloudWorld) step(jobs int) {
 func (w *cloudWorld) schedule() (did bool) {
 	for range 8 {
 		tx := w.Store.Read()
-		queue, _ := nextEvals(tx, backoffs{}, time.Now(), 1)
+		queue, _ := nextEvals(tx, backoffs{}, instant{time.Now(), time.Now()}, 1)
 		switch {
 		case w.plan != nil:
 			plan := w.plan

@@ -13,6 +13,7 @@ import (
 	"berth/internal/keyring"
 	"berth/scheduler"
 	"berth/server/authority"
+	"berth/server/clock"
 	"berth/server/control/authoritykey"
 	"berth/server/control/capacity"
 	"berth/server/control/consultokens"
@@ -84,6 +85,8 @@ type Deps struct {
 	Drains sync.Locker
 	// Keys open the secrets of the cluster. nil: none.
 	Keys *keyring.Ring
+	// Clock is the time by which ages count. nil: the wall clock.
+	Clock *clock.Cluster
 	// Calls gives the loads of plugins to those who share it. nil: nobody else asks.
 	Calls *workqueue.Loads
 }
@@ -101,6 +104,7 @@ func (d Deps) runLeases(ctx context.Context) {
 		Proposer: d.Proposer,
 		Logger:   d.Logger,
 		Term:     d.Term,
+		Now:      d.Clock.Now,
 	})
 }
 
@@ -122,8 +126,20 @@ func (d Deps) garbage() garbage.Loop {
 		Proposer: d.Proposer,
 		Logger:   d.Logger,
 		Interval: d.Config.GCInterval,
+		Clock:    d.Clock,
 		Keep:     d.Config.GCKeep,
 	}
+}
+
+// snapshotSchedules takes snapshots by their schedules, and deletes those that are no longer kept.
+func (d Deps) snapshotSchedules() workqueue.Runner {
+	return snaptimes.New(snaptimes.Deps{
+		Store:    d.Store,
+		Proposer: d.Proposer,
+		Clock:    d.Clock,
+		Logger:   d.Logger,
+		Retry:    d.Config.Retry,
+	})
 }
 
 // siTokens revokes tokens in Consul.
@@ -132,6 +148,7 @@ func (d Deps) siTokens() consultokens.Loop {
 		Store:    d.Store,
 		Proposer: d.Proposer,
 		Consul:   d.Consul,
+		Clock:    d.Clock,
 		Logger:   d.Logger,
 		Retry:    d.Config.Retry,
 	}
@@ -181,6 +198,7 @@ func (d Deps) runSigningKeys(ctx context.Context) {
 		Store:       d.Store,
 		Proposer:    d.Proposer,
 		Keys:        d.Keys,
+		Clock:       d.Clock,
 		RotateAfter: d.Config.RotateSigning,
 		Logger:      d.Logger,
 	}
@@ -241,7 +259,7 @@ func Loops(d Deps) []Loop {
 		{"drain", drainLoop{d}.run},
 		{"growth", d.runGrowth},
 		{"periodic", periodicLoop{d}.run},
-		{"snapshot_schedules", snaptimes.New(d.Store, d.Proposer, d.Logger, d.Config.Retry).Run},
+		{"snapshot_schedules", d.snapshotSchedules().Run},
 		{"si_tokens", d.siTokens().Run},
 		{"gc", d.garbage().Run},
 		{"authority", d.runAuthorityKey},

@@ -256,7 +256,7 @@ func (c controllerLoop) step(tx *state.ReadTx, w work) workqueue.Step {
 		Serial:  w.volume,
 		Rank:    w.rank,
 		Failed:  w.lastError != nil,
-		Due:     retries.Due(c.Config.Retry, w.lastError),
+		Due:     retries.Due(c.Clock, c.Config.Retry, w.lastError),
 	}
 	signals := []string{
 		pluginSignal(w.plugin),
@@ -331,7 +331,7 @@ func (c controllerLoop) changedSince(tx *state.ReadTx, w work) bool {
 func (d Deps) stamp(namespace string) structs.WriteOptions {
 	return structs.WriteOptions{
 		Namespace: namespace,
-		Now:       time.Now().UnixNano(),
+		Now:       d.Clock.Now().UnixNano(),
 	}
 }
 
@@ -352,7 +352,7 @@ func (d Deps) operationError(err error, last *structs.OperationError) *structs.O
 		Kind:     structs.KindOf(err),
 		Code:     structs.CodeOf(err),
 		Attempts: 1,
-		Time:     time.Now().UnixNano(),
+		Time:     d.Clock.Now().UnixNano(),
 	}
 
 	if last != nil {

@@ -71,6 +71,8 @@ func (l deploymentLoop) read(tx *state.ReadTx, k workqueue.Key) workqueue.Step {
 		due = time.Time{}
 	case due.IsZero():
 		return workqueue.Step{}
+	default:
+		due = l.Clock.Until(due.UnixNano())
 	}
 
 	return workqueue.Step{

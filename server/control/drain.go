@@ -36,7 +36,7 @@ func (d drainLoop) run(ctx context.Context) {
 func (d drainLoop) takeStep(ctx context.Context) error {
 	d.Drains.Lock()
 	defer d.Drains.Unlock()
-	step := drainer.Next(d.Store.Read(), time.Now())
+	step := drainer.Next(d.Store.Read(), d.Clock.Now())
 	events := forcedEvents(step.ForcedPlugins)
 	for some := range slices.Chunk(step.Migrate, migratedTogether) {
 		err := propose(ctx, d.Deps, fsm.AllocsMigrate, &structs.AllocsMigrateRequest{

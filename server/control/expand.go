@@ -80,10 +80,10 @@ const mountGrace = time.Minute
 // growDue leaves a new grant to its node, which grows the volume with the mount and reports that.
 func (c controllerLoop) growDue(claim *structs.CSIClaim) time.Time {
 	if claim.ExpandError != nil {
-		return retries.Due(c.Config.Retry, claim.ExpandError)
+		return retries.Due(c.Clock, c.Config.Retry, claim.ExpandError)
 	}
 	if claim.GrantIndex == claim.ModifyIndex {
-		return retries.After(claim.GrantTime, mountGrace)
+		return c.Clock.After(claim.GrantTime, mountGrace)
 	}
 	return time.Time{}
 }

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"berth/fsm"
-	"berth/internal/wallclock"
-	"berth/server/control/retries"
 	"berth/server/control/workqueue"
 	"berth/server/nodeconn"
 	"berth/state"
@@ -91,7 +89,7 @@ func (r reaperLoop) read(tx *state.ReadTx, k workqueue.Key) workqueue.Step {
 		Version: c.ModifyIndex,
 		Group:   c.NodeID,
 		Serial:  c.Namespace + "/" + c.VolumeID,
-		Due:     retries.After(c.EndTime, reapGrace),
+		Due:     r.Clock.After(c.EndTime, reapGrace),
 		Act: func(ctx context.Context) error {
 			return r.release(ctx, c)
 		},
@@ -166,5 +164,5 @@ func (r reaperLoop) isReported(last *structs.OperationError, why error) bool {
 		return false
 	}
 	return last.RetryTime == structs.NeverTry ||
-		!wallclock.Ahead(last.Time) && time.Since(time.Unix(0, last.Time)) < reportInterval
+		r.Clock.After(last.Time, reportInterval).After(time.Now())
 }

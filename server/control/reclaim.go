@@ -2,7 +2,6 @@ package control
 
 import (
 	"context"
-	"time"
 
 	"berth/fsm"
 	"berth/server/control/workqueue"
@@ -28,7 +27,7 @@ func (c controllerLoop) reclaimStep(tx *state.ReadTx, v *structs.CSIVolume) work
 		Version: v.ModifyIndex,
 		Group:   v.PluginID,
 		Serial:  v.Namespace + "/" + v.ID,
-		Due:     time.Unix(0, v.DeleteAt),
+		Due:     c.Clock.Until(v.DeleteAt),
 		Act: func(ctx context.Context) error {
 			begin.WriteOptions = c.stamp(v.Namespace)
 			return propose(ctx, c.Deps, fsm.VolumeReclaim, begin)

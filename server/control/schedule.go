@@ -54,7 +54,7 @@ func (s scheduleLoop) run(ctx context.Context) {
 		running.settleDone(ctx)
 		tx := s.Store.ReadWatched()
 		most := s.Config.SchedulerBatch + len(running.plans)
-		queue, next := nextEvals(tx, running.backoffs, time.Now(), most)
+		queue, next := nextEvals(tx, running.backoffs, instant{time.Now(), s.Clock.Now()}, most)
 		running.backoffs.forget(tx)
 		more := len(queue) < s.Config.SchedulerBatch &&
 			blocked.UnblocksDue(tx)
@@ -102,18 +102,23 @@ func (s scheduleLoop) unblockMore(ctx context.Context) {
 	backoff.Sleep(ctx, s.Config.Retry.Min)
 }
 
+// instant is one time by two clocks: the pauses of this process count by the first, and the times of
+// evaluations by the second.
+type instant struct{ wall, cluster time.Time }
+
 // nextEvals returns the IDs of at most `most` due evaluations, sorted by priority and age. next is the time
 // at which the next one is due. nextEvals reads the evaluations that it returns and the delayed ones. There
 // are none while the configuration of the scheduler pauses evaluations.
 func nextEvals(
 	tx *state.ReadTx,
 	past backoffs,
-	now time.Time,
+	at instant,
 	most int,
 ) (queue []string, next time.Time) {
 	if state.SchedulerConfig(tx).PauseEvalBroker {
 		return nil, time.Time{}
 	}
+	now := at.wall
 	var due []*structs.Evaluation
 	checkAgainAt := func(at time.Time) {
 		if next.IsZero() || at.Before(next) {
@@ -130,9 +135,9 @@ func nextEvals(
 	}
 	for e := range state.LaterEvals(tx) {
 		// They are in the order of their times, so the first one that is not due ends the search.
-		at := time.Unix(0, e.WaitUntil)
-		if at.After(now) {
-			checkAgainAt(at)
+		until := now.Add(time.Unix(0, e.WaitUntil).Sub(at.cluster))
+		if until.After(now) {
+			checkAgainAt(until)
 			break
 		}
 		if isDue(e) {
@@ -199,7 +204,7 @@ func (s scheduleLoop) planEval(
 			err = structs.Internalf("the scheduler panicked: %v", fault)
 		}
 	}()
-	now := time.Now()
+	now := s.Clock.Now()
 	p, err = s.plan(tx, eval, now)
 	switch {
 	case err != nil:

@@ -33,7 +33,8 @@ func TestNextEvals_ReadsOnlyTheEvaluationsItReturns(t *testing.T) {
 		w := newTestEnv(t)
 		w.pending(n)
 		return testing.AllocsPerRun(10, func() {
-			if queue, _ := nextEvals(w.Store.Read(), backoffs{}, time.Now(), 64); len(queue) != 64 {
+			at := instant{time.Now(), time.Now()}
+			if queue, _ := nextEvals(w.Store.Read(), backoffs{}, at, 64); len(queue) != 64 {
 				t.Errorf("%d are due", len(queue))
 			}
 		})
@@ -52,7 +53,7 @@ func BenchmarkNextEvals(b *testing.B) {
 			w.pending(n)
 			b.ReportAllocs()
 			for b.Loop() {
-				nextEvals(w.Store.Read(), backoffs{}, time.Now(), 64)
+				nextEvals(w.Store.Read(), backoffs{}, instant{time.Now(), time.Now()}, 64)
 			}
 		})
 	}

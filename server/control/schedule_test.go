@@ -33,7 +33,7 @@ func TestNextEvals_OrdersByPriorityThenAge(t *testing.T) {
 	}
 	next := func(past backoffs, most int, want ...string) time.Time {
 		t.Helper()
-		queue, due := nextEvals(w.Store.Read(), past, now, most)
+		queue, due := nextEvals(w.Store.Read(), past, instant{now, now}, most)
 		if !slices.Equal(queue, want) {
 			t.Errorf("got %v, want %v", queue, want)
 		}

@@ -135,7 +135,9 @@ func TestSnapshotSchedule_TakesEachTimeOnceOverChangesOfTheLeader(t *testing.T) 
 				for range 3 {
 					first := &dyingLeader{testEnv: w, before: killed.before, lost: killed.lost}
 					first.ctx, first.die = context.WithCancel(t.Context())
-					snaptimes.New(w.Store, first, w.Logger, w.Config.Retry).Run(first.ctx)
+					snaptimes.New(snaptimes.Deps{
+						Store: w.Store, Proposer: first, Logger: w.Logger, Retry: w.Config.Retry,
+					}).Run(first.ctx)
 
 					stop := w.runLoop("snapshot_schedules")
 					after(30 * time.Minute)

@@ -68,7 +68,7 @@ func (c controllerLoop) snapshotStep(tx *state.ReadTx, s *snapshot.VolumeSnapsho
 // pollTime returns the recorded time of the next question.
 func (c controllerLoop) pollTime(recorded int64) time.Time {
 	longest := c.Config.Retry.Max
-	return retries.After(recorded-int64(longest), longest)
+	return c.Clock.After(recorded-int64(longest), longest)
 }
 
 // snapshotCall makes the call that a snapshot needs. If the creation that is to be undone has made nothing,
@@ -128,7 +128,7 @@ func (c controllerLoop) snapshotOutcome(
 // deleted once it is free (CSI spec, errors of DeleteSnapshot and DeleteVolumeGroupSnapshot), and a creation
 // is undone once its outcome is known, so these calls are repeated.
 func (c controllerLoop) complete(o *snapshot.Outcome, p *snapshot.Progress, err error) {
-	o.PollTime = time.Now().Add(c.Config.Retry.Delay(p.Polls + 1)).UnixNano()
+	o.PollTime = c.Clock.Now().Add(c.Config.Retry.Delay(p.Polls + 1)).UnixNano()
 	if err == nil {
 		return
 	}

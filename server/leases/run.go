@@ -37,6 +37,8 @@ type Deps struct {
 	Proposer fsm.Proposer
 	Logger   hclog.Logger
 	Term     uint64 // Raft's term of the leadership; not 0
+	// Now is the time of the log entries, the cluster time. nil: the wall clock.
+	Now func() time.Time
 }
 
 // Run grants and ends leases while this server leads, until ctx ends. It marks nodes down whose leases have
@@ -198,6 +200,14 @@ func (r *Leadership) record(ctx context.Context, bound time.Duration) bool {
 	return false
 }
 
+// now returns the time of an entry.
+func (r *Leadership) now() time.Time {
+	if r.deps.Now == nil {
+		return time.Now()
+	}
+	return r.deps.Now()
+}
+
 // markDown records that nodes are down, in few entries. If that fails, their leases stay ended, and it is
 // tried again.
 func (r *Leadership) markDown(ctx context.Context, nodes []string) {
@@ -207,7 +217,7 @@ func (r *Leadership) markDown(ctx context.Context, nodes []string) {
 		"nodes", len(nodes),
 		"first", first)
 	for some := range slices.Chunk(nodes, mostDown) {
-		now := time.Now()
+		now := r.now()
 		_, err := fsm.Propose(ctx, r.deps.Proposer, fsm.NodeStatus, &structs.NodeStatusUpdate{
 			NodeIDs: some,
 			Status:  structs.NodeDown,

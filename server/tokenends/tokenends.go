@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/fsm"
+	"berth/server/clock"
 	"berth/state"
 	"berth/state/acls"
 	"berth/structs/access"
@@ -32,14 +33,23 @@ type Expirer struct {
 	Logger   hclog.Logger
 }
 
-// New returns the expirer of a server, by its clock.
-func New(store *state.Store, p fsm.Proposer, logger hclog.Logger) Expirer {
+// New returns the expirer of a server. A token gives nothing from its end on by the wall clock of a server,
+// and its row goes when the end has passed by the cluster time as well: a wall clock may be wrong for a
+// minute.
+func New(store *state.Store, p fsm.Proposer, at *clock.Cluster, logger hclog.Logger) Expirer {
 	return Expirer{
 		Store:    store,
 		Proposer: p,
-		Now:      time.Now,
+		Now:      func() time.Time { return earlier(time.Now(), at.Now()) },
 		Logger:   logger.Named("acl"),
 	}
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // Run deletes tokens at their ends, until ctx ends.

@@ -11,62 +11,107 @@ import (
 
 	"berth/endpoints/endpointstest"
 	"berth/fsm"
+	"berth/internal/boottime"
+	"berth/server/clock"
 	"berth/server/tokenends"
 	"berth/state"
 	"berth/state/acls"
 	"berth/structs"
 	"berth/structs/access"
+	"berth/structs/admin"
 )
+
+// world is a leader with tokens.
+type world struct {
+	t     *testing.T
+	store *state.Store
+	raft  *endpointstest.FakeRaft
+	begun time.Time
+}
+
+func newWorld(t *testing.T) *world {
+	store := state.New()
+	return &world{
+		t:     t,
+		store: store,
+		raft:  &endpointstest.FakeRaft{FSM: fsm.New(store), IsMe: true, Index: 100},
+		begun: time.Now(),
+	}
+}
+
+func (w *world) put(accessor string, life time.Duration) {
+	w.t.Helper()
+	change := &access.TokenChange{Now: w.begun.UnixNano(), Token: &access.Token{
+		AccessorID: accessor,
+		SecretHash: access.HashSecret(accessor),
+		Type:       access.TypeManagement,
+		ExpireTime: w.begun.Add(life).UnixNano(),
+	}}
+	_, err := fsm.Propose(w.t.Context(), w.raft, fsm.ACLTokenPut, change)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) wantTokens(want int) {
+	w.t.Helper()
+	synctest.Wait()
+	got := 0
+	for range acls.Tokens(w.store.Read()) {
+		got++
+	}
+	if got != want {
+		w.t.Errorf("after %s there are %d tokens, want %d", time.Since(w.begun), got, want)
+	}
+}
+
+// run runs the expirer by a cluster time. stop ends it and waits.
+func (w *world) run(at *clock.Cluster) (stop func()) {
+	ctx, cancel := context.WithCancel(w.t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { tokenends.New(w.store, w.raft, at, hclog.NewNullLogger()).Run(ctx) })
+	synctest.Wait()
+	return func() {
+		cancel()
+		running.Wait()
+	}
+}
+
+// A wall clock that is ahead deletes no row of a token. Requests with it are denied by that clock.
+func TestExpirer_KeepsTokensByAWallClockThatIsAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		row := &admin.ClusterTime{Time: w.begun.Add(-30 * time.Hour).UnixNano()}
+		row.ModifyIndex = 1
+		at := clock.New(boottime.Monotonic(), func() *admin.ClusterTime { return row })
+		at.Look()
+		w.put("soon", time.Hour)
+		defer w.run(at)()
+		time.Sleep(30 * time.Hour)
+		w.wantTokens(1)
+		time.Sleep(time.Hour + time.Minute)
+		w.wantTokens(0)
+	})
+}
 
 // A token is deleted at its end and not before, also one that is made while the loop waits for a later end,
 // and after an entry that could not be written.
 func TestExpirer_DeletesTokensAtTheirEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := state.New()
-		raft := &endpointstest.FakeRaft{FSM: fsm.New(store), IsMe: true, Index: 100}
-		begun := time.Now()
-		put := func(accessor string, life time.Duration) {
-			change := &access.TokenChange{Now: begun.UnixNano(), Token: &access.Token{
-				AccessorID: accessor,
-				SecretHash: access.HashSecret(accessor),
-				Type:       access.TypeManagement,
-				ExpireTime: begun.Add(life).UnixNano(),
-			}}
-			_, err := fsm.Propose(t.Context(), raft, fsm.ACLTokenPut, change)
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-		wantTokens := func(want int) {
-			t.Helper()
-			synctest.Wait()
-			got := 0
-			for range acls.Tokens(store.Read()) {
-				got++
-			}
-			if got != want {
-				t.Errorf("after %s there are %d tokens, want %d", time.Since(begun), got, want)
-			}
-		}
-
-		put("late", 2*time.Hour)
-		ctx, cancel := context.WithCancel(t.Context())
-		var running sync.WaitGroup
-		running.Go(func() { tokenends.New(store, raft, hclog.NewNullLogger()).Run(ctx) })
-		synctest.Wait()
-		put("soon", time.Hour)
+		w := newWorld(t)
+		w.put("late", 2*time.Hour)
+		defer w.run(nil)()
+		w.put("soon", time.Hour)
 
 		time.Sleep(time.Hour - time.Second)
-		wantTokens(2)
-		raft.Do(func() { raft.Proposed = structs.Unavailablef("no quorum") })
+		w.wantTokens(2)
+		w.raft.Do(func() { w.raft.Proposed = structs.Unavailablef("no quorum") })
 		time.Sleep(2 * time.Second)
-		wantTokens(2)
-		raft.Do(func() { raft.Proposed = nil })
+		w.wantTokens(2)
+		w.raft.Do(func() { w.raft.Proposed = nil })
 		time.Sleep(2 * time.Second)
-		wantTokens(1)
+		w.wantTokens(1)
 		time.Sleep(time.Hour)
-		wantTokens(0)
-		cancel()
-		running.Wait()
+		w.wantTokens(0)
 	})
 }

@@ -6,6 +6,7 @@ import (
 
 	"berth/internal/mvcc"
 	"berth/state/check"
+	"berth/state/clustertime"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/admin"
@@ -78,8 +79,9 @@ func AuthoritySet(tx *mvcc.WriteTx, p *admin.AuthorityRequest) error {
 			"see `berth tls ca list`", formerID, structs.Cut(p.FormerID, structs.MaxQuoted))
 	}
 	known := 0
+	ended := clustertime.Earlier(tx, p.Now)
 	for _, a := range slices.Collect(schema.Authorities.Scan(tx)) {
-		if !isTrusted(a, p.Now) {
+		if !isTrusted(a, ended) {
 			schema.Authorities.Delete(tx, a)
 			continue
 		}

@@ -9,6 +9,7 @@ import (
 
 	"berth/internal/mvcc"
 	"berth/state/check"
+	"berth/state/clustertime"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/admin"
@@ -30,8 +31,9 @@ func JoinTokens(tx mvcc.Reader) iter.Seq[*admin.JoinToken] { return schema.JoinT
 // JoinTokenPut stores a new join token, and deletes those that have expired.
 func JoinTokenPut(tx *mvcc.WriteTx, p *admin.JoinTokenRequest) error {
 	known := 0
+	ended := clustertime.Earlier(tx, p.Now)
 	for _, t := range slices.Collect(schema.JoinTokens.Scan(tx)) {
-		if t.ExpireTime <= p.Now {
+		if t.ExpireTime <= ended {
 			schema.JoinTokens.Delete(tx, t)
 			continue
 		}
@@ -104,7 +106,7 @@ func MachineCertificateSet(tx *mvcc.WriteTx, p *admin.MachineCertificateRequest)
 		admitNewKey(tx, row)
 	}
 	schema.Certificates.Put(tx, row)
-	forgetCertificates(tx, p.Now)
+	forgetCertificates(tx, clustertime.Earlier(tx, p.Now))
 	return nil
 }
 

@@ -318,9 +318,9 @@ func (m *Manager) lateCalls(pluginID, volume string) ([]*callRecord, error) {
 	for _, r := range records {
 		// The plugin's process, and with it the call, has ended with an earlier boot of the kernel.
 		rec := r.Value
-		until := m.seen.Time(rec.Since).Add(m.cfg.LateWait) // the call was made before its record was seen
-		if rec.BootID == m.volumes.boot &&
-			time.Now().Before(until) {
+		now := time.Now()
+		until := m.seen.Time(rec.Since, now).Add(m.cfg.LateWait) // the call was made before its record was seen
+		if rec.BootID == m.volumes.boot && now.Before(until) {
 			late = append(late, rec)
 			continue
 		}

@@ -5,12 +5,12 @@ import (
 	"context"
 	"iter"
 	"slices"
-	"time"
 
 	"github.com/hashicorp/go-hclog"
 
 	"berth/fsm"
 	"berth/internal/backoff"
+	"berth/server/clock"
 	"berth/server/control/workqueue"
 	"berth/state"
 	"berth/state/schema"
@@ -30,7 +30,8 @@ type Consul interface {
 type Loop struct {
 	Store    *state.Store
 	Proposer fsm.Proposer
-	Consul   Consul // nil: the servers use no Consul
+	Clock    *clock.Cluster // nil: the wall clock
+	Consul   Consul         // nil: the servers use no Consul
 	Logger   hclog.Logger
 	Retry    backoff.Backoff
 }
@@ -93,7 +94,7 @@ func (s Loop) read(tx *state.ReadTx, k workqueue.Key) workqueue.Step {
 	return workqueue.Step{
 		Op:      "revoke",
 		Version: t.ModifyIndex,
-		Due:     time.Unix(0, t.RevokeTime),
+		Due:     s.Clock.Until(t.RevokeTime),
 		Act: func(ctx context.Context) error {
 			return s.revoke(ctx, t)
 		},
@@ -108,7 +109,7 @@ func (s Loop) revoke(ctx context.Context, t *sitoken.SITokenAccessor) error {
 	}
 	_, err = fsm.Propose(ctx, s.Proposer, fsm.SITokensDeregister, &sitoken.SITokenAccessors{
 		Accessors:    []*sitoken.SITokenAccessor{t},
-		WriteOptions: structs.WriteOptions{Now: time.Now().UnixNano()},
+		WriteOptions: structs.WriteOptions{Now: s.Clock.Now().UnixNano()},
 	})
 	return err
 }

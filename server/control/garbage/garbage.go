@@ -16,6 +16,7 @@ import (
 
 	"berth/fsm"
 	"berth/state"
+	"berth/state/clustertime"
 	"berth/state/csi"
 	"berth/state/evalallocs"
 	"berth/structs"
@@ -35,7 +36,7 @@ type Thresholds struct {
 // yet to replace, one that shows that a batch job is complete. State checks every row again.
 type Collection struct {
 	Keep Thresholds
-	Now  time.Time
+	Now  time.Time // of the cluster: see package clustertime
 }
 
 // gcBatch is the most rows that one log entry deletes.
@@ -91,8 +92,10 @@ func (c Collection) listGone(g *garbage) (gone []*structs.Node) {
 			break
 		}
 
-		gone = append(gone, n)
-		g.gone[n.ID] = true
+		if g.isOld(n.StatusUpdatedAt*int64(time.Second), c.Now.Add(-c.Keep.Node).UnixNano()) {
+			gone = append(gone, n)
+			g.gone[n.ID] = true
+		}
 	}
 
 	return gone
@@ -110,7 +113,7 @@ func (c Collection) addEndedJobs(g *garbage) {
 		}
 
 		surplus--
-		if surplus >= 0 || state.JobEnd(g.tx, job) <= before {
+		if surplus >= 0 || g.isOld(state.JobEnd(g.tx, job), before) {
 			g.addJob(job)
 		}
 	}
@@ -127,7 +130,9 @@ func (c Collection) addEndedAllocs(g *garbage) {
 		}
 
 		surplus--
-		g.addAlloc(a)
+		if surplus >= 0 || g.isOld(a.ModifyTime, before) {
+			g.addAlloc(a)
+		}
 	}
 }
 
@@ -148,7 +153,9 @@ func (c Collection) addEndedEvals(g *garbage) {
 		}
 
 		surplus--
-		g.addEval(e)
+		if surplus >= 0 || g.isOld(e.ModifyTime, before) {
+			g.addEval(e)
+		}
 	}
 }
 
@@ -172,6 +179,11 @@ type garbage struct {
 	gone          map[string]bool // nodes that went down before the threshold
 	entries       []*structs.ReapRequest
 	rows          int // in the last entry
+}
+
+// isOld reports whether a row has ended before a threshold, also if it has ended while the clocks were ahead.
+func (g *garbage) isOld(end, before int64) bool {
+	return clustertime.Corrected(clustertime.Of(g.tx), end) <= before
 }
 
 // entryForRow returns the log entry that deletes the next row. Entries are in the order in which they must be

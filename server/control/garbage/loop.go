@@ -8,6 +8,7 @@ import (
 
 	"berth/fsm"
 	"berth/internal/backoff"
+	"berth/server/clock"
 	"berth/state"
 )
 
@@ -18,6 +19,7 @@ type Loop struct {
 	Logger   hclog.Logger
 	Interval time.Duration
 	Keep     Thresholds
+	Clock    *clock.Cluster
 }
 
 // Run collects until ctx ends.
@@ -25,7 +27,7 @@ func (g Loop) Run(ctx context.Context) {
 	for backoff.Sleep(ctx, g.Interval) {
 		c := Collection{
 			Keep: g.Keep,
-			Now:  time.Now(),
+			Now:  g.Clock.Now(),
 		}
 		_, err := c.Run(ctx, g.Store.Read(), g.Proposer)
 		if err != nil && ctx.Err() == nil {

@@ -1,16 +1,15 @@
 // Package retries decides when the leader repeats a call that failed. It reads only the row, so a new leader
 // repeats the call at the same time.
 //
-// The rows have times of the wall clock of a leader. That clock may be wrong, and may be set right or become
-// wrong meanwhile. So a recorded time that is far ahead of the clock of the reader delays nothing: the clock
-// may take days to get there.
+// The times are of the cluster (package clustertime). One that is far ahead of it delays nothing: the leader
+// of another version has recorded it by its wall clock.
 package retries
 
 import (
 	"time"
 
 	"berth/internal/backoff"
-	"berth/internal/wallclock"
+	"berth/server/clock"
 	"berth/structs"
 )
 
@@ -29,15 +28,16 @@ func Lasting(k structs.Kind) bool {
 	return false
 }
 
-// Due returns when to repeat a call that failed. It is zero, at once, without a failure.
-func Due(b backoff.Backoff, e *structs.OperationError) time.Time {
+// Due returns the time of a timer for the repeat of a call that failed. It is zero, at once, without a
+// failure.
+func Due(at *clock.Cluster, b backoff.Backoff, e *structs.OperationError) time.Time {
 	switch {
 	case e == nil:
 		return time.Time{}
 	case e.RetryTime > 0:
-		return After(e.Time, time.Duration(e.RetryTime-e.Time))
+		return at.After(e.Time, time.Duration(e.RetryTime-e.Time))
 	}
-	return After(e.Time, delay(b, e))
+	return at.After(e.Time, delay(b, e))
 }
 
 // Time returns the time (UnixNano) of the next attempt after a failed call of a node or a controller.
@@ -62,13 +62,4 @@ func ControllerTime(b backoff.Backoff, e *structs.OperationError) int64 {
 		return e.Time + int64(Final)
 	}
 	return e.Time + int64(b.Delay(e.Attempts))
-}
-
-// After returns the time after a delay that began at a recorded time (UnixNano). It is zero, at once, if that
-// time is too far ahead of the clock.
-func After(recorded int64, delay time.Duration) time.Time {
-	if wallclock.Ahead(recorded) {
-		return time.Time{}
-	}
-	return time.Unix(0, recorded).Add(delay)
 }

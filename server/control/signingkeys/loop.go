@@ -16,6 +16,7 @@ import (
 	"berth/fsm"
 	"berth/internal/idtoken"
 	"berth/internal/keyring"
+	"berth/server/clock"
 	"berth/state"
 	"berth/state/schema"
 	"berth/state/signkeys"
@@ -25,7 +26,7 @@ import (
 )
 
 const (
-	// longestPause bounds the wait for the next step: the wall clock may be stepped meanwhile.
+	// longestPause bounds the wait for the next step: the cluster time may be stepped meanwhile.
 	longestPause = time.Minute
 	// afterFault is the pause after a step that failed. The root key is opened soon after its row is stored.
 	afterFault = time.Second
@@ -37,7 +38,8 @@ const (
 type Loop struct {
 	Store       *state.Store
 	Proposer    fsm.Proposer
-	Keys        *keyring.Ring // encrypts the private parts
+	Keys        *keyring.Ring  // encrypts the private parts
+	Clock       *clock.Cluster // of the ages of keys. nil: the wall clock
 	RotateAfter time.Duration
 	Logger      hclog.Logger
 }
@@ -85,7 +87,8 @@ func (l Loop) step(ctx context.Context, used *use) (wait time.Duration, err erro
 	}
 
 	r := rules{
-		now:         time.Now(),
+		now:         l.Clock.Now(),
+		clock:       l.Clock,
 		rotateAfter: l.RotateAfter,
 		rootIndex:   root.CreateIndex,
 		needed:      func(k *identity.SigningKey) bool { return used.needs(tx, k) },
@@ -103,7 +106,7 @@ func (l Loop) step(ctx context.Context, used *use) (wait time.Duration, err erro
 
 // take takes a step.
 func (l Loop) take(ctx context.Context, s step, rootID string) error {
-	now := time.Now().UnixNano()
+	now := l.Clock.Now().UnixNano()
 	switch {
 	case s.add != "":
 		return l.add(ctx, s.add, rootID)
@@ -146,7 +149,7 @@ func (l Loop) add(ctx context.Context, algorithm, rootID string) error {
 			PublicKey: public,
 			Private:   sealed,
 		},
-		Now: time.Now().UnixNano(),
+		Now: l.Clock.Now().UnixNano(),
 	})
 	if err == nil {
 		l.Logger.Info("made a signing key of identities", "key", id, "algorithm", algorithm)

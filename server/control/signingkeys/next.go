@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"berth/server/clock"
 	"berth/structs/identity"
 )
 
@@ -24,6 +25,7 @@ type step struct {
 // rules decide when a step is due.
 type rules struct {
 	now         time.Time
+	clock       *clock.Cluster // that of now
 	rotateAfter time.Duration
 	// rootIndex is the index at which the active root key was made. A signing key from before it is replaced.
 	rootIndex uint64
@@ -96,5 +98,5 @@ func (r rules) nextOf(algorithm string, keys []*identity.SigningKey) (s step, wa
 
 // until returns the time that is left until an age is reached.
 func (r rules) until(begin int64, age time.Duration) time.Duration {
-	return time.Unix(0, begin).Add(age).Sub(r.now)
+	return time.Unix(0, r.clock.Corrected(begin)).Add(age).Sub(r.now)
 }

@@ -14,8 +14,10 @@ import (
 
 	"berth/endpoints/endpointstest"
 	"berth/fsm"
+	"berth/internal/boottime"
 	"berth/internal/idtoken"
 	"berth/internal/keyring"
+	"berth/server/clock"
 	"berth/state"
 	"berth/state/signkeys"
 	"berth/state/trust"
@@ -262,6 +264,40 @@ func TestLoop_WaitsUntilTheRootKeyIsOpen(t *testing.T) {
 		}
 		if sealed != len(algorithms) {
 			t.Errorf("%d keys are encrypted with the active root key, want %d", sealed, len(algorithms))
+		}
+	})
+}
+
+// A wall clock that is ahead removes no key that verifies identities.
+func TestLoop_CountsAgesInTheClusterTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		c.rotateRoot()
+		row := &admin.ClusterTime{Time: time.Now().Add(-1000 * 24 * time.Hour).UnixNano()}
+		l := Loop{
+			Store:    c.store,
+			Proposer: c.raft,
+			Keys:     c.ring,
+			Clock: clock.New(func() boottime.Instant { return 0 },
+				func() *admin.ClusterTime { return row }),
+			RotateAfter: idtoken.DefaultSettings().RotateAfter,
+			Logger:      hclog.NewNullLogger(),
+		}
+		for range 2 * len(algorithms) {
+			_, err := l.step(t.Context(), &use{})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		before := c.public()
+		_, err := l.step(t.Context(), &use{})
+		if err != nil || len(before) != len(algorithms) || len(c.public()) != len(before) {
+			t.Errorf("%v; there were %d keys, and are %d", err, len(before), len(c.public()))
+		}
+		for _, k := range before {
+			if k.CreateTime != row.Time {
+				t.Errorf("key %s is of %s", k.KeyID, time.Unix(0, k.CreateTime))
+			}
 		}
 	})
 }

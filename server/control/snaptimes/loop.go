@@ -15,6 +15,7 @@ import (
 
 	"berth/fsm"
 	"berth/internal/backoff"
+	"berth/server/clock"
 	"berth/server/control/workqueue"
 	"berth/state"
 	"berth/state/csi"
@@ -37,13 +38,23 @@ const (
 type loop struct {
 	store    *state.Store
 	proposer fsm.Proposer
+	clock    *clock.Cluster
 	logger   hclog.Logger
 	retry    backoff.Backoff
 }
 
-// New returns the loop of the schedules, with the pauses after steps that failed.
-func New(s *state.Store, p fsm.Proposer, logger hclog.Logger, retry backoff.Backoff) workqueue.Runner {
-	return loop{s, p, logger, retry}.runner()
+// Deps are the dependencies of the loop.
+type Deps struct {
+	Store    *state.Store
+	Proposer fsm.Proposer
+	Clock    *clock.Cluster // of the ages of snapshots; schedules follow the wall clock
+	Logger   hclog.Logger
+	Retry    backoff.Backoff // after steps that failed
+}
+
+// New returns the loop of the schedules.
+func New(d Deps) workqueue.Runner {
+	return loop{d.Store, d.Proposer, d.Clock, d.Logger, d.Retry}.runner()
 }
 
 func (l loop) runner() workqueue.Runner {
@@ -98,7 +109,7 @@ func (l loop) read(tx *state.ReadTx, k workqueue.Key) workqueue.Step {
 
 	now := time.Now()
 	taking := l.taking(s, now)
-	keeping := l.keeping(tx, s, now)
+	keeping := l.keeping(tx, s)
 	if keeping.Act == nil || taking.Act != nil && !keeping.Due.Before(taking.Due) {
 		return taking
 	}
@@ -148,7 +159,7 @@ func (l loop) take(ctx context.Context, s *snapschedule.SnapshotSchedule, next t
 		At:       at.UnixNano(),
 	}
 	entry.Namespace = s.Namespace
-	entry.Now = now.UnixNano()
+	entry.Now = l.clock.Now().UnixNano()
 
 	entry.Snapshot, err = snapshotOf(l.store.Read(), s, at)
 	if err != nil {
@@ -189,12 +200,14 @@ func snapshotOf(
 }
 
 // keeping returns the step that deletes snapshots, the zero value if none is to be deleted by time.
-func (l loop) keeping(tx *state.ReadTx, s *snapschedule.SnapshotSchedule, now time.Time) workqueue.Step {
-	expired, next := snapschedules.Expired(tx, s, now)
+func (l loop) keeping(tx *state.ReadTx, s *snapschedule.SnapshotSchedule) workqueue.Step {
+	expired, next := snapschedules.Expired(tx, s, l.clock.Now())
 	if len(expired) > 0 {
 		next = time.Time{}
 	} else if next.IsZero() {
 		return workqueue.Step{}
+	} else {
+		next = l.clock.Timer(next)
 	}
 
 	step := workqueue.Step{
@@ -214,12 +227,11 @@ func (l loop) keeping(tx *state.ReadTx, s *snapschedule.SnapshotSchedule, now ti
 // remove begins the deletion of the snapshots that are no longer to be kept. One that another request changes
 // meanwhile is decided on again.
 func (l loop) remove(ctx context.Context, s *snapschedule.SnapshotSchedule) error {
-	now := time.Now()
-	expired, _ := snapschedules.Expired(l.store.Read(), s, now)
+	expired, _ := snapschedules.Expired(l.store.Read(), s, l.clock.Now())
 	for _, row := range expired {
 		entry := &snapshot.SnapshotDeleteEntry{Name: row.Name, RowIndex: row.CreateIndex}
 		entry.Namespace = row.Namespace
-		entry.Now = now.UnixNano()
+		entry.Now = l.clock.Now().UnixNano()
 		_, err := fsm.Propose(ctx, l.proposer, fsm.SnapshotDelete, entry)
 		if err != nil && !structs.IsKind(err, structs.KindNotFound) {
 			return err

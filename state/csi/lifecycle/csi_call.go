@@ -6,6 +6,7 @@ import (
 
 	"berth/internal/mvcc"
 	"berth/state/blocked"
+	"berth/state/clustertime"
 	"berth/state/csi"
 	"berth/state/schema"
 	"berth/state/trust"
@@ -97,7 +98,7 @@ func DeletableAttachment(tx mvcc.Reader, p *structs.CSIVolumeForceRequest) (*str
 			structs.CommandLine(p.RequestNamespace(), "volume status", p.VolumeID))
 	}
 
-	remedy := settleRemedy(a.Call, p.Settle, p.Now, "force again")
+	remedy := settleRemedy(tx, a.Call, settling{p.Settle, p.Now, "force again"})
 	if remedy == "" {
 		return a, nil
 	}
@@ -108,25 +109,34 @@ func DeletableAttachment(tx mvcc.Reader, p *structs.CSIVolumeForceRequest) (*str
 		csi.NodeName(tx, p.NodeID), remedy)
 }
 
+// settling is a request that may have to wait for a controller call.
+type settling struct {
+	settle time.Duration // how long a call may take effect after it was sent; 0: the request waits for none
+	now    int64
+	again  string // what to do after that
+}
+
 // settleRemedy returns how a request gets past a controller call that may still take effect, and "" if none
-// may. settle is how long one may after it was sent; 0 waits for none.
-func settleRemedy(call *structs.CSICall, settle time.Duration, now int64, again string) string {
+// may.
+func settleRemedy(tx mvcc.Reader, call *structs.CSICall, s settling) string {
 	// After that the call has no effect any more: see structs.CallSettles.
-	if call == nil || settle == 0 ||
-		now >= call.Time+int64(settle) {
+	if call == nil || s.settle == 0 {
 		return ""
 	}
-	settled := time.Unix(0, call.Time).Add(settle)
+	settled := time.Unix(0, clustertime.Corrected(clustertime.Of(tx), call.Time)).Add(s.settle)
+	if s.now >= settled.UnixNano() {
+		return ""
+	}
 	return fmt.Sprintf("repair or restart that controller so that it answers; "+
 		"if it is gone, or stopped for good, %s after %s",
-		again, settled.UTC().Format(time.RFC3339))
+		s.again, settled.UTC().Format(time.RFC3339))
 }
 
 // checkAnswered rejects the deregistration of a volume while a controller call for it may still take
 // effect. Only the row delays the next call: the call could delete the volume after it was registered
 // again. A caller that forces the deregistration sends no Settle.
 func checkAnswered(tx mvcc.Reader, v *structs.CSIVolume, p *structs.CSIVolumeDeregisterRequest) error {
-	remedy := settleRemedy(v.Call, p.Settle, p.Now, "deregister it")
+	remedy := settleRemedy(tx, v.Call, settling{p.Settle, p.Now, "deregister it"})
 	if remedy == "" {
 		return nil
 	}

@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"berth/internal/mvcc"
 	"berth/state/blocked"
+	"berth/state/clustertime"
 	"berth/state/csi"
 	"berth/state/schema"
 	"berth/structs"
@@ -91,7 +92,7 @@ func VolumeReclaim(tx *mvcc.WriteTx, p *reclaim.VolumeReclaimRequest) error {
 	switch {
 	case v == nil || v.CreateIndex != p.RowIndex:
 		return nil
-	case !v.Marked() || v.DeleteAt != p.DeleteAt || p.Now < v.DeleteAt:
+	case !v.Marked() || v.DeleteAt != p.DeleteAt || p.Now < clustertime.Deadline(clustertime.Of(tx), v.DeleteAt):
 		return nil
 	case csi.UsersOf(tx, v) != "":
 		return nil

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"berth/internal/mvcc"
+	"berth/state/clustertime"
 	"berth/state/csi"
 	"berth/state/schema"
 	"berth/structs/snapschedule"
@@ -40,7 +41,7 @@ func Expired(
 			if ready <= s.Keep {
 				continue
 			}
-			until = time.Unix(0, row.RequestTime).Add(s.KeepFor)
+			until = time.Unix(0, clustertime.Corrected(clustertime.Of(tx), row.RequestTime)).Add(s.KeepFor)
 		case row.State != snapshot.Failed || row.ExternalID != "":
 			continue // a call about it is to come
 		case !newer:

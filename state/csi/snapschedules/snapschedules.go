@@ -9,6 +9,7 @@ import (
 
 	"berth/internal/mvcc"
 	"berth/state/check"
+	"berth/state/clustertime"
 	"berth/state/csi/snapshots"
 	"berth/state/namespaces"
 	"berth/state/schema"
@@ -55,9 +56,10 @@ func Put(tx *mvcc.WriteTx, p *snapschedule.SchedulePutEntry) error {
 		return err
 	}
 
+	now := clustertime.Wall(tx, p.Now)
 	old := Schedule(tx, s.Namespace, s.Name)
 	if old == nil {
-		old = &snapschedule.SnapshotSchedule{Last: p.Now}
+		old = &snapschedule.SnapshotSchedule{Last: now}
 		err = namespaces.Check(tx, s.Namespace)
 		if err == nil {
 			err = checkCount(tx, s.Namespace)
@@ -70,11 +72,11 @@ func Put(tx *mvcc.WriteTx, p *snapschedule.SchedulePutEntry) error {
 		return err
 	}
 
-	s.Last = min(old.Last, p.Now)
+	s.Last = min(old.Last, now)
 	s.LastSnapshot = old.LastSnapshot
 	s.LastError = old.LastError
 	if !slices.Equal(s.Crons, old.Crons) || s.TimeZone != old.TimeZone {
-		s.Last = p.Now
+		s.Last = now
 	}
 	schema.SnapshotSchedules.Put(tx, s)
 	return nil
