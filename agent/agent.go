@@ -191,6 +191,7 @@ func (a *Agent) openServer() (err error) {
 	sc.HTTPAdvertise = a.advertisedHTTP()
 	sc.Audit = a.audit
 	sc.AgentDir = cfg.DataDir
+	sc.AgentSettings = cfg.alike()
 
 	// A server joins by gossip, a node by RPC, so each looks for another tag.
 	sc.FindServers = a.findServers(cfg.Consul.ServerAutoJoin, consul.TagSerf)

@@ -23,6 +23,7 @@ func autopilotDeps(s *Server) autopilot.Deps {
 		},
 		ForceLeave: s.leaveDead,
 		First:      s.cfg.Autopilot.Row(),
+		Settings:   s.alike,
 		Logger:     s.logger,
 		Slowness:   float64(used) / float64(raftTimeout),
 		Interval:   s.cfg.AutopilotInterval,

@@ -118,6 +118,10 @@ type Config struct {
 	// admission.CheckServer. 0 is placeWait. Tests set it.
 	PlaceWait time.Duration
 
+	// AgentSettings has the settings of the agent outside of this block that all servers should have alike, by
+	// their names: see alike.
+	AgentSettings map[string]string
+
 	// Audit is the audit log of the agent, nil: it has none.
 	Audit *auditlog.Log
 

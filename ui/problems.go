@@ -141,6 +141,14 @@ func findServers(ctx context.Context, c *api.Client) (f found, err error) {
 			f.problems = append(f.problems, p)
 		}
 	}
+
+	health, _, err := c.AutopilotHealth(ctx, nil)
+	if err != nil {
+		return f, nil // without a leader, or the right to ask it, no difference is known
+	}
+	for _, d := range health.Differences {
+		f.problems = append(f.problems, views.DifferenceProblem(d))
+	}
 	return f, nil
 }
 

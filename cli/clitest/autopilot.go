@@ -67,10 +67,18 @@ func serversOfTwo(healthy bool) *admin.AutopilotHealthResponse {
 		second.LastContact = -1
 		second.Healthy = false
 	}
+	var differences []*admin.SettingDifference
+	if healthy { // the one does not make the other
+		differences = []*admin.SettingDifference{{
+			Setting: "tls.mode",
+			Servers: []admin.ServerSetting{{Server: "s1.global", Value: "require"}, {Server: "s2.global"}},
+		}}
+	}
 	return &admin.AutopilotHealthResponse{
-		Healthy: healthy,
-		Leader:  "s1",
-		Voters:  []string{"s1", "s2"},
+		Differences: differences,
+		Healthy:     healthy,
+		Leader:      "s1",
+		Voters:      []string{"s1", "s2"},
 		Servers: []*admin.ServerHealth{{
 			ID:          "s1",
 			Name:        "s1.global",

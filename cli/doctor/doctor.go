@@ -109,6 +109,13 @@ func ask(ctx context.Context, socket string) *doctor.Agent {
 		return &a
 	}
 
+	health, _, err := client.AutopilotHealth(ctx, nil)
+	if err == nil { // without a leader, or the right to ask it, nothing is known
+		for _, d := range health.Differences {
+			a.Differences = append(a.Differences, d.String())
+		}
+	}
+
 	id := self.Stats["client"]["node_id"]
 	if id != "" {
 		a.Node, _, a.NodeFault = client.Node(ctx, id, nil)

@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -95,6 +96,10 @@ func autopilotHealth(ctx context.Context, c *command.Call) error {
 			"Failure tolerance", fmt.Sprint(health.FailureTolerance),
 		)
 		c.Section("Servers", serverHealthTitles, serverHealthRows(health.Servers))
+		if len(health.Differences) > 0 {
+			c.Section("Settings that the servers do not have alike", "Setting|Server|Value",
+				differenceRows(health.Differences))
+		}
 		return nil
 	})
 
@@ -103,6 +108,15 @@ func autopilotHealth(ctx context.Context, c *command.Call) error {
 	}
 
 	return err
+}
+
+func differenceRows(all []*admin.SettingDifference) (rows command.Grid) {
+	for _, d := range all {
+		for _, s := range d.Servers {
+			rows.AddRow(d.Setting, s.Server, cmp.Or(s.Value, "not set"))
+		}
+	}
+	return rows
 }
 
 const serverHealthTitles = "Server|ID|Address|Gossip|Version|Leader|Voter|Healthy|" +

@@ -460,6 +460,8 @@ var all = []any{
 	new(admin.SecretsSealRequest),
 	new(admin.SecretsSealedRequest),
 	new(admin.ServerHealth),
+	new(admin.ServerSetting),
+	new(admin.SettingDifference),
 	new(admin.StatusLeaderResponse),
 	new(admin.StatusPeersResponse),
 	new(class.ClassDeleteRequest),

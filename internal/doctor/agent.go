@@ -33,6 +33,26 @@ func checkAgent(_ context.Context, m *Machine) []Finding {
 	return one(OK, "the agent is healthy, and its node is ready", "")
 }
 
+// checkServers reports the settings that the servers do not have alike.
+func checkServers(_ context.Context, m *Machine) []Finding {
+	if m.Agent == nil {
+		return one(Skip, noAgent, "")
+	}
+
+	var faults []Finding
+	for _, text := range m.Agent.Differences {
+		faults = append(faults, Finding{
+			Result: Warn,
+			Text:   text,
+			Remedy: "write the same value into the configuration of each server, and restart one after the other",
+		})
+	}
+	if faults != nil {
+		return faults
+	}
+	return one(OK, "no difference between the settings of the servers is known", "")
+}
+
 // unit returns the unit of systemd that suits the agent.
 func (m *Machine) unit() string {
 	if m.Client {

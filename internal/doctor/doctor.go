@@ -88,6 +88,8 @@ type Agent struct {
 	// Node is the row of its node. Nil: the agent is no node, or no server answered, which NodeFault says.
 	Node      *structs.NodeDetail
 	NodeFault error
+	// Differences has a sentence for each setting that the servers do not have alike, as the leader knows it.
+	Differences []string
 }
 
 // New returns this machine, without settings.
@@ -122,6 +124,7 @@ var checks = []struct {
 	{"certificates", checkCertificates},
 	{"fencing", checkFencing},
 	{"agent", checkAgent},
+	{"servers", checkServers},
 	{"drivers", checkDrivers},
 	{"plugins", checkPlugins},
 }

@@ -389,3 +389,18 @@ func TestAddress_ShowsWhereOthersReachTheAgent(t *testing.T) {
 		}
 	}
 }
+
+func TestServers_NamesEachDifference(t *testing.T) {
+	m := &Machine{Agent: &Agent{}}
+	if got := checkServers(t.Context(), m); len(got) != 1 || got[0].Result != OK {
+		t.Errorf("without a difference: %+v", got)
+	}
+	m.Agent.Differences = []string{"the servers differ in tls.mode", "the servers differ in audit"}
+	got := checkServers(t.Context(), m)
+	if len(got) != 2 || got[0].Result != Warn || got[1].Text != m.Agent.Differences[1] || got[1].Remedy == "" {
+		t.Errorf("got %+v", got)
+	}
+	if got := checkServers(t.Context(), &Machine{}); len(got) != 1 || got[0].Result != Skip {
+		t.Errorf("without an agent: %+v", got)
+	}
+}

@@ -58,7 +58,10 @@ type Deps struct {
 	// ForceLeave declares a failed server, by its name in the gossip, as one that has left.
 	ForceLeave func(name string) error
 	First      admin.AutopilotConfig // stored if none is
-	Logger     hclog.Logger
+	// Settings returns the settings of this server that all servers should have alike, by their names. nil:
+	// the server tells none.
+	Settings func() map[string]string
+	Logger   hclog.Logger
 	// Slowness scales the threshold of the last contact with the leader: Raft's timeouts are so many times
 	// its own defaults. Values below 1 count as 1.
 	Slowness float64
@@ -72,6 +75,7 @@ type Autopilot struct {
 	Deps
 	running  atomic.Pointer[library.Autopilot] // nil while Run does not run
 	removals sync.WaitGroup                    // calls of ForceLeave
+	told     settings                          // by the servers that answer
 }
 
 // New returns the autopilot of a server.
@@ -135,7 +139,15 @@ func (a *Autopilot) Stats() admin.RaftStats {
 	return admin.RaftStats{
 		LastTerm:  lastTerm(a.Raft),
 		LastIndex: a.Raft.LastIndex(),
+		Settings:  a.ownSettings(),
 	}
+}
+
+func (a *Autopilot) ownSettings() map[string]string {
+	if a.Settings == nil {
+		return nil
+	}
+	return a.Settings()
 }
 
 // Health returns the health of all servers. The error is unavailable at a server that does not lead, or has
@@ -153,7 +165,9 @@ func (a *Autopilot) Health() (*admin.AutopilotHealthResponse, error) {
 			"this server does not know the health of the servers yet: it has just begun to lead")
 	}
 
-	return healthOf(seen), nil
+	health := healthOf(seen)
+	health.Differences = a.told.differences()
+	return health, nil
 }
 
 // healthOf translates the library's view of the servers.

@@ -3,6 +3,7 @@ package autopilot
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -100,6 +101,8 @@ type world struct {
 	left   []string
 	least  int  // the level of the servers
 	silent bool // no server answers
+	// settings are those that the servers tell, by their IDs.
+	settings map[string]map[string]string
 }
 
 func newWorld(servers ...Member) *world {
@@ -121,6 +124,7 @@ func newWorld(servers ...Member) *world {
 		Ask:        w.ask,
 		ForceLeave: w.forceLeave,
 		First:      first,
+		Settings:   func() map[string]string { return w.settingsOf("s1") },
 		Logger:     hclog.NewNullLogger(),
 	})
 	return w
@@ -147,7 +151,15 @@ func (w *world) ask(_ context.Context, address string) (*admin.RaftStats, error)
 	}
 	r := &admin.RaftStats{LastTerm: 2, LastIndex: 45}
 	r.KnownLeader = address != "lost"
+	r.Settings = maps.Clone(w.settings["s"+address[1:]])
 	return r, nil
+}
+
+// settingsOf returns what a server tells.
+func (w *world) settingsOf(id string) map[string]string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return maps.Clone(w.settings[id])
 }
 
 func (w *world) forceLeave(name string) error {

@@ -51,6 +51,7 @@ func (d delegate) AutopilotConfig() *library.Config {
 // NotifyState receives each new view of the servers.
 func (d delegate) NotifyState(seen *library.State) {
 	measure(seen)
+	d.told.report(d.Logger)
 	d.noteVoters(d.runs)
 }
 
@@ -105,6 +106,7 @@ func (d delegate) FetchServerStats(
 	var mu sync.Mutex
 	var calls sync.WaitGroup
 	all := map[raft.ServerID]*library.ServerStats{}
+	told := map[string]map[string]string{}
 	for id, s := range servers {
 		switch {
 		case s.NodeStatus != library.NodeAlive:
@@ -112,6 +114,9 @@ func (d delegate) FetchServerStats(
 		case string(id) == d.ID || older[string(id)]:
 			mu.Lock()
 			all[id] = d.ownStats()
+			if string(id) == d.ID {
+				told[s.Name] = d.ownSettings()
+			}
 			mu.Unlock()
 			continue
 		}
@@ -128,10 +133,14 @@ func (d delegate) FetchServerStats(
 			mu.Lock()
 			defer mu.Unlock()
 			all[id] = stats
+			if err == nil && answer.Settings != nil {
+				told[s.Name] = answer.Settings
+			}
 		})
 	}
 
 	calls.Wait()
+	d.told.set(told)
 	return all
 }
 

@@ -1,9 +1,13 @@
 package admin
 
 import (
-	"berth/structs"
+	"cmp"
 	"encoding/json"
+	"fmt"
+	"strings"
 	"time"
+
+	"berth/structs"
 )
 
 // AutopilotConfig is the row with the rules by which the leader gives votes and removes dead servers. There
@@ -137,6 +141,9 @@ type RaftStats struct {
 	LastTerm  uint64 // of the last entry of its log
 	LastIndex uint64 // of the last entry of its log
 	Wall      int64  `codec:",omitempty" level:"2" older:"drop"` // of its wall clock, UnixNano
+	// Settings has the settings of the server that all servers should have alike, by their names. They are no
+	// secrets.
+	Settings map[string]string `codec:",omitempty" level:"2" older:"drop"`
 	structs.QueryMeta
 }
 
@@ -150,7 +157,31 @@ type AutopilotHealthResponse struct {
 	Leader           string   // the ID of the leader
 	Voters           []string // the IDs of the servers with a vote, the leader first
 	Servers          []*ServerHealth
+	// Differences are the settings that the live servers do not have alike, by their names. Healthy and the
+	// votes do not depend on them: a change of a setting restarts one server after another.
+	Differences []*SettingDifference `json:",omitempty"`
 	structs.QueryMeta
+}
+
+// SettingDifference is a setting that the servers do not have alike.
+type SettingDifference struct {
+	Setting string          // such as tls.mode
+	Servers []ServerSetting // by their names
+}
+
+// ServerSetting is the setting of one server.
+type ServerSetting struct {
+	Server string // its name
+	Value  string
+}
+
+// String is a sentence about the difference, without a full stop.
+func (d SettingDifference) String() string {
+	var values []string
+	for _, s := range d.Servers {
+		values = append(values, fmt.Sprintf("%s on %s", cmp.Or(s.Value, "not set"), s.Server))
+	}
+	return "the servers differ in " + d.Setting + ": " + strings.Join(values, ", ")
 }
 
 // ServerHealth is the health of one server, as the leader sees it.

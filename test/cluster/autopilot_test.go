@@ -208,3 +208,44 @@ func TestAutopilot_AServerThatNeverVotesFollows(t *testing.T) {
 	cluster.Must(c, reader, structs.JobRegister, jobRequest("one"))
 	c.CheckEqualStates()
 }
+
+// One server has another setting than the others. It is named while it follows and while it leads, and the
+// health and the votes stay. A restart with the setting of the others ends the difference.
+func TestAutopilot_NamesASettingThatOneServerHasAlone(t *testing.T) {
+	t.Parallel()
+	set := func(mode string) cluster.Option {
+		return func(cfg *server.Config) { cfg.AgentSettings = map[string]string{"tls.mode": mode} }
+	}
+	c := cluster.New(t, 3, rareElections, set("require"))
+	awaitAllVote(t, c)
+	odd := c.Others(c.Leader())[0]
+	restart := func(mode string) {
+		kill(t, odd)
+		odd.Change(set(mode))
+		c.Restart(odd)
+	}
+	differs := func() bool {
+		resp := cluster.Must(c, c.Leader(), admin.AutopilotHealth, &structs.QueryRequest{})
+		for _, d := range resp.Differences {
+			for _, s := range d.Servers {
+				alone := s.Server == odd.Current().Member().Name
+				if d.Setting != "tls.mode" || (s.Value == "prefer") != alone {
+					t.Errorf("unexpected: %s", d)
+				}
+			}
+		}
+		return len(resp.Differences) == 1 && resp.Healthy && len(resp.Voters) == 3
+	}
+
+	restart("prefer")
+	c.Await("the leader names what a follower has", differs)
+	c.Elect(odd)
+	c.Await("it leads", func() bool { return odd.Leads() })
+	c.Await("it names what it has itself", differs)
+
+	restart("require")
+	c.Await("there is no difference", func() bool {
+		resp := cluster.Must(c, c.Leader(), admin.AutopilotHealth, &structs.QueryRequest{})
+		return resp.Healthy && len(resp.Servers) == 3 && len(resp.Differences) == 0
+	})
+}

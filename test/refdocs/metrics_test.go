@@ -51,6 +51,7 @@ var meaning = map[string]string{
 	"audit.lines":                 "lines of the audit log; label sink",
 	"audit.lost":                  "lines that a sink of the audit log will never have; label sink",
 	"audit.write":                 "a write of lines of the audit log, with its sync; label sink",
+	"autopilot.differences":       "settings that the servers do not have alike, on the leader",
 	"autopilot.failure_tolerance": "healthy voters that may fail before the cluster stops, on the leader",
 	"autopilot.healthy":           "1 while all servers are healthy, else 0, on the leader",
 	"client.allocs":               "allocations on this node; label state",

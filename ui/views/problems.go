@@ -215,6 +215,17 @@ func ServerProblem(m *admin.AgentMember) (p Problem, ok bool) {
 	return p, m.Status != "alive" && m.Status != "left"
 }
 
+// DifferenceProblem shows a setting that the servers do not have alike.
+func DifferenceProblem(d *admin.SettingDifference) Problem {
+	return Problem{
+		Kind:    "setting",
+		Name:    d.Setting,
+		Reasons: []string{d.String()},
+		Remedy:  "write the same value into the configuration of each server, and restart one after the other",
+		Command: structs.CommandLine("", "operator autopilot health"),
+	}
+}
+
 // ArchiveProblem shows that the archives of the state fail or are overdue, by what the leader says of them.
 // ok is false if they do not.
 func ArchiveProblem(stats map[string]string) (p Problem, ok bool) {

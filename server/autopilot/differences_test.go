@@ -1,0 +1,73 @@
+package autopilot
+
+import (
+	"maps"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"berth/structs/admin"
+)
+
+// A server that differs is named, as follower and as leader, and nothing is unhealthy.
+func TestHealth_NamesTheSettingsThatDiffer(t *testing.T) {
+	for name, differs := range map[string]string{"a follower": "s2", "the leader": "s1"} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(members("s1", "s2", "s3")...)
+			w.settings = map[string]map[string]string{}
+			for _, server := range []string{"s1", "s2", "s3"} {
+				w.settings[server] = map[string]string{"tls.mode": "require", "audit": "on"}
+			}
+			w.settings[differs]["tls.mode"] = "prefer"
+			w.start(t)
+			after(time.Minute)
+
+			got, err := w.Health()
+			if err != nil || !got.Healthy || len(got.Differences) != 1 {
+				t.Fatalf("%s: the health is %+v, %v", name, got, err)
+			}
+			d := got.Differences[0]
+			told := map[string]string{}
+			for _, s := range d.Servers {
+				told[strings.TrimSuffix(s.Server, ".global")] = s.Value
+			}
+			want := map[string]string{"s1": "require", "s2": "require", "s3": "require"}
+			want[differs] = "prefer"
+			if d.Setting != "tls.mode" || !maps.Equal(told, want) {
+				t.Errorf("%s: the difference is %s", name, d)
+			}
+
+			// It was restarted with the setting of the others.
+			w.mu.Lock()
+			w.settings[differs] = map[string]string{"tls.mode": "require", "audit": "on"}
+			w.mu.Unlock()
+			after(time.Minute)
+			got, err = w.Health()
+			if err != nil || len(got.Differences) != 0 {
+				t.Errorf("%s: the differences are %v, %v", name, got.Differences, err)
+			}
+		})
+	}
+}
+
+// A server of an older version tells nothing, and one that does not answer has no settings.
+func TestHealth_ComparesOnlyServersThatTell(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(members("s1", "s2", "s3")...)
+		w.settings = map[string]map[string]string{"s1": {"audit": "on"}, "s3": {"audit": "on", "new": "1"}}
+		w.start(t)
+		after(time.Minute)
+		got, err := w.Health()
+		if err != nil || len(got.Differences) != 1 {
+			t.Fatalf("the health is %+v, %v", got, err)
+		}
+		want := admin.SettingDifference{
+			Setting: "new",
+			Servers: []admin.ServerSetting{{Server: "s1.global"}, {Server: "s3.global", Value: "1"}},
+		}
+		if got := got.Differences[0].String(); got != want.String() {
+			t.Errorf("the difference is %s, want %s", got, want)
+		}
+	})
+}
