@@ -35,6 +35,7 @@ func (c *Config) alike() map[string]string {
 		"server.node_gc_threshold":        c.NodeGC.String(),
 		"server.gc_interval":              c.GCInterval.String(),
 		"server.gc_max_rows":              strconv.Itoa(c.GCRows),
+		"server.clock_quarantine":         c.ClockQuarantine.String(),
 		"server.raft_multiplier":          strconv.Itoa(c.RaftMultiplier),
 		"server.rpc_max_conns_per_client": strconv.Itoa(c.MaxConnsPerAddr),
 		"server.job_max_source_size":      fmt.Sprint(c.JobSource),
