@@ -29,6 +29,7 @@ type callError struct {
 	code      codes.Code // OK: the plugin answered, and the answer is malformed
 	malformed bool
 	unsent    bool // no connection: the plugin has not seen the call
+	rpc       string
 	text      string
 }
 
@@ -42,6 +43,15 @@ func Code(err error) string {
 		return ""
 	}
 	return e.code.String()
+}
+
+// RPC names the call that failed, "" for an error from elsewhere.
+func RPC(err error) string {
+	var e *callError
+	if !errors.As(err, &e) {
+		return ""
+	}
+	return e.rpc
 }
 
 // Unsent reports whether a call surely did not reach the plugin: nothing listened.
@@ -74,6 +84,7 @@ func (c *Client) classify(rpc string, err error, unsent bool, secrets map[string
 
 	root := &callError{
 		code:   st.Code(),
+		rpc:    rpc,
 		text:   text,
 		unsent: unsent,
 	}

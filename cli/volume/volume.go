@@ -152,18 +152,11 @@ All other volumes are deleted at once.`,
 Failed operations are retried with a growing delay. The status of the volume
 shows the time of the next attempt. This command retries them at once, after
 the cause is repaired: the creation, expansion and deletion of the volume, its
-attach and detach, and the growth of its content.`,
-		Acts: true,
-		Run: func(ctx context.Context, c *command.Call) error {
-			id := c.Arg(0)
-			err := c.API.VolumeRetry(ctx, id)
-			if err != nil {
-				return watch.VolumeFault(ctx, c, id, err)
-			}
-			return c.Report(command.Changed{"VolumeID": id},
-				"The failed operations of volume %q are retried: %s", id,
-				structs.CommandLine(c.Namespace(), "volume status", id))
-		},
+attach and detach, the growth of its content, and its release by the nodes of
+ended allocations. It names them. An allocation that could not mount the
+volume has failed: its job starts another one.`,
+		Acts:     true,
+		Run:      volumeRetry,
 		Examples: "berth volume retry data",
 	},
 	{

@@ -181,7 +181,11 @@ func (c controllerLoop) attachmentOutcome(
 	}
 
 	if err != nil {
-		outcome.Err = c.controllerError(err, a.LastError)
+		rpc := "ControllerPublishVolume"
+		if outcome.Op == opDetach {
+			rpc = "ControllerUnpublishVolume"
+		}
+		outcome.Err = c.controllerError(err, a.LastError, rpc)
 		outcome.KeepCall = keepsCall(a.Call, err)
 	}
 

@@ -335,11 +335,14 @@ func (d Deps) stamp(namespace string) structs.WriteOptions {
 	}
 }
 
-// controllerError is operationError with the time of the next controller call.
-func (c controllerLoop) controllerError(err error, last *structs.OperationError) *structs.OperationError {
+// controllerError is operationError with the time of the next controller call. rpc is the call that failed,
+// "" for one without a rule of its own.
+func (c controllerLoop) controllerError(
+	err error, last *structs.OperationError, rpc string,
+) *structs.OperationError {
 	e := c.operationError(err, last)
 	if e.RetryTime != 0 {
-		e.RetryTime = retries.ControllerTime(c.Config.Retry, e)
+		e.RetryTime = retries.ControllerTime(c.Config.Retry, e, rpc)
 	}
 	return e
 }

@@ -45,17 +45,20 @@ func TestDuty_C9_C10_C11_C13_G8_G9_G10_G11_G15_WhenAttachAndDetachAreTriedAgain(
 					if e == nil || e.Code != code || e.Kind != kind {
 						t.Fatalf("got row %+v", e)
 					}
-					if (e.RetryTime == structs.NeverTry) != never[code] ||
+					// A volume that stays attached keeps its next user away.
+					gives := never[code] && op == attachMethod
+					seldom := minutely[code] || never[code] && op == detachMethod
+					if (e.RetryTime == structs.NeverTry) != gives ||
 						e.RetryTime == 0 {
 						t.Errorf("next attempt is at %d", e.RetryTime)
 					}
 					after(10 * time.Minute)
 					n := len(w.called(op))
 					most, least := 40, 20 // every 30 seconds, after the first few
-					if never[code] {
+					if gives {
 						most, least = 1, 1
 					}
-					if minutely[code] {
+					if seldom {
 						most, least = 11, 9
 					}
 					if n < least || n > most {
@@ -316,6 +319,54 @@ func TestReaper_RecordsWhyANodeDoesNotRelease(t *testing.T) {
 		after(time.Hour)
 		if n := w.entryCount() - before; n < 30 || n > 61 {
 			t.Errorf("%d entries in an hour for the same reason", n)
+		}
+		w.check()
+	})
+}
+
+// A node makes a call that its plugin has rejected for good again if an operator retries, once for each time.
+func TestVolumeRetry_ReleasesAParkedVolume(t *testing.T) {
+	virtual(t, func(t *testing.T, w *testEnv) {
+		w.addNode("n1", true)
+		w.addVolume(aVolume("v", structs.VolumeReady))
+		w.addClaim("v", "a1", "n1")
+		var made int // by the node at its plugin
+		rejects := true
+		w.setAnswer(func(c nodeCall) (any, error) {
+			if made == 0 || c.req.(*nodecalls.ClientCSINodeDetachRequest).ByOperator {
+				made++
+			} else if !rejects {
+				t.Error("the node is called after the release")
+			}
+			if rejects {
+				return nil, answered(structs.KindInvalid, "InvalidArgument")
+			}
+			return nil, nil
+		})
+		w.endAlloc("a1", "n1")
+		stop := w.runLoop("reaper")
+		defer stop()
+		after(time.Hour)
+		if made != 1 {
+			t.Fatalf("%d calls of the plugin without an operator", made)
+		}
+
+		retry := func() {
+			put(w, fsm.VolumeRetry, &structs.CSIVolumeRetryRequest{
+				ID:           "v",
+				WriteOptions: structs.WriteOptions{Now: time.Now().UnixNano()},
+			})
+			after(w.Config.Retry.Max)
+		}
+		retry()
+		after(time.Hour)
+		if made != 2 || w.claim("v", "a1").ReleaseError.RetryTime != structs.NeverTry {
+			t.Errorf("%d calls after a retry: %+v", made, w.claim("v", "a1").ReleaseError)
+		}
+		rejects = false
+		retry()
+		if made != 3 || csi.Claim(w.Store.Read(), "default", "v", "a1") != nil {
+			t.Errorf("%d calls, and the claim remains", made)
 		}
 		w.check()
 	})

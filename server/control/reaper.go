@@ -100,9 +100,10 @@ func (r reaperLoop) read(tx *state.ReadTx, k workqueue.Key) workqueue.Step {
 // repeats the call, and the node answers the same.
 func (r reaperLoop) release(ctx context.Context, c *structs.CSIClaim) error {
 	d := nodeconn.Detach{
-		Claim:   c.Key(),
-		NodeID:  c.NodeID,
-		Timeout: nodeconn.NodeTimeout(r.Store.Read(), c.Namespace, c.VolumeID),
+		Claim:      c.Key(),
+		NodeID:     c.NodeID,
+		ByOperator: isRetried(c.ReleaseError),
+		Timeout:    nodeconn.NodeTimeout(r.Store.Read(), c.Namespace, c.VolumeID),
 	}
 
 	err := nodeconn.DetachFromNode(ctx, r.Nodes, callTimeout, d)
@@ -125,6 +126,11 @@ const reportInterval = time.Minute
 // any number of requests to release. Another process of the plugin may accept the call.
 var notRepeated = map[string]bool{"InvalidArgument": true,
 	"Unimplemented": true}
+
+// isRetried reports whether an operator has asked for another call since a plugin rejected one for good.
+func isRetried(e *structs.OperationError) bool {
+	return e != nil && notRepeated[e.Code] && e.RetryTime != structs.NeverTry
+}
 
 // reportReason records in the claim the reason for which a node does not release a volume.
 func (r reaperLoop) reportReason(ctx context.Context, c *structs.CSIClaim, why error) {
@@ -158,7 +164,7 @@ func (r reaperLoop) reportReason(ctx context.Context, c *structs.CSIClaim, why e
 // isReported reports whether the claim has the reason already. A node does not repeat a call that its plugin
 // rejected for good, so another record would count an attempt that was not made.
 func (r reaperLoop) isReported(last *structs.OperationError, why error) bool {
-	if last == nil ||
+	if last == nil || isRetried(last) ||
 		last.Kind != structs.KindOf(why) ||
 		last.Code != structs.CodeOf(why) {
 		return false

@@ -134,7 +134,7 @@ func (c controllerLoop) complete(o *snapshot.Outcome, p *snapshot.Progress, err 
 	}
 	undoes := p.State == snapshot.Deleting && p.ExternalID == ""
 	inUse := !p.IsWanted() && structs.CodeOf(err) == "FailedPrecondition"
-	o.Err = c.controllerError(err, p.LastError)
+	o.Err = c.controllerError(err, p.LastError, "")
 	o.Final = !inUse && !undoes && retries.Lasting(structs.KindOf(err))
 	o.KeepCall = keepsCall(p.Call, err)
 }

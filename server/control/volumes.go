@@ -128,7 +128,7 @@ func (c controllerLoop) volumeOutcome(
 	}
 
 	if err != nil {
-		outcome.Err = c.controllerError(err, v.LastError)
+		outcome.Err = c.controllerError(err, v.LastError, "")
 		outcome.Final = c.isFinalFailure(v, op, err)
 		outcome.KeepCall = keepsCall(v.Call, err)
 		if outcome.Final {

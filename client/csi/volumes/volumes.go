@@ -21,6 +21,7 @@ import (
 	"berth/csi"
 	"berth/internal/backoff"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // VolumeKey names a volume.
@@ -93,18 +94,31 @@ func (v *Volumes) Up(ctx context.Context, u *Use, progress func(string)) (hooks.
 	return m, nil
 }
 
-// retryUntilFinal repeats try until it succeeds, its error is final, or ctx ends.
+// retryUntilFinal repeats try until it succeeds, its error is final, or ctx ends. Some final errors are
+// repeated briefly: see nodecalls.RepeatOf.
 func (v *Volumes) retryUntilFinal(
 	ctx context.Context, u *Use, progress func(string), try func() error,
 ) error {
 	cfg := v.m.cfg
 	delays := backoff.Backoff{Min: cfg.RetryMin, Max: cfg.RetryMax}
+	brief := backoff.Backoff{Min: 2 * cfg.RetryMin, Max: cfg.RetryMax} // 0.5, 1 and 2 s, as kubelet
+	left := briefRepeats
 	for {
 		// This precedes the try, so that servers that come back during it end the pause.
 		back := u.ServersBack.Next()
 		err := try()
-		if err == nil || csi.Final(err) {
-			return err
+		if csi.Final(err) {
+			if left == 0 || !isBrief(err) {
+				return err
+			}
+			left--
+			if progress != nil {
+				progress(err.Error())
+			}
+			if !brief.Wait(ctx) {
+				return err
+			}
+			continue
 		}
 
 		if progress != nil {
@@ -124,6 +138,16 @@ func (v *Volumes) retryUntilFinal(
 			return err
 		}
 	}
+}
+
+// briefRepeats is the number of calls after the first one for nodecalls.Briefly.
+const briefRepeats = 3
+
+// isBrief reports whether a plugin has answered a call with a failure that may pass within seconds.
+func isBrief(err error) bool {
+	code := csi.Code(err)
+	return code != "" &&
+		nodecalls.RepeatOf(csi.RPC(err), structs.KindOf(err), code) == nodecalls.Briefly
 }
 
 // unconfirmed is the error of Use.Confirm, and of Use.BeforePublish.

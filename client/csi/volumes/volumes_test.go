@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"berth/client/csi/paths"
+	"berth/csi"
 	"berth/csi/csitest"
 	"berth/structs"
 )
@@ -306,7 +307,7 @@ func TestDuty_C5_C11_C15_NotFinalErrorsAreTriedAgainWithTheSameArguments(t *test
 func TestDuty_C9_FinalErrorsFailAtOnceAndNameVolumePluginStepAndCode(t *testing.T) {
 	for _, tc := range []struct{ rpc, code, step string }{
 		{"NodeStageVolume", "InvalidArgument", "staging"}, {"NodeStageVolume", "AlreadyExists", "staging"},
-		{"NodePublishVolume", "PermissionDenied", "publishing"}, {"NodePublishVolume", "Internal", "publishing"},
+		{"NodePublishVolume", "PermissionDenied", "publishing"},
 	} {
 		t.Run(tc.rpc+tc.code, func(t *testing.T) {
 			r := newFixture(t)
@@ -328,6 +329,33 @@ func TestDuty_C9_FinalErrorsFailAtOnceAndNameVolumePluginStepAndCode(t *testing.
 				t.Error("NodeUnpublishVolume was called, although NodePublishVolume never was")
 			}
 		})
+	}
+}
+
+// An answer may be wrong for some seconds, such as that of a driver that looks for a device. The failure of
+// the allocation would cost more.
+func TestUp_RepeatsAnInternalErrorBriefly(t *testing.T) {
+	internal := csitest.Error("Internal", "no device yet")
+	for _, rpc := range []string{"NodeStageVolume", "NodePublishVolume"} {
+		r := newFixture(t)
+		p := r.plugin("ebs", "plug", nodeOnly)
+		p.Fail(rpc, internal, internal, internal)
+		u := use("data", "a1")
+		reasons := 0
+		_, err := r.v.Up(r.ctx(), u, func(string) { reasons++ })
+		if err != nil || p.Count(rpc) != 4 || reasons != 3 {
+			t.Errorf("%s: %v after %d calls, %d reasons", rpc, err, p.Count(rpc), reasons)
+		}
+		r.down(u)
+
+		p.Forget()
+		p.FailAlways(rpc, internal)
+		_, err = r.v.Up(r.ctx(), u, nil)
+		if csi.Code(err) != "Internal" || p.Count(rpc) != 4 {
+			t.Errorf("%s: %v after %d calls", rpc, err, p.Count(rpc))
+		}
+		r.down(u)
+		r.clean(p, "ext-data")
 	}
 }
 

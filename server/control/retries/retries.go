@@ -11,6 +11,7 @@ import (
 	"berth/internal/backoff"
 	"berth/server/clock"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // Final is the delay after a denied call: an operator may grant the permission meanwhile.
@@ -50,16 +51,15 @@ func delay(b backoff.Backoff, e *structs.OperationError) time.Duration {
 	return b.Delay(e.Attempts)
 }
 
-// ControllerTime is Time for a failed call of a controller. A wrong request is not sent again unchanged (CSI
-// spec, "Error Scheme").
-func ControllerTime(b backoff.Backoff, e *structs.OperationError) int64 {
-	switch {
-	case e.Kind == structs.KindInvalid,
-		e.Kind == structs.KindConflict,
-		e.Code == "Unimplemented":
+// ControllerTime is Time for a failed call of a controller, which the RPC names. A wrong request is not sent
+// again unchanged (CSI spec, "Error Scheme"): see nodecalls.RepeatOf.
+func ControllerTime(b backoff.Backoff, e *structs.OperationError, rpc string) int64 {
+	wait := b.Delay(e.Attempts)
+	switch nodecalls.RepeatOf(rpc, e.Kind, e.Code) {
+	case nodecalls.GiveUp:
 		return structs.NeverTry
-	case e.Kind == structs.KindDenied:
-		return e.Time + int64(Final)
+	case nodecalls.Seldom:
+		wait = Final
 	}
-	return e.Time + int64(b.Delay(e.Attempts))
+	return e.Time + int64(wait)
 }

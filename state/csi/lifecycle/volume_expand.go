@@ -153,6 +153,7 @@ func VolumeRetry(tx *mvcc.WriteTx, p *structs.CSIVolumeRetryRequest) error {
 		}
 	}
 
+	retryReleases(tx, v, p.Now)
 	for c := range schema.GrowingClaims.Scan(tx, v.Namespace, v.ID) {
 		if c.ExpandError != nil {
 			c = c.Copy()
@@ -165,6 +166,18 @@ func VolumeRetry(tx *mvcc.WriteTx, p *structs.CSIVolumeRetryRequest) error {
 	}
 
 	return nil
+}
+
+// retryReleases makes the nodes release the volume for ended allocations at once, also with calls that a
+// plugin has rejected for good.
+func retryReleases(tx *mvcc.WriteTx, v *structs.CSIVolume, now int64) {
+	for _, c := range csi.ClaimsByVolume(tx, v.Namespace, v.ID) {
+		if c.EndTime != 0 && c.ReleaseError != nil {
+			c = c.Copy()
+			c.ReleaseError = retryNow(c.ReleaseError, now)
+			StoreClaim(tx, c)
+		}
+	}
 }
 
 // retryNow returns the error of an operation that is due at once.

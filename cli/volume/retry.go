@@ -1,0 +1,56 @@
+package volume
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"berth/cli/command"
+	"berth/cli/watch"
+	"berth/structs"
+)
+
+// volumeRetry retries the failed operations of a volume, and says which those are.
+func volumeRetry(ctx context.Context, c *command.Call) error {
+	id := c.Arg(0)
+	v, _, err := c.API.Volume(ctx, id, nil)
+	if err == nil {
+		err = c.API.VolumeRetry(ctx, id)
+	}
+	if err != nil {
+		return watch.VolumeFault(ctx, c, id, err)
+	}
+
+	failed := failedOperations(c, v)
+	if len(failed) == 0 {
+		return c.Report(command.Changed{"VolumeID": id},
+			"Nothing is retried: no operation of volume %q has failed and waits. An allocation that could not "+
+				"mount it has failed, and its job starts another one: %s", id,
+			structs.CommandLine(c.Namespace(), "volume why", id))
+	}
+	return c.Report(command.Changed{"VolumeID": id},
+		"The failed operations of volume %q are retried: %s. See %s", id, strings.Join(failed, ", "),
+		structs.CommandLine(c.Namespace(), "volume status", id))
+}
+
+// failedOperations names the failed operations that a retry makes due.
+func failedOperations(c *command.Call, v *structs.CSIVolumeDetail) (failed []string) {
+	add := func(e *structs.OperationError, format string, args ...any) {
+		if e != nil {
+			failed = append(failed, fmt.Sprintf(format, args...))
+		}
+	}
+	if v.Unsettled() {
+		add(v.LastError, "the call for the volume itself")
+	}
+	for _, a := range v.Attachments {
+		add(a.LastError, "%s at node %s", a.State, c.ID(a.NodeID))
+	}
+	for _, claim := range v.Claims {
+		add(claim.ExpandError, "growth at node %s", c.ID(claim.NodeID))
+		if claim.EndTime != 0 {
+			add(claim.ReleaseError, "release by node %s", c.ID(claim.NodeID))
+		}
+	}
+	return failed
+}
