@@ -193,6 +193,7 @@ func filledVolume() *structs.CSIVolume {
 	v := testVolume("v")
 	v.Name = "n"
 	v.ExternalID = "ext"
+	v.ExternalName = "at-plugin"
 	v.Namespace = "default"
 	v.State = structs.VolumeReady
 	v.LastError = &structs.OperationError{}

@@ -23,6 +23,7 @@ type volumeFile struct {
 	PluginID     string            `hcl:"plugin_id"`
 	Class        string            `hcl:"class"`
 	ExternalID   string            `hcl:"external_id"`
+	ExternalName string            `hcl:"external_name"`
 	SnapshotID   string            `hcl:"snapshot_id"`
 	CloneID      string            `hcl:"clone_id"`
 	Snapshot     string            `hcl:"snapshot"`
@@ -77,6 +78,7 @@ func (f *volumeFile) row() *structs.CSIVolume {
 		PluginID:             f.PluginID,
 		Class:                f.Class,
 		ExternalID:           f.ExternalID,
+		ExternalName:         f.ExternalName,
 		SnapshotID:           f.SnapshotID,
 		CloneID:              cmp.Or(f.CloneID, f.Clone),
 		Snapshot:             f.Snapshot,

@@ -69,6 +69,7 @@ func TestVolumePut_RejectsFixedFields(t *testing.T) {
 		change func(*structs.CSIVolume)
 	}{
 		{"Name", func(v *structs.CSIVolume) { v.Name = "x" }},
+		{"ExternalName", func(v *structs.CSIVolume) { v.ExternalName = "x" }},
 		{"PluginID", func(v *structs.CSIVolume) { v.PluginID = "x" }},
 		{"ExternalID", func(v *structs.CSIVolume) { v.ExternalID = "x" }},
 		{"CloneID", func(v *structs.CSIVolume) { v.CloneID = "x" }},
@@ -100,6 +101,16 @@ func TestVolumePut_RejectsFixedFields(t *testing.T) {
 			csi.Volume(w.s.Read(), "default", "v") != row {
 			t.Errorf("the same volume was put again, or: %v", err)
 		}
+	}
+}
+
+// The rows of older servers have one name, which is that at the plugin.
+func TestVolumePut_AcceptsTheNameOfAnOlderRowAsTheOneAtThePlugin(t *testing.T) {
+	w := newFixture(t)
+	w.mustPut(func(v *structs.CSIVolume) { v.Name = "payroll" })
+	err := w.tryPut(func(v *structs.CSIVolume) { v.Name, v.ExternalName = "payroll", "payroll" })
+	if err != nil || csi.Volume(w.s.Read(), "default", "v").NameAtPlugin() != "payroll" {
+		t.Errorf("got error %v", err)
 	}
 }
 

@@ -2169,7 +2169,7 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(51)
+	n := uint32(52)
 	if !(v.AllocID != "") {
 		n--
 	}
@@ -2201,6 +2201,9 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.ExpandPending) {
+		n--
+	}
+	if !(v.ExternalName != "") {
 		n--
 	}
 	if !(v.Forced != nil) {
@@ -2322,6 +2325,10 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	b = append(b, "\xaaExternalID"...)
 	b = msgp.AppendString(b, v.ExternalID)
+	if v.ExternalName != "" {
+		b = append(b, "\xacExternalName"...)
+		b = msgp.AppendString(b, v.ExternalName)
+	}
 	if v.Forced != nil {
 		b = append(b, "\xa6Forced"...)
 		if b, err = wire.AppendOther(b, &v.Forced); err != nil {
@@ -2467,6 +2474,8 @@ func (v *CSIVolume) readField(name, b []byte) (_ []byte, known bool, err error) 
 		b, err = wire.ReadString(b, &v.ID)
 	case "Name":
 		b, err = wire.ReadString(b, &v.Name)
+	case "ExternalName":
+		b, err = wire.ReadString(b, &v.ExternalName)
 	case "ExternalID":
 		b, err = wire.ReadString(b, &v.ExternalID)
 	case "Namespace":
@@ -2742,7 +2751,7 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(72)
+	n := uint32(73)
 	if !(v.CSIVolume.AllocID != "") {
 		n--
 	}
@@ -2780,6 +2789,9 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.CSIVolume.ExpandPending) {
+		n--
+	}
+	if !(v.CSIVolume.ExternalName != "") {
 		n--
 	}
 	if !(v.CSIVolume.Forced != nil) {
@@ -2940,6 +2952,10 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	b = append(b, "\xaaExternalID"...)
 	b = msgp.AppendString(b, v.CSIVolume.ExternalID)
+	if v.CSIVolume.ExternalName != "" {
+		b = append(b, "\xacExternalName"...)
+		b = msgp.AppendString(b, v.CSIVolume.ExternalName)
+	}
 	if v.CSIVolume.Forced != nil {
 		b = append(b, "\xa6Forced"...)
 		if b, err = wire.AppendOther(b, &v.CSIVolume.Forced); err != nil {

@@ -171,8 +171,11 @@ type CSICloneSource struct {
 // CSIVolume is the row of one volume. Key: (Namespace, ID). Its claims and attachments have their own rows.
 type CSIVolume struct {
 	ID string
-	// the name in CreateVolume; generated if it is not given (CSI spec, CreateVolumeRequest.name)
-	Name       string
+	// Name is a label. Without one it is the name at the plugin.
+	Name string
+	// ExternalName is the name in CreateVolume: see NameAtPlugin.
+	ExternalName string `json:",omitempty" codec:",omitempty" level:"2"`
+
 	ExternalID string // the plugin's volume_id, "" until created
 	Namespace  string
 	PluginID   string
@@ -254,6 +257,11 @@ func (v *CSIVolume) Copy() *CSIVolume {
 	c.RequestedCapabilities = append([]*CSIVolumeCapability{}, v.RequestedCapabilities...) // never nil
 	return &c
 }
+
+// NameAtPlugin returns the name that CreateVolume gets at each call (CSI spec, CreateVolumeRequest.name). It
+// is made for the volume, because a plugin has one volume for each name, whoever asks: the volume of another
+// namespace, or of another cluster with the same file. The rows of servers before level 2 have only a Name.
+func (v *CSIVolume) NameAtPlugin() string { return cmp.Or(v.ExternalName, v.Name) }
 
 // Unsettled reports whether the leader still has a call to make for the volume itself.
 func (v *CSIVolume) Unsettled() bool {

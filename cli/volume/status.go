@@ -147,10 +147,19 @@ func allocOf(c *command.Call, v *structs.CSIVolumeDetail) string {
 	return "allocation " + c.ID(v.AllocID)
 }
 
+// otherName returns the name that the plugin knows, "" if it is the name of the volume.
+func otherName(v *structs.CSIVolumeDetail) string {
+	if v.NameAtPlugin() == v.Name {
+		return ""
+	}
+	return v.NameAtPlugin()
+}
+
 func printVolume(ctx context.Context, c *command.Call, v *structs.CSIVolumeDetail) error {
 	c.Pairs(
 		"ID", v.ID,
 		"Name", v.Name,
+		"Name at plugin", otherName(v),
 		"Namespace", v.Namespace,
 		"External ID", v.ExternalID,
 		"Plugin", v.PluginID,

@@ -99,15 +99,12 @@ func rowToCreate(
 			v.ID)
 	}
 
-	switch {
 	// A repeated request must have the first name: the plugin makes one volume per name (CSI spec,
 	// CreateVolume).
-	case v.Name == "" && old != nil && old.Name != "":
-		v.Name = old.Name
-	case v.Name == "":
-		v.Name = csi.VolumeName(v.ID, structs.NewID())
+	if v.ExternalName == "" && old != nil {
+		v.ExternalName = old.NameAtPlugin()
 	}
-
+	csi.NameVolume(v, structs.NewID())
 	err := checkCreatable(tx, v)
 	if err == nil {
 		err = csi.ResolveSnapshot(tx, v, old)

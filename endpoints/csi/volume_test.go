@@ -13,6 +13,7 @@ import (
 	"berth/rpc"
 	statecsi "berth/state/csi"
 	"berth/structs"
+	"berth/structs/admin"
 	"berth/structs/nodecalls"
 )
 
@@ -213,6 +214,7 @@ func (s *server) runLeader(outcome func(v *structs.CSIVolume) *structs.CSIVolume
 			for v := range statecsi.UnsettledVolumes(tx) {
 				o := outcome(v)
 				o.ID = v.ID
+				o.Namespace = v.Namespace
 				if _, err := fsm.Propose(ctx, s.Raft, fsm.VolumeOutcome, o); err != nil {
 					s.T.Error(err)
 				}
@@ -260,6 +262,63 @@ func TestDuty_F2_CreateRecordsTheNameAndWaitsForTheVolume(t *testing.T) {
 	other := testVolume("my")
 	other.Parameters = map[string]string{"size": "large"}
 	rejected(s, structs.KindConflict, structs.CSIVolumeCreate, registerRequest(other))
+}
+
+// A plugin returns the volume that it has of a name, whoever asked for that: the volume of another namespace.
+func TestVolumeCreate_TheNameOfAFileIsALabel(t *testing.T) {
+	s := newServer(t)
+	s.AddNode("n1", "a")
+	must(s, admin.NamespaceApply, &admin.NamespaceApplyRequest{Definition: &admin.Namespace{Name: "b"}})
+	var names []string
+	stop := s.runLeader(func(v *structs.CSIVolume) *structs.CSIVolumeOutcome {
+		names = append(names, v.NameAtPlugin())
+		return created(v)
+	})
+	payroll := func(id, namespace, external string) *structs.CSIVolume {
+		v := testVolume(id)
+		v.Namespace = namespace
+		v.Name = "payroll"
+		v.ExternalName = external
+		return must(s, structs.CSIVolumeCreate, registerRequest(v)).Volumes[0]
+	}
+	first := payroll("one", "b", "")
+	payroll("two", "default", "")
+	payroll("three", "default", "payroll")
+	again := payroll("one", "b", "")
+	stop()
+	if len(names) != 3 || !statecsi.IsMadeName("one", names[0]) || !statecsi.IsMadeName("two", names[1]) ||
+		names[2] != "payroll" {
+		t.Errorf("the names at the plugin are %q", names)
+	}
+	if first.Name != "payroll" || again.NameAtPlugin() != names[0] {
+		t.Errorf("got %+v, then %+v", first, again)
+	}
+}
+
+// A volume that could not be made keeps its name at the plugin: the plugin may have made it all the same.
+func TestVolumeCreate_KeepsTheNameAtThePlugin(t *testing.T) {
+	s := newServer(t)
+	s.AddNode("n1", "a")
+	var names []string
+	stop := s.runLeader(func(v *structs.CSIVolume) *structs.CSIVolumeOutcome {
+		names = append(names, v.NameAtPlugin())
+		if len(names) > 1 {
+			return created(v)
+		}
+		return &structs.CSIVolumeOutcome{
+			Op:    "create",
+			Final: true,
+			Err:   &structs.OperationError{Kind: structs.KindInvalid, Message: "no such size"},
+		}
+	})
+	v := testVolume("v")
+	v.Name = "payroll"
+	rejected(s, structs.KindInvalid, structs.CSIVolumeCreate, registerRequest(v))
+	must(s, structs.CSIVolumeCreate, registerRequest(v))
+	stop()
+	if len(names) != 2 || names[0] != names[1] {
+		t.Errorf("the names at the plugin are %q", names)
+	}
 }
 
 func TestVolumeCreate_ConcurrentRequestsCreateOnce(t *testing.T) {

@@ -48,6 +48,8 @@ func mayWriteVolume(q rights.Question, ns string, v *structs.CSIVolume) bool {
 		return false
 	}
 
+	// A plugin returns its volume of a name, whoever has asked for that before.
+	movesName := v.ExternalName != "" && (row == nil || v.ExternalName != row.ExternalName)
 	mayForce := q.ACL.Volume(ns, v.ID, acl.VolumeForce)
 	if row == nil || row.ExternalID == "" {
 		row = &structs.CSIVolume{} // nothing of it exists yet
@@ -59,7 +61,7 @@ func mayWriteVolume(q rights.Question, ns string, v *structs.CSIVolume) bool {
 	// The context of a volume names its data to the plugin, as its external ID does.
 	movesContext := len(v.Context) > 0 && !maps.Equal(v.Context, row.Context)
 	movesID := v.ExternalID != "" && v.ExternalID != row.ExternalID
-	return mayForce || !movesContext && !movesID
+	return mayForce || !movesContext && !movesID && !movesName
 }
 
 // onlyExpands reports whether a request gives a stored volume a larger capacity, or the same, and changes

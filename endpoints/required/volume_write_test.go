@@ -20,7 +20,7 @@ func TestVolumeWrite_AsksForTheDataOfTheVolume(t *testing.T) {
 			{Namespace: "team", ID: "own", PluginID: "p", ExternalID: "ext-own", Context: map[string]string{"a": "b"}},
 			{Namespace: "team", ID: "sealed", PluginID: "p", ExternalID: "ext-sealed"},
 			{Namespace: "team", ID: "copied", PluginID: "p", ExternalID: "ext-copied"},
-			{Namespace: "team", ID: "failed", PluginID: "p", State: structs.VolumeFailed},
+			{Namespace: "team", ID: "failed", PluginID: "p", State: structs.VolumeFailed, ExternalName: "failed-1"},
 			{Namespace: "team", ID: "ext-theirs", PluginID: "p", ExternalID: "ext-trap"},
 			{Namespace: "theirs", ID: "db", PluginID: "p", ExternalID: "ext-theirs"},
 			{Namespace: "theirs", ID: "new", PluginID: "p"},
@@ -92,6 +92,11 @@ func TestVolumeWrite_AsksForTheDataOfTheVolume(t *testing.T) {
 		"an external ID after a failure": {
 			structs.CSIVolume{ID: "failed", ExternalID: "ext-none"}, false, true,
 		},
+		"a name at the plugin":       {structs.CSIVolume{ID: "v", ExternalName: "db"}, false, true},
+		"the same name at it":        {structs.CSIVolume{ID: "failed", ExternalName: "failed-1"}, true, true},
+		"another name after failure": {structs.CSIVolume{ID: "failed", ExternalName: "db"}, false, true},
+		"a label":                    {structs.CSIVolume{ID: "v", Name: "db"}, true, true},
+
 		"the same context":  {structs.CSIVolume{ID: "own", Context: map[string]string{"a": "b"}}, true, true},
 		"another context":   {structs.CSIVolume{ID: "own", Context: map[string]string{"a": "c"}}, false, true},
 		"a readable secret": {structs.CSIVolume{ID: "v", SecretsFrom: "app/db"}, true, true},

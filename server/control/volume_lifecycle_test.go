@@ -155,7 +155,7 @@ func TestLoops_TakeAJobFromPlacementToDeletedVolume(t *testing.T) {
 				RequestedCapacityMin:  1 << 20,
 				RequestedCapabilities: []*structs.CSIVolumeCapability{capability},
 			}}})
-	if v := made.Volumes[0]; v.State != structs.VolumeReady || v.ExternalID != "x-v" {
+	if v := made.Volumes[0]; v.State != structs.VolumeReady || v.ExternalID != "x-"+v.ExternalName {
 		t.Fatalf("created %+v", v)
 	}
 

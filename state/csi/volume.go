@@ -191,10 +191,10 @@ func MayExist(v *structs.CSIVolume) bool {
 // CheckRemake rejects a volume v that replaces old, which could not be created, with another name or plugin,
 // if the plugin may have made old before: nothing would name that volume any more.
 func CheckRemake(v, old *structs.CSIVolume) error {
-	if !old.Unanswered || v.PluginID == old.PluginID && v.Name == old.Name {
+	if !old.Unanswered || v.PluginID == old.PluginID && v.NameAtPlugin() == old.NameAtPlugin() {
 		return nil
 	}
 	return structs.Preconditionf("plugin %q may have volume %q under the name %q, because a call to create it "+
-		"was not answered; delete it first: %s", old.PluginID, old.ID, old.Name,
+		"was not answered; delete it first: %s", old.PluginID, old.ID, old.NameAtPlugin(),
 		structs.CommandLine(old.Namespace, "volume delete", old.ID))
 }

@@ -1,6 +1,11 @@
 package csi
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+
+	"berth/structs"
+)
 
 // mostReadable bounds the part of a generated name that tells of the ID, so that a name with a UUID has at
 // most 63 bytes.
@@ -26,6 +31,12 @@ func VolumeName(id, unique string) string {
 	}
 	readable = readable[:min(len(readable), mostReadable)]
 	return strings.TrimRight(readable, "-") + "-" + unique
+}
+
+// NameVolume gives a new volume the names that it lacks. unique is an ID that no other volume has.
+func NameVolume(v *structs.CSIVolume, unique string) {
+	v.ExternalName = cmp.Or(v.ExternalName, VolumeName(v.ID, unique))
+	v.Name = cmp.Or(v.Name, v.ExternalName)
 }
 
 // IsMadeName reports whether VolumeName has made the name of a volume.

@@ -49,7 +49,8 @@ func Find(tx mvcc.Reader, j *structs.Job, r Of) (v *structs.CSIVolume, makes boo
 		v.AllocID = r.AllocID
 	}
 	if old != nil {
-		v.Name = old.Name // the plugin may know it (CSI spec, CreateVolume)
+		v.Name = old.Name
+		v.ExternalName = old.NameAtPlugin() // the plugin may know it (CSI spec, CreateVolume)
 	}
 	err = classes.Complete(tx, v, old, true)
 	if err == nil && old != nil {

@@ -50,7 +50,7 @@ func Make(tx *mvcc.WriteTx, j *structs.Job, a *structs.Allocation, now int64) er
 		}
 
 		placeOn(tx, v, a.NodeID)
-		v.Name = cmp.Or(v.Name, csi.VolumeName(v.ID, a.ID))
+		csi.NameVolume(v, a.ID)
 		err = put(tx, v, now)
 		if err != nil {
 			return err
@@ -86,7 +86,7 @@ func makeImmediate(tx *mvcc.WriteTx, j *structs.Job, r request, now int64) error
 		if !makes {
 			continue
 		}
-		v.Name = cmp.Or(v.Name, csi.VolumeName(v.ID, structs.DeriveID(tx.Index, j.Namespace, v.ID)))
+		csi.NameVolume(v, structs.DeriveID(tx.Index, j.Namespace, v.ID))
 		err = put(tx, v, now)
 		if err != nil {
 			return err

@@ -31,8 +31,8 @@ func Volume(v *structs.CSIVolume) error {
 		f.CheckPluginID("plugin_id", v.PluginID)
 	}
 	checkClassName(f, "class", v.Class)
-	checkCSIString(f, "name", v.Name)
-	f.Require(!strings.ContainsFunc(v.Name, field.BarredInName), "name must not hold control characters")
+	checkVolumeName(f, "name", v.Name)
+	checkVolumeName(f, "external_name", v.ExternalName)
 	checkCSIString(f, "external_id", v.ExternalID)
 	checkCSIString(f, "snapshot_id", v.SnapshotID)
 	checkCSIString(f, "snapshot", v.Snapshot)
@@ -51,6 +51,11 @@ func Volume(v *structs.CSIVolume) error {
 	upkeep.CheckVolume(f, v)
 	checkTopologyRequest(f.At("topology_request"), v.RequestedTopologies)
 	return f.Err()
+}
+
+func checkVolumeName(f field.Errors, argument, name string) {
+	checkCSIString(f, argument, name)
+	f.Require(!strings.ContainsFunc(name, field.BarredInName), "%s must not hold control characters", argument)
 }
 
 // checkNodeLoss checks the rule for the loss of a node that has the volume.

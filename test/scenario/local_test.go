@@ -40,7 +40,7 @@ func TestNodeLocalVolume_IsCreatedUsedAndDeletedOnItsNode(t *testing.T) {
 		cluster.Must(s.Cluster, s.Leader(), structs.CSIVolumeCreate,
 			&structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{{
 				ID:                    id,
-				Name:                  id,
+				ExternalName:          id,
 				PluginID:              "p",
 				RequestedCapabilities: oneWriter,
 				RequestedTopologies:   requiredZone(zone),

@@ -1,4 +1,4 @@
-# A volume with a name that the cloud takes: lower-case letters, digits and dashes, at most 64.
+# The cloud gets a name that berth makes. The name of the file is a label.
 id           = "digitalocean-data"
 name         = "berth-data"
 class        = "digitalocean"

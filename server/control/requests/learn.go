@@ -25,13 +25,13 @@ func Learned(
 	v *structs.CSIVolume, outcome *structs.CSIVolumeOutcome, err error,
 ) (*structs.CSIVolumeOutcome, error) {
 	kind := structs.KindOf(err)
-	ours := v.Unanswered || v.Call != nil || csi.IsMadeName(v.ID, v.Name)
+	ours := v.Unanswered || v.Call != nil || csi.IsMadeName(v.ID, v.NameAtPlugin())
 	switch {
 	case !rejected(err):
 		return outcome, err
 	case kind == structs.KindConflict && ours:
 		return nil, structs.Unavailablef("plugin %q may have volume %q under the name %q; if it does not, "+
-			"delete the row alone: %s: %w", v.PluginID, v.ID, v.Name,
+			"delete the row alone: %s: %w", v.PluginID, v.ID, v.NameAtPlugin(),
 			structs.CommandLine(v.Namespace, "volume deregister -force", v.ID), err)
 	}
 	return &structs.CSIVolumeOutcome{Op: "delete"}, nil

@@ -51,7 +51,7 @@ func Create(tx *state.ReadTx, v *structs.CSIVolume) *nodecalls.ClientCSICreateRe
 
 	return &nodecalls.ClientCSICreateRequest{
 		PluginID:     v.PluginID,
-		Name:         v.Name,
+		Name:         v.NameAtPlugin(),
 		Capacity:     requestedCapacity(v),
 		Capabilities: v.RequestedCapabilities,
 		MountOptions: v.MountOptions,

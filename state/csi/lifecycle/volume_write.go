@@ -153,6 +153,7 @@ func mergeStored(tx *mvcc.WriteTx, v, old *structs.CSIVolume, now int64) error {
 // volume has to stay usable for its waiting claims.
 func remakeVolume(tx *mvcc.WriteTx, v, old *structs.CSIVolume) error {
 	v.Name = cmp.Or(v.Name, old.Name)
+	v.ExternalName = cmp.Or(v.ExternalName, old.ExternalName)
 	v.JobID = cmp.Or(v.JobID, old.JobID)
 	v.AllocID = cmp.Or(v.AllocID, old.AllocID)
 	v.Host = cmp.Or(v.Host, old.Host)
@@ -266,6 +267,7 @@ func mergeVolume(tx mvcc.Reader, v, old *structs.CSIVolume) error {
 		changed bool
 	}{
 		{"Name", v.Name != old.Name},
+		{"ExternalName", v.NameAtPlugin() != old.NameAtPlugin()},
 		{"PluginID", v.PluginID != old.PluginID},
 		{"Class", v.Class != old.Class},
 		{"ExternalID", v.ExternalID != old.ExternalID && old.ExternalID != ""},
@@ -300,6 +302,7 @@ func Completed(v, old *structs.CSIVolume) *structs.CSIVolume {
 // keepUnset copies the empty fields of the new row, and the fields of outcomes, from the stored row.
 func keepUnset(v, old *structs.CSIVolume) {
 	v.Name = cmp.Or(v.Name, old.Name)
+	v.ExternalName = cmp.Or(v.ExternalName, old.ExternalName)
 	v.ExternalID = cmp.Or(v.ExternalID, old.ExternalID)
 	v.CloneID = cmp.Or(v.CloneID, old.CloneID)
 	v.SnapshotID = cmp.Or(v.SnapshotID, old.SnapshotID)
