@@ -17,7 +17,9 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
@@ -59,6 +61,10 @@ type Options struct {
 	Name    string // the plugin's ID, for errors
 	Logger  hclog.Logger
 	Timeout time.Duration // bounds each call whose context ends later; DefaultTimeout
+	// Guard, if not nil, makes each call with its last argument, or rejects it with an error of its own. The
+	// call is for the volume that the request names: its volume_id, "name:" and the name of what a plugin
+	// is to create, or "snapshot:" and a snapshot_id; "" is about none.
+	Guard func(ctx context.Context, rpc, volume string, call func() error) error
 	// Metrics is called after each call with the RPC's name, the name of its gRPC code and its duration.
 	Metrics func(method, code string, took time.Duration)
 }
@@ -178,8 +184,8 @@ func SocketPath(endpoint string) (string, error) {
 	return path, nil
 }
 
-// intercept makes one RPC: bounded in time, measured, its error classified and free of secrets. It is a
-// grpc.UnaryClientInterceptor.
+// intercept makes one RPC: guarded, bounded in time, measured, its error classified and free of secrets. It
+// is a grpc.UnaryClientInterceptor.
 func (c *Client) intercept(
 	ctx context.Context, method string, req, resp any,
 	conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption,
@@ -187,19 +193,60 @@ func (c *Client) intercept(
 	// An earlier deadline of the caller stays in force.
 	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
 	defer cancel()
-	start := time.Now()
-	var to peer.Peer // the address of the call, empty while there was no connection
-	// Clip, because all calls share the options of the connection.
-	opts = append(slices.Clip(opts), grpc.Peer(&to))
-	err := invoke(ctx, method, req, resp, conn, opts...)
-	took := time.Since(start)
 	rpc := path.Base(method)
-	code := status.Code(err).String()
-	c.options.Metrics(rpc, code, took)
-	c.options.Logger.Trace("csi call", "rpc", rpc, "code", code, "took", took)
-	if err != nil {
-		return c.classify(rpc, err, to.Addr == nil, secretsOf(req))
+	call := func() error {
+		start := time.Now()
+		var reply answer
+		err := invoke(ctx, method, req, resp, conn, reply.observe(opts)...)
+		took := time.Since(start)
+		code := status.Code(err).String()
+		c.options.Metrics(rpc, code, took)
+		c.options.Logger.Trace("csi call", "rpc", rpc, "code", code, "took", took)
+		if err != nil {
+			return c.classify(rpc, err, reply, secretsOf(req))
+		}
+		return nil
 	}
+	if c.options.Guard == nil {
+		return call()
+	}
+	return c.options.Guard(ctx, rpc, volumeOf(req), call)
+}
 
-	return nil
+// answer tells how far a call came.
+type answer struct {
+	to              peer.Peer // the address of the call, empty while there was no connection
+	header, trailer metadata.MD
+}
+
+// observe returns the options of a call, with those that fill in the answer.
+func (a *answer) observe(opts []grpc.CallOption) []grpc.CallOption {
+	// Clip, because all calls share the options of the connection.
+	return append(slices.Clip(opts), grpc.Peer(&a.to), grpc.Header(&a.header), grpc.Trailer(&a.trailer))
+}
+
+// unsent reports whether there was no connection.
+func (a *answer) unsent() bool { return a.to.Addr == nil }
+
+// lost reports whether the connection ended before the plugin answered. Each answer has at least the type of
+// its content (gRPC over HTTP/2, "Responses").
+func (a *answer) lost(code codes.Code) bool {
+	return code == codes.Unavailable && !a.unsent() && len(a.header)+len(a.trailer) == 0
+}
+
+// volumeOf returns the volume that a request is about: see Options.Guard.
+func volumeOf(req any) string {
+	switch r := req.(type) {
+	case interface{ GetVolumeId() string }:
+		return r.GetVolumeId()
+	case interface{ GetSourceVolumeId() string }: // of a new snapshot
+		return r.GetSourceVolumeId()
+	case interface{ GetName() string }:
+		return "name:" + r.GetName()
+	case interface{ GetSnapshotId() string }:
+		return "snapshot:" + r.GetSnapshotId()
+	case interface{ GetGroupSnapshotId() string }:
+		return "snapshot:" + r.GetGroupSnapshotId()
+	}
+	return ""
 }

@@ -29,11 +29,18 @@ type callError struct {
 	code      codes.Code // OK: the plugin answered, and the answer is malformed
 	malformed bool
 	unsent    bool // no connection: the plugin has not seen the call
+	lost      bool // the connection ended before the answer
 	rpc       string
 	text      string
 }
 
 func (e *callError) Error() string { return e.text }
+
+// Lost is for the function Lost.
+func (e *callError) Lost() bool { return e.lost }
+
+// Unsent is for the function Unsent.
+func (e *callError) Unsent() bool { return e.unsent }
 
 // Code names the gRPC code of a failed call ("NotFound", "Aborted", ...). It is "" if no plugin rejected: for
 // a malformed answer, a request that was never sent, an error from elsewhere.
@@ -56,8 +63,21 @@ func RPC(err error) string {
 
 // Unsent reports whether a call surely did not reach the plugin: nothing listened.
 func Unsent(err error) bool {
-	var e *callError
-	return errors.As(err, &e) && e.unsent
+	var e interface {
+		error
+		Unsent() bool
+	}
+	return errors.As(err, &e) && e.Unsent()
+}
+
+// Lost reports whether the connection ended before the plugin answered a call that it may have got: its
+// process may have ended.
+func Lost(err error) bool {
+	var e interface {
+		error
+		Lost() bool
+	}
+	return errors.As(err, &e) && e.Lost()
 }
 
 // Final reports whether the failed call surely did not and will not take effect. A call that is not final has
@@ -75,7 +95,7 @@ func Final(err error) bool {
 }
 
 // classify turns the error of a call into one with a kind.
-func (c *Client) classify(rpc string, err error, unsent bool, secrets map[string]string) error {
+func (c *Client) classify(rpc string, err error, reply answer, secrets map[string]string) error {
 	st := status.Convert(err)
 	text := sanitize(st.Message(), secrets)
 	if text == "" {
@@ -86,7 +106,8 @@ func (c *Client) classify(rpc string, err error, unsent bool, secrets map[string
 		code:   st.Code(),
 		rpc:    rpc,
 		text:   text,
-		unsent: unsent,
+		unsent: reply.unsent(),
+		lost:   reply.lost(st.Code()),
 	}
 
 	kind := structs.KindFromGRPC(uint32(st.Code()))

@@ -2,7 +2,9 @@ package csi_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -216,7 +218,64 @@ func TestClient_APluginThatDiesIsUnavailable(t *testing.T) {
 	}
 	p.Stop()
 	err := <-got
-	if !structs.IsKind(err, structs.KindUnavailable) || csi.Final(err) {
+	if !structs.IsKind(err, structs.KindUnavailable) || csi.Final(err) || !csi.Lost(err) {
 		t.Fatal(err)
+	}
+	_, err = c.Probe(t.Context())
+	if !csi.Unsent(err) || csi.Lost(err) {
+		t.Errorf("a call of a plugin that is gone: %v", err)
+	}
+}
+
+// An answer has the code of a lost connection.
+func TestClient_APluginThatAnswersIsNotLost(t *testing.T) {
+	p, c := startPlugin(t, both)
+	p.FailAlways("DeleteVolume", csitest.Error("Unavailable", "the array is away"))
+	err := c.DeleteVolume(t.Context(), &nodecalls.ClientCSIDeleteRequest{ExternalID: "v"})
+	if csi.Code(err) != "Unavailable" || csi.Lost(err) || csi.Unsent(err) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestClient_TheGuardGetsTheVolumeOfEachCall(t *testing.T) {
+	p := csitest.Start(t, both)
+	var got []string
+	rejected := errors.New("rejected by the guard")
+	c, err := csi.Dial(p.Endpoint(), csi.Options{Guard: func(
+		_ context.Context, rpc, volume string, call func() error,
+	) error {
+		got = append(got, rpc+" "+volume)
+		if rpc == "ListVolumes" {
+			return rejected
+		}
+		return call()
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	_, err = c.ListVolumes(t.Context(), &nodecalls.ClientCSIListRequest{})
+	if !errors.Is(err, rejected) || p.Count("ListVolumes") != 0 {
+		t.Errorf("got %v", err)
+	}
+	_, _ = c.CreateVolume(t.Context(), &nodecalls.ClientCSICreateRequest{
+		Name: "v-1",
+		Capabilities: []*structs.CSIVolumeCapability{
+			{AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem},
+		},
+	})
+	_ = c.DeleteVolume(t.Context(), &nodecalls.ClientCSIDeleteRequest{ExternalID: "v"})
+	snapshots := csi.Snapshots{Client: c}
+	cut := &nodecalls.ClientCSISnapshotRequest{SourceExternalID: "v", Name: "s"}
+	_, _ = snapshots.Create(t.Context(), cut)
+	_ = snapshots.Delete(t.Context(), &nodecalls.ClientCSISnapshotDeleteRequest{ExternalID: "s-1"})
+	want := []string{
+		"ListVolumes ", "CreateVolume name:v-1", "DeleteVolume v", "CreateSnapshot v",
+		"DeleteSnapshot snapshot:s-1",
+	}
+	for _, w := range want {
+		if !slices.Contains(got, w) {
+			t.Errorf("no call %q in %q", w, got)
+		}
 	}
 }

@@ -405,7 +405,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		write(e, structs.CSIVolumeUnpublish, rights.Node, claims.Unpublish),
 		slow(write(e, structs.CSIVolumeDetach, required.VolumeDetach, free.Detach)),
 		write(e, structs.CSIVolumeNodeExpanded, rights.Node, claims.NodeExpanded),
-		write(e, structs.CSIVolumeRetry, required.VolumeRetry, propose(e, fsm.VolumeRetry)),
+		slow(write(e, structs.CSIVolumeRetry, required.VolumeRetry, csi.Retries{Server: e.Server}.Retry)),
 		write(e, reclaim.Undelete, required.VolumeUndelete, propose(e, fsm.VolumeUndelete)),
 		e.quick(call(e, structs.CSIClaimGet, rights.Node, claims.Get)),
 		read(e, structs.CSIClaimList, required.ClaimList, claims.List),

@@ -1609,8 +1609,11 @@ func (v *CSIInfo) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(13)
+	n := uint32(14)
 	if !(v.ControllerInfo != nil) {
+		n--
+	}
+	if !(len(v.EndingCalls) != 0) {
 		n--
 	}
 	if !(v.ExpandsOffline) {
@@ -1628,6 +1631,12 @@ func (v *CSIInfo) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v.ControllerInfo != nil {
 		b = append(b, "\xaeControllerInfo"...)
 		if b, err = wire.AppendOther(b, &v.ControllerInfo); err != nil {
+			return b, err
+		}
+	}
+	if len(v.EndingCalls) != 0 {
+		b = append(b, "\xabEndingCalls"...)
+		if b, err = wire.AppendOther(b, &v.EndingCalls); err != nil {
 			return b, err
 		}
 	}
@@ -1700,6 +1709,8 @@ func (v *CSIInfo) readField(name, b []byte) (_ []byte, known bool, err error) {
 		b, err = wire.ReadPointer(b, &v.NodeInfo, (*CSINodeInfo).DecodeMsgpack)
 	case "FormerProvider":
 		b, err = wire.ReadString(b, &v.FormerProvider)
+	case "EndingCalls":
+		b, err = wire.ReadOther(b, &v.EndingCalls)
 	default:
 		return b, false, nil
 	}
@@ -1991,11 +2002,14 @@ func (v *CSIPluginInstance) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(19)
+	n := uint32(20)
 	if !(v.CSIInfo.ControllerInfo != nil) {
 		n--
 	}
 	if !(v.DownWithNode) {
+		n--
+	}
+	if !(len(v.CSIInfo.EndingCalls) != 0) {
 		n--
 	}
 	if !(v.CSIInfo.ExpandsOffline) {
@@ -2024,6 +2038,12 @@ func (v *CSIPluginInstance) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v.DownWithNode {
 		b = append(b, "\xacDownWithNode"...)
 		b = msgp.AppendBool(b, v.DownWithNode)
+	}
+	if len(v.CSIInfo.EndingCalls) != 0 {
+		b = append(b, "\xabEndingCalls"...)
+		if b, err = wire.AppendOther(b, &v.CSIInfo.EndingCalls); err != nil {
+			return b, err
+		}
 	}
 	if v.CSIInfo.ExpandsOffline {
 		b = append(b, "\xaeExpandsOffline"...)

@@ -2,6 +2,8 @@ package structs
 
 import (
 	"cmp"
+	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -138,6 +140,36 @@ type CSIInfo struct {
 	NodeInfo       *CSINodeInfo       `json:",omitempty"`
 	// the name that the driver had before its vendor renamed it
 	FormerProvider string `json:",omitempty"`
+	// EndingCalls are not made by the node, at most MaxEndingCalls.
+	EndingCalls []*CSIEndingCall `json:",omitempty" codec:",omitempty" level:"2" older:"drop"`
+}
+
+// CSIEndingCall is a call that ended a process of its plugin twice. It is not made again until the plugin or
+// its job has another version, or an operator allows it for its volume.
+type CSIEndingCall struct {
+	RPC string `level:"2"`
+	// Volume is the plugin's volume_id, "name:" and the name of a volume or a group that was to be created, or
+	// "snapshot:" and a snapshot_id. "" is a call for no single volume, such as a list.
+	Volume string `json:",omitempty" codec:",omitempty" level:"2"`
+	Time   int64  `level:"2"` // UnixNano of the second end
+}
+
+// EndingCallsOf returns the calls for a volume that the instance does not make. names are its NamesOfCalls.
+func (i *CSIInfo) EndingCallsOf(names []string) (of []*CSIEndingCall) {
+	for _, c := range i.EndingCalls {
+		if slices.Contains(names, c.Volume) {
+			of = append(of, c)
+		}
+	}
+	return of
+}
+
+// Text shows the call in a sentence.
+func (c *CSIEndingCall) Text() string {
+	if c.Volume == "" {
+		return c.RPC + " is not called: it ended the plugin twice"
+	}
+	return fmt.Sprintf("%s is not called for %s: it ended the plugin twice", c.RPC, c.Volume)
 }
 
 // IsDriver reports whether the instance is a process of the driver with the given Provider, under its present
@@ -236,6 +268,8 @@ type CSIPluginListStub struct {
 	ControllersExpected int
 	NodesHealthy        int
 	NodesExpected       int
+	// Ending are the instances that do not make some calls: see CSIInfo.EndingCalls.
+	Ending int `json:",omitempty" codec:",omitempty" level:"2"`
 	Indexes
 }
 

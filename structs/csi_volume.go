@@ -66,6 +66,10 @@ const CSICodeExhausted = "ResourceExhausted"
 // CSICodeAborted is the Error.Code of a plugin's answer that another operation for the volume is pending.
 const CSICodeAborted = "Aborted"
 
+// CSICodeEndsPlugin is the Error.Code of a call that a node does not make, because it ended its plugin twice:
+// see CSIEndingCall. It is no gRPC code.
+const CSICodeEndsPlugin = "EndsPlugin"
+
 // OperationError is the last failure of an operation that is being tried.
 type OperationError struct {
 	Message  string
@@ -262,6 +266,15 @@ func (v *CSIVolume) Copy() *CSIVolume {
 // is made for the volume, because a plugin has one volume for each name, whoever asks: the volume of another
 // namespace, or of another cluster with the same file. The rows of servers before level 2 have only a Name.
 func (v *CSIVolume) NameAtPlugin() string { return cmp.Or(v.ExternalName, v.Name) }
+
+// NamesOfCalls returns the names of the volume in CSIEndingCall.
+func (v *CSIVolume) NamesOfCalls() []string {
+	names := []string{"name:" + v.NameAtPlugin()}
+	if v.ExternalID != "" {
+		names = append(names, v.ExternalID)
+	}
+	return names
+}
 
 // Unsettled reports whether the leader still has a call to make for the volume itself.
 func (v *CSIVolume) Unsettled() bool {

@@ -22,6 +22,7 @@ const (
 	MaxNodeBytes      = 1 << 20   // keys and values of these
 	MaxNodePlugins    = 1000      // plugin instances that one node reports
 	MaxHostVolumes    = 128       // host volumes of one node
+	MaxEndingCalls    = 16        // calls that one instance of a plugin reports as not made
 	MaxNodeVolumes    = 10_000    // volumes that one node reports after a restore
 	MaxTaskEvents     = 10        // events of one task
 	MaxFilter         = 64 << 10  // a filter expression

@@ -14,6 +14,8 @@ type CSIPluginTally struct {
 	Instances int // reported by nodes
 	Healthy   int // of those
 	Runs      int // allocations that run this half and have not ended
+	// Ending are the instances with calls that end them.
+	Ending int `json:",omitempty" codec:",omitempty" level:"2"`
 }
 
 // Plus returns the sum of two tallies.
@@ -22,6 +24,7 @@ func (t CSIPluginTally) Plus(o CSIPluginTally) CSIPluginTally {
 		Instances: t.Instances + o.Instances,
 		Healthy:   t.Healthy + o.Healthy,
 		Runs:      t.Runs + o.Runs,
+		Ending:    t.Ending + o.Ending,
 	}
 }
 
@@ -31,6 +34,7 @@ func (t CSIPluginTally) Minus(o CSIPluginTally) CSIPluginTally {
 		Instances: t.Instances - o.Instances,
 		Healthy:   t.Healthy - o.Healthy,
 		Runs:      t.Runs - o.Runs,
+		Ending:    t.Ending - o.Ending,
 	}
 }
 

@@ -70,6 +70,7 @@ func TestProblems_HaveTheirReasonAndTheCommand(t *testing.T) {
 		Plugins: []*structs.CSIPluginListStub{
 			{ID: "well", NodesHealthy: 2, NodesExpected: 2},
 			{ID: "ill", NodesHealthy: 1, NodesExpected: 2},
+			{ID: "ends", NodesHealthy: 2, NodesExpected: 2, Ending: 1},
 		},
 	})
 	apitest.Answer(servers, structs.DeploymentList, structs.DeploymentListResponse{
@@ -89,6 +90,7 @@ func TestProblems_HaveTheirReasonAndTheCommand(t *testing.T) {
 		"allocation a1 waits", "node n1 is down and holds the volume", "berth node confirm-lost n1",
 		"/ui/volume?id=data&amp;namespace=team",
 		"nodes healthy: 1/2", "berth plugin status ill",
+		"instances that ended twice at a call, and do not make it any more: 1", "berth plugin status ends",
 		"Failed due to a test", "berth deployment status d2",
 	)
 	if strings.Contains(body, "mended") || strings.Contains(body, "well") {

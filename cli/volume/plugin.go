@@ -264,6 +264,9 @@ func InstanceRows(
 // storage that is not.
 func instanceText(i *structs.CSIInfo) string {
 	text := command.HealthText(i.Healthy, i.HealthDescription)
+	if text == "" && len(i.EndingCalls) > 0 {
+		text = i.EndingCalls[0].Text()
+	}
 	if text != "" || i.NodeInfo == nil || i.NodeInfo.StorageHealth == nil {
 		return text
 	}

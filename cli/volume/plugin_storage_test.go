@@ -20,6 +20,8 @@ func TestInstanceRows_ShowTheHealthOfTheStorage(t *testing.T) {
 		{structs.CSIInfo{Healthy: true, NodeInfo: &structs.CSINodeInfo{}}, ""},
 		{structs.CSIInfo{Healthy: true, NodeInfo: &structs.CSINodeInfo{StorageHealth: storage}},
 			"storage: STORAGE_DEGRADED PathLoss: one of two paths is down; 17 New"},
+		{structs.CSIInfo{Healthy: true, EndingCalls: []*structs.CSIEndingCall{{RPC: "ListVolumes"}}},
+			"ListVolumes is not called: it ended the plugin twice"},
 		{structs.CSIInfo{HealthDescription: "no answer", NodeInfo: &structs.CSINodeInfo{StorageHealth: storage}},
 			"no answer"},
 	} {

@@ -14,14 +14,15 @@ import (
 func volumeRetry(ctx context.Context, c *command.Call) error {
 	id := c.Arg(0)
 	v, _, err := c.API.Volume(ctx, id, nil)
+	var failed []string
 	if err == nil {
+		failed = append(failedOperations(c, v), endingCalls(ctx, c, v)...)
 		err = c.API.VolumeRetry(ctx, id)
 	}
 	if err != nil {
 		return watch.VolumeFault(ctx, c, id, err)
 	}
 
-	failed := failedOperations(c, v)
 	if len(failed) == 0 {
 		return c.Report(command.Changed{"VolumeID": id},
 			"Nothing is retried: no operation of volume %q has failed and waits. An allocation that could not "+
@@ -53,4 +54,21 @@ func failedOperations(c *command.Call, v *structs.CSIVolumeDetail) (failed []str
 		}
 	}
 	return failed
+}
+
+// endingCalls names the calls for the volume that nodes do not make. A token that may not read the plugin
+// allows them as well.
+func endingCalls(ctx context.Context, c *command.Call, v *structs.CSIVolumeDetail) (calls []string) {
+	p, _, err := c.API.Plugin(ctx, v.PluginID, nil)
+	if err != nil {
+		return nil
+	}
+	for _, half := range []map[string]*structs.CSIInfo{p.Controllers, p.Nodes} {
+		for node, i := range command.Sorted(half) {
+			for _, ending := range i.EndingCallsOf(v.NamesOfCalls()) {
+				calls = append(calls, fmt.Sprintf("%s at node %s, which ended the plugin", ending.RPC, c.ID(node)))
+			}
+		}
+	}
+	return calls
 }

@@ -106,8 +106,8 @@ func instanceOf(p *structs.CSIPlugin, kind structs.CSIKind, node string) *struct
 	return p.Nodes[node]
 }
 
-// PluginProblems returns a row for each unhealthy instance of a plugin and for each allocation without a
-// healthy instance, with the time and the cause.
+// PluginProblems returns a row for each unhealthy instance of a plugin, for each call that an instance does
+// not make, and for each allocation without a healthy instance, with the time and the cause.
 func PluginProblems(p *structs.CSIPlugin) command.Grid {
 	var rows command.Grid
 	seen := map[string]bool{}
@@ -125,6 +125,14 @@ func PluginProblems(p *structs.CSIPlugin) command.Grid {
 					command.ShortID(i.AllocID),
 					command.Age(i.UpdateTime),
 					command.OneLine(i.HealthDescription))
+			}
+			for _, c := range i.EndingCalls {
+				rows.AddRow(
+					command.ShortID(node),
+					half,
+					command.ShortID(i.AllocID),
+					command.Age(c.Time),
+					command.OneLine(c.Text()))
 			}
 		}
 	}

@@ -75,6 +75,8 @@ type Plugin struct {
 	// It guards srv and done: Stop and Restart exclude each other.
 	mu  sync.Mutex
 	srv *grpc.Server // nil while the plugin does not run
+	// The connections of srv.
+	conns *connections
 	// It is closed when Serve of this server has returned.
 	done chan struct{}
 
@@ -183,7 +185,9 @@ func (p *Plugin) stop() {
 	if p.srv == nil {
 		return
 	}
-	// Hung calls end first, because the server waits for its handlers.
+	// The connections end before the hung calls: a process that has ended answers none. The server waits for
+	// its handlers.
+	p.conns.cut()
 	p.scripts.breakHung()
 	p.srv.Stop()
 	<-p.done
@@ -231,12 +235,41 @@ func (p *Plugin) Restart() error {
 
 	done := make(chan struct{})
 	srv := p.srv
+	conns := &connections{Listener: l}
+	p.conns = conns
 	p.done = done
 	go func() {
 		defer close(done)
-		_ = srv.Serve(l) // ends with Stop
+		_ = srv.Serve(conns) // ends with Stop
 	}()
 	return nil
+}
+
+// connections is a listener that can end its connections.
+type connections struct {
+	net.Listener
+	mu   sync.Mutex
+	open []net.Conn
+}
+
+// Accept implements net.Listener.
+func (c *connections) Accept() (net.Conn, error) {
+	conn, err := c.Listener.Accept()
+	if err == nil {
+		c.mu.Lock()
+		c.open = append(c.open, conn)
+		c.mu.Unlock()
+	}
+	return conn, err
+}
+
+// cut ends the connections.
+func (c *connections) cut() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, conn := range c.open {
+		_ = conn.Close()
+	}
 }
 
 // Close stops the plugin and removes everything that it made, also its mounts.

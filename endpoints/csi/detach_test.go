@@ -443,6 +443,51 @@ func TestForcedDetach_DeletesTheAttachmentOfADeregisteredVolume(t *testing.T) {
 	}
 }
 
+// report makes the node report that it does not make a call.
+func (s *server) reportEndingCall(node, rpc, volume string) {
+	s.T.Helper()
+	i := *csi.Instance(s.Store.Read(), "pl", structs.CSIKindNode, node)
+	i.EndingCalls = []*structs.CSIEndingCall{{RPC: rpc, Volume: volume, Time: 1}}
+	row := *state.Node(s.Store.Read(), node)
+	mustPropose(s, fsm.NodeRegister, &structs.NodeRegisterRequest{
+		Node: &row,
+		CSI:  []*structs.CSIPluginInstance{&i},
+	})
+}
+
+// A node must not reject the next call because of the calls before the repair.
+func TestRetry_AllowsCallsThatEndedThePlugin(t *testing.T) {
+	s, n := serverWithFailedDetach(t)
+	other := s.AddNode("n2", "a")
+	volume := csi.Volume(s.Store.Read(), "default", "v")
+	s.reportEndingCall("n1", "NodePublishVolume", volume.ExternalID)
+	s.reportEndingCall("n2", "NodePublishVolume", "another")
+	var got []*nodecalls.ClientCSIAllowCallsRequest
+	n.Answer = func(_ string, req, _ any) error {
+		if e := s.attachment().LastError; e.RetryTime != structs.NeverTry {
+			t.Error("the failed calls are due before the node makes them")
+		}
+		got = append(got, req.(*nodecalls.ClientCSIAllowCallsRequest))
+		return nil
+	}
+	other.Answer = func(string, any, any) error {
+		t.Error("a node without such calls is called")
+		return nil
+	}
+	must(s, structs.CSIVolumeRetry, &structs.CSIVolumeRetryRequest{ID: "v"})
+	if len(got) != 1 || got[0].PluginID != "pl" || !slices.Contains(got[0].Volumes, volume.ExternalID) ||
+		!slices.Contains(got[0].Volumes, "name:"+volume.NameAtPlugin()) {
+		t.Errorf("the node got %+v", got)
+	}
+
+	s.failDetach(structs.NeverTry)
+	n.Answer = func(string, any, any) error { return structs.Timeoutf("no answer") }
+	rejected(s, structs.KindUnavailable, structs.CSIVolumeRetry, &structs.CSIVolumeRetryRequest{ID: "v"})
+	if e := s.attachment().LastError; e.RetryTime <= 0 {
+		t.Errorf("the other calls are not due: %+v", e)
+	}
+}
+
 func TestRetry_MakesFailedCallsDue(t *testing.T) {
 	s, _ := serverWithFailedDetach(t)
 	must(s, structs.CSIVolumeRetry, &structs.CSIVolumeRetryRequest{ID: "v"})

@@ -124,8 +124,11 @@ const reportInterval = time.Minute
 
 // notRepeated are the plugin's error codes after which a node does not repeat the same call by itself, for
 // any number of requests to release. Another process of the plugin may accept the call.
-var notRepeated = map[string]bool{"InvalidArgument": true,
-	"Unimplemented": true}
+var notRepeated = map[string]bool{
+	"InvalidArgument":         true,
+	"Unimplemented":           true,
+	structs.CSICodeEndsPlugin: true,
+}
 
 // isRetried reports whether an operator has asked for another call since a plugin rejected one for good.
 func isRetried(e *structs.OperationError) bool {

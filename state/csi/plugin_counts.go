@@ -22,13 +22,17 @@ func TallyOf(tx mvcc.Reader, plugin string, kind structs.CSIKind) Tally {
 
 // TallyInstance returns the counts of one instance, and zero for nil.
 func TallyInstance(i *structs.CSIPluginInstance) Tally {
-	switch {
-	case i == nil:
+	if i == nil {
 		return Tally{}
-	case i.Healthy:
-		return Tally{Instances: 1, Healthy: 1}
 	}
-	return Tally{Instances: 1}
+	t := Tally{Instances: 1}
+	if i.Healthy {
+		t.Healthy = 1
+	}
+	if len(i.EndingCalls) > 0 {
+		t.Ending = 1
+	}
+	return t
 }
 
 // TalliesOf returns the counters of both halves of a plugin.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -75,6 +76,7 @@ func PluginStub(tx mvcc.Reader, row *structs.CSIPluginRow) *structs.CSIPluginLis
 		ControllersExpected: controllers.Expected(),
 		NodesHealthy:        nodes.Healthy,
 		NodesExpected:       nodes.Expected(),
+		Ending:              controllers.Ending + nodes.Ending,
 		Indexes:             row.Indexes,
 	}
 }
@@ -122,7 +124,7 @@ func SameInstance(row, report *structs.CSIPluginInstance) bool {
 	info.UpdateTime = report.UpdateTime
 	info.NodeInfo = report.NodeInfo
 	info.ControllerInfo = report.ControllerInfo
-	return info == report.CSIInfo &&
+	return reflect.DeepEqual(&info, &report.CSIInfo) &&
 		row.Kind == report.Kind &&
 		row.NodeID == report.NodeID &&
 		row.DownWithNode == report.DownWithNode &&

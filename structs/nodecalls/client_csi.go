@@ -264,6 +264,17 @@ type ClientCSINodeDetachRequest struct {
 	structs.WriteOptions
 }
 
+// ClientCSIAllowCalls makes a node forget that calls for a volume have ended their plugin.
+var ClientCSIAllowCalls = structs.Write[ClientCSIAllowCallsRequest, structs.Empty]("ClientCSI.AllowCalls")
+
+// ClientCSIAllowCallsRequest names the volume.
+type ClientCSIAllowCallsRequest struct {
+	PluginID string `level:"2"`
+	// Volumes has the names of the volume in structs.CSIEndingCall.
+	Volumes []string `level:"2"`
+	structs.WriteOptions
+}
+
 // ClientCSINodeVolume reads a node's mounts and records of a volume.
 var ClientCSINodeVolume = structs.Read[ClientCSINodeVolumeRequest, ClientCSINodeVolumeResponse](
 	"ClientCSI.NodeVolume")

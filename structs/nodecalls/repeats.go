@@ -38,8 +38,9 @@ var repeats = map[structs.Kind]map[string]Repeat{
 
 // RepeatOf returns what follows a failure of an RPC of a plugin. code is the name of its gRPC code.
 func RepeatOf(rpc string, kind structs.Kind, code string) Repeat {
-	if code == unimplemented {
-		kind = structs.KindInvalid // also the next call finds nobody who can make it
+	// Also the next call finds nobody who can make it, or ends him.
+	if code == unimplemented || code == structs.CSICodeEndsPlugin {
+		kind = structs.KindInvalid
 	}
 	byRPC, known := repeats[kind]
 	if !known {

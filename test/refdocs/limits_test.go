@@ -141,6 +141,7 @@ var allLimits = []limit{
 	{"MaxEvalIDs", structs.MaxEvalIDs, "", "evaluations that one request deletes by their IDs", beyondInvalid},
 	{"MaxDeviceDemands", structs.MaxDeviceDemands, "", "`device` blocks of one task", beyondInvalid},
 	{"MaxDevices", structs.MaxDevices, "", "devices of one block, of one node", beyondInvalid},
+	{"MaxEndingCalls", structs.MaxEndingCalls, "", "calls that an instance of a plugin reports as not made", beyondInvalid},
 	{"MaxHostVolumes", structs.MaxHostVolumes, "", "host volumes of one node", beyondInvalid},
 	{"MaxDeviceGroups", structs.MaxDeviceGroups, "", "device groups of one node", beyondInvalid},
 	{"MaxDeviceAttributes", structs.MaxDeviceAttributes, "", "attributes of one device group", beyondInvalid},

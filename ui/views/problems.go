@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -165,6 +166,10 @@ func PluginProblem(g *structs.CSIPluginListStub) (p Problem, ok bool) {
 	}
 	if g.NodesHealthy < g.NodesExpected {
 		p.Reasons = append(p.Reasons, "nodes healthy: "+command.FormatCount(g.NodesHealthy, g.NodesExpected))
+	}
+	if g.Ending > 0 {
+		p.Reasons = append(p.Reasons, "instances that ended twice at a call, and do not make it any more: "+
+			strconv.Itoa(g.Ending))
 	}
 	return p, len(p.Reasons) > 0
 }

@@ -70,6 +70,7 @@ func NewPluginSupervisor(cfg SupervisorConfig, env *hooks.AllocEnv, task *struct
 	return &supervisor{
 		SupervisorConfig: cfg,
 		allocID:          env.Alloc.ID,
+		jobIndex:         jobIndex(env.Alloc.Job),
 		plugin:           p,
 		host:             cfg.HostPaths != nil && cfg.HostPaths(task),
 		// The path of a socket has a bound, so the directories have short names.
@@ -82,10 +83,19 @@ func NewPluginSupervisor(cfg SupervisorConfig, env *hooks.AllocEnv, task *struct
 	}
 }
 
+// jobIndex returns the index of the last change of a job, 0 without one.
+func jobIndex(job *structs.Job) uint64 {
+	if job == nil {
+		return 0
+	}
+	return job.JobModifyIndex
+}
+
 // supervisor is the hook of one task.
 type supervisor struct {
 	SupervisorConfig
 	allocID   string
+	jobIndex  uint64
 	plugin    structs.CSIPluginConfig
 	host      bool // the task sees the paths of the host
 	socketDir string
@@ -93,6 +103,7 @@ type supervisor struct {
 
 	mu       sync.Mutex
 	watching *healthWatch // nil while the process is not watched
+	stopping bool         // the process ends because it has to
 }
 
 // healthWatch is a goroutine that watches the plugin.
@@ -269,6 +280,7 @@ func (s *supervisor) Started(ctx context.Context, task hooks.Control) {
 
 	s.mu.Lock()
 	s.watching = w
+	s.stopping = false
 	s.mu.Unlock()
 
 	// endWatch ends it and waits.
@@ -283,6 +295,7 @@ func (s *supervisor) Started(ctx context.Context, task hooks.Control) {
 func (s *supervisor) Stopping(ctx context.Context) {
 	s.mu.Lock()
 	w := s.watching
+	s.stopping = true
 	s.mu.Unlock()
 	if w != nil {
 		// It would register the plugin again.
@@ -307,6 +320,12 @@ func (s *supervisor) Stopped() {
 	if w == nil || w.ctx.Err() != nil {
 		return
 	}
+
+	s.mu.Lock()
+	byItself := !s.stopping
+	s.mu.Unlock()
+	// This precedes the next process, which gets the calls again.
+	s.Volumes.PluginEnded(w.ctx, s.socket(), byItself)
 	if err := s.deregister(); err != nil {
 		s.logger.Error("failed to remove the plugin's registration", "error", err)
 	}
@@ -406,6 +425,7 @@ func (s *supervisor) register(info *csi.PluginInfo) error {
 			Tokens:            s.plugin.Tokens,
 			TokensIn:          s.plugin.TokensIn,
 			RequiresRepublish: s.plugin.RequiresRepublish,
+			JobIndex:          s.jobIndex,
 		}
 
 		if s.servesNode() {

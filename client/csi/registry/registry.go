@@ -35,6 +35,8 @@ type Instance struct {
 	Tokens            []*structs.CSIToken
 	TokensIn          string
 	RequiresRepublish bool
+	// JobIndex is that of the last change of the job that runs the plugin.
+	JobIndex uint64
 
 	RegisteredAt int64 // UnixNano
 }

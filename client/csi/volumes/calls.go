@@ -251,6 +251,12 @@ func (v *Volumes) AwaitCalls(ctx context.Context, allocID string) {
 	}
 }
 
+// PluginEnded tells that the process behind a socket has ended. byItself: neither berth nor an operator has
+// stopped it, so one of the calls that it has not answered may have ended it.
+func (v *Volumes) PluginEnded(ctx context.Context, socket string, byItself bool) {
+	v.m.suspects.Ended(ctx, socket, byItself)
+}
+
 // endCalls prevents new calls. It waits up to StopWait for the calls in flight, because the next agent waits
 // for each call without an answer. Then it cancels the rest.
 func (m *Manager) endCalls() {

@@ -8,6 +8,7 @@ import (
 
 	"berth/client/csi/fingerprint"
 	"berth/client/csi/registry"
+	"berth/client/csi/suspects"
 	"berth/csi"
 	"berth/internal/backoff"
 	"berth/structs"
@@ -18,6 +19,7 @@ import (
 type instance struct {
 	registration *registry.Instance
 	client       *csi.Client
+	calls        *suspects.Half
 	cancel       context.CancelFunc // ends it at once
 	// retire ends it, but leaves calls in flight, or about to begin, their usual time.
 	retire context.CancelFunc
@@ -37,16 +39,24 @@ func (m *Manager) startInstance(ctx context.Context, reg *registry.Instance) *in
 		retire:       retire,
 		rounds:       fingerprint.NewRounds(m.cfg.RefreshMin),
 	}
+	i.calls = m.suspects.Open(suspects.Plugin{
+		ID:      reg.ID,
+		Half:    reg.Kind,
+		Socket:  reg.SocketPath,
+		Version: suspects.Version{Provider: reg.Provider, Driver: reg.Version, Job: reg.JobIndex},
+	})
 
 	client, err := csi.Dial(reg.SocketPath, csi.Options{
 		Name:    reg.ID,
 		Logger:  m.logger,
 		Timeout: m.cfg.callLimit(),
+		Guard:   i.calls.Do,
 		Metrics: func(method, code string, took time.Duration) {
 			m.cfg.Metrics(reg.ID, method, code, took)
 		},
 	})
 	if err != nil { // the path is invalid: nothing will ever answer
+		i.calls.Close()
 		i.setReport(&structs.CSIInfo{
 			PluginID:          reg.ID,
 			AllocID:           reg.AllocID,
@@ -68,6 +78,7 @@ func (m *Manager) startInstance(ctx context.Context, reg *registry.Instance) *in
 			m.logger.Debug("failed to close a plugin connection",
 				"plugin_id", reg.ID, "error", err)
 		}
+		i.calls.Close()
 	})
 
 	return i
@@ -158,6 +169,7 @@ func (m *Manager) fingerprint(ctx context.Context, i *instance) *structs.CSIInfo
 	r.PluginID = reg.ID
 	r.AllocID = reg.AllocID
 	r.FormerProvider = reg.FormerProvider
+	r.EndingCalls = i.calls.Stopped()
 	r.Healthy = false
 	r.HealthDescription = ""
 	ready, err := i.client.Probe(ctx)

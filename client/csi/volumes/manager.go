@@ -14,6 +14,7 @@ import (
 
 	"berth/client/csi/inflight"
 	"berth/client/csi/registry"
+	"berth/client/csi/suspects"
 	"berth/client/store"
 	"berth/csi"
 	"berth/internal/keylock"
@@ -78,6 +79,7 @@ type Manager struct {
 	changes    chan struct{}
 	wg         sync.WaitGroup  // instance managers
 	inFlight   *inflight.Calls // calls for volumes
+	suspects   *suspects.Calls // calls that may have ended a plugin
 	seen       wallclock.Seen  // the records of calls ahead of the clock
 	life       context.Context // of the calls
 	endLife    context.CancelFunc
@@ -105,6 +107,7 @@ func New(cfg Config) *Manager {
 		newReports: make(chan registry.Key),
 		changes:    make(chan struct{}, 1),
 		inFlight:   inflight.New(),
+		suspects:   suspects.New(),
 		slots:      map[registry.Key]*pluginSlot{},
 		changed:    make(chan struct{}),
 		pending:    map[registry.Key]struct{}{},
@@ -335,6 +338,19 @@ func (m *Manager) Instances() []*structs.CSIPluginInstance {
 		return a.Key().Compare(b.Key())
 	})
 	return out
+}
+
+// AllowCalls lets the node make the calls for a volume again that have ended their plugin twice, because an
+// operator requests it. volumes are the names of the volume in csi.Options.Guard.
+func (m *Manager) AllowCalls(pluginID string, volumes []string) {
+	m.suspects.Allow(pluginID, volumes)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for k, s := range m.slots {
+		if k.ID == pluginID {
+			s.current.rounds.Ask() // the report has the stopped calls
+		}
+	}
 }
 
 // Conn is a healthy instance: its client, its registration and its last report. It stays usable when another

@@ -6,6 +6,7 @@ package drift
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -72,6 +73,11 @@ func (l Loop) round(ctx context.Context, plugins map[string]*memory) {
 		if now.Before(m.due) || l.leaveOut(ctx, tx, p.ID) {
 			continue
 		}
+		if fault := endingList(tx, p.ID); fault != "" {
+			m.last = nil
+			l.recordFault(ctx, p.ID, fault)
+			continue
+		}
 
 		m.due = now.Add(csi.PluginConfig(tx, p.ID).Interval())
 		slots <- struct{}{}
@@ -113,6 +119,22 @@ func abilities(tx *state.ReadTx, pluginID string) (reachable, lists bool) {
 	return reachable, lists
 }
 
+// endingList returns the reason for which a plugin is not listed although it can: its list has ended an
+// instance twice, and another instance is likely to end as well. It is "" for none.
+func endingList(tx *state.ReadTx, pluginID string) string {
+	for i := range csi.InstancesByPluginKind(tx, pluginID, structs.CSIKindController) {
+		for _, c := range i.EndingCalls {
+			if c.RPC == listVolumes {
+				return fmt.Sprintf("node %s: %s", structs.ShortID(i.NodeID), c.Text())
+			}
+		}
+	}
+	return ""
+}
+
+// listVolumes is the RPC of the lists.
+const listVolumes = "ListVolumes"
+
 // compare lists the volumes of a plugin once and records the differences.
 func (l Loop) compare(ctx context.Context, pluginID string, m *memory) {
 	out, err := newPass(l, pluginID).run(ctx)
@@ -120,24 +142,39 @@ func (l Loop) compare(ctx context.Context, pluginID string, m *memory) {
 		return
 	}
 
-	tx := l.Store.Read()
-	summary := &drift.DriftSummary{PluginID: pluginID, Counts: map[string]int{}}
-	if old := drifts.Summary(tx, pluginID); old != nil {
-		summary.Counts = old.Counts
-	}
 	if err != nil {
 		m.last = nil
-		summary.Fault = structs.Cut(err.Error(), structs.MaxErrorText)
 		l.Logger.Debug("the list of a plugin is not complete", "plugin_id", pluginID, "error", err)
-		l.propose(ctx, &drift.DriftRecordRequest{PluginID: pluginID, Summary: summary})
+		l.recordFault(ctx, pluginID, err.Error())
 		return
 	}
 
+	tx := l.Store.Read()
+	summary := summaryOf(tx, pluginID)
 	confirmed := l.confirm(ctx, tx, out, m.last)
 	summary.Counts = counts(confirmed, strays(out, m.last, summary.Counts[drift.StrayVolume]))
 	m.last = out
 	if l.record(ctx, pluginID, confirmed, summary) {
 		l.repair(ctx, confirmed)
+	}
+}
+
+// summaryOf returns a new summary with the counts of the last one.
+func summaryOf(tx *state.ReadTx, pluginID string) *drift.DriftSummary {
+	summary := &drift.DriftSummary{PluginID: pluginID, Counts: map[string]int{}}
+	if old := drifts.Summary(tx, pluginID); old != nil {
+		summary.Counts = old.Counts
+	}
+	return summary
+}
+
+// recordFault records why a list is not complete. The differences stay as they are.
+func (l Loop) recordFault(ctx context.Context, pluginID, fault string) {
+	tx := l.Store.Read()
+	summary := summaryOf(tx, pluginID)
+	summary.Fault = structs.Cut(fault, structs.MaxErrorText)
+	if !summary.Says(drifts.Summary(tx, pluginID)) {
+		l.propose(ctx, &drift.DriftRecordRequest{PluginID: pluginID, Summary: summary})
 	}
 }
 

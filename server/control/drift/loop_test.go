@@ -10,6 +10,7 @@ import (
 
 	"berth/fsm"
 	"berth/server/control/paging"
+	"berth/state"
 	"berth/state/csi"
 	"berth/state/csi/drifts"
 	"berth/structs"
@@ -94,6 +95,40 @@ func TestDuty_H13_AVolumeThatThePluginFindsIsNotMissing(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A list that ended a controller twice would end the next one as well. The differences stay as they are.
+func TestDrift_DoesNotListAPluginThatEndsAtIt(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		w.addVolume("v")
+		w.pages(nil)
+		w.run()
+		w.next()
+		w.next()
+		w.want("before", "missing_volume v ")
+		lists := len(w.lists)
+		ending := func(calls ...*structs.CSIEndingCall) {
+			i := *csi.Instance(w.store.Read(), "p", structs.CSIKindController, "n0")
+			i.EndingCalls = calls
+			row := *state.Node(w.store.Read(), "n0")
+			put(w, fsm.NodeRegister, &structs.NodeRegisterRequest{Node: &row, CSI: []*structs.CSIPluginInstance{&i}})
+		}
+		ending(&structs.CSIEndingCall{RPC: "ListVolumes"})
+		w.next()
+		if n := w.next(); len(w.lists) != lists || n != 0 {
+			t.Errorf("%d lists, %d entries", len(w.lists)-lists, n)
+		}
+		w.want("during it", "missing_volume v ")
+		if s := w.summary(); s == nil || !strings.Contains(s.Fault, "n0: ListVolumes is not called") {
+			t.Errorf("the summary is %+v", s)
+		}
+
+		ending(&structs.CSIEndingCall{RPC: "CreateVolume", Volume: "name:v"})
+		w.next()
+		if s := w.summary(); len(w.lists) == lists || s == nil || s.Fault != "" {
+			t.Errorf("%d lists after another version, %+v", len(w.lists)-lists, s)
+		}
+	})
 }
 
 // TestDuty_H6_AbortedBeginsTheListAnew has a controller that rejects the token of a page.

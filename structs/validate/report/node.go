@@ -314,6 +314,17 @@ func checkInstance(f field.Errors, i *structs.CSIInfo) {
 		{"HealthDescription", i.HealthDescription, 2 * structs.MaxErrorText}, // an error and its subject
 	})
 
+	for _, c := range field.FirstOf(f, "EndingCalls", i.EndingCalls, structs.MaxEndingCalls) {
+		if c == nil {
+			f.Addf("EndingCalls: a call is empty")
+			continue
+		}
+		checkTexts(f, []boundedText{
+			{"EndingCalls.RPC", c.RPC, structs.MaxName},
+			{"EndingCalls.Volume", c.Volume, structs.MaxText},
+		})
+	}
+
 	// Only a node half answers these (CSI spec, NodeGetInfoResponse).
 	if n := i.NodeInfo; n != nil {
 		f.CheckBytes("NodeInfo.ID", len(n.ID), structs.MaxCSINodeID)

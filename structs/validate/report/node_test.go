@@ -3,6 +3,7 @@ package report
 import (
 	"encoding/json"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -119,6 +120,23 @@ func TestNode_ReportsAreBounded(t *testing.T) {
 	}
 	if got := overflowing.Available(); got.CPU > 0 || got.MemoryMB > 0 {
 		t.Errorf("a node that reserves more than it has offers %+v", got)
+	}
+}
+
+func TestInstances_BoundTheEndingCalls(t *testing.T) {
+	call := &structs.CSIEndingCall{RPC: "ListVolumes"}
+	for want, calls := range map[string][]*structs.CSIEndingCall{
+		"":                             slices.Repeat([]*structs.CSIEndingCall{call}, structs.MaxEndingCalls),
+		"17 EndingCalls":               slices.Repeat([]*structs.CSIEndingCall{call}, structs.MaxEndingCalls+1),
+		"EndingCalls: a call is empty": {nil},
+		"EndingCalls.RPC has":          {{RPC: strings.Repeat("x", structs.MaxName+1)}},
+		"EndingCalls.Volume has":       {{Volume: strings.Repeat("x", structs.MaxText+1)}},
+	} {
+		i := &structs.CSIPluginInstance{CSIInfo: structs.CSIInfo{PluginID: "p", EndingCalls: calls}}
+		err := Instances("n1", []*structs.CSIPluginInstance{i})
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("want %q, got %v", want, err)
+		}
 	}
 }
 

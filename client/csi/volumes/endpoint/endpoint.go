@@ -50,6 +50,7 @@ func List(m *volumes.Manager, deps Deps) []rpc.Endpoint {
 		rpc.Handle(nodecalls.ClientCSINodeDetach, e.nodeDetach),
 		rpc.Handle(nodecalls.ClientCSINodeExpand, e.nodeExpand),
 		rpc.Handle(nodecalls.ClientCSINodeVolume, e.nodeVolume),
+		rpc.Handle(nodecalls.ClientCSIAllowCalls, e.allowCalls),
 	}
 }
 
@@ -128,10 +129,11 @@ func callController[T any](
 	return nil, wireError(err)
 }
 
-// wireError keeps a fact that only a gRPC code shows: that the outcome of a failed call is unknown.
+// wireError keeps facts that only the error of the call shows: that the outcome of a failed call is unknown,
+// and that the plugin may have ended at the call. The servers would make that call at the next controller.
 func wireError(err error) error {
-	if err != nil && !csi.Final(err) &&
-		structs.KindOf(err).Final() {
+	unknown := !csi.Final(err) && structs.KindOf(err).Final()
+	if err != nil && (unknown || csi.Lost(err)) {
 		return structs.Timeoutf("%w", err)
 	}
 	return err
@@ -398,7 +400,7 @@ func (e *endpoints) nodeExpand(
 
 	switch {
 	case structs.IsKind(err, structs.KindPrecondition) &&
-		csi.Code(err) == "":
+		structs.CodeOf(err) == "":
 		// Only the plugin may leave it to the next stage.
 		return nil, structs.Unavailablef("%w", err)
 	case err != nil:
@@ -413,4 +415,11 @@ func (e *endpoints) nodeVolume(
 	_ context.Context, req *nodecalls.ClientCSINodeVolumeRequest,
 ) (*nodecalls.ClientCSINodeVolumeResponse, error) {
 	return e.m.Volumes().Presence(volumeKey(req.VolumeNamespace, req.VolumeID))
+}
+
+func (e *endpoints) allowCalls(
+	_ context.Context, req *nodecalls.ClientCSIAllowCallsRequest,
+) (*structs.Empty, error) {
+	e.m.AllowCalls(req.PluginID, req.Volumes)
+	return &structs.Empty{}, nil
 }
