@@ -16,6 +16,7 @@ import (
 type FSM struct {
 	store    *state.Store
 	observer Observer // nil: none
+	marks    marks
 }
 
 var _ raft.BatchingFSM = (*FSM)(nil)
@@ -31,8 +32,23 @@ func (f *FSM) Apply(log *raft.Log) any {
 	return f.ApplyBatch([]*raft.Log{log})[0]
 }
 
-// ApplyBatch applies entries in one transaction. Each entry is atomic.
+// ApplyBatch applies entries in one transaction, or in several if there is a mark among them. Each entry is
+// atomic.
 func (f *FSM) ApplyBatch(logs []*raft.Log) []any {
+	answers := make([]any, 0, len(logs))
+	for len(logs) > 0 {
+		run, marked := f.marks.next(logs)
+		answers = append(answers, f.applyRun(logs[:run])...)
+		if marked {
+			f.marks.take(logs[run-1].Index, f.store.Read())
+		}
+		logs = logs[run:]
+	}
+	return answers
+}
+
+// applyRun applies entries in one transaction.
+func (f *FSM) applyRun(logs []*raft.Log) []any {
 	answers := make([]any, len(logs))
 	b := &applying{Batch: f.store.Begin(), observer: f.observer}
 	defer b.Abort()

@@ -13,11 +13,13 @@ import (
 	"berth/structs/access"
 )
 
-// alike returns the settings of this server that all servers should have alike, by their names. The mode of
-// access control is the one that counts here: a server without the block keeps to that of the cluster.
+// alike returns the settings of this server that all servers should have alike, by their names, and the
+// digests of its state. The mode of access control is the one that counts here: a server without the block
+// keeps to that of the cluster.
 func (s *Server) alike() map[string]string {
 	all := s.cfg.alike()
 	all["acl.mode"] = access.StricterMode(s.cfg.ACL.OwnMode(), s.accessMode.mode())
+	s.digests.addTo(all)
 	return all
 }
 

@@ -133,6 +133,10 @@ type Config struct {
 	AutoJoin    bool
 	FindServers func(context.Context) ([]string, error)
 
+	// DigestEvery is the time between two comparisons of the states of the servers. 0 is digestEvery. Tests set
+	// it.
+	DigestEvery time.Duration
+
 	// AutopilotInterval is the time between two checks of the servers; 0 for autopilot's own. Tests set it.
 	AutopilotInterval time.Duration
 
@@ -356,6 +360,8 @@ func (c *Config) control() control.Config {
 const placeWait = 5 * time.Minute
 
 func (c *Config) placeWait() time.Duration { return cmp.Or(c.PlaceWait, placeWait) }
+
+func (c *Config) digestEvery() time.Duration { return cmp.Or(c.DigestEvery, digestEvery) }
 
 func (c *Config) machine() structs.MachineID { return cmp.Or(c.Machine, admission.ReadMachine("/")) }
 

@@ -80,7 +80,8 @@ func (s *Server) openRaft() (*consensus, error) {
 	}
 
 	c.batcher = newBatcher(c.send)
-	err = c.startRaft(&s.cfg, fsm.New(s.store).Observe(s.events), logger)
+	machine := fsm.New(s.store).Observe(s.events).Mark(s.cfg.digestEvery(), s.digests.take)
+	err = c.startRaft(&s.cfg, machine, logger)
 	if err != nil {
 		return nil, errors.Join(err, c.transport.Close(), files.Close())
 	}

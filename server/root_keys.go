@@ -15,6 +15,7 @@ import (
 
 // openState opens the key-encryption key and Raft, and notes when it did.
 func openState(s *Server) (err error) {
+	s.digests = newDigests(s.logger)
 	s.began = time.Now()
 	s.rootKeys, err = keys.New(keys.Deps{
 		Settings: s.cfg.Keyring,

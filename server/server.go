@@ -61,6 +61,7 @@ type Server struct {
 	keys       *keyring.Ring
 	rootKeys   *keys.Keys
 	accessMode *accessMode
+	digests    *digests
 	Signing    *signing.Signer // signs for this server, without a leader
 	nodes      *nodeconn.Sessions
 	endpoints  *endpoints.Endpoints
@@ -286,6 +287,7 @@ func (s *Server) Run(ctx context.Context) error {
 	loops.Go(func() { s.followMode(ctx) })
 	loops.Go(func() { s.forget.Run(ctx) })
 	loops.Go(func() { s.followClock(ctx) })
+	loops.Go(func() { s.digests.run(ctx) })
 	loops.Go(func() { s.watchSpace(ctx) })
 	loops.Go(func() { s.compactLog(ctx) })
 	loops.Go(func() {

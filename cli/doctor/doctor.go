@@ -111,9 +111,7 @@ func ask(ctx context.Context, socket string) *doctor.Agent {
 
 	health, _, err := client.AutopilotHealth(ctx, nil)
 	if err == nil { // without a leader, or the right to ask it, nothing is known
-		for _, d := range health.Differences {
-			a.Differences = append(a.Differences, d.String())
-		}
+		a.Differences = health.Differences
 	}
 
 	id := self.Stats["client"]["node_id"]

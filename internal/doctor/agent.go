@@ -33,24 +33,28 @@ func checkAgent(_ context.Context, m *Machine) []Finding {
 	return one(OK, "the agent is healthy, and its node is ready", "")
 }
 
-// checkServers reports the settings that the servers do not have alike.
+// checkServers reports what the servers do not have alike.
 func checkServers(_ context.Context, m *Machine) []Finding {
 	if m.Agent == nil {
 		return one(Skip, noAgent, "")
 	}
 
 	var faults []Finding
-	for _, text := range m.Agent.Differences {
-		faults = append(faults, Finding{
+	for _, d := range m.Agent.Differences {
+		f := Finding{
 			Result: Warn,
-			Text:   text,
-			Remedy: "write the same value into the configuration of each server, and restart one after the other",
-		})
+			Text:   d.String(),
+			Remedy: d.Remedy(),
+		}
+		if d.OfState() {
+			f.Result = Fail
+		}
+		faults = append(faults, f)
 	}
 	if faults != nil {
 		return faults
 	}
-	return one(OK, "no difference between the settings of the servers is known", "")
+	return one(OK, "no difference between the servers is known", "")
 }
 
 // unit returns the unit of systemd that suits the agent.

@@ -18,6 +18,7 @@ import (
 
 	"berth/internal/peertls"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // Result is the result of a check.
@@ -88,8 +89,8 @@ type Agent struct {
 	// Node is the row of its node. Nil: the agent is no node, or no server answered, which NodeFault says.
 	Node      *structs.NodeDetail
 	NodeFault error
-	// Differences has a sentence for each setting that the servers do not have alike, as the leader knows it.
-	Differences []string
+	// Differences are the settings that the servers do not have alike, as the leader knows them.
+	Differences []*admin.SettingDifference
 }
 
 // New returns this machine, without settings.

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // The mounts of a machine that suits an agent.
@@ -395,9 +396,9 @@ func TestServers_NamesEachDifference(t *testing.T) {
 	if got := checkServers(t.Context(), m); len(got) != 1 || got[0].Result != OK {
 		t.Errorf("without a difference: %+v", got)
 	}
-	m.Agent.Differences = []string{"the servers differ in tls.mode", "the servers differ in audit"}
+	m.Agent.Differences = []*admin.SettingDifference{{Setting: "audit"}, {Setting: admin.StateAt + "9"}}
 	got := checkServers(t.Context(), m)
-	if len(got) != 2 || got[0].Result != Warn || got[1].Text != m.Agent.Differences[1] || got[1].Remedy == "" {
+	if len(got) != 2 || got[0].Result != Warn || got[1].Result != Fail || got[0].Remedy == got[1].Remedy {
 		t.Errorf("got %+v", got)
 	}
 	if got := checkServers(t.Context(), &Machine{}); len(got) != 1 || got[0].Result != Skip {

@@ -11,8 +11,8 @@ import (
 	"berth/structs/admin"
 )
 
-// settings has what the servers tell of the settings that all should have alike. One that does not answer, or
-// is too old to tell, is not in it.
+// settings has what the servers tell of the settings that all should have alike, and of their states. One
+// that does not answer, or is too old to tell, is not in it.
 type settings struct {
 	mu       sync.Mutex
 	byServer map[string]map[string]string // the values by the names of the server and of the setting
@@ -44,7 +44,10 @@ func (s *settings) differences() (all []*admin.SettingDifference) {
 		d := &admin.SettingDifference{Setting: name}
 		seen := map[string]bool{}
 		for _, server := range servers {
-			value := byServer[server][name]
+			value, told := byServer[server][name]
+			if !told && d.OfState() {
+				continue // it is not there yet, or was not yet
+			}
 			seen[value] = true
 			d.Servers = append(d.Servers, admin.ServerSetting{Server: server, Value: value})
 		}
@@ -65,13 +68,20 @@ func (s *settings) report(logger hclog.Logger) {
 	now := map[string]string{}
 	for _, d := range all {
 		now[d.Setting] = d.String()
-		if s.reported[d.Setting] != now[d.Setting] {
+		if s.reported[d.Setting] == now[d.Setting] {
+			continue
+		}
+		if d.OfState() {
+			logger.Error("the servers have applied the same entries and have different states",
+				"difference", now[d.Setting], "remedy", d.Remedy())
+		} else {
 			logger.Warn("the servers do not have a setting alike: which one counts depends on the server that leads",
 				"setting", d.Setting, "difference", now[d.Setting])
 		}
 	}
 	for name := range s.reported {
-		if now[name] == "" {
+		ofState := admin.SettingDifference{Setting: name}.OfState()
+		if now[name] == "" && !ofState {
 			logger.Info("all servers have a setting alike again", "setting", name)
 		}
 	}

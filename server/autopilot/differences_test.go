@@ -71,3 +71,25 @@ func TestHealth_ComparesOnlyServersThatTell(t *testing.T) {
 		}
 	})
 }
+
+// A server that is late has the digests of fewer entries.
+func TestHealth_NamesStatesThatDiffer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(members("s1", "s2", "s3")...)
+		w.settings = map[string]map[string]string{
+			"s1": {admin.StateAt + "7": "a", admin.StateAt + "9": "b"},
+			"s2": {admin.StateAt + "7": "a", admin.StateAt + "9": "c"},
+			"s3": {admin.StateAt + "7": "a"},
+		}
+		w.start(t)
+		after(time.Minute)
+		got, err := w.Health()
+		if err != nil || len(got.Differences) != 1 {
+			t.Fatalf("the health is %+v, %v", got, err)
+		}
+		want := "the servers differ in state after entry 9: b on s1.global, c on s2.global"
+		if d := got.Differences[0]; d.String() != want || !d.OfState() {
+			t.Errorf("got %s, want %s", d, want)
+		}
+	})
+}

@@ -157,11 +157,16 @@ type AutopilotHealthResponse struct {
 	Leader           string   // the ID of the leader
 	Voters           []string // the IDs of the servers with a vote, the leader first
 	Servers          []*ServerHealth
-	// Differences are the settings that the live servers do not have alike, by their names. Healthy and the
-	// votes do not depend on them: a change of a setting restarts one server after another.
+	// Differences are the settings that the live servers do not have alike, by their names, and the entries
+	// after which their states differ. Healthy and the votes do not depend on them: a change of a setting
+	// restarts one server after another.
 	Differences []*SettingDifference `json:",omitempty"`
 	structs.QueryMeta
 }
+
+// StateAt begins the name of a difference between states. The number of an entry of the log follows. Its
+// values are digests of the state after this entry, on the servers that have one.
+const StateAt = "state after entry "
 
 // SettingDifference is a setting that the servers do not have alike.
 type SettingDifference struct {
@@ -173,6 +178,18 @@ type SettingDifference struct {
 type ServerSetting struct {
 	Server string // its name
 	Value  string
+}
+
+// OfState reports whether the states of the servers differ: they have applied the same entries of the log.
+func (d SettingDifference) OfState() bool { return strings.HasPrefix(d.Setting, StateAt) }
+
+// Remedy is the next step, without a full stop.
+func (d SettingDifference) Remedy() string {
+	if d.OfState() {
+		return "keep a copy of the data directory of the server that differs from the others, remove the " +
+			"directory and start the server again: it joins as a replacement (see docs/operations/servers.md)"
+	}
+	return "write the same value into the configuration of each server, and restart one after the other"
 }
 
 // String is a sentence about the difference, without a full stop.

@@ -226,7 +226,7 @@ func DifferenceProblem(d *admin.SettingDifference) Problem {
 		Kind:    "setting",
 		Name:    d.Setting,
 		Reasons: []string{d.String()},
-		Remedy:  "write the same value into the configuration of each server, and restart one after the other",
+		Remedy:  d.Remedy(),
 		Command: structs.CommandLine("", "operator autopilot health"),
 	}
 }
