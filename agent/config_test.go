@@ -428,6 +428,34 @@ func TestConfig_DestroysAtTheEndIfItIsTold(t *testing.T) {
 	}
 }
 
+// One plain call to the port would make a management token.
+func TestConfig_AccessControlOnOpenPortsNeedsTLS(t *testing.T) {
+	const files = "ca_file = \"/ca\"\n cert_file = \"/cert\"\n key_file = \"/key\"\n"
+	for name, c := range map[string]struct {
+		content  string
+		accepted bool
+	}{
+		"off":                {"tls {\n mode = \"off\"\n}", false},
+		"off, on loopback":   {"bind_addr = \"127.0.0.1\"\ntls {\n mode = \"off\"\n}", true},
+		"unset, on loopback": {"bind_addr = \"127.0.0.1\"", true},
+		"prefer":             {"tls {\n mode = \"prefer\"\n " + files + "}", true},
+		"require":            {"tls {\n mode = \"require\"\n " + files + "}", true},
+	} {
+		for mode, enforces := range map[string]bool{"enforce": true, "log": false} {
+			block := "acl {\n enabled = true\n mode = \"" + mode + "\"\n}\n"
+			dir := writeFiles(t, map[string]string{"a.hcl": "server {\n enabled = true\n}\n" + block + c.content})
+			config, err := parseConfig(t, "-config", dir, "-data-dir", "/x")
+			if err == nil {
+				err = config.Finish()
+			}
+			rejected := err != nil && strings.Contains(err.Error(), "acl: the server listens on")
+			if rejected != (enforces && !c.accepted) || err != nil && !rejected {
+				t.Errorf("%s, mode %s: %v", name, mode, err)
+			}
+		}
+	}
+}
+
 func TestConfig_OpenPortsNeedAWordAboutTLS(t *testing.T) {
 	for name, c := range map[string]struct {
 		content  string

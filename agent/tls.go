@@ -22,6 +22,7 @@ import (
 	"berth/server/signing"
 	"berth/state/schema"
 	"berth/structs"
+	"berth/structs/access"
 	"berth/structs/admin"
 )
 
@@ -73,9 +74,16 @@ func (c *Config) openAddress() string {
 }
 
 // checkOpenPorts rejects a configuration that opens ports to the network and says nothing about TLS:
-// everybody who reaches them may do everything.
+// everybody who reaches them may do everything. It also rejects access control there without TLS, also where
+// the configuration says so: whoever reaches the RPC port counts as a machine, and could make a management
+// token by one call. In prefer the cluster is on its way to require.
 func (c *Config) checkOpenPorts() error {
 	open := c.openAddress()
+	if open != "" && c.Server.Enabled && c.ACL.OwnMode() == access.ModeEnforce && !c.TLS.On() {
+		return fmt.Errorf("acl: the server listens on %s without TLS, and access control does not protect that "+
+			"port: whoever reaches it could make a management token; set tls { mode = \"require\" } with the files "+
+			"of a certificate (docs/operations/tls.md), or bind_addr = \"127.0.0.1\"", open)
+	}
 	if c.TLS.Mode != peertls.ModeUnset || open == "" {
 		return nil
 	}
