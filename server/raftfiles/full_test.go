@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hashicorp/raft"
 	"golang.org/x/sys/unix"
 
 	"berth/internal/diskfault"
@@ -241,5 +242,37 @@ func TestSetStable_WaitsForSpaceAndEndsWithTheServer(t *testing.T) {
 	}
 	if err := <-vote; !diskfault.NoSpace(err) {
 		t.Errorf("a vote that is not stored: got %v", err)
+	}
+}
+
+// A snapshot that does not fit gives its space back: the log may need it.
+func TestSnapshot_OnAFullDiskLeavesNothing(t *testing.T) {
+	t.Parallel()
+	for name, left := range map[string]int64{"its state does not fit": 256 << 10, "nothing fits": 0} {
+		dir := smallDisk(t, "size=8m")
+		f := mustOpen(t, dir)
+		free := fillDisk(t, dir, left)
+		before, _ := freeBytes(dir)
+		_, transport := raft.NewInmemTransport("")
+		s, err := f.Snapshots.Create(raft.SnapshotVersionMax, 7, 2, raft.Configuration{}, 1, transport)
+		if err == nil {
+			for page := make([]byte, 64<<10); err == nil; {
+				_, err = s.Write(page)
+			}
+			if err := s.Cancel(); err != nil {
+				t.Log(name, "the end of the snapshot:", err)
+			}
+		}
+		if !diskfault.NoSpace(err) {
+			t.Errorf("%s: %v", name, err)
+		}
+		found, err := filepath.Glob(filepath.Join(dir, "raft", "snapshots", "*"))
+		check(t, err)
+		after, _ := freeBytes(dir)
+		if len(found) > 0 || after != before {
+			t.Errorf("%s: %d of %d bytes are free, and there are %q", name, after, before, found)
+		}
+		free()
+		mustClose(t, f)
 	}
 }

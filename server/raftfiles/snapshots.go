@@ -46,6 +46,12 @@ func (s *snapshots) Create(
 	before := s.behind.read()
 	inner, err := s.FileSnapshotStore.Create(v, index, term, c, at, t)
 	if err != nil {
+		// Raft's store leaves the directory of one that it could not begin.
+		pattern := fmt.Sprintf("%d-%d-*%s", term, index, unfinished)
+		left, _ := filepath.Glob(filepath.Join(s.dir, pattern))
+		for _, dir := range left {
+			err = errors.Join(err, os.RemoveAll(dir))
+		}
 		return nil, err
 	}
 	return &sink{
@@ -65,8 +71,7 @@ func (s *snapshots) List() ([]*raft.SnapshotMeta, error) {
 		return nil, err
 	}
 	for _, e := range entries {
-		// Raft writes a snapshot under a name with this end, and renames it when it is whole.
-		if !e.IsDir() || strings.HasSuffix(e.Name(), ".tmp") {
+		if !e.IsDir() || strings.HasSuffix(e.Name(), unfinished) {
 			continue
 		}
 		dir := filepath.Join(s.dir, e.Name())
@@ -111,6 +116,19 @@ func (s *sink) Close() error {
 		return err
 	}
 	return errors.Join(writeSum(s.dir, b), s.mark.snapshotTaken(s.index))
+}
+
+// Cancel removes an unfinished snapshot. Raft's store keeps its files if it cannot write their ends, and with
+// them the space that a full disk needs.
+func (s *sink) Cancel() error {
+	err := s.SnapshotSink.Cancel()
+	if err == nil {
+		return nil
+	}
+	// The file is still open, and would keep its blocks.
+	left := s.dir + unfinished
+	_ = os.Truncate(filepath.Join(left, snapshotState), 0)
+	return errors.Join(err, os.RemoveAll(left))
 }
 
 func encodeSum(meta []byte) []byte {
