@@ -81,7 +81,8 @@ type volumeFile struct {
 }
 
 func (v volumeFile) hcl() string {
-	text := fmt.Sprintf("id = %q\nname = %q\ntype = \"csi\"\nplugin_id = \"hostpath\"\ncapacity_min = \"16MiB\"\ncapacity_max = \"32MiB\"\n",
+	// The plugin gets the ID as the name, so that its records and calls can be read.
+	text := fmt.Sprintf("id = %q\nexternal_name = %q\ntype = \"csi\"\nplugin_id = \"hostpath\"\ncapacity_min = \"16MiB\"\ncapacity_max = \"32MiB\"\n",
 		v.id, v.id)
 	text += fmt.Sprintf("capability {\n  access_mode = %q\n  attachment_mode = %q\n}\n",
 		orDefault(v.access, structs.CSISingleNodeWriter), orDefault(v.attach, structs.CSIFileSystem))

@@ -62,7 +62,7 @@ func TestMock_HasATopologyALimitAndParametersThatChange(t *testing.T) {
 
 	a.must("volume", "create", a.writeFile("volume.hcl", mockVolume))
 	a.awaitStatus("data", "some-mock-node")
-	a.awaitOutput(plugin, `CreateVolume {"name":"data"`)
+	a.awaitOutput(plugin, `CreateVolume {"name":"data-`) // and what tells it from others of that name
 	a.must("job", "run", a.writeFile("first.hcl", unprivilegedJob("first", `source = "data"`)))
 	first := a.awaitRunning("first", 1)[0].ID
 	a.awaitOutput(first, unprivilegedOutput)
