@@ -171,7 +171,9 @@ func bindRequest(c *Call, req any, bind func(c *Call, req any) error) error {
 			return err
 		}
 	case writeRequest:
-		c.bindWrite(r.Write())
+		if err := c.bindWrite(r.Write()); err != nil {
+			return err
+		}
 	}
 	if bind == nil {
 		return nil
@@ -217,10 +219,12 @@ func (c *Call) bindQuery(q *structs.QueryOptions) error {
 	return nil
 }
 
-func (c *Call) bindWrite(w *structs.WriteOptions) {
+func (c *Call) bindWrite(w *structs.WriteOptions) (err error) {
 	w.Region = c.Param("region")
 	w.Namespace = c.Param("namespace")
 	w.AuthToken = c.Token()
+	w.Created, err = numberParam[uint64](c, "created", 64)
+	return err
 }
 
 // maxWait bounds the time for which a blocking read waits.

@@ -44,7 +44,9 @@ type Client struct {
 	cfg   ClientConfig
 	agent *transport.Transport
 	bad   error // the fault of the configuration; every call returns it
-	http  *http.Client
+	// created is the CreateIndex of the row on which writes act, 0 for any: see On.
+	created uint64
+	http    *http.Client
 }
 
 // NewClient returns a client. The calls of a client with an invalid configuration return an error.
@@ -72,6 +74,14 @@ func (c *Client) Close() {
 	if c.bad == nil {
 		c.agent.HTTP.CloseIdleConnections()
 	}
+}
+
+// On returns a client whose destructive calls change no other row than that with the CreateIndex: one that
+// was made anew under the same name since the caller has read it is a conflict. 0 allows any row.
+func (c *Client) On(created uint64) *Client {
+	bound := *c
+	bound.created = created
+	return &bound
 }
 
 // Namespace returns the namespace of the calls.
@@ -220,6 +230,9 @@ func (c *Client) urlOf(r Request) string {
 
 	setGiven(query, "namespace", cmp.Or(query.Get("namespace"), c.cfg.Namespace))
 	setGiven(query, "region", cmp.Or(query.Get("region"), c.cfg.Region))
+	if c.created != 0 && r.route.method() != http.MethodGet {
+		query.Set("created", strconv.FormatUint(c.created, 10))
+	}
 	u.RawQuery = query.Encode()
 	return u.String()
 }

@@ -115,7 +115,7 @@ const allParameters = "address=127.0.0.1:1&all=true&cas=1&by=me&choose=1%7Ca&com
 	"&purge=true&reason=why&region=global&reverse=true&sort=CreateIndex&stale=true&status=pending&task=web&tty=false&type=stdout" +
 	"&version=1&wait=1ms&volume_id=v&alloc_id=x&dry_run=true" +
 	"&job_id=j&task_group=g&volume_name=data&node_pool=gpu&detach=true&algo=aes256-gcm&full=true&publish_time=1&global=true" +
-	"&server_id=s1&action=dump&group=g&log_level=debug&log_json=true&service_name=berth&logs_since=1h"
+	"&server_id=s1&action=dump&group=g&log_level=debug&log_json=true&service_name=berth&logs_since=1h&created=7&epoch=8&alloc=a1&alloc=a2"
 
 var parameterRead = regexp.MustCompile(`(?:\.(?:Param|Flag|Has)\(|numberParam\[[a-z0-9]+\]\(c, )"([a-z_]+)"`)
 

@@ -18,9 +18,15 @@ func claimCalls() map[string]routeCall {
 			},
 		},
 		"DELETE /v1/volume/csi/{id}/claim/force": {
-			rpc:     "VolumeClaim.Force",
-			path:    "/v1/volume/csi/a%2Fb/claim/force?alloc_id=x&reason=burnt",
-			request: &structs.VolumeClaimReleaseRequest{VolumeID: "a/b", AllocID: "x", Reason: "burnt"},
+			rpc:  "VolumeClaim.Force",
+			path: "/v1/volume/csi/a%2Fb/claim/force?alloc_id=x&reason=burnt&created=7&epoch=8&alloc=x",
+			request: &structs.VolumeClaimReleaseRequest{
+				VolumeID:     "a/b",
+				AllocID:      "x",
+				Reason:       "burnt",
+				Shown:        &structs.DetachShown{Epoch: 8, Allocs: []string{"x"}},
+				WriteOptions: structs.WriteOptions{Created: 7},
+			},
 		},
 		"DELETE /v1/volumes/claim/{id}": {
 			rpc:  "VolumeClaim.Release",

@@ -339,13 +339,15 @@ func routeCalls() map[string]routeCall {
 		},
 		"DELETE /v1/volume/csi/{id}/detach": {
 			rpc:  "CSIVolume.Detach",
-			path: "/v1/volume/csi/a%2Fb/detach?node=n&force=true&reason=burnt&by=me",
+			path: "/v1/volume/csi/a%2Fb/detach?node=n&force=true&reason=burnt&by=me&created=7&epoch=8&alloc=a1&alloc=a2",
 			request: &structs.CSIVolumeDetachRequest{
-				VolumeID: "a/b",
-				NodeID:   "n",
-				Force:    true,
-				Reason:   "burnt",
-				By:       "me",
+				VolumeID:     "a/b",
+				NodeID:       "n",
+				Force:        true,
+				Reason:       "burnt",
+				By:           "me",
+				Shown:        &structs.DetachShown{Epoch: 8, Allocs: []string{"a1", "a2"}},
+				WriteOptions: structs.WriteOptions{Created: 7},
 			},
 		},
 		"GET /v1/volume/csi/{id}/claims": {

@@ -147,7 +147,10 @@ func serveVariableDelete(c *Call) (any, error) {
 // of the query wins over that of the body, as in the dialect.
 func applyVariable(c *Call, req *variable.VariableApplyRequest) (any, error) {
 	given := req.Namespace
-	c.bindWrite(&req.WriteOptions)
+	err := c.bindWrite(&req.WriteOptions)
+	if err != nil {
+		return nil, err
+	}
 	req.Namespace = cmp.Or(req.Namespace, given)
 	req.Path = c.r.PathValue("path")
 	if c.Params().Has("cas") {
@@ -177,7 +180,10 @@ func applyVariable(c *Call, req *variable.VariableApplyRequest) (any, error) {
 // A renewal makes no log entry, and so has no check of an index.
 func renewVariable(c *Call, body *variableBody) (any, error) {
 	req := &variable.VariableRenewRequest{}
-	c.bindWrite(&req.WriteOptions)
+	err := c.bindWrite(&req.WriteOptions)
+	if err != nil {
+		return nil, err
+	}
 	req.Namespace = cmp.Or(req.Namespace, body.Namespace)
 	req.Path = c.r.PathValue("path")
 	if body.Lock != nil {

@@ -330,17 +330,40 @@ func bindVolumeDetach(c *Call, req *structs.CSIVolumeDetachRequest) (err error) 
 	if req.NodeID == "" {
 		return badParam("node", "", "the ID of a node")
 	}
+	req.Shown, err = BindShown(c)
+	if err != nil {
+		return err
+	}
 	req.Force, err = c.Flag("force")
 	return err
 }
 
+// BindShown reads the state on which a forced release was decided, nil if the request does not tell it.
+func BindShown(c *Call) (*structs.DetachShown, error) {
+	if !c.Params().Has("epoch") {
+		return nil, nil
+	}
+	epoch, err := numberParam[uint64](c, "epoch", 64)
+	return &structs.DetachShown{Epoch: epoch, Allocs: c.Params()["alloc"]}, err
+}
+
+// SetShown is the inverse of BindShown.
+func SetShown(params url.Values, shown *structs.DetachShown) {
+	if shown != nil {
+		params.Set("epoch", strconv.FormatUint(shown.Epoch, 10))
+		params["alloc"] = shown.Allocs
+	}
+}
+
 // VolumeDetachOptions select the node to detach from. Force releases the claims even if the node is
-// unreachable or the plugin fails there. By and Reason are recorded.
+// unreachable or the plugin fails there. By and Reason are recorded. Shown, if not nil, is the state on which
+// a forced detach was decided: if it has changed, the error is a conflict.
 type VolumeDetachOptions struct {
 	NodeID string
 	Force  bool
 	Reason string
 	By     string
+	Shown  *structs.DetachShown
 }
 
 // VolumeDetach detaches a volume from a node and returns the proof of it.
@@ -353,6 +376,7 @@ func (c *Client) VolumeDetach(
 	}
 	setGiven(params, "reason", o.Reason)
 	setGiven(params, "by", o.By)
+	SetShown(params, o.Shown)
 	return volumeDetach.Send(ctx, c, Request{
 		ID:    id,
 		Query: params,

@@ -201,6 +201,9 @@ type CommandInfo struct {
 
 	apply  func(tx *state.WriteTx, payload any) error
 	fields func() int // returns the highest level that a field of the payload names
+	// created returns the CreateIndex of the row that the payload names, 0 for none. It is nil for a command
+	// without a guard.
+	created func(tx *state.WriteTx, payload any) uint64
 }
 
 // Command is a type of log entry with a payload of type P.
@@ -223,6 +226,10 @@ func command[P any](
 	}
 	info.fields = levelOnce(info.Payload)
 	info.apply = func(tx *state.WriteTx, payload any) error {
+		err := info.checkCreated(tx, payload)
+		if err != nil {
+			return err
+		}
 		return apply(tx, payload.(*P))
 	}
 	for _, set := range options {

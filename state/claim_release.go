@@ -3,7 +3,9 @@ package state
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
+	"berth/internal/mvcc"
 	"berth/state/blocked"
 	"berth/state/csi"
 	"berth/state/csi/lifecycle"
@@ -135,7 +137,12 @@ func endHolder(tx *WriteTx, c *structs.CSIClaim, p *structs.CSIVolumeUnpublishRe
 // VolumeForce releases a node's claims of a volume, or deletes its attachment, and records the user and the
 // reason. It rejects an attachment that is in use again or was created later.
 func VolumeForce(tx *WriteTx, p *structs.CSIVolumeForceRequest) error {
-	err := forceRelease(tx, p)
+	err := CheckShown(tx, p.NodeID, p.Claims, p.Shown)
+	if err != nil {
+		return err
+	}
+
+	err = forceRelease(tx, p)
 	if err != nil {
 		return err
 	}
@@ -149,6 +156,30 @@ func VolumeForce(tx *WriteTx, p *structs.CSIVolumeForceRequest) error {
 		schema.Nodes.Put(tx, n)
 	}
 
+	return nil
+}
+
+// CheckShown rejects the forced release of claims on a node if the operator has decided about another state:
+// the node was back since then, or another allocation has a claim. A word about the former machine says
+// nothing about them.
+func CheckShown(
+	tx mvcc.Reader, nodeID string, claims []structs.CSIClaimKey, shown *structs.DetachShown,
+) error {
+	if shown == nil {
+		return nil
+	}
+	n := Node(tx, nodeID)
+	if n != nil && n.Epoch != shown.Epoch {
+		return structs.Conflictf("node %s was back since you looked (epoch %d then, %d now): look at it again, "+
+			"and decide anew", csi.NodeName(tx, nodeID), shown.Epoch, n.Epoch)
+	}
+	for _, k := range claims {
+		if !slices.Contains(shown.Allocs, k.AllocID) {
+			return structs.Conflictf("allocation %s has a claim on volume %q on node %s, and you were not shown it: "+
+				"look at the volume again, and decide anew",
+				structs.ShortID(k.AllocID), k.VolumeID, csi.NodeName(tx, nodeID))
+		}
+	}
 	return nil
 }
 

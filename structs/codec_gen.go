@@ -705,7 +705,10 @@ func (v *AllocsClientUpdateRequest) AppendMsgpack(b []byte) (_ []byte, err error
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(10)
+	n := uint32(11)
+	if !(v.WriteOptions.Created != 0) {
+		n--
+	}
 	if !(v.NodeEpoch.Epoch != 0) {
 		n--
 	}
@@ -731,6 +734,10 @@ func (v *AllocsClientUpdateRequest) AppendMsgpack(b []byte) (_ []byte, err error
 	}
 	b = append(b, "\xa9AuthToken"...)
 	b = msgp.AppendString(b, v.WriteOptions.AuthToken)
+	if v.WriteOptions.Created != 0 {
+		b = append(b, "\xa7Created"...)
+		b = msgp.AppendUint64(b, uint64(v.WriteOptions.Created))
+	}
 	if v.NodeEpoch.Epoch != 0 {
 		b = append(b, "\xa5Epoch"...)
 		b = msgp.AppendUint64(b, uint64(v.NodeEpoch.Epoch))
@@ -2637,7 +2644,10 @@ func (v *CSIVolumeClaimRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(11)
+	n := uint32(12)
+	if !(v.WriteOptions.Created != 0) {
+		n--
+	}
 	if !(v.NodeEpoch.Epoch != 0) {
 		n--
 	}
@@ -2665,6 +2675,10 @@ func (v *CSIVolumeClaimRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xa6Claims"...)
 	if b, err = wire.AppendPointers(b, v.Claims, (*CSIClaim).AppendMsgpack); err != nil {
 		return b, err
+	}
+	if v.WriteOptions.Created != 0 {
+		b = append(b, "\xa7Created"...)
+		b = msgp.AppendUint64(b, uint64(v.WriteOptions.Created))
 	}
 	if v.NodeEpoch.Epoch != 0 {
 		b = append(b, "\xa5Epoch"...)
@@ -3699,7 +3713,10 @@ func (v *CSIVolumeRegisterRequest) AppendMsgpack(b []byte) (_ []byte, err error)
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(7)
+	n := uint32(8)
+	if !(v.WriteOptions.Created != 0) {
+		n--
+	}
 	if !(v.WriteOptions.Forwarded) {
 		n--
 	}
@@ -3718,6 +3735,10 @@ func (v *CSIVolumeRegisterRequest) AppendMsgpack(b []byte) (_ []byte, err error)
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xa9AuthToken"...)
 	b = msgp.AppendString(b, v.WriteOptions.AuthToken)
+	if v.WriteOptions.Created != 0 {
+		b = append(b, "\xa7Created"...)
+		b = msgp.AppendUint64(b, uint64(v.WriteOptions.Created))
+	}
 	if v.WriteOptions.Forwarded {
 		b = append(b, "\xa9Forwarded"...)
 		b = msgp.AppendBool(b, v.WriteOptions.Forwarded)
@@ -3771,7 +3792,10 @@ func (v *CSIVolumeUnpublishRequest) AppendMsgpack(b []byte) (_ []byte, err error
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(12)
+	n := uint32(13)
+	if !(v.WriteOptions.Created != 0) {
+		n--
+	}
 	if !(v.NodeEpoch.Epoch != 0) {
 		n--
 	}
@@ -3799,6 +3823,10 @@ func (v *CSIVolumeUnpublishRequest) AppendMsgpack(b []byte) (_ []byte, err error
 	b = append(b, "\xa6Claims"...)
 	if b, err = wire.AppendSlice(b, v.Claims, (*CSIClaimKey).AppendMsgpack); err != nil {
 		return b, err
+	}
+	if v.WriteOptions.Created != 0 {
+		b = append(b, "\xa7Created"...)
+		b = msgp.AppendUint64(b, uint64(v.WriteOptions.Created))
 	}
 	if v.NodeEpoch.Epoch != 0 {
 		b = append(b, "\xa5Epoch"...)
@@ -4258,7 +4286,10 @@ func (v *EvalUpdateRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(8)
+	n := uint32(9)
+	if !(v.WriteOptions.Created != 0) {
+		n--
+	}
 	if !(v.WriteOptions.Forwarded) {
 		n--
 	}
@@ -4277,6 +4308,10 @@ func (v *EvalUpdateRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xa9AuthToken"...)
 	b = msgp.AppendString(b, v.WriteOptions.AuthToken)
+	if v.WriteOptions.Created != 0 {
+		b = append(b, "\xa7Created"...)
+		b = msgp.AppendUint64(b, uint64(v.WriteOptions.Created))
+	}
 	b = append(b, "\xa5Evals"...)
 	if b, err = wire.AppendPointers(b, v.Evals, (*Evaluation).AppendMsgpack); err != nil {
 		return b, err
@@ -4802,8 +4837,11 @@ func (v *JobRegisterRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(15)
+	n := uint32(16)
 	if !(v.ConsulToken != "") {
+		n--
+	}
+	if !(v.WriteOptions.Created != 0) {
 		n--
 	}
 	if !(v.EvalPriority != 0) {
@@ -4839,6 +4877,10 @@ func (v *JobRegisterRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v.ConsulToken != "" {
 		b = append(b, "\xabConsulToken"...)
 		b = msgp.AppendString(b, string(v.ConsulToken))
+	}
+	if v.WriteOptions.Created != 0 {
+		b = append(b, "\xa7Created"...)
+		b = msgp.AppendUint64(b, uint64(v.WriteOptions.Created))
 	}
 	b = append(b, "\xacEnforceIndex"...)
 	b = msgp.AppendBool(b, v.EnforceIndex)
@@ -5538,11 +5580,14 @@ func (v *NodeHeartbeatRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(12)
+	n := uint32(13)
 	if !(v.Agent != nil) {
 		n--
 	}
 	if !(v.CleanFor != 0) {
+		n--
+	}
+	if !(v.WriteOptions.Created != 0) {
 		n--
 	}
 	if !(v.WriteOptions.Forwarded) {
@@ -5575,6 +5620,10 @@ func (v *NodeHeartbeatRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v.CleanFor != 0 {
 		b = append(b, "\xa8CleanFor"...)
 		b = msgp.AppendUint64(b, uint64(v.CleanFor))
+	}
+	if v.WriteOptions.Created != 0 {
+		b = append(b, "\xa7Created"...)
+		b = msgp.AppendUint64(b, uint64(v.WriteOptions.Created))
 	}
 	if v.WriteOptions.Forwarded {
 		b = append(b, "\xa9Forwarded"...)
@@ -6011,7 +6060,7 @@ func (v *NodeRegisterRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(13)
+	n := uint32(14)
 	if !(v.Agent != nil) {
 		n--
 	}
@@ -6019,6 +6068,9 @@ func (v *NodeRegisterRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.ClusterID != "") {
+		n--
+	}
+	if !(v.WriteOptions.Created != 0) {
 		n--
 	}
 	if !(v.WriteOptions.Forwarded) {
@@ -6062,6 +6114,10 @@ func (v *NodeRegisterRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v.ClusterID != "" {
 		b = append(b, "\xa9ClusterID"...)
 		b = msgp.AppendString(b, v.ClusterID)
+	}
+	if v.WriteOptions.Created != 0 {
+		b = append(b, "\xa7Created"...)
+		b = msgp.AppendUint64(b, uint64(v.WriteOptions.Created))
 	}
 	if v.WriteOptions.Forwarded {
 		b = append(b, "\xa9Forwarded"...)
@@ -6465,8 +6521,11 @@ func (v *NodeStatusUpdate) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(11)
+	n := uint32(12)
 	if !(v.CleanFor != 0) {
+		n--
+	}
+	if !(v.WriteOptions.Created != 0) {
 		n--
 	}
 	if !(v.WriteOptions.Forwarded) {
@@ -6492,6 +6551,10 @@ func (v *NodeStatusUpdate) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v.CleanFor != 0 {
 		b = append(b, "\xa8CleanFor"...)
 		b = msgp.AppendUint64(b, uint64(v.CleanFor))
+	}
+	if v.WriteOptions.Created != 0 {
+		b = append(b, "\xa7Created"...)
+		b = msgp.AppendUint64(b, uint64(v.WriteOptions.Created))
 	}
 	b = append(b, "\xa5Event"...)
 	if b, err = v.Event.AppendMsgpack(b); err != nil {
@@ -6558,7 +6621,10 @@ func (v *NodeUpdateCSIRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(13)
+	n := uint32(14)
+	if !(v.WriteOptions.Created != 0) {
+		n--
+	}
 	if !(v.NodeEpoch.Epoch != 0) {
 		n--
 	}
@@ -6583,6 +6649,10 @@ func (v *NodeUpdateCSIRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xa9AuthToken"...)
 	b = msgp.AppendString(b, v.WriteOptions.AuthToken)
+	if v.WriteOptions.Created != 0 {
+		b = append(b, "\xa7Created"...)
+		b = msgp.AppendUint64(b, uint64(v.WriteOptions.Created))
+	}
 	if v.NodeEpoch.Epoch != 0 {
 		b = append(b, "\xa5Epoch"...)
 		b = msgp.AppendUint64(b, uint64(v.NodeEpoch.Epoch))
@@ -6757,7 +6827,10 @@ func (v *Plan) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(15)
+	n := uint32(16)
+	if !(v.WriteOptions.Created != 0) {
+		n--
+	}
 	if !(v.Deployment != nil) {
 		n--
 	}
@@ -6785,6 +6858,10 @@ func (v *Plan) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xa7Blocked"...)
 	if b, err = v.Blocked.AppendMsgpack(b); err != nil {
 		return b, err
+	}
+	if v.WriteOptions.Created != 0 {
+		b = append(b, "\xa7Created"...)
+		b = msgp.AppendUint64(b, uint64(v.WriteOptions.Created))
 	}
 	if v.Deployment != nil {
 		b = append(b, "\xaaDeployment"...)
@@ -8318,7 +8395,10 @@ func (v *WriteOptions) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(6)
+	n := uint32(7)
+	if !(v.Created != 0) {
+		n--
+	}
 	if !(v.Forwarded) {
 		n--
 	}
@@ -8337,6 +8417,10 @@ func (v *WriteOptions) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xa9AuthToken"...)
 	b = msgp.AppendString(b, v.AuthToken)
+	if v.Created != 0 {
+		b = append(b, "\xa7Created"...)
+		b = msgp.AppendUint64(b, uint64(v.Created))
+	}
 	if v.Forwarded {
 		b = append(b, "\xa9Forwarded"...)
 		b = msgp.AppendBool(b, v.Forwarded)
@@ -8382,6 +8466,8 @@ func (v *WriteOptions) readField(name, b []byte) (_ []byte, known bool, err erro
 		b, err = wire.ReadBool(b, &v.Forwarded)
 	case "Now":
 		b, err = wire.ReadInt(b, &v.Now)
+	case "Created":
+		b, err = wire.ReadUint(b, &v.Created)
 	case "Origin":
 		b, err = wire.ReadPointer(b, &v.Origin, (*Origin).DecodeMsgpack)
 	default:

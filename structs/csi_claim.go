@@ -122,7 +122,17 @@ type CSIVolumeDetachRequest struct {
 	Force    bool
 	Reason   string
 	By       string // the name of the operator, unverified
+	// Shown is the state on which a forced request was decided, nil if the caller does not tell.
+	Shown *DetachShown `json:",omitempty" codec:",omitempty" level:"2" older:"drop"`
 	WriteOptions
+}
+
+// DetachShown is the state of a node and a volume that the caller of a forced detach has seen: the epoch of
+// the node, which every loss of the node ends, and the allocations with a claim on the volume there. What
+// has changed since then was not decided about.
+type DetachShown struct {
+	Epoch  uint64   `level:"2"`
+	Allocs []string `level:"2"`
 }
 
 // The proofs of a detach.
@@ -286,6 +296,8 @@ type CSIVolumeForceRequest struct {
 	What   string // the decision and its evidence, as CSIForced keeps it
 	By     string // the name of the operator, unverified
 	Reason string
+	// Shown is that of CSIVolumeDetachRequest.
+	Shown *DetachShown `json:",omitempty" codec:",omitempty" level:"2" older:"drop"`
 	WriteOptions
 }
 

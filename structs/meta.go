@@ -81,6 +81,9 @@ type WriteOptions struct {
 	Forwarded bool   `json:",omitempty"`
 	// Now is the time of the server that proposes the command, UnixNano. Apply reads no clock.
 	Now int64 `json:",omitempty"`
+	// Created is the CreateIndex of the row on which the caller acts, 0 for any. A destructive request then
+	// changes no row that was made anew under the same name since the caller has seen it.
+	Created uint64 `json:",omitempty" codec:",omitempty" level:"2" older:"drop"`
 	// Origin is that of a request by HTTP, nil for others. No entry of the log has it.
 	Origin *Origin `json:"-" codec:"Origin,omitempty" level:"2" older:"drop"`
 }

@@ -81,12 +81,14 @@ var VolumeClaimForce = Write[VolumeClaimReleaseRequest, VolumeClaimReleaseRespon
 // VolumeClaimReleaseRequest names the claim. DryRun changes nothing, and with Force it tells what
 // VolumeClaimForce would do; only a dry run has Force.
 type VolumeClaimReleaseRequest struct {
-	VolumeID     string `level:"2"`
-	AllocID      string `level:"2"`
-	DryRun       bool   `level:"2"`
-	Force        bool   `level:"2"`
-	Reason       string `level:"2"` // recorded
-	By           string `level:"2"` // the name of the operator, unverified; recorded
+	VolumeID string `level:"2"`
+	AllocID  string `level:"2"`
+	DryRun   bool   `level:"2"`
+	Force    bool   `level:"2"`
+	Reason   string `level:"2"` // recorded
+	By       string `level:"2"` // the name of the operator, unverified; recorded
+	// Shown is that of CSIVolumeDetachRequest.
+	Shown        *DetachShown `json:",omitempty" codec:",omitempty" level:"2" older:"drop"`
 	WriteOptions `level:"2"`
 }
 

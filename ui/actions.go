@@ -34,10 +34,19 @@ func offer(name string, t actions.Target, from string) pages.Link {
 		v.Set("node", t.NodeID)
 		title += " from node " + command.ShortID(t.NodeID)
 	}
+	if t.Created != 0 {
+		v.Set("created", strconv.FormatUint(t.Created, 10))
+	}
 	if from != "" {
 		v.Set("from", from)
 	}
 	return pages.Link{Name: title, To: actPath + "?" + v.Encode()}
+}
+
+// seen returns a target with the row that a view shows.
+func seen(t actions.Target, created uint64) actions.Target {
+	t.Created = created
+	return t
 }
 
 // order is an action on a thing, as a request names it.
@@ -50,6 +59,7 @@ type order struct {
 // readOrder finds the action of a request, in its address or its form.
 func (c *call) readOrder(value func(string) string) (*order, error) {
 	epoch, err := strconv.ParseUint(cmp.Or(value("epoch"), "0"), 10, 64)
+	created, badCreated := strconv.ParseUint(cmp.Or(value("created"), "0"), 10, 64)
 	o := &order{
 		Action: actions.Find(value("do")),
 		target: actions.Target{
@@ -58,13 +68,17 @@ func (c *call) readOrder(value func(string) string) (*order, error) {
 			NodeID:    value("node"),
 			Reason:    strings.TrimSpace(cmp.Or(value("words"), value("reason"))),
 			By:        "the page of agent " + c.Agent + ", from " + c.r.RemoteAddr,
+			Created:   created,
 			Epoch:     epoch,
+			Allocs:    strings.Fields(value("allocs")),
 		},
 	}
 	if value("from") != "" {
 		o.from = ownPath(value("from"))
 	}
-	if o.Action == nil || o.target.ID == "" || len(o.target.ID) > structs.MaxName || err != nil {
+	unseen := o.Action != nil && o.Destroys && created == 0
+	if o.Action == nil || o.target.ID == "" || len(o.target.ID) > structs.MaxName || unseen ||
+		cmp.Or(err, badCreated) != nil {
 		return nil, structs.Invalidf("the page has no action %q, or the address names no thing; follow a link "+
 			"of a view", structs.Cut(value("do"), structs.MaxQuoted))
 	}
@@ -106,14 +120,19 @@ func (c *call) confirm(o *order, fault error) {
 		Help:     strings.TrimSpace(o.Command.Help),
 		Command:  o.Line(o.target),
 		Reasons:  o.Reasons,
+		Created:  o.target.Created,
 		From:     o.from,
 		Back:     cmp.Or(o.from, views.To(o.Back, o.target.Namespace, o.target.ID)),
 	}
 	if o.Notes != nil {
 		ctx, cancel := c.ctx()
 		defer cancel()
-		notes, epoch, err := o.Notes(ctx, c.client(o.target.Namespace), o.target)
-		data.Notes, data.Epoch = notes, epoch
+		shown, err := o.Notes(ctx, c.client(o.target.Namespace), o.target)
+		if shown != nil {
+			data.Notes = shown.Notes
+			data.Epoch = shown.Epoch
+			data.Allocs = strings.Join(shown.Allocs, " ")
+		}
 		fault = cmp.Or(fault, err)
 	}
 	status := http.StatusOK
@@ -177,7 +196,7 @@ func lossActions(nodeID string, fenceable bool, from string) []pages.Link {
 func nodeActions(n *structs.Node, fenceable bool) (links []pages.Link) {
 	t := actions.Target{ID: n.ID}
 	if n.Status == structs.NodeDown {
-		links = append(lossActions(n.ID, fenceable, ""), offer("purge", t, ""))
+		links = append(lossActions(n.ID, fenceable, ""), offer("purge", seen(t, n.CreateIndex), ""))
 	}
 	if n.Drain {
 		return append(links, offer("undrain", t, ""))
@@ -194,7 +213,11 @@ func jobActions(j *structs.Job, namespace string) []pages.Link {
 		return nil
 	}
 	t := actions.Target{Namespace: namespace, ID: j.ID}
-	return []pages.Link{offer("stop-job", t, ""), offer("eval", t, ""), offer("reschedule", t, "")}
+	return []pages.Link{
+		offer("stop-job", seen(t, j.CreateIndex), ""),
+		offer("eval", t, ""),
+		offer("reschedule", t, ""),
+	}
 }
 
 // volumeActions are those of a volume in its state. It may be detached from each node with a claim or an
@@ -224,12 +247,12 @@ func volumeActions(v *structs.CSIVolumeDetail, nodes nodeFacts) (links []pages.L
 		detach(a.NodeID)
 		if a.State == structs.AttachmentDetaching && a.NodeID != "" {
 			of := actions.Target{Namespace: v.Namespace, ID: v.ID, NodeID: a.NodeID}
-			links = append(links, offer("force-detach", of, ""))
+			links = append(links, offer("force-detach", seen(of, v.CreateIndex), ""))
 		}
 	}
 	links = append(links, offer("retry", t, ""))
 	if v.Marked() {
 		return append(links, offer("undelete", t, ""))
 	}
-	return append(links, offer("delete", t, ""))
+	return append(links, offer("delete", seen(t, v.CreateIndex), ""))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,8 +21,10 @@ import (
 func TestActions_AreConfirmedWithTheWordsOfTheCommand(t *testing.T) {
 	h, servers := newPage(t)
 	apitest.Answer(servers, nodeloss.NodeFenceStatus, *lostNode())
+	answerDetach(servers)
+	reads := []string{nodeloss.NodeFenceStatus.Name, structs.CSIVolumeGet.Name, structs.NodeGet.Name}
 	for _, a := range actions.All {
-		to := offer(a.Name, actions.Target{Namespace: "team", ID: "thing-1", NodeID: "node-1"}, "").To
+		to := offer(a.Name, actions.Target{Namespace: "team", ID: "thing-1", NodeID: "node-1", Created: 5}, "").To
 		resp, body := get(t, h, to)
 		wants(t, body, a.Command.Synopsis, `method="post" action="/ui/act"`, `value="thing-1"`, `value="team"`)
 		if resp.StatusCode != http.StatusOK || !strings.HasPrefix(a.Line(actions.Target{ID: "x"}), "berth ") ||
@@ -30,10 +33,81 @@ func TestActions_AreConfirmedWithTheWordsOfTheCommand(t *testing.T) {
 		}
 	}
 	for _, call := range servers.Take() {
-		if call.Method != nodeloss.NodeFenceStatus.Name {
+		if !slices.Contains(reads, call.Method) {
 			t.Errorf("a confirmation calls the servers: %v", call)
 		}
 	}
+}
+
+// answerDetach makes the servers answer with a volume that an allocation of the node n1 has, which is down.
+func answerDetach(servers *apitest.Caller) {
+	apitest.Answer(servers, structs.CSIVolumeGet, structs.CSIVolumeGetResponse{Volume: &structs.CSIVolumeDetail{
+		CSIVolume: structs.CSIVolume{ID: "data"},
+		Claims:    []*structs.CSIClaim{{NodeID: "n1", AllocID: "alloc-1"}, {NodeID: "n2", AllocID: "alloc-2"}},
+	}})
+	apitest.Answer(servers, structs.NodeGet, structs.NodeGetResponse{Node: &structs.NodeDetail{
+		Node: structs.Node{ID: "n1", Name: "alpha", Status: structs.NodeDown, Epoch: 7},
+	}})
+}
+
+// A form acts on the row that its view has shown, and on no other with the same name. It takes a volume by
+// force only from the allocations that were shown.
+func TestActions_NameTheRowThatWasShown(t *testing.T) {
+	h, servers := newPage(t)
+	answerDetach(servers)
+	created := map[string]uint64{}
+	var detach *structs.CSIVolumeDetachRequest
+	apitest.On(servers, structs.JobDeregister, func(_ context.Context, q *structs.JobDeregisterRequest) (
+		*structs.JobDeregisterResponse, error,
+	) {
+		created["stop-job"] = q.Created
+		return &structs.JobDeregisterResponse{}, nil
+	})
+	apitest.On(servers, structs.CSIVolumeDelete, func(_ context.Context, q *structs.CSIVolumeDeleteRequest) (
+		*structs.Empty, error,
+	) {
+		created["delete"] = q.Created
+		return &structs.Empty{}, nil
+	})
+	apitest.On(servers, structs.NodeDeregister, func(_ context.Context, q *structs.NodeDeregisterRequest) (
+		*structs.Empty, error,
+	) {
+		created["purge"] = q.Created
+		return &structs.Empty{}, nil
+	})
+	apitest.On(servers, structs.CSIVolumeDetach, func(_ context.Context, q *structs.CSIVolumeDetachRequest) (
+		*structs.CSIVolumeDetachResponse, error,
+	) {
+		created["force-detach"] = q.Created
+		detach = q
+		return &structs.CSIVolumeDetachResponse{}, nil
+	})
+
+	for _, a := range actions.All {
+		if !a.Destroys {
+			continue
+		}
+		form := url.Values{"do": {a.Name}, "id": {"thing"}, "node": {"n1"}, "words": {"I saw it"},
+			"epoch": {"7"}, "allocs": {"alloc-1"}}
+		resp, _ := post(t, h, "/ui/act", form)
+		if _, called := created[a.Name]; called || resp.StatusCode != http.StatusBadRequest {
+			t.Errorf("%s without a row: got %d", a.Name, resp.StatusCode)
+		}
+		form.Set("created", "5")
+		resp, _ = post(t, h, "/ui/act", form)
+		if created[a.Name] != 5 || resp.StatusCode != http.StatusSeeOther {
+			t.Errorf("%s: got %d, of the row %d", a.Name, resp.StatusCode, created[a.Name])
+		}
+	}
+	if len(created) != 4 || detach == nil || detach.Shown == nil || detach.Shown.Epoch != 7 ||
+		!slices.Equal(detach.Shown.Allocs, []string{"alloc-1"}) {
+		t.Errorf("got %v and %+v", created, detach)
+	}
+
+	to := offer("force-detach", actions.Target{ID: "data", NodeID: "n1", Created: 5}, "").To
+	_, body := get(t, h, to)
+	wants(t, body, "Node alpha is down.", "Allocation alloc-1 loses its claim on volume data there.",
+		`name="epoch" value="7"`, `name="allocs" value="alloc-1"`, `name="created" value="5"`)
 }
 
 func TestActions_ActWithTheRightsOfTheCaller(t *testing.T) {
@@ -197,9 +271,13 @@ func TestActions_ConfirmALossWithAReason(t *testing.T) {
 // The actions that assert what the servers cannot see do not happen without a reason.
 func TestActions_ThatForceNeedAReason(t *testing.T) {
 	h, servers := newPage(t)
-	resp, body := post(t, h, "/ui/act", url.Values{"do": {"force-detach"}, "id": {"data"}, "node": {"n1"}})
+	answerDetach(servers)
+	form := url.Values{"do": {"force-detach"}, "id": {"data"}, "node": {"n1"}, "created": {"5"}}
+	resp, body := post(t, h, "/ui/act", form)
 	wants(t, body, "a reason is needed", "the storage system shows that it is detached")
-	if calls := servers.Take(); resp.StatusCode != http.StatusBadRequest || len(calls) != 0 {
+	detaches := func(c apitest.Recorded) bool { return c.Method == structs.CSIVolumeDetach.Name }
+	calls := servers.Take()
+	if resp.StatusCode != http.StatusBadRequest || slices.ContainsFunc(calls, detaches) {
 		t.Errorf("got %d and the calls %v", resp.StatusCode, calls)
 	}
 }

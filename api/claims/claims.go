@@ -157,6 +157,10 @@ func parseID(id string) (volume, alloc string, err error) {
 func bindRelease(c *api.Call, req *structs.VolumeClaimReleaseRequest) (err error) {
 	req.Reason = c.Param("reason")
 	req.By = c.Param("by")
+	req.Shown, err = api.BindShown(c)
+	if err != nil {
+		return err
+	}
 	req.DryRun, err = c.Flag("dry_run")
 	if err != nil {
 		return err
@@ -174,6 +178,9 @@ type ReleaseOptions struct {
 	Force   bool
 	Reason  string
 	By      string
+	// Shown, if not nil, is the state on which the release was decided: if it has changed, the error is a
+	// conflict.
+	Shown *structs.DetachShown
 }
 
 // Release releases a claim on a volume and returns the proof of it.
@@ -181,6 +188,7 @@ func Release(
 	ctx context.Context, c *api.Client, volume string, o ReleaseOptions,
 ) (*structs.VolumeClaimReleaseResponse, error) {
 	params := url.Values{"alloc_id": {o.AllocID}, "reason": {o.Reason}, "by": {o.By}}
+	api.SetShown(params, o.Shown)
 	r := api.Request{ID: volume, Query: params}
 	if o.Force && !o.DryRun {
 		return force.Send(ctx, c, r)

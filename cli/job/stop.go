@@ -44,7 +44,11 @@ func jobStop(ctx context.Context, c *command.Call) error {
 		return c.DidYouMean(ctx, "job", id, err)
 	}
 
-	answer, err := c.API.JobDeregister(ctx, id, api.JobDeregisterOptions{
+	on := c.API
+	if job != nil {
+		on = on.On(job.CreateIndex)
+	}
+	answer, err := on.JobDeregister(ctx, id, api.JobDeregisterOptions{
 		Purge:           c.Bool("purge"),
 		EvalPriority:    int(c.Number("eval-priority")),
 		NoShutdownDelay: c.Bool(alloc.NoShutdownDelay.Name),

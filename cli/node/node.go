@@ -53,7 +53,12 @@ with its next heartbeat. After a restore the cluster no longer waits for it.`,
 			if err != nil {
 				return err
 			}
-			err = c.API.NodePurge(ctx, id)
+			on := c.API
+			n, _, err := c.API.Node(ctx, id, nil)
+			if err == nil { // the request itself meets any fault
+				on = c.API.On(n.CreateIndex)
+			}
+			err = on.NodePurge(ctx, id)
 			if err != nil {
 				return err
 			}

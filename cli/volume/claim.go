@@ -282,10 +282,18 @@ func releaseFound(ctx context.Context, c *command.Call, find func() (*structs.Vo
 
 	var resp *structs.VolumeClaimReleaseResponse
 	w := watch.New(c)
+	on := c.API
+	if o.Force && !o.DryRun {
+		of := Release{Volume: id, NodeID: claim.NodeID, AllocID: claim.AllocID}
+		on, o.Shown, err = guardRelease(ctx, c, w, of)
+		if err != nil {
+			return err
+		}
+	}
 	w.WaitFor("volume", "", id)
 	report := func(ctx context.Context) { w.ReportDetach(ctx, id, claim.NodeID) }
 	err = w.Request(ctx, report, func() (err error) {
-		resp, err = claims.Release(ctx, c.API, id, o)
+		resp, err = claims.Release(ctx, on, id, o)
 		return err
 	})
 	if err != nil && ctx.Err() == nil {

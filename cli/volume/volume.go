@@ -106,7 +106,12 @@ its node, and print its ID.`,
 			Usage: "Deregister even if claims wait or a detach is in flight"}},
 		Run: func(ctx context.Context, c *command.Call) error {
 			id := c.Arg(0)
-			err := c.API.VolumeDeregister(ctx, id, c.Bool("force"))
+			on := c.API
+			v, _, err := c.API.Volume(ctx, id, nil)
+			if err == nil { // the request itself meets any fault
+				on = c.API.On(v.CreateIndex)
+			}
+			err = on.VolumeDeregister(ctx, id, c.Bool("force"))
 			if err != nil {
 				return watch.VolumeFault(ctx, c, id, err)
 			}
@@ -388,16 +393,20 @@ func volumeDelete(ctx context.Context, c *command.Call) error {
 	}
 
 	id := c.Arg(0)
-	_, _, err = c.API.Volume(ctx, id, nil)
+	seen, _, err := c.API.Volume(ctx, id, nil)
 	if structs.IsKind(err, structs.KindNotFound) { // the next request meets any other fault, too
 		return c.DidYouMean(ctx, "volume", id, err)
+	}
+	on := c.API
+	if err == nil {
+		on = c.API.On(seen.CreateIndex)
 	}
 
 	w := watch.New(c)
 	w.WriteLine("Volume %q is to be deleted", id)
 	return w.WithTimeout(ctx, func(ctx context.Context) error {
 		err := w.VolumeRequest(ctx, "", id, func() error {
-			return c.API.VolumeDelete(ctx, id, api.VolumeDeletion{Secrets: secrets, AtOnce: c.Bool("now")})
+			return on.VolumeDelete(ctx, id, api.VolumeDeletion{Secrets: secrets, AtOnce: c.Bool("now")})
 		})
 		if err != nil {
 			return c.DidYouMean(ctx, "volume", id, err)
@@ -440,10 +449,18 @@ func volumeDetach(ctx context.Context, c *command.Call) error {
 	id := c.Arg(0)
 	var resp *structs.CSIVolumeDetachResponse
 	w := watch.New(c)
+	on := c.API
+	var err error
+	if o.Force {
+		on, o.Shown, err = guardRelease(ctx, c, w, Release{Volume: id, NodeID: node})
+		if err != nil {
+			return err
+		}
+	}
 	w.WaitFor("volume", "", id)
 	report := func(ctx context.Context) { w.ReportDetach(ctx, id, node) }
-	err := w.Request(ctx, report, func() (err error) {
-		resp, err = c.API.VolumeDetach(ctx, id, o)
+	err = w.Request(ctx, report, func() (err error) {
+		resp, err = on.VolumeDetach(ctx, id, o)
 		return err
 	})
 	if err != nil && ctx.Err() == nil {

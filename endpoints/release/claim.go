@@ -52,7 +52,8 @@ func (r Releaser) releaseOne(
 	}
 
 	ns := req.RequestNamespace()
-	row := csi.Claim(r.Store.Read(), ns, req.VolumeID, req.AllocID)
+	tx := r.Store.Read()
+	row := csi.Claim(tx, ns, req.VolumeID, req.AllocID)
 	if row == nil {
 		return 0, structs.NotFoundf("allocation %s has no claim on volume %q in namespace %q",
 			req.AllocID, req.VolumeID, ns)
@@ -69,8 +70,14 @@ func (r Releaser) releaseOne(
 			Force:        req.Force,
 			Reason:       req.Reason,
 			By:           req.By,
+			Shown:        req.Shown,
 			WriteOptions: req.WriteOptions,
 		},
+	}
+
+	err = d.checkSeen(tx, []*structs.CSIClaim{row})
+	if err != nil {
+		return 0, err
 	}
 
 	// The plan is made once, so a dry run shows what a release does.
@@ -80,6 +87,13 @@ func (r Releaser) releaseOne(
 		return r.Store.Index(), nil
 	}
 
+	return d.carryOutAndLog(ctx, p, resp)
+}
+
+// carryOutAndLog carries out a plan and answers with its proof.
+func (d detachment) carryOutAndLog(
+	ctx context.Context, p plan, resp *structs.VolumeClaimReleaseResponse,
+) (uint64, error) {
 	index, err := d.carryOut(ctx, p)
 	if err != nil {
 		return 0, err
@@ -88,13 +102,13 @@ func (r Releaser) releaseOne(
 	resp.Proof = d.resp.Proof
 	resp.Detail = d.resp.Detail
 	// Such a release is rare, and its record in the log of the server outlives the rows.
-	r.Logger.Info("operator released a claim",
-		"volume_id", row.VolumeID,
-		"namespace", ns,
-		"alloc_id", row.AllocID,
-		"node_id", row.NodeID,
-		"by", req.By,
-		"reason", req.Reason,
+	d.Logger.Info("operator released a claim",
+		"volume_id", d.claim.VolumeID,
+		"namespace", d.ns,
+		"alloc_id", d.claim.AllocID,
+		"node_id", d.claim.NodeID,
+		"by", d.req.By,
+		"reason", d.req.Reason,
 		"proof", resp.Proof)
 	return index, nil
 }

@@ -3,6 +3,7 @@ package release
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -89,9 +90,9 @@ func orphan() *structs.CSIClaim {
 	}
 }
 
-// load replaces the state by a snapshot file with one claim and none of the rows that it names. No entry of
-// the log leads to such a state.
-func (w *world) load(c *structs.CSIClaim) {
+// load replaces the state by a snapshot file with one claim and no other row that it names than the given
+// ones. No entry of the log leads to such a state.
+func (w *world) load(c *structs.CSIClaim, volumes ...*structs.CSIVolume) {
 	w.t.Helper()
 	class := structs.CSIClassCount{Granted: 1}
 	if c.State == structs.ClaimWaiting {
@@ -103,8 +104,14 @@ func (w *world) load(c *structs.CSIClaim) {
 	queues := mvcc.NewTable("csi_lines", func(q *structs.CSIClaimQueueRow) mvcc.Key {
 		return mvcc.KeyOf(q.Namespace, q.VolumeID)
 	})
-	w.loadTables([]mvcc.AnyTable{claims, queues}, func(tx *mvcc.WriteTx) error {
+	rows := mvcc.NewTable("csi_volumes", func(v *structs.CSIVolume) mvcc.Key {
+		return mvcc.KeyOf(v.Namespace, v.ID)
+	})
+	w.loadTables([]mvcc.AnyTable{claims, queues, rows}, func(tx *mvcc.WriteTx) error {
 		claims.Put(tx, c)
+		for _, v := range volumes {
+			rows.Put(tx, v)
+		}
 		queues.Put(tx, &structs.CSIClaimQueueRow{
 			Namespace: c.Namespace,
 			VolumeID:  c.VolumeID,
@@ -284,5 +291,80 @@ func TestClaim_ThatWaitsNeedsNoNode(t *testing.T) {
 	resp, err := w.release(false, false)
 	if err != nil || resp.Proof != structs.DetachNeverGranted || len(w.called) != 0 {
 		t.Errorf("got %+v, error %v, called %v", resp, err, w.called)
+	}
+}
+
+// A forced detach is decided about the allocations that were shown. Another one, that has come since then,
+// keeps its claim.
+func TestDetach_ByForceReleasesOnlyWhatWasShown(t *testing.T) {
+	for name, c := range map[string]struct {
+		shown    *structs.DetachShown
+		conflict bool
+	}{
+		"a caller that does not tell": {nil, false},
+		"it was shown":                {&structs.DetachShown{Allocs: []string{"a1"}}, false},
+		"another one was shown":       {&structs.DetachShown{Allocs: []string{"a0"}}, true},
+		"none was shown":              {&structs.DetachShown{}, true},
+	} {
+		w := newWorld(t)
+		w.load(orphan())
+		w.silent = true
+		_, err := w.Detach(t.Context(), &structs.CSIVolumeDetachRequest{
+			VolumeID: "v",
+			NodeID:   "n1",
+			Force:    true,
+			Reason:   "it burnt",
+			Shown:    c.shown,
+		}, &structs.CSIVolumeDetachResponse{})
+		w.wantReleased(name, err, c.conflict, "you were not shown it")
+
+		w = newWorld(t)
+		w.load(orphan())
+		w.silent = true
+		_, err = w.ForceClaim(t.Context(), &structs.VolumeClaimReleaseRequest{
+			VolumeID: "v",
+			AllocID:  "a1",
+			Reason:   "it burnt",
+			Shown:    c.shown,
+		}, &structs.VolumeClaimReleaseResponse{})
+		w.wantReleased(name+", of one claim", err, c.conflict, "you were not shown it")
+	}
+}
+
+// wantReleased checks that a release has released the claim, or that it is a conflict and has called no node.
+func (w *world) wantReleased(what string, err error, conflict bool, says string) {
+	w.t.Helper()
+	held := csi.Claim(w.Store.Read(), "default", "v", "a1") != nil
+	if structs.IsKind(err, structs.KindConflict) != conflict || held != conflict ||
+		err != nil && (!strings.Contains(err.Error(), says) || len(w.called) > 0) {
+		w.t.Errorf("%s: %v, the claim is there: %t, called %v", what, err, held, w.called)
+	}
+}
+
+// A request about a volume that was deleted and made anew since then calls no node of the new one.
+func TestDetach_IsAboutTheVolumeThatWasSeen(t *testing.T) {
+	volume := &structs.CSIVolume{Namespace: "default", ID: "v", PluginID: "p"}
+	const made = 10 // the index of a world
+	const says = "was deleted and made anew"
+	for _, created := range []uint64{0, made, made - 1} {
+		w := newWorld(t)
+		w.load(orphan(), volume)
+		w.addNode()
+		_, err := w.Detach(t.Context(), &structs.CSIVolumeDetachRequest{
+			VolumeID:     "v",
+			NodeID:       "n1",
+			WriteOptions: structs.WriteOptions{Created: created},
+		}, &structs.CSIVolumeDetachResponse{})
+		w.wantReleased(fmt.Sprintf("detached of row %d", created), err, created == made-1, says)
+
+		w = newWorld(t)
+		w.load(orphan(), volume)
+		w.addNode()
+		_, err = w.Claim(t.Context(), &structs.VolumeClaimReleaseRequest{
+			VolumeID:     "v",
+			AllocID:      "a1",
+			WriteOptions: structs.WriteOptions{Created: created},
+		}, &structs.VolumeClaimReleaseResponse{})
+		w.wantReleased(fmt.Sprintf("released of row %d", created), err, created == made-1, says)
 	}
 }

@@ -50,6 +50,9 @@ func (r Releaser) Detach(
 	volume := csi.Volume(tx, d.ns, req.VolumeID)
 	attachment := csi.Attachment(tx, d.ns, req.VolumeID, req.NodeID)
 	rows, err := d.claimsOnNode(tx)
+	if err == nil {
+		err = d.checkSeen(tx, rows)
+	}
 	switch {
 	case err != nil:
 		return 0, err
@@ -119,6 +122,17 @@ func keysOf(rows []*structs.CSIClaim) (keys []structs.CSIClaimKey) {
 		keys = append(keys, row.Key())
 	}
 	return keys
+}
+
+// checkSeen rejects a request that was decided about another volume of this name, or about other claims. The
+// servers check it again as they apply the entry: this check comes before the first call of the node.
+func (d detachment) checkSeen(tx *state.ReadTx, rows []*structs.CSIClaim) error {
+	volume := csi.Volume(tx, d.ns, d.req.VolumeID)
+	if volume != nil && d.req.Created != 0 && d.req.Created != volume.CreateIndex {
+		return structs.Conflictf("volume %q was deleted and made anew since you have seen it: look at it again",
+			d.req.VolumeID)
+	}
+	return state.CheckShown(tx, d.req.NodeID, keysOf(rows), d.req.Shown)
 }
 
 // claimsOnNode returns the claims of the node, or an error while an allocation may still use the volume.
@@ -209,6 +223,7 @@ func (d detachment) proposeForce(
 	// The row keeps both texts, so they are never empty.
 	forced.By = cmp.Or(d.req.By, "an operator")
 	forced.Reason = cmp.Or(d.req.Reason, "no reason was given")
+	forced.Shown = d.req.Shown
 	forced.WriteOptions = d.req.WriteOptions
 	return fsm.Propose(ctx, d.Raft, fsm.VolumeForce, forced)
 }

@@ -154,6 +154,7 @@ var all = []any{
 	new(structs.DeploymentStatusUpdate),
 	new(structs.DeploymentUpdateResponse),
 	new(structs.DesiredTransition),
+	new(structs.DetachShown),
 	new(structs.DeviceAttribute),
 	new(structs.DisconnectStrategy),
 	new(structs.DispatchPayloadConfig),

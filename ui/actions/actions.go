@@ -28,8 +28,19 @@ type Target struct {
 	// Reason is how the caller knows what they assert, and By says where they have asserted it.
 	Reason string
 	By     string
-	// Epoch is that of the loss of a node of which the caller was told.
-	Epoch uint64
+	// Created is the CreateIndex of the row that the caller has seen.
+	Created uint64
+	// Epoch is that of the loss of a node of which the caller was told, and Allocs are the allocations on it
+	// that the caller was shown.
+	Epoch  uint64
+	Allocs []string
+}
+
+// Shown is what a confirmation tells about a thing, and which states of it the form then names.
+type Shown struct {
+	Notes  []string
+	Epoch  uint64   // of the loss of a node
+	Allocs []string // that lose a volume
 }
 
 // Action changes a thing as a command does. The page shows the words of the command before it acts.
@@ -43,8 +54,11 @@ type Action struct {
 	Gone bool
 	// Reasons, if there are any, are what the caller may assert: an action with them needs one, or other words.
 	Reasons []string
-	// Notes, if not nil, tells what the action concerns, with the epoch of the loss of a node.
-	Notes func(context.Context, *api.Client, Target) (notes []string, epoch uint64, err error)
+	// Destroys: the action is rejected unless it names the row that the caller has seen, because another one
+	// can have its name by then.
+	Destroys bool
+	// Notes, if not nil, tells what the action concerns.
+	Notes func(context.Context, *api.Client, Target) (*Shown, error)
 	Run   func(context.Context, *api.Client, Target) error
 }
 
@@ -73,38 +87,53 @@ var (
 )
 
 // describeLoss tells what a word about a lost node releases. Only one that is down is lost.
-func describeLoss(ctx context.Context, c *api.Client, t Target) (notes []string, epoch uint64, err error) {
+func describeLoss(ctx context.Context, c *api.Client, t Target) (*Shown, error) {
 	s, _, err := c.NodeFenceStatus(ctx, t.ID, nil)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	if s.Status != structs.NodeDown {
-		return nil, 0, structs.Preconditionf("node %s is %s: its lease and grace have not ended", s.Name, s.Status)
+		return nil, structs.Preconditionf("node %s is %s: its lease and grace have not ended", s.Name, s.Status)
 	}
-	notes = append(notes, fmt.Sprintf("Node %s is down. It has %s on volumes.", s.Name,
-		command.Plural(len(s.Claims), "claim")))
+	shown := &Shown{Epoch: s.Epoch}
+	shown.note("Node %s is down. It has %s on volumes.", s.Name, command.Plural(len(s.Claims), "claim"))
 	for i, l := range s.Claims {
 		if i == mostNotes {
-			return append(notes, fmt.Sprintf("%d more claims.", len(s.Claims)-i)), s.Epoch, nil
+			shown.note("%d more claims.", len(s.Claims)-i)
+			break
 		}
-		notes = append(notes, fmt.Sprintf("Volume %s of namespace %s is released: allocation %s of job %s has it.",
-			l.VolumeID, l.Namespace, command.ShortID(l.AllocID), l.JobID))
+		shown.note("Volume %s of namespace %s is released: allocation %s of job %s has it.",
+			l.VolumeID, l.Namespace, command.ShortID(l.AllocID), l.JobID)
 	}
-	return notes, s.Epoch, nil
+	return shown, nil
+}
+
+func (s *Shown) note(format string, args ...any) {
+	s.Notes = append(s.Notes, fmt.Sprintf(format, args...))
 }
 
 // describeFence tells what a fence releases. It rejects a node that no device fences, as the servers would.
-func describeFence(ctx context.Context, c *api.Client, t Target) (notes []string, epoch uint64, err error) {
-	notes, epoch, err = describeLoss(ctx, c, t)
+func describeFence(ctx context.Context, c *api.Client, t Target) (*Shown, error) {
+	shown, err := describeLoss(ctx, c, t)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	fenceable, err := Fenceable(ctx, c, t.ID)
 	if err == nil && !fenceable {
 		err = structs.Preconditionf("no fence device of the servers matches the node and covers its volumes; "+
 			"if the machine is off: %s", views.ConfirmLine(t.ID))
 	}
-	return notes, epoch, err
+	return shown, err
+}
+
+// describeDetach tells which allocations a forced detach takes the volume from.
+func describeDetach(ctx context.Context, c *api.Client, t Target) (*Shown, error) {
+	state, err := volume.ReadShown(ctx, c, volume.Release{Volume: t.ID, NodeID: t.NodeID})
+	if err != nil {
+		return nil, err
+	}
+	shown := &Shown{Notes: state.Lines, Epoch: state.Epoch, Allocs: state.Allocs}
+	return shown, nil
 }
 
 // Fenceable reports whether the servers have a device that fences a node.
@@ -154,11 +183,11 @@ var All = []Action{
 		},
 	},
 	{
-		Name: "stop-job", Title: "Stop", Back: views.JobPath,
+		Name: "stop-job", Title: "Stop", Back: views.JobPath, Destroys: true,
 		Command: command.Find(job.Commands, "stop"),
 		Line:    func(t Target) string { return structs.CommandLine(t.Namespace, "job stop", t.ID) },
 		Run: func(ctx context.Context, c *api.Client, t Target) error {
-			_, err := c.JobDeregister(ctx, t.ID, api.JobDeregisterOptions{})
+			_, err := c.On(t.Created).JobDeregister(ctx, t.ID, api.JobDeregisterOptions{})
 			return err
 		},
 	},
@@ -189,11 +218,11 @@ var All = []Action{
 		},
 	},
 	{
-		Name: "delete", Title: "Delete with its data", Back: views.VolumePath,
+		Name: "delete", Title: "Delete with its data", Back: views.VolumePath, Destroys: true,
 		Command: command.Find(volume.Commands, "delete"),
 		Line:    func(t Target) string { return structs.CommandLine(t.Namespace, "volume delete", t.ID) },
 		Run: func(ctx context.Context, c *api.Client, t Target) error {
-			return c.VolumeDelete(ctx, t.ID, api.VolumeDeletion{})
+			return c.On(t.Created).VolumeDelete(ctx, t.ID, api.VolumeDeletion{})
 		},
 	},
 	{
@@ -221,10 +250,12 @@ var All = []Action{
 		},
 	},
 	{
-		Name: "purge", Title: "Delete the node", Back: views.NodePath, Gone: true,
+		Name: "purge", Title: "Delete the node", Back: views.NodePath, Gone: true, Destroys: true,
 		Command: command.Find(node.Commands, "purge"),
 		Line:    func(t Target) string { return structs.CommandLine("", "node purge", t.ID) },
-		Run:     func(ctx context.Context, c *api.Client, t Target) error { return c.NodePurge(ctx, t.ID) },
+		Run: func(ctx context.Context, c *api.Client, t Target) error {
+			return c.On(t.Created).NodePurge(ctx, t.ID)
+		},
 	},
 	{
 		Name: "eval", Title: "Evaluate again", Back: views.JobPath,
@@ -253,17 +284,18 @@ var All = []Action{
 		Run:     func(ctx context.Context, c *api.Client, t Target) error { return c.VolumeRetry(ctx, t.ID) },
 	},
 	{
-		Name: "force-detach", Title: "Detach by force", Back: views.VolumePath,
-		Command: command.Find(volume.Commands, "detach"), Reasons: detachedReasons,
+		Name: "force-detach", Title: "Detach by force", Back: views.VolumePath, Destroys: true,
+		Command: command.Find(volume.Commands, "detach"), Reasons: detachedReasons, Notes: describeDetach,
 		Line: func(t Target) string {
 			return structs.CommandLine(t.Namespace, `volume detach -force -reason "..."`, t.ID, t.NodeID)
 		},
 		Run: func(ctx context.Context, c *api.Client, t Target) error {
-			_, err := c.VolumeDetach(ctx, t.ID, api.VolumeDetachOptions{
+			_, err := c.On(t.Created).VolumeDetach(ctx, t.ID, api.VolumeDetachOptions{
 				NodeID: t.NodeID,
 				Force:  true,
 				Reason: t.Reason,
 				By:     t.By,
+				Shown:  &structs.DetachShown{Epoch: t.Epoch, Allocs: t.Allocs},
 			})
 			return err
 		},

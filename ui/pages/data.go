@@ -81,7 +81,9 @@ type Confirmation struct {
 	Help     string
 	Command  string // does the same on the command line
 	Notes    []string
+	Created  uint64 // of the row that the caller has seen, 0 for none
 	Epoch    uint64
+	Allocs   string   // the allocations that the caller is shown, with spaces between them
 	Reasons  []string // of which the caller chooses one
 	From     string
 	Back     string // the path of the view that is shown next
