@@ -73,6 +73,7 @@ func (j jobFile) hcl() string {
 
 // volumeFile is a volume of the hostpath plugin.
 type volumeFile struct {
+	older  bool // the servers are of the released version, which has no external_name
 	id     string
 	access structs.CSIAccessMode
 	attach structs.CSIAttachmentMode
@@ -82,8 +83,12 @@ type volumeFile struct {
 
 func (v volumeFile) hcl() string {
 	// The plugin gets the ID as the name, so that its records and calls can be read.
-	text := fmt.Sprintf("id = %q\nexternal_name = %q\ntype = \"csi\"\nplugin_id = \"hostpath\"\ncapacity_min = \"16MiB\"\ncapacity_max = \"32MiB\"\n",
-		v.id, v.id)
+	name := "external_name"
+	if v.older {
+		name = "name"
+	}
+	text := fmt.Sprintf("id = %q\n%s = %q\ntype = \"csi\"\nplugin_id = \"hostpath\"\ncapacity_min = \"16MiB\"\ncapacity_max = \"32MiB\"\n",
+		v.id, name, v.id)
 	text += fmt.Sprintf("capability {\n  access_mode = %q\n  attachment_mode = %q\n}\n",
 		orDefault(v.access, structs.CSISingleNodeWriter), orDefault(v.attach, structs.CSIFileSystem))
 	if v.fsType != "" {

@@ -90,7 +90,7 @@ func (u *upgrade) fill() {
 	s.healthyNodes("hostpath", len(u.nodes))
 	for i := range u.nodes {
 		w := writer{job: "writer" + strconv.Itoa(i)}
-		s.createVolume(volumeFile{id: w.job, image: true})
+		s.createVolume(volumeFile{id: w.job, image: true, older: true})
 		s.must("job", "run", s.writeJob(jobFile{
 			name: w.job,
 			uses: []volumeUse{{source: w.job, at: "/data"}},
