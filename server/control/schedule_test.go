@@ -17,6 +17,23 @@ import (
 	"berth/structs/defaults"
 )
 
+// The wait of a lost allocation and of a replacement is by the cluster time, whatever the wall clock says.
+func TestNextEvals_WaitsInTheClusterTime(t *testing.T) {
+	w := newTestEnv(t)
+	now := time.Unix(1_000_000, 0)
+	w.addEval(&structs.Evaluation{ID: "later", WaitUntil: now.Add(time.Hour).UnixNano()})
+	for _, wall := range []time.Time{now.Add(30 * time.Hour), now.Add(-30 * time.Hour)} {
+		queue, next := nextEvals(w.Store.Read(), backoffs{}, instant{wall, now}, 9)
+		if len(queue) != 0 || !next.Equal(wall.Add(time.Hour)) {
+			t.Errorf("before its time: %v, and at %s, want %s", queue, next, wall.Add(time.Hour))
+		}
+		queue, _ = nextEvals(w.Store.Read(), backoffs{}, instant{wall, now.Add(time.Hour)}, 9)
+		if len(queue) != 1 {
+			t.Errorf("at its time: %v", queue)
+		}
+	}
+}
+
 func TestNextEvals_OrdersByPriorityThenAge(t *testing.T) {
 	w := newTestEnv(t)
 	now := time.Unix(1000, 0)

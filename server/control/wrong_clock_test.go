@@ -97,6 +97,21 @@ var irreversible = map[string]act{
 		done:  func(w *testEnv) bool { return state.Node(w.Store.Read(), "n1") == nil },
 		after: day,
 	},
+	"a replacement is placed": {
+		begin: func(w *testEnv) {
+			w.addAlloc("a1", "n1")
+			put(w, fsm.EvalUpdate, &structs.EvalUpdateRequest{
+				WriteOptions: now(),
+				Evals: []*structs.Evaluation{{
+					ID: "e", JobID: "job-a1", Status: structs.EvalPending,
+					WaitUntil: time.Now().Add(time.Hour).UnixNano(),
+				}},
+			})
+		},
+		loops: []string{"schedule"},
+		done:  func(w *testEnv) bool { return state.Eval(w.Store.Read(), "e").Status != structs.EvalPending },
+		after: time.Hour,
+	},
 	"a deployment fails": {
 		begin: func(w *testEnv) { w.addDeployment("d", time.Hour, nil) },
 		loops: []string{"deployments"},
