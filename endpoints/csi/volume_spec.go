@@ -109,6 +109,9 @@ func rowToCreate(
 	if err == nil {
 		err = csi.ResolveSnapshot(tx, v, old)
 	}
+	if err == nil {
+		err = csi.LimitToSource(tx, v, old)
+	}
 	return v, err
 }
 

@@ -56,11 +56,15 @@ func Reachable(node *structs.Node) bool {
 }
 
 // VolumeControllers returns the Controllers for a volume. They reach the place where it is or, while it does
-// not exist yet, where it has to be.
+// not exist yet, where it has to be: a copy where its source is.
 func VolumeControllers(tx *state.ReadTx, v *structs.CSIVolume) []string {
 	want := v.RequestedTopologies
-	if len(v.Topologies) > 0 {
+	source := csi.SourceTopologies(tx, v)
+	switch {
+	case len(v.Topologies) > 0:
 		want = &structs.CSITopologyRequest{Required: v.Topologies}
+	case len(source) > 0:
+		want = &structs.CSITopologyRequest{Required: source}
 	}
 	return Controllers(tx, v.PluginID, want, v.Namespace+"/"+v.ID)
 }

@@ -59,3 +59,31 @@ func SameSource(tx mvcc.Reader, s *structs.CSICloneSource) bool {
 	row := Volume(tx, s.Namespace, s.ID)
 	return row != nil && row.CreateIndex == s.CreateIndex && row.ExternalID == s.ExternalID
 }
+
+// SourceTopologies returns where the source of a copy is, which decides where the copy can be made; nil for a
+// volume that is no copy, and for a source that is everywhere or has no row.
+func SourceTopologies(tx mvcc.Reader, v *structs.CSIVolume) []*structs.CSITopology {
+	source := v.CloneSource
+	if source == nil {
+		source = CloneSource(tx, v)
+	}
+	if source == nil || source.ID == "" {
+		return nil
+	}
+	row := Volume(tx, source.Namespace, source.ID)
+	if row == nil || row.CreateIndex != source.CreateIndex {
+		return nil
+	}
+	return row.Topologies
+}
+
+// LimitToSource limits the topologies that a copy requests to those of its source. The scheduler and the
+// plugin then use only those. The error is invalid if no topology is left. old is the row before, nil for
+// none.
+func LimitToSource(tx mvcc.Reader, v, old *structs.CSIVolume) error {
+	// A creation that is repeated has the first request.
+	if old != nil && old.State == structs.VolumeCreating && v.RequestedTopologies == nil {
+		return nil
+	}
+	return limitPlaces(v, SourceTopologies(tx, v), "the volume that it copies")
+}

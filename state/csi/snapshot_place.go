@@ -7,11 +7,21 @@ import (
 	"berth/structs/snapshot"
 )
 
-// limitPlaces limits the topologies that a volume requests to those in which it can be made from a snapshot
-// (CSI spec, SNAPSHOT_ACCESSIBILITY_CONSTRAINTS). The scheduler and the plugin then use only those. A nil
-// snapshot, and one that is usable everywhere, limit nothing. The error is invalid if no topology is left.
-func limitPlaces(v *structs.CSIVolume, s *snapshot.VolumeSnapshot) error {
-	if s == nil || len(s.AccessibleTopologies) == 0 {
+// limitToSnapshot limits the topologies that a volume requests to those in which it can be made from a
+// snapshot (CSI spec, SNAPSHOT_ACCESSIBILITY_CONSTRAINTS). The scheduler and the plugin then use only those.
+// A nil snapshot, and one that is usable everywhere, limit nothing. The error is invalid if no topology is
+// left.
+func limitToSnapshot(v *structs.CSIVolume, s *snapshot.VolumeSnapshot) error {
+	if s == nil {
+		return nil
+	}
+	return limitPlaces(v, s.AccessibleTopologies, "its snapshot")
+}
+
+// limitPlaces limits the topologies that a volume requests to the usable ones; none means everywhere. of
+// names what is usable there.
+func limitPlaces(v *structs.CSIVolume, usable []*structs.CSITopology, of string) error {
+	if len(usable) == 0 {
 		return nil
 	}
 
@@ -20,15 +30,15 @@ func limitPlaces(v *structs.CSIVolume, s *snapshot.VolumeSnapshot) error {
 		asked = *v.RequestedTopologies
 	}
 	left := &structs.CSITopologyRequest{
-		Required:  common(asked.Required, s.AccessibleTopologies),
-		Preferred: common(asked.Preferred, s.AccessibleTopologies),
+		Required:  common(asked.Required, usable),
+		Preferred: common(asked.Preferred, usable),
 	}
 	switch {
 	case len(asked.Required) == 0:
-		left.Required = s.AccessibleTopologies
+		left.Required = usable
 	case len(left.Required) == 0:
-		return structs.Invalidf("volume %q: its snapshot is not usable in any topology that is required; "+
-			"require others, or use another snapshot", v.ID)
+		return structs.Invalidf("volume %q: %s is not usable in any topology that is required; "+
+			"require others, or use another source", v.ID, of)
 	}
 	v.RequestedTopologies = left
 	return nil

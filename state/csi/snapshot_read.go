@@ -119,10 +119,10 @@ func ResolveSnapshot(tx mvcc.Reader, v, old *structs.CSIVolume) error {
 		if v.RequestedTopologies == nil { // those of the row stay
 			return nil
 		}
-		return limitPlaces(v, SnapshotByExternal(tx, v.PluginID, v.SnapshotID))
+		return limitToSnapshot(v, SnapshotByExternal(tx, v.PluginID, v.SnapshotID))
 	}
 	if v.Snapshot == "" {
-		return limitPlaces(v, SnapshotByExternal(tx, v.PluginID, v.SnapshotID))
+		return limitToSnapshot(v, SnapshotByExternal(tx, v.PluginID, v.SnapshotID))
 	}
 	// A client that has read the row of a failed creation sends back both.
 	if old != nil && v.Snapshot == old.Snapshot && v.SnapshotID == old.SnapshotID {
@@ -149,5 +149,5 @@ func ResolveSnapshot(tx mvcc.Reader, v, old *structs.CSIVolume) error {
 	if v.RequestedTopologies == nil && len(s.Topologies) > 0 {
 		v.RequestedTopologies = &structs.CSITopologyRequest{Preferred: s.Topologies}
 	}
-	return limitPlaces(v, s)
+	return limitToSnapshot(v, s)
 }

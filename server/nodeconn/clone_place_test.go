@@ -1,0 +1,59 @@
+package nodeconn
+
+import (
+	"slices"
+	"testing"
+
+	"berth/state"
+	"berth/state/csi"
+	"berth/state/schema"
+	"berth/structs"
+)
+
+// A copy is made by a controller that reaches its source, whatever the request of the copy says.
+func TestVolumeControllers_OfACopyReachItsSource(t *testing.T) {
+	store := twoZones(t, &structs.CSIPluginInstance{
+		Kind:   structs.CSIKindController,
+		NodeID: "n1",
+		CSIInfo: structs.CSIInfo{
+			PluginID:       "pl",
+			Healthy:        true,
+			ControllerInfo: &structs.CSIControllerInfo{SupportsCreateDelete: true},
+		},
+	})
+	err := store.Write(store.Index()+1, func(tx *state.WriteTx) error {
+		schema.Volumes.Put(tx, &structs.CSIVolume{
+			Namespace:  "default",
+			ID:         "source",
+			ExternalID: "ext-source",
+			PluginID:   "pl",
+			State:      structs.VolumeReady,
+			Topologies: []*structs.CSITopology{at("b")},
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, required := range [][]*structs.CSITopology{nil, {at("a"), at("b")}} {
+		for _, name := range []string{"c1", "c2", "c3", "c4"} { // the name spreads the calls
+			v := &structs.CSIVolume{
+				Namespace:           "default",
+				ID:                  name,
+				PluginID:            "pl",
+				State:               structs.VolumeCreating,
+				CloneID:             "source",
+				RequestedTopologies: &structs.CSITopologyRequest{Required: required},
+			}
+			for _, recorded := range []bool{false, true} { // rows of older servers have no CloneSource
+				if recorded {
+					v.CloneSource = csi.CloneSource(store.Read(), v)
+				}
+				got := VolumeControllers(store.Read(), v)
+				if !slices.Equal(got, []string{"n2"}) {
+					t.Errorf("%s in %v: called at %v", name, required, got)
+				}
+			}
+		}
+	}
+}
