@@ -180,7 +180,7 @@ func register(c *api.Client, text string) error {
 func (j *job) createVolume(c *api.Client) error {
 	text := fmt.Sprintf(`
 id           = %[1]q
-name         = %[1]q
+external_name = %[1]q
 type         = "csi"
 plugin_id    = %[2]q
 capacity_min = "%[3]dMiB"
