@@ -108,6 +108,23 @@ func TestReportReason_ReplacesOneAheadOfTheClock(t *testing.T) {
 	})
 }
 
+// The answer after a retry is recorded although it is that of a moment before: without the record, each
+// further request would be one of the operator.
+func TestReportReason_IsRecordedAgainAfterARetry(t *testing.T) {
+	virtual(t, func(t *testing.T, w *testEnv) {
+		why := &structs.Error{Kind: structs.KindInvalid, Code: "InvalidArgument", Text: "no such path"}
+		r := reaperLoop{w.Deps}
+		for retry, want := range map[int64]bool{structs.NeverTry: true, 0: false} {
+			e := &structs.OperationError{
+				Kind: why.Kind, Code: why.Code, Time: time.Now().UnixNano(), RetryTime: retry,
+			}
+			if got := r.isReported(e, why); got != want {
+				t.Errorf("with the time %d of the next call: %t, want %t", retry, got, want)
+			}
+		}
+	})
+}
+
 func TestGrowth_IsNotDelayedByOneAheadOfTheClock(t *testing.T) {
 	virtual(t, func(t *testing.T, w *testEnv) {
 		w.growingVolume(func(v *structs.CSIVolume) { v.Grow.Max = 1 << 40 })

@@ -13,6 +13,7 @@ import (
 	"berth/state/csi"
 	"berth/state/schema"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // reaperLoop releases the claims of ended allocations whose node has not released them itself. It calls the
@@ -122,17 +123,9 @@ func (r reaperLoop) release(ctx context.Context, c *structs.CSIClaim) error {
 // reportInterval is the least time between two records of the same reason.
 const reportInterval = time.Minute
 
-// notRepeated are the plugin's error codes after which a node does not repeat the same call by itself, for
-// any number of requests to release. Another process of the plugin may accept the call.
-var notRepeated = map[string]bool{
-	"InvalidArgument":         true,
-	"Unimplemented":           true,
-	structs.CSICodeEndsPlugin: true,
-}
-
-// isRetried reports whether an operator has asked for another call since a plugin rejected one for good.
+// isRetried reports whether an operator has asked for another call since a node parked one.
 func isRetried(e *structs.OperationError) bool {
-	return e != nil && notRepeated[e.Code] && e.RetryTime != structs.NeverTry
+	return e != nil && nodecalls.ParksRelease(e.Code) && e.RetryTime != structs.NeverTry
 }
 
 // reportReason records in the claim the reason for which a node does not release a volume.
@@ -142,7 +135,7 @@ func (r reaperLoop) reportReason(ctx context.Context, c *structs.CSIClaim, why e
 	}
 
 	e := r.operationError(why, c.ReleaseError)
-	if notRepeated[e.Code] {
+	if nodecalls.ParksRelease(e.Code) {
 		e.RetryTime = structs.NeverTry
 	}
 

@@ -20,6 +20,14 @@ const (
 // unimplemented is the code of a call that the plugin does not have.
 const unimplemented = "Unimplemented"
 
+// parked are the answers after which a node makes a call that takes a volume back no more, by their gRPC
+// codes. Every other failure of such a call is Growing: only this call releases the volume.
+var parked = map[string]bool{
+	"InvalidArgument":         true,
+	unimplemented:             true,
+	structs.CSICodeEndsPlugin: true,
+}
+
 // repeats is the policy for all calls of plugins, by the kind of the failure and the RPC; "" is every other
 // RPC. The servers and the nodes ask it. Other kinds are Growing: the outcome of the call is unknown.
 //
@@ -38,6 +46,13 @@ var repeats = map[structs.Kind]map[string]Repeat{
 
 // RepeatOf returns what follows a failure of an RPC of a plugin. code is the name of its gRPC code.
 func RepeatOf(rpc string, kind structs.Kind, code string) Repeat {
+	if rpc == "NodeUnpublishVolume" || rpc == "NodeUnstageVolume" {
+		if ParksRelease(code) {
+			return GiveUp
+		}
+		return Growing
+	}
+
 	// Also the next call finds nobody who can make it, or ends him.
 	if code == unimplemented || code == structs.CSICodeEndsPlugin {
 		kind = structs.KindInvalid
@@ -51,3 +66,7 @@ func RepeatOf(rpc string, kind structs.Kind, code string) Repeat {
 	}
 	return byRPC[""]
 }
+
+// ParksRelease reports whether a node parks a call that takes a volume back after an answer with a code: it
+// makes the call again only at another process of the plugin, or if an operator requests it.
+func ParksRelease(code string) bool { return parked[code] }

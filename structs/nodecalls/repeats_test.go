@@ -9,6 +9,7 @@ import (
 func TestRepeatOf_LooksAtTheFailureAndTheCall(t *testing.T) {
 	const attach, detach = "ControllerPublishVolume", "ControllerUnpublishVolume"
 	const stage, publish = "NodeStageVolume", "NodePublishVolume"
+	const unstage, unpublish = "NodeUnstageVolume", "NodeUnpublishVolume"
 	for _, c := range []struct {
 		rpc  string
 		kind structs.Kind
@@ -36,6 +37,15 @@ func TestRepeatOf_LooksAtTheFailureAndTheCall(t *testing.T) {
 		{publish, structs.KindDenied, "PermissionDenied", GiveUp},
 		{publish, structs.KindNotFound, "NotFound", GiveUp},
 		{stage, structs.KindPrecondition, "FailedPrecondition", GiveUp},
+		{unpublish, structs.KindInvalid, "InvalidArgument", GiveUp},
+		{unstage, structs.KindInvalid, "InvalidArgument", GiveUp},
+		{unstage, structs.KindPrecondition, "Unimplemented", GiveUp},
+		{unpublish, structs.KindConflict, "AlreadyExists", Growing},
+		{unstage, structs.KindConflict, "AlreadyExists", Growing},
+		{unstage, structs.KindDenied, "PermissionDenied", Growing},
+		{unstage, structs.KindInvalid, "OutOfRange", Growing},
+		{unpublish, structs.KindInvalid, "", Growing},
+		{unpublish, structs.KindPrecondition, structs.CSICodeEndsPlugin, GiveUp},
 	} {
 		if got := RepeatOf(c.rpc, c.kind, c.code); got != c.want {
 			t.Errorf("%s, %s %s: %d, want %d", c.rpc, c.kind, c.code, got, c.want)

@@ -5,17 +5,14 @@ package parking
 
 import (
 	"maps"
-	"slices"
 	"sync"
 
 	"berth/csi"
+	"berth/structs/nodecalls"
 )
 
-// codes are the answers after which a call is parked.
-var codes = []string{"InvalidArgument", "Unimplemented"}
-
-// Parks reports whether an answer of a plugin parks the call.
-func Parks(err error) bool { return slices.Contains(codes, csi.Code(err)) }
+// Parks reports whether an answer of a plugin parks the call: see nodecalls.ParksRelease.
+func Parks(err error) bool { return nodecalls.ParksRelease(csi.Code(err)) }
 
 // Call names a call that takes a volume back.
 type Call struct {
