@@ -1,4 +1,4 @@
-package timekeeper
+package server
 
 import (
 	"context"
@@ -18,8 +18,8 @@ import (
 	"berth/structs/admin"
 )
 
-// cluster is a state with the cluster time, and wall clocks that a test sets.
-type cluster struct {
+// keptCluster is a state with the cluster time, and wall clocks that a test sets.
+type keptCluster struct {
 	store *state.Store
 	fsm   *fsm.FSM
 	index uint64
@@ -27,17 +27,17 @@ type cluster struct {
 	agree atomic.Bool
 }
 
-func (c *cluster) Propose(_ context.Context, entry []byte) (uint64, any, error) {
+func (c *keptCluster) Propose(_ context.Context, entry []byte) (uint64, any, error) {
 	c.index++
 	return c.index, c.fsm.Apply(&raft.Log{Index: c.index, Type: raft.LogCommand, Data: entry}), nil
 }
 
 // lead begins a leadership.
-func (c *cluster) lead() (now *clock.Cluster, stop func()) {
+func (c *keptCluster) lead() (now *clock.Cluster, stop func()) {
 	now = clock.New(boottime.Monotonic(), func() *admin.ClusterTime {
 		return clustertime.Of(c.store.Read())
 	})
-	k := Keeper{
+	k := keeper{
 		Store:      c.store,
 		Clock:      now,
 		Proposer:   c,
@@ -47,16 +47,16 @@ func (c *cluster) lead() (now *clock.Cluster, stop func()) {
 		Logger:     hclog.NewNullLogger(),
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	k.Begin(ctx)
+	k.begin(ctx)
 	ended := make(chan struct{})
-	go func() { defer close(ended); k.Run(ctx) }()
+	go func() { defer close(ended); k.run(ctx) }()
 	return now, func() { cancel(); <-ended }
 }
 
 func TestKeeper_FollowsClocksThatWereSetAfterTheQuarantine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := state.New()
-		c := &cluster{store: store, fsm: fsm.New(store), index: 100}
+		c := &keptCluster{store: store, fsm: fsm.New(store), index: 100}
 		c.agree.Store(true)
 		_, stop := c.lead()
 		pass := func(d time.Duration) {
