@@ -58,6 +58,7 @@ type search struct {
 var (
 	quickSearches = []search{
 		{"servers", Root + "topology", findServers},
+		{"differences between servers", Root + "topology", findDifferences},
 		{"archives", Root + "topology", findArchives},
 		{"nodes", Root + "nodes?show=unready", findNodes},
 		{"plugins", Root + "plugins", findPlugins},
@@ -142,9 +143,18 @@ func findServers(ctx context.Context, c *api.Client) (f found, err error) {
 		}
 	}
 
+	return f, nil
+}
+
+// findDifferences asks the leader, which compares the servers. Without a leader, or the right to ask it, no
+// difference is known: the search for servers says what is wrong.
+func findDifferences(ctx context.Context, c *api.Client) (f found, err error) {
 	health, _, err := c.AutopilotHealth(ctx, nil)
+	if structs.IsKind(err, structs.KindUnavailable) || structs.IsKind(err, structs.KindDenied) {
+		return f, nil
+	}
 	if err != nil {
-		return f, nil // without a leader, or the right to ask it, no difference is known
+		return f, err
 	}
 	for _, d := range health.Differences {
 		f.problems = append(f.problems, views.DifferenceProblem(d))

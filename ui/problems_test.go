@@ -25,6 +25,7 @@ func quietCluster(servers *apitest.Caller) {
 	apitest.Answer(servers, structs.DeploymentList, structs.DeploymentListResponse{})
 	apitest.Answer(servers, structs.AllocList, structs.AllocListResponse{})
 	apitest.Answer(servers, volumeusage.List, volumeusage.VolumeUsageResponse{})
+	apitest.Answer(servers, admin.AutopilotHealth, admin.AutopilotHealthResponse{})
 }
 
 func TestProblems_SaysThatNothingIsWrong(t *testing.T) {
