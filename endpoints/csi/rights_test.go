@@ -1,6 +1,7 @@
 package csi_test
 
 import (
+	"reflect"
 	"testing"
 	"testing/synctest"
 
@@ -55,6 +56,39 @@ func TestVolumeCreate_PinsTheSourceOfACopy(t *testing.T) {
 		if pinned[id] != want || row.CloneSource == nil || *row.CloneSource != want {
 			t.Errorf("%s: got %+v while it is made and %+v then, want %+v", id, pinned[id], row.CloneSource, want)
 		}
+	}
+}
+
+// A copy is made where its source is, and is rejected where a request excludes that place.
+func TestVolumeCreate_LimitsACopyToThePlaceOfItsSource(t *testing.T) {
+	s := newServer(t)
+	s.AddNode("n1", "a")
+	s.AddNode("n2", "b")
+	reg := endpointstest.Registration("n1")
+	reg.CSI[0].ControllerInfo.SupportsClone = true
+	must(s, structs.NodeRegister, reg)
+	zone := func(name string) []*structs.CSITopology {
+		return []*structs.CSITopology{{Segments: map[string]string{"zone": name}}}
+	}
+	stop := s.runLeader(func(v *structs.CSIVolume) *structs.CSIVolumeOutcome {
+		o := created(v)
+		o.Topologies = zone("a")
+		return o
+	})
+	defer stop()
+	must(s, structs.CSIVolumeCreate, registerRequest(testVolume("source")))
+
+	elsewhere := testVolume("elsewhere")
+	elsewhere.CloneID = "source"
+	elsewhere.RequestedTopologies = &structs.CSITopologyRequest{Required: zone("b")}
+	rejected(s, structs.KindInvalid, structs.CSIVolumeCreate, registerRequest(elsewhere))
+
+	beside := testVolume("beside")
+	beside.CloneID = "source"
+	must(s, structs.CSIVolumeCreate, registerRequest(beside))
+	got := statecsi.Volume(s.Store.Read(), "default", "beside").RequestedTopologies
+	if got == nil || !reflect.DeepEqual(got.Required, zone("a")) {
+		t.Errorf("the copy is requested in %+v", got)
 	}
 }
 
