@@ -66,7 +66,8 @@ func (l *leaseWatch) check(m *member, now time.Time) {
 		alloc := strings.TrimSuffix(filepath.Base(path), ".ended")
 		led, well := l.led, l.well[m]
 		if !led.IsZero() && !well.IsZero() && now.Sub(led) > needlessAfter && now.Sub(well) > needlessAfter {
-			l.w.violate(guarantees.NeedlessEnd, "%s has ended allocation %s; there is a leader for %s, and the node is well for %s",
+			l.w.violate(guarantees.NeedlessEnd,
+				"%s has ended allocation %s; there is a leader for %s, and the node is well for %s",
 				m.name, alloc, now.Sub(led), now.Sub(well))
 		}
 	}

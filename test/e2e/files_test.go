@@ -87,8 +87,8 @@ func (v volumeFile) hcl() string {
 	if v.older {
 		name = "name"
 	}
-	text := fmt.Sprintf("id = %q\n%s = %q\ntype = \"csi\"\nplugin_id = \"hostpath\"\ncapacity_min = \"16MiB\"\ncapacity_max = \"32MiB\"\n",
-		v.id, name, v.id)
+	text := fmt.Sprintf("id = %q\n%s = %q\n", v.id, name, v.id)
+	text += "type = \"csi\"\nplugin_id = \"hostpath\"\ncapacity_min = \"16MiB\"\ncapacity_max = \"32MiB\"\n"
 	text += fmt.Sprintf("capability {\n  access_mode = %q\n  attachment_mode = %q\n}\n",
 		orDefault(v.access, structs.CSISingleNodeWriter), orDefault(v.attach, structs.CSIFileSystem))
 	if v.fsType != "" {
