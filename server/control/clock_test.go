@@ -3,6 +3,7 @@ package control
 import (
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"berth/fsm"
@@ -54,12 +55,14 @@ func TestControllerCall_AheadOfTheClockIsMadeElsewhereAfterItsTime(t *testing.T)
 				w.setStatus("n1", structs.NodeDown)
 				w.setStatus("n2", structs.NodeDown)
 				w.unclaim("v", "a1")
+				synctest.Wait() // a step that has read the row without the record ends while nobody can be called
 				put(w, fsm.CallNote, &structs.CSICallNote{
 					VolumeID: "v",
 					NodeID:   "n3",
 					RowIndex: w.attachment("v", "n3").CreateIndex,
 					Call:     &structs.CSICall{NodeID: "n1", Op: opDetach, Time: ahead()},
 				})
+				synctest.Wait()
 				w.setStatus("n2", structs.NodeReady)
 				after(outcomeWait - checkInterval)
 				if got := nodesOf(w.called(detachMethod)); len(got) > 0 {
