@@ -80,8 +80,18 @@ func TestOperatorCertificate_HasABoundedLife(t *testing.T) {
 	} {
 		req := operatorRequest(t, ann(), admin.OperatorRoot)
 		req.TTL = ttl
-		before := r.consensus.LastIndex()
-		answer, err := rpc.Call(t.Context(), r, admin.OperatorCertificate, req)
+		var answer *admin.OperatorCertificateResponse
+		var err error
+		ask := func() (entries uint64) {
+			before := r.consensus.LastIndex()
+			answer, err = rpc.Call(t.Context(), r, admin.OperatorCertificate, req)
+			return r.consensus.LastIndex() - before
+		}
+		// The leader makes entries of its own, a few at its begin and one each 20 seconds.
+		entries := ask()
+		for tries := 1; entries > 0 && tries < 10; tries++ {
+			entries = ask()
+		}
 		if want == 0 {
 			if !structs.IsKind(err, structs.KindInvalid) {
 				t.Errorf("%s: %v; expected invalid", ttl, err)
@@ -92,8 +102,8 @@ func TestOperatorCertificate_HasABoundedLife(t *testing.T) {
 			t.Fatal(err)
 		}
 		checkOperator(t, answer, authority, want)
-		if r.consensus.LastIndex() != before || answer.Index == 0 {
-			t.Errorf("it made an entry of the log, or its index is 0")
+		if entries != 0 || answer.Index == 0 {
+			t.Errorf("it made %d entries of the log, and its index is %d", entries, answer.Index)
 		}
 	}
 }
