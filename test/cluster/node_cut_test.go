@@ -33,9 +33,9 @@ func TestNode_WorksThroughTheFollowers(t *testing.T) {
 	c.AddNode("n2", storage, cluster.WithPlugin(cluster.Plugin{ID: "p", Controller: true}))
 	cluster.Must(c, leader, structs.CSIVolumeCreate, &structs.CSIVolumeRegisterRequest{
 		Volumes: []*structs.CSIVolume{{
-			ID:       "v",
-			Name:     "v",
-			PluginID: "p",
+			ID:           "v",
+			ExternalName: "v",
+			PluginID:     "p",
 			RequestedCapabilities: []*structs.CSIVolumeCapability{{
 				AccessMode:     structs.CSISingleNodeWriter,
 				AttachmentMode: structs.CSIFileSystem,
