@@ -33,6 +33,16 @@ func autopilotCalls() map[string]routeCall {
 				},
 			},
 		},
+		"GET /v1/operator/clock": {
+			path:    "/v1/operator/clock",
+			rpc:     "Operator.Clock",
+			request: &structs.QueryRequest{},
+		},
+		"PUT /v1/operator/clock/accept": {
+			path:    "/v1/operator/clock/accept",
+			rpc:     "Operator.ClockAccept",
+			request: &admin.ClockAcceptRequest{},
+		},
 		"GET /v1/operator/autopilot/health": {
 			path:    "/v1/operator/autopilot/health",
 			rpc:     "Operator.ServerHealth",

@@ -142,7 +142,8 @@ func TestAudit_EachChangeNamesItsObject(t *testing.T) {
 	s.Raft.Proposed = structs.Unavailablef("nothing is proposed")
 	whole := map[string]bool{
 		"System.GarbageCollect": true, "Operator.SchedulerSetConfiguration": true, "Keyring.Rotate": true,
-		"Operator.AutopilotSetConfiguration": true, "Authority.Replace": true, "ACL.Bootstrap": true,
+		"Operator.AutopilotSetConfiguration": true, "Operator.ClockAccept": true,
+		"Authority.Replace": true, "ACL.Bootstrap": true,
 		"ACL.SetMode":      true,
 		"JoinToken.Create": true, "Certificate.Sign": true,
 		// Their secrets alone name the tokens.

@@ -22,6 +22,26 @@ func (s statuses) health(context.Context, *structs.QueryRequest) (*admin.Autopil
 	return s.Autopilot.Health()
 }
 
+// clocks is known to the leader alone, which asks the other servers.
+func (s statuses) clocks(ctx context.Context, _ *structs.QueryRequest) (*admin.ClockResponse, error) {
+	if s.Clocks == nil {
+		return nil, structs.Unavailablef("this server does not lead")
+	}
+	return s.Clocks.ReadClocks(ctx), nil
+}
+
+// acceptClock is the word of an operator that the clock of the leader is right.
+func (s statuses) acceptClock(
+	ctx context.Context,
+	_ *admin.ClockAcceptRequest,
+	_ *structs.Empty,
+) (uint64, error) {
+	if s.Clocks == nil {
+		return 0, structs.Unavailablef("this server does not lead")
+	}
+	return s.Clocks.AcceptClock(ctx)
+}
+
 // autopilotConfig returns the defaults while nobody has set a configuration.
 func (statuses) autopilotConfig(
 	tx *state.ReadTx,

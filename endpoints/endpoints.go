@@ -256,6 +256,8 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		read(e, identity.Keys, publicKeys, e.ids.Keys),
 		local(e, admin.KeyringStatusGet, rights.OperatorRead, e.RootKeys.Status),
 		call(e, admin.AutopilotHealth, rights.OperatorRead, status.health),
+		call(e, admin.ClockGet, rights.OperatorRead, status.clocks),
+		write(e, admin.ClockAccept, rights.OperatorWrite, status.acceptClock),
 		read(e, admin.AutopilotConfigGet, rights.OperatorRead, status.autopilotConfig),
 		write(e, admin.AutopilotConfigSet, rights.OperatorWrite, status.setAutopilotConfig),
 

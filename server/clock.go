@@ -2,12 +2,12 @@ package server
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/go-metrics"
-	"github.com/hashicorp/raft"
 
 	"berth/fsm"
 	"berth/internal/backoff"
@@ -25,11 +25,12 @@ const clockInterval = 20 * time.Second
 
 // keeper advances the cluster time while this server leads, by the rule of package clustertime.
 type keeper struct {
-	Store      *state.Store
-	Clock      *clock.Cluster
-	Proposer   fsm.Proposer
-	Wall       func() time.Time
-	Agree      func(ctx context.Context) bool // whether most servers have the wall clock of this one
+	Store    *state.Store
+	Clock    *clock.Cluster
+	Proposer fsm.Proposer
+	Wall     func() time.Time
+	// Clocks compares the wall clocks of all servers with that of this one.
+	Clocks     func(ctx context.Context) []*admin.ServerClock
 	Quarantine time.Duration
 	Logger     hclog.Logger
 }
@@ -45,22 +46,34 @@ func (k keeper) run(ctx context.Context) {
 func (k keeper) begin(ctx context.Context) { k.advance(ctx, true) }
 
 func (k keeper) advance(ctx context.Context, first bool) {
+	var clocks []*admin.ServerClock
+	if !first { // nothing acts while the first entry waits
+		clocks = k.Clocks(ctx) // before the look: the answers take time
+	}
 	old, passed := k.Clock.Look()
 	r := clustertime.Reading{
 		Wall:       k.Wall().UnixNano(),
 		Passed:     passed,
 		First:      first,
+		Agreed:     mostAgree(clocks),
 		Quarantine: k.Quarantine,
 	}
 	if old == nil {
 		r.Newest = clustertime.Newest(k.Store.Read(), r.Wall)
 	}
 	row := clustertime.Advance(old, r)
-	if clustertime.Far(row.Ahead) && (!first || old == nil) { // the others are asked only then
-		r.Agreed = k.Agree(ctx)
+	if first && old == nil && clustertime.Far(row.Ahead) { // a new cluster time begins by the word of most
+		r.Agreed = mostAgree(k.Clocks(ctx))
 		row = clustertime.Advance(old, r)
 	}
-	p := &admin.ClusterTimeRequest{Clock: row}
+	before := clustertime.Wrong(k.Store.Read())
+	p := &admin.ClusterTimeRequest{
+		Clock: row,
+		Wrong: before,
+	}
+	if !first {
+		p.Wrong = clustertime.Differing(before, clocks, row.Ahead)
+	}
 	if old != nil {
 		p.RowIndex = old.ModifyIndex
 	}
@@ -74,6 +87,7 @@ func (k keeper) advance(ctx context.Context, first bool) {
 		return
 	}
 	k.tell(old, &row)
+	k.tellServers(before, p.Wrong)
 }
 
 // tell names a change of the difference of the clocks. old is nil for a new cluster time.
@@ -82,7 +96,6 @@ func (k keeper) tell(old, row *admin.ClusterTime) {
 	if old == nil {
 		return
 	}
-	behind := row.Ahead < -clustertime.Tolerance
 	switch {
 	case row.Since != 0 && old.Since == 0:
 		k.Logger.Error("the clock of this server was set, or the servers were off: nothing is deleted by it "+
@@ -93,9 +106,27 @@ func (k keeper) tell(old, row *admin.ClusterTime) {
 			"by", time.Duration(row.Time-old.Time))
 	case row.Since == 0 && old.Since != 0:
 		k.Logger.Info("the clock of the leader is right again", "ahead", row.Ahead)
-	case behind && old.Ahead >= -clustertime.Tolerance:
-		k.Logger.Error("the clock of this server is behind the cluster time: set it right",
-			"behind", -row.Ahead)
+	}
+}
+
+// tellServers names the servers whose clocks begin to differ from the cluster time, and those that no longer
+// do.
+func (k keeper) tellServers(before, now []admin.WrongClock) {
+	metrics.SetGauge([]string{"cluster_time", "wrong_clocks"}, float32(len(now)))
+	has := func(all []admin.WrongClock, id string) bool {
+		return slices.ContainsFunc(all, func(c admin.WrongClock) bool { return c.ServerID == id })
+	}
+	for _, c := range now {
+		if !has(before, c.ServerID) {
+			k.Logger.Error("the clock of a server differs from the cluster time: set it right",
+				"server", c.Server, "server_id", c.ServerID, "ahead", c.Ahead.Round(time.Second))
+		}
+	}
+	for _, c := range before {
+		if !has(now, c.ServerID) {
+			k.Logger.Info("the clock of a server is right again, or the server is gone",
+				"server", c.Server, "server_id", c.ServerID)
+		}
 	}
 }
 
@@ -106,7 +137,7 @@ func (s *Server) keeper() keeper {
 		Clock:      s.clock,
 		Proposer:   s,
 		Wall:       time.Now,
-		Agree:      s.clocksAgree,
+		Clocks:     s.readClocks,
 		Quarantine: s.cfg.ClockQuarantine,
 		Logger:     s.logger.Named("clock"),
 	}
@@ -123,37 +154,97 @@ func (s *Server) followClock(ctx context.Context) {
 	}
 }
 
-// clocksAgree reports whether most servers with a vote have the wall clock of this one. One that does not
-// answer does not agree.
-func (s *Server) clocksAgree(ctx context.Context) bool {
+// readClocks compares the wall clocks of the servers with that of this one.
+func (s *Server) readClocks(ctx context.Context) []*admin.ServerClock {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	var calls sync.WaitGroup
-	var mu sync.Mutex
-	voters, agree := 0, 0
-	for _, peer := range s.consensus.GetConfiguration().Configuration().Servers {
-		if peer.Suffrage != raft.Voter {
+	var clocks []*admin.ServerClock
+	for _, server := range s.Configuration() {
+		c := &admin.ServerClock{
+			ID:      server.ID,
+			Name:    server.Node,
+			Address: server.Address,
+			Leader:  server.ID == s.id,
+			Voter:   server.Voter,
+		}
+		clocks = append(clocks, c)
+		if !c.Leader {
+			calls.Go(func() { s.readClock(ctx, c) })
+		}
+	}
+	calls.Wait()
+	return clocks
+}
+
+// readClock compares the wall clock of a server with that of this one.
+func (s *Server) readClock(ctx context.Context, c *admin.ServerClock) {
+	asked := time.Now()
+	stats, err := rpc.Call(ctx, s.pool.At(c.Address), admin.StatusRaftStats, &structs.QueryRequest{})
+	switch {
+	case err != nil:
+		c.Fault = structs.Cut(err.Error(), structs.MaxText)
+	case stats.Wall == 0:
+		c.Fault = "the server is too old to tell it"
+	default:
+		c.Ahead = time.Unix(0, stats.Wall).Sub(asked)
+	}
+}
+
+// mostAgree reports whether most servers with a vote have the wall clock of the leader. One that does not
+// answer does not agree.
+func mostAgree(clocks []*admin.ServerClock) bool {
+	voters := 0
+	agree := 0
+	for _, c := range clocks {
+		if !c.Voter {
 			continue
 		}
 		voters++
-		calls.Go(func() {
-			if string(peer.ID) == s.id || s.hasClock(ctx, string(peer.Address)) {
-				mu.Lock()
-				defer mu.Unlock()
-				agree++
-			}
-		})
+		if c.Right(clustertime.Tolerance) {
+			agree++
+		}
 	}
-	calls.Wait()
 	return 2*agree > voters
 }
 
-// hasClock reports whether the server at an address has the wall clock of this one.
-func (s *Server) hasClock(ctx context.Context, address string) bool {
-	asked := time.Now()
-	stats, err := rpc.Call(ctx, s.pool.At(address), admin.StatusRaftStats, &structs.QueryRequest{})
-	if err != nil || stats.Wall == 0 {
-		return false
+// ReadClocks returns the clocks of the servers while this one leads.
+func (s *Server) ReadClocks(ctx context.Context) *admin.ClockResponse {
+	row, _ := s.clock.Look()
+	return &admin.ClockResponse{
+		ClusterTime: row,
+		Now:         s.clock.Now().UnixNano(),
+		Wall:        time.Now().UnixNano(),
+		Quarantine:  s.cfg.ClockQuarantine,
+		Servers:     s.readClocks(ctx),
 	}
-	return time.Unix(0, stats.Wall).Sub(asked).Abs() <= clustertime.Tolerance
+}
+
+// AcceptClock makes the cluster time that of the wall clock of this server. The error is precondition if most
+// servers have another one, and conflict if the cluster time was advanced meanwhile.
+func (s *Server) AcceptClock(ctx context.Context) (index uint64, err error) {
+	clocks := s.readClocks(ctx)
+	if !mostAgree(clocks) {
+		return 0, structs.Preconditionf("most servers do not have the clock of the leader within %s: set the "+
+			"clocks right, and see `berth operator clock status`", clustertime.Tolerance)
+	}
+	old, passed := s.clock.Look()
+	if old == nil {
+		return 0, structs.Preconditionf("there is no cluster time yet: update all servers first")
+	}
+	row := clustertime.Accept(old, clustertime.Reading{Wall: time.Now().UnixNano(), Passed: passed})
+	index, err = fsm.Propose(ctx, s, fsm.ClusterTimeSet, &admin.ClusterTimeRequest{
+		Clock:    row,
+		RowIndex: old.ModifyIndex,
+		Wrong:    clustertime.Differing(clustertime.Wrong(s.store.Read()), clocks, 0),
+	})
+	if err != nil {
+		return index, err
+	}
+	if now, _ := s.clock.Look(); now == nil || now.ModifyIndex < index {
+		return index, structs.Conflictf("the cluster time was advanced meanwhile; accept the clock again")
+	}
+	s.logger.Warn("the cluster time is that of the clock by the word of an operator",
+		"by", time.Duration(row.Time-old.Time).Round(time.Second))
+	return index, nil
 }

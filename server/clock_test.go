@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -12,9 +13,11 @@ import (
 
 	"berth/fsm"
 	"berth/internal/boottime"
+	"berth/rpc"
 	"berth/server/clock"
 	"berth/state"
 	"berth/state/clustertime"
+	"berth/structs"
 	"berth/structs/admin"
 )
 
@@ -25,11 +28,26 @@ type keptCluster struct {
 	index uint64
 	ahead atomic.Int64 // of the wall clock of the leader
 	agree atomic.Bool
+	delay atomic.Int64 // of the answers of the others
 }
 
 func (c *keptCluster) Propose(_ context.Context, entry []byte) (uint64, any, error) {
 	c.index++
 	return c.index, c.fsm.Apply(&raft.Log{Index: c.index, Type: raft.LogCommand, Data: entry}), nil
+}
+
+// clocks are those of a leader and of two other servers.
+func (c *keptCluster) clocks() []*admin.ServerClock {
+	time.Sleep(time.Duration(c.delay.Load()))
+	all := []*admin.ServerClock{{ID: "a", Name: "a.global", Leader: true, Voter: true}}
+	for _, id := range []string{"b", "c"} {
+		other := &admin.ServerClock{ID: id, Name: id + ".global", Voter: true}
+		if !c.agree.Load() {
+			other.Ahead = -time.Duration(c.ahead.Load())
+		}
+		all = append(all, other)
+	}
+	return all
 }
 
 // lead begins a leadership.
@@ -42,7 +60,7 @@ func (c *keptCluster) lead() (now *clock.Cluster, stop func()) {
 		Clock:      now,
 		Proposer:   c,
 		Wall:       func() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) },
-		Agree:      func(context.Context) bool { return c.agree.Load() },
+		Clocks:     func(context.Context) []*admin.ServerClock { return c.clocks() },
 		Quarantine: time.Hour,
 		Logger:     hclog.NewNullLogger(),
 	}
@@ -93,4 +111,128 @@ func TestKeeper_FollowsClocksThatWereSetAfterTheQuarantine(t *testing.T) {
 		pass(3 * time.Hour)
 		want("when the clocks are set back", 30*time.Hour-18*time.Minute)
 	})
+}
+
+// A server that does not answer does not slow the cluster time down, also while the leader's clock is wrong.
+func TestKeeper_CountsTheTimeOfItsQuestions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := state.New()
+		c := &keptCluster{store: store, fsm: fsm.New(store), index: 100}
+		now, stop := c.lead()
+		defer stop()
+		c.delay.Store(int64(5 * time.Second))
+		c.ahead.Store(int64(30 * time.Hour))
+		time.Sleep(time.Hour)
+		if behind := time.Until(now.Now()); behind.Abs() > time.Second {
+			t.Errorf("after an hour the cluster time is ahead by %s", behind)
+		}
+	})
+}
+
+// The servers whose clocks differ are in the state, also while the next leader has not asked them yet.
+func TestKeeper_NamesServersWhoseClocksDiffer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := state.New()
+		c := &keptCluster{store: store, fsm: fsm.New(store), index: 100}
+		_, stop := c.lead()
+		defer func() { stop() }()
+		check := func(when string, want ...string) {
+			t.Helper()
+			var got []string
+			for _, w := range clustertime.Wrong(store.Read()) {
+				got = append(got, w.Server+" is "+w.String())
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%s: %q, want %q", when, got, want)
+			}
+		}
+		pass := func() { time.Sleep(time.Minute); synctest.Wait() }
+
+		pass()
+		check("at the beginning")
+		c.ahead.Store(int64(30 * time.Hour)) // of the leader alone
+		pass()
+		check("when it was set", "a.global is 30h0m0s ahead of the cluster time")
+		stop()
+		_, stop = c.lead()
+		check("after an election", "a.global is 30h0m0s ahead of the cluster time")
+		c.agree.Store(true)
+		pass()
+		check("when all were set", "a.global is 30h0m0s ahead of the cluster time",
+			"b.global is 30h0m0s ahead of the cluster time", "c.global is 30h0m0s ahead of the cluster time")
+		c.ahead.Store(0)
+		pass()
+		check("when they are right again")
+	})
+}
+
+// behind sets the cluster time back, as if the server had been off.
+func (r *running) behind(d time.Duration) {
+	r.t.Helper()
+	at := time.Now().Add(-d).UnixNano()
+	r.until("the cluster time is set", func() bool {
+		row := clustertime.Of(r.store.Read())
+		if row == nil {
+			return false
+		}
+		_, err := fsm.Propose(r.t.Context(), r, fsm.ClusterTimeSet, &admin.ClusterTimeRequest{
+			Clock:    admin.ClusterTime{Time: at},
+			RowIndex: row.ModifyIndex,
+		})
+		return err == nil && clustertime.Of(r.store.Read()).Time == at
+	})
+}
+
+// A server that was off for a week goes on with its cluster time until an operator accepts its clock.
+func TestClock_IsAcceptedByAnOperator(t *testing.T) {
+	r := run(t, testConfig(t))
+	const week = 7 * 24 * time.Hour
+	r.behind(week)
+	r.register("j")
+	submitted := time.Unix(0, state.Job(r.store.Read(), "default", "j").SubmitTime)
+	if late := time.Since(submitted) - week; late.Abs() > time.Hour {
+		t.Errorf("the job is of %s, a week ago it was %s", submitted, time.Now().Add(-week))
+	}
+
+	read := func() *admin.ClockResponse {
+		t.Helper()
+		got, err := rpc.Call(t.Context(), r, admin.ClockGet, &structs.QueryRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	got := read()
+	if off := time.Duration(got.Wall-got.Now) - week; off.Abs() > time.Hour || len(got.Servers) != 1 ||
+		!got.Servers[0].Leader || !got.Servers[0].Right(0) || got.ClusterTime == nil {
+		t.Errorf("got %+v", got)
+	}
+	_, err := rpc.Call(t.Context(), r, admin.ClockAccept, &admin.ClockAcceptRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got = read()
+	if off := time.Duration(got.Wall - got.Now); off.Abs() > time.Hour || len(got.ClusterTime.Jumps) != 1 {
+		t.Errorf("accepted: %s, %+v", off, got.ClusterTime)
+	}
+}
+
+func TestMostAgree_CountsServersThatAnswer(t *testing.T) {
+	self := &admin.ServerClock{Voter: true, Leader: true}
+	same := &admin.ServerClock{Voter: true, Ahead: -clustertime.Tolerance}
+	other := &admin.ServerClock{Voter: true, Ahead: clustertime.Tolerance + 1}
+	silent := &admin.ServerClock{Voter: true, Fault: "no answer"}
+	reader := &admin.ServerClock{}
+	far := &admin.ServerClock{Ahead: clustertime.Tolerance + 1}
+	for want, all := range map[bool][][]*admin.ServerClock{
+		true: {{self}, {self, same}, {self, same, other}, {self, same, silent}, {self, far, far}},
+		false: {nil, {self, other}, {self, silent}, {self, other, silent}, {self, same, other, silent},
+			{self, other, reader}},
+	} {
+		for _, clocks := range all {
+			if got := mostAgree(clocks); got != want {
+				t.Errorf("%+v: %t", clocks, got)
+			}
+		}
+	}
 }

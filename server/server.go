@@ -218,6 +218,7 @@ func endpointDeps(s *Server, logger hclog.Logger) core.Deps {
 		RaftMultiplier: cfg.RaftMultiplier,
 		Level:          s.level,
 		Clock:          s.clock,
+		Clocks:         s,
 		Drains:         &s.drains,
 		Keys:           s.keys,
 		RootKeys:       s.rootKeys,

@@ -98,6 +98,7 @@ func checkAllIndexes(c *check.Report) {
 	check.Indexes(c, schema.LeaseBounds)
 	check.Indexes(c, schema.AutopilotConfig)
 	check.Indexes(c, schema.ClusterTimes)
+	check.Indexes(c, schema.WrongClocks)
 	check.Indexes(c, schema.SecretsMarks)
 	check.Indexes(c, schema.FenceRuns)
 	check.Indexes(c, schema.FenceOrders)

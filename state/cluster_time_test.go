@@ -77,6 +77,39 @@ func TestClusterTimeSet_FollowsTheRow(t *testing.T) {
 	}
 }
 
+// The row of a server whose clock differs changes only with the difference, and goes with it.
+func TestClusterTimeSet_KeepsTheServersWhoseClocksDiffer(t *testing.T) {
+	w := newFixture(t)
+	set := func(wrong ...admin.WrongClock) (rows []admin.WrongClock) {
+		t.Helper()
+		p := &admin.ClusterTimeRequest{Clock: admin.ClusterTime{Time: 1}, Wrong: wrong}
+		if old := clustertime.Of(w.s.Read()); old != nil {
+			p.RowIndex = old.ModifyIndex
+		}
+		do(w, clustertime.Put, p)
+		return clustertime.Wrong(w.s.Read())
+	}
+	wrong := func(id string, ahead time.Duration) admin.WrongClock {
+		return admin.WrongClock{ServerID: id, Server: id + ".global", Ahead: ahead}
+	}
+
+	first := set(wrong("a", time.Hour), wrong("b", -time.Hour))
+	if len(first) != 2 || first[0].Ahead != time.Hour || first[1].Server != "b.global" {
+		t.Fatalf("got %+v", first)
+	}
+	second := set(wrong("a", time.Hour+time.Second), wrong("b", time.Hour))
+	if len(second) != 2 || second[0] != first[0] || second[1].Ahead != time.Hour {
+		t.Errorf("after %+v: %+v", first, second)
+	}
+	do(w, clustertime.Put, &admin.ClusterTimeRequest{Clock: admin.ClusterTime{Time: 5}}) // of a former leader
+	if got := clustertime.Wrong(w.s.Read()); len(got) != 2 {
+		t.Errorf("an entry that counts for nothing leaves %+v", got)
+	}
+	if got := set(wrong("b", time.Hour)); len(got) != 1 || got[0] != second[1] {
+		t.Errorf("one is right again: %+v", got)
+	}
+}
+
 // The schedule of a job begins with its registration by the wall clock, which it follows.
 func TestPeriodicLaunch_BeginsByTheWallClock(t *testing.T) {
 	w := newFixture(t)

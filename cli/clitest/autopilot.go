@@ -39,12 +39,41 @@ func (w *Cluster) answerAutopilot() {
 			return &admin.AutopilotConfigSetResponse{Updated: true}, nil
 		})
 
+	apitest.On(w.Caller, admin.ClockGet, readClocks)
+	apitest.On(w.Caller, admin.ClockAccept,
+		func(context.Context, *admin.ClockAcceptRequest) (*structs.Empty, error) {
+			return &structs.Empty{}, nil
+		})
+
 	apitest.On(w.Caller, admin.AutopilotHealth,
 		func(context.Context, *structs.QueryRequest) (*admin.AutopilotHealthResponse, error) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			return serversOfTwo(config.MinQuorum <= 2), nil
 		})
+}
+
+// readClocks returns the clocks of three servers, of which the leader and a second one were off for a week.
+func readClocks(context.Context, *structs.QueryRequest) (*admin.ClockResponse, error) {
+	const week = 7 * 24 * time.Hour
+	now := time.Unix(1_800_000_000, 0)
+	return &admin.ClockResponse{
+		ClusterTime: &admin.ClusterTime{
+			Time:   now.UnixNano(),
+			Ahead:  week,
+			Since:  now.Add(-20 * time.Minute).UnixNano(),
+			Agreed: now.Add(-20 * time.Minute).UnixNano(),
+		},
+		Now:        now.UnixNano(),
+		Wall:       now.Add(week).UnixNano(),
+		Quarantine: time.Hour,
+		Servers: []*admin.ServerClock{
+			{ID: "s1", Name: "s1.global", Address: "10.0.0.1:4747", Leader: true},
+			{ID: "s2", Name: "s2.global", Address: "10.0.0.2:4747", Ahead: time.Second},
+			{ID: "s3", Name: "s3.global", Address: "10.0.0.3:4747", Ahead: -30 * time.Hour},
+			{ID: "s4", Name: "s4.global", Address: "10.0.0.4:4747", Fault: "no answer"},
+		},
+	}, nil
 }
 
 // serversOfTwo returns the health of two servers, of which the second may be unhealthy.

@@ -61,6 +61,7 @@ leads. Writes that come meanwhile wait for it.
 	},
 	operatorScheduler,
 	operatorAutopilot,
+	operatorClock,
 	operatorAPI,
 	debugcmd.Command,
 	operatorGossip,

@@ -26,6 +26,7 @@ import (
 	"berth/state"
 	"berth/structs"
 	"berth/structs/access"
+	"berth/structs/admin"
 )
 
 // Deps are the parts that the procedures use.
@@ -61,6 +62,8 @@ type Deps struct {
 	RaftMultiplier int
 	// Clock is the time by which ages count, and that of log entries. nil: Now.
 	Clock *clock.Cluster
+	// Clocks compares the clocks of the servers. nil: this server cannot lead.
+	Clocks Clocks
 	// Level returns the least level of the servers.
 	Level func() int
 	// Drains is held while a request changes the drain of a node: see control.Deps.
@@ -83,6 +86,14 @@ type Deps struct {
 	// Identities are the settings of workload identities, and Issuer names the issuer in them, "" for none.
 	Identities idtoken.Settings
 	Issuer     string
+}
+
+// Clocks compares the clocks of the servers while this one leads.
+type Clocks interface {
+	ReadClocks(ctx context.Context) *admin.ClockResponse
+	// AcceptClock makes the cluster time that of this server's wall clock. The error is precondition if most
+	// servers have another one.
+	AcceptClock(ctx context.Context) (index uint64, err error)
 }
 
 // Server has what the procedures of all areas share on one server.

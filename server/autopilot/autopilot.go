@@ -24,6 +24,7 @@ import (
 	"berth/fsm"
 	"berth/internal/backoff"
 	"berth/state"
+	"berth/state/clustertime"
 	"berth/structs"
 	"berth/structs/admin"
 )
@@ -167,6 +168,10 @@ func (a *Autopilot) Health() (*admin.AutopilotHealthResponse, error) {
 
 	health := healthOf(seen)
 	health.Differences = a.told.differences()
+	clocks := ofClocks(clustertime.Wrong(a.Store.Read()))
+	if clocks != nil {
+		health.Differences = append(health.Differences, clocks)
+	}
 	return health, nil
 }
 

@@ -58,6 +58,18 @@ func (s *settings) differences() (all []*admin.SettingDifference) {
 	return all
 }
 
+// ofClocks returns the difference between wall clocks of servers and the cluster time, nil for none.
+func ofClocks(wrong []admin.WrongClock) *admin.SettingDifference {
+	if len(wrong) == 0 {
+		return nil
+	}
+	d := &admin.SettingDifference{Setting: admin.WallClock}
+	for _, c := range wrong {
+		d.Servers = append(d.Servers, admin.ServerSetting{Server: c.Server, Value: c.String()})
+	}
+	return d
+}
+
 // report writes each difference into the log once, and counts them as a metric.
 func (s *settings) report(logger hclog.Logger) {
 	all := s.differences()

@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"berth/fsm"
+	"berth/state/clustertime"
 	"berth/structs/admin"
 )
 
@@ -90,6 +92,43 @@ func TestHealth_NamesStatesThatDiffer(t *testing.T) {
 		want := "the servers differ in state after entry 9: b on s1.global, c on s2.global"
 		if d := got.Differences[0]; d.String() != want || !d.OfState() {
 			t.Errorf("got %s, want %s", d, want)
+		}
+	})
+}
+
+// A clock that is wrong makes no server unhealthy.
+func TestHealth_NamesClocksThatDiffer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(members("s1", "s2", "s3")...)
+		w.start(t)
+		after(time.Minute)
+		set := func(wrong ...admin.WrongClock) []*admin.SettingDifference {
+			t.Helper()
+			p := &admin.ClusterTimeRequest{Clock: admin.ClusterTime{Time: 1}, Wrong: wrong}
+			if row := clustertime.Of(w.Store.Read()); row != nil {
+				p.RowIndex = row.ModifyIndex
+			}
+			_, err := fsm.Propose(t.Context(), w, fsm.ClusterTimeSet, p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := w.Health()
+			if err != nil || !got.Healthy {
+				t.Fatalf("the health is %+v, %v", got, err)
+			}
+			return got.Differences
+		}
+
+		got := set(
+			admin.WrongClock{ServerID: "s2", Server: "s2.global", Ahead: 30*time.Hour + time.Millisecond},
+			admin.WrongClock{ServerID: "s3", Server: "s3.global", Ahead: -time.Hour})
+		want := "wall clocks of servers differ from the cluster time: 30h0m0s ahead of the cluster time on " +
+			"s2.global, 1h0m0s behind the cluster time on s3.global"
+		if len(got) != 1 || got[0].String() != want || !strings.Contains(got[0].Remedy(), "operator clock status") {
+			t.Errorf("got %v, want %s", got, want)
+		}
+		if got := set(); len(got) > 0 {
+			t.Errorf("when the clocks are right: %v", got)
 		}
 	})
 }

@@ -5,7 +5,7 @@
 // The time is a row of the state. The leader advances it by CLOCK_BOOTTIME, which nobody sets and which
 // counts a suspend. These hold:
 //
-//   - The time never goes back.
+//   - The time never goes back, but by the word of an operator.
 //   - Within a minute of the leader's wall clock it approaches that one: it runs faster or slower by a tenth
 //     at most. A new leader takes over that it is behind by up to a minute at once: the last entry is that
 //     old.
@@ -44,6 +44,14 @@ const (
 // Of returns the row, nil if no leader has begun the cluster time.
 func Of(tx mvcc.Reader) *admin.ClusterTime {
 	return schema.ClusterTimes.Get(tx, schema.OnlyClusterTime)
+}
+
+// Wrong returns the servers whose wall clocks differ from the cluster time.
+func Wrong(tx mvcc.Reader) (wrong []admin.WrongClock) {
+	for c := range schema.WrongClocks.Scan(tx) {
+		wrong = append(wrong, *c)
+	}
+	return wrong
 }
 
 // Reading is one look of the leader at its clocks.
@@ -100,6 +108,54 @@ func Advance(old *admin.ClusterTime, r Reading) admin.ClusterTime {
 		return jump(row, r.Wall)
 	}
 	return row
+}
+
+// Accept returns the row that follows old by the word of an operator that a wall clock is right. It may set
+// the time back: what was written before then is as new as can be.
+func Accept(old *admin.ClusterTime, r Reading) admin.ClusterTime {
+	row := *old
+	row.Indexes = structs.Indexes{}
+	row.Time += int64(max(r.Passed, 0))
+	if r.Wall > row.Time {
+		if row.Since == 0 {
+			row.Since = old.Time
+		}
+		return jump(row, r.Wall)
+	}
+	// Rows that are written from here on have times of the former count: no step changes them.
+	row.Jumps = slices.DeleteFunc(slices.Clone(row.Jumps), func(j admin.ClockJump) bool {
+		return j.At+int64(j.By) > r.Wall
+	})
+	row.Time = r.Wall
+	row.Ahead = 0
+	row.Since = 0
+	row.Agreed = 0
+	return row
+}
+
+// Differing returns the servers whose wall clocks differ from a cluster time. ahead is by how much that of
+// the leader is ahead of it. A server that is among those of before stays until its clock is well within the
+// tolerance, and while it does not tell it.
+func Differing(
+	before []admin.WrongClock,
+	clocks []*admin.ServerClock,
+	ahead time.Duration,
+) (wrong []admin.WrongClock) {
+	for _, c := range clocks {
+		i := slices.IndexFunc(before, func(w admin.WrongClock) bool { return w.ServerID == c.ID })
+		most := Tolerance
+		if i >= 0 {
+			most = Tolerance / 2
+		}
+		differs := ahead + c.Ahead
+		switch {
+		case c.Fault != "" && i >= 0:
+			wrong = append(wrong, before[i])
+		case c.Fault == "" && differs.Abs() > most:
+			wrong = append(wrong, admin.WrongClock{ServerID: c.ID, Server: c.Name, Ahead: differs})
+		}
+	}
+	return wrong
 }
 
 // begin returns the first cluster time. It is that of the wall in a new cluster, or if most servers agree
@@ -213,6 +269,24 @@ func Put(tx *mvcc.WriteTx, p *admin.ClusterTimeRequest) error {
 	if old == nil && p.RowIndex == 0 || old != nil && old.ModifyIndex == p.RowIndex {
 		row := p.Clock
 		schema.ClusterTimes.Put(tx, &row)
+		putWrong(tx, p.Wrong)
 	}
 	return nil
+}
+
+// putWrong stores the servers whose clocks differ. A row changes only with its clock, so that not each entry
+// makes an event.
+func putWrong(tx *mvcc.WriteTx, now []admin.WrongClock) {
+	before := Wrong(tx)
+	for _, c := range now {
+		i := slices.IndexFunc(before, func(w admin.WrongClock) bool { return w.ServerID == c.ServerID })
+		if i < 0 || before[i].Server != c.Server || Far(before[i].Ahead-c.Ahead) {
+			schema.WrongClocks.Put(tx, &c)
+		}
+	}
+	for _, c := range before {
+		if !slices.ContainsFunc(now, func(w admin.WrongClock) bool { return w.ServerID == c.ServerID }) {
+			schema.WrongClocks.Delete(tx, &c)
+		}
+	}
 }

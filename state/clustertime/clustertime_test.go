@@ -1,6 +1,7 @@
 package clustertime
 
 import (
+	"reflect"
 	"testing"
 	"time"
 
@@ -125,6 +126,62 @@ func TestAdvance_BeginsAtTheNewestRow(t *testing.T) {
 		c.r.Wall = wall
 		if got := Advance(nil, c.r); got.Time != c.want || (got.Since != 0) != (c.want != wall) {
 			t.Errorf("%s: %+v, want %d", name, got, c.want)
+		}
+	}
+}
+
+// The word of an operator steps the time to a clock, forward or back. After a step back, no former step moves
+// the times of new rows.
+func TestAccept_TakesTheClock(t *testing.T) {
+	real := 1000 * hour
+	row := run(Advance(nil, Reading{Wall: real}), &real, 30*time.Minute, 72*time.Hour, true)
+	during := row.Time
+	row = Accept(&row, Reading{Wall: real + 72*hour + int64(time.Second), Passed: time.Second})
+	if row.Time != real+72*hour+int64(time.Second) || row.Ahead != 0 || row.Since != 0 || len(row.Jumps) != 1 {
+		t.Fatalf("a step forward: %+v", row)
+	}
+	if age := time.Duration(row.Time - Corrected(&row, during)); age > time.Minute {
+		t.Errorf("a row of just before is %s old after a step forward", age)
+	}
+
+	row = Accept(&row, Reading{Wall: real})
+	if row.Time != real || row.Ahead != 0 || len(row.Jumps) != 0 {
+		t.Errorf("a step back: %+v", row)
+	}
+	if got := Corrected(&row, during); got != during {
+		t.Errorf("a row of %d is of %d after a step back", during, got)
+	}
+}
+
+// A server is named from a minute on, until its clock is well within it. One that does not answer stays.
+func TestDiffering_NamesServersUntilTheirClocksAreRight(t *testing.T) {
+	clock := func(id string, ahead time.Duration) *admin.ServerClock {
+		return &admin.ServerClock{ID: id, Name: id + ".global", Ahead: ahead}
+	}
+	silent := &admin.ServerClock{ID: "a", Fault: "no answer"}
+	known := []admin.WrongClock{{ServerID: "a", Server: "a.global", Ahead: 7 * time.Minute}}
+	for name, c := range map[string]struct {
+		before []admin.WrongClock
+		clocks []*admin.ServerClock
+		leader time.Duration
+		want   []admin.WrongClock
+	}{
+		"right":                    {nil, []*admin.ServerClock{clock("a", Tolerance)}, 0, nil},
+		"ahead":                    {nil, []*admin.ServerClock{clock("a", 7*time.Minute)}, 0, known},
+		"ahead as the leader":      {nil, []*admin.ServerClock{clock("a", 0)}, 7 * time.Minute, known},
+		"right, the leader is not": {nil, []*admin.ServerClock{clock("a", time.Hour)}, -time.Hour, nil},
+		"behind": {nil, []*admin.ServerClock{clock("a", -Tolerance-1)}, 0,
+			[]admin.WrongClock{{ServerID: "a", Server: "a.global", Ahead: -Tolerance - 1}}},
+		"nearly right": {known, []*admin.ServerClock{clock("a", Tolerance/2+1)}, 0,
+			[]admin.WrongClock{{ServerID: "a", Server: "a.global", Ahead: Tolerance/2 + 1}}},
+		"right again":    {known, []*admin.ServerClock{clock("a", Tolerance/2)}, 0, nil},
+		"silent":         {nil, []*admin.ServerClock{silent}, time.Hour, nil},
+		"silent, known":  {known, []*admin.ServerClock{silent}, 0, known},
+		"removed, known": {known, nil, 0, nil},
+	} {
+		got := Differing(c.before, c.clocks, c.leader)
+		if !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s: got %+v, want %+v", name, got, c.want)
 		}
 	}
 }

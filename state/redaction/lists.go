@@ -40,9 +40,9 @@ var named = set(`
 	RTarget Reclaim Reconcile Region RegionLimit Rejections ReleaseError RequestedCapabilities
 	RequestedTopologies Required ReschedulePolicy RescheduleTracker ReservableCpuCores ReservedHostPorts
 	ReservedPorts ReservedResources Resources RestartPolicy
-	SchedulerAlgorithm SchedulerConfiguration SchedulingEligibility ScoreMetaData ServiceName Services Shape
-	Snapshot SnapshotID Source Spec SpecType Specs SpreadTarget Spreads State Status StopCause Storage
-	StorageHealth String Subsystem
+	SchedulerAlgorithm SchedulerConfiguration SchedulingEligibility ScoreMetaData Server ServerID
+	ServiceName Services Shape Snapshot SnapshotID Source Spec SpecType Specs SpreadTarget Spreads
+	State Status StopCause Storage StorageHealth String Subsystem
 	Tally TaskGroup TaskName Tasks Then TimeZone Topologies TriggeredBy TurnedReadOnly Type
 	Unguarded Unit Update
 	Vendor Version Volume VolumeID VolumeMounts`)

@@ -26,7 +26,7 @@ var tables = []mvcc.AnyTable{
 	schema.JobVersions, schema.Jobs, schema.PeriodicLaunches, schema.Deployments,
 	schema.Allocs, schema.Evals, schema.Unblocks,
 	schema.SchedulerConfig, schema.AutopilotConfig, schema.Namespaces, schema.NodePools, schema.Quotas,
-	schema.HostClaims, schema.ClusterTimes,
+	schema.HostClaims, schema.ClusterTimes, schema.WrongClocks,
 }
 
 // indexes is the table of package mvcc with the newest index of each table.

@@ -111,6 +111,11 @@ var ClusterTimes = mvcc.NewTable("cluster_time", func(*admin.ClusterTime) mvcc.K
 	return mvcc.KeyOf(OnlyClusterTime)
 })
 
+// WrongClocks has the servers whose wall clocks differ from the cluster time, by ID.
+var WrongClocks = mvcc.NewTable("wrong_clocks", func(c *admin.WrongClock) mvcc.Key {
+	return mvcc.KeyOf(c.ServerID)
+})
+
 // All lists the tables in the order in which a snapshot file holds them.
 var All = mvcc.Schema{
 	Tables: []mvcc.AnyTable{
@@ -167,7 +172,7 @@ var All = mvcc.Schema{
 		SnapshotSchedules,
 		SnapshotGroups,
 		HostClaims,
-		ClusterTimes,
+		ClusterTimes, WrongClocks,
 	},
 }
 

@@ -157,9 +157,9 @@ type AutopilotHealthResponse struct {
 	Leader           string   // the ID of the leader
 	Voters           []string // the IDs of the servers with a vote, the leader first
 	Servers          []*ServerHealth
-	// Differences are the settings that the live servers do not have alike, by their names, and the entries
-	// after which their states differ. Healthy and the votes do not depend on them: a change of a setting
-	// restarts one server after another.
+	// Differences are the settings that the live servers do not have alike, by their names, the entries after
+	// which their states differ, and the wall clocks that differ from the cluster time. Healthy and the votes
+	// do not depend on them: a change of a setting restarts one server after another.
 	Differences []*SettingDifference `json:",omitempty"`
 	structs.QueryMeta
 }
@@ -180,6 +180,10 @@ type ServerSetting struct {
 	Value  string
 }
 
+// WallClock is the name of the difference between the wall clocks of servers and the cluster time. It has the
+// servers whose clocks differ from that.
+const WallClock = "wall clock"
+
 // OfState reports whether the states of the servers differ: they have applied the same entries of the log.
 func (d SettingDifference) OfState() bool { return strings.HasPrefix(d.Setting, StateAt) }
 
@@ -189,6 +193,9 @@ func (d SettingDifference) Remedy() string {
 		return "keep a copy of the data directory of the server that differs from the others, remove the " +
 			"directory and start the server again: it joins as a replacement (see docs/operations/servers.md)"
 	}
+	if d.Setting == WallClock {
+		return "set the clocks of these servers right; if they are right, see `berth operator clock status`"
+	}
 	return "write the same value into the configuration of each server, and restart one after the other"
 }
 
@@ -197,6 +204,9 @@ func (d SettingDifference) String() string {
 	var values []string
 	for _, s := range d.Servers {
 		values = append(values, fmt.Sprintf("%s on %s", cmp.Or(s.Value, "not set"), s.Server))
+	}
+	if d.Setting == WallClock {
+		return "wall clocks of servers differ from the cluster time: " + strings.Join(values, ", ")
 	}
 	return "the servers differ in " + d.Setting + ": " + strings.Join(values, ", ")
 }

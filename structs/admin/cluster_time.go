@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"fmt"
 	"time"
 
 	"berth/structs"
@@ -20,6 +21,23 @@ type ClusterTime struct {
 	structs.Indexes `level:"2"`
 }
 
+// WrongClock is the row of a server whose wall clock differs from the cluster time.
+type WrongClock struct {
+	ServerID        string        `level:"2"`
+	Server          string        `level:"2"` // its name
+	Ahead           time.Duration `level:"2"` // of the cluster time; negative: behind
+	structs.Indexes `level:"2"`
+}
+
+// String says how the clock differs.
+func (c WrongClock) String() string {
+	way := "ahead of"
+	if c.Ahead < 0 {
+		way = "behind"
+	}
+	return fmt.Sprintf("%s %s the cluster time", c.Ahead.Abs().Round(time.Second), way)
+}
+
 // ClockJump is a step of the cluster time to the clock of a leader.
 type ClockJump struct {
 	Since int64         `level:"2"` // the cluster time before the clocks were ahead
@@ -29,7 +47,45 @@ type ClockJump struct {
 
 // ClusterTimeRequest is the payload of the log entry that advances the cluster time.
 type ClusterTimeRequest struct {
-	Clock                ClusterTime `level:"2"`
-	RowIndex             uint64      `level:"2"` // the ModifyIndex of the row before, 0 for none
+	Clock                ClusterTime  `level:"2"`
+	RowIndex             uint64       `level:"2"` // the ModifyIndex of the row before, 0 for none
+	Wrong                []WrongClock `level:"2"` // all servers whose clocks differ
+	structs.WriteOptions `level:"2"`
+}
+
+// ClockGet reads the clocks of the servers, as the leader sees them.
+var ClockGet = structs.Read[structs.QueryRequest, ClockResponse]("Operator.Clock")
+
+// ClockResponse has the cluster time and the wall clocks of the servers.
+type ClockResponse struct {
+	ClusterTime *ClusterTime // nil: the servers are too old for it
+	Now         int64        // of the cluster time, UnixNano
+	Wall        int64        // of the leader, UnixNano
+	Quarantine  time.Duration
+	Servers     []*ServerClock
+	structs.QueryMeta
+}
+
+// ServerClock is the wall clock of a server.
+type ServerClock struct {
+	ID      string
+	Name    string
+	Address string
+	Leader  bool
+	Voter   bool          // its clock counts among those of most servers
+	Ahead   time.Duration // of the wall clock of the leader; negative: behind
+	Fault   string        // why it is not known; "": it is
+}
+
+// Right reports whether the clock of a server is known, and that of the leader within a tolerance.
+func (s *ServerClock) Right(tolerance time.Duration) bool {
+	return s.Fault == "" && s.Ahead.Abs() <= tolerance
+}
+
+// ClockAccept makes the cluster time that of the leader's wall clock at once.
+var ClockAccept = structs.Write[ClockAcceptRequest, structs.Empty]("Operator.ClockAccept")
+
+// ClockAcceptRequest has nothing to say: the servers compare their clocks themselves.
+type ClockAcceptRequest struct {
 	structs.WriteOptions `level:"2"`
 }

@@ -57,6 +57,7 @@ var meaning = map[string]string{
 	"client.allocs":               "allocations on this node; label state",
 	"control.nodes":               "nodes, on the leader; label status",
 	"cluster_time.ahead_seconds":  "by which the clock of the leader is ahead of the cluster time",
+	"cluster_time.wrong_clocks":   "servers whose clocks differ from the cluster time by more than a minute",
 	"control.plans_in_flight":     "evaluations whose plan is proposed and not applied yet, on the leader",
 	"control.schedule":            "processing of one evaluation, with its plan",
 	"control.summaries_left_out":  "task groups beyond those whose allocations the names of the dialect count, on the leader",

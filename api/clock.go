@@ -1,0 +1,23 @@
+package api
+
+import (
+	"context"
+
+	"berth/structs/admin"
+)
+
+var clockGet = NewEndpoint(Get, "/v1/operator/clock", ServeMethod(admin.ClockGet, nil, wholeClock))
+
+func wholeClock(a *admin.ClockResponse) *admin.ClockResponse { return a }
+
+// Clocks reads the cluster time and the clocks of the servers, as the leader sees them.
+func (c *Client) Clocks(ctx context.Context, q *Query) (*admin.ClockResponse, *Meta, error) {
+	return clockGet.Fetch(ctx, c, "", q)
+}
+
+var clockAccept = NewEndpoint(Put, "/v1/operator/clock/accept", ServeMethod(admin.ClockAccept, nil, Whole))
+
+// AcceptClock makes the cluster time that of the leader's wall clock.
+func (c *Client) AcceptClock(ctx context.Context) error {
+	return clockAccept.route.exec(ctx, c, Request{})
+}
