@@ -201,7 +201,7 @@ func seesTopics(q rights.Question) bool {
 
 // seesAny reports whether there may be a row of any topic that the caller may read.
 func seesAny(a *acl.ACL) bool {
-	return a.NodeRead() || a.PluginRead() || a.AnyNodePool(acl.PoolRead) ||
+	return a.NodeRead() || a.PluginRead() || a.OperatorRead() || a.AnyNodePool(acl.PoolRead) ||
 		a.AnyServices() || a.SeesAnyNamespace()
 }
 
@@ -253,6 +253,8 @@ func seesOne(a *acl.ACL, t event.Topic, namespace, row string) bool {
 		return a.Services(namespace)
 	case event.Node, event.Instance, event.Fence:
 		return a.NodeRead()
+	case event.Clock:
+		return a.OperatorRead()
 	case event.NodePool:
 		return a.NodePool(row, acl.PoolRead)
 	case event.CSIPlugin:

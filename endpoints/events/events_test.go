@@ -17,6 +17,7 @@ import (
 	"berth/server/events"
 	"berth/structs"
 	"berth/structs/access"
+	"berth/structs/admin"
 	"berth/structs/event"
 )
 
@@ -127,6 +128,15 @@ namespace "default" {
   volume "sealed" { policy = "deny" }
 }`)
 	nodes := token(s, `node { policy = "read" }`)
+	servers := token(s, `operator { policy = "read" }`)
+
+	_, err := fsm.Propose(t.Context(), s.Raft, fsm.ClusterTimeSet, &admin.ClusterTimeRequest{
+		Clock: admin.ClusterTime{Time: 1},
+		Wrong: []admin.WrongClock{{ServerID: "i", Server: "s1.global", Ahead: time.Hour}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 
 	for name, c := range map[string]struct {
 		secret string
@@ -136,7 +146,8 @@ namespace "default" {
 		"volumes but one": {volumes, map[event.Topic][]string{
 			event.CSIVolume: {"open"}, event.Claim: {"open/a"}, event.Attachment: {"open/n1"},
 		}},
-		"nodes": {nodes, map[event.Topic][]string{event.Node: {"n1"}, event.Instance: nil}},
+		"servers": {servers, map[event.Topic][]string{event.Clock: {"s1.global"}}},
+		"nodes":   {nodes, map[event.Topic][]string{event.Node: {"n1"}, event.Instance: nil}},
 	} {
 		got := seen(s, &event.ListRequest{QueryOptions: options(c.secret)})
 		for topic, keys := range c.want {
@@ -167,7 +178,7 @@ func TestList_DeniesATopicWithoutTheRight(t *testing.T) {
 	for topic, denied := range map[event.Topic]bool{
 		event.Job: false, event.Allocation: false, event.All: false, event.Stream: false,
 		event.Node: true, event.CSIVolume: true, event.ACLToken: true, event.HostVolume: true,
-		event.CSIPlugin: true, event.Claim: true, event.Fence: true,
+		event.CSIPlugin: true, event.Claim: true, event.Fence: true, event.Clock: true,
 	} {
 		req := &event.ListRequest{
 			Topics:       map[event.Topic][]string{topic: {event.AllKeys}},
@@ -198,6 +209,7 @@ func TestList_DeniesACallerWithoutAnyRow(t *testing.T) {
 		`node_pool "gpu" { policy = "deny" }`:                      true,
 		`node { policy = "read" }`:                                 false,
 		`plugin { policy = "read" }`:                               false,
+		`operator { policy = "read" }`:                             false,
 		`node_pool "gpu" { policy = "read" }`:                      false,
 		`namespace "team" { capabilities = ["read-job"] }`:         false,
 		`namespace "team" { capabilities = ["host-volume-read"] }`: false,

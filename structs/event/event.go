@@ -85,6 +85,7 @@ const (
 	Snapshot   Topic = "Snapshot"   // of a volume
 	Operation  Topic = "Operation"  // a call of a plugin that is due for a volume
 	Fence      Topic = "Fence"      // of a lost node
+	Clock      Topic = "Clock"      // of a server
 )
 
 // Stream is the topic of the events that an agent makes about the stream itself. No server has them.
@@ -94,5 +95,5 @@ const Stream Topic = "Stream"
 var Topics = []Topic{
 	Job, Evaluation, Allocation, Deployment, Node, NodePool, Service, CSIVolume, CSIPlugin, HostVolume,
 	ACLToken, ACLPolicy, ACLRole,
-	Claim, Attachment, Instance, Snapshot, Operation, Fence,
+	Claim, Attachment, Instance, Snapshot, Operation, Fence, Clock,
 }

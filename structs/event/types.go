@@ -37,4 +37,5 @@ var Types = map[Topic][]string{
 	Fence: {
 		"FenceOrdered", "FenceOrderEnded", "FenceBegun", "FenceProved", "FenceFailed", "FenceVoid", "FenceDeleted",
 	},
+	Clock: {"ClockWrong", "ClockRight"},
 }

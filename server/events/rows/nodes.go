@@ -126,3 +126,18 @@ func fenceOrder(c change[nodeloss.FenceOrder]) []ring.Made {
 		Reason:     reason,
 	})
 }
+
+func wrongClock(c change[admin.WrongClock]) []ring.Made {
+	w := c.row()
+	reason := w.String()
+	if c.isGone() {
+		reason = ""
+	}
+	return one(c, "WrongClock", event.Event{
+		Topic:      event.Clock,
+		Type:       c.typeOf("ClockRight", nil, "ClockWrong"),
+		Key:        w.Server,
+		FilterKeys: []string{w.ServerID},
+		Reason:     reason,
+	})
+}

@@ -5,6 +5,7 @@ var reasons = map[string]string{
 	"AttachmentUpdated":    "its node or the servers have reported on it",
 	"ClaimRequested":       "an allocation needs the volume",
 	"ClaimUpdated":         "its node or the servers have reported on it",
+	"ClockRight":           "it is that of the cluster time again, or the server is gone",
 	"FenceBegun":           "the node is lost",
 	"FenceDeleted":         "the node has other fences since, or is gone",
 	"FenceFailed":          "the device has not proved that the node can no longer write",

@@ -53,6 +53,7 @@ var sources = map[string]source{
 	schema.Snapshots.Name():   of(schema.Snapshots, volumeSnapshot),
 	schema.FenceRuns.Name():   of(schema.FenceRuns, fenceRun),
 	schema.FenceOrders.Name(): of(schema.FenceOrders, fenceOrder),
+	schema.WrongClocks.Name(): of(schema.WrongClocks, wrongClock),
 }
 
 // All returns the rows of a state in the form of the payloads of events, which has no secrets: table by

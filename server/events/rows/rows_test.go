@@ -133,6 +133,7 @@ func TestMake_HasNoSecretInAPayload(t *testing.T) {
 		{schema.Snapshots, filled[snapshot.VolumeSnapshot]()},
 		{schema.FenceRuns, filled[nodeloss.FenceRun]()},
 		{schema.FenceOrders, filled[nodeloss.FenceOrder]()},
+		{schema.WrongClocks, filled[admin.WrongClock]()},
 	} {
 		alloc, ok := c.row.(*structs.Allocation)
 		if ok {

@@ -3,6 +3,7 @@ package rows_test
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"berth/internal/mvcc"
 	"berth/state/schema"
@@ -105,6 +106,17 @@ func changesOfFences() []aChange {
 	}
 }
 
+// changesOfServers have the types about servers.
+func changesOfServers() []aChange {
+	wrong := &admin.WrongClock{ServerID: "i", Server: "s.global", Ahead: time.Hour}
+	worse := changed(wrong, func(c *admin.WrongClock) { c.Ahead = 2 * time.Hour })
+	return []aChange{
+		{schema.WrongClocks, "C", nil, wrong, event.Clock, "ClockWrong"},
+		{schema.WrongClocks, "C", wrong, worse, event.Clock, "ClockWrong"},
+		{schema.WrongClocks, "C", worse, nil, event.Clock, "ClockRight"},
+	}
+}
+
 // changesOfVolumes have the types about volumes and plugins.
 func changesOfVolumes() []aChange {
 	volume := &structs.CSIVolume{ID: "v", Capacity: 1}
@@ -169,7 +181,8 @@ func changesOfUse() []aChange {
 // TestMake_EachTypeHasItsChange: each type of an event is that of one of the changes.
 func TestMake_EachTypeHasItsChange(t *testing.T) {
 	all := slices.Concat(
-		changesOfJobs(), changesOfNodes(), changesOfFences(), changesOfVolumes(), changesOfUse())
+		changesOfJobs(), changesOfNodes(), changesOfFences(), changesOfServers(), changesOfVolumes(),
+		changesOfUse())
 	seen := map[event.Topic][]string{}
 	for _, c := range all {
 		got := typesOf(made(c.table, c.command, c.before, c.now))
@@ -213,8 +226,9 @@ func TestMake_ARetryIsNoFailure(t *testing.T) {
 func TestMake_GivesItsOwnEventsAReason(t *testing.T) {
 	own := []event.Topic{
 		event.Claim, event.Attachment, event.Instance, event.Fence, event.Operation, event.Snapshot,
+		event.Clock,
 	}
-	for _, c := range slices.Concat(changesOfFences(), changesOfVolumes(), changesOfUse()) {
+	for _, c := range slices.Concat(changesOfFences(), changesOfServers(), changesOfVolumes(), changesOfUse()) {
 		for _, m := range made(c.table, c.command, c.before, c.now) {
 			if slices.Contains(own, m.Topic) && m.Reason == "" {
 				t.Errorf("%s has no reason", m.Type)
