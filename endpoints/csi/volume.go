@@ -3,7 +3,6 @@ package csi
 import (
 	"iter"
 	"strings"
-	"time"
 
 	"berth/endpoints/core"
 	"berth/endpoints/query"
@@ -131,7 +130,7 @@ func (v Volumes) Why(tx *state.ReadTx, req *structs.CSIVolumeGetRequest, resp *i
 		return noVolume(req.RequestNamespace(), req.ID)
 	}
 	// Times in the text change without a change of the index, so clients ask again.
-	now := time.Now()
+	now := v.Clock.Now()
 	resp.Waits, resp.Reasons = explain.Volume(explain.View{Tx: tx, Now: now, Fences: v.Fences(tx)}, row)
 	if changes := modification.Reasons(row, now); len(changes) > 0 {
 		if row.Modifies() && !resp.Waits { // the only reason says that nothing waits

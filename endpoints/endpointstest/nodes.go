@@ -110,7 +110,11 @@ func Registration(id string) *structs.NodeRegisterRequest {
 
 // SetNodeDown records that a node is down.
 func (s *Server) SetNodeDown(node string) {
-	MustPropose(s, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{node}, Status: structs.NodeDown})
+	MustPropose(s, fsm.NodeStatus, &structs.NodeStatusUpdate{
+		NodeIDs:      []string{node},
+		Status:       structs.NodeDown,
+		WriteOptions: structs.WriteOptions{Now: s.Clock.UnixNano()},
+	})
 }
 
 // AddNamespace defines a namespace.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"berth/fsm"
 	"berth/state"
@@ -89,6 +90,17 @@ func TestWhy_AdvisesAFenceWithADeviceAlone(t *testing.T) {
 	check("the job", ofJob)
 	must(s, structs.JobDeregister, &structs.JobDeregisterRequest{JobID: job.JobID, Purge: true})
 	check("the deleted job", ofJob)
+}
+
+// The ages in an answer count in the time by which the servers have stamped the rows.
+func TestWhy_CountsInTheTimeOfTheRows(t *testing.T) {
+	s := serverWithVolume(t)
+	s.SetNodeDown("n1")
+	s.Clock = s.Clock.Add(time.Hour)
+	text := must(s, inquiry.VolumeWhy, &structs.CSIVolumeGetRequest{ID: "v"}).Text
+	if !strings.Contains(text, "has been down for 1h0m0s") {
+		t.Errorf("after an hour:\n%s", text)
+	}
 }
 
 func TestNodeFence_OrdersARunForALostNode(t *testing.T) {

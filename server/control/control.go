@@ -104,7 +104,7 @@ func (d Deps) runLeases(ctx context.Context) {
 		Proposer: d.Proposer,
 		Logger:   d.Logger,
 		Term:     d.Term,
-		Now:      d.Clock.Now,
+		Clock:    d.Clock,
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"berth/fsm"
 	"berth/internal/backoff"
 	"berth/internal/boottime"
+	"berth/server/clock"
 	"berth/state"
 	"berth/state/lease"
 	"berth/structs"
@@ -36,9 +37,8 @@ type Deps struct {
 	Store    *state.Store
 	Proposer fsm.Proposer
 	Logger   hclog.Logger
-	Term     uint64 // Raft's term of the leadership; not 0
-	// Now is the time of the log entries, the cluster time. nil: the wall clock.
-	Now func() time.Time
+	Term     uint64         // Raft's term of the leadership; not 0
+	Clock    *clock.Cluster // of the log entries
 }
 
 // Run grants and ends leases while this server leads, until ctx ends. It marks nodes down whose leases have
@@ -200,14 +200,6 @@ func (r *Leadership) record(ctx context.Context, bound time.Duration) bool {
 	return false
 }
 
-// now returns the time of an entry.
-func (r *Leadership) now() time.Time {
-	if r.deps.Now == nil {
-		return time.Now()
-	}
-	return r.deps.Now()
-}
-
 // markDown records that nodes are down, in few entries. If that fails, their leases stay ended, and it is
 // tried again.
 func (r *Leadership) markDown(ctx context.Context, nodes []string) {
@@ -217,7 +209,7 @@ func (r *Leadership) markDown(ctx context.Context, nodes []string) {
 		"nodes", len(nodes),
 		"first", first)
 	for some := range slices.Chunk(nodes, mostDown) {
-		now := r.now()
+		now := r.deps.Clock.Now()
 		_, err := fsm.Propose(ctx, r.deps.Proposer, fsm.NodeStatus, &structs.NodeStatusUpdate{
 			NodeIDs: some,
 			Status:  structs.NodeDown,
