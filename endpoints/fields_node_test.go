@@ -50,6 +50,7 @@ func filledNode() *structs.Node {
 		HostVolumes:       map[string]*structs.HostVolume{"data": {Path: "/srv"}},
 		DrainStrategy:     &structs.DrainStrategy{},
 		LastDrain:         &structs.DrainMetadata{Meta: meta()},
+		Leftovers:         []structs.NodeLeftover{{}},
 		Events:            []*structs.NodeEvent{{Details: meta()}},
 	}
 }

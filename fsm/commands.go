@@ -44,6 +44,7 @@ var (
 	NodeDrain       = command(8, "NodeDrain", state.NodeDrain)
 	NodeDrained     = command(9, "NodeDrained", state.NodeDrained)
 	NodeLeave       = command(105, "NodeLeave", state.NodeLeave, since(2))
+	NodeLeftovers   = command(203, "NodeLeftovers", state.NodeLeftovers, since(2))
 
 	JobRegister     = command(10, "JobRegister", state.JobRegister, batched)
 	JobStable       = command(12, "JobStable", state.JobStable)

@@ -19,6 +19,7 @@ func TestCommands_HaveTheLevelOfTheirRelease(t *testing.T) {
 		"AutopilotConfigSet": 2,
 		"ClusterTimeSet":     2,
 		"NodeLeave":          2,
+		"NodeLeftovers":      2,
 		"JobTag":             2,
 		"JobUntag":           2,
 		"ServiceDelete":      2,

@@ -131,8 +131,8 @@ func mayBegin(
 	}
 
 	if order == nil && n.Unaccounted {
-		return structs.Preconditionf("node %s has not reported its volumes since the servers' state was "+
-			"restored: only an operator has it fenced, by berth node fence %s", n.ID, n.ID)
+		return structs.Preconditionf("node %s %s: only an operator has it fenced, by berth node fence %s",
+			n.ID, n.WhyUnaccounted(), n.ID)
 	}
 
 	if order == nil && !IsFenceWanted(tx, n.ID) {

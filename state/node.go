@@ -240,6 +240,7 @@ func NodeStatus(tx *WriteTx, p *structs.NodeStatusUpdate) error {
 		if n != nil && n.Unaccounted && p.Accounted {
 			n = shallowCopy(n)
 			n.Unaccounted = false
+			n.Leftovers = nil
 			schema.Nodes.Put(tx, n)
 		}
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"berth/state/csi/lifecycle"
+	"berth/state/lease"
 	"berth/state/schema"
 	"berth/state/sharing"
 	"berth/structs"
@@ -85,6 +86,10 @@ func registeredNode(tx *WriteTx, old *structs.Node, p *structs.NodeRegisterReque
 		// The servers deleted the node before, or a restore returned to a state without it.
 		n.Unaccounted = Unclaimed(tx, n.ID, p.Inventory) != "" ||
 			len(p.Inventory.Left) > 0
+		// Servers of level 1 know no leftovers: beside one, all volumes wait.
+		if n.Unaccounted && lease.CountsEpochs(tx) {
+			n.Leftovers = leftoversOf(p.Inventory)
+		}
 	}
 
 	return n
@@ -97,6 +102,7 @@ func mergeNode(n, old *structs.Node, now int64) string {
 	if old == nil {
 		n.SchedulingEligibility = cmp.Or(n.SchedulingEligibility, structs.NodeEligible)
 		n.Unaccounted = false
+		n.Leftovers = nil
 		n.Returning = false
 		n.Drain = false
 		n.DrainStrategy = nil
@@ -112,6 +118,7 @@ func mergeNode(n, old *structs.Node, now int64) string {
 	n.LastDrain = old.LastDrain
 	n.Events = old.Events
 	n.Unaccounted = old.Unaccounted
+	n.Leftovers = old.Leftovers
 	n.Returning = old.Returning
 	n.StatusUpdatedAt = old.StatusUpdatedAt
 	n.StatusDescription = old.StatusDescription

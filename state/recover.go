@@ -41,7 +41,9 @@ import (
 // uses it.
 func Recover(tx *WriteTx, before Reader, now int64) {
 	for _, n := range slices.Collect(Nodes(tx)) {
-		if !n.Unaccounted && !surelyEmpty(before, n.ID) {
+		// One that was deleted and came back may hold other volumes by now than it has reported then.
+		returned := n.Unaccounted && n.Leftovers != nil
+		if returned || !n.Unaccounted && !surelyEmpty(before, n.ID) {
 			putUnaccounted(tx, shallowCopy(n), now)
 		}
 	}
@@ -189,6 +191,7 @@ func surelyEmpty(before Reader, id string) bool {
 
 func putUnaccounted(tx *WriteTx, n *structs.Node, now int64) {
 	n.Unaccounted = true
+	n.Leftovers = nil // any
 	const text = "The servers' state was restored from a snapshot: the node has to report its volumes"
 	addEvents(tx, n, serverEvent("Cluster", text, now))
 	schema.Nodes.Put(tx, n)
@@ -220,14 +223,18 @@ func cancelDeletion(tx *WriteTx, v *structs.CSIVolume, now int64) {
 // there is none.
 func Unclaimed(tx Reader, node string, inventory *structs.NodeInventory) string {
 	for _, h := range inventory.Held {
-		c := csi.Claim(tx, h.Namespace, h.VolumeID, h.AllocID)
-		if c == nil || c.NodeID != node ||
-			c.State != structs.ClaimGranted ||
-			h.GrantIndex != 0 && h.GrantIndex != c.GrantIndex {
+		if !hasClaim(tx, node, h) {
 			return h.VolumeID
 		}
 	}
 	return ""
+}
+
+func hasClaim(tx Reader, node string, h structs.CSIHeldClaim) bool {
+	c := csi.Claim(tx, h.Namespace, h.VolumeID, h.AllocID)
+	return c != nil && c.NodeID == node &&
+		c.State == structs.ClaimGranted &&
+		(h.GrantIndex == 0 || h.GrantIndex == c.GrantIndex)
 }
 
 // Unrecorded returns the attachments in a node's inventory that have no row.

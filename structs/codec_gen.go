@@ -5084,7 +5084,7 @@ func (v *Node) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(31)
+	n := uint32(32)
 	if !(v.BootID != "") {
 		n--
 	}
@@ -5098,6 +5098,9 @@ func (v *Node) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.LastDrain != nil) {
+		n--
+	}
+	if !(len(v.Leftovers) != 0) {
 		n--
 	}
 	if !(v.Machine != "") {
@@ -5158,6 +5161,12 @@ func (v *Node) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v.LastDrain != nil {
 		b = append(b, "\xa9LastDrain"...)
 		if b, err = wire.AppendOther(b, &v.LastDrain); err != nil {
+			return b, err
+		}
+	}
+	if len(v.Leftovers) != 0 {
+		b = append(b, "\xa9Leftovers"...)
+		if b, err = wire.AppendOther(b, &v.Leftovers); err != nil {
 			return b, err
 		}
 	}
@@ -5268,6 +5277,8 @@ func (v *Node) readField(name, b []byte) (_ []byte, known bool, err error) {
 		b, err = wire.ReadBool(b, &v.Returning)
 	case "Unaccounted":
 		b, err = wire.ReadBool(b, &v.Unaccounted)
+	case "Leftovers":
+		b, err = wire.ReadOther(b, &v.Leftovers)
 	case "SchedulingEligibility":
 		b, err = wire.ReadString(b, &v.SchedulingEligibility)
 	case "Drain":

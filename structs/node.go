@@ -2,6 +2,7 @@ package structs
 
 import (
 	"maps"
+	"slices"
 	"time"
 )
 
@@ -113,8 +114,12 @@ type Node struct {
 	// Returning: the node is back after a loss, and has not told yet that it has stopped and released all
 	// that is no longer its own. It gets no new allocations.
 	Returning bool `json:",omitempty" codec:",omitempty" level:"2"`
-	// Unaccounted: the node has not reported its volumes since a restore of the state.
-	Unaccounted           bool `json:",omitempty"`
+	// Unaccounted: the node has not reported its volumes since a restore of the state, or it was deleted, came
+	// back and has volumes from before.
+	Unaccounted bool `json:",omitempty"`
+	// Leftovers are the volumes from before of an unaccounted node that was deleted and came back: it may hold
+	// no others without a claim. nil: it may hold any volume.
+	Leftovers             []NodeLeftover `json:",omitempty" codec:",omitempty" level:"2"`
 	SchedulingEligibility string
 	Drain                 bool
 	DrainStrategy         *DrainStrategy `json:",omitempty" codec:",omitempty"` // nil: the node does not drain
@@ -142,6 +147,36 @@ func (n *Node) Copy() *Node {
 	return &c
 }
 
+// NodeLeftover names a volume that a node may hold without a claim. PluginID and ExternalID are "" if the
+// node does not know them. Without a VolumeID it stands for any volume.
+type NodeLeftover struct {
+	Namespace  string `level:"2"`
+	VolumeID   string `level:"2"`
+	PluginID   string `level:"2"`
+	ExternalID string `level:"2"`
+}
+
+// MayHold reports whether an unaccounted node may hold a volume. A volume may have another name by now, so
+// its ID at the plugin counts, too.
+func (n *Node) MayHold(v NodeLeftover) bool {
+	if n.Leftovers == nil {
+		return true
+	}
+	return slices.ContainsFunc(n.Leftovers, func(l NodeLeftover) bool {
+		return l.VolumeID == "" ||
+			l.Namespace == v.Namespace && l.VolumeID == v.VolumeID ||
+			v.ExternalID != "" && l.ExternalID == v.ExternalID && l.PluginID == v.PluginID
+	})
+}
+
+// WhyUnaccounted says, behind the name of an unaccounted node, why the servers wait for it.
+func (n *Node) WhyUnaccounted() string {
+	if n.Leftovers != nil {
+		return "was deleted and came back, and has not let go of its volumes from before"
+	}
+	return "has not reported its volumes since the servers' state was restored"
+}
+
 // DropServerFields empties the fields that the servers alone fill in.
 func (n *Node) DropServerFields() {
 	n.ComputedClass = ""
@@ -152,6 +187,7 @@ func (n *Node) DropServerFields() {
 	n.Machine = ""
 	n.Mark = ""
 	n.Returning = false
+	n.Leftovers = nil
 	n.Drain = false
 	n.DrainStrategy = nil
 	n.LastDrain = nil
@@ -316,6 +352,13 @@ type NodeStatusUpdate struct {
 	CleanFor uint64 `json:",omitempty" codec:",omitempty" level:"2"`
 	Event    *NodeEvent
 	WriteOptions
+}
+
+// NodeLeftoversUpdate is the log entry that shortens the leftovers of a node (see Node.Leftovers).
+type NodeLeftoversUpdate struct {
+	NodeID       string         `level:"2"`
+	Still        []NodeLeftover `level:"2"` // those that the node has still
+	WriteOptions `level:"2"`
 }
 
 // NodeEligibility allows or forbids new placements on a node.

@@ -58,6 +58,7 @@ func (n *Node) dropServersPart() {
 	n.StatusUpdatedAt = 0
 	n.Epoch = 0
 	n.Returning = false
+	n.Leftovers = nil
 	n.SchedulingEligibility = ""
 	n.Drain = false
 	n.DrainStrategy = nil

@@ -10,8 +10,8 @@ import (
 // TestNodeEqual_ComparesEachField changes one field of a node at a time, also new fields.
 func TestNodeEqual_ComparesEachField(t *testing.T) {
 	ignored := []string{
-		"Status", "StatusDescription", "StatusUpdatedAt", "Epoch", "Returning", "SchedulingEligibility",
-		"Drain", "DrainStrategy", "LastDrain", "Events", "Indexes",
+		"Status", "StatusDescription", "StatusUpdatedAt", "Epoch", "Returning", "Leftovers",
+		"SchedulingEligibility", "Drain", "DrainStrategy", "LastDrain", "Events", "Indexes",
 	}
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[Node]()) {
 		if !f.IsExported() || len(f.Index) > 1 {
@@ -35,7 +35,7 @@ func TestNodeEqual_ComparesEachField(t *testing.T) {
 func TestNodeDropServerFields_LeavesTheReport(t *testing.T) {
 	dropped := []string{
 		"ComputedClass", "StatusDescription", "StatusUpdatedAt", "Epoch", "BootID", "Machine", "Mark", "Returning",
-		"Drain", "DrainStrategy", "LastDrain", "Events", "Indexes",
+		"Leftovers", "Drain", "DrainStrategy", "LastDrain", "Events", "Indexes",
 	}
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[Node]()) {
 		if !f.IsExported() || len(f.Index) > 1 {
@@ -138,6 +138,8 @@ func changeField(t *testing.T, name string, v reflect.Value) {
 		v.Set(reflect.ValueOf(&DrainStrategy{StartedAt: time.Unix(10, 0)}))
 	case *DrainMetadata:
 		v.Set(reflect.ValueOf(&DrainMetadata{Status: DrainComplete}))
+	case []NodeLeftover:
+		v.Set(reflect.ValueOf([]NodeLeftover{{VolumeID: "v"}}))
 	case []*NodeEvent:
 		v.Set(reflect.ValueOf([]*NodeEvent{{Message: "x"}}))
 	case Indexes:

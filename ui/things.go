@@ -162,7 +162,7 @@ func showNode(c *call) (*content, error) {
 		Properties: nodeProperties(&n.Node),
 	}
 	if n.Unaccounted {
-		t.Problems = append(t.Problems, "the node has not reported its volumes since a restore of the state")
+		t.Problems = append(t.Problems, "the node "+n.WhyUnaccounted())
 	}
 	var used, allocs views.Table
 	fenceable := false

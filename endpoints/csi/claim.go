@@ -3,6 +3,7 @@ package csi
 import (
 	"cmp"
 	"context"
+	"slices"
 
 	"berth/endpoints/callers"
 	"berth/endpoints/core"
@@ -159,11 +160,13 @@ func (c Claims) Unpublish(
 
 	tx := c.Store.Read()
 	node := state.Node(tx, req.NodeID)
-	if node != nil && node.Unaccounted {
+	if node != nil && node.Unaccounted && slices.ContainsFunc(req.Claims, func(k structs.CSIClaimKey) bool {
+		return csi.MayHold(tx, node, k.Namespace, k.VolumeID)
+	}) {
 		// The node deletes its record of a volume after the answer. It has to report the volume first,
 		// because the volume may be attached.
 		return 0, structs.Unavailablef(
-			"node %s has to report its volumes first: the servers' state was restored", req.NodeID)
+			"node %s has to report its volumes first: it %s", req.NodeID, node.WhyUnaccounted())
 	}
 
 	// Of several claims one may be gone already, because the node repeats a request without an answer. One of
@@ -246,7 +249,8 @@ func (c Claims) awaitReports(tx *state.ReadTx, resp *structs.CSIClaimGetResponse
 		return ""
 	}
 
-	recovering = csi.Recovering(c.Store.Read())
+	claim := resp.Claim
+	recovering = csi.VolumeRecovering(c.Store.Read(), claim.Namespace, claim.VolumeID)
 	if recovering != "" {
 		_ = csi.Recovering(tx) // so that its end is a change; no other read of tx reads the rows of nodes
 		resp.Ready = false

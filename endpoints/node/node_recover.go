@@ -9,10 +9,10 @@ import (
 	"berth/structs"
 )
 
-// accountFor makes a row for each attachment that a node of a restored state reports. It reports whether the
-// node has reported its volumes and holds no volume without a claim. The state was restored from a snapshot,
-// so the node may hold attachments that were made after it. Without a row nobody would detach them, and
-// another node could get the volume. The node stays unaccounted until then.
+// accountFor makes a row for each attachment that an unaccounted node reports. It reports whether the node
+// has reported its volumes and holds no volume without a claim. The state was restored from a snapshot, or
+// the node was deleted, so the node may have attachments without a row. Nobody would detach them, and another
+// node could get the volume. The node stays unaccounted until then.
 func (n Nodes) accountFor(
 	ctx context.Context,
 	node *structs.Node,
@@ -46,7 +46,24 @@ func (n Nodes) accountFor(
 	if volume != "" {
 		n.Logger.Warn("node holds a volume without a claim",
 			"node_id", node.ID, "volume_id", volume)
+		n.shortenLeftovers(ctx, node, inventory)
 	}
 
 	return volume == ""
+}
+
+// shortenLeftovers records which of its volumes from before a returned node has let go of, so that they no
+// longer wait for the others.
+func (n Nodes) shortenLeftovers(ctx context.Context, node *structs.Node, inventory *structs.NodeInventory) {
+	still := state.StillLeft(n.Store.Read(), node, inventory)
+	if len(still) == 0 || len(still) == len(node.Leftovers) {
+		return
+	}
+	entry := &structs.NodeLeftoversUpdate{NodeID: node.ID, Still: still}
+	entry.Now = n.Clock.Now().UnixNano()
+	_, err := fsm.Propose(ctx, n.Raft, fsm.NodeLeftovers, entry)
+	if err != nil {
+		n.Logger.Warn("failed to record what a returned node has let go of, waiting for the next report",
+			"node_id", node.ID, "error", err)
+	}
 }

@@ -3,10 +3,13 @@ package node_test
 import (
 	"slices"
 	"testing"
+	"time"
 
+	"berth/fsm"
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
+	"berth/structs/nodeloss"
 )
 
 // markRestored marks the state as one that was restored.
@@ -213,4 +216,74 @@ func TestUnclaimedDetach_NeedsThePluginsIDOfTheNode(t *testing.T) {
 	s.Nodes.Bind("n2", &fakeNode{Ended: make(chan struct{})})
 	err := rejected(s, structs.KindPrecondition, structs.CSIVolumeDetach, forceFrom("n2"))
 	wantText(t, err, "its job running there")
+}
+
+// returned is a server with the nodes n1 and n2. n2 was deleted, and is back with two volumes of before.
+func returned(t *testing.T) (*server, *fakeNode) {
+	s := newServer(t)
+	mustPropose(s, fsm.LeaseBoundSet, &nodeloss.LeaseBoundRequest{Longest: time.Minute})
+	s.AddNode("n1", "a")
+	for _, v := range []string{"stuck", "freed", "v"} {
+		s.AddVolume(v)
+	}
+	must(s, structs.NodeRegister, &structs.NodeRegisterRequest{
+		Node: &structs.Node{ID: "n2", SecretID: secretOf("n2"), Name: "n2", Status: structs.NodeReady},
+		Inventory: &structs.NodeInventory{
+			Held: []structs.CSIHeldClaim{heldClaim("stuck", "gone"), heldClaim("freed", "gone")},
+		},
+	})
+	n := s.AddNode("n2", "a")
+	n.Calls = nil
+	return s, n
+}
+
+func (s *server) release(volume string) *structs.CSIVolumeUnpublishRequest {
+	return &structs.CSIVolumeUnpublishRequest{
+		NodeID:   "n2",
+		SecretID: secretOf("n2"),
+		Claims:   []structs.CSIClaimKey{{Namespace: "default", VolumeID: volume, AllocID: "gone"}},
+	}
+}
+
+func TestHeartbeat_OfAReturnedNodeFreesWhatItHasLetGoOf(t *testing.T) {
+	s, _ := returned(t)
+	err := rejected(s, structs.KindUnavailable, structs.CSIVolumeUnpublish, s.release("freed"))
+	wantText(t, err, "was deleted and came back")
+	stuck := heldClaim("stuck", "gone")
+	stuck.ExternalNodeID = "ext-n2"
+	reported := &structs.NodeInventory{
+		Held: []structs.CSIHeldClaim{stuck},
+		Left: []structs.CSIHeldClaim{heldClaim("freed", "gone")},
+	}
+	if !s.heartbeat("n2", reported).Unaccounted {
+		t.Fatal("the node holds a volume without a claim, and is accounted for")
+	}
+	for volume, waits := range map[string]bool{"stuck": true, "freed": false, "v": false} {
+		why := csi.VolumeRecovering(s.Store.Read(), "default", volume)
+		if (why != "") != waits {
+			t.Errorf("volume %s waits: %q", volume, why)
+		}
+	}
+	a := csi.Attachment(s.Store.Read(), "default", "freed", "n2")
+	if a == nil || a.State != structs.AttachmentDetaching {
+		t.Errorf("the volume that no longer waits may be attached, its row is %+v", a)
+	}
+	must(s, structs.CSIVolumeUnpublish, s.release("freed"))
+	rejected(s, structs.KindUnavailable, structs.CSIVolumeUnpublish, s.release("stuck"))
+	written := s.Raft.Written()
+	s.heartbeat("n2", reported)
+	if n := s.Raft.Written(); n != written {
+		t.Errorf("a repeated report writes %d entries, want 0", n-written)
+	}
+}
+
+func TestUnclaimedDetach_AReturnedNodeReportsItsOtherVolumes(t *testing.T) {
+	s, n := returned(t)
+	stuck := &structs.CSIVolumeDetachRequest{VolumeID: "stuck", NodeID: "n2"}
+	err := rejected(s, structs.KindUnavailable, structs.CSIVolumeDetach, stuck)
+	wantText(t, err, "was deleted and came back")
+	must(s, structs.CSIVolumeDetach, detachFrom("n2"))
+	if !slices.Equal(n.Called(), []string{"ClientCSI.NodeDetachVolume"}) {
+		t.Errorf("called %v", n.Called())
+	}
 }

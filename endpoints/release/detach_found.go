@@ -84,11 +84,9 @@ func (d detachment) checkUnused(
 	volume := d.req.VolumeID
 	up := node != nil && node.Status == structs.NodeReady
 	switch {
-	// After a restore its mounts are not known yet, and one of them may be of this volume.
-	case up && node.Unaccounted:
-		return structs.Unavailablef(
-			"node %s has not yet reported its volumes since the servers' state was restored; "+
-				"try again later", nodeID)
+	// Its mounts are not known yet, and one of them may be of this volume.
+	case up && node.Unaccounted && csi.MayHold(d.Store.Read(), node, d.ns, volume):
+		return structs.Unavailablef("node %s %s; try again later", nodeID, node.WhyUnaccounted())
 	// The key has no allocation, since there is no claim. The node checks all of its mounts.
 	case up:
 		return d.operatorDetach(ctx, structs.CSIClaimKey{

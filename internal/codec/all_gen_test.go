@@ -249,6 +249,8 @@ var all = []any{
 	new(structs.NodeHeartbeatResponse),
 	new(structs.NodeInventory),
 	new(structs.NodeLeaveRequest),
+	new(structs.NodeLeftover),
+	new(structs.NodeLeftoversUpdate),
 	new(structs.NodeListResponse),
 	new(structs.NodeListStub),
 	new(structs.NodeMemoryResources),

@@ -17,9 +17,6 @@ import (
 // mostSaid bounds the words of an agent in a reason, in bytes.
 const mostSaid = 300
 
-// unaccounted is the reason for which the servers release no volume of a lost node by themselves.
-const unaccounted = "the node has not reported its volumes since the servers were restored"
-
 // byOthers says who releases a volume for which the servers begin no fence.
 const byOthers = "the word of an operator or the proof of a fence device releases it, " +
 	"and the servers fence no node for it"
@@ -36,8 +33,8 @@ func (x lossExplainer) lostHolder(r *inquiry.Reason, c *structs.CSIClaim) {
 	case n == nil || v == nil:
 		r.Remedy = "if the node is off: " + csi.DetachCommand(c.Namespace, c.VolumeID, c.NodeID)
 	case csi.LossPolicy(x.tx, v) == structs.LossFence && n.Unaccounted:
-		held := reason("on_node_loss of volume %s is %s, but %s: only an operator has the node fenced",
-			v.ID, structs.LossFence, unaccounted)
+		held := reason("on_node_loss of volume %s is %s, but the node %s: only an operator has it fenced",
+			v.ID, structs.LossFence, n.WhyUnaccounted())
 		r.Because = append(r.Because, x.heldBack(held, n)...)
 	case csi.LossPolicy(x.tx, v) == structs.LossFence:
 		r.Because = append(r.Because, x.fence(v, n))
@@ -92,7 +89,7 @@ func (x lossExplainer) leaseEnd(c *structs.CSIClaim, n *structs.Node) []*inquiry
 	held := ""
 	switch {
 	case n.Unaccounted:
-		held = unaccounted
+		held = "the node " + n.WhyUnaccounted()
 	case c.Unguarded != "":
 		held = "its node does not guard this claim: " + c.Unguarded
 	case !c.Guarded:

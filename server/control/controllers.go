@@ -157,7 +157,7 @@ func controllerSignals(tx *state.ReadTx, c state.Change) (signals []string) {
 
 	case schema.NodeRows:
 		signals = []string{nodeSignal(c.Key[0])}
-		if csi.Recovering(tx) == "" {
+		if !csi.AllRecovering(tx) {
 			signals = append(signals, accountedSignal)
 		}
 
@@ -215,7 +215,7 @@ func (c controllerLoop) read(tx *state.ReadTx, k workqueue.Key) workqueue.Step {
 		a := csi.Attachment(tx, namespace, volume, k.Key[2])
 		if a != nil && nextAttachment(a) != "" {
 			s := c.step(tx, c.attachmentWork(tx, a))
-			s = waitForNodes(tx, s)
+			s = waitForNodes(tx, namespace, volume, s)
 			return waitForDetach(tx, a, s)
 		}
 
@@ -239,7 +239,7 @@ func (c controllerLoop) read(tx *state.ReadTx, k workqueue.Key) workqueue.Step {
 		if v != nil &&
 			nextVolume(v) != "" &&
 			(v.Modifies() || csi.ExpandBlocked(tx, v) == "") {
-			return waitForNodes(tx, c.step(tx, c.volumeWork(v)))
+			return waitForNodes(tx, namespace, volume, c.step(tx, c.volumeWork(v)))
 		}
 	}
 

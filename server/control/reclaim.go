@@ -22,7 +22,7 @@ func (c controllerLoop) reclaimStep(tx *state.ReadTx, v *structs.CSIVolume) work
 	}
 
 	begin := &reclaim.VolumeReclaimRequest{ID: v.ID, RowIndex: v.CreateIndex, DeleteAt: v.DeleteAt}
-	return waitForNodes(tx, workqueue.Step{
+	return waitForNodes(tx, v.Namespace, v.ID, workqueue.Step{
 		Op:      opReclaim,
 		Version: v.ModifyIndex,
 		Group:   v.PluginID,

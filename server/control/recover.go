@@ -11,14 +11,15 @@ import (
 	"berth/structs"
 )
 
-// accountedSignal is given when no node is unaccounted.
-const accountedSignal = "all nodes are accounted for"
+// accountedSignal is given when a node has changed and not every volume waits for a node. A step whose volume
+// still waits for another one waits on.
+const accountedSignal = "a node is accounted for"
 
-// waitForNodes holds back a call that depends on the nodes that use a volume, while a node of a restored
-// state has not reported its volumes. A creation does not depend on it. An expansion does: a plugin may
-// take it only while the volume is published nowhere (CSI spec, PluginCapability.VolumeExpansion).
-func waitForNodes(tx *state.ReadTx, s workqueue.Step) workqueue.Step {
-	if s.Op != opCreate && csi.Recovering(tx) != "" {
+// waitForNodes holds back a call that depends on the nodes that use a volume, while one that may hold it has
+// not reported its volumes. A creation does not depend on it. An expansion does: a plugin may take it only
+// while the volume is published nowhere (CSI spec, PluginCapability.VolumeExpansion).
+func waitForNodes(tx *state.ReadTx, ns, volume string, s workqueue.Step) workqueue.Step {
+	if s.Op != opCreate && csi.VolumeRecovering(tx, ns, volume) != "" {
 		s.Awaits = []string{accountedSignal}
 	}
 	return s

@@ -92,17 +92,67 @@ func NodeOfExternal(tx mvcc.Reader, plugin, external string) string {
 	return ""
 }
 
-// Recovering returns which node has still to report its volumes, with the remedy if this does not end by
-// itself. It returns "" if all nodes have reported.
+// Recovering returns which node has still to report that it holds no volume without a claim, with the remedy
+// if this does not end by itself. It returns "" if all nodes have.
 func Recovering(tx mvcc.Reader) string {
 	n := schema.UnaccountedNodes.First(tx)
-	if n == nil {
+	switch {
+	case n == nil:
 		return ""
+	case n.Leftovers != nil:
+		return recoveringNode(tx, n, n.Leftovers[0])
 	}
+	return recoveringNode(tx, n, structs.NodeLeftover{})
+}
+
+// VolumeRecovering is Recovering for one volume. A node that was deleted and came back has told which volumes
+// it may hold, and the others do not wait for it. After a restore a node may hold any volume.
+func VolumeRecovering(tx mvcc.Reader, ns, volume string) string {
+	for n := range schema.UnaccountedNodes.Scan(tx) {
+		if MayHold(tx, n, ns, volume) {
+			return recoveringNode(tx, n, structs.NodeLeftover{Namespace: ns, VolumeID: volume})
+		}
+	}
+	return ""
+}
+
+// AllRecovering reports whether every volume waits for a node: since a restore it may hold any.
+func AllRecovering(tx mvcc.Reader) bool {
+	for n := range schema.UnaccountedNodes.Scan(tx) {
+		if n.Leftovers == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// MayHold reports whether an unaccounted node may hold a volume.
+func MayHold(tx mvcc.Reader, n *structs.Node, ns, volume string) bool {
+	asked := structs.NodeLeftover{Namespace: ns, VolumeID: volume}
+	v := Volume(tx, ns, volume)
+	if v != nil {
+		asked.PluginID = v.PluginID
+		asked.ExternalID = v.ExternalID
+	}
+	return n.MayHold(asked)
+}
+
+// recoveringNode says why a volume waits for a node.
+func recoveringNode(tx mvcc.Reader, n *structs.Node, v structs.NodeLeftover) string {
+	name := NodeName(tx, n.ID)
 	text := fmt.Sprintf("the servers' state was restored from a snapshot, "+
-		"and node %s has not yet reported that all its volumes have claims", NodeName(tx, n.ID))
-	if n.Status == structs.NodeDown {
+		"and node %s has not yet reported that all its volumes have claims", name)
+	if n.Leftovers != nil {
+		text = fmt.Sprintf("node %s was deleted and came back, and may still have volume %s of namespace %s "+
+			"from before", name, v.VolumeID, v.Namespace)
+	}
+
+	switch {
+	case n.Status == structs.NodeDown:
 		text += "; it is down: bring it back or, once it is certainly off, delete it: berth node purge " + n.ID
+	case n.Leftovers != nil:
+		text += "; it lets go of the volume once the plugin works there: see berth node status " + n.ID +
+			"; if it cannot, power it off, and then: berth node purge " + n.ID
 	}
 	return text
 }
@@ -112,7 +162,7 @@ func Recovering(tx mvcc.Reader) string {
 // no volume before another one is detached from it.
 func AttachmentWaits(tx mvcc.Reader, a *structs.CSIAttachment) string {
 	// A node that has not reported may have the volume, without a row that tells so.
-	if why := Recovering(tx); why != "" {
+	if why := VolumeRecovering(tx, a.Namespace, a.VolumeID); why != "" {
 		return why
 	}
 

@@ -158,7 +158,8 @@ func RepairFault(tx mvcc.Reader, d *drift.VolumeDrift, now int64) string {
 	case v == nil || v.Namespace != d.Namespace || v.ID != d.VolumeID || v.State != structs.VolumeReady ||
 		v.Call != nil:
 		return "the volume is not ready, or a call for it is in flight"
-	case node == nil || node.Status != structs.NodeReady || csi.Recovering(tx) != "":
+	case node == nil || node.Status != structs.NodeReady ||
+		csi.VolumeRecovering(tx, d.Namespace, d.VolumeID) != "":
 		return "the node is not ready, or its volumes are not known"
 	case d.Kind == drift.StrayAttachment && (a != nil || claimed(tx, at)):
 		return "a claim or an attachment uses it"

@@ -230,6 +230,10 @@ func TestRepair_OnlyOfAttachmentsThatNothingElseExplains(t *testing.T) {
 		"another volume":      {stray, volume(func(v *structs.CSIVolume) { v.ExternalID = "y" }), ""},
 		"node down":           {stray, node(&structs.Node{ID: "n", Status: structs.NodeDown}), ""},
 		"node not accounted":  {stray, node(&structs.Node{ID: "n", Status: structs.NodeReady, Unaccounted: true}), ""},
+		"node back with another volume": {stray, node(&structs.Node{
+			ID: "n", Status: structs.NodeReady, Unaccounted: true,
+			Leftovers: []structs.NodeLeftover{{Namespace: "default", VolumeID: "other"}},
+		}), structs.AttachmentDetaching},
 		"only reported": {stray, edit(func(tx *mvcc.WriteTx) {
 			schema.PluginConfigs.Delete(tx, schema.PluginConfigs.Get(tx, "p"))
 		}), ""},
