@@ -146,11 +146,11 @@ func findServers(ctx context.Context, c *api.Client) (f found, err error) {
 	return f, nil
 }
 
-// findDifferences asks the leader, which compares the servers. Without a leader, or the right to ask it, no
-// difference is known: the search for servers says what is wrong.
+// findDifferences asks the leader, which compares the servers. Without a leader no difference is known: the
+// search for servers says what is wrong.
 func findDifferences(ctx context.Context, c *api.Client) (f found, err error) {
 	health, _, err := c.AutopilotHealth(ctx, nil)
-	if structs.IsKind(err, structs.KindUnavailable) || structs.IsKind(err, structs.KindDenied) {
+	if structs.IsKind(err, structs.KindUnavailable) {
 		return f, nil
 	}
 	if err != nil {

@@ -124,6 +124,15 @@ func TestProblems_NamesASettingThatTheServersDoNotHaveAlike(t *testing.T) {
 	wants(t, body, "the servers differ in tls.mode: require on s1, prefer on s2", "berth operator autopilot health")
 }
 
+// A search that hides what is denied would keep the page from asking for a login.
+func TestProblems_SaysThatDifferencesAreDenied(t *testing.T) {
+	h, servers := newPage(t)
+	quietCluster(servers)
+	apitest.Fail(servers, admin.AutopilotHealth, structs.Deniedf("this needs operator: read"))
+	_, body := get(t, h, "/ui/")
+	wants(t, body, "Not known: differences between servers: this needs operator: read")
+}
+
 func TestProblems_ReadsFewRows(t *testing.T) {
 	h, servers := newPage(t)
 	quietCluster(servers)

@@ -136,7 +136,7 @@ func (p *peer) createVolume(id, content string) {
   }
 }`, peersPlugin, binary, p.volumes(), socket), "job", "run", "-detach", "-")
 	eventually(p.t, "the peer creates a volume", func() error {
-		_, err := p.run(volumeFile{id: id}.hcl(), "volume", "create", "-")
+		_, err := p.run(volumeFile{id: id, older: true}.hcl(), "volume", "create", "-")
 		return err
 	})
 	data, err := filepath.Glob(filepath.Join(p.volumes(), "volumes", "*", "data"))

@@ -73,7 +73,7 @@ func (j jobFile) hcl() string {
 
 // volumeFile is a volume of the hostpath plugin.
 type volumeFile struct {
-	older  bool // the servers are of the released version, which has no external_name
+	older  bool // the servers are of the released version or the peer's, which have no external_name
 	id     string
 	access structs.CSIAccessMode
 	attach structs.CSIAttachmentMode

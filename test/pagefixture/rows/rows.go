@@ -16,6 +16,7 @@ import (
 	"berth/rpc"
 	"berth/server/nodeconn"
 	"berth/state"
+	"berth/structs/admin"
 )
 
 // leader is a server that leads and has applied all entries. It answers reads alone.
@@ -37,12 +38,20 @@ func (c Cluster) NewAPI() (h http.Handler, end func(), err error) {
 
 	logger := hclog.NewNullLogger()
 	s := rpc.NewServer(logger, endpoints.New(core.Deps{
-		Store:  store,
-		Raft:   leader{},
-		Nodes:  nodeconn.NewSessions(nil), // no node answers
-		Logger: logger,
-		Level:  func() int { return level.Now },
+		Store:     store,
+		Raft:      leader{},
+		Nodes:     nodeconn.NewSessions(nil), // no node answers
+		Logger:    logger,
+		Level:     func() int { return level.Now },
+		Autopilot: alone{},
 	}).List()...)
 	agent := &apitest.Agent{SelfIs: &api.AgentSelf{}}
 	return api.NewHandler(api.Config{Caller: s, Agent: agent, Logger: logger}), s.Close, nil
+}
+
+// alone is the health of a cluster that has one server, which is healthy.
+type alone struct{ core.Autopilot }
+
+func (alone) Health() (*admin.AutopilotHealthResponse, error) {
+	return &admin.AutopilotHealthResponse{Healthy: true}, nil
 }
