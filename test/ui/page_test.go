@@ -163,9 +163,10 @@ var forms = []struct {
 	path   string
 	status int
 }{
-	{"act?do=drain&id=%s", 200},
-	{"act?do=delete&namespace=default&id=counter", 200},
-	{"act?do=force-detach&namespace=default&id=counter&node=%s", 200}, // it asks for a reason
+	{"act?do=drain&id=NODE", 200},
+	{"act?do=delete&namespace=default&id=counter&created=CREATED", 200},
+	{"act?do=delete&namespace=default&id=counter", 400}, // of no row that was seen
+	{"act?do=force-detach&namespace=default&id=counter&node=NODE&created=CREATED", 200}, // it asks for a reason
 	{"act?do=nosuch&id=x", 400},
 	{"nosuch", 404},
 }
@@ -176,8 +177,13 @@ func lookAtForms(t *testing.T, b *browser, addr string) {
 	b.do(chromedp.Navigate(addr + "/ui/nodes"))
 	b.await("the node", "!!document.querySelector('tbody th a')")
 	node := eval[string](b, `new URLSearchParams(document.querySelector("tbody th a").search).get("id")`)
+	b.do(chromedp.Navigate(addr + "/ui/volume?id=counter"))
+	link := `document.querySelector('a[href*="do=delete"]')`
+	b.await("the link to delete", "!!"+link)
+	created := eval[string](b, "new URLSearchParams("+link+`.search).get("created")`)
+	shown := strings.NewReplacer("NODE", node, "CREATED", created)
 	for _, f := range forms {
-		path := strings.Replace(f.path, "%s", node, 1)
+		path := shown.Replace(f.path)
 		b.do(chromedp.Navigate(addr + "/ui/" + path))
 		b.await(path, "!!document.querySelector('main h1')")
 		status := eval[int](b, `performance.getEntriesByType("navigation")[0].responseStatus`)
