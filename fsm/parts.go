@@ -1,6 +1,11 @@
 package fsm
 
-import "strconv"
+import (
+	"strconv"
+
+	"berth/internal/codec"
+	"berth/structs/admin"
+)
 
 // Part is a command in a log entry, without its payload.
 type Part struct {
@@ -33,4 +38,26 @@ func partOf(entry []byte) Part {
 		name = "command " + strconv.Itoa(int(entry[0])) // of a newer version
 	}
 	return Part{Name: name, Bytes: len(entry) - 1}
+}
+
+// ClusterTimeOf returns the cluster time that a log entry sets, nil if it sets none.
+func ClusterTimeOf(entry []byte) *admin.ClusterTime {
+	if len(entry) == 0 {
+		return nil
+	}
+	switch entry[0] {
+	case ClusterTimeSet.ID:
+		p := new(admin.ClusterTimeRequest)
+		if codec.Decode(entry[1:], p) == nil {
+			return &p.Clock
+		}
+	case Batch.ID:
+		entries, _ := Batch.entries(entry[1:]) // none of a damaged batch
+		for _, e := range entries {
+			if len(e) > 0 && e[0] == ClusterTimeSet.ID {
+				return ClusterTimeOf(e)
+			}
+		}
+	}
+	return nil
 }

@@ -30,7 +30,9 @@ type keeper struct {
 	Proposer fsm.Proposer
 	Wall     func() time.Time
 	// Clocks compares the wall clocks of all servers with that of this one.
-	Clocks     func(ctx context.Context) []*admin.ServerClock
+	Clocks func(ctx context.Context) []*admin.ServerClock
+	// Stored returns what the servers have stored.
+	Stored     func() []admin.StoredIndex
 	Quarantine time.Duration
 	Logger     hclog.Logger
 }
@@ -66,6 +68,7 @@ func (k keeper) advance(ctx context.Context, first bool) {
 		r.Agreed = mostAgree(k.Clocks(ctx))
 		row = clustertime.Advance(old, r)
 	}
+	row.Stored = k.Stored()
 	before := clustertime.Wrong(k.Store.Read())
 	p := &admin.ClusterTimeRequest{
 		Clock: row,
@@ -138,6 +141,7 @@ func (s *Server) keeper() keeper {
 		Proposer:   s,
 		Wall:       time.Now,
 		Clocks:     s.readClocks,
+		Stored:     s.stored,
 		Quarantine: s.cfg.ClockQuarantine,
 		Logger:     s.logger.Named("clock"),
 	}

@@ -61,6 +61,7 @@ func (c *keptCluster) lead() (now *clock.Cluster, stop func()) {
 		Proposer:   c,
 		Wall:       func() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) },
 		Clocks:     func(context.Context) []*admin.ServerClock { return c.clocks() },
+		Stored:     func() []admin.StoredIndex { return nil },
 		Quarantine: time.Hour,
 		Logger:     hclog.NewNullLogger(),
 	}

@@ -4,17 +4,21 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 	"github.com/hashicorp/serf/serf"
 
+	"berth/fsm"
 	"berth/internal/admission"
 	"berth/internal/backoff"
 	"berth/rpc"
 	"berth/server/raftfiles"
+	"berth/state/clustertime"
 	"berth/structs"
 	"berth/structs/admin"
 )
@@ -169,4 +173,86 @@ func (s *Server) ping(addr string) error {
 		return fmt.Errorf("server at %s: %w", addr, err)
 	}
 	return nil
+}
+
+// indexes tells Raft's transport which entries servers have stored.
+type indexes struct {
+	s *Server
+	// logged is the newest list of the log, and loggedAt its entry. After a start the state is that of the last
+	// snapshot until there is a leader.
+	logged   []admin.StoredIndex
+	loggedAt uint64
+}
+
+// readLog finds the newest list in the log of a server that starts. Its entry may be one that no majority has
+// stored. Then it can take the vote from a server without need, until the others have elected a leader.
+func (x *indexes) readLog(log raft.LogStore) error {
+	first, err := log.FirstIndex()
+	if err != nil {
+		return err
+	}
+	last, err := log.LastIndex()
+	if err != nil {
+		return err
+	}
+	for at := last; at >= first && at > 0; at-- {
+		entry := new(raft.Log)
+		err := log.GetLog(at, entry)
+		if err != nil {
+			return err
+		}
+		if entry.Type != raft.LogCommand {
+			continue
+		}
+		row := fsm.ClusterTimeOf(entry.Data)
+		if row != nil {
+			x.logged = row.Stored
+			x.loggedAt = at
+			return nil
+		}
+	}
+	return nil
+}
+
+func (x *indexes) Acknowledged(id raft.ServerID) uint64 {
+	all := x.logged
+	row := clustertime.Of(x.s.store.Read())
+	if row != nil && row.ModifyIndex >= x.loggedAt {
+		all = row.Stored
+	}
+	for _, stored := range all {
+		if stored.Server == string(id) {
+			return stored.Index
+		}
+	}
+	return 0
+}
+
+// voteTimeout bounds the question to a server that has just given its vote.
+const voteTimeout = time.Second
+
+func (x *indexes) Last(target raft.ServerAddress) (uint64, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), voteTimeout)
+	defer cancel()
+	stats, err := rpc.Call(ctx, x.s.pool.At(string(target)), admin.StatusRaftStats, &structs.QueryRequest{})
+	if err != nil {
+		return 0, err
+	}
+	return stats.LastIndex, nil
+}
+
+// stored returns what the members are known to have stored while this server leads.
+func (s *Server) stored() (all []admin.StoredIndex) {
+	term := s.consensus.CurrentTerm()
+	for _, member := range s.consensus.members() {
+		index := s.consensus.transport.Acknowledged(member.ID, term)
+		if string(member.ID) == s.id {
+			index = s.consensus.LastIndex()
+		}
+		if index != 0 {
+			all = append(all, admin.StoredIndex{Server: string(member.ID), Index: index})
+		}
+	}
+	slices.SortFunc(all, func(a, b admin.StoredIndex) int { return strings.Compare(a.Server, b.Server) })
+	return all
 }

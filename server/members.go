@@ -103,11 +103,7 @@ func (s *Server) replaceRestored(p peer) error {
 		"state: taking its vote, and adding it anew",
 		"name", p.name,
 		"server_id", p.id)
-	err := s.addAnew(p)
-	if err == nil {
-		s.consensus.transport.ForgetLost(raft.ServerID(p.id))
-	}
-	return err
+	return s.addAnew(p)
 }
 
 func (s *Server) addAnew(p peer) error {
@@ -115,6 +111,7 @@ func (s *Server) addAnew(p peer) error {
 	if err != nil {
 		return err
 	}
+	s.consensus.transport.ForgetLost(raft.ServerID(p.id), s.consensus.CurrentTerm())
 	return s.addMember(p)
 }
 

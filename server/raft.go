@@ -37,6 +37,7 @@ type consensus struct {
 	verifier  coalesce.Batcher[struct{}, struct{}]
 	reloading sync.Mutex        // held while the settings of Raft change
 	machine   structs.MachineID // on which this server runs
+	stored    indexes
 	// held is true while this server must not vote: see admission.MayVote.
 	held atomic.Bool
 	// fresh is true if this server has never been part of a cluster.
@@ -66,6 +67,7 @@ func (s *Server) openRaft() (*consensus, error) {
 		addr:  raft.ServerAddress(s.addr),
 
 		machine: s.cfg.machine(),
+		stored:  indexes{s: s},
 	}
 
 	c.transport = raftnet.New(&raft.NetworkTransportConfig{
@@ -73,7 +75,7 @@ func (s *Server) openRaft() (*consensus, error) {
 		MaxPool: 3,
 		Timeout: 10 * time.Second,
 		Logger:  logger.Named("transport"),
-	}, &c.gate)
+	}, &c.gate, &c.stored)
 
 	c.verifier.Propose = func(context.Context, struct{}, []struct{}) (uint64, error) {
 		return 0, c.confirm()
@@ -122,6 +124,11 @@ func (c *consensus) startRaft(
 	err = c.hold(cfg.DataDir)
 	if err != nil {
 		return err
+	}
+
+	err = c.stored.readLog(log)
+	if err != nil {
+		return fmt.Errorf("reading the Raft log: %w", err)
 	}
 
 	rc := raftConfig(cfg, c.id, logger)

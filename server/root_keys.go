@@ -17,6 +17,7 @@ import (
 func openState(s *Server) (err error) {
 	s.digests = newDigests(s.logger)
 	s.began = time.Now()
+	s.pool = rpc.NewPool(s.cfg.Dial, s.logger.Named("rpc"), nil)
 	s.rootKeys, err = keys.New(keys.Deps{
 		Settings: s.cfg.Keyring,
 		Ring:     s.keys,

@@ -158,7 +158,6 @@ func (s *Server) createServices(ln net.Listener) {
 	logger := s.logger.Named("rpc")
 	s.loops = s.leaderLoops
 	s.gate = loadshed.NewGate(loadshed.MinAdmit)
-	s.pool = rpc.NewPool(cfg.Dial, logger, nil)
 	s.securePool = rpc.NewPool(cfg.DialTLS, logger, nil)
 	s.clock = clock.New(boottime.Now, func() *admin.ClusterTime {
 		return clustertime.Of(s.store.Read())

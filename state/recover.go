@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"berth/state/blocked"
+	"berth/state/clustertime"
 	"berth/state/csi"
 	"berth/state/csi/lifecycle"
 	"berth/state/csi/snapgroups"
@@ -34,11 +35,10 @@ import (
 // executed, and another volume may have the plugin's ID. An order to fence a node is deleted: the node may
 // have come back since the operator gave it.
 //
-// before is the replaced state. Recover takes over its nodes, its attachments, its tokens, its root keys, its
-// bound of leases, its revocations, its authorities if they are later, and the controller calls with an
-// unknown outcome. No join token is left.
-// An attachment that the restored state lacks is to be detached, unless a granted claim of the restored state
-// uses it.
+// before is the replaced state. Recover takes over its nodes, its attachments, its tokens of Consul, its
+// deletions of tokens, its root keys, its bound of leases, its revocations, its authorities if they are
+// later, and the controller calls with an unknown outcome. No join token is left. An attachment that the
+// restored state lacks is to be detached, unless a granted claim of the restored state uses it.
 func Recover(tx *WriteTx, before Reader, now int64) {
 	for _, n := range slices.Collect(Nodes(tx)) {
 		// One that was deleted and came back may hold other volumes by now than it has reported then.
@@ -82,6 +82,8 @@ func Recover(tx *WriteTx, before Reader, now int64) {
 		putFoundAttachment(tx, a, now)
 	}
 
+	// Servers that go on from this state may have lost what they had acknowledged, and an operator wants it so.
+	clustertime.ForgetStored(tx)
 	keepCalls(tx, before)
 	sitokens.Keep(tx, before, now)
 	keepLeaseBound(tx, before)

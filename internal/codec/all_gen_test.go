@@ -471,6 +471,7 @@ var all = []any{
 	new(admin.SettingDifference),
 	new(admin.StatusLeaderResponse),
 	new(admin.StatusPeersResponse),
+	new(admin.StoredIndex),
 	new(admin.WrongClock),
 	new(class.ClassDeleteRequest),
 	new(class.ClassGetRequest),

@@ -75,7 +75,9 @@ func (t *Transport) RequestVote(id raft.ServerID, target raft.ServerAddress,
 	if t.hold.held.Load() {
 		return errHeld
 	}
-	return t.NetworkTransport.RequestVote(id, target, req, resp)
+	err := t.NetworkTransport.RequestVote(id, target, req, resp)
+	resp.Granted = err == nil && resp.Granted && t.votes.count(id, target)
+	return err
 }
 
 // RequestPreVote implements raft.WithPreVote.
@@ -85,7 +87,9 @@ func (t *Transport) RequestPreVote(id raft.ServerID, target raft.ServerAddress,
 	if t.hold.held.Load() {
 		return errHeld
 	}
-	return t.NetworkTransport.RequestPreVote(id, target, req, resp)
+	err := t.NetworkTransport.RequestPreVote(id, target, req, resp)
+	resp.Granted = err == nil && resp.Granted && t.votes.count(id, target)
+	return err
 }
 
 // Close implements raft.WithClose.

@@ -7,7 +7,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// Transport is the transport of Raft with five differences.
+// Transport is the transport of Raft with six differences.
 //
 // Its pipelines end when Raft stops reading their answers. Raft reads answers until the first failure, and
 // may send further entries before it notices. The sending and the receiving goroutine would then wait for
@@ -18,7 +18,8 @@ import (
 //
 // It notes when the requests were sent that followers have answered, before Raft learns of the answers.
 //
-// It finds the followers that lack what they have acknowledged: see HasLost.
+// It finds the followers that lack what they have acknowledged: see HasLost. The vote of such a server does
+// not count.
 //
 // It keeps a server from elections that may be a copy of another one: see Hold.
 type Transport struct {
@@ -26,6 +27,7 @@ type Transport struct {
 	gate     Gate
 	contacts contacts
 	losses   losses
+	votes    votes
 	hold     hold
 }
 
@@ -36,11 +38,12 @@ type Gate interface {
 }
 
 // New makes the transport of a server.
-func New(config *raft.NetworkTransportConfig, gate Gate) *Transport {
+func New(config *raft.NetworkTransportConfig, gate Gate, indexes Indexes) *Transport {
 	return &Transport{
 		NetworkTransport: raft.NewNetworkTransportWithConfig(config),
 		gate:             gate,
-		losses:           losses{found: make(chan struct{}, 1)},
+		losses:           newLosses(indexes),
+		votes:            votes{indexes: indexes, logger: config.Logger, told: map[raft.ServerID]uint64{}},
 	}
 }
 

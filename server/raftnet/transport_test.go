@@ -63,6 +63,7 @@ func (g *testGate) shut() {
 
 func newTransport(t *testing.T) *Transport {
 	return &Transport{
+		losses:           newLosses(known{}),
 		NetworkTransport: plainTransport(t),
 		gate:             new(testGate),
 	}

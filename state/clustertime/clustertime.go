@@ -265,6 +265,10 @@ func Newest(tx mvcc.Reader, wall int64) (newest int64) {
 // Put stores the row of an entry. An entry that does not follow the stored row is that of a former leader: it
 // changes nothing.
 func Put(tx *mvcc.WriteTx, p *admin.ClusterTimeRequest) error {
+	nameless := func(w admin.WrongClock) bool { return w.ServerID == "" || w.Server == "" }
+	if slices.ContainsFunc(p.Wrong, nameless) {
+		return structs.Invalidf("a clock that differs has no server")
+	}
 	old := Of(tx)
 	if old == nil && p.RowIndex == 0 || old != nil && old.ModifyIndex == p.RowIndex {
 		row := p.Clock
@@ -289,4 +293,16 @@ func putWrong(tx *mvcc.WriteTx, now []admin.WrongClock) {
 			schema.WrongClocks.Delete(tx, &c)
 		}
 	}
+}
+
+// ForgetStored forgets what the servers are known to have stored. An archive, or an operator who replaces the
+// members, may put them back to an earlier state on purpose.
+func ForgetStored(tx *mvcc.WriteTx) {
+	row := Of(tx)
+	if row == nil || len(row.Stored) == 0 {
+		return
+	}
+	changed := *row
+	changed.Stored = nil
+	schema.ClusterTimes.Put(tx, &changed)
 }

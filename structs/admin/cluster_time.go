@@ -16,8 +16,10 @@ type ClusterTime struct {
 	// not.
 	Since int64 `level:"2"`
 	// Agreed is the time from which on most servers agree with that clock; 0: they do not.
-	Agreed          int64       `level:"2"`
-	Jumps           []ClockJump `level:"2"` // the last ones, the oldest first
+	Agreed int64       `level:"2"`
+	Jumps  []ClockJump `level:"2"` // the last ones, the oldest first
+	// Stored are the last entries that the servers have acknowledged, in the order of their IDs.
+	Stored          []StoredIndex `level:"2"`
 	structs.Indexes `level:"2"`
 }
 
@@ -36,6 +38,13 @@ func (c WrongClock) String() string {
 		way = "behind"
 	}
 	return fmt.Sprintf("%s %s the cluster time", c.Ahead.Abs().Round(time.Second), way)
+}
+
+// StoredIndex is the last entry of the Raft log that a server is known to have on its disk. The leader writes
+// it down with each entry about the time, for the leaders after it.
+type StoredIndex struct {
+	Server string `level:"2"` // its ID
+	Index  uint64 `level:"2"`
 }
 
 // ClockJump is a step of the cluster time to the clock of a leader.

@@ -2,18 +2,24 @@ package cluster_test
 
 import (
 	"errors"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/memberlist"
 
 	"berth/server"
+	"berth/state"
+	"berth/state/clustertime"
 	"berth/structs"
 	"berth/structs/admin"
 	"berth/test/cluster"
@@ -154,6 +160,74 @@ func TestIdentity_ARestartAtAnotherAddressKeepsTheVote(t *testing.T) {
 		}
 		return peer.Address == moved.Current().RPCAddr()
 	})
+}
+
+// uncountedVote closes a channel when the log says that a vote does not count.
+type uncountedVote struct {
+	seen chan struct{}
+	once sync.Once
+}
+
+// Accept implements hclog.SinkAdapter.
+func (v *uncountedVote) Accept(_ string, _ hclog.Level, words string, _ ...any) {
+	if strings.HasPrefix(words, "a vote does not count: the server lacks") {
+		v.once.Do(func() { close(v.seen) })
+	}
+}
+
+// The disk of a server is put back to an earlier state while no leader can see it. Another server would lead
+// with its vote, although both may lack an entry that had a majority.
+func TestIdentity_AServerWithAnEarlierDiskGivesNoVote(t *testing.T) {
+	t.Parallel()
+	uncounted := &uncountedVote{seen: make(chan struct{})}
+	log := hclog.NewInterceptLogger(&hclog.LoggerOptions{Output: io.Discard})
+	log.RegisterSink(uncounted)
+	c := cluster.NewLogged(t, log, 3)
+	leader := c.Leader()
+	awaitAllVote(t, c)
+	back, other := c.Others(leader)[0], c.Others(leader)[1]
+	id := peerOf(t, leader, back, "").ID
+	earlier := t.TempDir()
+	if err := errors.Join(back.Kill(), os.CopyFS(earlier, os.DirFS(back.DataDir()))); err != nil {
+		t.Fatal(err)
+	}
+	then := leader.Store().Index()
+	c.Restart(back)
+	cluster.Must(c, c.Leader(), structs.JobRegister, jobRequest("one"))
+	c.AwaitRows(other, "the log has what the server has acknowledged since", func(tx *state.ReadTx) bool {
+		row := clustertime.Of(tx)
+		return row != nil && slices.ContainsFunc(row.Stored, func(s admin.StoredIndex) bool {
+			return s.Server == id && s.Index > then
+		})
+	})
+
+	for _, s := range c.Servers { // all are off, and the state of the one that stands for election is an old one
+		if err := s.Kill(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := errors.Join(os.RemoveAll(back.DataDir()), os.CopyFS(back.DataDir(), os.DirFS(earlier)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Restart(back)
+	c.Restart(other)
+	select {
+	case <-uncounted.seen:
+	case <-time.After(cluster.Patience):
+		t.Fatal("no vote was left out")
+	}
+	if other.Leads() || back.Leads() {
+		t.Error("a server leads with the vote of one that lacks entries")
+	}
+
+	c.Restart(leader)
+	c.Await("the server was added anew, and votes", func() bool {
+		at := c.Leader()
+		peer := peerOf(t, at, back, id)
+		return peer != nil && peer.Voter
+	})
+	c.CheckEqualStates()
 }
 
 // countingGossip counts the connections that a server opens to one gossip address.

@@ -165,7 +165,7 @@ var forms = []struct {
 }{
 	{"act?do=drain&id=NODE", 200},
 	{"act?do=delete&namespace=default&id=counter&created=CREATED", 200},
-	{"act?do=delete&namespace=default&id=counter", 400}, // of no row that was seen
+	{"act?do=delete&namespace=default&id=counter", 400},                                 // of no row that was seen
 	{"act?do=force-detach&namespace=default&id=counter&node=NODE&created=CREATED", 200}, // it asks for a reason
 	{"act?do=nosuch&id=x", 400},
 	{"nosuch", 404},
