@@ -213,13 +213,14 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		}
 
 		token = tokens.Procedures{
-			Store:     e.Store,
-			Raft:      e.Raft,
-			Gate:      e.Gate,
-			Name:      e.Name,
-			Servers:   e.AccessModes,
-			ResetFile: filepath.Join(e.DataDir, "acl-bootstrap-reset"),
-			Logger:    e.Logger,
+			Store:       e.Store,
+			Raft:        e.Raft,
+			Gate:        e.Gate,
+			Name:        e.Name,
+			Servers:     e.AccessModes,
+			ResetFile:   filepath.Join(e.DataDir, "acl-bootstrap-reset"),
+			KeepDeleted: e.KeepDeleted,
+			Logger:      e.Logger,
 		}
 
 		rules = admissions.Procedures{
@@ -469,7 +470,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		read(e, access.TokenList, rights.Management, token.Tokens),
 		read(e, access.TokenGet, tokens.OwnToken, token.Token),
 		write(e, access.TokenPut, rights.Management, token.PutToken),
-		write(e, access.TokenDelete, tokens.OwnLogin, propose(e, fsm.ACLTokenDelete)),
+		write(e, access.TokenDelete, tokens.OwnLogin, token.DeleteToken),
 		e.quick(read(e, access.Check, required.Check, e.checked)),
 
 		read(e, admission.RuleList, rights.OperatorRead, rules.List),

@@ -18,6 +18,7 @@ import (
 // keeps to that of the cluster.
 func (s *Server) alike() map[string]string {
 	all := s.cfg.alike()
+	all["acl.keep_deleted"] = s.cfg.ACL.KeepDeleted.String()
 	all["acl.mode"] = access.StricterMode(s.cfg.ACL.OwnMode(), s.accessMode.mode())
 	s.digests.addTo(all)
 	return all

@@ -227,6 +227,7 @@ func endpointDeps(s *Server, logger hclog.Logger) core.Deps {
 		Identities:     cfg.Identities,
 		Issuer:         cfg.OIDCIssuer,
 		AccessModes:    s.configuredModes,
+		KeepDeleted:    cfg.ACL.KeepDeleted,
 		Gate:           cfg.ACL.NewGate(logger, cfg.RequireTLS, cfg.OIDCIssuer, s.accessMode.mode),
 	}
 }

@@ -102,6 +102,7 @@ func rowsByTable(tx *ReadTx) map[string]int {
 	count(tx, counted, schema.SnapshotGroups)
 	count(tx, counted, schema.HostClaims)
 	count(tx, counted, schema.ClusterTimes)
+	count(tx, counted, schema.ACLDeletedTokens)
 	count(tx, counted, schema.WrongClocks)
 	if len(counted) != len(schema.All.Tables) {
 		panic("a table of the schema is not counted")

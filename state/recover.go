@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"berth/state/acls"
 	"berth/state/blocked"
 	"berth/state/clustertime"
 	"berth/state/csi"
@@ -85,6 +86,7 @@ func Recover(tx *WriteTx, before Reader, now int64) {
 	// Servers that go on from this state may have lost what they had acknowledged, and an operator wants it so.
 	clustertime.ForgetStored(tx)
 	keepCalls(tx, before)
+	acls.Keep(tx, before)
 	sitokens.Keep(tx, before, now)
 	keepLeaseBound(tx, before)
 	keepRootKeys(tx, before)

@@ -149,6 +149,7 @@ func addAccess(w *fixture) {
 		schema.ClusterTimes.Put(tx, &admin.ClusterTime{
 			Time: 7, Ahead: time.Hour, Since: 5, Agreed: 6, Jumps: []admin.ClockJump{{Since: 1, At: 2, By: 3}},
 		})
+		schema.ACLDeletedTokens.Put(tx, &access.DeletedToken{AccessorID: "t", Time: 1, End: 2})
 		schema.WrongClocks.Put(tx, &admin.WrongClock{ServerID: "s", Server: "s.global", Ahead: time.Hour})
 		return nil
 	})
@@ -243,6 +244,7 @@ func TestLoad_KeepsTheBytesOfAnEarlierFile(t *testing.T) {
 		schema.Exhausted.Name(), schema.Snapshots.Name(), schema.SnapshotSchedules.Name(),
 		schema.SnapshotGroups.Name(),
 		schema.HostClaims.Name(), schema.ClusterTimes.Name(), schema.WrongClocks.Name(),
+		schema.ACLDeletedTokens.Name(),
 	}
 	for table, n := range rowsByTable(s.Read()) {
 		if n == 0 && !slices.Contains(later, table) {

@@ -4,14 +4,19 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"time"
 
+	"berth/api/acls"
 	"berth/cli/command"
 	"berth/cli/watch"
 	"berth/internal/agefile"
 	"berth/internal/snaparchive"
 	"berth/structs"
+	"berth/structs/access"
 )
 
 // snapshotSave writes a temporary file and renames it, so that an existing file is complete.
@@ -115,6 +120,7 @@ func snapshotRestore(ctx context.Context, c *command.Call) error {
 		return err
 	}
 
+	before, _ := managementTokens(ctx, c) // of a new cluster there are none
 	err = watch.New(c).Await(ctx, "the servers, which replace their state", watch.SeeServers, func() error {
 		return c.API.SnapshotRestore(ctx, content, keys)
 	})
@@ -122,7 +128,43 @@ func snapshotRestore(ctx context.Context, c *command.Call) error {
 		return err
 	}
 
-	return c.Report(meta, "Restored the state as of index %d", meta.Index)
+	err = c.Report(meta, "Restored the state as of index %d", meta.Index)
+	if err != nil {
+		return err
+	}
+	after, err := managementTokens(ctx, c)
+	if err != nil {
+		fmt.Fprintf(c.Err, "Warning: the management tokens of the archive are not known: %v. "+
+			"See: berth acl token list\n", err)
+	}
+	warnOfTokens(c, before, after)
+	return nil
+}
+
+// managementTokens returns the tokens that may do everything, by accessor.
+func managementTokens(ctx context.Context, c *command.Call) (map[string]*access.Token, error) {
+	list, _, err := acls.Tokens(ctx, c.API, nil)
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]*access.Token{}
+	for _, t := range list {
+		if t.Type == access.TypeManagement && !t.Expired(time.Now().UnixNano()) {
+			found[t.AccessorID] = t
+		}
+	}
+	return found, nil
+}
+
+// warnOfTokens names the management tokens that a restored state has and the former one did not have.
+// Somebody may have deleted one before the servers remembered deletions, or at another cluster.
+func warnOfTokens(c *command.Call, before, after map[string]*access.Token) {
+	for _, accessor := range slices.Sorted(maps.Keys(after)) {
+		if before[accessor] == nil {
+			fmt.Fprintf(c.Err, "Warning: the archive has brought a management token, %q. "+
+				"If nobody should have it: berth acl token delete %s\n", after[accessor].Name, accessor)
+		}
+	}
 }
 
 // snapshotFile is the answer of inspect.

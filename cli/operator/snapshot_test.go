@@ -49,10 +49,22 @@ type snapshotAgent struct {
 	got     []byte
 	header  http.Header // of the last restore
 	query   string
+	// The answers to the lists of tokens before and after a restore. "": there is none.
+	tokens, restoredTokens string
 }
 
 func (a *snapshotAgent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
+	case r.URL.Path == "/v1/acl/tokens":
+		list := a.tokens
+		if a.restored() != nil {
+			list = a.restoredTokens
+		}
+		if list == "" {
+			http.Error(w, "the token may not list tokens", http.StatusForbidden)
+			return
+		}
+		_, _ = w.Write([]byte(list))
 	case r.URL.Path != "/v1/operator/snapshot":
 		http.NotFound(w, r)
 	case r.Method == http.MethodGet:
@@ -269,5 +281,28 @@ func TestSnapshotRestore_NamesTheRemedyForAnEncryptedArchive(t *testing.T) {
 	}
 	if f.restored() != nil {
 		t.Error("an archive was sent")
+	}
+}
+
+func TestSnapshotRestore_NamesTheManagementTokensOfTheArchive(t *testing.T) {
+	const own = `{"AccessorID": "own", "Name": "Bootstrap Token", "Type": "management"}`
+	const former = `{"AccessorID": "former", "Name": "of Eve", "Type": "management"}`
+	const ended = `{"AccessorID": "ended", "Type": "management", "ExpirationTime": "2020-01-01T00:00:00Z"}`
+	const client = `{"AccessorID": "client", "Type": "client", "Policies": ["p"]}`
+	f := newSnapshotFixture(t, nil)
+	archive := f.write(t, "a.snap", clitest.StateArchive(clitest.ValidState()))
+	f.tokens = "[" + own + "]"
+	f.restoredTokens = "[" + own + "," + former + "," + ended + "," + client + "]"
+	code, _, errs := f.run(t, "snapshot", "restore", archive)
+	const want = `Warning: the archive has brought a management token, "of Eve". ` +
+		"If nobody should have it: berth acl token delete former\n"
+	if code != 0 || errs != want {
+		t.Errorf("got exit code %d, %s", code, errs)
+	}
+
+	f.restoredTokens = ""
+	code, _, errs = f.run(t, "snapshot", "restore", archive)
+	if code != 0 || !strings.Contains(errs, "berth acl token list") {
+		t.Errorf("without the right to list tokens: got exit code %d, %s", code, errs)
 	}
 }

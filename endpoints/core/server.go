@@ -73,6 +73,8 @@ type Deps struct {
 	// Gate decides about the callers of methods by their tokens. nil: whoever reaches a server may do
 	// everything.
 	Gate *rights.Gate
+	// KeepDeleted is how long the deletion of a token is remembered.
+	KeepDeleted time.Duration
 	// DataDir is the folder of this server, where root allows another first token of access control.
 	DataDir string
 	// RootKeys serve the methods of the keyring. nil: nobody calls them.

@@ -14,11 +14,19 @@ type Settings struct {
 	Enabled bool `hcl:"enabled"`
 	// Mode is enforce, or log: every request passes, and the log has those that enforce would deny.
 	Mode string `hcl:"mode"`
+	// KeepDeleted is how long the servers remember that a token was deleted. The restore of an archive that is
+	// not older does not bring the token back.
+	KeepDeleted time.Duration `hcl:"keep_deleted"`
 }
+
+const (
+	defaultKeepDeleted = 90 * 24 * time.Hour
+	longestKeepDeleted = 10 * 365 * 24 * time.Hour
+)
 
 // DefaultSettings returns the settings of a server without the block.
 func DefaultSettings() Settings {
-	return Settings{Mode: access.ModeEnforce}
+	return Settings{Mode: access.ModeEnforce, KeepDeleted: defaultKeepDeleted}
 }
 
 // OwnMode returns the mode that the settings ask for: the cluster may have a stricter one.
@@ -71,6 +79,9 @@ func (s *Settings) Validate() error {
 	if s.Mode != access.ModeEnforce && s.Mode != access.ModeLog {
 		return structs.Invalidf("acl.mode is %q; expected %s or %s", structs.Cut(s.Mode, structs.MaxQuoted),
 			access.ModeEnforce, access.ModeLog)
+	}
+	if s.KeepDeleted < time.Hour || s.KeepDeleted > longestKeepDeleted {
+		return structs.Invalidf("acl.keep_deleted is %s; expected 1h to %s", s.KeepDeleted, longestKeepDeleted)
 	}
 	return nil
 }

@@ -31,7 +31,9 @@ type Procedures struct {
 	// ResetFile is where root on the server that leads allows another first token: it has the index that the
 	// error of Bootstrap names.
 	ResetFile string
-	Logger    hclog.Logger
+	// KeepDeleted is how long the deletion of a token is remembered.
+	KeepDeleted time.Duration
+	Logger      hclog.Logger
 }
 
 // Own is the right of the lists of policies and roles: a management token sees all, another one sees its own.

@@ -107,6 +107,14 @@ func (p Procedures) Token(
 	return nil
 }
 
+// DeleteToken deletes a token. The servers remember this, for the restore of an archive that has it.
+func (p Procedures) DeleteToken(
+	ctx context.Context, req *access.TokenDeleteRequest, _ *structs.Empty,
+) (uint64, error) {
+	req.Keep = p.KeepDeleted
+	return fsm.Propose(ctx, p.Raft, fsm.ACLTokenDelete, req)
+}
+
 // PutToken makes a token, or changes the one with the accessor.
 func (p Procedures) PutToken(
 	ctx context.Context, req *access.TokenPutRequest, resp *access.TokenPutResponse,

@@ -350,6 +350,7 @@ var all = []any{
 	new(access.CheckRequest),
 	new(access.CheckResponse),
 	new(access.ControlMode),
+	new(access.DeletedToken),
 	new(access.Identity),
 	new(access.JobACL),
 	new(access.Link),

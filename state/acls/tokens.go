@@ -16,6 +16,8 @@ const (
 	maxTokenName = 256 // bytes
 	// endedAtOnce bounds the ended tokens that one entry deletes.
 	endedAtOnce = 1000
+	// maxDeleted bounds the rows of deleted tokens. Beyond it, the one that would end next is forgotten.
+	maxDeleted = maxTokens
 )
 
 // Token returns a token, nil if there is none. It may have ended: see access.Token.Expired.
@@ -29,8 +31,8 @@ func TokenBySecret(tx mvcc.Reader, secret string) *access.Token {
 // Tokens yields the tokens by accessor, also those that have ended.
 func Tokens(tx mvcc.Reader) iter.Seq[*access.Token] { return schema.ACLTokens.Scan(tx) }
 
-// FirstEnd returns the time at which the next token, one-time token or mark of a login ends, or ended, in
-// UnixNano; 0 if none has an end.
+// FirstEnd returns the time at which the next token, one-time token, mark of a login or row of a deleted
+// token ends, or ended, in UnixNano; 0 if none has an end.
 func FirstEnd(tx mvcc.Reader) (first int64) {
 	earlier := func(end int64) {
 		if first == 0 || end < first {
@@ -47,6 +49,9 @@ func FirstEnd(tx mvcc.Reader) (first int64) {
 	if m := schema.ACLLoginMarksByEnd.First(tx); m != nil {
 		earlier(m.End)
 	}
+	if d := schema.ACLDeletedTokensByEnd.First(tx); d != nil {
+		earlier(d.End)
+	}
 	return first
 }
 
@@ -55,6 +60,7 @@ var EndRows = []mvcc.Topic{
 	schema.ACLTokensByEnd.Topic(0),
 	schema.ACLOneTimeTokensByEnd.Topic(0),
 	schema.ACLLoginMarksByEnd.Topic(0),
+	schema.ACLDeletedTokensByEnd.Topic(0),
 }
 
 // Bootstrapped returns the index of the entry that made the first token, 0 if there was none.
@@ -178,11 +184,53 @@ func TokenDelete(tx *mvcc.WriteTx, p *access.TokenDeleteRequest) error {
 			structs.Cut(p.AccessorID, structs.MaxQuoted))
 	}
 	schema.ACLTokens.Delete(tx, row)
+
+	end := p.Now + int64(p.Keep)
+	if row.ExpireTime != 0 {
+		end = min(end, row.ExpireTime) // from then on no archive has a use of the token
+	}
+	if end > p.Now {
+		rememberDeleted(tx, &access.DeletedToken{AccessorID: row.AccessorID, Time: p.Now, End: end})
+	}
 	return nil
 }
 
-// TokensExpire deletes tokens, one-time tokens and marks of logins that have ended, up to a bound of each.
-// The next entry deletes those that are left.
+func rememberDeleted(tx *mvcc.WriteTx, d *access.DeletedToken) {
+	schema.ACLDeletedTokens.Put(tx, d)
+	if schema.ACLDeletedTokens.Len(tx) > maxDeleted {
+		schema.ACLDeletedTokens.Delete(tx, schema.ACLDeletedTokensByEnd.First(tx))
+	}
+}
+
+// Keep takes over from the replaced state what would be lost with a restored one: the tokens that were
+// deleted since stay deleted, logins that were used are used, and no one-time token of the archive works,
+// because it may have been used, too.
+func Keep(tx *mvcc.WriteTx, before mvcc.Reader) {
+	for d := range schema.ACLDeletedTokens.Scan(before) {
+		known := schema.ACLDeletedTokens.Get(tx, d.AccessorID)
+		if known == nil || known.End < d.End {
+			kept := *d
+			rememberDeleted(tx, &kept)
+		}
+	}
+	for _, d := range slices.Collect(schema.ACLDeletedTokens.Scan(tx)) {
+		row := schema.ACLTokens.Get(tx, d.AccessorID)
+		if row != nil {
+			schema.ACLTokens.Delete(tx, row)
+		}
+	}
+
+	for _, o := range slices.Collect(schema.ACLOneTimeTokens.Scan(tx)) {
+		schema.ACLOneTimeTokens.Delete(tx, o)
+	}
+	for m := range schema.ACLLoginMarks.Scan(before) {
+		kept := *m
+		schema.ACLLoginMarks.Put(tx, &kept)
+	}
+}
+
+// TokensExpire deletes tokens, one-time tokens, marks of logins and rows of deleted tokens that have ended,
+// up to a bound of each. The next entry deletes those that are left.
 func TokensExpire(tx *mvcc.WriteTx, p *access.TokensExpireRequest) error {
 	expire(tx, schema.ACLTokens, schema.ACLTokensByEnd.Scan(tx),
 		func(t *access.Token) bool { return t.Expired(p.Now) })
@@ -190,6 +238,8 @@ func TokensExpire(tx *mvcc.WriteTx, p *access.TokensExpireRequest) error {
 		func(o *login.OneTimeToken) bool { return o.End <= p.Now })
 	expire(tx, schema.ACLLoginMarks, schema.ACLLoginMarksByEnd.Scan(tx),
 		func(m *login.LoginMark) bool { return m.End <= p.Now })
+	expire(tx, schema.ACLDeletedTokens, schema.ACLDeletedTokensByEnd.Scan(tx),
+		func(d *access.DeletedToken) bool { return d.End <= p.Now })
 	return nil
 }
 

@@ -156,7 +156,7 @@ var All = mvcc.Schema{
 		Revocations,
 		ACLPolicies,
 		ACLRoles,
-		ACLTokens, ACLMethodTokens,
+		ACLTokens, ACLMethodTokens, ACLDeletedTokens,
 		ACLBootstraps, ACLModes,
 		SigningKeys,
 		AdmissionRules,

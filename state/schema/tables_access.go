@@ -54,6 +54,18 @@ var (
 	})
 )
 
+var (
+	// ACLDeletedTokens has the tokens that were deleted by accessor.
+	ACLDeletedTokens = mvcc.NewTable("acl_deleted_tokens", func(d *access.DeletedToken) mvcc.Key {
+		return mvcc.KeyOf(d.AccessorID)
+	})
+
+	// Deleted tokens by the ends of their rows, for the deletion of these.
+	ACLDeletedTokensByEnd = ACLDeletedTokens.Index("end", func(d *access.DeletedToken) mvcc.Key {
+		return mvcc.KeyOf(orderedTime(d.End))
+	})
+)
+
 // MethodTokens has the number of tokens that the logins of an auth method have made. A count of 0 has no row.
 type MethodTokens struct {
 	structs.Indexes

@@ -198,8 +198,19 @@ var TokenDelete = structs.Write[TokenDeleteRequest, structs.Empty]("ACL.DeleteTo
 
 // TokenDeleteRequest names the token.
 type TokenDeleteRequest struct {
-	AccessorID           string `level:"2"`
+	AccessorID string `level:"2"`
+	// Keep is how long the deletion is remembered. The leader sets it, by its configuration.
+	Keep                 time.Duration `level:"2" json:"-" codec:"Keep,omitempty"`
 	structs.WriteOptions `level:"2"`
+}
+
+// DeletedToken is the row of a token that was deleted. Key: AccessorID. The restore of an older archive does
+// not bring the token back.
+type DeletedToken struct {
+	AccessorID      string `level:"2"`
+	Time            int64  `level:"2"` // UnixNano, of the deletion
+	End             int64  `level:"2"` // UnixNano, from which on the row is of no use
+	structs.Indexes `level:"2"`
 }
 
 // The payloads of the log entries about tokens. They have the hash of the secret in place of the secret.

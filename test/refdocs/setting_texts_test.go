@@ -241,6 +241,10 @@ var settingTexts = []blockText{
 	{Block: "acl", Intro: "The rights of people and tools, see [Access control](../operations/acl.md).", Settings: []settingText{
 		{"enabled", "", "requests need tokens; set it on each agent: a node asks the servers for its own routes"},
 		{"mode", "", "`enforce`, or `log`: every request passes, and the servers log those that `enforce` would deny"},
+		{
+			"keep_deleted", "",
+			"how long the restore of an archive does not bring a deleted token back; at least 1h, at most ten years",
+		},
 	}},
 	{Block: "client", Intro: "A node.", Settings: []settingText{
 		{"enabled", "", "the agent is a node"},
