@@ -2,6 +2,7 @@ package endpoints
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"berth/endpoints/join"
@@ -89,4 +90,21 @@ func (e *Endpoints) checkRight(ctx context.Context, allow rights.Right, req any)
 func (e *Endpoints) confirm(until rights.Until) (time.Duration, error) {
 	_, _, _, silence := e.Raft.Leader()
 	return e.Gate.Confirm(until, silence)
+}
+
+// makesCredentials reports whether a method is about what gives rights: tokens, policies, roles, logins and
+// join tokens. No machine calls such a method for itself.
+func makesCredentials(method string) bool {
+	return strings.HasPrefix(method, "ACL.") || strings.HasPrefix(method, "JoinToken.")
+}
+
+// checkPlain returns an error if a request without a token is about credentials, and no certificate tells who
+// has sent it. Whoever reaches such a port counts as a machine of the cluster, as for the reports of nodes.
+func (e *Endpoints) checkPlain(d delivered, req any) error {
+	if e.Roles || !e.Gate.Enforces() || d.allow.IsOpen() || !makesCredentials(d.method.Name) ||
+		rights.SecretOf(req) != "" {
+		return nil
+	}
+	return structs.Deniedf("%s: this port has no TLS, and takes calls about tokens from callers with a token "+
+		"alone; call the HTTP API", d.method.Name)
 }

@@ -172,6 +172,9 @@ func (e *Endpoints) serveHere(
 	if err == nil {
 		err = e.checkSender(ctx, d.allow, node)
 	}
+	if err == nil {
+		err = e.checkPlain(d, req)
+	}
 
 	// A node acts by its secret, whatever tokens there are. For all others the gate looks at the token.
 	if err == nil && node == nil {

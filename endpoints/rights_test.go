@@ -19,6 +19,7 @@ import (
 // guard makes a server ask for tokens. It returns one that makes a token with a policy and returns its
 // secret.
 func guard(t *testing.T, s *server) (token func(rules string) (secret string)) {
+	s.Roles = true // a caller without a certificate is of the same process
 	s.Gate = rights.NewGate(rights.Config{
 		Mode:   access.ModeEnforce,
 		Now:    s.Now,
@@ -205,4 +206,19 @@ func TestWrites_LeaveTheSecretOutOfTheLog(t *testing.T) {
 	if !strings.Contains(log, "prod") {
 		t.Error("the log has no entry of the request")
 	}
+}
+
+// Without TLS the port cannot tell a machine from anybody else.
+func TestRights_APlainPortMakesNoCredentialsWithoutAToken(t *testing.T) {
+	s := newServer(t)
+	guard(t, s)
+	secret := managementToken(s)
+	s.Roles = false
+	token := &access.TokenPutRequest{Token: &access.Token{Type: access.TypeManagement}}
+	rejected(s, structs.KindDenied, access.TokenPut, token)
+	rejected(s, structs.KindDenied, admin.JoinTokenList, &structs.QueryRequest{})
+	must(s, structs.NodeList, &structs.QueryRequest{}) // as nodes do
+
+	token.AuthToken = secret
+	must(s, access.TokenPut, token)
 }

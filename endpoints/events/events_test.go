@@ -40,6 +40,8 @@ func newServer(t *testing.T) *endpointstest.Server {
 
 // token makes a token with a policy and returns its secret. Without rules it is a management token.
 func token(s *endpointstest.Server, rules string) string {
+	s.Roles = true // for now: a caller without a certificate is of the same process
+	defer func() { s.Roles = false }()
 	made := &access.Token{Type: access.TypeManagement}
 	if rules != "" {
 		p := &access.Policy{Name: "p" + structs.NewID(), Rules: rules}
@@ -298,12 +300,17 @@ func TestList_AsksAgainAfterTheWait(t *testing.T) {
 	s := newServer(t)
 	secret := token(s, `namespace "*" { policy = "read" }`)
 	accessor := ""
-	for _, k := range endpointstest.Must(s, access.TokenList, &access.TokenListRequest{}).Tokens {
+	management := token(s, "")
+	list := &access.TokenListRequest{Type: access.TypeClient}
+	list.AuthToken = management
+	for _, k := range endpointstest.Must(s, access.TokenList, list).Tokens {
 		accessor = k.AccessorID
 	}
 	feed := s.Events
 	s.Events = deletes{feed, func() {
-		endpointstest.Must(s, access.TokenDelete, &access.TokenDeleteRequest{AccessorID: accessor})
+		req := &access.TokenDeleteRequest{AccessorID: accessor}
+		req.AuthToken = management
+		endpointstest.Must(s, access.TokenDelete, req)
 	}}
 	endpointstest.Rejected(s, structs.KindDenied, event.List, &event.ListRequest{QueryOptions: options(secret)})
 }
