@@ -85,6 +85,30 @@ func TestJoinToken_IsDeniedBeyondItsLimits(t *testing.T) {
 	}
 }
 
+func TestMachineCertificate_BindsTheFirstPool(t *testing.T) {
+	for name, c := range map[string]struct{ token, asked, first, want string }{
+		"of the token":               {"gpu", "gpu", "gpu", "gpu"},
+		"that the node asked for":    {"", "gpu", "gpu", "gpu"},
+		"in which it has registered": {"", "", "web", "web"},
+	} {
+		w := keyedFixture(t)
+		token := aJoinToken("t", 1)
+		token.NodePool = c.token
+		do(w, trust.JoinTokenPut, token)
+		use := aCertificate("t", "n1", "k")
+		use.NodePool = c.asked
+		do(w, trust.MachineCertificateSet, use)
+		for _, pool := range []string{c.first, "secrets"} { // the endpoint rejects the second one
+			node := &structs.Node{ID: "n1", SecretID: "s", NodePool: pool}
+			do(w, NodeRegister, &structs.NodeRegisterRequest{Node: node})
+		}
+		do(w, trust.MachineCertificateSet, aCertificate("", "n1", "k"))
+		if got := trust.MachineCertificate(w.s.Read(), admin.JoinNode, "n1").NodePool; got != c.want {
+			t.Errorf("%s: the node is bound to the pool %q, want %q", name, got, c.want)
+		}
+	}
+}
+
 func TestJoinTokenPut_DeletesExpiredTokens(t *testing.T) {
 	w := keyedFixture(t)
 	do(w, trust.JoinTokenPut, aJoinToken("old", 1))

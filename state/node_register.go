@@ -10,6 +10,7 @@ import (
 	"berth/state/lease"
 	"berth/state/schema"
 	"berth/state/sharing"
+	"berth/state/trust"
 	"berth/structs"
 )
 
@@ -46,6 +47,7 @@ func NodeRegister(tx *WriteTx, p *structs.NodeRegisterRequest) error {
 		sharing.NodeReport(n)
 		schema.Nodes.Put(tx, n)
 	}
+	trust.BindPool(tx, n)
 
 	err := lifecycle.UpdateInstances(tx, old, n, report)
 	if err != nil {

@@ -226,8 +226,8 @@ func CheckUnrecorded(tx state.Reader, old, n *structs.Node) error {
 		n.ID, old.Name, old.NodePool, n.Name, n.NodePool, old.Name)
 }
 
-// CheckNode returns an error if a node is revoked, or if the token with which it has joined does not allow
-// its name or its pool.
+// CheckNode returns an error if a node is revoked, or if it has joined with another name than its token
+// allows, or in another pool.
 func CheckNode(tx state.Reader, n *structs.Node) error {
 	err := CheckRevoked(tx, n.ID)
 	if err != nil {
@@ -242,8 +242,9 @@ func CheckNode(tx state.Reader, n *structs.Node) error {
 			n.ID, c.NodeName, n.Name)
 	}
 	if c.NodePool != "" && c.NodePool != n.NodePool {
-		return structs.Deniedf("node %s has joined with a token for the node pool %q, and it is in %q",
-			n.ID, c.NodePool, n.NodePool)
+		return structs.Deniedf("node %s has joined in the node pool %q, and it is in %q: set node_pool, or "+
+			"join it again with a token of `berth node join-token create -node-pool %s`",
+			n.ID, c.NodePool, n.NodePool, n.NodePool)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package trust
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/subtle"
 	"iter"
 	"slices"
@@ -205,7 +206,7 @@ func checkOwner(
 func useToken(tx *mvcc.WriteTx, p *admin.MachineCertificateRequest, row *admin.MachineCertificate) {
 	t := schema.JoinTokens.Get(tx, p.TokenID)
 	row.NodeName = t.NodeName
-	row.NodePool = t.NodePool
+	row.NodePool = cmp.Or(t.NodePool, p.NodePool)
 	if t.Uses == 1 {
 		schema.JoinTokens.Delete(tx, t)
 		return
@@ -213,6 +214,18 @@ func useToken(tx *mvcc.WriteTx, p *admin.MachineCertificateRequest, row *admin.M
 	used := *t
 	used.Uses--
 	schema.JoinTokens.Put(tx, &used)
+}
+
+// BindPool binds a node that registers to its pool, if it has joined without one. Later its own configuration
+// does not move it to where other jobs and their secrets are.
+func BindPool(tx *mvcc.WriteTx, n *structs.Node) {
+	row := schema.Certificates.Get(tx, admin.JoinNode, n.ID)
+	if row == nil || row.NodePool != "" {
+		return
+	}
+	bound := *row
+	bound.NodePool = n.NodePool
+	schema.Certificates.Put(tx, &bound)
 }
 
 // forgetCertificates deletes some records that no renewal needs any more.

@@ -86,7 +86,7 @@ type MachineCertificate struct {
 	KeyHash  []byte // the SHA-256 of the public key
 	NotAfter int64  // UnixNano
 	NodeName string // the only name with which the node may register; "" for any
-	NodePool string // the only node pool of the node; "" for any
+	NodePool string // the only node pool of the node: of its token, or the first one; "": it is not known yet
 	structs.Indexes
 }
 
