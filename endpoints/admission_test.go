@@ -15,6 +15,7 @@ import (
 	"berth/structs"
 	"berth/structs/access"
 	"berth/structs/admission"
+	"berth/structs/class"
 	"berth/structs/inquiry"
 )
 
@@ -121,6 +122,40 @@ func TestAdmission_IsAskedOnEachWayToStoreAJob(t *testing.T) {
 }
 
 // The parent was admitted, and may have been so before the rule.
+// The volumes that a job asks for are stored by the servers, and nobody is asked about them later.
+func TestAdmission_IsAskedAboutTheVolumesOfAJob(t *testing.T) {
+	for way, send := range map[string]func(s *server, job *structs.Job) (string, error){
+		"register": func(s *server, job *structs.Job) (string, error) {
+			resp, err := rpc.Call(s.T.Context(), s.RPC, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
+			return textOf(resp, err, func() string { return resp.Warnings })
+		},
+		"plan": func(s *server, job *structs.Job) (string, error) {
+			resp, err := rpc.Call(s.T.Context(), s.RPC, inquiry.JobPlan, &inquiry.JobPlanRequest{Job: job})
+			return textOf(resp, err, func() string { return resp.Warnings })
+		},
+	} {
+		s := newServer(t)
+		must(s, class.Put, &class.ClassPutRequest{Class: &class.VolumeClass{Name: "fast", PluginID: "p"}})
+		put := rule("no-fast", admission.OnVolume, `volume.Class != "fast" || volume.RequestedCapacityMin <= 3`)
+		must(s, admission.RulePut, put)
+		job := jobWithCount("new", 1)
+		job.TaskGroups[0].Volumes = map[string]*structs.VolumeRequest{"data": {
+			Name: "data", Type: "csi", Class: "fast", Size: 1 << 30,
+			AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem,
+		}}
+		_, err := send(s, job)
+		if !structs.IsKind(err, structs.KindDenied) || !strings.Contains(err.Error(), `"no-fast" denies volume`) {
+			t.Errorf("%s: mode deny: got %v", way, err)
+		}
+		put.Rule.Mode = admission.ModeWarn
+		must(s, admission.RulePut, put)
+		warnings, err := send(s, job)
+		if err != nil || !strings.Contains(warnings, `"no-fast" warns about volume`) {
+			t.Errorf("%s: mode warn: got %v and the warnings %q", way, err, warnings)
+		}
+	}
+}
+
 func TestAdmission_IsNotAskedAboutChildren(t *testing.T) {
 	s := newServer(t)
 	storeJobs(s)

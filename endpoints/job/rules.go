@@ -5,9 +5,28 @@ import (
 
 	"berth/internal/admit"
 	"berth/state"
+	"berth/state/jobvolumes"
 	"berth/structs"
 	"berth/structs/faults"
 )
+
+// decide asks the admission rules about a job, and about the volumes that it asks for and that do not exist
+// yet. Of each request it is that of the first allocation: the others differ by their IDs.
+func (j Jobs) decide(ctx context.Context, tx *state.ReadTx, job *structs.Job) (all admit.Verdict, err error) {
+	all, err = j.Admit(ctx, tx, admit.OfJob(job, state.Job(tx, job.Namespace, job.ID)))
+	if err != nil {
+		return all, err
+	}
+	for _, v := range jobvolumes.Firsts(tx, job) {
+		verdict, err := j.Admit(ctx, tx, admit.OfVolume(v, nil))
+		if err != nil {
+			return all, err
+		}
+		all.Denials = append(all.Denials, verdict.Denials...)
+		all.Warnings = append(all.Warnings, verdict.Warnings...)
+	}
+	return all, nil
+}
 
 // applyRules returns an error, of kind denied, if an admission rule denies a job, and otherwise the warnings
 // of the rules. The children of a job are not asked about: the job was, and they differ by their ID, their
@@ -15,7 +34,7 @@ import (
 func (j Jobs) applyRules(
 	ctx context.Context, tx *state.ReadTx, job *structs.Job,
 ) (warnings string, err error) {
-	v, err := j.Admit(ctx, tx, admit.OfJob(job, state.Job(tx, job.Namespace, job.ID)))
+	v, err := j.decide(ctx, tx, job)
 	if err == nil {
 		err = v.Err()
 	}
@@ -31,7 +50,7 @@ func (j Jobs) checkRules(
 		return "", nil
 	}
 
-	v, err := j.Admit(ctx, tx, admit.OfJob(job, state.Job(tx, job.Namespace, job.ID)))
+	v, err := j.decide(ctx, tx, job)
 	for _, line := range v.Denials {
 		found.Add(line)
 	}

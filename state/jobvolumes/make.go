@@ -59,6 +59,16 @@ func Make(tx *mvcc.WriteTx, j *structs.Job, a *structs.Allocation, now int64) er
 	return nil
 }
 
+// Firsts returns, of each request of a job that names a class, the volume of the first allocation, as it
+// would be created. It leaves out volumes that exist, and requests with a fault.
+func Firsts(tx mvcc.Reader, j *structs.Job) (volumes []*structs.CSIVolume) {
+	for _, g := range j.TaskGroups {
+		first := &structs.Allocation{Name: structs.AllocName(j.ID, g.Name, 0), TaskGroup: g.Name}
+		volumes = append(volumes, New(tx, j, first)...)
+	}
+	return volumes
+}
+
 // askedBy returns the requests of the group of an allocation that name a class, in a fixed order.
 func askedBy(j *structs.Job, a *structs.Allocation) (asked []*structs.VolumeRequest) {
 	for _, r := range j.Group(a.TaskGroup).Volumes {
