@@ -62,10 +62,19 @@ func TestVolumes_BeyondTheirQuotaMakeNoCall(t *testing.T) {
 	denied(structs.CSIVolumeCreate, sized("v", 2), "volume bytes: 6.0 GiB used, 3.0 GiB asked, 7.0 GiB allowed")
 	require.Equal(t, int64(1<<30), s.row("v").RequestedCapacityMin)
 
+	// Its bytes stay at the plugin, so it goes on counting.
+	leave := &structs.CSIVolumeDeregisterRequest{ID: "v"}
+	err := rejected(s, structs.KindPrecondition, structs.CSIVolumeDeregister, leave)
+	require.ErrorContains(t, err, "berth volume delete v")
+	require.NotNil(t, s.row("v"))
+	leave.ID, leave.Force = "w", true
+	must(s, structs.CSIVolumeDeregister, leave)
+	must(s, structs.CSIVolumeCreate, registerRequest(sized("w", 1)))
+
 	known := requested("x", "fast")
 	known.ExternalID = "ext-x"
 	denied(structs.CSIVolumeRegister, known, "volumes of class fast: 2 used, 1 asked, 2 allowed")
-	require.Len(t, calls, 2)
+	require.Len(t, calls, 3)
 	require.Empty(t, n.Called())
 
 	// Another class gives the volumes that are there no other weight, and their requests keep it.

@@ -14,6 +14,7 @@ import (
 	"berth/state"
 	"berth/state/classes"
 	"berth/state/csi"
+	"berth/state/quotas"
 	"berth/state/volumesecrets"
 	"berth/structs"
 	"berth/structs/modify"
@@ -386,8 +387,24 @@ func (w VolumeWrites) Deregister(
 	req.Settle = structs.CallSettles
 	if req.Force {
 		req.Settle = 0
+	} else if err := checkUncounted(w.Store.Read(), req.RequestNamespace(), req.ID); err != nil {
+		return 0, err
 	}
 	return fsm.Propose(ctx, w.Raft, fsm.VolumeDeregister, req)
+}
+
+// checkUncounted returns an error if a quota bounds the storage of a namespace, and a volume of it would
+// stay at its plugin without being counted. To force it needs a right of its own.
+func checkUncounted(tx *state.ReadTx, namespace, id string) error {
+	spec := quotas.Of(tx, namespace)
+	v := csi.Volume(tx, namespace, id)
+	if v == nil || v.ExternalID == "" || !spec.BoundsStorage() {
+		return nil
+	}
+	return structs.Preconditionf("volume %q would stay at its plugin, and no longer count in the quota %q: "+
+		"delete it with `%s`, or, with the right to force, deregister it with `%s`", id, spec.Name,
+		structs.CommandLine(namespace, "volume delete", id),
+		structs.CommandLine(namespace, "volume deregister -force", id))
 }
 
 // Remove requests the deletion of a volume at its plugin and waits until the row is deleted. It does not wait

@@ -2,6 +2,7 @@ package quota
 
 import (
 	"encoding/base64"
+	"slices"
 
 	"berth/structs"
 )
@@ -19,6 +20,13 @@ type Limit struct {
 	Region      string  `level:"2"`
 	RegionLimit *Bounds `level:"2"` // never nil in a row
 	Hash        []byte  `level:"2"` // tells limits apart: see package quotause
+}
+
+// BoundsStorage reports whether a quota, or nil, bounds the volumes of its namespaces.
+func (s *Spec) BoundsStorage() bool {
+	return s != nil && slices.ContainsFunc(s.Limits, func(l *Limit) bool {
+		return l != nil && l.RegionLimit != nil && l.RegionLimit.Storage != nil
+	})
 }
 
 // Bounds are the bounds of a region. 0 is no bound, and a negative number allows nothing.
