@@ -45,6 +45,7 @@ var faultKinds = []*faultKind{
 	{name: "cut-node-hears", weight: 3, begin: cut(false, true)},
 	{name: "power-off", weight: 9, begin: powerOff},
 	{name: "full-disk", weight: 3, begin: fillDisk},
+	{name: "copy-node", weight: 3, begin: copyMember},
 	{name: "device-fails", weight: 3, begin: setDevice(deviceFails)},
 	{name: "device-hangs", weight: 3, begin: setDevice(deviceHangs)},
 	{name: "kill-server", servers: true, weight: 2, begin: killAgent},
@@ -55,6 +56,7 @@ var faultKinds = []*faultKind{
 	{name: "cut-leader-hears", servers: true, weight: 1, begin: cut(false, true)},
 	{name: "power-off-server", servers: true, weight: 1, begin: powerOff},
 	{name: "full-disk-leader", servers: true, weight: 1, begin: fillDisk},
+	{name: "copy-server", servers: true, weight: 1, begin: copyMember},
 	{name: "damage-server", servers: true, weight: 1, begin: damage},
 }
 

@@ -20,7 +20,7 @@ import (
 // log, and the command of the agent. It starts the agent for each line of its standard input and writes
 // the agent's pid, and later its end. It reaps everything.
 func runInit(args []string) int {
-	if err := enterMachine(args[0], filepath.Join(filepath.Dir(args[0]), "clock")); err != nil {
+	if err := enterMachine(filepath.Dir(args[0])); err != nil {
 		fmt.Fprintln(os.Stderr, "init:", err)
 		return 1
 	}
@@ -71,9 +71,17 @@ func reap(agent *int) {
 	}
 }
 
-// enterMachine makes the mounts of a machine: its own processes, its memory, its boot ID and its wall clock.
-func enterMachine(bootID, clock string) error {
+// machineFile identifies a machine. Those of the run have no DMI.
+const (
+	machineFile = "/etc/machine-id"
+	dmiDir      = "/sys/class/dmi"
+)
+
+// enterMachine makes the mounts of a machine from the files in its directory: its own processes, its memory,
+// its identity, its boot ID and its wall clock.
+func enterMachine(dir string) error {
 	const idPath = "/proc/sys/kernel/random/boot_id"
+	clock := filepath.Join(dir, "clock")
 	for _, m := range []struct {
 		source, target, kind string
 		flags                uintptr
@@ -81,9 +89,14 @@ func enterMachine(bootID, clock string) error {
 		{"", "/", "", unix.MS_REC | unix.MS_PRIVATE},
 		{"proc", "/proc", "proc", 0},
 		{"tmpfs", "/run", "tmpfs", 0},
-		{bootID, idPath, "", unix.MS_BIND},
+		{filepath.Join(dir, "boot_id"), idPath, "", unix.MS_BIND},
+		{filepath.Join(dir, "machine-id"), machineFile, "", unix.MS_BIND},
+		{"tmpfs", dmiDir, "tmpfs", 0},
 		{clock, stepclock.Path, "", unix.MS_BIND},
 	} {
+		if _, err := os.Stat(dmiDir); m.target == dmiDir && err != nil {
+			continue
+		}
 		if m.source == clock {
 			if err := os.WriteFile(m.target, nil, 0o400); err != nil {
 				return err

@@ -1,0 +1,100 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"berth/api"
+	"berth/structs"
+)
+
+// copyMember starts a copy of the disk of a machine on another machine, while the first one runs on or is cut
+// off. A copied node may take the place of the first one, which has lost its volumes by then or never had
+// one. So, at the end, an operator says that the machine of the copy is off.
+func copyMember(ctx context.Context, w *world, m *member, f *fault) (func() error, error) {
+	twin := w.newMember(fmt.Sprintf("%sc%d", m.name, f.number), 100+f.number%100, m.server)
+	twin.mayEnd.Store(true) // the disk is one of a machine that runs
+	err := errors.Join(twin.prepare(), m.copyDisk(twin))
+	if !m.server { // a server would be rejected for its name
+		twin.args = append(twin.args, "-name", m.name)
+	}
+	heal := nothing
+	if err == nil && f.choice%2 == 0 {
+		heal, err = cut(true, true)(ctx, w, m, f)
+	}
+	if err == nil {
+		err = twin.powerOn()
+	}
+	w.note("#%d %s is a copy of %s, which is cut off: %v", f.number, twin.name, m.name, f.choice%2 == 0)
+	return func() error {
+		twin.powerOff()
+		err := errors.Join(heal(), unix.Unmount(twin.path("data"), unix.MNT_DETACH))
+		if !m.server {
+			w.confirmCopy(m, twin, f)
+		}
+		return err
+	}, err
+}
+
+// confirmCopy waits until the node of a copied disk is ready on its first machine, also when the run ends. If
+// the copy has taken the place of that one, an operator says that it is off. Otherwise that would be no
+// truth.
+func (w *world) confirmCopy(m, twin *member, f *fault) {
+	err := await(wordWithin, func() error {
+		leader := w.leader()
+		if leader == nil {
+			return errors.New("no leader")
+		}
+		n, err := w.node(leader.client, m)
+		switch {
+		case err != nil:
+			return err
+		case n.Status == structs.NodeReady && n.Address == m.addr:
+			return nil
+		case n.Address != twin.addr:
+			return fmt.Errorf("the node is %s at %s", n.Status, n.Address)
+		}
+		return w.atSocket(m, func(ctx context.Context, c *api.Client, id string) error {
+			return c.NodeConfirmLost(ctx, id, api.NodeFence{By: "chaos", Why: "the copy of its disk is off"})
+		})
+	})
+	w.note("#%d the node of %s after its copy: %s", f.number, m.name, outcome(err))
+}
+
+// copyDisk copies the files of the agent to the disk of another machine. The agent stands still meanwhile.
+func (m *member) copyDisk(to *member) error {
+	pid, _ := m.running()
+	if pid != 0 && unix.Kill(pid, unix.SIGSTOP) == nil {
+		defer func() { _ = unix.Kill(pid, unix.SIGCONT) }()
+	}
+	from := m.path("data", "berth")
+	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // tasks run on
+		}
+		if err != nil {
+			return err
+		}
+		inside, err := filepath.Rel(from, path)
+		target := to.path("data", "berth", inside)
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir():
+			return os.MkdirAll(target, 0o711)
+		case !d.Type().IsRegular():
+			return nil
+		}
+		content, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return errors.Join(err, os.WriteFile(target, content, 0o600))
+	})
+}
