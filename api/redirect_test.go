@@ -3,6 +3,8 @@ package api_test
 import (
 	"context"
 	"encoding/pem"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -183,5 +185,32 @@ func TestClient_RejectsTheAnswerOfAnotherProgram(t *testing.T) {
 	_, err := c.VariableWrite(t.Context(), api.VariableWrite{Op: variable.VariableAcquire, Path: "p"})
 	if !structs.IsKind(err, structs.KindInternal) {
 		t.Errorf("a lock without its ID: got %v, want internal", err)
+	}
+}
+
+// The options for the target of a redirect, as -ca-cert, need its address. The address of the proxy would
+// mislead: it answers.
+func TestClient_NamesTheTargetOfARedirectThatFails(t *testing.T) {
+	stranger := httptest.NewTLSServer(http.NotFoundHandler())
+	stranger.Config.ErrorLog = log.New(io.Discard, "", 0)
+	defer stranger.Close()
+	closed := httptest.NewServer(http.NotFoundHandler())
+	closed.Close()
+	for what, target := range map[string]string{
+		"of an unknown authority": stranger.URL,
+		"that nobody serves":      closed.URL,
+	} {
+		proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			http.Redirect(w, req, target+req.URL.RequestURI(), http.StatusMovedPermanently)
+		}))
+		c := api.NewClient(api.ClientConfig{Address: proxy.URL})
+		_, err := c.AgentSelf(t.Context())
+		want := proxy.URL + " redirects to " + target + ", which does not answer: "
+		if !structs.IsKind(err, structs.KindUnavailable) || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(), "name that address with -address or BERTH_ADDR") {
+			t.Errorf("a target %s: got %v, want %q", what, err, want)
+		}
+		c.Close()
+		proxy.Close()
 	}
 }

@@ -49,6 +49,10 @@ func (t *Transport) Explain(ctx context.Context, err error) error {
 		return structs.Timeoutf("no answer from the agent at %s in time", t.address)
 	case ctx.Err() != nil:
 		return structs.Timeoutf("the call was cancelled: %w", ctx.Err())
+	case wrapped != nil && t.otherBase(wrapped.URL) != "":
+		return structs.Unavailablef("%s redirects to %s, which does not answer: %w; if the agent is there, name "+
+			"that address with -address or BERTH_ADDR",
+			t.address, structs.Cut(t.otherBase(wrapped.URL), maxNames), netfault.Plain(err))
 	// Nothing was sent, so the request can be repeated.
 	case errors.As(err, &op) && op.Op == "dial":
 		return structs.Unavailablef(
@@ -65,6 +69,15 @@ func (t *Transport) Explain(ctx context.Context, err error) error {
 	// The agent may have got the request, so the outcome is unknown.
 	return structs.Timeoutf("the agent at %s did not answer: %w%s%s",
 		t.address, netfault.Plain(err), t.portHint(), t.certHint(err))
+}
+
+// otherBase returns the address to which a read was redirected, "" for the address of the agent itself.
+func (t *Transport) otherBase(target string) string {
+	u, err := url.Parse(target)
+	if err != nil || u.Scheme == t.Base.Scheme && u.Host == t.Base.Host {
+		return ""
+	}
+	return u.Scheme + "://" + u.Host
 }
 
 // portHint explains a lost connection to a port that, by default, does not serve HTTP.
