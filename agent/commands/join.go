@@ -106,11 +106,11 @@ func joinFirst(ctx context.Context, call *command.Call) error {
 	}
 
 	return joinWhenReached(ctx, call, tlscmd.Joining{
-		Dir:      dir,
-		Mode:     mode,
-		Server:   server,
-		Token:    token,
-		NodeName: call.String("name"),
+		Dir:    dir,
+		Mode:   mode,
+		Server: server,
+		Token:  token,
+		Name:   call.String("name"),
 	})
 }
 

@@ -199,7 +199,7 @@ type Machine struct {
 	keyring     []byte           // of a server; nil: the servers have sent none
 	found       *keyring.FileKey // the key in keyringFile, before anything is written
 	servers     []string         // their RPC addresses
-	nodeName    string
+	name        string           // of the agent; "" for the first server, and for one with the name of its host
 	nodePool    string
 }
 
@@ -234,8 +234,8 @@ func (m *Machine) write() error {
 func (m *Machine) settings() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "region = %q\n", m.region)
-	if m.nodeName != "" {
-		fmt.Fprintf(&b, "name = %q\n", m.nodeName)
+	if m.name != "" {
+		fmt.Fprintf(&b, "name = %q\n", m.name)
 	}
 
 	fmt.Fprintf(&b, "\ntls {\n  mode      = %q\n", m.mode)

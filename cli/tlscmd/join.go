@@ -52,13 +52,13 @@ that name.
 			Name:  "id",
 			Kind:  command.String,
 			Value: "id",
-			Usage: "The node ID, or the name of the server. Default: a new node ID, or the host name",
+			Usage: "The node ID, or the name of the server. Default: a new node ID, or -name",
 		},
 		{
 			Name:  "name",
 			Kind:  command.String,
 			Value: "name",
-			Usage: "The name of the node. Default: the host name",
+			Usage: "The name of the node or the server. Default: the host name",
 		},
 		{
 			Name:  "node-pool",
@@ -96,7 +96,7 @@ func joinCluster(ctx context.Context, c *command.Call) error {
 			Server:   c.Arg(0),
 			Token:    token,
 			ID:       c.String("id"),
-			NodeName: c.String("name"),
+			Name:     c.String("name"),
 			NodePool: c.String("node-pool"),
 		})
 		return err
@@ -116,8 +116,8 @@ type Joining struct {
 	Mode     peertls.Mode
 	Server   string // host:port of its RPC
 	Token    string // a secret
-	ID       string // a node ID, or the name of a server; "": a new one, or the host name
-	NodeName string // "": the host name
+	ID       string // a node ID, or the name of a server; "": a new one, or Name
+	Name     string // of the agent; "": the host name
 	NodePool string
 }
 
@@ -198,9 +198,14 @@ func tokenOf(c *command.Call) (string, error) {
 	return line, nil
 }
 
-// identify fills in the ID of the machine and the name of the node.
+// identify fills in the ID of the machine and the name of its agent. A server that is given no name follows
+// that of its host.
 func (m *Machine) identify(j Joining) (err error) {
+	m.name = j.Name
 	m.id = j.ID
+	if m.id == "" && m.role == pki.RoleServer {
+		m.id = j.Name
+	}
 	if m.id == "" {
 		m.id, err = defaultID(m.role)
 	}
@@ -208,9 +213,8 @@ func (m *Machine) identify(j Joining) (err error) {
 		return err
 	}
 
-	m.nodeName = j.NodeName
-	if m.nodeName == "" {
-		m.nodeName, err = os.Hostname()
+	if m.name == "" {
+		m.name, err = os.Hostname()
 	}
 
 	return err
@@ -246,13 +250,16 @@ func (m *Machine) join(ctx context.Context, j Joining) error {
 
 	ctx, cancel := context.WithTimeout(ctx, joinTimeout)
 	defer cancel()
-	answer, err := joining.Join(ctx, j.Server, joining.Request{
+	req := joining.Request{
 		Token:    j.Token,
 		Key:      key,
 		ID:       m.id,
-		NodeName: m.nodeName,
 		NodePool: m.nodePool,
-	})
+	}
+	if m.role == pki.RoleNode {
+		req.NodeName = m.name
+	}
+	answer, err := joining.Join(ctx, j.Server, req)
 	if err != nil {
 		return err
 	}
