@@ -1,12 +1,15 @@
 package machines
 
 import (
+	"cmp"
+
 	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -15,86 +18,71 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// firstMinute is the time within which a person reads what is wrong.
+const firstMinute = time.Minute
+
 // patience bounds the repetitions of a command: a person, too, repeats one that came too early.
 const patience = 2 * time.Minute
 
 // numbers has the machines, with the last parts of their addresses.
 var numbers = map[string]string{"s1": "1", "s2": "2", "s3": "3", "n1": "11", "n2": "12"}
 
-// documented is the address of s1 in README.
-const documented = "10.0.0.1"
-
-// site is a kind of network that machines have.
-type site struct {
-	network string   // the first part of the addresses
-	bits    string   // their length
-	more    []string // ip commands on each machine; NUMBER is the number of the machine
-	// rejection is what the first agent says in place of a cluster, "" for nothing.
-	rejection string
-}
-
-var sites = map[string]site{
-	"lan":            {"10.0.0.", "/24", []string{"route add default dev eth0"}, ""},
-	"public address": {"203.0.113.", "/24", []string{"route add default dev eth0"}, ""},
-	"docker beside a private NIC": {"10.0.0.", "/24", []string{
-		"link add docker0 type bridge",
-		"addr add 172.17.0.1/16 dev docker0",
-		"link set docker0 up",
-	}, ""},
-	"VPN": {"192.168.7.", "/24", []string{
-		"link add wg0 type bridge",
-		"addr add 10.8.0.NUMBER/24 dev wg0",
-		"link set wg0 up",
-		"route add default dev eth0",
-	}, ""},
-	"VPN without a default route": {"192.168.7.", "/24", []string{
-		"link add wg0 type bridge",
-		"addr add 10.8.0.NUMBER/24 dev wg0",
-		"link set wg0 up",
-	}, "192.168.7.1 (eth0), 10.8.0.1 (wg0): name one of them with -bind (bind_addr), or with advertise"},
-	"IPv6 alone": {"2001:db8::", "/64", []string{"-6 route add default dev eth0"}, ""},
-}
-
-// address returns the address of a machine.
-func (s site) address(name string) string { return s.network + numbers[name] }
-
 // world runs the commands. It is pid 1 of its namespaces.
 type world struct {
-	dir     string
-	program string
-	site    site
-	pids    map[string]int    // of the machines
-	outputs map[string]string // by what README writes in their place
+	dir       string
+	program   string
+	site      site
+	siteName  string
+	pids      map[string]int      // of the machines
+	forwarder *forwarder          // nil: a switch
+	outputs   map[string]string   // by what README writes in their place
+	remedy    func(string) string // of the fault, once it was read
 }
 
 // runWorld makes the machines and runs the commands. Its arguments are its directory, the program berth,
 // its site, and the commands.
 func runWorld(args []string) error {
 	w := &world{
-		dir:     args[0],
-		program: args[1],
-		site:    sites[args[2]],
-		pids:    map[string]int{},
-		outputs: map[string]string{},
+		dir:      args[0],
+		program:  args[1],
+		site:     sites[args[2]],
+		siteName: args[2],
+		pids:     map[string]int{},
+		outputs:  map[string]string{},
+	}
+	if w.site.links != nil {
+		w.forwarder = newForwarder(*w.site.links)
 	}
 	err := w.prepare()
 	if err != nil {
 		return err
 	}
-	lines := args[3:]
-	if w.site.rejection != "" {
-		err = w.checkRejection(lines)
-		if err != nil {
-			return errors.Join(err, w.logs())
+	err = w.runSite(args[3:])
+	if err != nil {
+		return errors.Join(err, w.logs())
+	}
+	return nil
+}
+
+// runSite runs the commands. With them the cluster is complete, or the site has its fault and its remedy
+// makes the cluster complete.
+func (w *world) runSite(lines []string) (err error) {
+	if w.site.fault != nil {
+		lines, err = w.meetFault(lines)
+		if err != nil || w.site.fault.remedy == nil {
+			return err
 		}
-		return nil
+		w.remedy = w.site.fault.remedy
 	}
 	err = w.runAll(lines)
 	if err == nil {
 		err = w.check()
 	}
+	if err == nil && w.site.then != nil {
+		err = w.site.then(w)
+	}
 	if err != nil {
-		return errors.Join(err, w.logs())
+		return err
 	}
 	return w.cleanUp()
 }
@@ -116,35 +104,73 @@ func (w *world) prepare() error {
 	return err
 }
 
-// checkRejection runs the commands up to the first agent, which says what is wrong and ends.
-func (w *world) checkRejection(lines []string) error {
-	for i, line := range lines {
-		err := w.runAll(lines[i : i+1])
-		if err != nil {
-			return err
-		}
-		if strings.HasSuffix(line, "&") {
-			break
-		}
+// meetFault runs the commands up to the one that does not do what README says, and verifies what a person
+// reads there. It returns this command and those after it. Its agent has ended.
+func (w *world) meetFault(lines []string) (left []string, err error) {
+	fault := w.site.fault
+	at := slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, fault.at) })
+	if at < 0 {
+		return nil, fmt.Errorf("README has no command %q", fault.at)
 	}
-	_, err := w.repeat("s1", "! pgrep -x berth")
+	err = w.runAll(lines[:at])
 	if err != nil {
-		return fmt.Errorf("the agent runs: %w", err)
+		return nil, err
 	}
-	text, err := os.ReadFile(w.log("s1"))
-	if err == nil && !strings.Contains(string(text), w.site.rejection) {
-		err = fmt.Errorf("the agent does not say %q", w.site.rejection)
+
+	machine, command := w.fill(lines[at])
+	isAgent := strings.HasSuffix(command, "&")
+	if isAgent {
+		_, err = w.onMachine(machine, command)
+		command = "cat " + w.log(machine)
 	}
+	if err == nil {
+		err = w.awaitWords(machine, command, fault.says)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", lines[at], err)
+	}
+	if isAgent {
+		err = w.kill(machine)
+	}
+	return lines[at:], err
+}
+
+// awaitWords repeats a command until its output has all words.
+func (w *world) awaitWords(machine, command string, all []string) error {
+	for limit := time.Now().Add(firstMinute); ; time.Sleep(200 * time.Millisecond) {
+		out, err := w.onMachine(machine, command)
+		said := fmt.Sprint(out, err)
+		missing := slices.IndexFunc(all, func(words string) bool { return !strings.Contains(said, words) })
+		if missing < 0 {
+			return nil
+		}
+		if time.Now().After(limit) {
+			return fmt.Errorf("%s on %s does not say %q: %s", command, machine, all[missing], said)
+		}
+	}
+}
+
+// kill ends the agent of a machine, if it runs, without a word to it.
+func (w *world) kill(machine string) error {
+	const find = "pgrep -xf 'berth agent .*'"
+	_, err := w.repeat(machine, "! "+find+" || { kill -9 $("+find+"); false; }")
 	return err
 }
 
 // powerOn starts a machine and connects it.
 func (w *world) powerOn(name string) error {
-	cmd := exec.Command("/proc/self/exe", "machine", name, filepath.Base(w.dir))
+	cmd := exec.Command("/proc/self/exe", "machine", name, w.siteName, filepath.Base(w.dir))
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWIPC |
 			unix.CLONE_NEWUTS,
+	}
+	if w.site.container {
+		all := []syscall.SysProcIDMap{{Size: 1 << 16}}
+		cmd.SysProcAttr.Cloneflags |= unix.CLONE_NEWUSER
+		cmd.SysProcAttr.UidMappings = all
+		cmd.SysProcAttr.GidMappings = all
+		cmd.SysProcAttr.GidMappingsEnableSetgroups = true
 	}
 	ready, err := cmd.StdoutPipe()
 	if err != nil {
@@ -161,10 +187,19 @@ func (w *world) powerOn(name string) error {
 	pid := strconv.Itoa(cmd.Process.Pid)
 	w.pids[name] = cmd.Process.Pid
 	inside := []string{"nsenter", "-t", pid, "-n", "ip"}
+	if w.forwarder != nil {
+		err = w.forwarder.connect(name, "to-"+name)
+		if err == nil {
+			err = run("ip", "link", "set", "to-"+name, "netns", pid, "name", "eth0")
+		}
+	} else {
+		err = errors.Join(
+			run("ip", "link", "add", "to-"+name, "type", "veth", "peer", "name", "eth0", "netns", pid),
+			run("ip", "link", "set", "to-"+name, "master", "switch", "up"),
+		)
+	}
 	err = errors.Join(
-		run("ip", "link", "add", "to-"+name, "type", "veth", "peer", "name", "eth0", "netns", pid),
-		run("ip", "link", "set", "to-"+name, "master", "switch", "up"),
-		run(append(inside, "link", "set", "lo", "up")...),
+		err,
 		run(append(inside, "link", "set", "eth0", "up")...),
 		// nodad: an address of IPv6 can be used at once.
 		run(append(inside, "addr", "add", w.site.address(name)+w.site.bits, "dev", "eth0", "nodad")...),
@@ -176,11 +211,13 @@ func (w *world) powerOn(name string) error {
 	return err
 }
 
-// runMachine is the first process of a machine. Its arguments are the name of the machine and the parent
-// of the cgroups of its tasks: all machines share those of one kernel.
+// runMachine is the first process of a machine. Its arguments are the name of the machine, its site, and
+// the parent of the cgroups of its tasks: all machines share those of one kernel.
 func runMachine(args []string) error {
+	s := sites[args[1]]
 	err := errors.Join(
-		unix.Sethostname([]byte(args[0])),
+		run("ip", "link", "set", "lo", "up"),
+		unix.Sethostname([]byte(cmp.Or(s.host, args[0]))),
 		unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""),
 		unix.Mount("proc", "/proc", "proc", 0, ""),
 		unix.Mount("tmpfs", "/run", "tmpfs", 0, ""),
@@ -190,8 +227,9 @@ func runMachine(args []string) error {
 		os.RemoveAll("/run/etc/berth"),
 		unix.Mount("/run/etc", "/etc", "", unix.MS_BIND, ""),
 		os.Mkdir("/etc/berth", 0o755),
+		os.WriteFile("/etc/machine-id", fmt.Appendf(nil, "c1%030s\n", numbers[args[0]]), 0o444),
 		os.WriteFile("/etc/berth/cgroup.hcl", fmt.Appendf(nil,
-			"client {\n  drivers {\n    exec {\n      cgroup_parent = %q\n    }\n  }\n}\n", args[1]), 0o644),
+			"client {\n  drivers {\n    exec {\n      cgroup_parent = %q\n    }\n  }\n}\n", args[2]), 0o644),
 	)
 	if err != nil {
 		return err
@@ -211,13 +249,9 @@ func runMachine(args []string) error {
 // runAll runs the commands in their order.
 func (w *world) runAll(lines []string) error {
 	for _, line := range lines {
-		machine, command, ok := strings.Cut(line, "# ")
-		if !ok || w.pids[machine] == 0 {
+		machine, command := w.fill(line)
+		if w.pids[machine] == 0 {
 			return fmt.Errorf("the command %q names no machine", line)
-		}
-		command = strings.ReplaceAll(command, documented+":4747", net.JoinHostPort(w.site.address("s1"), "4747"))
-		for word, output := range w.outputs {
-			command = strings.ReplaceAll(command, word, output)
 		}
 		out, err := w.repeat(machine, command)
 		if err != nil {
@@ -230,6 +264,20 @@ func (w *world) runAll(lines []string) error {
 		}
 	}
 	return nil
+}
+
+// fill returns the machine of a command of README, and the command as a person types it at the site.
+func (w *world) fill(line string) (machine, command string) {
+	machine, command, _ = strings.Cut(line, "# ")
+	command = strings.ReplaceAll(command, documented+":4747", net.JoinHostPort(w.site.address("s1"), "4747"))
+	for word, output := range w.outputs {
+		command = strings.ReplaceAll(command, word, output)
+	}
+	agent, isAgent := strings.CutSuffix(command, "&")
+	if isAgent {
+		command = agent + w.site.log + "&"
+	}
+	return machine, command
 }
 
 // repeat runs a command until it succeeds.
@@ -245,9 +293,15 @@ func (w *world) repeat(machine, command string) (out string, err error) {
 
 // onMachine runs a command line in a shell of a machine. The output of one in the background is a log.
 func (w *world) onMachine(machine, command string) (out string, err error) {
+	if w.remedy != nil {
+		command = strings.ReplaceAll(w.remedy(command), "MACHINE", machine)
+	}
 	pid := strconv.Itoa(w.pids[machine])
-	cmd := exec.Command("nsenter", "-t", pid, "-m", "-u", "-i", "-n", "-p", "sh", "-c",
-		"cd "+w.source()+" && "+command)
+	spaces := []string{"-t", pid, "-m", "-u", "-i", "-n", "-p"}
+	if w.site.container {
+		spaces = append(spaces, "-U")
+	}
+	cmd := exec.Command("nsenter", append(spaces, "sh", "-c", "cd "+w.source()+" && "+command)...)
 	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(w.program)+":"+os.Getenv("PATH"))
 	if !strings.HasSuffix(command, "&") {
 		text, err := cmd.CombinedOutput()

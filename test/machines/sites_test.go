@@ -1,0 +1,152 @@
+package machines
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// documented is the address of s1 in README.
+const documented = "10.0.0.1"
+
+// site is a place with machines: their network, and what else differs from machines of ours.
+type site struct {
+	network string   // the first part of the addresses
+	bits    string   // their length
+	more    []string // ip commands on each machine; NUMBER is the number of the machine
+
+	links     *links // nil: a switch connects the machines
+	host      string // the host name of all machines; "": each has its own
+	container bool   // each machine is in a user namespace, as a container without privileges
+	log       string // what follows the command of an agent: where its log goes
+
+	fault *fault             // in place of a cluster; nil: the cluster is complete
+	then  func(*world) error // what happens to the complete cluster; nil: nothing
+}
+
+// fault is what a person reads in place of a cluster.
+type fault struct {
+	at   string   // the beginning of the first command of README that does not do what README says
+	says []string // words of its output, or of the log of its agent
+	// remedy changes this command as the words say, and those after it. MACHINE is the name of its machine. The
+	// cluster is complete then. nil: there is no remedy for these machines.
+	remedy func(command string) string
+}
+
+const (
+	firstAgent   = "s1# berth agent "
+	secondServer = "s2# "
+)
+
+var byDefaultRoute = []string{"route add default dev eth0"}
+
+var sites = map[string]site{
+	"lan":            {network: "10.0.0.", bits: "/24", more: byDefaultRoute},
+	"public address": {network: "203.0.113.", bits: "/24", more: byDefaultRoute},
+	"docker beside a private NIC": {network: "10.0.0.", bits: "/24", more: []string{
+		"link add docker0 type bridge",
+		"addr add 172.17.0.1/16 dev docker0",
+		"link set docker0 up",
+	}},
+	"VPN": {network: "192.168.7.", bits: "/24", more: []string{
+		"link add wg0 type bridge",
+		"addr add 10.8.0.NUMBER/24 dev wg0",
+		"link set wg0 up",
+		"route add default dev eth0",
+	}},
+	"VPN without a default route": {network: "192.168.7.", bits: "/24", more: []string{
+		"link add wg0 type bridge",
+		"addr add 10.8.0.NUMBER/24 dev wg0",
+		"link set wg0 up",
+	}, fault: &fault{firstAgent, []string{
+		"192.168.7.1 (eth0), 10.8.0.1 (wg0): name one of them with -bind (bind_addr), or with advertise",
+	}, nil}},
+	"IPv6 alone": {network: "2001:db8::", bits: "/64", more: []string{"-6 route add default dev eth0"}},
+	"equal host names": {network: "10.0.0.", bits: "/24", more: byDefaultRoute, host: "localhost",
+		fault: &fault{secondServer, []string{
+			`the server at 10.0.0.1:4748 has the name of this one, "localhost.global"`,
+			"give each server a name of its own, with -name (name)",
+		}, nameMachine}},
+	"user namespace": {network: "10.0.0.", bits: "/24", more: byDefaultRoute, container: true,
+		fault: &fault{"s1# berth job run examples/hostpath.hcl", []string{
+			"the agent is in a user namespace",
+			"run it on the machine itself, or in a container with privileges",
+		}, nil}},
+
+	"slow network that loses": {network: "10.0.0.", bits: "/24", more: byDefaultRoute, links: &links{
+		delay: 50 * time.Millisecond, loss: 0.01, rate: 1 << 20,
+	}},
+	"flows dropped in silence": {network: "10.0.0.", bits: "/24", more: byDefaultRoute,
+		links: &links{remembers: true}, then: forgetFlows},
+	"nodes cut from the leader and from each other": {network: "10.0.0.", bits: "/24", more: byDefaultRoute,
+		links: &links{}, then: cutNodes},
+	"server cut from the leader": {network: "10.0.0.", bits: "/24", more: byDefaultRoute,
+		links: &links{}, then: cutServer},
+	"log whose reader ends": {network: "10.0.0.", bits: "/24", more: byDefaultRoute, log: "2>&1 | head -n 3 "},
+}
+
+// address returns the address of a machine.
+func (s site) address(name string) string { return s.network + numbers[name] }
+
+// nameMachine gives an agent a name of its own.
+func nameMachine(command string) string {
+	return strings.Replace(command, " -join", " -name MACHINE -join", 1)
+}
+
+// forgetFlows drops all connections in silence. The cluster notices and goes on.
+func forgetFlows(w *world) error {
+	w.forwarder.forget()
+	err := w.workOn()
+	if err == nil && w.forwarder.droppedFrames() == 0 {
+		err = errors.New("no connection was dropped")
+	}
+	return err
+}
+
+// workOn verifies within a minute that the cluster places a job and gives it its volume.
+func (w *world) workOn() error {
+	begun := time.Now()
+	err := w.runAll([]string{
+		"s1# berth job stop -purge counter",
+		"s1# berth job run examples/counter.hcl",
+	})
+	if err == nil {
+		err = w.check()
+	}
+	if took := time.Since(begun); err == nil && took > firstMinute {
+		err = fmt.Errorf("the cluster went on after %s", took)
+	}
+	return err
+}
+
+// cutNodes cuts the nodes from the leader and from each other. They reach the other servers, so the cluster
+// goes on.
+func cutNodes(w *world) error {
+	_, err := w.repeat("s1", leads)
+	if err != nil {
+		return err
+	}
+	for _, pair := range [][2]string{{"s1", "n1"}, {"s1", "n2"}, {"n1", "n2"}} {
+		w.forwarder.cutPair(pair[0], pair[1])
+	}
+	return w.workOn()
+}
+
+// cutServer cuts a server from the leader alone. The health of the servers names it.
+func cutServer(w *world) error {
+	_, err := w.repeat("s1", leads)
+	if err != nil {
+		return err
+	}
+	w.forwarder.cutPair("s1", "s3")
+	const health = "berth operator autopilot health 2>&1 | grep -E '^s3[.]|^Error'"
+	err = w.awaitWords("s1", health, []string{"s3.global", "no contact", "Error: a server is unhealthy"})
+	if err == nil {
+		_, err = w.onMachine("s1", "berth job run examples/counter.hcl")
+	}
+	return err
+}
+
+// leads succeeds on the server that leads.
+const leads = "berth operator raft list-peers | grep -q 's1.* leader'"
