@@ -115,21 +115,21 @@ func TestConfig_ReadsTheDevicesThatFence(t *testing.T) {
     agent        = "fence_ipmilan"
     options      = { ip = "bmc-${node.unique.name}.example", lanplus = 1 }
     secret_files = { password = "/etc/berth/bmc" }
-    match        = { "meta.rack" = "r1" }
+    match        = { "pin.rack" = "r1" }
     timeout      = "90s"
   }
   fencing "san" {
     agent   = "fence_scsi"
-    plug    = "${meta.plug}"
+    plug    = "${pin.plug}"
     scope   = "storage"
     plugins = ["san"]
     volumes = ["default/db"]
     options {
-      key = "${meta.scsi-key}"
+      key = "${pin.scsi-key}"
     }
   }
 }`,
-		"b.json": `{"server": {"fencing": [{"pve": {"agent": "fence_pve", "plug": "${meta.vmid}"}}]}}`,
+		"b.json": `{"server": {"fencing": [{"pve": {"agent": "fence_pve", "plug": "${pin.vmid}"}}]}}`,
 	})
 	c, err := parseConfig(t, "-config", dir, "-data-dir", "/x", "-bind", "127.0.0.1")
 	if err == nil {
@@ -144,19 +144,19 @@ func TestConfig_ReadsTheDevicesThatFence(t *testing.T) {
 			Agent:       "fence_ipmilan",
 			Options:     map[string]string{"ip": "bmc-${node.unique.name}.example", "lanplus": "1"},
 			SecretFiles: map[string]string{"password": "/etc/berth/bmc"},
-			Match:       map[string]string{"meta.rack": "r1"},
+			Match:       map[string]string{"pin.rack": "r1"},
 			Timeout:     90 * time.Second,
 		},
 		{
 			Name:    "san",
 			Agent:   "fence_scsi",
-			Options: map[string]string{"key": "${meta.scsi-key}"},
-			Plug:    "${meta.plug}",
+			Options: map[string]string{"key": "${pin.scsi-key}"},
+			Plug:    "${pin.plug}",
 			Scope:   fencing.ScopeStorage,
 			Plugins: []string{"san"},
 			Volumes: []string{"default/db"},
 		},
-		{Name: "pve", Agent: "fence_pve", Plug: "${meta.vmid}"},
+		{Name: "pve", Agent: "fence_pve", Plug: "${pin.vmid}"},
 	}
 	if !reflect.DeepEqual(c.Server.Fencing, want) {
 		t.Errorf("got %+v", c.Server.Fencing)

@@ -295,6 +295,43 @@ func (c *Client) NodeFenceTest(ctx context.Context, id string) (*nodeloss.NodeFe
 	return nodeFenceTest.Send(ctx, c, Request{ID: id})
 }
 
+// NodeFencePin is the body of a request that changes the pins of a node: see nodeloss.NodeFencePinRequest.
+type NodeFencePin struct {
+	Pins   map[string]string `json:",omitempty"`
+	Remove []string          `json:",omitempty"`
+	Left   bool              `json:",omitempty"` // the node of the path is the name of pins without a node
+	By     string
+}
+
+func bindNodeFencePin(c *Call, req *nodeloss.NodeFencePinRequest) error {
+	var b NodeFencePin
+	err := c.DecodeBody(&b)
+	req.NodeID = c.ID()
+	req.Pins = b.Pins
+	req.Remove = b.Remove
+	req.Left = b.Left
+	req.By = b.By
+	return err
+}
+
+var nodeFencePin = NewEndpoint(Put, "/v1/node/{id}/fence/pins",
+	ServeMethod(nodeloss.NodeFencePin, bindNodeFencePin, Whole))
+
+// NodeFencePin pins values for a node, by which fence devices find its machine, and removes pins.
+func (c *Client) NodeFencePin(ctx context.Context, id string, change NodeFencePin) error {
+	return nodeFencePin.route.exec(ctx, c, Request{ID: id, Body: change})
+}
+
+var nodeFencePins = NewEndpoint(Get, "/v1/nodes/fence-pins",
+	ServeMethod(nodeloss.NodeFencePins, nil, Whole))
+
+// NodeFencePins reads all pins, and warnings of nodes that the devices of the servers would not fence well.
+func (c *Client) NodeFencePins(ctx context.Context, q *Query) (
+	*nodeloss.NodeFencePinsResponse, *Meta, error,
+) {
+	return nodeFencePins.Fetch(ctx, c, "", q)
+}
+
 var nodePurge = NewEndpoint(Put, "/v1/node/{id}/purge",
 	ServeMethod(structs.NodeDeregister, bindNodePurge, nodeWritten))
 

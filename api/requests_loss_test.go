@@ -21,6 +21,14 @@ func lossCalls() map[string]routeCall {
 			rpc:     "Node.Fence",
 			request: &nodeloss.NodeFenceRequest{NodeID: "n", Epoch: 7, By: "ann", Why: "no answer"},
 		},
+		"PUT /v1/node/{id}/fence/pins": {
+			path: "/v1/node/n/fence/pins",
+			body: `{"Pins":{"bmc":"10.0.9.17"},"Remove":["vmid"],"Left":true,"By":"ann"}`,
+			rpc:  "Node.FencePin",
+			request: &nodeloss.NodeFencePinRequest{
+				NodeID: "n", Left: true, Pins: map[string]string{"bmc": "10.0.9.17"}, Remove: []string{"vmid"}, By: "ann",
+			},
+		},
 		"PUT /v1/node/{id}/confirm-lost": {
 			path:    "/v1/node/n/confirm-lost",
 			body:    `{"By":"ann","Why":"it burns"}`,

@@ -287,6 +287,8 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		write(e, nodeloss.NodeFence, rights.Socket, lost.Fence),
 		write(e, nodeloss.NodeConfirmLost, rights.Socket, lost.Confirm),
 		slow(call(e, nodeloss.NodeFenceTest, rights.Socket, lost.Test)),
+		write(e, nodeloss.NodeFencePin, rights.Socket, lost.Pin),
+		shed(read(e, nodeloss.NodeFencePins, rights.OperatorRead, lost.Pins)),
 		shed(read(e, nodeloss.NodeFenceStatus, rights.NodeRead, lost.Status)),
 
 		shed(read(e, admin.NodePoolList, required.NodePoolList, pools.List)),

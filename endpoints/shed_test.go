@@ -26,7 +26,7 @@ func TestOverload_ListsTheSheddableMethods(t *testing.T) {
 		"Job.GetJobSubmission Job.GetJobVersions Job.GetServiceRegistrations Job.LatestDeployment Job.List Job.Plan Job.ScaleStatus Job.Statuses " +
 		"Job.Summary Job.Why " +
 		"Namespace.GetNamespace Namespace.ListNamespaces " +
-		"Node.DrainStatus Node.FenceStatus Node.Get Node.GetAllocs Node.List Node.ListForeign " +
+		"Node.DrainStatus Node.FencePins Node.FenceStatus Node.Get Node.GetAllocs Node.List Node.ListForeign " +
 		"NodePool.GetNodePool NodePool.List NodePool.ListJobs NodePool.ListNodes " +
 		"Quota.List Quota.ListUsages " +
 		"Scaling.GetPolicy Scaling.ListPolicies Search.FuzzySearch Search.PrefixSearch " +

@@ -94,6 +94,7 @@ var (
 	FenceBegin   = command(92, "FenceBegin", state.FenceBegin, since(2))
 	FenceEnd     = command(93, "FenceEnd", state.FenceEnd, since(2))
 	FenceOrdered = command(94, "FenceOrdered", state.FenceOrdered, since(2))
+	FencePins    = command(202, "FencePins", state.FencePinsChange, since(2))
 	ConfirmLost  = command(96, "ConfirmLost", state.ConfirmLost, since(2))
 	LeaseProof   = command(106, "LeaseProof", state.LeaseProof, since(2))
 

@@ -91,6 +91,19 @@ var draws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 	"FenceOrdered": func(d dice, _ *state.ReadTx) ([]byte, error) {
 		return FenceOrdered.Encode(&nodeloss.NodeFenceRequest{NodeID: d.node(), By: "ann", WriteOptions: d.now()})
 	},
+	"FencePins": func(d dice, _ *state.ReadTx) ([]byte, error) {
+		p := &nodeloss.NodeFencePinRequest{
+			NodeID:       d.node(),
+			Pins:         map[string]string{d.of("bmc", "plug", "not valid"): d.of("a", "b"), "vmid": "7"},
+			By:           "ann",
+			WriteOptions: d.now(),
+		}
+		if d.flip() {
+			p.Pins = nil
+			p.Remove = []string{d.of("bmc", "plug")}
+		}
+		return FencePins.Encode(p)
+	},
 	"ConfirmLost": func(d dice, _ *state.ReadTx) ([]byte, error) {
 		return ConfirmLost.Encode(&nodeloss.NodeFenceRequest{
 			NodeID: d.node(), By: "ann", Why: "it is off", WriteOptions: d.now(),

@@ -26,6 +26,7 @@ func TestCommands_HaveTheLevelOfTheirRelease(t *testing.T) {
 		"FenceBegin":         2,
 		"FenceEnd":           2,
 		"FenceOrdered":       2,
+		"FencePins":          2,
 		"ConfirmLost":        2,
 		"LeaseProof":         2,
 		"PluginConfigSet":    2,

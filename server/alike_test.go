@@ -82,8 +82,8 @@ func TestAlike_ComparesDevicesWithoutTheirSecrets(t *testing.T) {
 	for name, change := range map[string]func(*fencing.Device){
 		"agent":  func(d *fencing.Device) { d.Agent = "fence_dummy" },
 		"option": func(d *fencing.Device) { d.Options["ip"] = "10.0.0.9" },
-		"plug":   func(d *fencing.Device) { d.Plug = "${meta.plug}" },
-		"match":  func(d *fencing.Device) { d.Match = map[string]string{"meta.rack": "1"} },
+		"plug":   func(d *fencing.Device) { d.Plug = "${pin.plug}" },
+		"match":  func(d *fencing.Device) { d.Match = map[string]string{"pin.rack": "1"} },
 		"scope":  func(d *fencing.Device) { d.Scope = fencing.ScopeStorage },
 	} {
 		if got := device(change); got == same {

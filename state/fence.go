@@ -336,11 +336,12 @@ func dropFenceOrder(tx *WriteTx, node string) {
 	}
 }
 
-// deleteFences deletes the runs and the order of a node that is deleted.
+// deleteFences deletes the runs, the order and the pins of a node that is deleted. Pins of its name stay.
 func deleteFences(tx *WriteTx, node string) {
 	for _, r := range FenceRuns(tx, node) {
 		schema.FenceRuns.Delete(tx, r)
 	}
+	deleteFencePins(tx, node)
 	dropFenceOrder(tx, node)
 }
 

@@ -69,6 +69,7 @@ func rowsByTable(tx *ReadTx) map[string]int {
 	count(tx, counted, schema.AutopilotConfig)
 	count(tx, counted, schema.FenceRuns)
 	count(tx, counted, schema.FenceOrders)
+	count(tx, counted, schema.FencePins)
 	count(tx, counted, schema.PluginConfigs)
 	count(tx, counted, schema.RootKeys)
 	count(tx, counted, safes)

@@ -38,8 +38,9 @@ import (
 //
 // before is the replaced state. Recover takes over its nodes, its attachments, its tokens of Consul, its
 // deletions of tokens, its root keys, its bound of leases, its revocations, its authorities if they are
-// later, and the controller calls with an unknown outcome. No join token is left. An attachment that the
-// restored state lacks is to be detached, unless a granted claim of the restored state uses it.
+// later, its pins for fence devices if it has any, and the controller calls with an unknown outcome. No join
+// token is left. An attachment that the restored state lacks is to be detached, unless a granted claim of the
+// restored state uses it.
 func Recover(tx *WriteTx, before Reader, now int64) {
 	for _, n := range slices.Collect(Nodes(tx)) {
 		// One that was deleted and came back may hold other volumes by now than it has reported then.
@@ -89,6 +90,7 @@ func Recover(tx *WriteTx, before Reader, now int64) {
 	acls.Keep(tx, before)
 	sitokens.Keep(tx, before, now)
 	keepLeaseBound(tx, before)
+	keepFencePins(tx, before)
 	keepRootKeys(tx, before)
 	trust.Keep(tx, before, now)
 	signkeys.Keep(tx, before, now)

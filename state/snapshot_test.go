@@ -75,6 +75,9 @@ func fullFixture(t testing.TB) *fixture {
 	word := &nodeloss.NodeFenceRequest{NodeID: "lost", By: "ann", Why: "it burns", WriteOptions: w.now()}
 	do(w, ConfirmLost, word)
 	do(w, FenceOrdered, word)
+	do(w, FencePinsChange, &nodeloss.NodeFencePinRequest{
+		NodeID: "lost", Pins: map[string]string{"bmc": "10.0.9.17"}, By: "ann", WriteOptions: w.now(),
+	})
 	do(w, lifecycle.PluginConfigSet, &pluginconf.PluginSettingsRequest{ID: "p", OnNodeLoss: structs.LossFence})
 	w.rootKey("k", "", false)
 	w.rootKey("one", "k", false)
@@ -230,7 +233,7 @@ func TestLoad_KeepsTheBytesOfAnEarlierFile(t *testing.T) {
 		schema.PeriodicLaunches.Name(), schema.ScalingEvents.Name(), schema.SITokens.Name(),
 		schema.ClusterMetadata.Name(),
 		schema.LeaseBounds.Name(), schema.NodeLeases.Name(), schema.AutopilotConfig.Name(),
-		schema.FenceRuns.Name(), schema.FenceOrders.Name(),
+		schema.FenceRuns.Name(), schema.FenceOrders.Name(), schema.FencePins.Name(),
 		schema.PluginConfigs.Name(), schema.RootKeys.Name(), safes.Name(), schema.SecretsMarks.Name(),
 		schema.Variables.Name(), schema.Authorities.Name(), schema.JoinTokens.Name(), schema.Certificates.Name(),
 		schema.Revocations.Name(), schema.ACLPolicies.Name(), schema.ACLRoles.Name(), schema.ACLTokens.Name(),

@@ -39,6 +39,23 @@ func (w *Cluster) answerLost() {
 	apitest.Answer(w.Caller, nodeloss.NodeFence, structs.Empty{})
 	apitest.Answer(w.Caller, nodeloss.NodeConfirmLost, structs.Empty{})
 	apitest.Answer(w.Caller, nodeloss.NodeFenceTest, nodeloss.NodeFenceTestResponse{})
+	apitest.Answer(w.Caller, nodeloss.NodeFencePin, structs.Empty{})
+	apitest.Answer(w.Caller, nodeloss.NodeFencePins, nodeloss.NodeFencePinsResponse{
+		Pins: []*nodeloss.FencePin{{
+			Kind:   nodeloss.FencePinOfName,
+			Key:    "one",
+			Name:   "bmc",
+			Value:  "10.0.9.17",
+			NodeID: Node1,
+			By:     "ann",
+			Time:   nanosBefore(time.Hour),
+		}},
+		Warnings: []*nodeloss.FenceWarning{{
+			NodeID: Node2,
+			Name:   "two",
+			Text:   `no fence device matches it: ipmi: options: ip: node 1122bbbb has no pin "bmc"`,
+		}},
+	})
 }
 
 // Lost returns the loss of the first node, which holds a volume. Its runs are the newest first.
@@ -53,7 +70,7 @@ func Lost(runs ...*nodeloss.FenceRun) nodeloss.NodeFenceStatusResponse {
 		Devices: []*nodeloss.FenceDevice{{
 			Name:   "ipmi",
 			Scope:  nodeloss.FencePower,
-			Plug:   "${meta.plug}",
+			Plug:   "${pin.plug}",
 			Covers: 1,
 		}},
 		Claims: []*nodeloss.LostClaim{{

@@ -114,6 +114,11 @@ func ask(ctx context.Context, socket string) *doctor.Agent {
 		a.Differences = health.Differences
 	}
 
+	pins, _, err := client.NodeFencePins(ctx, nil)
+	if err == nil {
+		a.FenceWarnings = pins.Warnings
+	}
+
 	id := self.Stats["client"]["node_id"]
 	if id != "" {
 		a.Node, _, a.NodeFault = client.Node(ctx, id, nil)

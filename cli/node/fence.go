@@ -15,7 +15,7 @@ import (
 // nodeFenceCommand is berth node fence.
 var nodeFenceCommand = command.Command{
 	Name:     "fence",
-	Args:     "[test] <node>",
+	Args:     "[test] <node> [name=value]...",
 	Synopsis: "Fence a lost node, and release its volumes",
 	Help: `
 Proves by a fence device that the node can no longer write. The leader tries
@@ -28,7 +28,14 @@ before it.
 With -dry-run nothing runs: the devices, and the volumes that a proof would
 release, are shown. With the word test before the node each device is asked
 for its state (monitor), which changes nothing; the node may be up. Given
-alone, test is the name of a node.`,
+alone, test is the name of a node.
+
+With -pin the values after the node are kept for it, and with -unpin the pins
+with the names after it are removed. The options of a device refer to them as
+${pin.NAME}: they say where the machine of the node is at the device. The
+servers keep the pins by the name of the node if its join token bound it, and
+else by its ID, with which they are deleted. berth node pins lists them. Root
+pins over the operator socket of the server that leads.`,
 	Acts: true,
 	Flags: []command.Flag{
 		{Name: "dry-run", Usage: "Only show the devices and the volumes"},
@@ -38,6 +45,8 @@ alone, test is the name of a node.`,
 			Value: "text",
 			Usage: "The reason; recorded",
 		},
+		{Name: "pin", Usage: "Keep values of the node for the devices: name=value"},
+		{Name: "unpin", Usage: "Remove pins of the node by their names"},
 		{Name: "detach", Usage: "Do not wait for the end"},
 		{
 			Name:    "timeout",
@@ -51,12 +60,17 @@ alone, test is the name of a node.`,
 	Run: nodeFence,
 	Examples: "berth node fence -dry-run n1\n" +
 		"berth node fence test n1\n" +
+		"sudo berth node fence -pin n1 bmc=10.0.9.17\n" +
 		`berth node fence -reason "its board is dead" n1`,
 }
 
 // nodeFence orders a fence and waits for the end of its attempt, unless -detach is given. The order names the
 // epoch that was read, so it is of this loss of the node alone.
 func nodeFence(ctx context.Context, c *command.Call) error {
+	if c.Bool("pin") || c.Bool("unpin") {
+		return changePins(ctx, c)
+	}
+
 	tests, err := isFenceTest(c)
 	if err != nil {
 		return err
@@ -105,6 +119,8 @@ func isFenceTest(c *command.Call) (bool, error) {
 		return false, nil
 	case c.Arg(0) != "test":
 		return false, command.BadUsage("the argument %q is not expected", c.Arg(1))
+	case len(c.Args) > 2:
+		return false, command.BadUsage("the argument %q is not expected", c.Arg(2))
 	case c.Bool("dry-run"):
 		return false, command.BadUsage("-dry-run and test exclude each other")
 	}
@@ -120,6 +136,11 @@ func showFence(c *command.Call, s *nodeloss.NodeFenceStatusResponse) {
 		devices.AddRow(d.Name, d.Scope, d.Plug, fmt.Sprintf("%d of %d", d.Covers, len(s.Claims)))
 	}
 	c.Section("Devices, in order", "Name|Scope|Plug|Covers", devices)
+	var others command.Grid
+	for _, o := range s.Others {
+		others.AddRow(o.Name, command.OneLine(o.Reason))
+	}
+	command.PrintSome(c, "Devices that do not fence it", "Name|Reason", others)
 	printLostClaims(c, s)
 }
 
@@ -167,8 +188,9 @@ func testFence(ctx context.Context, c *command.Call, id string) error {
 	case err != nil:
 		return err
 	case len(tests.Results) == 0:
-		return structs.Preconditionf("no fence device of the servers matches node %s; to fence it by hand: "+
-			"switch it off, then berth node confirm-lost %s", command.ShortID(id), command.ShortID(id))
+		return structs.Preconditionf("no fence device of the servers matches node %s, and berth node fence "+
+			"-dry-run %s shows why; to fence it by hand: switch it off, then berth node confirm-lost %s",
+			command.ShortID(id), command.ShortID(id), command.ShortID(id))
 	case bad > 0:
 		return structs.Unavailablef("%d of %d devices do not work; the table has their answers; "+
 			"correct the devices or their fence blocks, and test again", bad, len(tests.Results))

@@ -2,6 +2,8 @@ package node_test
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -81,11 +83,12 @@ func TestNodeFence_DryRunShowsWhatWouldBeReleased(t *testing.T) {
 	guarded := unguarded
 	guarded.Guarded = true
 	lost.Claims = append(lost.Claims, &unguarded, &guarded)
+	lost.Others = []*nodeloss.FenceMismatch{{Name: "pve", Reason: `plug: node 11111111 has no pin "vmid"`}}
 	addr, sent := lostCluster(t, lost)
 	code, out, errs := runLine(t, "node fence -dry-run -address "+addr+" one")
 	for _, want := range []string{
-		"ipmi", "power", "${meta.plug}", "1 of 3", "data", "hold", "a1a1a1a1", "web",
-		"lease (not guarded: holds)", "lease  ",
+		"ipmi", "power", "${pin.plug}", "1 of 3", "data", "hold", "a1a1a1a1", "web",
+		"lease (not guarded: holds)", "lease  ", "Devices that do not fence it", `has no pin "vmid"`,
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is missing in:\n%s", want, out)
@@ -137,6 +140,104 @@ func TestNodeFence_TakesTheLastWordForTheNode(t *testing.T) {
 		code, out, errs := runLine(t, line+" -address "+addr)
 		if code != want.code || !strings.Contains(out+errs, want.says) || len(*sent) != want.sent {
 			t.Errorf("%s: exit code %d, sent %+v:\n%s%s", line, code, *sent, out, errs)
+		}
+	}
+}
+
+// pinnedCluster answers with a pin of each kind, and records the changes of pins.
+func pinnedCluster(t *testing.T) (addr string, sent *[]nodeloss.NodeFencePinRequest) {
+	t.Helper()
+	w := clitest.NewCluster(t.TempDir())
+	apitest.Answer(w.Caller, nodeloss.NodeFencePins, nodeloss.NodeFencePinsResponse{
+		Pins: []*nodeloss.FencePin{
+			{Kind: nodeloss.FencePinOfID, Key: clitest.Node2, Name: "slot", Value: "7", NodeID: clitest.Node2},
+			{Kind: nodeloss.FencePinOfName, Key: "gone", Name: "bmc", Value: "10.0.9.9", NodeID: "former"},
+			{Kind: nodeloss.FencePinOfName, Key: "one", Name: "bmc", Value: "10.0.9.1", NodeID: clitest.Node1},
+		},
+		Warnings: []*nodeloss.FenceWarning{{NodeID: clitest.Node2, Name: "two", Text: "no bmc"}},
+		Unlisted: 3,
+	})
+	apitest.On(w.Caller, structs.NodeGet,
+		func(_ context.Context, req *structs.NodeGetRequest) (*structs.NodeGetResponse, error) {
+			name := map[string]string{clitest.Node1: "one", clitest.Node2: "two"}[req.NodeID]
+			return &structs.NodeGetResponse{
+				Node: &structs.NodeDetail{Node: structs.Node{ID: req.NodeID, Name: name}},
+			}, nil
+		})
+	sent = new([]nodeloss.NodeFencePinRequest)
+	apitest.On(w.Caller, nodeloss.NodeFencePin,
+		func(_ context.Context, req *nodeloss.NodeFencePinRequest) (*structs.Empty, error) {
+			*sent = append(*sent, *req)
+			return &structs.Empty{}, nil
+		})
+	return clitest.Serve(t, w.Caller, w.Agent), sent
+}
+
+func TestNodeFence_ChangesPins(t *testing.T) {
+	type request = nodeloss.NodeFencePinRequest
+	for line, want := range map[string]struct {
+		code int
+		says string
+		sent *request
+	}{
+		"-pin one bmc=10.0.9.1 slot=a=b": {0, "bmc, slot", &request{
+			NodeID: clitest.Node1, Pins: map[string]string{"bmc": "10.0.9.1", "slot": "a=b"},
+		}},
+		"-unpin one bmc slot": {0, "bmc, slot", &request{NodeID: clitest.Node1, Remove: []string{"bmc", "slot"}}},
+		"-unpin gone bmc":     {0, "bmc", &request{NodeID: "gone", Left: true, Remove: []string{"bmc"}}},
+		"-unpin three bmc":    {4, `"three"`, nil},
+		"-pin one":            {2, "name the pins after the node", nil},
+		"-pin one bmc":        {2, `"bmc": expected name=value`, nil},
+		"-unpin one bmc=1":    {2, `"bmc=1": expected the name of a pin alone`, nil},
+		"-pin -unpin one bmc": {2, "exclude each other", nil},
+		"-pin -dry-run one b": {2, "exclude each other", nil},
+	} {
+		addr, sent := pinnedCluster(t)
+		code, out, errs := runLine(t, "node fence "+line+" -address "+addr)
+		if code != want.code || !strings.Contains(out+errs, want.says) {
+			t.Errorf("%s: exit code %d:\n%s%s", line, code, out, errs)
+		}
+		if (want.sent == nil) != (len(*sent) == 0) {
+			t.Errorf("%s: sent %+v", line, *sent)
+			continue
+		}
+		if want.sent == nil {
+			continue
+		}
+		got := (*sent)[0]
+		same := got.NodeID == want.sent.NodeID && got.Left == want.sent.Left &&
+			maps.Equal(got.Pins, want.sent.Pins) && slices.Equal(got.Remove, want.sent.Remove)
+		if !same || got.By == "" {
+			t.Errorf("%s: sent %+v", line, got)
+		}
+	}
+}
+
+func TestNodePins_ListsThoseOfANode(t *testing.T) {
+	for line, want := range map[string]struct {
+		code      int
+		has, lack string
+	}{
+		"":      {0, "10.0.9.1 10.0.9.9 slot two no_bmc 3_more_nodes", ""},
+		" one":  {0, "10.0.9.1", "10.0.9.9 slot Warning"},
+		" two":  {0, "slot Warning", "10.0.9. more"},
+		" gone": {0, "10.0.9.9", "10.0.9.1 slot Warning"},
+		" nine": {4, "nine", "slot"},
+	} {
+		addr, _ := pinnedCluster(t)
+		code, out, errs := runLine(t, "node pins"+line+" -address "+addr)
+		if code != want.code {
+			t.Errorf("pins%s: exit code %d: %s", line, code, errs)
+		}
+		for part := range strings.FieldsSeq(want.has) {
+			if !strings.Contains(out+errs, strings.ReplaceAll(part, "_", " ")) {
+				t.Errorf("pins%s lacks %q:\n%s", line, part, out)
+			}
+		}
+		for part := range strings.FieldsSeq(want.lack) {
+			if strings.Contains(out, part) {
+				t.Errorf("pins%s has %q:\n%s", line, part, out)
+			}
 		}
 	}
 }

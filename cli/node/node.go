@@ -70,6 +70,7 @@ with its next heartbeat. After a restore the cluster no longer waits for it.`,
 	jointokencmd.IntroCommand,
 	nodeDrainCommand,
 	nodeFenceCommand,
+	pinsCommand,
 	confirmLostCommand,
 	{
 		Name:     "gc",

@@ -6,6 +6,7 @@ import (
 
 	"berth/fsm"
 	"berth/internal/admission"
+	"berth/state"
 	"berth/structs"
 	"berth/structs/admin"
 	"berth/structs/event"
@@ -71,10 +72,11 @@ type Autopilot interface {
 
 // Fencing has the fence devices of a server, in the order in which they are tried.
 type Fencing interface {
-	// For returns the devices that fence a node, with the numbers of the claims that a proof of each covers.
-	For(n *structs.Node, claims []*nodeloss.LostClaim) []*nodeloss.FenceDevice
+	// For returns the devices that fence a node, with the numbers of the claims that a proof of each covers,
+	// and the others with the reasons.
+	For(t *state.FenceTarget, claims []*nodeloss.LostClaim) ([]*nodeloss.FenceDevice, []*nodeloss.FenceMismatch)
 	// Test runs the action monitor of each device that fences a node. It changes nothing.
-	Test(ctx context.Context, n *structs.Node) []*nodeloss.FenceTest
+	Test(ctx context.Context, t *state.FenceTarget) []*nodeloss.FenceTest
 }
 
 // Consul is what the procedures do in Consul.

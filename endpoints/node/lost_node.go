@@ -28,10 +28,12 @@ func (l Lost) Fence(
 	}
 
 	// An order that no device can carry out is rejected at once, with the way out.
-	fences := l.Fences(l.Store.Read())
-	if !fences(n) {
-		return 0, structs.Preconditionf("no fence device of the servers matches node %s and covers its volumes; "+
-			"if the machine is off: berth node confirm-lost %s", n.Name, structs.ShortID(n.ID))
+	tx := l.Store.Read()
+	devices, others := l.FenceDevices(tx, n, state.LostClaims(tx, n.ID))
+	if !slices.ContainsFunc(devices, (*nodeloss.FenceDevice).Useful) {
+		return 0, structs.Preconditionf("no fence device of the servers matches node %s and covers its volumes%s; "+
+			"if the machine is off: berth node confirm-lost %s", n.Name, nodeloss.MismatchText(others),
+			structs.ShortID(n.ID))
 	}
 	return fsm.Propose(ctx, l.Raft, fsm.FenceOrdered, req)
 }
@@ -80,14 +82,15 @@ func (l Lost) find(id string) (*structs.Node, error) {
 func (l Lost) Test(
 	ctx context.Context, req *structs.NodeGetRequest,
 ) (*nodeloss.NodeFenceTestResponse, error) {
-	n, err := l.find(req.NodeID)
-	if err != nil {
-		return nil, err
+	tx := l.Store.Read()
+	n := state.Node(tx, req.NodeID)
+	if n == nil {
+		return nil, noNode(structs.Cut(req.NodeID, structs.MaxQuoted))
 	}
 
 	resp := &nodeloss.NodeFenceTestResponse{Results: []*nodeloss.FenceTest{}}
 	if l.Fencing != nil {
-		resp.Results = l.Fencing.Test(ctx, n)
+		resp.Results = l.Fencing.Test(ctx, state.FenceTargetOf(tx, n))
 	}
 	return resp, nil
 }
@@ -110,7 +113,7 @@ func (l Lost) Status(
 	resp.Runs = state.FenceRuns(tx, n.ID)
 	slices.Reverse(resp.Runs)
 	resp.Claims = state.LostClaims(tx, n.ID)
-	resp.Devices = l.FenceDevices(n, resp.Claims)
+	resp.Devices, resp.Others = l.FenceDevices(tx, n, resp.Claims)
 	// The brake stops the automatic fencing, which is about lost nodes alone.
 	if n.Lost() {
 		resp.Brake = state.FenceBrake(tx)

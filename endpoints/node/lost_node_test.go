@@ -16,22 +16,28 @@ import (
 // tooLong is longer than each text of an operator may be.
 var tooLong = strings.Repeat("x", structs.MaxText+1)
 
-// fakeFencing has devices that fence each node.
+// fakeFencing has devices that fence each node, or each node with a pin.
 type fakeFencing struct {
 	devices []*nodeloss.FenceDevice
 	tests   []*nodeloss.FenceTest
+	needs   string // the name of the pin
 }
 
-func (f fakeFencing) For(_ *structs.Node, claims []*nodeloss.LostClaim) []*nodeloss.FenceDevice {
+func (f fakeFencing) For(t *state.FenceTarget, claims []*nodeloss.LostClaim) (
+	[]*nodeloss.FenceDevice, []*nodeloss.FenceMismatch,
+) {
+	if f.needs != "" && t.Pins[f.needs] == "" {
+		return nil, []*nodeloss.FenceMismatch{{Name: "ipmi", Reason: "no pin " + f.needs}}
+	}
 	for _, d := range f.devices {
 		if d.Scope == nodeloss.FencePower {
 			d.Covers = len(claims)
 		}
 	}
-	return f.devices
+	return f.devices, nil
 }
 
-func (f fakeFencing) Test(context.Context, *structs.Node) []*nodeloss.FenceTest { return f.tests }
+func (f fakeFencing) Test(context.Context, *state.FenceTarget) []*nodeloss.FenceTest { return f.tests }
 
 // serverWithVolume is a server whose node n1 uses the volume v.
 func serverWithVolume(t *testing.T) *server {

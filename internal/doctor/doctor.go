@@ -19,6 +19,7 @@ import (
 	"berth/internal/peertls"
 	"berth/structs"
 	"berth/structs/admin"
+	"berth/structs/nodeloss"
 )
 
 // Result is the result of a check.
@@ -91,6 +92,8 @@ type Agent struct {
 	NodeFault error
 	// Differences are the settings that the servers do not have alike, as the leader knows them.
 	Differences []*admin.SettingDifference
+	// FenceWarnings are the nodes that the fence devices of the servers could not fence, or wrongly.
+	FenceWarnings []*nodeloss.FenceWarning
 }
 
 // New returns this machine, without settings.

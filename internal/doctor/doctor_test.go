@@ -16,6 +16,7 @@ import (
 
 	"berth/structs"
 	"berth/structs/admin"
+	"berth/structs/nodeloss"
 )
 
 // The mounts of a machine that suits an agent.
@@ -272,6 +273,10 @@ var faults = []struct {
 	{"fencing", Fail, "others may read", func(t *testing.T, m *Machine) {
 		m.write(t, "secret", "x")
 		m.Fences = []Fence{{Name: "ipmi", SecretFiles: map[string]string{"password": m.path("secret")}}}
+	}},
+	{"fencing", Warn, `node web1 (n1n1n1n1): no pin "bmc"`, func(_ *testing.T, m *Machine) {
+		m.Fences = []Fence{{Name: "ipmi"}}
+		m.Agent.FenceWarnings = []*nodeloss.FenceWarning{{NodeID: "n1n1n1n1-0", Name: "web1", Text: `no pin "bmc"`}}
 	}},
 	{"fencing", Fail, "no device", func(_ *testing.T, m *Machine) { m.Watchdog = "/none" }},
 	{"certificates", Warn, "open at 0.0.0.0:4746 without TLS", func(_ *testing.T, m *Machine) {

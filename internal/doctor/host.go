@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/internal/diskfault"
+	"berth/structs"
 )
 
 func checkConfiguration(_ context.Context, m *Machine) []Finding {
@@ -231,6 +232,16 @@ func checkFencing(_ context.Context, m *Machine) []Finding {
 	if m.Watchdog != "" && !isDevice(m.Watchdog) {
 		add(fmt.Sprintf("client.fencing.watchdog: there is no device %s", m.Watchdog),
 			"load the driver of the watchdog, or modprobe softdog")
+	}
+	if m.Agent != nil && len(m.Fences) > 0 {
+		for _, w := range m.Agent.FenceWarnings {
+			faults = append(faults, Finding{
+				Result: Warn,
+				Text:   fmt.Sprintf("node %s (%s): %s", w.Name, structs.ShortID(w.NodeID), w.Text),
+				Remedy: fmt.Sprintf("say where its machine is: berth node fence -pin %s NAME=VALUE",
+					structs.ShortID(w.NodeID)),
+			})
+		}
 	}
 	switch {
 	case len(faults) > 0:

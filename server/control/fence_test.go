@@ -8,6 +8,7 @@ import (
 	"berth/fsm"
 	"berth/server/control/fence"
 	"berth/server/fencing"
+	"berth/state"
 	"berth/structs"
 	"berth/structs/nodeloss"
 )
@@ -15,16 +16,18 @@ import (
 // waitingAgent fences until its leadership ends.
 type waitingAgent struct{ begun chan string }
 
-func (waitingAgent) Matches(*structs.Node) bool         { return true }
+func (waitingAgent) Matches(*state.FenceTarget) string  { return "" }
 func (waitingAgent) Covers(string, string, string) bool { return true }
 
-func (a waitingAgent) Fence(ctx context.Context, n *structs.Node) fencing.Result {
-	a.begun <- n.ID
+func (a waitingAgent) Fence(ctx context.Context, n *state.FenceTarget) fencing.Result {
+	a.begun <- n.NodeID
 	<-ctx.Done()
 	return fencing.Result{}
 }
 
-func (waitingAgent) Monitor(context.Context, *structs.Node) fencing.Result { return fencing.Result{} }
+func (waitingAgent) Monitor(context.Context, *state.FenceTarget) fencing.Result {
+	return fencing.Result{}
+}
 
 func TestFence_ActsOnAsManyNodesAtOnceAsIsSet(t *testing.T) {
 	for parallel, want := range map[int]int{0: 1, 1: 1, 2: 2} {

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"berth/structs"
+	"berth/state"
 )
 
 // fenceAgent is the program of a device with its input for one node.
@@ -22,7 +22,7 @@ type fenceAgent struct {
 }
 
 // prepare finds the program, and makes its input but for the action: for a node, or for none.
-func (d *Device) prepare(n *structs.Node) (*fenceAgent, error) {
+func (d *Device) prepare(t *state.FenceTarget) (*fenceAgent, error) {
 	program, err := d.findProgram()
 	if err != nil {
 		return nil, err
@@ -35,7 +35,7 @@ func (d *Device) prepare(n *structs.Node) (*fenceAgent, error) {
 	}
 
 	for _, name := range slices.Sorted(maps.Keys(d.Options)) {
-		value, err := expand(d.Options[name], n)
+		value, err := expand(d.Options[name], t)
 		if err != nil {
 			return nil, fmt.Errorf("options: %s: %w", name, err)
 		}
@@ -55,23 +55,19 @@ func (d *Device) prepare(n *structs.Node) (*fenceAgent, error) {
 		a.add(name, secret)
 	}
 
-	if n == nil {
+	if t == nil {
 		return a, nil
 	}
 
-	return a, d.addPlug(a, n)
+	return a, d.addPlug(a, t)
 }
 
 // addPlug names the node to the agent. Some agents read plug, others nodename, and some prefer the one and
 // some the other to it. Both are the same, so that no agent acts on another machine than the plug.
-func (d *Device) addPlug(a *fenceAgent, n *structs.Node) error {
-	plug, err := expand(d.plug(), n)
-	if err == nil && strings.TrimSpace(plug) == "" {
-		err = fmt.Errorf("it is empty")
-	}
-
+func (d *Device) addPlug(a *fenceAgent, t *state.FenceTarget) error {
+	plug, err := d.plug(t)
 	if err != nil {
-		return fmt.Errorf("plug: %w", err)
+		return err
 	}
 
 	a.add("plug", plug)

@@ -2,6 +2,7 @@ package fencing
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -13,7 +14,7 @@ func TestDevice_ValidateNamesEveryFault(t *testing.T) {
 	t.Parallel()
 	many := map[string]string{}
 	for i := range 65 {
-		many[fmt.Sprintf("meta.o%d", i)] = "x"
+		many[fmt.Sprintf("pin.o%d", i)] = "x"
 	}
 	long := strings.Repeat("x", structs.MaxText+1)
 	for name, c := range map[string]struct {
@@ -28,7 +29,10 @@ func TestDevice_ValidateNamesEveryFault(t *testing.T) {
 			d.Volumes = []string{"default/db"}
 		}, ""},
 		"references": {func(d *Device) {
-			d.Plug, d.Options = "vm-${ meta.id }-${node.class}", map[string]string{"ip": `${meta["bmc"]}`}
+			d.Plug, d.Options = "vm-${ pin.id }-${node.unique.name}", map[string]string{"ip": "${pin.bmc-1}"}
+		}, ""},
+		"matches": {func(d *Device) {
+			d.Match = map[string]string{"pin.rack": "r1", "node.unique.name": "n", "node.unique.id": "i"}
 		}, ""},
 
 		"no name":        {func(d *Device) { d.Name = "" }, `"": the name must be of letters`},
@@ -67,7 +71,7 @@ func TestDevice_ValidateNamesEveryFault(t *testing.T) {
 		"a key of IPMI": {func(d *Device) { d.Options = map[string]string{"hexadecimal-kg": "68756e746572"} },
 			`"hexadecimal-kg" is a secret`},
 		"a password in a URL": {func(d *Device) {
-			d.Options = map[string]string{"proxy": "http://fence:hunter2@${meta.proxy}:3128"}
+			d.Options = map[string]string{"proxy": "http://fence:hunter2@${pin.proxy}:3128"}
 		}, `"proxy" is a secret`},
 		"no password in a URL": {func(d *Device) {
 			d.Options = map[string]string{"proxy": "http://proxy:3128/a:b@c", "target": "ssh://fence@bmc:22"}
@@ -78,13 +82,13 @@ func TestDevice_ValidateNamesEveryFault(t *testing.T) {
 		"a relative secret": {func(d *Device) { d.SecretFiles = map[string]string{"password": "secret"} },
 			`secret_files: "password" must have the absolute path`},
 
-		"a wrong name": {func(d *Device) { d.Match = map[string]string{"rack": "r1"} }, `match: "rack" must be attr.NAME`},
-		"brackets":     {func(d *Device) { d.Match = map[string]string{"${meta.rack}": "r1"} }, `without ${}`},
+		"a wrong name": {func(d *Device) { d.Match = map[string]string{"rack": "r1"} }, `match: "rack" must be pin.NAME`},
+		"brackets":     {func(d *Device) { d.Match = map[string]string{"${pin.rack}": "r1"} }, `without ${}`},
 		"many names":   {func(d *Device) { d.Match = many }, "match: 65 names; at most 64"},
-		"a long match": {func(d *Device) { d.Match = map[string]string{"meta.a": long} }, "the value of meta.a has 4097"},
+		"a long match": {func(d *Device) { d.Match = map[string]string{"pin.a": long} }, "the value of pin.a has 4097"},
 
-		"a wrong reference": {func(d *Device) { d.Plug = "${var.x}" }, `plug: ${var.x} must be attr.NAME`},
-		"an open one":       {func(d *Device) { d.Plug = "a${meta.x" }, `plug: ${ needs a name and }`},
+		"a wrong reference": {func(d *Device) { d.Plug = "${var.x}" }, `plug: ${var.x} must be ${pin.NAME} or`},
+		"an open one":       {func(d *Device) { d.Plug = "a${pin.x" }, `plug: ${ needs a name and }`},
 		"a plug of lines":   {func(d *Device) { d.Plug = "a\nb" }, `plug must be text without line ends`},
 
 		"a wrong scope": {func(d *Device) { d.Scope = "net" }, `scope "net" must be "power" or "storage"`},
@@ -127,24 +131,64 @@ func TestDevice_ValidateNamesEveryFault(t *testing.T) {
 	}
 }
 
+// TestDevice_RefersToNothingThatANodeTells: a lost node that names another machine as itself would be
+// released by the end of that one, and a secret would go to the address that it names.
+func TestDevice_RefersToNothingThatANodeTells(t *testing.T) {
+	t.Parallel()
+	names := []string{
+		"meta.bmc", "attr.unique.hostname", "node.class", "node.pool", "node.datacenter", `meta["bmc"]`,
+	}
+	for _, name := range append(names, "node.unique.id") {
+		ref := "x${" + name + "}"
+		for place, d := range map[string]Device{
+			"plug":        {Plug: ref},
+			"options: ip": {Options: map[string]string{"ip": ref}},
+		} {
+			d.Name, d.Agent = "ipmi", "fence_ipmilan"
+			wantRejected(t, d, place+": ${"+name+"} is told by the node", "${pin.NAME}")
+		}
+	}
+	for _, name := range names {
+		d := Device{Name: "ipmi", Agent: "fence_ipmilan", Match: map[string]string{name: "x"}}
+		wantRejected(t, d, "match: "+strconv.Quote(name)+" is told by the node", "pin.NAME")
+	}
+}
+
+func wantRejected(t *testing.T, d Device, parts ...string) {
+	t.Helper()
+	err := d.Validate()
+	if err == nil {
+		t.Errorf("%+v is taken", d)
+		return
+	}
+	wantParts(t, err.Error(), append(parts, `server.fencing "ipmi": `, "berth node fence -pin NODE NAME=VALUE")...)
+}
+
 func TestDevice_MatchesNodesByAllNames(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		match map[string]string
-		want  bool
+		device Device
+		want   string // a part of the reason; "": it matches
 	}{
-		"none":       {nil, true},
-		"a meta":     {map[string]string{"meta.rack": "r1"}, true},
-		"two":        {map[string]string{"meta.rack": "r1", "attr.kernel.name": "linux"}, true},
-		"one of two": {map[string]string{"meta.rack": "r1", "attr.kernel.name": "plan9"}, false},
-		"the name":   {map[string]string{"node.unique.name": "web1"}, true},
-		"no value":   {map[string]string{"meta.nothing": ""}, false},
+		"none":         {Device{}, ""},
+		"a pin":        {Device{Match: map[string]string{"pin.rack": "r1"}}, ""},
+		"two":          {Device{Match: map[string]string{"pin.rack": "r1", "pin.vmid": "vm-7"}}, ""},
+		"one of two":   {Device{Match: map[string]string{"pin.rack": "r1", "pin.vmid": "8"}}, `match: pin.vmid of node 6f1d7b8e is not "8"`},
+		"the name":     {Device{Match: map[string]string{"node.unique.name": "web1"}}, ""},
+		"another name": {Device{Match: map[string]string{"node.unique.name": "web2"}}, `is not "web2"`},
+		"the ID":       {Device{Match: map[string]string{"node.unique.id": node().NodeID}}, ""},
+		"no pin":       {Device{Match: map[string]string{"pin.nothing": ""}}, `match: node 6f1d7b8e has no pin "nothing": berth node fence -pin`},
+		"no option":    {Device{Options: map[string]string{"ip": "${pin.bmc}"}}, `options: ip: node 6f1d7b8e has no pin "bmc": berth node fence -pin 6f1d7b8e bmc=VALUE`},
+		"no plug":      {Device{Plug: "${pin.slot}"}, `plug: node 6f1d7b8e has no pin "slot"`},
+		"its options":  {Device{Options: map[string]string{"ip": "${pin.rack}"}, Plug: "${pin.vmid}"}, ""},
 	} {
-		d := Device{Match: c.match}
-		if got := d.Matches(node()); got != c.want {
-			t.Errorf("%s: got %v, want %v", name, got, c.want)
+		got := c.device.Matches(node())
+		if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+			t.Errorf("%s: got %q, want %q", name, got, c.want)
 		}
 	}
+	d := Device{Match: map[string]string{"node.unique.name": "web1"}}
+	wantParts(t, d.Matches(unnamed()), "match: the name of node 6f1d7b8e is its own word")
 }
 
 func TestDevice_CoversTheVolumesOfItsScope(t *testing.T) {

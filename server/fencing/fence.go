@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"berth/state"
 	"berth/structs"
 )
 
@@ -33,8 +34,8 @@ type Result struct {
 
 // Fence switches a node off, or cuts it off from its storage, and asks for the status: the exit code 2 of
 // that proves it. Each of the two actions has the timeout of the device. The end of ctx ends the agent.
-func (d *Device) Fence(ctx context.Context, n *structs.Node) Result {
-	a, err := d.prepare(n)
+func (d *Device) Fence(ctx context.Context, t *state.FenceTarget) Result {
+	a, err := d.prepare(t)
 	if err != nil {
 		return unproved(actionOff, noExit, err)
 	}
@@ -53,8 +54,8 @@ func (d *Device) Fence(ctx context.Context, n *structs.Node) Result {
 
 // Monitor asks an agent whether it reaches its device for a node. It proves nothing: a Reason is a fault of
 // the agent, its device or its options. Without a node, options that refer to nodes are a fault.
-func (d *Device) Monitor(ctx context.Context, n *structs.Node) Result {
-	a, err := d.prepare(n)
+func (d *Device) Monitor(ctx context.Context, t *state.FenceTarget) Result {
+	a, err := d.prepare(t)
 	if err != nil {
 		return unproved(actionMonitor, noExit, err)
 	}

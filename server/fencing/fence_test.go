@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"berth/state"
 )
 
 func TestFence_OffThenStatusOffIsTheProof(t *testing.T) {
@@ -67,7 +69,7 @@ func TestFence_GivesTheOptionsByStandardInputAlone(t *testing.T) {
 		Agent:       path,
 		Options:     map[string]string{"ip": "bmc-${node.unique.name}.example", "lanplus": "1"},
 		SecretFiles: map[string]string{"password": secretFile(t, "hunter2\n")},
-		Plug:        "${meta.plug}",
+		Plug:        "${pin.vmid}",
 	}
 	d.Fence(t.Context(), node())
 	for name, want := range map[string]string{
@@ -95,12 +97,11 @@ func TestFence_GivesTheOptionsByStandardInputAlone(t *testing.T) {
 func TestFence_RunsNothingWithoutThePlug(t *testing.T) {
 	t.Parallel()
 	for plug, reason := range map[string]string{
-		"${meta.nothing}":         "off: plug: node web1 has no value for ${meta.nothing}: set it there",
-		"vm-${attr.nothing}":      "off: plug: node web1 has no value for ${attr.nothing}: set it there",
-		"${meta.empty}":           "off: plug: node web1 has no value for ${meta.empty}: set it there",
-		"${meta.lines}":           "off: plug: node web1 has control characters in ${meta.lines}",
-		" ":                       "off: plug: it is empty",
-		"${node.class}${node.id}": "off: plug: node web1 has no value for ${node.id}: set it there",
+		"${pin.nothing}": `off: plug: node 6f1d7b8e has no pin "nothing": ` +
+			"berth node fence -pin 6f1d7b8e nothing=VALUE",
+		"${pin.lines}":                `off: plug: node 6f1d7b8e has control characters in the pin "lines": pin it again`,
+		" ":                           "off: plug: it is empty",
+		"${node.class}${pin.nothing}": "off: plug: ${node.class} is no pin and no bound name",
 	} {
 		for _, inOption := range []bool{false, true} {
 			if inOption && plug == " " {
@@ -119,6 +120,42 @@ func TestFence_RunsNothingWithoutThePlug(t *testing.T) {
 			if _, err := os.Stat(ran); err == nil {
 				t.Errorf("%q: the agent ran", plug)
 			}
+		}
+	}
+}
+
+// TestFence_BelievesNoNameThatNoTokenBound: the name of a node is its own word unless its join token bound
+// it. Then its plug is pinned, with or without a plug in the configuration.
+func TestFence_BelievesNoNameThatNoTokenBound(t *testing.T) {
+	t.Parallel()
+	ran := filepath.Join(t.TempDir(), "ran")
+	d := Device{Name: "d", Agent: agentOf(t, "touch "+ran+"\n"+offThenOff)}
+	want := `plug: node 6f1d7b8e has no pin "plug": berth node fence -pin 6f1d7b8e plug=VALUE, with its name at ` +
+		"the device; that of the node is its own word: no join token bound its name"
+	if got := d.Matches(unnamed()); got != want {
+		t.Errorf("without a plug: got %q, want %q", got, want)
+	}
+	if got := d.Fence(t.Context(), unnamed()); got.Proved || got.Reason != "off: "+want {
+		t.Errorf("without a plug: got %+v", got)
+	}
+
+	d.Plug = "${node.unique.name}"
+	got := d.Fence(t.Context(), unnamed())
+	wantParts(t, got.Reason, "off: plug: the name of node 6f1d7b8e is its own word: no join token bound its name",
+		"-node-name NAME")
+	if _, err := os.Stat(ran); err == nil || got.Proved {
+		t.Errorf("the agent ran: %+v", got)
+	}
+}
+
+func TestFence_TakesThePinForThePlug(t *testing.T) {
+	t.Parallel()
+	d := Device{Name: "d", Agent: agentOf(t, `echo "$action of $plug"; `+offThenOff)}
+	for _, target := range []*state.FenceTarget{node(), unnamed()} {
+		target.Pins["plug"] = "vm-8"
+		got := d.Fence(t.Context(), target)
+		if !got.Proved || got.Output != "off of vm-8\nstatus of vm-8\n" {
+			t.Errorf("%q: got %+v", target.Name, got)
 		}
 	}
 }
@@ -203,7 +240,7 @@ func TestMonitor_AsksForNoNode(t *testing.T) {
 	d.Agent = agentOf(t, `exit 2`)
 	got := d.Monitor(t.Context(), nil)
 	wantParts(t, got.Reason, "monitor: the agent ended with exit code 2; expected 0")
-	d.Options = map[string]string{"ip": "${meta.bmc}"}
+	d.Options = map[string]string{"ip": "${pin.bmc}"}
 	got = d.Monitor(t.Context(), nil)
-	wantParts(t, got.Reason, "monitor: options: ip: ${meta.bmc} needs a node")
+	wantParts(t, got.Reason, "monitor: options: ip: ${pin.bmc} needs a node")
 }

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/internal/exectest"
-	"berth/structs"
+	"berth/state"
 )
 
 func TestMain(m *testing.M) {
@@ -54,14 +54,23 @@ func writeProgram(t *testing.T, path, script string) {
 // offThenOff is an agent that switches off.
 const offThenOff = `[ $action = off ] && exit 0; [ $action = status ] && exit 2; exit 1`
 
-func node() *structs.Node {
-	return &structs.Node{
-		ID:         "6f1d7b8e-0000-4000-8000-000000000001",
-		Name:       "web1",
-		Datacenter: "dc1",
-		Attributes: map[string]string{"kernel.name": "linux"},
-		Meta:       map[string]string{"plug": "vm-7", "empty": " ", "lines": "a\naction=on", "rack": "r1"},
+// shortID is the short form of the ID of the node, as in messages.
+const shortID = "6f1d7b8e"
+
+func node() *state.FenceTarget {
+	return &state.FenceTarget{
+		NodeID: shortID + "-0000-4000-8000-000000000001",
+		Name:   "web1",
+		Pins:   map[string]string{"vmid": "vm-7", "lines": "a\naction=on", "rack": "r1"},
 	}
+}
+
+// unnamed is the node without a name that a join token bound.
+func unnamed() *state.FenceTarget {
+	t := node()
+	t.Name = ""
+	t.Unnamed = "no join token bound its name"
+	return t
 }
 
 // secretFile makes a file that only its owner reads.

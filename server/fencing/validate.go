@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"berth/scheduler/match"
 	"berth/structs"
 	"berth/structs/validate/field"
 )
@@ -114,14 +113,21 @@ func checkOption(f field.Errors, name string, seen map[string]bool) {
 	seen[plain] = true
 }
 
-// checkMatch checks the names. A misspelt one would make the device fence no node.
+// checkMatch checks the names. A misspelt one would make the device fence no node, and one that nodes tell
+// would let a node choose its device.
 func (d *Device) checkMatch(f field.Errors) {
 	f = f.At("match")
 	if f.AtMost("names", len(d.Match), maxMatch) < len(d.Match) {
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.Match)) {
-		f.Require(match.IsNodeName(name), "%q must be %s, without ${}", name, nodeNames)
+		switch {
+		case isPin(name) || name == nodeName || name == nodeID:
+		case isToldByNode(name):
+			f.Addf("%q is told by the node, %s pin.NAME", name, toldByNode)
+		default:
+			f.Addf("%q must be pin.NAME, node.unique.name or node.unique.id, without ${}", name)
+		}
 		f.CheckText("the value of "+structs.Cut(name, structs.MaxQuoted), d.Match[name])
 	}
 }
@@ -166,16 +172,22 @@ func (d *Device) checkScope(f field.Errors) {
 	}
 }
 
-// nodeNames describes the names that match.IsNodeName allows.
-const nodeNames = field.Text("attr.NAME, meta.NAME, node.unique.id, node.unique.name, node.datacenter, " +
-	"node.class or node.pool")
+// toldByNode says why a name is rejected, and the remedy.
+const toldByNode = field.Text("so a lost one could name another machine: pin the value for each node, with " +
+	"berth node fence -pin NODE NAME=VALUE, and write")
 
 // checkText checks a text that may refer to the node.
 func checkText(f field.Errors, name, text string) {
 	f.CheckBytes(name, len(text), structs.MaxText)
 	f.Require(isPrintable(text), "%s must be text without line ends and other control characters", name)
 	for _, ref := range reference().FindAllStringSubmatch(text, -1) {
-		f.Require(match.IsNodeName(ref[1]), "%s: ${%s} must be %s", name, ref[1], nodeNames)
+		switch {
+		case isPin(ref[1]) || ref[1] == nodeName:
+		case isToldByNode(ref[1]):
+			f.Addf("%s: ${%s} is told by the node, %s ${pin.NAME}", name, ref[1], toldByNode)
+		default:
+			f.Addf("%s: ${%s} must be ${pin.NAME} or ${node.unique.name}", name, ref[1])
+		}
 	}
 	rest := reference().ReplaceAllString(text, "")
 	f.Require(!structs.HasPlaceholder(rest), "%s: ${ needs a name and } after it", name)

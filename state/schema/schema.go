@@ -101,6 +101,12 @@ var (
 	FenceOrders = mvcc.NewTable("fence_orders", func(o *nodeloss.FenceOrder) mvcc.Key {
 		return mvcc.KeyOf(o.NodeID)
 	})
+
+	// FencePins has the values that fence devices use for nodes, by the kind of their key, the key and their
+	// name.
+	FencePins = mvcc.NewTable("fence_pins", func(p *nodeloss.FencePin) mvcc.Key {
+		return mvcc.KeyOf(p.Kind, p.Key, p.Name)
+	})
 )
 
 // OnlyClusterTime is the key of the one row of its table.
@@ -145,7 +151,7 @@ var All = mvcc.Schema{
 		LeaseBounds,
 		NodeLeases,
 		AutopilotConfig,
-		FenceRuns, FenceOrders,
+		FenceRuns, FenceOrders, FencePins,
 		PluginConfigs,
 		RootKeys,
 		SecretsMarks,

@@ -43,6 +43,11 @@ var (
 	CertificatesByEnd = Certificates.Index("end", func(c *admin.MachineCertificate) mvcc.Key {
 		return mvcc.KeyOf(orderedTime(c.NotAfter))
 	})
+
+	// Certificates that bind the name of their node, by the name.
+	CertificatesByNodeName = Certificates.Index("node_name", func(c *admin.MachineCertificate) mvcc.Key {
+		return mvcc.KeyIf(c.NodeName != "", c.NodeName, c.ID)
+	})
 )
 
 // A revocation stays until an operator deletes it. Certificates of an operator's own authority may be valid

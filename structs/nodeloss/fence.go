@@ -2,6 +2,7 @@ package nodeloss
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"berth/structs"
@@ -156,8 +157,10 @@ type NodeFenceStatusResponse struct {
 	Order   *FenceOrder    `json:",omitempty"` // nil: nobody waits for a run that an operator ordered
 	Runs    []*FenceRun    // the newest first
 	Devices []*FenceDevice // of the server that answers, in the order in which they are tried
-	Claims  []*LostClaim   // the granted claims of the node
-	Brake   *FenceBrake    `json:",omitempty"` // nil: the servers fence by themselves
+	// Others are the devices of that server that do not fence the node.
+	Others []*FenceMismatch `json:",omitempty"`
+	Claims []*LostClaim     // the granted claims of the node
+	Brake  *FenceBrake      `json:",omitempty"` // nil: the servers fence by themselves
 	structs.QueryMeta
 }
 
@@ -168,6 +171,22 @@ type FenceDevice struct {
 	Plug  string `json:",omitempty"` // as the device is configured; "": it is not known
 	// Covers is the number of the node's granted claims that a proof of the device covers.
 	Covers int
+}
+
+// FenceMismatch is a device that does not fence a node.
+type FenceMismatch struct {
+	Name   string
+	Reason string
+}
+
+// MismatchText lists devices with their reasons as the end of a sentence, "" without any.
+func MismatchText(others []*FenceMismatch) string {
+	var b strings.Builder
+	for i, o := range others {
+		b.WriteString([]string{": ", "; "}[min(i, 1)])
+		b.WriteString(o.Name + ": " + o.Reason)
+	}
+	return structs.Cut(b.String(), structs.MaxText/2)
 }
 
 // Useful reports whether a proof of the device is about all writes of its node, or about a claim of it.

@@ -215,6 +215,7 @@ func (w *world) begin() error {
 		check func() error
 	}{
 		{"the nodes are ready", w.nodesReady},
+		{"the machines of the nodes are pinned", w.pinNodes},
 		{"the plugin is registered", func() error { return register(w.servers[0].client, w.pluginHCL()) }},
 		{"the plugin runs", w.pluginReady},
 		{"the volumes are there", w.createVolumes},

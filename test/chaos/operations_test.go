@@ -182,9 +182,35 @@ func (w *world) atSocket(m *member, f func(ctx context.Context, c *api.Client, n
 	if err != nil {
 		return err
 	}
-	socket := api.NewClient(api.ClientConfig{Address: "unix://" + leader.path("data", "berth", "berth.sock")})
+	return leader.atSocket(func(ctx context.Context, c *api.Client) error { return f(ctx, c, n.ID) })
+}
+
+// atSocket calls a server at its operator socket.
+func (m *member) atSocket(f func(ctx context.Context, c *api.Client) error) error {
+	socket := api.NewClient(api.ClientConfig{Address: "unix://" + m.path("data", "berth", "berth.sock")})
 	defer socket.Close()
-	return call(func(ctx context.Context) error { return f(ctx, socket, n.ID) })
+	return call(func(ctx context.Context) error { return f(ctx, socket) })
+}
+
+// pinNodes says which machine the device switches off for each node.
+func (w *world) pinNodes() error {
+	leader := w.leader()
+	if leader == nil {
+		return errors.New("no leader")
+	}
+	for _, m := range w.nodes {
+		n, err := w.node(leader.client, m)
+		if err != nil {
+			return err
+		}
+		err = leader.atSocket(func(ctx context.Context, c *api.Client) error {
+			return c.NodeFencePin(ctx, n.ID, api.NodeFencePin{Pins: map[string]string{"plug": m.name}, By: "chaos"})
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // confirmLost has an operator say that a machine, which is off, is off. It stays off until the answer.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"berth/server/fencing"
+	"berth/state"
 	"berth/structs"
 	"berth/structs/nodeloss"
 	"berth/test/cluster"
@@ -88,19 +89,21 @@ func (w *world) cut(paths []direction, length time.Duration) {
 // powerSwitch is the fence device of all nodes.
 type powerSwitch struct{ w *world }
 
-func (powerSwitch) Matches(*structs.Node) bool { return true }
+func (powerSwitch) Matches(*state.FenceTarget) string { return "" }
 
 func (powerSwitch) Covers(string, string, string) bool { return true }
 
-func (powerSwitch) Monitor(context.Context, *structs.Node) fencing.Result { return fencing.Result{} }
+func (powerSwitch) Monitor(context.Context, *state.FenceTarget) fencing.Result {
+	return fencing.Result{}
+}
 
 // offTime is the time after which a fenced node gets its power back.
 const offTime = time.Second
 
 // Fence takes the power from a node. Somebody gives it back later, maybe before the proof is recorded.
-func (p powerSwitch) Fence(_ context.Context, lost *structs.Node) fencing.Result {
+func (p powerSwitch) Fence(_ context.Context, lost *state.FenceTarget) fencing.Result {
 	for _, n := range p.w.nodes {
-		if n.name != lost.Name {
+		if n.nodeID() != lost.NodeID {
 			continue
 		}
 		p.w.record("fence %s", n.name)

@@ -105,6 +105,13 @@ func (n *node) start() {
 	}()
 }
 
+// nodeID returns the ID of the node.
+func (n *node) nodeID() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.id
+}
+
 // stop ends the agent. The tasks and the plugin go on.
 func (n *node) stop() {
 	n.cancel()

@@ -53,7 +53,9 @@ func TestStory_LostNodeGivesItsVolumeUpByAProof(t *testing.T) {
 	for _, name := range []string{"n0", "n1"} {
 		n := newAgent(t, name, "-client", "-servers", fmt.Sprintf("127.0.0.1:%d", s.rpc)).allowRaw()
 		n.start()
-		nodes[s.nodeID(name)] = n
+		id := s.nodeID(name)
+		nodes[id] = n
+		s.must("node", "fence", "-pin", "-address", "unix://"+s.operatorSocket(), id, "plug="+name)
 	}
 	s.must("job", "run", st.writePluginJob(s, "shelf", "system", "monolith"))
 	s.healthyNodes("shelf", 2)

@@ -198,8 +198,8 @@ var settingTexts = []blockText{
 		},
 		{
 			"options", "",
-			"a map of options of the agent, besides the action and the plug; a value may refer to the node: " +
-				"`\"${meta.bmc}\"`; at most 64 with those of `secret_files`",
+			"a map of options of the agent, besides the action and the plug; a value may refer to pins of the node: " +
+				"`\"${pin.bmc}\"`; at most 64 with those of `secret_files`",
 		},
 		{
 			"secret_files", "",
@@ -207,10 +207,14 @@ var settingTexts = []blockText{
 		},
 		{
 			"match", "all nodes",
-			"a map of names of a node and their values, `\"meta.rack\" = \"r1\"`: the device fences the nodes that have " +
-				"all of them",
+			"a map of pins of a node and their values, `\"pin.rack\" = \"r1\"`, or `node.unique.name` or " +
+				"`node.unique.id`: the device fences the nodes that have all of them, and the pins of `options` and `plug`",
 		},
-		{"plug", "`${node.unique.name}`", "the name of the node at the device, which may refer to the node"},
+		{
+			"plug", "the pin `plug`, or `${node.unique.name}`",
+			"the name of the node at the device, which may refer to pins, and to the name of the node if its join token " +
+				"bound it",
+		},
 		{
 			"scope", "power",
 			"`power`: a node that the device has fenced is off; `storage`: it is cut off from `plugins` and " +

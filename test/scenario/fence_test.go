@@ -20,7 +20,7 @@ import (
 type powerSwitch struct {
 	act  chan struct{} // a run takes one before it switches a machine off
 	mu   sync.Mutex
-	off  func(node string)
+	off  func(nodeID string)
 	ends []error // the errors of the contexts of runs that did nothing
 }
 
@@ -31,13 +31,15 @@ func (p *powerSwitch) fences(cfg *server.Config) {
 	cfg.Fencers = fence.Devices{{Name: "switch", Scope: fencing.ScopePower, Agent: p}}
 }
 
-func (p *powerSwitch) Matches(*structs.Node) bool { return true }
+func (p *powerSwitch) Matches(*state.FenceTarget) string { return "" }
 
 func (p *powerSwitch) Covers(string, string, string) bool { return true }
 
-func (p *powerSwitch) Monitor(context.Context, *structs.Node) fencing.Result { return fencing.Result{} }
+func (p *powerSwitch) Monitor(context.Context, *state.FenceTarget) fencing.Result {
+	return fencing.Result{}
+}
 
-func (p *powerSwitch) Fence(ctx context.Context, n *structs.Node) fencing.Result {
+func (p *powerSwitch) Fence(ctx context.Context, n *state.FenceTarget) fencing.Result {
 	select {
 	case <-p.act:
 	case <-ctx.Done():
@@ -46,7 +48,7 @@ func (p *powerSwitch) Fence(ctx context.Context, n *structs.Node) fencing.Result
 		p.ends = append(p.ends, ctx.Err())
 		return fencing.Result{Action: "off", ExitCode: -1, Reason: "the run was ended"}
 	}
-	p.off(n.Name)
+	p.off(n.NodeID)
 	return fencing.Result{Action: "status", ExitCode: 2, Proved: true}
 }
 
@@ -58,7 +60,13 @@ func startFenced(t *testing.T, servers int) (
 	t.Helper()
 	p = newPowerSwitch()
 	s, n1, n2 := startWithVolume(t, servers, p.fences)
-	p.off = func(node string) { s.storage.PowerOff(node) }
+	p.off = func(nodeID string) {
+		for _, n := range []*cluster.Node{n1, n2} {
+			if n.ID == nodeID {
+				s.storage.PowerOff(n.Name)
+			}
+		}
+	}
 	cluster.Must(s.Cluster, s.Leader(), structs.CSIVolumeRegister,
 		&structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{{
 			ID:                    "v1",

@@ -6,7 +6,7 @@ import (
 
 	"berth/server/control/fence"
 	"berth/server/fencing"
-	"berth/structs"
+	"berth/state"
 )
 
 // device is the power switch of all machines. It may fail, hang and be slow. It never says of a machine that
@@ -33,17 +33,17 @@ func (d *device) row() *fence.Device {
 }
 
 // Matches implements fence.Agent, as do the methods below.
-func (d *device) Matches(*structs.Node) bool { return true }
+func (d *device) Matches(*state.FenceTarget) string { return "" }
 
 func (d *device) Covers(string, string, string) bool { return false }
 
-func (d *device) Monitor(context.Context, *structs.Node) fencing.Result { return fencing.Result{} }
+func (d *device) Monitor(context.Context, *state.FenceTarget) fencing.Result { return fencing.Result{} }
 
 // Fence switches a machine off and asks whether it is. Somebody may switch it on meanwhile, also between the
 // status and its answer.
-func (d *device) Fence(ctx context.Context, row *structs.Node) fencing.Result {
+func (d *device) Fence(ctx context.Context, row *state.FenceTarget) fencing.Result {
 	w := d.w
-	n := w.node(row.ID)
+	n := w.node(row.NodeID)
 	mode := d.mode
 	w.note("fence %s: the device %s", n.id, mode)
 	if d.run != nil && d.run.Err() == nil {

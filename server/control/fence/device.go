@@ -8,20 +8,21 @@ import (
 	"github.com/hashicorp/go-metrics"
 
 	"berth/server/fencing"
+	"berth/state"
 	"berth/structs"
 	"berth/structs/nodeloss"
 )
 
 // Agent runs the program of a device. A *fencing.Device is one.
 type Agent interface {
-	// Matches reports whether the device fences a node.
-	Matches(n *structs.Node) bool
+	// Matches returns why the device does not fence a node, "" if it does.
+	Matches(t *state.FenceTarget) string
 	// Covers reports whether a proof of fencing.ScopeStorage is about a volume.
 	Covers(pluginID, namespace, volumeID string) bool
 	// Fence runs the action off and then status.
-	Fence(ctx context.Context, n *structs.Node) fencing.Result
+	Fence(ctx context.Context, t *state.FenceTarget) fencing.Result
 	// Monitor runs the action monitor, which changes nothing.
-	Monitor(ctx context.Context, n *structs.Node) fencing.Result
+	Monitor(ctx context.Context, t *state.FenceTarget) fencing.Result
 }
 
 // Device is a fence device of the servers.
@@ -51,10 +52,10 @@ func (d *Device) covers(c *nodeloss.LostClaim) bool {
 }
 
 // timedFence runs the agent and measures it.
-func (d *Device) timedFence(ctx context.Context, n *structs.Node) fencing.Result {
+func (d *Device) timedFence(ctx context.Context, t *state.FenceTarget) fencing.Result {
 	labels := []metrics.Label{{Name: "device", Value: d.Name}}
 	defer metrics.MeasureSinceWithLabels([]string{"fence", "agent"}, time.Now(), labels)
-	return d.Fence(ctx, n)
+	return d.Fence(ctx, t)
 }
 
 // covered returns the claims that a proof of the device is about.
@@ -70,32 +71,38 @@ func (d *Device) covered(claims []*nodeloss.LostClaim) (keys []structs.CSIClaimK
 // Devices are the fence devices of a server, in the order in which they are tried.
 type Devices []*Device
 
-// For returns the devices that fence a node, with the numbers of the claims that they cover.
-func (d Devices) For(n *structs.Node, claims []*nodeloss.LostClaim) []*nodeloss.FenceDevice {
-	list := []*nodeloss.FenceDevice{}
+// For returns the devices that fence a node, with the numbers of the claims that they cover, and the others
+// with the reasons.
+func (d Devices) For(t *state.FenceTarget, claims []*nodeloss.LostClaim) (
+	fence []*nodeloss.FenceDevice, others []*nodeloss.FenceMismatch,
+) {
+	fence = []*nodeloss.FenceDevice{}
 	for _, device := range d {
-		if device.Matches(n) {
-			list = append(list, &nodeloss.FenceDevice{
-				Name:   device.Name,
-				Scope:  device.Scope,
-				Plug:   device.Plug,
-				Covers: len(device.covered(claims)),
-			})
+		reason := device.Matches(t)
+		if reason != "" {
+			others = append(others, &nodeloss.FenceMismatch{Name: device.Name, Reason: reason})
+			continue
 		}
+		fence = append(fence, &nodeloss.FenceDevice{
+			Name:   device.Name,
+			Scope:  device.Scope,
+			Plug:   device.Plug,
+			Covers: len(device.covered(claims)),
+		})
 	}
 
-	return list
+	return fence, others
 }
 
 // Test runs the action monitor of each device that fences a node, one after the other.
-func (d Devices) Test(ctx context.Context, n *structs.Node) []*nodeloss.FenceTest {
+func (d Devices) Test(ctx context.Context, t *state.FenceTarget) []*nodeloss.FenceTest {
 	results := []*nodeloss.FenceTest{}
 	for _, device := range d {
-		if !device.Matches(n) {
+		if device.Matches(t) != "" {
 			continue
 		}
 
-		r := device.Monitor(ctx, n)
+		r := device.Monitor(ctx, t)
 		results = append(results, &nodeloss.FenceTest{
 			Device:   device.Name,
 			OK:       r.ExitCode == 0,

@@ -125,8 +125,10 @@ func (l *Loop) endLeft(ctx context.Context, nodeID string) (acted bool, err erro
 type lost struct {
 	situation
 	node   *structs.Node
+	target *state.FenceTarget
 	last   uint64 // the number of its last run
 	claims []*nodeloss.LostClaim
+	others []*nodeloss.FenceMismatch // devices that would cover what is to be released
 }
 
 // look reads what decides about a node. A device is listed if it fences the node and covers what is to be
@@ -134,6 +136,7 @@ type lost struct {
 func (l *Loop) look(tx *state.ReadTx, n *structs.Node, braked bool) lost {
 	at := lost{
 		node:   n,
+		target: state.FenceTargetOf(tx, n),
 		claims: state.LostClaims(tx, n.ID),
 	}
 
@@ -157,9 +160,15 @@ func (l *Loop) look(tx *state.ReadTx, n *structs.Node, braked bool) lost {
 
 	for _, d := range l.Devices {
 		power := at.order != nil && d.Scope == fencing.ScopePower // also for a node without claims
-		if (power || slices.ContainsFunc(wanted, d.covers)) && d.Matches(n) {
-			at.devices = append(at.devices, d.Name)
+		if !power && !slices.ContainsFunc(wanted, d.covers) {
+			continue
 		}
+		reason := d.Matches(at.target)
+		if reason == "" {
+			at.devices = append(at.devices, d.Name)
+			continue
+		}
+		at.others = append(at.others, &nodeloss.FenceMismatch{Name: d.Name, Reason: reason})
 	}
 
 	return at
@@ -197,8 +206,9 @@ func (l *Loop) noteNoDevice(ctx context.Context, at lost, s step) error {
 	}
 
 	return l.end(ctx, run, nodeloss.FenceEndRequest{
-		Cause:    nodeloss.FenceCauseNoDevice,
-		Reason:   "no fence device of the servers matches the node and covers its volumes",
+		Cause: nodeloss.FenceCauseNoDevice,
+		Reason: structs.Cut("no fence device of the servers matches the node and covers its volumes"+
+			nodeloss.MismatchText(at.others), structs.MaxText),
 		ExitCode: -1,
 		NextTry:  nextTry(s.attempt),
 	})
@@ -214,7 +224,7 @@ func (l *Loop) run(ctx context.Context, at lost, s step) error {
 	}
 
 	l.Logger.Warn("fencing a lost node", "node_id", at.node.ID, "device", d.Name, "run", run.Number)
-	result := d.timedFence(ctx, at.node)
+	result := d.timedFence(ctx, at.target)
 	if ctx.Err() != nil {
 		return ctx.Err() // the next leader ends the run
 	}

@@ -222,34 +222,39 @@ func virtual(t *testing.T, test func(t *testing.T, c *cluster)) {
 type agent struct {
 	others bool // it fences none of the nodes
 	covers string
-	fence  func(ctx context.Context, n *structs.Node) fencing.Result
+	fence  func(ctx context.Context, n *state.FenceTarget) fencing.Result
 
 	mu   sync.Mutex
 	runs int
 }
 
-func (a *agent) Matches(*structs.Node) bool { return !a.others }
+func (a *agent) Matches(*state.FenceTarget) string {
+	if a.others {
+		return "it is another one"
+	}
+	return ""
+}
 
 func (a *agent) Covers(_, _, volume string) bool { return volume == a.covers }
 
-func (a *agent) Fence(ctx context.Context, n *structs.Node) fencing.Result {
+func (a *agent) Fence(ctx context.Context, n *state.FenceTarget) fencing.Result {
 	a.mu.Lock()
 	a.runs++
 	a.mu.Unlock()
 	return a.fence(ctx, n)
 }
 
-func (a *agent) Monitor(context.Context, *structs.Node) fencing.Result { return fencing.Result{} }
+func (a *agent) Monitor(context.Context, *state.FenceTarget) fencing.Result { return fencing.Result{} }
 
-func succeeds(context.Context, *structs.Node) fencing.Result {
+func succeeds(context.Context, *state.FenceTarget) fencing.Result {
 	return fencing.Result{Action: "status", ExitCode: 2, Output: "OFF", Proved: true}
 }
 
-func fails(context.Context, *structs.Node) fencing.Result {
+func fails(context.Context, *state.FenceTarget) fencing.Result {
 	return fencing.Result{Action: "off", ExitCode: 1, Output: "no route", Reason: "the agent failed"}
 }
 
-func hangs(ctx context.Context, _ *structs.Node) fencing.Result {
+func hangs(ctx context.Context, _ *state.FenceTarget) fencing.Result {
 	<-ctx.Done()
 	return fencing.Result{Action: "off", ExitCode: -1, Proved: true} // nobody believes it
 }
@@ -257,7 +262,7 @@ func hangs(ctx context.Context, _ *structs.Node) fencing.Result {
 func TestLoop_ReleasesAfterTheProof(t *testing.T) {
 	virtual(t, func(t *testing.T, c *cluster) {
 		proof := make(chan struct{})
-		a := &agent{fence: func(ctx context.Context, n *structs.Node) fencing.Result {
+		a := &agent{fence: func(ctx context.Context, n *state.FenceTarget) fencing.Result {
 			<-proof
 			return succeeds(ctx, n)
 		}}
@@ -380,7 +385,7 @@ func TestLoop_ALeftRunEndsBeforeAnother(t *testing.T) {
 
 func TestLoop_ARegistrationDuringTheRunVoidsTheProof(t *testing.T) {
 	virtual(t, func(t *testing.T, c *cluster) {
-		stop := c.lead(power("ipmi", &agent{fence: func(ctx context.Context, n *structs.Node) fencing.Result {
+		stop := c.lead(power("ipmi", &agent{fence: func(ctx context.Context, n *state.FenceTarget) fencing.Result {
 			c.register("n1")
 			return succeeds(ctx, n)
 		}}))
@@ -457,7 +462,7 @@ func TestLoop_FencesAsManyNodesAtOnceAsItMay(t *testing.T) {
 			c.down("n2") // they wait for the volume and hold none
 			c.down("n3")
 			var now, most atomic.Int32
-			slow := &agent{fence: func(ctx context.Context, n *structs.Node) fencing.Result {
+			slow := &agent{fence: func(ctx context.Context, n *state.FenceTarget) fencing.Result {
 				most.Store(max(most.Load(), now.Add(1)))
 				defer now.Add(-1)
 				time.Sleep(time.Second)

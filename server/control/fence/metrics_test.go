@@ -9,7 +9,7 @@ import (
 
 	"berth/fsm"
 	"berth/server/fencing"
-	"berth/structs"
+	"berth/state"
 	"berth/structs/nodeloss"
 )
 
@@ -29,7 +29,7 @@ func TestMetrics_CountRunsByResultAndMeasureAgents(t *testing.T) {
 		a := &agent{}
 		stop := c.lead(power("ipmi", a))
 		defer stop()
-		for _, outcome := range []func(context.Context, *structs.Node) fencing.Result{fails, succeeds} {
+		for _, outcome := range []func(context.Context, *state.FenceTarget) fencing.Result{fails, succeeds} {
 			a.fence = outcome
 			propose(c, fsm.FenceOrdered, &nodeloss.NodeFenceRequest{NodeID: "n1", By: "ann"})
 			after(2 * interval)
