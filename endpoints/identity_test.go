@@ -141,6 +141,48 @@ func TestSignIdentities_SignsWhatTheJobAsksFor(t *testing.T) {
 	}
 }
 
+// Consul gives the rights of a service by the name in its identity. The node may say what a placeholder of
+// the name stands for, and no more.
+func TestSignIdentities_TheNameOfAServiceIsThatOfTheJob(t *testing.T) {
+	for _, c := range []struct{ written, reported, want string }{
+		{"web", "web", "web"},
+		{"web", "payments", "web"},
+		{"web", "web2", "web"},
+		{"${meta.site}-web", "north-web", "north-web"},
+		{"${meta.site}-web", "payments", "${meta.site}-web"},
+		{"a-${meta.x}.b-${meta.y}", "a-1xb-2", "a-${meta.x}.b-${meta.y}"},
+		{"a-${meta.x}-b-${meta.y}", "a-1-b-2", "a-1-b-2"},
+	} {
+		s := newServer(t)
+		addSigningKeys(s)
+		s.AddNode("n1", "z")
+		service := &structs.Service{
+			Name:     c.written,
+			Provider: structs.ServiceProviderConsul,
+			Identity: &structs.WorkloadIdentity{Name: "consul", Audience: []string{"consul.io"}},
+		}
+		s.AddAlloc("a1", "n1", func(g *structs.TaskGroup) { g.Services = []*structs.Service{service} })
+		must(s, structs.NodeUpdateAllocs, &structs.AllocsClientUpdateRequest{
+			NodeID:   "n1",
+			SecretID: secretOf("n1"),
+			Allocs: []*structs.AllocClientUpdate{{
+				ID:           "a1",
+				ClientStatus: structs.AllocRunning,
+				Services: []*structs.ServiceInstance{{
+					ID:          service.InstanceID("a1", ""),
+					ServiceName: c.reported,
+				}},
+			}},
+		})
+		signed := must(s, identity.Sign, signRequest(wanted(identity.KindService, c.written, "consul"))).Signed[0]
+		claims, _ := tokenClaims(s, string(signed.JWT))
+		if claims.Service != c.want {
+			t.Errorf("%q, reported as %q: got an identity of %q, want %q", c.written, c.reported, claims.Service,
+				c.want)
+		}
+	}
+}
+
 // An identity for Vault says which role its task asks for. Others do not, nor does a task without a role.
 func TestSignIdentities_NamesTheRoleOfVault(t *testing.T) {
 	s := newServer(t)

@@ -2,6 +2,7 @@ package identities
 
 import (
 	"cmp"
+	"regexp"
 	"strings"
 
 	"github.com/go-jose/go-jose/v4/jwt"
@@ -113,11 +114,25 @@ func find(
 }
 
 // offeredName returns the name of a service of an allocation. Its node has replaced the placeholders in it.
+// Others believe the name, so the rest of what the node reports must be as the job has it.
 func offeredName(a *structs.Allocation, s structs.OwnedService) string {
 	for _, i := range a.Services {
-		if i.ID == s.InstanceID(a.ID, s.Owner) {
+		if i.ID == s.InstanceID(a.ID, s.Owner) && mayBecome(s.Name, i.ServiceName) {
 			return i.ServiceName
 		}
 	}
 	return s.Name
+}
+
+// references are the parts of a name that a node replaces.
+var references = regexp.MustCompile(`\$\{[^}]*\}`)
+
+// mayBecome reports whether the name of a service in a job can have become another one by the replacement of
+// its placeholders.
+func mayBecome(written, replaced string) bool {
+	parts := references.Split(written, -1)
+	for i, text := range parts {
+		parts[i] = regexp.QuoteMeta(text)
+	}
+	return regexp.MustCompile("^" + strings.Join(parts, ".*") + "$").MatchString(replaced)
 }
