@@ -243,7 +243,8 @@ func hasClaim(tx Reader, node string, h structs.CSIHeldClaim) bool {
 		(h.GrantIndex == 0 || h.GrantIndex == c.GrantIndex)
 }
 
-// Unrecorded returns the attachments in a node's inventory that have no row.
+// Unrecorded returns the attachments in a node's inventory that have no row, without those to another node:
+// the servers would detach the volume there, where others use it.
 func Unrecorded(
 	tx Reader,
 	node string,
@@ -263,13 +264,29 @@ func Unrecorded(
 			AttachmentMode:   h.AttachmentMode,
 		})
 
-		if a != nil && !seen[k] {
+		if a != nil && !seen[k] && !isOfAnother(tx, a) {
 			seen[k] = true
 			found = append(found, a)
 		}
 	}
 
 	return found
+}
+
+// isOfAnother reports whether the plugin knows another node by the ID that a node gave as its own: that one
+// has the volume attached under it, or reports it for itself.
+func isOfAnother(tx Reader, found *structs.CSIAttachment) bool {
+	for a := range csi.AttachmentsByVolume(tx, found.Namespace, found.VolumeID) {
+		if a.NodeID != found.NodeID && a.PluginID == found.PluginID && a.ExternalNodeID == found.ExternalNodeID {
+			return true
+		}
+	}
+
+	if csi.ExternalNode(tx, found.PluginID, found.NodeID) == found.ExternalNodeID {
+		return false
+	}
+	other := csi.NodeOfExternal(tx, found.PluginID, found.ExternalNodeID)
+	return other != "" && other != found.NodeID
 }
 
 // AttachmentsFound puts rows for attachments that have none, so that the leader detaches them.

@@ -101,6 +101,50 @@ func TestHeartbeat_RecordsTheAttachmentsOfAnUnaccountedNode(t *testing.T) {
 	}
 }
 
+// A node says by which ID its plugin knows it. The servers detach nothing from another node on its word.
+func TestHeartbeat_RecordsNoAttachmentToAnotherNode(t *testing.T) {
+	s := newServer(t)
+	for _, n := range []string{"n1", "n2", "n3"} {
+		s.AddNode(n, "a")
+	}
+	s.knownAs("n2", "ext-n3") // it says so
+	s.knownAs("n3", "ext-n3")
+	for _, v := range []string{"idle", "used", "own"} {
+		s.AddVolume(v)
+	}
+	s.AddAlloc("a3", "n3")
+	s.Claim("used", "a3", "n3")
+	s.markRestored()
+	for _, c := range []struct {
+		node, volume, external string
+		want                   bool
+	}{
+		{"n1", "idle", "ext-n3", false}, // another node reports this ID
+		{"n1", "idle", "ext-n1", true},
+		{"n2", "used", "ext-n3", false}, // the volume is attached to another node by this ID
+		{"n3", "own", "ext-n3", true},   // one ID for two nodes, and this is one of them
+	} {
+		held := heldClaim(c.volume, "gone")
+		held.ExternalNodeID = c.external
+		s.heartbeat(c.node, &structs.NodeInventory{Held: []structs.CSIHeldClaim{held}})
+		if got := csi.Attachment(s.Store.Read(), "default", c.volume, c.node); (got != nil) != c.want {
+			t.Errorf("%s holds %s as %s: got %+v, want a row: %t", c.node, c.volume, c.external, got, c.want)
+		}
+	}
+}
+
+// knownAs makes a node report the ID by which the plugin "pl" knows it.
+func (s *server) knownAs(node, external string) {
+	s.T.Helper()
+	half := *csi.Instance(s.Store.Read(), "pl", structs.CSIKindNode, node)
+	half.NodeInfo = &structs.CSINodeInfo{ID: external}
+	must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
+		NodeID:   node,
+		SecretID: secretOf(node),
+		Upserts:  []*structs.CSIPluginInstance{&half},
+	})
+}
+
 // A node deletes its record of a volume once the servers know of the release.
 func TestRelease_WaitsForTheReportOfAnUnaccountedNode(t *testing.T) {
 	s := newServer(t)
