@@ -23,8 +23,8 @@ import (
 // last one.
 const clockInterval = 20 * time.Second
 
-// keeper advances the cluster time while this server leads, by the rule of package clustertime.
-type keeper struct {
+// Keeper advances the cluster time while this server leads, by the rule of package clustertime.
+type Keeper struct {
 	Store    *state.Store
 	Clock    *clock.Cluster
 	Proposer fsm.Proposer
@@ -37,17 +37,17 @@ type keeper struct {
 	Logger     hclog.Logger
 }
 
-// run advances the time until ctx ends. begin comes before.
-func (k keeper) run(ctx context.Context) {
+// Run advances the time until ctx ends. Begin comes before.
+func (k Keeper) Run(ctx context.Context) {
 	for backoff.Sleep(ctx, clockInterval) {
 		k.advance(ctx, false)
 	}
 }
 
-// begin takes over the time from the former leader, before anything acts by it.
-func (k keeper) begin(ctx context.Context) { k.advance(ctx, true) }
+// Begin takes over the time from the former leader, before anything acts by it.
+func (k Keeper) Begin(ctx context.Context) { k.advance(ctx, true) }
 
-func (k keeper) advance(ctx context.Context, first bool) {
+func (k Keeper) advance(ctx context.Context, first bool) {
 	var clocks []*admin.ServerClock
 	if !first { // nothing acts while the first entry waits
 		clocks = k.Clocks(ctx) // before the look: the answers take time
@@ -94,7 +94,7 @@ func (k keeper) advance(ctx context.Context, first bool) {
 }
 
 // tell names a change of the difference of the clocks. old is nil for a new cluster time.
-func (k keeper) tell(old, row *admin.ClusterTime) {
+func (k Keeper) tell(old, row *admin.ClusterTime) {
 	metrics.SetGauge([]string{"cluster_time", "ahead_seconds"}, float32(row.Ahead.Seconds()))
 	if old == nil {
 		return
@@ -114,7 +114,7 @@ func (k keeper) tell(old, row *admin.ClusterTime) {
 
 // tellServers names the servers whose clocks begin to differ from the cluster time, and those that no longer
 // do.
-func (k keeper) tellServers(before, now []admin.WrongClock) {
+func (k Keeper) tellServers(before, now []admin.WrongClock) {
 	metrics.SetGauge([]string{"cluster_time", "wrong_clocks"}, float32(len(now)))
 	has := func(all []admin.WrongClock, id string) bool {
 		return slices.ContainsFunc(all, func(c admin.WrongClock) bool { return c.ServerID == id })
@@ -134,8 +134,8 @@ func (k keeper) tellServers(before, now []admin.WrongClock) {
 }
 
 // keeper returns the keeper of the cluster time, which works while this server leads.
-func (s *Server) keeper() keeper {
-	return keeper{
+func (s *Server) keeper() Keeper {
+	return Keeper{
 		Store:      s.store,
 		Clock:      s.clock,
 		Proposer:   s,

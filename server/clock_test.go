@@ -55,7 +55,7 @@ func (c *keptCluster) lead() (now *clock.Cluster, stop func()) {
 	now = clock.New(boottime.Monotonic(), func() *admin.ClusterTime {
 		return clustertime.Of(c.store.Read())
 	})
-	k := keeper{
+	k := Keeper{
 		Store:      c.store,
 		Clock:      now,
 		Proposer:   c,
@@ -66,9 +66,9 @@ func (c *keptCluster) lead() (now *clock.Cluster, stop func()) {
 		Logger:     hclog.NewNullLogger(),
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	k.begin(ctx)
+	k.Begin(ctx)
 	ended := make(chan struct{})
-	go func() { defer close(ended); k.run(ctx) }()
+	go func() { defer close(ended); k.Run(ctx) }()
 	return now, func() { cancel(); <-ended }
 }
 

@@ -66,7 +66,7 @@ func (s *Server) startLeading(ctx context.Context, leads bool) (stop func()) {
 		}
 
 		s.rootKeys.AwaitActive(ctx)
-		s.keeper().begin(ctx)
+		s.keeper().Begin(ctx)
 
 		s.logger.Info("leadership gained", "term", term)
 		s.leading.Store(&leadership{term, make(chan struct{})})
@@ -159,7 +159,7 @@ func (s *Server) leaderLoops() []control.Loop {
 		Keys:     s.keys,
 	})
 	return append([]control.Loop{
-		{Name: "cluster_time", Run: s.keeper().run},
+		{Name: "cluster_time", Run: s.keeper().Run},
 		{Name: "members", Run: s.reconcileMembers},
 		{Name: "autopilot", Run: s.autopilot.Run},
 		{Name: "root keys", Run: s.rootKeys.Lead},

@@ -208,7 +208,11 @@ func (n *node) instances() (all []*structs.CSIPluginInstance) {
 		RequiresControllerPlugin: true,
 	}
 	control := info
-	control.ControllerInfo = &structs.CSIControllerInfo{SupportsAttachDetach: true}
+	control.ControllerInfo = &structs.CSIControllerInfo{
+		SupportsAttachDetach:         true,
+		SupportsCreateDelete:         true,
+		SupportsCreateDeleteSnapshot: true,
+	}
 	info.NodeInfo = &structs.CSINodeInfo{ID: n.id}
 	return append(all,
 		&structs.CSIPluginInstance{Kind: structs.CSIKindNode, NodeID: n.id, CSIInfo: info},
@@ -331,6 +335,12 @@ func (n *node) serve(ctx context.Context, method string, req, resp any) error {
 		n.w.storage.detach(r.ExternalID, r.ExternalNodeID)
 	case *nodecalls.ClientCSINodeDetachRequest:
 		return n.release(r)
+	case *nodecalls.ClientCSIDeleteRequest:
+		n.w.kept.deleteVolume(r.ExternalID)
+	case *nodecalls.ClientCSISnapshotRequest:
+		resp.(*nodecalls.ClientCSISnapshotResponse).Snapshot = n.w.kept.takeSnapshot(r)
+	case *nodecalls.ClientCSISnapshotDeleteRequest:
+		n.w.kept.deleteSnapshot(r.ExternalID)
 	default:
 		return fmt.Errorf("node %s does not know %s", n.id, method)
 	}

@@ -20,6 +20,7 @@ var operations = []func(*world){
 	(*world).configure,
 	(*world).raiseQuota, (*world).changeVolumes,
 	(*world).waitLong,
+	(*world).stepClocks, (*world).changeMark, (*world).changeMark,
 }
 
 // step performs a random operation and lets some time pass.
@@ -212,7 +213,7 @@ func (w *world) changeDevices() {
 	propose(w, fsm.NodeRegister, &structs.NodeRegisterRequest{
 		Node:         row.Copy(),
 		CSI:          n.instances(),
-		WriteOptions: structs.WriteOptions{Now: time.Now().UnixNano()},
+		WriteOptions: w.now(),
 	})
 }
 
@@ -246,18 +247,18 @@ func (w *world) setConfig(c admin.SchedulerConfiguration) {
 // registerVolumes registers all volumes.
 func (w *world) registerVolumes() {
 	for _, id := range csiVolumes {
-		propose(w, fsm.VolumePut, aVolume(structs.DefaultNamespace, id))
+		propose(w, fsm.VolumePut, w.aVolume(structs.DefaultNamespace, id))
 	}
 }
 
 // aVolume returns the payload that registers a volume.
-func aVolume(namespace, id string) *structs.CSIVolumeRegisterRequest {
+func (w *world) aVolume(namespace, id string) *structs.CSIVolumeRegisterRequest {
 	plugin := diskPlugin
 	if !usesPlugin(id) {
 		plugin = sharePlugin
 	}
 	return &structs.CSIVolumeRegisterRequest{
-		WriteOptions: structs.WriteOptions{Now: time.Now().UnixNano()},
+		WriteOptions: w.now(),
 		Volumes: []*structs.CSIVolume{{
 			ID:         id,
 			Name:       id,

@@ -99,7 +99,7 @@ func (w *world) changeVolumes() {
 		})
 		return
 	}
-	err := attempt(w, fsm.VolumePut, aVolume(ns, id))
+	err := attempt(w, fsm.VolumePut, w.aVolume(ns, id))
 	w.record("register the volume %s/%s: %v", ns, id, err)
 	if err != nil && !structs.IsKind(err, structs.KindPrecondition) {
 		w.fail("volume %s/%s: %v", ns, id, err)

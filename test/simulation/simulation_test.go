@@ -86,6 +86,7 @@ func (w *world) begin() {
 	}
 	w.beginQuotas()
 	w.registerVolumes()
+	w.kept.begin()
 	w.register(thePlugin(structs.JobDefaultPriority))
 	for range 6 {
 		w.registerJob()
@@ -132,6 +133,8 @@ func (w *world) calmDown() {
 	}
 	w.checkCalm("without jobs")
 	w.checkEmpty()
+	w.checkOld()
+	w.checkUsed()
 }
 
 // stopPeriodic ends the schedules, so that nothing begins any more.

@@ -44,6 +44,8 @@ type world struct {
 	stopLoops  func()
 	friendly   atomic.Bool // no task fails, no plugin is slow
 	bounds     quota.Bounds
+	clocks     *clocks
+	kept       *kept
 
 	mu      sync.Mutex
 	history []string
@@ -64,6 +66,8 @@ func newWorld(t *testing.T, seed uint64) *world {
 		index:   100,
 		dice:    rand.New(rand.NewPCG(seed, 2)),
 	}
+	w.clocks = w.newClocks()
+	w.kept = newKept(w)
 	config := control.DefaultConfig()
 	config.Leases.TTL = 10 * time.Second
 	config.Leases.Grace = 5 * time.Second
@@ -77,7 +81,9 @@ func newWorld(t *testing.T, seed uint64) *world {
 		Logger:   hclog.NewNullLogger(),
 		Config:   config,
 		Term:     1,
+		Clock:    w.clocks.Cluster,
 	}
+	w.log.fsm.Observe(&ages{w: w, since: map[structs.JobKey]time.Time{}})
 	serve := endpoints.New(core.Deps{
 		Store:  w.store,
 		Raft:   w.log,
@@ -85,6 +91,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 		Nodes:  nodeconn.NewSessions(nil),
 		Logger: hclog.NewNullLogger(),
 		Level:  func() int { return level.Now },
+		Clock:  w.clocks.Cluster,
 	})
 	w.rpc = rpc.NewServer(hclog.NewNullLogger(), serve.List()...)
 	w.lead()
@@ -96,6 +103,9 @@ func (w *world) lead() {
 	w.log.lead()
 	ctx, cancel := context.WithCancel(context.Background())
 	var all sync.WaitGroup
+	keeper := w.clocks.lead()
+	keeper.Begin(ctx)
+	all.Go(func() { keeper.Run(ctx) })
 	for _, loop := range control.Loops(w.deps) {
 		all.Go(func() { loop.Run(ctx) })
 	}
