@@ -28,8 +28,9 @@ type member struct {
 	server bool
 	addr   string // of its network interface
 	dir    string
-	args   []string    // of its agent
-	client *api.Client // of its agent
+	clock  time.Duration // by which its wall clock is wrong while no fault steps it
+	args   []string      // of its agent
+	client *api.Client   // of its agent
 
 	mu    sync.Mutex
 	boots int

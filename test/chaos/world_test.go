@@ -147,6 +147,9 @@ func (w *world) prepare() error {
 		w.nodes = append(w.nodes, w.newMember(fmt.Sprint("n", i), i+11, false))
 	}
 	w.all = append(append(w.all, w.servers...), w.nodes...)
+	if w.stepped {
+		w.drawClocks()
+	}
 	for _, m := range w.all {
 		if err := m.prepare(); err != nil {
 			return err
@@ -189,7 +192,7 @@ func (m *member) prepare() error {
 	if err := os.WriteFile(m.path("machine-id"), []byte(id), 0o444); err != nil {
 		return err
 	}
-	if err := stepclock.Set(m.path("clock"), 0); err != nil {
+	if err := stepclock.Set(m.path("clock"), m.clock); err != nil {
 		return err
 	}
 	if err := unix.Mount("disk", m.path("data"), "tmpfs", 0, diskSize); err != nil {
