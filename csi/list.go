@@ -82,6 +82,7 @@ func (c *Client) listedVolume(
 		requirement{at + "volume.volume_id", idFault(v.GetVolumeId(), structs.MaxCSIID)},
 		notNegative(at+"volume.capacity_bytes", v.GetCapacityBytes()),
 		requirement{at + "volume.volume_context", mapFault(v.GetVolumeContext(), structs.MaxCSIContext)},
+		requirement{at + "volume.accessible_topology", topologiesFault(v.GetAccessibleTopology())},
 		requirement{at + "volume.content_source", sizeFault(clone+snapshot, structs.MaxCSIID)})
 	if err != nil {
 		return nil, err
@@ -93,6 +94,7 @@ func (c *Client) listedVolume(
 		VolumeContext: v.GetVolumeContext(),
 		CloneID:       clone,
 		SnapshotID:    snapshot,
+		Topologies:    fromTopologies(v.GetAccessibleTopology()),
 	}
 
 	status := e.GetStatus()

@@ -12,6 +12,7 @@ import (
 	"berth/state/volumesecrets"
 	"berth/structs"
 	"berth/structs/nodecalls"
+	"berth/structs/validate/report"
 )
 
 // Register records volumes that exist at their plugin, after the plugin has confirmed them.
@@ -42,6 +43,9 @@ func (w VolumeWrites) Register(
 		err = w.confirmVolume(ctx, tx, wanted)
 		if err != nil {
 			return 0, fmt.Errorf("volume %q: %w", v.ID, err)
+		}
+		if csi.NeverCreated(csi.Volume(tx, v.Namespace, v.ID)) {
+			w.learnPlace(ctx, tx, v)
 		}
 	}
 
@@ -133,6 +137,89 @@ func (w VolumeWrites) confirmVolume(
 
 		to.IDs = to.IDs[1:]
 	}
+}
+
+// learnPlace completes a new volume with its size and its place, as its plugin tells them, if the request
+// leaves them out: otherwise a job may get a place from which nothing reaches the volume. If the plugin does
+// not tell them, the volume stays as it is given.
+func (w VolumeWrites) learnPlace(ctx context.Context, tx *state.ReadTx, v *structs.CSIVolume) {
+	if v.Capacity != 0 || len(v.Topologies) > 0 || !csi.Plugin(tx, v.PluginID).ControllerRequired {
+		return
+	}
+	for _, node := range nodeconn.VolumeControllers(tx, v) {
+		found, err := w.describeVolume(ctx, tx, v, node)
+		if err != nil {
+			w.Logger.Debug("plugin does not describe a volume that is registered",
+				"plugin_id", v.PluginID,
+				"volume_id", v.ID,
+				"namespace", v.Namespace,
+				"node_id", node,
+				"error", err)
+		}
+		if err != nil || found == nil {
+			continue // each controller may know only the volumes of its own node
+		}
+
+		if v.RequestedTopologies == nil {
+			v.Topologies = found.Topologies
+		}
+		// A request for more is one to expand it, which a registration is not.
+		if found.CapacityBytes >= v.RequestedCapacityMin {
+			v.Capacity = found.CapacityBytes
+		}
+		return
+	}
+}
+
+// describePages bounds the pages of a list that is searched for one volume.
+const describePages = 100
+
+// describeVolume returns a volume as the controller on a node describes it, nil if that does not know it, or
+// cannot tell.
+func (w VolumeWrites) describeVolume(
+	ctx context.Context, tx *state.ReadTx, v *structs.CSIVolume, node string,
+) (*structs.CSIVolumeExternalStub, error) {
+	i := csi.Instance(tx, v.PluginID, structs.CSIKindController, node)
+	if i == nil || i.ControllerInfo == nil {
+		return nil, nil
+	}
+	to := nodeconn.Target{Nodes: w.Nodes, IDs: []string{node}, Limit: callTimeout}
+	if i.ControllerInfo.SupportsGet {
+		req := &nodecalls.ClientCSIGetVolumeRequest{PluginID: v.PluginID, ExternalID: v.ExternalID}
+		nodeconn.Address(tx, req)
+		got, err := nodeconn.Call(ctx, to, nodecalls.ClientCSIControllerGet, req)
+		if err != nil || got.Volume == nil {
+			return nil, err
+		}
+		return got.Volume, report.Listed(&nodecalls.ClientCSIListResponse{
+			Volumes: []*structs.CSIVolumeExternalStub{got.Volume},
+		})
+	}
+	if !i.ControllerInfo.SupportsListVolumes {
+		return nil, nil
+	}
+
+	req := &nodecalls.ClientCSIListRequest{PluginID: v.PluginID}
+	nodeconn.Address(tx, req)
+	for range describePages {
+		page, err := nodeconn.Call(ctx, to, nodecalls.ClientCSIControllerList, req)
+		if err == nil {
+			err = report.Listed(page)
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, listed := range page.Volumes {
+			if listed != nil && listed.ExternalID == v.ExternalID {
+				return listed, nil
+			}
+		}
+		if page.NextToken == "" {
+			return nil, nil
+		}
+		req.StartingToken = page.NextToken
+	}
+	return nil, nil
 }
 
 // fillFromStored gives a field that the request leaves out, or has redacted, the stored value. The same rule

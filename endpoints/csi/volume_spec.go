@@ -2,6 +2,7 @@ package csi
 
 import (
 	"berth/internal/codec"
+	"berth/server/nodeconn"
 	"berth/state"
 	"berth/state/csi"
 	"berth/state/csi/lifecycle"
@@ -222,6 +223,12 @@ func checkDeletable(tx *state.ReadTx, v *structs.CSIVolume) error {
 		return errUnable(v, "has no controller and cannot delete volumes; deregister it instead")
 	case info != nil && !info.SupportsCreateDelete:
 		return errUnable(v, "cannot delete volumes; deregister it instead")
+	}
+	why := csi.SurelyPlaceless(tx, v)
+	// A controller that is in no place of its own serves all of them.
+	if why != "" && len(nodeconn.VolumeControllers(tx, v)) == 0 {
+		return structs.Preconditionf("%s; nothing can delete it now: run the plugin there, or forget it: %s", why,
+			csi.GoneCommand(v))
 	}
 	return nil
 }

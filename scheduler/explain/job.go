@@ -250,7 +250,10 @@ func (x *jobExplainer) rejection(
 	}
 
 	r.Remedy = remedyOf(p.Filter, j, g, x.tx)
+	gone := x.placelessVolumes(j, g)
 	switch {
+	case p.Filter == eligibilityFilter && len(gone) > 0:
+		r.Because = gone // other nodes do not help
 	case p.Filter == eligibilityFilter:
 		r.Because = x.notReady(j, p.Nodes)
 	case g == nil:
@@ -271,6 +274,20 @@ func (x *jobExplainer) rejection(
 	}
 
 	return r
+}
+
+// placelessVolumes explains the volumes of a group that no node reaches any more.
+func (x *jobExplainer) placelessVolumes(j *structs.Job, g *structs.TaskGroup) (reasons []*inquiry.Reason) {
+	if g == nil {
+		return nil
+	}
+	for _, alias := range slices.Sorted(maps.Keys(g.Volumes)) {
+		v := csi.Volume(x.tx, j.Namespace, g.Volumes[alias].VolumeID(0, ""))
+		if v != nil && g.Volumes[alias].NeedsClaim() {
+			reasons = append(reasons, x.placeless(v)...)
+		}
+	}
+	return reasons
 }
 
 // groupPlugins explains the instances that are not healthy of the plugins of a group's volumes.

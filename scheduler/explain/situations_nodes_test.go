@@ -23,6 +23,13 @@ var nodeSituations = []situation{
 	})},
 	{name: "a volume that no node reaches", nodes: 1, make: after(volume(inZone("a")),
 		placed(1, usesVolume(structs.CSISingleNodeWriter)))},
+	{name: "a volume whose only node was deleted", nodes: 2, make: after(
+		instanceInZone("n0"), instanceInZone("n1"), volume(inZone("n1")), deleted("n1"), placed(1, usesVolume(structs.CSISingleNodeWriter)))},
+	{name: "a volume whose only node was deleted, beside a node that is down", nodes: 2, make: after(
+		instanceInZone("n0"), instanceInZone("n1"), volume(inZone("n1")), deleted("n1"),
+		nodeStatus("n0", structs.NodeDown), placed(1, usesVolume(structs.CSISingleNodeWriter)))},
+	{name: "volume: its only node was deleted", nodes: 2, volume: "vol", make: after(instanceInZone("n0"),
+		instanceInZone("n1"), volume(inZone("n1")), deleted("n1"))},
 	{name: "a volume under lease with tasks that no guard ends", nodes: 1, make: after(
 		volume(onNodeLoss(structs.LossLease)), unguarded("n0"), placed(1, usesVolume(structs.CSISingleNodeWriter)))},
 	{name: "a volume that no node reaches, and that another job has", nodes: 1, make: after(
@@ -242,6 +249,15 @@ func instanceInZone(id string) func(*schedtest.Fleet) {
 		schedtest.Do(f, state.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
 			NodeID:       id,
 			Upserts:      []*structs.CSIPluginInstance{i},
+			WriteOptions: f.Now(),
+		})
+	}
+}
+
+func deleted(id string) func(*schedtest.Fleet) {
+	return func(f *schedtest.Fleet) {
+		schedtest.Do(f, state.NodeDeregister, &structs.NodeDeregisterRequest{
+			NodeIDs:      []string{id},
 			WriteOptions: f.Now(),
 		})
 	}

@@ -60,6 +60,7 @@ func (x *explainer) waitingJobs(v *structs.CSIVolume) []*inquiry.Reason {
 func (x *explainer) volume(v *structs.CSIVolume) (waits bool, reasons []*inquiry.Reason) {
 	reasons = append(reasons, x.volumeCall(v)...)
 	reasons = append(reasons, x.plugin(v)...)
+	reasons = append(reasons, x.placeless(v)...)
 	reasons = append(reasons, missingSecrets(x.tx, v)...)
 	claims := 0
 	var queued []structs.ClaimClass
@@ -106,6 +107,18 @@ func (x *explainer) volume(v *structs.CSIVolume) (waits bool, reasons []*inquiry
 
 	return false, []*inquiry.Reason{reason("volume %s waits for nothing; it is %s; in use by %s",
 		v.ID, v.State, count(claims, "allocation"))}
+}
+
+// placeless explains that no node reaches a volume any more.
+func (x *explainer) placeless(v *structs.CSIVolume) []*inquiry.Reason {
+	why := csi.Placeless(x.tx, v)
+	if why == "" {
+		return nil
+	}
+	r := reason("%s", why)
+	r.Remedy = "if the node is still there, run the job of the plugin on it; if it is gone for good: " +
+		csi.GoneCommand(v)
+	return []*inquiry.Reason{r}
 }
 
 // missingSecrets explains that the variable with the secrets of a volume is missing, and so its calls.

@@ -295,7 +295,7 @@ func (c controllerLoop) step(tx *state.ReadTx, w work) workqueue.Step {
 			return structs.Unavailablef("node %s is not reachable for the outcome of %s",
 				w.call.NodeID, w.call.Op)
 		case len(candidates) == 0:
-			return w.act(ctx, nil, noController(w.plugin))
+			return w.act(ctx, nil, c.noController(w))
 		}
 		return w.act(ctx, candidates, nil)
 	}
@@ -304,6 +304,25 @@ func (c controllerLoop) step(tx *state.ReadTx, w work) workqueue.Step {
 
 // codeNoController is the code in a row of a call for which there was no controller.
 const codeNoController = "NoController"
+
+// noController is the error of work without a controller to call. It says if nothing is where the volume is.
+func (c controllerLoop) noController(w work) error {
+	tx := c.Store.Read()
+	namespace, id, _ := strings.Cut(w.volume, "/")
+	v := csi.Volume(tx, namespace, id)
+	why := ""
+	if v != nil {
+		why = csi.Placeless(tx, v)
+	}
+	if why == "" {
+		return noController(w.plugin)
+	}
+	return &structs.Error{
+		Kind: structs.KindUnavailable,
+		Code: codeNoController,
+		Text: why + "; to forget the volume then: " + csi.GoneCommand(v),
+	}
+}
 
 func noController(plugin string) error {
 	return &structs.Error{

@@ -2,11 +2,13 @@ package control
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"berth/fsm"
+	"berth/state/csi"
 	"berth/structs"
 	"berth/structs/nodecalls"
 	"berth/structs/nodeloss"
@@ -66,5 +68,39 @@ func TestControllers_WaitForTheVolumesOfAReturnedNodeAlone(t *testing.T) {
 		wantAttached("it has let go of one", "ext-other", "ext-freed")
 		w.accounted("back")
 		wantAttached("it has let go of both", "ext-other", "ext-freed", "ext-stuck")
+	})
+}
+
+// The node of a volume is deleted before the volume: the reason of the wait leads to the way out.
+func TestControllers_SayThatNothingIsWhereTheVolumeIs(t *testing.T) {
+	virtual(t, func(t *testing.T, w *testEnv) {
+		place := func(id string) *structs.CSITopology {
+			return &structs.CSITopology{Segments: map[string]string{"zone": id}}
+		}
+		for _, id := range []string{"n1", "n2"} {
+			w.addNode(id, true)
+			half := *csi.Instance(w.Store.Read(), "pl", structs.CSIKindNode, id)
+			half.NodeInfo = &structs.CSINodeInfo{ID: "ext-" + id, AccessibleTopology: place(id)}
+			put(w, fsm.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
+				NodeID:  id,
+				Upserts: []*structs.CSIPluginInstance{&half},
+			})
+		}
+		v := aVolume("v", structs.VolumeReady)
+		v.Topologies = []*structs.CSITopology{place("n2")}
+		w.addVolume(v)
+		put(w, fsm.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v"})
+		put(w, fsm.NodeDeregister, &structs.NodeDeregisterRequest{NodeIDs: []string{"n2"}})
+		stop := w.runLoop("controllers")
+		defer stop()
+		synctest.Wait()
+		e := w.volume("v").LastError
+		if e == nil || !strings.Contains(e.Message, "volume v is in zone=n2, and no node there runs plugin pl") ||
+			!strings.Contains(e.Message, "berth volume deregister -force v") {
+			t.Errorf("it waits because of %+v", e)
+		}
+		if calls := w.called(deleteMethod); len(calls) != 0 {
+			t.Errorf("called %+v", calls)
+		}
 	})
 }

@@ -36,7 +36,8 @@ func UnsettledVolumes(tx mvcc.Reader) iter.Seq[*structs.CSIVolume] {
 // VolumeStub returns the volume as lists show it.
 func VolumeStub(tx *mvcc.ReadTx, v *structs.CSIVolume) *structs.CSIVolumeListStub {
 	s := new(structs.CSIVolumeListStub)
-	VolumeStubs(tx)(v, s)
+	placeless := func(v *structs.CSIVolume) bool { return Placeless(tx, v) != "" }
+	stubsWith(tx, placeless)(v, s)
 	return s
 }
 
@@ -124,7 +125,11 @@ func (p pluginSummary) unschedulable(v *structs.CSIVolume) string {
 
 // Unschedulable returns why no allocation can use the volume, with any claims, and "" if one can.
 func Unschedulable(tx mvcc.Reader, v *structs.CSIVolume) string {
-	return summarizePlugin(tx, v.PluginID).unschedulable(v)
+	why := summarizePlugin(tx, v.PluginID).unschedulable(v)
+	if why == "" {
+		why = Placeless(tx, v)
+	}
+	return why
 }
 
 // JobsWaitingFor returns the jobs that could not be placed and wait for a volume to change, or for a host

@@ -13,6 +13,13 @@ import (
 // VolumeStubs returns a function that writes the stub of a volume, like VolumeStub. It is fast if the volumes
 // come in the order of their keys: it reads their claim queues in that order too, and each plugin once.
 func VolumeStubs(tx *mvcc.ReadTx) func(*structs.CSIVolume, *structs.CSIVolumeListStub) {
+	return stubsWith(tx, placelessAmong(tx))
+}
+
+// stubsWith is VolumeStubs with a function that reports the same as Placeless.
+func stubsWith(
+	tx *mvcc.ReadTx, placeless func(*structs.CSIVolume) bool,
+) func(*structs.CSIVolume, *structs.CSIVolumeListStub) {
 	counts := queueCounts(tx)
 	summaries := map[string]pluginSummary{}
 	someDrift := schema.Drifts.Has(tx)
@@ -31,6 +38,7 @@ func VolumeStubs(tx *mvcc.ReadTx) func(*structs.CSIVolume, *structs.CSIVolumeLis
 		}
 
 		plugin.fillStub(v, s)
+		s.Schedulable = s.Schedulable && !placeless(v)
 	}
 }
 

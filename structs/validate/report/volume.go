@@ -90,6 +90,7 @@ func checkListed(f field.Errors, v *structs.CSIVolumeExternalStub) {
 	}
 	f.CheckBytes("the status of a volume", len(v.Status), structs.MaxErrorText)
 	checkContext(f, "volume_context", v.VolumeContext)
+	checkTopologies(f, v.Topologies)
 	for _, id := range v.PublishedExternalNodeIDs {
 		f.CheckBytes("an ID of a node", len(id), structs.MaxCSINodeID)
 	}
