@@ -30,6 +30,7 @@ var faults = []struct {
 	{"fence order", (*world).orderFence},
 	{"confirm", (*world).confirmLost}, {"confirm", (*world).confirmLost},
 	{"longer lease", (*world).orderLease},
+	{"copy", (*world).startCopy},
 }
 
 // disturb lets faults happen until the quiet.
@@ -201,7 +202,7 @@ func (w *world) orderFence(n *node) {
 
 // confirmLost is the word of an operator about a machine that is off. Operators tell the truth.
 func (w *world) confirmLost(n *node) {
-	if n.on {
+	if n.on || n.holder != nil && n.holder.isOn() {
 		return
 	}
 	_ = propose(w, fsm.ConfirmLost, &nodeloss.NodeFenceRequest{

@@ -33,14 +33,15 @@ var plots = []struct {
 	policies []string
 	rule     *structs.DisconnectStrategy
 	few      int    // events without a flag
+	copies   int    // events of those with a copy of n0, without a flag; 0: there are none
 	reaches  string // a moment that they reach
 }{
-	{"hold", []string{structs.LossHold}, nil, 4, "the entry NodeStatus"},
-	{"fence", []string{structs.LossFence}, nil, 5, "the device runs for n0"},
-	{"lease", []string{structs.LossLease}, nil, 5, "volume v0 is mounted on n1"},
-	{"all", policies, nil, 4, "the entry FenceBegin"},
+	{"hold", []string{structs.LossHold}, nil, 4, 3, "the entry NodeStatus"},
+	{"fence", []string{structs.LossFence}, nil, 5, 0, "the device runs for n0"},
+	{"lease", []string{structs.LossLease}, nil, 5, 4, "volume v0 is mounted on n1"},
+	{"all", policies, nil, 4, 0, "the entry FenceBegin"},
 	{"lease with disconnect", []string{structs.LossLease},
-		&structs.DisconnectStrategy{LostAfter: time.Minute}, 4, "the entry LeaseProof"},
+		&structs.DisconnectStrategy{LostAfter: time.Minute}, 4, 0, "the entry LeaseProof"},
 }
 
 // TestInterleavings performs all sequences of events up to a length. Each event comes at one of the moments
@@ -104,12 +105,20 @@ func (x *exploration) explore(moves []move) {
 		x.t.Errorf("%v, at %q:\n%s", moves, s.moment, strings.Join(s.w.texts, "\n"))
 		return
 	}
-	if len(moves) == x.depth || x.violations >= mostViolations {
+	if len(moves) >= x.depthOf(moves) || x.violations >= mostViolations {
 		return
 	}
 	for _, m := range s.after {
 		x.explore(append(moves[:len(moves):len(moves)], m))
 	}
+}
+
+// depthOf returns the most events of the sequences that begin with some.
+func (x *exploration) depthOf(moves []move) int {
+	if *depthFlag == 0 && slices.Contains(moves, move{startCopy, 0}) {
+		return plots[x.plot].copies
+	}
+	return x.depth
 }
 
 // show performs one sequence and prints the log of its cluster.
@@ -133,7 +142,11 @@ func (x *exploration) run(moves []move) (s *script) {
 	cryptotest.SetGlobalRandom(x.t, *seedFlag)
 	synctest.Test(x.t, func(*testing.T) {
 		w := newPlot(x.plot, *seedFlag, x.log)
-		s = &script{w: w, moves: moves}
+		s = &script{
+			w:      w,
+			moves:  moves,
+			copies: plots[x.plot].copies > 0,
+		}
 		w.follow(s)
 	})
 	return s
@@ -192,6 +205,9 @@ func (w *world) follow(s *script) {
 		}
 	}
 	s.play(ctx)
+	for c := w.nodes[0].copy; c != nil && c.isOn(); {
+		w.pass(ctx, time.Second) // a node that is cut off stays so meanwhile
+	}
 	w.calmDown(ctx)
 	w.checkReplay()
 }

@@ -266,26 +266,31 @@ func (l *leader) settled(key string, a *structs.CSIAttachment, ok bool) {
 
 // grant answers a request for a lease. The leadership was confirmed after the request had arrived, but the
 // server may be slow or frozen before it grants the lease, and no longer lead then.
-func (l *leader) grant(n *node, reply func(any, error)) {
+func (l *leader) grant(a asker, reply func(any, error)) {
 	delay := l.w.upTo(2 * time.Millisecond)
 	if !l.w.quiet && l.w.chance(100) {
 		delay = l.w.upTo(10 * time.Second)
-		n.unreached = l.w.now + delay
+		a.n.unreached = l.w.now + delay
 	}
 	l.w.after(delay, func() {
 		if l.frozen > l.w.now {
-			l.w.after(l.frozen-l.w.now, func() { l.answerGrant(n, reply) })
+			l.w.after(l.frozen-l.w.now, func() { l.answerGrant(a, reply) })
 			return
 		}
-		l.answerGrant(n, reply)
+		l.answerGrant(a, reply)
 	})
 }
 
-func (l *leader) answerGrant(n *node, reply func(any, error)) {
-	grant, err := l.leases.Renew(n.id, nil)
-	row := state.Node(l.w.store.Read(), n.id)
+func (l *leader) answerGrant(a asker, reply func(any, error)) {
+	grant, err := l.leases.Renew(a.n.id, a.proof)
+	row := state.Node(l.w.store.Read(), a.n.id)
 	if err == nil && row.Lost() { // as the endpoint does: the request began before its node was down
 		err = structs.Unavailablef("lost meanwhile")
+	}
+	if err == nil {
+		grant.Epoch = row.Epoch
+		grant.Returning = row.Returning
+		a.admitted()
 	}
 	reply(grant, err)
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"berth/client/membership/lease"
-	"berth/fsm"
 	"berth/internal/boottime"
 	"berth/internal/level"
 	"berth/state"
@@ -39,10 +38,21 @@ type node struct {
 	agents     int // that were started
 	lease      lease.Lease
 	registered bool
+	polls      int              // the agent that has registered, and asks for its allocations
+	barred     bool             // another agent is the node: this one makes no call but for its lease
 	index      uint64           // of the newest list of allocations
 	parked     func(any, error) // answers the poll that waits at the leader; nil: none waits
 
-	runs   map[string]*run                  // of this boot, by allocation
+	epoch   uint64 // of the last lease
+	awaited uint64 // the epoch in which the servers wait until the node is clean; 0: they do not
+	pulled  uint64 // the epoch of the newest list of allocations
+	checked uint64 // the epoch in which the claims were compared
+
+	copy   *duplicate // the last one of its disk
+	holder *duplicate // that is the node for the servers; nil: the machine itself is
+
+	runs   map[string]*run // of this boot, by allocation
+	disk   disk
 	ledger map[string][]structs.CSIClaimKey // on disk: claims that are not released, by allocation
 	ended  map[string]string                // on disk: the last state of the allocations that have ended
 }
@@ -61,8 +71,20 @@ func (n *node) clock() boottime.Instant {
 	return boottime.Instant(n.w.now - n.booted).Add(time.Minute)
 }
 
+// place is where its agent runs.
+func (n *node) place() place {
+	return place{
+		machine: structs.MachineID("product:" + n.id + " machine:" + n.id),
+		boot:    n.id + " boot " + strconv.Itoa(n.boot),
+		store:   "own",
+	}
+}
+
 // answers reports whether the leader can call the plugin of the node.
 func (n *node) answers() bool {
+	if n.holder != nil {
+		return n.holder.isOn()
+	}
 	return n.on && !n.suspended && n.agent != 0 && !n.cutIn && !n.cutOut
 }
 
@@ -76,6 +98,7 @@ func (n *node) powerOn() {
 	n.boot++
 	n.booted = n.w.now
 	n.lease = lease.Lease{}
+	n.awaited = 0
 	n.woken = 0
 	n.runs = map[string]*run{}
 	n.inKernel(5*time.Second+n.w.upTo(20*time.Second), n.startAgent)
@@ -152,9 +175,10 @@ func (n *node) startAgent() {
 	n.agent = n.agents
 	n.w.note("the agent of %s starts", n.id)
 	n.registered = false
+	n.barred = false
 	n.index = 0
+	n.disk.load(n.w, n.place())
 	n.beat()
-	n.poll()
 	for _, r := range n.sortedRuns() {
 		r.advance()
 	}
@@ -186,6 +210,10 @@ type procedure func(l *leader, reply func(any, error))
 // call sends a request of the agent to the leader. done has its answer, or an error after the timeout.
 // Nothing reaches another process of the agent.
 func (n *node) call(timeout time.Duration, serve procedure, done func(any, error)) {
+	if n.barred {
+		n.inAgent(time.Second, func() { done(nil, structs.Unavailablef("another agent is the node")) })
+		return
+	}
 	n.callAt(leads, timeout, serve, done)
 }
 
@@ -241,8 +269,8 @@ func (n *node) reaches() bool {
 	return up && connected && l != nil && l.steps >= 2
 }
 
-// row is the report of the node on itself.
-func (n *node) row() *structs.NodeRegisterRequest {
+// row is the report of an agent on the node.
+func (n *node) row(p *structs.AgentProof) *structs.NodeRegisterRequest {
 	info := structs.CSIInfo{
 		PluginID:                 thePlugin,
 		Healthy:                  true,
@@ -258,6 +286,9 @@ func (n *node) row() *structs.NodeRegisterRequest {
 			ID:                    n.id,
 			Name:                  n.id,
 			SecretID:              "secret of " + n.id,
+			BootID:                p.BootID,
+			Machine:               p.Machine,
+			Mark:                  p.Marks[0],
 			Datacenter:            "dc1",
 			NodePool:              structs.DefaultNodePool,
 			Status:                structs.NodeReady,
@@ -289,11 +320,7 @@ func (n *node) beat() {
 // sendBeat calls then with the time until the next one is due. As in the product, the servers are asked
 // beside each other.
 func (n *node) sendBeat(then func(pause time.Duration)) {
-	serve := n.serveBeat
-	if !n.registered {
-		serve = n.serveRegister
-	}
-
+	registered := n.registered
 	order := slices.Concat(serverNames[n.first:], serverNames[:n.first])
 	asking := lease.NewAsking(n.lease.TTL, order)
 	over := false
@@ -304,6 +331,14 @@ func (n *node) sendBeat(then func(pause time.Duration)) {
 		over = true
 		n.w.note("%s has no lease: %v", n.id, err)
 		n.registered = n.registered && !structs.IsKind(err, structs.KindNotFound)
+		if structs.CauseOf(err) == structs.CauseSecondAgent {
+			n.registered = false
+			n.barred = true
+		}
+		if wait := structs.RetryAfter(err); wait > 0 {
+			then(wait)
+			return
+		}
 		n.first = (n.first + 1) % len(serverNames)
 		then(100*time.Millisecond + n.w.upTo(asking.Pace()))
 	}
@@ -320,10 +355,12 @@ func (n *node) sendBeat(then func(pause time.Duration)) {
 			return
 		}
 		sent := n.clock()
+		a, serve := newAsker(n, nil, &n.disk, n.place(), registered)
 		n.callAt(slices.Index(serverNames, server), n.beatTimeout(), serve, func(answer any, err error) {
 			if over {
 				return
 			}
+			n.disk.answered(n.w, a.proof, err)
 			if err == nil {
 				err = n.renew(answer.(structs.LeaseGrant), sent)
 			}
@@ -332,7 +369,7 @@ func (n *node) sendBeat(then func(pause time.Duration)) {
 				over = true
 				n.first = n.w.leads
 				then(max(n.lease.TTL/2-n.clock().Sub(sent), 100*time.Millisecond))
-			case !isTransient(err) || asking.Failed():
+			case !isTransient(err) || structs.RetryAfter(err) > 0 || asking.Failed():
 				end(err)
 			default:
 				ask()
@@ -369,38 +406,45 @@ func (n *node) renew(g structs.LeaseGrant, sent boottime.Instant) error {
 		n.w.violate(leaseBeforeLoss, "%s is down, and gets a lease for %s", n.id, renewed.Until().Sub(n.clock()))
 	}
 	n.inKernel(max(0, renewed.Until().Sub(n.clock())), n.guard)
-	if !n.registered || wasDown {
+	n.barred = false
+	n.epoch = g.Epoch
+	returns := n.noteReturn(g)
+	if !n.registered || wasDown || returns {
 		n.checkClaims()
 	}
 	n.registered = true
+	if n.polls != n.agent {
+		n.polls = n.agent
+		n.poll()
+	}
 	return nil
 }
 
-func (n *node) serveRegister(l *leader, reply func(any, error)) {
-	err := propose(n.w, fsm.NodeRegister, n.row())
-	if err != nil {
-		reply(nil, err)
-		return
+// noteReturn reports whether the servers wait, from now on, until the node is clean: see package returning.
+func (n *node) noteReturn(g structs.LeaseGrant) (begins bool) {
+	epoch := g.Epoch
+	if !g.Returning {
+		epoch = 0
 	}
-	l.grant(n, reply)
+	begins = epoch != 0 && n.awaited != epoch
+	n.awaited = epoch
+	if begins {
+		n.index = 0
+		n.w.after(n.latency(), n.answerPoll)
+	}
+	return begins
 }
 
-func (n *node) serveBeat(l *leader, reply func(any, error)) {
-	row := state.Node(n.w.store.Read(), n.id)
-	var err error
-	switch {
-	case row == nil:
-		err = structs.NotFoundf("there is no node %s", n.id)
-	case row.Status != structs.NodeReady:
-		err = propose(n.w, fsm.NodeStatus, &structs.NodeStatusUpdate{
-			NodeIDs:      []string{n.id},
-			Status:       structs.NodeReady,
-			WriteOptions: n.w.stamp(),
-		})
+// cleanFor returns the epoch in which nothing is left that is not the node's own, 0 if the servers do not
+// wait for it.
+func (n *node) cleanFor() uint64 {
+	if n.pulled != n.awaited || n.checked != n.awaited {
+		return 0
 	}
-	if err != nil {
-		reply(nil, err)
-		return
+	for _, r := range n.runs {
+		if r.stage >= stopping {
+			return 0
+		}
 	}
-	l.grant(n, reply)
+	return n.awaited
 }

@@ -19,6 +19,9 @@ func (w *world) calmDown(ctx context.Context) {
 		n.cutOut = false
 		n.cutIn = false
 		n.slow = 0
+		if c := n.copy; c != nil {
+			c.until = min(c.until, w.now+time.Minute)
+		}
 		n.resume()
 		n.powerOn()
 		if n.on && n.agent == 0 {

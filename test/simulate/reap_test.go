@@ -58,6 +58,9 @@ func (l *leader) release(c *structs.CSIClaim) {
 // hasUnmounted reports whether nothing of an allocation is left on the machine. An allocation that has
 // not ended there keeps its volume.
 func (n *node) hasUnmounted(alloc string) bool {
+	if n.holder != nil {
+		return true // a copy has mounted nothing
+	}
 	r := n.runs[alloc]
 	return r == nil || r.stage >= leaving
 }

@@ -48,10 +48,15 @@ const pollTimeout = 30 * time.Second
 
 // poll asks for the allocations of the node. The leader answers when they have changed.
 func (n *node) poll() {
+	epoch := n.epoch // a return that begins meanwhile needs a list of its own
 	n.call(pollTimeout, n.servePoll, func(answer any, err error) {
 		pause := 10 * time.Millisecond
 		if err == nil {
 			n.follow(answer.([]*structs.Allocation))
+			n.pulled = epoch
+			if epoch != n.epoch {
+				n.index = 0
+			}
 		} else {
 			n.index = 0
 			pause = n.w.upTo(2 * time.Second)
@@ -191,6 +196,8 @@ func (r *run) claim() {
 	for _, c := range r.claims {
 		n.ledger[r.id] = append(n.ledger[r.id], c.Key())
 	}
+	mark := n.disk.markOfClaims(n.w, n.place())
+	epoch := n.epoch
 	serve := func(_ *leader, reply func(any, error)) {
 		a := state.Alloc(n.w.store.Read(), r.id)
 		if a == nil || a.NodeID != n.id {
@@ -200,6 +207,8 @@ func (r *run) claim() {
 		reply(nil, propose(n.w, fsm.VolumeClaim, &structs.CSIVolumeClaimRequest{
 			NodeID:       n.id,
 			SecretID:     "secret of " + n.id,
+			NodeEpoch:    structs.NodeEpoch{Epoch: epoch},
+			Mark:         mark,
 			Claims:       r.claims,
 			WriteOptions: n.w.stamp(),
 		}))
@@ -316,9 +325,11 @@ func (r *run) release() {
 		delete(n.runs, r.id)
 		return
 	}
+	epoch := n.epoch
 	serve := func(_ *leader, reply func(any, error)) {
 		reply(nil, propose(n.w, fsm.VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{
 			NodeID:       n.id,
+			NodeEpoch:    structs.NodeEpoch{Epoch: epoch},
 			SecretID:     "secret of " + n.id,
 			Claims:       keys,
 			WriteOptions: n.w.stamp(),
@@ -339,6 +350,7 @@ func (r *run) release() {
 
 // report tells the servers the state of an allocation, until they know.
 func (n *node) report(id string) {
+	epoch := n.epoch
 	serve := func(_ *leader, reply func(any, error)) {
 		a := state.Alloc(n.w.store.Read(), id)
 		status := n.ended[id]
@@ -352,6 +364,7 @@ func (n *node) report(id string) {
 		}
 		reply(nil, propose(n.w, fsm.AllocsClientUpdate, &structs.AllocsClientUpdateRequest{
 			NodeID:       n.id,
+			NodeEpoch:    structs.NodeEpoch{Epoch: epoch},
 			SecretID:     "secret of " + n.id,
 			Allocs:       []*structs.AllocClientUpdate{{ID: id, ClientStatus: status}},
 			WriteOptions: n.w.stamp(),
@@ -366,6 +379,7 @@ func (n *node) report(id string) {
 
 // checkClaims ends the allocations that have a volume without a claim.
 func (n *node) checkClaims() {
+	epoch := n.awaited
 	serve := func(_ *leader, reply func(any, error)) {
 		granted := map[string]bool{}
 		for c := range csi.ClaimsByNode(n.w.store.Read(), n.id) {
@@ -383,6 +397,7 @@ func (n *node) checkClaims() {
 				r.fail()
 			}
 		}
+		n.checked = epoch
 	})
 }
 

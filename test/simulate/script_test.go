@@ -17,6 +17,7 @@ import (
 type script struct {
 	w      *world
 	moves  []move // to be performed, and then those that were
+	copies bool   // a copy of n0 may start
 	next   int
 	waits  bool // for the next moment
 	turn   int  // counts the moments
@@ -41,6 +42,7 @@ const (
 	cutOff       moveKind = iota // the node is cut off in both directions
 	connect                      // it is back, and sends a heartbeat at once
 	newAgent                     // its agent is killed and started
+	startCopy                    // a copy of its disk, as of now, starts on another machine
 	newLeader                    // another server leads; entries in flight are lost
 	newLeaderHas                 // another server leads, whose log has the entries in flight
 	passTime                     // until the next moment
@@ -48,13 +50,13 @@ const (
 
 // allMoves are the events of the two nodes and the servers.
 var allMoves = []move{
-	{cutOff, 0}, {connect, 0}, {newAgent, 0},
+	{cutOff, 0}, {connect, 0}, {newAgent, 0}, {startCopy, 0},
 	{cutOff, 1}, {connect, 1}, {newAgent, 1},
 	{kind: newLeader}, {kind: newLeaderHas}, {kind: passTime},
 }
 
 func (m move) String() string {
-	names := [...]string{"cut", "back", "agent", "leader", "leader with the entries", "time"}
+	names := [...]string{"cut", "back", "agent", "copy", "leader", "leader with the entries", "time"}
 	if m.kind < newLeader {
 		return fmt.Sprintf("%s n%d", names[m.kind], m.node)
 	}
@@ -171,6 +173,8 @@ func (s *script) do(m move) {
 	case newAgent:
 		n.killAgent()
 		n.startAgent()
+	case startCopy:
+		s.w.startCopy(n)
 	case newLeader, newLeaderHas:
 		s.w.leader.handsOn = m.kind == newLeaderHas
 		s.w.leader.lose("a move")
@@ -201,6 +205,9 @@ func (s *script) possible() (all []move) {
 		add(move{cutOff, i}, n.on && !n.cutOut)
 		add(move{connect, i}, n.cutOut && !justCut)
 		add(move{newAgent, i}, n.on && n.agent != 0)
+		// At one moment a copy comes first: it is of the same disk after the other moves.
+		first := move{startCopy, i}.rank() != rank
+		add(move{startCopy, i}, s.copies && first && i == 0 && n.copy == nil)
 	}
 	leads := s.w.leader != nil
 	add(move{kind: newLeader}, leads)

@@ -40,6 +40,8 @@ type world struct {
 	volumes []*volume
 	jobs    []string
 	quiet   bool // no fault happens any more
+	copies  int  // that were made of the disks of nodes
+	drawn   int  // nonces
 	seen    seen
 	script  *script                     // nil: faults happen at any time
 	rule    *structs.DisconnectStrategy // of all jobs
