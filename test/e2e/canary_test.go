@@ -439,6 +439,7 @@ func TestDuty_A7_D3_SecretsAreInTheCallsOfThePluginAlone(t *testing.T) {
 	if value, _ := c.read("/v1/var/" + pathOfVariable); !bytes.Contains(value, []byte(ofVariable)) {
 		t.Errorf("the operator socket answers %s", value)
 	}
+	c.fence([]string{"-pin", "n1", "plug=n1"})
 	c.fence([]string{"test", "n1"}, "monitor")
 	c.useTokens(alloc.ID)
 	c.searchDebug()

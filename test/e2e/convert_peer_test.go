@@ -154,7 +154,7 @@ func (p *peer) createVolume(id, content string) {
 func moveVolume(p *peer, a *agent, file string) {
 	p.t.Helper()
 	p.must("", "volume", "deregister", "db")
-	p.must("", "job", "stop", "-purge", peersPlugin)
+	p.must("", "job", "stop", "-detach", "-purge", peersPlugin)
 	a.must("job", "run", a.writeFile("plugin.hcl", fmt.Sprintf(`job "hostpath" {
   type = "system"
   group "g" {
