@@ -24,6 +24,9 @@ func setClusterTime(c *cluster.Cluster, ahead time.Duration) {
 			p.RowIndex = row.ModifyIndex
 		}
 		_, err := fsm.Propose(context.Background(), s.Current(), fsm.ClusterTimeSet, p)
+		if structs.IsKind(err, structs.KindTimeout) {
+			return structs.Unavailablef("%w", err) // of a lost leader: the next one sets it
+		}
 		if err != nil {
 			return err
 		}
