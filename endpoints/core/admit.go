@@ -11,16 +11,19 @@ import (
 	"berth/state/admissions"
 )
 
-// Admit decides about an object that a request wants to store, by the admission rules. The context is that of
-// the request: it tells who the caller is.
-func (s *Server) Admit(ctx context.Context, tx mvcc.Reader, in admit.Input) (admit.Verdict, error) {
+// Admit decides about the objects that a request wants to store, by the admission rules. The context is that
+// of the request: it tells who the caller is.
+func (s *Server) Admit(ctx context.Context, tx mvcc.Reader, objects ...admit.Input) (admit.Verdict, error) {
 	rules := slices.Collect(admissions.Rules(tx))
 	if len(rules) == 0 {
 		return admit.Verdict{}, nil
 	}
 
-	in.Caller = CallerSeen(tx, s.Gate.CallerOf(ctx, tx))
-	return s.Rules.Decide(ctx, rules, in)
+	caller := CallerSeen(tx, s.Gate.CallerOf(ctx, tx))
+	for i := range objects {
+		objects[i].Caller = caller
+	}
+	return s.Rules.Decide(ctx, rules, objects...)
 }
 
 // CallerSeen returns what an expression sees of a caller.

@@ -18,17 +18,16 @@ import (
 func (w VolumeWrites) applyRules(
 	ctx context.Context, tx *state.ReadTx, entry *structs.CSIVolumeRegisterRequest,
 ) (warnings string, err error) {
-	var all admit.Verdict
+	var objects []admit.Input
 	for _, v := range entry.Volumes {
 		old := csi.Volume(tx, v.Namespace, v.ID)
-		verdict, err := w.Admit(ctx, tx, admit.OfVolume(lifecycle.Completed(v, old), old))
-		if err != nil {
-			return "", err
-		}
-		all.Denials = append(all.Denials, verdict.Denials...)
-		all.Warnings = append(all.Warnings, verdict.Warnings...)
+		objects = append(objects, admit.OfVolume(lifecycle.Completed(v, old), old))
 	}
-	return faults.Join(all.Warnings), all.Err()
+	verdict, err := w.Admit(ctx, tx, objects...)
+	if err == nil {
+		err = verdict.Err()
+	}
+	return faults.Join(verdict.Warnings), err
 }
 
 // AsStored returns a copy of a volume in the form in which it is stored. Admission rules are tested on it.

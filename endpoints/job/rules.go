@@ -12,20 +12,12 @@ import (
 
 // decide asks the admission rules about a job, and about the volumes that it asks for and that do not exist
 // yet. Of each request it is that of the first allocation: the others differ by their IDs.
-func (j Jobs) decide(ctx context.Context, tx *state.ReadTx, job *structs.Job) (all admit.Verdict, err error) {
-	all, err = j.Admit(ctx, tx, admit.OfJob(job, state.Job(tx, job.Namespace, job.ID)))
-	if err != nil {
-		return all, err
-	}
+func (j Jobs) decide(ctx context.Context, tx *state.ReadTx, job *structs.Job) (admit.Verdict, error) {
+	objects := []admit.Input{admit.OfJob(job, state.Job(tx, job.Namespace, job.ID))}
 	for _, v := range jobvolumes.Firsts(tx, job) {
-		verdict, err := j.Admit(ctx, tx, admit.OfVolume(v, nil))
-		if err != nil {
-			return all, err
-		}
-		all.Denials = append(all.Denials, verdict.Denials...)
-		all.Warnings = append(all.Warnings, verdict.Warnings...)
+		objects = append(objects, admit.OfVolume(v, nil))
 	}
-	return all, nil
+	return j.Admit(ctx, tx, objects...)
 }
 
 // applyRules returns an error, of kind denied, if an admission rule denies a job, and otherwise the warnings

@@ -11,7 +11,8 @@ import (
 	"berth/structs/admission"
 )
 
-// Verdict is the result of all rules about an object: a line for each rule whose expression does not hold.
+// Verdict is the result of all rules about the objects of a request: a line for each rule whose expression
+// does not hold.
 type Verdict struct {
 	Denials  []string
 	Warnings []string
@@ -31,29 +32,31 @@ func Applies(r *admission.Rule, on, namespace string) bool {
 	return r.On == on && (len(r.Namespaces) == 0 || slices.ContainsFunc(r.Namespaces, matches))
 }
 
-// Decide evaluates the rules that are about an object, in their order. A rule that cannot be evaluated, or
-// whose turn comes after the bounds on the cost and the time of a request, counts as one that does not hold:
-// it denies in mode deny. The error is a timeout if the caller has gone.
-func (e *Engine) Decide(ctx context.Context, rules []*admission.Rule, in Input) (Verdict, error) {
+// Decide evaluates the rules that are about the objects of a request, in their order. A rule that cannot be
+// evaluated, or whose turn comes after the bounds on the cost and the time of the request, counts as one that
+// does not hold: it denies in mode deny. The error is a timeout if the caller has gone.
+func (e *Engine) Decide(ctx context.Context, rules []*admission.Rule, objects ...Input) (Verdict, error) {
 	var v Verdict
 	left := e.maxCost
 	timed, cancel := e.timed(ctx)
 	defer cancel()
-	for _, r := range rules {
-		if !Applies(r, in.On, in.Namespace) {
-			continue
-		}
+	for _, in := range objects {
+		for _, r := range rules {
+			if !Applies(r, in.On, in.Namespace) {
+				continue
+			}
 
-		out := Outcome{Fault: structs.Preconditionf("the rules before it have cost all %d steps", e.maxCost)}
-		if left > 0 {
-			out = e.evaluate(timed, r, in)
-		}
-		if ctx.Err() != nil {
-			return Verdict{}, structs.Timeoutf("evaluating the admission rules: %w", ctx.Err())
-		}
-		left -= int64(out.Cost)
-		if !out.Holds {
-			v.add(r, in, out)
+			out := Outcome{Fault: structs.Preconditionf("the rules before it have cost all %d steps", e.maxCost)}
+			if left > 0 {
+				out = e.evaluate(timed, r, in)
+			}
+			if ctx.Err() != nil {
+				return Verdict{}, structs.Timeoutf("evaluating the admission rules: %w", ctx.Err())
+			}
+			left -= int64(out.Cost)
+			if !out.Holds {
+				v.add(r, in, out)
+			}
 		}
 	}
 	return v, nil

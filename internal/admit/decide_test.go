@@ -116,6 +116,18 @@ func TestDecide_BoundsTheTimeOfARequest(t *testing.T) {
 	}
 }
 
+func TestDecide_BoundsTheCostOfAllObjectsTogether(t *testing.T) {
+	e := New()
+	in := OfJob(jobWith(10), nil)
+	rule := onJob(imageRule)
+	e.maxCost = int64(e.Evaluate(t.Context(), rule, in).Cost)
+	v, err := e.Decide(t.Context(), []*admission.Rule{rule}, in, in)
+	const want = "the rules before it have cost all"
+	if err != nil || len(v.Denials) != 1 || !strings.Contains(v.Denials[0], want) {
+		t.Errorf("got %+v and %v, want a denial of the second object alone", v, err)
+	}
+}
+
 func TestVerdict_NamesEachRuleThatDenies(t *testing.T) {
 	err := Verdict{Denials: []string{"one", "two"}}.Err()
 	if err == nil || !strings.Contains(err.Error(), "one\ntwo") {
