@@ -98,8 +98,8 @@ func makesCredentials(method string) bool {
 	return strings.HasPrefix(method, "ACL.") || strings.HasPrefix(method, "JoinToken.")
 }
 
-// checkPlain returns an error if a request without a token is about credentials, and no certificate tells who
-// has sent it. Whoever reaches such a port counts as a machine of the cluster, as for the reports of nodes.
+// checkPlain returns an error if a request without a token is about credentials, and the port has no TLS.
+// There the servers cannot tell a node or a server from any other caller.
 func (e *Endpoints) checkPlain(d delivered, req any) error {
 	if e.Roles || !e.Gate.Enforces() || d.allow.IsOpen() || !makesCredentials(d.method.Name) ||
 		rights.SecretOf(req) != "" {
