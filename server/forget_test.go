@@ -118,12 +118,12 @@ func TestServer_RemovesPlainSecretsAlsoAsAFollowerUnderLoad(t *testing.T) {
 	noLeaks(t)
 	patient := testConfig(t)
 	patient.Keyring.File = filepath.Join(t.TempDir(), "keyring") // not there yet
-	patient.RaftTimeout = time.Second
+	patient.RaftTimeout = 3 * time.Second
 	r := run(t, patient)
 	r.putPlain("v")
 
 	cfg := testConfig(t)
-	cfg.RaftTimeout = time.Second
+	cfg.RaftTimeout = 3 * time.Second
 	cfg.Name = "s2"
 	cfg.Keyring = patient.Keyring
 	cfg.BootstrapExpect = 0

@@ -132,7 +132,6 @@ func (w *segmentWriter) WriteAt(b []byte, offset int64) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	w.used = max(w.used, end)
 	n, err := w.File.WriteAt(b, offset)
 	if diskfault.NoSpace(err) {
 		w.space.shorten(w, offset, err)
@@ -163,8 +162,17 @@ func (w *segmentWriter) Sync() error {
 func (s *space) admit(w *segmentWriter, end int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.want = max(end, s.size)
-	s.lack = s.allocate(w, s.want)
+	err := s.prepare(w, max(end, s.size))
+	if err == nil {
+		w.used = max(w.used, end)
+	}
+	return err
+}
+
+// prepare gets the space up to an offset, and the next spare.
+func (s *space) prepare(w *segmentWriter, end int64) error {
+	s.want = end
+	s.lack = s.allocate(w, end)
 	if s.lack == nil {
 		s.lack = s.makeSpare()
 	}
@@ -175,14 +183,15 @@ func (s *space) admit(w *segmentWriter, end int64) error {
 // rejected.
 func (s *space) takeSpace() error {
 	s.mu.Lock()
-	w := s.tail
+	defer s.mu.Unlock()
 	want := max(s.want, s.size)
-	done := w == nil || s.lack == nil && w.end >= want // without a last segment the log is closed
-	s.mu.Unlock()
-	if done {
+	switch {
+	case s.tail == nil: // the log is closed
+		return nil
+	case s.lack == nil && s.tail.end >= want:
 		return nil
 	}
-	return s.admit(w, want)
+	return s.prepare(s.tail, want)
 }
 
 // reserve gets the space of a new segment and of the end of the last one, which has so many entries.
