@@ -177,7 +177,14 @@ func TestFencePins_OfAnIDGoWithItsNode(t *testing.T) {
 	if p := InheritedPin(tx, FenceTargetOf(tx, Node(tx, "n3"))); p == nil || p.NodeID != "n2" {
 		t.Errorf("the inherited pin is %+v", p)
 	}
+	want := `n3: its pin "bmc" was given for node n2, which had the name web2 before`
+	if got := w.fenceWarnings(); !slices.Equal(got, []string{want}) {
+		t.Errorf("the warnings are %q, want %q", got, want)
+	}
 	w.pin("n3", "bmc=2")
+	if got := w.fenceWarnings(); got != nil {
+		t.Errorf("after the pin was given anew: %q", got)
+	}
 	tx = w.s.Read()
 	if p := InheritedPin(tx, FenceTargetOf(tx, Node(tx, "n3"))); p != nil {
 		t.Errorf("a pin that was given anew is inherited: %+v", p)
@@ -267,28 +274,30 @@ func TestFencePins_OutliveARestore(t *testing.T) {
 // has the servers fence it by themselves.
 func TestFenceWarnings_AreAboutNodesThatNeedAFence(t *testing.T) {
 	w := threeNodes(t, true)
-	warnings := func() (all []string) {
-		fault := func(t *FenceTarget) string {
-			if t.Pins["bmc"] == "" {
-				return "it has no bmc"
-			}
-			return ""
-		}
-		for x := range FenceWarnings(w.s.Read(), fault) {
-			all = append(all, x.NodeID+": "+x.Text)
-		}
-		return all
-	}
 	w.claim(aClaim("v", "a1", wr, snw))
-	if got := warnings(); got != nil {
+	if got := w.fenceWarnings(); got != nil {
 		t.Errorf("the volume holds: %q", got)
 	}
 	do(w, lifecycle.PluginConfigSet, &pluginconf.PluginSettingsRequest{ID: "p", OnNodeLoss: structs.LossFence})
-	if got := warnings(); !reflect.DeepEqual(got, []string{"n1: it has no bmc"}) {
+	if got := w.fenceWarnings(); !reflect.DeepEqual(got, []string{"n1: it has no bmc"}) {
 		t.Errorf("got %q", got)
 	}
 	w.pin("n1", "bmc=1")
-	if got := warnings(); got != nil {
+	if got := w.fenceWarnings(); got != nil {
 		t.Errorf("after the pin: %q", got)
 	}
+}
+
+// fenceWarnings are those of a device that needs the pin bmc.
+func (w *fixture) fenceWarnings() (all []string) {
+	fault := func(t *FenceTarget) string {
+		if t.Pins["bmc"] == "" {
+			return "it has no bmc"
+		}
+		return ""
+	}
+	for x := range FenceWarnings(w.s.Read(), fault) {
+		all = append(all, x.NodeID+": "+x.Text)
+	}
+	return all
 }

@@ -160,6 +160,27 @@ func TestFence_TakesThePinForThePlug(t *testing.T) {
 	}
 }
 
+// A password that has changed counts without a restart of the server.
+func TestFence_ReadsItsSecretsAtEachRun(t *testing.T) {
+	t.Parallel()
+	file := secretFile(t, "former\n")
+	d := Device{
+		Name:        "d",
+		Agent:       agentOf(t, `[ "$password" = present ] || exit 1; `+offThenOff),
+		SecretFiles: map[string]string{"password": file},
+	}
+	if got := d.Fence(t.Context(), node()); got.Proved || got.ExitCode != 1 {
+		t.Errorf("with the former secret: got %+v", got)
+	}
+	err := os.WriteFile(file, []byte("present\n"), 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := d.Fence(t.Context(), node()); !got.Proved {
+		t.Errorf("with the present secret: got %+v", got)
+	}
+}
+
 func TestFence_NeedsPrivateSecrets(t *testing.T) {
 	t.Parallel()
 	open := secretFile(t, "hunter2")

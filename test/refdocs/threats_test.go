@@ -7,11 +7,18 @@ import (
 	"testing"
 )
 
-// The pages whose tables have tests in the last column.
+// The pages of threats and advisories.
 const (
 	threatsPage    = "docs/operations/threats.md"
 	advisoriesPage = "docs/operations/advisories.md"
 )
+
+// testedPages have tables that end with a column of tests, with the fewest rows of such tables.
+var testedPages = map[string]int{
+	threatsPage:                  89,
+	advisoriesPage:               40,
+	"docs/operations/fencing.md": 15,
+}
 
 var (
 	testDeclared = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)[A-Za-z0-9_]+)\(`)
@@ -20,9 +27,9 @@ var (
 	advisoryID   = regexp.MustCompile(`^(CVE-20[0-9]{2}-[0-9]{4,}|nomad#[0-9]+ \(20[0-9]{2}\))(, |$)`)
 )
 
-// TestThreats_NameTestsThatExist holds the last column of each table of the pages of threats and of
-// advisories: each row has tests, and all of them exist.
-func TestThreats_NameTestsThatExist(t *testing.T) {
+// TestPages_NameTestsThatExist holds the tables of all pages whose last column is "tests": each row has
+// tests, and all of them exist.
+func TestPages_NameTestsThatExist(t *testing.T) {
 	declared := map[string]bool{}
 	for name, text := range filesWith(t, ".go") {
 		if !strings.HasSuffix(name, "_test.go") || strings.HasPrefix(name, "bench/peer/") {
@@ -33,26 +40,44 @@ func TestThreats_NameTestsThatExist(t *testing.T) {
 		}
 	}
 
-	rows := 0
-	for line := range strings.Lines(readDoc(t, threatsPage) + readDoc(t, advisoriesPage)) {
-		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), " | ")
-		tests := strings.TrimSpace(cells[len(cells)-1])
-		if !strings.HasPrefix(line, "| ") || tests == "tests" {
-			continue
-		}
-		rows++
-		if !testsInCell.MatchString(tests) {
-			t.Errorf("the last cell is no list of tests: %s", line)
-		}
-		for _, m := range testShown.FindAllStringSubmatch(tests, -1) {
-			if !declared[m[1]] {
-				t.Errorf("a page names %s, which no file declares", m[1])
+	for name, text := range filesWith(t, ".md") {
+		rows := testRows(text)
+		for _, row := range rows {
+			if !testsInCell.MatchString(endCell(row)) {
+				t.Errorf("%s: the last cell is no list of tests: %s", name, row)
+			}
+			for _, m := range testShown.FindAllStringSubmatch(endCell(row), -1) {
+				if !declared[m[1]] {
+					t.Errorf("%s names %s, which no file declares", name, m[1])
+				}
 			}
 		}
+		if len(rows) < testedPages[name] {
+			t.Errorf("%s has %d rows with tests, want %d", name, len(rows), testedPages[name])
+		}
 	}
-	if rows < 70 {
-		t.Errorf("the pages have %d rows with tests", rows)
+}
+
+// testRows returns the rows of the tables whose last column is "tests".
+func testRows(text string) (rows []string) {
+	header := ""
+	for line := range strings.Lines(text) {
+		switch {
+		case !strings.HasPrefix(line, "|"):
+			header = ""
+		case header == "":
+			header = line
+		case strings.HasPrefix(line, "| ") && endCell(header) == "tests" && !strings.HasPrefix(line, "| ---"):
+			rows = append(rows, strings.TrimSpace(line))
+		}
 	}
+	return rows
+}
+
+// endCell returns the last cell of a row.
+func endCell(row string) string {
+	cells := strings.Split(strings.Trim(strings.TrimSpace(row), "|"), " | ")
+	return strings.TrimSpace(cells[len(cells)-1])
 }
 
 // TestThreats_ListAdvisoriesOnceFromTheNewest holds the table of advisories.
