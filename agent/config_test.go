@@ -428,7 +428,7 @@ func TestConfig_DestroysAtTheEndIfItIsTold(t *testing.T) {
 	}
 }
 
-// One plain call to the port would make a management token.
+// Whoever reaches such a port counts as a machine of the cluster.
 func TestConfig_AccessControlOnOpenPortsNeedsTLS(t *testing.T) {
 	const files = "ca_file = \"/ca\"\n cert_file = \"/cert\"\n key_file = \"/key\"\n"
 	for name, c := range map[string]struct {

@@ -75,14 +75,14 @@ func (c *Config) openAddress() string {
 
 // checkOpenPorts rejects a configuration that opens ports to the network and says nothing about TLS:
 // everybody who reaches them may do everything. It also rejects access control there without TLS, also where
-// the configuration says so: whoever reaches the RPC port counts as a machine, and could make a management
-// token by one call. In prefer the cluster is on its way to require.
+// the configuration says so: whoever reaches the RPC port counts as a machine of the cluster. In prefer the
+// cluster is on its way to require.
 func (c *Config) checkOpenPorts() error {
 	open := c.openAddress()
 	if open != "" && c.Server.Enabled && c.ACL.OwnMode() == access.ModeEnforce && !c.TLS.On() {
 		return fmt.Errorf("acl: the server listens on %s without TLS, and access control does not protect that "+
-			"port: whoever reaches it could make a management token; set tls { mode = \"require\" } with the files "+
-			"of a certificate (docs/operations/tls.md), or bind_addr = \"127.0.0.1\"", open)
+			"port: whoever reaches it counts as a machine of the cluster; set tls { mode = \"require\" } with the "+
+			"files of a certificate (docs/operations/tls.md), or bind_addr = \"127.0.0.1\"", open)
 	}
 	if c.TLS.Mode != peertls.ModeUnset || open == "" {
 		return nil
