@@ -18,6 +18,7 @@ var testedPages = map[string]int{
 	threatsPage:                  89,
 	advisoriesPage:               40,
 	"docs/operations/fencing.md": 15,
+	"docs/operations/acl.md":     20,
 }
 
 var (
