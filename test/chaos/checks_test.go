@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -106,7 +106,7 @@ func asJSON(v any) string {
 
 // states are the lists of a server that are compared. Each server reads its own rows.
 var states = []string{"/v1/jobs", "/v1/allocations", "/v1/nodes", "/v1/volumes?type=csi",
-	"/v1/plugins?type=csi", "/v1/evaluations", "/v1/volumes/claims", "/v1/deployments"}
+	"/v1/plugins?type=csi", "/v1/evaluations", "/v1/volumes/claims", "/v1/deployments", "/v1/acl/tokens"}
 
 var errDiffer = errors.New("the rows of two servers differ")
 
@@ -130,25 +130,19 @@ func (w *world) serversAgree() error {
 
 // readStale returns the index and the body of a list, as the rows of one server have it.
 func readStale(m *member, path string) (string, error) {
-	joiner := "?"
-	if strings.Contains(path, "?") {
-		joiner = "&"
+	path, options, _ := strings.Cut(path, "?")
+	query, err := url.ParseQuery(options + "&stale")
+	if err != nil {
+		return "", err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), callFor)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, m.client.Address()+path+joiner+"stale", nil)
+	resp, err := m.get(ctx, path, query)
 	if err != nil {
-		return "", err
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return "", err
+		return "", fmt.Errorf("%s of %s: %w", path, m.name, err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	body, err := io.ReadAll(resp.Body)
-	if err == nil && resp.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s of %s: %s", path, m.name, resp.Status)
-	}
 	return resp.Header.Get("X-Nomad-Index") + " " + string(body), err
 }
 

@@ -3,7 +3,6 @@ package chaos
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"time"
 
 	"berth/test/stepclock"
@@ -39,11 +38,7 @@ func stepClock(ctx context.Context, w *world, m *member, f *fault) (func() error
 
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+m.addr+":4746/v1/status/leader", nil)
-	if err != nil {
-		return end, err
-	}
-	answer, err := http.DefaultClient.Do(req)
+	answer, err := m.get(ctx, "/v1/agent/health", nil)
 	if err != nil {
 		w.note("#%d: %v", f.number, err)
 		return end, nil

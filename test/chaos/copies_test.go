@@ -67,22 +67,29 @@ func (w *world) confirmCopy(m, twin *member, f *fault) {
 	w.note("#%d the node of %s after its copy: %s", f.number, m.name, outcome(err))
 }
 
-// copyDisk copies the files of the agent to the disk of another machine. The agent stands still meanwhile.
+// copyDisk copies the files of the agent, its certificate among them, to the disk of another machine. The
+// agent stands still meanwhile.
 func (m *member) copyDisk(to *member) error {
 	pid, _ := m.running()
 	if pid != 0 && unix.Kill(pid, unix.SIGSTOP) == nil {
 		defer func() { _ = unix.Kill(pid, unix.SIGCONT) }()
 	}
-	from := m.path("data", "berth")
+	return errors.Join(
+		copyFiles(m.etc(), to.etc()),
+		copyFiles(m.path("data", "berth"), to.path("data", "berth")))
+}
+
+// copyFiles copies the files below a directory, while tasks change them.
+func copyFiles(from, to string) error {
 	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil // tasks run on
+			return nil
 		}
 		if err != nil {
 			return err
 		}
 		inside, err := filepath.Rel(from, path)
-		target := to.path("data", "berth", inside)
+		target := filepath.Join(to, inside)
 		switch {
 		case err != nil:
 			return err

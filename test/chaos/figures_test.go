@@ -158,5 +158,8 @@ func (w *world) startAll() error {
 			return fmt.Errorf("%s: %w", m.name, err)
 		}
 	}
-	return errors.Join(await(settleFor, w.voters), await(settleFor, w.nodesReady))
+	return errors.Join(
+		await(settleFor, w.haveRights),
+		await(settleFor, w.voters),
+		await(settleFor, w.nodesReady))
 }

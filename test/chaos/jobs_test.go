@@ -214,6 +214,8 @@ func (w *world) begin() error {
 		what  string
 		check func() error
 	}{
+		{"there is a management token", w.haveRights},
+		{"the operators have a token", w.limitRights},
 		{"the nodes are ready", w.nodesReady},
 		{"the machines of the nodes are pinned", w.pinNodes},
 		{"the plugin is registered", func() error { return register(w.servers[0].client, w.pluginHCL()) }},

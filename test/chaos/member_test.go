@@ -25,12 +25,15 @@ import (
 type member struct {
 	w      *world
 	name   string
+	number int
 	server bool
 	addr   string // of its network interface
 	dir    string
 	clock  time.Duration // by which its wall clock is wrong while no fault steps it
 	args   []string      // of its agent
-	client *api.Client   // of its agent
+	client *api.Client   // of its agent, with all rights
+
+	operator *api.Client // of its agent, with the rights of those who operate
 
 	mu    sync.Mutex
 	boots int

@@ -9,6 +9,7 @@ import (
 
 	"berth/api"
 	"berth/structs"
+	"berth/test/guarantees"
 )
 
 // operation is one that the seed has chosen. It goes to a server, and may fail: faults last.
@@ -133,12 +134,15 @@ func (w *world) operate(ctx context.Context, operator int) {
 			at -= o.weight
 		}
 		during := w.faults.Load() > 0
-		err := chosen.run(w, s.client, j, choice)
+		err := chosen.run(w, s.operator, j, choice)
 		w.operations.Add(1)
 		if during || w.faults.Load() > 0 {
 			w.faulted.Add(1)
 		}
 		w.note("operation %d.%d: %s %s at %s: %s", operator, number, chosen.name, j.name, s.name, outcome(err))
+		if structs.IsKind(err, structs.KindDenied) {
+			w.violate(guarantees.Access, "operation %d.%d is denied", operator, number)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -14,7 +15,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/api"
 	"berth/test/guarantees"
 	"berth/test/stepclock"
 )
@@ -28,6 +28,7 @@ type world struct {
 	operated       []*job // those that operators run, change and stop
 	cuts           cuts
 	device         *device
+	access         *clusterAccess
 	journal        *journal
 	faults         atomic.Int32 // that last
 	operations     atomic.Int32
@@ -74,7 +75,7 @@ func runWorld(args []string) int {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(w.minutes*float64(time.Minute)))
 	defer cancel()
 	var parts sync.WaitGroup
-	for _, part := range []func(context.Context){w.disturb, w.watch} {
+	for _, part := range []func(context.Context){w.disturb, w.watch, w.knock} {
 		parts.Go(func() { part(ctx) })
 	}
 	for number := range operators {
@@ -137,7 +138,7 @@ func (w *world) prepare() error {
 	if err := w.prepareBackEnd(w.volumes()); err != nil {
 		return err
 	}
-	if err := w.prepareDevice(); err != nil {
+	if err := errors.Join(w.prepareDevice(), w.prepareAccess()); err != nil {
 		return err
 	}
 	for i := range 3 {
@@ -151,7 +152,7 @@ func (w *world) prepare() error {
 		w.drawClocks()
 	}
 	for _, m := range w.all {
-		if err := m.prepare(); err != nil {
+		if err := errors.Join(m.certify(), m.prepare()); err != nil {
 			return err
 		}
 	}
@@ -162,12 +163,13 @@ func (w *world) newMember(name string, number int, server bool) *member {
 	m := &member{
 		w:      w,
 		name:   name,
+		number: number,
 		server: server,
 		addr:   fmt.Sprint("10.77.0.", number),
 		dir:    filepath.Join(w.dir, name),
 		busy:   make(chan struct{}, 1),
 	}
-	m.client = api.NewClient(api.ClientConfig{Address: "http://" + m.addr + ":4746"})
+	m.client = m.connectWith(w.access.operator, w.access.secret)
 	return m
 }
 
@@ -223,13 +225,14 @@ func serverConfig(m *member) string {
 consul {
   address = ""
 }
-tls {
-  mode = "off"
-}
-autopilot {
+%sautopilot {
   server_stabilization_time = "1s"
 }
 server {%s
+  encrypt = %q
+  keyring {
+    file = %q
+  }
   retry_interval          = "1s"
   raft_snapshot_threshold = 300
   raft_trailing_logs      = 200
@@ -241,7 +244,7 @@ server {%s
     timeout = "10s"
   }
 }
-`, m.w.heartbeats, m.w.device.agent)
+`, m.accessConfig(), m.w.heartbeats, m.w.access.gossip, m.etc("keyring"), m.w.device.agent)
 }
 
 func nodeConfig(m *member) string {
@@ -249,25 +252,22 @@ func nodeConfig(m *member) string {
 consul {
   address = ""
 }
-tls {
-  mode = "off"
-}
-client {
+%sclient {
   gc_max_allocs = 10
   host_volume "backend" {
-    path = %q
+    path = %[2]q
   }
   drivers {
     raw_exec {
       enabled       = true
-      cgroup_parent = %[2]q
+      cgroup_parent = %[3]q
     }
     exec {
-      cgroup_parent = %[2]q
+      cgroup_parent = %[3]q
     }
   }
 }
-`, filepath.Join(m.w.dir, "backend"), m.cgroup())
+`, m.accessConfig(), filepath.Join(m.w.dir, "backend"), m.cgroup())
 }
 
 // draws returns the choices of one part of a run: each has its own, so that they do not depend on the others.

@@ -32,6 +32,7 @@ const (
 	NothingLeft  Property = "nothing-left"
 	EqualServers Property = "equal-servers"
 	NoCrash      Property = "no-crash"
+	Access       Property = "access"
 )
 
 // allFaults says that a property holds under each fault of the simulation.
@@ -77,4 +78,6 @@ var All = []struct {
 	{NothingLeft, "No process, mount or cgroup stays when all jobs have stopped, or after a loss of power.", chaosFaults},
 	{EqualServers, "The lists of all servers are equal.", "the faults of the chaos run have ended"},
 	{NoCrash, "No agent ends by itself.", "all faults of the chaos run, but not damaged files of a server"},
+	{Access, "No agent answers a caller without a certificate and a token that give the right, and none denies a " +
+		"request that has them.", chaosFaults},
 }
