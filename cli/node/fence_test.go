@@ -303,3 +303,24 @@ c3c3c3c3    default    batch  app         stop     running
 		t.Errorf("exit code %d, want\n%s in\n%s%s", code, want, out, errs)
 	}
 }
+
+// The machine of a second agent is another one than that of the volumes.
+func TestConfirmLost_NamesTheMachineThatMustBeOff(t *testing.T) {
+	w := clitest.NewCluster(t.TempDir())
+	apitest.Answer(w.Caller, nodeloss.NodeFenceStatus, clitest.Lost())
+	apitest.Answer(w.Caller, nodeloss.NodeConfirmLost, structs.Empty{})
+	apitest.Answer(w.Caller, structs.NodeGet, structs.NodeGetResponse{Node: &structs.NodeDetail{
+		Node:        structs.Node{ID: clitest.Node1, Name: "one", HTTPAddr: "10.0.0.1:4646", BootID: "b1"},
+		SecondAgent: &structs.SecondAgent{HTTPAddr: "10.0.0.2:4646", BootID: "b2"},
+	}})
+	addr := clitest.Serve(t, w.Caller, w.Agent)
+	code, out, errs := runLine(t, "node confirm-lost -yes -reason burnt -address "+addr+" one")
+	for _, want := range []string{
+		"It ran on 10.0.0.1:4646, in boot b1: that machine must be off.",
+		"A second agent on 10.0.0.2:4646, in boot b2, waits for its volumes. It says nothing about the first.",
+	} {
+		if code != 0 || !strings.Contains(out, want) {
+			t.Errorf("exit code %d, want %q in\n%s%s", code, want, out, errs)
+		}
+	}
+}
