@@ -98,10 +98,14 @@ func copyFiles(from, to string) error {
 		case !d.Type().IsRegular():
 			return nil
 		}
+		info, infoErr := d.Info()
 		content, err := os.ReadFile(path)
-		if errors.Is(err, fs.ErrNotExist) {
+		switch err = errors.Join(infoErr, err); {
+		case errors.Is(err, fs.ErrNotExist):
 			return nil
+		case err != nil:
+			return err
 		}
-		return errors.Join(err, os.WriteFile(target, content, 0o600))
+		return os.WriteFile(target, content, info.Mode().Perm()) // of a program, too
 	})
 }
