@@ -15,11 +15,12 @@ const (
 
 // testedPages have tables that end with a column of tests, with the fewest rows of such tables.
 var testedPages = map[string]int{
-	threatsPage:                     89,
-	advisoriesPage:                  40,
-	"docs/operations/fencing.md":    15,
-	"docs/operations/acl.md":        20,
-	"docs/operations/lost-nodes.md": 30,
+	threatsPage:                       89,
+	advisoriesPage:                    40,
+	"docs/operations/fencing.md":      15,
+	"docs/operations/acl.md":          20,
+	"docs/operations/lost-nodes.md":   30,
+	"docs/operations/troubleshoot.md": 20,
 }
 
 var (

@@ -428,12 +428,12 @@ func TestManager_DefaultsAreTheDocumentedOnes(t *testing.T) {
 	c := Config{}.withDefaults()
 	got := []time.Duration{
 		c.FingerprintInterval, c.RefreshMin, c.ProbeTimeout, c.CallTimeout,
-		c.ClientWait, c.RetryMin, c.RetryMax,
+		c.ClientWait, c.RetryMin, c.RetryMax, c.LateWait, c.StopWait,
 	}
 	want := []time.Duration{
 		30 * time.Second, 5 * time.Second, 10 * time.Second,
 		2 * time.Minute, 30 * time.Second, 250 * time.Millisecond,
-		30 * time.Second,
+		30 * time.Second, 4 * time.Minute, 5 * time.Second,
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
