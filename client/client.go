@@ -98,6 +98,7 @@ type Client struct {
 	closers    []func()
 	servers    *servers.List
 	// Its order is that of preference, and a server that does not answer goes to the end.
+	memory *servers.Memory // of the servers that the node has learned
 
 	node  atomic.Pointer[structs.Node] // of the last or the coming registration
 	lease atomic.Pointer[lease.Lease]  // that the servers granted last
@@ -219,7 +220,8 @@ func (c *Client) open(deps Deps) (err error) {
 	}
 
 	// The subsystems get the list of servers, and with it the pool, before the pool can have their endpoints.
-	c.servers = servers.New(lazyPool{c}, cfg.Servers)
+	c.memory = servers.Remember(c.db, c.origin, c.logger)
+	c.servers = servers.New(lazyPool{c}, c.firstServers())
 	c.makeHolds()
 	starting := cmp.Or(deps.Starting, context.Background())
 	build := deps.Build
@@ -318,6 +320,7 @@ func (c *Client) Run(ctx context.Context) {
 	exchange.Go(func() { c.runClaims(ctx) })
 	exchange.Go(func() { runReturn(ctx, c) })
 	exchange.Go(func() { c.proof.Run(ctx) })
+	exchange.Go(func() { c.memory.Run(ctx) })
 	exchange.Wait()
 	// The lease goes on until here: the unmounts may take long, and nobody else may get the volumes
 	// meanwhile.

@@ -18,11 +18,9 @@ import (
 )
 
 const (
-	callTimeout = 30 * time.Second // bounds a call that does not wait for a change
-	// A list from a misconfigured discovery could have any number.
-	maxServers = 64
-	defaultTTL = 10 * time.Second       // of a lease without a length in the server's answer
-	minBeatGap = 250 * time.Millisecond // between two heartbeats, in any case
+	callTimeout = 30 * time.Second       // bounds a call that does not wait for a change
+	defaultTTL  = 10 * time.Second       // of a lease without a length in the server's answer
+	minBeatGap  = 250 * time.Millisecond // between two heartbeats, in any case
 
 	minBeatTimeout = time.Second // of one heartbeat, however short the lease is
 )
@@ -225,34 +223,6 @@ func nextBeat(ttl, passed time.Duration) time.Duration {
 	return max(ttl/2-passed, minBeatGap)
 }
 
-// findServers adds servers that are not known yet to the list. The next registration replaces the list by
-// the servers' own one.
-func (c *Client) findServers(ctx context.Context) {
-	if c.find == nil {
-		return
-	}
-
-	found, err := c.find(ctx)
-	if err != nil {
-		c.logger.Warn("failed to look for servers", "error", err)
-		return
-	}
-
-	all := c.servers.All()
-	known := len(all)
-	for _, addr := range found {
-		// The known ones stay in front, since one of them may be the leader.
-		if len(all) < maxServers && !slices.Contains(all, addr) {
-			all = append(all, addr)
-		}
-	}
-
-	if len(all) > known {
-		c.logger.Info("found servers", "servers", all)
-		c.servers.Set(all)
-	}
-}
-
 // beatTimeout returns the time that the servers have to renew a lease of length ttl. The node begins to ask
 // them when half of the lease has passed.
 func beatTimeout(ttl time.Duration) time.Duration {
@@ -325,6 +295,7 @@ func (c *Client) register(ctx context.Context) (renewal, error) {
 	inventory := c.readInventory()
 	allocs := c.allocs.countLive()
 	unsure := c.inDoubt
+	asked := c.config()
 	node := c.buildNode()
 	c.node.Store(node)
 	r, others, err := c.askBeside(ctx, func(ctx context.Context, server rpc.Caller) (granted, error) {
@@ -345,7 +316,7 @@ func (c *Client) register(ctx context.Context) (renewal, error) {
 		if err != nil {
 			return granted{}, err
 		}
-		note := func(ctx context.Context) error { return c.noteRegistration(ctx, resp, instances) }
+		note := func(ctx context.Context) error { return c.noteRegistration(ctx, asked, resp, instances) }
 		return granted{grantOf(resp.LeaseGrant), note}, nil
 	})
 	// This report may be applied after the next one, which is therefore written in any case.
@@ -357,9 +328,10 @@ func (c *Client) register(ctx context.Context) (renewal, error) {
 	return c.renewedBy(ctx, r)
 }
 
-// noteRegistration acts on the answer to a registration.
+// noteRegistration acts on the answer to a registration, which was sent with the configuration asked.
 func (c *Client) noteRegistration(
-	ctx context.Context, resp *structs.NodeRegisterResponse, instances []*structs.CSIPluginInstance,
+	ctx context.Context, asked *Config, resp *structs.NodeRegisterResponse,
+	instances []*structs.CSIPluginInstance,
 ) error {
 	err := cluster.Write(c.config().StateDir(), resp.ClusterID)
 	if err != nil { // a full disk does not keep a node from its work
@@ -368,7 +340,7 @@ func (c *Client) noteRegistration(
 
 	c.ackedInstances = instancesByKey(instances)
 	notify(c.claimCheckDue) // the servers may have deleted the node meanwhile, and released its claims
-	c.servers.Set(resp.Servers)
+	c.learnServers(asked, resp.Servers)
 	// Only the first registration of an agent asks this: an agent that was cut off has not left.
 	if resp.Left && !isClosed(c.registered) {
 		err := c.departure.Return(ctx)
@@ -404,6 +376,7 @@ func noteRegistered(c *Client, instances, drivers int) {
 // heartbeat renews the lease and binds its connection to the node.
 func (c *Client) heartbeat(ctx context.Context) (renewal, error) {
 	inventory := c.reportInventory(ctx)
+	asked := c.config()
 	r, _, err := c.askBeside(ctx, func(ctx context.Context, server rpc.Caller) (granted, error) {
 		req := &structs.NodeHeartbeatRequest{
 			NodeID:    c.id.NodeID,
@@ -423,7 +396,7 @@ func (c *Client) heartbeat(ctx context.Context) (renewal, error) {
 		}
 
 		note := func(context.Context) error {
-			c.servers.Set(resp.Servers)
+			c.learnServers(asked, resp.Servers)
 			c.noteUnaccounted(resp.Unaccounted)
 			return nil
 		}
