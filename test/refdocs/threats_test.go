@@ -17,6 +17,7 @@ const (
 var testedPages = map[string]int{
 	threatsPage:                       89,
 	advisoriesPage:                    40,
+	"docs/reliability.md":             15,
 	"docs/operations/fencing.md":      15,
 	"docs/operations/acl.md":          20,
 	"docs/operations/lost-nodes.md":   30,

@@ -123,16 +123,8 @@ func (x *exploration) depthOf(moves []move) int {
 
 // show performs one sequence and prints the log of its cluster.
 func (x *exploration) show(names string) {
-	var moves []move
-	for name := range strings.SplitSeq(names, ", ") {
-		i := slices.IndexFunc(allMoves, func(m move) bool { return m.String() == name })
-		if i < 0 {
-			x.t.Fatalf("there is no event %q; they are %v", name, allMoves)
-		}
-		moves = append(moves, allMoves[i])
-	}
 	x.log = os.Stdout
-	s := x.run(moves)
+	s := x.run(movesOf(x.t, names))
 	if s.w.violations > 0 || s.idle {
 		x.t.Errorf("without effect: %v; %s", s.idle, strings.Join(s.w.texts, "\n"))
 	}
