@@ -156,6 +156,10 @@ func TestAgent_ServerKeepsItsStateOverARestart(t *testing.T) {
 	if code := stop(); code != 0 {
 		t.Fatalf("got exit code %d, want 0", code)
 	}
+	info, err := os.Stat(filepath.Join(dir, "server"))
+	if err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("other users may read the state: %v, %v", info.Mode(), err)
+	}
 	addr, _, _ = startServer(t, "-data-dir", dir)
 	job := getJSON[*structs.Job](t, addr+"/v1/job/web")
 	if job.ID != "web" {

@@ -110,3 +110,13 @@ func TestOpen_GivesANewFileItsLevel(t *testing.T) {
 	t.Parallel()
 	wantLevel(t, open(t, t.TempDir()), level.Now)
 }
+
+func TestOpen_MakesADirectoryForItsUserAlone(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "client")
+	open(t, dir)
+	info, err := os.Stat(dir)
+	if err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("other users may read the records: %v, %v", info.Mode(), err)
+	}
+}
