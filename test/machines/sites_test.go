@@ -10,6 +10,9 @@ import (
 // documented is the address of s1 in README.
 const documented = "10.0.0.1"
 
+// redirecting is the address of the proxy that redirects.
+const redirecting = "127.0.0.1:8080"
+
 // site is a place with machines: their network, and what else differs from machines of ours.
 type site struct {
 	network string   // the first part of the addresses
@@ -19,6 +22,7 @@ type site struct {
 	links     *links // nil: a switch connects the machines
 	host      string // the host name of all machines; "": each has its own
 	container bool   // each machine is in a user namespace, as a container without privileges
+	redirects bool   // the commands call a proxy, which redirects to the HTTP API
 	log       string // what follows the command of an agent: where its log goes
 
 	fault *fault             // in place of a cluster; nil: the cluster is complete
@@ -73,6 +77,13 @@ var sites = map[string]site{
 			"the agent is in a user namespace",
 			"run it on the machine itself, or in a container with privileges",
 		}, nil}},
+	"proxy that redirects": {network: "10.0.0.", bits: "/24", more: byDefaultRoute, redirects: true,
+		fault: &fault{"s1# berth server join-token create", []string{
+			"http://" + redirecting + " redirects to https://127.0.0.1:4746",
+			"a write is never redirected: nothing was changed",
+			"if the agent is there, name that address with -address or BERTH_ADDR",
+		}, callDirectly}},
+	"address that changes at a restart": {network: "10.0.0.", bits: "/24", more: byDefaultRoute, then: renumber},
 
 	"slow network that loses": {network: "10.0.0.", bits: "/24", more: byDefaultRoute, links: &links{
 		delay: 50 * time.Millisecond, loss: 0.01, rate: 1 << 20,
@@ -92,6 +103,59 @@ func (s site) address(name string) string { return s.network + numbers[name] }
 // nameMachine gives an agent a name of its own.
 func nameMachine(command string) string {
 	return strings.Replace(command, " -join", " -name MACHINE -join", 1)
+}
+
+// callDirectly gives a command the address of the agent behind the proxy. The agent asks for a certificate,
+// which root of a server makes.
+func callDirectly(command string) string {
+	const dir, ann = "/run/ann", "/run/ann/global-operator-ann"
+	return "{ test -e " + ann + "-ca.pem || " +
+		"{ mkdir -p " + dir + " && env -u BERTH_ADDR berth tls cert request -id ann -dir " + dir + "; }; } " +
+		">/dev/null 2>&1; " +
+		"export BERTH_ADDR=https://127.0.0.1:4746 BERTH_CACERT=" + ann + "-ca.pem " +
+		"BERTH_CLIENT_CERT=" + ann + ".pem BERTH_CLIENT_KEY=" + ann + "-key.pem; " + command
+}
+
+// renumber gives machines other addresses while their agents do not run: a server, the server that all others
+// have joined, and the node with the job. The agent of the node starts last. Its configuration has only the
+// former address of the server that it has joined.
+func renumber(w *world) error {
+	err := w.move("s2")
+	if err == nil {
+		err = w.kill("n1")
+	}
+	if err == nil {
+		err = w.move("s1")
+	}
+	if err == nil {
+		err = w.awaitWords("s3", "berth operator raft list-peers", []string{"10.0.0.21:4747", "10.0.0.22:4747"})
+	}
+	if err == nil {
+		err = w.move("n1")
+	}
+	if err == nil {
+		err = w.awaitWords("s3", "berth node status -verbose", []string{"10.0.0.211"})
+	}
+	if err != nil {
+		return err
+	}
+	return w.check()
+}
+
+// move kills the agent of a machine, if it runs, and starts it at another address.
+func (w *world) move(machine string) error {
+	err := w.kill(machine)
+	if err != nil {
+		return err
+	}
+	_, err = w.onMachine(machine, fmt.Sprintf("ip addr del %s%s dev eth0 && ip addr add %s2%s%s dev eth0 && "+
+		"ip route replace default dev eth0", w.site.address(machine), w.site.bits,
+		w.site.network, numbers[machine], w.site.bits))
+	if err != nil {
+		return err
+	}
+	_, err = w.onMachine(machine, "berth agent -config /etc/berth &")
+	return err
 }
 
 // forgetFlows drops all connections in silence. The cluster notices and goes on.

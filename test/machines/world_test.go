@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -234,6 +235,15 @@ func runMachine(args []string) error {
 	if err != nil {
 		return err
 	}
+	if s.redirects {
+		listener, err := net.Listen("tcp", redirecting)
+		if err != nil {
+			return err
+		}
+		go func() {
+			_ = http.Serve(listener, http.HandlerFunc(redirect)) // it ends with the machine
+		}()
+	}
 	_, err = os.Stdout.WriteString("ready\n")
 	if err != nil {
 		return err
@@ -244,6 +254,11 @@ func runMachine(args []string) error {
 			time.Sleep(100 * time.Millisecond)
 		}
 	}
+}
+
+// redirect answers as a proxy that leads from http to the HTTP API of the agent of its machine.
+func redirect(w http.ResponseWriter, req *http.Request) {
+	http.Redirect(w, req, "https://127.0.0.1:4746"+req.URL.RequestURI(), http.StatusMovedPermanently)
 }
 
 // runAll runs the commands in their order.
@@ -303,6 +318,9 @@ func (w *world) onMachine(machine, command string) (out string, err error) {
 	}
 	cmd := exec.Command("nsenter", append(spaces, "sh", "-c", "cd "+w.source()+" && "+command)...)
 	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(w.program)+":"+os.Getenv("PATH"))
+	if w.site.redirects {
+		cmd.Env = append(cmd.Env, "BERTH_ADDR=http://"+redirecting)
+	}
 	if !strings.HasSuffix(command, "&") {
 		text, err := cmd.CombinedOutput()
 		if err != nil {
@@ -332,7 +350,7 @@ func (w *world) check() error {
 	for _, c := range []struct{ machine, command string }{
 		{"s1", `test "$(berth operator raft list-peers -json | grep -c '"Voter": true')" = 3`},
 		{"s2", `test "$(berth node status | grep -c ready)" = 2`},
-		{"s3", `berth operator gossip keyring list | grep -q '3 of 3'`},
+		{"s3", `env -u BERTH_ADDR berth operator gossip keyring list | grep -q '3 of 3'`},
 		{"s1", `berth volume claim list -volume counter | grep -q counter`},
 		{"n1", "! berth node status -address http://" + net.JoinHostPort(w.site.address("s1"), "4746")},
 	} {
