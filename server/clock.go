@@ -40,9 +40,12 @@ type Keeper struct {
 // Run advances the time until ctx ends. Begin comes before.
 func (k Keeper) Run(ctx context.Context) {
 	for backoff.Sleep(ctx, clockInterval) {
-		k.advance(ctx, false)
+		k.Step(ctx)
 	}
 }
+
+// Step advances the time by what has passed. It is due each clockInterval.
+func (k Keeper) Step(ctx context.Context) { k.advance(ctx, false) }
 
 // Begin takes over the time from the former leader, before anything acts by it.
 func (k Keeper) Begin(ctx context.Context) { k.advance(ctx, true) }

@@ -62,6 +62,7 @@ var wallClocks = map[string]clockFile{
 	"server/consulacl/pace.go":                    {1, []string{byMonotonic}},
 	"server/control/authoritykey/authoritykey.go": {1, []string{byKeys}},
 	"server/control/capacity/capacity.go":         {2, []string{byReport}},
+	"server/control/control.go":                   {2, []string{byFence}},
 	"server/control/controllers.go":               {1, []string{byMonotonic}},
 	"server/control/drain.go":                     {1, []string{byLog}},
 	"server/control/drift/loop.go":                {2, []string{byReport}},

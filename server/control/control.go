@@ -160,6 +160,7 @@ func (d Deps) runFence(ctx context.Context) {
 		Store:       d.Store,
 		Proposer:    d.Proposer,
 		Logger:      d.Logger,
+		Now:         time.Now,
 		Devices:     d.Fencers,
 		MaxParallel: d.Config.FenceParallel,
 	}
@@ -172,6 +173,7 @@ func (d Deps) runLeaseProofs(ctx context.Context) {
 		Store:    d.Store,
 		Proposer: d.Proposer,
 		Logger:   d.Logger,
+		Now:      time.Now,
 	}
 	loop.Run(ctx)
 }

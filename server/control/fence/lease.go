@@ -22,6 +22,7 @@ type LeaseLoop struct {
 	Store    *state.Store
 	Proposer fsm.Proposer
 	Logger   hclog.Logger
+	Now      func() time.Time // the wall clock: of the entries
 
 	losses map[string]loss // by node
 }
@@ -90,7 +91,7 @@ func (l *LeaseLoop) release(ctx context.Context, tx *state.ReadTx, n *structs.No
 	_, err := fsm.Propose(ctx, l.Proposer, fsm.LeaseProof, &nodeloss.LeaseProofRequest{
 		NodeID: n.ID,
 		Epoch:  n.Epoch,
-		Now:    time.Now().UnixNano(),
+		Now:    l.Now().UnixNano(),
 	})
 	switch {
 	case err == nil:

@@ -55,6 +55,7 @@ func (c *cluster) leadLeases() (stop func()) {
 		Store:    c.store,
 		Proposer: c,
 		Logger:   hclog.NewNullLogger(),
+		Now:      time.Now,
 	}
 	return run(loop.Run)
 }

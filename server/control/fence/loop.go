@@ -23,6 +23,7 @@ type Loop struct {
 	Store    *state.Store
 	Proposer fsm.Proposer
 	Logger   hclog.Logger
+	Now      func() time.Time // the wall clock
 	Devices  Devices
 	// MaxParallel is the most nodes that are fenced at once. 0: one.
 	MaxParallel int
@@ -187,7 +188,7 @@ func (l *Loop) act(ctx context.Context, nodeID string, braked bool) (acted bool,
 	}
 
 	at := l.look(tx, n, braked)
-	s := next(at.situation, time.Now().UnixNano())
+	s := next(at.situation, l.Now().UnixNano())
 	switch s.kind {
 	case noteNoDevice:
 		return true, l.noteNoDevice(ctx, at, s)
@@ -210,7 +211,7 @@ func (l *Loop) noteNoDevice(ctx context.Context, at lost, s step) error {
 		Reason: structs.Cut("no fence device of the servers matches the node and covers its volumes"+
 			nodeloss.MismatchText(at.others), structs.MaxText),
 		ExitCode: -1,
-		NextTry:  nextTry(s.attempt),
+		NextTry:  l.nextTry(s.attempt),
 	})
 }
 
@@ -253,15 +254,15 @@ func (l *Loop) run(ctx context.Context, at lost, s step) error {
 	// other devices are of no more use.
 	off := result.Proved && d.Scope == fencing.ScopePower
 	if off || len(at.untried(s.attempt)) == 1 {
-		p.NextTry = nextTry(s.attempt)
+		p.NextTry = l.nextTry(s.attempt)
 	}
 
 	return l.end(ctx, run, p)
 }
 
 // nextTry returns the time of the attempt after one that ends now.
-func nextTry(attempt int) int64 {
-	return time.Now().Add(retry.Delay(attempt)).UnixNano()
+func (l *Loop) nextTry(attempt int) int64 {
+	return l.Now().Add(retry.Delay(attempt)).UnixNano()
 }
 
 // begin records that a run begins.
@@ -278,7 +279,7 @@ func (l *Loop) begin(ctx context.Context, at lost, s step, d *Device) (*nodeloss
 		Attempt: s.attempt,
 		Device:  d.Name,
 		Scope:   d.Scope,
-		Now:     time.Now().UnixNano(),
+		Now:     l.Now().UnixNano(),
 	})
 	return run, err
 }
@@ -288,7 +289,7 @@ func (l *Loop) begin(ctx context.Context, at lost, s step, d *Device) (*nodeloss
 func (l *Loop) end(ctx context.Context, run *nodeloss.FenceRun, p nodeloss.FenceEndRequest) error {
 	p.NodeID = run.NodeID
 	p.Number = run.Number
-	p.Now = time.Now().UnixNano()
+	p.Now = l.Now().UnixNano()
 	record.Retry(ctx, l.Logger, "failed to record the end of a run of a fence agent, retrying",
 		func(ctx context.Context) error {
 			_, err := fsm.Propose(ctx, l.Proposer, fsm.FenceEnd, &p)

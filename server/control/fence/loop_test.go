@@ -176,6 +176,7 @@ func (c *cluster) leadParallel(most int, devices ...*Device) (stop func()) {
 		Store:       c.store,
 		Proposer:    c,
 		Logger:      hclog.NewNullLogger(),
+		Now:         time.Now,
 		Devices:     devices,
 		MaxParallel: most,
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -48,6 +49,7 @@ func (c *cluster) step(device *fencing.Device) {
 		Store:    c.store,
 		Proposer: c,
 		Logger:   hclog.NewNullLogger(),
+		Now:      time.Now,
 		Devices:  NewDevices([]*fencing.Device{device}),
 	}
 	if _, err := l.Step(c.t.Context()); err != nil {
