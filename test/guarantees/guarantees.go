@@ -19,6 +19,7 @@ const (
 	ConsistentState   Property = "consistent-state"
 	EqualReplay       Property = "equal-replay"
 	NothingStuck      Property = "nothing-stuck"
+	PacedReplacement  Property = "paced-replacement"
 	NeedlessEnd       Property = "needless-end"
 )
 
@@ -56,7 +57,8 @@ var All = []struct {
 }{
 	{ExclusiveWriter, "An exclusive volume has at most one task that runs and has it mounted.", exceptCopy},
 	{ClaimedWriter, "A task has a volume mounted only while its claim is granted.", exceptSleep},
-	{LeaseBeforeLoss, "No node is marked down while it counts its lease, and none that is down gets one.", allFaults},
+	{LeaseBeforeLoss, "No node is marked down while it counts its lease, nor before the lease and its grace have " +
+		"passed since the servers granted it, and none that is down gets one.", allFaults},
 	{ProvedRelease, "A claim of a lost node is released by the node itself, by a fence proof, by the end of its " +
 		"lease if the policy is `lease` and the claim is guarded, or by the word of an operator, and by nothing " +
 		"else.", allFaults},
@@ -72,6 +74,9 @@ var All = []struct {
 	{EqualReplay, "A second server that applies the same log has the same state, byte for byte.", allFaults},
 	{NothingStuck, "An hour after the last fault, at the latest, each job runs, nothing waits, and no machine " +
 		"that is gone has a claim.", "the faults have ended, and an operator has confirmed each machine that is gone"},
+	{PacedReplacement, "A failed task is replaced at most two minutes and a tenth of its delay before the end of the " +
+		"delay, and no evaluation waits for longer than a delay and two minutes.",
+		"all faults, but for what has failed before the cluster time followed clocks in one step"},
 	{NeedlessEnd, "No task is ended by the end of a lease while its node reached a majority of the servers with a " +
 		"leader for half of the lease before.", allFaults},
 	{LostRecord, "A record whose write was acknowledged is on the volume.", chaosFaults},

@@ -16,6 +16,7 @@ type seen struct {
 	nodes   map[string]*structs.Node
 	granted map[string]*structs.CSIClaim // by volume
 	runs    map[fenceKey]*fenceSeen
+	pace    pace
 }
 
 type fenceKey struct {
@@ -34,6 +35,7 @@ func newSeen() seen {
 		nodes:   map[string]*structs.Node{},
 		granted: map[string]*structs.CSIClaim{},
 		runs:    map[fenceKey]*fenceSeen{},
+		pace:    pace{replaced: map[string]bool{}},
 	}
 }
 
@@ -43,6 +45,7 @@ func (w *world) checkEntry(command string) {
 	for _, n := range w.nodes {
 		w.checkNode(tx, n)
 	}
+	w.checkPace(tx)
 	proved := w.checkFences(tx)
 	for _, v := range w.volumes {
 		w.checkClaims(tx, v, command, proved)
@@ -66,6 +69,9 @@ func (w *world) checkNode(tx *state.ReadTx, n *node) {
 		if n.on && n.lease.TTL > 0 && !n.lease.Ended(n.clock()) {
 			w.violate(leaseBeforeLoss, "%s is down, and counts its lease for %s",
 				n.id, n.lease.Until().Sub(n.clock()))
+		}
+		if w.now < n.kept {
+			w.violate(leaseBeforeLoss, "%s is down, %s before its lease and the grace have passed", n.id, n.kept-w.now)
 		}
 	case old.Status == structs.NodeDown:
 		n.returns++

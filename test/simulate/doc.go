@@ -5,6 +5,10 @@
 // heap of events drives all of them: no goroutine, timer or socket decides the order. So two runs of one seed
 // write equal logs, byte for byte.
 //
+// Each machine has clocks of its own: wall clocks are wrong, drift and are set, and boot clocks differ a
+// little.
+// The time of the events is the one that really passes.
+//
 // TestSimulate draws faults. TestInterleavings performs all sequences of a few events instead.
 //
 // The guarantees are the list properties, with the faults under which each one holds. docs/reliability.md

@@ -31,6 +31,8 @@ var faults = []struct {
 	{"confirm", (*world).confirmLost}, {"confirm", (*world).confirmLost},
 	{"longer lease", (*world).orderLease},
 	{"copy", (*world).startCopy},
+	{"clock", (*world).stepClock},
+	{"clocks of all servers", (*world).stepServers},
 }
 
 // disturb lets faults happen until the quiet.
@@ -129,7 +131,7 @@ func (w *world) changeJob(*node) {
 
 func (w *world) register(id string) {
 	j := w.job(id)
-	e := structs.NewEval(j, structs.TriggerJobRegister, time.Now().UnixNano())
+	e := structs.NewEval(j, structs.TriggerJobRegister, w.stamp().Now)
 	e.ID = structs.NewID()
 	j.SubmitTime = e.CreateTime
 	_ = propose(w, fsm.JobRegister, &structs.JobRegisterRequest{Job: j, Eval: e, WriteOptions: w.stamp()})
@@ -140,7 +142,7 @@ func (w *world) stopJob(id string) {
 	if row == nil {
 		return
 	}
-	e := structs.NewEval(row, structs.TriggerJobDeregister, time.Now().UnixNano())
+	e := structs.NewEval(row, structs.TriggerJobDeregister, w.stamp().Now)
 	e.ID = structs.NewID()
 	_ = propose(w, fsm.JobDeregister, &structs.JobDeregisterRequest{
 		JobID:        id,
@@ -165,7 +167,7 @@ func (w *world) job(id string) *structs.Job {
 			Resources: &structs.Resources{CPU: 100, MemoryMB: 100},
 		}},
 		ReschedulePolicy: &structs.ReschedulePolicy{
-			Delay:         5 * time.Second,
+			Delay:         w.delay(),
 			DelayFunction: structs.RescheduleConstant,
 			Unlimited:     true,
 		},

@@ -144,6 +144,9 @@ func (x *exploration) run(moves []move) (s *script) {
 	return s
 }
 
+// plotClocks are by how much the wall clocks of the servers and of the nodes are ahead in each plot.
+var plotClocks = [3]time.Duration{0, 30 * time.Hour, -21 * 24 * time.Hour}
+
 // newPlot makes the cluster of a plot. The seed decides how long all takes that is not a moment.
 func newPlot(plot int, seed uint64, log io.Writer) *world {
 	w := &world{
@@ -155,14 +158,19 @@ func newPlot(plot int, seed uint64, log io.Writer) *world {
 		quiet: true,
 		rule:  plots[plot].rule,
 	}
+	w.quarantine = time.Hour
 	w.fsm = fsm.New(w.store)
+	for i, name := range serverNames {
+		w.addServer(name, clocks{w: w, ahead: plotClocks[i]})
+	}
 	w.device = &device{w: w, mode: deviceWorks}
 	for i := range 2 {
 		w.nodes = append(w.nodes, &node{
 			w:      w,
 			id:     fmt.Sprint("n", i),
+			clocks: clocks{w: w, ahead: plotClocks[i]},
 			ledger: map[string][]structs.CSIClaimKey{},
-			ended:  map[string]string{},
+			ended:  map[string]ending{},
 		})
 	}
 	for i, policy := range plots[plot].policies {
@@ -175,6 +183,7 @@ func newPlot(plot int, seed uint64, log io.Writer) *world {
 func (w *world) follow(s *script) {
 	ctx := context.Background()
 	w.script = s
+	w.followClocks()
 	w.elect()
 	for _, n := range w.nodes {
 		n.powerOn()

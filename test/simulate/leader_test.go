@@ -7,7 +7,6 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/fsm"
-	"berth/internal/boottime"
 	"berth/scheduler"
 	"berth/server/control/fence"
 	"berth/server/leases"
@@ -31,6 +30,7 @@ const silentFor = 12 * time.Second
 // leader is a server in one leadership, with its loops.
 type leader struct {
 	w       *world
+	clocks  *serverClocks
 	term    uint64
 	ctx     context.Context // ends with the leadership
 	cancel  context.CancelFunc
@@ -53,13 +53,12 @@ func (w *world) elect() {
 	}
 	l := &leader{
 		w:      w,
+		clocks: w.servers[w.leads],
 		term:   w.term,
 		calls:  map[string]bool{},
 		pauses: map[string]time.Duration{},
 	}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
-	started := w.now - time.Hour - w.upTo(time.Hour)
-	clock := func() boottime.Instant { return boottime.Instant(w.now - started) }
 	config := leases.Config{
 		TTL:     oneOf(w, 8*time.Second, 10*time.Second, 30*time.Second),
 		Grace:   oneOf(w, time.Second, 5*time.Second, 15*time.Second),
@@ -68,26 +67,34 @@ func (w *world) elect() {
 	if w.script != nil {
 		config = w.script.leaseConfig(l.term)
 	}
-	l.leases = leases.New(config, clock)
+	l.leases = leases.New(config, l.clocks.boot)
 	l.lease = l.leases.Lead(leases.Deps{
 		Store:    w.store,
 		Proposer: loops{l},
 		Logger:   hclog.NewNullLogger(),
 		Term:     l.term,
+		Clock:    l.clocks.cluster,
 	})
 	l.fencing = fence.Loop{
 		Store:    w.store,
 		Proposer: loops{l},
 		Logger:   hclog.NewNullLogger(),
+		Now:      l.clocks.wall,
 		Devices:  fence.Devices{w.device.row()},
 	}
 	l.proofs = fence.LeaseLoop{
 		Store:    w.store,
 		Proposer: loops{l},
 		Logger:   hclog.NewNullLogger(),
+		Now:      l.clocks.wall,
 	}
 	w.leader = l
 	w.note("leader of term %d", l.term)
+	l.keeper().Begin(l.ctx)
+	if l.ctx.Err() != nil {
+		return // it was lost at this entry
+	}
+	w.after(20*time.Second, l.keepClock)
 	l.watchLeases()
 	l.watchFences()
 }
@@ -181,7 +188,7 @@ func (l *leader) work() {
 
 func (l *leader) dueEvals() (ids []string) {
 	tx := l.w.store.Read()
-	now := time.Now().UnixNano()
+	now := l.clocks.cluster.Now().UnixNano()
 	for e := range state.LaterEvals(tx) {
 		if e.WaitUntil <= now && l.pauses[e.ID] <= l.w.now {
 			ids = append(ids, e.ID)
@@ -202,7 +209,7 @@ func (l *leader) plan(id string) {
 	if l.ctx.Err() != nil || e == nil || e.Status != structs.EvalPending {
 		return
 	}
-	now := time.Now()
+	now := l.clocks.cluster.Now()
 	plan, err := scheduler.Process(tx, e, now)
 	if err == nil {
 		plan.Now = now.UnixNano()
@@ -290,6 +297,7 @@ func (l *leader) answerGrant(a asker, reply func(any, error)) {
 	if err == nil {
 		grant.Epoch = row.Epoch
 		grant.Returning = row.Returning
+		a.n.keeps(grant.LeaseFor + grant.HeartbeatGrace)
 		a.admitted()
 	}
 	reply(grant, err)

@@ -21,6 +21,8 @@ type node struct {
 	id   string
 	dead bool // it stays off
 
+	clocks clocks
+
 	on        bool
 	suspended bool
 	woken     boottime.Instant // the end of the last suspension in this boot
@@ -33,6 +35,7 @@ type node struct {
 	returns   int           // after a loss
 	first     int           // the server that it asks first
 	unreached time.Duration // when it last could not reach the leader: see reaches
+	kept      time.Duration // the servers keep its lease until then
 
 	agent      int // number of the process; 0: none runs
 	agents     int // that were started
@@ -54,7 +57,7 @@ type node struct {
 	runs   map[string]*run // of this boot, by allocation
 	disk   disk
 	ledger map[string][]structs.CSIClaimKey // on disk: claims that are not released, by allocation
-	ended  map[string]string                // on disk: the last state of the allocations that have ended
+	ended  map[string]ending                // on disk: the allocations that have ended
 }
 
 func (w *world) node(id string) *node {
@@ -68,7 +71,13 @@ func (w *world) node(id string) *node {
 
 // clock is CLOCK_BOOTTIME of the machine. It also counts while the machine is suspended.
 func (n *node) clock() boottime.Instant {
-	return boottime.Instant(n.w.now - n.booted).Add(time.Minute)
+	return boottime.Instant(n.clocks.counted(n.w.now - n.booted)).Add(time.Minute)
+}
+
+// keeps notes that the servers have granted a lease, with its grace.
+func (n *node) keeps(d time.Duration) {
+	slack := d * 2 * mostRate / million // of the boot clocks of two servers
+	n.kept = max(n.kept, n.w.now+d-slack)
 }
 
 // place is where its agent runs.
@@ -153,7 +162,7 @@ func (n *node) inKernel(d time.Duration, do func()) {
 			do()
 		}
 	}
-	n.w.after(d, deliver)
+	n.w.after(n.clocks.until(d), deliver)
 }
 
 // inAgent does something later in this process of the agent.

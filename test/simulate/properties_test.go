@@ -19,4 +19,5 @@ const (
 	consistentState   = guarantees.ConsistentState
 	equalReplay       = guarantees.EqualReplay
 	nothingStuck      = guarantees.NothingStuck
+	pacedReplacement  = guarantees.PacedReplacement
 )

@@ -21,7 +21,7 @@ func (l *leader) reap(tx *state.ReadTx) {
 			continue
 		}
 		for c := range csi.EndedClaimsOfNode(tx, id) {
-			if !time.Now().Before(time.Unix(0, c.EndTime).Add(reapGrace)) {
+			if !l.clocks.cluster.After(c.EndTime, reapGrace).After(time.Now()) {
 				l.release(c)
 			}
 		}

@@ -110,15 +110,15 @@ func (n *node) follow(rows []*structs.Allocation) {
 		case r != nil && r.stage == running && a.ClientStatus == structs.AllocUnknown:
 			n.report(a.ID)
 		case r != nil:
-		case n.ledger[a.ID] != nil && (a.Terminal() || n.ended[a.ID] != ""):
+		case n.ledger[a.ID] != nil && (a.Terminal() || n.ended[a.ID].status != ""):
 			n.finish(a) // the machine was switched off meanwhile
-		case n.ended[a.ID] != "":
+		case n.ended[a.ID].status != "":
 			if !a.ClientTerminal() {
 				n.report(a.ID)
 			}
 		case a.ClientTerminal():
 		case a.ServerTerminal():
-			n.ended[a.ID] = structs.AllocComplete
+			n.end(a.ID, structs.AllocComplete)
 			n.report(a.ID)
 		default:
 			n.start(a, claiming)
@@ -158,8 +158,8 @@ func (n *node) canGuard(id string) bool { return id[0] > '1' || n.w.script != ni
 
 // finish releases the claims of an allocation that ended with the power.
 func (n *node) finish(a *structs.Allocation) {
-	if n.ended[a.ID] == "" {
-		n.ended[a.ID] = structs.AllocComplete
+	if n.ended[a.ID].status == "" {
+		n.end(a.ID, structs.AllocComplete)
 	}
 	n.start(a, leaving)
 }
@@ -308,10 +308,11 @@ func (r *run) end() {
 		n.w.volume(c.VolumeID).unmount(func(m mount) bool { return m.node == n && m.alloc == r.id })
 	}
 	n.w.note("%s: allocation %s has ended", n.id, structs.ShortID(r.id))
-	n.ended[r.id] = structs.AllocComplete
+	status := structs.AllocComplete
 	if r.failed {
-		n.ended[r.id] = structs.AllocFailed
+		status = structs.AllocFailed
 	}
+	n.end(r.id, status)
 	r.stage = leaving
 	r.advance()
 }
@@ -348,15 +349,45 @@ func (r *run) release() {
 	})
 }
 
+// ending is the end of an allocation on a machine.
+type ending struct {
+	status string        // "": it has not ended
+	at     time.Time     // by the wall clock of the machine
+	truly  time.Duration // by the time that really passes
+}
+
+func (n *node) end(id, status string) {
+	n.ended[id] = ending{
+		status: status,
+		at:     n.clocks.wall(),
+		truly:  n.w.now,
+	}
+}
+
+// update is a report on an allocation.
+func (n *node) update(id string) *structs.AllocClientUpdate {
+	task := &structs.TaskState{State: structs.TaskRunning}
+	status := structs.AllocRunning
+	if e := n.ended[id]; e.status != "" {
+		status = e.status
+		task.State = structs.TaskDead
+		task.Failed = status == structs.AllocFailed
+		task.FinishedAt = e.at
+	}
+	return &structs.AllocClientUpdate{
+		ID:           id,
+		ClientStatus: status,
+		TaskStates:   map[string]*structs.TaskState{"t": task},
+	}
+}
+
 // report tells the servers the state of an allocation, until they know.
 func (n *node) report(id string) {
 	epoch := n.epoch
 	serve := func(_ *leader, reply func(any, error)) {
 		a := state.Alloc(n.w.store.Read(), id)
-		status := n.ended[id]
-		if status == "" {
-			status = structs.AllocRunning
-		}
+		update := n.update(id)
+		status := update.ClientStatus
 		if a == nil || a.ClientStatus == status || a.ClientStatus == structs.AllocComplete ||
 			a.ClientStatus == structs.AllocFailed {
 			reply(nil, nil)
@@ -366,7 +397,7 @@ func (n *node) report(id string) {
 			NodeID:       n.id,
 			NodeEpoch:    structs.NodeEpoch{Epoch: epoch},
 			SecretID:     "secret of " + n.id,
-			Allocs:       []*structs.AllocClientUpdate{{ID: id, ClientStatus: status}},
+			Allocs:       []*structs.AllocClientUpdate{update},
 			WriteOptions: n.w.stamp(),
 		}))
 	}
@@ -427,7 +458,7 @@ func (n *node) guard() {
 
 // checkNeeded checks that the node could not have had another lease.
 func (n *node) checkNeeded(r *run) {
-	reached := n.w.now - n.unreached
+	reached := n.clocks.counted(n.w.now - n.unreached)
 	if r.stage == running && reached > n.lease.TTL/guarantees.LeaseShare {
 		n.w.violate(guarantees.NeedlessEnd, "the lease of %s ends allocation %s, and the leader was reachable for %s",
 			n.id, structs.ShortID(r.id), reached)

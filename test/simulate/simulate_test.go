@@ -111,13 +111,18 @@ func newWorld(seed, number uint64, log io.Writer) *world {
 	}
 	w.note("cluster %d", number)
 	w.fsm = fsm.New(w.store)
+	w.quarantine = oneOf(w, 5*time.Minute, time.Hour)
+	for _, name := range serverNames {
+		w.addServer(name, w.newClocks())
+	}
 	w.device = &device{w: w, mode: deviceWorks}
 	for i := range 4 + w.IntN(3) {
 		w.nodes = append(w.nodes, &node{
 			w:      w,
 			id:     fmt.Sprint("n", i),
+			clocks: w.newClocks(),
 			ledger: map[string][]structs.CSIClaimKey{},
-			ended:  map[string]string{},
+			ended:  map[string]ending{},
 		})
 	}
 	for i := range 3 + w.IntN(3) {
@@ -132,6 +137,7 @@ func newWorld(seed, number uint64, log io.Writer) *world {
 // live is the life of a cluster.
 func (w *world) live() {
 	ctx := context.Background()
+	w.followClocks()
 	w.elect()
 	for _, n := range w.nodes {
 		n.powerOn()

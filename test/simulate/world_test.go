@@ -31,20 +31,23 @@ type world struct {
 	entries []*raft.Log
 	kicked  bool // the leader is about to look at the newest entries
 
-	term    uint64
-	leader  *leader          // nil: nobody leads
-	leads   int              // the server that leads, or led last
-	silent  [3]time.Duration // until when each server is silent
-	nodes   []*node
-	device  *device
-	volumes []*volume
-	jobs    []string
-	quiet   bool // no fault happens any more
-	copies  int  // that were made of the disks of nodes
-	drawn   int  // nonces
-	seen    seen
-	script  *script                     // nil: faults happen at any time
-	rule    *structs.DisconnectStrategy // of all jobs
+	servers    []*serverClocks
+	quarantine time.Duration // of the clocks
+	stepped    time.Duration // when the cluster time followed the clocks in one step
+	term       uint64
+	leader     *leader          // nil: nobody leads
+	leads      int              // the server that leads, or led last
+	silent     [3]time.Duration // until when each server is silent
+	nodes      []*node
+	device     *device
+	volumes    []*volume
+	jobs       []string
+	quiet      bool // no fault happens any more
+	copies     int  // that were made of the disks of nodes
+	drawn      int  // nonces
+	seen       seen
+	script     *script                     // nil: faults happen at any time
+	rule       *structs.DisconnectStrategy // of all jobs
 
 	violations int
 	texts      []string // the first of them
@@ -159,7 +162,7 @@ func (w *world) stamp() structs.WriteOptions {
 	return structs.WriteOptions{
 		Region:    structs.DefaultRegion,
 		Namespace: structs.DefaultNamespace,
-		Now:       time.Now().UnixNano(),
+		Now:       w.clusterTime().Now().UnixNano(),
 	}
 }
 
