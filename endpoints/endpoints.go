@@ -230,7 +230,12 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		}
 
 		sign = join.Signing{
-			Signer: authority.Signer{Rows: authority.RowsOf(e.Store), Keys: e.Keys, Now: e.Now},
+			Signer: authority.Signer{
+				Rows:   authority.RowsOf(e.Store),
+				Keys:   e.Keys,
+				Now:    e.Now,
+				Agreed: authority.AgreedOf(e.Store, e.Now),
+			},
 			Store:  e.Store,
 			Leader: e.Raft,
 			Region: e.Region,

@@ -98,6 +98,29 @@ func tokenClaims(s *server, token string) (c idtoken.Claims, algorithm string) {
 	return c, parsed.Headers[0].Algorithm
 }
 
+// A token that a leader with a wrong clock has signed is good by the clocks of the others.
+func TestSignIdentities_AreGoodByTheClusterTime(t *testing.T) {
+	for name, c := range map[string]struct{ ahead, begins, ends time.Duration }{
+		"the clock of the leader is ahead":  {30 * time.Hour, -30 * time.Hour, time.Minute},
+		"the clock of the leader is behind": {-2 * time.Hour, 0, 2*time.Hour + time.Minute},
+	} {
+		s := newServer(t)
+		addSigningKeys(s)
+		addWorkload(s)
+		mustPropose(s, fsm.ClusterTimeSet, &admin.ClusterTimeRequest{
+			Clock: admin.ClusterTime{Time: s.Clock.Add(-c.ahead).UnixNano()},
+		})
+		got := must(s, identity.Sign, signRequest(wanted(identity.KindTask, "t", "vault"))).Signed[0]
+		claims, _ := tokenClaims(s, string(got.JWT))
+		begins := claims.NotBefore.Time().Sub(s.Clock)
+		issued := claims.IssuedAt.Time().Sub(s.Clock)
+		ends := claims.Expiry.Time().Sub(s.Clock)
+		if begins != c.begins || issued != c.begins || ends != c.ends {
+			t.Errorf("%s: the token is issued at %s of it, begins at %s and ends at %s", name, issued, begins, ends)
+		}
+	}
+}
+
 func TestSignIdentities_SignsWhatTheJobAsksFor(t *testing.T) {
 	s := newServer(t)
 	addSigningKeys(s)

@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/go-jose/go-jose/v4/jwt"
 
 	"berth/internal/idtoken"
 	"berth/state"
+	"berth/state/clustertime"
 	"berth/structs"
 	"berth/structs/identity"
 	"berth/structs/outside"
@@ -44,7 +46,7 @@ func (p Procedures) order(tx *state.ReadTx, nodeID string, w identity.WantedIden
 			structs.Cut(w.Name, structs.MaxQuoted))
 	}
 
-	now := p.Now()
+	from, until := p.span(tx)
 	ttl := min(cmp.Or(wanted.TTL, structs.DefaultIdentityTTL), identity.MaxTTL)
 	subject := []string{p.Region, a.Namespace, claimedJob(job), a.TaskGroup, w.Workload, w.Name}
 	if w.Kind == identity.KindVolume {
@@ -56,8 +58,8 @@ func (p Procedures) order(tx *state.ReadTx, nodeID string, w identity.WantedIden
 			Issuer:    p.Issuer,
 			Subject:   strings.Join(subject, ":"),
 			Audience:  wanted.Audience,
-			NotBefore: jwt.NewNumericDate(now),
-			IssuedAt:  jwt.NewNumericDate(now),
+			NotBefore: jwt.NewNumericDate(from),
+			IssuedAt:  jwt.NewNumericDate(from),
 			ID:        structs.NewID(),
 		},
 		Namespace: a.Namespace,
@@ -65,7 +67,7 @@ func (p Procedures) order(tx *state.ReadTx, nodeID string, w identity.WantedIden
 		AllocID:   a.ID,
 	}
 	if w.Kind != identity.KindTask || !workload.IsEndless(wanted) {
-		c.Expiry = jwt.NewNumericDate(now.Add(ttl))
+		c.Expiry = jwt.NewNumericDate(until.Add(ttl))
 	}
 	switch w.Kind {
 	case identity.KindTask:
@@ -79,6 +81,13 @@ func (p Procedures) order(tx *state.ReadTx, nodeID string, w identity.WantedIden
 		c.Service = offeredName(a, *service)
 	}
 	return &order{claims: c, algorithm: p.algorithmFor(wanted.Audience)}, nil
+}
+
+// span returns the time from which a token is good, and the one from which its time to live counts. They
+// differ if the clock of this leader is wrong: the token is good once another leads, or the clock is right.
+func (p Procedures) span(tx *state.ReadTx) (from, until time.Time) {
+	wall := p.Now().UnixNano()
+	return time.Unix(0, clustertime.Earlier(tx, wall)), time.Unix(0, clustertime.Later(tx, wall))
 }
 
 // claimedJob is the job that claims and policies name: the parent of a dispatched or periodic job.

@@ -5,6 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
+
+	"berth/fsm"
 	"berth/internal/pki"
 	"berth/server/authority"
 	"berth/state"
@@ -105,6 +108,37 @@ func TestSignOperator_DeniesARevokedName(t *testing.T) {
 			if !structs.IsKind(err, c.want) {
 				t.Errorf("%s is revoked, %s asks: %v; expected %s", name, caller, err, c.want)
 			}
+		}
+	}
+}
+
+// A certificate that a leader signs while its clock is ahead is of use once the clock is right. After a long
+// time off the cluster time is far behind: the certificate counts as one of a day all the same.
+func TestSignOperator_BeginsByTheClusterTime(t *testing.T) {
+	for name, c := range map[string]struct{ ahead, want time.Duration }{
+		"the clock is 30 hours ahead": {30 * time.Hour, 30 * time.Hour},
+		"the clock is behind":         {-2 * time.Hour, 0},
+		"all were off for a year":     {365 * 24 * time.Hour, trust.RenewWithin},
+	} {
+		s := signingAlone(t, hclog.NewNullLogger())
+		now := time.Now()
+		_, err := fsm.Propose(t.Context(), s.Leader, fsm.ClusterTimeSet, &admin.ClusterTimeRequest{
+			Clock: admin.ClusterTime{Time: now.Add(-c.ahead).UnixNano()},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp := &admin.OperatorCertificateResponse{}
+		_, err = s.SignOperator(t.Context(), requestOf(t, admin.OperatorRoot), resp)
+		if err != nil {
+			t.Fatal(err)
+		}
+		certs, err := pki.ParseCertificates([]byte(resp.Certificate))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if late := certs[0].NotBefore.Sub(now.Add(-pki.ClockSkew - c.want)).Abs(); late > time.Minute {
+			t.Errorf("%s: it begins %s before now; expected an hour and %s", name, now.Sub(certs[0].NotBefore), c.want)
 		}
 	}
 }

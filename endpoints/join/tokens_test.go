@@ -64,9 +64,10 @@ func signingAlone(t *testing.T, logger hclog.Logger) Signing {
 	}
 	return Signing{
 		Signer: authority.Signer{
-			Rows: authority.RowsOf(store),
-			Keys: ring,
-			Now:  time.Now,
+			Rows:   authority.RowsOf(store),
+			Keys:   ring,
+			Now:    time.Now,
+			Agreed: authority.AgreedOf(store, time.Now),
 		},
 		Store:  store,
 		Leader: alone{store: store},

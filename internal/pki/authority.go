@@ -61,7 +61,7 @@ func authorityTemplate(
 		SerialNumber:          newSerial(),
 		Subject:               subject,
 		URIs:                  []*url.URL{{Scheme: scheme, Host: region}},
-		NotBefore:             from.Add(-clockSkew),
+		NotBefore:             from.Add(-ClockSkew),
 		NotAfter:              from.Add(life),
 		IsCA:                  true,
 		BasicConstraintsValid: true,

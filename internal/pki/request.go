@@ -27,9 +27,9 @@ const (
 	// MaxNames is the largest number of names that a request has.
 	MaxNames = 64
 
-	// clockSkew is the time by which a certificate begins earlier than its request says: a machine whose
+	// ClockSkew is the time by which a certificate begins earlier than its request says: a machine whose
 	// clock is late takes it at once.
-	clockSkew = time.Hour
+	ClockSkew = time.Hour
 
 	maxDNSName    = 253 // of the domain name system
 	maxRegion     = 64  // so that the names of Name are short enough
@@ -101,7 +101,7 @@ func (r Request) template(pub crypto.PublicKey) *x509.Certificate {
 	cert := &x509.Certificate{
 		SerialNumber:          newSerial(),
 		URIs:                  []*url.URL{r.URI()},
-		NotBefore:             earlier(r.From.Add(-clockSkew), r.Begin),
+		NotBefore:             earlier(r.From.Add(-ClockSkew), r.Begin),
 		NotAfter:              r.From.Add(r.Life),
 		BasicConstraintsValid: true,
 		KeyUsage:              x509.KeyUsageDigitalSignature,

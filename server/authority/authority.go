@@ -14,6 +14,7 @@ import (
 	"berth/internal/keyring"
 	"berth/internal/pki"
 	"berth/state"
+	"berth/state/clustertime"
 	"berth/state/trust"
 	"berth/structs"
 	"berth/structs/admin"
@@ -27,11 +28,18 @@ type Signer struct {
 	Rows func() []*admin.Authority
 	Keys *keyring.Ring
 	Now  func() time.Time
+	// Agreed returns the time an hour before which a certificate begins at the latest: see AgreedOf. nil: Now.
+	Agreed func() time.Time
 }
 
 // RowsOf returns the function that reads the authorities of a store.
 func RowsOf(store *state.Store) func() []*admin.Authority {
 	return func() []*admin.Authority { return slices.Collect(trust.Authorities(store.Read())) }
+}
+
+// AgreedOf returns the function that reads the earlier one of a clock and the cluster time of a store.
+func AgreedOf(store *state.Store, now func() time.Time) func() time.Time {
+	return func() time.Time { return time.Unix(0, clustertime.Earlier(store.Read(), now().UnixNano())) }
 }
 
 // Active returns the authority that signs. The error is precondition if the cluster has none, or if this
@@ -113,6 +121,20 @@ func (s Signer) Renew(pub crypto.PublicKey, id pki.Identity, end time.Time, name
 	return s.SignRequest(pub, r)
 }
 
+// begin returns the begin of a certificate that is signed at a time. While the clock of this server is ahead,
+// a certificate that begins by it would be of no use once the clock is right. The cluster time is far behind
+// after a long time off, and no certificate begins so early: see peertls.LifeOf.
+func (s Signer) begin(now time.Time) time.Time {
+	begin := now
+	if s.Agreed != nil {
+		begin = s.Agreed()
+	}
+	if earliest := now.Add(-trust.RenewWithin); begin.Before(earliest) {
+		begin = earliest
+	}
+	return begin.Add(-pki.ClockSkew)
+}
+
 // SignRequest signs a certificate for the holder of a key, from now on. It does not outlive its authority.
 func (s Signer) SignRequest(pub crypto.PublicKey, r pki.Request) (Signed, error) {
 	authority, err := s.Active()
@@ -121,6 +143,9 @@ func (s Signer) SignRequest(pub crypto.PublicKey, r pki.Request) (Signed, error)
 	}
 
 	r.From = s.Now()
+	if begin := s.begin(r.From); r.Begin.IsZero() || begin.Before(r.Begin) {
+		r.Begin = begin
+	}
 	r.Life = min(r.Life, authority.Cert.NotAfter.Sub(r.From))
 	pem, err := authority.Sign(pub, r)
 	if err != nil {

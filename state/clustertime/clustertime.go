@@ -242,6 +242,16 @@ func Earlier(tx mvcc.Reader, wall int64) int64 {
 	return min(wall, row.Time)
 }
 
+// Later returns the later one of a wall clock and the cluster time. A credential that begins at Earlier and
+// ends some time after Later is good by right clocks for that time at least, whichever of the two is wrong.
+func Later(tx mvcc.Reader, wall int64) int64 {
+	row := Of(tx)
+	if row == nil {
+		return wall
+	}
+	return max(wall, row.Time)
+}
+
 // Newest returns the newest time of the rows of evaluations, allocations and nodes, 0 for none. Times after a
 // wall clock do not count.
 func Newest(tx mvcc.Reader, wall int64) (newest int64) {
