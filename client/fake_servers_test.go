@@ -115,6 +115,8 @@ func (p *fakeServers) Call(ctx context.Context, addr, method string, req, resp a
 	p.mu.Unlock()
 	if hangs {
 		<-ctx.Done()
+	}
+	if ctx.Err() != nil {
 		return structs.Errorf(structs.KindTimeout, "calling %s: %w", method, ctx.Err())
 	}
 	if err != nil {
