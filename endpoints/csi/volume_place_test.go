@@ -42,6 +42,10 @@ func TestVolumeRegister_LearnsThePlaceAndTheSize(t *testing.T) {
 			v.RequestedTopologies = &structs.CSITopologyRequest{Required: []*structs.CSITopology{
 				{Segments: map[string]string{"zone": "a"}}}}
 		}, "map[zone:a]", 0},
+		"another place is preferred": {func(v *structs.CSIVolume) {
+			v.RequestedTopologies = &structs.CSITopologyRequest{Preferred: []*structs.CSITopology{
+				{Segments: map[string]string{"zone": "a"}}}}
+		}, "map[zone:b]", 5 << 20},
 		"it is to be larger": {func(v *structs.CSIVolume) { v.RequestedCapacityMin = 6 << 20 },
 			"map[zone:b]", 0},
 		"the plugin does not list it": {func(v *structs.CSIVolume) { v.ExternalID = "hidden" }, "", 0},
@@ -64,6 +68,27 @@ func TestVolumeRegister_LearnsThePlaceAndTheSize(t *testing.T) {
 				t.Errorf("it is in %q with %d bytes", place, row.Capacity)
 			}
 		})
+	}
+}
+
+// The plugin describes a volume once: the row keeps its place and its size.
+func TestVolumeRegister_AsksForThePlaceOnce(t *testing.T) {
+	s := newServer(t)
+	answer, lists := placedStorage("b", 5<<20, "ext"), 0
+	s.AddNode("n1", "b").Answer = func(method string, req, resp any) error {
+		if method == nodecalls.ClientCSIControllerList.Name {
+			lists++
+		}
+		return answer(method, req, resp)
+	}
+	v := testVolume("v")
+	v.RequestedCapacityMin = 1 << 20
+	v.ExternalID = "ext"
+	for range 2 {
+		must(s, structs.CSIVolumeRegister, registerRequest(v))
+	}
+	if lists != 1 || s.row("v").Capacity != 5<<20 {
+		t.Errorf("it was asked %d times, and the volume has %d bytes", lists, s.row("v").Capacity)
 	}
 }
 

@@ -160,9 +160,7 @@ func (w VolumeWrites) learnPlace(ctx context.Context, tx *state.ReadTx, v *struc
 			continue // each controller may know only the volumes of its own node
 		}
 
-		if v.RequestedTopologies == nil {
-			v.Topologies = found.Topologies
-		}
+		v.Topologies = found.Topologies
 		// A request for more is one to expand it, which a registration is not.
 		if found.CapacityBytes >= v.RequestedCapacityMin {
 			v.Capacity = found.CapacityBytes
