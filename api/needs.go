@@ -76,6 +76,11 @@ func IsOpen(c *Call) bool {
 // askRight asks a server whether the caller may.
 func askRight(ctx context.Context, c *Call, req access.CheckRequest) (*access.CheckResponse, error) {
 	answer, err := rpc.Call(ctx, c.Caller, access.Check, &req)
+	if err == nil && answer.Open && req.AllowStale && !c.wasOpen.confirmed.Load() {
+		// A server that has just joined lacks the mode of the cluster, and so it would let everybody pass.
+		req.AllowStale = false
+		answer, err = rpc.Call(ctx, c.Caller, access.Check, &req)
+	}
 	if notYet := structs.IsKind(err, structs.KindPrecondition); notYet && !c.ACL {
 		// A server of the cluster is older than access control, so there are no tokens.
 		return &access.CheckResponse{Open: true}, nil

@@ -26,6 +26,9 @@ type judge struct {
 	asked []access.CheckRequest
 	err   error
 	open  bool
+	// newcomer: the server at hand has just joined. It says that access control is off, until the leader is
+	// asked.
+	newcomer bool
 }
 
 func (j *judge) answer(err error) {
@@ -38,6 +41,10 @@ func (j *judge) Call(_ context.Context, _ string, req, resp any) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.asked = append(j.asked, *req.(*access.CheckRequest))
+	if j.newcomer && j.asked[len(j.asked)-1].AllowStale {
+		resp.(*access.CheckResponse).Open = true
+		return nil
+	}
 	resp.(*access.CheckResponse).Open = j.open
 	return j.err
 }
@@ -168,7 +175,9 @@ func TestCall_IsNotWatchedWithoutAccessControl(t *testing.T) {
 			time.Sleep(2 * confirm.Limit)
 			return "served", c.Ctx().Err()
 		}}
-		got, err := serveAuthorized(newNeedsCall(t.Context(), j, "/"), route)
+		call := newNeedsCall(t.Context(), j, "/")
+		call.wasOpen.note(true)
+		got, err := serveAuthorized(call, route)
 		if got != "served" || err != nil || len(j.asked) != 1 {
 			t.Errorf("got %v, %v after %d questions; want it served after one", got, err, len(j.asked))
 		}
@@ -196,6 +205,33 @@ func TestCall_DeniesWithoutAServer(t *testing.T) {
 		_, err := serveAuthorized(call, logs)
 		if (err == nil) != c.served {
 			t.Errorf("%v, access control %t at the agent: got %v, want it served: %t", c.err, c.acl, err, c.served)
+		}
+	}
+}
+
+// A server that has just joined has not got the mode of access control yet. Its agent asks the leader before
+// it lets everybody pass, once.
+func TestCall_BelievesNoNewcomerThatAccessControlIsOff(t *testing.T) {
+	logs := Route{Needs: access.NeedsReadLogs, serve: answer}
+	for name, c := range map[string]struct {
+		j      judge
+		asked  int
+		served bool
+	}{
+		"the cluster enforces":   {judge{newcomer: true, err: structs.Deniedf("no")}, 4, false},
+		"it reaches no leader":   {judge{newcomer: true, err: structs.Unavailablef("no leader")}, 4, false},
+		"access control is off":  {judge{newcomer: true, open: true}, 3, true},
+		"all say that it is off": {judge{open: true}, 3, true},
+	} {
+		call := newNeedsCall(t.Context(), &c.j, "/")
+		for range 2 {
+			_, err := serveAuthorized(call, logs)
+			if (err == nil) != c.served {
+				t.Errorf("%s: %v, want it served: %t", name, err, c.served)
+			}
+		}
+		if len(c.j.asked) != c.asked {
+			t.Errorf("%s: %d questions, want %d", name, len(c.j.asked), c.asked)
 		}
 	}
 }

@@ -24,6 +24,8 @@ const (
 // pass.
 type openness struct {
 	atomic.Bool
+	// confirmed: since the start of the agent, the leader has answered that access control is off.
+	confirmed atomic.Bool
 
 	path   string // "": no file
 	logger hclog.Logger
@@ -52,6 +54,7 @@ func (o *openness) load(path string, first bool, logger hclog.Logger) {
 // note keeps an answer of the servers.
 func (o *openness) note(open bool) {
 	o.Store(open)
+	o.confirmed.Store(open)
 	if o.path == "" {
 		return
 	}
