@@ -293,10 +293,13 @@ func (c *Config) checkAddresses() error {
 	return errors.Join(faults...)
 }
 
+// serverDir returns the folder with the data of the server.
+func (c *Config) serverDir() string { return filepath.Join(c.DataDir, "server") }
+
 // finishServer copies to the server what its block does not have.
 func (c *Config) finishServer() {
 	s := &c.Server
-	s.DataDir = filepath.Join(c.DataDir, "server")
+	s.DataDir = c.serverDir()
 	s.Name = c.Name
 	s.OperatorSocket = c.OperatorSocket
 	s.Region = c.Region

@@ -456,6 +456,29 @@ func TestConfig_AccessControlOnOpenPortsNeedsTLS(t *testing.T) {
 	}
 }
 
+// A server whose configuration lost the block has the access control of its cluster all the same.
+func TestConfig_AccessControlOfTheClusterOnOpenPortsNeedsTLS(t *testing.T) {
+	for mode, want := range map[string]bool{"enforce": false, "log": true, "off": true} {
+		data := t.TempDir()
+		err := os.Mkdir(filepath.Join(data, "server"), 0o700)
+		if err == nil {
+			kept := []byte(`{"Mode":"` + mode + `","Index":7}`)
+			err = os.WriteFile(filepath.Join(data, "server", "acl-mode.json"), kept, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir := writeFiles(t, map[string]string{"a.hcl": "server {\n enabled = true\n}\ntls {\n mode = \"off\"\n}"})
+		config, err := parseConfig(t, "-config", dir, "-data-dir", data)
+		if err == nil {
+			err = config.Finish()
+		}
+		if (err == nil) != want || err != nil && !strings.Contains(err.Error(), "acl: the server listens on") {
+			t.Errorf("the cluster had the mode %s: %v", mode, err)
+		}
+	}
+}
+
 func TestConfig_OpenPortsNeedAWordAboutTLS(t *testing.T) {
 	for name, c := range map[string]struct {
 		content  string

@@ -17,6 +17,7 @@ import (
 	"berth/internal/pki"
 	"berth/rpc"
 	"berth/rpc/joining"
+	"berth/server"
 	"berth/server/authority"
 	"berth/server/gossip"
 	"berth/server/signing"
@@ -76,10 +77,11 @@ func (c *Config) openAddress() string {
 // checkOpenPorts rejects a configuration that opens ports to the network and says nothing about TLS:
 // everybody who reaches them may do everything. It also rejects access control there without TLS, also where
 // the configuration says so: whoever reaches the RPC port counts as a machine of the cluster. In prefer the
-// cluster is on its way to require.
+// cluster is on its way to require. A server without access control in its configuration has that of its
+// cluster.
 func (c *Config) checkOpenPorts() error {
 	open := c.openAddress()
-	if open != "" && c.Server.Enabled && c.ACL.OwnMode() == access.ModeEnforce && !c.TLS.On() {
+	if open != "" && c.Server.Enabled && c.enforces() && !c.TLS.On() {
 		return fmt.Errorf("acl: the server listens on %s without TLS, and access control does not protect that "+
 			"port: whoever reaches it counts as a machine of the cluster; set tls { mode = \"require\" } with the "+
 			"files of a certificate (docs/operations/tls.md), or bind_addr = \"127.0.0.1\"", open)
@@ -91,6 +93,13 @@ func (c *Config) checkOpenPorts() error {
 		"everything; set tls { mode = \"require\" } with the files of a certificate "+
 		"(docs/operations/tls.md), or bind_addr = \"127.0.0.1\", or tls { mode = \"off\" } if you trust "+
 		"all of that network", open)
+}
+
+// enforces reports whether the server of the agent rejects requests without a token: by its configuration, or
+// since its cluster did so last. server.New names a damaged file.
+func (c *Config) enforces() bool {
+	kept, err := server.KeptMode(c.serverDir())
+	return c.ACL.OwnMode() == access.ModeEnforce || err == nil && kept == access.ModeEnforce
 }
 
 // warnOfOpenPorts says what an agent without TLS risks.

@@ -44,17 +44,36 @@ type keptMode struct {
 // server might answer everybody.
 func openAccessMode(dir string, store *state.Store) (*accessMode, error) {
 	m := &accessMode{path: filepath.Join(dir, modeFile), store: store}
-	kept := &keptMode{Mode: access.ModeOff}
-	text, err := os.ReadFile(m.path)
-	if err == nil {
-		err = json.Unmarshal(text, kept)
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	kept, err := readMode(m.path)
+	if err != nil {
 		return nil, structs.Internalf("reading the mode of access control, %s: %w; if it is damaged, write "+
 			`{"Mode":"enforce"} into it`, m.path, err)
 	}
 	m.last.Store(kept)
 	return m, nil
+}
+
+// readMode reads a file with a mode. Without the file the mode is off.
+func readMode(path string) (*keptMode, error) {
+	kept := &keptMode{Mode: access.ModeOff}
+	text, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(text, kept)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	return kept, nil
+}
+
+// KeptMode returns the mode of access control that the cluster of a server had last, before the server
+// starts: off if its data folder has none. A damaged file is an error.
+func KeptMode(dataDir string) (string, error) {
+	kept, err := readMode(filepath.Join(dataDir, modeFile))
+	if err != nil {
+		return "", err
+	}
+	return kept.Mode, nil
 }
 
 // mode returns the mode of the cluster. Until the state has reached the entry that the file names, it is the
