@@ -137,7 +137,7 @@ func (a *Agent) newHandler(logger hclog.Logger) http.Handler {
 		Own:           a.caller,
 		ACL:           cfg.ACL.Enabled,
 		OpenFile:      filepath.Join(cfg.DataDir, "acl-open"),
-		Joined:        cfg.TLS.Required(),
+		Joined:        cfg.TLS.On(),
 		HidesTokens:   cfg.TLS.Required() && cfg.Server.Enabled,
 		Agent:         local{a},
 		Logger:        logger,
