@@ -121,6 +121,7 @@ func snapshotRestore(ctx context.Context, c *command.Call) error {
 	}
 
 	before, _ := managementTokens(ctx, c) // of a new cluster there are none
+	modeBefore, _ := acls.ReadMode(ctx, c.API)
 	err = watch.New(c).Await(ctx, "the servers, which replace their state", watch.SeeServers, func() error {
 		return c.API.SnapshotRestore(ctx, content, keys)
 	})
@@ -138,6 +139,11 @@ func snapshotRestore(ctx context.Context, c *command.Call) error {
 			"See: berth acl token list\n", err)
 	}
 	warnOfTokens(c, before, after)
+	mode, err := acls.ReadMode(ctx, c.API)
+	if err == nil && modeBefore != nil && mode.Mode != modeBefore.Mode {
+		fmt.Fprintf(c.Err, "Warning: the archive has brought the mode of access control %q; it was %q. "+
+			"See: berth acl mode\n", mode.Mode, modeBefore.Mode)
+	}
 	return nil
 }
 

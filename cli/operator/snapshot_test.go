@@ -51,10 +51,17 @@ type snapshotAgent struct {
 	query   string
 	// The answers to the lists of tokens before and after a restore. "": there is none.
 	tokens, restoredTokens string
+	mode, restoredMode     string // of access control
 }
 
 func (a *snapshotAgent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
+	case r.URL.Path == "/v1/acl/mode" && a.mode != "":
+		mode := a.mode
+		if a.restored() != nil {
+			mode = a.restoredMode
+		}
+		_, _ = fmt.Fprintf(w, `{"Mode": %q}`, mode)
 	case r.URL.Path == "/v1/acl/tokens":
 		list := a.tokens
 		if a.restored() != nil {
@@ -304,5 +311,22 @@ func TestSnapshotRestore_NamesTheManagementTokensOfTheArchive(t *testing.T) {
 	code, _, errs = f.run(t, "snapshot", "restore", archive)
 	if code != 0 || !strings.Contains(errs, "berth acl token list") {
 		t.Errorf("without the right to list tokens: got exit code %d, %s", code, errs)
+	}
+}
+
+func TestSnapshotRestore_TellsTheModeOfTheArchive(t *testing.T) {
+	for mode, want := range map[string]string{
+		"enforce": `Warning: the archive has brought the mode of access control "enforce"; it was "off". ` +
+			"See: berth acl mode\n",
+		"off": "",
+	} {
+		f := newSnapshotFixture(t, nil)
+		archive := f.write(t, "a.snap", clitest.StateArchive(clitest.ValidState()))
+		f.tokens, f.restoredTokens = "[]", "[]"
+		f.mode, f.restoredMode = "off", mode
+		code, _, errs := f.run(t, "snapshot", "restore", archive)
+		if code != 0 || errs != want {
+			t.Errorf("got exit code %d, %q; want %q", code, errs, want)
+		}
 	}
 }
