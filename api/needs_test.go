@@ -244,7 +244,6 @@ func forwardedBy(c *Call, role pki.Role) *Call {
 	return c
 }
 
-// A header is no proof that a server has asked.
 // Where access control is off, an operator reads logs also while no server answers. The last answer counts.
 func TestCall_PassesWithoutAServerIfAccessControlWasOff(t *testing.T) {
 	route := Route{Needs: access.NeedsReadLogs, serve: answer}
@@ -265,6 +264,7 @@ func TestCall_PassesWithoutAServerIfAccessControlWasOff(t *testing.T) {
 	}
 }
 
+// A header is no proof that a server has asked.
 func TestCall_AsksAboutWhatNoServerForwards(t *testing.T) {
 	logs := Route{Needs: access.NeedsReadLogs, serve: answer}
 	plain := newNeedsCall(t.Context(), nil, "/")

@@ -121,7 +121,6 @@ func TestAdmission_IsAskedOnEachWayToStoreAJob(t *testing.T) {
 	}
 }
 
-// The parent was admitted, and may have been so before the rule.
 // The volumes that a job asks for are stored by the servers, and nobody is asked about them later.
 func TestAdmission_IsAskedAboutTheVolumesOfAJob(t *testing.T) {
 	for way, send := range map[string]func(s *server, job *structs.Job) (string, error){
@@ -156,6 +155,7 @@ func TestAdmission_IsAskedAboutTheVolumesOfAJob(t *testing.T) {
 	}
 }
 
+// The parent was admitted, and may have been so before the rule.
 func TestAdmission_IsNotAskedAboutChildren(t *testing.T) {
 	s := newServer(t)
 	storeJobs(s)

@@ -41,6 +41,7 @@ The configuration of a server only tightens the mode: the cluster keeps the
 strictest one that it has seen since the first token was made, also on servers
 without an acl block. To loosen it, change the acl block of all servers first.
 Then root sets the mode here, at the operator socket of the server that leads.`,
+		Flags:    []command.Flag{command.NoColorFlag},
 		Acts:     true,
 		Run:      runMode,
 		Examples: "berth acl mode\nsudo berth acl mode log",

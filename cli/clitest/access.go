@@ -42,6 +42,16 @@ func (w *Cluster) answerAccess() {
 		func(_ context.Context, r *access.BootstrapRequest) (*access.TokenPutResponse, error) {
 			return &access.TokenPutResponse{Token: management, SecretID: "secret of " + r.Secret}, nil
 		})
+	mode := access.ModeEnforce
+	apitest.On(w.Caller, access.ModeGet,
+		func(context.Context, *access.ModeGetRequest) (*access.ModeGetResponse, error) {
+			return &access.ModeGetResponse{Mode: mode, Server: "s1", Here: access.ModeEnforce}, nil
+		})
+	apitest.On(w.Caller, access.ModeSet,
+		func(_ context.Context, r *access.ModeSetRequest) (*structs.Empty, error) {
+			mode = r.Mode
+			return &structs.Empty{}, nil
+		})
 	apitest.Answer(w.Caller, access.TokenList, access.TokenListResponse{
 		Tokens: []*access.Token{management, dutyToken()},
 	})
