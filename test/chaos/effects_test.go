@@ -132,6 +132,24 @@ func cut(sends, hears bool) effect {
 	}
 }
 
+// cutPair cuts a node off from the leader alone. The node works on through the other servers, so it counts as
+// well.
+func cutPair(_ context.Context, w *world, m *member, _ *fault) (func() error, error) {
+	leader := w.leader()
+	if leader == nil {
+		return nil, errors.New("no server leads")
+	}
+	heals := []func(){w.cuts.cut(m, leader), w.cuts.cut(leader, m)}
+	m.cutPair.Store(true)
+	return func() error {
+		for _, heal := range heals {
+			heal()
+		}
+		m.cutPair.Store(false)
+		return nil
+	}, nil
+}
+
 // setDevice changes the fence device for a while. The last change counts.
 func setDevice(mode deviceMode) effect {
 	return func(_ context.Context, w *world, _ *member, _ *fault) (func() error, error) {

@@ -43,6 +43,7 @@ var faultKinds = []*faultKind{
 	{name: "cut-node", weight: 9, begin: cut(true, true)},
 	{name: "cut-node-sends", weight: 3, begin: cut(true, false)},
 	{name: "cut-node-hears", weight: 3, begin: cut(false, true)},
+	{name: "cut-pair", weight: 5, begin: cutPair},
 	{name: "power-off", weight: 9, begin: powerOff},
 	{name: "full-disk", weight: 3, begin: fillDisk},
 	{name: "copy-node", weight: 3, begin: copyMember},

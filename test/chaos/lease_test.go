@@ -47,7 +47,7 @@ func (l *leaseWatch) look() {
 
 	for _, m := range l.w.nodes {
 		// A machine that the fence device or an operator has switched off is busy, too.
-		if late || len(m.busy) > 0 {
+		if late || len(m.busy) > 0 && !m.cutPair.Load() {
 			delete(l.well, m)
 		} else if l.well[m].IsZero() {
 			l.well[m] = now
@@ -63,9 +63,11 @@ func (l *leaseWatch) check(m *member, now time.Time) {
 			continue
 		}
 		l.ended[path] = true
+		l.w.leaseEnds++
 		alloc := strings.TrimSuffix(filepath.Base(path), ".ended")
 		led, well := l.led, l.well[m]
 		if !led.IsZero() && !well.IsZero() && now.Sub(led) > needlessAfter && now.Sub(well) > needlessAfter {
+			l.w.needlessEnds++
 			l.w.violate(guarantees.NeedlessEnd,
 				"%s has ended allocation %s; there is a leader for %s, and the node is well for %s",
 				m.name, alloc, now.Sub(led), now.Sub(well))

@@ -42,8 +42,10 @@ type member struct {
 	agent int           // its pid in the namespace of the world; 0: it has ended
 	ended chan struct{} // closed when that agent has ended
 
-	busy   chan struct{} // holds a token while a fault lasts
-	mayEnd atomic.Bool   // a fault lasts that an agent may end by itself for, or the world ends it
+	busy chan struct{} // holds a token while a fault lasts
+	// cutPair: the fault is that the leader alone is out of reach.
+	cutPair atomic.Bool
+	mayEnd  atomic.Bool // a fault lasts that an agent may end by itself for, or the world ends it
 }
 
 // path is a path in the directory of the member. Its "data" is the disk of the machine.
