@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -135,14 +136,20 @@ func (b *boundedTransport) leave(host string) {
 	}
 }
 
-// hostOf returns the address of the other side without its port.
+// hostOf returns the address of the host at the other end of a connection. With IPv6 it is the network of the
+// host: everybody there has all of its addresses.
 func hostOf(conn net.Conn) string {
 	text := conn.RemoteAddr().String()
-	host, _, err := net.SplitHostPort(text)
+	at, err := netip.ParseAddrPort(text)
 	if err != nil {
 		return text
 	}
-	return host
+	const hostNetwork = 64 // bits
+	addr := at.Addr().Unmap().WithZone("")
+	if addr.Is6() {
+		return netip.PrefixFrom(addr, hostNetwork).Masked().String()
+	}
+	return addr.String()
 }
 
 // boundedStream is a connection that may send left bytes more. The library closes each connection that it

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"runtime"
 	"strconv"
 	"strings"
@@ -163,6 +164,30 @@ func TestBoundedTransport_CountsAllAddresses(t *testing.T) {
 }
 
 // TestBoundedTransport_EndsWithoutAReader: a gossip that never started reads no connection.
+// connFrom is a connection from an address.
+type connFrom struct {
+	net.Conn
+	addr string
+}
+
+func (c connFrom) RemoteAddr() net.Addr {
+	return net.TCPAddrFromAddrPort(netip.MustParseAddrPort(c.addr))
+}
+
+func TestHostOf_CountsANetworkOfIPv6AsOne(t *testing.T) {
+	for addr, want := range map[string]string{
+		"10.0.0.7:99":               "10.0.0.7",
+		"[::ffff:10.0.0.7]:99":      "10.0.0.7",
+		"[2001:db8:1:2::7]:99":      "2001:db8:1:2::/64",
+		"[2001:db8:1:2:3:4:5:6]:99": "2001:db8:1:2::/64",
+		"[fe80::7%eth0]:99":         "fe80::/64",
+	} {
+		if got := hostOf(connFrom{addr: addr}); got != want {
+			t.Errorf("%s is of %s, want %s", addr, got, want)
+		}
+	}
+}
+
 func TestBoundedTransport_EndsWithoutAReader(t *testing.T) {
 	mc := memberlist.DefaultLocalConfig()
 	mc.Logger = hclog.NewNullLogger().StandardLogger(nil)
