@@ -3,6 +3,7 @@ package gossip
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -46,7 +47,7 @@ func (k *Keyrings) Do(op gossipkey.Operation, key string) (*gossipkey.Keyrings, 
 	defer k.turn.Unlock()
 	manager := k.serf.KeyManager()
 	if op == gossipkey.List {
-		return answer(op)(manager.ListKeys())
+		return k.list()
 	}
 
 	_, err := gossipkey.Parse("the key", key)
@@ -57,27 +58,70 @@ func (k *Keyrings) Do(op gossipkey.Operation, key string) (*gossipkey.Keyrings, 
 		return nil, err
 	}
 
-	switch op {
-	case gossipkey.Install:
-		return answer(op)(manager.InstallKey(key))
-	case gossipkey.Use:
-		return answer(op)(manager.UseKey(key))
-	case gossipkey.Remove:
-		return answer(op)(manager.RemoveKey(key))
+	change := map[gossipkey.Operation]func(string, *serf.KeyRequestOptions) (*serf.KeyResponse, error){
+		gossipkey.Install: manager.InstallKeyWithOptions,
+		gossipkey.Use:     manager.UseKeyWithOptions,
+		gossipkey.Remove:  manager.RemoveKeyWithOptions,
+	}[op]
+	if change == nil {
+		return nil, structs.Invalidf("the operation %q on the keys of the gossip is unknown", op)
 	}
-	return nil, structs.Invalidf("the operation %q on the keys of the gossip is unknown", op)
+	return k.ask(op, func(o *serf.KeyRequestOptions) (*serf.KeyResponse, error) { return change(key, o) })
+}
+
+// list asks all servers for their keys.
+func (k *Keyrings) list() (*gossipkey.Keyrings, error) {
+	return k.ask(gossipkey.List, k.serf.KeyManager().ListKeysWithOptions)
+}
+
+// ask asks all servers by call. Each server sends its answer by all others, too: it may not reach this one.
+func (k *Keyrings) ask(
+	op gossipkey.Operation, call func(*serf.KeyRequestOptions) (*serf.KeyResponse, error),
+) (*gossipkey.Keyrings, error) {
+	asked := k.named(serf.StatusAlive)
+	r, err := call(&serf.KeyRequestOptions{RelayFactor: k.relays()})
+	var silent []string
+	if r.NumResp < r.NumNodes {
+		silent = k.findSilent(asked)
+	}
+	return answer(op, r, silent, err)
+}
+
+// relays returns the number of servers besides this one. The library relays nothing for a higher one.
+func (k *Keyrings) relays() uint8 {
+	return uint8(min(len(k.serf.Members())-1, math.MaxUint8))
+}
+
+// findSilent returns those of the servers that do not answer a request that asks nothing.
+func (k *Keyrings) findSilent(of []string) []string {
+	params := k.serf.DefaultQueryParams()
+	params.RequestAck = true
+	params.RelayFactor = k.relays()
+	response, err := k.serf.Query("berth-answer", nil, params)
+	if err != nil {
+		return nil
+	}
+	defer response.Close()
+	silent := slices.Clone(of)
+	for name := range response.AckCh() { // which closes after some seconds
+		silent = slices.DeleteFunc(silent, func(s string) bool { return s == name })
+		if len(silent) == 0 {
+			break
+		}
+	}
+	return silent
 }
 
 // check returns an error if a change would cut off a server.
 func (k *Keyrings) check(op gossipkey.Operation, key string) error {
-	if failed := k.failed(); len(failed) > 0 {
+	if failed := k.named(serf.StatusFailed); len(failed) > 0 {
 		return structs.Preconditionf("the gossip takes %s for failed, so the change would not reach all "+
 			"servers, and nothing has changed: start that server, or remove it by \"berth server "+
 			"force-leave\"",
 			strings.Join(failed, ", "))
 	}
 
-	now, err := answer(gossipkey.List)(k.serf.KeyManager().ListKeys())
+	now, err := k.list()
 	if err != nil {
 		return fmt.Errorf("before the change, which has not been made: %w", err)
 	}
@@ -96,10 +140,10 @@ func (k *Keyrings) check(op gossipkey.Operation, key string) error {
 	return nil
 }
 
-// failed returns the names of the servers that have failed and not left, in order.
-func (k *Keyrings) failed() (names []string) {
+// named returns the names of the servers with a status, in order.
+func (k *Keyrings) named(status serf.MemberStatus) (names []string) {
 	for _, m := range k.serf.Members() {
-		if m.Status == serf.StatusFailed {
+		if m.Status == status {
 			names = append(names, m.Name)
 		}
 	}
@@ -107,36 +151,39 @@ func (k *Keyrings) failed() (names []string) {
 	return names
 }
 
-// answer returns the function that makes an answer of one of the library. The error names the servers that
-// reported a fault, with their texts.
-func answer(op gossipkey.Operation) func(r *serf.KeyResponse, err error) (*gossipkey.Keyrings, error) {
-	return func(r *serf.KeyResponse, err error) (*gossipkey.Keyrings, error) {
-		if err == nil {
-			return &gossipkey.Keyrings{
-				Messages:    r.Messages,
-				Keys:        r.Keys,
-				PrimaryKeys: primaries(r),
-				NumNodes:    r.NumNodes,
-				NumErr:      r.NumErr,
-			}, nil
-		}
-
-		if r.NumNodes == 0 { // nobody was asked
-			return nil, structs.Internalf("the request to %s keys of the gossip: %w", op, err)
-		}
-		var faults []string
-		if r.NumResp < r.NumNodes {
-			faults = append(faults, fmt.Sprintf("%d of %d servers have answered "+
-				"(none does with encrypt_verify_incoming or encrypt_verify_outgoing = false)",
-				r.NumResp, r.NumNodes))
-		}
-		for _, name := range slices.Sorted(maps.Keys(r.Messages)) {
-			faults = append(faults, name+": "+structs.Cut(r.Messages[name], maxMessage))
-		}
-		return nil, structs.Internalf("the request to %s keys of the gossip failed at %d of %d servers: %s",
-			op,
-			r.NumNodes-r.NumResp+r.NumErr, r.NumNodes, strings.Join(faults, "; "))
+// answer makes an answer of one of the library. The error names the servers that reported a fault, with their
+// texts, and the silent ones.
+func answer(
+	op gossipkey.Operation, r *serf.KeyResponse, silent []string, err error,
+) (*gossipkey.Keyrings, error) {
+	if err == nil {
+		return &gossipkey.Keyrings{
+			Messages:    r.Messages,
+			Keys:        r.Keys,
+			PrimaryKeys: primaries(r),
+			NumNodes:    r.NumNodes,
+			NumErr:      r.NumErr,
+		}, nil
 	}
+
+	if r.NumNodes == 0 { // nobody was asked
+		return nil, structs.Internalf("the request to %s keys of the gossip: %w", op, err)
+	}
+	var faults []string
+	if r.NumResp < r.NumNodes {
+		rest := "all do now: repeat the request" // messages were lost
+		if len(silent) > 0 {
+			rest = "not " + strings.Join(silent, ", ") +
+				" (none does with encrypt_verify_incoming or encrypt_verify_outgoing = false)"
+		}
+		faults = append(faults, fmt.Sprintf("%d of %d servers have answered, %s", r.NumResp, r.NumNodes, rest))
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Messages)) {
+		faults = append(faults, name+": "+structs.Cut(r.Messages[name], maxMessage))
+	}
+	return nil, structs.Internalf("the request to %s keys of the gossip failed at %d of %d servers: %s",
+		op,
+		r.NumNodes-r.NumResp+r.NumErr, r.NumNodes, strings.Join(faults, "; "))
 }
 
 // primaries returns how many servers encrypt with each key. The library counts the answers to a change as "".

@@ -2,9 +2,15 @@ package gossip
 
 import (
 	"errors"
+	"fmt"
+	"net"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/memberlist"
@@ -25,6 +31,15 @@ func startGossip(t *testing.T, key string) *Keyrings {
 // startMember starts a member of a gossip on the loopback interface.
 func startMember(t *testing.T, name string, e Encryption, logger hclog.Logger) (*serf.Serf, *serf.Config) {
 	t.Helper()
+	return startOn(t, name, e, func(net memberlist.Transport) memberlist.Transport { return net }, logger)
+}
+
+// startOn starts a member on a transport that is made of that of the loopback interface.
+func startOn(
+	t *testing.T, name string, e Encryption, on func(memberlist.Transport) memberlist.Transport,
+	logger hclog.Logger,
+) (*serf.Serf, *serf.Config) {
+	t.Helper()
 	sc, _, err := apply(e)
 	if err != nil {
 		t.Fatal(err)
@@ -41,7 +56,7 @@ func startMember(t *testing.T, name string, e Encryption, logger hclog.Logger) (
 	if err != nil {
 		t.Fatal(err)
 	}
-	mc.Transport = transport
+	mc.Transport = on(transport)
 	mc.BindAddr = "127.0.0.1"
 	mc.BindPort = transport.GetAutoBindPort()
 	mc.AdvertisePort = mc.BindPort
@@ -126,13 +141,18 @@ func TestKeyrings_BoundTheNumberOfKeys(t *testing.T) {
 func TestAnswer_NamesTheServersThatFail(t *testing.T) {
 	fault := errors.New("some have failed")
 	for _, c := range []struct {
-		r    serf.KeyResponse
-		want string
+		silent []string
+		r      serf.KeyResponse
+		want   string
 	}{
-		{serf.KeyResponse{}, "the request to use keys of the gossip: some have failed"},
-		{serf.KeyResponse{NumNodes: 3, NumResp: 2}, "failed at 1 of 3 servers: 2 of 3 servers have answered"},
+		{nil, serf.KeyResponse{}, "the request to use keys of the gossip: some have failed"},
+		{nil, serf.KeyResponse{NumNodes: 3, NumResp: 2}, "2 of 3 servers have answered, all do now"},
 		{
-			serf.KeyResponse{
+			[]string{"s2.global", "s3.global"}, serf.KeyResponse{NumNodes: 3, NumResp: 1},
+			"failed at 2 of 3 servers: 1 of 3 servers have answered, not s2.global, s3.global (none does with",
+		},
+		{
+			nil, serf.KeyResponse{
 				NumNodes: 3,
 				NumResp:  3,
 				NumErr:   2,
@@ -141,9 +161,99 @@ func TestAnswer_NamesTheServersThatFail(t *testing.T) {
 			"failed at 2 of 3 servers: s1.global: the disk is full; s3.global: no keyring",
 		},
 	} {
-		_, err := answer(gossipkey.Use)(&c.r, fault)
+		_, err := answer(gossipkey.Use, &c.r, c.silent, fault)
 		wantFault(t, c.want, err, structs.KindInternal, c.want)
 	}
+}
+
+// wire is a transport that drops in silence what it sends to some addresses.
+type wire struct {
+	memberlist.Transport
+	cut sync.Map // has the addresses
+}
+
+func (w *wire) WriteTo(b []byte, addr string) (time.Time, error) {
+	if _, cut := w.cut.Load(addr); cut {
+		return time.Now(), nil
+	}
+	return w.Transport.WriteTo(b, addr)
+}
+
+func (w *wire) DialTimeout(addr string, timeout time.Duration) (net.Conn, error) {
+	if _, cut := w.cut.Load(addr); cut {
+		return nil, syscall.ETIMEDOUT
+	}
+	return w.Transport.DialTimeout(addr, timeout)
+}
+
+// wired is a server on a wire.
+type wired struct {
+	*Keyrings
+	wire *wire
+}
+
+// startThree starts three servers that know each other and have many keys: s1.global, s2.global and
+// s3.global.
+func startThree(t *testing.T) (three [3]wired) {
+	t.Helper()
+	texts := []string{strconv.Quote(keys[0])}
+	for len(texts) < MaxKeys {
+		texts = append(texts, strconv.Quote(gossipkey.New()))
+	}
+	for i := range three {
+		e := Encryption{Dir: t.TempDir(), VerifyIncoming: true, VerifyOutgoing: true}
+		writeFile(t, e.Dir, "["+strings.Join(texts, ", ")+"]")
+		s, _ := startOn(t, fmt.Sprintf("s%d.global", i+1), e, func(net memberlist.Transport) memberlist.Transport {
+			three[i].wire = &wire{Transport: net}
+			return three[i].wire
+		}, hclog.NewNullLogger())
+		three[i].Keyrings = NewKeyrings(s, true, true)
+	}
+	for _, other := range three[1:] {
+		_, err := three[0].serf.Join([]string{nodeOf(other.serf).Address()}, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, s := range three {
+		await(t, "each server knows the others", func() error {
+			if known := len(s.named(serf.StatusAlive)); known != len(three) {
+				return fmt.Errorf("%d are known", known)
+			}
+			return nil
+		})
+	}
+	return three
+}
+
+// cutFrom drops what a server sends to another.
+func (w wired) cutFrom(other wired) { w.wire.cut.Store(nodeOf(other.serf).Address(), true) }
+
+// Two servers do not reach each other. The third one carries the answer of each to the other. The library
+// draws those that do so, and may draw none.
+func TestKeyrings_ReachAServerByAnother(t *testing.T) {
+	t.Parallel()
+	three := startThree(t)
+	three[1].cutFrom(three[2])
+	three[2].cutFrom(three[1])
+	rings, err := three[2].Do(gossipkey.List, "")
+	for range 3 {
+		if err != nil {
+			rings, err = three[2].Do(gossipkey.List, "")
+		}
+	}
+	if err != nil || rings.NumNodes != 3 || len(rings.Keys) != MaxKeys || rings.Keys[keys[0]] != 3 {
+		t.Errorf("got %+v, error %v", rings, err)
+	}
+}
+
+func TestKeyrings_NameTheServerThatDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	three := startThree(t)
+	three[1].cutFrom(three[0])
+	three[1].cutFrom(three[2])
+	_, err := three[2].Do(gossipkey.List, "")
+	wantFault(t, "the list", err, structs.KindInternal, "of 3 servers have answered, not s2.global (")
 }
 
 func TestPrimaryKey_IsTheOneInUse(t *testing.T) {

@@ -94,6 +94,8 @@ var sites = map[string]site{
 		links: &links{}, then: cutNodes},
 	"server cut from the leader": {network: "10.0.0.", bits: "/24", more: byDefaultRoute,
 		links: &links{}, then: cutServer},
+	"servers cut from each other beside the leader": {network: "10.0.0.", bits: "/24", more: byDefaultRoute,
+		links: &links{}, then: cutFollowers},
 	"log whose reader ends": {network: "10.0.0.", bits: "/24", more: byDefaultRoute, log: "2>&1 | head -n 3 "},
 }
 
@@ -210,6 +212,17 @@ func cutServer(w *world) error {
 		_, err = w.onMachine("s1", "berth job run examples/counter.hcl")
 	}
 	return err
+}
+
+// cutFollowers cuts the two servers from each other that do not lead. Both reach the leader, so the cluster
+// goes on, and each reads the keys of the other.
+func cutFollowers(w *world) error {
+	_, err := w.repeat("s1", leads)
+	if err != nil {
+		return err
+	}
+	w.forwarder.cutPair("s2", "s3")
+	return w.workOn()
 }
 
 // leads succeeds on the server that leads.
