@@ -38,6 +38,7 @@ func TestRun_ExitsWithTheCodeOfTheError(t *testing.T) {
 		structs.KindTimeout:      8,
 		structs.KindInternal:     1,
 	} {
+		apitest.Fail(caller, structs.CSIVolumeGet, structs.NotFoundf("no such volume"))
 		apitest.Fail(caller, structs.CSIVolumeDeregister, structs.Errorf(kind, "so it is"))
 		code, _, errs := runLine(t, "volume deregister v -address "+addr)
 		if code != want || !strings.HasPrefix(errs, "Error: so it is") {

@@ -60,6 +60,7 @@ func TestNames_TellThatTheirNamespaceDoesNotExist(t *testing.T) {
 	apitest.Fail(c, structs.JobGet, structs.NotFoundf("there is no job"))
 	apitest.Fail(c, inquiry.JobWhy, structs.NotFoundf("there is no job"))
 	apitest.Fail(c, structs.JobRevert, structs.NotFoundf("there is no job"))
+	apitest.Fail(c, structs.CSIVolumeGet, structs.NotFoundf("there is no volume"))
 	apitest.Fail(c, structs.CSIVolumeDeregister, structs.NotFoundf("there is no volume"))
 	apitest.Answer(c, structs.ServiceGet, structs.ServiceGetResponse{})
 	addr := clitest.Serve(t, c, clitest.NewAgent(t.TempDir()))

@@ -1,21 +1,34 @@
 package cli
 
 import (
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
 	"berth/api/apitest"
 	"berth/cli/clitest"
+	"berth/cli/command"
 	"berth/structs"
+	"berth/structs/access"
+	"berth/structs/admin"
+	"berth/structs/admission"
+	"berth/structs/class"
+	"berth/structs/login"
+	"berth/structs/quota"
+	"berth/structs/snapgroup"
+	"berth/structs/snapschedule"
+	"berth/structs/snapshot"
+	"berth/structs/variable"
 )
 
-// A command that destroys acts on the row that it has read, and on no other that has its name by then. One
-// that releases claims by force says first which, and releases no others.
-func TestCommands_ActOnTheRowThatTheyHaveRead(t *testing.T) {
-	t.Parallel()
-	c := &apitest.Caller{}
-	row := structs.Indexes{CreateIndex: 7}
+// seenAt is the index at which the rows of answerRows were made and changed.
+const seenAt = 7
+
+// answerRows answers the reads and the acts of the commands that destroy.
+func answerRows(c *apitest.Caller) {
+	row := structs.Indexes{CreateIndex: seenAt, ModifyIndex: seenAt}
 	apitest.Answer(c, structs.JobGet, structs.JobGetResponse{Job: &structs.Job{ID: "web", Indexes: row}})
 	apitest.Answer(c, structs.JobDeregister, structs.JobDeregisterResponse{})
 	apitest.Answer(c, structs.NodeGet, structs.NodeGetResponse{Node: &structs.NodeDetail{Node: structs.Node{
@@ -25,6 +38,45 @@ func TestCommands_ActOnTheRowThatTheyHaveRead(t *testing.T) {
 		{ID: clitest.Node1, Name: "one"},
 	}})
 	apitest.Answer(c, structs.NodeDeregister, structs.Empty{})
+	answerVolume(c, row)
+
+	apitest.Answer(c, class.Get, class.ClassGetResponse{Class: &class.VolumeClass{Indexes: row}})
+	apitest.Answer(c, class.Remove, structs.Empty{})
+	apitest.Answer(c, snapshot.Get, snapshot.SnapshotGetResponse{
+		Snapshot: &snapshot.VolumeSnapshot{Indexes: row},
+	})
+	apitest.Answer(c, snapshot.Delete, structs.Empty{})
+	apitest.Answer(c, snapgroup.Get, snapgroup.SnapshotGroupGetResponse{
+		Group: &snapgroup.GroupSnapshot{Indexes: row},
+	})
+	apitest.Answer(c, snapgroup.Delete, structs.Empty{})
+	apitest.Answer(c, snapschedule.Get, snapschedule.ScheduleGetResponse{
+		Schedule: &snapschedule.SnapshotSchedule{Indexes: row},
+	})
+	apitest.Answer(c, snapschedule.Remove, structs.Empty{})
+
+	apitest.Answer(c, admin.NodePoolGet, admin.NodePoolGetResponse{Pool: &admin.NodePool{Indexes: row}})
+	apitest.Answer(c, admin.NodePoolDelete, structs.Empty{})
+	apitest.Answer(c, admin.NamespaceGet, admin.NamespaceGetResponse{Namespace: &admin.Namespace{Indexes: row}})
+	apitest.Answer(c, admin.NamespaceDelete, structs.Empty{})
+	apitest.Answer(c, quota.SpecGet, quota.SpecGetResponse{Quota: &quota.Spec{Indexes: row}})
+	apitest.Answer(c, quota.SpecDelete, structs.Empty{})
+	apitest.Answer(c, admission.RuleGet, admission.RuleGetResponse{Rule: &admission.Rule{Indexes: row}})
+	apitest.Answer(c, admission.RuleDelete, structs.Empty{})
+	apitest.Answer(c, access.PolicyGet, access.PolicyGetResponse{Policy: &access.Policy{Indexes: row}})
+	apitest.Answer(c, access.PolicyDelete, structs.Empty{})
+	apitest.Answer(c, login.AuthMethodGet, login.AuthMethodGetResponse{Method: &login.AuthMethod{Indexes: row}})
+	apitest.Answer(c, login.AuthMethodDelete, structs.Empty{})
+	apitest.Answer(c, variable.VariableList, variable.VariableListResponse{
+		Variables: []*variable.VariableMetadata{{Path: "db", Indexes: row}},
+	})
+	apitest.Answer(c, variable.VariableApply, variable.VariableApplyResponse{
+		WriteMeta: structs.WriteMeta{Index: seenAt + 1},
+	})
+}
+
+// answerVolume answers for a volume with the claims of three allocations.
+func answerVolume(c *apitest.Caller, row structs.Indexes) {
 	apitest.Answer(c, structs.CSIVolumeGet, structs.CSIVolumeGetResponse{Volume: &structs.CSIVolumeDetail{
 		CSIVolume: structs.CSIVolume{ID: "data", Indexes: row},
 		Claims: []*structs.CSIClaim{
@@ -41,57 +93,186 @@ func TestCommands_ActOnTheRowThatTheyHaveRead(t *testing.T) {
 		Claims: []*structs.VolumeClaimStub{claim},
 	})
 	apitest.Answer(c, structs.VolumeClaimForce, structs.VolumeClaimReleaseResponse{})
-	addr := clitest.Serve(t, c, clitest.NewAgent(t.TempDir()))
+}
 
-	loses := func(alloc string) string {
-		return "Allocation " + structs.ShortID(alloc) + " loses its claim on volume data there."
+// sent is the request that a command has to send about the row that it has read.
+type sent struct {
+	args   string // of the command
+	method string
+	shown  *structs.DetachShown
+	says   []string
+}
+
+// loses is the sentence about the claim of an allocation.
+func loses(alloc string) string {
+	return "Allocation " + structs.ShortID(alloc) + " loses its claim on volume data there."
+}
+
+// destroying are the commands that destroy what has a name, which another can have later.
+var destroying = map[string]sent{
+	"job stop":                        {args: "-detach web", method: structs.JobDeregister.Name},
+	"node purge":                      {args: "one", method: structs.NodeDeregister.Name},
+	"node pool delete":                {args: "gpu", method: admin.NodePoolDelete.Name},
+	"namespace delete":                {args: "prod", method: admin.NamespaceDelete.Name},
+	"quota delete":                    {args: "team", method: quota.SpecDelete.Name},
+	"admission delete":                {args: "images", method: admission.RuleDelete.Name},
+	"acl policy delete":               {args: "team", method: access.PolicyDelete.Name},
+	"acl auth-method delete":          {args: "corp", method: login.AuthMethodDelete.Name},
+	"var purge":                       {args: "db", method: variable.VariableApply.Name},
+	"volume deregister":               {args: "data", method: structs.CSIVolumeDeregister.Name},
+	"volume delete":                   {args: "data", method: structs.CSIVolumeDelete.Name},
+	"volume class delete":             {args: "fast", method: class.Remove.Name},
+	"volume snapshot delete":          {args: "nightly", method: snapshot.Delete.Name},
+	"volume snapshot group delete":    {args: "nightly", method: snapgroup.Delete.Name},
+	"volume snapshot schedule delete": {args: "nightly", method: snapschedule.Remove.Name},
+	"volume detach": {
+		args:   "-force -reason off data one",
+		method: structs.CSIVolumeDetach.Name,
+		shown:  &structs.DetachShown{Epoch: 8, Allocs: []string{clitest.Alloc1, clitest.Alloc3}},
+		says:   []string{"Node one is down.", loses(clitest.Alloc1), loses(clitest.Alloc3)},
+	},
+	"volume claim release": {
+		args:   "-force -reason off data " + clitest.Alloc1,
+		method: structs.VolumeClaimForce.Name,
+		shown:  &structs.DetachShown{Epoch: 8, Allocs: []string{clitest.Alloc1}},
+		says:   []string{"Node one is down.", loses(clitest.Alloc1)},
+	},
+}
+
+// named are the commands that destroy and need no row, with the reason.
+var named = map[string]string{
+	"alloc stop":                     "the ID is drawn",
+	"alloc gc":                       "the ID is drawn",
+	"eval delete":                    "the IDs are drawn",
+	"deployment fail":                "the ID is drawn",
+	"acl role delete":                "the ID is drawn",
+	"acl token delete":               "the ID is drawn",
+	"acl binding-rule delete":        "the ID is drawn",
+	"node join-token revoke":         "the ID is drawn",
+	"server join-token revoke":       "the ID is drawn",
+	"operator root keyring remove":   "the ID is drawn",
+	"volume claim delete":            "the ID is drawn, or that of an allocation",
+	"service delete":                 "the ID of an instance is that of its allocation",
+	"tls ca remove":                  "the ID is that of the key",
+	"tls revoke":                     "berth tls unrevoke takes it back",
+	"operator gossip keyring remove": "a key names itself",
+	"node confirm-lost":              "the request has the epoch of the node",
+	"node fence":                     "the request has the epoch of the node",
+	"job tag unset":                  "a tag keeps a version, and its end deletes none",
+	"node gc":                        "it removes only what is left of ended allocations",
+	"system gc":                      "it deletes only what has ended",
+	"server leave":                   "it is about the server of the agent",
+	"server force-leave":             "a server is a member of the gossip, and no row",
+	"operator raft remove-peer":      "the servers remove none that answers",
+	"operator snapshot restore":      "it replaces all rows",
+}
+
+// keeping are the last words of the commands that destroy nothing, or what they replace as a whole is checked
+// by an index of its own. A command with another last word destroys.
+var keeping = strings.Fields(`
+	accept apply bootstrap consul create debug dispatch drain eligibility eval force init install join lease
+	login mode one-time pause promote put redact register renew replace request restart resume retry revert
+	rotate run save scale set-config signal start transfer-leadership unblock undelete unrevoke update use vault`)
+
+// actsOf returns the paths of the commands of a tree that change something, without the short forms.
+func actsOf(parent string, tree []command.Command) (paths []string) {
+	for _, c := range tree {
+		path := strings.TrimSpace(parent + " " + c.Name)
+		if c.Acts && c.Same == "" {
+			paths = append(paths, path)
+		}
+		paths = append(paths, actsOf(path, c.Sub)...)
 	}
-	type sent struct {
-		method string
-		shown  *structs.DetachShown
-		says   []string
+	return paths
+}
+
+// Each command that destroys names a row, or says why it needs none.
+func TestCommands_ThatDestroyAreAllKnown(t *testing.T) {
+	t.Parallel()
+	acts := actsOf("", Tree())
+	for _, path := range acts {
+		word := path[strings.LastIndex(path, " ")+1:]
+		_, isDestroying := destroying[path]
+		if !isDestroying && named[path] == "" && !slices.Contains(keeping, word) {
+			t.Errorf("berth %s: test that it acts on the row that it has read, or say why it needs no row", path)
+		}
 	}
-	for line, want := range map[string]sent{
-		"job stop -detach web":   {structs.JobDeregister.Name, nil, nil},
-		"node purge one":         {structs.NodeDeregister.Name, nil, nil},
-		"volume deregister data": {structs.CSIVolumeDeregister.Name, nil, nil},
-		"volume delete data":     {structs.CSIVolumeDelete.Name, nil, nil},
-		"volume detach -force -reason off data one": {
-			structs.CSIVolumeDetach.Name,
-			&structs.DetachShown{Epoch: 8, Allocs: []string{clitest.Alloc1, clitest.Alloc3}},
-			[]string{"Node one is down.", loses(clitest.Alloc1), loses(clitest.Alloc3)},
-		},
-		"volume claim release -force -reason off data " + clitest.Alloc1: {
-			structs.VolumeClaimForce.Name,
-			&structs.DetachShown{Epoch: 8, Allocs: []string{clitest.Alloc1}},
-			[]string{"Node one is down.", loses(clitest.Alloc1)},
-		},
-	} {
+	for path := range maps.Keys(destroying) {
+		if !slices.Contains(acts, path) {
+			t.Errorf("berth %s is no command", path)
+		}
+	}
+	for path := range maps.Keys(named) {
+		if !slices.Contains(acts, path) {
+			t.Errorf("berth %s is no command", path)
+		}
+	}
+}
+
+// A command that destroys acts on the row that it has read, and on no other that has its name by then. One
+// that releases claims by force says first which, and releases no others.
+func TestCommands_ActOnTheRowThatTheyHaveRead(t *testing.T) {
+	t.Parallel()
+	c := &apitest.Caller{}
+	answerRows(c)
+	addr := clitest.Serve(t, c, clitest.NewAgent(t.TempDir()))
+	for path, want := range destroying {
 		c.Take()
-		code, out, errs := runLine(t, line+" -address "+addr)
+		code, out, errs := runLine(t, path+" "+want.args+" -address "+addr)
 		if code != 0 {
-			t.Fatalf("%s: exit code %d: %s", line, code, errs)
+			t.Fatalf("%s: exit code %d: %s", path, code, errs)
 		}
 		for _, says := range want.says {
 			if !strings.Contains(out, says) {
-				t.Errorf("%s: got %q, want %q in it", line, out, says)
+				t.Errorf("%s: got %q, want %q in it", path, out, says)
 			}
 		}
-		sent := false
+		requests := 0
 		for _, call := range c.Take() {
 			if call.Method != want.method {
 				continue
 			}
-			sent = true
-			created := call.Request.(interface{ Write() *structs.WriteOptions }).Write().Created
-			if shown := shownOf(call.Request); created != 7 || !reflect.DeepEqual(shown, want.shown) {
-				t.Errorf("%s: about the row %d and %+v", line, created, shown)
+			requests++
+			if index, shown := rowOf(call.Request), shownOf(call.Request); index != seenAt ||
+				!reflect.DeepEqual(shown, want.shown) {
+				t.Errorf("%s: about the row %d and %+v", path, index, shown)
 			}
 		}
-		if !sent {
-			t.Errorf("%s: not sent", line)
+		if requests != 1 {
+			t.Errorf("%s: %d requests, want one", path, requests)
 		}
 	}
+}
+
+// A command whose caller may not read the row acts on the name. One that cannot read it for another reason
+// does not act.
+func TestCommands_ActOnNoRowThatTheyCouldNotRead(t *testing.T) {
+	t.Parallel()
+	c := &apitest.Caller{}
+	apitest.Answer(c, quota.SpecDelete, structs.Empty{})
+	addr := clitest.Serve(t, c, clitest.NewAgent(t.TempDir()))
+	for kind, acts := range map[structs.Kind]bool{structs.KindDenied: true, structs.KindInternal: false} {
+		c.Take()
+		apitest.Fail(c, quota.SpecGet, structs.Errorf(kind, "so it is"))
+		code, _, errs := runLine(t, "quota delete team -address "+addr)
+		sent := slices.ContainsFunc(c.Take(), func(r apitest.Recorded) bool {
+			return r.Method == quota.SpecDelete.Name
+		})
+		if sent != acts || (code == 0) != acts {
+			t.Errorf("%s: exit code %d, acted: %v: %s", kind, code, sent, errs)
+		}
+	}
+}
+
+// rowOf returns the index by which a request names its row.
+func rowOf(request any) uint64 {
+	if r, isVariable := request.(*variable.VariableApplyRequest); isVariable {
+		if r.CheckIndex == nil {
+			return 0
+		}
+		return *r.CheckIndex
+	}
+	return request.(interface{ Write() *structs.WriteOptions }).Write().Created
 }
 
 // shownOf returns the state on which a forced release was decided.

@@ -46,7 +46,12 @@ replaces the former one; secrets that it leaves out, or that it has as
 Tokens of its logins stay until their ends: berth acl token list.`,
 		Acts: true,
 		Run: func(ctx context.Context, c *command.Call) error {
-			err := logins.DeleteMethod(ctx, c.API, c.Arg(0))
+			seen, err := logins.Method(ctx, c.API, c.Arg(0))
+			on, err := c.On(seen, err)
+			if err != nil {
+				return err
+			}
+			err = logins.DeleteMethod(ctx, on, c.Arg(0))
 			if err != nil {
 				return err
 			}

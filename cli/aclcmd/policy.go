@@ -37,7 +37,12 @@ without a token.`,
 Tokens and roles that name the policy lose what it gave, at once.`,
 		Acts: true,
 		Run: func(ctx context.Context, c *command.Call) error {
-			err := acls.DeletePolicy(ctx, c.API, c.Arg(0))
+			seen, err := acls.Policy(ctx, c.API, c.Arg(0))
+			on, err := c.On(seen, err)
+			if err != nil {
+				return err
+			}
+			err = acls.DeletePolicy(ctx, on, c.Arg(0))
 			if err != nil {
 				return err
 			}

@@ -37,7 +37,12 @@ stay as they are.`,
 		Synopsis: "Delete a rule",
 		Acts:     true,
 		Run: func(ctx context.Context, c *command.Call) error {
-			err := admissions.DeleteRule(ctx, c.API, c.Arg(0))
+			seen, err := admissions.Rule(ctx, c.API, c.Arg(0))
+			on, err := c.On(seen, err)
+			if err != nil {
+				return err
+			}
+			err = admissions.DeleteRule(ctx, on, c.Arg(0))
 			if err != nil {
 				return err
 			}

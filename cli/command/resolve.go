@@ -287,3 +287,22 @@ func findServers(ctx context.Context, c *api.Client, _ *api.Query) ([]candidate,
 func ScalingTarget(target map[string]string) string {
 	return fmt.Sprintf("job %s, group %s, namespace %s", target["Job"], target["Group"], target["Namespace"])
 }
+
+// stamped is a row, which knows when it was made.
+type stamped interface {
+	Stamps() (created, modified uint64)
+}
+
+// On returns a client whose destructive calls change no other row than the one that the command has read: see
+// api.Client.On. The error is that of the read. It ends the command, unless the caller may not read the row
+// or there is none: then the request itself finds what is wrong.
+func (c *Call) On(row stamped, err error) (*api.Client, error) {
+	switch {
+	case structs.IsKind(err, structs.KindNotFound), structs.IsKind(err, structs.KindDenied):
+		return c.API, nil
+	case err != nil:
+		return nil, err
+	}
+	created, _ := row.Stamps()
+	return c.API.On(created), nil
+}

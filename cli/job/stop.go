@@ -44,9 +44,9 @@ func jobStop(ctx context.Context, c *command.Call) error {
 		return c.DidYouMean(ctx, "job", id, err)
 	}
 
-	on := c.API
-	if job != nil {
-		on = on.On(job.CreateIndex)
+	on, err := c.On(job, err)
+	if err != nil {
+		return err
 	}
 	answer, err := on.JobDeregister(ctx, id, api.JobDeregisterOptions{
 		Purge:           c.Bool("purge"),

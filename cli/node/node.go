@@ -53,10 +53,10 @@ with its next heartbeat. After a restore the cluster no longer waits for it.`,
 			if err != nil {
 				return err
 			}
-			on := c.API
-			n, _, err := c.API.Node(ctx, id, nil)
-			if err == nil { // the request itself meets any fault
-				on = c.API.On(n.CreateIndex)
+			seen, _, err := c.API.Node(ctx, id, nil)
+			on, err := c.On(seen, err)
+			if err != nil {
+				return err
 			}
 			err = on.NodePurge(ctx, id)
 			if err != nil {

@@ -35,7 +35,12 @@ configuration says so: node_pool in the client block.`,
 		Acts:     true,
 		Run: func(ctx context.Context, c *command.Call) error {
 			name := c.Arg(0)
-			err := c.API.NodePoolDelete(ctx, name)
+			seen, _, err := c.API.NodePool(ctx, name, nil)
+			on, err := c.On(seen, err)
+			if err != nil {
+				return err
+			}
+			err = on.NodePoolDelete(ctx, name)
 			if err != nil {
 				return c.DidYouMean(ctx, "pool", name, err)
 			}

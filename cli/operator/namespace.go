@@ -39,7 +39,12 @@ options say.`,
 		Acts:     true,
 		Run: func(ctx context.Context, c *command.Call) error {
 			name := c.Arg(0)
-			err := c.API.NamespaceDelete(ctx, name)
+			seen, _, err := c.API.NamespaceInfo(ctx, name, nil)
+			on, err := c.On(seen, err)
+			if err != nil {
+				return err
+			}
+			err = on.NamespaceDelete(ctx, name)
 			if err != nil {
 				return c.DidYouMean(ctx, "namespace", name, err)
 			}

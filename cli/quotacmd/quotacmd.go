@@ -36,7 +36,12 @@ berth namespace apply -quota QUOTA NAMESPACE`,
 		Synopsis: "Delete a quota that no namespace names",
 		Acts:     true,
 		Run: func(ctx context.Context, c *command.Call) error {
-			err := quotas.Delete(ctx, c.API, c.Arg(0))
+			seen, _, err := quotas.Info(ctx, c.API, c.Arg(0), nil)
+			on, err := c.On(seen, err)
+			if err != nil {
+				return err
+			}
+			err = quotas.Delete(ctx, on, c.Arg(0))
 			if err != nil {
 				return c.DidYouMean(ctx, "quota", c.Arg(0), err)
 			}

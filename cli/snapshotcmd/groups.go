@@ -73,7 +73,12 @@ A group with a snapshot from which a volume is being created is not deleted.`,
 func groupDelete(ctx context.Context, c *command.Call) error {
 	name := c.Arg(0)
 	force := c.Bool("force")
-	err := snapgroups.Delete(ctx, c.API, name, force)
+	seen, err := snapgroups.Get(ctx, c.API, name)
+	on, err := c.On(seen, err)
+	if err != nil {
+		return err
+	}
+	err = snapgroups.Delete(ctx, on, name, force)
 	switch {
 	case err != nil:
 		return err

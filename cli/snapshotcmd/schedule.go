@@ -80,7 +80,12 @@ Of the times that have passed in the pause, the latest one is taken at once.`,
 		Synopsis: "Delete a schedule, whose snapshots stay",
 		Acts:     true,
 		Run: func(ctx context.Context, c *command.Call) error {
-			err := snapschedules.Delete(ctx, c.API, c.Arg(0))
+			seen, err := snapschedules.Get(ctx, c.API, c.Arg(0))
+			on, err := c.On(seen, err)
+			if err != nil {
+				return err
+			}
+			err = snapschedules.Delete(ctx, on, c.Arg(0))
 			if err != nil {
 				return err
 			}

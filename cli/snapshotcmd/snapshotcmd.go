@@ -247,7 +247,7 @@ func remove(ctx context.Context, c *command.Call) error {
 	case force && c.Arg(1) != "":
 		return command.BadUsage("-force deletes berth's row of a snapshot: give its name alone")
 	case c.Arg(1) == "":
-		err = snapshots.Delete(ctx, c.API, snapshots.Named{Name: name, Secrets: secrets, Force: force})
+		err = removeNamed(ctx, c, snapshots.Named{Name: name, Secrets: secrets, Force: force})
 	default:
 		name = c.Arg(1)
 		err = snapshots.DeleteExternal(ctx, c.API, snapshots.AtPlugin{
@@ -264,4 +264,14 @@ func remove(ctx context.Context, c *command.Call) error {
 			"The row of snapshot %q is deleted; its plugin may still have the snapshot", name)
 	}
 	return c.Report(command.Changed{"Snapshot": name}, "Snapshot %q is deleted", name)
+}
+
+// removeNamed deletes the snapshot that has the name now.
+func removeNamed(ctx context.Context, c *command.Call, one snapshots.Named) error {
+	seen, _, err := snapshots.Get(ctx, c.API, one.Name, nil)
+	on, err := c.On(seen, err)
+	if err != nil {
+		return err
+	}
+	return snapshots.Delete(ctx, on, one)
 }

@@ -180,19 +180,38 @@ func list(ctx context.Context, c *command.Call) error {
 	})
 }
 
-// purge deletes a variable. With -check-index a change in between is a conflict.
-func purge(ctx context.Context, c *command.Call) error {
+// purge deletes a variable as it is now, or as -check-index names it. A change in between is a conflict.
+func purge(ctx context.Context, c *command.Call) (err error) {
 	path := c.Arg(0)
 	w := api.VariableWrite{Op: variable.VariableDelete, Path: path}
 	if c.Given("check-index") {
 		index := uint64(c.Number("check-index"))
 		w.CheckIndex = &index
+	} else {
+		w.CheckIndex, err = indexOf(ctx, c, path)
+	}
+	if err != nil {
+		return err
 	}
 
-	_, err := c.API.VariableWrite(ctx, w)
+	_, err = c.API.VariableWrite(ctx, w)
 	if err != nil {
 		return err
 	}
 
 	return c.Report(command.Changed{"Path": path}, "Variable %q is deleted", path)
+}
+
+// indexOf returns the index of a variable without reading its values, nil if the caller sees none.
+func indexOf(ctx context.Context, c *command.Call, path string) (*uint64, error) {
+	all, _, err := c.API.Variables(ctx, &api.Query{Prefix: path, PerPage: 1}) // it comes before those below it
+	if err != nil && !structs.IsKind(err, structs.KindDenied) {
+		return nil, err
+	}
+	for _, v := range all {
+		if v.Path == path {
+			return &v.ModifyIndex, nil
+		}
+	}
+	return nil, nil
 }

@@ -74,7 +74,12 @@ a class that volumes name cannot change.`,
 		Synopsis: "Delete a class that no volume names",
 		Acts:     true,
 		Run: func(ctx context.Context, c *command.Call) error {
-			err := classes.Delete(ctx, c.API, c.Arg(0))
+			seen, err := classes.Get(ctx, c.API, c.Arg(0))
+			on, err := c.On(seen, err)
+			if err != nil {
+				return err
+			}
+			err = classes.Delete(ctx, on, c.Arg(0))
 			if err != nil {
 				return err
 			}

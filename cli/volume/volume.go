@@ -106,10 +106,10 @@ its node, and print its ID.`,
 			Usage: "Deregister even if claims wait or a detach is in flight"}},
 		Run: func(ctx context.Context, c *command.Call) error {
 			id := c.Arg(0)
-			on := c.API
-			v, _, err := c.API.Volume(ctx, id, nil)
-			if err == nil { // the request itself meets any fault
-				on = c.API.On(v.CreateIndex)
+			seen, _, err := c.API.Volume(ctx, id, nil)
+			on, err := c.On(seen, err)
+			if err != nil {
+				return err
 			}
 			err = on.VolumeDeregister(ctx, id, c.Bool("force"))
 			if err != nil {
@@ -394,12 +394,12 @@ func volumeDelete(ctx context.Context, c *command.Call) error {
 
 	id := c.Arg(0)
 	seen, _, err := c.API.Volume(ctx, id, nil)
-	if structs.IsKind(err, structs.KindNotFound) { // the next request meets any other fault, too
+	if structs.IsKind(err, structs.KindNotFound) {
 		return c.DidYouMean(ctx, "volume", id, err)
 	}
-	on := c.API
-	if err == nil {
-		on = c.API.On(seen.CreateIndex)
+	on, err := c.On(seen, err)
+	if err != nil {
+		return err
 	}
 
 	w := watch.New(c)
