@@ -32,7 +32,8 @@ func answerRows(c *apitest.Caller) {
 	apitest.Answer(c, structs.JobGet, structs.JobGetResponse{Job: &structs.Job{ID: "web", Indexes: row}})
 	apitest.Answer(c, structs.JobDeregister, structs.JobDeregisterResponse{})
 	apitest.Answer(c, structs.NodeGet, structs.NodeGetResponse{Node: &structs.NodeDetail{Node: structs.Node{
-		ID: clitest.Node1, Name: "one", Status: structs.NodeDown, Epoch: 8, Indexes: row,
+		ID: clitest.Node1, Name: "one", Status: structs.NodeDown, Epoch: 8, HTTPAddr: "10.0.0.1:4646",
+		BootID: "b1", Indexes: row,
 	}}})
 	apitest.Answer(c, structs.NodeList, structs.NodeListResponse{Nodes: []*structs.NodeListStub{
 		{ID: clitest.Node1, Name: "one"},
@@ -108,6 +109,9 @@ func loses(alloc string) string {
 	return "Allocation " + structs.ShortID(alloc) + " loses its claim on volume data there."
 }
 
+// isOf is the sentence about the machine of the node.
+const isOf = "It ran on 10.0.0.1:4646, in boot b1: that machine must write no more."
+
 // destroying are the commands that destroy what has a name, which another can have later.
 var destroying = map[string]sent{
 	"job stop":                        {args: "-detach web", method: structs.JobDeregister.Name},
@@ -129,13 +133,13 @@ var destroying = map[string]sent{
 		args:   "-force -reason off data one",
 		method: structs.CSIVolumeDetach.Name,
 		shown:  &structs.DetachShown{Epoch: 8, Allocs: []string{clitest.Alloc1, clitest.Alloc3}},
-		says:   []string{"Node one is down.", loses(clitest.Alloc1), loses(clitest.Alloc3)},
+		says:   []string{"Node one is down.", isOf, loses(clitest.Alloc1), loses(clitest.Alloc3)},
 	},
 	"volume claim release": {
 		args:   "-force -reason off data " + clitest.Alloc1,
 		method: structs.VolumeClaimForce.Name,
 		shown:  &structs.DetachShown{Epoch: 8, Allocs: []string{clitest.Alloc1}},
-		says:   []string{"Node one is down.", loses(clitest.Alloc1)},
+		says:   []string{"Node one is down.", isOf, loses(clitest.Alloc1)},
 	},
 }
 

@@ -46,8 +46,24 @@ func answerDetach(servers *apitest.Caller) {
 		Claims:    []*structs.CSIClaim{{NodeID: "n1", AllocID: "alloc-1"}, {NodeID: "n2", AllocID: "alloc-2"}},
 	}})
 	apitest.Answer(servers, structs.NodeGet, structs.NodeGetResponse{Node: &structs.NodeDetail{
-		Node: structs.Node{ID: "n1", Name: "alpha", Status: structs.NodeDown, Epoch: 7},
+		Node: structs.Node{
+			ID: "n1", Name: "alpha", Status: structs.NodeDown, Epoch: 7, HTTPAddr: "10.0.0.1:4646", BootID: "b1",
+		},
+		SecondAgent: &structs.SecondAgent{HTTPAddr: "10.0.0.2:4646", BootID: "b2"},
 	}})
+}
+
+// Who confirms the loss of a node, or takes a volume from it, learns which machine it was. A second agent may
+// be a copy of it.
+func TestActions_NameTheMachineThatIsLost(t *testing.T) {
+	h, servers := newPage(t)
+	apitest.Answer(servers, nodeloss.NodeFenceStatus, *lostNode())
+	answerDetach(servers)
+	for name, must := range map[string]string{"confirm-lost": "be off", "force-detach": "write no more"} {
+		_, body := get(t, h, offer(name, actions.Target{ID: "n1", NodeID: "n1", Created: 5}, "").To)
+		wants(t, body, "It ran on 10.0.0.1:4646, in boot b1: that machine must "+must+".",
+			"A second agent on 10.0.0.2:4646, in boot b2, waits for its volumes.")
+	}
 }
 
 // A form acts on the row that its view has shown, and on no other with the same name. It takes a volume by
@@ -227,6 +243,7 @@ func lostNode() *nodeloss.NodeFenceStatusResponse {
 func TestActions_ConfirmALossWithAReason(t *testing.T) {
 	h, servers := newPage(t)
 	apitest.Answer(servers, nodeloss.NodeFenceStatus, *lostNode())
+	answerDetach(servers)
 	var words []*nodeloss.NodeFenceRequest
 	apitest.On(servers, nodeloss.NodeConfirmLost, func(_ context.Context, q *nodeloss.NodeFenceRequest) (
 		*structs.Empty, error,
@@ -286,6 +303,7 @@ func TestActions_ThatForceNeedAReason(t *testing.T) {
 func TestActions_NameTheSocketThatTakesThem(t *testing.T) {
 	h, servers := newPage(t)
 	apitest.Answer(servers, nodeloss.NodeFenceStatus, *lostNode())
+	answerDetach(servers)
 	apitest.Fail(servers, nodeloss.NodeConfirmLost, &structs.Error{
 		Kind: structs.KindDenied, Text: "only over the operator socket of server s1", Socket: "/run/b.sock",
 	})

@@ -181,3 +181,14 @@ func WithDescription(status, description string) string {
 	}
 	return status + " (" + description + ")"
 }
+
+// LostMachine names in sentences the machine of a lost node, with what the user asserts of it: it must, for
+// example, be off. A copy of its disk on another machine has the same name and ID, and proves nothing.
+func LostMachine(n *structs.NodeDetail, must string) []string {
+	lines := []string{fmt.Sprintf("It ran on %s, in boot %s: that machine must %s.", n.HTTPAddr, n.BootID, must)}
+	if other := n.SecondAgent; other != nil {
+		lines = append(lines, fmt.Sprintf("A second agent on %s, in boot %s, waits for its volumes. It says "+
+			"nothing about the first.", other.HTTPAddr, other.BootID))
+	}
+	return lines
+}

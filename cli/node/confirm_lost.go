@@ -72,12 +72,8 @@ func confirmLost(ctx context.Context, c *command.Call) error {
 		return err
 	}
 
-	c.Printf("Node %s (%s) is down. It ran on %s, in boot %s: that machine must be off.\n",
-		s.Name, command.ShortID(id), n.HTTPAddr, n.BootID)
-	if other := n.SecondAgent; other != nil {
-		c.Printf("A second agent on %s, in boot %s, waits for its volumes. It says nothing about the first.\n",
-			other.HTTPAddr, other.BootID)
-	}
+	c.Printf("Node %s (%s) is down. %s\n", s.Name, command.ShortID(id),
+		strings.Join(command.LostMachine(n, "be off"), "\n"))
 	printLostClaims(c, s)
 	err = printLostAllocs(ctx, c, s)
 	if err != nil {

@@ -45,6 +45,9 @@ func ReadShown(ctx context.Context, c *api.Client, r Release) (*Shown, error) {
 	default:
 		shown.Epoch = n.Epoch
 		shown.line("Node %s is %s.", n.Name, n.Status)
+		if n.Status == structs.NodeDown {
+			shown.Lines = append(shown.Lines, command.LostMachine(n, "write no more")...)
+		}
 	}
 
 	for _, claim := range v.Claims {

@@ -4,6 +4,7 @@ package actions
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"berth/api"
@@ -86,8 +87,22 @@ var (
 	}
 )
 
-// describeLoss tells what a word about a lost node releases. Only one that is down is lost.
+// describeLoss tells which machine has to be off for a word about a lost node, and what the word releases.
 func describeLoss(ctx context.Context, c *api.Client, t Target) (*Shown, error) {
+	shown, err := describeClaims(ctx, c, t)
+	if err != nil {
+		return nil, err
+	}
+	n, _, err := c.Node(ctx, t.ID, nil)
+	if err != nil {
+		return nil, err
+	}
+	shown.Notes = slices.Insert(shown.Notes, 1, command.LostMachine(n, "be off")...)
+	return shown, nil
+}
+
+// describeClaims tells which claims of a lost node are released. Only one that is down is lost.
+func describeClaims(ctx context.Context, c *api.Client, t Target) (*Shown, error) {
 	s, _, err := c.NodeFenceStatus(ctx, t.ID, nil)
 	if err != nil {
 		return nil, err
@@ -114,7 +129,7 @@ func (s *Shown) note(format string, args ...any) {
 
 // describeFence tells what a fence releases. It rejects a node that no device fences, as the servers would.
 func describeFence(ctx context.Context, c *api.Client, t Target) (*Shown, error) {
-	shown, err := describeLoss(ctx, c, t)
+	shown, err := describeClaims(ctx, c, t)
 	if err != nil {
 		return nil, err
 	}
