@@ -45,7 +45,13 @@ func TestPages_NameTestsThatExist(t *testing.T) {
 		}
 	}
 
-	for name, text := range filesWith(t, ".md") {
+	pages := filesWith(t, ".md")
+	for name := range testedPages {
+		if pages[name] == "" {
+			t.Errorf("there is no page %s", name)
+		}
+	}
+	for name, text := range pages {
 		rows := testRows(text)
 		for _, row := range rows {
 			if !testsInCell.MatchString(endCell(row)) {
