@@ -53,10 +53,13 @@ func (w *Cluster) answerAutopilot() {
 		})
 }
 
+// clusterNow is the cluster time.
+var clusterNow = time.Unix(1_800_000_000, 0)
+
 // readClocks returns the clocks of three servers, of which the leader and a second one were off for a week.
 func readClocks(context.Context, *structs.QueryRequest) (*admin.ClockResponse, error) {
 	const week = 7 * 24 * time.Hour
-	now := time.Unix(1_800_000_000, 0)
+	now := clusterNow
 	return &admin.ClockResponse{
 		ClusterTime: &admin.ClusterTime{
 			Time:   now.UnixNano(),

@@ -132,6 +132,7 @@ func statsOfDevice(id string) []*nodecalls.DeviceGroupStats {
 // statsOne is the use of the first node's machine.
 func statsOne() *nodecalls.HostStats {
 	return &nodecalls.HostStats{
+		Timestamp:        clusterNow.Add(30 * time.Hour).UnixNano(),
 		CPU:              []*nodecalls.HostCPUStats{{CPU: "cpu0", Total: 50}, {CPU: "cpu1", Total: 25}},
 		CPUTicksConsumed: 1500,
 		Memory:           &nodecalls.HostMemoryStats{Used: 512 << 20, Total: 2048 << 20},

@@ -7,6 +7,7 @@ import (
 
 	"berth/cli/command"
 	"berth/cli/watch"
+	"berth/state/clustertime"
 	"berth/structs/nodecalls"
 )
 
@@ -27,12 +28,13 @@ func printHostStats(ctx context.Context, c *command.Call, nodeID string) error {
 		used += cpu.Total
 	}
 
-	c.Section("Use of the machine", "CPU|Of its processors|Memory|Of|Up for", command.Grid{{
+	c.Section("Use of the machine", "CPU|Of its processors|Memory|Of|Up for|Clock", command.Grid{{
 		fmt.Sprintf("%.0f MHz", s.CPUTicksConsumed),
 		command.Percent(used / float64(max(len(s.CPU), 1))),
 		command.MiB(s.Memory.Used),
 		command.MiB(s.Memory.Total),
 		command.FormatSpan(time.Duration(s.Uptime) * time.Second),
+		clockText(ctx, c, s.Timestamp),
 	}})
 
 	all := s.DiskStats
@@ -49,6 +51,23 @@ func printHostStats(ctx context.Context, c *command.Call, nodeID string) error {
 	c.Section("Disks", "Mounted on|Device|Used|Size|Full", disks)
 	printDeviceStats(c, s)
 	return nil
+}
+
+// clockText compares the wall clock of a node with the cluster time. Nothing counts by the clock of a node, but
+// its certificate and its logs have that time.
+func clockText(ctx context.Context, c *command.Call, now int64) string {
+	clocks, _, err := c.API.Clocks(ctx, nil)
+	if err != nil {
+		return "not compared"
+	}
+	ahead := time.Duration(now - clocks.Now)
+	switch {
+	case !clustertime.Far(ahead):
+		return "right"
+	case ahead < 0:
+		return command.FormatSpan(-ahead) + " behind the cluster time"
+	}
+	return command.FormatSpan(ahead) + " ahead of the cluster time"
 }
 
 // printDeviceStats prints the measures of the devices. A machine without devices has no section for them.
