@@ -1,31 +1,42 @@
 package vars
 
 import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"os/signal"
 	"runtime"
+	"slices"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
+	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
+
+	"berth/internal/backoff"
+	"berth/internal/boottime"
+	"berth/structs"
 )
 
 // GuardArg is the argument of `berth executor` that makes it the guard of a command under a lock.
 const GuardArg = "lock-guard"
 
-// parentFD is the file of a guard whose end means that berth is gone: nobody else has the other end of the
-// pipe.
+// parentFD is the pipe from berth to its guard. Each instant (8 bytes) in it is the end of the lock, by the
+// clock of package boottime, unless it is renewed. Its end means that berth is gone: nobody else has the
+// other end of the pipe.
 const parentFD = 3
 
-// GuardMain is the guard: it runs a command that holds a lock, and ends with its code. If berth is gone, also
-// by SIGKILL, nobody renews the lock, so the command and all that it has started get SIGTERM, and after the
-// grace SIGKILL. That is also the end of all that is left when the command has ended by itself. The guard is
-// the reaper of what it has started, so a daemon does not escape. Its arguments are the grace in nanoseconds
-// and the command.
+// GuardMain is the guard: it runs a command that holds a lock, and ends with its code. If berth is gone,
+// also by SIGKILL, or if berth stands still and the lock ends, nobody renews the lock, so the command and
+// all that it has started get SIGTERM, and after the grace SIGKILL. That is also the end of all that is left
+// when the command has ended by itself. The guard is the reaper of what it has started, so a daemon does not
+// escape. Its arguments are the grace in nanoseconds and the command. Nobody else has the lock for at least
+// the grace after its end.
 func GuardMain(args []string) int {
 	if len(args) < 2 {
 		fmt.Fprintln(os.Stderr, "the guard of a lock needs a grace and a command")
@@ -38,114 +49,189 @@ func GuardMain(args []string) int {
 	}
 
 	// A signal to the group is for the command. A handler, in place of ignoring it, is not inherited.
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT,
+		syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU)
 	runtime.LockOSThread() // the kernel ends the command with the thread that has started it
-	err = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+	g := &guard{grace: time.Duration(grace)}
+	err = g.prepare()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "the guard of a lock:", err)
 		return 1
 	}
-
-	unix.CloseOnExec(parentFD)
-	cmd := exec.Command(args[1], args[2:]...)
-	cmd.Stdin = os.Stdin
-	cmd.Stdout = os.Stdout
-	cmd.Stderr = os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	err = cmd.Start()
+	err = g.start(args[1:])
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "the command:", err)
 		return 127
 	}
 
-	go func() {
-		_, _ = os.NewFile(parentFD, "parent").Read(make([]byte, 1))
-		_ = syscall.Kill(0, syscall.SIGTERM)
-		time.Sleep(time.Duration(grace))
-		endDescendants()
-		os.Exit(1)
-	}()
-
-	status := reap(cmd.Process.Pid)
-	endDescendants()
+	status := g.watch()
+	signal.Ignore(syscall.SIGTTOU) // a terminal may stop those that write from a group like this
+	soon, cancel := context.WithTimeout(context.Background(), killAfter)
+	defer cancel()
+	err = endChildren(soon, nil)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		_ = endChildren(context.Background(), nil) // berth keeps the lock as long as it can
+	}
+	if g.late {
+		fmt.Fprintln(os.Stderr, "the lock was not renewed within its TTL, because berth was stopped or the "+
+			"machine was suspended: the command was ended")
+		return structs.KindConflict.ExitCode()
+	}
 	return exitAs(status)
 }
 
-// reap waits for a child, and for all orphans that come to this process meanwhile.
-func reap(child int) (status syscall.WaitStatus) {
+// guard is the state of a guard.
+type guard struct {
+	grace time.Duration    // from SIGTERM to SIGKILL, and at most from the end of the lock
+	until boottime.Instant // the end of the lock
+	gone  bool             // berth, or its end of the pipe
+	late  bool             // berth: the lock has ended, and berth has not ended the command
+	child int
+	pidfd int // of child
+	timer int // a timerfd of the clock of until, which also counts a suspend of the machine
+}
+
+// prepare reads the end of the lock, and makes all that a guard needs before its command.
+func (g *guard) prepare() (err error) {
+	unix.CloseOnExec(parentFD)
+	g.read()
+	if g.gone || boottime.Now() >= g.until {
+		return errors.New("the lock has ended before the command began")
+	}
+	g.timer, err = unix.TimerfdCreate(unix.CLOCK_BOOTTIME, unix.TFD_CLOEXEC)
+	if err != nil {
+		return err
+	}
+	return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+}
+
+func (g *guard) start(args []string) error {
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Stdin = os.Stdin
+	cmd.Stdout = os.Stdout
+	cmd.Stderr = os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	err := cmd.Start()
+	if err != nil {
+		return err
+	}
+	g.child = cmd.Process.Pid
+	g.pidfd, err = unix.PidfdOpen(g.child, 0)
+	if err != nil {
+		_ = endChildren(context.Background(), nil)
+	}
+	return err
+}
+
+// read reads the newest end of the lock from the pipe, which holds no more than the buffer. berth writes each
+// one at once.
+func (g *guard) read() {
+	var b [1 << 16]byte
+	n, err := unix.Read(parentFD, b[:])
+	for errors.Is(err, unix.EINTR) {
+		n, err = unix.Read(parentFD, b[:])
+	}
+	if n < 8 {
+		g.gone = true
+		return
+	}
+	g.until = boottime.Instant(binary.NativeEndian.Uint64(b[n-8 : n]))
+}
+
+// watch waits until the command has ended by itself, or is to be killed: after SIGTERM and the grace, when
+// the lock ends.
+func (g *guard) watch() syscall.WaitStatus {
+	killAt := boottime.Instant(0) // zero before SIGTERM
 	for {
-		pid, err := syscall.Wait4(-1, &status, 0, nil)
+		g.sleep(cmp.Or(killAt, g.termAt()))
+		status, ended := reap(g.child)
+		now := boottime.Now()
 		switch {
-		case err == syscall.EINTR:
-		case err != nil || pid == child:
+		case ended:
 			return status
+		case killAt.IsZero() && (g.gone || now >= g.termAt()):
+			g.late = !g.gone
+			killAt = min(now, g.until).Add(g.grace)
+			_ = syscall.Kill(0, syscall.SIGTERM)
+		case !killAt.IsZero() && now >= killAt:
+			return syscall.WaitStatus(syscall.SIGKILL)
 		}
 	}
 }
 
-// endDescendants kills all processes below this one until there are none: each round may find children that a
-// process has made before it died.
-func endDescendants() {
-	for range mostRounds {
-		pids := descendants(os.Getpid())
-		if len(pids) == 0 {
-			return
-		}
-		for _, pid := range pids {
-			_ = syscall.Kill(pid, syscall.SIGKILL)
-		}
-		for {
-			pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil)
-			if err != nil || pid <= 0 {
-				break
-			}
-		}
-		time.Sleep(time.Millisecond)
-	}
-}
+// termAt is the time of SIGTERM. A berth that cannot renew the lock ends the command at the end of the lock,
+// and says why. So the guard is later.
+func (g *guard) termAt() boottime.Instant { return g.until.Add(g.grace / 4) }
 
-// mostRounds bounds endDescendants: a process in an uninterruptible call of the kernel does not end.
-const mostRounds = 1000
-
-// descendants lists the processes below one, without those that have ended.
-func descendants(of int) (pids []int) {
-	entries, err := os.ReadDir("/proc")
+// sleep waits for an instant, for the end of the command and for the pipe, and reads the pipe. So a guard
+// that stood still itself sees a renewal before it sees the clock.
+func (g *guard) sleep(until boottime.Instant) {
+	at := unix.ItimerSpec{Value: unix.NsecToTimespec(int64(until))}
+	err := unix.TimerfdSettime(g.timer, unix.TFD_TIMER_ABSTIME, &at, nil)
 	if err != nil {
-		return nil
+		g.gone = true // a guard without a clock ends the command
+		return
 	}
-	children := map[int][]int{}
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil {
-			continue
-		}
-		parent, alive := parentOf(pid)
-		if alive {
-			children[parent] = append(children[parent], pid)
-		}
+	files := []unix.PollFd{
+		{Fd: int32(g.timer), Events: unix.POLLIN},
+		{Fd: int32(g.pidfd), Events: unix.POLLIN},
+		{Fd: parentFD, Events: unix.POLLIN},
 	}
-	for next := []int{of}; len(next) > 0; next = next[1:] {
-		pids = append(pids, children[next[0]]...)
-		next = append(next, children[next[0]]...)
+	if g.gone {
+		files[2].Fd = -1 // the kernel leaves it out
 	}
-	return pids
+	_, err = unix.Poll(files, -1)
+	if err == nil && files[2].Revents != 0 {
+		g.read()
+	}
 }
 
-// parentOf returns the parent of a process, and false for one that has ended.
-func parentOf(pid int) (parent int, alive bool) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0, false
+// reap reaps all children that have ended, also orphans, and returns the status of one of them.
+func reap(child int) (status syscall.WaitStatus, ended bool) {
+	for {
+		var s syscall.WaitStatus
+		pid, err := syscall.Wait4(-1, &s, syscall.WNOHANG, nil)
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case err != nil || pid == 0:
+			return status, ended
+		case pid == child:
+			status, ended = s, true
+		}
 	}
-	// The name in parentheses may have any character: "12 (a) b) S 1 ...".
-	_, rest, _ := strings.Cut(string(stat[strings.LastIndexByte(string(stat), ')')+1:]), " ")
-	fields := strings.Fields(rest)
-	if len(fields) < 2 || fields[0] == "Z" || fields[0] == "X" {
-		return 0, false
+}
+
+// endChildren kills and reaps all children of this process but some others, and so all below them: as each
+// one ends, its own children come to this process, which is their reaper. A process that is in a call of the
+// kernel that does not end keeps it waiting until ctx ends.
+func endChildren(ctx context.Context, others []int) error {
+	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
+		left, err := children(others)
+		if err == nil && len(left) == 0 {
+			return nil
+		}
+		for _, pid := range left {
+			err = cmp.Or(err, unix.Kill(pid, unix.SIGKILL)) // it is not reaped, so the number is its own
+			_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil)
+		}
+		if !backoff.Sleep(ctx, pause) {
+			return fmt.Errorf("the processes %v of the command do not end: %w", left, cmp.Or(err, ctx.Err()))
+		}
 	}
-	parent, err = strconv.Atoi(fields[1])
-	return parent, err == nil
+}
+
+// children lists the children of this process but some others. A child that has ended is one until it is
+// reaped, so that it cannot hide its own children, which come to this process.
+func children(others []int) (pids []int, err error) {
+	all, err := procfs.AllProcs()
+	for _, p := range all {
+		s, err := p.Stat()
+		if err == nil && s.PPID == os.Getpid() && !slices.Contains(others, s.PID) {
+			pids = append(pids, s.PID)
+		}
+	}
+	return pids, err
 }
 
 // exitAs returns the code of a command, and 128 and its number for a signal, as a shell does.

@@ -1,17 +1,11 @@
 package vars
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
-	"slices"
-	"strconv"
-	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"berth/api"
@@ -28,9 +22,10 @@ var lockCommand = command.Command{
 	Synopsis: "Run a command while it holds the lock of a variable",
 	Help: `
 The command waits for the lock, then runs the child, and gives the lock back
-at its end. If the lock is lost, or the command itself is killed, the child
-and its own children get SIGTERM, and five seconds later SIGKILL: before
-anybody else gets the lock. The exit code is the child's. @FILE after the
+at its end. If the lock is lost, or the command itself is killed, or is
+stopped (Ctrl-Z) for longer than the TTL, the child and its own children get
+SIGTERM, and five seconds later SIGKILL: before anybody else gets the lock.
+The exit code is the child's, and 5 if the lock was lost. @FILE after the
 path, or in its place, is a specification whose items are written with the
 lock. Options come before the variable. The child runs in the shell of SHELL,
 or /bin/sh.`,
@@ -97,12 +92,19 @@ func lock(ctx context.Context, c *command.Call) error {
 	}
 	defer h.release()
 
+	guards, err := h.openGuard()
+	if err != nil {
+		return err
+	}
+	defer guards.Close()
+	defer h.guard.Close()
+
 	held, lose := context.WithCancelCause(ctx)
 	defer lose(nil)
 	var renewing sync.WaitGroup
 	defer renewing.Wait()
 	renewing.Go(func() { lose(h.renew(held)) })
-	err = runChild(held, c, child)
+	err = h.runChild(held, guards, child)
 	lost := context.Cause(held)
 	lose(nil)
 	if ctx.Err() == nil && lost != nil {
@@ -119,6 +121,8 @@ type holder struct {
 	failures int // failed renewals in a row after which the lock counts as lost
 	lock     *variable.VariableLock
 	until    boottime.Instant // the lock lasts as long, unless it is renewed
+	guard    *os.File         // the pipe to the guard of the command
+	left     error            // the processes of the command that do not end
 }
 
 func (h *holder) write(
@@ -217,6 +221,7 @@ func (h *holder) renew(ctx context.Context) error {
 		case err == nil:
 			failed = 0
 			h.until = sent.Add(h.lock.TTL)
+			h.tellGuard()
 			continue
 		}
 
@@ -232,6 +237,12 @@ func (h *holder) renew(ctx context.Context) error {
 
 // release gives the lock back, also if the command was interrupted. A lock that is lost is no error.
 func (h *holder) release() {
+	if h.left != nil {
+		h.say("the lock of the variable %q is not released, and ends after %s: %v; %s",
+			h.spec.Path, h.lock.TTL, h.left, h.nextStep())
+		return
+	}
+
 	ctx, cancel := context.WithTimeout(context.Background(), killAfter)
 	defer cancel()
 	_, err := h.write(ctx, variable.VariableRelease, nil)
@@ -239,54 +250,4 @@ func (h *holder) release() {
 		h.say("failed to release the lock of the variable %q, which ends after %s: %v; %s",
 			h.spec.Path, h.lock.TTL, err, h.nextStep())
 	}
-}
-
-// guardProgram is the command of a guard.
-var guardProgram = []string{"/proc/self/exe", "executor", GuardArg}
-
-// runChild runs a command until it ends by itself, or until ctx ends. It has a process group of its own, so
-// that its children end with it. A guard runs it, which ends all of it if this process is killed: see
-// GuardMain.
-func runChild(ctx context.Context, c *command.Call, args []string) error {
-	if c.Bool("shell") {
-		args = []string{cmp.Or(os.Getenv("SHELL"), "/bin/sh"), "-c", strings.Join(args, " ")}
-	}
-	_, err := exec.LookPath(args[0])
-	if err != nil {
-		return structs.Preconditionf("the command: %w", err)
-	}
-
-	// The kernel closes the end of this process whatever ends it.
-	guards, alive, err := os.Pipe()
-	if err != nil {
-		return structs.Internalf("making a pipe for the guard of the command: %w", err)
-	}
-	defer alive.Close()
-	defer guards.Close()
-
-	line := append(slices.Clone(guardProgram), strconv.FormatInt(int64(killAfter), 10))
-	line = append(line, args...)
-	cmd := exec.CommandContext(ctx, line[0], line[1:]...)
-	cmd.Stdin = c.In
-	cmd.Stdout = c.Out
-	cmd.Stderr = c.Err
-	cmd.ExtraFiles = []*os.File{guards} // parentFD
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.WaitDelay = 2 * killAfter // for a guard that does not end
-	cmd.Cancel = alive.Close      // as if this process was killed
-
-	err = cmd.Run()
-	if cmd.Process != nil {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // those that are left if the guard was killed
-	}
-
-	ended, ran := errors.AsType[*exec.ExitError](err)
-	switch {
-	case ran && ended.Exited():
-		return command.ExitError(ended.ExitCode())
-	case err != nil:
-		return structs.Preconditionf("the command: %w", err)
-	}
-
-	return nil
 }

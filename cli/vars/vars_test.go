@@ -1,23 +1,15 @@
 package vars
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
-	"golang.org/x/sys/unix"
 
 	"berth/api/apitest"
 	"berth/cli/clitest"
@@ -52,6 +44,7 @@ type store struct {
 	v        *variable.OpenVariable
 	index    uint64
 	renewals int
+	renewed  func(n int)                   // see onRenewal, nil for nothing
 	lostWith string                        // renewals are conflicts once this file exists
 	released chan struct{}                 // closed by the first release
 	inTheWay func() *variable.OpenVariable // what keeps the lock from a caller, nil for nothing
@@ -119,6 +112,9 @@ func (s *store) renew(
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.renewals++
+	if s.renewed != nil {
+		s.renewed(s.renewals)
+	}
 	if _, err := os.Stat(s.lostWith); err == nil {
 		return &variable.VariableRenewResponse{Conflict: &variable.OpenVariable{}}, nil
 	}
@@ -142,6 +138,13 @@ func (s *store) list(context.Context, *variable.VariableListRequest) (*variable.
 		resp.Variables = append(resp.Variables, &s.v.VariableMetadata)
 	}
 	return resp, nil
+}
+
+// onRenewal sets a function that is called with the number of each renewal.
+func (s *store) onRenewal(f func(n int)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.renewed = f
 }
 
 // run runs berth var with arguments, and returns its output.
@@ -291,235 +294,5 @@ func (s *store) run0(args ...string) {
 	code, out, errs := clitest.Run(s.t, tree, append([]string{"var"}, args...)...)
 	if code != 0 {
 		s.t.Errorf("%q: exit code %d: %s%s", args, code, out, errs)
-	}
-}
-
-func TestLock_RunsTheCommandWhileItHoldsTheLock(t *testing.T) {
-	s := newStore(t)
-	out, _ := s.run(7, "", "lock", "app/leader", "echo", "held;", "exit 7")
-	if strings.TrimSpace(out) != "held" {
-		t.Errorf("got %q", out)
-	}
-	<-s.released
-	out, _ = newStore(t).run(0, "", "lock", "-shell=false", "app/leader", "echo", "$HOME")
-	if strings.TrimSpace(out) != "$HOME" {
-		t.Errorf("without a shell: got %q", out)
-	}
-}
-
-// TestLock_SaysForWhatItWaits changes the holder of a lock, and ends it, each time after the line about it.
-func TestLock_SaysForWhatItWaits(t *testing.T) {
-	s := newStore(t)
-	holders := []struct {
-		lock *variable.VariableLock
-		at   time.Time
-		text string
-	}{
-		{&variable.VariableLock{}, time.Unix(60, 0), "another one has it; the variable changed at 1970-01-01T00:01:00Z\n"},
-		{&variable.VariableLock{}, time.Unix(90, 0), "another one has it; the variable changed at 1970-01-01T00:01:30Z\n"},
-		{nil, time.Unix(2000, 0), "nobody has it now; after a holder that did not renew it, nobody gets it during its delay\n"},
-	}
-	next := 0
-	s.inTheWay = func() *variable.OpenVariable {
-		if next == len(holders) {
-			return nil
-		}
-		v := &variable.OpenVariable{}
-		v.Lock = holders[next].lock
-		v.ModifyTime = holders[next].at.UnixNano()
-		next++
-		return v
-	}
-
-	out, errs := s.run(0, "", "lock", "app/leader", "echo", "held")
-	if strings.TrimSpace(out) != "held" {
-		t.Errorf("got %q", out)
-	}
-	want := ""
-	for _, h := range holders {
-		want += `waiting for the lock of the variable "app/leader": ` + h.text
-	}
-	if errs != want {
-		t.Errorf("it said %q, want %q", errs, want)
-	}
-}
-
-func TestLock_IsInterruptedWhileItWaits(t *testing.T) {
-	s := newStore(t)
-	ctx, interrupt := context.WithCancel(t.Context())
-	s.inTheWay = func() *variable.OpenVariable { return &variable.OpenVariable{} }
-	apitest.On(s.caller, variable.VariableGet, func(
-		ctx context.Context, _ *variable.VariableGetRequest,
-	) (*variable.VariableGetResponse, error) {
-		interrupt()
-		<-ctx.Done()
-		return nil, ctx.Err()
-	})
-	var errs strings.Builder
-	root := command.Command{Name: "berth", Sub: []command.Command{{Name: "var", Sub: Commands}}}
-	line := []string{"var", "lock", "-address", s.addr, "-namespace", "prod", "app/leader", "true"}
-	code := root.Main(ctx, line, command.Stdio{In: strings.NewReader(""), Out: io.Discard, Err: &errs})
-	const want = `Error: interrupted while it waited for the lock of the variable "app/leader"; ` +
-		"to see the variable: berth var get -namespace prod app/leader\n"
-	if code != structs.KindTimeout.ExitCode() || !strings.HasSuffix(errs.String(), want) {
-		t.Errorf("exit code %d, %q", code, errs.String())
-	}
-}
-
-func TestLock_ItsWaitFailsWithTheNextStep(t *testing.T) {
-	s := newStore(t)
-	s.inTheWay = func() *variable.OpenVariable { return &variable.OpenVariable{} }
-	apitest.On(s.caller, variable.VariableGet, func(
-		context.Context, *variable.VariableGetRequest,
-	) (*variable.VariableGetResponse, error) {
-		return nil, structs.Internalf("the state is damaged")
-	})
-	_, errs := s.run(1, "", "lock", "app/leader", "true")
-	if !strings.HasSuffix(errs, "the state is damaged; to see the variable: berth var get app/leader\n") {
-		t.Errorf("it said %q", errs)
-	}
-}
-
-// The child and its own children end when the lock is lost.
-func TestLock_EndsTheCommandWhenTheLockIsLost(t *testing.T) {
-	s := newStore(t)
-	pid := filepath.Join(t.TempDir(), "pid")
-	s.lostWith = pid
-	child := fmt.Sprintf("sleep 600 & echo $! > %[1]s.new; mv %[1]s.new %[1]s; wait", pid)
-	_, errs := s.run(5, "", "lock", "-ttl", "3s", "app/leader", child)
-	if !strings.Contains(errs, `the lock of the variable "app/leader" is lost`) ||
-		!strings.HasSuffix(errs, "berth var get app/leader\n") {
-		t.Errorf("got %s", errs)
-	}
-	text, err := os.ReadFile(pid)
-	if err != nil {
-		t.Fatal(err)
-	}
-	awaitEnd(t, strings.TrimSpace(string(text)))
-}
-
-// daemonic is a program that starts a child, and a daemon in a session of its own, and writes the IDs of all
-// three.
-const daemonic = `sleep 600 & echo $!; (setsid sh -c 'echo $$; exec sleep 600' &); echo $$; wait`
-
-// readPids reads the IDs of n processes.
-func readPids(t *testing.T, r io.Reader, n int) (pids []string) {
-	t.Helper()
-	for lines := bufio.NewScanner(r); len(pids) < n; {
-		if !lines.Scan() {
-			t.Fatalf("the command has ended after %v: %v", pids, lines.Err())
-		}
-		pids = append(pids, lines.Text())
-	}
-	return pids
-}
-
-// Nobody renews the lock of a berth that was killed: its command ends before another one gets the lock.
-func TestLock_EndsTheCommandWhenBerthIsKilled(t *testing.T) {
-	s := newStore(t)
-	berth := exec.Command("/proc/self/exe", "var", "lock", "-address", s.addr, "app/leader", daemonic)
-	out, err := berth.StdoutPipe()
-	if err == nil {
-		err = berth.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	pids := readPids(t, out, 3)
-	if err := berth.Process.Kill(); err != nil {
-		t.Error(err)
-	}
-	for _, pid := range pids {
-		awaitEnd(t, pid)
-	}
-	_, _ = io.Copy(io.Discard, out) // until the guard has ended, too
-	if err := berth.Wait(); err == nil {
-		t.Error("berth has ended by itself")
-	}
-	select {
-	case <-s.released:
-		t.Error("the lock was given back")
-	default:
-	}
-}
-
-// The processes that the command leaves behind do not outlive the lock.
-func TestLock_EndsWhatTheCommandLeaves(t *testing.T) {
-	s := newStore(t)
-	file := filepath.Join(t.TempDir(), "pid")
-	daemon := fmt.Sprintf("setsid sh -c 'echo $$ > %s; exec sleep 600'", file)
-	s.run(0, "", "lock", "app/leader", daemon+" & until [ -s "+file+" ]; do :; done")
-	pid, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	awaitEnd(t, strings.TrimSpace(string(pid)))
-}
-
-// A command that ignores SIGTERM is killed after the grace. The guard reports how a command has ended.
-func TestGuard(t *testing.T) {
-	start := func(t *testing.T, program string) (guard *exec.Cmd, out io.Reader, parent *os.File) {
-		r, w, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer r.Close()
-		t.Cleanup(func() { _ = w.Close() })
-		guard = exec.Command("/proc/self/exe", "executor", GuardArg, "1000000", "/bin/sh", "-c", program)
-		guard.ExtraFiles = []*os.File{r}
-		guard.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-		out, err = guard.StdoutPipe()
-		if err == nil {
-			err = guard.Start()
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		return guard, out, w
-	}
-	t.Run("grace", func(t *testing.T) {
-		guard, out, parent := start(t, `trap "" TERM; echo $$; while :; do sleep 600; done`)
-		pids := readPids(t, out, 1)
-		_ = parent.Close()
-		awaitEnd(t, pids[0])
-		_ = guard.Wait()
-	})
-	t.Run("code", func(t *testing.T) {
-		guard, _, _ := start(t, "exit 7")
-		_ = guard.Wait()
-		if code := guard.ProcessState.ExitCode(); code != 7 {
-			t.Errorf("got %d", code)
-		}
-	})
-	t.Run("signal", func(t *testing.T) {
-		guard, _, _ := start(t, "kill -USR1 $$")
-		_ = guard.Wait()
-		if code := guard.ProcessState.ExitCode(); code != 128+int(syscall.SIGUSR1) {
-			t.Errorf("got %d", code)
-		}
-	})
-}
-
-// awaitEnd waits for the end of a process.
-func awaitEnd(t *testing.T, pid string) {
-	t.Helper()
-	id, err := strconv.Atoi(pid)
-	if err != nil {
-		t.Fatal(err)
-	}
-	fd, err := unix.PidfdOpen(id, 0)
-	if err != nil {
-		return // it is gone
-	}
-	defer func() { _ = unix.Close(fd) }()
-	var n int
-	err = unix.EINTR // a signal to this process, such as the end of a child, ends a call early
-	for deadline := time.Now().Add(20 * time.Second); errors.Is(err, unix.EINTR); {
-		left := max(time.Until(deadline), 0)
-		n, err = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(left.Milliseconds()))
-	}
-	if n != 1 {
-		t.Errorf("process %s is alive: %v", pid, err)
-		_ = unix.Kill(id, unix.SIGKILL)
 	}
 }
