@@ -5,6 +5,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -33,7 +34,8 @@ type ending struct {
 	released bool // its targets are unmounted; under guard.mu
 	// unended is the time since which it has to end, 0 when all has ended; under guard.mu.
 	unended boottime.Instant
-	saving  sync.Mutex // held by the one write of the record
+	saving  sync.Mutex  // held by the one write of the record
+	unsaved atomic.Bool // the last write has failed
 }
 
 // begin ends an allocation, unless that has begun. The caller holds mu.
@@ -91,6 +93,9 @@ func (e *ending) run() {
 		e.order = o
 		time.Sleep(watchPause)
 		e.again()
+		if e.unsaved.Load() { // the disk may have space again
+			e.save(recordWait)
+		}
 	}
 
 	e.g.mu.Lock()
@@ -198,6 +203,7 @@ func (e *ending) save(wait time.Duration) {
 		if err != nil {
 			logf("recording the end of allocation %s: %v", id, err)
 		}
+		e.unsaved.Store(err != nil)
 	}()
 
 	select {

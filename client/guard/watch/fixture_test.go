@@ -60,12 +60,19 @@ func newFixture(t *testing.T) *fixture {
 	must(t, os.MkdirAll(f.files.Memory, 0o700))
 	f.boot, err = procref.BootID()
 	must(t, err)
-	f.lease, err = leasefile.Open(f.leasePath(), f.boot)
-	must(t, err)
-	t.Cleanup(func() { _ = f.lease.Close() })
+	f.openLease()
 	f.agent = f.process()
 	f.renew(time.Hour)
 	return f
+}
+
+// openLease opens the file of the lease, as an agent does at its start.
+func (f *fixture) openLease() {
+	f.t.Helper()
+	lease, err := leasefile.Open(f.leasePath(), f.boot)
+	must(f.t, err)
+	f.t.Cleanup(func() { _ = lease.Close() })
+	f.lease = lease
 }
 
 func (f *fixture) leasePath() string { return filepath.Join(f.files.Memory, LeaseFile) }
