@@ -129,12 +129,38 @@ func copyFile(path string) error {
 		})
 	}
 
+	if err == nil {
+		err = reserve(dst)
+		if fresh && diskfault.NoSpace(err) {
+			err = nil // a former file has its own reserve, and is used without a copy
+		}
+	}
 	if err := errors.Join(err, dst.Sync(), dst.Close()); err != nil {
 		return errors.Join(err, os.Remove(tmp))
 	}
 
 	// The copy is durable before it gets the name. A crash leaves the old file or the new one under it.
 	return durable.Rename(tmp, path)
+}
+
+// reserveSize is what the records may grow by on a full disk. A change takes a few pages and gives as many
+// back, so changes that do not grow the records never end it.
+const reserveSize = 256 << 10
+
+// reserve gives a file free pages that have their space on the disk: those of a value that was there.
+func reserve(b *bbolt.DB) error {
+	name := []byte("reserve")
+	err := b.Update(func(tx *bbolt.Tx) error {
+		bucket, err := tx.CreateBucket(name)
+		if err == nil {
+			err = bucket.Put(name, make([]byte, reserveSize))
+		}
+		return err
+	})
+	if err == nil {
+		err = b.Update(func(tx *bbolt.Tx) error { return tx.DeleteBucket(name) })
+	}
+	return err
 }
 
 // renew is the way out if the records cannot be used.

@@ -227,8 +227,9 @@ func TestOpen_RejectsACutFileAndNoise(t *testing.T) {
 	t.Parallel()
 	path, whole, want := makeUsedFile(t)
 	for what, content := range map[string][]byte{
-		"empty": {}, "one byte": whole[:1], "one page": whole[:os.Getpagesize()], "half": whole[:len(whole)/2],
-		"noise": bytes.Repeat([]byte("noise"), 20000),
+		"empty": {}, "one byte": whole[:1], "one page": whole[:os.Getpagesize()],
+		"four pages": whole[:4*os.Getpagesize()],
+		"noise":      bytes.Repeat([]byte("noise"), 20000),
 	} {
 		if !openFails(t, path, content, want) {
 			t.Errorf("%s: accepted", what)
