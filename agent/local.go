@@ -182,8 +182,7 @@ func (l local) GossipKeyring(
 func (l local) Reload() error { return l.reread() }
 
 // Health returns the health of the server and the node. A server is healthy if it knows a leader and its
-// disk has space for the log. A node is
-// healthy if it has reached the servers.
+// disk has space for the log. A node is healthy if it has reached the servers and its disk has space.
 func (l local) Health() *api.AgentHealth {
 	h := &api.AgentHealth{}
 	if l.server != nil {
@@ -203,6 +202,9 @@ func (l local) Health() *api.AgentHealth {
 		case <-l.client.ServersContacted():
 		default:
 			h.Client = &api.HalfHealth{Message: "the servers have not been reached yet"}
+		}
+		if lack := l.client.Lack(); lack != "" {
+			h.Client = &api.HalfHealth{Message: lack}
 		}
 	}
 

@@ -131,6 +131,8 @@ type Client struct {
 	claims  *claimcheck.Check
 
 	proof    *proof.Keeper
+	unready  atomic.Pointer[error]  // why the disk does not take what precedes the first request
+	full     atomic.Pointer[string] // what uses the disk of the node, while it is full
 	comeback *returning.Return
 
 	departure *leaving.Node
@@ -307,7 +309,12 @@ func (c *Client) Run(ctx context.Context) {
 	c.restoreAllocs(ctx)
 	// From now on an allocation that is not in the set is not on this node.
 	close(c.restored)
-	loops.Go(func() { c.runLease(life) })
+	loops.Go(func() { c.watchSpace(life) })
+	loops.Go(func() {
+		if c.beginRequests(life) {
+			c.runLease(life)
+		}
+	})
 	loops.Go(func() { c.runDrivers(life) })
 	loops.Go(func() { c.runPlugins(life) })
 	loops.Go(func() { runStopAlone(life, c) })

@@ -389,3 +389,10 @@ func (p *fakeServers) do(f func()) {
 	defer p.mu.Unlock()
 	f()
 }
+
+// requests returns the proofs of the requests for a lease.
+func (s *fakeServers) requests() []structs.AgentProof {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.order)
+}

@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
+
 	"berth/client/assembly"
 	"berth/client/devices"
 	"berth/client/drivers/driver"
@@ -174,6 +176,8 @@ type fixture struct {
 	// suspended is the time that only CLOCK_BOOTTIME counts.
 	suspended atomic.Int64
 	find      func(context.Context) ([]string, error)
+	boot      string // of the machine; "": that of this one
+	log       hclog.Logger
 }
 
 func newFixture(t *testing.T) *fixture {
@@ -227,6 +231,8 @@ func (r *fixture) prepare(slow bool) {
 		Pool:        r.servers,
 		Consul:      r.consul,
 		FindServers: r.find,
+		BootID:      r.boot,
+		Logger:      r.log,
 		Clock: func() boottime.Instant {
 			return clock().Add(time.Duration(r.suspended.Load()))
 		},

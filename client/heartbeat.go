@@ -104,7 +104,8 @@ func overrideIfSet(v *int64, with int) {
 	}
 }
 
-// runLease registers the node when it is complete and keeps its lease from then on.
+// runLease registers the node when it is complete and keeps its lease from then on. beginRequests comes
+// before.
 func (c *Client) runLease(ctx context.Context) {
 	c.firstFingerprint(ctx)
 	pause := leaseRetry

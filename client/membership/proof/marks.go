@@ -28,8 +28,8 @@ func (m marks) draw(bootID string, claims bool) marks {
 	}
 }
 
-// loadMarks reads the marks, and draws one for the first agent in a boot.
-func (k *Keeper) loadMarks() error {
+// loadMarks reads the marks.
+func (k *Keeper) loadMarks() {
 	kept, err := marksTable.Get(k.db, recordKey)
 	if err != nil {
 		k.logger.Error("failed to read the marks of the agent, drawing another one", "error", err)
@@ -37,10 +37,27 @@ func (k *Keeper) loadMarks() error {
 	if kept != nil {
 		k.marks = *kept
 	}
-	if len(k.marks.Drawn) > 0 && k.marks.BootID == k.place.BootID {
+}
+
+// drawForBoot draws a mark for the first agent in a boot.
+func (k *Keeper) drawForBoot() error {
+	k.claims.Lock()
+	defer k.claims.Unlock()
+	m := k.drawn()
+	if m.of(k.place.BootID) {
 		return nil
 	}
-	return k.keepMarks(k.marks.draw(k.place.BootID, false))
+	return k.keepMarks(m.draw(k.place.BootID, false))
+}
+
+// of reports whether the last mark was drawn in a boot.
+func (m marks) of(bootID string) bool { return len(m.Drawn) > 0 && m.BootID == bootID }
+
+// drawn returns the marks that are on the disk.
+func (k *Keeper) drawn() marks {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.marks
 }
 
 // keepMarks stores marks before a request can have them.
@@ -60,10 +77,9 @@ func (k *Keeper) keepMarks(m marks) error {
 func (k *Keeper) MarkOfClaims() (string, error) {
 	k.claims.Lock()
 	defer k.claims.Unlock()
-	k.mu.Lock()
-	m := k.marks
-	k.mu.Unlock()
-	if m.Claims {
+	m := k.drawn()
+	// A full disk may have kept Begin from drawing the mark of this boot.
+	if m.Claims && m.of(k.place.BootID) {
 		return m.Drawn[0], nil
 	}
 

@@ -32,9 +32,9 @@ type Keeper struct {
 	place  Place
 	dir    string        // its device and inode
 	due    chan struct{} // has a value: the disk does not have the last answer yet
-	stored record        // is on the disk; only Store uses it
+	stored record        // is on the disk; only Begin and, after it, store use it
 
-	claims sync.Mutex // held while MarkOfClaims draws
+	claims sync.Mutex // held while a mark is drawn
 
 	mu    sync.Mutex
 	now   record
@@ -49,7 +49,8 @@ type Place struct {
 }
 
 // Load reads the nonces of the last agent from the store in a directory, or draws the first one. Without a
-// record the agent cannot continue the lease of an earlier one: it waits until that has ended.
+// record the agent cannot continue the lease of an earlier one: it waits until that has ended. Begin has to
+// succeed before the first request.
 func Load(db *store.DB, dir string, at Place, logger hclog.Logger) (*Keeper, error) {
 	var place unix.Stat_t
 	err := unix.Stat(dir, &place)
@@ -72,22 +73,28 @@ func Load(db *store.DB, dir string, at Place, logger hclog.Logger) (*Keeper, err
 
 	// kept is nil after an error, too.
 	if kept == nil {
-		kept = &record{Next: structs.NewID()}
-		// The nonce is durable before it is sent, so an agent that is killed after its first request knows
-		// it.
-		err = table.Put(db, recordKey, kept)
-		if err != nil {
-			return nil, err
-		}
+		k.now.Next = structs.NewID()
+	} else {
+		k.now = *kept
+		k.stored = *kept
 	}
-
-	k.now = *kept
-	k.stored = *kept
-	err = k.loadMarks()
-	if err != nil {
-		return nil, err
-	}
+	k.loadMarks()
 	return k, nil
+}
+
+// Begin makes durable what the servers may not see before the disk has it: the first nonce, and the mark of
+// this boot. An agent that is killed after its first request so knows them, and a copy of its disk from
+// before does not. After an error it is called again.
+func (k *Keeper) Begin() error {
+	if k.stored == (record{}) {
+		first := k.now
+		err := table.Put(k.db, recordKey, &first)
+		if err != nil {
+			return err
+		}
+		k.stored = first
+	}
+	return k.drawForBoot()
 }
 
 // Current returns the proof of a request.

@@ -30,6 +30,9 @@ func start(t *testing.T, dir, boot string) *agent {
 		t.Fatal(err)
 	}
 	k, err := Load(db, dir, Place{BootID: boot}, hclog.NewNullLogger())
+	if err == nil {
+		err = k.Begin()
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,95 @@
+package proof
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/client/store"
+	"berth/client/store/storetest"
+	"berth/internal/diskfault"
+	"berth/internal/diskfault/disktest"
+)
+
+// A machine starts again while its disk is full. No request may have a mark that the disk has not.
+func TestBegin_OnAFullDiskDrawsTheMarkWhenThereIsSpace(t *testing.T) {
+	dir := disktest.Mount(t, "1m")
+	a := start(t, dir, "b1")
+	if _, err := a.MarkOfClaims(); err != nil {
+		t.Fatal(err)
+	}
+	before := a.Current()
+	a.stop(t)
+
+	db, err := store.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	free := disktest.Fill(t, dir, 0)
+	storetest.Crowd(t, db)
+	k, err := Load(db, dir, Place{BootID: "b2"}, hclog.NewNullLogger())
+	if err != nil {
+		t.Fatalf("the agent does not start: %v", err)
+	}
+	for range 2 {
+		if err := k.Begin(); !diskfault.NoSpace(err) {
+			t.Fatalf("got %v, want no space", err)
+		}
+		if mark, err := k.MarkOfClaims(); !diskfault.NoSpace(err) {
+			t.Errorf("a claim has the mark %q (%v) in a boot without one", mark, err)
+		}
+		if now := k.Current(); !slices.Equal(now.Marks, before.Marks) || now.Nonce != before.Nonce {
+			t.Errorf("%+v has what the disk has not", now)
+		}
+	}
+
+	free()
+	if err := k.Begin(); err != nil {
+		t.Fatal(err)
+	}
+	now := k.Current()
+	if len(now.Marks) != 3 || !slices.Equal(now.Marks[1:], before.Marks) {
+		t.Errorf("the marks %q follow %q", now.Marks, before.Marks)
+	}
+	if err := k.Begin(); err != nil || !slices.Equal(k.Current().Marks, now.Marks) {
+		t.Errorf("another mark is drawn in the same boot: %v", err)
+	}
+	if mark, err := k.MarkOfClaims(); err != nil || slices.Contains(now.Marks, mark) {
+		t.Errorf("the first claim of the boot has the mark %q (%v)", mark, err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The first agent of a node draws nothing that the disk has not.
+func TestBegin_OfTheFirstAgentWaitsForSpace(t *testing.T) {
+	dir := disktest.Mount(t, "1m")
+	db, err := store.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	free := disktest.Fill(t, dir, 0)
+	storetest.Crowd(t, db)
+	k, err := Load(db, dir, Place{BootID: "b1"}, hclog.NewNullLogger())
+	if err != nil {
+		t.Fatalf("the agent does not start: %v", err)
+	}
+	if err := k.Begin(); !diskfault.NoSpace(err) {
+		t.Errorf("got %v, want no space", err)
+	}
+	free()
+	if err := k.Begin(); err != nil {
+		t.Fatal(err)
+	}
+	sent := k.Current()
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again := start(t, dir, "b1")
+	defer again.stop(t)
+	if now := again.Current(); now.Nonce != sent.Nonce || !slices.Equal(now.Marks, sent.Marks) {
+		t.Errorf("%+v follows %+v", now, sent)
+	}
+}
