@@ -31,6 +31,7 @@ type openness struct {
 	logger hclog.Logger
 	mu     sync.Mutex
 	kept   string // the word in the file
+	failed bool   // the last write has failed
 }
 
 // load reads the last answer. first is what counts before the first one. A file that is not readable, or has
@@ -69,9 +70,15 @@ func (o *openness) note(open bool) {
 		return
 	}
 	err := durable.WriteFile(o.path, []byte(word+"\n"))
-	if err != nil {
-		o.logger.Error("failed to keep whether requests need tokens", "file", o.path, "error", err)
-		return
+	if err != nil && !open {
+		// An empty file denies, too, and needs no space. The former word would let every request pass.
+		err = errors.Join(err, os.WriteFile(o.path, nil, 0o600))
 	}
-	o.kept = word
+	if err != nil && !o.failed { // each answer is a further attempt
+		o.logger.Error("failed to keep whether requests need tokens", "file", o.path, "error", err)
+	}
+	o.failed = err != nil
+	if err == nil {
+		o.kept = word
+	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"berth/internal/diskfault/disktest"
 	"berth/structs"
 	"berth/structs/access"
 )
@@ -55,6 +56,33 @@ func TestCall_DeniesWithoutAServerAfterARestart(t *testing.T) {
 		}
 		if err := start(silent); (err == nil) != c.served {
 			t.Errorf("%s: %v, want it served: %t", name, err, c.served)
+		}
+	}
+}
+
+// The servers begin to need tokens while the disk of the agent is full.
+func TestOpenness_OnAFullDiskDenies(t *testing.T) {
+	for _, before := range []bool{true, false} { // the file has a word, or is not there
+		dir := disktest.Mount(t, "64k")
+		path := filepath.Join(dir, "open")
+		load := func() *openness {
+			o := &openness{}
+			o.load(path, true, hclog.NewNullLogger())
+			return o
+		}
+		o := load()
+		if before {
+			o.note(true)
+		}
+		free := disktest.Fill(t, dir, 0)
+		o.note(false)
+		if o.Load() || load().Load() {
+			t.Errorf("a word before %t: requests pass without a token", before)
+		}
+		free()
+		o.note(false)
+		if text, err := os.ReadFile(path); string(text) != wordTokens+"\n" {
+			t.Errorf("with space the file has %q (%v)", text, err)
 		}
 	}
 }
