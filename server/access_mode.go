@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/serf/serf"
 
 	"berth/fsm"
+	"berth/internal/diskfault"
 	"berth/internal/durable"
 	"berth/state"
 	"berth/state/acls"
@@ -49,6 +50,13 @@ func openAccessMode(dir string, store *state.Store) (*accessMode, error) {
 		return nil, structs.Internalf("reading the mode of access control, %s: %w; if it is damaged, write "+
 			`{"Mode":"enforce"} into it`, m.path, err)
 	}
+	_, err = os.Lstat(m.path)
+	if errors.Is(err, fs.ErrNotExist) { // the file has its space from the first start on
+		err = m.write(kept)
+	}
+	if err != nil && !diskfault.NoSpace(err) {
+		return nil, err
+	}
 	m.last.Store(kept)
 	return m, nil
 }
@@ -74,6 +82,32 @@ func KeptMode(dataDir string) (string, error) {
 		return "", err
 	}
 	return kept.Mode, nil
+}
+
+// write replaces the file. On a full disk it writes over it, which needs no space. A power cut within that
+// damages the file at most, and the next start says so.
+func (m *accessMode) write(now *keptMode) error {
+	text, err := json.Marshal(now)
+	if err != nil {
+		return err
+	}
+	err = durable.WriteFile(m.path, text)
+	if !diskfault.NoSpace(err) {
+		return err
+	}
+
+	f, missing := os.OpenFile(m.path, os.O_WRONLY, 0)
+	if missing != nil {
+		return err
+	}
+	_, err = f.WriteAt(text, 0)
+	if err == nil {
+		err = f.Truncate(int64(len(text)))
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
 }
 
 // mode returns the mode of the cluster. Until the state has reached the entry that the file names, it is the
@@ -106,10 +140,7 @@ func (s *Server) followMode(ctx context.Context) {
 
 // keepMode writes the file. It returns the time after which a failed attempt is repeated.
 func (s *Server) keepMode(now keptMode) time.Duration {
-	text, err := json.Marshal(now)
-	if err == nil {
-		err = durable.WriteFile(s.accessMode.path, text)
-	}
+	err := s.accessMode.write(&now)
 	if err != nil {
 		s.logger.Error("failed to keep the mode of access control, retrying", "file", s.accessMode.path,
 			"retry_in", modeInterval, "error", err)

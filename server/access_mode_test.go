@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"berth/internal/diskfault"
+	"berth/internal/diskfault/disktest"
 	"berth/state"
 	"berth/state/acls"
 	"berth/structs/access"
@@ -59,5 +61,49 @@ func TestAccessMode_NamesADamagedFile(t *testing.T) {
 	_, err := openAccessMode(dir, state.New())
 	if err == nil || !strings.Contains(err.Error(), path) {
 		t.Errorf("%v", err)
+	}
+}
+
+// The cluster begins to enforce access control while the disk of a server is full. After a start without a
+// quorum the server must not answer everybody.
+func TestAccessMode_IsKeptOnAFullDisk(t *testing.T) {
+	dir := disktest.Mount(t, "64k")
+	m, err := openAccessMode(dir, state.New())
+	if err != nil {
+		t.Fatal(err)
+	}
+	free := disktest.Fill(t, dir, 0)
+	for _, want := range []keptMode{
+		{Mode: access.ModeEnforce, Index: 1 << 60},
+		{Mode: access.ModeLog, Index: 1 << 61},
+		{Mode: access.ModeOff, Index: 1 << 62},
+	} {
+		if err := m.write(&want); err != nil {
+			t.Fatal(err)
+		}
+		again, err := openAccessMode(dir, state.New())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := *again.last.Load(); got != want {
+			t.Errorf("the next start reads %+v, want %+v", got, want)
+		}
+	}
+	free()
+
+	// The first start may be on a full disk, too.
+	dir = disktest.Mount(t, "64k")
+	free = disktest.Fill(t, dir, 0)
+	m, err = openAccessMode(dir, state.New())
+	if err != nil || m.mode() != access.ModeOff {
+		t.Fatalf("a first start on a full disk: %v", err)
+	}
+	now := &keptMode{Mode: access.ModeEnforce, Index: 7}
+	if err := m.write(now); !diskfault.NoSpace(err) {
+		t.Errorf("got %v, want no space", err)
+	}
+	free()
+	if err := m.write(now); err != nil {
+		t.Error(err)
 	}
 }
