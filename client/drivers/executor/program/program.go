@@ -20,11 +20,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"berth/internal/diskfault"
 	"berth/internal/durable"
 )
 
 // Install writes the program into a directory of its own and returns the command that runs it. It returns nil
-// if this build has no program, or the file system of the directory runs none. It removes the programs of
+// if this build has no program, or the file system of the directory runs none or has no space for it: an
+// agent starts on a full disk, also as another build. It removes the programs of
 // other builds: a process that runs one keeps it.
 func Install(dir string) ([]string, error) {
 	defer release(embedded)
@@ -72,6 +74,9 @@ func install(dir string, packed []byte) ([]string, error) {
 
 	if !whole {
 		err = write(path, packed)
+		if diskfault.NoSpace(err) {
+			return nil, nil
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -104,6 +109,7 @@ func write(path string, packed []byte) error {
 	part := path + ".part"
 	err := unpack(part, packed)
 	if err != nil {
+		_ = os.Remove(part) // it would take space for nothing
 		return fmt.Errorf("unpacking the program of supervisors: %w", err)
 	}
 

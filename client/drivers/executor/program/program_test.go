@@ -6,9 +6,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"berth/internal/diskfault/disktest"
 )
 
 // runs reports whether the installed command ends well.
@@ -64,6 +67,31 @@ func TestInstall_ReplacesDamagedAndFormerPrograms(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(dir, "*"))
 	if err != nil || len(files) != 1 || files[0] != second {
 		t.Errorf("the directory has %q, want %s alone (%v)", files, second, err)
+	}
+}
+
+// Another build starts on a full disk. It has no program until there is space.
+func TestInstall_OnAFullDiskIsNone(t *testing.T) {
+	disk := disktest.Mount(t, "256k")
+	dir := filepath.Join(disk, "programs")
+	if command, err := install(dir, pack(t, "#!/bin/sh\nexit 0\n")); err != nil || command == nil {
+		t.Fatalf("got %q, %v", command, err)
+	}
+	next := pack(t, "#!/bin/sh\nexit 0\n"+strings.Repeat("#\n", 20_000))
+	for _, left := range []uint64{0, 8192} {
+		free := disktest.Fill(t, disk, left)
+		command, err := install(dir, next)
+		if command != nil || err != nil {
+			t.Errorf("with %d bytes: got %q, %v", left, command, err)
+		}
+		if parts, _ := filepath.Glob(filepath.Join(dir, "*.part")); len(parts) > 0 {
+			t.Errorf("with %d bytes: %q take space", left, parts)
+		}
+		free()
+	}
+	command, err := install(dir, next)
+	if err != nil || command == nil || runs(command) != nil {
+		t.Errorf("with space: got %q, %v", command, err)
 	}
 }
 
