@@ -14,7 +14,7 @@ import (
 const (
 	// spaceInterval is the time between two looks at the space of the log.
 	spaceInterval = time.Second
-	// waitingTimeout is the time without a heartbeat before an election while the log has no space.
+	// waitingTimeout is the time without a heartbeat before an election of a server that must stand for none.
 	waitingTimeout = 10 * time.Hour
 )
 
@@ -22,13 +22,16 @@ const (
 // waits stands for no election: it could not store the first entry of a leader, and each attempt would end
 // with another one in a higher term. It answers, votes and follows as before. One that leads goes on until a
 // write fails, because reads need no space.
+//
+// A server that must not vote stands for no election either: it would lose each one, and log it all the time.
 func (s *Server) watchSpace(ctx context.Context) {
 	low := false
 	quiet := false
-	for backoff.Sleep(ctx, spaceInterval) {
+	for ; ctx.Err() == nil; backoff.Sleep(ctx, spaceInterval) {
 		log := s.consensus.files.Log
 		s.noteSpace(ctx, log.TakeSpace())
-		next := s.Waits() != nil && s.consensus.State() != raft.Leader
+		stays := s.Waits() != nil || s.consensus.held.Load()
+		next := stays && s.consensus.State() != raft.Leader
 		if next != quiet {
 			err := s.setQuiet(next)
 			if err != nil {

@@ -4,6 +4,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"golang.org/x/sys/unix"
@@ -91,4 +92,36 @@ func TestSetQuiet_ChangesTheTimeoutsAndBack(t *testing.T) {
 	if after := r.consensus.ReloadableConfig(); after != usual {
 		t.Errorf("got %+v after the wait, want %+v", after, usual)
 	}
+}
+
+// A server that may be a copy of another one loses each election. It says once why it does not vote, and
+// stands for none until it may.
+func TestServer_StandsForNoElectionWhileItMustNotVote(t *testing.T) {
+	noLeaks(t)
+	cfg := testConfig(t)
+	cfg.Machine = "machine:one"
+	r := run(t, cfg)
+	_ = r.consensus.AddVoter("other", "127.0.0.1:1", 0, time.Second) // which never answers
+	r.until("it is one of two voters", func() bool { return len(r.consensus.members()) == 2 })
+	r.stop()
+
+	cfg.Machine = "machine:two"
+	log := &logBuffer{}
+	s, err := New(cfg, hclog.New(&hclog.LoggerOptions{Level: hclog.Warn, Output: log}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r = startAny(t, s)
+	timeout := func() time.Duration { return r.consensus.ReloadableConfig().HeartbeatTimeout }
+	r.until("it stands for no election", func() bool { return timeout() == waitingTimeout })
+	if said := strings.Count(log.String(), "it does not vote until a leader"); said != 1 {
+		t.Errorf("it says %d times why it does not vote:\n%s", said, log)
+	}
+
+	r.consensus.release(cfg.DataDir, hclog.NewNullLogger())
+	r.until("it stands for elections", func() bool { return timeout() == cfg.RaftTimeout })
+	r.until("it has asked for a vote", func() bool {
+		return strings.Contains(log.String(), "heartbeat timeout reached, starting election")
+	})
+	r.stop()
 }
