@@ -53,8 +53,8 @@ func printHostStats(ctx context.Context, c *command.Call, nodeID string) error {
 	return nil
 }
 
-// clockText compares the wall clock of a node with the cluster time. Nothing counts by the clock of a node, but
-// its certificate and its logs have that time.
+// clockText compares the wall clock of a node with the cluster time. Nothing counts by the clock of a node,
+// but its certificate and its logs have that time.
 func clockText(ctx context.Context, c *command.Call, now int64) string {
 	clocks, _, err := c.API.Clocks(ctx, nil)
 	if err != nil {
