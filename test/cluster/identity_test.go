@@ -2,6 +2,7 @@ package cluster_test
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -330,4 +331,54 @@ func TestIdentity_ARestoredDiskHasNoVote(t *testing.T) {
 		return peer != nil && !peer.Voter
 	})
 	c.Await("it follows without a vote", func() bool { return restored.Store().Index() >= at })
+}
+
+// Two of three servers restart at the same time. The third one has no majority meanwhile, and both vote at
+// once afterwards.
+func TestIdentity_TwoOfThreeRestartAtOnce(t *testing.T) {
+	t.Parallel()
+	c := cluster.New(t, 3)
+	leader := c.Leader()
+	awaitAllVote(t, c)
+	restarted := []*cluster.Server{leader, c.Others(leader)[0]}
+	for _, s := range restarted {
+		kill(t, s)
+	}
+	for _, s := range restarted {
+		c.Restart(s)
+	}
+	c.Leader()
+	for _, s := range restarted {
+		if tag := s.Current().Member().Tags["held"]; tag != "" {
+			t.Errorf("it is held: %q", tag)
+		}
+	}
+	awaitAllVote(t, c)
+}
+
+// All machines are gone, and the disks of two of three servers are in others. Nobody is left who could add
+// the servers anew, so peers.json is the word of an operator that they are no copies.
+func TestIdentity_PeersFileGivesTheVoteOnOtherMachines(t *testing.T) {
+	t.Parallel()
+	c := cluster.New(t, 3)
+	leader := c.Leader()
+	awaitAllVote(t, c)
+	var peers []string
+	for _, s := range c.Servers[:2] {
+		peers = append(peers, fmt.Sprintf(`{"id": %q, "address": %q}`, peerOf(t, leader, s, "").ID,
+			s.Current().RPCAddr()))
+	}
+	for _, s := range c.Servers {
+		kill(t, s)
+	}
+	for _, s := range c.Servers[:2] {
+		path := filepath.Join(s.DataDir(), "raft", "peers.json")
+		err := os.WriteFile(path, []byte("["+strings.Join(peers, ", ")+"]"), 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Change(otherMachine)
+		c.Restart(s)
+	}
+	c.Leader()
 }
