@@ -389,7 +389,7 @@ var volumeRetry = NewEndpoint(Put, "/v1/volume/csi/{id}/retry",
 		WithID(func(req *structs.CSIVolumeRetryRequest, id string) { req.ID = id }),
 		Whole))
 
-// VolumeRetry retries all failed operations of a volume at once.
-func (c *Client) VolumeRetry(ctx context.Context, id string) error {
-	return volumeRetry.route.exec(ctx, c, Request{ID: id})
+// VolumeRetry retries all failed operations of a volume at once. The answer names the mounts among them.
+func (c *Client) VolumeRetry(ctx context.Context, id string) (*structs.CSIVolumeRetryResponse, error) {
+	return volumeRetry.Send(ctx, c, Request{ID: id})
 }

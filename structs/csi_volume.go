@@ -504,14 +504,26 @@ type CSIVolumeOutcome struct {
 	WriteOptions
 }
 
-// CSIVolumeRetry repeats failed operations on a volume at once: create, delete, expand, attach, detach and
-// the nodes' expansion.
-var CSIVolumeRetry = Write[CSIVolumeRetryRequest, Empty]("CSIVolume.Retry")
+// CSIVolumeRetry repeats failed operations on a volume at once: create, delete, expand, attach, detach, and
+// the nodes' expansion and mounts.
+var CSIVolumeRetry = Write[CSIVolumeRetryRequest, CSIVolumeRetryResponse]("CSIVolume.Retry")
 
 // CSIVolumeRetryRequest names the volume.
 type CSIVolumeRetryRequest struct {
 	ID string
 	WriteOptions
+}
+
+// CSIVolumeRetryResponse names the claims for whose allocations a node makes a failed mount again at once.
+type CSIVolumeRetryResponse struct {
+	Mounts []*CSIRetriedMount `json:",omitempty" level:"2"`
+	WriteMeta
+}
+
+// CSIRetriedMount names an allocation that waits for its mount, and its node.
+type CSIRetriedMount struct {
+	NodeID  string `level:"2"`
+	AllocID string `level:"2"`
 }
 
 // Canonicalize fills in the defaults. It is idempotent.

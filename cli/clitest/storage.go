@@ -239,11 +239,11 @@ func (w *Cluster) answerVolumeWrites() {
 			return &structs.CSIVolumeDetachResponse{Detail: detail}, nil
 		})
 	apitest.On(c, structs.CSIVolumeRetry,
-		func(_ context.Context, r *structs.CSIVolumeRetryRequest) (*structs.Empty, error) {
+		func(_ context.Context, r *structs.CSIVolumeRetryRequest) (*structs.CSIVolumeRetryResponse, error) {
 			if r.ID != "data" {
 				return nil, NotFound("volume", r.ID)
 			}
-			return &structs.Empty{}, nil
+			return &structs.CSIVolumeRetryResponse{}, nil
 		})
 }
 

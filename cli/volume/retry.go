@@ -15,18 +15,22 @@ func volumeRetry(ctx context.Context, c *command.Call) error {
 	id := c.Arg(0)
 	v, _, err := c.API.Volume(ctx, id, nil)
 	var failed []string
+	var retried *structs.CSIVolumeRetryResponse
 	if err == nil {
 		failed = append(failedOperations(c, v), endingCalls(ctx, c, v)...)
-		err = c.API.VolumeRetry(ctx, id)
+		retried, err = c.API.VolumeRetry(ctx, id)
 	}
 	if err != nil {
 		return watch.VolumeFault(ctx, c, id, err)
 	}
+	for _, m := range retried.Mounts {
+		failed = append(failed, fmt.Sprintf("mount at node %s for allocation %s", c.ID(m.NodeID), c.ID(m.AllocID)))
+	}
 
 	if len(failed) == 0 {
 		return c.Report(command.Changed{"VolumeID": id},
-			"Nothing is retried: no operation of volume %q has failed and waits. An allocation that could not "+
-				"mount it has failed, and its job starts another one: %s", id,
+			"Nothing is retried: no operation of volume %q has failed and waits. An allocation that has given "+
+				"up to mount it has failed, and its job starts another one: %s", id,
 			structs.CommandLine(c.Namespace(), "volume why", id))
 	}
 	return c.Report(command.Changed{"VolumeID": id},

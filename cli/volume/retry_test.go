@@ -18,37 +18,50 @@ func TestVolumeRetry_NamesWhatItRepeats(t *testing.T) {
 		{RPC: "NodePublishVolume", Volume: "ext-bad"}, {RPC: "NodePublishVolume", Volume: "ext-other"},
 	}}}}
 	bad := structs.CSIVolume{ID: "data", PluginID: "ebs", ExternalID: "ext-bad", State: structs.VolumeReady}
+	mounts := []*structs.CSIRetriedMount{{NodeID: "n1", AllocID: "a1"}, {NodeID: "n2", AllocID: "a2"}}
 	for name, c := range map[string]struct {
 		volume structs.CSIVolumeDetail
 		says   string
+		mounts []*structs.CSIRetriedMount
 	}{
-		"a call that ended the plugin": {
-			structs.CSIVolumeDetail{CSIVolume: bad},
-			"retried: NodePublishVolume at node n3, which ended the plugin. See",
+		"mounts that are made again": {
+			volume: structs.CSIVolumeDetail{CSIVolume: ready},
+			says:   "retried: mount at node n1 for allocation a1, mount at node n2 for allocation a2. See",
+			mounts: mounts,
 		},
-		"a creation": {structs.CSIVolumeDetail{CSIVolume: creating}, "retried: the call for the volume itself. See"},
+		"a call that ended the plugin": {
+			volume: structs.CSIVolumeDetail{CSIVolume: bad},
+			says:   "retried: NodePublishVolume at node n3, which ended the plugin. See",
+		},
+		"a creation": {
+			volume: structs.CSIVolumeDetail{CSIVolume: creating},
+			says:   "retried: the call for the volume itself. See",
+		},
 		"a detach": {
-			structs.CSIVolumeDetail{CSIVolume: ready, Attachments: attached},
-			"retried: detaching at node n1. See",
+			volume: structs.CSIVolumeDetail{CSIVolume: ready, Attachments: attached},
+			says:   "retried: detaching at node n1. See",
 		},
 		"a growth and a release": {
-			structs.CSIVolumeDetail{CSIVolume: ready, Claims: []*structs.CSIClaim{
+			volume: structs.CSIVolumeDetail{CSIVolume: ready, Claims: []*structs.CSIClaim{
 				{NodeID: "n1", ExpandError: failed}, {NodeID: "n2", EndTime: 1, ReleaseError: failed},
 			}},
-			"retried: growth at node n1, release by node n2. See",
+			says: "retried: growth at node n1, release by node n2. See",
 		},
 		"a task that runs": {
-			structs.CSIVolumeDetail{CSIVolume: ready, Claims: []*structs.CSIClaim{
+			volume: structs.CSIVolumeDetail{CSIVolume: ready, Claims: []*structs.CSIClaim{
 				{NodeID: "n2", ReleaseError: failed},
 			}},
-			"Nothing is retried",
+			says: "Nothing is retried",
 		},
-		"an old failure": {structs.CSIVolumeDetail{CSIVolume: ready}, "Nothing is retried"},
+		"an old failure": {
+			volume: structs.CSIVolumeDetail{CSIVolume: ready},
+			says:   "Nothing is retried",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			caller := &apitest.Caller{}
 			apitest.Answer(caller, structs.CSIVolumeGet, structs.CSIVolumeGetResponse{Volume: &c.volume})
-			apitest.Answer(caller, structs.CSIVolumeRetry, structs.Empty{})
+			apitest.Answer(caller, structs.CSIVolumeRetry, structs.CSIVolumeRetryResponse{Mounts: c.mounts})
 			apitest.Answer(caller, structs.CSIPluginGet, structs.CSIPluginGetResponse{Plugin: &ended})
 			addr := clitest.Serve(t, caller, clitest.NewAgent(t.TempDir()))
 			code, out, errs := runArgs(t, []string{"volume", "retry", "-address", addr, "data"})

@@ -157,9 +157,10 @@ All other volumes are deleted at once.`,
 Failed operations are retried with a growing delay. The status of the volume
 shows the time of the next attempt. This command retries them at once, after
 the cause is repaired: the creation, expansion and deletion of the volume, its
-attach and detach, the growth of its content, and its release by the nodes of
-ended allocations. It names them. An allocation that could not mount the
-volume has failed: its job starts another one.
+attach and detach, the growth of its content, its mounts for allocations that
+wait, and its release by the nodes of ended allocations. It names them. An
+allocation that has given up to mount the volume has failed: its job starts
+another one.
 
 A call for the volume that ended its plugin twice is not made any more. This
 command allows it again. If it was the creation, create the volume again then.`,

@@ -2,11 +2,13 @@ package csi_test
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"berth/fsm"
+	"berth/internal/level"
 	"berth/server/nodeconn"
 	"berth/state"
 	"berth/state/csi"
@@ -486,6 +488,51 @@ func TestRetry_AllowsCallsThatEndedThePlugin(t *testing.T) {
 	if e := s.attachment().LastError; e.RetryTime <= 0 {
 		t.Errorf("the other calls are not due: %+v", e)
 	}
+}
+
+// The nodes of the allocations that have the volume and do not run yet make a failed mount again. Of their
+// answers only their own claims count.
+func TestRetry_MakesTheMountsOfWaitingAllocationsDue(t *testing.T) {
+	s, n := serverWithClaim(t)
+	other := s.AddNode("n2", "a")
+	s.AddAlloc("a2", "n2")
+	former := s.AddNode("n3", "a")
+	row := *state.Node(s.Store.Read(), "n3")
+	row.Attributes = map[string]string{structs.AttrNodeLevel: strconv.Itoa(level.First)}
+	mustPropose(s, fsm.NodeRegister, &structs.NodeRegisterRequest{Node: &row})
+	s.AddAlloc("a4", "n3")
+	s.Claim("v", "a4", "n3")
+	s.AddAlloc("a3", "n1")
+	s.Claim("v", "a3", "n1") // its mount has not failed
+	var got []*nodecalls.ClientCSIAllowCallsRequest
+	n.Answer = func(_ string, req, resp any) error {
+		got = append(got, req.(*nodecalls.ClientCSIAllowCallsRequest))
+		resp.(*nodecalls.ClientCSIAllowCallsResponse).AllocIDs = []string{"a1", "a2", "forged"}
+		return nil
+	}
+	other.Answer = func(string, any, any) error {
+		t.Error("a node without the volume, or of the former level, is called")
+		return nil
+	}
+	former.Answer = other.Answer
+	retried := must(s, structs.CSIVolumeRetry, &structs.CSIVolumeRetryRequest{ID: "v"})
+	if len(got) != 1 || got[0].VolumeNamespace != "default" || got[0].VolumeID != "v" {
+		t.Errorf("the node got %+v", got)
+	}
+	if m := retried.Mounts; len(m) != 1 || *m[0] != (structs.CSIRetriedMount{NodeID: "n1", AllocID: "a1"}) {
+		t.Errorf("got %+v, want the mount of a1", m)
+	}
+
+	must(s, structs.NodeUpdateAllocs, &structs.AllocsClientUpdateRequest{
+		NodeID:   "n1",
+		SecretID: secretOf("n1"),
+		Allocs: []*structs.AllocClientUpdate{
+			{ID: "a1", ClientStatus: structs.AllocRunning},
+			{ID: "a3", ClientStatus: structs.AllocRunning},
+		},
+	})
+	n.Answer = other.Answer
+	must(s, structs.CSIVolumeRetry, &structs.CSIVolumeRetryRequest{ID: "v"})
 }
 
 func TestRetry_MakesFailedCallsDue(t *testing.T) {

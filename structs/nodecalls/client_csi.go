@@ -264,15 +264,26 @@ type ClientCSINodeDetachRequest struct {
 	structs.WriteOptions
 }
 
-// ClientCSIAllowCalls makes a node forget that calls for a volume have ended their plugin.
-var ClientCSIAllowCalls = structs.Write[ClientCSIAllowCallsRequest, structs.Empty]("ClientCSI.AllowCalls")
+// ClientCSIAllowCalls makes a node forget that calls for a volume have ended their plugin, and make a failed
+// mount of the volume again at once.
+var ClientCSIAllowCalls = structs.Write[ClientCSIAllowCallsRequest, ClientCSIAllowCallsResponse](
+	"ClientCSI.AllowCalls")
 
 // ClientCSIAllowCallsRequest names the volume.
 type ClientCSIAllowCallsRequest struct {
 	PluginID string `level:"2"`
 	// Volumes has the names of the volume in structs.CSIEndingCall.
 	Volumes []string `level:"2"`
+	// VolumeNamespace and VolumeID name it in the state.
+	VolumeNamespace string `level:"2"`
+	VolumeID        string `level:"2"`
 	structs.WriteOptions
+}
+
+// ClientCSIAllowCallsResponse has the allocations that wait for the mount that is made again.
+type ClientCSIAllowCallsResponse struct {
+	AllocIDs []string `json:",omitempty" level:"2"`
+	structs.WriteMeta
 }
 
 // ClientCSINodeVolume reads a node's mounts and records of a volume.

@@ -296,7 +296,10 @@ var All = []Action{
 		Name: "retry", Title: "Retry", Back: views.VolumePath,
 		Command: command.Find(volume.Commands, "retry"),
 		Line:    func(t Target) string { return structs.CommandLine(t.Namespace, "volume retry", t.ID) },
-		Run:     func(ctx context.Context, c *api.Client, t Target) error { return c.VolumeRetry(ctx, t.ID) },
+		Run: func(ctx context.Context, c *api.Client, t Target) error {
+			_, err := c.VolumeRetry(ctx, t.ID)
+			return err
+		},
 	},
 	{
 		Name: "force-detach", Title: "Detach by force", Back: views.VolumePath, Destroys: true,

@@ -3,6 +3,7 @@ package volumes
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -101,6 +102,51 @@ func TestUp_PausesAfterAFailureOfThePluginAlsoAtTheEndOfACut(t *testing.T) {
 	if took := time.Since(failed); failed.IsZero() || took < pause/2 {
 		t.Errorf("the plugin was called again after %s, want about %s", took, pause)
 	}
+	r.down(u)
+	r.clean(p, "ext-data")
+}
+
+// The pause after a failure of the plugin ends when an operator requests it, also during the call that fails.
+func TestUp_MountsAgainAtOnceForAnOperator(t *testing.T) {
+	r := newFixture(t)
+	r.restartWithPause(time.Hour)
+	p := r.plugin("ebs", "plug", nodeOnly)
+	away := csitest.Error("Unavailable", "away")
+	p.Fail("NodeStageVolume", away, away)
+	p.Fail("NodePublishVolume", away)
+	u := use("data", "a1")
+	retry := func(want ...string) {
+		t.Helper()
+		if other := r.v.RetryMounts(use("other", "a1").VolumeKey); len(other) > 0 {
+			t.Errorf("another volume has the failed mounts %v", other)
+		}
+		if got := r.v.RetryMounts(u.VolumeKey); !slices.Equal(got, want) {
+			t.Errorf("the failed mounts are %v, want %v", got, want)
+		}
+	}
+	asked := 0
+	u.Confirm = func(context.Context) error {
+		asked++
+		switch asked {
+		case 1:
+			retry()
+		case 2:
+			retry("a1") // the call of this try fails, too
+		}
+		return nil
+	}
+	failures := 0
+	_, err := r.v.Up(r.ctx(), u, func(string) {
+		failures++
+		if failures != 2 {
+			retry("a1")
+		}
+	})
+	must(t, err)
+	if failures != 3 {
+		t.Errorf("%d failures, want 3", failures)
+	}
+	retry()
 	r.down(u)
 	r.clean(p, "ext-data")
 }

@@ -3,6 +3,8 @@ package volumes
 import (
 	"context"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	"berth/client/csi/parking"
@@ -48,3 +50,52 @@ func (w *volumeWork) unlessParked(c parking.Call, call pluginCall) pluginCall {
 
 // UnparkCalls lets the node make the parked calls of a volume again, because an operator requests it.
 func (v *Volumes) UnparkCalls(k VolumeKey) { v.parked.Unpark(k.String()) }
+
+// RetryMounts ends the pauses after failed mounts of a volume, because an operator requests it. It returns
+// the allocations that wait for the mounts, in order.
+func (v *Volumes) RetryMounts(k VolumeKey) (allocs []string) { return v.failed.retry(k) }
+
+// failedMount is the mount of a volume for an allocation.
+type failedMount struct {
+	volume VolumeKey
+	alloc  string
+}
+
+// failedMounts holds the mounts that have failed and are made again. Its zero value is ready for use.
+type failedMounts struct {
+	mu  sync.Mutex
+	due map[failedMount]chan struct{} // closed when an operator wants the next call at once
+}
+
+// add returns the channel that closes with the next request of an operator.
+func (f *failedMounts) add(m failedMount) <-chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.due == nil {
+		f.due = map[failedMount]chan struct{}{}
+	}
+	if f.due[m] == nil {
+		f.due[m] = make(chan struct{})
+	}
+	return f.due[m]
+}
+
+func (f *failedMounts) remove(m failedMount) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.due, m)
+}
+
+func (f *failedMounts) retry(volume VolumeKey) (allocs []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for m, due := range f.due {
+		if m.volume == volume {
+			close(due)
+			delete(f.due, m)
+			allocs = append(allocs, m.alloc)
+		}
+	}
+	slices.Sort(allocs)
+	return allocs
+}

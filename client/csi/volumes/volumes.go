@@ -36,6 +36,7 @@ type Volumes struct {
 	store  volumeStore
 	seq    locks.Sequences // one sequence of steps per volume
 	parked parking.Calls
+	failed failedMounts
 	root   string // on the host, with its links resolved
 	boot   string // ID of this boot of the kernel
 }
@@ -103,9 +104,15 @@ func (v *Volumes) retryUntilFinal(
 	delays := backoff.Backoff{Min: cfg.RetryMin, Max: cfg.RetryMax}
 	brief := backoff.Backoff{Min: 2 * cfg.RetryMin, Max: cfg.RetryMax} // 0.5, 1 and 2 s, as kubelet
 	left := briefRepeats
+	mount := failedMount{u.VolumeKey, u.AllocID}
+	defer v.failed.remove(mount)
+	var due <-chan struct{} // by an operator; nil before the first failure
 	for {
-		// This precedes the try, so that servers that come back during it end the pause.
+		// This precedes the try, so that servers that come back during it, and an operator, end the pause.
 		back := u.ServersBack.Next()
+		if due != nil {
+			due = v.failed.add(mount)
+		}
 		err := try()
 		if csi.Final(err) {
 			if left == 0 || !isBrief(err) {
@@ -121,12 +128,15 @@ func (v *Volumes) retryUntilFinal(
 			continue
 		}
 
+		if due == nil {
+			due = v.failed.add(mount)
+		}
 		if progress != nil {
 			progress(err.Error())
 		}
 
 		if _, ok := errors.AsType[unconfirmed](err); !ok {
-			back = nil // the plugin and the node depend on no server
+			back = due // the plugin and the node depend on no server
 		}
 
 		wait := delays.After(err)

@@ -419,7 +419,8 @@ func (e *endpoints) nodeVolume(
 
 func (e *endpoints) allowCalls(
 	_ context.Context, req *nodecalls.ClientCSIAllowCallsRequest,
-) (*structs.Empty, error) {
+) (*nodecalls.ClientCSIAllowCallsResponse, error) {
 	e.m.AllowCalls(req.PluginID, req.Volumes)
-	return &structs.Empty{}, nil
+	allocs := e.m.Volumes().RetryMounts(volumeKey(req.VolumeNamespace, req.VolumeID))
+	return &nodecalls.ClientCSIAllowCallsResponse{AllocIDs: allocs}, nil
 }
