@@ -165,9 +165,20 @@ func (s *Server) leaderLoops() []control.Loop {
 		{Name: "root keys", Run: s.rootKeys.Lead},
 		{Name: "acl_mode", Run: s.tightenMode},
 		{Name: "variable_locks", Run: s.locks.Run},
-		{Name: "token_ends", Run: tokenends.New(s.store, s, s.clock, s.logger).Run},
+		{Name: "token_ends", Run: s.tokenEnds().Run},
 		{Name: "snapshots", Run: s.Backup.Run},
 	}, loops...)
+}
+
+// tokenEnds returns the loop that deletes ended tokens.
+func (s *Server) tokenEnds() tokenends.Expirer {
+	return tokenends.Expirer{
+		Store:    s.store,
+		Proposer: s,
+		Now:      time.Now,
+		Clock:    s.clock,
+		Logger:   s.logger.Named("acl"),
+	}
 }
 
 // collectGarbage deletes every row that has ended and is not needed, of any age (core.Deps).

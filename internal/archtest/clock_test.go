@@ -87,13 +87,14 @@ var wallClocks = map[string]clockFile{
 	"server/gossip/places.go":                     {7, []string{byMonotonic}},
 	"server/gossip/sockets.go":                    {1, []string{byMonotonic}},
 	"server/keys/lead.go":                         {1, []string{byKeys}},
+	"server/leader.go":                            {1, []string{byCredential}},
 	"server/raftfiles/segments.go":                {1, []string{byLog}},
 	"server/raftnet/transport.go":                 {1, []string{byMonotonic}},
 	"server/root_keys.go":                         {1, []string{byMonotonic}},
 	"server/server.go":                            {1, []string{byMonotonic}},
 	"server/signing/signing.go":                   {2, []string{byCredential}},
 	"server/snapshot.go":                          {1, []string{byCalendar}},
-	"server/tokenends/tokenends.go":               {3, []string{byCredential}},
+	"server/tokenends/tokenends.go":               {1, []string{byCredential}},
 	"server/verify.go":                            {1, []string{byMonotonic}},
 }
 

@@ -25,31 +25,23 @@ const (
 	keptChanges = 256
 )
 
-// Expirer deletes the tokens.
+// Expirer deletes the tokens. A token gives nothing from its end on by the wall clock of a server, and its
+// row goes when the end has passed by the cluster time as well: a wall clock may be wrong for a minute.
 type Expirer struct {
 	Store    *state.Store
 	Proposer fsm.Proposer
-	Now      func() time.Time
+	Now      func() time.Time // the wall clock
+	Clock    *clock.Cluster
 	Logger   hclog.Logger
 }
 
-// New returns the expirer of a server. A token gives nothing from its end on by the wall clock of a server,
-// and its row goes when the end has passed by the cluster time as well: a wall clock may be wrong for a
-// minute.
-func New(store *state.Store, p fsm.Proposer, at *clock.Cluster, logger hclog.Logger) Expirer {
-	return Expirer{
-		Store:    store,
-		Proposer: p,
-		Now:      func() time.Time { return earlier(time.Now(), at.Now()) },
-		Logger:   logger.Named("acl"),
+// due returns the time up to which ends have passed by both clocks.
+func (e Expirer) due() time.Time {
+	wall, cluster := e.Now(), e.Clock.Now()
+	if cluster.Before(wall) {
+		return cluster
 	}
-}
-
-func earlier(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
+	return wall
 }
 
 // Run deletes tokens at their ends, until ctx ends.
@@ -72,7 +64,7 @@ func (e Expirer) Run(ctx context.Context) {
 
 // expire deletes the tokens that have ended and returns how long to wait.
 func (e Expirer) expire(ctx context.Context) time.Duration {
-	now := e.Now()
+	now := e.due()
 	first := acls.FirstEnd(e.Store.Read())
 	if first == 0 || first > now.UnixNano() {
 		return pause(first, now)

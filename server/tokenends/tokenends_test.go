@@ -69,7 +69,14 @@ func (w *world) wantTokens(want int) {
 func (w *world) run(at *clock.Cluster) (stop func()) {
 	ctx, cancel := context.WithCancel(w.t.Context())
 	var running sync.WaitGroup
-	running.Go(func() { tokenends.New(w.store, w.raft, at, hclog.NewNullLogger()).Run(ctx) })
+	expirer := tokenends.Expirer{
+		Store:    w.store,
+		Proposer: w.raft,
+		Now:      time.Now,
+		Clock:    at,
+		Logger:   hclog.NewNullLogger(),
+	}
+	running.Go(func() { expirer.Run(ctx) })
 	synctest.Wait()
 	return func() {
 		cancel()
