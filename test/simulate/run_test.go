@@ -459,7 +459,8 @@ func (n *node) guard() {
 // checkNeeded checks that the node could not have had another lease.
 func (n *node) checkNeeded(r *run) {
 	reached := n.clocks.counted(n.w.now - n.unreached)
-	if r.stage == running && reached > n.lease.TTL/guarantees.LeaseShare {
+	const rounding = time.Microsecond // of timers
+	if r.stage == running && reached > n.lease.TTL/guarantees.LeaseShare+rounding {
 		n.w.violate(guarantees.NeedlessEnd, "the lease of %s ends allocation %s, and the leader was reachable for %s",
 			n.id, structs.ShortID(r.id), reached)
 	}
