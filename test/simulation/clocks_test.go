@@ -15,9 +15,9 @@ import (
 	"berth/server"
 	"berth/server/clock"
 	"berth/state"
+	"berth/state/acls"
 	"berth/state/clustertime"
 	"berth/state/csi/snapschedules"
-	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/admin"
 )
@@ -83,20 +83,33 @@ func (c *clocks) wrong(server int) time.Duration {
 	return c.ahead[server] + time.Duration(float64(c.drift[server])*time.Since(c.began).Hours())
 }
 
+// wall reads the wall clock of the leader.
+func (c *clocks) wall() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return time.Now().Add(c.wrong(c.leads))
+}
+
+// walls reads the wall clocks of all servers.
+func (c *clocks) walls() (all []time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for n := range c.ahead {
+		all = append(all, time.Now().Add(c.wrong(n)))
+	}
+	return all
+}
+
 // lead has another server lead, and returns the keeper of the cluster time.
 func (c *clocks) lead() server.Keeper {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.leads = c.w.IntN(len(c.ahead))
 	return server.Keeper{
-		Store:    c.w.store,
-		Clock:    c.Cluster,
-		Proposer: c.w.log,
-		Wall: func() time.Time {
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			return time.Now().Add(c.wrong(c.leads))
-		},
+		Store:      c.w.store,
+		Clock:      c.Cluster,
+		Proposer:   c.w.log,
+		Wall:       c.wall,
 		Clocks:     c.compare,
 		Stored:     func() []admin.StoredIndex { return nil }, // there is no Raft
 		Quarantine: time.Hour,
@@ -111,6 +124,7 @@ func (c *clocks) compare(context.Context) (all []*admin.ServerClock) {
 	for n := range c.ahead {
 		all = append(all, &admin.ServerClock{
 			ID:     fmt.Sprintf("s%d", n+1),
+			Name:   fmt.Sprintf("s%d", n+1),
 			Leader: n == c.leads,
 			Voter:  true,
 			Ahead:  c.wrong(n) - c.wrong(c.leads),
@@ -131,43 +145,6 @@ const gains = 3 * time.Minute
 // tooEarly reports whether less than a time has passed, as far as the cluster time may know.
 func tooEarly(since time.Time, d time.Duration) bool { return time.Since(since) < d-gains }
 
-// ages knows for how long jobs are as they are, by the time that has passed. An evaluation or an allocation
-// may go earlier, with its job. It implements fsm.Observer.
-type ages struct {
-	w     *world
-	since map[structs.JobKey]time.Time
-}
-
-func (a *ages) Observes(table string) bool { return table == schema.Jobs.Name() }
-
-func (a *ages) Restored(uint64) {}
-
-// Publish implements fsm.Observer. The garbage collection deletes no job that was new.
-func (a *ages) Publish(_ uint64, entries []fsm.Entry) {
-	for _, e := range entries {
-		for _, c := range e.Changes {
-			a.note(c)
-		}
-	}
-}
-
-func (a *ages) note(c fsm.Change) {
-	if j, ok := c.Now.(*structs.Job); ok {
-		a.since[structs.JobKey{Namespace: j.Namespace, ID: j.ID}] = time.Now()
-		return
-	}
-	j, ok := c.Before.(*structs.Job)
-	if !ok {
-		return
-	}
-	key := structs.JobKey{Namespace: j.Namespace, ID: j.ID}
-	since := a.since[key]
-	if c.Command == fsm.Reap.Name && tooEarly(since, a.w.deps.Config.GCKeep.Job) {
-		a.w.fail("job %s is deleted %s after its last change", j.ID, time.Since(since))
-	}
-	delete(a.since, key)
-}
-
 // checkOld checks that what has ended is gone at last.
 func (w *world) checkOld() {
 	var left []string
@@ -187,8 +164,11 @@ func (w *world) checkUsed() {
 	w.kept.mu.Lock()
 	defer w.kept.mu.Unlock()
 	made, left := len(w.kept.names), len(w.kept.taken)
+	s := snapschedules.Schedule(w.store.Read(), pluginNamespace, "s")
+	if s.Last > time.Now().UnixNano() {
+		return // a leader whose clock was ahead has made it: it goes on after that time
+	}
 	if made < 3 || left > 2+int(keepFor/(5*time.Minute)) {
-		s := snapschedules.Schedule(w.store.Read(), pluginNamespace, "s")
 		w.fail("the schedule has taken %d snapshots, and %d are left: %+v", made, left, s)
 	}
 }
@@ -206,6 +186,11 @@ func (w *world) oldRows() (left []string) {
 	}
 	for _, id := range slices.Sorted(maps.Keys(w.kept.marked())) {
 		left = append(left, "volume "+id)
+	}
+	for t := range acls.Tokens(tx) {
+		if t.Expired(w.clocks.Now().UnixNano()) && t.Expired(w.clocks.wall().UnixNano()) {
+			left = append(left, "token "+t.AccessorID)
+		}
 	}
 	return left
 }

@@ -315,7 +315,7 @@ func (w *world) addStrategies(g *structs.TaskGroup) {
 	u.MaxParallel = w.IntN(4)
 	u.MinHealthyTime = oneOf(w, time.Second, 10*time.Second)
 	u.HealthyDeadline = 30 * time.Second
-	u.ProgressDeadline = oneOf(w, 0, time.Minute, 2*time.Minute)
+	u.ProgressDeadline = oneOf(w, 0, time.Minute, 2*time.Minute, 15*time.Minute)
 	u.AutoRevert = w.chance(2)
 	if u.MaxParallel > 0 && w.chance(3) {
 		u.Canary = 1 + w.IntN(2)

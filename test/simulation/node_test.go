@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"berth/rpc"
@@ -18,6 +19,7 @@ type node struct {
 	id     string
 	secret string
 	work   sync.WaitGroup
+	beaten atomic.Int64  // the time at which the last heartbeat was sent that was answered, UnixNano
 	report chan struct{} // held by the one report on plugins that is on its way: a late one would undo a newer
 
 	mu      sync.Mutex
@@ -173,6 +175,7 @@ func (n *node) keepLease() {
 			return
 		}
 		for n.idle(3 * time.Second) {
+			sent := time.Now()
 			_, err := call(n.life(), n, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{
 				NodeID:   n.id,
 				SecretID: n.secret,
@@ -181,6 +184,7 @@ func (n *node) keepLease() {
 			if err != nil {
 				break
 			}
+			n.beaten.Store(sent.UnixNano())
 		}
 	}
 }
@@ -189,6 +193,9 @@ const (
 	diskPlugin  = "disk"  // attaches volumes; allocations of the job "plugin" run it
 	sharePlugin = "share" // does not, and is always there
 )
+
+// silent is the time since the node sent the last heartbeat that the servers answered.
+func (n *node) silent() time.Duration { return time.Since(time.Unix(0, n.beaten.Load())) }
 
 // instances is the report of the node on its CSI plugins.
 func (n *node) instances() (all []*structs.CSIPluginInstance) {

@@ -20,6 +20,7 @@ var operations = []func(*world){
 	(*world).configure,
 	(*world).raiseQuota, (*world).changeVolumes,
 	(*world).waitLong,
+	(*world).makeToken, (*world).useTokens,
 	(*world).stepClocks, (*world).changeMark, (*world).changeMark,
 }
 
@@ -151,7 +152,7 @@ func (w *world) drainNode() {
 		w.record("end the drain of %s", n.id)
 	} else {
 		req.DrainSpec = &structs.DrainSpec{
-			Deadline:         oneOf(w, 0, -1, 30*time.Second, 5*time.Minute),
+			Deadline:         oneOf(w, 0, -1, 30*time.Second, 5*time.Minute, 20*time.Minute),
 			IgnoreSystemJobs: w.chance(2),
 			Force:            w.chance(2),
 		}

@@ -303,6 +303,9 @@ func (r *run) work() {
 	switch {
 	case r.row().Job.Finite():
 		lives = time.Second + r.random(2*time.Minute)
+		if !r.n.w.friendly.Load() && r.random(time.Second) < 200*time.Millisecond {
+			lives += r.random(30 * time.Minute)
+		}
 		fails = r.random(time.Second) < 200*time.Millisecond
 	case behaviour == crashes:
 		lives = time.Second + r.random(20*time.Second)

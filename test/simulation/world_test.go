@@ -24,6 +24,7 @@ import (
 	"berth/server/control/garbage"
 	"berth/server/leases"
 	"berth/server/nodeconn"
+	"berth/server/tokenends"
 	"berth/state"
 	"berth/structs"
 	"berth/structs/quota"
@@ -46,6 +47,7 @@ type world struct {
 	bounds     quota.Bounds
 	clocks     *clocks
 	kept       *kept
+	tokens     int // that were made
 
 	mu      sync.Mutex
 	history []string
@@ -83,7 +85,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 		Term:     1,
 		Clock:    w.clocks.Cluster,
 	}
-	w.log.fsm.Observe(&ages{w: w, since: map[structs.JobKey]time.Time{}})
+	w.log.fsm.Observe(newAges(w))
 	serve := endpoints.New(core.Deps{
 		Store:  w.store,
 		Raft:   w.log,
@@ -106,6 +108,14 @@ func (w *world) lead() {
 	keeper := w.clocks.lead()
 	keeper.Begin(ctx)
 	all.Go(func() { keeper.Run(ctx) })
+	tokens := tokenends.Expirer{
+		Store:    w.store,
+		Proposer: w.log,
+		Now:      w.clocks.wall,
+		Clock:    w.clocks.Cluster,
+		Logger:   hclog.NewNullLogger(),
+	}
+	all.Go(func() { tokens.Run(ctx) })
 	for _, loop := range control.Loops(w.deps) {
 		all.Go(func() { loop.Run(ctx) })
 	}
@@ -219,10 +229,18 @@ func attempt[P any](w *world, c fsm.Command[P], payload *P) error {
 
 // Call implements nodeconn.Caller: the leader calls a node.
 func (w *world) Call(ctx context.Context, nodeID, method string, req, resp any) error {
+	n := w.node(nodeID)
+	if n == nil {
+		return structs.Unavailablef("there is no node %s", nodeID)
+	}
+	return n.serve(ctx, method, req, resp)
+}
+
+func (w *world) node(id string) *node {
 	for _, n := range w.nodes {
-		if n.id == nodeID {
-			return n.serve(ctx, method, req, resp)
+		if n.id == id {
+			return n
 		}
 	}
-	return structs.Unavailablef("there is no node %s", nodeID)
+	return nil
 }
