@@ -77,7 +77,8 @@ func TestNode_TellsOnceThatItsDiskIsFull(t *testing.T) {
 		for range 3 {
 			free := disktest.Fill(t, r.dir, fullBelow-4096)
 			r.pass(2 * time.Second)
-			if lack := r.client.Lack(); !strings.Contains(lack, "the disk of the node is full: the file system "+r.dir) {
+			lack := r.client.Lack()
+			if !strings.Contains(lack, "the disk of the node is full: the file system "+r.dir) {
 				t.Errorf("it lacks %q", lack)
 			}
 			free()

@@ -27,7 +27,9 @@ func TestGuard_EndsAnAllocationOnAFullDisk(t *testing.T) {
 			free := disktest.Fill(t, full, 0)
 			until := f.renew(300 * time.Millisecond)
 			f.killed(task)
-			f.eventually("the volume is unmounted", func() bool { return !f.isMounted(v.Target) && !f.isMounted(v.Stage) })
+			f.eventually("the volume is unmounted", func() bool {
+				return !f.isMounted(v.Target) && !f.isMounted(v.Stage)
+			})
 			free()
 			e := f.ended("a1", func(e *order.Ended) bool { return e.Unmounted })
 			if e.Due != until || e.Empty < until {
