@@ -65,3 +65,38 @@ func TestACLMode_OneServerLacksTheBlock(t *testing.T) {
 	restart(func(*server.Config) {})
 	c.Await("the server without the block denies after a restart", denies)
 }
+
+// Access control is turned on server by server: first it is logged, then enforced. The holder of a token works
+// at each server after each step, and at the end nobody else does.
+func TestACLMode_IsRolledOutServerByServer(t *testing.T) {
+	t.Parallel()
+	c := cluster.New(t, 3)
+	var made access.TokenPutResponse
+	c.AtLeader("the first token is made", func(s *cluster.Server) error {
+		return s.Call(t.Context(), access.Bootstrap.Name, &access.BootstrapRequest{}, &made)
+	})
+	works := func() bool {
+		for _, s := range c.Servers {
+			var list access.TokenListResponse
+			err := s.Call(t.Context(), access.TokenList.Name, &access.TokenListRequest{
+				QueryOptions: structs.QueryOptions{AuthToken: made.SecretID},
+			}, &list)
+			if err != nil || len(list.Tokens) == 0 {
+				return false
+			}
+		}
+		return true
+	}
+	for _, mode := range []string{access.ModeLog, access.ModeEnforce} {
+		for _, s := range c.Servers {
+			kill(t, s)
+			s.Change(withACL(mode))
+			c.Restart(s)
+			c.Leader()
+			c.Await("the token works at each server", works)
+		}
+	}
+	for _, s := range c.Servers {
+		c.Await("it denies a stranger", func() bool { return asStranger(c, s) == nil })
+	}
+}

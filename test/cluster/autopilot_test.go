@@ -213,8 +213,14 @@ func TestAutopilot_AServerThatNeverVotesFollows(t *testing.T) {
 // health and the votes stay. A restart with the setting of the others ends the difference.
 func TestAutopilot_NamesASettingThatOneServerHasAlone(t *testing.T) {
 	t.Parallel()
-	set := func(mode string) cluster.Option {
-		return func(cfg *server.Config) { cfg.AgentSettings = map[string]string{"tls.mode": mode} }
+	names := []string{"audit", "limits.http_max_conns", "tls.mode"} // of the agent, whatever they have
+	set := func(value string) cluster.Option {
+		return func(cfg *server.Config) {
+			cfg.AgentSettings = map[string]string{}
+			for _, name := range names {
+				cfg.AgentSettings[name] = value
+			}
+		}
 	}
 	c := cluster.New(t, 3, rareElections, set("require"))
 	awaitAllVote(t, c)
@@ -229,12 +235,12 @@ func TestAutopilot_NamesASettingThatOneServerHasAlone(t *testing.T) {
 		for _, d := range resp.Differences {
 			for _, s := range d.Servers {
 				alone := s.Server == odd.Current().Member().Name
-				if d.Setting != "tls.mode" || (s.Value == "prefer") != alone {
+				if !slices.Contains(names, d.Setting) || (s.Value == "prefer") != alone {
 					t.Errorf("unexpected: %s", d)
 				}
 			}
 		}
-		return len(resp.Differences) == 1 && resp.Healthy && len(resp.Voters) == 3
+		return len(resp.Differences) == len(names) && resp.Healthy && len(resp.Voters) == 3
 	}
 
 	restart("prefer")
