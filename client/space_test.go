@@ -3,6 +3,7 @@ package client
 import (
 	"bytes"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -11,6 +12,24 @@ import (
 	"berth/client/store/storetest"
 	"berth/internal/diskfault/disktest"
 )
+
+// lockedLog is a log that is read while the agent runs.
+type lockedLog struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *lockedLog) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *lockedLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
 
 // A machine starts again while its disk has no byte for the mark of the boot. The agent has a server, too.
 func TestNode_InAnotherBootWaitsForSpaceAndGoesOn(t *testing.T) {
@@ -24,7 +43,7 @@ func TestNode_InAnotherBootWaitsForSpaceAndGoesOn(t *testing.T) {
 		before := len(r.servers.requests())
 
 		free := disktest.Fill(t, r.dir, 0)
-		var log bytes.Buffer
+		var log lockedLog
 		r.log = hclog.New(&hclog.LoggerOptions{Output: &log})
 		r.boot = "b2"
 		r.prepare(false)
@@ -66,7 +85,7 @@ func TestNode_TellsOnceThatItsDiskIsFull(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		r := newFixture(t)
 		r.dir = disktest.Mount(t, "16m")
-		var log bytes.Buffer
+		var log lockedLog
 		r.log = hclog.New(&hclog.LoggerOptions{Output: &log})
 		r.start(false)
 		defer r.stop()
