@@ -131,6 +131,26 @@ func TestCollection_CountsTheAgeOfAJobFromItsEnd(t *testing.T) {
 			w.start("j", 0)
 			w.finish("j", structs.AllocComplete, 24)
 		},
+		"a child of a periodic job": func(w *testEnv) {
+			put(w, fsm.JobRegister, &structs.JobRegisterRequest{WriteOptions: hour(0), Job: &structs.Job{
+				ID:         "parent",
+				Type:       structs.JobBatch,
+				TaskGroups: []*structs.TaskGroup{{Name: "g", Count: 1}},
+				Periodic:   &structs.PeriodicConfig{Enabled: true, Specs: []string{"@yearly"}},
+			}})
+			parent := state.Job(w.Store.Read(), "default", "parent")
+			child := parent.ChildAt(time.Unix(0, hour(0).Now+1))
+			child.ID = "j"
+			put(w, fsm.PeriodicLaunch, &structs.PeriodicLaunchRequest{
+				WriteOptions:   hour(0),
+				ParentID:       "parent",
+				JobModifyIndex: parent.JobModifyIndex,
+				Launch:         hour(0).Now + 1, // later than the registration
+				Child:          child,
+			})
+			w.start("j", 0)
+			w.finish("j", structs.AllocComplete, 24)
+		},
 		"a service that was stopped before its task ended": func(w *testEnv) {
 			w.submit("j", structs.JobService, 0)
 			w.start("j", 0)
