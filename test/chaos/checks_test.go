@@ -29,10 +29,27 @@ const settleFor = 5 * time.Minute
 // watch reads the journal until the context ends.
 func (w *world) watch(ctx context.Context) {
 	leases := newLeaseWatch(w)
+	noted := 0
 	for sleep(ctx, time.Second) {
 		w.journal.check()
 		leases.look()
+
+		// checkEnd judges them. The log shows beside which faults they were made.
+		faults := w.storageFaults()
+		for _, line := range faults[noted:] {
+			w.note("the storage: %s", line)
+		}
+		noted = len(faults)
 	}
+}
+
+// storageFaults lists the calls that the storage has complained about, in their order.
+func (w *world) storageFaults() (lines []string) {
+	text, _ := os.ReadFile(filepath.Join(w.shelf(), "faults"))
+	for line := range strings.Lines(string(text)) {
+		lines = append(lines, strings.TrimSpace(line))
+	}
+	return lines
 }
 
 // calmDown ends what faults have left, and waits until everything runs.
@@ -152,10 +169,9 @@ var mustNotBe = regexp.MustCompile(`is detached from|and mounted on|is deleted w
 // checkEnd stops everything and looks for what is left.
 func (w *world) checkEnd() {
 	w.journal.checkRecords()
-	faults, _ := os.ReadFile(filepath.Join(w.shelf(), "faults"))
-	for line := range strings.Lines(string(faults)) {
+	for _, line := range w.storageFaults() {
 		if mustNotBe.MatchString(line) {
-			w.violate(guarantees.DetachedUnmounted, "%s", strings.TrimSpace(line))
+			w.violate(guarantees.DetachedUnmounted, "%s", line)
 		}
 	}
 	if w.violations > 0 {
