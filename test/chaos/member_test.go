@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io"
 	"os"
 	"os/exec"
@@ -53,6 +54,13 @@ func (m *member) path(elem ...string) string {
 	return filepath.Join(append([]string{m.dir}, elem...)...)
 }
 
+// hardware is a number of 48 bits that no other machine has. That of a copied disk is another machine.
+func (m *member) hardware() uint64 {
+	sum := fnv.New64a()
+	_, _ = fmt.Fprint(sum, m.w.seed, " ", m.name)
+	return sum.Sum64() & (1<<48 - 1)
+}
+
 // powerOn starts the machine and its agent.
 func (m *member) powerOn() error {
 	m.mu.Lock()
@@ -61,7 +69,7 @@ func (m *member) powerOn() error {
 		return nil
 	}
 	m.boots++
-	id := fmt.Sprintf("%08x-0000-4000-8000-%012x\n", m.boots, m.w.seed<<8|uint64(m.addr[len(m.addr)-1]))
+	id := fmt.Sprintf("%08x-0000-4000-8000-%012x\n", m.boots, m.hardware())
 	bootID := m.path("boot_id")
 	if err := os.WriteFile(bootID, []byte(id), 0o444); err != nil {
 		return err

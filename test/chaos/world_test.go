@@ -192,7 +192,7 @@ func (m *member) prepare() error {
 	if err := os.MkdirAll(m.path("data"), 0o755); err != nil {
 		return err
 	}
-	id := fmt.Sprintf("%032x\n", m.w.seed<<8|uint64(m.addr[len(m.addr)-1]))
+	id := fmt.Sprintf("%032x\n", m.hardware())
 	if err := os.WriteFile(m.path("machine-id"), []byte(id), 0o444); err != nil {
 		return err
 	}
