@@ -28,7 +28,7 @@ func (c *Client) parts(starting context.Context) assembly.Parts {
 		Consul:   c.consul,
 		Holds:    c.holds,
 
-		ClaimMark:   c.proof.MarkOfClaims,
+		ClaimMark:   c.claimMark,
 		ServersBack: &c.serversBack,
 		TaskAPI:     c.taskAPI,
 
@@ -42,6 +42,17 @@ func (c *Client) parts(starting context.Context) assembly.Parts {
 		CheckEpoch: func(epoch uint64) error { return c.lease.Load().CheckCall(epoch, c.clock()) },
 		Progress:   c.allocs.setProgress,
 		MovedData:  func() disk.Settings { return c.config().MovedData },
+	}
+}
+
+// claimMark returns the mark that goes into the log with a claim. It waits until the servers have accepted
+// this agent: one on a copied disk would keep the agent of the node out by its mark.
+func (c *Client) claimMark(ctx context.Context) (string, error) {
+	select {
+	case <-c.registered:
+		return c.proof.MarkOfClaims()
+	case <-ctx.Done():
+		return "", ctx.Err()
 	}
 }
 

@@ -210,3 +210,36 @@ func TestSecondAgent_DoesNothingForTheNodeUntilItTakesOver(t *testing.T) {
 		}
 	})
 }
+
+// The mark of a claim is in the log of the servers. An agent on a copied disk, which no server has accepted,
+// would keep the agent of the node out by its mark.
+func TestClaimMark_WaitsUntilTheServersHaveAcceptedTheAgent(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		r := newFixture(t)
+		r.servers.fail = func(_, method string) error {
+			if method == structs.NodeRegister.Name {
+				return structs.Busy(time.Second, "another agent may count its lease")
+			}
+			return nil
+		}
+		r.start(false)
+		defer r.stop()
+		marks := make(chan string, 1)
+		go func() {
+			mark, err := r.client.claimMark(t.Context())
+			if err != nil {
+				t.Error(err)
+			}
+			marks <- mark
+		}()
+		r.pass(30 * time.Second)
+		if len(marks) > 0 {
+			t.Fatalf("an agent without a lease claims with the mark %q", <-marks)
+		}
+		r.servers.do(func() { r.servers.fail = nil })
+		r.pass(30 * time.Second)
+		if len(marks) == 0 || <-marks == "" {
+			t.Error("the agent has its lease, and no mark")
+		}
+	})
+}

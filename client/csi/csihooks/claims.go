@@ -21,7 +21,7 @@ func (h *volumesHook) claimVolumes(ctx context.Context, required []*requiredVolu
 	req := &structs.CSIVolumeClaimRequest{NodeID: nodeID, SecretID: secret}
 	req.Namespace = structs.NamespaceOr(h.alloc.Namespace)
 	if h.Mark != nil {
-		mark, err := h.Mark()
+		mark, err := h.Mark(ctx)
 		if err != nil {
 			return fmt.Errorf("drawing the mark of the claims: %w", err)
 		}

@@ -35,7 +35,7 @@ type VolumesConfig struct {
 	ServersBack *backoff.Recovery
 	Node        func() (id, secretID string)
 	// Mark returns the mark of the agent that goes into the log with claims, nil: the node has none.
-	Mark   func() (string, error)
+	Mark   func(context.Context) (string, error)
 	Logger hclog.Logger
 	// Progress, if not nil, takes the reason for which an allocation waits, "" once it does not wait.
 	Progress func(allocID, reason string)

@@ -407,7 +407,7 @@ func TestVolumes_ClaimsCarryTheMarkOfTheAgent(t *testing.T) {
 	r.plugin("ebs")
 	e := allocEnv("a1", map[string]string{"one": "data"})
 	h := r.volumes(e)
-	h.(*volumesHook).Mark = func() (string, error) { return "the mark", nil }
+	h.(*volumesHook).Mark = func(context.Context) (string, error) { return "the mark", nil }
 	must(t, h.Up(r.ctx(), e))
 	if got := r.servers.mark; got != "the mark" {
 		t.Errorf("the claim has the mark %q", got)
