@@ -66,8 +66,8 @@ func TestACLMode_OneServerLacksTheBlock(t *testing.T) {
 	c.Await("the server without the block denies after a restart", denies)
 }
 
-// Access control is turned on server by server: first it is logged, then enforced. The holder of a token works
-// at each server after each step, and at the end nobody else does.
+// Access control is turned on server by server: first it is logged, then enforced. The holder of a token
+// works at each server after each step, and at the end nobody else does.
 func TestACLMode_IsRolledOutServerByServer(t *testing.T) {
 	t.Parallel()
 	c := cluster.New(t, 3)
