@@ -10,26 +10,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/internal/diskfault"
-	"berth/internal/testskip"
+	"berth/internal/diskfault/disktest"
 )
 
 // A server whose disk has no space for its log stands for no election, and goes on by itself.
 func TestServer_WaitsForSpaceAndGoesOn(t *testing.T) {
 	noLeaks(t)
-	if os.Getuid() != 0 {
-		testskip.Lacking(t, "root: mounts a file system")
-	}
 	cfg := testConfig(t)
-	if err := os.Mkdir(cfg.DataDir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	mount := func(flags uintptr, size string) {
-		if err := unix.Mount("none", cfg.DataDir, "tmpfs", flags, "size="+size); err != nil {
-			t.Fatal(err)
-		}
-	}
-	mount(0, "8m")
-	t.Cleanup(func() { _ = unix.Unmount(cfg.DataDir, unix.MNT_DETACH) })
+	disktest.MountAt(t, cfg.DataDir, "8m")
 
 	s, err := New(cfg, hclog.NewNullLogger())
 	if err != nil {
@@ -43,7 +31,10 @@ func TestServer_WaitsForSpaceAndGoesOn(t *testing.T) {
 		t.Errorf("it waits because: %v", why)
 	}
 
-	mount(unix.MS_REMOUNT, "160m")
+	err = unix.Mount("none", cfg.DataDir, "tmpfs", unix.MS_REMOUNT, "size=160m")
+	if err != nil {
+		t.Fatal(err)
+	}
 	r.until("it leads", func() bool {
 		_, leads, _, _ := s.Leader()
 		return leads

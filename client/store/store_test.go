@@ -14,12 +14,11 @@ import (
 	"testing"
 
 	"go.etcd.io/bbolt"
-	"golang.org/x/sys/unix"
 
 	"berth/internal/codec"
 	"berth/internal/diskfault"
+	"berth/internal/diskfault/disktest"
 	"berth/internal/level"
-	"berth/internal/testskip"
 	"berth/structs"
 )
 
@@ -333,16 +332,9 @@ func TestOpen_RejectsMissingRecords(t *testing.T) {
 
 // TestOpen_StartsOnAFullDisk fills a separate file system.
 func TestOpen_StartsOnAFullDisk(t *testing.T) {
-	if os.Getuid() != 0 {
-		testskip.Lacking(t, "root: mounts a file system")
-	}
 	t.Parallel()
 	path, whole, want := makeUsedFile(t)
-	dir := t.TempDir()
-	if err := unix.Mount("none", dir, "tmpfs", 0, "size=1m"); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = unix.Unmount(dir, 0) })
+	dir := disktest.Mount(t, "1m")
 	path = filepath.Join(dir, filepath.Base(path))
 	filler := filepath.Join(dir, "filler")
 	if err := os.WriteFile(path, whole, 0o600); err != nil {

@@ -8,41 +8,10 @@ import (
 	"testing"
 
 	"github.com/hashicorp/raft"
-	"golang.org/x/sys/unix"
 
 	"berth/internal/diskfault"
-	"berth/internal/testskip"
+	"berth/internal/diskfault/disktest"
 )
-
-// smallDisk mounts a file system of some size, in bytes.
-func smallDisk(t *testing.T, options string) string {
-	t.Helper()
-	if os.Getuid() != 0 {
-		testskip.Lacking(t, "root: mounts a file system")
-	}
-	dir := t.TempDir()
-	check(t, unix.Mount("none", dir, "tmpfs", 0, options))
-	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
-	return dir
-}
-
-// fillDisk leaves so many bytes free, and returns the function that frees the rest again.
-func fillDisk(t *testing.T, dir string, left int64) (free func()) {
-	t.Helper()
-	filler := filepath.Join(dir, "filler")
-	f, err := os.Create(filler)
-	check(t, err)
-	for page := make([]byte, 4096); err == nil; {
-		var n uint64
-		n, _ = freeBytes(dir)
-		if n <= uint64(left) {
-			break
-		}
-		_, err = f.Write(page)
-	}
-	check(t, f.Close())
-	return func() { check(t, os.Remove(filler)) }
-}
 
 // appendUntilRejected appends entries from an index on, and returns the index that was rejected.
 func appendUntilRejected(t *testing.T, f *Files, from uint64) (index uint64, err error) {
@@ -59,15 +28,15 @@ func appendUntilRejected(t *testing.T, f *Files, from uint64) (index uint64, err
 
 // The segment ends while less than another fits, and no less than the list of segments needs.
 func TestLog_GoesOnAfterAFullDisk(t *testing.T) {
-	for name, left := range map[string]int64{
+	for name, left := range map[string]uint64{
 		"nothing is free":                       0,
 		"a segment does not fit, all else does": testSegment - 4096,
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := smallDisk(t, "size=1m")
+			dir := disktest.Mount(t, "1m")
 			f := mustOpen(t, dir)
 			appendEntries(t, f, 1, 3)
-			free := fillDisk(t, dir, left)
+			free := disktest.Fill(t, dir, left)
 
 			index, err := appendUntilRejected(t, f, 4)
 			if !diskfault.NoSpace(err) {
@@ -100,9 +69,9 @@ func TestLog_GoesOnAfterAFullDisk(t *testing.T) {
 
 // A server that is killed on a full disk starts on it, and goes on when there is space.
 func TestOpen_OfAFullDiskGoesOnWithSpace(t *testing.T) {
-	dir := smallDisk(t, "size=1m")
+	dir := disktest.Mount(t, "1m")
 	f := mustOpen(t, dir)
-	free := fillDisk(t, dir, 0)
+	free := disktest.Fill(t, dir, 0)
 	index, _ := appendUntilRejected(t, f, 1)
 	mustClose(t, f)
 
@@ -117,10 +86,10 @@ func TestOpen_OfAFullDiskGoesOnWithSpace(t *testing.T) {
 
 // A truncation of the end of the log on a full disk changes nothing, or all of it.
 func TestDeleteRange_OnAFullDiskChangesNothing(t *testing.T) {
-	dir := smallDisk(t, "size=1m")
+	dir := disktest.Mount(t, "1m")
 	f := mustOpen(t, dir)
 	appendEntries(t, f, 1, 20)
-	free := fillDisk(t, dir, 0)
+	free := disktest.Fill(t, dir, 0)
 	for range 2 {
 		if err := f.Log.DeleteRange(11, 20); !diskfault.NoSpace(err) {
 			t.Errorf("got %v", err)
@@ -142,7 +111,7 @@ func TestDeleteRange_OnAFullDiskChangesNothing(t *testing.T) {
 
 // The spare has the inode of the next segment.
 func TestLog_GoesOnWithoutInodes(t *testing.T) {
-	dir := smallDisk(t, "size=4m,nr_inodes=40")
+	dir := disktest.Mount(t, "4m,nr_inodes=40")
 	f := mustOpen(t, dir)
 	var fillers []string
 	for i := 0; ; i++ {
@@ -213,13 +182,13 @@ func TestLoadMeta_AfterAnInterruptedWrite(t *testing.T) {
 
 // A term waits for space where its file has none, and ends with the server.
 func TestSetStable_WaitsForSpaceAndEndsWithTheServer(t *testing.T) {
-	dir := smallDisk(t, "size=1m")
+	dir := disktest.Mount(t, "1m")
 	f := mustOpen(t, dir)
 	// Without the file a write has to make it, as on a file system that copies at each write.
 	check(t, os.Remove(f.Log.meta.path))
 	check(t, f.Log.meta.file.Close())
 	f.Log.meta.file = nil
-	fillDisk(t, dir, 0)
+	disktest.Fill(t, dir, 0)
 
 	term, vote := make(chan error), make(chan error)
 	go func() {
@@ -248,10 +217,10 @@ func TestSetStable_WaitsForSpaceAndEndsWithTheServer(t *testing.T) {
 // A snapshot that does not fit gives its space back: the log may need it.
 func TestSnapshot_OnAFullDiskLeavesNothing(t *testing.T) {
 	t.Parallel()
-	for name, left := range map[string]int64{"its state does not fit": 256 << 10, "nothing fits": 0} {
-		dir := smallDisk(t, "size=8m")
+	for name, left := range map[string]uint64{"its state does not fit": 256 << 10, "nothing fits": 0} {
+		dir := disktest.Mount(t, "8m")
 		f := mustOpen(t, dir)
-		free := fillDisk(t, dir, left)
+		free := disktest.Fill(t, dir, left)
 		before, _ := freeBytes(dir)
 		_, transport := raft.NewInmemTransport("")
 		s, err := f.Snapshots.Create(raft.SnapshotVersionMax, 7, 2, raft.Configuration{}, 1, transport)
