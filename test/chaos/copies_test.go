@@ -34,7 +34,8 @@ func copyMember(ctx context.Context, w *world, m *member, f *fault) (func() erro
 	w.note("#%d %s is a copy of %s, which is cut off: %v", f.number, twin.name, m.name, f.choice%2 == 0)
 	return func() error {
 		twin.powerOff()
-		err := errors.Join(heal(), unix.Unmount(twin.path("data"), unix.MNT_DETACH))
+		// The fence device may have switched the machine off, and the fault keeps it from being switched on.
+		err := errors.Join(heal(), m.powerOn(), unix.Unmount(twin.path("data"), unix.MNT_DETACH))
 		if !m.server {
 			w.confirmCopy(m, twin, f)
 		}
