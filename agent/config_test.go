@@ -428,7 +428,7 @@ func TestConfig_DestroysAtTheEndIfItIsTold(t *testing.T) {
 	}
 }
 
-// Whoever reaches such a port counts as a machine of the cluster.
+// Each caller of such a port counts as a machine of the cluster.
 func TestConfig_AccessControlOnOpenPortsNeedsTLS(t *testing.T) {
 	const files = "ca_file = \"/ca\"\n cert_file = \"/cert\"\n key_file = \"/key\"\n"
 	for name, c := range map[string]struct {

@@ -53,8 +53,8 @@ func answerDetach(servers *apitest.Caller) {
 	}})
 }
 
-// Who confirms the loss of a node, or takes a volume from it, learns which machine it was. A second agent may
-// be a copy of it.
+// An operator who confirms the loss of a node, or takes a volume from it, learns which machine it was. A
+// second agent may be a copy of it.
 func TestActions_NameTheMachineThatIsLost(t *testing.T) {
 	h, servers := newPage(t)
 	apitest.Answer(servers, nodeloss.NodeFenceStatus, *lostNode())

@@ -88,7 +88,7 @@ func TestRecall_ReturnsTheServersOfTheSameOriginAlone(t *testing.T) {
 	}
 }
 
-// What another origin has told replaces what the first one did, also if the servers are the same.
+// The servers of another origin replace those of the first one, also if their addresses are the same.
 func TestNote_TakesTheOriginOfTheAnswer(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
