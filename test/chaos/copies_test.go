@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -34,8 +35,7 @@ func copyMember(ctx context.Context, w *world, m *member, f *fault) (func() erro
 	w.note("#%d %s is a copy of %s, which is cut off: %v", f.number, twin.name, m.name, f.choice%2 == 0)
 	return func() error {
 		twin.powerOff()
-		// The fence device may have switched the machine off, and the fault keeps it from being switched on.
-		err := errors.Join(heal(), m.powerOn(), unix.Unmount(twin.path("data"), unix.MNT_DETACH))
+		err := errors.Join(heal(), unix.Unmount(twin.path("data"), unix.MNT_DETACH))
 		if !m.server {
 			w.confirmCopy(m, twin, f)
 		}
@@ -47,7 +47,22 @@ func copyMember(ctx context.Context, w *world, m *member, f *fault) (func() erro
 // the copy has taken the place of that one, an operator says that it is off. Otherwise that would be no
 // truth.
 func (w *world) confirmCopy(m, twin *member, f *fault) {
+	var off time.Time // since when the machine is, zero: it is on
 	err := await(wordWithin, func() error {
+		// The fence device may switch the machine off, and this fault keeps others from switching it on.
+		_, first := m.boot()
+		switch {
+		case first != 0:
+			off = time.Time{}
+		case off.IsZero():
+			off = time.Now()
+		case time.Since(off) > fencedFor:
+			err := m.powerOn()
+			if err != nil {
+				return err
+			}
+		}
+
 		leader := w.leader()
 		if leader == nil {
 			return errors.New("no leader")
