@@ -84,3 +84,9 @@ type Start struct {
 func MayVote(s Start) bool {
 	return s.Kept == "" || s.Kept.Same(s.Now) || !s.Voter || s.Only
 }
+
+// LacksEntries reports whether a server whose log ends with one entry has acknowledged a later one: its disk
+// was put back to an earlier state. Its vote does not count, because a leader could be elected with it that
+// lacks what a majority had stored. A leader takes the vote, and adds the server anew. acknowledged is 0 if
+// it is not known.
+func LacksEntries(last, acknowledged uint64) bool { return last < acknowledged }

@@ -4,6 +4,8 @@ import (
 	"sync"
 
 	"github.com/hashicorp/raft"
+
+	"berth/internal/admission"
 )
 
 // losses notes the servers that lack entries which they have acknowledged to this leader: their disk was put
@@ -49,7 +51,8 @@ func (l *losses) note(id raft.ServerID, req *raft.AppendEntriesRequest, resp *ra
 		l.acked[id] = last
 	}
 	if !resp.Success {
-		if resp.Term == req.Term && last.term == req.Term && resp.LastLog < last.index && !l.lost[id] {
+		if resp.Term == req.Term && last.term == req.Term && !l.lost[id] &&
+			admission.LacksEntries(resp.LastLog, last.index) {
 			l.lost[id] = true
 			select {
 			case l.found <- struct{}{}:
