@@ -1,4 +1,5 @@
-// Package admission decides which of two agents with one node ID has the lease of the node.
+// Package admission decides which of two agents with one node ID has the lease of the node, and which of two
+// servers with one ID is a member and votes.
 //
 // A second agent exists if a data directory was copied, or the disk of a machine was cloned. The servers
 // reject it while the lease of the first one runs. When that lease has ended, the node is down, and the
@@ -30,6 +31,9 @@
 // A whole machine that was started twice, with one identity and as new as the cut, cannot be told from a
 // reboot. A pool whose nodes may be started twice says so (NodePool.Reboot): there the volumes of a lost node
 // wait for a proof after a reboot, too.
+//
+// The rules of servers, whose votes are at stake, are in server.go. situations_test.go has the table of all
+// cases of both, which docs/operations/lost-nodes.md shows.
 package admission
 
 import (
