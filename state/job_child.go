@@ -83,7 +83,8 @@ func JobDispatch(tx *WriteTx, p *structs.JobDispatchRequest) error {
 	return putChild(tx, parent, childRequest{p.Child, p.Eval, p.Now})
 }
 
-// JobPeriodicLaunch records a launch of a periodic job, and registers the child with its evaluation.
+// JobPeriodicLaunch records a launch of a periodic job, and registers the child with its evaluation. A last
+// launch in the future (clustertime.Future) does not count.
 func JobPeriodicLaunch(tx *WriteTx, p *structs.PeriodicLaunchRequest) error {
 	ns := p.RequestNamespace()
 	parent := Job(tx, ns, p.ParentID)
@@ -97,7 +98,7 @@ func JobPeriodicLaunch(tx *WriteTx, p *structs.PeriodicLaunchRequest) error {
 		return structs.NotFoundf("no periodic job %q in namespace %q", p.ParentID, ns)
 	case parent.JobModifyIndex != p.JobModifyIndex:
 		return structs.Conflictf("job %q has changed since the launch began", p.ParentID)
-	case p.Launch <= last.Launch:
+	case p.Launch <= last.Launch && !clustertime.Future(tx, last.Launch, p.Now):
 		return structs.Conflictf("job %q has been launched at this time or later", p.ParentID)
 	}
 

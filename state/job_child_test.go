@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"berth/state/namespaces"
+	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/admin"
 )
@@ -42,7 +43,7 @@ func TestJobPeriodicLaunch_OncePerTime(t *testing.T) {
 	parent := w.job(periodicJob("p", "@daily"))
 	begun := PeriodicLaunch(w.s.Read(), "default", "p").Launch
 	w.wantJob("p", structs.JobRunning, 0)
-	at := begun + int64(time.Hour)
+	at := begun + int64(time.Second)
 	child := parent.ChildAt(time.Unix(0, at))
 	wantKind(t, w.launch(parent, at, child), "")
 	w.wantLaunch(at)
@@ -78,6 +79,28 @@ func TestJobPeriodicLaunch_OncePerTime(t *testing.T) {
 	if faults := Check(w.s.Read()); faults != nil {
 		t.Error(faults)
 	}
+}
+
+// A clock that was ahead has launched the job. That counts until the clock is known to be wrong.
+func TestJobPeriodicLaunch_GoesOnAfterALaunchInTheFuture(t *testing.T) {
+	w := newFixture(t)
+	parent := w.job(periodicJob("p", "@daily"))
+	now := PeriodicLaunch(w.s.Read(), "default", "p").Launch
+	day := int64(24 * time.Hour)
+	for _, ahead := range []time.Duration{30 * time.Hour, 0} {
+		do(w, func(tx *WriteTx, row *admin.ClusterTime) error {
+			schema.ClusterTimes.Put(tx, row)
+			return nil
+		}, &admin.ClusterTime{Time: now, Ahead: ahead})
+		kind := structs.Kind("")
+		if ahead > 0 {
+			wantKind(t, w.launch(parent, now+day, nil), "")
+			kind = structs.KindConflict
+		}
+		wantKind(t, w.launch(parent, now+2, nil), kind)
+	}
+	w.wantLaunch(now + 2)
+	wantKind(t, w.launch(parent, now+1, nil), structs.KindConflict)
 }
 
 func TestJobRegister_KeepsTheKindOfAJob(t *testing.T) {

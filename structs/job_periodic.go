@@ -92,7 +92,7 @@ type PeriodicForceResponse struct {
 
 // PeriodicLaunchRequest records a launch at a time, and registers the child with its evaluation. Without a
 // child the launch is skipped. It has no effect if the parent has another JobModifyIndex, or if its last
-// launch is not before the time.
+// launch is not before the time. One that is in the future of the clocks does not count.
 type PeriodicLaunchRequest struct {
 	ParentID       string
 	JobModifyIndex uint64

@@ -232,6 +232,14 @@ func Wall(tx mvcc.Reader, now int64) int64 {
 	return now + int64(row.Ahead)
 }
 
+// Future reports whether a time that a schedule has stored is in the future of the leader's wall clock and of
+// the cluster time, at an entry that has the cluster time now: a leader whose clock was ahead has stored it.
+// It counts for nothing, or the schedule would rest until then.
+func Future(tx mvcc.Reader, at, now int64) bool {
+	at -= int64(Tolerance)
+	return at > now && at > Wall(tx, now)
+}
+
 // Earlier returns the earlier one of a wall clock and the cluster time. The rows of credentials that have
 // ended by both are deleted.
 func Earlier(tx mvcc.Reader, wall int64) int64 {

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"berth/internal/mvcc"
+	"berth/state/schema"
 	"berth/structs/admin"
 )
 
@@ -182,6 +184,32 @@ func TestDiffering_NamesServersUntilTheirClocksAreRight(t *testing.T) {
 		got := Differing(c.before, c.clocks, c.leader)
 		if !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: got %+v, want %+v", name, got, c.want)
+		}
+	}
+}
+
+func TestFuture_IsAfterBothClocksAndTheTolerance(t *testing.T) {
+	const tolerance = int64(Tolerance)
+	for name, c := range map[string]struct {
+		ahead time.Duration // of the leader
+		at    int64
+		want  bool
+	}{
+		"it has passed":                  {0, hour - 1, false},
+		"within the tolerance":           {0, hour + tolerance, false},
+		"after it":                       {0, hour + tolerance + 1, true},
+		"the leader's clock is ahead":    {time.Hour, 2*hour + tolerance, false},
+		"after a clock that is ahead":    {time.Hour, 2*hour + tolerance + 1, true},
+		"the leader's clock is behind":   {-time.Hour, hour + tolerance, false},
+		"after both, one that is behind": {-time.Hour, hour + tolerance + 1, true},
+	} {
+		s := mvcc.Open(&schema.All)
+		err := s.Write(1, func(tx *mvcc.WriteTx) error {
+			schema.ClusterTimes.Put(tx, &admin.ClusterTime{Time: hour, Ahead: c.ahead})
+			return nil
+		})
+		if got := Future(s.Read(), c.at, hour); got != c.want || err != nil {
+			t.Errorf("%s: %t, %v", name, got, err)
 		}
 	}
 }

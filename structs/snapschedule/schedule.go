@@ -96,7 +96,7 @@ type SchedulePutEntry struct {
 }
 
 // ScheduleRunEntry is the log entry of a time. It records the snapshot to take, or the reason why there is
-// none. It has no effect unless the last time of the row is before At.
+// none. It has no effect unless the last time of the row is before At, or is in the future of the clocks.
 type ScheduleRunEntry struct {
 	Name                 string                   `level:"2"`
 	RowIndex             uint64                   `level:"2"` // CreateIndex of the row

@@ -135,17 +135,20 @@ func CheckRun(tx mvcc.Reader, s *snapschedule.SnapshotSchedule, row *snapshot.Vo
 }
 
 // Run records a time of a schedule, with the snapshot to take or with the reason why there is none. A time
-// that is not after the last one has no effect: another leader has recorded it.
+// that is not after the last one has no effect: another leader has recorded it. If the last one is in the
+// future (clustertime.Future), a time without both is that from which the schedule goes on.
 func Run(tx *mvcc.WriteTx, p *snapschedule.ScheduleRunEntry) error {
 	s := Schedule(tx, p.RequestNamespace(), p.Name)
-	switch {
-	case s == nil, s.CreateIndex != p.RowIndex:
+	if s == nil || s.CreateIndex != p.RowIndex {
 		return NotFound(p.RequestNamespace(), p.Name)
+	}
+	goesOn := clustertime.Future(tx, s.Last, p.Now)
+	switch {
 	case s.Paused:
 		return structs.Conflictf("schedule %q is paused", s.Name)
-	case p.At <= s.Last:
+	case p.At <= s.Last && !goesOn:
 		return nil
-	case p.Snapshot == nil && p.LastError == "":
+	case p.Snapshot == nil && p.LastError == "" && !goesOn:
 		return structs.Invalidf("schedule %q: a time needs a snapshot, or a reason why there is none", s.Name)
 	}
 

@@ -15,6 +15,7 @@ import (
 	"berth/state/csi/snapshots"
 	"berth/state/schema"
 	"berth/structs"
+	"berth/structs/admin"
 	"berth/structs/snapschedule"
 	"berth/structs/snapshot"
 )
@@ -71,7 +72,7 @@ func (w *world) row() *snapschedule.SnapshotSchedule {
 func (w *world) run(fault string, at int64, reason string) {
 	w.t.Helper()
 	p := &snapschedule.ScheduleRunEntry{Name: "s", RowIndex: w.row().CreateIndex, At: at, LastError: reason}
-	p.Now = at
+	p.Now = max(at, w.row().Last)
 	if reason == "" {
 		v := csi.Volume(w.Read(), "default", "v")
 		p.Snapshot = snapshots.Of(v, w.row().SnapshotAt(time.Unix(0, at)), structs.NewID())
@@ -103,6 +104,40 @@ func TestRun_HasNoEffectAtATimeThatIsDone(t *testing.T) {
 	}
 	if now := w.row(); now.ModifyIndex != before.ModifyIndex || len(w.taken()) != 0 {
 		t.Errorf("the row is %+v, and the snapshots are %v", now, w.taken())
+	}
+}
+
+// A clock that was ahead has recorded the last time. It counts until that is known, and not after it.
+func TestRun_GoesOnAfterATimeInTheFuture(t *testing.T) {
+	w := newWorld(t)
+	clocks := func(ahead time.Duration) {
+		w.write("", func(tx *mvcc.WriteTx) error {
+			schema.ClusterTimes.Put(tx, &admin.ClusterTime{Time: hour, Ahead: ahead})
+			return nil
+		})
+	}
+	from := func(fault string, at int64) {
+		w.write(fault, func(tx *mvcc.WriteTx) error {
+			p := &snapschedule.ScheduleRunEntry{Name: "s", RowIndex: w.row().CreateIndex, At: at}
+			p.Now = hour
+			return snapschedules.Run(tx, p)
+		})
+	}
+	clocks(30 * time.Hour)
+	w.run("", 31*hour, "")
+	from("", hour)
+	if s := w.row(); s.Last != 31*hour {
+		t.Errorf("by the clock that is ahead the last time is %d", s.Last)
+	}
+	clocks(-30 * time.Hour)
+	from("", hour)
+	if s := w.row(); s.Last != hour || len(w.taken()) != 1 {
+		t.Errorf("the row is %+v, and the snapshots are %v", s, w.taken())
+	}
+	from("needs a snapshot", 2*hour)
+	from("", hour-1)
+	if s := w.row(); s.Last != hour {
+		t.Errorf("later the last time is %d", s.Last)
 	}
 }
 
