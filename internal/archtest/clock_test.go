@@ -79,7 +79,7 @@ var wallClocks = map[string]clockFile{
 	"server/control/schedule.go":                  {6, []string{byMonotonic}},
 	"server/control/seal/seal.go":                 {1, []string{byKeys}},
 	"server/control/signingkeys/use.go":           {2, []string{byMonotonic}},
-	"server/control/snaptimes/loop.go":            {2, []string{byCalendar}},
+	"server/control/snaptimes/loop.go":            {3, []string{byCalendar}},
 	"server/control/volhealth/loop.go":            {2, []string{byReport}},
 	"server/control/volhealth/pass.go":            {2, []string{byMonotonic}},
 	"server/control/workqueue/runner.go":          {5, []string{byMonotonic}},

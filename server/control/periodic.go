@@ -7,6 +7,7 @@ import (
 	"berth/fsm"
 	"berth/internal/backoff"
 	"berth/state"
+	"berth/state/clustertime"
 	"berth/structs"
 )
 
@@ -22,7 +23,7 @@ const catchUp = 10 * time.Second
 func (l periodicLoop) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		tx := l.Store.ReadWatched()
-		due, next := l.dueLaunches(tx, time.Now())
+		due, next := l.dueLaunches(tx, instant{time.Now(), l.Clock.Now()})
 		launched := false
 		for _, at := range due {
 			if l.launch(ctx, tx, at) {
@@ -42,15 +43,27 @@ func (l periodicLoop) run(ctx context.Context) {
 
 // dueLaunch is a time of the schedule of a job.
 type dueLaunch struct {
-	job *structs.Job
-	at  time.Time
+	job    *structs.Job
+	at     time.Time
+	goesOn bool // nothing is launched: the schedule goes on from this time
 }
 
-// dueLaunches returns the launches that are due, one of each job, and the time of the next one.
-func (l periodicLoop) dueLaunches(tx *state.ReadTx, now time.Time) (due []dueLaunch, next time.Time) {
+// dueLaunches returns the launches that are due, one of each job, and the time of the next look.
+func (l periodicLoop) dueLaunches(tx *state.ReadTx, clocks instant) (due []dueLaunch, next time.Time) {
+	now := clocks.wall
+	if clustertime.Far(now.Sub(clocks.cluster)) { // the clock may be set right at any time
+		next = now.Add(clustertime.Tolerance)
+	}
 	for job := range state.PeriodicJobs(tx) {
 		last := state.PeriodicLaunch(tx, job.Namespace, job.ID)
 		if last == nil {
+			continue
+		}
+		// The state may not know yet that the clock of this server was set: it decides, too.
+		ahead := time.Unix(0, last.Launch).Sub(now) > clustertime.Tolerance
+		if ahead && clustertime.Future(tx, last.Launch, clocks.cluster.UnixNano()) {
+			from := time.Unix(0, clustertime.Later(tx, now.UnixNano()))
+			due = append(due, dueLaunch{job, from, true})
 			continue
 		}
 
@@ -64,7 +77,7 @@ func (l periodicLoop) dueLaunches(tx *state.ReadTx, now time.Time) (due []dueLau
 		switch {
 		case at.IsZero():
 		case !at.After(now):
-			due = append(due, dueLaunch{job, at})
+			due = append(due, dueLaunch{job, at, false})
 		case next.IsZero() || at.Before(next):
 			next = at
 		}
@@ -93,7 +106,10 @@ func (l periodicLoop) launch(ctx context.Context, tx *state.ReadTx, d dueLaunch)
 		WriteOptions:   l.stamp(d.job.Namespace),
 	}
 
-	if d.job.Periodic.ProhibitOverlap && state.HasLiveChild(tx, d.job) {
+	if d.goesOn {
+		l.Logger.Info("the last launch of a job is in the future: its schedule goes on from now",
+			"job_id", d.job.ID, "namespace", d.job.Namespace)
+	} else if d.job.Periodic.ProhibitOverlap && state.HasLiveChild(tx, d.job) {
 		l.Logger.Debug("skipping a launch because a former child runs", "job_id", d.job.ID,
 			"namespace", d.job.Namespace)
 	} else {

@@ -11,7 +11,9 @@ import (
 
 	"berth/fsm"
 	"berth/state"
+	"berth/state/clustertime"
 	"berth/structs"
+	"berth/structs/admin"
 	"berth/structs/defaults"
 )
 
@@ -110,6 +112,68 @@ func TestPeriodicLoop_MakesUpOnceForMissedLaunches(t *testing.T) {
 		w.checkLaunches("p", begin, 60, 601, 660)
 		w.checkLaunches("off", begin)
 	})
+}
+
+// launchAt records a launch of a job, without a child.
+func (w *testEnv) launchAt(id string, at time.Time) {
+	w.t.Helper()
+	put(w, fsm.PeriodicLaunch, &structs.PeriodicLaunchRequest{
+		ParentID:       id,
+		JobModifyIndex: state.Job(w.Store.Read(), "default", id).JobModifyIndex,
+		Launch:         at.UnixNano(),
+		WriteOptions:   w.stamp("default"),
+	})
+}
+
+// A leader whose clock was ahead has launched the job: its schedule goes on from now, and makes up for
+// nothing.
+func TestPeriodicLoop_GoesOnAfterALaunchInTheFuture(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestEnv(t)
+		begin := time.Now()
+		w.addPeriodic("p", "* * * * *", anySchedule)
+		time.Sleep(330 * time.Second)
+		w.launchAt("p", time.Now().Add(30*time.Hour))
+		before := w.entryCount()
+		w.lead(20 * time.Second)
+		if n := w.entryCount() - before; n != 1 {
+			t.Errorf("the schedule goes on with %d entries", n)
+		}
+		w.lead(time.Minute)
+		w.checkLaunches("p", begin, 360)
+		w.launchAt("p", begin.Add(420*time.Second)) // by a clock that is a little ahead: it is not launched again
+		w.lead(2 * time.Minute)
+		w.checkLaunches("p", begin, 360, 480)
+	})
+}
+
+// The clock of the leader is behind, so it goes on from the cluster time.
+func TestPeriodicLoop_GoesOnFromTheLaterClock(t *testing.T) {
+	w := newTestEnv(t)
+	now := time.Now().Truncate(time.Hour)
+	const behind = 30 * time.Hour
+	row := admin.ClusterTime{Time: now.UnixNano(), Ahead: -behind}
+	put(w, fsm.ClusterTimeSet, &admin.ClusterTimeRequest{Clock: row})
+	w.addPeriodic("p", "@yearly", anySchedule)
+	w.launchAt("p", now.Add(5*time.Hour))
+	due, _ := periodicLoop{w.Deps}.dueLaunches(w.Store.Read(), instant{now.Add(-behind), now})
+	if len(due) != 1 || !due[0].goesOn || !due[0].at.Equal(now) {
+		t.Errorf("due is %+v, want to go on from %s", due, now)
+	}
+}
+
+// A clock that is wrong may be set right at any time. Its timers would be for other times. The last launch is
+// of now by that clock: it is not in the future, although the state does not know the clock yet.
+func TestPeriodicLoop_LooksAgainSoonByAWrongClock(t *testing.T) {
+	w := newTestEnv(t)
+	w.addPeriodic("p", "@yearly", anySchedule)
+	now := time.Now()
+	for _, ahead := range []time.Duration{30 * time.Hour, -30 * time.Hour} {
+		due, next := periodicLoop{w.Deps}.dueLaunches(w.Store.Read(), instant{now, now.Add(-ahead)})
+		if len(due) > 0 || !next.Equal(now.Add(clustertime.Tolerance)) {
+			t.Errorf("by a clock that is %s ahead %v is due, and the next look is at %s", ahead, due, next)
+		}
+	}
 }
 
 func TestPeriodicLoop_SkipsOverlaps(t *testing.T) {

@@ -9,10 +9,16 @@ import (
 	"time"
 
 	"berth/fsm"
+	"berth/internal/boottime"
+	"berth/server/clock"
 	"berth/server/control/snaptimes"
+	"berth/server/control/workqueue"
+	"berth/state/clustertime"
 	"berth/state/csi"
 	"berth/state/csi/snapschedules"
+	"berth/state/schema"
 	"berth/structs"
+	"berth/structs/admin"
 	"berth/structs/snapschedule"
 	"berth/structs/snapshot"
 )
@@ -212,20 +218,111 @@ func TestSnapshotSchedule_SkipsAVolumeThatIsAwayWithOneEntry(t *testing.T) {
 	})
 }
 
-// The last time is later than the clock: nothing is taken again, and the schedule goes on after it.
-func TestSnapshotSchedule_WaitsAfterAClockWasSetBack(t *testing.T) {
+// runAt records a time of the schedule that has no snapshot.
+func (w *testEnv) runAt(at time.Time) {
+	w.t.Helper()
+	put(w, fsm.SnapshotScheduleRun, &snapschedule.ScheduleRunEntry{
+		Name: "s", RowIndex: w.scheduleRow().CreateIndex, LastError: "r",
+		At: at.UnixNano(), WriteOptions: now(),
+	})
+}
+
+// A leader whose clock was ahead has recorded the last time: the schedule goes on from now, and makes up for
+// nothing.
+func TestSnapshotSchedule_GoesOnAfterATimeInTheFuture(t *testing.T) {
+	virtual(t, func(t *testing.T, w *testEnv) {
+		w.withSchedule(func(s *snapschedule.SnapshotSchedule) { s.Keep = 9 })
+		after(3*time.Hour + 30*time.Minute)
+		w.runAt(time.Now().Add(300 * day))
+		defer w.runLoop("snapshot_schedules")()
+		before := w.entryCount()
+		after(29 * time.Minute)
+		w.wantScheduled()
+		if n := w.entryCount() - before; n != 1 || w.scheduleRow().LastError != "r" {
+			t.Errorf("%d entries, and the row is %+v", n, w.scheduleRow())
+		}
+		after(2 * time.Minute)
+		w.wantScheduled(4)
+		after(time.Hour)
+		w.wantScheduled(4, 5)
+	})
+}
+
+// A time that a clock within the tolerance has taken early is not taken again.
+func TestSnapshotSchedule_TakesNothingTwiceForAClockThatIsALittleAhead(t *testing.T) {
 	virtual(t, func(t *testing.T, w *testEnv) {
 		w.withSchedule(nil)
-		row := w.scheduleRow()
-		put(w, fsm.SnapshotScheduleRun, &snapschedule.ScheduleRunEntry{
-			Name: "s", RowIndex: row.CreateIndex, LastError: "r",
-			At: time.Now().Add(3 * time.Hour).UnixNano(), WriteOptions: now(),
-		})
+		after(time.Hour - clustertime.Tolerance)
+		w.runAt(time.Now().Add(clustertime.Tolerance))
 		defer w.runLoop("snapshot_schedules")()
-		after(3*time.Hour + time.Minute)
+		after(5 * time.Minute)
 		w.wantScheduled()
 		after(time.Hour)
-		w.wantScheduled(4)
+		w.wantScheduled(2)
+	})
+}
+
+// The clock of a leader was set right, and the state knows it later than the loop: the schedule goes on.
+func TestSnapshotSchedule_GoesOnWhenTheStateKnowsThatTheClockIsRight(t *testing.T) {
+	virtual(t, func(t *testing.T, w *testEnv) {
+		row := func() *admin.ClusterTime { return clustertime.Of(w.Store.Read()) }
+		w.Clock = clock.New(boottime.Monotonic(), row)
+		ahead := func(d time.Duration) {
+			p := &admin.ClusterTimeRequest{Clock: admin.ClusterTime{Time: time.Now().UnixNano(), Ahead: d}}
+			if old := row(); old != nil {
+				p.RowIndex = old.ModifyIndex
+			}
+			put(w, fsm.ClusterTimeSet, p)
+		}
+		ahead(day)
+		w.withSchedule(nil)
+		w.runAt(time.Now().Add(5 * time.Hour))
+		defer w.runLoop("snapshot_schedules")()
+		after(10 * time.Minute)
+		ahead(0)
+		after(time.Hour)
+		w.wantScheduled(1)
+	})
+}
+
+// The clock of the leader is behind, so it goes on from the cluster time.
+func TestSnapshotSchedule_GoesOnFromTheLaterClock(t *testing.T) {
+	virtual(t, func(t *testing.T, w *testEnv) {
+		cluster := time.Now().Add(day)
+		w.Clock = clock.Wall(func() time.Time { return cluster })
+		row := admin.ClusterTime{Time: cluster.UnixNano(), Ahead: -day}
+		put(w, fsm.ClusterTimeSet, &admin.ClusterTimeRequest{Clock: row})
+		w.withSchedule(nil)
+		w.runAt(cluster.Add(time.Hour))
+		defer w.runLoop("snapshot_schedules")()
+		after(time.Minute)
+		if last := w.scheduleRow().Last; last != cluster.UnixNano() {
+			t.Errorf("it goes on from %s, want %s", time.Unix(0, last), cluster)
+		}
+	})
+}
+
+// A clock that is wrong may be set right at any time. Its timers would be for other times. The last time is
+// of now by that clock: it is not in the future, although the state does not know the clock yet.
+func TestSnapshotSchedule_LooksAgainSoonByAWrongClock(t *testing.T) {
+	virtual(t, func(t *testing.T, w *testEnv) {
+		w.withSchedule(nil)
+		now := time.Now()
+		w.runAt(now)
+		soon := now.Add(clustertime.Tolerance)
+		for ahead, want := range map[time.Duration]time.Time{
+			0: now.Truncate(time.Hour).Add(time.Hour), 30 * time.Hour: soon, -30 * time.Hour: soon,
+		} {
+			loop := snaptimes.New(snaptimes.Deps{
+				Store: w.Store,
+				Clock: clock.Wall(func() time.Time { return now.Add(-ahead) }),
+			})
+			key := workqueue.Key{Topic: schema.SnapshotScheduleRows, Key: [3]string{"default", "s"}}
+			step := loop.Read(w.Store.Read(), key)
+			if step.Op == "go on" || !step.Due.Equal(want) {
+				t.Errorf("by a clock that is %s ahead the next step is %s at %s", ahead, step.Op, step.Due)
+			}
+		}
 	})
 }
 

@@ -161,12 +161,14 @@ func (w *world) checkOld() {
 
 // checkUsed checks that the schedule has taken snapshots, and that old ones are gone.
 func (w *world) checkUsed() {
-	w.kept.mu.Lock()
-	defer w.kept.mu.Unlock()
-	made, left := len(w.kept.names), len(w.kept.taken)
+	made, left := w.kept.counts()
+	for end := time.Now().Add(time.Hour); made < 3 && time.Now().Before(end); made, left = w.kept.counts() {
+		time.Sleep(5 * time.Minute) // a leader whose clock was ahead has made the schedule: it has just gone on
+	}
 	s := snapschedules.Schedule(w.store.Read(), pluginNamespace, "s")
-	if s.Last > time.Now().UnixNano() {
-		return // a leader whose clock was ahead has made it: it goes on after that time
+	now := w.clocks.Now().UnixNano()
+	if s.Last > time.Now().UnixNano() && !clustertime.Future(w.store.Read(), s.Last, now) {
+		return // the cluster time, or the clock of the leader, is ahead: it goes on after that time
 	}
 	if made < 3 || left > 2+int(keepFor/(5*time.Minute)) {
 		w.fail("the schedule has taken %d snapshots, and %d are left: %+v", made, left, s)

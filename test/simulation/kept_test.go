@@ -50,6 +50,13 @@ func newKept(w *world) *kept {
 	}
 }
 
+// counts returns how many snapshots were taken, and how many of them are left.
+func (k *kept) counts() (made, left int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.names), len(k.taken)
+}
+
 // begin makes the volume with the schedule.
 func (k *kept) begin() {
 	k.register(snapped)

@@ -18,6 +18,7 @@ import (
 	"berth/server/clock"
 	"berth/server/control/workqueue"
 	"berth/state"
+	"berth/state/clustertime"
 	"berth/state/csi"
 	"berth/state/csi/snapschedules"
 	"berth/state/csi/snapshots"
@@ -107,13 +108,30 @@ func (l loop) read(tx *state.ReadTx, k workqueue.Key) workqueue.Step {
 		return workqueue.Step{}
 	}
 
-	now := time.Now()
-	taking := l.taking(s, now)
+	taking := l.next(tx, s, time.Now())
 	keeping := l.keeping(tx, s)
 	if keeping.Act == nil || taking.Act != nil && !keeping.Due.Before(taking.Due) {
 		return taking
 	}
 	return keeping
+}
+
+// next returns the step that takes the next snapshot, or lets the schedule go on from now. While a clock is
+// wrong, or was, it looks again soon: the clock may be set right at any time, and the state knows that later
+// than this server.
+func (l loop) next(tx *state.ReadTx, s *snapschedule.SnapshotSchedule, now time.Time) workqueue.Step {
+	cluster := l.clock.Now()
+	ahead := time.Unix(0, s.Last).Sub(now) > clustertime.Tolerance
+	if ahead && clustertime.Future(tx, s.Last, cluster.UnixNano()) {
+		return l.goingOn(s)
+	}
+
+	step := l.taking(s, now)
+	look := now.Add(clustertime.Tolerance)
+	if (ahead || clustertime.Far(now.Sub(cluster))) && step.Due.After(look) {
+		step.Due = look // the row is read again then, and nothing is taken before its time
+	}
+	return step
 }
 
 // taking returns the step of the next time, the zero value if there is none.
@@ -129,6 +147,37 @@ func (l loop) taking(s *snapschedule.SnapshotSchedule, now time.Time) workqueue.
 		Due:     next,
 		Act:     func(ctx context.Context) error { return l.take(ctx, s, next) },
 	}
+}
+
+// goingOn returns the step for a schedule whose last time is in the future: it goes on from now.
+func (l loop) goingOn(s *snapschedule.SnapshotSchedule) workqueue.Step {
+	return workqueue.Step{
+		Op:      "go on",
+		Version: s.ModifyIndex,
+		Serial:  s.Namespace + "/" + s.Name,
+		Act: func(ctx context.Context) error {
+			l.logger.Info("the last time of a schedule of snapshots is in the future: it goes on from now",
+				"namespace", s.Namespace, "schedule", s.Name, "last", time.Unix(0, s.Last))
+			// It may be the clock of this server that is wrong.
+			from := clustertime.Later(l.store.Read(), time.Now().UnixNano())
+			entry := l.entryAt(s, time.Unix(0, from))
+			entry.LastError = s.LastError
+			_, err := fsm.Propose(ctx, l.proposer, fsm.SnapshotScheduleRun, entry)
+			return err
+		},
+	}
+}
+
+// entryAt returns the entry of a time of a schedule.
+func (l loop) entryAt(s *snapschedule.SnapshotSchedule, at time.Time) *snapschedule.ScheduleRunEntry {
+	entry := &snapschedule.ScheduleRunEntry{
+		Name:     s.Name,
+		RowIndex: s.CreateIndex,
+		At:       at.UnixNano(),
+	}
+	entry.Namespace = s.Namespace
+	entry.Now = l.clock.Now().UnixNano()
+	return entry
 }
 
 // after returns the time that the next one follows. The row of a schedule that skips its times does not move:
@@ -153,14 +202,7 @@ func (l loop) take(ctx context.Context, s *snapschedule.SnapshotSchedule, next t
 	if err != nil {
 		return err
 	}
-	entry := &snapschedule.ScheduleRunEntry{
-		Name:     s.Name,
-		RowIndex: s.CreateIndex,
-		At:       at.UnixNano(),
-	}
-	entry.Namespace = s.Namespace
-	entry.Now = l.clock.Now().UnixNano()
-
+	entry := l.entryAt(s, at)
 	entry.Snapshot, err = snapshotOf(l.store.Read(), s, at)
 	if err != nil {
 		entry.LastError = structs.Cut(err.Error(), structs.MaxReason)
