@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 )
 
 // failing is an output that fails while broken is set.
@@ -20,6 +21,10 @@ func (f *failing) Write(p []byte) (int, error) {
 }
 
 func TestLogger_SaysHowManyLinesAreLost(t *testing.T) {
+	synctest.Test(t, losesLines) // so that no line waits for the scheduler
+}
+
+func losesLines(t *testing.T) {
 	cfg := DefaultConfig()
 	out := &failing{}
 	logger, closeLog, err := newLogger(&cfg, out)
