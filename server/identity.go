@@ -47,6 +47,11 @@ func (c *consensus) judgeStart(dataDir string, logger hclog.Logger) error {
 		Voter: c.isVoter(),
 		Only:  isOnlyVoter(c.members(), c.id),
 	}
+	if kept.HasUUID() && kept.Same(c.machine) && !c.machine.HasUUID() {
+		logger.Warn("this server cannot read the UUID of its machine any more, which it has recorded: a copy of " +
+			"its disk in a machine with the same /etc/machine-id would pass for it. Run the agent by the unit " +
+			"berth-server.service of the package, or as root")
+	}
 	if admission.MayVote(start) {
 		c.release(dataDir, logger)
 		return nil

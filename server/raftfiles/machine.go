@@ -28,9 +28,11 @@ func Machine(dataDir string) (structs.MachineID, error) {
 	return structs.MachineID(strings.TrimSpace(string(b))), nil
 }
 
-// KeepMachine records the machine on which the server has the right to vote from now on.
+// KeepMachine records the machine on which the server has the right to vote from now on. It keeps a part that
+// the same machine has shown before.
 func KeepMachine(dataDir string, m structs.MachineID) error {
 	known, err := Machine(dataDir)
+	m = known.Update(m)
 	if err == nil && known == m {
 		return nil
 	}

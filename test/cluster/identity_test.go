@@ -102,6 +102,40 @@ func TestIdentity_ACopyOfAServerSplitsNothing(t *testing.T) {
 	})
 }
 
+// A server that cannot read the UUID of its machine any more votes, and its record keeps the UUID: a clone
+// with the same machine-id is another machine.
+func TestIdentity_TheRecordOfAMachineKeepsItsUUID(t *testing.T) {
+	t.Parallel()
+	c := cluster.New(t, 3, placeWait(time.Hour))
+	awaitAllVote(t, c)
+	s := c.Others(c.Leader())[0]
+	for _, start := range []struct {
+		machine structs.MachineID
+		record  string
+		held    string
+	}{
+		{"product:1 machine:1", "product:1 machine:1\n", ""},
+		{"machine:1", "product:1 machine:1\n", ""},
+		{"product:2 machine:1", "product:1 machine:1\n", "1"},
+	} {
+		kill(t, s)
+		if start.machine == "product:1 machine:1" { // the first start on that machine
+			if err := os.Remove(filepath.Join(s.DataDir(), "server-machine")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.Change(func(cfg *server.Config) { cfg.Machine = start.machine })
+		c.Restart(s)
+		if tag := s.Current().Member().Tags["held"]; tag != start.held {
+			t.Errorf("as %q it is held: %q, want %q", start.machine, tag, start.held)
+		}
+		got, err := os.ReadFile(filepath.Join(s.DataDir(), "server-machine"))
+		if err != nil || string(got) != start.record {
+			t.Errorf("as %q it has the record %q (%v), want %q", start.machine, got, err, start.record)
+		}
+	}
+}
+
 // The machine of a server is gone, and its disk is in another one. It gets its vote from a leader that was
 // elected without it.
 func TestIdentity_AServerOnAnotherMachineVotesAfterItWasAddedAnew(t *testing.T) {
