@@ -9,6 +9,7 @@ import (
 	"berth/cli/command"
 	"berth/internal/doctor"
 	"berth/internal/opsocket"
+	"berth/structs"
 )
 
 const help = `
@@ -107,6 +108,11 @@ func ask(ctx context.Context, socket string) *doctor.Agent {
 	if err != nil {
 		a.NodeFault = err
 		return &a
+	}
+
+	if self.Member != nil {
+		a.Server = true
+		a.Machine = structs.MachineID(self.Member.Tags["machine"])
 	}
 
 	health, _, err := client.AutopilotHealth(ctx, nil)

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"berth/internal/admission"
 	"berth/structs"
 )
 
@@ -55,6 +56,30 @@ func checkServers(_ context.Context, m *Machine) []Finding {
 		return faults
 	}
 	return one(OK, "no difference between the servers is known", "")
+}
+
+// checkCopies reports what a server lacks to tell its machine from one that has a copy of its disk.
+func checkCopies(_ context.Context, m *Machine) []Finding {
+	const remedy = "run the agent by the unit berth-server.service, or as root; in a container mount the " +
+		"UUID of the host as /etc/machine-id (docs/operations/servers.md)"
+	switch seen := admission.ReadMachine(m.root); {
+	case m.Agent == nil:
+		return one(Skip, noAgent, "")
+	case !m.Agent.Server:
+		return one(Skip, "the agent is no server", "")
+	case m.Agent.Machine.HasUUID():
+		return one(OK, "the UUID of this machine tells the server from a copy of its disk elsewhere", "")
+	case seen.HasUUID():
+		return one(Warn, "the server cannot read the UUID of this machine: a copy of its disk in a machine "+
+			"with the same /etc/machine-id passes for it", remedy)
+	case m.Agent.Machine == "":
+		return one(Warn, "the server finds neither a UUID nor /etc/machine-id: a copy of its disk passes for "+
+			"it", "make the file: systemd-machine-id-setup; "+remedy)
+	case m.euid != 0:
+		return one(Skip, "only root sees whether this machine has a UUID", "sudo berth doctor")
+	}
+	return one(OK, "this machine has no UUID, so /etc/machine-id tells the server from a copy of its disk "+
+		"elsewhere: make a new one there before the first start", "")
 }
 
 // unit returns the unit of systemd that suits the agent.

@@ -90,6 +90,9 @@ type Agent struct {
 	// Node is the row of its node. Nil: the agent is no node, or no server answered, which NodeFault says.
 	Node      *structs.NodeDetail
 	NodeFault error
+	// Server: it is a server, which others know on the machine Machine.
+	Server  bool
+	Machine structs.MachineID
 	// Differences are the settings that the servers do not have alike, as the leader knows them.
 	Differences []*admin.SettingDifference
 	// FenceWarnings are the nodes that the fence devices of the servers could not fence, or wrongly.
@@ -129,6 +132,7 @@ var checks = []struct {
 	{"fencing", checkFencing},
 	{"agent", checkAgent},
 	{"servers", checkServers},
+	{"copies", checkCopies},
 	{"drivers", checkDrivers},
 	{"plugins", checkPlugins},
 }

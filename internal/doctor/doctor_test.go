@@ -117,6 +117,38 @@ func TestRun_FindsNothingOnASoundMachine(t *testing.T) {
 	}
 }
 
+func TestCopies_AreToldApartByTheUUID(t *testing.T) {
+	for name, c := range map[string]struct {
+		agent *Agent
+		uuid  bool // root sees one
+		euid  int
+		want  Result
+		text  string
+	}{
+		"no agent":            {want: Skip, text: "no agent answers"},
+		"no server":           {agent: &Agent{}, want: Skip, text: "no server"},
+		"the server reads it": {agent: &Agent{Server: true, Machine: "product:1 machine:1"}, want: OK},
+		"root alone reads it": {
+			agent: &Agent{Server: true, Machine: "machine:1"}, uuid: true,
+			want: Warn, text: "cannot read the UUID of this machine"},
+		"there is none":  {agent: &Agent{Server: true, Machine: "machine:1"}, want: OK, text: "has no UUID"},
+		"nothing at all": {agent: &Agent{Server: true}, want: Warn, text: "finds neither"},
+		"by another user": {
+			agent: &Agent{Server: true, Machine: "machine:1"}, euid: 7, want: Skip, text: "only root"},
+	} {
+		m := newMachine(t)
+		m.Agent = c.agent
+		m.euid = c.euid
+		if c.uuid {
+			m.write(t, "sys/class/dmi/id/product_uuid", "6f2a9c1e-5b1d-4c3a-9a55-0d1e2f3a4b5c\n")
+		}
+		got := findings(t, m, "copies")
+		if len(got) != 1 || got[0].Result != c.want || !strings.Contains(got[0].Text, c.text) {
+			t.Errorf("%s: %+v, want %s with %q", name, got, c.want, c.text)
+		}
+	}
+}
+
 func TestUser_MayBeThatOfAServerThatAnswers(t *testing.T) {
 	for _, c := range []struct {
 		client   bool
