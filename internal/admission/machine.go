@@ -4,11 +4,14 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"berth/structs"
 )
@@ -17,7 +20,12 @@ import (
 const (
 	productFile = "sys/class/dmi/id/product_uuid" // only root reads it
 	machineFile = "etc/machine-id"
+	// handedFile is a copy of productFile for an agent that is not root: see berth-server.service.
+	handedFile = "run/berth/product_uuid"
 )
+
+// uuidLength bounds what is read of a file with a UUID.
+const uuidLength = 64
 
 // productForm and machineForm are the forms of the two in lower case.
 var (
@@ -42,14 +50,20 @@ var containerMarks = []string{".dockerenv", "run/.containerenv", "run/systemd/co
 // ReadMachine returns the identity of this machine, from the files below a root directory: digests of the
 // product UUID and of the machine-id, each where it is known. "" if neither is. A network card is no part of
 // it, because cards move and virtual ones are made anew.
-func ReadMachine(root string) structs.MachineID {
+func ReadMachine(root string) structs.MachineID { return readMachine(root, isInMemory) }
+
+func readMachine(root string, inMemory func(*os.File) bool) structs.MachineID {
 	var parts []string
 	product := firstLine(root, productFile)
+	if product == "" {
+		product = handed(root, inMemory)
+	}
 	if productForm.MatchString(product) && !isFiller(product) && !inContainer(root) {
 		parts = append(parts, "product:"+digest(product))
 	}
 	machine := firstLine(root, machineFile)
-	if machineForm.MatchString(machine) && strings.Trim(machine, machine[:1]) != "" {
+	// A container may have the UUID of its host as its machine-id.
+	if (machineForm.MatchString(machine) || productForm.MatchString(machine)) && !isFiller(machine) {
 		parts = append(parts, "machine:"+digest(machine))
 	}
 	return structs.MachineID(strings.Join(parts, " "))
@@ -60,14 +74,44 @@ func firstLine(root, name string) string {
 	if err != nil {
 		return ""
 	}
-	line, _, _ := strings.Cut(string(b), "\n")
+	return cutLine(b)
+}
+
+func cutLine(text []byte) string {
+	line, _, _ := strings.Cut(string(text), "\n")
 	return strings.ToLower(strings.TrimSpace(line))
 }
 
-// isFiller reports whether a product UUID is none: a known one, or one digit repeated.
-func isFiller(product string) bool {
-	digits := strings.ReplaceAll(product, "-", "")
-	return strings.Trim(digits, digits[:1]) == "" || slices.Contains(fillers, product)
+// handed returns the product UUID that root has handed to the user of the agent, "" for none. That user could
+// change the file, as it could change the record of its machine. A file that outlives a reboot does not
+// count: a copy of the disk would bring it along.
+func handed(root string, inMemory func(*os.File) bool) string {
+	f, err := os.Open(filepath.Join(root, handedFile))
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	if !inMemory(f) {
+		return ""
+	}
+	b, err := io.ReadAll(io.LimitReader(f, uuidLength))
+	if err != nil {
+		return ""
+	}
+	return cutLine(b)
+}
+
+// isInMemory reports whether a reboot removes a file.
+func isInMemory(f *os.File) bool {
+	var st unix.Statfs_t
+	err := unix.Fstatfs(int(f.Fd()), &st)
+	return err == nil && (st.Type == unix.TMPFS_MAGIC || st.Type == unix.RAMFS_MAGIC)
+}
+
+// isFiller reports whether an ID is none: a known UUID of many machines, or one digit repeated.
+func isFiller(id string) bool {
+	digits := strings.ReplaceAll(id, "-", "")
+	return strings.Trim(digits, digits[:1]) == "" || slices.Contains(fillers, id)
 }
 
 func inContainer(root string) bool {

@@ -27,6 +27,7 @@ func (m *machine) runServer(first, next string) {
 	m.await("berth var put app/settings color=blue")
 	m.checkProcess()
 	m.checkServerFiles()
+	m.tellsClones()
 	expect(m.t, m.must("berth doctor"), "the agent is healthy")
 	expect(m.t, m.must("runuser -u berth -- berth doctor"), "the user of the agent runs the checks")
 
@@ -93,6 +94,39 @@ func (m *machine) checkProcess() {
 	expect(m.t, status, "NoNewPrivs:\t1\n")
 	expect(m.t, status, "Seccomp:\t2\n")
 	m.must("grep ' / / ro,' /proc/$(" + serverPID + ")/mountinfo")
+}
+
+// tellsClones checks that the server records the UUID of its machine, which only root reads, and that it goes
+// on where there is none. The test has started it on a machine without one.
+func (m *machine) tellsClones() {
+	m.t.Helper()
+	const record = "cat /var/lib/berth/server/server-machine"
+	const dmi = "/sys/class/dmi/id"
+	m.must("rm -f /run/systemd/container /.dockerenv") // the UUID of a container is that of its host
+	m.must("mount -t tmpfs none /sys/class && mkdir -p " + dmi)
+	var records []string
+	for _, uuid := range []string{
+		"6F2A9C1E-5B1D-4C3A-9A55-0D1E2F3A4B5C",
+		"4C4C4544-0043-3510-8052-B9C04F4E3332",
+	} {
+		m.must("rm -f " + dmi + "/product_uuid && umask 0377 && echo " + uuid + " >" + dmi + "/product_uuid")
+		m.must("systemctl restart berth-server")
+		m.await("berth operator raft list-peers | grep leader")
+		records = append(records, m.must(record))
+		expect(m.t, records[len(records)-1], "product:")
+	}
+	if records[0] == records[1] {
+		m.t.Errorf("a machine and its clone have the record %q", records[0])
+	}
+	expect(m.t, m.must("berth doctor"), "the UUID of this machine tells the server from a copy")
+
+	m.must("umount /sys/class && systemctl restart berth-server")
+	m.await("berth operator raft list-peers | grep leader")
+	m.mustFail("test -e /run/berth/product_uuid")
+	m.must("journalctl -u berth-server | grep 'cannot read the UUID of its machine any more'")
+	if now := m.must(record); now != records[1] {
+		m.t.Errorf("without the UUID the record is %q, and was %q", now, records[1])
+	}
 }
 
 // checkServerFiles checks that the keys and the data are for the user of the unit and for root alone.

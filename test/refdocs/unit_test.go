@@ -37,6 +37,16 @@ func TestUnitFile_StopsTheAgentAlone(t *testing.T) {
 	}
 }
 
+// TestServerUnitFile_HandsTheUUIDOver to where the server reads it. A machine without one starts.
+func TestServerUnitFile_HandsTheUUIDOver(t *testing.T) {
+	lines := strings.Split(readFile(t, "../../packaging/systemd/berth-server.service"), "\n")
+	const want = "ExecStartPre=-+/usr/bin/install -m 0400 -o berth -g berth " +
+		"/sys/class/dmi/id/product_uuid /run/berth/product_uuid"
+	if !slices.Contains(lines, want) || !slices.Contains(lines, "RuntimeDirectory=berth") {
+		t.Errorf("packaging/systemd/berth-server.service has no line %q, or no directory for it", want)
+	}
+}
+
 // TestServerUnitFile_IsHardened holds each option of the unit of servers that takes a right from its agent.
 // The test of the packages runs the unit.
 func TestServerUnitFile_IsHardened(t *testing.T) {
