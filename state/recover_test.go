@@ -7,10 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"berth/state/clustertime"
 	"berth/state/csi"
 	"berth/state/csi/lifecycle"
 	"berth/state/lease"
 	"berth/structs"
+	"berth/structs/admin"
 	"berth/structs/nodeloss"
 )
 
@@ -433,5 +435,22 @@ func TestRecover_KeepsTheLongerBoundOfLeases(t *testing.T) {
 		if got := lease.Bound(w.s.Read()); got != c.want {
 			t.Errorf("archive %s, replaced state %s: the bound is %s", c.archive, c.before, got)
 		}
+	}
+}
+
+// Servers that go on from an archive, or with the members of an operator, may have less than they have
+// acknowledged. What the row says of that would keep their votes from counting for ever.
+func TestRecover_ForgetsWhatServersHaveStored(t *testing.T) {
+	w := newFixture(t)
+	do(w, clustertime.Put, &admin.ClusterTimeRequest{Clock: admin.ClusterTime{
+		Time:   5,
+		Stored: []admin.StoredIndex{{Server: "s1", Index: 100}},
+	}})
+	if row := clustertime.Of(w.s.Read()); row == nil || len(row.Stored) != 1 {
+		t.Fatalf("the row is %+v", row)
+	}
+	row := clustertime.Of(w.restored(w.save()).s.Read())
+	if row == nil || row.Time != 5 || len(row.Stored) != 0 {
+		t.Errorf("the row is %+v, want the time alone", row)
 	}
 }

@@ -210,6 +210,34 @@ func (v *uncountedVote) Accept(_ string, _ hclog.Level, words string, _ ...any) 
 	}
 }
 
+// earlierDisk keeps the disk of a server as it is, and waits until the log of another one says that the
+// server has acknowledged entries since. It returns the ID of the server, and a function that puts the disk
+// back while the server is off.
+func earlierDisk(c *cluster.Cluster, back, other *cluster.Server) (id string, putBack func()) {
+	c.T.Helper()
+	id = back.Current().Member().Tags["id"]
+	earlier := c.T.TempDir()
+	if err := errors.Join(back.Kill(), os.CopyFS(earlier, os.DirFS(back.DataDir()))); err != nil {
+		c.T.Fatal(err)
+	}
+	then := c.Leader().Store().Index()
+	c.Restart(back)
+	cluster.Must(c, c.Leader(), structs.JobRegister, jobRequest("one"))
+	c.AwaitRows(other, "the log has what the server has acknowledged since", func(tx *state.ReadTx) bool {
+		row := clustertime.Of(tx)
+		return row != nil && slices.ContainsFunc(row.Stored, func(s admin.StoredIndex) bool {
+			return s.Server == id && s.Index > then
+		})
+	})
+	return id, func() {
+		c.T.Helper()
+		err := errors.Join(os.RemoveAll(back.DataDir()), os.CopyFS(back.DataDir(), os.DirFS(earlier)))
+		if err != nil {
+			c.T.Fatal(err)
+		}
+	}
+}
+
 // The disk of a server is put back to an earlier state while no leader can see it. Another server would lead
 // with its vote, although both may lack an entry that had a majority.
 func TestIdentity_AServerWithAnEarlierDiskGivesNoVote(t *testing.T) {
@@ -221,30 +249,14 @@ func TestIdentity_AServerWithAnEarlierDiskGivesNoVote(t *testing.T) {
 	leader := c.Leader()
 	awaitAllVote(t, c)
 	back, other := c.Others(leader)[0], c.Others(leader)[1]
-	id := peerOf(t, leader, back, "").ID
-	earlier := t.TempDir()
-	if err := errors.Join(back.Kill(), os.CopyFS(earlier, os.DirFS(back.DataDir()))); err != nil {
-		t.Fatal(err)
-	}
-	then := leader.Store().Index()
-	c.Restart(back)
-	cluster.Must(c, c.Leader(), structs.JobRegister, jobRequest("one"))
-	c.AwaitRows(other, "the log has what the server has acknowledged since", func(tx *state.ReadTx) bool {
-		row := clustertime.Of(tx)
-		return row != nil && slices.ContainsFunc(row.Stored, func(s admin.StoredIndex) bool {
-			return s.Server == id && s.Index > then
-		})
-	})
+	id, putBack := earlierDisk(c, back, other)
 
 	for _, s := range c.Servers { // all are off, and the state of the one that stands for election is an old one
 		if err := s.Kill(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	err := errors.Join(os.RemoveAll(back.DataDir()), os.CopyFS(back.DataDir(), os.DirFS(earlier)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	putBack()
 	c.Restart(back)
 	c.Restart(other)
 	select {
@@ -390,22 +402,24 @@ func TestIdentity_TwoOfThreeRestartAtOnce(t *testing.T) {
 	awaitAllVote(t, c)
 }
 
-// All machines are gone, and the disks of two of three servers are in others. Nobody is left who could add
-// the servers anew, so peers.json is the word of an operator that they are no copies.
+// All machines are gone, and the disks of two of three servers are in others, one of them from a backup.
+// Nobody is left who could add the servers anew, so peers.json is the word of an operator that they are no
+// copies, and that they go on with what they have.
 func TestIdentity_PeersFileGivesTheVoteOnOtherMachines(t *testing.T) {
 	t.Parallel()
 	c := cluster.New(t, 3)
 	leader := c.Leader()
 	awaitAllVote(t, c)
+	restored, other := c.Others(leader)[0], c.Others(leader)[1]
+	_, putBack := earlierDisk(c, restored, other)
 	var peers []string
-	for _, s := range c.Servers[:2] {
-		peers = append(peers, fmt.Sprintf(`{"id": %q, "address": %q}`, peerOf(t, leader, s, "").ID,
+	for _, s := range []*cluster.Server{restored, other} {
+		peers = append(peers, fmt.Sprintf(`{"id": %q, "address": %q}`, s.Current().Member().Tags["id"],
 			s.Current().RPCAddr()))
 	}
-	for _, s := range c.Servers {
-		kill(t, s)
-	}
-	for _, s := range c.Servers[:2] {
+	kill(t, c.Servers...)
+	putBack()
+	for _, s := range []*cluster.Server{restored, other} {
 		path := filepath.Join(s.DataDir(), "raft", "peers.json")
 		err := os.WriteFile(path, []byte("["+strings.Join(peers, ", ")+"]"), 0o600)
 		if err != nil {
