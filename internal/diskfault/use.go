@@ -31,7 +31,7 @@ func Describe(ctx context.Context, dir string) string {
 
 	size := uint64(st.Bsize)
 	text := fmt.Sprintf("the file system %s has %s of %s free", mountPoint(dir),
-		humanize.IBytes(st.Bfree*size), humanize.IBytes(st.Blocks*size))
+		humanize.IBytes(Free(&st)), humanize.IBytes(st.Blocks*size))
 	if st.Files > 0 {
 		text += fmt.Sprintf(", and takes %d more files", st.Ffree)
 	}
@@ -51,6 +51,16 @@ func Describe(ctx context.Context, dir string) string {
 		text += " or more"
 	}
 	return text
+}
+
+// Free returns the free bytes of a file system that this process may use. Only root may use those that the
+// file system keeps back, which are 5 % of ext4.
+func Free(st *unix.Statfs_t) uint64 {
+	blocks := st.Bavail
+	if os.Geteuid() == 0 {
+		blocks = st.Bfree
+	}
+	return blocks * uint64(st.Bsize)
 }
 
 // mountPoint returns the uppermost folder above a folder that is on its file system.

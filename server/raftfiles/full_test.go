@@ -7,7 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dustin/go-humanize"
 	"github.com/hashicorp/raft"
+	"golang.org/x/sys/unix"
 
 	"berth/internal/diskfault"
 	"berth/internal/diskfault/disktest"
@@ -243,5 +245,26 @@ func TestSnapshot_OnAFullDiskLeavesNothing(t *testing.T) {
 		}
 		free()
 		mustClose(t, f)
+	}
+}
+
+// A server that is not root warns while the space that is left is that of root.
+func TestLowSpace_LeavesOutWhatIsForRoot(t *testing.T) {
+	dir := disktest.MountReserved(t)
+	var st unix.Statfs_t
+	check(t, unix.Statfs(dir, &st))
+	all := int64(st.Bfree) * st.Bsize
+	others := int64(st.Bavail) * st.Bsize
+	segment := others + (all-others)/2
+	s, err := openSpace(dir, int(segment))
+	check(t, err)
+	defer func() { check(t, s.close()) }()
+
+	check(t, s.low())
+	disktest.AsNobody(t, func() { err = s.low() })
+	left := humanize.IBytes(uint64(others)) + " free"
+	if !diskfault.NoSpace(err) || !strings.Contains(err.Error(), left) {
+		t.Errorf("a user that may use %d of %d bytes, for a segment of %d: %v, want %q",
+			others, all, segment, err, left)
 	}
 }

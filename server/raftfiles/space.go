@@ -274,11 +274,11 @@ func (s *space) close() error {
 	return s.spare.Close()
 }
 
-// freeBytes returns the free bytes of the file system of a folder, with those that only root may use.
+// freeBytes returns the free bytes of the file system of a folder that this process may use.
 func freeBytes(dir string) (free uint64, known bool) {
 	var st unix.Statfs_t
 	err := unix.Statfs(dir, &st)
-	return st.Bfree * uint64(st.Bsize), err == nil
+	return diskfault.Free(&st), err == nil
 }
 
 // fallocate gives a file blocks from its beginning to an offset, and makes it that long.

@@ -2,8 +2,11 @@
 package disktest
 
 import (
+	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -35,6 +38,67 @@ func MountAt(t testing.TB, dir, size string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+}
+
+// reservedSize is the size of the file system of MountReserved.
+const reservedSize = 16 << 20
+
+// MountReserved mounts a file system that keeps half of its blocks back for root, and returns its folder,
+// which other users may enter. The end of the test unmounts it.
+func MountReserved(t testing.TB) (dir string) {
+	t.Helper()
+	if os.Getuid() != 0 {
+		testskip.Lacking(t, "root: mounts a file system")
+	}
+	if _, err := exec.LookPath("mkfs.ext4"); err != nil {
+		testskip.Lacking(t, "mkfs.ext4")
+	}
+	image := filepath.Join(t.TempDir(), "image")
+	dir, err := os.MkdirTemp("/tmp", "reserved") // other users cannot enter that of the test
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.Remove(dir) })
+	err = errors.Join(os.Chmod(dir, 0o755), os.WriteFile(image, nil, 0o600), os.Truncate(image, reservedSize))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The kernel frees the loop device with the mount.
+	for _, line := range [][]string{
+		{"mkfs.ext4", "-q", "-m", "50", image},
+		{"mount", "-o", "loop", image, dir},
+	} {
+		out, err := exec.Command(line[0], line[1:]...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%q: %v: %s", line, err, out)
+		}
+	}
+	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	return dir
+}
+
+// nobody is a user without rights.
+const nobody = 65534
+
+// AsNobody calls a function on a thread whose user is not root.
+func AsNobody(t testing.TB, do func()) {
+	t.Helper()
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // the thread ends with this goroutine
+		same := ^uintptr(0)
+		_, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, same, nobody, same)
+		if errno != 0 {
+			done <- errno
+			return
+		}
+		do()
+		done <- nil
+	}()
+	err := <-done
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // Fill leaves so many bytes free, rounded up to pages, and returns the function that frees the others again.
