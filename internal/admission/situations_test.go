@@ -270,6 +270,14 @@ var serversAlone = []situation{
 		todo: "[write peers.json](#servers-that-join-leave-and-move) on each of them",
 	},
 	{
+		name:   "one of two servers is moved to another machine, or one of three while another one is dead",
+		server: serverCell{isAddedAnew, "; too few are left to elect one"},
+		servers: []serverCase{
+			copied("the wait is over", first(gone), "s1", "a9"),
+		},
+		todo: "start the dead one, or [write peers.json](#servers-that-join-leave-and-move) on those that are left",
+	},
+	{
 		name:   "an operator writes `peers.json` on another machine",
 		server: serverCell{votesAtOnce, " there, and from then on"},
 		servers: []serverCase{
@@ -292,6 +300,14 @@ var serversAlone = []situation{
 			startsOn(back("after the wait", first(gone), "a9"), Start{Kept: m1, Now: m2}),
 		},
 		todo: "nothing",
+	},
+	{
+		name:   "a server cannot read the UUID of its machine any more",
+		server: serverCell{votesAtOnce, ", and its log says so"},
+		servers: []serverCase{
+			startsOn(back("another user", first(alive), "a1"), Start{Kept: m1, Now: "machine:1", Voter: true}),
+		},
+		todo: "run it by `berth-server.service`, or as root",
 	},
 	{
 		name:   "a machine tells its identity no longer",
