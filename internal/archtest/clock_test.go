@@ -56,7 +56,7 @@ var wallClocks = map[string]clockFile{
 	"server/authority/replace.go":                 {1, []string{byCredential}},
 	"server/autopilot/autopilot.go":               {1, []string{byMonotonic}},
 	"server/backup/backup.go":                     {3, []string{byCalendar}},
-	"server/backup/files.go":                      {1, []string{byCalendar}},
+	"server/backup/files.go":                      {2, []string{byCalendar}},
 	"server/backup/status.go":                     {3, []string{byCalendar}},
 	"server/clock.go":                             {4, []string{byClocks}},
 	"server/consulacl/pace.go":                    {1, []string{byMonotonic}},

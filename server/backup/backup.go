@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/go-metrics"
 
 	"berth/internal/backoff"
+	"berth/state/clustertime"
 )
 
 // Agent saves the archives.
@@ -76,7 +77,7 @@ func (a *Agent) Run(ctx context.Context) {
 	again := pause
 	for ctx.Err() == nil {
 		now := time.Now()
-		if !now.Truncate(period).After(done) {
+		if !isDue(done, now, period) {
 			backoff.Sleep(ctx, min(time.Until(done.Add(period)), longestSleep))
 			continue
 		}
@@ -97,6 +98,14 @@ func (a *Agent) Run(ctx context.Context) {
 		metrics.IncrCounter([]string{"snapshot_agent", "saved"}, 1)
 	}
 }
+
+// isDue reports whether an archive is due after one of the period that began at done.
+func isDue(done, now time.Time, period time.Duration) bool {
+	return now.Truncate(period).After(done) || isFuture(done, now)
+}
+
+// isFuture reports whether the time of an archive is in the future: the clock was ahead when it was made.
+func isFuture(at, now time.Time) bool { return at.Sub(now) > clustertime.Tolerance }
 
 // newest returns the time of the newest archive that is known, zero for none: the server does not know the
 // archives of a program.

@@ -115,6 +115,49 @@ func TestRun_SavesAtOnceWhatTheFormerLeaderMissed(t *testing.T) {
 	}
 }
 
+// A leader whose clock was ahead has made as many archives as stay. They are not the newest ones.
+func TestRun_SavesBesideArchivesOfTheFuture(t *testing.T) {
+	s := toDirectory(t)
+	s.Retain = 2
+	must(t, os.MkdirAll(s.Directory, 0o700))
+	for _, at := range []string{"200000", "210000"} {
+		must(t, os.WriteFile(filepath.Join(s.Directory, "berth-20000101T"+at+"Z.snap"), nil, 0o600))
+	}
+	synctest.Test(t, func(t *testing.T) {
+		stop := run(New(s, save, hclog.NewNullLogger()))
+		defer stop()
+		for _, step := range []struct {
+			passes time.Duration
+			want   string
+		}{
+			{30 * time.Minute, "000000 200000 210000"},
+			{4 * time.Hour, "030000 040000 200000 210000"},
+			{24 * time.Hour, "berth-20000102T030000 berth-20000102T040000"},
+		} {
+			time.Sleep(step.passes)
+			synctest.Wait()
+			if got := hours(t, s.Directory); got != step.want {
+				t.Errorf("got %q, want %q", got, step.want)
+			}
+		}
+	})
+}
+
+func TestIsDue_AtEachPeriodAndAfterAClockThatWasAhead(t *testing.T) {
+	done := time.Date(2000, 1, 1, 12, 0, 0, 0, time.UTC)
+	for now, want := range map[time.Time]bool{
+		done:                       false,
+		done.Add(time.Hour - 1):    false,
+		done.Add(time.Hour):        true,
+		done.Add(-time.Minute):     false, // another server with a right clock
+		done.Add(-time.Minute - 1): true,
+	} {
+		if got := isDue(done, now, time.Hour); got != want {
+			t.Errorf("at %s: due %t", now, got)
+		}
+	}
+}
+
 func TestRun_TriesAgainAfterAFailureAndLeavesNoPart(t *testing.T) {
 	s := toDirectory(t)
 	attempts := 0

@@ -40,15 +40,18 @@ func madeAt(name string) (time.Time, bool) {
 	return at, err == nil
 }
 
-// archives returns the names of the archives in a directory, the oldest first. It returns no other files.
+// archives returns the names of the archives in a directory, the oldest first. It returns no other files, and
+// none of the future. A clock that was ahead has made those: they stay, and count once their time has come.
+// Otherwise each later archive would be the oldest one, and go at once.
 func archives(dir string) (names []string, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, err
 	}
+	now := time.Now()
 	for _, e := range entries {
-		_, ok := madeAt(e.Name())
-		if ok && e.Type().IsRegular() {
+		at, ok := madeAt(e.Name())
+		if ok && !isFuture(at, now) && e.Type().IsRegular() {
 			names = append(names, e.Name())
 		}
 	}
