@@ -16,7 +16,7 @@
 //   - The times of log entries are of this clock. A row from the future, which another version has stamped,
 //     is new.
 //   - A step to the wall clock ages no row that was written while the clocks were ahead, and no deadline that
-//     was open passes by it: Corrected and Deadline.
+//     was open passes by it: Corrected, Deadline and End.
 //
 // Credentials are denied by the wall clock of each server, and that ends when the clock is right: no act by
 // the wall clock deletes them. Schedules follow the wall clock, too.
@@ -222,6 +222,22 @@ func Deadline(row *admin.ClusterTime, at int64) int64 {
 	return at
 }
 
+// End returns the end of a time that began at the time of a row, in the present count of the cluster time,
+// nil for none. A step that corrects the row, or passes the end while it was open, moves it.
+func End(row *admin.ClusterTime, began int64, d time.Duration) int64 {
+	end := began + int64(d)
+	if row == nil {
+		return end
+	}
+	for _, j := range row.Jumps {
+		corrected := began > j.Since && began <= j.At // by this step only: the next one begins later
+		if corrected || end > j.Since && end <= j.At+int64(j.By) {
+			end += int64(j.By)
+		}
+	}
+	return end
+}
+
 // Wall returns the time of the leader's wall clock at an entry, which has the cluster time now: schedules
 // follow it.
 func Wall(tx mvcc.Reader, now int64) int64 {
@@ -292,8 +308,29 @@ func Put(tx *mvcc.WriteTx, p *admin.ClusterTimeRequest) error {
 		row := p.Clock
 		schema.ClusterTimes.Put(tx, &row)
 		putWrong(tx, p.Wrong)
+		if old != nil && row.Time < old.Time {
+			setBack(tx, row.Time, time.Duration(old.Time-row.Time))
+		}
 	}
 	return nil
+}
+
+// setBack sets back the waits of evaluations and the losses of nodes with the cluster time: they would last
+// for longer by that. An evaluation that comes too early is followed by another one.
+func setBack(tx *mvcc.WriteTx, now int64, by time.Duration) {
+	for _, e := range slices.Collect(schema.EvalsInOrder.Scan(tx, schema.LaterEval)) {
+		moved := e.Copy()
+		moved.WaitUntil = max(now, e.WaitUntil-int64(by))
+		schema.Evals.Put(tx, moved)
+	}
+	for _, n := range slices.Collect(schema.Nodes.Scan(tx)) {
+		// The proofs of a node without epochs count by this time.
+		if n.StatusUpdatedAt*int64(time.Second) > now && n.Epoch != 0 {
+			moved := *n
+			moved.StatusUpdatedAt -= int64(by / time.Second)
+			schema.Nodes.Put(tx, &moved)
+		}
+	}
 }
 
 // putWrong stores the servers whose clocks differ. A row changes only with its clock, so that not each entry

@@ -7,6 +7,7 @@ import (
 
 	"berth/internal/mvcc"
 	"berth/state/schema"
+	"berth/structs"
 	"berth/structs/admin"
 )
 
@@ -153,6 +154,97 @@ func TestAccept_TakesTheClock(t *testing.T) {
 	if got := Corrected(&row, during); got != during {
 		t.Errorf("a row of %d is of %d after a step back", during, got)
 	}
+}
+
+// A time that began while the clocks were ahead, or was open then, lasts for as long by each step.
+func TestEnd_LastsForAsLongByASteppedTime(t *testing.T) {
+	const day = 24 * hour
+	by := time.Duration(day)
+	row := &admin.ClusterTime{Jumps: []admin.ClockJump{
+		{Since: 10 * hour, At: 11 * hour, By: by},
+		{Since: 40 * hour, At: 41 * hour, By: by},
+	}}
+	for name, c := range map[string]struct {
+		began, d, want int64
+	}{
+		"it had ended":                        {9 * hour, hour, 10 * hour},
+		"it was open":                         {9 * hour, hour + 1, 10*hour + 1 + day},
+		"it was open up to the clock":         {9 * hour, 2*hour + day, 11*hour + 3*day},
+		"it was open, and goes on":            {9 * hour, 2*hour + day + 1, 11*hour + day + 1},
+		"it began then":                       {10*hour + 1, hour, 11*hour + 1 + day},
+		"it began then, and is longer":        {11 * hour, day + 2*hour, 13*hour + 3*day},
+		"it began then, and was open again":   {11 * hour, 6 * hour, 17*hour + 2*day},
+		"it began before, and was open again": {9 * hour, 8 * hour, 17*hour + 2*day},
+		"it began at the second":              {40*hour + 1, 30 * day, 40*hour + 1 + 31*day},
+		"it began after the step":             {35 * hour, hour, 36 * hour},
+	} {
+		if got := End(row, c.began, time.Duration(c.d)); got != c.want {
+			t.Errorf("%s: it ends at %s, want %s", name, time.Duration(got), time.Duration(c.want))
+		}
+		if got := End(nil, c.began, time.Duration(c.d)); got != c.began+c.d {
+			t.Errorf("%s: without a cluster time it ends at %s", name, time.Duration(got))
+		}
+	}
+}
+
+// What began while the cluster time was ahead lasts for as long when an operator sets it back.
+func TestPut_SetsBackWhatWaits(t *testing.T) {
+	const ahead = 30 * hour
+	s := mvcc.Open(&schema.All)
+	index := uint64(0)
+	write := func(change func(tx *mvcc.WriteTx) error) {
+		index++
+		if err := s.Write(index, change); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put := func(row admin.ClusterTime) {
+		write(func(tx *mvcc.WriteTx) error {
+			p := &admin.ClusterTimeRequest{Clock: row}
+			if old := Of(tx); old != nil {
+				p.RowIndex = old.ModifyIndex
+			}
+			return Put(tx, p)
+		})
+	}
+	seconds := func(at int64) int64 { return at / int64(time.Second) }
+	put(admin.ClusterTime{Time: ahead + 2*hour})
+	write(func(tx *mvcc.WriteTx) error {
+		for id, until := range map[string]int64{
+			"now": 0, "later": ahead + 3*hour, "early": 3 * hour,
+		} {
+			schema.Evals.Put(tx, &structs.Evaluation{ID: id, Status: structs.EvalPending, WaitUntil: until})
+		}
+		for id, n := range map[string]structs.Node{
+			"lost then":   {StatusUpdatedAt: seconds(ahead + hour), Epoch: 1},
+			"lost before": {StatusUpdatedAt: seconds(hour), Epoch: 1},
+			"no epochs":   {StatusUpdatedAt: seconds(ahead + hour)},
+		} {
+			n.ID = id
+			n.Status = structs.NodeDown
+			schema.Nodes.Put(tx, &n)
+		}
+		return nil
+	})
+	check := func(when string, waits, losses map[string]int64) {
+		t.Helper()
+		for id, want := range waits {
+			if e := schema.Evals.Get(s.Read(), id); e.WaitUntil != want {
+				t.Errorf("%s evaluation %q waits until %s", when, id, time.Duration(e.WaitUntil))
+			}
+		}
+		for id, want := range losses {
+			if n := schema.Nodes.Get(s.Read(), id); n.StatusUpdatedAt != seconds(want) {
+				t.Errorf("%s node %q is lost at %d", when, id, n.StatusUpdatedAt)
+			}
+		}
+	}
+	put(admin.ClusterTime{Time: ahead + 2*hour + 1})
+	check("later", map[string]int64{"now": 0, "later": ahead + 3*hour, "early": 3 * hour},
+		map[string]int64{"lost then": ahead + hour, "lost before": hour, "no epochs": ahead + hour})
+	put(admin.ClusterTime{Time: 2*hour + 1})
+	check("set back", map[string]int64{"now": 0, "later": 3 * hour, "early": 2*hour + 1},
+		map[string]int64{"lost then": hour, "lost before": hour, "no epochs": ahead + hour})
 }
 
 // A server is named from a minute on, until its clock is well within it. One that does not answer stays.
