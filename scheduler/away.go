@@ -9,6 +9,7 @@ import (
 	"berth/scheduler/place"
 	"berth/scheduler/rollout"
 	"berth/state"
+	"berth/state/clustertime"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -61,6 +62,7 @@ func lossOf(o *feasible.Outlook, n *structs.Node) disconnect.Node {
 	return disconnect.Node{
 		Lost:  true,
 		Since: disconnect.SinceOf(n),
+		Clock: clustertime.Of(o),
 		Off:   state.IsProvedOff(o, n),
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"berth/scheduler/feasible"
 	"berth/state"
 	"berth/state/csi"
+	"berth/state/lease"
 	"berth/structs"
 	"berth/structs/nodeloss"
 )
@@ -33,6 +34,9 @@ import (
 //	drain ID                          a node drains at once, and gives its allocations up
 //	stop NAME, stop                   an operator stops an allocation, or the job
 //	wait TIME                         time passes
+//	ahead                             the clocks are ahead, and a second passes
+//	step TIME                         the cluster time follows them, or is set back
+//	epochs                            the servers count the epochs of nodes
 func TestAwayNode_Transcripts(t *testing.T) {
 	paths, err := filepath.Glob("testdata/away/*.txt")
 	if err != nil || len(paths) == 0 {
@@ -49,6 +53,7 @@ func TestAwayNode_Transcripts(t *testing.T) {
 type awayCluster struct {
 	*fixture
 	names map[string]string // of allocations, by ID
+	ahead time.Time         // when the clocks were found to be ahead
 }
 
 func (c *awayCluster) step(s *transcript.Step) string {
@@ -83,16 +88,27 @@ func (c *awayCluster) step(s *transcript.Step) string {
 	case "stop":
 		c.stop(arg)
 	case "wait":
-		d, err := time.ParseDuration(arg)
-		if err != nil {
-			c.t.Fatalf("line %d: %v", s.Line, err)
-		}
-		c.clock = c.clock.Add(d)
+		c.clock = c.clock.Add(c.duration(s))
+	case "ahead":
+		c.ahead = c.clock
+		c.clock = c.clock.Add(time.Second)
+	case "step":
+		c.stepClock(c.ahead, c.duration(s))
+	case "epochs":
+		do(c.fixture, lease.LeaseBoundSet, &nodeloss.LeaseBoundRequest{Longest: 1})
 	default:
 		c.t.Fatalf("line %d: there is no command %s", s.Line, s.Name)
 	}
 	c.evaluate()
 	return c.describe()
+}
+
+func (c *awayCluster) duration(s *transcript.Step) time.Duration {
+	d, err := time.ParseDuration(strings.Join(s.Args, " "))
+	if err != nil {
+		c.t.Fatalf("line %d: %v", s.Line, err)
+	}
+	return d
 }
 
 func (c *awayCluster) register(s *transcript.Step) {

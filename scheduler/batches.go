@@ -6,6 +6,7 @@ import (
 	"berth/scheduler/place"
 	"berth/scheduler/rollout"
 	"berth/state"
+	"berth/state/clustertime"
 	"berth/structs"
 )
 
@@ -37,12 +38,16 @@ func (p *planner) beginBatch(g *place.Group, placements []*place.Placement) {
 	})
 
 	// Those younger than the stagger are the present batch, and BeginBatch counts them against max_parallel.
+	// Those of the future, before the cluster time was set back, would be younger for as long.
 	var replaced []int64
 	begin := p.outlook.Now.Add(-g.Spec.TaskGroup.Update.Stagger).UnixNano()
+	end := p.outlook.Now.Add(clustertime.Tolerance).UnixNano()
+	clock := clustertime.Of(p.outlook)
 	for a := range p.outlook.JobAllocs() {
-		if hasAlloc(g, a) && a.CreateTime > begin &&
+		created := clustertime.Corrected(clock, a.CreateTime)
+		if hasAlloc(g, a) && created > begin && created <= end &&
 			(p.isUpdated(a) || filled[a.NodeID] && !p.outlook.IsOlder(a)) {
-			replaced = append(replaced, a.CreateTime)
+			replaced = append(replaced, created)
 		}
 	}
 

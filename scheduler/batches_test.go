@@ -85,6 +85,30 @@ func TestSystemUpdate_ReplacesInBatches(t *testing.T) {
 	}
 }
 
+// A step of the cluster time is no time that has passed: the next batch does not follow at once.
+func TestSystemUpdate_CountsNoStepOfTheClusterTime(t *testing.T) {
+	w := updated(t)
+	w.stepClock(w.clock.Add(-time.Second), 10*time.Hour)
+	w.apply(w.process(w.nextBatches()[0]))
+	w.wantNewest("log", 2)
+	due := w.clock.Add(time.Minute)
+	if next := w.nextBatches(); len(next) != 1 || next[0].WaitUntil != due.UnixNano() {
+		t.Fatalf("the next batch is %+v, want one at %d", next, due.UnixNano())
+	}
+	w.clock = due
+	w.apply(w.process(w.nextBatches()[0]))
+	w.wantNewest("log", 4)
+}
+
+func TestSystemUpdate_GoesOnAfterTheClusterTimeWasSetBack(t *testing.T) {
+	w := updated(t)
+	w.stepClock(w.clock, -10*time.Hour)
+	next := w.nextBatches()[0]
+	w.clock = time.Unix(0, next.WaitUntil)
+	w.apply(w.process(next))
+	w.wantNewest("log", 4)
+}
+
 func TestSystemUpdate_WithoutAPaceReplacesAll(t *testing.T) {
 	none := func(*structs.Job) {}
 	for name, pace := range map[string]func(*structs.Job){

@@ -12,9 +12,11 @@ import (
 	"berth/internal/level"
 	"berth/scheduler/place"
 	"berth/state"
+	"berth/state/clustertime"
 	"berth/state/csi"
 	"berth/state/csi/lifecycle"
 	"berth/structs"
+	"berth/structs/admin"
 	"berth/structs/defaults"
 	"berth/structs/hostuse"
 )
@@ -74,6 +76,26 @@ func do[P any](w *fixture, fn func(*state.WriteTx, *P) error, p *P) {
 	if faults := state.Check(w.s.Read()); len(faults) > 0 {
 		w.t.Fatalf("after index %d: %s", w.index, strings.Join(faults, "\n"))
 	}
+}
+
+// stepClock steps the cluster time by the word of an operator: forward to clocks that were found to be ahead
+// at a time, or back.
+func (w *fixture) stepClock(found time.Time, by time.Duration) {
+	w.t.Helper()
+	row := admin.ClusterTime{Time: w.clock.UnixNano(), Since: found.UnixNano()}
+	if old := clustertime.Of(w.s.Read()); old != nil {
+		row.Jumps = old.Jumps
+	}
+	put := func(row admin.ClusterTime) {
+		p := &admin.ClusterTimeRequest{Clock: row}
+		if old := clustertime.Of(w.s.Read()); old != nil {
+			p.RowIndex = old.ModifyIndex
+		}
+		do(w, clustertime.Put, p)
+	}
+	put(row)
+	w.clock = w.clock.Add(by)
+	put(clustertime.Accept(&row, clustertime.Reading{Wall: w.clock.UnixNano()}))
 }
 
 // aNode has 1000 MHz, 1000 MiB and a healthy exec driver.

@@ -218,3 +218,24 @@ func TestReschedule_AfterTheEndOfALease(t *testing.T) {
 		t.Errorf("a failure after it: %s", describe(p))
 	}
 }
+
+// A step of the cluster time is no time that has passed: the delay of an allocation that failed before it
+// lasts for as long. The evaluation of the delay comes early, and another one follows it.
+func TestReschedule_CountsNoStepOfTheClusterTime(t *testing.T) {
+	w := running(t, aJob("web", structs.JobService), "n1", "n2")
+	found := w.clock
+	w.clock = w.clock.Add(time.Minute)
+	w.client(w.allocs("web")[0], structs.AllocFailed)
+	first := w.run("web").Followups[0]
+	w.stepClock(found, 10*time.Hour)
+	p := w.process(first)
+	w.apply(p)
+	if len(p.Place) != 0 || len(p.Followups) != 1 ||
+		p.Followups[0].WaitUntil != w.clock.Add(30*time.Second).UnixNano() {
+		t.Fatalf("after the step: %s", describe(p))
+	}
+	w.clock = w.clock.Add(30 * time.Second)
+	if p := w.process(p.Followups[0]); len(p.Place) != 1 {
+		t.Fatalf("after the delay: %s", describe(p))
+	}
+}

@@ -16,7 +16,9 @@ import (
 	"cmp"
 	"time"
 
+	"berth/state/clustertime"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // Node is the node of an allocation.
@@ -25,6 +27,8 @@ type Node struct {
 	Lost bool
 	// Since is the time of the loss in UnixNano.
 	Since int64
+	// Clock is the cluster time, nil for none: a step of it moves the end of what began at the loss.
+	Clock *admin.ClusterTime
 	// Off is set when a proof of this loss says that nothing on the node runs any more.
 	Off bool
 }
@@ -76,7 +80,7 @@ func Next(a Alloc, rule *structs.DisconnectStrategy, now int64) Decision {
 	}
 
 	bound, bounded := boundOf(rule)
-	until := a.Node.Since + int64(bound)
+	until := clustertime.End(a.Node.Clock, a.Node.Since, bound)
 	switch {
 	case !bounded && replaces(rule), bounded && now >= until:
 		return Decision{Action: Lose}
@@ -100,8 +104,8 @@ func boundOf(rule *structs.DisconnectStrategy) (bound time.Duration, bounded boo
 }
 
 // LostAt returns the time at which an allocation of a group is lost whose node is down, UnixNano; 0 for no
-// such time.
-func LostAt(g *structs.TaskGroup, n *structs.Node) int64 {
+// such time. clock is the cluster time, nil for none.
+func LostAt(g *structs.TaskGroup, n *structs.Node, clock *admin.ClusterTime) int64 {
 	if g == nil || g.Disconnect == nil || n == nil {
 		return 0
 	}
@@ -111,7 +115,7 @@ func LostAt(g *structs.TaskGroup, n *structs.Node) int64 {
 		return 0
 	}
 
-	return SinceOf(n) + int64(bound)
+	return clustertime.End(clock, SinceOf(n), bound)
 }
 
 // SinceOf returns the time of the loss of a node that is down, UnixNano.

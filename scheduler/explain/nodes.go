@@ -6,6 +6,7 @@ import (
 
 	"berth/scheduler/disconnect"
 	"berth/state"
+	"berth/state/clustertime"
 	"berth/structs"
 	"berth/structs/inquiry"
 )
@@ -20,7 +21,8 @@ func (x *explainer) nodeDown(id string) *inquiry.Reason {
 		return reason("node %s is deleted", structs.ShortID(id))
 	}
 
-	r := reason("node %s has been down for %s", x.nodeName(id), x.since(n.StatusUpdatedAt*int64(time.Second)))
+	since := clustertime.Corrected(clustertime.Of(x.tx), disconnect.SinceOf(n))
+	r := reason("node %s has been down for %s", x.nodeName(id), x.since(since))
 	r.Remedy = "start its agent; if the machine is off for good: berth node purge " + structs.ShortID(id)
 	if state.LeftOnNode(x.tx, id) != "" { // the purge would be rejected
 		r.Remedy = "start its agent; " + confirmRemedy(n)
@@ -108,7 +110,7 @@ func (x *jobExplainer) unknownAlloc(a *structs.Allocation) *inquiry.Reason {
 	}
 
 	r.Because = []*inquiry.Reason{x.nodeDown(a.NodeID)}
-	until := disconnect.LostAt(x.job.Group(a.TaskGroup), n)
+	until := disconnect.LostAt(x.job.Group(a.TaskGroup), n, clustertime.Of(x.tx))
 	switch {
 	case until != 0:
 		r.Because = append(r.Because, reason("it is lost %s, if its node is not back", x.until(until)))

@@ -1,10 +1,15 @@
 package explain
 
 import (
+	"strings"
+	"testing"
 	"time"
 
 	"berth/scheduler/schedtest"
+	"berth/state/clustertime"
 	"berth/structs"
+	"berth/structs/admin"
+	"berth/structs/inquiry"
 )
 
 // awaySituations are those of allocations whose node is away, in groups with a disconnect block.
@@ -31,6 +36,28 @@ func away(rule structs.DisconnectStrategy) func(*schedtest.Fleet) {
 				LTarget: "${node.unique.id}", Operand: "=", RTarget: "n0", Weight: 100}}
 		}),
 		nodeStatus("n0", structs.NodeDown), (*schedtest.Fleet).Schedule, wait(time.Minute))
+}
+
+// stepClock lets the cluster time follow clocks that were ahead for two minutes.
+func stepClock(f *schedtest.Fleet) {
+	row := admin.ClusterTime{Time: f.Clock.UnixNano(), Since: f.Clock.Add(-2 * time.Minute).UnixNano()}
+	f.Clock = f.Clock.Add(30 * time.Hour)
+	row = clustertime.Accept(&row, clustertime.Reading{Wall: f.Clock.UnixNano()})
+	schedtest.Do(f, clustertime.Put, &admin.ClusterTimeRequest{Clock: row})
+}
+
+// A step of the cluster time is no time for which a node was down.
+func TestWhy_CountsNoStepOfTheClusterTime(t *testing.T) {
+	f := schedtest.New(t, 1)
+	away(structs.DisconnectStrategy{LostAfter: time.Hour})(f)
+	stepClock(f)
+	_, reasons := explainSubject(f, situation{})
+	text := inquiry.WhyText(reasons)
+	for _, want := range []string{"node n0 has been down for 1m0s", "it is lost in 59m0s"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing in\n%s", want, text)
+		}
+	}
 }
 
 // reportRunning reports that the allocations of the job web on a node run.
