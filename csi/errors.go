@@ -30,7 +30,6 @@ type callError struct {
 	malformed bool
 	unsent    bool // no connection: the plugin has not seen the call
 	lost      bool // the connection ended before the answer
-	rpc       string
 	text      string
 }
 
@@ -50,15 +49,6 @@ func Code(err error) string {
 		return ""
 	}
 	return e.code.String()
-}
-
-// RPC names the call that failed, "" for an error from elsewhere.
-func RPC(err error) string {
-	var e *callError
-	if !errors.As(err, &e) {
-		return ""
-	}
-	return e.rpc
 }
 
 // Unsent reports whether a call surely did not reach the plugin: nothing listened.
@@ -104,7 +94,6 @@ func (c *Client) classify(rpc string, err error, reply answer, secrets map[strin
 
 	root := &callError{
 		code:   st.Code(),
-		rpc:    rpc,
 		text:   text,
 		unsent: reply.unsent(),
 		lost:   reply.lost(st.Code()),

@@ -181,11 +181,7 @@ func (c controllerLoop) attachmentOutcome(
 	}
 
 	if err != nil {
-		rpc := "ControllerPublishVolume"
-		if outcome.Op == opDetach {
-			rpc = "ControllerUnpublishVolume"
-		}
-		outcome.Err = c.controllerError(err, a.LastError, rpc)
+		outcome.Err = c.operationError(err, a.LastError, rpcs[outcome.Op])
 		outcome.KeepCall = keepsCall(a.Call, err)
 	}
 

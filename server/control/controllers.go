@@ -15,6 +15,8 @@ import (
 	"berth/state/csi/snapgroups"
 	"berth/state/schema"
 	"berth/structs"
+	"berth/structs/snapgroup"
+	"berth/structs/snapshot"
 )
 
 // controllerLoop makes the calls to plugins that rows need: it creates, deletes, expands, attaches and
@@ -199,6 +201,23 @@ type work struct {
 	act func(ctx context.Context, candidates []string, err error) error
 }
 
+// rpcs has the RPC of each call, which decides about its repeats: see nodecalls.RepeatOf.
+var rpcs = map[string]string{
+	opCreate:           "CreateVolume",
+	opLearn:            "CreateVolume",
+	opDelete:           "DeleteVolume",
+	opExpand:           "ControllerExpandVolume",
+	opModify:           "ControllerModifyVolume",
+	opAttach:           "ControllerPublishVolume",
+	opDetach:           "ControllerUnpublishVolume",
+	snapshot.OpCreate:  "CreateSnapshot",
+	snapshot.OpLearn:   "CreateSnapshot",
+	snapshot.OpDelete:  "DeleteSnapshot",
+	snapgroup.OpCreate: "CreateVolumeGroupSnapshot",
+	snapgroup.OpLearn:  "CreateVolumeGroupSnapshot",
+	snapgroup.OpDelete: "DeleteVolumeGroupSnapshot",
+}
+
 // read decides which call a row needs. A failed call comes after the others, so that a failing volume delays
 // no other.
 func (c controllerLoop) read(tx *state.ReadTx, k workqueue.Key) workqueue.Step {
@@ -256,7 +275,7 @@ func (c controllerLoop) step(tx *state.ReadTx, w work) workqueue.Step {
 		Serial:  w.volume,
 		Rank:    w.rank,
 		Failed:  w.lastError != nil,
-		Due:     retries.Due(c.Clock, c.Config.Retry, w.lastError),
+		Due:     retries.Due(c.Clock, c.Config.Retry, w.lastError, rpcs[w.op]),
 	}
 	signals := []string{
 		pluginSignal(w.plugin),
@@ -354,21 +373,9 @@ func (d Deps) stamp(namespace string) structs.WriteOptions {
 	}
 }
 
-// controllerError is operationError with the time of the next controller call. rpc is the call that failed,
-// "" for one without a rule of its own.
-func (c controllerLoop) controllerError(
-	err error, last *structs.OperationError, rpc string,
-) *structs.OperationError {
-	e := c.operationError(err, last)
-	if e.RetryTime != 0 {
-		e.RetryTime = retries.ControllerTime(c.Config.Retry, e, rpc)
-	}
-	return e
-}
-
-// operationError returns the row's record of a failed call, with the time of the next attempt. last is the
-// record of the call before.
-func (d Deps) operationError(err error, last *structs.OperationError) *structs.OperationError {
+// operationError returns the row's record of a failed call, which the RPC names, with the time of the next
+// attempt. last is the record of the call before.
+func (d Deps) operationError(err error, last *structs.OperationError, rpc string) *structs.OperationError {
 	e := &structs.OperationError{
 		Message:  err.Error(),
 		Kind:     structs.KindOf(err),
@@ -382,7 +389,7 @@ func (d Deps) operationError(err error, last *structs.OperationError) *structs.O
 	}
 
 	if e.Code != codeNoController { // it is tried as soon as there is one
-		e.RetryTime = retries.Time(d.Config.Retry, e)
+		e.RetryTime = retries.Time(d.Config.Retry, e, rpc)
 	}
 
 	return e

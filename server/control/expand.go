@@ -74,13 +74,16 @@ func (c controllerLoop) growStep(tx *state.ReadTx, claim *structs.CSIClaim) work
 	return s
 }
 
+// rpcGrow is the call of the step of a node.
+const rpcGrow = "NodeExpandVolume"
+
 // mountGrace is the time for which a claim that was just granted is left to its node.
 const mountGrace = time.Minute
 
 // growDue leaves a new grant to its node, which grows the volume with the mount and reports that.
 func (c controllerLoop) growDue(claim *structs.CSIClaim) time.Time {
 	if claim.ExpandError != nil {
-		return retries.Due(c.Clock, c.Config.Retry, claim.ExpandError)
+		return retries.Due(c.Clock, c.Config.Retry, claim.ExpandError, rpcGrow)
 	}
 	if claim.GrantIndex == claim.ModifyIndex {
 		return c.Clock.After(claim.GrantTime, mountGrace)
@@ -137,7 +140,7 @@ func (c controllerLoop) growOutcome(
 	}
 
 	if err != nil {
-		outcome.Err = c.operationError(err, claim.ExpandError)
+		outcome.Err = c.operationError(err, claim.ExpandError, rpcGrow)
 	} else {
 		outcome.Capacity = grown.Capacity
 	}

@@ -134,11 +134,7 @@ func (r reaperLoop) reportReason(ctx context.Context, c *structs.CSIClaim, why e
 		return
 	}
 
-	e := r.operationError(why, c.ReleaseError)
-	if nodecalls.ParksRelease(e.Code) {
-		e.RetryTime = structs.NeverTry
-	}
-
+	e := r.operationError(why, c.ReleaseError, "NodeUnpublishVolume")
 	note := &structs.CSICallNote{
 		VolumeID:     c.VolumeID,
 		NodeID:       c.NodeID,

@@ -124,17 +124,17 @@ func (c controllerLoop) snapshotOutcome(
 	return propose(ctx, c.Deps, fsm.SnapshotOutcome, outcome)
 }
 
-// complete adds the error of a call to its outcome, and the time of the next call. An object in use is
-// deleted once it is free (CSI spec, errors of DeleteSnapshot and DeleteVolumeGroupSnapshot), and a creation
-// is undone once its outcome is known, so these calls are repeated.
+// complete adds the error of a call to its outcome, and the time of the next call.
 func (c controllerLoop) complete(o *snapshot.Outcome, p *snapshot.Progress, err error) {
 	o.PollTime = c.Clock.Now().Add(c.Config.Retry.Delay(p.Polls + 1)).UnixNano()
 	if err == nil {
 		return
 	}
-	undoes := p.State == snapshot.Deleting && p.ExternalID == ""
-	inUse := !p.IsWanted() && structs.CodeOf(err) == "FailedPrecondition"
-	o.Err = c.controllerError(err, p.LastError, "")
-	o.Final = !inUse && !undoes && retries.Lasting(structs.KindOf(err))
+	rpc := rpcs[o.Op]
+	if !p.IsWanted() && p.ReadyTime == 0 {
+		rpc = nodecalls.UndoneSnapshot
+	}
+	o.Err = c.operationError(err, p.LastError, rpc)
+	o.Final = retries.GivesUp(rpc, err)
 	o.KeepCall = keepsCall(p.Call, err)
 }

@@ -128,8 +128,9 @@ func (c controllerLoop) volumeOutcome(
 	}
 
 	if err != nil {
-		outcome.Err = c.controllerError(err, v.LastError, "")
-		outcome.Final = c.isFinalFailure(v, op, err)
+		rpc := c.rpcOf(v, op)
+		outcome.Err = c.operationError(err, v.LastError, rpc)
+		outcome.Final = retries.GivesUp(rpc, err)
 		outcome.KeepCall = keepsCall(v.Call, err)
 		if outcome.Final {
 			outcome.Err.RetryTime = 0
@@ -145,21 +146,15 @@ func (c controllerLoop) volumeOutcome(
 	return propose(ctx, c.Deps, fsm.VolumeOutcome, outcome)
 }
 
-// isFinalFailure reports whether a failed call is not repeated by itself. A plugin that rejects a deletion or
-// an expansion because the volume is in use, or does not know the volume that it is to change, is called
-// again with backoff (CSI spec, errors of DeleteVolume and of the calls that change one). A plugin that
-// expands volumes offline is not: it was called while no node had the volume, and claims wait for the
-// expansion.
-func (c controllerLoop) isFinalFailure(v *structs.CSIVolume, op string, err error) bool {
-	code := structs.CodeOf(err)
-	switch {
-	case op == opDelete && code == "FailedPrecondition", op == opModify && code == "NotFound":
-		return false
-	case op == opExpand && (code == "FailedPrecondition" || code == "NotFound"):
+// rpcOf returns the RPC of a call for a volume, as the policy for repeats names it.
+func (c controllerLoop) rpcOf(v *structs.CSIVolume, op string) string {
+	if op == opExpand {
 		plugin := csi.Plugin(c.Store.Read(), v.PluginID)
-		return plugin != nil && plugin.ExpandsOffline
+		if plugin != nil && plugin.ExpandsOffline {
+			return nodecalls.OfflineExpansion
+		}
 	}
-	return retries.Lasting(structs.KindOf(err))
+	return rpcs[op]
 }
 
 func (c controllerLoop) create(

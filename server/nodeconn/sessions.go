@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // Session is a connection that a node opened and over which it can be called: a *rpc.Session.
@@ -164,14 +165,6 @@ func Call[Req, Resp any](
 	return nil, err
 }
 
-// TryNext reports whether another controller of the plugin may be called at once after an error. Unavailable
-// means that the node did not get the call or did not begin it. The calls that change storage are timeouts
-// after each answer of the plugin that leaves the outcome open, so what is left are calls that only read.
-// Their repeat with the same arguments is legal at any controller. After ABORTED it is not: the plugin works
-// on another operation for the volume, and two controllers must not have calls for it at a time (CSI spec,
-// "Concurrency"). The request fails, and its sender may repeat it later. For a list of volumes, ABORTED
-// rejects the token of its page, which no other controller knows.
-func TryNext(err error) bool {
-	return structs.IsKind(err, structs.KindUnavailable) &&
-		structs.CodeOf(err) != structs.CSICodeAborted
-}
+// TryNext reports whether another controller of the plugin may be called at once after an error: see
+// nodecalls.TriesOther.
+func TryNext(err error) bool { return nodecalls.TriesOther(structs.KindOf(err), structs.CodeOf(err)) }

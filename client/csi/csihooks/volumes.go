@@ -23,6 +23,7 @@ import (
 	"berth/internal/backoff"
 	"berth/rpc"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // VolumesConfig is shared by the volumes hooks of a node.
@@ -340,17 +341,23 @@ func (h *volumesHook) mountOne(
 			err = h.holdServed(ctx, w, claim)
 		}
 
-		if csi.Code(err) != "NotFound" {
+		if !needsConfirmation(err) {
 			return m, err
 		}
 
-		// Not-found has to be verified before another try (CSI spec, errors of NodeStageVolume): a claim
-		// that is still ready shows that the volume exists.
 		missing++
 		if missing == notFoundTries || !pause.Wait(ctx) {
 			return m, err
 		}
 	}
+}
+
+// needsConfirmation reports whether a plugin does not know the volume. This has to be verified before another
+// try (CSI spec, errors of NodeStageVolume): a claim that is still ready shows that the volume exists.
+func needsConfirmation(err error) bool {
+	code := csi.Code(err)
+	return code != "" &&
+		nodecalls.RepeatOf("NodeStageVolume", structs.KindOf(err), code) == nodecalls.Confirm
 }
 
 // useOf makes the arguments of the plugin's calls from the answer of the servers and the request of the

@@ -95,8 +95,7 @@ func (v *Volumes) Up(ctx context.Context, u *Use, progress func(string)) (hooks.
 	return m, nil
 }
 
-// retryUntilFinal repeats try until it succeeds, its error is final, or ctx ends. Some final errors are
-// repeated briefly: see nodecalls.RepeatOf.
+// retryUntilFinal repeats try until it succeeds, its error is final, or ctx ends: see repeatOfMount.
 func (v *Volumes) retryUntilFinal(
 	ctx context.Context, u *Use, progress func(string), try func() error,
 ) error {
@@ -114,25 +113,22 @@ func (v *Volumes) retryUntilFinal(
 			due = v.failed.add(mount)
 		}
 		err := try()
-		if csi.Final(err) {
-			if left == 0 || !isBrief(err) {
-				return err
-			}
+		again := repeatOfMount(err)
+		if again != nodecalls.Growing && (again != nodecalls.Briefly || left == 0) {
+			return err
+		}
+		if again == nodecalls.Growing && due == nil {
+			due = v.failed.add(mount) // before others hear of the failure
+		}
+		if progress != nil {
+			progress(err.Error())
+		}
+		if again == nodecalls.Briefly {
 			left--
-			if progress != nil {
-				progress(err.Error())
-			}
 			if !brief.Wait(ctx) {
 				return err
 			}
 			continue
-		}
-
-		if due == nil {
-			due = v.failed.add(mount)
-		}
-		if progress != nil {
-			progress(err.Error())
 		}
 
 		if _, ok := errors.AsType[unconfirmed](err); !ok {
@@ -153,11 +149,17 @@ func (v *Volumes) retryUntilFinal(
 // briefRepeats is the number of calls after the first one for nodecalls.Briefly.
 const briefRepeats = 3
 
-// isBrief reports whether a plugin has answered a call with a failure that may pass within seconds.
-func isBrief(err error) bool {
+// repeatOfMount returns what follows a failed try of Up: the policy decides about the answers of a plugin,
+// also to the call that takes back an earlier use. GiveUp follows no error.
+func repeatOfMount(err error) nodecalls.Repeat {
 	code := csi.Code(err)
-	return code != "" &&
-		nodecalls.RepeatOf(csi.RPC(err), structs.KindOf(err), code) == nodecalls.Briefly
+	switch {
+	case code != "":
+		return nodecalls.RepeatOf("NodeStageVolume", structs.KindOf(err), code)
+	case csi.Final(err):
+		return nodecalls.GiveUp
+	}
+	return nodecalls.Growing
 }
 
 // unconfirmed is the error of Use.Confirm, and of Use.BeforePublish.

@@ -14,52 +14,44 @@ import (
 	"berth/structs/nodecalls"
 )
 
-// Final is the delay after a denied call: an operator may grant the permission meanwhile.
+// Final is the delay of nodecalls.Seldom: an operator may grant a permission meanwhile.
 const Final = time.Minute
 
-// Lasting reports whether a repeat of the call does not change an error of a kind. Internal is not such a
-// kind: a plugin also answers it if the outcome is unknown. Nor is a kind of a later version.
-func Lasting(k structs.Kind) bool {
-	switch k {
-	case structs.KindInvalid, structs.KindDenied, structs.KindNotFound:
-		return true
-	case structs.KindConflict, structs.KindPrecondition:
-		return true
-	}
-	return false
-}
-
-// Due returns the time of a timer for the repeat of a call that failed. It is zero, at once, without a
-// failure.
-func Due(at *clock.Cluster, b backoff.Backoff, e *structs.OperationError) time.Time {
+// Due returns the time of a timer for the repeat of a call that failed, which the RPC names. It is zero, at
+// once, without a failure.
+func Due(at *clock.Cluster, b backoff.Backoff, e *structs.OperationError, rpc string) time.Time {
 	switch {
 	case e == nil:
 		return time.Time{}
 	case e.RetryTime > 0:
 		return at.After(e.Time, time.Duration(e.RetryTime-e.Time))
 	}
-	return at.After(e.Time, delay(b, e))
+	wait, _ := pause(b, e, rpc)
+	return at.After(e.Time, wait)
 }
 
-// Time returns the time (UnixNano) of the next attempt after a failed call of a node or a controller.
-func Time(b backoff.Backoff, e *structs.OperationError) int64 { return e.Time + int64(delay(b, e)) }
-
-func delay(b backoff.Backoff, e *structs.OperationError) time.Duration {
-	if Lasting(e.Kind) {
-		return Final
-	}
-	return b.Delay(e.Attempts)
-}
-
-// ControllerTime is Time for a failed call of a controller, which the RPC names. A wrong request is not sent
-// again unchanged (CSI spec, "Error Scheme"): see nodecalls.RepeatOf.
-func ControllerTime(b backoff.Backoff, e *structs.OperationError, rpc string) int64 {
-	wait := b.Delay(e.Attempts)
-	switch nodecalls.RepeatOf(rpc, e.Kind, e.Code) {
-	case nodecalls.GiveUp:
+// Time returns the time (UnixNano) of the next attempt after a failed call, which the RPC names.
+func Time(b backoff.Backoff, e *structs.OperationError, rpc string) int64 {
+	wait, again := pause(b, e, rpc)
+	if !again {
 		return structs.NeverTry
-	case nodecalls.Seldom:
-		wait = Final
 	}
 	return e.Time + int64(wait)
+}
+
+// pause returns the time until the next attempt. again is false if there is none: then it is the time after
+// which a row that says nothing of this is looked at.
+func pause(b backoff.Backoff, e *structs.OperationError, rpc string) (wait time.Duration, again bool) {
+	switch nodecalls.RepeatOf(rpc, e.Kind, e.Code) {
+	case nodecalls.GiveUp:
+		return Final, false
+	case nodecalls.Seldom:
+		return Final, true
+	}
+	return b.Delay(e.Attempts), true
+}
+
+// GivesUp reports whether a failed call, which the RPC names, is not repeated by itself.
+func GivesUp(rpc string, err error) bool {
+	return nodecalls.RepeatOf(rpc, structs.KindOf(err), structs.CodeOf(err)) == nodecalls.GiveUp
 }

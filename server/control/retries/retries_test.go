@@ -18,11 +18,11 @@ func TestDue_LooksAtTheKindOfError(t *testing.T) {
 		structs.KindInvalid: Final, structs.KindPrecondition: Final,
 	} {
 		e := &structs.OperationError{Kind: kind, Attempts: 1, Time: at.UnixNano()}
-		if got := Due(nil, pauses, e); !got.Equal(at.Add(want)) {
+		if got := Due(nil, pauses, e, "CreateVolume"); !got.Equal(at.Add(want)) {
 			t.Errorf("%s: due %s after, want %s", kind, got.Sub(at), want)
 		}
 	}
-	if !Due(nil, pauses, nil).IsZero() {
+	if !Due(nil, pauses, nil, "CreateVolume").IsZero() {
 		t.Error("a call that has not failed is delayed")
 	}
 }
@@ -46,12 +46,12 @@ func TestDue_OfARecordAheadOfTheClockIsAtOnce(t *testing.T) {
 				Time:      c.recorded.UnixNano(),
 				RetryTime: c.recorded.Add(10 * time.Second).UnixNano(),
 			}
-			if got := Due(nil, pauses, e); !got.Equal(c.want) {
+			if got := Due(nil, pauses, e, "CreateVolume"); !got.Equal(c.want) {
 				t.Errorf("%s: due at %s, want %s", name, got, c.want)
 			}
 
 			e.RetryTime = 0
-			if got := Due(nil, pauses, e); got.IsZero() != c.want.IsZero() {
+			if got := Due(nil, pauses, e, "CreateVolume"); got.IsZero() != c.want.IsZero() {
 				t.Errorf("%s, without a time of the next attempt: due at %s", name, got)
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"berth/state/lease"
 	"berth/state/schema"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // An expansion has two steps (CSI spec, ControllerExpandVolume and NodeExpandVolume). The controller enlarges
@@ -50,13 +51,10 @@ func expandOnNodes(tx *mvcc.WriteTx, v *structs.CSIVolume, bytes int64) {
 	}
 }
 
-// leftToStage has the kinds of error after which a node is not called again while it has the volume (CSI
-// spec, NodeExpandVolume errors): the volume is in use, or the request is wrong. The next stage makes the
-// call.
-var leftToStage = map[structs.Kind]bool{
-	structs.KindPrecondition: true,
-	structs.KindInvalid:      true,
-	structs.KindConflict:     true,
+// leftToStage reports whether a node is not called again while it has the volume (CSI spec, NodeExpandVolume
+// errors): the volume is in use, or the request is wrong. The next stage makes the call.
+func leftToStage(e *structs.OperationError) bool {
+	return nodecalls.RepeatOf("NodeExpandVolume", e.Kind, e.Code) == nodecalls.GiveUp
 }
 
 // NodeExpanded records the outcome of a node's step of an expansion for one allocation. It ignores the
@@ -103,7 +101,7 @@ func noteExpandFailure(c *structs.CSIClaim, e *structs.OperationError) {
 	c.ExpandError = CountFailure(c.ExpandError, e)
 
 	// Nothing repeats the call then. The error stays in the claim for users.
-	if leftToStage[e.Kind] {
+	if leftToStage(e) {
 		c.ExpandBytes = 0
 		c.ExpandError.RetryTime = 0
 	}
