@@ -18,10 +18,13 @@ import (
 // The bounds of what others may send before this server knows that they have the key. The library itself has
 // no bound on connections, and takes 20 MiB from each before it decrypts.
 const (
-	// maxStreams is the most connections at a time. A server opens one for some milliseconds, each half minute.
+	// maxStreams is the most connections of strangers at a time. A server opens one for some milliseconds, each
+	// half minute.
 	maxStreams = 48
 	// maxHostStreams is the most of them from one address. Several servers may share an address.
 	maxHostStreams = 16
+	// maxKnown is the most addresses that are those of members. A cluster has fewer.
+	maxKnown = 32
 	// maxStreamBytes is the most that a connection may send. A server sends less than 1 KiB for each member.
 	maxStreamBytes = 1 << 20
 )
@@ -30,7 +33,9 @@ const (
 var errStreamTooLong = errors.New("the connection sends more than 1 MiB: it is not from a server")
 
 // boundedTransport bounds the connections that a transport accepts: it closes each one above the bounds at
-// once, before the library reads from it.
+// once, before the library reads from it. The bound of all is for strangers. An address to which this server
+// has connected is that of a member, or was configured, and has the places of an address beside that: nobody
+// without the key can make the library connect.
 type boundedTransport struct {
 	memberlist.NodeAwareTransport
 	logger  hclog.Logger
@@ -41,9 +46,10 @@ type boundedTransport struct {
 	ended   sync.WaitGroup
 	once    sync.Once
 
-	mu   sync.Mutex
-	all  int
-	from map[string]int // connections by the address of their host
+	mu        sync.Mutex
+	strangers int
+	from      map[string]int  // connections by the address of their host
+	known     map[string]bool // the addresses of members
 }
 
 // newBoundedTransport bounds a transport until its Shutdown.
@@ -56,9 +62,30 @@ func newBoundedTransport(inner memberlist.NodeAwareTransport, logger hclog.Logge
 		closing:            make(chan struct{}),
 		done:               make(chan struct{}),
 		from:               map[string]int{},
+		known:              map[string]bool{},
 	}
 	b.ended.Go(b.passStreams)
 	return b
+}
+
+// DialAddressTimeout connects to a member, or to a server that is configured.
+func (b *boundedTransport) DialAddressTimeout(a memberlist.Address, timeout time.Duration) (net.Conn, error) {
+	conn, err := b.NodeAwareTransport.DialAddressTimeout(a, timeout)
+	if err == nil {
+		b.note(hostOf(conn))
+	}
+	return conn, err
+}
+
+// note records the address of a member. If there are too many, it begins anew: the library connects to each
+// member again within some half minutes.
+func (b *boundedTransport) note(host string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.known) >= maxKnown && !b.known[host] {
+		clear(b.known)
+	}
+	b.known[host] = true
 }
 
 // StreamCh returns the channel of the accepted connections.
@@ -89,12 +116,13 @@ func (b *boundedTransport) passStreams() {
 
 func (b *boundedTransport) pass(conn net.Conn) {
 	host := hostOf(conn)
-	if !b.enter(host) {
+	leave := b.enter(host)
+	if leave == nil {
 		_ = conn.Close()
 		b.tellRejection(host)
 		return
 	}
-	bounded := &boundedStream{Conn: conn, left: maxStreamBytes, leave: func() { b.leave(host) }}
+	bounded := &boundedStream{Conn: conn, left: maxStreamBytes, leave: leave}
 	select {
 	case b.streams <- bounded:
 	case <-b.closing:
@@ -114,22 +142,27 @@ func (b *boundedTransport) tellRejection(host string) {
 		"lines_left_out", omitted)
 }
 
-// enter counts a connection. It reports whether there is a place for it.
-func (b *boundedTransport) enter(host string) bool {
+// enter counts a connection, and returns the function that gives its place back. Nil: there is none.
+func (b *boundedTransport) enter(host string) (leave func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.all >= maxStreams || b.from[host] >= maxHostStreams {
-		return false
+	stranger := !b.known[host]
+	if stranger && b.strangers >= maxStreams || b.from[host] >= maxHostStreams {
+		return nil
 	}
-	b.all++
+	if stranger {
+		b.strangers++
+	}
 	b.from[host]++
-	return true
+	return func() { b.leave(host, stranger) }
 }
 
-func (b *boundedTransport) leave(host string) {
+func (b *boundedTransport) leave(host string, stranger bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.all--
+	if stranger {
+		b.strangers--
+	}
 	b.from[host]--
 	if b.from[host] == 0 {
 		delete(b.from, host)

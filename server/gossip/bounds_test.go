@@ -148,22 +148,69 @@ func TestBoundedStream_ReadsItsBoundAndLeavesOnce(t *testing.T) {
 
 func TestBoundedTransport_CountsAllAddresses(t *testing.T) {
 	b := &boundedTransport{from: map[string]int{}}
-	taken := 0
+	var leave []func()
 	for host := range 2 * maxStreams {
-		if b.enter(strconv.Itoa(host)) {
-			taken++
+		if l := b.enter(strconv.Itoa(host)); l != nil {
+			leave = append(leave, l)
 		}
 	}
-	if taken != maxStreams {
-		t.Errorf("%d addresses have a connection each, want %d", taken, maxStreams)
+	if len(leave) != maxStreams {
+		t.Fatalf("%d addresses have a connection each, want %d", len(leave), maxStreams)
 	}
-	b.leave("0")
-	if len(b.from) != maxStreams-1 || !b.enter("another") {
+	leave[0]()
+	if len(b.from) != maxStreams-1 || b.enter("another") == nil {
 		t.Errorf("after one has left: %d addresses", len(b.from))
 	}
 }
 
-// TestBoundedTransport_EndsWithoutAReader: a gossip that never started reads no connection.
+// dialled is a transport that connects to any address.
+type dialled struct{ memberlist.NodeAwareTransport }
+
+func (dialled) DialAddressTimeout(a memberlist.Address, _ time.Duration) (net.Conn, error) {
+	return connFrom{addr: a.Addr}, nil
+}
+
+// Strangers have taken all of their places. A member that was known before returns.
+func TestBoundedTransport_KeepsPlacesForMembers(t *testing.T) {
+	b := &boundedTransport{NodeAwareTransport: dialled{}, from: map[string]int{}, known: map[string]bool{}}
+	_, err := b.DialAddressTimeout(memberlist.Address{Addr: "10.0.0.7:4748"}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for host := range maxStreams {
+		b.enter(strconv.Itoa(host))
+	}
+	var leave []func()
+	for l := b.enter("10.0.0.7"); l != nil; l = b.enter("10.0.0.7") {
+		leave = append(leave, l)
+	}
+	if len(leave) != maxHostStreams {
+		t.Errorf("the member has %d places, want %d", len(leave), maxHostStreams)
+	}
+	for _, l := range leave {
+		l()
+	}
+	if b.enter("10.0.0.8") != nil || b.strangers != maxStreams {
+		t.Errorf("a stranger has a place of a member: %d strangers", b.strangers)
+	}
+
+	// It takes a place as a stranger, and is known before it gives it back.
+	b = &boundedTransport{from: map[string]int{}, known: map[string]bool{}}
+	last := b.enter("10.0.0.9")
+	b.note("10.0.0.9")
+	last()
+	if b.strangers != 0 || len(b.from) != 0 {
+		t.Errorf("%d strangers are left, and %v", b.strangers, b.from)
+	}
+
+	for host := range 10 * maxKnown {
+		b.note(strconv.Itoa(host))
+	}
+	if len(b.known) > maxKnown {
+		t.Errorf("%d addresses are known", len(b.known))
+	}
+}
+
 // connFrom is a connection from an address.
 type connFrom struct {
 	net.Conn
@@ -188,6 +235,7 @@ func TestHostOf_CountsANetworkOfIPv6AsOne(t *testing.T) {
 	}
 }
 
+// TestBoundedTransport_EndsWithoutAReader: a gossip that never started reads no connection.
 func TestBoundedTransport_EndsWithoutAReader(t *testing.T) {
 	mc := memberlist.DefaultLocalConfig()
 	mc.Logger = hclog.NewNullLogger().StandardLogger(nil)
