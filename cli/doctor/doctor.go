@@ -115,10 +115,7 @@ func ask(ctx context.Context, socket string) *doctor.Agent {
 		a.Machine = structs.MachineID(self.Member.Tags["machine"])
 	}
 
-	health, _, err := client.AutopilotHealth(ctx, nil)
-	if err == nil { // without a leader, or the right to ask it, nothing is known
-		a.Differences = health.Differences
-	}
+	addServers(ctx, client, &a)
 
 	pins, _, err := client.NodeFencePins(ctx, nil)
 	if err == nil {
@@ -130,6 +127,23 @@ func ask(ctx context.Context, socket string) *doctor.Agent {
 		a.Node, _, a.NodeFault = client.Node(ctx, id, nil)
 	}
 	return &a
+}
+
+// addServers adds the answer of the leader about all servers. Without a leader, or the right to ask it, there
+// is none.
+func addServers(ctx context.Context, client *api.Client, a *doctor.Agent) {
+	health, _, err := client.AutopilotHealth(ctx, nil)
+	if err != nil {
+		a.ServersFault = err
+		return
+	}
+	a.Differences = health.Differences
+	for _, s := range health.Servers {
+		// The leader asks those alone that are alive in the gossip.
+		if s.LastContact < 0 || s.SerfStatus != "alive" {
+			a.Silent = append(a.Silent, s.Name)
+		}
+	}
 }
 
 // colors has the colours of the results.

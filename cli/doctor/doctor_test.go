@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,6 +18,8 @@ import (
 	"berth/cli/clitest"
 	"berth/cli/command"
 	"berth/internal/doctor"
+	"berth/rpc"
+	"berth/structs/admin"
 )
 
 // runLine runs the command for a machine that is no node, with an edit of it.
@@ -84,14 +87,34 @@ func TestDoctor_AsksTheAgentOnItsSocket(t *testing.T) {
 	srv.Start()
 	defer srv.Close()
 
+	for _, f := range checksOf(t, socket) {
+		if (f.Check == "agent" || f.Check == "drivers" || f.Check == "plugins") && f.Result == doctor.Skip {
+			t.Errorf("%s: skipped: %s", f.Check, f.Text)
+		}
+	}
+
+	// The second server is unhealthy then.
+	req := &admin.AutopilotConfigRequest{Config: admin.DefaultAutopilotConfig()}
+	req.Config.MinQuorum = 3
+	_, err = rpc.Call(t.Context(), w.Caller, admin.AutopilotConfigSet, req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const unknown = "the settings of the server s2.global are not known: the leader has no contact with it"
+	if !slices.ContainsFunc(checksOf(t, socket), func(f doctor.Finding) bool {
+		return f.Result == doctor.Warn && f.Text == unknown
+	}) {
+		t.Errorf("no finding about the server without contact: %+v", checksOf(t, socket))
+	}
+}
+
+// checksOf runs the command, and returns its findings.
+func checksOf(t *testing.T, socket string) []doctor.Finding {
+	t.Helper()
 	_, out := runLine(t, socket, func(*doctor.Machine) {}, "-json")
 	var r report
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	for _, f := range r.Checks {
-		if (f.Check == "agent" || f.Check == "drivers" || f.Check == "plugins") && f.Result == doctor.Skip {
-			t.Errorf("%s: skipped: %s", f.Check, f.Text)
-		}
-	}
+	return r.Checks
 }

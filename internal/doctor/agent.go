@@ -34,13 +34,24 @@ func checkAgent(_ context.Context, m *Machine) []Finding {
 	return one(OK, "the agent is healthy, and its node is ready", "")
 }
 
-// checkServers reports what the servers do not have alike.
+// checkServers reports what the servers do not have alike, and the servers of which that is not known.
 func checkServers(_ context.Context, m *Machine) []Finding {
-	if m.Agent == nil {
+	switch {
+	case m.Agent == nil:
 		return one(Skip, noAgent, "")
+	case m.Agent.ServersFault != nil:
+		text := fmt.Sprintf("nothing is known of differences between the servers: %v", m.Agent.ServersFault)
+		return one(Skip, text, "berth server members shows them; set BERTH_TOKEN if the cluster needs a token")
 	}
 
 	var faults []Finding
+	for _, name := range m.Agent.Silent {
+		faults = append(faults, Finding{
+			Result: Warn,
+			Text:   "the settings of the server " + name + " are not known: the leader has no contact with it",
+			Remedy: "berth operator autopilot health shows the servers; start the agent there, or mend its network",
+		})
+	}
 	for _, d := range m.Agent.Differences {
 		f := Finding{
 			Result: Warn,

@@ -93,8 +93,11 @@ type Agent struct {
 	// Server: it is a server, which others know on the machine Machine.
 	Server  bool
 	Machine structs.MachineID
-	// Differences are the settings that the servers do not have alike, as the leader knows them.
-	Differences []*admin.SettingDifference
+	// Differences are the settings that the servers do not have alike, as the leader knows them, and Silent the
+	// names of the servers with which it has no contact. ServersFault: the leader did not tell them.
+	Differences  []*admin.SettingDifference
+	Silent       []string
+	ServersFault error
 	// FenceWarnings are the nodes that the fence devices of the servers could not fence, or wrongly.
 	FenceWarnings []*nodeloss.FenceWarning
 }

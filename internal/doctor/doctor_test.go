@@ -438,6 +438,18 @@ func TestServers_NamesEachDifference(t *testing.T) {
 	if len(got) != 2 || got[0].Result != Warn || got[1].Result != Fail || got[0].Remedy == got[1].Remedy {
 		t.Errorf("got %+v", got)
 	}
+	m.Agent.Differences = nil
+	m.Agent.Silent = []string{"s3.global"}
+	const unknown = "the settings of the server s3.global are not known: the leader has no contact with it"
+	got = checkServers(t.Context(), m)
+	if len(got) != 1 || got[0].Result != Warn || got[0].Text != unknown || got[0].Remedy == "" {
+		t.Errorf("a server without contact: %+v", got)
+	}
+	m.Agent.ServersFault = errors.New("there is no leader")
+	got = checkServers(t.Context(), m)
+	if len(got) != 1 || got[0].Result != Skip || !strings.Contains(got[0].Text, "there is no leader") {
+		t.Errorf("no server answers: %+v", got)
+	}
 	if got := checkServers(t.Context(), &Machine{}); len(got) != 1 || got[0].Result != Skip {
 		t.Errorf("without an agent: %+v", got)
 	}
