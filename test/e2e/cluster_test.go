@@ -189,6 +189,12 @@ func TestStory_AnyServerSavesAndRestoresArchives(t *testing.T) {
 		}
 		s.awaitRunning(kept, 1)
 	}
+	saved := filepath.Join(leader.dir, "backup.snap")
+	if out := leader.must("operator", "snapshot", "redact", saved); !strings.Contains(out, saved+".redacted") {
+		t.Errorf("redact says:\n%s", out)
+	}
+	leader.mustFail(structs.KindPrecondition.ExitCode(), []string{"the archive is redacted"},
+		"operator", "snapshot", "restore", saved+".redacted")
 	torn := leader.writeFile("torn.snap", "no snapshot")
 	leader.mustFail(2, []string{torn}, "operator", "snapshot", "inspect", torn)
 	leader.mustFail(2, []string{torn}, "operator", "snapshot", "restore", torn)
@@ -220,6 +226,49 @@ func TestCluster_ServersMove(t *testing.T) {
 	alone.awaitPeers(t, 1)
 	alone.must("job", "run",
 		alone.writeJob(jobFile{name: "here", script: "sleep 1000"}))
+}
+
+// An agent that is a server and a node gets other addresses, as from DHCP, and is back within some seconds:
+// the others have not taken the former ones for failed yet. Its node asks its own server, which a leader has
+// to reach.
+func TestCluster_AnAgentOfBothMovesAtOnce(t *testing.T) {
+	t.Parallel()
+	c := newServers(t)
+	leader, followers := c.leader()
+	both := followers[0]
+	both.stop()
+	both.args = append(both.args, "-client")
+	both.ready = (*agent).nodeReady
+	both.start()
+	both.awaitPeers(t, 3)
+	id := leader.nodeID(both.name)
+
+	both.kill()
+	both.changePorts()
+	both.launch()
+	eventually(t, "the servers have the node at its new address", func() error {
+		n, err := get[*structs.NodeDetail](leader, "/v1/node/"+id)
+		switch {
+		case err != nil:
+			return err
+		case n.Status != structs.NodeReady:
+			t.Fatalf("the node is %s: %s", n.Status, n.StatusDescription)
+		case n.HTTPAddr != "127.0.0.1:"+strconv.Itoa(both.http):
+			return fmt.Errorf("it is at %s", n.HTTPAddr)
+		}
+		return nil
+	})
+	both.awaitPeers(t, 3)
+}
+
+// changePorts gives the agent other ports at its next start.
+func (a *agent) changePorts() {
+	a.t.Helper()
+	ports := nettest.FreePorts(a.t, 2)
+	a.http = ports[0]
+	a.serf = ports[1]
+	a.args = append(a.args, "-http-port", strconv.Itoa(a.http), "-serf-port", strconv.Itoa(a.serf))
+	a.changePort("-rpc-port")
 }
 
 // changePort gives the agent another port at its next start.

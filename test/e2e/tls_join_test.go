@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // runOverSocket runs a command that calls the agent over its operator socket.
@@ -55,4 +56,67 @@ func TestTLSJoin_ANodeGetsItsCertificateForAToken(t *testing.T) {
 	if exitCode(err) != denied || !strings.Contains(err.Error(), "the join token is not valid") {
 		t.Errorf("a join with the same token: %v, want the exit code %d", err, denied)
 	}
+}
+
+// A token that is revoked lets nobody join, and the lists have the others.
+func TestTLSJoin_ARevokedTokenIsWorthNothing(t *testing.T) {
+	t.Parallel()
+	s := newAgent(t, "s1", "-bootstrap-expect", "1")
+	etc := filepath.Join(s.dir, "etc")
+	s.args = append(s.args, "-config", etc)
+	s.must("tls", "init", "-key-saved", "-dir", etc, "-id", "s1")
+	s.launch()
+	node := joinTokenOf(s, "node")
+	server := joinTokenOf(s, "server")
+	if got := listedTokens(s, "server"); len(got) != 1 || got[0] != server.ID {
+		t.Errorf("the tokens of servers are %v, want %s", got, server.ID)
+	}
+	out, err := s.runOverSocket("node", "join-token", "revoke", node.ID)
+	if err != nil || out != "The join token "+node.ID+" is deleted\n" {
+		t.Errorf("revoke: %v, %s", err, out)
+	}
+	if got := listedTokens(s, "node"); len(got) != 0 {
+		t.Errorf("the tokens of nodes are %v", got)
+	}
+	if got := listedTokens(s, "server"); len(got) != 1 {
+		t.Errorf("after the end of the one for nodes, the tokens of servers are %v", got)
+	}
+
+	addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(s.rpc))
+	err = s.runJoin(node.Token, "-dir", filepath.Join(s.dir, "node"), addr)
+	if exitCode(err) != structs.KindDenied.ExitCode() ||
+		!strings.Contains(err.Error(), "the join token is not valid") {
+		t.Errorf("a join with the revoked token: %v", err)
+	}
+	_, err = s.runOverSocket("node", "join-token", "revoke", node.ID)
+	if exitCode(err) != structs.KindNotFound.ExitCode() {
+		t.Errorf("a second revoke: %v", err)
+	}
+}
+
+// joinTokenOf creates a token for a role.
+func joinTokenOf(s *agent, role string) *admin.JoinTokenCreateResponse {
+	s.t.Helper()
+	var made *admin.JoinTokenCreateResponse
+	eventually(s.t, "a join token", func() error {
+		out, err := s.runOverSocket(role, "join-token", "create", "-json")
+		if err == nil {
+			made = decode[*admin.JoinTokenCreateResponse](s.t, out)
+		}
+		return err
+	})
+	return made
+}
+
+// listedTokens returns the IDs of the tokens for a role.
+func listedTokens(s *agent, role string) (ids []string) {
+	s.t.Helper()
+	out, err := s.runOverSocket(role, "join-token", "list", "-json")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, t := range decode[[]*admin.JoinToken](s.t, out) {
+		ids = append(ids, t.ID)
+	}
+	return ids
 }
