@@ -1,9 +1,11 @@
 package csi_test
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -533,6 +535,38 @@ func TestRetry_MakesTheMountsOfWaitingAllocationsDue(t *testing.T) {
 	})
 	n.Answer = other.Answer
 	must(s, structs.CSIVolumeRetry, &structs.CSIVolumeRetryRequest{ID: "v"})
+}
+
+// Nodes that hang delay the command once, and not one after the other.
+func TestRetry_CallsTheNodesSideBySide(t *testing.T) {
+	s, n := serverWithFailedDetach(t)
+	nodes := []*fakeNode{n, s.AddNode("n2", "a"), s.AddNode("n3", "a")}
+	volume := csi.Volume(s.Store.Read(), "default", "v")
+	var called atomic.Int32
+	all := make(chan struct{})
+	for i, node := range nodes {
+		s.reportEndingCall(fmt.Sprintf("n%d", i+1), "NodePublishVolume", volume.ExternalID)
+		node.Answer = func(string, any, any) error {
+			if int(called.Add(1)) == len(nodes) {
+				close(all)
+			}
+			select {
+			case <-all:
+				return structs.Unavailablef("node %d hangs", i+1)
+			case <-time.After(10 * time.Second):
+				return structs.Timeoutf("the others are not called before this node answers")
+			}
+		}
+	}
+	err := rejected(s, structs.KindUnavailable, structs.CSIVolumeRetry, &structs.CSIVolumeRetryRequest{ID: "v"})
+	for i := range nodes {
+		if !strings.Contains(err.Error(), fmt.Sprintf("node %d hangs", i+1)) {
+			t.Errorf("got %v", err)
+		}
+	}
+	if e := s.attachment().LastError; e.RetryTime <= 0 {
+		t.Errorf("the calls of the servers are not due: %+v", e)
+	}
 }
 
 func TestRetry_MakesFailedCallsDue(t *testing.T) {

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"berth/endpoints/core"
 	"berth/fsm"
 	"berth/internal/level"
@@ -22,6 +24,9 @@ type Retries struct{ *core.Server }
 
 // allowTimeout bounds a call to a node, which calls no plugin for it.
 const allowTimeout = 10 * time.Second
+
+// mostCalled bounds the nodes that one request calls at the same time.
+const mostCalled = 16
 
 // Retry makes the failed operations of a volume due. Before that, the nodes forget that calls for the volume
 // have ended their plugin, and make its failed mounts again. A node that cannot be called does not matter:
@@ -61,25 +66,44 @@ func (r Retries) callNodes(
 	}
 
 	slices.Sort(nodes)
-	for _, id := range slices.Compact(nodes) {
-		if !nodeconn.Reachable(state.Node(tx, id)) {
-			continue
-		}
-		to := nodeconn.Target{Nodes: r.Nodes, IDs: []string{id}, Limit: allowTimeout}
-		resp, err := nodeconn.Call(ctx, to, nodecalls.ClientCSIAllowCalls, req)
-		if err != nil {
+	nodes = slices.DeleteFunc(slices.Compact(nodes), func(id string) bool {
+		return !nodeconn.Reachable(state.Node(tx, id))
+	})
+	answers, failures := r.allowCalls(ctx, nodes, req)
+	for i, id := range nodes {
+		if failures[i] != nil {
 			failed = errors.Join(failed, structs.Unavailablef(
 				"node %s does not know that it has to make the calls for volume %q again; repeat the command: %w",
-				structs.ShortID(id), v.ID, err))
+				structs.ShortID(id), v.ID, failures[i]))
 			continue
 		}
 		for _, alloc := range waiting[id] {
-			if slices.Contains(resp.AllocIDs, alloc) {
+			if slices.Contains(answers[i].AllocIDs, alloc) {
 				mounts = append(mounts, &structs.CSIRetriedMount{NodeID: id, AllocID: alloc})
 			}
 		}
 	}
 	return mounts, failed
+}
+
+// allowCalls calls nodes side by side, so that some that hang delay the command only once. It returns the
+// answers and the errors in the order of the nodes.
+func (r Retries) allowCalls(
+	ctx context.Context, nodes []string, req *nodecalls.ClientCSIAllowCallsRequest,
+) ([]*nodecalls.ClientCSIAllowCallsResponse, []error) {
+	answers := make([]*nodecalls.ClientCSIAllowCallsResponse, len(nodes))
+	failures := make([]error, len(nodes))
+	var calls errgroup.Group
+	calls.SetLimit(mostCalled)
+	for i, id := range nodes {
+		calls.Go(func() error {
+			to := nodeconn.Target{Nodes: r.Nodes, IDs: []string{id}, Limit: allowTimeout}
+			answers[i], failures[i] = nodeconn.Call(ctx, to, nodecalls.ClientCSIAllowCalls, req)
+			return nil
+		})
+	}
+	_ = calls.Wait()
+	return answers, failures
 }
 
 // waitingForMount returns the allocations that have the volume and do not run yet, by their nodes.
