@@ -1,6 +1,7 @@
 package csi_test
 
 import (
+	"strings"
 	"testing"
 
 	"berth/internal/opsocket"
@@ -44,11 +45,29 @@ func TestForcedDetach_WithoutAProofIsTakenOverTheSocketAlone(t *testing.T) {
 }
 
 func TestForcedDetach_WithAProofNeedsNoSocket(t *testing.T) {
-	s, n := serverWithLostClaim(t)
+	s, n := serverWithEndedClaim(t)
 	reportVolume(n, &nodecalls.ClientCSINodeVolumeResponse{}, nil)
 	got := must(s, structs.CSIVolumeDetach, forceDetach)
 	if got.Proof != structs.DetachNotMounted || s.Claimed() {
 		t.Errorf("got %+v; claimed %t", got, s.Claimed())
+	}
+}
+
+// A node that is down has allocations that it believes to be its own, and may mount the volume for them.
+func TestForcedDetach_TheAnswerOfALostNodeIsNoProof(t *testing.T) {
+	s, n := serverWithLostClaim(t)
+	reportVolume(n, &nodecalls.ClientCSINodeVolumeResponse{}, nil)
+	rejected(s, structs.KindDenied, structs.CSIVolumeDetach, forceDetach)
+	if !s.Claimed() {
+		t.Fatal("a denied request released the claim")
+	}
+	s.OverSocket = true
+	got := must(s, structs.CSIVolumeDetach, forceDetach)
+	if got.Proof != structs.DetachVouched || !strings.Contains(got.Detail, "does not prove") || s.Claimed() {
+		t.Errorf("got %+v; claimed %t", got, s.Claimed())
+	}
+	if f := s.GetVolume("v").Forced; f == nil || !strings.Contains(f.What, "saw nothing mounted") {
+		t.Errorf("the record is %+v", f)
 	}
 }
 

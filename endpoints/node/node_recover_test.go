@@ -223,6 +223,12 @@ func TestUnclaimedDetach_OfADownNodeNeedsAnOperator(t *testing.T) {
 	s.SetNodeDown("n1")
 	err := rejected(s, structs.KindUnavailable, structs.CSIVolumeDetach, detachFrom("n1"))
 	wantText(t, err, "volume detach -force")
+	// The node answers that it has nothing, which is no proof while it is down.
+	rejected(s, structs.KindDenied, structs.CSIVolumeDetach, forceFrom("n1"))
+	if s.attachmentTo("n1") != nil {
+		t.Error("a detach is recorded without an operator's word")
+	}
+	s.OverSocket = true
 	must(s, structs.CSIVolumeDetach, forceFrom("n1"))
 	if s.attachmentTo("n1") == nil {
 		t.Error("no detach is recorded")

@@ -175,7 +175,7 @@ func (d detachment) forceRelease(
 		return 0, rejection
 	}
 
-	// An answer of the node that shows no mount is a proof, also if the plugin fails.
+	// An answer of a node that is up and shows no mount is a proof, also if the plugin fails.
 	answered, err := d.assertUnmounted(ctx, req.NodeID, rejection)
 	if err != nil {
 		return 0, err
@@ -184,11 +184,17 @@ func (d detachment) forceRelease(
 	node := nodeNamed(tx, req.NodeID)
 	gone := missingRows(tx, rows)
 	record := d.what("released; the node saw nothing mounted")
-	if answered {
+	switch {
+	case answered && isDown(tx, req.NodeID):
+		record = d.what("released; the node " + absence(tx, req.NodeID) + ", and saw nothing mounted")
+		d.setProof(structs.DetachVouched, "%s %s. It answered that it sees nothing of volume %q mounted, which "+
+			"does not prove that it mounts it no more. %s because you assert it%s",
+			node, absence(tx, req.NodeID), req.VolumeID, d.subject(), gone)
+	case answered:
 		d.setProof(structs.DetachNotMounted, "%s sees nothing of volume %q mounted, "+
 			"but the plugin did not confirm the release. "+
 			"%s because you forced it%s", node, req.VolumeID, d.subject(), gone)
-	} else {
+	default:
 		record = d.what("released; the node " + absence(tx, req.NodeID) + " and did not answer")
 		d.setProof(structs.DetachVouched, "%s %s and did not answer: "+
 			"nothing proves that it does not write to volume %q. "+
@@ -228,16 +234,17 @@ func (d detachment) proposeForce(
 	return fsm.Propose(ctx, d.Raft, fsm.VolumeForce, forced)
 }
 
-// assertUnmounted is checkUnmounted for a forced release. If the node is down and does not answer, the caller
-// asserts that it does not write.
+// assertUnmounted is checkUnmounted for a forced release. If the node is down, the caller asserts that it
+// does not write, also if the node answers: it has allocations that it believes to be its own, and may mount
+// the volume for them in the next moment. Its answer counts only against the release.
 func (d detachment) assertUnmounted(
 	ctx context.Context,
 	nodeID string,
 	rejection error,
 ) (answered bool, err error) {
-	// Only here an assertion counts: everything else was answered by the node.
+	// Only here an assertion counts: everything else was answered by a node that is up.
 	answered, err = d.checkUnmounted(ctx, nodeID, rejection)
-	if err == nil && !answered {
+	if err == nil && (!answered || isDown(d.Store.Read(), nodeID)) {
 		err = d.MayAssert(ctx)
 	}
 
