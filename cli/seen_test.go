@@ -93,6 +93,7 @@ func answerVolume(c *apitest.Caller, row structs.Indexes) {
 	apitest.Answer(c, structs.VolumeClaimList, structs.VolumeClaimListResponse{
 		Claims: []*structs.VolumeClaimStub{claim},
 	})
+	apitest.Answer(c, structs.VolumeClaimRelease, structs.VolumeClaimReleaseResponse{})
 	apitest.Answer(c, structs.VolumeClaimForce, structs.VolumeClaimReleaseResponse{})
 }
 
@@ -129,6 +130,14 @@ var destroying = map[string]sent{
 	"volume snapshot delete":          {args: "nightly", method: snapshot.Delete.Name},
 	"volume snapshot group delete":    {args: "nightly", method: snapgroup.Delete.Name},
 	"volume snapshot schedule delete": {args: "nightly", method: snapschedule.Remove.Name},
+	"volume detach":                   {args: "data one", method: structs.CSIVolumeDetach.Name},
+	"volume claim release": {
+		args: "data " + clitest.Alloc1, method: structs.VolumeClaimRelease.Name,
+	},
+}
+
+// releasing are the commands that release claims by force.
+var releasing = map[string]sent{
 	"volume detach": {
 		args:   "-force -reason off data one",
 		method: structs.CSIVolumeDetach.Name,
@@ -221,30 +230,39 @@ func TestCommands_ActOnTheRowThatTheyHaveRead(t *testing.T) {
 	answerRows(c)
 	addr := clitest.Serve(t, c, clitest.NewAgent(t.TempDir()))
 	for path, want := range destroying {
-		c.Take()
-		code, out, errs := runLine(t, path+" "+want.args+" -address "+addr)
-		if code != 0 {
-			t.Fatalf("%s: exit code %d: %s", path, code, errs)
+		wantSent(t, c, addr, path, want)
+	}
+	for path, want := range releasing {
+		wantSent(t, c, addr, path, want)
+	}
+}
+
+// wantSent runs a command, which has to send one request.
+func wantSent(t *testing.T, c *apitest.Caller, addr, path string, want sent) {
+	t.Helper()
+	c.Take()
+	code, out, errs := runLine(t, path+" "+want.args+" -address "+addr)
+	if code != 0 {
+		t.Fatalf("%s: exit code %d: %s", path, code, errs)
+	}
+	for _, says := range want.says {
+		if !strings.Contains(out, says) {
+			t.Errorf("%s: got %q, want %q in it", path, out, says)
 		}
-		for _, says := range want.says {
-			if !strings.Contains(out, says) {
-				t.Errorf("%s: got %q, want %q in it", path, out, says)
-			}
+	}
+	requests := 0
+	for _, call := range c.Take() {
+		if call.Method != want.method {
+			continue
 		}
-		requests := 0
-		for _, call := range c.Take() {
-			if call.Method != want.method {
-				continue
-			}
-			requests++
-			if index, shown := rowOf(call.Request), shownOf(call.Request); index != seenAt ||
-				!reflect.DeepEqual(shown, want.shown) {
-				t.Errorf("%s: about the row %d and %+v", path, index, shown)
-			}
+		requests++
+		if index, shown := rowOf(call.Request), shownOf(call.Request); index != seenAt ||
+			!reflect.DeepEqual(shown, want.shown) {
+			t.Errorf("%s: about the row %d and %+v", path, index, shown)
 		}
-		if requests != 1 {
-			t.Errorf("%s: %d requests, want one", path, requests)
-		}
+	}
+	if requests != 1 {
+		t.Errorf("%s: %d requests, want one", path, requests)
 	}
 }
 

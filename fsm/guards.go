@@ -1,6 +1,8 @@
 package fsm
 
 import (
+	"cmp"
+
 	"berth/state"
 	"berth/state/schema"
 	"berth/structs"
@@ -43,6 +45,14 @@ var guarded = []*CommandInfo{
 	}),
 	guard(VolumeForce, func(tx *state.WriteTx, p *structs.CSIVolumeForceRequest) *structs.CSIVolume {
 		return schema.Volumes.Get(tx, p.RequestNamespace(), p.VolumeID)
+	}),
+	// Of an operator: a node names its claims without this index.
+	guard(VolumeUnpublish, func(tx *state.WriteTx, p *structs.CSIVolumeUnpublishRequest) *structs.CSIVolume {
+		if len(p.Claims) == 0 {
+			return nil // a request of an operator names one volume
+		}
+		k := p.Claims[0]
+		return schema.Volumes.Get(tx, cmp.Or(k.Namespace, p.RequestNamespace()), k.VolumeID)
 	}),
 	guard(PluginDelete, func(tx *state.WriteTx, p *structs.CSIPluginDeleteRequest) *structs.CSIPluginRow {
 		return schema.Plugins.Get(tx, p.ID)

@@ -59,6 +59,9 @@ func namingX(c *CommandInfo, created uint64) any {
 	if f := v.FieldByName("NodeIDs"); f.IsValid() {
 		f.Set(reflect.ValueOf([]string{"x"}))
 	}
+	if f := v.FieldByName("Claims"); f.IsValid() && f.Type() == reflect.TypeFor[[]structs.CSIClaimKey]() {
+		f.Set(reflect.ValueOf([]structs.CSIClaimKey{{VolumeID: "x"}}))
+	}
 	payload.(interface{ Write() *structs.WriteOptions }).Write().Created = created
 	return payload
 }

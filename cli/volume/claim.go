@@ -283,9 +283,9 @@ func releaseFound(ctx context.Context, c *command.Call, find func() (*structs.Vo
 	var resp *structs.VolumeClaimReleaseResponse
 	w := watch.New(c)
 	on := c.API
-	if o.Force && !o.DryRun {
+	if !o.DryRun {
 		of := Release{Volume: id, NodeID: claim.NodeID, AllocID: claim.AllocID}
-		on, o.Shown, err = guardRelease(ctx, c, w, of)
+		on, err = onRelease(ctx, c, w, of, &o.Shown)
 		if err != nil {
 			return err
 		}

@@ -65,6 +65,19 @@ func ReadShown(ctx context.Context, c *api.Client, r Release) (*Shown, error) {
 	return shown, nil
 }
 
+// onRelease returns a client that is bound to the volume that the command has read. With -force it also
+// prints the state on which the release is decided, and binds the release to that.
+func onRelease(
+	ctx context.Context, c *command.Call, w *watch.Watch, r Release, shown **structs.DetachShown,
+) (on *api.Client, err error) {
+	if c.Bool("force") {
+		on, *shown, err = guardRelease(ctx, c, w, r)
+		return on, err
+	}
+	v, _, err := c.API.Volume(ctx, r.Volume, nil)
+	return c.On(v, err)
+}
+
 // guardRelease prints the state on which a forced release is decided. It returns a client and a state that
 // bind the release to it. A volume without a row has none: the release itself says what is missing.
 func guardRelease(

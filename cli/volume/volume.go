@@ -450,13 +450,9 @@ func volumeDetach(ctx context.Context, c *command.Call) error {
 	id := c.Arg(0)
 	var resp *structs.CSIVolumeDetachResponse
 	w := watch.New(c)
-	on := c.API
-	var err error
-	if o.Force {
-		on, o.Shown, err = guardRelease(ctx, c, w, Release{Volume: id, NodeID: node})
-		if err != nil {
-			return err
-		}
+	on, err := onRelease(ctx, c, w, Release{Volume: id, NodeID: node}, &o.Shown)
+	if err != nil {
+		return err
 	}
 	w.WaitFor("volume", "", id)
 	report := func(ctx context.Context) { w.ReportDetach(ctx, id, node) }
