@@ -221,7 +221,7 @@ func runCommand(ctx context.Context, call *command.Call) error {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP) // now, because the signal would end a process that only starts
 	defer signal.Stop(hangups)
-	a, err := New(ctx, cfg, logger)
+	a, err := newWithSpace(ctx, cfg, logger)
 	if ctx.Err() != nil && a == nil {
 		return nil // a signal has ended the start
 	}
