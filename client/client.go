@@ -106,7 +106,8 @@ type Client struct {
 
 	nodeWrites     chan struct{} // has a value during a write of the node's rows, which guards these two:
 	ackedInstances instanceMap
-	inDoubt        bool // whether the servers may still carry out an earlier report of the node
+	unkept         string // the cluster of the node if the disk does not have it; of runLease
+	inDoubt        bool   // whether the servers may still carry out an earlier report of the node
 
 	unaccounted time.Time // since when the servers wait for the node's inventory, or zero; of runLease
 	meta        *nodemeta.Meta

@@ -12,6 +12,7 @@ import (
 	"berth/client/membership/cluster"
 	"berth/client/membership/lease"
 	"berth/internal/backoff"
+	"berth/internal/diskfault"
 	"berth/internal/level"
 	"berth/rpc"
 	"berth/structs"
@@ -290,6 +291,7 @@ func (c *Client) register(ctx context.Context) (renewal, error) {
 	if err != nil {
 		return renewal{}, err
 	}
+	belongs = cmp.Or(belongs, c.unkept)
 
 	// The instances and the row are read under the lock, so their order is that of the requests.
 	instances := c.subsystems.Plugins.Instances()
@@ -334,10 +336,7 @@ func (c *Client) noteRegistration(
 	ctx context.Context, asked *Config, resp *structs.NodeRegisterResponse,
 	instances []*structs.CSIPluginInstance,
 ) error {
-	err := cluster.Write(c.config().StateDir(), resp.ClusterID)
-	if err != nil { // a full disk does not keep a node from its work
-		c.logger.Error("failed to record the cluster of this node", "error", err)
-	}
+	c.keepCluster(ctx, resp.ClusterID)
 
 	c.ackedInstances = instancesByKey(instances)
 	notify(c.claimCheckDue) // the servers may have deleted the node meanwhile, and released its claims
@@ -352,6 +351,21 @@ func (c *Client) noteRegistration(
 
 	noteRegistered(c, len(instances), len(c.node.Load().Drivers))
 	return nil
+}
+
+// keepCluster records the cluster of this node. A full disk does not keep a node from its work: until the
+// file is written, each heartbeat tries again, and the node keeps the ID in memory. An agent that starts
+// without it would take any cluster for its own.
+func (c *Client) keepCluster(ctx context.Context, id string) {
+	err := cluster.Write(c.config().StateDir(), id)
+	if err != nil && c.unkept != id {
+		c.logger.Error("failed to record the cluster of this node, trying it with each heartbeat",
+			"error", err, "disk", diskfault.Describe(ctx, c.config().StateDir()))
+	}
+	c.unkept = ""
+	if err != nil {
+		c.unkept = id
+	}
 }
 
 // renewedBy returns the lease of a request that was granted.
@@ -396,7 +410,10 @@ func (c *Client) heartbeat(ctx context.Context) (renewal, error) {
 			return granted{}, err
 		}
 
-		note := func(context.Context) error {
+		note := func(ctx context.Context) error {
+			if c.unkept != "" {
+				c.keepCluster(ctx, c.unkept)
+			}
 			c.learnServers(asked, resp.Servers)
 			c.noteUnaccounted(resp.Unaccounted)
 			return nil

@@ -9,8 +9,10 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"berth/client/membership/cluster"
 	"berth/client/store/storetest"
 	"berth/internal/diskfault/disktest"
+	"berth/structs"
 )
 
 // lockedLog is a log that is read while the agent runs.
@@ -114,6 +116,53 @@ func TestNode_TellsOnceThatItsDiskIsFull(t *testing.T) {
 		r.pass(2 * time.Second)
 		if lack := r.client.Lack(); lack != "" {
 			t.Errorf("with space it lacks %q", lack)
+		}
+	})
+}
+
+// A node joins its cluster on a full disk. Without the file the next agent would take any cluster for its
+// own.
+func TestNode_RecordsItsClusterOnceThereIsSpace(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		r := newFixture(t)
+		r.dir = disktest.Mount(t, "8m")
+		var log lockedLog
+		r.log = hclog.New(&hclog.LoggerOptions{Output: &log})
+		r.servers.cluster = "c1"
+		r.prepare(false)
+		free := disktest.Fill(t, r.dir, 0)
+		r.run()
+		defer r.stop()
+		r.pass(time.Minute)
+		recorded := func() string {
+			t.Helper()
+			id, err := cluster.Read(r.client.config().StateDir())
+			if err != nil {
+				t.Error(err)
+			}
+			return id
+		}
+		if id := recorded(); id != "" || len(r.servers.requests()) == 0 {
+			t.Fatalf("the full disk has the cluster %q after %d requests", id, len(r.servers.requests()))
+		}
+		const line = "failed to record the cluster of this node"
+		if n := strings.Count(log.String(), line); n != 1 || !strings.Contains(log.String(), r.dir+" has 0 B of ") {
+			t.Errorf("the log has %d times %q:\n%s", n, line, &log)
+		}
+
+		// The servers have lost the node in a restore.
+		r.servers.do(func() { clear(r.servers.nodes) })
+		r.pass(time.Minute)
+		registrations := r.servers.called(structs.NodeRegister.Name)
+		last := registrations[len(registrations)-1].req.(*structs.NodeRegisterRequest)
+		if len(registrations) < 2 || last.ClusterID != "c1" {
+			t.Errorf("registration %d is for the cluster %q, want c1", len(registrations), last.ClusterID)
+		}
+
+		free()
+		r.pass(30 * time.Second)
+		if id := recorded(); id != "c1" {
+			t.Errorf("with space the disk has the cluster %q, want c1", id)
 		}
 	})
 }
