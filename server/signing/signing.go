@@ -22,6 +22,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/internal/codec"
+	"berth/internal/diskfault"
 	"berth/internal/durable"
 	"berth/internal/keyring"
 	"berth/internal/pki"
@@ -86,8 +87,12 @@ func (s *Signer) Run(ctx context.Context) {
 		}
 
 		if fault != "" && fault != told {
+			disk := ""
+			if diskfault.NoSpace(err) {
+				disk = diskfault.Describe(ctx, s.Dir)
+			}
 			s.Logger.Error("failed to keep a copy of the certificate authority, retrying: without it this "+
-				"server cannot renew a certificate that has ended", "file", s.file, "error", err)
+				"server cannot renew a certificate that has ended", "file", s.file, "error", err, "disk", disk)
 		}
 
 		told = fault
