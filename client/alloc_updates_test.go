@@ -17,6 +17,7 @@ func TestSendUpdates_WaitsForAnotherRequestUntilItsContextEnds(t *testing.T) {
 	r := newFixture(t)
 	r.prepare(false)
 	defer r.client.close()
+	r.client.servers.SetEpoch(1) // they have accepted the agent
 	sent := make(chan struct{}, 1)
 	r.servers.hang = func(string, string) bool {
 		notify(sent)

@@ -224,7 +224,7 @@ func (c *Client) open(deps Deps) (err error) {
 
 	// The subsystems get the list of servers, and with it the pool, before the pool can have their endpoints.
 	c.memory = servers.Remember(c.db, c.origin, c.logger)
-	c.servers = servers.New(lazyPool{c}, c.firstServers())
+	c.servers = servers.New(lazyPool{c}, c.firstServers(), c.proof.OfHeartbeat)
 	c.makeHolds()
 	starting := cmp.Or(deps.Starting, context.Background())
 	build := deps.Build

@@ -338,6 +338,7 @@ func (c *Client) noteRegistration(
 ) error {
 	c.keepCluster(ctx, resp.ClusterID)
 
+	c.servers.SetEpoch(resp.Epoch) // before the first call of the node
 	c.ackedInstances = instancesByKey(instances)
 	notify(c.claimCheckDue) // the servers may have deleted the node meanwhile, and released its claims
 	c.learnServers(asked, resp.Servers)

@@ -28,7 +28,7 @@ func (c *Client) parts(starting context.Context) assembly.Parts {
 		Consul:   c.consul,
 		Holds:    c.holds,
 
-		ClaimMark:   c.claimMark,
+		MarkClaims:  c.markClaims,
 		ServersBack: &c.serversBack,
 		TaskAPI:     c.taskAPI,
 
@@ -45,14 +45,14 @@ func (c *Client) parts(starting context.Context) assembly.Parts {
 	}
 }
 
-// claimMark returns the mark that goes into the log with a claim. It waits until the servers have accepted
-// this agent: one on a copied disk would keep the agent of the node out by its mark.
-func (c *Client) claimMark(ctx context.Context) (string, error) {
+// markClaims draws the mark that goes into the log with claims. It waits until the servers have accepted this
+// agent: one on a copied disk claims nothing.
+func (c *Client) markClaims(ctx context.Context) error {
 	select {
 	case <-c.registered:
-		return c.proof.MarkOfClaims()
+		return c.proof.MarkClaims()
 	case <-ctx.Done():
-		return "", ctx.Err()
+		return ctx.Err()
 	}
 }
 

@@ -213,7 +213,7 @@ func TestSecondAgent_DoesNothingForTheNodeUntilItTakesOver(t *testing.T) {
 
 // The mark of a claim is in the log of the servers. An agent on a copied disk, which no server has accepted,
 // would keep the agent of the node out by its mark.
-func TestClaimMark_WaitsUntilTheServersHaveAcceptedTheAgent(t *testing.T) {
+func TestMarkClaims_WaitsUntilTheServersHaveAcceptedTheAgent(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		r := newFixture(t)
 		r.servers.fail = func(_, method string) error {
@@ -226,11 +226,11 @@ func TestClaimMark_WaitsUntilTheServersHaveAcceptedTheAgent(t *testing.T) {
 		defer r.stop()
 		marks := make(chan string, 1)
 		go func() {
-			mark, err := r.client.claimMark(t.Context())
+			err := r.client.markClaims(t.Context())
 			if err != nil {
 				t.Error(err)
 			}
-			marks <- mark
+			marks <- r.client.proof.Current().Mark()
 		}()
 		r.pass(30 * time.Second)
 		if len(marks) > 0 {

@@ -107,7 +107,8 @@ func TestLeave_AFinalErrorKeepsNoNodeOut(t *testing.T) {
 	})
 }
 
-// An agent that is told to stop while its first registration is in flight does not end its own drain.
+// An agent that is told to stop while its first registration is in flight does not end its own drain. It
+// drains no node before the servers have accepted it: the node may have another agent.
 func TestLeave_ComesAfterTheFirstRegistration(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		r := newFixture(t)
@@ -120,9 +121,18 @@ func TestLeave_ComesAfterTheFirstRegistration(t *testing.T) {
 		}
 		r.start(false)
 		defer r.stop()
-		r.client.Leave(t.Context())
+		left := make(chan struct{})
+		go func() {
+			defer close(left)
+			r.client.Leave(t.Context())
+		}()
+		r.pass(time.Second)
+		if got := r.servers.leaves(); len(got) != 0 {
+			t.Errorf("before the registration: got the calls %v", got)
+		}
 		r.servers.do(func() { r.servers.fail = nil })
 		r.pass(time.Minute)
+		<-left
 		if got := r.servers.leaves(); !slices.Equal(got, []bool{true}) || !isClosed(r.client.registered) {
 			t.Errorf("got the calls %v", got)
 		}

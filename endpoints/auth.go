@@ -7,9 +7,11 @@ import (
 
 	"berth/endpoints/join"
 	"berth/endpoints/rights"
+	"berth/internal/admission"
 	"berth/internal/opsocket"
 	"berth/state"
 	"berth/structs"
+	"berth/structs/validate/report"
 )
 
 // checkSender returns an error if a method is for nodes or for the operator socket alone, and another caller
@@ -74,7 +76,26 @@ func (e *Endpoints) authenticate(req any) (*structs.Node, error) {
 		err = node.CheckEpoch(sent)
 	}
 
+	asked, ok := req.(structs.AgentRequest)
+	if err == nil && ok {
+		err = e.checkAgent(node, asked.SentAgent())
+	}
+
 	return node, err
+}
+
+// checkAgent rejects a request about the claims of a node of another agent than the servers have accepted.
+// The row tells them apart, and a state function looks at it again. Two agents on one machine in one boot
+// differ in what the leader alone knows: the nonce and the store.
+func (e *Endpoints) checkAgent(node *structs.Node, agent *structs.AgentProof) error {
+	err := report.Agent(agent)
+	if err == nil {
+		err = node.CheckAgent(agent)
+	}
+	if err == nil {
+		err = e.Leases.Admit(admission.Node{Row: node}, agent)
+	}
+	return err
 }
 
 // checkRight asks the gate about the token of a request, with the state of this server.

@@ -32,6 +32,47 @@ type AgentProof struct {
 // was restored from an old archive, counts as a second agent.
 const MaxMarks = 8
 
+// FromAgent is the part of a request about the claims of a node that has the proof of the agent that sends
+// it. The servers reject one of another agent than the one that they have accepted: its mark would lock that
+// one out, and its release would free a volume that the other one has mounted.
+type FromAgent struct {
+	// Agent is nil for an agent of level 1. The log has only the fields that OfLog keeps.
+	Agent *AgentProof `json:",omitempty" codec:",omitempty" level:"2" older:"drop"`
+}
+
+// SentAgent returns the proof of a request.
+func (f *FromAgent) SentAgent() *AgentProof { return f.Agent }
+
+// StampAgent sets the proof of a request.
+func (f *FromAgent) StampAgent(p *AgentProof) { f.Agent = p }
+
+// AgentRequest is a request of a node that has the proof of its agent: see FromAgent.
+type AgentRequest interface {
+	SentAgent() *AgentProof
+	StampAgent(p *AgentProof)
+}
+
+// OfLog returns the fields of a proof that Node.CheckAgent compares, in a copy. The leader alone keeps
+// nonces.
+func (p *AgentProof) OfLog() *AgentProof {
+	if p == nil {
+		return nil
+	}
+	return &AgentProof{
+		BootID:  p.BootID,
+		Machine: p.Machine,
+		Marks:   p.Marks,
+	}
+}
+
+// Mark returns the newest mark, "" for none.
+func (p *AgentProof) Mark() string {
+	if p == nil || len(p.Marks) == 0 {
+		return ""
+	}
+	return p.Marks[0]
+}
+
 // SecondAgent is an agent that asks for the lease of a node that another agent has, as it describes itself.
 type SecondAgent struct {
 	Name     string

@@ -7,6 +7,86 @@ import (
 	"github.com/tinylib/msgp/msgp"
 )
 
+func (v *AgentProof) MsgpackSelf() any { return v }
+
+func (v *AgentProof) AppendMsgpack(b []byte) (_ []byte, err error) {
+	if v == nil {
+		return msgp.AppendNil(b), nil
+	}
+	n := uint32(7)
+	if !(v.Machine != "") {
+		n--
+	}
+	if !(len(v.Marks) != 0) {
+		n--
+	}
+	if !(v.Previous != "") {
+		n--
+	}
+	if !(v.Rejected) {
+		n--
+	}
+	if !(v.Store != "") {
+		n--
+	}
+	b = msgp.AppendMapHeader(b, n)
+	b = append(b, "\xa6BootID"...)
+	b = msgp.AppendString(b, v.BootID)
+	if v.Machine != "" {
+		b = append(b, "\xa7Machine"...)
+		b = msgp.AppendString(b, string(v.Machine))
+	}
+	if len(v.Marks) != 0 {
+		b = append(b, "\xa5Marks"...)
+		b = wire.AppendStrings(b, v.Marks)
+	}
+	b = append(b, "\xa5Nonce"...)
+	b = msgp.AppendString(b, v.Nonce)
+	if v.Previous != "" {
+		b = append(b, "\xa8Previous"...)
+		b = msgp.AppendString(b, v.Previous)
+	}
+	if v.Rejected {
+		b = append(b, "\xa8Rejected"...)
+		b = msgp.AppendBool(b, v.Rejected)
+	}
+	if v.Store != "" {
+		b = append(b, "\xa5Store"...)
+		b = msgp.AppendString(b, v.Store)
+	}
+	return b, nil
+}
+
+func (v *AgentProof) DecodeMsgpack(b []byte) ([]byte, error) {
+	if msgp.IsNil(b) {
+		*v = AgentProof{}
+		return b[1:], nil
+	}
+	return wire.ReadFields(b, v, v.readField)
+}
+
+func (v *AgentProof) readField(name, b []byte) (_ []byte, known bool, err error) {
+	switch string(name) {
+	case "BootID":
+		b, err = wire.ReadString(b, &v.BootID)
+	case "Store":
+		b, err = wire.ReadString(b, &v.Store)
+	case "Nonce":
+		b, err = wire.ReadString(b, &v.Nonce)
+	case "Previous":
+		b, err = wire.ReadString(b, &v.Previous)
+	case "Machine":
+		b, err = wire.ReadString(b, &v.Machine)
+	case "Marks":
+		b, err = wire.ReadStrings(b, &v.Marks)
+	case "Rejected":
+		b, err = wire.ReadBool(b, &v.Rejected)
+	default:
+		return b, false, nil
+	}
+	return b, true, err
+}
+
 func (v *AllocClientUpdate) MsgpackSelf() any { return v }
 
 func (v *AllocClientUpdate) AppendMsgpack(b []byte) (_ []byte, err error) {
@@ -2645,6 +2725,9 @@ func (v *CSIVolumeClaimRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 		return msgp.AppendNil(b), nil
 	}
 	n := uint32(12)
+	if !(v.FromAgent.Agent != nil) {
+		n--
+	}
 	if !(v.WriteOptions.Created != 0) {
 		n--
 	}
@@ -2652,9 +2735,6 @@ func (v *CSIVolumeClaimRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.WriteOptions.Forwarded) {
-		n--
-	}
-	if !(v.Mark != "") {
 		n--
 	}
 	if !(v.WriteOptions.Namespace != "") {
@@ -2670,6 +2750,12 @@ func (v *CSIVolumeClaimRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	b = msgp.AppendMapHeader(b, n)
+	if v.FromAgent.Agent != nil {
+		b = append(b, "\xa5Agent"...)
+		if b, err = v.FromAgent.Agent.AppendMsgpack(b); err != nil {
+			return b, err
+		}
+	}
 	b = append(b, "\xa9AuthToken"...)
 	b = msgp.AppendString(b, v.WriteOptions.AuthToken)
 	b = append(b, "\xa6Claims"...)
@@ -2687,10 +2773,6 @@ func (v *CSIVolumeClaimRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v.WriteOptions.Forwarded {
 		b = append(b, "\xa9Forwarded"...)
 		b = msgp.AppendBool(b, v.WriteOptions.Forwarded)
-	}
-	if v.Mark != "" {
-		b = append(b, "\xa4Mark"...)
-		b = msgp.AppendString(b, v.Mark)
 	}
 	if v.WriteOptions.Namespace != "" {
 		b = append(b, "\xa9Namespace"...)
@@ -2733,10 +2815,11 @@ func (v *CSIVolumeClaimRequest) readField(name, b []byte) (_ []byte, known bool,
 		b, err = wire.ReadString(b, &v.NodeID)
 	case "SecretID":
 		b, err = wire.ReadString(b, &v.SecretID)
-	case "Mark":
-		b, err = wire.ReadString(b, &v.Mark)
 	default:
 		if b, known, err = v.NodeEpoch.readField(name, b); known {
+			return b, true, err
+		}
+		if b, known, err = v.FromAgent.readField(name, b); known {
 			return b, true, err
 		}
 		return v.WriteOptions.readField(name, b)
@@ -3792,7 +3875,10 @@ func (v *CSIVolumeUnpublishRequest) AppendMsgpack(b []byte) (_ []byte, err error
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(13)
+	n := uint32(14)
+	if !(v.FromAgent.Agent != nil) {
+		n--
+	}
 	if !(v.WriteOptions.Created != 0) {
 		n--
 	}
@@ -3818,6 +3904,12 @@ func (v *CSIVolumeUnpublishRequest) AppendMsgpack(b []byte) (_ []byte, err error
 		n--
 	}
 	b = msgp.AppendMapHeader(b, n)
+	if v.FromAgent.Agent != nil {
+		b = append(b, "\xa5Agent"...)
+		if b, err = v.FromAgent.Agent.AppendMsgpack(b); err != nil {
+			return b, err
+		}
+	}
 	b = append(b, "\xa9AuthToken"...)
 	b = msgp.AppendString(b, v.WriteOptions.AuthToken)
 	b = append(b, "\xa6Claims"...)
@@ -3891,6 +3983,9 @@ func (v *CSIVolumeUnpublishRequest) readField(name, b []byte) (_ []byte, known b
 		b, err = wire.ReadString(b, &v.Operator)
 	default:
 		if b, known, err = v.NodeEpoch.readField(name, b); known {
+			return b, true, err
+		}
+		if b, known, err = v.FromAgent.readField(name, b); known {
 			return b, true, err
 		}
 		return v.WriteOptions.readField(name, b)
@@ -4517,6 +4612,44 @@ func (v *Evaluation) readField(name, b []byte) (_ []byte, known bool, err error)
 		b, err = wire.ReadInt(b, &v.ModifyTime)
 	default:
 		return v.Indexes.readField(name, b)
+	}
+	return b, true, err
+}
+
+func (v *FromAgent) MsgpackSelf() any { return v }
+
+func (v *FromAgent) AppendMsgpack(b []byte) (_ []byte, err error) {
+	if v == nil {
+		return msgp.AppendNil(b), nil
+	}
+	n := uint32(1)
+	if !(v.Agent != nil) {
+		n--
+	}
+	b = msgp.AppendMapHeader(b, n)
+	if v.Agent != nil {
+		b = append(b, "\xa5Agent"...)
+		if b, err = v.Agent.AppendMsgpack(b); err != nil {
+			return b, err
+		}
+	}
+	return b, nil
+}
+
+func (v *FromAgent) DecodeMsgpack(b []byte) ([]byte, error) {
+	if msgp.IsNil(b) {
+		*v = FromAgent{}
+		return b[1:], nil
+	}
+	return wire.ReadFields(b, v, v.readField)
+}
+
+func (v *FromAgent) readField(name, b []byte) (_ []byte, known bool, err error) {
+	switch string(name) {
+	case "Agent":
+		b, err = wire.ReadPointer(b, &v.Agent, (*AgentProof).DecodeMsgpack)
+	default:
+		return b, false, nil
 	}
 	return b, true, err
 }
@@ -5622,7 +5755,7 @@ func (v *NodeHeartbeatRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendMapHeader(b, n)
 	if v.Agent != nil {
 		b = append(b, "\xa5Agent"...)
-		if b, err = wire.AppendOther(b, &v.Agent); err != nil {
+		if b, err = v.Agent.AppendMsgpack(b); err != nil {
 			return b, err
 		}
 	}
@@ -5692,7 +5825,7 @@ func (v *NodeHeartbeatRequest) readField(name, b []byte) (_ []byte, known bool, 
 	case "Inventory":
 		b, err = wire.ReadOther(b, &v.Inventory)
 	case "Agent":
-		b, err = wire.ReadOther(b, &v.Agent)
+		b, err = wire.ReadPointer(b, &v.Agent, (*AgentProof).DecodeMsgpack)
 	case "CleanFor":
 		b, err = wire.ReadUint(b, &v.CleanFor)
 	default:
@@ -6108,7 +6241,7 @@ func (v *NodeRegisterRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendMapHeader(b, n)
 	if v.Agent != nil {
 		b = append(b, "\xa5Agent"...)
-		if b, err = wire.AppendOther(b, &v.Agent); err != nil {
+		if b, err = v.Agent.AppendMsgpack(b); err != nil {
 			return b, err
 		}
 	}
@@ -6192,7 +6325,7 @@ func (v *NodeRegisterRequest) readField(name, b []byte) (_ []byte, known bool, e
 	case "Allocs":
 		b, err = wire.ReadInt(b, &v.Allocs)
 	case "Agent":
-		b, err = wire.ReadOther(b, &v.Agent)
+		b, err = wire.ReadPointer(b, &v.Agent, (*AgentProof).DecodeMsgpack)
 	default:
 		return v.WriteOptions.readField(name, b)
 	}

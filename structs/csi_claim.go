@@ -83,8 +83,8 @@ type CSIVolumeClaimRequest struct {
 	NodeID    string
 	SecretID  string
 	NodeEpoch `level:"2" older:"drop"`
-	// Mark is that of the node from now on, "" leaves it: see Node.
-	Mark string `json:",omitempty" level:"2" older:"drop"`
+	// The newest mark of the agent is that of the node from now on: see Node.
+	FromAgent `level:"2" older:"drop"`
 	WriteOptions
 }
 
@@ -107,6 +107,7 @@ type CSIVolumeUnpublishRequest struct {
 	NodeID         string
 	SecretID       string
 	NodeEpoch      `level:"2" older:"drop"`
+	FromAgent      `level:"2" older:"drop"`
 	Operator       string // the reason, when an operator forced it; kept in the log
 	WriteOptions
 }
@@ -312,6 +313,7 @@ type CSINodeExpandOutcome struct {
 	NodeID    string
 	SecretID  string // of a node that reports; "" from the leader
 	NodeEpoch `level:"2" older:"drop"`
+	FromAgent `level:"2" older:"drop"`
 	RowIndex  uint64 // CreateIndex of the claim for which the call was made; 0 for any
 	Bytes     int64  // the requested size
 	Capacity  int64  // the size that the plugin answered, 0 if it reported none

@@ -1,6 +1,9 @@
 package structs
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // NodeEpoch is the part of a request that has the epoch of a node (see Node.Epoch): of the node that sends
 // the request, or of the one that the servers call. 0: the node has none, or the sender has level 1. Then the
@@ -35,4 +38,35 @@ func (n *Node) CheckEpoch(r EpochRequest) error {
 	}
 	return Rejectedf(CauseStaleEpoch, staleRetry,
 		"node %s was lost after it sent this (epoch %d, now %d): nothing of it counts", n.ID, sent, n.Epoch)
+}
+
+// agentRetry is the time after which an agent may send a request again that CheckAgent has rejected. It may
+// be the right agent whose registration the servers have lost in a restore: it registers again meanwhile.
+const agentRetry = 2 * time.Second
+
+// CheckAgent returns an error with CauseSecondAgent if a request about claims is of another agent than the
+// one that the row of the node knows, or of one that the servers have not accepted yet.
+func (n *Node) CheckAgent(sent *AgentProof) error {
+	var other string
+	switch {
+	case n.BootID == "":
+		return nil // the node has an agent of level 1
+	case sent == nil:
+		other = "one that does not say which it is"
+	case n.Machine != "" && !n.Machine.Same(sent.Machine):
+		other = "one on another machine, in boot " + sent.BootID
+	case n.BootID != sent.BootID:
+		other = "one in boot " + sent.BootID
+	case n.Mark != "" && !slices.Contains(sent.Marks, n.Mark):
+		other = "one in boot " + sent.BootID + " whose disk is older, or a copy"
+	default:
+		return nil
+	}
+
+	return Rejectedf(CauseSecondAgent, agentRetry,
+		"node %s has the agent on %s (%s, boot %s), and this request about its volumes is of %s. Nothing "+
+			"was changed. If that one is right, it tries again by itself, and its registration comes first. If "+
+			"the data directory was copied, give one of the two a new identity (see "+
+			"docs/operations/lost-nodes.md); berth node status %s lists both",
+		n.ID, n.Name, n.HTTPAddr, n.BootID, other, n.ID)
 }

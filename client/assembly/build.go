@@ -203,7 +203,7 @@ func volumesConfig(
 		Logger:   p.Logger,
 		Progress: p.Progress,
 		Node:     func() (id, secretID string) { return p.NodeID, p.SecretID },
-		Mark:     p.ClaimMark,
+		Mark:     p.MarkClaims,
 		Guard:    guarding,
 		Renewals: &tokens.Renewals{},
 		Healer:   healer,

@@ -125,9 +125,9 @@ type Parts struct {
 	SecretID string
 	MHz      int // of the node, over all cores
 	Servers  rpc.Caller
-	// ClaimMark returns the mark of the agent that goes into the log with claims on volumes. It waits until the
+	// MarkClaims draws the mark of the agent that goes into the log with claims on volumes. It waits until the
 	// servers have accepted the agent.
-	ClaimMark func(context.Context) (string, error)
+	MarkClaims func(context.Context) error
 	// ServersBack is announced when a heartbeat reaches the servers again after a cut.
 	ServersBack *backoff.Recovery
 	Consul      Consul // nil: the node uses none

@@ -28,9 +28,12 @@ type Pool interface {
 // List is an ordered list of servers, best first. It is an rpc.Caller that tries them in this order.
 type List struct {
 	pool  Pool
-	epoch atomic.Uint64 // of the node
+	proof func() *structs.AgentProof // of the node's agent; nil: it has none
+	epoch atomic.Uint64              // of the node
 
-	suspended atomic.Bool // see Suspend
+	suspended atomic.Bool   // see Suspend
+	accepted  chan struct{} // closed by the first SetEpoch
+	acceptOne sync.Once
 
 	mu      sync.Mutex
 	addrs   []string
@@ -39,13 +42,16 @@ type List struct {
 	moved   chan struct{}   // closed and replaced when the first address changes
 }
 
-// New makes a list that begins with addrs.
-func New(pool Pool, addrs []string) *List {
+// New makes a list that begins with addrs. proof returns the present proof of the agent of the node. It is
+// nil for an agent without one.
+func New(pool Pool, addrs []string, proof func() *structs.AgentProof) *List {
 	return &List{
-		pool:    pool,
-		addrs:   slices.Clone(addrs),
-		avoided: map[string]bool{},
-		moved:   make(chan struct{}),
+		pool:     pool,
+		proof:    proof,
+		accepted: make(chan struct{}),
+		addrs:    slices.Clone(addrs),
+		avoided:  map[string]bool{},
+		moved:    make(chan struct{}),
 	}
 }
 
@@ -154,11 +160,12 @@ func (l *List) First() (addr string, moved <-chan struct{}) {
 	return addr, l.moved
 }
 
-// SetEpoch sets the epoch with which Call stamps the calls of the node. The calls in flight keep theirs. It
-// ends a suspension.
+// SetEpoch sets the epoch with which Call stamps the calls of the node, because the servers have accepted its
+// agent. The calls in flight keep theirs. It ends a suspension.
 func (l *List) SetEpoch(epoch uint64) {
 	l.epoch.Store(epoch)
 	l.suspended.Store(false)
+	l.acceptOne.Do(func() { close(l.accepted) })
 }
 
 // Suspend makes Call reject the calls of the node (structs.EpochRequest): another agent is the node. It may
@@ -185,16 +192,16 @@ func (l *List) MoveToEnd(addr string) {
 // example, which each further server would make again. After such an error, or an unknown outcome, the next
 // call begins with another server, but this one is not repeated: that is the caller's decision.
 //
-// It stamps the calls of the node with its epoch.
+// It stamps the calls of the node with its epoch and with the proof of its agent. They wait until the servers
+// have accepted the agent: one on a copied disk must change nothing for the node.
 //
 // If the answer says when to try again (structs.RetryAfter), the next call begins with the same server: it is
 // overloaded, or a system that all servers use is away.
 func (l *List) Call(ctx context.Context, method string, req, resp any) error {
 	if r, ok := req.(structs.EpochRequest); ok {
-		r.StampEpoch(l.epoch.Load())
-		if l.suspended.Load() {
-			return structs.Rejectedf(structs.CauseSecondAgent, suspendedRetry,
-				"calling %s: another agent has the lease of this node", method)
+		err := l.stamp(ctx, method, r)
+		if err != nil {
+			return err
 		}
 	}
 
@@ -217,6 +224,27 @@ func (l *List) Call(ctx context.Context, method string, req, resp any) error {
 		}
 	}
 	return err
+}
+
+// stamp prepares a call of the node once its agent is accepted.
+func (l *List) stamp(ctx context.Context, method string, r structs.EpochRequest) error {
+	if l.suspended.Load() {
+		return structs.Rejectedf(structs.CauseSecondAgent, suspendedRetry,
+			"calling %s: another agent has the lease of this node", method)
+	}
+	select {
+	case <-l.accepted:
+	case <-ctx.Done():
+		return structs.Unavailablef("calling %s: no server has accepted the agent of this node yet: %w",
+			method, ctx.Err())
+	}
+
+	r.StampEpoch(l.epoch.Load())
+	about, ok := r.(structs.AgentRequest)
+	if ok && l.proof != nil {
+		about.StampAgent(l.proof())
+	}
+	return nil
 }
 
 // At returns a caller of one server. It is for the requests of the lease, which have no epoch.

@@ -36,18 +36,17 @@ func (c Claims) Claim(
 		return 0, err
 	}
 
-	if len(req.Mark) > structs.MaxName {
-		return 0, structs.Invalidf("Mark has %d bytes; at most %d are allowed", len(req.Mark), structs.MaxName)
-	}
-
 	// The rows decide what a node may claim, whatever it sends.
 	own, err := ownClaims(c.Store.Read(), req, c.Roles)
 	if err != nil {
 		return 0, err
 	}
 
-	req.Claims = own
-	index, err := fsm.Propose(ctx, c.Raft, fsm.VolumeClaim, req)
+	// The request stays as it is: another server may get it if this one does not lead any more.
+	entry := *req
+	entry.Claims = own
+	entry.Agent = req.Agent.OfLog()
+	index, err := fsm.Propose(ctx, c.Raft, fsm.VolumeClaim, &entry)
 	if err != nil {
 		return 0, err
 	}
@@ -180,7 +179,9 @@ func (c Claims) Unpublish(
 		}
 	}
 
-	return fsm.Propose(ctx, c.Raft, fsm.VolumeUnpublish, req)
+	entry := *req
+	entry.Agent = req.Agent.OfLog()
+	return fsm.Propose(ctx, c.Raft, fsm.VolumeUnpublish, &entry)
 }
 
 // Get returns a claim with the secrets of its volume, for the node that uses them. No other answer has

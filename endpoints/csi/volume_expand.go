@@ -27,13 +27,15 @@ func (c Claims) NodeExpanded(
 		return 0, err
 	}
 
+	entry := *req
+	entry.Agent = req.Agent.OfLog()
 	if req.Err != nil {
 		// Other rows may share the error, so it is copied before its text is cut.
 		own := *req.Err
 		own.Message = structs.Cut(own.Message, structs.MaxErrorText)
-		req.Err = &own
+		entry.Err = &own
 	}
-	return fsm.Propose(ctx, c.Raft, fsm.NodeExpanded, req)
+	return fsm.Propose(ctx, c.Raft, fsm.NodeExpanded, &entry)
 }
 
 // expandedOnNodes reports whether each node that has the volume has expanded the file system on it, or why a

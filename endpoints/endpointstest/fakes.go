@@ -148,12 +148,14 @@ type FakeLeases struct {
 	// extended has the node and the length of each longer lease.
 	Extended []string
 	second   *structs.SecondAgent
-	NotYet   int    // how often the server has not begun to lead yet
-	Granting func() // called before each lease is granted
+	NotYet   int             // how often the server has not begun to lead yet
+	Granting func()          // called before each lease is granted
+	Last     *admission.Last // the proof that the leader has accepted last; nil: none
 }
 
 // Admit is that of core.Leases.
 func (l *FakeLeases) Admit(n admission.Node, agent *structs.AgentProof) error {
+	n.Last = l.Last
 	return admission.Check(n, agent)
 }
 

@@ -187,8 +187,9 @@ func TestRegister_ACopyOnAnotherMachineTakesOverNoVolumes(t *testing.T) {
 	must(s, structs.CSIVolumeClaim, &structs.CSIVolumeClaimRequest{
 		NodeID:   "n1",
 		SecretID: secretOf("n1"),
-		Mark:     "claim",
-		Claims:   []*structs.CSIClaim{endpointstest.Claim("v", "a1")},
+		FromAgent: structs.FromAgent{Agent: &structs.AgentProof{
+			BootID: "b1", Machine: "machine:1", Nonce: "x", Marks: []string{"claim", "boot"}}},
+		Claims: []*structs.CSIClaim{endpointstest.Claim("v", "a1")},
 	})
 	mustPropose(s, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeDown})
 	if row := state.Node(s.Store.Read(), "n1"); row.Machine != "machine:1" || row.Mark != "claim" {

@@ -180,6 +180,7 @@ var all = []any{
 	new(structs.Evaluation),
 	new(structs.FieldDiff),
 	new(structs.FreedNode),
+	new(structs.FromAgent),
 	new(structs.Gateway),
 	new(structs.GatewayBindAddress),
 	new(structs.GatewayIngress),

@@ -46,8 +46,8 @@ var Hot = []string{
 	"DriverInfo", "HostVolume", "Node", "NodeCPUResources", "NodeDiskResources", "NodeEvent",
 	"NodeMemoryResources", "NodeNetworkAddress", "NodeNetworkResource", "NodeReservedCPU",
 	"NodeReservedNetworks", "NodeReservedResources", "NodeResources",
-	"LeaseGrant", "NodeEpoch", "NodeGetRequest", "NodeHeartbeatRequest", "NodeHeartbeatResponse",
-	"NodeListResponse",
+	"AgentProof", "FromAgent", "LeaseGrant", "NodeEpoch", "NodeGetRequest", "NodeHeartbeatRequest",
+	"NodeHeartbeatResponse", "NodeListResponse",
 	"NodeListStub", "NodeRegisterRequest", "NodeRegisterResponse", "NodeStatusUpdate", "NodeUpdateCSIRequest",
 
 	// A plugin instance, and the plugin, which an answer assembles from the instances of the whole fleet.

@@ -20,15 +20,22 @@ func FindNode(tx mvcc.Reader, id, secret string) (*structs.Node, error) {
 	return n, nil
 }
 
-// FindCaller returns the node that sent a request. It rejects a wrong secret, and a request of an earlier
-// epoch.
+// FindCaller returns the node that sent a request. It rejects a wrong secret, a request of an earlier epoch,
+// and one about claims of another agent than the row knows.
 func FindCaller(tx mvcc.Reader, p structs.EpochRequest) (*structs.Node, error) {
 	id, secret := p.Credentials()
 	n, err := FindNode(tx, id, secret)
+	if err == nil {
+		err = n.CheckEpoch(p)
+	}
 	if err != nil {
 		return nil, err
 	}
-	return n, n.CheckEpoch(p)
+
+	if r, ok := p.(structs.AgentRequest); ok {
+		err = n.CheckAgent(r.SentAgent())
+	}
+	return n, err
 }
 
 // CountsEpochs reports whether all servers have level 2. Servers of level 1 know no epochs. So no server

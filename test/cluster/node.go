@@ -121,7 +121,7 @@ func (c *Cluster) startNode(n *Node, options ...NodeOption) {
 	for _, s := range c.Servers {
 		addrs = append(addrs, s.Current().RPCAddr())
 	}
-	n.servers = servers.New(n.pool, addrs)
+	n.servers = servers.New(n.pool, addrs, nil)
 	ctx, cancel := context.WithCancel(context.Background())
 	n.cancel = cancel
 	c.nodes = append(c.nodes, n)
@@ -183,6 +183,7 @@ func (n *Node) runLease(ctx context.Context, row *structs.Node, registered chan 
 			resp, err := rpc.Call(ctx, n.servers, structs.NodeRegister, req)
 			if err == nil {
 				n.servers.Set(resp.Servers)
+				n.servers.SetEpoch(resp.Epoch)
 			}
 			return err
 		})
@@ -208,6 +209,7 @@ func (n *Node) runLease(ctx context.Context, row *structs.Node, registered chan 
 					ttl = resp.HeartbeatTTL
 					news = n.setUnaccounted(resp.Unaccounted)
 					n.servers.Set(resp.Servers)
+					n.servers.SetEpoch(resp.Epoch)
 				}
 				return err
 			})

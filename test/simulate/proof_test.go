@@ -50,12 +50,11 @@ func (d *disk) mark(w *world, at place, forClaims bool) {
 	d.forClaims = forClaims
 }
 
-// markOfClaims returns the mark that goes into the log with a claim.
-func (d *disk) markOfClaims(w *world, at place) string {
+// markClaims draws the mark that goes into the log with a claim.
+func (d *disk) markClaims(w *world, at place) {
 	if !d.forClaims {
 		d.mark(w, at, true)
 	}
-	return d.marks[0]
 }
 
 // proof returns the proof of a request with the newest marks.
@@ -161,4 +160,17 @@ func (a asker) admit(l *leader) error {
 		Row:        state.Node(tx, a.n.id),
 		HasVolumes: csi.HasGrantedClaims(tx, a.n.id),
 	}, a.proof)
+}
+
+// checkAgent asks the leader whether an agent may claim volumes for a node.
+func (l *leader) checkAgent(n *node, proof *structs.AgentProof) error {
+	row := state.Node(n.w.store.Read(), n.id)
+	if row == nil {
+		return structs.NotFoundf("there is no node %s", n.id)
+	}
+	err := row.CheckAgent(proof)
+	if err != nil {
+		return err
+	}
+	return l.leases.Admit(admission.Node{Row: row}, proof)
 }

@@ -196,19 +196,25 @@ func (r *run) claim() {
 	for _, c := range r.claims {
 		n.ledger[r.id] = append(n.ledger[r.id], c.Key())
 	}
-	mark := n.disk.markOfClaims(n.w, n.place())
+	n.disk.markClaims(n.w, n.place())
+	proof := n.disk.proof(n.place(), 2)
 	epoch := n.epoch
-	serve := func(_ *leader, reply func(any, error)) {
+	serve := func(l *leader, reply func(any, error)) {
 		a := state.Alloc(n.w.store.Read(), r.id)
 		if a == nil || a.NodeID != n.id {
 			reply(nil, structs.NotFoundf("there is no allocation %s", r.id))
+			return
+		}
+		err := l.checkAgent(n, proof)
+		if err != nil {
+			reply(nil, err)
 			return
 		}
 		reply(nil, propose(n.w, fsm.VolumeClaim, &structs.CSIVolumeClaimRequest{
 			NodeID:       n.id,
 			SecretID:     "secret of " + n.id,
 			NodeEpoch:    structs.NodeEpoch{Epoch: epoch},
-			Mark:         mark,
+			FromAgent:    structs.FromAgent{Agent: proof.OfLog()},
 			Claims:       r.claims,
 			WriteOptions: n.w.stamp(),
 		}))
@@ -327,10 +333,17 @@ func (r *run) release() {
 		return
 	}
 	epoch := n.epoch
-	serve := func(_ *leader, reply func(any, error)) {
+	proof := n.disk.proof(n.place(), 2)
+	serve := func(l *leader, reply func(any, error)) {
+		err := l.checkAgent(n, proof)
+		if err != nil {
+			reply(nil, err)
+			return
+		}
 		reply(nil, propose(n.w, fsm.VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{
 			NodeID:       n.id,
 			NodeEpoch:    structs.NodeEpoch{Epoch: epoch},
+			FromAgent:    structs.FromAgent{Agent: proof.OfLog()},
 			SecretID:     "secret of " + n.id,
 			Claims:       keys,
 			WriteOptions: n.w.stamp(),

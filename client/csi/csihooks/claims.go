@@ -21,11 +21,10 @@ func (h *volumesHook) claimVolumes(ctx context.Context, required []*requiredVolu
 	req := &structs.CSIVolumeClaimRequest{NodeID: nodeID, SecretID: secret}
 	req.Namespace = structs.NamespaceOr(h.alloc.Namespace)
 	if h.Mark != nil {
-		mark, err := h.Mark(ctx)
+		err := h.Mark(ctx)
 		if err != nil {
 			return fmt.Errorf("drawing the mark of the claims: %w", err)
 		}
-		req.Mark = mark
 	}
 
 	// The record precedes the request, so that Down also releases a claim whose answer was lost.

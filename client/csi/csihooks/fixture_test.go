@@ -285,7 +285,7 @@ type fakeServers struct {
 	publish  structs.Secrets
 	failed   *structs.OperationError // of the attach
 	provider string
-	mark     string        // of the last claims
+	claimed  bool
 	policy   string        // for the loss of the node
 	timeout  time.Duration // of the plugin's calls
 	grows    int64         // ExpandBytes of claims that are granted
@@ -409,7 +409,7 @@ func (s *fakeServers) claim(
 		return structs.Errorf(structs.KindDenied, "who is asking?")
 	}
 	s.change(func() {
-		s.mark = r.Mark
+		s.claimed = true
 		for _, c := range r.Claims {
 			if s.volumes[c.VolumeID] == nil {
 				err = structs.Errorf(structs.KindNotFound, "no volume %q", c.VolumeID)

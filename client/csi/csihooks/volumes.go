@@ -35,8 +35,9 @@ type VolumesConfig struct {
 	// ServersBack, if not nil, is announced when the servers can be reached again after a cut.
 	ServersBack *backoff.Recovery
 	Node        func() (id, secretID string)
-	// Mark returns the mark of the agent that goes into the log with claims, nil: the node has none.
-	Mark   func(context.Context) (string, error)
+	// Mark draws the mark of the agent that goes into the log with claims, nil: the node has none. A request has
+	// it in its proof: see servers.List.Call.
+	Mark   func(context.Context) error
 	Logger hclog.Logger
 	// Progress, if not nil, takes the reason for which an allocation waits, "" once it does not wait.
 	Progress func(allocID, reason string)

@@ -2,6 +2,7 @@ package csihooks
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -401,16 +402,24 @@ func TestVolumes_BoundsClaimAndRelease(t *testing.T) {
 	}
 }
 
-// The mark of the agent goes into the log with its claims.
-func TestVolumes_ClaimsCarryTheMarkOfTheAgent(t *testing.T) {
+// The mark of the agent is drawn before its claims, which bring it into the log.
+func TestVolumes_ClaimsComeAfterTheirMark(t *testing.T) {
 	r := newFixture(t)
 	r.plugin("ebs")
 	e := allocEnv("a1", map[string]string{"one": "data"})
 	h := r.volumes(e)
-	h.(*volumesHook).Mark = func(context.Context) (string, error) { return "the mark", nil }
+	h.(*volumesHook).Mark = func(context.Context) error { return errors.New("the disk is full") }
+	if err := h.Up(r.ctx(), e); err == nil || r.servers.claimed {
+		t.Errorf("without a mark: %v, claimed: %v", err, r.servers.claimed)
+	}
+	marked := false
+	h.(*volumesHook).Mark = func(context.Context) error {
+		marked = !r.servers.claimed
+		return nil
+	}
 	must(t, h.Up(r.ctx(), e))
-	if got := r.servers.mark; got != "the mark" {
-		t.Errorf("the claim has the mark %q", got)
+	if !marked {
+		t.Error("the mark is drawn after the claim")
 	}
 	must(t, h.Down(r.ctx()))
 	r.clean()

@@ -72,21 +72,15 @@ func (k *Keeper) keepMarks(m marks) error {
 	return nil
 }
 
-// MarkOfClaims returns the mark that goes into the log with each claim on a volume. The first one in a boot
-// draws it: a copy of the disk from before has no volumes.
-func (k *Keeper) MarkOfClaims() (string, error) {
+// MarkClaims draws the mark that goes into the log with each claim on a volume, before the first one in a
+// boot: a copy of the disk from before has no volumes.
+func (k *Keeper) MarkClaims() error {
 	k.claims.Lock()
 	defer k.claims.Unlock()
 	m := k.drawn()
 	// A full disk may have kept Begin from drawing the mark of this boot.
 	if m.Claims && m.of(k.place.BootID) {
-		return m.Drawn[0], nil
+		return nil
 	}
-
-	m = m.draw(k.place.BootID, true)
-	err := k.keepMarks(m)
-	if err != nil {
-		return "", err
-	}
-	return m.Drawn[0], nil
+	return k.keepMarks(m.draw(k.place.BootID, true))
 }

@@ -112,8 +112,9 @@ func (k *Keeper) Current() *structs.AgentProof {
 	}
 }
 
-// OfHeartbeat returns the proof of a heartbeat. It is short: the row has one of the two newest marks, the
-// older one while a claim with the newer one is in flight. Otherwise the servers ask for a registration.
+// OfHeartbeat returns the proof of a heartbeat, or of a request about claims. It is short: the row has one of
+// the two newest marks, the older one while a claim with the newer one is in flight. Otherwise the servers
+// ask for a registration.
 func (k *Keeper) OfHeartbeat() *structs.AgentProof {
 	p := k.Current()
 	p.Marks = p.Marks[:min(len(p.Marks), 2)]

@@ -242,8 +242,10 @@ func TestMarks_OneInEachBootAndOneForItsFirstClaim(t *testing.T) {
 	if got := a.Current().Marks; !slices.Equal(got, atBoot) {
 		t.Errorf("after a restart: %q, want %q", got, atBoot)
 	}
-	claim, err := a.MarkOfClaims()
-	again, err2 := a.MarkOfClaims()
+	err := a.MarkClaims()
+	claim := a.Current().Mark()
+	err2 := a.MarkClaims()
+	again := a.Current().Mark()
 	if err != nil || err2 != nil || claim != again || claim == atBoot[0] {
 		t.Errorf("the claims have the marks %q (%v) and %q (%v), the boot %q", claim, err, again, err2, atBoot)
 	}

@@ -19,7 +19,7 @@ func VolumeClaim(tx *mvcc.WriteTx, p *structs.CSIVolumeClaimRequest) error {
 		if err != nil {
 			return err
 		}
-		markNode(tx, node, p.Mark)
+		markNode(tx, node, p.Agent.Mark())
 	}
 
 	// longer has the volumes whose queues have become longer. The volumes are independent of each other, so
