@@ -337,6 +337,46 @@ func TestDuty_I15_I16_I17_ASnapshotFollowsTheErrorOfItsDeletion(t *testing.T) {
 	}
 }
 
+// Nobody looks for what a failed creation has left, so its undoing is never given up.
+func TestSnapshot_TheUndoingOfACreationIsRepeatedAfterEachError(t *testing.T) {
+	for name, script := range map[string]func(w *testEnv, plugin *snapshotStore){
+		"the plugin rejects the deletion of the remains": func(_ *testEnv, plugin *snapshotStore) {
+			plugin.polls = 1
+			plugin.fails[createSnapshot] = []error{nil, coded(structs.KindInvalid, "InvalidArgument")}
+			plugin.fails[deleteSnapshot] = []error{
+				coded(structs.KindInvalid, "InvalidArgument"),
+				coded(structs.KindConflict, "AlreadyExists"),
+				coded(structs.KindPrecondition, "Unimplemented"),
+			}
+		},
+		// Without a code the plugin was not called: the half on the node may lack a capability for a moment.
+		"nobody can tell what the creation has made": func(w *testEnv, plugin *snapshotStore) {
+			plugin.fails[createSnapshot] = []error{
+				structs.Timeoutf("no answer"),
+				structs.Invalidf("the plugin makes no snapshots"),
+				structs.Conflictf("the plugin makes no snapshots"),
+			}
+			once := sync.OnceFunc(w.deleteSnapshot)
+			plugin.before = func(nodeCall) { once() }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T, w *testEnv) {
+				plugin := w.withSnapshots()
+				w.takeSnapshot()
+				script(w, plugin)
+				stop := w.runLoop("controllers")
+				defer stop()
+				after(time.Hour)
+				if s := w.snapshot(); len(plugin.ids()) != 0 || s != nil && (s.ExternalID != "" || s.LastError != nil) {
+					t.Errorf("the plugin has %v, the row is %+v", plugin.ids(), s)
+				}
+				w.check()
+			})
+		})
+	}
+}
+
 // killedLives are the lives of a snapshot in which the leader is killed. Each begins before the leader.
 var killedLives = map[string]struct {
 	begin func(w *testEnv, plugin *snapshotStore)

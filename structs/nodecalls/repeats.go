@@ -68,8 +68,10 @@ var policy = map[string]answers{
 	"DeleteVolume":              deleting,
 	"DeleteSnapshot":            deleting,
 	"DeleteVolumeGroupSnapshot": deleting,
-	// Nobody wants it, so its row stays until it is gone.
-	UndoneSnapshot: attaching,
+	// Nobody looks for what such a call leaves, so it is never given up.
+	UndoneSnapshot: {
+		invalid: Seldom, conflict: Seldom, unimplemented: Seldom, endsPlugin: Seldom, denied: Seldom,
+	},
 	// The volume may be in use, or unknown for a while.
 	"ControllerExpandVolume": {
 		invalid: GiveUp, denied: GiveUp, notFound: Growing, conflict: GiveUp, precondition: GiveUp,
