@@ -26,8 +26,8 @@ const patience = 200 * time.Millisecond
 var errNotRead = errors.New("nobody reads the log")
 
 // Stream writes lines to a stream that may fail for a while, such as a file on a full disk, or that may take
-// nothing for a while, such as a pipe that nobody reads. It counts the lines that are lost, and says so before
-// the next line that is not. It is safe for concurrent use.
+// nothing for a while, such as a pipe that nobody reads. It counts the lines that are lost, and says so
+// before the next line that is not. It is safe for concurrent use.
 type Stream struct {
 	mu       sync.Mutex
 	out      output // of the line on its way, if there is one, else of the holder of mu

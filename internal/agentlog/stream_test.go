@@ -67,7 +67,8 @@ func countsLostLines(t *testing.T) {
 	}
 }
 
-// A reader that does not read, such as a stopped terminal, holds nothing up: each line but one returns at once.
+// A reader that does not read, such as a stopped terminal, holds nothing up: each line but one returns at
+// once.
 func TestStream_GoesOnWhileNobodyReads(t *testing.T) {
 	reader, writer, err := os.Pipe()
 	if err != nil {
@@ -98,7 +99,8 @@ func TestStream_GoesOnWhileNobodyReads(t *testing.T) {
 		<-s.pending
 	}
 	_ = writer.Close()
-	want := fmt.Sprintf("x\nlog: %d lines are lost, they could not be written: nobody reads the log\nlast\n", lost)
+	want := fmt.Sprintf("x\nlog: %d lines are lost, they could not be written: nobody reads the log\nlast\n",
+		lost)
 	if got := <-text; !strings.HasSuffix(got, want) {
 		t.Errorf("the log ends with\n%q\nwant\n%q", got[max(0, len(got)-len(want)):], want)
 	}
