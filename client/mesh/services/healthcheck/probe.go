@@ -28,6 +28,9 @@ const MaxOutput = 3 << 10
 // maxHeader bounds the header of an answer, in bytes.
 const maxHeader = 64 << 10
 
+// maxRedirects bounds the redirects of one request.
+const maxRedirects = 10
+
 // result is what one run of a check says.
 type result struct {
 	status string // success, warning, failure
@@ -112,7 +115,7 @@ func probeHTTP(ctx context.Context, t Target) result {
 	}
 	defer transport.CloseIdleConnections()
 
-	resp, err := (&http.Client{Transport: transport}).Do(req)
+	resp, err := (&http.Client{Transport: transport, CheckRedirect: keepMethod}).Do(req)
 	if err != nil {
 		return failed("http: %v", err)
 	}
@@ -129,6 +132,18 @@ func probeHTTP(ctx context.Context, t Target) result {
 	}
 
 	return r
+}
+
+// keepMethod is http.Client.CheckRedirect. net/http would repeat a POST as a GET, whose answer says nothing
+// about the check. So such a redirect is the answer.
+func keepMethod(req *http.Request, via []*http.Request) error {
+	if req.Method != via[0].Method {
+		return http.ErrUseLastResponse
+	}
+	if len(via) >= maxRedirects {
+		return fmt.Errorf("more than %d redirects", maxRedirects)
+	}
+	return nil
 }
 
 // probeGRPC asks the health service of the gRPC health checking protocol.

@@ -50,6 +50,32 @@ func TestHTTP_SendsTheRequestOfTheCheck(t *testing.T) {
 	}
 }
 
+// A redirect that makes a read of a write is the answer of the service: that of the read says nothing about
+// it.
+func TestHTTP_MakesNoReadOfAWrite(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/moved":
+			http.Redirect(w, r, "/", http.StatusMovedPermanently)
+		case "/kept":
+			http.Redirect(w, r, "/", http.StatusPermanentRedirect)
+		case "/endless":
+			http.Redirect(w, r, "/endless", http.StatusFound)
+		}
+	}))
+	defer server.Close()
+	for _, c := range []struct{ method, path, status, output string }{
+		{"GET", "/moved", structs.CheckPassing, "200"},
+		{"POST", "/kept", structs.CheckPassing, "200"},
+		{"POST", "/moved", structs.CheckFailing, "301"},
+		{"GET", "/endless", structs.CheckFailing, "more than 10 redirects"},
+	} {
+		check := &structs.ServiceCheck{Type: structs.CheckHTTP, Protocol: "http", Method: c.method, Path: c.path}
+		target := Target{Address: server.Listener.Addr().String(), Check: check}
+		checkResult(t, probeOnce(t, target, time.Minute), c.status, c.output)
+	}
+}
+
 // A service cannot make the node keep much, or wait longer than for the beginning of an answer.
 func TestHTTP_BoundsTheAnswer(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
