@@ -6,11 +6,13 @@ import (
 )
 
 // rejected reports whether an error is the rejection of a request by the plugin. Without a code the plugin
-// was not called: its half on the node may lack a capability for a moment.
+// was not called: its half on the node may lack a capability for a moment. Neither was it by a node whose
+// plugin such calls have ended: they may have made something before.
 func rejected(err error) bool {
 	switch structs.KindOf(err) {
 	case structs.KindInvalid, structs.KindConflict, structs.KindPrecondition:
-		return structs.CodeOf(err) != ""
+		code := structs.CodeOf(err)
+		return code != "" && code != structs.CSICodeEndsPlugin
 	}
 	return false
 }

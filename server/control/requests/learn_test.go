@@ -8,6 +8,13 @@ import (
 	"berth/structs"
 )
 
+// endsPlugin is the error of a call that a node does not make.
+var endsPlugin = &structs.Error{
+	Kind: structs.KindPrecondition,
+	Code: structs.CSICodeEndsPlugin,
+	Text: "no call",
+}
+
 func TestLearned_KeepsTheRowOfAVolumeThatMayBeThere(t *testing.T) {
 	made := csi.VolumeName("v", structs.NewID())
 	rejected := func(kind structs.Kind) error { return &structs.Error{Kind: kind, Code: "C", Text: "no"} }
@@ -26,6 +33,7 @@ func TestLearned_KeepsTheRowOfAVolumeThatMayBeThere(t *testing.T) {
 		"invalid":                   {structs.CSIVolume{Name: made}, rejected(structs.KindInvalid), true},
 		"precondition":              {structs.CSIVolume{Name: made}, rejected(structs.KindPrecondition), true},
 		"denied":                    {structs.CSIVolume{Name: "db"}, rejected(structs.KindDenied), false},
+		"ends its plugin":           {structs.CSIVolume{Name: made}, endsPlugin, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := c.volume
@@ -36,7 +44,7 @@ func TestLearned_KeepsTheRowOfAVolumeThatMayBeThere(t *testing.T) {
 				t.Fatalf("it drops the row: %t; %+v, %v", drops, outcome, err)
 			}
 			isRejection := structs.CodeOf(c.err) != "" && !structs.IsKind(c.err, structs.KindDenied)
-			if c.drops || !isRejection {
+			if c.drops || !isRejection || c.err == endsPlugin {
 				return
 			}
 
@@ -67,6 +75,7 @@ func TestUnmade_IsNilOnlyIfThePluginHasRejectedTheRequest(t *testing.T) {
 		"invalid":      {coded(structs.KindInvalid), ""},
 		"precondition": {coded(structs.KindPrecondition), ""},
 		"exists":       {coded(structs.KindConflict), "delete the row alone: berth x"},
+		"ends plugin":  {endsPlugin, "no call"},
 		"not called":   {structs.Invalidf("not called: no capability"), "not called"},
 		"away":         {structs.Unavailablef("away"), "away"},
 	} {
