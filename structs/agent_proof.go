@@ -10,7 +10,7 @@ package structs
 // as new as the last heartbeat has that nonce as well, but not the machine, the boot and the store.
 //
 // A leader keeps the nonces of heartbeats in memory. Its successor knows what is in the row of the node: the
-// machine, the boot and the mark.
+// machine, the boot, the store and the mark.
 type AgentProof struct {
 	// BootID is that of the kernel: /proc/sys/kernel/random/boot_id.
 	BootID string `level:"2"`

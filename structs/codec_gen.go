@@ -5217,7 +5217,7 @@ func (v *Node) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(32)
+	n := uint32(33)
 	if !(v.BootID != "") {
 		n--
 	}
@@ -5243,6 +5243,9 @@ func (v *Node) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.Returning) {
+		n--
+	}
+	if !(v.Store != "") {
 		n--
 	}
 	if !(v.Unaccounted) {
@@ -5343,6 +5346,10 @@ func (v *Node) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendString(b, v.StatusDescription)
 	b = append(b, "\xafStatusUpdatedAt"...)
 	b = msgp.AppendInt64(b, int64(v.StatusUpdatedAt))
+	if v.Store != "" {
+		b = append(b, "\xa5Store"...)
+		b = msgp.AppendString(b, v.Store)
+	}
 	b = append(b, "\xaaTLSEnabled"...)
 	b = msgp.AppendBool(b, v.TLSEnabled)
 	if v.Unaccounted {
@@ -5404,6 +5411,8 @@ func (v *Node) readField(name, b []byte) (_ []byte, known bool, err error) {
 		b, err = wire.ReadString(b, &v.BootID)
 	case "Machine":
 		b, err = wire.ReadString(b, &v.Machine)
+	case "Store":
+		b, err = wire.ReadString(b, &v.Store)
 	case "Mark":
 		b, err = wire.ReadString(b, &v.Mark)
 	case "Returning":

@@ -108,6 +108,8 @@ type Node struct {
 	BootID string `json:",omitempty" codec:",omitempty" level:"2"`
 	// Machine is that of the agent that last registered, "" if it is not known.
 	Machine MachineID `json:",omitempty" codec:",omitempty" level:"2"`
+	// Store is the directory in which that agent keeps its state: see AgentProof.
+	Store string `json:"-" codec:"Store,omitempty" level:"2"`
 	// Mark is a nonce that the agent drew for the log: one in each boot of its machine, and one more with the
 	// first claim on a volume in it. A copy of the disk that is older does not have it.
 	Mark string `json:"-" codec:"Mark,omitempty" level:"2"`
@@ -185,6 +187,7 @@ func (n *Node) DropServerFields() {
 	n.Epoch = 0
 	n.BootID = ""
 	n.Machine = ""
+	n.Store = ""
 	n.Mark = ""
 	n.Returning = false
 	n.Leftovers = nil

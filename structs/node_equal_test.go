@@ -34,8 +34,8 @@ func TestNodeEqual_ComparesEachField(t *testing.T) {
 // TestNodeDropServerFields_LeavesTheReport fills one field of a node at a time, also new fields.
 func TestNodeDropServerFields_LeavesTheReport(t *testing.T) {
 	dropped := []string{
-		"ComputedClass", "StatusDescription", "StatusUpdatedAt", "Epoch", "BootID", "Machine", "Mark", "Returning",
-		"Leftovers", "Drain", "DrainStrategy", "LastDrain", "Events", "Indexes",
+		"ComputedClass", "StatusDescription", "StatusUpdatedAt", "Epoch", "BootID", "Machine", "Store", "Mark",
+		"Returning", "Leftovers", "Drain", "DrainStrategy", "LastDrain", "Events", "Indexes",
 	}
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[Node]()) {
 		if !f.IsExported() || len(f.Index) > 1 {

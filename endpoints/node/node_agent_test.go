@@ -178,11 +178,52 @@ func TestRegister_NoOtherAgentTakesOverVolumes(t *testing.T) {
 // A copy of the disk of a lost node comes on another machine. The leader is new, and knows the row alone.
 func TestRegister_ACopyOnAnotherMachineTakesOverNoVolumes(t *testing.T) {
 	s := newServer(t)
+	first := &structs.AgentProof{BootID: "b1", Machine: "machine:1", Nonce: "x", Marks: []string{"boot"}}
+	s.loseWithVolume(first)
+	if row := state.Node(s.Store.Read(), "n1"); row.Machine != "machine:1" || row.Mark != "claim" {
+		t.Fatalf("the row has the machine %q and the mark %q, want machine:1 and claim", row.Machine, row.Mark)
+	}
+
+	all := []string{"boot2", "claim", "boot"}
+	for name, given := range map[string]*structs.AgentProof{
+		"on another machine":         {BootID: "b2", Machine: "machine:2", Nonce: "x", Marks: all},
+		"from before the claim":      {BootID: "b2", Machine: "machine:1", Nonce: "x", Marks: []string{"boot"}},
+		"which tells nothing itself": {BootID: "b2", Nonce: "x"},
+	} {
+		err := rejected(s, structs.KindUnavailable, structs.NodeRegister, s.returnOf(given))
+		if structs.CauseOf(err) != structs.CauseSecondAgent {
+			t.Errorf("a copy %s: %v", name, err)
+		}
+	}
+	rebooted := &structs.AgentProof{BootID: "b2", Machine: "machine:1", Nonce: "x", Marks: all}
+	must(s, structs.NodeRegister, s.returnOf(rebooted))
+}
+
+// The records of an agent were removed. The leader is new, and knows its place from the row.
+func TestRegister_AnAgentWithoutRecordsIsKnownByItsPlace(t *testing.T) {
+	s := newServer(t)
+	at := func(store, nonce, mark string) *structs.AgentProof {
+		return &structs.AgentProof{
+			BootID: "b1", Machine: "machine:1", Store: store, Nonce: nonce, Marks: []string{mark},
+		}
+	}
+	s.loseWithVolume(at("8:1", "x", "boot"))
+	err := rejected(s, structs.KindUnavailable, structs.NodeRegister, s.returnOf(at("8:2", "y", "new")))
+	if structs.CauseOf(err) != structs.CauseSecondAgent {
+		t.Errorf("a copy of its directory: %v", err)
+	}
+	begins := at("8:1", "z", "new")
+	must(s, structs.NodeRegister, s.returnOf(begins))
+	must(s, structs.NodeHeartbeat, beatOf(begins))
+}
+
+// loseWithVolume registers the agent of a node that has a volume, and takes the node down.
+func (s *server) loseWithVolume(first *structs.AgentProof) {
+	s.T.Helper()
 	s.AddNode("n1", "a")
 	s.AddAlloc("a1", "n1")
 	s.AddVolume("v")
 	s.Claim("v", "a1", "n1") // first: the registration has no plugin
-	first := &structs.AgentProof{BootID: "b1", Machine: "machine:1", Nonce: "x", Marks: []string{"boot"}}
 	s.registerAgent(first)
 	must(s, structs.CSIVolumeClaim, &structs.CSIVolumeClaimRequest{
 		NodeID:   "n1",
@@ -192,28 +233,13 @@ func TestRegister_ACopyOnAnotherMachineTakesOverNoVolumes(t *testing.T) {
 		Claims: []*structs.CSIClaim{endpointstest.Claim("v", "a1")},
 	})
 	mustPropose(s, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeDown})
-	if row := state.Node(s.Store.Read(), "n1"); row.Machine != "machine:1" || row.Mark != "claim" {
-		t.Fatalf("the row has the machine %q and the mark %q, want machine:1 and claim", row.Machine, row.Mark)
-	}
+}
 
-	register := func(agent *structs.AgentProof) *structs.NodeRegisterRequest {
-		row := *state.Node(s.Store.Read(), "n1")
-		row.Status = structs.NodeReady
-		return &structs.NodeRegisterRequest{Node: &row, Agent: agent}
-	}
-	all := []string{"boot2", "claim", "boot"}
-	for name, given := range map[string]*structs.AgentProof{
-		"on another machine":         {BootID: "b2", Machine: "machine:2", Nonce: "x", Marks: all},
-		"from before the claim":      {BootID: "b2", Machine: "machine:1", Nonce: "x", Marks: []string{"boot"}},
-		"which tells nothing itself": {BootID: "b2", Nonce: "x"},
-	} {
-		err := rejected(s, structs.KindUnavailable, structs.NodeRegister, register(given))
-		if structs.CauseOf(err) != structs.CauseSecondAgent {
-			t.Errorf("a copy %s: %v", name, err)
-		}
-	}
-	rebooted := &structs.AgentProof{BootID: "b2", Machine: "machine:1", Nonce: "x", Marks: all}
-	must(s, structs.NodeRegister, register(rebooted))
+// returnOf is a registration of a node that was lost.
+func (s *server) returnOf(agent *structs.AgentProof) *structs.NodeRegisterRequest {
+	row := *state.Node(s.Store.Read(), "n1")
+	row.Status = structs.NodeReady
+	return &structs.NodeRegisterRequest{Node: &row, Agent: agent}
 }
 
 // A heartbeat is short, so the row may have a mark that it lacks: a registration has all.

@@ -76,6 +76,7 @@ func completeNode(
 func describeAgent(node *structs.Node, agent *structs.AgentProof) {
 	node.BootID = agent.BootID
 	node.Machine = agent.Machine
+	node.Store = agent.Store
 	if len(agent.Marks) > 0 {
 		node.Mark = agent.Marks[0]
 	}

@@ -23,6 +23,13 @@
 // before it has ended, or this one could not open the store. A longer lease that an operator ordered does not
 // count: a machine that reboots under it would have to wait for its end.
 //
+// An agent whose records were removed has neither mark nor nonce. It has the node when the lease of the
+// agent before it has ended, if it is in the place of that one: the same directory in the same boot of the
+// same machine. Nobody else can be there: the kernel draws the boot, and the agent holds the lock of the
+// directory. It finds the tasks and mounts of the one before it. A copy of the disk is in another boot or
+// in another directory. A machine that was resumed twice from its memory has its records: an agent with
+// records that are too old is a second agent, also in that place.
+//
 // A leader learns the nonce of a node with its first heartbeat. Until then it compares the boot of the
 // machine with that of the row. An agent of another boot waits until the lease of the row's boot has ended,
 // unless it runs on the leader's own machine, which was switched on together with it. To wait is no
@@ -81,6 +88,21 @@ func (l *Last) MayCount(given *structs.AgentProof) bool {
 		l.Machine != "" && !l.Machine.Same(given.Machine))
 }
 
+// IsFollowedBy reports whether a proof may have the lease after the last one, whatever the row says.
+func (l *Last) IsFollowedBy(given *structs.AgentProof) bool {
+	return l.Continues(given) && !l.MayCount(given) ||
+		l.Counts <= 0 && lacksRecords(given, l.Machine, l.BootID, l.Store)
+}
+
+// lacksRecords reports whether a proof is of an agent without records in the place of another one. An agent
+// with records has had a nonce acknowledged.
+func lacksRecords(given *structs.AgentProof, machine structs.MachineID, boot, store string) bool {
+	return given.Previous == "" &&
+		machine != "" && machine == given.Machine &&
+		boot != "" && boot == given.BootID &&
+		store != "" && store == given.Store
+}
+
 // Check returns an error with structs.CauseSecondAgent if another agent than that of the request has the
 // lease of the node, or its volumes. The error has no cause if that may be so. given is the proof of the
 // request, nil for an agent of level 1, which is accepted.
@@ -99,9 +121,11 @@ func Check(n Node, given *structs.AgentProof) error {
 		if !n.Row.Lost() {
 			return Rejection(n.Row.ID, "it runs on "+describe(n.Row))
 		}
-		return Rejection(n.Row.ID, n.lost()+". Its pool has reboot = \"ask\"")
+		return Rejection(n.Row.ID, n.lost(given)+". Its pool has reboot = \"ask\"")
 	case n.isOfSameAgent(given):
 		return nil
+	case lacksRecords(given, n.Row.Machine, n.Row.BootID, n.Row.Store):
+		return n.afterLease()
 	case n.Last == nil && !given.Rejected && n.isSuccessor(given):
 		return structs.Busy(retryAfter,
 			"node %s ran in another boot (%s) than this agent (%s) before this leader "+
@@ -111,16 +135,35 @@ func Check(n Node, given *structs.AgentProof) error {
 	case !n.Row.Lost():
 		return Rejection(n.Row.ID, "it runs on "+describe(n.Row))
 	case n.HasVolumes:
-		return Rejection(n.Row.ID, n.lost())
+		return Rejection(n.Row.ID, n.lost(given))
 	}
 
 	return nil
 }
 
+// afterLease returns an error while the agent before one without records may still count its lease.
+func (n Node) afterLease() error {
+	if n.Row.Lost() || n.Last != nil && n.Last.Counts <= 0 {
+		return nil
+	}
+	wait := retryAfter // a new leader does not know the lease, and waits until the node is down
+	if n.Last != nil {
+		wait = n.Last.Counts
+	}
+	return structs.Busy(wait,
+		"node %s has a lease of an agent with the same store (%s) in this boot (%s), and this agent has no "+
+			"records of it. It gets the lease, and the tasks and mounts, when that one has ended",
+		n.Row.ID, n.Row.Store, n.Row.BootID)
+}
+
 // lost is the reason for which an agent waits for a proof.
-func (n Node) lost() string {
-	return "it is lost, and may still write to the volumes of the node on " + describe(n.Row) +
-		". If that machine is off, and not only this one: berth node confirm-lost " + n.Row.ID
+func (n Node) lost(given *structs.AgentProof) string {
+	why := "it is lost, and may still write to the volumes of the node on " + describe(n.Row)
+	if n.Row.BootID == given.BootID {
+		return why + ". This agent is in the same boot: end the tasks of the other one on this machine, or " +
+			"reboot it. Then: berth node confirm-lost " + n.Row.ID
+	}
+	return why + ". If that machine is off, and not only this one: berth node confirm-lost " + n.Row.ID
 }
 
 // isSuccessor reports whether the row says nothing against an agent: its machine is that of the row, and it

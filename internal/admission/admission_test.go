@@ -99,4 +99,14 @@ func TestCheck_NamesTheOtherAgentAndTheRemedy(t *testing.T) {
 			}
 		}
 	}
+
+	// Its own machine may run the tasks of the other agent: that must not be off, but those must end.
+	row.Status = structs.NodeDown
+	second.BootID = "b1"
+	err := Check(of(row, &Last{AgentProof: structs.AgentProof{Nonce: "k"}}, true, ""), second)
+	for _, text := range []string{"same boot: end the tasks", "reboot it. Then: berth node confirm-lost n"} {
+		if err == nil || !strings.Contains(err.Error(), text) || strings.Contains(err.Error(), "machine is off") {
+			t.Errorf("in the same boot: %v, want %q in it", err, text)
+		}
+	}
 }

@@ -1,5 +1,7 @@
 package admission
 
+import "berth/structs"
+
 // situations are the rows of the table in docs/operations/lost-nodes.md.
 var situations = []situation{
 	{
@@ -76,6 +78,37 @@ var situations = []situation{
 		},
 		todo: "a node with volumes: [prove](#the-commands-in-order) that nothing writes there. Servers: see " +
 			"[too few are left](servers.md#copies-of-a-server)",
+	},
+	{
+		name: "`client/client.db` is removed",
+		free: cell{afterLease, "; after a reboot, when the node is down"},
+		full: cell{afterLease, ", with its tasks and mounts; after a reboot it is a second agent: needs a proof"},
+		agents: []agentCase{
+			{name: "in the same boot", row: row(), given: withoutRecords(m1, "b1", "8:1")},
+			{name: "of a machine without a UUID", row: row(machine("machine:1")),
+				given: withoutRecords("machine:1", "b1", "8:1")},
+			{name: "it was rejected before", row: row(), given: func() *structs.AgentProof {
+				p := withoutRecords(m1, "b1", "8:1")
+				p.Rejected = true
+				return p
+			}()},
+			{name: "rebooted", row: row(), given: withoutRecords(m1, "b2", "8:1"),
+				free: &whenDown, full: &needsProof},
+			{name: "on another machine", row: row(), given: withoutRecords(m2, "b1", "8:1"),
+				free: &whenDown, full: &needsProof},
+			{name: "the UUID is known on one side", row: row(), given: withoutRecords("machine:1", "b1", "8:1"),
+				free: &whenDown, full: &needsProof},
+			{name: "no side knows the machine", row: row(machine("")), given: withoutRecords("", "b1", "8:1"),
+				free: &whenDown, full: &needsProof},
+			{name: "no side knows the boot", row: row(func(n *structs.Node) { n.BootID = "" }),
+				given: withoutRecords(m1, "", "8:1"), hasLast: true, free: &whenDown, full: &needsProof},
+			{name: "in a copy of its directory", row: row(), given: withoutRecords(m1, "b1", "8:9"),
+				free: &whenDown, full: &needsProof},
+			{name: "the row is older than the store", row: row(func(n *structs.Node) { n.Store = "" }),
+				given: withoutRecords(m1, "b1", ""), free: &whenDown, full: &needsProof},
+		},
+		server: serverCell{noServer, ""},
+		todo:   "nothing; after a reboot [prove](#the-commands-in-order) that the first boot has ended",
 	},
 	{
 		name: "a copy of the disk starts on another machine, the first one lives",
@@ -193,8 +226,8 @@ var situations = []situation{
 		name: "the disk is replaced, a node begins with its former ID",
 		free: cell{whenDown, ""}, full: cell{needsProof, ""},
 		agents: []agentCase{
-			{name: "rebooted", row: row(), given: agentOn(m1, "b2", "x", "", []string{"new"})},
-			{name: "in the same boot", row: row(), given: agentOn(m1, "b1", "x", "", []string{"new"})},
+			{name: "rebooted", row: row(), given: withoutRecords(m1, "b2", "8:1")},
+			{name: "in the same boot", row: row(), given: withoutRecords(m1, "b1", "8:9")},
 		},
 		server:  serverCell{isNew, ", under another ID; the vote of the former one ends"},
 		servers: []serverCase{fresh("no ID is kept")},

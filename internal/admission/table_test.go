@@ -125,7 +125,9 @@ var (
 
 // row returns the node as the log has it, with a change.
 func row(changes ...func(*structs.Node)) *structs.Node {
-	n := &structs.Node{ID: "n", Status: structs.NodeReady, BootID: "b1", Machine: m1, Mark: "claim"}
+	n := &structs.Node{
+		ID: "n", Status: structs.NodeReady, BootID: "b1", Machine: m1, Store: "8:1", Mark: "claim",
+	}
 	for _, change := range changes {
 		change(n)
 	}
@@ -149,7 +151,16 @@ func takenByCopy(n *structs.Node) {
 
 // agentOn returns the proof of an agent with a nonce and the one before it.
 func agentOn(machine structs.MachineID, boot, nonce, previous string, marks []string) *structs.AgentProof {
-	return &structs.AgentProof{BootID: boot, Machine: machine, Nonce: nonce, Previous: previous, Marks: marks}
+	return &structs.AgentProof{
+		BootID: boot, Machine: machine, Store: "8:1", Nonce: nonce, Previous: previous, Marks: marks,
+	}
+}
+
+// withoutRecords is the proof of an agent that begins without records.
+func withoutRecords(machine structs.MachineID, boot, store string) *structs.AgentProof {
+	p := agentOn(machine, boot, "x", "", []string{"new"})
+	p.Store = store
+	return p
 }
 
 // next is the proof of an agent with the newest state of the disk.

@@ -99,6 +99,49 @@ func TestAdmit_AnAgentElsewhereWaitsUntilNobodyCountsTheLease(t *testing.T) {
 	}
 }
 
+// An agent whose records were removed has its node in the grace, before its tasks count as lost.
+func TestAdmit_AnAgentWithoutRecordsIsKnownByItsPlace(t *testing.T) {
+	now := boottime.Instant(time.Hour)
+	l := New(Config{TTL: 10 * time.Second, Grace: 5 * time.Second}, func() boottime.Instant { return now })
+	l.begin(1)
+	l.setTTL(10 * time.Second)
+	at := func(store, nonce, previous string) *structs.AgentProof {
+		return &structs.AgentProof{BootID: "b1", Machine: "machine:1", Store: store, Nonce: nonce, Previous: previous}
+	}
+	n := admission.Node{HasVolumes: true, Row: &structs.Node{
+		ID: "n", Status: structs.NodeReady, BootID: "b1", Machine: "machine:1", Store: "8:1", Mark: "claim",
+	}}
+	if _, err := l.Renew("n", at("8:1", "k", "j")); err != nil {
+		t.Fatal(err)
+	}
+	begins := at("8:1", "x", "")
+	now = now.Add(10*time.Second - 1)
+	err := l.Admit(n, begins)
+	if err == nil || structs.CauseOf(err) != "" || structs.RetryAfter(err) != 1 {
+		t.Errorf("within the lease: %v, after %s", err, structs.RetryAfter(err))
+	}
+	if _, err := l.Renew("n", begins); structs.CauseOf(err) != structs.CauseSecondAgent {
+		t.Errorf("one that was admitted before the last heartbeat: %v", err)
+	}
+	now = now.Add(1)
+	for name, other := range map[string]*structs.AgentProof{
+		"a copy of the directory":    at("8:2", "x", ""),
+		"an older one, with records": at("8:1", "x", "i"),
+	} {
+		_, err := l.Renew("n", other)
+		if structs.CauseOf(l.Admit(n, other)) != structs.CauseSecondAgent ||
+			structs.CauseOf(err) != structs.CauseSecondAgent {
+			t.Errorf("%s has the node", name)
+		}
+	}
+	if err := l.Admit(n, begins); err != nil {
+		t.Errorf("after the lease: %v", err)
+	}
+	if _, err := l.Renew("n", begins); err != nil {
+		t.Error(err)
+	}
+}
+
 // Operators see the second agent while it tries.
 func TestSecond_IsTheAgentThatWasRejectedLast(t *testing.T) {
 	now := boottime.Instant(time.Hour)

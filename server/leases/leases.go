@@ -149,7 +149,7 @@ func (l *Leases) Renew(nodeID string, given *structs.AgentProof) (structs.LeaseG
 	if given != nil && given.Nonce != "" {
 		last := l.last(nodeID)
 		_, runs := l.ends[nodeID]
-		if runs && !l.adopted[nodeID] && last != nil && (!last.Continues(given) || last.MayCount(given)) {
+		if runs && !l.adopted[nodeID] && last != nil && !last.IsFollowedBy(given) {
 			return structs.LeaseGrant{}, admission.Rejection(nodeID, "it was faster")
 		}
 
