@@ -375,13 +375,9 @@ func (c *Client) collectDownTo(ctx context.Context, most int) (collected int) {
 	}
 
 	ended = slices.DeleteFunc(ended, func(r *allocrunner.Runner) bool {
-		// The servers do not answer: what may be needed is kept, for a bounded time.
 		_, keep := elsewhere[r.ID()]
-		if err != nil {
-			_, keep = c.data.KeptUntil(r)
-		}
-
-		return keep
+		// Servers that do not answer place nothing, so what is kept for them does not grow.
+		return keep || err != nil && c.data.MayKeep(r)
 	})
 
 	slices.SortFunc(ended, func(a, b *allocrunner.Runner) int {

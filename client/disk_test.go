@@ -108,8 +108,8 @@ func TestReport_IsAnEventOfEachTask(t *testing.T) {
 	})
 }
 
-// Data for another node is kept as long as the servers say so or do not answer, but not for longer than the
-// node's bound.
+// Data for another node is kept as long as the servers say so or do not answer, however far the clock of the
+// node is ahead. They know the node's bound.
 func TestCollectEnded_KeepsDataForAnotherNode(t *testing.T) {
 	const keep = time.Hour
 	dirs := func(r *fixture) (ids string) {
@@ -133,21 +133,18 @@ func TestCollectEnded_KeepsDataForAnotherNode(t *testing.T) {
 		waits    map[string]string
 		fails    bool
 		conflict string
-		end      func(r *fixture)
 	}{
 		"until the replacement has it": {
 			map[string]string{"a": "b"}, false,
-			"allocation b, on another node, has still to take over the data of allocation a; this node keeps it until ",
-			func(r *fixture) { r.servers.setWaits(nil) },
+			"allocation b, on another node, has still to take over the data of allocation a; this node keeps it " +
+				"for 1h0m0s after its end",
 		},
-		"until the bound": {
+		"until the replacement has a place": {
 			map[string]string{"a": ""}, false,
 			"its replacement, which has no place yet, has still to take over the data of allocation a",
-			func(r *fixture) { r.pass(keep) },
 		},
 		"while the servers do not answer": {
 			nil, true, "asking whether the data of allocation a is needed: ",
-			func(r *fixture) { r.pass(keep) },
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -160,16 +157,15 @@ func TestCollectEnded_KeepsDataForAnotherNode(t *testing.T) {
 				r.start(false)
 				defer r.stop()
 				r.servers.setWaits(c.waits)
-				if c.fails {
-					r.servers.mu.Lock()
+				fails := c.fails
+				r.servers.do(func() {
 					r.servers.fail = func(_, method string) error {
-						if method == nodecalls.AllocDataWaits.Name {
+						if fails && method == nodecalls.AllocDataWaits.Name {
 							return structs.Invalidf("there is no such method")
 						}
 						return nil
 					}
-					r.servers.mu.Unlock()
-				}
+				})
 				plain := testAlloc("plain")
 				plain.Job.Type = structs.JobBatch
 				r.servers.place(stickyAlloc("a", ""), plain)
@@ -185,11 +181,24 @@ func TestCollectEnded_KeepsDataForAnotherNode(t *testing.T) {
 					!c.fails && !structs.IsKind(err, structs.KindConflict) {
 					t.Errorf("a user removed the data: %v", err)
 				}
-				c.end(r)
+				r.pass(2 * keep) // by the clock of the node
 				next(r, "later")
+				if got := dirs(r); got != "a " {
+					t.Errorf("its clock is ahead, and it keeps %q", got)
+				}
+
+				// The replacement has it, or the bound is over for the servers.
+				r.servers.setWaits(nil)
+				r.servers.do(func() { fails = false })
+				next(r, "last")
 				if got := dirs(r); got != "" {
 					t.Errorf("in the end it keeps %q", got)
 				}
+				r.servers.do(func() {
+					if got := r.servers.keep; got != keep {
+						t.Errorf("the servers were told the bound %s", got)
+					}
+				})
 			})
 		})
 	}

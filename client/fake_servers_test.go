@@ -50,6 +50,7 @@ type fakeServers struct {
 	inventories [][]structs.CSIHeldClaim
 
 	waits map[string]string // the answer to Alloc.DataWaits, of the allocations that it names
+	keep  time.Duration     // of its last request
 
 	fail func(addr, method string) error
 	hang func(addr, method string) bool // such a call gets no answer
@@ -140,6 +141,7 @@ func (p *fakeServers) dataWaits(_ context.Context,
 	r *nodecalls.AllocDataWaitsRequest) (*nodecalls.AllocDataWaitsResponse, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.keep = r.Keep
 	waits := maps.Clone(p.waits)
 	maps.DeleteFunc(waits, func(id, _ string) bool { return !slices.Contains(r.AllocIDs, id) })
 	return &nodecalls.AllocDataWaitsResponse{Waits: waits}, nil

@@ -175,12 +175,13 @@ func isWanted(tx Reader, job *structs.Job, a *structs.Allocation) bool {
 	return true
 }
 
-// DataWaits returns the allocations of ids on a node that DataAwaited reports, each with its replacement.
-func DataWaits(tx Reader, nodeID string, ids []string) map[string]string {
+// DataWaits returns the allocations of ids on a node that DataAwaited reports, each with its replacement. It
+// leaves out those whose end the servers have known since before a time, UnixNano.
+func DataWaits(tx Reader, nodeID string, ids []string, since int64) map[string]string {
 	waits := map[string]string{}
 	for _, id := range slices.Compact(slices.Sorted(slices.Values(ids))) {
 		a := Alloc(tx, id)
-		if a == nil || a.NodeID != nodeID || !a.ClientTerminal() {
+		if a == nil || a.NodeID != nodeID || !a.ClientTerminal() || a.ModifyTime < since {
 			continue
 		}
 		if by, awaited := DataAwaited(tx, a); awaited {

@@ -239,7 +239,7 @@ func TestDataAwaited_UntilTheReplacementHasIt(t *testing.T) {
 		if Node(w.s.Read(), "n1") != nil {
 			w.client("n1", "a", structs.AllocComplete)
 		}
-		waits := DataWaits(w.s.Read(), "n1", []string{"a", "a", "b", "missing"})
+		waits := DataWaits(w.s.Read(), "n1", []string{"a", "a", "b", "missing"}, 0)
 		by, awaited := waits["a"]
 		got := by
 		if !awaited {
@@ -248,7 +248,7 @@ func TestDataAwaited_UntilTheReplacementHasIt(t *testing.T) {
 		if got != c.want || len(waits) > 1 {
 			t.Errorf("%s: awaited by %q of %v, want %q", name, got, waits, c.want)
 		}
-		if others := DataWaits(w.s.Read(), "n2", []string{"a"}); len(others) > 0 {
+		if others := DataWaits(w.s.Read(), "n2", []string{"a"}, 0); len(others) > 0 {
 			t.Errorf("%s: another node learns of %v", name, others)
 		}
 	}
@@ -294,7 +294,7 @@ func TestDataAwaited_AlsoByALongChain(t *testing.T) {
 		last = next
 	}
 	w.client("n1", "a", structs.AllocComplete)
-	if waits := DataWaits(w.s.Read(), "n1", []string{"a"}); len(waits) != 1 {
+	if waits := DataWaits(w.s.Read(), "n1", []string{"a"}, 0); len(waits) != 1 {
 		t.Errorf("got %v", waits)
 	}
 }

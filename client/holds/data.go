@@ -46,19 +46,11 @@ func (d *Data) AwaitedHere() map[string]string {
 	return awaited
 }
 
-// KeptUntil returns the time until which this node keeps the data of an ended allocation for a replacement on
-// another node. It reports false if the node does not keep it any more, or has none.
-func (d *Data) KeptUntil(r Alloc) (time.Time, bool) {
+// MayKeep reports whether an ended allocation of this node may have data for a replacement on another node.
+// The servers know for how long: the clock of this node may be ahead, and does not count.
+func (d *Data) MayKeep(r Alloc) bool {
 	a := r.Alloc()
-	if a.Job == nil || !disk.Sticky(a.Job.Group(a.TaskGroup)) {
-		return time.Time{}, false
-	}
-	ended := LastFinish(r)
-	if ended.IsZero() { // no task of it has started, but it may have taken over data
-		ended = time.Unix(0, a.ModifyTime)
-	}
-	until := ended.Add(d.config.Keep())
-	return until, time.Now().Before(until)
+	return a.Job != nil && disk.Sticky(a.Job.Group(a.TaskGroup)) && d.config.Keep() > 0
 }
 
 // LastFinish returns the time at which the last task of an allocation has ended, zero if none has.
@@ -73,11 +65,12 @@ func LastFinish(r Alloc) time.Time {
 }
 
 // AwaitedElsewhere asks the servers which of some ended allocations of this node have data that a replacement
-// on another node has still to take over. It returns the replacement of each, "" if it has no place yet.
+// on another node has still to take over, and that have not ended for longer than this node keeps it. It
+// returns the replacement of each, "" if it has no place yet.
 func (d *Data) AwaitedElsewhere(ctx context.Context, ended []Alloc) (map[string]string, error) {
 	var ids []string
 	for _, r := range ended {
-		if _, kept := d.KeptUntil(r); kept {
+		if d.MayKeep(r) {
 			ids = append(ids, r.ID())
 		}
 	}
@@ -88,6 +81,7 @@ func (d *Data) AwaitedElsewhere(ctx context.Context, ended []Alloc) (map[string]
 			AllocIDs: few,
 			NodeID:   d.config.NodeID,
 			SecretID: d.config.SecretID,
+			Keep:     d.config.Keep(),
 		}
 
 		req.Region = d.config.Region
@@ -129,8 +123,7 @@ func (d *Data) MayLose(ctx context.Context, r Alloc) error {
 		heir = "its replacement, which has no place yet,"
 	}
 
-	until, _ := d.KeptUntil(r)
 	return structs.Conflictf("%s has still to take over the data of allocation %s; "+
-		"this node keeps it until %s (client.moved_data.keep), or until the job is stopped",
-		heir, r.ID(), until.UTC().Format(time.RFC3339))
+		"this node keeps it for %s after its end (client.moved_data.keep), or until the job is stopped",
+		heir, r.ID(), d.config.Keep())
 }

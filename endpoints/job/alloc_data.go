@@ -104,6 +104,11 @@ func (a Allocs) DataWaits(
 		return structs.Invalidf("the request names %d allocations; at most %d are allowed",
 			n, structs.MaxAllocIDs)
 	}
-	resp.Waits = state.DataWaits(tx, req.NodeID, req.AllocIDs)
+	var since int64
+	if req.Keep > 0 {
+		// The clock of the node does not count: it may be ahead.
+		since = a.Clock.Now().Add(-req.Keep).UnixNano()
+	}
+	resp.Waits = state.DataWaits(tx, req.NodeID, req.AllocIDs, since)
 	return nil
 }

@@ -3,6 +3,7 @@ package job_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"berth/endpoints/job"
 	"berth/fsm"
@@ -167,6 +168,20 @@ func TestAllocDataWaits_TellsANodeOfItsOwnAllocations(t *testing.T) {
 	req := &nodecalls.AllocDataWaitsRequest{AllocIDs: []string{"a"}, NodeID: "n1", SecretID: secretOf("n1")}
 	if got := must(s, nodecalls.AllocDataWaits, req).Waits; len(got) != 1 || got["a"] != "b" {
 		t.Errorf("got %v", got)
+	}
+
+	// The node gives the data up after an hour, by the clock of the servers.
+	ended := time.Unix(0, state.Alloc(s.Store.Read(), "a").ModifyTime)
+	for after, want := range map[time.Duration]int{time.Hour: 1, time.Hour + 1: 0} {
+		s.Clock = ended.Add(after)
+		req.Keep = time.Hour
+		if got := must(s, nodecalls.AllocDataWaits, req).Waits; len(got) != want {
+			t.Errorf("%s after the end: got %v, want %d", after, got, want)
+		}
+		req.Keep = 0 // of an agent of level 1, which knows its bound alone
+		if got := must(s, nodecalls.AllocDataWaits, req).Waits; len(got) != 1 {
+			t.Errorf("%s after the end, without a bound: got %v", after, got)
+		}
 	}
 	req.SecretID = "?"
 	rejected(s, structs.KindDenied, nodecalls.AllocDataWaits, req)

@@ -1,6 +1,10 @@
 package nodecalls
 
-import "berth/structs"
+import (
+	"time"
+
+	"berth/structs"
+)
 
 // AllocData reads a page of the data that an ended allocation leaves to its successor on another node. A node
 // calls it at the servers. The error is unavailable while the data cannot be read, because the allocation has
@@ -61,6 +65,9 @@ type AllocDataWaitsRequest struct {
 	AllocIDs []string
 	NodeID   string
 	SecretID string
+	// Keep is the age, in the cluster time, from which the node gives up the data of an ended allocation; 0:
+	// none. Servers of level 1 know no age.
+	Keep time.Duration `json:",omitempty" level:"2" older:"drop"`
 	structs.QueryOptions
 }
 
