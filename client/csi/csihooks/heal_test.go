@@ -24,14 +24,18 @@ import (
 )
 
 // heals gives the node a monitor and a healer that are fast.
-func (r *fixture) heals() {
+func (r *fixture) heals(edits ...func(*mounthealth.Config)) {
 	pool := helpers.New([]string{os.Args[0]})
-	m := mounthealth.New(mounthealth.Config{
+	cfg := mounthealth.Config{
 		List:     mounthealth.Mounted(r.m.Volumes()),
 		Helpers:  pool,
 		Interval: 20 * time.Millisecond,
 		Wait:     200 * time.Millisecond,
-	})
+	}
+	for _, edit := range edits {
+		edit(&cfg)
+	}
+	m := mounthealth.New(cfg)
 	r.healer = heal.New(m, pool)
 	r.healer.MinPause = time.Millisecond
 	r.healer.MaxPause = 10 * time.Millisecond
@@ -454,6 +458,42 @@ func TestIllness_TellsOfAFileSystemThatTurnsReadOnly(t *testing.T) {
 		t.Errorf("%d restarts", n)
 	}
 	one.stop()
+	must(t, h.Down(r.ctx()))
+	r.clean()
+}
+
+// Somebody sets the wall clock of the node forward by an hour after a mount has begun to hang.
+func TestIllness_AStepOfTheClockCutsNoMount(t *testing.T) {
+	r := newFixture(t)
+	r.heals(func(c *mounthealth.Config) {
+		c.Now = func() time.Time { return time.Now().Add(-time.Hour) } // the times from before the step
+	})
+	r.healer.CutAfter = 20 * time.Minute
+	served := newSource(t, r.plugin("ebs"), "data", "old")
+	e := allocEnv("a1", map[string]string{"d": "data"})
+	e.Group.Volumes["d"].OnDeadMount = volumeusage.PolicyRestart
+	singleNode(e.Group.Volumes["d"])
+	h := r.volumes(e)
+	must(t, h.Up(r.ctx(), e))
+	task := &structs.Task{Name: "t", VolumeMounts: []*structs.VolumeMount{{Volume: "d", Destination: "/d"}}}
+	hook := NewIllness(r.config(), e, task).(*illness)
+	u := &running{t: t, changed: make(chan struct{})}
+	served.fs.Hang()
+	health := r.healer.Health
+	k := usageKey(hook.volumes[0])
+	for changed := health.Changed(); health.State(k, "a1").State != volumeusage.Hung; changed = health.Changed() {
+		<-changed
+	}
+
+	if left := hook.look(r.ctx(), u, hook.volumes[0]); left < 19*time.Minute {
+		t.Errorf("the next look is in %s; the events are %q", left, u.events)
+	}
+	r.healer.CutAfter = time.Nanosecond
+	hook.look(r.ctx(), u, hook.volumes[0])
+	if n := len(u.events); n != 2 || !strings.Contains(u.events[1], "the node ends its connection") {
+		t.Errorf("after the time of a mount that hangs the events are %q", u.events)
+	}
+	served.replace("new")
 	must(t, h.Down(r.ctx()))
 	r.clean()
 }

@@ -46,6 +46,8 @@ type illness struct {
 // told is what the events of a task have told of a volume.
 type told struct {
 	state    string
+	since    int64     // of the state, by the wall clock of the monitor
+	seen     time.Time // when this process saw that state first: the wall clock may be set meanwhile
 	abnormal bool
 	cutting  bool
 	ordered  bool // the restart of this process
@@ -108,6 +110,10 @@ func (i *illness) look(ctx context.Context, task hooks.Control, w *requiredVolum
 		t.state = state.State
 		t.cutting = false
 	}
+	if state.Since != t.since {
+		t.since = state.Since
+		t.seen = time.Now()
+	}
 
 	switch {
 	case t.ordered || !heals(w.request, state.State):
@@ -120,7 +126,7 @@ func (i *illness) look(ctx context.Context, task hooks.Control, w *requiredVolum
 		return maxLook
 	}
 
-	left := time.Until(time.Unix(0, state.Since).Add(h.Healer.CutAfter))
+	left := time.Until(t.seen.Add(h.Healer.CutAfter)) // a monotonic clock
 	if left > 0 {
 		return left
 	}

@@ -57,6 +57,8 @@ type Config struct {
 	Interval, Wait time.Duration
 	// Table reads the mount table; nil is that of the agent.
 	Table func() (*mounts.Table, error)
+	// Now is the wall clock of the times that are shown; nil is time.Now.
+	Now func() time.Time
 }
 
 // Monitor knows the states of the mounts of a node.
@@ -91,6 +93,9 @@ func New(cfg Config) *Monitor {
 	}
 	if cfg.Table == nil {
 		cfg.Table = mounts.Read
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
 	}
 	return &Monitor{
 		cfg:        cfg,
@@ -167,7 +172,7 @@ func (m *Monitor) look() (paths []string, err error) {
 		volumes[mount.Volume] = true
 		s := m.mounts[mount.Path]
 		if s == nil {
-			s = &state{health: volumeusage.MountHealth{State: volumeusage.Healthy, Since: now()}}
+			s = &state{health: volumeusage.MountHealth{State: volumeusage.Healthy, Since: m.now()}}
 			m.mounts[mount.Path] = s
 		}
 		s.Mount = mount
@@ -320,7 +325,7 @@ func (m *Monitor) observe(s *state, found, reason string) {
 func (m *Monitor) set(s *state, found, reason string) {
 	s.health.State = found
 	s.health.Reason = reason
-	s.health.Since = now()
+	s.health.Since = m.now()
 	m.cfg.Logger.Warn("the state of a mount has changed", "volume", s.Volume.VolumeID,
 		"namespace", s.Volume.Namespace, "alloc_id", s.AllocID, "state", found, "reason", reason)
 	m.announce()
@@ -402,4 +407,4 @@ func (m *Monitor) Condition(k volumeusage.UsageKey) *volumeusage.VolumeCondition
 	return m.conditions[k]
 }
 
-func now() int64 { return time.Now().UnixNano() }
+func (m *Monitor) now() int64 { return m.cfg.Now().UnixNano() }

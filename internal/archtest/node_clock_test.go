@@ -1,0 +1,82 @@
+package archtest
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The reasons for which code of nodes may read a wall clock, beside those of the servers. The page on time
+// has each.
+const (
+	byTasks     = "the starts and ends of tasks, and what counts from them"
+	byMeasuring = "measurements and the health of drivers, plugins, mounts and checks: the times of their rows"
+	byOthers    = "times that another program on the machine has written"
+	byCalls     = "the times of records: calls of plugins, quiesced file systems, ended allocations of the guard"
+)
+
+// nodeClocks are the packages of nodes that read the wall clock.
+var nodeClocks = map[string]clockFile{
+	"client":                           {11, []string{byMonotonic}},
+	"client/allocrunner":               {4, []string{byTasks, byMonotonic}},
+	"client/allocrunner/taskrunner":    {7, []string{byTasks, byLog}},
+	"client/csi/csihooks":              {15, []string{byMonotonic, byLog}},
+	"client/csi/fingerprint":           {2, []string{byMonotonic}},
+	"client/csi/heal":                  {1, []string{byMonotonic}},
+	"client/csi/health":                {2, []string{byMeasuring}},
+	"client/csi/quiesce":               {1, []string{byCalls}},
+	"client/csi/registry":              {1, []string{byMeasuring}},
+	"client/csi/stats":                 {4, []string{byMeasuring, byMonotonic}},
+	"client/csi/suspects":              {1, []string{byCalls}},
+	"client/csi/tokens":                {3, []string{byMonotonic}},
+	"client/csi/trim":                  {2, []string{byMeasuring, byMonotonic}},
+	"client/csi/volumes":               {5, []string{byMeasuring, byCalls, byMonotonic}},
+	"client/devices":                   {1, []string{byMeasuring}},
+	"client/drivers/catalog":           {2, []string{byMonotonic}},
+	"client/drivers/connectproxy":      {1, []string{byMeasuring}},
+	"client/drivers/docker":            {6, []string{byMeasuring, byLog, byOthers, byMonotonic}},
+	"client/drivers/docker/images":     {7, []string{byMonotonic}},
+	"client/drivers/exec":              {2, []string{byMeasuring}},
+	"client/drivers/executor":          {6, []string{byMeasuring, byMonotonic}},
+	"client/drivers/external":          {5, []string{byMeasuring, byMonotonic}},
+	"client/drivers/rawexec":           {1, []string{byMeasuring}},
+	"client/drivers/sandbox":           {1, []string{byMonotonic}},
+	"client/guard/watch":               {8, []string{byCalls, byLog, byOthers, byMonotonic}},
+	"client/hooks":                     {2, []string{byMonotonic}},
+	"client/hooks/artifact":            {5, []string{byMonotonic}},
+	"client/hooks/artifact/download":   {1, []string{byMonotonic}},
+	"client/hooks/device":              {1, []string{byLog}},
+	"client/hooks/disk":                {2, []string{byMonotonic}},
+	"client/hooks/identities":          {4, []string{byCredential, byMonotonic}},
+	"client/hooks/template":            {4, []string{byLog, byMonotonic}},
+	"client/machine/hoststats":         {1, []string{byMeasuring}},
+	"client/mesh/services":             {1, []string{byLog}},
+	"client/mesh/services/healthcheck": {4, []string{byMeasuring}},
+	"client/nodemetrics":               {2, []string{byMonotonic}},
+	"client/outside":                   {14, []string{byCredential, byMonotonic}},
+	"client/store":                     {2, []string{byMonotonic}},
+}
+
+// testClocks are packages of tests.
+var testClocks = []string{
+	"berth/client/drivers/plugintest", "berth/client/drivers/drivertest",
+	"berth/client/drivers/docker/dockertest", "berth/client/outside/signtest",
+}
+
+// TestNodes_ReadWallClocksForKnownReasons: a node whose clock is ahead must give up nothing that somebody
+// needs. Servers count ages, and one process counts in a monotonic clock.
+func TestNodes_ReadWallClocksForKnownReasons(t *testing.T) {
+	found := map[string]int{}
+	for _, p := range packages(t) {
+		if !within(p.ImportPath, []string{"berth/client"}) || within(p.ImportPath, testClocks) {
+			continue
+		}
+		for _, name := range p.GoFiles {
+			uses := wallUses(parseFile(t, filepath.Join(p.Dir, name)))
+			if uses > 0 {
+				found[strings.TrimPrefix(p.ImportPath, "berth/")] += uses
+			}
+		}
+	}
+	checkClocks(t, found, nodeClocks)
+}
