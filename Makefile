@@ -78,9 +78,10 @@ fence-agents-test: ## run a fence agent of Debian's package fence-agents, which 
 		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends fence-agents >/dev/null; }
 	FENCE_AGENTS=1 CGO_ENABLED=0 $(GO) test -tags $(TAGS) -count 1 -run ByAnAgentOfDebian ./server/fencing
 
-simulate: ## simulate a cluster for HOURS (100) with faults drawn from SEED (1), in virtual time
+simulate: ## simulate a cluster for HOURS (100) with faults of SEED (1), and the loops of a leader for LOOPS (1m) of real time
 	@cd test/simulate && CGO_ENABLED=0 $(GO) test -tags $(TAGS) -count 1 -timeout 0 -run 'TestSimulate$$' \
 		-seed $(or $(SEED),1) -hours $(or $(HOURS),100)
+	@BERTH_TEST_LONG=$(or $(LOOPS),1m) CGO_ENABLED=0 $(GO) test -tags $(TAGS) -count 1 -timeout 0 ./test/simulation
 
 lease-release: build ## freeze an agent RUNS times (100): its node ends all before the servers release its volume (root)
 	@cd test/e2e && LEASE_RELEASE_RUNS=$(or $(RUNS),100) BERTH_BIN=$(CURDIR)/$(BIN) CGO_ENABLED=0 $(GO) test -tags $(TAGS) \
