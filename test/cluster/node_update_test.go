@@ -15,6 +15,7 @@ import (
 	"berth/client/hooks"
 	"berth/rpc"
 	"berth/state"
+	"berth/state/clustertime"
 	"berth/structs"
 	"berth/test/cluster"
 )
@@ -138,6 +139,9 @@ func TestNode_ADriverThatFlipsIsOneEntry(t *testing.T) {
 	c.AwaitRows(leader, "the leader has stored the scheduler's configuration", func(tx *state.ReadTx) bool {
 		return state.SchedulerConfig(tx).ModifyIndex != 0
 	})
+	c.AwaitRows(leader, "the leader has stored the cluster time", func(tx *state.ReadTx) bool {
+		return clustertime.Of(tx) != nil
+	})
 	agent, s, pool := startReportingAgent(c, "n1")
 	select {
 	case <-agent.ServersContacted():
@@ -172,6 +176,7 @@ func TestNode_ADriverThatFlipsIsOneEntry(t *testing.T) {
 		// From the proof of the agent.
 		told.BootID = n.BootID
 		told.Machine = n.Machine
+		told.Store = n.Store
 		told.Mark = n.Mark
 		if !structs.NodeEqual(n, told, structs.IgnoreServersPart|structs.IgnoreDriverTimes) ||
 			!n.Drivers["raw_exec"].Healthy ||
