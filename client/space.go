@@ -88,7 +88,7 @@ func isFull(dir string, was bool) bool {
 		files = filesAbove
 	}
 	// A file system without a table of files has 0 of 0.
-	return st.Bfree*uint64(st.Bsize) < space || st.Files > 0 && st.Ffree < files
+	return diskfault.Free(&st) < space || st.Files > 0 && st.Ffree < files
 }
 
 // Lack returns what the node lacks on its disk, "" for nothing. A person reads it.
