@@ -78,7 +78,7 @@ fence-agents-test: ## run a fence agent of Debian's package fence-agents, which 
 		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends fence-agents >/dev/null; }
 	FENCE_AGENTS=1 CGO_ENABLED=0 $(GO) test -tags $(TAGS) -count 1 -run ByAnAgentOfDebian ./server/fencing
 
-simulate: ## simulate a cluster for HOURS (100) with faults of SEED (1), and the loops of a leader for LOOPS (1m) of real time
+simulate: ## simulate a cluster for HOURS (100) with faults of SEED (1), and the loops of a leader for LOOPS (1m)
 	@cd test/simulate && CGO_ENABLED=0 $(GO) test -tags $(TAGS) -count 1 -timeout 0 -run 'TestSimulate$$' \
 		-seed $(or $(SEED),1) -hours $(or $(HOURS),100)
 	@BERTH_TEST_LONG=$(or $(LOOPS),1m) CGO_ENABLED=0 $(GO) test -tags $(TAGS) -count 1 -timeout 0 ./test/simulation

@@ -439,7 +439,7 @@ func TestRecover_KeepsTheLongerBoundOfLeases(t *testing.T) {
 }
 
 // Servers that go on from an archive, or with the members of an operator, may have less than they have
-// acknowledged. What the row says of that would keep their votes from counting for ever.
+// acknowledged. The row forgets what they have acknowledged. Otherwise their votes would never count again.
 func TestRecover_ForgetsWhatServersHaveStored(t *testing.T) {
 	w := newFixture(t)
 	do(w, clustertime.Put, &admin.ClusterTimeRequest{Clock: admin.ClusterTime{

@@ -187,7 +187,7 @@ func TestEnd_LastsForAsLongByASteppedTime(t *testing.T) {
 	}
 }
 
-// What began while the cluster time was ahead lasts for as long when an operator sets it back.
+// An operator sets the cluster time back. Each wait that began while it was ahead keeps its length.
 func TestPut_SetsBackWhatWaits(t *testing.T) {
 	const ahead = 30 * hour
 	s := mvcc.Open(&schema.All)
