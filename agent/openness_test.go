@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"berth/internal/nettest"
 	"berth/internal/peertls"
 	"berth/internal/pki"
 	"berth/internal/pki/pkitest"
@@ -29,13 +28,7 @@ func TestAgent_WithoutAServerDeniesWhatMayNeedAToken(t *testing.T) {
 		"open, in a cluster with its keys": {peertls.ModePrefer, "open\n", true},
 	} {
 		a, _, _ := runServer(t, "n1", func(cfg *Config) {
-			cfg.Server.Enabled = false
-			ports := nettest.FreePorts(t, 2)
-			cfg.Ports = Ports{RPC: ports[0], Serf: ports[1]}
-			cfg.Client.Enabled = true
-			cfg.Client.NetworkInterface = "lo"
-			cfg.Client.Servers = []string{"127.0.0.1:1"}
-			cfg.Client.Options = map[string]string{"driver.denylist": "exec,raw_exec,docker"}
+			asNode(t, cfg, "127.0.0.1:1")
 			if c.mode != peertls.ModeOff {
 				cfg.TLS = peertls.Config{Mode: c.mode, CAFile: own.CAFile, CertFile: files.Cert, KeyFile: files.Key}
 			}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"berth/internal/nettest"
 	"berth/internal/peertls"
 	"berth/internal/pki"
 	"berth/internal/pki/pkitest"
@@ -94,13 +93,7 @@ func TestRenew_ANodeThatPrefersTLSRenewsWithItAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	node, _, _ := runServer(t, "n1", func(c *Config) {
-		c.Server.Enabled = false
-		ports := nettest.FreePorts(t, 2)
-		c.Ports = Ports{RPC: ports[0], Serf: ports[1]}
-		c.Client.Enabled = true
-		c.Client.NetworkInterface = "lo"
-		c.Client.Servers = []string{f.addr}
-		c.Client.Options = map[string]string{"driver.denylist": "exec,raw_exec,docker"}
+		asNode(t, c, f.addr)
 		c.TLS = peertls.Config{
 			Mode:     peertls.ModePrefer,
 			CAFile:   own.CAFile,

@@ -20,19 +20,24 @@ import (
 	"berth/structs/admin"
 )
 
+// asNode makes the agent of a configuration a node without drivers, and no server.
+func asNode(t *testing.T, c *Config, server string) {
+	c.Server.Enabled = false
+	ports := nettest.FreePorts(t, 2)
+	c.Ports = Ports{RPC: ports[0], Serf: ports[1]}
+	c.Client.Enabled = true
+	c.Client.NetworkInterface = "lo"
+	c.Client.Servers = []string{server}
+	c.Client.Options = map[string]string{"driver.denylist": "exec,raw_exec,docker"}
+}
+
 // securedNode runs an agent that is only the node n1, beside a server. Both require TLS.
 func securedNode(t *testing.T, own *pkitest.Authority) (node, server *Agent) {
 	t.Helper()
 	server = securedAgent(t, own)
 	files := own.Files(t, pki.RoleNode, "n1")
 	node, _, _ = runServer(t, "n1", func(c *Config) {
-		c.Server.Enabled = false
-		ports := nettest.FreePorts(t, 2)
-		c.Ports = Ports{RPC: ports[0], Serf: ports[1]}
-		c.Client.Enabled = true
-		c.Client.NetworkInterface = "lo"
-		c.Client.Servers = []string{server.server.RPCAddr()}
-		c.Client.Options = map[string]string{"driver.denylist": "exec,raw_exec,docker"}
+		asNode(t, c, server.server.RPCAddr())
 		c.TLS = peertls.Config{
 			Mode:     peertls.ModeRequire,
 			CAFile:   own.CAFile,
