@@ -311,18 +311,20 @@ func (f VolumeFacts) stageStep(c *structs.CSIClaim) Step {
 	if staged == nil && mounted != nil {
 		return Step{Name: "Stage", Text: "not needed", State: Skipped}
 	}
-	return f.knownByTasks(c, mountStep("Stage", "staged", staged, known))
+	return f.knownByTasks(c, staged, mountStep("Stage", "staged", staged, known))
 }
 
 func (f VolumeFacts) mountStep(c *structs.CSIClaim) Step {
 	m, known := f.mount(c.NodeID, c.AllocID)
-	return f.knownByTasks(c, mountStep("Mount", "mounted", m, known))
+	return f.knownByTasks(c, m, mountStep("Mount", "mounted", m, known))
 }
 
-// knownByTasks completes a step of which the node has not told: tasks run only after it.
-func (f VolumeFacts) knownByTasks(c *structs.CSIClaim, s Step) Step {
+// knownByTasks completes a step whose mount the node has not told: tasks run only after it. A node looks at
+// its mounts every few seconds, so for a moment it tells of a volume and not yet of each of its mounts. It
+// goes on to tell of a mount that is gone.
+func (f VolumeFacts) knownByTasks(c *structs.CSIClaim, told *volumeusage.MountHealth, s Step) Step {
 	a := f.alloc(c.AllocID)
-	if s.State == Unknown && a != nil && a.ClientStatus == structs.AllocRunning {
+	if told == nil && a != nil && a.ClientStatus == structs.AllocRunning {
 		s.State = Done
 		s.Text = "done, because the tasks run"
 	}

@@ -60,7 +60,11 @@ func TestPicture_MarksTheStepThatWaits(t *testing.T) {
 		}, "done done waits done done done"},
 		"it is being staged": {func(f *VolumeFacts) {
 			f.Usage.Usages[0].Mounts = nil
-		}, "done done done waits later done"},
+			f.Volume.Allocations[0].ClientStatus = structs.AllocPending
+		}, "done done done waits later later"},
+		"the node has looked before the mount for the allocation": {func(f *VolumeFacts) {
+			f.Usage.Usages[0].Mounts = f.Usage.Usages[0].Mounts[:1]
+		}, "done done done done done done"},
 		"a mount is dead": {func(f *VolumeFacts) {
 			f.Usage.Usages[0].Mounts[1].State = volumeusage.Dead
 		}, "done done done done waits done"},
