@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 )
@@ -61,6 +62,7 @@ func TestPage_InABrowser(t *testing.T) {
 		t.Run(v.name, func(t *testing.T) { lookAt(t, b, agent.addr, v) })
 	}
 	t.Run("things", func(t *testing.T) { lookAtThings(t, b, agent.addr) })
+	t.Run("age", func(t *testing.T) { readOldRows(t, b, agent.addr) })
 	t.Run("slow part", func(t *testing.T) { awaitSlowPart(t, b, agent.addr) })
 	t.Run("forms", func(t *testing.T) { lookAtForms(t, b, agent.addr) })
 	t.Run("log", func(t *testing.T) { readLog(t, b, agent.addr) })
@@ -115,6 +117,26 @@ func follow(t *testing.T, b *browser, agent berth) {
 	b.do(chromedp.Navigate(agent.addr + "/ui/volume?id=counter"))
 	b.await("all steps are done", "document.querySelectorAll('.step.done').length >= 5")
 	b.checkFaults("volume")
+}
+
+// fastRefresh makes the timer of a page that reads its rows a hundred times as fast, and counts the reads.
+// The browser measures the patience of the test with other timers of the page.
+const fastRefresh = `const wait = window.setTimeout;
+	window.setTimeout = (f, ms) => wait(f, f.name === "refresh" ? ms / 100 : ms);
+	document.reads = 0;
+	document.addEventListener("htmx:afterRequest", () => document.reads++);`
+
+// readOldRows sees that a view reads its rows again from time to time, also if none of them changes: how long
+// ago something was, and what a node tells of its mounts, change without an event.
+func readOldRows(t *testing.T, b *browser, addr string) {
+	b.t = t
+	added := command(b, page.AddScriptToEvaluateOnNewDocument,
+		page.AddScriptToEvaluateOnNewDocumentParams{Source: fastRefresh})
+	b.do(chromedp.Navigate(addr + "/ui/plugins"))
+	b.await("the rows are read again and again", "document.reads >= 5")
+	command(b, page.RemoveScriptToEvaluateOnNewDocument,
+		page.RemoveScriptToEvaluateOnNewDocumentParams{Identifier: added.Identifier})
+	b.checkFaults("age")
 }
 
 // readAgain makes a view read its rows again, and waits for them.

@@ -13,6 +13,7 @@
 	});
 	let source = null;
 	let again = 0;
+	let old = 0;
 
 	function tell(text) {
 		if (live.textContent !== text) {
@@ -36,7 +37,10 @@
 		}
 	});
 
+	// What the nodes tell and how long ago something was are no rows: they are read again after half a minute.
 	function refresh() {
+		clearTimeout(old);
+		old = setTimeout(refresh, 30000);
 		htmx.trigger(document.body, "rows-changed");
 		if (!slowTimer) {
 			slowTimer = setTimeout(function () {
@@ -65,6 +69,7 @@
 
 	function close() {
 		clearTimeout(again);
+		clearTimeout(old);
 		if (source) {
 			source.close();
 			source = null;
