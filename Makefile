@@ -34,8 +34,8 @@ build: ## build bin/berth, one static binary, with the program of the supervisor
 	@# On a bare machine the other modules arrive while the first program compiles.
 	@$(GO) list -tags $(TAGS) -deps ./cmd/berth >/dev/null & \
 	$(BUILDENV) $(GO) build $(GOFLAGS) -tags $(TAGS) -ldflags '$(STRIPPED)' \
-		-o client/drivers/executor/program/berth-executor ./cmd/berth-executor; built=$$?; wait; exit $$built
-	@cd client/drivers/executor/program && { [ ! -e berth-executor ] || gzip -9 -n -f berth-executor; }
+		-o cmd/berth/berth-executor ./cmd/berth-executor; built=$$?; wait; exit $$built
+	@cd cmd/berth && { [ ! -e berth-executor ] || gzip -9 -n -f berth-executor; }
 	$(BUILDENV) $(GO) build $(GOFLAGS) -tags $(TAGS),embedexecutor -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/berth
 
 convert: ## build bin/berth-convert, which makes files for berth of a cluster of the dialect and of compose files

@@ -1,6 +1,6 @@
-// Package program has the program of the supervisors of tasks, berth-executor, if the build embeds it, packed
-// by gzip (`make build` does). Each task starts a process of it. An agent without it starts its own
-// executable, whose many packages take four times as long to start (ADR 41).
+// Package program installs the program of the supervisors of tasks, berth-executor, if the executable has it,
+// packed by gzip (`make build` embeds it). Each task starts a process of it. An agent without it starts its
+// own executable, whose many packages take four times as long to start (ADR 41).
 package program
 
 import (
@@ -23,6 +23,13 @@ import (
 	"berth/internal/diskfault"
 	"berth/internal/durable"
 )
+
+// embedded is the packed program, empty if the executable has none.
+var embedded []byte
+
+// Embed says which program, packed by gzip, the executable has. The executable calls it before its agent
+// starts. Install gives the memory of the slice back, so it must be a part of the executable's file.
+func Embed(packed []byte) { embedded = packed }
 
 // Install writes the program into a directory of its own and returns the command that runs it. It returns nil
 // if this build has no program, or the file system of the directory runs none or has no space for it: an
