@@ -2,6 +2,7 @@ package fsm_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -13,7 +14,6 @@ import (
 	"github.com/hashicorp/raft"
 	"pgregory.net/rapid"
 
-	"berth/endpoints/endpointstest"
 	"berth/fsm"
 	"berth/internal/fastjson"
 	"berth/server/events/rows"
@@ -131,20 +131,32 @@ func TestObserver_LearnsOfEachChangeInItsOrder(t *testing.T) {
 	})
 }
 
+// oneServer applies entries at once.
+type oneServer struct {
+	fsm   *fsm.FSM
+	index uint64
+}
+
+func (s *oneServer) Propose(_ context.Context, entry []byte) (uint64, any, error) {
+	s.index++
+	result := s.fsm.Apply(&raft.Log{Type: raft.LogCommand, Index: s.index, Data: entry})
+	return s.index, result, nil
+}
+
 // A purge stops a job and deletes it in one entry, and has one event of the job.
 func TestObserver_LearnsOnceOfAPurge(t *testing.T) {
 	seen := &watching{t: t, live: map[string]map[any]bool{}}
 	store := state.New()
-	raft := &endpointstest.FakeRaft{FSM: fsm.New(store).Observe(seen), IsMe: true}
+	alone := &oneServer{fsm: fsm.New(store).Observe(seen)}
 	group := &structs.TaskGroup{Name: "g", Tasks: []*structs.Task{{Name: "t"}}}
 	job := &structs.Job{ID: "j", TaskGroups: []*structs.TaskGroup{group}}
-	_, err := fsm.Propose(t.Context(), raft, fsm.JobRegister, &structs.JobRegisterRequest{Job: job})
+	_, err := fsm.Propose(t.Context(), alone, fsm.JobRegister, &structs.JobRegisterRequest{Job: job})
 	if err != nil {
 		t.Fatal(err)
 	}
 	seen.events = nil
 	stop := &structs.JobDeregisterRequest{JobID: "j", Purge: true}
-	_, err = fsm.Propose(t.Context(), raft, fsm.JobDeregister, stop)
+	_, err = fsm.Propose(t.Context(), alone, fsm.JobDeregister, stop)
 	if err != nil {
 		t.Fatal(err)
 	}
