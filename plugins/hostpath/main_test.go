@@ -29,12 +29,10 @@ import (
 )
 
 // The test binary is also the driver's process: with driverEnv it runs a driver (and kills itself at the
-// point that crashEnv names), with sanityEnv it is one run of the sanity suite, which can run once only
-// in a process. With namespaceEnv it has a mount namespace of its own.
+// point that crashEnv names). With namespaceEnv it has a mount namespace of its own.
 const (
 	driverEnv = "BERTH_TEST_DRIVER"
 	crashEnv  = "BERTH_TEST_CRASH"
-	sanityEnv = "BERTH_TEST_SANITY"
 
 	namespaceEnv = "BERTH_TEST_NAMESPACE"
 )
@@ -43,9 +41,6 @@ func TestMain(m *testing.M) {
 	os.Setenv("GORACE", "atexit_sleep_ms=0") // or each driver takes a second to end under -race
 	if cfg := os.Getenv(driverEnv); cfg != "" {
 		os.Exit(runDriver(cfg))
-	}
-	if os.Getenv(sanityEnv) != "" {
-		os.Exit(m.Run())
 	}
 	err := enterMountNamespace()
 	if err != nil {
