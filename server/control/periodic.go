@@ -62,7 +62,7 @@ func (l periodicLoop) dueLaunches(tx *state.ReadTx, clocks instant) (due []dueLa
 		// The state may not know yet that the clock of this server was set: it decides, too.
 		ahead := time.Unix(0, last.Launch).Sub(now) > clustertime.Tolerance
 		if ahead && clustertime.Future(tx, last.Launch, clocks.cluster.UnixNano()) {
-			from := time.Unix(0, clustertime.Later(tx, now.UnixNano()))
+			from := time.Unix(0, clustertime.GoesOn(tx, now.UnixNano()))
 			due = append(due, dueLaunch{job, from, true})
 			continue
 		}

@@ -147,18 +147,21 @@ func TestPeriodicLoop_GoesOnAfterALaunchInTheFuture(t *testing.T) {
 	})
 }
 
-// The clock of the leader is behind, so it goes on from the cluster time.
-func TestPeriodicLoop_GoesOnFromTheLaterClock(t *testing.T) {
-	w := newTestEnv(t)
+// The clock of the leader is behind, so it goes on from the cluster time. If most servers have that clock,
+// the cluster time is ahead: it goes on from the clock.
+func TestPeriodicLoop_GoesOnFromTheLaterClockThatIsRight(t *testing.T) {
 	now := time.Now().Truncate(time.Hour)
 	const behind = 30 * time.Hour
-	row := admin.ClusterTime{Time: now.UnixNano(), Ahead: -behind}
-	put(w, fsm.ClusterTimeSet, &admin.ClusterTimeRequest{Clock: row})
-	w.addPeriodic("p", "@yearly", anySchedule)
-	w.launchAt("p", now.Add(5*time.Hour))
-	due, _ := periodicLoop{w.Deps}.dueLaunches(w.Store.Read(), instant{now.Add(-behind), now})
-	if len(due) != 1 || !due[0].goesOn || !due[0].at.Equal(now) {
-		t.Errorf("due is %+v, want to go on from %s", due, now)
+	for agreed, want := range map[int64]time.Time{0: now, now.UnixNano(): now.Add(-behind)} {
+		w := newTestEnv(t)
+		row := admin.ClusterTime{Time: now.UnixNano(), Ahead: -behind, Agreed: agreed}
+		put(w, fsm.ClusterTimeSet, &admin.ClusterTimeRequest{Clock: row})
+		w.addPeriodic("p", "@yearly", anySchedule)
+		w.launchAt("p", now.Add(5*time.Hour))
+		due, _ := periodicLoop{w.Deps}.dueLaunches(w.Store.Read(), instant{now.Add(-behind), now})
+		if len(due) != 1 || !due[0].goesOn || !due[0].at.Equal(want) {
+			t.Errorf("agreed since %d: due is %+v, want to go on from %s", agreed, due, want)
+		}
 	}
 }
 

@@ -285,21 +285,30 @@ func TestSnapshotSchedule_GoesOnWhenTheStateKnowsThatTheClockIsRight(t *testing.
 	})
 }
 
-// The clock of the leader is behind, so it goes on from the cluster time.
-func TestSnapshotSchedule_GoesOnFromTheLaterClock(t *testing.T) {
-	virtual(t, func(t *testing.T, w *testEnv) {
-		cluster := time.Now().Add(day)
-		w.Clock = clock.Wall(func() time.Time { return cluster })
-		row := admin.ClusterTime{Time: cluster.UnixNano(), Ahead: -day}
-		put(w, fsm.ClusterTimeSet, &admin.ClusterTimeRequest{Clock: row})
-		w.withSchedule(nil)
-		w.runAt(cluster.Add(time.Hour))
-		defer w.runLoop("snapshot_schedules")()
-		after(time.Minute)
-		if last := w.scheduleRow().Last; last != cluster.UnixNano() {
-			t.Errorf("it goes on from %s, want %s", time.Unix(0, last), cluster)
-		}
-	})
+// The clock of the leader is behind, so it goes on from the cluster time. If most servers have that clock,
+// the cluster time is ahead: it goes on from the clock.
+func TestSnapshotSchedule_GoesOnFromTheLaterClockThatIsRight(t *testing.T) {
+	for _, most := range []bool{false, true} {
+		virtual(t, func(t *testing.T, w *testEnv) {
+			wall := time.Now()
+			cluster := wall.Add(day)
+			w.Clock = clock.Wall(func() time.Time { return cluster })
+			row := admin.ClusterTime{Time: cluster.UnixNano(), Ahead: -day}
+			want := cluster
+			if most {
+				row.Agreed = row.Time
+				want = wall
+			}
+			put(w, fsm.ClusterTimeSet, &admin.ClusterTimeRequest{Clock: row})
+			w.withSchedule(nil)
+			w.runAt(cluster.Add(time.Hour))
+			defer w.runLoop("snapshot_schedules")()
+			after(time.Minute)
+			if last := time.Unix(0, w.scheduleRow().Last); last.Sub(want).Abs() > time.Minute {
+				t.Errorf("most servers have the clock of the leader %t: it goes on from %s, want %s", most, last, want)
+			}
+		})
+	}
 }
 
 // A clock that is wrong may be set right at any time. Its timers would be for other times. The last time is

@@ -79,28 +79,22 @@ func Advance(old *admin.ClusterTime, r Reading) admin.ClusterTime {
 	row.Indexes = structs.Indexes{}
 	row.Time += int64(max(r.Passed, 0))
 	ahead := time.Duration(r.Wall - row.Time)
+	moved := Far(ahead - old.Ahead) // the clock was set once more
 	if ahead <= Tolerance {
 		row.Since = 0
-		row.Agreed = 0
 		gain := approached(ahead, r)
 		row.Time += int64(gain)
 		row.Ahead = ahead - gain
+		row.Agreed = agreedSince(&row, r, moved)
 		return row
 	}
 
-	moved := Far(ahead - old.Ahead) // the clock was set once more
 	if row.Since == 0 {
 		row.Since = old.Time
 		moved = true
 	}
-	switch {
-	case r.First && !moved:
-	case r.First, !r.Agreed:
-		row.Agreed = 0
-	case row.Agreed == 0 || moved:
-		row.Agreed = row.Time
-	}
 	row.Ahead = ahead
+	row.Agreed = agreedSince(&row, r, moved)
 	if r.First {
 		return row
 	}
@@ -108,6 +102,22 @@ func Advance(old *admin.ClusterTime, r Reading) admin.ClusterTime {
 		return jump(row, r.Wall)
 	}
 	return row
+}
+
+// agreedSince returns since when most servers have the clock of the leader, 0 if they do not, or if that
+// clock is near the cluster time. row has the former answer.
+func agreedSince(row *admin.ClusterTime, r Reading, moved bool) int64 {
+	switch {
+	case !Far(row.Ahead):
+		return 0
+	case r.First && !moved:
+		return row.Agreed
+	case r.First, !r.Agreed:
+		return 0
+	case row.Agreed == 0 || moved:
+		return row.Time
+	}
+	return row.Agreed
 }
 
 // Accept returns the row that follows old by the word of an operator that a wall clock is right. It may set
@@ -250,10 +260,26 @@ func Wall(tx mvcc.Reader, now int64) int64 {
 
 // Future reports whether a time that a schedule has stored is in the future of the leader's wall clock and of
 // the cluster time, at an entry that has the cluster time now: a leader whose clock was ahead has stored it.
-// It counts for nothing, or the schedule would rest until then.
+// It counts for nothing, or the schedule would rest until then. The cluster time does not count if it has
+// followed clocks that were wrong.
 func Future(tx mvcc.Reader, at, now int64) bool {
 	at -= int64(Tolerance)
-	return at > now && at > Wall(tx, now)
+	return at > Wall(tx, now) && (at > now || isAhead(Of(tx)))
+}
+
+// isAhead reports whether the cluster time has followed clocks that were wrong: the clock of the leader is
+// behind it, and most servers have that clock.
+func isAhead(row *admin.ClusterTime) bool {
+	return row != nil && row.Ahead < -Tolerance && row.Agreed != 0
+}
+
+// GoesOn returns the time from which a schedule goes on whose last time is in the Future, by the wall clock
+// of the leader. That clock may be behind, so the cluster time counts if it is later and right.
+func GoesOn(tx mvcc.Reader, wall int64) int64 {
+	if isAhead(Of(tx)) {
+		return wall
+	}
+	return Later(tx, wall)
 }
 
 // Earlier returns the earlier one of a wall clock and the cluster time. The rows of credentials that have

@@ -283,25 +283,75 @@ func TestDiffering_NamesServersUntilTheirClocksAreRight(t *testing.T) {
 func TestFuture_IsAfterBothClocksAndTheTolerance(t *testing.T) {
 	const tolerance = int64(Tolerance)
 	for name, c := range map[string]struct {
-		ahead time.Duration // of the leader
-		at    int64
-		want  bool
+		ahead  time.Duration // of the leader
+		agreed bool          // most servers have that clock
+		at     int64
+		want   bool
+		from   int64 // of a schedule that goes on
 	}{
-		"it has passed":                  {0, hour - 1, false},
-		"within the tolerance":           {0, hour + tolerance, false},
-		"after it":                       {0, hour + tolerance + 1, true},
-		"the leader's clock is ahead":    {time.Hour, 2*hour + tolerance, false},
-		"after a clock that is ahead":    {time.Hour, 2*hour + tolerance + 1, true},
-		"the leader's clock is behind":   {-time.Hour, hour + tolerance, false},
-		"after both, one that is behind": {-time.Hour, hour + tolerance + 1, true},
+		"it has passed":                  {0, false, hour - 1, false, hour},
+		"within the tolerance":           {0, false, hour + tolerance, false, hour},
+		"after it":                       {0, false, hour + tolerance + 1, true, hour},
+		"the leader's clock is ahead":    {time.Hour, false, 2*hour + tolerance, false, 2 * hour},
+		"after a clock that is ahead":    {time.Hour, true, 2*hour + tolerance + 1, true, 2 * hour},
+		"as most are":                    {time.Hour, true, hour + tolerance + 1, false, 2 * hour},
+		"the leader's clock is behind":   {-time.Hour, false, hour + tolerance, false, hour},
+		"after both, one that is behind": {-time.Hour, false, hour + tolerance + 1, true, hour},
+		"the cluster time is ahead":      {-time.Hour, true, tolerance + 1, true, 0},
+		"not after a right clock":        {-time.Hour, true, tolerance, false, 0},
+		"near the cluster time":          {-Tolerance, true, hour + tolerance, false, hour},
 	} {
 		s := mvcc.Open(&schema.All)
 		err := s.Write(1, func(tx *mvcc.WriteTx) error {
-			schema.ClusterTimes.Put(tx, &admin.ClusterTime{Time: hour, Ahead: c.ahead})
+			row := &admin.ClusterTime{Time: hour, Ahead: c.ahead}
+			if c.agreed {
+				row.Agreed = 1
+			}
+			schema.ClusterTimes.Put(tx, row)
 			return nil
 		})
 		if got := Future(s.Read(), c.at, hour); got != c.want || err != nil {
 			t.Errorf("%s: %t, %v", name, got, err)
+		}
+		if got := GoesOn(s.Read(), hour+int64(c.ahead)); got != c.from {
+			t.Errorf("%s: it goes on from %s, want %s", name, time.Duration(got), time.Duration(c.from))
+		}
+	}
+}
+
+// The row tells whether most servers have a clock that is far from the cluster time, ahead or behind.
+func TestAdvance_KnowsSinceWhenMostServersAgree(t *testing.T) {
+	for _, far := range []time.Duration{30 * time.Hour, -30 * time.Hour} {
+		real := 1000 * hour
+		begun := Advance(nil, Reading{Wall: real})
+		for name, c := range map[string]struct {
+			run  func(row admin.ClusterTime, real int64) admin.ClusterTime
+			want bool
+		}{
+			"most agree": {func(row admin.ClusterTime, real int64) admin.ClusterTime {
+				return run(row, &real, time.Minute, far, true)
+			}, true},
+			"most do not": {func(row admin.ClusterTime, real int64) admin.ClusterTime {
+				row = run(row, &real, time.Minute, far, true)
+				return run(row, &real, time.Minute, far, false)
+			}, false},
+			"it is right again": {func(row admin.ClusterTime, real int64) admin.ClusterTime {
+				row = run(row, &real, time.Minute, far, true)
+				return run(row, &real, time.Minute, 0, true)
+			}, false},
+			"the next leader has the clock of most": {func(row admin.ClusterTime, real int64) admin.ClusterTime {
+				row = run(row, &real, time.Minute, far, true)
+				return Advance(&row, Reading{Wall: real + int64(far), First: true})
+			}, true},
+			"the next leader has another clock": {func(row admin.ClusterTime, real int64) admin.ClusterTime {
+				row = run(row, &real, time.Minute, far, true)
+				return Advance(&row, Reading{Wall: real + 2*int64(far), First: true})
+			}, false},
+		} {
+			row := c.run(begun, real)
+			if got := row.Agreed != 0; got != c.want {
+				t.Errorf("%s, %s ahead: agreed %t: %+v", name, far, got, row)
+			}
 		}
 	}
 }

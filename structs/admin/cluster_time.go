@@ -15,7 +15,8 @@ type ClusterTime struct {
 	// Since is the last time before the clock of the leader was ahead by more than the tolerance; 0: it is
 	// not.
 	Since int64 `level:"2"`
-	// Agreed is the time from which on most servers agree with that clock; 0: they do not.
+	// Agreed is the time from which on most servers agree with that clock; 0: they do not, or it differs by no
+	// more than the tolerance.
 	Agreed int64       `level:"2"`
 	Jumps  []ClockJump `level:"2"` // the last ones, the oldest first
 	// Stored are the last entries that the servers have acknowledged, in the order of their IDs.

@@ -159,7 +159,7 @@ func (l loop) goingOn(s *snapschedule.SnapshotSchedule) workqueue.Step {
 			l.logger.Info("the last time of a schedule of snapshots is in the future: it goes on from now",
 				"namespace", s.Namespace, "schedule", s.Name, "last", time.Unix(0, s.Last))
 			// It may be the clock of this server that is wrong.
-			from := clustertime.Later(l.store.Read(), time.Now().UnixNano())
+			from := clustertime.GoesOn(l.store.Read(), time.Now().UnixNano())
 			entry := l.entryAt(s, time.Unix(0, from))
 			entry.LastError = s.LastError
 			_, err := fsm.Propose(ctx, l.proposer, fsm.SnapshotScheduleRun, entry)
