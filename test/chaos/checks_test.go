@@ -73,12 +73,17 @@ func (w *world) calmDown() {
 		{"all jobs are registered", w.registerAll},
 		{"all writers write", w.allWriteAgain},
 		{"all servers vote", w.voters},
+		{"all clocks are right", w.rightClocks},
+		{"the schedule goes on", w.launchesAgain},
 		{"the servers agree", w.serversAgree},
 	} {
 		if err := await(settleFor, step.check); err != nil {
 			guarantee := guarantees.NothingStuck
-			if errors.Is(err, errDiffer) {
+			switch {
+			case errors.Is(err, errDiffer):
 				guarantee = guarantees.EqualServers
+			case errors.Is(err, errSilent):
+				guarantee = guarantees.ScheduleGoesOn
 			}
 			w.violate(guarantee, "%s: %v", step.what, err)
 			w.explain()
@@ -177,7 +182,7 @@ func (w *world) checkEnd() {
 	if w.violations > 0 {
 		return // what is stuck is left, too
 	}
-	names := append(w.volumes(), pluginJob)
+	names := append(w.volumes(), periodicJob, pluginJob)
 	for _, name := range names {
 		err := await(settleFor, func() error { return w.purge(name) })
 		if err != nil {
@@ -210,7 +215,7 @@ func (w *world) purge(name string) error {
 				return fmt.Errorf("allocation %s is %s", a.ID, a.ClientStatus)
 			}
 		}
-		if name == pluginJob {
+		if name == pluginJob || name == periodicJob {
 			return nil
 		}
 		v, _, err := c.Volume(ctx, name, nil)

@@ -222,6 +222,7 @@ func (w *world) begin() error {
 		{"the plugin runs", w.pluginReady},
 		{"the volumes are there", w.createVolumes},
 		{"the jobs are registered", w.registerAll},
+		{"the periodic job is registered", w.registerPeriodic},
 		{"the writers write", w.allWrite(w.ackCounts())},
 	} {
 		if err := await(beginFor, step.check); err != nil {

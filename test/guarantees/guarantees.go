@@ -34,6 +34,8 @@ const (
 	EqualServers Property = "equal-servers"
 	NoCrash      Property = "no-crash"
 	Access       Property = "access"
+
+	ScheduleGoesOn Property = "schedule-goes-on"
 )
 
 // allFaults says that a property holds under each fault of the simulation.
@@ -85,4 +87,6 @@ var All = []struct {
 	{NoCrash, "No agent ends by itself.", "all faults of the chaos run, but not damaged files of a server"},
 	{Access, "No agent answers a caller without a certificate and a token that give the right, and none denies a " +
 		"request that has them.", chaosFaults},
+	{ScheduleGoesOn, "A periodic job is launched again soon after all clocks are right, whatever time a leader has " +
+		"recorded before.", "the faults of the chaos run have ended"},
 }
