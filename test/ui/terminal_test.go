@@ -127,9 +127,10 @@ func drawInTerminal(t *testing.T, b *browser) {
 		s.textContent === 'blue' && getComputedStyle(s).backgroundColor === 'rgb(1, 2, 3)')`)
 }
 
-// interruptCommand ends a command by Ctrl-C.
+// interruptCommand ends a command by Ctrl-C. The command itself says that it runs: the signal would go to the
+// shell until the command has the terminal.
 func interruptCommand(t *testing.T, b *browser) {
-	b.enter("echo sleeping $((3+4)); sleep 86400")
+	b.enter("sh -c 'echo sleeping $((3+4)); exec sleep 86400'")
 	b.await("the command sleeps", onScreen("sleeping 7"))
 	b.do(chromedp.KeyEvent("c", chromedp.KeyModifiers(kb.ModifierCtrl)))
 	b.enter("echo awake $((4+4))")
