@@ -122,7 +122,7 @@ func follow(t *testing.T, b *browser, agent berth) {
 // fastRefresh makes the timer of a page that reads its rows a hundred times as fast, and counts the reads.
 // The browser measures the patience of the test with other timers of the page.
 const fastRefresh = `const wait = window.setTimeout;
-	window.setTimeout = (f, ms) => wait(f, f.name === "refresh" ? ms / 100 : ms);
+	window.setTimeout = (f, ms) => wait(f, f.name === "readRows" ? ms / 100 : ms);
 	document.reads = 0;
 	document.addEventListener("htmx:afterRequest", () => document.reads++);`
 

@@ -37,11 +37,16 @@
 		}
 	});
 
-	// What the nodes tell and how long ago something was are no rows: they are read again after half a minute.
-	function refresh() {
+	// Ages, and what the nodes tell of mounts, change without an event. So a view reads its rows again after
+	// half a minute without one, but not the part that takes long.
+	function readRows() {
 		clearTimeout(old);
-		old = setTimeout(refresh, 30000);
+		old = setTimeout(readRows, 30000);
 		htmx.trigger(document.body, "rows-changed");
+	}
+
+	function refresh() {
+		readRows();
 		if (!slowTimer) {
 			slowTimer = setTimeout(function () {
 				slowTimer = 0;
