@@ -131,7 +131,8 @@ func TestObserver_LearnsOfEachChangeInItsOrder(t *testing.T) {
 	})
 }
 
-// oneServer applies entries at once.
+// oneServer applies entries at once. The one of package endpointstest would have all that lies between it and
+// fsm compiled again for this test.
 type oneServer struct {
 	fsm   *fsm.FSM
 	index uint64

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"berth/test/stepclock"
 )
@@ -61,7 +60,7 @@ func (w *world) newestLaunch() (newest uint64, err error) {
 	err = call(func(ctx context.Context) error {
 		jobs, _, err := w.servers[0].client.Jobs(ctx, nil)
 		for _, j := range jobs {
-			if j.ParentID == periodicJob && strings.HasPrefix(j.ID, periodicJob+"/") {
+			if j.ParentID == periodicJob {
 				newest = max(newest, j.CreateIndex)
 			}
 		}
