@@ -13,22 +13,22 @@ import (
 // newerRequest is a request with a field of a later release.
 type newerRequest struct {
 	Name  string
-	Bound *int `level:"2"`
+	Bound *int `level:"3"`
 	structs.WriteOptions
 }
 
 // TestRequests_GoNowhereWithAFieldThatAServerDrops has a server that leads or forwards, and another one of
 // the level before the field. It would drop the field, and the answer would not say so.
 func TestRequests_GoNowhereWithAFieldThatAServerDrops(t *testing.T) {
-	const why = "Test.Bound: Bound needs level 2, and a server of the cluster has level 1"
+	const why = "Test.Bound: Bound needs level 3, and a server of the cluster has level 2"
 	for name, c := range map[string]struct {
 		least  int
 		bound  *int
 		served bool
 	}{
-		"a server is older":    {1, new(7), false},
-		"the field is not set": {1, nil, true},
-		"all servers know it":  {2, new(7), true},
+		"a server is older":    {2, new(7), false},
+		"the field is not set": {2, nil, true},
+		"all servers know it":  {3, new(7), true},
 	} {
 		for _, leads := range []bool{true, false} {
 			s := newServer(t)

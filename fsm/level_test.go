@@ -13,91 +13,7 @@ import (
 // TestCommands_HaveTheLevelOfTheirRelease holds the level of each command: a server of a lower level stops at
 // an entry of it.
 func TestCommands_HaveTheLevelOfTheirRelease(t *testing.T) {
-	newer := map[string]int{ // the commands that are newer than the first release
-		"LeaseBoundSet":      2,
-		"NodeLeaseSet":       2,
-		"AutopilotConfigSet": 2,
-		"ClusterTimeSet":     2,
-		"NodeLeave":          2,
-		"NodeLeftovers":      2,
-		"JobTag":             2,
-		"JobUntag":           2,
-		"ServiceDelete":      2,
-		"FenceBegin":         2,
-		"FenceEnd":           2,
-		"FenceOrdered":       2,
-		"FencePins":          2,
-		"ConfirmLost":        2,
-		"LeaseProof":         2,
-		"PluginConfigSet":    2,
-		"RootKeyAdd":         2,
-		"RootKeyRekeyed":     2,
-		"RootKeyRemove":      2,
-		"RootKeyRewrap":      2,
-		"Reseal":             2,
-		"SecretsSeal":        2,
-		"SecretsSealed":      2,
-		"VariablePut":        2,
-		"VariableDelete":     2,
-		"VariableLock":       2,
-		"VariableUnlock":     2,
-		"VariableLockExpire": 2,
-
-		"AuthoritySet":          2,
-		"JoinTokenPut":          2,
-		"JoinTokenDelete":       2,
-		"MachineCertificateSet": 2,
-		"Revoke":                2,
-		"Unrevoke":              2,
-		"AuthorityRemove":       2,
-
-		"ACLBootstrap":    2,
-		"ACLMode":         2,
-		"ACLPolicyPut":    2,
-		"ACLPolicyDelete": 2,
-		"ACLRolePut":      2,
-		"ACLRoleDelete":   2,
-		"ACLTokenPut":     2,
-		"ACLTokenDelete":  2,
-		"ACLTokensExpire": 2,
-
-		"SigningKeyAdd":      2,
-		"SigningKeyActivate": 2,
-		"SigningKeyRemove":   2,
-
-		"AdmissionRulePut":       2,
-		"AdmissionRuleDelete":    2,
-		"ACLAuthMethodPut":       2,
-		"ACLAuthMethodDelete":    2,
-		"ACLBindingRulePut":      2,
-		"ACLBindingRuleDelete":   2,
-		"ACLLogin":               2,
-		"ACLOneTime":             2,
-		"QuotaPut":               2,
-		"QuotaDelete":            2,
-		"VolumeClassPut":         2,
-		"VolumeClassDelete":      2,
-		"SnapshotPut":            2,
-		"SnapshotDelete":         2,
-		"SnapshotNote":           2,
-		"SnapshotOutcome":        2,
-		"DriftRecord":            2,
-		"DriftRepair":            2,
-		"HealthRecord":           2,
-		"VolumeUndelete":         2,
-		"VolumeReclaim":          2,
-		"VolumeSpace":            2,
-		"VolumeGrow":             2,
-		"SnapshotGroupPut":       2,
-		"SnapshotGroupDelete":    2,
-		"SnapshotGroupNote":      2,
-		"SnapshotGroupOutcome":   2,
-		"SnapshotSchedulePut":    2,
-		"SnapshotScheduleDelete": 2,
-		"SnapshotScheduleRun":    2,
-		"SnapshotSchedulePause":  2,
-		"HostVolumeClaimDelete":  2,
-	}
+	newer := map[string]int{} // the commands that are newer than the first release
 	for _, c := range commands {
 		want := level.First
 		if of, ok := newer[c.Name]; ok {
@@ -132,8 +48,8 @@ func TestCommands_MayShareABatch(t *testing.T) {
 // newerPayload is a payload with a field of a later release.
 type newerPayload struct {
 	Name  string
-	Bound int `level:"2"`
-	Hint  int `level:"2" older:"drop"`
+	Bound int `level:"3"`
+	Hint  int `level:"3" older:"drop"`
 }
 
 // aCommand lists another command for the time of a test.
@@ -146,18 +62,18 @@ func aCommand(t *testing.T, options ...func(*CommandInfo)) Command[newerPayload]
 }
 
 func TestFitLevel_NamesWhatAServerDoesNotKnow(t *testing.T) {
-	newer := []func(*CommandInfo){since(2)}
+	newer := []func(*CommandInfo){since(3)}
 	for name, c := range map[string]struct {
 		options []func(*CommandInfo)
 		payload newerPayload
 		least   int
 		want    string
 	}{
-		"servers without a level": {nil, newerPayload{Name: "x"}, 0, "the command Newer needs level 1"},
-		"a newer command":         {newer, newerPayload{Name: "x"}, 1, "the command Newer needs level 2"},
-		"one that they know":      {newer, newerPayload{Name: "x", Bound: 1}, 2, ""},
-		"a newer field":           {nil, newerPayload{Bound: 1}, 1, "Bound needs level 2"},
-		"a field that is not set": {nil, newerPayload{Name: "x"}, 1, ""},
+		"servers without a level": {nil, newerPayload{Name: "x"}, 0, "the command Newer needs level 2"},
+		"a newer command":         {newer, newerPayload{Name: "x"}, 2, "the command Newer needs level 3"},
+		"one that they know":      {newer, newerPayload{Name: "x", Bound: 1}, 3, ""},
+		"a newer field":           {nil, newerPayload{Bound: 1}, 2, "Bound needs level 3"},
+		"a field that is not set": {nil, newerPayload{Name: "x"}, 2, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			entry, err := aCommand(t, c.options...).Encode(&c.payload)
@@ -179,7 +95,7 @@ func TestFitLevel_NamesWhatAServerDoesNotKnow(t *testing.T) {
 // A hint of the leader reaches the log once all servers know it, and the entry does so before.
 func TestFitLevel_DropsWhatAnOlderServerNeedNotKnow(t *testing.T) {
 	c := aCommand(t)
-	for least, want := range map[int]newerPayload{1: {Name: "x"}, 2: {Name: "x", Hint: 1}} {
+	for least, want := range map[int]newerPayload{2: {Name: "x"}, 3: {Name: "x", Hint: 1}} {
 		entry, err := c.Encode(&newerPayload{Name: "x", Hint: 1})
 		if err != nil {
 			t.Fatal(err)
@@ -198,7 +114,7 @@ func TestFitLevel_DropsWhatAnOlderServerNeedNotKnow(t *testing.T) {
 // A damaged entry is not proposed beside an older server: its fields are not known.
 func TestFitLevel_RejectsAnEntryThatItCannotRead(t *testing.T) {
 	c := aCommand(t)
-	if _, err := FitLevel([]byte{c.ID, 0xc1}, 1); structs.KindOf(err) != structs.KindInternal {
+	if _, err := FitLevel([]byte{c.ID, 0xc1}, 2); structs.KindOf(err) != structs.KindInternal {
 		t.Errorf("got %v", err)
 	}
 }

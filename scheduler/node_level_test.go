@@ -11,7 +11,7 @@ import (
 	"berth/structs"
 )
 
-// newLevelFixture returns a fixture in which max_run_duration is a field that agents of level 1 do not know.
+// newLevelFixture returns a fixture in which max_run_duration is a field that agents of the first release do not know.
 func newLevelFixture(t *testing.T) *fixture {
 	w := newFixture(t)
 	w.options.above = func(v any, n int) []level.Part {
@@ -60,7 +60,7 @@ func TestNodeLevel_OlderAgentGetsNoJobThatItDoesNotKnow(t *testing.T) {
 		t.Fatalf("%d blocked evaluations", len(blocked))
 	}
 	rejections := blocked[0].FailedTGAllocs["g"].Rejections
-	const why = "the agent of the node has berth.level 1 (version 0.1.0); MaxRunDuration needs 2 or later: " +
+	const why = "the agent of the node has berth.level 2 (version 0.1.0); MaxRunDuration needs 3 or later: " +
 		"update the agent"
 	if len(rejections) != 1 || rejections[0].Filter != rejects.FilterLevel || rejections[0].Reason != why {
 		t.Fatalf("rejections %+v", rejections)

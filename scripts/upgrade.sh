@@ -5,6 +5,11 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 commit=$(tr -d '[:space:]' <RELEASED)
+if [ "$commit" = none ]; then # no version of the level of this one, so there is nothing to upgrade from
+	echo "RELEASED names no commit yet" >&2
+	[ "${1-}" != test ]
+	exit
+fi
 folder=$PWD/.cache/released-${commit:0:12}
 if [ ! -x "$folder/berth" ]; then
 	if ! git cat-file -e "$commit^{commit}" 2>/dev/null; then

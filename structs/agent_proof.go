@@ -13,19 +13,19 @@ package structs
 // machine, the boot, the store and the mark.
 type AgentProof struct {
 	// BootID is that of the kernel: /proc/sys/kernel/random/boot_id.
-	BootID string `level:"2"`
+	BootID string
 	// Store has the device and the inode of the directory in which the agent keeps its state, "2049:131".
-	Store string `json:",omitempty" level:"2"`
+	Store string `json:",omitempty"`
 	// Nonce was drawn after the servers acknowledged Previous. It is the same one until they acknowledge it.
-	Nonce    string `level:"2"`
-	Previous string `json:",omitempty" level:"2"` // "": they have acknowledged none
+	Nonce    string
+	Previous string `json:",omitempty"` // "": they have acknowledged none
 	// Machine is the identity of the machine.
-	Machine MachineID `json:",omitempty" level:"2"`
+	Machine MachineID `json:",omitempty"`
 	// Marks are the newest nonces that the agent drew for the log, the last one first: see Node.Mark. A
 	// registration has MaxMarks of them, a heartbeat two.
-	Marks []string `json:",omitempty" level:"2"`
+	Marks []string `json:",omitempty"`
 	// Rejected: the servers rejected the last request of this agent, with CauseSecondAgent.
-	Rejected bool `json:",omitempty" level:"2"`
+	Rejected bool `json:",omitempty"`
 }
 
 // MaxMarks bounds AgentProof.Marks. An agent whose mark in the log is older, because the state of the servers
@@ -37,7 +37,7 @@ const MaxMarks = 8
 // one out, and its release would free a volume that the other one has mounted.
 type FromAgent struct {
 	// Agent is nil for an agent of level 1. The log has only the fields that OfLog keeps.
-	Agent *AgentProof `json:",omitempty" codec:",omitempty" level:"2" older:"drop"`
+	Agent *AgentProof `json:",omitempty" codec:",omitempty"`
 }
 
 // SentAgent returns the proof of a request.

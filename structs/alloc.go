@@ -120,7 +120,7 @@ type AllocMetric struct {
 	NodesExhausted     int
 	ClassExhausted     map[string]int
 	DimensionExhausted map[string]int
-	QuotaExhausted     []string `json:",omitempty" codec:",omitempty" level:"2"` // the bounds, with figures
+	QuotaExhausted     []string `json:",omitempty" codec:",omitempty"` // the bounds, with figures
 	ScoreMetaData      []*NodeScoreMeta
 	AllocationTime     time.Duration
 	CoalescedFailures  int
@@ -219,8 +219,8 @@ type CSIVolumeUse struct {
 	AttachmentMode CSIAttachmentMode
 	Mode           string // ClaimRead, ClaimWrite
 	// Alias is the request for a dynamic host volume, "" for another volume. Claim is that of a sticky one.
-	Alias string `json:",omitempty" codec:",omitempty" level:"2"`
-	Claim string `json:",omitempty" codec:",omitempty" level:"2"`
+	Alias string `json:",omitempty" codec:",omitempty"`
+	Claim string `json:",omitempty" codec:",omitempty"`
 }
 
 // Copy returns a copy. The caller may change its own fields and its task states.
@@ -405,10 +405,10 @@ var NodeUpdateAllocs = Write[AllocsClientUpdateRequest, Empty]("Node.UpdateAlloc
 
 // AllocsClientUpdateRequest has the reports of a node on several allocations.
 type AllocsClientUpdateRequest struct {
-	NodeID    string
-	SecretID  string
-	NodeEpoch `level:"2" older:"drop"`
-	Allocs    []*AllocClientUpdate
+	NodeID   string
+	SecretID string
+	NodeEpoch
+	Allocs []*AllocClientUpdate
 	WriteOptions
 }
 
@@ -418,7 +418,7 @@ var AllocGet = Read[AllocGetRequest, AllocGetResponse]("Alloc.GetAlloc")
 // AllocGetRequest is the request for one allocation.
 type AllocGetRequest struct {
 	AllocID string
-	NodeID  string `level:"2" older:"drop"` // the node that asks; "" is any other caller, which may read all
+	NodeID  string // the node that asks; "" is any other caller, which may read all
 	QueryOptions
 }
 
@@ -436,10 +436,10 @@ var AllocsGet = Read[AllocsGetRequest, AllocsResponse]("Alloc.GetAllocs")
 
 // AllocsGetRequest is the request for allocations by ID. The answer omits missing allocations.
 type AllocsGetRequest struct {
-	AllocIDs  []string
-	NodeID    string
-	SecretID  string
-	NodeEpoch `level:"2" older:"drop"`
+	AllocIDs []string
+	NodeID   string
+	SecretID string
+	NodeEpoch
 	QueryOptions
 }
 

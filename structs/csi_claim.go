@@ -38,10 +38,10 @@ type CSIClaim struct {
 	GrantTime      int64
 	// Guarded says that the node ends every task of the allocation, unpublishes and unstages the volume when
 	// its lease ends, also without its agent. Only such a claim can be released by the end of a lease.
-	Guarded bool `json:",omitempty" level:"2"`
+	Guarded bool `json:",omitempty"`
 	// Unguarded is the reason for which the node does not guard the claim although the policy of the volume
 	// is LossLease: the volume then holds. Such a claim is never Guarded any more.
-	Unguarded string `json:",omitempty" level:"2"`
+	Unguarded string `json:",omitempty"`
 	// UnixNano; when its allocation ended, for one that is not yet released
 	EndTime int64 `json:",omitempty"`
 	// ExpandBytes is the size to which the node still has to expand the allocation's view of the volume.
@@ -79,12 +79,12 @@ var CSIVolumeClaim = Write[CSIVolumeClaimRequest, CSIVolumeClaimResponse]("CSIVo
 // CSIVolumeClaimRequest has the claims. A claim that exists with the same modes stays as it is. With other
 // modes the error is a conflict. One claim that can never be granted rejects the whole request.
 type CSIVolumeClaimRequest struct {
-	Claims    []*CSIClaim
-	NodeID    string
-	SecretID  string
-	NodeEpoch `level:"2" older:"drop"`
+	Claims   []*CSIClaim
+	NodeID   string
+	SecretID string
+	NodeEpoch
 	// The newest mark of the agent is that of the node from now on: see Node.
-	FromAgent `level:"2" older:"drop"`
+	FromAgent
 	WriteOptions
 }
 
@@ -106,9 +106,9 @@ type CSIVolumeUnpublishRequest struct {
 	TurnedReadOnly []CSIClaimKey `json:",omitempty"`
 	NodeID         string
 	SecretID       string
-	NodeEpoch      `level:"2" older:"drop"`
-	FromAgent      `level:"2" older:"drop"`
-	Operator       string // the reason, when an operator forced it; kept in the log
+	NodeEpoch
+	FromAgent
+	Operator string // the reason, when an operator forced it; kept in the log
 	WriteOptions
 }
 
@@ -124,7 +124,7 @@ type CSIVolumeDetachRequest struct {
 	Reason   string
 	By       string // the name of the operator, unverified
 	// Shown is the state on which a forced request was decided, nil if the caller does not tell.
-	Shown *DetachShown `json:",omitempty" codec:",omitempty" level:"2" older:"drop"`
+	Shown *DetachShown `json:",omitempty" codec:",omitempty"`
 	WriteOptions
 }
 
@@ -132,8 +132,8 @@ type CSIVolumeDetachRequest struct {
 // the node, which every loss of the node ends, and the allocations with a claim on the volume there. What
 // has changed since then was not decided about.
 type DetachShown struct {
-	Epoch  uint64   `level:"2"`
-	Allocs []string `level:"2"`
+	Epoch  uint64
+	Allocs []string
 }
 
 // The proofs of a detach.
@@ -160,11 +160,11 @@ var CSIClaimGet = Read[CSIClaimGetRequest, CSIClaimGetResponse]("CSIVolume.GetCl
 // CSIClaimGetRequest names the claim. With MinIndex set the answer waits until the claim or its attachment
 // has changed.
 type CSIClaimGetRequest struct {
-	VolumeID  string
-	AllocID   string
-	NodeID    string // the claim's node: only this node gets an answer, which has secrets
-	SecretID  string
-	NodeEpoch `level:"2" older:"drop"`
+	VolumeID string
+	AllocID  string
+	NodeID   string // the claim's node: only this node gets an answer, which has secrets
+	SecretID string
+	NodeEpoch
 	QueryOptions
 }
 
@@ -181,7 +181,7 @@ type CSIClaimGetResponse struct {
 	// LossPolicy says who releases the volume if the node is lost, as LossHold does; "" if not known.
 	LossPolicy string `json:",omitempty"`
 	// CallTimeout ends each call of the plugin's node half, 0 without a setting.
-	CallTimeout time.Duration `json:",omitempty" codec:",omitempty" level:"2"`
+	CallTimeout time.Duration `json:",omitempty" codec:",omitempty"`
 	QueryMeta
 }
 
@@ -225,7 +225,7 @@ type CSIAttachment struct {
 	VolumeContext    map[string]string
 	// of the attach, for the detach (CSI spec, ControllerUnpublishVolumeRequest.secrets)
 	Secrets        Secrets `codec:"Secrets"`
-	SealedSecrets  *Sealed `json:"-" codec:"SealedSecrets,omitempty" level:"2"` // see CSIVolume.SealedSecrets
+	SealedSecrets  *Sealed `json:"-" codec:"SealedSecrets,omitempty"` // see CSIVolume.SealedSecrets
 	State          string
 	PublishContext Secrets         `codec:"PublishContext"` // opaque, for stage and publish
 	LastError      *OperationError `json:",omitempty"`
@@ -233,7 +233,7 @@ type CSIAttachment struct {
 	Found bool `json:",omitempty"`
 	// Forced marks an attachment whose claim was released without its node. No claim that excludes others is
 	// granted before the detach has succeeded.
-	Forced     bool `json:",omitempty" level:"2"`
+	Forced     bool `json:",omitempty"`
 	CreateTime int64
 	ModifyTime int64
 	Call       *CSICall `json:",omitempty"` // an attach or detach with an unknown outcome
@@ -279,7 +279,7 @@ type CSICallNote struct {
 	Call     *CSICall
 	// of an attachment: the secrets of the call, nil: as they are
 	Secrets       Secrets         `codec:"Secrets"`
-	SealedSecrets *Sealed         `json:"-" codec:"SealedSecrets,omitempty" level:"2"` // likewise
+	SealedSecrets *Sealed         `json:"-" codec:"SealedSecrets,omitempty"` // likewise
 	Err           *OperationError // of the claim, nil: none any more
 	WriteOptions
 }
@@ -298,7 +298,7 @@ type CSIVolumeForceRequest struct {
 	By     string // the name of the operator, unverified
 	Reason string
 	// Shown is that of CSIVolumeDetachRequest.
-	Shown *DetachShown `json:",omitempty" codec:",omitempty" level:"2" older:"drop"`
+	Shown *DetachShown `json:",omitempty" codec:",omitempty"`
 	WriteOptions
 }
 
@@ -308,16 +308,16 @@ var CSIVolumeNodeExpanded = Write[CSINodeExpandOutcome, Empty]("CSIVolume.NodeEx
 // CSINodeExpandOutcome records the outcome of NodeExpandVolume for one allocation. With Err nil the call
 // succeeded, or the plugin's node half has nothing to expand.
 type CSINodeExpandOutcome struct {
-	VolumeID  string
-	AllocID   string
-	NodeID    string
-	SecretID  string // of a node that reports; "" from the leader
-	NodeEpoch `level:"2" older:"drop"`
-	FromAgent `level:"2" older:"drop"`
-	RowIndex  uint64 // CreateIndex of the claim for which the call was made; 0 for any
-	Bytes     int64  // the requested size
-	Capacity  int64  // the size that the plugin answered, 0 if it reported none
-	Err       *OperationError
+	VolumeID string
+	AllocID  string
+	NodeID   string
+	SecretID string // of a node that reports; "" from the leader
+	NodeEpoch
+	FromAgent
+	RowIndex uint64 // CreateIndex of the claim for which the call was made; 0 for any
+	Bytes    int64  // the requested size
+	Capacity int64  // the size that the plugin answered, 0 if it reported none
+	Err      *OperationError
 	WriteOptions
 }
 

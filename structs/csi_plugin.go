@@ -77,9 +77,9 @@ type CSIControllerInfo struct {
 	SupportsSingleNodeMultiWriter    bool
 	SupportsModify                   bool
 	// GroupSnapshots is CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT of the group controller.
-	GroupSnapshots bool `json:",omitempty" codec:",omitempty" level:"2" older:"drop"`
+	GroupSnapshots bool `json:",omitempty" codec:",omitempty"`
 	// SupportsListHealth is the capability LIST_VOLUME_HEALTH. SupportsCondition is GET_VOLUME_HEALTH.
-	SupportsListHealth bool `json:",omitempty" codec:",omitempty" level:"2" older:"drop"`
+	SupportsListHealth bool `json:",omitempty" codec:",omitempty"`
 }
 
 // CSINodeInfo holds the answers to NodeGetInfo and NodeGetCapabilities on one node (CSI spec).
@@ -93,19 +93,19 @@ type CSINodeInfo struct {
 	SupportsCondition       bool
 	SupportsMountGroup      bool
 	// MultiWriter is the capability SINGLE_NODE_MULTI_WRITER.
-	MultiWriter bool `json:",omitempty" codec:",omitempty" level:"2" older:"drop"`
+	MultiWriter bool `json:",omitempty" codec:",omitempty"`
 	// SupportsStorageHealth is the capability GET_STORAGE_HEALTH.
-	SupportsStorageHealth bool `json:",omitempty" codec:",omitempty" level:"2" older:"drop"`
+	SupportsStorageHealth bool `json:",omitempty" codec:",omitempty"`
 	// StorageHealth is nil while the plugin knows no adverse condition of its storage.
-	StorageHealth *CSIStorageHealth `json:",omitempty" codec:",omitempty" level:"2" older:"drop"`
+	StorageHealth *CSIStorageHealth `json:",omitempty" codec:",omitempty"`
 }
 
 // CSIStorageHealth has the adverse conditions of the storage as one node sees it, the worst first (CSI spec,
 // NodeGetStorageHealth).
 type CSIStorageHealth struct {
 	// Abnormal: the specification has one of the conditions, too. Others are only shown.
-	Abnormal   bool         `level:"2"`
-	Conditions []*CSIHealth `level:"2"`
+	Abnormal   bool
+	Conditions []*CSIHealth
 }
 
 // CSIHealth is one adverse condition of a volume, or of the storage, as its plugin reports it (CSI spec,
@@ -113,9 +113,9 @@ type CSIStorageHealth struct {
 type CSIHealth struct {
 	// Status is a value of the specification: DEGRADED, INACCESSIBLE, DATA_LOSS, STORAGE_DEGRADED or
 	// STORAGE_UNREACHABLE. Any other one, such as a number, is only shown.
-	Status  string `level:"2"`
-	Reason  string `level:"2"` // in CamelCase
-	Message string `json:",omitempty" codec:",omitempty" level:"2"`
+	Status  string
+	Reason  string // in CamelCase
+	Message string `json:",omitempty" codec:",omitempty"`
 }
 
 // Text shows the condition in one line.
@@ -141,17 +141,17 @@ type CSIInfo struct {
 	// the name that the driver had before its vendor renamed it
 	FormerProvider string `json:",omitempty"`
 	// EndingCalls are not made by the node, at most MaxEndingCalls.
-	EndingCalls []*CSIEndingCall `json:",omitempty" codec:",omitempty" level:"2" older:"drop"`
+	EndingCalls []*CSIEndingCall `json:",omitempty" codec:",omitempty"`
 }
 
 // CSIEndingCall is a call that ended a process of its plugin twice. It is not made again until the plugin or
 // its job has another version, or an operator allows it for its volume.
 type CSIEndingCall struct {
-	RPC string `level:"2"`
+	RPC string
 	// Volume is the plugin's volume_id, "name:" and the name of a volume or a group that was to be created, or
 	// "snapshot:" and a snapshot_id. "" is a call for no single volume, such as a list.
-	Volume string `json:",omitempty" codec:",omitempty" level:"2"`
-	Time   int64  `level:"2"` // UnixNano of the second end
+	Volume string `json:",omitempty" codec:",omitempty"`
+	Time   int64  // UnixNano of the second end
 }
 
 // EndingCallsOf returns the calls for a volume that the instance does not make. names are its NamesOfCalls.
@@ -253,9 +253,9 @@ type CSIPlugin struct {
 	NodesExpected       int
 	// CallsInFlight are the calls for volumes of the plugin that the leader has in flight. CallsWaiting are
 	// those that could be made, the oldest since CallsWaitSince (UnixNano). An answer without the leader has 0.
-	CallsInFlight  int   `json:",omitempty" codec:",omitempty" level:"2"`
-	CallsWaiting   int   `json:",omitempty" codec:",omitempty" level:"2"`
-	CallsWaitSince int64 `json:",omitempty" codec:",omitempty" level:"2"`
+	CallsInFlight  int   `json:",omitempty" codec:",omitempty"`
+	CallsWaiting   int   `json:",omitempty" codec:",omitempty"`
+	CallsWaitSince int64 `json:",omitempty" codec:",omitempty"`
 	Indexes
 }
 
@@ -269,7 +269,7 @@ type CSIPluginListStub struct {
 	NodesHealthy        int
 	NodesExpected       int
 	// Ending are the instances that do not make some calls: see CSIInfo.EndingCalls.
-	Ending int `json:",omitempty" codec:",omitempty" level:"2"`
+	Ending int `json:",omitempty" codec:",omitempty"`
 	Indexes
 }
 
@@ -324,12 +324,12 @@ var NodeUpdateCSI = Write[NodeUpdateCSIRequest, Empty]("Node.UpdateCSI")
 // and the servers remove the node's other instances. With Unsure, the servers write it even if it changes
 // nothing, because an earlier request may still be in flight.
 type NodeUpdateCSIRequest struct {
-	NodeID    string
-	SecretID  string
-	Upserts   []*CSIPluginInstance
-	Removes   []CSIInstanceKey
-	Full      bool
-	Unsure    bool `json:",omitempty"`
-	NodeEpoch `level:"2" older:"drop"`
+	NodeID   string
+	SecretID string
+	Upserts  []*CSIPluginInstance
+	Removes  []CSIInstanceKey
+	Full     bool
+	Unsure   bool `json:",omitempty"`
+	NodeEpoch
 	WriteOptions
 }

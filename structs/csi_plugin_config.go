@@ -15,16 +15,16 @@ type CSIPluginConfig struct {
 	FormerProvider string // the driver's name before its vendor renamed it (CSI spec, GetPluginInfo)
 	// Tokens are signed identities of the allocation that uses a volume, which NodePublishVolume gets. They are
 	// in the place TokensIn, which is "" without tokens.
-	Tokens   []*CSIToken `json:",omitempty" codec:",omitempty" level:"2"`
-	TokensIn string      `json:",omitempty" codec:",omitempty" level:"2"`
+	Tokens   []*CSIToken `json:",omitempty" codec:",omitempty"`
+	TokensIn string      `json:",omitempty" codec:",omitempty"`
 	// RequiresRepublish: NodePublishVolume is repeated with other tokens at half of their life.
-	RequiresRepublish bool `json:",omitempty" codec:",omitempty" level:"2"`
+	RequiresRepublish bool `json:",omitempty" codec:",omitempty"`
 }
 
 // CSIToken is a `token {}` of a csi_plugin block.
 type CSIToken struct {
-	Audience string        `json:",omitempty" codec:",omitempty" level:"2"`
-	TTL      time.Duration `json:",omitempty" codec:",omitempty" level:"2"` // default DefaultIdentityTTL
+	Audience string        `json:",omitempty" codec:",omitempty"`
+	TTL      time.Duration `json:",omitempty" codec:",omitempty"` // default DefaultIdentityTTL
 }
 
 // The places of tokens in a call of a plugin.

@@ -81,7 +81,7 @@ type OperationError struct {
 	// a call that would fail again: it is not repeated before something changes or an operator requests it.
 	RetryTime int64 `json:",omitempty"`
 	// Op is "modify" if the operation was a change of mutable parameters.
-	Op string `json:",omitempty" codec:",omitempty" level:"2" older:"drop"`
+	Op string `json:",omitempty" codec:",omitempty"`
 }
 
 // NeverTry is the RetryTime of a call that is not repeated by itself.
@@ -122,26 +122,26 @@ func VolumePlace(namespace, id string) string { return "volume " + namespace + "
 // CSIDeletion keeps the secrets that a volume had before the request to delete it replaced them.
 type CSIDeletion struct {
 	Secrets       Secrets `codec:"Secrets"`
-	SealedSecrets *Sealed `json:"-" codec:"SealedSecrets,omitempty" level:"2"` // see CSIVolume.SealedSecrets
+	SealedSecrets *Sealed `json:"-" codec:"SealedSecrets,omitempty"` // see CSIVolume.SealedSecrets
 }
 
 // CSIGrow is when a volume grows by itself: at At percent of its bytes used, by By percent of its size, up to
 // Max bytes. See package autogrow.
 type CSIGrow struct {
-	At  int   `level:"2"`
-	By  int   `level:"2"`
-	Max int64 `level:"2"`
+	At  int
+	By  int
+	Max int64
 }
 
 // CSIGrowth is the last growth of a volume by itself, at Time (UnixNano) between sizes in bytes, and the
 // reason why it does not grow although it should, "" for none.
 type CSIGrowth struct {
-	Time int64 `level:"2"`
-	From int64 `level:"2"`
-	To   int64 `level:"2"`
+	Time int64
+	From int64
+	To   int64
 	// Reached is the size that a growth before it has reached, 0 for none.
-	Reached int64  `json:"-" codec:"Reached,omitempty" level:"2"`
-	Fault   string `json:",omitempty" level:"2"`
+	Reached int64  `json:"-" codec:"Reached,omitempty"`
+	Fault   string `json:",omitempty"`
 }
 
 // The rules for a volume whose node is lost: who releases it. The proof of a fence device and the word of an
@@ -158,18 +158,18 @@ const (
 
 // CSIHost makes a volume a dynamic host volume: see package hostvol.
 type CSIHost struct {
-	Name        string        `level:"2"` // by which jobs name it
-	NodePool    string        `level:"2"`
-	NodeID      string        `level:"2"`
-	Constraints []*Constraint `level:"2"` // that the node has met
+	Name        string // by which jobs name it
+	NodePool    string
+	NodeID      string
+	Constraints []*Constraint // that the node has met
 }
 
 // CSICloneSource names the row of a volume that is copied. Another one with the same ID has another index.
 type CSICloneSource struct {
-	Namespace   string `level:"2"`
-	ID          string `level:"2"`
-	CreateIndex uint64 `level:"2"`
-	ExternalID  string `level:"2"`
+	Namespace   string
+	ID          string
+	CreateIndex uint64
+	ExternalID  string
 }
 
 // CSIVolume is the row of one volume. Key: (Namespace, ID). Its claims and attachments have their own rows.
@@ -178,18 +178,18 @@ type CSIVolume struct {
 	// Name is a label. Without one it is the name at the plugin.
 	Name string
 	// ExternalName is the name in CreateVolume: see NameAtPlugin.
-	ExternalName string `json:",omitempty" codec:",omitempty" level:"2"`
+	ExternalName string `json:",omitempty" codec:",omitempty"`
 
 	ExternalID string // the plugin's volume_id, "" until created
 	Namespace  string
 	PluginID   string
 	// Class is the volume class of which it has its values, "" for none: see structs/class.
-	Class       string `json:",omitempty" codec:",omitempty" level:"2"`
-	QuotaWeight int    `json:",omitempty" codec:",omitempty" level:"2"` // of its class, 0 for 1
-	JobID       string `json:",omitempty" codec:",omitempty" level:"2"` // of the job that asked for it, or ""
-	AllocID     string `json:",omitempty" codec:",omitempty" level:"2"` // with which it ends, "" for none
+	Class       string `json:",omitempty" codec:",omitempty"`
+	QuotaWeight int    `json:",omitempty" codec:",omitempty"` // of its class, 0 for 1
+	JobID       string `json:",omitempty" codec:",omitempty"` // of the job that asked for it, or ""
+	AllocID     string `json:",omitempty" codec:",omitempty"` // with which it ends, "" for none
 	// Host is set for a dynamic host volume, whose ID is HostVolumeID.
-	Host      *CSIHost `json:",omitempty" codec:",omitempty" level:"2"`
+	Host      *CSIHost `json:",omitempty" codec:",omitempty"`
 	State     string
 	LastError *OperationError `json:",omitempty"`
 	// the requested capacity is above Capacity and still to be requested from the plugin
@@ -203,49 +203,49 @@ type CSIVolume struct {
 	Secrets             Secrets `codec:"Secrets"`
 	// SealedSecrets are the secrets in the rows and in the log of a cluster with a root key. Secrets is then
 	// empty there. Package sealing opens them.
-	SealedSecrets *Sealed `json:"-" codec:"SealedSecrets,omitempty" level:"2"`
+	SealedSecrets *Sealed `json:"-" codec:"SealedSecrets,omitempty"`
 	// SecretsFrom is the path of the variable with the secrets, in the namespace of the volume, "" for none.
 	// It excludes Secrets: see package volumesecrets.
-	SecretsFrom string            `json:",omitempty" codec:",omitempty" level:"2"`
+	SecretsFrom string            `json:",omitempty" codec:",omitempty"`
 	Parameters  map[string]string // opaque, for CreateVolume
 	// MutableParameters are the wanted ones, and AppliedParameters those of the plugin: see package modify.
-	MutableParameters    map[string]string `json:",omitempty" codec:",omitempty" level:"2"`
-	AppliedParameters    map[string]string `json:",omitempty" codec:",omitempty" level:"2"`
+	MutableParameters    map[string]string `json:",omitempty" codec:",omitempty"`
+	AppliedParameters    map[string]string `json:",omitempty" codec:",omitempty"`
 	Context              map[string]string // opaque volume_context: passed back byte for byte
 	Capacity             int64             // bytes; 0: the plugin reported none
 	RequestedCapacityMin int64
 	// FormerCapacityMin is the RequestedCapacityMin that was met last, to which a rejection of the pending
 	// expansion restores it.
-	FormerCapacityMin     int64 `json:"-" codec:"FormerCapacityMin,omitempty" level:"2"`
+	FormerCapacityMin     int64 `json:"-" codec:"FormerCapacityMin,omitempty"`
 	RequestedCapacityMax  int64
 	RequestedCapabilities []*CSIVolumeCapability
 	CloneID               string
 	SnapshotID            string
-	Snapshot              string `json:",omitempty" codec:",omitempty" level:"2"` // the name of that one
+	Snapshot              string `json:",omitempty" codec:",omitempty"` // the name of that one
 	// CloneSource is the volume that CloneID named when the creation was recorded, which the plugin copies.
-	CloneSource *CSICloneSource `json:"-" codec:"CloneSource,omitempty" level:"2"`
+	CloneSource *CSICloneSource `json:"-" codec:"CloneSource,omitempty"`
 	// OnNodeLoss is LossHold, LossFence or LossLease, "" for LossHold: see LossPolicy.
-	OnNodeLoss string `json:",omitempty" codec:",omitempty" level:"2"`
+	OnNodeLoss string `json:",omitempty" codec:",omitempty"`
 	// Reclaim is class.Retain or class.Delete, "" for Retain. DeleteAfter is of Delete: see package reclaim.
-	Reclaim     string         `json:",omitempty" codec:",omitempty" level:"2"`
-	DeleteAfter *time.Duration `json:",omitempty" codec:",omitempty" level:"2"`
+	Reclaim     string         `json:",omitempty" codec:",omitempty"`
+	DeleteAfter *time.Duration `json:",omitempty" codec:",omitempty"`
 	// DeleteAt is the time (UnixNano) from which the servers delete a ready volume that has no users, 0 for
 	// never. DeleteCause is the event that has set it: see package reclaim.
-	DeleteAt    int64  `json:",omitempty" codec:",omitempty" level:"2"`
-	DeleteCause string `json:",omitempty" codec:",omitempty" level:"2"`
+	DeleteAt    int64  `json:",omitempty" codec:",omitempty"`
+	DeleteCause string `json:",omitempty" codec:",omitempty"`
 	// Grow is when the volume grows by itself, nil for never, and Grown the record of that.
-	Grow  *CSIGrow   `json:",omitempty" codec:",omitempty" level:"2"`
-	Grown *CSIGrowth `json:",omitempty" codec:",omitempty" level:"2"`
+	Grow  *CSIGrow   `json:",omitempty" codec:",omitempty"`
+	Grown *CSIGrowth `json:",omitempty" codec:",omitempty"`
 	// Trim is the time between two trims of its file system; nil and 0 for none.
-	Trim       *time.Duration `json:",omitempty" codec:",omitempty" level:"2"`
+	Trim       *time.Duration `json:",omitempty" codec:",omitempty"`
 	CreateTime int64
 	ModifyTime int64
 	// a call for the volume itself of unknown outcome
 	Call *CSICall `json:",omitempty"`
 	// Unanswered reports that a creation was called again without a final answer to the call before.
-	Unanswered bool `json:"-" codec:"Unanswered,omitempty" level:"2"`
+	Unanswered bool `json:"-" codec:"Unanswered,omitempty"`
 	// DeleteCalled reports that the plugin was called, or was about to be, since the deletion was requested.
-	DeleteCalled   bool               `json:"-" codec:"DeleteCalled,omitempty" level:"2"`
+	DeleteCalled   bool               `json:"-" codec:"DeleteCalled,omitempty"`
 	Forced         *CSIForced         `json:",omitempty"` // the last thing that an operator forced
 	TurnedReadOnly *CSITurnedReadOnly `json:",omitempty"` // the last time that its file system turned read-only
 	// Deletion has the values to restore when the deletion is cancelled; nil for none.
@@ -376,9 +376,9 @@ type CSIVolumeListStub struct {
 	Waiting             int // claims in the queue
 	Schedulable         bool
 	PluginID            string
-	Class               string `json:",omitempty" codec:",omitempty" level:"2"`
-	DeleteAt            int64  `json:",omitempty" codec:",omitempty" level:"2"` // as in CSIVolume
-	Drift               string `json:",omitempty" codec:",omitempty" level:"2"` // the kinds of its differences
+	Class               string `json:",omitempty" codec:",omitempty"`
+	DeleteAt            int64  `json:",omitempty" codec:",omitempty"` // as in CSIVolume
+	Drift               string `json:",omitempty" codec:",omitempty"` // the kinds of its differences
 	Provider            string
 	ControllerRequired  bool
 	ControllersHealthy  int
@@ -413,7 +413,7 @@ var CSIVolumeList = Read[CSIVolumeListRequest, CSIVolumeListResponse]("CSIVolume
 type CSIVolumeListRequest struct {
 	PluginID string
 	NodeID   string
-	Class    string `level:"2"`
+	Class    string
 	QueryOptions
 }
 
@@ -468,17 +468,17 @@ var CSIVolumeDelete = Write[CSIVolumeDeleteRequest, Empty]("CSIVolume.Delete")
 // for a volume that is deleted later. With AtOnce no volume is.
 type CSIVolumeDeleteRequest struct {
 	ID            string
-	AtOnce        bool    `json:",omitempty" codec:",omitempty" level:"2" older:"drop"`
+	AtOnce        bool    `json:",omitempty" codec:",omitempty"`
 	Secrets       Secrets `codec:"Secrets"`
-	SealedSecrets *Sealed `json:"-" codec:"SealedSecrets,omitempty" level:"2"` // see CSIVolume.SealedSecrets
+	SealedSecrets *Sealed `json:"-" codec:"SealedSecrets,omitempty"` // see CSIVolume.SealedSecrets
 	WriteOptions
 }
 
 // CSIAsked has the least and the largest size in bytes of a call that creates or expands a volume. A Max of 0
 // is no bound.
 type CSIAsked struct {
-	Min int64 `level:"2"`
-	Max int64 `level:"2"`
+	Min int64
+	Max int64
 }
 
 // CSIVolumeOutcome records the outcome of a plugin call that a volume's state demanded. Op is "create",
@@ -488,7 +488,7 @@ type CSIVolumeOutcome struct {
 	Op string
 	// Asked has the sizes of the call, of a creation or an expansion. The row may have others by now, which
 	// the outcome does not settle. It is nil in the entries of older servers.
-	Asked      *CSIAsked `json:",omitempty" codec:",omitempty" level:"2" older:"drop"`
+	Asked      *CSIAsked `json:",omitempty" codec:",omitempty"`
 	RowIndex   uint64    // CreateIndex of the row for which the call was made, as in CSIAttachmentOutcome
 	ExternalID string
 	Capacity   int64
@@ -500,7 +500,7 @@ type CSIVolumeOutcome struct {
 	NodeExpandBytes int64 `json:",omitempty"`
 	KeepCall        bool  // the outcome of the call that the row names is still not known
 	// Parameters are those of the call, of a modification.
-	Parameters map[string]string `json:",omitempty" codec:",omitempty" level:"2"`
+	Parameters map[string]string `json:",omitempty" codec:",omitempty"`
 	WriteOptions
 }
 
@@ -516,14 +516,14 @@ type CSIVolumeRetryRequest struct {
 
 // CSIVolumeRetryResponse names the claims for whose allocations a node makes a failed mount again at once.
 type CSIVolumeRetryResponse struct {
-	Mounts []*CSIRetriedMount `json:",omitempty" level:"2"`
+	Mounts []*CSIRetriedMount `json:",omitempty"`
 	WriteMeta
 }
 
 // CSIRetriedMount names an allocation that waits for its mount, and its node.
 type CSIRetriedMount struct {
-	NodeID  string `level:"2"`
-	AllocID string `level:"2"`
+	NodeID  string
+	AllocID string
 }
 
 // Canonicalize fills in the defaults. It is idempotent.

@@ -24,9 +24,9 @@ type CSIVolumeExternalStub struct {
 	Status              string
 	// Topologies are the places from which it is reachable; none: from everywhere, or the plugin does not
 	// tell.
-	Topologies []*CSITopology `json:",omitempty" codec:",omitempty" level:"2"`
+	Topologies []*CSITopology `json:",omitempty" codec:",omitempty"`
 	// Record is one of the constants below, "" in the answer of a plugin and of a server before level 2
-	Record string `json:",omitempty" codec:",omitempty" level:"2"`
+	Record string `json:",omitempty" codec:",omitempty"`
 }
 
 // The values of CSIVolumeExternalStub.Record.

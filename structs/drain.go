@@ -60,7 +60,7 @@ type DrainMetadata struct {
 	PluginsOff bool `json:",omitempty" codec:",omitempty"`
 	// RestoreOnStart is set for a drain that the agent of the node has requested as it shut down. It is the
 	// eligibility that the next start of the agent restores.
-	RestoreOnStart string `json:",omitempty" codec:",omitempty" level:"2"`
+	RestoreOnStart string `json:",omitempty" codec:",omitempty"`
 }
 
 // NodeDrain starts, changes or cancels the drain of a node.
@@ -83,11 +83,11 @@ var NodeLeave = Write[NodeLeaveRequest, Empty]("Node.Leave")
 // NodeLeaveRequest is of the node itself. A drain of an operator continues unchanged. Without a DrainSpec the
 // agent has started again: the servers cancel the drain of its shutdown, and restore the eligibility.
 type NodeLeaveRequest struct {
-	NodeID       string `level:"2"`
-	SecretID     string `level:"2"`
-	NodeEpoch    `level:"2"`
-	DrainSpec    *DrainSpec `level:"2"`
-	WriteOptions `level:"2"`
+	NodeID   string
+	SecretID string
+	NodeEpoch
+	DrainSpec *DrainSpec
+	WriteOptions
 }
 
 // NodeDrainedUpdate is the log entry that ends drains: nothing is left on the nodes.

@@ -9,7 +9,7 @@ import (
 // the request, or of the one that the servers call. 0: the node has none, or the sender has level 1. Then the
 // request passes.
 type NodeEpoch struct {
-	Epoch uint64 `json:",omitempty" codec:",omitempty" level:"2" older:"drop"`
+	Epoch uint64 `json:",omitempty" codec:",omitempty"`
 }
 
 // SentEpoch returns the epoch of a request.

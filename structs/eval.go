@@ -90,7 +90,7 @@ type Evaluation struct {
 	NextEval          string
 	PreviousEval      string
 	BlockedEval       string
-	QuotaLimitReached string `json:",omitempty" codec:",omitempty" level:"2"` // the quota that it waits for
+	QuotaLimitReached string `json:",omitempty" codec:",omitempty"` // the quota that it waits for
 	FailedTGAllocs    map[string]*AllocMetric
 	QueuedAllocations map[string]int
 	// unblock keys, of a blocked evaluation, and of an unblocked one until it is processed
@@ -271,9 +271,9 @@ type PlanUpdate struct {
 	FollowupEvalID string
 	DeploymentID   string `json:",omitempty" codec:",omitempty"` // with SetJobVersion: of the new version
 	// Unknown makes the allocation unknown, unless it has ended or its node is back.
-	Unknown bool `json:",omitempty" codec:",omitempty" level:"2"`
+	Unknown bool `json:",omitempty" codec:",omitempty"`
 	// KeepOriginal takes back that the allocation was replaced: its node is back, and it stays.
-	KeepOriginal bool `json:",omitempty" codec:",omitempty" level:"2"`
+	KeepOriginal bool `json:",omitempty" codec:",omitempty"`
 }
 
 // ReapRequest deletes unused rows. Apply checks each row again and keeps a row that is used after all.
@@ -283,7 +283,7 @@ type ReapRequest struct {
 	Jobs   []JobKey
 	Nodes  []string
 	// Index is that of the state of which the rows were chosen. A row that has changed since stays.
-	Index uint64 `codec:",omitempty" level:"2"`
+	Index uint64 `codec:",omitempty"`
 	WriteOptions
 }
 

@@ -64,12 +64,12 @@ type Job struct {
 	Version           uint64
 	SubmitTime        int64
 	// EndTime is when the job became dead, UnixNano, and 0 while it is not. The row of a version has none.
-	EndTime int64 `json:",omitempty" codec:",omitempty" level:"2"`
+	EndTime int64 `json:",omitempty" codec:",omitempty"`
 	// ConsulToken proves the rights of the submitter. It is in requests over HTTP alone: no row and no answer
 	// has it.
 	ConsulToken    Secret         `json:",omitempty" codec:"-"`
 	JobModifyIndex uint64         // when the specification last changed; ModifyIndex also moves with Status
-	VersionTag     *JobVersionTag `json:",omitempty" codec:",omitempty" level:"2"` // of this version
+	VersionTag     *JobVersionTag `json:",omitempty" codec:",omitempty"` // of this version
 
 	Periodic         *PeriodicConfig         `json:",omitempty" codec:",omitempty"`
 	ParameterizedJob *ParameterizedJobConfig `json:",omitempty" codec:",omitempty"`
@@ -179,25 +179,25 @@ type VolumeRequest struct {
 	AttachmentMode CSIAttachmentMode
 	MountOptions   *CSIMountOptions
 	PerAlloc       bool
-	Ownership      *VolumeOwnership `json:",omitempty" codec:",omitempty" level:"2"`
+	Ownership      *VolumeOwnership `json:",omitempty" codec:",omitempty"`
 	// Class and Size, in bytes, make it a volume that the servers create for the job: see package jobvolume.
-	Class string `json:",omitempty" codec:",omitempty" level:"2"`
-	Size  int64  `json:",omitempty" codec:",omitempty" level:"2"`
+	Class string `json:",omitempty" codec:",omitempty"`
+	Size  int64  `json:",omitempty" codec:",omitempty"`
 	// Lifecycle is LifecycleAlloc or LifecycleInline, "" for a volume of the job: see package jobvolume.
-	Lifecycle string `json:",omitempty" codec:",omitempty" level:"2"`
+	Lifecycle string `json:",omitempty" codec:",omitempty"`
 	// OnDeadMount is restart, republish or ignore; "" restarts, but for states that only a written restart
 	// heals.
-	OnDeadMount string `json:",omitempty" codec:",omitempty" level:"2"`
+	OnDeadMount string `json:",omitempty" codec:",omitempty"`
 	// PluginID and Parameters are those of a volume with LifecycleInline.
-	PluginID   string            `json:",omitempty" codec:",omitempty" level:"2"`
-	Parameters map[string]string `json:",omitempty" codec:",omitempty" level:"2"`
-	Sticky     bool              `json:",omitempty" codec:",omitempty" level:"2"` // of host volumes: see hostuse
+	PluginID   string            `json:",omitempty" codec:",omitempty"`
+	Parameters map[string]string `json:",omitempty" codec:",omitempty"`
+	Sticky     bool              `json:",omitempty" codec:",omitempty"` // of host volumes: see hostuse
 }
 
 // VolumeOwnership is `ownership {}`: the wanted owner of a volume. An empty text keeps what it is for.
 type VolumeOwnership struct {
 	// Owner and Group are a user and a group of the node, by name or by number. Mode is octal.
-	Owner, Group, Mode, Policy string `json:",omitempty" codec:",omitempty" level:"2"`
+	Owner, Group, Mode, Policy string `json:",omitempty" codec:",omitempty"`
 }
 
 const (
@@ -239,14 +239,14 @@ type TaskGroup struct {
 	Migrate          *MigrateStrategy `json:",omitempty" codec:",omitempty"`
 	Scaling          *ScalingPolicy   `json:",omitempty" codec:",omitempty"`
 	// Disconnect says what happens when the node has no contact to the servers; nil: the usual.
-	Disconnect    *DisconnectStrategy `json:",omitempty" codec:",omitempty" level:"2"`
+	Disconnect    *DisconnectStrategy `json:",omitempty" codec:",omitempty"`
 	EphemeralDisk *EphemeralDisk
 	Networks      []*NetworkResource `json:",omitempty" codec:",omitempty"`
 	Volumes       map[string]*VolumeRequest
 	Services      []*Service `json:",omitempty" codec:",omitempty"`
 	Meta          map[string]string
 	ShutdownDelay *time.Duration `json:",omitempty"`
-	Consul        *Consul        `json:",omitempty" codec:",omitempty" level:"2"` // the default of the tasks
+	Consul        *Consul        `json:",omitempty" codec:",omitempty"` // the default of the tasks
 	// MaxRunDuration bounds the time of an allocation of a job that ends by itself on its node; nil: no bound.
 	MaxRunDuration *time.Duration `json:",omitempty" codec:",omitempty"`
 }
@@ -314,17 +314,17 @@ type Task struct {
 
 	DispatchPayload *DispatchPayloadConfig `json:",omitempty" codec:",omitempty"`
 
-	Identity   *WorkloadIdentity   `json:",omitempty" codec:",omitempty" level:"2"` // nil: workload.Default
-	Identities []*WorkloadIdentity `json:",omitempty" codec:",omitempty" level:"2"` // the others
-	Vault      *Vault              `json:",omitempty" codec:",omitempty" level:"2"` // nil: no token of Vault
-	Consul     *Consul             `json:",omitempty" codec:",omitempty" level:"2"` // nil: that of the group
-	Actions    []*Action           `json:",omitempty" codec:",omitempty" level:"2"`
+	Identity   *WorkloadIdentity   `json:",omitempty" codec:",omitempty"` // nil: workload.Default
+	Identities []*WorkloadIdentity `json:",omitempty" codec:",omitempty"` // the others
+	Vault      *Vault              `json:",omitempty" codec:",omitempty"` // nil: no token of Vault
+	Consul     *Consul             `json:",omitempty" codec:",omitempty"` // nil: that of the group
+	Actions    []*Action           `json:",omitempty" codec:",omitempty"`
 }
 
 // Action is `action "name" {}`: a command of a task that users run in it by the name.
 type Action struct {
-	Name, Command string   `json:",omitempty" codec:",omitempty" level:"2"`
-	Args          []string `json:",omitempty" codec:",omitempty" level:"2"`
+	Name, Command string   `json:",omitempty" codec:",omitempty"`
+	Args          []string `json:",omitempty" codec:",omitempty"`
 }
 
 // JobListStub is one job in a list.
@@ -347,7 +347,7 @@ type JobListStub struct {
 	ModifyIndex       uint64
 	JobModifyIndex    uint64
 	SubmitTime        int64
-	Meta              map[string]string `json:",omitempty" codec:",omitempty" level:"2"`
+	Meta              map[string]string `json:",omitempty" codec:",omitempty"`
 }
 
 // TaskGroupSummary counts a group's allocations by state.
@@ -426,7 +426,7 @@ type JobDeregisterRequest struct {
 	Eval            *Evaluation // set by the server
 	EvalPriority    int         `json:",omitempty" codec:",omitempty"` // of the evaluation; 0: the job's
 	NoShutdownDelay bool        `json:",omitempty" codec:",omitempty"`
-	Force           bool        `json:",omitempty" codec:",omitempty" level:"2"`
+	Force           bool        `json:",omitempty" codec:",omitempty"`
 	WriteOptions
 }
 
@@ -463,8 +463,8 @@ type JobGetRequest struct {
 	JobID       string
 	All         bool
 	Diffs       bool    `json:",omitempty" codec:",omitempty"`
-	DiffTag     string  `json:",omitempty" codec:",omitempty" level:"2"` // Diffs are those to its version
-	DiffVersion *uint64 `json:",omitempty" codec:",omitempty" level:"2"` // likewise
+	DiffTag     string  `json:",omitempty" codec:",omitempty"` // Diffs are those to its version
+	DiffVersion *uint64 `json:",omitempty" codec:",omitempty"` // likewise
 	QueryOptions
 }
 

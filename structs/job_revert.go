@@ -22,8 +22,8 @@ func (r *JobRevertRequest) WithoutToken() *JobRevertRequest {
 
 // JobVersionTag is the name that a user gave a version of a job, at TaggedTime (UnixNano). The version stays.
 type JobVersionTag struct {
-	Name, Description string `level:"2"`
-	TaggedTime        int64  `level:"2"`
+	Name, Description string
+	TaggedTime        int64
 }
 
 // JobScale changes the count of a group.

@@ -50,13 +50,13 @@ type QueryOptions struct {
 	AuthToken  string        `json:"-" codec:"AuthToken"`
 	Forwarded  bool          `json:",omitempty"` // set by the server that forwards the request: one hop at most
 	// Origin is that of a request by HTTP, nil for others. No entry of the log has it.
-	Origin *Origin `json:"-" codec:"Origin,omitempty" level:"2" older:"drop"`
+	Origin *Origin `json:"-" codec:"Origin,omitempty"`
 	// Stream makes a list return QueryMeta.Rows instead of a page, if the caller is in this process. It
 	// crosses no wire.
 	Stream bool `json:"-" codec:"-"`
 	// Sees reports whether a list shows a row to its caller; namespace is "" for rows without one. nil shows
 	// all. The server that answers sets it. It crosses no wire.
-	Sees func(namespace, id string) bool `json:"-" codec:"-" level:"2"`
+	Sees func(namespace, id string) bool `json:"-" codec:"-"`
 }
 
 // The keys of sorted lists, besides the IDs of rows: the log index at which a row was created or changed.
@@ -83,9 +83,9 @@ type WriteOptions struct {
 	Now int64 `json:",omitempty"`
 	// Created is the CreateIndex of the row on which the caller acts, 0 for any. A destructive request then
 	// changes no row that was made anew under the same name since the caller has seen it.
-	Created uint64 `json:",omitempty" codec:",omitempty" level:"2" older:"drop"`
+	Created uint64 `json:",omitempty" codec:",omitempty"`
 	// Origin is that of a request by HTTP, nil for others. No entry of the log has it.
-	Origin *Origin `json:"-" codec:"Origin,omitempty" level:"2" older:"drop"`
+	Origin *Origin `json:"-" codec:"Origin,omitempty"`
 }
 
 // Write lets the middleware reach the options of any write request.

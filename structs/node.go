@@ -103,25 +103,25 @@ type Node struct {
 	StatusUpdatedAt   int64 // unix seconds, as the dialect has it
 	// Epoch is the log index of the entry with which the node came, or came back after it was down. So it is
 	// another one after each loss. It is 0 for a node that came while a server of level 1 was in the cluster.
-	Epoch uint64 `json:",omitempty" codec:",omitempty" level:"2"`
+	Epoch uint64 `json:",omitempty" codec:",omitempty"`
 	// BootID is that of the machine when the agent last registered; "" for an agent of level 1.
-	BootID string `json:",omitempty" codec:",omitempty" level:"2"`
+	BootID string `json:",omitempty" codec:",omitempty"`
 	// Machine is that of the agent that last registered, "" if it is not known.
-	Machine MachineID `json:",omitempty" codec:",omitempty" level:"2"`
+	Machine MachineID `json:",omitempty" codec:",omitempty"`
 	// Store is the directory in which that agent keeps its state: see AgentProof.
-	Store string `json:"-" codec:"Store,omitempty" level:"2"`
+	Store string `json:"-" codec:"Store,omitempty"`
 	// Mark is a nonce that the agent drew for the log: one in each boot of its machine, and one more with the
 	// first claim on a volume in it. A copy of the disk that is older does not have it.
-	Mark string `json:"-" codec:"Mark,omitempty" level:"2"`
+	Mark string `json:"-" codec:"Mark,omitempty"`
 	// Returning: the node is back after a loss, and has not told yet that it has stopped and released all
 	// that is no longer its own. It gets no new allocations.
-	Returning bool `json:",omitempty" codec:",omitempty" level:"2"`
+	Returning bool `json:",omitempty" codec:",omitempty"`
 	// Unaccounted: the node has not reported its volumes since a restore of the state, or it was deleted, came
 	// back and has volumes from before.
 	Unaccounted bool `json:",omitempty"`
 	// Leftovers are the volumes from before of an unaccounted node that was deleted and came back: it may hold
 	// no others without a claim. nil: it may hold any volume.
-	Leftovers             []NodeLeftover `json:",omitempty" codec:",omitempty" level:"2"`
+	Leftovers             []NodeLeftover `json:",omitempty" codec:",omitempty"`
 	SchedulingEligibility string
 	Drain                 bool
 	DrainStrategy         *DrainStrategy `json:",omitempty" codec:",omitempty"` // nil: the node does not drain
@@ -152,10 +152,10 @@ func (n *Node) Copy() *Node {
 // NodeLeftover names a volume that a node may hold without a claim. PluginID and ExternalID are "" if the
 // node does not know them. Without a VolumeID it stands for any volume.
 type NodeLeftover struct {
-	Namespace  string `level:"2"`
-	VolumeID   string `level:"2"`
-	PluginID   string `level:"2"`
-	ExternalID string `level:"2"`
+	Namespace  string
+	VolumeID   string
+	PluginID   string
+	ExternalID string
 }
 
 // MayHold reports whether an unaccounted node may hold a volume. A volume may have another name by now, so
@@ -272,9 +272,9 @@ type NodeRegisterRequest struct {
 	Inventory *NodeInventory `json:",omitempty"` // nil: not reported
 	Unsure    bool           `json:",omitempty"` // an earlier request may still be in flight
 	// ClusterID is that of the cluster to which the node belongs, "" for none. Another cluster rejects it.
-	ClusterID string      `json:",omitempty" level:"2"`
-	Allocs    int         `json:",omitempty" level:"2" older:"drop"` // that have not ended on the node
-	Agent     *AgentProof `json:",omitempty" level:"2" older:"drop"`
+	ClusterID string      `json:",omitempty"`
+	Allocs    int         `json:",omitempty"` // that have not ended on the node
+	Agent     *AgentProof `json:",omitempty"`
 	WriteOptions
 }
 
@@ -308,10 +308,10 @@ type NodeHeartbeatRequest struct {
 	SecretID  string
 	Status    string
 	Inventory *NodeInventory `json:",omitempty"` // nil: not reported
-	Agent     *AgentProof    `json:",omitempty" level:"2" older:"drop"`
+	Agent     *AgentProof    `json:",omitempty"`
 	// CleanFor is the epoch in which the node has stopped and released all that is no longer its own; 0:
 	// none.
-	CleanFor uint64 `json:",omitempty" level:"2" older:"drop"`
+	CleanFor uint64 `json:",omitempty"`
 	WriteOptions
 }
 
@@ -352,16 +352,16 @@ type NodeStatusUpdate struct {
 	Accounted bool // the nodes have reported their volumes, and hold none without a claim
 	// CleanFor is the epoch in which the nodes are no longer returning; 0: none. A node of another epoch
 	// stays returning.
-	CleanFor uint64 `json:",omitempty" codec:",omitempty" level:"2"`
+	CleanFor uint64 `json:",omitempty" codec:",omitempty"`
 	Event    *NodeEvent
 	WriteOptions
 }
 
 // NodeLeftoversUpdate is the log entry that shortens the leftovers of a node (see Node.Leftovers).
 type NodeLeftoversUpdate struct {
-	NodeID       string         `level:"2"`
-	Still        []NodeLeftover `level:"2"` // those that the node has still
-	WriteOptions `level:"2"`
+	NodeID string
+	Still  []NodeLeftover // those that the node has still
+	WriteOptions
 }
 
 // NodeEligibility allows or forbids new placements on a node.

@@ -4,12 +4,12 @@ package structs
 // HTTP request makes it, and the servers hand it on. It gives no rights: whoever reaches the RPC port can
 // claim any.
 type Origin struct {
-	RequestID string `json:",omitempty" level:"2"` // a UUID, also in the header X-Berth-Request-Id of the answer
-	Operation string `json:",omitempty" level:"2"` // the method of HTTP
-	Endpoint  string `json:",omitempty" level:"2"` // the path, without parameters
-	Remote    string `json:",omitempty" level:"2"` // the address of the HTTP client
+	RequestID string `json:",omitempty"` // a UUID, also in the header X-Berth-Request-Id of the answer
+	Operation string `json:",omitempty"` // the method of HTTP
+	Endpoint  string `json:",omitempty"` // the path, without parameters
+	Remote    string `json:",omitempty"` // the address of the HTTP client
 	// Certificate is the URI of the identity in the certificate of the HTTP client.
-	Certificate string `json:",omitempty" level:"2"`
-	Socket      bool   `json:",omitempty" level:"2"` // it came over the operator socket of the agent
-	Agent       string `json:",omitempty" level:"2"` // its name
+	Certificate string `json:",omitempty"`
+	Socket      bool   `json:",omitempty"` // it came over the operator socket of the agent
+	Agent       string `json:",omitempty"` // its name
 }

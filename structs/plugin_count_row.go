@@ -15,7 +15,7 @@ type CSIPluginTally struct {
 	Healthy   int // of those
 	Runs      int // allocations that run this half and have not ended
 	// Ending are the instances with calls that end them.
-	Ending int `json:",omitempty" codec:",omitempty" level:"2"`
+	Ending int `json:",omitempty" codec:",omitempty"`
 }
 
 // Plus returns the sum of two tallies.

@@ -5,8 +5,8 @@ import "fmt"
 // Sealed is a value that is encrypted with a root key of the cluster (see internal/keyring). Rows and
 // entries of the log have a secret in this form alone. In texts it is [redacted] and in JSON null.
 type Sealed struct {
-	KeyID string `level:"2"` // of the root key
-	Data  []byte `level:"2"` // nonce, ciphertext and tag of AES-256 in GCM
+	KeyID string // of the root key
+	Data  []byte // nonce, ciphertext and tag of AES-256 in GCM
 }
 
 // String never shows the value.

@@ -74,7 +74,7 @@ type Service struct {
 	TaggedAddresses map[string]string `json:",omitempty" codec:",omitempty"`
 	Weights         *ServiceWeights   `json:",omitempty" codec:",omitempty"` // nil: Consul's
 	// Identity is the one with which the node registers the service; nil: it uses its own token of Consul.
-	Identity *WorkloadIdentity `json:",omitempty" codec:",omitempty" level:"2"`
+	Identity *WorkloadIdentity `json:",omitempty" codec:",omitempty"`
 }
 
 // ServiceCheck is a `check {}` of a service. The node runs it while the service is offered.

@@ -34,10 +34,10 @@ var VolumeClaimList = Read[VolumeClaimListRequest, VolumeClaimListResponse]("Vol
 
 // VolumeClaimListRequest selects the claims of a volume, of a node and of an allocation. "" selects all.
 type VolumeClaimListRequest struct {
-	VolumeID     string `level:"2"`
-	NodeID       string `level:"2"`
-	AllocID      string `level:"2"`
-	QueryOptions `level:"2"`
+	VolumeID string
+	NodeID   string
+	AllocID  string
+	QueryOptions
 }
 
 // VolumeClaimListResponse has the claims volume by volume, and within a volume in the order of its queue.
@@ -81,15 +81,15 @@ var VolumeClaimForce = Write[VolumeClaimReleaseRequest, VolumeClaimReleaseRespon
 // VolumeClaimReleaseRequest names the claim. DryRun changes nothing, and with Force it tells what
 // VolumeClaimForce would do; only a dry run has Force.
 type VolumeClaimReleaseRequest struct {
-	VolumeID string `level:"2"`
-	AllocID  string `level:"2"`
-	DryRun   bool   `level:"2"`
-	Force    bool   `level:"2"`
-	Reason   string `level:"2"` // recorded
-	By       string `level:"2"` // the name of the operator, unverified; recorded
+	VolumeID string
+	AllocID  string
+	DryRun   bool
+	Force    bool
+	Reason   string // recorded
+	By       string // the name of the operator, unverified; recorded
 	// Shown is that of CSIVolumeDetachRequest.
-	Shown        *DetachShown `json:",omitempty" codec:",omitempty" level:"2" older:"drop"`
-	WriteOptions `level:"2"`
+	Shown *DetachShown `json:",omitempty" codec:",omitempty"`
+	WriteOptions
 }
 
 // DetachNeverGranted is the proof of the release of a claim that waited: no node has used it.

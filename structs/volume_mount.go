@@ -8,15 +8,15 @@ type VolumeMount struct {
 	Destination     string // absolute path inside the task, or relative to its directory
 	ReadOnly        bool
 	PropagationMode string // private (default), host-to-task, bidirectional
-	SubPath         string `json:",omitempty" codec:",omitempty" level:"2"` // the only folder that is seen
+	SubPath         string `json:",omitempty" codec:",omitempty"` // the only folder that is seen
 	// Snapshot has the commands around a snapshot of the volume, nil for none.
-	Snapshot *SnapshotCommands `json:",omitempty" codec:",omitempty" level:"2"`
+	Snapshot *SnapshotCommands `json:",omitempty" codec:",omitempty"`
 }
 
 // SnapshotCommands is `snapshot {}`: the task runs Pre before a snapshot is cut, and Post after it. Timeout
 // bounds each of them, and the time between them.
 type SnapshotCommands struct {
-	Pre     []string      `level:"2"`
-	Post    []string      `level:"2"`
-	Timeout time.Duration `level:"2"`
+	Pre     []string
+	Post    []string
+	Timeout time.Duration
 }

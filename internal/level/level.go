@@ -19,8 +19,9 @@ import (
 // not drop has the next one.
 const Now = 2
 
-// First is the level of the first release: of all commands and fields that name none.
-const First = 1
+// First is the level of the first release: of all commands and fields that name none. Files, servers and
+// nodes of level 1 are from before it, and are refused.
+const First = 2
 
 // Part is a field that is set and needs a level.
 type Part struct {
@@ -30,7 +31,7 @@ type Part struct {
 }
 
 // Above lists the fields of a value that are set and need a level above n. A field names its level in its
-// tag, for example `level:"2"`.
+// tag, for example `level:"3"`.
 func Above(v any, n int) []Part {
 	w := walk{above: n}
 	w.visit(reflect.ValueOf(v), "")
@@ -52,7 +53,7 @@ func Newest(parts []Part) (newest Part) {
 func Check(v any, least int) error { return missing(Above(v, least), least) }
 
 // Fit makes a request one that a server of the least level among all servers knows: it empties the newer
-// fields that name a level and may be dropped: `level:"2" older:"drop"`. Without them the request says less
+// fields that name a level and may be dropped: `level:"3" older:"drop"`. Without them the request says less
 // and stays right. For other fields the error is that of Check.
 func Fit(v any, least int) error {
 	w := walk{above: least, drops: true}

@@ -61,7 +61,7 @@ func TestAbove_ListsTheFieldsThatAreSet(t *testing.T) {
 		"embedded":             {&request{Inner: Inner{Late: true}}, 2, "Late 3"},
 		"by value":             {request{Empty: []string{"x"}}, 3, "Empty 4"},
 		"a type without any":   {&plain{Name: "x", Next: &plain{}}, 0, ""},
-		"all above the first":  {&request{Old: both}, First, "Old.Speed 2, Old.Newest 5"},
+		"all above the first":  {&request{Old: both}, 1, "Old.Speed 2, Old.Newest 5"},
 		"only those above two": {&request{Old: both}, 2, "Old.Newest 5"},
 	} {
 		var got []string
@@ -75,7 +75,7 @@ func TestAbove_ListsTheFieldsThatAreSet(t *testing.T) {
 }
 
 func TestAbove_HasTheValues(t *testing.T) {
-	got := Above(&request{Old: &part{Speed: 7}}, First)
+	got := Above(&request{Old: &part{Speed: 7}}, 1)
 	if want := []Part{{"Old.Speed", 2, 7}}; !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}

@@ -96,7 +96,7 @@ func TestRead_RejectsStateThatDiffersFromItsSum(t *testing.T) {
 	zip := gzip.NewWriter(&b)
 	w := tar.NewWriter(zip)
 	for _, f := range [][2]string{
-		{metaName, `{"Level":1}`},
+		{metaName, `{"Level":2}`},
 		{stateName, "evil"},
 		{sumsName, "00  meta.json\n00  state.bin\n"},
 	} {
@@ -162,13 +162,13 @@ func TestRead_BoundsEveryNumberAndSize(t *testing.T) {
 		behind int
 		want   string
 	}{
-		"honest":        {`{"Index":9007199254740992,"Term":9,"Level":1}`, 0, 0, ""},
-		"index":         {`{"Index":18446744073709551614,"Term":9,"Level":1}`, 0, 0, "index"},
-		"index by one":  {`{"Index":9007199254740993,"Term":9,"Level":1}`, 0, 0, "index"},
-		"term":          {`{"Index":9,"Term":18446744073709551614,"Level":1}`, 0, 0, "term"},
-		"state":         {`{"Index":9,"Term":9,"Level":1}`, structs.MaxArchive + 1, 0, stateName},
-		"behind":        {`{"Index":9,"Term":9,"Level":1}`, 0, smallSize + 1<<16, "after the end"},
-		"behind, a bit": {`{"Index":9,"Term":9,"Level":1}`, 0, 1 << 10, ""},
+		"honest":        {`{"Index":9007199254740992,"Term":9,"Level":2}`, 0, 0, ""},
+		"index":         {`{"Index":18446744073709551614,"Term":9,"Level":2}`, 0, 0, "index"},
+		"index by one":  {`{"Index":9007199254740993,"Term":9,"Level":2}`, 0, 0, "index"},
+		"term":          {`{"Index":9,"Term":18446744073709551614,"Level":2}`, 0, 0, "term"},
+		"state":         {`{"Index":9,"Term":9,"Level":2}`, structs.MaxArchive + 1, 0, stateName},
+		"behind":        {`{"Index":9,"Term":9,"Level":2}`, 0, smallSize + 1<<16, "after the end"},
+		"behind, a bit": {`{"Index":9,"Term":9,"Level":2}`, 0, 1 << 10, ""},
 	} {
 		_, err := Read(bytes.NewReader(craftArchive(t, c.meta, c.size, c.behind)), io.Discard)
 		switch {

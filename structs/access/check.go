@@ -39,35 +39,35 @@ func (n Needs) Changes() bool {
 
 // Caller is the sender of a request, by the token that it has given. It is empty without one.
 type Caller struct {
-	AccessorID string    `level:"2"`
-	Name       string    `level:"2"`
-	Type       string    `level:"2"`
-	Identity   *Identity `level:"2"` // instead of the others, if the token is that of a workload
+	AccessorID string
+	Name       string
+	Type       string
+	Identity   *Identity // instead of the others, if the token is that of a workload
 }
 
 // Identity names the workload of a signed token: a task or a service of an allocation.
 type Identity struct {
-	AllocID   string `level:"2"`
-	Namespace string `level:"2"`
-	JobID     string `level:"2"` // the parent of a job of a series
-	Group     string `level:"2"` // "" after the allocation was deleted
-	Task      string `level:"2"`
-	Service   string `level:"2"`
+	AllocID   string
+	Namespace string
+	JobID     string // the parent of a job of a series
+	Group     string // "" after the allocation was deleted
+	Task      string
+	Service   string
 }
 
 // CheckResponse says that the caller may.
 type CheckResponse struct {
 	// Open says that the server lets every request pass, so that the caller cannot lose the right.
 	Open   bool
-	Caller Caller `level:"2"`
+	Caller Caller
 	structs.QueryMeta
 }
 
 // CheckRequest names what the caller needs, and the allocation that the route is about, "" for none: then a
 // capability has to be that of the namespace of the request.
 type CheckRequest struct {
-	Needs                Needs  `level:"2"`
-	AllocID              string `level:"2"`
-	Task                 string `level:"2"` // of the allocation, in which a command runs; else ""
-	structs.QueryOptions `level:"2"`
+	Needs   Needs
+	AllocID string
+	Task    string // of the allocation, in which a command runs; else ""
+	structs.QueryOptions
 }

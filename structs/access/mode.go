@@ -27,15 +27,15 @@ func StricterMode(a, b string) string {
 // ControlMode is the one row with the mode of the whole cluster. Without it the mode is off. The
 // configuration of a server only tightens it.
 type ControlMode struct {
-	Mode string `level:"2"`
+	Mode string
 	structs.Indexes
 }
 
 // ModeChange stores the mode of the cluster. Without Loosen, a mode that is not stricter changes nothing, and
 // neither does one before the first token was made: nobody could call the cluster.
 type ModeChange struct {
-	Mode   string `level:"2"`
-	Loosen bool   `level:"2"`
+	Mode   string
+	Loosen bool
 }
 
 // ServerMode is the mode that the configuration of a server asks for.
@@ -46,15 +46,15 @@ var ModeGet = structs.Read[ModeGetRequest, ModeGetResponse]("ACL.Mode")
 
 // ModeGetRequest asks for the mode.
 type ModeGetRequest struct {
-	structs.QueryOptions `level:"2"`
+	structs.QueryOptions
 }
 
 // ModeGetResponse has the mode of the cluster, and that of the server that answers: its own configuration may
 // be stricter.
 type ModeGetResponse struct {
-	Mode   string `level:"2"` // of the cluster
-	Server string `level:"2"` // the name of the server
-	Here   string `level:"2"` // the mode by which it decides
+	Mode   string // of the cluster
+	Server string // the name of the server
+	Here   string // the mode by which it decides
 	structs.QueryMeta
 }
 
@@ -64,6 +64,6 @@ var ModeSet = structs.Write[ModeSetRequest, structs.Empty]("ACL.SetMode")
 
 // ModeSetRequest has the mode.
 type ModeSetRequest struct {
-	Mode                 string `level:"2"`
-	structs.WriteOptions `level:"2"`
+	Mode string
+	structs.WriteOptions
 }

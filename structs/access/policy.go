@@ -4,20 +4,20 @@ import "berth/structs"
 
 // Policy is the row of an access policy. Key: Name.
 type Policy struct {
-	Name        string `level:"2"`
-	Description string `level:"2"`
-	Rules       string `level:"2"` // HCL or JSON: see package acl
+	Name        string
+	Description string
+	Rules       string // HCL or JSON: see package acl
 	// JobACL gives the policy to the identities of workloads, nil if only to tokens.
-	JobACL          *JobACL `level:"2"`
-	structs.Indexes `level:"2"`
+	JobACL *JobACL
+	structs.Indexes
 }
 
 // JobACL names the workloads that have a policy by their identity. An empty field after the job names all.
 type JobACL struct {
-	Namespace string `level:"2"`
-	JobID     string `level:"2"`
-	Group     string `level:"2"`
-	Task      string `level:"2"`
+	Namespace string
+	JobID     string
+	Group     string
+	Task      string
 }
 
 // PolicyStub is a policy in lists, without its rules.
@@ -50,8 +50,8 @@ var PolicyGet = structs.Read[NameRequest, PolicyGetResponse]("ACL.GetPolicy")
 
 // NameRequest names a policy or a role.
 type NameRequest struct {
-	Name                 string `level:"2"`
-	structs.QueryOptions `level:"2"`
+	Name string
+	structs.QueryOptions
 }
 
 // PolicyGetResponse has the policy.
@@ -65,8 +65,8 @@ var PolicyPut = structs.Write[PolicyPutRequest, structs.Empty]("ACL.UpsertPolicy
 
 // PolicyPutRequest has the policy as it is to be.
 type PolicyPutRequest struct {
-	Policy               *Policy `level:"2"`
-	structs.WriteOptions `level:"2"`
+	Policy *Policy
+	structs.WriteOptions
 }
 
 // PolicyDelete deletes a policy. Tokens and roles that name it lose what it gave. The error is not-found.
@@ -74,6 +74,6 @@ var PolicyDelete = structs.Write[PolicyDeleteRequest, structs.Empty]("ACL.Delete
 
 // PolicyDeleteRequest names the policy.
 type PolicyDeleteRequest struct {
-	Name                 string `level:"2"`
-	structs.WriteOptions `level:"2"`
+	Name string
+	structs.WriteOptions
 }

@@ -4,22 +4,22 @@ import "berth/structs"
 
 // Role is the row of a role: a name for several policies. Key: ID. Names are unique.
 type Role struct {
-	ID              string        `level:"2"`
-	Name            string        `level:"2"`
-	Description     string        `level:"2"`
-	Policies        []*PolicyLink `level:"2"` // of which the role has at least one
-	structs.Indexes `level:"2"`
+	ID          string
+	Name        string
+	Description string
+	Policies    []*PolicyLink // of which the role has at least one
+	structs.Indexes
 }
 
 // PolicyLink names a policy of a role.
 type PolicyLink struct {
-	Name string `level:"2"`
+	Name string
 }
 
 // Link names a role of a token. In a request one of both fields is enough.
 type Link struct {
-	ID   string `level:"2"`
-	Name string `level:"2"`
+	ID   string
+	Name string
 }
 
 // RoleList lists the roles: all for a management token, otherwise those of the caller's token.
@@ -36,9 +36,9 @@ var RoleGet = structs.Read[RoleGetRequest, RoleGetResponse]("ACL.GetRole")
 
 // RoleGetRequest names the role by one of both.
 type RoleGetRequest struct {
-	ID                   string `level:"2"`
-	Name                 string `level:"2"`
-	structs.QueryOptions `level:"2"`
+	ID   string
+	Name string
+	structs.QueryOptions
 }
 
 // RoleGetResponse has the role.
@@ -52,8 +52,8 @@ var RolePut = structs.Write[RolePutRequest, RolePutResponse]("ACL.UpsertRole")
 
 // RolePutRequest has the role as it is to be. The server gives a role without an ID one.
 type RolePutRequest struct {
-	Role                 *Role `level:"2"`
-	structs.WriteOptions `level:"2"`
+	Role *Role
+	structs.WriteOptions
 }
 
 // RolePutResponse has the role as it is stored.
@@ -67,6 +67,6 @@ var RoleDelete = structs.Write[RoleDeleteRequest, structs.Empty]("ACL.DeleteRole
 
 // RoleDeleteRequest names the role.
 type RoleDeleteRequest struct {
-	ID                   string `level:"2"`
-	structs.WriteOptions `level:"2"`
+	ID string
+	structs.WriteOptions
 }

@@ -25,17 +25,17 @@ const AnonymousPolicy = "anonymous"
 // Token is the row of a token. Key: AccessorID. The secret is no part of it: the row has the hash, and the
 // answer to the request that makes the token alone has the secret.
 type Token struct {
-	AccessorID      string   `level:"2"`
-	SecretHash      []byte   `json:"-" codec:"SecretHash" level:"2"` // see HashSecret
-	Name            string   `level:"2"`
-	Type            string   `level:"2"`
-	Policies        []string `level:"2"` // names; a client token has policies or roles
-	Roles           []*Link  `level:"2"`
-	Global          bool     `level:"2"`                   // of the dialect, without an effect
-	AuthMethod      string   `level:"2" json:",omitempty"` // of its login; "": it is of none
-	CreateTime      int64    `level:"2"`                   // UnixNano
-	ExpireTime      int64    `level:"2"`                   // UnixNano; 0: never
-	structs.Indexes `level:"2"`
+	AccessorID string
+	SecretHash []byte `json:"-" codec:"SecretHash"` // see HashSecret
+	Name       string
+	Type       string
+	Policies   []string // names; a client token has policies or roles
+	Roles      []*Link
+	Global     bool   // of the dialect, without an effect
+	AuthMethod string `json:",omitempty"` // of its login; "": it is of none
+	CreateTime int64  // UnixNano
+	ExpireTime int64  // UnixNano; 0: never
+	structs.Indexes
 }
 
 // HashSecret returns what a row has of a secret. A secret has 122 random bits, so its hash needs no salt.
@@ -103,8 +103,8 @@ var Bootstrap = structs.Write[BootstrapRequest, TokenPutResponse]("ACL.Bootstrap
 
 // BootstrapRequest may have the secret that the token gets, a UUID. "": the leader draws one.
 type BootstrapRequest struct {
-	Secret               string `level:"2" json:"-" codec:"Secret"`
-	structs.WriteOptions `level:"2"`
+	Secret string `json:"-" codec:"Secret"`
+	structs.WriteOptions
 }
 
 // TokenList lists the tokens. Only a management token may.
@@ -112,8 +112,8 @@ var TokenList = structs.Read[TokenListRequest, TokenListResponse]("ACL.ListToken
 
 // TokenListRequest asks for tokens of one type, "" for all.
 type TokenListRequest struct {
-	Type                 string `level:"2"`
-	structs.QueryOptions `level:"2"`
+	Type string
+	structs.QueryOptions
 }
 
 // TokenListResponse has the tokens by accessor.
@@ -127,8 +127,8 @@ var TokenGet = structs.Read[TokenGetRequest, TokenGetResponse]("ACL.GetToken")
 
 // TokenGetRequest names the token. "" is the caller's.
 type TokenGetRequest struct {
-	AccessorID           string `level:"2"`
-	structs.QueryOptions `level:"2"`
+	AccessorID string
+	structs.QueryOptions
 }
 
 // TokenGetResponse has the token.
@@ -144,9 +144,9 @@ var TokenPut = structs.Write[TokenPutRequest, TokenPutResponse]("ACL.UpsertToken
 // TokenPutRequest has the token as it is to be. TTL is how long a new token lives: 0 is without an end,
 // unless the Token has one.
 type TokenPutRequest struct {
-	Token                *Token        `level:"2"`
-	TTL                  time.Duration `level:"2"`
-	structs.WriteOptions `level:"2"`
+	Token *Token
+	TTL   time.Duration
+	structs.WriteOptions
 }
 
 // TokenPutResponse has the token as it is stored, and the secret of a new one.
@@ -198,19 +198,19 @@ var TokenDelete = structs.Write[TokenDeleteRequest, structs.Empty]("ACL.DeleteTo
 
 // TokenDeleteRequest names the token.
 type TokenDeleteRequest struct {
-	AccessorID string `level:"2"`
+	AccessorID string
 	// Keep is how long the deletion is remembered. The leader sets it, by its configuration.
-	Keep                 time.Duration `level:"2" json:"-" codec:"Keep,omitempty"`
-	structs.WriteOptions `level:"2"`
+	Keep time.Duration `json:"-" codec:"Keep,omitempty"`
+	structs.WriteOptions
 }
 
 // DeletedToken is the row of a token that was deleted. Key: AccessorID. The restore of an older archive does
 // not bring the token back.
 type DeletedToken struct {
-	AccessorID      string `level:"2"`
-	Time            int64  `level:"2"` // UnixNano, of the deletion
-	End             int64  `level:"2"` // UnixNano, from which on the row is of no use
-	structs.Indexes `level:"2"`
+	AccessorID string
+	Time       int64 // UnixNano, of the deletion
+	End        int64 // UnixNano, from which on the row is of no use
+	structs.Indexes
 }
 
 // The payloads of the log entries about tokens. They have the hash of the secret in place of the secret.
@@ -218,20 +218,20 @@ type (
 	// BootstrapChange stores the first management token. ResetIndex is 0, or the index of the last such
 	// entry, which then happens again.
 	BootstrapChange struct {
-		Token      *Token `level:"2"`
-		ResetIndex uint64 `level:"2"`
-		Now        int64  `level:"2"` // UnixNano
+		Token      *Token
+		ResetIndex uint64
+		Now        int64 // UnixNano
 	}
 
 	// TokenChange stores a new token, or the name, the policies and the roles of a known one.
 	TokenChange struct {
-		Token *Token `level:"2"`
-		Now   int64  `level:"2"` // UnixNano
+		Token *Token
+		Now   int64 // UnixNano
 	}
 
 	// TokensExpireRequest deletes tokens that have ended.
 	TokensExpireRequest struct {
-		Now int64 `level:"2"` // UnixNano
+		Now int64 // UnixNano
 	}
 )
 

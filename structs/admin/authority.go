@@ -25,12 +25,12 @@ func AuthorityPlace(id string) string { return "authority " + id }
 // AuthorityRequest makes an authority the one that signs. FormerID is the one that signs before, and has
 // signed CrossPEM; both are "" for the first of a cluster. The former one stays trusted.
 type AuthorityRequest struct {
-	ID       string          `level:"2"`
-	CertPEM  string          `level:"2"`
-	Key      *structs.Sealed `level:"2"`
-	FormerID string          `level:"2"`
-	CrossPEM string          `level:"2"`
-	Now      int64           `level:"2"`
+	ID       string
+	CertPEM  string
+	Key      *structs.Sealed
+	FormerID string
+	CrossPEM string
+	Now      int64
 }
 
 // AuthorityReplace replaces the authority of the cluster by one that the servers make. It signs at once.
@@ -75,6 +75,6 @@ type AuthorityRemoveResponse struct {
 
 // AuthorityRemoveRequest names the authority.
 type AuthorityRemoveRequest struct {
-	ID                   string `level:"2"`
-	structs.WriteOptions `level:"2"`
+	ID string
+	structs.WriteOptions
 }

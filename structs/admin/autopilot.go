@@ -13,16 +13,16 @@ import (
 // AutopilotConfig is the row with the rules by which the leader gives votes and removes dead servers. There
 // is at most one. While there is none, DefaultAutopilotConfig counts.
 type AutopilotConfig struct {
-	CleanupDeadServers      bool          `level:"2"` // failed servers are removed
-	LastContactThreshold    time.Duration `level:"2"` // a healthy server has heard of the leader within it
-	MaxTrailingLogs         uint64        `level:"2"` // log entries by which a healthy server may be late
-	MinQuorum               uint64        `level:"2"` // voters that stay, at least, when failed ones are removed
-	ServerStabilizationTime time.Duration `level:"2"` // a server is healthy for that long before it has a vote
-	EnableRedundancyZones   bool          `level:"2"` // one server of each redundancy_zone votes
+	CleanupDeadServers      bool          // failed servers are removed
+	LastContactThreshold    time.Duration // a healthy server has heard of the leader within it
+	MaxTrailingLogs         uint64        // log entries by which a healthy server may be late
+	MinQuorum               uint64        // voters that stay, at least, when failed ones are removed
+	ServerStabilizationTime time.Duration // a server is healthy for that long before it has a vote
+	EnableRedundancyZones   bool          // one server of each redundancy_zone votes
 	// MostVoters is the largest number of servers that had a vote. The leader notes it, and no request of a
 	// user changes it. A removal by an operator lowers it.
-	MostVoters      uint64 `level:"2"`
-	structs.Indexes `level:"2"`
+	MostVoters uint64
+	structs.Indexes
 }
 
 // DefaultAutopilotConfig returns the configuration that counts while none is stored.
@@ -121,9 +121,9 @@ var AutopilotConfigSet = structs.Write[AutopilotConfigRequest, AutopilotConfigSe
 // AutopilotConfigRequest has the new configuration. With CAS it replaces only a configuration with the
 // ModifyIndex of the new one; 0 requires that none is stored.
 type AutopilotConfigRequest struct {
-	Config               AutopilotConfig `level:"2"`
-	CAS                  bool            `level:"2"`
-	structs.WriteOptions `level:"2"`
+	Config AutopilotConfig
+	CAS    bool
+	structs.WriteOptions
 }
 
 // AutopilotConfigSetResponse reports whether the configuration was replaced. It is false only with CAS.
@@ -140,10 +140,10 @@ var StatusRaftStats = structs.Read[structs.QueryRequest, RaftStats]("Status.Raft
 type RaftStats struct {
 	LastTerm  uint64 // of the last entry of its log
 	LastIndex uint64 // of the last entry of its log
-	Wall      int64  `codec:",omitempty" level:"2" older:"drop"` // of its wall clock, UnixNano
+	Wall      int64  `codec:",omitempty"` // of its wall clock, UnixNano
 	// Settings has the settings of the server that all servers should have alike, by their names. They are no
 	// secrets.
-	Settings map[string]string `codec:",omitempty" level:"2" older:"drop"`
+	Settings map[string]string `codec:",omitempty"`
 	structs.QueryMeta
 }
 

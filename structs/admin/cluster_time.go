@@ -10,26 +10,26 @@ import (
 // ClusterTime is the row of the time by which the servers count ages: see package clustertime. There is at
 // most one, from the first leader on that has this level.
 type ClusterTime struct {
-	Time  int64         `level:"2"` // UnixNano, at the last entry
-	Ahead time.Duration `level:"2"` // by which the clock of the leader was ahead then; negative: behind
+	Time  int64         // UnixNano, at the last entry
+	Ahead time.Duration // by which the clock of the leader was ahead then; negative: behind
 	// Since is the last time before the clock of the leader was ahead by more than the tolerance; 0: it is
 	// not.
-	Since int64 `level:"2"`
+	Since int64
 	// Agreed is the time from which on most servers agree with that clock; 0: they do not, or it differs by no
 	// more than the tolerance.
-	Agreed int64       `level:"2"`
-	Jumps  []ClockJump `level:"2"` // the last ones, the oldest first
+	Agreed int64
+	Jumps  []ClockJump // the last ones, the oldest first
 	// Stored are the last entries that the servers have acknowledged, in the order of their IDs.
-	Stored          []StoredIndex `level:"2"`
-	structs.Indexes `level:"2"`
+	Stored []StoredIndex
+	structs.Indexes
 }
 
 // WrongClock is the row of a server whose wall clock differs from the cluster time.
 type WrongClock struct {
-	ServerID        string        `level:"2"`
-	Server          string        `level:"2"` // its name
-	Ahead           time.Duration `level:"2"` // of the cluster time; negative: behind
-	structs.Indexes `level:"2"`
+	ServerID string
+	Server   string        // its name
+	Ahead    time.Duration // of the cluster time; negative: behind
+	structs.Indexes
 }
 
 // String says how the clock differs.
@@ -44,23 +44,23 @@ func (c WrongClock) String() string {
 // StoredIndex is the last entry of the Raft log that a server is known to have on its disk. The leader writes
 // it down with each entry about the time, for the leaders after it.
 type StoredIndex struct {
-	Server string `level:"2"` // its ID
-	Index  uint64 `level:"2"`
+	Server string // its ID
+	Index  uint64
 }
 
 // ClockJump is a step of the cluster time to the clock of a leader.
 type ClockJump struct {
-	Since int64         `level:"2"` // the cluster time before the clocks were ahead
-	At    int64         `level:"2"` // the cluster time before the step
-	By    time.Duration `level:"2"`
+	Since int64 // the cluster time before the clocks were ahead
+	At    int64 // the cluster time before the step
+	By    time.Duration
 }
 
 // ClusterTimeRequest is the payload of the log entry that advances the cluster time.
 type ClusterTimeRequest struct {
-	Clock                ClusterTime  `level:"2"`
-	RowIndex             uint64       `level:"2"` // the ModifyIndex of the row before, 0 for none
-	Wrong                []WrongClock `level:"2"` // all servers whose clocks differ
-	structs.WriteOptions `level:"2"`
+	Clock    ClusterTime
+	RowIndex uint64       // the ModifyIndex of the row before, 0 for none
+	Wrong    []WrongClock // all servers whose clocks differ
+	structs.WriteOptions
 }
 
 // ClockGet reads the clocks of the servers, as the leader sees them.
@@ -97,5 +97,5 @@ var ClockAccept = structs.Write[ClockAcceptRequest, structs.Empty]("Operator.Clo
 
 // ClockAcceptRequest has nothing to say: the servers compare their clocks themselves.
 type ClockAcceptRequest struct {
-	structs.WriteOptions `level:"2"`
+	structs.WriteOptions
 }

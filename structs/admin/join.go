@@ -30,12 +30,12 @@ var JoinTokenCreate = structs.Write[JoinTokenCreateRequest, JoinTokenCreateRespo
 
 // JoinTokenCreateRequest has the limits of the token (see JoinToken).
 type JoinTokenCreateRequest struct {
-	Role                 string        `level:"2"`
-	NodeName             string        `level:"2"`
-	NodePool             string        `level:"2"`
-	Uses                 int           `level:"2"` // 0 is 1
-	TTL                  time.Duration `level:"2"` // 0 is an hour
-	structs.WriteOptions `level:"2"`
+	Role     string
+	NodeName string
+	NodePool string
+	Uses     int           // 0 is 1
+	TTL      time.Duration // 0 is an hour
+	structs.WriteOptions
 }
 
 // JoinTokenCreateResponse has the token, which is a secret.
@@ -48,15 +48,15 @@ type JoinTokenCreateResponse struct {
 
 // JoinTokenRequest stores a token. Its answer has been made before.
 type JoinTokenRequest struct {
-	ID         string `level:"2"`
-	Hash       []byte `level:"2"`
-	Role       string `level:"2"`
-	NodeName   string `level:"2"`
-	NodePool   string `level:"2"`
-	Uses       int    `level:"2"`
-	ExpireTime int64  `level:"2"`
-	Now        int64  `level:"2"`
-	Authority  string `level:"2"`
+	ID         string
+	Hash       []byte
+	Role       string
+	NodeName   string
+	NodePool   string
+	Uses       int
+	ExpireTime int64
+	Now        int64
+	Authority  string
 }
 
 // JoinTokenList lists the tokens that can still be used.
@@ -73,8 +73,8 @@ var JoinTokenDelete = structs.Write[JoinTokenDeleteRequest, structs.Empty]("Join
 
 // JoinTokenDeleteRequest names the token.
 type JoinTokenDeleteRequest struct {
-	ID                   string `level:"2"`
-	structs.WriteOptions `level:"2"`
+	ID string
+	structs.WriteOptions
 }
 
 // MachineCertificate is the last certificate that the servers have signed for a node, or that a server has
@@ -93,16 +93,16 @@ type MachineCertificate struct {
 // MachineCertificateRequest records a certificate. With TokenID it uses a token, once more. Without it renews
 // the certificate of the same key.
 type MachineCertificateRequest struct {
-	TokenID   string `level:"2"`
-	TokenHash []byte `level:"2"`
-	Role      string `level:"2"`
-	ID        string `level:"2"`
-	NodeName  string `level:"2"`
-	NodePool  string `level:"2"`
-	Serial    string `level:"2"`
-	KeyHash   []byte `level:"2"`
-	NotAfter  int64  `level:"2"`
-	Now       int64  `level:"2"`
+	TokenID   string
+	TokenHash []byte
+	Role      string
+	ID        string
+	NodeName  string
+	NodePool  string
+	Serial    string
+	KeyHash   []byte
+	NotAfter  int64
+	Now       int64
 }
 
 // Join gives a machine without a certificate its first one, for a token. A server serves it to machines that
@@ -111,11 +111,11 @@ var Join = structs.Write[JoinRequest, JoinResponse]("Machine.Join")
 
 // JoinRequest has the token and the request for the certificate, which has the identity.
 type JoinRequest struct {
-	Token                structs.Secret `level:"2"`
-	CSR                  []byte         `level:"2"` // in DER
-	NodeName             string         `level:"2"` // of a node
-	NodePool             string         `level:"2"` // of a node
-	structs.WriteOptions `level:"2"`
+	Token    structs.Secret
+	CSR      []byte // in DER
+	NodeName string // of a node
+	NodePool string // of a node
+	structs.WriteOptions
 }
 
 // JoinResponse has the certificate. A server also gets the secrets that all servers share.
@@ -135,8 +135,8 @@ var RenewLapsed = structs.Write[RenewLapsedRequest, CertificateSignResponse]("Ma
 
 // RenewLapsedRequest has a signing request of the key and the identity of the certificate that has ended.
 type RenewLapsedRequest struct {
-	CSR                  []byte `level:"2"` // in DER
-	structs.WriteOptions `level:"2"`
+	CSR []byte // in DER
+	structs.WriteOptions
 }
 
 // CertificateSign signs a certificate on the leader. Only servers may call it, with the hash of a secret.
@@ -144,12 +144,12 @@ var CertificateSign = structs.Write[CertificateSignRequest, CertificateSignRespo
 
 // CertificateSignRequest has the hash of the secret of a token, and the rest of JoinRequest.
 type CertificateSignRequest struct {
-	TokenID              string `level:"2"`
-	TokenHash            []byte `level:"2"`
-	CSR                  []byte `level:"2"`
-	NodeName             string `level:"2"`
-	NodePool             string `level:"2"`
-	structs.WriteOptions `level:"2"`
+	TokenID   string
+	TokenHash []byte
+	CSR       []byte
+	NodeName  string
+	NodePool  string
+	structs.WriteOptions
 }
 
 // CertificateSignResponse has the certificate and the authorities to trust, in PEM.
@@ -164,9 +164,9 @@ var CertificateRenew = structs.Write[CertificateRenewRequest, CertificateSignRes
 
 // CertificateRenewRequest has a signing request of the key that the certificate of the node has.
 type CertificateRenewRequest struct {
-	NodeID               string `level:"2"`
-	CSR                  []byte `level:"2"` // in DER
-	structs.WriteOptions `level:"2"`
+	NodeID string
+	CSR    []byte // in DER
+	structs.WriteOptions
 }
 
 // Credentials returns the node that renews. Its certificate or its signature shows that it is that node.

@@ -12,7 +12,7 @@ type Namespace struct {
 	Description string
 	Meta        map[string]string
 	// Quota names the quota that bounds what is in the namespace, "" for none.
-	Quota string `level:"2"`
+	Quota string
 	// Capabilities bound the jobs that may be registered in the namespace. nil bounds nothing.
 	Capabilities *NamespaceCapabilities
 	structs.Indexes

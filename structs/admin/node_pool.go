@@ -23,7 +23,7 @@ type NodePool struct {
 	SchedulerConfiguration *NodePoolSchedulerConfiguration `json:",omitempty" codec:",omitempty"`
 	// Reboot is RebootAsk or "". With RebootAsk a node with volumes that was rebooted counts as lost, until
 	// a proof: its machine may be one that was started twice.
-	Reboot string `json:",omitempty" codec:",omitempty" level:"2"`
+	Reboot string `json:",omitempty" codec:",omitempty"`
 	// Indexes are the row's. A pool that always exists has 1. Another pool without a row has the indexes of
 	// its first node.
 	structs.Indexes

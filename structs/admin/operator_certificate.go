@@ -21,12 +21,12 @@ var OperatorCertificate = structs.Write[
 
 // OperatorCertificateRequest has the request for the certificate, which has the identity.
 type OperatorCertificateRequest struct {
-	CSR []byte        `level:"2"` // in DER
-	TTL time.Duration `level:"2"` // 0 is OperatorLife; at most MaxOperatorLife
+	CSR []byte        // in DER
+	TTL time.Duration // 0 is OperatorLife; at most MaxOperatorLife
 	// Operator is the identity in the certificate of the caller, or OperatorRoot. The agent that takes the
 	// request over HTTP sets it.
-	Operator             string `level:"2"`
-	structs.WriteOptions `level:"2"`
+	Operator string
+	structs.WriteOptions
 }
 
 // OperatorCertificateResponse has the certificate and the authorities to trust, in PEM.

@@ -60,12 +60,12 @@ var CertificateRevoke = structs.Write[CertificateRevokeRequest, CertificateRevok
 
 // CertificateRevokeRequest names a holder by Role and Name, or one certificate by Serial (see Revocation).
 type CertificateRevokeRequest struct {
-	Role                 string `level:"2"`
-	Name                 string `level:"2"`
-	Serial               string `level:"2"`
-	Reason               string `level:"2"`
-	Operator             string `level:"2"`
-	structs.WriteOptions `level:"2"`
+	Role     string
+	Name     string
+	Serial   string
+	Reason   string
+	Operator string
+	structs.WriteOptions
 }
 
 // CertificateRevokeResponse has the ID of the revocation.
@@ -79,8 +79,8 @@ var CertificateUnrevoke = structs.Write[CertificateUnrevokeRequest, structs.Empt
 
 // CertificateUnrevokeRequest names the revocation.
 type CertificateUnrevokeRequest struct {
-	ID                   string `level:"2"`
-	structs.WriteOptions `level:"2"`
+	ID string
+	structs.WriteOptions
 }
 
 // CertificateRevocations lists the revocations. Nodes read it, too.

@@ -26,41 +26,41 @@ type RootKey struct {
 
 // RootKeyAddRequest stores a new root key and makes it the active one.
 type RootKeyAddRequest struct {
-	KeyID   string `level:"2"`
-	Wrapped []byte `level:"2"`
-	KEK     string `level:"2"`
-	Digest  []byte `level:"2"`
+	KeyID   string
+	Wrapped []byte
+	KEK     string
+	Digest  []byte
 	// Was is the ID of the active key that it replaces, "" for none. The request fails if another one is
 	// active.
-	Was string `level:"2"`
+	Was string
 	// Full has the values of all other keys encrypted again with this one.
-	Full bool  `level:"2"`
-	Now  int64 `level:"2"` // in ns since 1970
+	Full bool
+	Now  int64 // in ns since 1970
 }
 
 // RootKeyRekeyedRequest ends the state rekeying of a key that no value uses any more.
 type RootKeyRekeyedRequest struct {
-	KeyID string `level:"2"`
+	KeyID string
 }
 
 // RootKeyRewrapRequest replaces the wrapped form of a root key by that of another key-encryption key.
 type RootKeyRewrapRequest struct {
-	KeyID   string `level:"2"`
-	Was     string `level:"2"` // the ID of the former key-encryption key
-	KEK     string `level:"2"`
-	Wrapped []byte `level:"2"`
+	KeyID   string
+	Was     string // the ID of the former key-encryption key
+	KEK     string
+	Wrapped []byte
 }
 
 // RootKeyRemoveRequest deletes a root key that is not active and that no value uses.
 type RootKeyRemoveRequest struct {
-	KeyID                string `level:"2"`
-	structs.WriteOptions `level:"2"`
+	KeyID string
+	structs.WriteOptions
 }
 
 // ResealRequest replaces sealed values by the same secrets under another root key. A value that has changed
 // since it was read is left as it is.
 type ResealRequest struct {
-	Values []ResealedValue `level:"2"` // at most MaxResealedValues
+	Values []ResealedValue // at most MaxResealedValues
 }
 
 // MaxResealedValues bounds the values of a ResealRequest. The size of the entry is bounded by its proposer.
@@ -68,11 +68,11 @@ const MaxResealedValues = 256
 
 // ResealedValue is a secret that was encrypted again.
 type ResealedValue struct {
-	Table string         `level:"2"`
-	Key   []byte         `level:"2"` // of the row, as the table has it
-	Place string         `level:"2"` // for which it is sealed: a row may have several
-	Was   []byte         `level:"2"` // SHA-256 of the former Data
-	Value structs.Sealed `level:"2"`
+	Table string
+	Key   []byte // of the row, as the table has it
+	Place string // for which it is sealed: a row may have several
+	Was   []byte // SHA-256 of the former Data
+	Value structs.Sealed
 }
 
 // KeyringList reads the root keys. None of the answers of these methods has a key, also not in wrapped form.
@@ -115,8 +115,8 @@ var KeyringRotate = structs.Write[KeyringRotateRequest, KeyringRotateResponse]("
 
 // KeyringRotateRequest orders a new root key. With Full the leader encrypts all secrets again with it.
 type KeyringRotateRequest struct {
-	Full                 bool `level:"2"`
-	structs.WriteOptions `level:"2"`
+	Full bool
+	structs.WriteOptions
 }
 
 // KeyringRotateResponse has the new key.

@@ -5,17 +5,17 @@ import "berth/structs"
 // SealedRow has the encrypted form of the plain secrets of one row: of an attachment, or of a volume if
 // NodeID is "".
 type SealedRow struct {
-	Namespace   string          `level:"2"`
-	VolumeID    string          `level:"2"`
-	NodeID      string          `level:"2"`
-	ModifyIndex uint64          `level:"2"` // of the row: another one has other secrets, perhaps
-	Secrets     *structs.Sealed `level:"2"` // nil: the row has none
-	Deletion    *structs.Sealed `level:"2"` // of CSIVolume.Deletion, nil: it has none
+	Namespace   string
+	VolumeID    string
+	NodeID      string
+	ModifyIndex uint64          // of the row: another one has other secrets, perhaps
+	Secrets     *structs.Sealed // nil: the row has none
+	Deletion    *structs.Sealed // of CSIVolume.Deletion, nil: it has none
 }
 
 // SecretsSealRequest replaces the plain secrets of at most MaxSealedRows rows.
 type SecretsSealRequest struct {
-	Rows []*SealedRow `level:"2"`
+	Rows []*SealedRow
 }
 
 // MaxSealedRows bounds the rows whose secrets one log entry replaces.
@@ -23,7 +23,7 @@ const MaxSealedRows = 64
 
 // SecretsSealedRequest records that no row has plain secrets.
 type SecretsSealedRequest struct {
-	Now int64 `level:"2"`
+	Now int64
 }
 
 // SecretsMark is the only row of its table. Its ModifyIndex is that of an entry at which no row had plain

@@ -30,16 +30,16 @@ const (
 
 // Rule is the row of an admission rule. Key: Name.
 type Rule struct {
-	Name        string `level:"2"`
-	Description string `level:"2"`
-	On          string `level:"2"` // OnJob or OnVolume
-	Mode        string `level:"2"` // ModeWarn or ModeDeny
+	Name        string
+	Description string
+	On          string // OnJob or OnVolume
+	Mode        string // ModeWarn or ModeDeny
 	// Namespaces are patterns of the namespaces in which the rule holds. * stands for any text. None: all.
-	Namespaces []string `level:"2"`
+	Namespaces []string
 	// Expression is in CEL and of type bool. It holds for what the rule admits.
-	Expression      string `level:"2"`
-	Message         string `level:"2"` // for the submitter: the fault, and its remedy
-	structs.Indexes `level:"2"`
+	Expression string
+	Message    string // for the submitter: the fault, and its remedy
+	structs.Indexes
 }
 
 // RuleList lists the rules.
@@ -56,8 +56,8 @@ var RuleGet = structs.Read[RuleGetRequest, RuleGetResponse]("Admission.GetRule")
 
 // RuleGetRequest names the rule.
 type RuleGetRequest struct {
-	Name                 string `level:"2"`
-	structs.QueryOptions `level:"2"`
+	Name string
+	structs.QueryOptions
 }
 
 // RuleGetResponse has the rule.
@@ -71,8 +71,8 @@ var RulePut = structs.Write[RulePutRequest, structs.Empty]("Admission.PutRule")
 
 // RulePutRequest has the rule as it is to be.
 type RulePutRequest struct {
-	Rule                 *Rule `level:"2"`
-	structs.WriteOptions `level:"2"`
+	Rule *Rule
+	structs.WriteOptions
 }
 
 // RuleDelete deletes a rule. The error is not-found.
@@ -80,8 +80,8 @@ var RuleDelete = structs.Write[RuleDeleteRequest, structs.Empty]("Admission.Dele
 
 // RuleDeleteRequest names the rule.
 type RuleDeleteRequest struct {
-	Name                 string `level:"2"`
-	structs.WriteOptions `level:"2"`
+	Name string
+	structs.WriteOptions
 }
 
 // RuleTest evaluates a rule on a job or a volume, and stores neither.
@@ -89,11 +89,11 @@ var RuleTest = structs.Read[RuleTestRequest, RuleTestResponse]("Admission.TestRu
 
 // RuleTestRequest has a rule, or the name of a stored one, and the object that the rule is about.
 type RuleTestRequest struct {
-	Name                 string             `level:"2"`
-	Rule                 *Rule              `level:"2"` // nil: the one with the name
-	Job                  *structs.Job       `level:"2"` // nil for a volume
-	Volume               *structs.CSIVolume `level:"2"` // nil for a job
-	structs.QueryOptions `level:"2"`
+	Name   string
+	Rule   *Rule              // nil: the one with the name
+	Job    *structs.Job       // nil for a volume
+	Volume *structs.CSIVolume // nil for a job
+	structs.QueryOptions
 }
 
 // RuleTestResponse has the outcome.

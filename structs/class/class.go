@@ -31,30 +31,30 @@ const MaxWeight = 1000
 // VolumeClass is the row of a volume class. Key: Name. Classes are in no namespace. A volume copies the
 // values when it is created, so a later change of the class changes no volume.
 type VolumeClass struct {
-	Name        string `level:"2"`
-	Description string `level:"2"`
-	PluginID    string `level:"2"`
+	Name        string
+	Description string
+	PluginID    string
 	// Default marks the class of the volumes that name neither a class nor a plugin. At most one has it.
-	Default           bool              `level:"2"`
-	Parameters        map[string]string `level:"2"` // opaque, for CreateVolume
-	MutableParameters map[string]string `level:"2"` // for plugins that modify volumes; a volume may have others
+	Default           bool
+	Parameters        map[string]string // opaque, for CreateVolume
+	MutableParameters map[string]string // for plugins that modify volumes; a volume may have others
 	// SecretsFrom is the path of the variable with the secrets, in the namespace of the volume, "" for none.
 	// {namespace} and {id} in it stand for those of the volume.
-	SecretsFrom string `level:"2"`
+	SecretsFrom string
 	// MountOptions are redacted in answers: flags may hold secrets.
-	MountOptions *structs.CSIMountOptions `level:"2"`
+	MountOptions *structs.CSIMountOptions
 	// AllowedTopologies are the only ones in which a volume may be requested, none for all that the plugin
 	// has.
-	AllowedTopologies []*structs.CSITopology `level:"2"`
-	OnNodeLoss        string                 `level:"2"` // as in structs.CSIVolume
-	Reclaim           string                 `level:"2"` // Retain or Delete
-	DeleteAfter       *time.Duration         `level:"2"` // of Delete; 0: at once
-	Binding           string                 `level:"2"` // Immediate or FirstConsumer
-	QuotaWeight       int                    `level:"2"` // quotas count each byte so many times
+	AllowedTopologies []*structs.CSITopology
+	OnNodeLoss        string         // as in structs.CSIVolume
+	Reclaim           string         // Retain or Delete
+	DeleteAfter       *time.Duration // of Delete; 0: at once
+	Binding           string         // Immediate or FirstConsumer
+	QuotaWeight       int            // quotas count each byte so many times
 	// Grow is when its volumes grow by themselves, nil for never.
-	Grow            *structs.CSIGrow `json:",omitempty" codec:",omitempty" level:"2"`
-	Trim            *time.Duration   `json:",omitempty" codec:",omitempty" level:"2"` // as in structs.CSIVolume
-	structs.Indexes `level:"2"`
+	Grow *structs.CSIGrow `json:",omitempty" codec:",omitempty"`
+	Trim *time.Duration   `json:",omitempty" codec:",omitempty"` // as in structs.CSIVolume
+	structs.Indexes
 }
 
 // Canonicalize fills in the defaults. It is idempotent.
@@ -115,8 +115,8 @@ var Get = structs.Read[ClassGetRequest, ClassGetResponse]("VolumeClass.Get")
 
 // ClassGetRequest names the class.
 type ClassGetRequest struct {
-	Name                 string `level:"2"`
-	structs.QueryOptions `level:"2"`
+	Name string
+	structs.QueryOptions
 }
 
 // ClassGetResponse has the class without its mount flags.
@@ -131,8 +131,8 @@ var Put = structs.Write[ClassPutRequest, structs.Empty]("VolumeClass.Put")
 
 // ClassPutRequest has the class as it is to be. Redacted mount flags keep the stored ones.
 type ClassPutRequest struct {
-	Class                *VolumeClass `level:"2"`
-	structs.WriteOptions `level:"2"`
+	Class *VolumeClass
+	structs.WriteOptions
 }
 
 // Remove deletes a class. The error is a precondition while volumes name it.
@@ -140,6 +140,6 @@ var Remove = structs.Write[ClassDeleteRequest, structs.Empty]("VolumeClass.Delet
 
 // ClassDeleteRequest names the class.
 type ClassDeleteRequest struct {
-	Name                 string `level:"2"`
-	structs.WriteOptions `level:"2"`
+	Name string
+	structs.WriteOptions
 }

@@ -39,27 +39,27 @@ const (
 
 // VolumeDrift is the row of one difference. Key: (PluginID, Kind, ExternalID, ExternalNodeID).
 type VolumeDrift struct {
-	PluginID       string `level:"2"`
-	Kind           string `level:"2"`
-	ExternalID     string `level:"2"`                                      // the plugin's ID of the volume
-	ExternalNodeID string `json:",omitempty" codec:",omitempty" level:"2"` // "" for a volume
-	Namespace      string `level:"2"`
-	VolumeID       string `level:"2"`
+	PluginID       string
+	Kind           string
+	ExternalID     string // the plugin's ID of the volume
+	ExternalNodeID string `json:",omitempty" codec:",omitempty"` // "" for a volume
+	Namespace      string
+	VolumeID       string
 	// NodeID is "" for a volume and an unknown node.
-	NodeID string `json:",omitempty" codec:",omitempty" level:"2"`
-	Since  int64  `level:"2"` // UnixNano of the first record
+	NodeID string `json:",omitempty" codec:",omitempty"`
+	Since  int64  // UnixNano of the first record
 	// Repair is the last repair with its reason, made at RepairTime (UnixNano).
-	Repair          string `json:",omitempty" codec:",omitempty" level:"2"`
-	RepairTime      int64  `json:",omitempty" codec:",omitempty" level:"2"`
-	structs.Indexes `level:"2"`
+	Repair     string `json:",omitempty" codec:",omitempty"`
+	RepairTime int64  `json:",omitempty" codec:",omitempty"`
+	structs.Indexes
 }
 
 // DriftKey names a difference.
 type DriftKey struct {
-	PluginID       string `level:"2"`
-	Kind           string `level:"2"`
-	ExternalID     string `level:"2"`
-	ExternalNodeID string `level:"2"`
+	PluginID       string
+	Kind           string
+	ExternalID     string
+	ExternalNodeID string
 }
 
 // Key returns the key of the row.
@@ -90,12 +90,12 @@ func (d *VolumeDrift) Same(o *VolumeDrift) bool {
 // DriftSummary is the row with the numbers of the differences of a plugin. Key: (PluginID). It is there only
 // while there is a difference or a fault.
 type DriftSummary struct {
-	PluginID string         `level:"2"`
-	Counts   map[string]int `level:"2"` // by kind
+	PluginID string
+	Counts   map[string]int // by kind
 	// Fault is the reason for which the last list was not complete, "" if it was.
-	Fault           string `json:",omitempty" codec:",omitempty" level:"2"`
-	Time            int64  `level:"2"` // UnixNano of the list that changed the row
-	structs.Indexes `level:"2"`
+	Fault string `json:",omitempty" codec:",omitempty"`
+	Time  int64  // UnixNano of the list that changed the row
+	structs.Indexes
 }
 
 // IsEmpty reports whether the summary says nothing.
@@ -115,18 +115,18 @@ func (s *DriftSummary) Says(o *DriftSummary) bool {
 
 // DriftRecordRequest changes the differences of a plugin. It has at most MaxChanges of each.
 type DriftRecordRequest struct {
-	PluginID             string         `level:"2"`
-	Found                []*VolumeDrift `level:"2"`
-	Gone                 []DriftKey     `level:"2"`
-	Summary              *DriftSummary  `level:"2"` // nil: as it is
-	structs.WriteOptions `level:"2"`
+	PluginID string
+	Found    []*VolumeDrift
+	Gone     []DriftKey
+	Summary  *DriftSummary // nil: as it is
+	structs.WriteOptions
 }
 
 // DriftRepairRequest repairs a difference of an attachment, if the rows still have it and the settings of the
 // plugin allow it.
 type DriftRepairRequest struct {
-	DriftKey             `level:"2"`
-	structs.WriteOptions `level:"2"`
+	DriftKey
+	structs.WriteOptions
 }
 
 // List lists the differences of the volumes of a namespace, by plugin, kind, volume and node.
@@ -134,14 +134,14 @@ var List = structs.Read[DriftListRequest, DriftListResponse]("CSIVolume.Drift")
 
 // DriftListRequest selects differences. Empty fields select all.
 type DriftListRequest struct {
-	PluginID             string `level:"2"`
-	VolumeID             string `level:"2"`
-	structs.QueryOptions `level:"2"`
+	PluginID string
+	VolumeID string
+	structs.QueryOptions
 }
 
 // DriftListResponse has the differences.
 type DriftListResponse struct {
-	Differences []*VolumeDrift `level:"2"`
+	Differences []*VolumeDrift
 	structs.QueryMeta
 }
 
@@ -150,6 +150,6 @@ var Summaries = structs.Read[structs.QueryRequest, DriftSummariesResponse]("CSIP
 
 // DriftSummariesResponse has the summaries by plugin.
 type DriftSummariesResponse struct {
-	Summaries []*DriftSummary `level:"2"`
+	Summaries []*DriftSummary
 	structs.QueryMeta
 }

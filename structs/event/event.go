@@ -13,13 +13,13 @@ var List = structs.Read[ListRequest, ListResponse]("Event.List")
 type ListRequest struct {
 	// Topics has the keys of each topic. AllKeys is each key, as the topic All is each topic. An empty map is
 	// all events.
-	Topics map[Topic][]string `level:"2"`
+	Topics map[Topic][]string
 	// After is the index of the log entry after whose events the answer begins. 0 begins with the oldest event
 	// that the server keeps, and tells of no gap.
-	After uint64 `level:"2"`
+	After uint64
 	// Skip is the number of events behind After that the reader has already.
-	Skip                 uint64 `level:"2"`
-	structs.QueryOptions `level:"2"`
+	Skip uint64
+	structs.QueryOptions
 }
 
 // AllKeys stands for each key of a topic.
@@ -27,31 +27,31 @@ const AllKeys = "*"
 
 // ListResponse has events in their order. A reader repeats its request with After = Next and Skip = NextSkip.
 type ListResponse struct {
-	Events            []*Event `level:"2"`
-	Next              uint64   `level:"2"`
-	NextSkip          uint64   `level:"2"` // 0 unless the events of one index do not fit into an answer
-	Missed            *Gap     `level:"2"` // nil: nothing was missed
-	structs.QueryMeta `level:"2"`
+	Events   []*Event
+	Next     uint64
+	NextSkip uint64 // 0 unless the events of one index do not fit into an answer
+	Missed   *Gap   // nil: nothing was missed
+	structs.QueryMeta
 }
 
 // Gap has the log indexes, inclusive, whose events a server no longer has, or never had. The reader has to
 // read the rows again.
 type Gap struct {
-	From uint64 `level:"2"`
-	To   uint64 `level:"2"`
+	From uint64
+	To   uint64
 }
 
 // Event tells of one row that a log entry has changed.
 type Event struct {
-	Topic      Topic    `level:"2"`
-	Type       string   `level:"2"`
-	Key        string   `level:"2"` // the ID of the row
-	Namespace  string   `level:"2"` // "" for rows without one
-	FilterKeys []string `level:"2"` // other IDs that select the event like its key
-	Index      uint64   `level:"2"` // of the log entry
+	Topic      Topic
+	Type       string
+	Key        string   // the ID of the row
+	Namespace  string   // "" for rows without one
+	FilterKeys []string // other IDs that select the event like its key
+	Index      uint64   // of the log entry
 	// Reason says in words why the row is as it is, "" where the row does not tell.
-	Reason  string `level:"2"`
-	Payload []byte `level:"2"` // JSON: an object with the row under the name of its kind
+	Reason  string
+	Payload []byte // JSON: an object with the row under the name of its kind
 }
 
 // Topic is the kind of the row of an event.

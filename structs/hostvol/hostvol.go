@@ -23,47 +23,47 @@ const (
 // UnixNano. A request has ID, NodeID or NodePool only to choose. The servers fill in the state, the
 // capacity and the times.
 type DynamicHostVolume struct {
-	Namespace string `level:"2"`
-	ID        string `level:"2"`
-	Name      string `level:"2"` // by which jobs name it; a node has one of a name
-	PluginID  string `level:"2"` // "" and BuiltIn: the plugin of the Driver
+	Namespace string
+	ID        string
+	Name      string // by which jobs name it; a node has one of a name
+	PluginID  string // "" and BuiltIn: the plugin of the Driver
 	// NodePool has the node, "" for the default one unless there is a NodeID.
-	NodePool                  string                         `level:"2"`
-	NodeID                    string                         `level:"2"` // "": the servers choose one
-	Constraints               []*structs.Constraint          `json:",omitempty" level:"2"`
-	RequestedCapacityMinBytes int64                          `level:"2"`
-	RequestedCapacityMaxBytes int64                          `level:"2"`
-	CapacityBytes             int64                          `level:"2"`
-	RequestedCapabilities     []*structs.CSIVolumeCapability `level:"2"`
-	Parameters                map[string]string              `json:",omitempty" level:"2"`
-	HostPath                  string                         `level:"2"` // always "": the plugin knows it
-	State                     string                         `level:"2"`
+	NodePool                  string
+	NodeID                    string                // "": the servers choose one
+	Constraints               []*structs.Constraint `json:",omitempty"`
+	RequestedCapacityMinBytes int64
+	RequestedCapacityMaxBytes int64
+	CapacityBytes             int64
+	RequestedCapabilities     []*structs.CSIVolumeCapability
+	Parameters                map[string]string `json:",omitempty"`
+	HostPath                  string            // always "": the plugin knows it
+	State                     string
 	// Reason is that of another state than Ready.
-	Reason          string `json:",omitempty" level:"2"`
-	CreateTime      int64  `level:"2"`
-	ModifyTime      int64  `level:"2"`
-	structs.Indexes `level:"2"`
+	Reason     string `json:",omitempty"`
+	CreateTime int64
+	ModifyTime int64
+	structs.Indexes
 }
 
 // DynamicHostVolumeDetail is a volume with the allocations that have it, or wait for it.
 type DynamicHostVolumeDetail struct {
-	DynamicHostVolume `level:"2"`
-	Allocations       []*structs.AllocListStub `json:",omitempty" level:"2"`
+	DynamicHostVolume
+	Allocations []*structs.AllocListStub `json:",omitempty"`
 }
 
 // DynamicHostVolumeStub is a volume in a list.
 type DynamicHostVolumeStub struct {
-	Namespace       string `level:"2"`
-	ID              string `level:"2"`
-	Name            string `level:"2"`
-	PluginID        string `level:"2"`
-	NodePool        string `level:"2"`
-	NodeID          string `level:"2"`
-	CapacityBytes   int64  `level:"2"`
-	State           string `level:"2"`
-	CreateTime      int64  `level:"2"`
-	ModifyTime      int64  `level:"2"`
-	structs.Indexes `level:"2"`
+	Namespace     string
+	ID            string
+	Name          string
+	PluginID      string
+	NodePool      string
+	NodeID        string
+	CapacityBytes int64
+	State         string
+	CreateTime    int64
+	ModifyTime    int64
+	structs.Indexes
 }
 
 // Canonicalize fills in the defaults and drops the fields of the servers. It is idempotent.

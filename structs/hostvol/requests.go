@@ -8,16 +8,16 @@ var Create = structs.Write[HostVolumeCreateRequest, HostVolumeCreateResponse]("H
 
 // HostVolumeCreateRequest has the volume. With Detach the answer comes once the volume is recorded.
 type HostVolumeCreateRequest struct {
-	Volume               *DynamicHostVolume `level:"2"`
-	Detach               bool               `level:"2"`
-	structs.WriteOptions `level:"2"`
+	Volume *DynamicHostVolume
+	Detach bool
+	structs.WriteOptions
 }
 
 // HostVolumeCreateResponse has the volume as it is now. Warnings are findings for an operator, "" for none.
 type HostVolumeCreateResponse struct {
-	Volume            *DynamicHostVolume `level:"2"`
-	Warnings          string             `level:"2"`
-	structs.WriteMeta `level:"2"`
+	Volume   *DynamicHostVolume
+	Warnings string
+	structs.WriteMeta
 }
 
 // Register is there for clients of the dialect. The error is a precondition: a directory that exists on a
@@ -26,8 +26,8 @@ var Register = structs.Write[HostVolumeRegisterRequest, structs.Empty]("HostVolu
 
 // HostVolumeRegisterRequest has the volume.
 type HostVolumeRegisterRequest struct {
-	Volume               *DynamicHostVolume `level:"2"`
-	structs.WriteOptions `level:"2"`
+	Volume *DynamicHostVolume
+	structs.WriteOptions
 }
 
 // Get reads a volume. The error is not-found, also for a volume of a CSI plugin that is no host volume.
@@ -35,14 +35,14 @@ var Get = structs.Read[HostVolumeGetRequest, HostVolumeGetResponse]("HostVolume.
 
 // HostVolumeGetRequest names the volume.
 type HostVolumeGetRequest struct {
-	ID                   string `level:"2"`
-	structs.QueryOptions `level:"2"`
+	ID string
+	structs.QueryOptions
 }
 
 // HostVolumeGetResponse has the volume.
 type HostVolumeGetResponse struct {
-	Volume            *DynamicHostVolumeDetail `level:"2"`
-	structs.QueryMeta `level:"2"`
+	Volume *DynamicHostVolumeDetail
+	structs.QueryMeta
 }
 
 // List lists volumes by namespace and ID.
@@ -50,15 +50,15 @@ var List = structs.Read[HostVolumeListRequest, HostVolumeListResponse]("HostVolu
 
 // HostVolumeListRequest selects the volumes of a node and of a node pool, "" for all.
 type HostVolumeListRequest struct {
-	NodeID               string `level:"2"`
-	NodePool             string `level:"2"`
-	structs.QueryOptions `level:"2"`
+	NodeID   string
+	NodePool string
+	structs.QueryOptions
 }
 
 // HostVolumeListResponse has the volumes that match.
 type HostVolumeListResponse struct {
-	Volumes           []*DynamicHostVolumeStub `level:"2"`
-	structs.QueryMeta `level:"2"`
+	Volumes []*DynamicHostVolumeStub
+	structs.QueryMeta
 }
 
 // Remove deletes a volume with its data. The error is a precondition while an allocation has a claim on it,
@@ -67,7 +67,7 @@ var Remove = structs.Write[HostVolumeDeleteRequest, structs.Empty]("HostVolume.D
 
 // HostVolumeDeleteRequest names the volume. Force deletes the row alone of a volume whose node has no row.
 type HostVolumeDeleteRequest struct {
-	ID                   string `level:"2"`
-	Force                bool   `level:"2"`
-	structs.WriteOptions `level:"2"`
+	ID    string
+	Force bool
+	structs.WriteOptions
 }

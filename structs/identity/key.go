@@ -39,16 +39,16 @@ const (
 // SigningKey is a key pair with which the servers sign identities. Key: KeyID. The private key is encrypted
 // with a root key.
 type SigningKey struct {
-	KeyID     string `level:"2"`
-	Algorithm string `level:"2"` // EdDSA or RS256
-	PublicKey []byte `level:"2"` // PKIX in DER
+	KeyID     string
+	Algorithm string // EdDSA or RS256
+	PublicKey []byte // PKIX in DER
 	// Private is the private key: PKCS 8 in DER.
-	Private         *structs.Sealed `level:"2" json:"-" codec:"Private"`
-	State           string          `level:"2"` // one of the Key constants
-	CreateTime      int64           `level:"2"` // UnixNano
-	ActiveTime      int64           `level:"2"` // UnixNano; from when it signs, 0 before
-	RetireTime      int64           `level:"2"` // UnixNano; until when it signed, 0 before
-	structs.Indexes `level:"2"`
+	Private    *structs.Sealed `json:"-" codec:"Private"`
+	State      string          // one of the Key constants
+	CreateTime int64           // UnixNano
+	ActiveTime int64           // UnixNano; from when it signs, 0 before
+	RetireTime int64           // UnixNano; until when it signed, 0 before
+	structs.Indexes
 }
 
 // KeyPlace is the place for which the private part of a key is encrypted.
@@ -58,19 +58,19 @@ func KeyPlace(keyID string) string { return "signing key " + keyID }
 type (
 	// KeyAddRequest stores a new key. It signs at once if no key of its algorithm does, else it is published.
 	KeyAddRequest struct {
-		Key *SigningKey `level:"2"`
-		Now int64       `level:"2"` // UnixNano
+		Key *SigningKey
+		Now int64 // UnixNano
 	}
 
 	// KeyActivateRequest makes a published key sign, and retires the one that did.
 	KeyActivateRequest struct {
-		KeyID string `level:"2"`
-		Now   int64  `level:"2"` // UnixNano
+		KeyID string
+		Now   int64 // UnixNano
 	}
 
 	// KeyRemoveRequest deletes a key. An identity that it signed is worth nothing from then on.
 	KeyRemoveRequest struct {
-		KeyID string `level:"2"`
+		KeyID string
 	}
 )
 

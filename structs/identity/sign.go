@@ -26,10 +26,10 @@ var Sign = structs.Read[SignRequest, SignResponse]("Alloc.SignIdentities")
 
 // SignRequest asks for at most MaxSigned identities.
 type SignRequest struct {
-	Identities           []WantedIdentity `level:"2"`
-	NodeID               string           `level:"2"`
-	SecretID             string           `level:"2"`
-	structs.QueryOptions `level:"2"`
+	Identities []WantedIdentity
+	NodeID     string
+	SecretID   string
+	structs.QueryOptions
 }
 
 // Credentials names the node and its secret.
@@ -37,10 +37,10 @@ func (r *SignRequest) Credentials() (nodeID, secretID string) { return r.NodeID,
 
 // WantedIdentity names an identity of an allocation.
 type WantedIdentity struct {
-	AllocID  string `level:"2"`
-	Kind     string `level:"2"` // of the workload: one of the Kind constants
-	Workload string `level:"2"` // the name of the task or of the service, or the ID of the plugin
-	Name     string `level:"2"` // of the identity, for example structs.DefaultIdentity
+	AllocID  string
+	Kind     string // of the workload: one of the Kind constants
+	Workload string // the name of the task or of the service, or the ID of the plugin
+	Name     string // of the identity, for example structs.DefaultIdentity
 }
 
 // SignResponse has the outcome of each item, in the order of the request.

@@ -34,7 +34,7 @@ type PlanAnnotations struct {
 	DesiredTGUpdates map[string]*DesiredUpdates // by group, also by a group that the job has no longer
 	PreemptedAllocs  []*structs.AllocListStub
 	// Volumes are those that the job asks for and the plan changes, by ID.
-	Volumes []*VolumeChange `json:",omitempty" codec:",omitempty" level:"2"`
+	Volumes []*VolumeChange `json:",omitempty" codec:",omitempty"`
 }
 
 // The changes of a volume that a job asks for.
@@ -48,10 +48,10 @@ const (
 
 // VolumeChange is the effect of a plan on one volume.
 type VolumeChange struct {
-	ID     string `level:"2"`
-	Class  string `level:"2"`
-	Bytes  int64  `level:"2"` // the capacity that the job asks for
-	Change string `level:"2"` // VolumeCreate and so on
+	ID     string
+	Class  string
+	Bytes  int64  // the capacity that the job asks for
+	Change string // VolumeCreate and so on
 }
 
 // DesiredUpdates counts the allocations of a group by the decision on them. Those that find no place count

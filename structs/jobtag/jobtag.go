@@ -25,19 +25,19 @@ var Apply = structs.Write[JobTagRequest, JobTagResponse]("Job.TagVersion")
 
 // JobTagRequest names the version and its tag.
 type JobTagRequest struct {
-	JobID                string `level:"2"`
-	JobVersion           uint64 `level:"2"`
-	TagName              string `level:"2"`
-	Description          string `json:",omitempty" codec:",omitempty" level:"2"`
-	structs.WriteOptions `level:"2"`
+	JobID       string
+	JobVersion  uint64
+	TagName     string
+	Description string `json:",omitempty" codec:",omitempty"`
+	structs.WriteOptions
 }
 
 // JobTagResponse has the tag as it is stored.
 type JobTagResponse struct {
-	Name              string `level:"2"`
-	Description       string `level:"2"`
-	TaggedTime        int64  `level:"2"`
-	structs.WriteMeta `level:"2"`
+	Name        string
+	Description string
+	TaggedTime  int64
+	structs.WriteMeta
 }
 
 // Remove removes a tag from its version.
@@ -45,9 +45,9 @@ var Remove = structs.Write[JobUntagRequest, structs.Empty]("Job.UntagVersion")
 
 // JobUntagRequest names the tag.
 type JobUntagRequest struct {
-	JobID                string `level:"2"`
-	TagName              string `level:"2"`
-	structs.WriteOptions `level:"2"`
+	JobID   string
+	TagName string
+	structs.WriteOptions
 }
 
 // Check returns the fault of a tag, nil if it has none.

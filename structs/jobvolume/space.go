@@ -15,18 +15,18 @@ const RetryAfter = 5 * time.Minute
 // Bytes and Time are those of RESOURCE_EXHAUSTED, the answer to a creation (CSI spec, CreateVolume). The
 // fields after them are those of GetCapacity. Key: (PluginID, Class, Place).
 type Exhaustion struct {
-	PluginID string `level:"2"`
-	Class    string `level:"2"`
-	Place    string `level:"2"` // see PlaceText
-	Bytes    int64  `level:"2"` // of the smallest volume that found no space
-	Time     int64  `level:"2"` // UnixNano of the last such answer, 0 for none
+	PluginID string
+	Class    string
+	Place    string // see PlaceText
+	Bytes    int64  // of the smallest volume that found no space
+	Time     int64  // UnixNano of the last such answer, 0 for none
 
-	Left      int64 `json:",omitempty" codec:",omitempty" level:"2"` // bytes, as GetCapacity has answered
-	MaxVolume int64 `json:",omitempty" codec:",omitempty" level:"2"` // bytes of the largest volume; 0: not known
+	Left      int64 `json:",omitempty" codec:",omitempty"` // bytes, as GetCapacity has answered
+	MaxVolume int64 `json:",omitempty" codec:",omitempty"` // bytes of the largest volume; 0: not known
 	// LeftTime is the UnixNano of the answer that changed Left or MaxVolume, 0 if the plugin has given
 	// none.
-	LeftTime        int64 `json:",omitempty" codec:",omitempty" level:"2"`
-	structs.Indexes `level:"2"`
+	LeftTime int64 `json:",omitempty" codec:",omitempty"`
+	structs.Indexes
 }
 
 // Holds reports whether a volume of a size is not to be tried at a time (UnixNano), because a creation has
@@ -75,17 +75,17 @@ const MaxAnswers = 256
 
 // SpaceRequest records answers of plugins to GetCapacity.
 type SpaceRequest struct {
-	Answers              []*SpaceAnswer `level:"2"` // at most MaxAnswers
-	structs.WriteOptions `level:"2"`
+	Answers []*SpaceAnswer // at most MaxAnswers
+	structs.WriteOptions
 }
 
 // SpaceAnswer is the space for volumes of a class in a place.
 type SpaceAnswer struct {
-	PluginID  string `level:"2"`
-	Class     string `level:"2"`
-	Place     string `level:"2"` // see PlaceText
-	Left      int64  `level:"2"` // bytes, at least 0
-	MaxVolume int64  `level:"2"` // bytes of the largest volume; 0: not known
+	PluginID  string
+	Class     string
+	Place     string // see PlaceText
+	Left      int64  // bytes, at least 0
+	MaxVolume int64  // bytes of the largest volume; 0: not known
 }
 
 // SaysMore reports whether an answer is to be stored over a row, nil for none: a rounded figure differs. So
@@ -114,12 +114,12 @@ var Spaces = structs.Read[SpacesRequest, SpacesResponse]("VolumeClass.Spaces")
 
 // SpacesRequest names the class.
 type SpacesRequest struct {
-	Class                string `level:"2"`
-	structs.QueryOptions `level:"2"`
+	Class string
+	structs.QueryOptions
 }
 
 // SpacesResponse has the places of a class.
 type SpacesResponse struct {
-	Places []*Exhaustion `level:"2"`
+	Places []*Exhaustion
 	structs.QueryMeta
 }

@@ -13,10 +13,10 @@ var TokenLogin = structs.Write[TokenLoginRequest, access.TokenPutResponse]("ACL.
 
 // TokenLoginRequest has the JWT.
 type TokenLoginRequest struct {
-	AuthMethodName       string `level:"2"`
-	LoginToken           Secret `level:"2"`
-	Source               string `level:"2" json:"-" codec:"Source"` // address of the caller at its agent
-	structs.WriteOptions `level:"2"`
+	AuthMethodName string
+	LoginToken     Secret
+	Source         string `json:"-" codec:"Source"` // address of the caller at its agent
+	structs.WriteOptions
 }
 
 // AuthURL begins a login by OIDC: it returns the address that the browser of the caller visits.
@@ -25,11 +25,11 @@ var AuthURL = structs.Write[AuthURLRequest, AuthURLResponse]("ACL.OIDCAuthURL")
 // AuthURLRequest says where the provider sends the browser afterwards. The caller draws ClientNonce, and
 // gives it again when it completes the login.
 type AuthURLRequest struct {
-	AuthMethodName       string `level:"2"`
-	RedirectURI          string `level:"2"`
-	ClientNonce          Secret `level:"2"`
-	Source               string `level:"2" json:"-" codec:"Source"` // address of the caller at its agent
-	structs.WriteOptions `level:"2"`
+	AuthMethodName string
+	RedirectURI    string
+	ClientNonce    Secret
+	Source         string `json:"-" codec:"Source"` // address of the caller at its agent
+	structs.WriteOptions
 }
 
 // AuthURLResponse has the address.
@@ -44,41 +44,41 @@ var CompleteAuth = structs.Write[CompleteAuthRequest, access.TokenPutResponse]("
 
 // CompleteAuthRequest has the values that the provider gave to the browser.
 type CompleteAuthRequest struct {
-	AuthMethodName       string `level:"2"`
-	ClientNonce          Secret `level:"2"`
-	State                Secret `level:"2"`
-	Code                 Secret `level:"2"`
-	Iss                  string `level:"2"` // the issuer as the provider names it; "" if it does not
-	RedirectURI          string `level:"2"`
-	Source               string `level:"2" json:"-" codec:"Source"` // address of the caller at its agent
-	structs.WriteOptions `level:"2"`
+	AuthMethodName string
+	ClientNonce    Secret
+	State          Secret
+	Code           Secret
+	Iss            string // the issuer as the provider names it; "" if it does not
+	RedirectURI    string
+	Source         string `json:"-" codec:"Source"` // address of the caller at its agent
+	structs.WriteOptions
 }
 
 // LoginChange is the payload of the log entry of a login: the token, with the version of the method by which
 // it was decided.
 type LoginChange struct {
-	Token       *access.Token `level:"2"`
-	Method      string        `level:"2"`
-	MethodIndex uint64        `level:"2"` // ModifyIndex of the method
-	Mark        *LoginMark    `level:"2"` // nil for a JWT
-	Now         int64         `level:"2"` // UnixNano
+	Token       *access.Token
+	Method      string
+	MethodIndex uint64     // ModifyIndex of the method
+	Mark        *LoginMark // nil for a JWT
+	Now         int64      // UnixNano
 }
 
 // LoginMark is the row of a completed login by OIDC, until its state could not be used again anyway. Key: ID.
 type LoginMark struct {
-	ID              string `level:"2"`
-	End             int64  `level:"2"` // UnixNano
-	structs.Indexes `level:"2"`
+	ID  string
+	End int64 // UnixNano
+	structs.Indexes
 }
 
 // OneTimeToken is the row of a secret that gives the secret of a token once. Key: Hash. Only its holder can
 // open Box: the key derives from the one-time secret, of which the row has a hash.
 type OneTimeToken struct {
-	Hash            []byte `level:"2"` // see access.HashSecret
-	Box             []byte `level:"2"` // the secret of the token, encrypted
-	AccessorID      string `level:"2"` // of the token
-	End             int64  `level:"2"` // UnixNano
-	structs.Indexes `level:"2"`
+	Hash       []byte // see access.HashSecret
+	Box        []byte // the secret of the token, encrypted
+	AccessorID string // of the token
+	End        int64  // UnixNano
+	structs.Indexes
 }
 
 // OneTimeMake makes a one-time token for the token of the caller.
@@ -87,8 +87,8 @@ var OneTimeMake = structs.Write[OneTimeMakeRequest, OneTimeMakeResponse]("ACL.Up
 // OneTimeMakeRequest has nothing but the token of the caller in its options.
 type OneTimeMakeRequest struct {
 	// Caller is the secret of the token of the caller. The server that answers sets it. It crosses no wire.
-	Caller               Secret `json:"-" codec:"-" level:"2"`
-	structs.WriteOptions `level:"2"`
+	Caller Secret `json:"-" codec:"-"`
+	structs.WriteOptions
 }
 
 // KeepSecret keeps the secret of the caller for the handler: the middleware takes it out of the options.
@@ -115,15 +115,15 @@ var OneTimeExchange = structs.Write[OneTimeExchangeRequest,
 
 // OneTimeExchangeRequest has the secret.
 type OneTimeExchangeRequest struct {
-	OneTimeSecretID      Secret `level:"2"`
-	Source               string `level:"2" json:"-" codec:"Source"` // address of the caller at its agent
-	structs.WriteOptions `level:"2"`
+	OneTimeSecretID Secret
+	Source          string `json:"-" codec:"Source"` // address of the caller at its agent
+	structs.WriteOptions
 }
 
 // OneTimeChange is the payload of the log entries about one-time tokens: it stores Put, or uses the one with
 // the hash Use.
 type OneTimeChange struct {
-	Put *OneTimeToken `level:"2"`
-	Use []byte        `level:"2"`
-	Now int64         `level:"2"` // UnixNano
+	Put *OneTimeToken
+	Use []byte
+	Now int64 // UnixNano
 }

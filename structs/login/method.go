@@ -21,17 +21,17 @@ const DefaultNameFormat = "${auth_method_type}-${auth_method_name}"
 // AuthMethod is the row of a way to log in. Key: Name. Its secrets are in Sealed alone: Config has Redacted
 // in their place.
 type AuthMethod struct {
-	Name            string          `level:"2"`
-	Type            string          `level:"2"`
-	TokenLocality   string          `level:"2"`
-	TokenNameFormat string          `level:"2"` // a template: see DefaultNameFormat
-	MaxTokenTTL     Duration        `level:"2"` // how long a token of a login lives
-	Default         bool            `level:"2"` // the method of its type for a login that names none
-	Config          *AuthConfig     `level:"2"`
-	Sealed          *structs.Sealed `level:"2" json:"-" codec:"Sealed"` // AuthSecrets as JSON; nil: none
-	CreateTime      Time            `level:"2"`
-	ModifyTime      Time            `level:"2"`
-	structs.Indexes `level:"2"`
+	Name            string
+	Type            string
+	TokenLocality   string
+	TokenNameFormat string   // a template: see DefaultNameFormat
+	MaxTokenTTL     Duration // how long a token of a login lives
+	Default         bool     // the method of its type for a login that names none
+	Config          *AuthConfig
+	Sealed          *structs.Sealed `json:"-" codec:"Sealed"` // AuthSecrets as JSON; nil: none
+	CreateTime      Time
+	ModifyTime      Time
+	structs.Indexes
 }
 
 // AuthPlace returns the place for which the secrets of a method are encrypted.
@@ -46,27 +46,27 @@ type AuthSecrets struct {
 // AuthConfig says how a method verifies who logs in. Of JWTValidationPubKeys, JWKSURL and OIDCDiscoveryURL a
 // method of type JWT has one, and a method of type OIDC the last.
 type AuthConfig struct {
-	JWTValidationPubKeys []string          `level:"2"` // public keys or certificates as PEM
-	JWKSURL              string            `level:"2"`
-	JWKSCACert           string            `level:"2"` // PEM; "" for the authorities of the system
-	OIDCDiscoveryURL     string            `level:"2"` // the issuer, without /.well-known
-	DiscoveryCaPem       []string          `level:"2"` // as JWKSCACert
-	OIDCClientID         string            `level:"2"`
-	OIDCClientSecret     Secret            `level:"2"`
-	OIDCClientAssertion  *ClientAssertion  `level:"2"` // nil: the client proves itself by its secret
-	OIDCEnablePKCE       bool              `level:"2"` // of the dialect: a login has PKCE in any case
-	OIDCDisableUserInfo  bool              `level:"2"`
-	OIDCScopes           []string          `level:"2"` // beside openid
-	AllowedRedirectURIs  []string          `level:"2"`
-	BoundAudiences       []string          `level:"2"` // of which a token has one
-	BoundIssuer          []string          `level:"2"` // of which a token has one; empty: any
-	SigningAlgs          []string          `level:"2"` // empty: RS256
-	ExpirationLeeway     Duration          `level:"2"` // 0: 150 s; less: none
-	NotBeforeLeeway      Duration          `level:"2"` // 0: 150 s; less: none
-	ClockSkewLeeway      Duration          `level:"2"` // 0: 60 s; less: none
-	ClaimMappings        map[string]string `level:"2"` // from a claim or a JSON pointer to NAME of value.NAME
-	ListClaimMappings    map[string]string `level:"2"` // likewise to list.NAME
-	VerboseLogging       bool              `level:"2"` // logs the rules that matched, and no claim
+	JWTValidationPubKeys []string // public keys or certificates as PEM
+	JWKSURL              string
+	JWKSCACert           string   // PEM; "" for the authorities of the system
+	OIDCDiscoveryURL     string   // the issuer, without /.well-known
+	DiscoveryCaPem       []string // as JWKSCACert
+	OIDCClientID         string
+	OIDCClientSecret     Secret
+	OIDCClientAssertion  *ClientAssertion // nil: the client proves itself by its secret
+	OIDCEnablePKCE       bool             // of the dialect: a login has PKCE in any case
+	OIDCDisableUserInfo  bool
+	OIDCScopes           []string // beside openid
+	AllowedRedirectURIs  []string
+	BoundAudiences       []string          // of which a token has one
+	BoundIssuer          []string          // of which a token has one; empty: any
+	SigningAlgs          []string          // empty: RS256
+	ExpirationLeeway     Duration          // 0: 150 s; less: none
+	NotBeforeLeeway      Duration          // 0: 150 s; less: none
+	ClockSkewLeeway      Duration          // 0: 60 s; less: none
+	ClaimMappings        map[string]string // from a claim or a JSON pointer to NAME of value.NAME
+	ListClaimMappings    map[string]string // likewise to list.NAME
+	VerboseLogging       bool              // logs the rules that matched, and no claim
 }
 
 // The sources of the key that signs a client assertion.
@@ -77,21 +77,21 @@ const (
 
 // ClientAssertion proves the client to its provider by a JWT that it signs.
 type ClientAssertion struct {
-	Audience     []string          `level:"2"` // empty: the issuer
-	KeySource    string            `level:"2"`
-	KeyAlgorithm string            `level:"2"` // "": RS256 for a private key, HS256 for a client secret
-	PrivateKey   *AssertionKey     `level:"2"`
-	ExtraHeaders map[string]string `level:"2"`
+	Audience     []string // empty: the issuer
+	KeySource    string
+	KeyAlgorithm string // "": RS256 for a private key, HS256 for a client secret
+	PrivateKey   *AssertionKey
+	ExtraHeaders map[string]string
 }
 
 // AssertionKey is a private key of RSA, with the header by which the provider finds the public one.
 type AssertionKey struct {
-	PemKey      Secret `level:"2"`
-	PemKeyFile  string `level:"2"` // of the dialect, and rejected
-	KeyIDHeader string `level:"2"` // kid, x5t or x5t#S256; "": kid with a KeyID, else x5t#S256
-	KeyID       string `level:"2"`
-	PemCert     string `level:"2"`
-	PemCertFile string `level:"2"` // of the dialect, and rejected
+	PemKey      Secret
+	PemKeyFile  string // of the dialect, and rejected
+	KeyIDHeader string // kid, x5t or x5t#S256; "": kid with a KeyID, else x5t#S256
+	KeyID       string
+	PemCert     string
+	PemCertFile string // of the dialect, and rejected
 }
 
 // Copy returns a copy in which the secrets and Config can be set without a change of the row.
@@ -150,8 +150,8 @@ var AuthMethodGet = structs.Read[AuthMethodGetRequest, AuthMethodGetResponse]("A
 
 // AuthMethodGetRequest names the method.
 type AuthMethodGetRequest struct {
-	Name                 string `level:"2"`
-	structs.QueryOptions `level:"2"`
+	Name string
+	structs.QueryOptions
 }
 
 // AuthMethodGetResponse has the method.
@@ -166,8 +166,8 @@ var AuthMethodPut = structs.Write[AuthMethodPutRequest, AuthMethodPutResponse]("
 
 // AuthMethodPutRequest has the method as it is to be, with its secrets in Config.
 type AuthMethodPutRequest struct {
-	Method               *AuthMethod `level:"2"`
-	structs.WriteOptions `level:"2"`
+	Method *AuthMethod
+	structs.WriteOptions
 }
 
 // AuthMethodPutResponse has the method as it is stored.
@@ -182,12 +182,12 @@ var AuthMethodDelete = structs.Write[AuthMethodDeleteRequest, structs.Empty]("AC
 
 // AuthMethodDeleteRequest names the method.
 type AuthMethodDeleteRequest struct {
-	Name                 string `level:"2"`
-	structs.WriteOptions `level:"2"`
+	Name string
+	structs.WriteOptions
 }
 
 // AuthMethodChange is the payload of the log entry that stores a method, with its secrets sealed.
 type AuthMethodChange struct {
-	Method *AuthMethod `level:"2"`
-	Now    int64       `level:"2"` // UnixNano
+	Method *AuthMethod
+	Now    int64 // UnixNano
 }

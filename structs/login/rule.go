@@ -11,15 +11,15 @@ const (
 
 // BindingRule is the row of a rule that gives the tokens of logins their rights. Key: ID.
 type BindingRule struct {
-	ID              string `level:"2"`
-	Description     string `level:"2"`
-	AuthMethod      string `level:"2"`
-	Selector        string `level:"2"` // an expression over value.NAME and list.NAME; "" matches all
-	BindType        string `level:"2"`
-	BindName        string `level:"2"` // with ${value.NAME}; "" for management
-	CreateTime      Time   `level:"2"`
-	ModifyTime      Time   `level:"2"`
-	structs.Indexes `level:"2"`
+	ID          string
+	Description string
+	AuthMethod  string
+	Selector    string // an expression over value.NAME and list.NAME; "" matches all
+	BindType    string
+	BindName    string // with ${value.NAME}; "" for management
+	CreateTime  Time
+	ModifyTime  Time
+	structs.Indexes
 }
 
 // BindingRuleStub is a rule in lists.
@@ -54,8 +54,8 @@ var BindingRuleGet = structs.Read[BindingRuleGetRequest, BindingRuleGetResponse]
 
 // BindingRuleGetRequest names the rule.
 type BindingRuleGetRequest struct {
-	ID                   string `level:"2"`
-	structs.QueryOptions `level:"2"`
+	ID string
+	structs.QueryOptions
 }
 
 // BindingRuleGetResponse has the rule.
@@ -70,8 +70,8 @@ var BindingRulePut = structs.Write[BindingRulePutRequest, BindingRulePutResponse
 
 // BindingRulePutRequest has the rule as it is to be. The server gives a rule without an ID one.
 type BindingRulePutRequest struct {
-	Rule                 *BindingRule `level:"2"`
-	structs.WriteOptions `level:"2"`
+	Rule *BindingRule
+	structs.WriteOptions
 }
 
 // BindingRulePutResponse has the rule as it is stored.
@@ -85,12 +85,12 @@ var BindingRuleDelete = structs.Write[BindingRuleDeleteRequest, structs.Empty]("
 
 // BindingRuleDeleteRequest names the rule.
 type BindingRuleDeleteRequest struct {
-	ID                   string `level:"2"`
-	structs.WriteOptions `level:"2"`
+	ID string
+	structs.WriteOptions
 }
 
 // BindingRuleChange is the payload of the log entry that stores a rule.
 type BindingRuleChange struct {
-	Rule *BindingRule `level:"2"`
-	Now  int64        `level:"2"` // UnixNano
+	Rule *BindingRule
+	Now  int64 // UnixNano
 }

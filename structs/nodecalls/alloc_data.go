@@ -67,7 +67,7 @@ type AllocDataWaitsRequest struct {
 	SecretID string
 	// Keep is the age, in the cluster time, from which the node gives up the data of an ended allocation; 0:
 	// none. Servers of level 1 know no age.
-	Keep time.Duration `json:",omitempty" level:"2" older:"drop"`
+	Keep time.Duration `json:",omitempty"`
 	structs.QueryOptions
 }
 

@@ -5,7 +5,7 @@ import "time"
 // CallTimeout is the part of a request that has the timeout of the plugin's call, by the settings of the
 // plugin. 0: there is no setting, or the server has level 1. Then the node uses its own.
 type CallTimeout struct {
-	Timeout time.Duration `json:",omitempty" codec:",omitempty" level:"2" older:"drop"`
+	Timeout time.Duration `json:",omitempty" codec:",omitempty"`
 }
 
 // SetTimeout sets the timeout of the plugin's call.

@@ -9,14 +9,14 @@ var ClientCSIControllerCapacity = structs.Read[ClientCSICapacityRequest, ClientC
 // ClientCSICapacityRequest describes the volumes for which there is to be space: as a creation would ask for
 // them.
 type ClientCSICapacityRequest struct {
-	PluginID             string                       `level:"2"`
-	Parameters           map[string]string            `level:"2"`
-	Capability           *structs.CSIVolumeCapability `level:"2"`
-	MountOptions         *structs.CSIMountOptions     `level:"2"`
-	Topology             *structs.CSITopology         `level:"2"` // nil: anywhere
-	Provider             string                       `level:"2"`
-	CallTimeout          `level:"2"`
-	structs.QueryOptions `level:"2"`
+	PluginID     string
+	Parameters   map[string]string
+	Capability   *structs.CSIVolumeCapability
+	MountOptions *structs.CSIMountOptions
+	Topology     *structs.CSITopology // nil: anywhere
+	Provider     string
+	CallTimeout
+	structs.QueryOptions
 }
 
 // Driver implements CSIControllerRequest.
@@ -26,7 +26,7 @@ func (r *ClientCSICapacityRequest) Driver() (string, *string) {
 
 // ClientCSICapacityResponse has the sizes in bytes, at least 0.
 type ClientCSICapacityResponse struct {
-	Available int64 `level:"2"`
-	MaxVolume int64 `level:"2"` // 0: the plugin does not tell
+	Available int64
+	MaxVolume int64 // 0: the plugin does not tell
 	structs.QueryMeta
 }

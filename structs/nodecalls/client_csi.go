@@ -38,14 +38,14 @@ type ClientCSICreateRequest struct {
 	Capabilities      []*structs.CSIVolumeCapability
 	MountOptions      *structs.CSIMountOptions
 	Parameters        map[string]string
-	MutableParameters map[string]string `json:",omitempty" codec:",omitempty" level:"2"`
+	MutableParameters map[string]string `json:",omitempty" codec:",omitempty"`
 	Secrets           structs.Secrets   `codec:"Secrets"`
 	CloneID           string            // the plugin's volume_id of the source
 	SnapshotID        string            // the plugin's snapshot_id of the source
 	Topologies        *structs.CSITopologyRequest
 	Provider          string `json:",omitempty"`
-	structs.NodeEpoch `level:"2"`
-	CallTimeout       `level:"2"`
+	structs.NodeEpoch
+	CallTimeout
 	structs.WriteOptions
 }
 
@@ -71,12 +71,12 @@ var ClientCSIControllerDelete = structs.Write[ClientCSIDeleteRequest, structs.Em
 
 // ClientCSIDeleteRequest names the volume.
 type ClientCSIDeleteRequest struct {
-	PluginID          string
-	ExternalID        string
-	Secrets           structs.Secrets `codec:"Secrets"`
-	Provider          string          `json:",omitempty"`
-	structs.NodeEpoch `level:"2"`
-	CallTimeout       `level:"2"`
+	PluginID   string
+	ExternalID string
+	Secrets    structs.Secrets `codec:"Secrets"`
+	Provider   string          `json:",omitempty"`
+	structs.NodeEpoch
+	CallTimeout
 	structs.WriteOptions
 }
 
@@ -91,18 +91,18 @@ var ClientCSIControllerAttach = structs.Write[ClientCSIAttachRequest, ClientCSIA
 
 // ClientCSIAttachRequest names the volume and the node that is to reach it.
 type ClientCSIAttachRequest struct {
-	PluginID          string
-	ExternalID        string
-	ExternalNodeID    string
-	AccessMode        structs.CSIAccessMode
-	AttachmentMode    structs.CSIAttachmentMode
-	MountOptions      *structs.CSIMountOptions
-	ReadOnly          bool
-	VolumeContext     map[string]string
-	Secrets           structs.Secrets `codec:"Secrets"`
-	Provider          string          `json:",omitempty"`
-	structs.NodeEpoch `level:"2"`
-	CallTimeout       `level:"2"`
+	PluginID       string
+	ExternalID     string
+	ExternalNodeID string
+	AccessMode     structs.CSIAccessMode
+	AttachmentMode structs.CSIAttachmentMode
+	MountOptions   *structs.CSIMountOptions
+	ReadOnly       bool
+	VolumeContext  map[string]string
+	Secrets        structs.Secrets `codec:"Secrets"`
+	Provider       string          `json:",omitempty"`
+	structs.NodeEpoch
+	CallTimeout
 	structs.WriteOptions
 }
 
@@ -123,13 +123,13 @@ var ClientCSIControllerDetach = structs.Write[ClientCSIDetachRequest, structs.Em
 
 // ClientCSIDetachRequest names the volume and the node.
 type ClientCSIDetachRequest struct {
-	PluginID          string
-	ExternalID        string
-	ExternalNodeID    string
-	Secrets           structs.Secrets `codec:"Secrets"`
-	Provider          string          `json:",omitempty"`
-	structs.NodeEpoch `level:"2"`
-	CallTimeout       `level:"2"`
+	PluginID       string
+	ExternalID     string
+	ExternalNodeID string
+	Secrets        structs.Secrets `codec:"Secrets"`
+	Provider       string          `json:",omitempty"`
+	structs.NodeEpoch
+	CallTimeout
 	structs.WriteOptions
 }
 
@@ -152,10 +152,10 @@ type ClientCSIValidateRequest struct {
 	Context      map[string]string
 	Parameters   map[string]string
 	// MutableParameters are those of a volume of a plugin with MODIFY_VOLUME.
-	MutableParameters map[string]string `json:",omitempty" codec:",omitempty" level:"2"`
+	MutableParameters map[string]string `json:",omitempty" codec:",omitempty"`
 	Secrets           structs.Secrets   `codec:"Secrets"`
 	Provider          string            `json:",omitempty"`
-	CallTimeout       `level:"2"`
+	CallTimeout
 	structs.WriteOptions
 }
 
@@ -170,14 +170,14 @@ var ClientCSIControllerExpand = structs.Write[ClientCSIExpandRequest, ClientCSIE
 
 // ClientCSIExpandRequest names the volume and its new capacity.
 type ClientCSIExpandRequest struct {
-	PluginID          string
-	ExternalID        string
-	Capacity          CSICapacityRange
-	Capability        *structs.CSIVolumeCapability
-	Secrets           structs.Secrets `codec:"Secrets"`
-	Provider          string          `json:",omitempty"`
-	structs.NodeEpoch `level:"2"`
-	CallTimeout       `level:"2"`
+	PluginID   string
+	ExternalID string
+	Capacity   CSICapacityRange
+	Capability *structs.CSIVolumeCapability
+	Secrets    structs.Secrets `codec:"Secrets"`
+	Provider   string          `json:",omitempty"`
+	structs.NodeEpoch
+	CallTimeout
 	structs.WriteOptions
 }
 
@@ -211,7 +211,7 @@ type ClientCSINodeExpandRequest struct {
 	AttachmentMode  structs.CSIAttachmentMode
 	MountOptions    *structs.CSIMountOptions
 	Secrets         structs.Secrets `codec:"Secrets"`
-	CallTimeout     `level:"2"`
+	CallTimeout
 	structs.WriteOptions
 }
 
@@ -231,7 +231,7 @@ type ClientCSIListRequest struct {
 	MaxEntries    int32
 	StartingToken string
 	Provider      string `json:",omitempty"`
-	CallTimeout   `level:"2"`
+	CallTimeout
 	structs.QueryOptions
 }
 
@@ -259,8 +259,8 @@ type ClientCSINodeDetachRequest struct {
 	VolumeNamespace string
 	AllocID         string
 	// ByOperator makes the node repeat calls that its plugin has rejected with a final error.
-	ByOperator  bool `json:",omitempty"`
-	CallTimeout `level:"2"`
+	ByOperator bool `json:",omitempty"`
+	CallTimeout
 	structs.WriteOptions
 }
 
@@ -271,18 +271,18 @@ var ClientCSIAllowCalls = structs.Write[ClientCSIAllowCallsRequest, ClientCSIAll
 
 // ClientCSIAllowCallsRequest names the volume.
 type ClientCSIAllowCallsRequest struct {
-	PluginID string `level:"2"`
+	PluginID string
 	// Volumes has the names of the volume in structs.CSIEndingCall.
-	Volumes []string `level:"2"`
+	Volumes []string
 	// VolumeNamespace and VolumeID name it in the state.
-	VolumeNamespace string `level:"2"`
-	VolumeID        string `level:"2"`
+	VolumeNamespace string
+	VolumeID        string
 	structs.WriteOptions
 }
 
 // ClientCSIAllowCallsResponse has the allocations that wait for the mount that is made again.
 type ClientCSIAllowCallsResponse struct {
-	AllocIDs []string `json:",omitempty" level:"2"`
+	AllocIDs []string `json:",omitempty"`
 	structs.WriteMeta
 }
 

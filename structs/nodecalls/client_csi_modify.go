@@ -9,14 +9,14 @@ var ClientCSIControllerModify = structs.Write[ClientCSIModifyRequest, structs.Em
 // ClientCSIModifyRequest names the volume and the intended value of each parameter to change. The others stay
 // as they are. At least one is given.
 type ClientCSIModifyRequest struct {
-	PluginID             string            `level:"2"`
-	ExternalID           string            `level:"2"`
-	MutableParameters    map[string]string `level:"2"`
-	Secrets              structs.Secrets   `codec:"Secrets" level:"2"`
-	Provider             string            `json:",omitempty" level:"2"`
-	structs.NodeEpoch    `level:"2"`
-	CallTimeout          `level:"2"`
-	structs.WriteOptions `level:"2"`
+	PluginID          string
+	ExternalID        string
+	MutableParameters map[string]string
+	Secrets           structs.Secrets `codec:"Secrets"`
+	Provider          string          `json:",omitempty"`
+	structs.NodeEpoch
+	CallTimeout
+	structs.WriteOptions
 }
 
 // Driver implements CSIControllerRequest.

@@ -9,11 +9,11 @@ var ClientCSIControllerGet = structs.Read[ClientCSIGetVolumeRequest, ClientCSIGe
 
 // ClientCSIGetVolumeRequest names the volume.
 type ClientCSIGetVolumeRequest struct {
-	PluginID             string `level:"2"`
-	ExternalID           string `level:"2"`
-	Provider             string `level:"2"`
-	CallTimeout          `level:"2"`
-	structs.QueryOptions `level:"2"`
+	PluginID   string
+	ExternalID string
+	Provider   string
+	CallTimeout
+	structs.QueryOptions
 }
 
 // Driver implements CSIControllerRequest.
@@ -23,6 +23,6 @@ func (r *ClientCSIGetVolumeRequest) Driver() (string, *string) {
 
 // ClientCSIGetVolumeResponse has the volume as the plugin describes it.
 type ClientCSIGetVolumeResponse struct {
-	Volume *structs.CSIVolumeExternalStub `level:"2"`
+	Volume *structs.CSIVolumeExternalStub
 	structs.QueryMeta
 }

@@ -11,12 +11,12 @@ var ClientCSIListHealth = structs.Read[ClientCSIListHealthRequest, ClientCSIList
 
 // ClientCSIListHealthRequest names the plugin and the page.
 type ClientCSIListHealthRequest struct {
-	PluginID             string `level:"2"`
-	MaxEntries           int32  `level:"2"`
-	StartingToken        string `level:"2"`
-	Provider             string `level:"2"`
-	CallTimeout          `level:"2"`
-	structs.QueryOptions `level:"2"`
+	PluginID      string
+	MaxEntries    int32
+	StartingToken string
+	Provider      string
+	CallTimeout
+	structs.QueryOptions
 }
 
 // Driver implements CSIControllerRequest.
@@ -26,15 +26,15 @@ func (r *ClientCSIListHealthRequest) Driver() (string, *string) {
 
 // ClientCSIListHealthResponse has the page.
 type ClientCSIListHealthResponse struct {
-	Volumes   []*CSIListedHealth `level:"2"`
-	NextToken string             `level:"2"`
+	Volumes   []*CSIListedHealth
+	NextToken string
 	structs.QueryMeta
 }
 
 // CSIListedHealth is the health of a volume in a list.
 type CSIListedHealth struct {
-	ExternalID string                       `level:"2"`
-	Condition  *volumeusage.VolumeCondition `level:"2"`
+	ExternalID string
+	Condition  *volumeusage.VolumeCondition
 }
 
 // ClientCSIGetHealth makes a node call ControllerGetVolumeHealth. The error is not-found if the plugin has no
@@ -44,12 +44,12 @@ var ClientCSIGetHealth = structs.Read[ClientCSIGetHealthRequest, ClientCSIGetHea
 
 // ClientCSIGetHealthRequest names the volume.
 type ClientCSIGetHealthRequest struct {
-	PluginID             string          `level:"2"`
-	ExternalID           string          `level:"2"`
-	Secrets              structs.Secrets `codec:"Secrets" level:"2"`
-	Provider             string          `level:"2"`
-	CallTimeout          `level:"2"`
-	structs.QueryOptions `level:"2"`
+	PluginID   string
+	ExternalID string
+	Secrets    structs.Secrets `codec:"Secrets"`
+	Provider   string
+	CallTimeout
+	structs.QueryOptions
 }
 
 // Driver implements CSIControllerRequest.
@@ -59,6 +59,6 @@ func (r *ClientCSIGetHealthRequest) Driver() (string, *string) {
 
 // ClientCSIGetHealthResponse has the health as the controller sees it.
 type ClientCSIGetHealthResponse struct {
-	Condition *volumeusage.VolumeCondition `level:"2"`
+	Condition *volumeusage.VolumeCondition
 	structs.QueryMeta
 }

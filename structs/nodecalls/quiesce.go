@@ -12,17 +12,17 @@ var ClientCSIResume = structs.Write[QuiesceRequest, ResumeResponse]("ClientCSI.R
 
 // QuiesceRequest names the volume and the task.
 type QuiesceRequest struct {
-	VolumeID             string `level:"2"`
-	AllocID              string `level:"2"`
-	Task                 string `level:"2"`
-	structs.WriteOptions `level:"2"`
+	VolumeID string
+	AllocID  string
+	Task     string
+	structs.WriteOptions
 }
 
 // ResumeResponse tells what the snapshot needs to know.
 type ResumeResponse struct {
 	// Late is the reason why the task was not quiesced any more, "" if it was.
-	Late string `json:",omitempty" level:"2"`
+	Late string `json:",omitempty"`
 	// Fault is the failure of the command, "" for none.
-	Fault string `json:",omitempty" level:"2"`
+	Fault string `json:",omitempty"`
 	structs.WriteMeta
 }

@@ -9,10 +9,10 @@ var Relay = structs.Read[RelayRequest, RelayResponse]("Node.Relay")
 
 // RelayRequest is a call of a node.
 type RelayRequest struct {
-	NodeID               string `level:"2"`
-	Method               string `level:"2"`
-	Body                 string `level:"2"` // the request, in msgpack
-	structs.QueryOptions `level:"2"`
+	NodeID string
+	Method string
+	Body   string // the request, in msgpack
+	structs.QueryOptions
 }
 
 // RelayResponse has the answer of the node.

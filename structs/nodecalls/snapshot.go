@@ -11,14 +11,14 @@ var ClientCSISnapshotCreate = structs.Write[ClientCSISnapshotRequest, ClientCSIS
 
 // ClientCSISnapshotRequest describes the snapshot. The same Name is the same snapshot.
 type ClientCSISnapshotRequest struct {
-	PluginID          string            `level:"2"`
-	Name              string            `level:"2"`
-	SourceExternalID  string            `level:"2"` // the plugin's volume_id of the source
-	Parameters        map[string]string `level:"2"`
-	Secrets           structs.Secrets   `codec:"Secrets" level:"2"`
-	Provider          string            `json:",omitempty" level:"2"`
-	structs.NodeEpoch `level:"2"`
-	CallTimeout       `level:"2"`
+	PluginID         string
+	Name             string
+	SourceExternalID string // the plugin's volume_id of the source
+	Parameters       map[string]string
+	Secrets          structs.Secrets `codec:"Secrets"`
+	Provider         string          `json:",omitempty"`
+	structs.NodeEpoch
+	CallTimeout
 	structs.WriteOptions
 }
 
@@ -29,9 +29,9 @@ func (r *ClientCSISnapshotRequest) Driver() (string, *string) {
 
 // ClientCSISnapshotResponse describes the snapshot that the plugin has cut.
 type ClientCSISnapshotResponse struct {
-	Snapshot *snapshot.CSISnapshot `level:"2"`
+	Snapshot *snapshot.CSISnapshot
 	// Exhausted is the plugin's message if it answered RESOURCE_EXHAUSTED: there is no space for the snapshot.
-	Exhausted string `json:",omitempty" level:"2"`
+	Exhausted string `json:",omitempty"`
 	structs.WriteMeta
 }
 
@@ -41,12 +41,12 @@ var ClientCSISnapshotDelete = structs.Write[ClientCSISnapshotDeleteRequest, stru
 
 // ClientCSISnapshotDeleteRequest names the snapshot.
 type ClientCSISnapshotDeleteRequest struct {
-	PluginID          string          `level:"2"`
-	ExternalID        string          `level:"2"`
-	Secrets           structs.Secrets `codec:"Secrets" level:"2"`
-	Provider          string          `json:",omitempty" level:"2"`
-	structs.NodeEpoch `level:"2"`
-	CallTimeout       `level:"2"`
+	PluginID   string
+	ExternalID string
+	Secrets    structs.Secrets `codec:"Secrets"`
+	Provider   string          `json:",omitempty"`
+	structs.NodeEpoch
+	CallTimeout
 	structs.WriteOptions
 }
 
@@ -61,12 +61,12 @@ var ClientCSISnapshotList = structs.Read[ClientCSISnapshotListRequest, ClientCSI
 
 // ClientCSISnapshotListRequest names the plugin and the page.
 type ClientCSISnapshotListRequest struct {
-	PluginID      string          `level:"2"`
-	MaxEntries    int32           `level:"2"`
-	StartingToken string          `level:"2"`
-	Secrets       structs.Secrets `codec:"Secrets" level:"2"`
-	Provider      string          `json:",omitempty" level:"2"`
-	CallTimeout   `level:"2"`
+	PluginID      string
+	MaxEntries    int32
+	StartingToken string
+	Secrets       structs.Secrets `codec:"Secrets"`
+	Provider      string          `json:",omitempty"`
+	CallTimeout
 	structs.QueryOptions
 }
 
@@ -77,7 +77,7 @@ func (r *ClientCSISnapshotListRequest) Driver() (string, *string) {
 
 // ClientCSISnapshotListResponse has the page.
 type ClientCSISnapshotListResponse struct {
-	Snapshots []*snapshot.CSISnapshot `level:"2"`
-	NextToken string                  `level:"2"`
+	Snapshots []*snapshot.CSISnapshot
+	NextToken string
 	structs.QueryMeta
 }

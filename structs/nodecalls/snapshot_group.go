@@ -11,14 +11,14 @@ var ClientCSIGroupCreate = structs.Write[ClientCSIGroupRequest, ClientCSIGroupRe
 
 // ClientCSIGroupRequest describes the group. The same Name is the same group.
 type ClientCSIGroupRequest struct {
-	PluginID          string            `level:"2"`
-	Name              string            `level:"2"`
-	SourceExternalIDs []string          `level:"2"` // the plugin's volume_ids of the sources
-	Parameters        map[string]string `level:"2"`
-	Secrets           structs.Secrets   `codec:"Secrets" level:"2"`
-	Provider          string            `json:",omitempty" level:"2"`
-	structs.NodeEpoch `level:"2"`
-	CallTimeout       `level:"2"`
+	PluginID          string
+	Name              string
+	SourceExternalIDs []string // the plugin's volume_ids of the sources
+	Parameters        map[string]string
+	Secrets           structs.Secrets `codec:"Secrets"`
+	Provider          string          `json:",omitempty"`
+	structs.NodeEpoch
+	CallTimeout
 	structs.WriteOptions
 }
 
@@ -29,9 +29,9 @@ func (r *ClientCSIGroupRequest) Driver() (string, *string) {
 
 // ClientCSIGroupResponse describes the group that the plugin has cut.
 type ClientCSIGroupResponse struct {
-	Group *snapgroup.CSIGroup `level:"2"`
+	Group *snapgroup.CSIGroup
 	// Exhausted is the plugin's message if it answered RESOURCE_EXHAUSTED: there is no space for the group.
-	Exhausted string `json:",omitempty" level:"2"`
+	Exhausted string `json:",omitempty"`
 	structs.WriteMeta
 }
 
@@ -42,14 +42,14 @@ var ClientCSIGroupDelete = structs.Write[ClientCSIGroupDeleteRequest, structs.Em
 // ClientCSIGroupDeleteRequest names the group with the exact list of its snapshots. No other call for the
 // sources is in flight meanwhile.
 type ClientCSIGroupDeleteRequest struct {
-	PluginID          string          `level:"2"`
-	ExternalID        string          `level:"2"`
-	SnapshotIDs       []string        `level:"2"`
-	SourceExternalIDs []string        `level:"2"`
-	Secrets           structs.Secrets `codec:"Secrets" level:"2"`
-	Provider          string          `json:",omitempty" level:"2"`
-	structs.NodeEpoch `level:"2"`
-	CallTimeout       `level:"2"`
+	PluginID          string
+	ExternalID        string
+	SnapshotIDs       []string
+	SourceExternalIDs []string
+	Secrets           structs.Secrets `codec:"Secrets"`
+	Provider          string          `json:",omitempty"`
+	structs.NodeEpoch
+	CallTimeout
 	structs.WriteOptions
 }
 

@@ -94,38 +94,38 @@ type FenceOrder struct {
 // FenceBeginRequest records that a run begins. The servers reject it unless the node is down in the epoch, no
 // other run of the node runs, and Number is the next one.
 type FenceBeginRequest struct {
-	NodeID  string `level:"2"`
-	Epoch   uint64 `level:"2"`
-	Number  uint64 `level:"2"`
-	Attempt int    `level:"2"`
-	Device  string `level:"2"`
-	Scope   string `level:"2"`
-	Now     int64  `level:"2"` // UnixNano
+	NodeID  string
+	Epoch   uint64
+	Number  uint64
+	Attempt int
+	Device  string
+	Scope   string
+	Now     int64 // UnixNano
 }
 
 // FenceEndRequest records the end of a run. If it proved, the entry also releases the claims that the proof
 // covers. A run that has ended, also by the return of its node, stays as it is.
 type FenceEndRequest struct {
-	NodeID   string `level:"2"`
-	Number   uint64 `level:"2"`
-	Proved   bool   `level:"2"`
-	Cause    string `level:"2"` // of a failed run
-	Reason   string `level:"2"`
-	Action   string `level:"2"`
-	ExitCode int    `level:"2"`
-	Output   string `level:"2"`
+	NodeID   string
+	Number   uint64
+	Proved   bool
+	Cause    string // of a failed run
+	Reason   string
+	Action   string
+	ExitCode int
+	Output   string
 	// Covered names the claims that a proof of FenceStorage is about.
-	Covered []structs.CSIClaimKey `level:"2"`
-	NextTry int64                 `level:"2"` // see FenceRun; not 0: the attempt has ended
-	Now     int64                 `level:"2"` // UnixNano
+	Covered []structs.CSIClaimKey
+	NextTry int64 // see FenceRun; not 0: the attempt has ended
+	Now     int64 // UnixNano
 }
 
 // LeaseProofRequest says that the lease of a node that is down has ended on the node's own clock too, at
 // least GuardEndTime ago. The servers reject it unless the node is down in the epoch.
 type LeaseProofRequest struct {
-	NodeID string `level:"2"`
-	Epoch  uint64 `level:"2"`
-	Now    int64  `level:"2"` // UnixNano
+	NodeID string
+	Epoch  uint64
+	Now    int64 // UnixNano
 }
 
 // NodeFence orders a run of the fence devices for a node that is down.
@@ -133,11 +133,11 @@ var NodeFence = structs.Write[NodeFenceRequest, structs.Empty]("Node.Fence")
 
 // NodeFenceRequest names the node and the operator. With Epoch 0 any loss of the node is meant.
 type NodeFenceRequest struct {
-	NodeID               string `level:"2"`
-	Epoch                uint64 `level:"2"`
-	By                   string `level:"2"` // the name of the operator, unverified; needed
-	Why                  string `level:"2"`
-	structs.WriteOptions `level:"2"`
+	NodeID string
+	Epoch  uint64
+	By     string // the name of the operator, unverified; needed
+	Why    string
+	structs.WriteOptions
 }
 
 // NodeConfirmLost records the word of an operator that a machine is off, and releases all claims of its node.

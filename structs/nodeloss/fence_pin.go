@@ -28,13 +28,13 @@ const (
 // devices refer to it by its name. A node has no part in it: a device must not act on the word of the machine
 // that it is to switch off. Key: Kind, Key, Name.
 type FencePin struct {
-	Kind   string `level:"2"` // FencePinOfName or FencePinOfID
-	Key    string `level:"2"`
-	Name   string `level:"2"`
-	Value  string `level:"2"`
-	NodeID string `level:"2"` // the node for which it was given: a successor of the name has another ID
-	By     string `level:"2"` // the name of the operator, unverified
-	Time   int64  `level:"2"` // UnixNano
+	Kind   string // FencePinOfName or FencePinOfID
+	Key    string
+	Name   string
+	Value  string
+	NodeID string // the node for which it was given: a successor of the name has another ID
+	By     string // the name of the operator, unverified
+	Time   int64  // UnixNano
 	structs.Indexes
 }
 
@@ -43,13 +43,13 @@ var NodeFencePin = structs.Write[NodeFencePinRequest, structs.Empty]("Node.Fence
 
 // NodeFencePinRequest names the node and the pins. The servers decide on the key of the pins.
 type NodeFencePinRequest struct {
-	NodeID string `level:"2"`
+	NodeID string
 	// Left: NodeID is the name of pins whose node is no longer registered. They can only be removed.
-	Left                 bool              `level:"2"`
-	Pins                 map[string]string `level:"2"` // values by their names
-	Remove               []string          `level:"2"` // names
-	By                   string            `level:"2"` // the name of the operator, unverified
-	structs.WriteOptions `level:"2"`
+	Left   bool
+	Pins   map[string]string // values by their names
+	Remove []string          // names
+	By     string            // the name of the operator, unverified
+	structs.WriteOptions
 }
 
 // pinName is the form of the name of a pin.

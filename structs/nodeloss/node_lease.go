@@ -15,7 +15,7 @@ type LeaseBound struct {
 
 // LeaseBoundRequest sets the bound.
 type LeaseBoundRequest struct {
-	Longest time.Duration `level:"2"`
+	Longest time.Duration
 }
 
 // NodeLease is a longer lease of a node, which an operator has ordered. Key: NodeID. It is written before the
@@ -28,8 +28,8 @@ type NodeLease struct {
 
 // NodeLeaseRequest stores the longer lease of a node. Length 0 deletes it.
 type NodeLeaseRequest struct {
-	NodeID string        `level:"2"`
-	Length time.Duration `level:"2"`
+	NodeID string
+	Length time.Duration
 }
 
 // NodeExtendLease makes the servers count a node as alive for longer than its heartbeats do, before its agent
@@ -38,9 +38,9 @@ var NodeExtendLease = structs.Write[NodeExtendLeaseRequest, NodeExtendLeaseRespo
 
 // NodeExtendLeaseRequest names the node. For is the time from now, in which it need not send a heartbeat.
 type NodeExtendLeaseRequest struct {
-	NodeID               string        `level:"2"`
-	For                  time.Duration `level:"2"`
-	structs.WriteOptions `level:"2"`
+	NodeID string
+	For    time.Duration
+	structs.WriteOptions
 }
 
 // NodeExtendLeaseResponse has the time after which a node without a heartbeat counts as down.

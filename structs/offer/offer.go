@@ -9,7 +9,7 @@ var Delete = structs.Write[ServiceDeleteRequest, structs.Empty]("ServiceRegistra
 
 // ServiceDeleteRequest names an instance by its service and its ID.
 type ServiceDeleteRequest struct {
-	ServiceName          string `level:"2"`
-	ID                   string `level:"2"`
-	structs.WriteOptions `level:"2"`
+	ServiceName string
+	ID          string
+	structs.WriteOptions
 }

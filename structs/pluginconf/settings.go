@@ -17,10 +17,10 @@ type PluginSettings struct {
 	// SecretsFrom is the path of the variable with the secrets of the volumes that have none of their own, ""
 	// for none. {namespace} and {id} in it stand for those of the volume.
 	SecretsFrom string `json:",omitempty"`
-	PluginCalls `level:"2"`
-	PluginDrift `level:"2"`
+	PluginCalls
+	PluginDrift
 	// Inline is InlineAllow or InlineDeny; "" for InlineDeny.
-	Inline string `json:",omitempty" codec:",omitempty" level:"2"`
+	Inline string `json:",omitempty" codec:",omitempty"`
 	structs.Indexes
 }
 
@@ -55,14 +55,14 @@ func (s *PluginSettings) InlineDenied() string {
 // PluginCalls are the settings for the calls of a plugin. 0 is the default of each.
 type PluginCalls struct {
 	// CallsInFlight is the most calls of the plugin that the leader has in flight at once.
-	CallsInFlight int `json:",omitempty" codec:",omitempty" level:"2"`
+	CallsInFlight int `json:",omitempty" codec:",omitempty"`
 	// CallTimeout ends a call of a kind that has no timeout of its own.
-	CallTimeout time.Duration `json:",omitempty" codec:",omitempty" level:"2"`
+	CallTimeout time.Duration `json:",omitempty" codec:",omitempty"`
 	// ControllerTimeout ends a call that creates, deletes, attaches, detaches or expands a volume, or that asks
 	// a controller about volumes.
-	ControllerTimeout time.Duration `json:",omitempty" codec:",omitempty" level:"2"`
+	ControllerTimeout time.Duration `json:",omitempty" codec:",omitempty"`
 	// NodeTimeout ends a call that stages, publishes, unpublishes, unstages or expands a volume on its node.
-	NodeTimeout time.Duration `json:",omitempty" codec:",omitempty" level:"2"`
+	NodeTimeout time.Duration `json:",omitempty" codec:",omitempty"`
 }
 
 // The bounds of PluginCalls. A call must have ended before its outcome counts as settled, which is
@@ -87,9 +87,9 @@ func (c PluginCalls) OfNode() time.Duration { return cmp.Or(c.NodeTimeout, c.Cal
 // PluginDrift are the settings for the comparison of volumes with the storage.
 type PluginDrift struct {
 	// Drift is DriftReport, DriftRepair or DriftOff; "" for DriftReport.
-	Drift string `json:",omitempty" codec:",omitempty" level:"2"`
+	Drift string `json:",omitempty" codec:",omitempty"`
 	// DriftInterval is the time between two comparisons, 0 for DefaultDriftInterval.
-	DriftInterval time.Duration `json:",omitempty" codec:",omitempty" level:"2"`
+	DriftInterval time.Duration `json:",omitempty" codec:",omitempty"`
 }
 
 // The values of PluginDrift.Drift.
@@ -124,13 +124,13 @@ var PluginSettingsSet = structs.Write[PluginSettingsRequest, structs.Empty]("CSI
 
 // PluginSettingsRequest has all settings of a plugin: see PluginSettings.
 type PluginSettingsRequest struct {
-	ID                   string `level:"2"`
-	OnNodeLoss           string `level:"2"`
-	SecretsFrom          string `level:"2"`
-	PluginCalls          `level:"2"`
-	PluginDrift          `level:"2"`
-	Inline               string `json:",omitempty" codec:",omitempty" level:"2"`
-	structs.WriteOptions `level:"2"`
+	ID          string
+	OnNodeLoss  string
+	SecretsFrom string
+	PluginCalls
+	PluginDrift
+	Inline string `json:",omitempty" codec:",omitempty"`
+	structs.WriteOptions
 }
 
 // CopyTo sets the settings of a request. It leaves the plugin as it is.

@@ -9,17 +9,17 @@ import (
 
 // Spec is the row of a quota: bounds on what all namespaces that name it have together. Key: Name.
 type Spec struct {
-	Name            string   `level:"2"`
-	Description     string   `level:"2"`
-	Limits          []*Limit `level:"2"` // one, of the region of the cluster
-	structs.Indexes `level:"2"`
+	Name        string
+	Description string
+	Limits      []*Limit // one, of the region of the cluster
+	structs.Indexes
 }
 
 // Limit bounds the use in a region. In a Usage it has the use instead.
 type Limit struct {
-	Region      string  `level:"2"`
-	RegionLimit *Bounds `level:"2"` // never nil in a row
-	Hash        []byte  `level:"2"` // tells limits apart: see package quotause
+	Region      string
+	RegionLimit *Bounds // never nil in a row
+	Hash        []byte  // tells limits apart: see package quotause
 }
 
 // BoundsStorage reports whether a quota, or nil, bounds the volumes of its namespaces.
@@ -31,34 +31,34 @@ func (s *Spec) BoundsStorage() bool {
 
 // Bounds are the bounds of a region. 0 is no bound, and a negative number allows nothing.
 type Bounds struct {
-	CPU         int            `level:"2"` // MHz
-	MemoryMB    int            `level:"2"` // MiB that tasks reserve
-	MemoryMaxMB int            `level:"2"` // MiB that tasks may use at most
-	Allocations int            `level:"2"` // that have not ended and are not to end
-	Devices     []*DeviceBound `level:"2"`
-	Storage     *StorageBound  `level:"2"` // nil bounds nothing
+	CPU         int // MHz
+	MemoryMB    int // MiB that tasks reserve
+	MemoryMaxMB int // MiB that tasks may use at most
+	Allocations int // that have not ended and are not to end
+	Devices     []*DeviceBound
+	Storage     *StorageBound // nil bounds nothing
 }
 
 // DeviceBound bounds the devices that a name selects, as it does in a job: "type", "vendor/type" or
 // "vendor/type/name".
 type DeviceBound struct {
-	Name  string `level:"2"`
-	Count int    `level:"2"`
+	Name  string
+	Count int
 }
 
 // StorageBound bounds the volumes.
 type StorageBound struct {
-	Volumes     int            `level:"2"`
-	VolumeBytes int64          `level:"2"` // of their capacities
-	Of          []*VolumeBound `level:"2"` // of the volumes of one kind and name
+	Volumes     int
+	VolumeBytes int64          // of their capacities
+	Of          []*VolumeBound // of the volumes of one kind and name
 }
 
 // VolumeBound bounds the volumes of one plugin or of one class.
 type VolumeBound struct {
-	Kind    string `level:"2"` // OfPlugin or OfClass
-	Name    string `level:"2"`
-	Volumes int    `level:"2"`
-	Bytes   int64  `level:"2"`
+	Kind    string // OfPlugin or OfClass
+	Name    string
+	Volumes int
+	Bytes   int64
 }
 
 // The kinds of bounds on some volumes.
@@ -146,8 +146,8 @@ var SpecGet = structs.Read[SpecGetRequest, SpecGetResponse]("Quota.Read")
 
 // SpecGetRequest names the quota.
 type SpecGetRequest struct {
-	Name                 string `level:"2"`
-	structs.QueryOptions `level:"2"`
+	Name string
+	structs.QueryOptions
 }
 
 // SpecGetResponse has the quota.
@@ -161,8 +161,8 @@ var SpecPut = structs.Write[SpecPutRequest, structs.Empty]("Quota.Apply")
 
 // SpecPutRequest has the quota as it is to be.
 type SpecPutRequest struct {
-	Quota                *Spec `level:"2"`
-	structs.WriteOptions `level:"2"`
+	Quota *Spec
+	structs.WriteOptions
 }
 
 // SpecDelete deletes a quota that no namespace names. The error is not-found, or of kind precondition.
@@ -170,8 +170,8 @@ var SpecDelete = structs.Write[SpecDeleteRequest, structs.Empty]("Quota.Delete")
 
 // SpecDeleteRequest names the quota.
 type SpecDeleteRequest struct {
-	Name                 string `level:"2"`
-	structs.WriteOptions `level:"2"`
+	Name string
+	structs.WriteOptions
 }
 
 // UsageList lists the use of all quotas.

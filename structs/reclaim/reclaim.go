@@ -49,15 +49,15 @@ var Undelete = structs.Write[VolumeUndeleteRequest, structs.Empty]("CSIVolume.Un
 
 // VolumeUndeleteRequest names the volume.
 type VolumeUndeleteRequest struct {
-	ID                   string `level:"2"`
-	structs.WriteOptions `level:"2"`
+	ID string
+	structs.WriteOptions
 }
 
 // VolumeReclaimRequest is the log entry that begins the deletion of a marked volume.
 type VolumeReclaimRequest struct {
-	ID       string `level:"2"`
-	RowIndex uint64 `level:"2"` // CreateIndex of the row
+	ID       string
+	RowIndex uint64 // CreateIndex of the row
 	// DeleteAt is that of the row. A volume that was kept, and marked again, has another one.
-	DeleteAt             int64 `level:"2"`
-	structs.WriteOptions `level:"2"`
+	DeleteAt int64
+	structs.WriteOptions
 }

@@ -21,16 +21,16 @@ const (
 // GroupSnapshot is the row of a group snapshot. Key: (Namespace, Name). Each member has a row, too: see
 // snapshot.VolumeSnapshot.Group. The members have the state of the group, and exist as long as it.
 type GroupSnapshot struct {
-	Namespace string `level:"2"`
-	Name      string `level:"2"`
-	ID        string `level:"2"` // a UUID: with it the plugin gets a name that no other group has
-	PluginID  string `level:"2"`
+	Namespace string
+	Name      string
+	ID        string // a UUID: with it the plugin gets a name that no other group has
+	PluginID  string
 	// VolumeIDs are in the order of the calls, which never changes. The snapshot of the first one has the
 	// secrets of all calls.
-	VolumeIDs         []string          `level:"2"`
-	Parameters        map[string]string `level:"2"` // opaque, for CreateVolumeGroupSnapshot
-	snapshot.Progress `level:"2"`
-	structs.Indexes   `level:"2"`
+	VolumeIDs  []string
+	Parameters map[string]string // opaque, for CreateVolumeGroupSnapshot
+	snapshot.Progress
+	structs.Indexes
 }
 
 // Member returns the name of the snapshot of a volume of the group.
@@ -47,10 +47,10 @@ func (g *GroupSnapshot) Next() string { return g.NextFor("group snapshot") }
 
 // CSIGroup is a group snapshot as its plugin describes it.
 type CSIGroup struct {
-	ID         string                  `level:"2"` // the plugin's
-	CreateTime int64                   `level:"2"` // seconds since 1970
-	IsReady    bool                    `level:"2"`
-	Snapshots  []*snapshot.CSISnapshot `level:"2"`
+	ID         string // the plugin's
+	CreateTime int64  // seconds since 1970
+	IsReady    bool
+	Snapshots  []*snapshot.CSISnapshot
 }
 
 // Of returns the snapshot of a volume by the plugin's ID of the volume, nil for none.
@@ -86,33 +86,33 @@ func (g *CSIGroup) Fault(externalVolumes []string) string {
 
 // SnapshotGroupPutEntry is the log entry that records a requested group with its members.
 type SnapshotGroupPutEntry struct {
-	Group                *GroupSnapshot             `level:"2"`
-	Members              []*snapshot.VolumeSnapshot `level:"2"`
-	structs.WriteOptions `level:"2"`
+	Group   *GroupSnapshot
+	Members []*snapshot.VolumeSnapshot
+	structs.WriteOptions
 }
 
 // SnapshotGroupDeleteEntry is the log entry that begins the deletion of a group.
 type SnapshotGroupDeleteEntry struct {
-	Name                 string `level:"2"`
-	RowIndex             uint64 `level:"2"`                                      // CreateIndex of the row
-	Force                bool   `json:",omitempty" codec:",omitempty" level:"2"` // the rows alone
-	structs.WriteOptions `level:"2"`
+	Name     string
+	RowIndex uint64 // CreateIndex of the row
+	Force    bool   `json:",omitempty" codec:",omitempty"` // the rows alone
+	structs.WriteOptions
 }
 
 // SnapshotGroupNoteEntry is the log entry that precedes a call of the plugin.
 type SnapshotGroupNoteEntry struct {
-	Name                 string           `level:"2"`
-	RowIndex             uint64           `level:"2"` // CreateIndex of the row
-	Call                 *structs.CSICall `level:"2"`
-	structs.WriteOptions `level:"2"`
+	Name     string
+	RowIndex uint64 // CreateIndex of the row
+	Call     *structs.CSICall
+	structs.WriteOptions
 }
 
 // SnapshotGroupOutcomeEntry is the log entry with the outcome of a call.
 type SnapshotGroupOutcomeEntry struct {
-	Name             string `level:"2"`
-	RowIndex         uint64 `level:"2"` // CreateIndex of the row
-	snapshot.Outcome `level:"2"`
+	Name     string
+	RowIndex uint64 // CreateIndex of the row
+	snapshot.Outcome
 	// Answer is that of the plugin to a creation. A final error has none.
-	Answer               *CSIGroup `level:"2"`
-	structs.WriteOptions `level:"2"`
+	Answer *CSIGroup
+	structs.WriteOptions
 }

@@ -13,18 +13,18 @@ var Create = structs.Write[SnapshotGroupCreateRequest, SnapshotGroupCreateRespon
 // SnapshotGroupCreateRequest has the name of the group, and the IDs of its volumes. Parameters and Secrets
 // are for the plugin, and may be empty: the secrets are those of the first volume then.
 type SnapshotGroupCreateRequest struct {
-	GroupName            string            `level:"2"`
-	VolumeIDs            []string          `level:"2"`
-	Parameters           map[string]string `level:"2"`
-	Secrets              structs.Secrets   `codec:"Secrets" level:"2"`
-	structs.WriteOptions `level:"2"`
+	GroupName  string
+	VolumeIDs  []string
+	Parameters map[string]string
+	Secrets    structs.Secrets `codec:"Secrets"`
+	structs.WriteOptions
 }
 
 // SnapshotGroupCreateResponse has the row and those of the members.
 type SnapshotGroupCreateResponse struct {
-	Group             *GroupSnapshot             `level:"2"`
-	Snapshots         []*snapshot.VolumeSnapshot `level:"2"`
-	structs.WriteMeta `level:"2"`
+	Group     *GroupSnapshot
+	Snapshots []*snapshot.VolumeSnapshot
+	structs.WriteMeta
 }
 
 // Delete deletes a group with its members at the plugin, and then the rows. The error is a conflict while a
@@ -33,10 +33,10 @@ var Delete = structs.Write[SnapshotGroupDeleteRequest, structs.Empty]("SnapshotG
 
 // SnapshotGroupDeleteRequest names the group.
 type SnapshotGroupDeleteRequest struct {
-	GroupName string `level:"2"`
+	GroupName string
 	// Force deletes the rows alone, and leaves a group at its plugin.
-	Force                bool `json:",omitempty" codec:",omitempty" level:"2"`
-	structs.WriteOptions `level:"2"`
+	Force bool `json:",omitempty" codec:",omitempty"`
+	structs.WriteOptions
 }
 
 // List lists the groups.
@@ -44,14 +44,14 @@ var List = structs.Read[SnapshotGroupListRequest, SnapshotGroupListResponse]("Sn
 
 // SnapshotGroupListRequest selects the groups of a plugin, "" for all.
 type SnapshotGroupListRequest struct {
-	PluginID             string `level:"2"`
-	structs.QueryOptions `level:"2"`
+	PluginID string
+	structs.QueryOptions
 }
 
 // SnapshotGroupListResponse has the rows by namespace and name.
 type SnapshotGroupListResponse struct {
-	Groups            []*GroupSnapshot `level:"2"`
-	structs.QueryMeta `level:"2"`
+	Groups []*GroupSnapshot
+	structs.QueryMeta
 }
 
 // Get reads a group with its members. The error is not-found.
@@ -59,13 +59,13 @@ var Get = structs.Read[SnapshotGroupGetRequest, SnapshotGroupGetResponse]("Snaps
 
 // SnapshotGroupGetRequest names the group.
 type SnapshotGroupGetRequest struct {
-	GroupName            string `level:"2"`
-	structs.QueryOptions `level:"2"`
+	GroupName string
+	structs.QueryOptions
 }
 
 // SnapshotGroupGetResponse has the row, and those of the members in its order.
 type SnapshotGroupGetResponse struct {
-	Group             *GroupSnapshot             `level:"2"`
-	Snapshots         []*snapshot.VolumeSnapshot `level:"2"`
-	structs.QueryMeta `level:"2"`
+	Group     *GroupSnapshot
+	Snapshots []*snapshot.VolumeSnapshot
+	structs.QueryMeta
 }

@@ -7,8 +7,8 @@ var Put = structs.Write[SchedulePutRequest, structs.Empty]("SnapshotSchedule.Put
 
 // SchedulePutRequest has the schedule as it is to be, without what the servers record.
 type SchedulePutRequest struct {
-	Schedule             *SnapshotSchedule `level:"2"`
-	structs.WriteOptions `level:"2"`
+	Schedule *SnapshotSchedule
+	structs.WriteOptions
 }
 
 // Pause pauses or resumes a schedule. Of the times that pass in a pause, the latest one is taken at its end.
@@ -16,9 +16,9 @@ var Pause = structs.Write[SchedulePauseRequest, structs.Empty]("SnapshotSchedule
 
 // SchedulePauseRequest names the schedule.
 type SchedulePauseRequest struct {
-	ScheduleName         string `level:"2"`
-	Paused               bool   `level:"2"`
-	structs.WriteOptions `level:"2"`
+	ScheduleName string
+	Paused       bool
+	structs.WriteOptions
 }
 
 // Remove deletes a schedule. Its snapshots stay.
@@ -26,8 +26,8 @@ var Remove = structs.Write[ScheduleDeleteRequest, structs.Empty]("SnapshotSchedu
 
 // ScheduleDeleteRequest names the schedule.
 type ScheduleDeleteRequest struct {
-	ScheduleName         string `level:"2"`
-	structs.WriteOptions `level:"2"`
+	ScheduleName string
+	structs.WriteOptions
 }
 
 // List lists the schedules.
@@ -35,14 +35,14 @@ var List = structs.Read[ScheduleListRequest, ScheduleListResponse]("SnapshotSche
 
 // ScheduleListRequest selects the schedules of a volume, "" for all.
 type ScheduleListRequest struct {
-	VolumeID             string `level:"2"`
-	structs.QueryOptions `level:"2"`
+	VolumeID string
+	structs.QueryOptions
 }
 
 // ScheduleListResponse has the rows by namespace and name.
 type ScheduleListResponse struct {
-	Schedules         []*SnapshotSchedule `level:"2"`
-	structs.QueryMeta `level:"2"`
+	Schedules []*SnapshotSchedule
+	structs.QueryMeta
 }
 
 // Get reads a schedule. The error is not-found.
@@ -50,13 +50,13 @@ var Get = structs.Read[ScheduleGetRequest, ScheduleGetResponse]("SnapshotSchedul
 
 // ScheduleGetRequest names the schedule.
 type ScheduleGetRequest struct {
-	ScheduleName         string `level:"2"`
-	structs.QueryOptions `level:"2"`
+	ScheduleName string
+	structs.QueryOptions
 }
 
 // ScheduleGetResponse has the row. Next is the next time in UnixNano, 0 for none.
 type ScheduleGetResponse struct {
-	Schedule          *SnapshotSchedule `level:"2"`
-	Next              int64             `level:"2"`
-	structs.QueryMeta `level:"2"`
+	Schedule *SnapshotSchedule
+	Next     int64
+	structs.QueryMeta
 }

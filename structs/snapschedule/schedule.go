@@ -18,26 +18,26 @@ const (
 
 // SnapshotSchedule is the row of a schedule. Key: (Namespace, Name). Its volume need not exist.
 type SnapshotSchedule struct {
-	Namespace string   `level:"2"`
-	Name      string   `level:"2"`
-	VolumeID  string   `level:"2"`
-	Crons     []string `level:"2"` // a time of any counts
-	TimeZone  string   `level:"2"` // an IANA name, "" for UTC
+	Namespace string
+	Name      string
+	VolumeID  string
+	Crons     []string // a time of any counts
+	TimeZone  string   // an IANA name, "" for UTC
 	// Of the ready snapshots that the schedule has taken, the newest Keep stay, and those not older than
 	// KeepFor.
-	Keep       int               `level:"2"`
-	KeepFor    time.Duration     `level:"2"`
-	Paused     bool              `level:"2"`
-	Parameters map[string]string `level:"2"` // opaque, for CreateSnapshot
+	Keep       int
+	KeepFor    time.Duration
+	Paused     bool
+	Parameters map[string]string // opaque, for CreateSnapshot
 	// SecretsFrom is the path of the variable with the secrets of the calls, "" for those of the volume.
-	SecretsFrom string `level:"2"`
+	SecretsFrom string
 	// Last is the newest time that is done, taken or skipped, in UnixNano: the next one follows from it. Before
 	// the first it is the time at which the schedule began.
-	Last         int64  `level:"2"`
-	LastSnapshot string `level:"2"` // the name of the newest one
+	Last         int64
+	LastSnapshot string // the name of the newest one
 	// LastError is the reason why times are skipped, "" while they are not.
-	LastError       string `level:"2"`
-	structs.Indexes `level:"2"`
+	LastError string
+	structs.Indexes
 }
 
 // Copy returns a copy, which shares all to which the row refers.
@@ -91,17 +91,17 @@ func (s *SnapshotSchedule) Owns(row *snapshot.VolumeSnapshot) bool {
 
 // SchedulePutEntry is the log entry that records a schedule.
 type SchedulePutEntry struct {
-	Schedule             *SnapshotSchedule `level:"2"`
-	structs.WriteOptions `level:"2"`
+	Schedule *SnapshotSchedule
+	structs.WriteOptions
 }
 
 // ScheduleRunEntry is the log entry of a time. It records the snapshot to take, or the reason why there is
 // none. It has no effect unless the last time of the row is before At, or is in the future of the clocks.
 type ScheduleRunEntry struct {
-	Name                 string                   `level:"2"`
-	RowIndex             uint64                   `level:"2"` // CreateIndex of the row
-	At                   int64                    `level:"2"` // UnixNano
-	Snapshot             *snapshot.VolumeSnapshot `level:"2"`
-	LastError            string                   `level:"2"` // as in SnapshotSchedule
-	structs.WriteOptions `level:"2"`
+	Name      string
+	RowIndex  uint64 // CreateIndex of the row
+	At        int64  // UnixNano
+	Snapshot  *snapshot.VolumeSnapshot
+	LastError string // as in SnapshotSchedule
+	structs.WriteOptions
 }

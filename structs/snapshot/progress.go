@@ -6,33 +6,33 @@ import "berth/structs"
 // is either of them. The times are in UnixNano, and 0 before.
 type Progress struct {
 	// ExternalID is the plugin's snapshot_id or group_snapshot_id, "" until the object is cut.
-	ExternalID string                  `level:"2"`
-	State      string                  `level:"2"`
-	Reason     string                  `level:"2"` // of Failed
-	LastError  *structs.OperationError `level:"2"`
-	Call       *structs.CSICall        `level:"2"` // of unknown outcome
+	ExternalID string
+	State      string
+	Reason     string // of Failed
+	LastError  *structs.OperationError
+	Call       *structs.CSICall // of unknown outcome
 	// Called is set before the first creation, and cleared once it is certain that it has left nothing.
-	Called bool `level:"2"`
+	Called bool
 	// Unanswered reports that a creation was called again before there was an answer to the one before.
-	Unanswered  bool  `level:"2"`
-	RequestTime int64 `level:"2"`
-	CutTime     int64 `level:"2"` // the plugin's
-	ReadyTime   int64 `level:"2"`
+	Unanswered  bool
+	RequestTime int64
+	CutTime     int64 // the plugin's
+	ReadyTime   int64
 	// Polls counts the answers that the object is not ready. PollTime is the time of the next question.
-	Polls    int   `level:"2"`
-	PollTime int64 `level:"2"`
+	Polls    int
+	PollTime int64
 	// Consistency is what the commands of tasks have made of it: see structs.SnapshotCommands.
-	Consistency Consistency `level:"2"`
+	Consistency Consistency
 }
 
 // Outcome is the common part of the log entries with the outcome of a call for an object.
 type Outcome struct {
-	Op          string                  `level:"2"` // as Progress.Next
-	Err         *structs.OperationError `level:"2"`
-	Final       bool                    `level:"2"` // Err will not change by a repeat
-	KeepCall    bool                    `level:"2"` // the outcome of the noted call is unknown
-	PollTime    int64                   `level:"2"` // as in Progress
-	Consistency Consistency             `level:"2"` // of an object that was cut
+	Op          string // as Progress.Next
+	Err         *structs.OperationError
+	Final       bool        // Err will not change by a repeat
+	KeepCall    bool        // the outcome of the noted call is unknown
+	PollTime    int64       // as in Progress
+	Consistency Consistency // of an object that was cut
 }
 
 // The calls that an object can need. Each is an Op, followed by the kind of the object.

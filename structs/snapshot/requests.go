@@ -4,18 +4,18 @@ import "berth/structs"
 
 // CSISnapshot is a snapshot as its plugin describes it, and as the dialect has it in requests and answers.
 type CSISnapshot struct {
-	ID                     string            `level:"2"` // the plugin's
-	ExternalSourceVolumeID string            `level:"2"` // the plugin's
-	SizeBytes              int64             `level:"2"`
-	CreateTime             int64             `level:"2"` // seconds since 1970
-	IsReady                bool              `level:"2"`
-	SourceVolumeID         string            `level:"2"` // the ID of the volume
-	PluginID               string            `level:"2"`
-	Name                   string            `level:"2"`
-	Secrets                structs.Secrets   `json:",omitempty" codec:"Secrets" level:"2"`
-	Parameters             map[string]string `level:"2"`
+	ID                     string // the plugin's
+	ExternalSourceVolumeID string // the plugin's
+	SizeBytes              int64
+	CreateTime             int64 // seconds since 1970
+	IsReady                bool
+	SourceVolumeID         string // the ID of the volume
+	PluginID               string
+	Name                   string
+	Secrets                structs.Secrets `json:",omitempty" codec:"Secrets"`
+	Parameters             map[string]string
 	// AccessibleTopologies are those in which a volume can be made from it; none: everywhere.
-	AccessibleTopologies []*structs.CSITopology `json:",omitempty" codec:",omitempty" level:"2"`
+	AccessibleTopologies []*structs.CSITopology `json:",omitempty" codec:",omitempty"`
 }
 
 // Create takes snapshots of volumes. It waits until they can be restored, for a bounded time. For a snapshot
@@ -25,14 +25,14 @@ var Create = structs.Write[SnapshotCreateRequest, SnapshotCreateResponse]("CSIVo
 // SnapshotCreateRequest has the snapshots. SourceVolumeID and Name count; PluginID, Secrets and Parameters
 // may be given. Without a name the snapshot gets one.
 type SnapshotCreateRequest struct {
-	Snapshots            []*CSISnapshot `level:"2"`
-	structs.WriteOptions `level:"2"`
+	Snapshots []*CSISnapshot
+	structs.WriteOptions
 }
 
 // SnapshotCreateResponse has the rows in the order of the request.
 type SnapshotCreateResponse struct {
-	Snapshots         []*VolumeSnapshot `level:"2"`
-	structs.WriteMeta `level:"2"`
+	Snapshots []*VolumeSnapshot
+	structs.WriteMeta
 }
 
 // Delete deletes a snapshot at its plugin, and then its row. The error is a conflict while a volume is made
@@ -41,13 +41,13 @@ var Delete = structs.Write[SnapshotDeleteRequest, structs.Empty]("CSIVolume.Dele
 
 // SnapshotDeleteRequest names a snapshot by SnapshotName, or by the plugin and its ID of the snapshot.
 type SnapshotDeleteRequest struct {
-	SnapshotName string          `level:"2"`
-	PluginID     string          `level:"2"`
-	SnapshotID   string          `level:"2"`
-	Secrets      structs.Secrets `codec:"Secrets" level:"2"`
+	SnapshotName string
+	PluginID     string
+	SnapshotID   string
+	Secrets      structs.Secrets `codec:"Secrets"`
 	// Force deletes the row alone, and leaves a snapshot at its plugin.
-	Force                bool `json:",omitempty" codec:",omitempty" level:"2"`
-	structs.WriteOptions `level:"2"`
+	Force bool `json:",omitempty" codec:",omitempty"`
+	structs.WriteOptions
 }
 
 // External lists the snapshots that a plugin has, page by page. For a plugin that does not list them, the
@@ -56,17 +56,17 @@ var External = structs.Read[SnapshotExternalRequest, SnapshotExternalResponse]("
 
 // SnapshotExternalRequest names the plugin.
 type SnapshotExternalRequest struct {
-	PluginID             string          `level:"2"`
-	Secrets              structs.Secrets `codec:"Secrets" level:"2"`
-	structs.QueryOptions `level:"2"`
+	PluginID string
+	Secrets  structs.Secrets `codec:"Secrets"`
+	structs.QueryOptions
 }
 
 // SnapshotExternalResponse has one page. Warnings name the missing parts of the storage.
 type SnapshotExternalResponse struct {
-	Snapshots         []*CSISnapshot `level:"2"`
-	NextToken         string         `level:"2"`
-	Warnings          []string       `level:"2"`
-	structs.QueryMeta `level:"2"`
+	Snapshots []*CSISnapshot
+	NextToken string
+	Warnings  []string
+	structs.QueryMeta
 }
 
 // List lists the rows of snapshots.
@@ -74,15 +74,15 @@ var List = structs.Read[SnapshotListRequest, SnapshotListResponse]("VolumeSnapsh
 
 // SnapshotListRequest selects the rows of a volume or a plugin, "" for all.
 type SnapshotListRequest struct {
-	VolumeID             string `level:"2"`
-	PluginID             string `level:"2"`
-	structs.QueryOptions `level:"2"`
+	VolumeID string
+	PluginID string
+	structs.QueryOptions
 }
 
 // SnapshotListResponse has the rows by namespace and name.
 type SnapshotListResponse struct {
-	Snapshots         []*VolumeSnapshot `level:"2"`
-	structs.QueryMeta `level:"2"`
+	Snapshots []*VolumeSnapshot
+	structs.QueryMeta
 }
 
 // Get reads a row. The error is not-found.
@@ -90,12 +90,12 @@ var Get = structs.Read[SnapshotGetRequest, SnapshotGetResponse]("VolumeSnapshot.
 
 // SnapshotGetRequest names the snapshot.
 type SnapshotGetRequest struct {
-	SnapshotName         string `level:"2"`
-	structs.QueryOptions `level:"2"`
+	SnapshotName string
+	structs.QueryOptions
 }
 
 // SnapshotGetResponse has the row.
 type SnapshotGetResponse struct {
-	Snapshot          *VolumeSnapshot `level:"2"`
-	structs.QueryMeta `level:"2"`
+	Snapshot *VolumeSnapshot
+	structs.QueryMeta
 }

@@ -29,28 +29,28 @@ const (
 
 // VolumeSnapshot is the row of a snapshot. Key: (Namespace, Name). It outlives its volume.
 type VolumeSnapshot struct {
-	Namespace   string `level:"2"`
-	Name        string `level:"2"`
-	ID          string `level:"2"` // a UUID: with it the plugin gets a name that no other snapshot has
-	VolumeID    string `level:"2"`
-	VolumeIndex uint64 `level:"2"` // CreateIndex of the volume
-	PluginID    string `level:"2"`
+	Namespace   string
+	Name        string
+	ID          string // a UUID: with it the plugin gets a name that no other snapshot has
+	VolumeID    string
+	VolumeIndex uint64 // CreateIndex of the volume
+	PluginID    string
 	// SourceExternalID is the plugin's volume_id.
-	SourceExternalID string                 `level:"2"`
-	Topologies       []*structs.CSITopology `level:"2"` // those of the volume; none: everywhere
-	SizeBytes        int64                  `level:"2"` // the least size of a restored volume; 0: unknown
-	Parameters       map[string]string      `level:"2"` // opaque, for CreateSnapshot
+	SourceExternalID string
+	Topologies       []*structs.CSITopology // those of the volume; none: everywhere
+	SizeBytes        int64                  // the least size of a restored volume; 0: unknown
+	Parameters       map[string]string      // opaque, for CreateSnapshot
 	// SecretsFrom and SealedSecrets are as in structs.CSIVolume, and sealed for the place of the volume.
-	SecretsFrom   string          `level:"2"`
-	SealedSecrets *structs.Sealed `json:"-" codec:"SealedSecrets,omitempty" level:"2"`
-	Schedule      string          `level:"2"` // that has asked for it, "" for none
+	SecretsFrom   string
+	SealedSecrets *structs.Sealed `json:"-" codec:"SealedSecrets,omitempty"`
+	Schedule      string          // that has asked for it, "" for none
 	// Group names the group snapshot of which it is a member, "" for none. The calls are those of the group.
-	Group string `json:",omitempty" codec:",omitempty" level:"2"`
+	Group string `json:",omitempty" codec:",omitempty"`
 	// AccessibleTopologies are those in which a volume can be made from it, as the plugin has answered; none:
 	// everywhere (CSI spec, Snapshot.accessible_topology).
-	AccessibleTopologies []*structs.CSITopology `json:",omitempty" codec:",omitempty" level:"2"`
-	Progress             `level:"2"`
-	structs.Indexes      `level:"2"`
+	AccessibleTopologies []*structs.CSITopology `json:",omitempty" codec:",omitempty"`
+	Progress
+	structs.Indexes
 }
 
 // The values of Consistency.Level.
@@ -64,8 +64,8 @@ const (
 // Consistency is what is known of the files in a snapshot. The zero value is that of a volume whose tasks
 // have no commands: the files are as after a power failure.
 type Consistency struct {
-	Level  string `level:"2"`
-	Reason string `level:"2"` // why it is CrashConsistent, or what has failed after the cut
+	Level  string
+	Reason string // why it is CrashConsistent, or what has failed after the cut
 }
 
 // Copy returns a copy, which shares all to which the row refers.
@@ -91,34 +91,34 @@ func (s *VolumeSnapshot) NeedsVolume() bool {
 
 // SnapshotPutEntry is the log entry that records requested snapshots.
 type SnapshotPutEntry struct {
-	Snapshots            []*VolumeSnapshot `level:"2"`
-	structs.WriteOptions `level:"2"`
+	Snapshots []*VolumeSnapshot
+	structs.WriteOptions
 }
 
 // SnapshotDeleteEntry is the log entry that begins the deletion of a snapshot.
 type SnapshotDeleteEntry struct {
-	Name     string `level:"2"`
-	RowIndex uint64 `level:"2"` // CreateIndex of the row
+	Name     string
+	RowIndex uint64 // CreateIndex of the row
 	// SealedSecrets replace those of the row, nil for none.
-	SealedSecrets        *structs.Sealed `json:"-" codec:"SealedSecrets,omitempty" level:"2"`
-	Force                bool            `json:",omitempty" codec:",omitempty" level:"2"` // the row alone
-	structs.WriteOptions `level:"2"`
+	SealedSecrets *structs.Sealed `json:"-" codec:"SealedSecrets,omitempty"`
+	Force         bool            `json:",omitempty" codec:",omitempty"` // the row alone
+	structs.WriteOptions
 }
 
 // SnapshotNoteEntry is the log entry that precedes a call of the plugin.
 type SnapshotNoteEntry struct {
-	Name                 string           `level:"2"`
-	RowIndex             uint64           `level:"2"` // CreateIndex of the row
-	Call                 *structs.CSICall `level:"2"`
-	structs.WriteOptions `level:"2"`
+	Name     string
+	RowIndex uint64 // CreateIndex of the row
+	Call     *structs.CSICall
+	structs.WriteOptions
 }
 
 // SnapshotOutcomeEntry is the log entry with the outcome of a call.
 type SnapshotOutcomeEntry struct {
-	Name     string `level:"2"`
-	RowIndex uint64 `level:"2"` // CreateIndex of the row
-	Outcome  `level:"2"`
+	Name     string
+	RowIndex uint64 // CreateIndex of the row
+	Outcome
 	// Answer is that of the plugin to a creation. A final error has none.
-	Answer               *CSISnapshot `level:"2"`
-	structs.WriteOptions `level:"2"`
+	Answer *CSISnapshot
+	structs.WriteOptions
 }

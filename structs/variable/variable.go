@@ -49,9 +49,9 @@ func (v *Variable) Holder() *VariableLock {
 // VariableLock is the lock on a variable. Its holder renews it within TTL. Otherwise it ends, and nobody gets
 // it for LockDelay.
 type VariableLock struct {
-	ID        string        `level:"2"` // its holder sends it with each write
-	TTL       time.Duration `level:"2"`
-	LockDelay time.Duration `level:"2"`
+	ID        string // its holder sends it with each write
+	TTL       time.Duration
+	LockDelay time.Duration
 }
 
 type variableLockJSON struct {
@@ -120,9 +120,9 @@ var VariableList = structs.Read[VariableListRequest, VariableListResponse]("Vari
 
 // VariableListRequest asks for the variables whose paths begin with the prefix of the options.
 type VariableListRequest struct {
-	NodeID               string `level:"2"` // "" for an operator
-	SecretID             string `level:"2"`
-	structs.QueryOptions `level:"2"`
+	NodeID   string // "" for an operator
+	SecretID string
+	structs.QueryOptions
 }
 
 // Credentials names the caller, if it is a node.
@@ -142,10 +142,10 @@ var VariableGet = structs.Read[VariableGetRequest, VariableGetResponse]("Variabl
 
 // VariableGetRequest names the variable.
 type VariableGetRequest struct {
-	Path                 string `level:"2"`
-	NodeID               string `level:"2"` // "" for an operator
-	SecretID             string `level:"2"`
-	structs.QueryOptions `level:"2"`
+	Path     string
+	NodeID   string // "" for an operator
+	SecretID string
+	structs.QueryOptions
 }
 
 // Credentials names the caller, if it is a node.
@@ -171,7 +171,7 @@ const (
 type ItemsShown struct {
 	// Sees reports whether the writer may read a variable; nil: yes. The server that answers sets it. It
 	// crosses no wire.
-	Sees func(namespace, path string) bool `json:"-" codec:"-" level:"2"`
+	Sees func(namespace, path string) bool `json:"-" codec:"-"`
 }
 
 // Show sets what the answer may show.
@@ -182,15 +182,15 @@ var VariableApply = structs.Write[VariableApplyRequest, VariableApplyResponse]("
 
 // VariableApplyRequest has the write of a variable.
 type VariableApplyRequest struct {
-	Op    string        `level:"2"`
-	Path  string        `level:"2"`
-	Items VariableItems `level:"2"`
+	Op    string
+	Path  string
+	Items VariableItems
 	// CheckIndex is the ModifyIndex that the variable has to have, 0 for one that does not exist. nil: any.
-	CheckIndex *uint64 `level:"2"`
+	CheckIndex *uint64
 	// Lock has the ID of a holder, or the times of the lock to take.
-	Lock                 *VariableLock `level:"2"`
-	ItemsShown           `level:"2"`
-	structs.WriteOptions `level:"2"`
+	Lock *VariableLock
+	ItemsShown
+	structs.WriteOptions
 }
 
 // VariableApplyResponse has the variable as it was written, or the one that was in the way. Both are nil
@@ -207,10 +207,10 @@ var VariableRenew = structs.Write[VariableRenewRequest, VariableRenewResponse]("
 
 // VariableRenewRequest names the lock.
 type VariableRenewRequest struct {
-	Path                 string `level:"2"`
-	LockID               string `level:"2"`
-	ItemsShown           `level:"2"`
-	structs.WriteOptions `level:"2"`
+	Path   string
+	LockID string
+	ItemsShown
+	structs.WriteOptions
 }
 
 // VariableRenewResponse has the variable, or the one with another lock.
@@ -222,20 +222,20 @@ type VariableRenewResponse struct {
 
 // VariableChange is a write of a variable as the log has it.
 type VariableChange struct {
-	Namespace  string          `level:"2"`
-	Path       string          `level:"2"`
-	Sealed     *structs.Sealed `level:"2"` // the items, nil for a write without
-	CheckIndex *uint64         `level:"2"` // see VariableApplyRequest
-	Lock       *VariableLock   `level:"2"` // the lock of the writer, or the one to take; nil: none
-	Now        int64           `level:"2"` // UnixNano
+	Namespace  string
+	Path       string
+	Sealed     *structs.Sealed // the items, nil for a write without
+	CheckIndex *uint64         // see VariableApplyRequest
+	Lock       *VariableLock   // the lock of the writer, or the one to take; nil: none
+	Now        int64           // UnixNano
 }
 
 // VariableExpiry ends a lock that its holder has not renewed, or the delay after it.
 type VariableExpiry struct {
-	Namespace string `level:"2"`
-	Path      string `level:"2"`
-	LockID    string `level:"2"`
-	DelayOver bool   `level:"2"` // the delay is over, which followed the end of the lock
+	Namespace string
+	Path      string
+	LockID    string
+	DelayOver bool // the delay is over, which followed the end of the lock
 }
 
 // The part of the paths of variables that belongs to jobs.

@@ -17,14 +17,14 @@ const (
 // VolumeHealth is the row of a volume that the controllers of its plugin do not report as healthy. Key:
 // (Namespace, VolumeID).
 type VolumeHealth struct {
-	Namespace  string `level:"2"`
-	VolumeID   string `level:"2"`
-	PluginID   string `level:"2"`
-	ExternalID string `level:"2"` // the plugin's ID of the volume
+	Namespace  string
+	VolumeID   string
+	PluginID   string
+	ExternalID string // the plugin's ID of the volume
 	// Condition may have only statuses that are not known, and is not abnormal then.
-	Condition       *VolumeCondition `level:"2"`
-	Since           int64            `level:"2"` // UnixNano of the first record
-	structs.Indexes `level:"2"`
+	Condition *VolumeCondition
+	Since     int64 // UnixNano of the first record
+	structs.Indexes
 }
 
 // Key returns the volume of the row.
@@ -49,8 +49,8 @@ func (c *VolumeCondition) IsEmpty() bool {
 
 // HealthRecordRequest changes the rows of the volumes of a plugin. It has at most MaxHealthChanges of each.
 type HealthRecordRequest struct {
-	PluginID             string          `level:"2"`
-	Found                []*VolumeHealth `level:"2"`
-	Gone                 []UsageKey      `level:"2"`
-	structs.WriteOptions `level:"2"`
+	PluginID string
+	Found    []*VolumeHealth
+	Gone     []UsageKey
+	structs.WriteOptions
 }

@@ -30,9 +30,9 @@ const (
 // UsageAmount is the use of a volume in one unit. Used and Available may be less than Total together: a file
 // system keeps a part for root.
 type UsageAmount struct {
-	Total     int64 `json:",omitempty" codec:",omitempty" level:"2"`
-	Used      int64 `json:",omitempty" codec:",omitempty" level:"2"`
-	Available int64 `json:",omitempty" codec:",omitempty" level:"2"`
+	Total     int64 `json:",omitempty" codec:",omitempty"`
+	Used      int64 `json:",omitempty" codec:",omitempty"`
+	Available int64 `json:",omitempty" codec:",omitempty"`
 }
 
 // Percent returns the used part of what users can have, from 0 to 100, 0 for an unknown total.
@@ -46,11 +46,11 @@ func (a *UsageAmount) Percent() float64 {
 // VolumeCondition is the health of a volume as its plugin reports it.
 type VolumeCondition struct {
 	// Abnormal: the plugin knows an adverse condition that the CSI specification has, too.
-	Abnormal bool   `json:",omitempty" codec:",omitempty" level:"2"`
-	Message  string `json:",omitempty" codec:",omitempty" level:"2"`
+	Abnormal bool   `json:",omitempty" codec:",omitempty"`
+	Message  string `json:",omitempty" codec:",omitempty"`
 	// Statuses are the conditions, the worst first, also those that are not known. Plugins of versions of CSI
 	// before 1.13 have only a message.
-	Statuses []*structs.CSIHealth `json:",omitempty" codec:",omitempty" level:"2"`
+	Statuses []*structs.CSIHealth `json:",omitempty" codec:",omitempty"`
 }
 
 // Bound cuts what another process tells of a volume, nil for nothing.
@@ -90,14 +90,14 @@ var Policies = []string{"", PolicyRestart, PolicyRepublish, PolicyIgnore}
 // MountHealth is the state of one mount of a volume on a node.
 type MountHealth struct {
 	// AllocID is the allocation that has the mount, "" for the staged volume, which all of them share.
-	AllocID string `json:",omitempty" codec:",omitempty" level:"2"`
-	State   string `json:",omitempty" codec:",omitempty" level:"2"`
+	AllocID string `json:",omitempty" codec:",omitempty"`
+	State   string `json:",omitempty" codec:",omitempty"`
 	// Reason is "" for a healthy mount.
-	Reason string `json:",omitempty" codec:",omitempty" level:"2"`
+	Reason string `json:",omitempty" codec:",omitempty"`
 	// Since is when the node has seen the state first, in Unix nanoseconds.
-	Since int64 `json:",omitempty" codec:",omitempty" level:"2"`
+	Since int64 `json:",omitempty" codec:",omitempty"`
 	// Healing tells how far the node is with the repair of the mount, "" if it repairs nothing.
-	Healing string `json:",omitempty" codec:",omitempty" level:"2"`
+	Healing string `json:",omitempty" codec:",omitempty"`
 }
 
 // Ill reports whether the state is not healthy.
@@ -107,15 +107,15 @@ func (m *MountHealth) Ill() bool { return m.State != Healthy }
 // data. The node forgets it when it has no writable mount of the volume any more.
 type VolumeTrim struct {
 	// Every is the time between two trims.
-	Every time.Duration `json:",omitempty" codec:",omitempty" level:"2"`
+	Every time.Duration `json:",omitempty" codec:",omitempty"`
 	// Time is the end of the last trim (UnixNano), 0 for none, and Bytes those that the file system gave to
 	// the storage then.
-	Time  int64 `json:",omitempty" codec:",omitempty" level:"2"`
-	Bytes int64 `json:",omitempty" codec:",omitempty" level:"2"`
+	Time  int64 `json:",omitempty" codec:",omitempty"`
+	Bytes int64 `json:",omitempty" codec:",omitempty"`
 	// Next is the time (UnixNano) of the next one, 0 if there is none: the storage cannot trim.
-	Next int64 `json:",omitempty" codec:",omitempty" level:"2"`
+	Next int64 `json:",omitempty" codec:",omitempty"`
 	// Fault is that of the last try, "" for a good one.
-	Fault string `json:",omitempty" codec:",omitempty" level:"2"`
+	Fault string `json:",omitempty" codec:",omitempty"`
 }
 
 // The sources of a VolumeUsage.
@@ -126,30 +126,30 @@ const (
 
 // VolumeUsage is the use of one volume as one node has measured it.
 type VolumeUsage struct {
-	Namespace string `json:",omitempty" codec:",omitempty" level:"2"`
-	VolumeID  string `json:",omitempty" codec:",omitempty" level:"2"`
-	NodeID    string `json:",omitempty" codec:",omitempty" level:"2"`
-	PluginID  string `json:",omitempty" codec:",omitempty" level:"2"`
-	Source    string `json:",omitempty" codec:",omitempty" level:"2"`
+	Namespace string `json:",omitempty" codec:",omitempty"`
+	VolumeID  string `json:",omitempty" codec:",omitempty"`
+	NodeID    string `json:",omitempty" codec:",omitempty"`
+	PluginID  string `json:",omitempty" codec:",omitempty"`
+	Source    string `json:",omitempty" codec:",omitempty"`
 	// Bytes and Inodes are nil if they are not known: a block device has no inodes.
-	Bytes  *UsageAmount `json:",omitempty" codec:",omitempty" level:"2"`
-	Inodes *UsageAmount `json:",omitempty" codec:",omitempty" level:"2"`
+	Bytes  *UsageAmount `json:",omitempty" codec:",omitempty"`
+	Inodes *UsageAmount `json:",omitempty" codec:",omitempty"`
 	// Condition is nil if the plugin reports none.
-	Condition *VolumeCondition `json:",omitempty" codec:",omitempty" level:"2"`
+	Condition *VolumeCondition `json:",omitempty" codec:",omitempty"`
 	// Time is that of the amounts, in Unix nanoseconds, 0 if there are none yet.
-	Time int64 `json:",omitempty" codec:",omitempty" level:"2"`
+	Time int64 `json:",omitempty" codec:",omitempty"`
 	// Error is that of the last measurement, "" for a good one. The amounts are older then.
-	Error string `json:",omitempty" codec:",omitempty" level:"2"`
+	Error string `json:",omitempty" codec:",omitempty"`
 	// Mounts are the states of its mounts on the node, the staged volume first.
-	Mounts []*MountHealth `json:",omitempty" codec:",omitempty" level:"2"`
+	Mounts []*MountHealth `json:",omitempty" codec:",omitempty"`
 	// Trim is nil if the node does not trim the volume.
-	Trim *VolumeTrim `json:",omitempty" codec:",omitempty" level:"2"`
+	Trim *VolumeTrim `json:",omitempty" codec:",omitempty"`
 }
 
 // UsageKey names a volume.
 type UsageKey struct {
-	Namespace string `json:",omitempty" codec:",omitempty" level:"2"`
-	VolumeID  string `json:",omitempty" codec:",omitempty" level:"2"`
+	Namespace string `json:",omitempty" codec:",omitempty"`
+	VolumeID  string `json:",omitempty" codec:",omitempty"`
 }
 
 // Compare orders keys by namespace and volume.
@@ -162,14 +162,14 @@ var OfNode = structs.Read[NodeUsageRequest, NodeUsageResponse]("ClientCSI.Volume
 
 // NodeUsageRequest names the volumes. Those that are not mounted on the node are left out of the answer.
 type NodeUsageRequest struct {
-	Volumes              []UsageKey `json:",omitempty" codec:",omitempty" level:"2"`
-	structs.QueryOptions `level:"2"`
+	Volumes []UsageKey `json:",omitempty" codec:",omitempty"`
+	structs.QueryOptions
 }
 
 // NodeUsageResponse has a usage for each known volume.
 type NodeUsageResponse struct {
-	Usages            []*VolumeUsage `json:",omitempty" codec:",omitempty" level:"2"`
-	structs.QueryMeta `level:"2"`
+	Usages []*VolumeUsage `json:",omitempty" codec:",omitempty"`
+	structs.QueryMeta
 }
 
 // List asks the nodes that have volumes of a namespace mounted for their use. It is not stored, so each call
@@ -178,28 +178,28 @@ var List = structs.Read[VolumeUsageRequest, VolumeUsageResponse]("CSIVolume.Usag
 
 // VolumeUsageRequest names one volume, or with VolumeID "" those of the namespace.
 type VolumeUsageRequest struct {
-	VolumeID             string `json:",omitempty" codec:",omitempty" level:"2"`
-	structs.QueryOptions `level:"2"`
+	VolumeID string `json:",omitempty" codec:",omitempty"`
+	structs.QueryOptions
 }
 
 // VolumeUsageResponse has a usage for each volume on each node, by namespace, volume and node.
 type VolumeUsageResponse struct {
-	Usages []*VolumeUsage `json:",omitempty" codec:",omitempty" level:"2"`
+	Usages []*VolumeUsage `json:",omitempty" codec:",omitempty"`
 	// Health has the volumes that controllers do not report as healthy, by namespace and volume.
-	Health []*VolumeHealth `json:",omitempty" codec:",omitempty" level:"2"`
+	Health []*VolumeHealth `json:",omitempty" codec:",omitempty"`
 	// Warnings name the nodes that did not answer.
-	Warnings          []string `json:",omitempty" codec:",omitempty" level:"2"`
-	structs.QueryMeta `level:"2"`
+	Warnings []string `json:",omitempty" codec:",omitempty"`
+	structs.QueryMeta
 }
 
 // VolumeGrowRequest asks for the growth of a volume by its rule, or records why it does not grow. The leader
 // makes it.
 type VolumeGrowRequest struct {
-	ID string `json:",omitempty" codec:",omitempty" level:"2"`
+	ID string `json:",omitempty" codec:",omitempty"`
 	// RowIndex is the ModifyIndex of the row that the leader read. Another row is not changed.
-	RowIndex uint64 `json:",omitempty" codec:",omitempty" level:"2"`
+	RowIndex uint64 `json:",omitempty" codec:",omitempty"`
 	// To is the new size in bytes. With 0, Fault is recorded.
-	To                   int64  `json:",omitempty" codec:",omitempty" level:"2"`
-	Fault                string `json:",omitempty" codec:",omitempty" level:"2"`
-	structs.WriteOptions `level:"2"`
+	To    int64  `json:",omitempty" codec:",omitempty"`
+	Fault string `json:",omitempty" codec:",omitempty"`
+	structs.WriteOptions
 }

@@ -54,7 +54,7 @@ func TestUpgrade_OfThreeServersAndTwoNodes(t *testing.T) {
 func upgradeReleased(t *testing.T, servers, nodes int) {
 	released := os.Getenv(releasedVar)
 	if released == "" {
-		testskip.Lacking(t, "the commit that RELEASED names in the git history (git fetch --unshallow)")
+		testskip.Lacking(t, "a commit that RELEASED names, in the git history (git fetch --unshallow)")
 	}
 	u := &upgrade{cluster: newServersOf(t, released, servers)}
 	for range nodes {
