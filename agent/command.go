@@ -11,7 +11,6 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"berth/agent/memory"
 	"berth/cli/command"
 	"berth/internal/agentlog"
 	"berth/internal/sdnotify"
@@ -211,7 +210,7 @@ func runCommand(ctx context.Context, call *command.Call) error {
 	}
 
 	// This precedes New, which reads the state and makes most of the heap.
-	memory.SetGOGC(cfg.Server.Enabled)
+	setGOGC(cfg.Server.Enabled)
 	logger, closeLog, err := newLogger(&cfg, call.Err)
 	if err != nil {
 		return err
@@ -237,7 +236,6 @@ func runCommand(ctx context.Context, call *command.Call) error {
 	// The ports are bound here, so a script that reads the lines can connect.
 	call.Printf("berth %s\nHTTP API:  %s://%s\nSocket:    unix://%s\nData:      %s\n",
 		version.Version, a.scheme(), a.HTTPAddr(), cfg.OperatorSocket, cfg.DataDir)
-	defer memory.ReleaseAfterStart(logger)()
 	return runUnder(ctx, manager, a)
 }
 

@@ -11,7 +11,8 @@ import (
 	"berth/structs"
 )
 
-// newLevelFixture returns a fixture in which max_run_duration is a field that agents of the first release do not know.
+// newLevelFixture returns a fixture in which max_run_duration is a field that agents of the first release do
+// not know.
 func newLevelFixture(t *testing.T) *fixture {
 	w := newFixture(t)
 	w.options.above = func(v any, n int) []level.Part {

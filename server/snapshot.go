@@ -14,7 +14,6 @@ import (
 	"github.com/hashicorp/raft"
 
 	"berth/fsm"
-	"berth/internal/gcpercent"
 	"berth/internal/keyring"
 	"berth/internal/snaparchive"
 	"berth/state"
@@ -82,7 +81,7 @@ func (s *Server) SnapshotRestore(ctx context.Context, r io.Reader, given keyring
 
 	s.restoring.Lock() // one at a time: each needs the memory of a state
 	defer s.restoring.Unlock()
-	defer gcpercent.Lower(restoreGC)()
+	defer lowerGOGC(restoreGC)()
 	whole := io.NewSectionReader(tmp, 0, math.MaxInt64)
 	aside, err := fsm.LoadAside(whole, meta.Index) // no row can be newer than the archive
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// serversGOGC is the GOGC of a server (agent/memory.go), with which these benchmarks run.
+// serversGOGC is the GOGC of a server (agent.go), with which these benchmarks run.
 const serversGOGC = 200
 
 // Meter measures a benchmark's loop: wall time, the CPU time of the process (more reliable on a machine with

@@ -20,7 +20,7 @@ import (
 const Now = 2
 
 // First is the level of the first release: of all commands and fields that name none. Files, servers and
-// nodes of level 1 are from before it, and are refused.
+// nodes of level 1 are from before it, and are rejected.
 const First = 2
 
 // Part is a field that is set and needs a level.

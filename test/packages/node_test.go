@@ -14,12 +14,11 @@ func (m *machine) checkIdle() {
 	m.await("berth node status | grep ready")
 	m.checkLoopback()
 
-	// The memory is that of an agent whose start has ended (docs/adr/0108), at once and after some commands.
-	const mostKB = 52_000_000 / 1024
-	started := "test $(ps -o etimes= -p $(" + mainPID + ")) -ge 12; "
+	// At once and after some commands.
+	const mostKB = 96_000_000 / 1024
 	small := fmt.Sprintf("resident=$(awk '/^VmRSS/ {print $2}' /proc/$("+mainPID+")/status); "+
 		"echo $resident kB of memory, want below %[1]d; test $resident -lt %[1]d", mostKB)
-	m.await(started + small)
+	m.must(small)
 	m.convert()
 	m.must(small)
 }

@@ -1,7 +1,6 @@
-package memory
+package agent
 
 import (
-	"bytes"
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
@@ -25,7 +24,7 @@ func TestSetGOGC_RaisesItForServers(t *testing.T) {
 			t.Setenv("GOMEMLIMIT", tc.limit)
 			before := debug.SetGCPercent(77)
 			defer reserve.Store(nil)
-			SetGOGC(tc.server)
+			setGOGC(tc.server)
 			goal := heapGoal()
 			if got := debug.SetGCPercent(before); got != tc.want {
 				t.Errorf("got %d, want %d", got, tc.want)
@@ -50,35 +49,4 @@ func heapGoal() uint64 {
 	goal := []metrics.Sample{{Name: "/gc/heap/goal:bytes"}}
 	metrics.Read(goal)
 	return goal[0].Value.Uint64()
-}
-
-func TestReleaseHeap_LeavesALargeHeapAlone(t *testing.T) {
-	forced := func() uint32 {
-		var s runtime.MemStats
-		runtime.ReadMemStats(&s)
-		return s.NumForcedGC
-	}
-	for most, want := range map[uint64]uint32{0: 0, 1 << 50: 1} {
-		before := forced()
-		releaseHeap(most)
-		if got := forced() - before; got != want {
-			t.Errorf("at most %d bytes: the heap was collected %d times, want %d", most, got, want)
-		}
-	}
-}
-
-func TestReleaseReserve_GivesItsPagesBack(t *testing.T) {
-	written := new([reserveSize]byte)
-	copy(written[:], bytes.Repeat([]byte{1}, reserveSize))
-	err := releaseReserve(written)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if left := bytes.Count(written[:], []byte{1}); left > 0 {
-		t.Errorf("%d bytes of the reserve stay", left)
-	}
-	err = releaseReserve(nil)
-	if err != nil {
-		t.Errorf("without a reserve: %v", err)
-	}
 }

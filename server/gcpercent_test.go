@@ -1,4 +1,4 @@
-package gcpercent
+package server
 
 import (
 	"runtime/debug"
@@ -10,7 +10,7 @@ func TestLower_LowersGOGC(t *testing.T) {
 	defer debug.SetGCPercent(before)
 	for usual, during := range map[int]int{200: 50, 20: 20, -1: -1} {
 		debug.SetGCPercent(usual)
-		end := Lower(50)
+		end := lowerGOGC(50)
 		if got := debug.SetGCPercent(during); got != during {
 			t.Errorf("GOGC is %d instead of %d meanwhile, want %d", got, usual, during)
 		}
