@@ -8,7 +8,6 @@ import (
 
 	"berth/api/apitest"
 	"berth/structs"
-	"berth/structs/inquiry"
 )
 
 // TestJobBodies_ReportAllFaults sends a body with faults, which leave a job with another fault, and with one
@@ -45,15 +44,15 @@ func TestJobRegister_WarnsOfFieldsWithoutEffect(t *testing.T) {
 	) {
 		return &structs.JobRegisterResponse{Warnings: "of the server"}, nil
 	})
-	apitest.On(s.caller, inquiry.JobValidate, func(context.Context, *inquiry.JobValidateRequest) (
-		*inquiry.JobValidateResponse, error,
+	apitest.On(s.caller, structs.JobValidate, func(context.Context, *structs.JobValidateRequest) (
+		*structs.JobValidateResponse, error,
 	) {
-		return &inquiry.JobValidateResponse{}, nil
+		return &structs.JobValidateResponse{}, nil
 	})
-	apitest.On(s.caller, inquiry.JobPlan, func(context.Context, *inquiry.JobPlanRequest) (
-		*inquiry.JobPlanResponse, error,
+	apitest.On(s.caller, structs.JobPlan, func(context.Context, *structs.JobPlanRequest) (
+		*structs.JobPlanResponse, error,
 	) {
-		return &inquiry.JobPlanResponse{Warnings: "of the server"}, nil
+		return &structs.JobPlanResponse{Warnings: "of the server"}, nil
 	})
 	const body = `{"Job": {"ID": "j", "ConsulNamespace": "a", "TaskGroups": [
 		{"Name": "g", "Networks": [{"MBits": 10}],

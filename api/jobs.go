@@ -8,7 +8,6 @@ import (
 	"strconv"
 
 	"berth/structs"
-	"berth/structs/inquiry"
 )
 
 var jobList = NewEndpoint(Get, "/v1/jobs",
@@ -58,11 +57,11 @@ func (c *Client) JobSummary(ctx context.Context, id string, q *Query) (
 
 // The dialect does not have this route.
 var jobWhy = NewEndpoint(Get, "/v1/job/{id}/why",
-	ServeMethod(inquiry.JobWhy, bindJob, Whole))
+	ServeMethod(structs.JobWhy, bindJob, Whole))
 
 // JobWhy reads why a job does not run as its specification demands.
 func (c *Client) JobWhy(ctx context.Context, id string, q *Query) (
-	*inquiry.WhyResponse, *Meta, error,
+	*structs.WhyResponse, *Meta, error,
 ) {
 	return jobWhy.Fetch(ctx, c, id, q)
 }

@@ -7,7 +7,6 @@ import (
 	"berth/structs"
 	"berth/structs/access"
 	"berth/structs/defaults"
-	"berth/structs/inquiry"
 )
 
 var jobParse = NewEndpoint[*structs.Job](Put, "/v1/jobs/parse",
@@ -83,7 +82,7 @@ var jobValidate = NewEndpoint[*JobValidation](Put, "/v1/validate/job",
 
 // validateJob also warns of the fields of the job that have no effect.
 func validateJob(c *Call) (any, error) {
-	serve := ServeMethod(inquiry.JobValidate, bindJobValidate, jobValidation)
+	serve := ServeMethod(structs.JobValidate, bindJobValidate, jobValidation)
 	answer, err := serve(c)
 	if a, ok := answer.(*JobValidation); ok {
 		c.ignored.addTo(&a.Warnings)
@@ -92,7 +91,7 @@ func validateJob(c *Call) (any, error) {
 }
 
 // JobValidation has the shape of the dialect, in which an invalid job is an answer and not an error. See
-// inquiry.JobValidateResponse.
+// structs.JobValidateResponse.
 type JobValidation struct {
 	DriverConfigValidated bool
 	ValidationErrors      []string
@@ -100,7 +99,7 @@ type JobValidation struct {
 	Warnings              string
 }
 
-func bindJobValidate(c *Call, req *inquiry.JobValidateRequest) error {
+func bindJobValidate(c *Call, req *structs.JobValidateRequest) error {
 	b, err := c.readJobBody()
 	if err == nil {
 		req.Job = b.Job
@@ -108,7 +107,7 @@ func bindJobValidate(c *Call, req *inquiry.JobValidateRequest) error {
 	return err
 }
 
-func jobValidation(a *inquiry.JobValidateResponse) *JobValidation {
+func jobValidation(a *structs.JobValidateResponse) *JobValidation {
 	return &JobValidation{
 		DriverConfigValidated: a.DriverConfigValidated,
 		ValidationErrors:      a.ValidationErrors,

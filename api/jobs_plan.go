@@ -6,14 +6,13 @@ import (
 	"time"
 
 	"berth/structs"
-	"berth/structs/inquiry"
 )
 
 var jobPlan = NewEndpoint[*JobPlanned](Put, "/v1/job/{id}/plan", planJob, HoldsJobs)
 
 // planJob also warns of the fields of the job that have no effect.
 func planJob(c *Call) (any, error) {
-	serve := ServeMethod(inquiry.JobPlan, bindJobPlan, jobPlanned)
+	serve := ServeMethod(structs.JobPlan, bindJobPlan, jobPlanned)
 	answer, err := serve(c)
 	if a, ok := answer.(*JobPlanned); ok {
 		c.ignored.addTo(&a.Warnings)
@@ -21,20 +20,20 @@ func planJob(c *Call) (any, error) {
 	return answer, err
 }
 
-// JobPlanned tells what the registration of a job would change. See inquiry.JobPlanResponse. Index is the
+// JobPlanned tells what the registration of a job would change. See structs.JobPlanResponse. Index is the
 // JobModifyIndex, as in the dialect. NextPeriodicLaunch is nil if there is none.
 type JobPlanned struct {
 	Index              uint64
 	JobModifyIndex     uint64
 	CreatedEvals       []*structs.Evaluation
 	Diff               *structs.JobDiff
-	Annotations        *inquiry.PlanAnnotations
+	Annotations        *structs.PlanAnnotations
 	FailedTGAllocs     map[string]*structs.AllocMetric
 	NextPeriodicLaunch *time.Time
 	Warnings           string
 }
 
-func bindJobPlan(c *Call, req *inquiry.JobPlanRequest) error {
+func bindJobPlan(c *Call, req *structs.JobPlanRequest) error {
 	var b struct {
 		Job            *structs.Job
 		Diff           bool
@@ -52,7 +51,7 @@ func bindJobPlan(c *Call, req *inquiry.JobPlanRequest) error {
 	return c.SameID("job", b.Job.ID)
 }
 
-func jobPlanned(a *inquiry.JobPlanResponse) *JobPlanned {
+func jobPlanned(a *structs.JobPlanResponse) *JobPlanned {
 	planned := &JobPlanned{
 		Index:          a.JobModifyIndex,
 		JobModifyIndex: a.JobModifyIndex,

@@ -7,7 +7,6 @@ import (
 
 	"berth/api/apitest"
 	"berth/structs"
-	"berth/structs/inquiry"
 )
 
 // The plan of a job has the index of the stored job twice, and no next launch is null, as in the dialect.
@@ -18,7 +17,7 @@ func TestJobPlan_HasTheShapeOfTheDialect(t *testing.T) {
 		`null`:                   {},
 		`"2027-01-02T03:04:05Z"`: at,
 	} {
-		apitest.Answer(s.caller, inquiry.JobPlan, inquiry.JobPlanResponse{
+		apitest.Answer(s.caller, structs.JobPlan, structs.JobPlanResponse{
 			JobModifyIndex:     7,
 			NextPeriodicLaunch: next,
 			QueryMeta:          structs.QueryMeta{Index: 9},

@@ -6,7 +6,6 @@ import (
 
 	"berth/structs"
 	"berth/structs/admin"
-	"berth/structs/inquiry"
 )
 
 // routeCall is a request to a route and its expected effect.
@@ -74,7 +73,7 @@ func routeCalls() map[string]routeCall {
 			path:    "/v1/validate/job?namespace=default",
 			body:    `{"Job":{"ID":"j"}}`,
 			rpc:     "Job.Validate",
-			request: &inquiry.JobValidateRequest{Job: &structs.Job{ID: "j"}, QueryOptions: ns},
+			request: &structs.JobValidateRequest{Job: &structs.Job{ID: "j"}, QueryOptions: ns},
 		},
 		"GET /v1/job/{id}": {
 			path:    "/v1/job/a%2Fb?namespace=default",
@@ -143,7 +142,7 @@ func routeCalls() map[string]routeCall {
 			path: "/v1/job/a%2Fb/plan?namespace=default",
 			body: `{"Job":{"ID":"a/b"},"Diff":true,"PolicyOverride":false}`,
 			rpc:  "Job.Plan",
-			request: &inquiry.JobPlanRequest{
+			request: &structs.JobPlanRequest{
 				Job:          &structs.Job{ID: "a/b"},
 				Diff:         true,
 				QueryOptions: ns,
@@ -183,7 +182,7 @@ func routeCalls() map[string]routeCall {
 			path: "/v1/search?namespace=default&index=7",
 			body: `{"Prefix":"a","Context":"jobs","Namespace":"other","WaitIndex":0,"Params":null,"AuthToken":""}`,
 			rpc:  "Search.PrefixSearch",
-			request: &inquiry.SearchRequest{
+			request: &structs.SearchRequest{
 				Context:      "jobs",
 				QueryOptions: structs.QueryOptions{Namespace: "default", Prefix: "a", MinIndex: 7},
 			},
@@ -192,7 +191,7 @@ func routeCalls() map[string]routeCall {
 			path: "/v1/search/fuzzy",
 			body: `{"Text":"web","Context":"all","Namespace":"*","AllowStale":true}`,
 			rpc:  "Search.FuzzySearch",
-			request: &inquiry.FuzzySearchRequest{
+			request: &structs.FuzzySearchRequest{
 				Text:         "web",
 				Context:      "all",
 				QueryOptions: structs.QueryOptions{Namespace: "*", AllowStale: true},

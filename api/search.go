@@ -5,7 +5,6 @@ import (
 	"context"
 
 	"berth/structs"
-	"berth/structs/inquiry"
 )
 
 // searchBody is the body of a search, in the dialect's shape. Clients of the dialect name the namespace and
@@ -26,25 +25,25 @@ func (b *searchBody) apply(q *structs.QueryOptions) {
 	q.AllowStale = q.AllowStale || b.AllowStale
 }
 
-// SearchMatches is the answer of a search by the beginnings of IDs. See inquiry.SearchResponse.
+// SearchMatches is the answer of a search by the beginnings of IDs. See structs.SearchResponse.
 type SearchMatches struct {
 	Matches     map[string][]string
 	Truncations map[string]bool
 }
 
-// FuzzyMatches is the answer of a search by parts of names. See inquiry.FuzzySearchResponse.
+// FuzzyMatches is the answer of a search by parts of names. See structs.FuzzySearchResponse.
 type FuzzyMatches struct {
-	Matches     map[string][]*inquiry.FuzzyMatch
+	Matches     map[string][]*structs.FuzzyMatch
 	Truncations map[string]bool
 }
 
 var searchPrefix = NewEndpoint(Put, "/v1/search",
-	ServeMethod(inquiry.SearchPrefix, bindSearch,
-		func(r *inquiry.SearchResponse) *SearchMatches {
+	ServeMethod(structs.SearchPrefix, bindSearch,
+		func(r *structs.SearchResponse) *SearchMatches {
 			return &SearchMatches{r.Matches, r.Truncations}
 		}))
 
-func bindSearch(c *Call, req *inquiry.SearchRequest) error {
+func bindSearch(c *Call, req *structs.SearchRequest) error {
 	var body searchBody
 	err := c.DecodeBody(&body)
 	if err != nil {
@@ -68,12 +67,12 @@ func (c *Client) SearchPrefix(ctx context.Context, prefix, kind string, q *Query
 }
 
 var searchFuzzy = NewEndpoint(Put, "/v1/search/fuzzy",
-	ServeMethod(inquiry.SearchFuzzy, bindFuzzySearch,
-		func(r *inquiry.FuzzySearchResponse) *FuzzyMatches {
+	ServeMethod(structs.SearchFuzzy, bindFuzzySearch,
+		func(r *structs.FuzzySearchResponse) *FuzzyMatches {
 			return &FuzzyMatches{r.Matches, r.Truncations}
 		}))
 
-func bindFuzzySearch(c *Call, req *inquiry.FuzzySearchRequest) error {
+func bindFuzzySearch(c *Call, req *structs.FuzzySearchRequest) error {
 	var body searchBody
 	err := c.DecodeBody(&body)
 	if err != nil {

@@ -9,7 +9,6 @@ import (
 	"berth/structs"
 	"berth/structs/admin"
 	"berth/structs/hostuse"
-	"berth/structs/inquiry"
 	"berth/structs/variable"
 )
 
@@ -58,7 +57,7 @@ func TestLists_RejectANamespaceThatDoesNotExist(t *testing.T) {
 func TestNames_TellThatTheirNamespaceDoesNotExist(t *testing.T) {
 	c := emptyNamespace()
 	apitest.Fail(c, structs.JobGet, structs.NotFoundf("there is no job"))
-	apitest.Fail(c, inquiry.JobWhy, structs.NotFoundf("there is no job"))
+	apitest.Fail(c, structs.JobWhy, structs.NotFoundf("there is no job"))
 	apitest.Fail(c, structs.JobRevert, structs.NotFoundf("there is no job"))
 	apitest.Fail(c, structs.CSIVolumeGet, structs.NotFoundf("there is no volume"))
 	apitest.Fail(c, structs.CSIVolumeDeregister, structs.NotFoundf("there is no volume"))

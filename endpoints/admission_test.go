@@ -16,7 +16,6 @@ import (
 	"berth/structs/access"
 	"berth/structs/admission"
 	"berth/structs/class"
-	"berth/structs/inquiry"
 )
 
 // rule returns a request to store a rule in mode deny.
@@ -65,13 +64,13 @@ var jobWays = map[string]func(s *server) (string, error){
 		return textOf(resp, err, func() string { return resp.Warnings })
 	},
 	"plan": func(s *server) (string, error) {
-		req := &inquiry.JobPlanRequest{Job: jobWithCount("new", 5)}
-		resp, err := rpc.Call(s.T.Context(), s.RPC, inquiry.JobPlan, req)
+		req := &structs.JobPlanRequest{Job: jobWithCount("new", 5)}
+		resp, err := rpc.Call(s.T.Context(), s.RPC, structs.JobPlan, req)
 		return textOf(resp, err, func() string { return resp.Warnings })
 	},
 	"validate": func(s *server) (string, error) {
-		req := &inquiry.JobValidateRequest{Job: jobWithCount("new", 5)}
-		resp, err := rpc.Call(s.T.Context(), s.RPC, inquiry.JobValidate, req)
+		req := &structs.JobValidateRequest{Job: jobWithCount("new", 5)}
+		resp, err := rpc.Call(s.T.Context(), s.RPC, structs.JobValidate, req)
 		if err == nil && resp.Error != "" {
 			err = structs.Deniedf("%s", strings.Join(resp.ValidationErrors, "\n"))
 		}
@@ -129,7 +128,7 @@ func TestAdmission_IsAskedAboutTheVolumesOfAJob(t *testing.T) {
 			return textOf(resp, err, func() string { return resp.Warnings })
 		},
 		"plan": func(s *server, job *structs.Job) (string, error) {
-			resp, err := rpc.Call(s.T.Context(), s.RPC, inquiry.JobPlan, &inquiry.JobPlanRequest{Job: job})
+			resp, err := rpc.Call(s.T.Context(), s.RPC, structs.JobPlan, &structs.JobPlanRequest{Job: job})
 			return textOf(resp, err, func() string { return resp.Warnings })
 		},
 	} {
@@ -253,11 +252,11 @@ func TestAdmission_SeesItsCaller(t *testing.T) {
 		if c.socket {
 			ctx = opsocket.Mark(ctx)
 		}
-		plan := &inquiry.JobPlanRequest{Job: jobWithCount("web", 1)}
+		plan := &structs.JobPlanRequest{Job: jobWithCount("web", 1)}
 		plan.AuthToken = c.secret
 		register := &structs.JobRegisterRequest{Job: jobWithCount("web", 1)}
 		register.WriteOptions.AuthToken = c.secret
-		_, planned := rpc.Call(ctx, s.RPC, inquiry.JobPlan, plan)
+		_, planned := rpc.Call(ctx, s.RPC, structs.JobPlan, plan)
 		_, registered := rpc.Call(ctx, s.RPC, structs.JobRegister, register)
 		if structs.KindOf(planned) != c.want || structs.KindOf(registered) != c.want {
 			t.Errorf("%s: got %v for the plan and %v for the registration, want %q", name, planned, registered, c.want)
@@ -287,8 +286,8 @@ func TestAdmission_EndsWithItsCaller(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for method, req := range map[string]any{
-		inquiry.JobPlan.Name:           &inquiry.JobPlanRequest{Job: jobWithCount("new", 1)},
-		inquiry.JobValidate.Name:       &inquiry.JobValidateRequest{Job: jobWithCount("new", 1)},
+		structs.JobPlan.Name:           &structs.JobPlanRequest{Job: jobWithCount("new", 1)},
+		structs.JobValidate.Name:       &structs.JobValidateRequest{Job: jobWithCount("new", 1)},
 		structs.CSIVolumeRegister.Name: volumeRequest(registeredVolume("new")),
 	} {
 		for _, e := range s.List() {
@@ -309,7 +308,7 @@ func TestAdmission_IsNotAskedAboutAFaultyJob(t *testing.T) {
 	must(s, admission.RulePut, rule("few", admission.OnJob, fewInstances))
 	job := jobWithCount("new", 5)
 	job.Priority = -1
-	got := must(s, inquiry.JobValidate, &inquiry.JobValidateRequest{Job: job})
+	got := must(s, structs.JobValidate, &structs.JobValidateRequest{Job: job})
 	text := strings.Join(got.ValidationErrors, "\n")
 	if !strings.Contains(text, "riority") || strings.Contains(text, "admission rule") {
 		t.Errorf("got %q", text)

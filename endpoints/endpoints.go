@@ -40,7 +40,6 @@ import (
 	"berth/structs/hostuse"
 	"berth/structs/hostvol"
 	"berth/structs/identity"
-	"berth/structs/inquiry"
 	"berth/structs/jobstatus"
 	"berth/structs/jobtag"
 	"berth/structs/jobvolume"
@@ -311,8 +310,8 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		write(e, structs.JobRegister, required.JobSubmit, jobs.Register),
 		write(e, structs.JobDeregister, required.JobWrite, jobs.Deregister),
 		write(e, structs.JobEvaluate, required.JobRead, jobs.Evaluate),
-		slow(call(e, inquiry.JobValidate, required.JobValidate, jobs.Validate)),
-		shed(readFor(e, inquiry.JobPlan, required.JobPlan, jobs.Plan)),
+		slow(call(e, structs.JobValidate, required.JobValidate, jobs.Validate)),
+		shed(readFor(e, structs.JobPlan, required.JobPlan, jobs.Plan)),
 		write(e, structs.JobRevert, required.JobRevert, jobs.Revert),
 		write(e, structs.JobDispatch, required.JobDispatch, jobs.Dispatch),
 		write(e, structs.PeriodicForce, required.JobForce, jobs.ForcePeriodic),
@@ -324,7 +323,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		shed(read(e, structs.JobVersions, required.JobRead, jobs.Versions)),
 		shed(read(e, structs.JobSubmissionGet, required.JobRead, jobs.Submission)),
 		shed(read(e, structs.JobSummaryGet, required.JobRead, jobs.Summary)),
-		shed(read(e, inquiry.JobWhy, required.JobWhy, jobs.Why)),
+		shed(read(e, structs.JobWhy, required.JobWhy, jobs.Why)),
 		shed(read(e, structs.JobAllocations, required.JobRead, jobs.Allocations)),
 		shed(read(e, structs.JobEvaluations, required.JobRead, jobs.Evaluations)),
 		shed(read(e, structs.JobDeployments, required.JobRead, deploys.OfJob)),
@@ -379,7 +378,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		write(e, class.Remove, rights.OperatorWrite, propose(e, fsm.VolumeClassDelete)),
 
 		shed(quickIf(e.quick(read(e, structs.CSIVolumeGet, required.VolumeRead, volumes.Get)), volumes.IsSmall)),
-		shed(read(e, inquiry.VolumeWhy, required.VolumeRead, volumes.Why)),
+		shed(read(e, structs.VolumeWhy, required.VolumeRead, volumes.Why)),
 		shed(read(e, structs.CSIVolumeList, required.VolumeList, volumes.List)),
 		shed(read(e, drift.List, required.VolumeList, csi.ListDrift)),
 		slow(call(e, structs.CSIVolumeExternal, required.VolumeExternal, volumes.External)),
@@ -487,7 +486,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		call(e, admission.RuleTest, required.RuleTest, rules.Test),
 
 		slow(call(e, event.List, events.Right.Deferred(), feed.List)),
-		shed(read(e, inquiry.SearchPrefix, required.Search, search.prefix)),
-		shed(read(e, inquiry.SearchFuzzy, required.Search, search.fuzzy)),
+		shed(read(e, structs.SearchPrefix, required.Search, search.prefix)),
+		shed(read(e, structs.SearchFuzzy, required.Search, search.fuzzy)),
 	}
 }

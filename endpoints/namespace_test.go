@@ -7,7 +7,6 @@ import (
 
 	"berth/structs"
 	"berth/structs/admin"
-	"berth/structs/inquiry"
 )
 
 // namespaceNames lists the namespaces.
@@ -92,8 +91,8 @@ func TestJobs_NeedANamespaceThatExists(t *testing.T) {
 	if !strings.Contains(err.Error(), "berth namespace apply prod") {
 		t.Errorf("the error names no remedy: %v", err)
 	}
-	rejected(s, structs.KindPrecondition, inquiry.JobPlan, &inquiry.JobPlanRequest{Job: job})
-	checked := must(s, inquiry.JobValidate, &inquiry.JobValidateRequest{Job: job})
+	rejected(s, structs.KindPrecondition, structs.JobPlan, &structs.JobPlanRequest{Job: job})
+	checked := must(s, structs.JobValidate, &structs.JobValidateRequest{Job: job})
 	if !strings.Contains(fmt.Sprint(checked.ValidationErrors), "berth namespace apply prod") {
 		t.Errorf("the check finds %v", checked.ValidationErrors)
 	}
@@ -108,5 +107,5 @@ func TestJobs_NeedANamespaceThatExists(t *testing.T) {
 	must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
 	job.TaskGroups[0].Tasks[0].Driver = "raw_exec"
 	rejected(s, structs.KindPrecondition, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
-	rejected(s, structs.KindPrecondition, inquiry.JobPlan, &inquiry.JobPlanRequest{Job: job})
+	rejected(s, structs.KindPrecondition, structs.JobPlan, &structs.JobPlanRequest{Job: job})
 }

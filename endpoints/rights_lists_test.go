@@ -8,7 +8,6 @@ import (
 	"berth/rpc"
 	"berth/structs"
 	"berth/structs/admin"
-	"berth/structs/inquiry"
 	"berth/structs/jobstatus"
 )
 
@@ -71,15 +70,15 @@ func TestLists_ShowWhatTheirCallersMaySee(t *testing.T) {
 			return ids
 		},
 		"a search by prefix": func(q structs.QueryOptions) (ids []string) {
-			found := must(s, inquiry.SearchPrefix, &inquiry.SearchRequest{QueryOptions: q}).Matches
+			found := must(s, structs.SearchPrefix, &structs.SearchRequest{QueryOptions: q}).Matches
 			for _, of := range found {
 				ids = append(ids, of...)
 			}
 			return ids
 		},
 		"a search by a part": func(q structs.QueryOptions) (ids []string) {
-			req := &inquiry.FuzzySearchRequest{Text: "rs", QueryOptions: q}
-			for _, of := range must(s, inquiry.SearchFuzzy, req).Matches {
+			req := &structs.FuzzySearchRequest{Text: "rs", QueryOptions: q}
+			for _, of := range must(s, structs.SearchFuzzy, req).Matches {
 				for _, m := range of {
 					ids = append(ids, m.ID+strings.Join(m.Scope, " "))
 				}
@@ -107,8 +106,8 @@ func TestLists_ShowWhatTheirCallersMaySee(t *testing.T) {
 	if count != len(evals) {
 		t.Errorf("the count of evaluations is %d, and the list has %d", count, len(evals))
 	}
-	nodes := &inquiry.SearchRequest{Context: "nodes", QueryOptions: all}
-	found := must(s, inquiry.SearchPrefix, nodes).Matches
+	nodes := &structs.SearchRequest{Context: "nodes", QueryOptions: all}
+	found := must(s, structs.SearchPrefix, nodes).Matches
 	if slices.Contains(found["nodes"], "n1") {
 		t.Error("a search shows nodes to a caller that may not read them")
 	}

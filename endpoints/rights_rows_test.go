@@ -7,7 +7,6 @@ import (
 
 	"berth/structs"
 	"berth/structs/admin"
-	"berth/structs/inquiry"
 	"berth/structs/variable"
 )
 
@@ -139,12 +138,12 @@ plugin { policy = "list" }`)
 		context, prefix string
 		want            []string
 	}{
-		{inquiry.SearchVars, "shared", []string{"shared-a"}},
-		{inquiry.SearchNodePools, "shared", []string{"shared-a"}},
-		{inquiry.SearchPlugins, "p", []string{"pl"}},
+		{structs.SearchVars, "shared", []string{"shared-a"}},
+		{structs.SearchNodePools, "shared", []string{"shared-a"}},
+		{structs.SearchPlugins, "p", []string{"pl"}},
 	} {
 		search := func(secret string) []string {
-			return must(s, inquiry.SearchPrefix, &inquiry.SearchRequest{
+			return must(s, structs.SearchPrefix, &structs.SearchRequest{
 				Context: c.context, QueryOptions: structs.QueryOptions{Prefix: c.prefix, AuthToken: secret},
 			}).Matches[c.context]
 		}

@@ -13,7 +13,6 @@ import (
 	statenamespaces "berth/state/namespaces"
 	"berth/structs"
 	"berth/structs/admin"
-	"berth/structs/inquiry"
 	"berth/structs/variable"
 )
 
@@ -27,43 +26,43 @@ type idsFunc func(tx *state.ReadTx, ns, prefix string) iter.Seq2[string, string]
 // idsByContext has the contexts with rows. The searches by prefix take the IDs from the indexes, in order, so
 // a search reads little more than it returns. Namespaces and node pools are few, and are read whole.
 var idsByContext = map[string]idsFunc{
-	inquiry.SearchAllocs: func(tx *state.ReadTx, ns, prefix string) iter.Seq2[string, string] {
+	structs.SearchAllocs: func(tx *state.ReadTx, ns, prefix string) iter.Seq2[string, string] {
 		return idsOf(state.AllocsFrom(tx, ns, prefix, state.Page{}),
 			func(a *structs.Allocation) (ns, id string) { return a.Namespace, a.ID })
 	},
-	inquiry.SearchDeployments: func(tx *state.ReadTx, ns, prefix string) iter.Seq2[string, string] {
+	structs.SearchDeployments: func(tx *state.ReadTx, ns, prefix string) iter.Seq2[string, string] {
 		return idsOf(state.DeploymentsFrom(tx, ns, prefix, state.Page{}),
 			func(d *structs.Deployment) (ns, id string) { return d.Namespace, d.ID })
 	},
-	inquiry.SearchEvals: func(tx *state.ReadTx, ns, prefix string) iter.Seq2[string, string] {
+	structs.SearchEvals: func(tx *state.ReadTx, ns, prefix string) iter.Seq2[string, string] {
 		return idsOf(state.EvalsFrom(tx, ns, prefix, state.Page{}),
 			func(e *structs.Evaluation) (ns, id string) { return e.Namespace, e.ID })
 	},
-	inquiry.SearchJobs: func(tx *state.ReadTx, ns, prefix string) iter.Seq2[string, string] {
+	structs.SearchJobs: func(tx *state.ReadTx, ns, prefix string) iter.Seq2[string, string] {
 		return idsOf(state.JobsFrom(tx, ns, prefix, state.Page{}),
 			func(j *structs.Job) (ns, id string) { return j.Namespace, j.ID })
 	},
-	inquiry.SearchNamespaces: func(tx *state.ReadTx, _, prefix string) iter.Seq2[string, string] {
+	structs.SearchNamespaces: func(tx *state.ReadTx, _, prefix string) iter.Seq2[string, string] {
 		return withPrefix(prefix, idsOf(slices.Values(statenamespaces.All(tx)),
 			func(n *admin.Namespace) (ns, id string) { return "", n.Name }))
 	},
-	inquiry.SearchNodePools: func(tx *state.ReadTx, _, prefix string) iter.Seq2[string, string] {
+	structs.SearchNodePools: func(tx *state.ReadTx, _, prefix string) iter.Seq2[string, string] {
 		return withPrefix(prefix, idsOf(slices.Values(state.NodePools(tx)),
 			func(p *admin.NodePool) (ns, id string) { return "", p.Name }))
 	},
-	inquiry.SearchNodes: func(tx *state.ReadTx, _, prefix string) iter.Seq2[string, string] {
+	structs.SearchNodes: func(tx *state.ReadTx, _, prefix string) iter.Seq2[string, string] {
 		return idsOf(state.NodesFrom(tx, prefix, state.Page{}),
 			func(n *structs.Node) (ns, id string) { return "", n.ID })
 	},
-	inquiry.SearchPlugins: func(tx *state.ReadTx, _, prefix string) iter.Seq2[string, string] {
+	structs.SearchPlugins: func(tx *state.ReadTx, _, prefix string) iter.Seq2[string, string] {
 		return idsOf(csi.PluginsFrom(tx, prefix, state.Page{}),
 			func(p *structs.CSIPluginRow) (ns, id string) { return "", p.ID })
 	},
-	inquiry.SearchVars: func(tx *state.ReadTx, ns, prefix string) iter.Seq2[string, string] {
+	structs.SearchVars: func(tx *state.ReadTx, ns, prefix string) iter.Seq2[string, string] {
 		return idsOf(state.VariablesFrom(tx, ns, prefix, state.Page{}),
 			func(v *variable.Variable) (ns, id string) { return v.Namespace, v.Path })
 	},
-	inquiry.SearchVolumes: func(tx *state.ReadTx, ns, prefix string) iter.Seq2[string, string] {
+	structs.SearchVolumes: func(tx *state.ReadTx, ns, prefix string) iter.Seq2[string, string] {
 		return idsOf(csi.VolumesFrom(tx, ns, prefix, state.Page{}),
 			func(v *structs.CSIVolume) (ns, id string) { return v.Namespace, v.ID })
 	},
@@ -104,10 +103,10 @@ var emptyContexts = []string{"host_volumes", "quotas", "recommendations", "scali
 // searched returns the contexts with rows that a request searches. The answer has its context also if that
 // has no rows.
 func searched(context string) ([]string, error) {
-	context = cmp.Or(context, inquiry.SearchAll)
+	context = cmp.Or(context, structs.SearchAll)
 	_, known := idsByContext[context]
 	switch {
-	case context == inquiry.SearchAll:
+	case context == structs.SearchAll:
 		return slices.Sorted(maps.Keys(idsByContext)), nil
 	case known || slices.Contains(emptyContexts, context):
 		return []string{context}, nil
@@ -115,7 +114,7 @@ func searched(context string) ([]string, error) {
 
 	return nil, structs.Invalidf("Context is %q; expected %s or one of: %s",
 		structs.Cut(context, structs.MaxQuoted),
-		inquiry.SearchAll,
+		structs.SearchAll,
 		strings.Join(append(slices.Sorted(maps.Keys(idsByContext)), emptyContexts...), ", "))
 }
 
@@ -147,8 +146,8 @@ func findIDs(tx *state.ReadTx, q *structs.QueryOptions, context, prefix string) 
 // prefix searches by the beginning of IDs.
 func (s searches) prefix(
 	tx *state.ReadTx,
-	req *inquiry.SearchRequest,
-	resp *inquiry.SearchResponse,
+	req *structs.SearchRequest,
+	resp *structs.SearchResponse,
 ) error {
 	contexts, err := searched(req.Context)
 	if err != nil {
@@ -172,8 +171,8 @@ func (s searches) prefix(
 // context.
 func (s searches) fuzzy(
 	tx *state.ReadTx,
-	req *inquiry.FuzzySearchRequest,
-	resp *inquiry.FuzzySearchResponse,
+	req *structs.FuzzySearchRequest,
+	resp *structs.FuzzySearchResponse,
 ) error {
 	contexts, err := searched(req.Context)
 	if err != nil {
@@ -181,8 +180,8 @@ func (s searches) fuzzy(
 	}
 
 	// One letter would match nearly every name, at the cost of a read of all rows.
-	if n := len(req.Text); n < inquiry.MinSearchText || n > structs.MaxName {
-		return structs.Invalidf("Text has %d bytes; expected %d to %d", n, inquiry.MinSearchText, structs.MaxName)
+	if n := len(req.Text); n < structs.MinSearchText || n > structs.MaxName {
+		return structs.Invalidf("Text has %d bytes; expected %d to %d", n, structs.MinSearchText, structs.MaxName)
 	}
 
 	found := matches{
@@ -196,10 +195,10 @@ func (s searches) fuzzy(
 	}
 
 	// An empty list and a missing context differ in the answer: a context that was searched is in it.
-	resp.Matches = map[string][]*inquiry.FuzzyMatch{}
+	resp.Matches = map[string][]*structs.FuzzyMatch{}
 	resp.Truncations = map[string]bool{}
 	for c, best := range found.best {
-		list := []*inquiry.FuzzyMatch{}
+		list := []*structs.FuzzyMatch{}
 		for _, m := range best {
 			list = append(list, m.match)
 		}
@@ -221,7 +220,7 @@ type matches struct {
 
 // rankedMatch is a match with the position of the text in the name.
 type rankedMatch struct {
-	match *inquiry.FuzzyMatch
+	match *structs.FuzzyMatch
 	// in bytes of the name in lower case
 	at int
 }
@@ -238,36 +237,36 @@ func compareMatches(a, b rankedMatch) int {
 }
 
 // search searches one context.
-func (f *matches) search(tx *state.ReadTx, context string, req *inquiry.FuzzySearchRequest) {
+func (f *matches) search(tx *state.ReadTx, context string, req *structs.FuzzySearchRequest) {
 	ns := req.RequestNamespace()
 	f.best[context] = nil
 	// A match has the scope that a client needs to open it, so each context adds its own.
 	switch context {
-	case inquiry.SearchJobs:
+	case structs.SearchJobs:
 		for j := range state.JobsFrom(tx, ns, "", state.Page{}) {
 			if shows(req.Query(), context, j.Namespace, j.ID) {
 				f.addJob(j)
 			}
 		}
-	case inquiry.SearchAllocs:
+	case structs.SearchAllocs:
 		for a := range state.AllocsFrom(tx, ns, "", state.Page{}) {
 			if shows(req.Query(), context, a.Namespace, a.ID) {
 				f.add(context, a.Name, a.Namespace, a.ID)
 			}
 		}
-	case inquiry.SearchNodes:
+	case structs.SearchNodes:
 		for n := range state.NodesFrom(tx, "", state.Page{}) {
 			if shows(req.Query(), context, "", n.ID) {
 				f.add(context, n.Name, n.ID)
 			}
 		}
-	case inquiry.SearchPlugins:
+	case structs.SearchPlugins:
 		for p := range csi.PluginsFrom(tx, "", state.Page{}) {
 			if shows(req.Query(), context, "", p.ID) {
 				f.add(context, p.ID)
 			}
 		}
-	case inquiry.SearchNamespaces, inquiry.SearchNodePools:
+	case structs.SearchNamespaces, structs.SearchNodePools:
 		for _, name := range idsByContext[context](tx, ns, "") {
 			if shows(req.Query(), context, "", name) {
 				f.add(context, name)
@@ -277,7 +276,7 @@ func (f *matches) search(tx *state.ReadTx, context string, req *inquiry.FuzzySea
 	default:
 		ids, more := findIDs(tx, req.Query(), context, req.Text)
 		for _, id := range ids {
-			f.put(context, rankedMatch{match: &inquiry.FuzzyMatch{ID: id}})
+			f.put(context, rankedMatch{match: &structs.FuzzyMatch{ID: id}})
 		}
 
 		f.more[context] = more
@@ -286,20 +285,20 @@ func (f *matches) search(tx *state.ReadTx, context string, req *inquiry.FuzzySea
 
 // programs has the key of a task's config that names its program, by driver, and the context of that name.
 var programs = map[string][2]string{
-	"exec":     {"command", inquiry.SearchCommands},
-	"raw_exec": {"command", inquiry.SearchCommands},
-	"docker":   {"image", inquiry.SearchImages},
-	"podman":   {"image", inquiry.SearchImages},
-	"java":     {"class", inquiry.SearchClasses},
+	"exec":     {"command", structs.SearchCommands},
+	"raw_exec": {"command", structs.SearchCommands},
+	"docker":   {"image", structs.SearchImages},
+	"podman":   {"image", structs.SearchImages},
+	"java":     {"class", structs.SearchClasses},
 }
 
 // addJob adds a job and its parts.
 func (f *matches) addJob(j *structs.Job) {
-	f.add(inquiry.SearchJobs, j.Name, j.Namespace, j.ID)
+	f.add(structs.SearchJobs, j.Name, j.Namespace, j.ID)
 	for _, g := range j.TaskGroups {
-		f.add(inquiry.SearchGroups, g.Name, j.Namespace, j.ID)
+		f.add(structs.SearchGroups, g.Name, j.Namespace, j.ID)
 		for _, t := range g.Tasks {
-			f.add(inquiry.SearchTasks, t.Name, j.Namespace, j.ID, g.Name)
+			f.add(structs.SearchTasks, t.Name, j.Namespace, j.ID, g.Name)
 			program := programs[t.Driver]
 			name, _ := t.Config[program[0]].(string)
 			if name != "" {
@@ -316,7 +315,7 @@ func (f *matches) add(context, name string, scope ...string) {
 		return
 	}
 
-	f.put(context, rankedMatch{&inquiry.FuzzyMatch{ID: name, Scope: scope}, at})
+	f.put(context, rankedMatch{&structs.FuzzyMatch{ID: name, Scope: scope}, at})
 }
 
 // put adds a match and drops the worst one beyond the bound.

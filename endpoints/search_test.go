@@ -9,7 +9,6 @@ import (
 	"berth/fsm"
 	"berth/structs"
 	"berth/structs/admin"
-	"berth/structs/inquiry"
 	"berth/structs/variable"
 )
 
@@ -75,7 +74,7 @@ func TestSearch_ByPrefix(t *testing.T) {
 		{"all", "", "n0", "allocs= deployment= evals= jobs= namespaces= node_pools= nodes=n0 plugins= vars= volumes="},
 		{"", "", "pl", "allocs= deployment= evals= jobs= namespaces= node_pools= nodes= plugins=pl vars= volumes="},
 	} {
-		resp := must(s, inquiry.SearchPrefix, &inquiry.SearchRequest{
+		resp := must(s, structs.SearchPrefix, &structs.SearchRequest{
 			Context:      c.context,
 			QueryOptions: structs.QueryOptions{Namespace: c.ns, Prefix: c.prefix},
 		})
@@ -91,7 +90,7 @@ func TestSearch_ByPrefix(t *testing.T) {
 			t.Errorf("%q %q %q: got %s, want %s", c.context, c.ns, c.prefix, got, c.want)
 		}
 	}
-	resp := must(s, inquiry.SearchPrefix, &inquiry.SearchRequest{
+	resp := must(s, structs.SearchPrefix, &structs.SearchRequest{
 		Context:      "jobs",
 		QueryOptions: structs.QueryOptions{Prefix: "many"},
 	})
@@ -100,7 +99,7 @@ func TestSearch_ByPrefix(t *testing.T) {
 		ids[0] != "many00" || ids[19] != "many19" {
 		t.Errorf("of 25 jobs: got %v, more %v", ids, resp.Truncations)
 	}
-	one := must(s, inquiry.SearchPrefix, &inquiry.SearchRequest{
+	one := must(s, structs.SearchPrefix, &structs.SearchRequest{
 		Context:      "jobs",
 		QueryOptions: structs.QueryOptions{Prefix: "many0"},
 	})
@@ -109,7 +108,7 @@ func TestSearch_ByPrefix(t *testing.T) {
 	}
 	evals := must(s, structs.EvalList, &structs.EvalListRequest{})
 	id := evals.Evaluations[0].ID
-	resp = must(s, inquiry.SearchPrefix, &inquiry.SearchRequest{
+	resp = must(s, structs.SearchPrefix, &structs.SearchRequest{
 		QueryOptions: structs.QueryOptions{Prefix: id[:8]},
 	})
 	if !slices.Contains(resp.Matches["evals"], id) {
@@ -136,7 +135,7 @@ func TestSearch_ByAPartOfAName(t *testing.T) {
 		{"deployment", "", "v1", "deployment="},
 		{"", "", "me-n0", "allocs= deployment= evals= jobs= namespaces= node_pools= nodes=name-n0(n0) plugins= vars= volumes="},
 	} {
-		resp := must(s, inquiry.SearchFuzzy, &inquiry.FuzzySearchRequest{
+		resp := must(s, structs.SearchFuzzy, &structs.FuzzySearchRequest{
 			Text:         c.text,
 			Context:      c.context,
 			QueryOptions: structs.QueryOptions{Namespace: c.ns},
@@ -154,7 +153,7 @@ func TestSearch_ByAPartOfAName(t *testing.T) {
 			t.Errorf("%q %q %q:\ngot  %s\nwant %s", c.context, c.ns, c.text, strings.Join(got, " "), c.want)
 		}
 	}
-	resp := must(s, inquiry.SearchFuzzy, &inquiry.FuzzySearchRequest{Text: "any", Context: "jobs"})
+	resp := must(s, structs.SearchFuzzy, &structs.FuzzySearchRequest{Text: "any", Context: "jobs"})
 	if n := len(resp.Matches["jobs"]); n != structs.MaxSearched || !resp.Truncations["jobs"] {
 		t.Errorf("of 25 jobs: got %d, more %v", n, resp.Truncations)
 	}
@@ -163,11 +162,11 @@ func TestSearch_ByAPartOfAName(t *testing.T) {
 func TestSearch_RejectsBadRequests(t *testing.T) {
 	s := newServer(t)
 	long := strings.Repeat("a", structs.MaxName+1)
-	rejected(s, structs.KindInvalid, inquiry.SearchPrefix, &inquiry.SearchRequest{Context: "none"})
-	rejected(s, structs.KindInvalid, inquiry.SearchPrefix,
-		&inquiry.SearchRequest{QueryOptions: structs.QueryOptions{Prefix: long}})
-	rejected(s, structs.KindInvalid, inquiry.SearchFuzzy,
-		&inquiry.FuzzySearchRequest{Text: "ab", Context: "tasks"})
-	rejected(s, structs.KindInvalid, inquiry.SearchFuzzy, &inquiry.FuzzySearchRequest{Text: "a"})
-	rejected(s, structs.KindInvalid, inquiry.SearchFuzzy, &inquiry.FuzzySearchRequest{Text: long})
+	rejected(s, structs.KindInvalid, structs.SearchPrefix, &structs.SearchRequest{Context: "none"})
+	rejected(s, structs.KindInvalid, structs.SearchPrefix,
+		&structs.SearchRequest{QueryOptions: structs.QueryOptions{Prefix: long}})
+	rejected(s, structs.KindInvalid, structs.SearchFuzzy,
+		&structs.FuzzySearchRequest{Text: "ab", Context: "tasks"})
+	rejected(s, structs.KindInvalid, structs.SearchFuzzy, &structs.FuzzySearchRequest{Text: "a"})
+	rejected(s, structs.KindInvalid, structs.SearchFuzzy, &structs.FuzzySearchRequest{Text: long})
 }

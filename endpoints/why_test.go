@@ -14,7 +14,6 @@ import (
 	"berth/endpoints/endpointstest"
 	"berth/fsm"
 	"berth/structs"
-	"berth/structs/inquiry"
 	"berth/structs/modify"
 )
 
@@ -41,7 +40,7 @@ func TestWhy_IsTheSameTextOverHTTP(t *testing.T) {
 			t.Errorf("%s: status %d: %s", path, answer.Code, answer.Body)
 			continue
 		}
-		var why inquiry.WhyResponse
+		var why structs.WhyResponse
 		err := json.Unmarshal(answer.Body.Bytes(), &why)
 		if err != nil {
 			t.Fatal(err)
@@ -49,7 +48,7 @@ func TestWhy_IsTheSameTextOverHTTP(t *testing.T) {
 		if !why.Waits || !strings.Contains(why.Text, want) {
 			t.Errorf("%s: it waits: %t, for\n%s\nwant %q in it", path, why.Waits, why.Text, want)
 		}
-		if text := inquiry.WhyText(why.Reasons); why.Text != text {
+		if text := structs.WhyText(why.Reasons); why.Text != text {
 			t.Errorf("%s: the text is\n%s\nand that of the reasons\n%s", path, why.Text, text)
 		}
 	}
@@ -62,7 +61,7 @@ func TestWhy_OfAPurgedJobWhoseAllocationsEnd(t *testing.T) {
 	s.AddAlloc("a1", "n1")
 	must(s, structs.JobDeregister, &structs.JobDeregisterRequest{JobID: "job-a1", Purge: true})
 	rejected(s, structs.KindNotFound, structs.JobGet, &structs.JobGetRequest{JobID: "job-a1"})
-	why := must(s, inquiry.JobWhy, &structs.JobGetRequest{JobID: "job-a1"})
+	why := must(s, structs.JobWhy, &structs.JobGetRequest{JobID: "job-a1"})
 	for _, want := range []string{
 		"job job-a1 is deleted, and 1 allocation of it did not end yet\n  allocation a1 ",
 		"-> berth alloc status a1",
@@ -72,7 +71,7 @@ func TestWhy_OfAPurgedJobWhoseAllocationsEnd(t *testing.T) {
 		}
 	}
 	s.EndAlloc("a1", "n1")
-	rejected(s, structs.KindNotFound, inquiry.JobWhy, &structs.JobGetRequest{JobID: "job-a1"})
+	rejected(s, structs.KindNotFound, structs.JobWhy, &structs.JobGetRequest{JobID: "job-a1"})
 }
 
 // TestWhy_TellsOfAChangeOfParameters: one that is pending waits. One that was rejected does not, and is
@@ -84,7 +83,7 @@ func TestWhy_TellsOfAChangeOfParameters(t *testing.T) {
 	v := endpointstest.ReadyVolume("v")
 	v.MutableParameters = map[string]string{"iops": "3000"}
 	endpointstest.MustPropose(s.Server, fsm.VolumePut, endpointstest.RegisterRequest(v))
-	why := must(s, inquiry.VolumeWhy, &structs.CSIVolumeGetRequest{ID: "v"})
+	why := must(s, structs.VolumeWhy, &structs.CSIVolumeGetRequest{ID: "v"})
 	if !why.Waits || !strings.Contains(why.Text, "the plugin is to change iops of volume v\n") ||
 		strings.Contains(why.Text, "waits for nothing") {
 		t.Errorf("while it is pending, it waits: %t, for\n%s", why.Waits, why.Text)
@@ -94,7 +93,7 @@ func TestWhy_TellsOfAChangeOfParameters(t *testing.T) {
 		ID: "v", Op: modify.Op, RowIndex: s.GetVolume("v").CreateIndex, Final: true,
 		Err: &structs.OperationError{Message: "too fast", Kind: structs.KindInvalid},
 	})
-	why = must(s, inquiry.VolumeWhy, &structs.CSIVolumeGetRequest{ID: "v"})
+	why = must(s, structs.VolumeWhy, &structs.CSIVolumeGetRequest{ID: "v"})
 	for _, want := range []string{
 		"the plugin has rejected the last change of the mutable parameters of volume v", ": too fast",
 		"-> correct mutable_parameters in its file and run it again: berth volume register FILE",
@@ -108,6 +107,6 @@ func TestWhy_TellsOfAChangeOfParameters(t *testing.T) {
 
 func TestWhy_OfWhatDoesNotExist(t *testing.T) {
 	s := newServer(t)
-	rejected(s, structs.KindNotFound, inquiry.JobWhy, &structs.JobGetRequest{JobID: "j"})
-	rejected(s, structs.KindNotFound, inquiry.VolumeWhy, &structs.CSIVolumeGetRequest{ID: "v"})
+	rejected(s, structs.KindNotFound, structs.JobWhy, &structs.JobGetRequest{JobID: "j"})
+	rejected(s, structs.KindNotFound, structs.VolumeWhy, &structs.CSIVolumeGetRequest{ID: "v"})
 }

@@ -9,7 +9,6 @@ import (
 	"berth/state/jobvolumes"
 	"berth/structs"
 	"berth/structs/class"
-	"berth/structs/inquiry"
 	"berth/structs/reclaim"
 )
 
@@ -130,7 +129,7 @@ func TestAllocVolume_IsNotThatOfTheJob(t *testing.T) {
 	}
 	j := state.Job(w.s.Read(), structs.DefaultNamespace, "db")
 	for _, c := range jobvolumes.Changes(before, w.s.Read(), j, w.process(w.eval("db"))) {
-		if c.ID == "db.g.data" && c.Change == inquiry.VolumeKeep {
+		if c.ID == "db.g.data" && c.Change == structs.VolumeKeep {
 			return
 		}
 	}

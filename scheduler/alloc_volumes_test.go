@@ -10,7 +10,6 @@ import (
 	"berth/state/jobvolumes"
 	"berth/state/schema"
 	"berth/structs"
-	"berth/structs/inquiry"
 	"berth/structs/reclaim"
 )
 
@@ -200,7 +199,7 @@ func TestAllocVolume_IsShownByThePlanOfItsJob(t *testing.T) {
 	j := state.Job(w.s.Read(), structs.DefaultNamespace, "db")
 	p := w.process(w.eval("db"))
 	made := jobvolumes.Changes(w.s.Read(), w.s.Read(), j, p)
-	if len(made) != 2 || made[1].ID != "db.g.data[ALLOC]" || made[1].Change != inquiry.VolumeCreate {
+	if len(made) != 2 || made[1].ID != "db.g.data[ALLOC]" || made[1].Change != structs.VolumeCreate {
 		t.Errorf("the plan makes %+v", made)
 	}
 
@@ -209,7 +208,7 @@ func TestAllocVolume_IsShownByThePlanOfItsJob(t *testing.T) {
 	w.job(aJob("db", structs.JobService, ownEach, count(1)))
 	p = w.process(w.eval("db"))
 	gone := jobvolumes.Changes(before, w.s.Read(), j, p)
-	if len(gone) != 1 || gone[0].Change != inquiry.VolumeDelete ||
+	if len(gone) != 1 || gone[0].Change != structs.VolumeDelete ||
 		csi.Volume(before, structs.DefaultNamespace, gone[0].ID).AllocID != p.Stop[0].AllocID {
 		t.Errorf("the plan changes %+v", gone)
 	}

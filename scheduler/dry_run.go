@@ -6,13 +6,12 @@ import (
 	"berth/scheduler/place"
 	"berth/state"
 	"berth/structs"
-	"berth/structs/inquiry"
 )
 
 // Preview is the plan of a job that is not registered yet.
 type Preview struct {
 	*structs.Plan
-	Desired   map[string]*inquiry.DesiredUpdates // by group
+	Desired   map[string]*structs.DesiredUpdates // by group
 	Preempted []*structs.AllocListStub           // the allocations that the plan displaces
 }
 
@@ -42,7 +41,7 @@ func DryRun(tx *state.ReadTx, eval *structs.Evaluation, now time.Time) (*Preview
 // countHeld counts the allocations that the plan leaves alone for now, because of their group's pace: also
 // those beyond the pace whose successors find no place.
 // The dialect counts all batches of a per-node job.
-func (p *planner) countHeld(desired map[string]*inquiry.DesiredUpdates) {
+func (p *planner) countHeld(desired map[string]*structs.DesiredUpdates) {
 	if p.outlook.Job.PerNode() {
 		return
 	}
@@ -70,7 +69,7 @@ func (p *planner) countHeld(desired map[string]*inquiry.DesiredUpdates) {
 }
 
 // countPreemptions counts the displaced allocations for the groups that displace them, and returns them.
-func (p *planner) countPreemptions(desired map[string]*inquiry.DesiredUpdates) []*structs.AllocListStub {
+func (p *planner) countPreemptions(desired map[string]*structs.DesiredUpdates) []*structs.AllocListStub {
 	var preempted []*structs.AllocListStub
 	putStub := state.AllocStubs(p.outlook)
 	for _, a := range p.outlook.Plan.Place {
@@ -86,9 +85,9 @@ func (p *planner) countPreemptions(desired map[string]*inquiry.DesiredUpdates) [
 }
 
 // countDesired counts the decisions of the planner before it looks for nodes.
-func (p *planner) countDesired() map[string]*inquiry.DesiredUpdates {
+func (p *planner) countDesired() map[string]*structs.DesiredUpdates {
 	c := desiredCounts{
-		groups:  map[string]*inquiry.DesiredUpdates{},
+		groups:  map[string]*structs.DesiredUpdates{},
 		decided: map[string]bool{},
 	}
 
@@ -127,14 +126,14 @@ func (p *planner) countDesired() map[string]*inquiry.DesiredUpdates {
 
 // desiredCounts counts the decisions on allocations.
 type desiredCounts struct {
-	groups  map[string]*inquiry.DesiredUpdates
+	groups  map[string]*structs.DesiredUpdates
 	decided map[string]bool // the allocations counted so far
 }
 
-func (c desiredCounts) of(group string) *inquiry.DesiredUpdates {
+func (c desiredCounts) of(group string) *structs.DesiredUpdates {
 	u := c.groups[group]
 	if u == nil {
-		u = &inquiry.DesiredUpdates{}
+		u = &structs.DesiredUpdates{}
 		c.groups[group] = u
 	}
 	return u

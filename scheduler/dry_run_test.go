@@ -13,7 +13,6 @@ import (
 	"berth/scheduler/change"
 	"berth/state"
 	"berth/structs"
-	"berth/structs/inquiry"
 	"berth/structs/jobdiff"
 )
 
@@ -72,9 +71,9 @@ func (c *randomJobs) checkPreview(j *structs.Job) {
 	if queued > 0 {
 		return // the counts have those without a place, too
 	}
-	got := map[string]inquiry.DesiredUpdates{}
+	got := map[string]structs.DesiredUpdates{}
 	for group, u := range preview.Desired {
-		if *u != (inquiry.DesiredUpdates{}) {
+		if *u != (structs.DesiredUpdates{}) {
 			got[group] = *u
 		}
 	}
@@ -108,8 +107,8 @@ var newAlloc = regexp.MustCompile(`allocation [0-9a-f]{8}`)
 // happened counts the changes of the allocations of a job since before.
 func (c *randomJobs) happened(
 	j *structs.Job, before map[string]*structs.Allocation,
-) map[string]inquiry.DesiredUpdates {
-	counts := map[string]inquiry.DesiredUpdates{}
+) map[string]structs.DesiredUpdates {
+	counts := map[string]structs.DesiredUpdates{}
 	tx := c.s.Read()
 	for a := range state.AllocsByJob(tx, "default", j.ID) {
 		u := counts[a.TaskGroup]
@@ -140,7 +139,7 @@ func (c *randomJobs) happened(
 		counts[a.TaskGroup] = u
 	}
 	for group, u := range counts {
-		if u == (inquiry.DesiredUpdates{}) {
+		if u == (structs.DesiredUpdates{}) {
 			delete(counts, group)
 		}
 	}
@@ -175,7 +174,7 @@ func TestDryRun_CountsCanaries(t *testing.T) {
 	w.job(aJob("web", structs.JobService, count(3), canaries))
 	w.run("web")
 	p, _ := w.preview(aJob("web", structs.JobService, count(4), canaries, cpu(200)))
-	if u := *p.Desired["g"]; u != (inquiry.DesiredUpdates{Canary: 2, Ignore: 3}) {
+	if u := *p.Desired["g"]; u != (structs.DesiredUpdates{Canary: 2, Ignore: 3}) {
 		t.Errorf("the preview counts %+v", u)
 	}
 }
@@ -191,7 +190,7 @@ func TestDryRun_CountsUpdatesWithoutAPlaceAtTheirPace(t *testing.T) {
 	w.run("web")
 	for _, size := range []int{200, 1_000_000} {
 		p, _ := w.preview(aJob("web", structs.JobService, count(3), oneByOne, cpu(size)))
-		if u := *p.Desired["g"]; u != (inquiry.DesiredUpdates{DestructiveUpdate: 1, Ignore: 2}) {
+		if u := *p.Desired["g"]; u != (structs.DesiredUpdates{DestructiveUpdate: 1, Ignore: 2}) {
 			t.Errorf("the preview counts %+v for updates to %d MHz", u, size)
 		}
 	}
@@ -214,7 +213,7 @@ func TestDryRun_CountsUpdatesThatStopForOneAnother(t *testing.T) {
 	w.run("web")
 	p, _ := w.preview(version(structs.CSIMultiNodeMultipleWriter))
 	u := *p.Desired["g"]
-	if len(p.Plan.Stop) != 3 || u != (inquiry.DesiredUpdates{DestructiveUpdate: 3}) {
+	if len(p.Plan.Stop) != 3 || u != (structs.DesiredUpdates{DestructiveUpdate: 3}) {
 		t.Errorf("the preview counts %+v for %d allocations that stop", u, len(p.Plan.Stop))
 	}
 }
@@ -229,7 +228,7 @@ func TestDryRun_CountsPreemptions(t *testing.T) {
 		w.run(id)
 	}
 	p, _ := w.preview(aJob("high", structs.JobService, priority(50), cpu(900)))
-	if u := *p.Desired["g"]; u != (inquiry.DesiredUpdates{Place: 1, Preemptions: 2}) {
+	if u := *p.Desired["g"]; u != (structs.DesiredUpdates{Place: 1, Preemptions: 2}) {
 		t.Errorf("the preview counts %+v", u)
 	}
 	var victims []string
@@ -251,13 +250,13 @@ func TestAnnotate_NamesTheEffects(t *testing.T) {
 		g.Tasks = append(g.Tasks, &structs.Task{Name: "side", Driver: "exec"})
 	})
 	diff := jobdiff.Compare(old, now, false)
-	change.Annotate(diff, old, now, map[string]*inquiry.DesiredUpdates{
+	change.Annotate(diff, old, now, map[string]*structs.DesiredUpdates{
 		"g":    {Place: 11, DestructiveUpdate: 1},
 		"gone": {Stop: 1},
 	})
 	g := diff.TaskGroups[0]
-	want := map[string]uint64{inquiry.UpdateCreate: 11, inquiry.UpdateDestructive: 1}
-	if !reflect.DeepEqual(g.Updates, want) || diff.TaskGroups[1].Updates[inquiry.UpdateDestroy] != 1 {
+	want := map[string]uint64{structs.UpdateCreate: 11, structs.UpdateDestructive: 1}
+	if !reflect.DeepEqual(g.Updates, want) || diff.TaskGroups[1].Updates[structs.UpdateDestroy] != 1 {
 		t.Errorf("the updates are %v and %v", g.Updates, diff.TaskGroups[1].Updates)
 	}
 	checkNote := func(got []string, want string) {

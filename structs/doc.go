@@ -13,9 +13,11 @@
 // The structs that are encoded most often have generated codecs (codec_gen.go). A new field of such a struct
 // goes over no wire before `make goldens` has run. The other structs are encoded by reflection.
 //
-// Rows and requests to which no type here refers are in packages below, which follow the same rules: access,
-// admin, class, identity, inquiry, nodecalls, nodeloss and variable (codecgen.WirePackages). The packages
-// capacity, defaults, jobdiff and validate compute with the types.
+// Requests that change nothing and answer with more than rows are here too: the dry run and the check of a
+// job, the reasons for which a job or a volume waits, and searches. Rows and requests to which no type here
+// refers are in packages below, which follow the same rules: access, admin, class, identity, nodecalls,
+// nodeloss and variable (codecgen.WirePackages). The packages capacity, defaults, jobdiff and validate compute
+// with the types.
 //
 // The package knows no store, no network and no clock.
 package structs

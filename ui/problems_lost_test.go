@@ -9,7 +9,6 @@ import (
 
 	"berth/api/apitest"
 	"berth/structs"
-	"berth/structs/inquiry"
 	"berth/structs/nodeloss"
 )
 
@@ -36,11 +35,11 @@ func loseNode(
 		return &structs.VolumeClaimListResponse{Claims: held}, nil
 	})
 	asked := &atomic.Int64{}
-	apitest.On(servers, inquiry.VolumeWhy, func(context.Context, *structs.CSIVolumeGetRequest) (
-		*inquiry.WhyResponse, error,
+	apitest.On(servers, structs.VolumeWhy, func(context.Context, *structs.CSIVolumeGetRequest) (
+		*structs.WhyResponse, error,
 	) {
 		asked.Add(1)
-		return &inquiry.WhyResponse{}, nil
+		return &structs.WhyResponse{}, nil
 	})
 	return asked
 }
@@ -73,7 +72,7 @@ func TestProblems_ExplainTheVolumesOfLostNodes(t *testing.T) {
 	h, servers := newPage(t)
 	quietCluster(servers)
 	loseNode(t, servers, nil, "data")
-	apitest.Answer(servers, inquiry.VolumeWhy, inquiry.WhyResponse{Waits: true, Reasons: []*inquiry.Reason{{
+	apitest.Answer(servers, structs.VolumeWhy, structs.WhyResponse{Waits: true, Reasons: []*structs.Reason{{
 		Text: "the claim of allocation a1 is held", Remedy: advice,
 	}}})
 	_, body := get(t, h, "/ui/slow")

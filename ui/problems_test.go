@@ -10,7 +10,6 @@ import (
 	"berth/api/apitest"
 	"berth/structs"
 	"berth/structs/admin"
-	"berth/structs/inquiry"
 	"berth/structs/nodeloss"
 	"berth/structs/volumeusage"
 )
@@ -53,15 +52,15 @@ func TestProblems_HaveTheirReasonAndTheCommand(t *testing.T) {
 	apitest.Answer(servers, structs.CSIVolumeList, structs.CSIVolumeListResponse{
 		Volumes: []*structs.CSIVolumeListStub{{ID: "data", Namespace: "team", State: "ready", Waiting: 2}},
 	})
-	apitest.On(servers, inquiry.VolumeWhy, func(_ context.Context, q *structs.CSIVolumeGetRequest) (
-		*inquiry.WhyResponse, error,
+	apitest.On(servers, structs.VolumeWhy, func(_ context.Context, q *structs.CSIVolumeGetRequest) (
+		*structs.WhyResponse, error,
 	) {
 		if q.ID != "data" || q.Namespace != "team" {
 			t.Errorf("asked why %s of %s waits", q.ID, q.Namespace)
 		}
-		return &inquiry.WhyResponse{Waits: true, Reasons: []*inquiry.Reason{{
+		return &structs.WhyResponse{Waits: true, Reasons: []*structs.Reason{{
 			Text: "allocation a1 waits",
-			Because: []*inquiry.Reason{{
+			Because: []*structs.Reason{{
 				Text:   "node n1 is down and holds the volume",
 				Remedy: "berth node confirm-lost n1",
 			}},
@@ -157,11 +156,11 @@ func TestProblems_ExplainsSomeOnly(t *testing.T) {
 	}
 	apitest.Answer(servers, structs.CSIVolumeList, structs.CSIVolumeListResponse{Volumes: all})
 	asked := 0
-	apitest.On(servers, inquiry.VolumeWhy, func(context.Context, *structs.CSIVolumeGetRequest) (
-		*inquiry.WhyResponse, error,
+	apitest.On(servers, structs.VolumeWhy, func(context.Context, *structs.CSIVolumeGetRequest) (
+		*structs.WhyResponse, error,
 	) {
 		asked++
-		return &inquiry.WhyResponse{}, nil
+		return &structs.WhyResponse{}, nil
 	})
 	get(t, h, "/ui/slow")
 	if asked != mostExplained {

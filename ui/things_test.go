@@ -13,7 +13,6 @@ import (
 	"berth/cli/uicmd"
 	"berth/structs"
 	"berth/structs/admin"
-	"berth/structs/inquiry"
 	"berth/ui/pages"
 )
 
@@ -90,9 +89,9 @@ func TestJob_ShowsWhyItWaits(t *testing.T) {
 	h, servers := newPage(t)
 	job := &structs.Job{ID: "web", Type: "service"}
 	apitest.Answer(servers, structs.JobGet, structs.JobGetResponse{Job: job})
-	apitest.Answer(servers, inquiry.JobWhy, inquiry.WhyResponse{
+	apitest.Answer(servers, structs.JobWhy, structs.WhyResponse{
 		Waits:   true,
-		Reasons: []*inquiry.Reason{{Text: "no node has the memory", Remedy: "add a node"}},
+		Reasons: []*structs.Reason{{Text: "no node has the memory", Remedy: "add a node"}},
 	})
 	apitest.Answer(servers, structs.JobSummaryGet, structs.JobSummaryResponse{
 		JobSummary: &structs.JobSummary{Summary: map[string]structs.TaskGroupSummary{"front": {Failed: 3}}},

@@ -7,7 +7,6 @@ import (
 
 	"berth/api/apitest"
 	"berth/structs"
-	"berth/structs/inquiry"
 	"berth/structs/snapshot"
 	"berth/structs/volumeusage"
 )
@@ -36,9 +35,9 @@ func twoClaims() *structs.CSIVolumeDetail {
 func TestVolume_IsAPicture(t *testing.T) {
 	h, servers := newPage(t)
 	apitest.Answer(servers, structs.CSIVolumeGet, structs.CSIVolumeGetResponse{Volume: twoClaims()})
-	apitest.Answer(servers, inquiry.VolumeWhy, inquiry.WhyResponse{
+	apitest.Answer(servers, structs.VolumeWhy, structs.WhyResponse{
 		Waits:   true,
-		Reasons: []*inquiry.Reason{{Text: "it is written by db", Remedy: "berth job stop db"}},
+		Reasons: []*structs.Reason{{Text: "it is written by db", Remedy: "berth job stop db"}},
 	})
 	apitest.Answer(servers, volumeusage.List, volumeusage.VolumeUsageResponse{
 		Usages: []*volumeusage.VolumeUsage{{
@@ -70,7 +69,7 @@ func TestVolume_IsAPicture(t *testing.T) {
 func TestVolume_NamesThePartsThatItCannotRead(t *testing.T) {
 	h, servers := newPage(t)
 	apitest.Answer(servers, structs.CSIVolumeGet, structs.CSIVolumeGetResponse{Volume: twoClaims()})
-	apitest.Answer(servers, inquiry.VolumeWhy, inquiry.WhyResponse{})
+	apitest.Answer(servers, structs.VolumeWhy, structs.WhyResponse{})
 	apitest.Fail(servers, volumeusage.List, structs.Deniedf("no usage"))
 	apitest.Fail(servers, snapshot.List, structs.Deniedf("no snapshots"))
 	apitest.Fail(servers, structs.NodeGet, structs.Deniedf("no nodes"))

@@ -6,17 +6,16 @@ import (
 
 	"berth/api"
 	"berth/structs"
-	"berth/structs/inquiry"
 )
 
 // The dialect does not have this route.
 var volumeWhy = api.NewEndpoint(api.Get, "/v1/volume/csi/{id}/why",
-	api.ServeMethod(inquiry.VolumeWhy,
+	api.ServeMethod(structs.VolumeWhy,
 		api.WithID(func(q *structs.CSIVolumeGetRequest, id string) { q.ID = id }), api.Whole))
 
 // OfVolume reads why a volume, or a use of it, waits.
 func OfVolume(ctx context.Context, c *api.Client, id string, q *api.Query) (
-	*inquiry.WhyResponse, *api.Meta, error,
+	*structs.WhyResponse, *api.Meta, error,
 ) {
 	return volumeWhy.Fetch(ctx, c, id, q)
 }

@@ -18,7 +18,6 @@ import (
 	"berth/internal/snaparchive"
 	"berth/structs"
 	"berth/structs/admin"
-	"berth/structs/inquiry"
 	"berth/structs/nodecalls"
 	"berth/structs/pluginconf"
 )
@@ -351,10 +350,10 @@ func (w *Cluster) job(id string) (*structs.Job, error) {
 
 // answerValidation rejects tasks with the driver exce, as servers of an earlier version do, and warns of vn.
 func (w *Cluster) answerValidation() {
-	apitest.On(w.Caller, inquiry.JobValidate, func(_ context.Context, r *inquiry.JobValidateRequest) (
-		*inquiry.JobValidateResponse, error,
+	apitest.On(w.Caller, structs.JobValidate, func(_ context.Context, r *structs.JobValidateRequest) (
+		*structs.JobValidateResponse, error,
 	) {
-		resp := &inquiry.JobValidateResponse{}
+		resp := &structs.JobValidateResponse{}
 		for _, g := range r.Job.TaskGroups {
 			for _, t := range g.Tasks {
 				if t.Driver == "exce" {

@@ -6,7 +6,6 @@ import (
 
 	"berth/api/apitest"
 	"berth/structs"
-	"berth/structs/inquiry"
 	"berth/structs/jobdiff"
 	"berth/structs/jobtag"
 )
@@ -17,21 +16,21 @@ func (w *Cluster) answerPlans() {
 	tags := map[uint64]*structs.JobVersionTag{}
 	w.answerVersions(tags)
 	w.answerTags(tags)
-	apitest.On(w.Caller, inquiry.JobPlan, func(_ context.Context, r *inquiry.JobPlanRequest) (
-		*inquiry.JobPlanResponse, error,
+	apitest.On(w.Caller, structs.JobPlan, func(_ context.Context, r *structs.JobPlanRequest) (
+		*structs.JobPlanResponse, error,
 	) {
 		old, err := w.job(r.Job.ID)
-		resp := &inquiry.JobPlanResponse{
-			Annotations: &inquiry.PlanAnnotations{
-				DesiredTGUpdates: map[string]*inquiry.DesiredUpdates{"app": {Place: 2}},
+		resp := &structs.JobPlanResponse{
+			Annotations: &structs.PlanAnnotations{
+				DesiredTGUpdates: map[string]*structs.DesiredUpdates{"app": {Place: 2}},
 			},
 		}
 		if err == nil {
 			resp.JobModifyIndex = 17
 			u := resp.Annotations.DesiredTGUpdates["app"]
-			*u = inquiry.DesiredUpdates{Ignore: 2}
+			*u = structs.DesiredUpdates{Ignore: 2}
 			if jobdiff.Compare(old, r.Job, false).Type != structs.DiffNone {
-				*u = inquiry.DesiredUpdates{DestructiveUpdate: 2, Place: 1}
+				*u = structs.DesiredUpdates{DestructiveUpdate: 2, Place: 1}
 			}
 		}
 
@@ -41,27 +40,27 @@ func (w *Cluster) answerPlans() {
 		}
 
 		if r.Job.ID == "batches" {
-			*resp.Annotations.DesiredTGUpdates["app"] = inquiry.DesiredUpdates{
+			*resp.Annotations.DesiredTGUpdates["app"] = structs.DesiredUpdates{
 				Stop: 2, Migrate: 3, InPlaceUpdate: 4, DestructiveUpdate: 5,
 			}
 			resp.CreatedEvals = batchEvaluations()[1:]
 		}
 
 		if r.Job.ID == "calm" {
-			*resp.Annotations.DesiredTGUpdates["app"] = inquiry.DesiredUpdates{InPlaceUpdate: 1, Ignore: 1}
+			*resp.Annotations.DesiredTGUpdates["app"] = structs.DesiredUpdates{InPlaceUpdate: 1, Ignore: 1}
 		}
 
 		var n uint64
 		if _, err := fmt.Sscanf(r.Job.ID, "high-%d", &n); err == nil {
 			u := resp.Annotations.DesiredTGUpdates["app"]
-			*u = inquiry.DesiredUpdates{Canary: 1, Ignore: 2, Preemptions: n}
+			*u = structs.DesiredUpdates{Canary: 1, Ignore: 2, Preemptions: n}
 			resp.Annotations.PreemptedAllocs = displaced(int(n))
 		}
 
 		if r.Diff {
 			resp.Diff = jobdiff.Compare(old, r.Job, true)
 			for _, g := range resp.Diff.TaskGroups {
-				g.Updates = map[string]uint64{inquiry.UpdateCreate: 2}
+				g.Updates = map[string]uint64{structs.UpdateCreate: 2}
 			}
 		}
 

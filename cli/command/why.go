@@ -4,13 +4,13 @@ import (
 	"context"
 
 	"berth/api"
-	"berth/structs/inquiry"
+	"berth/structs"
 )
 
 // ShowWhy shows the answer of read to why something waits.
 func ShowWhy(
 	ctx context.Context, c *Call, id string,
-	read func(*api.Client, context.Context, string, *api.Query) (*inquiry.WhyResponse, *api.Meta, error),
+	read func(*api.Client, context.Context, string, *api.Query) (*structs.WhyResponse, *api.Meta, error),
 ) error {
 	why, _, err := read(c.API, ctx, id, nil)
 	if err != nil {

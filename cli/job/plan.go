@@ -10,7 +10,6 @@ import (
 	"berth/cli/command"
 	"berth/cli/watch"
 	"berth/structs"
-	"berth/structs/inquiry"
 )
 
 // berth job plan has the exit codes of the dialect.
@@ -143,7 +142,7 @@ func printPlan(c *command.Call, a *api.JobPlanned) {
 }
 
 // printDesired writes the effects on allocations by group.
-func printDesired(c *command.Call, desired map[string]*inquiry.DesiredUpdates) {
+func printDesired(c *command.Call, desired map[string]*structs.DesiredUpdates) {
 	var rows command.Grid
 	for group, u := range command.Sorted(desired) {
 		row := []string{group}
@@ -161,7 +160,7 @@ func printDesired(c *command.Call, desired map[string]*inquiry.DesiredUpdates) {
 }
 
 // printVolumes writes the effects on the volumes that the job asks for.
-func printVolumes(c *command.Call, volumes []*inquiry.VolumeChange) {
+func printVolumes(c *command.Call, volumes []*structs.VolumeChange) {
 	var rows command.Grid
 	for _, v := range volumes {
 		rows.AddRow(v.ID, v.Change, v.Class, structs.FormatBytes(v.Bytes))

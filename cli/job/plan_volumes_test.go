@@ -7,15 +7,15 @@ import (
 
 	"berth/api/apitest"
 	"berth/cli/clitest"
-	"berth/structs/inquiry"
+	"berth/structs"
 )
 
 func TestJobPlan_ShowsTheVolumesThatTheJobAsksFor(t *testing.T) {
 	c := &apitest.Caller{}
-	apitest.Answer(c, inquiry.JobPlan, inquiry.JobPlanResponse{
-		Annotations: &inquiry.PlanAnnotations{Volumes: []*inquiry.VolumeChange{
-			{ID: "j.g.data[0]", Class: "fast", Bytes: 3 << 30, Change: inquiry.VolumeGrow},
-			{ID: "j.g.data[1]", Class: "fast", Bytes: 3 << 30, Change: inquiry.VolumeCreate},
+	apitest.Answer(c, structs.JobPlan, structs.JobPlanResponse{
+		Annotations: &structs.PlanAnnotations{Volumes: []*structs.VolumeChange{
+			{ID: "j.g.data[0]", Class: "fast", Bytes: 3 << 30, Change: structs.VolumeGrow},
+			{ID: "j.g.data[1]", Class: "fast", Bytes: 3 << 30, Change: structs.VolumeCreate},
 		}},
 	})
 	addr := clitest.Serve(t, c, clitest.NewAgent(t.TempDir()))

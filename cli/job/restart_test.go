@@ -16,7 +16,6 @@ import (
 	"berth/api/apitest"
 	"berth/cli/clitest"
 	"berth/structs"
-	"berth/structs/inquiry"
 )
 
 // The servers answer a stop before an evaluation replaces the allocation: it still runs, and is to run. The
@@ -128,8 +127,8 @@ func TestJobRestart_NamesTheNextStepAtItsTimeout(t *testing.T) {
 			return resp, nil
 		})
 		answerJob(c, &a)
-		reasons := []*inquiry.Reason{{Text: "no node has the memory"}}
-		apitest.Answer(c, inquiry.JobWhy, inquiry.WhyResponse{Waits: true, Reasons: reasons})
+		reasons := []*structs.Reason{{Text: "no node has the memory"}}
+		apitest.Answer(c, structs.JobWhy, structs.WhyResponse{Waits: true, Reasons: reasons})
 		addr := clitest.Serve(t, c, clitest.NewAgent(t.TempDir()))
 		code, out, errs := runLine(t, "job restart -timeout 1s "+options+"db -address "+addr)
 		if !strings.Contains(out, "waits: no node has the memory") {

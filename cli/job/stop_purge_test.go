@@ -9,7 +9,6 @@ import (
 	"berth/api/apitest"
 	"berth/cli/clitest"
 	"berth/structs"
-	"berth/structs/inquiry"
 )
 
 // purgedCluster serves job db, whose row a purge deletes at once. If ends is set, its allocation ends after
@@ -38,18 +37,18 @@ func purgedCluster(t *testing.T, ends bool) (addr string) {
 		return &structs.JobDeregisterResponse{}, nil
 	})
 	apitest.Answer(c, structs.JobList, structs.JobListResponse{Jobs: []*structs.JobListStub{{ID: "db-2"}}})
-	apitest.On(c, inquiry.JobWhy, func(_ context.Context, r *request) (*inquiry.WhyResponse, error) {
+	apitest.On(c, structs.JobWhy, func(_ context.Context, r *request) (*structs.WhyResponse, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		if r.JobID != "db" {
 			return nil, clitest.NotFound("job", r.JobID)
 		}
 		explained = true
-		reasons := []*inquiry.Reason{{
+		reasons := []*structs.Reason{{
 			Text:   "allocation a1a1a1a1 is stopping",
 			Remedy: "berth alloc status a1a1a1a1",
 		}}
-		return &inquiry.WhyResponse{Waits: true, Reasons: reasons, Text: inquiry.WhyText(reasons)}, nil
+		return &structs.WhyResponse{Waits: true, Reasons: reasons, Text: structs.WhyText(reasons)}, nil
 	})
 	type allocations = structs.AllocListResponse
 	apitest.On(c, structs.JobAllocations, func(context.Context, *request) (*allocations, error) {

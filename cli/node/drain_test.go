@@ -8,7 +8,6 @@ import (
 	"berth/cli/clitest"
 	"berth/cli/watch"
 	"berth/structs"
-	"berth/structs/inquiry"
 )
 
 // TestWatch_ExplainsTheJobsOfADrain checks that the watch of a drain writes why the jobs wait that it waits
@@ -30,14 +29,14 @@ func TestWatch_ExplainsTheJobsOfADrain(t *testing.T) {
 			return clitest.DrainWaits(waits...)
 		},
 		"/v1/job/web/why": func() any {
-			cause := &inquiry.Reason{
+			cause := &structs.Reason{
 				Text:   "the checks of service web do not pass",
 				Remedy: "berth alloc checks a1a1a1a1",
 			}
-			return &inquiry.WhyResponse{Waits: true, Reasons: []*inquiry.Reason{cause}}
+			return &structs.WhyResponse{Waits: true, Reasons: []*structs.Reason{cause}}
 		},
 		"/v1/job/db/why": func() any {
-			return &inquiry.WhyResponse{Reasons: []*inquiry.Reason{{Text: "nothing waits"}}}
+			return &structs.WhyResponse{Reasons: []*structs.Reason{{Text: "nothing waits"}}}
 		},
 		"/v1/job/web/allocations": func() any {
 			a := &structs.AllocListStub{ID: clitest.Alloc1, ClientStatus: "running", DesiredStatus: "run"}

@@ -14,7 +14,6 @@ import (
 	"berth/cli/operator"
 	"berth/cli/volume"
 	"berth/structs"
-	"berth/structs/inquiry"
 )
 
 const help = `
@@ -46,15 +45,15 @@ type kind struct {
 }
 
 var kinds = []kind{
-	{inquiry.SearchJobs, "job status", command.Find(job.Commands, "status")},
-	{inquiry.SearchAllocs, "alloc status", command.Find(alloc.Commands, "status")},
-	{inquiry.SearchEvals, "eval status", command.Find(alloc.EvalCommands, "status")},
-	{inquiry.SearchDeployments, "deployment status", command.Find(deployment.Commands, "status")},
-	{inquiry.SearchVolumes, "volume status", command.Find(volume.Commands, "status")},
-	{inquiry.SearchPlugins, "plugin status", command.Find(volume.PluginCommands, "status")},
-	{inquiry.SearchNodes, "node status", command.Find(node.Commands, "status")},
-	{inquiry.SearchNodePools, "node pool info", command.Find(node.Commands, "pool info")},
-	{inquiry.SearchNamespaces, "namespace status", command.Find(operator.NamespaceCommands, "status")},
+	{structs.SearchJobs, "job status", command.Find(job.Commands, "status")},
+	{structs.SearchAllocs, "alloc status", command.Find(alloc.Commands, "status")},
+	{structs.SearchEvals, "eval status", command.Find(alloc.EvalCommands, "status")},
+	{structs.SearchDeployments, "deployment status", command.Find(deployment.Commands, "status")},
+	{structs.SearchVolumes, "volume status", command.Find(volume.Commands, "status")},
+	{structs.SearchPlugins, "plugin status", command.Find(volume.PluginCommands, "status")},
+	{structs.SearchNodes, "node status", command.Find(node.Commands, "status")},
+	{structs.SearchNodePools, "node pool info", command.Find(node.Commands, "pool info")},
+	{structs.SearchNamespaces, "namespace status", command.Find(operator.NamespaceCommands, "status")},
 }
 
 func show(ctx context.Context, c *command.Call) error {

@@ -9,7 +9,6 @@ import (
 
 	"berth/cli/command"
 	"berth/structs"
-	"berth/structs/inquiry"
 )
 
 // root is the path of the page. Package ui serves it.
@@ -51,11 +50,11 @@ type kind struct {
 }
 
 var kinds = []kind{
-	{name: "job", view: "job", context: inquiry.SearchJobs},
-	{name: "alloc", view: "allocation", context: inquiry.SearchAllocs},
-	{name: "node", view: "node", context: inquiry.SearchNodes, global: true},
-	{name: "volume", view: "volume", context: inquiry.SearchVolumes},
-	{name: "plugin", view: "plugin", context: inquiry.SearchPlugins, global: true},
+	{name: "job", view: "job", context: structs.SearchJobs},
+	{name: "alloc", view: "allocation", context: structs.SearchAllocs},
+	{name: "node", view: "node", context: structs.SearchNodes, global: true},
+	{name: "volume", view: "volume", context: structs.SearchVolumes},
+	{name: "plugin", view: "plugin", context: structs.SearchPlugins, global: true},
 }
 
 // Views returns the names of the views, each the last part of the path of one of package ui.

@@ -11,7 +11,6 @@ import (
 	"berth/api/apitest"
 	"berth/cli/clitest"
 	"berth/structs"
-	"berth/structs/inquiry"
 )
 
 // expandingCluster serves a volume whose expansion keeps failing. The request for it ends when the
@@ -25,8 +24,8 @@ func expandingCluster(t *testing.T, volume structs.CSIVolume) (addr string) {
 	apitest.On(c, structs.CSIVolumeGet, func(context.Context, *structs.CSIVolumeGetRequest) (*got, error) {
 		return &got{Volume: &structs.CSIVolumeDetail{CSIVolume: volume}}, nil
 	})
-	type why = inquiry.WhyResponse
-	apitest.On(c, inquiry.VolumeWhy, func(context.Context, *structs.CSIVolumeGetRequest) (*why, error) {
+	type why = structs.WhyResponse
+	apitest.On(c, structs.VolumeWhy, func(context.Context, *structs.CSIVolumeGetRequest) (*why, error) {
 		once.Do(func() { close(wasRead) })
 		return &why{}, nil
 	})

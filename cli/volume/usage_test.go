@@ -10,7 +10,6 @@ import (
 	"berth/api/apitest"
 	"berth/cli/clitest"
 	"berth/structs"
-	"berth/structs/inquiry"
 	"berth/structs/volumeusage"
 )
 
@@ -23,7 +22,7 @@ func usageCluster(t *testing.T) (addr string) {
 		list.Volumes = append(list.Volumes, &structs.CSIVolumeListStub{ID: id, Namespace: "default"})
 	}
 	apitest.Answer(c, structs.CSIVolumeList, list)
-	apitest.Answer(c, inquiry.VolumeWhy, inquiry.WhyResponse{Text: "nothing waits\n"})
+	apitest.Answer(c, structs.VolumeWhy, structs.WhyResponse{Text: "nothing waits\n"})
 	apitest.Answer(c, structs.CSIVolumeGet, structs.CSIVolumeGetResponse{Volume: &structs.CSIVolumeDetail{
 		CSIVolume: structs.CSIVolume{ID: "full", Namespace: "default", Trim: new(24 * time.Hour)},
 		Claims:    []*structs.CSIClaim{{State: structs.ClaimGranted, AllocID: "a1"}},
@@ -151,7 +150,7 @@ func TestVolumeWhy_NamesMountsThatAreIll(t *testing.T) {
 		t.Errorf("a healthy mount is a reason: %s", out)
 	}
 	code, out, _ = runArgs(t, []string{"volume", "why", "-address", addr, "-json", "full"})
-	var why inquiry.WhyResponse
+	var why structs.WhyResponse
 	if err := json.Unmarshal([]byte(out), &why); code != 0 || err != nil || len(why.Reasons) != 3 {
 		t.Errorf("exit code %d, %v: %s", code, err, out)
 	}

@@ -7,7 +7,7 @@ import (
 	"berth/api/whys"
 	"berth/cli/command"
 	"berth/cli/mounthealth"
-	"berth/structs/inquiry"
+	"berth/structs"
 )
 
 var volumeWhyCommand = command.Command{
@@ -40,12 +40,12 @@ func volumeWhy(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		warn(c, []string{"the state of its mounts is not known: " + err.Error()})
 	}
-	var ill []*inquiry.Reason
+	var ill []*structs.Reason
 	for _, line := range slices.Concat(lines, driftReasons(differencesOf(ctx, c, id))) {
-		ill = append(ill, &inquiry.Reason{Text: line})
+		ill = append(ill, &structs.Reason{Text: line})
 	}
 	why.Reasons = slices.Concat(ill, why.Reasons)
-	why.Text = inquiry.WhyText(ill) + why.Text
+	why.Text = structs.WhyText(ill) + why.Text
 
 	return c.Show(why, func() error {
 		c.Printf("%s", why.Text)

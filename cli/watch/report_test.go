@@ -11,7 +11,6 @@ import (
 	"berth/cli/clitest"
 	"berth/cli/command"
 	"berth/structs"
-	"berth/structs/inquiry"
 )
 
 // TestRequests_EndWhileAReportIsSlow checks that a request whose answer has come does not wait for the
@@ -72,7 +71,7 @@ func TestVolumeCreate_ShowsTheRemedy(t *testing.T) {
 			return d
 		},
 		"/v1/volume/csi/data/why": func() any {
-			return &inquiry.WhyResponse{Waits: true, Reasons: []*inquiry.Reason{
+			return &structs.WhyResponse{Waits: true, Reasons: []*structs.Reason{
 				{Text: "volume data is being created", Remedy: "to try now: berth volume retry data"},
 			}}
 		},

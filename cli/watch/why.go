@@ -10,7 +10,6 @@ import (
 	"berth/api/whys"
 	"berth/cli/command"
 	"berth/structs"
-	"berth/structs/inquiry"
 )
 
 // whyPause is the least time between two explanations of a wait. Most waits end before the first.
@@ -86,14 +85,14 @@ func (w *Watch) explain(ctx context.Context) {
 
 // volumeWhy reads why a volume waits.
 func (w *Watch) volumeWhy(ctx context.Context, id string, q *api.Query) (
-	*inquiry.WhyResponse, *api.Meta, error,
+	*structs.WhyResponse, *api.Meta, error,
 ) {
 	return whys.OfVolume(ctx, w.API, id, q)
 }
 
 // explainJobs writes the causes for which jobs wait, and their failing checks.
 func (w *Watch) explainJobs(ctx context.Context, jobs ...Named) {
-	var all []*inquiry.Reason
+	var all []*structs.Reason
 	var waiting []Named
 	for _, j := range jobs {
 		causes, waits := causesOf(ctx, w.API.JobWhy, j)
@@ -112,19 +111,19 @@ func (w *Watch) explainJobs(ctx context.Context, jobs ...Named) {
 }
 
 // readWhy reads why a job or a volume waits.
-type readWhy func(context.Context, string, *api.Query) (*inquiry.WhyResponse, *structs.QueryMeta, error)
+type readWhy func(context.Context, string, *api.Query) (*structs.WhyResponse, *structs.QueryMeta, error)
 
 // causesOf returns the causes for which a job or a volume waits, and whether it does.
-func causesOf(ctx context.Context, read readWhy, of Named) (causes []*inquiry.Reason, waits bool) {
+func causesOf(ctx context.Context, read readWhy, of Named) (causes []*structs.Reason, waits bool) {
 	why, _, err := read(ctx, of.ID, &api.Query{Namespace: of.Namespace})
 	if err != nil || !why.Waits {
 		return nil, false
 	}
-	return inquiry.Causes(why.Reasons), true
+	return structs.Causes(why.Reasons), true
 }
 
 // writeCauses writes the causes that are not among the last ones, with their remedies.
-func (w *Watch) writeCauses(causes []*inquiry.Reason) {
+func (w *Watch) writeCauses(causes []*structs.Reason) {
 	rest := max(0, len(causes)-mostCauses)
 	current := map[string]bool{}
 	for _, r := range causes[:len(causes)-rest] {

@@ -10,7 +10,6 @@ import (
 
 	"berth/cli/clitest"
 	"berth/structs"
-	"berth/structs/inquiry"
 )
 
 // TestWatch_ExplainsALongWaitOnce checks that a watch writes a cause and the failing check once while only
@@ -22,16 +21,16 @@ func TestWatch_ExplainsALongWaitOnce(t *testing.T) {
 	w := New(clitest.CallOf(t, &out, map[string]func() any{
 		"/v1/job/web/why": func() any {
 			reads++
-			leaf := &inquiry.Reason{
+			leaf := &structs.Reason{
 				Text:   fmt.Sprintf("%s, %ds ago", cause, reads),
 				Fact:   cause,
 				Remedy: "berth alloc checks a1a1a1a1",
 			}
-			return &inquiry.WhyResponse{
+			return &structs.WhyResponse{
 				Waits: true,
-				Reasons: []*inquiry.Reason{{
+				Reasons: []*structs.Reason{{
 					Text:    "the deployment is not complete",
-					Because: []*inquiry.Reason{leaf},
+					Because: []*structs.Reason{leaf},
 				}},
 			}
 		},
@@ -71,9 +70,9 @@ func TestWatch_RepeatsTheCausesWhenItsTimeIsOver(t *testing.T) {
 	var out strings.Builder
 	w := New(clitest.CallOf(t, &out, map[string]func() any{
 		"/v1/job/web/why": func() any {
-			return &inquiry.WhyResponse{
+			return &structs.WhyResponse{
 				Waits:   true,
-				Reasons: []*inquiry.Reason{{Text: "no node has memory", Remedy: "add nodes"}},
+				Reasons: []*structs.Reason{{Text: "no node has memory", Remedy: "add nodes"}},
 			}
 		},
 	}))
@@ -112,7 +111,7 @@ func TestWatch_ExplainsForABoundedTime(t *testing.T) {
 	var asked atomic.Bool
 	var out strings.Builder
 	w := New(clitest.CallOf(t, &out, map[string]func() any{
-		"/v1/job/web/why": func() any { return &inquiry.WhyResponse{Waits: true} },
+		"/v1/job/web/why": func() any { return &structs.WhyResponse{Waits: true} },
 		"/v1/job/web/allocations": func() any {
 			a := &structs.AllocListStub{ID: clitest.Alloc1, ClientStatus: "running", DesiredStatus: "run"}
 			return []*structs.AllocListStub{a}

@@ -11,7 +11,6 @@ import (
 	"berth/fsm"
 	"berth/rpc"
 	"berth/structs"
-	"berth/structs/inquiry"
 	"berth/structs/nodecalls"
 	"berth/structs/pluginconf"
 	"berth/structs/variable"
@@ -242,7 +241,7 @@ func TestJobPlan_WarnsOfAMissingVariableOfAVolume(t *testing.T) {
 	s.putVariable(pathOfSecrets, "password", canary)
 	must(s, structs.CSIVolumeRegister, registerRequest(referringVolume(pathOfSecrets)))
 	plan := func() string {
-		return must(s, inquiry.JobPlan, &inquiry.JobPlanRequest{Job: testJob("j")}).Warnings
+		return must(s, structs.JobPlan, &structs.JobPlanRequest{Job: testJob("j")}).Warnings
 	}
 	require.NotContains(t, plan(), "berth var put")
 	s.purgeVariable(pathOfSecrets)

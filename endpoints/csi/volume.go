@@ -13,7 +13,6 @@ import (
 	"berth/state/csi"
 	"berth/state/volumesecrets"
 	"berth/structs"
-	"berth/structs/inquiry"
 )
 
 // Volumes serve the methods of CSIVolume that show volumes.
@@ -124,7 +123,7 @@ func controllerInfo(tx *state.ReadTx, pluginID string) *structs.CSIControllerInf
 }
 
 // Why tells why a volume, or a use of it, waits.
-func (v Volumes) Why(tx *state.ReadTx, req *structs.CSIVolumeGetRequest, resp *inquiry.WhyResponse) error {
+func (v Volumes) Why(tx *state.ReadTx, req *structs.CSIVolumeGetRequest, resp *structs.WhyResponse) error {
 	row := csi.Volume(tx, req.RequestNamespace(), req.ID)
 	if row == nil {
 		return noVolume(req.RequestNamespace(), req.ID)
@@ -139,6 +138,6 @@ func (v Volumes) Why(tx *state.ReadTx, req *structs.CSIVolumeGetRequest, resp *i
 		resp.Reasons = append(changes, resp.Reasons...)
 		resp.Waits = resp.Waits || row.Modifies()
 	}
-	resp.Text = inquiry.WhyText(resp.Reasons)
+	resp.Text = structs.WhyText(resp.Reasons)
 	return nil
 }

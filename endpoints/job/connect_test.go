@@ -10,7 +10,6 @@ import (
 	"berth/internal/level"
 	"berth/state"
 	"berth/structs"
-	"berth/structs/inquiry"
 )
 
 // meshJob returns a job with a service that has a sidecar.
@@ -85,7 +84,7 @@ func TestJobPlan_ShowsTheProxies(t *testing.T) {
 	}
 	node.Drivers = map[string]*structs.DriverInfo{"exec": {Detected: true, Healthy: true}}
 	must(s, structs.NodeRegister, &structs.NodeRegisterRequest{Node: node})
-	planned := must(s, inquiry.JobPlan, &inquiry.JobPlanRequest{Job: meshJob("j"), Diff: true})
+	planned := must(s, structs.JobPlan, &structs.JobPlanRequest{Job: meshJob("j"), Diff: true})
 	var names []string
 	for _, d := range planned.Diff.TaskGroups[0].Tasks {
 		names = append(names, d.Name)
@@ -98,7 +97,7 @@ func TestJobPlan_ShowsTheProxies(t *testing.T) {
 		t.Errorf("the rejection is %+v", failed)
 	}
 	must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: meshJob("j")})
-	same := must(s, inquiry.JobPlan, &inquiry.JobPlanRequest{Job: meshJob("j"), Diff: true})
+	same := must(s, structs.JobPlan, &structs.JobPlanRequest{Job: meshJob("j"), Diff: true})
 	if same.Diff.Type != structs.DiffNone {
 		t.Errorf("the same file has a difference of type %s", same.Diff.Type)
 	}
@@ -106,14 +105,14 @@ func TestJobPlan_ShowsTheProxies(t *testing.T) {
 
 func TestJobValidate_KnowsTheProxies(t *testing.T) {
 	s := newServer(t)
-	good := must(s, inquiry.JobValidate, &inquiry.JobValidateRequest{Job: meshJob("j")})
+	good := must(s, structs.JobValidate, &structs.JobValidateRequest{Job: meshJob("j")})
 	if len(good.ValidationErrors) > 0 {
 		t.Errorf("got %q", good.ValidationErrors)
 	}
 	job := meshJob("j")
 	g := job.TaskGroups[0]
 	g.Tasks = append(g.Tasks, &structs.Task{Name: "connect-proxy-web", Driver: "exec"})
-	bad := must(s, inquiry.JobValidate, &inquiry.JobValidateRequest{Job: job})
+	bad := must(s, structs.JobValidate, &structs.JobValidateRequest{Job: job})
 	if len(bad.ValidationErrors) != 1 || !strings.Contains(bad.Error, `task "connect-proxy-web" is there twice`) {
 		t.Errorf("got %q", bad.ValidationErrors)
 	}

@@ -6,7 +6,6 @@ import (
 	"berth/fsm"
 	"berth/structs"
 	"berth/structs/defaults"
-	"berth/structs/inquiry"
 )
 
 // canaryJob is the job web, whose allocations use the volume v in a mode.
@@ -70,7 +69,7 @@ func TestJobRegister_RejectsCanariesThatCouldNeverGetTheirVolumes(t *testing.T) 
 			must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: canaryJob(c.running, 0)})
 			s.runJob()
 			wantText(t, rejected(s, c.kind, structs.JobRegister, &structs.JobRegisterRequest{Job: job}), c.why)
-			wantText(t, rejected(s, c.kind, inquiry.JobPlan, &inquiry.JobPlanRequest{Job: job}), c.why)
+			wantText(t, rejected(s, c.kind, structs.JobPlan, &structs.JobPlanRequest{Job: job}), c.why)
 			wantText(t, rejected(s, structs.KindPrecondition, structs.JobRevert,
 				&structs.JobRevertRequest{JobID: "web"}), other)
 			if version := s.job("web").Version; version != 1 {

@@ -17,7 +17,6 @@ import (
 	"berth/structs"
 	"berth/structs/defaults"
 	"berth/structs/faults"
-	"berth/structs/inquiry"
 	"berth/structs/nodecalls"
 	"berth/structs/validate"
 	"berth/structs/validate/field"
@@ -33,8 +32,8 @@ const (
 // Validate checks a job. Its faults are no error.
 func (j Jobs) Validate(
 	ctx context.Context,
-	req *inquiry.JobValidateRequest,
-) (*inquiry.JobValidateResponse, error) {
+	req *structs.JobValidateRequest,
+) (*structs.JobValidateResponse, error) {
 	// The check makes no log entry.
 	if req.Job == nil {
 		return nil, structs.Invalidf("Job: nothing is given; expected the job to check")
@@ -70,7 +69,7 @@ func (j Jobs) Validate(
 		return nil, err
 	}
 
-	return &inquiry.JobValidateResponse{
+	return &structs.JobValidateResponse{
 		// Without the check of a config by its driver, the answer must not claim one.
 		DriverConfigValidated: len(c.warnings) == 0 && !c.skipped,
 		ValidationErrors:      c.faults.Lines(),

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"berth/structs"
-	"berth/structs/inquiry"
 	"berth/structs/nodecalls"
 )
 
@@ -107,7 +106,7 @@ func TestJobValidate_ChecksDriversOfTheNodesThatAreUp(t *testing.T) {
 				rejectKeys(n, c.answer)
 				s.addDrivers("n1", c.drivers)
 			}
-			got := must(s, inquiry.JobValidate, &inquiry.JobValidateRequest{Job: jobWithTasks(c.tasks...)})
+			got := must(s, structs.JobValidate, &structs.JobValidateRequest{Job: jobWithTasks(c.tasks...)})
 			if strings.Join(got.ValidationErrors, "\n") != strings.Join(c.want, "\n") ||
 				got.Error != strings.Join(c.want, "\n") {
 				t.Errorf("got the faults %q\nwant %q", got.ValidationErrors, c.want)
@@ -118,7 +117,7 @@ func TestJobValidate_ChecksDriversOfTheNodesThatAreUp(t *testing.T) {
 			}
 		})
 	}
-	rejected(newServer(t), structs.KindInvalid, inquiry.JobValidate, &inquiry.JobValidateRequest{})
+	rejected(newServer(t), structs.KindInvalid, structs.JobValidate, &structs.JobValidateRequest{})
 }
 
 // TestJobRegister_WarnsOfMemoryThatNoNodeHas gives the memory of a task in KiB: the unit is MB.
@@ -133,9 +132,9 @@ func TestJobRegister_WarnsOfMemoryThatNoNodeHas(t *testing.T) {
 	}
 	check := func(memory int, want string) {
 		t.Helper()
-		validated := must(s, inquiry.JobValidate, &inquiry.JobValidateRequest{Job: job(memory)})
+		validated := must(s, structs.JobValidate, &structs.JobValidateRequest{Job: job(memory)})
 		registered := must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: job(memory)})
-		planned := must(s, inquiry.JobPlan, &inquiry.JobPlanRequest{Job: job(memory)})
+		planned := must(s, structs.JobPlan, &structs.JobPlanRequest{Job: job(memory)})
 		for i, got := range []string{validated.Warnings, registered.Warnings, planned.Warnings} {
 			if has := strings.Contains(got, "memory is"); has != (want != "") || !strings.Contains(got, want) {
 				t.Errorf("%d MB, %d: got %q, want %q", memory, i, got, want)
@@ -157,9 +156,9 @@ func TestJobRegister_WarnsOfADriverThatNoNodeHas(t *testing.T) {
 		`the nodes that are up have: exec`
 	job := func() *structs.Job { return jobWithTasks(&structs.Task{Name: "t", Driver: "vm"}) }
 	warnings := func() []string {
-		validated := must(s, inquiry.JobValidate, &inquiry.JobValidateRequest{Job: job()})
+		validated := must(s, structs.JobValidate, &structs.JobValidateRequest{Job: job()})
 		registered := must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: job()})
-		planned := must(s, inquiry.JobPlan, &inquiry.JobPlanRequest{Job: job()})
+		planned := must(s, structs.JobPlan, &structs.JobPlanRequest{Job: job()})
 		return []string{validated.Warnings, registered.Warnings, planned.Warnings}
 	}
 	for _, w := range warnings()[1:] {
@@ -189,7 +188,7 @@ func TestJobValidate_ChecksTheKeysOfAConfigWithAReference(t *testing.T) {
 		s := newServer(t)
 		rejectKeysOf(s.AddNode("n1", "a"), nil, leavesReferences)
 		s.addDrivers("n1", map[string]bool{"vm": true})
-		got := must(s, inquiry.JobValidate, &inquiry.JobValidateRequest{Job: jobWithTasks(task)})
+		got := must(s, structs.JobValidate, &structs.JobValidateRequest{Job: jobWithTasks(task)})
 		if len(got.ValidationErrors) != want || got.DriverConfigValidated {
 			t.Errorf("a node that leaves references, %t: got %q, validated %t; want %d faults",
 				leavesReferences, got.ValidationErrors, got.DriverConfigValidated, want)
@@ -213,7 +212,7 @@ func TestJobValidate_ShowsFaultsOfTheJobAndOfItsDrivers(t *testing.T) {
 	)
 	j.TaskGroups = append(j.TaskGroups, nil)
 	j.Priority = 500
-	got := must(s, inquiry.JobValidate, &inquiry.JobValidateRequest{Job: j})
+	got := must(s, structs.JobValidate, &structs.JobValidateRequest{Job: j})
 	want := []string{
 		`job "j": priority 500 must be between 1 and 100`,
 		`job "j": group "g": task 1 is null`,
@@ -248,7 +247,7 @@ func TestJobValidate_BoundsItsAnswer(t *testing.T) {
 		}
 		j.TaskGroups = append(j.TaskGroups, g)
 	}
-	got := must(s, inquiry.JobValidate, &inquiry.JobValidateRequest{Job: j})
+	got := must(s, structs.JobValidate, &structs.JobValidateRequest{Job: j})
 	last := got.ValidationErrors[len(got.ValidationErrors)-1]
 	if len(got.ValidationErrors) != structs.MaxFaults+1 || !strings.HasPrefix(last, "and ") {
 		t.Errorf("%d lines, the last is %q", len(got.ValidationErrors), last)
@@ -266,8 +265,8 @@ func TestJobValidate_IgnoresNodesThatAreDown(t *testing.T) {
 	s.AddNode("n1", "a")
 	s.addDrivers("n1", map[string]bool{"vm": true})
 	s.SetNodeDown("n1")
-	req := &inquiry.JobValidateRequest{Job: jobWithTasks(&structs.Task{Name: "t", Driver: "vm"})}
-	got := must(s, inquiry.JobValidate, req)
+	req := &structs.JobValidateRequest{Job: jobWithTasks(&structs.Task{Name: "t", Driver: "vm"})}
+	got := must(s, structs.JobValidate, req)
 	if got.Error != "" || !strings.Contains(got.Warnings, "no node is up") {
 		t.Errorf("got %q, a warning %q", got.Error, got.Warnings)
 	}

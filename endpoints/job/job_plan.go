@@ -17,7 +17,6 @@ import (
 	"berth/structs"
 	"berth/structs/defaults"
 	"berth/structs/faults"
-	"berth/structs/inquiry"
 	"berth/structs/jobdiff"
 	"berth/structs/validate"
 )
@@ -27,8 +26,8 @@ import (
 func (j Jobs) Plan(
 	ctx context.Context,
 	tx *state.ReadTx,
-	req *inquiry.JobPlanRequest,
-	resp *inquiry.JobPlanResponse,
+	req *structs.JobPlanRequest,
+	resp *structs.JobPlanResponse,
 ) error {
 	job, err := j.admitJob(req.Job, req.RequestNamespace())
 	if err != nil {
@@ -73,7 +72,7 @@ func (j Jobs) Plan(
 // preview fills in the part of an answer that the scheduler computes: it registers the job in a draft of the
 // state, which is dropped after that.
 func (j Jobs) preview(
-	tx *state.ReadTx, job *structs.Job, now time.Time, resp *inquiry.JobPlanResponse,
+	tx *state.ReadTx, job *structs.Job, now time.Time, resp *structs.JobPlanResponse,
 ) error {
 	old := state.Job(tx, job.Namespace, job.ID)
 	draft := tx.Draft()
@@ -89,8 +88,8 @@ func (j Jobs) preview(
 	}
 
 	// It is an empty map, and no null, in JSON.
-	resp.Annotations = &inquiry.PlanAnnotations{
-		DesiredTGUpdates: map[string]*inquiry.DesiredUpdates{},
+	resp.Annotations = &structs.PlanAnnotations{
+		DesiredTGUpdates: map[string]*structs.DesiredUpdates{},
 	}
 
 	eval := register.Eval

@@ -14,7 +14,6 @@ import (
 	"berth/state"
 	"berth/structs"
 	"berth/structs/admin"
-	"berth/structs/inquiry"
 )
 
 func TestJobPlan_ShowsTheEffectsAndChangesNothing(t *testing.T) {
@@ -23,7 +22,7 @@ func TestJobPlan_ShowsTheEffectsAndChangesNothing(t *testing.T) {
 	job := testJob("j")
 	job.TaskGroups[0].Volumes = nil
 	index := s.Store.Index()
-	planned := must(s, inquiry.JobPlan, &inquiry.JobPlanRequest{Job: job, Diff: true})
+	planned := must(s, structs.JobPlan, &structs.JobPlanRequest{Job: job, Diff: true})
 	if planned.JobModifyIndex != 0 || planned.Diff.Type != structs.DiffAdded {
 		t.Errorf("a new job is planned at index %d, with a difference of type %s",
 			planned.JobModifyIndex, planned.Diff.Type)
@@ -35,21 +34,21 @@ func TestJobPlan_ShowsTheEffectsAndChangesNothing(t *testing.T) {
 		t.Error("the plan was written")
 	}
 	registered := must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
-	same := must(s, inquiry.JobPlan, &inquiry.JobPlanRequest{Job: job, Diff: true})
+	same := must(s, structs.JobPlan, &structs.JobPlanRequest{Job: job, Diff: true})
 	if same.JobModifyIndex != registered.JobModifyIndex || same.Diff.Type != structs.DiffNone {
 		t.Errorf("the same job is planned at index %d, with the type %s", same.JobModifyIndex, same.Diff.Type)
 	}
 	job.TaskGroups[0].Count = 7
 	job.TaskGroups[0].Tasks[0].Driver = "none"
-	edited := must(s, inquiry.JobPlan, &inquiry.JobPlanRequest{Job: job})
+	edited := must(s, structs.JobPlan, &structs.JobPlanRequest{Job: job})
 	if edited.Diff != nil || len(edited.FailedTGAllocs) != 1 || len(edited.CreatedEvals) != 1 {
 		t.Errorf("a job without a place is planned as %+v", edited)
 	}
-	waits := must(s, inquiry.JobPlan, &inquiry.JobPlanRequest{Job: testJob("k")})
+	waits := must(s, structs.JobPlan, &structs.JobPlanRequest{Job: testJob("k")})
 	wantText(t, errors.New(waits.Warnings), `there is no volume "v" in namespace "default" yet`)
 	job.Priority = 1000
-	rejected(s, structs.KindInvalid, inquiry.JobPlan, &inquiry.JobPlanRequest{Job: job})
-	rejected(s, structs.KindInvalid, inquiry.JobPlan, &inquiry.JobPlanRequest{})
+	rejected(s, structs.KindInvalid, structs.JobPlan, &structs.JobPlanRequest{Job: job})
+	rejected(s, structs.KindInvalid, structs.JobPlan, &structs.JobPlanRequest{})
 }
 
 // The plan of an update in batches has the evaluation of the next batch, also if an earlier plan has added
@@ -78,7 +77,7 @@ func TestJobPlan_ShowsTheNextBatch(t *testing.T) {
 	}
 	checkBatch := func(when, id string) {
 		t.Helper()
-		evals := must(s, inquiry.JobPlan, &inquiry.JobPlanRequest{Job: job}).CreatedEvals
+		evals := must(s, structs.JobPlan, &structs.JobPlanRequest{Job: job}).CreatedEvals
 		if len(evals) != 1 || evals[0].TriggeredBy != structs.TriggerRollingUpdate ||
 			evals[0].Wait() != time.Minute || id != "" && evals[0].ID != id {
 			t.Errorf("%s: the plan continues with %+v", when, evals)
@@ -117,7 +116,7 @@ func TestJobPlan_ListsPreemptions(t *testing.T) {
 	}
 	must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: important("low", 20)})
 	processEvals(s)
-	plan := must(s, inquiry.JobPlan, &inquiry.JobPlanRequest{Job: important("high", 50), Diff: true})
+	plan := must(s, structs.JobPlan, &structs.JobPlanRequest{Job: important("high", 50), Diff: true})
 	u := plan.Annotations.DesiredTGUpdates["g"]
 	if u == nil || u.Place != 1 || u.Preemptions != 1 || len(plan.FailedTGAllocs) > 0 {
 		t.Errorf("the plan counts %+v, with failures %+v", u, plan.FailedTGAllocs)
@@ -125,14 +124,14 @@ func TestJobPlan_ListsPreemptions(t *testing.T) {
 	if a := plan.Annotations.PreemptedAllocs; len(a) != 1 || a[0].JobID != "low" || a[0].JobType != "service" {
 		t.Errorf("the plan displaces %+v", a)
 	}
-	hidden := must(s, inquiry.JobPlan, &inquiry.JobPlanRequest{
+	hidden := must(s, structs.JobPlan, &structs.JobPlanRequest{
 		Job:          important("high", 50),
 		QueryOptions: structs.QueryOptions{Sees: func(_, _ string) bool { return false }},
 	})
 	if a := hidden.Annotations.PreemptedAllocs; len(a) != 0 {
 		t.Errorf("the plan shows allocations that its caller must not see: %+v", a)
 	}
-	if n := plan.Diff.TaskGroups[0].Updates[inquiry.UpdatePreemptions]; n != 1 {
+	if n := plan.Diff.TaskGroups[0].Updates[structs.UpdatePreemptions]; n != 1 {
 		t.Errorf("the difference counts %d preemptions", n)
 	}
 
@@ -140,7 +139,7 @@ func TestJobPlan_ListsPreemptions(t *testing.T) {
 	processEvals(s) // displaces low
 	processEvals(s) // finds no place for low
 	for sees, want := range map[bool]string{true: "of job high", false: "an allocation of another namespace"} {
-		why := must(s, inquiry.JobWhy, &structs.JobGetRequest{
+		why := must(s, structs.JobWhy, &structs.JobGetRequest{
 			JobID:        "low",
 			QueryOptions: structs.QueryOptions{Sees: func(_, _ string) bool { return sees }},
 		})
@@ -201,8 +200,8 @@ func TestJobPlan_OfAJobThatStartsOthers(t *testing.T) {
 		job.Type = structs.JobBatch
 		job.TaskGroups[0].Volumes = nil
 		edit(job)
-		planned := func() (place int, answer *inquiry.JobPlanResponse) {
-			answer = must(s, inquiry.JobPlan, &inquiry.JobPlanRequest{Job: job, Diff: true})
+		planned := func() (place int, answer *structs.JobPlanResponse) {
+			answer = must(s, structs.JobPlan, &structs.JobPlanRequest{Job: job, Diff: true})
 			if u := answer.Annotations.DesiredTGUpdates["g"]; u != nil {
 				place = int(u.Place)
 			}
@@ -248,7 +247,7 @@ func TestJobPlan_ReturnsPlugins(t *testing.T) {
 	g := job.TaskGroups[0]
 	g.Volumes = nil
 	g.Tasks[0].CSIPluginConfig = &structs.CSIPluginConfig{ID: "pl", Type: structs.CSIPluginNode}
-	u := must(s, inquiry.JobPlan, &inquiry.JobPlanRequest{Job: job}).Annotations.DesiredTGUpdates["g"]
+	u := must(s, structs.JobPlan, &structs.JobPlanRequest{Job: job}).Annotations.DesiredTGUpdates["g"]
 	if u == nil || u.Place != 1 {
 		t.Errorf("the plan counts %+v, want 1 placed", u)
 	}

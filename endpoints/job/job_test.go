@@ -13,7 +13,6 @@ import (
 	"berth/rpc"
 	"berth/state"
 	"berth/structs"
-	"berth/structs/inquiry"
 )
 
 func TestJobRegister_MakesEvaluation(t *testing.T) {
@@ -123,7 +122,7 @@ func TestJobRegister_WarnsOfPartsWithoutEffect(t *testing.T) {
 	job := testJob("j")
 	job.TaskGroups[0].Tasks[0].Resources = &structs.Resources{DiskMB: 64}
 	const want = `resources: disk 64 has no effect`
-	checked := must(s, inquiry.JobValidate, &inquiry.JobValidateRequest{Job: job})
+	checked := must(s, structs.JobValidate, &structs.JobValidateRequest{Job: job})
 	if !strings.Contains(checked.Warnings, want) || checked.Error != "" {
 		t.Errorf("the check: got %q, %q, want %s", checked.Warnings, checked.Error, want)
 	}

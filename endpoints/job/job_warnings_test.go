@@ -6,7 +6,6 @@ import (
 
 	"berth/structs"
 	"berth/structs/admin"
-	"berth/structs/inquiry"
 	"berth/structs/quota"
 )
 
@@ -20,8 +19,8 @@ func TestJobs_WarnOfAMemoryMaxWithoutEffect(t *testing.T) {
 	}
 	warnings := func(most int) []string {
 		registered := must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: job(most)})
-		planned := must(s, inquiry.JobPlan, &inquiry.JobPlanRequest{Job: job(most)})
-		checked := must(s, inquiry.JobValidate, &inquiry.JobValidateRequest{Job: job(most)})
+		planned := must(s, structs.JobPlan, &structs.JobPlanRequest{Job: job(most)})
+		checked := must(s, structs.JobValidate, &structs.JobValidateRequest{Job: job(most)})
 		return []string{registered.Warnings, planned.Warnings, checked.Warnings}
 	}
 	want := func(warned bool, most int) {
@@ -46,7 +45,7 @@ func TestJobs_WarnOfAnIdentityThatNobodySigns(t *testing.T) {
 	j.TaskGroups[0].Volumes = nil
 	j.TaskGroups[0].Tasks[0].Identity = &structs.WorkloadIdentity{Name: structs.DefaultIdentity, Env: true}
 	registered := must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: j})
-	planned := must(s, inquiry.JobPlan, &inquiry.JobPlanRequest{Job: j})
+	planned := must(s, structs.JobPlan, &structs.JobPlanRequest{Job: j})
 	for _, w := range []string{registered.Warnings, planned.Warnings} {
 		if !strings.Contains(w, "no root key to sign with") {
 			t.Errorf("the warnings are %q", w)
@@ -77,7 +76,7 @@ func TestJobs_WarnOfAQuotaWithoutPlace(t *testing.T) {
 		for _, edit := range edits {
 			edit(j)
 		}
-		planned := must(s, inquiry.JobPlan, &inquiry.JobPlanRequest{Job: j})
+		planned := must(s, structs.JobPlan, &structs.JobPlanRequest{Job: j})
 		registered := must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: j})
 		for call, w := range map[string]string{"plan": planned.Warnings, "registration": registered.Warnings} {
 			if text == "" && strings.Contains(w, "quota") || !strings.Contains(w, text) {

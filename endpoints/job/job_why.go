@@ -4,13 +4,12 @@ import (
 	"berth/scheduler/explain"
 	"berth/state"
 	"berth/structs"
-	"berth/structs/inquiry"
 )
 
 // Why tells why a job does not run as its specification demands, and of a deleted job why allocations of it
 // have not ended. Times in the text change without a change of the index. A client of such a text asks again
 // after a while, and does not wait for the index.
-func (j Jobs) Why(tx *state.ReadTx, req *structs.JobGetRequest, resp *inquiry.WhyResponse) error {
+func (j Jobs) Why(tx *state.ReadTx, req *structs.JobGetRequest, resp *structs.WhyResponse) error {
 	job, err := findJob(tx, req.RequestNamespace(), req.JobID)
 	view := explain.View{Tx: tx, Now: j.Clock.Now(), Fences: j.Fences(tx)}
 	if err == nil {
@@ -24,6 +23,6 @@ func (j Jobs) Why(tx *state.ReadTx, req *structs.JobGetRequest, resp *inquiry.Wh
 	if err != nil && !resp.Waits {
 		return err
 	}
-	resp.Text = inquiry.WhyText(resp.Reasons)
+	resp.Text = structs.WhyText(resp.Reasons)
 	return nil
 }

@@ -9,7 +9,6 @@ import (
 
 	"berth/state"
 	"berth/structs"
-	"berth/structs/inquiry"
 )
 
 const submitterToken = "0d0a5a2c-secret-of-the-submitter"
@@ -73,7 +72,7 @@ func TestRegister_ChecksTheRightsOfTheSubmitter(t *testing.T) {
 // A plan, and a change of a count, need no token.
 func TestRegister_ChecksNoOtherRequests(t *testing.T) {
 	s, f := submitterServer(t)
-	must(s, inquiry.JobPlan, &inquiry.JobPlanRequest{Job: consulJob(50)})
+	must(s, structs.JobPlan, &structs.JobPlanRequest{Job: consulJob(50)})
 	must(s, structs.JobRegister, registration(50, submitterToken))
 	must(s, structs.JobScale, &structs.JobScaleRequest{JobID: "j", Group: "g", Count: new(int64(3))})
 	if len(f.Checked) != 1 {

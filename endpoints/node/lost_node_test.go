@@ -9,7 +9,6 @@ import (
 	"berth/fsm"
 	"berth/state"
 	"berth/structs"
-	"berth/structs/inquiry"
 	"berth/structs/nodeloss"
 )
 
@@ -71,7 +70,7 @@ func TestWhy_AdvisesAFenceWithADeviceAlone(t *testing.T) {
 	s.EndAlloc("a1", "n1")
 	s.SetNodeDown("n1")
 	job := &structs.JobGetRequest{JobID: "job-a1"}
-	check := func(subject string, why func() *inquiry.WhyResponse) {
+	check := func(subject string, why func() *structs.WhyResponse) {
 		t.Helper()
 		for _, d := range []*nodeloss.FenceDevice{
 			{Name: "ipmi", Scope: nodeloss.FencePower}, {Name: "san", Scope: nodeloss.FenceStorage},
@@ -88,10 +87,10 @@ func TestWhy_AdvisesAFenceWithADeviceAlone(t *testing.T) {
 			t.Errorf("%s: without a device:\n%s", subject, text)
 		}
 	}
-	check("the volume", func() *inquiry.WhyResponse {
-		return must(s, inquiry.VolumeWhy, &structs.CSIVolumeGetRequest{ID: "v"})
+	check("the volume", func() *structs.WhyResponse {
+		return must(s, structs.VolumeWhy, &structs.CSIVolumeGetRequest{ID: "v"})
 	})
-	ofJob := func() *inquiry.WhyResponse { return must(s, inquiry.JobWhy, job) }
+	ofJob := func() *structs.WhyResponse { return must(s, structs.JobWhy, job) }
 	must(s, structs.JobDeregister, &structs.JobDeregisterRequest{JobID: job.JobID})
 	check("the job", ofJob)
 	must(s, structs.JobDeregister, &structs.JobDeregisterRequest{JobID: job.JobID, Purge: true})
@@ -103,7 +102,7 @@ func TestWhy_CountsInTheTimeOfTheRows(t *testing.T) {
 	s := serverWithVolume(t)
 	s.SetNodeDown("n1")
 	s.Clock = s.Clock.Add(time.Hour)
-	text := must(s, inquiry.VolumeWhy, &structs.CSIVolumeGetRequest{ID: "v"}).Text
+	text := must(s, structs.VolumeWhy, &structs.CSIVolumeGetRequest{ID: "v"}).Text
 	if !strings.Contains(text, "has been down for 1h0m0s") {
 		t.Errorf("after an hour:\n%s", text)
 	}

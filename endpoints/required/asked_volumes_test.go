@@ -6,7 +6,6 @@ import (
 
 	"berth/endpoints/required"
 	"berth/structs"
-	"berth/structs/inquiry"
 )
 
 // A job that has volumes created for it needs the rights to create and to claim each of them. The servers
@@ -43,7 +42,7 @@ namespace "team" {
 		}}}
 
 		got := required.JobSubmit.Allows(ask(t, rules, &structs.JobRegisterRequest{Job: job}))
-		planned := required.JobPlan.Allows(ask(t, rules, &inquiry.JobPlanRequest{Job: job}))
+		planned := required.JobPlan.Allows(ask(t, rules, &structs.JobPlanRequest{Job: job}))
 		if got != c.want || planned != c.want {
 			t.Errorf("%s: submit %t, plan %t; want %t", name, got, planned, c.want)
 		}

@@ -13,7 +13,6 @@ import (
 	"berth/structs/access"
 	"berth/structs/admin"
 	"berth/structs/admission"
-	"berth/structs/inquiry"
 )
 
 // The rights on namespaces and node pools. The lists of both show what the caller may see.
@@ -70,17 +69,17 @@ var Search = rights.Seen("for each match the right to list it", seesMatch)
 func seesMatch(q rights.Question, namespace, match string) bool {
 	c, id, _ := strings.Cut(match, "/")
 	switch c {
-	case inquiry.SearchNodes:
+	case structs.SearchNodes:
 		return q.ACL.NodeRead()
-	case inquiry.SearchNodePools:
+	case structs.SearchNodePools:
 		return q.ACL.NodePool(id, acl.PoolRead)
-	case inquiry.SearchNamespaces:
+	case structs.SearchNamespaces:
 		return q.ACL.SeesNamespace(id)
-	case inquiry.SearchPlugins:
+	case structs.SearchPlugins:
 		return q.ACL.PluginList()
-	case inquiry.SearchVolumes:
+	case structs.SearchVolumes:
 		return q.ACL.Volume(namespace, id, acl.VolumeRead)
-	case inquiry.SearchVars:
+	case structs.SearchVars:
 		return q.ACL.Variable(namespace, id, acl.VariablesList)
 	}
 	return q.ACL.Namespace(namespace, acl.ReadJob)

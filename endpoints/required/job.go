@@ -8,7 +8,6 @@ import (
 	"berth/internal/mvcc"
 	"berth/state"
 	"berth/structs"
-	"berth/structs/inquiry"
 )
 
 // The rights on jobs and on the rows that belong to them.
@@ -22,11 +21,11 @@ var (
 		return mayRun(q.ACL, req.RequestNamespace(), req.Job, keptJob(q.Tx, req))
 	})
 	JobPlan = rights.Both(readsJobs, rights.Where(submitNeeds, func(q rights.Question) bool {
-		req := q.Req.(*inquiry.JobPlanRequest)
+		req := q.Req.(*structs.JobPlanRequest)
 		return mayRun(q.ACL, req.RequestNamespace(), req.Job, nil)
 	}))
 	JobWhy      = rights.Both(JobRead, readsJobs)
-	JobValidate = rights.NamespaceOf(acl.ReadJob, func(_ mvcc.Reader, r *inquiry.JobValidateRequest) []string {
+	JobValidate = rights.NamespaceOf(acl.ReadJob, func(_ mvcc.Reader, r *structs.JobValidateRequest) []string {
 		if r.Job == nil || r.Job.Namespace == "" {
 			return nil
 		}

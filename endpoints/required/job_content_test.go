@@ -11,7 +11,6 @@ import (
 	"berth/state"
 	"berth/state/schema"
 	"berth/structs"
-	"berth/structs/inquiry"
 )
 
 // submitter has all rights of write in team, and none that no shorthand gives.
@@ -127,7 +126,7 @@ func TestJobSubmit_AsksForWhatTheJobHas(t *testing.T) {
 		}
 
 		got := required.JobSubmit.Allows(ask(t, rules, &structs.JobRegisterRequest{Job: job}))
-		planned := required.JobPlan.Allows(ask(t, rules, &inquiry.JobPlanRequest{Job: job}))
+		planned := required.JobPlan.Allows(ask(t, rules, &structs.JobPlanRequest{Job: job}))
 		if got != c.want || planned != c.want {
 			t.Errorf("%s: submit %t, plan %t; want %t", name, got, planned, c.want)
 		}

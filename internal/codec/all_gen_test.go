@@ -13,7 +13,6 @@ import (
 	"berth/structs/hostuse"
 	"berth/structs/hostvol"
 	"berth/structs/identity"
-	"berth/structs/inquiry"
 	"berth/structs/jobstatus"
 	"berth/structs/jobtag"
 	"berth/structs/jobvolume"
@@ -529,20 +528,20 @@ var all = []any{
 	new(admission.RulePutRequest),
 	new(admission.RuleTestRequest),
 	new(admission.RuleTestResponse),
-	new(inquiry.DesiredUpdates),
-	new(inquiry.FuzzyMatch),
-	new(inquiry.FuzzySearchRequest),
-	new(inquiry.FuzzySearchResponse),
-	new(inquiry.JobPlanRequest),
-	new(inquiry.JobPlanResponse),
-	new(inquiry.JobValidateRequest),
-	new(inquiry.JobValidateResponse),
-	new(inquiry.PlanAnnotations),
-	new(inquiry.Reason),
-	new(inquiry.SearchRequest),
-	new(inquiry.SearchResponse),
-	new(inquiry.VolumeChange),
-	new(inquiry.WhyResponse),
+	new(structs.DesiredUpdates),
+	new(structs.FuzzyMatch),
+	new(structs.FuzzySearchRequest),
+	new(structs.FuzzySearchResponse),
+	new(structs.JobPlanRequest),
+	new(structs.JobPlanResponse),
+	new(structs.JobValidateRequest),
+	new(structs.JobValidateResponse),
+	new(structs.PlanAnnotations),
+	new(structs.Reason),
+	new(structs.SearchRequest),
+	new(structs.SearchResponse),
+	new(structs.VolumeChange),
+	new(structs.WhyResponse),
 	new(jobstatus.AllocHealth),
 	new(jobstatus.AllocStatus),
 	new(jobstatus.DeploymentSummary),

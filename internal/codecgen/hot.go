@@ -15,7 +15,6 @@ var WirePackages = []string{
 	"structs/hostvol",
 	"structs/identity",
 	"structs/admission",
-	"structs/inquiry",
 	"structs/jobstatus",
 	"structs/jobtag",
 	"structs/jobvolume",

@@ -2,7 +2,6 @@ package change
 
 import (
 	"berth/structs"
-	"berth/structs/inquiry"
 )
 
 // The annotations of differences, as the dialect has them.
@@ -16,7 +15,7 @@ const (
 // Annotate adds to the difference between two versions of a job its effects on the allocations. old may be
 // nil.
 func Annotate(
-	diff *structs.JobDiff, old, now *structs.Job, desired map[string]*inquiry.DesiredUpdates,
+	diff *structs.JobDiff, old, now *structs.Job, desired map[string]*structs.DesiredUpdates,
 ) {
 	for _, g := range diff.TaskGroups {
 		// A group that only the old version has may have no counts.
@@ -38,17 +37,17 @@ func Annotate(
 }
 
 // updatesOf returns the counts that are not zero, by their names.
-func updatesOf(u *inquiry.DesiredUpdates) map[string]uint64 {
+func updatesOf(u *structs.DesiredUpdates) map[string]uint64 {
 	updates := map[string]uint64{}
 	for name, n := range map[string]uint64{
-		inquiry.UpdateIgnore:      u.Ignore,
-		inquiry.UpdateCreate:      u.Place,
-		inquiry.UpdateMigrate:     u.Migrate,
-		inquiry.UpdateDestroy:     u.Stop,
-		inquiry.UpdateInPlace:     u.InPlaceUpdate,
-		inquiry.UpdateDestructive: u.DestructiveUpdate,
-		inquiry.UpdateCanary:      u.Canary,
-		inquiry.UpdatePreemptions: u.Preemptions,
+		structs.UpdateIgnore:      u.Ignore,
+		structs.UpdateCreate:      u.Place,
+		structs.UpdateMigrate:     u.Migrate,
+		structs.UpdateDestroy:     u.Stop,
+		structs.UpdateInPlace:     u.InPlaceUpdate,
+		structs.UpdateDestructive: u.DestructiveUpdate,
+		structs.UpdateCanary:      u.Canary,
+		structs.UpdatePreemptions: u.Preemptions,
 	} {
 		if n > 0 {
 			updates[name] = n

@@ -10,14 +10,13 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
-	"berth/structs/inquiry"
 )
 
 // This file has the reasons of single allocations: those that failed, wait, or run with a fault.
 
 // failures explains the failed allocations that nothing replaces yet. After a failed deployment its own are
 // not replaced at all, also not for an operator.
-func (x *jobExplainer) failures(j *structs.Job) []*inquiry.Reason {
+func (x *jobExplainer) failures(j *structs.Job) []*structs.Reason {
 	var failed sample
 	d := state.DeploymentOfVersion(x.tx, j)
 	for a := range state.AllocsByJob(x.tx, j.Namespace, j.ID) {
@@ -35,13 +34,13 @@ func (x *jobExplainer) failures(j *structs.Job) []*inquiry.Reason {
 		follow := state.Eval(x.tx, a.FollowupEvalID)
 		switch {
 		case d != nil && d.Status == structs.DeploymentFailed && a.DeploymentID == d.ID:
-			r.Because = []*inquiry.Reason{reason("its deployment has failed, so nothing replaces it")}
+			r.Because = []*structs.Reason{reason("its deployment has failed, so nothing replaces it")}
 			r.Remedy = causeCommand(a) + "; mend the cause, then run the job again"
 		case follow != nil && !follow.Terminal():
-			r.Because = []*inquiry.Reason{reason("it is replaced %s", x.until(follow.WaitUntil))}
+			r.Because = []*structs.Reason{reason("it is replaced %s", x.until(follow.WaitUntil))}
 			r.Remedy = "to see the cause: " + causeCommand(a)
 		default:
-			r.Because = []*inquiry.Reason{reason("its reschedule policy allows no more replacements")}
+			r.Because = []*structs.Reason{reason("its reschedule policy allows no more replacements")}
 			r.Remedy = causeCommand(a) + "; mend the cause, then: " +
 				command(j.Namespace, "job eval -force-reschedule", j.ID)
 		}
@@ -91,7 +90,7 @@ func newestEvent(a *structs.Allocation) string {
 }
 
 // allocations explains the live allocations that do not run yet, or whose plugin is not healthy.
-func (x *jobExplainer) allocations(j *structs.Job) []*inquiry.Reason {
+func (x *jobExplainer) allocations(j *structs.Job) []*structs.Reason {
 	var all sample
 	for a := range state.LiveAllocsByJob(x.tx, j.Namespace, j.ID) {
 		switch {
@@ -107,13 +106,13 @@ func (x *jobExplainer) allocations(j *structs.Job) []*inquiry.Reason {
 }
 
 // liveAlloc explains an allocation that the servers want to run, nil if it needs no explanation.
-func (x *jobExplainer) liveAlloc(a *structs.Allocation) *inquiry.Reason {
+func (x *jobExplainer) liveAlloc(a *structs.Allocation) *structs.Reason {
 	switch {
 	case a.IsUnknown():
 		return x.unknownAlloc(a)
 	case state.Node(x.tx, a.NodeID).Lost():
 		r := x.alloc(a, "is on a node that is lost")
-		r.Because = []*inquiry.Reason{x.nodeDown(a.NodeID)}
+		r.Because = []*structs.Reason{x.nodeDown(a.NodeID)}
 		r.Remedy = "an evaluation replaces it; if this lasts: " + command(a.Namespace, "job eval", a.JobID)
 		return r
 	case a.ClientStatus == structs.AllocPending:
@@ -124,7 +123,7 @@ func (x *jobExplainer) liveAlloc(a *structs.Allocation) *inquiry.Reason {
 }
 
 // pendingAlloc explains why an allocation does not run yet: a claim, or what its node says.
-func (x *jobExplainer) pendingAlloc(a *structs.Allocation) *inquiry.Reason {
+func (x *jobExplainer) pendingAlloc(a *structs.Allocation) *structs.Reason {
 	// The node starts no task before its claims are usable, so a claim that waits precedes what the node
 	// says.
 	claims := x.waitingClaims(a)
@@ -157,7 +156,7 @@ func (x *jobExplainer) pendingAlloc(a *structs.Allocation) *inquiry.Reason {
 }
 
 // waitingClaims explains the claims of an allocation that its node cannot use yet.
-func (x *jobExplainer) waitingClaims(a *structs.Allocation) (claims []*inquiry.Reason) {
+func (x *jobExplainer) waitingClaims(a *structs.Allocation) (claims []*structs.Reason) {
 	for c := range csi.ClaimsByAlloc(x.tx, a.ID) {
 		why := csi.ClaimBlocked(x.tx, c)
 		if why != "" {
@@ -179,7 +178,7 @@ func (x *jobExplainer) waitingClaims(a *structs.Allocation) (claims []*inquiry.R
 }
 
 // deadTask explains an allocation that runs while one of its tasks waits for its next start, or for its turn.
-func (x *jobExplainer) deadTask(a *structs.Allocation) (turn *inquiry.Reason) {
+func (x *jobExplainer) deadTask(a *structs.Allocation) (turn *structs.Reason) {
 	for _, name := range slices.Sorted(maps.Keys(a.TaskStates)) {
 		s := a.TaskStates[name]
 		if s.State != structs.TaskPending || len(s.Events) == 0 {

@@ -12,11 +12,10 @@ import (
 	"berth/state/csi"
 	"berth/structs"
 	"berth/structs/hostuse"
-	"berth/structs/inquiry"
 )
 
 // deployment explains a rollout that has not ended, or that failed.
-func (x *jobExplainer) deployment(j *structs.Job) []*inquiry.Reason {
+func (x *jobExplainer) deployment(j *structs.Job) []*structs.Reason {
 	d := state.LatestDeployment(x.tx, j.Namespace, j.ID)
 	if d == nil || d.JobVersion != j.Version {
 		return nil
@@ -27,7 +26,7 @@ func (x *jobExplainer) deployment(j *structs.Job) []*inquiry.Reason {
 	case structs.DeploymentPaused:
 		r := reason("deployment %s of version %d is paused", id, d.JobVersion)
 		r.Remedy = command(j.Namespace, "deployment resume", id)
-		return []*inquiry.Reason{r}
+		return []*structs.Reason{r}
 	case structs.DeploymentFailed:
 		r := reason("deployment %s of version %d failed: %s", id, d.JobVersion, d.StatusDescription)
 		r.Remedy = "mend the job and run it again"
@@ -41,7 +40,7 @@ func (x *jobExplainer) deployment(j *structs.Job) []*inquiry.Reason {
 			r.Because = missedAims(d)
 		}
 
-		return []*inquiry.Reason{r}
+		return []*structs.Reason{r}
 
 	case structs.DeploymentRunning:
 		r := reason("deployment %s of version %d is not complete", id, d.JobVersion)
@@ -50,14 +49,14 @@ func (x *jobExplainer) deployment(j *structs.Job) []*inquiry.Reason {
 			r.Remedy = "if this lasts: " + command(j.Namespace, "deployment status", id)
 		}
 
-		return []*inquiry.Reason{r}
+		return []*structs.Reason{r}
 	}
 
 	return nil
 }
 
 // missedAims tells how far the groups of a deployment came that did not reach their aim.
-func missedAims(d *structs.Deployment) (reasons []*inquiry.Reason) {
+func missedAims(d *structs.Deployment) (reasons []*structs.Reason) {
 	for _, name := range slices.Sorted(maps.Keys(d.TaskGroups)) {
 		s := d.TaskGroups[name]
 		if s.HealthyAllocs >= s.DesiredTotal {
@@ -78,7 +77,7 @@ func missedAims(d *structs.Deployment) (reasons []*inquiry.Reason) {
 }
 
 // batches explains how far the update of a job of every node has come.
-func (x *jobExplainer) batches(j *structs.Job) (reasons []*inquiry.Reason) {
+func (x *jobExplainer) batches(j *structs.Job) (reasons []*structs.Reason) {
 	for _, g := range j.TaskGroups {
 		total := 0
 		done := 0
@@ -105,7 +104,7 @@ func (x *jobExplainer) batches(j *structs.Job) (reasons []*inquiry.Reason) {
 }
 
 // deploymentGroups explains each group of a deployment that has not reached its aim.
-func (x *jobExplainer) deploymentGroups(j *structs.Job, d *structs.Deployment) (reasons []*inquiry.Reason) {
+func (x *jobExplainer) deploymentGroups(j *structs.Job, d *structs.Deployment) (reasons []*structs.Reason) {
 	for _, name := range slices.Sorted(maps.Keys(d.TaskGroups)) {
 		s := d.TaskGroups[name]
 		canaries := state.HealthyCanaries(x.tx, s)
@@ -188,7 +187,7 @@ func (x *jobExplainer) pace(j *structs.Job, d *structs.Deployment, group string)
 }
 
 // notHealthy explains the allocations of a group of a deployment that are not healthy.
-func (x *jobExplainer) notHealthy(d *structs.Deployment, group string) []*inquiry.Reason {
+func (x *jobExplainer) notHealthy(d *structs.Deployment, group string) []*structs.Reason {
 	var all sample
 	for a := range state.LiveAllocsByJob(x.tx, d.Namespace, d.JobID) {
 		switch {
@@ -204,7 +203,7 @@ func (x *jobExplainer) notHealthy(d *structs.Deployment, group string) []*inquir
 }
 
 // unhealthy explains the allocations because of which a deployment has failed.
-func (x *jobExplainer) unhealthy(d *structs.Deployment) []*inquiry.Reason {
+func (x *jobExplainer) unhealthy(d *structs.Deployment) []*structs.Reason {
 	var all sample
 	for a := range state.AllocsByJob(x.tx, d.Namespace, d.JobID) {
 		switch {
@@ -227,7 +226,7 @@ const (
 
 // ownCanary explains that canaries wait for what the older allocations of their group have, which stay until
 // the canaries are promoted. It returns nil if they do not.
-func (s *search) ownCanary(m *structs.AllocMetric) *inquiry.Reason {
+func (s *search) ownCanary(m *structs.AllocMetric) *structs.Reason {
 	j := s.job
 	d := state.ActiveDeployment(s.tx, j.Namespace, j.ID)
 	if d == nil || d.JobVersion != j.Version || !d.Group(s.group.Name).AwaitsPromotion() {
@@ -297,7 +296,7 @@ func (s *search) thingOf(a *structs.Allocation, m *structs.AllocMetric) string {
 
 // DeletedJob explains which allocations of a job without a row have not ended, or still hold volumes. It
 // reports whether there are any.
-func DeletedJob(v View, namespace, id string) (waits bool, reasons []*inquiry.Reason) {
+func DeletedJob(v View, namespace, id string) (waits bool, reasons []*structs.Reason) {
 	// The allocations outlive the row. This one has what the explainers read of a stopped job.
 	j := &structs.Job{Namespace: structs.NamespaceOr(namespace), ID: id, Stop: true}
 	x := newJobExplainer(v, j)
@@ -307,7 +306,7 @@ func DeletedJob(v View, namespace, id string) (waits bool, reasons []*inquiry.Re
 
 // stoppedJob explains which allocations of a job have not ended, or still hold volumes. The job is stopped or
 // deleted.
-func (x *jobExplainer) stoppedJob(j *structs.Job, stopped string) []*inquiry.Reason {
+func (x *jobExplainer) stoppedJob(j *structs.Job, stopped string) []*structs.Reason {
 	var ending sample
 	for a := range state.AllocsByJob(x.tx, j.Namespace, j.ID) {
 		switch {
@@ -327,12 +326,12 @@ func (x *jobExplainer) stoppedJob(j *structs.Job, stopped string) []*inquiry.Rea
 
 	r := reason("job %s is %s, and %s of it did not end yet", j.ID, stopped, count(left, "allocation"))
 	r.Because = ending.list("allocations")
-	return append([]*inquiry.Reason{r}, held...)
+	return append([]*structs.Reason{r}, held...)
 }
 
 // ending explains the allocations of a job that are to stop and have not ended, and the ended ones that still
 // hold volumes, as far as no reason before has named them.
-func (x *jobExplainer) ending(j *structs.Job) []*inquiry.Reason {
+func (x *jobExplainer) ending(j *structs.Job) []*structs.Reason {
 	var ending sample
 	for a := range state.AllocsByJob(x.tx, j.Namespace, j.ID) {
 		switch {
@@ -348,7 +347,7 @@ func (x *jobExplainer) ending(j *structs.Job) []*inquiry.Reason {
 }
 
 // heldVolumes explains the claims of a job's allocations that have ended.
-func (x *jobExplainer) heldVolumes(j *structs.Job) []*inquiry.Reason {
+func (x *jobExplainer) heldVolumes(j *structs.Job) []*structs.Reason {
 	var held sample
 	for a := range state.AllocsByJob(x.tx, j.Namespace, j.ID) {
 		if !a.ClientTerminal() || x.shown[a.ID] {
@@ -370,20 +369,20 @@ func (x *jobExplainer) heldVolumes(j *structs.Job) []*inquiry.Reason {
 }
 
 // heldClaim explains a claim of an allocation that has ended, with the name of its volume.
-func (x *explainer) heldClaim(c *structs.CSIClaim) *inquiry.Reason {
+func (x *explainer) heldClaim(c *structs.CSIClaim) *structs.Reason {
 	return x.endedClaim(c, fmt.Sprintf("the claim of allocation %s on volume %s at node %s",
 		structs.ShortID(c.AllocID), c.VolumeID, x.nodeName(c.NodeID)))
 }
 
 // endingAlloc explains why an allocation that is to stop still runs.
-func (x *explainer) endingAlloc(a *structs.Allocation) *inquiry.Reason {
+func (x *explainer) endingAlloc(a *structs.Allocation) *structs.Reason {
 	x.shown[a.ID] = true
 	what := cmp.Or(newestEvent(a), a.ClientDescription, "its tasks have not ended yet")
 	r := x.alloc(a, "is stopping: "+what)
 
 	// A node that is down reports no end, however long one waits for its tasks.
 	if state.Node(x.tx, a.NodeID).Lost() {
-		r.Because = []*inquiry.Reason{x.nodeDown(a.NodeID)}
+		r.Because = []*structs.Reason{x.nodeDown(a.NodeID)}
 		return r
 	}
 

@@ -19,7 +19,6 @@ import (
 
 	"berth/state"
 	"berth/structs"
-	"berth/structs/inquiry"
 )
 
 // mostListed bounds the reasons of one kind. A last one counts the rest.
@@ -73,12 +72,12 @@ func (r reader) seesNamespace(namespace string) bool {
 }
 
 // list returns the first reasons, and a last one with the number of the others.
-func list(reasons []*inquiry.Reason, noun string) []*inquiry.Reason {
+func list(reasons []*structs.Reason, noun string) []*structs.Reason {
 	if len(reasons) <= mostListed {
 		return reasons
 	}
 	rest := len(reasons) - mostListed
-	return append(slices.Clip(reasons[:mostListed]), &inquiry.Reason{
+	return append(slices.Clip(reasons[:mostListed]), &structs.Reason{
 		Text: fmt.Sprintf("and %d more %s", rest, noun),
 	})
 }
@@ -86,7 +85,7 @@ func list(reasons []*inquiry.Reason, noun string) []*inquiry.Reason {
 // sample has the first reasons of one kind, and the number of the others. The others are not made: a job may
 // have very many allocations that wait for one volume.
 type sample struct {
-	reasons []*inquiry.Reason
+	reasons []*structs.Reason
 	rest    int
 }
 
@@ -96,7 +95,7 @@ func (s *sample) full() bool {
 }
 
 // add adds a reason, or counts it. It ignores nil.
-func (s *sample) add(r *inquiry.Reason) {
+func (s *sample) add(r *structs.Reason) {
 	switch {
 	case r == nil:
 	case s.full():
@@ -107,7 +106,7 @@ func (s *sample) add(r *inquiry.Reason) {
 }
 
 // list returns the reasons, and a last one with the number of the others.
-func (s *sample) list(noun string) []*inquiry.Reason {
+func (s *sample) list(noun string) []*structs.Reason {
 	if s.rest == 0 {
 		return s.reasons
 	}
@@ -124,8 +123,8 @@ type passing struct {
 func (p passing) String() string { return p.text }
 
 // reason returns a reason. Its fact differs from its text if an argument is passing.
-func reason(format string, args ...any) *inquiry.Reason {
-	r := &inquiry.Reason{Text: fmt.Sprintf(format, args...)}
+func reason(format string, args ...any) *structs.Reason {
+	r := &structs.Reason{Text: fmt.Sprintf(format, args...)}
 	facts := slices.Clone(args)
 	for i, arg := range args {
 		if p, changes := arg.(passing); changes {
@@ -142,7 +141,7 @@ func reason(format string, args ...any) *inquiry.Reason {
 }
 
 // addPassing adds a part to the text of a reason that changes as time passes.
-func addPassing(r *inquiry.Reason, text string, part passing) {
+func addPassing(r *structs.Reason, text string, part passing) {
 	r.Fact = r.Same()
 	r.Text += text + part.text
 }

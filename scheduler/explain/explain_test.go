@@ -14,7 +14,6 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
-	"berth/structs/inquiry"
 )
 
 var update = flag.Bool("update", false, "write the golden file")
@@ -37,7 +36,7 @@ func TestWhy_Situations(t *testing.T) {
 			t.Errorf("two situations are named %q", s.name)
 		}
 		names[s.name] = true
-		fmt.Fprintf(&b, "== %s\n%s\n", s.name, stableIDs(f, inquiry.WhyText(reasons)))
+		fmt.Fprintf(&b, "== %s\n%s\n", s.name, stableIDs(f, structs.WhyText(reasons)))
 	}
 	if *update {
 		err := os.WriteFile(golden, []byte(b.String()), 0o644)
@@ -59,7 +58,7 @@ func allSituations() []situation {
 		deploymentSituations, updateSituations, lossSituations, awaySituations, quotaSituations)
 }
 
-func explainSubject(f *schedtest.Fleet, s situation) (bool, []*inquiry.Reason) {
+func explainSubject(f *schedtest.Fleet, s situation) (bool, []*structs.Reason) {
 	tx := f.Store.Read()
 	view := View{Tx: tx, Now: f.Clock}
 	if !s.unfenced {
@@ -127,7 +126,7 @@ var needNoRemedy = map[string]string{
 }
 
 // withoutRemedy returns the text of a reason without a remedy before or behind it, "" if there is none.
-func withoutRemedy(reasons []*inquiry.Reason) string {
+func withoutRemedy(reasons []*structs.Reason) string {
 	for _, r := range reasons {
 		switch {
 		case r.Remedy != "":

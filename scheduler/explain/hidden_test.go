@@ -8,7 +8,6 @@ import (
 	"berth/scheduler/schedtest"
 	"berth/state"
 	"berth/structs"
-	"berth/structs/inquiry"
 )
 
 // A reader that may not read the jobs of a namespace learns that something there is in the way, and not what.
@@ -26,7 +25,7 @@ func TestWhy_NamesNothingThatItsReaderMayNotKnow(t *testing.T) {
 		tx := f.Store.Read()
 		why := func(sees func(namespace, id string) bool) string {
 			_, reasons := Job(View{Tx: tx, Now: f.Clock, Sees: sees}, state.Job(tx, structs.DefaultNamespace, "web"))
-			return stableIDs(f, inquiry.WhyText(reasons))
+			return stableIDs(f, structs.WhyText(reasons))
 		}
 		shown := why(nil)
 		ofOthers := strings.Contains(shown, "of job db") || strings.Contains(shown, "of job low")

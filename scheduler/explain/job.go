@@ -9,7 +9,6 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
-	"berth/structs/inquiry"
 )
 
 // jobExplainer collects the reasons of one job. Its explainer explains the nodes, volumes, plugins and
@@ -26,7 +25,7 @@ func newJobExplainer(v View, j *structs.Job) *jobExplainer {
 
 // Job explains why a job does not run as its specification demands. It reports whether something waits; if
 // nothing does, the reasons say so.
-func Job(v View, j *structs.Job) (waits bool, reasons []*inquiry.Reason) {
+func Job(v View, j *structs.Job) (waits bool, reasons []*structs.Reason) {
 	x := newJobExplainer(v, j)
 	if j.Stop {
 		reasons = x.stoppedJob(j, "stopped")
@@ -55,11 +54,11 @@ func Job(v View, j *structs.Job) (waits bool, reasons []*inquiry.Reason) {
 		return true, reasons
 	}
 
-	return false, []*inquiry.Reason{x.healthyJob(j)}
+	return false, []*structs.Reason{x.healthyJob(j)}
 }
 
 // healthyJob is the reason of a job that waits for nothing.
-func (x *jobExplainer) healthyJob(j *structs.Job) *inquiry.Reason {
+func (x *jobExplainer) healthyJob(j *structs.Job) *structs.Reason {
 	running := 0
 	for a := range state.LiveAllocsByJob(x.tx, j.Namespace, j.ID) {
 		if a.ClientStatus == structs.AllocRunning {
@@ -96,7 +95,7 @@ func demanded(j *structs.Job) (total int) {
 
 // missing explains the groups of a service with fewer allocations than they demand, although no evaluation is
 // to place the others.
-func (x *jobExplainer) missing(j *structs.Job) (reasons []*inquiry.Reason) {
+func (x *jobExplainer) missing(j *structs.Job) (reasons []*structs.Reason) {
 	if j.Stop || j.Type != structs.JobService {
 		return nil
 	}
@@ -118,14 +117,14 @@ func (x *jobExplainer) missing(j *structs.Job) (reasons []*inquiry.Reason) {
 	return list(reasons, "groups")
 }
 
-func (x *explainer) alloc(a *structs.Allocation, what string) *inquiry.Reason {
+func (x *explainer) alloc(a *structs.Allocation, what string) *structs.Reason {
 	return reason("allocation %s (%s) on node %s %s", structs.ShortID(a.ID), a.Name, x.nodeName(a.NodeID),
 		what)
 }
 
 // evaluations explains the evaluations that have not been processed, and one that failed after all others.
-func (x *jobExplainer) evaluations(j *structs.Job) []*inquiry.Reason {
-	var pending []*inquiry.Reason
+func (x *jobExplainer) evaluations(j *structs.Job) []*structs.Reason {
+	var pending []*structs.Reason
 	var newest *structs.Evaluation
 	replacing := map[string]bool{}
 	needed := map[string]bool{} // of the evaluations that allocations name
@@ -160,7 +159,7 @@ func (x *jobExplainer) evaluations(j *structs.Job) []*inquiry.Reason {
 // pendingEval explains an evaluation. replacing has the IDs of evaluations that replace failed allocations.
 func (x *jobExplainer) pendingEval(
 	j *structs.Job, e *structs.Evaluation, replacing map[string]bool,
-) *inquiry.Reason {
+) *structs.Reason {
 	id := structs.ShortID(e.ID)
 	switch {
 	case e.WaitUntil > x.now.UnixNano():
@@ -193,7 +192,7 @@ var again = map[string]string{
 }
 
 // blockedGroups explains the groups without a place.
-func (x *jobExplainer) blockedGroups(j *structs.Job) (reasons []*inquiry.Reason) {
+func (x *jobExplainer) blockedGroups(j *structs.Job) (reasons []*structs.Reason) {
 	e := state.BlockedEval(x.tx, j.Namespace, j.ID)
 	if e == nil {
 		return nil
@@ -210,7 +209,7 @@ func (x *jobExplainer) blockedGroups(j *structs.Job) (reasons []*inquiry.Reason)
 
 		r.Because = append(list(r.Because, "reasons"), x.holders(j, j.Group(name), m)...)
 		if len(r.Because) == 0 {
-			r.Because = []*inquiry.Reason{x.noNode()}
+			r.Because = []*structs.Reason{x.noNode()}
 		}
 
 		reasons = append(reasons, r)
@@ -243,7 +242,7 @@ func withoutRepeats(all []*structs.PlacementRejection) (some []*structs.Placemen
 // rejection explains why one filter rejected nodes.
 func (x *jobExplainer) rejection(
 	j *structs.Job, g *structs.TaskGroup, p *structs.PlacementRejection,
-) *inquiry.Reason {
+) *structs.Reason {
 	r := reason("the filter %s rejects %s: %s", p.Filter, count(p.Nodes, "node"), p.Reason)
 	if p.Nodes == 0 {
 		r.Text = fmt.Sprintf("the filter %s rejects all nodes: %s", p.Filter, p.Reason)
@@ -277,7 +276,7 @@ func (x *jobExplainer) rejection(
 }
 
 // placelessVolumes explains the volumes of a group that no node reaches any more.
-func (x *jobExplainer) placelessVolumes(j *structs.Job, g *structs.TaskGroup) (reasons []*inquiry.Reason) {
+func (x *jobExplainer) placelessVolumes(j *structs.Job, g *structs.TaskGroup) (reasons []*structs.Reason) {
 	if g == nil {
 		return nil
 	}
@@ -291,7 +290,7 @@ func (x *jobExplainer) placelessVolumes(j *structs.Job, g *structs.TaskGroup) (r
 }
 
 // groupPlugins explains the instances that are not healthy of the plugins of a group's volumes.
-func (x *jobExplainer) groupPlugins(j *structs.Job, g *structs.TaskGroup) (reasons []*inquiry.Reason) {
+func (x *jobExplainer) groupPlugins(j *structs.Job, g *structs.TaskGroup) (reasons []*structs.Reason) {
 	seen := map[string]bool{}
 	for _, alias := range slices.Sorted(maps.Keys(g.Volumes)) {
 		v := csi.Volume(x.tx, j.Namespace, g.Volumes[alias].VolumeID(0, ""))
@@ -304,7 +303,7 @@ func (x *jobExplainer) groupPlugins(j *structs.Job, g *structs.TaskGroup) (reaso
 }
 
 // groupVolumes explains the volumes of a group, with per_alloc the first ones without an allocation.
-func (x *jobExplainer) groupVolumes(j *structs.Job, g *structs.TaskGroup) (reasons []*inquiry.Reason) {
+func (x *jobExplainer) groupVolumes(j *structs.Job, g *structs.TaskGroup) (reasons []*structs.Reason) {
 	for _, alias := range slices.Sorted(maps.Keys(g.Volumes)) {
 		request := g.Volumes[alias]
 		if !request.NeedsClaim() {
@@ -359,13 +358,13 @@ func (x *jobExplainer) missingIndexes(j *structs.Job, g *structs.TaskGroup) (mis
 
 // groupVolume explains why a group cannot make a claim: the volume does not exist, is not made for its modes,
 // waits itself, or is in use by others that exclude the claim.
-func (x *jobExplainer) groupVolume(c *structs.CSIClaim) []*inquiry.Reason {
+func (x *jobExplainer) groupVolume(c *structs.CSIClaim) []*structs.Reason {
 	v := csi.Volume(x.tx, c.Namespace, c.VolumeID)
 	if v == nil {
 		r := reason("there is no volume %s in namespace %s", c.VolumeID, c.Namespace)
 		r.Remedy = command(c.Namespace, "volume create", "FILE") + ", or " +
 			command(c.Namespace, "volume register", "FILE")
-		return []*inquiry.Reason{r}
+		return []*structs.Reason{r}
 	}
 
 	class := c.Class()
@@ -374,7 +373,7 @@ func (x *jobExplainer) groupVolume(c *structs.CSIClaim) []*inquiry.Reason {
 		r.Remedy = "change access_mode or attachment_mode in the volume block of the group; " +
 			"what it is made for: " +
 			command(c.Namespace, "volume status", v.ID)
-		return []*inquiry.Reason{r}
+		return []*structs.Reason{r}
 	}
 
 	waits, reasons := x.volume(v)

@@ -11,7 +11,6 @@ import (
 	"berth/structs"
 	"berth/structs/capacity"
 	"berth/structs/hostuse"
-	"berth/structs/inquiry"
 )
 
 // volumeID names a volume.
@@ -38,7 +37,7 @@ func (x *jobExplainer) candidates(j *structs.Job) iter.Seq[*structs.Node] {
 
 // limitHolders explains which allocations have the volumes that count against the limit of a node, for the
 // plugins of a group's volumes.
-func (x *jobExplainer) limitHolders(j *structs.Job, g *structs.TaskGroup) []*inquiry.Reason {
+func (x *jobExplainer) limitHolders(j *structs.Job, g *structs.TaskGroup) []*structs.Reason {
 	wanted := map[string][]volumeID{}
 	for _, u := range g.CSIUses(0, "") {
 		v := csi.Volume(x.tx, j.Namespace, u.VolumeID)
@@ -101,7 +100,7 @@ func (r reader) volumeOf(id volumeID) string {
 }
 
 // limitHolder explains that a volume counts against the limit of a node.
-func (x *jobExplainer) limitHolder(n *structs.Node, id volumeID, user string) *inquiry.Reason {
+func (x *jobExplainer) limitHolder(n *structs.Node, id volumeID, user string) *structs.Reason {
 	if a := state.Alloc(x.tx, user); a != nil && !a.ClientTerminal() {
 		return x.holder(a, x.reader.volumeOf(id))
 	}
@@ -246,7 +245,7 @@ func (x *explainer) ownWayOut(a *structs.Allocation, otherwise string) string {
 
 // predecessors explains which allocations of older versions of the job have a host volume that a group needs,
 // and without which allocations of other groups a node has capacity for it.
-func (s *search) predecessors(m *structs.AllocMetric) []*inquiry.Reason {
+func (s *search) predecessors(m *structs.AllocMetric) []*structs.Reason {
 	capacity := false
 	for dimension := range m.DimensionExhausted {
 		// Ports and devices have holders of their own in the list before this one.
@@ -288,7 +287,7 @@ func (s *search) predecessors(m *structs.AllocMetric) []*inquiry.Reason {
 }
 
 // emptyPlaces explains the allocations that an update has stopped for a successor that has no place.
-func (x *jobExplainer) emptyPlaces(j *structs.Job) []*inquiry.Reason {
+func (x *jobExplainer) emptyPlaces(j *structs.Job) []*structs.Reason {
 	// Without a blocked evaluation each successor has a place, or a plan is about to look for one.
 	if j.PerNode() || state.BlockedEval(x.tx, j.Namespace, j.ID) == nil {
 		return nil

@@ -10,7 +10,6 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
-	"berth/structs/inquiry"
 	"berth/structs/nodeloss"
 )
 
@@ -25,8 +24,8 @@ const byOthers = "the word of an operator or the proof of a fence device release
 type lossExplainer struct{ *explainer }
 
 // lostHolder explains a claim that a lost node holds: the loss, and who releases the claim.
-func (x lossExplainer) lostHolder(r *inquiry.Reason, c *structs.CSIClaim) {
-	r.Because = []*inquiry.Reason{x.nodeDown(c.NodeID)}
+func (x lossExplainer) lostHolder(r *structs.Reason, c *structs.CSIClaim) {
+	r.Because = []*structs.Reason{x.nodeDown(c.NodeID)}
 	v := csi.Volume(x.tx, c.Namespace, c.VolumeID)
 	n := state.Node(x.tx, c.NodeID)
 	switch {
@@ -48,9 +47,9 @@ func (x lossExplainer) lostHolder(r *inquiry.Reason, c *structs.CSIClaim) {
 
 // heldBack returns the reason for which the servers begin no fence for a claim, and the last run of a fence
 // device for the node, if any: that an operator has ordered, or that began for another volume.
-func (x lossExplainer) heldBack(held *inquiry.Reason, n *structs.Node) []*inquiry.Reason {
+func (x lossExplainer) heldBack(held *structs.Reason, n *structs.Node) []*structs.Reason {
 	held.Remedy = x.orders(n, "to prove it by a fence device: ")
-	all := []*inquiry.Reason{held}
+	all := []*structs.Reason{held}
 	last := x.lastRun(n)
 	switch {
 	case last != nil && last.State == nodeloss.FenceRunning:
@@ -85,7 +84,7 @@ func (x lossExplainer) lastRun(n *structs.Node) (last *nodeloss.FenceRun) {
 }
 
 // leaseEnd explains a claim whose volume follows the end of the lease.
-func (x lossExplainer) leaseEnd(c *structs.CSIClaim, n *structs.Node) []*inquiry.Reason {
+func (x lossExplainer) leaseEnd(c *structs.CSIClaim, n *structs.Node) []*structs.Reason {
 	held := ""
 	switch {
 	case n.Unaccounted:
@@ -105,7 +104,7 @@ func (x lossExplainer) leaseEnd(c *structs.CSIClaim, n *structs.Node) []*inquiry
 		"and the servers are about to release it", x.nodeName(n.ID))
 	r.Remedy = "if this lasts for more than a minute, read the log of the server that leads; " +
 		confirmRemedy(n)
-	return []*inquiry.Reason{r}
+	return []*structs.Reason{r}
 }
 
 func fenceCommand(n *structs.Node) string { return "berth node fence " + structs.ShortID(n.ID) }
@@ -123,7 +122,7 @@ func confirmRemedy(n *structs.Node) string {
 }
 
 // fence explains how far the servers are with a proof that a lost node can no longer write.
-func (x lossExplainer) fence(v *structs.CSIVolume, n *structs.Node) *inquiry.Reason {
+func (x lossExplainer) fence(v *structs.CSIVolume, n *structs.Node) *structs.Reason {
 	last := x.lastRun(n)
 	order := state.FenceOrder(x.tx, n.ID)
 	switch {
@@ -145,14 +144,14 @@ func (x lossExplainer) fence(v *structs.CSIVolume, n *structs.Node) *inquiry.Rea
 }
 
 // fencing explains a run of a fence device that has not ended.
-func (x lossExplainer) fencing(run *nodeloss.FenceRun) *inquiry.Reason {
+func (x lossExplainer) fencing(run *nodeloss.FenceRun) *structs.Reason {
 	r := reason("fence device %s is being tried for %s", run.Device, x.since(run.Begun))
 	r.Remedy = "wait for its end: berth node status " + structs.ShortID(run.NodeID)
 	return r
 }
 
 // braked explains that the servers fence no node by themselves.
-func (x lossExplainer) braked(b *nodeloss.FenceBrake, n *structs.Node) *inquiry.Reason {
+func (x lossExplainer) braked(b *nodeloss.FenceBrake, n *structs.Node) *structs.Reason {
 	r := reason("the servers fence no node by themselves: %d of %d nodes were lost within %d minutes, "+
 		"since %s ago, so the fault may be on their side",
 		b.Lost, b.Of, nodeloss.FenceBrakeWindow/60, x.since(b.Since*1e9))
@@ -161,7 +160,7 @@ func (x lossExplainer) braked(b *nodeloss.FenceBrake, n *structs.Node) *inquiry.
 }
 
 // fenced explains the last run of a fence device, nil for none, and the next one.
-func (x lossExplainer) fenced(last *nodeloss.FenceRun, n *structs.Node) *inquiry.Reason {
+func (x lossExplainer) fenced(last *nodeloss.FenceRun, n *structs.Node) *structs.Reason {
 	if last == nil {
 		r := reason("the servers are about to fence node %s", x.nodeName(n.ID))
 		r.Remedy = "if this lasts: berth node status " + structs.ShortID(n.ID)
@@ -221,7 +220,7 @@ type search struct {
 // is exhausted.
 func (x *jobExplainer) holders(
 	j *structs.Job, g *structs.TaskGroup, m *structs.AllocMetric,
-) []*inquiry.Reason {
+) []*structs.Reason {
 	if g == nil {
 		return nil
 	}
@@ -237,7 +236,7 @@ func (x *jobExplainer) holders(
 
 	// The promotion comes first: until then nothing that others free helps the group on this node.
 	if r := s.ownCanary(m); r != nil {
-		return []*inquiry.Reason{r}
+		return []*structs.Reason{r}
 	}
 
 	older := s.predecessors(m)
@@ -310,7 +309,7 @@ func (s *search) demands(d *structs.AllocatedDeviceResource) bool {
 }
 
 // holder explains that an allocation has a thing of its node, which another one needs.
-func (x *explainer) holder(a *structs.Allocation, thing string) *inquiry.Reason {
+func (x *explainer) holder(a *structs.Allocation, thing string) *structs.Reason {
 	r := reason("%s on node %s has %s", x.reader.allocOf(a), x.nodeName(a.NodeID), thing)
 	x.freeing(r, a, "add nodes, lower the count, or change what its groups ask for")
 	return r
@@ -318,7 +317,7 @@ func (x *explainer) holder(a *structs.Allocation, thing string) *inquiry.Reason 
 
 // freeing adds to the reason that an allocation has a thing how the thing becomes free. It advises no stop of
 // an allocation that stops already, nor of the job that is explained, whose way out is another one.
-func (x *explainer) freeing(r *inquiry.Reason, a *structs.Allocation, wayOut string) {
+func (x *explainer) freeing(r *structs.Reason, a *structs.Allocation, wayOut string) {
 	switch {
 	case !x.reader.seesNamespace(a.Namespace):
 		r.Remedy = wayOut

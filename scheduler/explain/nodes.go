@@ -8,14 +8,13 @@ import (
 	"berth/state"
 	"berth/state/clustertime"
 	"berth/structs"
-	"berth/structs/inquiry"
 )
 
 // mostScanned bounds the nodes among which those are searched that take no allocations.
 const mostScanned = 4096
 
 // nodeDown is the reason that a node is down.
-func (x *explainer) nodeDown(id string) *inquiry.Reason {
+func (x *explainer) nodeDown(id string) *structs.Reason {
 	n := state.Node(x.tx, id)
 	if n == nil {
 		return reason("node %s is deleted", structs.ShortID(id))
@@ -33,7 +32,7 @@ func (x *explainer) nodeDown(id string) *inquiry.Reason {
 
 // notReady explains which nodes of a job's pool and datacenters take no allocations. rejected is the number
 // of nodes that the scheduler has found.
-func (x *explainer) notReady(j *structs.Job, rejected int) (reasons []*inquiry.Reason) {
+func (x *explainer) notReady(j *structs.Job, rejected int) (reasons []*structs.Reason) {
 	scanned := 0
 	for n := range state.Nodes(x.tx) {
 		// The nodes that the filter rejected are not in the evaluation, so they are searched, within a bound.
@@ -57,7 +56,7 @@ func (x *explainer) notReady(j *structs.Job, rejected int) (reasons []*inquiry.R
 }
 
 // nodeNotReady explains why a node takes no allocations.
-func (x *explainer) nodeNotReady(n *structs.Node) *inquiry.Reason {
+func (x *explainer) nodeNotReady(n *structs.Node) *structs.Reason {
 	id := structs.ShortID(n.ID)
 	if n.Lost() {
 		return x.nodeDown(n.ID)
@@ -84,7 +83,7 @@ func (x *explainer) nodeNotReady(n *structs.Node) *inquiry.Reason {
 }
 
 // noNode explains a group that no node has rejected.
-func (x *explainer) noNode() *inquiry.Reason {
+func (x *explainer) noNode() *structs.Reason {
 	// One node is enough to tell an empty cluster from nodes that may not run the group.
 	for range state.Nodes(x.tx) {
 		r := reason("no node may run it: each is down, drains, is not eligible, " +
@@ -100,16 +99,16 @@ func (x *explainer) noNode() *inquiry.Reason {
 }
 
 // unknownAlloc explains an allocation whose node was or is down, and what ends its state.
-func (x *jobExplainer) unknownAlloc(a *structs.Allocation) *inquiry.Reason {
+func (x *jobExplainer) unknownAlloc(a *structs.Allocation) *structs.Reason {
 	r := x.alloc(a, "is unknown")
 	n := state.Node(x.tx, a.NodeID)
 	if !n.Lost() {
-		r.Because = []*inquiry.Reason{reason("its node is back, and has not reported it yet")}
+		r.Because = []*structs.Reason{reason("its node is back, and has not reported it yet")}
 		r.Remedy = "if this lasts, see the log of its node: berth node status " + structs.ShortID(a.NodeID)
 		return r
 	}
 
-	r.Because = []*inquiry.Reason{x.nodeDown(a.NodeID)}
+	r.Because = []*structs.Reason{x.nodeDown(a.NodeID)}
 	until := disconnect.LostAt(x.job.Group(a.TaskGroup), n, clustertime.Of(x.tx))
 	switch {
 	case until != 0:
@@ -130,7 +129,7 @@ func (x *jobExplainer) unknownAlloc(a *structs.Allocation) *inquiry.Reason {
 }
 
 // parentJob is the reason of a job that runs nothing itself and has nothing to wait for but its next child.
-func (x *jobExplainer) parentJob(j *structs.Job) *inquiry.Reason {
+func (x *jobExplainer) parentJob(j *structs.Job) *structs.Reason {
 	if j.Periodic == nil {
 		r := reason("job %s is parameterized: it runs nothing itself, and each dispatch starts a child%s",
 			j.ID, x.liveChildren(j))
@@ -173,7 +172,7 @@ func (x *explainer) nextLaunch(j *structs.Job) time.Time {
 }
 
 // overlap explains that the launches of a periodic job are skipped, because a child of it has not ended.
-func (x *jobExplainer) overlap(j *structs.Job) []*inquiry.Reason {
+func (x *jobExplainer) overlap(j *structs.Job) []*structs.Reason {
 	if !j.IsPeriodic() || !j.Periodic.Enabled || !j.Periodic.ProhibitOverlap || !state.HasLiveChild(x.tx, j) {
 		return nil
 	}
@@ -198,7 +197,7 @@ func (x *jobExplainer) overlap(j *structs.Job) []*inquiry.Reason {
 	}
 
 	r.Because = children.list("children")
-	return []*inquiry.Reason{r}
+	return []*structs.Reason{r}
 }
 
 // liveChildren describes the number of children that have not ended, "" if all have.

@@ -5,13 +5,12 @@ import (
 	"time"
 
 	"berth/structs"
-	"berth/structs/inquiry"
 )
 
 // TestReason_KeepsItsFactWhileTimePasses checks that a reader can tell a new reason from one whose times
 // alone have changed.
 func TestReason_KeepsItsFactWhileTimePasses(t *testing.T) {
-	tell := func(seconds int64, message string) *inquiry.Reason {
+	tell := func(seconds int64, message string) *structs.Reason {
 		x := newExplainer(View{Now: time.Unix(seconds, 0)})
 		failed := &structs.OperationError{Message: message, Attempts: int(seconds)}
 		return reason("volume data is attaching%s", x.failing(failed))

@@ -11,7 +11,6 @@ import (
 	"berth/state/namespaces"
 	"berth/structs"
 	"berth/structs/admin"
-	"berth/structs/inquiry"
 )
 
 const prod = "prod"
@@ -55,7 +54,7 @@ func TestRemedies_NameTheNamespace(t *testing.T) {
 	f := inNamespace(t)
 	tx := f.Store.Read()
 	_, reasons := Job(View{Tx: tx, Now: f.Clock}, state.Job(tx, prod, "web"))
-	text := inquiry.WhyText(reasons)
+	text := structs.WhyText(reasons)
 	text += remedyOf(volumeFilter, &structs.Job{Namespace: prod}, nil, tx)
 	for _, want := range []string{
 		"berth volume status -namespace prod VOLUME",

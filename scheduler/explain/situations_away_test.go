@@ -9,7 +9,6 @@ import (
 	"berth/state/clustertime"
 	"berth/structs"
 	"berth/structs/admin"
-	"berth/structs/inquiry"
 )
 
 // awaySituations are those of allocations whose node is away, in groups with a disconnect block.
@@ -52,7 +51,7 @@ func TestWhy_CountsNoStepOfTheClusterTime(t *testing.T) {
 	away(structs.DisconnectStrategy{LostAfter: time.Hour})(f)
 	stepClock(f)
 	_, reasons := explainSubject(f, situation{})
-	text := inquiry.WhyText(reasons)
+	text := structs.WhyText(reasons)
 	for _, want := range []string{"node n0 has been down for 1m0s", "it is lost in 59m0s"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing in\n%s", want, text)

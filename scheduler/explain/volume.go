@@ -9,12 +9,11 @@ import (
 	"berth/state/csi"
 	"berth/state/volumesecrets"
 	"berth/structs"
-	"berth/structs/inquiry"
 )
 
 // Volume explains why a volume, or a use of it, waits. It reports whether something waits; if nothing does,
 // the reasons say so.
-func Volume(view View, v *structs.CSIVolume) (waits bool, reasons []*inquiry.Reason) {
+func Volume(view View, v *structs.CSIVolume) (waits bool, reasons []*structs.Reason) {
 	x := newExplainer(view)
 	waits, reasons = x.volume(v)
 
@@ -33,7 +32,7 @@ func Volume(view View, v *structs.CSIVolume) (waits bool, reasons []*inquiry.Rea
 
 // waitingJobs explains the jobs without a place that wait for a volume, which itself waits for nothing. For
 // example, only nodes that are not eligible reach it.
-func (x *explainer) waitingJobs(v *structs.CSIVolume) []*inquiry.Reason {
+func (x *explainer) waitingJobs(v *structs.CSIVolume) []*structs.Reason {
 	var jobs sample
 	for _, id := range csi.JobsWaitingFor(x.tx, v) {
 		j := state.Job(x.tx, v.Namespace, id)
@@ -57,7 +56,7 @@ func (x *explainer) waitingJobs(v *structs.CSIVolume) []*inquiry.Reason {
 
 // volume explains the volume itself, from its cause to its effects: its creation, its plugin and its secrets,
 // then the claims, and at last the attachments and the expansion.
-func (x *explainer) volume(v *structs.CSIVolume) (waits bool, reasons []*inquiry.Reason) {
+func (x *explainer) volume(v *structs.CSIVolume) (waits bool, reasons []*structs.Reason) {
 	reasons = append(reasons, x.volumeCall(v)...)
 	reasons = append(reasons, x.plugin(v)...)
 	reasons = append(reasons, x.placeless(v)...)
@@ -105,12 +104,12 @@ func (x *explainer) volume(v *structs.CSIVolume) (waits bool, reasons []*inquiry
 		return true, reasons
 	}
 
-	return false, []*inquiry.Reason{reason("volume %s waits for nothing; it is %s; in use by %s",
+	return false, []*structs.Reason{reason("volume %s waits for nothing; it is %s; in use by %s",
 		v.ID, v.State, count(claims, "allocation"))}
 }
 
 // placeless explains that no node reaches a volume any more.
-func (x *explainer) placeless(v *structs.CSIVolume) []*inquiry.Reason {
+func (x *explainer) placeless(v *structs.CSIVolume) []*structs.Reason {
 	why := csi.Placeless(x.tx, v)
 	if why == "" {
 		return nil
@@ -118,18 +117,18 @@ func (x *explainer) placeless(v *structs.CSIVolume) []*inquiry.Reason {
 	r := reason("%s", why)
 	r.Remedy = "if the node is still there, run the job of the plugin on it; if it is gone for good: " +
 		csi.GoneCommand(v)
-	return []*inquiry.Reason{r}
+	return []*structs.Reason{r}
 }
 
 // missingSecrets explains that the variable with the secrets of a volume is missing, and so its calls.
-func missingSecrets(tx state.Reader, v *structs.CSIVolume) []*inquiry.Reason {
+func missingSecrets(tx state.Reader, v *structs.CSIVolume) []*structs.Reason {
 	_, err := volumesecrets.Variable(tx, v)
 	if err == nil {
 		return nil
 	}
 	r := reason("%v", err)
 	r.Remedy = command(v.Namespace, "var put", volumesecrets.Path(tx, v), "NAME=@FILE")
-	return []*inquiry.Reason{r}
+	return []*structs.Reason{r}
 }
 
 func anyNode(string) bool { return true }
@@ -137,7 +136,7 @@ func anyNode(string) bool { return true }
 func anyClass(structs.ClaimClass) bool { return true }
 
 // users lists the allocations that may use a volume now and whose claims have a class that hinders.
-func (x *explainer) users(v *structs.CSIVolume, hinders func(structs.ClaimClass) bool) []*inquiry.Reason {
+func (x *explainer) users(v *structs.CSIVolume, hinders func(structs.ClaimClass) bool) []*structs.Reason {
 	var users sample
 	for _, c := range csi.ClaimsByVolume(x.tx, v.Namespace, v.ID) {
 		if c.State != structs.ClaimGranted || c.EndTime != 0 || !hinders(c.Class()) {
@@ -163,8 +162,8 @@ func (x *explainer) users(v *structs.CSIVolume, hinders func(structs.ClaimClass)
 }
 
 // volumeCall explains a creation or deletion that has not ended, or a deletion that is to come.
-func (x *explainer) volumeCall(v *structs.CSIVolume) []*inquiry.Reason {
-	var r *inquiry.Reason
+func (x *explainer) volumeCall(v *structs.CSIVolume) []*structs.Reason {
+	var r *structs.Reason
 	remedy := x.retryRemedy(v, v.LastError)
 	switch v.State {
 	case structs.VolumeCreating:
@@ -187,7 +186,7 @@ func (x *explainer) volumeCall(v *structs.CSIVolume) []*inquiry.Reason {
 
 	r.Remedy = remedy
 	r.Because = x.unknownOutcome(v.Call)
-	return []*inquiry.Reason{r}
+	return []*structs.Reason{r}
 }
 
 // retryRemedy is the remedy of a call for a volume that is repeated until it succeeds.
@@ -199,16 +198,16 @@ func (x *explainer) retryRemedy(v *structs.CSIVolume, failed *structs.OperationE
 }
 
 // unknownOutcome explains a call of a plugin whose outcome is not known, nil if there is none.
-func (x *explainer) unknownOutcome(call *structs.CSICall) []*inquiry.Reason {
+func (x *explainer) unknownOutcome(call *structs.CSICall) []*structs.Reason {
 	if call == nil {
 		return nil
 	}
 	r := reason("the outcome of the call to %s it, sent to node %s %s ago, is unknown; "+
 		"only that node repeats it", call.Op, x.nodeName(call.NodeID), x.since(call.Time))
 	if state.Node(x.tx, call.NodeID).Lost() {
-		r.Because = []*inquiry.Reason{x.nodeDown(call.NodeID)}
+		r.Because = []*structs.Reason{x.nodeDown(call.NodeID)}
 	}
-	return []*inquiry.Reason{r}
+	return []*structs.Reason{r}
 }
 
 // failing describes the last failure of an operation and its next attempt, "" without one.
@@ -230,17 +229,17 @@ func (x *explainer) failing(e *structs.OperationError) passing {
 }
 
 // plugin explains why the plugin of a volume serves nobody.
-func (x *explainer) plugin(v *structs.CSIVolume) []*inquiry.Reason {
+func (x *explainer) plugin(v *structs.CSIVolume) []*structs.Reason {
 	p := csi.Plugin(x.tx, v.PluginID)
 	status := "berth plugin status " + structs.ShellWord(v.PluginID)
 	if p == nil || !p.Known {
 		r := reason("no instance of plugin %s has been healthy yet", v.PluginID)
 		r.Remedy = "run the job of the plugin; if it runs: " + status
 		r.Because = x.instances(v.PluginID)
-		return []*inquiry.Reason{r}
+		return []*structs.Reason{r}
 	}
 
-	var reasons []*inquiry.Reason
+	var reasons []*structs.Reason
 	if p.ControllerRequired && !csi.HealthyInstance(x.tx, v.PluginID, structs.CSIKindController) {
 		r := reason("no controller of plugin %s is healthy", v.PluginID)
 		r.Remedy = status
@@ -259,8 +258,8 @@ func (x *explainer) plugin(v *structs.CSIVolume) []*inquiry.Reason {
 }
 
 // instances explains the instances of a plugin that are not healthy.
-func (x *explainer) instances(plugin string) []*inquiry.Reason {
-	var sick []*inquiry.Reason
+func (x *explainer) instances(plugin string) []*structs.Reason {
+	var sick []*structs.Reason
 	down := map[string]bool{}
 	for i := range csi.InstancesByPlugin(x.tx, plugin) {
 		switch {
@@ -284,7 +283,7 @@ func (x *explainer) instances(plugin string) []*inquiry.Reason {
 }
 
 // claim explains a claim that waits, cannot be used yet, or outlives its allocation; nil for any other.
-func (x *explainer) claim(c *structs.CSIClaim, blocked string) *inquiry.Reason {
+func (x *explainer) claim(c *structs.CSIClaim, blocked string) *structs.Reason {
 	name := fmt.Sprintf("the claim of allocation %s (job %s) on node %s",
 		structs.ShortID(c.AllocID), c.JobID, x.nodeName(c.NodeID))
 	switch {
@@ -302,7 +301,7 @@ func (x *explainer) claim(c *structs.CSIClaim, blocked string) *inquiry.Reason {
 }
 
 // endedClaim explains a claim whose allocation has ended.
-func (x *explainer) endedClaim(c *structs.CSIClaim, name string) *inquiry.Reason {
+func (x *explainer) endedClaim(c *structs.CSIClaim, name string) *structs.Reason {
 	r := reason("%s is held although the allocation ended %s ago%s",
 		name, x.since(c.EndTime), x.failing(c.ReleaseError))
 	x.shown[c.AllocID] = true
@@ -323,7 +322,7 @@ func (x *explainer) endedClaim(c *structs.CSIClaim, name string) *inquiry.Reason
 		needs := reason("plugin %s, which unmounts it, has no healthy instance on that node", c.PluginID)
 		needs.Remedy = "run the job of the plugin there; if it runs: berth plugin status " +
 			structs.ShellWord(c.PluginID)
-		r.Because = []*inquiry.Reason{needs}
+		r.Because = []*structs.Reason{needs}
 		return r
 	}
 
@@ -332,8 +331,8 @@ func (x *explainer) endedClaim(c *structs.CSIClaim, name string) *inquiry.Reason
 }
 
 // attachments explains the attachments to some nodes that are neither attached nor gone.
-func (x *explainer) attachments(v *structs.CSIVolume, to func(node string) bool) []*inquiry.Reason {
-	var open []*inquiry.Reason
+func (x *explainer) attachments(v *structs.CSIVolume, to func(node string) bool) []*structs.Reason {
+	var open []*structs.Reason
 	for a := range csi.AttachmentsByVolume(x.tx, v.Namespace, v.ID) {
 		if a.State == structs.AttachmentAttached || !to(a.NodeID) {
 			continue
@@ -362,7 +361,7 @@ func (x *explainer) attachments(v *structs.CSIVolume, to func(node string) bool)
 }
 
 // expansion explains why a volume does not have its requested size yet.
-func (x *explainer) expansion(v *structs.CSIVolume) []*inquiry.Reason {
+func (x *explainer) expansion(v *structs.CSIVolume) []*structs.Reason {
 	if !v.Expands() {
 		return nil
 	}
@@ -371,20 +370,20 @@ func (x *explainer) expansion(v *structs.CSIVolume) []*inquiry.Reason {
 		x.failing(v.LastError))
 	why := csi.ExpandBlocked(x.tx, v)
 	if why != "" {
-		r.Because = []*inquiry.Reason{{
+		r.Because = []*structs.Reason{{
 			Text:    why,
 			Remedy:  command(v.Namespace, "volume status", v.ID) + " shows who uses it and where it is attached",
 			Because: x.users(v, anyClass),
 		}}
-		return []*inquiry.Reason{r}
+		return []*structs.Reason{r}
 	}
 
 	r.Remedy = x.retryRemedy(v, v.LastError)
-	return []*inquiry.Reason{r}
+	return []*structs.Reason{r}
 }
 
 // turnedReadOnly explains a fault that the kernel of a node has found in the file system.
-func (x *explainer) turnedReadOnly(v *structs.CSIVolume) []*inquiry.Reason {
+func (x *explainer) turnedReadOnly(v *structs.CSIVolume) []*structs.Reason {
 	t := v.TurnedReadOnly
 	if t == nil {
 		return nil
@@ -392,7 +391,7 @@ func (x *explainer) turnedReadOnly(v *structs.CSIVolume) []*inquiry.Reason {
 	r := reason("the file system of volume %s turned read-only under allocation %s on node %s %s ago",
 		v.ID, structs.ShortID(t.AllocID), x.nodeName(t.NodeID), x.since(t.Time))
 	r.Remedy = "check the storage and the file system; the next allocation mounts the volume again"
-	return []*inquiry.Reason{r}
+	return []*structs.Reason{r}
 }
 
 // onlyVolumeFails reports whether a group has a single volume, and a call of its plugin has failed.

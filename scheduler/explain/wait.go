@@ -9,12 +9,11 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
-	"berth/structs/inquiry"
 )
 
 // awaited explains an allocation that starts when others have let go of everything: it displaces or replaces
 // them, or they give it their capacity. The result is nil if there are none.
-func (x *explainer) awaited(a *structs.Allocation) *inquiry.Reason {
+func (x *explainer) awaited(a *structs.Allocation) *structs.Reason {
 	var others sample
 	n := 0
 	for _, id := range slices.Sorted(a.Awaits()) {
@@ -70,7 +69,7 @@ func (x *explainer) heldBy(a *structs.Allocation) (held []*structs.CSIClaim) {
 }
 
 // displaced explains the allocations of a waiting job that more important jobs have displaced.
-func (x *jobExplainer) displaced(j *structs.Job) []*inquiry.Reason {
+func (x *jobExplainer) displaced(j *structs.Job) []*structs.Reason {
 	if state.BlockedEval(x.tx, j.Namespace, j.ID) == nil {
 		return nil
 	}
@@ -95,7 +94,7 @@ func (x *jobExplainer) displaced(j *structs.Job) []*inquiry.Reason {
 }
 
 // drains explains the allocations of a job that are still on nodes that drain.
-func (x *jobExplainer) drains(j *structs.Job) []*inquiry.Reason {
+func (x *jobExplainer) drains(j *structs.Job) []*structs.Reason {
 	var nodes []*structs.Node
 	var left sample
 	seen := map[string]bool{}
@@ -175,7 +174,7 @@ func stateOf(a *structs.Allocation, task string) string {
 }
 
 // unhealthyAlloc explains why an allocation of a deployment is not healthy, or not yet.
-func (x *jobExplainer) unhealthyAlloc(a *structs.Allocation) *inquiry.Reason {
+func (x *jobExplainer) unhealthyAlloc(a *structs.Allocation) *structs.Reason {
 	if !a.ClientTerminal() && !a.ServerTerminal() && !x.shown[a.ID] {
 		x.shown[a.ID] = true
 		if why := x.liveAlloc(a); why != nil {
@@ -268,7 +267,7 @@ func checksIn(g *structs.TaskGroup) bool {
 }
 
 // sickPlugin explains that a CSI plugin of an allocation is not healthy.
-func (x *explainer) sickPlugin(a *structs.Allocation) *inquiry.Reason {
+func (x *explainer) sickPlugin(a *structs.Allocation) *structs.Reason {
 	for _, id := range a.CSIPlugins {
 		for i := range csi.InstancesByPlugin(x.tx, id) {
 			if i.NodeID != a.NodeID || i.AllocID != a.ID || i.Healthy {

@@ -10,7 +10,6 @@ import (
 	"berth/state/csi"
 	"berth/state/schema"
 	"berth/structs"
-	"berth/structs/inquiry"
 )
 
 // Changes returns the effects of a plan on the volumes that a job asks for, by ID. before is the state
@@ -18,10 +17,10 @@ import (
 // change has an empty plan.
 func Changes(
 	before, after mvcc.Reader, j *structs.Job, plan *structs.Plan,
-) []*inquiry.VolumeChange {
-	var changes []*inquiry.VolumeChange
+) []*structs.VolumeChange {
+	var changes []*structs.VolumeChange
 	add := func(v *structs.CSIVolume, change string) {
-		changes = append(changes, &inquiry.VolumeChange{
+		changes = append(changes, &structs.VolumeChange{
 			ID:     v.ID,
 			Class:  v.Class,
 			Bytes:  v.RequestedCapacityMin,
@@ -34,11 +33,11 @@ func Changes(
 		for _, v := range New(after, j, a) {
 			if v.AllocID != "" { // the allocation of the plan that is applied has another ID
 				v.ID = v.ID[:strings.LastIndexByte(v.ID, '[')] + "[ALLOC]"
-				add(v, inquiry.VolumeCreate)
+				add(v, structs.VolumeCreate)
 				continue
 			}
 			if !seen[v.ID] {
-				add(v, inquiry.VolumeCreate)
+				add(v, structs.VolumeCreate)
 			}
 			seen[v.ID] = true
 		}
@@ -49,7 +48,7 @@ func Changes(
 	for _, stop := range plan.Stop {
 		for v := range OfJob(before, j.Namespace, j.ID) {
 			if v.AllocID != "" && v.AllocID == stop.AllocID {
-				add(v, inquiry.VolumeDelete)
+				add(v, structs.VolumeDelete)
 			}
 		}
 	}
@@ -58,17 +57,17 @@ func Changes(
 		switch {
 		case seen[v.ID]:
 		case old == nil:
-			add(v, inquiry.VolumeCreate) // with the job itself
+			add(v, structs.VolumeCreate) // with the job itself
 		case !isUsed(requests, v):
-			add(v, inquiry.VolumeKeep)
+			add(v, structs.VolumeKeep)
 		case v.RequestedCapacityMin > old.RequestedCapacityMin:
-			add(v, inquiry.VolumeGrow)
+			add(v, structs.VolumeGrow)
 		case !known:
-			add(v, inquiry.VolumeAdopt)
+			add(v, structs.VolumeAdopt)
 		}
 	}
 
-	slices.SortFunc(changes, func(a, b *inquiry.VolumeChange) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(changes, func(a, b *structs.VolumeChange) int { return cmp.Compare(a.ID, b.ID) })
 	return changes
 }
 

@@ -10,7 +10,6 @@ import (
 	"berth/structs"
 	"berth/structs/admin"
 	"berth/structs/defaults"
-	"berth/structs/inquiry"
 	"berth/structs/validate"
 )
 
@@ -280,8 +279,8 @@ func setAnswers(c *apitest.Caller) {
 }
 
 // validateJob checks the content of a job, and no drivers.
-func validateJob(_ context.Context, req *inquiry.JobValidateRequest) (*inquiry.JobValidateResponse, error) {
-	resp := &inquiry.JobValidateResponse{}
+func validateJob(_ context.Context, req *structs.JobValidateRequest) (*structs.JobValidateResponse, error) {
+	resp := &structs.JobValidateResponse{}
 	defaults.Canonicalize(req.Job)
 	err := validate.Job(req.Job)
 	if err != nil {

@@ -8,17 +8,16 @@ import (
 
 	"berth/api/apitest"
 	"berth/structs"
-	"berth/structs/inquiry"
 )
 
 // TestClient_ReadsPlans reads every part of a plan: the annotations, the difference and the displaced
 // allocations.
 func TestClient_ReadsPlans(t *testing.T) {
 	c, caller := clientOfFakeServers(t)
-	apitest.Answer(caller, inquiry.JobPlan, inquiry.JobPlanResponse{
+	apitest.Answer(caller, structs.JobPlan, structs.JobPlanResponse{
 		JobModifyIndex: 7,
-		Annotations: &inquiry.PlanAnnotations{
-			DesiredTGUpdates: map[string]*inquiry.DesiredUpdates{"g": {
+		Annotations: &structs.PlanAnnotations{
+			DesiredTGUpdates: map[string]*structs.DesiredUpdates{"g": {
 				Ignore: 1, Place: 2, Migrate: 3, Stop: 4, InPlaceUpdate: 5, DestructiveUpdate: 6, Canary: 7,
 				Preemptions: 8,
 			}},
@@ -32,7 +31,7 @@ func TestClient_ReadsPlans(t *testing.T) {
 			TaskGroups: []*structs.TaskGroupDiff{{
 				Type:    structs.DiffEdited,
 				Name:    "g",
-				Updates: map[string]uint64{inquiry.UpdateCanary: 7, inquiry.UpdatePreemptions: 8},
+				Updates: map[string]uint64{structs.UpdateCanary: 7, structs.UpdatePreemptions: 8},
 			}},
 		},
 		FailedTGAllocs: map[string]*structs.AllocMetric{"g": {NodesEvaluated: 3, NodesExhausted: 2}},

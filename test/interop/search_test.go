@@ -10,27 +10,26 @@ import (
 
 	"berth/api/apitest"
 	"berth/structs"
-	"berth/structs/inquiry"
 )
 
 func TestClient_Searches(t *testing.T) {
 	c, caller := clientOfFakeServers(t)
-	var prefix inquiry.SearchRequest
-	apitest.On(caller, inquiry.SearchPrefix,
-		func(_ context.Context, req *inquiry.SearchRequest) (*inquiry.SearchResponse, error) {
+	var prefix structs.SearchRequest
+	apitest.On(caller, structs.SearchPrefix,
+		func(_ context.Context, req *structs.SearchRequest) (*structs.SearchResponse, error) {
 			prefix = *req
-			return &inquiry.SearchResponse{
+			return &structs.SearchResponse{
 				Matches:     map[string][]string{"jobs": {"web"}, "allocs": {}},
 				Truncations: map[string]bool{"jobs": true, "allocs": false},
 				QueryMeta:   structs.QueryMeta{Index: 42},
 			}, nil
 		})
-	var fuzzy inquiry.FuzzySearchRequest
-	apitest.On(caller, inquiry.SearchFuzzy,
-		func(_ context.Context, req *inquiry.FuzzySearchRequest) (*inquiry.FuzzySearchResponse, error) {
+	var fuzzy structs.FuzzySearchRequest
+	apitest.On(caller, structs.SearchFuzzy,
+		func(_ context.Context, req *structs.FuzzySearchRequest) (*structs.FuzzySearchResponse, error) {
 			fuzzy = *req
-			return &inquiry.FuzzySearchResponse{
-				Matches: map[string][]*inquiry.FuzzyMatch{
+			return &structs.FuzzySearchResponse{
+				Matches: map[string][]*structs.FuzzyMatch{
 					"tasks": {{ID: "app", Scope: []string{"default", "web", "g"}}},
 				},
 				Truncations: map[string]bool{"tasks": false},

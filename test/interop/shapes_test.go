@@ -16,7 +16,6 @@ import (
 	_ "berth/api/nouns" // the routes
 	"berth/structs"
 	"berth/structs/admin"
-	"berth/structs/inquiry"
 )
 
 // The tests of this file connect the public client to berth's HTTP handler. Fake responses have a value in
@@ -27,7 +26,7 @@ var at = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 func clientOfFakeServers(t *testing.T) (*public.Client, *apitest.Caller) {
 	t.Helper()
 	caller := &apitest.Caller{}
-	apitest.On(caller, inquiry.JobValidate, validateJob)
+	apitest.On(caller, structs.JobValidate, validateJob)
 	agent := &apitest.Agent{
 		SelfIs: &api.AgentSelf{
 			Config: map[string]any{"Region": "global", "Datacenter": "dc1"},

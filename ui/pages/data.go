@@ -6,7 +6,6 @@ import (
 	"github.com/a-h/templ"
 
 	"berth/structs"
-	"berth/structs/inquiry"
 	_ "berth/ui/pages/compiled" // before templ
 	"berth/ui/views"
 )
@@ -132,7 +131,7 @@ type Problems struct {
 type Thing struct {
 	Faults     []string // of the parts that could not be read
 	Problems   []string
-	Why        []*inquiry.Reason // nil: the view has no such part
+	Why        []*structs.Reason // nil: the view has no such part
 	Command    string            // shows the same on the command line
 	Actions    []Link
 	Properties []Property
@@ -142,7 +141,7 @@ type Thing struct {
 // Volume is the data of the view of one volume.
 type Volume struct {
 	*views.Picture
-	Why        []*inquiry.Reason
+	Why        []*structs.Reason
 	Command    string   // shows the same on the command line
 	Faults     []string // of the parts that could not be read
 	Actions    []Link

@@ -10,7 +10,7 @@ import "github.com/a-h/templ"
 import templruntime "github.com/a-h/templ/runtime"
 
 import (
-	"berth/structs/inquiry"
+	"berth/structs"
 	"berth/ui/views"
 )
 
@@ -421,7 +421,7 @@ func alert(fault string) templ.Component {
 	})
 }
 
-func reasons(all []*inquiry.Reason) templ.Component {
+func reasons(all []*structs.Reason) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {

@@ -12,7 +12,6 @@ import (
 	"berth/cli/command"
 	"berth/structs"
 	"berth/structs/admin"
-	"berth/structs/inquiry"
 	"berth/structs/nodeloss"
 	"berth/structs/volumeusage"
 )
@@ -38,12 +37,12 @@ func (p Problem) Age() string { return command.Age(p.Since) }
 const mostReasons = 3
 
 // Explain adds the reasons of an answer to why something waits, and the first remedy among them.
-func (p *Problem) Explain(why *inquiry.WhyResponse) {
+func (p *Problem) Explain(why *structs.WhyResponse) {
 	if why == nil || !why.Waits || len(why.Reasons) == 0 {
 		return
 	}
 	p.Reasons = nil
-	for _, r := range slices.Concat(why.Reasons[:1], inquiry.Causes(why.Reasons)) {
+	for _, r := range slices.Concat(why.Reasons[:1], structs.Causes(why.Reasons)) {
 		if len(p.Reasons) < mostReasons && !slices.Contains(p.Reasons, r.Text) {
 			p.Reasons = append(p.Reasons, r.Text)
 		}

@@ -8,7 +8,6 @@ import (
 
 	"berth/cli/command"
 	"berth/structs"
-	"berth/structs/inquiry"
 	"berth/structs/nodeloss"
 )
 
@@ -17,7 +16,7 @@ type StuckVolume struct {
 	Claim *structs.VolumeClaimStub // the first that the node has
 	Node  *structs.NodeListStub
 	Lost  *nodeloss.NodeFenceStatusResponse // nil if it is not known
-	Why   *inquiry.WhyResponse              // nil if it is not known
+	Why   *structs.WhyResponse              // nil if it is not known
 }
 
 // Problem shows the volume with what releases it.

@@ -9,13 +9,12 @@ import (
 	"time"
 
 	"berth/structs"
-	"berth/structs/inquiry"
 	"berth/structs/modify"
 )
 
 // Reasons explains a change of mutable parameters that is pending, or that the plugin has rejected. It
 // returns nil if there is none. The values are not shown.
-func Reasons(v *structs.CSIVolume, now time.Time) []*inquiry.Reason {
+func Reasons(v *structs.CSIVolume, now time.Time) []*structs.Reason {
 	failed := v.LastError
 	if failed != nil && failed.Op != modify.Op {
 		failed = nil
@@ -30,21 +29,21 @@ func Reasons(v *structs.CSIVolume, now time.Time) []*inquiry.Reason {
 			r.Remedy = "to try now: " + structs.CommandLine(v.Namespace, "volume retry", v.ID)
 		}
 		r.Because = unknownOutcome(v.Call, now)
-		return []*inquiry.Reason{r}
+		return []*structs.Reason{r}
 	case failed != nil && v.State == structs.VolumeReady:
 		r := describe(fmt.Sprintf("the plugin has rejected the last change of the mutable parameters of "+
 			"volume %s, which keeps those that it has", v.ID), failed, now)
 		r.Remedy = "correct mutable_parameters in its file and run it again: " +
 			structs.CommandLine(v.Namespace, "volume register", "FILE")
-		return []*inquiry.Reason{r}
+		return []*structs.Reason{r}
 	}
 	return nil
 }
 
 // describe adds the last failure, nil for none, to the text of a reason.
-func describe(text string, failed *structs.OperationError, now time.Time) *inquiry.Reason {
+func describe(text string, failed *structs.OperationError, now time.Time) *structs.Reason {
 	if failed == nil {
-		return &inquiry.Reason{Text: text}
+		return &structs.Reason{Text: text}
 	}
 	times := fmt.Sprintf(" (failures: %d, the last %s ago", failed.Attempts, age(failed.Time, now))
 	if failed.RetryTime > 0 {
@@ -52,17 +51,17 @@ func describe(text string, failed *structs.OperationError, now time.Time) *inqui
 		times += fmt.Sprintf("; the next attempt in %s", wait)
 	}
 	fact := text + ": " + failed.Message
-	return &inquiry.Reason{Text: fact + times + ")", Fact: fact}
+	return &structs.Reason{Text: fact + times + ")", Fact: fact}
 }
 
 // unknownOutcome explains a call whose outcome is not known, nil if there is none.
-func unknownOutcome(call *structs.CSICall, now time.Time) []*inquiry.Reason {
+func unknownOutcome(call *structs.CSICall, now time.Time) []*structs.Reason {
 	if call == nil {
 		return nil
 	}
 	fact := fmt.Sprintf("the outcome of the call to %s it, sent to node %s, is unknown; only that node "+
 		"repeats it", call.Op, structs.ShortID(call.NodeID))
-	return []*inquiry.Reason{{Text: fact + fmt.Sprintf(" (sent %s ago)", age(call.Time, now)), Fact: fact}}
+	return []*structs.Reason{{Text: fact + fmt.Sprintf(" (sent %s ago)", age(call.Time, now)), Fact: fact}}
 }
 
 func age(nanos int64, now time.Time) time.Duration {

@@ -1,6 +1,4 @@
-package inquiry
-
-import "berth/structs"
+package structs
 
 // The contexts of a search, in the dialect's words: the kinds of rows that it finds.
 const (
@@ -32,30 +30,30 @@ const (
 const MinSearchText = 2
 
 // SearchPrefix finds rows by the beginnings of their IDs.
-var SearchPrefix = structs.Read[SearchRequest, SearchResponse]("Search.PrefixSearch")
+var SearchPrefix = Read[SearchRequest, SearchResponse]("Search.PrefixSearch")
 
 // SearchRequest asks for the rows whose ID begins with the Prefix of the options.
 type SearchRequest struct {
 	Context string // "" is SearchAll
-	structs.QueryOptions
+	QueryOptions
 }
 
 // SearchResponse has the IDs that match, by context: at most MaxSearched of each.
 type SearchResponse struct {
 	Matches     map[string][]string
 	Truncations map[string]bool // the contexts with more than that
-	structs.QueryMeta
+	QueryMeta
 }
 
 // SearchFuzzy finds rows by any part of their names.
-var SearchFuzzy = structs.Read[FuzzySearchRequest, FuzzySearchResponse]("Search.FuzzySearch")
+var SearchFuzzy = Read[FuzzySearchRequest, FuzzySearchResponse]("Search.FuzzySearch")
 
 // FuzzySearchRequest asks for the rows whose name has Text in it, in upper or lower case. Rows without names
 // match by the beginnings of their IDs.
 type FuzzySearchRequest struct {
 	Text    string // MinSearchText bytes or more
 	Context string // "" is SearchAll
-	structs.QueryOptions
+	QueryOptions
 }
 
 // FuzzyMatch is a thing that matches. Scope has the IDs that lead to it: of an allocation, namespace and ID;
@@ -69,5 +67,5 @@ type FuzzyMatch struct {
 type FuzzySearchResponse struct {
 	Matches     map[string][]*FuzzyMatch
 	Truncations map[string]bool // the contexts with more than that
-	structs.QueryMeta
+	QueryMeta
 }

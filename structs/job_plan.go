@@ -1,18 +1,17 @@
-package inquiry
+package structs
 
 import (
-	"berth/structs"
 	"time"
 )
 
 // JobPlan tells what the registration of a job would change. It changes nothing.
-var JobPlan = structs.Read[JobPlanRequest, JobPlanResponse]("Job.Plan")
+var JobPlan = Read[JobPlanRequest, JobPlanResponse]("Job.Plan")
 
 // JobPlanRequest has the job. With Diff the response has the difference to the stored version.
 type JobPlanRequest struct {
-	Job  *structs.Job
+	Job  *Job
 	Diff bool
-	structs.QueryOptions
+	QueryOptions
 }
 
 // JobPlanResponse has the effects of a registration. JobModifyIndex is the stored job's, 0 if there is none:
@@ -20,19 +19,19 @@ type JobPlanRequest struct {
 type JobPlanResponse struct {
 	JobModifyIndex uint64
 	// CreatedEvals continue the plan: one that waits for capacity, and later ones.
-	CreatedEvals       []*structs.Evaluation
-	Diff               *structs.JobDiff
+	CreatedEvals       []*Evaluation
+	Diff               *JobDiff
 	Annotations        *PlanAnnotations
-	FailedTGAllocs     map[string]*structs.AllocMetric // groups of which not all allocations can be placed
-	NextPeriodicLaunch time.Time                       // zero if the job is not periodic
+	FailedTGAllocs     map[string]*AllocMetric // groups of which not all allocations can be placed
+	NextPeriodicLaunch time.Time               // zero if the job is not periodic
 	Warnings           string
-	structs.QueryMeta
+	QueryMeta
 }
 
 // PlanAnnotations has the decisions on the allocations of a job.
 type PlanAnnotations struct {
 	DesiredTGUpdates map[string]*DesiredUpdates // by group, also by a group that the job has no longer
-	PreemptedAllocs  []*structs.AllocListStub
+	PreemptedAllocs  []*AllocListStub
 	// Volumes are those that the job asks for and the plan changes, by ID.
 	Volumes []*VolumeChange `json:",omitempty" codec:",omitempty"`
 }

@@ -1,15 +1,13 @@
-package inquiry
-
-import "berth/structs"
+package structs
 
 // JobValidate checks a job without its registration: its content, and its tasks against the drivers of the
 // nodes that are up.
-var JobValidate = structs.Read[JobValidateRequest, JobValidateResponse]("Job.Validate")
+var JobValidate = Read[JobValidateRequest, JobValidateResponse]("Job.Validate")
 
 // JobValidateRequest has the job.
 type JobValidateRequest struct {
-	Job *structs.Job
-	structs.QueryOptions
+	Job *Job
+	QueryOptions
 }
 
 // JobValidateResponse has the faults of a job, which are no error of the request. DriverConfigValidated
@@ -20,5 +18,5 @@ type JobValidateResponse struct {
 	ValidationErrors      []string
 	Error                 string
 	Warnings              string
-	structs.QueryMeta
+	QueryMeta
 }

@@ -1,7 +1,6 @@
-package inquiry
+package structs
 
 import (
-	"berth/structs"
 	"cmp"
 	"strings"
 )
@@ -47,15 +46,15 @@ func writeReasons(b *strings.Builder, reasons []*Reason, indent string) {
 }
 
 // JobWhy explains why a job does not run as its specification demands.
-var JobWhy = structs.Read[structs.JobGetRequest, WhyResponse]("Job.Why")
+var JobWhy = Read[JobGetRequest, WhyResponse]("Job.Why")
 
 // VolumeWhy explains why a volume, or the use of it, waits.
-var VolumeWhy = structs.Read[structs.CSIVolumeGetRequest, WhyResponse]("CSIVolume.Why")
+var VolumeWhy = Read[CSIVolumeGetRequest, WhyResponse]("CSIVolume.Why")
 
 // WhyResponse has the chain of reasons, and the same as text.
 type WhyResponse struct {
 	Waits   bool // false: nothing waits, and Reasons say so
 	Reasons []*Reason
 	Text    string
-	structs.QueryMeta
+	QueryMeta
 }
