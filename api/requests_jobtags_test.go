@@ -2,8 +2,6 @@ package api_test
 
 import (
 	"berth/structs"
-	"berth/structs/jobstatus"
-	"berth/structs/jobtag"
 )
 
 // tagCalls has the requests to the routes of the tags of jobs, and of their states.
@@ -12,7 +10,7 @@ func tagCalls() map[string]routeCall {
 		"GET /v1/jobs/statuses": {
 			path: "/v1/jobs/statuses?per_page=5&include_children=true&namespace=*",
 			rpc:  "Job.Statuses",
-			request: &jobstatus.JobStatusesRequest{
+			request: &structs.JobStatusesRequest{
 				IncludeChildren: true,
 				QueryOptions:    structs.QueryOptions{PerPage: 5, Namespace: "*"},
 			},
@@ -21,8 +19,8 @@ func tagCalls() map[string]routeCall {
 			path: "/v1/jobs/statuses?per_page=5",
 			body: `{"jobs":[{"id":"a","namespace":"default"},{"id":"b"}]}`,
 			rpc:  "Job.Statuses",
-			request: &jobstatus.JobStatusesRequest{
-				Jobs:         []jobstatus.JobName{{ID: "a", Namespace: "default"}, {ID: "b", Namespace: "default"}},
+			request: &structs.JobStatusesRequest{
+				Jobs:         []structs.JobName{{ID: "a", Namespace: "default"}, {ID: "b", Namespace: "default"}},
 				QueryOptions: structs.QueryOptions{PerPage: 5, Namespace: "default"},
 			},
 		},
@@ -30,14 +28,14 @@ func tagCalls() map[string]routeCall {
 			path: "/v1/job/a%2Fb/versions/v1%2F2/tag",
 			body: `{"Version":0,"Description":"d","Region":"","Namespace":"","SecretID":""}`,
 			rpc:  "Job.TagVersion",
-			request: &jobtag.JobTagRequest{
+			request: &structs.JobTagRequest{
 				JobID: "a/b", TagName: "v1/2", Description: "d",
 			},
 		},
 		"DELETE /v1/job/{id}/versions/{tag}/tag": {
 			path: "/v1/job/a%2Fb/versions/golden/tag?namespace=default",
 			rpc:  "Job.UntagVersion",
-			request: &jobtag.JobUntagRequest{
+			request: &structs.JobUntagRequest{
 				JobID: "a/b", TagName: "golden", WriteOptions: structs.WriteOptions{Namespace: "default"},
 			},
 		},

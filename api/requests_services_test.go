@@ -2,7 +2,6 @@ package api_test
 
 import (
 	"berth/structs"
-	"berth/structs/offer"
 )
 
 // serviceCalls has the requests to the routes of services.
@@ -25,7 +24,7 @@ func serviceCalls() map[string]routeCall {
 		"DELETE /v1/service/{id}/{tag}": {
 			path: "/v1/service/web/_berth-a%2F1?namespace=prod",
 			rpc:  "ServiceRegistration.DeleteByID",
-			request: &offer.ServiceDeleteRequest{
+			request: &structs.ServiceDeleteRequest{
 				ServiceName: "web", ID: "_berth-a/1", WriteOptions: structs.WriteOptions{Namespace: "prod"},
 			},
 		},

@@ -40,13 +40,10 @@ import (
 	"berth/structs/hostuse"
 	"berth/structs/hostvol"
 	"berth/structs/identity"
-	"berth/structs/jobstatus"
-	"berth/structs/jobtag"
 	"berth/structs/jobvolume"
 	"berth/structs/login"
 	"berth/structs/nodecalls"
 	"berth/structs/nodeloss"
-	offers "berth/structs/offer"
 	"berth/structs/pluginconf"
 	"berth/structs/quota"
 	"berth/structs/reclaim"
@@ -319,7 +316,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		shed(read(e, structs.JobScaleStatus, required.JobScaleStatus, jobs.ScaleStatus)),
 		shed(e.quick(read(e, structs.JobGet, required.JobRead, jobs.Get))),
 		shed(read(e, structs.JobList, required.JobList, jobs.List)),
-		shed(read(e, jobstatus.Statuses, required.RowsList, jobstatuses.Procedures{Server: e.Server}.List)),
+		shed(read(e, structs.JobStatuses, required.RowsList, jobstatuses.Procedures{Server: e.Server}.List)),
 		shed(read(e, structs.JobVersions, required.JobRead, jobs.Versions)),
 		shed(read(e, structs.JobSubmissionGet, required.JobRead, jobs.Submission)),
 		shed(read(e, structs.JobSummaryGet, required.JobRead, jobs.Summary)),
@@ -329,15 +326,15 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		shed(read(e, structs.JobDeployments, required.JobRead, deploys.OfJob)),
 		shed(read(e, structs.JobLatestDeployment, required.JobRead, deploys.Latest)),
 		write(e, structs.JobStable, required.JobStable, jobs.SetStable),
-		write(e, jobtag.Apply, required.JobWrite, jobtags.Procedures{Server: e.Server}.Apply),
-		write(e, jobtag.Remove, required.JobWrite, propose(e, fsm.JobUntag)),
+		write(e, structs.JobTagApply, required.JobWrite, jobtags.Procedures{Server: e.Server}.Apply),
+		write(e, structs.JobTagRemove, required.JobWrite, propose(e, fsm.JobUntag)),
 
 		shed(read(e, structs.ScalingPolicyList, required.ScalingList, jobs.ScalingPolicies)),
 		shed(e.quick(read(e, structs.ScalingPolicyGet, required.ScalingRead, jobs.ScalingPolicy))),
 
 		shed(read(e, structs.ServiceList, rights.Services, offer.List)),
 		shed(read(e, structs.ServiceGet, rights.Services, offer.Get)),
-		write(e, offers.Delete, required.JobWrite, propose(e, fsm.ServiceDelete)),
+		write(e, structs.ServiceDelete, required.JobWrite, propose(e, fsm.ServiceDelete)),
 		shed(read(e, structs.AllocOffers, required.AllocRead, allocs.Services)),
 		shed(read(e, structs.JobOffers, required.JobRead, jobs.Services)),
 

@@ -8,7 +8,6 @@ import (
 	"berth/rpc"
 	"berth/structs"
 	"berth/structs/admin"
-	"berth/structs/jobstatus"
 )
 
 // TestLists_ShowWhatTheirCallersMaySee has rows in two namespaces. Each list of all namespaces, and each
@@ -36,17 +35,17 @@ func TestLists_ShowWhatTheirCallersMaySee(t *testing.T) {
 			return ids
 		},
 		"states of jobs": func(q structs.QueryOptions) (ids []string) {
-			req := &jobstatus.JobStatusesRequest{QueryOptions: q}
-			for _, j := range must(s, jobstatus.Statuses, req).Jobs {
+			req := &structs.JobStatusesRequest{QueryOptions: q}
+			for _, j := range must(s, structs.JobStatuses, req).Jobs {
 				ids = append(ids, j.ID)
 			}
 			return ids
 		},
 		"states of named jobs": func(q structs.QueryOptions) (ids []string) {
-			req := &jobstatus.JobStatusesRequest{QueryOptions: q, Jobs: []jobstatus.JobName{
+			req := &structs.JobStatusesRequest{QueryOptions: q, Jobs: []structs.JobName{
 				{ID: "job-ours", Namespace: "ours"}, {ID: "job-theirs", Namespace: "theirs"},
 			}}
-			for _, j := range must(s, jobstatus.Statuses, req).Jobs {
+			for _, j := range must(s, structs.JobStatuses, req).Jobs {
 				ids = append(ids, j.ID)
 			}
 			return ids

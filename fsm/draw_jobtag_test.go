@@ -4,13 +4,13 @@ import (
 	"maps"
 
 	"berth/state"
-	"berth/structs/jobtag"
+	"berth/structs"
 )
 
 // tagDraws draws entries about few versions and tags, so that they meet.
 var tagDraws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 	"JobTag": func(d dice, _ *state.ReadTx) ([]byte, error) {
-		return JobTag.Encode(&jobtag.JobTagRequest{
+		return JobTag.Encode(&structs.JobTagRequest{
 			JobID:        d.job(),
 			JobVersion:   uint64(d.upTo(4)),
 			TagName:      d.of("golden", "other", ""),
@@ -19,7 +19,7 @@ var tagDraws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 		})
 	},
 	"JobUntag": func(d dice, _ *state.ReadTx) ([]byte, error) {
-		return JobUntag.Encode(&jobtag.JobUntagRequest{
+		return JobUntag.Encode(&structs.JobUntagRequest{
 			JobID:        d.job(),
 			TagName:      d.of("golden", "other"),
 			WriteOptions: d.now(),

@@ -3,12 +3,11 @@ package fsm
 import (
 	"berth/state"
 	"berth/structs"
-	"berth/structs/offer"
 )
 
 func init() {
 	draws["ServiceDelete"] = func(d dice, tx *state.ReadTx) ([]byte, error) {
-		p := &offer.ServiceDeleteRequest{ServiceName: "web", ID: "none", WriteOptions: d.now()}
+		p := &structs.ServiceDeleteRequest{ServiceName: "web", ID: "none", WriteOptions: d.now()}
 		for a := range state.OfferingAllocs(tx, structs.DefaultNamespace) {
 			p.ServiceName = a.Services[0].ServiceName
 			p.ID = a.Services[0].ID

@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
-
-	"berth/structs/cron"
 )
 
 // PeriodicCron is the type of a schedule, of which there is one.
@@ -67,7 +65,7 @@ func (p *PeriodicConfig) Next(after time.Time) (next time.Time, err error) {
 		return time.Time{}, err
 	}
 
-	next, err = cron.Next(p.Crons(), after.In(zone))
+	next, err = NextCron(p.Crons(), after.In(zone))
 	if err != nil {
 		return time.Time{}, Invalidf("%v", err)
 	}

@@ -314,3 +314,13 @@ type ServiceWeights struct {
 	Passing int
 	Warning int
 }
+
+// ServiceDelete deletes an instance that is left of a node which is down.
+var ServiceDelete = Write[ServiceDeleteRequest, Empty]("ServiceRegistration.DeleteByID")
+
+// ServiceDeleteRequest names an instance by its service and its ID.
+type ServiceDeleteRequest struct {
+	ServiceName string
+	ID          string
+	WriteOptions
+}

@@ -8,16 +8,15 @@ import (
 
 	"berth/api"
 	"berth/structs"
-	"berth/structs/jobstatus"
 )
 
 const path = "/v1/jobs/statuses"
 
-var list = api.NewEndpoint(api.Get, path, api.ServeList(jobstatus.Statuses, bindList, pick))
+var list = api.NewEndpoint(api.Get, path, api.ServeList(structs.JobStatuses, bindList, pick))
 
-func pick(a *jobstatus.JobStatusesResponse) []*jobstatus.JobStatus { return a.Jobs }
+func pick(a *structs.JobStatusesResponse) []*structs.JobStatus { return a.Jobs }
 
-func bindList(c *api.Call, q *jobstatus.JobStatusesRequest) (err error) {
+func bindList(c *api.Call, q *structs.JobStatusesRequest) (err error) {
 	q.IncludeChildren, err = c.Flag("include_children")
 	return err
 }
@@ -25,7 +24,7 @@ func bindList(c *api.Call, q *jobstatus.JobStatusesRequest) (err error) {
 // List reads the states of jobs, the last changed job first. children includes the jobs that other jobs
 // started.
 func List(ctx context.Context, c *api.Client, children bool, q *api.Query) (
-	[]*jobstatus.JobStatus, *api.Meta, error,
+	[]*structs.JobStatus, *api.Meta, error,
 ) {
 	params := api.QueryValues(q)
 	if children {
@@ -35,11 +34,11 @@ func List(ctx context.Context, c *api.Client, children bool, q *api.Query) (
 }
 
 // The path is that of the list. The body names the jobs, so it may be a POST although it changes nothing.
-var some = api.NewEndpoint(api.Put, path, api.ServeList(jobstatus.Statuses, bindSome, pick))
+var some = api.NewEndpoint(api.Put, path, api.ServeList(structs.JobStatuses, bindSome, pick))
 
-func bindSome(c *api.Call, q *jobstatus.JobStatusesRequest) error {
+func bindSome(c *api.Call, q *structs.JobStatusesRequest) error {
 	var body struct {
-		Jobs            []jobstatus.JobName
+		Jobs            []structs.JobName
 		IncludeChildren bool
 		api.DialectOptions
 	}
@@ -56,7 +55,7 @@ func bindSome(c *api.Call, q *jobstatus.JobStatusesRequest) error {
 
 // widen makes the namespace of a request that of all jobs that its body names: their own if they have one in
 // common, otherwise all namespaces. The servers answer with the jobs that the caller may see.
-func widen(q *jobstatus.JobStatusesRequest) {
+func widen(q *structs.JobStatusesRequest) {
 	own := structs.NamespaceOr(q.Namespace)
 	if own == structs.AllNamespaces || len(q.Jobs) == 0 {
 		return
@@ -74,9 +73,9 @@ func widen(q *jobstatus.JobStatusesRequest) {
 }
 
 // Some reads the states of the jobs of the given names.
-func Some(ctx context.Context, c *api.Client, names []jobstatus.JobName, q *api.Query) (
-	[]*jobstatus.JobStatus, *api.Meta, error,
+func Some(ctx context.Context, c *api.Client, names []structs.JobName, q *api.Query) (
+	[]*structs.JobStatus, *api.Meta, error,
 ) {
-	body := struct{ Jobs []jobstatus.JobName }{names}
+	body := struct{ Jobs []structs.JobName }{names}
 	return some.Page(ctx, c, api.Request{Query: api.QueryValues(q), Body: body})
 }

@@ -12,16 +12,15 @@ import (
 	"berth/api/apitest"
 	"berth/api/jobstatuses"
 	"berth/structs"
-	"berth/structs/jobstatus"
 )
 
 // client returns a client whose requests keep records, and the last record.
-func client(t *testing.T) (*api.Client, func() *jobstatus.JobStatusesRequest) {
+func client(t *testing.T) (*api.Client, func() *structs.JobStatusesRequest) {
 	caller := &apitest.Caller{}
-	apitest.On(caller, jobstatus.Statuses, func(context.Context, *jobstatus.JobStatusesRequest) (
-		*jobstatus.JobStatusesResponse, error,
+	apitest.On(caller, structs.JobStatuses, func(context.Context, *structs.JobStatusesRequest) (
+		*structs.JobStatusesResponse, error,
 	) {
-		return &jobstatus.JobStatusesResponse{Jobs: []*jobstatus.JobStatus{{ID: "a"}}}, nil
+		return &structs.JobStatusesResponse{Jobs: []*structs.JobStatus{{ID: "a"}}}, nil
 	})
 	srv := httptest.NewServer(api.NewHandler(api.Config{
 		Caller: caller, Agent: &apitest.Agent{}, Logger: hclog.NewNullLogger(),
@@ -29,17 +28,17 @@ func client(t *testing.T) (*api.Client, func() *jobstatus.JobStatusesRequest) {
 	t.Cleanup(srv.Close)
 	c := api.NewClient(api.ClientConfig{Address: srv.URL})
 	t.Cleanup(c.Close)
-	return c, func() *jobstatus.JobStatusesRequest {
+	return c, func() *structs.JobStatusesRequest {
 		calls := caller.Take()
-		return calls[len(calls)-1].Request.(*jobstatus.JobStatusesRequest)
+		return calls[len(calls)-1].Request.(*structs.JobStatusesRequest)
 	}
 }
 
-type names = []jobstatus.JobName
+type names = []structs.JobName
 
 func TestSome_AsksForTheNamespacesOfItsJobs(t *testing.T) {
 	c, last := client(t)
-	in := func(ns string) jobstatus.JobName { return jobstatus.JobName{ID: "a", Namespace: ns} }
+	in := func(ns string) structs.JobName { return structs.JobName{ID: "a", Namespace: ns} }
 	for name, test := range map[string]struct {
 		of    string
 		names names

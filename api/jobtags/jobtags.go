@@ -6,15 +6,14 @@ import (
 
 	"berth/api"
 	"berth/structs"
-	"berth/structs/jobtag"
 )
 
 const path = "/v1/job/{id}/versions/{tag}/tag"
 
 var apply = api.NewEndpoint(api.Put, path,
-	api.ServeMethod(jobtag.Apply, bindApply, api.Whole[jobtag.JobTagResponse]))
+	api.ServeMethod(structs.JobTagApply, bindApply, api.Whole[structs.JobTagResponse]))
 
-func bindApply(c *api.Call, req *jobtag.JobTagRequest) error {
+func bindApply(c *api.Call, req *structs.JobTagRequest) error {
 	var body struct {
 		Version     *uint64
 		Description string
@@ -35,7 +34,7 @@ func bindApply(c *api.Call, req *jobtag.JobTagRequest) error {
 }
 
 // Apply puts a tag on a version of a job, in place of the tag that the version has.
-func Apply(ctx context.Context, c *api.Client, r jobtag.JobTagRequest) (*jobtag.JobTagResponse, error) {
+func Apply(ctx context.Context, c *api.Client, r structs.JobTagRequest) (*structs.JobTagResponse, error) {
 	body := struct {
 		Version     uint64
 		Description string
@@ -44,9 +43,9 @@ func Apply(ctx context.Context, c *api.Client, r jobtag.JobTagRequest) (*jobtag.
 }
 
 var remove = api.NewEndpoint(api.Remove, path,
-	api.ServeMethod(jobtag.Remove, bindRemove, api.Whole[structs.Empty]))
+	api.ServeMethod(structs.JobTagRemove, bindRemove, api.Whole[structs.Empty]))
 
-func bindRemove(c *api.Call, req *jobtag.JobUntagRequest) error {
+func bindRemove(c *api.Call, req *structs.JobUntagRequest) error {
 	req.JobID = c.ID()
 	req.TagName = api.Tag(c)
 	return nil

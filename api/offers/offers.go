@@ -6,13 +6,12 @@ import (
 
 	"berth/api"
 	"berth/structs"
-	"berth/structs/offer"
 )
 
 var remove = api.NewEndpoint(api.Remove, "/v1/service/{id}/{tag}",
-	api.ServeMethod(offer.Delete, bindDelete, api.Whole[structs.Empty]))
+	api.ServeMethod(structs.ServiceDelete, bindDelete, api.Whole[structs.Empty]))
 
-func bindDelete(c *api.Call, req *offer.ServiceDeleteRequest) error {
+func bindDelete(c *api.Call, req *structs.ServiceDeleteRequest) error {
 	req.ServiceName = c.ID()
 	req.ID = api.Tag(c)
 	return nil

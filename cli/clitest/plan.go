@@ -7,7 +7,6 @@ import (
 	"berth/api/apitest"
 	"berth/structs"
 	"berth/structs/jobdiff"
-	"berth/structs/jobtag"
 )
 
 // answerPlans plans jobs by their names: "big" finds no place, "calm" is updated in place, "high-N" displaces
@@ -116,17 +115,17 @@ func (w *Cluster) answerVersions(tags map[uint64]*structs.JobVersionTag) {
 
 // answerTags keeps one tag for each number of a version, of whichever job.
 func (w *Cluster) answerTags(tags map[uint64]*structs.JobVersionTag) {
-	apitest.On(w.Caller, jobtag.Apply, func(_ context.Context, r *jobtag.JobTagRequest) (
-		*jobtag.JobTagResponse, error,
+	apitest.On(w.Caller, structs.JobTagApply, func(_ context.Context, r *structs.JobTagRequest) (
+		*structs.JobTagResponse, error,
 	) {
 		_, err := w.job(r.JobID)
 		if err != nil {
 			return nil, err
 		}
 		tags[r.JobVersion] = &structs.JobVersionTag{Name: r.TagName, Description: r.Description}
-		return &jobtag.JobTagResponse{Name: r.TagName, Description: r.Description}, nil
+		return &structs.JobTagResponse{Name: r.TagName, Description: r.Description}, nil
 	})
-	apitest.On(w.Caller, jobtag.Remove, func(_ context.Context, r *jobtag.JobUntagRequest) (
+	apitest.On(w.Caller, structs.JobTagRemove, func(_ context.Context, r *structs.JobUntagRequest) (
 		*structs.Empty, error,
 	) {
 		for version, t := range tags {

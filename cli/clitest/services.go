@@ -6,7 +6,6 @@ import (
 
 	"berth/api/apitest"
 	"berth/structs"
-	"berth/structs/offer"
 )
 
 // ChecksOne has two checks of the first allocation, and none of the second.
@@ -67,8 +66,8 @@ func (w *Cluster) answerServices() {
 		},
 	}
 
-	apitest.On(w.Caller, offer.Delete,
-		func(_ context.Context, r *offer.ServiceDeleteRequest) (*structs.Empty, error) {
+	apitest.On(w.Caller, structs.ServiceDelete,
+		func(_ context.Context, r *structs.ServiceDeleteRequest) (*structs.Empty, error) {
 			if r.ServiceName != "web" || r.ID != "i1" {
 				return nil, structs.NotFoundf("service %q has no instance %q", r.ServiceName, r.ID)
 			}

@@ -11,7 +11,6 @@ import (
 	"berth/api/jobtags"
 	"berth/cli/command"
 	"berth/structs"
-	"berth/structs/jobtag"
 )
 
 // Command is berth job tag.
@@ -77,7 +76,7 @@ func applyTag(ctx context.Context, c *command.Call) error {
 		version = job.Version
 	}
 
-	answer, err := jobtags.Apply(ctx, c.API, jobtag.JobTagRequest{
+	answer, err := jobtags.Apply(ctx, c.API, structs.JobTagRequest{
 		JobID:       id,
 		JobVersion:  version,
 		TagName:     name,

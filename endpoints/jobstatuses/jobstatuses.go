@@ -15,7 +15,6 @@ import (
 	"berth/state"
 	"berth/state/schema"
 	"berth/structs"
-	"berth/structs/jobstatus"
 )
 
 // Procedures serve the method.
@@ -24,11 +23,11 @@ type Procedures struct{ *core.Server }
 // List reads a page of states, the last changed job first. It reads the allocations of the jobs of the page
 // alone, because the filter is over the rows of jobs.
 func (Procedures) List(
-	tx *state.ReadTx, req *jobstatus.JobStatusesRequest, resp *jobstatus.JobStatusesResponse,
+	tx *state.ReadTx, req *structs.JobStatusesRequest, resp *structs.JobStatusesResponse,
 ) error {
-	if len(req.Jobs) > jobstatus.MaxJobs {
+	if len(req.Jobs) > structs.MaxJobStatuses {
 		return structs.Invalidf("the request names %d jobs; at most %d are allowed",
-			len(req.Jobs), jobstatus.MaxJobs)
+			len(req.Jobs), structs.MaxJobStatuses)
 	}
 	if req.Sort != "" {
 		return structs.Invalidf("sort is %q; the states of jobs have one order: expected none", req.Sort)
@@ -50,7 +49,7 @@ func (Procedures) List(
 		return err
 	}
 
-	resp.Jobs = make([]*jobstatus.JobStatus, 0, len(jobs))
+	resp.Jobs = make([]*structs.JobStatus, 0, len(jobs))
 	for _, j := range jobs {
 		resp.Jobs = append(resp.Jobs, statusOf(tx, j))
 	}
@@ -69,7 +68,7 @@ func key(j *structs.Job) []string {
 
 // rows yields the jobs that a request names, or all, of its namespaces, in the order of a list.
 func rows(
-	tx *state.ReadTx, req *jobstatus.JobStatusesRequest, ordered *structs.QueryRequest,
+	tx *state.ReadTx, req *structs.JobStatusesRequest, ordered *structs.QueryRequest,
 ) (iter.Seq[*structs.Job], error) {
 	if len(req.Jobs) > 0 {
 		compare := func(a, b *structs.Job) int { return slices.Compare(key(a), key(b)) }
@@ -96,10 +95,10 @@ func rows(
 }
 
 // named yields the jobs that a request names, each once.
-func named(tx *state.ReadTx, req *jobstatus.JobStatusesRequest) iter.Seq[*structs.Job] {
+func named(tx *state.ReadTx, req *structs.JobStatusesRequest) iter.Seq[*structs.Job] {
 	ns := req.RequestNamespace()
 	return func(yield func(*structs.Job) bool) {
-		seen := map[jobstatus.JobName]bool{}
+		seen := map[structs.JobName]bool{}
 		for _, name := range req.Jobs {
 			name.Namespace = cmp.Or(name.Namespace, ns)
 			// The right was asked for the namespaces of the request.
@@ -115,8 +114,8 @@ func named(tx *state.ReadTx, req *jobstatus.JobStatusesRequest) iter.Seq[*struct
 	}
 }
 
-func statusOf(tx *state.ReadTx, j *structs.Job) *jobstatus.JobStatus {
-	s := &jobstatus.JobStatus{
+func statusOf(tx *state.ReadTx, j *structs.Job) *structs.JobStatus {
+	s := &structs.JobStatus{
 		ID:               j.ID,
 		Namespace:        j.Namespace,
 		Name:             j.Name,
@@ -131,7 +130,7 @@ func statusOf(tx *state.ReadTx, j *structs.Job) *jobstatus.JobStatus {
 		Stop:             j.Stop,
 		IsPack:           j.Meta["pack.name"] != "",
 		ParentID:         j.ParentID,
-		Allocs:           []*jobstatus.AllocStatus{},
+		Allocs:           []*structs.AllocStatus{},
 		LatestDeployment: latestDeployment(tx, j),
 	}
 	for _, g := range j.TaskGroups {
@@ -151,8 +150,8 @@ func statusOf(tx *state.ReadTx, j *structs.Job) *jobstatus.JobStatus {
 	return s
 }
 
-func allocStatus(a *structs.Allocation) *jobstatus.AllocStatus {
-	s := &jobstatus.AllocStatus{
+func allocStatus(a *structs.Allocation) *structs.AllocStatus {
+	s := &structs.AllocStatus{
 		ID:             a.ID,
 		Group:          a.TaskGroup,
 		ClientStatus:   a.ClientStatus,
@@ -161,18 +160,18 @@ func allocStatus(a *structs.Allocation) *jobstatus.AllocStatus {
 		FollowupEvalID: a.FollowupEvalID,
 	}
 	if d := a.DeploymentStatus; d != nil {
-		s.DeploymentStatus = jobstatus.AllocHealth{Canary: d.Canary, Healthy: d.Healthy}
+		s.DeploymentStatus = structs.AllocHealth{Canary: d.Canary, Healthy: d.Healthy}
 	}
 	return s
 }
 
 // latestDeployment returns nil for a job without a deployment. That of an earlier job of the same ID is none.
-func latestDeployment(tx *state.ReadTx, j *structs.Job) *jobstatus.DeploymentSummary {
+func latestDeployment(tx *state.ReadTx, j *structs.Job) *structs.DeploymentSummary {
 	d := state.LatestDeployment(tx, j.Namespace, j.ID)
 	if d == nil || d.JobCreateIndex != j.CreateIndex {
 		return nil
 	}
-	return &jobstatus.DeploymentSummary{
+	return &structs.DeploymentSummary{
 		ID:                d.ID,
 		IsActive:          d.Active(),
 		JobVersion:        d.JobVersion,

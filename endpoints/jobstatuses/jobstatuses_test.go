@@ -13,7 +13,6 @@ import (
 	"berth/fsm"
 	"berth/rpc"
 	"berth/structs"
-	"berth/structs/jobstatus"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -32,12 +31,12 @@ func register(s *endpointstest.Server, id string, edits ...func(*structs.Job)) {
 	endpointstest.MustPropose(s, fsm.JobRegister, &structs.JobRegisterRequest{Job: j})
 }
 
-func list(s *endpointstest.Server, req jobstatus.JobStatusesRequest) *jobstatus.JobStatusesResponse {
+func list(s *endpointstest.Server, req structs.JobStatusesRequest) *structs.JobStatusesResponse {
 	s.T.Helper()
-	return endpointstest.Must(s, jobstatus.Statuses, &req)
+	return endpointstest.Must(s, structs.JobStatuses, &req)
 }
 
-func ids(resp *jobstatus.JobStatusesResponse) string {
+func ids(resp *structs.JobStatusesResponse) string {
 	var all []string
 	for _, j := range resp.Jobs {
 		all = append(all, j.ID)
@@ -45,8 +44,8 @@ func ids(resp *jobstatus.JobStatusesResponse) string {
 	return strings.Join(all, " ")
 }
 
-func query(q structs.QueryOptions) jobstatus.JobStatusesRequest {
-	return jobstatus.JobStatusesRequest{QueryOptions: q}
+func query(q structs.QueryOptions) structs.JobStatusesRequest {
+	return structs.JobStatusesRequest{QueryOptions: q}
 }
 
 // changed makes another version of a job.
@@ -99,7 +98,7 @@ func TestList_HasTheLastChangedJobFirst(t *testing.T) {
 		{Sort: structs.SortCreate}, {NextToken: "none of ours"}, {NextToken: "MQ"}, {Filter: "Nothing == 1"},
 	} {
 		bad := query(q)
-		endpointstest.Rejected(s, structs.KindInvalid, jobstatus.Statuses, &bad)
+		endpointstest.Rejected(s, structs.KindInvalid, structs.JobStatuses, &bad)
 	}
 }
 
@@ -109,17 +108,17 @@ func TestList_HasTheNamedJobsAlone(t *testing.T) {
 	register(s, "a")
 	register(s, "b")
 	register(s, "a", func(j *structs.Job) { j.Namespace = "other" })
-	named := func(ns string, names ...jobstatus.JobName) string {
-		return ids(list(s, jobstatus.JobStatusesRequest{
+	named := func(ns string, names ...structs.JobName) string {
+		return ids(list(s, structs.JobStatusesRequest{
 			Jobs: names, QueryOptions: structs.QueryOptions{Namespace: ns},
 		}))
 	}
-	a := jobstatus.JobName{ID: "a"}
-	inOther := jobstatus.JobName{ID: "a", Namespace: "other"}
-	inDefault := jobstatus.JobName{ID: "a", Namespace: structs.DefaultNamespace}
+	a := structs.JobName{ID: "a"}
+	inOther := structs.JobName{ID: "a", Namespace: "other"}
+	inDefault := structs.JobName{ID: "a", Namespace: structs.DefaultNamespace}
 	for name, c := range map[string]struct{ got, want string }{
 		"one":                    {named("", a), "a"},
-		"a job that is none":     {named("", jobstatus.JobName{ID: "x"}, a), "a"},
+		"a job that is none":     {named("", structs.JobName{ID: "x"}, a), "a"},
 		"one twice":              {named("", a, inDefault), "a"},
 		"those of all":           {named("*", inOther, inDefault), "a a"},
 		"not of the request":     {named("", inOther), ""},
@@ -131,8 +130,8 @@ func TestList_HasTheNamedJobsAlone(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", name, c.got, c.want)
 		}
 	}
-	many := jobstatus.JobStatusesRequest{Jobs: make([]jobstatus.JobName, jobstatus.MaxJobs+1)}
-	endpointstest.Rejected(s, structs.KindInvalid, jobstatus.Statuses, &many)
+	many := structs.JobStatusesRequest{Jobs: make([]structs.JobName, structs.MaxJobStatuses+1)}
+	endpointstest.Rejected(s, structs.KindInvalid, structs.JobStatuses, &many)
 }
 
 func TestList_LeavesChildrenOutUnlessAsked(t *testing.T) {
@@ -146,7 +145,7 @@ func TestList_LeavesChildrenOutUnlessAsked(t *testing.T) {
 	if got := ids(list(s, query(structs.QueryOptions{}))); got != "batch" {
 		t.Errorf("got %q, want the parent alone", got)
 	}
-	all := list(s, jobstatus.JobStatusesRequest{IncludeChildren: true})
+	all := list(s, structs.JobStatusesRequest{IncludeChildren: true})
 	if got := ids(all); got != child+" batch" {
 		t.Fatalf("got %q, want the child too", got)
 	}
@@ -169,7 +168,7 @@ func TestList_HasTheAllocationsOfAJob(t *testing.T) {
 		t.Fatalf("got %d jobs", len(resp.Jobs))
 	}
 	j := resp.Jobs[0]
-	want := jobstatus.AllocStatus{
+	want := structs.AllocStatus{
 		ID: "a", Group: alloc.TaskGroup, ClientStatus: alloc.ClientStatus, NodeID: "n1", JobVersion: alloc.JobVersion,
 	}
 	if *j.Allocs[0] != want {
@@ -196,13 +195,13 @@ func TestList_AnswersAWaitingRequest(t *testing.T) {
 	register(s, "a")
 	first := list(s, query(structs.QueryOptions{}))
 	type answer struct {
-		resp *jobstatus.JobStatusesResponse
+		resp *structs.JobStatusesResponse
 		err  error
 	}
 	answered := make(chan answer, 1)
 	go func() {
 		next := query(structs.QueryOptions{MinIndex: first.Index})
-		resp, err := rpc.Call(t.Context(), s.RPC, jobstatus.Statuses, &next)
+		resp, err := rpc.Call(t.Context(), s.RPC, structs.JobStatuses, &next)
 		answered <- answer{resp, err}
 	}()
 	register(s, "b")

@@ -6,7 +6,7 @@ import (
 
 	"berth/endpoints/core"
 	"berth/fsm"
-	"berth/structs/jobtag"
+	"berth/structs"
 )
 
 // Procedures serve the method.
@@ -14,9 +14,9 @@ type Procedures struct{ *core.Server }
 
 // Apply puts a tag on a version of a job.
 func (p Procedures) Apply(
-	ctx context.Context, req *jobtag.JobTagRequest, resp *jobtag.JobTagResponse,
+	ctx context.Context, req *structs.JobTagRequest, resp *structs.JobTagResponse,
 ) (uint64, error) {
-	err := jobtag.Check(req.TagName, req.Description) // without an entry in the log
+	err := structs.CheckJobTag(req.TagName, req.Description) // without an entry in the log
 	if err != nil {
 		return 0, err
 	}

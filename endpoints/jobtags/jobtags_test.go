@@ -8,7 +8,6 @@ import (
 	"berth/endpoints/endpointstest"
 	"berth/state"
 	"berth/structs"
-	"berth/structs/jobtag"
 )
 
 // newServer has the job "web" with the versions 0 to 2, whose priorities are 50, 51 and 52.
@@ -22,8 +21,8 @@ func newServer(t *testing.T) *endpointstest.Server {
 	return s
 }
 
-func tag(s *endpointstest.Server, version uint64, name string) *jobtag.JobTagResponse {
-	return endpointstest.Must(s, jobtag.Apply, &jobtag.JobTagRequest{
+func tag(s *endpointstest.Server, version uint64, name string) *structs.JobTagResponse {
+	return endpointstest.Must(s, structs.JobTagApply, &structs.JobTagRequest{
 		JobID: "web", JobVersion: version, TagName: name, Description: "d",
 	})
 }
@@ -39,11 +38,11 @@ func TestApply_AnswersWithTheTag(t *testing.T) {
 		t.Errorf("the answer is %+v, the stored tag %+v", answer, stored)
 	}
 	written := s.Raft.Written()
-	endpointstest.Rejected(s, structs.KindInvalid, jobtag.Apply, &jobtag.JobTagRequest{JobID: "web"})
+	endpointstest.Rejected(s, structs.KindInvalid, structs.JobTagApply, &structs.JobTagRequest{JobID: "web"})
 	if s.Raft.Written() != written {
 		t.Error("a tag without a name is in the log")
 	}
-	endpointstest.Must(s, jobtag.Remove, &jobtag.JobUntagRequest{JobID: "web", TagName: "golden"})
+	endpointstest.Must(s, structs.JobTagRemove, &structs.JobUntagRequest{JobID: "web", TagName: "golden"})
 	if state.JobVersion(s.Store.Read(), structs.DefaultNamespace, "web", 1).VersionTag != nil {
 		t.Error("the version has the tag still")
 	}
@@ -55,15 +54,15 @@ func TestApply_IsNotForVersionsOfAPurgedJob(t *testing.T) {
 	s.AddNode("n1", "")
 	s.AddAlloc("a", "n1")
 	job := endpointstest.Must(s, structs.AllocGet, &structs.AllocGetRequest{AllocID: "a"}).Alloc.JobID
-	req := &jobtag.JobTagRequest{JobID: job, TagName: "golden"}
-	endpointstest.Must(s, jobtag.Apply, req)
+	req := &structs.JobTagRequest{JobID: job, TagName: "golden"}
+	endpointstest.Must(s, structs.JobTagApply, req)
 	endpointstest.Must(s, structs.JobDeregister, &structs.JobDeregisterRequest{JobID: job, Purge: true})
 	old := state.JobVersion(s.Store.Read(), structs.DefaultNamespace, job, 0)
 	if old == nil || old.VersionTag != nil {
 		t.Fatalf("the version of the purged job is %+v, want one without a tag", old)
 	}
 	endpointstest.Must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: endpointstest.Job(job)})
-	endpointstest.Rejected(s, structs.KindNotFound, jobtag.Apply, req)
+	endpointstest.Rejected(s, structs.KindNotFound, structs.JobTagApply, req)
 }
 
 // diffs lists the old priority of the difference of each version, "" for a difference without one.

@@ -13,13 +13,10 @@ import (
 	"berth/structs/hostuse"
 	"berth/structs/hostvol"
 	"berth/structs/identity"
-	"berth/structs/jobstatus"
-	"berth/structs/jobtag"
 	"berth/structs/jobvolume"
 	"berth/structs/login"
 	"berth/structs/nodecalls"
 	"berth/structs/nodeloss"
-	"berth/structs/offer"
 	"berth/structs/pluginconf"
 	"berth/structs/quota"
 	"berth/structs/reclaim"
@@ -542,16 +539,16 @@ var all = []any{
 	new(structs.SearchResponse),
 	new(structs.VolumeChange),
 	new(structs.WhyResponse),
-	new(jobstatus.AllocHealth),
-	new(jobstatus.AllocStatus),
-	new(jobstatus.DeploymentSummary),
-	new(jobstatus.JobName),
-	new(jobstatus.JobStatus),
-	new(jobstatus.JobStatusesRequest),
-	new(jobstatus.JobStatusesResponse),
-	new(jobtag.JobTagRequest),
-	new(jobtag.JobTagResponse),
-	new(jobtag.JobUntagRequest),
+	new(structs.AllocHealth),
+	new(structs.AllocStatus),
+	new(structs.DeploymentSummary),
+	new(structs.JobName),
+	new(structs.JobStatus),
+	new(structs.JobStatusesRequest),
+	new(structs.JobStatusesResponse),
+	new(structs.JobTagRequest),
+	new(structs.JobTagResponse),
+	new(structs.JobUntagRequest),
 	new(jobvolume.Exhaustion),
 	new(jobvolume.SpaceAnswer),
 	new(jobvolume.SpaceRequest),
@@ -686,7 +683,7 @@ var all = []any{
 	new(nodeloss.NodeForeignListResponse),
 	new(nodeloss.NodeLease),
 	new(nodeloss.NodeLeaseRequest),
-	new(offer.ServiceDeleteRequest),
+	new(structs.ServiceDeleteRequest),
 	new(pluginconf.PluginCalls),
 	new(pluginconf.PluginDrift),
 	new(pluginconf.PluginSettings),

@@ -10,7 +10,6 @@ import (
 	"berth/internal/mvcc"
 	"berth/state/schema"
 	"berth/structs"
-	"berth/structs/jobtag"
 )
 
 // Is reports whether a stored version is one of the job, and not one of a purged job that had the ID before
@@ -84,10 +83,10 @@ func Tagged(tx mvcc.Reader, job *structs.Job, tag string) *structs.Job {
 }
 
 // Tag puts a tag on a version of a job. It replaces the tag that the version has.
-func Tag(tx *mvcc.WriteTx, p *jobtag.JobTagRequest) error {
+func Tag(tx *mvcc.WriteTx, p *structs.JobTagRequest) error {
 	version, err := find(tx, p)
 	if err == nil {
-		err = jobtag.Check(p.TagName, p.Description)
+		err = structs.CheckJobTag(p.TagName, p.Description)
 	}
 	if err == nil {
 		err = checkTags(tx, version, p.TagName)
@@ -106,7 +105,7 @@ func Tag(tx *mvcc.WriteTx, p *jobtag.JobTagRequest) error {
 	return nil
 }
 
-func find(tx mvcc.Reader, p *jobtag.JobTagRequest) (*structs.Job, error) {
+func find(tx mvcc.Reader, p *structs.JobTagRequest) (*structs.Job, error) {
 	ns := p.RequestNamespace()
 	job := schema.Jobs.Get(tx, ns, p.JobID)
 	if job == nil {
@@ -136,7 +135,7 @@ func checkTags(tx mvcc.Reader, version *structs.Job, name string) error {
 		}
 		tagged++
 	}
-	if tagged >= jobtag.MaxTags {
+	if tagged >= structs.MaxJobTags {
 		return structs.Preconditionf("%d other versions of job %q have tags, the most that the servers store: "+
 			"remove one first", tagged, version.ID)
 	}
@@ -144,7 +143,7 @@ func checkTags(tx mvcc.Reader, version *structs.Job, name string) error {
 }
 
 // Untag removes a tag from its version. The version then stays as long as one that never had a tag.
-func Untag(tx *mvcc.WriteTx, p *jobtag.JobUntagRequest) error {
+func Untag(tx *mvcc.WriteTx, p *structs.JobUntagRequest) error {
 	ns := p.RequestNamespace()
 	job := schema.Jobs.Get(tx, ns, p.JobID)
 	if job == nil {

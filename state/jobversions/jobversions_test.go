@@ -10,7 +10,6 @@ import (
 	"berth/state"
 	"berth/state/jobversions"
 	"berth/structs"
-	"berth/structs/jobtag"
 )
 
 // store is a state with an entry after the other.
@@ -57,7 +56,7 @@ func (s *store) register() {
 
 func (s *store) tag(version uint64, name string) error {
 	s.t.Helper()
-	return try(s, jobversions.Tag, &jobtag.JobTagRequest{
+	return try(s, jobversions.Tag, &structs.JobTagRequest{
 		JobID:        "j",
 		JobVersion:   version,
 		TagName:      name,
@@ -68,7 +67,7 @@ func (s *store) tag(version uint64, name string) error {
 
 func (s *store) untag(name string) error {
 	s.t.Helper()
-	return try(s, jobversions.Untag, &jobtag.JobUntagRequest{JobID: "j", TagName: name})
+	return try(s, jobversions.Untag, &structs.JobUntagRequest{JobID: "j", TagName: name})
 }
 
 func (s *store) job() *structs.Job { return state.Job(s.Read(), structs.DefaultNamespace, "j") }
@@ -138,18 +137,19 @@ func TestTag_RejectsFaults(t *testing.T) {
 	wantKind(t, s.tag(1, "golden"), structs.KindConflict, `version 0 of job "j" has the tag "golden"`)
 	wantKind(t, s.tag(7, "x"), structs.KindNotFound, "there is no version 7")
 	wantKind(t, s.tag(1, ""), structs.KindInvalid, "missing")
-	wantKind(t, s.tag(1, strings.Repeat("x", jobtag.MaxName+1)), structs.KindInvalid, "129 bytes; at most 128")
+	wantKind(t, s.tag(1, strings.Repeat("x", structs.MaxJobTagName+1)), structs.KindInvalid,
+		"129 bytes; at most 128")
 	wantKind(t, s.tag(1, "a\nb"), structs.KindInvalid, "control characters")
 	wantKind(t, s.tag(1, "\xff"), structs.KindInvalid, "UTF-8")
 	wantKind(t, s.untag("other"), structs.KindNotFound, `no version of job "j" has the tag "other"`)
 	s.want("0golden", "1")
 
-	none := &jobtag.JobTagRequest{JobID: "none", TagName: "x"}
+	none := &structs.JobTagRequest{JobID: "none", TagName: "x"}
 	wantKind(t, try(s, jobversions.Tag, none), structs.KindNotFound, `no job "none"`)
-	unset := &jobtag.JobUntagRequest{JobID: "none", TagName: "x"}
+	unset := &structs.JobUntagRequest{JobID: "none", TagName: "x"}
 	wantKind(t, try(s, jobversions.Untag, unset), structs.KindNotFound, `no job "none"`)
-	long := &jobtag.JobTagRequest{JobID: "j", TagName: "x"}
-	long.Description = strings.Repeat("x", jobtag.MaxDescription+1)
+	long := &structs.JobTagRequest{JobID: "j", TagName: "x"}
+	long.Description = strings.Repeat("x", structs.MaxJobTagDescription+1)
 	wantKind(t, try(s, jobversions.Tag, long), structs.KindInvalid, "1001 bytes")
 }
 
@@ -191,13 +191,13 @@ func TestTag_IsNotThatOfTheNextVersion(t *testing.T) {
 
 func TestTag_HasABoundOfVersions(t *testing.T) {
 	s := newStore(t, 1)
-	for n := range jobtag.MaxTags {
+	for n := range structs.MaxJobTags {
 		if err := s.tag(uint64(n), fmt.Sprint("t", n)); err != nil {
 			t.Fatal(err)
 		}
 		s.register()
 	}
-	wantKind(t, s.tag(jobtag.MaxTags, "more"), structs.KindPrecondition, "64 other versions")
+	wantKind(t, s.tag(structs.MaxJobTags, "more"), structs.KindPrecondition, "64 other versions")
 	if err := s.tag(0, "again"); err != nil { // it has one already
 		t.Error(err)
 	}

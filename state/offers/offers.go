@@ -8,13 +8,12 @@ import (
 	"berth/internal/mvcc"
 	"berth/state/schema"
 	"berth/structs"
-	"berth/structs/offer"
 )
 
 // Delete deletes an instance whose node is down or gone: no report of its end comes. A plan would mark the
 // allocation as lost, but while evaluations are paused there is none. If the node comes back it reports the
 // instance again. The node of another one would report it again at once, so that is a failed precondition.
-func Delete(tx *mvcc.WriteTx, p *offer.ServiceDeleteRequest) error {
+func Delete(tx *mvcc.WriteTx, p *structs.ServiceDeleteRequest) error {
 	ns := p.RequestNamespace()
 	has := func(i *structs.ServiceInstance) bool { return i.ServiceName == p.ServiceName && i.ID == p.ID }
 	for a := range schema.AllocsByService.Scan(tx, ns, p.ServiceName) {

@@ -10,7 +10,6 @@ import (
 	"berth/state/offers"
 	"berth/state/schema"
 	"berth/structs"
-	"berth/structs/offer"
 )
 
 // fixture is a state with an allocation on each of three nodes: one that is ready, one that is down and one
@@ -56,7 +55,7 @@ func (f *fixture) must(apply func(*mvcc.WriteTx) error) {
 
 func (f *fixture) delete(ns, service, id string) error {
 	return f.try(func(tx *mvcc.WriteTx) error {
-		return offers.Delete(tx, &offer.ServiceDeleteRequest{
+		return offers.Delete(tx, &structs.ServiceDeleteRequest{
 			ServiceName: service, ID: id, WriteOptions: structs.WriteOptions{Namespace: ns, Now: 77},
 		})
 	})

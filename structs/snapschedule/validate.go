@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"berth/structs"
-	"berth/structs/cron"
 	"berth/structs/validate"
 	"berth/structs/validate/field"
 )
@@ -48,7 +47,7 @@ func (s *SnapshotSchedule) checkTimes(f field.Errors) {
 	f.Require(len(s.Crons) > 0, "cron is required: a list of expressions such as \"0 3 * * *\"")
 	for _, spec := range field.FirstOf(f, "cron", s.Crons, MaxCrons) {
 		f.CheckString("cron", spec, maxCronBytes)
-		err := cron.Check(spec)
+		err := structs.CheckCron(spec)
 		f.Require(err == nil, "cron %q is no cron expression: %v", structs.Cut(spec, structs.MaxQuoted), err)
 		f.Require(len(strings.Fields(spec)) <= 6,
 			"cron %q has a field of seconds; the shortest interval is a minute", structs.Cut(spec, structs.MaxQuoted))

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"berth/structs"
-	"berth/structs/cron"
 	"berth/structs/validate/field"
 )
 
@@ -21,7 +20,7 @@ func checkPeriodic(f field.Errors, p *structs.PeriodicConfig, j *structs.Job) {
 
 	for _, spec := range field.FirstOf(f, "crons", p.Crons(), structs.MaxCrons) {
 		f.CheckText("cron", spec)
-		err := cron.Check(spec)
+		err := structs.CheckCron(spec)
 		f.Require(err == nil, "cron %q is no cron expression: %v", structs.Cut(spec, structs.MaxQuoted), err)
 	}
 

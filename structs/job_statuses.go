@@ -1,22 +1,19 @@
-// Package jobstatus has the method that reads the states of jobs together with their allocations, in the
-// shape of the dialect, for pages that show many jobs.
-package jobstatus
+package structs
 
-import "berth/structs"
+// MaxJobStatuses is the most jobs that one request names.
+const MaxJobStatuses = 1000
 
-// MaxJobs is the most jobs that one request names.
-const MaxJobs = 1000
-
-// Statuses reads the states of jobs, the last changed job first.
-var Statuses = structs.Read[JobStatusesRequest, JobStatusesResponse]("Job.Statuses")
+// JobStatuses reads the states of jobs together with their allocations, in the shape of the dialect, the last
+// changed job first.
+var JobStatuses = Read[JobStatusesRequest, JobStatusesResponse]("Job.Statuses")
 
 // JobStatusesRequest selects jobs of the namespaces of the request. The filter is an expression over
-// structs.Job. The answer does not sort by another key.
+// Job. The answer does not sort by another key.
 type JobStatusesRequest struct {
 	// Jobs names the jobs. None stands for all. Those that do not exist are left out.
 	Jobs            []JobName `json:",omitempty" codec:",omitempty"`
 	IncludeChildren bool      `json:",omitempty" codec:",omitempty"`
-	structs.QueryOptions
+	QueryOptions
 }
 
 // JobName names a job. An empty namespace is that of the request.
@@ -28,7 +25,7 @@ type JobName struct {
 // JobStatusesResponse has the states.
 type JobStatusesResponse struct {
 	Jobs []*JobStatus
-	structs.QueryMeta
+	QueryMeta
 }
 
 // JobStatus is the state of a job.

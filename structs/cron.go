@@ -1,6 +1,4 @@
-// Package cron reads the cron expressions of schedules and finds their next times, also around changes of the
-// clock of a time zone.
-package cron
+package structs
 
 import (
 	"fmt"
@@ -9,23 +7,23 @@ import (
 	"github.com/hashicorp/cronexpr"
 )
 
-// Check returns the fault of a cron expression, nil for none.
-func Check(spec string) error {
-	_, err := parse(spec)
+// CheckCron returns the fault of a cron expression, nil for none.
+func CheckCron(spec string) error {
+	_, err := parseCron(spec)
 	return err
 }
 
-// Next returns the first time of any of the expressions after a time, in the time zone of that; zero if there
-// is none. A time in an hour that the time zone skips does not come on that day. One in an hour that it
+// NextCron returns the first time of any of the expressions after a time, in the time zone of that; zero if
+// there is none. A time in an hour that the time zone skips does not come on that day. One in an hour that it
 // repeats comes twice.
-func Next(specs []string, after time.Time) (next time.Time, err error) {
+func NextCron(specs []string, after time.Time) (next time.Time, err error) {
 	for _, spec := range specs {
-		expression, err := parse(spec)
+		expression, err := parseCron(spec)
 		if err != nil {
 			return time.Time{}, err
 		}
 
-		at, err := nextOf(expression, after)
+		at, err := nextOfCron(expression, after)
 		if err != nil {
 			return time.Time{}, err
 		}
@@ -39,7 +37,7 @@ func Next(specs []string, after time.Time) (next time.Time, err error) {
 }
 
 // parse parses a cron expression. The library may panic at a wrong one.
-func parse(spec string) (expression *cronexpr.Expression, err error) {
+func parseCron(spec string) (expression *cronexpr.Expression, err error) {
 	defer func() {
 		if fault := recover(); fault != nil {
 			err = fmt.Errorf("%v", fault)
@@ -48,10 +46,10 @@ func parse(spec string) (expression *cronexpr.Expression, err error) {
 	return cronexpr.Parse(spec)
 }
 
-// nextOf returns the first time of an expression after another time, in the zone of that. Around a change of
-// the zone's clock the library may return an earlier time, or search without end. So it sees one span between
-// two changes at a time, with the clock of the span as a time of UTC.
-func nextOf(expression *cronexpr.Expression, after time.Time) (next time.Time, err error) {
+// nextOfCron returns the first time of an expression after another time, in the zone of that. Around a change
+// of the zone's clock the library may return an earlier time, or search without end. So it sees one span
+// between two changes at a time, with the clock of the span as a time of UTC.
+func nextOfCron(expression *cronexpr.Expression, after time.Time) (next time.Time, err error) {
 	defer func() {
 		if fault := recover(); fault != nil {
 			err = fmt.Errorf("the cron expression has no next time: %v", fault)
