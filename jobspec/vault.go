@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"berth/structs"
-	"berth/structs/outside"
 )
 
 // vault is the block of a job, a group or a task. A block changes the one around it.
@@ -33,7 +32,7 @@ func (*vaultCluster) Expected() string { return `"default"` }
 
 // UnmarshalText accepts the name of the only Vault.
 func (c *vaultCluster) UnmarshalText(text []byte) error {
-	if len(text) > 0 && string(text) != outside.DefaultCluster {
+	if len(text) > 0 && string(text) != structs.DefaultLoginCluster {
 		return fmt.Errorf("a node has one Vault, not %.40q; expected %s", text, c.Expected())
 	}
 	return nil
@@ -87,7 +86,7 @@ func (v *vault) override(out *structs.Vault) {
 func consulOf(blocks ...*consul) *structs.Consul {
 	for _, b := range blocks {
 		if b != nil {
-			return &structs.Consul{Cluster: outside.DefaultCluster}
+			return &structs.Consul{Cluster: structs.DefaultLoginCluster}
 		}
 	}
 	return nil

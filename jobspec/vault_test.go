@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"berth/structs"
-	"berth/structs/outside"
 )
 
 // TestReadJob_MergesVaultBlocks reads the block at its three places: each one changes those around it.
@@ -59,8 +58,8 @@ func TestReadJob_MergesVaultBlocks(t *testing.T) {
 		}
 
 		got := *g.Task(task).Vault
-		if outside.HasEnv(&got) != outside.HasEnv(&want) {
-			t.Errorf("%s: env is %v", task, outside.HasEnv(&got))
+		if structs.HasVaultEnv(&got) != structs.HasVaultEnv(&want) {
+			t.Errorf("%s: env is %v", task, structs.HasVaultEnv(&got))
 		}
 
 		got.Env = nil

@@ -9,8 +9,6 @@ import (
 	"berth/consul/lookup"
 	"berth/structs"
 	"berth/structs/identity"
-	"berth/structs/outside"
-	"berth/structs/workload"
 )
 
 // Consul is the part of consul.Link that the hooks need. It has the contracts.
@@ -39,8 +37,8 @@ func NewConsul(cfg Config, env *hooks.AllocEnv, task *structs.Task) hooks.Task {
 	h.mode = structs.TemplateNoop
 	h.variables = func(token structs.Secret) map[string]string {
 		return map[string]string{
-			outside.ConsulToken:        string(token), // the name in the dialect
-			outside.ConsulProgramToken: string(token),
+			structs.ConsulTokenEnv:     string(token), // the name in the dialect
+			structs.ConsulHTTPTokenEnv: string(token),
 		}
 	}
 
@@ -50,7 +48,7 @@ func NewConsul(cfg Config, env *hooks.AllocEnv, task *structs.Task) hooks.Task {
 			cfg:      cfg,
 			env:      env,
 			workload: task.Name,
-			identity: outside.ConsulIdentity,
+			identity: structs.ConsulIdentity,
 		}
 	}
 
@@ -59,7 +57,7 @@ func NewConsul(cfg Config, env *hooks.AllocEnv, task *structs.Task) hooks.Task {
 
 // LogsInAtConsul reports whether a task has a token of Consul of its own.
 func LogsInAtConsul(task *structs.Task) bool {
-	return workload.Find(task, outside.ConsulIdentity) != nil
+	return structs.FindIdentity(task, structs.ConsulIdentity) != nil
 }
 
 // consulAccount is the account of a task or a service at Consul.

@@ -18,7 +18,6 @@ import (
 	"berth/internal/backoff"
 	"berth/structs"
 	"berth/structs/identity"
-	"berth/structs/outside"
 	"berth/vault"
 )
 
@@ -85,13 +84,13 @@ func NewVault(cfg Config, env *hooks.AllocEnv, task *structs.Task) hooks.Task {
 	}
 
 	h.variables = func(token structs.Secret) map[string]string {
-		if !outside.HasEnv(v) {
+		if !structs.HasVaultEnv(v) {
 			return nil
 		}
 
-		vars := map[string]string{outside.VaultToken: string(token)}
+		vars := map[string]string{structs.VaultTokenEnv: string(token)}
 		if namespace != "" {
-			vars[outside.VaultNamespace] = namespace
+			vars[structs.VaultNamespaceEnv] = namespace
 		}
 		return vars
 	}
@@ -353,7 +352,7 @@ func (a *vaultAccount) Login(ctx context.Context) (*Token, error) {
 	jwt, err := awaitIdentity(ctx, a.env, identity.WantedIdentity{
 		Kind:     identity.KindTask,
 		Workload: a.task.Name,
-		Name:     outside.VaultIdentity,
+		Name:     structs.VaultIdentity,
 	})
 	if err != nil {
 		return nil, err

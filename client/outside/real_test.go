@@ -18,7 +18,6 @@ import (
 	"berth/consul/lookup"
 	"berth/internal/consultest"
 	"berth/structs"
-	"berth/structs/outside"
 	"berth/vault/vaulttest"
 )
 
@@ -167,7 +166,7 @@ func TestConsul_ByIdentity(t *testing.T) {
 	service := &structs.Service{Name: "api", Provider: structs.ServiceProviderConsul,
 		Identity: &structs.WorkloadIdentity{Name: "consul-service_api-http"}}
 	fx.alloc.Group.Services = []*structs.Service{service}
-	fx.task.Identities = []*structs.WorkloadIdentity{{Name: outside.ConsulIdentity}}
+	fx.task.Identities = []*structs.WorkloadIdentity{{Name: structs.ConsulIdentity}}
 
 	allocHook := NewServices(fx.cfg, fx.alloc)
 	if err := allocHook.Up(t.Context(), fx.alloc); err != nil {

@@ -13,7 +13,6 @@ import (
 
 	"berth/jobspec"
 	"berth/structs"
-	"berth/structs/outside"
 )
 
 // notInFiles are fields that no job file has, or that have one value there.
@@ -25,7 +24,7 @@ var notInFiles = map[string]any{
 	"ScalingPolicy.Indexes": nil, "PeriodicConfig.SpecType": nil, "Resources.DiskMB": nil,
 	"NetworkResource.Device": nil, "NetworkResource.CIDR": nil, "NetworkResource.IP": nil,
 	"ConnectProxy.ExposeConfig": nil, "ConnectExpose.Path": nil, "GatewayBindAddress.Name": nil,
-	"Vault.Cluster": outside.DefaultCluster, "Consul.Cluster": outside.DefaultCluster,
+	"Vault.Cluster": structs.DefaultLoginCluster, "Consul.Cluster": structs.DefaultLoginCluster,
 	"Consul.Namespace": nil,
 	"Job.Type":         structs.JobService, "VolumeRequest.Name": "key",
 	"VolumeRequest.AccessMode":     structs.CSIMultiNodeReader,

@@ -13,8 +13,6 @@ import (
 	"berth/state/clustertime"
 	"berth/structs"
 	"berth/structs/identity"
-	"berth/structs/outside"
-	"berth/structs/workload"
 )
 
 // order is an identity that a node may have.
@@ -66,14 +64,14 @@ func (p Procedures) order(tx *state.ReadTx, nodeID string, w identity.WantedIden
 		JobID:     claimedJob(job),
 		AllocID:   a.ID,
 	}
-	if w.Kind != identity.KindTask || !workload.IsEndless(wanted) {
+	if w.Kind != identity.KindTask || !structs.IsEndlessIdentity(wanted) {
 		c.Expiry = jwt.NewNumericDate(until.Add(ttl))
 	}
 	switch w.Kind {
 	case identity.KindTask:
 		c.Task = w.Workload
 		v := job.Group(a.TaskGroup).Task(w.Workload).Vault
-		if v != nil && w.Name == outside.VaultIdentity {
+		if v != nil && w.Name == structs.VaultIdentity {
 			c.VaultRole = v.Role
 			c.VaultNamespace = v.Namespace
 		}
@@ -110,7 +108,7 @@ func find(
 	case identity.KindTask:
 		t := g.Task(w.Workload)
 		if t != nil {
-			found = workload.Find(t, w.Name)
+			found = structs.FindIdentity(t, w.Name)
 		}
 	case identity.KindService:
 		for s := range g.AllServices() {

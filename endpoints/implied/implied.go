@@ -10,8 +10,6 @@ import (
 	"berth/internal/loginid"
 	"berth/structs"
 	"berth/structs/defaults"
-	"berth/structs/outside"
-	"berth/structs/workload"
 )
 
 // Settings are the identities of the configuration. One that is off is given to nobody.
@@ -39,11 +37,11 @@ func (s *Settings) addToGroup(g *structs.TaskGroup) {
 		}
 
 		if t.Vault != nil {
-			addToTask(t, outside.VaultIdentity, &s.Vault)
+			addToTask(t, structs.VaultIdentity, &s.Vault)
 		}
 
 		if t.Consul != nil || g.Consul != nil || slices.ContainsFunc(t.Templates, readsConsul) {
-			addToTask(t, outside.ConsulIdentity, &s.ConsulTask)
+			addToTask(t, structs.ConsulIdentity, &s.ConsulTask)
 		}
 	}
 
@@ -59,7 +57,7 @@ func (s *Settings) addToGroup(g *structs.TaskGroup) {
 }
 
 func addToTask(t *structs.Task, name string, s *loginid.Settings) {
-	if s.Enabled() && workload.Find(t, name) == nil {
+	if s.Enabled() && structs.FindIdentity(t, name) == nil {
 		t.Identities = append(slices.Clone(t.Identities), identityOf(name, s))
 	}
 }
@@ -88,10 +86,10 @@ func readsConsul(t *structs.Template) bool {
 func Check(j *structs.Job) error {
 	for _, g := range j.TaskGroups {
 		for _, t := range g.Tasks {
-			if t.Vault != nil && workload.Find(t, outside.VaultIdentity) == nil {
+			if t.Vault != nil && structs.FindIdentity(t, structs.VaultIdentity) == nil {
 				return structs.Preconditionf("job %q: group %q: task %q: vault: the task has no identity %q; "+
 					"give it one in a block identity, or set vault.default_identity in the configuration of "+
-					"all servers", j.ID, g.Name, t.Name, outside.VaultIdentity)
+					"all servers", j.ID, g.Name, t.Name, structs.VaultIdentity)
 			}
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"berth/state/trust"
 	"berth/structs"
 	"berth/structs/identity"
-	"berth/structs/workload"
 )
 
 // Warning names the first part of a job that waits for a signed identity that no server can sign. It is ""
@@ -34,8 +33,8 @@ func Warning(tx mvcc.Reader, j *structs.Job) string {
 // does.
 func waits(g *structs.TaskGroup) string {
 	for _, t := range g.Tasks {
-		for i := range workload.OfTask(t) {
-			if workload.Awaits(i) {
+		for i := range structs.TaskIdentities(t) {
+			if structs.AwaitsIdentity(i) {
 				return fmt.Sprintf("task %q", structs.Cut(t.Name, structs.MaxQuoted))
 			}
 		}

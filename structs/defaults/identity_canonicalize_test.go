@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"berth/structs"
-	"berth/structs/workload"
 )
 
 func TestIdentity_HasDefaults(t *testing.T) {
@@ -20,12 +19,12 @@ func TestIdentity_HasDefaults(t *testing.T) {
 		"one in the list": func(task *structs.Task) { task.Identities = []*identity{{}} },
 	} {
 		task := canonical(edit)
-		if !reflect.DeepEqual(task.Identity, workload.Default()) || len(task.Identities) > 0 {
+		if !reflect.DeepEqual(task.Identity, structs.NewDefaultIdentity()) || len(task.Identities) > 0 {
 			t.Errorf("%s: got %+v, %v", name, task.Identity, task.Identities)
 		}
 	}
 	task := canonical(func(task *structs.Task) { task.Identity = &identity{TTL: time.Minute} })
-	if task.Identity.TTL != time.Minute || !workload.IsEndless(workload.Default()) {
+	if task.Identity.TTL != time.Minute || !structs.IsEndlessIdentity(structs.NewDefaultIdentity()) {
 		t.Errorf("got the time to live %s, want that of the block", task.Identity.TTL)
 	}
 	if task := canonical(func(*structs.Task) {}); task.Identity != nil || task.Identities != nil {

@@ -9,7 +9,6 @@ import (
 	"berth/client/hooks"
 	"berth/internal/idtoken"
 	"berth/structs"
-	"berth/structs/workload"
 )
 
 // Started implements hooks.Started: it follows the renewals.
@@ -80,7 +79,7 @@ func (h *taskHook) untilAct(i *structs.WorkloadIdentity, token hooks.Token) time
 	given, known := h.given[i.Name]
 	signer := h.rec.Keys[i.Name]
 	switch {
-	case workload.IsEndless(i) && signer != "" && signer == idtoken.KeyID(string(token.JWT)):
+	case structs.IsEndlessIdentity(i) && signer != "" && signer == idtoken.KeyID(string(token.JWT)):
 		return -1 // the one that it knows is as good
 	case known && given == token.JWT:
 		return -1

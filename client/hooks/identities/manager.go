@@ -13,7 +13,6 @@ import (
 	"berth/rpc"
 	"berth/structs"
 	"berth/structs/identity"
-	"berth/structs/workload"
 )
 
 // Config has the parts of the agent that the hooks need.
@@ -144,8 +143,8 @@ func wanted(env *hooks.AllocEnv) (list []want) {
 	}
 
 	for _, t := range env.Group.Tasks {
-		for i := range workload.OfTask(t) {
-			if workload.Awaits(i) {
+		for i := range structs.TaskIdentities(t) {
+			if structs.AwaitsIdentity(i) {
 				add(identity.KindTask, t.Name, i)
 			}
 		}

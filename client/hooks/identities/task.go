@@ -19,7 +19,6 @@ import (
 	"berth/internal/rootfile"
 	"berth/structs"
 	"berth/structs/identity"
-	"berth/structs/workload"
 )
 
 // retryWrite is the time after which a file that could not be written is tried again.
@@ -64,7 +63,7 @@ func (m *Manager) TaskHook(env *hooks.AllocEnv, task *structs.Task) hooks.Task {
 		key:    store.Key(env.Alloc.ID, task.Name),
 	}
 
-	for i := range workload.OfTask(task) {
+	for i := range structs.TaskIdentities(task) {
 		if i.Env || i.File {
 			h.shown = append(h.shown, i)
 		}
@@ -141,7 +140,9 @@ func (h *taskHook) nameFiles() error {
 	return nil
 }
 
-func (h *taskHook) path(i *structs.WorkloadIdentity) string { return h.env.Expand(workload.Path(i)) }
+func (h *taskHook) path(i *structs.WorkloadIdentity) string {
+	return h.env.Expand(structs.IdentityPath(i))
+}
 
 // token returns the newest token of an identity.
 func (h *taskHook) token(i *structs.WorkloadIdentity) (hooks.Token, bool) {
@@ -178,7 +179,7 @@ func (h *taskHook) await(ctx context.Context, i *structs.WorkloadIdentity) (hook
 // give shows a token to the process that is about to start.
 func (h *taskHook) give(i *structs.WorkloadIdentity, token hooks.Token) error {
 	if i.Env {
-		h.env.Config.Env[workload.EnvName(i)] = string(token.JWT)
+		h.env.Config.Env[structs.IdentityEnv(i)] = string(token.JWT)
 	}
 
 	err := h.write(i, token)

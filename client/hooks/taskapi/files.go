@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/structs"
-	"berth/structs/workload"
 )
 
 // everyone may connect who may enter the directory: the user of the task.
@@ -31,7 +30,7 @@ func openDir(dir string) (*os.File, error) {
 
 // listenIn opens the socket in a directory, in the place of one of an earlier agent.
 func listenIn(dir string) (net.Listener, error) {
-	name := filepath.Base(workload.APIPath)
+	name := filepath.Base(structs.APISocketPath)
 	at, err := openDir(dir)
 	if err != nil {
 		return nil, fmt.Errorf("the socket of the API: %w", err)
@@ -74,7 +73,7 @@ func openToAll(dir *os.File, name string) error {
 	}
 
 	if st.Mode&unix.S_IFMT != unix.S_IFSOCK || int(st.Uid) != os.Geteuid() || st.Nlink != 1 {
-		return structs.Preconditionf("%s: the task has put another file into its place", workload.APIPath)
+		return structs.Preconditionf("%s: the task has put another file into its place", structs.APISocketPath)
 	}
 
 	return unix.Chmod(descriptor(fd), everyone)
@@ -87,7 +86,7 @@ func removeIn(dir string) error {
 		return nil
 	}
 	defer func() { _ = at.Close() }()
-	return unlink(at, filepath.Base(workload.APIPath))
+	return unlink(at, filepath.Base(structs.APISocketPath))
 }
 
 // unlink removes a file. A directory in its place is left.
@@ -96,5 +95,5 @@ func unlink(dir *os.File, name string) error {
 	if err == nil || errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EISDIR) {
 		return nil
 	}
-	return fmt.Errorf("removing %s: %w", workload.APIPath, err)
+	return fmt.Errorf("removing %s: %w", structs.APISocketPath, err)
 }

@@ -7,7 +7,6 @@ import (
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/identity"
-	"berth/structs/workload"
 )
 
 // lookEvery is the time between two looks at all allocations. Meanwhile a key is kept that is needed no more.
@@ -52,7 +51,7 @@ func seesEndless(tx *state.ReadTx, a *structs.Allocation) bool {
 	}
 	for _, t := range j.Group(a.TaskGroup).Tasks {
 		i := t.Identity
-		if i != nil && (i.Env || i.File) && workload.IsEndless(i) {
+		if i != nil && (i.Env || i.File) && structs.IsEndlessIdentity(i) {
 			return true
 		}
 	}

@@ -7,7 +7,6 @@ import (
 
 	"berth/structs"
 	"berth/structs/validate/field"
-	"berth/structs/workload"
 )
 
 // identityNameForm is the form of the name of an identity, which is part of a file name and of a variable.
@@ -23,7 +22,7 @@ func CheckIdentities(f field.Errors, t *structs.Task) {
 	listed := field.FirstOf(f, "identities", t.Identities, structs.MaxIdentities)
 	f.Require(!slices.Contains(listed, nil), "an identity is null")
 	seen := map[string]bool{}
-	for i := range workload.OfTask(&structs.Task{Identity: t.Identity, Identities: listed}) {
+	for i := range structs.TaskIdentities(&structs.Task{Identity: t.Identity, Identities: listed}) {
 		f := f.At("identity %q", structs.Cut(i.Name, structs.MaxQuoted))
 		f.Require(identityNameForm().MatchString(i.Name),
 			"name must be 1 to 128 letters, digits, - and _")
@@ -35,8 +34,8 @@ func CheckIdentities(f field.Errors, t *structs.Task) {
 
 		// Two tokens in one place would overwrite each other.
 		for place, used := range map[string]bool{
-			workload.EnvName(i):              i.Env,
-			path.Join("/", workload.Path(i)): i.File,
+			structs.IdentityEnv(i):                  i.Env,
+			path.Join("/", structs.IdentityPath(i)): i.File,
 		} {
 			f.Require(!used || !seen[place], "another identity of the task is in %s, too", place)
 			seen[place] = seen[place] || used
@@ -84,7 +83,7 @@ func checkIdentity(f field.Errors, i *structs.WorkloadIdentity) {
 		f.CheckString("aud: audience", aud, structs.MaxName)
 	}
 
-	f.Require(i.TTL >= structs.MinIdentityTTL || workload.IsEndless(i),
+	f.Require(i.TTL >= structs.MinIdentityTTL || structs.IsEndlessIdentity(i),
 		"ttl %s must be at least %s", i.TTL, structs.MinIdentityTTL)
 	f.CheckDuration("ttl", max(0, i.TTL), structs.MaxIdentityTTL)
 	f.CheckOneOf("change_mode", i.ChangeMode,
@@ -110,7 +109,7 @@ func checkIdentityFile(f field.Errors, i *structs.WorkloadIdentity, t *structs.T
 		!strings.HasPrefix(clean, "${NOMAD_ALLOC_DIR}"),
 		"filepath %q is in the directory that the tasks of the group share; expected a path such as secrets/x",
 		i.Filepath)
-	f.Require(path.Join("/", i.Filepath) != path.Join("/", workload.APIPath),
+	f.Require(path.Join("/", i.Filepath) != path.Join("/", structs.APISocketPath),
 		"filepath %q is the socket of the API", i.Filepath)
 	if t.Driver != driverExec || path.IsAbs(i.Filepath) {
 		return

@@ -6,7 +6,6 @@ import (
 
 	"berth/structs"
 	"berth/structs/defaults"
-	"berth/structs/outside"
 )
 
 // jobWithVault returns a job whose task has a block, as a client sends it.
@@ -53,7 +52,7 @@ func TestJob_ChecksConsul(t *testing.T) {
 	}
 
 	defaults.Canonicalize(j)
-	if g.Consul.Namespace != "" || g.Consul.Cluster != outside.DefaultCluster {
+	if g.Consul.Namespace != "" || g.Consul.Cluster != structs.DefaultLoginCluster {
 		t.Errorf("got %+v", g.Consul)
 	}
 

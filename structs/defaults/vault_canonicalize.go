@@ -2,7 +2,6 @@ package defaults
 
 import (
 	"berth/structs"
-	"berth/structs/outside"
 )
 
 // canonicalizeVault completes a block. Clients of the dialect fill in a signal also where none is sent.
@@ -11,7 +10,7 @@ func canonicalizeVault(v *structs.Vault) {
 		return
 	}
 
-	setDefault(&v.Cluster, outside.DefaultCluster)
+	setDefault(&v.Cluster, structs.DefaultLoginCluster)
 	setDefault(&v.ChangeMode, structs.TemplateRestart)
 	if v.Env == nil {
 		v.Env = new(true)
@@ -28,6 +27,6 @@ func canonicalizeVault(v *structs.Vault) {
 func canonicalizeConsul(c *structs.Consul) {
 	if c != nil {
 		c.Namespace = ""
-		setDefault(&c.Cluster, outside.DefaultCluster)
+		setDefault(&c.Cluster, structs.DefaultLoginCluster)
 	}
 }

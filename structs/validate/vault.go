@@ -5,7 +5,6 @@ import (
 	"regexp"
 
 	"berth/structs"
-	"berth/structs/outside"
 	"berth/structs/validate/field"
 )
 
@@ -17,9 +16,9 @@ var (
 
 // checkVault checks the block of a canonical task. The texts go into requests to Vault.
 func checkVault(f field.Errors, v *structs.Vault) {
-	f.Require(v.Cluster == "" || v.Cluster == outside.DefaultCluster,
+	f.Require(v.Cluster == "" || v.Cluster == structs.DefaultLoginCluster,
 		"cluster %q: a node has one Vault; expected %q", structs.Cut(v.Cluster, structs.MaxQuoted),
-		outside.DefaultCluster)
+		structs.DefaultLoginCluster)
 	f.Require(v.Role == "" || fits(v.Role, roleName),
 		"role %q is no name of a role of Vault: letters, digits, \"-\", \"_\" and \".\"",
 		structs.Cut(v.Role, structs.MaxQuoted))
@@ -47,9 +46,9 @@ func checkConsul(f field.Errors, c *structs.Consul) {
 	}
 
 	f.CheckText("namespace", c.Namespace)
-	f.Require(c.Cluster == "" || c.Cluster == outside.DefaultCluster,
+	f.Require(c.Cluster == "" || c.Cluster == structs.DefaultLoginCluster,
 		"cluster %q: a node has one Consul; expected %q", structs.Cut(c.Cluster, structs.MaxQuoted),
-		outside.DefaultCluster)
+		structs.DefaultLoginCluster)
 }
 
 // consulWarnings are about namespaces of Consul, which Canonicalize drops.
