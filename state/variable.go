@@ -9,7 +9,7 @@ import (
 	"berth/state/schema"
 	"berth/state/trust"
 	"berth/structs"
-	"berth/structs/validate/variables"
+	"berth/structs/validate"
 	"berth/structs/variable"
 )
 
@@ -61,7 +61,7 @@ func noConflict(now *variable.Variable, p *variable.VariableChange) error {
 
 // changedVariable returns a copy of a variable to change, or a new one.
 func changedVariable(tx *WriteTx, p *variable.VariableChange) (*variable.Variable, error) {
-	err := variables.CheckPath(p.Path)
+	err := validate.VariablePath(p.Path)
 	if err == nil {
 		err = namespaces.Check(tx, p.Namespace)
 	}
@@ -212,7 +212,7 @@ func VariableLockExpire(tx *WriteTx, p *variable.VariableExpiry) error {
 func checkVariables(c *check.Report) {
 	for v := range schema.Variables.Scan(c) {
 		name := variable.VariablePlace(v.Namespace, v.Path)
-		c.Want(variables.CheckPath(v.Path) == nil, "%s: its path is not valid", name)
+		c.Want(validate.VariablePath(v.Path) == nil, "%s: its path is not valid", name)
 		c.Want(namespaces.Get(c, v.Namespace) != nil, "%s: its namespace is gone", name)
 		c.Want(v.Lock == nil || v.Lock.ID != "", "%s: its lock has no ID", name)
 		c.Want(v.Lock != nil || !v.LockExpired, "%s: the delay of no lock runs", name)

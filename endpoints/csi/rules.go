@@ -9,7 +9,7 @@ import (
 	"berth/state/csi"
 	"berth/state/csi/lifecycle"
 	"berth/structs"
-	"berth/structs/faults"
+	"berth/structs/validate/field"
 )
 
 // applyRules returns an error, of kind denied, if an admission rule denies one of the volumes of an entry,
@@ -27,7 +27,7 @@ func (w VolumeWrites) applyRules(
 	if err == nil {
 		err = verdict.Err()
 	}
-	return faults.Join(verdict.Warnings), err
+	return field.JoinFaults(verdict.Warnings), err
 }
 
 // AsStored returns a copy of a volume in the form in which it is stored. Admission rules are tested on it.

@@ -20,9 +20,9 @@ import (
 	"berth/state/volumesecrets"
 	"berth/structs"
 	"berth/structs/admin"
-	"berth/structs/faults"
 	"berth/structs/jobvolume"
 	"berth/structs/validate"
+	"berth/structs/validate/field"
 )
 
 // Jobs serve Job.
@@ -109,7 +109,7 @@ func (j Jobs) admitRegistration(
 	if err != nil {
 		return nil, "", err
 	}
-	warnings = faults.Join(validate.JobWarnings(req.Job))
+	warnings = field.JoinFaults(validate.JobWarnings(req.Job))
 
 	dropped, err := j.checkSource(req)
 	// A scaling changes the count alone, so the rights of a submitter and the entries of gateways are those
@@ -230,7 +230,7 @@ func missingVolumes(tx *state.ReadTx, job *structs.Job) string {
 
 	// The groups are a list, but their volumes are a map, whose order changes.
 	slices.Sort(missing)
-	return faults.Join(missing)
+	return field.JoinFaults(missing)
 }
 
 // Deregister stops a job. As in the dialect, it succeeds for a job that does not exist: a client that repeats

@@ -16,7 +16,6 @@ import (
 	"berth/state/namespaces"
 	"berth/structs"
 	"berth/structs/defaults"
-	"berth/structs/faults"
 	"berth/structs/nodecalls"
 	"berth/structs/validate"
 	"berth/structs/validate/field"
@@ -47,7 +46,7 @@ func (j Jobs) Validate(
 	// The steps are those of admitJob, but each goes on after a fault: the user gets all of them at once.
 	job.Namespace = cmp.Or(job.Namespace, req.RequestNamespace())
 	job.Region = cmp.Or(job.Region, j.Region)
-	warnings := faults.Join(validate.JobWarnings(job))
+	warnings := field.JoinFaults(validate.JobWarnings(job))
 	defaults.Canonicalize(job)
 	j.Implied.Add(job)
 	tx := j.Store.Read()
@@ -74,7 +73,7 @@ func (j Jobs) Validate(
 		DriverConfigValidated: len(c.warnings) == 0 && !c.skipped,
 		ValidationErrors:      c.faults.Lines(),
 		Error:                 c.faults.String(),
-		Warnings: joinWarnings(warnings, faults.Join(c.warnings), boundMemory(tx, job),
+		Warnings: joinWarnings(warnings, field.JoinFaults(c.warnings), boundMemory(tx, job),
 			largeMemory(tx, job), ruled),
 	}, nil
 }
@@ -115,7 +114,7 @@ func knownDrivers(tx *state.ReadTx) map[string][]string {
 type driverCheck struct {
 	nodes    nodeconn.Caller
 	known    map[string][]string
-	faults   *faults.List
+	faults   *field.Faults
 	warnings []string
 	skipped  bool // a task is one too many, or only its node knows values of its config
 }
@@ -171,7 +170,7 @@ func missingDrivers(tx *state.ReadTx, job *structs.Job) string {
 		c.warnOfDriver(name, missing[name])
 	}
 
-	return faults.Join(c.warnings)
+	return field.JoinFaults(c.warnings)
 }
 
 // tasksByDriver groups the tasks of a job.

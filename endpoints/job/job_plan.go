@@ -16,9 +16,9 @@ import (
 	"berth/state/signkeys"
 	"berth/structs"
 	"berth/structs/defaults"
-	"berth/structs/faults"
 	"berth/structs/jobdiff"
 	"berth/structs/validate"
+	"berth/structs/validate/field"
 )
 
 // Plan registers a job in a draft of the state and lets the scheduler plan it there. Nothing of the draft
@@ -59,7 +59,7 @@ func (j Jobs) Plan(
 		change.Annotate(resp.Diff, old, job, resp.Annotations.DesiredTGUpdates)
 	}
 
-	resp.Warnings = joinWarnings(faults.Join(validate.JobWarnings(req.Job)), missingVolumes(tx, job),
+	resp.Warnings = joinWarnings(field.JoinFaults(validate.JobWarnings(req.Job)), missingVolumes(tx, job),
 		missingDrivers(tx, job), boundMemory(tx, job), largeMemory(tx, job), signkeys.Warning(tx, job),
 		quotas.Warning(tx, job), jobvolumes.Warning(tx, job), ruled)
 	if job.IsPeriodic() {

@@ -9,8 +9,8 @@ import (
 	"berth/state"
 	"berth/state/jobversions"
 	"berth/structs"
-	"berth/structs/faults"
 	"berth/structs/validate"
+	"berth/structs/validate/field"
 )
 
 // checkSource drops the source of a job that is too large, and returns a warning. The job itself does not
@@ -52,7 +52,7 @@ func boundMemory(tx state.Reader, job *structs.Job) string {
 				"enable memory_oversubscription in the configuration of the scheduler or of the node pool", g.Name))
 		}
 	}
-	return faults.Join(lines)
+	return field.JoinFaults(lines)
 }
 
 // largestMemory is the memory in MB above which a number is probably one of another unit. It is 1 TiB. A job
@@ -100,7 +100,7 @@ func largeMemory(tx *state.ReadTx, job *structs.Job) string {
 		}
 	}
 
-	return faults.Join(lines)
+	return field.JoinFaults(lines)
 }
 
 // joinWarnings joins the warnings that are not empty.

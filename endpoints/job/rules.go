@@ -7,7 +7,7 @@ import (
 	"berth/state"
 	"berth/state/jobvolumes"
 	"berth/structs"
-	"berth/structs/faults"
+	"berth/structs/validate/field"
 )
 
 // decide asks the admission rules about a job, and about the volumes that it asks for and that do not exist
@@ -30,13 +30,13 @@ func (j Jobs) applyRules(
 	if err == nil {
 		err = v.Err()
 	}
-	return faults.Join(v.Warnings), err
+	return field.JoinFaults(v.Warnings), err
 }
 
 // checkRules adds a fault for each admission rule that denies a job, and returns the warnings of the rules.
 // They are evaluated on a job without other faults alone: an expression may rely on the form of valid jobs.
 func (j Jobs) checkRules(
-	ctx context.Context, tx *state.ReadTx, job *structs.Job, found *faults.List,
+	ctx context.Context, tx *state.ReadTx, job *structs.Job, found *field.Faults,
 ) (warnings string, err error) {
 	if found.Err() != nil {
 		return "", nil
@@ -46,7 +46,7 @@ func (j Jobs) checkRules(
 	for _, line := range v.Denials {
 		found.Add(line)
 	}
-	return faults.Join(v.Warnings), err
+	return field.JoinFaults(v.Warnings), err
 }
 
 // withCounts returns a job with the counts that it will have: those of the stored version if they are kept.

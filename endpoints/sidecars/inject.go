@@ -14,13 +14,13 @@ import (
 	"slices"
 
 	"berth/structs"
-	"berth/structs/faults"
 	"berth/structs/validate"
+	"berth/structs/validate/field"
 )
 
 // Complete checks a canonical job, and adds to a job without faults what its service mesh needs. The faults
 // of the job that the user wrote come first, because they have places in the file.
-func Complete(j *structs.Job) *faults.List {
+func Complete(j *structs.Job) *field.Faults {
 	faults := validate.JobFaults(j)
 	if faults.Err() != nil || !slices.ContainsFunc(j.TaskGroups, (*structs.TaskGroup).UsesConnect) {
 		return faults

@@ -12,7 +12,7 @@ import (
 	"berth/internal/keyring"
 	"berth/state"
 	"berth/structs"
-	"berth/structs/validate/variables"
+	"berth/structs/validate"
 	"berth/structs/variable"
 )
 
@@ -219,9 +219,9 @@ func (v Variables) change(
 		Now:        req.Now,
 	}
 
-	err = variables.CheckPath(req.Path)
+	err = validate.VariablePath(req.Path)
 	if err == nil {
-		err = variables.CheckItems(req.Items)
+		err = validate.VariableItems(req.Items)
 	}
 	if err != nil {
 		return c, nil, err
@@ -237,7 +237,7 @@ func (v Variables) change(
 		}
 	case variable.VariableAcquire:
 		c = fsm.VariableLock
-		change.Lock, err = variables.NewLock(req.Lock)
+		change.Lock, err = validate.NewVariableLock(req.Lock)
 		if err != nil {
 			return c, nil, err
 		}

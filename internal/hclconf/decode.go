@@ -220,7 +220,7 @@ func (d *decoder) asksForNothing(it *item) bool {
 }
 
 // decodeItem reads an item into its field. again reports that the body had one of the name before.
-func (d *decoder) decodeItem(f *field, it *item, dst reflect.Value, again bool) {
+func (d *decoder) decodeItem(f *structField, it *item, dst reflect.Value, again bool) {
 	if f.placeholders {
 		keepPlaceholders(it)
 	}
@@ -246,7 +246,7 @@ func (d *decoder) decodeItem(f *field, it *item, dst reflect.Value, again bool) 
 }
 
 // blockHeader returns the beginning of a block as a file writes it, for messages.
-func blockHeader(f *field) string {
+func blockHeader(f *structField) string {
 	if len(f.labels()) > 0 {
 		return f.name + ` "name"`
 	}
@@ -274,7 +274,7 @@ func (d *decoder) decodeArgument(it *item, dst reflect.Value) {
 }
 
 // decodeBlock reads a block into a field, or into a new element of a field that has several.
-func (d *decoder) decodeBlock(f *field, it *item, dst reflect.Value, again bool) {
+func (d *decoder) decodeBlock(f *structField, it *item, dst reflect.Value, again bool) {
 	if len(f.labels()) != len(it.labels) {
 		d.lose(it, it.name)
 		d.addFault(it.at, "block %q has %d labels; expected %s { ... }",
@@ -335,7 +335,7 @@ func newElem(t reflect.Type, it *item) reflect.Value {
 }
 
 // decodeMapBlock reads `meta { a = "b" }` into a map argument.
-func (d *decoder) decodeMapBlock(f *field, it *item, dst reflect.Value) {
+func (d *decoder) decodeMapBlock(f *structField, it *item, dst reflect.Value) {
 	if len(it.labels) > 0 {
 		d.lose(it, it.name)
 		d.addFault(it.at, "block %q has a label; expected %s { ... }",

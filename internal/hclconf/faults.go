@@ -11,7 +11,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"berth/structs"
-	"berth/structs/faults"
+	"berth/structs/validate/field"
 )
 
 // maxLine bounds the text of one fault, in bytes.
@@ -29,7 +29,7 @@ func (e *placedError) Error() string {
 	if len(lines) <= structs.MaxFaults+1 { // one more may be the number of others
 		return structs.Printable(strings.Join(lines, "\n"))
 	}
-	return faults.Join(lines)
+	return field.JoinFaults(lines)
 }
 
 // Error turns diagnostics into one error of kind invalid. Each one is a line `file:line,col: message`. Error

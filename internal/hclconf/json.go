@@ -282,7 +282,7 @@ func (r *jsonReader) dynamicBlocks(s *spec, dynamic property) (out hclsyntax.Blo
 			at:     p.at,
 			names:  []string{p.name},
 			ranges: []hcl.Range{p.at},
-			spec: &spec{fields: []*field{
+			spec: &spec{fields: []*structField{
 				{name: "iterator", syntax: true},
 				{name: "content", typ: content, block: true, content: true},
 			}},
@@ -294,7 +294,7 @@ func (r *jsonReader) dynamicBlocks(s *spec, dynamic property) (out hclsyntax.Blo
 }
 
 // attribute returns an argument. The text of an expression is one only where the field says so.
-func (r *jsonReader) attribute(p property, f *field) *hclsyntax.Attribute {
+func (r *jsonReader) attribute(p property, f *structField) *hclsyntax.Attribute {
 	a := &hclsyntax.Attribute{
 		Name:      p.name,
 		SrcRange:  hcl.RangeBetween(p.at, p.value.Range()),

@@ -9,8 +9,8 @@ import (
 	"github.com/hashicorp/hcl/v2"
 )
 
-// field is one tagged field of a struct.
-type field struct {
+// structField is one tagged field of a struct.
+type structField struct {
 	name     string
 	index    []int
 	typ      reflect.Type
@@ -23,7 +23,7 @@ type field struct {
 }
 
 // elem returns the struct type of a block field, also through pointers, slices and maps.
-func (f *field) elem() reflect.Type {
+func (f *structField) elem() reflect.Type {
 	t := f.typ
 	for t.Kind() != reflect.Struct {
 		t = t.Elem()
@@ -32,7 +32,7 @@ func (f *field) elem() reflect.Type {
 }
 
 // labels returns the names of the block's labels: none or one.
-func (f *field) labels() []string {
+func (f *structField) labels() []string {
 	if !f.block || f.content {
 		return nil
 	}
@@ -44,13 +44,13 @@ func (f *field) labels() []string {
 }
 
 // isMap reports whether a file may write the argument as a block.
-func (f *field) isMap() bool {
+func (f *structField) isMap() bool {
 	return !f.block && f.typ.Kind() == reflect.Map
 }
 
 // spec holds the tags of one struct type.
 type spec struct {
-	fields      []*field
+	fields      []*structField
 	label       []int
 	at          []int
 	unsupported []string
@@ -59,7 +59,7 @@ type spec struct {
 }
 
 // find returns the field of a name, nil for a name that the struct does not have.
-func (s *spec) find(name string) *field {
+func (s *spec) find(name string) *structField {
 	for _, f := range s.fields {
 		if f.name == name {
 			return f
@@ -130,7 +130,7 @@ func specOf(t reflect.Type) *spec {
 // addField reads the tag of a field. A tag that it does not know is a fault of the program.
 func (s *spec) addField(f reflect.StructField, tag string) {
 	name, options, _ := strings.Cut(tag, ",")
-	added := &field{
+	added := &structField{
 		name:  name,
 		index: f.Index,
 		typ:   f.Type,

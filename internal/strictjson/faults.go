@@ -6,7 +6,7 @@ import (
 	"reflect"
 
 	"berth/structs"
-	"berth/structs/faults"
+	"berth/structs/validate/field"
 )
 
 // Faults is the error of a source with faults.
@@ -18,7 +18,7 @@ type Faults struct {
 
 // Error returns a line for each fault.
 func (f *Faults) Error() string {
-	var all faults.List
+	var all field.Faults
 	for _, one := range f.List {
 		all.Add(one.Error())
 	}

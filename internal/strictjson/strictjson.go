@@ -336,11 +336,11 @@ func fieldOf(typ reflect.Type, key []byte) (string, reflect.Type) {
 // shape is what a struct shows in JSON.
 type shape struct {
 	exported bool // has exported fields
-	fields   []field
+	fields   []structField
 }
 
-// field is a field with its name in JSON.
-type field struct {
+// structField is a field with its name in JSON.
+type structField struct {
 	name string
 	typ  reflect.Type
 }
@@ -375,7 +375,7 @@ func readShape(typ reflect.Type) *shape {
 			!f.IsExported() || whole == "-" {
 			continue
 		}
-		s.fields = append(s.fields, field{cmp.Or(tag, f.Name), f.Type})
+		s.fields = append(s.fields, structField{cmp.Or(tag, f.Name), f.Type})
 	}
 
 	return s

@@ -4,7 +4,6 @@ import (
 	"berth/structs"
 	"berth/structs/class"
 	"berth/structs/validate/field"
-	"berth/structs/validate/upkeep"
 )
 
 var classForm = field.Pattern(`^[a-zA-Z0-9]([a-zA-Z0-9._-]{0,62}[a-zA-Z0-9])?$`)
@@ -32,7 +31,7 @@ func VolumeClass(c *class.VolumeClass) error {
 	if c.DeleteAfter != nil {
 		f.CheckDuration("delete_after", *c.DeleteAfter, structs.MaxInterval)
 	}
-	upkeep.CheckClass(f, c)
+	checkClassUpkeep(f, c)
 	return f.Err()
 }
 

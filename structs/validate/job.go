@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"berth/structs"
-	"berth/structs/faults"
 	"berth/structs/validate/field"
 )
 
@@ -17,7 +16,7 @@ func Job(j *structs.Job) error {
 }
 
 // JobFaults returns the faults of Validate.
-func JobFaults(j *structs.Job) *faults.List {
+func JobFaults(j *structs.Job) *field.Faults {
 	f := field.New("")
 	f.CheckName("job: id", ownID(j))
 	f.Require(len(j.ID) <= structs.MaxName, "job: id must have at most %d bytes", structs.MaxName)

@@ -5,9 +5,7 @@ import (
 	"strings"
 
 	"berth/structs"
-	"berth/structs/validate/actions"
 	"berth/structs/validate/field"
-	"berth/structs/validate/plugins"
 	"berth/structs/validate/taskfiles"
 )
 
@@ -44,7 +42,7 @@ func checkTask(f field.Errors, t *structs.Task, g *structs.TaskGroup) {
 	if c := t.CSIPluginConfig; c != nil {
 		f := f.At("csi_plugin")
 		f.CheckPluginID("id", c.ID)
-		plugins.Check(f, c)
+		checkCSIPlugin(f, c)
 	}
 
 	if l := t.Lifecycle; l != nil {
@@ -67,7 +65,7 @@ func checkTask(f field.Errors, t *structs.Task, g *structs.TaskGroup) {
 	taskfiles.CheckArtifacts(f, t)
 	taskfiles.CheckTemplates(f, t)
 	taskfiles.CheckIdentities(f, t)
-	actions.Check(f, t)
+	checkActions(f, t)
 }
 
 // checkSignal checks the name of a signal. "" is the default, and the node knows the value of a placeholder.

@@ -9,8 +9,6 @@ import (
 	"berth/structs"
 	"berth/structs/pluginconf"
 	"berth/structs/validate/field"
-	"berth/structs/validate/plugins"
-	"berth/structs/validate/upkeep"
 )
 
 var (
@@ -48,7 +46,7 @@ func Volume(v *structs.CSIVolume) error {
 	checkSecretsFrom(f, v)
 	checkNodeLoss(f, v.OnNodeLoss)
 	checkReclaim(f, v)
-	upkeep.CheckVolume(f, v)
+	checkVolumeUpkeep(f, v)
 	checkTopologyRequest(f.At("topology_request"), v.RequestedTopologies)
 	return f.Err()
 }
@@ -81,7 +79,7 @@ func PluginConfig(p *pluginconf.PluginSettingsRequest) error {
 	f.CheckPluginID("ID", p.ID)
 	checkNodeLoss(f, p.OnNodeLoss)
 	checkSecretsPattern(f, p.SecretsFrom)
-	plugins.CheckSettings(f, p)
+	checkPluginSettings(f, p)
 	return f.Err()
 }
 

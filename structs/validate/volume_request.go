@@ -13,7 +13,6 @@ import (
 	"berth/structs/hostuse"
 	"berth/structs/jobvolume"
 	"berth/structs/validate/field"
-	"berth/structs/validate/folder"
 	"berth/structs/volumeusage"
 )
 
@@ -158,8 +157,8 @@ func checkSubPath(f field.Errors, path string, v *structs.VolumeRequest) {
 	f.CheckText("sub_path", path)
 	f.Require(v == nil || v.AttachmentMode != structs.CSIBlockDevice,
 		"sub_path is not allowed with attachment_mode block-device: a device has no folders")
-	err := folder.Check(path)
-	if err != nil && (len(path) > folder.MaxPath || !strings.Contains(path, "${")) {
+	err := SubPath(path)
+	if err != nil && (len(path) > MaxSubPath || !strings.Contains(path, "${")) {
 		f.Addf("%s", field.Text(err.Error()))
 	}
 }

@@ -5,7 +5,6 @@ import (
 
 	"berth/structs"
 	"berth/structs/validate/field"
-	"berth/structs/validate/variables"
 )
 
 // volumeVariables is the part of the paths of variables that belongs to volumes.
@@ -19,7 +18,7 @@ func SecretsPath(namespace, path string) error {
 		return structs.Invalidf("secrets_from is %q; a volume of namespace %q reads variables below %s",
 			structs.Cut(path, structs.MaxQuoted), namespace, below)
 	}
-	return variables.CheckPath(path)
+	return VariablePath(path)
 }
 
 // checkSecretsFrom checks the variable from which a volume reads its secrets, in place of own ones.
@@ -52,7 +51,7 @@ func checkSecretsPattern(f field.Errors, pattern string) {
 		return
 	}
 
-	err := variables.CheckPath(path)
+	err := VariablePath(path)
 	f.Require(err == nil, "secrets_from: %v", err)
 }
 

@@ -22,7 +22,7 @@ import (
 	"berth/client/csi/paths"
 	"berth/internal/backoff"
 	"berth/structs"
-	"berth/structs/validate/folder"
+	"berth/structs/validate"
 )
 
 // mode is the mode of a folder that is made.
@@ -47,7 +47,7 @@ func (f Folders) Path(task, path string) string {
 // way to the new one. The folder is made if the volume lacks it and can be written; otherwise the error is a
 // precondition. A path that leads through a symbolic link is denied.
 func (f Folders) Mount(task, path string) (string, error) {
-	err := folder.Check(path)
+	err := validate.SubPath(path)
 	if err != nil {
 		return "", err
 	}

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"berth/structs"
-	"berth/structs/faults"
 )
 
 // Errors collects the faults of a specification, so that its author sees all of them. It keeps the first
@@ -14,12 +13,12 @@ import (
 // number of faults.
 type Errors struct {
 	path  string // of the checked value: `job "a": group "b"`
-	found *faults.List
+	found *Faults
 }
 
 // New collects the faults of a value with a name.
 func New(format string, args ...any) Errors {
-	f := Errors{found: new(faults.List)}
+	f := Errors{found: new(Faults)}
 	return f.At(format, args...)
 }
 
@@ -54,7 +53,7 @@ func (f Errors) Require(ok bool, format string, args ...any) {
 }
 
 // Found returns the faults.
-func (f Errors) Found() *faults.List { return f.found }
+func (f Errors) Found() *Faults { return f.found }
 
 // Err returns nil without faults, else one error of kind invalid with a line for each.
 func (f Errors) Err() error {

@@ -1,5 +1,4 @@
-// Package actions checks the actions of tasks.
-package actions
+package validate
 
 import (
 	"slices"
@@ -9,11 +8,12 @@ import (
 	"berth/structs/validate/field"
 )
 
-// nameForm is the form of the name of an action. It is the dialect's.
-var nameForm = field.Pattern(`^[A-Za-z0-9_-]{1,128}$`)
+// actionNameForm is the form of the name of an action. It is the dialect's.
+var actionNameForm = field.Pattern(`^[A-Za-z0-9_-]{1,128}$`)
 
-// Check checks the actions of a task. Their words obey the bounds of the commands that users run in tasks.
-func Check(f field.Errors, t *structs.Task) {
+// checkActions checks the actions of a task. Their words obey the bounds of the commands that users run in
+// tasks.
+func checkActions(f field.Errors, t *structs.Task) {
 	seen := map[string]bool{}
 	for i, a := range field.FirstOf(f, "actions", t.Actions, structs.MaxActions) {
 		if a == nil {
@@ -22,7 +22,7 @@ func Check(f field.Errors, t *structs.Task) {
 		}
 
 		f := f.At("action %q", structs.Cut(a.Name, structs.MaxQuoted))
-		f.Require(nameForm().MatchString(a.Name), "name must be 1 to 128 letters, digits, - and _")
+		f.Require(actionNameForm().MatchString(a.Name), "name must be 1 to 128 letters, digits, - and _")
 		f.Require(!seen[a.Name], "the task has two actions with this name")
 		seen[a.Name] = true
 		f.Require(a.Command != "", "command is required")

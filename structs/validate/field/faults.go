@@ -1,5 +1,4 @@
-// Package faults collects the faults of a request or of a file into one text of bounded length.
-package faults
+package field
 
 import (
 	"slices"
@@ -9,28 +8,28 @@ import (
 	"berth/structs"
 )
 
-// Join makes one text with a line for each of the first MaxFaults faults, and the number of the others.
-func Join(faults []string) string {
-	var f List
+// JoinFaults makes one text with a line for each of the first MaxFaults faults, and the number of the others.
+func JoinFaults(faults []string) string {
+	var f Faults
 	for _, line := range faults {
 		f.Add(line)
 	}
 	return f.String()
 }
 
-// List keeps the first MaxFaults faults and counts the others.
-type List struct {
+// Faults keeps the first MaxFaults faults and counts the others.
+type Faults struct {
 	lines []string
 	more  int
 }
 
 // Full reports whether further faults are only counted.
-func (f *List) Full() bool {
+func (f *Faults) Full() bool {
 	return len(f.lines) >= structs.MaxFaults
 }
 
 // Add adds a fault. It shows control characters as escapes.
-func (f *List) Add(line string) {
+func (f *Faults) Add(line string) {
 	if f.Full() {
 		f.more++
 		return
@@ -39,7 +38,7 @@ func (f *List) Add(line string) {
 }
 
 // Lines returns the faults, followed by the number of faults that are only counted; nil for none.
-func (f *List) Lines() []string {
+func (f *Faults) Lines() []string {
 	if f.more == 0 {
 		return slices.Clone(f.lines)
 	}
@@ -47,12 +46,12 @@ func (f *List) Lines() []string {
 }
 
 // String returns the lines of Lines; "" for none.
-func (f *List) String() string {
+func (f *Faults) String() string {
 	return strings.Join(f.Lines(), "\n")
 }
 
 // Err returns nil without faults, else one error of kind invalid with the lines of Lines.
-func (f *List) Err() error {
+func (f *Faults) Err() error {
 	if len(f.lines) == 0 {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package plugins
+package validate
 
 import (
 	"time"
@@ -8,10 +8,10 @@ import (
 	"berth/structs/validate/field"
 )
 
-// CheckSettings checks the settings of a plugin for its calls, for drift and for inline volumes.
-func CheckSettings(f field.Errors, p *pluginconf.PluginSettingsRequest) {
-	CheckCalls(f, &p.PluginCalls)
-	CheckDrift(f, &p.PluginDrift)
+// checkPluginSettings checks the settings of a plugin for its calls, for drift and for inline volumes.
+func checkPluginSettings(f field.Errors, p *pluginconf.PluginSettingsRequest) {
+	checkPluginCalls(f, &p.PluginCalls)
+	checkPluginDrift(f, &p.PluginDrift)
 	switch p.Inline {
 	case "", pluginconf.InlineAllow, pluginconf.InlineDeny:
 	default:
@@ -19,28 +19,28 @@ func CheckSettings(f field.Errors, p *pluginconf.PluginSettingsRequest) {
 	}
 }
 
-// CheckCalls checks the settings for the calls of a plugin. 0 is the default of each.
-func CheckCalls(f field.Errors, c *pluginconf.PluginCalls) {
+// checkPluginCalls checks the settings for the calls of a plugin. 0 is the default of each.
+func checkPluginCalls(f field.Errors, c *pluginconf.PluginCalls) {
 	if c.CallsInFlight != 0 {
 		f.CheckRange("calls_in_flight", c.CallsInFlight, field.Between(1, pluginconf.MaxCallsInFlight))
 	}
 
-	checkTimeout(f, "call_timeout", c.CallTimeout)
-	checkTimeout(f, "controller_timeout", c.ControllerTimeout)
-	checkTimeout(f, "node_timeout", c.NodeTimeout)
+	checkCallTimeout(f, "call_timeout", c.CallTimeout)
+	checkCallTimeout(f, "controller_timeout", c.ControllerTimeout)
+	checkCallTimeout(f, "node_timeout", c.NodeTimeout)
 }
 
-// checkTimeout checks a timeout of calls. A longer call could take effect after the servers have made the
+// checkCallTimeout checks a timeout of calls. A longer call could take effect after the servers have made the
 // next call for the volume elsewhere.
-func checkTimeout(f field.Errors, name string, d time.Duration) {
+func checkCallTimeout(f field.Errors, name string, d time.Duration) {
 	f.Require(d == 0 || d >= pluginconf.MinTimeout && d <= pluginconf.MaxTimeout,
 		"%s %s must be %s to %s: a call without an answer counts as settled %s after it was sent, "+
 			"and it must have ended before", name, d,
 		pluginconf.MinTimeout, pluginconf.MaxTimeout, structs.CallSettles)
 }
 
-// CheckDrift checks the settings for the comparison of volumes with the storage.
-func CheckDrift(f field.Errors, d *pluginconf.PluginDrift) {
+// checkPluginDrift checks the settings for the comparison of volumes with the storage.
+func checkPluginDrift(f field.Errors, d *pluginconf.PluginDrift) {
 	switch d.Drift {
 	case "", pluginconf.DriftReport, pluginconf.DriftRepair, pluginconf.DriftOff:
 	default:

@@ -1,5 +1,4 @@
-// Package upkeep checks the rules for the upkeep of volumes: when they grow, and when they are trimmed.
-package upkeep
+package validate
 
 import (
 	"slices"
@@ -12,8 +11,8 @@ import (
 	"berth/structs/volumeusage"
 )
 
-// CheckVolume checks the rules of a volume.
-func CheckVolume(f field.Errors, v *structs.CSIVolume) {
+// checkVolumeUpkeep checks the rules of a volume.
+func checkVolumeUpkeep(f field.Errors, v *structs.CSIVolume) {
 	checkGrow(f, v.Grow, v.RequestedCapacityMin)
 	checkTrim(f, v.Trim)
 	others := func(c *structs.CSIVolumeCapability) bool {
@@ -25,8 +24,8 @@ func CheckVolume(f field.Errors, v *structs.CSIVolume) {
 		"the user of a block device trims it", structs.CSIFileSystem)
 }
 
-// CheckClass checks the rules of a class.
-func CheckClass(f field.Errors, c *class.VolumeClass) {
+// checkClassUpkeep checks the rules of a class.
+func checkClassUpkeep(f field.Errors, c *class.VolumeClass) {
 	checkGrow(f, c.Grow, 0)
 	checkTrim(f, c.Trim)
 }

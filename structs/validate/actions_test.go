@@ -1,4 +1,4 @@
-package actions
+package validate
 
 import (
 	"fmt"
@@ -45,7 +45,7 @@ func TestCheck_BoundsActions(t *testing.T) {
 			"16385 bytes, more than 16384"},
 	} {
 		f := field.New("task")
-		Check(f, &structs.Task{Actions: c.all})
+		checkActions(f, &structs.Task{Actions: c.all})
 		err := f.Err()
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%.200v: got %v, want %q", c.all, err, c.want)

@@ -1,5 +1,4 @@
-// Package variables checks the paths, the items and the locks of variables.
-package variables
+package validate
 
 import (
 	"strings"
@@ -15,22 +14,22 @@ const reservedVariables = "nomad"
 
 var openVariables = []string{"nomad/jobs", "nomad/volumes", "nomad/job-templates"}
 
-// CheckPath checks the path of a variable. The error is invalid.
-func CheckPath(path string) error {
+// VariablePath checks the path of a variable. The error is invalid.
+func VariablePath(path string) error {
 	shown := structs.Cut(path, structs.MaxQuoted)
 	switch {
 	case path == "" || len(path) > structs.MaxVariablePath:
 		return structs.Invalidf("the path of a variable has %d bytes; expected 1 to %d",
 			len(path), structs.MaxVariablePath)
-	case strings.ContainsFunc(path, func(c rune) bool { return !inPath(c) }):
+	case strings.ContainsFunc(path, func(c rune) bool { return !inVariablePath(c) }):
 		return structs.Invalidf("the path of the variable is %q; expected letters, digits, -, _, ~ and /",
 			shown)
 	case path[0] == '/' || path[len(path)-1] == '/' || strings.Contains(path, "//"):
 		return structs.Invalidf("the path of the variable is %q; expected names with one / between them",
 			shown)
-	case isWithin(path, reservedVariables):
+	case isVariableWithin(path, reservedVariables):
 		for _, open := range openVariables {
-			if isWithin(path, open) {
+			if isVariableWithin(path, open) {
 				return nil
 			}
 		}
@@ -42,19 +41,19 @@ func CheckPath(path string) error {
 	return nil
 }
 
-// inPath reports whether a path may have a character, which no HTTP client has to escape.
-func inPath(c rune) bool {
+// inVariablePath reports whether a path may have a character, which no HTTP client has to escape.
+func inVariablePath(c rune) bool {
 	isWord := '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 	return isWord || strings.ContainsRune("-_~/", c)
 }
 
-// isWithin reports whether a path is another one or below it.
-func isWithin(path, other string) bool {
+// isVariableWithin reports whether a path is another one or below it.
+func isVariableWithin(path, other string) bool {
 	return path == other || strings.HasPrefix(path, other+"/")
 }
 
-// CheckItems checks the items of a variable. The error is invalid and shows no value.
-func CheckItems(items variable.VariableItems) error {
+// VariableItems checks the items of a variable. The error is invalid and shows no value.
+func VariableItems(items variable.VariableItems) error {
 	size := structs.PairBytes(items)
 	_, unnamed := items[""]
 	switch {
@@ -74,9 +73,9 @@ func CheckItems(items variable.VariableItems) error {
 // defaultLockTime is the TTL and the delay of a lock that names none.
 const defaultLockTime = 15 * time.Second
 
-// NewLock returns the times of a lock to take, with defaults for those that are 0. The error is
+// NewVariableLock returns the times of a lock to take, with defaults for those that are 0. The error is
 // invalid.
-func NewLock(asked *variable.VariableLock) (*variable.VariableLock, error) {
+func NewVariableLock(asked *variable.VariableLock) (*variable.VariableLock, error) {
 	lock := &variable.VariableLock{TTL: defaultLockTime, LockDelay: defaultLockTime}
 	if asked == nil {
 		return lock, nil

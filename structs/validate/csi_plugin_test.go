@@ -1,4 +1,4 @@
-package plugins
+package validate
 
 import (
 	"strings"
@@ -59,7 +59,7 @@ func TestCheck_OfTokens(t *testing.T) {
 		}
 		c.edit(block)
 		f := field.New("csi_plugin")
-		Check(f, block)
+		checkCSIPlugin(f, block)
 		err := f.Err()
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%+v: got %v, want %q", block, err, c.want)

@@ -1,5 +1,4 @@
-// Package plugins has the rules for the csi_plugin block of a task.
-package plugins
+package validate
 
 import (
 	"path"
@@ -10,9 +9,9 @@ import (
 	"berth/structs/validate/field"
 )
 
-// Check checks how a task runs a CSI plugin. Its directories are mounted into the task, so that
+// checkCSIPlugin checks how a task runs a CSI plugin. Its directories are mounted into the task, so that
 // neither may hide the other.
-func Check(f field.Errors, c *structs.CSIPluginConfig) {
+func checkCSIPlugin(f field.Errors, c *structs.CSIPluginConfig) {
 	f.CheckOneOf("type", c.Type,
 		[]string{structs.CSIPluginNode, structs.CSIPluginController, structs.CSIPluginMonolith})
 	checkAbsolutePath(f, "mount_dir", c.MountDir)
@@ -32,12 +31,12 @@ func Check(f field.Errors, c *structs.CSIPluginConfig) {
 	// The text is sent with each report of the plugin.
 	f.CheckString("former_provider", c.FormerProvider, structs.MaxProvider)
 	f.CheckDuration("health_timeout", c.HealthTimeout, structs.MaxTaskWait)
-	checkTokens(f, c)
+	checkPluginTokens(f, c)
 }
 
-// checkTokens checks the tokens for the calls of the plugin. None is for the API of the cluster: a token of
-// an allocation would give the driver the rights of its tasks.
-func checkTokens(f field.Errors, c *structs.CSIPluginConfig) {
+// checkPluginTokens checks the tokens for the calls of the plugin. None is for the API of the cluster: a
+// token of an allocation would give the driver the rights of its tasks.
+func checkPluginTokens(f field.Errors, c *structs.CSIPluginConfig) {
 	seen := map[string]bool{}
 	for i, t := range field.FirstOf(f, "tokens", c.Tokens, structs.MaxAudiences) {
 		f := f.At("token %d", i+1)

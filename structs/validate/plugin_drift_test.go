@@ -1,4 +1,4 @@
-package plugins
+package validate
 
 import (
 	"strings"
@@ -25,7 +25,7 @@ func TestCheckDrift_BoundsTheRuleAndTheTime(t *testing.T) {
 		{settings{DriftInterval: -time.Hour}, "drift_interval -1h0m0s must be"},
 	} {
 		f := field.New("plugin")
-		CheckDrift(f, &c.drift)
+		checkPluginDrift(f, &c.drift)
 		err := f.Err()
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: the error is %v, want %q", c.drift, err, c.want)

@@ -1,4 +1,4 @@
-package plugins
+package validate
 
 import (
 	"strings"
@@ -30,7 +30,7 @@ func TestCheckCalls_BoundsEachSetting(t *testing.T) {
 		{calls{NodeTimeout: time.Second}, []string{"node_timeout 1s must be 10s to 4m0s", settled}},
 	} {
 		f := field.New("plugin")
-		CheckCalls(f, &c.calls)
+		checkPluginCalls(f, &c.calls)
 		err := f.Err()
 		if (err == nil) != (c.want == nil) {
 			t.Errorf("%+v: %v", c.calls, err)

@@ -1,4 +1,4 @@
-package folder
+package validate
 
 import (
 	"strings"
@@ -8,7 +8,7 @@ import (
 )
 
 func TestCheck_TakesOnlyFoldersInsideTheVolume(t *testing.T) {
-	long := strings.Repeat("x", maxName)
+	long := strings.Repeat("x", maxFolderName)
 	for path, want := range map[string]string{
 		"data":                            "",
 		"data/pg":                         "",
@@ -27,7 +27,7 @@ func TestCheck_TakesOnlyFoldersInsideTheVolume(t *testing.T) {
 		"..":                              `has the part ".."`,
 		"data\x00pg":                      "zero byte",
 	} {
-		err := Check(path)
+		err := SubPath(path)
 		if want == "" && err != nil {
 			t.Errorf("%.20q: %v", path, err)
 		}
