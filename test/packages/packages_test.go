@@ -135,7 +135,7 @@ func compare(t *testing.T, first, later string) {
 	}
 }
 
-// mostBytes is the largest size of the program. It only falls.
+// mostBytes is the largest size of the program. It is there to notice a mistake.
 const mostBytes = 80_000_000
 
 // checkSize keeps the program from growing unseen.
