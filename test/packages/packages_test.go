@@ -143,7 +143,7 @@ func checkSize(t *testing.T, dist string) {
 	info, err := os.Stat(program(dist, "berth"))
 	must(t, err)
 	if got := info.Size(); got > mostBytes {
-		t.Errorf("the program has %d bytes, and its bound is %d, which may only fall. `go tool nm -size -sort size` of "+
+		t.Errorf("the program has %d bytes, and its bound is %d. `go tool nm -size -sort size` of "+
 			"a build without -s shows what is large. docs/adr/0106 and 0107 tell what makes the linker keep "+
 			"code, such as a template of text/template. Make the program smaller, or leave the new library out", got, mostBytes)
 	}
