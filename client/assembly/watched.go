@@ -3,7 +3,7 @@ package assembly
 import (
 	"berth/client/csi/heal"
 	"berth/client/csi/health"
-	"berth/client/csi/helpers"
+	"berth/client/csi/helper"
 	"berth/client/csi/quiesce"
 	"berth/client/csi/stats"
 	"berth/client/csi/trim"
@@ -26,15 +26,15 @@ func (w watched) endpoints() []rpc.Endpoint {
 	return append(w.quiescing.Endpoints(), w.usage.Endpoint())
 }
 
-// watchMounts makes the parts. helper is the program of the processes with its arguments.
-func watchMounts(p Parts, plugins *volumes.Manager, helper []string) watched {
+// watchMounts makes the parts. command is the program of the processes with its arguments.
+func watchMounts(p Parts, plugins *volumes.Manager, command []string) watched {
 	var w watched
-	pools := helpers.NewPools(helper)
+	pools := helper.NewPools(command)
 	w.trims = trim.New(trim.Config{
 		List:    trim.Mounted(plugins.Volumes()),
 		IsWhole: trim.IsWhole,
 		Aside:   trim.Aside(plugins.Volumes()),
-		Helper:  helper,
+		Helper:  command,
 		Logger:  p.Logger.Named("volume_trim"),
 	})
 	w.health = health.New(health.Config{

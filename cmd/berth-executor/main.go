@@ -6,19 +6,16 @@ package main
 import (
 	"os"
 
-	"berth/client/csi/health/cut"
-	"berth/client/csi/health/probe"
-	"berth/client/csi/stats/statfs"
-	"berth/client/csi/trim/fitrim"
+	"berth/client/csi/helper"
 	"berth/client/drivers/executor"
 	"berth/client/guard/watch"
 )
 
 func main() {
 	os.Exit(executor.Main(os.Args[1:],
-		executor.Other{Arg: cut.Arg, Main: cut.Main},
-		executor.Other{Arg: probe.Arg, Main: probe.Main},
-		executor.Other{Arg: statfs.Arg, Main: statfs.Main},
-		executor.Other{Arg: fitrim.Arg, Main: fitrim.Main},
+		executor.Other{Arg: helper.CutArg, Main: helper.Cut},
+		executor.Other{Arg: helper.ProbeArg, Main: helper.Probe},
+		executor.Other{Arg: helper.StatfsArg, Main: helper.Statfs},
+		executor.Other{Arg: helper.FitrimArg, Main: helper.Fitrim},
 		executor.Other{Arg: watch.Arg, Main: watch.Main}))
 }

@@ -13,10 +13,7 @@ import (
 	"berth/cli"
 	"berth/cli/command"
 	"berth/cli/vars"
-	"berth/client/csi/health/cut"
-	"berth/client/csi/health/probe"
-	"berth/client/csi/stats/statfs"
-	"berth/client/csi/trim/fitrim"
+	"berth/client/csi/helper"
 	"berth/client/drivers/docker/follow"
 	"berth/client/drivers/executor"
 	"berth/client/guard/watch"
@@ -29,10 +26,10 @@ func main() {
 		os.Exit(executor.Main(os.Args[2:],
 			executor.Other{Arg: download.Arg, Main: download.Main},
 			executor.Other{Arg: follow.Arg, Main: follow.Main},
-			executor.Other{Arg: cut.Arg, Main: cut.Main},
-			executor.Other{Arg: probe.Arg, Main: probe.Main},
-			executor.Other{Arg: statfs.Arg, Main: statfs.Main},
-			executor.Other{Arg: fitrim.Arg, Main: fitrim.Main},
+			executor.Other{Arg: helper.CutArg, Main: helper.Cut},
+			executor.Other{Arg: helper.ProbeArg, Main: helper.Probe},
+			executor.Other{Arg: helper.StatfsArg, Main: helper.Statfs},
+			executor.Other{Arg: helper.FitrimArg, Main: helper.Fitrim},
 			executor.Other{Arg: watch.Arg, Main: watch.Main},
 			executor.Other{Arg: vars.GuardArg, Main: vars.GuardMain}))
 	}

@@ -7,9 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"berth/client/csi/helpers"
-	"berth/client/csi/stats/statfs"
-	"berth/client/csi/trim/fitrim"
+	"berth/client/csi/helper"
 	"berth/structs/volumeusage"
 )
 
@@ -71,8 +69,9 @@ job "fill" {
 		t.Errorf("the metrics have no %s", metric)
 	}
 
-	pool := helpers.New([]string{binary, "executor"})
-	measure, err := helpers.Start[statfs.Answer](pool, statfs.Question{Paths: []string{t.TempDir()}}, statfs.Arg)
+	pool := helper.New([]string{binary, "executor"})
+	question := helper.StatfsQuestion{Paths: []string{t.TempDir()}}
+	measure, err := helper.Start[helper.StatfsAnswer](pool, question, helper.StatfsArg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,8 +81,8 @@ job "fill" {
 	}
 	for range measure.Answers { // the end of the process
 	}
-	out, err := exec.Command(binary, "executor", fitrim.Arg, "/proc").Output()
-	var trimmed fitrim.Answer
+	out, err := exec.Command(binary, "executor", helper.FitrimArg, "/proc").Output()
+	var trimmed helper.FitrimAnswer
 	if err != nil || json.Unmarshal(out, &trimmed) != nil || trimmed.Unsupported == "" {
 		t.Errorf("fitrim: %s, %v", out, err)
 	}

@@ -17,9 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/client/csi/heal"
-	"berth/client/csi/health/cut"
 	"berth/client/csi/health/fusetest"
-	"berth/client/csi/health/probe"
+	"berth/client/csi/helper"
 	"berth/client/csi/mounts"
 	"berth/client/csi/registry"
 	"berth/client/csi/tokens"
@@ -36,11 +35,11 @@ func TestMain(m *testing.M) {
 	if len(os.Args) == 4 && os.Args[1] == fusetest.Arg {
 		os.Exit(fusetest.Main(os.Args[2:]))
 	}
-	if len(os.Args) == 2 && os.Args[1] == probe.Arg {
-		os.Exit(probe.Main(nil))
+	if len(os.Args) == 2 && os.Args[1] == helper.ProbeArg {
+		os.Exit(helper.Probe(nil))
 	}
-	if len(os.Args) == 3 && os.Args[1] == cut.Arg {
-		os.Exit(cut.Main(os.Args[2:]))
+	if len(os.Args) == 3 && os.Args[1] == helper.CutArg {
+		os.Exit(helper.Cut(os.Args[2:]))
 	}
 	goleak.VerifyTestMain(m)
 }

@@ -15,7 +15,7 @@ import (
 	"berth/client/csi/heal"
 	mounthealth "berth/client/csi/health"
 	"berth/client/csi/health/fusetest"
-	"berth/client/csi/helpers"
+	"berth/client/csi/helper"
 	"berth/client/csi/volumes"
 	"berth/client/hooks"
 	"berth/csi/csitest"
@@ -25,7 +25,7 @@ import (
 
 // heals gives the node a monitor and a healer that are fast.
 func (r *fixture) heals(edits ...func(*mounthealth.Config)) {
-	pool := helpers.New([]string{os.Args[0]})
+	pool := helper.New([]string{os.Args[0]})
 	cfg := mounthealth.Config{
 		List:     mounthealth.Mounted(r.m.Volumes()),
 		Helpers:  pool,

@@ -15,8 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/client/csi/health"
-	"berth/client/csi/health/cut"
-	"berth/client/csi/helpers"
+	"berth/client/csi/helper"
 	"berth/client/csi/mounts"
 	"berth/internal/backoff"
 	"berth/internal/keylock"
@@ -47,7 +46,7 @@ func (k Key) String() string {
 // Healer orders the repairs of a node.
 type Healer struct {
 	Health  *health.Monitor
-	Helpers *helpers.Pool
+	Helpers *helper.Pool
 	// MinPause and MaxPause are the constants if they are 0.
 	MinPause, MaxPause time.Duration
 	// CutAfter is the constant if it is 0.
@@ -68,7 +67,7 @@ type repairs struct {
 }
 
 // New makes a healer of the mounts of a monitor.
-func New(m *health.Monitor, pool *helpers.Pool) *Healer {
+func New(m *health.Monitor, pool *helper.Pool) *Healer {
 	return &Healer{
 		Health:   m,
 		Helpers:  pool,
@@ -170,7 +169,7 @@ func (h *Healer) Cut(ctx context.Context, path string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, cutTime)
 	defer cancel()
-	_, err = h.Helpers.Output(ctx, cut.Arg, path)
+	_, err = h.Helpers.Output(ctx, helper.CutArg, path)
 	return err
 }
 

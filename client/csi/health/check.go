@@ -4,8 +4,7 @@ import (
 	"context"
 	"syscall"
 
-	"berth/client/csi/health/probe"
-	"berth/client/csi/helpers"
+	"berth/client/csi/helper"
 	"berth/structs/volumeusage"
 )
 
@@ -24,9 +23,9 @@ func (m *Monitor) Check(ctx context.Context, k volumeusage.UsageKey, allocID str
 }
 
 // askOne asks one mount in a process of its own. It reports false if there is no answer.
-func (m *Monitor) askOne(ctx context.Context, path string) (answer probe.Answer, ok bool) {
-	q := probe.Question{Paths: []string{path}, Wait: m.cfg.Wait}
-	stream, err := helpers.Start[probe.Answer](m.cfg.Helpers, q, probe.Arg)
+func (m *Monitor) askOne(ctx context.Context, path string) (answer helper.ProbeAnswer, ok bool) {
+	q := helper.ProbeQuestion{Paths: []string{path}, Wait: m.cfg.Wait}
+	stream, err := helper.Start[helper.ProbeAnswer](m.cfg.Helpers, q, helper.ProbeArg)
 	if err != nil {
 		m.cfg.Logger.Warn("failed to ask a mount", "path", path, "error", err)
 		return answer, false
@@ -62,7 +61,7 @@ func (m *Monitor) beginCheck(k volumeusage.UsageKey, allocID string) *state {
 	return &own
 }
 
-func (m *Monitor) takeAtOnce(a probe.Answer) {
+func (m *Monitor) takeAtOnce(a helper.ProbeAnswer) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := m.mounts[a.Path]

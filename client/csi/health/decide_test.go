@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"berth/client/csi/health/probe"
+	"berth/client/csi/helper"
 	"berth/structs/volumeusage"
 )
 
@@ -36,7 +36,7 @@ func TestStateOf_TellsDeadMountsFromErrorsOfAFileSystemThatLives(t *testing.T) {
 		{syscall.ENODEV, false, volumeusage.Dead},
 		{syscall.ENXIO, false, volumeusage.Dead},
 	} {
-		got, reason := m.stateOf(probe.Answer{Errno: int(c.errno), Hung: c.hung})
+		got, reason := m.stateOf(helper.ProbeAnswer{Errno: int(c.errno), Hung: c.hung})
 		if got != c.want || (reason == "") != (c.want == volumeusage.Healthy) {
 			t.Errorf("%v, hung %t: %s, %q", c.errno, c.hung, got, reason)
 		}

@@ -2,7 +2,7 @@
 //
 // Its rules:
 //
-//   - The agent touches no mounted file system. A process of the pool of package helpers asks the mounts, all
+//   - The agent touches no mounted file system. A process of the pool of package helper asks the mounts, all
 //     in one round, and the mount table tells of mounts that are gone or read-only.
 //   - A mount is hung at once when it does not answer within Wait. It is asked again once the question that
 //     hangs has ended. All other states need two rounds in a row, because the restart of a plugin may take a
@@ -21,8 +21,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"berth/client/csi/health/probe"
-	"berth/client/csi/helpers"
+	"berth/client/csi/helper"
 	"berth/client/csi/mounts"
 	"berth/structs/volumeusage"
 )
@@ -51,7 +50,7 @@ type Mount struct {
 type Config struct {
 	// List returns the mounts of this node. It touches none of them.
 	List    func() ([]Mount, error)
-	Helpers *helpers.Pool
+	Helpers *helper.Pool
 	Logger  hclog.Logger
 	// Interval and Wait are the constants if they are 0.
 	Interval, Wait time.Duration
@@ -223,8 +222,8 @@ func (s *state) inTable(table *mounts.Table) (found, reason string) {
 func (m *Monitor) ask(
 	ctx context.Context, paths []string, streams *sync.WaitGroup,
 ) (first <-chan struct{}, err error) {
-	q := probe.Question{Paths: paths, Wait: m.cfg.Wait}
-	stream, err := helpers.Start[probe.Answer](m.cfg.Helpers, q, probe.Arg)
+	q := helper.ProbeQuestion{Paths: paths, Wait: m.cfg.Wait}
+	stream, err := helper.Start[helper.ProbeAnswer](m.cfg.Helpers, q, helper.ProbeArg)
 	if err != nil {
 		return nil, err
 	}
@@ -260,7 +259,7 @@ func (m *Monitor) ask(
 }
 
 // take takes an answer. It reports whether that is the late one of a mount that hung.
-func (m *Monitor) take(a probe.Answer) (late bool) {
+func (m *Monitor) take(a helper.ProbeAnswer) (late bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := m.mounts[a.Path]
@@ -275,7 +274,7 @@ func (m *Monitor) take(a probe.Answer) (late bool) {
 }
 
 // stateOf returns the state of a mount that has given an answer.
-func (m *Monitor) stateOf(a probe.Answer) (found, reason string) {
+func (m *Monitor) stateOf(a helper.ProbeAnswer) (found, reason string) {
 	errno := syscall.Errno(a.Errno)
 	switch {
 	case a.Hung:

@@ -13,8 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/client/csi/health/fusetest"
-	"berth/client/csi/health/probe"
-	"berth/client/csi/helpers"
+	"berth/client/csi/helper"
 	"berth/internal/testskip"
 	"berth/structs/volumeusage"
 )
@@ -23,8 +22,8 @@ func TestMain(m *testing.M) {
 	if len(os.Args) == 4 && os.Args[1] == fusetest.Arg {
 		os.Exit(fusetest.Main(os.Args[2:]))
 	}
-	if len(os.Args) > 1 && os.Args[1] == probe.Arg {
-		os.Exit(probe.Main(os.Args[2:]))
+	if len(os.Args) > 1 && os.Args[1] == helper.ProbeArg {
+		os.Exit(helper.Probe(os.Args[2:]))
 	}
 	goleak.VerifyTestMain(m)
 }
@@ -56,7 +55,7 @@ func newNode(t *testing.T) *node {
 	n := &node{t: t, dir: t.TempDir()}
 	n.Monitor = New(Config{
 		List:     n.mounts,
-		Helpers:  helpers.New([]string{os.Args[0]}),
+		Helpers:  helper.New([]string{os.Args[0]}),
 		Interval: 20 * time.Millisecond,
 		Wait:     100 * time.Millisecond,
 	})
@@ -218,7 +217,7 @@ func TestMonitor_NeedsTwoLooksInARow(t *testing.T) {
 		must(t, unix.Mount("none", path, "tmpfs", 0, "size=64k"))
 		n.Renew(data, "a1")
 		look()
-		n.take(probe.Answer{Path: path})
+		n.take(helper.ProbeAnswer{Path: path})
 	}
 	must(t, unix.Unmount(path, 0))
 	look()
@@ -248,13 +247,13 @@ func TestMonitor_BoundsTheProcesses(t *testing.T) {
 	n := newNode(t)
 	var all []*fusetest.FS
 	n.start()
-	for i := range helpers.Max + 3 {
+	for i := range helper.Max + 3 {
 		fs := fusetest.Mount(t, n.add(string(rune('a'+i))), "text")
 		fs.Hang()
 		all = append(all, fs)
 	}
 	n.await("a", volumeusage.Hung)
-	if running := n.cfg.Helpers.Running(); running > helpers.Max {
+	if running := n.cfg.Helpers.Running(); running > helper.Max {
 		t.Errorf("%d processes ask", running)
 	}
 	for _, fs := range all {

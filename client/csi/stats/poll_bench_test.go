@@ -17,7 +17,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"golang.org/x/sys/unix"
 
-	"berth/client/csi/helpers"
+	"berth/client/csi/helper"
 	"berth/client/csi/mounts"
 	"berth/client/csi/registry"
 	"berth/client/csi/stats"
@@ -41,7 +41,7 @@ func BenchmarkPoll(b *testing.B) {
 			poller := stats.New(stats.Config{
 				NodeID:   "n1",
 				List:     stats.Mounted(m),
-				Helpers:  helpers.New([]string{cmp.Or(os.Getenv("BERTH_EXECUTOR"), os.Args[0])}),
+				Helpers:  helper.New([]string{cmp.Or(os.Getenv("BERTH_EXECUTOR"), os.Args[0])}),
 				Interval: time.Minute,
 			})
 			before := cpuTime(b)

@@ -5,8 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"berth/client/csi/helpers"
-	"berth/client/csi/stats/statfs"
+	"berth/client/csi/helper"
 	"berth/structs"
 	"berth/structs/volumeusage"
 )
@@ -16,7 +15,7 @@ const maxAsked = 128
 
 // asking is how askFileSystems asks.
 type asking struct {
-	pool *helpers.Pool
+	pool *helper.Pool
 	wait time.Duration // for one answer
 	// tell takes the answer of the file system at an index.
 	tell func(i int, u *volumeusage.VolumeUsage, err error)
@@ -28,7 +27,8 @@ type asking struct {
 // unavailable. held is not nil after a timeout: it is closed at the end of the process, which the file system
 // may hold for ever.
 func askFileSystems(ctx context.Context, a asking, paths []string) (told int, held <-chan error) {
-	stream, err := helpers.Start[statfs.Answer](a.pool, statfs.Question{Paths: paths}, statfs.Arg)
+	question := helper.StatfsQuestion{Paths: paths}
+	stream, err := helper.Start[helper.StatfsAnswer](a.pool, question, helper.StatfsArg)
 	if err != nil {
 		for i := range paths {
 			a.tell(i, nil, err)
@@ -44,7 +44,7 @@ func askFileSystems(ctx context.Context, a asking, paths []string) (told int, he
 	for i, path := range paths {
 		u, err, ended := nextAnswer(ctx, stream.Answers, a.wait)
 		if err != nil {
-			err = fmt.Errorf("%s %s: %w", statfs.Arg, path, err)
+			err = fmt.Errorf("%s %s: %w", helper.StatfsArg, path, err)
 		}
 		a.tell(i, u, err)
 		switch {
@@ -59,7 +59,7 @@ func askFileSystems(ctx context.Context, a asking, paths []string) (told int, he
 
 // nextAnswer waits for an answer. ended is true if there will be no further one.
 func nextAnswer(
-	ctx context.Context, answers <-chan statfs.Answer, wait time.Duration,
+	ctx context.Context, answers <-chan helper.StatfsAnswer, wait time.Duration,
 ) (u *volumeusage.VolumeUsage, err error, ended bool) {
 	limit := time.NewTimer(wait)
 	defer limit.Stop()
@@ -78,7 +78,7 @@ func nextAnswer(
 	return nil, structs.Timeoutf("it does not end: the server of the file system may have failed"), true
 }
 
-func usageOf(a statfs.Answer) *volumeusage.VolumeUsage {
+func usageOf(a helper.StatfsAnswer) *volumeusage.VolumeUsage {
 	return &volumeusage.VolumeUsage{
 		Source: volumeusage.SourceStatfs,
 		Bytes:  amount(a.Bytes, a.FreeBytes, a.AvailableBytes),

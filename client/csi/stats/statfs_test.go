@@ -13,8 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/client/csi/health/fusetest"
-	"berth/client/csi/helpers"
-	"berth/client/csi/stats/statfs"
+	"berth/client/csi/helper"
 	"berth/internal/testskip"
 	"berth/structs"
 	"berth/structs/volumeusage"
@@ -23,8 +22,8 @@ import (
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
-		case statfs.Arg:
-			os.Exit(statfs.Main(os.Args[2:]))
+		case helper.StatfsArg:
+			os.Exit(helper.Statfs(os.Args[2:]))
 		case fusetest.Arg:
 			os.Exit(fusetest.Main(os.Args[2:]))
 		}
@@ -52,7 +51,7 @@ func mount(t *testing.T, kind, options string) (dir string) {
 }
 
 // ask asks one file system.
-func ask(ctx context.Context, h *helpers.Pool, path string) (u *volumeusage.VolumeUsage, err error) {
+func ask(ctx context.Context, h *helper.Pool, path string) (u *volumeusage.VolumeUsage, err error) {
 	tell := func(_ int, got *volumeusage.VolumeUsage, fault error) {
 		u = got
 		err = fault
@@ -64,7 +63,7 @@ func ask(ctx context.Context, h *helpers.Pool, path string) (u *volumeusage.Volu
 func TestStatfs_MeasuresAFileSystem(t *testing.T) {
 	dir := mount(t, "tmpfs", "size=1m,nr_inodes=100")
 	must(t, os.WriteFile(filepath.Join(dir, "file"), make([]byte, 256<<10), 0o600))
-	h := helpers.New([]string{os.Args[0]})
+	h := helper.New([]string{os.Args[0]})
 	u, err := ask(t.Context(), h, dir)
 	must(t, err)
 	want := volumeusage.UsageAmount{Total: 1 << 20, Used: 256 << 10, Available: 768 << 10}
@@ -81,7 +80,7 @@ func TestStatfs_MeasuresAFileSystem(t *testing.T) {
 }
 
 // awaitProcesses waits until a number of processes of a pool have not ended.
-func awaitProcesses(t *testing.T, h *helpers.Pool, want int) {
+func awaitProcesses(t *testing.T, h *helper.Pool, want int) {
 	t.Helper()
 	for h.Running() != want {
 		if t.Context().Err() != nil {
@@ -102,7 +101,7 @@ func mountFUSE(t *testing.T, dir string) *fusetest.FS {
 func TestStatfs_DoesNotWaitForAFileSystemThatHangs(t *testing.T) {
 	dir := t.TempDir()
 	mountFUSE(t, dir).Hang()
-	h := helpers.New([]string{os.Args[0]})
+	h := helper.New([]string{os.Args[0]})
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	_, err := ask(ctx, h, dir)
@@ -116,7 +115,7 @@ func TestStatfs_BoundsTheHelpersThatDoNotEnd(t *testing.T) {
 	dir := t.TempDir()
 	fs := mountFUSE(t, dir)
 	fs.Swallow()
-	h := helpers.New([]string{os.Args[0]})
+	h := helper.New([]string{os.Args[0]})
 	// A process that starts late is killed before it asks, and ends. Another one takes its place.
 	full := false
 	for asked := 0; !full; asked++ {
@@ -124,11 +123,11 @@ func TestStatfs_BoundsTheHelpersThatDoNotEnd(t *testing.T) {
 		_, err := ask(ctx, h, dir)
 		cancel()
 		full = structs.IsKind(err, structs.KindUnavailable)
-		if !full && !structs.IsKind(err, structs.KindTimeout) || full && asked < helpers.Max {
+		if !full && !structs.IsKind(err, structs.KindTimeout) || full && asked < helper.Max {
 			t.Fatalf("after %d processes: %v", asked, err)
 		}
 	}
-	if h.Running() > helpers.Max {
+	if h.Running() > helper.Max {
 		t.Errorf("%d processes run", h.Running())
 	}
 
@@ -145,7 +144,7 @@ func TestPoller_GivesAVolumeThatHoldsAProcessNoOther(t *testing.T) {
 	fs.Swallow()
 	p := filesFixture(dir, "/")
 	p.cfg.Timeout = 5 * time.Second // once, for the volume that hangs; the other one has as long for its process
-	for i := range helpers.Max + 1 {
+	for i := range helper.Max + 1 {
 		p.pollDue(t.Context())
 		if u := p.use("/"); u.Error != "" || u.Time == 0 {
 			t.Fatalf("after %d rounds the use of the other volume is %+v", i+1, u)
@@ -168,13 +167,13 @@ func TestPoller_GivesAVolumeThatHoldsAProcessNoOther(t *testing.T) {
 }
 
 func TestStatfs_NamesAFailedHelper(t *testing.T) {
-	h := helpers.New([]string{"/nonexistent"})
+	h := helper.New([]string{"/nonexistent"})
 	if _, err := ask(t.Context(), h, "/"); err == nil || h.Running() != 0 {
 		t.Errorf("got %v", err)
 	}
 	echo, err := exec.LookPath("echo")
 	must(t, err)
-	h = helpers.New([]string{echo})
+	h = helper.New([]string{echo})
 	_, err = ask(t.Context(), h, "/")
 	if !structs.IsKind(err, structs.KindUnavailable) || !strings.Contains(err.Error(), "without an answer") {
 		t.Errorf("got %v", err)
@@ -189,7 +188,7 @@ func filesFixture(paths ...string) *Poller {
 	}
 	p := New(Config{
 		List:    func() ([]Volume, error) { return list, nil },
-		Helpers: helpers.New([]string{os.Args[0]}),
+		Helpers: helper.New([]string{os.Args[0]}),
 		Timeout: 4 * time.Second,
 	})
 	p.due(time.Time{}) // the first look gives each a time
@@ -270,7 +269,7 @@ func TestPoller_BoundsTheFileSystemsOfAProcess(t *testing.T) {
 		}
 	}
 
-	p.cfg.Helpers = helpers.New([]string{"/nonexistent"})
+	p.cfg.Helpers = helper.New([]string{"/nonexistent"})
 	p.pollDue(t.Context())
 	for _, u := range p.Of(nil) {
 		if !strings.Contains(u.Error, "starting a process") {

@@ -22,7 +22,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"berth/client/csi/helpers"
+	"berth/client/csi/helper"
 	"berth/internal/telemetry"
 	"berth/structs"
 	"berth/structs/volumeusage"
@@ -66,7 +66,7 @@ type Config struct {
 	// Storages lists the plugins that report on their storage. Nil: none does.
 	Storages func() []Storage
 	// Helpers ask file systems.
-	Helpers *helpers.Pool
+	Helpers *helper.Pool
 	NodeID  string
 	// Health returns the states of the mounts of a volume on this node. Nil: they are not known.
 	Health func(volumeusage.UsageKey) []*volumeusage.MountHealth

@@ -24,8 +24,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/go-metrics"
 
-	"berth/client/csi/helpers"
-	"berth/client/csi/trim/fitrim"
+	"berth/client/csi/helper"
 	"berth/structs"
 	"berth/structs/volumeusage"
 )
@@ -69,7 +68,7 @@ type Config struct {
 // Trimmer trims the volumes of a node.
 type Trimmer struct {
 	cfg  Config
-	pool *helpers.Pool
+	pool *helper.Pool
 
 	mu      sync.Mutex
 	volumes map[volumeusage.UsageKey]*state
@@ -90,7 +89,7 @@ func New(cfg Config) *Trimmer {
 	if cfg.Logger == nil {
 		cfg.Logger = hclog.NewNullLogger()
 	}
-	pool := helpers.New(cfg.Helper)
+	pool := helper.New(cfg.Helper)
 	pool.Grace = grace
 	return &Trimmer{
 		cfg:     cfg,
@@ -184,7 +183,7 @@ func (s *state) stays(v Volume) bool {
 // trim trims one volume. If ctx ends, the volume stays due.
 func (t *Trimmer) trim(ctx context.Context, v Volume) {
 	whole, err := t.cfg.IsWhole(v.Path)
-	answer := fitrim.Answer{
+	answer := helper.FitrimAnswer{
 		Unsupported: "a directory of a file system is mounted, and no file system of its own",
 	}
 	if err == nil && whole && ctx.Err() == nil {
@@ -197,10 +196,10 @@ func (t *Trimmer) trim(ctx context.Context, v Volume) {
 }
 
 // run trims the file system at a path, in a process of its own.
-func (t *Trimmer) run(ctx context.Context, path string) (a fitrim.Answer, err error) {
+func (t *Trimmer) run(ctx context.Context, path string) (a helper.FitrimAnswer, err error) {
 	limited, cancel := context.WithTimeout(ctx, t.cfg.Limit)
 	defer cancel()
-	out, err := t.pool.Output(limited, fitrim.Arg, path)
+	out, err := t.pool.Output(limited, helper.FitrimArg, path)
 	if err != nil {
 		return a, err
 	}
@@ -212,7 +211,7 @@ func (t *Trimmer) run(ctx context.Context, path string) (a fitrim.Answer, err er
 }
 
 // keep keeps the result of a trim until the next one.
-func (t *Trimmer) keep(v Volume, a fitrim.Answer, err error) {
+func (t *Trimmer) keep(v Volume, a helper.FitrimAnswer, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := t.volumes[v.Key]

@@ -15,16 +15,15 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
-	"berth/client/csi/helpers"
-	"berth/client/csi/trim/fitrim"
+	"berth/client/csi/helper"
 	"berth/client/csi/volumes/locks"
 	"berth/internal/testskip"
 	"berth/structs/volumeusage"
 )
 
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == fitrim.Arg {
-		os.Exit(fitrim.Main(os.Args[2:]))
+	if len(os.Args) > 1 && os.Args[1] == helper.FitrimArg {
+		os.Exit(helper.Fitrim(os.Args[2:]))
 	}
 	goleak.VerifyTestMain(m)
 }
@@ -275,7 +274,7 @@ func TestTrimmer_TriesAgainInTheNextSlotAfterAFault(t *testing.T) {
 		if i > 0 {
 			f.cfg.Limit = time.Minute
 		}
-		f.pool = helpers.New(c.helper)
+		f.pool = helper.New(c.helper)
 		f.pool.Grace = grace
 		f.again()
 		f.round(t.Context())

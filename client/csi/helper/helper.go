@@ -1,10 +1,12 @@
-// Package helpers runs the processes that touch mounted file systems in place of the agent. The server of a
-// file system may have failed: then a system call on it never ends, and SIGKILL may not end the process
-// either.
+// Package helper runs the processes that touch mounted file systems in place of the agent, and has their
+// programs: Cut, Fitrim, Probe and Statfs. The server of a file system may have failed: then a system call
+// on it never ends, and SIGKILL may not end the process either.
 //
-// A Pool bounds the processes, with those that do not end, and waits for none of them. Each kind of work on a
-// node has a pool of its own: see Pools.
-package helpers
+// A Pool bounds the processes, with those that do not end, and waits for none of them. Each kind of work on
+// a node has a pool of its own: see Pools.
+//
+// The supervisor of tasks has the programs, so the package imports little.
+package helper
 
 import (
 	"bytes"

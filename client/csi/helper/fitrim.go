@@ -1,7 +1,4 @@
-// Package fitrim makes a file system tell its storage which blocks hold no data (FITRIM), in a process of its
-// own: the storage may take long, and not even SIGKILL ends a process whose storage has failed. The process
-// must not be the agent.
-package fitrim
+package helper
 
 import (
 	"encoding/json"
@@ -14,21 +11,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Arg makes the supervisor's program do this work. The path of the file system follows it.
-const Arg = "fitrim"
+// FitrimArg makes the supervisor's program do this work. The path of the file system follows it.
+const FitrimArg = "fitrim"
 
-// chunk is the part of a file system that one system call trims: a signal ends the process between two.
-const chunk = 1 << 30
+// trimChunk is the part of a file system that one system call trims: a signal ends the process between two.
+const trimChunk = 1 << 30
 
-// Answer is the output of the process, in JSON.
-type Answer struct {
+// FitrimAnswer is the output of the process, in JSON.
+type FitrimAnswer struct {
 	Bytes uint64 // that the file system gave to its storage
 	// Unsupported is the reason for which it gives nothing, and would not at the next time, "" for none.
 	Unsupported string
 }
 
-// Main is the program.
-func Main(args []string) int {
+// Fitrim is the program that makes a file system tell its storage which blocks hold no data (FITRIM). The
+// storage may take long, and not even SIGKILL ends a process whose storage has failed.
+func Fitrim(args []string) int {
 	if len(args) != 1 {
 		fmt.Fprintln(os.Stderr, "fitrim: expected the path of a file system")
 		return 2
@@ -50,7 +48,7 @@ func Main(args []string) int {
 }
 
 // trim trims a file system part by part. It ends with its parent: no agent knows of it after a crash.
-func trim(path string, parent int) (a Answer, err error) {
+func trim(path string, parent int) (a FitrimAnswer, err error) {
 	fail := func(op string, err error) error { return &os.PathError{Op: op, Path: path, Err: err} }
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -64,12 +62,12 @@ func trim(path string, parent int) (a Answer, err error) {
 	}
 
 	size := st.Blocks * uint64(max(st.Bsize, 0))
-	for start := uint64(0); ; start += chunk {
+	for start := uint64(0); ; start += trimChunk {
 		if os.Getppid() != parent {
 			return a, errors.New("the agent has ended")
 		}
-		length := uint64(chunk)
-		if size <= start+chunk {
+		length := uint64(trimChunk)
+		if size <= start+trimChunk {
 			length = math.MaxUint64 // the file system is larger than what it counts as its blocks
 		}
 		n, err := trimPart(fd, start, length)
@@ -77,19 +75,19 @@ func trim(path string, parent int) (a Answer, err error) {
 		if err != nil {
 			return a, fail("FITRIM", err)
 		}
-		if length != chunk {
+		if length != trimChunk {
 			return a, nil
 		}
 	}
 }
 
 // request is the kernel's struct fstrim_range.
-type request struct{ start, length, least uint64 }
+type trimRange struct{ start, length, least uint64 }
 
 // trimPart trims a part of a file system, and returns the bytes that it gave to its storage.
 func trimPart(fd int, start, length uint64) (uint64, error) {
 	const ioctl = 0xc0185879 // FITRIM
-	r := request{start, length, 0}
+	r := trimRange{start, length, 0}
 	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), ioctl, uintptr(unsafe.Pointer(&r)))
 	if errno != 0 {
 		return 0, errno
