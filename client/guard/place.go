@@ -9,7 +9,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/client/csi/mounts"
-	"berth/client/csi/paths"
 )
 
 // runDir is where files are in memory on most machines.
@@ -25,7 +24,7 @@ func place(dir string) (memory string, mounted bool) {
 	if err != nil || !inMemory {
 		return filepath.Join(dir, "lease"), true
 	}
-	return filepath.Join(runDir, "berth-"+paths.ShortName(dir)), false
+	return filepath.Join(runDir, "berth-"+mounts.ShortName(dir)), false
 }
 
 // makePlace makes the directory. An earlier agent may have made it.

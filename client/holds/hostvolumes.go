@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 
 	"berth/client/config"
-	"berth/client/csi/paths"
+	"berth/client/csi/mounts"
 	"berth/client/csi/subpath"
 	"berth/client/hooks"
 	"berth/structs"
@@ -40,7 +40,7 @@ func HostVolumes(env *hooks.AllocEnv, c HostVolumesConfig) hooks.Alloc {
 	return &hostVolumes{
 		requests: requests,
 		config:   c,
-		folders:  filepath.Join(c.Dir, paths.ShortName(env.Alloc.ID)),
+		folders:  filepath.Join(c.Dir, mounts.ShortName(env.Alloc.ID)),
 	}
 }
 

@@ -20,7 +20,6 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/client/csi/mounts"
-	"berth/client/csi/paths"
 	"berth/client/csi/registry"
 	"berth/client/csi/volumes"
 	"berth/client/drivers/driver"
@@ -75,7 +74,7 @@ func NewPluginSupervisor(cfg SupervisorConfig, env *hooks.AllocEnv, task *struct
 		host:             cfg.HostPaths != nil && cfg.HostPaths(task),
 		// The path of a socket has a bound, so the directories have short names.
 		socketDir: filepath.Join(cfg.Dir, "p",
-			paths.ShortName(env.Alloc.ID, task.Name)),
+			mounts.ShortName(env.Alloc.ID, task.Name)),
 		logger: cfg.Logger.Named("plugin_supervisor").With(
 			"alloc_id", env.Alloc.ID,
 			"task", task.Name,

@@ -1,5 +1,5 @@
-// Package mounts reads the machine's mount table and makes the few mounts and removals that CSI volumes need
-// on a node.
+// Package mounts reads the machine's mount table, names and makes the directories in which plugins see
+// volumes, and makes the few mounts and removals that CSI volumes need on a node.
 //
 // Its rules:
 //

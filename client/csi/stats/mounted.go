@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"berth/client/csi/mounts"
-	"berth/client/csi/paths"
+	"berth/client/csi/registry"
 	"berth/client/csi/volumes"
 	"berth/csi"
 	"berth/structs"
@@ -70,10 +70,10 @@ func (s source) plugin() *volumes.Conn {
 // a plugin that does not stage.
 func (s source) inPlugin(conn *volumes.Conn) (target, stage string, err error) {
 	if s.held.AllocID != "" {
-		target, err = paths.InPlugin(conn.Registration, s.target)
+		target, err = registry.PathInPlugin(conn.Registration, s.target)
 	}
 	if err == nil && conn.Info.NodeInfo.RequiresNodeStageVolume {
-		stage, err = paths.InPlugin(conn.Registration, s.stage)
+		stage, err = registry.PathInPlugin(conn.Registration, s.stage)
 	}
 	return target, stage, err
 }

@@ -19,7 +19,6 @@ import (
 
 	"berth/client/csi/mounts"
 	"berth/client/csi/ownership"
-	"berth/client/csi/paths"
 	"berth/internal/backoff"
 	"berth/structs"
 	"berth/structs/validate"
@@ -40,7 +39,7 @@ type Folders struct {
 
 // Path returns the mount point of a folder for a task.
 func (f Folders) Path(task, path string) string {
-	return filepath.Join(f.Dir, paths.ShortName(f.Volume, task, path))
+	return filepath.Join(f.Dir, mounts.ShortName(f.Volume, task, path))
 }
 
 // Mount mounts a folder for a task and returns the mount point. A mount of an earlier start of the task gives

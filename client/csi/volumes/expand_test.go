@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/client/csi/paths"
+	"berth/client/csi/mounts"
 	"berth/csi/csitest"
 	"berth/structs"
 )
@@ -56,14 +56,14 @@ func TestDuty_J8_J9_TheNodesStepComesAfterStageOrAfterPublish(t *testing.T) {
 				t.Fatalf("calls %q, want %q; reported %v", nodeCallOrder(p), c.want, grown)
 			}
 			for _, call := range p.Calls("NodeExpandVolume") {
-				stage := r.inPlugin(paths.Stage(volumeDir(u.VolumeKey)))
+				stage := r.inPlugin(mounts.StagePath(volumeDir(u.VolumeKey)))
 				want := map[string]string{
 					"volume_id":                          "ext-data",
 					"capacity_range.required_bytes":      "4194304",
 					"secrets.pw":                         "hunter22",
 					"volume_capability.access_mode.mode": "MULTI_NODE_MULTI_WRITER",
 					"staging_target_path":                stage,
-					"volume_path":                        r.inPlugin(paths.Target(volumeDir(u.VolumeKey), "a1")),
+					"volume_path":                        r.inPlugin(mounts.TargetPath(volumeDir(u.VolumeKey), "a1")),
 				}
 				if c.caps != nil {
 					want["staging_target_path"] = ""
@@ -164,7 +164,7 @@ func TestCrash_TheNodesStepIsRepeated(t *testing.T) {
 			if n := p.Count("NodeExpandVolume"); n != 2 {
 				t.Errorf("%d calls", n)
 			}
-			if err := os.WriteFile(filepath.Join(r.v.hostPath(paths.Target(volumeDir(u.VolumeKey), "a1")), "f"),
+			if err := os.WriteFile(filepath.Join(r.v.hostPath(mounts.TargetPath(volumeDir(u.VolumeKey), "a1")), "f"),
 				nil, 0o600); err != nil {
 				t.Error(err)
 			}

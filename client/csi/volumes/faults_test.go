@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"berth/client/csi/mounts"
-	"berth/client/csi/paths"
 )
 
 // faultsOf lists contradictions between the records, and between them and the mount table. There are none
@@ -20,7 +19,7 @@ func faultsOf(v *Volumes) ([]string, error) {
 	var faults []string
 	owned, expected := map[VolumeKey]bool{}, map[string]bool{}
 	for _, p := range records {
-		target := v.hostPath(paths.Target(p.Dir, p.AllocID))
+		target := v.hostPath(mounts.TargetPath(p.Dir, p.AllocID))
 		owned[p.key()] = owned[p.key()] || p.holds()
 		expected[target] = p.mayBePublished()
 		if p.State == published && p.Mounted && !table.Mounted(target) {
@@ -31,7 +30,7 @@ func faultsOf(v *Volumes) ([]string, error) {
 	}
 	for _, s := range stages {
 		k := s.Value.key()
-		expected[v.hostPath(paths.Stage(s.Value.Dir))] = true
+		expected[v.hostPath(mounts.StagePath(s.Value.Dir))] = true
 		if !owned[k] {
 			faults = append(faults,
 				fmt.Sprintf("volume %s is %s by its record, but no allocation holds it", k, s.Value.State))

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"berth/client/csi/paths"
+	"berth/client/csi/mounts"
 	"berth/client/csi/volumes/locks"
 	"berth/structs"
 	"berth/structs/nodecalls"
@@ -34,7 +34,7 @@ func (v *Volumes) Presence(k VolumeKey) (*nodecalls.ClientCSINodeVolumeResponse,
 		target := v.hostPath(p.target())
 		// A plugin may publish a device as a device node, without a mount.
 		if p.AttachmentMode == structs.CSIBlockDevice &&
-			!w.table.Mounted(target) && paths.IsDevice(target) {
+			!w.table.Mounted(target) && mounts.IsDevice(target) {
 			has.Mounts = append(has.Mounts, target)
 		}
 

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"os"
 
-	"berth/client/csi/paths"
+	"berth/client/csi/mounts"
 	"berth/client/store"
 	"berth/csi"
 	"berth/structs"
@@ -41,7 +41,7 @@ func (w *volumeWork) callPublish(u *Use) error {
 	}
 
 	call := func(ctx context.Context, conn *Conn) error {
-		err := w.makeDir(paths.TargetParent(p.Dir, p.AllocID)) // the record of the call precedes it
+		err := w.makeDir(mounts.TargetParent(p.Dir, p.AllocID)) // the record of the call precedes it
 		if err != nil {
 			return fmt.Errorf("making the directory of its target: %w", err)
 		}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"berth/client/csi/mounts"
-	"berth/client/csi/paths"
 	"berth/client/csi/registry"
 	"berth/client/hooks"
 	"berth/structs"
@@ -233,10 +232,10 @@ func (v *Volumes) checkUnknownMounts(k VolumeKey) error {
 	}
 
 	dir := volumeDir(k)
-	stage := v.hostPath(paths.Stage(dir))
+	stage := v.hostPath(mounts.StagePath(dir))
 	known := map[string]bool{stage: w.stage != nil}
 	for _, p := range w.users {
-		target := v.hostPath(paths.Target(dir, p.AllocID))
+		target := v.hostPath(mounts.TargetPath(dir, p.AllocID))
 		for _, path := range append(w.table.Below(mounts.FoldersOf(target)), target) {
 			known[path] = true
 		}

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"berth/client/csi/paths"
+	"berth/client/csi/mounts"
 	"berth/client/store"
 	"berth/internal/boottime"
 	"berth/internal/codec"
@@ -75,11 +75,11 @@ func (s *stageRecord) key() VolumeKey   { return VolumeKey{s.Namespace, s.Volume
 func (p *publishRecord) key() VolumeKey { return VolumeKey{p.Namespace, p.VolumeID} }
 
 // path returns the staging path, relative to the root.
-func (s *stageRecord) path() string { return paths.Stage(s.Dir) }
+func (s *stageRecord) path() string { return mounts.StagePath(s.Dir) }
 
 // target returns the target path, relative to the root.
 func (p *publishRecord) target() string {
-	return paths.Target(p.Dir, p.AllocID)
+	return mounts.TargetPath(p.Dir, p.AllocID)
 }
 
 var (
@@ -171,7 +171,7 @@ func useDigest(u *Use) string {
 	if err != nil {
 		panic("strings do not encode: " + err.Error())
 	}
-	return paths.ShortName(string(b))
+	return mounts.ShortName(string(b))
 }
 
 // bootID identifies the boot of the kernel: mounts and device attachments end with it.

@@ -7,7 +7,6 @@ import (
 
 	"berth/client/csi/mounts"
 	"berth/client/csi/parking"
-	"berth/client/csi/paths"
 	"berth/client/csi/subpath"
 	"berth/csi"
 	"berth/structs"
@@ -142,14 +141,14 @@ func (w *volumeWork) unpublishVolume() error {
 		send: (*csi.Client).NodeUnpublishVolume,
 		rel:  rel,
 		provable: p.Mounted || p.BootID != w.boot ||
-			!paths.Exists(w.hostPath(rel)),
+			!mounts.Exists(w.hostPath(rel)),
 	})
 	if err != nil {
 		return fmt.Errorf("unpublishing: %w", err)
 	}
 
 	w.removeDirs(w.hostPath(rel),
-		w.hostPath(paths.TargetParent(p.Dir, p.AllocID)))
+		w.hostPath(mounts.TargetParent(p.Dir, p.AllocID)))
 
 	// unstageVolume removes the directory of a staged volume.
 	if w.stage == nil && len(w.users) == 0 {

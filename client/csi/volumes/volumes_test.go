@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"berth/client/csi/paths"
+	"berth/client/csi/mounts"
 	"berth/csi"
 	"berth/csi/csitest"
 	"berth/structs"
@@ -369,7 +369,7 @@ func TestUp_MarksTheStagingWithTheEndOfItsCall(t *testing.T) {
 	r.boot()
 	p := r.plugin("ebs", "plug", csitest.Config{Node: true}) // mounts nothing
 	u := use("data", "a1")
-	target := filepath.Join(scope, paths.Target(volumeDir(u.VolumeKey), u.AllocID))
+	target := filepath.Join(scope, mounts.TargetPath(volumeDir(u.VolumeKey), u.AllocID))
 	late := &callRecord{
 		Call:   u.call("NodeUnpublishVolume", target),
 		Since:  time.Now().UnixNano(),
