@@ -6,9 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"berth/client/csi/fingerprint"
 	"berth/client/csi/registry"
-	"berth/client/csi/suspects"
 	"berth/csi"
 	"berth/internal/backoff"
 	"berth/structs"
@@ -19,11 +17,11 @@ import (
 type instance struct {
 	registration *registry.Instance
 	client       *csi.Client
-	calls        *suspects.Half
+	calls        *registry.SuspectGuard
 	cancel       context.CancelFunc // ends it at once
 	// retire ends it, but leaves calls in flight, or about to begin, their usual time.
 	retire context.CancelFunc
-	rounds fingerprint.Rounds // of fingerprints
+	rounds registry.Rounds // of fingerprints
 
 	report atomic.Pointer[structs.CSIInfo] // nil until the first fingerprint has ended; one goroutine sets it
 }
@@ -37,13 +35,13 @@ func (m *Manager) startInstance(ctx context.Context, reg *registry.Instance) *in
 		registration: reg,
 		cancel:       cancel,
 		retire:       retire,
-		rounds:       fingerprint.NewRounds(m.cfg.RefreshMin),
+		rounds:       registry.NewRounds(m.cfg.RefreshMin),
 	}
-	i.calls = m.suspects.Open(suspects.Plugin{
+	i.calls = m.suspects.Open(registry.PluginHalf{
 		ID:      reg.ID,
 		Half:    reg.Kind,
 		Socket:  reg.SocketPath,
-		Version: suspects.Version{Provider: reg.Provider, Driver: reg.Version, Job: reg.JobIndex},
+		Version: registry.PluginVersion{Provider: reg.Provider, Driver: reg.Version, Job: reg.JobIndex},
 	})
 
 	client, err := csi.Dial(reg.SocketPath, csi.Options{
@@ -71,7 +69,7 @@ func (m *Manager) startInstance(ctx context.Context, reg *registry.Instance) *in
 
 		// A retired instance keeps its connection for the calls in flight.
 		if ctx.Err() == nil {
-			fingerprint.Sleep(ctx, m.cfg.callLimit())
+			registry.Sleep(ctx, m.cfg.callLimit())
 		}
 
 		if err := client.Close(); err != nil {
@@ -179,7 +177,7 @@ func (m *Manager) fingerprint(ctx context.Context, i *instance) *structs.CSIInfo
 	case !ready:
 		r.HealthDescription = "the plugin is starting: Probe answers ready=false"
 	default:
-		err := fingerprint.Query(ctx, i.client, reg.Kind, r)
+		err := registry.Fingerprint(ctx, i.client, reg.Kind, r)
 		if err != nil {
 			r.HealthDescription = err.Error()
 			break

@@ -12,9 +12,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"berth/client/csi/inflight"
 	"berth/client/csi/registry"
-	"berth/client/csi/suspects"
 	"berth/client/store"
 	"berth/csi"
 	"berth/internal/keylock"
@@ -77,11 +75,11 @@ type Manager struct {
 
 	newReports chan registry.Key // halves of plugins with a new report
 	changes    chan struct{}
-	wg         sync.WaitGroup  // instance managers
-	inFlight   *inflight.Calls // calls for volumes
-	suspects   *suspects.Calls // calls that may have ended a plugin
-	seen       wallclock.Seen  // the records of calls ahead of the clock
-	life       context.Context // of the calls
+	wg         sync.WaitGroup     // instance managers
+	inFlight   *registry.InFlight // calls for volumes
+	suspects   *registry.Suspects // calls that may have ended a plugin
+	seen       wallclock.Seen     // the records of calls ahead of the clock
+	life       context.Context    // of the calls
 	endLife    context.CancelFunc
 
 	mu      sync.Mutex
@@ -106,8 +104,8 @@ func New(cfg Config) *Manager {
 		logger:     cfg.Logger.Named("csi_manager"),
 		newReports: make(chan registry.Key),
 		changes:    make(chan struct{}, 1),
-		inFlight:   inflight.New(),
-		suspects:   suspects.New(),
+		inFlight:   registry.NewInFlight(),
+		suspects:   registry.NewSuspects(),
 		slots:      map[registry.Key]*pluginSlot{},
 		changed:    make(chan struct{}),
 		pending:    map[registry.Key]struct{}{},

@@ -7,17 +7,17 @@ import (
 	"sync"
 	"time"
 
-	"berth/client/csi/parking"
+	"berth/client/csi/registry"
 	"berth/client/csi/volumes/locks"
 	"berth/structs"
 )
 
 // A plugin that answers UNIMPLEMENTED must not be called again, and one that answers INVALID_ARGUMENT not
 // with the same request (CSI spec, "Error Scheme"). Only its RPC releases a volume, so the node keeps the
-// volume and parks the call: see package parking.
+// volume and parks the call: see registry.Parked.
 
-func (c *Conn) process() parking.Process {
-	return parking.Process{
+func (c *Conn) process() registry.Answerer {
+	return registry.Answerer{
 		Client:      c.Client,
 		Connections: c.Connections(),
 		Provider:    c.Info.Provider,
@@ -27,7 +27,7 @@ func (c *Conn) process() parking.Process {
 
 // unlessParked returns a call that is made only if the process has not rejected it. It checks this when it
 // holds the lock: the answer to an earlier call whose caller had stopped waiting counts as well.
-func (w *volumeWork) unlessParked(c parking.Call, call pluginCall) pluginCall {
+func (w *volumeWork) unlessParked(c registry.ParkedCall, call pluginCall) pluginCall {
 	return func(ctx context.Context, conn *Conn) error {
 		err := w.parked.Rejected(c, conn.process())
 		if err != nil {
@@ -35,7 +35,7 @@ func (w *volumeWork) unlessParked(c parking.Call, call pluginCall) pluginCall {
 		}
 
 		err = call(ctx, conn)
-		if parking.Parks(err) {
+		if registry.Parks(err) {
 			err = fmt.Errorf("%w; the plugin rejected this at %s and is not called again before another "+
 				"process of it answers or an operator retries: restart or replace its allocation %s",
 				err, locks.Clock(time.Now().UnixNano()),

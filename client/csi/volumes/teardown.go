@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"berth/client/csi/mounts"
-	"berth/client/csi/parking"
+	"berth/client/csi/registry"
 	"berth/client/csi/subpath"
 	"berth/csi"
 	"berth/structs"
@@ -218,7 +218,7 @@ func (w *volumeWork) undoUntilUnmounted(u *undo) error {
 
 	u.Where = path
 	onHost := w.hostPath(u.rel)
-	parkable := parking.Call{Volume: w.key.String(), RPC: u.RPC, Path: onHost}
+	parkable := registry.ParkedCall{Volume: w.key.String(), RPC: u.RPC, Path: onHost}
 	call := w.unlessParked(parkable, func(ctx context.Context, conn *Conn) error {
 		return u.send(conn.Client, ctx, u.Volume, path)
 	})

@@ -11,9 +11,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"berth/client/csi/fingerprint"
 	"berth/client/csi/mounts"
-	"berth/client/csi/parking"
 	"berth/client/csi/registry"
 	"berth/client/csi/volumes/locks"
 	"berth/client/hooks"
@@ -35,7 +33,7 @@ type Volumes struct {
 	logger hclog.Logger
 	store  volumeStore
 	seq    locks.Sequences // one sequence of steps per volume
-	parked parking.Calls
+	parked registry.Parked
 	failed failedMounts
 	root   string // on the host, with its links resolved
 	boot   string // ID of this boot of the kernel
@@ -137,7 +135,7 @@ func (v *Volumes) retryUntilFinal(
 
 		wait := delays.After(err)
 		if structs.RetryAfter(err) == 0 { // else the servers have asked for at least this pause
-			wait = fingerprint.Jitter(wait)
+			wait = registry.Jitter(wait)
 		}
 
 		if !delays.SleepAfter(ctx, wait, err, back) {

@@ -1,6 +1,4 @@
-// Package fingerprint asks plugins for their properties, and has the pauses between. The pauses vary, so that
-// a node does not call all of its plugins at once.
-package fingerprint
+package registry
 
 import (
 	"context"
@@ -9,8 +7,8 @@ import (
 	"berth/structs"
 )
 
-// Query fills in the report of a half of a plugin. A call that fails leaves the earlier values.
-func Query(ctx context.Context, c *csi.Client, kind structs.CSIKind, r *structs.CSIInfo) error {
+// Fingerprint fills in the report of a half of a plugin. A call that fails leaves the earlier values.
+func Fingerprint(ctx context.Context, c *csi.Client, kind structs.CSIKind, r *structs.CSIInfo) error {
 	info, err := c.PluginInfo(ctx)
 	if err != nil {
 		return err

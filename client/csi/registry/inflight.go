@@ -1,6 +1,4 @@
-// Package inflight counts the calls of plugins for volumes that are in flight on a node, by the instance of
-// the plugin. It lets a stop of an instance, or of the agent, wait for their ends.
-package inflight
+package registry
 
 import (
 	"context"
@@ -9,17 +7,19 @@ import (
 	"berth/structs"
 )
 
-// Calls counts calls. Make one with New. It is safe for concurrent use.
-type Calls struct {
+// InFlight counts the calls of plugins for volumes that are in flight on a node, by the instance of the
+// plugin. It lets a stop of an instance, or of the agent, wait for their ends. Make one with NewInFlight. It
+// is safe for concurrent use.
+type InFlight struct {
 	mu         sync.Mutex
 	closed     bool
 	byInstance map[string]int
 	ended      chan struct{} // closed and replaced when the last call of an instance has ended
 }
 
-// New returns a count without calls.
-func New() *Calls {
-	return &Calls{
+// NewInFlight returns a count without calls.
+func NewInFlight() *InFlight {
+	return &InFlight{
 		byInstance: map[string]int{},
 		ended:      make(chan struct{}),
 	}
@@ -28,7 +28,7 @@ func New() *Calls {
 // Begin counts a call at an instance, which is the ID of the allocation that runs it. It counts nothing and
 // returns an unavailable error after Close, and if serves reports false: the process of the instance stops.
 // serves is called under a lock, so Await misses no call that it allowed.
-func (c *Calls) Begin(instance string, serves func() bool) error {
+func (c *InFlight) Begin(instance string, serves func() bool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
@@ -42,7 +42,7 @@ func (c *Calls) Begin(instance string, serves func() bool) error {
 }
 
 // End is called once for each call that Begin has counted.
-func (c *Calls) End(instance string) {
+func (c *InFlight) End(instance string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.byInstance[instance]--
@@ -55,7 +55,7 @@ func (c *Calls) End(instance string) {
 }
 
 // Close makes each later Begin fail.
-func (c *Calls) Close() {
+func (c *InFlight) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.closed = true
@@ -63,17 +63,17 @@ func (c *Calls) Close() {
 
 // Await waits until an instance has no call in flight, or until ctx ends. It returns the number of those that
 // are left.
-func (c *Calls) Await(ctx context.Context, instance string) (left int) {
+func (c *InFlight) Await(ctx context.Context, instance string) (left int) {
 	return c.await(ctx, func() int { return c.byInstance[instance] })
 }
 
 // AwaitAll is Await for all instances. left is the number of instances with calls.
-func (c *Calls) AwaitAll(ctx context.Context) (left int) {
+func (c *InFlight) AwaitAll(ctx context.Context) (left int) {
 	return c.await(ctx, func() int { return len(c.byInstance) })
 }
 
 // await waits until count, which is called under the lock, returns 0.
-func (c *Calls) await(ctx context.Context, count func() int) int {
+func (c *InFlight) await(ctx context.Context, count func() int) int {
 	for {
 		c.mu.Lock()
 		left := count()

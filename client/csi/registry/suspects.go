@@ -1,4 +1,4 @@
-package suspects
+package registry
 
 import (
 	"cmp"
@@ -14,17 +14,17 @@ import (
 	"berth/structs"
 )
 
-// maxRecords bounds the records of a node. The oldest ones are forgotten first.
-const maxRecords = 512
+// maxEndings bounds the records of a node. The oldest ones are forgotten first.
+const maxEndings = 512
 
 // settleTime bounds the wait for the calls that a process has lost. They end with its connection, unless a
 // child of the process keeps that open.
 const settleTime = 2 * time.Second
 
-// all is the weight of a call that runs alone.
-const all = 1 << 20
+// exclusive is the weight of a call that runs alone.
+const exclusive = 1 << 20
 
-// unwatched are the calls that are not counted: see the package comment.
+// unwatched are the calls that are not counted: see Suspects.
 var unwatched = map[string]bool{
 	"Probe":                          true,
 	"GetPluginInfo":                  true,
@@ -35,48 +35,65 @@ var unwatched = map[string]bool{
 	"NodeGetInfo":                    true,
 }
 
-// Calls has the suspects of a node. Make one with New. It is safe for concurrent use.
-type Calls struct {
+// Suspects finds the calls that end the process of a CSI plugin, and stops them: a driver that ends at one
+// call would otherwise end with each repeat, until its allocation fails and nobody is served any more.
+//
+// Its rules:
+//
+//   - A call is lost if its connection ended before the plugin answered. If the process then ends by itself,
+//     each call that it lost becomes a suspect: one of them may be the cause.
+//   - The next call of a suspect runs alone at its process. Other calls wait for its end. If the process ends
+//     by itself again, the cause is known, and the call is not made any more. Any other end of the call
+//     clears it.
+//   - The end of a process that berth stops, for a restart, an update or a silent plugin, proves nothing.
+//   - A stopped call is made again if the plugin or its job has another version, if an operator allows it,
+//     and after a restart of the agent: the records are only in memory. Each node has its own.
+//
+// The calls that the agent makes to each new process before any other, such as Probe, are not counted, and
+// wait for none: a plugin that ends at them never becomes healthy, and gets no others.
+//
+// Make one with NewSuspects. It is safe for concurrent use.
+type Suspects struct {
 	mu        sync.Mutex
-	records   map[name]*record
+	records   map[callName]*ending
 	processes map[string]*process // by their socket
 }
 
-// New returns Calls without suspects.
-func New() *Calls {
-	return &Calls{
-		records:   map[name]*record{},
+// NewSuspects returns Suspects without suspects.
+func NewSuspects() *Suspects {
+	return &Suspects{
+		records:   map[callName]*ending{},
 		processes: map[string]*process{},
 	}
 }
 
-// name names a call. Its repeats have the same name.
-type name struct {
+// callName names a call. Its repeats have the same name.
+type callName struct {
 	plugin string
 	half   structs.CSIKind
 	rpc    string
 	volume string // see csi.Options.Guard
 }
 
-// record is a call that a process has lost at its end.
-type record struct {
-	version Version
+// ending is a call that a process has lost at its end.
+type ending struct {
+	version PluginVersion
 	first   int64 // UnixNano of the end that made it a suspect
 	last    int64 // of the end at which it ran alone; 0 for a suspect
 }
 
-// Version tells whether a call has another outcome than before.
-type Version struct {
+// PluginVersion tells whether a call has another outcome than before.
+type PluginVersion struct {
 	Provider, Driver string
 	Job              uint64 // index of the last change of the job that runs the plugin
 }
 
-// Plugin is one half of a plugin as a task runs it.
-type Plugin struct {
+// PluginHalf is one half of a plugin as a task runs it.
+type PluginHalf struct {
 	ID      string
 	Half    structs.CSIKind
 	Socket  string // both halves of one process have the same
-	Version Version
+	Version PluginVersion
 }
 
 // process has the calls at the process behind a socket, and at the next one that the task starts.
@@ -85,38 +102,38 @@ type process struct {
 	turns *semaphore.Weighted
 
 	losses uint64 // a number for each loss
-	lost   map[name]loss
+	lost   map[callName]loss
 }
 
 // loss is a call without an answer of the present process.
 type loss struct {
 	number  uint64
-	version Version
+	version PluginVersion
 	alone   bool
 }
 
-// Half guards the calls of one half of a plugin. Close it after its last call.
-type Half struct {
-	calls   *Calls
-	plugin  Plugin
+// SuspectGuard guards the calls of one half of a plugin. Close it after its last call.
+type SuspectGuard struct {
+	calls   *Suspects
+	plugin  PluginHalf
 	process *process
 }
 
 // Open returns the guard of the calls of a half.
-func (c *Calls) Open(p Plugin) *Half {
+func (c *Suspects) Open(p PluginHalf) *SuspectGuard {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	at := c.processes[p.Socket]
 	if at == nil {
-		at = &process{turns: semaphore.NewWeighted(all), lost: map[name]loss{}}
+		at = &process{turns: semaphore.NewWeighted(exclusive), lost: map[callName]loss{}}
 		c.processes[p.Socket] = at
 	}
 	at.users++
-	return &Half{calls: c, plugin: p, process: at}
+	return &SuspectGuard{calls: c, plugin: p, process: at}
 }
 
 // Close drops what only open halves need.
-func (h *Half) Close() {
+func (h *SuspectGuard) Close() {
 	h.calls.mu.Lock()
 	defer h.calls.mu.Unlock()
 	h.process.users--
@@ -127,12 +144,12 @@ func (h *Half) Close() {
 
 // Do makes a call, unless it has ended the plugin twice. It is a csi.Options.Guard. A suspect waits until it
 // is alone.
-func (h *Half) Do(ctx context.Context, rpc, volume string, call func() error) error {
+func (h *SuspectGuard) Do(ctx context.Context, rpc, volume string, call func() error) error {
 	if unwatched[rpc] {
 		return call()
 	}
 
-	n := name{plugin: h.plugin.ID, half: h.plugin.Half, rpc: rpc, volume: volume}
+	n := callName{plugin: h.plugin.ID, half: h.plugin.Half, rpc: rpc, volume: volume}
 	alone, release, err := h.awaitTurn(ctx, n)
 	if err != nil {
 		return err
@@ -146,12 +163,12 @@ func (h *Half) Do(ctx context.Context, rpc, volume string, call func() error) er
 
 // awaitTurn waits until the call may be made. The calls are served in their order, so a suspect waits for
 // those before it alone. It may become one during the wait, or may be none any more.
-func (h *Half) awaitTurn(ctx context.Context, n name) (alone bool, release func(), err error) {
+func (h *SuspectGuard) awaitTurn(ctx context.Context, n callName) (alone bool, release func(), err error) {
 	alone, err = h.check(n)
 	for err == nil {
 		weight := int64(1)
 		if alone {
-			weight = all
+			weight = exclusive
 		}
 		err = h.process.turns.Acquire(ctx, weight)
 		if err != nil {
@@ -173,7 +190,7 @@ func (h *Half) awaitTurn(ctx context.Context, n name) (alone bool, release func(
 }
 
 // check reports whether a call is a suspect. The error says that it has ended the plugin twice.
-func (h *Half) check(n name) (suspect bool, err error) {
+func (h *SuspectGuard) check(n callName) (suspect bool, err error) {
 	h.calls.mu.Lock()
 	defer h.calls.mu.Unlock()
 	r := h.calls.records[n]
@@ -203,14 +220,14 @@ func (h *Half) check(n name) (suspect bool, err error) {
 
 func clock(nanos int64) string { return time.Unix(0, nanos).UTC().Format(time.RFC3339) }
 
-func (h *Half) lossesSoFar() uint64 {
+func (h *SuspectGuard) lossesSoFar() uint64 {
 	h.calls.mu.Lock()
 	defer h.calls.mu.Unlock()
 	return h.process.losses
 }
 
 // settle records the end of a call. began is the number of losses at its begin.
-func (h *Half) settle(n name, alone bool, began uint64, err error) {
+func (h *SuspectGuard) settle(n callName, alone bool, began uint64, err error) {
 	c := h.calls
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -235,7 +252,7 @@ func (h *Half) settle(n name, alone bool, began uint64, err error) {
 
 // Ended records the end of the process behind a socket. byItself: neither berth nor an operator has stopped
 // it. It waits for the calls that the process has lost.
-func (c *Calls) Ended(ctx context.Context, socket string, byItself bool) {
+func (c *Suspects) Ended(ctx context.Context, socket string, byItself bool) {
 	c.mu.Lock()
 	p := c.processes[socket]
 	c.mu.Unlock()
@@ -246,8 +263,8 @@ func (c *Calls) Ended(ctx context.Context, socket string, byItself bool) {
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
 	// A repeat that waits behind it finds out that it is a suspect.
-	if p.turns.Acquire(ctx, all) == nil {
-		defer p.turns.Release(all)
+	if p.turns.Acquire(ctx, exclusive) == nil {
+		defer p.turns.Release(exclusive)
 	}
 
 	c.mu.Lock()
@@ -262,11 +279,11 @@ func (c *Calls) Ended(ctx context.Context, socket string, byItself bool) {
 }
 
 // accuse makes a lost call a suspect, and one that was alone and a suspect before the cause.
-func (c *Calls) accuse(n name, l loss, now int64) {
+func (c *Suspects) accuse(n callName, l loss, now int64) {
 	r := c.records[n]
 	if r == nil || r.version != l.version {
 		c.makeSpace()
-		c.records[n] = &record{version: l.version, first: now}
+		c.records[n] = &ending{version: l.version, first: now}
 		return
 	}
 	if l.alone {
@@ -275,11 +292,11 @@ func (c *Calls) accuse(n name, l loss, now int64) {
 }
 
 // makeSpace forgets the oldest record if there are too many.
-func (c *Calls) makeSpace() {
-	if len(c.records) < maxRecords {
+func (c *Suspects) makeSpace() {
+	if len(c.records) < maxEndings {
 		return
 	}
-	var oldest name
+	var oldest callName
 	for n, r := range c.records {
 		if o := c.records[oldest]; o == nil || r.first < o.first {
 			oldest = n
@@ -289,7 +306,7 @@ func (c *Calls) makeSpace() {
 }
 
 // Stopped returns the calls of the half that are not made any more, at most structs.MaxEndingCalls.
-func (h *Half) Stopped() []*structs.CSIEndingCall {
+func (h *SuspectGuard) Stopped() []*structs.CSIEndingCall {
 	c := h.calls
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -307,7 +324,7 @@ func (h *Half) Stopped() []*structs.CSIEndingCall {
 }
 
 // Allow forgets the records of a volume of a plugin, by any of its names.
-func (c *Calls) Allow(pluginID string, volumes []string) {
+func (c *Suspects) Allow(pluginID string, volumes []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for n := range c.records {

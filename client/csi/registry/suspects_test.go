@@ -1,4 +1,4 @@
-package suspects
+package registry
 
 import (
 	"context"
@@ -31,19 +31,19 @@ var (
 // plugin is one half with its calls.
 type plugin struct {
 	t     *testing.T
-	calls *Calls
-	Plugin
-	*Half
+	calls *Suspects
+	PluginHalf
+	*SuspectGuard
 }
 
 func newPlugin(t *testing.T) *plugin {
-	p := &plugin{t: t, calls: New(), Plugin: Plugin{
+	p := &plugin{t: t, calls: NewSuspects(), PluginHalf: PluginHalf{
 		ID:      "ebs",
 		Half:    structs.CSIKindController,
 		Socket:  "/s",
-		Version: Version{"ebs", "1", 1},
+		Version: PluginVersion{"ebs", "1", 1},
 	}}
-	p.Half = p.calls.Open(p.Plugin)
+	p.SuspectGuard = p.calls.Open(p.PluginHalf)
 	return p
 }
 
@@ -67,7 +67,7 @@ func (p *plugin) endBy(rpc, volume string) {
 	if err := p.call(rpc, volume, errLost); !csi.Lost(err) {
 		p.t.Errorf("%s %q: %v", rpc, volume, err)
 	}
-	p.calls.Ended(p.t.Context(), p.Plugin.Socket, true)
+	p.calls.Ended(p.t.Context(), p.PluginHalf.Socket, true)
 }
 
 func TestSuspects_StopACallThatEndedThePluginTwice(t *testing.T) {
@@ -91,7 +91,7 @@ func TestSuspects_StopACallThatEndedThePluginTwice(t *testing.T) {
 		report[0].Time == 0 {
 		t.Errorf("got the report %+v", report)
 	}
-	node := p.Plugin
+	node := p.PluginHalf
 	node.Half = structs.CSIKindNode
 	if other := p.calls.Open(node).Stopped(); len(other) != 0 {
 		t.Errorf("the other half reports %+v", other)
@@ -101,7 +101,7 @@ func TestSuspects_StopACallThatEndedThePluginTwice(t *testing.T) {
 func TestSuspects_NeedTwoEndsOfTheProcessByItself(t *testing.T) {
 	ours := func(p *plugin) {
 		_ = p.call("CreateVolume", "v", errLost)
-		p.calls.Ended(t.Context(), p.Plugin.Socket, false)
+		p.calls.Ended(t.Context(), p.PluginHalf.Socket, false)
 	}
 	for name, second := range map[string]func(*plugin){
 		"no second end":          func(*plugin) {},
@@ -133,7 +133,7 @@ func TestSuspects_NeedTwoEndsOfTheProcessByItself(t *testing.T) {
 func outlive(p *plugin) {
 	_ = p.call("CreateVolume", "v", errLost)
 	_ = p.call("GetCapacity", "", nil)
-	p.calls.Ended(p.t.Context(), p.Plugin.Socket, true)
+	p.calls.Ended(p.t.Context(), p.PluginHalf.Socket, true)
 }
 
 func TestSuspects_AreForgotten(t *testing.T) {
@@ -153,8 +153,8 @@ func TestSuspects_AreForgotten(t *testing.T) {
 			}
 
 			forget(p)
-			p.Half.Close()
-			p.Half = p.calls.Open(p.Plugin)
+			p.SuspectGuard.Close()
+			p.SuspectGuard = p.calls.Open(p.PluginHalf)
 			p.endBy("CreateVolume", "v")
 			if p.isStopped("CreateVolume", "v") {
 				t.Error("one end stops the call")
@@ -354,20 +354,20 @@ func TestSuspects_ACallWithoutAConnectionClearsNone(t *testing.T) {
 func TestSuspects_HaveABound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlugin(t)
-		for i := range maxRecords + 1 {
+		for i := range maxEndings + 1 {
 			volume := fmt.Sprint("v", i)
 			p.endBy("NodePublishVolume", volume)
 			p.endBy("NodePublishVolume", volume)
 			time.Sleep(time.Second) // of the clock of the test
 		}
-		if len(p.calls.records) != maxRecords || p.isStopped("NodePublishVolume", "v0") ||
+		if len(p.calls.records) != maxEndings || p.isStopped("NodePublishVolume", "v0") ||
 			!p.isStopped("NodePublishVolume", "v1") {
 			t.Errorf("%d records", len(p.calls.records))
 		}
 		if n := len(p.Stopped()); n != structs.MaxEndingCalls {
 			t.Errorf("%d calls are reported", n)
 		}
-		p.Half.Close()
+		p.SuspectGuard.Close()
 		if len(p.calls.processes) != 0 {
 			t.Error("a process without clients is left")
 		}

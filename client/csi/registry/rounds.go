@@ -1,4 +1,4 @@
-package fingerprint
+package registry
 
 import (
 	"context"
@@ -8,7 +8,8 @@ import (
 	"berth/internal/backoff"
 )
 
-// Jitter returns about d, at random up to a tenth less.
+// Jitter returns about d, at random up to a tenth less, so that a node does not call all of its plugins at
+// once.
 func Jitter(d time.Duration) time.Duration {
 	return d - time.Duration(rand.Int64N(int64(d)/10+1))
 }

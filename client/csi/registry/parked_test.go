@@ -1,4 +1,4 @@
-package parking
+package registry
 
 import (
 	"errors"
@@ -11,27 +11,27 @@ import (
 // timer ends that.
 func TestParking_EndsByOperatorOrProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &Calls{}
+		p := &Parked{}
 		why := errors.New("never")
-		by := Process{Connections: 1}
-		at := func(volume, rpc, path string) Call {
-			return Call{volume, rpc, path}
+		by := Answerer{Connections: 1}
+		at := func(volume, rpc, path string) ParkedCall {
+			return ParkedCall{volume, rpc, path}
 		}
 		v, w := at("v", "unpublish", "/a"), at("w", "unstage", "/w")
-		p.answers = map[Call]rejection{v: {by, why}, w: {by, why}}
+		p.answers = map[ParkedCall]rejection{v: {by, why}, w: {by, why}}
 		for range 365 {
 			time.Sleep(24 * time.Hour)
 			if p.Rejected(v, by) != why {
 				t.Fatalf("the call is not parked any more at %s", time.Now())
 			}
 		}
-		others := []Call{at("v", "unpublish", "/b"), at("v", "unstage", "/a"), at("u", "unpublish", "/a")}
+		others := []ParkedCall{at("v", "unpublish", "/b"), at("v", "unstage", "/a"), at("u", "unpublish", "/a")}
 		for _, free := range others {
 			if err := p.Rejected(free, by); err != nil {
 				t.Errorf("%v: %v", free, err)
 			}
 		}
-		if p.Rejected(w, Process{Connections: 2}) != nil {
+		if p.Rejected(w, Answerer{Connections: 2}) != nil {
 			t.Error("the call is parked for another process")
 		}
 		p.Unpark("v")
