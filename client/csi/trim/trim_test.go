@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/client/csi/helper"
-	"berth/client/csi/volumes/locks"
+	"berth/client/csi/volumes"
 	"berth/internal/testskip"
 	"berth/structs/volumeusage"
 )
@@ -237,7 +237,7 @@ func TestTrimmer_AStepEndsTheProcess(t *testing.T) {
 	fifo := filepath.Join(t.TempDir(), "pid")
 	must(t, unix.Mkfifo(fifo, 0o600))
 	f := newFixture(t, "/proc", "/bin/sh", "-c", "echo $$ > "+fifo+"; exec sleep 1000")
-	var steps locks.Sequences
+	var steps volumes.Sequences
 	f.cfg.Aside = func(ctx context.Context, k volumeusage.UsageKey, do func(context.Context)) bool {
 		return steps.Aside(ctx, k.VolumeID, do)
 	}

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"berth/client/csi/registry"
-	"berth/client/csi/volumes/locks"
 	"berth/client/store"
 	"berth/csi"
 	"berth/structs"
@@ -88,8 +87,8 @@ func Do[T any](
 	var none T
 	limit := time.Now().Add(m.cfg.limitOf(c))
 	// All instances of a plugin, of both halves, share this lock of the volume.
-	keys := locks.OfVolumes(c.PluginID, append([]string{c.Volume}, c.Others...)...)
-	release, err := locks.AcquireAll(ctx, &m.calls, keys, c.String())
+	keys := lockKeys(c.PluginID, append([]string{c.Volume}, c.Others...)...)
+	release, err := acquireLocks(ctx, &m.calls, keys, c.String())
 	if err != nil {
 		return none, err
 	}
@@ -155,7 +154,7 @@ func (f *inFlight[T]) wait(ctx context.Context) callResult[T] {
 			return <-f.ended
 		}
 		return callResult[T]{err: structs.Timeoutf("%s was called at %s and is not answered yet: %w",
-			f.rec.Call, locks.Clock(f.rec.Since), ctx.Err())}
+			f.rec.Call, clockText(f.rec.Since), ctx.Err())}
 	}
 }
 
@@ -198,8 +197,8 @@ func (m *Manager) beginCall(c Call) (*callRecord, error) {
 			slices.Contains(undoes[l.RPC], c.RPC) {
 			return nil, structs.Unavailablef(
 				"%s is not called before %s: %s was called at %s, %w",
-				c, locks.Clock(l.Since+int64(m.cfg.LateWait)),
-				l.RPC, locks.Clock(l.Since), ErrUnanswered)
+				c, clockText(l.Since+int64(m.cfg.LateWait)),
+				l.RPC, clockText(l.Since), ErrUnanswered)
 		}
 	}
 
@@ -276,7 +275,7 @@ func (m *Manager) endCall(rec *callRecord, err error, inTime bool, after []store
 		(code == "Canceled" || code == "DeadlineExceeded" && !inTime) {
 		m.logger.Warn("plugin call ended without an answer and may still take effect",
 			"plugin_id", rec.PluginID, "rpc", rec.RPC,
-			"external_id", rec.Volume, "since", locks.Clock(rec.Since),
+			"external_id", rec.Volume, "since", clockText(rec.Since),
 			"error", err)
 		return nil
 	}

@@ -13,7 +13,6 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"berth/client/csi/registry"
-	"berth/client/csi/volumes/locks"
 	"berth/csi/csitest"
 	"berth/internal/keylock"
 	"berth/structs"
@@ -393,18 +392,18 @@ func TestManager_WaitsForEveryInstance(t *testing.T) {
 
 func TestAcquire_NamesTheHolder(t *testing.T) {
 	var l keylock.Map
-	release, err := locks.Acquire(context.Background(), &l, "v", "staging it")
+	release, err := acquireLock(context.Background(), &l, "v", "staging it")
 	must(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	_, err = locks.Acquire(ctx, &l, "v", "growing it")
+	_, err = acquireLock(ctx, &l, "v", "growing it")
 	if !structs.IsKind(err, structs.KindUnavailable) ||
 		!errors.Is(err, context.Canceled) ||
 		!strings.Contains(err.Error(), "growing it was not begun: earlier work on it, staging it since") {
 		t.Errorf("got %v", err)
 	}
 	release()
-	release, err = locks.Acquire(ctx, &l, "v", "growing it")
+	release, err = acquireLock(ctx, &l, "v", "growing it")
 	must(t, err)
 	release()
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"berth/client/csi/registry"
-	"berth/client/csi/volumes/locks"
 	"berth/structs"
 )
 
@@ -38,7 +37,7 @@ func (w *volumeWork) unlessParked(c registry.ParkedCall, call pluginCall) plugin
 		if registry.Parks(err) {
 			err = fmt.Errorf("%w; the plugin rejected this at %s and is not called again before another "+
 				"process of it answers or an operator retries: restart or replace its allocation %s",
-				err, locks.Clock(time.Now().UnixNano()),
+				err, clockText(time.Now().UnixNano()),
 				structs.ShortID(conn.Registration.AllocID))
 		}
 

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"berth/client/csi/mounts"
-	"berth/client/csi/volumes/locks"
 	"berth/structs"
 	"berth/structs/nodecalls"
 )
@@ -70,7 +69,7 @@ func (v *Volumes) pendingMounts(names map[[2]string]bool) ([]string, error) {
 			// The other calls mount nothing.
 			if c.RPC == "NodeStageVolume" || c.RPC == "NodePublishVolume" {
 				pending = append(pending, fmt.Sprintf("%s, called at %s and not answered",
-					c.RPC, locks.Clock(c.Since)))
+					c.RPC, clockText(c.Since)))
 			}
 		}
 	}

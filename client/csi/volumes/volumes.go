@@ -13,7 +13,6 @@ import (
 
 	"berth/client/csi/mounts"
 	"berth/client/csi/registry"
-	"berth/client/csi/volumes/locks"
 	"berth/client/hooks"
 	"berth/client/store"
 	"berth/csi"
@@ -32,7 +31,7 @@ type Volumes struct {
 	m      *Manager
 	logger hclog.Logger
 	store  volumeStore
-	seq    locks.Sequences // one sequence of steps per volume
+	seq    Sequences // one sequence of steps per volume
 	parked registry.Parked
 	failed failedMounts
 	root   string // on the host, with its links resolved

@@ -1,4 +1,4 @@
-package locks
+package volumes
 
 import (
 	"context"
@@ -27,11 +27,11 @@ type side struct {
 	ended  chan struct{}
 }
 
-// Acquire takes the lock of a key for a step, as Acquire of this package does. It ends side work on the key
-// before, and waits at most yieldTime for its end.
+// Acquire takes the lock of a key for a step, as acquireLock does. It ends side work on
+// the key before, and waits at most yieldTime for its end.
 func (s *Sequences) Acquire(ctx context.Context, key, work string) (release func(), err error) {
 	s.endAside(ctx, key)
-	free, err := Acquire(ctx, &s.locks, key, work)
+	free, err := acquireLock(ctx, &s.locks, key, work)
 	if err != nil {
 		s.leave(key)
 		return nil, err
