@@ -14,11 +14,9 @@ import (
 	"berth/client/allocrunner/taskrunner"
 	"berth/client/csi/csihooks"
 	"berth/client/csi/heal"
-	"berth/client/csi/inline"
 	"berth/client/csi/mounts"
 	"berth/client/csi/quiesce"
 	"berth/client/csi/registry"
-	"berth/client/csi/tokens"
 	"berth/client/csi/volumes"
 	"berth/client/csi/volumes/endpoint"
 	"berth/client/devices"
@@ -205,7 +203,7 @@ func volumesConfig(
 		Node:     func() (id, secretID string) { return p.NodeID, p.SecretID },
 		Mark:     p.MarkClaims,
 		Guard:    guarding,
-		Renewals: &tokens.Renewals{},
+		Renewals: &csihooks.TokenRenewals{},
 		Healer:   healer,
 
 		ServersBack: p.ServersBack,
@@ -216,10 +214,10 @@ func volumesConfig(
 	}
 }
 
-func inlineConfig(p Parts, using csihooks.VolumesConfig) inline.Config {
-	return inline.Config{
+func inlineConfig(p Parts, using csihooks.VolumesConfig) csihooks.InlineConfig {
+	return csihooks.InlineConfig{
 		Volumes:     using.Volumes,
-		Signer:      tokens.Signer{Servers: p.Servers, Node: using.Node},
+		Signer:      csihooks.TokenSigner{Servers: p.Servers, Node: using.Node},
 		Progress:    p.Progress,
 		ServersBack: p.ServersBack,
 	}
@@ -310,7 +308,7 @@ func allocHooks(p Parts, of allocParts) func(*hooks.AllocEnv) []hooks.Alloc {
 
 		list = append(list, of.guarding.Hook(env),
 			csihooks.NewVolumes(of.using, env))
-		if h := inline.New(inlineConfig(p, of.using), env); h != nil {
+		if h := csihooks.NewInline(inlineConfig(p, of.using), env); h != nil {
 			list = append(list, h)
 		}
 

@@ -27,7 +27,7 @@ var askedCodes = map[string]string{
 	"client/csi/csihooks.isUnanswered":                     byMeaning,
 	"client/csi/csihooks.needsConfirmation":                byPolicy,
 	"client/csi/csihooks.volumesHook.reportExpansion":      byRecord,
-	"client/csi/inline.hook.publish":                       byRemedy,
+	"client/csi/csihooks.inlineHook.publish":               byRemedy,
 	"client/csi/registry.Parks":                            byPolicy,
 	"client/csi/stats.Poller.askHealth":                    byNextAsk,
 	"client/csi/stats.Poller.askUse":                       byNextAsk,

@@ -12,7 +12,6 @@ import (
 	"berth/client/assembly"
 	"berth/client/csi/csihooks"
 	"berth/client/csi/registry"
-	"berth/client/csi/tokens"
 	"berth/client/csi/volumes"
 	"berth/client/csi/volumes/endpoint"
 	"berth/client/drivers/drivertest"
@@ -211,7 +210,7 @@ func (n *node) build(p assembly.Parts) (*assembly.Subsystems, error) {
 		Logger:      p.Logger,
 		Progress:    p.Progress,
 		Node:        func() (id, secretID string) { return p.NodeID, p.SecretID },
-		Renewals:    &tokens.Renewals{},
+		Renewals:    &csihooks.TokenRenewals{},
 		ServersBack: p.ServersBack,
 		RetryMin:    10 * time.Millisecond,
 		RetryMax:    200 * time.Millisecond,

@@ -21,7 +21,6 @@ import (
 	"berth/client/csi/helper"
 	"berth/client/csi/mounts"
 	"berth/client/csi/registry"
-	"berth/client/csi/tokens"
 	"berth/client/csi/volumes"
 	"berth/client/hooks"
 	"berth/client/store"
@@ -63,7 +62,7 @@ type fixture struct {
 	guard        Guard
 	fileSystem   func(string) (string, error)
 	confirmAfter time.Duration
-	renewals     *tokens.Renewals // of the agent
+	renewals     *TokenRenewals // of the agent
 	healer       *heal.Healer
 	now          func() time.Time
 
@@ -114,7 +113,7 @@ func (r *fixture) boot() {
 		cfg.FingerprintInterval = time.Hour
 	}
 	r.m = volumes.New(cfg)
-	r.renewals = &tokens.Renewals{}
+	r.renewals = &TokenRenewals{}
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { r.m.Run(ctx) })

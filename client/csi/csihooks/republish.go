@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"berth/client/csi/registry"
-	"berth/client/csi/tokens"
 	"berth/client/csi/volumes"
 	"berth/client/hooks"
 	"berth/csi"
@@ -21,7 +20,7 @@ const maxLook = time.Minute
 // addTokens returns the function that adds the tokens to a call of the plugin.
 func (h *volumesHook) addTokens(w *requiredVolume) func(context.Context, *registry.Instance, *csi.Use) error {
 	return func(ctx context.Context, plugin *registry.Instance, args *csi.Use) error {
-		signer := tokens.Signer{Servers: h.Servers, Node: h.Node}
+		signer := TokenSigner{Servers: h.Servers, Node: h.Node}
 		renew, err := signer.Add(ctx, h.alloc.ID, plugin, args)
 		if err == nil && h.Renewals != nil && !renew.IsZero() {
 			h.Renewals.Of(h.alloc.ID, w.VolumeKey.String()).Set(renew)

@@ -16,7 +16,6 @@ import (
 	"berth/client/csi/heal"
 	"berth/client/csi/mounts"
 	"berth/client/csi/subpath"
-	"berth/client/csi/tokens"
 	"berth/client/csi/volumes"
 	"berth/client/hooks"
 	"berth/csi"
@@ -31,7 +30,7 @@ type VolumesConfig struct {
 	Volumes *volumes.Volumes
 	Servers rpc.Caller
 	// Renewals knows when the tokens of a published volume are due. Nil: the node has none.
-	Renewals *tokens.Renewals
+	Renewals *TokenRenewals
 	// ServersBack, if not nil, is announced when the servers can be reached again after a cut.
 	ServersBack *backoff.Recovery
 	Node        func() (id, secretID string)

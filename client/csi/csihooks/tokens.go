@@ -1,7 +1,4 @@
-// Package tokens gets the signed identities that drivers ask for, and puts them into the arguments of
-// NodePublishVolume. The servers sign them for the allocation that uses the volume. No record and no text has
-// a token: a node that starts again asks for others.
-package tokens
+package csihooks
 
 import (
 	"cmp"
@@ -19,11 +16,10 @@ import (
 	"berth/structs/identity"
 )
 
-// callTimeout bounds one call of the servers.
-const callTimeout = 15 * time.Second
-
-// Signer asks the servers for tokens.
-type Signer struct {
+// TokenSigner gets the signed identities that drivers ask for, and puts them into the arguments of
+// NodePublishVolume. The servers sign them for the allocation that uses the volume. No record and no text
+// has a token: a node that starts again asks for others.
+type TokenSigner struct {
 	Servers rpc.Caller
 	Node    func() (id, secretID string)
 }
@@ -37,7 +33,7 @@ type token struct {
 // Add puts the tokens that an instance of a plugin asks for into the arguments of a call for an allocation,
 // in the place that it asks for. It returns the time from which others are due, the zero time if it asks for
 // none. A rejection of the servers is a precondition.
-func (s Signer) Add(
+func (s TokenSigner) Add(
 	ctx context.Context, allocID string, plugin *registry.Instance, args *csi.Use,
 ) (renew time.Time, err error) {
 	if len(plugin.Tokens) == 0 {
@@ -63,7 +59,7 @@ func (s Signer) Add(
 		return time.Time{}, err
 	}
 
-	text, renew, err := read(plugin, req.Identities, resp.Signed, begin)
+	text, renew, err := readTokens(plugin, req.Identities, resp.Signed, begin)
 	if err != nil {
 		return time.Time{}, err
 	}
@@ -100,8 +96,9 @@ func with(m map[string]string, text string) map[string]string {
 	return m
 }
 
-// read returns the value for the driver, and the time from which the first of its tokens is to be replaced.
-func read(
+// readTokens returns the value for the driver, and the time from which the first of its tokens is to be
+// replaced.
+func readTokens(
 	plugin *registry.Instance, wanted []identity.WantedIdentity, signed []identity.SignedIdentity, at time.Time,
 ) (text string, renew time.Time, err error) {
 	if len(signed) != len(wanted) {

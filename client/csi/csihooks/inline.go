@@ -1,15 +1,4 @@
-// Package inline has the hook for the inline volumes of an allocation: a CSI plugin makes such a volume when
-// the node publishes it, and deletes it when the node unpublishes it. Drivers for Kubernetes that offer the
-// volume lifecycle mode Ephemeral can do that.
-//
-// Its rules:
-//
-//   - No server knows the volume: it has neither a row nor a claim. Only one allocation has it, so no other
-//     one can conflict.
-//   - NodePublishVolume and NodeUnpublishVolume are the only calls. The volume store of package volumes
-//     records them, so a restarted agent recognises the volume or releases it.
-//   - The volume_id follows from the allocation and the block. A repeat of a call names the same volume.
-package inline
+package csihooks
 
 import (
 	"context"
@@ -23,7 +12,6 @@ import (
 	"berth/client/csi/mounts"
 	"berth/client/csi/registry"
 	"berth/client/csi/subpath"
-	"berth/client/csi/tokens"
 	"berth/client/csi/volumes"
 	"berth/client/hooks"
 	"berth/csi"
@@ -32,19 +20,29 @@ import (
 	"berth/structs/jobvolume"
 )
 
-// Config is shared by the hooks of a node.
-type Config struct {
+// InlineConfig is shared by the hooks of a node.
+type InlineConfig struct {
 	Volumes *volumes.Volumes
-	Signer  tokens.Signer
+	Signer  TokenSigner
 	// Progress takes the reason for which an allocation waits, "" once it does not wait.
 	Progress func(allocID, reason string)
 	// ServersBack, if not nil, is announced when the servers can be reached again after a cut.
 	ServersBack *backoff.Recovery
 }
 
-// New makes the hook of an allocation. It is nil for one without inline volumes.
-func New(cfg Config, env *hooks.AllocEnv) hooks.Alloc {
-	h := &hook{Config: cfg, alloc: env.Alloc, requests: map[string]*structs.VolumeRequest{}}
+// NewInline makes the hook for the inline volumes of an allocation: a CSI plugin makes such a volume when
+// the node publishes it, and deletes it when the node unpublishes it. Drivers for Kubernetes that offer the
+// volume lifecycle mode Ephemeral can do that. The hook is nil for an allocation without inline volumes.
+//
+// Its rules:
+//
+//   - No server knows the volume: it has neither a row nor a claim. Only one allocation has it, so no other
+//     one can conflict.
+//   - NodePublishVolume and NodeUnpublishVolume are the only calls. The volume store of package volumes
+//     records them, so a restarted agent recognises the volume or releases it.
+//   - The volume_id follows from the allocation and the block. A repeat of a call names the same volume.
+func NewInline(cfg InlineConfig, env *hooks.AllocEnv) hooks.Alloc {
+	h := &inlineHook{InlineConfig: cfg, alloc: env.Alloc, requests: map[string]*structs.VolumeRequest{}}
 	for alias, r := range env.Group.Volumes {
 		if r.IsInline() {
 			h.requests[alias] = r
@@ -57,18 +55,18 @@ func New(cfg Config, env *hooks.AllocEnv) hooks.Alloc {
 	return h
 }
 
-// hook is the hook of one allocation.
-type hook struct {
-	Config
+// inlineHook is the hook of one allocation.
+type inlineHook struct {
+	InlineConfig
 	alloc    *structs.Allocation
 	requests map[string]*structs.VolumeRequest // by alias
 }
 
 // Name implements hooks.Alloc.
-func (*hook) Name() string { return "inline_volumes" }
+func (*inlineHook) Name() string { return "inline_volumes" }
 
 // Up publishes each volume that is not published yet.
-func (h *hook) Up(ctx context.Context, env *hooks.AllocEnv) error {
+func (h *inlineHook) Up(ctx context.Context, env *hooks.AllocEnv) error {
 	for _, alias := range slices.Sorted(maps.Keys(h.requests)) {
 		m, err := h.publish(ctx, alias)
 		if err != nil {
@@ -86,7 +84,7 @@ func (h *hook) Up(ctx context.Context, env *hooks.AllocEnv) error {
 }
 
 // publish returns the mount of one volume. It repeats a call whose failure is not final, until ctx ends.
-func (h *hook) publish(ctx context.Context, alias string) (hooks.VolumeMount, error) {
+func (h *inlineHook) publish(ctx context.Context, alias string) (hooks.VolumeMount, error) {
 	m, ok, err := h.Volumes.Published(h.keyOf(alias), h.alloc.ID)
 	if err != nil || ok {
 		return m, err
@@ -106,7 +104,7 @@ func (h *hook) publish(ctx context.Context, alias string) (hooks.VolumeMount, er
 }
 
 // keyOf names a volume on this node. No registered volume has a slash in its ID.
-func (h *hook) keyOf(alias string) volumes.VolumeKey {
+func (h *inlineHook) keyOf(alias string) volumes.VolumeKey {
 	return volumes.VolumeKey{
 		Namespace: structs.NamespaceOr(h.alloc.Namespace),
 		ID:        h.alloc.ID + "/" + alias,
@@ -114,7 +112,7 @@ func (h *hook) keyOf(alias string) volumes.VolumeKey {
 }
 
 // useOf makes the arguments of the calls for one volume.
-func (h *hook) useOf(alias string) *volumes.Use {
+func (h *inlineHook) useOf(alias string) *volumes.Use {
 	r := h.requests[alias]
 	return &volumes.Use{
 		VolumeKey:      h.keyOf(alias),
@@ -155,7 +153,7 @@ func volumeContext(a *structs.Allocation, r *structs.VolumeRequest) map[string]s
 }
 
 // Down unpublishes each volume, also if another one fails, and then drops its record.
-func (h *hook) Down(ctx context.Context) error {
+func (h *inlineHook) Down(ctx context.Context) error {
 	var errs []error
 	for _, alias := range slices.Backward(slices.Sorted(maps.Keys(h.requests))) {
 		k := h.keyOf(alias)

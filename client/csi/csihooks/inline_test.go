@@ -1,4 +1,4 @@
-package inline
+package csihooks
 
 import (
 	"context"
@@ -13,12 +13,10 @@ import (
 
 	spec "github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/hashicorp/go-hclog"
-	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
 	"berth/client/csi/mounts"
 	"berth/client/csi/registry"
-	"berth/client/csi/tokens"
 	"berth/client/csi/volumes"
 	"berth/client/hooks"
 	"berth/client/store"
@@ -27,15 +25,11 @@ import (
 	"berth/structs"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+const inlineAllocID = "11111111-2222-3333-4444-555555555555"
 
-const (
-	scope   = "/local/csi"
-	allocID = "11111111-2222-3333-4444-555555555555"
-)
-
-// fixture is a node with its records and a plugin that makes inline volumes and also has a staging step.
-type fixture struct {
+// inlineFixture is a node with its records and a plugin that makes inline volumes and also has a staging
+// step.
+type inlineFixture struct {
 	t      *testing.T
 	dir    string
 	plugin *csitest.Plugin
@@ -44,7 +38,7 @@ type fixture struct {
 	end    func()
 }
 
-func newFixture(t *testing.T) *fixture {
+func newInlineFixture(t *testing.T) *inlineFixture {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		testskip.Lacking(t, "root: it mounts")
@@ -53,7 +47,7 @@ func newFixture(t *testing.T) *fixture {
 	must(t, err)
 	dir, err = mounts.Resolve(dir)
 	must(t, err)
-	r := &fixture{t: t, dir: dir}
+	r := &inlineFixture{t: t, dir: dir}
 	t.Cleanup(func() {
 		if table, err := mounts.Read(); err == nil {
 			for _, m := range slices.Backward(table.Below(dir)) {
@@ -73,7 +67,7 @@ func newFixture(t *testing.T) *fixture {
 }
 
 // boot starts an agent, in the place of the one before.
-func (r *fixture) boot() {
+func (r *inlineFixture) boot() {
 	r.t.Helper()
 	if r.end != nil {
 		r.end()
@@ -102,13 +96,13 @@ func (r *fixture) boot() {
 	r.register(instances)
 }
 
-func (r *fixture) root() string { return filepath.Join(r.dir, "v") }
+func (r *inlineFixture) root() string { return filepath.Join(r.dir, "v") }
 
-func (r *fixture) onHost(path string) string {
+func (r *inlineFixture) onHost(path string) string {
 	return filepath.Join(r.root(), strings.TrimPrefix(path, scope+"/"))
 }
 
-func (r *fixture) startPlugin() {
+func (r *inlineFixture) startPlugin() {
 	r.plugin = csitest.Start(r.t, csitest.Config{Node: true, Mounts: true, HostPath: r.onHost})
 	r.plugin.Script("NodePublishVolume", func(_ context.Context, req any) (any, error) {
 		target := r.onHost(req.(*spec.NodePublishVolumeRequest).GetTargetPath())
@@ -126,7 +120,7 @@ func (r *fixture) startPlugin() {
 	})
 }
 
-func (r *fixture) register(instances *registry.Registry) {
+func (r *inlineFixture) register(instances *registry.Registry) {
 	r.t.Helper()
 	must(r.t, instances.Register(&registry.Instance{
 		Kind:            structs.CSIKindNode,
@@ -138,7 +132,7 @@ func (r *fixture) register(instances *registry.Registry) {
 	}))
 }
 
-func (r *fixture) ctx() context.Context {
+func (r *inlineFixture) ctx() context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	r.t.Cleanup(cancel)
 	return ctx
@@ -148,7 +142,7 @@ func (r *fixture) ctx() context.Context {
 func env() *hooks.AllocEnv {
 	return &hooks.AllocEnv{
 		Alloc: &structs.Allocation{
-			ID:        allocID,
+			ID:        inlineAllocID,
 			Namespace: "prod",
 			JobID:     "sort",
 			Name:      "sort.g[0]",
@@ -168,16 +162,16 @@ func env() *hooks.AllocEnv {
 }
 
 // hook is that of the present agent.
-func (r *fixture) hook(e *hooks.AllocEnv) hooks.Alloc {
-	return New(Config{
+func (r *inlineFixture) hook(e *hooks.AllocEnv) hooks.Alloc {
+	return NewInline(InlineConfig{
 		Volumes:  r.m.Volumes(),
-		Signer:   tokens.Signer{Node: func() (string, string) { return "n1", "secret" }},
+		Signer:   TokenSigner{Node: func() (string, string) { return "n1", "secret" }},
 		Progress: func(string, string) {},
 	}, e)
 }
 
 // checkClean holds that nothing of the volume is left on the node.
-func (r *fixture) checkClean() {
+func (r *inlineFixture) checkClean() {
 	r.t.Helper()
 	table, err := mounts.Read()
 	must(r.t, err)
@@ -192,15 +186,8 @@ func (r *fixture) checkClean() {
 	}
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func TestInline_OnlyPublishesAndUnpublishes(t *testing.T) {
-	r := newFixture(t)
+	r := newInlineFixture(t)
 	e := env()
 	h := r.hook(e)
 	must(t, h.Up(r.ctx(), e))
@@ -210,14 +197,14 @@ func TestInline_OnlyPublishesAndUnpublishes(t *testing.T) {
 		t.Fatalf("NodePublishVolume was called %d times", len(calls))
 	}
 	for field, want := range map[string]string{
-		"volume_id":           volumeID(allocID, "tmp"),
+		"volume_id":           volumeID(inlineAllocID, "tmp"),
 		"staging_target_path": "",
 		"readonly":            "false",
 		"volume_context.size": "1Mi",
 		"volume_context.csi.storage.k8s.io/ephemeral":           "true",
 		"volume_context.csi.storage.k8s.io/pod.name":            "sort.g[0]",
 		"volume_context.csi.storage.k8s.io/pod.namespace":       "prod",
-		"volume_context.csi.storage.k8s.io/pod.uid":             allocID,
+		"volume_context.csi.storage.k8s.io/pod.uid":             inlineAllocID,
 		"volume_context.csi.storage.k8s.io/serviceAccount.name": "sort",
 		"volume_capability.access_mode.mode":                    "SINGLE_NODE_WRITER",
 	} {
@@ -234,7 +221,7 @@ func TestInline_OnlyPublishesAndUnpublishes(t *testing.T) {
 	// The servers do not know the volume, so no list for them has it.
 	inventory, err := r.m.Volumes().Inventory()
 	mounted, mountsErr := r.m.Volumes().Mounts()
-	claimed, claimsErr := r.m.Volumes().ForAlloc(allocID)
+	claimed, claimsErr := r.m.Volumes().ForAlloc(inlineAllocID)
 	must(t, errors.Join(err, mountsErr, claimsErr))
 	if len(inventory.Held)+len(inventory.Left)+len(mounted)+len(claimed) > 0 {
 		t.Errorf("got %+v, %+v, %+v", inventory, mounted, claimed)
@@ -256,7 +243,7 @@ func TestInline_OnlyPublishesAndUnpublishes(t *testing.T) {
 
 // A restarted agent recognises the volume, and its Down releases it.
 func TestInline_IsRecognisedByTheNextAgent(t *testing.T) {
-	r := newFixture(t)
+	r := newInlineFixture(t)
 	e := env()
 	must(t, r.hook(e).Up(r.ctx(), e))
 	r.boot()
@@ -273,7 +260,7 @@ func TestInline_IsRecognisedByTheNextAgent(t *testing.T) {
 
 // The node releases the volume of an allocation that it does not have any more.
 func TestInline_AStrayIsUnpublished(t *testing.T) {
-	r := newFixture(t)
+	r := newInlineFixture(t)
 	e := env()
 	must(t, r.hook(e).Up(r.ctx(), e))
 	r.boot()
@@ -288,7 +275,7 @@ func TestInline_AStrayIsUnpublished(t *testing.T) {
 
 // A call that has failed may have made the volume all the same.
 func TestInline_DownFollowsAFailedUp(t *testing.T) {
-	r := newFixture(t)
+	r := newInlineFixture(t)
 	r.plugin.FailAlways("NodePublishVolume", csitest.Error("InvalidArgument", "no such volume"))
 	e := env()
 	h := r.hook(e)
@@ -306,7 +293,7 @@ func TestInline_DownFollowsAFailedUp(t *testing.T) {
 func TestInline_AnAllocationWithoutOneHasNoHook(t *testing.T) {
 	e := env()
 	delete(e.Group.Volumes, "tmp")
-	if h := New(Config{}, e); h != nil {
+	if h := NewInline(InlineConfig{}, e); h != nil {
 		t.Errorf("got the hook %s", h.Name())
 	}
 }
