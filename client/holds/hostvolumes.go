@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 
 	"berth/client/config"
+	"berth/client/csi/content"
 	"berth/client/csi/mounts"
-	"berth/client/csi/subpath"
 	"berth/client/hooks"
 	"berth/structs"
 )
@@ -81,7 +81,7 @@ func (v *hostVolumes) Up(ctx context.Context, env *hooks.AllocEnv) error {
 		env.SetVolume(r.Name, hooks.VolumeMount{
 			HostPath: offered.Path,
 			ReadOnly: r.ReadOnly,
-			Folders: subpath.Folders{
+			Folders: content.Folders{
 				Volume:   offered.Path,
 				Dir:      v.folders,
 				ReadOnly: r.ReadOnly,
@@ -94,4 +94,4 @@ func (v *hostVolumes) Up(ctx context.Context, env *hooks.AllocEnv) error {
 
 // Down unmounts the folders that tasks have mounted. The driver makes the other mounts, in a namespace that
 // ends with the task.
-func (v *hostVolumes) Down(context.Context) error { return subpath.Release(v.folders) }
+func (v *hostVolumes) Down(context.Context) error { return content.ReleaseFolders(v.folders) }

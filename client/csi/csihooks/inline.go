@@ -9,9 +9,9 @@ import (
 	"maps"
 	"slices"
 
+	"berth/client/csi/content"
 	"berth/client/csi/mounts"
 	"berth/client/csi/registry"
-	"berth/client/csi/subpath"
 	"berth/client/csi/volumes"
 	"berth/client/hooks"
 	"berth/csi"
@@ -73,7 +73,7 @@ func (h *inlineHook) Up(ctx context.Context, env *hooks.AllocEnv) error {
 			return err
 		}
 
-		m.Folders = subpath.Folders{
+		m.Folders = content.Folders{
 			Volume:   m.HostPath,
 			Dir:      mounts.FoldersOf(m.HostPath),
 			ReadOnly: m.ReadOnly,

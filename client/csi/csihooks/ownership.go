@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/client/csi/ownership"
+	"berth/client/csi/content"
 	"berth/client/hooks"
 	"berth/structs"
 )
@@ -31,15 +31,15 @@ func (h *volumesHook) giveAll(ctx context.Context, required []*requiredVolume, r
 
 // give gives the files of one volume to its wanted owner, and tells how far it is.
 func (h *volumesHook) give(ctx context.Context, w *requiredVolume, m hooks.VolumeMount) error {
-	want, err := ownership.OwnerOf(w.request.Ownership)
+	want, err := content.OwnerOf(w.request.Ownership)
 	if err != nil {
 		return err
 	}
 	if w.mountsGroup {
-		want.GID = ownership.Keep // the plugin has mounted the volume for the group
+		want.GID = content.KeepOwner // the plugin has mounted the volume for the group
 	}
 
-	result, err := ownership.Apply(ctx, m.HostPath, want, func(r ownership.Result) {
+	result, err := content.ApplyOwner(ctx, m.HostPath, want, func(r content.OwnerResult) {
 		h.setProgress("ownership of volume %s: %d files looked at, %d changed", w.VolumeKey, r.Seen, r.Changed)
 	})
 	h.Progress(h.alloc.ID, "")
@@ -69,7 +69,7 @@ func (h *volumesHook) mountGroup(w *requiredVolume, pluginID string) string {
 		return ""
 	}
 
-	want, err := ownership.OwnerOf(o)
+	want, err := content.OwnerOf(o)
 	if err != nil {
 		return ""
 	}

@@ -13,9 +13,9 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"berth/client/csi/content"
 	"berth/client/csi/heal"
 	"berth/client/csi/mounts"
-	"berth/client/csi/subpath"
 	"berth/client/csi/volumes"
 	"berth/client/hooks"
 	"berth/csi"
@@ -194,7 +194,7 @@ func foldersOf(w *requiredVolume, m hooks.VolumeMount) hooks.Folders {
 			Policy: owner.Policy,
 		}
 	}
-	return subpath.Folders{
+	return content.Folders{
 		Volume:   m.HostPath,
 		Dir:      mounts.FoldersOf(m.HostPath),
 		ReadOnly: m.ReadOnly,

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"time"
 
+	"berth/client/csi/content"
 	"berth/client/csi/mounts"
 	"berth/client/csi/registry"
-	"berth/client/csi/subpath"
 	"berth/csi"
 	"berth/structs"
 )
@@ -119,7 +119,7 @@ func (w *volumeWork) needsPlugin() string {
 func (w *volumeWork) unpublishVolume() error {
 	p := w.publish
 	rel := p.target()
-	err := subpath.Release(mounts.FoldersOf(w.hostPath(rel)))
+	err := content.ReleaseFolders(mounts.FoldersOf(w.hostPath(rel)))
 	if err != nil {
 		return err
 	}

@@ -1,11 +1,12 @@
-// Package subpath mounts single folders of a volume for tasks. A task, or another user of the volume, may
-// change the folders of the volume at any time, so the package trusts no path in it:
+// Package content works in the content of a mounted volume: it mounts single folders for tasks, and gives
+// the files to an owner. A task, or another user of the volume, may change the folders of the volume at any
+// time, so the package trusts no path in it:
 //
 //   - The kernel resolves the path of a folder below the root directory of the volume, and follows no
 //     symbolic link. The mount is made of the folder that was opened then, not of a path.
 //   - The driver of a task gets the mount point, which lies outside of every volume and of every task.
 //   - A folder that the volume lacks is made the same way, and only a folder that was made gets an owner.
-package subpath
+package content
 
 import (
 	"context"
@@ -18,7 +19,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/client/csi/mounts"
-	"berth/client/csi/ownership"
 	"berth/internal/backoff"
 	"berth/structs"
 	"berth/structs/validate"
@@ -170,20 +170,20 @@ func (f Folders) makeAll(root int, path string) error {
 }
 
 // owner returns the owner of a folder that is made.
-func (f Folders) owner() (ownership.Owner, error) {
-	want := ownership.Owner{UID: ownership.Keep, GID: ownership.Keep, Mode: ownership.Keep}
+func (f Folders) owner() (Owner, error) {
+	want := Owner{UID: KeepOwner, GID: KeepOwner, Mode: KeepOwner}
 	var err error
 	if f.Owner != nil && f.Owner.Policy != structs.OwnershipNever {
-		want, err = ownership.OwnerOf(f.Owner)
+		want, err = OwnerOf(f.Owner)
 	}
-	if want.Mode == ownership.Keep {
+	if want.Mode == KeepOwner {
 		want.Mode = mode
 	}
 	return want, err
 }
 
 // step opens a folder in another one, and makes it before if it is missing.
-func step(dir int, name string, owner ownership.Owner) (int, error) {
+func step(dir int, name string, owner Owner) (int, error) {
 	// It makes nothing in the place of a link, and follows none.
 	err := unix.Mkdirat(dir, name, mode)
 	made := err == nil
@@ -208,7 +208,7 @@ func step(dir int, name string, owner ownership.Owner) (int, error) {
 
 // give gives a new folder its owner and its mode, which the umask of the agent may have cut. A folder in one
 // with a setgid bit keeps the bit.
-func give(fd int, owner ownership.Owner) error {
+func give(fd int, owner Owner) error {
 	err := unix.Fchown(fd, owner.UID, owner.GID)
 	if err != nil {
 		return structs.Preconditionf("giving the new folder its owner: %w", err)
@@ -238,9 +238,9 @@ func bind(fd int, target string) error {
 	return nil
 }
 
-// Release unmounts all folders in a directory of mount points, and removes it. A mount that is busy is tried
-// again for a moment.
-func Release(dir string) error {
+// ReleaseFolders unmounts all folders in a directory of mount points, and removes it. A mount that is busy is
+// tried again for a moment.
+func ReleaseFolders(dir string) error {
 	_, err := os.Lstat(dir)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil

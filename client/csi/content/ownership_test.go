@@ -1,4 +1,4 @@
-package ownership
+package content
 
 import (
 	"context"
@@ -35,13 +35,6 @@ func tree(t *testing.T) (root, outside string) {
 	return root, outside
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // owner returns the owner and the mode of a file, not of the file to which it leads.
 func owner(t *testing.T, path string) string {
 	t.Helper()
@@ -50,9 +43,9 @@ func owner(t *testing.T, path string) string {
 	return fmt.Sprintf("%d:%d %04o", st.Uid, st.Gid, st.Mode&0o7777)
 }
 
-func apply(t *testing.T, root string, w Owner) Result {
+func apply(t *testing.T, root string, w Owner) OwnerResult {
 	t.Helper()
-	r, err := Apply(t.Context(), root, w, nil)
+	r, err := ApplyOwner(t.Context(), root, w, nil)
 	must(t, err)
 	return r
 }
@@ -78,7 +71,7 @@ func TestApply_GivesAllFilesToTheOwnerAndTheModeToTheRoot(t *testing.T) {
 
 func TestApply_ChangesOnlyTheWanted(t *testing.T) {
 	root, _ := tree(t)
-	apply(t, root, Owner{UID: Keep, GID: nobody, Mode: Keep})
+	apply(t, root, Owner{UID: KeepOwner, GID: nobody, Mode: KeepOwner})
 	if got := owner(t, filepath.Join(root, "top")); got != "0:65534 0640" {
 		t.Errorf("the group alone: %s", got)
 	}
@@ -86,10 +79,10 @@ func TestApply_ChangesOnlyTheWanted(t *testing.T) {
 		t.Errorf("the root directory: %s", got)
 	}
 	// A root directory stands for all also if only its group counts.
-	if r := apply(t, root, Owner{UID: Keep, GID: nobody, Mode: Keep}); r != (Result{}) {
+	if r := apply(t, root, Owner{UID: KeepOwner, GID: nobody, Mode: KeepOwner}); r != (OwnerResult{}) {
 		t.Errorf("again: %+v", r)
 	}
-	apply(t, root, Owner{UID: nobody, GID: Keep, Mode: Keep})
+	apply(t, root, Owner{UID: nobody, GID: KeepOwner, Mode: KeepOwner})
 	if got := owner(t, filepath.Join(root, "top")); got != "65534:65534 0640" {
 		t.Errorf("then the user: %s", got)
 	}
@@ -101,7 +94,7 @@ func TestApply_TakesTheRootForAllUnlessAlways(t *testing.T) {
 	apply(t, root, w)
 	top := filepath.Join(root, "top")
 	must(t, os.Lchown(top, 0, 0))
-	if r := apply(t, root, w); r != (Result{}) || owner(t, top) != "0:0 0640" {
+	if r := apply(t, root, w); r != (OwnerResult{}) || owner(t, top) != "0:0 0640" {
 		t.Errorf("a root directory that fits: %+v", r)
 	}
 	w.Always = true
@@ -129,9 +122,9 @@ func TestApply_IsRepeatedAfterAnInterruption(t *testing.T) {
 	for i := range batch {
 		must(t, os.WriteFile(filepath.Join(root, "a", fmt.Sprint(i)), nil, 0o600))
 	}
-	w := Owner{UID: nobody, GID: nobody, Mode: Keep}
+	w := Owner{UID: nobody, GID: nobody, Mode: KeepOwner}
 	ctx, interrupt := context.WithCancel(t.Context())
-	first, err := Apply(ctx, root, w, func(Result) { interrupt() })
+	first, err := ApplyOwner(ctx, root, w, func(OwnerResult) { interrupt() })
 	if !errors.Is(err, context.Canceled) || first.Changed < batch/2 || owner(t, root) != "0:0 0755" {
 		t.Fatalf("%+v, %v, root %s", first, err, owner(t, root))
 	}
@@ -162,7 +155,7 @@ func TestApply_LeavesOutFilesThatReachBeyondTheVolume(t *testing.T) {
 			must(t, os.WriteFile(path, nil, 0o644))
 			c.spoil(t, path)
 			before := owner(t, path)
-			r, err := Apply(t.Context(), root, Owner{UID: nobody, GID: nobody, Mode: Keep}, nil)
+			r, err := ApplyOwner(t.Context(), root, Owner{UID: nobody, GID: nobody, Mode: KeepOwner}, nil)
 			must(t, err)
 			if got := owner(t, path); got != before {
 				t.Errorf("changed to %s", got)
@@ -182,7 +175,7 @@ func TestApply_ChangesFoldersWithSetgid(t *testing.T) {
 	root, _ := tree(t)
 	folder := filepath.Join(root, "a")
 	must(t, unix.Chmod(folder, 0o2775))
-	r := apply(t, root, Owner{UID: nobody, GID: nobody, Mode: Keep})
+	r := apply(t, root, Owner{UID: nobody, GID: nobody, Mode: KeepOwner})
 	if got := owner(t, folder); got != "65534:65534 2775" || r.LeftOut != 0 {
 		t.Errorf("%s, %+v", got, r)
 	}
@@ -201,7 +194,7 @@ func TestApply_EntersNoOtherMount(t *testing.T) {
 	must(t, unix.Mount(t.TempDir(), bound, "", unix.MS_BIND, ""))
 	defer func() { must(t, unix.Unmount(bound, unix.MNT_DETACH)) }()
 
-	r := apply(t, root, Owner{UID: nobody, GID: nobody, Mode: Keep})
+	r := apply(t, root, Owner{UID: nobody, GID: nobody, Mode: KeepOwner})
 	if r.LeftOut != 2 || owner(t, inside) != "0:0 0600" || owner(t, bound) == "65534:65534 0755" {
 		t.Errorf("%+v", r)
 	}
@@ -217,7 +210,7 @@ func TestApply_CountsTheFilesThatItLeavesOut(t *testing.T) {
 		must(t, os.Link(filepath.Join(root, "a", "b", "deep"), filepath.Join(root, name)))
 	}
 	must(t, unix.Chmod(filepath.Join(root, "top"), 0o4755))
-	r := apply(t, root, Owner{UID: nobody, GID: nobody, Mode: Keep})
+	r := apply(t, root, Owner{UID: nobody, GID: nobody, Mode: KeepOwner})
 	if r.LeftOut != 4 || r.Linked != 3 || r.Special != 1 || r.Mounts != 0 {
 		t.Errorf("%+v", r)
 	}
@@ -234,7 +227,7 @@ func TestApply_ShowsABoundedPrintableExample(t *testing.T) {
 	long := filepath.Join(root, "\x1b[2J"+strings.Repeat("x", 240))
 	must(t, os.WriteFile(long, nil, 0o644))
 	must(t, unix.Chmod(long, 0o4755))
-	got := apply(t, root, Owner{UID: nobody, GID: nobody, Mode: Keep}).Example
+	got := apply(t, root, Owner{UID: nobody, GID: nobody, Mode: KeepOwner}).Example
 	if strings.Contains(got, "\x1b") || len(got) > maxExample+20 || !strings.HasSuffix(got, "…") {
 		t.Errorf("%q", got)
 	}
@@ -242,7 +235,7 @@ func TestApply_ShowsABoundedPrintableExample(t *testing.T) {
 
 func TestApply_NamesThePathOfAnError(t *testing.T) {
 	gone := filepath.Join(t.TempDir(), "gone")
-	_, err := Apply(t.Context(), gone, Owner{UID: Keep, GID: Keep, Mode: Keep}, nil)
+	_, err := ApplyOwner(t.Context(), gone, Owner{UID: KeepOwner, GID: KeepOwner, Mode: KeepOwner}, nil)
 	if !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), gone) {
 		t.Errorf("got %v", err)
 	}
@@ -255,7 +248,7 @@ func TestApply_BoundsTheDepth(t *testing.T) {
 		deep += "/d"
 		must(t, os.Mkdir(deep, 0o755))
 	}
-	_, err := Apply(t.Context(), root, Owner{UID: nobody, GID: nobody, Mode: Keep}, nil)
+	_, err := ApplyOwner(t.Context(), root, Owner{UID: nobody, GID: nobody, Mode: KeepOwner}, nil)
 	if err == nil || !strings.Contains(err.Error(), "folders inside each other") {
 		t.Errorf("got %v", err)
 	}

@@ -1,4 +1,4 @@
-package subpath
+package content
 
 import (
 	"errors"
@@ -48,7 +48,7 @@ func newFixture(t *testing.T) *fixture {
 	must(t, os.MkdirAll(f.outside, 0o755))
 	must(t, os.WriteFile(filepath.Join(f.outside, "secret"), nil, 0o600))
 	t.Cleanup(func() {
-		must(t, Release(f.Dir))
+		must(t, ReleaseFolders(f.Dir))
 		if f.Volume != "" {
 			_ = unix.Unmount(f.Volume, unix.MNT_DETACH)
 		}
@@ -111,7 +111,7 @@ func TestMount_TakesTheFolderAnewAtEachStart(t *testing.T) {
 	if below := table.Below(f.Dir); len(below) != 1 {
 		t.Errorf("mounted are %q", below)
 	}
-	must(t, Release(f.Dir))
+	must(t, ReleaseFolders(f.Dir))
 	if has(f.Dir, "") || !has(f.Volume, "old/mark") {
 		t.Error("Release leaves a mount point, or takes files of the volume")
 	}
@@ -287,11 +287,11 @@ func TestRelease_UnmountsFoldersWithMountsInside(t *testing.T) {
 	if has(at, "inner/mark") {
 		t.Error("the mount hides a file system that is mounted in the folder")
 	}
-	must(t, Release(f.Dir))
+	must(t, ReleaseFolders(f.Dir))
 	table, err := mounts.Read()
 	must(t, err)
 	if below := table.Below(f.Dir); len(below) > 0 || !table.Mounted(inner) {
 		t.Errorf("mounted are still %q; the inner mount is there: %v", below, table.Mounted(inner))
 	}
-	must(t, Release(f.Dir))
+	must(t, ReleaseFolders(f.Dir))
 }

@@ -1,4 +1,4 @@
-package ownership
+package content
 
 import (
 	"cmp"
@@ -12,9 +12,9 @@ import (
 // with invalid for names that the machine does not know.
 func OwnerOf(o *structs.VolumeOwnership) (Owner, error) {
 	w := Owner{
-		UID:    Keep,
-		GID:    Keep,
-		Mode:   Keep,
+		UID:    KeepOwner,
+		GID:    KeepOwner,
+		Mode:   KeepOwner,
 		Always: o.Policy == structs.OwnershipAlways,
 	}
 	if o.Owner != "" {

@@ -1,8 +1,4 @@
-// Package ownership gives the files of a mounted volume to a user and a group. It changes only files of the
-// volume itself: it follows no symbolic link and enters no other mount. It leaves out files whose change
-// could reach beyond the volume, or take rights from them: those with several hard links, and those with a
-// setuid or setgid bit, which the kernel clears when the owner changes.
-package ownership
+package content
 
 import (
 	"context"
@@ -17,8 +13,8 @@ import (
 	"berth/structs"
 )
 
-// Keep, as a user, a group or a mode of a Owner, leaves it as it is.
-const Keep = -1
+// KeepOwner, as a user, a group or a mode of an Owner, leaves it as it is.
+const KeepOwner = -1
 
 // maxDepth bounds the folders inside each other, each of which has an open file.
 const maxDepth = 500
@@ -27,7 +23,7 @@ const maxDepth = 500
 const batch = 1000
 
 // Owner is the wanted owner of a volume. UID and GID are for all its files, Mode (12 bits) is for the root
-// directory only. Each may be Keep.
+// directory only. Each may be KeepOwner.
 type Owner struct {
 	UID  int
 	GID  int
@@ -37,11 +33,11 @@ type Owner struct {
 	Always bool
 }
 
-// Result counts the files of a volume.
-type Result struct {
+// OwnerResult counts the files of a volume.
+type OwnerResult struct {
 	Seen    int // without those of a root directory that stands for all
 	Changed int
-	// LeftOut are the files that were not changed, for one of the reasons of the package: each is one of Linked,
+	// LeftOut are the files that were not changed, for one of the reasons of ApplyOwner: each is one of Linked,
 	// Special and Mounts.
 	LeftOut int
 	Linked  int // files with several hard links
@@ -52,20 +48,25 @@ type Result struct {
 	Why     string
 }
 
-// Apply gives the volume at the path root the wanted owner. It changes the root directory last: an Apply that
-// was interrupted is repeated, and finds the files that it has changed already. progress, which may be nil,
-// is called from time to time. An error that Apply returns names the path. It ends with ctx.
-func Apply(ctx context.Context, root string, w Owner, progress func(Result)) (Result, error) {
+// ApplyOwner gives the volume at the path root the wanted owner. It changes only files of the volume itself:
+// it follows no symbolic link and enters no other mount. It leaves out files whose change could reach beyond
+// the volume, or take rights from them: those with several hard links, and those with a setuid or setgid
+// bit, which the kernel clears when the owner changes.
+//
+// It changes the root directory last: a call that was interrupted is repeated, and finds the files that it
+// has changed already. progress, which may be nil, is called from time to time. The error names the path.
+// ApplyOwner ends with ctx.
+func ApplyOwner(ctx context.Context, root string, w Owner, progress func(OwnerResult)) (OwnerResult, error) {
 	how := unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	fd, err := unix.Open(root, how, 0)
 	if err != nil {
-		return Result{}, &os.PathError{Op: "open", Path: root, Err: err}
+		return OwnerResult{}, &os.PathError{Op: "open", Path: root, Err: err}
 	}
 
 	dir := os.NewFile(uintptr(fd), root)
 	defer func() { _ = dir.Close() }() // it was only read
 	if progress == nil {
-		progress = func(Result) {}
+		progress = func(OwnerResult) {}
 	}
 
 	c := &change{
@@ -76,35 +77,35 @@ func Apply(ctx context.Context, root string, w Owner, progress func(Result)) (Re
 	}
 	st, err := stat(fd, root)
 	if err != nil {
-		return c.Result, err
+		return c.OwnerResult, err
 	}
 	if !w.Always && w.fits(&st) && w.modeFits(&st) {
-		return c.Result, nil
+		return c.OwnerResult, nil
 	}
 
 	if err := c.folder(dir, 0); err != nil {
-		return c.Result, err
+		return c.OwnerResult, err
 	}
-	return c.Result, c.root(fd, root, &st)
+	return c.OwnerResult, c.root(fd, root, &st)
 }
 
 // fits reports whether a file has the wanted user and group.
 func (w Owner) fits(st *unix.Stat_t) bool {
-	return (w.UID == Keep || int64(w.UID) == int64(st.Uid)) &&
-		(w.GID == Keep || int64(w.GID) == int64(st.Gid))
+	return (w.UID == KeepOwner || int64(w.UID) == int64(st.Uid)) &&
+		(w.GID == KeepOwner || int64(w.GID) == int64(st.Gid))
 }
 
 func (w Owner) modeFits(st *unix.Stat_t) bool {
-	return w.Mode == Keep || uint32(w.Mode) == st.Mode&0o7777
+	return w.Mode == KeepOwner || uint32(w.Mode) == st.Mode&0o7777
 }
 
-// change is one Apply.
+// change is one ApplyOwner.
 type change struct {
-	Result
+	OwnerResult
 	ctx      context.Context
 	volume   string // the path of its root directory
 	want     Owner
-	progress func(Result)
+	progress func(OwnerResult)
 }
 
 // folder changes all below a folder, whose depth below the root directory is given.
@@ -171,7 +172,7 @@ func (c *change) entry(dir *os.File, name string, depth int) error {
 func (c *change) count() {
 	c.Seen++
 	if c.Seen%batch == 0 {
-		c.progress(c.Result)
+		c.progress(c.OwnerResult)
 	}
 }
 
@@ -250,7 +251,7 @@ func (c *change) leaveOut(path string, count *int, why string) {
 }
 
 // Warning describes the files that were left out, with their counts and one example, "" for none.
-func (r Result) Warning() string {
+func (r OwnerResult) Warning() string {
 	switch r.LeftOut {
 	case 0:
 		return ""
