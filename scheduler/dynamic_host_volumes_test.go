@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -365,21 +364,6 @@ func TestSticky_ClaimIsDeletedByAnOperator(t *testing.T) {
 	}
 	w.run("a")
 	w.wantPlaced("a", "0@n2")
-}
-
-// An agent of an older level would look for a host volume of its configuration.
-func TestDynamicHostVolume_IsNotForAnOlderAgent(t *testing.T) {
-	w := newFixture(t)
-	n := aNode("n1")
-	n.Attributes[structs.AttrNodeLevel] = strconv.Itoa(hostuse.NodeLevel - 1)
-	w.hostNode(n)
-	w.hostVolume("n1", "data")
-	w.job(aJob("a", structs.JobService, hostVolume("", false)))
-	p := w.run("a")
-	w.wantPlaced("a", "")
-	if got := rejections(p, "g"); !strings.Contains(got, "too old for dynamic host volumes") {
-		t.Errorf("the rejections are %s", got)
-	}
 }
 
 // A sticky request needs the dynamic volume of a node whose configuration has one of the same name.

@@ -39,7 +39,6 @@ func autopilotMembers(peers []peer) (members []autopilot.Member) {
 			Address:   p.rpcAddr,
 			Status:    p.status.String(),
 			Version:   p.version,
-			Level:     p.level,
 			Zone:      p.zone,
 			NonVoting: p.nonVoting || p.held,
 		})

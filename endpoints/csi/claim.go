@@ -12,7 +12,6 @@ import (
 	"berth/server/nodeconn"
 	"berth/state"
 	"berth/state/csi"
-	"berth/state/lease"
 	"berth/state/volumesecrets"
 	"berth/structs"
 )
@@ -122,9 +121,6 @@ func ownClaims(
 		c.NodeID = req.NodeID
 		c.JobID = alloc.JobID
 		c.TaskGroup = alloc.TaskGroup
-		// Servers of level 1 know no guard. The bound of leases is there once all of them have level 2.
-		c.Guarded = c.Guarded && lease.Bound(tx) > 0
-
 		c.Unguarded = structs.Cut(c.Unguarded, structs.MaxReason)
 
 		v := csi.Volume(tx, c.Namespace, c.VolumeID)

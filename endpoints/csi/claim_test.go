@@ -10,7 +10,6 @@ import (
 	"berth/rpc"
 	"berth/structs"
 	"berth/structs/nodecalls"
-	"berth/structs/nodeloss"
 	"berth/structs/pluginconf"
 )
 
@@ -265,17 +264,17 @@ func TestClaimGet_DoesNotWaitForMissingClaim(t *testing.T) {
 	}
 }
 
-// Only the node of an allocation says that its claim is guarded. Servers of level 1 would drop that.
-func TestClaim_AGuardNeedsServersThatKnowIt(t *testing.T) {
+// Only the node of an allocation says that its claim is guarded.
+func TestClaim_IsGuardedWhereTheVolumeHasALease(t *testing.T) {
 	s := newServer(t)
 	s.AddNode("n1", "a")
 	v := testVolume("v")
 	v.ExternalID = "ext-v"
 	v.OnNodeLoss = structs.LossLease
 	must(s, structs.CSIVolumeRegister, registerRequest(v))
-	claim := func(alloc, node string) *structs.CSIVolumeClaimRequest {
+	claim := func(alloc, node string, guarded bool) *structs.CSIVolumeClaimRequest {
 		c := testClaim("v", alloc)
-		c.Guarded = true
+		c.Guarded = guarded
 		return &structs.CSIVolumeClaimRequest{
 			NodeID:   node,
 			SecretID: secretOf(node),
@@ -284,24 +283,23 @@ func TestClaim_AGuardNeedsServersThatKnowIt(t *testing.T) {
 	}
 	s.AddAlloc("a1", "n1")
 	s.AddAlloc("a2", "n1")
-	operator := claim("a1", "n1")
+	operator := claim("a1", "n1", true)
 	operator.SecretID = ""
 	rejected(s, structs.KindDenied, structs.CSIVolumeClaim, operator)
-	if got := must(s, structs.CSIVolumeClaim, claim("a1", "n1")).Claims[0]; got.Guarded {
-		t.Error("a claim is guarded before all servers have level 2")
+	if got := must(s, structs.CSIVolumeClaim, claim("a1", "n1", false)).Claims[0]; got.Guarded {
+		t.Error("a claim is guarded of which its node does not say so")
 	}
-	mustPropose(s, fsm.LeaseBoundSet, &nodeloss.LeaseBoundRequest{Longest: 1})
-	if got := must(s, structs.CSIVolumeClaim, claim("a2", "n1")).Claims[0]; !got.Guarded {
+	if got := must(s, structs.CSIVolumeClaim, claim("a2", "n1", true)).Claims[0]; !got.Guarded {
 		t.Error("the claim is not guarded")
 	}
-	if got := must(s, structs.CSIVolumeClaim, claim("a1", "n1")).Claims[0]; !got.Guarded {
+	if got := must(s, structs.CSIVolumeClaim, claim("a1", "n1", true)).Claims[0]; !got.Guarded {
 		t.Error("a claim that was made before is not guarded")
 	}
 
 	v.OnNodeLoss = structs.LossHold
 	must(s, structs.CSIVolumeRegister, registerRequest(v))
 	s.AddAlloc("a3", "n1")
-	if got := must(s, structs.CSIVolumeClaim, claim("a3", "n1")).Claims[0]; got.Guarded {
+	if got := must(s, structs.CSIVolumeClaim, claim("a3", "n1", true)).Claims[0]; got.Guarded {
 		t.Error("a claim is guarded although the volume holds")
 	}
 }

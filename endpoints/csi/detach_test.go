@@ -3,14 +3,12 @@ package csi_test
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"berth/fsm"
-	"berth/internal/level"
 	"berth/server/nodeconn"
 	"berth/state"
 	"berth/state/csi"
@@ -498,12 +496,6 @@ func TestRetry_MakesTheMountsOfWaitingAllocationsDue(t *testing.T) {
 	s, n := serverWithClaim(t)
 	other := s.AddNode("n2", "a")
 	s.AddAlloc("a2", "n2")
-	former := s.AddNode("n3", "a")
-	row := *state.Node(s.Store.Read(), "n3")
-	row.Attributes = map[string]string{structs.AttrNodeLevel: strconv.Itoa(level.First)}
-	mustPropose(s, fsm.NodeRegister, &structs.NodeRegisterRequest{Node: &row})
-	s.AddAlloc("a4", "n3")
-	s.Claim("v", "a4", "n3")
 	s.AddAlloc("a3", "n1")
 	s.Claim("v", "a3", "n1") // its mount has not failed
 	var got []*nodecalls.ClientCSIAllowCallsRequest
@@ -513,10 +505,9 @@ func TestRetry_MakesTheMountsOfWaitingAllocationsDue(t *testing.T) {
 		return nil
 	}
 	other.Answer = func(string, any, any) error {
-		t.Error("a node without the volume, or of the former level, is called")
+		t.Error("a node without the volume is called")
 		return nil
 	}
-	former.Answer = other.Answer
 	retried := must(s, structs.CSIVolumeRetry, &structs.CSIVolumeRetryRequest{ID: "v"})
 	if len(got) != 1 || got[0].VolumeNamespace != "default" || got[0].VolumeID != "v" {
 		t.Errorf("the node got %+v", got)

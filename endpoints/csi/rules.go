@@ -48,7 +48,7 @@ func (w VolumeWrites) AsStored(given *structs.CSIVolume, namespace string) (*str
 // pin binds an entry to the rows that the rights of its caller were about. The source of a new volume stays
 // the one of now. A caller who may only expand changes the volume of now, and makes no other with its ID.
 func (w VolumeWrites) pin(ctx context.Context, tx *state.ReadTx, wanted, old *structs.CSIVolume) {
-	if csi.NeverCreated(old) && w.Level() >= cloneSourceLevel {
+	if csi.NeverCreated(old) {
 		wanted.CloneSource = csi.CloneSource(tx, wanted)
 	}
 
@@ -57,6 +57,3 @@ func (w VolumeWrites) pin(ctx context.Context, tx *state.ReadTx, wanted, old *st
 		wanted.ModifyIndex = old.ModifyIndex
 	}
 }
-
-// cloneSourceLevel is the level of servers that know the field CloneSource.
-const cloneSourceLevel = 2

@@ -6,13 +6,9 @@ import (
 	"berth/endpoints/core"
 	"berth/endpoints/required"
 	"berth/endpoints/rights"
-	"berth/internal/level"
 	"berth/state"
 	"berth/structs"
 )
-
-// hostLevel is the level of servers that know the field Host.
-const hostLevel = 2
 
 // HostVolume is a request to create a dynamic host volume.
 type HostVolume struct {
@@ -30,10 +26,6 @@ type HostVolume struct {
 func (w VolumeWrites) CreateHost(
 	ctx context.Context, req *HostVolume, resp *structs.CSIVolumeRegisterResponse,
 ) (uint64, error) {
-	if w.Level() < hostLevel {
-		return 0, level.Missing("a dynamic host volume", hostLevel, w.Level())
-	}
-
 	given, index, err := w.recordHost(ctx, req, resp)
 	if err != nil {
 		return 0, err

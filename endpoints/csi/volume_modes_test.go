@@ -57,20 +57,6 @@ func TestVolumeModes_AreCheckedByTheClaimOfAPluginThatIsKnownLater(t *testing.T)
 	must(s, structs.CSIVolumeClaim, claim)
 }
 
-func TestVolumeModes_NeedServersThatKnowThem(t *testing.T) {
-	s := newServer(t)
-	s.AddNode("n1", "a")
-	setMultiWriter(t, s, true)
-	s.Endpoints.Level = func() int { return 1 }
-	for _, mode := range []structs.CSIAccessMode{
-		structs.CSISingleNodeSingleWriter,
-		structs.CSISingleNodeMultiWriter,
-	} {
-		err := rejected(s, structs.KindPrecondition, structs.CSIVolumeRegister, registerRequest(inMode(mode)))
-		wantText(t, err, "access_mode "+string(mode)+" needs level 2")
-	}
-}
-
 // setMultiWriter makes both halves of the plugin on n1 announce SINGLE_NODE_MULTI_WRITER, or not.
 func setMultiWriter(t *testing.T, s *server, has bool) {
 	t.Helper()

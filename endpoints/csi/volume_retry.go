@@ -11,7 +11,6 @@ import (
 
 	"berth/endpoints/core"
 	"berth/fsm"
-	"berth/internal/level"
 	"berth/server/nodeconn"
 	"berth/state"
 	"berth/state/csi"
@@ -111,10 +110,6 @@ func waitingForMount(tx *state.ReadTx, v *structs.CSIVolume) map[string][]string
 	waiting := map[string][]string{}
 	for _, c := range csi.ClaimsByVolume(tx, v.Namespace, v.ID) {
 		a := state.Alloc(tx, c.AllocID)
-		n := state.Node(tx, c.NodeID)
-		if n == nil || n.Level() == level.First { // its agent does not know the call
-			continue
-		}
 		if c.State == structs.ClaimGranted && a != nil && a.ClientStatus == structs.AllocPending {
 			waiting[c.NodeID] = append(waiting[c.NodeID], c.AllocID)
 		}

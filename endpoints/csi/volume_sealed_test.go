@@ -9,7 +9,6 @@ import (
 	"berth/fsm"
 	"berth/internal/sealing"
 	"berth/state/csi"
-	"berth/state/volumesecrets"
 	"berth/structs"
 	"berth/structs/nodecalls"
 )
@@ -122,16 +121,6 @@ func TestVolumeRegister_WarnsOfSecretsWithoutARootKey(t *testing.T) {
 	bare.Secrets = nil
 	resp = must(s, structs.CSIVolumeRegister, registerRequest(bare))
 	require.Empty(t, resp.Warnings)
-}
-
-func TestVolumeRegister_StoresPlainSecretsBesideAnOlderServer(t *testing.T) {
-	s := newServer(t)
-	s.AddRootKey("k1")
-	s.Level = func() int { return volumesecrets.SealedLevel - 1 }
-	s.AddNode("n1", "a")
-	resp := must(s, structs.CSIVolumeRegister, registerRequest(sealedVolume("v")))
-	require.NotEmpty(t, resp.Warnings)
-	require.Equal(t, canary, s.row("v").Secrets["password"])
 }
 
 func TestClaimGet_WaitsForTheRootKeyOfTheSecrets(t *testing.T) {

@@ -281,7 +281,7 @@ func (w VolumeWrites) entryOf(
 
 // sealer has the level of now: it rises while a cluster is upgraded, and then secrets are encrypted.
 func (w VolumeWrites) sealer() volumesecrets.Sealer {
-	return volumesecrets.Sealer{Keys: w.Keys, Server: w.Name, Level: w.Level(), RequiresTLS: w.Roles}
+	return volumesecrets.Sealer{Keys: w.Keys, Server: w.Name, RequiresTLS: w.Roles}
 }
 
 // warnPlain is for the operator of the servers. The user of the volume gets sealing.Warning.

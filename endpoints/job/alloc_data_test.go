@@ -178,7 +178,7 @@ func TestAllocDataWaits_TellsANodeOfItsOwnAllocations(t *testing.T) {
 		if got := must(s, nodecalls.AllocDataWaits, req).Waits; len(got) != want {
 			t.Errorf("%s after the end: got %v, want %d", after, got, want)
 		}
-		req.Keep = 0 // of an agent of level 1, which knows its bound alone
+		req.Keep = 0 // the node gives up nothing because of its age
 		if got := must(s, nodecalls.AllocDataWaits, req).Waits; len(got) != 1 {
 			t.Errorf("%s after the end, without a bound: got %v", after, got)
 		}

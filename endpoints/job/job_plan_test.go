@@ -95,8 +95,7 @@ func TestJobPlan_ShowsTheNextBatch(t *testing.T) {
 	checkBatch("during the update", batches[0].ID)
 }
 
-// The plan counts and lists the allocations of other jobs that the job would displace. Beside an older server
-// it displaces none.
+// The plan counts and lists the allocations of other jobs that the job would displace.
 func TestJobPlan_ListsPreemptions(t *testing.T) {
 	s := newServer(t)
 	s.AddNode("n1", "")

@@ -65,40 +65,6 @@ func TestHeartbeat_OfASecondAgentIsRejected(t *testing.T) {
 	}
 }
 
-// A server of level 1 does not know the fields of level 2. The node cannot know that: its calls must pass.
-func TestNodeCalls_PassBesideAServerOfLevel1(t *testing.T) {
-	s := newServer(t)
-	s.AddNode("n1", "a")
-	s.Level = func() int { return 1 }
-	beat := beatOf(&structs.AgentProof{BootID: "b1", Nonce: "x"})
-	beat.CleanFor = 7
-	must(s, structs.NodeHeartbeat, beat)
-	register := registers("n1", "")
-	register.Agent = &structs.AgentProof{BootID: "b1", Nonce: "x"}
-	register.Allocs = 7
-	must(s, structs.NodeRegister, register)
-	update := &structs.AllocsClientUpdateRequest{
-		NodeID:    "n1",
-		SecretID:  secretOf("n1"),
-		NodeEpoch: structs.NodeEpoch{Epoch: 7},
-	}
-	must(s, structs.NodeUpdateAllocs, update)
-	get := &structs.AllocGetRequest{AllocID: "none", NodeID: "n1"}
-	rejected(s, structs.KindNotFound, structs.AllocGet, get) // and not precondition
-}
-
-// A node that shows the ID of its cluster waits until all servers can compare it.
-func TestRegister_WithAClusterWaitsForServersOfLevel2(t *testing.T) {
-	s := newServer(t)
-	s.Level = func() int { return 1 }
-	register := registers("n1", "")
-	if id := must(s, structs.NodeRegister, register).ClusterID; id != "" {
-		t.Errorf("a node gets the cluster %q, which a server of level 1 would not take from it", id)
-	}
-	register = registers("n1", structs.NewID())
-	rejected(s, structs.KindPrecondition, structs.NodeRegister, register)
-}
-
 // A call of an earlier epoch is rejected, also if it would change nothing.
 func TestNodeCalls_OfAnEarlierEpochAreRejected(t *testing.T) {
 	s := newServer(t)

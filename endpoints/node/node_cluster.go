@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"berth/fsm"
-	"berth/internal/level"
 	"berth/state/sitokens"
 	"berth/structs"
 	"berth/structs/nodeloss"
@@ -21,11 +20,6 @@ func (n Nodes) joinCluster(
 	allocs := req.Allocs
 	req.ClusterID = ""
 	req.Allocs = 0
-	// A leader of level 1 does not compare IDs, so nodes learn none until all servers do.
-	if !n.takeClusterID() {
-		return "", nil
-	}
-
 	if len(shown) > structs.MaxName {
 		return "", structs.Invalidf("ClusterID: %d bytes; expected at most %d", len(shown), structs.MaxName)
 	}
@@ -68,12 +62,6 @@ func (n Nodes) joinCluster(
 	// The node may have been rejected before.
 	n.foreign.Forget(node.ID)
 	return id, nil
-}
-
-// takeClusterID reports whether all servers take the ID of the cluster from a node. It asks for the level
-// with a request that has the field, so the level of the field is said once, in its tag.
-func (n Nodes) takeClusterID() bool {
-	return level.Check(&structs.NodeRegisterRequest{ClusterID: "any"}, n.Level()) == nil
 }
 
 // rejectForeign returns the error for a node of another cluster than this one, and remembers the node.

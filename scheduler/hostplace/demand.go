@@ -137,9 +137,6 @@ func (r *request) on(n *structs.Node) (v *structs.CSIVolume, why string) {
 		return nil, r.elsewhere()
 	case v == nil:
 		return nil, fmt.Sprintf("the node has no host volume %q", r.name)
-	case n.Level() < hostuse.NodeLevel:
-		return nil, fmt.Sprintf("the agent of the node is too old for dynamic host volumes (%s %d): update it",
-			structs.AttrNodeLevel, n.Level())
 	case len(r.claims) == 0 && claimOn(r.kept, v) != nil:
 		return nil, fmt.Sprintf("host volume %q is kept for the successor of allocation %s", r.name,
 			structs.ShortID(claimOn(r.kept, v).AllocID))

@@ -42,7 +42,6 @@ type Member struct {
 	Address   string // host:port of Raft and RPC
 	Status    string // alive, leaving, left or failed
 	Version   string
-	Level     int    // see package level
 	Zone      string // its redundancy_zone, "" for none
 	NonVoting bool   // it never votes
 }

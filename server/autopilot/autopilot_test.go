@@ -220,7 +220,7 @@ func after(d time.Duration) {
 }
 
 func member(id string) Member {
-	return Member{ID: id, Name: id + ".global", Address: "a" + id[1:], Status: "alive", Level: 2}
+	return Member{ID: id, Name: id + ".global", Address: "a" + id[1:], Status: "alive"}
 }
 
 func members(ids ...string) (all []Member) {
@@ -290,21 +290,6 @@ func TestHealth_OfAServerThatDoesNotAnswerAnyMore(t *testing.T) {
 			if s.Healthy == silent || (s.LastContact < 0) != silent || s.LastIndex != 45 || s.LastTerm != 2 {
 				t.Errorf("silent: %t; the server is %+v", silent, s)
 			}
-		}
-	})
-}
-
-// A server of the first release cannot tell how far it is.
-func TestRun_GivesAVoteToAnOlderServer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(members("s1", "s2")...)
-		w.raft.servers[1].Suffrage = raft.Nonvoter
-		w.seen[1].Level = 1
-		w.silent = true
-		w.start(t)
-		after(time.Minute)
-		if !slices.Equal(w.raft.votedSoFar(), []raft.ServerID{"s2"}) {
-			t.Errorf("%v got a vote, want s2", w.raft.votedSoFar())
 		}
 	})
 }

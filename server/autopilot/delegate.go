@@ -13,9 +13,6 @@ import (
 	"berth/structs/admin"
 )
 
-// statsLevel is the first level of servers that answer StatusRaftStats.
-const statsLevel = 2
-
 // unvoting is the type of a server without a vote. A server with a vote has library.NodeVoter.
 const unvoting library.NodeType = "non-voter"
 
@@ -92,17 +89,11 @@ func (d delegate) KnownServers() map[raft.ServerID]*library.Server {
 }
 
 // FetchServerStats asks all live servers at the same time. A server that does not answer has had no contact:
-// the library would keep the statistics of its last answer, and call it healthy for ever. One of an older
-// level cannot tell: it counts as healthy while the gossip takes it for alive.
+// the library would keep the statistics of its last answer, and call it healthy for ever.
 func (d delegate) FetchServerStats(
 	ctx context.Context,
 	servers map[raft.ServerID]*library.Server,
 ) map[raft.ServerID]*library.ServerStats {
-	older := map[string]bool{}
-	for _, m := range d.Members() {
-		older[m.ID] = m.Level < statsLevel
-	}
-
 	var mu sync.Mutex
 	var calls sync.WaitGroup
 	all := map[raft.ServerID]*library.ServerStats{}
@@ -111,12 +102,10 @@ func (d delegate) FetchServerStats(
 		switch {
 		case s.NodeStatus != library.NodeAlive:
 			continue
-		case string(id) == d.ID || older[string(id)]:
+		case string(id) == d.ID:
 			mu.Lock()
 			all[id] = d.ownStats()
-			if string(id) == d.ID {
-				told[s.Name] = d.ownSettings()
-			}
+			told[s.Name] = d.ownSettings()
 			mu.Unlock()
 			continue
 		}

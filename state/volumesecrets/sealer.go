@@ -8,14 +8,10 @@ import (
 	"berth/structs"
 )
 
-// SealedLevel is the level of servers that know encrypted secrets.
-const SealedLevel = 2
-
 // Sealer encrypts the secrets that a request gives for a volume, before they enter the log.
 type Sealer struct {
 	Keys        *keyring.Ring
 	Server      string // the name of this server, which leads
-	Level       int    // the least level of the servers
 	RequiresTLS bool   // in the whole cluster
 }
 
@@ -45,17 +41,14 @@ func (s Sealer) Deletion(tx state.Reader, req *structs.CSIVolumeDeleteRequest) (
 	return false, err
 }
 
-// keepsPlain reports whether secrets enter the log without encryption: beside a server that is too old to
-// know encrypted ones, and in a cluster that has no root key and does not require TLS. The error is
-// unavailable if this server has not opened the root key: plain secrets would stay in the log of every server
-// and in archives.
+// keepsPlain reports whether secrets enter the log without encryption: in a cluster that has no root key and
+// does not require TLS. The error is unavailable if this server has not opened the root key: plain secrets
+// would stay in the log of every server and in archives.
 func (s Sealer) keepsPlain(tx state.Reader) (bool, error) {
-	switch {
-	case s.Level < SealedLevel:
-		return true, nil
-	case s.Keys.Active() != "":
+	if s.Keys.Active() != "" {
 		return false, nil
 	}
+
 	active := trust.ActiveRootKey(tx)
 	switch {
 	case active != nil:

@@ -14,10 +14,6 @@ import (
 	"berth/structs"
 )
 
-// NodeLevel is the lowest level of an agent that knows the Alias of a use. An older one would look for a
-// host volume of its configuration.
-const NodeLevel = 2
-
 // Name returns the name of the host volume that a request means for the allocation with an index.
 func Name(r *structs.VolumeRequest, index int) string { return r.VolumeID(index, "") }
 

@@ -66,7 +66,7 @@ type AllocDataWaitsRequest struct {
 	NodeID   string
 	SecretID string
 	// Keep is the age, in the cluster time, from which the node gives up the data of an ended allocation; 0:
-	// none. Servers of level 1 know no age.
+	// none.
 	Keep time.Duration `json:",omitempty"`
 	structs.QueryOptions
 }

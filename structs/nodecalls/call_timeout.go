@@ -3,7 +3,7 @@ package nodecalls
 import "time"
 
 // CallTimeout is the part of a request that has the timeout of the plugin's call, by the settings of the
-// plugin. 0: there is no setting, or the server has level 1. Then the node uses its own.
+// plugin. 0: there is no setting, and the node uses its own timeout.
 type CallTimeout struct {
 	Timeout time.Duration `json:",omitempty" codec:",omitempty"`
 }

@@ -21,8 +21,7 @@ func requestWith[Req any, Resp any, P interface {
 	}
 }
 
-// TestEndpoints_GiveThePluginTheTimeoutOfTheRequest: without one, as from a server of level 1, the call has
-// the time of the node.
+// TestEndpoints_GiveThePluginTheTimeoutOfTheRequest: without one, the call has the time of the node.
 func TestEndpoints_GiveThePluginTheTimeoutOfTheRequest(t *testing.T) {
 	r := newFixture(t)
 	r.plugin.AddVolume("x", 1)
