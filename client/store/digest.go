@@ -109,11 +109,15 @@ func copyAll(to, from *bbolt.Tx) error {
 
 // check checks a file before its records are read.
 func check(tx *bbolt.Tx) error {
-	_, err := readLevel(tx)
+	of, err := readLevel(tx)
 	if err != nil {
 		return err
 	}
-	return checkAll(tx)
+	err = checkAll(tx)
+	if err != nil {
+		return err // a damaged level may look like a low one
+	}
+	return checkLevel(of)
 }
 
 // checkAll compares all records with their digests.

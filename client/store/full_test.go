@@ -93,7 +93,7 @@ func TestCommit_HasAReserveOnAFullDisk(t *testing.T) {
 			t.Fatal(err)
 		}
 		if life > 0 {
-			setLevel(t, path, level.Now-1)
+			setLevel(t, path, max(level.First, level.Now-1))
 		}
 		db = open(t, dir)
 	}

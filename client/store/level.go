@@ -19,8 +19,8 @@ const (
 
 // The errors for files of other versions. An older version would drop fields of the records that it writes.
 var (
-	errNewer   = errors.New("a newer version of berth has written the records of this node")
-	errNoLevel = errors.New("the records of this node have no level: a version before 0.1.0 has written them")
+	errNewer = errors.New("a newer version of berth has written the records of this node")
+	errOlder = errors.New("a version before 0.1.0 has written them")
 )
 
 // readLevel returns the level of a file. It comes before the digests, which a newer version may compute in
@@ -28,7 +28,7 @@ var (
 func readLevel(tx *bbolt.Tx) (uint64, error) {
 	bucket := tx.Bucket([]byte(formatBucket))
 	if bucket == nil {
-		return 0, errNoLevel
+		return 0, fmt.Errorf("the records of this node have no level: %w", errOlder)
 	}
 	text := bucket.Get([]byte(levelKey))
 	if len(text) != 8 {
@@ -39,6 +39,15 @@ func readLevel(tx *bbolt.Tx) (uint64, error) {
 		return 0, fmt.Errorf("%w, with level %d; this version reads up to level %d", errNewer, of, level.Now)
 	}
 	return of, nil
+}
+
+// checkLevel rejects a level below that of the first release.
+func checkLevel(of uint64) error {
+	if of < level.First {
+		return fmt.Errorf("the records of this node have level %d, and this version reads from level %d: %w",
+			of, level.First, errOlder)
+	}
+	return nil
 }
 
 // putLevel gives a file the level of this version.

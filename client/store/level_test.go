@@ -70,33 +70,47 @@ func TestOpen_RejectsAFileOfANewerVersion(t *testing.T) {
 	}
 }
 
-// A version before 0.1.0 wrote files without a level. The error tells it from damage.
-func TestOpen_RejectsAFileWithoutALevel(t *testing.T) {
+// Versions before 0.1.0 wrote files without a level, or with a lower one. The error tells it from damage.
+func TestOpen_RejectsAFileFromBeforeTheFirstRelease(t *testing.T) {
 	t.Parallel()
-	path, _, _ := makeUsedFile(t)
-	edit(t, path, func(tx *bbolt.Tx) error {
-		return errors.Join(tx.DeleteBucket([]byte(formatBucket)),
-			tx.Bucket(digests).Delete([]byte(formatBucket)))
-	})
-	without, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = Open(filepath.Dir(path))
-	if !structs.IsKind(err, structs.KindPrecondition) ||
-		!strings.Contains(err.Error(), path+": the records of this node have no level") ||
-		!strings.Contains(err.Error(), "Remove the file and start the agent again") ||
-		strings.Contains(err.Error(), "damaged:") {
-		t.Errorf("%v", err)
-	}
-	if after, err := os.ReadFile(path); err != nil || !bytes.Equal(after, without) {
-		t.Errorf("the file was changed: %v", err)
+	for fault, prepare := range map[string]func(t *testing.T, path string){
+		"have no level": func(t *testing.T, path string) {
+			edit(t, path, func(tx *bbolt.Tx) error {
+				return errors.Join(tx.DeleteBucket([]byte(formatBucket)),
+					tx.Bucket(digests).Delete([]byte(formatBucket)))
+			})
+		},
+		"have level 1, and this version reads from level 2": func(t *testing.T, path string) {
+			setLevel(t, path, level.First-1)
+		},
+	} {
+		t.Run(fault, func(t *testing.T) {
+			path, _, _ := makeUsedFile(t)
+			prepare(t, path)
+			before, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = Open(filepath.Dir(path))
+			if !structs.IsKind(err, structs.KindPrecondition) ||
+				!strings.Contains(err.Error(), path+": the records of this node "+fault) ||
+				!strings.Contains(err.Error(), "Drain the node with that version first. Remove the file and start") ||
+				strings.Contains(err.Error(), "damaged:") {
+				t.Errorf("%v", err)
+			}
+			if after, err := os.ReadFile(path); err != nil || !bytes.Equal(after, before) {
+				t.Errorf("the file was changed: %v", err)
+			}
+		})
 	}
 }
 
 // A file of a lower level gets this version's level, and its records stay.
 func TestOpen_RaisesTheLevel(t *testing.T) {
 	t.Parallel()
+	if level.Now == level.First {
+		t.Skip("no version reads files of a lower level than that of the first release")
+	}
 	path, _, want := makeUsedFile(t)
 	setLevel(t, path, level.Now-1)
 	db := open(t, filepath.Dir(path))

@@ -183,8 +183,8 @@ func readRecords(path string, read func(*bbolt.Tx) error) error {
 	case errors.Is(err, errNewer):
 		return structs.Preconditionf("%s: %w. Start that version again, or a later one "+
 			"(see Files of several versions in docs/operations/upgrade.md)", path, err)
-	case errors.Is(err, errNoLevel):
-		return structs.Preconditionf("%s: %w. "+renew, path, err)
+	case errors.Is(err, errOlder):
+		return structs.Preconditionf("%s: %w. Drain the node with that version first. "+renew, path, err)
 	// Nothing says that the records are damaged, so nobody is told to remove them.
 	case diskfault.OfMachine(err):
 		return fmt.Errorf("reading the records of %s: %w", path, err)

@@ -347,7 +347,7 @@ func TestOpen_StartsOnAFullDisk(t *testing.T) {
 	if openFails(t, path, whole, want) {
 		t.Error("Open reports a full disk as damage")
 	}
-	setLevel(t, path, level.Now-1)
+	setLevel(t, path, max(level.First, level.Now-1))
 	db := open(t, dir)
 	if err := things.Put(db, "one", &testRecord{"more", 1}); err != nil {
 		t.Error(err)

@@ -60,6 +60,8 @@ func TestRead_RejectsOtherLevels(t *testing.T) {
 		newer:                                    "a newer version of berth (9.0)",
 		`{"Index":9,"Term":2,"Version":"0.1.0"}`: "meta.json",
 		`{"Index":9,"Term":2,"Version":1}`:       "the snapshot has no level",
+		`{"Index":9,"Term":2,"Level":1,"Berth":"0.0"}`: "a version before 0.1.0 (0.0) has saved this snapshot: " +
+			"it has level 1, and this version reads from level 2. No version restores it",
 	} {
 		_, err := Read(bytes.NewReader(craftArchive(t, text, 0, 0)), io.Discard)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {

@@ -2,9 +2,7 @@ package raftfiles
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -80,20 +78,38 @@ func TestOpen_RejectsFilesWithoutALevel(t *testing.T) {
 	}
 }
 
-// The files of a lower level get that of this version, and keep their content.
-func TestOpen_RaisesTheLevel(t *testing.T) {
-	t.Parallel()
-	dir := usedDir(t)
-	want := mustContent(t, dir)
-	path := filepath.Join(dir, markName)
-	editFile(t, path, func(b []byte) []byte {
+// setLevel gives the files of a server a level as another version would write it.
+func setLevel(t *testing.T, dir string, of int) {
+	t.Helper()
+	editFile(t, filepath.Join(dir, markName), func(b []byte) []byte {
 		r, err := decodeMark(b)
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.level--
+		r.level = of
 		return r.encode()
 	})
+}
+
+// The first release reads no files of the versions before it.
+func TestOpen_RejectsFilesFromBeforeTheFirstRelease(t *testing.T) {
+	t.Parallel()
+	dir := usedDir(t)
+	setLevel(t, dir, level.First-1)
+	rejectsUnchanged(t, dir, structs.KindPrecondition,
+		"they have level 1, and this version reads from level 2", "start the server with an empty data_dir")
+}
+
+// The files of a lower level get that of this version, and keep their content.
+func TestOpen_RaisesTheLevel(t *testing.T) {
+	t.Parallel()
+	if level.Now == level.First {
+		t.Skip("no version reads files of a lower level than that of the first release")
+	}
+	dir := usedDir(t)
+	want := mustContent(t, dir)
+	path := filepath.Join(dir, markName)
+	setLevel(t, dir, level.Now-1)
 	if got := mustContent(t, dir); got != want {
 		t.Error("the content differs")
 	}
@@ -115,64 +131,4 @@ func TestOpen_ContinuesAfterAStopBehindTheMark(t *testing.T) {
 	appendEntries(t, f, 1, 3)
 	mustClose(t, f)
 	mustContent(t, dir)
-}
-
-// toLevel1 gives a list of segments the form of level 1.
-func toLevel1(t *testing.T, dir string) (path string) {
-	t.Helper()
-	path = filepath.Join(dir, "raft", "wal", metaName)
-	editFile(t, path, func(b []byte) []byte {
-		c, _, err := decodeMeta(b)
-		if err != nil {
-			t.Fatal(err)
-		}
-		body, err := json.Marshal(c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return append(fmt.Appendf(nil, metaOld, checksum(body)), body...)
-	})
-	return path
-}
-
-// An upgrade replaces the list of segments of level 1 as a whole: an interruption leaves one of the two.
-func TestOpen_ReadsTheListOfSegmentsOfLevel1(t *testing.T) {
-	t.Parallel()
-	dir := usedDir(t)
-	want := mustContent(t, dir)
-	path := toLevel1(t, dir)
-	old, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer old.Close()
-	before, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	if got := mustContent(t, dir); got != want {
-		t.Errorf("the content is %s, was %s", got, want)
-	}
-	if kept, err := io.ReadAll(old); err != nil || !bytes.Equal(kept, before) {
-		t.Errorf("the former file was written to: %.60q, %v", kept, err)
-	}
-	now, err := os.ReadFile(path)
-	if err != nil || !bytes.HasPrefix(now, []byte("berth wal-meta 2 ")) || len(now) != 2*metaSlot {
-		t.Errorf("the file has %d bytes: %.60q, %v", len(now), now, err)
-	}
-}
-
-func TestOpen_RejectsADamagedListOfSegmentsOfLevel1(t *testing.T) {
-	t.Parallel()
-	dir := usedDir(t)
-	path := toLevel1(t, dir)
-	editFile(t, path, func(b []byte) []byte {
-		b[len(b)-3] ^= 1
-		return b
-	})
-	_, err := openFiles(dir)
-	if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "checksum") {
-		t.Errorf("got %v", err)
-	}
 }

@@ -50,6 +50,7 @@ func (r markRecord) encode() []byte {
 // The errors of decodeMark for files of other versions.
 var (
 	errNewer   = errors.New("a newer version of berth has written the files of this server")
+	errOlder   = errors.New("a version before 0.1.0 has written the files of this server")
 	errNoLevel = errors.New("the files of this server have no level: " +
 		"a version before 0.1.0 has written them, or this file is lost")
 )
@@ -71,6 +72,10 @@ func decodeMark(b []byte) (markRecord, error) {
 	// Sscanf accepts many forms of a number, and reads no checksum. Equal bytes prove both.
 	if err == nil && !bytes.Equal(r.encode(), b) {
 		err = errors.New("the checksum does not match")
+	}
+	if err == nil && r.level < level.First {
+		err = fmt.Errorf("%w: they have level %d, and this version reads from level %d",
+			errOlder, r.level, level.First)
 	}
 	return r, err
 }
@@ -94,6 +99,10 @@ func readMark(dataDir string) (r markRecord, err error) {
 	case errors.Is(err, errNewer):
 		return r, structs.Preconditionf("%s: %w. Start that version again, or a later one "+
 			"(see Files of several versions in docs/operations/upgrade.md)", path, err)
+	case errors.Is(err, errOlder):
+		return r, structs.Preconditionf("%s: %w. No version reads them: start the server with an empty data_dir. "+
+			"It joins the other servers, or begins a cluster in which the jobs and volumes have to be registered "+
+			"again (see Files of several versions in docs/operations/upgrade.md)", path, err)
 	case errors.Is(err, errNoLevel):
 		return r, damageError(dataDir, path, "%w", err)
 	}

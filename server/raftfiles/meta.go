@@ -28,8 +28,6 @@ const (
 	metaHead = "berth wal-meta 2 write=%020d bytes=%010d"
 	metaTail = " crc=%08x\n"
 	metaScan = "berth wal-meta 2 write=%d bytes=%d" // reads the output of metaHead
-	// metaOld begins the file of level 1: it has one content and no slots, up to its end.
-	metaOld = "berth wal-meta 1 crc=%08x\n"
 	// metaSlot is the size of a slot of a new file. A segment takes some 300 bytes.
 	metaSlot = 16 << 10
 	// metaLimit bounds the file: a segment holds at least one entry.
@@ -84,20 +82,6 @@ func decodeMeta(slot []byte) (c metaContent, write uint64, err error) {
 	return c, write, json.Unmarshal(body, &c)
 }
 
-// decodeOldMeta reads a file of level 1. It returns false for every other file.
-func decodeOldMeta(b []byte) (c metaContent, old bool, err error) {
-	head, body, _ := bytes.Cut(b, []byte("\n"))
-	var sum uint32
-	_, err = fmt.Sscanf(string(head)+"\n", metaOld, &sum)
-	if err != nil {
-		return c, false, nil
-	}
-	if sum != checksum(body) {
-		return c, true, errors.New("the checksum does not match")
-	}
-	return c, true, json.Unmarshal(body, &c)
-}
-
 // metaStore keeps the list of segments and Raft's stable values in one file with two slots that have the
 // same content. A write replaces one slot durably, and then the other. So it needs no space, a write that is
 // interrupted leaves one whole slot, and a slot that is damaged later is known by the other.
@@ -111,7 +95,7 @@ type metaStore struct {
 	file    *os.File   // nil: it is not open yet, or closed
 	closed  bool
 	write   uint64 // the number of the last one
-	slot    int    // the size of a slot; 0: the file has the form of level 1
+	slot    int    // the size of a slot
 
 	mu      sync.Mutex
 	content metaContent
@@ -137,13 +121,6 @@ func loadMeta(dir string) (*metaStore, error) {
 	// The file is never empty. A file system that lost its content leaves it so.
 	if len(b) == 0 {
 		return nil, errors.New("the file is empty")
-	}
-
-	content, old, err := decodeOldMeta(b)
-	if old {
-		m.content = content
-		m.slot = 0
-		return m, err
 	}
 
 	for 2*m.slot < len(b) {
@@ -270,7 +247,7 @@ func (m *metaStore) openFile() (err error) {
 
 // makeFile makes the file, or a larger one in the place of the former.
 func (m *metaStore) makeFile(b []byte) error {
-	slot := max(m.slot, metaSlot)
+	slot := m.slot
 	for len(b)+segmentInfoSize > slot {
 		slot *= 2
 	}
