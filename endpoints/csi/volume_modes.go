@@ -6,8 +6,8 @@ import (
 	"berth/structs"
 )
 
-// checkModes rejects a volume with an access mode that its plugin is known not to have. The claims are checked
-// again: the plugin may become known later.
+// checkModes rejects a volume with an access mode that its plugin is known not to have. The claims are
+// checked again: the plugin may become known later.
 func (w VolumeWrites) checkModes(tx *state.ReadTx, v *structs.CSIVolume) error {
 	for _, c := range v.RequestedCapabilities {
 		bound := c.AccessMode == structs.CSISingleNodeMultiWriter
