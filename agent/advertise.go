@@ -158,8 +158,7 @@ func (c *Config) checkFamilies() error {
 		if err != nil || hostErr != nil || sameFamily {
 			continue
 		}
-		faults = append(faults, fmt.Errorf("advertise.%s is %s, and the port is bound to %s, which is of the "+
-			"other "+
+		faults = append(faults, fmt.Errorf("advertise.%s is %s, and the port is bound to %s, which is of the other "+
 			"family: bind to an address of the same one, or to :: for both (-bind, bind_addr, addresses.%s)",
 			p.name, structs.Cut(p.advertised, structs.MaxQuoted), bound, p.name))
 	}

@@ -91,8 +91,7 @@ func (c *Config) checkOpenPorts() error {
 	}
 	return fmt.Errorf("tls: the agent listens on %s without TLS, and everybody who reaches its ports may do "+
 		"everything; set tls { mode = \"require\" } with the files of a certificate "+
-		"(docs/operations/tls.md), or bind_addr = \"127.0.0.1\", or tls { mode = \"off\" } if you trust "+
-		"all of that network", open)
+		"(docs/operations/tls.md), or bind_addr = \"127.0.0.1\", or tls { mode = \"off\" } if you trust all of that network", open)
 }
 
 // enforces reports whether the server of the agent rejects requests without a token: by its configuration, or

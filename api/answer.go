@@ -45,8 +45,7 @@ func redirected(resp *http.Response) error {
 	const advice = "if the agent is there, name that address with -address or BERTH_ADDR"
 	asked := resp.Request.URL.Scheme + "://" + resp.Request.URL.Host
 	if resp.Request.Method == http.MethodGet {
-		return structs.Invalidf("%s redirects to %s, and a read is redirected %d times at most, on the same "+
-			"host, and "+
+		return structs.Invalidf("%s redirects to %s, and a read is redirected %d times at most, on the same host, and "+
 			"not from https to http; %s", asked, structs.Cut(base, maxTarget), maxRedirects, advice)
 	}
 	return structs.Invalidf("%s redirects to %s, and a write is never redirected: nothing was changed; %s",

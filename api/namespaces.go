@@ -64,8 +64,7 @@ func (c *choices) isEmpty() bool {
 func (b *namespaceBody) check() error {
 	switch {
 	case !b.NodePoolConfiguration.isEmpty():
-		return structs.Invalidf("NodePoolConfiguration: in berth each job of a namespace may use each node pool; " +
-			"leave it out")
+		return structs.Invalidf("NodePoolConfiguration: in berth each job of a namespace may use each node pool; leave it out")
 	case !b.VaultConfiguration.isEmpty():
 		return structs.Invalidf("VaultConfiguration: berth does not use Vault; leave it out")
 	case !b.ConsulConfiguration.isEmpty():

@@ -34,9 +34,8 @@ func (e *Endpoints) mayAssert(ctx context.Context) error {
 	}
 
 	return &structs.Error{
-		Kind: structs.KindDenied,
-		Text: "this is accepted only over the operator socket of the server that leads, which root alone may " +
-			"open: it is unix://" + e.Socket + " on server " + e.Name,
+		Kind:   structs.KindDenied,
+		Text:   "this is accepted only over the operator socket of the server that leads, which root alone may open: it is unix://" + e.Socket + " on server " + e.Name,
 		Socket: e.Socket,
 	}
 }

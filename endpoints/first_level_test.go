@@ -49,8 +49,7 @@ func levelFaults(levels map[string]int, first []string) (faults []string) {
 		case listed && of > level.First:
 			faults = append(faults, name+" is in "+firstLevel+" and names a later level")
 		case !listed && of <= level.First:
-			faults = append(faults, name+" is not in "+firstLevel+" and names no level: "+
-				"give a field the tag `level:\"N\"`, and a command the option since(N) "+
+			faults = append(faults, name+" is not in "+firstLevel+" and names no level: give a field the tag `level:\"N\"`, and a command the option since(N) "+
 				"(before level 2 is released: remove the file and run `make goldens`)")
 		}
 	}

@@ -23,8 +23,7 @@ func TestOverload_ListsTheSheddableMethods(t *testing.T) {
 		"CSIVolume.List CSIVolume.Why Deployment.Allocations Deployment.GetDeployment Deployment.List " +
 		"Eval.Allocations Eval.Count Eval.GetEval Eval.List HostVolume.Get HostVolume.List " +
 		"Job.Allocations Job.Deployments Job.Evaluations Job.GetJob " +
-		"Job.GetJobSubmission Job.GetJobVersions Job.GetServiceRegistrations Job.LatestDeployment Job.List Job.Plan Job.ScaleStatus Job.Statuses " +
-		"Job.Summary Job.Why " +
+		"Job.GetJobSubmission Job.GetJobVersions Job.GetServiceRegistrations Job.LatestDeployment Job.List Job.Plan Job.ScaleStatus Job.Statuses Job.Summary Job.Why " +
 		"Namespace.GetNamespace Namespace.ListNamespaces " +
 		"Node.DrainStatus Node.FencePins Node.FenceStatus Node.Get Node.GetAllocs Node.List Node.ListForeign " +
 		"NodePool.GetNodePool NodePool.List NodePool.ListJobs NodePool.ListNodes " +

@@ -61,8 +61,7 @@ func TestNodeLevel_OlderAgentGetsNoJobThatItDoesNotKnow(t *testing.T) {
 		t.Fatalf("%d blocked evaluations", len(blocked))
 	}
 	rejections := blocked[0].FailedTGAllocs["g"].Rejections
-	const why = "the agent of the node has berth.level 2 (version 0.1.0); MaxRunDuration needs 3 or later: " +
-		"update the agent"
+	const why = "the agent of the node has berth.level 2 (version 0.1.0); MaxRunDuration needs 3 or later: update the agent"
 	if len(rejections) != 1 || rejections[0].Filter != rejects.FilterLevel || rejections[0].Reason != why {
 		t.Fatalf("rejections %+v", rejections)
 	}

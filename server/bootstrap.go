@@ -72,8 +72,7 @@ func (s *Server) tellWait() {
 			seen = append(seen, p.name+" at "+p.rpcAddr)
 		}
 	}
-	s.logger.Warn("waiting for a cluster; the other servers must reach this one at its two addresses "+
-		"(advertise, -bind)",
+	s.logger.Warn("waiting for a cluster; the other servers must reach this one at its two addresses (advertise, -bind)",
 		"rpc", s.addr,
 		"gossip", net.JoinHostPort(own.Addr.String(), strconv.Itoa(int(own.Port))),
 		"bootstrap_expect", s.cfg.BootstrapExpect,

@@ -272,8 +272,7 @@ const maxZone = 64
 // checkVote reports the faults of the settings that decide on the first vote and on later ones.
 func (c *Config) checkVote(bad func(format string, args ...any)) {
 	if c.BootstrapExpect < 0 || c.BootstrapExpect > 9 {
-		bad("server: bootstrap_expect is %d; expected the number of servers, 1 to 9, or 0 to join others "+
-			"only", c.BootstrapExpect)
+		bad("server: bootstrap_expect is %d; expected the number of servers, 1 to 9, or 0 to join others only", c.BootstrapExpect)
 	}
 
 	if c.BootstrapExpect > 1 && c.BootstrapExpect%2 == 0 {
@@ -287,8 +286,7 @@ func (c *Config) checkVote(bad func(format string, args ...any)) {
 	}
 
 	if c.NonVoting && c.BootstrapExpect != 0 {
-		bad("server: bootstrap_expect is %d with non_voting_server; expected 0: a server without a vote "+
-			"joins others", c.BootstrapExpect)
+		bad("server: bootstrap_expect is %d with non_voting_server; expected 0: a server without a vote joins others", c.BootstrapExpect)
 	}
 
 	if len(c.RedundancyZone) > maxZone {
@@ -323,8 +321,7 @@ func (c *Config) checkDurations(bad func(format string, args ...any)) {
 		{"heartbeat_grace", c.HeartbeatGrace},
 	} {
 		if v.d < leastHeartbeat {
-			bad("server: %s is %s; expected %s or more: nodes need that time to switch to another server "+
-				"when one is cut off", v.name, v.d, leastHeartbeat)
+			bad("server: %s is %s; expected %s or more: nodes need that time to switch to another server when one is cut off", v.name, v.d, leastHeartbeat)
 		}
 	}
 }

@@ -170,8 +170,7 @@ func CheckShown(
 	}
 	n := Node(tx, nodeID)
 	if n != nil && n.Epoch != shown.Epoch {
-		return structs.Conflictf("node %s was back since you looked (epoch %d then, %d now): look at it again, "+
-			"and decide anew", csi.NodeName(tx, nodeID), shown.Epoch, n.Epoch)
+		return structs.Conflictf("node %s was back since you looked (epoch %d then, %d now): look at it again, and decide anew", csi.NodeName(tx, nodeID), shown.Epoch, n.Epoch)
 	}
 	for _, k := range claims {
 		if !slices.Contains(shown.Allocs, k.AllocID) {

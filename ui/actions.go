@@ -79,8 +79,7 @@ func (c *call) readOrder(value func(string) string) (*order, error) {
 	unseen := o.Action != nil && o.Destroys && created == 0
 	if o.Action == nil || o.target.ID == "" || len(o.target.ID) > structs.MaxName || unseen ||
 		cmp.Or(err, badCreated) != nil {
-		return nil, structs.Invalidf("the page has no action %q, or the address names no thing; follow a link "+
-			"of a view", structs.Cut(value("do"), structs.MaxQuoted))
+		return nil, structs.Invalidf("the page has no action %q, or the address names no thing; follow a link of a view", structs.Cut(value("do"), structs.MaxQuoted))
 	}
 	return o, nil
 }

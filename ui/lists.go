@@ -110,8 +110,7 @@ func (l list[T]) parse(c *call) (pages.Form, *api.Query, error) {
 	shown := choose(f.Shows, c.param("show"))
 	order := choose(f.Orders, c.param("order"))
 	if order == nil || shown == nil && len(f.Shows) > 0 {
-		return f, nil, structs.Invalidf("the address of the view has a wrong choice: show is %q and order is %q; "+
-			"choose in the form", structs.Cut(c.param("show"), structs.MaxQuoted),
+		return f, nil, structs.Invalidf("the address of the view has a wrong choice: show is %q and order is %q; choose in the form", structs.Cut(c.param("show"), structs.MaxQuoted),
 			structs.Cut(c.param("order"), structs.MaxQuoted))
 	}
 
@@ -160,8 +159,7 @@ func (l list[T]) search(text string) (string, error) {
 		quote = "`"
 	}
 	if strings.Contains(text, quote) || strings.ContainsAny(text, "\\\n") {
-		return "", structs.Invalidf("the search for %q: expected a text without backslashes and with one kind of "+
-			"quotes", structs.Cut(text, structs.MaxQuoted))
+		return "", structs.Invalidf("the search for %q: expected a text without backslashes and with one kind of quotes", structs.Cut(text, structs.MaxQuoted))
 	}
 	var some []string
 	for _, name := range l.names {

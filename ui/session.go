@@ -120,8 +120,7 @@ func (h *handler) showLogin(w http.ResponseWriter, r *http.Request) {
 func (h *handler) askForToken(c *call, err error) {
 	fault := err.Error()
 	if c.sessionOver {
-		fault = "this agent does not know your session any more: sessions end after a time, and with the agent; " +
-			"log in again"
+		fault = "this agent does not know your session any more: sessions end after a time, and with the agent; log in again"
 	}
 	c.renderLogin(http.StatusForbidden, pages.LoginForm{Fault: fault, Next: ownPath(c.r.URL.RequestURI())})
 }

@@ -99,8 +99,7 @@ func (c *Config) Validate() error {
 		structs.Cut(c.JWTAuthBackendPath, structs.MaxQuoted))
 	require(c.CreateFromRole == "" || IsPath(c.CreateFromRole) && !strings.Contains(c.CreateFromRole, "/"),
 		"vault.create_from_role: %q is no name of a role", structs.Cut(c.CreateFromRole, structs.MaxQuoted))
-	require(len(c.TLSServerName) <= structs.MaxName, "vault.tls_server_name: it has %d bytes; at most %d are "+
-		"allowed", len(c.TLSServerName), structs.MaxName)
+	require(len(c.TLSServerName) <= structs.MaxName, "vault.tls_server_name: it has %d bytes; at most %d are allowed", len(c.TLSServerName), structs.MaxName)
 	for _, f := range []struct{ name, path string }{
 		{"ca_file", c.CAFile},
 		{"ca_path", c.CAPath},

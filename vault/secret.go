@@ -20,8 +20,7 @@ func CheckPath(path string) error {
 		bad = bad || part == ".." || part == "."
 	}
 	if bad {
-		return structs.Invalidf("%q is no path of a secret: expected 1 to %d bytes, and neither . nor .. between "+
-			"slashes", structs.Cut(path, structs.MaxQuoted), MaxPath)
+		return structs.Invalidf("%q is no path of a secret: expected 1 to %d bytes, and neither . nor .. between slashes", structs.Cut(path, structs.MaxQuoted), MaxPath)
 	}
 	return nil
 }

@@ -82,8 +82,7 @@ func Add(src []byte, job *structs.Job, used int) error {
 		}
 		used -= fields
 		if job.TaskGroups[i].Disconnect != nil {
-			return structs.Invalidf("TaskGroups[%d]: Disconnect beside %s, its former names; expected only "+
-				"Disconnect", i, names)
+			return structs.Invalidf("TaskGroups[%d]: Disconnect beside %s, its former names; expected only Disconnect", i, names)
 		}
 		job.TaskGroups[i].Disconnect = s
 	}

@@ -110,8 +110,7 @@ var methodFlags = []command.Flag{
 		Usage: "The names of tokens. Default: " + login.DefaultNameFormat,
 	},
 	{Name: "default", Usage: "Take this method for logins of its type that name none"},
-	{Name: "config", Kind: command.String, Value: "file", Usage: "The configuration; \"@\" may precede the " +
-		"file"},
+	{Name: "config", Kind: command.String, Value: "file", Usage: "The configuration; \"@\" may precede the file"},
 	command.NoColorFlag,
 }
 
@@ -194,8 +193,7 @@ func changedMethod(c *command.Call, m *login.AuthMethod) (*login.AuthMethod, err
 
 	// Everybody on the machine could read a configuration on the command line.
 	if strings.HasPrefix(strings.TrimSpace(c.String("config")), "{") {
-		return nil, command.BadUsage("-config is a file, or \"-\" for the standard input: a command line " +
-			"may not have secrets")
+		return nil, command.BadUsage("-config is a file, or \"-\" for the standard input: a command line may not have secrets")
 	}
 	text, err := c.ReadFile(strings.TrimPrefix(c.String("config"), "@"))
 	if err != nil {

@@ -27,17 +27,15 @@ var execFlags = append([]command.Flag{
 var SessionFlags = []command.Flag{
 	{Name: "i", Default: "true", Usage: "Pass the standard input on to the command"},
 	{
-		Name: "t",
-		Usage: "Give the command a terminal. Default: true if the standard input and output are terminals " +
-			"and -i is true",
+		Name:  "t",
+		Usage: "Give the command a terminal. Default: true if the standard input and output are terminals and -i is true",
 	},
 	{
 		Name:    "e",
 		Kind:    command.String,
 		Value:   "char",
 		Default: "~",
-		Usage: "With a terminal, this character and a dot at the start of a line end the command; " +
-			"none turns that off",
+		Usage:   "With a terminal, this character and a dot at the start of a line end the command; none turns that off",
 	},
 }
 

@@ -41,14 +41,10 @@ func Of(c *command.Call) (k Copy, err error) {
 	recipient := c.String("escrow-to")
 	switch {
 	case (recipient == "") != (k.File == ""):
-		return k, structs.Invalidf("-escrow-to and -escrow-out belong together: a recipient of age, and " +
-			"the file " +
-			"of the copy for it")
+		return k, structs.Invalidf("-escrow-to and -escrow-out belong together: a recipient of age, and the file of the copy for it")
 	case recipient == "" && !c.Bool("key-saved"):
-		return k, structs.Invalidf("expected -key-saved or -escrow-to: without a copy of the " +
-			"key-encryption key, " +
-			"the secrets of the cluster are lost with its servers. Give -key-saved if you will keep a copy " +
-			"of the " +
+		return k, structs.Invalidf("expected -key-saved or -escrow-to: without a copy of the key-encryption key, " +
+			"the secrets of the cluster are lost with its servers. Give -key-saved if you will keep a copy of the " +
 			"file in a safe place, or have an encrypted copy written with -escrow-to and -escrow-out")
 	case recipient != "":
 		k.to, err = agefile.Recipient("-escrow-to", recipient)

@@ -93,8 +93,7 @@ func FindClaim(ctx context.Context, c *command.Call, prefix string) (
 	case 1:
 		return found[0], nil
 	}
-	return nil, structs.Invalidf("%d claims on sticky host volumes have an ID that begins with %q; "+
-		"to see them: %s", len(found), prefix,
+	return nil, structs.Invalidf("%d claims on sticky host volumes have an ID that begins with %q; to see them: %s", len(found), prefix,
 		structs.CommandLine(c.Namespace(), "volume claim list", "-type", "host"))
 }
 

@@ -89,8 +89,7 @@ func find(ctx context.Context, c *command.Call) (*login.AuthMethodStub, error) {
 		return nil, structs.NotFoundf("there is no auth method %q; see berth acl auth-method list",
 			c.String("method"))
 	case len(found) == 0:
-		return nil, structs.NotFoundf("no auth method is the default; name one of berth acl auth-method " +
-			"list with -method")
+		return nil, structs.NotFoundf("no auth method is the default; name one of berth acl auth-method list with -method")
 	case len(found) > 1:
 		return nil, command.BadUsage("there is a default of each type; name one with -type or -method")
 	}

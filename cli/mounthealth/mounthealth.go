@@ -87,8 +87,7 @@ func ofNode(u *volumeusage.VolumeUsage) string {
 func ofControllers(all []*volumeusage.VolumeHealth) (lines []string) {
 	for _, h := range all {
 		if c := h.Condition; c != nil && c.Abnormal {
-			lines = append(lines, command.OneLine(fmt.Sprintf("volume %s: the controllers of plugin %s report it as "+
-				"abnormal since %s: %s", h.VolumeID, h.PluginID,
+			lines = append(lines, command.OneLine(fmt.Sprintf("volume %s: the controllers of plugin %s report it as abnormal since %s: %s", h.VolumeID, h.PluginID,
 				time.Unix(0, h.Since).UTC().Format(time.RFC3339), c.Message)))
 		}
 	}

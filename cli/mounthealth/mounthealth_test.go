@@ -22,8 +22,7 @@ func TestOfAlloc_NamesWhatConcernsTheAllocation(t *testing.T) {
 		}
 	}
 	abnormal := &volumeusage.VolumeCondition{Abnormal: true, Message: "DEGRADED Slow"}
-	onNode := "volume v on node n1, allocation a1: the mount is dead since 1970-01-01T00:00:00Z: no server; " +
-		"it stops its tasks"
+	onNode := "volume v on node n1, allocation a1: the mount is dead since 1970-01-01T00:00:00Z: no server; it stops its tasks"
 	for name, c := range map[string]struct {
 		answer volumeusage.VolumeUsageResponse
 		want   []string
@@ -43,8 +42,7 @@ func TestOfAlloc_NamesWhatConcernsTheAllocation(t *testing.T) {
 		"abnormal to the controllers": {volumeusage.VolumeUsageResponse{Health: []*volumeusage.VolumeHealth{
 			{VolumeID: "v", PluginID: "p", Since: 1, Condition: abnormal},
 			{VolumeID: "v", PluginID: "p", Condition: &volumeusage.VolumeCondition{Message: "17 New"}},
-		}}, []string{"volume v: the controllers of plugin p report it as abnormal since 1970-01-01T00:00:00Z: " +
-			"DEGRADED Slow"}},
+		}}, []string{"volume v: the controllers of plugin p report it as abnormal since 1970-01-01T00:00:00Z: DEGRADED Slow"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			caller := &apitest.Caller{}

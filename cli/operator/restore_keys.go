@@ -56,8 +56,7 @@ func restoreKeys(c *command.Call) (keys keyring.RestoreKeys, err error) {
 	}
 
 	if !transport.Private(c.API.Address()) {
-		return keys, structs.Invalidf("the key would cross the network to %s in plain form; give an "+
-			"address of "+
+		return keys, structs.Invalidf("the key would cross the network to %s in plain form; give an address of "+
 			"the form https://host:port, or run the command on the machine of the leader", c.API.Address())
 	}
 

@@ -75,8 +75,7 @@ var Commands = []command.Command{
 				Name:  "policy-file",
 				Kind:  command.String,
 				Value: "file",
-				Usage: "The rules of the policy of tasks, in Consul's HCL. Default: those that it has, " +
-					"else services to read",
+				Usage: "The rules of the policy of tasks, in Consul's HCL. Default: those that it has, else services to read",
 			},
 			{Name: "check", Usage: "Show what is to be done, and end with 1 if that is something"},
 			{Name: "destroy", Usage: "Delete all that the command has made, for all namespaces"},

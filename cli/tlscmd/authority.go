@@ -152,8 +152,7 @@ func findAuthority(all []*admin.AuthorityStub, prefix string) (at int, err error
 	case found > 1:
 		return 0, structs.Invalidf("%d authorities begin with %s: type more of the ID", found, prefix)
 	case all[at].RetireTime == 0:
-		return 0, structs.Preconditionf("the authority %s signs: replace it first, with `berth tls ca "+
-			"replace`",
+		return 0, structs.Preconditionf("the authority %s signs: replace it first, with `berth tls ca replace`",
 			shortAuthority(all[at].ID))
 	}
 

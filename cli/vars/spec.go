@@ -72,8 +72,7 @@ func parseHCL(name string, text []byte) (*spec, error) {
 		case key == "modify_index":
 			s.ModifyIndex, err = strconv.ParseUint(value, 10, 64)
 		case key != "create_index" && key != "create_time" && key != "modify_time":
-			err = structs.Invalidf("%s: %s is not an argument of a variable; expected namespace, path or "+
-				"items",
+			err = structs.Invalidf("%s: %s is not an argument of a variable; expected namespace, path or items",
 				name, key)
 		}
 		if err != nil {
@@ -83,8 +82,7 @@ func parseHCL(name string, text []byte) (*spec, error) {
 
 	for _, block := range body.Blocks {
 		if block.Type != "items" || len(block.Labels)+len(block.Body.Blocks) > 0 {
-			return nil, structs.Invalidf("%s: the block %s is not one of a variable; expected items { NAME "+
-				"= VALUE }",
+			return nil, structs.Invalidf("%s: the block %s is not one of a variable; expected items { NAME = VALUE }",
 				name, block.Type)
 		}
 		for key, attribute := range block.Body.Attributes {

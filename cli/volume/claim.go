@@ -174,9 +174,7 @@ func findClaim(ctx context.Context, c *command.Call, volume, prefix string) (
 	allocOf := func(v *structs.VolumeClaimStub) string { return v.AllocID }
 	found, err := onlyClaim(all, "allocations", prefix, allocOf)
 	if found == nil && err == nil {
-		return nil, structs.NotFoundf("no allocation with an ID that begins with %q has a claim on volume "+
-			"%q; "+
-			"to see the claims: %s", prefix, volume,
+		return nil, structs.NotFoundf("no allocation with an ID that begins with %q has a claim on volume %q; to see the claims: %s", prefix, volume,
 			structs.CommandLine(c.Namespace(), "volume claim list -volume", volume))
 	}
 

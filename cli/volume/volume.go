@@ -193,9 +193,8 @@ not confirm: first verify in the storage system that the volume is detached.`,
 		Acts: true,
 		Flags: []command.Flag{
 			{
-				Name: "force",
-				Usage: "Assert that a node is down, or that a detach that the plugin does not confirm has " +
-					"happened",
+				Name:  "force",
+				Usage: "Assert that a node is down, or that a detach that the plugin does not confirm has happened",
 			},
 			{
 				Name:  "reason",

@@ -68,8 +68,7 @@ func (r *Runner) Stats(
 			m.Usage.ResourceUsage.DeviceStats = devices.DeviceStats(held[t.Name])
 			answer.AddTask(t.Name, m.Usage)
 		case m.Err == nil && only != "":
-			return nil, structs.Preconditionf("task %q of allocation %s is %s; only a running task is "+
-				"measured",
+			return nil, structs.Preconditionf("task %q of allocation %s is %s; only a running task is measured",
 				t.Name, r.id, t.State().State)
 		case m.Err != nil && only != "":
 			return nil, fmt.Errorf("measuring task %q of allocation %s: %w", t.Name, r.id, m.Err)

@@ -35,8 +35,7 @@ func (c *Config) checkHostVolumes() (faults []error) {
 		for _, other := range c.HostVolumes[:i] {
 			// A volume with one writer would have two, under two names.
 			if other.Name != v.Name && (contains(v.Path, other.Path) || contains(other.Path, v.Path)) {
-				faults = append(faults, structs.Invalidf("client.host_volume %q: path %q is that of %q, or "+
-					"one is in "+
+				faults = append(faults, structs.Invalidf("client.host_volume %q: path %q is that of %q, or one is in "+
 					"the other; offer directories that are apart", v.Name, v.Path, other.Name))
 			}
 		}

@@ -66,8 +66,7 @@ func groupOf(g *device.DeviceGroup) (*structs.NodeDeviceResource, error) {
 	// Slashes separate the parts of the ID.
 	for _, part := range []string{group.Vendor, group.Type, group.Name} {
 		if !isName(part) {
-			return nil, structs.Invalidf("device group %q: vendor, type and name have 1 to %d bytes and no "+
-				"slash",
+			return nil, structs.Invalidf("device group %q: vendor, type and name have 1 to %d bytes and no slash",
 				group.ID(), maxText)
 		}
 	}

@@ -89,8 +89,7 @@ func (g *Guard) followGroup(allocID string, group *structs.TaskGroup) error {
 	err := g.orderDelay(allocID, group)
 	if structs.IsKind(err, structs.KindPrecondition) {
 		if !f.told {
-			g.Logger.Warn("the guard cannot end an allocation with stop_on_client_after; only the agent "+
-				"stops it",
+			g.Logger.Warn("the guard cannot end an allocation with stop_on_client_after; only the agent stops it",
 				"alloc_id", allocID, "reason", err)
 		}
 		f.told = true

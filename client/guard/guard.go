@@ -311,8 +311,7 @@ func (g *Guard) Renewed(l lease.Lease) {
 	}
 
 	if err != nil {
-		g.Logger.Error("failed to write the lease for the guard; it ends what it guards when it knows no "+
-			"newer one",
+		g.Logger.Error("failed to write the lease for the guard; it ends what it guards when it knows no newer one",
 			"error", err)
 	}
 }

@@ -66,8 +66,7 @@ func (c *converter) environment(place string, t *structs.Task, s *types.ServiceC
 		readsVariable = readsVariable || e.readsVariable
 		lines = append(lines, e.line())
 		for _, other := range e.services {
-			c.note(place, "%s has the address and the port of the service %s: correct it if the program wants "+
-				"them apart", key, other)
+			c.note(place, "%s has the address and the port of the service %s: correct it if the program wants them apart", key, other)
 		}
 	}
 	if len(lines) == 0 {

@@ -137,8 +137,7 @@ func (c *converter) checkVariables(filename string, model map[string]any) error 
 		}
 	}
 	if len(missing) > 0 {
-		return structs.Invalidf("%s: variables without a value: %s; set them in the environment, as for docker "+
-			"compose", filename, strings.Join(missing, ", "))
+		return structs.Invalidf("%s: variables without a value: %s; set them in the environment, as for docker compose", filename, strings.Join(missing, ", "))
 	}
 	return nil
 }

@@ -83,7 +83,6 @@ func (c *converter) volume(g *structs.TaskGroup, t *structs.Task, v *types.Servi
 	}
 	if g.Count > 1 {
 		r.AccessMode = structs.CSIMultiNodeMultipleWriter
-		c.note(g.Name, "the instances share the volume %s: its plugin needs several writers; with per_alloc each "+
-			"has its own", alias)
+		c.note(g.Name, "the instances share the volume %s: its plugin needs several writers; with per_alloc each has its own", alias)
 	}
 }

@@ -55,8 +55,7 @@ func dropConstraints(list []*structs.Constraint) (kept []*structs.Constraint, wa
 			c.LTarget == "${attr.os.signals}" && c.Operand == structs.ConstraintSetContains:
 			return true
 		case strings.HasPrefix(c.LTarget, "${attr.nomad."):
-			warnings = append(warnings, "its constraint on "+c.LTarget+" is left out: nodes of berth have no "+
-				"such attribute")
+			warnings = append(warnings, "its constraint on "+c.LTarget+" is left out: nodes of berth have no such attribute")
 			return true
 		}
 		return false

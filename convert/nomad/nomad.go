@@ -204,8 +204,7 @@ func (m *migration) volume(item *report.Item, s *stub, v *volume) error {
 	}
 	if o := v.MountOptions; o != nil && len(o.MountFlags) > 0 {
 		row.MountOptions = &structs.CSIMountOptions{FSType: o.FSType}
-		item.Add(report.Warnings, "its mount_flags cannot be read, because they may have secrets: write them into "+
-			"mount_options")
+		item.Add(report.Warnings, "its mount_flags cannot be read, because they may have secrets: write them into mount_options")
 	}
 	err := validate.Volume(row)
 	if err != nil {

@@ -39,8 +39,7 @@ func Open(dir string, force bool) (*Folder, error) {
 	case err != nil:
 		return nil, structs.Invalidf("-out: %w", err)
 	case len(entries) > 0 && !force:
-		return nil, structs.Conflictf("the folder %s is not empty; expected an empty or a new one, or -force, "+
-			"which replaces files", dir)
+		return nil, structs.Conflictf("the folder %s is not empty; expected an empty or a new one, or -force, which replaces files", dir)
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {

@@ -61,8 +61,7 @@ func CheckAlloc(tx state.Reader, nodeID string, a *structs.Allocation) error {
 			return nil
 		}
 	}
-	return structs.Deniedf("allocation %s is not on node %s, and none there waits for it: a node reads its own "+
-		"allocations", a.ID, nodeID)
+	return structs.Deniedf("allocation %s is not on node %s, and none there waits for it: a node reads its own allocations", a.ID, nodeID)
 }
 
 func awaits(a *structs.Allocation, id string) bool {

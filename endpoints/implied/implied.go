@@ -88,8 +88,7 @@ func Check(j *structs.Job) error {
 		for _, t := range g.Tasks {
 			if t.Vault != nil && structs.FindIdentity(t, structs.VaultIdentity) == nil {
 				return structs.Preconditionf("job %q: group %q: task %q: vault: the task has no identity %q; "+
-					"give it one in a block identity, or set vault.default_identity in the configuration of "+
-					"all servers", j.ID, g.Name, t.Name, structs.VaultIdentity)
+					"give it one in a block identity, or set vault.default_identity in the configuration of all servers", j.ID, g.Name, t.Name, structs.VaultIdentity)
 			}
 		}
 	}

@@ -160,8 +160,7 @@ func (e Evals) checkDeletable(req *structs.EvalDeleteRequest) ([]string, error) 
 			return nil, structs.NotFoundf("there is no evaluation %q; nothing was deleted",
 				structs.Cut(id, structs.MaxQuoted))
 		case !row.Terminal():
-			return nil, structs.Conflictf("evaluation %s is %s: only one that has ended may be deleted; "+
-				"nothing was deleted", id, row.Status)
+			return nil, structs.Conflictf("evaluation %s is %s: only one that has ended may be deleted; nothing was deleted", id, row.Status)
 		case row.Placed:
 			return nil, structs.Conflictf("evaluation %s has allocations that are not deleted yet: "+
 				"they show it as their cause; nothing was deleted", id)

@@ -65,8 +65,7 @@ func bounded(field, text string, most int) error {
 // attempt runs an attempt to log in within the limits.
 func (p Procedures) attempt(source string, do func() (uint64, error)) (uint64, error) {
 	if !p.Gate.Enabled() {
-		return 0, structs.Preconditionf("access control is off on the server that leads, so nobody needs to " +
-			"log in: " +
+		return 0, structs.Preconditionf("access control is off on the server that leads, so nobody needs to log in: " +
 			"set acl { enabled = true } in the configuration of the servers")
 	}
 	end, err := p.limits.Begin(source)
@@ -93,8 +92,7 @@ func (p Procedures) method(name, kind string) (issuer.Method, error) {
 	}
 	switch {
 	case row == nil && name == "":
-		return none, structs.NotFoundf("no auth method of type %s is the default; name one of berth acl "+
-			"auth-method list",
+		return none, structs.NotFoundf("no auth method of type %s is the default; name one of berth acl auth-method list",
 			kind)
 	case row == nil:
 		return none, structs.NotFoundf("there is no auth method %q", structs.Cut(name, structs.MaxQuoted))

@@ -104,8 +104,7 @@ func (p Procedures) takeSecrets(m, known *login.AuthMethod) error {
 	moved := known != nil && known.Config.OIDCDiscoveryURL != m.Config.OIDCDiscoveryURL
 	if moved && (kept(secrets.OIDCClientSecret, former.OIDCClientSecret, m.Config.OIDCClientSecret) ||
 		kept(secrets.PemKey, former.PemKey, pemKeyOf(m.Config))) {
-		return structs.Invalidf("OIDCDiscoveryURL changes, and the stored secrets are for the former " +
-			"provider: give " +
+		return structs.Invalidf("OIDCDiscoveryURL changes, and the stored secrets are for the former provider: give " +
 			"OIDCClientSecret and PemKey again")
 	}
 
@@ -179,8 +178,7 @@ func checkMappings(m *login.AuthMethod) error {
 					r <= 'Z')
 			}
 			if claim == "" || name == "" || len(name) > maxName || strings.ContainsFunc(name, invalid) {
-				return structs.Invalidf("the mapping of claim %q to %q: expected a claim, and a name of at "+
-					"most %d letters, "+
+				return structs.Invalidf("the mapping of claim %q to %q: expected a claim, and a name of at most %d letters, "+
 					"digits and underscores", structs.Cut(claim, structs.MaxQuoted), structs.Cut(name,
 					structs.MaxQuoted),
 					maxName)

@@ -78,8 +78,7 @@ func checkStep(redirect string, nonce login.Secret) error {
 		return err
 	}
 	if len(nonce) < minNonce || len(nonce) > maxNonce {
-		return structs.Invalidf("ClientNonce has %d bytes; expected %d to %d, drawn at random for this "+
-			"login", len(nonce),
+		return structs.Invalidf("ClientNonce has %d bytes; expected %d to %d, drawn at random for this login", len(nonce),
 			minNonce, maxNonce)
 	}
 	return nil
@@ -140,8 +139,7 @@ func (p Procedures) checkState(begun oidcState, m *login.AuthMethod, req *login.
 		return structs.Deniedf("the login began more than %s ago; log in again", loginTime)
 	case begun.Method != m.Name || begun.Redirect != req.RedirectURI,
 		subtle.ConstantTimeCompare(begun.Nonce, hash(req.ClientNonce)) != 1:
-		return structs.Deniedf("the login began with another AuthMethodName, RedirectURI or ClientNonce; " +
-			"log in again")
+		return structs.Deniedf("the login began with another AuthMethodName, RedirectURI or ClientNonce; log in again")
 	case req.Iss != "" && req.Iss != m.Config.OIDCDiscoveryURL:
 		return structs.Deniedf("the browser comes from issuer %q; expected %q",
 			structs.Cut(req.Iss, structs.MaxQuoted), m.Config.OIDCDiscoveryURL)
@@ -179,8 +177,7 @@ func (p Procedures) openState(req *login.CompleteAuthRequest) (s oidcState, err 
 	text, err := p.Keys.Open(statePlace, &structs.Sealed{KeyID: structs.Cut(key, maxName), Data: raw})
 	switch {
 	case structs.IsKind(err, structs.KindPrecondition):
-		return s, structs.Deniedf("State is encrypted with a root key that this server does not have; log " +
-			"in again")
+		return s, structs.Deniedf("State is encrypted with a root key that this server does not have; log in again")
 	case err != nil:
 		return s, structs.Deniedf("State is not one that a server has made; log in again")
 	}

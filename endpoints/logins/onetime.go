@@ -78,8 +78,7 @@ func (p Procedures) ExchangeOneTime(
 		hash := access.HashSecret(string(req.OneTimeSecretID))
 		row := acls.OneTimeToken(p.Store.Read(), hash)
 		if row == nil {
-			return 0, structs.Deniedf("no one-time token has this secret: it was used, has ended or never " +
-				"existed")
+			return 0, structs.Deniedf("no one-time token has this secret: it was used, has ended or never existed")
 		}
 		box, err := oneTimeBox(req.OneTimeSecretID)
 		if err != nil {

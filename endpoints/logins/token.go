@@ -38,8 +38,7 @@ func (p Procedures) makeToken(ctx context.Context, v verified, resp *access.Toke
 			"type", t.Type, "policies", t.Policies, "roles", len(t.Roles))
 	}
 	if t.Type == access.TypeClient && len(t.Policies)+len(t.Roles) == 0 {
-		return 0, structs.Deniedf("the login is valid, and no binding rule of auth method %s gives it a "+
-			"policy or a role "+
+		return 0, structs.Deniedf("the login is valid, and no binding rule of auth method %s gives it a policy or a role "+
 			"that exists: ask an administrator of the cluster for one", v.method.Name)
 	}
 

@@ -154,15 +154,13 @@ func (d detachment) plan() (p plan) {
 
 	// Force asks for the mounts too. It cannot make a node that answers lose a volume that it uses.
 	if d.req.Force {
-		p.steps = append(p.steps, node+" is called for its mounts of the volume, and rejects the release if "+
-			"it has any")
+		p.steps = append(p.steps, node+" is called for its mounts of the volume, and rejects the release if it has any")
 		if alloc != nil && !alloc.ClientTerminal() {
 			p.steps = append(p.steps, fmt.Sprintf("allocation %s counts as lost, and is replaced", alloc.ID))
 		}
 	}
 
-	p.steps = append(p.steps, fmt.Sprintf("the claim on volume %q is deleted, and the next claims in its queue "+
-		"are granted", c.VolumeID))
+	p.steps = append(p.steps, fmt.Sprintf("the claim on volume %q is deleted, and the next claims in its queue are granted", c.VolumeID))
 
 	gone := missingRows(tx, []*structs.CSIClaim{c})
 	if gone != "" {

@@ -149,8 +149,7 @@ func (p Procedures) deleteExternal(ctx context.Context, req *snapshot.SnapshotDe
 	s := &snapshot.VolumeSnapshot{PluginID: req.PluginID}
 	s.ExternalID = req.SnapshotID
 	if csi.RestoreOf(tx, s) != "" {
-		return structs.Conflictf("snapshot %q of plugin %q cannot be deleted while a volume is being created "+
-			"from it", structs.Cut(req.SnapshotID, structs.MaxQuoted), req.PluginID)
+		return structs.Conflictf("snapshot %q of plugin %q cannot be deleted while a volume is being created from it", structs.Cut(req.SnapshotID, structs.MaxQuoted), req.PluginID)
 	}
 	all := places.Of(tx, req.PluginID)
 	// Any of them might have the snapshot.

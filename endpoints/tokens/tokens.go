@@ -187,8 +187,7 @@ func (p Procedures) linkRoles(t *access.Token) error {
 			role = acls.RoleByName(tx, link.Name)
 		}
 		if role == nil {
-			return structs.Preconditionf("there is no role with the ID %q or the name %q; create it: "+
-				"berth acl role create",
+			return structs.Preconditionf("there is no role with the ID %q or the name %q; create it: berth acl role create",
 				structs.Cut(link.ID, structs.MaxQuoted), structs.Cut(link.Name, structs.MaxQuoted))
 		}
 		links = append(links, &access.Link{ID: role.ID})

@@ -113,8 +113,7 @@ func Check(n Node, given *structs.AgentProof) error {
 	case n.Last != nil && n.Last.Continues(given) && n.Last.MayCount(given):
 		return structs.Busy(n.Last.Counts,
 			"node %s has a lease of an agent in boot %s with the store %s, and "+
-				"this agent is in boot %s with the store %s. It gets the lease when that one has "+
-				"ended, in %s",
+				"this agent is in boot %s with the store %s. It gets the lease when that one has ended, in %s",
 			n.Row.ID, n.Last.BootID, n.Last.Store, given.BootID, given.Store,
 			n.Last.Counts.Round(time.Second))
 	case n.AskAfterReboot && n.HasVolumes && n.Row.BootID != given.BootID:
@@ -129,8 +128,7 @@ func Check(n Node, given *structs.AgentProof) error {
 	case n.Last == nil && !given.Rejected && n.isSuccessor(given):
 		return structs.Busy(retryAfter,
 			"node %s ran in another boot (%s) than this agent (%s) before this leader "+
-				"was elected, which cannot tell a reboot from a second agent. The agent gets the lease when "+
-				"that of "+
+				"was elected, which cannot tell a reboot from a second agent. The agent gets the lease when that of "+
 				"the former boot has ended", n.Row.ID, n.Row.BootID, given.BootID)
 	case !n.Row.Lost():
 		return Rejection(n.Row.ID, "it runs on "+describe(n.Row))

@@ -373,8 +373,7 @@ func fileError(path string, err error) error {
 	case unix.ENOENT, unix.ENOTDIR:
 		return structs.NotFoundf("the allocation has no file %s", shown(path))
 	case unix.EXDEV:
-		return structs.Deniedf("%s leads out of the directory of the allocation, or into a mount or "+
-			"secrets in it",
+		return structs.Deniedf("%s leads out of the directory of the allocation, or into a mount or secrets in it",
 			shown(path))
 	case unix.ELOOP:
 		return structs.Deniedf("%s has links that cannot be followed", shown(path))

@@ -66,8 +66,7 @@ func (l *Limits) Begin(source string) (end func(success bool), err error) {
 	case l.underWay >= MostAtOnce:
 		return nil, structs.Busy(time.Second, "%d logins are under way, the most at once", MostAtOnce)
 	case wait > 0:
-		return nil, structs.Busy(max(wait, time.Second), "there are too many logins; the servers take %d a "+
-			"second",
+		return nil, structs.Busy(max(wait, time.Second), "there are too many logins; the servers take %d a second",
 			time.Second/AllEvery)
 	}
 

@@ -69,8 +69,7 @@ func checkOwner(path string) error {
 
 	uid := int(is.Uid)
 	if uid != 0 && uid != os.Geteuid() {
-		return structs.Preconditionf("%s belongs to user %d, who can put another file there: change the owner, "+
-			"or set another path", path, uid)
+		return structs.Preconditionf("%s belongs to user %d, who can put another file there: change the owner, or set another path", path, uid)
 	}
 	isDir := is.Mode&unix.S_IFMT == unix.S_IFDIR
 	if isDir && is.Mode&unix.S_IWOTH != 0 && is.Mode&unix.S_ISVTX == 0 {

@@ -92,14 +92,12 @@ func textOf(claim string, raw any) (string, error) {
 		text = strconv.FormatBool(v)
 	case float64:
 		if math.Abs(v) > exactFloat {
-			return "", structs.Deniedf("the claim %q is a number above 2^53, which berth may not read "+
-				"exactly; "+
+			return "", structs.Deniedf("the claim %q is a number above 2^53, which berth may not read exactly; "+
 				"let the issuer send it as a text", shown(claim))
 		}
 		text = strconv.FormatFloat(v, 'f', -1, 64)
 	default:
-		return "", structs.Deniedf("the claim %q is a list or an object; expected a text, a number or a "+
-			"truth "+
+		return "", structs.Deniedf("the claim %q is a list or an object; expected a text, a number or a truth "+
 			"value: use ListClaimMappings for a list", shown(claim))
 	}
 

@@ -128,8 +128,7 @@ func CheckNameFormat(m *login.AuthMethod) error {
 func checkTemplate(field, text string, known func(name string) bool) error {
 	return walk(text, func(string) {}, func(name string) error {
 		if !known(name) {
-			return structs.Invalidf("%s has ${%s}, which no login has; ClaimMappings gives the names of "+
-				"${value.NAME}",
+			return structs.Invalidf("%s has ${%s}, which no login has; ClaimMappings gives the names of ${value.NAME}",
 				field, structs.Cut(name, structs.MaxQuoted))
 		}
 		return nil

@@ -84,8 +84,7 @@ func checkCopies(_ context.Context, m *Machine) []Finding {
 		return one(Warn, "the server cannot read the UUID of this machine: a copy of its disk in a machine "+
 			"with the same /etc/machine-id passes for it", remedy)
 	case m.Agent.Machine == "":
-		return one(Warn, "the server finds neither a UUID nor /etc/machine-id: a copy of its disk passes for "+
-			"it", "make the file: systemd-machine-id-setup; "+remedy)
+		return one(Warn, "the server finds neither a UUID nor /etc/machine-id: a copy of its disk passes for it", "make the file: systemd-machine-id-setup; "+remedy)
 	case m.euid != 0:
 		return one(Skip, "only root sees whether this machine has a UUID", "sudo berth doctor")
 	}

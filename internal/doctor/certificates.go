@@ -62,8 +62,7 @@ func (m *Machine) checkCertificate(pair tls.Certificate, authorities *x509.CertP
 	life := peertls.LifeOf(cert)
 	switch {
 	case m.now.Before(cert.NotBefore) && m.TLS.Renew:
-		return one(Warn, fmt.Sprintf("tls.cert_file: the certificate begins %s: the clock was ahead, or is late "+
-			"now", cert.NotBefore.UTC().Format(date)),
+		return one(Warn, fmt.Sprintf("tls.cert_file: the certificate begins %s: the clock was ahead, or is late now", cert.NotBefore.UTC().Format(date)),
 			"see that the clock is right; the agent then renews the certificate within a minute by itself")
 	case m.now.Before(cert.NotBefore):
 		return one(Fail, fmt.Sprintf("tls.cert_file: the certificate begins %s", cert.NotBefore.UTC().Format(date)),

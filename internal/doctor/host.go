@@ -146,8 +146,7 @@ func checkClock(_ context.Context, m *Machine) []Finding {
 	}
 
 	if state == unix.TIME_ERROR || t.Status&unix.STA_UNSYNC != 0 {
-		return one(Warn, "no program keeps the clock of this machine right: certificates, logins and schedules "+
-			"depend on it",
+		return one(Warn, "no program keeps the clock of this machine right: certificates, logins and schedules depend on it",
 			"install chrony or systemd-timesyncd, and look at timedatectl")
 	}
 	return one(OK, "the clock is synchronized", "")

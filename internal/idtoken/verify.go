@@ -68,8 +68,7 @@ func (v Verifier) Verify(token string) (*Claims, error) {
 	header := parsed.Headers[0]
 	algorithm, der, known := v.Key(header.KeyID)
 	if !known {
-		return nil, structs.Deniedf("the key of the token is unknown here: the servers have removed it, or it is " +
-			"of another cluster")
+		return nil, structs.Deniedf("the key of the token is unknown here: the servers have removed it, or it is of another cluster")
 	}
 	// The key decides about the algorithm, and not the token.
 	if header.Algorithm != algorithm {

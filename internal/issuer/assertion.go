@@ -65,12 +65,10 @@ func assertion(c *login.AuthConfig, secrets login.AuthSecrets) (oidc.JWTSerializ
 // privateKey reads the key of RSA.
 func privateKey(k *login.AssertionKey, text login.Secret) (*rsa.PrivateKey, error) {
 	if k == nil || text == "" {
-		return nil, structs.Invalidf("PrivateKey of OIDCClientAssertion has no PemKey; expected a key of " +
-			"RSA as PEM")
+		return nil, structs.Invalidf("PrivateKey of OIDCClientAssertion has no PemKey; expected a key of RSA as PEM")
 	}
 	if k.PemKeyFile != "" || k.PemCertFile != "" {
-		return nil, structs.Invalidf("berth reads no file of its servers for an auth method: give PemKey in " +
-			"place of " +
+		return nil, structs.Invalidf("berth reads no file of its servers for an auth method: give PemKey in place of " +
 			"PemKeyFile, and PemCert in place of PemCertFile. The key is stored encrypted")
 	}
 
@@ -85,8 +83,7 @@ func privateKey(k *login.AssertionKey, text login.Secret) (*rsa.PrivateKey, erro
 	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
 	key, ok := parsed.(*rsa.PrivateKey)
 	if err != nil || !ok {
-		return nil, structs.Invalidf("PemKey of OIDCClientAssertion is no private key of RSA in PKCS #1 or " +
-			"#8")
+		return nil, structs.Invalidf("PemKey of OIDCClientAssertion is no private key of RSA in PKCS #1 or #8")
 	}
 	return key, nil
 }
@@ -95,9 +92,7 @@ func privateKey(k *login.AssertionKey, text login.Secret) (*rsa.PrivateKey, erro
 func keyHeader(k *login.AssertionKey) (clientassertion.Option, error) {
 	if k.KeyID != "" {
 		if k.PemCert != "" || k.KeyIDHeader != "" && k.KeyIDHeader != clientassertion.KeyIDHeader {
-			return nil, structs.Invalidf("PrivateKey of OIDCClientAssertion has a KeyID; expected no " +
-				"PemCert, and " +
-				"KeyIDHeader kid")
+			return nil, structs.Invalidf("PrivateKey of OIDCClientAssertion has a KeyID; expected no PemCert, and KeyIDHeader kid")
 		}
 		return clientassertion.WithKeyID(k.KeyID), nil
 	}

@@ -40,8 +40,7 @@ func Check(m *login.AuthMethod, secrets login.AuthSecrets) error {
 
 	for _, a := range c.SigningAlgs {
 		if jwt.SupportedSigningAlgorithm(jwt.Alg(a)) != nil {
-			return structs.Invalidf("SigningAlgs has %q; expected RS, ES or PS with 256, 384 or 512, or "+
-				"EdDSA", cut(a))
+			return structs.Invalidf("SigningAlgs has %q; expected RS, ES or PS with 256, 384 or 512, or EdDSA", cut(a))
 		}
 	}
 	for _, d := range []login.Duration{c.ExpirationLeeway, c.NotBeforeLeeway, c.ClockSkewLeeway} {
@@ -126,12 +125,9 @@ func checkSource(m *login.AuthMethod) error {
 	}
 	switch {
 	case m.Type == login.TypeOIDC && (given != 1 || c.OIDCDiscoveryURL == ""):
-		return structs.Invalidf("a method of type OIDC has OIDCDiscoveryURL, and neither JWKSURL nor " +
-			"JWTValidationPubKeys")
+		return structs.Invalidf("a method of type OIDC has OIDCDiscoveryURL, and neither JWKSURL nor JWTValidationPubKeys")
 	case given != 1:
-		return structs.Invalidf("a method of type JWT has one of JWTValidationPubKeys, JWKSURL and "+
-			"OIDCDiscoveryURL; "+
-			"%d are given", given)
+		return structs.Invalidf("a method of type JWT has one of JWTValidationPubKeys, JWKSURL and OIDCDiscoveryURL; %d are given", given)
 	case c.JWKSURL != "":
 		return checkURL("JWKSURL", c.JWKSURL)
 	case c.OIDCDiscoveryURL != "":
@@ -144,8 +140,7 @@ func checkSource(m *login.AuthMethod) error {
 func checkURL(field, text string) error {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.User != nil {
-		return structs.Invalidf("%s is %q; expected a URL such as https://id.example.org, without a "+
-			"password", field,
+		return structs.Invalidf("%s is %q; expected a URL such as https://id.example.org, without a password", field,
 			cut(text))
 	}
 	if u.Scheme != "https" && !(u.Scheme == "http" && isLocal(u.Hostname())) {
@@ -171,8 +166,7 @@ func checkOIDC(c *login.AuthConfig, secrets login.AuthSecrets) error {
 	for _, text := range c.AllowedRedirectURIs {
 		u, err := url.Parse(text)
 		if err != nil || u.Host == "" || u.Scheme != "https" && !isLocal(u.Hostname()) {
-			return structs.Invalidf("AllowedRedirectURIs has %q; expected a URL with https, or with http at "+
-				"localhost",
+			return structs.Invalidf("AllowedRedirectURIs has %q; expected a URL with https, or with http at localhost",
 				cut(text))
 		}
 	}

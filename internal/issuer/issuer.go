@@ -122,16 +122,14 @@ func (v *verifier) verifyToken(ctx context.Context, token login.Secret) (map[str
 	issuer, _ := claims["iss"].(string)
 	switch {
 	case len(c.BoundIssuer) > 0 && !slices.Contains(c.BoundIssuer, issuer):
-		return nil, structs.Deniedf("the JWT is of issuer %q, which BoundIssuer of auth method %s does not "+
-			"have",
+		return nil, structs.Deniedf("the JWT is of issuer %q, which BoundIssuer of auth method %s does not have",
 			cut(issuer), v.method.Name)
 	// The description of the provider binds its issuer, as BoundIssuer does.
 	case len(c.BoundIssuer) == 0 && c.OIDCDiscoveryURL != "" && issuer != c.OIDCDiscoveryURL:
 		return nil, structs.Deniedf("the JWT is of issuer %q; expected %q", cut(issuer), c.OIDCDiscoveryURL)
 	// A token for somebody else must not work here.
 	case len(c.BoundAudiences) == 0 && claims["aud"] != nil:
-		return nil, structs.Deniedf("the JWT has an audience, and auth method %s has no BoundAudiences: set "+
-			"those for "+
+		return nil, structs.Deniedf("the JWT has an audience, and auth method %s has no BoundAudiences: set those for "+
 			"which it accepts tokens", v.method.Name)
 	}
 	return claims, nil

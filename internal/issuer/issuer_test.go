@@ -281,8 +281,7 @@ func TestExchange_ReturnsTheClaimsOfThePerson(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := fmt.Sprintln(claims["sub"], claims["email"], claims["groups"]); got != "ann ann@example.org "+
-		"[dev]\n" {
+	if got := fmt.Sprintln(claims["sub"], claims["email"], claims["groups"]); got != "ann ann@example.org [dev]\n" {
 		t.Errorf("got %s, want the claims of the token before those that are told", got)
 	}
 

@@ -98,8 +98,7 @@ func (v *verifier) authURL(ctx context.Context, b Begun) (string, error) {
 	}
 	address, err := v.oidc.AuthURL(ctx, r)
 	if err != nil {
-		return "", structs.Invalidf("RedirectURI is %q, which AllowedRedirectURIs of auth method %s does "+
-			"not have",
+		return "", structs.Invalidf("RedirectURI is %q, which AllowedRedirectURIs of auth method %s does not have",
 			cut(b.RedirectURI), v.method.Name)
 	}
 	return address, nil

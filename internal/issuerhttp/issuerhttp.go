@@ -82,8 +82,7 @@ func authorities(caPEM string) (*x509.CertPool, error) {
 	}
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM([]byte(caPEM)) {
-		return nil, structs.Invalidf("the certificates of the authorities are not valid; expected PEM " +
-			"blocks CERTIFICATE")
+		return nil, structs.Invalidf("the certificates of the authorities are not valid; expected PEM blocks CERTIFICATE")
 	}
 	return roots, nil
 }

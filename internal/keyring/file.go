@@ -86,8 +86,7 @@ func ParseFileKey(text []byte) (*FileKey, error) {
 func (k *FileKey) WriteNew(path string) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if errors.Is(err, os.ErrExist) {
-		return structs.Conflictf("%s exists: a key-encryption key is never overwritten, because it may be "+
-			"the "+
+		return structs.Conflictf("%s exists: a key-encryption key is never overwritten, because it may be the "+
 			"only one that opens the secrets of a cluster", path)
 	}
 	if err != nil {

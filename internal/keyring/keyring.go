@@ -112,8 +112,7 @@ func (r *Ring) Open(place string, s *structs.Sealed) ([]byte, error) {
 	aead := r.keys[s.KeyID]
 	r.mu.RUnlock()
 	if aead == nil {
-		return nil, structs.Preconditionf("the secret of %s is encrypted with root key %s, which this "+
-			"server has "+
+		return nil, structs.Preconditionf("the secret of %s is encrypted with root key %s, which this server has "+
 			"not opened; see berth operator root keyring list", place, s.KeyID)
 	}
 

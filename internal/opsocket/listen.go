@@ -37,8 +37,7 @@ func CheckPath(setting, path string) error {
 	case !filepath.IsAbs(path):
 		return structs.Invalidf("%s is %q; expected an absolute path", setting, path)
 	case len(path) > MaxPath:
-		return structs.Invalidf("%s: the path of the operator socket, %s, has %d bytes; expected at most "+
-			"%d: "+
+		return structs.Invalidf("%s: the path of the operator socket, %s, has %d bytes; expected at most %d: "+
 			"set operator_socket to a shorter path", setting, path, len(path), MaxPath)
 	case strings.ContainsFunc(path, unicode.IsControl):
 		return structs.Invalidf("%s is %q; expected a path without control characters", setting, path)
@@ -154,12 +153,10 @@ func checkDir(dir string) error {
 	case !info.IsDir():
 		return structs.Preconditionf("the directory of the operator socket: %s is no directory", dir)
 	case info.Mode().Perm()&0o022 != 0:
-		return structs.Preconditionf("the directory %s of the operator socket has the mode %04o, so others "+
-			"may "+
+		return structs.Preconditionf("the directory %s of the operator socket has the mode %04o, so others may "+
 			"replace the socket: chmod go-w %s", dir, info.Mode().Perm(), dir)
 	case owner != 0 && int(owner) != os.Geteuid():
-		return structs.Preconditionf("the directory %s of the operator socket belongs to the user %d, who "+
-			"may "+
+		return structs.Preconditionf("the directory %s of the operator socket belongs to the user %d, who may "+
 			"replace the socket; expected root or the user of the agent", dir, owner)
 	}
 	return nil

@@ -56,8 +56,7 @@ func (k *Keys) server(auth tls.ClientAuthType, accept Accept) *tls.Config {
 	port.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		conn, ok := hello.Conn.(*Conn)
 		if !ok {
-			return nil, structs.Internalf("a port with TLS has a connection that does not end with its " +
-				"certificate")
+			return nil, structs.Internalf("a port with TLS has a connection that does not end with its certificate")
 		}
 		own := each.Clone()
 		k.current.Load().serve(own)
@@ -174,8 +173,7 @@ func plainFault(err error, cert *x509.Certificate) error {
 			"set the clocks of both machines", name, cert.NotBefore.Format(time.RFC3339), clock)
 	case now.After(cert.NotAfter):
 		return structs.Deniedf("%s expired at %s, and the clock of this machine says %s; "+
-			"an agent with renew = true renews it by itself, and its log says what hinders it; without it "+
-			"make a "+
+			"an agent with renew = true renews it by itself, and its log says what hinders it; without it make a "+
 			"new one with `berth tls cert create`, or set the clock",
 			name, cert.NotAfter.Format(time.RFC3339), clock)
 	}

@@ -48,8 +48,7 @@ func JoinClient(region string, authority [sha256.Size]byte) Client {
 func verifyServer(chain []*x509.Certificate, region string, authority [sha256.Size]byte) error {
 	root := slices.IndexFunc(chain, func(c *x509.Certificate) bool { return pki.Fingerprint(c) == authority })
 	if root < 1 { // not the certificate of the server itself
-		return structs.Deniedf("the server is not of the cluster of the join token: its authority is " +
-			"another one")
+		return structs.Deniedf("the server is not of the cluster of the join token: its authority is another one")
 	}
 
 	roots := x509.NewCertPool()

@@ -66,8 +66,7 @@ func Open(cfg Config, region string, role pki.Role, logger hclog.Logger) (*Keys,
 	}
 
 	if m.identity.Role != role {
-		return nil, structs.Invalidf("tls: cert_file %s is the certificate of %s; this agent needs one of "+
-			"a %s",
+		return nil, structs.Invalidf("tls: cert_file %s is the certificate of %s; this agent needs one of a %s",
 			cfg.CertFile, m.identity, role)
 	}
 
@@ -82,8 +81,7 @@ func (k *Keys) warnOfOpenKey() {
 	info, err := os.Stat(k.cfg.KeyFile)
 	if err == nil && info.Mode().Perm()&0o007 != 0 {
 		k.logger.Warn("every user of this machine has access to the key of the TLS certificate; "+
-			"set its mode to 0600 (chmod "+
-			"600)", "key_file", k.cfg.KeyFile, "mode", info.Mode().Perm().String())
+			"set its mode to 0600 (chmod 600)", "key_file", k.cfg.KeyFile, "mode", info.Mode().Perm().String())
 	}
 }
 
@@ -125,10 +123,8 @@ func (k *Keys) Reload() (changed bool, err error) {
 	}
 
 	if next.identity != old.identity {
-		return false, structs.Preconditionf("tls: cert_file %s is now the certificate of %s, and the agent "+
-			"runs "+
-			"as %s; restart the agent, or put the former file "+
-			"back", k.cfg.CertFile, next.identity, old.identity)
+		return false, structs.Preconditionf("tls: cert_file %s is now the certificate of %s, and the agent runs "+
+			"as %s; restart the agent, or put the former file back", k.cfg.CertFile, next.identity, old.identity)
 	}
 
 	k.current.Store(next)
@@ -179,17 +175,12 @@ func (k *Keys) tellEnd(now time.Time) {
 
 	switch lapsed := now.After(k.Expires()); {
 	case lapsed && k.cfg.Renew:
-		k.logger.Error("the TLS certificate of this agent has expired, and other agents reject it; the "+
-			"agent "+
+		k.logger.Error("the TLS certificate of this agent has expired, and other agents reject it; the agent "+
 			"goes on trying to renew it", values...)
 	case lapsed:
-		k.logger.Error("the TLS certificate of this agent has expired, and other agents reject it; put a "+
-			"new one "+
-			"into the same files", values...)
+		k.logger.Error("the TLS certificate of this agent has expired, and other agents reject it; put a new one into the same files", values...)
 	case k.cfg.Renew:
-		k.logger.Warn("the TLS certificate of this agent ends soon, and is not renewed yet; the agent goes "+
-			"on "+
-			"trying", values...)
+		k.logger.Warn("the TLS certificate of this agent ends soon, and is not renewed yet; the agent goes on trying", values...)
 	default:
 		k.logger.Warn("the TLS certificate of this agent ends soon; put a new one into the same files",
 			values...)

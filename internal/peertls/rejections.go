@@ -63,9 +63,7 @@ func WarnOfRejections(config *tls.Config, logger hclog.Logger) *tls.Config {
 		own.VerifyConnection = func(s tls.ConnectionState) error {
 			err := verify(s)
 			if remote := hello.Conn.RemoteAddr(); err != nil && told.Due(remote) {
-				logger.Warn("rejected the certificate of a caller. More rejections of its host in this "+
-					"minute "+
-					"are not logged", "remote", remote.String(), "error", netfault.Plain(err))
+				logger.Warn("rejected the certificate of a caller. More rejections of its host in this minute are not logged", "remote", remote.String(), "error", netfault.Plain(err))
 			}
 			return err
 		}

@@ -159,10 +159,8 @@ func (k *Keys) checkNext(chain, trusted []*x509.Certificate) error {
 
 	err = verifyChain(chain, m.roots, x509.ExtKeyUsageAny)
 	if err != nil {
-		return structs.Deniedf("no authority in ca_file %s leads to the new certificate: the servers have "+
-			"another "+
-			"authority, or somebody else has answered; the files of this agent stay as they are. If the "+
-			"servers "+
+		return structs.Deniedf("no authority in ca_file %s leads to the new certificate: the servers have another "+
+			"authority, or somebody else has answered; the files of this agent stay as they are. If the servers "+
 			"are the right ones, join again with a new token (docs/operations/tls.md): %w", k.cfg.CAFile, err)
 	}
 

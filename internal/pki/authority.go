@@ -177,8 +177,7 @@ func (a *Authority) check(pub crypto.PublicKey, r Request) error {
 
 	// After its authority nobody could verify it, and the failure would have no reason that its holder knows.
 	if end := r.From.Add(r.Life); end.After(a.Cert.NotAfter) {
-		return structs.Invalidf("the certificate of %s would end on %s, after its authority, which ends on "+
-			"%s: "+
+		return structs.Invalidf("the certificate of %s would end on %s, after its authority, which ends on %s: "+
 			"expected a shorter life, or a new authority",
 			r.Identity, end.UTC().Format(time.RFC3339), a.Cert.NotAfter.UTC().Format(time.RFC3339))
 	}

@@ -36,9 +36,7 @@ func (a *Authority) Replace(r Successor) (next *Authority, crossPEM []byte, err 
 	}
 
 	if !r.From.Before(a.Cert.NotAfter) {
-		return nil, nil, structs.Preconditionf("the certificate authority %q ended on %s: it cannot sign "+
-			"for "+
-			"another one", a.Cert.Subject, a.Cert.NotAfter.UTC().Format(time.RFC3339))
+		return nil, nil, structs.Preconditionf("the certificate authority %q ended on %s: it cannot sign for another one", a.Cert.Subject, a.Cert.NotAfter.UTC().Format(time.RFC3339))
 	}
 
 	key, err := newKey()

@@ -34,8 +34,7 @@ const (
 )
 
 // errCost ends the evaluation of a row.
-var errCost = fmt.Errorf("takes more than %d steps per row; use fewer or smaller conditions, loops and "+
-	"regular expressions", stepsPerRow)
+var errCost = fmt.Errorf("takes more than %d steps per row; use fewer or smaller conditions, loops and regular expressions", stepsPerRow)
 
 // Filter is an expression that is ready for rows. Two goroutines must not use one at the same time.
 type Filter struct {
@@ -73,8 +72,7 @@ func New(expression string) (*Filter, error) {
 	f := &Filter{left: stepsAtFirst}
 	f.measureExpression(tree.(grammar.Expression), nil, nil)
 	if f.patterns > structs.MaxFilterPatterns {
-		return nil, fmt.Errorf("has regular expressions of size %d with their repetitions written out; "+
-			"expected %d at most", f.patterns, structs.MaxFilterPatterns)
+		return nil, fmt.Errorf("has regular expressions of size %d with their repetitions written out; expected %d at most", f.patterns, structs.MaxFilterPatterns)
 	}
 
 	f.evaluator, err = bexpr.CreateEvaluator(expression,

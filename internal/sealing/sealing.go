@@ -39,8 +39,7 @@ func Open(keys *keyring.Ring, namespace, volume string, sealed *structs.Sealed) 
 	var plain map[string]string
 	err = json.Unmarshal(b, &plain)
 	if err != nil {
-		return nil, structs.Internalf("the secrets of volume %q in namespace %q have another form than "+
-			"expected",
+		return nil, structs.Internalf("the secrets of volume %q in namespace %q have another form than expected",
 			volume, namespace)
 	}
 

@@ -243,8 +243,7 @@ func (s *search) ownCanary(m *structs.AllocMetric) *structs.Reason {
 			}
 
 			if thing := s.thingOf(a, m); thing != "" {
-				r := s.alloc(a, "has "+thing+", which a canary of the group needs, and it stays until the "+
-					"canaries are promoted")
+				r := s.alloc(a, "has "+thing+", which a canary of the group needs, and it stays until the canaries are promoted")
 				r.Remedy = "add a node for the canaries, or run the job with canary = 0 after: " +
 					command(j.Namespace, "deployment fail", structs.ShortID(d.ID))
 				return r

@@ -370,8 +370,7 @@ func (x *jobExplainer) groupVolume(c *structs.CSIClaim) []*structs.Reason {
 	class := c.Class()
 	if !v.Capable(class) {
 		r := reason("volume %s is not made for %s with %s", v.ID, class.AccessMode, class.AttachmentMode)
-		r.Remedy = "change access_mode or attachment_mode in the volume block of the group; " +
-			"what it is made for: " +
+		r.Remedy = "change access_mode or attachment_mode in the volume block of the group; what it is made for: " +
 			command(c.Namespace, "volume status", v.ID)
 		return []*structs.Reason{r}
 	}

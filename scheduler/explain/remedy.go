@@ -113,19 +113,17 @@ func onlyPlugin(j *structs.Job, g *structs.TaskGroup, tx *state.ReadTx) string {
 var remedies = map[string]string{
 	eligibilityFilter: "start the agents of nodes that are down; else berth node eligibility -enable NODE, " +
 		"or berth node drain -disable NODE",
-	"datacenter": "set datacenters in the job, or datacenter in the client block of the nodes",
-	"node-pool":  "set node_pool in the job, or in the client block of the nodes",
-	"level":      "update the agents of these nodes",
-	"driver": "berth node status NODE shows the drivers; enable the driver in the client block " +
-		"of the nodes",
+	"datacenter":  "set datacenters in the job, or datacenter in the client block of the nodes",
+	"node-pool":   "set node_pool in the job, or in the client block of the nodes",
+	"level":       "update the agents of these nodes",
+	"driver":      "berth node status NODE shows the drivers; enable the driver in the client block of the nodes",
 	"constraint":  "berth node status -verbose NODE shows the attributes; change the constraint or the nodes",
 	"device":      "berth node status NODE shows the devices; ask for fewer, or add nodes that have them",
 	networkFilter: "choose another static port, or a host_network that the nodes have",
 	"host-volume": "offer the volume in the client block of the nodes, " +
 		"or wait for the end of its writer",
-	"distinct-hosts": "add nodes, lower the count, or remove distinct_hosts",
-	"distinct-property": "add nodes with other values of the property, raise its limit, " +
-		"or lower the count",
+	"distinct-hosts":    "add nodes, lower the count, or remove distinct_hosts",
+	"distinct-property": "add nodes with other values of the property, raise its limit, or lower the count",
 	"csi-guard": `use the driver exec, raw_exec or docker, ` +
 		`or set on_node_loss of the volume to "hold" or "fence"`,
 	limitFilter: "add nodes, or end allocations that use volumes of the plugin on these nodes",

@@ -74,8 +74,7 @@ func (s Signer) checkPaths() error {
 		if !pki.AllowsBelow(certs[0], i+1) {
 			return structs.Preconditionf("the authority %s (%s) has the path length %d, and %d is needed: "+
 				"its machines would reject the certificates of another one; begin with an authority "+
-				"without a path length, as `berth tls init` makes "+
-				"it", row.ID, certs[0].Subject, certs[0].MaxPathLen, i+1)
+				"without a path length, as `berth tls init` makes it", row.ID, certs[0].Subject, certs[0].MaxPathLen, i+1)
 		}
 	}
 

@@ -155,8 +155,7 @@ func (a *Autopilot) ownSettings() map[string]string {
 func (a *Autopilot) Health() (*admin.AutopilotHealthResponse, error) {
 	pilot := a.running.Load()
 	if pilot == nil {
-		return nil, structs.NotServedf("this server does not know the health of the servers: it does not " +
-			"lead")
+		return nil, structs.NotServedf("this server does not know the health of the servers: it does not lead")
 	}
 
 	seen := pilot.GetState()

@@ -114,7 +114,6 @@ func (d *Device) findProgram() (string, error) {
 		}
 	}
 
-	return "", fmt.Errorf("agent %q is not in %s: install it on this server, as the package fence-agents "+
-		"does",
+	return "", fmt.Errorf("agent %q is not in %s: install it on this server, as the package fence-agents does",
 		d.Agent, searchPath())
 }

@@ -94,8 +94,7 @@ func checkSecret(f field.Errors, name, value string) {
 	isSecret := slices.ContainsFunc(secretNames,
 		func(part string) bool { return strings.Contains(plain, part) })
 	isSecret = isSecret && !isPath || passwordInURL(value) != ""
-	f.Require(!isSecret, "%q is a secret: write it to a file that root alone can read, and name that "+
-		"in secret_files", structs.Cut(name, structs.MaxQuoted))
+	f.Require(!isSecret, "%q is a secret: write it to a file that root alone can read, and name that in secret_files", structs.Cut(name, structs.MaxQuoted))
 }
 
 // checkOption checks the name of an option. Agents take '-' and '_' for equal.

@@ -32,8 +32,7 @@ func CheckAddresses(addrs []string) error {
 	}
 	for _, addr := range addrs {
 		if addr == "" || len(addr) > structs.MaxJoinAddress {
-			return structs.Invalidf("joining servers: an address has %d bytes, expected host or host:port, "+
-				"at most %d bytes", len(addr), structs.MaxJoinAddress)
+			return structs.Invalidf("joining servers: an address has %d bytes, expected host or host:port, at most %d bytes", len(addr), structs.MaxJoinAddress)
 		}
 	}
 	return nil

@@ -75,7 +75,6 @@ func checkVerified(incoming, outgoing bool) error {
 		return nil
 	}
 	return structs.Preconditionf("this server has the setting server.%s = false, so its gossip is not "+
-		"always encrypted, and would show the keys: set it to true on all servers, and restart them one "+
-		"after the other",
+		"always encrypted, and would show the keys: set it to true on all servers, and restart them one after the other",
 		setting)
 }

@@ -116,8 +116,7 @@ func (k *Keyrings) findSilent(of []string) []string {
 func (k *Keyrings) check(op gossipkey.Operation, key string) error {
 	if failed := k.named(serf.StatusFailed); len(failed) > 0 {
 		return structs.Preconditionf("the gossip takes %s for failed, so the change would not reach all "+
-			"servers, and nothing has changed: start that server, or remove it by \"berth server "+
-			"force-leave\"",
+			"servers, and nothing has changed: start that server, or remove it by \"berth server force-leave\"",
 			strings.Join(failed, ", "))
 	}
 

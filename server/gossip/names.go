@@ -74,9 +74,7 @@ func (n *Names) see(m *serf.Member) {
 
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.fault = structs.Conflictf("the server at %s has the name of this one, %q: give each server a name of "+
-		"its own, "+
-		"with -name (name)", at, n.name)
+	n.fault = structs.Conflictf("the server at %s has the name of this one, %q: give each server a name of its own, with -name (name)", at, n.name)
 	if n.logged != at {
 		n.logged = at
 		n.logger.Error("rejected another server", "error", n.fault)

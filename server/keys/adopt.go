@@ -159,7 +159,6 @@ func (a *adoption) missing(aside state.Reader, row *admin.RootKey, own error) er
 	return structs.Preconditionf("root key %s of the archive, which encrypts the secrets of %d places "+
 		"(e.g. %s), needs key-encryption key %s; %s. Give the key of the archive's cluster: -keyring-file "+
 		"FILE, or its encrypted copy: -escrow FILE -identity FILE. A key in a key management system is "+
-		"named by server { keyring { previous } } of each server. If no copy is left, -lose-secrets "+
-		"restores all else",
+		"named by server { keyring { previous } } of each server. If no copy is left, -lose-secrets restores all else",
 		row.KeyID, count, places, row.KEK, strings.Join(has, ", "))
 }

@@ -327,8 +327,7 @@ func unwrap(ctx context.Context, kek encrypter, row *admin.RootKey) ([]byte, err
 	// Secrets that it encrypts would be lost.
 	if !bytes.Equal(Digest(row.KeyID, key), row.Digest) {
 		clear(key)
-		return nil, fmt.Errorf("key-encryption key %s unwraps it to another key than the one that was "+
-			"wrapped",
+		return nil, fmt.Errorf("key-encryption key %s unwraps it to another key than the one that was wrapped",
 			row.KEK)
 	}
 	return key, nil

@@ -51,8 +51,7 @@ func AuthMethodPut(tx *mvcc.WriteTx, p *login.AuthMethodChange) error {
 	}
 	for m := range schema.ACLAuthMethods.Scan(tx) {
 		if p.Method.Default && m.Default && m.Type == p.Method.Type && m.Name != p.Method.Name {
-			return structs.Conflictf("%s is the default of type %s; berth acl auth-method update "+
-				"-default=false %s "+
+			return structs.Conflictf("%s is the default of type %s; berth acl auth-method update -default=false %s "+
 				"before there is another one", m.Name, m.Type, m.Name)
 		}
 	}

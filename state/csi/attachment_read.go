@@ -143,8 +143,7 @@ func recoveringNode(tx mvcc.Reader, n *structs.Node, v structs.NodeLeftover) str
 	text := fmt.Sprintf("the servers' state was restored from a snapshot, "+
 		"and node %s has not yet reported that all its volumes have claims", name)
 	if n.Leftovers != nil {
-		text = fmt.Sprintf("node %s was deleted and came back, and may still have volume %s of namespace %s "+
-			"from before", name, v.VolumeID, v.Namespace)
+		text = fmt.Sprintf("node %s was deleted and came back, and may still have volume %s of namespace %s from before", name, v.VolumeID, v.Namespace)
 	}
 
 	switch {

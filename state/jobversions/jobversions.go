@@ -136,8 +136,7 @@ func checkTags(tx mvcc.Reader, version *structs.Job, name string) error {
 		tagged++
 	}
 	if tagged >= structs.MaxJobTags {
-		return structs.Preconditionf("%d other versions of job %q have tags, the most that the servers store: "+
-			"remove one first", tagged, version.ID)
+		return structs.Preconditionf("%d other versions of job %q have tags, the most that the servers store: remove one first", tagged, version.ID)
 	}
 	return nil
 }

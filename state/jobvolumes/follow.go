@@ -148,8 +148,7 @@ func checkBlocks(j *structs.Job) error {
 				continue
 			}
 			if other, found := of[r.Source]; found && other != g.Name {
-				return structs.Conflictf("volume blocks of the groups %q and %q both ask for the volume %q; "+
-					"they need other names", other, g.Name, r.Source)
+				return structs.Conflictf("volume blocks of the groups %q and %q both ask for the volume %q; they need other names", other, g.Name, r.Source)
 			}
 			of[r.Source] = g.Name
 		}

@@ -32,7 +32,6 @@ func Delete(tx *mvcc.WriteTx, p *structs.ServiceDeleteRequest) error {
 		schema.Allocs.Put(tx, changed)
 		return nil
 	}
-	return structs.NotFoundf("service %q in namespace %q has no instance %q: `berth service info -json` lists "+
-		"them",
+	return structs.NotFoundf("service %q in namespace %q has no instance %q: `berth service info -json` lists them",
 		structs.Cut(p.ServiceName, structs.MaxQuoted), ns, structs.Cut(p.ID, structs.MaxQuoted))
 }

@@ -92,8 +92,7 @@ func newRevocation(p *admin.CertificateRevokeRequest) (*admin.Revocation, error)
 			structs.Cut(p.Role, structs.MaxQuoted), strings.Join(revocableRoles, " or "))
 	}
 	if p.Name == "" || len(p.Name) > structs.MaxName {
-		return nil, structs.Invalidf("Name has %d bytes; expected 1 to %d: a node ID, or the name of a server "+
-			"or an operator", len(p.Name), structs.MaxName)
+		return nil, structs.Invalidf("Name has %d bytes; expected 1 to %d: a node ID, or the name of a server or an operator", len(p.Name), structs.MaxName)
 	}
 	row.Role = p.Role
 	row.Name = p.Name

@@ -118,8 +118,7 @@ func SealedDigest(s *structs.Sealed) []byte {
 func CheckSealed(tx mvcc.Reader, values ...*structs.Sealed) error {
 	for _, s := range values {
 		if s != nil && RootKey(tx, s.KeyID) == nil {
-			return structs.Unavailablef("root key %s, with which a secret is encrypted, was removed; "+
-				"repeat the request", s.KeyID)
+			return structs.Unavailablef("root key %s, with which a secret is encrypted, was removed; repeat the request", s.KeyID)
 		}
 	}
 	return nil

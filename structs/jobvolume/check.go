@@ -11,8 +11,7 @@ func Check(f field.Errors, v *structs.VolumeRequest, source string) {
 	f.Require(v.Lifecycle == "" || !v.PerAlloc,
 		"per_alloc is not allowed with lifecycle: each allocation has a volume of its own already; leave it out")
 	if v.Source != source && (v.Class != "" || v.IsInline()) {
-		f.Addf("source %q is not allowed with class or lifecycle \"inline\": the volume has the name %q; "+
-			"leave source out", v.Source, source)
+		f.Addf("source %q is not allowed with class or lifecycle \"inline\": the volume has the name %q; leave source out", v.Source, source)
 	}
 	if v.IsInline() {
 		checkInline(f, v)

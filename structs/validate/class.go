@@ -50,6 +50,5 @@ func checkReclaim(f field.Errors, v *structs.CSIVolume) {
 // checkClassName checks the name of a volume class, "" for none.
 func checkClassName(f field.Errors, name, value string) {
 	f.Require(value == "" || classForm().MatchString(value),
-		"%s %.70q must be at most 64 letters, digits, dots, dashes and underscores, beginning and ending with "+
-			"a letter or digit", name, value)
+		"%s %.70q must be at most 64 letters, digits, dots, dashes and underscores, beginning and ending with a letter or digit", name, value)
 }

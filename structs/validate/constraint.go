@@ -48,8 +48,7 @@ func checkConstraint(f field.Errors, c *structs.Constraint) {
 		f.Require(c.LTarget != "", "attribute is required")
 		f.CheckText("attribute", c.LTarget)
 		_, err := c.PropertyLimit()
-		f.Require(err == nil, "value %q must be the number of allocations with one value of the attribute, "+
-			"1 to %d", c.RTarget, structs.MaxJobCount)
+		f.Require(err == nil, "value %q must be the number of allocations with one value of the attribute, 1 to %d", c.RTarget, structs.MaxJobCount)
 
 	default:
 		f.Require(c.LTarget != "", "attribute is required")

@@ -82,8 +82,7 @@ func checkVolumeRequest(f field.Errors, v *structs.VolumeRequest, j *structs.Job
 	checkOwnership(f, v)
 	f.CheckOneOf("on_dead_mount", v.OnDeadMount, volumeusage.Policies)
 	f.Require(!v.PerAlloc || !j.PerNode(), hostuse.NoIndex, j.Type)
-	f.Require(!v.Sticky, "sticky is for a host volume: a volume of type csi is the same for each allocation; "+
-		"leave sticky out")
+	f.Require(!v.Sticky, "sticky is for a host volume: a volume of type csi is the same for each allocation; leave sticky out")
 	exclusive := v.AccessMode.SingleUse() ||
 		v.AccessMode == structs.CSIMultiNodeSingleWriter && !v.ReadOnly
 	f.Require(!exclusive || v.PerAlloc || v.Lifecycle != "" || g.Count <= 1,

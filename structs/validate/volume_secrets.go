@@ -46,8 +46,7 @@ func checkSecretsPattern(f field.Errors, pattern string) {
 	path := ExpandSecretsFrom(pattern, "n", "i")
 	rest, found := strings.CutPrefix(path, volumeVariables)
 	if !found || !strings.Contains(rest, "/") {
-		f.Addf("secrets_from is %q; expected a path below %sNAMESPACE, with {namespace} and {id} for those of "+
-			"a volume", structs.Cut(pattern, structs.MaxQuoted), volumeVariables)
+		f.Addf("secrets_from is %q; expected a path below %sNAMESPACE, with {namespace} and {id} for those of a volume", structs.Cut(pattern, structs.MaxQuoted), volumeVariables)
 		return
 	}
 

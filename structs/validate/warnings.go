@@ -144,8 +144,7 @@ func perNodeWarnings(j *structs.Job) (all []string) {
 		if j.Type == structs.JobSysBatch && g.ReschedulePolicy != nil &&
 			*g.ReschedulePolicy != (structs.ReschedulePolicy{}) {
 			all = append(all,
-				fmt.Sprintf("group %q: reschedule has no effect: the instances of a sysbatch job "+
-					"belong to their nodes", structs.Cut(g.Name, structs.MaxQuoted)))
+				fmt.Sprintf("group %q: reschedule has no effect: the instances of a sysbatch job belong to their nodes", structs.Cut(g.Name, structs.MaxQuoted)))
 		}
 	}
 

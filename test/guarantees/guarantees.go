@@ -42,8 +42,7 @@ const (
 const allFaults = "all faults"
 
 // exceptSleep is allFaults without one case.
-const exceptSleep = "all faults, but with `lease` not a machine that is suspended beyond its lease, until its " +
-	"guard has run"
+const exceptSleep = "all faults, but with `lease` not a machine that is suspended beyond its lease, until its guard has run"
 
 // exceptCopy also excepts the case of ADR 60 in which a guard counts a longer lease than the servers.
 const exceptCopy = exceptSleep + ", nor a copy of a machine whose agent is stopped under `berth node lease`"
@@ -62,12 +61,10 @@ var All = []struct {
 	{LeaseBeforeLoss, "No node is marked down while it counts its lease, nor before the lease and its grace have " +
 		"passed since the servers granted it, and none that is down gets one.", allFaults},
 	{ProvedRelease, "A claim of a lost node is released by the node itself, by a fence proof, by the end of its " +
-		"lease if the policy is `lease` and the claim is guarded, or by the word of an operator, and by nothing " +
-		"else.", allFaults},
+		"lease if the policy is `lease` and the claim is guarded, or by the word of an operator, and by nothing else.", allFaults},
 	{ProofOfOneLoss, "Nothing is proved about a node that is not down in the epoch of the proof, and a run of a " +
 		"fence agent proves nothing if its node came back after the run had begun.", allFaults},
-	{WantedFence, "The servers fence a node by themselves only while somebody waits for a volume of it whose " +
-		"policy is `fence`.", allFaults},
+	{WantedFence, "The servers fence a node by themselves only while somebody waits for a volume of it whose policy is `fence`.", allFaults},
 	{OneFence, "At most one fence agent runs at a time, with the default `fence_max_parallel`.", allFaults},
 	{OneAttachment, "No exclusive volume is attached to a second node.", allFaults},
 	{DetachedUnmounted, "No volume is detached from a machine that has it mounted.", exceptSleep},
@@ -87,6 +84,5 @@ var All = []struct {
 	{NoCrash, "No agent ends by itself.", "all faults of the chaos run, but not damaged files of a server"},
 	{Access, "No agent answers a caller without a certificate and a token that give the right, and none denies a " +
 		"request that has them.", chaosFaults},
-	{ScheduleGoesOn, "A periodic job is launched again soon after all clocks are right, whatever time a leader has " +
-		"recorded before.", "the faults of the chaos run have ended"},
+	{ScheduleGoesOn, "A periodic job is launched again soon after all clocks are right, whatever time a leader has recorded before.", "the faults of the chaos run have ended"},
 }

@@ -111,11 +111,8 @@ func nameMachine(command string) string {
 // which root of a server makes.
 func callDirectly(command string) string {
 	const dir, ann = "/run/ann", "/run/ann/global-operator-ann"
-	return "{ test -e " + ann + "-ca.pem || " +
-		"{ mkdir -p " + dir + " && env -u BERTH_ADDR berth tls cert request -id ann -dir " + dir + "; }; } " +
-		">/dev/null 2>&1; " +
-		"export BERTH_ADDR=https://127.0.0.1:4746 BERTH_CACERT=" + ann + "-ca.pem " +
-		"BERTH_CLIENT_CERT=" + ann + ".pem BERTH_CLIENT_KEY=" + ann + "-key.pem; " + command
+	return "{ test -e " + ann + "-ca.pem || { mkdir -p " + dir + " && env -u BERTH_ADDR berth tls cert request -id ann -dir " + dir + "; }; } >/dev/null 2>&1; " +
+		"export BERTH_ADDR=https://127.0.0.1:4746 BERTH_CACERT=" + ann + "-ca.pem BERTH_CLIENT_CERT=" + ann + ".pem BERTH_CLIENT_KEY=" + ann + "-key.pem; " + command
 }
 
 // renumber gives machines other addresses while their agents do not run: a server, the server that all others

@@ -16,8 +16,7 @@ func (m *machine) checkIdle() {
 
 	// At once and after some commands.
 	const mostKB = 96_000_000 / 1024
-	small := fmt.Sprintf("resident=$(awk '/^VmRSS/ {print $2}' /proc/$("+mainPID+")/status); "+
-		"echo $resident kB of memory, want below %[1]d; test $resident -lt %[1]d", mostKB)
+	small := fmt.Sprintf("resident=$(awk '/^VmRSS/ {print $2}' /proc/$("+mainPID+")/status); echo $resident kB of memory, want below %[1]d; test $resident -lt %[1]d", mostKB)
 	m.must(small)
 	m.convert()
 	m.must(small)

@@ -133,8 +133,7 @@ func (m *machine) tellsClones() {
 func (m *machine) checkServerFiles() {
 	m.t.Helper()
 	got := m.must("cd /etc/berth && stat -c '%n %U:%G %a' berth.hcl ca-key.pem key.pem keyring tls.hcl " +
-		"/run/berth/berth.sock /var/lib/berth/audit /var/lib/berth/audit/audit.log /var/lib/berth/server " +
-		"/var/lib/berth")
+		"/run/berth/berth.sock /var/lib/berth/audit /var/lib/berth/audit/audit.log /var/lib/berth/server /var/lib/berth")
 	want := `berth.hcl berth:berth 640
 ca-key.pem berth:berth 600
 key.pem berth:berth 600

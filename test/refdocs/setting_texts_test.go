@@ -12,8 +12,7 @@ var settingTexts = []blockText{
 		{"name", "the host's name", "the name of the server, and of the node"},
 		{
 			"data_dir", "",
-			"the absolute path of the directory with all data of the agent; required " +
-				"without `-dev`",
+			"the absolute path of the directory with all data of the agent; required without `-dev`",
 		},
 		{
 			"operator_socket", "berth.sock in `data_dir`",
@@ -26,8 +25,7 @@ var settingTexts = []blockText{
 		},
 		{
 			"log_level", "",
-			"`trace`, `debug`, `info`, `warn` or `error`; `debug` logs each served HTTP " +
-				"request; *live*",
+			"`trace`, `debug`, `info`, `warn` or `error`; `debug` logs each served HTTP request; *live*",
 		},
 		{"log_json", "", "log one JSON object a line"},
 		{
@@ -64,8 +62,7 @@ var settingTexts = []blockText{
 		{"serf", "`bind_addr`", "of gossip"},
 	}},
 	{Block: "advertise", Intro: "The addresses for others, each a host or host:port.", Settings: []settingText{
-		{"http", "the bound address, or [that of the default route](../operations/install.md#the-address-for-others)", "of the HTTP " +
-			"API"},
+		{"http", "the bound address, or [that of the default route](../operations/install.md#the-address-for-others)", "of the HTTP API"},
 		{"rpc", "likewise", "of Raft and RPC"},
 		{"serf", "likewise", "of gossip"},
 	}},
@@ -83,13 +80,11 @@ var settingTexts = []blockText{
 		{"enabled", "", "the agent is a server"},
 		{
 			"bootstrap_expect", "",
-			"the number of servers that form the cluster the first time: odd, or 0 to only " +
-				"join others",
+			"the number of servers that form the cluster the first time: odd, or 0 to only join others",
 		},
 		{
 			"retry_join", "",
-			"gossip addresses of other servers, each a host or host:port; `consul` can " +
-				"name them, too",
+			"gossip addresses of other servers, each a host or host:port; `consul` can name them, too",
 		},
 		{"retry_interval", "", "the delay between attempts to join"},
 		{"encrypt", "", "the first key of the gossip, 16, 24 or 32 bytes in base64; a keyring file wins over it, " +
@@ -108,8 +103,7 @@ var settingTexts = []blockText{
 		{"max_node_lease", "", "the longest lease that an operator can order for a node: `berth node lease`"},
 		{
 			"heartbeat_grace", "",
-			"the time by which a heartbeat may be late before the node becomes down; 1s or more; the servers " +
-				"tell it to the nodes",
+			"the time by which a heartbeat may be late before the node becomes down; 1s or more; the servers tell it to the nodes",
 		},
 		{
 			"eval_gc_threshold", "",
@@ -125,8 +119,7 @@ var settingTexts = []blockText{
 		{
 			"gc_max_rows", "",
 			"the most ended jobs, allocations and evaluations, of each, that a deletion " +
-				"leaves: it deletes the oldest of more, of any age, unless they are needed; " +
-				"100 to 10,000,000",
+				"leaves: it deletes the oldest of more, of any age, unless they are needed; 100 to 10,000,000",
 		},
 		{"raft_multiplier", "", "scales Raft's timeouts, 1 to 10; more for slow networks and disks"},
 		{"raft_snapshot_threshold", "", "log entries between two snapshots; 1 to 10,000,000"},
@@ -137,8 +130,7 @@ var settingTexts = []blockText{
 		{
 			"job_max_source_size", "1M",
 			"the source of a job that the servers store, with its variables, at most 8MiB; " +
-				"a job with a larger one is registered without it, with a warning; 0 stores " +
-				"none",
+				"a job with a larger one is registered without it, with a warning; 0 stores none",
 		},
 		{"rpc_max_conns_per_client", "", "RPC connections of one remote address"},
 		{"enable_event_broker", "", "the server keeps its newest events for readers of the event stream"},
@@ -174,8 +166,7 @@ var settingTexts = []blockText{
 		},
 		{
 			"reject_job_registration", "",
-			"new jobs and new versions of jobs are rejected with status 403; jobs can be " +
-				"stopped",
+			"new jobs and new versions of jobs are rejected with status 403; jobs can be stopped",
 		},
 		{
 			"pause_eval_broker", "",
@@ -212,13 +203,11 @@ var settingTexts = []blockText{
 		},
 		{
 			"plug", "the pin `plug`, or `${node.unique.name}`",
-			"the name of the node at the device, which may refer to pins, and to the name of the node if its join token " +
-				"bound it",
+			"the name of the node at the device, which may refer to pins, and to the name of the node if its join token bound it",
 		},
 		{
 			"scope", "power",
-			"`power`: a node that the device has fenced is off; `storage`: it is cut off from `plugins` and " +
-				"`volumes`",
+			"`power`: a node that the device has fenced is off; `storage`: it is cut off from `plugins` and `volumes`",
 		},
 		{"plugins", "", "with `storage`, the IDs of the CSI plugins from whose volumes the device cuts a node off"},
 		{"volumes", "", "likewise volumes, each as `\"NAMESPACE/ID\"`"},
@@ -254,8 +243,7 @@ var settingTexts = []blockText{
 		{"enabled", "", "the agent is a node"},
 		{
 			"servers", "",
-			"RPC addresses of servers, each host:port; not needed if the agent is also a " +
-				"server; *live*",
+			"RPC addresses of servers, each host:port; not needed if the agent is also a server; *live*",
 		},
 		{"node_id", "made once", "the ID of the node"},
 		{"node_pool", "", "the pool of the node, which jobs name"},
@@ -325,8 +313,7 @@ var settingTexts = []blockText{
 		{"cgroup_parent", "", "the cgroup below which each task has its own"},
 		{"pids_limit", "", "processes and threads that a task may have; -1 is no limit"},
 	}},
-	{Block: "client.drivers.docker", Intro: "Containers, see " +
-		"[Containers](../operations/containers.md#containers).", Settings: []settingText{
+	{Block: "client.drivers.docker", Intro: "Containers, see [Containers](../operations/containers.md#containers).", Settings: []settingText{
 		{"endpoint", "", "the socket of the docker daemon"},
 		{"allow_privileged", "", "jobs may ask for privileges over the host"},
 		{
@@ -337,8 +324,7 @@ var settingTexts = []blockText{
 		{
 			"extra_labels", "",
 			"labels of the dialect that containers get: `job_name`, `job_id`, " +
-				"`task_group_name`, `task_name`, `namespace`, `node_name`, `node_id`; `*` " +
-				"stands for any text",
+				"`task_group_name`, `task_name`, `namespace`, `node_name`, `node_id`; `*` stands for any text",
 		},
 		{
 			"allow_runtimes", "the daemon's default one, `nvidia`",
@@ -365,12 +351,10 @@ var settingTexts = []blockText{
 		{"config", "", "a file in the form of docker's `config.json`"},
 		{
 			"helper", "",
-			"the end of the name of a program `docker-credential-HELPER`, which is asked " +
-				"after the file",
+			"the end of the name of a program `docker-credential-HELPER`, which is asked after the file",
 		},
 	}},
-	{Block: "client.device", Intro: "A group of device files; its label is the name; " +
-		"*live*, see " +
+	{Block: "client.device", Intro: "A group of device files; its label is the name; *live*, see " +
 		"[Devices](../operations/drivers.md#devices).", Settings: []settingText{
 		{"paths", "", "patterns of the device files"},
 		{"permissions", "rw", "any of `rwm`"},
@@ -408,15 +392,13 @@ var settingTexts = []blockText{
 				"`\"HTTPS_PROXY,NO_PROXY\"`",
 		},
 	}},
-	{Block: "client.moved_data", Intro: "Data that allocations take over from other nodes; " +
-		"*live*, see [Data of " +
+	{Block: "client.moved_data", Intro: "Data that allocations take over from other nodes; *live*, see [Data of " +
 		"allocations](../operations/storage.md#data-of-allocations).", Settings: []settingText{
 		{"max_size", "", "the most data that an allocation takes over from another node"},
 		{"min_free", "", "the disk space that stays free beside it and beside artifacts"},
 		{
 			"keep", "",
-			"the time after its end for which an allocation of this node keeps data for " +
-				"another node",
+			"the time after its end for which an allocation of this node keeps data for another node",
 		},
 	}},
 	{Block: "client.drain_on_shutdown", Intro: "With this block the node drains before its agent stops, " +
@@ -443,8 +425,7 @@ var settingTexts = []blockText{
 		"Consul at the address works without it.", Settings: []settingText{
 		{
 			"address", "",
-			"host:port, `http://host:port`, `https://host:port` or `unix:///path`; `\"\"` " +
-				"turns Consul off",
+			"host:port, `http://host:port`, `https://host:port` or `unix:///path`; `\"\"` turns Consul off",
 		},
 		{
 			"grpc_address", "the port that Consul names, on the host of `address`",
@@ -464,8 +445,7 @@ var settingTexts = []blockText{
 		{"timeout", "", "the bound on each request, 100ms to 1m"},
 		{
 			"proxy_path", "`consul` in the PATH of the agent",
-			"the absolute path of the program that runs the proxies of the service mesh " +
-				"without Envoy",
+			"the absolute path of the program that runs the proxies of the service mesh without Envoy",
 		},
 		{"envoy_path", "`envoy` in the PATH of the agent", "the absolute path of Envoy"},
 		{"auto_advertise", "", "register the agent itself in Consul"},
@@ -486,8 +466,7 @@ var settingTexts = []blockText{
 		{"service_auth_method", "", "the auth method of Consul at which the node logs in for services"},
 		{"task_auth_method", "", "the same for tasks"},
 	}},
-	{Block: "plugin", Intro: "A program of `plugin_dir`; its label is the file, see " +
-		"[External " +
+	{Block: "plugin", Intro: "A program of `plugin_dir`; its label is the file, see [External " +
 		"plugins](../operations/plugins.md#external-plugins).", Settings: []settingText{
 		{"args", "", "the arguments of the program"},
 		{"config", "", "the configuration of the driver or device plugin"},

@@ -140,8 +140,7 @@ func (p *Problem) fence(n *structs.NodeListStub, lost *nodeloss.NodeFenceStatusR
 		p.Remedy = "a fence releases them; this command shows the devices and the volumes"
 		p.Command = structs.CommandLine("", "node fence", "-dry-run", n.ID)
 	case n.Status == structs.NodeDown:
-		p.Remedy = "no fence device of the servers matches the node; if the machine is off, this command " +
-			"releases them"
+		p.Remedy = "no fence device of the servers matches the node; if the machine is off, this command releases them"
 		p.Command = ConfirmLine(n.ID)
 	}
 }

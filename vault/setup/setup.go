@@ -64,8 +64,7 @@ func Open(cfg vault.Config, token structs.Secret) (*Client, error) {
 		return nil, err
 	}
 	if token == "" {
-		return nil, structs.Invalidf("VAULT_TOKEN is not set; expected a token of Vault that may write auth " +
-			"methods and policies")
+		return nil, structs.Invalidf("VAULT_TOKEN is not set; expected a token of Vault that may write auth methods and policies")
 	}
 	client, err := vault.New(cfg)
 	if err != nil {
@@ -133,8 +132,7 @@ func (c *Client) read(ctx context.Context) (*present, error) {
 		p.accessor = text(method["accessor"])
 		p.ours = strings.Contains(text(method["description"]), mark)
 		if kind := text(method["type"]); kind != "jwt" {
-			return nil, structs.Conflictf("the auth method %s of Vault has the type %q; expected jwt: choose another "+
-				"path with -auth-path", c.path, structs.Cut(kind, structs.MaxQuoted))
+			return nil, structs.Conflictf("the auth method %s of Vault has the type %q; expected jwt: choose another path with -auth-path", c.path, structs.Cut(kind, structs.MaxQuoted))
 		}
 		p.config, err = c.get(ctx, "auth/"+c.path+"/config")
 		if err != nil {

@@ -172,8 +172,7 @@ func (s *supervisor) validate() error {
 
 	if len(p.StagePublishBaseDir) > structs.MaxPluginBaseDir {
 		return structs.Invalidf(
-			"plugin %q: stage_publish_base_dir is %d bytes long, at most %d are allowed: a path that is "+
-				"sent to a "+
+			"plugin %q: stage_publish_base_dir is %d bytes long, at most %d are allowed: a path that is sent to a "+
 				"plugin accepts at most 128",
 			p.ID, len(p.StagePublishBaseDir), structs.MaxPluginBaseDir)
 	}

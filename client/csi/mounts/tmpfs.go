@@ -62,8 +62,7 @@ func ReleaseTmpfs(dir, source string) error {
 		}
 
 		if top.FSType != "tmpfs" || top.Source != source {
-			return structs.Preconditionf("%s is not unmounted: %s from %q is mounted on it, which is not "+
-				"berth's",
+			return structs.Preconditionf("%s is not unmounted: %s from %q is mounted on it, which is not berth's",
 				dir, top.FSType, top.Source)
 		}
 

@@ -243,8 +243,7 @@ func (v *Volumes) checkUnknownMounts(k VolumeKey) error {
 
 	for _, path := range w.table.Below(v.hostPath(dir)) {
 		if !known[path] {
-			return structs.Preconditionf("volume %s: %s is mounted, but the node has no record of its "+
-				"allocation: "+
+			return structs.Preconditionf("volume %s: %s is mounted, but the node has no record of its allocation: "+
 				"it has to be unmounted by hand", k, path)
 		}
 	}

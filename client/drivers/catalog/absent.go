@@ -94,8 +94,7 @@ func (c *Catalog) addAbsent(file string, reason error) {
 
 // taken is the reason why a program cannot have that name.
 func (c *Catalog) taken(name string) error {
-	return structs.Preconditionf("%s has the name %q, too; remove one of the two programs and restart "+
-		"the agent", c.plugins[name].path, name)
+	return structs.Preconditionf("%s has the name %q, too; remove one of the two programs and restart the agent", c.plugins[name].path, name)
 }
 
 // IsAbsent reports whether the program could not be used at the start of the agent.

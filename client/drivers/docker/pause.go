@@ -86,8 +86,7 @@ func (p *pauses) ensure(ctx context.Context, cfg *driver.TaskConfig) (string, er
 	if err == nil {
 		if !p.isPause(c, allocID) {
 			return "", structs.Conflictf(
-				"docker: the name %s belongs to container %s, which is not of this node; remove "+
-					"it", name, c.ID)
+				"docker: the name %s belongs to container %s, which is not of this node; remove it", name, c.ID)
 		}
 
 		usable, err := p.isUsable(ctx, c, cfg.NamespaceOf())

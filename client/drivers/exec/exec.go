@@ -107,8 +107,7 @@ func (c Config) Validate() error {
 
 		if !isCleanPath(to) || slices.Contains(ownPaths, to) {
 			faults = append(faults,
-				fmt.Errorf("exec.chroot_env[%q]: %q: expected an absolute path that tasks do not have "+
-					"their own of", from, to))
+				fmt.Errorf("exec.chroot_env[%q]: %q: expected an absolute path that tasks do not have their own of", from, to))
 		}
 	}
 

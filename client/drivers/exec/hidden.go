@@ -116,8 +116,7 @@ func (roots shownRoots) ownDirs(path string) (dirs []string, err error) {
 
 func notHidden(path, dir string) error {
 	return structs.Preconditionf("tasks of exec would see %s, which is for the agent alone: they need %s, "+
-		"so it cannot be hidden; move the agent's files to a directory of their own, such as /etc/berth, or "+
-		"change chroot_env", path, dir)
+		"so it cannot be hidden; move the agent's files to a directory of their own, such as /etc/berth, or change chroot_env", path, dir)
 }
 
 // show reports whether tasks see a directory.

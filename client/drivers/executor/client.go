@@ -224,8 +224,7 @@ func (t *task) killForeign(ctx context.Context, r *record) error {
 		_ = t.child.Process.Kill() // fails after its end
 		t.reapChild()
 	} else if r.Cgroup.Empty() {
-		return structs.Preconditionf("an executable of another version has recorded the processes in %s: "+
-			"end them by hand", t.dir)
+		return structs.Preconditionf("an executable of another version has recorded the processes in %s: end them by hand", t.dir)
 	}
 	err := r.Cgroup.Kill(ctx)
 	if err == nil {

@@ -83,8 +83,7 @@ func (p *Program) forkFiltered(
 ) (int, error) {
 	if len(p.Filter) == 0 {
 		return 0, structs.Preconditionf(
-			"%s: the agent is of another version than its executable and gives no system call filter: "+
-				"restart the agent", p.Driver)
+			"%s: the agent is of another version than its executable and gives no system call filter: restart the agent", p.Driver)
 	}
 
 	err := p.Filter.Install()

@@ -80,8 +80,7 @@ func (f *feeder) open() error {
 	f.device = d
 	// A device may know only longer timeouts.
 	if actual > watchdogTimeout {
-		logf("the watchdog %s has a timeout of %s: a machine whose tasks do not end may reboot after the "+
-			"servers "+
+		logf("the watchdog %s has a timeout of %s: a machine whose tasks do not end may reboot after the servers "+
 			"have released their volumes, unless heartbeat_grace is at least %s on all servers",
 			f.path, actual, actual-watchdogTimeout)
 	}

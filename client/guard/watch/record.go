@@ -63,9 +63,7 @@ func args(mode string, of Of) []string {
 // parse is the reverse of args, without Arg.
 func parse(given []string) (mode string, of Of, err error) {
 	if len(given) != 6 || given[0] != startMode && given[0] != runMode {
-		err = fmt.Errorf("expected a mode, two directories, the pid and the start of an agent, and a "+
-			"watchdog; "+
-			"found %q", given)
+		err = fmt.Errorf("expected a mode, two directories, the pid and the start of an agent, and a watchdog; found %q", given)
 		return "", of, err
 	}
 

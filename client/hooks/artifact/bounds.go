@@ -89,8 +89,7 @@ func diskBound(env *hooks.AllocEnv) download.Bound {
 	size := diskBytes(env.Group)
 	return download.Bound{
 		Bytes: max(size-env.Downloaded.Load(), 0),
-		By: fmt.Sprintf("the artifacts of the allocation may have %d MiB, the size of ephemeral_disk of its "+
-			"group; raise it", size>>20),
+		By:    fmt.Sprintf("the artifacts of the allocation may have %d MiB, the size of ephemeral_disk of its group; raise it", size>>20),
 	}
 }
 

@@ -107,8 +107,7 @@ func parseExtraPath(text string) (string, error) {
 		return "", structs.Invalidf("%.80q has not the form f:r:FILE or d:r:DIRECTORY", text)
 	}
 	if !slices.Contains([]string{"r", "rx"}, parts[1]) {
-		return "", structs.Invalidf("%.80q: a download only reads the files of the machine; "+
-			"expected r or rx", text)
+		return "", structs.Invalidf("%.80q: a download only reads the files of the machine; expected r or rx", text)
 	}
 	path := parts[2]
 	// below compares texts, so the path has to be a clean one.

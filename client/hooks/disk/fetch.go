@@ -183,8 +183,7 @@ func (d *disk) copyAll(
 	for {
 		if time.Since(shown) >= progressEvery {
 			shown = time.Now()
-			d.Progress(d.env.Alloc.ID, fmt.Sprintf("takes over the data of allocation %s from node %s: "+
-				"%s%s so far",
+			d.Progress(d.env.Alloc.ID, fmt.Sprintf("takes over the data of allocation %s from node %s: %s%s so far",
 				from.ID, structs.ShortID(from.NodeID), u.moved(), sum))
 		}
 

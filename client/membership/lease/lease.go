@@ -82,8 +82,7 @@ func (l Lease) CheckCall(epoch uint64, now boottime.Instant) error {
 		return structs.Unavailablef("this node was lost after the servers sent this call (epoch %d, now %d)",
 			epoch, l.Epoch)
 	case l.Ended(now):
-		return structs.Unavailablef("the lease of this node has ended; it takes calls again with the next " +
-			"one")
+		return structs.Unavailablef("the lease of this node has ended; it takes calls again with the next one")
 	}
 	return nil
 }

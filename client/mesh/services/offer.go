@@ -54,8 +54,7 @@ func (s *Set) resolve(service structs.OwnedService) (*offer, error) {
 	i.ServiceName = expand(service.Name)
 	// The validation of the job cannot check a name with placeholders.
 	if !field.IsServiceName(i.ServiceName) {
-		return nil, structs.Invalidf("service %q: its name is %q here; expected 1 to 63 letters, digits "+
-			"and dashes",
+		return nil, structs.Invalidf("service %q: its name is %q here; expected 1 to 63 letters, digits and dashes",
 			structs.Cut(service.Name, structs.MaxQuoted), structs.Cut(i.ServiceName, structs.MaxQuoted))
 	}
 

@@ -59,8 +59,7 @@ func unknownOutcome(call *structs.CSICall, now time.Time) []*structs.Reason {
 	if call == nil {
 		return nil
 	}
-	fact := fmt.Sprintf("the outcome of the call to %s it, sent to node %s, is unknown; only that node "+
-		"repeats it", call.Op, structs.ShortID(call.NodeID))
+	fact := fmt.Sprintf("the outcome of the call to %s it, sent to node %s, is unknown; only that node repeats it", call.Op, structs.ShortID(call.NodeID))
 	return []*structs.Reason{{Text: fact + fmt.Sprintf(" (sent %s ago)", age(call.Time, now)), Fact: fact}}
 }
 

@@ -35,10 +35,9 @@ func TestReasons_OfAChangeOfParameters(t *testing.T) {
 				MutableParameters: wanted, AppliedParameters: map[string]string{"iops": "3000"},
 				Call: &structs.CSICall{NodeID: "n", Op: "modify", Time: before(2 * time.Minute)},
 			},
-			text:   "the plugin is to change tier of volume v",
-			remedy: "if this lasts: berth plugin status p",
-			because: "the outcome of the call to modify it, sent to node n, is unknown; only that node repeats it " +
-				"(sent 2m0s ago)",
+			text:    "the plugin is to change tier of volume v",
+			remedy:  "if this lasts: berth plugin status p",
+			because: "the outcome of the call to modify it, sent to node n, is unknown; only that node repeats it (sent 2m0s ago)",
 		},
 		"failing": {
 			volume: structs.CSIVolume{MutableParameters: wanted, LastError: failure(modify.Op)},

@@ -133,8 +133,7 @@ func (r *Ring) wait() <-chan struct{} {
 // Read answers a request: see event.List. It waits for an event until ctx ends, and then answers without one.
 func (r *Ring) Read(ctx context.Context, req *event.ListRequest, keep Keep) (*event.ListResponse, error) {
 	if !r.settings.EventBroker {
-		return nil, structs.Preconditionf("this server keeps no events: set server.enable_event_broker = true, " +
-			"or ask another server")
+		return nil, structs.Preconditionf("this server keeps no events: set server.enable_event_broker = true, or ask another server")
 	}
 
 	resp := &event.ListResponse{

@@ -245,8 +245,7 @@ func Delete(tx *mvcc.WriteTx, p *snapgroup.SnapshotGroupDeleteEntry) error {
 	for _, m := range Members(tx, g) {
 		restore := csi.RestoreOf(tx, m)
 		if restore != "" {
-			return structs.Conflictf("group snapshot %q cannot be deleted while volume %q is being created from its "+
-				"snapshot %q", g.Name, restore, m.Name)
+			return structs.Conflictf("group snapshot %q cannot be deleted while volume %q is being created from its snapshot %q", g.Name, restore, m.Name)
 		}
 	}
 	if p.Force || !g.MayExist() {

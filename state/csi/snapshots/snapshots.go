@@ -59,8 +59,7 @@ func Put(tx *mvcc.WriteTx, p *snapshot.SnapshotPutEntry) error {
 	for _, s := range p.Snapshots {
 		if s == nil || s.Namespace == "" || s.Name == "" || s.ID == "" || s.PluginID == "" ||
 			s.SourceExternalID == "" {
-			return structs.Invalidf("a snapshot needs a namespace, a name, an ID, a plugin and the plugin's ID of " +
-				"its volume")
+			return structs.Invalidf("a snapshot needs a namespace, a name, an ID, a plugin and the plugin's ID of its volume")
 		}
 		err := put(tx, s, p.Now)
 		if err != nil {
@@ -122,8 +121,7 @@ func checkAgain(tx mvcc.Reader, wanted, old *snapshot.VolumeSnapshot) error {
 		maps.Equal(old.Parameters, wanted.Parameters) && old.Group == wanted.Group
 	switch {
 	case old.Group != "" && !same:
-		return structs.Conflictf("snapshot %q exists already, as a member of group snapshot %q; "+
-			"choose another name", old.Name, old.Group)
+		return structs.Conflictf("snapshot %q exists already, as a member of group snapshot %q; choose another name", old.Name, old.Group)
 	case old.State == snapshot.Deleting:
 		return structs.Preconditionf("snapshot %q is being deleted", old.Name)
 	case !same:

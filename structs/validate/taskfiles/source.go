@@ -128,8 +128,7 @@ func checkListed(source string) error {
 
 		// The list is downloaded, too, and a repository in its place would be cloned.
 		if isFile && !strings.Contains(list, structs.Placeholder) && !isList(list) {
-			return structs.Invalidf("its checksum must be file: with the URL of a list of checksums by http, https " +
-				"or file")
+			return structs.Invalidf("its checksum must be file: with the URL of a list of checksums by http, https or file")
 		}
 	}
 

@@ -180,8 +180,7 @@ func askHelper(ctx context.Context, helper, registry string) (engine.Auth, error
 		return engine.Auth{}, nil
 	}
 	if err != nil {
-		return engine.Auth{}, structs.Preconditionf("docker: asking docker-credential-%s for credentials: "+
-			"%w%s",
+		return engine.Auth{}, structs.Preconditionf("docker: asking docker-credential-%s for credentials: %w%s",
 			helper, err, reasonIn(out.kept.String()))
 	}
 

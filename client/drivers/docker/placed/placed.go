@@ -63,8 +63,7 @@ func (d *Daemon) parent() (parent, error) {
 	case !d.answered:
 		return p, structs.Unavailablef("the docker daemon has not answered yet")
 	case !known:
-		return p, structs.Preconditionf("the docker daemon makes cgroups with %q; use one with cgroupfs or "+
-			"systemd",
+		return p, structs.Preconditionf("the docker daemon makes cgroups with %q; use one with cgroupfs or systemd",
 			structs.Cut(d.driver, structs.MaxQuoted))
 	case p.group("").Empty():
 		return p, structs.Preconditionf("this machine has no cgroups")

@@ -189,7 +189,5 @@ func checkEntry(name string, mode fs.FileMode) error {
 	if mode.IsRegular() || mode.IsDir() {
 		return nil
 	}
-	return fmt.Errorf("the archive has %q, which is neither a file nor a directory; links and devices are "+
-		"not "+
-		"unpacked", name)
+	return fmt.Errorf("the archive has %q, which is neither a file nor a directory; links and devices are not unpacked", name)
 }

@@ -159,9 +159,7 @@ func Get(ctx context.Context, dir string, req *Request) error {
 	}
 
 	if _, err := os.Lstat(out); err != nil {
-		return errors.New("nothing was downloaded: HTTP has no directories; name an archive, or a file " +
-			"with " +
-			"another mode than dir")
+		return errors.New("nothing was downloaded: HTTP has no directories; name an archive, or a file with another mode than dir")
 	}
 
 	return nil

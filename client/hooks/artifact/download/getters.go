@@ -158,8 +158,7 @@ func checkAddress(u *url.URL) error {
 	// Without a protocol git takes the address for a path of the machine.
 	if u.Scheme == "" || u.Hostname() == "" || strings.HasPrefix(u.Hostname(), "-") ||
 		strings.HasPrefix(u.User.Username(), "-") {
-		return errors.New("the address of a repository must have a protocol and a host that does not begin " +
-			"with -")
+		return errors.New("the address of a repository must have a protocol and a host that does not begin with -")
 	}
 	// With ssh, the path becomes an argument of a program on the server.
 	if u.Scheme != "http" && u.Scheme != "https" && strings.HasPrefix(strings.TrimLeft(u.Path, "/~"), "-") {
