@@ -281,7 +281,8 @@ func TestExchange_ReturnsTheClaimsOfThePerson(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := fmt.Sprintln(claims["sub"], claims["email"], claims["groups"]); got != "ann ann@example.org [dev]\n" {
+	got := fmt.Sprintln(claims["sub"], claims["email"], claims["groups"])
+	if got != "ann ann@example.org [dev]\n" {
 		t.Errorf("got %s, want the claims of the token before those that are told", got)
 	}
 

@@ -270,7 +270,10 @@ func answer(w http.ResponseWriter, v any) {
 func reject(w http.ResponseWriter, status int, code string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(map[string]string{"error": code, "error_description": "a secret of the provider"})
+	_ = json.NewEncoder(w).Encode(map[string]string{
+		"error":             code,
+		"error_description": "a secret of the provider",
+	})
 }
 
 // Browse visits an address of the provider as a browser does, and returns the query of the address to which
