@@ -4,143 +4,164 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"strconv"
+	"slices"
 	"strings"
 	"testing"
-
-	"github.com/dustin/go-humanize"
+	"unicode/utf8"
 )
 
+// The map is one screen.
 const (
-	mapPage    = "docs/map.md"
-	mapWords   = 5
-	mapChanges = 33
-	// mostUnlisted is the most lines of a folder of the second level that the map leaves out.
-	mostUnlisted = 2500
+	mapPage      = "docs/map.md"
+	mapLines     = 60
+	mapColumns   = 120
+	mapSentences = 9
+	mapChanges   = 12
 )
+
+// mapWords are the words without which a stranger cannot read the picture.
+var mapWords = []string{
+	"allocation", "claim", "command", "evaluation", "job", "plan", "plugin", "row", "task",
+}
 
 var (
-	boldWord   = regexp.MustCompile(`\*\*([a-z]+)\*\*`)
-	packageRow = regexp.MustCompile("(?m)^\\| `([a-z/]+)` \\| ([0-9,]+) \\| (.+) \\|$")
-	changeRow  = regexp.MustCompile("^\\| [^|]+ \\| `([a-z_0-9/]+\\.go)`: (`[^`]+`(?:, `[^`]+`)*) \\|$")
+	changePlace = regexp.MustCompile("^`([a-z_0-9/]+\\.go)`: (`[^`]+`(?:, `[^`]+`)*)$")
+	// pictureRow is a cell of the picture: a blank, one more for a package of the area above, and a name.
+	pictureRow = regexp.MustCompile(`^ ( ?)([a-z]+) +[^ ]`)
 )
 
-// mapSection returns the text below a heading of the second level of docs/map.md.
-func mapSection(t *testing.T, heading string) string {
+// TestMap_IsOneScreen holds the size of the map.
+func TestMap_IsOneScreen(t *testing.T) {
+	lines := strings.Split(strings.TrimSpace(readDoc(t, mapPage)), "\n")
+	if len(lines) > mapLines {
+		t.Errorf("%s has %d lines, and may have %d", mapPage, len(lines), mapLines)
+	}
+	for i, line := range lines {
+		if n := utf8.RuneCountInString(line); n > mapColumns {
+			t.Errorf("%s:%d has %d columns, and may have %d", mapPage, i+1, n, mapColumns)
+		}
+	}
+}
+
+// TestMap_HasNineSentences holds that each rule of the map is one sentence.
+func TestMap_HasNineSentences(t *testing.T) {
+	var sentences []string
+	inList := false
+	for line := range strings.Lines(readDoc(t, mapPage)) {
+		line = strings.TrimSpace(line)
+		switch {
+		case numbered.MatchString(line):
+			sentences = append(sentences, line)
+			inList = true
+		case line == "":
+			inList = false
+		case inList:
+			sentences[len(sentences)-1] += " " + line
+		}
+	}
+
+	if len(sentences) != mapSentences {
+		t.Errorf("%s has %d sentences, want %d", mapPage, len(sentences), mapSentences)
+	}
+	for _, s := range sentences {
+		if strings.Contains(s[len("1. "):], ". ") || !strings.HasSuffix(s, ".") {
+			t.Errorf("this is not one sentence: %s", s)
+		}
+	}
+}
+
+// mapPicture returns the lines of the picture.
+func mapPicture(t *testing.T) []string {
 	t.Helper()
-	_, text, ok := strings.Cut(readDoc(t, mapPage), "\n## "+heading+"\n")
+	_, text, _ := strings.Cut(readDoc(t, mapPage), "```text\n")
+	picture, _, ok := strings.Cut(text, "\n```\n")
 	if !ok {
-		t.Fatalf("%s has no section %q", mapPage, heading)
+		t.Fatalf("%s has no picture", mapPage)
 	}
-	text, _, _ = strings.Cut(text, "\n## ")
-	return text
+	return strings.Split(picture, "\n")
 }
 
-// TestMap_HasWordsOfTheGlossary holds the bold words, which may be plurals, against the terms of the
-// glossary.
+// TestMap_PictureHasTheAreas holds that the picture has all areas and that its packages exist.
+func TestMap_PictureHasTheAreas(t *testing.T) {
+	drawn := map[string]bool{}
+	area := map[int]string{} // by the column of a box
+	for _, line := range mapPicture(t) {
+		column := 0
+		for cell := range strings.SplitSeq(line, "│") {
+			if m := pictureRow.FindStringSubmatch(cell); m != nil {
+				folder := m[2]
+				if m[1] == "" {
+					area[column] = folder
+				} else {
+					folder = area[column] + "/" + folder
+				}
+				drawn[folder] = true
+			}
+			column += utf8.RuneCountInString(cell) + 1
+		}
+	}
+
+	for folder := range drawn {
+		if s, err := os.Stat(filepath.Join("..", "..", folder)); err != nil || !s.IsDir() {
+			t.Errorf("%s draws %s, which does not exist", mapPage, folder)
+		}
+	}
+	for _, l := range productAreas(t) {
+		if !drawn[l] && !strings.Contains(readDoc(t, mapPage), "`"+l+"`") {
+			t.Errorf("%s lacks the area %s", mapPage, l)
+		}
+	}
+}
+
+// productAreas returns the folders of the first level with code.
+func productAreas(t *testing.T) []string {
+	t.Helper()
+	var areas []string
+	for name := range filesWith(t, ".go") {
+		area, _, ok := strings.Cut(filepath.ToSlash(name), "/")
+		if ok && !slices.Contains(areas, area) {
+			areas = append(areas, area)
+		}
+	}
+	return areas
+}
+
+// TestMap_HasWordsOfTheGlossary holds the words of the picture, which may be plurals, against the glossary.
 func TestMap_HasWordsOfTheGlossary(t *testing.T) {
-	words := boldWord.FindAllStringSubmatch(mapSection(t, "Five words"), -1)
-	if len(words) != mapWords {
-		t.Errorf("%s has %d bold words, want %d", mapPage, len(words), mapWords)
-	}
+	picture := strings.Join(mapPicture(t), "\n")
 	glossary := readDoc(t, "docs/glossary.md")
-	for _, m := range words {
-		if !strings.Contains(glossary, "\n| "+strings.TrimSuffix(m[1], "s")+" | ") {
-			t.Errorf("the glossary has no %q", m[1])
+	for _, word := range mapWords {
+		if !strings.Contains(picture, " "+word) {
+			t.Errorf("the picture has no %q", word)
+		}
+		if !regexp.MustCompile(`\n\| (?:[a-z ]+[,;] )*` + word + `[^|a-z]`).MatchString(glossary) {
+			t.Errorf("the glossary has no %q", word)
 		}
 	}
 }
 
-// TestMap_ListsThePackages holds the folders with product code, and their sizes to a quarter. -update writes
-// the sizes again.
-func TestMap_ListsThePackages(t *testing.T) {
-	sizes := folderSizes(t)
-	listed := map[string]bool{}
-	page := readDoc(t, mapPage)
-	now := packageRow.ReplaceAllStringFunc(page, func(line string) string {
-		m := packageRow.FindStringSubmatch(line)
-		listed[m[1]] = true
-		said, err := strconv.Atoi(strings.ReplaceAll(m[2], ",", ""))
-		is := sizes[m[1]]
-		if err != nil || is == 0 {
-			t.Errorf("%s lists %s with %q lines, and it has %d", mapPage, m[1], m[2], is)
-		}
-
-		if off := max(said-is, is-said); off <= is/4+10 {
-			return line
-		}
-		return strings.Replace(line, "| "+m[2]+" |", "| "+humanize.Comma(rounded(is))+" |", 1)
-	})
-
-	for folder, lines := range sizes {
-		depth := strings.Count(folder, "/") + 1
-		if !listed[folder] && (depth == 1 || depth == 2 && lines >= mostUnlisted) {
-			t.Errorf("%s lacks the package %s, which has %d lines", mapPage, folder, lines)
-		}
-	}
-	writePage(t, mapPage, page, now)
-}
-
-// rounded returns a size for readers.
-func rounded(lines int) int64 {
-	step := int64(10)
-	if lines >= 1000 {
-		step = 100
-	}
-	return (int64(lines) + step/2) / step * step
-}
-
-// writePage writes a page that has changed with -update, and fails without.
-func writePage(t *testing.T, name, was, now string) {
-	t.Helper()
-	if now == was {
-		return
-	}
-	if !*update {
-		t.Fatalf("%s is not current; run `make goldens`", name)
-	}
-	if err := os.WriteFile(filepath.Join("..", "..", name), []byte(now), 0o644); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// folderSizes counts the lines of product that is written by hand, in each folder with those below it.
-func folderSizes(t *testing.T) map[string]int {
-	t.Helper()
-	sizes := map[string]int{}
-	for name, text := range filesWith(t, ".go") {
-		if strings.HasSuffix(name, "_test.go") || strings.HasSuffix(name, "_gen.go") ||
-			strings.HasSuffix(name, ".pb.go") || strings.HasSuffix(name, "_templ.go") {
-			continue
-		}
-		lines := strings.Count(text, "\n")
-		for folder := filepath.Dir(name); folder != "."; folder = filepath.Dir(folder) {
-			sizes[folder] += lines
-		}
-	}
-	return sizes
-}
-
-// TestMap_ChangesLeadToPlaces opens the place of each change.
+// TestMap_ChangesLeadToPlaces opens the places of each change.
 func TestMap_ChangesLeadToPlaces(t *testing.T) {
 	rows := 0
-	for line := range strings.Lines(mapSection(t, "To change something")) {
+	for line := range strings.Lines(readDoc(t, mapPage)) {
 		line = strings.TrimSuffix(line, "\n")
 		if !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, "| to change |") {
 			continue
 		}
 		rows++
-		m := changeRow.FindStringSubmatch(line)
-		if m == nil {
-			t.Errorf("this is not | text | `file.go`: `identifier`, ... |: %s", line)
+		cells := strings.Split(strings.Trim(line, "| "), " | ")
+		if len(cells) != 2 {
+			t.Errorf("this is not | text | places |: %s", line)
 			continue
 		}
-		p := newPlace(m[1], m[2])
-		declared := declarations(t, p.file)
-		for _, name := range p.names {
-			if declared[name] == 0 {
-				t.Errorf("%s declares no %s", p.file, name)
+		for text := range strings.SplitSeq(cells[1], "; ") {
+			m := changePlace.FindStringSubmatch(text)
+			if m == nil {
+				t.Errorf("this is not `file.go`: `identifier`, ...: %s", text)
+				continue
 			}
+			p := newPlace(m[1], m[2])
+			checkDeclared(t, mapPage, p, declarations(t, p.file))
 		}
 	}
 	if rows != mapChanges {

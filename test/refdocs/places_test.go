@@ -10,14 +10,20 @@ import (
 	"testing"
 )
 
-// walks holds the most places that a walk in docs/map.md may have, by the beginning of its heading.
+// The pages that list places.
+const (
+	examplesPage = "CONTRIBUTING.md"
+	walksPage    = "docs/architecture.md"
+)
+
+// walks holds the most places that a walk may have, by the beginning of its heading.
 var walks = map[string]int{
 	"A claim,":       20,
 	"An attachment,": 8,
 	"A fingerprint,": 15,
 }
 
-// examples are the other sections of docs/map.md that list places, by the beginning of their headings.
+// examples are the additions that have a list of places, by the beginning of their headings.
 var examples = []string{"An operation:", "A table:", "An index:", "A field:", "A leader loop:", "A hook:"}
 
 var (
@@ -37,25 +43,33 @@ func newPlace(file, list string) place {
 	return place{file, strings.Split(strings.ReplaceAll(list, "`", ""), ", ")}
 }
 
-// TestMap_PlacesExist opens each place that docs/map.md names.
-func TestMap_PlacesExist(t *testing.T) {
-	sections := placesOf(t)
+// TestPlaces_Exist opens each place of the examples and of the walks.
+func TestPlaces_Exist(t *testing.T) {
+	added := placesOf(t, examplesPage)
 	for _, heading := range examples {
-		if len(section(t, sections, heading)) == 0 {
+		if len(section(t, added, heading)) == 0 {
 			t.Errorf("%q lists no places", heading)
 		}
 	}
 	declared := map[string]map[string]int{}
-	for heading, places := range sections {
-		for _, p := range places {
-			if declared[p.file] == nil {
-				declared[p.file] = declarations(t, p.file)
-			}
-			for _, name := range p.names {
-				if declared[p.file][name] == 0 {
-					t.Errorf("%q: %s declares no %s", heading, p.file, name)
+	for _, sections := range []map[string][]place{added, placesOf(t, walksPage)} {
+		for heading, places := range sections {
+			for _, p := range places {
+				if declared[p.file] == nil {
+					declared[p.file] = declarations(t, p.file)
 				}
+				checkDeclared(t, heading, p, declared[p.file])
 			}
+		}
+	}
+}
+
+// checkDeclared checks that the file of a place declares its names. where names the text with the place.
+func checkDeclared(t *testing.T, where string, p place, declared map[string]int) {
+	t.Helper()
+	for _, name := range p.names {
+		if declared[name] == 0 {
+			t.Errorf("%q: %s declares no %s", where, p.file, name)
 		}
 	}
 }
@@ -63,10 +77,10 @@ func TestMap_PlacesExist(t *testing.T) {
 // mostEdits is the maximum number of edits for an operation that writes, without its handler.
 const mostEdits = 6
 
-// TestMap_AnOperationTakesFewEdits holds the number of places of the example, and that each is one
+// TestPlaces_AnOperationTakesFewEdits holds the number of places of the example, and that each is one
 // edit: its declarations follow each other.
-func TestMap_AnOperationTakesFewEdits(t *testing.T) {
-	places := section(t, placesOf(t), "An operation:")
+func TestPlaces_AnOperationTakesFewEdits(t *testing.T) {
+	places := section(t, placesOf(t, examplesPage), "An operation:")
 	if n := len(places); n > mostEdits {
 		t.Errorf("an operation takes %d edits, and may take %d", n, mostEdits)
 	}
@@ -80,9 +94,9 @@ func TestMap_AnOperationTakesFewEdits(t *testing.T) {
 	}
 }
 
-// TestMap_WalksAreShort holds the number of places of each walk, and that none returns to a file.
-func TestMap_WalksAreShort(t *testing.T) {
-	sections := placesOf(t)
+// TestPlaces_WalksAreShort holds the number of places of each walk, and that none returns to a file.
+func TestPlaces_WalksAreShort(t *testing.T) {
+	sections := placesOf(t, walksPage)
 	for heading, most := range walks {
 		walk := section(t, sections, heading)
 		if len(walk) == 0 || len(walk) > most {
@@ -98,12 +112,15 @@ func TestMap_WalksAreShort(t *testing.T) {
 	}
 }
 
-// placesOf reads the sections of docs/map.md that list places, by heading.
-func placesOf(t *testing.T) map[string][]place {
+// placesOf reads the sections of a page that list places, by heading of the third level.
+func placesOf(t *testing.T, page string) map[string][]place {
 	t.Helper()
 	sections := map[string][]place{}
 	heading := ""
-	for line := range strings.Lines(readDoc(t, "docs/map.md")) {
+	for line := range strings.Lines(readDoc(t, page)) {
+		if strings.HasPrefix(line, "## ") {
+			heading = ""
+		}
 		if m := placeHeading.FindStringSubmatch(strings.TrimSpace(line)); m != nil {
 			heading = m[1]
 		}
@@ -127,7 +144,7 @@ func section(t *testing.T, sections map[string][]place, heading string) []place 
 			return places
 		}
 	}
-	t.Errorf("docs/map.md has no section %q that lists places", heading)
+	t.Errorf("no section %q lists places", heading)
 	return nil
 }
 
