@@ -13,10 +13,10 @@ import (
 	"berth/client/allocrunner"
 	"berth/client/allocrunner/taskrunner"
 	"berth/client/csi/csihooks"
-	"berth/client/csi/heal"
 	"berth/client/csi/mounts"
 	"berth/client/csi/quiesce"
 	"berth/client/csi/registry"
+	"berth/client/csi/upkeep"
 	"berth/client/csi/volumes"
 	"berth/client/csi/volumes/endpoint"
 	"berth/client/devices"
@@ -193,7 +193,7 @@ func buildGuard(p Parts, drivers *manager.Manager) (*guard.Guard, error) {
 }
 
 func volumesConfig(
-	p Parts, plugins *volumes.Manager, guarding *guard.Guard, healer *heal.Healer,
+	p Parts, plugins *volumes.Manager, guarding *guard.Guard, healer *upkeep.Healer,
 ) csihooks.VolumesConfig {
 	return csihooks.VolumesConfig{
 		Volumes:  plugins.Volumes(),

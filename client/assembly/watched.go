@@ -1,12 +1,9 @@
 package assembly
 
 import (
-	"berth/client/csi/heal"
-	"berth/client/csi/health"
 	"berth/client/csi/helper"
 	"berth/client/csi/quiesce"
-	"berth/client/csi/stats"
-	"berth/client/csi/trim"
+	"berth/client/csi/upkeep"
 	"berth/client/csi/volumes"
 	"berth/rpc"
 )
@@ -14,11 +11,11 @@ import (
 // watched are the parts that look after the mounted volumes. Each has its own processes that touch file
 // systems.
 type watched struct {
-	usage     *stats.Poller
-	health    *health.Monitor
-	healer    *heal.Healer
+	usage     *upkeep.Poller
+	health    *upkeep.Monitor
+	healer    *upkeep.Healer
 	quiescing *quiesce.Tasks
-	trims     *trim.Trimmer
+	trims     *upkeep.Trimmer
 }
 
 // endpoints returns the procedures that servers may call.
@@ -30,23 +27,23 @@ func (w watched) endpoints() []rpc.Endpoint {
 func watchMounts(p Parts, plugins *volumes.Manager, command []string) watched {
 	var w watched
 	pools := helper.NewPools(command)
-	w.trims = trim.New(trim.Config{
-		List:    trim.Mounted(plugins.Volumes()),
-		IsWhole: trim.IsWhole,
-		Aside:   trim.Aside(plugins.Volumes()),
+	w.trims = upkeep.NewTrimmer(upkeep.TrimmerConfig{
+		List:    upkeep.TrimmedVolumes(plugins.Volumes()),
+		IsWhole: upkeep.IsWhole,
+		Aside:   upkeep.Aside(plugins.Volumes()),
 		Helper:  command,
 		Logger:  p.Logger.Named("volume_trim"),
 	})
-	w.health = health.New(health.Config{
-		List:    health.Mounted(plugins.Volumes()),
+	w.health = upkeep.NewMonitor(upkeep.MonitorConfig{
+		List:    upkeep.MonitoredMounts(plugins.Volumes()),
 		Helpers: pools.Health,
 		Logger:  p.Logger.Named("volume_health"),
 	})
-	w.healer = heal.New(w.health, pools.Heal)
+	w.healer = upkeep.NewHealer(w.health, pools.Heal)
 	w.quiescing = quiesce.New(p.DB, p.Logger.Named("snapshot_commands"))
-	w.usage = stats.New(stats.Config{
-		List:      stats.Mounted(plugins),
-		Storages:  stats.Storages(plugins),
+	w.usage = upkeep.NewPoller(upkeep.PollerConfig{
+		List:      upkeep.PolledVolumes(plugins),
+		Storages:  upkeep.Storages(plugins),
 		Helpers:   pools.Use,
 		NodeID:    p.NodeID,
 		Health:    w.health.Of,

@@ -6,7 +6,7 @@ import (
 
 	spec "github.com/container-storage-interface/spec/lib/go/csi"
 
-	"berth/client/csi/stats"
+	"berth/client/csi/upkeep"
 	"berth/client/csi/volumes"
 	"berth/csi"
 	"berth/structs"
@@ -23,14 +23,14 @@ var someStats = &spec.NodeGetVolumeStatsResponse{Usage: []*spec.VolumeUsage{
 // measure returns what measures the published volumes of the node. The plugin mounts nothing, so the records
 // of the node tell which these are.
 func (n *node) measure(m *volumes.Manager) func(context.Context) {
-	return stats.New(stats.Config{
+	return upkeep.NewPoller(upkeep.PollerConfig{
 		NodeID:   n.name,
-		List:     func() ([]stats.Volume, error) { return published(m) },
+		List:     func() ([]upkeep.PolledVolume, error) { return published(m) },
 		Interval: statsInterval,
 	}).Run
 }
 
-func published(m *volumes.Manager) (list []stats.Volume, err error) {
+func published(m *volumes.Manager) (list []upkeep.PolledVolume, err error) {
 	conn, err := m.Healthy(structs.CSIKindNode, pluginID)
 	if err != nil {
 		return nil, nil //nolint:nilerr // the plugin is being started again
@@ -45,7 +45,7 @@ func published(m *volumes.Manager) (list []stats.Volume, err error) {
 		}
 		k := volumes.VolumeKey{Namespace: held.Namespace, ID: held.VolumeID}
 		target, stage := m.Volumes().MountPoints(k, held.AllocID)
-		list = append(list, stats.Volume{
+		list = append(list, upkeep.PolledVolume{
 			Key:      volumeusage.UsageKey{Namespace: k.Namespace, VolumeID: k.ID},
 			PluginID: pluginID,
 			Path:     target,

@@ -18,7 +18,7 @@ import (
 
 	"github.com/prometheus/procfs"
 
-	"berth/client/csi/health/fusetest"
+	"berth/client/csi/upkeep/fusetest"
 	"berth/internal/keyring"
 	"berth/internal/nettest"
 	"berth/structs"

@@ -11,7 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"berth/client/csi/stats"
+	"berth/client/csi/upkeep"
 	"berth/internal/telemetry"
 )
 
@@ -58,7 +58,7 @@ func TestAlerts_UseTheMetricsOfVolumes(t *testing.T) {
 	decodeStrictly(t, rules, &file)
 
 	reported := map[string]bool{}
-	stats.Example(func(g telemetry.Gauge) { reported[g.Name] = true })
+	upkeep.Example(func(g telemetry.Gauge) { reported[g.Name] = true })
 	name := regexp.MustCompile(`kubelet_volume_stats_[a-z_]+`)
 	own := regexp.MustCompile(`berth_(csi|snapshot_agent)_([a-z_]+)`)
 	for metric := range reported {

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"berth/client/csi/health/fusetest"
+	"berth/client/csi/upkeep/fusetest"
 )
 
 // isFUSE reports whether a volume is a FUSE file system, with a server process for each mount: its name says

@@ -16,11 +16,11 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
-	"berth/client/csi/heal"
-	"berth/client/csi/health/fusetest"
 	"berth/client/csi/helper"
 	"berth/client/csi/mounts"
 	"berth/client/csi/registry"
+	"berth/client/csi/upkeep"
+	"berth/client/csi/upkeep/fusetest"
 	"berth/client/csi/volumes"
 	"berth/client/hooks"
 	"berth/client/store"
@@ -63,7 +63,7 @@ type fixture struct {
 	fileSystem   func(string) (string, error)
 	confirmAfter time.Duration
 	renewals     *TokenRenewals // of the agent
-	healer       *heal.Healer
+	healer       *upkeep.Healer
 	now          func() time.Time
 
 	mu       sync.Mutex

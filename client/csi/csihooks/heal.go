@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"berth/client/csi/heal"
 	"berth/client/csi/mounts"
+	"berth/client/csi/upkeep"
 	"berth/client/hooks"
 	"berth/csi"
 	"berth/structs"
@@ -18,8 +18,8 @@ func usageKey(w *requiredVolume) volumeusage.UsageKey {
 	return volumeusage.UsageKey{Namespace: w.Namespace, VolumeID: w.ID}
 }
 
-func (h *volumesHook) healKey(w *requiredVolume) heal.Key {
-	return heal.Key{Volume: usageKey(w), AllocID: h.alloc.ID}
+func (h *volumesHook) healKey(w *requiredVolume) upkeep.MountKey {
+	return upkeep.MountKey{Volume: usageKey(w), AllocID: h.alloc.ID}
 }
 
 // heals reports whether the policy of a volume wants a state of its mount repaired. Without a policy that
@@ -174,14 +174,14 @@ func (h *volumesHook) takeDown(ctx context.Context, w *requiredVolume) error {
 	detached := false
 	if h.Healer.Health.Disconnected(ctx, target) {
 		detached = true
-		if failed := heal.Detach(target, mounts.FoldersOf(target)); failed != nil {
+		if failed := upkeep.Detach(target, mounts.FoldersOf(target)); failed != nil {
 			return fmt.Errorf("%w, %w", err, failed)
 		}
 	}
 	alone, failed := h.isAlone(w)
 	if failed == nil && alone && h.Healer.Health.Disconnected(ctx, stage) {
 		detached = true
-		failed = heal.Detach(stage)
+		failed = upkeep.Detach(stage)
 	}
 	if failed != nil {
 		return fmt.Errorf("%w, %w", err, failed)

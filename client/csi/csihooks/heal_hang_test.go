@@ -3,7 +3,7 @@ package csihooks
 import (
 	"testing"
 
-	"berth/client/csi/health/fusetest"
+	"berth/client/csi/upkeep/fusetest"
 	"berth/structs/volumeusage"
 )
 

@@ -12,10 +12,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/client/csi/heal"
-	mounthealth "berth/client/csi/health"
-	"berth/client/csi/health/fusetest"
 	"berth/client/csi/helper"
+	mounthealth "berth/client/csi/upkeep"
+	"berth/client/csi/upkeep/fusetest"
 	"berth/client/csi/volumes"
 	"berth/client/hooks"
 	"berth/csi/csitest"
@@ -24,10 +23,10 @@ import (
 )
 
 // heals gives the node a monitor and a healer that are fast.
-func (r *fixture) heals(edits ...func(*mounthealth.Config)) {
+func (r *fixture) heals(edits ...func(*mounthealth.MonitorConfig)) {
 	pool := helper.New([]string{os.Args[0]})
-	cfg := mounthealth.Config{
-		List:     mounthealth.Mounted(r.m.Volumes()),
+	cfg := mounthealth.MonitorConfig{
+		List:     mounthealth.MonitoredMounts(r.m.Volumes()),
 		Helpers:  pool,
 		Interval: 20 * time.Millisecond,
 		Wait:     200 * time.Millisecond,
@@ -35,8 +34,8 @@ func (r *fixture) heals(edits ...func(*mounthealth.Config)) {
 	for _, edit := range edits {
 		edit(&cfg)
 	}
-	m := mounthealth.New(cfg)
-	r.healer = heal.New(m, pool)
+	m := mounthealth.NewMonitor(cfg)
+	r.healer = mounthealth.NewHealer(m, pool)
 	r.healer.MinPause = time.Millisecond
 	r.healer.MaxPause = 10 * time.Millisecond
 	r.healer.CutAfter = 50 * time.Millisecond
@@ -364,8 +363,8 @@ func TestHeals_NeedsTheWordOfTheJob(t *testing.T) {
 func TestHeal_RepairsBeforeTheRestartOfATask(t *testing.T) {
 	r := newFixture(t)
 	r.heals()
-	r.healer.Health = mounthealth.New(mounthealth.Config{ // it never looks by itself
-		List:    mounthealth.Mounted(r.m.Volumes()),
+	r.healer.Health = mounthealth.NewMonitor(mounthealth.MonitorConfig{ // it never looks by itself
+		List:    mounthealth.MonitoredMounts(r.m.Volumes()),
 		Helpers: r.healer.Helpers,
 	})
 	dead := newSource(t, r.plugin("ebs"), "data", "old")
@@ -465,7 +464,7 @@ func TestIllness_TellsOfAFileSystemThatTurnsReadOnly(t *testing.T) {
 // Somebody sets the wall clock of the node forward by an hour after a mount has begun to hang.
 func TestIllness_AStepOfTheClockCutsNoMount(t *testing.T) {
 	r := newFixture(t)
-	r.heals(func(c *mounthealth.Config) {
+	r.heals(func(c *mounthealth.MonitorConfig) {
 		c.Now = func() time.Time { return time.Now().Add(-time.Hour) } // the times from before the step
 	})
 	r.healer.CutAfter = 20 * time.Minute

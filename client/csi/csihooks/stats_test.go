@@ -5,7 +5,7 @@ import (
 
 	spec "github.com/container-storage-interface/spec/lib/go/csi"
 
-	"berth/client/csi/stats"
+	"berth/client/csi/upkeep"
 	"berth/csi/csitest"
 	"berth/structs"
 	"berth/structs/volumeusage"
@@ -23,7 +23,7 @@ func TestDuty_K35_StatsAreAskedOfPluginsThatOfferThem(t *testing.T) {
 			p.Answer("NodeGetVolumeStats", &spec.NodeGetVolumeStatsResponse{
 				Usage: []*spec.VolumeUsage{{Unit: spec.VolumeUsage_BYTES, Total: 10, Used: 4}},
 			})
-			list := stats.Mounted(r.m)
+			list := upkeep.PolledVolumes(r.m)
 			e := allocEnv("a1", map[string]string{"one": "data"})
 			h := r.volumes(e)
 			must(t, h.Up(r.ctx(), e))
@@ -78,7 +78,7 @@ func TestDuty_K37_TheHealthIsAskedForAfterAnAttempt(t *testing.T) {
 				t.Fatal("the volume is mounted")
 			}
 
-			tried, err := stats.Mounted(r.m)()
+			tried, err := upkeep.PolledVolumes(r.m)()
 			must(t, err)
 			if !offers {
 				if len(tried) != 0 {
@@ -100,7 +100,7 @@ func TestDuty_K37_TheHealthIsAskedForAfterAnAttempt(t *testing.T) {
 			p.Script("NodeStageVolume", nil)
 			p.Script("NodeUnstageVolume", nil)
 			must(t, h.Down(r.ctx()))
-			tried, err = stats.Mounted(r.m)()
+			tried, err = upkeep.PolledVolumes(r.m)()
 			must(t, err)
 			if len(tried) != 0 {
 				t.Errorf("after its release: %+v", tried)
@@ -120,7 +120,7 @@ func TestDuty_K38_TheReportOfTheNodeHasTheHealthOfTheStorage(t *testing.T) {
 	})
 	conn, err := r.m.Client(r.ctx(), structs.CSIKindNode, "ebs")
 	must(t, err)
-	all := stats.Storages(r.m)()
+	all := upkeep.Storages(r.m)()
 	if len(all) != 1 || all[0].PluginID != "ebs" || conn.Info.NodeInfo.StorageHealth != nil {
 		t.Fatalf("got %+v, %+v", all, conn.Info.NodeInfo)
 	}

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"berth/client/csi/trim"
+	"berth/client/csi/upkeep"
 	"berth/client/csi/volumes"
 	"berth/structs"
 	"berth/structs/volumeusage"
@@ -16,8 +16,8 @@ func TestTrim_IsOfWritableMounts(t *testing.T) {
 	r := newFixture(t)
 	r.plugin("ebs")
 	r.servers.volumes["data"].Trim = new(24 * time.Hour)
-	list := func() []trim.Volume {
-		all, err := trim.Mounted(r.m.Volumes())()
+	list := func() []upkeep.TrimmedVolume {
+		all, err := upkeep.TrimmedVolumes(r.m.Volumes())()
 		must(t, err)
 		return all
 	}
@@ -59,7 +59,7 @@ func TestTrim_IsOfWritableMounts(t *testing.T) {
 func TestTrim_YieldsToThePublishesOfItsVolume(t *testing.T) {
 	r := newFixture(t)
 	p := r.plugin("ebs")
-	aside := trim.Aside(r.m.Volumes())
+	aside := upkeep.Aside(r.m.Volumes())
 	key := volumeusage.UsageKey{Namespace: "default", VolumeID: "data"}
 	works := func(k volumeusage.UsageKey) bool { return aside(r.ctx(), k, func(context.Context) {}) }
 	e := allocEnv("a1", map[string]string{"d": "data"})

@@ -14,8 +14,8 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/client/csi/content"
-	"berth/client/csi/heal"
 	"berth/client/csi/mounts"
+	"berth/client/csi/upkeep"
 	"berth/client/csi/volumes"
 	"berth/client/hooks"
 	"berth/csi"
@@ -53,7 +53,7 @@ type VolumesConfig struct {
 	// no plugin does.
 	MountsGroup func(pluginID string) bool
 	// Healer repairs dead mounts. Nil: nothing does.
-	Healer *heal.Healer
+	Healer *upkeep.Healer
 	// FileSystem returns the type of the file system at a mount point, "" for none. Nil means that of the
 	// mount table.
 	FileSystem func(path string) (string, error)

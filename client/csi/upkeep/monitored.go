@@ -1,12 +1,12 @@
-package health
+package upkeep
 
 import (
 	"berth/client/csi/volumes"
 	"berth/structs/volumeusage"
 )
 
-// Mounted returns the function that lists the mounts of volumes by the records of a node.
-func Mounted(v *volumes.Volumes) func() ([]Mount, error) {
+// MonitoredMounts returns the function that lists the mounts of volumes by the records of a node.
+func MonitoredMounts(v *volumes.Volumes) func() ([]Mount, error) {
 	return func() ([]Mount, error) {
 		all, err := v.Mounts()
 		list := make([]Mount, len(all))

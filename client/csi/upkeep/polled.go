@@ -1,4 +1,4 @@
-package stats
+package upkeep
 
 import (
 	"context"
@@ -11,11 +11,11 @@ import (
 	"berth/structs/volumeusage"
 )
 
-// Mounted returns the function that lists the volumes of a node: those that are mounted, and those that it
-// has tried to stage or publish and whose plugin tells their health. It reads the records of the node and its
-// mount table.
-func Mounted(m *volumes.Manager) func() ([]Volume, error) {
-	return func() ([]Volume, error) {
+// PolledVolumes returns the function that lists the volumes of a node: those that are mounted, and those that
+// it has tried to stage or publish and whose plugin tells their health. It reads the records of the node and
+// its mount table.
+func PolledVolumes(m *volumes.Manager) func() ([]PolledVolume, error) {
+	return func() ([]PolledVolume, error) {
 		inventory, err := m.Volumes().Inventory()
 		if err != nil {
 			return nil, err
@@ -25,11 +25,11 @@ func Mounted(m *volumes.Manager) func() ([]Volume, error) {
 			return nil, err
 		}
 
-		var list []Volume
+		var list []PolledVolume
 		for _, held := range inventory.Held {
 			k := volumes.VolumeKey{Namespace: held.Namespace, ID: held.VolumeID}
 			target, stage := m.Volumes().MountPoints(k, held.AllocID)
-			v := Volume{
+			v := PolledVolume{
 				Key:      volumeusage.UsageKey{Namespace: k.Namespace, VolumeID: k.ID},
 				PluginID: held.PluginID,
 				Path:     target,

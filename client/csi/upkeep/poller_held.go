@@ -1,4 +1,4 @@
-package stats
+package upkeep
 
 import "berth/structs/volumeusage"
 
@@ -20,7 +20,7 @@ func (p *Poller) isHeld(k volumeusage.UsageKey) bool {
 }
 
 // isHeld reports whether the file system holds a process that has not ended.
-func (s *state) isHeld() bool {
+func (s *pollState) isHeld() bool {
 	select {
 	case <-s.held:
 		s.held = nil // the channel of none blocks

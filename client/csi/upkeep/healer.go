@@ -1,8 +1,4 @@
-// Package heal orders the repairs of dead mounts on a node. The tasks that have a mount stop before it is
-// unmounted, one repair of a mount is in work at a time, and repeats are paced.
-//
-// The hooks of tasks make the repairs: see package csihooks.
-package heal
+package upkeep
 
 import (
 	"context"
@@ -14,7 +10,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/client/csi/health"
 	"berth/client/csi/helper"
 	"berth/client/csi/mounts"
 	"berth/internal/backoff"
@@ -27,25 +22,27 @@ const (
 	// CutAfter is the time for which a mount hangs before the node ends its connection.
 	CutAfter = 30 * time.Second
 	// Pauses between two repairs of a mount.
-	MinPause = time.Second
-	MaxPause = time.Minute
+	MinHealPause = time.Second
+	MaxHealPause = time.Minute
 	// settled is the time without a repair after which the next one follows at once.
 	settled = 10 * time.Minute
 )
 
-// Key names a mount.
-type Key struct {
+// MountKey names a mount.
+type MountKey struct {
 	Volume  volumeusage.UsageKey
 	AllocID string
 }
 
-func (k Key) String() string {
+func (k MountKey) String() string {
 	return k.Volume.Namespace + "\x00" + k.Volume.VolumeID + "\x00" + k.AllocID
 }
 
-// Healer orders the repairs of a node.
+// Healer orders the repairs of dead mounts on a node. The tasks that have a mount stop before it is
+// unmounted, one repair of a mount is in work at a time, and repeats are paced. The hooks of tasks make the
+// repairs: see package csihooks.
 type Healer struct {
-	Health  *health.Monitor
+	Health  *Monitor
 	Helpers *helper.Pool
 	// MinPause and MaxPause are the constants if they are 0.
 	MinPause, MaxPause time.Duration
@@ -55,9 +52,9 @@ type Healer struct {
 	locks keylock.Map
 
 	mu      sync.Mutex
-	users   map[Key]int // running tasks
+	users   map[MountKey]int // running tasks
 	left    chan struct{}
-	repairs map[Key]*repairs
+	repairs map[MountKey]*repairs
 }
 
 // repairs are those of one mount.
@@ -66,22 +63,22 @@ type repairs struct {
 	last  time.Time
 }
 
-// New makes a healer of the mounts of a monitor.
-func New(m *health.Monitor, pool *helper.Pool) *Healer {
+// NewHealer makes a healer of the mounts of a monitor.
+func NewHealer(m *Monitor, pool *helper.Pool) *Healer {
 	return &Healer{
 		Health:   m,
 		Helpers:  pool,
-		MinPause: MinPause,
-		MaxPause: MaxPause,
+		MinPause: MinHealPause,
+		MaxPause: MaxHealPause,
 		CutAfter: CutAfter,
-		users:    map[Key]int{},
+		users:    map[MountKey]int{},
 		left:     make(chan struct{}),
-		repairs:  map[Key]*repairs{},
+		repairs:  map[MountKey]*repairs{},
 	}
 }
 
 // Enter notes that a task with a mount runs. The caller calls leave at the end of its process.
-func (h *Healer) Enter(k Key) (leave func()) {
+func (h *Healer) Enter(k MountKey) (leave func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.users[k]++
@@ -99,7 +96,7 @@ func (h *Healer) Enter(k Key) (leave func()) {
 
 // AwaitUnused waits until no task with a mount runs, or until done holds, which it tries again at each change
 // of a mount.
-func (h *Healer) AwaitUnused(ctx context.Context, k Key, done func() bool) error {
+func (h *Healer) AwaitUnused(ctx context.Context, k MountKey, done func() bool) error {
 	for {
 		changed := h.Health.Changed()
 		h.mu.Lock()
@@ -119,17 +116,17 @@ func (h *Healer) AwaitUnused(ctx context.Context, k Key, done func() bool) error
 }
 
 // Lock lets one repair of a mount be in work.
-func (h *Healer) Lock(ctx context.Context, k Key) (release func(), err error) {
+func (h *Healer) Lock(ctx context.Context, k MountKey) (release func(), err error) {
 	return h.locks.Lock(ctx, "repairing the mount", k.String())
 }
 
 // Pace waits before a repair: not for the first one, and ever longer while others follow. It reports false if
 // ctx ended first.
-func (h *Healer) Pace(ctx context.Context, k Key) bool {
+func (h *Healer) Pace(ctx context.Context, k MountKey) bool {
 	return backoff.Sleep(ctx, h.next(k))
 }
 
-func (h *Healer) next(k Key) time.Duration {
+func (h *Healer) next(k MountKey) time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := time.Now()

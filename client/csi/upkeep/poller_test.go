@@ -1,4 +1,4 @@
-package stats
+package upkeep
 
 import (
 	"context"
@@ -26,8 +26,8 @@ type plugin struct {
 }
 
 // volume is a volume of the plugin.
-func (p *plugin) volume(id string) Volume {
-	return Volume{
+func (p *plugin) volume(id string) PolledVolume {
+	return PolledVolume{
 		Key: volumeusage.UsageKey{Namespace: "default", VolumeID: id},
 		Ask: func(ctx context.Context) (*volumeusage.VolumeUsage, error) { return p.ask(ctx, id) },
 	}
@@ -61,24 +61,25 @@ func (p *plugin) ask(ctx context.Context, id string) (*volumeusage.VolumeUsage, 
 	}, p.err
 }
 
-// fixture is a poller with the volumes of a plugin, in virtual time.
-type fixture struct {
+// pollerFixture is a poller with the volumes of a plugin, in virtual time.
+type pollerFixture struct {
 	*Poller
 	*plugin
-	volumes  []Volume
+	volumes  []PolledVolume
 	storages []Storage
 }
 
-func run(t *testing.T, count int, test func(f *fixture)) {
+func runPoller(t *testing.T, count int, test func(f *pollerFixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		f := &fixture{plugin: &plugin{calls: map[string]int{}, hang: map[string]bool{}, busy: map[string]bool{}}}
+		p := &plugin{calls: map[string]int{}, hang: map[string]bool{}, busy: map[string]bool{}}
+		f := &pollerFixture{plugin: p}
 		for i := range count {
 			f.volumes = append(f.volumes, f.volume(fmt.Sprint(i)))
 		}
-		f.Poller = New(Config{
+		f.Poller = NewPoller(PollerConfig{
 			NodeID: "n1",
-			List: func() ([]Volume, error) {
+			List: func() ([]PolledVolume, error) {
 				f.plugin.Lock()
 				defer f.plugin.Unlock()
 				return f.volumes, nil
@@ -101,26 +102,26 @@ func run(t *testing.T, count int, test func(f *fixture)) {
 	})
 }
 
-func (f *fixture) pass(d time.Duration) {
+func (f *pollerFixture) pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
 // setHang makes the calls of the first volume end only with their context.
-func (f *fixture) setHang(hang bool) {
+func (f *pollerFixture) setHang(hang bool) {
 	f.plugin.Lock()
 	defer f.plugin.Unlock()
 	f.hang["0"] = hang
 }
 
-func (f *fixture) calledTimes(id string) int {
+func (f *pollerFixture) calledTimes(id string) int {
 	f.plugin.Lock()
 	defer f.plugin.Unlock()
 	return f.calls[id]
 }
 
 func TestPoller_MeasuresEachVolumeOnceInAnInterval(t *testing.T) {
-	run(t, 20, func(f *fixture) {
+	runPoller(t, 20, func(f *pollerFixture) {
 		f.pass(10 * time.Minute)
 		for i := range 20 {
 			// Nine to eleven tenths of a minute, and the time to the next look at the list.
@@ -140,18 +141,18 @@ func TestPoller_MeasuresEachVolumeOnceInAnInterval(t *testing.T) {
 }
 
 func TestPoller_BoundsTheCallsInFlight(t *testing.T) {
-	run(t, 200, func(f *fixture) {
+	runPoller(t, 200, func(f *pollerFixture) {
 		f.pass(5 * time.Minute)
 		f.plugin.Lock()
 		defer f.plugin.Unlock()
-		if f.most != MaxCalls || f.twice {
+		if f.most != MaxPollCalls || f.twice {
 			t.Errorf("%d calls in flight, two for a volume: %v", f.most, f.twice)
 		}
 	})
 }
 
 func TestPoller_AsksAVolumeThatHangsEverMoreSeldom(t *testing.T) {
-	run(t, 2, func(f *fixture) {
+	runPoller(t, 2, func(f *pollerFixture) {
 		f.setHang(true)
 		f.pass(time.Hour)
 		hung := f.calledTimes("0")
@@ -174,7 +175,7 @@ func TestPoller_AsksAVolumeThatHangsEverMoreSeldom(t *testing.T) {
 }
 
 func TestPoller_KeepsTheLastAmountsAfterAnError(t *testing.T) {
-	run(t, 1, func(f *fixture) {
+	runPoller(t, 1, func(f *pollerFixture) {
 		f.pass(2 * time.Minute)
 		f.plugin.Lock()
 		f.err = errors.New("the plugin is ill")
@@ -188,7 +189,7 @@ func TestPoller_KeepsTheLastAmountsAfterAnError(t *testing.T) {
 }
 
 func TestPoller_ForgetsVolumesThatAreGone(t *testing.T) {
-	run(t, 2, func(f *fixture) {
+	runPoller(t, 2, func(f *pollerFixture) {
 		f.pass(2 * time.Minute)
 		f.plugin.Lock()
 		f.volumes = f.volumes[1:]
@@ -202,9 +203,9 @@ func TestPoller_ForgetsVolumesThatAreGone(t *testing.T) {
 
 // A device whose plugin reports nothing has no file system to ask.
 func TestPoller_LeavesDevicesWithoutAReportAlone(t *testing.T) {
-	run(t, 0, func(f *fixture) {
+	runPoller(t, 0, func(f *pollerFixture) {
 		f.plugin.Lock()
-		f.volumes = []Volume{{Key: volumeusage.UsageKey{VolumeID: "disk"}, Device: true}}
+		f.volumes = []PolledVolume{{Key: volumeusage.UsageKey{VolumeID: "disk"}, Device: true}}
 		f.plugin.Unlock()
 		f.pass(5 * time.Minute)
 		if u := f.Of(nil)[0]; u.Time != 0 || u.Error != "" {
@@ -214,8 +215,8 @@ func TestPoller_LeavesDevicesWithoutAReportAlone(t *testing.T) {
 }
 
 func TestPoller_ReportsTheNamesOfTheKubelet(t *testing.T) {
-	p := New(Config{})
-	p.volumes[volumeusage.UsageKey{Namespace: "a", VolumeID: "v"}] = &state{usage: volumeusage.VolumeUsage{
+	p := NewPoller(PollerConfig{})
+	p.volumes[volumeusage.UsageKey{Namespace: "a", VolumeID: "v"}] = &pollState{usage: volumeusage.VolumeUsage{
 		Namespace: "a",
 		VolumeID:  "v",
 		Bytes:     &volumeusage.UsageAmount{Total: 10, Used: 7, Available: 2},

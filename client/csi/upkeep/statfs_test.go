@@ -1,4 +1,4 @@
-package stats
+package upkeep
 
 import (
 	"context"
@@ -12,31 +12,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/client/csi/health/fusetest"
 	"berth/client/csi/helper"
+	"berth/client/csi/upkeep/fusetest"
 	"berth/internal/testskip"
 	"berth/structs"
 	"berth/structs/volumeusage"
 )
-
-func TestMain(m *testing.M) {
-	if len(os.Args) > 1 {
-		switch os.Args[1] {
-		case helper.StatfsArg:
-			os.Exit(helper.Statfs(os.Args[2:]))
-		case fusetest.Arg:
-			os.Exit(fusetest.Main(os.Args[2:]))
-		}
-	}
-	os.Exit(m.Run())
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // mount mounts a file system for a test.
 func mount(t *testing.T, kind, options string) (dir string) {
@@ -182,12 +163,12 @@ func TestStatfs_NamesAFailedHelper(t *testing.T) {
 
 // filesFixture returns a poller of the file systems at paths, which waits shortly for each.
 func filesFixture(paths ...string) *Poller {
-	var list []Volume
+	var list []PolledVolume
 	for _, path := range paths {
-		list = append(list, Volume{Key: volumeusage.UsageKey{VolumeID: path}, Path: path})
+		list = append(list, PolledVolume{Key: volumeusage.UsageKey{VolumeID: path}, Path: path})
 	}
-	p := New(Config{
-		List:    func() ([]Volume, error) { return list, nil },
+	p := NewPoller(PollerConfig{
+		List:    func() ([]PolledVolume, error) { return list, nil },
 		Helpers: helper.New([]string{os.Args[0]}),
 		Timeout: 4 * time.Second,
 	})
@@ -197,7 +178,7 @@ func filesFixture(paths ...string) *Poller {
 
 // pollDue does all work that is due after two intervals, and returns the number of its parts.
 func (p *Poller) pollDue(ctx context.Context) (parts int) {
-	work := p.dueWork(ctx, time.Now().Add(2*MaxPause*p.cfg.Interval))
+	work := p.dueWork(ctx, time.Now().Add(2*MaxPollPause*p.cfg.Interval))
 	for _, do := range work {
 		do()
 	}

@@ -1,4 +1,4 @@
-package stats_test
+package upkeep_test
 
 import (
 	"cmp"
@@ -20,7 +20,7 @@ import (
 	"berth/client/csi/helper"
 	"berth/client/csi/mounts"
 	"berth/client/csi/registry"
-	"berth/client/csi/stats"
+	"berth/client/csi/upkeep"
 	"berth/client/csi/volumes"
 	"berth/client/store"
 	"berth/csi/csitest"
@@ -38,15 +38,15 @@ func BenchmarkPoll(b *testing.B) {
 	for name, caps := range map[string][]string{"plugin": {"GET_VOLUME_STATS"}, "statfs": {}} {
 		b.Run(name, func(b *testing.B) {
 			m := mountMany(b, count, caps)
-			poller := stats.New(stats.Config{
+			poller := upkeep.NewPoller(upkeep.PollerConfig{
 				NodeID:   "n1",
-				List:     stats.Mounted(m),
+				List:     upkeep.PolledVolumes(m),
 				Helpers:  helper.New([]string{cmp.Or(os.Getenv("BERTH_EXECUTOR"), os.Args[0])}),
 				Interval: time.Minute,
 			})
 			before := cpuTime(b)
 			for b.Loop() {
-				stats.PollOnce(b.Context(), poller)
+				upkeep.PollOnce(b.Context(), poller)
 			}
 			used := cpuTime(b) - before
 			measured := 0

@@ -1,4 +1,4 @@
-package trim
+package upkeep
 
 import (
 	"context"
@@ -12,7 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
 	"berth/client/csi/helper"
@@ -21,22 +20,8 @@ import (
 	"berth/structs/volumeusage"
 )
 
-func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == helper.FitrimArg {
-		os.Exit(helper.Fitrim(os.Args[2:]))
-	}
-	goleak.VerifyTestMain(m)
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// run runs a program of the machine.
-func run(t *testing.T, name string, args ...string) {
+// runProgram runs a program of the machine.
+func runProgram(t *testing.T, name string, args ...string) {
 	t.Helper()
 	path, err := exec.LookPath(name)
 	if err != nil {
@@ -62,33 +47,33 @@ func mountPoint(t *testing.T) string {
 	return dir
 }
 
-// fixture has a trimmer of one volume, whose next slot begins when the test says so.
-type fixture struct {
+// trimFixture has a trimmer of one volume, whose next slot begins when the test says so.
+type trimFixture struct {
 	*Trimmer
-	volume  Volume
+	volume  TrimmedVolume
 	gone    bool
 	busy    bool
 	tries   int
 	stepped func() // ends the work of a try
 }
 
-func newFixture(t *testing.T, path string, helper ...string) *fixture {
+func newTrimFixture(t *testing.T, path string, helper ...string) *trimFixture {
 	if len(helper) == 0 {
 		helper = []string{os.Args[0]}
 	}
-	f := &fixture{volume: Volume{
+	f := &trimFixture{volume: TrimmedVolume{
 		Key:      volumeusage.UsageKey{Namespace: "default", VolumeID: "data"},
 		PluginID: "ebs",
 		Path:     path,
 		Every:    time.Hour,
 		Users:    []string{"a1"},
 	}}
-	f.Trimmer = New(Config{
-		List: func() ([]Volume, error) {
+	f.Trimmer = NewTrimmer(TrimmerConfig{
+		List: func() ([]TrimmedVolume, error) {
 			if f.gone {
 				return nil, nil
 			}
-			return []Volume{f.volume}, nil
+			return []TrimmedVolume{f.volume}, nil
 		},
 		IsWhole: IsWhole,
 		Aside: func(ctx context.Context, _ volumeusage.UsageKey, do func(context.Context)) bool {
@@ -110,12 +95,12 @@ func newFixture(t *testing.T, path string, helper ...string) *fixture {
 }
 
 // see makes the trimmer see the volume in the slot before the present one.
-func (f *fixture) see() { f.due([]Volume{f.volume}, time.Now().Add(-f.volume.Every)) }
+func (f *trimFixture) see() { f.due([]TrimmedVolume{f.volume}, time.Now().Add(-f.volume.Every)) }
 
 // again begins the next slot.
-func (f *fixture) again() { f.volumes[f.volume.Key].slot-- }
+func (f *trimFixture) again() { f.volumes[f.volume.Key].slot-- }
 
-func (f *fixture) status() volumeusage.VolumeTrim { return *f.Of(f.volume.Key) }
+func (f *trimFixture) status() volumeusage.VolumeTrim { return *f.Of(f.volume.Key) }
 
 // allocated returns the bytes of the storage that a file has.
 func allocated(t *testing.T, path string) int64 {
@@ -131,19 +116,19 @@ func TestTrimmer_GivesTheSpaceOfDeletedFilesBack(t *testing.T) {
 	image := filepath.Join(t.TempDir(), "image")
 	must(t, os.WriteFile(image, nil, 0o600))
 	must(t, os.Truncate(image, 64<<20))
-	run(t, "mkfs.ext4", "-q", image)
-	run(t, "mount", "-o", "loop", image, dir)
+	runProgram(t, "mkfs.ext4", "-q", image)
+	runProgram(t, "mount", "-o", "loop", image, dir)
 	data := filepath.Join(dir, "data")
 	must(t, os.WriteFile(data, []byte(strings.Repeat("data", 8<<20)), 0o600))
-	run(t, "sync", "-f", dir)
+	runProgram(t, "sync", "-f", dir)
 	full := allocated(t, image)
 	must(t, os.Remove(data))
-	run(t, "sync", "-f", dir)
+	runProgram(t, "sync", "-f", dir)
 	if full < 32<<20 || allocated(t, image) < 32<<20 {
 		t.Fatalf("the image has %d bytes, and %d after the deletion", full, allocated(t, image))
 	}
 
-	f := newFixture(t, dir)
+	f := newTrimFixture(t, dir)
 	begin := time.Now().UnixNano()
 	f.round(t.Context())
 	s := f.status()
@@ -166,7 +151,7 @@ func TestTrimmer_GivesTheSpaceOfDeletedFilesBack(t *testing.T) {
 func TestTrimmer_StopsWhereTheStorageCannot(t *testing.T) {
 	dir := mountPoint(t)
 	must(t, unix.Mount("none", dir, "tmpfs", 0, ""))
-	f := newFixture(t, dir)
+	f := newTrimFixture(t, dir)
 	f.round(t.Context())
 	s := f.status()
 	if f.tries != 1 || s.Time != 0 || s.Next != 0 || !strings.Contains(s.Fault, "inappropriate ioctl") {
@@ -202,7 +187,7 @@ func TestTrimmer_LeavesFileSystemsOfOthers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := mountPoint(t)
 			mount(t, dir)
-			f := newFixture(t, dir, "/nonexistent")
+			f := newTrimFixture(t, dir, "/nonexistent")
 			f.round(t.Context())
 			s := f.status()
 			if f.tries != 1 || s.Next != 0 || !strings.Contains(s.Fault, "a directory of a file system is mounted") {
@@ -213,7 +198,7 @@ func TestTrimmer_LeavesFileSystemsOfOthers(t *testing.T) {
 }
 
 func TestTrimmer_YieldsToSteps(t *testing.T) {
-	f := newFixture(t, "/proc", "/nonexistent")
+	f := newTrimFixture(t, "/proc", "/nonexistent")
 	f.busy = true
 	f.round(t.Context())
 	f.busy = false
@@ -236,7 +221,7 @@ func TestTrimmer_YieldsToSteps(t *testing.T) {
 func TestTrimmer_AStepEndsTheProcess(t *testing.T) {
 	fifo := filepath.Join(t.TempDir(), "pid")
 	must(t, unix.Mkfifo(fifo, 0o600))
-	f := newFixture(t, "/proc", "/bin/sh", "-c", "echo $$ > "+fifo+"; exec sleep 1000")
+	f := newTrimFixture(t, "/proc", "/bin/sh", "-c", "echo $$ > "+fifo+"; exec sleep 1000")
 	var steps volumes.Sequences
 	f.cfg.Aside = func(ctx context.Context, k volumeusage.UsageKey, do func(context.Context)) bool {
 		return steps.Aside(ctx, k.VolumeID, do)
@@ -260,7 +245,7 @@ func TestTrimmer_AStepEndsTheProcess(t *testing.T) {
 }
 
 func TestTrimmer_TriesAgainInTheNextSlotAfterAFault(t *testing.T) {
-	f := newFixture(t, "/proc")
+	f := newTrimFixture(t, "/proc")
 	f.cfg.Limit = 50 * time.Millisecond
 	for i, c := range []struct {
 		helper []string
@@ -306,8 +291,8 @@ func TestTrimmer_SpreadsVolumes(t *testing.T) {
 
 func TestTrimmer_RunTrimsOnceInEachSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, "/proc")
-		f.volumes = map[volumeusage.UsageKey]*state{}
+		f := newTrimFixture(t, "/proc")
+		f.volumes = map[volumeusage.UsageKey]*trimState{}
 		f.cfg.IsWhole = func(string) (bool, error) { return false, os.ErrPermission }
 		ctx, cancel := context.WithCancel(t.Context())
 		go f.Run(ctx)

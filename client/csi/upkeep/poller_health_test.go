@@ -1,4 +1,4 @@
-package stats
+package upkeep
 
 import (
 	"context"
@@ -15,18 +15,18 @@ var notFound = &structs.Error{Kind: structs.KindNotFound, Code: codeNotFound, Te
 
 // teller is a plugin that tells the health of one volume and of its storage.
 type teller struct {
-	f      *fixture
+	f      *pollerFixture
 	calls  int
 	answer *volumeusage.VolumeCondition
 	err    error
 }
 
 // health makes the only volume of the fixture one that the node has tried to mount.
-func (f *fixture) health() *teller {
+func (f *pollerFixture) health() *teller {
 	f.plugin.Lock()
 	defer f.plugin.Unlock()
 	t := &teller{f: f, answer: &volumeusage.VolumeCondition{Abnormal: true, Message: "DEGRADED Slow"}}
-	f.volumes = []Volume{{
+	f.volumes = []PolledVolume{{
 		Key:       volumeusage.UsageKey{VolumeID: "v"},
 		Attempted: true,
 		Health: func(context.Context) (*volumeusage.VolumeCondition, error) {
@@ -49,7 +49,7 @@ func (t *teller) set(c *volumeusage.VolumeCondition, err error) (calls int) {
 }
 
 // condition returns what is known of the volume.
-func (f *fixture) condition(t *testing.T) *volumeusage.VolumeCondition {
+func (f *pollerFixture) condition(t *testing.T) *volumeusage.VolumeCondition {
 	t.Helper()
 	all := f.Of(nil)
 	if len(all) != 1 {
@@ -60,7 +60,7 @@ func (f *fixture) condition(t *testing.T) *volumeusage.VolumeCondition {
 
 // TestDuty_K36_AVolumeThatIsNotFoundIsAskedForEverMoreSeldom: and never after it has left the records.
 func TestDuty_K36_AVolumeThatIsNotFoundIsAskedForEverMoreSeldom(t *testing.T) {
-	run(t, 1, func(f *fixture) {
+	runPoller(t, 1, func(f *pollerFixture) {
 		f.plugin.Lock()
 		f.err = notFound
 		f.plugin.Unlock()
@@ -92,7 +92,7 @@ func TestDuty_K36_AVolumeThatIsNotFoundIsAskedForEverMoreSeldom(t *testing.T) {
 // TestDuty_K37_TheHealthOfAnAttemptedVolumeIsAskedFor: its use is not. Neither an error nor NOT_FOUND is a
 // recovery, and NOT_FOUND makes the calls ever more seldom.
 func TestDuty_K37_TheHealthOfAnAttemptedVolumeIsAskedFor(t *testing.T) {
-	run(t, 0, func(f *fixture) {
+	runPoller(t, 0, func(f *pollerFixture) {
 		told := f.health()
 		f.pass(2 * time.Minute)
 		if c := f.condition(t); c == nil || !c.Abnormal || f.Of(nil)[0].Time != 0 || f.Of(nil)[0].Error != "" {
@@ -122,7 +122,7 @@ func TestDuty_K37_TheHealthOfAnAttemptedVolumeIsAskedFor(t *testing.T) {
 func TestPoller_LearnsTheHealthOfAVolumeWhoseUseHangs(t *testing.T) {
 	for name, hangs := range map[string]bool{"the use": true, "the health": false} {
 		t.Run(name, func(t *testing.T) {
-			run(t, 1, func(f *fixture) {
+			runPoller(t, 1, func(f *pollerFixture) {
 				f.setHang(hangs)
 				f.plugin.Lock()
 				f.volumes[0].Health = func(ctx context.Context) (*volumeusage.VolumeCondition, error) {
@@ -149,7 +149,7 @@ func TestPoller_LearnsTheHealthOfAVolumeWhoseUseHangs(t *testing.T) {
 // TestDuty_K38_TheStorageIsAskedForWithinTheBudget: a plugin that hangs is asked ever more seldom, and takes
 // no turn from the volumes.
 func TestDuty_K38_TheStorageIsAskedForWithinTheBudget(t *testing.T) {
-	run(t, 20, func(f *fixture) {
+	runPoller(t, 20, func(f *pollerFixture) {
 		calls := map[string]int{}
 		storage := func(id string, hangs bool) Storage {
 			return Storage{id, func(ctx context.Context) (*structs.CSIStorageHealth, error) {

@@ -1,4 +1,4 @@
-package health
+package upkeep
 
 import (
 	"context"
@@ -9,24 +9,13 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
-	"berth/client/csi/health/fusetest"
 	"berth/client/csi/helper"
+	"berth/client/csi/upkeep/fusetest"
 	"berth/internal/testskip"
 	"berth/structs/volumeusage"
 )
-
-func TestMain(m *testing.M) {
-	if len(os.Args) == 4 && os.Args[1] == fusetest.Arg {
-		os.Exit(fusetest.Main(os.Args[2:]))
-	}
-	if len(os.Args) > 1 && os.Args[1] == helper.ProbeArg {
-		os.Exit(helper.Probe(os.Args[2:]))
-	}
-	goleak.VerifyTestMain(m)
-}
 
 func must(t *testing.T, err error) {
 	t.Helper()
@@ -53,7 +42,7 @@ func newNode(t *testing.T) *node {
 		testskip.Lacking(t, "root: it mounts")
 	}
 	n := &node{t: t, dir: t.TempDir()}
-	n.Monitor = New(Config{
+	n.Monitor = NewMonitor(MonitorConfig{
 		List:     n.mounts,
 		Helpers:  helper.New([]string{os.Args[0]}),
 		Interval: 20 * time.Millisecond,

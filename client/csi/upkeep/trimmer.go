@@ -1,16 +1,4 @@
-// Package trim makes the file systems of mounted volumes tell their storage which blocks hold no data, at the
-// time that the volume asks for (`trim`). Thin storage then has the space of deleted files for others.
-//
-// Its rules:
-//
-//   - Nothing waits for it. The work runs in a process of its own, one at a time on a node, each for at most
-//     Limit. A step of the volume ends it, such as a publish or an unpublish.
-//   - Only a writable mount of a whole file system is trimmed: a mounted directory would trim what belongs to
-//     others.
-//   - The times of a volume follow from its name and the clock: volumes of the same rule are spread over its
-//     time, and a restart of the agent changes no time.
-//   - Nothing is stored. The servers ask the node when somebody reads.
-package trim
+package upkeep
 
 import (
 	"cmp"
@@ -30,17 +18,17 @@ import (
 )
 
 const (
-	// Interval is the time between two looks for volumes that are due.
-	Interval = time.Minute
-	// Limit bounds the trim of a volume.
-	Limit = 30 * time.Minute
+	// TrimInterval is the time between two looks for volumes that are due.
+	TrimInterval = time.Minute
+	// TrimLimit bounds the trim of a volume.
+	TrimLimit = 30 * time.Minute
 	// grace is how long a trim that was ended waits for the end of its process. While that has the mount open,
 	// the mount is busy.
 	grace = 2 * time.Second
 )
 
-// Volume is a mounted volume that is trimmed.
-type Volume struct {
+// TrimmedVolume is a mounted volume that is trimmed.
+type TrimmedVolume struct {
 	Key      volumeusage.UsageKey
 	PluginID string
 	Path     string        // of a mount on the host
@@ -49,10 +37,10 @@ type Volume struct {
 	Users []string
 }
 
-// Config has what a Trimmer needs.
-type Config struct {
+// TrimmerConfig has what a Trimmer needs.
+type TrimmerConfig struct {
 	// List returns the volumes to trim. It touches none of their file systems.
-	List func() ([]Volume, error)
+	List func() ([]TrimmedVolume, error)
 	// IsWhole reports whether a whole file system is mounted at exactly a path.
 	IsWhole func(path string) (bool, error)
 	// Aside does work on a volume that yields to its steps: see volumes.Volumes.
@@ -65,27 +53,37 @@ type Config struct {
 	Interval, Limit time.Duration
 }
 
-// Trimmer trims the volumes of a node.
+// Trimmer makes the file systems of mounted volumes tell their storage which blocks hold no data, at the
+// time that the volume asks for (`trim`). Thin storage then has the space of deleted files for others.
+//
+// Its rules:
+//
+//   - Nothing waits for it. The work runs in a process of its own, one at a time on a node, each for at most
+//     TrimLimit. A step of the volume ends it, such as a publish or an unpublish.
+//   - Only a writable mount of a whole file system is trimmed: a mounted directory would trim what belongs to
+//     others.
+//   - The times of a volume follow from its name and the clock: volumes of the same rule are spread over its
+//     time, and a restart of the agent changes no time.
 type Trimmer struct {
-	cfg  Config
+	cfg  TrimmerConfig
 	pool *helper.Pool
 
 	mu      sync.Mutex
-	volumes map[volumeusage.UsageKey]*state
+	volumes map[volumeusage.UsageKey]*trimState
 }
 
-// state is what is known of one volume.
-type state struct {
-	volume      Volume
+// trimState is what is known of one volume.
+type trimState struct {
+	volume      TrimmedVolume
 	slot        int64 // the one in which it was tried last, or was mounted
 	unsupported bool
 	trim        volumeusage.VolumeTrim
 }
 
-// New makes a trimmer, which works once Run runs.
-func New(cfg Config) *Trimmer {
-	cfg.Interval = cmp.Or(cfg.Interval, Interval)
-	cfg.Limit = cmp.Or(cfg.Limit, Limit)
+// NewTrimmer makes a trimmer, which works once Run runs.
+func NewTrimmer(cfg TrimmerConfig) *Trimmer {
+	cfg.Interval = cmp.Or(cfg.Interval, TrimInterval)
+	cfg.Limit = cmp.Or(cfg.Limit, TrimLimit)
 	if cfg.Logger == nil {
 		cfg.Logger = hclog.NewNullLogger()
 	}
@@ -94,7 +92,7 @@ func New(cfg Config) *Trimmer {
 	return &Trimmer{
 		cfg:     cfg,
 		pool:    pool,
-		volumes: map[volumeusage.UsageKey]*state{},
+		volumes: map[volumeusage.UsageKey]*trimState{},
 	}
 }
 
@@ -136,14 +134,16 @@ func offset(k volumeusage.UsageKey, every time.Duration) time.Duration {
 }
 
 // slotAt numbers the times between two trims of a volume, and begin is the first moment of one.
-func slotAt(v Volume, now time.Time) int64 {
+func slotAt(v TrimmedVolume, now time.Time) int64 {
 	return (now.UnixNano() - int64(offset(v.Key, v.Every))) / int64(v.Every)
 }
 
-func begin(v Volume, slot int64) int64 { return slot*int64(v.Every) + int64(offset(v.Key, v.Every)) }
+func begin(v TrimmedVolume, slot int64) int64 {
+	return slot*int64(v.Every) + int64(offset(v.Key, v.Every))
+}
 
 // due forgets the volumes that are gone, and returns those whose next slot has begun.
-func (t *Trimmer) due(all []Volume, now time.Time) (list []Volume) {
+func (t *Trimmer) due(all []TrimmedVolume, now time.Time) (list []TrimmedVolume) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	there := map[volumeusage.UsageKey]bool{}
@@ -152,7 +152,7 @@ func (t *Trimmer) due(all []Volume, now time.Time) (list []Volume) {
 		slot := slotAt(v, now)
 		s := t.volumes[v.Key]
 		if s == nil || !s.stays(v) {
-			s = &state{slot: slot}
+			s = &trimState{slot: slot}
 			t.volumes[v.Key] = s
 		}
 		s.volume = v
@@ -175,13 +175,13 @@ func (t *Trimmer) due(all []Volume, now time.Time) (list []Volume) {
 }
 
 // stays reports whether a volume has stayed staged since it was seen last, with the same rule.
-func (s *state) stays(v Volume) bool {
+func (s *trimState) stays(v TrimmedVolume) bool {
 	stayed := func(id string) bool { return slices.Contains(s.volume.Users, id) }
 	return s.volume.Every == v.Every && slices.ContainsFunc(v.Users, stayed)
 }
 
 // trim trims one volume. If ctx ends, the volume stays due.
-func (t *Trimmer) trim(ctx context.Context, v Volume) {
+func (t *Trimmer) trim(ctx context.Context, v TrimmedVolume) {
 	whole, err := t.cfg.IsWhole(v.Path)
 	answer := helper.FitrimAnswer{
 		Unsupported: "a directory of a file system is mounted, and no file system of its own",
@@ -211,7 +211,7 @@ func (t *Trimmer) run(ctx context.Context, path string) (a helper.FitrimAnswer, 
 }
 
 // keep keeps the result of a trim until the next one.
-func (t *Trimmer) keep(v Volume, a helper.FitrimAnswer, err error) {
+func (t *Trimmer) keep(v TrimmedVolume, a helper.FitrimAnswer, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := t.volumes[v.Key]

@@ -1,4 +1,4 @@
-package stats
+package upkeep
 
 import (
 	"context"
@@ -58,9 +58,9 @@ func (t *turn) begin(now time.Time) bool {
 func (t *turn) end(interval time.Duration, failed bool) {
 	t.busy = false
 	pause := interval
-	t.slow = min(t.slow+1, MaxPause)
+	t.slow = min(t.slow+1, MaxPollPause)
 	if failed {
-		pause = min(pause<<(t.slow-1), MaxPause*interval)
+		pause = min(pause<<(t.slow-1), MaxPollPause*interval)
 	} else {
 		t.slow = 0
 	}

@@ -1,14 +1,9 @@
-// Package health finds the mounts of volumes on a node that are ill: dead, hung, read-only or gone.
+// Package upkeep looks after the mounted volumes of a node. The Monitor finds ill mounts, and the Healer
+// orders their repairs. The Poller measures how full volumes are, and the Trimmer frees unused blocks.
 //
-// Its rules:
-//
-//   - The agent touches no mounted file system. A process of the pool of package helper asks the mounts, all
-//     in one round, and the mount table tells of mounts that are gone or read-only.
-//   - A mount is hung at once when it does not answer within Wait. It is asked again once the question that
-//     hangs has ended. All other states need two rounds in a row, because the restart of a plugin may take a
-//     mount away for a moment. Healthy counts at once.
-//   - Nothing is stored. Those who follow a mount wait for Changed.
-package health
+// The agent touches no mounted file system: processes of package helper do, because one whose server has
+// failed never answers. Nothing is stored, and the servers ask the node when somebody reads.
+package upkeep
 
 import (
 	"context"
@@ -27,12 +22,12 @@ import (
 )
 
 const (
-	// Interval is the time between two rounds.
-	Interval = 5 * time.Second
-	// Wait is the time after which a mount counts as hung.
-	Wait = 5 * time.Second
+	// MonitorInterval is the time between two rounds.
+	MonitorInterval = 5 * time.Second
+	// MonitorWait is the time after which a mount counts as hung.
+	MonitorWait = 5 * time.Second
 
-	// startTime is the time that a process has to start, beyond Wait.
+	// startTime is the time that a process has to start, beyond MonitorWait.
 	startTime = 5 * time.Second
 )
 
@@ -46,8 +41,8 @@ type Mount struct {
 	Writes bool
 }
 
-// Config has what a Monitor needs.
-type Config struct {
+// MonitorConfig has what a Monitor needs.
+type MonitorConfig struct {
 	// List returns the mounts of this node. It touches none of them.
 	List    func() ([]Mount, error)
 	Helpers *helper.Pool
@@ -60,18 +55,27 @@ type Config struct {
 	Now func() time.Time
 }
 
-// Monitor knows the states of the mounts of a node.
+// Monitor finds the mounts of volumes on a node that are ill: dead, hung, read-only or gone.
+//
+// Its rules:
+//
+//   - A process of package helper asks the mounts, all in one round, and the mount table tells of mounts that
+//     are gone or read-only.
+//   - A mount is hung at once when it does not answer within MonitorWait. It is asked again once the question
+//     that hangs has ended. All other states need two rounds in a row, because the restart of a plugin may
+//     take a mount away for a moment. Healthy counts at once.
+//   - Those who follow a mount wait for Changed.
 type Monitor struct {
-	cfg Config
+	cfg MonitorConfig
 
 	mu         sync.Mutex
-	mounts     map[string]*state // by path
+	mounts     map[string]*monitorState // by path
 	conditions map[volumeusage.UsageKey]*volumeusage.VolumeCondition
 	changed    chan struct{} // closed at the next change
 }
 
-// state is what is known of one mount.
-type state struct {
+// monitorState is what is known of one mount.
+type monitorState struct {
 	Mount
 	health   volumeusage.MountHealth
 	identity string // of the file system that was seen first
@@ -79,13 +83,13 @@ type state struct {
 	asking   bool   // a process that does not answer has it
 }
 
-// New makes a monitor, which looks once Run runs.
-func New(cfg Config) *Monitor {
+// NewMonitor makes a monitor, which looks once Run runs.
+func NewMonitor(cfg MonitorConfig) *Monitor {
 	if cfg.Interval == 0 {
-		cfg.Interval = Interval
+		cfg.Interval = MonitorInterval
 	}
 	if cfg.Wait == 0 {
-		cfg.Wait = Wait
+		cfg.Wait = MonitorWait
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = hclog.NewNullLogger()
@@ -98,7 +102,7 @@ func New(cfg Config) *Monitor {
 	}
 	return &Monitor{
 		cfg:        cfg,
-		mounts:     map[string]*state{},
+		mounts:     map[string]*monitorState{},
 		conditions: map[volumeusage.UsageKey]*volumeusage.VolumeCondition{},
 		changed:    make(chan struct{}),
 	}
@@ -171,7 +175,7 @@ func (m *Monitor) look() (paths []string, err error) {
 		volumes[mount.Volume] = true
 		s := m.mounts[mount.Path]
 		if s == nil {
-			s = &state{health: volumeusage.MountHealth{State: volumeusage.Healthy, Since: m.now()}}
+			s = &monitorState{health: volumeusage.MountHealth{State: volumeusage.Healthy, Since: m.now()}}
 			m.mounts[mount.Path] = s
 		}
 		s.Mount = mount
@@ -197,7 +201,7 @@ func (m *Monitor) look() (paths []string, err error) {
 }
 
 // inTable returns the state of a mount as the mount table shows it.
-func (s *state) inTable(table *mounts.Table) (found, reason string) {
+func (s *monitorState) inTable(table *mounts.Table) (found, reason string) {
 	if !table.Mounted(s.Path) {
 		return volumeusage.Gone, "nothing is mounted at its place any more"
 	}
@@ -306,7 +310,7 @@ func (m *Monitor) forgive(held map[string]bool) {
 }
 
 // observe takes what one look at a mount has shown. The caller holds the lock.
-func (m *Monitor) observe(s *state, found, reason string) {
+func (m *Monitor) observe(s *monitorState, found, reason string) {
 	once := found == volumeusage.Healthy || found == volumeusage.Hung || found == s.health.State
 	if !once && s.suspect != found {
 		s.suspect = found
@@ -321,7 +325,7 @@ func (m *Monitor) observe(s *state, found, reason string) {
 }
 
 // set sets the state of a mount. The caller holds the lock.
-func (m *Monitor) set(s *state, found, reason string) {
+func (m *Monitor) set(s *monitorState, found, reason string) {
 	s.health.State = found
 	s.health.Reason = reason
 	s.health.Since = m.now()
@@ -345,7 +349,7 @@ func (m *Monitor) Changed() <-chan struct{} {
 }
 
 // find returns the mount of a volume for an allocation, nil for none. The caller holds the lock.
-func (m *Monitor) find(k volumeusage.UsageKey, allocID string) *state {
+func (m *Monitor) find(k volumeusage.UsageKey, allocID string) *monitorState {
 	for _, s := range m.mounts {
 		if s.Volume == k && s.AllocID == allocID {
 			return s

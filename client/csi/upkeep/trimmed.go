@@ -1,4 +1,4 @@
-package trim
+package upkeep
 
 import (
 	"context"
@@ -8,10 +8,10 @@ import (
 	"berth/structs/volumeusage"
 )
 
-// Mounted returns the function that lists the volumes of a node that are to be trimmed, by its records. Of a
-// volume that several allocations may write, it takes the shortest time.
-func Mounted(v *volumes.Volumes) func() ([]Volume, error) {
-	return func() ([]Volume, error) {
+// TrimmedVolumes returns the function that lists the volumes of a node that are to be trimmed, by its
+// records. Of a volume that several allocations may write, it takes the shortest time.
+func TrimmedVolumes(v *volumes.Volumes) func() ([]TrimmedVolume, error) {
+	return func() ([]TrimmedVolume, error) {
 		all, err := v.Mounts()
 		if err != nil {
 			return nil, err
@@ -23,15 +23,15 @@ func Mounted(v *volumes.Volumes) func() ([]Volume, error) {
 			}
 		}
 
-		byKey := map[volumes.VolumeKey]*Volume{}
-		var list []*Volume
+		byKey := map[volumes.VolumeKey]*TrimmedVolume{}
+		var list []*TrimmedVolume
 		for _, m := range all {
 			if m.AllocID == "" || !m.Writes || m.Trim <= 0 {
 				continue
 			}
 			known := byKey[m.VolumeKey]
 			if known == nil {
-				known = &Volume{
+				known = &TrimmedVolume{
 					Key:      volumeusage.UsageKey{Namespace: m.Namespace, VolumeID: m.ID},
 					PluginID: m.PluginID,
 					Path:     m.Path,
@@ -47,7 +47,7 @@ func Mounted(v *volumes.Volumes) func() ([]Volume, error) {
 			known.Users = append(known.Users, m.AllocID)
 		}
 
-		out := make([]Volume, len(list))
+		out := make([]TrimmedVolume, len(list))
 		for i, known := range list {
 			out[i] = *known
 		}
@@ -55,7 +55,7 @@ func Mounted(v *volumes.Volumes) func() ([]Volume, error) {
 	}
 }
 
-// Aside returns Config.Aside for the volumes of a node.
+// Aside returns TrimmerConfig.Aside for the volumes of a node.
 func Aside(v *volumes.Volumes) func(context.Context, volumeusage.UsageKey, func(context.Context)) bool {
 	return func(ctx context.Context, k volumeusage.UsageKey, do func(context.Context)) bool {
 		return volumes.Aside(ctx, v, volumes.VolumeKey{Namespace: k.Namespace, ID: k.VolumeID}, do)

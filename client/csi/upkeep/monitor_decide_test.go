@@ -1,4 +1,4 @@
-package health
+package upkeep
 
 import (
 	"strings"
@@ -12,7 +12,7 @@ import (
 
 // TestStateOf_TellsDeadMountsFromErrorsOfAFileSystemThatLives has the errors of the root of a mount.
 func TestStateOf_TellsDeadMountsFromErrorsOfAFileSystemThatLives(t *testing.T) {
-	m := New(Config{})
+	m := NewMonitor(MonitorConfig{})
 	for _, c := range []struct {
 		errno syscall.Errno
 		hung  bool
@@ -62,8 +62,8 @@ func TestObserve_CountsLooks(t *testing.T) {
 		"dead hung healthy dead": "healthy",
 		"dead dead gone":         "dead",
 	} {
-		m := New(Config{})
-		s := &state{health: volumeusage.MountHealth{State: volumeusage.Healthy}}
+		m := NewMonitor(MonitorConfig{})
+		s := &monitorState{health: volumeusage.MountHealth{State: volumeusage.Healthy}}
 		for _, found := range strings.Fields(looks) {
 			m.observe(s, found, "because it is "+found)
 		}
@@ -75,9 +75,9 @@ func TestObserve_CountsLooks(t *testing.T) {
 
 // TestForgive_AsksAgainWhatHung: the process has ended without an answer of one mount.
 func TestForgive_AsksAgainWhatHung(t *testing.T) {
-	m := New(Config{})
+	m := NewMonitor(MonitorConfig{})
 	for _, path := range []string{"/hung", "/well"} {
-		m.mounts[path] = &state{asking: true}
+		m.mounts[path] = &monitorState{asking: true}
 	}
 	m.forgive(map[string]bool{"/hung": true, "/well": false, "/gone": true})
 	if m.mounts["/hung"].asking || !m.mounts["/well"].asking {
@@ -85,10 +85,10 @@ func TestForgive_AsksAgainWhatHung(t *testing.T) {
 	}
 }
 
-// A mount dies just after a round at worst: the next round begins after Interval, and waits for Wait. The
-// documentation promises 15 s.
+// A mount dies just after a round at worst: the next round begins after MonitorInterval, and waits for
+// MonitorWait. The documentation promises 15 s.
 func TestConstants_FindADeadMountInTime(t *testing.T) {
-	if late := 2*Interval + Wait; late > 15*time.Second {
+	if late := 2*MonitorInterval + MonitorWait; late > 15*time.Second {
 		t.Errorf("a mount is found after %s", late)
 	}
 }

@@ -1,4 +1,4 @@
-package health
+package upkeep
 
 import (
 	"context"
@@ -45,7 +45,7 @@ func (m *Monitor) askOne(ctx context.Context, path string) (answer helper.ProbeA
 
 // beginCheck returns a copy of the mount to ask, nil if the mount table tells its state, or the mount is
 // being asked or unknown.
-func (m *Monitor) beginCheck(k volumeusage.UsageKey, allocID string) *state {
+func (m *Monitor) beginCheck(k volumeusage.UsageKey, allocID string) *monitorState {
 	table, err := m.cfg.Table()
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -73,7 +73,7 @@ func (m *Monitor) takeAtOnce(a helper.ProbeAnswer) {
 }
 
 // setOnce sets a state that one look has shown. The caller holds the lock.
-func (m *Monitor) setOnce(s *state, found, reason string) {
+func (m *Monitor) setOnce(s *monitorState, found, reason string) {
 	s.suspect = ""
 	if found != s.health.State {
 		m.set(s, found, reason)

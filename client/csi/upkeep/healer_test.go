@@ -1,4 +1,4 @@
-package heal
+package upkeep
 
 import (
 	"context"
@@ -6,26 +6,21 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
-
-	"berth/client/csi/health"
 	"berth/structs"
 	"berth/structs/volumeusage"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func newHealer() *Healer { return NewHealer(NewMonitor(MonitorConfig{}), nil) }
 
-func newHealer() *Healer { return New(health.New(health.Config{}), nil) }
-
-func keyOf(alloc string) Key {
-	return Key{Volume: volumeusage.UsageKey{Namespace: "default", VolumeID: "data"}, AllocID: alloc}
+func keyOf(alloc string) MountKey {
+	return MountKey{Volume: volumeusage.UsageKey{Namespace: "default", VolumeID: "data"}, AllocID: alloc}
 }
 
 // TestPace_DelaysRepairsThatFollow: the first repair of a mount, and one after a long calm, follow at once.
 func TestPace_DelaysRepairsThatFollow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHealer()
-		paced := func(k Key) time.Duration {
+		paced := func(k MountKey) time.Duration {
 			begin := time.Now()
 			if !h.Pace(t.Context(), k) {
 				t.Fatal("Pace has ended before its time")
@@ -39,7 +34,7 @@ func TestPace_DelaysRepairsThatFollow(t *testing.T) {
 		last := time.Duration(0)
 		for i := range 20 {
 			d := paced(one)
-			if d < MinPause/2 || d > MaxPause+MaxPause/2 || i < 3 && d < last {
+			if d < MinHealPause/2 || d > MaxHealPause+MaxHealPause/2 || i < 3 && d < last {
 				t.Errorf("repair %d waits %s after %s", i, d, last)
 			}
 			last = d

@@ -1,17 +1,4 @@
-// Package stats measures how full the mounted volumes of a node are. It asks the plugins that report it
-// (NodeGetVolumeStats), and for the others the file systems, in processes of their own. It asks the plugins
-// that report it for the health of volumes (NodeGetVolumeHealth), also of those that the node has only tried
-// to mount, and of their storage (NodeGetStorageHealth).
-//
-// Its rules:
-//
-//   - Nothing waits for it. A plugin that does not answer, and a file system whose server has failed, cost
-//     one of MaxCalls calls until Timeout, and then a pause that doubles.
-//   - File systems are asked together, by one process. One that does not answer costs this process: those
-//     after it get another one. From then on it is asked alone, until it answers.
-//   - A volume has at most one call in flight.
-//   - Nothing is stored. The servers ask the node when somebody reads.
-package stats
+package upkeep
 
 import (
 	"context"
@@ -29,19 +16,19 @@ import (
 )
 
 const (
-	// MaxCalls bounds the calls of a node in flight.
-	MaxCalls = 4
-	// Timeout bounds one call.
-	Timeout = 10 * time.Second
-	// MaxPause is the longest pause of a volume that does not answer, in intervals.
-	MaxPause = 8
+	// MaxPollCalls bounds the calls of a node in flight.
+	MaxPollCalls = 4
+	// PollTimeout bounds one call.
+	PollTimeout = 10 * time.Second
+	// MaxPollPause is the longest pause of a volume that does not answer, in intervals.
+	MaxPollPause = 8
 )
 
 // looks is how often the list of the volumes is read in an interval.
 const looks = 6
 
-// Volume is a volume that is mounted, or that the node has tried to mount.
-type Volume struct {
+// PolledVolume is a volume that is mounted, or that the node has tried to mount.
+type PolledVolume struct {
 	Key      volumeusage.UsageKey
 	PluginID string
 	// Path is where it is mounted on the host.
@@ -57,12 +44,12 @@ type Volume struct {
 }
 
 // hasUse reports whether the use can be measured.
-func (v *Volume) hasUse() bool { return !v.Attempted && (v.Ask != nil || !v.Device) }
+func (v *PolledVolume) hasUse() bool { return !v.Attempted && (v.Ask != nil || !v.Device) }
 
-// Config has what a Poller needs.
-type Config struct {
+// PollerConfig has what a Poller needs.
+type PollerConfig struct {
 	// List returns the mounted volumes. It calls no plugin and reads none of the file systems.
-	List func() ([]Volume, error)
+	List func() ([]PolledVolume, error)
 	// Storages lists the plugins that report on their storage. Nil: none does.
 	Storages func() []Storage
 	// Helpers ask file systems.
@@ -81,37 +68,48 @@ type Config struct {
 	Timeout time.Duration
 }
 
-// Poller measures the volumes of a node.
+// Poller measures how full the mounted volumes of a node are. It asks the plugins that report it
+// (NodeGetVolumeStats), and for the others the file systems, in processes of their own. It asks the plugins
+// that report it for the health of volumes (NodeGetVolumeHealth), also of those that the node has only tried
+// to mount, and of their storage (NodeGetStorageHealth).
+//
+// Its rules:
+//
+//   - Nothing waits for it. A plugin that does not answer, and a file system whose server has failed, cost
+//     one of MaxPollCalls calls until PollTimeout, and then a pause that doubles.
+//   - File systems are asked together, by one process. One that does not answer costs this process: those
+//     after it get another one. From then on it is asked alone, until it answers.
+//   - A volume has at most one call in flight.
 type Poller struct {
-	cfg Config
+	cfg PollerConfig
 
 	mu       sync.Mutex
-	volumes  map[volumeusage.UsageKey]*state
+	volumes  map[volumeusage.UsageKey]*pollState
 	storages map[string]*turn // by plugin
 }
 
-// state is what is known of one volume.
-type state struct {
+// pollState is what is known of one volume.
+type pollState struct {
 	usage volumeusage.VolumeUsage
 	held  <-chan error // closed at the end of the process that its file system holds; nil: it holds none
 	turn
 	health turn
 }
 
-// New makes a poller, which measures once Run runs.
-func New(cfg Config) *Poller {
+// NewPoller makes a poller, which measures once Run runs.
+func NewPoller(cfg PollerConfig) *Poller {
 	if cfg.Interval == 0 {
 		cfg.Interval = volumeusage.DefaultInterval
 	}
 	if cfg.Timeout == 0 {
-		cfg.Timeout = Timeout
+		cfg.Timeout = PollTimeout
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = hclog.NewNullLogger()
 	}
 	return &Poller{
 		cfg:      cfg,
-		volumes:  map[volumeusage.UsageKey]*state{},
+		volumes:  map[volumeusage.UsageKey]*pollState{},
 		storages: map[string]*turn{},
 	}
 }
@@ -124,7 +122,7 @@ func (p *Poller) Run(ctx context.Context) {
 
 	work := make(chan func())
 	var workers sync.WaitGroup
-	for range MaxCalls {
+	for range MaxPollCalls {
 		workers.Go(func() {
 			for do := range work {
 				do()
@@ -163,7 +161,7 @@ func (p *Poller) dueWork(ctx context.Context, now time.Time) (list []func()) {
 		list = append(list, func() { p.askStorage(ctx, s) })
 	}
 
-	var files []Volume
+	var files []PolledVolume
 	for _, v := range p.due(now) {
 		if v.Ask == nil && v.Health == nil && !p.isSlow(v.Key) {
 			files = append(files, v)
@@ -185,7 +183,7 @@ func (p *Poller) isSlow(k volumeusage.UsageKey) bool {
 }
 
 // due reads the list of the volumes, forgets those that are gone, and returns those that are due.
-func (p *Poller) due(now time.Time) (list []Volume) {
+func (p *Poller) due(now time.Time) (list []PolledVolume) {
 	all, err := p.cfg.List()
 	if err != nil {
 		p.cfg.Logger.Warn("failed to list the volumes whose use is measured", "error", err)
@@ -204,7 +202,7 @@ func (p *Poller) due(now time.Time) (list []Volume) {
 		s := p.volumes[v.Key]
 		if s == nil {
 			// Volumes that are mounted together are not measured together for ever.
-			s = &state{turn: turn{due: now.Add(rand.N(p.cfg.Interval / looks))}}
+			s = &pollState{turn: turn{due: now.Add(rand.N(p.cfg.Interval / looks))}}
 			p.volumes[v.Key] = s
 		}
 		s.usage.Namespace = v.Key.Namespace
@@ -228,7 +226,7 @@ func (p *Poller) due(now time.Time) (list []Volume) {
 
 // measure measures one volume. The health comes first, in a part of the time: it has to be known above all if
 // the use is not.
-func (p *Poller) measure(ctx context.Context, v Volume) {
+func (p *Poller) measure(ctx context.Context, v PolledVolume) {
 	limited, cancel := context.WithTimeout(ctx, p.cfg.Timeout)
 	defer cancel()
 	if v.Health != nil {
@@ -243,7 +241,7 @@ func (p *Poller) measure(ctx context.Context, v Volume) {
 
 // measureFileSystems measures the use of volumes by their file systems. One that does not answer costs its
 // process, and the volumes after it get another one.
-func (p *Poller) measureFileSystems(ctx context.Context, list []Volume) {
+func (p *Poller) measureFileSystems(ctx context.Context, list []PolledVolume) {
 	for len(list) > 0 && ctx.Err() == nil {
 		var paths []string
 		for _, v := range list {
@@ -262,7 +260,7 @@ func (p *Poller) measureFileSystems(ctx context.Context, list []Volume) {
 }
 
 // askUse asks for the use of a volume. It reports whether there was no answer in time, or no such volume.
-func (p *Poller) askUse(ctx context.Context, v Volume) (failed bool) {
+func (p *Poller) askUse(ctx context.Context, v PolledVolume) (failed bool) {
 	var got *volumeusage.VolumeUsage
 	var err error
 	switch {
@@ -283,7 +281,7 @@ func (p *Poller) askUse(ctx context.Context, v Volume) (failed bool) {
 }
 
 // take keeps a measurement, and the condition that comes with it.
-func (p *Poller) take(v Volume, got *volumeusage.VolumeUsage, err error) {
+func (p *Poller) take(v PolledVolume, got *volumeusage.VolumeUsage, err error) {
 	p.keep(v.Key, got, err)
 	if err == nil && v.Health == nil {
 		p.setCondition(v, got.Condition)
@@ -314,7 +312,7 @@ func (p *Poller) keep(k volumeusage.UsageKey, got *volumeusage.VolumeUsage, err 
 
 // askHealth asks for the health of a volume if it is due. After an error the last answer stays: an error is
 // no recovery (CSI spec, NodeGetVolumeHealth).
-func (p *Poller) askHealth(ctx context.Context, v Volume) {
+func (p *Poller) askHealth(ctx context.Context, v PolledVolume) {
 	p.mu.Lock()
 	due := p.volumes[v.Key].health.begin(time.Now())
 	p.mu.Unlock()
@@ -345,7 +343,7 @@ func (p *Poller) askHealth(ctx context.Context, v Volume) {
 }
 
 // setCondition keeps what the plugin says of a volume, nil for nothing.
-func (p *Poller) setCondition(v Volume, c *volumeusage.VolumeCondition) {
+func (p *Poller) setCondition(v PolledVolume, c *volumeusage.VolumeCondition) {
 	p.mu.Lock()
 	p.volumes[v.Key].usage.Condition = c
 	p.mu.Unlock()

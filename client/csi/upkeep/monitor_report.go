@@ -1,4 +1,4 @@
-package health
+package upkeep
 
 import (
 	"github.com/hashicorp/go-metrics"
