@@ -1,6 +1,7 @@
 package refdocs
 
 import (
+	"cmp"
 	"maps"
 	"os"
 	"path/filepath"
@@ -11,8 +12,14 @@ import (
 	"testing"
 )
 
-// mostADRLines bounds the length of an ADR.
-const mostADRLines = 60
+// The bounds on the lines of an ADR. A superseded one has its title, its status and one sentence.
+const (
+	mostADRLines        = 60
+	mostSupersededLines = 6
+)
+
+// gatheringADRs are the pages that state what several superseded ones decided, with their bounds.
+var gatheringADRs = map[int]int{115: 75, 116: 75}
 
 var (
 	adrName   = regexp.MustCompile(`^([0-9]{4})-[a-z0-9-]+\.md$`)
@@ -58,8 +65,12 @@ func TestADRs_HaveStatusAndDate(t *testing.T) {
 func checkADR(t *testing.T, number, highest int, text string) {
 	t.Helper()
 	lines := strings.Split(strings.TrimSpace(text), "\n")
-	if len(lines) < 4 || len(lines) > mostADRLines {
-		t.Errorf("ADR %d has %d lines; expected 4 to %d", number, len(lines), mostADRLines)
+	most := cmp.Or(gatheringADRs[number], mostADRLines)
+	if strings.Contains(text, "\nStatus: superseded by ") {
+		most = mostSupersededLines
+	}
+	if len(lines) < 4 || len(lines) > most {
+		t.Errorf("ADR %d has %d lines; expected 4 to %d", number, len(lines), most)
 		return
 	}
 	if m := adrTitle.FindStringSubmatch(lines[0]); m == nil || m[1] != strconv.Itoa(number) {
