@@ -3,7 +3,7 @@
 # quiet two-core machine it takes about 25 minutes, and four more to build the peer the first time. A part that fails
 # keeps its old table, and the script then fails.
 # Usage: scripts/bench-report.sh [part...]   parts: state rpc list sched e2e load overload events memory capacity growth
-# profiles (all, if none is given). The table of events is a text, which the page has by hand.
+# (all, if none is given). The table of events is a text, which the page has by hand.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 bin="$root/bin/bench"
@@ -13,13 +13,12 @@ commit=$(git rev-parse --short HEAD)
 git diff --quiet HEAD -- '*.go' || commit="$commit, changed"
 
 failed=
-for part in ${*:-state rpc list sched e2e load overload events memory capacity growth profiles}; do
+for part in ${*:-state rpc list sched e2e load overload events memory capacity growth}; do
 	begun=$(date +%s)
 	case $part in
 	load) "$bin/berth-bench" load -agent "$bin/berth" -time 800ms -commit "$commit" -json "$bin/load.json" ;;
 	overload) "$bin/berth-bench" overload -agent "$bin/berth" -time 2500ms -commit "$commit" -json "$bin/overload.json" ;;
 	events) "$bin/berth-bench" events -agent "$bin/berth" ;;
-	profiles) scripts/bench-profiles.sh ;;
 	*) scripts/bench-peer.sh "$part" ;;
 	esac >"$bin/$part.txt" 2>"$bin/$part.log" || failed="$failed $part"
 	cat "$bin/$part.txt"
