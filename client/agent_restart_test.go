@@ -199,7 +199,7 @@ func TestWaitBeat_EndsWithTheConnectionOfTheHeartbeat(t *testing.T) {
 	addr := p.listen(t)
 	c := newConnected(t, addr)
 	defer c.close()
-	renewed, err := c.renewLease(t.Context(), c.register, 0)
+	renewed, err := c.registration.renewLease(t.Context(), c.registration.register, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,7 +217,7 @@ func TestWaitBeat_EndsWithTheConnectionOfTheHeartbeat(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		defer close(ended)
-		c.waitBeat(ctx, time.Hour, renewed)
+		c.registration.waitBeat(ctx, time.Hour, renewed)
 	}()
 	select {
 	case <-ended:
@@ -246,7 +246,7 @@ func TestRenewLease_ConnectsOnceToAServerThatIsDown(t *testing.T) {
 	defer pool.Close()
 	c.pool = pool
 	c.servers.Set([]string{down, up})
-	_, err := c.renewLease(t.Context(), c.register, 0)
+	_, err := c.registration.renewLease(t.Context(), c.registration.register, 0)
 	if err != nil || dials != 1 {
 		t.Errorf("got %v after %d attempts to connect, want one", err, dials)
 	}

@@ -105,37 +105,46 @@ func (u *allocUpdates) forgetAlloc(id string) {
 
 // runUpdates reports the states of allocations to the servers, gathered over UpdateInterval, until they
 // acknowledge them. It starts after the first pull of allocations.
-func (c *Client) runUpdates(ctx context.Context) {
-	if !waitClosed(ctx, c.contacted) {
+func (w *work) runUpdates(ctx context.Context) {
+	if !waitClosed(ctx, w.contacted) {
 		return
 	}
 
 	const failed = "failed to send allocation updates"
 	for {
 		select {
-		case <-c.updates.changed:
+		case <-w.updates.changed:
 		case <-ctx.Done():
 			return
 		}
 
 		// A start of a task changes its state several times in a moment. One call reports them all.
-		if !backoff.Sleep(ctx, c.config().UpdateInterval) {
+		if !backoff.Sleep(ctx, w.config().UpdateInterval) {
 			return
 		}
 
-		if !c.retry(ctx, failed, c.sendUpdates) {
+		if !w.retry(ctx, failed, w.sendUpdates) {
 			return
 		}
 
 		// The end of an allocation is acknowledged now, so the oldest ones may go.
-		c.collectDownTo(ctx, c.config().GCMaxAllocs)
-		c.gaugeAllocs()
+		w.collectDownTo(ctx, w.config().GCMaxAllocs)
+		w.gaugeAllocs()
 	}
+}
+
+// states returns the states of the allocations on this node, as the node reports them to the servers.
+func (w *work) states() map[string]*structs.AllocClientUpdate {
+	m := map[string]*structs.AllocClientUpdate{}
+	for _, r := range w.allocs.all() {
+		m[r.ID()] = r.ClientState()
+	}
+	return m
 }
 
 // gaugeAllocs counts the allocations on this node by their state. The states without allocations are in the
 // list, so that their gauges return to 0.
-func (c *Client) gaugeAllocs() {
+func (w *work) gaugeAllocs() {
 	count := map[string]int{
 		structs.AllocPending:  0,
 		structs.AllocRunning:  0,
@@ -143,7 +152,7 @@ func (c *Client) gaugeAllocs() {
 		structs.AllocFailed:   0,
 	}
 
-	for _, u := range c.Allocs() {
+	for _, u := range w.states() {
 		count[u.ClientStatus]++
 	}
 	for state, n := range count {
@@ -160,28 +169,28 @@ const updateBatch = 64
 // sendUpdates sends all pending updates in batches. Unsent updates stay pending. A batch that the servers
 // reject as invalid does not delay the others. Another request may wait for a server that does not answer, so
 // the wait for it ends with ctx: a heartbeat also sends updates.
-func (c *Client) sendUpdates(ctx context.Context) error {
+func (w *work) sendUpdates(ctx context.Context) error {
 	select {
-	case c.updates.sending <- struct{}{}:
+	case w.updates.sending <- struct{}{}:
 	case <-ctx.Done():
 		return structs.Unavailablef("another report of allocations is in flight: %w", ctx.Err())
 	}
-	defer func() { <-c.updates.sending }()
+	defer func() { <-w.updates.sending }()
 
 	// A batch that is invalid would be so at each attempt. It stays pending, but those behind it go on.
 	var rejected error
-	all := c.updates.takePending()
+	all := w.updates.takePending()
 	for len(all) > 0 {
 		batch := all[:min(len(all), updateBatch)]
-		err := c.sendBatch(ctx, batch)
+		err := w.sendBatch(ctx, batch)
 		switch {
 		case err == nil:
-			c.allocs.markAcked(batch)
+			w.allocs.markAcked(batch)
 		case structs.IsKind(err, structs.KindInvalid):
-			c.updates.requeue(batch)
+			w.updates.requeue(batch)
 			rejected = err
 		default:
-			c.updates.requeue(all)
+			w.updates.requeue(all)
 			return err
 		}
 
@@ -194,7 +203,7 @@ func (c *Client) sendUpdates(ctx context.Context) error {
 // reportFirst returns a heartbeat that reports the states of allocations before. With the heartbeat a node
 // that was down is up, and the servers replace what was lost with it. They are to know which work is done.
 // A report that fails is repeated after the heartbeat.
-func (c *Client) reportFirst(
+func (reg *registration) reportFirst(
 	beat func(context.Context) (renewal, error),
 ) func(context.Context) (renewal, error) {
 	return func(ctx context.Context) (renewal, error) {
@@ -202,10 +211,10 @@ func (c *Client) reportFirst(
 		limited, cancel := context.WithTimeout(ctx, minBeatTimeout/2)
 		defer cancel()
 		// Before the first contact the agent reports no states.
-		if isClosed(c.contacted) {
-			err := c.sendUpdates(limited)
+		if isClosed(reg.contacted) {
+			err := reg.work.sendUpdates(limited)
 			if err != nil {
-				c.logger.Debug("failed to report allocations before a heartbeat, retrying", "error", err)
+				reg.logger.Debug("failed to report allocations before a heartbeat, retrying", "error", err)
 			}
 		}
 		return beat(ctx)
@@ -213,15 +222,15 @@ func (c *Client) reportFirst(
 }
 
 // sendBatch sends states as they were at takePending. Newer ones are in the queue.
-func (c *Client) sendBatch(ctx context.Context, batch []*structs.AllocClientUpdate) error {
+func (w *work) sendBatch(ctx context.Context, batch []*structs.AllocClientUpdate) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	req := &structs.AllocsClientUpdateRequest{
-		NodeID:   c.id.NodeID,
-		SecretID: c.id.SecretID,
+		NodeID:   w.id.NodeID,
+		SecretID: w.id.SecretID,
 		Allocs:   batch,
 	}
-	req.Region = c.config().Region
-	_, err := rpc.Call(ctx, c.servers, structs.NodeUpdateAllocs, req)
+	req.Region = w.config().Region
+	_, err := rpc.Call(ctx, w.servers, structs.NodeUpdateAllocs, req)
 	return err
 }

@@ -23,17 +23,17 @@ func TestSendUpdates_WaitsForAnotherRequestUntilItsContextEnds(t *testing.T) {
 		notify(sent)
 		return true
 	}
-	r.client.updates.enqueue(&structs.AllocClientUpdate{ID: "a"})
+	r.client.work.updates.enqueue(&structs.AllocClientUpdate{ID: "a"})
 	hanging, end := context.WithCancel(t.Context())
 	var requests sync.WaitGroup
 	defer requests.Wait()
 	defer end()
-	requests.Go(func() { _ = r.client.sendUpdates(hanging) })
+	requests.Go(func() { _ = r.client.work.sendUpdates(hanging) })
 	<-sent
 	beat, expire := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer expire()
 	done := make(chan error, 1)
-	requests.Go(func() { done <- r.client.sendUpdates(beat) })
+	requests.Go(func() { done <- r.client.work.sendUpdates(beat) })
 	select {
 	case err := <-done:
 		if !structs.IsKind(err, structs.KindUnavailable) {

@@ -29,14 +29,14 @@ type request struct {
 	unknown bool // the server may still carry it out
 
 	sent  boottime.Instant // the lease counts from then
-	lost  <-chan struct{}  // see Client.connect
+	lost  <-chan struct{}  // see node.connect
 	grant granted
 	err   error
 }
 
 // requests are those for one lease, beside each other: see lease.Asking.
 type requests struct {
-	c       *Client
+	reg     *registration
 	ask     func(ctx context.Context, server rpc.Caller) (granted, error)
 	asking  *lease.Asking
 	made    []*request
@@ -46,18 +46,18 @@ type requests struct {
 
 // askBeside asks the servers for a lease until one grants it. It returns that request, and whether another
 // server may still carry out the same one. Its goroutines have ended then.
-func (c *Client) askBeside(
+func (reg *registration) askBeside(
 	ctx context.Context, ask func(ctx context.Context, server rpc.Caller) (granted, error),
 ) (r *request, others bool, err error) {
-	known := c.servers.All()
+	known := reg.servers.All()
 	if len(known) == 0 {
 		return nil, false, structs.Unavailablef("asking for a lease: no server is known")
 	}
 
 	q := &requests{
-		c:       c,
+		reg:     reg,
 		ask:     ask,
-		asking:  lease.NewAsking(c.lease.Load().TTL, known),
+		asking:  lease.NewAsking(reg.lease.Load().TTL, known),
 		answers: make(chan *request),
 	}
 
@@ -77,7 +77,7 @@ func (c *Client) askBeside(
 func (q *requests) avoidMissing(winner *request) {
 	for _, r := range q.made[:slices.Index(q.made, winner)] {
 		if r.missing && r.addr != winner.addr {
-			q.c.servers.Avoid(r.addr)
+			q.reg.servers.Avoid(r.addr)
 		}
 	}
 }
@@ -86,7 +86,7 @@ func (q *requests) avoidMissing(winner *request) {
 func (q *requests) run(ctx context.Context) (*request, error) {
 	var faults []error
 	for {
-		addr, wait := q.asking.Next(q.c.clock())
+		addr, wait := q.asking.Next(q.reg.clock())
 		if addr != "" {
 			q.begin(ctx, addr)
 			continue
@@ -121,15 +121,15 @@ func (q *requests) begin(ctx context.Context, addr string) {
 	q.made = append(q.made, r)
 	q.running.Go(func() {
 		if beside {
-			q.c.dropDead(ctx, addr, q.asking.Pace()/2)
+			q.reg.dropDead(ctx, addr, q.asking.Pace()/2)
 		}
 
 		// The connection is made before the request, so that the server can call the node from the first
 		// renewal on.
-		r.lost, r.err = q.c.connect(ctx, addr)
+		r.lost, r.err = q.reg.connect(ctx, addr)
 		if r.err == nil {
-			r.sent = q.c.clock()
-			r.grant, r.err = q.ask(ctx, q.c.servers.At(addr))
+			r.sent = q.reg.clock()
+			r.grant, r.err = q.ask(ctx, q.reg.servers.At(addr))
 		}
 		select {
 		case q.answers <- r:
@@ -153,25 +153,6 @@ func (q *requests) isVerdict(err error) bool {
 	return true
 }
 
-// dropDead closes the connection to a server, if there is one and no ping is answered over it in time.
-func (c *Client) dropDead(ctx context.Context, addr string, limit time.Duration) {
-	p, ok := c.pool.(*rpc.Pool)
-	if !ok {
-		return
-	}
-	open := p.Open(addr)
-	if open == nil {
-		return
-	}
-
-	limited, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	_, err := rpc.Call(limited, open, admin.StatusPing, &structs.QueryRequest{})
-	if rpc.IsTransport(err) && ctx.Err() == nil {
-		p.Drop(addr)
-	}
-}
-
 // checks are the looks at the servers that are avoided.
 type checks struct {
 	running sync.WaitGroup
@@ -181,8 +162,8 @@ type checks struct {
 
 // begin looks at each server that has to be looked at, beside all else: a server that answers is not avoided
 // any more. Otherwise its connection is closed, and all calls over it continue with another server.
-func (k *checks) begin(ctx context.Context, c *Client, limit time.Duration) {
-	for _, addr := range c.servers.Doubtful() {
+func (k *checks) begin(ctx context.Context, n *node, limit time.Duration) {
+	for _, addr := range n.servers.Doubtful() {
 		k.mu.Lock()
 		busy := k.busy[addr]
 		k.busy[addr] = true
@@ -194,11 +175,11 @@ func (k *checks) begin(ctx context.Context, c *Client, limit time.Duration) {
 		k.running.Go(func() {
 			limited, cancel := context.WithTimeout(ctx, limit)
 			defer cancel()
-			_, err := rpc.Call(limited, c.servers.At(addr), admin.StatusPing, &structs.QueryRequest{})
-			p, ok := c.pool.(*rpc.Pool)
+			_, err := rpc.Call(limited, n.servers.At(addr), admin.StatusPing, &structs.QueryRequest{})
+			p, ok := n.pool.(*rpc.Pool)
 			switch {
 			case !rpc.IsTransport(err) && limited.Err() == nil:
-				c.servers.Reached(addr)
+				n.servers.Reached(addr)
 			case ok && ctx.Err() == nil:
 				p.Drop(addr)
 			}

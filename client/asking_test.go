@@ -30,7 +30,7 @@ func (r *fixture) passLeased(d time.Duration) (ended bool) {
 	const look = 50 * time.Millisecond
 	for range d / look {
 		r.pass(look)
-		ended = ended || r.client.lease.Load().Ended(r.client.clock())
+		ended = ended || r.client.registration.lease.Load().Ended(r.client.clock())
 	}
 	return ended
 }
@@ -51,7 +51,7 @@ func TestAskBeside_AsksTheNextServerBesideTheFirst(t *testing.T) {
 						r.servers.hang = func(addr, called string) bool { return called == method && addr != "s3:1" }
 						if method == "Node.Register" {
 							clear(r.servers.nodes)
-							notify(r.client.reregister)
+							notify(r.client.registration.due)
 						}
 					})
 					cut := time.Now()
@@ -233,15 +233,15 @@ func TestAskBeside_ConnectsAnewBesideDeadConnections(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := c.renewLease(t.Context(), c.register, 0); err != nil {
+	if _, err := c.registration.renewLease(t.Context(), c.registration.register, 0); err != nil {
 		t.Fatal(err)
 	}
 	const ttl = 6 * time.Second
-	c.lease.Store(&lease.Lease{Grant: lease.Grant{TTL: ttl}, Since: c.clock()})
+	c.registration.lease.Store(&lease.Lease{Grant: lease.Grant{TTL: ttl}, Since: c.clock()})
 
 	forgotten.Store(true)
 	forgotten = &atomic.Bool{} // of the connections from now on
-	renewed, err := c.renewLease(t.Context(), c.heartbeat, ttl)
+	renewed, err := c.registration.renewLease(t.Context(), c.registration.heartbeat, ttl)
 	if err != nil || renewed.addr != second {
 		t.Errorf("renewed at %q, %v; want it at %s", renewed.addr, err, second)
 	}

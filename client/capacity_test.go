@@ -46,8 +46,8 @@ func (r *fixture) startWithCapacity(stuck map[string]chan struct{}) {
 	r.prepare(false)
 	r.parts.hooks = func(*hooks.AllocEnv) []hooks.Alloc {
 		return []hooks.Alloc{holds.Capacity(
-			func(a *structs.Allocation) string { return r.client.holds.CapacityHolder(a) },
-			func(id, reason string) { r.client.allocs.setProgress(id, reason) },
+			func(a *structs.Allocation) string { return r.client.work.holds.CapacityHolder(a) },
+			func(id, reason string) { r.client.work.allocs.setProgress(id, reason) },
 		)}
 	}
 	r.run()
@@ -79,7 +79,7 @@ func TestCapacity_IsThatOfLostAllocationsUntilTheirEnd(t *testing.T) {
 			r.servers.place(lost(old, status), withCPU("fits", 100), withCPU("large", 500))
 			r.pass(time.Minute)
 			r.checkRunning("fits", "old")
-			u := r.client.allocs.get("large").ClientState()
+			u := r.client.work.allocs.get("large").ClientState()
 			if want := "waits for allocation old, which still holds its CPU and memory"; u.ClientDescription != want {
 				t.Errorf("large is %s: %s", u.ClientStatus, u.ClientDescription)
 			}
@@ -88,7 +88,7 @@ func TestCapacity_IsThatOfLostAllocationsUntilTheirEnd(t *testing.T) {
 			r.checkRunning("fits", "large")
 			r.servers.remove("old", "fits", "large")
 			r.pass(time.Minute)
-			if n := r.client.holds.Len(); n > 0 {
+			if n := r.client.work.holds.Len(); n > 0 {
 				t.Errorf("the node remembers %d allocations that it no longer has", n)
 			}
 		})
@@ -164,8 +164,8 @@ func TestCapacity_IsForgottenWithoutTheLockOfTheRunners(t *testing.T) {
 		defer func() { r.stop() }()
 		r.servers.place(withCPU("old", 600))
 		r.pass(time.Second)
-		old := r.client.allocs.get("old")
-		r.client.allocs.mu.Lock()
+		old := r.client.work.allocs.get("old")
+		r.client.work.allocs.mu.Lock()
 		old.Destroy() // the end of its removal waits for this lock
 		for !isClosed(old.Reached(lifecycle.Ended)) {
 			runtime.Gosched()
@@ -174,10 +174,10 @@ func TestCapacity_IsForgottenWithoutTheLockOfTheRunners(t *testing.T) {
 		looked := make(chan struct{})
 		go func() {
 			defer close(looked)
-			r.client.holds.CapacityHolder(withCPU("next", 600))
+			r.client.work.holds.CapacityHolder(withCPU("next", 600))
 		}()
 		settle()
-		r.client.allocs.mu.Unlock()
+		r.client.work.allocs.mu.Unlock()
 		for began := realTime(); !isClosed(looked); runtime.Gosched() {
 			if realTime()-began > time.Minute {
 				fatal := "the removal of an allocation and a look for capacity wait for each other"

@@ -8,7 +8,6 @@ import (
 	"os"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -16,23 +15,19 @@ import (
 	"berth/client/assembly"
 	"berth/client/calls"
 	"berth/client/config"
-	"berth/client/holds"
 	"berth/client/hooks/taskapi"
 	"berth/client/machine/fingerprint"
-	"berth/client/membership/claimcheck"
 	"berth/client/membership/identity"
 	"berth/client/membership/lease"
-	"berth/client/membership/leaving"
 	"berth/client/membership/proof"
-	"berth/client/membership/returning"
 	"berth/client/nodemeta"
 	"berth/client/servers"
 	"berth/client/store"
 	"berth/internal/admission"
-	"berth/internal/backoff"
 	"berth/internal/boottime"
 	"berth/rpc"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // Config is the node agent's configuration.
@@ -78,65 +73,21 @@ func (d *Deps) place() proof.Place {
 	}
 }
 
-// Client is the agent of one node. The caller of New must call Run, which releases everything New took.
+// Client is the agent of one node: four loops over what they share. The caller of New must call Run, which
+// releases everything New took.
 type Client struct {
 	// It is set by open, since it needs the subsystems.
 	*calls.Handler // of the calls for the allocations
 
-	logger   hclog.Logger
-	settings atomic.Pointer[Config] // see config and Reload
-	db       *store.DB
-	id       identity.Identity
-	facts    *fingerprint.Facts
-	// It is read once: a change of the networks needs a restart.
-	networks   []*structs.NodeNetworkResource
-	subsystems *assembly.Subsystems
-	taskAPI    *taskapi.Sockets
-	consul     assembly.Consul // nil: the node uses none
-	find       func(ctx context.Context) ([]string, error)
-	pool       servers.Pool
-	closers    []func()
-	servers    *servers.List
-	// Its order is that of preference, and a server that does not answer goes to the end.
-	memory *servers.Memory // of the servers that the node has learned
+	*node
+	registration *registration
+	work         *work
+	plugins      *plugins
+	claims       *claims
+	space        *space
 
-	node  atomic.Pointer[structs.Node] // of the last or the coming registration
-	lease atomic.Pointer[lease.Lease]  // that the servers granted last
-	clock boottime.Clock
-
-	nodeWrites     chan struct{} // has a value during a write of the node's rows, which guards these two:
-	ackedInstances instanceMap
-	unkept         string // the cluster of the node if the disk does not have it; of runLease
-	inDoubt        bool   // whether the servers may still carry out an earlier report of the node
-
-	unaccounted time.Time // since when the servers wait for the node's inventory, or zero; of runLease
-	meta        *nodemeta.Meta
-	reloaded    chan struct{} // has a value if the configuration or the metadata may have changed the node
-	reregister  chan struct{} // has a value if the servers have an outdated registration or none
-
-	restored       chan struct{} // closed: the allocations of an earlier agent have their runners
-	registered     chan struct{} // closed after the first registration
-	registeredOnce sync.Once
-	pullAnew       chan struct{} // has a value: runAllocs has to pull from index 0
-	claimCheckDue  chan struct{} // has a value: runClaims has to compare its volumes with the servers' claims
-	contacted      chan struct{} // closed after the first pull of allocations and the first check of claims
-	contactedOnce  sync.Once
-	serversBack    backoff.Recovery
-
-	allocs  *allocSet
-	life    context.Context // of the runners; Run sets it before there is one
-	wg      sync.WaitGroup  // the runners
-	updates *allocUpdates
-	holds   *holds.Tracker
-	data    *holds.Data
-	claims  *claimcheck.Check
-
-	proof    *proof.Keeper
-	unready  atomic.Pointer[error]  // why the disk does not take what precedes the first request
-	full     atomic.Pointer[string] // what uses the disk of the node, while it is full
-	comeback *returning.Return
-
-	departure *leaving.Node
+	taskAPI *taskapi.Sockets
+	closers []func()
 }
 
 // New opens the node's store and fingerprints the host. The configuration must be valid. The client has a
@@ -150,32 +101,30 @@ func New(cfg *Config, deps Deps) (*Client, error) {
 		deps.Logger = hclog.NewNullLogger()
 	}
 
-	c := &Client{
-		logger:         deps.Logger.Named("client"),
-		nodeWrites:     make(chan struct{}, 1),
-		ackedInstances: instanceMap{},
-		reloaded:       make(chan struct{}, 1),
-		reregister:     make(chan struct{}, 1),
-		restored:       make(chan struct{}),
-		registered:     make(chan struct{}),
-		pullAnew:       make(chan struct{}, 1),
-		claimCheckDue:  make(chan struct{}, 1),
-		comeback:       returning.New(),
-		contacted:      make(chan struct{}),
-		updates:        newUpdates(),
-		consul:         deps.Consul,
-		taskAPI:        deps.TaskAPI,
-		find:           deps.FindServers,
-		clock:          deps.Clock,
+	n := &node{
+		logger:     deps.Logger.Named("client"),
+		clock:      deps.Clock,
+		consul:     deps.Consul,
+		find:       deps.FindServers,
+		registered: make(chan struct{}),
+		contacted:  make(chan struct{}),
 	}
-	c.allocs = newAllocSet(c.updates)
-	if c.clock == nil {
-		c.clock = boottime.Now
+	if n.clock == nil {
+		n.clock = boottime.Now
 	}
 
+	c := &Client{
+		node:    n,
+		space:   &space{node: n},
+		claims:  newClaims(n),
+		plugins: newPlugins(n),
+		taskAPI: deps.TaskAPI,
+	}
+	c.work = newWork(n, c.claims)
+	c.registration = newRegistration(n, c.work, c.plugins, c.claims)
 	c.settings.Store(cfg.Copy())
 	// The lease of a new agent has no length. stop_on_client_after counts from its Since: see endOf.
-	c.lease.Store(&lease.Lease{Since: c.clock()})
+	c.registration.lease.Store(&lease.Lease{Since: c.clock()})
 	if err := c.open(deps); err != nil {
 		c.close()
 		return nil, fmt.Errorf("starting the node agent: %w", err)
@@ -206,17 +155,17 @@ func (c *Client) open(deps Deps) (err error) {
 	}
 
 	c.logger = c.logger.With("node_id", c.id.NodeID)
-	c.proof, err = proof.Load(c.db, cfg.StateDir(), deps.place(), c.logger)
+	c.registration.proof, err = proof.Load(c.db, cfg.StateDir(), deps.place(), c.logger)
 	if err != nil {
 		return err
 	}
 
-	c.facts, err = fingerprint.Host(cfg.AllocDir())
+	c.registration.facts, err = fingerprint.Host(cfg.AllocDir())
 	if err == nil {
-		err = c.readNetworks()
+		err = c.registration.readNetworks()
 	}
 	if err == nil {
-		c.meta, err = nodemeta.Load(c.db)
+		c.registration.meta, err = nodemeta.Load(c.db)
 	}
 	if err != nil {
 		return err
@@ -224,8 +173,8 @@ func (c *Client) open(deps Deps) (err error) {
 
 	// The subsystems get the list of servers, and with it the pool, before the pool can have their endpoints.
 	c.memory = servers.Remember(c.db, c.origin, c.logger)
-	c.servers = servers.New(lazyPool{c}, c.firstServers(), c.proof.OfHeartbeat)
-	c.makeHolds()
+	c.servers = servers.New(lazyPool{c}, c.firstServers(), c.registration.proof.OfHeartbeat)
+	c.work.makeHolds()
 	starting := cmp.Or(deps.Starting, context.Background())
 	build := deps.Build
 	if build == nil {
@@ -238,11 +187,11 @@ func (c *Client) open(deps Deps) (err error) {
 	}
 
 	c.Handler = newHandler(c)
-	c.claims = newClaimCheck(c)
-	c.departure = newDeparture(c)
+	c.claims.check = newClaimCheck(c)
+	c.registration.departure = c.registration.newDeparture()
 	c.openPool(deps)
 	// The row is there before the first registration, because runners read it.
-	c.node.Store(c.buildNode())
+	c.registration.row.Store(c.registration.buildNode())
 	return nil
 }
 
@@ -291,7 +240,7 @@ func (c *Client) close() {
 // unless the configuration demands that the agent destroys everything.
 func (c *Client) Run(ctx context.Context) {
 	defer c.close()
-	c.warnOfHostVolumes()
+	c.registration.warnOfHostVolumes()
 
 	// The contexts below do not end with ctx: first the exchange with the servers ends, then the runners and
 	// their loops, and then the subsystems that these use.
@@ -306,42 +255,70 @@ func (c *Client) Run(ctx context.Context) {
 	}
 
 	// No runner is there before, so this needs no lock.
-	c.life = life
-	c.restoreAllocs(ctx)
+	c.work.life = life
+	c.work.restoreAllocs(ctx)
 	// From now on an allocation that is not in the set is not on this node.
-	close(c.restored)
-	loops.Go(func() { c.watchSpace(life) })
+	close(c.work.restored)
+	loops.Go(func() { c.space.watch(life) })
 	loops.Go(func() {
-		if c.beginRequests(life) {
-			c.runLease(life)
+		if c.space.awaitRecords(life, c.registration.proof.Begin) {
+			c.registration.run(life)
 		}
 	})
-	loops.Go(func() { c.runDrivers(life) })
-	loops.Go(func() { c.runPlugins(life) })
-	loops.Go(func() { runStopAlone(life, c) })
+	loops.Go(func() { c.registration.runDrivers(life) })
+	loops.Go(func() { c.plugins.run(life) })
+	loops.Go(func() { c.work.runStopAlone(life) })
 	// A node that stops accepts no new allocation. It does not report the ends that it causes: the servers
 	// place these allocations elsewhere when the lease has ended, or this node runs them again if it is back
 	// before.
 	var exchange sync.WaitGroup
-	exchange.Go(func() { c.runAllocs(ctx) })
-	exchange.Go(func() { c.runUpdates(ctx) })
-	exchange.Go(func() { c.runClaims(ctx) })
-	exchange.Go(func() { runReturn(ctx, c) })
-	exchange.Go(func() { c.proof.Run(ctx) })
+	exchange.Go(func() { c.work.runAllocs(ctx) })
+	exchange.Go(func() { c.work.runUpdates(ctx) })
+	exchange.Go(func() { c.claims.run(ctx) })
+	exchange.Go(func() { c.registration.runReturn(ctx) })
+	exchange.Go(func() { c.registration.proof.Run(ctx) })
 	exchange.Go(func() { c.memory.Run(ctx) })
 	exchange.Wait()
 	// The lease goes on until here: the unmounts may take long, and nobody else may get the volumes
 	// meanwhile.
 	if c.config().DestroyOnShutdown {
-		c.destroyAll()
+		c.work.destroyAll()
 	}
 
 	end()
 	loops.Wait()
-	c.wg.Wait()
+	c.work.wg.Wait()
 	endBelow()
 	subsystems.Wait()
 	c.releaseNode()
+}
+
+// Reload takes over the live settings of a valid configuration (see WithLive) and registers the node again if
+// they change it. It keeps all others.
+func (c *Client) Reload(next *config.Config) {
+	old := c.config()
+	now := old.WithLive(next)
+	// The pointer is swapped whole, so no loop reads a part of the old settings and a part of the new ones.
+	c.settings.Store(now)
+	if !slices.Equal(old.Servers, now.Servers) {
+		c.servers.Set(now.Servers)
+	}
+	if c.subsystems.Devices != nil {
+		c.subsystems.Devices.SetHost(now.Devices)
+	}
+	c.registration.warnOfHostVolumes()
+	c.registration.noteChange()
+}
+
+// Meta changes the metadata of the node over that of the configuration, if there are changes, and returns all
+// of it. The servers see it with the next registration, which follows at once.
+func Meta(c *Client, changes map[string]*string) (*nodecalls.NodeMeta, error) {
+	static := c.config().Meta
+	if len(changes) == 0 {
+		return c.registration.meta.Read(static), nil
+	}
+	defer c.registration.noteChange()
+	return c.registration.meta.Apply(static, changes)
 }
 
 // NodeID returns the ID of the node, which outlives restarts of the agent.
@@ -349,7 +326,7 @@ func (c *Client) NodeID() string { return c.id.NodeID }
 
 // Node returns the row with which the node registers. The caller must not change it.
 func (c *Client) Node() *structs.Node {
-	return c.node.Load()
+	return c.registration.row.Load()
 }
 
 // notify puts a value into a channel of capacity 1 that its reader has not emptied. The value stands for any
@@ -388,35 +365,6 @@ func runsPlugin(alloc *structs.Allocation) bool {
 	return g != nil && len(g.Plugins()) > 0
 }
 
-// firstFingerprint waits until the runners have searched for the tasks of an earlier agent, and until the
-// drivers and the plugins that already ran have been fingerprinted once. FirstFingerprintTimeout bounds it.
-func (c *Client) firstFingerprint(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, c.config().FirstFingerprintTimeout)
-	defer cancel()
-
-	begin := time.Now()
-	waitAttached(ctx, c.allocs.all()...)
-	err := errors.Join(c.subsystems.Drivers.WaitFirst(ctx),
-		c.subsystems.Plugins.WaitFirst(ctx))
-	if c.subsystems.Devices != nil {
-		err = errors.Join(err, c.subsystems.Devices.WaitFirst(ctx))
-	}
-
-	// Consul has no error: a node without its attributes registers all the same.
-	if c.consul != nil {
-		c.consul.WaitFirst(ctx)
-	}
-	// A driver that hangs must not keep a whole node away.
-	if err != nil {
-		c.logger.Warn("first fingerprint incomplete, registering anyway",
-			"waited", time.Since(begin), "error", err)
-		return
-	}
-
-	c.logger.Debug("first fingerprint complete",
-		"waited", time.Since(begin))
-}
-
 // ServersContacted is closed once the servers have sent the allocations of this node.
 func (c *Client) ServersContacted() <-chan struct{} { return c.contacted }
 
@@ -431,7 +379,7 @@ func (c *Client) Servers() []string {
 // Lease returns the length of the lease that the servers granted last, and the time since its request. The
 // length is 0, and the time is that since the start, if they have granted none.
 func (c *Client) Lease() (ttl, age time.Duration) {
-	l := c.lease.Load()
+	l := c.registration.lease.Load()
 	return l.TTL, c.clock().Sub(l.Since)
 }
 
@@ -439,10 +387,4 @@ func (c *Client) Lease() (ttl, age time.Duration) {
 func (c *Client) Caller() rpc.Caller { return c.servers }
 
 // Allocs returns the states of the allocations on this node, as the node reports them to the servers.
-func (c *Client) Allocs() map[string]*structs.AllocClientUpdate {
-	m := map[string]*structs.AllocClientUpdate{}
-	for _, r := range c.allocs.all() {
-		m[r.ID()] = r.ClientState()
-	}
-	return m
-}
+func (c *Client) Allocs() map[string]*structs.AllocClientUpdate { return c.work.states() }

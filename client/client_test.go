@@ -46,14 +46,14 @@ func TestClient_RunsStopsAndDeletesAnAllocation(t *testing.T) {
 			t.Fatalf("running %v", got)
 		}
 		if r.servers.status("a1") != structs.AllocRunning ||
-			!r.client.holds.Running("a1") {
+			!r.client.work.holds.Running("a1") {
 			t.Errorf("status %s", r.servers.status("a1"))
 		}
 		r.servers.stopAlloc("a1")
 		r.pass(time.Second)
 		if r.servers.status("a1") != structs.AllocComplete ||
 			r.servers.status("a2") != structs.AllocRunning ||
-			r.client.holds.Running("a1") {
+			r.client.work.holds.Running("a1") {
 			t.Errorf("a1 is %s, a2 %s",
 				r.servers.status("a1"), r.servers.status("a2"))
 		}
@@ -188,7 +188,7 @@ func TestSendUpdates_ARejectedBatchDelaysNoOther(t *testing.T) {
 		r.start(false)
 		defer r.stop()
 		for i := range 2*updateBatch + 10 {
-			r.client.updates.enqueue(&structs.AllocClientUpdate{
+			r.client.work.updates.enqueue(&structs.AllocClientUpdate{
 				ID:           fmt.Sprintf("a%03d", i),
 				ClientStatus: structs.AllocRunning,
 			})

@@ -72,7 +72,7 @@ func TestDevices_AreNotUsedByTwoTasks(t *testing.T) {
 				t.Fatalf("running %v", got)
 			}
 			const why = "waits for allocation a1, which still holds one of its devices"
-			if got := r.client.allocs.get("a2").ClientState().ClientDescription; got != why {
+			if got := r.client.work.allocs.get("a2").ClientState().ClientDescription; got != why {
 				t.Errorf("a2 says %q, want %q", got, why)
 			}
 		}
@@ -85,7 +85,7 @@ func TestDevices_AreNotUsedByTwoTasks(t *testing.T) {
 		if got := r.machine.Running(); !slices.Equal(got, []string{"a2/web", "free/web", "other/web"}) {
 			t.Fatalf("running %v", got)
 		}
-		if got := r.client.allocs.get("a2").ClientState().ClientDescription; strings.Contains(got, "a1") {
+		if got := r.client.work.allocs.get("a2").ClientState().ClientDescription; strings.Contains(got, "a1") {
 			t.Errorf("a2 still says %q", got)
 		}
 		if got := r.machine.Task("a2/web").Config.Env["DEVICES"]; got != "0" {
@@ -103,7 +103,7 @@ func TestDeviceHolder_IsAnAllocationThatEnds(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		r := newFixture(t)
 		r.prepare(false)
-		if !r.client.holds.HoldsDevices("a1") {
+		if !r.client.work.holds.HoldsDevices("a1") {
 			t.Error("an allocation holds nothing before the agent has looked for its tasks")
 		}
 		r.run()
@@ -119,12 +119,12 @@ func TestDeviceHolder_IsAnAllocationThatEnds(t *testing.T) {
 		}
 		r.servers.remove("a1")
 		r.pass(time.Second)
-		if got := r.client.holds.DeviceHolder(withDevice("a2", 4, "0")); got != "a1" {
+		if got := r.client.work.holds.DeviceHolder(withDevice("a2", 4, "0")); got != "a1" {
 			t.Errorf("the holder is %q, want a1", got)
 		}
 		ends.Store(true)
 		r.pass(2 * time.Minute)
-		if got := r.client.holds.DeviceHolder(withDevice("a2", 4, "0")); got != "" {
+		if got := r.client.work.holds.DeviceHolder(withDevice("a2", 4, "0")); got != "" {
 			t.Errorf("an allocation that is gone holds a device: %q", got)
 		}
 	})
@@ -221,7 +221,7 @@ func TestDeviceHolder_IsAnOlderAllocation(t *testing.T) {
 			{withDevice("a1", 5, "0"), ""},
 			{testAlloc("a2"), ""},
 		} {
-			if got := r.client.holds.DeviceHolder(c.alloc); got != c.want {
+			if got := r.client.work.holds.DeviceHolder(c.alloc); got != c.want {
 				t.Errorf("%s of index %d: got %q, want %q", c.alloc.ID, c.alloc.CreateIndex, got, c.want)
 			}
 		}
@@ -230,21 +230,21 @@ func TestDeviceHolder_IsAnOlderAllocation(t *testing.T) {
 			"a1":      nil,
 			"unknown": nil,
 		} {
-			if got := r.client.holds.OtherDevices(id); !reflect.DeepEqual(got, want) {
+			if got := r.client.work.holds.OtherDevices(id); !reflect.DeepEqual(got, want) {
 				t.Errorf("the others of %s have %v, want %v", id, got, want)
 			}
 		}
-		if r.client.holds.HoldsDevices("unknown") || !r.client.holds.HoldsDevices("a1") {
+		if r.client.work.holds.HoldsDevices("unknown") || !r.client.work.holds.HoldsDevices("a1") {
 			t.Error("an allocation that is not here holds devices, or one that runs does not")
 		}
 		r.machine.Exit("a1/web", failed)
 		r.pass(2 * time.Second)
 		r.machine.Exit("a1/web", failed)
 		r.pass(2 * time.Second)
-		if r.client.holds.HoldsDevices("a1") {
+		if r.client.work.holds.HoldsDevices("a1") {
 			t.Error("an allocation that has ended holds devices")
 		}
-		if got := r.client.holds.DeviceHolder(withDevice("a2", 6, "0")); got != "" {
+		if got := r.client.work.holds.DeviceHolder(withDevice("a2", 6, "0")); got != "" {
 			t.Errorf("an allocation that has ended holds a device: %q", got)
 		}
 	})

@@ -50,9 +50,9 @@ func TestCollectEnded_KeepsDataForTheSuccessor(t *testing.T) {
 			h := disk.New(env, disk.Config{
 				Logger:   hclog.NewNullLogger(),
 				Complete: r.client.contacted,
-				Local:    r.client.allocs.local,
-				Progress: r.client.allocs.setProgress,
-				Report:   r.client.allocs.report,
+				Local:    r.client.work.allocs.local,
+				Progress: r.client.work.allocs.setProgress,
+				Report:   r.client.work.allocs.report,
 			})
 			if h == nil {
 				return nil
@@ -98,8 +98,8 @@ func TestReport_IsAnEventOfEachTask(t *testing.T) {
 		defer r.stop()
 		r.servers.place(testAlloc("a"))
 		r.pass(time.Second)
-		r.client.allocs.report("a", "100% of it")
-		r.client.allocs.report("missing", "x")
+		r.client.work.allocs.report("a", "100% of it")
+		r.client.work.allocs.report("missing", "x")
 		events := r.client.Allocs()["a"].TaskStates["web"].Events
 		last := events[len(events)-1]
 		if last.Type != structs.TaskEventHookMessage || !strings.Contains(last.Message, "100% of it") {

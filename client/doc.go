@@ -15,10 +15,15 @@
 //   - Run waits for every goroutine.
 //
 // Run waits for these goroutines: one per subsystem (task drivers, CSI plugins, reconciling volumes once),
-// which end last; the six loops runLease (registration and heartbeats), runDrivers and runPlugins (changes of
-// the node), runAllocs (allocations that the servers want), runUpdates (states that the node reports) and
-// runClaims (volumes in use against the claims of the node); and one runner per allocation with one goroutine
-// per task, one that executes a stop, and for a running process one that waits for its end.
+// which end last; the loops, each a type with its own fields over what they share (node); and one runner per
+// allocation with one goroutine per task, one that executes a stop, and for a running process one that waits
+// for its end. The loops are
+//
+//   - registration: the row of the node and its lease (run), and changes of the row (runDrivers);
+//   - work: the allocations that the servers want (runAllocs), and the states of them that the node reports
+//     (runUpdates);
+//   - plugins: changes of the plugin instances;
+//   - claims: the volumes in use against the claims of the node.
 //
 // The drivers run tasks, package csi/csihooks mounts volumes, and package allocrunner runs one allocation.
 package client

@@ -12,50 +12,50 @@ import (
 const maxServers = 64
 
 // origin returns where this node has its servers from.
-func (c *Client) origin() (servers.Origin, error) {
-	cfg := c.config()
+func (n *node) origin() (servers.Origin, error) {
+	cfg := n.config()
 	belongs, err := cluster.Read(cfg.StateDir())
 	return servers.Origin{Configured: cfg.Servers, Cluster: belongs}, err
 }
 
 // firstServers returns the servers that a new agent calls: those of its configuration, and then those that an
 // earlier agent has learned with it. All of the former may have other addresses by now.
-func (c *Client) firstServers() []string {
-	all := withServers(c.config().Servers, c.memory.Recall())
-	if more := all[len(c.config().Servers):]; len(more) > 0 {
-		c.logger.Info("an earlier agent has learned more servers than the configuration has", "servers", more)
+func (n *node) firstServers() []string {
+	all := withServers(n.config().Servers, n.memory.Recall())
+	if more := all[len(n.config().Servers):]; len(more) > 0 {
+		n.logger.Info("an earlier agent has learned more servers than the configuration has", "servers", more)
 	}
 	return all
 }
 
 // learnServers takes over the servers of an answer, unless an operator has configured others since the node
 // asked with asked.
-func (c *Client) learnServers(asked *Config, addrs []string) {
-	if !slices.Equal(asked.Servers, c.config().Servers) {
+func (n *node) learnServers(asked *Config, addrs []string) {
+	if !slices.Equal(asked.Servers, n.config().Servers) {
 		return
 	}
-	c.servers.Set(addrs)
-	c.memory.Note(addrs)
+	n.servers.Set(addrs)
+	n.memory.Note(addrs)
 }
 
 // findServers adds servers that are not known yet to the list: those of the configuration, whose names may
 // have other addresses by now, and those of discovery. The next answer of a server replaces the list by the
 // servers' own one.
-func (c *Client) findServers(ctx context.Context) {
-	found := c.config().Servers
-	if c.find != nil {
-		discovered, err := c.find(ctx)
+func (n *node) findServers(ctx context.Context) {
+	found := n.config().Servers
+	if n.find != nil {
+		discovered, err := n.find(ctx)
 		if err != nil {
-			c.logger.Warn("failed to look for servers", "error", err)
+			n.logger.Warn("failed to look for servers", "error", err)
 		}
 		found = slices.Concat(found, discovered)
 	}
 
-	known := c.servers.All()
+	known := n.servers.All()
 	all := withServers(known, found)
 	if len(all) > len(known) {
-		c.logger.Info("found servers", "servers", all)
-		c.servers.Set(all)
+		n.logger.Info("found servers", "servers", all)
+		n.servers.Set(all)
 	}
 }
 

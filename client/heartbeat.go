@@ -3,6 +3,7 @@ package client
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strconv"
@@ -27,44 +28,44 @@ const (
 )
 
 // buildNode makes the node's row of the fingerprint of the host, the drivers and the configuration.
-func (c *Client) buildNode() *structs.Node {
-	cfg := c.config()
+func (reg *registration) buildNode() *structs.Node {
+	cfg := reg.config()
 	n := &structs.Node{
-		ID:                    c.id.NodeID,
-		SecretID:              c.id.SecretID,
-		Name:                  cmp.Or(cfg.NodeName, c.facts.Hostname),
+		ID:                    reg.id.NodeID,
+		SecretID:              reg.id.SecretID,
+		Name:                  cmp.Or(cfg.NodeName, reg.facts.Hostname),
 		Datacenter:            cfg.Datacenter,
 		HTTPAddr:              cfg.HTTPAddr,
 		TLSEnabled:            cfg.TLSEnabled,
 		NodeClass:             cfg.NodeClass,
 		NodePool:              cfg.NodePool,
-		Attributes:            maps.Clone(c.facts.Attributes),
-		Meta:                  c.meta.Over(cfg.Meta),
-		Drivers:               c.subsystems.Drivers.Infos(),
+		Attributes:            maps.Clone(reg.facts.Attributes),
+		Meta:                  reg.meta.Over(cfg.Meta),
+		Drivers:               reg.subsystems.Drivers.Infos(),
 		Status:                structs.NodeReady,
 		SchedulingEligibility: structs.NodeEligible,
 	}
 
 	n.Attributes["berth.version"] = cfg.Version
 	n.Attributes[structs.AttrNodeLevel] = strconv.Itoa(level.Now)
-	if c.consul != nil {
-		maps.Copy(n.Attributes, c.consul.Attributes())
+	if reg.consul != nil {
+		maps.Copy(n.Attributes, reg.consul.Attributes())
 	}
 
-	if c.subsystems.Vault != nil {
-		maps.Copy(n.Attributes, c.subsystems.Vault.Attributes())
+	if reg.subsystems.Vault != nil {
+		maps.Copy(n.Attributes, reg.subsystems.Vault.Attributes())
 	}
 	// The attributes of the agent and of the machine are there already, so no driver can change them.
 
 	addDriverAttributes(n)
-	res := c.facts.Resources
+	res := reg.facts.Resources
 	overrideIfSet(&res.CPU.CpuShares, cfg.CPUTotalCompute)
 	overrideIfSet(&res.Memory.MemoryMB, cfg.MemoryTotalMB)
 	overrideIfSet(&res.Disk.DiskMB, cfg.DiskTotalMB)
-	if c.subsystems.Devices != nil {
-		res.Devices = c.subsystems.Devices.Groups()
+	if reg.subsystems.Devices != nil {
+		res.Devices = reg.subsystems.Devices.Groups()
 		// The fault is an attribute, so that operators see it with the node.
-		for name, fault := range c.subsystems.Devices.Faults() {
+		for name, fault := range reg.subsystems.Devices.Faults() {
 			n.Attributes["unique.device_plugin."+name+".error"] = fault
 		}
 	}
@@ -75,7 +76,7 @@ func (c *Client) buildNode() *structs.Node {
 	n.ReservedResources.CPU.CpuShares = uint64(cfg.Reserved.CPU)
 	n.ReservedResources.Memory.MemoryMB = int64(cfg.Reserved.MemoryMB)
 	n.ReservedResources.Disk.DiskMB = int64(cfg.Reserved.DiskMB)
-	setPorts(n, cfg, c.networks)
+	setPorts(n, cfg, reg.networks)
 	n.HostVolumes = offeredVolumes(cfg)
 	return n
 }
@@ -105,10 +106,39 @@ func overrideIfSet(v *int64, with int) {
 	}
 }
 
-// runLease registers the node when it is complete and keeps its lease from then on. beginRequests comes
-// before.
-func (c *Client) runLease(ctx context.Context) {
-	c.firstFingerprint(ctx)
+// firstFingerprint waits until the runners have searched for the tasks of an earlier agent, and until the
+// drivers and the plugins that already ran have been fingerprinted once. FirstFingerprintTimeout bounds it.
+func (reg *registration) firstFingerprint(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, reg.config().FirstFingerprintTimeout)
+	defer cancel()
+
+	begin := time.Now()
+	waitAttached(ctx, reg.work.allocs.all()...)
+	err := errors.Join(reg.subsystems.Drivers.WaitFirst(ctx),
+		reg.subsystems.Plugins.WaitFirst(ctx))
+	if reg.subsystems.Devices != nil {
+		err = errors.Join(err, reg.subsystems.Devices.WaitFirst(ctx))
+	}
+
+	// Consul has no error: a node without its attributes registers all the same.
+	if reg.consul != nil {
+		reg.consul.WaitFirst(ctx)
+	}
+	// A driver that hangs must not keep a whole node away.
+	if err != nil {
+		reg.logger.Warn("first fingerprint incomplete, registering anyway",
+			"waited", time.Since(begin), "error", err)
+		return
+	}
+
+	reg.logger.Debug("first fingerprint complete",
+		"waited", time.Since(begin))
+}
+
+// run registers the node when it is complete and keeps its lease from then on. Client.Run awaits
+// the records of the node before.
+func (reg *registration) run(ctx context.Context) {
+	reg.firstFingerprint(ctx)
 	pause := leaseRetry
 	unregistered := true
 	looks := checks{busy: map[string]bool{}}
@@ -117,107 +147,107 @@ func (c *Client) runLease(ctx context.Context) {
 	down := false   // the servers count this node as down since then
 	for ctx.Err() == nil {
 		// The lease at the beginning of the attempt bounds it.
-		held := c.lease.Load()
-		beat := c.heartbeat
+		held := reg.lease.Load()
+		beat := reg.heartbeat
 		if unregistered {
-			beat = c.register
+			beat = reg.register
 		}
 		// In this state the servers may have the node down, and the answer brings it up.
-		if held.Ended(c.clock()) {
-			beat = c.reportFirst(beat)
+		if held.Ended(reg.clock()) {
+			beat = reg.reportFirst(beat)
 		}
 
-		renewed, err := c.renewLease(ctx, beat, held.TTL)
+		renewed, err := reg.renewLease(ctx, beat, held.TTL)
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err == nil:
 			pause.Reset()
 			// The guard comes first: it stops what the lease protects.
-			tellRenewed(c.subsystems, renewed.Lease)
+			tellRenewed(reg.subsystems, renewed.Lease)
 			if failed {
-				c.serversBack.Announce()
+				reg.serversBack.Announce()
 			}
 			failed = false
 			if down {
-				notify(c.claimCheckDue) // the servers may have released claims of a node that was away
+				notify(reg.claims.due) // the servers may have released claims of a node that was away
 			}
 			down = false
-			noteLease(c, &renewed.Lease, unregistered)
-			looks.begin(ctx, c, beatTimeout(renewed.TTL))
-			due := nextBeat(c.untilNextBeat(renewed.TTL), c.clock().Sub(renewed.Since))
-			unregistered = c.waitBeat(ctx, due, renewed)
+			reg.noteLease(&renewed.Lease, unregistered)
+			looks.begin(ctx, reg.node, beatTimeout(renewed.TTL))
+			due := nextBeat(reg.untilNextBeat(renewed.TTL), reg.clock().Sub(renewed.Since))
+			unregistered = reg.waitBeat(ctx, due, renewed)
 			continue
 
 		// The row is gone: an operator has deleted the node, or the servers have lost it in a restore.
 		case structs.IsKind(err, structs.KindNotFound) && !unregistered:
-			c.logger.Warn("node unknown to the servers, registering again", "error", err)
+			reg.logger.Warn("node unknown to the servers, registering again", "error", err)
 			unregistered = true
 			continue
 		}
 		if structs.CauseOf(err) == structs.CauseSecondAgent {
-			c.servers.Suspend()
+			reg.servers.Suspend()
 			unregistered = true // it takes over with the boot of its machine
 		}
 
 		failed = true
-		down = down || logDown(c, held)
-		c.pauseLease(ctx, held, pause.After(err), err)
+		down = down || reg.logDown(held)
+		reg.pauseLease(ctx, held, pause.After(err), err)
 	}
 }
 
 // pauseLease waits before the servers are asked for a lease again. They may all have moved, so discovery is
 // asked too. Both take little time while there is a lease to save.
-func (c *Client) pauseLease(ctx context.Context, held *lease.Lease, wait time.Duration, err error) {
+func (reg *registration) pauseLease(ctx context.Context, held *lease.Lease, wait time.Duration, err error) {
 	limit := callTimeout
-	if held.TTL > 0 && !held.Ended(c.clock()) {
+	if held.TTL > 0 && !held.Ended(reg.clock()) {
 		limit = lease.NewAsking(held.TTL, nil).Pace()
 	}
 	if structs.RetryAfter(err) == 0 {
 		wait = min(wait, limit)
 	}
 
-	c.logger.Warn("no lease from the servers, asking again", "retry_in", wait, "error", err)
+	reg.logger.Warn("no lease from the servers, asking again", "retry_in", wait, "error", err)
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	c.findServers(limited)
+	reg.findServers(limited)
 	backoff.Sleep(ctx, wait)
 }
 
 // logDown reports whether the servers count the node as down by a lease, and tells operators so.
-func logDown(c *Client, held *lease.Lease) bool {
-	if !held.GraceEnded(c.clock()) {
+func (reg *registration) logDown(held *lease.Lease) bool {
+	if !held.GraceEnded(reg.clock()) {
 		return false
 	}
-	c.logger.Error("lease ended, the servers consider this node down",
-		"ended", c.clock().Sub(held.Until()).String()+" ago")
+	reg.logger.Error("lease ended, the servers consider this node down",
+		"ended", reg.clock().Sub(held.Until()).String()+" ago")
 	return true
 }
 
 // noteLease acts on an answer of the servers, to a registration or to a heartbeat.
-func noteLease(c *Client, l *lease.Lease, registered bool) {
-	held := c.lease.Load()
+func (reg *registration) noteLease(l *lease.Lease, registered bool) {
+	held := reg.lease.Load()
 	// A short cut may have had no effect, but the node cannot tell a restore from it.
-	if !registered && held.Ended(c.clock()) {
-		c.allocs.resend() // the servers may have been restored to an older state
-		notify(c.reregister)
+	if !registered && held.Ended(reg.clock()) {
+		reg.work.allocs.resend() // the servers may have been restored to an older state
+		notify(reg.due)
 	}
-	c.lease.Store(l)
-	c.servers.SetEpoch(l.Epoch)
+	reg.lease.Store(l)
+	reg.servers.SetEpoch(l.Epoch)
 	// The node was lost meanwhile. It compares what it has with what it may have, and tells the servers when
 	// it is clean.
-	if c.comeback.Note(l.Epoch, l.Returning) {
-		notify(c.pullAnew)
-		notify(c.claimCheckDue)
+	if reg.comeback.Note(l.Epoch, l.Returning) {
+		notify(reg.work.pullAnew)
+		notify(reg.claims.due)
 	}
 }
 
 // runReturn tells the servers, after each return of this node, when it has released what it lost.
-func runReturn(ctx context.Context, c *Client) {
+func (reg *registration) runReturn(ctx context.Context) {
 	repeat := func(check func(context.Context) error) {
-		c.retry(ctx, "this node gets no allocations until it has released what it lost", check)
+		reg.retry(ctx, "this node gets no allocations until it has released what it lost", check)
 	}
-	c.comeback.Run(ctx, repeat, c.claims.Left)
+	reg.comeback.Run(ctx, repeat, reg.claims.check.Left)
 }
 
 // nextBeat returns the time until the next heartbeat is due, half of a lease after the last one was sent.
@@ -243,12 +273,12 @@ type renewal struct {
 
 // renewLease renews the lease. If no server grants it in time, it closes the connection to the first one:
 // that server may be unreachable without a reset, and all calls on it then continue with another one.
-func (c *Client) renewLease(
+func (reg *registration) renewLease(
 	ctx context.Context, renew func(context.Context) (renewal, error), ttl time.Duration,
 ) (renewal, error) {
 	limited, cancel := context.WithTimeout(ctx, beatTimeout(ttl))
 	defer cancel()
-	before, _ := c.servers.First()
+	before, _ := reg.servers.First()
 	renewed, err := renew(limited)
 	kind := structs.KindOf(err)
 	if kind != structs.KindUnavailable && kind != structs.KindTimeout ||
@@ -256,9 +286,9 @@ func (c *Client) renewLease(
 		return renewed, err
 	}
 
-	c.servers.MoveToEnd(before)
+	reg.servers.MoveToEnd(before)
 	// A pool of a test has no connections.
-	p, ok := c.pool.(*rpc.Pool)
+	p, ok := reg.pool.(*rpc.Pool)
 	if ok && limited.Err() != nil {
 		p.Drop(before)
 	}
@@ -268,18 +298,18 @@ func (c *Client) renewLease(
 
 // lockNode waits until no other write of the node's rows is in flight: writes take place one at a time, in
 // order. The other write may wait for a server that does not answer, so this wait ends with ctx.
-func (c *Client) lockNode(ctx context.Context) (unlock func(), err error) {
+func (reg *registration) lockNode(ctx context.Context) (unlock func(), err error) {
 	select {
-	case c.nodeWrites <- struct{}{}:
-		return func() { <-c.nodeWrites }, nil
+	case reg.writes <- struct{}{}:
+		return func() { <-reg.writes }, nil
 	case <-ctx.Done():
 		return nil, structs.Unavailablef("another report of this node is in flight: %w", ctx.Err())
 	}
 }
 
 // register writes the node's rows: the node itself and all its plugin instances.
-func (c *Client) register(ctx context.Context) (renewal, error) {
-	unlock, err := c.lockNode(ctx)
+func (reg *registration) register(ctx context.Context) (renewal, error) {
+	unlock, err := reg.lockNode(ctx)
 	if err != nil {
 		return renewal{}, err
 	}
@@ -287,21 +317,21 @@ func (c *Client) register(ctx context.Context) (renewal, error) {
 
 	// The file and not the memory says to which cluster the node belongs, because an operator may remove it
 	// meanwhile.
-	belongs, err := cluster.Read(c.config().StateDir())
+	belongs, err := cluster.Read(reg.config().StateDir())
 	if err != nil {
 		return renewal{}, err
 	}
-	belongs = cmp.Or(belongs, c.unkept)
+	belongs = cmp.Or(belongs, reg.unkept)
 
 	// The instances and the row are read under the lock, so their order is that of the requests.
-	instances := c.subsystems.Plugins.Instances()
-	inventory := c.readInventory()
-	allocs := c.allocs.countLive()
-	unsure := c.inDoubt
-	asked := c.config()
-	node := c.buildNode()
-	c.node.Store(node)
-	r, others, err := c.askBeside(ctx, func(ctx context.Context, server rpc.Caller) (granted, error) {
+	instances := reg.subsystems.Plugins.Instances()
+	inventory := reg.readInventory()
+	allocs := reg.work.allocs.countLive()
+	unsure := reg.inDoubt
+	asked := reg.config()
+	node := reg.buildNode()
+	reg.row.Store(node)
+	r, others, err := reg.askBeside(ctx, func(ctx context.Context, server rpc.Caller) (granted, error) {
 		req := &structs.NodeRegisterRequest{
 			Node:      node.Copy(),
 			CSI:       instances,
@@ -309,114 +339,114 @@ func (c *Client) register(ctx context.Context) (renewal, error) {
 			Unsure:    unsure,
 			ClusterID: belongs,
 			Allocs:    allocs,
-			Agent:     c.proof.Current(),
+			Agent:     reg.proof.Current(),
 		}
 
-		req.Region = c.config().Region
+		req.Region = reg.config().Region
 		agent := *req.Agent // the call owns the request
 		resp, err := rpc.Call(ctx, server, structs.NodeRegister, req)
-		c.proof.Answered(&agent, err)
+		reg.proof.Answered(&agent, err)
 		if err != nil {
 			return granted{}, err
 		}
-		note := func(ctx context.Context) error { return c.noteRegistration(ctx, asked, resp, instances) }
+		note := func(ctx context.Context) error { return reg.noteRegistration(ctx, asked, resp, instances) }
 		return granted{grantOf(resp.LeaseGrant), note}, nil
 	})
 	// This report may be applied after the next one, which is therefore written in any case.
-	c.inDoubt = others || err != nil && c.inDoubt
+	reg.inDoubt = others || err != nil && reg.inDoubt
 	if err != nil {
 		return renewal{}, err
 	}
 
-	return c.renewedBy(ctx, r)
+	return reg.renewedBy(ctx, r)
 }
 
 // noteRegistration acts on the answer to a registration, which was sent with the configuration asked.
-func (c *Client) noteRegistration(
+func (reg *registration) noteRegistration(
 	ctx context.Context, asked *Config, resp *structs.NodeRegisterResponse,
 	instances []*structs.CSIPluginInstance,
 ) error {
-	c.keepCluster(ctx, resp.ClusterID)
+	reg.keepCluster(ctx, resp.ClusterID)
 
-	c.servers.SetEpoch(resp.Epoch) // before the first call of the node
-	c.ackedInstances = instancesByKey(instances)
-	notify(c.claimCheckDue) // the servers may have deleted the node meanwhile, and released its claims
-	c.learnServers(asked, resp.Servers)
+	reg.servers.SetEpoch(resp.Epoch) // before the first call of the node
+	reg.plugins.acked = instancesByKey(instances)
+	notify(reg.claims.due) // the servers may have deleted the node meanwhile, and released its claims
+	reg.learnServers(asked, resp.Servers)
 	// Only the first registration of an agent asks this: an agent that was cut off has not left.
-	if resp.Left && !isClosed(c.registered) {
-		err := c.departure.Return(ctx)
+	if resp.Left && !isClosed(reg.registered) {
+		err := reg.departure.Return(ctx)
 		if err != nil {
 			return err
 		}
 	}
 
-	noteRegistered(c, len(instances), len(c.node.Load().Drivers))
+	reg.noteRegistered(len(instances), len(reg.row.Load().Drivers))
 	return nil
 }
 
 // keepCluster records the cluster of this node. A full disk does not keep a node from its work: until the
 // file is written, each heartbeat tries again, and the node keeps the ID in memory. An agent that starts
 // without it would take any cluster for its own.
-func (c *Client) keepCluster(ctx context.Context, id string) {
-	err := cluster.Write(c.config().StateDir(), id)
-	if err != nil && c.unkept != id {
-		c.logger.Error("failed to record the cluster of this node, trying it with each heartbeat",
-			"error", err, "disk", diskfault.Describe(ctx, c.config().StateDir()))
+func (reg *registration) keepCluster(ctx context.Context, id string) {
+	err := cluster.Write(reg.config().StateDir(), id)
+	if err != nil && reg.unkept != id {
+		reg.logger.Error("failed to record the cluster of this node, trying it with each heartbeat",
+			"error", err, "disk", diskfault.Describe(ctx, reg.config().StateDir()))
 	}
-	c.unkept = ""
+	reg.unkept = ""
 	if err != nil {
-		c.unkept = id
+		reg.unkept = id
 	}
 }
 
 // renewedBy returns the lease of a request that was granted.
-func (c *Client) renewedBy(ctx context.Context, r *request) (renewal, error) {
+func (reg *registration) renewedBy(ctx context.Context, r *request) (renewal, error) {
 	err := r.grant.note(ctx)
 	if err != nil {
 		return renewal{}, err
 	}
-	renewed, err := c.lease.Load().Renewed(r.grant.Grant, r.sent)
+	renewed, err := reg.lease.Load().Renewed(r.grant.Grant, r.sent)
 	return renewal{renewed, r.addr, r.lost}, err
 }
 
 // noteRegistered lets the loops begin that wait for the first registration.
-func noteRegistered(c *Client, instances, drivers int) {
-	c.registeredOnce.Do(func() {
-		c.logger.Info("node registered",
+func (n *node) noteRegistered(instances, drivers int) {
+	n.registeredOnce.Do(func() {
+		n.logger.Info("node registered",
 			"plugin_instances", instances,
 			"drivers", drivers)
-		close(c.registered)
+		close(n.registered)
 	})
 }
 
 // heartbeat renews the lease and binds its connection to the node.
-func (c *Client) heartbeat(ctx context.Context) (renewal, error) {
-	inventory := c.reportInventory(ctx)
-	asked := c.config()
-	r, _, err := c.askBeside(ctx, func(ctx context.Context, server rpc.Caller) (granted, error) {
+func (reg *registration) heartbeat(ctx context.Context) (renewal, error) {
+	inventory := reg.reportInventory(ctx)
+	asked := reg.config()
+	r, _, err := reg.askBeside(ctx, func(ctx context.Context, server rpc.Caller) (granted, error) {
 		req := &structs.NodeHeartbeatRequest{
-			NodeID:    c.id.NodeID,
-			SecretID:  c.id.SecretID,
+			NodeID:    reg.id.NodeID,
+			SecretID:  reg.id.SecretID,
 			Status:    structs.NodeReady,
 			Inventory: inventory,
-			CleanFor:  c.comeback.CleanFor(),
-			Agent:     c.proof.OfHeartbeat(),
+			CleanFor:  reg.comeback.CleanFor(),
+			Agent:     reg.proof.OfHeartbeat(),
 		}
 
-		req.Region = c.config().Region
+		req.Region = reg.config().Region
 		agent := *req.Agent // the call owns the request
 		resp, err := rpc.Call(ctx, server, structs.NodeHeartbeat, req)
-		c.proof.Answered(&agent, err)
+		reg.proof.Answered(&agent, err)
 		if err != nil {
 			return granted{}, err
 		}
 
 		note := func(ctx context.Context) error {
-			if c.unkept != "" {
-				c.keepCluster(ctx, c.unkept)
+			if reg.unkept != "" {
+				reg.keepCluster(ctx, reg.unkept)
 			}
-			c.learnServers(asked, resp.Servers)
-			c.noteUnaccounted(resp.Unaccounted)
+			reg.learnServers(asked, resp.Servers)
+			reg.noteUnaccounted(resp.Unaccounted)
 			return nil
 		}
 		return granted{grantOf(resp.LeaseGrant), note}, nil
@@ -425,7 +455,7 @@ func (c *Client) heartbeat(ctx context.Context) (renewal, error) {
 		return renewal{}, err
 	}
 
-	return c.renewedBy(ctx, r)
+	return reg.renewedBy(ctx, r)
 }
 
 // grantOf returns what a leader granted. A server of level 1 leaves some of these empty.
@@ -444,10 +474,10 @@ func grantOf(g structs.LeaseGrant) lease.Grant {
 // waitBeat waits until the next heartbeat is due: for a time, or less if another server than that of the last
 // one is first now (the leader has changed), if the connection is lost (the leader cannot call back, even if
 // another call has made a new one), or if the node has to register again, which it reports.
-func (c *Client) waitBeat(ctx context.Context, wait time.Duration, last renewal) (register bool) {
+func (reg *registration) waitBeat(ctx context.Context, wait time.Duration, last renewal) (register bool) {
 	begin := time.Now()
 	// The leader may have changed while the heartbeat was made.
-	addr, moved := c.servers.First()
+	addr, moved := reg.servers.First()
 	if addr != last.addr {
 		wait = minBeatGap
 	}
@@ -457,7 +487,7 @@ func (c *Client) waitBeat(ctx context.Context, wait time.Duration, last renewal)
 		return false
 	case <-moved:
 	case <-last.lost:
-	case <-c.reregister:
+	case <-reg.due:
 		register = true
 	case <-ctx.Done():
 		return false
@@ -466,20 +496,6 @@ func (c *Client) waitBeat(ctx context.Context, wait time.Duration, last renewal)
 	// A series of changes must not become a series of heartbeats.
 	backoff.Sleep(ctx, minBeatGap-time.Since(begin))
 	return register
-}
-
-// connect connects to a server, unless there is a connection. lost is closed with the connection. It is nil
-// for a pool without connections.
-func (c *Client) connect(ctx context.Context, addr string) (lost <-chan struct{}, err error) {
-	p, ok := c.pool.(*rpc.Pool)
-	if !ok {
-		return nil, nil
-	}
-	s, err := p.Session(ctx, addr)
-	if err != nil {
-		return nil, err
-	}
-	return s.Done(), nil
 }
 
 // tellRenewed tells the subsystems of a new lease.

@@ -363,18 +363,18 @@ func TestDiffInstances_FindsChanges(t *testing.T) {
 // A registration that waits behind a report to a server without answers ends with its own time limit.
 func TestLockNode_WaitsNoLongerThanItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &Client{nodeWrites: make(chan struct{}, 1)}
-		unlock, err := c.lockNode(t.Context())
+		reg := newRegistration(&node{}, newWork(&node{}, nil), newPlugins(&node{}), nil)
+		unlock, err := reg.lockNode(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		limited, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := c.lockNode(limited); !structs.IsKind(err, structs.KindUnavailable) {
+		if _, err := reg.lockNode(limited); !structs.IsKind(err, structs.KindUnavailable) {
 			t.Errorf("got %v", err)
 		}
 		unlock()
-		unlock, err = c.lockNode(t.Context())
+		unlock, err = reg.lockNode(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

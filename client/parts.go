@@ -23,34 +23,34 @@ func (c *Client) parts(starting context.Context) assembly.Parts {
 		DB:       c.db,
 		NodeID:   c.id.NodeID,
 		SecretID: c.id.SecretID,
-		MHz:      cmp.Or(cfg.CPUTotalCompute, int(c.facts.Resources.CPU.CpuShares)),
+		MHz:      cmp.Or(cfg.CPUTotalCompute, int(c.registration.facts.Resources.CPU.CpuShares)),
 		Servers:  c.servers,
 		Consul:   c.consul,
-		Holds:    c.holds,
+		Holds:    c.work.holds,
 
-		MarkClaims:  c.markClaims,
+		MarkClaims:  c.registration.markClaims,
 		ServersBack: &c.serversBack,
 		TaskAPI:     c.taskAPI,
 
 		HostVolume: func(name string) *config.HostVolume { return c.config().HostVolume(name) },
-		LocalAlloc: c.allocs.local,
+		LocalAlloc: c.work.allocs.local,
 		Contacted:  c.contacted,
-		Report:     c.allocs.report,
-		Lose:       c.allocs.lose,
-		Group:      c.allocs.group,
+		Report:     c.work.allocs.report,
+		Lose:       c.work.allocs.lose,
+		Group:      c.work.allocs.group,
 		Clock:      c.clock,
-		CheckEpoch: func(epoch uint64) error { return c.lease.Load().CheckCall(epoch, c.clock()) },
-		Progress:   c.allocs.setProgress,
+		CheckEpoch: func(epoch uint64) error { return c.registration.lease.Load().CheckCall(epoch, c.clock()) },
+		Progress:   c.work.allocs.setProgress,
 		MovedData:  func() disk.Settings { return c.config().MovedData },
 	}
 }
 
 // markClaims draws the mark that goes into the log with claims. It waits until the servers have accepted this
 // agent: one on a copied disk claims nothing.
-func (c *Client) markClaims(ctx context.Context) error {
+func (reg *registration) markClaims(ctx context.Context) error {
 	select {
-	case <-c.registered:
-		return c.proof.MarkClaims()
+	case <-reg.registered:
+		return reg.proof.MarkClaims()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -59,7 +59,7 @@ func (c *Client) markClaims(ctx context.Context) error {
 // newHandler makes the handler of calls for the allocations of this node.
 func newHandler(c *Client) *calls.Handler {
 	return calls.New(calls.Config{
-		Runner:   c.allocs.get,
+		Runner:   c.work.allocs.get,
 		AllocDir: c.config().AllocDir(),
 		Node:     c.Node,
 		Devices:  c.subsystems.Devices,
@@ -67,26 +67,26 @@ func newHandler(c *Client) *calls.Handler {
 }
 
 // makeHolds makes what knows the allocations that others wait for.
-func (c *Client) makeHolds() {
-	c.holds = holds.NewTracker(holds.TrackerConfig{
-		Allocs: c.allocs.held,
+func (w *work) makeHolds() {
+	w.holds = holds.NewTracker(holds.TrackerConfig{
+		Allocs: w.allocs.held,
 		Find: func(allocID string) holds.Alloc {
-			if r := c.allocs.get(allocID); r != nil {
+			if r := w.allocs.get(allocID); r != nil {
 				return r
 			}
 			return nil // a nil Runner in an interface would not be nil
 		},
-		Node:     c.Node,
-		Restored: c.restored,
+		Node:     w.registration.row.Load,
+		Restored: w.restored,
 	})
 
-	c.data = holds.NewData(holds.DataConfig{
-		NodeID:   c.id.NodeID,
-		SecretID: c.id.SecretID,
-		Region:   c.config().Region,
-		Servers:  c.servers,
-		Allocs:   c.allocs.held,
-		Keep:     func() time.Duration { return c.config().MovedData.Keep },
+	w.data = holds.NewData(holds.DataConfig{
+		NodeID:   w.id.NodeID,
+		SecretID: w.id.SecretID,
+		Region:   w.config().Region,
+		Servers:  w.servers,
+		Allocs:   w.allocs.held,
+		Keep:     func() time.Duration { return w.config().MovedData.Keep },
 	})
 }
 

@@ -40,11 +40,11 @@ func (r *fixture) watchPredecessors(stubborn hooks.Alloc) {
 			Servers:  r.client.servers,
 			Complete: r.client.contacted,
 			Local: func(id string) (<-chan struct{}, bool) {
-				local, here := r.client.allocs.local(id)
+				local, here := r.client.work.allocs.local(id)
 				return local.Unwound, here
 			},
-			Progress: r.client.allocs.setProgress,
-			Report:   r.client.allocs.report,
+			Progress: r.client.work.allocs.setProgress,
+			Report:   r.client.work.allocs.report,
 		})
 		switch {
 		case env.Alloc.ID == "stubborn":
@@ -75,7 +75,7 @@ func TestPredecessors_AreAwaitedAcrossRestarts(t *testing.T) {
 		r.pass(time.Minute)
 		waiting := func(life string) {
 			t.Helper()
-			u := r.client.allocs.get("next").ClientState()
+			u := r.client.work.allocs.get("next").ClientState()
 			const want = "waits for the end of allocation stubborn (on this node)"
 			if u.ClientStatus != structs.AllocPending || u.ClientDescription != want {
 				t.Errorf("%s: next is %s: %s", life, u.ClientStatus, u.ClientDescription)
@@ -86,7 +86,7 @@ func TestPredecessors_AreAwaitedAcrossRestarts(t *testing.T) {
 		}
 		r.pass(time.Minute)
 		waiting("first life")
-		events := r.client.allocs.get("next").ClientState().TaskStates["web"].Events
+		events := r.client.work.allocs.get("next").ClientState().TaskStates["web"].Events
 		if !slices.ContainsFunc(events, func(e *structs.TaskEvent) bool {
 			return strings.Contains(e.DisplayMessage, "waits for the end of allocation")
 		}) {
@@ -100,7 +100,7 @@ func TestPredecessors_AreAwaitedAcrossRestarts(t *testing.T) {
 		close(held.gone)
 		r.pass(2 * time.Minute) // a failed Down is retried
 		if !slices.Contains(r.machine.Running(), "next/web") {
-			t.Errorf("next does not run: %s", r.client.allocs.get("next").ClientState().ClientDescription)
+			t.Errorf("next does not run: %s", r.client.work.allocs.get("next").ClientState().ClientDescription)
 		}
 		r.stop()
 		r.start(false)

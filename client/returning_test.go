@@ -226,11 +226,11 @@ func TestMarkClaims_WaitsUntilTheServersHaveAcceptedTheAgent(t *testing.T) {
 		defer r.stop()
 		marks := make(chan string, 1)
 		go func() {
-			err := r.client.markClaims(t.Context())
+			err := r.client.registration.markClaims(t.Context())
 			if err != nil {
 				t.Error(err)
 			}
-			marks <- r.client.proof.Current().Mark()
+			marks <- r.client.registration.proof.Current().Mark()
 		}()
 		r.pass(30 * time.Second)
 		if len(marks) > 0 {

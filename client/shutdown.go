@@ -16,11 +16,11 @@ import (
 
 // destroyAll stops every allocation and removes everything it used. It ends the allocations that use volumes
 // before the plugins that those need, and then removes directories and records. ShutdownTimeout bounds it.
-func (c *Client) destroyAll() {
+func (w *work) destroyAll() {
 	ctx, cancel := context.WithTimeout(context.Background(),
-		c.config().ShutdownTimeout)
+		w.config().ShutdownTimeout)
 	defer cancel()
-	all := c.allocs.all()
+	all := w.allocs.all()
 	// A plugin unmounts the volumes of the others, so its allocation ends after theirs.
 	for _, plugins := range []bool{false, true} {
 		var stopped []*allocrunner.Runner
@@ -43,7 +43,7 @@ func (c *Client) destroyAll() {
 
 	for _, r := range all {
 		if !waitClosed(ctx, r.Reached(lifecycle.Ended)) {
-			c.logger.Warn("failed to stop an allocation at shutdown", "alloc_id", r.ID())
+			w.logger.Warn("failed to stop an allocation at shutdown", "alloc_id", r.ID())
 		}
 	}
 }
@@ -55,7 +55,7 @@ func (c *Client) releaseNode() {
 	if !c.config().DestroyOnShutdown {
 		release = c.subsystems.Release
 		// Before the servers have sent the allocations of the node, it may have tasks of which it has no record.
-		if !isClosed(c.contacted) || c.allocs.countLive() > 0 {
+		if !isClosed(c.contacted) || c.work.allocs.countLive() > 0 {
 			return
 		}
 	}
@@ -72,19 +72,19 @@ func (c *Client) releaseNode() {
 func (c *Client) Leave(ctx context.Context) {
 	cfg := c.config().DrainOnShutdown
 	if cfg != nil {
-		c.departure.Leave(ctx, cfg)
+		c.registration.departure.Leave(ctx, cfg)
 	}
 }
 
 // Its request writes the row of the node, so it takes turns with registrations.
-func newDeparture(c *Client) *leaving.Node {
+func (reg *registration) newDeparture() *leaving.Node {
 	return &leaving.Node{
-		ID:       c.id.NodeID,
-		SecretID: c.id.SecretID,
-		Region:   c.config().Region,
-		Servers:  c.servers,
-		Logger:   c.logger,
-		Lock:     c.lockNode,
+		ID:       reg.id.NodeID,
+		SecretID: reg.id.SecretID,
+		Region:   reg.config().Region,
+		Servers:  reg.servers,
+		Logger:   reg.logger,
+		Lock:     reg.lockNode,
 	}
 }
 
@@ -94,12 +94,12 @@ const overdueCheck = time.Second
 
 // runStopAlone ends the allocations whose group has stop_on_client_after, that long after the end of the
 // lease, until ctx ends.
-func runStopAlone(ctx context.Context, c *Client) {
+func (w *work) runStopAlone(ctx context.Context) {
 	for backoff.Sleep(ctx, overdueCheck) {
-		end := endOf(*c.lease.Load())
-		for _, r := range c.allocs.all() {
+		end := endOf(*w.registration.lease.Load())
+		for _, r := range w.allocs.all() {
 			after := stopAfter(r.Alloc())
-			if after != nil && c.clock() >= end.Add(*after) && !r.Stopping() {
+			if after != nil && w.clock() >= end.Add(*after) && !r.Stopping() {
 				r.StopAlone(fmt.Sprintf("the servers were not reached for %s after the end of the node's lease", *after))
 			}
 		}

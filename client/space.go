@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -26,22 +27,30 @@ const (
 	filesAbove = 64
 )
 
-// beginRequests waits until the disk has what it must have before the first request to the servers. A disk
-// without space delays the node, and nothing else of the agent. It reports false if ctx ended first.
-func (c *Client) beginRequests(ctx context.Context) bool {
+// space tells what the disk of the node lacks.
+type space struct {
+	*node
+	unready atomic.Pointer[error]  // why the disk does not take what precedes the first request
+	full    atomic.Pointer[string] // what uses the disk of the node, while it is full
+}
+
+// awaitRecords waits until the disk has what it must have before the first request to the servers, which
+// begin writes. A disk without space delays the node, and nothing else of the agent. It reports false if ctx
+// ended first.
+func (s *space) awaitRecords(ctx context.Context, begin func() error) bool {
 	for waited := false; ; waited = true {
-		err := c.proof.Begin()
+		err := begin()
 		if err == nil {
-			c.unready.Store(nil)
+			s.unready.Store(nil)
 			if waited {
-				c.logger.Info("the disk has taken the records of the node, going on")
+				s.logger.Info("the disk has taken the records of the node, going on")
 			}
 			return true
 		}
-		c.unready.Store(&err)
+		s.unready.Store(&err)
 		if !waited {
-			c.logger.Error("failed to store what a node needs before its first request, waiting for the disk",
-				"error", err, "disk", diskfault.Describe(ctx, c.config().DataDir))
+			s.logger.Error("failed to store what a node needs before its first request, waiting for the disk",
+				"error", err, "disk", diskfault.Describe(ctx, s.config().DataDir))
 		}
 		if !backoff.Sleep(ctx, spaceInterval) {
 			return false
@@ -49,25 +58,25 @@ func (c *Client) beginRequests(ctx context.Context) bool {
 	}
 }
 
-// watchSpace tells when the disk of the node is full, and when it has space again, until ctx ends.
-func (c *Client) watchSpace(ctx context.Context) {
+// watch tells when the disk of the node is full, and when it has space again, until ctx ends.
+func (s *space) watch(ctx context.Context) {
 	var described time.Time
 	for ; ; backoff.Sleep(ctx, spaceInterval) {
-		dir := c.config().DataDir
-		was := c.full.Load() != nil
+		dir := s.config().DataDir
+		was := s.full.Load() != nil
 		full := isFull(dir, was)
 		switch {
 		case ctx.Err() != nil:
 			return
 		case !full && was:
-			c.full.Store(nil)
-			c.logger.Info("the disk of the node has space again")
+			s.full.Store(nil)
+			s.logger.Info("the disk of the node has space again")
 		case full && (!was || time.Since(described) > partsInterval):
 			described = time.Now()
 			text := diskfault.Describe(ctx, dir)
-			c.full.Store(&text)
+			s.full.Store(&text)
 			if !was {
-				c.logger.Error("the disk of the node is full: tasks do not start, and running ones may fail",
+				s.logger.Error("the disk of the node is full: tasks do not start, and running ones may fail",
 					"disk", text)
 			}
 		}
@@ -93,8 +102,8 @@ func isFull(dir string, was bool) bool {
 
 // Lack returns what the node lacks on its disk, "" for nothing. A person reads it.
 func (c *Client) Lack() string {
-	unready := c.unready.Load()
-	full := c.full.Load()
+	unready := c.space.unready.Load()
+	full := c.space.full.Load()
 	switch {
 	case unready != nil && full != nil:
 		return "the node waits for space: " + (*unready).Error() + "; " + *full

@@ -25,54 +25,54 @@ import (
 const unaccountedTTL = 2 * time.Second
 
 // untilNextBeat returns the lease from which the next heartbeat's time is computed.
-func (c *Client) untilNextBeat(ttl time.Duration) time.Duration {
-	if c.unaccounted.IsZero() && !c.comeback.Pending() {
+func (reg *registration) untilNextBeat(ttl time.Duration) time.Duration {
+	if reg.unaccounted.IsZero() && !reg.comeback.Pending() {
 		return ttl
 	}
 	return min(ttl, unaccountedTTL)
 }
 
 // noteUnaccounted starts a recovery if the servers wait for the node's inventory.
-func (c *Client) noteUnaccounted(waiting bool) {
+func (reg *registration) noteUnaccounted(waiting bool) {
 	if !waiting {
-		c.unaccounted = time.Time{}
+		reg.unaccounted = time.Time{}
 		return
 	}
-	if c.unaccounted.IsZero() {
-		c.unaccounted = time.Now()
-		notify(c.reregister)
-		notify(c.pullAnew)
+	if reg.unaccounted.IsZero() {
+		reg.unaccounted = time.Now()
+		notify(reg.due)
+		notify(reg.work.pullAnew)
 	}
-	notify(c.claimCheckDue)
+	notify(reg.claims.due)
 }
 
 // reportInventory sends the states of the allocations and returns the volumes of this node. It returns nil
 // while one of the two fails.
-func (c *Client) reportInventory(ctx context.Context) *structs.NodeInventory {
-	if c.unaccounted.IsZero() ||
-		time.Since(c.unaccounted) < csihooks.ConfirmAfter {
+func (reg *registration) reportInventory(ctx context.Context) *structs.NodeInventory {
+	if reg.unaccounted.IsZero() ||
+		time.Since(reg.unaccounted) < csihooks.ConfirmAfter {
 		return nil
 	}
 	// The servers decide about claims without an allocation, so they have to know the ends first.
-	c.allocs.resend()
+	reg.work.allocs.resend()
 	// A server that does not answer must leave time for the heartbeat itself.
-	limited, cancel := context.WithTimeout(ctx, beatTimeout(c.lease.Load().TTL)/2)
+	limited, cancel := context.WithTimeout(ctx, beatTimeout(reg.lease.Load().TTL)/2)
 	defer cancel()
-	if err := c.sendUpdates(limited); err != nil {
-		c.logger.Warn("failed to report allocations, the node stays unaccounted", "error", err)
+	if err := reg.work.sendUpdates(limited); err != nil {
+		reg.logger.Warn("failed to report allocations, the node stays unaccounted", "error", err)
 		return nil
 	}
-	return c.readInventory()
+	return reg.readInventory()
 }
 
 // readInventory returns the volumes in the store, nil if the store cannot be read.
-func (c *Client) readInventory() *structs.NodeInventory {
-	if c.subsystems.Inventory == nil {
+func (reg *registration) readInventory() *structs.NodeInventory {
+	if reg.subsystems.Inventory == nil {
 		return &structs.NodeInventory{}
 	}
-	inventory, err := c.subsystems.Inventory()
+	inventory, err := reg.subsystems.Inventory()
 	if err != nil {
-		c.logger.Error("failed to read the volume store, the node stays unaccounted", "error", err)
+		reg.logger.Error("failed to read the volume store, the node stays unaccounted", "error", err)
 		return nil
 	}
 	return inventory

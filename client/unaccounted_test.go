@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"berth/client/csi/csihooks"
-	"berth/client/membership/returning"
 	"berth/structs"
 )
 
@@ -96,12 +95,12 @@ func TestRestore_ANodeRunsTheOlderVersion(t *testing.T) {
 		newer.JobVersion = 7
 		r.servers.place(newer)
 		r.pass(time.Second)
-		if v := r.client.allocs.get("a1").Alloc().JobVersion; v != 7 {
+		if v := r.client.work.allocs.get("a1").Alloc().JobVersion; v != 7 {
 			t.Fatalf("version %d", v)
 		}
 		r.servers.restore(saved)
 		r.pass(reportLimit)
-		if v := r.client.allocs.get("a1").Alloc().JobVersion; v != 0 {
+		if v := r.client.work.allocs.get("a1").Alloc().JobVersion; v != 0 {
 			t.Errorf("version %d, which the servers do not know", v)
 		}
 	})
@@ -185,22 +184,19 @@ func TestRestore_AnUnreachableNodeReportsAll(t *testing.T) {
 // A node that the servers wait for sends its next heartbeat soon. Its lease, and with it the time limit of an
 // answer, has the usual length, because its report may take longer than a short lease.
 func TestUnaccountedNode_KeepsItsLeaseAndBeatsSoon(t *testing.T) {
-	c := &Client{
-		pullAnew:      make(chan struct{}, 1),
-		reregister:    make(chan struct{}, 1),
-		claimCheckDue: make(chan struct{}, 1),
-		comeback:      returning.New(),
-	}
-	c.noteUnaccounted(true)
-	if next := c.untilNextBeat(time.Minute); next != unaccountedTTL {
+	n := &node{}
+	k := newClaims(n)
+	reg := newRegistration(n, newWork(n, k), newPlugins(n), k)
+	reg.noteUnaccounted(true)
+	if next := reg.untilNextBeat(time.Minute); next != unaccountedTTL {
 		t.Errorf("the next heartbeat is sent as for a lease of %s", next)
 	}
-	c.noteUnaccounted(false)
-	if next := c.untilNextBeat(time.Minute); next != time.Minute {
+	reg.noteUnaccounted(false)
+	if next := reg.untilNextBeat(time.Minute); next != time.Minute {
 		t.Errorf("accounted node: got a heartbeat lease of %s, want a minute", next)
 	}
-	c.comeback.Note(5, true) // the servers wait for its return, too
-	if next := c.untilNextBeat(time.Minute); next != unaccountedTTL {
+	reg.comeback.Note(5, true) // the servers wait for its return, too
+	if next := reg.untilNextBeat(time.Minute); next != unaccountedTTL {
 		t.Errorf("the next heartbeat of a node that is back is sent as for a lease of %s", next)
 	}
 }
@@ -212,16 +208,16 @@ func TestRestore_TheSignalToPullAnewIsNeverLost(t *testing.T) {
 	defer r.client.close()
 	answer := errors.New("no state")
 	r.servers.fail = func(string, string) error {
-		notify(r.client.pullAnew)
+		notify(r.client.work.pullAnew)
 		return answer
 	}
 	for n := range 20_000 {
-		_, err := r.client.awaitWanted(t.Context(), 1)
-		if !errors.Is(err, errStateRestored) && len(r.client.pullAnew) == 0 {
+		_, err := r.client.work.awaitWanted(t.Context(), 1)
+		if !errors.Is(err, errStateRestored) && len(r.client.work.pullAnew) == 0 {
 			t.Fatalf("pull %d has lost the signal: it returns %v", n, err)
 		}
-		for len(r.client.pullAnew) > 0 {
-			<-r.client.pullAnew
+		for len(r.client.work.pullAnew) > 0 {
+			<-r.client.work.pullAnew
 		}
 	}
 }

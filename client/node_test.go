@@ -25,7 +25,7 @@ func TestLoops_TryAgainWithTheFirstHeartbeatAfterACut(t *testing.T) {
 			r.parts.plugins.set(instance("p", structs.CSIKindNode, true))
 		},
 		"Node.Register":        func(r *fixture) { r.flip(broken) },
-		"CSIVolume.ListClaims": func(r *fixture) { notify(r.client.claimCheckDue) },
+		"CSIVolume.ListClaims": func(r *fixture) { notify(r.client.claims.due) },
 	} {
 		t.Run(method, func(t *testing.T) {
 			inVirtualTime(t, func(t *testing.T) {
@@ -121,14 +121,14 @@ func TestParts_HaveTheEndOfACut(t *testing.T) {
 // Overloaded servers say when to try again. The end of a cut does not make that time shorter.
 func TestRetry_ObeysTheServersAlsoAfterACut(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		c := &Client{logger: hclog.NewNullLogger()}
+		n := &node{logger: hclog.NewNullLogger()}
 		begin := time.Now()
 		tries := 0
 		go func() {
 			synctest.Wait()
-			c.serversBack.Announce()
+			n.serversBack.Announce()
 		}()
-		c.retry(t.Context(), "failed", func(context.Context) error {
+		n.retry(t.Context(), "failed", func(context.Context) error {
 			tries++
 			if tries == 1 {
 				return structs.Busy(5*time.Second, "busy")
@@ -144,14 +144,14 @@ func TestRetry_ObeysTheServersAlsoAfterACut(t *testing.T) {
 // The end of a cut may come during an attempt. The pause after it and the next pause are short.
 func TestRetry_BeginsAgainAfterACut(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		c := &Client{logger: hclog.NewNullLogger()}
+		n := &node{logger: hclog.NewNullLogger()}
 		var at []time.Time
 		const end = 10
-		c.retry(t.Context(), "failed", func(context.Context) error {
+		n.retry(t.Context(), "failed", func(context.Context) error {
 			at = append(at, time.Now())
 			switch len(at) {
 			case end:
-				c.serversBack.Announce()
+				n.serversBack.Announce()
 			case end + 2:
 				return nil
 			}

@@ -36,7 +36,7 @@ func TestPortHolder_IsAnOlderAllocation(t *testing.T) {
 			{withPort("a1", 5, 80), ""},
 			{testAlloc("a2"), ""},
 		} {
-			if got := r.client.holds.PortHolder(c.alloc); got != c.want {
+			if got := r.client.work.holds.PortHolder(c.alloc); got != c.want {
 				t.Errorf("%s of index %d: got %q, want %q", c.alloc.ID, c.alloc.CreateIndex, got, c.want)
 			}
 		}
@@ -105,7 +105,7 @@ func TestHostVolumeHolder_IsAnOlderWriter(t *testing.T) {
 			{writing("a2", 4, ""), ""}, // a1 waits for this one
 			{testAlloc("a2"), ""},
 		} {
-			if got := r.client.holds.HostVolumeHolder(c.alloc); got != c.want {
+			if got := r.client.work.holds.HostVolumeHolder(c.alloc); got != c.want {
 				t.Errorf("%s of index %d: got %q, want %q", c.alloc.ID, c.alloc.CreateIndex, got, c.want)
 			}
 		}

@@ -213,7 +213,7 @@ func TestLostRecord_AllocationIsFoundAgain(t *testing.T) {
 				if !slices.Equal(got, c.want) || r.machine.Task("a1/web").Starts != 1 {
 					t.Errorf("running %v, started %d times", got, r.machine.Task("a1/web").Starts)
 				}
-				if r.client.holds.Running("a1") != (c.want != nil) {
+				if r.client.work.holds.Running("a1") != (c.want != nil) {
 					t.Error("allocRunning reports another state")
 				}
 			})

@@ -66,16 +66,16 @@ func TestCollectEnded_KeepsGCMaxAllocs(t *testing.T) {
 // kept returns the number of records of each allocation that the agent has.
 func (r *fixture) kept() map[string]int {
 	c := r.client
-	capacity := c.holds.Len()
-	c.allocs.mu.Lock()
-	defer c.allocs.mu.Unlock()
-	c.updates.mu.Lock()
-	defer c.updates.mu.Unlock()
+	capacity := c.work.holds.Len()
+	c.work.allocs.mu.Lock()
+	defer c.work.allocs.mu.Unlock()
+	c.work.updates.mu.Lock()
+	defer c.work.updates.mu.Unlock()
 	numbers := map[string]int{
-		"runners":  len(c.allocs.runners),
-		"ignored":  len(c.allocs.ignored),
-		"pending":  len(c.updates.pending),
-		"acked":    len(c.updates.ackedEnds),
+		"runners":  len(c.work.allocs.runners),
+		"ignored":  len(c.work.allocs.ignored),
+		"pending":  len(c.work.updates.pending),
+		"acked":    len(c.work.updates.ackedEnds),
 		"capacity": capacity,
 	}
 	maps.DeleteFunc(numbers, func(_ string, n int) bool { return n == 0 })
@@ -101,7 +101,7 @@ func TestClient_KeepsNothingOfAllocationsThatTheServersDeleted(t *testing.T) {
 			r.machine.Exit(a.ID+"/web", driver.ExitResult{})
 			r.pass(time.Second)
 		}
-		r.client.allocs.resend() // as after a restore of the servers
+		r.client.work.allocs.resend() // as after a restore of the servers
 		r.pass(time.Second)
 		want := map[string]int{"runners": 2, "acked": 2, "ignored": 3}
 		if got := r.kept(); !maps.Equal(got, want) {

@@ -20,27 +20,56 @@ import (
 // job, so this bounds its size.
 const fetchBatch = 64
 
+// work runs the allocations that the servers place on the node, and reports their states.
+type work struct {
+	*node
+	registration *registration
+	claims       *claims
+
+	allocs  *allocSet
+	updates *allocUpdates
+	holds   *holds.Tracker
+	data    *holds.Data
+
+	life     context.Context // of the runners; Client.Run sets it before there is one
+	wg       sync.WaitGroup  // the runners
+	restored chan struct{}   // closed: the allocations of an earlier agent have their runners
+	pullAnew chan struct{}   // has a value: runAllocs has to pull from index 0
+}
+
+func newWork(n *node, k *claims) *work {
+	updates := newUpdates()
+	return &work{
+		node:     n,
+		claims:   k,
+		allocs:   newAllocSet(updates),
+		updates:  updates,
+		restored: make(chan struct{}),
+		pullAnew: make(chan struct{}, 1),
+	}
+}
+
 // runnerDeps is read for each new runner, so a runner has the settings of the time of its start.
-func (c *Client) runnerDeps() allocrunner.Deps {
-	cfg := c.config()
+func (w *work) runnerDeps() allocrunner.Deps {
+	cfg := w.config()
 	deps := allocrunner.Deps{
-		Logger:           c.logger,
-		DB:               c.db,
+		Logger:           w.logger,
+		DB:               w.db,
 		Dir:              cfg.AllocDir(),
 		Region:           cfg.Region,
-		Drivers:          c.subsystems.Drivers,
-		Node:             c.Node,
-		AllocHooks:       c.subsystems.AllocHooks,
-		TaskHooks:        c.subsystems.TaskHooks,
-		ServersContacted: c.contacted,
-		LeaseEnded:       c.subsystems.LeaseEnded,
-		Changed:          c.updates.enqueue,
+		Drivers:          w.subsystems.Drivers,
+		Node:             w.registration.row.Load,
+		AllocHooks:       w.subsystems.AllocHooks,
+		TaskHooks:        w.subsystems.TaskHooks,
+		ServersContacted: w.contacted,
+		LeaseEnded:       w.subsystems.LeaseEnded,
+		Changed:          w.updates.enqueue,
 		DeniedUsers:      cfg.DeniedUsers(),
 		MaxKillTimeout:   cfg.MaxKillTimeout,
 	}
 
-	if c.consul != nil { // a nil Consul in another interface would not be nil
-		deps.Consul = c.consul
+	if w.consul != nil { // a nil Consul in another interface would not be nil
+		deps.Consul = w.consul
 	}
 
 	return deps
@@ -48,38 +77,38 @@ func (c *Client) runnerDeps() allocrunner.Deps {
 
 // restoreAllocs starts the runners of the allocations in the store. Allocations that run plugins come first,
 // and it waits until their runners have searched for their tasks: the others may need the plugins.
-func (c *Client) restoreAllocs(ctx context.Context) {
-	allocs, err := allocrunner.Saved(c.db)
+func (w *work) restoreAllocs(ctx context.Context) {
+	allocs, err := allocrunner.Saved(w.db)
 	if err != nil {
-		c.logger.Error("failed to read some records of allocations", "error", err)
+		w.logger.Error("failed to read some records of allocations", "error", err)
 	}
 	for _, plugins := range []bool{true, false} {
 		for _, alloc := range allocs {
 			if runsPlugin(alloc) == plugins {
-				c.restoreAlloc(ctx, alloc)
+				w.restoreAlloc(ctx, alloc)
 			}
 		}
 	}
 	if len(allocs) > 0 {
-		c.logger.Info("restored allocations", "allocs", len(allocs))
+		w.logger.Info("restored allocations", "allocs", len(allocs))
 	}
 }
 
 // restoreAlloc gives each record a runner, so that whatever the allocation left is found and ended.
-func (c *Client) restoreAlloc(ctx context.Context, alloc *structs.Allocation) {
-	r, err := allocrunner.Restore(c.runnerDeps(), alloc)
+func (w *work) restoreAlloc(ctx context.Context, alloc *structs.Allocation) {
+	r, err := allocrunner.Restore(w.runnerDeps(), alloc)
 	if err != nil {
 		// Its processes may run and its volumes may be mounted, so it needs a runner.
-		c.logger.Error("failed to read the record of an allocation, restoring it without",
+		w.logger.Error("failed to read the record of an allocation, restoring it without",
 			"alloc_id", alloc.ID, "error", err)
-		r, err = allocrunner.Salvage(c.runnerDeps(), alloc)
+		r, err = allocrunner.Salvage(w.runnerDeps(), alloc)
 	}
 	if err != nil {
-		c.logger.Error("failed to restore an allocation",
+		w.logger.Error("failed to restore an allocation",
 			"alloc_id", alloc.ID, "error", err)
 		return
 	}
-	c.startRunner(r)
+	w.startRunner(r)
 	if runsPlugin(alloc) {
 		waitAttached(ctx, r)
 	}
@@ -99,22 +128,22 @@ func waitAttached(ctx context.Context, runners ...*allocrunner.Runner) {
 
 // startRunner runs an allocation until it is destroyed or the agent stops. The agent's own end leaves the
 // allocation in the store, for the next agent.
-func (c *Client) startRunner(r *allocrunner.Runner) {
-	c.allocs.add(r)
-	c.wg.Go(func() {
-		r.Run(c.life)
+func (w *work) startRunner(r *allocrunner.Runner) {
+	w.allocs.add(r)
+	w.wg.Go(func() {
+		r.Run(w.life)
 		// The agent stops: the set stays as it is, since nothing reads it any more.
-		if c.life.Err() != nil {
+		if w.life.Err() != nil {
 			return
 		}
-		c.holds.Forget(r.ID()) // without the lock of the set, which CapacityHolder takes second
-		c.allocs.remove(r.ID())
+		w.holds.Forget(r.ID()) // without the lock of the set, which CapacityHolder takes second
+		w.allocs.remove(r.ID())
 	})
 }
 
 // runAllocs runs, updates and removes the allocations of this node as the servers demand.
-func (c *Client) runAllocs(ctx context.Context) {
-	if !waitClosed(ctx, c.registered) {
+func (w *work) runAllocs(ctx context.Context) {
+	if !waitClosed(ctx, w.registered) {
 		return
 	}
 
@@ -123,26 +152,26 @@ func (c *Client) runAllocs(ctx context.Context) {
 	var checked time.Time
 	pull := func(ctx context.Context) error {
 		// It is read before the request: a return that begins during the request needs a list of its own.
-		epoch := c.servers.Epoch()
+		epoch := w.servers.Epoch()
 		since := index
 		index = 0 // after a failure: since may belong to a state that the servers no longer have
-		resp, err := c.awaitWanted(ctx, since)
+		resp, err := w.awaitWanted(ctx, since)
 		// It is no failure, so the next pull follows at once, with index 0.
 		if errors.Is(err, errStateRestored) {
 			return nil
 		}
 		if err == nil {
-			err = c.applyWanted(ctx, resp.Allocs)
+			err = w.applyWanted(ctx, resp.Allocs)
 		}
 
 		if err == nil {
-			c.comeback.Pulled(epoch)
+			w.registration.comeback.Pulled(epoch)
 		}
 
 		// An index that has gone back shows a restore. The claims of the node may be gone with it.
 		if err == nil &&
 			(resp.Index < since || time.Since(checked) > claimCheckInterval) {
-			err = c.claims.Run(ctx)
+			err = w.claims.check.Run(ctx)
 			if err == nil {
 				checked = time.Now()
 			}
@@ -151,17 +180,17 @@ func (c *Client) runAllocs(ctx context.Context) {
 		switch {
 		case err == nil:
 			index = resp.Index // may be lower than before, after a restore of the servers
-			c.contactedOnce.Do(func() { close(c.contacted) })
+			w.contactedOnce.Do(func() { close(w.contacted) })
 		// The node has no row, so it has to register before it can pull again.
 		case structs.IsKind(err, structs.KindNotFound):
-			notify(c.reregister)
+			notify(w.registration.due)
 		}
 
 		return err
 	}
 
 	for ctx.Err() == nil {
-		c.retry(ctx, "failed to fetch the allocations of this node", pull)
+		w.retry(ctx, "failed to fetch the allocations of this node", pull)
 	}
 }
 
@@ -169,7 +198,7 @@ func (c *Client) runAllocs(ctx context.Context) {
 var errStateRestored = errors.New("the servers went back to an older state")
 
 // awaitWanted waits until the list of allocations has changed since index, and returns it.
-func (c *Client) awaitWanted(ctx context.Context, index uint64) (*structs.NodeClientAllocsResponse, error) {
+func (w *work) awaitWanted(ctx context.Context, index uint64) (*structs.NodeClientAllocsResponse, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	// Only the goroutine below writes it, and watch.Wait orders the read after that.
@@ -177,7 +206,7 @@ func (c *Client) awaitWanted(ctx context.Context, index uint64) (*structs.NodeCl
 	var watch sync.WaitGroup
 	watch.Go(func() {
 		select {
-		case <-c.pullAnew:
+		case <-w.pullAnew:
 			restored = true
 			cancel()
 		case <-ctx.Done():
@@ -186,14 +215,14 @@ func (c *Client) awaitWanted(ctx context.Context, index uint64) (*structs.NodeCl
 
 	// A long wait costs the servers few queries.
 	req := &structs.NodeGetRequest{
-		NodeID:   c.id.NodeID,
-		SecretID: c.id.SecretID,
+		NodeID:   w.id.NodeID,
+		SecretID: w.id.SecretID,
 	}
 
-	req.Region = c.config().Region
+	req.Region = w.config().Region
 	req.MinIndex = index
 	req.MaxWait = 5 * time.Minute
-	resp, err := rpc.Call(ctx, c.servers, structs.NodeClientAllocs, req)
+	resp, err := rpc.Call(ctx, w.servers, structs.NodeClientAllocs, req)
 	cancel()
 	watch.Wait() // it may take the signal after the answer has come
 	if restored {
@@ -206,8 +235,8 @@ func (c *Client) awaitWanted(ctx context.Context, index uint64) (*structs.NodeCl
 // applyWanted compares this node's allocations with the servers' list. It fetches and applies new and changed
 // ones, and destroys the ones that the servers no longer know. After an error the caller repeats the whole
 // call.
-func (c *Client) applyWanted(ctx context.Context, wanted map[string]uint64) error {
-	changed, others, gone := c.allocs.compare(wanted)
+func (w *work) applyWanted(ctx context.Context, wanted map[string]uint64) error {
+	changed, others, gone := w.allocs.compare(wanted)
 	for _, r := range gone {
 		r.Destroy()
 	}
@@ -216,7 +245,7 @@ func (c *Client) applyWanted(ctx context.Context, wanted map[string]uint64) erro
 	slices.Sort(others)
 	fetch := slices.Concat(changed, others) // allocations that are here may make way for others
 	for ids := range slices.Chunk(fetch, fetchBatch) {
-		err := c.fetchAllocs(ctx, ids, wanted)
+		err := w.fetchAllocs(ctx, ids, wanted)
 		if err != nil {
 			return err
 		}
@@ -227,19 +256,19 @@ func (c *Client) applyWanted(ctx context.Context, wanted map[string]uint64) erro
 
 // fetchAllocs fetches allocations and applies them. It fails if one of them is missing in the answer, or is
 // older there than in the list. An answer of a server that lags would otherwise undo a newer state.
-func (c *Client) fetchAllocs(ctx context.Context, ids []string, wanted map[string]uint64) error {
+func (w *work) fetchAllocs(ctx context.Context, ids []string, wanted map[string]uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	req := &structs.AllocsGetRequest{
 		AllocIDs: ids,
-		NodeID:   c.id.NodeID,
-		SecretID: c.id.SecretID,
+		NodeID:   w.id.NodeID,
+		SecretID: w.id.SecretID,
 	}
 
-	req.Region = c.config().Region
+	req.Region = w.config().Region
 	// A node has allocations of all namespaces.
 	req.Namespace = structs.AllNamespaces
-	resp, err := rpc.Call(ctx, c.servers, structs.AllocsGet, req)
+	resp, err := rpc.Call(ctx, w.servers, structs.AllocsGet, req)
 	if err != nil {
 		return err
 	}
@@ -256,16 +285,16 @@ func (c *Client) fetchAllocs(ctx context.Context, ids []string, wanted map[strin
 		switch {
 		// It is older than the list: the answer is of another server.
 		case a.AllocModifyIndex < wanted[a.ID]:
-		case c.allocs.get(a.ID) != nil:
+		case w.allocs.get(a.ID) != nil:
 			here = append(here, a)
 		default:
 			others = append(others, a)
 		}
 	}
 
-	err = c.applyAllocs(here) // first: they may make way for others
+	err = w.applyAllocs(here) // first: they may make way for others
 	if err == nil {
-		err = c.applyAllocs(others)
+		err = w.applyAllocs(others)
 	}
 
 	// The caller repeats the pull, as the whole list may have changed.
@@ -278,11 +307,11 @@ func (c *Client) fetchAllocs(ctx context.Context, ids []string, wanted map[strin
 }
 
 // applyAllocs applies allocations at the same time, because each waits for the disk.
-func (c *Client) applyAllocs(allocs []*structs.Allocation) error {
+func (w *work) applyAllocs(allocs []*structs.Allocation) error {
 	var all sync.WaitGroup
 	errs := make([]error, len(allocs))
 	for i, alloc := range allocs {
-		all.Go(func() { errs[i] = c.applyAlloc(alloc) })
+		all.Go(func() { errs[i] = w.applyAlloc(alloc) })
 	}
 	all.Wait()
 	return errors.Join(errs...)
@@ -292,34 +321,34 @@ func (c *Client) applyAllocs(allocs []*structs.Allocation) error {
 // that has ended and is not here. If something of an ended one is left here, because the servers took it
 // for lost, it ends the tasks of that allocation. It reports one whose state the servers do not know
 // after a loss of this node.
-func (c *Client) applyAlloc(alloc *structs.Allocation) error {
-	if r := c.allocs.get(alloc.ID); r != nil {
+func (w *work) applyAlloc(alloc *structs.Allocation) error {
+	if r := w.allocs.get(alloc.ID); r != nil {
 		err := r.Update(alloc)
 		if err == nil && alloc.IsUnknown() {
-			c.updates.enqueueNewest(r.ClientState)
+			w.updates.enqueueNewest(r.ClientState)
 		}
 
 		return err
 	}
 
 	left := alloc.ClientTerminal() &&
-		allocrunner.Leftover(c.runnerDeps(), alloc.ID)
+		allocrunner.Leftover(w.runnerDeps(), alloc.ID)
 	if alloc.ClientTerminal() && !left {
-		c.allocs.ignore(alloc, endedAs(alloc))
+		w.allocs.ignore(alloc, endedAs(alloc))
 		return nil
 	}
 
 	// This agent has run it and reported its end. The servers have lost that, and get it again.
-	if ended := c.allocs.endedHere(alloc.ID); ended != nil && !left {
-		c.allocs.ignore(alloc, ended)
-		c.updates.enqueue(ended)
+	if ended := w.allocs.endedHere(alloc.ID); ended != nil && !left {
+		w.allocs.ignore(alloc, ended)
+		w.updates.enqueue(ended)
 		return nil
 	}
 
-	r, err := allocrunner.New(c.runnerDeps(), alloc)
+	r, err := allocrunner.New(w.runnerDeps(), alloc)
 	// Only its specification can be invalid, so another attempt would fail as well.
 	if structs.IsKind(err, structs.KindInvalid) {
-		c.logger.Error("failed to run an allocation",
+		w.logger.Error("failed to run an allocation",
 			"alloc_id", alloc.ID, "error", err)
 		failed := &structs.AllocClientUpdate{
 			ID:                alloc.ID,
@@ -327,8 +356,8 @@ func (c *Client) applyAlloc(alloc *structs.Allocation) error {
 			ClientDescription: err.Error(),
 		}
 
-		c.allocs.ignore(alloc, failed)
-		c.updates.enqueue(failed)
+		w.allocs.ignore(alloc, failed)
+		w.updates.enqueue(failed)
 		return nil
 	}
 	if err != nil {
@@ -340,26 +369,26 @@ func (c *Client) applyAlloc(alloc *structs.Allocation) error {
 		r.Abandon("it has ended for the servers")
 	}
 
-	c.startRunner(r)
+	w.startRunner(r)
 	return nil
 }
 
 // CollectEnded destroys what is left of all allocations that have ended and returns their number. See
 // collectDownTo for the ones that it keeps.
 func (c *Client) CollectEnded(ctx context.Context) int {
-	return c.collectDownTo(ctx, 0)
+	return c.work.collectDownTo(ctx, 0)
 }
 
 // collectDownTo destroys the directories of allocations that have ended and released everything, and whose
 // end the servers have acknowledged: the oldest first, until most are left. Those whose data another
 // allocation takes over stay besides. It asks the servers for those only if there are too many.
-func (c *Client) collectDownTo(ctx context.Context, most int) (collected int) {
+func (w *work) collectDownTo(ctx context.Context, most int) (collected int) {
 	var ended []*allocrunner.Runner
 	// The local answer comes first, since it costs no call.
-	here := c.data.AwaitedHere()
-	for _, r := range c.allocs.all() {
+	here := w.data.AwaitedHere()
+	for _, r := range w.allocs.all() {
 		_, keep := here[r.ID()]
-		if isClosed(r.Unwound()) && !keep && c.updates.isAcked(r.ClientState()) {
+		if isClosed(r.Unwound()) && !keep && w.updates.isAcked(r.ClientState()) {
 			ended = append(ended, r)
 		}
 	}
@@ -368,16 +397,16 @@ func (c *Client) collectDownTo(ctx context.Context, most int) (collected int) {
 		return 0
 	}
 
-	elsewhere, err := c.data.AwaitedElsewhere(ctx, asAllocs(ended))
+	elsewhere, err := w.data.AwaitedElsewhere(ctx, asAllocs(ended))
 	if err != nil {
-		c.logger.Warn("failed to ask which data is needed on other nodes, collecting other allocations",
+		w.logger.Warn("failed to ask which data is needed on other nodes, collecting other allocations",
 			"error", err)
 	}
 
 	ended = slices.DeleteFunc(ended, func(r *allocrunner.Runner) bool {
 		_, keep := elsewhere[r.ID()]
 		// Servers that do not answer place nothing, so what is kept for them does not grow.
-		return keep || err != nil && c.data.MayKeep(r)
+		return keep || err != nil && w.data.MayKeep(r)
 	})
 
 	slices.SortFunc(ended, func(a, b *allocrunner.Runner) int {
@@ -386,7 +415,7 @@ func (c *Client) collectDownTo(ctx context.Context, most int) (collected int) {
 
 	ended = ended[:max(0, len(ended)-most)]
 	for _, r := range ended {
-		c.collect(r)
+		w.collect(r)
 	}
 
 	return len(ended)
@@ -404,19 +433,19 @@ func (c *Client) CollectAlloc(ctx context.Context, allocID string) error {
 		return structs.Conflictf("allocation %s is %s; only one that has ended and released everything is removed",
 			allocID, r.ClientState().ClientStatus)
 	}
-	if err := c.data.MayLose(ctx, r); err != nil {
+	if err := c.work.data.MayLose(ctx, r); err != nil {
 		return err
 	}
-	if !c.updates.isAcked(r.ClientState()) {
+	if !c.work.updates.isAcked(r.ClientState()) {
 		return structs.Unavailablef("the servers do not know yet that allocation %s has ended; retry", allocID)
 	}
-	c.collect(r)
+	c.work.collect(r)
 	return nil
 }
 
 // collect destroys what is left of an allocation whose end the servers know. The final state is kept without
 // the runner, since the servers list the allocation until they delete it.
-func (c *Client) collect(r *allocrunner.Runner) {
-	c.allocs.ignore(r.Alloc(), r.ClientState())
+func (w *work) collect(r *allocrunner.Runner) {
+	w.allocs.ignore(r.Alloc(), r.ClientState())
 	r.Destroy()
 }

@@ -12,8 +12,8 @@ import (
 )
 
 // readNetworks finds the host networks of this machine, once: jobs have their addresses.
-func (c *Client) readNetworks() error {
-	cfg := c.config()
+func (reg *registration) readNetworks() error {
+	cfg := reg.config()
 	found, err := networks.Read(networks.Config{
 		Interface: cfg.NetworkInterface,
 		Networks:  cfg.HostNetworks,
@@ -23,14 +23,14 @@ func (c *Client) readNetworks() error {
 		return err
 	}
 
-	c.networks = found.Links
-	c.findModes()
+	reg.networks = found.Links
+	reg.findModes()
 	for _, name := range found.Missing {
-		c.logger.Warn("host network has no address on this machine", "host_network", name)
+		reg.logger.Warn("host network has no address on this machine", "host_network", name)
 	}
 
 	if found.LeftOut > 0 {
-		c.logger.Warn("too many addresses in host networks, leaving out some", "left_out", found.LeftOut)
+		reg.logger.Warn("too many addresses in host networks, leaving out some", "left_out", found.LeftOut)
 	}
 
 	return nil
@@ -40,19 +40,19 @@ func (c *Client) readNetworks() error {
 const findTimeout = 20 * time.Second
 
 // findModes finds the networks of allocations that this node has, once.
-func (c *Client) findModes() {
+func (reg *registration) findModes() {
 	ctx, cancel := context.WithTimeout(context.Background(), findTimeout)
 	defer cancel()
-	cfg := c.config()
+	cfg := reg.config()
 	found := cni.New(cfg.Settings, cfg.NetworkDir()).Find(ctx)
-	free := structs.MaxNodeAddresses - len(c.networks)
-	c.networks = append(c.networks, found.Modes[:min(len(found.Modes), free)]...)
-	maps.Copy(c.facts.Attributes, found.Attributes)
+	free := structs.MaxNodeAddresses - len(reg.networks)
+	reg.networks = append(reg.networks, found.Modes[:min(len(found.Modes), free)]...)
+	maps.Copy(reg.facts.Attributes, found.Attributes)
 	if found.NoBridge != nil {
-		c.logger.Info("no network with mode bridge on this node", "reason", found.NoBridge)
+		reg.logger.Info("no network with mode bridge on this node", "reason", found.NoBridge)
 	}
 	for _, err := range found.Faults {
-		c.logger.Warn("leaving out a network", "error", err)
+		reg.logger.Warn("leaving out a network", "error", err)
 	}
 }
 
@@ -86,10 +86,10 @@ func offeredVolumes(cfg *Config) map[string]*structs.HostVolume {
 }
 
 // warnOfHostVolumes names the host volumes that the node does not offer.
-func (c *Client) warnOfHostVolumes() {
-	for _, v := range c.config().HostVolumes {
+func (reg *registration) warnOfHostVolumes() {
+	for _, v := range reg.config().HostVolumes {
 		if !isDir(v.Path) {
-			c.logger.Warn("host volume has no directory, not offering it; make the directory, then send SIGHUP",
+			reg.logger.Warn("host volume has no directory, not offering it; make the directory, then send SIGHUP",
 				"host_volume", v.Name, "path", v.Path)
 		}
 	}

@@ -48,17 +48,28 @@ func sortedKeys(m instanceMap) []structs.CSIInstanceKey {
 	return slices.SortedFunc(maps.Keys(m), structs.CSIInstanceKey.Compare)
 }
 
-// runPlugins reports changes of the node's plugin instances to the servers, batched, until they acknowledge
+// plugins reports the plugin instances of the node.
+type plugins struct {
+	*node
+	registration *registration
+	acked        instanceMap // what the servers know; nil: unknown. registration.lockNode guards it
+}
+
+func newPlugins(n *node) *plugins {
+	return &plugins{node: n, acked: instanceMap{}}
+}
+
+// run reports changes of the node's plugin instances to the servers, batched, until they acknowledge
 // them.
-func (c *Client) runPlugins(ctx context.Context) {
-	if !waitClosed(ctx, c.registered) {
+func (p *plugins) run(ctx context.Context) {
+	if !waitClosed(ctx, p.registered) {
 		return
 	}
 	const failed = "failed to send plugin updates"
 	// The first turn sends what has changed since the registration.
-	for c.retry(ctx, failed, c.sendInstances) {
+	for p.retry(ctx, failed, p.sendInstances) {
 		select {
-		case <-c.subsystems.Plugins.Changes():
+		case <-p.subsystems.Plugins.Changes():
 			backoff.Sleep(ctx, pluginBatch)
 		case <-ctx.Done():
 			return
@@ -68,42 +79,42 @@ func (c *Client) runPlugins(ctx context.Context) {
 
 // sendInstances sends the difference between the instances and the last acknowledged ones, if there is any.
 // After a report with an unknown outcome it sends all: an instance that has changed back would not differ.
-func (c *Client) sendInstances(ctx context.Context) error {
+func (p *plugins) sendInstances(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	unlock, err := c.lockNode(ctx)
+	unlock, err := p.registration.lockNode(ctx)
 	if err != nil {
 		return err
 	}
 	defer unlock()
 
-	now := instancesByKey(c.subsystems.Plugins.Instances())
-	upserts, removes := diffInstances(c.ackedInstances, now)
+	now := instancesByKey(p.subsystems.Plugins.Instances())
+	upserts, removes := diffInstances(p.acked, now)
 	// It is nil after a report with an unknown outcome.
-	full := c.ackedInstances == nil
+	full := p.acked == nil
 	if len(upserts)+len(removes) == 0 && !full {
 		return nil
 	}
 
 	req := &structs.NodeUpdateCSIRequest{
-		NodeID:   c.id.NodeID,
-		SecretID: c.id.SecretID,
+		NodeID:   p.id.NodeID,
+		SecretID: p.id.SecretID,
 		Upserts:  upserts,
 		Removes:  removes,
 		Full:     full,
 		Unsure:   full,
 	}
 
-	req.Region = c.config().Region
-	_, err = rpc.Call(ctx, c.servers, structs.NodeUpdateCSI, req)
+	req.Region = p.config().Region
+	_, err = rpc.Call(ctx, p.servers, structs.NodeUpdateCSI, req)
 	switch {
 	case err == nil:
-		c.ackedInstances = now
+		p.acked = now
 	// The servers may have this state, the one before, or in the end either.
 	case outcomeUnknown(err):
-		c.ackedInstances = nil
+		p.acked = nil
 	case structs.IsKind(err, structs.KindNotFound):
-		notify(c.reregister)
+		notify(p.registration.due)
 	}
 
 	return err
