@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"berth/structs"
+	"berth/structs/validate"
 )
 
 // The example of the page is a volume, and is told apart from the file of another one.
@@ -26,7 +27,7 @@ func TestReadHostVolume_ReadsTheExampleOfThePage(t *testing.T) {
 
 	v := f.Content
 	v.Canonicalize()
-	err = v.Check()
+	err = validate.HostVolume(v)
 	if err != nil {
 		t.Error(err)
 	}
@@ -79,7 +80,7 @@ constraint {
 		t.Errorf("the attribute is %q", got)
 	}
 	f.Content.Canonicalize()
-	err = f.Content.Check()
+	err = validate.HostVolume(f.Content)
 	if err == nil {
 		t.Error("the constraint without an attribute is accepted")
 	}

@@ -12,6 +12,7 @@ import (
 	"berth/jobspec"
 	"berth/structs"
 	"berth/structs/hostvol"
+	"berth/structs/validate"
 )
 
 // TypeFlag selects the type of volumes.
@@ -42,7 +43,7 @@ func Create(ctx context.Context, c *command.Call, name string, src []byte) error
 	if f != nil {
 		f.Content.Namespace = cmp.Or(f.Content.Namespace, c.Namespace())
 		f.Content.Canonicalize()
-		faults = command.CheckContent(faults, f.Content.Check(), f.Locate)
+		faults = command.CheckContent(faults, validate.HostVolume(f.Content), f.Locate)
 	}
 	if faults != nil {
 		return command.InFiles(sources, faults)

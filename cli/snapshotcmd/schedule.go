@@ -11,6 +11,7 @@ import (
 	"berth/jobspec"
 	"berth/structs/snapschedule"
 	"berth/structs/snapshot"
+	"berth/structs/validate"
 )
 
 // scheduleCommands are the verbs of berth volume snapshot schedule.
@@ -120,7 +121,7 @@ func validateSchedule(c *command.Call) func(*snapschedule.SnapshotSchedule) erro
 	return func(s *snapschedule.SnapshotSchedule) error {
 		own := s.Copy()
 		own.Namespace = c.Namespace()
-		return own.Validate()
+		return validate.SnapshotSchedule(own)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"berth/convert/report"
 	"berth/structs"
 	"berth/structs/hostvol"
+	"berth/structs/validate"
 )
 
 // hostVolumes writes a file for each dynamic host volume, by which `berth volume create` makes a new one.
@@ -42,7 +43,7 @@ func (m *migration) hostVolume(item *report.Item, s *stub, v *hostvol.DynamicHos
 		Parameters:                v.Parameters,
 	}
 	row.Canonicalize()
-	err := row.Check()
+	err := validate.HostVolume(row)
 	if err != nil {
 		item.Add(report.Not, err.Error())
 	}

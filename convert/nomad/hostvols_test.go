@@ -6,6 +6,7 @@ import (
 
 	"berth/convert/report"
 	"berth/jobspec"
+	"berth/structs/validate"
 )
 
 // TestMigrate_WritesDynamicHostVolumes as files that create new ones, with the place of their data.
@@ -53,7 +54,8 @@ func TestMigrate_WritesDynamicHostVolumes(t *testing.T) {
 		}
 		v := file.Content
 		v.Canonicalize()
-		if err := v.Check(); err != nil || v.Name != name || v.Namespace != "team" || v.ID+v.NodeID != "" {
+		err = validate.HostVolume(v)
+		if err != nil || v.Name != name || v.Namespace != "team" || v.ID+v.NodeID != "" {
 			t.Errorf("%s: %v; the volume is %+v", name, err, v)
 		}
 	}

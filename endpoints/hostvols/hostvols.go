@@ -14,6 +14,7 @@ import (
 	"berth/structs"
 	"berth/structs/hostuse"
 	"berth/structs/hostvol"
+	"berth/structs/validate"
 )
 
 // Procedures serve the methods.
@@ -32,7 +33,7 @@ func (p Procedures) Create(
 	v := *req.Volume
 	v.Namespace = cmp.Or(v.Namespace, req.RequestNamespace())
 	v.Canonicalize()
-	err := v.Check()
+	err := validate.HostVolume(&v)
 	if err != nil {
 		return 0, err
 	}

@@ -13,6 +13,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 
 	"berth/structs"
@@ -20,6 +21,9 @@ import (
 
 // maxSource is the most bytes of a Source. With the index of an allocation it is within structs.MaxName.
 const maxSource = 200
+
+// DefaultSnapshotTimeout is the default of structs.SnapshotCommands.Timeout.
+const DefaultSnapshotTimeout = 30 * time.Second
 
 // digestSize is the number of bytes of the digest in a Source that cannot have its parts as they are.
 const digestSize = 5

@@ -51,13 +51,13 @@ func (s *SnapshotSchedule) Canonicalize() {
 	}
 }
 
-// times returns the schedule in the form that has the times.
-func (s *SnapshotSchedule) times() *structs.PeriodicConfig {
+// Times returns the schedule in the form that has the times.
+func (s *SnapshotSchedule) Times() *structs.PeriodicConfig {
 	return &structs.PeriodicConfig{Enabled: true, Specs: s.Crons, TimeZone: s.TimeZone}
 }
 
 // Next returns the first time after another one, zero for none.
-func (s *SnapshotSchedule) Next(after time.Time) (time.Time, error) { return s.times().Next(after) }
+func (s *SnapshotSchedule) Next(after time.Time) (time.Time, error) { return s.Times().Next(after) }
 
 // Latest returns the newest time that is not before the next one and not after now. All times between them
 // were missed.

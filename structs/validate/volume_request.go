@@ -10,7 +10,6 @@ import (
 	"sync"
 
 	"berth/structs"
-	"berth/structs/hostuse"
 	"berth/structs/jobvolume"
 	"berth/structs/validate/field"
 	"berth/structs/volumeusage"
@@ -38,7 +37,7 @@ func checkVolumes(f field.Errors, g *structs.TaskGroup, j *structs.Job) {
 			continue
 		}
 
-		jobvolume.Check(f.At("volume %q", alias), v, jobvolume.Source(j.ID, g.Name, alias))
+		checkClassRequest(f.At("volume %q", alias), v, jobvolume.Source(j.ID, g.Name, alias))
 		volume := v.Type + "\x00" + v.Source
 		f.Require(aliases[volume] == "",
 			"volume %q: source %q is that of volume %q too; mount one volume in several places instead",
@@ -69,7 +68,7 @@ func checkVolumeRequest(f field.Errors, v *structs.VolumeRequest, j *structs.Job
 	f.CheckOneOf("type", v.Type, []string{structs.VolumeTypeCSI, structs.VolumeTypeHost})
 	f.CheckName("source", v.Source)
 	if v.Type == structs.VolumeTypeHost {
-		hostuse.Check(f, v, j)
+		checkHostVolumeRequest(f, v, j)
 		return
 	}
 
@@ -81,7 +80,7 @@ func checkVolumeRequest(f field.Errors, v *structs.VolumeRequest, j *structs.Job
 	checkMountOptions(f, v.MountOptions)
 	checkOwnership(f, v)
 	f.CheckOneOf("on_dead_mount", v.OnDeadMount, volumeusage.Policies)
-	f.Require(!v.PerAlloc || !j.PerNode(), hostuse.NoIndex, j.Type)
+	f.Require(!v.PerAlloc || !j.PerNode(), noIndex, j.Type)
 	f.Require(!v.Sticky, "sticky is for a host volume: a volume of type csi is the same for each allocation; leave sticky out")
 	exclusive := v.AccessMode.SingleUse() ||
 		v.AccessMode == structs.CSIMultiNodeSingleWriter && !v.ReadOnly
@@ -138,7 +137,7 @@ func checkMounts(f field.Errors, t *structs.Task, g *structs.TaskGroup) {
 		}
 
 		checkSubPath(f, m.SubPath, g.Volumes[m.Volume])
-		jobvolume.CheckCommands(f, m.Snapshot, g.Volumes[m.Volume])
+		CheckSnapshotCommands(f, m.Snapshot, g.Volumes[m.Volume])
 		checkDestination(f, m.Destination)
 
 		// Two spellings of one directory would hide each other's mount.

@@ -13,7 +13,7 @@ import (
 func (t *Tasks) Hook(env *hooks.AllocEnv, task *structs.Task) hooks.Task {
 	h := &hook{tasks: t, volumes: map[string]structs.SnapshotCommands{}}
 	for _, m := range task.VolumeMounts {
-		r := env.Group.Volumes[m.Volume] // named without placeholders: see jobvolume.CheckCommands
+		r := env.Group.Volumes[m.Volume] // named without placeholders: see validate.CheckSnapshotCommands
 		if m.Snapshot != nil && r.NeedsClaim() {
 			h.volumes[r.VolumeID(env.Alloc.Index(), env.Alloc.ID)] = *m.Snapshot
 		}

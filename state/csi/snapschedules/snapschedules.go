@@ -16,6 +16,7 @@ import (
 	"berth/structs"
 	"berth/structs/snapschedule"
 	"berth/structs/snapshot"
+	"berth/structs/validate"
 )
 
 // Schedule returns a schedule by its name, nil if there is none.
@@ -51,7 +52,7 @@ func Put(tx *mvcc.WriteTx, p *snapschedule.SchedulePutEntry) error {
 	s := p.Schedule.Copy()
 	s.Namespace = p.RequestNamespace()
 	s.Canonicalize()
-	err := s.Validate()
+	err := validate.SnapshotSchedule(s)
 	if err != nil {
 		return err
 	}

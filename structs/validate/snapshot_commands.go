@@ -1,4 +1,4 @@
-package jobvolume
+package validate
 
 import (
 	"time"
@@ -8,16 +8,15 @@ import (
 	"berth/structs/validate/field"
 )
 
-// The bounds of structs.SnapshotCommands.Timeout, and its default.
+// The bounds of structs.SnapshotCommands.Timeout.
 const (
-	DefaultSnapshotTimeout = 30 * time.Second
-
 	minSnapshotTimeout = time.Second
 	maxSnapshotTimeout = 10 * time.Minute
 )
 
-// CheckCommands checks the commands around the snapshots of a volume, which is nil if only the node knows it.
-func CheckCommands(f field.Errors, c *structs.SnapshotCommands, v *structs.VolumeRequest) {
+// CheckSnapshotCommands checks the commands around the snapshots of a volume, which is nil if only the node
+// knows it.
+func CheckSnapshotCommands(f field.Errors, c *structs.SnapshotCommands, v *structs.VolumeRequest) {
 	if c == nil {
 		return
 	}

@@ -1,4 +1,4 @@
-package hostuse
+package validate
 
 import (
 	"slices"
@@ -7,7 +7,7 @@ import (
 	"berth/structs/validate/field"
 )
 
-var accessModes = []structs.CSIAccessMode{
+var hostRequestModes = []structs.CSIAccessMode{
 	"",
 	structs.CSISingleNodeReader,
 	structs.CSISingleNodeWriter,
@@ -15,12 +15,12 @@ var accessModes = []structs.CSIAccessMode{
 	structs.CSISingleNodeMultiWriter,
 }
 
-// NoIndex is the fault of per_alloc in a job of a type.
-const NoIndex = "per_alloc is not for %s jobs: their allocations have no index of their own"
+// noIndex is the fault of per_alloc in a job of a type.
+const noIndex = "per_alloc is not for %s jobs: their allocations have no index of their own"
 
-// Check checks a request of a job for a host volume.
-func Check(f field.Errors, r *structs.VolumeRequest, j *structs.Job) {
-	f.Require(slices.Contains(accessModes, r.AccessMode),
+// checkHostVolumeRequest checks a request of a job for a host volume.
+func checkHostVolumeRequest(f field.Errors, r *structs.VolumeRequest, j *structs.Job) {
+	f.Require(slices.Contains(hostRequestModes, r.AccessMode),
 		"access_mode %q is not one of a host volume: %s, %s, %s, %s", r.AccessMode,
 		structs.CSISingleNodeReader, structs.CSISingleNodeWriter, structs.CSISingleNodeSingleWriter,
 		structs.CSISingleNodeMultiWriter)
@@ -29,7 +29,7 @@ func Check(f field.Errors, r *structs.VolumeRequest, j *structs.Job) {
 	f.Require(r.AttachmentMode == "" || r.AttachmentMode.Valid(),
 		"attachment_mode %.40q must be %s or %s", r.AttachmentMode, structs.CSIFileSystem, structs.CSIBlockDevice)
 	f.Require(r.MountOptions == nil, "mount_options is not for host volumes: the machine has mounted them")
-	f.Require(!r.PerAlloc || !j.PerNode(), NoIndex, j.Type)
+	f.Require(!r.PerAlloc || !j.PerNode(), noIndex, j.Type)
 	f.Require(!r.Sticky || !j.PerNode(), "sticky is not for %s jobs: their allocations stay on their nodes",
 		j.Type)
 	f.Require(r.Class+r.Lifecycle == "" && r.Size == 0, "class, size and lifecycle are not for host volumes")

@@ -1,24 +1,24 @@
-package hostvol
+package validate
 
 import (
 	"slices"
 
 	"berth/structs"
-	"berth/structs/validate"
+	"berth/structs/hostvol"
 	"berth/structs/validate/field"
 )
 
-// accessModes are those of the dialect. A volume is on one node.
-var accessModes = []structs.CSIAccessMode{
+// hostVolumeModes are those of the dialect. A volume is on one node.
+var hostVolumeModes = []structs.CSIAccessMode{
 	structs.CSISingleNodeReader,
 	structs.CSISingleNodeWriter,
 	structs.CSISingleNodeSingleWriter,
 	structs.CSISingleNodeMultiWriter,
 }
 
-// Check returns all faults of a canonical volume of a request, each with its field. The rules of the row that
-// Row returns hold besides.
-func (v *DynamicHostVolume) Check() error {
+// HostVolume returns all faults of a canonical host volume of a request, each with its field. The rules of the
+// row that Row returns hold besides.
+func HostVolume(v *hostvol.DynamicHostVolume) error {
 	f := field.New("")
 	f.CheckName("volume: name", v.Name)
 	f = f.At("volume %q", structs.Cut(v.Name, structs.MaxQuoted))
@@ -28,37 +28,37 @@ func (v *DynamicHostVolume) Check() error {
 	f.CheckBytes("node_pool", len(v.NodePool), structs.MaxCSIString)
 	f.CheckBytes("plugin_id", len(v.PluginID), structs.MaxCSIString)
 	f.Require(len(v.RequestedCapabilities) > 0, "a capability block is required")
-	most := 2 * len(accessModes)
+	most := 2 * len(hostVolumeModes)
 	for i, c := range field.FirstOf(f, "capabilities", v.RequestedCapabilities, most) {
 		at := f.At("capability %d", i+1)
 		switch {
 		case c == nil:
 			at.Addf("it is null")
-		case !slices.Contains(accessModes, c.AccessMode):
-			at.Addf("access_mode %.40q must be %s", c.AccessMode, field.OneOf(accessModes))
+		case !slices.Contains(hostVolumeModes, c.AccessMode):
+			at.Addf("access_mode %.40q must be %s", c.AccessMode, field.OneOf(hostVolumeModes))
 		case !c.AttachmentMode.Valid():
 			at.Addf("attachment_mode %.40q must be %s or %s",
 				c.AttachmentMode, structs.CSIFileSystem, structs.CSIBlockDevice)
 		}
 	}
-	checkConstraints(f, v.Constraints)
+	checkHostVolumeConstraints(f, v.Constraints)
 	if f.Err() != nil {
 		return f.Err()
 	}
-	return v.checkRow()
+	return checkHostVolumeRow(v)
 }
 
-// checkRow checks the values that the row has from the volume, as those of any volume.
-func (v *DynamicHostVolume) checkRow() error {
+// checkHostVolumeRow checks the values that the row has from the volume, as those of any volume.
+func checkHostVolumeRow(v *hostvol.DynamicHostVolume) error {
 	row := v.Row(nil)
 	row.ID = v.Name // which the caller knows
 	row.Canonicalize()
-	return validate.Volume(row)
+	return Volume(row)
 }
 
-// checkConstraints rejects those that are about other allocations: a volume has one node.
-func checkConstraints(f field.Errors, list []*structs.Constraint) {
-	validate.Constraints(f, list)
+// checkHostVolumeConstraints rejects those that are about other allocations: a volume has one node.
+func checkHostVolumeConstraints(f field.Errors, list []*structs.Constraint) {
+	Constraints(f, list)
 	for i, c := range list {
 		if c != nil && (c.Operand == structs.ConstraintDistinctHosts ||
 			c.Operand == structs.ConstraintDistinctProperty) {

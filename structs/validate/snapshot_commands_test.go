@@ -1,4 +1,4 @@
-package jobvolume_test
+package validate_test
 
 import (
 	"strings"
@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"berth/structs"
-	"berth/structs/jobvolume"
+	"berth/structs/validate"
 	"berth/structs/validate/field"
 )
 
@@ -30,7 +30,7 @@ func TestCheckCommands_NamesTheFault(t *testing.T) {
 		{"timeout 10m1s is not from", csi, structs.SnapshotCommands{Pre: command, Timeout: 601 * time.Second}},
 	} {
 		f := field.New("")
-		jobvolume.CheckCommands(f, &c.commands, c.volume)
+		validate.CheckSnapshotCommands(f, &c.commands, c.volume)
 		err := f.Err()
 		if (err == nil) != (c.fault == "") || err != nil && !strings.Contains(err.Error(), "snapshot: "+c.fault) {
 			t.Errorf("got %v, want %q", err, c.fault)
