@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"berth/structs"
-	"berth/structs/pluginconf"
+	"berth/structs/storage"
 )
 
 var pluginList = NewEndpoint(Get, "/v1/plugins",
@@ -50,22 +50,22 @@ func (c *Client) PluginDelete(ctx context.Context, id string) error {
 const pluginConfigPath = "/v1/plugin/csi/{id}/config"
 
 var pluginConfig = NewEndpoint(Get, pluginConfigPath,
-	ServeMethod(pluginconf.PluginSettingsGet,
+	ServeMethod(storage.PluginSettingsGet,
 		WithID(func(q *structs.CSIPluginGetRequest, id string) { q.ID = id }),
-		func(a *pluginconf.PluginSettingsResponse) *pluginconf.PluginSettings { return a.Config }))
+		func(a *storage.PluginSettingsResponse) *storage.PluginSettings { return a.Config }))
 
 // PluginConfig reads the settings of a plugin.
 func (c *Client) PluginConfig(ctx context.Context, id string, q *Query) (
-	*pluginconf.PluginSettings, *Meta, error,
+	*storage.PluginSettings, *Meta, error,
 ) {
 	return pluginConfig.Fetch(ctx, c, id, q)
 }
 
 var pluginConfigSet = NewEndpoint(Put, pluginConfigPath,
-	ServeMethod(pluginconf.PluginSettingsSet, bindPluginConfig, Whole))
+	ServeMethod(storage.PluginSettingsSet, bindPluginConfig, Whole))
 
-func bindPluginConfig(c *Call, req *pluginconf.PluginSettingsRequest) error {
-	var body pluginconf.PluginSettings
+func bindPluginConfig(c *Call, req *storage.PluginSettingsRequest) error {
+	var body storage.PluginSettings
 	err := c.DecodeBody(&body)
 	req.ID = c.ID()
 	body.CopyTo(req)
@@ -73,6 +73,6 @@ func bindPluginConfig(c *Call, req *pluginconf.PluginSettingsRequest) error {
 }
 
 // SetPluginConfig replaces the settings of a plugin.
-func (c *Client) SetPluginConfig(ctx context.Context, id string, config *pluginconf.PluginSettings) error {
+func (c *Client) SetPluginConfig(ctx context.Context, id string, config *storage.PluginSettings) error {
 	return pluginConfigSet.route.exec(ctx, c, Request{ID: id, Body: config})
 }

@@ -4,11 +4,7 @@ import (
 	"time"
 
 	"berth/structs"
-	"berth/structs/class"
-	"berth/structs/hostvol"
-	"berth/structs/snapgroup"
-	"berth/structs/snapschedule"
-	"berth/structs/snapshot"
+	"berth/structs/storage"
 )
 
 // snapshotCalls has the requests to the routes of snapshots.
@@ -19,8 +15,8 @@ func snapshotCalls() map[string]routeCall {
 			body: `{"Snapshots":[{"SourceVolumeID":"v","Name":"n","PluginID":"p","Secrets":{"k":"v"},
 				"Parameters":{"a":"b"},"ID":"","IsReady":false}],"Region":"","SecretID":""}`,
 			rpc: "CSIVolume.CreateSnapshot",
-			request: &snapshot.SnapshotCreateRequest{
-				Snapshots: []*snapshot.CSISnapshot{{
+			request: &storage.SnapshotCreateRequest{
+				Snapshots: []*storage.CSISnapshot{{
 					SourceVolumeID: "v",
 					Name:           "n",
 					PluginID:       "p",
@@ -34,8 +30,8 @@ func snapshotCalls() map[string]routeCall {
 			path: "/v1/volume/host/create?detach=true&namespace=team",
 			body: `{"Volume":{"Name":"n","State":"ready","Allocations":[]},"Region":"","SecretID":""}`,
 			rpc:  "HostVolume.Create",
-			request: &hostvol.HostVolumeCreateRequest{
-				Volume:       &hostvol.DynamicHostVolume{Name: "n", Namespace: "team", State: "ready"},
+			request: &storage.HostVolumeCreateRequest{
+				Volume:       &storage.DynamicHostVolume{Name: "n", Namespace: "team", State: "ready"},
 				Detach:       true,
 				WriteOptions: structs.WriteOptions{Namespace: "team"},
 			},
@@ -44,21 +40,21 @@ func snapshotCalls() map[string]routeCall {
 			path: "/v1/volume/host/register?namespace=team",
 			body: `{"Volume":{"Name":"n"},"PolicyOverride":false}`,
 			rpc:  "HostVolume.Register",
-			request: &hostvol.HostVolumeRegisterRequest{
-				Volume:       &hostvol.DynamicHostVolume{Name: "n", Namespace: "team"},
+			request: &storage.HostVolumeRegisterRequest{
+				Volume:       &storage.DynamicHostVolume{Name: "n", Namespace: "team"},
 				WriteOptions: structs.WriteOptions{Namespace: "team"},
 			},
 		},
 		"DELETE /v1/volume/host/{id}": {
 			path:    "/v1/volume/host/v?force=true",
 			rpc:     "HostVolume.Delete",
-			request: &hostvol.HostVolumeDeleteRequest{ID: "v", Force: true},
+			request: &storage.HostVolumeDeleteRequest{ID: "v", Force: true},
 		},
 		"PUT /v1/volume/snapshot-group/{id}": {
 			path: "/v1/volume/snapshot-group/g?namespace=team",
 			body: `{"Volumes":["v","w"],"Parameters":{"a":"b"},"Secrets":{"k":"v"}}`,
 			rpc:  "SnapshotGroup.Create",
-			request: &snapgroup.SnapshotGroupCreateRequest{
+			request: &storage.SnapshotGroupCreateRequest{
 				GroupName:    "g",
 				VolumeIDs:    []string{"v", "w"},
 				Parameters:   map[string]string{"a": "b"},
@@ -69,13 +65,13 @@ func snapshotCalls() map[string]routeCall {
 		"GET /v1/volume/snapshot-groups": {
 			path:    "/v1/volume/snapshot-groups?plugin_id=p",
 			rpc:     "SnapshotGroup.List",
-			request: &snapgroup.SnapshotGroupListRequest{PluginID: "p"},
+			request: &storage.SnapshotGroupListRequest{PluginID: "p"},
 		},
 		"PUT /v1/volume/snapshot-schedule/{id}": {
 			path: "/v1/volume/snapshot-schedule/nightly",
 			body: `{"VolumeID":"v","Crons":["@daily"],"Keep":3,"KeepFor":3600000000000}`,
 			rpc:  "SnapshotSchedule.Put",
-			request: &snapschedule.SchedulePutRequest{Schedule: &snapschedule.SnapshotSchedule{
+			request: &storage.SchedulePutRequest{Schedule: &storage.SnapshotSchedule{
 				Name:     "nightly",
 				VolumeID: "v",
 				Crons:    []string{"@daily"},
@@ -87,22 +83,22 @@ func snapshotCalls() map[string]routeCall {
 			path:    "/v1/volume/snapshot-schedule/nightly/pause",
 			body:    `{"Paused":true}`,
 			rpc:     "SnapshotSchedule.Pause",
-			request: &snapschedule.SchedulePauseRequest{ScheduleName: "nightly", Paused: true},
+			request: &storage.SchedulePauseRequest{ScheduleName: "nightly", Paused: true},
 		},
 		"DELETE /v1/volumes/snapshot": {
 			path:    "/v1/volumes/snapshot?plugin_id=p&snapshot_id=a%2Fb",
 			rpc:     "CSIVolume.DeleteSnapshot",
-			request: &snapshot.SnapshotDeleteRequest{PluginID: "p", SnapshotID: "a/b"},
+			request: &storage.SnapshotDeleteRequest{PluginID: "p", SnapshotID: "a/b"},
 		},
 		"GET /v1/volumes/snapshot": {
 			path:    "/v1/volumes/snapshot?plugin_id=p",
 			rpc:     "CSIVolume.ListSnapshots",
-			request: &snapshot.SnapshotExternalRequest{PluginID: "p"},
+			request: &storage.SnapshotExternalRequest{PluginID: "p"},
 		},
 		"GET /v1/volume/snapshots": {
 			path:    "/v1/volume/snapshots?volume_id=v&plugin_id=p",
 			rpc:     "VolumeSnapshot.List",
-			request: &snapshot.SnapshotListRequest{VolumeID: "v", PluginID: "p"},
+			request: &storage.SnapshotListRequest{VolumeID: "v", PluginID: "p"},
 		},
 	}
 }
@@ -114,11 +110,11 @@ func classCalls() map[string]routeCall {
 			path: "/v1/volume/class/fast",
 			body: `{"PluginID":"p","Parameters":{"type":"ssd"},"Reclaim":"delete","DeleteAfter":0,"Default":true}`,
 			rpc:  "VolumeClass.Put",
-			request: &class.ClassPutRequest{Class: &class.VolumeClass{
+			request: &storage.ClassPutRequest{Class: &storage.VolumeClass{
 				Name:        "fast",
 				PluginID:    "p",
 				Parameters:  map[string]string{"type": "ssd"},
-				Reclaim:     class.Delete,
+				Reclaim:     storage.ReclaimDelete,
 				DeleteAfter: new(time.Duration),
 				Default:     true,
 			}},

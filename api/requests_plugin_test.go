@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"berth/structs"
-	"berth/structs/pluginconf"
+	"berth/structs/storage"
 )
 
 // pluginConfigCalls has the requests to the routes of the settings of a plugin. The path names the plugin.
@@ -20,11 +20,11 @@ func pluginConfigCalls() map[string]routeCall {
 			body: `{"ID":"q","OnNodeLoss":"fence","SecretsFrom":"nomad/volumes/default/p","CallsInFlight":2,` +
 				`"CallTimeout":30000000000,"ControllerTimeout":60000000000,"NodeTimeout":120000000000}`,
 			rpc: "CSIPlugin.SetConfig",
-			request: &pluginconf.PluginSettingsRequest{
+			request: &storage.PluginSettingsRequest{
 				ID:          "p",
 				OnNodeLoss:  "fence",
 				SecretsFrom: "nomad/volumes/default/p",
-				PluginCalls: pluginconf.PluginCalls{
+				PluginCalls: storage.PluginCalls{
 					CallsInFlight:     2,
 					CallTimeout:       30 * time.Second,
 					ControllerTimeout: time.Minute,

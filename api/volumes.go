@@ -8,7 +8,7 @@ import (
 	"strconv"
 
 	"berth/structs"
-	"berth/structs/hostvol"
+	"berth/structs/storage"
 )
 
 var volumeList = NewEndpoint(Get, "/v1/volumes",
@@ -17,10 +17,10 @@ var volumeList = NewEndpoint(Get, "/v1/volumes",
 			return a.Volumes
 		}), listHostVolumes))
 
-var listHostVolumes = ServeList(hostvol.List, bindHostVolumes,
-	func(a *hostvol.HostVolumeListResponse) []*hostvol.DynamicHostVolumeStub { return a.Volumes })
+var listHostVolumes = ServeList(storage.HostVolumeList, bindHostVolumes,
+	func(a *storage.HostVolumeListResponse) []*storage.DynamicHostVolumeStub { return a.Volumes })
 
-func bindHostVolumes(c *Call, q *hostvol.HostVolumeListRequest) error {
+func bindHostVolumes(c *Call, q *storage.HostVolumeListRequest) error {
 	q.NodeID = c.Param("node_id")
 	q.NodePool = c.Param("node_pool")
 	return nil
@@ -28,7 +28,7 @@ func bindHostVolumes(c *Call, q *hostvol.HostVolumeListRequest) error {
 
 // HostVolumes lists the dynamic host volumes of a node and of a node pool, "" for all.
 func (c *Client) HostVolumes(ctx context.Context, nodeID, pool string) (
-	all []*hostvol.DynamicHostVolumeStub, err error,
+	all []*storage.DynamicHostVolumeStub, err error,
 ) {
 	params := url.Values{"type": {structs.VolumeTypeHost}, "node_id": {nodeID}, "node_pool": {pool}}
 	_, err = volumeList.route.decode(ctx, c, Request{Query: params}, &all)

@@ -8,7 +8,7 @@ import (
 	"berth/cli/clitest"
 	"berth/structs"
 	"berth/structs/admin"
-	"berth/structs/hostuse"
+	"berth/structs/storage"
 	"berth/structs/variable"
 )
 
@@ -27,7 +27,7 @@ func emptyNamespace() *apitest.Caller {
 	apitest.Answer(c, structs.ServiceList, structs.ServiceListResponse{})
 	apitest.Answer(c, structs.CSIVolumeList, structs.CSIVolumeListResponse{})
 	apitest.Answer(c, structs.VolumeClaimList, structs.VolumeClaimListResponse{})
-	apitest.Answer(c, hostuse.ClaimList, hostuse.ClaimListResponse{})
+	apitest.Answer(c, storage.HostVolumeClaimList, storage.ClaimListResponse{})
 	apitest.Answer(c, variable.VariableList, variable.VariableListResponse{})
 	apitest.Answer(c, admin.NodePoolJobs, structs.JobListResponse{})
 	return c

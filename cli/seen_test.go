@@ -14,12 +14,9 @@ import (
 	"berth/structs/access"
 	"berth/structs/admin"
 	"berth/structs/admission"
-	"berth/structs/class"
 	"berth/structs/login"
 	"berth/structs/quota"
-	"berth/structs/snapgroup"
-	"berth/structs/snapschedule"
-	"berth/structs/snapshot"
+	"berth/structs/storage"
 	"berth/structs/variable"
 )
 
@@ -41,20 +38,20 @@ func answerRows(c *apitest.Caller) {
 	apitest.Answer(c, structs.NodeDeregister, structs.Empty{})
 	answerVolume(c, row)
 
-	apitest.Answer(c, class.Get, class.ClassGetResponse{Class: &class.VolumeClass{Indexes: row}})
-	apitest.Answer(c, class.Remove, structs.Empty{})
-	apitest.Answer(c, snapshot.Get, snapshot.SnapshotGetResponse{
-		Snapshot: &snapshot.VolumeSnapshot{Indexes: row},
+	apitest.Answer(c, storage.ClassGet, storage.ClassGetResponse{Class: &storage.VolumeClass{Indexes: row}})
+	apitest.Answer(c, storage.ClassDelete, structs.Empty{})
+	apitest.Answer(c, storage.SnapshotGet, storage.SnapshotGetResponse{
+		Snapshot: &storage.VolumeSnapshot{Indexes: row},
 	})
-	apitest.Answer(c, snapshot.Delete, structs.Empty{})
-	apitest.Answer(c, snapgroup.Get, snapgroup.SnapshotGroupGetResponse{
-		Group: &snapgroup.GroupSnapshot{Indexes: row},
+	apitest.Answer(c, storage.SnapshotDelete, structs.Empty{})
+	apitest.Answer(c, storage.SnapshotGroupGet, storage.SnapshotGroupGetResponse{
+		Group: &storage.GroupSnapshot{Indexes: row},
 	})
-	apitest.Answer(c, snapgroup.Delete, structs.Empty{})
-	apitest.Answer(c, snapschedule.Get, snapschedule.ScheduleGetResponse{
-		Schedule: &snapschedule.SnapshotSchedule{Indexes: row},
+	apitest.Answer(c, storage.SnapshotGroupDelete, structs.Empty{})
+	apitest.Answer(c, storage.ScheduleGet, storage.ScheduleGetResponse{
+		Schedule: &storage.SnapshotSchedule{Indexes: row},
 	})
-	apitest.Answer(c, snapschedule.Remove, structs.Empty{})
+	apitest.Answer(c, storage.ScheduleDelete, structs.Empty{})
 
 	apitest.Answer(c, admin.NodePoolGet, admin.NodePoolGetResponse{Pool: &admin.NodePool{Indexes: row}})
 	apitest.Answer(c, admin.NodePoolDelete, structs.Empty{})
@@ -126,10 +123,10 @@ var destroying = map[string]sent{
 	"var purge":                       {args: "db", method: variable.VariableApply.Name},
 	"volume deregister":               {args: "data", method: structs.CSIVolumeDeregister.Name},
 	"volume delete":                   {args: "data", method: structs.CSIVolumeDelete.Name},
-	"volume class delete":             {args: "fast", method: class.Remove.Name},
-	"volume snapshot delete":          {args: "nightly", method: snapshot.Delete.Name},
-	"volume snapshot group delete":    {args: "nightly", method: snapgroup.Delete.Name},
-	"volume snapshot schedule delete": {args: "nightly", method: snapschedule.Remove.Name},
+	"volume class delete":             {args: "fast", method: storage.ClassDelete.Name},
+	"volume snapshot delete":          {args: "nightly", method: storage.SnapshotDelete.Name},
+	"volume snapshot group delete":    {args: "nightly", method: storage.SnapshotGroupDelete.Name},
+	"volume snapshot schedule delete": {args: "nightly", method: storage.ScheduleDelete.Name},
 	"volume detach":                   {args: "data one", method: structs.CSIVolumeDetach.Name},
 	"volume claim release": {
 		args: "data " + clitest.Alloc1, method: structs.VolumeClaimRelease.Name,

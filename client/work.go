@@ -13,7 +13,7 @@ import (
 	"berth/client/holds"
 	"berth/rpc"
 	"berth/structs"
-	"berth/structs/hostuse"
+	"berth/structs/storage"
 )
 
 // fetchBatch is the most allocations that one call fetches. The answer has each allocation with its whole
@@ -281,7 +281,7 @@ func (w *work) fetchAllocs(ctx context.Context, ids []string, wanted map[string]
 	allocs := slices.CompactFunc(resp.Allocs, func(a, b *structs.Allocation) bool { return a.ID == b.ID })
 	var here, others []*structs.Allocation
 	for _, a := range allocs {
-		hostuse.Resolve(a)
+		storage.ResolveHostVolumes(a)
 		switch {
 		// It is older than the list: the answer is of another server.
 		case a.AllocModifyIndex < wanted[a.ID]:

@@ -8,7 +8,7 @@ import (
 
 	"berth/structs"
 	"berth/structs/nodecalls"
-	"berth/structs/snapgroup"
+	"berth/structs/storage"
 )
 
 // Groups are the calls of a client about group snapshots. A plugin gets them only if it announces the service
@@ -53,7 +53,7 @@ func (c Groups) has(ctx context.Context) (bool, error) {
 // the same call, later, tells whether it is.
 func (c Groups) Create(
 	ctx context.Context, req *nodecalls.ClientCSIGroupRequest,
-) (*snapgroup.CSIGroup, error) {
+) (*storage.CSIGroup, error) {
 	const rpc = "CreateVolumeGroupSnapshot"
 	has, err := c.has(ctx)
 	if err != nil {
@@ -83,8 +83,8 @@ func (c Groups) Create(
 
 // listFault describes the fault of the IDs of a group in a request, "" for none.
 func listFault(ids []string) string {
-	if len(ids) == 0 || len(ids) > snapgroup.MaxMembers {
-		return fmt.Sprintf("has %d IDs, expected 1 to %d", len(ids), snapgroup.MaxMembers)
+	if len(ids) == 0 || len(ids) > storage.MaxGroupMembers {
+		return fmt.Sprintf("has %d IDs, expected 1 to %d", len(ids), storage.MaxGroupMembers)
 	}
 	seen := map[string]bool{}
 	for _, id := range ids {
@@ -99,8 +99,8 @@ func listFault(ids []string) string {
 // read checks and reads a group of an answer.
 func (c Groups) read(
 	rpc string, g *spec.VolumeGroupSnapshot, sources []string,
-) (*snapgroup.CSIGroup, error) {
-	most := len(g.GetSnapshots()) > snapgroup.MaxMembers
+) (*storage.CSIGroup, error) {
+	most := len(g.GetSnapshots()) > storage.MaxGroupMembers
 	err := c.checkResponse(rpc,
 		requirement{"group_snapshot", faultIf(g == nil, "is missing")},
 		requirement{"group_snapshot.group_snapshot_id", idFault(g.GetGroupSnapshotId(), structs.MaxCSIID)},
@@ -110,7 +110,7 @@ func (c Groups) read(
 		return nil, err
 	}
 
-	group := &snapgroup.CSIGroup{
+	group := &storage.CSIGroup{
 		ID:         g.GetGroupSnapshotId(),
 		CreateTime: g.GetCreationTime().GetSeconds(),
 		IsReady:    g.GetReadyToUse(),

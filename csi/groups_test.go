@@ -13,7 +13,7 @@ import (
 	"berth/csi/csitest"
 	"berth/structs"
 	"berth/structs/nodecalls"
-	"berth/structs/snapgroup"
+	"berth/structs/storage"
 )
 
 var withGroups = csitest.Config{Controller: true, Node: true, Groups: true}
@@ -115,7 +115,7 @@ func TestDuty_L3_NoGroupRequestWithoutSourcesIsSent(t *testing.T) {
 			&nodecalls.ClientCSIGroupDeleteRequest{ExternalID: id, SnapshotIDs: snapshots})
 	}
 	var many []string
-	for i := range snapgroup.MaxMembers + 1 {
+	for i := range storage.MaxGroupMembers + 1 {
 		many = append(many, strconv.Itoa(i))
 	}
 	for name, err := range map[string]error{
@@ -152,7 +152,7 @@ func TestDuty_L4_I7_TheSnapshotsOfAGroupAreChecked(t *testing.T) {
 		"snapshots[1].size_bytes: is negative": func(g *spec.VolumeGroupSnapshot) { g.Snapshots[1].SizeBytes = -1 },
 		"is that of another group":             func(g *spec.VolumeGroupSnapshot) { g.Snapshots[1].GroupSnapshotId = "h" },
 		"snapshots: has more": func(g *spec.VolumeGroupSnapshot) {
-			for range snapgroup.MaxMembers {
+			for range storage.MaxGroupMembers {
 				g.Snapshots = append(g.Snapshots, &spec.Snapshot{})
 			}
 		},

@@ -12,7 +12,7 @@ import (
 
 	"berth/structs"
 	"berth/structs/nodecalls"
-	"berth/structs/volumeusage"
+	"berth/structs/storage"
 )
 
 const notAnnounced = "is not announced by the plugin"
@@ -75,7 +75,7 @@ func ControllerListVolumeHealth(
 // spec, ControllerGetVolumeHealth).
 func ControllerGetVolumeHealth(
 	ctx context.Context, c *Client, req *nodecalls.ClientCSIGetHealthRequest,
-) (*volumeusage.VolumeCondition, error) {
+) (*storage.VolumeCondition, error) {
 	const rpc = "ControllerGetVolumeHealth"
 	has, err := c.controllerHas(ctx)
 	if err != nil {
@@ -111,7 +111,7 @@ type HealthRequest struct {
 // NodeGetVolumeHealth).
 func NodeGetVolumeHealth(
 	ctx context.Context, c *Client, req HealthRequest,
-) (*volumeusage.VolumeCondition, error) {
+) (*storage.VolumeCondition, error) {
 	const rpc = "NodeGetVolumeHealth"
 	has, err := c.nodeHas(ctx)
 	if err != nil {
@@ -184,7 +184,7 @@ type answerOf struct {
 // health reads the health of the volume that a call was about.
 func (a answerOf) health(
 	h *spec.VolumeHealth, secrets map[string]string,
-) (*volumeusage.VolumeCondition, error) {
+) (*storage.VolumeCondition, error) {
 	other := h.GetVolumeId() != a.volume
 	err := a.c.checkResponse(a.rpc,
 		requirement{"volume_health", faultIf(h == nil, "is missing")},
@@ -197,9 +197,9 @@ func (a answerOf) health(
 
 // conditionOf returns what a plugin says of a volume. Only values that the specification knows make it
 // abnormal: automation ignores the others (CSI spec, VolumeHealth).
-func conditionOf(h *spec.VolumeHealth, secrets map[string]string) *volumeusage.VolumeCondition {
+func conditionOf(h *spec.VolumeHealth, secrets map[string]string) *storage.VolumeCondition {
 	list := make([]healthEntry, len(h.GetHealthStatuses()))
-	c := &volumeusage.VolumeCondition{}
+	c := &storage.VolumeCondition{}
 	for i, s := range h.GetHealthStatuses() {
 		list[i] = healthEntry{
 			status: s.GetStatus().String(),

@@ -6,15 +6,15 @@ import (
 	spec "github.com/container-storage-interface/spec/lib/go/csi"
 
 	"berth/structs"
-	"berth/structs/modify"
 	"berth/structs/nodecalls"
+	"berth/structs/storage"
 )
 
 // mutable requires MODIFY_VOLUME for mutable parameters (CSI spec, CreateVolumeRequest.mutable_parameters).
 func mutable(has *structs.CSIControllerInfo, parameters map[string]string) requirement {
 	return requirement{
 		"mutable_parameters",
-		faultIf(len(parameters) > 0 && !has.SupportsModify, "are given, and the plugin "+modify.NoCapability),
+		faultIf(len(parameters) > 0 && !has.SupportsModify, "are given, and the plugin "+storage.NoModifyVolume),
 	}
 }
 

@@ -7,8 +7,8 @@ import (
 
 	"berth/csi"
 	"berth/structs"
-	"berth/structs/modify"
 	"berth/structs/nodecalls"
+	"berth/structs/storage"
 )
 
 // Only a plugin with MODIFY_VOLUME gets mutable parameters: with the creation, to be checked, and to change.
@@ -37,7 +37,8 @@ func TestDuty_F7_H3_H14_MutableParametersOnlyWhereAnnounced(t *testing.T) {
 			MutableParameters: wanted,
 		})
 		for rpc, err := range map[string]error{"create": createErr, "validate": validateErr, "modify": modifyErr} {
-			rejected := structs.IsKind(err, structs.KindInvalid) && strings.Contains(err.Error(), modify.NoCapability)
+			rejected := structs.IsKind(err, structs.KindInvalid) &&
+				strings.Contains(err.Error(), storage.NoModifyVolume)
 			if announced && err != nil || !announced && !rejected {
 				t.Errorf("%s, announced %t: %v", rpc, announced, err)
 			}

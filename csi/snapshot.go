@@ -10,7 +10,7 @@ import (
 
 	"berth/structs"
 	"berth/structs/nodecalls"
-	"berth/structs/snapshot"
+	"berth/structs/storage"
 )
 
 // Snapshots are the calls of a client about snapshots of volumes.
@@ -20,7 +20,7 @@ type Snapshots struct{ *Client }
 // ready yet is cut: the same call, later, tells whether it is.
 func (c Snapshots) Create(
 	ctx context.Context, req *nodecalls.ClientCSISnapshotRequest,
-) (*snapshot.CSISnapshot, error) {
+) (*storage.CSISnapshot, error) {
 	const rpc = "CreateSnapshot"
 	has, err := c.controllerHas(ctx)
 	if err != nil {
@@ -58,7 +58,7 @@ func (c Snapshots) Create(
 }
 
 // read checks and reads a snapshot of an answer. at is its place there.
-func (c Snapshots) read(rpc, at string, s *spec.Snapshot) (*snapshot.CSISnapshot, error) {
+func (c Snapshots) read(rpc, at string, s *spec.Snapshot) (*storage.CSISnapshot, error) {
 	// Members of a group may be deleted with it alone (CSI spec, Snapshot.group_snapshot_id).
 	grouped := rpc == "CreateSnapshot" && s.GetGroupSnapshotId() != ""
 	large := s.GetSizeBytes() > structs.MaxVolumeBytes
@@ -74,7 +74,7 @@ func (c Snapshots) read(rpc, at string, s *spec.Snapshot) (*snapshot.CSISnapshot
 		return nil, err
 	}
 
-	return &snapshot.CSISnapshot{
+	return &storage.CSISnapshot{
 		ID:                     s.GetSnapshotId(),
 		ExternalSourceVolumeID: s.GetSourceVolumeId(),
 		SizeBytes:              s.GetSizeBytes(),

@@ -7,7 +7,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"berth/structs"
-	"berth/structs/volumeusage"
+	"berth/structs/storage"
 )
 
 // StatsRequest names a mounted volume. The paths are in the plugin's own scope, StagingPath is "" for plugins
@@ -20,7 +20,7 @@ type StatsRequest struct {
 
 // NodeGetVolumeStats returns how full a volume is: Bytes, Inodes and Condition of a usage, as far as the
 // plugin reports them.
-func (c *Client) NodeGetVolumeStats(ctx context.Context, req StatsRequest) (*volumeusage.VolumeUsage, error) {
+func (c *Client) NodeGetVolumeStats(ctx context.Context, req StatsRequest) (*storage.VolumeUsage, error) {
 	const rpc = "NodeGetVolumeStats"
 	err := c.checkRequest(rpc, notEmpty("volume_id", req.VolumeID),
 		absolutePath("volume_path", req.VolumePath), optionalPath("staging_target_path", req.StagingPath))
@@ -37,7 +37,7 @@ func (c *Client) NodeGetVolumeStats(ctx context.Context, req StatsRequest) (*vol
 		return nil, err
 	}
 
-	u := &volumeusage.VolumeUsage{Source: volumeusage.SourcePlugin}
+	u := &storage.VolumeUsage{Source: storage.UsageByPlugin}
 	for _, part := range resp.GetUsage() {
 		err := c.checkResponse(rpc, notNegative("usage.available", part.GetAvailable()),
 			notNegative("usage.total", part.GetTotal()), notNegative("usage.used", part.GetUsed()))
@@ -45,7 +45,7 @@ func (c *Client) NodeGetVolumeStats(ctx context.Context, req StatsRequest) (*vol
 			return nil, err
 		}
 
-		amount := &volumeusage.UsageAmount{
+		amount := &storage.UsageAmount{
 			Total:     part.GetTotal(),
 			Used:      part.GetUsed(),
 			Available: part.GetAvailable(),
@@ -71,13 +71,13 @@ const (
 
 // formerCondition finds the condition in the fields of an answer that the present spec does not have. It
 // returns nil for none.
-func formerCondition(unknown []byte) *volumeusage.VolumeCondition {
-	var c *volumeusage.VolumeCondition
+func formerCondition(unknown []byte) *storage.VolumeCondition {
+	var c *storage.VolumeCondition
 	eachField(unknown, func(n protowire.Number, _ uint64, body []byte) {
 		if n != conditionField || body == nil {
 			return
 		}
-		c = &volumeusage.VolumeCondition{}
+		c = &storage.VolumeCondition{}
 		eachField(body, func(n protowire.Number, number uint64, text []byte) {
 			switch {
 			case n == abnormalField && text == nil:

@@ -11,10 +11,10 @@ import (
 
 	"berth/csi"
 	"berth/structs"
-	"berth/structs/volumeusage"
+	"berth/structs/storage"
 )
 
-func callStats(c *csi.Client) (*volumeusage.VolumeUsage, error) {
+func callStats(c *csi.Client) (*storage.VolumeUsage, error) {
 	return c.NodeGetVolumeStats(context.Background(), csi.StatsRequest{
 		VolumeID:    "v",
 		VolumePath:  "/target",
@@ -33,10 +33,10 @@ func TestNodeGetVolumeStats_ReadsBytesAndInodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &volumeusage.VolumeUsage{
-		Source: volumeusage.SourcePlugin,
-		Bytes:  &volumeusage.UsageAmount{Total: 10, Used: 7, Available: 2},
-		Inodes: &volumeusage.UsageAmount{Total: 5, Used: 1, Available: 4},
+	want := &storage.VolumeUsage{
+		Source: storage.UsageByPlugin,
+		Bytes:  &storage.UsageAmount{Total: 10, Used: 7, Available: 2},
+		Inodes: &storage.UsageAmount{Total: 5, Used: 1, Available: 4},
 	}
 	if !reflect.DeepEqual(u, want) {
 		t.Errorf("got %+v, %+v, %+v", u, u.Bytes, u.Inodes)
@@ -63,15 +63,15 @@ func TestNodeGetVolumeStats_ReadsTheConditionOfFormerPlugins(t *testing.T) {
 	long := "a\x1bb" + strings.Repeat("x", 1000)
 	for name, c := range map[string]struct {
 		unknown []byte
-		want    *volumeusage.VolumeCondition
+		want    *storage.VolumeCondition
 	}{
 		"none":     {nil, nil},
-		"normal":   {conditionOf(0, "fine"), &volumeusage.VolumeCondition{Message: "fine"}},
-		"abnormal": {conditionOf(1, "dead"), &volumeusage.VolumeCondition{Abnormal: true, Message: "dead"}},
+		"normal":   {conditionOf(0, "fine"), &storage.VolumeCondition{Message: "fine"}},
+		"abnormal": {conditionOf(1, "dead"), &storage.VolumeCondition{Abnormal: true, Message: "dead"}},
 		"another":  {protowire.AppendVarint(protowire.AppendTag(nil, 9, protowire.VarintType), 1), nil},
 		"a number": {protowire.AppendVarint(protowire.AppendTag(nil, 2, protowire.VarintType), 1), nil},
 		"empty": {protowire.AppendBytes(protowire.AppendTag(nil, 2, protowire.BytesType), nil),
-			&volumeusage.VolumeCondition{}},
+			&storage.VolumeCondition{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, client := startPluginWith(t, both, csi.Options{})

@@ -15,7 +15,7 @@ import (
 	"berth/structs"
 	"berth/structs/access"
 	"berth/structs/admission"
-	"berth/structs/class"
+	"berth/structs/storage"
 )
 
 // rule returns a request to store a rule in mode deny.
@@ -133,7 +133,8 @@ func TestAdmission_IsAskedAboutTheVolumesOfAJob(t *testing.T) {
 		},
 	} {
 		s := newServer(t)
-		must(s, class.Put, &class.ClassPutRequest{Class: &class.VolumeClass{Name: "fast", PluginID: "p"}})
+		must(s, storage.ClassPut,
+			&storage.ClassPutRequest{Class: &storage.VolumeClass{Name: "fast", PluginID: "p"}})
 		put := rule("no-fast", admission.OnVolume, `volume.Class != "fast" || volume.RequestedCapacityMin <= 3`)
 		must(s, admission.RulePut, put)
 		job := jobWithCount("new", 1)

@@ -23,7 +23,7 @@ import (
 	"berth/structs/access"
 	"berth/structs/admin"
 	"berth/structs/nodeloss"
-	"berth/structs/snapshot"
+	"berth/structs/storage"
 	"berth/structs/variable"
 )
 
@@ -219,9 +219,9 @@ func fillNames(req any) {
 	if ok {
 		r.Volumes = []*structs.CSIVolume{{ID: "the-volume"}}
 	}
-	taken, ok := req.(*snapshot.SnapshotCreateRequest)
+	taken, ok := req.(*storage.SnapshotCreateRequest)
 	if ok {
-		taken.Snapshots = []*snapshot.CSISnapshot{{SourceVolumeID: "the-volume", Name: "the-snapshot"}}
+		taken.Snapshots = []*storage.CSISnapshot{{SourceVolumeID: "the-volume", Name: "the-snapshot"}}
 	}
 }
 

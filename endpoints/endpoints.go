@@ -34,25 +34,15 @@ import (
 	"berth/structs/access"
 	"berth/structs/admin"
 	"berth/structs/admission"
-	"berth/structs/class"
-	"berth/structs/drift"
 	"berth/structs/event"
-	"berth/structs/hostuse"
-	"berth/structs/hostvol"
 	"berth/structs/identity"
-	"berth/structs/jobvolume"
 	"berth/structs/login"
 	"berth/structs/nodecalls"
 	"berth/structs/nodeloss"
-	"berth/structs/pluginconf"
 	"berth/structs/quota"
-	"berth/structs/reclaim"
 	"berth/structs/sitoken"
-	"berth/structs/snapgroup"
-	"berth/structs/snapschedule"
-	"berth/structs/snapshot"
+	"berth/structs/storage"
 	"berth/structs/variable"
-	"berth/structs/volumeusage"
 )
 
 // Endpoints serve the procedures of one server.
@@ -365,54 +355,54 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		shed(read(e, structs.CSIPluginGet, required.PluginGet, plugins.Get)),
 		shed(read(e, structs.CSIPluginList, rights.PluginList, plugins.List)),
 		write(e, structs.CSIPluginDelete, rights.Management, propose(e, fsm.PluginDelete)),
-		read(e, pluginconf.PluginSettingsGet, rights.PluginRead, plugins.Config),
-		write(e, pluginconf.PluginSettingsSet, rights.OperatorWrite, propose(e, fsm.PluginConfigSet)),
-		read(e, drift.Summaries, rights.PluginList, csi.ListDriftSummaries),
-		read(e, class.List, rights.PluginList, csi.ListClasses),
-		read(e, class.Get, rights.PluginList, csi.GetClass),
-		read(e, jobvolume.Spaces, rights.PluginList, csi.ClassSpaces),
-		write(e, class.Put, rights.OperatorWrite, propose(e, fsm.VolumeClassPut)),
-		write(e, class.Remove, rights.OperatorWrite, propose(e, fsm.VolumeClassDelete)),
+		read(e, storage.PluginSettingsGet, rights.PluginRead, plugins.Config),
+		write(e, storage.PluginSettingsSet, rights.OperatorWrite, propose(e, fsm.PluginConfigSet)),
+		read(e, storage.DriftSummaries, rights.PluginList, csi.ListDriftSummaries),
+		read(e, storage.ClassList, rights.PluginList, csi.ListClasses),
+		read(e, storage.ClassGet, rights.PluginList, csi.GetClass),
+		read(e, storage.Spaces, rights.PluginList, csi.ClassSpaces),
+		write(e, storage.ClassPut, rights.OperatorWrite, propose(e, fsm.VolumeClassPut)),
+		write(e, storage.ClassDelete, rights.OperatorWrite, propose(e, fsm.VolumeClassDelete)),
 
 		shed(quickIf(e.quick(read(e, structs.CSIVolumeGet, required.VolumeRead, volumes.Get)), volumes.IsSmall)),
 		shed(read(e, structs.VolumeWhy, required.VolumeRead, volumes.Why)),
 		shed(read(e, structs.CSIVolumeList, required.VolumeList, volumes.List)),
-		shed(read(e, drift.List, required.VolumeList, csi.ListDrift)),
+		shed(read(e, storage.DriftList, required.VolumeList, csi.ListDrift)),
 		slow(call(e, structs.CSIVolumeExternal, required.VolumeExternal, volumes.External)),
-		slow(readFor(e, volumeusage.List, required.ClaimList, usages.Procedures{Server: e.Server}.List)),
+		slow(readFor(e, storage.UsageList, required.ClaimList, usages.Procedures{Server: e.Server}.List)),
 		// These wait for the row that a leader loop changes after its calls of a plugin.
 		slow(write(e, structs.CSIVolumeRegister, required.VolumeWrite, change.Register)),
 		slow(write(e, structs.CSIVolumeCreate, required.VolumeWrite, change.Create)),
 		write(e, structs.CSIVolumeDeregister, required.VolumeDeregister, change.Deregister),
-		slow(write(e, snapshot.Create, required.SnapshotCreate, snaps.Create)),
-		slow(write(e, snapshot.Delete, required.SnapshotDelete, snaps.Delete)),
-		slow(call(e, snapshot.External, required.VolumeExternal, snaps.External)),
-		shed(read(e, snapshot.List, required.SnapshotList, snaps.List)),
-		shed(read(e, snapshot.Get, required.SnapshotRead, snaps.Get)),
-		slow(write(e, snapgroup.Create, required.SnapshotGroupCreate, groups.Create)),
-		slow(write(e, snapgroup.Delete, required.SnapshotGroupDelete, groups.Delete)),
-		shed(read(e, snapgroup.List, required.SnapshotGroupList, groups.List)),
-		shed(read(e, snapgroup.Get, required.SnapshotGroupRead, groups.Get)),
-		shed(read(e, snapschedule.List, required.ScheduleList, plans.List)),
-		shed(read(e, snapschedule.Get, required.ScheduleRead, plans.Get)),
-		write(e, snapschedule.Put, required.SchedulePut, plans.Put),
-		write(e, snapschedule.Pause, required.SchedulePause, propose(e, fsm.SnapshotSchedulePause)),
-		write(e, snapschedule.Remove, required.ScheduleDelete, propose(e, fsm.SnapshotScheduleDelete)),
+		slow(write(e, storage.SnapshotCreate, required.SnapshotCreate, snaps.Create)),
+		slow(write(e, storage.SnapshotDelete, required.SnapshotDelete, snaps.Delete)),
+		slow(call(e, storage.SnapshotExternal, required.VolumeExternal, snaps.External)),
+		shed(read(e, storage.SnapshotList, required.SnapshotList, snaps.List)),
+		shed(read(e, storage.SnapshotGet, required.SnapshotRead, snaps.Get)),
+		slow(write(e, storage.SnapshotGroupCreate, required.SnapshotGroupCreate, groups.Create)),
+		slow(write(e, storage.SnapshotGroupDelete, required.SnapshotGroupDelete, groups.Delete)),
+		shed(read(e, storage.SnapshotGroupList, required.SnapshotGroupList, groups.List)),
+		shed(read(e, storage.SnapshotGroupGet, required.SnapshotGroupRead, groups.Get)),
+		shed(read(e, storage.ScheduleList, required.ScheduleList, plans.List)),
+		shed(read(e, storage.ScheduleGet, required.ScheduleRead, plans.Get)),
+		write(e, storage.SchedulePut, required.SchedulePut, plans.Put),
+		write(e, storage.SchedulePause, required.SchedulePause, propose(e, fsm.SnapshotSchedulePause)),
+		write(e, storage.ScheduleDelete, required.ScheduleDelete, propose(e, fsm.SnapshotScheduleDelete)),
 		slow(write(e, structs.CSIVolumeDelete, required.VolumeDelete, change.Remove)),
-		slow(write(e, hostvol.Create, required.HostVolumeCreate, hosts.Create)),
-		write(e, hostvol.Register, required.HostVolumeRegister, hosts.Register),
-		shed(read(e, hostvol.Get, required.HostVolumeRead, hosts.Get)),
-		shed(read(e, hostvol.List, required.HostVolumeList, hosts.List)),
-		slow(write(e, hostvol.Remove, required.HostVolumeDelete, hosts.Remove)),
-		shed(read(e, hostuse.ClaimList, required.HostVolumeList, hosts.ListClaims)),
-		write(e, hostuse.ClaimDelete, required.HostVolumeDelete, propose(e, fsm.HostVolumeClaimDelete)),
+		slow(write(e, storage.HostVolumeCreate, required.HostVolumeCreate, hosts.Create)),
+		write(e, storage.HostVolumeRegister, required.HostVolumeRegister, hosts.Register),
+		shed(read(e, storage.HostVolumeGet, required.HostVolumeRead, hosts.Get)),
+		shed(read(e, storage.HostVolumeList, required.HostVolumeList, hosts.List)),
+		slow(write(e, storage.HostVolumeDelete, required.HostVolumeDelete, hosts.Remove)),
+		shed(read(e, storage.HostVolumeClaimList, required.HostVolumeList, hosts.ListClaims)),
+		write(e, storage.HostVolumeClaimDelete, required.HostVolumeDelete, propose(e, fsm.HostVolumeClaimDelete)),
 
 		write(e, structs.CSIVolumeClaim, rights.Node, claims.Claim),
 		write(e, structs.CSIVolumeUnpublish, rights.Node, claims.Unpublish),
 		slow(write(e, structs.CSIVolumeDetach, required.VolumeDetach, free.Detach)),
 		write(e, structs.CSIVolumeNodeExpanded, rights.Node, claims.NodeExpanded),
 		slow(write(e, structs.CSIVolumeRetry, required.VolumeRetry, csi.Retries{Server: e.Server}.Retry)),
-		write(e, reclaim.Undelete, required.VolumeUndelete, propose(e, fsm.VolumeUndelete)),
+		write(e, storage.VolumeUndelete, required.VolumeUndelete, propose(e, fsm.VolumeUndelete)),
 		e.quick(call(e, structs.CSIClaimGet, rights.Node, claims.Get)),
 		read(e, structs.CSIClaimList, required.ClaimList, claims.List),
 		shed(read(e, structs.VolumeClaimList, required.ClaimList, claims.ListAll)),

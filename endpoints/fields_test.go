@@ -15,8 +15,8 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
-	"berth/structs/class"
 	"berth/structs/defaults"
+	"berth/structs/storage"
 )
 
 // hostile is a change of one field of a request.
@@ -197,7 +197,7 @@ func filledVolume() *structs.CSIVolume {
 	v.Namespace = "default"
 	v.State = structs.VolumeReady
 	v.LastError = &structs.OperationError{}
-	v.Reclaim = class.Delete
+	v.Reclaim = storage.ReclaimDelete
 	v.DeleteAfter = new(time.Hour)
 	v.Grow = &structs.CSIGrow{At: 80, By: 20, Max: 1 << 30}
 	v.Trim = new(24 * time.Hour)

@@ -11,10 +11,8 @@ import (
 	"berth/endpoints/rights"
 	"berth/structs"
 	"berth/structs/admin"
-	"berth/structs/hostvol"
 	"berth/structs/nodecalls"
-	"berth/structs/snapshot"
-	"berth/structs/volumeusage"
+	"berth/structs/storage"
 )
 
 // suspects lists what the servers make of each field that a node, a plugin, a job or a tenant fills in. Below
@@ -205,7 +203,7 @@ var (
 		answerOf(nodecalls.ClientCSISnapshotDelete),
 		answerOf(nodecalls.ClientCSISnapshotList),
 		answerOf(nodecalls.ClientDriverValidate),
-		answerOf(volumeusage.OfNode),
+		answerOf(storage.NodeUsage),
 	}
 )
 
@@ -234,10 +232,10 @@ var namedByTenants = []reflect.Type{
 	reflect.TypeFor[structs.VolumeRequest](),
 	reflect.TypeFor[structs.CSIVolumeRegisterRequest](),
 	reflect.TypeFor[structs.CSIVolume](),
-	reflect.TypeFor[hostvol.HostVolumeCreateRequest](),
-	reflect.TypeFor[hostvol.DynamicHostVolume](),
-	reflect.TypeFor[snapshot.SnapshotCreateRequest](),
-	reflect.TypeFor[snapshot.CSISnapshot](),
+	reflect.TypeFor[storage.HostVolumeCreateRequest](),
+	reflect.TypeFor[storage.DynamicHostVolume](),
+	reflect.TypeFor[storage.SnapshotCreateRequest](),
+	reflect.TypeFor[storage.CSISnapshot](),
 	reflect.TypeFor[structs.Vault](),
 	reflect.TypeFor[structs.Consul](),
 	reflect.TypeFor[structs.WorkloadIdentity](),

@@ -14,7 +14,7 @@ import (
 	"berth/endpoints/endpointstest"
 	"berth/fsm"
 	"berth/structs"
-	"berth/structs/modify"
+	"berth/structs/storage"
 )
 
 // TestWhy_IsTheSameTextOverHTTP: an answer has its reasons as a tree and as the text of the command line.
@@ -90,7 +90,7 @@ func TestWhy_TellsOfAChangeOfParameters(t *testing.T) {
 	}
 
 	endpointstest.MustPropose(s.Server, fsm.VolumeOutcome, &structs.CSIVolumeOutcome{
-		ID: "v", Op: modify.Op, RowIndex: s.GetVolume("v").CreateIndex, Final: true,
+		ID: "v", Op: storage.OpModify, RowIndex: s.GetVolume("v").CreateIndex, Final: true,
 		Err: &structs.OperationError{Message: "too fast", Kind: structs.KindInvalid},
 	})
 	why = must(s, structs.VolumeWhy, &structs.CSIVolumeGetRequest{ID: "v"})

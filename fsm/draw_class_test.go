@@ -7,21 +7,19 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
-	"berth/structs/class"
-	"berth/structs/reclaim"
-	"berth/structs/volumeusage"
+	"berth/structs/storage"
 )
 
 // classDraws draws entries about few volume classes, so that volumes find them.
 var classDraws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 	"VolumeClassPut": func(d dice, _ *state.ReadTx) ([]byte, error) {
-		return VolumeClassPut.Encode(&class.ClassPutRequest{
-			Class: &class.VolumeClass{
+		return VolumeClassPut.Encode(&storage.ClassPutRequest{
+			Class: &storage.VolumeClass{
 				Name:        d.of("fast", "slow", ""),
 				PluginID:    d.of(pools["Plugin"]...),
 				Default:     d.flip(),
 				Parameters:  map[string]string{"type": d.of("image", "directory")},
-				Reclaim:     d.of("", class.Retain, class.Delete, "other"),
+				Reclaim:     d.of("", storage.ReclaimRetain, storage.ReclaimDelete, "other"),
 				DeleteAfter: new(time.Duration(d.upTo(9))),
 				Trim:        new(time.Duration(d.upTo(700)) * time.Hour),
 				Grow:        &structs.CSIGrow{At: 80, By: 20, Max: int64(d.upTo(4)) << 30},
@@ -30,7 +28,7 @@ var classDraws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 		})
 	},
 	"VolumeReclaim": func(d dice, tx *state.ReadTx) ([]byte, error) {
-		begin := &reclaim.VolumeReclaimRequest{ID: d.vol(), WriteOptions: d.now()}
+		begin := &storage.VolumeReclaimRequest{ID: d.vol(), WriteOptions: d.now()}
 		if v := csi.Volume(tx, structs.DefaultNamespace, begin.ID); v != nil {
 			begin.RowIndex = v.CreateIndex
 			begin.DeleteAt = v.DeleteAt
@@ -38,7 +36,7 @@ var classDraws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 		return VolumeReclaim.Encode(begin)
 	},
 	"VolumeGrow": func(d dice, tx *state.ReadTx) ([]byte, error) {
-		grow := &volumeusage.VolumeGrowRequest{
+		grow := &storage.VolumeGrowRequest{
 			ID:           d.vol(),
 			To:           int64(d.upTo(3)) << 30,
 			Fault:        d.of("", "full"),
@@ -50,7 +48,7 @@ var classDraws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 		return VolumeGrow.Encode(grow)
 	},
 	"VolumeClassDelete": func(d dice, _ *state.ReadTx) ([]byte, error) {
-		return VolumeClassDelete.Encode(&class.ClassDeleteRequest{
+		return VolumeClassDelete.Encode(&storage.ClassDeleteRequest{
 			Name:         d.of("fast", "slow"),
 			WriteOptions: d.now(),
 		})

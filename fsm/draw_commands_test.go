@@ -7,7 +7,7 @@ import (
 	"berth/structs"
 	"berth/structs/admin"
 	"berth/structs/nodeloss"
-	"berth/structs/pluginconf"
+	"berth/structs/storage"
 	"berth/structs/variable"
 )
 
@@ -117,11 +117,11 @@ var draws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 		return LeaseProof.Encode(p)
 	},
 	"PluginConfigSet": func(d dice, _ *state.ReadTx) ([]byte, error) {
-		return PluginConfigSet.Encode(&pluginconf.PluginSettingsRequest{
+		return PluginConfigSet.Encode(&storage.PluginSettingsRequest{
 			ID:          "p",
 			OnNodeLoss:  d.of("", structs.LossHold, structs.LossFence, structs.LossLease),
 			SecretsFrom: d.of("", "nomad/volumes/{namespace}/{id}"),
-			PluginCalls: pluginconf.PluginCalls{CallsInFlight: len(d.of("", "2"))},
+			PluginCalls: storage.PluginCalls{CallsInFlight: len(d.of("", "2"))},
 		})
 	},
 	"RootKeyAdd": func(d dice, tx *state.ReadTx) ([]byte, error) {

@@ -7,13 +7,13 @@ import (
 	"berth/state"
 	"berth/state/hostclaims"
 	"berth/structs"
-	"berth/structs/hostuse"
+	"berth/structs/storage"
 )
 
 // hostClaimDraws draws the deletion of a claim that exists, if there is one.
 var hostClaimDraws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 	"HostVolumeClaimDelete": func(d dice, tx *state.ReadTx) ([]byte, error) {
-		p := &hostuse.ClaimDeleteRequest{ClaimID: "none", WriteOptions: d.now()}
+		p := &storage.ClaimDeleteRequest{ClaimID: "none", WriteOptions: d.now()}
 		for c := range hostclaims.From(tx, structs.DefaultNamespace, "", mvcc.Page{}) {
 			p.ClaimID = c.ID
 		}

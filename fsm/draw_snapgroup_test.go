@@ -7,8 +7,7 @@ import (
 	"berth/state/csi"
 	"berth/state/csi/snapgroups"
 	"berth/structs"
-	"berth/structs/snapgroup"
-	taken "berth/structs/snapshot"
+	taken "berth/structs/storage"
 )
 
 // snapgroupDraws draws entries about few groups of few volumes, so that each finds the rows of others.
@@ -28,13 +27,13 @@ var snapgroupDraws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 		return SnapshotGroupPut.Encode(p)
 	},
 	"SnapshotGroupDelete": func(d dice, _ *state.ReadTx) ([]byte, error) {
-		return SnapshotGroupDelete.Encode(&snapgroup.SnapshotGroupDeleteEntry{
+		return SnapshotGroupDelete.Encode(&taken.SnapshotGroupDeleteEntry{
 			Name:         d.of("g1", "g2"),
 			WriteOptions: d.now(),
 		})
 	},
 	"SnapshotGroupNote": func(d dice, tx *state.ReadTx) ([]byte, error) {
-		p := &snapgroup.SnapshotGroupNoteEntry{Name: d.of("g1", "g2"), WriteOptions: d.now()}
+		p := &taken.SnapshotGroupNoteEntry{Name: d.of("g1", "g2"), WriteOptions: d.now()}
 		if g := snapgroups.Group(tx, structs.DefaultNamespace, p.Name); g != nil {
 			p.RowIndex = g.CreateIndex
 			p.Call = &structs.CSICall{NodeID: d.node(), Op: g.Next()}
@@ -42,10 +41,10 @@ var snapgroupDraws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 		return SnapshotGroupNote.Encode(p)
 	},
 	"SnapshotGroupOutcome": func(d dice, tx *state.ReadTx) ([]byte, error) {
-		p := &snapgroup.SnapshotGroupOutcomeEntry{
+		p := &taken.SnapshotGroupOutcomeEntry{
 			Name: d.of("g1", "g2"),
 			Outcome: taken.Outcome{
-				Op:       d.of(snapgroup.OpCreate, snapgroup.OpLearn, snapgroup.OpDelete),
+				Op:       d.of(taken.OpGroupCreate, taken.OpGroupLearn, taken.OpGroupDelete),
 				Err:      d.failure(),
 				Final:    d.flip(),
 				KeepCall: d.flip(),
@@ -59,7 +58,7 @@ var snapgroupDraws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 		p.RowIndex = g.CreateIndex
 		p.Op = d.of(p.Op, g.Next())
 		if d.flip() {
-			p.Answer = &snapgroup.CSIGroup{ID: d.of("x", "y"), IsReady: d.flip()}
+			p.Answer = &taken.CSIGroup{ID: d.of("x", "y"), IsReady: d.flip()}
 			for _, m := range snapgroups.Members(tx, g) {
 				p.Answer.Snapshots = append(p.Answer.Snapshots, &taken.CSISnapshot{
 					ID:                     d.of("x", "y") + m.VolumeID,

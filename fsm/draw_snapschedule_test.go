@@ -9,13 +9,13 @@ import (
 	"berth/state/csi/snapschedules"
 	"berth/state/csi/snapshots"
 	"berth/structs"
-	"berth/structs/snapschedule"
+	"berth/structs/storage"
 )
 
 // scheduleDraws draws entries about few schedules, so that each finds the rows of others.
 var scheduleDraws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 	"SnapshotSchedulePut": func(d dice, _ *state.ReadTx) ([]byte, error) {
-		s := &snapschedule.SnapshotSchedule{
+		s := &storage.SnapshotSchedule{
 			Name:       d.of("d1", "d2", ""),
 			VolumeID:   d.vol(),
 			Crons:      []string{d.of("@daily", "0 3 * * *", "wrong")},
@@ -24,23 +24,23 @@ var scheduleDraws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 			Paused:     d.flip(),
 			Parameters: map[string]string{"k": d.of("a", "b")},
 		}
-		return SnapshotSchedulePut.Encode(&snapschedule.SchedulePutEntry{Schedule: s, WriteOptions: d.now()})
+		return SnapshotSchedulePut.Encode(&storage.SchedulePutEntry{Schedule: s, WriteOptions: d.now()})
 	},
 	"SnapshotScheduleDelete": func(d dice, _ *state.ReadTx) ([]byte, error) {
-		return SnapshotScheduleDelete.Encode(&snapschedule.ScheduleDeleteRequest{
+		return SnapshotScheduleDelete.Encode(&storage.ScheduleDeleteRequest{
 			ScheduleName: d.of("d1", "d2"),
 			WriteOptions: d.now(),
 		})
 	},
 	"SnapshotSchedulePause": func(d dice, _ *state.ReadTx) ([]byte, error) {
-		return SnapshotSchedulePause.Encode(&snapschedule.SchedulePauseRequest{
+		return SnapshotSchedulePause.Encode(&storage.SchedulePauseRequest{
 			ScheduleName: d.of("d1", "d2"),
 			Paused:       d.flip(),
 			WriteOptions: d.now(),
 		})
 	},
 	"SnapshotScheduleRun": func(d dice, tx *state.ReadTx) ([]byte, error) {
-		p := &snapschedule.ScheduleRunEntry{
+		p := &storage.ScheduleRunEntry{
 			Name:         d.of("d1", "d2"),
 			LastError:    d.of("", "a reason"),
 			WriteOptions: d.now(),

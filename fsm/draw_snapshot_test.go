@@ -6,7 +6,7 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
-	taken "berth/structs/snapshot"
+	taken "berth/structs/storage"
 )
 
 // snapshotDraws draws entries about few snapshots of few volumes, so that each finds the rows of others.
@@ -44,7 +44,7 @@ var snapshotDraws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 		p := &taken.SnapshotOutcomeEntry{
 			Name: d.of("s1", "s2"),
 			Outcome: taken.Outcome{
-				Op:       d.of(taken.OpCreate, taken.OpLearn, taken.OpDelete),
+				Op:       d.of(taken.OpSnapshotCreate, taken.OpSnapshotLearn, taken.OpSnapshotDelete),
 				Err:      d.failure(),
 				Final:    d.flip(),
 				KeepCall: d.flip(),

@@ -12,7 +12,7 @@ import (
 	"berth/internal/codec"
 	"berth/state"
 	"berth/structs"
-	"berth/structs/class"
+	"berth/structs/storage"
 )
 
 // pools has the names of rows by their noun.
@@ -381,9 +381,9 @@ func (d dice) volume() *structs.CSIVolume {
 		State:                d.of("", "creating"),
 		RequestedCapacityMin: int64(d.upTo(3)),
 		Class:                d.of("", "fast", "slow"),
-		Reclaim:              d.of("", class.Retain, class.Delete),
+		Reclaim:              d.of("", storage.ReclaimRetain, storage.ReclaimDelete),
 	}
-	if v.Reclaim == class.Delete {
+	if v.Reclaim == storage.ReclaimDelete {
 		v.DeleteAfter = new(time.Duration(d.upTo(9)))
 	}
 	if d.flip() {

@@ -9,12 +9,9 @@ import (
 	"berth/structs/access"
 	"berth/structs/admin"
 	"berth/structs/admission"
-	"berth/structs/class"
 	"berth/structs/login"
 	"berth/structs/quota"
-	"berth/structs/snapgroup"
-	"berth/structs/snapschedule"
-	snaprow "berth/structs/snapshot"
+	snaprow "berth/structs/storage"
 )
 
 // guarded are the destructive commands that name a row by a name or an ID that another row can have later,
@@ -57,18 +54,18 @@ var guarded = []*CommandInfo{
 	guard(PluginDelete, func(tx *state.WriteTx, p *structs.CSIPluginDeleteRequest) *structs.CSIPluginRow {
 		return schema.Plugins.Get(tx, p.ID)
 	}),
-	guard(VolumeClassDelete, func(tx *state.WriteTx, p *class.ClassDeleteRequest) *class.VolumeClass {
+	guard(VolumeClassDelete, func(tx *state.WriteTx, p *snaprow.ClassDeleteRequest) *snaprow.VolumeClass {
 		return schema.VolumeClasses.Get(tx, p.Name)
 	}),
 	guard(SnapshotDelete, func(tx *state.WriteTx, p *snaprow.SnapshotDeleteEntry) *snaprow.VolumeSnapshot {
 		return schema.Snapshots.Get(tx, p.RequestNamespace(), p.Name)
 	}),
 	guard(SnapshotGroupDelete,
-		func(tx *state.WriteTx, p *snapgroup.SnapshotGroupDeleteEntry) *snapgroup.GroupSnapshot {
+		func(tx *state.WriteTx, p *snaprow.SnapshotGroupDeleteEntry) *snaprow.GroupSnapshot {
 			return schema.SnapshotGroups.Get(tx, p.RequestNamespace(), p.Name)
 		}),
 	guard(SnapshotScheduleDelete,
-		func(tx *state.WriteTx, p *snapschedule.ScheduleDeleteRequest) *snapschedule.SnapshotSchedule {
+		func(tx *state.WriteTx, p *snaprow.ScheduleDeleteRequest) *snaprow.SnapshotSchedule {
 			return schema.SnapshotSchedules.Get(tx, p.RequestNamespace(), p.ScheduleName)
 		}),
 	guard(QuotaDelete, func(tx *state.WriteTx, p *quota.SpecDeleteRequest) *quota.Spec {

@@ -12,12 +12,9 @@ import (
 	"berth/structs/access"
 	"berth/structs/admin"
 	"berth/structs/admission"
-	"berth/structs/class"
 	"berth/structs/login"
 	"berth/structs/quota"
-	"berth/structs/snapgroup"
-	"berth/structs/snapschedule"
-	snaprow "berth/structs/snapshot"
+	snaprow "berth/structs/storage"
 )
 
 // putGuarded puts a row with the name x into the table of each guarded command.
@@ -32,10 +29,10 @@ func putGuarded(t *testing.T, s *state.Store, index uint64) {
 		volume := &structs.CSIVolume{Namespace: ns, ID: "x", PluginID: "x", State: structs.VolumeReady}
 		schema.Volumes.Put(tx, volume)
 		schema.Plugins.Put(tx, &structs.CSIPluginRow{ID: "x"})
-		schema.VolumeClasses.Put(tx, &class.VolumeClass{Name: "x"})
+		schema.VolumeClasses.Put(tx, &snaprow.VolumeClass{Name: "x"})
 		schema.Snapshots.Put(tx, &snaprow.VolumeSnapshot{Namespace: ns, Name: "x"})
-		schema.SnapshotGroups.Put(tx, &snapgroup.GroupSnapshot{Namespace: ns, Name: "x"})
-		schema.SnapshotSchedules.Put(tx, &snapschedule.SnapshotSchedule{Namespace: ns, Name: "x"})
+		schema.SnapshotGroups.Put(tx, &snaprow.GroupSnapshot{Namespace: ns, Name: "x"})
+		schema.SnapshotSchedules.Put(tx, &snaprow.SnapshotSchedule{Namespace: ns, Name: "x"})
 		schema.Quotas.Put(tx, &quota.Spec{Name: "x"})
 		schema.AdmissionRules.Put(tx, &admission.Rule{Name: "x"})
 		schema.ACLPolicies.Put(tx, &access.Policy{Name: "x"})

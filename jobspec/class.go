@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"berth/structs"
-	"berth/structs/class"
+	"berth/structs/storage"
 )
 
 // classFile is the body of the file of a volume class.
@@ -28,13 +28,13 @@ type classFile struct {
 }
 
 // ReadClass reads the file of a volume class in HCL. Its results are like ReadVolume's.
-func ReadClass(filename string, src []byte) (*File[*class.VolumeClass], error) {
+func ReadClass(filename string, src []byte) (*File[*storage.VolumeClass], error) {
 	return readFile(filename, src, "class", (*classFile).row)
 }
 
 // row converts the file. A class has no block around it.
-func (f *classFile) row() *class.VolumeClass {
-	c := &class.VolumeClass{
+func (f *classFile) row() *storage.VolumeClass {
+	c := &storage.VolumeClass{
 		Name:         f.Name,
 		Description:  f.Description,
 		PluginID:     f.PluginID,

@@ -10,7 +10,7 @@ import (
 
 	"berth/internal/hclconf"
 	"berth/structs"
-	"berth/structs/hostvol"
+	"berth/structs/storage"
 )
 
 // hostVolumeFile is the body of the file of a dynamic host volume.
@@ -81,12 +81,12 @@ func IsHostVolume(filename string, src []byte) bool {
 }
 
 // ReadHostVolume reads the file of a dynamic host volume. Its results are like ReadVolume's.
-func ReadHostVolume(filename string, src []byte) (*File[*hostvol.DynamicHostVolume], error) {
+func ReadHostVolume(filename string, src []byte) (*File[*storage.DynamicHostVolume], error) {
 	return readFile(filename, src, "volume", (*hostVolumeFile).row)
 }
 
-func (f *hostVolumeFile) row() *hostvol.DynamicHostVolume {
-	v := &hostvol.DynamicHostVolume{
+func (f *hostVolumeFile) row() *storage.DynamicHostVolume {
+	v := &storage.DynamicHostVolume{
 		ID:                        f.ID,
 		Namespace:                 f.Namespace,
 		Name:                      f.Name,

@@ -3,7 +3,7 @@ package jobspec
 import (
 	"time"
 
-	"berth/structs/snapschedule"
+	"berth/structs/storage"
 )
 
 // snapshotScheduleFile is the body of the file of a schedule of snapshots.
@@ -20,13 +20,13 @@ type snapshotScheduleFile struct {
 }
 
 // ReadSnapshotSchedule reads the file of a schedule of snapshots in HCL. Its results are like ReadVolume's.
-func ReadSnapshotSchedule(filename string, src []byte) (*File[*snapschedule.SnapshotSchedule], error) {
+func ReadSnapshotSchedule(filename string, src []byte) (*File[*storage.SnapshotSchedule], error) {
 	return readFile(filename, src, "schedule", (*snapshotScheduleFile).row)
 }
 
 // row converts the file. A schedule has no block around it.
-func (f *snapshotScheduleFile) row() *snapschedule.SnapshotSchedule {
-	s := &snapschedule.SnapshotSchedule{
+func (f *snapshotScheduleFile) row() *storage.SnapshotSchedule {
+	s := &storage.SnapshotSchedule{
 		Name:        f.Name,
 		VolumeID:    f.Volume,
 		Crons:       f.Cron,

@@ -8,8 +8,7 @@ import (
 	"berth/state/csi/lifecycle"
 	"berth/state/jobvolumes"
 	"berth/structs"
-	"berth/structs/class"
-	"berth/structs/reclaim"
+	"berth/structs/storage"
 )
 
 // ownOne returns a fixture with a job whose allocation has a volume of its own.
@@ -77,7 +76,7 @@ func TestAllocVolume_EndsAlone(t *testing.T) {
 	a := w.allocs("db")[0]
 	w.made("db.g.data")
 	w.purge()
-	do(w, lifecycle.VolumeUndelete, &reclaim.VolumeUndeleteRequest{ID: "db.g.data", WriteOptions: w.now()})
+	do(w, lifecycle.VolumeUndelete, &storage.VolumeUndeleteRequest{ID: "db.g.data", WriteOptions: w.now()})
 	w.ownHappens("end", a)
 	w.wantVolumes("db.g.data ready zone=a 1.0 GiB")
 }
@@ -140,7 +139,7 @@ func TestAllocVolume_IsNotThatOfTheJob(t *testing.T) {
 func TestAllocVolume_IsMadeWithItsAllocation(t *testing.T) {
 	w := newFixture(t)
 	w.zones("a")
-	w.fast(func(c *class.VolumeClass) { c.Binding = class.Immediate })
+	w.fast(func(c *storage.VolumeClass) { c.Binding = storage.BindImmediate })
 	w.job(aJob("db", structs.JobService, ownEach))
 	w.wantVolumes()
 	w.run("db")

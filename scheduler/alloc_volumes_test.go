@@ -10,7 +10,7 @@ import (
 	"berth/state/jobvolumes"
 	"berth/state/schema"
 	"berth/structs"
-	"berth/structs/reclaim"
+	"berth/structs/storage"
 )
 
 // ownEach gives each allocation of a job a volume of its own.
@@ -151,7 +151,7 @@ func (w *fixture) ownHappens(event string, a *structs.Allocation) {
 			WriteOptions: w.now(),
 		})
 	case "undelete":
-		do(w, lifecycle.VolumeUndelete, &reclaim.VolumeUndeleteRequest{ID: id, WriteOptions: w.now()})
+		do(w, lifecycle.VolumeUndelete, &storage.VolumeUndeleteRequest{ID: id, WriteOptions: w.now()})
 	case "now":
 		do(w, lifecycle.VolumeDelete, &structs.CSIVolumeDeleteRequest{
 			ID: id, AtOnce: true, WriteOptions: w.now(),

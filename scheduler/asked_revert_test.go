@@ -7,7 +7,7 @@ import (
 	"berth/state"
 	"berth/state/csi/lifecycle"
 	"berth/structs"
-	"berth/structs/class"
+	"berth/structs/storage"
 )
 
 // goesBack lets a failed deployment of a job go back to its stable version.
@@ -63,7 +63,7 @@ func TestAskedVolume_StaysAsItIsWhenAFailedDeploymentGoesBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := inZones(t, "a")
-			w.fast(func(c *class.VolumeClass) { c.Name = "slow" })
+			w.fast(func(c *storage.VolumeClass) { c.Name = "slow" })
 			w.job(aJob("db", structs.JobService, goesBack, asks(10*gib, false)))
 			w.run("db")
 			w.made(data)

@@ -8,18 +8,17 @@ import (
 	"berth/state"
 	"berth/state/csi/space"
 	"berth/structs"
-	"berth/structs/class"
-	"berth/structs/jobvolume"
+	"berth/structs/storage"
 )
 
 // left records that the plugin has told the space that the class "fast" has in a zone.
 func (w *fixture) left(name string, bytes, largest int64) {
 	w.t.Helper()
-	do(w, space.Answer, &jobvolume.SpaceRequest{
-		Answers: []*jobvolume.SpaceAnswer{{
+	do(w, space.Answer, &storage.SpaceRequest{
+		Answers: []*storage.SpaceAnswer{{
 			PluginID:  "p",
 			Class:     "fast",
-			Place:     jobvolume.PlaceText(zone(name)),
+			Place:     storage.TopologyText(zone(name)),
 			Left:      bytes,
 			MaxVolume: largest,
 		}},
@@ -54,7 +53,7 @@ func TestAskedVolume_NamesThePlaceWithoutSpace(t *testing.T) {
 	}
 	w.wantPlaced("db", "")
 
-	w.clock = w.clock.Add(jobvolume.RetryAfter + time.Second)
+	w.clock = w.clock.Add(storage.SpaceRetryAfter + time.Second)
 	w.run("db")
 	if len(w.allocs("db")) != 1 {
 		t.Error("an old figure keeps the job out")
@@ -70,7 +69,7 @@ func TestAskedVolume_OfAClassThatForbidsThePlaceRejectsThePlan(t *testing.T) {
 	if p.Place[0].NodeID == "n1" {
 		other = "b"
 	}
-	w.fast(func(c *class.VolumeClass) { c.AllowedTopologies = []*structs.CSITopology{zone(other)} })
+	w.fast(func(c *storage.VolumeClass) { c.AllowedTopologies = []*structs.CSITopology{zone(other)} })
 	do(w, state.PlanApply, p)
 	w.wantPlaced("db", "")
 	w.wantVolumes()

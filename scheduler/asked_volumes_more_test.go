@@ -9,16 +9,15 @@ import (
 	"berth/state/csi/lifecycle"
 	"berth/state/jobvolumes"
 	"berth/structs"
-	"berth/structs/class"
 	"berth/structs/quota"
-	"berth/structs/reclaim"
+	"berth/structs/storage"
 )
 
 // deleting lets the time of the mark of a volume come.
 func (w *fixture) deleting(id string) {
 	w.t.Helper()
 	v := csi.Volume(w.s.Read(), structs.DefaultNamespace, id)
-	do(w, lifecycle.VolumeReclaim, &reclaim.VolumeReclaimRequest{
+	do(w, lifecycle.VolumeReclaim, &storage.VolumeReclaimRequest{
 		ID:           id,
 		RowIndex:     v.CreateIndex,
 		DeleteAt:     v.DeleteAt,
@@ -73,7 +72,7 @@ func TestAskedVolume_IsTriedAgainWithoutItsFirstAllocation(t *testing.T) {
 func TestAskedVolume_OfAnImmediateClassIsTriedAgain(t *testing.T) {
 	w := newFixture(t)
 	w.zones("a")
-	w.fast(func(c *class.VolumeClass) { c.Binding = class.Immediate })
+	w.fast(func(c *storage.VolumeClass) { c.Binding = storage.BindImmediate })
 	w.job(aJob("db", structs.JobService, asks(gib, false)))
 	w.run("db")
 	w.wantPlaced("db", "")
@@ -226,14 +225,14 @@ func TestAskedVolume_IsOfOneBlock(t *testing.T) {
 // TestAskedVolume_KeepsNoSecretsOfAnotherPlugin has a job that names another class after a failure.
 func TestAskedVolume_KeepsNoSecretsOfAnotherPlugin(t *testing.T) {
 	w := newFixture(t)
-	w.fast(func(c *class.VolumeClass) {
-		c.Binding = class.Immediate
+	w.fast(func(c *storage.VolumeClass) {
+		c.Binding = storage.BindImmediate
 		c.SecretsFrom = "nomad/volumes/{namespace}/{id}"
 	})
-	w.fast(func(c *class.VolumeClass) {
+	w.fast(func(c *storage.VolumeClass) {
 		c.Name = "slow"
 		c.PluginID = "q"
-		c.Binding = class.Immediate
+		c.Binding = storage.BindImmediate
 	})
 	w.job(aJob("db", structs.JobService, asks(gib, false)))
 	w.rejected("db.g.data", "InvalidArgument")
@@ -251,7 +250,7 @@ func TestAskedVolume_KeepsNoSecretsOfAnotherPlugin(t *testing.T) {
 func TestAskedVolume_IsComparedWithNoIndex(t *testing.T) {
 	w := newFixture(t)
 	w.zones("a")
-	w.fast(func(c *class.VolumeClass) { c.Reclaim = class.Retain })
+	w.fast(func(c *storage.VolumeClass) { c.Reclaim = storage.ReclaimRetain })
 	w.job(aJob("db", structs.JobService, asks(gib, true), count(2)))
 	w.run("db")
 	w.made("db.g.data[0]")
@@ -314,7 +313,7 @@ func TestAskedVolume_StaysIfItsDeletionFailsForAJobThatIsBack(t *testing.T) {
 func TestAskedVolume_OfAJobThatStartsOthersIsMadeForEach(t *testing.T) {
 	w := newFixture(t)
 	w.zones("a")
-	w.fast(func(c *class.VolumeClass) { c.Binding = class.Immediate })
+	w.fast(func(c *storage.VolumeClass) { c.Binding = storage.BindImmediate })
 	parent := w.job(aJob("db", structs.JobBatch, asks(gib, false), func(j *structs.Job) {
 		j.ParameterizedJob = &structs.ParameterizedJobConfig{}
 	}))

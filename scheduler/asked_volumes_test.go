@@ -13,10 +13,8 @@ import (
 	"berth/state/csi/lifecycle"
 	"berth/state/jobvolumes"
 	"berth/structs"
-	"berth/structs/class"
-	"berth/structs/jobvolume"
 	"berth/structs/quota"
-	"berth/structs/reclaim"
+	"berth/structs/storage"
 )
 
 // inZones makes a node n1, n2 and so on in each zone, and the class "fast".
@@ -44,19 +42,19 @@ func zone(name string) *structs.CSITopology {
 
 // fast stores the class "fast" of the plugin p, whose volumes are made for their first allocation and deleted
 // an hour after their job.
-func (w *fixture) fast(edits ...func(*class.VolumeClass)) {
+func (w *fixture) fast(edits ...func(*storage.VolumeClass)) {
 	w.t.Helper()
-	c := &class.VolumeClass{
+	c := &storage.VolumeClass{
 		Name:        "fast",
 		PluginID:    "p",
-		Reclaim:     class.Delete,
+		Reclaim:     storage.ReclaimDelete,
 		DeleteAfter: new(time.Hour),
-		Binding:     class.FirstConsumer,
+		Binding:     storage.BindFirstConsumer,
 	}
 	for _, edit := range edits {
 		edit(c)
 	}
-	do(w, classes.Put, &class.ClassPutRequest{Class: c, WriteOptions: w.now()})
+	do(w, classes.Put, &storage.ClassPutRequest{Class: c, WriteOptions: w.now()})
 }
 
 const gib = 1 << 30
@@ -95,7 +93,7 @@ func (w *fixture) volumes() (all []string) {
 	for v := range jobvolumes.OfJob(w.s.Read(), structs.DefaultNamespace, "db") {
 		place := "anywhere"
 		if v.RequestedTopologies != nil {
-			place = jobvolume.PlaceText(v.RequestedTopologies.Required[0])
+			place = storage.TopologyText(v.RequestedTopologies.Required[0])
 		}
 		state := v.State
 		if v.Marked() {
@@ -158,7 +156,7 @@ func TestAskedVolume_IsMadeInThePlaceOfItsFirstAllocation(t *testing.T) {
 	for i, a := range w.allocs("db") {
 		want := map[string]string{"n1": "zone=a", "n2": "zone=b"}[a.NodeID]
 		v := csi.Volume(w.s.Read(), a.Namespace, structs.PerAllocID("db.g.data", a.Index()))
-		if v == nil || jobvolume.PlaceText(v.RequestedTopologies.Required[0]) != want {
+		if v == nil || storage.TopologyText(v.RequestedTopologies.Required[0]) != want {
 			t.Errorf("allocation %d is on %s, its volume is %+v", i, a.NodeID, v)
 		}
 		if !strings.HasSuffix(v.Name, a.ID) {
@@ -264,7 +262,7 @@ func TestAskedVolume_GrowsAndNeverShrinks(t *testing.T) {
 	wantConflict(t, "a smaller size", fault, "can only grow")
 	fault = w.tryJob(aJob("db", structs.JobService, asks(3*gib, true)))
 	wantConflict(t, "another per_alloc", fault, "per_alloc = false")
-	w.fast(func(c *class.VolumeClass) { c.Name = "slow" })
+	w.fast(func(c *storage.VolumeClass) { c.Name = "slow" })
 	fault = w.tryJob(aJob("db", structs.JobService, asks(3*gib, false), func(j *structs.Job) {
 		j.TaskGroups[0].Volumes["data"].Class = "slow"
 	}))
@@ -361,7 +359,7 @@ func (w *fixture) happens(event string, a *structs.Allocation) {
 	case "again":
 		w.job(aJob("db", structs.JobService, asks(gib, false)))
 	case "undelete":
-		p := &reclaim.VolumeUndeleteRequest{ID: id, WriteOptions: w.now()}
+		p := &storage.VolumeUndeleteRequest{ID: id, WriteOptions: w.now()}
 		do(w, lifecycle.VolumeUndelete, p)
 	case "delete":
 		do(w, lifecycle.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: id, WriteOptions: w.now()})
@@ -371,7 +369,7 @@ func (w *fixture) happens(event string, a *structs.Allocation) {
 func TestAskedVolume_IsRetainedByItsClass(t *testing.T) {
 	w := newFixture(t)
 	w.zones("a")
-	w.fast(func(c *class.VolumeClass) { c.Reclaim = class.Retain })
+	w.fast(func(c *storage.VolumeClass) { c.Reclaim = storage.ReclaimRetain })
 	w.job(aJob("db", structs.JobService, asks(gib, false)))
 	w.run("db")
 	w.made("db.g.data")
@@ -436,8 +434,8 @@ func TestAskedVolume_StaysWithinTheQuota(t *testing.T) {
 func TestAskedVolume_IsMadeWithTheJobIfItsClassIsImmediate(t *testing.T) {
 	w := newFixture(t)
 	w.zones("a")
-	w.fast(func(c *class.VolumeClass) {
-		c.Binding = class.Immediate
+	w.fast(func(c *storage.VolumeClass) {
+		c.Binding = storage.BindImmediate
 		c.AllowedTopologies = []*structs.CSITopology{zone("a")}
 	})
 	w.job(aJob("db", structs.JobService, asks(gib, true), count(2)))
@@ -457,7 +455,7 @@ func TestAskedVolume_IsMadeWithTheJobIfItsClassIsImmediate(t *testing.T) {
 func TestAskedVolume_IsMadeOnlyWhereItsClassAllows(t *testing.T) {
 	w := newFixture(t)
 	w.zones("a", "b")
-	w.fast(func(c *class.VolumeClass) { c.AllowedTopologies = []*structs.CSITopology{zone("b")} })
+	w.fast(func(c *storage.VolumeClass) { c.AllowedTopologies = []*structs.CSITopology{zone("b")} })
 	w.job(aJob("db", structs.JobService, asks(gib, false)))
 	w.run("db")
 	w.wantPlaced("db", "0@n2")

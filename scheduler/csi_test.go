@@ -9,7 +9,7 @@ import (
 	"berth/state"
 	"berth/state/csi/lifecycle"
 	"berth/structs"
-	"berth/structs/pluginconf"
+	"berth/structs/storage"
 )
 
 // storage makes nodes that run both halves of the plugin hostpath.
@@ -76,7 +76,7 @@ func TestVolumes_RejectionsNameTheReason(t *testing.T) {
 			w.unguarded("n1", "exec")
 			w.volume("db", "hostpath")
 			do(w, lifecycle.PluginConfigSet,
-				&pluginconf.PluginSettingsRequest{ID: "hostpath", OnNodeLoss: structs.LossLease})
+				&storage.PluginSettingsRequest{ID: "hostpath", OnNodeLoss: structs.LossLease})
 		}, volume("db", structs.CSISingleNodeWriter, false),
 			`csi-guard: CSI volume db with on_node_loss = "lease": no guard can end the tasks of driver exec: cgroup v1 (1)`,
 			[]string{"csi-plugin:hostpath", "csi-volume:default:db"}},
@@ -150,7 +150,7 @@ func TestVolumes_UnderLeaseArePlacedWhereAGuardEndsTheTasks(t *testing.T) {
 			w.storage("n1", "n2")
 			w.unguarded("n1", "exec")
 			w.volume("db", "hostpath")
-			do(w, lifecycle.PluginConfigSet, &pluginconf.PluginSettingsRequest{ID: "hostpath", OnNodeLoss: policy})
+			do(w, lifecycle.PluginConfigSet, &storage.PluginSettingsRequest{ID: "hostpath", OnNodeLoss: policy})
 			w.job(aJob("db", structs.JobService, volume("db", structs.CSISingleNodeWriter, false), func(j *structs.Job) {
 				j.TaskGroups[0].Affinities = []*structs.Affinity{{
 					LTarget: "${node.unique.name}",

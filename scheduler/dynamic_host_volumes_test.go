@@ -14,7 +14,7 @@ import (
 	"berth/state/namespaces"
 	"berth/structs"
 	"berth/structs/admin"
-	"berth/structs/hostuse"
+	"berth/structs/storage"
 )
 
 // onNodes makes nodes that run the plugin p of dynamic host volumes, each with its own topology.
@@ -114,7 +114,7 @@ func TestDynamicHostVolume_IsFoundByItsName(t *testing.T) {
 	}
 	w.run("a")
 	w.wantPlaced("a", "0@n2")
-	want := hostuse.Use("d", &structs.VolumeRequest{}, id, "")
+	want := storage.HostVolumeUse("d", &structs.VolumeRequest{}, id, "")
 	if got := w.allocs("a")[0].CSIVolumes; len(got) != 1 || got[0] != want {
 		t.Errorf("the allocation uses %+v, want %+v", got, want)
 	}
@@ -358,7 +358,7 @@ func TestSticky_ClaimIsDeletedByAnOperator(t *testing.T) {
 	w.hostVolume("n2", "data")
 	w.status("n1", structs.NodeDown)
 	p := w.run("a")
-	do(w, hostclaims.Delete, &hostuse.ClaimDeleteRequest{ClaimID: id, WriteOptions: w.now()})
+	do(w, hostclaims.Delete, &storage.ClaimDeleteRequest{ClaimID: id, WriteOptions: w.now()})
 	if e := state.Eval(w.s.Read(), p.Eval.ID); p.Blocked == nil && e.Status != structs.EvalPending {
 		t.Errorf("the claim is gone, and the evaluation is %s", e.Status)
 	}

@@ -18,7 +18,7 @@ import (
 	"berth/structs"
 	"berth/structs/admin"
 	"berth/structs/defaults"
-	"berth/structs/hostuse"
+	"berth/structs/storage"
 )
 
 // The bounds of package place that tests reach.
@@ -266,7 +266,7 @@ func (w *fixture) claim(a *structs.Allocation) {
 	w.t.Helper()
 	tx := w.s.Read()
 	var cs []*structs.CSIClaim
-	for _, r := range hostuse.GroupOf(state.JobOf(tx, a), a).Volumes {
+	for _, r := range storage.GroupOfAlloc(state.JobOf(tx, a), a).Volumes {
 		c := r.Claim(a.Namespace, a.Index(), a.ID)
 		c.AllocID = a.ID
 		cs = append(cs, c)

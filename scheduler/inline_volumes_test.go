@@ -7,7 +7,7 @@ import (
 
 	"berth/state/csi/lifecycle"
 	"berth/structs"
-	"berth/structs/pluginconf"
+	"berth/structs/storage"
 )
 
 // inlineOf gives a job an inline volume of a plugin.
@@ -54,7 +54,7 @@ func TestInlineVolume_NeedsItsPluginOnTheNode(t *testing.T) {
 // allowInline lets jobs have inline volumes of a plugin.
 func (w *fixture) allowInline(plugin string) {
 	w.t.Helper()
-	p := &pluginconf.PluginSettingsRequest{ID: plugin, Inline: pluginconf.InlineAllow, WriteOptions: w.now()}
+	p := &storage.PluginSettingsRequest{ID: plugin, Inline: storage.InlineAllow, WriteOptions: w.now()}
 	do(w, lifecycle.PluginConfigSet, p)
 }
 

@@ -12,8 +12,7 @@ import (
 	"berth/state/csi/lifecycle"
 	"berth/state/schema"
 	"berth/structs"
-	"berth/structs/class"
-	"berth/structs/reclaim"
+	"berth/structs/storage"
 )
 
 var allClasses = func() (out []structs.ClaimClass) {
@@ -153,8 +152,8 @@ func (m *randomCluster) put() {
 	if v.State != "" {
 		v.ExternalID = ""
 	}
-	v.Reclaim = pick(m, "reclaim", []string{"", class.Retain, class.Delete})
-	if v.Reclaim == class.Delete && m.flip("soon") {
+	v.Reclaim = pick(m, "reclaim", []string{"", storage.ReclaimRetain, storage.ReclaimDelete})
+	if v.Reclaim == storage.ReclaimDelete && m.flip("soon") {
 		v.DeleteAfter = new(time.Second)
 	}
 	if m.flip("capable of one thing") {
@@ -173,14 +172,14 @@ func (m *randomCluster) put() {
 func (m *randomCluster) remove() {
 	id := pick(m, "volume", someVolume)
 	if m.flip("undelete") {
-		step(m, lifecycle.VolumeUndelete, &reclaim.VolumeUndeleteRequest{ID: id, WriteOptions: m.now()})
+		step(m, lifecycle.VolumeUndelete, &storage.VolumeUndeleteRequest{ID: id, WriteOptions: m.now()})
 	}
 	if m.flip("delete") {
 		step(m, lifecycle.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: id, WriteOptions: m.now()})
 		return
 	}
 	if v := csi.Volume(m.s.Read(), "default", id); v != nil && v.Marked() {
-		step(m, lifecycle.VolumeReclaim, &reclaim.VolumeReclaimRequest{
+		step(m, lifecycle.VolumeReclaim, &storage.VolumeReclaimRequest{
 			ID:           id,
 			RowIndex:     v.CreateIndex,
 			DeleteAt:     v.DeleteAt,

@@ -7,7 +7,7 @@ import (
 	"berth/state/csi/lifecycle"
 	"berth/state/schema"
 	"berth/structs"
-	"berth/structs/pluginconf"
+	"berth/structs/storage"
 )
 
 func TestBlockedEvals_AreUnblocked(t *testing.T) {
@@ -36,7 +36,7 @@ func TestBlockedEvals_AreUnblocked(t *testing.T) {
 		{"a controller becomes healthy", structs.WakePlugin("p"),
 			func(w *fixture) { w.update("n1", anInstance("p", structs.CSIKindController, true)) }, true},
 		{"the settings of a plugin change", structs.WakePlugin("p"), func(w *fixture) {
-			do(w, lifecycle.PluginConfigSet, &pluginconf.PluginSettingsRequest{ID: "p", OnNodeLoss: structs.LossFence})
+			do(w, lifecycle.PluginConfigSet, &storage.PluginSettingsRequest{ID: "p", OnNodeLoss: structs.LossFence})
 		}, true},
 		{"a half becomes unhealthy", structs.WakePlugin("p"),
 			func(w *fixture) { w.update("n1", anInstance("p", structs.CSIKindNode, false)) }, false},

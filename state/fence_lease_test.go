@@ -9,7 +9,7 @@ import (
 	"berth/state/csi/lifecycle"
 	"berth/structs"
 	"berth/structs/nodeloss"
-	"berth/structs/pluginconf"
+	"berth/structs/storage"
 )
 
 // leaseNode returns a fixture in which n1 is down. Job db holds there volumes of the plugin p: "guarded" and
@@ -176,7 +176,7 @@ func TestVolumeClaim_IsGuardedOnlyUnderLease(t *testing.T) {
 			w.node("n1", anInstance("p", structs.CSIKindNode, true))
 			w.alloc("first", "j", "n1")
 			w.alloc("later", "k", "n1")
-			do(w, lifecycle.PluginConfigSet, &pluginconf.PluginSettingsRequest{ID: "p", OnNodeLoss: c.plugins})
+			do(w, lifecycle.PluginConfigSet, &storage.PluginSettingsRequest{ID: "p", OnNodeLoss: c.plugins})
 			row := aVolume("v", "p")
 			row.OnNodeLoss = c.policy
 			do(w, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{

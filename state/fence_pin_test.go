@@ -13,7 +13,7 @@ import (
 	"berth/structs"
 	"berth/structs/admin"
 	"berth/structs/nodeloss"
-	"berth/structs/pluginconf"
+	"berth/structs/storage"
 )
 
 // named registers a node with a name.
@@ -278,7 +278,7 @@ func TestFenceWarnings_AreAboutNodesThatNeedAFence(t *testing.T) {
 	if got := w.fenceWarnings(); got != nil {
 		t.Errorf("the volume holds: %q", got)
 	}
-	do(w, lifecycle.PluginConfigSet, &pluginconf.PluginSettingsRequest{ID: "p", OnNodeLoss: structs.LossFence})
+	do(w, lifecycle.PluginConfigSet, &storage.PluginSettingsRequest{ID: "p", OnNodeLoss: structs.LossFence})
 	if got := w.fenceWarnings(); !reflect.DeepEqual(got, []string{"n1: it has no bmc"}) {
 		t.Errorf("got %q", got)
 	}

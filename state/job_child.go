@@ -11,7 +11,7 @@ import (
 	"berth/state/namespaces"
 	"berth/state/schema"
 	"berth/structs"
-	"berth/structs/jobvolume"
+	"berth/structs/storage"
 )
 
 // PeriodicLaunch returns the last launch of a periodic job, nil if the job has no schedule.
@@ -123,7 +123,7 @@ func putChild(tx *WriteTx, parent *structs.Job, r childRequest) error {
 	if Job(tx, parent.Namespace, r.job.ID) != nil {
 		return structs.Conflictf("job %q exists already", r.job.ID)
 	}
-	child := jobvolume.WithSources(r.job)
+	child := storage.JobWithSources(r.job)
 	child.Namespace = parent.Namespace
 	child.ParentID = parent.ID
 	putJobVersion(tx, child, nil, r.now)

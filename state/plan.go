@@ -9,7 +9,7 @@ import (
 	"berth/state/blocked"
 	"berth/state/schema"
 	"berth/structs"
-	"berth/structs/hostuse"
+	"berth/structs/storage"
 )
 
 // PlanApply executes a plan of the scheduler as far as it still fits: on each node all placements and stops
@@ -274,7 +274,7 @@ func updatePlanned(tx *WriteTx, u *structs.PlanUpdate, now int64) {
 	group := groupOf(tx, a)
 	if u.SetJobVersion && group != nil {
 		a.CSIPlugins = group.Plugins()
-		a.CSIVolumes = append(group.CSIUses(a.Index(), a.ID), hostuse.Uses(group, old.CSIVolumes)...)
+		a.CSIVolumes = append(group.CSIUses(a.Index(), a.ID), storage.HostVolumeUses(group, old.CSIVolumes)...)
 		a.AllocModifyIndex = tx.Index
 	}
 

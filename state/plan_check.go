@@ -10,7 +10,7 @@ import (
 	"berth/state/quotas"
 	"berth/structs"
 	"berth/structs/capacity"
-	"berth/structs/hostuse"
+	"berth/structs/storage"
 )
 
 // planCheck checks that the placements of a plan fit their nodes. The scheduler has made the plan on an older
@@ -110,7 +110,7 @@ func (c *planCheck) rejection(a *structs.Allocation) string {
 	if why != "" {
 		return why
 	}
-	return use.add(c, a, hostuse.Group(group, a.CSIVolumes))
+	return use.add(c, a, storage.GroupWithHostVolumes(group, a.CSIVolumes))
 }
 
 // quotaRejection returns why the quota of a namespace rejects the plan, "" if it does not: another plan may
@@ -249,7 +249,7 @@ func (u *nodeUse) hostVolumeRejection(c *planCheck, g *structs.TaskGroup) string
 	name, _ := hostVolumeHolder(c, HoldersByNode(c, u.node.ID), g, c.stopped)
 	for _, other := range u.placed {
 		if name == "" {
-			name = hostuse.Conflict(g, other)
+			name = storage.HostVolumeConflict(g, other)
 		}
 	}
 	if name == "" {
@@ -277,7 +277,7 @@ func hostVolumeHolder(
 
 	ending := map[string]string{} // the holder by volume
 	for a := range holders {
-		name := hostuse.Conflict(g, hostuse.Group(groupOf(tx, a), a.CSIVolumes))
+		name := storage.HostVolumeConflict(g, storage.GroupWithHostVolumes(groupOf(tx, a), a.CSIVolumes))
 		switch {
 		case name == "":
 		case a.ServerTerminal():

@@ -9,7 +9,7 @@ import (
 	"berth/state/jobvolumes"
 	"berth/state/quotas"
 	"berth/structs"
-	"berth/structs/hostuse"
+	"berth/structs/storage"
 )
 
 // newPlacements returns the placements of a plan, without those whose allocations exist.
@@ -75,7 +75,7 @@ func newAlloc(tx *WriteTx, placed *structs.Allocation, g *structs.TaskGroup) *st
 	a.Job = nil
 	a.Services = nil // its node reports them
 	a.CSIPlugins = g.Plugins()
-	a.CSIVolumes = append(g.CSIUses(a.Index(), a.ID), hostuse.Uses(g, placed.CSIVolumes)...)
+	a.CSIVolumes = append(g.CSIUses(a.Index(), a.ID), storage.HostVolumeUses(g, placed.CSIVolumes)...)
 	a.Namespace = structs.NamespaceOr(a.Namespace)
 	a.DesiredStatus = cmp.Or(a.DesiredStatus, structs.AllocDesiredRun)
 	a.ClientStatus = cmp.Or(a.ClientStatus, structs.AllocPending)

@@ -8,7 +8,7 @@ import (
 	"berth/state/csi/lifecycle"
 	"berth/state/schema"
 	"berth/structs"
-	"berth/structs/pluginconf"
+	"berth/structs/storage"
 )
 
 func TestPluginConfig_DecidesForVolumesWithoutARule(t *testing.T) {
@@ -16,7 +16,7 @@ func TestPluginConfig_DecidesForVolumesWithoutARule(t *testing.T) {
 	w.volume("own", "p")
 	set := func(policy string) {
 		t.Helper()
-		do(w, lifecycle.PluginConfigSet, &pluginconf.PluginSettingsRequest{ID: "p", OnNodeLoss: policy})
+		do(w, lifecycle.PluginConfigSet, &storage.PluginSettingsRequest{ID: "p", OnNodeLoss: policy})
 	}
 	policy := func(own string) string {
 		v := aVolume("v", "p")
@@ -43,7 +43,7 @@ func TestPluginConfig_DecidesForVolumesWithoutARule(t *testing.T) {
 	if n := rowsByTable(w.s.Read())[schema.PluginConfigs.Name()]; n != 0 {
 		t.Errorf("%d rows have only defaults", n)
 	}
-	for _, p := range []pluginconf.PluginSettingsRequest{
+	for _, p := range []storage.PluginSettingsRequest{
 		{ID: "", OnNodeLoss: structs.LossFence},
 		{ID: "a b", OnNodeLoss: structs.LossFence},
 		{ID: "p", OnNodeLoss: "never"},
@@ -54,7 +54,7 @@ func TestPluginConfig_DecidesForVolumesWithoutARule(t *testing.T) {
 
 func TestPluginConfig_OutlivesThePlugin(t *testing.T) {
 	w := newFixture(t)
-	do(w, lifecycle.PluginConfigSet, &pluginconf.PluginSettingsRequest{ID: "p", OnNodeLoss: structs.LossFence})
+	do(w, lifecycle.PluginConfigSet, &storage.PluginSettingsRequest{ID: "p", OnNodeLoss: structs.LossFence})
 	if schema.Unblocks.Get(w.s.Read(), structs.WakePlugin("p")) != nil {
 		t.Error("an unblock is recorded of a plugin that is not there: nothing deletes it")
 	}
@@ -71,23 +71,23 @@ func TestPluginConfig_OutlivesThePlugin(t *testing.T) {
 // TestPluginConfig_KeepsTheSettingsOfCalls: a row is there while one of them is set.
 func TestPluginConfig_KeepsTheSettingsOfCalls(t *testing.T) {
 	w := newFixture(t)
-	for _, want := range []pluginconf.PluginCalls{
+	for _, want := range []storage.PluginCalls{
 		{CallsInFlight: 2},
 		{CallTimeout: time.Minute},
 		{ControllerTimeout: time.Minute},
 		{NodeTimeout: time.Minute},
 		{},
 	} {
-		do(w, lifecycle.PluginConfigSet, &pluginconf.PluginSettingsRequest{ID: "p", PluginCalls: want})
+		do(w, lifecycle.PluginConfigSet, &storage.PluginSettingsRequest{ID: "p", PluginCalls: want})
 		if got := csi.PluginConfig(w.s.Read(), "p").PluginCalls; got != want {
 			t.Errorf("the settings are %+v, want %+v", got, want)
 		}
 		n := rowsByTable(w.s.Read())[schema.PluginConfigs.Name()]
-		if (n == 1) != (want != pluginconf.PluginCalls{}) {
+		if (n == 1) != (want != storage.PluginCalls{}) {
 			t.Errorf("%d rows have %+v", n, want)
 		}
 	}
-	bad := &pluginconf.PluginSettingsRequest{ID: "p", PluginCalls: pluginconf.PluginCalls{CallsInFlight: 65}}
+	bad := &storage.PluginSettingsRequest{ID: "p", PluginCalls: storage.PluginCalls{CallsInFlight: 65}}
 	wantKind(t, try(w, lifecycle.PluginConfigSet, bad), structs.KindInvalid)
 }
 
@@ -95,14 +95,14 @@ func TestPluginConfig_KeepsTheSettingsOfCalls(t *testing.T) {
 func TestPluginConfig_KeepsTheSettingsOfDrift(t *testing.T) {
 	w := newFixture(t)
 	for _, c := range []struct {
-		drift pluginconf.PluginDrift
+		drift storage.PluginDrift
 		rows  int
 	}{
-		{pluginconf.PluginDrift{Drift: pluginconf.DriftRepair}, 1},
-		{pluginconf.PluginDrift{DriftInterval: time.Hour}, 1},
-		{pluginconf.PluginDrift{Drift: pluginconf.DriftReport}, 0},
+		{storage.PluginDrift{Drift: storage.DriftRepair}, 1},
+		{storage.PluginDrift{DriftInterval: time.Hour}, 1},
+		{storage.PluginDrift{Drift: storage.DriftReport}, 0},
 	} {
-		do(w, lifecycle.PluginConfigSet, &pluginconf.PluginSettingsRequest{ID: "p", PluginDrift: c.drift})
+		do(w, lifecycle.PluginConfigSet, &storage.PluginSettingsRequest{ID: "p", PluginDrift: c.drift})
 		got := csi.PluginConfig(w.s.Read(), "p")
 		n := rowsByTable(w.s.Read())[schema.PluginConfigs.Name()]
 		if n != c.rows || n > 0 && got.PluginDrift != c.drift {

@@ -7,9 +7,9 @@ import (
 	"berth/state/csi/lifecycle"
 	"berth/state/quotas"
 	"berth/structs"
-	"berth/structs/class"
 	"berth/structs/quota"
 	"berth/structs/quotause"
+	"berth/structs/storage"
 )
 
 func TestQuota_CountsVolumesFromTheRequestOn(t *testing.T) {
@@ -51,7 +51,7 @@ func (w *fixture) putVolume(vs ...*structs.CSIVolume) {
 func (w *fixture) classes(names ...string) {
 	w.t.Helper()
 	for _, name := range names {
-		do(w, classes.Put, &class.ClassPutRequest{Class: &class.VolumeClass{Name: name, PluginID: "p"}})
+		do(w, classes.Put, &storage.ClassPutRequest{Class: &storage.VolumeClass{Name: name, PluginID: "p"}})
 	}
 }
 

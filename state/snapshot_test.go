@@ -26,17 +26,10 @@ import (
 	"berth/structs/access"
 	"berth/structs/admin"
 	"berth/structs/admission"
-	"berth/structs/class"
-	"berth/structs/drift"
-	"berth/structs/hostuse"
 	"berth/structs/identity"
 	"berth/structs/nodeloss"
-	"berth/structs/pluginconf"
 	"berth/structs/quota"
-	"berth/structs/snapgroup"
-	"berth/structs/snapschedule"
-	"berth/structs/snapshot"
-	"berth/structs/volumeusage"
+	"berth/structs/storage"
 )
 
 // fullFixture returns a fixture with rows in every table.
@@ -78,7 +71,7 @@ func fullFixture(t testing.TB) *fixture {
 	do(w, FencePinsChange, &nodeloss.NodeFencePinRequest{
 		NodeID: "lost", Pins: map[string]string{"bmc": "10.0.9.17"}, By: "ann", WriteOptions: w.now(),
 	})
-	do(w, lifecycle.PluginConfigSet, &pluginconf.PluginSettingsRequest{ID: "p", OnNodeLoss: structs.LossFence})
+	do(w, lifecycle.PluginConfigSet, &storage.PluginSettingsRequest{ID: "p", OnNodeLoss: structs.LossFence})
 	w.rootKey("k", "", false)
 	w.rootKey("one", "k", false)
 	w.safe("a", "one", "x")
@@ -109,34 +102,34 @@ func addAccess(w *fixture) {
 	do(w, signkeys.Add, &identity.KeyAddRequest{Key: &identity.SigningKey{
 		KeyID: "s", Algorithm: identity.EdDSA, PublicKey: []byte("public"), Private: &structs.Sealed{KeyID: "k"},
 	}})
-	do(w, classes.Put, &class.ClassPutRequest{
-		Class: &class.VolumeClass{Name: "fast", PluginID: "p", Default: true},
+	do(w, classes.Put, &storage.ClassPutRequest{
+		Class: &storage.VolumeClass{Name: "fast", PluginID: "p", Default: true},
 	})
-	do(w, drifts.Record, &drift.DriftRecordRequest{
+	do(w, drifts.Record, &storage.DriftRecordRequest{
 		PluginID: "p",
-		Found: []*drift.VolumeDrift{{
-			PluginID: "p", Kind: drift.MissingVolume, ExternalID: "x", Namespace: "default", VolumeID: "v",
+		Found: []*storage.VolumeDrift{{
+			PluginID: "p", Kind: storage.DriftMissingVolume, ExternalID: "x", Namespace: "default", VolumeID: "v",
 		}},
-		Summary: &drift.DriftSummary{PluginID: "p", Counts: map[string]int{drift.MissingVolume: 1}},
+		Summary: &storage.DriftSummary{PluginID: "p", Counts: map[string]int{storage.DriftMissingVolume: 1}},
 	})
 	w.index++
 	err := w.s.Write(w.index, func(tx *WriteTx) error {
-		schema.Health.Put(tx, &volumeusage.VolumeHealth{
+		schema.Health.Put(tx, &storage.VolumeHealth{
 			Namespace: "default", VolumeID: "v", PluginID: "p", ExternalID: "x",
-			Condition: &volumeusage.VolumeCondition{Abnormal: true, Message: "m", Statuses: []*structs.CSIHealth{
+			Condition: &storage.VolumeCondition{Abnormal: true, Message: "m", Statuses: []*structs.CSIHealth{
 				{Status: "DEGRADED", Reason: "Slow"},
 			}},
 		})
 		space.Note(tx, &structs.CSIVolume{PluginID: "p", Class: "fast", RequestedCapacityMin: 1}, 1)
-		schema.Snapshots.Put(tx, &snapshot.VolumeSnapshot{
+		schema.Snapshots.Put(tx, &storage.VolumeSnapshot{
 			Namespace: "default", Name: "g-v", VolumeID: "v", PluginID: "p", Group: "g",
-			Progress: snapshot.Progress{State: snapshot.Failed},
+			Progress: storage.Progress{State: storage.SnapshotFailed},
 		})
-		schema.SnapshotGroups.Put(tx, &snapgroup.GroupSnapshot{
+		schema.SnapshotGroups.Put(tx, &storage.GroupSnapshot{
 			Namespace: "default", Name: "g", PluginID: "p", VolumeIDs: []string{"v"},
-			Progress: snapshot.Progress{State: snapshot.Failed},
+			Progress: storage.Progress{State: storage.SnapshotFailed},
 		})
-		schema.SnapshotSchedules.Put(tx, &snapschedule.SnapshotSchedule{
+		schema.SnapshotSchedules.Put(tx, &storage.SnapshotSchedule{
 			Namespace: "default", Name: "s", VolumeID: "v", Crons: []string{"@daily"}, Keep: 1,
 		})
 		host := schema.Volumes.Get(tx, "default", "v").Copy()
@@ -146,7 +139,7 @@ func addAccess(w *fixture) {
 		host.State = structs.VolumeFailed
 		host.Host = &structs.CSIHost{Name: "data", NodeID: "n"}
 		schema.Volumes.Put(tx, host)
-		schema.HostClaims.Put(tx, &hostuse.TaskGroupHostVolumeClaim{
+		schema.HostClaims.Put(tx, &storage.TaskGroupHostVolumeClaim{
 			ID: "c", Namespace: "default", JobID: "j", AllocID: "gone", VolumeID: "hv", VolumeName: "data",
 		})
 		schema.ClusterTimes.Put(tx, &admin.ClusterTime{

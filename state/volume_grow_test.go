@@ -5,7 +5,7 @@ import (
 
 	"berth/state/csi/lifecycle"
 	"berth/structs"
-	"berth/structs/volumeusage"
+	"berth/structs/storage"
 )
 
 // fileOf puts the volume "v" again, with the size of its file.
@@ -17,7 +17,7 @@ func (w *fixture) fileOf(size int64) error {
 // grow makes the volume "v" grow by its own rule.
 func (w *fixture) grow(to int64) {
 	w.t.Helper()
-	do(w, lifecycle.VolumeGrow, &volumeusage.VolumeGrowRequest{
+	do(w, lifecycle.VolumeGrow, &storage.VolumeGrowRequest{
 		ID: "v", RowIndex: w.volumeRow().ModifyIndex, To: to, WriteOptions: w.now(),
 	})
 	if v := w.volumeRow(); v.RequestedCapacityMin != to || !v.ExpandPending {

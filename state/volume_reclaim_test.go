@@ -8,14 +8,13 @@ import (
 	"berth/state/csi"
 	"berth/state/csi/lifecycle"
 	"berth/structs"
-	"berth/structs/class"
-	"berth/structs/reclaim"
+	"berth/structs/storage"
 )
 
 // reclaimed gives a volume the rule delete with a delay.
 func reclaimed(after time.Duration) func(*structs.CSIVolume) {
 	return func(v *structs.CSIVolume) {
-		v.Reclaim = class.Delete
+		v.Reclaim = storage.ReclaimDelete
 		v.DeleteAfter = new(after)
 	}
 }
@@ -39,13 +38,13 @@ func (w *fixture) mustDelete(how ...func(*structs.CSIVolumeDeleteRequest)) *stru
 
 func (w *fixture) undelete() error {
 	w.t.Helper()
-	return try(w, lifecycle.VolumeUndelete, &reclaim.VolumeUndeleteRequest{ID: "v", WriteOptions: w.now()})
+	return try(w, lifecycle.VolumeUndelete, &storage.VolumeUndeleteRequest{ID: "v", WriteOptions: w.now()})
 }
 
 // reclaimAt begins the deletion of a row as the loop does at a time.
 func (w *fixture) reclaimAt(row *structs.CSIVolume, now int64) *structs.CSIVolume {
 	w.t.Helper()
-	do(w, lifecycle.VolumeReclaim, &reclaim.VolumeReclaimRequest{
+	do(w, lifecycle.VolumeReclaim, &storage.VolumeReclaimRequest{
 		ID:           row.ID,
 		RowIndex:     row.CreateIndex,
 		DeleteAt:     row.DeleteAt,
@@ -64,11 +63,18 @@ func TestVolumeDelete_MarksVolumesThatAreDeletedLater(t *testing.T) {
 		want string // "marked" or the state
 		left time.Duration
 	}{
-		"without a rule":          {want: state},
-		"retain":                  {put: []func(*structs.CSIVolume){func(v *structs.CSIVolume) { v.Reclaim = class.Retain }}, want: state},
-		"delete":                  {put: []func(*structs.CSIVolume){reclaimed(time.Hour)}, want: marked, left: time.Hour},
-		"delete with its default": {put: []func(*structs.CSIVolume){func(v *structs.CSIVolume) { v.Reclaim = class.Delete }}, want: marked, left: class.DefaultDeleteAfter},
-		"delete without a delay":  {put: []func(*structs.CSIVolume){reclaimed(0)}, want: state},
+		"without a rule": {want: state},
+		"retain": {
+			put:  []func(*structs.CSIVolume){func(v *structs.CSIVolume) { v.Reclaim = storage.ReclaimRetain }},
+			want: state,
+		},
+		"delete": {put: []func(*structs.CSIVolume){reclaimed(time.Hour)}, want: marked, left: time.Hour},
+		"delete with its default": {
+			put:  []func(*structs.CSIVolume){func(v *structs.CSIVolume) { v.Reclaim = storage.ReclaimDelete }},
+			want: marked,
+			left: storage.DefaultDeleteAfter,
+		},
+		"delete without a delay": {put: []func(*structs.CSIVolume){reclaimed(0)}, want: state},
 		"delete at once": {put: []func(*structs.CSIVolume){reclaimed(time.Hour)},
 			how: []func(*structs.CSIVolumeDeleteRequest){atOnce}, want: state},
 		"not made yet": {put: []func(*structs.CSIVolume){reclaimed(time.Hour), creating}, want: state},
@@ -82,7 +88,7 @@ func TestVolumeDelete_MarksVolumesThatAreDeletedLater(t *testing.T) {
 			if v.Marked() != (c.want == marked) || !v.Marked() && (v.State != c.want || v.DeleteAt != 0) {
 				t.Fatalf("the volume is %s, to be deleted at %d; want %s", v.State, v.DeleteAt, c.want)
 			}
-			if v.Marked() && (v.DeleteAt != at+int64(c.left) || v.DeleteCause != reclaim.ByOperator) {
+			if v.Marked() && (v.DeleteAt != at+int64(c.left) || v.DeleteCause != storage.DeletedByOperator) {
 				t.Errorf("it is to be deleted after %s because of %q; want %s",
 					time.Duration(v.DeleteAt-at), v.DeleteCause, c.left)
 			}
@@ -142,7 +148,7 @@ func TestMarkedVolume_GrantsNoClaimUntilItIsKept(t *testing.T) {
 		"the volume":               csi.Unschedulable(w.s.Read(), w.volumeRow()),
 		"another registration":     errText(w.tryPut()),
 	} {
-		if !strings.Contains(text, remedy) || !strings.Contains(text, reclaim.ByOperator) {
+		if !strings.Contains(text, remedy) || !strings.Contains(text, storage.DeletedByOperator) {
 			t.Errorf("%s says %q, want the cause and %q", what, text, remedy)
 		}
 	}
@@ -153,7 +159,7 @@ func TestMarkedVolume_GrantsNoClaimUntilItIsKept(t *testing.T) {
 	if err := w.undelete(); err != nil {
 		t.Fatal(err)
 	}
-	if v := w.volumeRow(); v.DeleteAt != 0 || v.DeleteCause != "" || v.Reclaim != class.Delete {
+	if v := w.volumeRow(); v.DeleteAt != 0 || v.DeleteCause != "" || v.Reclaim != storage.ReclaimDelete {
 		t.Errorf("the volume that stays is %+v", v)
 	}
 	w.claim(aClaim("v", "a1", wr, snw))
@@ -161,7 +167,7 @@ func TestMarkedVolume_GrantsNoClaimUntilItIsKept(t *testing.T) {
 	if err := w.undelete(); err != nil {
 		t.Errorf("a volume that stays cannot be kept again: %v", err)
 	}
-	wantKind(t, try(w, lifecycle.VolumeUndelete, &reclaim.VolumeUndeleteRequest{ID: "x"}), structs.KindNotFound)
+	wantKind(t, try(w, lifecycle.VolumeUndelete, &storage.VolumeUndeleteRequest{ID: "x"}), structs.KindNotFound)
 }
 
 func TestVolumeUndelete_KeepsAVolumeWhosePluginWasNotCalled(t *testing.T) {
@@ -327,7 +333,7 @@ func TestVolumeOutcome_MarksAVolumeAgainThatItsPluginDoesNotDelete(t *testing.T)
 	w.reclaimAt(row, row.DeleteAt)
 	at := w.now().Now
 	v := w.finishCall("delete", rejected, true)
-	if !v.Marked() || v.DeleteAt != at+int64(reclaim.Again) || v.LastError.RetryTime != v.DeleteAt {
+	if !v.Marked() || v.DeleteAt != at+int64(storage.DeleteAgain) || v.LastError.RetryTime != v.DeleteAt {
 		t.Errorf("the volume is %s, to be deleted at %d, with the error %+v", v.State, v.DeleteAt, v.LastError)
 	}
 

@@ -36,7 +36,7 @@ func NextCron(specs []string, after time.Time) (next time.Time, err error) {
 	return next, nil
 }
 
-// parse parses a cron expression. The library may panic at a wrong one.
+// parseCron parses a cron expression. The library may panic at a wrong one.
 func parseCron(spec string) (expression *cronexpr.Expression, err error) {
 	defer func() {
 		if fault := recover(); fault != nil {

@@ -126,7 +126,7 @@ type CSIDeletion struct {
 }
 
 // CSIGrow is when a volume grows by itself: at At percent of its bytes used, by By percent of its size, up to
-// Max bytes. See package autogrow.
+// Max bytes. See package storage.
 type CSIGrow struct {
 	At  int
 	By  int
@@ -156,7 +156,7 @@ const (
 	LossLease = "lease"
 )
 
-// CSIHost makes a volume a dynamic host volume: see package hostvol.
+// CSIHost makes a volume a dynamic host volume: see package storage.
 type CSIHost struct {
 	Name        string // by which jobs name it
 	NodePool    string
@@ -183,7 +183,7 @@ type CSIVolume struct {
 	ExternalID string // the plugin's volume_id, "" until created
 	Namespace  string
 	PluginID   string
-	// Class is the volume class of which it has its values, "" for none: see structs/class.
+	// Class is the volume class of which it has its values, "" for none: see structs/storage.
 	Class       string `json:",omitempty" codec:",omitempty"`
 	QuotaWeight int    `json:",omitempty" codec:",omitempty"` // of its class, 0 for 1
 	JobID       string `json:",omitempty" codec:",omitempty"` // of the job that asked for it, or ""
@@ -208,7 +208,7 @@ type CSIVolume struct {
 	// It excludes Secrets: see package volumesecrets.
 	SecretsFrom string            `json:",omitempty" codec:",omitempty"`
 	Parameters  map[string]string // opaque, for CreateVolume
-	// MutableParameters are the wanted ones, and AppliedParameters those of the plugin: see package modify.
+	// MutableParameters are the wanted ones, and AppliedParameters those of the plugin: see package storage.
 	MutableParameters    map[string]string `json:",omitempty" codec:",omitempty"`
 	AppliedParameters    map[string]string `json:",omitempty" codec:",omitempty"`
 	Context              map[string]string // opaque volume_context: passed back byte for byte
@@ -226,11 +226,11 @@ type CSIVolume struct {
 	CloneSource *CSICloneSource `json:"-" codec:"CloneSource,omitempty"`
 	// OnNodeLoss is LossHold, LossFence or LossLease, "" for LossHold: see LossPolicy.
 	OnNodeLoss string `json:",omitempty" codec:",omitempty"`
-	// Reclaim is class.Retain or class.Delete, "" for Retain. DeleteAfter is of Delete: see package reclaim.
+	// Reclaim is storage.ReclaimRetain or ReclaimDelete, "" for retain. DeleteAfter is of delete.
 	Reclaim     string         `json:",omitempty" codec:",omitempty"`
 	DeleteAfter *time.Duration `json:",omitempty" codec:",omitempty"`
 	// DeleteAt is the time (UnixNano) from which the servers delete a ready volume that has no users, 0 for
-	// never. DeleteCause is the event that has set it: see package reclaim.
+	// never. DeleteCause is the event that has set it: see package storage.
 	DeleteAt    int64  `json:",omitempty" codec:",omitempty"`
 	DeleteCause string `json:",omitempty" codec:",omitempty"`
 	// Grow is when the volume grows by itself, nil for never, and Grown the record of that.

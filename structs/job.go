@@ -180,10 +180,10 @@ type VolumeRequest struct {
 	MountOptions   *CSIMountOptions
 	PerAlloc       bool
 	Ownership      *VolumeOwnership `json:",omitempty" codec:",omitempty"`
-	// Class and Size, in bytes, make it a volume that the servers create for the job: see package jobvolume.
+	// Class and Size, in bytes, make it a volume that the servers create for the job: see package storage.
 	Class string `json:",omitempty" codec:",omitempty"`
 	Size  int64  `json:",omitempty" codec:",omitempty"`
-	// Lifecycle is LifecycleAlloc or LifecycleInline, "" for a volume of the job: see package jobvolume.
+	// Lifecycle is LifecycleAlloc or LifecycleInline, "" for a volume of the job: see package storage.
 	Lifecycle string `json:",omitempty" codec:",omitempty"`
 	// OnDeadMount is restart, republish or ignore; "" restarts, but for states that only a written restart
 	// heals.

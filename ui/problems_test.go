@@ -11,7 +11,7 @@ import (
 	"berth/structs"
 	"berth/structs/admin"
 	"berth/structs/nodeloss"
-	"berth/structs/volumeusage"
+	"berth/structs/storage"
 )
 
 // quietCluster answers all reads of the first view with no rows.
@@ -23,7 +23,7 @@ func quietCluster(servers *apitest.Caller) {
 	apitest.Answer(servers, structs.EvalList, structs.EvalListResponse{})
 	apitest.Answer(servers, structs.DeploymentList, structs.DeploymentListResponse{})
 	apitest.Answer(servers, structs.AllocList, structs.AllocListResponse{})
-	apitest.Answer(servers, volumeusage.List, volumeusage.VolumeUsageResponse{})
+	apitest.Answer(servers, storage.UsageList, storage.VolumeUsageResponse{})
 	apitest.Answer(servers, admin.AutopilotHealth, admin.AutopilotHealthResponse{})
 }
 
@@ -138,7 +138,7 @@ func TestProblems_ReadsFewRows(t *testing.T) {
 	servers.Take()
 	get(t, h, "/ui/")
 	get(t, h, "/ui/slow")
-	bounded := []string{volumeusage.List.Name, admin.AutopilotHealth.Name} // by what they are about
+	bounded := []string{storage.UsageList.Name, admin.AutopilotHealth.Name} // by what they are about
 	for _, c := range servers.Take() {
 		q, ok := c.Request.(interface{ Query() *structs.QueryOptions })
 		if ok && !slices.Contains(bounded, c.Method) && (q.Query().PerPage < 1 || q.Query().PerPage > maxPerPage) {
@@ -178,7 +178,7 @@ func TestProblems_AsksForFewUsesAlone(t *testing.T) {
 	_, body := get(t, h, "/ui/slow")
 	wants(t, body, "there are more than 500 volumes", "berth volume list -sort usage")
 	for _, c := range servers.Take() {
-		if c.Method == volumeusage.List.Name {
+		if c.Method == storage.UsageList.Name {
 			t.Error("the page asks for all uses")
 		}
 	}

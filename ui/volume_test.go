@@ -7,8 +7,7 @@ import (
 
 	"berth/api/apitest"
 	"berth/structs"
-	"berth/structs/snapshot"
-	"berth/structs/volumeusage"
+	"berth/structs/storage"
 )
 
 // twoClaims is a volume with a claim in use and one that waits.
@@ -39,17 +38,17 @@ func TestVolume_IsAPicture(t *testing.T) {
 		Waits:   true,
 		Reasons: []*structs.Reason{{Text: "it is written by db", Remedy: "berth job stop db"}},
 	})
-	apitest.Answer(servers, volumeusage.List, volumeusage.VolumeUsageResponse{
-		Usages: []*volumeusage.VolumeUsage{{
+	apitest.Answer(servers, storage.UsageList, storage.VolumeUsageResponse{
+		Usages: []*storage.VolumeUsage{{
 			NodeID: "node-1",
-			Bytes:  &volumeusage.UsageAmount{Used: 90, Available: 10},
-			Mounts: []*volumeusage.MountHealth{
-				{State: volumeusage.Healthy}, {AllocID: "aaaaaaaa-1", State: volumeusage.Healthy},
+			Bytes:  &storage.UsageAmount{Used: 90, Available: 10},
+			Mounts: []*storage.MountHealth{
+				{State: storage.MountHealthy}, {AllocID: "aaaaaaaa-1", State: storage.MountHealthy},
 			},
 		}},
 	})
-	apitest.Answer(servers, snapshot.List, snapshot.SnapshotListResponse{
-		Snapshots: []*snapshot.VolumeSnapshot{{Name: "monday"}},
+	apitest.Answer(servers, storage.SnapshotList, storage.SnapshotListResponse{
+		Snapshots: []*storage.VolumeSnapshot{{Name: "monday"}},
 	})
 	apitest.Answer(servers, structs.NodeGet, structs.NodeGetResponse{
 		Node: &structs.NodeDetail{Node: structs.Node{Status: structs.NodeReady}},
@@ -70,8 +69,8 @@ func TestVolume_NamesThePartsThatItCannotRead(t *testing.T) {
 	h, servers := newPage(t)
 	apitest.Answer(servers, structs.CSIVolumeGet, structs.CSIVolumeGetResponse{Volume: twoClaims()})
 	apitest.Answer(servers, structs.VolumeWhy, structs.WhyResponse{})
-	apitest.Fail(servers, volumeusage.List, structs.Deniedf("no usage"))
-	apitest.Fail(servers, snapshot.List, structs.Deniedf("no snapshots"))
+	apitest.Fail(servers, storage.UsageList, structs.Deniedf("no usage"))
+	apitest.Fail(servers, storage.SnapshotList, structs.Deniedf("no snapshots"))
 	apitest.Fail(servers, structs.NodeGet, structs.Deniedf("no nodes"))
 	resp, body := get(t, h, "/ui/volume?id=data")
 	wants(t, body, "Not known: its use and its mounts: no usage", "its snapshots: no snapshots",

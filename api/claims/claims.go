@@ -12,15 +12,15 @@ import (
 
 	"berth/api"
 	"berth/structs"
-	"berth/structs/hostuse"
+	"berth/structs/storage"
 )
 
 // The dialect lists the claims of sticky host volumes here. The others have a parameter of theirs.
 var list = api.NewEndpoint(api.Get, "/v1/volumes/claims", ofKind(
 	api.ServeList(structs.VolumeClaimList, bindList,
 		func(a *structs.VolumeClaimListResponse) []*structs.VolumeClaimStub { return a.Claims }),
-	api.ServeList(hostuse.ClaimList, bindSticky,
-		func(a *hostuse.ClaimListResponse) []*hostuse.TaskGroupHostVolumeClaim { return a.Claims })))
+	api.ServeList(storage.HostVolumeClaimList, bindSticky,
+		func(a *storage.ClaimListResponse) []*storage.TaskGroupHostVolumeClaim { return a.Claims })))
 
 // ofKind serves the claims of CSI volumes to a request that asks for them, or that selects by what only
 // they have.
@@ -50,7 +50,7 @@ func bindList(c *api.Call, q *structs.VolumeClaimListRequest) error {
 	return nil
 }
 
-func bindSticky(c *api.Call, q *hostuse.ClaimListRequest) error {
+func bindSticky(c *api.Call, q *storage.ClaimListRequest) error {
 	q.JobID = c.Param("job_id")
 	q.TaskGroup = c.Param("task_group")
 	q.VolumeName = c.Param("volume_name")
@@ -85,7 +85,7 @@ type StickyFilter struct {
 
 // ListSticky lists the claims of groups on sticky host volumes.
 func ListSticky(ctx context.Context, c *api.Client, f StickyFilter, q *api.Query) (
-	all []*hostuse.TaskGroupHostVolumeClaim, meta *api.Meta, err error,
+	all []*storage.TaskGroupHostVolumeClaim, meta *api.Meta, err error,
 ) {
 	params := api.QueryValues(q)
 	params.Set("type", structs.VolumeTypeHost)
@@ -104,8 +104,8 @@ var release = api.NewEndpoint(api.Remove, "/v1/volume/csi/{id}/claim",
 // dot.
 var remove = api.NewEndpoint(api.Remove, "/v1/volumes/claim/{id}", byID(
 	api.ServeMethod(structs.VolumeClaimRelease, bindClaimDelete, api.Whole),
-	api.ServeMethod(hostuse.ClaimDelete,
-		api.WithID(func(r *hostuse.ClaimDeleteRequest, id string) { r.ClaimID = id }), api.Whole)))
+	api.ServeMethod(storage.HostVolumeClaimDelete,
+		api.WithID(func(r *storage.ClaimDeleteRequest, id string) { r.ClaimID = id }), api.Whole)))
 
 func byID[T any](ofCSI api.ServeFunc[T], sticky func(*api.Call) (any, error)) api.ServeFunc[T] {
 	return func(c *api.Call) (any, error) {

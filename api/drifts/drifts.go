@@ -8,22 +8,22 @@ import (
 
 	"berth/api"
 	"berth/structs"
-	"berth/structs/drift"
+	"berth/structs/storage"
 )
 
 // The dialect has none of these routes.
 var list = api.NewEndpoint(api.Get, "/v1/volumes/drift",
-	api.ServeMethod(drift.List, bindList,
-		func(a *drift.DriftListResponse) []*drift.VolumeDrift { return a.Differences }))
+	api.ServeMethod(storage.DriftList, bindList,
+		func(a *storage.DriftListResponse) []*storage.VolumeDrift { return a.Differences }))
 
-func bindList(c *api.Call, req *drift.DriftListRequest) error {
+func bindList(c *api.Call, req *storage.DriftListRequest) error {
 	req.PluginID = c.Param("plugin_id")
 	req.VolumeID = c.Param("volume_id")
 	return nil
 }
 
 // List lists the differences of the volumes of a namespace. An empty plugin or volume selects all.
-func List(ctx context.Context, c *api.Client, pluginID, volumeID string) ([]*drift.VolumeDrift, error) {
+func List(ctx context.Context, c *api.Client, pluginID, volumeID string) ([]*storage.VolumeDrift, error) {
 	params := url.Values{}
 	if pluginID != "" {
 		params.Set("plugin_id", pluginID)
@@ -35,11 +35,11 @@ func List(ctx context.Context, c *api.Client, pluginID, volumeID string) ([]*dri
 }
 
 var summaries = api.NewEndpoint(api.Get, "/v1/plugins/drift",
-	api.ServeMethod(drift.Summaries, nil,
-		func(a *drift.DriftSummariesResponse) []*drift.DriftSummary { return a.Summaries }))
+	api.ServeMethod(storage.DriftSummaries, nil,
+		func(a *storage.DriftSummariesResponse) []*storage.DriftSummary { return a.Summaries }))
 
 // OfPlugin returns the numbers of the differences of a plugin, nil if there is none.
-func OfPlugin(ctx context.Context, c *api.Client, pluginID string) (*drift.DriftSummary, error) {
+func OfPlugin(ctx context.Context, c *api.Client, pluginID string) (*storage.DriftSummary, error) {
 	all, _, err := summaries.Fetch(ctx, c, "", nil)
 	if structs.IsKind(err, structs.KindNotFound) {
 		return nil, nil // servers of an earlier version do not know the request

@@ -11,13 +11,13 @@ import (
 
 	"berth/api"
 	"berth/structs"
-	"berth/structs/hostvol"
+	"berth/structs/storage"
 )
 
 // given is the volume of a request. A client may send back an answer: the fields that only answers have are
 // dropped.
 type given struct {
-	hostvol.DynamicHostVolume
+	storage.DynamicHostVolume
 	Allocations json.RawMessage `json:",omitempty"`
 }
 
@@ -29,15 +29,15 @@ type body struct {
 
 // Written is the answer to a creation. Warnings are findings for an operator, "" for none.
 type Written struct {
-	Volume   *hostvol.DynamicHostVolume
+	Volume   *storage.DynamicHostVolume
 	Warnings string
 }
 
 var create = api.NewEndpoint(api.Put, "/v1/volume/host/create",
-	api.ServeMethod(hostvol.Create, bindCreate,
-		func(a *hostvol.HostVolumeCreateResponse) *Written { return &Written{a.Volume, a.Warnings} }))
+	api.ServeMethod(storage.HostVolumeCreate, bindCreate,
+		func(a *storage.HostVolumeCreateResponse) *Written { return &Written{a.Volume, a.Warnings} }))
 
-func bindCreate(c *api.Call, req *hostvol.HostVolumeCreateRequest) (err error) {
+func bindCreate(c *api.Call, req *storage.HostVolumeCreateRequest) (err error) {
 	req.Volume, err = bindVolume(c, &req.WriteOptions)
 	if err != nil {
 		return err
@@ -47,7 +47,7 @@ func bindCreate(c *api.Call, req *hostvol.HostVolumeCreateRequest) (err error) {
 }
 
 // bindVolume reads the volume of a body, whose namespace and region become those of the request.
-func bindVolume(c *api.Call, o *structs.WriteOptions) (*hostvol.DynamicHostVolume, error) {
+func bindVolume(c *api.Call, o *structs.WriteOptions) (*storage.DynamicHostVolume, error) {
 	var b body
 	err := c.DecodeBody(&b)
 	if err != nil {
@@ -67,7 +67,7 @@ func bindVolume(c *api.Call, o *structs.WriteOptions) (*hostvol.DynamicHostVolum
 // Create creates a volume on a node that the servers choose. It returns after the plugin has created the
 // volume or, with detach, once the volume is recorded.
 func Create(
-	ctx context.Context, c *api.Client, v *hostvol.DynamicHostVolume, detach bool,
+	ctx context.Context, c *api.Client, v *storage.DynamicHostVolume, detach bool,
 ) (*Written, error) {
 	return create.Send(ctx, c, api.Request{
 		Query: url.Values{"detach": {strconv.FormatBool(detach)}},
@@ -77,29 +77,30 @@ func Create(
 
 // The dialect registers a directory that exists on a node.
 var _ = api.Handle(api.Put, "/v1/volume/host/register",
-	api.ServeMethod(hostvol.Register, bindRegister, api.Whole))
+	api.ServeMethod(storage.HostVolumeRegister, bindRegister, api.Whole))
 
-func bindRegister(c *api.Call, req *hostvol.HostVolumeRegisterRequest) (err error) {
+func bindRegister(c *api.Call, req *storage.HostVolumeRegisterRequest) (err error) {
 	req.Volume, err = bindVolume(c, &req.WriteOptions)
 	return err
 }
 
 const path = "/v1/volume/host/{id}"
 
-var get = api.NewEndpoint(api.Get, path, api.ServeMethod(hostvol.Get,
-	api.WithID(func(q *hostvol.HostVolumeGetRequest, id string) { q.ID = id }),
-	func(a *hostvol.HostVolumeGetResponse) *hostvol.DynamicHostVolumeDetail { return a.Volume }))
+var get = api.NewEndpoint(api.Get, path, api.ServeMethod(storage.HostVolumeGet,
+	api.WithID(func(q *storage.HostVolumeGetRequest, id string) { q.ID = id }),
+	func(a *storage.HostVolumeGetResponse) *storage.DynamicHostVolumeDetail { return a.Volume }))
 
 // Get reads a volume with its allocations.
 func Get(ctx context.Context, c *api.Client, id string, q *api.Query) (
-	*hostvol.DynamicHostVolumeDetail, *api.Meta, error,
+	*storage.DynamicHostVolumeDetail, *api.Meta, error,
 ) {
 	return get.Fetch(ctx, c, id, q)
 }
 
-var remove = api.NewEndpoint(api.Remove, path, api.ServeMethod(hostvol.Remove, bindRemove, api.Whole))
+var remove = api.NewEndpoint(
+	api.Remove, path, api.ServeMethod(storage.HostVolumeDelete, bindRemove, api.Whole))
 
-func bindRemove(c *api.Call, req *hostvol.HostVolumeDeleteRequest) (err error) {
+func bindRemove(c *api.Call, req *storage.HostVolumeDeleteRequest) (err error) {
 	req.ID = c.ID()
 	req.Force, err = c.Flag("force")
 	return err

@@ -7,21 +7,21 @@ import (
 	"strconv"
 
 	"berth/api"
-	"berth/structs/snapgroup"
-	"berth/structs/snapshot"
+	"berth/structs/storage"
 )
 
 // The dialect has none of these routes.
-var list = api.NewEndpoint(api.Get, "/v1/volume/snapshot-groups", api.ServeMethod(snapgroup.List, bindList,
-	func(a *snapgroup.SnapshotGroupListResponse) []*snapgroup.GroupSnapshot { return a.Groups }))
+var list = api.NewEndpoint(
+	api.Get, "/v1/volume/snapshot-groups", api.ServeMethod(storage.SnapshotGroupList, bindList,
+		func(a *storage.SnapshotGroupListResponse) []*storage.GroupSnapshot { return a.Groups }))
 
-func bindList(c *api.Call, q *snapgroup.SnapshotGroupListRequest) error {
+func bindList(c *api.Call, q *storage.SnapshotGroupListRequest) error {
 	q.PluginID = c.Param("plugin_id")
 	return nil
 }
 
 // List lists the groups of a namespace.
-func List(ctx context.Context, c *api.Client) ([]*snapgroup.GroupSnapshot, error) {
+func List(ctx context.Context, c *api.Client) ([]*storage.GroupSnapshot, error) {
 	return list.Send(ctx, c, api.Request{})
 }
 
@@ -29,13 +29,13 @@ const path = "/v1/volume/snapshot-group/{id}"
 
 // Shown is a group with the rows of its members.
 type Shown struct {
-	*snapgroup.GroupSnapshot
-	Snapshots []*snapshot.VolumeSnapshot
+	*storage.GroupSnapshot
+	Snapshots []*storage.VolumeSnapshot
 }
 
-var get = api.NewEndpoint(api.Get, path, api.ServeMethod(snapgroup.Get,
-	api.WithID(func(q *snapgroup.SnapshotGroupGetRequest, name string) { q.GroupName = name }),
-	func(a *snapgroup.SnapshotGroupGetResponse) *Shown { return &Shown{a.Group, a.Snapshots} }))
+var get = api.NewEndpoint(api.Get, path, api.ServeMethod(storage.SnapshotGroupGet,
+	api.WithID(func(q *storage.SnapshotGroupGetRequest, name string) { q.GroupName = name }),
+	func(a *storage.SnapshotGroupGetResponse) *Shown { return &Shown{a.Group, a.Snapshots} }))
 
 // Get reads a group.
 func Get(ctx context.Context, c *api.Client, name string) (*Shown, error) {
@@ -51,10 +51,10 @@ type Request struct {
 	Secrets    map[string]string // in clear text, because structs.Secrets hides them in JSON
 }
 
-var create = api.NewEndpoint(api.Put, path, api.ServeMethod(snapgroup.Create, bindCreate,
-	func(a *snapgroup.SnapshotGroupCreateResponse) *Shown { return &Shown{a.Group, a.Snapshots} }))
+var create = api.NewEndpoint(api.Put, path, api.ServeMethod(storage.SnapshotGroupCreate, bindCreate,
+	func(a *storage.SnapshotGroupCreateResponse) *Shown { return &Shown{a.Group, a.Snapshots} }))
 
-func bindCreate(c *api.Call, req *snapgroup.SnapshotGroupCreateRequest) error {
+func bindCreate(c *api.Call, req *storage.SnapshotGroupCreateRequest) error {
 	var b Request
 	err := c.DecodeBody(&b)
 	req.GroupName = c.ID()
@@ -70,9 +70,10 @@ func Create(ctx context.Context, c *api.Client, name string, r Request) (*Shown,
 	return create.Send(ctx, c, api.Request{ID: name, Body: r})
 }
 
-var remove = api.NewEndpoint(api.Remove, path, api.ServeMethod(snapgroup.Delete, bindRemove, api.Whole))
+var remove = api.NewEndpoint(
+	api.Remove, path, api.ServeMethod(storage.SnapshotGroupDelete, bindRemove, api.Whole))
 
-func bindRemove(c *api.Call, q *snapgroup.SnapshotGroupDeleteRequest) (err error) {
+func bindRemove(c *api.Call, q *storage.SnapshotGroupDeleteRequest) (err error) {
 	q.GroupName = c.ID()
 	q.Force, err = c.Flag("force")
 	return err

@@ -7,21 +7,21 @@ import (
 
 	"berth/api"
 	"berth/internal/strictjson"
-	"berth/structs/snapschedule"
+	"berth/structs/storage"
 )
 
 // The dialect has none of these routes.
 var list = api.NewEndpoint(api.Get, "/v1/volume/snapshot-schedules",
-	api.ServeMethod(snapschedule.List, bindList,
-		func(a *snapschedule.ScheduleListResponse) []*snapschedule.SnapshotSchedule { return a.Schedules }))
+	api.ServeMethod(storage.ScheduleList, bindList,
+		func(a *storage.ScheduleListResponse) []*storage.SnapshotSchedule { return a.Schedules }))
 
-func bindList(c *api.Call, q *snapschedule.ScheduleListRequest) error {
+func bindList(c *api.Call, q *storage.ScheduleListRequest) error {
 	q.VolumeID = c.Param("volume_id")
 	return nil
 }
 
 // List lists the schedules of a namespace, those of one volume unless it is "".
-func List(ctx context.Context, c *api.Client, volume string) ([]*snapschedule.SnapshotSchedule, error) {
+func List(ctx context.Context, c *api.Client, volume string) ([]*storage.SnapshotSchedule, error) {
 	params := url.Values{}
 	if volume != "" {
 		params.Set("volume_id", volume)
@@ -33,13 +33,13 @@ const path = "/v1/volume/snapshot-schedule/{id}"
 
 // Shown is a schedule with its next time in UnixNano, 0 for none.
 type Shown struct {
-	*snapschedule.SnapshotSchedule
+	*storage.SnapshotSchedule
 	Next int64
 }
 
-var get = api.NewEndpoint(api.Get, path, api.ServeMethod(snapschedule.Get,
-	api.WithID(func(q *snapschedule.ScheduleGetRequest, name string) { q.ScheduleName = name }),
-	func(a *snapschedule.ScheduleGetResponse) *Shown { return &Shown{a.Schedule, a.Next} }))
+var get = api.NewEndpoint(api.Get, path, api.ServeMethod(storage.ScheduleGet,
+	api.WithID(func(q *storage.ScheduleGetRequest, name string) { q.ScheduleName = name }),
+	func(a *storage.ScheduleGetResponse) *Shown { return &Shown{a.Schedule, a.Next} }))
 
 // Get reads a schedule.
 func Get(ctx context.Context, c *api.Client, name string) (*Shown, error) {
@@ -47,10 +47,10 @@ func Get(ctx context.Context, c *api.Client, name string) (*Shown, error) {
 	return s, err
 }
 
-var put = api.NewEndpoint(api.Put, path, api.ServeMethod(snapschedule.Put, bindPut, api.Whole))
+var put = api.NewEndpoint(api.Put, path, api.ServeMethod(storage.SchedulePut, bindPut, api.Whole))
 
-func bindPut(c *api.Call, req *snapschedule.SchedulePutRequest) error {
-	req.Schedule = &snapschedule.SnapshotSchedule{}
+func bindPut(c *api.Call, req *storage.SchedulePutRequest) error {
+	req.Schedule = &storage.SnapshotSchedule{}
 	err := c.DecodeBody(req.Schedule)
 	if err == nil {
 		err = c.SameID("schedule", req.Schedule.Name)
@@ -60,23 +60,24 @@ func bindPut(c *api.Call, req *snapschedule.SchedulePutRequest) error {
 }
 
 // Decode decodes a schedule from the JSON of the API, as strictly as the API does.
-func Decode(src []byte) (*snapschedule.SnapshotSchedule, error) {
-	row := &snapschedule.SnapshotSchedule{}
+func Decode(src []byte) (*storage.SnapshotSchedule, error) {
+	row := &storage.SnapshotSchedule{}
 	err := strictjson.Decode(src, row, nil)
 	return row, err
 }
 
 // Put creates or changes a schedule.
-func Put(ctx context.Context, c *api.Client, s *snapschedule.SnapshotSchedule) error {
+func Put(ctx context.Context, c *api.Client, s *storage.SnapshotSchedule) error {
 	return put.Exec(ctx, c, api.Request{ID: s.Name, Body: s})
 }
 
 // pausing is the body of a request to pause or resume.
 type pausing struct{ Paused bool }
 
-var pause = api.NewEndpoint(api.Put, path+"/pause", api.ServeMethod(snapschedule.Pause, bindPause, api.Whole))
+var pause = api.NewEndpoint(
+	api.Put, path+"/pause", api.ServeMethod(storage.SchedulePause, bindPause, api.Whole))
 
-func bindPause(c *api.Call, req *snapschedule.SchedulePauseRequest) error {
+func bindPause(c *api.Call, req *storage.SchedulePauseRequest) error {
 	var b pausing
 	err := c.DecodeBody(&b)
 	req.ScheduleName = c.ID()
@@ -89,8 +90,8 @@ func Pause(ctx context.Context, c *api.Client, name string, paused bool) error {
 	return pause.Exec(ctx, c, api.Request{ID: name, Body: pausing{paused}})
 }
 
-var remove = api.NewEndpoint(api.Remove, path, api.ServeMethod(snapschedule.Remove,
-	api.WithID(func(q *snapschedule.ScheduleDeleteRequest, name string) { q.ScheduleName = name }), api.Whole))
+var remove = api.NewEndpoint(api.Remove, path, api.ServeMethod(storage.ScheduleDelete,
+	api.WithID(func(q *storage.ScheduleDeleteRequest, name string) { q.ScheduleName = name }), api.Whole))
 
 // Delete deletes a schedule. Its snapshots stay.
 func Delete(ctx context.Context, c *api.Client, name string) error {

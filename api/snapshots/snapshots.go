@@ -9,20 +9,20 @@ import (
 
 	"berth/api"
 	"berth/structs"
-	"berth/structs/snapshot"
+	"berth/structs/storage"
 )
 
 // path is the dialect's route of snapshots at plugins.
 const path = "/v1/volumes/snapshot"
 
 // Taken is the dialect's answer to a request for snapshots.
-type Taken struct{ Snapshots []*snapshot.CSISnapshot }
+type Taken struct{ Snapshots []*storage.CSISnapshot }
 
-var create = api.NewEndpoint(api.Put, path, api.ServeMethod(snapshot.Create, bindCreate, taken))
+var create = api.NewEndpoint(api.Put, path, api.ServeMethod(storage.SnapshotCreate, bindCreate, taken))
 
-func bindCreate(c *api.Call, req *snapshot.SnapshotCreateRequest) error {
+func bindCreate(c *api.Call, req *storage.SnapshotCreateRequest) error {
 	var b struct {
-		Snapshots []*snapshot.CSISnapshot
+		Snapshots []*storage.CSISnapshot
 		api.DialectOptions
 	}
 	err := c.DecodeBody(&b)
@@ -33,15 +33,15 @@ func bindCreate(c *api.Call, req *snapshot.SnapshotCreateRequest) error {
 }
 
 // taken gives rows the form of the dialect.
-func taken(a *snapshot.SnapshotCreateResponse) *Taken {
-	all := &Taken{Snapshots: []*snapshot.CSISnapshot{}}
+func taken(a *storage.SnapshotCreateResponse) *Taken {
+	all := &Taken{Snapshots: []*storage.CSISnapshot{}}
 	for _, s := range a.Snapshots {
-		all.Snapshots = append(all.Snapshots, &snapshot.CSISnapshot{
+		all.Snapshots = append(all.Snapshots, &storage.CSISnapshot{
 			ID:                     s.ExternalID,
 			ExternalSourceVolumeID: s.SourceExternalID,
 			SizeBytes:              s.SizeBytes,
 			CreateTime:             s.CutTime / 1e9,
-			IsReady:                s.State == snapshot.Ready,
+			IsReady:                s.State == storage.SnapshotReady,
 			SourceVolumeID:         s.VolumeID,
 			PluginID:               s.PluginID,
 			Name:                   s.Name,
@@ -53,13 +53,13 @@ func taken(a *snapshot.SnapshotCreateResponse) *Taken {
 
 // sent is a snapshot with its secrets in clear text, because structs.Secrets hides them in JSON.
 type sent struct {
-	*snapshot.CSISnapshot
+	*storage.CSISnapshot
 	Secrets map[string]string
 }
 
 // Create takes a snapshot of a volume. It returns once the snapshot can be restored, or is cut and its plugin
 // needs longer.
-func Create(ctx context.Context, c *api.Client, s *snapshot.CSISnapshot) (*snapshot.CSISnapshot, error) {
+func Create(ctx context.Context, c *api.Client, s *storage.CSISnapshot) (*storage.CSISnapshot, error) {
 	body := struct{ Snapshots []sent }{[]sent{{s, s.Secrets}}}
 	answer, err := create.Send(ctx, c, api.Request{Body: body})
 	if err != nil {
@@ -73,9 +73,9 @@ func Create(ctx context.Context, c *api.Client, s *snapshot.CSISnapshot) (*snaps
 }
 
 var removeExternal = api.NewEndpoint(api.Remove, path,
-	api.ServeMethod(snapshot.Delete, bindRemove, api.Whole))
+	api.ServeMethod(storage.SnapshotDelete, bindRemove, api.Whole))
 
-func bindRemove(c *api.Call, req *snapshot.SnapshotDeleteRequest) (err error) {
+func bindRemove(c *api.Call, req *storage.SnapshotDeleteRequest) (err error) {
 	req.PluginID = c.Param("plugin_id")
 	req.SnapshotID = c.Param("snapshot_id")
 	req.Secrets, err = c.Secrets()
@@ -103,17 +103,17 @@ func DeleteExternal(ctx context.Context, c *api.Client, at AtPlugin) error {
 
 // Listed is the dialect's page of the snapshots that a plugin has. Warnings name the missing parts.
 type Listed struct {
-	Snapshots []*snapshot.CSISnapshot
+	Snapshots []*storage.CSISnapshot
 	NextToken string
 	Warnings  []string `json:",omitempty"`
 }
 
-var external = api.NewEndpoint(api.Get, path, api.ServeMethod(snapshot.External, bindExternal,
-	func(a *snapshot.SnapshotExternalResponse) *Listed {
+var external = api.NewEndpoint(api.Get, path, api.ServeMethod(storage.SnapshotExternal, bindExternal,
+	func(a *storage.SnapshotExternalResponse) *Listed {
 		return &Listed{Snapshots: a.Snapshots, NextToken: a.NextToken, Warnings: a.Warnings}
 	}))
 
-func bindExternal(c *api.Call, q *snapshot.SnapshotExternalRequest) (err error) {
+func bindExternal(c *api.Call, q *storage.SnapshotExternalRequest) (err error) {
 	q.PluginID = c.Param("plugin_id")
 	if q.PluginID == "" {
 		return structs.Invalidf("plugin_id is required: the ID of a plugin")
@@ -134,10 +134,10 @@ func External(ctx context.Context, c *api.Client, at AtPlugin, q *api.Query) (*L
 }
 
 // The dialect has none of the routes below: it keeps no rows of snapshots.
-var list = api.NewEndpoint(api.Get, "/v1/volume/snapshots", api.ServeMethod(snapshot.List, bindList,
-	func(a *snapshot.SnapshotListResponse) []*snapshot.VolumeSnapshot { return a.Snapshots }))
+var list = api.NewEndpoint(api.Get, "/v1/volume/snapshots", api.ServeMethod(storage.SnapshotList, bindList,
+	func(a *storage.SnapshotListResponse) []*storage.VolumeSnapshot { return a.Snapshots }))
 
-func bindList(c *api.Call, q *snapshot.SnapshotListRequest) error {
+func bindList(c *api.Call, q *storage.SnapshotListRequest) error {
 	q.VolumeID = c.Param("volume_id")
 	q.PluginID = c.Param("plugin_id")
 	return nil
@@ -150,7 +150,7 @@ type Filter struct {
 }
 
 // List lists the snapshots of a namespace.
-func List(ctx context.Context, c *api.Client, f Filter) ([]*snapshot.VolumeSnapshot, error) {
+func List(ctx context.Context, c *api.Client, f Filter) ([]*storage.VolumeSnapshot, error) {
 	params := url.Values{}
 	if f.VolumeID != "" {
 		params.Set("volume_id", f.VolumeID)
@@ -163,20 +163,20 @@ func List(ctx context.Context, c *api.Client, f Filter) ([]*snapshot.VolumeSnaps
 
 const one = "/v1/volume/snapshot/{id}"
 
-var get = api.NewEndpoint(api.Get, one, api.ServeMethod(snapshot.Get,
-	api.WithID(func(q *snapshot.SnapshotGetRequest, name string) { q.SnapshotName = name }),
-	func(a *snapshot.SnapshotGetResponse) *snapshot.VolumeSnapshot { return a.Snapshot }))
+var get = api.NewEndpoint(api.Get, one, api.ServeMethod(storage.SnapshotGet,
+	api.WithID(func(q *storage.SnapshotGetRequest, name string) { q.SnapshotName = name }),
+	func(a *storage.SnapshotGetResponse) *storage.VolumeSnapshot { return a.Snapshot }))
 
 // Get reads a snapshot by its name.
 func Get(ctx context.Context, c *api.Client, name string, q *api.Query) (
-	*snapshot.VolumeSnapshot, *api.Meta, error,
+	*storage.VolumeSnapshot, *api.Meta, error,
 ) {
 	return get.Fetch(ctx, c, name, q)
 }
 
-var remove = api.NewEndpoint(api.Remove, one, api.ServeMethod(snapshot.Delete, bindNamed, api.Whole))
+var remove = api.NewEndpoint(api.Remove, one, api.ServeMethod(storage.SnapshotDelete, bindNamed, api.Whole))
 
-func bindNamed(c *api.Call, req *snapshot.SnapshotDeleteRequest) (err error) {
+func bindNamed(c *api.Call, req *storage.SnapshotDeleteRequest) (err error) {
 	req.SnapshotName = c.ID()
 	req.Secrets, err = c.Secrets()
 	if err != nil {

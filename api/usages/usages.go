@@ -5,28 +5,28 @@ import (
 	"context"
 
 	"berth/api"
-	"berth/structs/volumeusage"
+	"berth/structs/storage"
 )
 
 // The dialect does not have these routes.
 var list = api.NewEndpoint(api.Get, "/v1/volumes/usage",
-	api.ServeMethod(volumeusage.List, nil, api.Whole[volumeusage.VolumeUsageResponse]))
+	api.ServeMethod(storage.UsageList, nil, api.Whole[storage.VolumeUsageResponse]))
 
 // List asks the nodes how full the mounted volumes of a namespace are.
-func List(ctx context.Context, c *api.Client, q *api.Query) (*volumeusage.VolumeUsageResponse, error) {
+func List(ctx context.Context, c *api.Client, q *api.Query) (*storage.VolumeUsageResponse, error) {
 	all, _, err := list.Fetch(ctx, c, "", q)
 	return all, err
 }
 
 var one = api.NewEndpoint(api.Get, "/v1/volume/csi/{id}/usage",
-	api.ServeMethod(volumeusage.List,
-		api.WithID(func(q *volumeusage.VolumeUsageRequest, id string) { q.VolumeID = id }),
-		api.Whole[volumeusage.VolumeUsageResponse]))
+	api.ServeMethod(storage.UsageList,
+		api.WithID(func(q *storage.VolumeUsageRequest, id string) { q.VolumeID = id }),
+		api.Whole[storage.VolumeUsageResponse]))
 
 // Of asks the nodes how full one volume is, and how its mounts are.
 func Of(
 	ctx context.Context, c *api.Client, id string, q *api.Query,
-) (*volumeusage.VolumeUsageResponse, error) {
+) (*storage.VolumeUsageResponse, error) {
 	all, _, err := one.Fetch(ctx, c, id, q)
 	return all, err
 }

@@ -19,7 +19,7 @@ import (
 	"berth/structs"
 	"berth/structs/admin"
 	"berth/structs/nodecalls"
-	"berth/structs/pluginconf"
+	"berth/structs/storage"
 )
 
 // The IDs of the fake cluster.
@@ -49,7 +49,7 @@ type Cluster struct {
 	Slow       chan string                       // the first volume whose deletion never ends
 	restarting string                            // the allocation of the job fleet that restarts, or ""
 	Drains     []*structs.NodeDrainRequest       // that were sent
-	pluginConf pluginconf.PluginSettings         // of all plugins
+	pluginConf storage.PluginSettings            // of all plugins
 }
 
 func nanosBefore(d time.Duration) int64 {

@@ -5,12 +5,11 @@ import (
 
 	"berth/api/apitest"
 	"berth/structs"
-	"berth/structs/hostuse"
-	"berth/structs/hostvol"
+	"berth/structs/storage"
 )
 
 // hostClaim is the only claim on a sticky host volume.
-var hostClaim = &hostuse.TaskGroupHostVolumeClaim{
+var hostClaim = &storage.TaskGroupHostVolumeClaim{
 	ID:            "d4d4d4d4-0000-4000-8000-000000000001",
 	Namespace:     "default",
 	JobID:         "web",
@@ -20,9 +19,9 @@ var hostClaim = &hostuse.TaskGroupHostVolumeClaim{
 	VolumeName:    "cache",
 }
 
-func listHostClaims(_ context.Context, r *hostuse.ClaimListRequest) (*hostuse.ClaimListResponse, error) {
+func listHostClaims(_ context.Context, r *storage.ClaimListRequest) (*storage.ClaimListResponse, error) {
 	matches := func(asked, value string) bool { return asked == "" || asked == value }
-	resp := &hostuse.ClaimListResponse{}
+	resp := &storage.ClaimListResponse{}
 	if matches(r.JobID, hostClaim.JobID) && matches(r.TaskGroup, hostClaim.TaskGroupName) &&
 		matches(r.VolumeName, hostClaim.VolumeName) {
 		resp.Claims = append(resp.Claims, hostClaim)
@@ -32,7 +31,7 @@ func listHostClaims(_ context.Context, r *hostuse.ClaimListRequest) (*hostuse.Cl
 
 // answerHostVolumes answers the requests about dynamic host volumes. There is one, and each that is created.
 func (w *Cluster) answerHostVolumes() {
-	cache := &hostvol.DynamicHostVolume{
+	cache := &storage.DynamicHostVolume{
 		ID:            "c0c0c0c0-0000-4000-8000-000000000001",
 		Namespace:     "default",
 		Name:          "cache",
@@ -40,20 +39,20 @@ func (w *Cluster) answerHostVolumes() {
 		NodeID:        "e1e1e1e1-0000-4000-8000-000000000001",
 		NodePool:      "default",
 		CapacityBytes: 64 << 20,
-		State:         hostvol.Ready,
+		State:         storage.HostVolumeReady,
 		CreateTime:    nanosBefore(0),
 		ModifyTime:    nanosBefore(0),
 	}
-	apitest.On(w.Caller, hostvol.List,
-		func(context.Context, *hostvol.HostVolumeListRequest) (*hostvol.HostVolumeListResponse, error) {
-			return &hostvol.HostVolumeListResponse{
-				Volumes: []*hostvol.DynamicHostVolumeStub{cache.Stub()},
+	apitest.On(w.Caller, storage.HostVolumeList,
+		func(context.Context, *storage.HostVolumeListRequest) (*storage.HostVolumeListResponse, error) {
+			return &storage.HostVolumeListResponse{
+				Volumes: []*storage.DynamicHostVolumeStub{cache.Stub()},
 			}, nil
 		})
-	apitest.On(w.Caller, hostvol.Get,
-		func(context.Context, *hostvol.HostVolumeGetRequest) (*hostvol.HostVolumeGetResponse, error) {
-			return &hostvol.HostVolumeGetResponse{
-				Volume: &hostvol.DynamicHostVolumeDetail{
+	apitest.On(w.Caller, storage.HostVolumeGet,
+		func(context.Context, *storage.HostVolumeGetRequest) (*storage.HostVolumeGetResponse, error) {
+			return &storage.HostVolumeGetResponse{
+				Volume: &storage.DynamicHostVolumeDetail{
 					DynamicHostVolume: *cache,
 					Allocations: []*structs.AllocListStub{{
 						ID: hostClaim.AllocID, JobID: "web", TaskGroup: "g", ClientStatus: structs.AllocRunning,
@@ -61,25 +60,25 @@ func (w *Cluster) answerHostVolumes() {
 				},
 			}, nil
 		})
-	apitest.On(w.Caller, hostuse.ClaimList, listHostClaims)
-	apitest.On(w.Caller, hostuse.ClaimDelete,
-		func(_ context.Context, r *hostuse.ClaimDeleteRequest) (*structs.Empty, error) {
+	apitest.On(w.Caller, storage.HostVolumeClaimList, listHostClaims)
+	apitest.On(w.Caller, storage.HostVolumeClaimDelete,
+		func(_ context.Context, r *storage.ClaimDeleteRequest) (*structs.Empty, error) {
 			if r.ClaimID != hostClaim.ID {
 				return nil, structs.NotFoundf("no claim %q", r.ClaimID)
 			}
 			return &structs.Empty{}, nil
 		})
-	apitest.On(w.Caller, hostvol.Create,
-		func(_ context.Context, r *hostvol.HostVolumeCreateRequest) (*hostvol.HostVolumeCreateResponse, error) {
+	apitest.On(w.Caller, storage.HostVolumeCreate,
+		func(_ context.Context, r *storage.HostVolumeCreateRequest) (*storage.HostVolumeCreateResponse, error) {
 			made := *cache
 			made.Name = r.Volume.Name
 			if r.Detach {
-				made.State = hostvol.Pending
+				made.State = storage.HostVolumePending
 			}
-			return &hostvol.HostVolumeCreateResponse{Volume: &made}, nil
+			return &storage.HostVolumeCreateResponse{Volume: &made}, nil
 		})
-	apitest.On(w.Caller, hostvol.Remove,
-		func(_ context.Context, r *hostvol.HostVolumeDeleteRequest) (*structs.Empty, error) {
+	apitest.On(w.Caller, storage.HostVolumeDelete,
+		func(_ context.Context, r *storage.HostVolumeDeleteRequest) (*structs.Empty, error) {
 			if r.Force {
 				return nil, structs.Preconditionf("force is for a node that is gone")
 			}

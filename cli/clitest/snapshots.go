@@ -5,9 +5,7 @@ import (
 
 	"berth/api/apitest"
 	"berth/structs"
-	"berth/structs/snapgroup"
-	"berth/structs/snapschedule"
-	"berth/structs/snapshot"
+	"berth/structs/storage"
 )
 
 // answerSnapshots answers the requests about snapshots. There is one, and each that is taken.
@@ -16,23 +14,23 @@ func (w *Cluster) answerSnapshots() {
 	w.answerGroups()
 	w.answerHostVolumes()
 	w.answerEvents()
-	all := []*snapshot.VolumeSnapshot{{
+	all := []*storage.VolumeSnapshot{{
 		Namespace: "default",
 		Name:      "before-upgrade",
 		VolumeID:  "data",
 		PluginID:  "hostpath",
-		Progress: snapshot.Progress{
+		Progress: storage.Progress{
 			ExternalID:  "snap-7",
-			State:       snapshot.Ready,
+			State:       storage.SnapshotReady,
 			RequestTime: nanosBefore(0),
 			CutTime:     nanosBefore(0),
 			ReadyTime:   nanosBefore(0),
 		},
 		SizeBytes: 1 << 30,
 	}}
-	apitest.On(w.Caller, snapshot.List,
-		func(_ context.Context, r *snapshot.SnapshotListRequest) (*snapshot.SnapshotListResponse, error) {
-			resp := &snapshot.SnapshotListResponse{Snapshots: []*snapshot.VolumeSnapshot{}}
+	apitest.On(w.Caller, storage.SnapshotList,
+		func(_ context.Context, r *storage.SnapshotListRequest) (*storage.SnapshotListResponse, error) {
+			resp := &storage.SnapshotListResponse{Snapshots: []*storage.VolumeSnapshot{}}
 			for _, s := range all {
 				if r.VolumeID == "" || r.VolumeID == s.VolumeID {
 					resp.Snapshots = append(resp.Snapshots, s)
@@ -40,38 +38,38 @@ func (w *Cluster) answerSnapshots() {
 			}
 			return resp, nil
 		})
-	apitest.On(w.Caller, snapshot.Get,
-		func(_ context.Context, r *snapshot.SnapshotGetRequest) (*snapshot.SnapshotGetResponse, error) {
+	apitest.On(w.Caller, storage.SnapshotGet,
+		func(_ context.Context, r *storage.SnapshotGetRequest) (*storage.SnapshotGetResponse, error) {
 			if r.SnapshotName != "before-upgrade" {
 				return nil, NotFound("snapshot", r.SnapshotName)
 			}
-			return &snapshot.SnapshotGetResponse{Snapshot: all[0]}, nil
+			return &storage.SnapshotGetResponse{Snapshot: all[0]}, nil
 		})
-	apitest.On(w.Caller, snapshot.Create,
-		func(_ context.Context, r *snapshot.SnapshotCreateRequest) (*snapshot.SnapshotCreateResponse, error) {
+	apitest.On(w.Caller, storage.SnapshotCreate,
+		func(_ context.Context, r *storage.SnapshotCreateRequest) (*storage.SnapshotCreateResponse, error) {
 			ask := r.Snapshots[0]
 			if ask.SourceVolumeID != "data" {
 				return nil, NotFound("volume", ask.SourceVolumeID)
 			}
 			s := all[0].Copy()
-			s.State = snapshot.Ready
+			s.State = storage.SnapshotReady
 			if ask.Name != "" {
 				s.Name = ask.Name
 			}
 			if ask.Name == "slow" {
-				s.State = snapshot.Pending
+				s.State = storage.SnapshotPending
 			}
-			return &snapshot.SnapshotCreateResponse{Snapshots: []*snapshot.VolumeSnapshot{s}}, nil
+			return &storage.SnapshotCreateResponse{Snapshots: []*storage.VolumeSnapshot{s}}, nil
 		})
-	apitest.On(w.Caller, snapshot.Delete,
-		func(_ context.Context, r *snapshot.SnapshotDeleteRequest) (*structs.Empty, error) {
+	apitest.On(w.Caller, storage.SnapshotDelete,
+		func(_ context.Context, r *storage.SnapshotDeleteRequest) (*structs.Empty, error) {
 			if r.SnapshotName == "none" {
 				return nil, NotFound("snapshot", r.SnapshotName)
 			}
 			return &structs.Empty{}, nil
 		})
-	apitest.Answer(w.Caller, snapshot.External, snapshot.SnapshotExternalResponse{
-		Snapshots: []*snapshot.CSISnapshot{{
+	apitest.Answer(w.Caller, storage.SnapshotExternal, storage.SnapshotExternalResponse{
+		Snapshots: []*storage.CSISnapshot{{
 			ID:                     "snap-7",
 			Name:                   "before-upgrade",
 			SourceVolumeID:         "data",
@@ -86,54 +84,54 @@ func (w *Cluster) answerSnapshots() {
 
 // answerGroups answers the requests about group snapshots. There is one, and each that is taken.
 func (w *Cluster) answerGroups() {
-	group := &snapgroup.GroupSnapshot{
+	group := &storage.GroupSnapshot{
 		Namespace: "default",
 		Name:      "nightly",
 		PluginID:  "hostpath",
 		VolumeIDs: []string{"data", "log"},
-		Progress: snapshot.Progress{
+		Progress: storage.Progress{
 			ExternalID:  "group-1",
-			State:       snapshot.Ready,
+			State:       storage.SnapshotReady,
 			RequestTime: nanosBefore(0),
 			CutTime:     nanosBefore(0),
 			ReadyTime:   nanosBefore(0),
 		},
 	}
-	var members []*snapshot.VolumeSnapshot
+	var members []*storage.VolumeSnapshot
 	for _, id := range group.VolumeIDs {
-		members = append(members, &snapshot.VolumeSnapshot{
+		members = append(members, &storage.VolumeSnapshot{
 			Namespace: "default",
 			Name:      group.Member(id),
 			VolumeID:  id,
 			PluginID:  "hostpath",
 			Group:     "nightly",
-			Progress:  snapshot.Progress{State: snapshot.Ready},
+			Progress:  storage.Progress{State: storage.SnapshotReady},
 		})
 	}
-	apitest.Answer(w.Caller, snapgroup.List, snapgroup.SnapshotGroupListResponse{
-		Groups: []*snapgroup.GroupSnapshot{group},
+	apitest.Answer(w.Caller, storage.SnapshotGroupList, storage.SnapshotGroupListResponse{
+		Groups: []*storage.GroupSnapshot{group},
 	})
-	apitest.On(w.Caller, snapgroup.Get, func(
-		_ context.Context, r *snapgroup.SnapshotGroupGetRequest,
-	) (*snapgroup.SnapshotGroupGetResponse, error) {
+	apitest.On(w.Caller, storage.SnapshotGroupGet, func(
+		_ context.Context, r *storage.SnapshotGroupGetRequest,
+	) (*storage.SnapshotGroupGetResponse, error) {
 		if r.GroupName != group.Name {
 			return nil, structs.NotFoundf("no group snapshot %q in namespace %q", r.GroupName, "default")
 		}
-		return &snapgroup.SnapshotGroupGetResponse{Group: group, Snapshots: members}, nil
+		return &storage.SnapshotGroupGetResponse{Group: group, Snapshots: members}, nil
 	})
-	apitest.On(w.Caller, snapgroup.Create, func(
-		_ context.Context, r *snapgroup.SnapshotGroupCreateRequest,
-	) (*snapgroup.SnapshotGroupCreateResponse, error) {
+	apitest.On(w.Caller, storage.SnapshotGroupCreate, func(
+		_ context.Context, r *storage.SnapshotGroupCreateRequest,
+	) (*storage.SnapshotGroupCreateResponse, error) {
 		g := group.Copy()
 		g.Name = r.GroupName
 		g.VolumeIDs = r.VolumeIDs
 		if g.Name == "slow" {
-			g.State = snapshot.Pending
+			g.State = storage.SnapshotPending
 		}
-		return &snapgroup.SnapshotGroupCreateResponse{Group: g, Snapshots: members}, nil
+		return &storage.SnapshotGroupCreateResponse{Group: g, Snapshots: members}, nil
 	})
-	apitest.On(w.Caller, snapgroup.Delete,
-		func(_ context.Context, r *snapgroup.SnapshotGroupDeleteRequest) (*structs.Empty, error) {
+	apitest.On(w.Caller, storage.SnapshotGroupDelete,
+		func(_ context.Context, r *storage.SnapshotGroupDeleteRequest) (*structs.Empty, error) {
 			if r.GroupName != group.Name {
 				return nil, structs.NotFoundf("no group snapshot %q in namespace %q", r.GroupName, "default")
 			}
@@ -143,7 +141,7 @@ func (w *Cluster) answerGroups() {
 
 // answerSchedules answers the requests about schedules of snapshots. There is one, and each that is put.
 func (w *Cluster) answerSchedules() {
-	all := map[string]*snapschedule.SnapshotSchedule{"nightly": {
+	all := map[string]*storage.SnapshotSchedule{"nightly": {
 		Namespace:    "default",
 		Name:         "nightly",
 		VolumeID:     "data",
@@ -153,32 +151,32 @@ func (w *Cluster) answerSchedules() {
 		Last:         nanosBefore(0),
 		LastSnapshot: "nightly-20260102t020000z",
 	}}
-	find := func(name string) (*snapschedule.SnapshotSchedule, error) {
+	find := func(name string) (*storage.SnapshotSchedule, error) {
 		if all[name] == nil {
 			return nil, structs.NotFoundf("no schedule of snapshots %q in namespace %q", name, "default")
 		}
 		return all[name], nil
 	}
-	apitest.Answer(w.Caller, snapschedule.List, snapschedule.ScheduleListResponse{
-		Schedules: []*snapschedule.SnapshotSchedule{all["nightly"]},
+	apitest.Answer(w.Caller, storage.ScheduleList, storage.ScheduleListResponse{
+		Schedules: []*storage.SnapshotSchedule{all["nightly"]},
 	})
-	apitest.On(w.Caller, snapschedule.Get,
-		func(_ context.Context, r *snapschedule.ScheduleGetRequest) (*snapschedule.ScheduleGetResponse, error) {
+	apitest.On(w.Caller, storage.ScheduleGet,
+		func(_ context.Context, r *storage.ScheduleGetRequest) (*storage.ScheduleGetResponse, error) {
 			row, err := find(r.ScheduleName)
-			return &snapschedule.ScheduleGetResponse{Schedule: row, Next: nanosBefore(0)}, err
+			return &storage.ScheduleGetResponse{Schedule: row, Next: nanosBefore(0)}, err
 		})
-	apitest.On(w.Caller, snapschedule.Put,
-		func(_ context.Context, r *snapschedule.SchedulePutRequest) (*structs.Empty, error) {
+	apitest.On(w.Caller, storage.SchedulePut,
+		func(_ context.Context, r *storage.SchedulePutRequest) (*structs.Empty, error) {
 			all[r.Schedule.Name] = r.Schedule
 			return &structs.Empty{}, nil
 		})
-	apitest.On(w.Caller, snapschedule.Pause,
-		func(_ context.Context, r *snapschedule.SchedulePauseRequest) (*structs.Empty, error) {
+	apitest.On(w.Caller, storage.SchedulePause,
+		func(_ context.Context, r *storage.SchedulePauseRequest) (*structs.Empty, error) {
 			_, err := find(r.ScheduleName)
 			return &structs.Empty{}, err
 		})
-	apitest.On(w.Caller, snapschedule.Remove,
-		func(_ context.Context, r *snapschedule.ScheduleDeleteRequest) (*structs.Empty, error) {
+	apitest.On(w.Caller, storage.ScheduleDelete,
+		func(_ context.Context, r *storage.ScheduleDeleteRequest) (*structs.Empty, error) {
 			_, err := find(r.ScheduleName)
 			return &structs.Empty{}, err
 		})

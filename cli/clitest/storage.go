@@ -10,8 +10,7 @@ import (
 	"berth/api/apitest"
 	"berth/cli/command"
 	"berth/structs"
-	"berth/structs/drift"
-	"berth/structs/pluginconf"
+	"berth/structs/storage"
 	"berth/structs/validate"
 )
 
@@ -68,15 +67,15 @@ func (w *Cluster) answerPlugins() {
 			}
 			return hostpath, nil
 		})
-	apitest.On(c, pluginconf.PluginSettingsGet,
-		func(_ context.Context, r *structs.CSIPluginGetRequest) (*pluginconf.PluginSettingsResponse, error) {
+	apitest.On(c, storage.PluginSettingsGet,
+		func(_ context.Context, r *structs.CSIPluginGetRequest) (*storage.PluginSettingsResponse, error) {
 			config := w.pluginConf
 			config.ID = r.ID
 			config.OnNodeLoss = cmp.Or(config.OnNodeLoss, structs.LossHold)
-			return &pluginconf.PluginSettingsResponse{Config: &config}, nil
+			return &storage.PluginSettingsResponse{Config: &config}, nil
 		})
-	apitest.On(c, pluginconf.PluginSettingsSet,
-		func(_ context.Context, r *pluginconf.PluginSettingsRequest) (*structs.Empty, error) {
+	apitest.On(c, storage.PluginSettingsSet,
+		func(_ context.Context, r *storage.PluginSettingsRequest) (*structs.Empty, error) {
 			err := validate.PluginConfig(r)
 			if err == nil {
 				w.pluginConf.OnNodeLoss = r.OnNodeLoss
@@ -146,7 +145,7 @@ func (w *Cluster) answerVolumeReads() {
 		}
 		if r.Prefix == "later" {
 			all = []*structs.CSIVolumeListStub{{
-				ID: "later", PluginID: "hostpath", State: "ready", Drift: drift.StrayAttachment,
+				ID: "later", PluginID: "hostpath", State: "ready", Drift: storage.DriftStrayAttachment,
 			}}
 		}
 		return &structs.CSIVolumeListResponse{Volumes: slices.DeleteFunc(all,

@@ -7,7 +7,7 @@ import (
 	"berth/api/claims"
 	"berth/cli/command"
 	"berth/structs"
-	"berth/structs/hostuse"
+	"berth/structs/storage"
 )
 
 // ClaimFlags select the claims of groups on sticky host volumes.
@@ -33,9 +33,9 @@ func OfSticky(c *command.Call) (bool, error) {
 	return ofHosts || selects, err
 }
 
-var claimSheet = command.Sheet[*hostuse.TaskGroupHostVolumeClaim]{
+var claimSheet = command.Sheet[*storage.TaskGroupHostVolumeClaim]{
 	Titles: "ID|Volume Name|Volume ID|Job|Group|Allocation",
-	Row: func(c *command.Call, v *hostuse.TaskGroupHostVolumeClaim) []string {
+	Row: func(c *command.Call, v *storage.TaskGroupHostVolumeClaim) []string {
 		return []string{v.ID, v.VolumeName, c.ID(v.VolumeID), v.JobID, v.TaskGroupName, c.ID(v.AllocID)}
 	},
 }
@@ -65,7 +65,7 @@ func ListClaims(ctx context.Context, c *command.Call) error {
 // FindClaim returns the claim on a sticky host volume whose ID is a text, or the only one whose ID begins
 // with it, nil if there is none or the caller may not see it.
 func FindClaim(ctx context.Context, c *command.Call, prefix string) (
-	*hostuse.TaskGroupHostVolumeClaim, error,
+	*storage.TaskGroupHostVolumeClaim, error,
 ) {
 	if strings.Contains(prefix, ".") { // the ID of the claim of an allocation
 		return nil, nil
@@ -78,7 +78,7 @@ func FindClaim(ctx context.Context, c *command.Call, prefix string) (
 		return nil, err
 	}
 
-	var found []*hostuse.TaskGroupHostVolumeClaim
+	var found []*storage.TaskGroupHostVolumeClaim
 	for _, v := range all {
 		if v.ID == prefix {
 			return v, nil
@@ -98,7 +98,7 @@ func FindClaim(ctx context.Context, c *command.Call, prefix string) (
 }
 
 // DeleteClaim deletes a claim on a sticky host volume.
-func DeleteClaim(ctx context.Context, c *command.Call, v *hostuse.TaskGroupHostVolumeClaim) error {
+func DeleteClaim(ctx context.Context, c *command.Call, v *storage.TaskGroupHostVolumeClaim) error {
 	if c.Bool("dry-run") || c.Bool("force") || c.Given("reason") {
 		return command.BadUsage("-dry-run, -force and -reason are for the claim of an allocation: claim %s is "+
 			"that of group %s on sticky host volume %s", v.ID, v.TaskGroupName, v.VolumeName)

@@ -11,7 +11,7 @@ import (
 	"berth/cli/watch"
 	"berth/jobspec"
 	"berth/structs"
-	"berth/structs/hostvol"
+	"berth/structs/storage"
 	"berth/structs/validate"
 )
 
@@ -71,9 +71,9 @@ func Create(ctx context.Context, c *command.Call, name string, src []byte) error
 		v.Name, v.State, command.ShortID(v.NodeID), v.ID)
 }
 
-var hostSheet = command.Sheet[*hostvol.DynamicHostVolumeStub]{
+var hostSheet = command.Sheet[*storage.DynamicHostVolumeStub]{
 	Titles: "ID|Name|Plugin|Node|Node Pool|Capacity|State",
-	Row: func(_ *command.Call, v *hostvol.DynamicHostVolumeStub) []string {
+	Row: func(_ *command.Call, v *storage.DynamicHostVolumeStub) []string {
 		return []string{
 			v.ID,
 			v.Name,

@@ -10,18 +10,18 @@ import (
 	"berth/api/usages"
 	"berth/cli/command"
 	"berth/structs"
-	"berth/structs/volumeusage"
+	"berth/structs/storage"
 )
 
 // Row is one mount on its node.
 type Row struct {
-	*volumeusage.MountHealth
+	*storage.MountHealth
 	NodeID   string
 	VolumeID string
 }
 
 // Rows returns the mounts of all uses.
-func Rows(all []*volumeusage.VolumeUsage) (rows []Row) {
+func Rows(all []*storage.VolumeUsage) (rows []Row) {
 	for _, u := range all {
 		for _, m := range u.Mounts {
 			rows = append(rows, Row{m, u.NodeID, u.VolumeID})
@@ -54,7 +54,7 @@ func user(r Row) string {
 }
 
 // Ill tells of the mounts of a use that are ill, "" if none is.
-func Ill(u *volumeusage.VolumeUsage) string {
+func Ill(u *storage.VolumeUsage) string {
 	for _, m := range u.Mounts {
 		if m.Ill() {
 			return fmt.Sprintf("%s: %s", m.State, m.Reason)
@@ -74,7 +74,7 @@ func text(r Row) string {
 }
 
 // ofNode tells that a plugin reports a volume as abnormal on a node, "" if it does not.
-func ofNode(u *volumeusage.VolumeUsage) string {
+func ofNode(u *storage.VolumeUsage) string {
 	c := u.Condition
 	if c == nil || !c.Abnormal {
 		return ""
@@ -84,7 +84,7 @@ func ofNode(u *volumeusage.VolumeUsage) string {
 }
 
 // ofControllers returns a line for each volume that controllers report as abnormal.
-func ofControllers(all []*volumeusage.VolumeHealth) (lines []string) {
+func ofControllers(all []*storage.VolumeHealth) (lines []string) {
 	for _, h := range all {
 		if c := h.Condition; c != nil && c.Abnormal {
 			lines = append(lines, command.OneLine(fmt.Sprintf("volume %s: the controllers of plugin %s report it as abnormal since %s: %s", h.VolumeID, h.PluginID,
@@ -95,7 +95,7 @@ func ofControllers(all []*volumeusage.VolumeHealth) (lines []string) {
 }
 
 // Condition tells in a few words what a plugin says of a volume, "" for nothing.
-func Condition(c *volumeusage.VolumeCondition) string {
+func Condition(c *storage.VolumeCondition) string {
 	switch {
 	case c == nil:
 		return ""
@@ -127,7 +127,7 @@ var reportSheet = command.Sheet[report]{
 
 // PrintReports shows the adverse conditions of a volume that its plugin reports, those of the controllers
 // first.
-func PrintReports(c *command.Call, all *volumeusage.VolumeUsageResponse) {
+func PrintReports(c *command.Call, all *storage.VolumeUsageResponse) {
 	var rows []report
 	for _, h := range all.Health {
 		if h.Condition != nil {

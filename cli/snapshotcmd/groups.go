@@ -7,8 +7,7 @@ import (
 	"berth/api/snapgroups"
 	"berth/cli/command"
 	"berth/structs"
-	"berth/structs/snapgroup"
-	"berth/structs/snapshot"
+	"berth/structs/storage"
 )
 
 // groupCommands are the verbs of berth volume snapshot group.
@@ -109,7 +108,7 @@ func groupCreate(ctx context.Context, c *command.Call) error {
 		return err
 	}
 	changed := command.Changed{"Name": name, "ID": g.ExternalID}
-	if g.State != snapshot.Ready {
+	if g.State != storage.SnapshotReady {
 		return c.Report(changed, "Group snapshot %q is cut, and not ready yet: %s", name,
 			structs.CommandLine(c.Namespace(), "volume snapshot group status", name))
 	}
@@ -117,9 +116,9 @@ func groupCreate(ctx context.Context, c *command.Call) error {
 	return c.Report(changed, "Group snapshot %q of the volumes %s is ready", name, volumes)
 }
 
-var groupSheet = command.Sheet[*snapgroup.GroupSnapshot]{
+var groupSheet = command.Sheet[*storage.GroupSnapshot]{
 	Titles: "Name|Volumes|Plugin|State|Taken|ID",
-	Row: func(_ *command.Call, g *snapgroup.GroupSnapshot) []string {
+	Row: func(_ *command.Call, g *storage.GroupSnapshot) []string {
 		return []string{
 			g.Name,
 			strings.Join(g.VolumeIDs, ", "),

@@ -9,8 +9,7 @@ import (
 	"berth/api/snapshots"
 	"berth/cli/command"
 	"berth/jobspec"
-	"berth/structs/snapschedule"
-	"berth/structs/snapshot"
+	"berth/structs/storage"
 	"berth/structs/validate"
 )
 
@@ -110,24 +109,24 @@ func scheduleApply(ctx context.Context, c *command.Call) error {
 }
 
 // decodeSchedule reads a schedule in JSON, with its defaults.
-func decodeSchedule(src []byte) (*snapschedule.SnapshotSchedule, error) {
+func decodeSchedule(src []byte) (*storage.SnapshotSchedule, error) {
 	row, err := snapschedules.Decode(src)
 	row.Canonicalize()
 	return row, err
 }
 
 // validateSchedule returns the check of a schedule that is to be in the namespace of a call.
-func validateSchedule(c *command.Call) func(*snapschedule.SnapshotSchedule) error {
-	return func(s *snapschedule.SnapshotSchedule) error {
+func validateSchedule(c *command.Call) func(*storage.SnapshotSchedule) error {
+	return func(s *storage.SnapshotSchedule) error {
 		own := s.Copy()
 		own.Namespace = c.Namespace()
 		return validate.SnapshotSchedule(own)
 	}
 }
 
-var scheduleSheet = command.Sheet[*snapschedule.SnapshotSchedule]{
+var scheduleSheet = command.Sheet[*storage.SnapshotSchedule]{
 	Titles: "Name|Volume|Times|Keep|Keep for|Paused|Last snapshot|Skipped because",
-	Row: func(_ *command.Call, s *snapschedule.SnapshotSchedule) []string {
+	Row: func(_ *command.Call, s *storage.SnapshotSchedule) []string {
 		return []string{
 			s.Name,
 			s.VolumeID,
@@ -141,10 +140,10 @@ var scheduleSheet = command.Sheet[*snapschedule.SnapshotSchedule]{
 	},
 }
 
-func times(s *snapschedule.SnapshotSchedule) string { return strings.Join(s.Crons, ", ") }
+func times(s *storage.SnapshotSchedule) string { return strings.Join(s.Crons, ", ") }
 
 // keepFor returns the age up to which snapshots stay, "" for none.
-func keepFor(s *snapschedule.SnapshotSchedule) string {
+func keepFor(s *storage.SnapshotSchedule) string {
 	if s.KeepFor == 0 {
 		return ""
 	}
@@ -178,7 +177,7 @@ func scheduleStatus(ctx context.Context, c *command.Call) error {
 		if err != nil {
 			return err
 		}
-		var own []*snapshot.VolumeSnapshot
+		var own []*storage.VolumeSnapshot
 		for _, row := range all {
 			if s.Owns(row) {
 				own = append(own, row)

@@ -9,7 +9,7 @@ import (
 	"berth/api/snapshots"
 	"berth/cli/command"
 	"berth/structs"
-	"berth/structs/snapshot"
+	"berth/structs/storage"
 )
 
 var secretFlag = command.Flag{
@@ -123,7 +123,7 @@ func create(ctx context.Context, c *command.Call) error {
 		return err
 	}
 
-	s, err := snapshots.Create(ctx, c.API, &snapshot.CSISnapshot{
+	s, err := snapshots.Create(ctx, c.API, &storage.CSISnapshot{
 		SourceVolumeID: c.Arg(0),
 		Name:           c.Arg(1),
 		Parameters:     parameters,
@@ -152,9 +152,9 @@ func list(ctx context.Context, c *command.Call) error {
 }
 
 // Sheet shows snapshots in a table.
-var Sheet = command.Sheet[*snapshot.VolumeSnapshot]{
+var Sheet = command.Sheet[*storage.VolumeSnapshot]{
 	Titles: "Name|Volume|Plugin|State|Size|Taken|ID|Group",
-	Row: func(_ *command.Call, s *snapshot.VolumeSnapshot) []string {
+	Row: func(_ *command.Call, s *storage.VolumeSnapshot) []string {
 		return []string{
 			s.Name,
 			s.VolumeID,
@@ -168,9 +168,9 @@ var Sheet = command.Sheet[*snapshot.VolumeSnapshot]{
 	},
 }
 
-var externalSheet = command.Sheet[*snapshot.CSISnapshot]{
+var externalSheet = command.Sheet[*storage.CSISnapshot]{
 	Titles: "ID|Name|Volume|Volume ID|Size|Taken|Ready",
-	Row: func(_ *command.Call, s *snapshot.CSISnapshot) []string {
+	Row: func(_ *command.Call, s *storage.CSISnapshot) []string {
 		return []string{
 			s.ID,
 			s.Name,
@@ -207,7 +207,7 @@ func listExternal(ctx context.Context, c *command.Call) error {
 	return externalSheet.List(c, "snapshot", page.Snapshots)
 }
 
-func print(c *command.Call, s *snapshot.VolumeSnapshot) {
+func print(c *command.Call, s *storage.VolumeSnapshot) {
 	c.Pairs(
 		"Name", s.Name,
 		"Namespace", s.Namespace,
@@ -229,7 +229,7 @@ func print(c *command.Call, s *snapshot.VolumeSnapshot) {
 }
 
 // consistency describes what the commands of tasks have made of a snapshot, "" if no task has commands.
-func consistency(is snapshot.Consistency) string {
+func consistency(is storage.Consistency) string {
 	if is.Reason == "" {
 		return is.Level
 	}

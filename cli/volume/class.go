@@ -9,8 +9,7 @@ import (
 	"berth/cli/command"
 	"berth/jobspec"
 	"berth/structs"
-	"berth/structs/class"
-	"berth/structs/jobvolume"
+	"berth/structs/storage"
 	"berth/structs/validate"
 )
 
@@ -144,15 +143,15 @@ func classApply(ctx context.Context, c *command.Call) error {
 }
 
 // decodeClass reads a class in JSON, with its defaults.
-func decodeClass(src []byte) (*class.VolumeClass, error) {
+func decodeClass(src []byte) (*storage.VolumeClass, error) {
 	row, err := classes.Decode(src)
 	row.Canonicalize()
 	return row, err
 }
 
-var classSheet = command.Sheet[*class.ClassStub]{
+var classSheet = command.Sheet[*storage.ClassStub]{
 	Titles: "Name|Plugin|Default|Reclaim|Binding|Description",
-	Row: func(_ *command.Call, s *class.ClassStub) []string {
+	Row: func(_ *command.Call, s *storage.ClassStub) []string {
 		return []string{
 			s.Name,
 			s.PluginID,
@@ -164,9 +163,9 @@ var classSheet = command.Sheet[*class.ClassStub]{
 	},
 }
 
-func printClass(c *command.Call, row *class.VolumeClass) {
+func printClass(c *command.Call, row *storage.VolumeClass) {
 	deleteAfter := ""
-	if row.Reclaim == class.Delete && row.DeleteAfter != nil {
+	if row.Reclaim == storage.ReclaimDelete && row.DeleteAfter != nil {
 		deleteAfter = command.FormatSpan(*row.DeleteAfter)
 	}
 	c.Pairs(
@@ -191,9 +190,9 @@ func printClass(c *command.Call, row *class.VolumeClass) {
 
 // spaceSheet has the answers of a plugin by place. An answer of GetCapacity says how much is left, and one to
 // a creation the size that found no space.
-var spaceSheet = command.Sheet[*jobvolume.Exhaustion]{
+var spaceSheet = command.Sheet[*storage.Exhaustion]{
 	Titles: "Place|Left|Largest volume|No space for|Since",
-	Row: func(_ *command.Call, e *jobvolume.Exhaustion) []string {
+	Row: func(_ *command.Call, e *storage.Exhaustion) []string {
 		left := ""
 		largest := ""
 		full := ""

@@ -8,8 +8,7 @@ import (
 	"berth/api/drifts"
 	"berth/cli/command"
 	"berth/structs"
-	"berth/structs/drift"
-	"berth/structs/pluginconf"
+	"berth/structs/storage"
 )
 
 // driftFlags are the options of plugin config for the comparison of volumes with the storage.
@@ -26,7 +25,7 @@ var driftFlags = []command.Flag{{
 }}
 
 // setDrift changes the settings for drift that are given.
-func setDrift(c *command.Call, d *pluginconf.PluginDrift) error {
+func setDrift(c *command.Call, d *storage.PluginDrift) error {
 	given := c.String("drift")
 	if given != "" {
 		d.Drift = given
@@ -43,15 +42,15 @@ func setDrift(c *command.Call, d *pluginconf.PluginDrift) error {
 	interval, err := time.ParseDuration(every)
 	if err != nil || interval == 0 {
 		return structs.Invalidf("-drift-interval %q: expected a duration from %s to %s, for example 1h, or %s",
-			every, pluginconf.MinDriftInterval, pluginconf.MaxDriftInterval, byDefault)
+			every, storage.MinDriftInterval, storage.MaxDriftInterval, byDefault)
 	}
 	d.DriftInterval = interval
 	return nil
 }
 
-var driftSheet = command.Sheet[*drift.VolumeDrift]{
+var driftSheet = command.Sheet[*storage.VolumeDrift]{
 	Titles: "Difference|Node|Since|Repair",
-	Row: func(_ *command.Call, d *drift.VolumeDrift) []string {
+	Row: func(_ *command.Call, d *storage.VolumeDrift) []string {
 		node := d.ExternalNodeID
 		if d.NodeID != "" {
 			node = command.ShortID(d.NodeID)
@@ -66,7 +65,7 @@ var driftSheet = command.Sheet[*drift.VolumeDrift]{
 
 // differencesOf returns the differences of a volume. A failure is a warning: the rest of an answer does not
 // depend on it. Servers of an earlier version do not know the request.
-func differencesOf(ctx context.Context, c *command.Call, id string) []*drift.VolumeDrift {
+func differencesOf(ctx context.Context, c *command.Call, id string) []*storage.VolumeDrift {
 	all, err := drifts.List(ctx, c.API, "", id)
 	if err != nil && !structs.IsKind(err, structs.KindNotFound) {
 		warn(c, []string{"the differences from the storage are not known: " + err.Error()})
@@ -83,20 +82,20 @@ func printDrift(ctx context.Context, c *command.Call, id string) {
 }
 
 // driftReasons says what the differences of a volume mean.
-func driftReasons(all []*drift.VolumeDrift) (lines []string) {
+func driftReasons(all []*storage.VolumeDrift) (lines []string) {
 	for _, d := range all {
 		text := ""
 		switch d.Kind {
-		case drift.MissingVolume:
+		case storage.DriftMissingVolume:
 			text = fmt.Sprintf("plugin %s does not list the volume, %s to it: look for it in the storage",
 				d.PluginID, d.ExternalID)
-		case drift.MissingAttachment:
+		case storage.DriftMissingAttachment:
 			text = fmt.Sprintf("plugin %s does not list the volume at node %s, to which it is attached",
 				d.PluginID, command.ShortID(d.NodeID))
-		case drift.StrayAttachment:
+		case storage.DriftStrayAttachment:
 			text = fmt.Sprintf("plugin %s lists the volume at node %s, to which nothing has attached it",
 				d.PluginID, command.ShortID(d.NodeID))
-		case drift.UnknownNode:
+		case storage.DriftUnknownNode:
 			text = fmt.Sprintf("plugin %s lists the volume at %q, which is no node of the cluster",
 				d.PluginID, d.ExternalNodeID)
 		default:
@@ -117,10 +116,10 @@ func driftOfPlugin(ctx context.Context, c *command.Call, id string) string {
 		return ""
 	}
 	var parts []string
-	for _, kind := range drift.Kinds {
+	for _, kind := range storage.DriftKinds {
 		n := s.Counts[kind]
 		text := fmt.Sprintf("%d %s", n, kind)
-		if kind == drift.StrayVolume {
+		if kind == storage.DriftStrayVolume {
 			text += " (berth volume status -external " + id + ")"
 		}
 		if n > 0 {

@@ -14,7 +14,7 @@ import (
 	"berth/cli/command"
 	"berth/cli/watch"
 	"berth/structs"
-	"berth/structs/pluginconf"
+	"berth/structs/storage"
 )
 
 // PluginCommands are the verbs of berth plugin.
@@ -83,7 +83,7 @@ volume. The variable is in the namespace of the volume.
 		}, {
 			Name:  "inline",
 			Kind:  command.String,
-			Value: pluginconf.InlineAllow + "|" + pluginconf.InlineDeny,
+			Value: storage.InlineAllow + "|" + storage.InlineDeny,
 			Usage: "Whether jobs may have inline volumes of the plugin. The default is deny",
 		}}, driftFlags...),
 		Renders: true,
@@ -147,9 +147,9 @@ func configurePlugin(ctx context.Context, c *command.Call) error {
 			"Timeout", orDefault(config.CallTimeout),
 			"Controller timeout", orDefault(config.ControllerTimeout),
 			"Node timeout", orDefault(config.NodeTimeout),
-			"Drift", cmp.Or(config.Drift, pluginconf.DriftReport),
+			"Drift", cmp.Or(config.Drift, storage.DriftReport),
 			"Drift interval", orDefault(config.DriftInterval),
-			"Inline volumes", cmp.Or(config.Inline, pluginconf.InlineDeny),
+			"Inline volumes", cmp.Or(config.Inline, storage.InlineDeny),
 		)
 		return nil
 	})
@@ -159,7 +159,7 @@ func configurePlugin(ctx context.Context, c *command.Call) error {
 const byDefault = "default"
 
 // setCalls changes the settings for calls that are given.
-func setCalls(c *command.Call, calls *pluginconf.PluginCalls) error {
+func setCalls(c *command.Call, calls *storage.PluginCalls) error {
 	switch given := c.String("calls-in-flight"); given {
 	case "":
 	case byDefault:
@@ -168,7 +168,7 @@ func setCalls(c *command.Call, calls *pluginconf.PluginCalls) error {
 		n, err := strconv.Atoi(given)
 		if err != nil || n == 0 {
 			return structs.Invalidf("-calls-in-flight %q: expected a number from 1 to %d, or %s",
-				given, pluginconf.MaxCallsInFlight, byDefault)
+				given, storage.MaxCallsInFlight, byDefault)
 		}
 		calls.CallsInFlight = n
 	}
@@ -201,7 +201,7 @@ func setTimeout(c *command.Call, flag string, timeout *time.Duration) error {
 	d, err := time.ParseDuration(given)
 	if err != nil || d == 0 {
 		return structs.Invalidf("-%s %q: expected a duration from %s to %s, for example 30s, or %s",
-			flag, given, pluginconf.MinTimeout, pluginconf.MaxTimeout, byDefault)
+			flag, given, storage.MinCallTimeout, storage.MaxCallTimeout, byDefault)
 	}
 
 	*timeout = d

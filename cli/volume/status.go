@@ -12,9 +12,7 @@ import (
 	"berth/cli/hostvolcmd"
 	"berth/cli/watch"
 	"berth/structs"
-	"berth/structs/autogrow"
-	"berth/structs/modify"
-	"berth/structs/snapshot"
+	"berth/structs/storage"
 )
 
 // volumeStatus shows one volume, or the listing of all.
@@ -126,9 +124,9 @@ var claimSheet = command.Sheet[*structs.CSIClaim]{
 	},
 }
 
-var snapshotSheet = command.Sheet[*snapshot.VolumeSnapshot]{
+var snapshotSheet = command.Sheet[*storage.VolumeSnapshot]{
 	Titles: "Name|State|Size|Taken|Last Error",
-	Row: func(_ *command.Call, s *snapshot.VolumeSnapshot) []string {
+	Row: func(_ *command.Call, s *storage.VolumeSnapshot) []string {
 		return []string{
 			s.Name,
 			s.State,
@@ -175,7 +173,7 @@ func printVolume(ctx context.Context, c *command.Call, v *structs.CSIVolumeDetai
 		"Grows to", watch.GrowthText(v),
 		"Grows by itself", growRule(v.Grow),
 		"Last growth", lastGrowth(v.Grown),
-		"Does not grow", autogrow.Fault(&v.CSIVolume),
+		"Does not grow", storage.GrowFault(&v.CSIVolume),
 		"Trimmed", trimRule(v.Trim),
 		"Schedulable", command.YesNo(v.Schedulable),
 		"Blocked", watch.BlockedText(v),
@@ -226,7 +224,7 @@ func printSnapshots(ctx context.Context, c *command.Call, id string) {
 // mutableText shows the mutable parameters that the plugin has, and the wanted values of those that change.
 func mutableText(v *structs.CSIVolume) string {
 	text := command.KeyValues(v.AppliedParameters)
-	pending := modify.Pending(v)
+	pending := storage.PendingParameters(v)
 	if len(pending) > 0 {
 		text = command.JoinComma(text, "is to have "+command.KeyValues(pending))
 	}

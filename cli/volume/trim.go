@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"berth/cli/command"
-	"berth/structs/volumeusage"
+	"berth/structs/storage"
 )
 
 // trimRule describes when a volume is trimmed, "" if it is not.
@@ -15,9 +15,9 @@ func trimRule(every *time.Duration) string {
 	return "every " + command.FormatSpan(*every)
 }
 
-var trimSheet = command.Sheet[*volumeusage.VolumeUsage]{
+var trimSheet = command.Sheet[*storage.VolumeUsage]{
 	Titles: "Node|Last|Given Back|Next|Fault",
-	Row: func(_ *command.Call, u *volumeusage.VolumeUsage) []string {
+	Row: func(_ *command.Call, u *storage.VolumeUsage) []string {
 		given := ""
 		if u.Trim.Time != 0 {
 			given = command.FormatSize(u.Trim.Bytes)
@@ -33,8 +33,8 @@ var trimSheet = command.Sheet[*volumeusage.VolumeUsage]{
 }
 
 // printTrims shows the trims of a volume by node, if a node trims it.
-func printTrims(c *command.Call, all []*volumeusage.VolumeUsage) {
-	var trimmed []*volumeusage.VolumeUsage
+func printTrims(c *command.Call, all []*storage.VolumeUsage) {
+	var trimmed []*storage.VolumeUsage
 	for _, u := range all {
 		if u.Trim != nil {
 			trimmed = append(trimmed, u)

@@ -10,8 +10,7 @@ import (
 	"berth/cli/command"
 	"berth/cli/watch"
 	"berth/structs"
-	"berth/structs/class"
-	"berth/structs/reclaim"
+	"berth/structs/storage"
 )
 
 var undeleteCommand = command.Command{
@@ -33,7 +32,7 @@ var undeleteCommand = command.Command{
 // reportMark tells that a volume is deleted later.
 func reportMark(w *watch.Watch, v *structs.CSIVolumeDetail) error {
 	w.WriteLine("Volume %q is marked: its plugin deletes it after %s", v.ID, command.FormatNanos(v.DeleteAt))
-	w.WriteLine("  to keep it: %s", reclaim.UndeleteCommand(&v.CSIVolume))
+	w.WriteLine("  to keep it: %s", storage.UndeleteCommand(&v.CSIVolume))
 	w.WriteLine("  to delete it at once: %s", structs.CommandLine(v.Namespace, "volume delete -now", v.ID))
 	return w.Call.WriteOutcome(command.Changed{
 		"VolumeID": v.ID,
@@ -55,15 +54,15 @@ func markText(v *structs.CSIVolume) string {
 		return ""
 	}
 	return fmt.Sprintf("%s (%s); to keep it: %s", deletionTime(v.DeleteAt, command.FormatNanos), v.DeleteCause,
-		reclaim.UndeleteCommand(v))
+		storage.UndeleteCommand(v))
 }
 
 // reclaimText describes the rule for the deletion of a volume.
 func reclaimText(v *structs.CSIVolume) string {
-	if v.Reclaim != class.Delete {
-		return cmp.Or(v.Reclaim, class.Retain)
+	if v.Reclaim != storage.ReclaimDelete {
+		return cmp.Or(v.Reclaim, storage.ReclaimRetain)
 	}
-	after := reclaim.DelayWhenReady(v)
+	after := storage.DeleteDelayWhenReady(v)
 	if after == 0 {
 		return "delete, at once"
 	}

@@ -11,7 +11,7 @@ import (
 	"berth/cli/command"
 	"berth/cli/mounthealth"
 	"berth/structs"
-	"berth/structs/volumeusage"
+	"berth/structs/storage"
 )
 
 var listCommand = command.Command{
@@ -43,19 +43,19 @@ type volumeUse struct {
 	PluginID  string
 	State     string
 	Capacity  int64
-	Usage     *volumeusage.VolumeUsage `json:",omitempty"`
+	Usage     *storage.VolumeUsage `json:",omitempty"`
 	// Health is what the controllers report, nil for a healthy volume.
-	Health *volumeusage.VolumeHealth `json:",omitempty"`
+	Health *storage.VolumeHealth `json:",omitempty"`
 }
 
 // orders are the values of -sort. A volume without a use comes last.
 var orders = map[string]func(a, b volumeUse) int{
 	"name":   func(a, b volumeUse) int { return 0 }, // the order of the answer
-	"usage":  fullestBy(func(u *volumeusage.VolumeUsage) *volumeusage.UsageAmount { return u.Bytes }),
-	"inodes": fullestBy(func(u *volumeusage.VolumeUsage) *volumeusage.UsageAmount { return u.Inodes }),
+	"usage":  fullestBy(func(u *storage.VolumeUsage) *storage.UsageAmount { return u.Bytes }),
+	"inodes": fullestBy(func(u *storage.VolumeUsage) *storage.UsageAmount { return u.Inodes }),
 }
 
-func fullestBy(of func(*volumeusage.VolumeUsage) *volumeusage.UsageAmount) func(a, b volumeUse) int {
+func fullestBy(of func(*storage.VolumeUsage) *storage.UsageAmount) func(a, b volumeUse) int {
 	percent := func(v volumeUse) float64 {
 		if v.Usage == nil || of(v.Usage) == nil {
 			return -1
@@ -90,15 +90,15 @@ func volumeList(ctx context.Context, c *command.Call) error {
 
 // usesOf joins volumes with their uses.
 func usesOf(
-	volumes []*structs.CSIVolumeListStub, all *volumeusage.VolumeUsageResponse,
+	volumes []*structs.CSIVolumeListStub, all *storage.VolumeUsageResponse,
 ) (list []volumeUse) {
-	health := map[volumeusage.UsageKey]*volumeusage.VolumeHealth{}
+	health := map[storage.UsageKey]*storage.VolumeHealth{}
 	for _, h := range all.Health {
 		health[h.Key()] = h
 	}
-	byVolume := map[volumeusage.UsageKey][]*volumeusage.VolumeUsage{}
+	byVolume := map[storage.UsageKey][]*storage.VolumeUsage{}
 	for _, u := range all.Usages {
-		k := volumeusage.UsageKey{Namespace: u.Namespace, VolumeID: u.VolumeID}
+		k := storage.UsageKey{Namespace: u.Namespace, VolumeID: u.VolumeID}
 		byVolume[k] = append(byVolume[k], u)
 	}
 
@@ -108,9 +108,9 @@ func usesOf(
 			VolumeID:  v.ID,
 			PluginID:  v.PluginID,
 			State:     v.State,
-			Health:    health[volumeusage.UsageKey{Namespace: v.Namespace, VolumeID: v.ID}],
+			Health:    health[storage.UsageKey{Namespace: v.Namespace, VolumeID: v.ID}],
 		}
-		found := byVolume[volumeusage.UsageKey{Namespace: v.Namespace, VolumeID: v.ID}]
+		found := byVolume[storage.UsageKey{Namespace: v.Namespace, VolumeID: v.ID}]
 		if len(found) == 0 {
 			list = append(list, row)
 		}
@@ -137,13 +137,13 @@ var useSheet = command.Sheet[volumeUse]{
 const useTitles = "Node|Size|Used|Available|Used %|Inodes %|Measured|Condition"
 
 // useCells are the cells of useTitles.
-func useCells(u *volumeusage.VolumeUsage) []string {
+func useCells(u *storage.VolumeUsage) []string {
 	if u == nil {
 		return make([]string, 8)
 	}
 	bytes := u.Bytes
 	if bytes == nil {
-		bytes = &volumeusage.UsageAmount{}
+		bytes = &storage.UsageAmount{}
 	}
 	return []string{
 		command.ShortID(u.NodeID),
@@ -158,14 +158,14 @@ func useCells(u *volumeusage.VolumeUsage) []string {
 }
 
 // measured tells how old the amounts are. A node has none for the first moments of a mount.
-func measured(u *volumeusage.VolumeUsage) string {
+func measured(u *storage.VolumeUsage) string {
 	if u.Time == 0 && u.Error == "" {
 		return "not yet"
 	}
 	return command.Age(u.Time)
 }
 
-func percentText(a *volumeusage.UsageAmount) string {
+func percentText(a *storage.UsageAmount) string {
 	if a == nil || a.Used+a.Available <= 0 {
 		return ""
 	}
@@ -173,7 +173,7 @@ func percentText(a *volumeusage.UsageAmount) string {
 }
 
 // useRemark tells what the plugin says of the volume, or why it was not measured.
-func useRemark(u *volumeusage.VolumeUsage) string {
+func useRemark(u *storage.VolumeUsage) string {
 	ill := mounthealth.Ill(u)
 	switch {
 	case ill != "":
@@ -186,9 +186,9 @@ func useRemark(u *volumeusage.VolumeUsage) string {
 	return mounthealth.Condition(u.Condition)
 }
 
-var nodeUseSheet = command.Sheet[*volumeusage.VolumeUsage]{
+var nodeUseSheet = command.Sheet[*storage.VolumeUsage]{
 	Titles: useTitles,
-	Row:    func(_ *command.Call, u *volumeusage.VolumeUsage) []string { return useCells(u) },
+	Row:    func(_ *command.Call, u *storage.VolumeUsage) []string { return useCells(u) },
 }
 
 // printUse shows the use of one volume. The rest of the status does not depend on the nodes, so a failure is

@@ -10,7 +10,7 @@ import (
 	"berth/api/apitest"
 	"berth/cli/clitest"
 	"berth/structs"
-	"berth/structs/volumeusage"
+	"berth/structs/storage"
 )
 
 // usageCluster has four volumes: one is full, one has few inodes, one was not measured, one is not mounted.
@@ -27,41 +27,41 @@ func usageCluster(t *testing.T) (addr string) {
 		CSIVolume: structs.CSIVolume{ID: "full", Namespace: "default", Trim: new(24 * time.Hour)},
 		Claims:    []*structs.CSIClaim{{State: structs.ClaimGranted, AllocID: "a1"}},
 	}})
-	use := func(id string, bytes, inodes int64) *volumeusage.VolumeUsage {
-		return &volumeusage.VolumeUsage{
+	use := func(id string, bytes, inodes int64) *storage.VolumeUsage {
+		return &storage.VolumeUsage{
 			Namespace: "default",
 			VolumeID:  id,
 			NodeID:    "n1",
 			Time:      time.Now().UnixNano(),
-			Bytes:     &volumeusage.UsageAmount{Total: 100 << 30, Used: bytes << 30, Available: (100 - bytes) << 30},
-			Inodes:    &volumeusage.UsageAmount{Total: 100, Used: inodes, Available: 100 - inodes},
+			Bytes:     &storage.UsageAmount{Total: 100 << 30, Used: bytes << 30, Available: (100 - bytes) << 30},
+			Inodes:    &storage.UsageAmount{Total: 100, Used: inodes, Available: 100 - inodes},
 		}
 	}
 	full := use("full", 97, 3)
-	full.Mounts = []*volumeusage.MountHealth{
-		{State: volumeusage.Healthy, Since: 1},
-		{AllocID: "a1", State: volumeusage.Dead, Reason: "no server", Since: 1, Healing: "it stops its tasks"},
+	full.Mounts = []*storage.MountHealth{
+		{State: storage.MountHealthy, Since: 1},
+		{AllocID: "a1", State: storage.MountDead, Reason: "no server", Since: 1, Healing: "it stops its tasks"},
 	}
-	full.Trim = &volumeusage.VolumeTrim{
+	full.Trim = &storage.VolumeTrim{
 		Every: time.Hour,
 		Time:  time.Now().Add(-30 * time.Minute).UnixNano(),
 		Bytes: 3 << 20,
 		Next:  time.Now().Add(30*time.Minute + 30*time.Second).UnixNano(),
 		Fault: "the disk\nis slow",
 	}
-	full.Condition = &volumeusage.VolumeCondition{
+	full.Condition = &storage.VolumeCondition{
 		Abnormal: true, Message: "the disk is ill", Statuses: []*structs.CSIHealth{{Status: "17", Reason: "New"}},
 	}
-	apitest.Answer(c, volumeusage.List, volumeusage.VolumeUsageResponse{
-		Usages: []*volumeusage.VolumeUsage{
+	apitest.Answer(c, storage.UsageList, storage.VolumeUsageResponse{
+		Usages: []*storage.VolumeUsage{
 			use("few-inodes", 11, 88),
 			full,
 			{Namespace: "default", VolumeID: "hung", NodeID: "n1", Error: "it does not end"},
 			{Namespace: "default", VolumeID: "new", NodeID: "n3"},
 		},
-		Health: []*volumeusage.VolumeHealth{{
+		Health: []*storage.VolumeHealth{{
 			Namespace: "default", VolumeID: "idle", PluginID: "p", Since: 1,
-			Condition: &volumeusage.VolumeCondition{
+			Condition: &storage.VolumeCondition{
 				Abnormal: true,
 				Message:  "DATA_LOSS Lost",
 				Statuses: []*structs.CSIHealth{{Status: "DATA_LOSS", Reason: "Lost", Message: "two\ndisks"}},
@@ -103,7 +103,7 @@ func TestVolumeList_ShowsTheAnswerAsJSON(t *testing.T) {
 	code, out, errs := runArgs(t, []string{"volume", "list", "-address", usageCluster(t), "-json"})
 	var rows []struct {
 		VolumeID string
-		Usage    *volumeusage.VolumeUsage
+		Usage    *storage.VolumeUsage
 	}
 	err := json.Unmarshal([]byte(out), &rows)
 	if code != 0 || err != nil || len(rows) != 4 || rows[1].Usage.Bytes.Used != 97<<30 || rows[3].Usage != nil {

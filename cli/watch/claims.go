@@ -6,7 +6,7 @@ import (
 	"berth/api"
 	"berth/cli/command"
 	"berth/structs"
-	"berth/structs/hostuse"
+	"berth/structs/storage"
 )
 
 // AllocClaim is a volume of an allocation with its claim or nil.
@@ -17,10 +17,10 @@ type AllocClaim struct {
 	Missing       bool // the volume does not exist
 }
 
-// GroupOf returns the task group of an allocation in the form of hostuse.Group, nil if the allocation does
-// not have it.
+// GroupOf returns the task group of an allocation in the form of storage.GroupWithHostVolumes, nil if the
+// allocation does not have it.
 func GroupOf(a *structs.Allocation) *structs.TaskGroup {
-	return hostuse.GroupOf(a.Job, a)
+	return storage.GroupOfAlloc(a.Job, a)
 }
 
 // AllocClaims finds the claims of an allocation's volumes.

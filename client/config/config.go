@@ -27,7 +27,7 @@ import (
 	"berth/client/machine/networks"
 	"berth/client/membership/leaving"
 	"berth/structs"
-	"berth/structs/volumeusage"
+	"berth/structs/storage"
 	"berth/vault"
 )
 
@@ -217,7 +217,7 @@ func DefaultConfig() *Config {
 		NodePool:                structs.DefaultNodePool,
 		FirstFingerprintTimeout: 50 * time.Second,
 		UpdateInterval:          200 * time.Millisecond,
-		VolumeStatsInterval:     volumeusage.DefaultInterval,
+		VolumeStatsInterval:     storage.DefaultUsageInterval,
 		MinDynamicPort:          structs.DefaultMinDynamicPort,
 		MaxDynamicPort:          structs.DefaultMaxDynamicPort,
 		Drivers:                 manager.DefaultConfig(),
@@ -305,9 +305,10 @@ func (c *Config) checkAmounts(require func(ok bool, format string, args ...any))
 	}
 	span("first_fingerprint_timeout", c.FirstFingerprintTimeout)
 	span("update_interval", c.UpdateInterval)
-	require(c.VolumeStatsInterval >= volumeusage.MinInterval && c.VolumeStatsInterval <= volumeusage.MaxInterval,
+	require(c.VolumeStatsInterval >= storage.MinUsageInterval &&
+		c.VolumeStatsInterval <= storage.MaxUsageInterval,
 		"client.volume_stats_interval: %s is not between %s and %s",
-		c.VolumeStatsInterval, volumeusage.MinInterval, volumeusage.MaxInterval)
+		c.VolumeStatsInterval, storage.MinUsageInterval, storage.MaxUsageInterval)
 	span("shutdown_timeout", c.ShutdownTimeout)
 	span("max_kill_timeout", c.MaxKillTimeout)
 	count("cpu_total_compute", c.CPUTotalCompute, structs.MaxCPU)

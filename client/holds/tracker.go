@@ -5,7 +5,7 @@ import (
 
 	"berth/structs"
 	capacitytypes "berth/structs/capacity"
-	"berth/structs/hostuse"
+	"berth/structs/storage"
 )
 
 // Alloc is an allocation of this node. Its runner implements it.
@@ -66,7 +66,7 @@ func (t *Tracker) PortHolder(a *structs.Allocation) (allocID string) {
 func (t *Tracker) HostVolumeHolder(a *structs.Allocation) (allocID string) {
 	for _, r := range t.othersOf(a) {
 		other := r.Alloc()
-		if hostuse.Conflict(groupOf(a), groupOf(other)) != "" {
+		if storage.HostVolumeConflict(groupOf(a), groupOf(other)) != "" {
 			return other.ID
 		}
 	}

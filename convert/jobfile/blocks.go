@@ -6,7 +6,7 @@ import (
 
 	"berth/structs"
 	"berth/structs/defaults"
-	"berth/structs/jobvolume"
+	"berth/structs/storage"
 )
 
 // jobWriter writes the blocks of one job.
@@ -263,11 +263,11 @@ func (w *jobWriter) network(n *structs.NetworkResource) {
 }
 
 func (w *jobWriter) volume(v *structs.VolumeRequest, group, alias string) {
-	asked := jobvolume.IsAsked(v) || v.IsInline()
+	asked := storage.IsClassRequest(v) || v.IsInline()
 	w.put("type", v.Type)
 	if asked {
 		// The servers give such a volume its name and its modes.
-		w.put("source", v.Source, jobvolume.Source(w.of.ID, group, alias))
+		w.put("source", v.Source, storage.RequestSource(w.of.ID, group, alias))
 		w.put("access_mode", string(v.AccessMode), string(structs.CSISingleNodeWriter))
 		w.put("attachment_mode", string(v.AttachmentMode), string(structs.CSIFileSystem))
 	} else {

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"berth/structs"
-	"berth/structs/jobvolume"
+	"berth/structs/storage"
 )
 
 func (w *jobWriter) task(t *structs.Task, around structs.RestartPolicy) {
@@ -62,7 +62,7 @@ func (w *jobWriter) volumeMounts(mounts []*structs.VolumeMount) {
 				w.block("snapshot", func() {
 					w.put("pre", s.Pre)
 					w.put("post", s.Post)
-					w.put("timeout", s.Timeout, jobvolume.DefaultSnapshotTimeout)
+					w.put("timeout", s.Timeout, storage.DefaultSnapshotTimeout)
 				})
 			}
 		})

@@ -6,7 +6,7 @@ import (
 
 	"berth/structs"
 	"berth/structs/admin"
-	"berth/structs/hostvol"
+	"berth/structs/storage"
 )
 
 // SizeText writes a number of bytes with the largest unit of which it is a multiple: "10GiB".
@@ -46,7 +46,7 @@ func Volume(v *structs.CSIVolume, notes []string) []byte {
 }
 
 // HostVolume returns the file by which a dynamic host volume is created.
-func HostVolume(v *hostvol.DynamicHostVolume, notes []string) []byte {
+func HostVolume(v *storage.DynamicHostVolume, notes []string) []byte {
 	var w writer
 	w.comments(notes)
 	w.set("name", v.Name)

@@ -7,7 +7,7 @@ import (
 	"berth/convert/jobfile"
 	"berth/convert/report"
 	"berth/structs"
-	"berth/structs/hostvol"
+	"berth/structs/storage"
 	"berth/structs/validate"
 )
 
@@ -17,11 +17,11 @@ func (m *migration) hostVolumes(ctx context.Context) error {
 	return each(ctx, m, k, m.hostVolume)
 }
 
-func (m *migration) hostVolume(item *report.Item, s *stub, v *hostvol.DynamicHostVolume) error {
+func (m *migration) hostVolume(item *report.Item, s *stub, v *storage.DynamicHostVolume) error {
 	item.Name = v.Name // the ID is a new one in berth
 	item.Add(report.Warnings, "its data stay on the node "+v.NodeID+", in "+v.HostPath+
 		": copy them into the new volume, or offer the directory as a static host volume of this name there")
-	if v.PluginID != "" && v.PluginID != hostvol.BuiltIn {
+	if v.PluginID != "" && v.PluginID != storage.HostVolumeBuiltIn {
 		item.Add(report.Warnings, "its plugin "+v.PluginID+
 			" is not one of berth: the file leaves the plugin and its parameters out")
 		v.PluginID = ""
@@ -31,7 +31,7 @@ func (m *migration) hostVolume(item *report.Item, s *stub, v *hostvol.DynamicHos
 	if len(warnings) > 0 {
 		item.Add(report.Warnings, warnings...)
 	}
-	row := &hostvol.DynamicHostVolume{
+	row := &storage.DynamicHostVolume{
 		Namespace:                 s.Namespace,
 		Name:                      v.Name,
 		PluginID:                  v.PluginID,

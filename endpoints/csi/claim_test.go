@@ -10,7 +10,7 @@ import (
 	"berth/rpc"
 	"berth/structs"
 	"berth/structs/nodecalls"
-	"berth/structs/pluginconf"
+	"berth/structs/storage"
 )
 
 func TestClaim_IsForAllocationsOfNode(t *testing.T) {
@@ -309,9 +309,9 @@ func TestClaimGet_HasTheTimeoutOfThePlugin(t *testing.T) {
 	s, get := newClaim(t)
 	s.confirmAttach("v", "n1")
 	for _, want := range []time.Duration{0, time.Minute} {
-		mustPropose(s, fsm.PluginConfigSet, &pluginconf.PluginSettingsRequest{
+		mustPropose(s, fsm.PluginConfigSet, &storage.PluginSettingsRequest{
 			ID:          "pl",
-			PluginCalls: pluginconf.PluginCalls{NodeTimeout: want, ControllerTimeout: 3 * time.Minute},
+			PluginCalls: storage.PluginCalls{NodeTimeout: want, ControllerTimeout: 3 * time.Minute},
 		})
 		got := must(s, structs.CSIClaimGet, get)
 		if !got.Ready || got.CallTimeout != want {

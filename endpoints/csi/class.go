@@ -6,27 +6,26 @@ import (
 	"berth/state/classes"
 	"berth/state/csi/space"
 	"berth/structs"
-	"berth/structs/class"
-	"berth/structs/jobvolume"
+	"berth/structs/storage"
 )
 
 // ListClasses lists the volume classes by name, as stubs.
 func ListClasses(
 	tx *state.ReadTx,
 	req *structs.QueryRequest,
-	resp *class.ClassListResponse,
+	resp *storage.ClassListResponse,
 ) (err error) {
-	var stubs []*class.ClassStub
+	var stubs []*storage.ClassStub
 	for c := range classes.All(tx) {
 		stubs = append(stubs, c.Stub())
 	}
-	name := func(s *class.ClassStub) string { return s.Name }
+	name := func(s *storage.ClassStub) string { return s.Name }
 	resp.Classes, err = query.PageByName(stubs, name, req, resp)
 	return err
 }
 
 // GetClass reads a class without its mount flags. The error is not-found.
-func GetClass(tx *state.ReadTx, req *class.ClassGetRequest, resp *class.ClassGetResponse) error {
+func GetClass(tx *state.ReadTx, req *storage.ClassGetRequest, resp *storage.ClassGetResponse) error {
 	resp.Class = classes.Class(tx, req.Name).Redacted()
 	if resp.Class == nil {
 		return classes.NotFound(req.Name)
@@ -35,7 +34,7 @@ func GetClass(tx *state.ReadTx, req *class.ClassGetRequest, resp *class.ClassGet
 }
 
 // ClassSpaces lists the answers of the plugin of a class about its space, by place. The error is not-found.
-func ClassSpaces(tx *state.ReadTx, req *jobvolume.SpacesRequest, resp *jobvolume.SpacesResponse) error {
+func ClassSpaces(tx *state.ReadTx, req *storage.SpacesRequest, resp *storage.SpacesResponse) error {
 	c := classes.Class(tx, req.Class)
 	if c == nil {
 		return classes.NotFound(req.Class)

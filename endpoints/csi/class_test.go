@@ -6,13 +6,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/structs"
-	"berth/structs/class"
+	"berth/structs/storage"
 )
 
 // putClass stores the class "fast" of the plugin of testVolume, after edits.
-func (s *server) putClass(edits ...func(*class.VolumeClass)) {
+func (s *server) putClass(edits ...func(*storage.VolumeClass)) {
 	s.T.Helper()
-	c := &class.VolumeClass{
+	c := &storage.VolumeClass{
 		Name:         "fast",
 		PluginID:     testVolume("v").PluginID,
 		Parameters:   map[string]string{"type": "image"},
@@ -21,24 +21,24 @@ func (s *server) putClass(edits ...func(*class.VolumeClass)) {
 	for _, edit := range edits {
 		edit(c)
 	}
-	must(s, class.Put, &class.ClassPutRequest{Class: c})
+	must(s, storage.ClassPut, &storage.ClassPutRequest{Class: c})
 }
 
 func TestClasses_AreShownWithoutTheirMountFlags(t *testing.T) {
 	s := newServer(t)
 	s.putClass()
-	s.putClass(func(c *class.VolumeClass) { c.Name = "archive" })
-	list := must(s, class.List, &structs.QueryRequest{})
+	s.putClass(func(c *storage.VolumeClass) { c.Name = "archive" })
+	list := must(s, storage.ClassList, &structs.QueryRequest{})
 	require.Len(t, list.Classes, 2)
 	require.Equal(t, "archive", list.Classes[0].Name)
-	list = must(s, class.List, &structs.QueryRequest{QueryOptions: structs.QueryOptions{Prefix: "f"}})
+	list = must(s, storage.ClassList, &structs.QueryRequest{QueryOptions: structs.QueryOptions{Prefix: "f"}})
 	require.Len(t, list.Classes, 1)
 
-	got := must(s, class.Get, &class.ClassGetRequest{Name: "fast"}).Class
+	got := must(s, storage.ClassGet, &storage.ClassGetRequest{Name: "fast"}).Class
 	require.Equal(t, []string{structs.RedactedFlag}, got.MountOptions.MountFlags)
-	must(s, class.Put, &class.ClassPutRequest{Class: got})
-	must(s, class.Remove, &class.ClassDeleteRequest{Name: "fast"})
-	rejected(s, structs.KindNotFound, class.Get, &class.ClassGetRequest{Name: "fast"})
+	must(s, storage.ClassPut, &storage.ClassPutRequest{Class: got})
+	must(s, storage.ClassDelete, &storage.ClassDeleteRequest{Name: "fast"})
+	rejected(s, structs.KindNotFound, storage.ClassGet, &storage.ClassGetRequest{Name: "fast"})
 }
 
 // requested is a volume without the values of its class.
@@ -56,7 +56,7 @@ func TestVolumeCreate_TakesTheValuesOfItsClass(t *testing.T) {
 	s.AddRootKey("k1")
 	s.AddNode("n1", "a")
 	s.putVariable("nomad/volumes/default/v", "password", "hunter2")
-	s.putClass(func(c *class.VolumeClass) {
+	s.putClass(func(c *storage.VolumeClass) {
 		c.Default = true
 		c.SecretsFrom = "nomad/volumes/{namespace}/{id}"
 	})
@@ -78,7 +78,7 @@ func TestVolumeCreate_TakesTheValuesOfItsClass(t *testing.T) {
 	require.Equal(t, []string{"secret"}, s.row("v").MountOptions.MountFlags)
 
 	// A later change of the class does not reach the volume, also not by its own file.
-	s.putClass(func(c *class.VolumeClass) { c.MountOptions = nil })
+	s.putClass(func(c *storage.VolumeClass) { c.MountOptions = nil })
 	must(s, structs.CSIVolumeCreate, registerRequest(requested("v", "fast")))
 	require.Equal(t, "xfs", s.row("v").MountOptions.FSType)
 	require.Equal(t, 1, made)
@@ -87,7 +87,7 @@ func TestVolumeCreate_TakesTheValuesOfItsClass(t *testing.T) {
 	require.Len(t, list.Volumes, 1)
 	require.Equal(t, "fast", list.Volumes[0].Class)
 	require.Empty(t, must(s, structs.CSIVolumeList, &structs.CSIVolumeListRequest{Class: "slow"}).Volumes)
-	rejected(s, structs.KindPrecondition, class.Remove, &class.ClassDeleteRequest{Name: "fast"})
+	rejected(s, structs.KindPrecondition, storage.ClassDelete, &storage.ClassDeleteRequest{Name: "fast"})
 }
 
 func TestVolumeCreate_NeedsAPluginOrAClass(t *testing.T) {
@@ -107,7 +107,7 @@ func TestVolumeCreate_NeedsAPluginOrAClass(t *testing.T) {
 func TestVolumeRegister_TakesTheValuesOfItsClass(t *testing.T) {
 	s := newServer(t)
 	s.AddNode("n1", "a")
-	s.putClass(func(c *class.VolumeClass) {
+	s.putClass(func(c *storage.VolumeClass) {
 		c.Default = true
 		c.AllowedTopologies = []*structs.CSITopology{{Segments: map[string]string{"zone": "b"}}}
 	})
@@ -128,7 +128,7 @@ func TestVolumeCreate_NeedsNoRightOnTheVariableOfItsClass(t *testing.T) {
 	s.AddRootKey("k1")
 	s.AddNode("n1", "a")
 	s.putVariable("nomad/volumes/default/v", "password", "hunter2")
-	s.putClass(func(c *class.VolumeClass) { c.SecretsFrom = "nomad/volumes/{namespace}/{id}" })
+	s.putClass(func(c *storage.VolumeClass) { c.SecretsFrom = "nomad/volumes/{namespace}/{id}" })
 	defer s.runLeader(created)()
 	token := s.guard("namespace \"default\" {\n  capabilities = [\"csi-write-volume\"]\n}\n")
 

@@ -5,17 +5,17 @@ import (
 	"berth/state"
 	"berth/state/csi/drifts"
 	"berth/structs"
-	"berth/structs/drift"
+	"berth/structs/storage"
 )
 
 // ListDrift lists the differences between the volumes of a namespace and their storage.
-func ListDrift(tx *state.ReadTx, req *drift.DriftListRequest, resp *drift.DriftListResponse) (err error) {
-	l := query.List[drift.VolumeDrift, drift.VolumeDrift]{
-		Key: func(d *drift.VolumeDrift) []string {
+func ListDrift(tx *state.ReadTx, req *storage.DriftListRequest, resp *storage.DriftListResponse) (err error) {
+	l := query.List[storage.VolumeDrift, storage.VolumeDrift]{
+		Key: func(d *storage.VolumeDrift) []string {
 			return []string{d.PluginID, d.Kind, d.ExternalID, d.ExternalNodeID}
 		},
-		Stub: func(d, stub *drift.VolumeDrift) { *stub = *d },
-		Keep: func(d *drift.VolumeDrift) bool {
+		Stub: func(d, stub *storage.VolumeDrift) { *stub = *d },
+		Keep: func(d *storage.VolumeDrift) bool {
 			return (req.PluginID == "" || d.PluginID == req.PluginID) &&
 				(req.VolumeID == "" || d.VolumeID == req.VolumeID) && inNamespace(d.Namespace, req)
 		},
@@ -26,7 +26,7 @@ func ListDrift(tx *state.ReadTx, req *drift.DriftListRequest, resp *drift.DriftL
 
 // ListDriftSummaries lists the numbers of the differences of all plugins.
 func ListDriftSummaries(
-	tx *state.ReadTx, _ *structs.QueryRequest, resp *drift.DriftSummariesResponse,
+	tx *state.ReadTx, _ *structs.QueryRequest, resp *storage.DriftSummariesResponse,
 ) error {
 	for s := range drifts.Summaries(tx) {
 		resp.Summaries = append(resp.Summaries, s)

@@ -6,7 +6,7 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
-	"berth/structs/pluginconf"
+	"berth/structs/storage"
 )
 
 // Plugins serve CSIPlugin.
@@ -115,7 +115,7 @@ func (p Plugins) List(
 func (Plugins) Config(
 	tx *state.ReadTx,
 	req *structs.CSIPluginGetRequest,
-	resp *pluginconf.PluginSettingsResponse,
+	resp *storage.PluginSettingsResponse,
 ) error {
 	resp.Config = csi.PluginConfig(tx, req.ID)
 	return nil

@@ -7,15 +7,15 @@ import (
 
 	"berth/structs"
 	"berth/structs/admin"
-	"berth/structs/class"
 	"berth/structs/quota"
+	"berth/structs/storage"
 )
 
 // A creation, a registration or an expansion that a quota rejects reaches no plugin.
 func TestVolumes_BeyondTheirQuotaMakeNoCall(t *testing.T) {
 	s := newServer(t)
 	n := s.AddNode("n1", "a")
-	s.putClass(func(c *class.VolumeClass) { c.QuotaWeight = 3 })
+	s.putClass(func(c *storage.VolumeClass) { c.QuotaWeight = 3 })
 	bounds := &quota.StorageBound{
 		VolumeBytes: 7 << 30, // two of the class need 6 GiB
 		Of:          []*quota.VolumeBound{{Kind: quota.OfClass, Name: "fast", Volumes: 2}},
@@ -78,7 +78,7 @@ func TestVolumes_BeyondTheirQuotaMakeNoCall(t *testing.T) {
 	require.Empty(t, n.Called())
 
 	// Another class gives the volumes that are there no other weight, and their requests keep it.
-	s.putClass(func(c *class.VolumeClass) { c.QuotaWeight = 1 })
+	s.putClass(func(c *storage.VolumeClass) { c.QuotaWeight = 1 })
 	must(s, structs.CSIVolumeCreate, registerRequest(sized("v", 1)))
 	require.Equal(t, 3, s.row("v").QuotaWeight)
 	bounds.Of = nil

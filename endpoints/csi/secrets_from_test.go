@@ -12,7 +12,7 @@ import (
 	"berth/rpc"
 	"berth/structs"
 	"berth/structs/nodecalls"
-	"berth/structs/pluginconf"
+	"berth/structs/storage"
 	"berth/structs/variable"
 )
 
@@ -166,7 +166,7 @@ func TestClaimGet_IsReadyAtOnceAfterAChangeBetweenTwoRequests(t *testing.T) {
 		const other = "nomad/volumes/default/all"
 		s.putVariable(other, "password", "of all")
 		setPath := func(path string) {
-			must(s, pluginconf.PluginSettingsSet, &pluginconf.PluginSettingsRequest{ID: "pl", SecretsFrom: path})
+			must(s, storage.PluginSettingsSet, &storage.PluginSettingsRequest{ID: "pl", SecretsFrom: path})
 		}
 		s.putVariable(pathOfSecrets, "password", canary)
 		setPath(pathOfSecrets)
@@ -218,7 +218,7 @@ func TestPluginConfig_NamesTheVariablesOfItsVolumes(t *testing.T) {
 	s.putVariable(pathOfSecrets, "password", "of the variable")
 	must(s, structs.CSIVolumeRegister, registerRequest(sealedVolume("own")))
 	setPath := func(path string) {
-		must(s, pluginconf.PluginSettingsSet, &pluginconf.PluginSettingsRequest{ID: "pl", SecretsFrom: path})
+		must(s, storage.PluginSettingsSet, &storage.PluginSettingsRequest{ID: "pl", SecretsFrom: path})
 	}
 	setPath("nomad/volumes/{namespace}/{id}")
 	must(s, structs.CSIVolumeRegister, registerRequest(referringVolume("")))

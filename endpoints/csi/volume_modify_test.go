@@ -7,7 +7,7 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
-	"berth/structs/modify"
+	"berth/structs/storage"
 )
 
 // withIOPS returns a request for the volume v, which exists at the plugin, with mutable parameters, "" for
@@ -42,15 +42,15 @@ func TestMutableParameters_NeedAPluginThatModifies(t *testing.T) {
 	}
 
 	err = rejected(s, structs.KindPrecondition, structs.CSIVolumeRegister, withIOPS("100"))
-	wantText(t, err, modify.NoCapability)
+	wantText(t, err, storage.NoModifyVolume)
 	created := withIOPS("100")
 	created.Volumes[0].ExternalID = ""
 	err = rejected(s, structs.KindPrecondition, structs.CSIVolumeCreate, created)
-	wantText(t, err, modify.NoCapability)
+	wantText(t, err, storage.NoModifyVolume)
 
 	must(s, structs.CSIVolumeRegister, withIOPS(""))
 	err = rejected(s, structs.KindPrecondition, structs.CSIVolumeRegister, withIOPS("100"))
-	wantText(t, err, modify.NoCapability)
+	wantText(t, err, storage.NoModifyVolume)
 }
 
 // A change has succeeded once the plugin has applied it, so the request waits for that.

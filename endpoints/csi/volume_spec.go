@@ -7,7 +7,7 @@ import (
 	"berth/state/csi"
 	"berth/state/csi/lifecycle"
 	"berth/structs"
-	"berth/structs/modify"
+	"berth/structs/storage"
 	"berth/structs/validate/report"
 )
 
@@ -190,7 +190,7 @@ func checkModifiable(tx *state.ReadTx, v *structs.CSIVolume) error {
 	info := controllerInfo(tx, v.PluginID)
 	without := info == nil && plugin != nil && plugin.Known && !plugin.ControllerRequired
 	if len(v.MutableParameters) > 0 && (without || info != nil && !info.SupportsModify) {
-		return errUnable(v, modify.NoCapability)
+		return errUnable(v, storage.NoModifyVolume)
 	}
 	return nil
 }

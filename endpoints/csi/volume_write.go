@@ -17,7 +17,7 @@ import (
 	"berth/state/quotas"
 	"berth/state/volumesecrets"
 	"berth/structs"
-	"berth/structs/modify"
+	"berth/structs/storage"
 	"berth/structs/validate"
 )
 
@@ -307,7 +307,7 @@ func isSettled(tx *state.ReadTx, row, asked *structs.CSIVolume) (bool, error) {
 		return false, nil
 	case row.Modifies():
 		return false, nil
-	case row.LastError != nil && modify.Rejected(row, asked):
+	case row.LastError != nil && storage.ParametersRejected(row, asked):
 		return false, lastError("modifying", row)
 	// An expansion may wait for users of the volume (CSI spec, VolumeExpansion OFFLINE). The caller does not.
 	case row.Expands(): // its users may keep it for long

@@ -11,12 +11,12 @@ import (
 	"berth/state/csi"
 	"berth/state/schema"
 	"berth/structs"
-	"berth/structs/hostvol"
+	"berth/structs/storage"
 )
 
 // choose returns the row of a volume on its node: the one that it names, or the node with the fewest host
 // volumes of the plugin among those that can have it. Of equal ones the first by ID counts.
-func choose(tx *state.ReadTx, v hostvol.DynamicHostVolume) (*structs.CSIVolume, error) {
+func choose(tx *state.ReadTx, v storage.DynamicHostVolume) (*structs.CSIVolume, error) {
 	if v.ID != "" {
 		return chooseAgain(tx, v)
 	}
@@ -44,7 +44,7 @@ func choose(tx *state.ReadTx, v hostvol.DynamicHostVolume) (*structs.CSIVolume, 
 }
 
 // chooseAgain returns the row for a volume that exists, with the wanted size.
-func chooseAgain(tx *state.ReadTx, v hostvol.DynamicHostVolume) (*structs.CSIVolume, error) {
+func chooseAgain(tx *state.ReadTx, v storage.DynamicHostVolume) (*structs.CSIVolume, error) {
 	old, err := find(tx, v.Namespace, v.ID)
 	if err != nil {
 		return nil, err
@@ -67,10 +67,10 @@ func chooseAgain(tx *state.ReadTx, v hostvol.DynamicHostVolume) (*structs.CSIVol
 // pluginOf returns the plugin of the driver of host volumes with an ID. Without one, and for the ID that the
 // dialect has for directories, it is the only plugin of the driver.
 func pluginOf(tx *state.ReadTx, id string) (string, error) {
-	named := id != "" && id != hostvol.BuiltIn
+	named := id != "" && id != storage.HostVolumeBuiltIn
 	var found []string
 	for p := range schema.Plugins.Scan(tx) {
-		if p.Provider != hostvol.Driver {
+		if p.Provider != storage.HostVolumeDriver {
 			continue
 		}
 		if named && p.ID == id {
@@ -82,20 +82,21 @@ func pluginOf(tx *state.ReadTx, id string) (string, error) {
 	switch {
 	case len(found) == 0:
 		return "", structs.Preconditionf("plugin_id: no CSI plugin of the driver %s exists, which serves host "+
-			"volumes; run its job first", hostvol.Driver)
+			"volumes; run its job first", storage.HostVolumeDriver)
 	case named:
 		return "", structs.Preconditionf("plugin_id: CSI plugin %q is none of the driver %s, which serves host "+
-			"volumes; expected %s, or %s", id, hostvol.Driver, hostvol.BuiltIn, strings.Join(found, ", "))
+			"volumes; expected %s, or %s", id, storage.HostVolumeDriver, storage.HostVolumeBuiltIn,
+			strings.Join(found, ", "))
 	case len(found) > 1:
 		return "", structs.Preconditionf("plugin_id: several CSI plugins are of the driver %s, which serves host "+
-			"volumes; name one of %s", hostvol.Driver, strings.Join(found, ", "))
+			"volumes; name one of %s", storage.HostVolumeDriver, strings.Join(found, ", "))
 	}
 	return found[0], nil
 }
 
 // choice finds the node of a volume.
 type choice struct {
-	volume  hostvol.DynamicHostVolume
+	volume  storage.DynamicHostVolume
 	matches []match.Constraint
 	counts  map[string]int // of the rejected nodes, by reason
 }

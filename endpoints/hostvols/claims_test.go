@@ -7,7 +7,7 @@ import (
 	"berth/fsm"
 	"berth/state"
 	"berth/structs"
-	"berth/structs/hostuse"
+	"berth/structs/storage"
 )
 
 // claim places an allocation of a job whose group g keeps a volume with the claim of an ID.
@@ -39,7 +39,7 @@ func (f *fixture) claim(job, id string, volume, node string) {
 			TaskGroup:  "g",
 			JobVersion: j.Version,
 			Resources:  &structs.Resources{},
-			CSIVolumes: []structs.CSIVolumeUse{hostuse.Use("d", r, volume, id)},
+			CSIVolumes: []structs.CSIVolumeUse{storage.HostVolumeUse("d", r, volume, id)},
 		}},
 	})
 	if err != nil {
@@ -53,27 +53,28 @@ func TestClaims_AreListedByWhatTheyAreOf(t *testing.T) {
 		v := f.create(volume("data"))
 		f.claim(job, "claim-"+job, v.ID, v.NodeID)
 	}
-	for want, req := range map[string]hostuse.ClaimListRequest{
+	for want, req := range map[string]storage.ClaimListRequest{
 		"claim-a claim-b ": {},
 		"claim-a ":         {JobID: "a", TaskGroup: "g", VolumeName: "data"},
 		"claim-b ":         {QueryOptions: structs.QueryOptions{Prefix: "claim-b"}},
 		"":                 {VolumeName: "more"},
 	} {
 		got := ""
-		for _, c := range endpointstest.Must(f.Server, hostuse.ClaimList, &req).Claims {
+		for _, c := range endpointstest.Must(f.Server, storage.HostVolumeClaimList, &req).Claims {
 			got += c.ID + " "
 		}
 		if got != want {
 			t.Errorf("%+v: got %q, want %q", req, got, want)
 		}
 	}
-	others := endpointstest.Must(f.Server, hostuse.ClaimList, &hostuse.ClaimListRequest{TaskGroup: "h"}).Claims
+	others := endpointstest.Must(
+		f.Server, storage.HostVolumeClaimList, &storage.ClaimListRequest{TaskGroup: "h"}).Claims
 	if len(others) > 0 {
 		t.Errorf("another group has %+v", others)
 	}
 
-	endpointstest.Must(f.Server, hostuse.ClaimDelete, &hostuse.ClaimDeleteRequest{ClaimID: "claim-a"})
-	left := endpointstest.Must(f.Server, hostuse.ClaimList, &hostuse.ClaimListRequest{}).Claims
+	endpointstest.Must(f.Server, storage.HostVolumeClaimDelete, &storage.ClaimDeleteRequest{ClaimID: "claim-a"})
+	left := endpointstest.Must(f.Server, storage.HostVolumeClaimList, &storage.ClaimListRequest{}).Claims
 	if len(left) != 1 || left[0].AllocID != "of-claim-b" {
 		t.Errorf("after the deletion there are %+v", left)
 	}

@@ -12,8 +12,7 @@ import (
 	"berth/state/csi"
 	"berth/state/hostclaims"
 	"berth/structs"
-	"berth/structs/hostuse"
-	"berth/structs/hostvol"
+	"berth/structs/storage"
 	"berth/structs/validate"
 )
 
@@ -23,8 +22,8 @@ type Procedures struct{ csis.VolumeWrites }
 // Create chooses the node of a volume and has its plugin create it there.
 func (p Procedures) Create(
 	ctx context.Context,
-	req *hostvol.HostVolumeCreateRequest,
-	resp *hostvol.HostVolumeCreateResponse,
+	req *storage.HostVolumeCreateRequest,
+	resp *storage.HostVolumeCreateResponse,
 ) (uint64, error) {
 	if req.Volume == nil {
 		return 0, structs.Invalidf("Volume: nothing is given; expected a host volume")
@@ -64,7 +63,7 @@ func (p Procedures) Create(
 
 // Register rejects the registration of a directory that exists on a node.
 func (Procedures) Register(
-	context.Context, *hostvol.HostVolumeRegisterRequest, *structs.Empty,
+	context.Context, *storage.HostVolumeRegisterRequest, *structs.Empty,
 ) (uint64, error) {
 	return 0, structs.Preconditionf("a directory that exists on a node is not registered: offer it with a " +
 		"block host_volume in the client block of the configuration of the node, and send SIGHUP to its agent")
@@ -81,19 +80,19 @@ func find(tx *state.ReadTx, ns, id string) (*structs.CSIVolume, error) {
 }
 
 // form returns a row in the form of the dialect.
-func form(tx *state.ReadTx, row *structs.CSIVolume) *hostvol.DynamicHostVolume {
-	return hostvol.Of(row, blockOf(tx, row))
+func form(tx *state.ReadTx, row *structs.CSIVolume) *storage.DynamicHostVolume {
+	return storage.HostVolumeOf(row, blockOf(tx, row))
 }
 
 // Get reads a volume with the allocations that have it, or wait for it. The error is not-found.
 func (Procedures) Get(
-	tx *state.ReadTx, req *hostvol.HostVolumeGetRequest, resp *hostvol.HostVolumeGetResponse,
+	tx *state.ReadTx, req *storage.HostVolumeGetRequest, resp *storage.HostVolumeGetResponse,
 ) error {
 	row, err := find(tx, req.RequestNamespace(), req.ID)
 	if err != nil {
 		return err
 	}
-	resp.Volume = &hostvol.DynamicHostVolumeDetail{
+	resp.Volume = &storage.DynamicHostVolumeDetail{
 		DynamicHostVolume: *form(tx, row),
 		Allocations:       state.VolumeDetail(tx, row).Allocations,
 	}
@@ -102,11 +101,11 @@ func (Procedures) Get(
 
 // List lists the volumes of the namespaces of a request, as stubs.
 func (Procedures) List(
-	tx *state.ReadTx, req *hostvol.HostVolumeListRequest, resp *hostvol.HostVolumeListResponse,
+	tx *state.ReadTx, req *storage.HostVolumeListRequest, resp *storage.HostVolumeListResponse,
 ) (err error) {
-	l := query.List[structs.CSIVolume, hostvol.DynamicHostVolumeStub]{
+	l := query.List[structs.CSIVolume, storage.DynamicHostVolumeStub]{
 		Key:  func(v *structs.CSIVolume) []string { return []string{v.Namespace, v.ID} },
-		Stub: func(v *structs.CSIVolume, s *hostvol.DynamicHostVolumeStub) { *s = *form(tx, v).Stub() },
+		Stub: func(v *structs.CSIVolume, s *storage.DynamicHostVolumeStub) { *s = *form(tx, v).Stub() },
 		Keep: func(v *structs.CSIVolume) bool {
 			return v.Host != nil &&
 				(req.NodeID == "" || v.Host.NodeID == req.NodeID) &&
@@ -120,7 +119,7 @@ func (Procedures) List(
 
 // Remove deletes a volume and its data at once, or with Force the row of one whose node is gone.
 func (p Procedures) Remove(
-	ctx context.Context, req *hostvol.HostVolumeDeleteRequest, resp *structs.Empty,
+	ctx context.Context, req *storage.HostVolumeDeleteRequest, resp *structs.Empty,
 ) (uint64, error) {
 	tx := p.Store.Read()
 	row, err := find(tx, req.RequestNamespace(), req.ID)
@@ -154,13 +153,13 @@ func (p Procedures) Remove(
 
 // ListClaims lists the claims of groups on sticky host volumes.
 func (Procedures) ListClaims(
-	tx *state.ReadTx, req *hostuse.ClaimListRequest, resp *hostuse.ClaimListResponse,
+	tx *state.ReadTx, req *storage.ClaimListRequest, resp *storage.ClaimListResponse,
 ) (err error) {
 	matches := func(asked, value string) bool { return asked == "" || asked == value }
-	l := query.List[hostuse.TaskGroupHostVolumeClaim, hostuse.TaskGroupHostVolumeClaim]{
-		Key:  func(c *hostuse.TaskGroupHostVolumeClaim) []string { return []string{c.Namespace, c.ID} },
-		Stub: func(c, stub *hostuse.TaskGroupHostVolumeClaim) { *stub = *c },
-		Keep: func(c *hostuse.TaskGroupHostVolumeClaim) bool {
+	l := query.List[storage.TaskGroupHostVolumeClaim, storage.TaskGroupHostVolumeClaim]{
+		Key:  func(c *storage.TaskGroupHostVolumeClaim) []string { return []string{c.Namespace, c.ID} },
+		Stub: func(c, stub *storage.TaskGroupHostVolumeClaim) { *stub = *c },
+		Keep: func(c *storage.TaskGroupHostVolumeClaim) bool {
 			return matches(req.JobID, c.JobID) && matches(req.TaskGroup, c.TaskGroupName) &&
 				matches(req.VolumeName, c.VolumeName)
 		},

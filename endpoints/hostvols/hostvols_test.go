@@ -13,7 +13,7 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
-	"berth/structs/hostvol"
+	"berth/structs/storage"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -28,7 +28,7 @@ func newFixture(t *testing.T, nodes ...string) *fixture {
 	t.Helper()
 	f := &fixture{endpointstest.New(t, endpointstest.QuickSettings()), t}
 	for _, n := range nodes {
-		f.addNode(n, "", hostvol.Driver)
+		f.addNode(n, "", storage.HostVolumeDriver)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -97,24 +97,25 @@ func (f *fixture) addNode(id, pool, provider string) {
 }
 
 // volume returns a volume for a request.
-func volume(name string) *hostvol.DynamicHostVolume {
-	return &hostvol.DynamicHostVolume{
+func volume(name string) *storage.DynamicHostVolume {
+	return &storage.DynamicHostVolume{
 		Name:                  name,
-		PluginID:              hostvol.BuiltIn,
+		PluginID:              storage.HostVolumeBuiltIn,
 		RequestedCapabilities: []*structs.CSIVolumeCapability{{AccessMode: structs.CSISingleNodeWriter}},
 	}
 }
 
-func (f *fixture) create(v *hostvol.DynamicHostVolume) *hostvol.DynamicHostVolume {
+func (f *fixture) create(v *storage.DynamicHostVolume) *storage.DynamicHostVolume {
 	f.t.Helper()
-	return endpointstest.Must(f.Server, hostvol.Create, &hostvol.HostVolumeCreateRequest{Volume: v}).Volume
+	return endpointstest.Must(
+		f.Server, storage.HostVolumeCreate, &storage.HostVolumeCreateRequest{Volume: v}).Volume
 }
 
 // rejects creates a volume, and wants an error of a kind with a text.
-func (f *fixture) rejects(v *hostvol.DynamicHostVolume, kind structs.Kind, text string) {
+func (f *fixture) rejects(v *storage.DynamicHostVolume, kind structs.Kind, text string) {
 	f.t.Helper()
-	req := &hostvol.HostVolumeCreateRequest{Volume: v}
-	endpointstest.WantText(f.t, endpointstest.Rejected(f.Server, kind, hostvol.Create, req), text)
+	req := &storage.HostVolumeCreateRequest{Volume: v}
+	endpointstest.WantText(f.t, endpointstest.Rejected(f.Server, kind, storage.HostVolumeCreate, req), text)
 }
 
 func (f *fixture) row(id string) *structs.CSIVolume { return csi.Volume(f.Store.Read(), "default", id) }
@@ -122,7 +123,8 @@ func (f *fixture) row(id string) *structs.CSIVolume { return csi.Volume(f.Store.
 func TestCreate_MakesARowOfThePluginOnANode(t *testing.T) {
 	f := newFixture(t, "n1")
 	v := f.create(volume("data"))
-	if v.State != hostvol.Ready || v.NodeID != "n1" || v.NodePool != "default" || v.PluginID != "dirs" ||
+	if v.State != storage.HostVolumeReady || v.NodeID != "n1" || v.NodePool != "default" ||
+		v.PluginID != "dirs" ||
 		v.CapacityBytes != 1<<20 || v.ID != structs.HostVolumeID("default", "n1", "data") {
 		t.Errorf("got %+v, want a ready volume on n1", v)
 	}
@@ -140,12 +142,12 @@ func TestCreate_MakesARowOfThePluginOnANode(t *testing.T) {
 // A node has one volume of a name, so each further volume goes to another node.
 func TestCreate_PutsOneVolumeOfANameOnEachNode(t *testing.T) {
 	f := newFixture(t, "n1", "n2")
-	made := make([]*hostvol.DynamicHostVolume, 2)
+	made := make([]*storage.DynamicHostVolume, 2)
 	var calls sync.WaitGroup
 	for i := range made {
 		calls.Go(func() {
-			resp, err := rpc.Call(t.Context(), f.RPC, hostvol.Create,
-				&hostvol.HostVolumeCreateRequest{Volume: volume("data")})
+			resp, err := rpc.Call(t.Context(), f.RPC, storage.HostVolumeCreate,
+				&storage.HostVolumeCreateRequest{Volume: volume("data")})
 			if err != nil {
 				t.Error(err)
 				return
@@ -174,7 +176,7 @@ func TestCreate_ChoosesTheNodeWithTheFewestVolumes(t *testing.T) {
 
 func TestCreate_RejectsNodesThatCannotHaveIt(t *testing.T) {
 	f := newFixture(t, "n1")
-	f.addNode("n2", "gpu", hostvol.Driver)
+	f.addNode("n2", "gpu", storage.HostVolumeDriver)
 	pool := volume("data")
 	pool.NodePool = "gpu"
 	if v := f.create(pool); v.NodeID != "n2" || v.NodePool != "gpu" {
@@ -198,9 +200,10 @@ func TestCreate_RejectsNodesThatCannotHaveIt(t *testing.T) {
 
 func TestCreate_NeedsOnePluginOfTheDriver(t *testing.T) {
 	f := newFixture(t)
-	f.rejects(volume("data"), structs.KindPrecondition, "plugin_id: no CSI plugin of the driver "+hostvol.Driver)
+	f.rejects(volume("data"), structs.KindPrecondition,
+		"plugin_id: no CSI plugin of the driver "+storage.HostVolumeDriver)
 	f.AddNode("n9", "a") // it has a plugin of another driver
-	f.addNode("n1", "", hostvol.Driver)
+	f.addNode("n1", "", storage.HostVolumeDriver)
 	other := volume("data")
 	other.PluginID = "pl"
 	f.rejects(other, structs.KindPrecondition, `plugin_id: CSI plugin "pl" is none of the driver`)
@@ -218,7 +221,7 @@ func TestCreate_AgainFindsTheVolume(t *testing.T) {
 	v.NodeID = "n1"
 	first := f.create(v)
 	f.SetNodeDown("n1")
-	if again := f.create(v); again.ID != first.ID || again.State != hostvol.Unavailable ||
+	if again := f.create(v); again.ID != first.ID || again.State != storage.HostVolumeUnavailable ||
 		again.Reason != "its node is down" {
 		t.Errorf("got %+v, want the same volume on a node that is down", again)
 	}
@@ -237,17 +240,17 @@ func TestCreate_AgainFindsTheVolume(t *testing.T) {
 
 func TestCreate_DetachesOnceTheVolumeIsRecorded(t *testing.T) {
 	f := &fixture{endpointstest.New(t), t} // no leader creates it
-	f.addNode("n1", "", hostvol.Driver)
-	v := endpointstest.Must(f.Server, hostvol.Create,
-		&hostvol.HostVolumeCreateRequest{Volume: volume("data"), Detach: true}).Volume
-	if v.State != hostvol.Pending {
+	f.addNode("n1", "", storage.HostVolumeDriver)
+	v := endpointstest.Must(f.Server, storage.HostVolumeCreate,
+		&storage.HostVolumeCreateRequest{Volume: volume("data"), Detach: true}).Volume
+	if v.State != storage.HostVolumePending {
 		t.Errorf("got state %q, want pending", v.State)
 	}
 }
 
 func TestList_HasHostVolumesAlone(t *testing.T) {
 	f := newFixture(t, "n1", "n2")
-	f.addNode("n3", "gpu", hostvol.Driver)
+	f.addNode("n3", "gpu", storage.HostVolumeDriver)
 	f.create(volume("a"))
 	f.create(volume("b"))
 	gpu := volume("c")
@@ -260,16 +263,16 @@ func TestList_HasHostVolumesAlone(t *testing.T) {
 
 	prefix := structs.QueryOptions{Prefix: made.ID}
 	for name, c := range map[string]struct {
-		req  hostvol.HostVolumeListRequest
+		req  storage.HostVolumeListRequest
 		want int
 	}{
 		"all":          {want: 3},
-		"a node":       {req: hostvol.HostVolumeListRequest{NodeID: "n2"}, want: 1},
-		"a pool":       {req: hostvol.HostVolumeListRequest{NodePool: "gpu"}, want: 1},
-		"a prefix":     {req: hostvol.HostVolumeListRequest{QueryOptions: prefix}, want: 1},
-		"another node": {req: hostvol.HostVolumeListRequest{NodeID: "n9"}},
+		"a node":       {req: storage.HostVolumeListRequest{NodeID: "n2"}, want: 1},
+		"a pool":       {req: storage.HostVolumeListRequest{NodePool: "gpu"}, want: 1},
+		"a prefix":     {req: storage.HostVolumeListRequest{QueryOptions: prefix}, want: 1},
+		"another node": {req: storage.HostVolumeListRequest{NodeID: "n9"}},
 	} {
-		got := endpointstest.Must(f.Server, hostvol.List, &c.req).Volumes
+		got := endpointstest.Must(f.Server, storage.HostVolumeList, &c.req).Volumes
 		if len(got) != c.want {
 			t.Errorf("%s: got %d volumes, want %d", name, len(got), c.want)
 		}
@@ -279,8 +282,8 @@ func TestList_HasHostVolumesAlone(t *testing.T) {
 	if len(all) != 1 || all[0].ID != "ordinary" {
 		t.Errorf("the list of volumes has %d, want the ordinary one alone", len(all))
 	}
-	req := &hostvol.HostVolumeGetRequest{ID: "ordinary"}
-	endpointstest.WantText(t, endpointstest.Rejected(f.Server, structs.KindNotFound, hostvol.Get, req),
+	req := &storage.HostVolumeGetRequest{ID: "ordinary"}
+	endpointstest.WantText(t, endpointstest.Rejected(f.Server, structs.KindNotFound, storage.HostVolumeGet, req),
 		`no host volume "ordinary"`)
 }
 
@@ -295,23 +298,24 @@ func TestDelete_WaitsForClaimsAndDeletesTheVolume(t *testing.T) {
 		SecretID: endpointstest.SecretOf("n1"),
 		Claims:   []*structs.CSIClaim{claim},
 	})
-	got := endpointstest.Must(f.Server, hostvol.Get, &hostvol.HostVolumeGetRequest{ID: v.ID}).Volume
+	got := endpointstest.Must(f.Server, storage.HostVolumeGet, &storage.HostVolumeGetRequest{ID: v.ID}).Volume
 	if len(got.Allocations) != 1 || got.Allocations[0].ID != "a1" {
 		t.Errorf("got allocations %v, want a1", got.Allocations)
 	}
 
-	req := &hostvol.HostVolumeDeleteRequest{ID: v.ID}
-	err := endpointstest.Rejected(f.Server, structs.KindPrecondition, hostvol.Remove, req)
+	req := &storage.HostVolumeDeleteRequest{ID: v.ID}
+	err := endpointstest.Rejected(f.Server, structs.KindPrecondition, storage.HostVolumeDelete, req)
 	endpointstest.WantText(t, err, "a1")
 	req.Force = true
-	endpointstest.WantText(t, endpointstest.Rejected(f.Server, structs.KindPrecondition, hostvol.Remove, req),
+	endpointstest.WantText(
+		t, endpointstest.Rejected(f.Server, structs.KindPrecondition, storage.HostVolumeDelete, req),
 		"force is for a node that is gone")
 
-	free := f.create(&hostvol.DynamicHostVolume{
+	free := f.create(&storage.DynamicHostVolume{
 		Name:                  "free",
 		RequestedCapabilities: volume("").RequestedCapabilities,
 	})
-	endpointstest.Must(f.Server, hostvol.Remove, &hostvol.HostVolumeDeleteRequest{ID: free.ID})
+	endpointstest.Must(f.Server, storage.HostVolumeDelete, &storage.HostVolumeDeleteRequest{ID: free.ID})
 	if f.row(free.ID) != nil {
 		t.Error("the row of a deleted volume is there")
 	}
@@ -326,11 +330,12 @@ func TestDelete_OfANodeThatIsGoneNeedsForce(t *testing.T) {
 		t.Fatal("the node is there")
 	}
 
-	req := &hostvol.HostVolumeDeleteRequest{ID: v.ID}
-	endpointstest.WantText(t, endpointstest.Rejected(f.Server, structs.KindPrecondition, hostvol.Remove, req),
+	req := &storage.HostVolumeDeleteRequest{ID: v.ID}
+	endpointstest.WantText(
+		t, endpointstest.Rejected(f.Server, structs.KindPrecondition, storage.HostVolumeDelete, req),
 		"berth volume delete -type host -force "+v.ID)
 	req.Force = true
-	endpointstest.Must(f.Server, hostvol.Remove, req)
+	endpointstest.Must(f.Server, storage.HostVolumeDelete, req)
 	if f.row(v.ID) != nil {
 		t.Error("the row is there")
 	}
@@ -351,8 +356,9 @@ func TestHost_IsOfTheServersAlone(t *testing.T) {
 
 func TestRegister_NamesTheConfigurationOfTheNode(t *testing.T) {
 	f := newFixture(t)
-	req := &hostvol.HostVolumeRegisterRequest{Volume: volume("data")}
-	endpointstest.WantText(t, endpointstest.Rejected(f.Server, structs.KindPrecondition, hostvol.Register, req),
+	req := &storage.HostVolumeRegisterRequest{Volume: volume("data")}
+	endpointstest.WantText(
+		t, endpointstest.Rejected(f.Server, structs.KindPrecondition, storage.HostVolumeRegister, req),
 		"host_volume in the client block")
 }
 

@@ -6,8 +6,8 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
-	"berth/structs/hostuse"
 	"berth/structs/identity"
+	"berth/structs/storage"
 )
 
 // findToken returns the identity of an allocation for the driver of a volume, nil if the driver may not have
@@ -39,7 +39,7 @@ func findToken(
 
 // usesPlugin reports whether an allocation has a granted claim on a volume of a plugin, or an inline volume.
 func usesPlugin(tx *state.ReadTx, a *structs.Allocation, g *structs.TaskGroup, plugin string) bool {
-	for _, r := range hostuse.Group(g, a.CSIVolumes).Volumes {
+	for _, r := range storage.GroupWithHostVolumes(g, a.CSIVolumes).Volumes {
 		if r.IsInline() && r.PluginID == plugin {
 			return true
 		}

@@ -20,7 +20,7 @@ import (
 	"berth/state/volumesecrets"
 	"berth/structs"
 	"berth/structs/admin"
-	"berth/structs/jobvolume"
+	"berth/structs/storage"
 	"berth/structs/validate"
 	"berth/structs/validate/field"
 )
@@ -196,7 +196,7 @@ func missingVolumes(tx *state.ReadTx, job *structs.Job) string {
 	var missing []string
 	for _, g := range job.TaskGroups {
 		for alias, v := range g.Volumes {
-			if !v.NeedsClaim() || jobvolume.IsAsked(v) {
+			if !v.NeedsClaim() || storage.IsClassRequest(v) {
 				continue
 			}
 

@@ -7,7 +7,7 @@ import (
 	"berth/fsm"
 	"berth/structs"
 	"berth/structs/nodeloss"
-	"berth/structs/pluginconf"
+	"berth/structs/storage"
 )
 
 // The pins of a node decide which machine its proof is about. Only root on the server that leads changes
@@ -48,7 +48,7 @@ func TestNodeFencePins_WarnsOfANodeWithoutAPin(t *testing.T) {
 	if got := must(s, nodeloss.NodeFencePins, &structs.QueryRequest{}); len(got.Warnings) != 0 {
 		t.Errorf("its volume holds: %+v", got.Warnings[0])
 	}
-	policy := &pluginconf.PluginSettingsRequest{ID: "pl", OnNodeLoss: structs.LossFence}
+	policy := &storage.PluginSettingsRequest{ID: "pl", OnNodeLoss: structs.LossFence}
 	mustPropose(s, fsm.PluginConfigSet, policy)
 	got := must(s, nodeloss.NodeFencePins, &structs.QueryRequest{})
 	if len(got.Warnings) != 1 || got.Warnings[0].NodeID != "n1" ||

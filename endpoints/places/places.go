@@ -16,7 +16,7 @@ import (
 	"berth/server/nodeconn"
 	"berth/state"
 	"berth/structs"
-	"berth/structs/jobvolume"
+	"berth/structs/storage"
 )
 
 // CallTime bounds one call and not the request, which makes up to structs.MaxExternalAsk of them: a user
@@ -69,7 +69,7 @@ func Of(tx *state.ReadTx, pluginID string) []*Place {
 	// The key of a topology names the same place in each request, although the controllers change.
 	byKey := map[string]*Place{}
 	placeOf := func(c nodeconn.Controller) *Place {
-		key := jobvolume.PlaceText(c.Topology)
+		key := storage.TopologyText(c.Topology)
 		if byKey[key] == nil {
 			byKey[key] = &Place{Key: key}
 		}

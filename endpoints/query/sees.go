@@ -5,13 +5,8 @@ import (
 
 	"berth/structs"
 	"berth/structs/admin"
-	"berth/structs/class"
-	"berth/structs/drift"
-	"berth/structs/hostuse"
 	"berth/structs/quota"
-	"berth/structs/snapgroup"
-	"berth/structs/snapschedule"
-	"berth/structs/snapshot"
+	"berth/structs/storage"
 	"berth/structs/variable"
 )
 
@@ -28,7 +23,7 @@ func seen(q *structs.QueryOptions, keep func(row any) bool) func(row any) bool {
 
 // sees reports whether the caller may see a row. A group snapshot names each of its volumes.
 func sees(q *structs.QueryOptions, row any) bool {
-	g, ok := row.(*snapgroup.GroupSnapshot)
+	g, ok := row.(*storage.GroupSnapshot)
 	if ok {
 		return !slices.ContainsFunc(g.VolumeIDs, func(id string) bool { return !q.Sees(g.Namespace, id) })
 	}
@@ -55,13 +50,13 @@ func place(row any) (namespace, id string, known bool) {
 		return r.Namespace, r.VolumeID, true
 	case *structs.CSIVolume:
 		return r.Namespace, r.ID, true
-	case *drift.VolumeDrift:
+	case *storage.VolumeDrift:
 		return r.Namespace, r.VolumeID, true
-	case *snapshot.VolumeSnapshot:
+	case *storage.VolumeSnapshot:
 		return r.Namespace, r.VolumeID, true
-	case *hostuse.TaskGroupHostVolumeClaim:
+	case *storage.TaskGroupHostVolumeClaim:
 		return r.Namespace, r.VolumeID, true
-	case *snapschedule.SnapshotSchedule:
+	case *storage.SnapshotSchedule:
 		return r.Namespace, r.VolumeID, true
 	case *structs.Deployment:
 		return r.Namespace, r.ID, true
@@ -83,7 +78,7 @@ func place(row any) (namespace, id string, known bool) {
 		return "", r.Name, true
 	case *structs.Node:
 		return "", r.ID, true
-	case *class.ClassStub:
+	case *storage.ClassStub:
 		return "", r.Name, true
 	case *structs.CSIPluginRow:
 		return "", r.ID, true

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"berth/structs"
-	"berth/structs/snapgroup"
+	"berth/structs/storage"
 )
 
 // A group names each of its volumes, so a caller who may see only some of them does not see it.
@@ -21,7 +21,7 @@ func TestSeen_LeavesOutAGroupWithAHiddenVolume(t *testing.T) {
 		{[]string{"v", "hidden"}, false},
 		{[]string{"hidden", "v"}, false},
 	} {
-		g := &snapgroup.GroupSnapshot{Namespace: "default", VolumeIDs: c.volumes}
+		g := &storage.GroupSnapshot{Namespace: "default", VolumeIDs: c.volumes}
 		if got := keep(g); got != c.want {
 			t.Errorf("the group of %v is listed: %v", c.volumes, got)
 		}

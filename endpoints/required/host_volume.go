@@ -6,7 +6,7 @@ import (
 	"berth/acl"
 	"berth/endpoints/rights"
 	"berth/structs"
-	"berth/structs/hostvol"
+	"berth/structs/storage"
 )
 
 // The rights on dynamic host volumes are those of the dialect, in their namespaces.
@@ -29,9 +29,9 @@ var (
 // hostNamespace returns the namespace of the volume of a request.
 func hostNamespace(req any) string {
 	switch r := req.(type) {
-	case *hostvol.HostVolumeCreateRequest:
+	case *storage.HostVolumeCreateRequest:
 		return namespaceOfHost(r.Volume, r.RequestNamespace())
-	case *hostvol.HostVolumeRegisterRequest:
+	case *storage.HostVolumeRegisterRequest:
 		return namespaceOfHost(r.Volume, r.RequestNamespace())
 	case *structs.CSIVolumeRegisterRequest:
 		return namespaceOf(r.Volumes[0], r)
@@ -39,7 +39,7 @@ func hostNamespace(req any) string {
 	return ""
 }
 
-func namespaceOfHost(v *hostvol.DynamicHostVolume, requested string) string {
+func namespaceOfHost(v *storage.DynamicHostVolume, requested string) string {
 	if v == nil {
 		return requested
 	}

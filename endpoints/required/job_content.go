@@ -7,7 +7,7 @@ import (
 	"berth/acl"
 	"berth/endpoints/sidecars"
 	"berth/structs"
-	"berth/structs/jobvolume"
+	"berth/structs/storage"
 )
 
 // mayRun reports whether a caller may submit a job, nil for one that the method rejects. The groups and tasks
@@ -23,7 +23,7 @@ func mayRun(a *acl.ACL, requestNamespace string, job, kept *structs.Job) bool {
 	}
 
 	left := structs.MaxJobCount
-	for _, g := range jobvolume.WithSources(job).TaskGroups {
+	for _, g := range storage.JobWithSources(job).TaskGroups {
 		if g == nil {
 			continue
 		}

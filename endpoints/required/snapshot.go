@@ -5,7 +5,7 @@ import (
 	"berth/endpoints/rights"
 	"berth/state/csi"
 	"berth/structs"
-	"berth/structs/snapshot"
+	"berth/structs/storage"
 )
 
 // The rights on snapshots are those on their volumes.
@@ -14,7 +14,7 @@ var (
 	SnapshotList   = ofVolumes(acl.CSIListVolume)
 
 	SnapshotRead = rights.Where("volume: read", func(q rights.Question) bool {
-		req := q.Req.(*snapshot.SnapshotGetRequest)
+		req := q.Req.(*storage.SnapshotGetRequest)
 		ns := req.RequestNamespace()
 		return q.ACL.Volume(ns, volumeOfSnapshot(csi.Snapshot(q.Tx, ns, req.SnapshotName)), acl.VolumeRead)
 	})
@@ -24,7 +24,7 @@ var (
 	SnapshotDelete = rights.Where(
 		"volume: snapshot, to delete volume: force for one without a row, or a row alone",
 		func(q rights.Question) bool {
-			req := q.Req.(*snapshot.SnapshotDeleteRequest)
+			req := q.Req.(*storage.SnapshotDeleteRequest)
 			ns := req.RequestNamespace()
 			if req.SnapshotName != "" || req.SnapshotID == "" {
 				volume := volumeOfSnapshot(csi.Snapshot(q.Tx, ns, req.SnapshotName))
@@ -39,7 +39,7 @@ var (
 		})
 )
 
-func sourcesOf(r *snapshot.SnapshotCreateRequest) (ids []string) {
+func sourcesOf(r *storage.SnapshotCreateRequest) (ids []string) {
 	for _, s := range r.Snapshots {
 		if s != nil {
 			ids = append(ids, s.SourceVolumeID)
@@ -52,7 +52,7 @@ func sourcesOf(r *snapshot.SnapshotCreateRequest) (ids []string) {
 }
 
 // volumeOfSnapshot returns the ID by which rights name a snapshot, "" for one that does not exist.
-func volumeOfSnapshot(s *snapshot.VolumeSnapshot) string {
+func volumeOfSnapshot(s *storage.VolumeSnapshot) string {
 	if s == nil {
 		return ""
 	}

@@ -6,13 +6,13 @@ import (
 	"berth/acl"
 	"berth/endpoints/rights"
 	"berth/state/csi/snapgroups"
-	"berth/structs/snapgroup"
+	"berth/structs/storage"
 )
 
 // The rights on group snapshots are those on each of their volumes.
 var (
 	SnapshotGroupCreate = rights.Volume(acl.VolumeSnapshot,
-		func(r *snapgroup.SnapshotGroupCreateRequest) []string {
+		func(r *storage.SnapshotGroupCreateRequest) []string {
 			if len(r.VolumeIDs) == 0 {
 				return []string{""} // the request is invalid, and tells nobody so
 			}
@@ -22,13 +22,13 @@ var (
 	SnapshotGroupList = ofVolumes(acl.CSIListVolume)
 
 	SnapshotGroupRead = rights.Where("volume: read", func(q rights.Question) bool {
-		req := q.Req.(*snapgroup.SnapshotGroupGetRequest)
+		req := q.Req.(*storage.SnapshotGroupGetRequest)
 		return ofGroup(q, req.RequestNamespace(), req.GroupName, acl.VolumeRead)
 	})
 
 	SnapshotGroupDelete = rights.Where("volume: snapshot, to delete volume: force for the rows alone",
 		func(q rights.Question) bool {
-			req := q.Req.(*snapgroup.SnapshotGroupDeleteRequest)
+			req := q.Req.(*storage.SnapshotGroupDeleteRequest)
 			ns := req.RequestNamespace()
 			mayForce := !req.Force || ofGroup(q, ns, req.GroupName, acl.VolumeForce)
 			return mayForce && ofGroup(q, ns, req.GroupName, acl.VolumeSnapshot)

@@ -9,7 +9,7 @@ import (
 	"berth/internal/mvcc"
 	"berth/state/schema"
 	"berth/structs"
-	"berth/structs/snapgroup"
+	"berth/structs/storage"
 )
 
 // A right on some volumes of a group is none on the group.
@@ -17,7 +17,7 @@ func TestSnapshotGroups_NeedTheRightOnEachVolume(t *testing.T) {
 	db := mvcc.Open(&schema.All)
 	err := db.Write(10, func(tx *mvcc.WriteTx) error {
 		for name, volumes := range map[string][]string{"own": {"mine", "too"}, "mixed": {"mine", "theirs"}} {
-			schema.SnapshotGroups.Put(tx, &snapgroup.GroupSnapshot{
+			schema.SnapshotGroups.Put(tx, &storage.GroupSnapshot{
 				Namespace: "default", Name: name, PluginID: "p", VolumeIDs: volumes,
 			})
 		}
@@ -40,8 +40,8 @@ func TestSnapshotGroups_NeedTheRightOnEachVolume(t *testing.T) {
 	read := structs.QueryOptions{Namespace: "default"}
 	write := structs.WriteOptions{Namespace: "default"}
 	for name, want := range map[string]bool{"own": true, "mixed": false, "none": false} {
-		get := &snapgroup.SnapshotGroupGetRequest{GroupName: name, QueryOptions: read}
-		remove := &snapgroup.SnapshotGroupDeleteRequest{GroupName: name, WriteOptions: write}
+		get := &storage.SnapshotGroupGetRequest{GroupName: name, QueryOptions: read}
+		remove := &storage.SnapshotGroupDeleteRequest{GroupName: name, WriteOptions: write}
 		if may(required.SnapshotGroupRead, get) != want || may(required.SnapshotGroupDelete, remove) != want {
 			t.Errorf("group %s: want %v", name, want)
 		}
@@ -58,7 +58,7 @@ func TestSnapshotGroups_NeedTheRightOnEachVolume(t *testing.T) {
 		{[]string{"mine", "theirs"}, false},
 		{nil, false},
 	} {
-		req := &snapgroup.SnapshotGroupCreateRequest{GroupName: "g", VolumeIDs: c.volumes, WriteOptions: write}
+		req := &storage.SnapshotGroupCreateRequest{GroupName: "g", VolumeIDs: c.volumes, WriteOptions: write}
 		if may(required.SnapshotGroupCreate, req) != c.want {
 			t.Errorf("a group of %v: want %v", c.volumes, c.want)
 		}

@@ -5,7 +5,7 @@ import (
 	"berth/endpoints/rights"
 	"berth/state/csi"
 	"berth/state/csi/snapschedules"
-	"berth/structs/snapschedule"
+	"berth/structs/storage"
 )
 
 // The rights on schedules of snapshots are those on their volumes: a schedule takes snapshots and deletes
@@ -14,7 +14,7 @@ var (
 	ScheduleList = ofVolumes(acl.CSIListVolume)
 
 	ScheduleRead = rights.Where("volume: read", func(q rights.Question) bool {
-		req := q.Req.(*snapschedule.ScheduleGetRequest)
+		req := q.Req.(*storage.ScheduleGetRequest)
 		return ofSchedule(q, req.RequestNamespace(), req.ScheduleName, acl.VolumeRead)
 	})
 
@@ -22,7 +22,7 @@ var (
 	// author may not read.
 	SchedulePut = rights.Where("volume: snapshot, for secrets_from variables: read",
 		func(q rights.Question) bool {
-			req := q.Req.(*snapschedule.SchedulePutRequest)
+			req := q.Req.(*storage.SchedulePutRequest)
 			ns := req.RequestNamespace()
 			s := req.Schedule
 			if s == nil {
@@ -35,12 +35,12 @@ var (
 		})
 
 	SchedulePause = rights.Where("volume: snapshot", func(q rights.Question) bool {
-		req := q.Req.(*snapschedule.SchedulePauseRequest)
+		req := q.Req.(*storage.SchedulePauseRequest)
 		return ofSchedule(q, req.RequestNamespace(), req.ScheduleName, acl.VolumeSnapshot)
 	})
 
 	ScheduleDelete = rights.Where("volume: snapshot", func(q rights.Question) bool {
-		req := q.Req.(*snapschedule.ScheduleDeleteRequest)
+		req := q.Req.(*storage.ScheduleDeleteRequest)
 		return ofSchedule(q, req.RequestNamespace(), req.ScheduleName, acl.VolumeSnapshot)
 	})
 )

@@ -8,14 +8,14 @@ import (
 	"berth/endpoints/rights"
 	"berth/internal/mvcc"
 	"berth/state/schema"
-	"berth/structs/snapshot"
+	"berth/structs/storage"
 )
 
 // The row alone names the snapshot at its plugin.
 func TestSnapshotDelete_OfTheRowAloneNeedsForce(t *testing.T) {
 	db := mvcc.Open(&schema.All)
 	err := db.Write(10, func(tx *mvcc.WriteTx) error {
-		schema.Snapshots.Put(tx, &snapshot.VolumeSnapshot{
+		schema.Snapshots.Put(tx, &storage.VolumeSnapshot{
 			Namespace: "default", Name: "s", VolumeID: "mine", PluginID: "p",
 		})
 		return nil
@@ -33,7 +33,7 @@ func TestSnapshotDelete_OfTheRowAloneNeedsForce(t *testing.T) {
 			t.Fatal(err)
 		}
 		may := func(force bool) bool {
-			req := &snapshot.SnapshotDeleteRequest{SnapshotName: "s", Force: force}
+			req := &storage.SnapshotDeleteRequest{SnapshotName: "s", Force: force}
 			req.Namespace = "default"
 			caller := rights.Caller{ACL: acl.New(p)}
 			return required.SnapshotDelete.Allows(rights.Question{Caller: caller, Tx: db.Read(), Req: req})

@@ -4,7 +4,7 @@ import (
 	"berth/acl"
 	"berth/endpoints/rights"
 	"berth/structs"
-	"berth/structs/reclaim"
+	"berth/structs/storage"
 	"berth/structs/variable"
 )
 
@@ -28,7 +28,7 @@ var (
 	VolumeRetry = rights.Volume(acl.VolumeWrite,
 		func(r *structs.CSIVolumeRetryRequest) []string { return []string{r.ID} })
 	VolumeUndelete = rights.Volume(acl.VolumeWrite,
-		func(r *reclaim.VolumeUndeleteRequest) []string { return []string{r.ID} })
+		func(r *storage.VolumeUndeleteRequest) []string { return []string{r.ID} })
 
 	VolumeDetach = rights.Where("volume: detach, with force volume: force", func(q rights.Question) bool {
 		req := q.Req.(*structs.CSIVolumeDetachRequest)

@@ -9,7 +9,7 @@ import (
 	"berth/internal/mvcc"
 	"berth/state/schema"
 	"berth/structs"
-	"berth/structs/class"
+	"berth/structs/storage"
 )
 
 // A volume of the caller gives no way to the data of others.
@@ -27,7 +27,7 @@ func TestVolumeWrite_AsksForTheDataOfTheVolume(t *testing.T) {
 		} {
 			schema.Volumes.Put(tx, v)
 		}
-		schema.VolumeClasses.Put(tx, &class.VolumeClass{
+		schema.VolumeClasses.Put(tx, &storage.VolumeClass{
 			Name:        "fast",
 			PluginID:    "p",
 			SecretsFrom: "classes/{namespace}/{id}",

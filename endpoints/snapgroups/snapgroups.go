@@ -17,8 +17,7 @@ import (
 	"berth/state/csi"
 	"berth/state/csi/snapgroups"
 	"berth/structs"
-	"berth/structs/snapgroup"
-	"berth/structs/snapshot"
+	"berth/structs/storage"
 	"berth/structs/validate"
 	"berth/structs/validate/field"
 )
@@ -28,12 +27,12 @@ type Procedures struct{ *core.Server }
 
 // List lists the groups of a namespace.
 func (Procedures) List(
-	tx *state.ReadTx, req *snapgroup.SnapshotGroupListRequest, resp *snapgroup.SnapshotGroupListResponse,
+	tx *state.ReadTx, req *storage.SnapshotGroupListRequest, resp *storage.SnapshotGroupListResponse,
 ) (err error) {
-	l := query.List[snapgroup.GroupSnapshot, snapgroup.GroupSnapshot]{
-		Key:  func(g *snapgroup.GroupSnapshot) []string { return []string{g.Namespace, g.Name} },
-		Stub: func(g, stub *snapgroup.GroupSnapshot) { *stub = *g },
-		Keep: func(g *snapgroup.GroupSnapshot) bool {
+	l := query.List[storage.GroupSnapshot, storage.GroupSnapshot]{
+		Key:  func(g *storage.GroupSnapshot) []string { return []string{g.Namespace, g.Name} },
+		Stub: func(g, stub *storage.GroupSnapshot) { *stub = *g },
+		Keep: func(g *storage.GroupSnapshot) bool {
 			return req.PluginID == "" || g.PluginID == req.PluginID
 		},
 	}
@@ -44,7 +43,7 @@ func (Procedures) List(
 
 // Get reads a group with its members. The error is not-found.
 func (Procedures) Get(
-	tx *state.ReadTx, req *snapgroup.SnapshotGroupGetRequest, resp *snapgroup.SnapshotGroupGetResponse,
+	tx *state.ReadTx, req *storage.SnapshotGroupGetRequest, resp *storage.SnapshotGroupGetResponse,
 ) error {
 	g := snapgroups.Group(tx, req.RequestNamespace(), req.GroupName)
 	if g == nil {
@@ -56,7 +55,7 @@ func (Procedures) Get(
 }
 
 // shown returns the members as answers have them.
-func shown(tx state.Reader, g *snapgroup.GroupSnapshot) (rows []*snapshot.VolumeSnapshot) {
+func shown(tx state.Reader, g *storage.GroupSnapshot) (rows []*storage.VolumeSnapshot) {
 	for _, m := range snapgroups.Members(tx, g) {
 		m = m.Copy()
 		m.SealedSecrets = nil
@@ -68,7 +67,7 @@ func shown(tx state.Reader, g *snapgroup.GroupSnapshot) (rows []*snapshot.Volume
 // Create takes a group, and waits until its members can be restored. One that is cut is no failure when the
 // time of the request ends: its plugin may need hours.
 func (p Procedures) Create(
-	ctx context.Context, req *snapgroup.SnapshotGroupCreateRequest, resp *snapgroup.SnapshotGroupCreateResponse,
+	ctx context.Context, req *storage.SnapshotGroupCreateRequest, resp *storage.SnapshotGroupCreateResponse,
 ) (uint64, error) {
 	entry, err := p.entryOf(p.Store.Read(), req)
 	if err != nil {
@@ -91,8 +90,8 @@ func (p Procedures) Create(
 
 // entryOf returns the rows for a requested group.
 func (p Procedures) entryOf(
-	tx *state.ReadTx, req *snapgroup.SnapshotGroupCreateRequest,
-) (*snapgroup.SnapshotGroupPutEntry, error) {
+	tx *state.ReadTx, req *storage.SnapshotGroupCreateRequest,
+) (*storage.SnapshotGroupPutEntry, error) {
 	err := checkCreate(req)
 	if err != nil {
 		return nil, err
@@ -120,7 +119,7 @@ func (p Procedures) entryOf(
 }
 
 // checkCreate checks a request. No parameter and no secret appears in the error.
-func checkCreate(req *snapgroup.SnapshotGroupCreateRequest) error {
+func checkCreate(req *storage.SnapshotGroupCreateRequest) error {
 	f := field.New("group snapshot %q", structs.Cut(req.GroupName, structs.MaxQuoted))
 	f.CheckName("GroupName", req.GroupName)
 	f.CheckCSIMap("Parameters", req.Parameters)
@@ -130,14 +129,14 @@ func checkCreate(req *snapgroup.SnapshotGroupCreateRequest) error {
 	}
 
 	n := len(req.VolumeIDs)
-	f.Require(n > 0 && n <= snapgroup.MaxMembers,
-		"%d volumes are given; expected 1 to %d", n, snapgroup.MaxMembers)
+	f.Require(n > 0 && n <= storage.MaxGroupMembers,
+		"%d volumes are given; expected 1 to %d", n, storage.MaxGroupMembers)
 	seen := map[string]bool{}
-	for _, id := range field.FirstOf(f, "VolumeIDs", req.VolumeIDs, snapgroup.MaxMembers) {
+	for _, id := range field.FirstOf(f, "VolumeIDs", req.VolumeIDs, storage.MaxGroupMembers) {
 		f.CheckName("VolumeIDs", id)
 		f.Require(!seen[id], "volume %q is given twice", structs.Cut(id, structs.MaxQuoted))
 		seen[id] = true
-		name := (&snapgroup.GroupSnapshot{Name: req.GroupName}).Member(id)
+		name := (&storage.GroupSnapshot{Name: req.GroupName}).Member(id)
 		f.Require(len(name) <= structs.MaxCSIString, "the name of its snapshot of volume %q has %d bytes, "+
 			"at most %d are allowed; give the group a shorter name",
 			structs.Cut(id, structs.MaxQuoted), len(name), structs.MaxCSIString)
@@ -147,7 +146,7 @@ func checkCreate(req *snapgroup.SnapshotGroupCreateRequest) error {
 
 // volumesOf returns the volumes of a request, which have to be of one plugin.
 func volumesOf(
-	tx *state.ReadTx, req *snapgroup.SnapshotGroupCreateRequest,
+	tx *state.ReadTx, req *storage.SnapshotGroupCreateRequest,
 ) (volumes []*structs.CSIVolume, err error) {
 	ns := req.RequestNamespace()
 	for _, id := range req.VolumeIDs {
@@ -194,7 +193,7 @@ func controllersOf(tx *state.ReadTx, v *structs.CSIVolume) []string {
 }
 
 // seal encrypts the secrets for the calls of a group, for the place of its first member.
-func (p Procedures) seal(first *snapshot.VolumeSnapshot, secrets structs.Secrets) (*structs.Sealed, error) {
+func (p Procedures) seal(first *storage.VolumeSnapshot, secrets structs.Secrets) (*structs.Sealed, error) {
 	if p.Keys.Active() == "" {
 		return nil, structs.Preconditionf("the secrets of a group snapshot are stored encrypted, and the cluster " +
 			"has no root key, or this server has not opened it: berth operator root keyring list; or give the first " +
@@ -204,13 +203,13 @@ func (p Procedures) seal(first *snapshot.VolumeSnapshot, secrets structs.Secrets
 }
 
 // taken reports whether a requested group needs no more waiting. row is nil for one that was deleted.
-func taken(row *snapgroup.GroupSnapshot, name string) (bool, error) {
+func taken(row *storage.GroupSnapshot, name string) (bool, error) {
 	switch {
 	case row == nil:
 		return false, structs.Conflictf("group snapshot %q was deleted meanwhile", name)
-	case row.State == snapshot.Deleting:
+	case row.State == storage.SnapshotDeleting:
 		return false, structs.Preconditionf("group snapshot %q is being deleted", name)
-	case row.State == snapshot.Failed:
+	case row.State == storage.SnapshotFailed:
 		kind := structs.KindPrecondition
 		if row.LastError != nil {
 			kind = row.LastError.Kind
@@ -218,7 +217,7 @@ func taken(row *snapgroup.GroupSnapshot, name string) (bool, error) {
 		help := remedy(row.LastError)
 		return false, structs.Errorf(kind, "taking group snapshot %q: %s%s", name, row.Reason, help)
 	}
-	return row.State == snapshot.Ready, nil
+	return row.State == storage.SnapshotReady, nil
 }
 
 // remedy tells what to do after the error of a plugin to a creation (CSI spec, CreateVolumeGroupSnapshot
@@ -241,11 +240,11 @@ func remedy(e *structs.OperationError) string {
 // await waits until the row of a group satisfies done: see snapwait.Until.
 func (p Procedures) await(
 	ctx context.Context,
-	g *snapgroup.GroupSnapshot,
-	done func(row *snapgroup.GroupSnapshot, name string) (bool, error),
-) (row *snapgroup.GroupSnapshot, err error) {
+	g *storage.GroupSnapshot,
+	done func(row *storage.GroupSnapshot, name string) (bool, error),
+) (row *storage.GroupSnapshot, err error) {
 	err = snapwait.Until(ctx, p.Server, title(g.Name),
-		func(tx *state.ReadTx) (*snapshot.Progress, bool, error) {
+		func(tx *state.ReadTx) (*storage.Progress, bool, error) {
 			row = snapgroups.Group(tx, g.Namespace, g.Name)
 			ok, err := done(row, g.Name)
 			if ok || err != nil {
@@ -261,14 +260,14 @@ func title(name string) string { return fmt.Sprintf("group snapshot %q", name) }
 
 // Delete deletes a group with its members at the plugin, and then the rows.
 func (p Procedures) Delete(
-	ctx context.Context, req *snapgroup.SnapshotGroupDeleteRequest, _ *structs.Empty,
+	ctx context.Context, req *storage.SnapshotGroupDeleteRequest, _ *structs.Empty,
 ) (uint64, error) {
 	ns := req.RequestNamespace()
 	row := snapgroups.Group(p.Store.Read(), ns, req.GroupName)
 	if row == nil {
 		return 0, snapgroups.NotFound(ns, req.GroupName)
 	}
-	entry := &snapgroup.SnapshotGroupDeleteEntry{
+	entry := &storage.SnapshotGroupDeleteEntry{
 		Name:         row.Name,
 		RowIndex:     row.CreateIndex,
 		Force:        req.Force,
@@ -279,7 +278,7 @@ func (p Procedures) Delete(
 		return 0, err
 	}
 
-	_, err = p.await(ctx, row, func(now *snapgroup.GroupSnapshot, name string) (bool, error) {
+	_, err = p.await(ctx, row, func(now *storage.GroupSnapshot, name string) (bool, error) {
 		if now == nil || now.CreateIndex != row.CreateIndex {
 			return true, nil // the plugin has deleted it
 		}

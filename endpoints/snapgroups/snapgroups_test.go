@@ -13,8 +13,7 @@ import (
 	"berth/state/csi"
 	"berth/state/schema"
 	"berth/structs"
-	"berth/structs/snapgroup"
-	"berth/structs/snapshot"
+	"berth/structs/storage"
 )
 
 // newProcedures returns procedures over a state with ready volumes of two plugins, of which the second one
@@ -54,8 +53,8 @@ func newProcedures(t *testing.T) Procedures {
 	return Procedures{&core.Server{Deps: core.Deps{Store: s, Keys: &keyring.Ring{}}}}
 }
 
-func request(volumes ...string) *snapgroup.SnapshotGroupCreateRequest {
-	return &snapgroup.SnapshotGroupCreateRequest{
+func request(volumes ...string) *storage.SnapshotGroupCreateRequest {
+	return &storage.SnapshotGroupCreateRequest{
 		GroupName:    "g",
 		VolumeIDs:    volumes,
 		WriteOptions: structs.WriteOptions{Namespace: "default"},
@@ -84,14 +83,14 @@ func TestCreate_RecordsOneMemberForEachVolume(t *testing.T) {
 func TestCreate_RejectsWhatNoPluginCanTake(t *testing.T) {
 	p := newProcedures(t)
 	many := request()
-	for i := range snapgroup.MaxMembers + 1 {
+	for i := range storage.MaxGroupMembers + 1 {
 		many.VolumeIDs = append(many.VolumeIDs, fmt.Sprint("v", i))
 	}
 	long := request("v")
 	long.GroupName = strings.Repeat("g", 127)
 	secret := request("v")
 	secret.Secrets = structs.Secrets{"k": "swordfish"}
-	for want, req := range map[string]*snapgroup.SnapshotGroupCreateRequest{
+	for want, req := range map[string]*storage.SnapshotGroupCreateRequest{
 		"0 volumes are given; expected 1 to 64":                request(),
 		"65 volumes are given; expected 1 to 64":               many,
 		`volume "v" is given twice`:                            request("v", "v"),
@@ -153,9 +152,9 @@ func TestDuty_L5_L6_L8_AFailedGroupNamesTheRemedy(t *testing.T) {
 		structs.CSICodeExhausted: "free space at the storage",
 		"Internal":               "no words",
 	} {
-		_, err := taken(&snapgroup.GroupSnapshot{
-			Progress: snapshot.Progress{
-				State:     snapshot.Failed,
+		_, err := taken(&storage.GroupSnapshot{
+			Progress: storage.Progress{
+				State:     storage.SnapshotFailed,
 				Reason:    "no words",
 				LastError: &structs.OperationError{Code: code, Kind: structs.KindConflict},
 			},
@@ -164,7 +163,7 @@ func TestDuty_L5_L6_L8_AFailedGroupNamesTheRemedy(t *testing.T) {
 			t.Errorf("%s: got %v, want %q", code, err, want)
 		}
 	}
-	done, err := taken(&snapgroup.GroupSnapshot{Progress: snapshot.Progress{State: snapshot.Pending}}, "g")
+	done, err := taken(&storage.GroupSnapshot{Progress: storage.Progress{State: storage.SnapshotPending}}, "g")
 	if done || err != nil {
 		t.Errorf("pending: %v, %v", done, err)
 	}

@@ -11,7 +11,7 @@ import (
 	"berth/state"
 	"berth/state/csi/snapschedules"
 	"berth/structs"
-	"berth/structs/snapschedule"
+	"berth/structs/storage"
 )
 
 // Procedures serve the methods.
@@ -19,12 +19,12 @@ type Procedures struct{ *core.Server }
 
 // List lists the schedules of a namespace.
 func (Procedures) List(
-	tx *state.ReadTx, req *snapschedule.ScheduleListRequest, resp *snapschedule.ScheduleListResponse,
+	tx *state.ReadTx, req *storage.ScheduleListRequest, resp *storage.ScheduleListResponse,
 ) (err error) {
-	l := query.List[snapschedule.SnapshotSchedule, snapschedule.SnapshotSchedule]{
-		Key:  func(s *snapschedule.SnapshotSchedule) []string { return []string{s.Namespace, s.Name} },
-		Stub: func(s, stub *snapschedule.SnapshotSchedule) { *stub = *s },
-		Keep: func(s *snapschedule.SnapshotSchedule) bool {
+	l := query.List[storage.SnapshotSchedule, storage.SnapshotSchedule]{
+		Key:  func(s *storage.SnapshotSchedule) []string { return []string{s.Namespace, s.Name} },
+		Stub: func(s, stub *storage.SnapshotSchedule) { *stub = *s },
+		Keep: func(s *storage.SnapshotSchedule) bool {
 			return req.VolumeID == "" || s.VolumeID == req.VolumeID
 		},
 	}
@@ -35,7 +35,7 @@ func (Procedures) List(
 
 // Get reads a schedule, with its next time. The error is not-found.
 func (Procedures) Get(
-	tx *state.ReadTx, req *snapschedule.ScheduleGetRequest, resp *snapschedule.ScheduleGetResponse,
+	tx *state.ReadTx, req *storage.ScheduleGetRequest, resp *storage.ScheduleGetResponse,
 ) error {
 	s := snapschedules.Schedule(tx, req.RequestNamespace(), req.ScheduleName)
 	if s == nil {
@@ -51,9 +51,9 @@ func (Procedures) Get(
 
 // Put creates or changes a schedule.
 func (p Procedures) Put(
-	ctx context.Context, req *snapschedule.SchedulePutRequest, _ *structs.Empty,
+	ctx context.Context, req *storage.SchedulePutRequest, _ *structs.Empty,
 ) (uint64, error) {
-	return fsm.Propose(ctx, p.Raft, fsm.SnapshotSchedulePut, &snapschedule.SchedulePutEntry{
+	return fsm.Propose(ctx, p.Raft, fsm.SnapshotSchedulePut, &storage.SchedulePutEntry{
 		Schedule:     req.Schedule,
 		WriteOptions: req.WriteOptions,
 	})

@@ -2,13 +2,13 @@ package snapshots
 
 import (
 	"berth/structs"
-	"berth/structs/snapshot"
+	"berth/structs/storage"
 	"berth/structs/validate"
 	"berth/structs/validate/field"
 )
 
 // checkAsk checks a requested snapshot. No parameter and no secret appears in the error.
-func checkAsk(ask *snapshot.CSISnapshot) error {
+func checkAsk(ask *storage.CSISnapshot) error {
 	f := field.New("snapshot %q", structs.Cut(ask.Name, structs.MaxQuoted))
 	if ask.Name != "" {
 		f.CheckName("Name", ask.Name)
@@ -29,7 +29,7 @@ func checkSecrets(f field.Errors, given structs.Secrets) {
 }
 
 // checkDelete checks that a request names one snapshot.
-func checkDelete(req *snapshot.SnapshotDeleteRequest) error {
+func checkDelete(req *storage.SnapshotDeleteRequest) error {
 	f := field.New("deleting a snapshot")
 	byID := req.PluginID != "" && req.SnapshotID != ""
 	f.Require((req.SnapshotName != "") != byID && (byID || req.PluginID == "" && req.SnapshotID == ""),

@@ -13,7 +13,7 @@ import (
 	"berth/state/csi"
 	"berth/structs"
 	"berth/structs/nodecalls"
-	"berth/structs/snapshot"
+	"berth/structs/storage"
 	"berth/structs/validate/report"
 )
 
@@ -24,8 +24,8 @@ const deleteTime = 2 * time.Minute
 // unreachable part is a warning, unless no part answers. For a plugin that does not list its snapshots, the
 // page has the rows.
 func (p Procedures) External(
-	ctx context.Context, req *snapshot.SnapshotExternalRequest,
-) (*snapshot.SnapshotExternalResponse, error) {
+	ctx context.Context, req *storage.SnapshotExternalRequest,
+) (*storage.SnapshotExternalResponse, error) {
 	tx := p.Store.Read()
 	plugin := csi.Plugin(tx, req.PluginID)
 	if plugin == nil {
@@ -39,7 +39,7 @@ func (p Procedures) External(
 	if err != nil {
 		return nil, fmt.Errorf("listing the snapshots of plugin %q: %w", plugin.ID, err)
 	}
-	resp := &snapshot.SnapshotExternalResponse{
+	resp := &storage.SnapshotExternalResponse{
 		Snapshots: page.Entries,
 		NextToken: page.NextToken,
 		Warnings:  page.Warnings,
@@ -60,8 +60,8 @@ func lists(tx *state.ReadTx, plugin string) bool {
 }
 
 // ofRows returns the cut snapshots of a plugin that have rows, those of all namespaces as those of a plugin.
-func ofRows(tx *state.ReadTx, req *snapshot.SnapshotExternalRequest) *snapshot.SnapshotExternalResponse {
-	resp := &snapshot.SnapshotExternalResponse{Snapshots: []*snapshot.CSISnapshot{}}
+func ofRows(tx *state.ReadTx, req *storage.SnapshotExternalRequest) *storage.SnapshotExternalResponse {
+	resp := &storage.SnapshotExternalResponse{Snapshots: []*storage.CSISnapshot{}}
 	most := cmp.Or(int(req.PerPage), structs.MaxExternal)
 	for s := range csi.SnapshotsOfPlugin(tx, req.PluginID) {
 		if s.ExternalID == "" || s.ExternalID < req.NextToken {
@@ -71,12 +71,12 @@ func ofRows(tx *state.ReadTx, req *snapshot.SnapshotExternalRequest) *snapshot.S
 			resp.NextToken = s.ExternalID
 			break
 		}
-		resp.Snapshots = append(resp.Snapshots, &snapshot.CSISnapshot{
+		resp.Snapshots = append(resp.Snapshots, &storage.CSISnapshot{
 			ID:                     s.ExternalID,
 			ExternalSourceVolumeID: s.SourceExternalID,
 			SizeBytes:              s.SizeBytes,
 			CreateTime:             s.CutTime / int64(time.Second),
-			IsReady:                s.State == snapshot.Ready,
+			IsReady:                s.State == storage.SnapshotReady,
 		})
 	}
 	addRows(tx, req, resp.Snapshots)
@@ -85,7 +85,7 @@ func ofRows(tx *state.ReadTx, req *snapshot.SnapshotExternalRequest) *snapshot.S
 
 // addRows adds the plugin to listed snapshots, and what their rows in the namespace of the request have: the
 // name and the volume. The rights of the caller are about that namespace alone.
-func addRows(tx *state.ReadTx, req *snapshot.SnapshotExternalRequest, all []*snapshot.CSISnapshot) {
+func addRows(tx *state.ReadTx, req *storage.SnapshotExternalRequest, all []*storage.CSISnapshot) {
 	for _, s := range all {
 		s.PluginID = req.PluginID
 		row := csi.SnapshotByExternal(tx, req.PluginID, s.ID)
@@ -98,16 +98,16 @@ func addRows(tx *state.ReadTx, req *snapshot.SnapshotExternalRequest, all []*sna
 
 // listOf says how to list the snapshots of a plugin. An entry has the parts that only a plugin knows.
 func (p Procedures) listOf(
-	plugin *structs.CSIPluginRow, req *snapshot.SnapshotExternalRequest,
-) places.List[*snapshot.CSISnapshot] {
-	return places.List[*snapshot.CSISnapshot]{
+	plugin *structs.CSIPluginRow, req *storage.SnapshotExternalRequest,
+) places.List[*storage.CSISnapshot] {
+	return places.List[*storage.CSISnapshot]{
 		Kind:  "snapshots",
 		Limit: int(max(0, req.PerPage)),
-		Key:   func(s *snapshot.CSISnapshot) string { return s.ID },
-		Bytes: func(s *snapshot.CSISnapshot) int { return len(s.ID) + len(s.ExternalSourceVolumeID) },
+		Key:   func(s *storage.CSISnapshot) string { return s.ID },
+		Bytes: func(s *storage.CSISnapshot) int { return len(s.ID) + len(s.ExternalSourceVolumeID) },
 		Call: func(
 			ctx context.Context, nodes []string, token string, most int32,
-		) (a places.Answer[*snapshot.CSISnapshot], err error) {
+		) (a places.Answer[*storage.CSISnapshot], err error) {
 			to := nodeconn.Target{Nodes: p.Nodes, IDs: nodes, Limit: places.CallTime}
 			page, err := nodeconn.Call(ctx, to, nodecalls.ClientCSISnapshotList,
 				&nodecalls.ClientCSISnapshotListRequest{
@@ -125,7 +125,7 @@ func (p Procedures) listOf(
 			}
 			a.NextToken = page.NextToken
 			for _, s := range page.Snapshots {
-				a.Entries = append(a.Entries, &snapshot.CSISnapshot{
+				a.Entries = append(a.Entries, &storage.CSISnapshot{
 					ID:                     s.ID,
 					ExternalSourceVolumeID: s.ExternalSourceVolumeID,
 					SizeBytes:              s.SizeBytes,
@@ -140,13 +140,13 @@ func (p Procedures) listOf(
 
 // deleteExternal deletes a snapshot without a row, in each part of the storage: a plugin that does not know a
 // snapshot answers that it is deleted.
-func (p Procedures) deleteExternal(ctx context.Context, req *snapshot.SnapshotDeleteRequest) error {
+func (p Procedures) deleteExternal(ctx context.Context, req *storage.SnapshotDeleteRequest) error {
 	tx := p.Store.Read()
 	if csi.Plugin(tx, req.PluginID) == nil {
 		return structs.NotFoundf("there is no CSI plugin %q", structs.Cut(req.PluginID, structs.MaxQuoted))
 	}
 	// The volume may be in a namespace that the caller does not see.
-	s := &snapshot.VolumeSnapshot{PluginID: req.PluginID}
+	s := &storage.VolumeSnapshot{PluginID: req.PluginID}
 	s.ExternalID = req.SnapshotID
 	if csi.RestoreOf(tx, s) != "" {
 		return structs.Conflictf("snapshot %q of plugin %q cannot be deleted while a volume is being created from it", structs.Cut(req.SnapshotID, structs.MaxQuoted), req.PluginID)

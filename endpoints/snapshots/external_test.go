@@ -11,7 +11,7 @@ import (
 	"berth/state"
 	"berth/state/schema"
 	"berth/structs"
-	"berth/structs/snapshot"
+	"berth/structs/storage"
 )
 
 // The caller has the right to list the volumes of one namespace.
@@ -19,14 +19,14 @@ func TestExternal_NamesNoSnapshotOfAnotherNamespace(t *testing.T) {
 	s := state.New()
 	err := s.Write(1, func(tx *mvcc.WriteTx) error {
 		for _, ns := range []string{"blue", "green"} {
-			schema.Snapshots.Put(tx, &snapshot.VolumeSnapshot{
+			schema.Snapshots.Put(tx, &storage.VolumeSnapshot{
 				Namespace: ns,
 				Name:      "of-" + ns,
 				VolumeID:  "volume-" + ns,
 				PluginID:  "p",
-				Progress: snapshot.Progress{
+				Progress: storage.Progress{
 					ExternalID: "ext-" + ns,
-					State:      snapshot.Ready,
+					State:      storage.SnapshotReady,
 				},
 			})
 		}
@@ -36,7 +36,7 @@ func TestExternal_NamesNoSnapshotOfAnotherNamespace(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	req := &snapshot.SnapshotExternalRequest{PluginID: "p"}
+	req := &storage.SnapshotExternalRequest{PluginID: "p"}
 	req.Namespace = "blue"
 	got := ofRows(s.Read(), req).Snapshots
 	if len(got) != 2 || got[0].Name != "of-blue" || got[0].SourceVolumeID != "volume-blue" ||
@@ -50,7 +50,7 @@ func TestDelete_OfASnapshotWithoutARowNeedsEachPlace(t *testing.T) {
 	s := state.New()
 	placestest.HalfDown(t, s)
 	p := Procedures{&core.Server{Deps: core.Deps{Store: s}}}
-	req := &snapshot.SnapshotDeleteRequest{PluginID: "p", SnapshotID: "ext"}
+	req := &storage.SnapshotDeleteRequest{PluginID: "p", SnapshotID: "ext"}
 	err := p.deleteExternal(t.Context(), req)
 	if !errors.Is(err, nodeconn.ErrNoController) {
 		t.Errorf("got %v", err)
@@ -70,7 +70,7 @@ func TestDelete_OfASnapshotWithoutARowWaitsForItsRestore(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := Procedures{&core.Server{Deps: core.Deps{Store: s}}}
-	req := &snapshot.SnapshotDeleteRequest{PluginID: "p", SnapshotID: "ext"}
+	req := &storage.SnapshotDeleteRequest{PluginID: "p", SnapshotID: "ext"}
 	err = p.deleteExternal(t.Context(), req)
 	if !structs.IsKind(err, structs.KindConflict) {
 		t.Errorf("got %v", err)

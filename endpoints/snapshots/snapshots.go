@@ -17,7 +17,7 @@ import (
 	"berth/state/csi"
 	"berth/state/csi/snapshots"
 	"berth/structs"
-	"berth/structs/snapshot"
+	"berth/structs/storage"
 )
 
 // Procedures serve the methods.
@@ -25,12 +25,12 @@ type Procedures struct{ *core.Server }
 
 // List lists the rows of a namespace.
 func (Procedures) List(
-	tx *state.ReadTx, req *snapshot.SnapshotListRequest, resp *snapshot.SnapshotListResponse,
+	tx *state.ReadTx, req *storage.SnapshotListRequest, resp *storage.SnapshotListResponse,
 ) (err error) {
-	l := query.List[snapshot.VolumeSnapshot, snapshot.VolumeSnapshot]{
-		Key:  func(s *snapshot.VolumeSnapshot) []string { return []string{s.Namespace, s.Name} },
-		Stub: func(s, stub *snapshot.VolumeSnapshot) { *stub = *shown(s) },
-		Keep: func(s *snapshot.VolumeSnapshot) bool {
+	l := query.List[storage.VolumeSnapshot, storage.VolumeSnapshot]{
+		Key:  func(s *storage.VolumeSnapshot) []string { return []string{s.Namespace, s.Name} },
+		Stub: func(s, stub *storage.VolumeSnapshot) { *stub = *shown(s) },
+		Keep: func(s *storage.VolumeSnapshot) bool {
 			return (req.VolumeID == "" || s.VolumeID == req.VolumeID) &&
 				(req.PluginID == "" || s.PluginID == req.PluginID)
 		},
@@ -41,7 +41,7 @@ func (Procedures) List(
 }
 
 // shown returns a row as answers have it.
-func shown(s *snapshot.VolumeSnapshot) *snapshot.VolumeSnapshot {
+func shown(s *storage.VolumeSnapshot) *storage.VolumeSnapshot {
 	c := s.Copy()
 	c.SealedSecrets = nil
 	return c
@@ -49,7 +49,7 @@ func shown(s *snapshot.VolumeSnapshot) *snapshot.VolumeSnapshot {
 
 // Get reads a row. The error is not-found.
 func (Procedures) Get(
-	tx *state.ReadTx, req *snapshot.SnapshotGetRequest, resp *snapshot.SnapshotGetResponse,
+	tx *state.ReadTx, req *storage.SnapshotGetRequest, resp *storage.SnapshotGetResponse,
 ) error {
 	s := csi.Snapshot(tx, req.RequestNamespace(), req.SnapshotName)
 	if s == nil {
@@ -62,14 +62,14 @@ func (Procedures) Get(
 // Create takes snapshots, and waits until they can be restored. One that is cut is no failure when the time
 // of the request ends: its plugin may need hours.
 func (p Procedures) Create(
-	ctx context.Context, req *snapshot.SnapshotCreateRequest, resp *snapshot.SnapshotCreateResponse,
+	ctx context.Context, req *storage.SnapshotCreateRequest, resp *storage.SnapshotCreateResponse,
 ) (uint64, error) {
 	n := len(req.Snapshots)
-	if n == 0 || n > snapshot.MaxAsks {
-		return 0, structs.Invalidf("Snapshots: %d are given; expected 1 to %d", n, snapshot.MaxAsks)
+	if n == 0 || n > storage.MaxSnapshotAsks {
+		return 0, structs.Invalidf("Snapshots: %d are given; expected 1 to %d", n, storage.MaxSnapshotAsks)
 	}
 
-	entry := &snapshot.SnapshotPutEntry{WriteOptions: req.WriteOptions}
+	entry := &storage.SnapshotPutEntry{WriteOptions: req.WriteOptions}
 	tx := p.Store.Read()
 	seen := map[string]bool{}
 	for i, ask := range req.Snapshots {
@@ -107,8 +107,8 @@ func (p Procedures) Create(
 
 // rowOf returns the row for a requested snapshot.
 func (p Procedures) rowOf(
-	tx *state.ReadTx, ns string, ask *snapshot.CSISnapshot,
-) (*snapshot.VolumeSnapshot, error) {
+	tx *state.ReadTx, ns string, ask *storage.CSISnapshot,
+) (*storage.VolumeSnapshot, error) {
 	err := checkAsk(ask)
 	if err != nil {
 		return nil, err
@@ -149,28 +149,28 @@ func (p Procedures) seal(ns, volume string, secrets structs.Secrets) (*structs.S
 }
 
 // taken reports whether a requested snapshot needs no more waiting. row is nil for one that was deleted.
-func taken(row *snapshot.VolumeSnapshot, name string) (bool, error) {
+func taken(row *storage.VolumeSnapshot, name string) (bool, error) {
 	switch {
 	case row == nil:
 		return false, structs.Conflictf("snapshot %q was deleted meanwhile", name)
-	case row.State == snapshot.Deleting:
+	case row.State == storage.SnapshotDeleting:
 		return false, structs.Preconditionf("snapshot %q is being deleted", name)
-	case row.State == snapshot.Failed && row.LastError != nil:
+	case row.State == storage.SnapshotFailed && row.LastError != nil:
 		return false, structs.Errorf(row.LastError.Kind, "taking snapshot %q: %s", name, row.Reason)
-	case row.State == snapshot.Failed:
+	case row.State == storage.SnapshotFailed:
 		return false, structs.Preconditionf("taking snapshot %q: %s", name, row.Reason)
 	}
-	return row.State == snapshot.Ready, nil
+	return row.State == storage.SnapshotReady, nil
 }
 
 // await waits until the row of a snapshot satisfies done: see snapwait.Until.
 func (p Procedures) await(
 	ctx context.Context,
-	s *snapshot.VolumeSnapshot,
-	done func(row *snapshot.VolumeSnapshot, name string) (bool, error),
-) (row *snapshot.VolumeSnapshot, err error) {
+	s *storage.VolumeSnapshot,
+	done func(row *storage.VolumeSnapshot, name string) (bool, error),
+) (row *storage.VolumeSnapshot, err error) {
 	err = snapwait.Until(ctx, p.Server, title(s.Name),
-		func(tx *state.ReadTx) (*snapshot.Progress, bool, error) {
+		func(tx *state.ReadTx) (*storage.Progress, bool, error) {
 			row = csi.Snapshot(tx, s.Namespace, s.Name)
 			ok, err := done(row, s.Name)
 			if ok || err != nil {
@@ -187,7 +187,7 @@ func title(name string) string { return fmt.Sprintf("snapshot %q", name) }
 // Delete deletes a snapshot at its plugin, and then its row. A snapshot without a row is deleted by its
 // plugin alone.
 func (p Procedures) Delete(
-	ctx context.Context, req *snapshot.SnapshotDeleteRequest, _ *structs.Empty,
+	ctx context.Context, req *storage.SnapshotDeleteRequest, _ *structs.Empty,
 ) (uint64, error) {
 	err := checkDelete(req)
 	if err != nil {
@@ -202,7 +202,7 @@ func (p Procedures) Delete(
 		return p.Store.Index(), p.deleteExternal(ctx, req)
 	}
 
-	entry := &snapshot.SnapshotDeleteEntry{
+	entry := &storage.SnapshotDeleteEntry{
 		Name:         row.Name,
 		RowIndex:     row.CreateIndex,
 		Force:        req.Force,
@@ -220,7 +220,7 @@ func (p Procedures) Delete(
 		return 0, err
 	}
 
-	_, err = p.await(ctx, row, func(now *snapshot.VolumeSnapshot, name string) (bool, error) {
+	_, err = p.await(ctx, row, func(now *storage.VolumeSnapshot, name string) (bool, error) {
 		if now == nil || now.CreateIndex != row.CreateIndex {
 			return true, nil // the plugin has deleted it
 		}
@@ -231,7 +231,7 @@ func (p Procedures) Delete(
 
 // Named returns the row of a request to delete a snapshot, nil if there is none. By the ID at its plugin it
 // may be in another namespace.
-func Named(tx state.Reader, req *snapshot.SnapshotDeleteRequest) *snapshot.VolumeSnapshot {
+func Named(tx state.Reader, req *storage.SnapshotDeleteRequest) *storage.VolumeSnapshot {
 	if req.SnapshotName != "" {
 		return csi.Snapshot(tx, req.RequestNamespace(), req.SnapshotName)
 	}

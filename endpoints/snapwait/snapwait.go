@@ -7,11 +7,11 @@ import (
 	"berth/endpoints/core"
 	"berth/state"
 	"berth/structs"
-	"berth/structs/snapshot"
+	"berth/structs/storage"
 )
 
 // Look reads the row of an object, and reports whether the wait is done. p may be nil if it is.
-type Look func(tx *state.ReadTx) (p *snapshot.Progress, done bool, err error)
+type Look func(tx *state.ReadTx) (p *storage.Progress, done bool, err error)
 
 // Until waits until look reports so, at most Settings.VolumeTimeout. An object that is cut is no failure when
 // the time ends: its plugin may need hours. Otherwise the error is then a timeout, in which title names the
@@ -29,7 +29,7 @@ func Until(ctx context.Context, s *core.Server, title string, look Look) error {
 		if s.Store.Wait(ctx, tx) == nil {
 			continue
 		}
-		if p.State == snapshot.Pending {
+		if p.State == storage.SnapshotPending {
 			return nil
 		}
 
@@ -44,9 +44,9 @@ func Until(ctx context.Context, s *core.Server, title string, look Look) error {
 
 // Deleted returns why the row of an object is left although its deletion has ended: the error of the plugin,
 // or a conflict after a deletion that was cancelled. It is nil while the deletion goes on.
-func Deleted(p *snapshot.Progress, title string) error {
+func Deleted(p *storage.Progress, title string) error {
 	switch {
-	case p.State == snapshot.Deleting:
+	case p.State == storage.SnapshotDeleting:
 		return nil
 	case p.LastError == nil:
 		return structs.Conflictf("the deletion of %s was cancelled", title)

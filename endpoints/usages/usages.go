@@ -19,7 +19,7 @@ import (
 	"berth/state/csi"
 	"berth/state/csi/health"
 	"berth/structs"
-	"berth/structs/volumeusage"
+	"berth/structs/storage"
 )
 
 const (
@@ -39,14 +39,14 @@ type Procedures struct{ *core.Server }
 func (p Procedures) List(
 	ctx context.Context,
 	tx *state.ReadTx,
-	req *volumeusage.VolumeUsageRequest,
-	resp *volumeusage.VolumeUsageResponse,
+	req *storage.VolumeUsageRequest,
+	resp *storage.VolumeUsageResponse,
 ) error {
 	resp.Health = reported(tx, req)
 	nodes := holders(tx, req)
-	if len(nodes) > volumeusage.MaxNodes {
+	if len(nodes) > storage.MaxUsageNodes {
 		return structs.Preconditionf("the volumes are on %d nodes, and one request asks at most %d: "+
-			"name a volume or a namespace", len(nodes), volumeusage.MaxNodes)
+			"name a volume or a namespace", len(nodes), storage.MaxUsageNodes)
 	}
 
 	ctx, cancel := context.WithTimeout(ctx, allTime)
@@ -72,9 +72,9 @@ func (p Procedures) List(
 	}
 	wg.Wait()
 
-	slices.SortFunc(resp.Usages, func(a, b *volumeusage.VolumeUsage) int {
+	slices.SortFunc(resp.Usages, func(a, b *storage.VolumeUsage) int {
 		return cmp.Or(
-			volumeusage.Compare(nodeusage.KeyOf(a), nodeusage.KeyOf(b)),
+			storage.CompareUsageKeys(nodeusage.KeyOf(a), nodeusage.KeyOf(b)),
 			strings.Compare(a.NodeID, b.NodeID))
 	})
 	slices.Sort(resp.Warnings)
@@ -85,7 +85,7 @@ func (p Procedures) List(
 }
 
 // reported returns what the controllers say of the wanted volumes.
-func reported(tx *state.ReadTx, req *volumeusage.VolumeUsageRequest) (all []*volumeusage.VolumeHealth) {
+func reported(tx *state.ReadTx, req *storage.VolumeUsageRequest) (all []*storage.VolumeHealth) {
 	for h := range health.From(tx, req.RequestNamespace()) {
 		wanted := req.VolumeID == "" || req.VolumeID == h.VolumeID
 		if wanted && (req.Sees == nil || req.Sees(h.Namespace, h.VolumeID)) {
@@ -96,18 +96,18 @@ func reported(tx *state.ReadTx, req *volumeusage.VolumeUsageRequest) (all []*vol
 }
 
 // holders returns the nodes on which the wanted volumes are claimed, each with its volumes.
-func holders(tx *state.ReadTx, req *volumeusage.VolumeUsageRequest) map[string][]volumeusage.UsageKey {
+func holders(tx *state.ReadTx, req *storage.VolumeUsageRequest) map[string][]storage.UsageKey {
 	rows := csi.ClaimsFrom(tx, req.RequestNamespace(), req.VolumeID, mvcc.Page{})
 	if req.VolumeID != "" {
 		rows = csi.ClaimsOf(tx, req.RequestNamespace(), req.VolumeID)
 	}
 
-	nodes := map[string][]volumeusage.UsageKey{}
+	nodes := map[string][]storage.UsageKey{}
 	for c := range rows {
 		if c.State != structs.ClaimGranted || req.Sees != nil && !req.Sees(c.Namespace, c.VolumeID) {
 			continue
 		}
-		k := volumeusage.UsageKey{Namespace: c.Namespace, VolumeID: c.VolumeID}
+		k := storage.UsageKey{Namespace: c.Namespace, VolumeID: c.VolumeID}
 		// The claims of a volume follow each other.
 		if list := nodes[c.NodeID]; len(list) == 0 || list[len(list)-1] != k {
 			nodes[c.NodeID] = append(list, k)

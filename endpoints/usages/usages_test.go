@@ -12,7 +12,7 @@ import (
 	"berth/endpoints/endpointstest"
 	"berth/fsm"
 	"berth/structs"
-	"berth/structs/volumeusage"
+	"berth/structs/storage"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -20,17 +20,17 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // answer makes a node tell a use of each volume that it is asked for, and of one that nobody asked for.
 func answer(n *endpointstest.FakeNode, used int64) {
 	n.Answer = func(method string, req, resp any) error {
-		if method != volumeusage.OfNode.Name {
+		if method != storage.NodeUsage.Name {
 			return structs.Internalf("%s is not expected", method)
 		}
-		asked := req.(*volumeusage.NodeUsageRequest).Volumes
-		out := resp.(*volumeusage.NodeUsageResponse)
-		for _, k := range append(slices.Clone(asked), volumeusage.UsageKey{Namespace: "x", VolumeID: "foreign"}) {
-			out.Usages = append(out.Usages, &volumeusage.VolumeUsage{
+		asked := req.(*storage.NodeUsageRequest).Volumes
+		out := resp.(*storage.NodeUsageResponse)
+		for _, k := range append(slices.Clone(asked), storage.UsageKey{Namespace: "x", VolumeID: "foreign"}) {
+			out.Usages = append(out.Usages, &storage.VolumeUsage{
 				Namespace: k.Namespace,
 				VolumeID:  k.VolumeID,
 				NodeID:    "a lie",
-				Bytes:     &volumeusage.UsageAmount{Used: used},
+				Bytes:     &storage.UsageAmount{Used: used},
 			})
 		}
 		out.Usages = append(out.Usages, nil)
@@ -53,8 +53,8 @@ func claimed(t *testing.T) (s *endpointstest.Server, first, second *endpointstes
 	return s, first, second
 }
 
-func list(s *endpointstest.Server, req *volumeusage.VolumeUsageRequest) (text string, warnings []string) {
-	resp := endpointstest.Must(s, volumeusage.List, req)
+func list(s *endpointstest.Server, req *storage.VolumeUsageRequest) (text string, warnings []string) {
+	resp := endpointstest.Must(s, storage.UsageList, req)
 	var parts []string
 	for _, u := range resp.Usages {
 		parts = append(parts, fmt.Sprintf("%s on %s: %d", u.VolumeID, u.NodeID, u.Bytes.Used))
@@ -73,12 +73,12 @@ func TestList_AsksTheNodesThatHaveTheVolumes(t *testing.T) {
 		"v2":   "v2 on n2: 2",
 		"none": "",
 	} {
-		got, warnings := list(s, &volumeusage.VolumeUsageRequest{VolumeID: id})
+		got, warnings := list(s, &storage.VolumeUsageRequest{VolumeID: id})
 		if got != want || len(warnings) > 0 {
 			t.Errorf("%q: got %q, warnings %q", id, got, warnings)
 		}
 	}
-	other := &volumeusage.VolumeUsageRequest{QueryOptions: structs.QueryOptions{Namespace: "other"}}
+	other := &storage.VolumeUsageRequest{QueryOptions: structs.QueryOptions{Namespace: "other"}}
 	if got, _ := list(s, other); got != "" {
 		t.Errorf("another namespace: %q", got)
 	}
@@ -95,7 +95,7 @@ func TestList_WarnsOfANodeThatDoesNotAnswer(t *testing.T) {
 		calls.Add(1)
 		return structs.Unavailablef("it hangs")
 	}
-	got, warnings := list(s, &volumeusage.VolumeUsageRequest{})
+	got, warnings := list(s, &storage.VolumeUsageRequest{})
 	if got != "v1 on n1: 1" || len(warnings) != 1 || !strings.Contains(warnings[0], "it hangs") || calls.Load() != 1 {
 		t.Errorf("got %q, warnings %q after %d calls", got, warnings, calls.Load())
 	}
@@ -105,15 +105,15 @@ func TestList_WarnsOfANodeThatDoesNotAnswer(t *testing.T) {
 func TestList_HasWhatControllersReport(t *testing.T) {
 	s, _, _ := claimed(t)
 	s.AddVolume("free")
-	var rows []*volumeusage.VolumeHealth
+	var rows []*storage.VolumeHealth
 	for _, id := range []string{"free", "v1"} {
 		v := s.GetVolume(id)
-		rows = append(rows, &volumeusage.VolumeHealth{
+		rows = append(rows, &storage.VolumeHealth{
 			Namespace: v.Namespace, VolumeID: id, PluginID: v.PluginID, ExternalID: v.ExternalID,
-			Condition: &volumeusage.VolumeCondition{Abnormal: true, Message: "DATA_LOSS Lost"},
+			Condition: &storage.VolumeCondition{Abnormal: true, Message: "DATA_LOSS Lost"},
 		})
 	}
-	endpointstest.MustPropose(s, fsm.HealthRecord, &volumeusage.HealthRecordRequest{
+	endpointstest.MustPropose(s, fsm.HealthRecord, &storage.HealthRecordRequest{
 		PluginID: rows[0].PluginID, Found: rows,
 	})
 	for _, c := range []struct {
@@ -126,9 +126,9 @@ func TestList_HasWhatControllersReport(t *testing.T) {
 		{"default", "v2", nil},
 		{"other", "", nil},
 	} {
-		req := &volumeusage.VolumeUsageRequest{VolumeID: c.id, QueryOptions: structs.QueryOptions{Namespace: c.ns}}
+		req := &storage.VolumeUsageRequest{VolumeID: c.id, QueryOptions: structs.QueryOptions{Namespace: c.ns}}
 		var got []string
-		for _, h := range endpointstest.Must(s, volumeusage.List, req).Health {
+		for _, h := range endpointstest.Must(s, storage.UsageList, req).Health {
 			got = append(got, h.VolumeID)
 		}
 		if !slices.Equal(got, c.want) {
@@ -146,17 +146,17 @@ func TestList_BoundsWhatANodeSays(t *testing.T) {
 		for range structs.MaxCSIHealth + 1 {
 			statuses = append(statuses, &structs.CSIHealth{Status: long, Reason: long, Message: long})
 		}
-		for _, k := range req.(*volumeusage.NodeUsageRequest).Volumes {
-			out := resp.(*volumeusage.NodeUsageResponse)
-			out.Usages = append(out.Usages, &volumeusage.VolumeUsage{
+		for _, k := range req.(*storage.NodeUsageRequest).Volumes {
+			out := resp.(*storage.NodeUsageResponse)
+			out.Usages = append(out.Usages, &storage.VolumeUsage{
 				Namespace: k.Namespace, VolumeID: k.VolumeID,
-				Condition: &volumeusage.VolumeCondition{Message: long, Statuses: statuses},
+				Condition: &storage.VolumeCondition{Message: long, Statuses: statuses},
 			})
 		}
 		return nil
 	}
-	req := &volumeusage.VolumeUsageRequest{VolumeID: "v1"}
-	c := endpointstest.Must(s, volumeusage.List, req).Usages[0].Condition
+	req := &storage.VolumeUsageRequest{VolumeID: "v1"}
+	c := endpointstest.Must(s, storage.UsageList, req).Usages[0].Condition
 	last := c.Statuses[len(c.Statuses)-1]
 	if len(c.Statuses) != structs.MaxCSIHealth || len(c.Message) > structs.MaxText+3 ||
 		len(last.Message) > structs.MaxText+3 || len(last.Status) > structs.MaxName+3 {

@@ -11,7 +11,7 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
-	"berth/structs/hostuse"
+	"berth/structs/storage"
 )
 
 // deployment explains a rollout that has not ended, or that failed.
@@ -270,7 +270,7 @@ func (s *search) thingOf(a *structs.Allocation, m *structs.AllocMetric) string {
 	}
 
 	if old := state.JobOf(s.tx, a); rejects(hostVolumeFilter) && old != nil {
-		if name := hostuse.Conflict(s.group, old.Group(a.TaskGroup)); name != "" {
+		if name := storage.HostVolumeConflict(s.group, old.Group(a.TaskGroup)); name != "" {
 			return "host volume " + name
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"berth/state/csi"
 	"berth/structs"
 	"berth/structs/capacity"
-	"berth/structs/hostuse"
+	"berth/structs/storage"
 )
 
 // volumeID names a volume.
@@ -270,7 +270,7 @@ func (s *search) predecessors(m *structs.AllocMetric) []*structs.Reason {
 
 			name := ""
 			if volume {
-				name = hostuse.Conflict(s.group, old.Group(a.TaskGroup))
+				name = storage.HostVolumeConflict(s.group, old.Group(a.TaskGroup))
 			}
 
 			switch {

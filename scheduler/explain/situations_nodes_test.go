@@ -7,7 +7,7 @@ import (
 	"berth/state"
 	"berth/state/csi/lifecycle"
 	"berth/structs"
-	"berth/structs/class"
+	"berth/structs/storage"
 )
 
 // nodeSituations are those of nodes that take no allocations, and of allocations that end or start slowly.
@@ -163,7 +163,7 @@ func deleting(f *schedtest.Fleet) {
 }
 
 func marked(f *schedtest.Fleet) {
-	volume(func(v *structs.CSIVolume) { v.Reclaim = class.Delete })(f)
+	volume(func(v *structs.CSIVolume) { v.Reclaim = storage.ReclaimDelete })(f)
 	schedtest.Do(f, lifecycle.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "vol", WriteOptions: f.Now()})
 }
 

@@ -10,14 +10,14 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
-	"berth/structs/jobvolume"
+	"berth/structs/storage"
 )
 
 // VolumeUse is one volume of one allocation, looked up.
 type VolumeUse struct {
 	claim   *structs.CSIClaim
 	Volume  *structs.CSIVolume     // nil: there is none
-	makes   bool                   // it does not exist, and is created for the allocation: see package jobvolume
+	makes   bool                   // it does not exist, and is created for the allocation: see package storage
 	request *structs.VolumeRequest // for it, if the job asks for it
 	fault   string                 // why the job cannot have the volume that it asks for
 	keys    []string               // unblock keys of changes that could make it available
@@ -57,7 +57,7 @@ func (p *Outlook) usesOf(g *structs.TaskGroup, index int) []VolumeUse {
 			keys:   []string{structs.WakeVolume(c.Namespace, c.VolumeID)},
 		}
 
-		if jobvolume.IsAsked(r) {
+		if storage.IsClassRequest(r) {
 			findAsked(p, &u, r, index)
 		}
 		if u.Volume != nil {
@@ -182,8 +182,8 @@ func volumeKey(c *structs.CSIClaim) string {
 	return c.Namespace + "\x00" + c.VolumeID
 }
 
-// storage is one plugin on one node in the state. A plan does not change it.
-type storage struct {
+// pluginView is one plugin on one node in the state. A plan does not change it.
+type pluginView struct {
 	half    *structs.CSIPluginInstance
 	unfit   string                       // why the node's half cannot be used
 	leaves  bool                         // this is why
@@ -191,13 +191,13 @@ type storage struct {
 }
 
 // storageOn looks up a plugin on a node, once.
-func (p *Outlook) storageOn(v *NodeView, plugin string) *storage {
+func (p *Outlook) storageOn(v *NodeView, plugin string) *pluginView {
 	known := v.volumes().storage
 	if s := known[plugin]; s != nil {
 		return s
 	}
 
-	s := &storage{}
+	s := &pluginView{}
 	s.half = csi.Instance(p, plugin, structs.CSIKindNode, v.Node.ID)
 	switch {
 	case s.half == nil:

@@ -10,8 +10,8 @@ import (
 	"berth/state"
 	"berth/structs"
 	"berth/structs/admin"
-	"berth/structs/jobvolume"
 	"berth/structs/quotause"
+	"berth/structs/storage"
 )
 
 // Group is a group of a version of the job, with values that are computed once for all its
@@ -66,7 +66,7 @@ func newGroup(o *Outlook, j *structs.Job, g *structs.TaskGroup) *Group {
 		network:     g.Network(),
 		ports:       g.PortDemands(),
 		hostVolumes: g.HostVolumes(),
-		inline:      jobvolume.InlinePlugins(g),
+		inline:      storage.InlinePlugins(g),
 		newest:      newestField(o, g),
 	}
 

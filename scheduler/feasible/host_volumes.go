@@ -7,7 +7,7 @@ import (
 	"berth/scheduler/rejects"
 	"berth/state"
 	"berth/structs"
-	"berth/structs/hostuse"
+	"berth/structs/storage"
 )
 
 // hasHostVolumes is a group filter: the node offers each host volume of the group, for writing if the group
@@ -59,7 +59,7 @@ func hostVolumesFree(p *Outlook, d *Demand, v *NodeView) *rejects.Rejection {
 
 	// These are not in the state yet, where HostVolumeHolder looks.
 	for _, other := range v.writers {
-		name = hostuse.Conflict(g, other)
+		name = storage.HostVolumeConflict(g, other)
 		if name != "" {
 			return &rejects.Rejection{Reason: fmt.Sprintf("host volume %q has a writer of this job", name)}
 		}

@@ -25,10 +25,10 @@ type NodeView struct {
 
 // volumeView has the CSI volumes of a node. Most plans look at none, and a view is small without.
 type volumeView struct {
-	storage  map[string]*storage   // by plugin, as far as needed
-	users    []*structs.Allocation // live ones that are to use volumes
-	wanted   int                   // the number of these volumes
-	intended []*structs.CSIClaim   // of the allocations that the plan places here
+	storage  map[string]*pluginView // by plugin, as far as needed
+	users    []*structs.Allocation  // live ones that are to use volumes
+	wanted   int                    // the number of these volumes
+	intended []*structs.CSIClaim    // of the allocations that the plan places here
 
 	given []string // volumes that leave, and whose place a placement of the plan has
 }
@@ -36,7 +36,7 @@ type volumeView struct {
 // volumes returns the part for CSI volumes, which it makes at the first use.
 func (v *NodeView) volumes() *volumeView {
 	if v.csi == nil {
-		v.csi = &volumeView{storage: map[string]*storage{}}
+		v.csi = &volumeView{storage: map[string]*pluginView{}}
 	}
 	return v.csi
 }

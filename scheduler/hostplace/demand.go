@@ -11,7 +11,7 @@ import (
 	"berth/state/csi"
 	"berth/state/hostclaims"
 	"berth/structs"
-	"berth/structs/hostuse"
+	"berth/structs/storage"
 )
 
 // Demand has the requests of one allocation that dynamic host volumes may serve, looked up. The zero value
@@ -33,7 +33,7 @@ type request struct {
 	kept    claims // for the successors of others
 }
 
-type claims []*hostuse.TaskGroupHostVolumeClaim
+type claims []*storage.TaskGroupHostVolumeClaim
 
 // Dynamic reports whether it has requests.
 func (d *Demand) Dynamic() bool { return len(d.requests) > 0 }
@@ -42,7 +42,7 @@ func (d *Demand) Dynamic() bool { return len(d.requests) > 0 }
 // this list. The name is "" if that does not bound the nodes.
 func (d *Demand) Nodes() (name string, ids []string) {
 	for _, r := range d.requests {
-		if !hostuse.TakesStatic(r.VolumeRequest) {
+		if !storage.TakesStaticHostVolume(r.VolumeRequest) {
 			name = fmt.Sprintf("host volume %s of index %d after %s", r.name, d.of.Index, d.of.Prev)
 			return name, r.nodes()
 		}
@@ -55,7 +55,7 @@ func (d *Demand) Nodes() (name string, ids []string) {
 func Keys(ns string, requests []*structs.VolumeRequest, index int) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for _, r := range requests {
-			if !yield(structs.WakeHostVolume(ns, hostuse.Name(r, index))) {
+			if !yield(structs.WakeHostVolume(ns, storage.HostVolumeName(r, index))) {
 				return
 			}
 		}
@@ -78,13 +78,13 @@ func (f *Found) Text(why string) string {
 // Here is a demand on one node.
 type Here struct {
 	Found []*Found
-	group *structs.TaskGroup // of the allocation, in the form of hostuse.Group
+	group *structs.TaskGroup // of the allocation, in the form of storage.GroupWithHostVolumes
 	Lacks string             // why the node cannot serve the demand, "" if it can
 	Keys  []string           // unblock keys of that reason
 }
 
-// Of returns a group in the form of hostuse.Group: the group itself without a demand. The receiver may be
-// nil.
+// Of returns a group in the form of storage.GroupWithHostVolumes: the group itself without a demand. The
+// receiver may be nil.
 func (h *Here) Of(g *structs.TaskGroup) *structs.TaskGroup {
 	if h == nil {
 		return g
@@ -112,13 +112,13 @@ func (d *Demand) On(n *structs.Node) *Here {
 		}
 
 		f := &Found{Volume: v, request: r, Keys: []string{key, structs.WakePlugin(v.PluginID)}}
-		f.Claim = hostuse.Request(r.VolumeRequest, v.ID).Claim(d.of.Namespace, 0, "")
+		f.Claim = storage.HostRequestOf(r.VolumeRequest, v.ID).Claim(d.of.Namespace, 0, "")
 		f.Claim.JobID = d.of.JobID
 		f.Claim.TaskGroup = d.of.Group.Name
 		h.Found = append(h.Found, f)
-		uses = append(uses, hostuse.Use(r.alias, r.VolumeRequest, v.ID, ""))
+		uses = append(uses, storage.HostVolumeUse(r.alias, r.VolumeRequest, v.ID, ""))
 	}
-	h.group = hostuse.Group(d.of.Group, uses)
+	h.group = storage.GroupWithHostVolumes(d.of.Group, uses)
 	return h
 }
 
@@ -128,7 +128,7 @@ func (r *request) on(n *structs.Node) (v *structs.CSIVolume, why string) {
 	static := n.HostVolumes[r.name]
 	v = r.volumes[n.ID]
 	switch {
-	case static != nil && hostuse.TakesStatic(r.VolumeRequest):
+	case static != nil && storage.TakesStaticHostVolume(r.VolumeRequest):
 		return nil, ""
 	case v == nil && static != nil:
 		return nil, fmt.Sprintf("host volume %q is one of the configuration of the node: per_alloc, sticky and "+
@@ -147,7 +147,7 @@ func (r *request) on(n *structs.Node) (v *structs.CSIVolume, why string) {
 }
 
 // claimOn returns the first of some claims that is on a volume, nil for none.
-func claimOn(all claims, v *structs.CSIVolume) *hostuse.TaskGroupHostVolumeClaim {
+func claimOn(all claims, v *structs.CSIVolume) *storage.TaskGroupHostVolumeClaim {
 	for _, c := range all {
 		if v != nil && c.VolumeID == v.ID {
 			return c

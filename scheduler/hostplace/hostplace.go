@@ -1,5 +1,5 @@
 // Package hostplace finds the dynamic host volumes that the allocations of a plan can have on a node (see
-// package structs/hostuse), and the claims of those with sticky. Whether an allocation can claim a volume
+// package structs/storage), and the claims of those with sticky. Whether an allocation can claim a volume
 // that it finds is decided as for each CSI volume, by package feasible.
 package hostplace
 
@@ -12,7 +12,7 @@ import (
 	"berth/state/csi"
 	"berth/state/hostclaims"
 	"berth/structs"
-	"berth/structs/hostuse"
+	"berth/structs/storage"
 )
 
 // Plan has what a plan has read and decided so far. The zero value is that of a plan that is empty. All
@@ -50,7 +50,7 @@ func (p *Plan) Lacks(tx state.Reader, ns string, requests []*structs.VolumeReque
 	for _, r := range requests {
 		v := n.HostVolumes[r.Source]
 		switch {
-		case !hostuse.TakesStatic(r):
+		case !storage.TakesStaticHostVolume(r):
 		case v == nil && p.named(tx, ns, r.Source)[n.ID] == nil:
 			return fmt.Sprintf("the node has no host volume %q", r.Source)
 		case v != nil && v.ReadOnly && !r.ReadOnly:
@@ -87,9 +87,9 @@ func (p *Plan) LookUp(tx state.Reader, o Of) Demand {
 		if r == nil || r.Type != structs.VolumeTypeHost {
 			continue
 		}
-		name := hostuse.Name(r, o.Index)
+		name := storage.HostVolumeName(r, o.Index)
 		found := p.named(tx, o.Namespace, name)
-		if len(found) == 0 && hostuse.TakesStatic(r) {
+		if len(found) == 0 && storage.TakesStaticHostVolume(r) {
 			continue
 		}
 		q := &request{VolumeRequest: r, alias: alias, name: name, tx: tx, volumes: found}
@@ -106,7 +106,7 @@ func (p *Plan) LookUp(tx state.Reader, o Of) Demand {
 // that if it is kept for a successor of another one.
 func (p *Plan) findClaims(r *request, o Of) {
 	of := hostclaims.Of{Namespace: o.Namespace, JobID: o.JobID, Group: o.Group.Name, VolumeName: r.name}
-	alone := hostuse.Request(r.VolumeRequest, "").Exclusive()
+	alone := storage.HostRequestOf(r.VolumeRequest, "").Exclusive()
 	for c := range hostclaims.OfGroup(r.tx, of) {
 		switch {
 		case p.assigned[c.ID], hostclaims.Holder(r.tx, c, o.Stopped) != nil:
@@ -137,7 +137,7 @@ func (p *Plan) Uses(h *Here) (uses []structs.CSIVolumeUse) {
 			}
 			p.assigned[claim] = true
 		}
-		uses = append(uses, hostuse.Use(r.alias, r.VolumeRequest, f.Volume.ID, claim))
+		uses = append(uses, storage.HostVolumeUse(r.alias, r.VolumeRequest, f.Volume.ID, claim))
 	}
 	return uses
 }

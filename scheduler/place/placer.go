@@ -13,7 +13,7 @@ import (
 	"berth/state"
 	"berth/state/blocked"
 	"berth/structs"
-	"berth/structs/hostuse"
+	"berth/structs/storage"
 )
 
 // Options are the inputs of a placer besides the outlook.
@@ -107,7 +107,7 @@ func (p *Placer) placeFresh(w *Placement) {
 			return
 		case g.Failed == nil:
 		// With volumes per allocation each index is a question of its own, up to the bound of counts.
-		case !hostuse.EachDiffers(g.Spec.TaskGroup) || w.count-left >= structs.MaxGroupCount:
+		case !storage.HostVolumesDiffer(g.Spec.TaskGroup) || w.count-left >= structs.MaxGroupCount:
 			g.Failed.Metric.CoalescedFailures += left // the plan frees no capacity
 			g.Queued += left
 			return
@@ -147,7 +147,7 @@ func (p *Placer) placeOne(w *Placement) {
 	if g.Failed != nil &&
 		w.node == nil &&
 		!w.IsUpdate() &&
-		!hostuse.EachDiffers(g.Spec.TaskGroup) {
+		!storage.HostVolumesDiffer(g.Spec.TaskGroup) {
 		g.Failed.Metric.CoalescedFailures++ // an equal placement has failed before
 		g.Queued++
 		return

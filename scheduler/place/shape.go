@@ -7,7 +7,7 @@ import (
 
 	"berth/internal/codec"
 	"berth/scheduler/feasible"
-	"berth/structs/hostuse"
+	"berth/structs/storage"
 )
 
 // Shape returns a digest of the groups without a place. Evaluations of equal shape fit or fail together in
@@ -25,7 +25,7 @@ func (p *Placer) Shape() string {
 		case g.Failed == nil:
 			continue
 		// Each of these makes the answer depend on the allocations that the job has.
-		case g.Spec.Limited(), hostuse.EachDiffers(g.Spec.TaskGroup), p.updates(g):
+		case g.Spec.Limited(), storage.HostVolumesDiffer(g.Spec.TaskGroup), p.updates(g):
 			return ""
 		}
 

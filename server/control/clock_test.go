@@ -11,7 +11,7 @@ import (
 	"berth/state/csi"
 	"berth/structs"
 	"berth/structs/nodecalls"
-	"berth/structs/volumeusage"
+	"berth/structs/storage"
 )
 
 // ahead is a time that a leader has recorded whose clock was wrong.
@@ -132,7 +132,7 @@ func TestGrowth_IsNotDelayedByOneAheadOfTheClock(t *testing.T) {
 	virtual(t, func(t *testing.T, w *testEnv) {
 		w.growingVolume(func(v *structs.CSIVolume) { v.Grow.Max = 1 << 40 })
 		w.used(90)
-		put(w, fsm.VolumeGrow, &volumeusage.VolumeGrowRequest{
+		put(w, fsm.VolumeGrow, &storage.VolumeGrowRequest{
 			ID:           "v",
 			RowIndex:     w.volume("v").ModifyIndex,
 			To:           1229 << 20,

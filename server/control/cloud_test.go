@@ -19,7 +19,7 @@ import (
 	"berth/state/blocked"
 	"berth/structs"
 	"berth/structs/defaults"
-	"berth/structs/reclaim"
+	"berth/structs/storage"
 )
 
 const gib = 1 << 30
@@ -282,7 +282,7 @@ func (w *cloudWorld) changeVolume(job string) {
 	for _, v := range w.volumesOf(job) {
 		var err error
 		if v.Marked() {
-			err = try(w, fsm.VolumeUndelete, &reclaim.VolumeUndeleteRequest{
+			err = try(w, fsm.VolumeUndelete, &storage.VolumeUndeleteRequest{
 				ID: v.ID, WriteOptions: w.stamp(v.Namespace),
 			})
 		} else {

@@ -18,8 +18,8 @@ import (
 	"berth/fsm"
 	"berth/state"
 	"berth/structs"
-	"berth/structs/class"
 	"berth/structs/nodecalls"
+	"berth/structs/storage"
 )
 
 // cloudWorld is the servers with the nodes and a cloud, on one goroutine: so two runs of one seed are equal.
@@ -80,16 +80,16 @@ func newCloudWorld(t *testing.T, seed uint64, pool int64) *cloudWorld {
 	for i := range cloudNodes {
 		w.addAgent(fmt.Sprint("n", i), cloudZones[i%len(cloudZones)])
 	}
-	w.addClass("fast", "disk", "ssd", class.FirstConsumer, class.Delete)
-	w.addClass("slow", "disk", "hdd", class.FirstConsumer, class.Retain)
-	w.addClass("near", "share", "ssd", class.FirstConsumer, class.Delete, "a", "b")
-	w.addClass("now", "share", "hdd", class.Immediate, class.Delete)
+	w.addClass("fast", "disk", "ssd", storage.BindFirstConsumer, storage.ReclaimDelete)
+	w.addClass("slow", "disk", "hdd", storage.BindFirstConsumer, storage.ReclaimRetain)
+	w.addClass("near", "share", "ssd", storage.BindFirstConsumer, storage.ReclaimDelete, "a", "b")
+	w.addClass("now", "share", "hdd", storage.BindImmediate, storage.ReclaimDelete)
 	w.calm = false
 	return w
 }
 
 func (w *cloudWorld) addClass(name, plugin, kind, binding, rule string, zones ...string) {
-	c := &class.VolumeClass{
+	c := &storage.VolumeClass{
 		Name:        name,
 		PluginID:    plugin,
 		Parameters:  map[string]string{"type": kind},
@@ -100,7 +100,7 @@ func (w *cloudWorld) addClass(name, plugin, kind, binding, rule string, zones ..
 	for _, zone := range zones {
 		c.AllowedTopologies = append(c.AllowedTopologies, inZone(zone))
 	}
-	_ = try(w, fsm.VolumeClassPut, &class.ClassPutRequest{Class: c, WriteOptions: w.stamp("")})
+	_ = try(w, fsm.VolumeClassPut, &storage.ClassPutRequest{Class: c, WriteOptions: w.stamp("")})
 }
 
 func inZone(zone string) *structs.CSITopology {

@@ -32,7 +32,7 @@ import (
 	"berth/server/nodeconn"
 	"berth/state"
 	"berth/structs/admin"
-	"berth/structs/pluginconf"
+	"berth/structs/storage"
 )
 
 // Config has the settings of the loops. The server has checked them.
@@ -58,7 +58,7 @@ type Config struct {
 func DefaultConfig() Config {
 	return Config{
 		Leases:         leases.Config{MaxPerSecond: 1000},
-		CallsPerPlugin: pluginconf.DefaultCallsInFlight,
+		CallsPerPlugin: storage.DefaultCallsInFlight,
 		Retry: backoff.Backoff{
 			Min: 250 * time.Millisecond,
 			Max: 30 * time.Second,

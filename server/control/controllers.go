@@ -15,8 +15,7 @@ import (
 	"berth/state/csi/snapgroups"
 	"berth/state/schema"
 	"berth/structs"
-	"berth/structs/snapgroup"
-	"berth/structs/snapshot"
+	"berth/structs/storage"
 )
 
 // controllerLoop makes the calls to plugins that rows need: it creates, deletes, expands, attaches and
@@ -203,19 +202,19 @@ type work struct {
 
 // rpcs has the RPC of each call, which decides about its repeats: see nodecalls.RepeatOf.
 var rpcs = map[string]string{
-	opCreate:           "CreateVolume",
-	opLearn:            "CreateVolume",
-	opDelete:           "DeleteVolume",
-	opExpand:           "ControllerExpandVolume",
-	opModify:           "ControllerModifyVolume",
-	opAttach:           "ControllerPublishVolume",
-	opDetach:           "ControllerUnpublishVolume",
-	snapshot.OpCreate:  "CreateSnapshot",
-	snapshot.OpLearn:   "CreateSnapshot",
-	snapshot.OpDelete:  "DeleteSnapshot",
-	snapgroup.OpCreate: "CreateVolumeGroupSnapshot",
-	snapgroup.OpLearn:  "CreateVolumeGroupSnapshot",
-	snapgroup.OpDelete: "DeleteVolumeGroupSnapshot",
+	opCreate:                 "CreateVolume",
+	opLearn:                  "CreateVolume",
+	opDelete:                 "DeleteVolume",
+	opExpand:                 "ControllerExpandVolume",
+	opModify:                 "ControllerModifyVolume",
+	opAttach:                 "ControllerPublishVolume",
+	opDetach:                 "ControllerUnpublishVolume",
+	storage.OpSnapshotCreate: "CreateSnapshot",
+	storage.OpSnapshotLearn:  "CreateSnapshot",
+	storage.OpSnapshotDelete: "DeleteSnapshot",
+	storage.OpGroupCreate:    "CreateVolumeGroupSnapshot",
+	storage.OpGroupLearn:     "CreateVolumeGroupSnapshot",
+	storage.OpGroupDelete:    "DeleteVolumeGroupSnapshot",
 }
 
 // read decides which call a row needs. A failed call comes after the others, so that a failing volume delays

@@ -10,7 +10,7 @@ import (
 	"berth/state/csi"
 	"berth/structs"
 	"berth/structs/nodecalls"
-	"berth/structs/pluginconf"
+	"berth/structs/storage"
 )
 
 // TestDrift_RepairsCallThePlugin has a plugin that has lost the attachment of one volume, and has attached
@@ -24,8 +24,8 @@ func TestDrift_RepairsCallThePlugin(t *testing.T) {
 		put(w, fsm.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
 			NodeID: "n1", Upserts: []*structs.CSIPluginInstance{i},
 		})
-		put(w, fsm.PluginConfigSet, &pluginconf.PluginSettingsRequest{
-			ID: "pl", PluginDrift: pluginconf.PluginDrift{Drift: pluginconf.DriftRepair},
+		put(w, fsm.PluginConfigSet, &storage.PluginSettingsRequest{
+			ID: "pl", PluginDrift: storage.PluginDrift{Drift: storage.DriftRepair},
 		})
 		w.addVolume(aVolume("lost", structs.VolumeReady))
 		w.addVolume(aVolume("stray", structs.VolumeReady))
@@ -42,7 +42,7 @@ func TestDrift_RepairsCallThePlugin(t *testing.T) {
 		delete(attached, "ext-lost")
 		defer w.runLoop("drift")()
 
-		after(3 * pluginconf.DefaultDriftInterval)
+		after(3 * storage.DefaultDriftInterval)
 		if len(attached["ext-stray"]) != 0 || w.attachment("stray", "n1") != nil {
 			t.Errorf("the stray attachment is still there: %v", attached)
 		}

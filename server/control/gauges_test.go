@@ -9,8 +9,7 @@ import (
 	"berth/fsm"
 	"berth/server/control/gauges"
 	"berth/structs"
-	"berth/structs/drift"
-	"berth/structs/volumeusage"
+	"berth/structs/storage"
 )
 
 // gaugesSet returns the gauges as the process has set them, by name and label values.
@@ -44,18 +43,18 @@ func TestGauges_CountRowsAndAreZeroWhenLeadershipEnds(t *testing.T) {
 			{ID: "v2", PluginID: "pl", ExternalID: "y", State: structs.VolumeReady},
 		}})
 		w.addClaim("v1", "a1", "n1")
-		put(w, fsm.DriftRecord, &drift.DriftRecordRequest{PluginID: "pl", Summary: &drift.DriftSummary{
-			PluginID: "pl", Counts: map[string]int{drift.MissingVolume: 3},
+		put(w, fsm.DriftRecord, &storage.DriftRecordRequest{PluginID: "pl", Summary: &storage.DriftSummary{
+			PluginID: "pl", Counts: map[string]int{storage.DriftMissingVolume: 3},
 		}})
-		condition := func(id, external string, abnormal bool) *volumeusage.VolumeHealth {
-			return &volumeusage.VolumeHealth{
+		condition := func(id, external string, abnormal bool) *storage.VolumeHealth {
+			return &storage.VolumeHealth{
 				Namespace: "default", VolumeID: id, PluginID: "pl", ExternalID: external,
-				Condition: &volumeusage.VolumeCondition{Abnormal: abnormal, Message: "m"},
+				Condition: &storage.VolumeCondition{Abnormal: abnormal, Message: "m"},
 			}
 		}
-		put(w, fsm.HealthRecord, &volumeusage.HealthRecordRequest{
+		put(w, fsm.HealthRecord, &storage.HealthRecordRequest{
 			PluginID: "pl",
-			Found:    []*volumeusage.VolumeHealth{condition("v1", "x", true), condition("v2", "y", false)},
+			Found:    []*storage.VolumeHealth{condition("v1", "x", true), condition("v2", "y", false)},
 		})
 		stop := w.runLoop("gauges")
 		after(0)

@@ -12,16 +12,15 @@ import (
 	"berth/state/volumesecrets"
 	"berth/structs"
 	"berth/structs/nodecalls"
-	"berth/structs/snapgroup"
-	"berth/structs/snapshot"
+	"berth/structs/storage"
 )
 
 // groupStep is the call that a group snapshot needs, as one of the calls for each of its volumes. It comes
 // after the others for them, whose end it awaits.
-func (c controllerLoop) groupStep(tx *state.ReadTx, g *snapgroup.GroupSnapshot) workqueue.Step {
+func (c controllerLoop) groupStep(tx *state.ReadTx, g *storage.GroupSnapshot) workqueue.Step {
 	op := g.Next()
 	c.recordCall = func(ctx context.Context, node string) error {
-		note := &snapgroup.SnapshotGroupNoteEntry{Name: g.Name, RowIndex: g.CreateIndex}
+		note := &storage.SnapshotGroupNoteEntry{Name: g.Name, RowIndex: g.CreateIndex}
 		note.WriteOptions = c.stamp(g.Namespace)
 		note.Call = &structs.CSICall{NodeID: node, Op: op, Time: note.Now}
 		return propose(ctx, c.Deps, fsm.SnapshotGroupNote, note)
@@ -37,7 +36,7 @@ func (c controllerLoop) groupStep(tx *state.ReadTx, g *snapgroup.GroupSnapshot) 
 		call:       g.Call,
 		candidates: func(tx *state.ReadTx) []string { return requests.GroupControllers(tx, g) },
 		act: func(ctx context.Context, candidates []string, err error) error {
-			outcome := &snapgroup.SnapshotGroupOutcomeEntry{Name: g.Name, RowIndex: g.CreateIndex}
+			outcome := &storage.SnapshotGroupOutcomeEntry{Name: g.Name, RowIndex: g.CreateIndex}
 			outcome.Op = op
 			if err == nil {
 				rows := snapgroups.Members(c.Store.Read(), g)
@@ -64,7 +63,7 @@ func (c controllerLoop) groupStep(tx *state.ReadTx, g *snapgroup.GroupSnapshot) 
 		}
 	}
 	poll := c.pollTime(g.PollTime)
-	if g.State == snapshot.Pending && poll.After(step.Due) {
+	if g.State == storage.SnapshotPending && poll.After(step.Due) {
 		step.Due = poll
 	}
 	return step
@@ -73,15 +72,15 @@ func (c controllerLoop) groupStep(tx *state.ReadTx, g *snapgroup.GroupSnapshot) 
 // groupCall makes the call that a group needs. If the creation that is to be undone has made nothing, there
 // is neither an answer nor an error.
 func (c controllerLoop) groupCall(
-	ctx context.Context, g *snapgroup.GroupSnapshot, rows []*snapshot.VolumeSnapshot,
-) (*snapgroup.CSIGroup, error) {
+	ctx context.Context, g *storage.GroupSnapshot, rows []*storage.VolumeSnapshot,
+) (*storage.CSIGroup, error) {
 	tx := c.Store.Read()
 	holder, err := volumesecrets.OpenForCall(tx, c.Keys, requests.SecretsHolder(tx, rows[0]))
 	if err != nil {
 		return nil, err
 	}
 
-	if g.Next() == snapgroup.OpDelete {
+	if g.Next() == storage.OpGroupDelete {
 		req := requests.GroupDelete(g, rows, holder.Secrets)
 		_, err := callController(ctx, c, nodecalls.ClientCSIGroupDelete, req)
 		if structs.IsKind(err, structs.KindNotFound) {
@@ -90,13 +89,13 @@ func (c controllerLoop) groupCall(
 		return nil, err
 	}
 
-	var answer *snapgroup.CSIGroup
+	var answer *storage.CSIGroup
 	req := requests.GroupCreate(g, rows, holder.Secrets)
 	resp, err := callController(ctx, c, nodecalls.ClientCSIGroupCreate, req)
 	if err == nil {
 		answer, err = requests.GroupAnswer(req, resp)
 	}
-	if err != nil && g.Next() == snapgroup.OpLearn {
+	if err != nil && g.Next() == storage.OpGroupLearn {
 		remove := structs.CommandLine(g.Namespace, "volume snapshot group delete -force", g.Name)
 		return nil, requests.Unmade(err, remove)
 	}
@@ -105,7 +104,7 @@ func (c controllerLoop) groupCall(
 
 // groupOutcome completes and records the outcome of a call.
 func (c controllerLoop) groupOutcome(
-	ctx context.Context, g *snapgroup.GroupSnapshot, outcome *snapgroup.SnapshotGroupOutcomeEntry, err error,
+	ctx context.Context, g *storage.GroupSnapshot, outcome *storage.SnapshotGroupOutcomeEntry, err error,
 ) error {
 	outcome.WriteOptions = c.stamp(g.Namespace)
 	if err != nil {

@@ -14,8 +14,7 @@ import (
 	"berth/state/csi/snapgroups"
 	"berth/structs"
 	"berth/structs/nodecalls"
-	"berth/structs/snapgroup"
-	"berth/structs/snapshot"
+	"berth/structs/storage"
 )
 
 const (
@@ -26,7 +25,7 @@ const (
 // groupStore is a plugin that has groups by their names. Its answers are scripted by RPC.
 type groupStore struct {
 	mu     sync.Mutex
-	byName map[string]*snapgroup.CSIGroup
+	byName map[string]*storage.CSIGroup
 	made   int
 	polls  int // answers that tell that a group is not ready, still to be given
 	fails  map[string][]error
@@ -52,9 +51,9 @@ func (s *groupStore) answer(c nodeCall) (any, error) {
 		g := s.byName[req.Name]
 		if g == nil {
 			s.made++
-			g = &snapgroup.CSIGroup{ID: fmt.Sprintf("group-%d", s.made), CreateTime: 3}
+			g = &storage.CSIGroup{ID: fmt.Sprintf("group-%d", s.made), CreateTime: 3}
 			for _, source := range req.SourceExternalIDs {
-				g.Snapshots = append(g.Snapshots, &snapshot.CSISnapshot{
+				g.Snapshots = append(g.Snapshots, &storage.CSISnapshot{
 					ID:                     g.ID + "-" + source,
 					ExternalSourceVolumeID: source,
 					SizeBytes:              7,
@@ -79,7 +78,7 @@ func (s *groupStore) answer(c nodeCall) (any, error) {
 	return nil, nil
 }
 
-func snapshotIDs(g *snapgroup.CSIGroup) (ids []string) {
+func snapshotIDs(g *storage.CSIGroup) (ids []string) {
 	for _, s := range g.Snapshots {
 		ids = append(ids, s.ID)
 	}
@@ -98,7 +97,7 @@ func (w *testEnv) withGroups() *groupStore {
 	w.addNode("n1", true)
 	w.addVolume(aVolume("v", structs.VolumeReady))
 	w.addVolume(aVolume("w", structs.VolumeReady))
-	s := &groupStore{byName: map[string]*snapgroup.CSIGroup{}, fails: map[string][]error{}}
+	s := &groupStore{byName: map[string]*storage.CSIGroup{}, fails: map[string][]error{}}
 	w.setAnswer(s.answer)
 	return s
 }
@@ -114,10 +113,10 @@ func (w *testEnv) takeGroup() {
 
 func (w *testEnv) deleteGroup() {
 	w.t.Helper()
-	put(w, fsm.SnapshotGroupDelete, &snapgroup.SnapshotGroupDeleteEntry{Name: "g", WriteOptions: now()})
+	put(w, fsm.SnapshotGroupDelete, &storage.SnapshotGroupDeleteEntry{Name: "g", WriteOptions: now()})
 }
 
-func (w *testEnv) group() *snapgroup.GroupSnapshot {
+func (w *testEnv) group() *storage.GroupSnapshot {
 	return snapgroups.Group(w.Store.Read(), "default", "g")
 }
 
@@ -134,12 +133,12 @@ func TestDuty_L3_L4_D6_AGroupIsTakenUnderARecordedNameAndDeletedWithItsIDs(t *te
 		defer stop()
 		after(time.Minute)
 		g := w.group()
-		if g.State != snapshot.Ready || g.ExternalID != "group-1" || g.CutTime != 3e9 || g.Call != nil {
+		if g.State != storage.SnapshotReady || g.ExternalID != "group-1" || g.CutTime != 3e9 || g.Call != nil {
 			t.Errorf("the row is %+v", g)
 		}
 		for _, id := range []string{"v", "w"} {
 			m := csi.Snapshot(w.Store.Read(), "default", "g-"+id)
-			if m.State != snapshot.Ready || m.ExternalID != "group-1-ext-"+id || m.SizeBytes != 7 {
+			if m.State != storage.SnapshotReady || m.ExternalID != "group-1-ext-"+id || m.SizeBytes != 7 {
 				t.Errorf("the member is %+v", m)
 			}
 		}
@@ -171,14 +170,14 @@ func TestDuty_L2_AGroupIsRepeatedUntilReady(t *testing.T) {
 		stop := w.runLoop("controllers")
 		defer stop()
 		after(10 * time.Second)
-		if g := w.group(); g.State != snapshot.Pending || g.ExternalID == "" {
+		if g := w.group(); g.State != storage.SnapshotPending || g.ExternalID == "" {
 			t.Errorf("the row is %+v", g)
 		}
 		if n := len(w.called(createGroup)); n > 10 {
 			t.Errorf("%d calls in 10 s", n)
 		}
 		after(2 * time.Hour)
-		if g := w.group(); g.State != snapshot.Ready || g.Polls != 100 {
+		if g := w.group(); g.State != storage.SnapshotReady || g.Polls != 100 {
 			t.Errorf("after 100 answers the row is %+v", g)
 		}
 		first := w.called(createGroup)[0].req.(*nodecalls.ClientCSIGroupRequest)
@@ -198,15 +197,15 @@ func TestDuty_L5_L6_L7_AGroupFollowsTheErrorOfItsCreation(t *testing.T) {
 		state string
 		calls int
 	}{
-		"invalid":         {coded(structs.KindInvalid, "InvalidArgument"), snapshot.Failed, 1},
-		"L5 exists":       {coded(structs.KindConflict, "AlreadyExists"), snapshot.Failed, 1},
-		"L6 not together": {coded(structs.KindPrecondition, "FailedPrecondition"), snapshot.Failed, 1},
-		"no source":       {coded(structs.KindNotFound, "NotFound"), snapshot.Failed, 1},
-		"denied":          {coded(structs.KindDenied, "PermissionDenied"), snapshot.Failed, 1},
-		"L7 aborted":      {coded(structs.KindTimeout, "Aborted"), snapshot.Ready, 2},
-		"unknown":         {structs.Timeoutf("no answer"), snapshot.Ready, 2},
-		"internal":        {coded(structs.KindInternal, "Internal"), snapshot.Ready, 2},
-		"unavailable":     {unavailable(), snapshot.Ready, 2},
+		"invalid":         {coded(structs.KindInvalid, "InvalidArgument"), storage.SnapshotFailed, 1},
+		"L5 exists":       {coded(structs.KindConflict, "AlreadyExists"), storage.SnapshotFailed, 1},
+		"L6 not together": {coded(structs.KindPrecondition, "FailedPrecondition"), storage.SnapshotFailed, 1},
+		"no source":       {coded(structs.KindNotFound, "NotFound"), storage.SnapshotFailed, 1},
+		"denied":          {coded(structs.KindDenied, "PermissionDenied"), storage.SnapshotFailed, 1},
+		"L7 aborted":      {coded(structs.KindTimeout, "Aborted"), storage.SnapshotReady, 2},
+		"unknown":         {structs.Timeoutf("no answer"), storage.SnapshotReady, 2},
+		"internal":        {coded(structs.KindInternal, "Internal"), storage.SnapshotReady, 2},
+		"unavailable":     {unavailable(), storage.SnapshotReady, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, func(t *testing.T, w *testEnv) {
@@ -220,7 +219,7 @@ func TestDuty_L5_L6_L7_AGroupFollowsTheErrorOfItsCreation(t *testing.T) {
 				if n := len(w.called(createGroup)); g.State != c.state || n != c.calls {
 					t.Errorf("after %d calls the row is %+v", n, g)
 				}
-				if g.State == snapshot.Failed && !strings.Contains(g.Reason, c.err.Error()) {
+				if g.State == storage.SnapshotFailed && !strings.Contains(g.Reason, c.err.Error()) {
 					t.Errorf("the reason is %q", g.Reason)
 				}
 				w.check()
@@ -246,7 +245,8 @@ func TestDuty_L8_AFullStorageFailsTheGroupAndLeaksNone(t *testing.T) {
 		defer stop()
 		after(10 * time.Minute)
 		g := w.group()
-		if g.State != snapshot.Failed || !strings.Contains(g.Reason, "full") || len(w.called(createGroup)) != 1 {
+		if g.State != storage.SnapshotFailed || !strings.Contains(g.Reason, "full") ||
+			len(w.called(createGroup)) != 1 {
 			t.Errorf("the row is %+v after %d calls", g, len(w.called(createGroup)))
 		}
 		full = false
@@ -281,7 +281,7 @@ func TestDuty_L9_L10_AGroupFollowsTheErrorOfItsDeletion(t *testing.T) {
 				w.deleteGroup()
 				after(10 * time.Minute)
 				g := w.group()
-				if (g != nil) != c.stays || g != nil && (g.State != snapshot.Ready || g.LastError == nil) {
+				if (g != nil) != c.stays || g != nil && (g.State != storage.SnapshotReady || g.LastError == nil) {
 					t.Errorf("the row is %+v", g)
 				}
 				w.check()
@@ -327,7 +327,7 @@ func TestGroup_WithoutAnAnswerStaysWhileThePluginHasItsName(t *testing.T) {
 		defer stop()
 		after(time.Hour)
 		g := w.group()
-		if g == nil || g.State != snapshot.Deleting || g.LastError == nil || g.LastError.Attempts < 3 ||
+		if g == nil || g.State != storage.SnapshotDeleting || g.LastError == nil || g.LastError.Attempts < 3 ||
 			!strings.Contains(g.LastError.Message, "volume snapshot group delete -force g: ") {
 			t.Fatalf("the row is %+v", g)
 		}
@@ -352,7 +352,8 @@ func TestDuty_L4_AnAnswerWithoutAMemberIsNotRecorded(t *testing.T) {
 		stop := w.runLoop("controllers")
 		defer stop()
 		after(10 * time.Minute)
-		if g := w.group(); g.State != snapshot.Ready || len(w.called(createGroup)) != 3 || len(plugin.ids()) != 1 {
+		if g := w.group(); g.State != storage.SnapshotReady || len(w.called(createGroup)) != 3 ||
+			len(plugin.ids()) != 1 {
 			t.Errorf("after %d calls the row is %+v", len(w.called(createGroup)), g)
 		}
 		w.check()
@@ -373,7 +374,7 @@ var killedGroups = map[string]struct {
 	"deleted while it is pending": {func(w *testEnv, plugin *groupStore) {
 		plugin.polls = 3
 		plugin.before = func(nodeCall) {
-			if g := w.group(); g != nil && g.State == snapshot.Pending {
+			if g := w.group(); g != nil && g.State == storage.SnapshotPending {
 				w.deleteGroup()
 			}
 		}
@@ -422,7 +423,7 @@ func TestGroup_NoneLeaksWithALeaderThatIsKilledAtAnyStep(t *testing.T) {
 func (k *killer) checkGroup(plugin *groupStore, ends []int) {
 	k.t.Helper()
 	g := k.group()
-	if g != nil && g.State == snapshot.Failed && g.Called {
+	if g != nil && g.State == storage.SnapshotFailed && g.Called {
 		k.deleteGroup()
 		k.lead(k.Deps)
 		g = k.group()
@@ -477,7 +478,7 @@ func TestDuty_C1_C2_AGroupWaitsForTheCallsOfItsVolumes(t *testing.T) {
 		stop := w.runLoop("controllers")
 		defer stop()
 		after(2 * time.Minute)
-		if g := w.group(); g.State != snapshot.Ready ||
+		if g := w.group(); g.State != storage.SnapshotReady ||
 			w.attachment("v", "n1").State != structs.AttachmentAttached ||
 			w.attachment("w", "n1").State != structs.AttachmentAttached {
 			t.Errorf("%+v, %+v, %+v", g, w.attachment("v", "n1"), w.attachment("w", "n1"))

@@ -10,7 +10,7 @@ import (
 	"berth/structs"
 	"berth/structs/nodecalls"
 	"berth/structs/quota"
-	"berth/structs/volumeusage"
+	"berth/structs/storage"
 )
 
 const usageMethod = "ClientCSI.VolumeUsage"
@@ -33,9 +33,9 @@ func (w *testEnv) growingVolume(edit func(*structs.CSIVolume)) {
 // used makes the nodes tell the use of the volume, in percent of a file system that is a little smaller than
 // the volume has been at the time of begin.
 func (w *testEnv) used(percent int64) {
-	w.usage(func() *volumeusage.UsageAmount {
+	w.usage(func() *storage.UsageAmount {
 		total := w.volume("v").Capacity / 100 * 95
-		return &volumeusage.UsageAmount{
+		return &storage.UsageAmount{
 			Total:     total,
 			Used:      total / 100 * percent,
 			Available: total - total/100*percent,
@@ -44,11 +44,11 @@ func (w *testEnv) used(percent int64) {
 }
 
 // usage makes the nodes tell the use of the volume as measured now, and makes the plugin expand volumes.
-func (w *testEnv) usage(amount func() *volumeusage.UsageAmount) {
+func (w *testEnv) usage(amount func() *storage.UsageAmount) {
 	w.setAnswer(func(c nodeCall) (any, error) {
 		switch c.method {
 		case usageMethod:
-			return &volumeusage.NodeUsageResponse{Usages: []*volumeusage.VolumeUsage{{
+			return &storage.NodeUsageResponse{Usages: []*storage.VolumeUsage{{
 				Namespace: "default",
 				VolumeID:  "v",
 				Bytes:     amount(),
@@ -109,9 +109,9 @@ func TestGrowth_LeavesWhatNeedNotGrow(t *testing.T) {
 				w.growingVolume(test.edit)
 				w.used(test.percent)
 				if test.varies {
-					w.usage(func() *volumeusage.UsageAmount {
+					w.usage(func() *storage.UsageAmount {
 						percent := 10 + time.Now().Unix()/60*7%70 // it differs in each round
-						return &volumeusage.UsageAmount{
+						return &storage.UsageAmount{
 							Total:     100 << 20,
 							Used:      percent << 20,
 							Available: (100 - percent) << 20,
@@ -137,8 +137,8 @@ func TestGrowth_RecordsTheReasonThatHindersIt(t *testing.T) {
 		},
 		"the use of the volume is not known": func(w *testEnv) {
 			w.growingVolume(nil)
-			w.usage(func() *volumeusage.UsageAmount {
-				return &volumeusage.UsageAmount{Total: 1 << 40, Used: 9 << 36, Available: 1 << 30}
+			w.usage(func() *storage.UsageAmount {
+				return &storage.UsageAmount{Total: 1 << 40, Used: 9 << 36, Available: 1 << 30}
 			})
 		},
 		"quota team": func(w *testEnv) {
@@ -184,10 +184,10 @@ func TestGrowth_WaitsForANewMeasurement(t *testing.T) {
 		w.setAnswer(func(c nodeCall) (any, error) {
 			switch c.method {
 			case usageMethod:
-				return &volumeusage.NodeUsageResponse{Usages: []*volumeusage.VolumeUsage{{
+				return &storage.NodeUsageResponse{Usages: []*storage.VolumeUsage{{
 					Namespace: "default",
 					VolumeID:  "v",
-					Bytes:     &volumeusage.UsageAmount{Total: 100, Used: 90, Available: 10},
+					Bytes:     &storage.UsageAmount{Total: 100, Used: 90, Available: 10},
 					Time:      measured,
 				}}}, nil
 			case expandMethod:

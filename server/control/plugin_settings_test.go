@@ -14,13 +14,13 @@ import (
 	"berth/server/control/workqueue"
 	"berth/structs"
 	"berth/structs/nodecalls"
-	"berth/structs/pluginconf"
+	"berth/structs/storage"
 )
 
 // setCalls changes the settings for the calls of the plugin pl.
-func (w *testEnv) setCalls(calls pluginconf.PluginCalls) {
+func (w *testEnv) setCalls(calls storage.PluginCalls) {
 	w.t.Helper()
-	put(w, fsm.PluginConfigSet, &pluginconf.PluginSettingsRequest{ID: "pl", PluginCalls: calls})
+	put(w, fsm.PluginConfigSet, &storage.PluginSettingsRequest{ID: "pl", PluginCalls: calls})
 }
 
 // heldCalls lets creations wait until the test ends one, and then succeed.
@@ -54,7 +54,7 @@ func (w *testEnv) inFlight() int {
 func TestPluginSettings_BoundTheCallsInFlight(t *testing.T) {
 	virtual(t, func(t *testing.T, w *testEnv) {
 		w.addNode("n1", true)
-		w.setCalls(pluginconf.PluginCalls{CallsInFlight: 2})
+		w.setCalls(storage.PluginCalls{CallsInFlight: 2})
 		end := w.heldCalls()
 		stop := w.runLoop("controllers")
 		defer stop()
@@ -75,9 +75,9 @@ func TestPluginSettings_BoundTheCallsInFlight(t *testing.T) {
 			t.Errorf("%d calls were made after one end, want 3", n)
 		}
 
-		w.setCalls(pluginconf.PluginCalls{CallsInFlight: 5})
+		w.setCalls(storage.PluginCalls{CallsInFlight: 5})
 		expect("after a raise to 5", 5)
-		w.setCalls(pluginconf.PluginCalls{CallsInFlight: 1})
+		w.setCalls(storage.PluginCalls{CallsInFlight: 1})
 		expect("after a fall to 1", 5)
 		for range 4 {
 			end <- struct{}{}
@@ -86,8 +86,8 @@ func TestPluginSettings_BoundTheCallsInFlight(t *testing.T) {
 		end <- struct{}{}
 		expect("after five", 1)
 
-		w.setCalls(pluginconf.PluginCalls{})
-		expect("without a setting", pluginconf.DefaultCallsInFlight)
+		w.setCalls(storage.PluginCalls{})
+		expect("without a setting", storage.DefaultCallsInFlight)
 	})
 }
 
@@ -95,14 +95,14 @@ func TestPluginSettings_BoundTheCallsInFlight(t *testing.T) {
 func TestPluginSettings_OfAnotherPluginChangeNothing(t *testing.T) {
 	virtual(t, func(t *testing.T, w *testEnv) {
 		w.addNode("n1", true)
-		w.setCalls(pluginconf.PluginCalls{CallsInFlight: 1})
+		w.setCalls(storage.PluginCalls{CallsInFlight: 1})
 		end := w.heldCalls()
 		stop := w.runLoop("controllers")
 		defer stop()
 		defer close(end)
 		w.addNew("v1", "v2", "v3")
-		put(w, fsm.PluginConfigSet, &pluginconf.PluginSettingsRequest{
-			ID: "other", PluginCalls: pluginconf.PluginCalls{CallsInFlight: 9},
+		put(w, fsm.PluginConfigSet, &storage.PluginSettingsRequest{
+			ID: "other", PluginCalls: storage.PluginCalls{CallsInFlight: 9},
 		})
 		if n := w.inFlight(); n != 1 {
 			t.Errorf("%d calls are in flight, want 1", n)
@@ -122,13 +122,13 @@ func (w *testEnv) timeoutsOf(method string) (timeouts []time.Duration) {
 func TestPluginSettings_TimeoutsGoWithTheRequests(t *testing.T) {
 	const all, controller, node = time.Minute, 2 * time.Minute, 3 * time.Minute
 	for name, c := range map[string]struct {
-		calls            pluginconf.PluginCalls
+		calls            storage.PluginCalls
 		controller, node time.Duration
 	}{
 		"none": {},
-		"all":  {pluginconf.PluginCalls{CallTimeout: all}, all, all},
+		"all":  {storage.PluginCalls{CallTimeout: all}, all, all},
 		"each": {
-			pluginconf.PluginCalls{CallTimeout: all, ControllerTimeout: controller, NodeTimeout: node},
+			storage.PluginCalls{CallTimeout: all, ControllerTimeout: controller, NodeTimeout: node},
 			controller, node,
 		},
 	} {
@@ -182,7 +182,7 @@ func TestPluginSettings_TheBacklogGrowsOlder(t *testing.T) {
 		}()
 		w.Calls = workqueue.NewLoads()
 		w.addNode("n1", true)
-		w.setCalls(pluginconf.PluginCalls{CallsInFlight: 1})
+		w.setCalls(storage.PluginCalls{CallsInFlight: 1})
 		end := w.heldCalls()
 		defer w.runLoop("controllers")()
 		defer close(end)
@@ -241,7 +241,7 @@ func TestPluginSettings_TheLoadIsThatOfTheLeader(t *testing.T) {
 			t.Error("a server that does not lead waits for its loop")
 		}
 		w.addNode("n1", true)
-		w.setCalls(pluginconf.PluginCalls{CallsInFlight: 1})
+		w.setCalls(storage.PluginCalls{CallsInFlight: 1})
 		end := w.heldCalls()
 		stop := w.runLoop("controllers")
 		w.addNew("v1", "v2")

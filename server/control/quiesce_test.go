@@ -15,8 +15,7 @@ import (
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/nodecalls"
-	"berth/structs/pluginconf"
-	"berth/structs/snapshot"
+	"berth/structs/storage"
 )
 
 // withWriters gives the environment allocations with the volume "v" on n1, whose tasks db and log have
@@ -112,7 +111,8 @@ func TestQuiesce_ComesBeforeTheCutAndResumeAfterIt(t *testing.T) {
 			t.Errorf("the calls are %q", got)
 		}
 		s := w.snapshot()
-		if s.State != snapshot.Ready || s.Consistency != (snapshot.Consistency{Level: snapshot.AppConsistent}) {
+		if s.State != storage.SnapshotReady ||
+			s.Consistency != (storage.Consistency{Level: storage.AppConsistent}) {
 			t.Errorf("the row is %+v", s)
 		}
 		w.check()
@@ -134,7 +134,7 @@ func TestQuiesce_ThatFailsCutsNothing(t *testing.T) {
 		}
 		s := w.snapshot()
 		const reason = "task log of allocation a1: no answer"
-		if s.State != snapshot.Failed || s.Called || !strings.Contains(s.Reason, reason) {
+		if s.State != storage.SnapshotFailed || s.Called || !strings.Contains(s.Reason, reason) {
 			t.Errorf("the row is %+v", s)
 		}
 	})
@@ -147,9 +147,9 @@ func TestResume_TellsWhatTheSnapshotIs(t *testing.T) {
 		level  string
 		reason string
 	}{
-		"late":  {&nodecalls.ResumeResponse{Late: "too late"}, nil, snapshot.CrashConsistent, "too late"},
-		"fault": {&nodecalls.ResumeResponse{Fault: "exit 1"}, nil, snapshot.AppConsistent, "has failed: exit 1"},
-		"lost":  {nil, structs.Timeoutf("away"), snapshot.CrashConsistent, "whether it was quiesced: away"},
+		"late":  {&nodecalls.ResumeResponse{Late: "too late"}, nil, storage.CrashConsistent, "too late"},
+		"fault": {&nodecalls.ResumeResponse{Fault: "exit 1"}, nil, storage.AppConsistent, "has failed: exit 1"},
+		"lost":  {nil, structs.Timeoutf("away"), storage.CrashConsistent, "whether it was quiesced: away"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, func(t *testing.T, w *testEnv) {
@@ -170,7 +170,7 @@ func TestResume_TellsWhatTheSnapshotIs(t *testing.T) {
 				defer stop()
 				after(time.Hour)
 				s := w.snapshot()
-				if s.State != snapshot.Ready || s.Consistency.Level != c.level ||
+				if s.State != storage.SnapshotReady || s.Consistency.Level != c.level ||
 					!strings.Contains(s.Consistency.Reason, "task db of allocation a1: ") ||
 					!strings.Contains(s.Consistency.Reason, c.reason) {
 					t.Errorf("the row is %+v", s)
@@ -197,7 +197,7 @@ func TestQuiesce_IsNotRepeatedAfterALostAnswer(t *testing.T) {
 			t.Errorf("the calls are %q", got)
 		}
 		s := w.snapshot()
-		if s.State != snapshot.Ready || s.Consistency.Level != snapshot.CrashConsistent ||
+		if s.State != storage.SnapshotReady || s.Consistency.Level != storage.CrashConsistent ||
 			!strings.Contains(s.Consistency.Reason, "an earlier call without an answer") {
 			t.Errorf("the row is %+v", s)
 		}
@@ -218,7 +218,7 @@ func TestQuiesce_IsRepeatedAfterAnError(t *testing.T) {
 			t.Errorf("the calls are %q", got)
 		}
 		s := w.snapshot()
-		if s.State != snapshot.Ready || s.Consistency.Level != snapshot.AppConsistent {
+		if s.State != storage.SnapshotReady || s.Consistency.Level != storage.AppConsistent {
 			t.Errorf("the row is %+v", s)
 		}
 	})
@@ -236,7 +236,7 @@ func TestQuiesce_OfAVolumeThatNobodyWritesIsNotNeeded(t *testing.T) {
 		if got := w.order(); !slices.Equal(got, []string{"cut"}) {
 			t.Errorf("the calls are %q", got)
 		}
-		if s := w.snapshot(); s.Consistency != (snapshot.Consistency{}) {
+		if s := w.snapshot(); s.Consistency != (storage.Consistency{}) {
 			t.Errorf("the row is %+v", s)
 		}
 	})
@@ -275,7 +275,7 @@ func TestQuiesce_LeavesHalfOfTheCallsToOthers(t *testing.T) {
 		plugin := w.withSnapshots()
 		w.withWriters()
 		w.withWrittenVolume("w")
-		w.setCalls(pluginconf.PluginCalls{CallsInFlight: 2})
+		w.setCalls(storage.PluginCalls{CallsInFlight: 2})
 		end := w.holdQuiesce(plugin)
 		w.takeSnapshotOf("v", "s")
 		w.takeSnapshotOf("w", "s2")
@@ -294,7 +294,7 @@ func TestQuiesce_LeavesHalfOfTheCallsToOthers(t *testing.T) {
 		after(time.Hour)
 		for _, name := range []string{"s", "s2"} {
 			s := csi.Snapshot(w.Store.Read(), "default", name)
-			if s.State != snapshot.Ready || s.Consistency.Level != snapshot.AppConsistent {
+			if s.State != storage.SnapshotReady || s.Consistency.Level != storage.AppConsistent {
 				t.Errorf("the row is %+v", s)
 			}
 		}
@@ -307,7 +307,7 @@ func TestQuiesce_BeginsWithARaisedBound(t *testing.T) {
 		plugin := w.withSnapshots()
 		w.withWriters()
 		w.withWrittenVolume("w")
-		w.setCalls(pluginconf.PluginCalls{CallsInFlight: 2})
+		w.setCalls(storage.PluginCalls{CallsInFlight: 2})
 		end := w.holdQuiesce(plugin)
 		w.takeSnapshotOf("v", "s")
 		w.takeSnapshotOf("w", "s2")
@@ -315,7 +315,7 @@ func TestQuiesce_BeginsWithARaisedBound(t *testing.T) {
 		defer stop()
 		defer close(end)
 		synctest.Wait()
-		w.setCalls(pluginconf.PluginCalls{CallsInFlight: 4})
+		w.setCalls(storage.PluginCalls{CallsInFlight: 4})
 		synctest.Wait()
 		if n := len(w.called(quiesceTask)); n != 2 {
 			t.Errorf("%d tasks are being quiesced", n)

@@ -8,7 +8,7 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
-	"berth/structs/reclaim"
+	"berth/structs/storage"
 )
 
 // opReclaim begins the deletion of a marked volume. No plugin is called for it.
@@ -21,7 +21,7 @@ func (c controllerLoop) reclaimStep(tx *state.ReadTx, v *structs.CSIVolume) work
 		return workqueue.Step{}
 	}
 
-	begin := &reclaim.VolumeReclaimRequest{ID: v.ID, RowIndex: v.CreateIndex, DeleteAt: v.DeleteAt}
+	begin := &storage.VolumeReclaimRequest{ID: v.ID, RowIndex: v.CreateIndex, DeleteAt: v.DeleteAt}
 	return waitForNodes(tx, v.Namespace, v.ID, workqueue.Step{
 		Op:      opReclaim,
 		Version: v.ModifyIndex,

@@ -7,15 +7,14 @@ import (
 
 	"berth/fsm"
 	"berth/structs"
-	"berth/structs/class"
-	"berth/structs/reclaim"
+	"berth/structs/storage"
 )
 
 // markedVolume adds the volume v that is deleted a day after a request, and requests it.
 func (w *testEnv) markedVolume() {
 	w.t.Helper()
 	v := aVolume("v", structs.VolumeReady)
-	v.Reclaim = class.Delete
+	v.Reclaim = storage.ReclaimDelete
 	w.addVolume(v)
 	w.requestDeletion()
 }
@@ -25,7 +24,7 @@ func (w *testEnv) requestDeletion() {
 	put(w, fsm.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v", WriteOptions: now()})
 }
 
-const day = class.DefaultDeleteAfter
+const day = storage.DefaultDeleteAfter
 
 // wantDeletes fails the test unless the plugin was called so many times, and the volume is there or gone.
 func (w *testEnv) wantDeletes(calls int, there bool) {
@@ -45,7 +44,7 @@ func TestReclaim_DeletesOnceAtItsTimeUnderAnyLeader(t *testing.T) {
 		after(day - time.Second)
 		w.wantDeletes(0, true)
 
-		put(w, fsm.VolumeUndelete, &reclaim.VolumeUndeleteRequest{ID: "v", WriteOptions: now()})
+		put(w, fsm.VolumeUndelete, &storage.VolumeUndeleteRequest{ID: "v", WriteOptions: now()})
 		after(3 * day)
 		w.wantDeletes(0, true)
 
@@ -81,7 +80,7 @@ func TestReclaim_WaitsForTheLastClaimAndItsDetach(t *testing.T) {
 	virtual(t, func(t *testing.T, w *testEnv) {
 		w.addNode("n1", true)
 		v := aVolume("v", structs.VolumeReady)
-		v.Reclaim = class.Delete
+		v.Reclaim = storage.ReclaimDelete
 		w.addVolume(v)
 		w.addClaim("v", "a1", "n1")
 		stop := w.runLoop("controllers")
@@ -131,7 +130,7 @@ func TestReclaim_TriesAgainWhatThePluginRejects(t *testing.T) {
 		w.markedVolume()
 		after(day)
 		w.wantDeletes(1, true)
-		after(reclaim.Again - time.Second)
+		after(storage.DeleteAgain - time.Second)
 		w.wantDeletes(1, true)
 		w.setAnswer(nil)
 		after(time.Second)
@@ -160,7 +159,7 @@ func TestReclaim_DoesNotGrowAMarkedVolume(t *testing.T) {
 	virtual(t, func(t *testing.T, w *testEnv) {
 		w.addNode("n1", true)
 		v := aVolume("v", structs.VolumeReady)
-		v.Reclaim = class.Delete
+		v.Reclaim = storage.ReclaimDelete
 		w.addVolume(v)
 		w.grow("v", 20)
 		w.requestDeletion()
@@ -170,7 +169,7 @@ func TestReclaim_DoesNotGrowAMarkedVolume(t *testing.T) {
 		if n := len(w.called(expandMethod)); n != 0 {
 			t.Errorf("%d calls to expand it", n)
 		}
-		put(w, fsm.VolumeUndelete, &reclaim.VolumeUndeleteRequest{ID: "v", WriteOptions: now()})
+		put(w, fsm.VolumeUndelete, &storage.VolumeUndeleteRequest{ID: "v", WriteOptions: now()})
 		synctest.Wait()
 		if n := len(w.called(expandMethod)); n != 1 {
 			t.Errorf("%d calls to expand it after it was kept", n)
@@ -189,7 +188,7 @@ func TestReclaim_LetsAVolumeBeKeptWhileItsPluginIsAway(t *testing.T) {
 			t.Fatalf("the volume is %+v", v)
 		}
 
-		put(w, fsm.VolumeUndelete, &reclaim.VolumeUndeleteRequest{ID: "v", WriteOptions: now()})
+		put(w, fsm.VolumeUndelete, &storage.VolumeUndeleteRequest{ID: "v", WriteOptions: now()})
 		w.addNode("n2", true)
 		after(day)
 		w.wantDeletes(0, true)

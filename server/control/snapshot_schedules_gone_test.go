@@ -8,8 +8,7 @@ import (
 
 	"berth/fsm"
 	"berth/state/csi"
-	"berth/structs/snapschedule"
-	"berth/structs/snapshot"
+	"berth/structs/storage"
 )
 
 // duringFirstCut calls change once, while the plugin takes the first snapshot. The plugin answers this call
@@ -29,21 +28,21 @@ func (w *testEnv) duringFirstCut(plugin *snapshotStore, change func()) {
 
 func (w *testEnv) deleteSchedule() {
 	w.t.Helper()
-	put(w, fsm.SnapshotScheduleDelete, &snapschedule.ScheduleDeleteRequest{
+	put(w, fsm.SnapshotScheduleDelete, &storage.ScheduleDeleteRequest{
 		ScheduleName: "s", WriteOptions: now(),
 	})
 }
 
 func TestSnapshotSchedule_KeepsTheSnapshotThatIsTakenDuringItsDeletion(t *testing.T) {
 	virtual(t, func(t *testing.T, w *testEnv) {
-		plugin := w.withSchedule(func(s *snapschedule.SnapshotSchedule) { s.Keep = 1 })
+		plugin := w.withSchedule(func(s *storage.SnapshotSchedule) { s.Keep = 1 })
 		w.duringFirstCut(plugin, w.deleteSchedule)
 		defer w.runLoop("controllers")()
 		defer w.runLoop("snapshot_schedules")()
 		after(5*time.Hour + time.Minute)
 		w.wantScheduled(1)
 		row := csi.Snapshot(w.Store.Read(), "default", hourly(1)[0])
-		if row == nil || row.State != snapshot.Ready || row.ExternalID != "snap-1" {
+		if row == nil || row.State != storage.SnapshotReady || row.ExternalID != "snap-1" {
 			t.Errorf("the row is %+v", row)
 		}
 		if ids := plugin.ids(); !slices.Equal(ids, []string{"snap-1"}) {
@@ -56,11 +55,11 @@ func TestSnapshotSchedule_KeepsTheSnapshotThatIsTakenDuringItsDeletion(t *testin
 // The snapshot of the deleted schedule is none of the new one: it neither counts nor is it deleted.
 func TestSnapshotSchedule_LeavesTheSnapshotThatIsTakenWhileItsNameChangesHands(t *testing.T) {
 	virtual(t, func(t *testing.T, w *testEnv) {
-		plugin := w.withSchedule(func(s *snapschedule.SnapshotSchedule) { s.Keep = 1 })
+		plugin := w.withSchedule(func(s *storage.SnapshotSchedule) { s.Keep = 1 })
 		w.duringFirstCut(plugin, func() {
 			w.deleteSchedule()
-			again := &snapschedule.SnapshotSchedule{Name: "s", VolumeID: "v", Crons: []string{"@hourly"}, Keep: 1}
-			put(w, fsm.SnapshotSchedulePut, &snapschedule.SchedulePutEntry{Schedule: again, WriteOptions: now()})
+			again := &storage.SnapshotSchedule{Name: "s", VolumeID: "v", Crons: []string{"@hourly"}, Keep: 1}
+			put(w, fsm.SnapshotSchedulePut, &storage.SchedulePutEntry{Schedule: again, WriteOptions: now()})
 		})
 		defer w.runLoop("controllers")()
 		defer w.runLoop("snapshot_schedules")()

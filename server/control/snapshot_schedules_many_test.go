@@ -10,7 +10,7 @@ import (
 	"berth/fsm"
 	"berth/state/csi"
 	"berth/structs"
-	"berth/structs/snapschedule"
+	"berth/structs/storage"
 )
 
 // TestSnapshotSchedules_OfManyVolumes runs hours of 1,000 schedules with a snapshot each hour, all of which
@@ -25,8 +25,8 @@ func TestSnapshotSchedules_OfManyVolumes(t *testing.T) {
 		for i := range schedules {
 			v := aVolume(fmt.Sprint("v", i), structs.VolumeReady)
 			w.addVolume(v)
-			put(w, fsm.SnapshotSchedulePut, &snapschedule.SchedulePutEntry{
-				Schedule: &snapschedule.SnapshotSchedule{
+			put(w, fsm.SnapshotSchedulePut, &storage.SchedulePutEntry{
+				Schedule: &storage.SnapshotSchedule{
 					Name:     fmt.Sprint("s", i),
 					VolumeID: v.ID,
 					Crons:    []string{fmt.Sprintf("%d * * * *", i%60)},

@@ -9,13 +9,13 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
-	"berth/structs/snapschedule"
+	"berth/structs/storage"
 )
 
 // A snapshot that is kept by its age for days does not hold up the next ones.
 func TestSnapshotSchedule_TakesSnapshotsWhileOldOnesWaitForTheirAge(t *testing.T) {
 	virtual(t, func(t *testing.T, w *testEnv) {
-		w.withSchedule(func(s *snapschedule.SnapshotSchedule) {
+		w.withSchedule(func(s *storage.SnapshotSchedule) {
 			s.Keep = 1
 			s.KeepFor = 48 * time.Hour
 		})
@@ -29,7 +29,7 @@ func TestSnapshotSchedule_TakesSnapshotsWhileOldOnesWaitForTheirAge(t *testing.T
 func TestSnapshotSchedule_WritesNothingWhileItIsPaused(t *testing.T) {
 	virtual(t, func(t *testing.T, w *testEnv) {
 		w.withSchedule(nil)
-		put(w, fsm.SnapshotSchedulePause, &snapschedule.SchedulePauseRequest{
+		put(w, fsm.SnapshotSchedulePause, &storage.SchedulePauseRequest{
 			ScheduleName: "s", Paused: true, WriteOptions: now(),
 		})
 		defer w.runLoop("snapshot_schedules")()

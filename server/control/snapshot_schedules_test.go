@@ -19,23 +19,22 @@ import (
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/admin"
-	"berth/structs/snapschedule"
-	"berth/structs/snapshot"
+	"berth/structs/storage"
 )
 
 // withSchedule gives the environment a schedule of hourly snapshots of the volume "v", at most two.
-func (w *testEnv) withSchedule(change func(*snapschedule.SnapshotSchedule)) *snapshotStore {
+func (w *testEnv) withSchedule(change func(*storage.SnapshotSchedule)) *snapshotStore {
 	w.t.Helper()
 	store := w.withSnapshots()
-	s := &snapschedule.SnapshotSchedule{Name: "s", VolumeID: "v", Crons: []string{"@hourly"}, Keep: 2}
+	s := &storage.SnapshotSchedule{Name: "s", VolumeID: "v", Crons: []string{"@hourly"}, Keep: 2}
 	if change != nil {
 		change(s)
 	}
-	put(w, fsm.SnapshotSchedulePut, &snapschedule.SchedulePutEntry{Schedule: s, WriteOptions: now()})
+	put(w, fsm.SnapshotSchedulePut, &storage.SchedulePutEntry{Schedule: s, WriteOptions: now()})
 	return store
 }
 
-func (w *testEnv) scheduleRow() *snapschedule.SnapshotSchedule {
+func (w *testEnv) scheduleRow() *storage.SnapshotSchedule {
 	return snapschedules.Schedule(w.Store.Read(), "default", "s")
 }
 
@@ -87,7 +86,7 @@ func TestSnapshotSchedule_TakesSnapshotsAndKeepsTheNewest(t *testing.T) {
 // Nothing is read or written between two times.
 func TestSnapshotSchedule_SleepsUntilTheNextTime(t *testing.T) {
 	virtual(t, func(t *testing.T, w *testEnv) {
-		w.withSchedule(func(s *snapschedule.SnapshotSchedule) { s.KeepFor = 48 * time.Hour })
+		w.withSchedule(func(s *storage.SnapshotSchedule) { s.KeepFor = 48 * time.Hour })
 		defer w.runLoop("snapshot_schedules")()
 		after(time.Minute)
 		before := w.entryCount()
@@ -103,7 +102,7 @@ func TestSnapshotSchedule_TakesTheLatestOfMissedTimesOnce(t *testing.T) {
 		"no leader": func(w *testEnv) { after(5*time.Hour + time.Minute) },
 		"paused": func(w *testEnv) {
 			pause := func(paused bool) {
-				put(w, fsm.SnapshotSchedulePause, &snapschedule.SchedulePauseRequest{
+				put(w, fsm.SnapshotSchedulePause, &storage.SchedulePauseRequest{
 					ScheduleName: "s", Paused: paused, WriteOptions: now(),
 				})
 			}
@@ -136,7 +135,7 @@ func TestSnapshotSchedule_TakesEachTimeOnceOverChangesOfTheLeader(t *testing.T) 
 	} {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, func(t *testing.T, w *testEnv) {
-				plugin := w.withSchedule(func(s *snapschedule.SnapshotSchedule) { s.Keep = 9 })
+				plugin := w.withSchedule(func(s *storage.SnapshotSchedule) { s.Keep = 9 })
 				defer w.runLoop("controllers")()
 				for range 3 {
 					first := &dyingLeader{testEnv: w, before: killed.before, lost: killed.lost}
@@ -180,7 +179,7 @@ func (l *dyingLeader) Propose(ctx context.Context, entry []byte) (index uint64, 
 // Two servers may act for a moment: the rows decide.
 func TestSnapshotSchedule_TakesEachTimeOnceWithTwoLeaders(t *testing.T) {
 	virtual(t, func(t *testing.T, w *testEnv) {
-		plugin := w.withSchedule(func(s *snapschedule.SnapshotSchedule) { s.Keep = 9 })
+		plugin := w.withSchedule(func(s *storage.SnapshotSchedule) { s.Keep = 9 })
 		defer w.runLoop("controllers")()
 		defer w.runLoop("snapshot_schedules")()
 		defer w.runLoop("snapshot_schedules")()
@@ -194,7 +193,7 @@ func TestSnapshotSchedule_TakesEachTimeOnceWithTwoLeaders(t *testing.T) {
 
 func TestSnapshotSchedule_SkipsAVolumeThatIsAwayWithOneEntry(t *testing.T) {
 	virtual(t, func(t *testing.T, w *testEnv) {
-		w.withSchedule(func(s *snapschedule.SnapshotSchedule) { s.VolumeID = "later" })
+		w.withSchedule(func(s *storage.SnapshotSchedule) { s.VolumeID = "later" })
 		defer w.runLoop("snapshot_schedules")()
 		before := w.entryCount()
 		after(10*time.Hour + 30*time.Minute)
@@ -221,7 +220,7 @@ func TestSnapshotSchedule_SkipsAVolumeThatIsAwayWithOneEntry(t *testing.T) {
 // runAt records a time of the schedule that has no snapshot.
 func (w *testEnv) runAt(at time.Time) {
 	w.t.Helper()
-	put(w, fsm.SnapshotScheduleRun, &snapschedule.ScheduleRunEntry{
+	put(w, fsm.SnapshotScheduleRun, &storage.ScheduleRunEntry{
 		Name: "s", RowIndex: w.scheduleRow().CreateIndex, LastError: "r",
 		At: at.UnixNano(), WriteOptions: now(),
 	})
@@ -231,7 +230,7 @@ func (w *testEnv) runAt(at time.Time) {
 // nothing.
 func TestSnapshotSchedule_GoesOnAfterATimeInTheFuture(t *testing.T) {
 	virtual(t, func(t *testing.T, w *testEnv) {
-		w.withSchedule(func(s *snapschedule.SnapshotSchedule) { s.Keep = 9 })
+		w.withSchedule(func(s *storage.SnapshotSchedule) { s.Keep = 9 })
 		after(3*time.Hour + 30*time.Minute)
 		w.runAt(time.Now().Add(300 * day))
 		defer w.runLoop("snapshot_schedules")()
@@ -337,7 +336,7 @@ func TestSnapshotSchedule_LooksAgainSoonByAWrongClock(t *testing.T) {
 
 func TestSnapshotSchedule_FollowsItsTimeZone(t *testing.T) {
 	virtual(t, func(t *testing.T, w *testEnv) {
-		w.withSchedule(func(s *snapschedule.SnapshotSchedule) {
+		w.withSchedule(func(s *storage.SnapshotSchedule) {
 			s.Crons = []string{"0 3 * * *"}
 			s.TimeZone = "Europe/Berlin"
 		})
@@ -349,7 +348,7 @@ func TestSnapshotSchedule_FollowsItsTimeZone(t *testing.T) {
 
 func TestSnapshotSchedule_CarriesItsParametersAndSecrets(t *testing.T) {
 	virtual(t, func(t *testing.T, w *testEnv) {
-		w.withSchedule(func(s *snapschedule.SnapshotSchedule) {
+		w.withSchedule(func(s *storage.SnapshotSchedule) {
 			s.Parameters = map[string]string{"a": "b"}
 			s.SecretsFrom = "nomad/volumes/default/other"
 		})
@@ -357,7 +356,7 @@ func TestSnapshotSchedule_CarriesItsParametersAndSecrets(t *testing.T) {
 		after(time.Hour + time.Minute)
 		row := csi.Snapshot(w.Store.Read(), "default", hourly(1)[0])
 		if row == nil || row.Parameters["a"] != "b" || row.SecretsFrom != "nomad/volumes/default/other" ||
-			row.SealedSecrets != nil || row.State != snapshot.Creating {
+			row.SealedSecrets != nil || row.State != storage.SnapshotCreating {
 			t.Errorf("the row is %+v", row)
 		}
 	})

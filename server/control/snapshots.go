@@ -13,16 +13,16 @@ import (
 	"berth/state/volumesecrets"
 	"berth/structs"
 	"berth/structs/nodecalls"
-	"berth/structs/snapshot"
+	"berth/structs/storage"
 )
 
 // snapshotStep is the call that a snapshot needs, as one of the calls for its volume, which has one in flight
 // (CSI spec, "Concurrency"). It comes after the attachments of the volume.
-func (c controllerLoop) snapshotStep(tx *state.ReadTx, s *snapshot.VolumeSnapshot) workqueue.Step {
+func (c controllerLoop) snapshotStep(tx *state.ReadTx, s *storage.VolumeSnapshot) workqueue.Step {
 	op := s.Next()
-	rows := []*snapshot.VolumeSnapshot{s}
+	rows := []*storage.VolumeSnapshot{s}
 	c.recordCall = func(ctx context.Context, node string) error {
-		note := &snapshot.SnapshotNoteEntry{
+		note := &storage.SnapshotNoteEntry{
 			Name:         s.Name,
 			RowIndex:     s.CreateIndex,
 			WriteOptions: c.stamp(s.Namespace),
@@ -41,7 +41,7 @@ func (c controllerLoop) snapshotStep(tx *state.ReadTx, s *snapshot.VolumeSnapsho
 		call:       s.Call,
 		candidates: func(tx *state.ReadTx) []string { return requests.SnapshotControllers(tx, s) },
 		act: func(ctx context.Context, candidates []string, err error) error {
-			outcome := &snapshot.SnapshotOutcomeEntry{Name: s.Name, RowIndex: s.CreateIndex}
+			outcome := &storage.SnapshotOutcomeEntry{Name: s.Name, RowIndex: s.CreateIndex}
 			outcome.Op = op
 			if err == nil {
 				outcome.Consistency, err = c.around(ctx, rows, s.Progress, func() (err error) {
@@ -59,7 +59,7 @@ func (c controllerLoop) snapshotStep(tx *state.ReadTx, s *snapshot.VolumeSnapsho
 	step := c.step(tx, w)
 	step.Long = s.IsWanted() && quiesce.Needed(tx, rows, s.MayBeCut())
 	poll := c.pollTime(s.PollTime)
-	if s.State == snapshot.Pending && poll.After(step.Due) {
+	if s.State == storage.SnapshotPending && poll.After(step.Due) {
 		step.Due = poll
 	}
 	return step
@@ -74,15 +74,15 @@ func (c controllerLoop) pollTime(recorded int64) time.Time {
 // snapshotCall makes the call that a snapshot needs. If the creation that is to be undone has made nothing,
 // there is neither an answer nor an error.
 func (c controllerLoop) snapshotCall(
-	ctx context.Context, s *snapshot.VolumeSnapshot,
-) (*snapshot.CSISnapshot, error) {
+	ctx context.Context, s *storage.VolumeSnapshot,
+) (*storage.CSISnapshot, error) {
 	tx := c.Store.Read()
 	v, err := volumesecrets.OpenForCall(tx, c.Keys, requests.SecretsHolder(tx, s))
 	if err != nil {
 		return nil, err
 	}
 
-	if s.Next() == snapshot.OpDelete {
+	if s.Next() == storage.OpSnapshotDelete {
 		_, err := callController(ctx, c, nodecalls.ClientCSISnapshotDelete, requests.SnapshotDelete(s, v.Secrets))
 		if structs.IsKind(err, structs.KindNotFound) {
 			err = nil // it no longer exists
@@ -90,12 +90,12 @@ func (c controllerLoop) snapshotCall(
 		return nil, err
 	}
 
-	var answer *snapshot.CSISnapshot
+	var answer *storage.CSISnapshot
 	resp, err := callController(ctx, c, nodecalls.ClientCSISnapshotCreate, requests.SnapshotCreate(s, v.Secrets))
 	if err == nil {
 		answer, err = requests.SnapshotAnswer(s, resp)
 	}
-	if err != nil && s.Next() == snapshot.OpLearn {
+	if err != nil && s.Next() == storage.OpSnapshotLearn {
 		return nil, requests.Unmade(err, structs.CommandLine(s.Namespace, "volume snapshot delete -force", s.Name))
 	}
 	return answer, err
@@ -104,17 +104,17 @@ func (c controllerLoop) snapshotCall(
 // around makes a call for snapshots, of one row or of a group with the progress p. The tasks that write the
 // volumes are quiesced while it cuts the snapshots. Those of a deletion are not: nobody reads what it finds.
 func (c controllerLoop) around(
-	ctx context.Context, rows []*snapshot.VolumeSnapshot, p snapshot.Progress, call func() error,
-) (snapshot.Consistency, error) {
+	ctx context.Context, rows []*storage.VolumeSnapshot, p storage.Progress, call func() error,
+) (storage.Consistency, error) {
 	if !p.IsWanted() {
-		return snapshot.Consistency{}, call()
+		return storage.Consistency{}, call()
 	}
 	return quiesce.Quiescer{Nodes: c.Nodes, Store: c.Store}.Around(ctx, rows, p.MayBeCut(), call)
 }
 
 // snapshotOutcome completes and records the outcome of a call.
 func (c controllerLoop) snapshotOutcome(
-	ctx context.Context, s *snapshot.VolumeSnapshot, outcome *snapshot.SnapshotOutcomeEntry, err error,
+	ctx context.Context, s *storage.VolumeSnapshot, outcome *storage.SnapshotOutcomeEntry, err error,
 ) error {
 	outcome.WriteOptions = c.stamp(s.Namespace)
 	if err != nil {
@@ -125,7 +125,7 @@ func (c controllerLoop) snapshotOutcome(
 }
 
 // complete adds the error of a call to its outcome, and the time of the next call.
-func (c controllerLoop) complete(o *snapshot.Outcome, p *snapshot.Progress, err error) {
+func (c controllerLoop) complete(o *storage.Outcome, p *storage.Progress, err error) {
 	o.PollTime = c.Clock.Now().Add(c.Config.Retry.Delay(p.Polls + 1)).UnixNano()
 	if err == nil {
 		return

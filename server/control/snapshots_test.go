@@ -13,7 +13,7 @@ import (
 	"berth/state/csi"
 	"berth/structs"
 	"berth/structs/nodecalls"
-	"berth/structs/snapshot"
+	"berth/structs/storage"
 )
 
 // snapshotStore is a plugin that has snapshots by their names. Its answers are scripted by RPC.
@@ -51,7 +51,7 @@ func (s *snapshotStore) answer(c nodeCall) (any, error) {
 			s.byName[req.Name] = fmt.Sprintf("snap-%d", s.made)
 		}
 		s.polls--
-		return &nodecalls.ClientCSISnapshotResponse{Snapshot: &snapshot.CSISnapshot{
+		return &nodecalls.ClientCSISnapshotResponse{Snapshot: &storage.CSISnapshot{
 			ID:                     s.byName[req.Name],
 			ExternalSourceVolumeID: req.SourceExternalID,
 			SizeBytes:              7,
@@ -95,9 +95,9 @@ func (w *testEnv) takeSnapshot() {
 func (w *testEnv) takeSnapshotOf(volume, name string) {
 	w.t.Helper()
 	v := w.volume(volume)
-	put(w, fsm.SnapshotPut, &snapshot.SnapshotPutEntry{
+	put(w, fsm.SnapshotPut, &storage.SnapshotPutEntry{
 		WriteOptions: now(),
-		Snapshots: []*snapshot.VolumeSnapshot{{
+		Snapshots: []*storage.VolumeSnapshot{{
 			Namespace:        "default",
 			Name:             name,
 			ID:               "0a1b",
@@ -112,10 +112,10 @@ func (w *testEnv) takeSnapshotOf(volume, name string) {
 
 func (w *testEnv) deleteSnapshot() {
 	w.t.Helper()
-	put(w, fsm.SnapshotDelete, &snapshot.SnapshotDeleteEntry{Name: "s", WriteOptions: now()})
+	put(w, fsm.SnapshotDelete, &storage.SnapshotDeleteEntry{Name: "s", WriteOptions: now()})
 }
 
-func (w *testEnv) snapshot() *snapshot.VolumeSnapshot {
+func (w *testEnv) snapshot() *storage.VolumeSnapshot {
 	return csi.Snapshot(w.Store.Read(), "default", "s")
 }
 
@@ -123,7 +123,7 @@ func TestDuty_I1_I6_ASnapshotIsTakenUnderARecordedName(t *testing.T) {
 	virtual(t, func(t *testing.T, w *testEnv) {
 		plugin := w.withSnapshots()
 		plugin.before = func(nodeCall) {
-			if s := w.snapshot(); s.State != snapshot.Creating || s.Call == nil || !s.Called {
+			if s := w.snapshot(); s.State != storage.SnapshotCreating || s.Call == nil || !s.Called {
 				t.Errorf("the row before the call is %+v", s)
 			}
 		}
@@ -132,7 +132,7 @@ func TestDuty_I1_I6_ASnapshotIsTakenUnderARecordedName(t *testing.T) {
 		defer stop()
 		after(time.Minute)
 		s := w.snapshot()
-		if s.State != snapshot.Ready || s.ExternalID != "snap-1" || s.SizeBytes != 7 || s.CutTime != 3e9 ||
+		if s.State != storage.SnapshotReady || s.ExternalID != "snap-1" || s.SizeBytes != 7 || s.CutTime != 3e9 ||
 			s.ReadyTime == 0 || s.Call != nil {
 			t.Errorf("the row is %+v", s)
 		}
@@ -154,14 +154,14 @@ func TestDuty_I2_I13_CreationIsRepeatedUntilReady(t *testing.T) {
 		stop := w.runLoop("controllers")
 		defer stop()
 		after(10 * time.Second)
-		if s := w.snapshot(); s.State != snapshot.Pending || s.ExternalID != "snap-1" || s.CutTime == 0 {
+		if s := w.snapshot(); s.State != storage.SnapshotPending || s.ExternalID != "snap-1" || s.CutTime == 0 {
 			t.Errorf("the row is %+v", s)
 		}
 		if n := len(w.called(createSnapshot)); n > 10 {
 			t.Errorf("%d calls in 10 s", n)
 		}
 		after(2 * time.Hour)
-		if s := w.snapshot(); s.State != snapshot.Ready || s.Polls != 100 {
+		if s := w.snapshot(); s.State != storage.SnapshotReady || s.Polls != 100 {
 			t.Errorf("after 100 answers the row is %+v", s)
 		}
 		first := w.called(createSnapshot)[0].req.(*nodecalls.ClientCSISnapshotRequest)
@@ -184,15 +184,15 @@ func TestDuty_I9_I10_ASnapshotFollowsTheErrorOfItsCreation(t *testing.T) {
 		state string
 		calls int
 	}{
-		"invalid":       {coded(structs.KindInvalid, "InvalidArgument"), snapshot.Failed, 1},
-		"I9 exists":     {coded(structs.KindConflict, "AlreadyExists"), snapshot.Failed, 1},
-		"no source":     {coded(structs.KindNotFound, "NotFound"), snapshot.Failed, 1},
-		"denied":        {coded(structs.KindDenied, "PermissionDenied"), snapshot.Failed, 1},
-		"unimplemented": {coded(structs.KindPrecondition, "Unimplemented"), snapshot.Failed, 1},
-		"I10 aborted":   {coded(structs.KindTimeout, "Aborted"), snapshot.Ready, 2},
-		"unknown":       {structs.Timeoutf("no answer"), snapshot.Ready, 2},
-		"internal":      {coded(structs.KindInternal, "Internal"), snapshot.Ready, 2},
-		"unavailable":   {unavailable(), snapshot.Ready, 2},
+		"invalid":       {coded(structs.KindInvalid, "InvalidArgument"), storage.SnapshotFailed, 1},
+		"I9 exists":     {coded(structs.KindConflict, "AlreadyExists"), storage.SnapshotFailed, 1},
+		"no source":     {coded(structs.KindNotFound, "NotFound"), storage.SnapshotFailed, 1},
+		"denied":        {coded(structs.KindDenied, "PermissionDenied"), storage.SnapshotFailed, 1},
+		"unimplemented": {coded(structs.KindPrecondition, "Unimplemented"), storage.SnapshotFailed, 1},
+		"I10 aborted":   {coded(structs.KindTimeout, "Aborted"), storage.SnapshotReady, 2},
+		"unknown":       {structs.Timeoutf("no answer"), storage.SnapshotReady, 2},
+		"internal":      {coded(structs.KindInternal, "Internal"), storage.SnapshotReady, 2},
+		"unavailable":   {unavailable(), storage.SnapshotReady, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, func(t *testing.T, w *testEnv) {
@@ -206,7 +206,7 @@ func TestDuty_I9_I10_ASnapshotFollowsTheErrorOfItsCreation(t *testing.T) {
 				if n := len(w.called(createSnapshot)); s.State != c.state || n != c.calls {
 					t.Errorf("after %d calls the row is %+v", n, s)
 				}
-				if s.State == snapshot.Failed && !strings.Contains(s.Reason, c.err.Error()) {
+				if s.State == storage.SnapshotFailed && !strings.Contains(s.Reason, c.err.Error()) {
 					t.Errorf("the reason is %q", s.Reason)
 				}
 				w.check()
@@ -232,7 +232,8 @@ func TestDuty_I11_C16_AFullStorageFailsTheSnapshotAndLeaksNone(t *testing.T) {
 		defer stop()
 		after(10 * time.Minute)
 		s := w.snapshot()
-		if s.State != snapshot.Failed || !strings.Contains(s.Reason, "full") || len(w.called(createSnapshot)) != 1 {
+		if s.State != storage.SnapshotFailed || !strings.Contains(s.Reason, "full") ||
+			len(w.called(createSnapshot)) != 1 {
 			t.Errorf("the row is %+v after %d calls", s, len(w.called(createSnapshot)))
 		}
 		full = false
@@ -289,14 +290,15 @@ func TestDuty_I4_AFailedSnapshotIsDeletedAtItsPlugin(t *testing.T) {
 		defer stop()
 		after(time.Hour)
 		s := w.snapshot()
-		if s.State != snapshot.Failed || s.ExternalID != "" || s.LastError != nil || len(plugin.ids()) != 0 ||
+		if s.State != storage.SnapshotFailed || s.ExternalID != "" || s.LastError != nil ||
+			len(plugin.ids()) != 0 ||
 			!strings.Contains(s.Reason, "InvalidArgument") {
 			t.Errorf("the row is %+v, the plugin has %v", s, plugin.ids())
 		}
 		w.check()
 		w.takeSnapshot() // again
 		after(time.Minute)
-		if s := w.snapshot(); s.State != snapshot.Ready || s.Reason != "" {
+		if s := w.snapshot(); s.State != storage.SnapshotReady || s.Reason != "" {
 			t.Errorf("a second request made %+v", s)
 		}
 	})
@@ -328,7 +330,7 @@ func TestDuty_I15_I16_I17_ASnapshotFollowsTheErrorOfItsDeletion(t *testing.T) {
 				if (s != nil) != c.stays {
 					t.Errorf("the row is %+v", s)
 				}
-				if s != nil && (s.State != snapshot.Ready || s.LastError == nil) {
+				if s != nil && (s.State != storage.SnapshotReady || s.LastError == nil) {
 					t.Errorf("the row is %+v", s)
 				}
 				w.check()
@@ -391,7 +393,7 @@ var killedLives = map[string]struct {
 	"deleted while it is pending": {func(w *testEnv, plugin *snapshotStore) {
 		plugin.polls = 3
 		plugin.before = func(c nodeCall) {
-			if s := w.snapshot(); s != nil && s.State == snapshot.Pending {
+			if s := w.snapshot(); s != nil && s.State == storage.SnapshotPending {
 				w.deleteSnapshot()
 			}
 		}
@@ -440,7 +442,7 @@ func TestSnapshot_NoneLeaksWithALeaderThatIsKilledAtAnyStep(t *testing.T) {
 func (k *killer) checkEnd(plugin *snapshotStore, ends []int) {
 	k.t.Helper()
 	s := k.snapshot()
-	if s != nil && s.State == snapshot.Failed && s.Called {
+	if s != nil && s.State == storage.SnapshotFailed && s.Called {
 		k.deleteSnapshot()
 		k.lead(k.Deps)
 		s = k.snapshot()
@@ -481,7 +483,8 @@ func TestDuty_C1_C2_ASnapshotWaitsForTheCallsOfItsVolume(t *testing.T) {
 		stop := w.runLoop("controllers")
 		defer stop()
 		after(time.Minute)
-		if w.snapshot().State != snapshot.Ready || w.attachment("v", "n1").State != structs.AttachmentAttached || most != 1 {
+		if w.snapshot().State != storage.SnapshotReady ||
+			w.attachment("v", "n1").State != structs.AttachmentAttached || most != 1 {
 			t.Errorf("%d calls at once; %+v, %+v", most, w.snapshot(), w.attachment("v", "n1"))
 		}
 	})

@@ -12,7 +12,7 @@ import (
 	"berth/state"
 	"berth/structs"
 	"berth/structs/admin"
-	"berth/structs/snapschedule"
+	"berth/structs/storage"
 )
 
 // stepWall gives the servers a cluster time, and returns a function that sets the wall clock forward: it is
@@ -50,7 +50,7 @@ var irreversible = map[string]act{
 	},
 	"a snapshot is no longer kept": {
 		begin: func(w *testEnv) {
-			w.withSchedule(func(s *snapschedule.SnapshotSchedule) { s.KeepFor, s.Keep = day, 1 })
+			w.withSchedule(func(s *storage.SnapshotSchedule) { s.KeepFor, s.Keep = day, 1 })
 			stop, stopSchedules := w.runLoop("controllers"), w.runLoop("snapshot_schedules")
 			after(3*time.Hour + time.Minute)
 			stop()

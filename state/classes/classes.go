@@ -15,8 +15,7 @@ import (
 	"berth/state/csi/space"
 	"berth/state/schema"
 	"berth/structs"
-	"berth/structs/class"
-	"berth/structs/modify"
+	"berth/structs/storage"
 	"berth/structs/validate"
 )
 
@@ -24,13 +23,15 @@ import (
 const maxClasses = 1000
 
 // Class returns a class, nil if there is none.
-func Class(tx mvcc.Reader, name string) *class.VolumeClass { return schema.VolumeClasses.Get(tx, name) }
+func Class(tx mvcc.Reader, name string) *storage.VolumeClass {
+	return schema.VolumeClasses.Get(tx, name)
+}
 
 // All yields the classes by name.
-func All(tx mvcc.Reader) iter.Seq[*class.VolumeClass] { return schema.VolumeClasses.Scan(tx) }
+func All(tx mvcc.Reader) iter.Seq[*storage.VolumeClass] { return schema.VolumeClasses.Scan(tx) }
 
 // Default returns the class of the volumes that name neither a class nor a plugin, nil if there is none.
-func Default(tx mvcc.Reader) *class.VolumeClass {
+func Default(tx mvcc.Reader) *storage.VolumeClass {
 	for c := range schema.DefaultClasses.Scan(tx) {
 		return c
 	}
@@ -38,7 +39,7 @@ func Default(tx mvcc.Reader) *class.VolumeClass {
 }
 
 // Put creates or replaces a class. A class that volumes name keeps its plugin and its parameters.
-func Put(tx *mvcc.WriteTx, p *class.ClassPutRequest) error {
+func Put(tx *mvcc.WriteTx, p *storage.ClassPutRequest) error {
 	if p.Class == nil {
 		return structs.Invalidf("there is no volume class")
 	}
@@ -79,13 +80,14 @@ func Put(tx *mvcc.WriteTx, p *class.ClassPutRequest) error {
 }
 
 // checkModifiable rejects mutable parameters if a healthy controller of the plugin is known to have none.
-func checkModifiable(tx mvcc.Reader, c *class.VolumeClass) error {
+func checkModifiable(tx mvcc.Reader, c *storage.VolumeClass) error {
 	if len(c.MutableParameters) == 0 {
 		return nil
 	}
 	for i := range csi.InstancesByPluginKind(tx, c.PluginID, structs.CSIKindController) {
 		if i.Healthy && i.ControllerInfo != nil && !i.ControllerInfo.SupportsModify {
-			return structs.Preconditionf("volume class %q: CSI plugin %q %s", c.Name, c.PluginID, modify.NoCapability)
+			return structs.Preconditionf(
+				"volume class %q: CSI plugin %q %s", c.Name, c.PluginID, storage.NoModifyVolume)
 		}
 	}
 	return nil
@@ -101,7 +103,7 @@ func keepFlags(given, stored *structs.CSIMountOptions) *structs.CSIMountOptions 
 }
 
 // checkDefault rejects a second default.
-func checkDefault(tx mvcc.Reader, c *class.VolumeClass) error {
+func checkDefault(tx mvcc.Reader, c *storage.VolumeClass) error {
 	other := Default(tx)
 	if !c.Default || other == nil || other.Name == c.Name {
 		return nil
@@ -120,7 +122,7 @@ func checkCount(tx mvcc.Reader) error {
 }
 
 // checkFixed rejects a change of the values that the volumes of a class have in common.
-func checkFixed(tx mvcc.Reader, now, old *class.VolumeClass) error {
+func checkFixed(tx mvcc.Reader, now, old *storage.VolumeClass) error {
 	field := ""
 	switch {
 	case now.PluginID != old.PluginID:
@@ -162,7 +164,7 @@ func users(tx mvcc.Reader, name string) string {
 }
 
 // Delete deletes a class that no volume names. The error is not-found, or a precondition.
-func Delete(tx *mvcc.WriteTx, p *class.ClassDeleteRequest) error {
+func Delete(tx *mvcc.WriteTx, p *storage.ClassDeleteRequest) error {
 	row := Class(tx, p.Name)
 	if row == nil {
 		return NotFound(p.Name)

@@ -12,7 +12,7 @@ import (
 	"berth/state/classes"
 	"berth/state/csi/lifecycle"
 	"berth/structs"
-	"berth/structs/class"
+	"berth/structs/storage"
 )
 
 // store is a state with an entry after the other.
@@ -46,13 +46,13 @@ func must[P any](s *store, apply func(*mvcc.WriteTx, *P) error, p *P) {
 }
 
 // put puts the class "fast" after edits.
-func (s *store) put(edits ...func(*class.VolumeClass)) error {
+func (s *store) put(edits ...func(*storage.VolumeClass)) error {
 	s.t.Helper()
-	c := &class.VolumeClass{Name: "fast", PluginID: "p", Parameters: map[string]string{"type": "image"}}
+	c := &storage.VolumeClass{Name: "fast", PluginID: "p", Parameters: map[string]string{"type": "image"}}
 	for _, edit := range edits {
 		edit(c)
 	}
-	return try(s, classes.Put, &class.ClassPutRequest{Class: c})
+	return try(s, classes.Put, &storage.ClassPutRequest{Class: c})
 }
 
 func (s *store) putVolume(v *structs.CSIVolume) error {
@@ -91,47 +91,50 @@ func TestPut_FillsInTheDefaults(t *testing.T) {
 	s := newStore(t)
 	wantFault(t, s.put(), "", "")
 	c := classes.Class(s.Read(), "fast")
-	if c.Reclaim != class.Retain || c.Binding != class.Immediate || c.QuotaWeight != 1 ||
+	if c.Reclaim != storage.ReclaimRetain || c.Binding != storage.BindImmediate || c.QuotaWeight != 1 ||
 		*c.DeleteAfter != 24*time.Hour {
 		t.Errorf("got %+v with %s", c, *c.DeleteAfter)
 	}
-	wantFault(t, s.put(func(c *class.VolumeClass) { c.DeleteAfter = new(time.Duration(0)) }), "", "")
+	wantFault(t, s.put(func(c *storage.VolumeClass) { c.DeleteAfter = new(time.Duration(0)) }), "", "")
 	if after := *classes.Class(s.Read(), "fast").DeleteAfter; after != 0 {
 		t.Errorf("delete_after 0 became %s", after)
 	}
 }
 
 func TestPut_RejectsAFaultyClass(t *testing.T) {
-	for fault, edit := range map[string]func(*class.VolumeClass){
-		"name is required":   func(c *class.VolumeClass) { c.Name = "" },
-		"at most 64 letters": func(c *class.VolumeClass) { c.Name = "a/b" },
-		"plugin_id is":       func(c *class.VolumeClass) { c.PluginID = "" },
-		"parameters":         func(c *class.VolumeClass) { c.Parameters["x"] = strings.Repeat("v", 5000) },
-		"mutable_parameters": func(c *class.VolumeClass) {
+	for fault, edit := range map[string]func(*storage.VolumeClass){
+		"name is required":   func(c *storage.VolumeClass) { c.Name = "" },
+		"at most 64 letters": func(c *storage.VolumeClass) { c.Name = "a/b" },
+		"plugin_id is":       func(c *storage.VolumeClass) { c.PluginID = "" },
+		"parameters":         func(c *storage.VolumeClass) { c.Parameters["x"] = strings.Repeat("v", 5000) },
+		"mutable_parameters": func(c *storage.VolumeClass) {
 			c.MutableParameters = map[string]string{"iops": strings.Repeat("1", 5000)}
 		},
-		"secrets_from is":    func(c *class.VolumeClass) { c.SecretsFrom = "elsewhere" },
-		"mount_flags":        func(c *class.VolumeClass) { c.MountOptions = &structs.CSIMountOptions{MountFlags: []string{""}} },
-		"allowed_topology 1": func(c *class.VolumeClass) { c.AllowedTopologies = []*structs.CSITopology{nil} },
-		"on_node_loss":       func(c *class.VolumeClass) { c.OnNodeLoss = "x" },
-		"reclaim":            func(c *class.VolumeClass) { c.Reclaim = "x" },
-		"binding":            func(c *class.VolumeClass) { c.Binding = "x" },
-		"quota_weight":       func(c *class.VolumeClass) { c.QuotaWeight = -1 },
-		"delete_after":       func(c *class.VolumeClass) { c.DeleteAfter = new(-time.Second) },
-		"description":        func(c *class.VolumeClass) { c.Description = strings.Repeat("d", 257) },
-		"flags could be kept": func(c *class.VolumeClass) {
+		"secrets_from is": func(c *storage.VolumeClass) { c.SecretsFrom = "elsewhere" },
+		"mount_flags": func(c *storage.VolumeClass) {
+			c.MountOptions = &structs.CSIMountOptions{MountFlags: []string{""}}
+		},
+		"allowed_topology 1": func(c *storage.VolumeClass) { c.AllowedTopologies = []*structs.CSITopology{nil} },
+		"on_node_loss":       func(c *storage.VolumeClass) { c.OnNodeLoss = "x" },
+		"reclaim":            func(c *storage.VolumeClass) { c.Reclaim = "x" },
+		"binding":            func(c *storage.VolumeClass) { c.Binding = "x" },
+		"quota_weight":       func(c *storage.VolumeClass) { c.QuotaWeight = -1 },
+		"delete_after":       func(c *storage.VolumeClass) { c.DeleteAfter = new(-time.Second) },
+		"description":        func(c *storage.VolumeClass) { c.Description = strings.Repeat("d", 257) },
+		"flags could be kept": func(c *storage.VolumeClass) {
 			c.MountOptions = &structs.CSIMountOptions{MountFlags: []string{structs.RedactedFlag}}
 		},
 	} {
 		wantFault(t, newStore(t).put(edit), structs.KindInvalid, fault)
 	}
-	wantFault(t, try(newStore(t), classes.Put, &class.ClassPutRequest{}), structs.KindInvalid, "no volume class")
+	wantFault(t, try(newStore(t), classes.Put, &storage.ClassPutRequest{}), structs.KindInvalid,
+		"no volume class")
 }
 
 func TestPut_KeepsTheFlagsThatAnAnswerHides(t *testing.T) {
 	s := newStore(t)
-	flags := func(flag string) func(*class.VolumeClass) {
-		return func(c *class.VolumeClass) {
+	flags := func(flag string) func(*storage.VolumeClass) {
+		return func(c *storage.VolumeClass) {
 			c.MountOptions = &structs.CSIMountOptions{FSType: "xfs", MountFlags: []string{flag}}
 		}
 	}
@@ -145,8 +148,8 @@ func TestPut_KeepsTheFlagsThatAnAnswerHides(t *testing.T) {
 
 func TestPut_AllowsOneDefault(t *testing.T) {
 	s := newStore(t)
-	isDefault := func(c *class.VolumeClass) { c.Default = true }
-	other := func(c *class.VolumeClass) { c.Name = "slow" }
+	isDefault := func(c *storage.VolumeClass) { c.Default = true }
+	other := func(c *storage.VolumeClass) { c.Name = "slow" }
 	wantFault(t, s.put(isDefault), "", "")
 	wantFault(t, s.put(isDefault), "", "")
 	wantFault(t, s.put(isDefault, other), structs.KindConflict, `"fast" is the default already`)
@@ -162,20 +165,20 @@ func TestPut_AllowsOneDefault(t *testing.T) {
 
 func TestClass_OfVolumesKeepsItsPluginAndParameters(t *testing.T) {
 	s := newStore(t)
-	plugin := func(c *class.VolumeClass) { c.PluginID = "q" }
-	parameters := func(c *class.VolumeClass) { c.Parameters = map[string]string{"type": "directory"} }
+	plugin := func(c *storage.VolumeClass) { c.PluginID = "q" }
+	parameters := func(c *storage.VolumeClass) { c.Parameters = map[string]string{"type": "directory"} }
 	wantFault(t, s.put(plugin), "", "")
 	wantFault(t, s.put(), "", "")
 	s.use("v1")
 	wantFault(t, s.put(plugin), structs.KindConflict,
 		`plugin_id of volume class "fast" cannot change while volume default/v1 names it`)
 	wantFault(t, s.put(parameters), structs.KindConflict, "parameters of")
-	wantFault(t, s.put(func(c *class.VolumeClass) { c.Reclaim = class.Delete }), "", "")
+	wantFault(t, s.put(func(c *storage.VolumeClass) { c.Reclaim = storage.ReclaimDelete }), "", "")
 }
 
 func TestClass_OfVolumesIsNotDeleted(t *testing.T) {
 	s := newStore(t)
-	remove := func() error { return try(s, classes.Delete, &class.ClassDeleteRequest{Name: "fast"}) }
+	remove := func() error { return try(s, classes.Delete, &storage.ClassDeleteRequest{Name: "fast"}) }
 	wantFault(t, remove(), structs.KindNotFound, `no volume class "fast"`)
 	wantFault(t, s.put(), "", "")
 	for _, id := range []string{"v1", "v2"} {
@@ -197,8 +200,8 @@ func TestPut_BoundsTheNumberOfClasses(t *testing.T) {
 	s := newStore(t)
 	for i := range 1000 {
 		err := s.Write(uint64(i+1), func(tx *state.WriteTx) error {
-			return classes.Put(tx, &class.ClassPutRequest{
-				Class: &class.VolumeClass{Name: fmt.Sprint("c", i), PluginID: "p"},
+			return classes.Put(tx, &storage.ClassPutRequest{
+				Class: &storage.VolumeClass{Name: fmt.Sprint("c", i), PluginID: "p"},
 			})
 		})
 		if err != nil {
@@ -207,5 +210,5 @@ func TestPut_BoundsTheNumberOfClasses(t *testing.T) {
 	}
 	s.index = 1000
 	wantFault(t, s.put(), structs.KindPrecondition, "1000 volume classes, the most")
-	wantFault(t, s.put(func(c *class.VolumeClass) { c.Name = "c7" }), "", "")
+	wantFault(t, s.put(func(c *storage.VolumeClass) { c.Name = "c7" }), "", "")
 }

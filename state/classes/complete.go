@@ -8,8 +8,7 @@ import (
 	"berth/internal/mvcc"
 	"berth/state/csi"
 	"berth/structs"
-	"berth/structs/class"
-	"berth/structs/modify"
+	"berth/structs/storage"
 	"berth/structs/validate"
 )
 
@@ -95,14 +94,14 @@ func keepStored(v, old *structs.CSIVolume) {
 }
 
 // copyFixed copies the values that a volume cannot have otherwise. No error shows a value of a parameter.
-func copyFixed(v *structs.CSIVolume, c *class.VolumeClass) error {
+func copyFixed(v *structs.CSIVolume, c *storage.VolumeClass) error {
 	if v.PluginID != "" && v.PluginID != c.PluginID {
 		return structs.Invalidf("volume %q: plugin_id is %q; class %q has the plugin %q: leave plugin_id out",
 			v.ID, structs.Cut(v.PluginID, structs.MaxQuoted), c.Name, c.PluginID)
 	}
 	v.PluginID = c.PluginID
 	v.QuotaWeight = 0
-	if c.QuotaWeight != class.DefaultWeight {
+	if c.QuotaWeight != storage.DefaultClassWeight {
 		v.QuotaWeight = c.QuotaWeight
 	}
 
@@ -122,7 +121,7 @@ func copyFixed(v *structs.CSIVolume, c *class.VolumeClass) error {
 }
 
 // copyOptional copies the values that the request does not have.
-func copyOptional(v *structs.CSIVolume, c *class.VolumeClass) {
+func copyOptional(v *structs.CSIVolume, c *storage.VolumeClass) {
 	if v.SecretsFrom == "" && len(v.Secrets) == 0 {
 		v.SecretsFrom = validate.ExpandSecretsFrom(c.SecretsFrom, v.Namespace, v.ID)
 	}
@@ -132,18 +131,18 @@ func copyOptional(v *structs.CSIVolume, c *class.VolumeClass) {
 	if mounts {
 		v.MountOptions = c.MountOptions.Merge(v.MountOptions)
 	}
-	v.MutableParameters = modify.Merge(c.MutableParameters, v.MutableParameters)
+	v.MutableParameters = storage.MergeParameters(c.MutableParameters, v.MutableParameters)
 	v.OnNodeLoss = cmp.Or(v.OnNodeLoss, c.OnNodeLoss)
 	v.Grow = cmp.Or(v.Grow, c.Grow)
 	v.Trim = cmp.Or(v.Trim, c.Trim)
 	v.Reclaim = cmp.Or(v.Reclaim, c.Reclaim)
-	if v.Reclaim == class.Delete {
+	if v.Reclaim == storage.ReclaimDelete {
 		v.DeleteAfter = cmp.Or(v.DeleteAfter, c.DeleteAfter)
 	}
 }
 
 // copyTopologies requires the allowed topologies for a volume, or those within them that it requests.
-func copyTopologies(v *structs.CSIVolume, c *class.VolumeClass) error {
+func copyTopologies(v *structs.CSIVolume, c *storage.VolumeClass) error {
 	if len(c.AllowedTopologies) == 0 {
 		return nil
 	}

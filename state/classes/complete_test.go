@@ -7,7 +7,7 @@ import (
 
 	"berth/state/classes"
 	"berth/structs"
-	"berth/structs/class"
+	"berth/structs/storage"
 )
 
 var (
@@ -35,12 +35,12 @@ func asked(edits ...func(*structs.CSIVolume)) *structs.CSIVolume {
 func named(v *structs.CSIVolume) { v.Class = "fast" }
 
 // rich gives the class "fast" a value in each field that volumes copy.
-func rich(c *class.VolumeClass) {
+func rich(c *storage.VolumeClass) {
 	c.SecretsFrom = "nomad/volumes/{namespace}/{id}"
 	c.MountOptions = &structs.CSIMountOptions{FSType: "xfs", MountFlags: []string{"noatime"}}
 	c.AllowedTopologies = []*structs.CSITopology{zoneA}
 	c.OnNodeLoss = structs.LossFence
-	c.Reclaim = class.Delete
+	c.Reclaim = storage.ReclaimDelete
 	c.DeleteAfter = new(time.Hour)
 	c.Trim = new(24 * time.Hour)
 }
@@ -63,7 +63,7 @@ func TestComplete_CopiesTheValuesOfTheClass(t *testing.T) {
 		t.Errorf("the mount options are %v", v.MountOptions)
 	case v.OnNodeLoss != structs.LossFence:
 		t.Errorf("on_node_loss is %q", v.OnNodeLoss)
-	case v.Reclaim != class.Delete || *v.DeleteAfter != time.Hour:
+	case v.Reclaim != storage.ReclaimDelete || *v.DeleteAfter != time.Hour:
 		t.Errorf("it is reclaimed by %q after %v", v.Reclaim, v.DeleteAfter)
 	case v.Trim == nil || *v.Trim != 24*time.Hour:
 		t.Errorf("it is trimmed every %v", v.Trim)
@@ -100,14 +100,16 @@ func TestComplete_KeepsTheValuesOfTheRequest(t *testing.T) {
 		t.Errorf("got %+v with %v", v, v.MountOptions)
 	}
 
-	v = asked(named, func(v *structs.CSIVolume) { v.DeleteAfter, v.Reclaim = new(time.Minute), class.Delete })
+	v = asked(named, func(v *structs.CSIVolume) {
+		v.DeleteAfter, v.Reclaim = new(time.Minute), storage.ReclaimDelete
+	})
 	wantFault(t, classes.Complete(s.Read(), v, nil, true), "", "")
 	if *v.DeleteAfter != time.Minute {
 		t.Errorf("it is reclaimed after %v", v.DeleteAfter)
 	}
-	v = asked(named, func(v *structs.CSIVolume) { v.Reclaim = class.Retain })
+	v = asked(named, func(v *structs.CSIVolume) { v.Reclaim = storage.ReclaimRetain })
 	wantFault(t, classes.Complete(s.Read(), v, nil, true), "", "")
-	if v.Reclaim != class.Retain || v.DeleteAfter != nil {
+	if v.Reclaim != storage.ReclaimRetain || v.DeleteAfter != nil {
 		t.Errorf("it is reclaimed by %q after %v", v.Reclaim, v.DeleteAfter)
 	}
 
@@ -150,7 +152,7 @@ func TestComplete_RejectsWhatContradictsTheClass(t *testing.T) {
 func TestComplete_TakesTheDefaultClass(t *testing.T) {
 	s := newStore(t)
 	wantFault(t, classes.Complete(s.Read(), asked(), nil, true), structs.KindInvalid, "no default class")
-	wantFault(t, s.put(func(c *class.VolumeClass) { c.Default = true }), "", "")
+	wantFault(t, s.put(func(c *storage.VolumeClass) { c.Default = true }), "", "")
 	v := asked()
 	wantFault(t, classes.Complete(s.Read(), v, nil, true), "", "")
 	if v.Class != "fast" || v.PluginID != "p" || classes.PluginOf(s.Read(), asked()) != "p" {
@@ -217,7 +219,7 @@ func TestVolumePut_AgreesWithItsClass(t *testing.T) {
 	wantFault(t, s.putVolume(v), structs.KindPrecondition, `there is no volume class "none"`)
 
 	s.use("v")
-	wantFault(t, s.put(func(c *class.VolumeClass) { c.Name = "slow" }), "", "")
+	wantFault(t, s.put(func(c *storage.VolumeClass) { c.Name = "slow" }), "", "")
 	v = asked(func(v *structs.CSIVolume) {
 		v.Namespace = ""
 		v.PluginID = "p"

@@ -11,7 +11,7 @@ import (
 	"berth/internal/mvcc"
 	"berth/state/schema"
 	"berth/structs"
-	"berth/structs/pluginconf"
+	"berth/structs/storage"
 )
 
 // Plugin returns the plugin's row, nil if nothing refers to it.
@@ -169,12 +169,12 @@ func SameControllerInfo(a, b *structs.CSIControllerInfo) bool {
 }
 
 // PluginConfig returns the settings of a plugin. It is never nil.
-func PluginConfig(tx mvcc.Reader, id string) *pluginconf.PluginSettings {
+func PluginConfig(tx mvcc.Reader, id string) *storage.PluginSettings {
 	stored := schema.PluginConfigs.Get(tx, id)
 	if stored != nil {
 		return stored
 	}
-	return &pluginconf.PluginSettings{
+	return &storage.PluginSettings{
 		ID:         id,
 		OnNodeLoss: structs.LossHold,
 	}

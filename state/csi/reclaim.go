@@ -8,7 +8,7 @@ import (
 	"berth/internal/mvcc"
 	"berth/state/schema"
 	"berth/structs"
-	"berth/structs/reclaim"
+	"berth/structs/storage"
 )
 
 // UsersOf names the users that prevent the deletion of a volume, and returns "" if there are none: claims by
@@ -69,5 +69,5 @@ func MarkText(v *structs.CSIVolume) string {
 		return ""
 	}
 	return fmt.Sprintf("volume %s is to be deleted at %s (%s); to keep it: %s",
-		v.ID, time.Unix(0, v.DeleteAt).UTC().Format(time.RFC3339), v.DeleteCause, reclaim.UndeleteCommand(v))
+		v.ID, time.Unix(0, v.DeleteAt).UTC().Format(time.RFC3339), v.DeleteCause, storage.UndeleteCommand(v))
 }

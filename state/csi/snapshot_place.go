@@ -4,14 +4,14 @@ import (
 	"slices"
 
 	"berth/structs"
-	"berth/structs/snapshot"
+	"berth/structs/storage"
 )
 
 // limitToSnapshot limits the topologies that a volume requests to those in which it can be made from a
 // snapshot (CSI spec, SNAPSHOT_ACCESSIBILITY_CONSTRAINTS). The scheduler and the plugin then use only those.
 // A nil snapshot, and one that is usable everywhere, limit nothing. The error is invalid if no topology is
 // left.
-func limitToSnapshot(v *structs.CSIVolume, s *snapshot.VolumeSnapshot) error {
+func limitToSnapshot(v *structs.CSIVolume, s *storage.VolumeSnapshot) error {
 	if s == nil {
 		return nil
 	}

@@ -9,16 +9,16 @@ import (
 	"berth/internal/mvcc"
 	"berth/state/schema"
 	"berth/structs"
-	"berth/structs/snapshot"
+	"berth/structs/storage"
 )
 
 // Snapshot returns a snapshot by its name, nil if there is none.
-func Snapshot(tx mvcc.Reader, ns, name string) *snapshot.VolumeSnapshot {
+func Snapshot(tx mvcc.Reader, ns, name string) *storage.VolumeSnapshot {
 	return schema.Snapshots.Get(tx, ns, name)
 }
 
 // SnapshotByExternal returns the snapshot that has an ID at a plugin, nil if none has it.
-func SnapshotByExternal(tx mvcc.Reader, plugin, external string) *snapshot.VolumeSnapshot {
+func SnapshotByExternal(tx mvcc.Reader, plugin, external string) *storage.VolumeSnapshot {
 	if external == "" {
 		return nil // of each snapshot that is not cut yet
 	}
@@ -26,7 +26,7 @@ func SnapshotByExternal(tx mvcc.Reader, plugin, external string) *snapshot.Volum
 }
 
 // SnapshotsOf yields the snapshots of a volume ID by name, also those of earlier volumes with it.
-func SnapshotsOf(tx mvcc.Reader, ns, volume string) iter.Seq[*snapshot.VolumeSnapshot] {
+func SnapshotsOf(tx mvcc.Reader, ns, volume string) iter.Seq[*storage.VolumeSnapshot] {
 	return schema.SnapshotsByVolume.Scan(tx, ns, volume)
 }
 
@@ -39,7 +39,7 @@ func snapshotNeeding(tx mvcc.Reader, v *structs.CSIVolume) string {
 		case s.VolumeIndex != v.CreateIndex:
 		case s.NeedsVolume():
 			return fmt.Sprintf("snapshot %q of volume %q is not finished; wait for it", s.Name, v.ID)
-		case s.State == snapshot.Failed && s.ExternalID == "" && s.Called:
+		case s.State == storage.SnapshotFailed && s.ExternalID == "" && s.Called:
 			return fmt.Sprintf("plugin %q may have the failed snapshot %q of volume %q; delete it first: %s",
 				s.PluginID, s.Name, v.ID, deletionOf(s))
 		}
@@ -48,7 +48,7 @@ func snapshotNeeding(tx mvcc.Reader, v *structs.CSIVolume) string {
 }
 
 // deletionOf returns the command that deletes a snapshot, for a member of a group with its group.
-func deletionOf(s *snapshot.VolumeSnapshot) string {
+func deletionOf(s *storage.VolumeSnapshot) string {
 	if s.Group != "" {
 		return structs.CommandLine(s.Namespace, "volume snapshot group delete", s.Group)
 	}
@@ -56,7 +56,7 @@ func deletionOf(s *snapshot.VolumeSnapshot) string {
 }
 
 // RestoreOf names a volume that is being made from a snapshot, "" if there is none.
-func RestoreOf(tx mvcc.Reader, s *snapshot.VolumeSnapshot) string {
+func RestoreOf(tx mvcc.Reader, s *storage.VolumeSnapshot) string {
 	if s.ExternalID == "" {
 		return ""
 	}
@@ -79,7 +79,7 @@ func CheckRestore(tx mvcc.Reader, v *structs.CSIVolume) error {
 	if s == nil {
 		return nil
 	}
-	if s.State != snapshot.Ready {
+	if s.State != storage.SnapshotReady {
 		return structs.Preconditionf("volume %q: snapshot %q is %s; only a ready one can be restored",
 			v.ID, s.Name, s.State)
 	}
@@ -96,15 +96,15 @@ func CheckRestore(tx mvcc.Reader, v *structs.CSIVolume) error {
 // on.
 func SnapshotsFrom(
 	tx *mvcc.ReadTx, ns, prefix string, at mvcc.Page,
-) iter.Seq[*snapshot.VolumeSnapshot] {
+) iter.Seq[*storage.VolumeSnapshot] {
 	rows := schema.Snapshots.Range(tx, schema.NamespaceScope(ns, prefix), at)
-	return schema.Filter(rows, func(s *snapshot.VolumeSnapshot) bool {
+	return schema.Filter(rows, func(s *storage.VolumeSnapshot) bool {
 		return strings.HasPrefix(s.Name, prefix)
 	})
 }
 
 // SnapshotsOfPlugin yields the snapshots of a plugin in the order of their IDs there.
-func SnapshotsOfPlugin(tx mvcc.Reader, plugin string) iter.Seq[*snapshot.VolumeSnapshot] {
+func SnapshotsOfPlugin(tx mvcc.Reader, plugin string) iter.Seq[*storage.VolumeSnapshot] {
 	return schema.SnapshotsByPlugin.Scan(tx, plugin)
 }
 
@@ -139,7 +139,7 @@ func ResolveSnapshot(tx mvcc.Reader, v, old *structs.CSIVolume) error {
 	case s.PluginID != v.PluginID:
 		return structs.Invalidf("volume %q: snapshot %q is one of plugin %q, and only that can restore it",
 			v.ID, s.Name, s.PluginID)
-	case s.State != snapshot.Ready:
+	case s.State != storage.SnapshotReady:
 		return structs.Preconditionf("volume %q: snapshot %q is %s; only a ready one can be restored",
 			v.ID, s.Name, s.State)
 	}

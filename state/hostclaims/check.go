@@ -4,7 +4,7 @@ import (
 	"berth/state/check"
 	"berth/state/schema"
 	"berth/structs"
-	"berth/structs/hostuse"
+	"berth/structs/storage"
 )
 
 // Check checks the claims: each has its job and a host volume of its name, no volume has too many, and no
@@ -36,7 +36,7 @@ func Check(c *check.Report) {
 }
 
 // checkVolume checks the number of the claims of a volume, at the first of them.
-func checkVolume(c *check.Report, row *hostuse.TaskGroupHostVolumeClaim) {
+func checkVolume(c *check.Report, row *storage.TaskGroupHostVolumeClaim) {
 	n := 0
 	for other := range schema.HostClaimsByVolume.Scan(c, row.Namespace, row.VolumeID) {
 		if n == 0 && other.ID != row.ID {
@@ -44,11 +44,11 @@ func checkVolume(c *check.Report, row *hostuse.TaskGroupHostVolumeClaim) {
 		}
 		n++
 	}
-	c.Want(n <= hostuse.MaxClaims, "host volume %s has %d sticky claims", row.VolumeID, n)
+	c.Want(n <= storage.MaxHostVolumeClaims, "host volume %s has %d sticky claims", row.VolumeID, n)
 }
 
 // names reports whether an allocation uses a claim.
-func names(a *structs.Allocation, row *hostuse.TaskGroupHostVolumeClaim) bool {
+func names(a *structs.Allocation, row *storage.TaskGroupHostVolumeClaim) bool {
 	for _, u := range a.CSIVolumes {
 		if u.Claim == row.ID && u.VolumeID == row.VolumeID {
 			return true

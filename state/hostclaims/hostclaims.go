@@ -1,4 +1,4 @@
-// Package hostclaims keeps the claims of groups on dynamic host volumes (see package structs/hostuse). They
+// Package hostclaims keeps the claims of groups on dynamic host volumes (see package structs/storage). They
 // are made and taken over in the entries that place allocations. They go with their job, with their volume,
 // and by the order of an operator.
 package hostclaims
@@ -12,18 +12,18 @@ import (
 	"berth/state/blocked"
 	"berth/state/schema"
 	"berth/structs"
-	"berth/structs/hostuse"
+	"berth/structs/storage"
 )
 
 // Claim returns a claim, nil if there is none.
-func Claim(tx mvcc.Reader, ns, id string) *hostuse.TaskGroupHostVolumeClaim {
+func Claim(tx mvcc.Reader, ns, id string) *storage.TaskGroupHostVolumeClaim {
 	return schema.HostClaims.Get(tx, ns, id)
 }
 
 // From yields the claims of a namespace whose ID begins with prefix, from a namespace and ID on.
-func From(tx *mvcc.ReadTx, ns, prefix string, at mvcc.Page) iter.Seq[*hostuse.TaskGroupHostVolumeClaim] {
+func From(tx *mvcc.ReadTx, ns, prefix string, at mvcc.Page) iter.Seq[*storage.TaskGroupHostVolumeClaim] {
 	rows := schema.HostClaims.Range(tx, schema.NamespaceScope(ns, prefix), at)
-	return schema.Filter(rows, func(c *hostuse.TaskGroupHostVolumeClaim) bool {
+	return schema.Filter(rows, func(c *storage.TaskGroupHostVolumeClaim) bool {
 		return strings.HasPrefix(c.ID, prefix)
 	})
 }
@@ -32,7 +32,7 @@ func From(tx *mvcc.ReadTx, ns, prefix string, at mvcc.Page) iter.Seq[*hostuse.Ta
 type Of struct{ Namespace, JobID, Group, VolumeName string }
 
 // OfGroup yields the claims of a group on the volumes of a name, by ID.
-func OfGroup(tx mvcc.Reader, o Of) iter.Seq[*hostuse.TaskGroupHostVolumeClaim] {
+func OfGroup(tx mvcc.Reader, o Of) iter.Seq[*storage.TaskGroupHostVolumeClaim] {
 	return schema.HostClaimsByGroup.Scan(tx, o.Namespace, o.JobID, o.Group, o.VolumeName)
 }
 
@@ -45,7 +45,7 @@ func IsFull(tx mvcc.Reader, ns, volumeID string) bool {
 	for range schema.HostClaimsByVolume.Scan(tx, ns, volumeID) {
 		n++
 	}
-	return n >= hostuse.MaxClaims
+	return n >= storage.MaxHostVolumeClaims
 }
 
 // FullText is the reason for which a volume takes no further claim.
@@ -55,7 +55,7 @@ const FullText = "it has the most sticky claims that a volume may have; " +
 // Holder returns the live allocation that has a claim, nil if there is none. stopped has the allocations
 // that a plan stops.
 func Holder(
-	tx mvcc.Reader, c *hostuse.TaskGroupHostVolumeClaim, stopped map[string]bool,
+	tx mvcc.Reader, c *storage.TaskGroupHostVolumeClaim, stopped map[string]bool,
 ) *structs.Allocation {
 	a := schema.Allocs.Get(tx, c.AllocID)
 	if a == nil || a.Terminal() || stopped[a.ID] {
@@ -78,7 +78,8 @@ func Rejection(
 		switch {
 		case r == nil || r.Type != structs.VolumeTypeHost || r.Sticky != (u.Claim != ""):
 			return "the group has no such request for host volume " + u.VolumeID
-		case v == nil || v.Host == nil || v.Host.NodeID != a.NodeID || v.Host.Name != hostuse.Name(r, a.Index()):
+		case v == nil || v.Host == nil || v.Host.NodeID != a.NodeID ||
+			v.Host.Name != storage.HostVolumeName(r, a.Index()):
 			return "it has no host volume " + u.VolumeID + " any more"
 		}
 		why := claimRejection(tx, a, u, stopped)
@@ -119,7 +120,7 @@ func Take(tx *mvcc.WriteTx, a *structs.Allocation) {
 			continue
 		}
 
-		own := &hostuse.TaskGroupHostVolumeClaim{
+		own := &storage.TaskGroupHostVolumeClaim{
 			ID:            u.Claim,
 			Namespace:     a.Namespace,
 			JobID:         a.JobID,
@@ -147,7 +148,7 @@ func DropVolume(tx *mvcc.WriteTx, v *structs.CSIVolume) {
 }
 
 // drop deletes claims. Allocations that wait for their volumes may choose others.
-func drop(tx *mvcc.WriteTx, claims iter.Seq[*hostuse.TaskGroupHostVolumeClaim]) {
+func drop(tx *mvcc.WriteTx, claims iter.Seq[*storage.TaskGroupHostVolumeClaim]) {
 	for _, c := range slices.Collect(claims) {
 		schema.HostClaims.Delete(tx, c)
 		blocked.Unblock(tx, structs.WakeHostVolume(c.Namespace, c.VolumeName))
@@ -155,12 +156,12 @@ func drop(tx *mvcc.WriteTx, claims iter.Seq[*hostuse.TaskGroupHostVolumeClaim]) 
 }
 
 // Delete deletes a claim by the order of an operator. The error is not-found.
-func Delete(tx *mvcc.WriteTx, p *hostuse.ClaimDeleteRequest) error {
+func Delete(tx *mvcc.WriteTx, p *storage.ClaimDeleteRequest) error {
 	c := Claim(tx, p.RequestNamespace(), p.ClaimID)
 	if c == nil {
 		return structs.NotFoundf("no claim of a sticky host volume %q in namespace %q",
 			structs.Cut(p.ClaimID, structs.MaxQuoted), p.RequestNamespace())
 	}
-	drop(tx, func(yield func(*hostuse.TaskGroupHostVolumeClaim) bool) { yield(c) })
+	drop(tx, func(yield func(*storage.TaskGroupHostVolumeClaim) bool) { yield(c) })
 	return nil
 }

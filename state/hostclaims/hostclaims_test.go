@@ -11,7 +11,7 @@ import (
 	"berth/state/hostclaims"
 	"berth/state/schema"
 	"berth/structs"
-	"berth/structs/hostuse"
+	"berth/structs/storage"
 )
 
 // world is a state with the host volume "data" of node n, of ID v, and the job j with the group g.
@@ -57,7 +57,7 @@ func group() *structs.TaskGroup {
 func alloc(id string) *structs.Allocation {
 	return &structs.Allocation{
 		ID: id, Namespace: "default", NodeID: "n", JobID: "j", TaskGroup: "g", Name: "j.g[0]",
-		CSIVolumes: []structs.CSIVolumeUse{hostuse.Use("d", group().Volumes["d"], "v", "c")},
+		CSIVolumes: []structs.CSIVolumeUse{storage.HostVolumeUse("d", group().Volumes["d"], "v", "c")},
 	}
 }
 
@@ -83,7 +83,7 @@ func TestTake_MakesAClaimAndPassesItOn(t *testing.T) {
 	w.place(alloc("a1"))
 	c := *hostclaims.Claim(w.Read(), "default", "c")
 	c.Indexes = structs.Indexes{}
-	want := hostuse.TaskGroupHostVolumeClaim{
+	want := storage.TaskGroupHostVolumeClaim{
 		ID: "c", Namespace: "default", JobID: "j", TaskGroupName: "g", AllocID: "a1", VolumeID: "v",
 		VolumeName: "data",
 	}
@@ -129,7 +129,7 @@ func TestRejection(t *testing.T) {
 			a.TaskGroup = "h"
 		},
 		"the most sticky claims": func(w *world, _ *structs.Allocation, _ *structs.TaskGroup) {
-			w.fill(hostuse.MaxClaims)
+			w.fill(storage.MaxHostVolumeClaims)
 		},
 	} {
 		w := newWorld(t)
@@ -148,7 +148,7 @@ func (w *world) fill(n int) {
 	w.t.Helper()
 	for i := range n {
 		w.write(func(tx *mvcc.WriteTx) {
-			schema.HostClaims.Put(tx, &hostuse.TaskGroupHostVolumeClaim{
+			schema.HostClaims.Put(tx, &storage.TaskGroupHostVolumeClaim{
 				ID: fmt.Sprint("f", i), Namespace: "default", JobID: "j", AllocID: "gone", VolumeID: "v",
 				VolumeName: "data",
 			})
@@ -162,14 +162,14 @@ func TestRejection_NotOfOtherVolumes(t *testing.T) {
 	w := newWorld(t)
 	w.place(alloc("a1"))
 	w.write(func(tx *mvcc.WriteTx) { schema.Allocs.Delete(tx, schema.Allocs.Get(tx, "a1")) })
-	w.fill(hostuse.MaxClaims - 1)
+	w.fill(storage.MaxHostVolumeClaims - 1)
 	g := group()
 	plain := *g.Volumes["d"]
 	plain.Sticky = false
 	g.Volumes["plain"] = &plain
 	a := alloc("a2")
 	a.CSIVolumes = append(a.CSIVolumes,
-		structs.CSIVolumeUse{VolumeID: "other"}, hostuse.Use("plain", &plain, "v", ""))
+		structs.CSIVolumeUse{VolumeID: "other"}, storage.HostVolumeUse("plain", &plain, "v", ""))
 	why := hostclaims.Rejection(w.Read(), g, a, nil)
 	if why != "" {
 		t.Errorf("the node rejects: %s", why)
@@ -196,7 +196,7 @@ func TestDrop_DeletesTheClaimsAndUnblocks(t *testing.T) {
 			return nil
 		},
 		"by an operator": func(tx *mvcc.WriteTx) error {
-			return hostclaims.Delete(tx, &hostuse.ClaimDeleteRequest{ClaimID: "c"})
+			return hostclaims.Delete(tx, &storage.ClaimDeleteRequest{ClaimID: "c"})
 		},
 	} {
 		w := newWorld(t)
@@ -217,7 +217,7 @@ func TestDrop_DeletesTheClaimsAndUnblocks(t *testing.T) {
 func TestDelete_OfNoClaim(t *testing.T) {
 	w := newWorld(t)
 	w.write(func(tx *mvcc.WriteTx) {
-		err := hostclaims.Delete(tx, &hostuse.ClaimDeleteRequest{ClaimID: "none"})
+		err := hostclaims.Delete(tx, &storage.ClaimDeleteRequest{ClaimID: "none"})
 		if !structs.IsKind(err, structs.KindNotFound) {
 			t.Errorf("got %v, want not-found", err)
 		}
@@ -256,12 +256,12 @@ func TestCheck(t *testing.T) {
 		},
 		"allocation a1 does not use": func(tx *mvcc.WriteTx) {
 			a := schema.Allocs.Get(tx, "a1").Copy()
-			a.CSIVolumes = []structs.CSIVolumeUse{hostuse.Use("d", group().Volumes["d"], "v", "another")}
+			a.CSIVolumes = []structs.CSIVolumeUse{storage.HostVolumeUse("d", group().Volumes["d"], "v", "another")}
 			schema.Allocs.Put(tx, a)
 		},
 		"a1 does not use it": func(tx *mvcc.WriteTx) {
 			a := schema.Allocs.Get(tx, "a1").Copy()
-			a.CSIVolumes = []structs.CSIVolumeUse{hostuse.Use("d", group().Volumes["d"], "another", "c")}
+			a.CSIVolumes = []structs.CSIVolumeUse{storage.HostVolumeUse("d", group().Volumes["d"], "another", "c")}
 			schema.Allocs.Put(tx, a)
 		},
 		"which allocation a1 has": func(tx *mvcc.WriteTx) { schema.Allocs.Put(tx, alloc("a2")) },
@@ -281,8 +281,8 @@ func TestCheck(t *testing.T) {
 	}
 
 	w := newWorld(t)
-	w.fill(hostuse.MaxClaims + 1)
-	want := fmt.Sprintf("host volume v has %d sticky claims", hostuse.MaxClaims+1)
+	w.fill(storage.MaxHostVolumeClaims + 1)
+	want := fmt.Sprintf("host volume v has %d sticky claims", storage.MaxHostVolumeClaims+1)
 	if got := strings.Join(state.Check(w.Read()), "\n"); !strings.Contains(got, want) {
 		t.Errorf("got %s\nwant %q", got, want)
 	}

@@ -7,7 +7,7 @@ import (
 	"berth/state/classes"
 	"berth/state/csi"
 	"berth/structs"
-	"berth/structs/jobvolume"
+	"berth/structs/storage"
 )
 
 // Of is the allocation for which Find looks up a volume. An allocation that is not placed has no ID.
@@ -93,7 +93,7 @@ func checkPlace(tx mvcc.Reader, v *structs.CSIVolume, nodeID string) error {
 		return nil
 	}
 	return structs.Conflictf("class %q does not allow volume %q in %s",
-		v.Class, v.ID, jobvolume.PlaceText(place))
+		v.Class, v.ID, storage.TopologyText(place))
 }
 
 // placeOf returns the topology of a node for the plugin of a volume, nil for none.

@@ -15,9 +15,7 @@ import (
 	"berth/state/quotas"
 	"berth/state/schema"
 	"berth/structs"
-	"berth/structs/class"
-	"berth/structs/jobvolume"
-	"berth/structs/reclaim"
+	"berth/structs/storage"
 )
 
 // ofJob yields the volumes of a job itself: those without an allocation of their own.
@@ -40,7 +38,7 @@ func Keep(tx mvcc.Reader, j *structs.Job) bool {
 		return true
 	}
 	for v := range ofJob(tx, j.Namespace, j.ID) {
-		if v.Reclaim == class.Delete && !v.Marked() {
+		if v.Reclaim == storage.ReclaimDelete && !v.Marked() {
 			return true
 		}
 	}
@@ -61,7 +59,7 @@ func requestsOf(j *structs.Job) map[string]request {
 	}
 	for _, g := range j.TaskGroups {
 		for _, r := range g.Volumes {
-			if !jobvolume.IsAsked(r) {
+			if !storage.IsClassRequest(r) {
 				continue
 			}
 			if all == nil {
@@ -144,7 +142,7 @@ func checkBlocks(j *structs.Job) error {
 	of := map[string]string{} // group by Source
 	for _, g := range j.TaskGroups {
 		for _, r := range g.Volumes {
-			if !jobvolume.IsAsked(r) {
+			if !storage.IsClassRequest(r) {
 				continue
 			}
 			if other, found := of[r.Source]; found && other != g.Name {
@@ -212,8 +210,8 @@ func Follow(tx *mvcc.WriteTx, j *structs.Job, now int64) error {
 
 // adopt keeps a volume that the purge of a job has marked, and lets it grow.
 func adopt(tx *mvcc.WriteTx, v *structs.CSIVolume, r *structs.VolumeRequest, now int64) error {
-	if v.Marked() && v.DeleteCause == reclaim.ByPurge {
-		undelete := &reclaim.VolumeUndeleteRequest{ID: v.ID}
+	if v.Marked() && v.DeleteCause == storage.DeletedByPurge {
+		undelete := &storage.VolumeUndeleteRequest{ID: v.ID}
 		undelete.Namespace = v.Namespace
 		undelete.Now = now
 		err := lifecycle.VolumeUndelete(tx, undelete)

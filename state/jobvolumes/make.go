@@ -8,8 +8,7 @@ import (
 	"berth/state/classes"
 	"berth/state/csi"
 	"berth/structs"
-	"berth/structs/class"
-	"berth/structs/jobvolume"
+	"berth/structs/storage"
 )
 
 // Rejection returns why an allocation of a job cannot have the volumes that it asks for, "" if it can.
@@ -72,7 +71,7 @@ func Firsts(tx mvcc.Reader, j *structs.Job) (volumes []*structs.CSIVolume) {
 // askedBy returns the requests of the group of an allocation that name a class, in a fixed order.
 func askedBy(j *structs.Job, a *structs.Allocation) (asked []*structs.VolumeRequest) {
 	for _, r := range j.Group(a.TaskGroup).Volumes {
-		if jobvolume.IsAsked(r) {
+		if storage.IsClassRequest(r) {
 			asked = append(asked, r)
 		}
 	}
@@ -84,7 +83,7 @@ func askedBy(j *structs.Job, a *structs.Allocation) (asked []*structs.VolumeRequ
 // their places, within those that the class allows. A volume of one allocation is made with the allocation.
 func makeImmediate(tx *mvcc.WriteTx, j *structs.Job, r request, now int64) error {
 	c := classes.Class(tx, r.Class)
-	if j.StartsOthers() || c == nil || c.Binding != class.Immediate ||
+	if j.StartsOthers() || c == nil || c.Binding != storage.BindImmediate ||
 		r.Lifecycle == structs.LifecycleAlloc {
 		return nil
 	}

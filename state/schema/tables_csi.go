@@ -4,15 +4,7 @@ import (
 	"berth/internal/mvcc"
 	"berth/state/sharing"
 	"berth/structs"
-	"berth/structs/class"
-	"berth/structs/drift"
-	"berth/structs/hostuse"
-	"berth/structs/jobvolume"
-	"berth/structs/pluginconf"
-	"berth/structs/snapgroup"
-	"berth/structs/snapschedule"
-	"berth/structs/snapshot"
-	"berth/structs/volumeusage"
+	"berth/structs/storage"
 )
 
 var (
@@ -170,110 +162,110 @@ var (
 )
 
 // PluginConfigs has the settings of plugins by ID. A plugin with the default settings has no row.
-var PluginConfigs = mvcc.NewTable("csi_plugin_configs", func(c *pluginconf.PluginSettings) mvcc.Key {
+var PluginConfigs = mvcc.NewTable("csi_plugin_configs", func(c *storage.PluginSettings) mvcc.Key {
 	return mvcc.KeyOf(c.ID)
 })
 
 var (
 	// VolumeClasses has the volume classes by name.
-	VolumeClasses = mvcc.NewTable("volume_classes", func(c *class.VolumeClass) mvcc.Key {
+	VolumeClasses = mvcc.NewTable("volume_classes", func(c *storage.VolumeClass) mvcc.Key {
 		return mvcc.KeyOf(c.Name)
 	})
 
 	// Exhausted has the places in which plugins had no space, by plugin, class and place.
-	Exhausted = mvcc.NewTable("csi_exhausted", func(e *jobvolume.Exhaustion) mvcc.Key {
+	Exhausted = mvcc.NewTable("csi_exhausted", func(e *storage.Exhaustion) mvcc.Key {
 		return mvcc.KeyOf(e.PluginID, e.Class, e.Place)
 	})
 
 	// The default class: at most one.
-	DefaultClasses = VolumeClasses.Index("default", func(c *class.VolumeClass) mvcc.Key {
+	DefaultClasses = VolumeClasses.Index("default", func(c *storage.VolumeClass) mvcc.Key {
 		return mvcc.KeyIf(c.Default, "default")
 	})
 )
 
 var (
 	// Snapshots has the snapshots of volumes by namespace and name.
-	Snapshots = mvcc.NewTable("csi_snapshots", func(s *snapshot.VolumeSnapshot) mvcc.Key {
+	Snapshots = mvcc.NewTable("csi_snapshots", func(s *storage.VolumeSnapshot) mvcc.Key {
 		return mvcc.KeyOf(s.Namespace, s.Name)
 	})
 
 	// SnapshotsByVolume has the snapshots by the ID of their volume, which may be gone.
-	SnapshotsByVolume = Snapshots.Index("volume", func(s *snapshot.VolumeSnapshot) mvcc.Key {
+	SnapshotsByVolume = Snapshots.Index("volume", func(s *storage.VolumeSnapshot) mvcc.Key {
 		return mvcc.KeyOf(s.Namespace, s.VolumeID)
 	})
 
 	// By plugin and, within it, by the ID that the plugin gave, "" while it is not known.
-	SnapshotsByPlugin = Snapshots.UniqueIndex("plugin", func(s *snapshot.VolumeSnapshot) mvcc.Key {
+	SnapshotsByPlugin = Snapshots.UniqueIndex("plugin", func(s *storage.VolumeSnapshot) mvcc.Key {
 		return mvcc.KeyOf(s.PluginID, s.ExternalID, s.Namespace, s.Name)
 	})
 
 	// Snapshots that need a call of the leader.
-	UnsettledSnapshots = Snapshots.Index("unsettled", func(s *snapshot.VolumeSnapshot) mvcc.Key {
+	UnsettledSnapshots = Snapshots.Index("unsettled", func(s *storage.VolumeSnapshot) mvcc.Key {
 		return mvcc.KeyIf(s.Unsettled(), s.State)
 	})
 
 	// SnapshotsBySchedule has the snapshots that schedules have taken by the name of the schedule, which may
 	// be gone.
-	SnapshotsBySchedule = Snapshots.Index("schedule", func(s *snapshot.VolumeSnapshot) mvcc.Key {
+	SnapshotsBySchedule = Snapshots.Index("schedule", func(s *storage.VolumeSnapshot) mvcc.Key {
 		return mvcc.KeyIf(s.Schedule != "", s.Namespace, s.Schedule)
 	})
 
 	// SnapshotGroups has the group snapshots by namespace and name.
-	SnapshotGroups = mvcc.NewTable("csi_snapshot_groups", func(g *snapgroup.GroupSnapshot) mvcc.Key {
+	SnapshotGroups = mvcc.NewTable("csi_snapshot_groups", func(g *storage.GroupSnapshot) mvcc.Key {
 		return mvcc.KeyOf(g.Namespace, g.Name)
 	})
 
 	// Groups that need a call of the leader.
-	UnsettledSnapshotGroups = SnapshotGroups.Index("unsettled", func(g *snapgroup.GroupSnapshot) mvcc.Key {
+	UnsettledSnapshotGroups = SnapshotGroups.Index("unsettled", func(g *storage.GroupSnapshot) mvcc.Key {
 		return mvcc.KeyIf(g.Unsettled(), g.State)
 	})
 
 	// SnapshotSchedules has the schedules of snapshots by namespace and name.
-	SnapshotSchedules = mvcc.NewTable("csi_snapshot_schedules", func(s *snapschedule.SnapshotSchedule) mvcc.Key {
+	SnapshotSchedules = mvcc.NewTable("csi_snapshot_schedules", func(s *storage.SnapshotSchedule) mvcc.Key {
 		return mvcc.KeyOf(s.Namespace, s.Name)
 	})
 )
 
 var (
 	// Drifts has the differences between rows and storage by plugin, kind, volume and node.
-	Drifts = mvcc.NewTable("csi_drifts", func(d *drift.VolumeDrift) mvcc.Key {
+	Drifts = mvcc.NewTable("csi_drifts", func(d *storage.VolumeDrift) mvcc.Key {
 		return mvcc.KeyOf(d.PluginID, d.Kind, d.ExternalID, d.ExternalNodeID)
 	})
 
 	// DriftsByVolume has the differences by volume.
-	DriftsByVolume = Drifts.Index("volume", func(d *drift.VolumeDrift) mvcc.Key {
+	DriftsByVolume = Drifts.Index("volume", func(d *storage.VolumeDrift) mvcc.Key {
 		return mvcc.KeyOf(d.Namespace, d.VolumeID)
 	})
 
 	// Health has the volumes that controllers do not report as healthy, by namespace and volume.
-	Health = mvcc.NewTable("csi_volume_health", func(h *volumeusage.VolumeHealth) mvcc.Key {
+	Health = mvcc.NewTable("csi_volume_health", func(h *storage.VolumeHealth) mvcc.Key {
 		return mvcc.KeyOf(h.Namespace, h.VolumeID)
 	})
 
 	// HealthByPlugin has them by plugin.
-	HealthByPlugin = Health.Index("plugin", func(h *volumeusage.VolumeHealth) mvcc.Key {
+	HealthByPlugin = Health.Index("plugin", func(h *storage.VolumeHealth) mvcc.Key {
 		return mvcc.KeyOf(h.PluginID)
 	})
 
 	// DriftSummaries has the numbers of the differences by plugin.
-	DriftSummaries = mvcc.NewTable("csi_drift_summaries", func(s *drift.DriftSummary) mvcc.Key {
+	DriftSummaries = mvcc.NewTable("csi_drift_summaries", func(s *storage.DriftSummary) mvcc.Key {
 		return mvcc.KeyOf(s.PluginID)
 	})
 )
 
 var (
 	// HostClaims has the claims of groups on dynamic host volumes by namespace and ID.
-	HostClaims = mvcc.NewTable("host_volume_claims", func(c *hostuse.TaskGroupHostVolumeClaim) mvcc.Key {
+	HostClaims = mvcc.NewTable("host_volume_claims", func(c *storage.TaskGroupHostVolumeClaim) mvcc.Key {
 		return mvcc.KeyOf(c.Namespace, c.ID)
 	})
 
 	// HostClaimsByGroup has the claims by job, group and name of the volume.
-	HostClaimsByGroup = HostClaims.Index("group", func(c *hostuse.TaskGroupHostVolumeClaim) mvcc.Key {
+	HostClaimsByGroup = HostClaims.Index("group", func(c *storage.TaskGroupHostVolumeClaim) mvcc.Key {
 		return mvcc.KeyOf(c.Namespace, c.JobID, c.TaskGroupName, c.VolumeName)
 	})
 
 	// HostClaimsByVolume has the claims by volume.
-	HostClaimsByVolume = HostClaims.Index("volume", func(c *hostuse.TaskGroupHostVolumeClaim) mvcc.Key {
+	HostClaimsByVolume = HostClaims.Index("volume", func(c *storage.TaskGroupHostVolumeClaim) mvcc.Key {
 		return mvcc.KeyOf(c.Namespace, c.VolumeID)
 	})
 )

@@ -13,7 +13,7 @@ import (
 	"berth/structs/admin"
 	"berth/structs/identity"
 	"berth/structs/login"
-	"berth/structs/snapshot"
+	"berth/structs/storage"
 	"berth/structs/variable"
 )
 
@@ -23,7 +23,7 @@ import (
 // SealedTables has a line for each table whose rows have sealed values.
 var SealedTables = []sealedTable{
 	SealedIn(schema.Volumes, (*structs.CSIVolume).Copy, sealedOfVolume, blocked.PutWithoutUnblock),
-	SealedIn(schema.Snapshots, (*snapshot.VolumeSnapshot).Copy, sealedOfSnapshot, nil),
+	SealedIn(schema.Snapshots, (*storage.VolumeSnapshot).Copy, sealedOfSnapshot, nil),
 	SealedIn(schema.Attachments, (*structs.CSIAttachment).Copy, sealedOfAttachment, nil),
 	SealedIn(schema.Variables, copyVariable, sealedOfVariable, nil),
 	SealedIn(schema.Authorities, copyAuthority, sealedOfAuthority, nil),
@@ -156,7 +156,7 @@ func CheckSealedValues(c *check.Report) {
 
 // sealedOfSnapshot lists the encrypted secrets of a snapshot, which are those of its volume (see
 // SealedTables).
-func sealedOfSnapshot(s *snapshot.VolumeSnapshot) []SealedField {
+func sealedOfSnapshot(s *storage.VolumeSnapshot) []SealedField {
 	return []SealedField{{
 		Place: structs.VolumePlace(s.Namespace, s.VolumeID),
 		Value: s.SealedSecrets,

@@ -2,7 +2,7 @@ package defaults
 
 import (
 	"berth/structs"
-	"berth/structs/jobvolume"
+	"berth/structs/storage"
 	"path"
 	"time"
 )
@@ -63,8 +63,8 @@ func canonicalizeGroup(g *structs.TaskGroup, j *structs.Job) {
 			continue
 		}
 		setDefault(&v.Name, alias)
-		if jobvolume.IsAsked(v) || v.IsInline() {
-			jobvolume.Canonicalize(v, j.ID, g.Name, alias)
+		if storage.IsClassRequest(v) || v.IsInline() {
+			storage.CanonicalizeRequest(v, j.ID, g.Name, alias)
 		}
 		if v.Ownership != nil {
 			setDefault(&v.Ownership.Policy, structs.OwnershipRootMismatch)
@@ -196,7 +196,7 @@ func canonicalizeMounts(mounts []*structs.VolumeMount) {
 		if m != nil {
 			setDefault(&m.PropagationMode, structs.PropagationPrivate)
 			if m.Snapshot != nil {
-				setDefault(&m.Snapshot.Timeout, jobvolume.DefaultSnapshotTimeout)
+				setDefault(&m.Snapshot.Timeout, storage.DefaultSnapshotTimeout)
 			}
 		}
 	}

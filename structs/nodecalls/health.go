@@ -2,7 +2,7 @@ package nodecalls
 
 import (
 	"berth/structs"
-	"berth/structs/volumeusage"
+	"berth/structs/storage"
 )
 
 // ClientCSIListHealth makes a node call ControllerListVolumeHealth.
@@ -34,7 +34,7 @@ type ClientCSIListHealthResponse struct {
 // CSIListedHealth is the health of a volume in a list.
 type CSIListedHealth struct {
 	ExternalID string
-	Condition  *volumeusage.VolumeCondition
+	Condition  *storage.VolumeCondition
 }
 
 // ClientCSIGetHealth makes a node call ControllerGetVolumeHealth. The error is not-found if the plugin has no
@@ -59,6 +59,6 @@ func (r *ClientCSIGetHealthRequest) Driver() (string, *string) {
 
 // ClientCSIGetHealthResponse has the health as the controller sees it.
 type ClientCSIGetHealthResponse struct {
-	Condition *volumeusage.VolumeCondition
+	Condition *storage.VolumeCondition
 	structs.QueryMeta
 }

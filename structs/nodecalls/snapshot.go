@@ -2,7 +2,7 @@ package nodecalls
 
 import (
 	"berth/structs"
-	"berth/structs/snapshot"
+	"berth/structs/storage"
 )
 
 // ClientCSISnapshotCreate makes a node call CreateSnapshot.
@@ -29,7 +29,7 @@ func (r *ClientCSISnapshotRequest) Driver() (string, *string) {
 
 // ClientCSISnapshotResponse describes the snapshot that the plugin has cut.
 type ClientCSISnapshotResponse struct {
-	Snapshot *snapshot.CSISnapshot
+	Snapshot *storage.CSISnapshot
 	// Exhausted is the plugin's message if it answered RESOURCE_EXHAUSTED: there is no space for the snapshot.
 	Exhausted string `json:",omitempty"`
 	structs.WriteMeta
@@ -77,7 +77,7 @@ func (r *ClientCSISnapshotListRequest) Driver() (string, *string) {
 
 // ClientCSISnapshotListResponse has the page.
 type ClientCSISnapshotListResponse struct {
-	Snapshots []*snapshot.CSISnapshot
+	Snapshots []*storage.CSISnapshot
 	NextToken string
 	structs.QueryMeta
 }

@@ -2,7 +2,7 @@ package nodecalls
 
 import (
 	"berth/structs"
-	"berth/structs/snapgroup"
+	"berth/structs/storage"
 )
 
 // ClientCSIGroupCreate makes a node call CreateVolumeGroupSnapshot.
@@ -29,7 +29,7 @@ func (r *ClientCSIGroupRequest) Driver() (string, *string) {
 
 // ClientCSIGroupResponse describes the group that the plugin has cut.
 type ClientCSIGroupResponse struct {
-	Group *snapgroup.CSIGroup
+	Group *storage.CSIGroup
 	// Exhausted is the plugin's message if it answered RESOURCE_EXHAUSTED: there is no space for the group.
 	Exhausted string `json:",omitempty"`
 	structs.WriteMeta

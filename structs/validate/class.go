@@ -2,7 +2,7 @@ package validate
 
 import (
 	"berth/structs"
-	"berth/structs/class"
+	"berth/structs/storage"
 	"berth/structs/validate/field"
 )
 
@@ -10,7 +10,7 @@ var classForm = field.Pattern(`^[a-zA-Z0-9]([a-zA-Z0-9._-]{0,62}[a-zA-Z0-9])?$`)
 
 // VolumeClass checks a canonical volume class and returns every fault, each with its path. No parameter or
 // mount flag appears in one.
-func VolumeClass(c *class.VolumeClass) error {
+func VolumeClass(c *storage.VolumeClass) error {
 	f := field.New("")
 	f.Require(c.Name != "", "class: name is required")
 	checkClassName(f, "class: name", c.Name)
@@ -25,9 +25,9 @@ func VolumeClass(c *class.VolumeClass) error {
 		checkTopology(f.At("allowed_topology %d", i+1), t)
 	}
 	checkNodeLoss(f, c.OnNodeLoss)
-	f.CheckOneOf("reclaim", c.Reclaim, []string{class.Retain, class.Delete})
-	f.CheckOneOf("binding", c.Binding, []string{class.Immediate, class.FirstConsumer})
-	f.CheckRange("quota_weight", c.QuotaWeight, field.Between(1, class.MaxWeight))
+	f.CheckOneOf("reclaim", c.Reclaim, []string{storage.ReclaimRetain, storage.ReclaimDelete})
+	f.CheckOneOf("binding", c.Binding, []string{storage.BindImmediate, storage.BindFirstConsumer})
+	f.CheckRange("quota_weight", c.QuotaWeight, field.Between(1, storage.MaxClassWeight))
 	if c.DeleteAfter != nil {
 		f.CheckDuration("delete_after", *c.DeleteAfter, structs.MaxInterval)
 	}
@@ -35,15 +35,17 @@ func VolumeClass(c *class.VolumeClass) error {
 	return f.Err()
 }
 
-// checkReclaim checks the rule for the deletion of a volume. A delay without class.Delete would have no
-// effect.
+// checkReclaim checks the rule for the deletion of a volume. A delay without storage.ReclaimDelete would have
+// no effect.
 func checkReclaim(f field.Errors, v *structs.CSIVolume) {
 	if v.Reclaim != "" {
-		f.CheckOneOf("reclaim", structs.Cut(v.Reclaim, structs.MaxQuoted), []string{class.Retain, class.Delete})
+		f.CheckOneOf("reclaim", structs.Cut(v.Reclaim, structs.MaxQuoted),
+			[]string{storage.ReclaimRetain, storage.ReclaimDelete})
 	}
 	if v.DeleteAfter != nil {
 		f.CheckDuration("delete_after", *v.DeleteAfter, structs.MaxInterval)
-		f.Require(v.Reclaim == class.Delete, "delete_after needs reclaim = %q beside it", class.Delete)
+		f.Require(v.Reclaim == storage.ReclaimDelete, "delete_after needs reclaim = %q beside it",
+			storage.ReclaimDelete)
 	}
 }
 

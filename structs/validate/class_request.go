@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	"berth/structs"
-	"berth/structs/jobvolume"
+	"berth/structs/storage"
 	"berth/structs/validate/field"
 )
 
@@ -57,8 +57,9 @@ func checkInline(f field.Errors, v *structs.VolumeRequest) {
 	for key, value := range v.Parameters {
 		bytes += len(key) + len(value)
 		// Drivers compare keys without regard to case.
-		f.Require(!strings.HasPrefix(strings.ToLower(key), jobvolume.PodPrefix),
-			"parameters: key %q is not allowed: the node sets the keys that begin with %q", key, jobvolume.PodPrefix)
+		f.Require(!strings.HasPrefix(strings.ToLower(key), storage.InlinePodPrefix),
+			"parameters: key %q is not allowed: the node sets the keys that begin with %q",
+			key, storage.InlinePodPrefix)
 	}
 	f.Require(bytes <= maxInlineParameters,
 		`parameters has %d bytes; with lifecycle "inline" at most %d are allowed`, bytes, maxInlineParameters)

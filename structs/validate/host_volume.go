@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"berth/structs"
-	"berth/structs/hostvol"
+	"berth/structs/storage"
 	"berth/structs/validate/field"
 )
 
@@ -16,9 +16,9 @@ var hostVolumeModes = []structs.CSIAccessMode{
 	structs.CSISingleNodeMultiWriter,
 }
 
-// HostVolume returns all faults of a canonical host volume of a request, each with its field. The rules of the
-// row that Row returns hold besides.
-func HostVolume(v *hostvol.DynamicHostVolume) error {
+// HostVolume returns all faults of a canonical host volume of a request, each with its field. The rules of
+// the row that Row returns hold besides.
+func HostVolume(v *storage.DynamicHostVolume) error {
 	f := field.New("")
 	f.CheckName("volume: name", v.Name)
 	f = f.At("volume %q", structs.Cut(v.Name, structs.MaxQuoted))
@@ -49,7 +49,7 @@ func HostVolume(v *hostvol.DynamicHostVolume) error {
 }
 
 // checkHostVolumeRow checks the values that the row has from the volume, as those of any volume.
-func checkHostVolumeRow(v *hostvol.DynamicHostVolume) error {
+func checkHostVolumeRow(v *storage.DynamicHostVolume) error {
 	row := v.Row(nil)
 	row.ID = v.Name // which the caller knows
 	row.Canonicalize()

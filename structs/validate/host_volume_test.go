@@ -5,12 +5,12 @@ import (
 	"testing"
 
 	"berth/structs"
-	"berth/structs/hostvol"
+	"berth/structs/storage"
 	"berth/structs/validate"
 )
 
-func validHostVolume() *hostvol.DynamicHostVolume {
-	return &hostvol.DynamicHostVolume{
+func validHostVolume() *storage.DynamicHostVolume {
+	return &storage.DynamicHostVolume{
 		Name:                  "data",
 		Namespace:             "default",
 		RequestedCapabilities: []*structs.CSIVolumeCapability{{AccessMode: structs.CSISingleNodeWriter}},
@@ -18,29 +18,29 @@ func validHostVolume() *hostvol.DynamicHostVolume {
 }
 
 func TestHostVolume_NamesEachFault(t *testing.T) {
-	for text, edit := range map[string]func(v *hostvol.DynamicHostVolume){
-		"name is required": func(v *hostvol.DynamicHostVolume) { v.Name = "" },
-		`access_mode "multi-node-multi-writer"`: func(v *hostvol.DynamicHostVolume) {
+	for text, edit := range map[string]func(v *storage.DynamicHostVolume){
+		"name is required": func(v *storage.DynamicHostVolume) { v.Name = "" },
+		`access_mode "multi-node-multi-writer"`: func(v *storage.DynamicHostVolume) {
 			v.RequestedCapabilities[0].AccessMode = structs.CSIMultiNodeMultipleWriter
 		},
-		`attachment_mode "tape" must be`: func(v *hostvol.DynamicHostVolume) {
+		`attachment_mode "tape" must be`: func(v *storage.DynamicHostVolume) {
 			v.RequestedCapabilities[0].AttachmentMode = "tape"
 		},
-		"capability 2: it is null": func(v *hostvol.DynamicHostVolume) {
+		"capability 2: it is null": func(v *storage.DynamicHostVolume) {
 			v.RequestedCapabilities = append(v.RequestedCapabilities, nil)
 		},
-		"a capability block is required": func(v *hostvol.DynamicHostVolume) { v.RequestedCapabilities = nil },
-		"operator distinct_hosts is for the allocations": func(v *hostvol.DynamicHostVolume) {
+		"a capability block is required": func(v *storage.DynamicHostVolume) { v.RequestedCapabilities = nil },
+		"operator distinct_hosts is for the allocations": func(v *storage.DynamicHostVolume) {
 			v.Constraints = []*structs.Constraint{{Operand: structs.ConstraintDistinctHosts}}
 		},
-		"constraint 1: operator": func(v *hostvol.DynamicHostVolume) {
+		"constraint 1: operator": func(v *storage.DynamicHostVolume) {
 			v.Constraints = []*structs.Constraint{{LTarget: "${node.class}", Operand: "~"}}
 		},
-		"capacity_max (1 B) must not be below": func(v *hostvol.DynamicHostVolume) {
+		"capacity_max (1 B) must not be below": func(v *storage.DynamicHostVolume) {
 			v.RequestedCapacityMinBytes = 2
 			v.RequestedCapacityMaxBytes = 1
 		},
-		"node_id": func(v *hostvol.DynamicHostVolume) { v.NodeID = strings.Repeat("n", structs.MaxCSIString+1) },
+		"node_id": func(v *storage.DynamicHostVolume) { v.NodeID = strings.Repeat("n", structs.MaxCSIString+1) },
 	} {
 		v := validHostVolume()
 		edit(v)

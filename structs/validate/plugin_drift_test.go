@@ -5,20 +5,20 @@ import (
 	"testing"
 	"time"
 
-	"berth/structs/pluginconf"
+	"berth/structs/storage"
 	"berth/structs/validate/field"
 )
 
 func TestCheckDrift_BoundsTheRuleAndTheTime(t *testing.T) {
-	type settings = pluginconf.PluginDrift
+	type settings = storage.PluginDrift
 	for _, c := range []struct {
 		drift settings
 		want  string
 	}{
 		{settings{}, ""},
-		{settings{Drift: pluginconf.DriftReport, DriftInterval: time.Minute}, ""},
-		{settings{Drift: pluginconf.DriftRepair, DriftInterval: 24 * time.Hour}, ""},
-		{settings{Drift: pluginconf.DriftOff}, ""},
+		{settings{Drift: storage.DriftReport, DriftInterval: time.Minute}, ""},
+		{settings{Drift: storage.DriftRepair, DriftInterval: 24 * time.Hour}, ""},
+		{settings{Drift: storage.DriftOff}, ""},
 		{settings{Drift: "fix"}, `drift "fix" is unknown; one of report, repair, off`},
 		{settings{DriftInterval: time.Minute - 1}, "drift_interval 59.999999999s must be 1m0s to 24h0m0s"},
 		{settings{DriftInterval: 24*time.Hour + 1}, "drift_interval 24h0m0.000000001s must be"},

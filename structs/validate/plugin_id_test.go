@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"berth/structs"
-	"berth/structs/pluginconf"
+	"berth/structs/storage"
 )
 
 // The ID of a plugin names files and directories of nodes, so it is no path (CVE-2026-7474 of the peer).
@@ -23,7 +23,7 @@ func TestPluginID_IsNoPath(t *testing.T) {
 		if Volume(v) == nil {
 			t.Errorf("a volume may be of the plugin %q", id)
 		}
-		if PluginConfig(&pluginconf.PluginSettingsRequest{ID: id}) == nil {
+		if PluginConfig(&storage.PluginSettingsRequest{ID: id}) == nil {
 			t.Errorf("there may be settings for the plugin %q", id)
 		}
 	}

@@ -5,13 +5,13 @@ import (
 	"testing"
 	"time"
 
-	"berth/structs/pluginconf"
+	"berth/structs/storage"
 	"berth/structs/validate/field"
 )
 
 // TestCheckCalls_BoundsEachSetting: the error of a timeout says why it has a bound.
 func TestCheckCalls_BoundsEachSetting(t *testing.T) {
-	type calls = pluginconf.PluginCalls
+	type calls = storage.PluginCalls
 	const settled = "counts as settled 5m0s after it was sent, and it must have ended before"
 	for _, c := range []struct {
 		calls calls

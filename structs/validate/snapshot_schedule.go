@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"berth/structs"
-	"berth/structs/snapschedule"
+	"berth/structs/storage"
 	"berth/structs/validate/field"
 )
 
@@ -20,7 +20,7 @@ var scheduleNameForm = field.Pattern(`^[a-zA-Z0-9]([a-zA-Z0-9._-]*[a-zA-Z0-9])?$
 
 // SnapshotSchedule checks a canonical schedule and returns every fault, each with its path. No parameter
 // appears in one.
-func SnapshotSchedule(s *snapschedule.SnapshotSchedule) error {
+func SnapshotSchedule(s *storage.SnapshotSchedule) error {
 	f := field.New("")
 	f.Require(s.Name != "", "schedule: name is required")
 	f.Require(s.Name == "" || len(s.Name) <= maxScheduleName && scheduleNameForm().MatchString(s.Name),
@@ -32,7 +32,7 @@ func SnapshotSchedule(s *snapschedule.SnapshotSchedule) error {
 	checkScheduleTimes(f, s)
 	f.Require(s.Keep != 0 || s.KeepFor != 0,
 		"keep or keep_for is required: the number of snapshots, or their age")
-	f.CheckRange("keep", s.Keep, field.Between(0, snapschedule.MaxKeep))
+	f.CheckRange("keep", s.Keep, field.Between(0, storage.MaxScheduleKeep))
 	f.CheckDuration("keep_for", s.KeepFor, maxKeepFor)
 	f.CheckCSIMap("parameters", s.Parameters)
 	if s.SecretsFrom != "" {
@@ -42,10 +42,11 @@ func SnapshotSchedule(s *snapschedule.SnapshotSchedule) error {
 	return f.Err()
 }
 
-// checkScheduleTimes checks the cron expressions. One with a field of seconds could have several times in a minute.
-func checkScheduleTimes(f field.Errors, s *snapschedule.SnapshotSchedule) {
+// checkScheduleTimes checks the cron expressions. One with a field of seconds could have several times in a
+// minute.
+func checkScheduleTimes(f field.Errors, s *storage.SnapshotSchedule) {
 	f.Require(len(s.Crons) > 0, "cron is required: a list of expressions such as \"0 3 * * *\"")
-	for _, spec := range field.FirstOf(f, "cron", s.Crons, snapschedule.MaxCrons) {
+	for _, spec := range field.FirstOf(f, "cron", s.Crons, storage.MaxScheduleCrons) {
 		f.CheckString("cron", spec, maxCron)
 		err := structs.CheckCron(spec)
 		f.Require(err == nil, "cron %q is no cron expression: %v", structs.Cut(spec, structs.MaxQuoted), err)

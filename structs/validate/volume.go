@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"berth/structs"
-	"berth/structs/pluginconf"
+	"berth/structs/storage"
 	"berth/structs/validate/field"
 )
 
@@ -74,7 +74,7 @@ func VolumeDelete(r *structs.CSIVolumeDeleteRequest) error {
 }
 
 // PluginConfig checks the settings of a plugin.
-func PluginConfig(p *pluginconf.PluginSettingsRequest) error {
+func PluginConfig(p *storage.PluginSettingsRequest) error {
 	f := field.New("plugin %q", structs.Cut(p.ID, structs.MaxQuoted))
 	f.CheckPluginID("ID", p.ID)
 	checkNodeLoss(f, p.OnNodeLoss)

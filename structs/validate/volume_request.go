@@ -10,9 +10,8 @@ import (
 	"sync"
 
 	"berth/structs"
-	"berth/structs/jobvolume"
+	"berth/structs/storage"
 	"berth/structs/validate/field"
-	"berth/structs/volumeusage"
 )
 
 // checkVolumes checks the volumes of a group by their names. Two requests for one CSI volume would be two
@@ -37,7 +36,7 @@ func checkVolumes(f field.Errors, g *structs.TaskGroup, j *structs.Job) {
 			continue
 		}
 
-		checkClassRequest(f.At("volume %q", alias), v, jobvolume.Source(j.ID, g.Name, alias))
+		checkClassRequest(f.At("volume %q", alias), v, storage.RequestSource(j.ID, g.Name, alias))
 		volume := v.Type + "\x00" + v.Source
 		f.Require(aliases[volume] == "",
 			"volume %q: source %q is that of volume %q too; mount one volume in several places instead",
@@ -79,7 +78,7 @@ func checkVolumeRequest(f field.Errors, v *structs.VolumeRequest, j *structs.Job
 		"mount_options is not allowed with attachment_mode block-device")
 	checkMountOptions(f, v.MountOptions)
 	checkOwnership(f, v)
-	f.CheckOneOf("on_dead_mount", v.OnDeadMount, volumeusage.Policies)
+	f.CheckOneOf("on_dead_mount", v.OnDeadMount, storage.DeadMountPolicies)
 	f.Require(!v.PerAlloc || !j.PerNode(), noIndex, j.Type)
 	f.Require(!v.Sticky, "sticky is for a host volume: a volume of type csi is the same for each allocation; leave sticky out")
 	exclusive := v.AccessMode.SingleUse() ||

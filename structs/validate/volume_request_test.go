@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"berth/structs"
-	"berth/structs/volumeusage"
+	"berth/structs/storage"
 )
 
 func TestHostVolumeRequest_NamesTheFault(t *testing.T) {
@@ -35,7 +35,7 @@ func TestHostVolumeRequest_NamesTheFault(t *testing.T) {
 		{"mount_options is not for host volumes",
 			func(v *structs.VolumeRequest) { v.MountOptions = &structs.CSIMountOptions{} }},
 		{"on_dead_mount is not for host volumes: the machine has mounted them",
-			func(v *structs.VolumeRequest) { v.OnDeadMount = volumeusage.PolicyIgnore }},
+			func(v *structs.VolumeRequest) { v.OnDeadMount = storage.DeadMountIgnore }},
 		{"ownership is not for host volumes",
 			func(v *structs.VolumeRequest) { v.Ownership = &structs.VolumeOwnership{Owner: "web"} }},
 	} {

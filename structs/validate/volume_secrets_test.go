@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"berth/structs"
-	"berth/structs/pluginconf"
+	"berth/structs/storage"
 )
 
 func TestVolume_SecretsFromNamesAVariableOfItsNamespace(t *testing.T) {
@@ -51,7 +51,7 @@ func TestPluginConfig_SecretsFromIsAPathOrAPattern(t *testing.T) {
 		"x/nomad/volumes/prod/nfs":        false,
 		"nomad/volumes/{namespace}/{id} ": false,
 	} {
-		err := PluginConfig(&pluginconf.PluginSettingsRequest{ID: "p", SecretsFrom: pattern})
+		err := PluginConfig(&storage.PluginSettingsRequest{ID: "p", SecretsFrom: pattern})
 		if valid != (err == nil) {
 			t.Errorf("%q: %v", pattern, err)
 		}

@@ -5,10 +5,8 @@ import (
 	"time"
 
 	"berth/structs"
-	"berth/structs/autogrow"
-	"berth/structs/class"
+	"berth/structs/storage"
 	"berth/structs/validate/field"
-	"berth/structs/volumeusage"
 )
 
 // checkVolumeUpkeep checks the rules of a volume.
@@ -25,7 +23,7 @@ func checkVolumeUpkeep(f field.Errors, v *structs.CSIVolume) {
 }
 
 // checkClassUpkeep checks the rules of a class.
-func checkClassUpkeep(f field.Errors, c *class.VolumeClass) {
+func checkClassUpkeep(f field.Errors, c *storage.VolumeClass) {
 	checkGrow(f, c.Grow, 0)
 	checkTrim(f, c.Trim)
 }
@@ -36,8 +34,8 @@ func trims(every *time.Duration) bool { return every != nil && *every != 0 }
 // checkTrim checks the time between two trims, nil and 0 for none.
 func checkTrim(f field.Errors, every *time.Duration) {
 	if trims(every) {
-		f.Require(*every >= volumeusage.MinTrim && *every <= volumeusage.MaxTrim, "trim %s must be 0, or %s to %s",
-			*every, volumeusage.MinTrim, volumeusage.MaxTrim)
+		f.Require(*every >= storage.MinTrim && *every <= storage.MaxTrim, "trim %s must be 0, or %s to %s",
+			*every, storage.MinTrim, storage.MaxTrim)
 	}
 }
 
@@ -48,8 +46,8 @@ func checkGrow(f field.Errors, p *structs.CSIGrow, least int64) {
 	}
 
 	f = f.At("grow")
-	f.CheckRange("at (percent)", p.At, field.Between(autogrow.MinAt, autogrow.MaxAt))
-	f.CheckRange("by (percent)", p.By, field.Between(autogrow.MinBy, autogrow.MaxBy))
+	f.CheckRange("at (percent)", p.At, field.Between(storage.MinGrowAt, storage.MaxGrowAt))
+	f.CheckRange("by (percent)", p.By, field.Between(storage.MinGrowBy, storage.MaxGrowBy))
 	f.Require(p.Max > 0, "max is required, for example \"200GiB\"")
 	f.Require(p.Max <= structs.MaxVolumeBytes, "max %s is above the largest size of a volume, %s",
 		structs.FormatBytes(p.Max), structs.FormatBytes(structs.MaxVolumeBytes))

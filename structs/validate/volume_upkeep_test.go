@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"berth/structs"
-	"berth/structs/class"
+	"berth/structs/storage"
 	"berth/structs/validate/field"
 )
 
@@ -48,7 +48,7 @@ func TestCheck_NamesTheFaultOfTheTrim(t *testing.T) {
 		checkVolumeUpkeep(f, &structs.CSIVolume{Trim: &every})
 		wantFault(t, every, f, want)
 		f = field.New("")
-		checkClassUpkeep(f, &class.VolumeClass{Trim: &every})
+		checkClassUpkeep(f, &storage.VolumeClass{Trim: &every})
 		wantFault(t, every, f, want)
 	}
 }

@@ -8,9 +8,7 @@ import (
 	"berth/client/drivers/driver"
 	"berth/state"
 	"berth/structs"
-	"berth/structs/class"
-	"berth/structs/reclaim"
-	"berth/structs/snapshot"
+	"berth/structs/storage"
 )
 
 // The numbers of volumes, of jobs for each of them, and of snapshots that a run names.
@@ -112,7 +110,7 @@ func (w *world) newVolume(id string) *structs.CSIVolume {
 		Parameters:           map[string]string{"pool": "a"},
 		Secrets:              structs.Secrets{"key": "secret of " + id},
 		RequestedCapacityMin: 4 * sizeStep,
-		Reclaim:              class.Delete,
+		Reclaim:              storage.ReclaimDelete,
 		DeleteAfter:          &after,
 		RequestedCapabilities: []*structs.CSIVolumeCapability{{
 			AccessMode:     modes[id],
@@ -226,9 +224,9 @@ func (w *world) deleteVolume() func() error {
 }
 
 func (w *world) undeleteVolume() func() error {
-	req := &reclaim.VolumeUndeleteRequest{ID: w.volumeID()}
+	req := &storage.VolumeUndeleteRequest{ID: w.volumeID()}
 	return func() error {
-		_, err := request(w, reclaim.Undelete, req)
+		_, err := request(w, storage.VolumeUndelete, req)
 		return err
 	}
 }
@@ -291,12 +289,12 @@ const className = "fast"
 // after their job.
 func (w *world) putClass() {
 	after := 200 * time.Millisecond
-	_, err := request(w, class.Put, &class.ClassPutRequest{Class: &class.VolumeClass{
+	_, err := request(w, storage.ClassPut, &storage.ClassPutRequest{Class: &storage.VolumeClass{
 		Name:        className,
 		PluginID:    pluginID,
-		Reclaim:     class.Delete,
+		Reclaim:     storage.ReclaimDelete,
 		DeleteAfter: &after,
-		Binding:     class.FirstConsumer,
+		Binding:     storage.BindFirstConsumer,
 	}})
 	w.must(err)
 }
@@ -395,18 +393,18 @@ func (w *world) endTask() func() error {
 }
 
 func (w *world) takeSnapshot() func() error {
-	s := &snapshot.CSISnapshot{Name: w.snapshotName(), SourceVolumeID: w.volumeID(), PluginID: pluginID}
+	s := &storage.CSISnapshot{Name: w.snapshotName(), SourceVolumeID: w.volumeID(), PluginID: pluginID}
 	return func() error {
-		_, err := request(w, snapshot.Create,
-			&snapshot.SnapshotCreateRequest{Snapshots: []*snapshot.CSISnapshot{s}})
+		_, err := request(w, storage.SnapshotCreate,
+			&storage.SnapshotCreateRequest{Snapshots: []*storage.CSISnapshot{s}})
 		return err
 	}
 }
 
 func (w *world) deleteSnapshot() func() error {
-	req := &snapshot.SnapshotDeleteRequest{SnapshotName: w.snapshotName()}
+	req := &storage.SnapshotDeleteRequest{SnapshotName: w.snapshotName()}
 	return func() error {
-		_, err := request(w, snapshot.Delete, req)
+		_, err := request(w, storage.SnapshotDelete, req)
 		return err
 	}
 }
@@ -417,7 +415,7 @@ func (w *world) listStorage() func() error {
 	return func() error {
 		volumes := &structs.CSIVolumeExternalRequest{PluginID: pluginID}
 		volumes.PerPage = size
-		snapshots := &snapshot.SnapshotExternalRequest{PluginID: pluginID}
+		snapshots := &storage.SnapshotExternalRequest{PluginID: pluginID}
 		snapshots.PerPage = size
 		for {
 			page, err := request(w, structs.CSIVolumeExternal, volumes)
@@ -430,7 +428,7 @@ func (w *world) listStorage() func() error {
 			}
 		}
 		for {
-			page, err := request(w, snapshot.External, snapshots)
+			page, err := request(w, storage.SnapshotExternal, snapshots)
 			if err != nil {
 				return err
 			}

@@ -16,7 +16,7 @@ import (
 	"berth/state/csi"
 	"berth/state/schema"
 	"berth/structs"
-	"berth/structs/snapshot"
+	"berth/structs/storage"
 )
 
 // The numbers of operations without the environment variable, and the seed. A fixed seed begins with the same
@@ -246,8 +246,8 @@ func (w *world) removeRest(tx *state.ReadTx) (empty bool) {
 	w.removeGroups(tx)
 	for s := range schema.Snapshots.Scan(tx) {
 		empty = false
-		if s.State != snapshot.Deleting && s.Group == "" {
-			_, err := request(w, snapshot.Delete, &snapshot.SnapshotDeleteRequest{SnapshotName: s.Name})
+		if s.State != storage.SnapshotDeleting && s.Group == "" {
+			_, err := request(w, storage.SnapshotDelete, &storage.SnapshotDeleteRequest{SnapshotName: s.Name})
 			w.record("delete snapshot %s: %v", s.Name, err)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"berth/client/csi/volumes"
 	"berth/csi"
 	"berth/structs"
-	"berth/structs/volumeusage"
+	"berth/structs/storage"
 )
 
 // statsInterval is the time between two measurements of a volume.
@@ -46,10 +46,10 @@ func published(m *volumes.Manager) (list []upkeep.PolledVolume, err error) {
 		k := volumes.VolumeKey{Namespace: held.Namespace, ID: held.VolumeID}
 		target, stage := m.Volumes().MountPoints(k, held.AllocID)
 		list = append(list, upkeep.PolledVolume{
-			Key:      volumeusage.UsageKey{Namespace: k.Namespace, VolumeID: k.ID},
+			Key:      storage.UsageKey{Namespace: k.Namespace, VolumeID: k.ID},
 			PluginID: pluginID,
 			Path:     target,
-			Ask: func(ctx context.Context) (*volumeusage.VolumeUsage, error) {
+			Ask: func(ctx context.Context) (*storage.VolumeUsage, error) {
 				return conn.NodeGetVolumeStats(ctx, csi.StatsRequest{
 					VolumeID:    held.ExternalVolumeID,
 					VolumePath:  target,

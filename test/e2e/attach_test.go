@@ -17,22 +17,22 @@ import (
 	"berth/structs"
 )
 
-// storage is the directory that all processes of the shelf plugin share.
-type storage struct {
+// shelfDir is the directory that all processes of the shelf plugin share.
+type shelfDir struct {
 	t        testing.TB
 	root     string
 	settings string // more lines of the csi_plugin blocks of its jobs
 }
 
 // newStorage makes a storage that outlives the agents that are made after it.
-func newStorage(t testing.TB) *storage {
+func newStorage(t testing.TB) *shelfDir {
 	t.Helper()
 	root, err := os.MkdirTemp("/tmp", "be2e-shelf-")
 	if err != nil {
 		t.Fatal(err)
 	}
 	guarded.watch(t, root)
-	st := &storage{t: t, root: root}
+	st := &shelfDir{t: t, root: root}
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("the calls to the plugin:\n%s", st.read("calls"))
@@ -48,13 +48,13 @@ func newStorage(t testing.TB) *storage {
 	return st
 }
 
-func (st *storage) read(file string) string {
+func (st *shelfDir) read(file string) string {
 	text, _ := os.ReadFile(filepath.Join(st.root, file))
 	return string(text)
 }
 
 // writePluginJob returns a job file that runs the plugin, or one half of it, on nodes whose agents allow it.
-func (st *storage) writePluginJob(a *agent, name, kind, half string) string {
+func (st *shelfDir) writePluginJob(a *agent, name, kind, half string) string {
 	a.t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -94,16 +94,16 @@ func (a *agent) allowRaw() *agent {
 }
 
 // createVolume has the plugin make a volume of mib MiB, or expand it.
-func (st *storage) createVolume(a *agent, id string, mib int) {
+func (st *shelfDir) createVolume(a *agent, id string, mib int) {
 	a.t.Helper()
 	a.mustEventually("volume", "create", st.writeVolume(a, id, mib))
 }
 
-func (st *storage) writeVolume(a *agent, id string, mib int) string {
+func (st *shelfDir) writeVolume(a *agent, id string, mib int) string {
 	return st.writeVolumeFile(a, volumeFile{id: id}, mib)
 }
 
-func (st *storage) writeVolumeFile(a *agent, v volumeFile, mib int) string {
+func (st *shelfDir) writeVolumeFile(a *agent, v volumeFile, mib int) string {
 	a.t.Helper()
 	text := strings.Replace(v.hclWithSize(mib), `"hostpath"`, `"shelf"`, 1)
 	return a.writeFile(fmt.Sprintf("volume-%s-%d.hcl", v.id, mib), text)
@@ -111,7 +111,7 @@ func (st *storage) writeVolumeFile(a *agent, v volumeFile, mib int) string {
 
 // recordedPlaces lists "volume node" for the plugin's records in a directory of each volume: "attached" or
 // "staged".
-func (st *storage) recordedPlaces(dir string) (all []string) {
+func (st *shelfDir) recordedPlaces(dir string) (all []string) {
 	found, _ := filepath.Glob(filepath.Join(st.root, "vol", "*", dir, "*"))
 	for _, path := range found {
 		all = append(all, st.volumeOf(path)+" "+filepath.Base(path))
@@ -121,7 +121,7 @@ func (st *storage) recordedPlaces(dir string) (all []string) {
 }
 
 // volumeOf returns the name of the volume to which a path below the shared directory belongs.
-func (st *storage) volumeOf(path string) string {
+func (st *shelfDir) volumeOf(path string) string {
 	rel, _ := filepath.Rel(filepath.Join(st.root, "vol"), path)
 	id, _, _ := strings.Cut(rel, "/")
 	return strings.TrimPrefix(id, "shelf-")
@@ -129,7 +129,7 @@ func (st *storage) volumeOf(path string) string {
 
 // mounts lists "volume node" for the kernel's mounts at the node's staging ("stage") or publish ("mount")
 // paths.
-func (st *storage) mounts(n *agent, base string) (all []string) {
+func (st *shelfDir) mounts(n *agent, base string) (all []string) {
 	infos, err := mountinfo.GetMounts(mountinfo.PrefixFilter(n.data("csi", "v")))
 	if err != nil {
 		st.t.Fatal(err)
@@ -170,7 +170,7 @@ func (a *agent) allocsAtWork() map[string]bool {
 // disagreement returns the differences between rows, nodes and storage. An allocation is shown running
 // exactly where a process of it runs. A volume is attached, staged and published exactly where a claim
 // requires it.
-func (c *cluster) disagreement(st *storage) error {
+func (c *cluster) disagreement(st *shelfDir) error {
 	s := c.liveServer()
 	shown, err := c.shownRunning(s)
 	if err != nil {
@@ -264,7 +264,7 @@ func (c *cluster) nodeName(id string) string {
 }
 
 // awaitAgreement waits until rows, nodes and storage agree.
-func (c *cluster) awaitAgreement(st *storage) {
+func (c *cluster) awaitAgreement(st *shelfDir) {
 	c.t.Helper()
 	eventually(c.t, "rows, nodes and storage agree", func() error {
 		return c.disagreement(st)
@@ -272,7 +272,7 @@ func (c *cluster) awaitAgreement(st *storage) {
 }
 
 // checkCallOrder fails the test if the plugin ever received a call that no plugin may receive.
-func (st *storage) checkCallOrder() {
+func (st *shelfDir) checkCallOrder() {
 	st.t.Helper()
 	if faults := st.read("faults"); faults != "" {
 		st.t.Errorf("calls out of order:\n%s", faults)

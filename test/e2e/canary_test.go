@@ -52,7 +52,7 @@ const pathOfVariable = "nomad/volumes/default/b"
 type secretCluster struct {
 	t      *testing.T
 	s, n   *agent
-	st     *storage
+	st     *shelfDir
 	consul *consulOfCanaries
 	vault  *vaulttest.Server
 	paths  int               // texts with pathOfVariable

@@ -18,7 +18,7 @@ type driverToken struct {
 }
 
 // tokens returns the tokens for an audience that the driver has got for a volume, the oldest first.
-func (st *storage) tokens(volume, place, audience string) (found []string, err error) {
+func (st *shelfDir) tokens(volume, place, audience string) (found []string, err error) {
 	for line := range strings.Lines(st.read("tokens")) {
 		words := strings.SplitN(strings.TrimSpace(line), " ", 3)
 		if len(words) != 3 || words[0] != "shelf-"+volume || words[1] != place {

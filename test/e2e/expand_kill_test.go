@@ -12,7 +12,7 @@ import (
 
 // holdCalls makes the plugin's calls of an RPC wait until release is called: before their effect, after it,
 // or "late", which is before it and also after their callers have gone.
-func (st *storage) holdCalls(rpc, when string) (release func()) {
+func (st *shelfDir) holdCalls(rpc, when string) (release func()) {
 	st.t.Helper()
 	path := filepath.Join(st.root, "hold", rpc+"."+when)
 	_ = os.Remove(filepath.Join(st.root, "hold", rpc+".held"))
@@ -27,7 +27,7 @@ func (st *storage) holdCalls(rpc, when string) (release func()) {
 }
 
 // awaitHeldCall waits until the plugin holds a call of the RPC.
-func (st *storage) awaitHeldCall(rpc string) {
+func (st *shelfDir) awaitHeldCall(rpc string) {
 	st.t.Helper()
 	eventually(st.t, "a call of "+rpc+" waits", func() error {
 		_, err := os.Stat(filepath.Join(st.root, "hold", rpc+".held"))
@@ -37,7 +37,7 @@ func (st *storage) awaitHeldCall(rpc string) {
 
 // expandUntilHeld expands a volume until the plugin holds a call of the RPC. It repeats the command if that
 // ends before: the servers may elect a leader, or have no connection to a node that has just started.
-func (c *cluster) expandUntilHeld(st *storage, file, rpc string) {
+func (c *cluster) expandUntilHeld(st *shelfDir, file, rpc string) {
 	c.t.Helper()
 	var create *backgroundCommand
 	eventually(c.t, "a call of "+rpc+" waits", func() error {

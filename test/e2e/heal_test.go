@@ -82,7 +82,7 @@ func (a *agent) restartsOf(alloc string) uint64 {
 }
 
 // serverOf returns the process that serves the FUSE file system of a volume.
-func (st *storage) serverOf(t *testing.T, volume string) int {
+func (st *shelfDir) serverOf(t *testing.T, volume string) int {
 	t.Helper()
 	pid, err := strconv.Atoi(st.read("vol/shelf-" + volume + "/server"))
 	if err != nil {

@@ -5,8 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"berth/structs/hostuse"
-	"berth/structs/hostvol"
+	"berth/structs/storage"
 )
 
 // keeperJob is a job that adds a line to a file of the host volume "data" each time it starts, and shows
@@ -64,13 +63,13 @@ func (a *agent) runKeeper(sticky bool, lines int) (allocID string) {
 	return allocID
 }
 
-func (a *agent) hostVolume() *hostvol.DynamicHostVolumeDetail {
+func (a *agent) hostVolume() *storage.DynamicHostVolumeDetail {
 	a.t.Helper()
-	all := decode[[]*hostvol.DynamicHostVolumeStub](a.t, a.must("volume", "status", "-type", "host", "-json"))
+	all := decode[[]*storage.DynamicHostVolumeStub](a.t, a.must("volume", "status", "-type", "host", "-json"))
 	if len(all) != 1 {
 		a.t.Fatalf("there are %d host volumes, want 1", len(all))
 	}
-	return decode[*hostvol.DynamicHostVolumeDetail](a.t,
+	return decode[*storage.DynamicHostVolumeDetail](a.t,
 		a.must("volume", "status", "-type", "host", "-json", all[0].ID))
 }
 
@@ -85,9 +84,9 @@ func (a *agent) awaitUnused() {
 	})
 }
 
-func (a *agent) stickyClaims(args ...string) []*hostuse.TaskGroupHostVolumeClaim {
+func (a *agent) stickyClaims(args ...string) []*storage.TaskGroupHostVolumeClaim {
 	a.t.Helper()
-	return decode[[]*hostuse.TaskGroupHostVolumeClaim](a.t,
+	return decode[[]*storage.TaskGroupHostVolumeClaim](a.t,
 		a.must(append([]string{"volume", "claim", "list", "-json"}, args...)...))
 }
 
@@ -96,7 +95,7 @@ func TestDynamicHostVolume_KeepsTheDataOfAJob(t *testing.T) {
 	a := agentWithDynamicVolume(t)
 	alloc := a.runKeeper(false, 1)
 	v := a.hostVolume()
-	if v.State != hostvol.Ready || len(v.Allocations) != 1 || v.Allocations[0].ID != alloc {
+	if v.State != storage.HostVolumeReady || len(v.Allocations) != 1 || v.Allocations[0].ID != alloc {
 		t.Errorf("the volume is %s, and its allocations are %+v", v.State, v.Allocations)
 	}
 	if out := a.must("volume", "why", v.ID); !strings.Contains(out, "in use by 1 allocation") {

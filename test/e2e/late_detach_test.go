@@ -17,7 +17,7 @@ var controllerAttaches = []string{"ControllerPublishVolume", "ControllerUnpublis
 
 // attachCalls lists "NODE RPC" for the answered calls that attach or detach a volume, in the order of their
 // effects.
-func (st *storage) attachCalls(volume string) (found []string) {
+func (st *shelfDir) attachCalls(volume string) (found []string) {
 	for line := range strings.Lines(st.read("calls")) {
 		words := strings.Fields(line)
 		if len(words) == 4 && words[2] == "shelf-"+volume &&
@@ -29,7 +29,7 @@ func (st *storage) attachCalls(volume string) (found []string) {
 }
 
 // awaitHolder waits until the plugin holds a call of the RPC, and returns the node of the call.
-func (st *storage) awaitHolder(rpc string) (node string) {
+func (st *shelfDir) awaitHolder(rpc string) (node string) {
 	st.t.Helper()
 	eventually(st.t, "a call of "+rpc+" waits at a node", func() error {
 		text, err := os.ReadFile(filepath.Join(st.root, "hold", rpc+".held"))
@@ -132,7 +132,7 @@ func TestLateDetach_IsSettledWhereItWasMade(t *testing.T) {
 }
 
 // checkAttached returns an error unless volumes are attached exactly there, each "volume node".
-func (st *storage) checkAttached(want ...string) error {
+func (st *shelfDir) checkAttached(want ...string) error {
 	if at := st.recordedPlaces("attached"); !slices.Equal(at, want) {
 		return fmt.Errorf("attached are %v, want %v", at, want)
 	}

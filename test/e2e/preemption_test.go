@@ -11,7 +11,7 @@ import (
 
 // agentThatFitsOne starts an agent with the shelf plugin, on which service jobs may displace others. One
 // big job fits there.
-func agentThatFitsOne(t *testing.T) (*storage, *agent) {
+func agentThatFitsOne(t *testing.T) (*shelfDir, *agent) {
 	t.Helper()
 	st := newStorage(t)
 	a := newAgent(t, "one", "-server", "-client").allowRaw()
@@ -74,7 +74,7 @@ func (a *agent) awaitWait(alloc, other string) {
 }
 
 // lastCall returns the position of the last call of an RPC for a volume, -1 if there is none.
-func (st *storage) lastCall(rpc, volume string) int {
+func (st *shelfDir) lastCall(rpc, volume string) int {
 	return strings.LastIndex(st.read("calls"), rpc+" shelf-"+volume+" OK")
 }
 

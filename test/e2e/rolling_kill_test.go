@@ -62,7 +62,7 @@ EOT
 }
 
 // volumeCalls counts the answered calls for volumes.
-func (st *storage) volumeCalls() (n int) {
+func (st *shelfDir) volumeCalls() (n int) {
 	for line := range strings.Lines(st.read("calls")) {
 		words := strings.Fields(line)
 		if len(words) == 4 && words[2] != "-" {
@@ -74,7 +74,7 @@ func (st *storage) volumeCalls() (n int) {
 
 // awaitStep waits until a number of calls of the plugin have been made since an update began, or until the
 // update has ended.
-func (st *storage) awaitStep(s *agent, version uint64, begun, step int) {
+func (st *shelfDir) awaitStep(s *agent, version uint64, begun, step int) {
 	st.t.Helper()
 	eventually(st.t, fmt.Sprintf("step %d of the update", step), func() error {
 		made := st.volumeCalls() - begun

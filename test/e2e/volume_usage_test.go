@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"berth/client/csi/helper"
-	"berth/structs/volumeusage"
+	"berth/structs/storage"
 )
 
 // A node tells how full its volumes are by its plugin, and the program of the agent asks a file system.
@@ -52,7 +52,7 @@ job "fill" {
 `))
 	a.awaitRunning("fill", 1)
 	eventually(t, "the use of the volume is known", func() error {
-		all, err := get[volumeusage.VolumeUsageResponse](a, "/v1/volume/csi/data/usage")
+		all, err := get[storage.VolumeUsageResponse](a, "/v1/volume/csi/data/usage")
 		if err != nil || len(all.Usages) != 1 || all.Usages[0].Bytes == nil || all.Usages[0].Bytes.Used < 3<<20 {
 			text, _ := json.Marshal(all)
 			return fmt.Errorf("got %s, %w", text, err)

@@ -6,7 +6,7 @@ import (
 
 	"berth/state/csi"
 	"berth/structs"
-	"berth/structs/hostuse"
+	"berth/structs/storage"
 )
 
 // UpdatesNeedNoOthers finds active deployments whose job waits for capacity although nobody else has anything
@@ -42,7 +42,7 @@ func (v *View) othersHold(j *structs.Job, g *structs.TaskGroup) bool {
 			return true
 		}
 	}
-	if (hostuse.Conflict(g, g) != "" || sharePort(g, g)) && !v.hasOlder(j, g) {
+	if (storage.HostVolumeConflict(g, g) != "" || sharePort(g, g)) && !v.hasOlder(j, g) {
 		return true
 	}
 	for _, t := range g.Tasks {

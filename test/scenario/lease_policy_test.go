@@ -7,7 +7,7 @@ import (
 	"berth/state/csi"
 	"berth/structs"
 	"berth/structs/nodeloss"
-	"berth/structs/pluginconf"
+	"berth/structs/storage"
 	"berth/test/cluster"
 )
 
@@ -18,8 +18,8 @@ func TestLeasePolicy_MovesAVolumeOfAGuardedNode(t *testing.T) {
 	guarded := s.addNode("guarded", attaching, cluster.WithGuard())
 	bare := s.addNode("bare", attaching)
 	other := s.addNode("other", attaching)
-	cluster.Must(s.Cluster, s.Leader(), pluginconf.PluginSettingsSet,
-		&pluginconf.PluginSettingsRequest{ID: "p", OnNodeLoss: structs.LossLease})
+	cluster.Must(s.Cluster, s.Leader(), storage.PluginSettingsSet,
+		&storage.PluginSettingsRequest{ID: "p", OnNodeLoss: structs.LossLease})
 	on := func(name string) func(*structs.Job) {
 		return func(j *structs.Job) {
 			j.Constraints = []*structs.Constraint{{

@@ -8,8 +8,7 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
-	"berth/structs/class"
-	"berth/structs/reclaim"
+	"berth/structs/storage"
 	"berth/test/cluster"
 )
 
@@ -21,7 +20,7 @@ func (s *storageCluster) setReclaim(after time.Duration) {
 			ID:                    "v1",
 			ExternalID:            "disk-v1",
 			PluginID:              "p",
-			Reclaim:               class.Delete,
+			Reclaim:               storage.ReclaimDelete,
 			DeleteAfter:           &after,
 			RequestedCapabilities: oneWriter,
 		}}})
@@ -50,7 +49,7 @@ func TestReclaim_DeletesOnceAfterTheProofUnderTheNextLeader(t *testing.T) {
 	s, n1, n2 := startWithVolume(t, 3)
 	s.setReclaim(time.Hour)
 	s.requestDeletion()
-	if err := callOnce(s, reclaim.Undelete, &reclaim.VolumeUndeleteRequest{ID: "v1"}); err != nil {
+	if err := callOnce(s, storage.VolumeUndelete, &storage.VolumeUndeleteRequest{ID: "v1"}); err != nil {
 		t.Fatal(err)
 	}
 

@@ -10,11 +10,8 @@ import (
 	"berth/fsm"
 	"berth/state/csi"
 	"berth/structs"
-	"berth/structs/class"
 	"berth/structs/nodecalls"
-	"berth/structs/reclaim"
-	"berth/structs/snapschedule"
-	"berth/structs/snapshot"
+	"berth/structs/storage"
 )
 
 const (
@@ -60,9 +57,9 @@ func (k *kept) counts() (made, left int) {
 // begin makes the volume with the schedule.
 func (k *kept) begin() {
 	k.register(snapped)
-	propose(k.w, fsm.SnapshotSchedulePut, &snapschedule.SchedulePutEntry{
+	propose(k.w, fsm.SnapshotSchedulePut, &storage.SchedulePutEntry{
 		WriteOptions: k.stamp(),
-		Schedule: &snapschedule.SnapshotSchedule{
+		Schedule: &storage.SnapshotSchedule{
 			Name:     "s",
 			VolumeID: snapped,
 			Crons:    []string{takenEvery},
@@ -91,7 +88,7 @@ func (k *kept) register(id string) {
 	v.PluginID = diskPlugin
 	v.ExternalID = external
 	v.State = structs.VolumeReady
-	v.Reclaim = class.Delete
+	v.Reclaim = storage.ReclaimDelete
 	v.DeleteAfter = new(deleteAfter)
 	propose(k.w, fsm.VolumePut, p)
 }
@@ -115,7 +112,8 @@ func (w *world) changeMark() {
 	case w.chance(2):
 		w.record("keep volume %s", id)
 		options := structs.WriteOptions{Namespace: pluginNamespace}
-		if operate(w, reclaim.Undelete, &reclaim.VolumeUndeleteRequest{ID: id, WriteOptions: options}) == nil {
+		if operate(w, storage.VolumeUndelete,
+			&storage.VolumeUndeleteRequest{ID: id, WriteOptions: options}) == nil {
 			k.mark(v.ExternalID, false)
 		}
 	}
@@ -156,7 +154,7 @@ func (k *kept) deleteVolume(external string) {
 }
 
 // takeSnapshot is a call of the plugin.
-func (k *kept) takeSnapshot(r *nodecalls.ClientCSISnapshotRequest) *snapshot.CSISnapshot {
+func (k *kept) takeSnapshot(r *nodecalls.ClientCSISnapshotRequest) *storage.CSISnapshot {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	id := "snap of " + r.Name
@@ -164,7 +162,7 @@ func (k *kept) takeSnapshot(r *nodecalls.ClientCSISnapshotRequest) *snapshot.CSI
 		k.names[r.Name] = id
 		k.taken[id] = time.Now()
 	}
-	return &snapshot.CSISnapshot{
+	return &storage.CSISnapshot{
 		ID:                     id,
 		ExternalSourceVolumeID: r.SourceExternalID,
 		SizeBytes:              1,

@@ -6,7 +6,7 @@ import (
 	"berth/state"
 	"berth/structs"
 	"berth/structs/capacity"
-	"berth/structs/hostuse"
+	"berth/structs/storage"
 )
 
 // occupy gives the tasks their capacity, devices and ports of the machine, and fails the test if these are
@@ -29,7 +29,7 @@ func (r *run) occupy() bool {
 			beside = append(beside, fmt.Sprintf("%s %s", a.Name, structs.ShortID(a.ID)))
 		}
 		if portsOf(a).Holder(own) != "" || (capacity.DeviceUse{}).Add(a).Holder(own) != "" ||
-			hostuse.Conflict(r.group, other.group) != "" {
+			storage.HostVolumeConflict(r.group, other.group) != "" {
 			n.w.fail("node %s: allocation %s starts while %s has one of its devices, ports or host volumes",
 				n.id, own.ID, a.ID)
 		}

@@ -11,7 +11,7 @@ import (
 
 	"berth/structs"
 	"berth/structs/capacity"
-	"berth/structs/hostuse"
+	"berth/structs/storage"
 )
 
 // The behaviours of tasks. A version of a job has one, in the environment of its task.
@@ -281,7 +281,7 @@ func (r *run) holder() string {
 			continue
 		}
 		if portsOf(a).Holder(own) != "" || (capacity.DeviceUse{}).Add(a).Holder(own) != "" ||
-			hostuse.Conflict(r.group, other.group) != "" {
+			storage.HostVolumeConflict(r.group, other.group) != "" {
 			return id
 		}
 	}

@@ -8,8 +8,8 @@ import (
 	"berth/structs"
 )
 
-// storage is what really happens to volumes, whatever the servers know.
-type storage struct {
+// storageModel is what really happens to volumes, whatever the servers know.
+type storageModel struct {
 	fail func(format string, args ...any)
 
 	mu       sync.Mutex
@@ -23,8 +23,8 @@ type mount struct {
 	class       structs.ClaimClass
 }
 
-func newStorage(fail func(string, ...any)) *storage {
-	return &storage{
+func newStorage(fail func(string, ...any)) *storageModel {
+	return &storageModel{
 		fail:     fail,
 		attached: map[string][]string{},
 		mounts:   map[string][]mount{},
@@ -45,7 +45,7 @@ func (m mount) excludes(o mount) bool {
 		m.class.Mode == structs.ClaimWrite && o.class.Mode == structs.ClaimWrite
 }
 
-func (s *storage) mount(volume string, m mount) {
+func (s *storageModel) mount(volume string, m mount) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, other := range s.mounts[volume] {
@@ -58,14 +58,14 @@ func (s *storage) mount(volume string, m mount) {
 }
 
 // unmount removes the mounts of a volume for which gone is true.
-func (s *storage) unmount(volume string, gone func(mount) bool) {
+func (s *storageModel) unmount(volume string, gone func(mount) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mounts[volume] = slices.DeleteFunc(s.mounts[volume], gone)
 }
 
 // powerOff removes the mounts of a node.
-func (s *storage) powerOff(node string) {
+func (s *storageModel) powerOff(node string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for volume := range s.mounts {
@@ -74,7 +74,7 @@ func (s *storage) powerOff(node string) {
 }
 
 // attach attaches a volume. One for a single node must not be attached to another.
-func (s *storage) attach(volume, node string, mode structs.CSIAccessMode) {
+func (s *storageModel) attach(volume, node string, mode structs.CSIAccessMode) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	nodes := s.attached[volume]
@@ -88,7 +88,7 @@ func (s *storage) attach(volume, node string, mode structs.CSIAccessMode) {
 }
 
 // detach detaches a volume, which must not be mounted there.
-func (s *storage) detach(volume, node string) {
+func (s *storageModel) detach(volume, node string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, m := range s.mounts[volume] {
@@ -100,7 +100,7 @@ func (s *storage) detach(volume, node string) {
 }
 
 // left describes what is still mounted or attached.
-func (s *storage) left() (all []string) {
+func (s *storageModel) left() (all []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for volume, mounts := range s.mounts {

@@ -40,7 +40,7 @@ type world struct {
 	log        *raftLog
 	deps       control.Deps
 	rpc        *rpc.Server
-	storage    *storage
+	storage    *storageModel
 	nodes      []*node
 	stopLoops  func()
 	friendly   atomic.Bool // no task fails, no plugin is slow

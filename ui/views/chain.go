@@ -8,8 +8,7 @@ import (
 
 	"berth/cli/command"
 	"berth/structs"
-	"berth/structs/snapshot"
-	"berth/structs/volumeusage"
+	"berth/structs/storage"
 )
 
 // StepState says how far a step of a claim is.
@@ -70,8 +69,8 @@ type Usage struct {
 // nodes: they are then shown as not known.
 type VolumeFacts struct {
 	Volume    *structs.CSIVolumeDetail
-	Usage     *volumeusage.VolumeUsageResponse
-	Snapshots []*snapshot.VolumeSnapshot
+	Usage     *storage.VolumeUsageResponse
+	Snapshots []*storage.VolumeSnapshot
 	Nodes     map[string]string // status by ID
 }
 
@@ -111,7 +110,7 @@ func NewPicture(f VolumeFacts) *Picture {
 }
 
 // conditions are the adverse conditions that a plugin reports, of its controllers and of its nodes.
-func conditions(all *volumeusage.VolumeUsageResponse) (lines []string) {
+func conditions(all *storage.VolumeUsageResponse) (lines []string) {
 	if all == nil {
 		return nil
 	}
@@ -287,7 +286,7 @@ func (f VolumeFacts) nodeName(allocID string) string {
 
 // mount finds the mount of an allocation on a node, or with "" that of the staged volume. known is false if
 // the node did not tell.
-func (f VolumeFacts) mount(nodeID, allocID string) (m *volumeusage.MountHealth, known bool) {
+func (f VolumeFacts) mount(nodeID, allocID string) (m *storage.MountHealth, known bool) {
 	if f.Usage == nil {
 		return nil, false
 	}
@@ -322,7 +321,7 @@ func (f VolumeFacts) mountStep(c *structs.CSIClaim) Step {
 // knownByTasks completes a step whose mount the node has not told: tasks run only after it. A node looks at
 // its mounts every few seconds, so for a moment it tells of a volume and not yet of each of its mounts. It
 // goes on to tell of a mount that is gone.
-func (f VolumeFacts) knownByTasks(c *structs.CSIClaim, told *volumeusage.MountHealth, s Step) Step {
+func (f VolumeFacts) knownByTasks(c *structs.CSIClaim, told *storage.MountHealth, s Step) Step {
 	a := f.alloc(c.AllocID)
 	if told == nil && a != nil && a.ClientStatus == structs.AllocRunning {
 		s.State = Done
@@ -331,7 +330,7 @@ func (f VolumeFacts) knownByTasks(c *structs.CSIClaim, told *volumeusage.MountHe
 	return s
 }
 
-func mountStep(name, word string, m *volumeusage.MountHealth, known bool) Step {
+func mountStep(name, word string, m *storage.MountHealth, known bool) Step {
 	switch {
 	case m != nil && m.Ill():
 		words := m.State + " since " + command.Age(m.Since) + reason(m.Reason)
@@ -380,7 +379,7 @@ const (
 	full       = 95
 )
 
-func usagesOf(all *volumeusage.VolumeUsageResponse) (list []Usage) {
+func usagesOf(all *storage.VolumeUsageResponse) (list []Usage) {
 	if all == nil {
 		return nil
 	}
@@ -390,7 +389,7 @@ func usagesOf(all *volumeusage.VolumeUsageResponse) (list []Usage) {
 	return list
 }
 
-func usage(u *volumeusage.VolumeUsage) Usage {
+func usage(u *storage.VolumeUsage) Usage {
 	shown := Usage{Node: command.ShortID(u.NodeID), NodeTo: To(NodePath, "", u.NodeID)}
 	if u.Bytes == nil {
 		shown.Text = cmp.Or(u.Error, "not known")
@@ -413,7 +412,7 @@ func usage(u *volumeusage.VolumeUsage) Usage {
 	return shown
 }
 
-func snapshotTable(all []*snapshot.VolumeSnapshot) Table {
+func snapshotTable(all []*storage.VolumeSnapshot) Table {
 	t := Table{
 		Caption: "Snapshots",
 		Columns: []string{"Name", "State", "Size", "Taken", "Last error"},

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"berth/structs"
-	"berth/structs/volumeusage"
+	"berth/structs/storage"
 )
 
 // facts returns a volume with one granted claim that is in use.
@@ -18,11 +18,11 @@ func facts() VolumeFacts {
 			Attachments:        []*structs.CSIAttachment{{NodeID: "n1", State: structs.AttachmentAttached}},
 			Allocations:        []*structs.AllocListStub{{ID: "a1", ClientStatus: structs.AllocRunning}},
 		},
-		Usage: &volumeusage.VolumeUsageResponse{Usages: []*volumeusage.VolumeUsage{{
+		Usage: &storage.VolumeUsageResponse{Usages: []*storage.VolumeUsage{{
 			NodeID: "n1",
-			Mounts: []*volumeusage.MountHealth{
-				{State: volumeusage.Healthy},
-				{AllocID: "a1", State: volumeusage.Healthy},
+			Mounts: []*storage.MountHealth{
+				{State: storage.MountHealthy},
+				{AllocID: "a1", State: storage.MountHealthy},
 			},
 		}}},
 		Nodes: map[string]string{"n1": structs.NodeReady},
@@ -66,7 +66,7 @@ func TestPicture_MarksTheStepThatWaits(t *testing.T) {
 			f.Usage.Usages[0].Mounts = f.Usage.Usages[0].Mounts[:1]
 		}, "done done done done done done"},
 		"a mount is dead": {func(f *VolumeFacts) {
-			f.Usage.Usages[0].Mounts[1].State = volumeusage.Dead
+			f.Usage.Usages[0].Mounts[1].State = storage.MountDead
 		}, "done done done done waits done"},
 		"the plugin neither attaches nor stages": {func(f *VolumeFacts) {
 			f.Volume.ControllerRequired = false
@@ -115,12 +115,12 @@ func TestPicture_SaysThatADownNodeReleasesNothing(t *testing.T) {
 
 func TestPicture_SaysWhatTheNodeSays(t *testing.T) {
 	f := facts()
-	f.Usage.Usages[0].Mounts[1] = &volumeusage.MountHealth{
-		AllocID: "a1", State: volumeusage.Hung, Reason: "it does not answer", Healing: "it is mounted again",
+	f.Usage.Usages[0].Mounts[1] = &storage.MountHealth{
+		AllocID: "a1", State: storage.MountHung, Reason: "it does not answer", Healing: "it is mounted again",
 	}
-	f.Usage.Usages[0].Condition = &volumeusage.VolumeCondition{Abnormal: true, Message: "a disk is worn"}
-	f.Usage.Health = []*volumeusage.VolumeHealth{{
-		Condition: &volumeusage.VolumeCondition{Abnormal: true, Message: "a replica is lost"},
+	f.Usage.Usages[0].Condition = &storage.VolumeCondition{Abnormal: true, Message: "a disk is worn"}
+	f.Usage.Health = []*storage.VolumeHealth{{
+		Condition: &storage.VolumeCondition{Abnormal: true, Message: "a replica is lost"},
 	}}
 	p := NewPicture(f)
 	mount := p.Chains[0].Steps[4].Text
@@ -165,12 +165,12 @@ func TestUsage_HasToneAndWords(t *testing.T) {
 		percent    int
 		tone       Tone
 	}{{1, 9, 10, Good}, {85, 15, 85, Busy}, {95, 5, 95, Bad}, {5, 0, 100, Bad}} {
-		got := usage(&volumeusage.VolumeUsage{Bytes: &volumeusage.UsageAmount{Used: c.used, Available: c.free}})
+		got := usage(&storage.VolumeUsage{Bytes: &storage.UsageAmount{Used: c.used, Available: c.free}})
 		if got.Percent != c.percent || got.Tone != c.tone {
 			t.Errorf("%d of %d: got %+v", c.used, c.used+c.free, got)
 		}
 	}
-	if got := usage(&volumeusage.VolumeUsage{Error: "no answer"}); got.Text != "no answer" || got.Percent != 0 {
+	if got := usage(&storage.VolumeUsage{Error: "no answer"}); got.Text != "no answer" || got.Percent != 0 {
 		t.Errorf("got %+v", got)
 	}
 }

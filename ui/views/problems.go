@@ -13,7 +13,7 @@ import (
 	"berth/structs"
 	"berth/structs/admin"
 	"berth/structs/nodeloss"
-	"berth/structs/volumeusage"
+	"berth/structs/storage"
 )
 
 // KindVolume is the kind of the problems of volumes.
@@ -252,10 +252,10 @@ func ArchiveProblem(stats map[string]string) (p Problem, ok bool) {
 
 // UsageProblems shows the volumes that are nearly full, whose mounts are ill, or that a plugin reports as
 // abnormal, at most a number of them. more says that there are others.
-func UsageProblems(all *volumeusage.VolumeUsageResponse, most int) (problems []Problem, more bool) {
-	found := map[volumeusage.UsageKey][]string{}
+func UsageProblems(all *storage.VolumeUsageResponse, most int) (problems []Problem, more bool) {
+	found := map[storage.UsageKey][]string{}
 	add := func(namespace, volume string, reasons ...string) {
-		key := volumeusage.UsageKey{Namespace: namespace, VolumeID: volume}
+		key := storage.UsageKey{Namespace: namespace, VolumeID: volume}
 		if len(reasons) > 0 {
 			found[key] = append(found[key], reasons...)
 		}
@@ -269,7 +269,7 @@ func UsageProblems(all *volumeusage.VolumeUsageResponse, most int) (problems []P
 		}
 	}
 
-	keys := slices.SortedFunc(maps.Keys(found), volumeusage.Compare)
+	keys := slices.SortedFunc(maps.Keys(found), storage.CompareUsageKeys)
 	more = len(keys) > most
 	for _, key := range keys[:min(len(keys), most)] {
 		problems = append(problems, Problem{
@@ -284,7 +284,7 @@ func UsageProblems(all *volumeusage.VolumeUsageResponse, most int) (problems []P
 }
 
 // illUses are the reasons for which the use of a volume on a node is a problem.
-func illUses(u *volumeusage.VolumeUsage) (reasons []string) {
+func illUses(u *storage.VolumeUsage) (reasons []string) {
 	on := " on node " + command.ShortID(u.NodeID)
 	shown := usage(u)
 	if shown.Tone == Busy || shown.Tone == Bad {

@@ -5,25 +5,25 @@ import (
 	"strings"
 	"testing"
 
-	"berth/structs/volumeusage"
+	"berth/structs/storage"
 )
 
 func TestUsageProblems_AreOfFullAndIllVolumes(t *testing.T) {
-	all := &volumeusage.VolumeUsageResponse{
-		Usages: []*volumeusage.VolumeUsage{
-			{VolumeID: "well", Bytes: &volumeusage.UsageAmount{Used: 1, Available: 9}},
-			{VolumeID: "full", NodeID: "n1", Bytes: &volumeusage.UsageAmount{Used: 97, Available: 3}},
-			{VolumeID: "dead", NodeID: "n1", Mounts: []*volumeusage.MountHealth{
-				{State: volumeusage.Healthy}, {State: volumeusage.Dead, Reason: "the server is gone"},
+	all := &storage.VolumeUsageResponse{
+		Usages: []*storage.VolumeUsage{
+			{VolumeID: "well", Bytes: &storage.UsageAmount{Used: 1, Available: 9}},
+			{VolumeID: "full", NodeID: "n1", Bytes: &storage.UsageAmount{Used: 97, Available: 3}},
+			{VolumeID: "dead", NodeID: "n1", Mounts: []*storage.MountHealth{
+				{State: storage.MountHealthy}, {State: storage.MountDead, Reason: "the server is gone"},
 			}},
 			{
 				VolumeID: "worn", NodeID: "n1",
-				Condition: &volumeusage.VolumeCondition{Abnormal: true, Message: "a disk"},
+				Condition: &storage.VolumeCondition{Abnormal: true, Message: "a disk"},
 			},
 		},
-		Health: []*volumeusage.VolumeHealth{
-			{VolumeID: "worn", Condition: &volumeusage.VolumeCondition{Abnormal: true, Message: "a replica"}},
-			{VolumeID: "well", Condition: &volumeusage.VolumeCondition{}},
+		Health: []*storage.VolumeHealth{
+			{VolumeID: "worn", Condition: &storage.VolumeCondition{Abnormal: true, Message: "a replica"}},
+			{VolumeID: "well", Condition: &storage.VolumeCondition{}},
 		},
 	}
 	problems, more := UsageProblems(all, 20)

@@ -11,11 +11,11 @@ import (
 	"berth/client/hooks"
 	"berth/csi"
 	"berth/structs"
-	"berth/structs/volumeusage"
+	"berth/structs/storage"
 )
 
-func usageKey(w *requiredVolume) volumeusage.UsageKey {
-	return volumeusage.UsageKey{Namespace: w.Namespace, VolumeID: w.ID}
+func usageKey(w *requiredVolume) storage.UsageKey {
+	return storage.UsageKey{Namespace: w.Namespace, VolumeID: w.ID}
 }
 
 func (h *volumesHook) healKey(w *requiredVolume) upkeep.MountKey {
@@ -27,11 +27,11 @@ func (h *volumesHook) healKey(w *requiredVolume) upkeep.MountKey {
 // still serves its readers, and one that hangs may answer again: they need the written word.
 func heals(r *structs.VolumeRequest, state string) bool {
 	switch state {
-	case volumeusage.Dead, volumeusage.Gone:
-		return r.OnDeadMount != volumeusage.PolicyIgnore
-	case volumeusage.ReadOnly:
-		return r.OnDeadMount == volumeusage.PolicyRestart
-	case volumeusage.Hung:
+	case storage.MountDead, storage.MountGone:
+		return r.OnDeadMount != storage.DeadMountIgnore
+	case storage.MountReadOnly:
+		return r.OnDeadMount == storage.DeadMountRestart
+	case storage.MountHung:
 		return cuts(r)
 	}
 	return false
@@ -40,12 +40,12 @@ func heals(r *structs.VolumeRequest, state string) bool {
 // cuts reports whether the node may end the connection of a mount that hangs: only if no other node can use
 // the volume, because requests that the server has got may still be carried out.
 func cuts(r *structs.VolumeRequest) bool {
-	return r.OnDeadMount == volumeusage.PolicyRestart && r.AccessMode.SingleNode()
+	return r.OnDeadMount == storage.DeadMountRestart && r.AccessMode.SingleNode()
 }
 
 // healer returns the repair of a volume before a start of a task, nil if nothing repairs it.
 func (h *volumesHook) healer(w *requiredVolume) hooks.Healer {
-	if h.Healer == nil || w.request.OnDeadMount == volumeusage.PolicyIgnore {
+	if h.Healer == nil || w.request.OnDeadMount == storage.DeadMountIgnore {
 		return nil
 	}
 	return &repairer{h, w}
@@ -76,12 +76,12 @@ func (h *volumesHook) isIll(ctx context.Context, w *requiredVolume, look bool) (
 	}
 	state := h.Healer.Health.State
 	if look {
-		state = func(k volumeusage.UsageKey, id string) volumeusage.MountHealth {
+		state = func(k storage.UsageKey, id string) storage.MountHealth {
 			return h.Healer.Health.Check(ctx, k, id)
 		}
 	}
 	found := state(usageKey(w), h.alloc.ID).State
-	return found != volumeusage.Hung && heals(w.request, found), nil
+	return found != storage.MountHung && heals(w.request, found), nil
 }
 
 // repair unmounts a volume and mounts it again, until that succeeds. It waits for the tasks of the allocation
@@ -239,7 +239,7 @@ func (h *volumesHook) awaitStage(ctx context.Context, w *requiredVolume) error {
 		return err
 	}
 	state := h.Healer.Health.Check(ctx, usageKey(w), "")
-	if state.State != volumeusage.Dead && state.State != volumeusage.Hung {
+	if state.State != storage.MountDead && state.State != storage.MountHung {
 		return nil
 	}
 	return structs.Unavailablef("its staged mount is %s, and other allocations of the node still use it: "+

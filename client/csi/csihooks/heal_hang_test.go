@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"berth/client/csi/upkeep/fusetest"
-	"berth/structs/volumeusage"
+	"berth/structs/storage"
 )
 
 // The node ends the connection of a mount that hangs only for a job that says so, and whose volume no other
@@ -21,8 +21,8 @@ func TestHeal_CutsAMountThatHangs(t *testing.T) {
 			p := r.plugin("ebs")
 			hung := newSource(t, p, "data", "old")
 			newSource(t, p, "logs", "other")
-			h, one := r.up("a1", "data", volumeusage.PolicyRestart, singleNode)
-			h2, sibling := r.up("a2", "logs", volumeusage.PolicyRestart, singleNode)
+			h, one := r.up("a1", "data", storage.DeadMountRestart, singleNode)
+			h2, sibling := r.up("a2", "logs", storage.DeadMountRestart, singleNode)
 			p.Forget()
 			hang(hung.fs)
 			one.awaitEvent("the mount hangs: it has not answered for")

@@ -19,7 +19,7 @@ import (
 	"berth/client/hooks"
 	"berth/csi/csitest"
 	"berth/structs"
-	"berth/structs/volumeusage"
+	"berth/structs/storage"
 )
 
 // heals gives the node a monitor and a healer that are fast.
@@ -234,7 +234,7 @@ func TestHeal_RestartsAllUsersOfADeadMountAndNobodyElse(t *testing.T) {
 	dead := newSource(t, p, "data", "old")
 	newSource(t, p, "logs", "other")
 	h1, one := r.up("a1", "data", "")
-	h2, two := r.up("a2", "data", volumeusage.PolicyRestart)
+	h2, two := r.up("a2", "data", storage.DeadMountRestart)
 	h3, sibling := r.up("a3", "logs", "")
 	p.Forget()
 
@@ -300,7 +300,7 @@ func TestHeal_LeavesTheMountAsThePolicySays(t *testing.T) {
 	r := newFixture(t)
 	r.heals()
 	dead := newSource(t, r.plugin("ebs"), "data", "old")
-	h, one := r.up("a1", "data", volumeusage.PolicyIgnore)
+	h, one := r.up("a1", "data", storage.DeadMountIgnore)
 	v, _ := one.env.Volume("d")
 	if v.Healer != nil {
 		t.Error("the next start would repair the volume")
@@ -318,7 +318,7 @@ func TestHeal_TellsThatRepublishRestarts(t *testing.T) {
 	r := newFixture(t)
 	r.heals()
 	dead := newSource(t, r.plugin("ebs"), "data", "old")
-	h, one := r.up("a1", "data", volumeusage.PolicyRepublish)
+	h, one := r.up("a1", "data", storage.DeadMountRepublish)
 	dead.replace("new")
 	one.awaitStarts(2)
 	one.awaitEvent(`on_dead_mount = "republish" restarts the task`)
@@ -338,19 +338,19 @@ func TestHeals_NeedsTheWordOfTheJob(t *testing.T) {
 		mode          structs.CSIAccessMode
 		want          bool
 	}{
-		{"", volumeusage.Healthy, single, false},
-		{"", volumeusage.Dead, shared, true},
-		{"", volumeusage.Gone, shared, true},
-		{"", volumeusage.ReadOnly, single, false},
-		{"", volumeusage.Hung, single, false},
-		{"republish", volumeusage.Dead, shared, true},
-		{"republish", volumeusage.ReadOnly, single, false},
-		{"republish", volumeusage.Hung, single, false},
-		{"restart", volumeusage.ReadOnly, shared, true},
-		{"restart", volumeusage.Hung, single, true},
-		{"restart", volumeusage.Hung, shared, false},
-		{"ignore", volumeusage.Dead, single, false},
-		{"ignore", volumeusage.Gone, single, false},
+		{"", storage.MountHealthy, single, false},
+		{"", storage.MountDead, shared, true},
+		{"", storage.MountGone, shared, true},
+		{"", storage.MountReadOnly, single, false},
+		{"", storage.MountHung, single, false},
+		{"republish", storage.MountDead, shared, true},
+		{"republish", storage.MountReadOnly, single, false},
+		{"republish", storage.MountHung, single, false},
+		{"restart", storage.MountReadOnly, shared, true},
+		{"restart", storage.MountHung, single, true},
+		{"restart", storage.MountHung, shared, false},
+		{"ignore", storage.MountDead, single, false},
+		{"ignore", storage.MountGone, single, false},
 	} {
 		r := &structs.VolumeRequest{OnDeadMount: c.policy, AccessMode: c.mode}
 		if got := heals(r, c.state); got != c.want {
@@ -425,8 +425,8 @@ func TestIllness_TellsOfTheConditionOfThePlugin(t *testing.T) {
 	r.heals()
 	r.plugin("ebs")
 	h, one := r.up("a1", "data", "")
-	k := volumeusage.UsageKey{Namespace: "default", VolumeID: "data"}
-	abnormal := &volumeusage.VolumeCondition{Abnormal: true, Message: "a disk is missing"}
+	k := storage.UsageKey{Namespace: "default", VolumeID: "data"}
+	abnormal := &storage.VolumeCondition{Abnormal: true, Message: "a disk is missing"}
 	one.awaitStarts(1)
 	r.awaitKnown("a1")
 	r.healer.Health.SetCondition(k, abnormal)
@@ -470,7 +470,7 @@ func TestIllness_AStepOfTheClockCutsNoMount(t *testing.T) {
 	r.healer.CutAfter = 20 * time.Minute
 	served := newSource(t, r.plugin("ebs"), "data", "old")
 	e := allocEnv("a1", map[string]string{"d": "data"})
-	e.Group.Volumes["d"].OnDeadMount = volumeusage.PolicyRestart
+	e.Group.Volumes["d"].OnDeadMount = storage.DeadMountRestart
 	singleNode(e.Group.Volumes["d"])
 	h := r.volumes(e)
 	must(t, h.Up(r.ctx(), e))
@@ -480,8 +480,10 @@ func TestIllness_AStepOfTheClockCutsNoMount(t *testing.T) {
 	served.fs.Hang()
 	health := r.healer.Health
 	k := usageKey(hook.volumes[0])
-	for changed := health.Changed(); health.State(k, "a1").State != volumeusage.Hung; changed = health.Changed() {
+	changed := health.Changed()
+	for health.State(k, "a1").State != storage.MountHung {
 		<-changed
+		changed = health.Changed()
 	}
 
 	if left := hook.look(r.ctx(), u, hook.volumes[0]); left < 19*time.Minute {
@@ -499,7 +501,7 @@ func TestIllness_AStepOfTheClockCutsNoMount(t *testing.T) {
 
 // awaitKnown waits until the monitor knows the mount of an allocation.
 func (r *fixture) awaitKnown(allocID string) {
-	k := volumeusage.UsageKey{Namespace: "default", VolumeID: "data"}
+	k := storage.UsageKey{Namespace: "default", VolumeID: "data"}
 	for r.healer.Health.State(k, allocID).Since == 0 {
 		time.Sleep(time.Millisecond) // no event tells of a look without a change
 	}

@@ -8,7 +8,7 @@ import (
 	"berth/client/csi/volumes"
 	"berth/client/hooks"
 	"berth/structs"
-	"berth/structs/volumeusage"
+	"berth/structs/storage"
 )
 
 // NewIllness makes the hook of a task that tells of the ill mounts of the task, and has it restarted for
@@ -24,7 +24,7 @@ func NewIllness(cfg VolumesConfig, env *hooks.AllocEnv, task *structs.Task) hook
 	for _, w := range all {
 		if usesAny(task, w.aliases) {
 			hook.volumes = append(hook.volumes, w)
-			hook.told[w.VolumeKey] = &told{state: volumeusage.Healthy}
+			hook.told[w.VolumeKey] = &told{state: storage.MountHealthy}
 		}
 	}
 	if err != nil || len(hook.volumes) == 0 {
@@ -118,7 +118,7 @@ func (i *illness) look(ctx context.Context, task hooks.Control, w *requiredVolum
 	switch {
 	case t.ordered || !heals(w.request, state.State):
 		return maxLook
-	case state.State != volumeusage.Hung:
+	case state.State != storage.MountHung:
 		t.ordered = true
 		task.RestartNow(i.reason(task, w, &state))
 		return maxLook
@@ -136,7 +136,7 @@ func (i *illness) look(ctx context.Context, task hooks.Control, w *requiredVolum
 }
 
 // tell makes the event of a new state.
-func (i *illness) tell(task hooks.Control, w *requiredVolume, state *volumeusage.MountHealth) {
+func (i *illness) tell(task hooks.Control, w *requiredVolume, state *storage.MountHealth) {
 	if !state.Ill() {
 		i.of.emit(task.Emit, w, "the mount is healthy again")
 		return
@@ -146,16 +146,16 @@ func (i *illness) tell(task hooks.Control, w *requiredVolume, state *volumeusage
 }
 
 var sentence = map[string]string{
-	volumeusage.Dead:     "the mount does not answer",
-	volumeusage.Hung:     "the mount hangs",
-	volumeusage.ReadOnly: "the mount cannot be written any more",
-	volumeusage.Gone:     "the mount is gone",
+	storage.MountDead:     "the mount does not answer",
+	storage.MountHung:     "the mount hangs",
+	storage.MountReadOnly: "the mount cannot be written any more",
+	storage.MountGone:     "the mount is gone",
 }
 
 // reason tells why the task restarts. A process keeps the mount that it was started with, in the mount
 // namespace that it has, so also republish needs its restart.
-func (i *illness) reason(task hooks.Control, w *requiredVolume, state *volumeusage.MountHealth) string {
-	if w.request.OnDeadMount == volumeusage.PolicyRepublish {
+func (i *illness) reason(task hooks.Control, w *requiredVolume, state *storage.MountHealth) string {
+	if w.request.OnDeadMount == storage.DeadMountRepublish {
 		i.of.emit(task.Emit, w, `on_dead_mount = "republish" restarts the task: it does not see new mounts `+
 			`of the host`)
 	}

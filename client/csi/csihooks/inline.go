@@ -17,7 +17,7 @@ import (
 	"berth/csi"
 	"berth/internal/backoff"
 	"berth/structs"
-	"berth/structs/jobvolume"
+	"berth/structs/storage"
 )
 
 // InlineConfig is shared by the hooks of a node.
@@ -144,11 +144,11 @@ func volumeID(allocID, alias string) string {
 func volumeContext(a *structs.Allocation, r *structs.VolumeRequest) map[string]string {
 	c := map[string]string{}
 	maps.Copy(c, r.Parameters)
-	c[jobvolume.PodPrefix+"ephemeral"] = "true"
-	c[jobvolume.PodPrefix+"pod.name"] = a.Name
-	c[jobvolume.PodPrefix+"pod.namespace"] = structs.NamespaceOr(a.Namespace)
-	c[jobvolume.PodPrefix+"pod.uid"] = a.ID
-	c[jobvolume.PodPrefix+"serviceAccount.name"] = a.JobID
+	c[storage.InlinePodPrefix+"ephemeral"] = "true"
+	c[storage.InlinePodPrefix+"pod.name"] = a.Name
+	c[storage.InlinePodPrefix+"pod.namespace"] = structs.NamespaceOr(a.Namespace)
+	c[storage.InlinePodPrefix+"pod.uid"] = a.ID
+	c[storage.InlinePodPrefix+"serviceAccount.name"] = a.JobID
 	return c
 }
 

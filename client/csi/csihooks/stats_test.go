@@ -8,7 +8,7 @@ import (
 	"berth/client/csi/upkeep"
 	"berth/csi/csitest"
 	"berth/structs"
-	"berth/structs/volumeusage"
+	"berth/structs/storage"
 )
 
 func TestDuty_K35_StatsAreAskedOfPluginsThatOfferThem(t *testing.T) {
@@ -31,7 +31,7 @@ func TestDuty_K35_StatsAreAskedOfPluginsThatOfferThem(t *testing.T) {
 			must(t, err)
 			m, _ := e.Volume("one")
 			if len(mounted) != 1 || mounted[0].Path != m.HostPath || (mounted[0].Ask != nil) != offers ||
-				mounted[0].Key != (volumeusage.UsageKey{Namespace: "default", VolumeID: "data"}) {
+				mounted[0].Key != (storage.UsageKey{Namespace: "default", VolumeID: "data"}) {
 				t.Fatalf("mounted are %+v", mounted)
 			}
 			if offers {

@@ -8,7 +8,7 @@ import (
 	"berth/client/csi/upkeep"
 	"berth/client/csi/volumes"
 	"berth/structs"
-	"berth/structs/volumeusage"
+	"berth/structs/storage"
 )
 
 // TestTrim_IsOfWritableMounts has a volume that is to be trimmed, for two allocations.
@@ -39,7 +39,7 @@ func TestTrim_IsOfWritableMounts(t *testing.T) {
 	r.servers.change(func() { r.servers.volumes["data"].Trim = new(time.Hour) })
 	leaveSecond := up("a3", func(*structs.VolumeRequest) {})
 	all := list()
-	key := volumeusage.UsageKey{Namespace: "default", VolumeID: "data"}
+	key := storage.UsageKey{Namespace: "default", VolumeID: "data"}
 	_, staged := r.m.Volumes().MountPoints(volumes.VolumeKey{Namespace: "default", ID: "data"}, "a2")
 	if len(all) != 1 || all[0].Key != key || all[0].Path != staged || all[0].Every != time.Hour ||
 		len(all[0].Users) != 2 || all[0].PluginID != "ebs" {
@@ -60,8 +60,8 @@ func TestTrim_YieldsToThePublishesOfItsVolume(t *testing.T) {
 	r := newFixture(t)
 	p := r.plugin("ebs")
 	aside := upkeep.Aside(r.m.Volumes())
-	key := volumeusage.UsageKey{Namespace: "default", VolumeID: "data"}
-	works := func(k volumeusage.UsageKey) bool { return aside(r.ctx(), k, func(context.Context) {}) }
+	key := storage.UsageKey{Namespace: "default", VolumeID: "data"}
+	works := func(k storage.UsageKey) bool { return aside(r.ctx(), k, func(context.Context) {}) }
 	e := allocEnv("a1", map[string]string{"d": "data"})
 	h := r.volumes(e)
 
@@ -72,7 +72,7 @@ func TestTrim_YieldsToThePublishesOfItsVolume(t *testing.T) {
 	if works(key) {
 		t.Error("work beside a publish")
 	}
-	if !works(volumeusage.UsageKey{Namespace: "default", VolumeID: "logs"}) {
+	if !works(storage.UsageKey{Namespace: "default", VolumeID: "logs"}) {
 		t.Error("no work on another volume")
 	}
 	release()

@@ -15,7 +15,7 @@ import (
 	"berth/internal/backoff"
 	"berth/internal/keylock"
 	"berth/structs"
-	"berth/structs/volumeusage"
+	"berth/structs/storage"
 )
 
 const (
@@ -30,7 +30,7 @@ const (
 
 // MountKey names a mount.
 type MountKey struct {
-	Volume  volumeusage.UsageKey
+	Volume  storage.UsageKey
 	AllocID string
 }
 

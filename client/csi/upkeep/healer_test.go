@@ -7,13 +7,13 @@ import (
 	"time"
 
 	"berth/structs"
-	"berth/structs/volumeusage"
+	"berth/structs/storage"
 )
 
 func newHealer() *Healer { return NewHealer(NewMonitor(MonitorConfig{}), nil) }
 
 func keyOf(alloc string) MountKey {
-	return MountKey{Volume: volumeusage.UsageKey{Namespace: "default", VolumeID: "data"}, AllocID: alloc}
+	return MountKey{Volume: storage.UsageKey{Namespace: "default", VolumeID: "data"}, AllocID: alloc}
 }
 
 // TestPace_DelaysRepairsThatFollow: the first repair of a mount, and one after a long calm, follow at once.
@@ -122,7 +122,7 @@ func TestAwaitUnused_EndsWhenNothingIsToDo(t *testing.T) {
 		go func() { ended <- h.AwaitUnused(t.Context(), one, done) }()
 		synctest.Wait()
 		close(healthy)
-		h.Health.SetCondition(one.Volume, &volumeusage.VolumeCondition{Abnormal: true}) // a change
+		h.Health.SetCondition(one.Volume, &storage.VolumeCondition{Abnormal: true}) // a change
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}

@@ -18,7 +18,7 @@ import (
 
 	"berth/client/csi/helper"
 	"berth/client/csi/mounts"
-	"berth/structs/volumeusage"
+	"berth/structs/storage"
 )
 
 const (
@@ -33,7 +33,7 @@ const (
 
 // Mount is one mount of a volume.
 type Mount struct {
-	Volume   volumeusage.UsageKey
+	Volume   storage.UsageKey
 	AllocID  string // "" for the staged volume
 	PluginID string
 	Path     string
@@ -70,14 +70,14 @@ type Monitor struct {
 
 	mu         sync.Mutex
 	mounts     map[string]*monitorState // by path
-	conditions map[volumeusage.UsageKey]*volumeusage.VolumeCondition
+	conditions map[storage.UsageKey]*storage.VolumeCondition
 	changed    chan struct{} // closed at the next change
 }
 
 // monitorState is what is known of one mount.
 type monitorState struct {
 	Mount
-	health   volumeusage.MountHealth
+	health   storage.MountHealth
 	identity string // of the file system that was seen first
 	suspect  string // the ill state of the last round, if it is not the state yet
 	asking   bool   // a process that does not answer has it
@@ -103,7 +103,7 @@ func NewMonitor(cfg MonitorConfig) *Monitor {
 	return &Monitor{
 		cfg:        cfg,
 		mounts:     map[string]*monitorState{},
-		conditions: map[volumeusage.UsageKey]*volumeusage.VolumeCondition{},
+		conditions: map[storage.UsageKey]*storage.VolumeCondition{},
 		changed:    make(chan struct{}),
 	}
 }
@@ -169,18 +169,18 @@ func (m *Monitor) look() (paths []string, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	there := map[string]bool{}
-	volumes := map[volumeusage.UsageKey]bool{}
+	volumes := map[storage.UsageKey]bool{}
 	for _, mount := range list {
 		there[mount.Path] = true
 		volumes[mount.Volume] = true
 		s := m.mounts[mount.Path]
 		if s == nil {
-			s = &monitorState{health: volumeusage.MountHealth{State: volumeusage.Healthy, Since: m.now()}}
+			s = &monitorState{health: storage.MountHealth{State: storage.MountHealthy, Since: m.now()}}
 			m.mounts[mount.Path] = s
 		}
 		s.Mount = mount
 		s.health.AllocID = mount.AllocID
-		if found, reason := s.inTable(table); found != volumeusage.Healthy {
+		if found, reason := s.inTable(table); found != storage.MountHealthy {
 			m.observe(s, found, reason)
 		} else if !s.asking {
 			paths = append(paths, mount.Path)
@@ -203,7 +203,7 @@ func (m *Monitor) look() (paths []string, err error) {
 // inTable returns the state of a mount as the mount table shows it.
 func (s *monitorState) inTable(table *mounts.Table) (found, reason string) {
 	if !table.Mounted(s.Path) {
-		return volumeusage.Gone, "nothing is mounted at its place any more"
+		return storage.MountGone, "nothing is mounted at its place any more"
 	}
 
 	identity := table.Identity(s.Path)
@@ -212,14 +212,14 @@ func (s *monitorState) inTable(table *mounts.Table) (found, reason string) {
 	case s.identity == "" || s.AllocID == "":
 		s.identity = identity
 	case s.identity != identity:
-		return volumeusage.Gone, fmt.Sprintf("another file system (%s) is mounted in the place of %s",
+		return storage.MountGone, fmt.Sprintf("another file system (%s) is mounted in the place of %s",
 			identity, s.identity)
 	}
 
 	if s.Writes && table.ReadOnly(s.Path) {
-		return volumeusage.ReadOnly, "its file system has turned read-only"
+		return storage.MountReadOnly, "its file system has turned read-only"
 	}
-	return volumeusage.Healthy, ""
+	return storage.MountHealthy, ""
 }
 
 // ask starts a process that asks mounts. first is closed once each of them has answered, or counts as hung.
@@ -282,11 +282,11 @@ func (m *Monitor) stateOf(a helper.ProbeAnswer) (found, reason string) {
 	errno := syscall.Errno(a.Errno)
 	switch {
 	case a.Hung:
-		return volumeusage.Hung, fmt.Sprintf("it has not answered for %s", m.cfg.Wait)
+		return storage.MountHung, fmt.Sprintf("it has not answered for %s", m.cfg.Wait)
 	case deadly(errno):
-		return volumeusage.Dead, errno.Error()
+		return storage.MountDead, errno.Error()
 	}
-	return volumeusage.Healthy, ""
+	return storage.MountHealthy, ""
 }
 
 // deadly reports whether an error of a system call on the root of a mount shows that the mount is dead. An
@@ -311,7 +311,7 @@ func (m *Monitor) forgive(held map[string]bool) {
 
 // observe takes what one look at a mount has shown. The caller holds the lock.
 func (m *Monitor) observe(s *monitorState, found, reason string) {
-	once := found == volumeusage.Healthy || found == volumeusage.Hung || found == s.health.State
+	once := found == storage.MountHealthy || found == storage.MountHung || found == s.health.State
 	if !once && s.suspect != found {
 		s.suspect = found
 		return
@@ -349,7 +349,7 @@ func (m *Monitor) Changed() <-chan struct{} {
 }
 
 // find returns the mount of a volume for an allocation, nil for none. The caller holds the lock.
-func (m *Monitor) find(k volumeusage.UsageKey, allocID string) *monitorState {
+func (m *Monitor) find(k storage.UsageKey, allocID string) *monitorState {
 	for _, s := range m.mounts {
 		if s.Volume == k && s.AllocID == allocID {
 			return s
@@ -360,34 +360,34 @@ func (m *Monitor) find(k volumeusage.UsageKey, allocID string) *monitorState {
 
 // State returns the state of the mount of a volume for an allocation, or with allocID "" of the staged
 // volume. A mount that is not known is healthy.
-func (m *Monitor) State(k volumeusage.UsageKey, allocID string) volumeusage.MountHealth {
+func (m *Monitor) State(k storage.UsageKey, allocID string) storage.MountHealth {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if s := m.find(k, allocID); s != nil {
 		return s.health
 	}
-	return volumeusage.MountHealth{AllocID: allocID, State: volumeusage.Healthy}
+	return storage.MountHealth{AllocID: allocID, State: storage.MountHealthy}
 }
 
 // Of returns the states of the mounts of a volume, the staged volume first, then by allocation.
-func (m *Monitor) Of(k volumeusage.UsageKey) []*volumeusage.MountHealth {
+func (m *Monitor) Of(k storage.UsageKey) []*storage.MountHealth {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var list []*volumeusage.MountHealth
+	var list []*storage.MountHealth
 	for _, s := range m.mounts {
 		if s.Volume == k {
 			h := s.health
 			list = append(list, &h)
 		}
 	}
-	slices.SortFunc(list, func(a, b *volumeusage.MountHealth) int {
+	slices.SortFunc(list, func(a, b *storage.MountHealth) int {
 		return strings.Compare(a.AllocID, b.AllocID)
 	})
 	return list
 }
 
 // SetCondition takes what the plugin says of a volume, nil for nothing.
-func (m *Monitor) SetCondition(k volumeusage.UsageKey, c *volumeusage.VolumeCondition) {
+func (m *Monitor) SetCondition(k storage.UsageKey, c *storage.VolumeCondition) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	before := m.conditions[k]
@@ -401,10 +401,10 @@ func (m *Monitor) SetCondition(k volumeusage.UsageKey, c *volumeusage.VolumeCond
 	}
 }
 
-func isAbnormal(c *volumeusage.VolumeCondition) bool { return c != nil && c.Abnormal }
+func isAbnormal(c *storage.VolumeCondition) bool { return c != nil && c.Abnormal }
 
 // Condition returns what the plugin has said of a volume last, nil for nothing.
-func (m *Monitor) Condition(k volumeusage.UsageKey) *volumeusage.VolumeCondition {
+func (m *Monitor) Condition(k storage.UsageKey) *storage.VolumeCondition {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.conditions[k]

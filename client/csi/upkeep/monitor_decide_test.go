@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"berth/client/csi/helper"
-	"berth/structs/volumeusage"
+	"berth/structs/storage"
 )
 
 // TestStateOf_TellsDeadMountsFromErrorsOfAFileSystemThatLives has the errors of the root of a mount.
@@ -18,26 +18,26 @@ func TestStateOf_TellsDeadMountsFromErrorsOfAFileSystemThatLives(t *testing.T) {
 		hung  bool
 		want  string
 	}{
-		{0, false, volumeusage.Healthy},
-		{syscall.EACCES, false, volumeusage.Healthy},
-		{syscall.EPERM, false, volumeusage.Healthy},
-		{syscall.EROFS, false, volumeusage.Healthy},
-		{syscall.ENOSPC, false, volumeusage.Healthy},
-		{0, true, volumeusage.Hung},
-		{syscall.ENOTCONN, true, volumeusage.Hung},
-		{syscall.ENOTCONN, false, volumeusage.Dead},
-		{syscall.ESTALE, false, volumeusage.Dead},
-		{syscall.EIO, false, volumeusage.Dead},
-		{syscall.ECONNABORTED, false, volumeusage.Dead},
-		{syscall.ESHUTDOWN, false, volumeusage.Dead},
-		{syscall.EHOSTDOWN, false, volumeusage.Dead},
-		{syscall.ETIMEDOUT, false, volumeusage.Dead},
-		{syscall.EREMOTEIO, false, volumeusage.Dead},
-		{syscall.ENODEV, false, volumeusage.Dead},
-		{syscall.ENXIO, false, volumeusage.Dead},
+		{0, false, storage.MountHealthy},
+		{syscall.EACCES, false, storage.MountHealthy},
+		{syscall.EPERM, false, storage.MountHealthy},
+		{syscall.EROFS, false, storage.MountHealthy},
+		{syscall.ENOSPC, false, storage.MountHealthy},
+		{0, true, storage.MountHung},
+		{syscall.ENOTCONN, true, storage.MountHung},
+		{syscall.ENOTCONN, false, storage.MountDead},
+		{syscall.ESTALE, false, storage.MountDead},
+		{syscall.EIO, false, storage.MountDead},
+		{syscall.ECONNABORTED, false, storage.MountDead},
+		{syscall.ESHUTDOWN, false, storage.MountDead},
+		{syscall.EHOSTDOWN, false, storage.MountDead},
+		{syscall.ETIMEDOUT, false, storage.MountDead},
+		{syscall.EREMOTEIO, false, storage.MountDead},
+		{syscall.ENODEV, false, storage.MountDead},
+		{syscall.ENXIO, false, storage.MountDead},
 	} {
 		got, reason := m.stateOf(helper.ProbeAnswer{Errno: int(c.errno), Hung: c.hung})
-		if got != c.want || (reason == "") != (c.want == volumeusage.Healthy) {
+		if got != c.want || (reason == "") != (c.want == storage.MountHealthy) {
 			t.Errorf("%v, hung %t: %s, %q", c.errno, c.hung, got, reason)
 		}
 	}
@@ -63,7 +63,7 @@ func TestObserve_CountsLooks(t *testing.T) {
 		"dead dead gone":         "dead",
 	} {
 		m := NewMonitor(MonitorConfig{})
-		s := &monitorState{health: volumeusage.MountHealth{State: volumeusage.Healthy}}
+		s := &monitorState{health: storage.MountHealth{State: storage.MountHealthy}}
 		for _, found := range strings.Fields(looks) {
 			m.observe(s, found, "because it is "+found)
 		}

@@ -3,7 +3,7 @@ package upkeep
 import (
 	"github.com/hashicorp/go-metrics"
 
-	"berth/structs/volumeusage"
+	"berth/structs/storage"
 )
 
 // report sets the gauge of each volume.
@@ -24,10 +24,10 @@ type volume struct {
 	ill    int // mounts
 }
 
-func (m *Monitor) summary() map[volumeusage.UsageKey]volume {
+func (m *Monitor) summary() map[storage.UsageKey]volume {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	all := map[volumeusage.UsageKey]volume{}
+	all := map[storage.UsageKey]volume{}
 	for _, s := range m.mounts {
 		v := all[s.Volume]
 		v.plugin = s.PluginID

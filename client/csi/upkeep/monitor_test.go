@@ -14,7 +14,7 @@ import (
 	"berth/client/csi/helper"
 	"berth/client/csi/upkeep/fusetest"
 	"berth/internal/testskip"
-	"berth/structs/volumeusage"
+	"berth/structs/storage"
 )
 
 func must(t *testing.T, err error) {
@@ -24,7 +24,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-var data = volumeusage.UsageKey{Namespace: "default", VolumeID: "data"}
+var data = storage.UsageKey{Namespace: "default", VolumeID: "data"}
 
 // node is a node whose mounts are those of a test.
 type node struct {
@@ -91,7 +91,7 @@ func (n *node) start() {
 }
 
 // await waits until the mount of an allocation has a state.
-func (n *node) await(allocID, state string) volumeusage.MountHealth {
+func (n *node) await(allocID, state string) storage.MountHealth {
 	n.t.Helper()
 	limit := time.After(time.Minute)
 	for {
@@ -118,7 +118,7 @@ func TestMonitor_FindsAMountWhoseServerHasDied(t *testing.T) {
 	}
 
 	fs.Die()
-	h := n.await("a1", volumeusage.Dead)
+	h := n.await("a1", storage.MountDead)
 	if h.Reason != unix.ENOTCONN.Error() || h.Since == 0 || !n.Disconnected(t.Context(), n.list[0].Path) {
 		t.Errorf("got %+v", h)
 	}
@@ -140,16 +140,16 @@ func TestMonitor_FindsAHungMountAndItsEnd(t *testing.T) {
 	n.tmpfs("a2")
 	fs.Hang()
 	n.start()
-	n.await("a1", volumeusage.Hung)
+	n.await("a1", storage.MountHung)
 
 	// The mount that hangs holds no round up, and gets no second process.
 	must(t, unix.Unmount(n.list[1].Path, 0))
-	n.await("a2", volumeusage.Gone)
+	n.await("a2", storage.MountGone)
 	if running := n.cfg.Helpers.Running(); running > 2 {
 		t.Errorf("%d processes ask", running)
 	}
 	fs.Resume()
-	n.await("a1", volumeusage.Healthy)
+	n.await("a1", storage.MountHealthy)
 }
 
 func TestMonitor_FindsAFileSystemThatTurnsReadOnly(t *testing.T) {
@@ -162,12 +162,12 @@ func TestMonitor_FindsAFileSystemThatTurnsReadOnly(t *testing.T) {
 	for _, path := range []string{reads, writes} {
 		must(t, unix.Mount("", path, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
 	}
-	n.await("a1", volumeusage.ReadOnly)
+	n.await("a1", storage.MountReadOnly)
 	if h := n.State(data, "a2"); h.Ill() {
 		t.Errorf("the mount of a reader is %+v", h)
 	}
 	must(t, unix.Mount("", writes, "", unix.MS_REMOUNT, ""))
-	n.await("a1", volumeusage.Healthy)
+	n.await("a1", storage.MountHealthy)
 }
 
 func TestMonitor_FindsAMountThatIsGoneOrReplaced(t *testing.T) {
@@ -178,8 +178,8 @@ func TestMonitor_FindsAMountThatIsGoneOrReplaced(t *testing.T) {
 	n.awaitRound()
 	must(t, unix.Unmount(gone, 0))
 	must(t, unix.Mount("none", replaced, "tmpfs", 0, "size=64k"))
-	n.await("a1", volumeusage.Gone)
-	n.await("a2", volumeusage.Gone)
+	n.await("a1", storage.MountGone)
+	n.await("a2", storage.MountGone)
 
 	// The node itself has mounted it anew.
 	n.Renew(data, "a2")
@@ -200,7 +200,7 @@ func TestMonitor_NeedsTwoLooksInARow(t *testing.T) {
 	look()
 	for range 2 {
 		must(t, unix.Unmount(path, 0))
-		if got := look(); got != volumeusage.Healthy {
+		if got := look(); got != storage.MountHealthy {
 			t.Errorf("after one look: %s", got)
 		}
 		must(t, unix.Mount("none", path, "tmpfs", 0, "size=64k"))
@@ -210,7 +210,7 @@ func TestMonitor_NeedsTwoLooksInARow(t *testing.T) {
 	}
 	must(t, unix.Unmount(path, 0))
 	look()
-	if got := look(); got != volumeusage.Gone {
+	if got := look(); got != storage.MountGone {
 		t.Errorf("after two looks: %s", got)
 	}
 }
@@ -224,7 +224,7 @@ func TestMonitor_ChecksOneMountAtOnce(t *testing.T) {
 		t.Errorf("got %+v", h)
 	}
 	fs.Die()
-	if h := n.Check(t.Context(), data, "a1"); h.State != volumeusage.Dead {
+	if h := n.Check(t.Context(), data, "a1"); h.State != storage.MountDead {
 		t.Errorf("got %+v", h)
 	}
 	if h := n.Check(t.Context(), data, "unknown"); h.Ill() {
@@ -241,26 +241,26 @@ func TestMonitor_BoundsTheProcesses(t *testing.T) {
 		fs.Hang()
 		all = append(all, fs)
 	}
-	n.await("a", volumeusage.Hung)
+	n.await("a", storage.MountHung)
 	if running := n.cfg.Helpers.Running(); running > helper.Max {
 		t.Errorf("%d processes ask", running)
 	}
 	for _, fs := range all {
 		fs.Resume()
 	}
-	n.await("a", volumeusage.Healthy)
+	n.await("a", storage.MountHealthy)
 }
 
 func TestMonitor_TellsOfConditions(t *testing.T) {
 	n := newNode(t)
 	before := n.Changed()
-	n.SetCondition(data, &volumeusage.VolumeCondition{Message: "fine"})
+	n.SetCondition(data, &storage.VolumeCondition{Message: "fine"})
 	select {
 	case <-before:
 		t.Error("a normal condition is announced")
 	default:
 	}
-	n.SetCondition(data, &volumeusage.VolumeCondition{Abnormal: true, Message: "ill"})
+	n.SetCondition(data, &storage.VolumeCondition{Abnormal: true, Message: "ill"})
 	<-before
 	if c := n.Condition(data); !c.Abnormal || c.Message != "ill" {
 		t.Errorf("got %+v", c)

@@ -2,7 +2,7 @@ package upkeep
 
 import (
 	"berth/client/csi/volumes"
-	"berth/structs/volumeusage"
+	"berth/structs/storage"
 )
 
 // MonitoredMounts returns the function that lists the mounts of volumes by the records of a node.
@@ -12,7 +12,7 @@ func MonitoredMounts(v *volumes.Volumes) func() ([]Mount, error) {
 		list := make([]Mount, len(all))
 		for i, m := range all {
 			list[i] = Mount{
-				Volume:   volumeusage.UsageKey{Namespace: m.Namespace, VolumeID: m.ID},
+				Volume:   storage.UsageKey{Namespace: m.Namespace, VolumeID: m.ID},
 				AllocID:  m.AllocID,
 				PluginID: m.PluginID,
 				Path:     m.Path,

@@ -5,12 +5,12 @@ import (
 	"syscall"
 
 	"berth/client/csi/helper"
-	"berth/structs/volumeusage"
+	"berth/structs/storage"
 )
 
 // Check looks at one mount now and returns its state. One look counts: the caller is about to use the
 // mount. A mount that is being asked already, and one of which no process can be asked, keep their states.
-func (m *Monitor) Check(ctx context.Context, k volumeusage.UsageKey, allocID string) volumeusage.MountHealth {
+func (m *Monitor) Check(ctx context.Context, k storage.UsageKey, allocID string) storage.MountHealth {
 	s := m.beginCheck(k, allocID)
 	if s == nil {
 		return m.State(k, allocID)
@@ -45,7 +45,7 @@ func (m *Monitor) askOne(ctx context.Context, path string) (answer helper.ProbeA
 
 // beginCheck returns a copy of the mount to ask, nil if the mount table tells its state, or the mount is
 // being asked or unknown.
-func (m *Monitor) beginCheck(k volumeusage.UsageKey, allocID string) *monitorState {
+func (m *Monitor) beginCheck(k storage.UsageKey, allocID string) *monitorState {
 	table, err := m.cfg.Table()
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -53,7 +53,7 @@ func (m *Monitor) beginCheck(k volumeusage.UsageKey, allocID string) *monitorSta
 	if err != nil || s == nil || s.asking {
 		return nil
 	}
-	if found, reason := s.inTable(table); found != volumeusage.Healthy {
+	if found, reason := s.inTable(table); found != storage.MountHealthy {
 		m.setOnce(s, found, reason)
 		return nil
 	}
@@ -82,7 +82,7 @@ func (m *Monitor) setOnce(s *monitorState, found, reason string) {
 
 // Renew notes that the node has mounted a volume anew for an allocation: its mount, and the staged volume,
 // are healthy until a look shows something else.
-func (m *Monitor) Renew(k volumeusage.UsageKey, allocID string) {
+func (m *Monitor) Renew(k storage.UsageKey, allocID string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, id := range []string{"", allocID} {
@@ -92,12 +92,12 @@ func (m *Monitor) Renew(k volumeusage.UsageKey, allocID string) {
 		}
 		s.identity = ""
 		s.health.Healing = ""
-		m.setOnce(s, volumeusage.Healthy, "")
+		m.setOnce(s, storage.MountHealthy, "")
 	}
 }
 
 // SetHealing notes how far the repair of a mount is, "" if nothing repairs it.
-func (m *Monitor) SetHealing(k volumeusage.UsageKey, allocID, text string) {
+func (m *Monitor) SetHealing(k storage.UsageKey, allocID, text string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if s := m.find(k, allocID); s != nil {

@@ -8,7 +8,7 @@ import (
 	"berth/client/csi/volumes"
 	"berth/csi"
 	"berth/structs"
-	"berth/structs/volumeusage"
+	"berth/structs/storage"
 )
 
 // PolledVolumes returns the function that lists the volumes of a node: those that are mounted, and those that
@@ -30,7 +30,7 @@ func PolledVolumes(m *volumes.Manager) func() ([]PolledVolume, error) {
 			k := volumes.VolumeKey{Namespace: held.Namespace, ID: held.VolumeID}
 			target, stage := m.Volumes().MountPoints(k, held.AllocID)
 			v := PolledVolume{
-				Key:      volumeusage.UsageKey{Namespace: k.Namespace, VolumeID: k.ID},
+				Key:      storage.UsageKey{Namespace: k.Namespace, VolumeID: k.ID},
 				PluginID: held.PluginID,
 				Path:     target,
 				Device:   held.AttachmentMode == structs.CSIBlockDevice,
@@ -80,12 +80,12 @@ func (s source) inPlugin(conn *volumes.Conn) (target, stage string, err error) {
 
 // use returns the function that asks the plugin for the use, nil if it does not report the use, or does not
 // serve now.
-func (s source) use() func(context.Context) (*volumeusage.VolumeUsage, error) {
+func (s source) use() func(context.Context) (*storage.VolumeUsage, error) {
 	conn := s.plugin()
 	if conn == nil || !conn.Info.NodeInfo.SupportsStats {
 		return nil
 	}
-	return func(ctx context.Context) (*volumeusage.VolumeUsage, error) {
+	return func(ctx context.Context) (*storage.VolumeUsage, error) {
 		target, stage, err := s.inPlugin(conn)
 		if err != nil {
 			return nil, err
@@ -100,12 +100,12 @@ func (s source) use() func(context.Context) (*volumeusage.VolumeUsage, error) {
 
 // health returns the function that asks the plugin for the health, nil if it does not report the health by
 // itself, or does not serve now.
-func (s source) health() func(context.Context) (*volumeusage.VolumeCondition, error) {
+func (s source) health() func(context.Context) (*storage.VolumeCondition, error) {
 	conn := s.plugin()
 	if conn == nil || !conn.Info.NodeInfo.SupportsCondition {
 		return nil
 	}
-	return func(ctx context.Context) (*volumeusage.VolumeCondition, error) {
+	return func(ctx context.Context) (*storage.VolumeCondition, error) {
 		target, stage, err := s.inPlugin(conn)
 		if err != nil {
 			return nil, err

@@ -12,7 +12,7 @@ import (
 	"berth/client/csi/helper"
 	"berth/internal/telemetry"
 	"berth/structs"
-	"berth/structs/volumeusage"
+	"berth/structs/storage"
 )
 
 const (
@@ -29,18 +29,18 @@ const looks = 6
 
 // PolledVolume is a volume that is mounted, or that the node has tried to mount.
 type PolledVolume struct {
-	Key      volumeusage.UsageKey
+	Key      storage.UsageKey
 	PluginID string
 	// Path is where it is mounted on the host.
 	Path string
 	// Ask asks the plugin. Nil: the plugin does not report the use.
-	Ask func(context.Context) (*volumeusage.VolumeUsage, error)
+	Ask func(context.Context) (*storage.VolumeUsage, error)
 	// Device says that it has no file system to ask.
 	Device bool
 	// Attempted says that it is not mounted: only its health can be asked for.
 	Attempted bool
 	// Health asks the plugin for the health. Nil: the plugin does not report it by itself.
-	Health func(context.Context) (*volumeusage.VolumeCondition, error)
+	Health func(context.Context) (*storage.VolumeCondition, error)
 }
 
 // hasUse reports whether the use can be measured.
@@ -56,11 +56,11 @@ type PollerConfig struct {
 	Helpers *helper.Pool
 	NodeID  string
 	// Health returns the states of the mounts of a volume on this node. Nil: they are not known.
-	Health func(volumeusage.UsageKey) []*volumeusage.MountHealth
+	Health func(storage.UsageKey) []*storage.MountHealth
 	// Trim tells how the node trims a volume, nil if it does not. Nil: it trims none.
-	Trim func(volumeusage.UsageKey) *volumeusage.VolumeTrim
+	Trim func(storage.UsageKey) *storage.VolumeTrim
 	// Condition, if not nil, takes what the plugin says of a volume with each measurement, nil for nothing.
-	Condition func(volumeusage.UsageKey, *volumeusage.VolumeCondition)
+	Condition func(storage.UsageKey, *storage.VolumeCondition)
 	// Interval is the time between two measurements of a volume, about.
 	Interval time.Duration
 	Logger   hclog.Logger
@@ -84,13 +84,13 @@ type Poller struct {
 	cfg PollerConfig
 
 	mu       sync.Mutex
-	volumes  map[volumeusage.UsageKey]*pollState
+	volumes  map[storage.UsageKey]*pollState
 	storages map[string]*turn // by plugin
 }
 
 // pollState is what is known of one volume.
 type pollState struct {
-	usage volumeusage.VolumeUsage
+	usage storage.VolumeUsage
 	held  <-chan error // closed at the end of the process that its file system holds; nil: it holds none
 	turn
 	health turn
@@ -99,7 +99,7 @@ type pollState struct {
 // NewPoller makes a poller, which measures once Run runs.
 func NewPoller(cfg PollerConfig) *Poller {
 	if cfg.Interval == 0 {
-		cfg.Interval = volumeusage.DefaultInterval
+		cfg.Interval = storage.DefaultUsageInterval
 	}
 	if cfg.Timeout == 0 {
 		cfg.Timeout = PollTimeout
@@ -109,7 +109,7 @@ func NewPoller(cfg PollerConfig) *Poller {
 	}
 	return &Poller{
 		cfg:      cfg,
-		volumes:  map[volumeusage.UsageKey]*pollState{},
+		volumes:  map[storage.UsageKey]*pollState{},
 		storages: map[string]*turn{},
 	}
 }
@@ -176,7 +176,7 @@ func (p *Poller) dueWork(ctx context.Context, now time.Time) (list []func()) {
 }
 
 // isSlow reports whether a volume did not answer the last time.
-func (p *Poller) isSlow(k volumeusage.UsageKey) bool {
+func (p *Poller) isSlow(k storage.UsageKey) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.volumes[k].slow > 0
@@ -192,7 +192,7 @@ func (p *Poller) due(now time.Time) (list []PolledVolume) {
 
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	there := map[volumeusage.UsageKey]bool{}
+	there := map[storage.UsageKey]bool{}
 	for _, v := range all {
 		if there[v.Key] { // it is mounted for several allocations
 			continue
@@ -247,7 +247,7 @@ func (p *Poller) measureFileSystems(ctx context.Context, list []PolledVolume) {
 		for _, v := range list {
 			paths = append(paths, v.Path)
 		}
-		tell := func(i int, u *volumeusage.VolumeUsage, err error) {
+		tell := func(i int, u *storage.VolumeUsage, err error) {
 			p.take(list[i], u, err)
 			p.mu.Lock()
 			defer p.mu.Unlock()
@@ -261,7 +261,7 @@ func (p *Poller) measureFileSystems(ctx context.Context, list []PolledVolume) {
 
 // askUse asks for the use of a volume. It reports whether there was no answer in time, or no such volume.
 func (p *Poller) askUse(ctx context.Context, v PolledVolume) (failed bool) {
-	var got *volumeusage.VolumeUsage
+	var got *storage.VolumeUsage
 	var err error
 	switch {
 	case v.Ask != nil:
@@ -269,7 +269,7 @@ func (p *Poller) askUse(ctx context.Context, v PolledVolume) (failed bool) {
 	case p.isHeld(v.Key):
 		return true
 	default:
-		tell := func(_ int, u *volumeusage.VolumeUsage, fault error) {
+		tell := func(_ int, u *storage.VolumeUsage, fault error) {
 			got = u
 			err = fault
 		}
@@ -281,7 +281,7 @@ func (p *Poller) askUse(ctx context.Context, v PolledVolume) (failed bool) {
 }
 
 // take keeps a measurement, and the condition that comes with it.
-func (p *Poller) take(v PolledVolume, got *volumeusage.VolumeUsage, err error) {
+func (p *Poller) take(v PolledVolume, got *storage.VolumeUsage, err error) {
 	p.keep(v.Key, got, err)
 	if err == nil && v.Health == nil {
 		p.setCondition(v, got.Condition)
@@ -294,7 +294,7 @@ func (p *Poller) take(v PolledVolume, got *volumeusage.VolumeUsage, err error) {
 const codeNotFound = "NotFound"
 
 // keep keeps a measurement, or the reason why there is none.
-func (p *Poller) keep(k volumeusage.UsageKey, got *volumeusage.VolumeUsage, err error) {
+func (p *Poller) keep(k storage.UsageKey, got *storage.VolumeUsage, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.volumes[k]
@@ -343,7 +343,7 @@ func (p *Poller) askHealth(ctx context.Context, v PolledVolume) {
 }
 
 // setCondition keeps what the plugin says of a volume, nil for nothing.
-func (p *Poller) setCondition(v PolledVolume, c *volumeusage.VolumeCondition) {
+func (p *Poller) setCondition(v PolledVolume, c *storage.VolumeCondition) {
 	p.mu.Lock()
 	p.volumes[v.Key].usage.Condition = c
 	p.mu.Unlock()
@@ -355,25 +355,25 @@ func (p *Poller) setCondition(v PolledVolume, c *volumeusage.VolumeCondition) {
 // Of returns the last measurements of volumes, as copies, in the order of the volumes. A volume that is not
 // mounted here is left out, unless the states of its mounts are known. With keys nil it returns all, by
 // namespace and volume.
-func (p *Poller) Of(keys []volumeusage.UsageKey) []*volumeusage.VolumeUsage {
+func (p *Poller) Of(keys []storage.UsageKey) []*storage.VolumeUsage {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if keys == nil {
 		for k := range p.volumes {
 			keys = append(keys, k)
 		}
-		slices.SortFunc(keys, volumeusage.Compare)
+		slices.SortFunc(keys, storage.CompareUsageKeys)
 	}
 
-	list := []*volumeusage.VolumeUsage{}
+	list := []*storage.VolumeUsage{}
 	for _, k := range keys {
-		var mounts []*volumeusage.MountHealth
+		var mounts []*storage.MountHealth
 		if p.cfg.Health != nil {
 			mounts = p.cfg.Health(k)
 		}
 
 		// The parts are never changed, only replaced.
-		u := volumeusage.VolumeUsage{Namespace: k.Namespace, VolumeID: k.VolumeID, NodeID: p.cfg.NodeID}
+		u := storage.VolumeUsage{Namespace: k.Namespace, VolumeID: k.VolumeID, NodeID: p.cfg.NodeID}
 		s := p.volumes[k]
 		if s != nil {
 			u = s.usage

@@ -7,23 +7,23 @@ import (
 
 	"berth/internal/telemetry"
 	"berth/rpc"
-	"berth/structs/volumeusage"
+	"berth/structs/storage"
 )
 
 // Endpoint serves the last measurements to the servers.
 func (p *Poller) Endpoint() rpc.Endpoint {
-	return rpc.Handle(volumeusage.OfNode, func(
-		_ context.Context, req *volumeusage.NodeUsageRequest,
-	) (*volumeusage.NodeUsageResponse, error) {
+	return rpc.Handle(storage.NodeUsage, func(
+		_ context.Context, req *storage.NodeUsageRequest,
+	) (*storage.NodeUsageResponse, error) {
 		if len(req.Volumes) == 0 {
-			return &volumeusage.NodeUsageResponse{}, nil
+			return &storage.NodeUsageResponse{}, nil
 		}
-		return &volumeusage.NodeUsageResponse{Usages: p.Of(req.Volumes)}, nil
+		return &storage.NodeUsageResponse{Usages: p.Of(req.Volumes)}, nil
 	})
 }
 
 // report sets the gauges of a volume that was measured.
-func report(u *volumeusage.VolumeUsage) {
+func report(u *storage.VolumeUsage) {
 	labels := []metrics.Label{
 		{Name: "namespace", Value: u.Namespace},
 		{Name: "volume", Value: u.VolumeID},
@@ -48,15 +48,15 @@ func (p *Poller) Gauges(yield func(telemetry.Gauge)) {
 
 // Example yields all gauges of one volume, for the tests of documentation.
 func Example(yield func(telemetry.Gauge)) {
-	gauges(&volumeusage.VolumeUsage{
-		Bytes:     &volumeusage.UsageAmount{},
-		Inodes:    &volumeusage.UsageAmount{},
-		Condition: &volumeusage.VolumeCondition{},
+	gauges(&storage.VolumeUsage{
+		Bytes:     &storage.UsageAmount{},
+		Inodes:    &storage.UsageAmount{},
+		Condition: &storage.VolumeCondition{},
 	}, yield)
 }
 
 // gauges yields the values of one volume.
-func gauges(u *volumeusage.VolumeUsage, yield func(telemetry.Gauge)) {
+func gauges(u *storage.VolumeUsage, yield func(telemetry.Gauge)) {
 	labels := map[string]string{
 		"namespace":             u.Namespace,
 		"persistentvolumeclaim": u.VolumeID,

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"berth/structs"
-	"berth/structs/volumeusage"
+	"berth/structs/storage"
 )
 
 // notFound is the answer of a plugin that has no such volume.
@@ -17,7 +17,7 @@ var notFound = &structs.Error{Kind: structs.KindNotFound, Code: codeNotFound, Te
 type teller struct {
 	f      *pollerFixture
 	calls  int
-	answer *volumeusage.VolumeCondition
+	answer *storage.VolumeCondition
 	err    error
 }
 
@@ -25,11 +25,11 @@ type teller struct {
 func (f *pollerFixture) health() *teller {
 	f.plugin.Lock()
 	defer f.plugin.Unlock()
-	t := &teller{f: f, answer: &volumeusage.VolumeCondition{Abnormal: true, Message: "DEGRADED Slow"}}
+	t := &teller{f: f, answer: &storage.VolumeCondition{Abnormal: true, Message: "DEGRADED Slow"}}
 	f.volumes = []PolledVolume{{
-		Key:       volumeusage.UsageKey{VolumeID: "v"},
+		Key:       storage.UsageKey{VolumeID: "v"},
 		Attempted: true,
-		Health: func(context.Context) (*volumeusage.VolumeCondition, error) {
+		Health: func(context.Context) (*storage.VolumeCondition, error) {
 			f.plugin.Lock()
 			defer f.plugin.Unlock()
 			t.calls++
@@ -40,7 +40,7 @@ func (f *pollerFixture) health() *teller {
 }
 
 // set sets the next answers, and returns the number of calls before.
-func (t *teller) set(c *volumeusage.VolumeCondition, err error) (calls int) {
+func (t *teller) set(c *storage.VolumeCondition, err error) (calls int) {
 	t.f.plugin.Lock()
 	defer t.f.plugin.Unlock()
 	t.answer = c
@@ -49,7 +49,7 @@ func (t *teller) set(c *volumeusage.VolumeCondition, err error) (calls int) {
 }
 
 // condition returns what is known of the volume.
-func (f *pollerFixture) condition(t *testing.T) *volumeusage.VolumeCondition {
+func (f *pollerFixture) condition(t *testing.T) *storage.VolumeCondition {
 	t.Helper()
 	all := f.Of(nil)
 	if len(all) != 1 {
@@ -107,7 +107,7 @@ func TestDuty_K37_TheHealthOfAnAttemptedVolumeIsAskedFor(t *testing.T) {
 		}
 		f.pass(time.Hour)
 		before = after
-		after = told.set(&volumeusage.VolumeCondition{}, nil)
+		after = told.set(&storage.VolumeCondition{}, nil)
 		if c := f.condition(t); c == nil || !c.Abnormal || after-before > 12 {
 			t.Errorf("after NOT_FOUND: %+v, %d calls", c, after-before)
 		}
@@ -125,12 +125,12 @@ func TestPoller_LearnsTheHealthOfAVolumeWhoseUseHangs(t *testing.T) {
 			runPoller(t, 1, func(f *pollerFixture) {
 				f.setHang(hangs)
 				f.plugin.Lock()
-				f.volumes[0].Health = func(ctx context.Context) (*volumeusage.VolumeCondition, error) {
+				f.volumes[0].Health = func(ctx context.Context) (*storage.VolumeCondition, error) {
 					if !hangs {
 						<-ctx.Done()
 						return nil, ctx.Err()
 					}
-					return &volumeusage.VolumeCondition{Message: "by the call for the health"}, nil
+					return &storage.VolumeCondition{Message: "by the call for the health"}, nil
 				}
 				f.plugin.Unlock()
 				f.pass(5 * time.Minute)

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"berth/internal/telemetry"
-	"berth/structs/volumeusage"
+	"berth/structs/storage"
 )
 
 // plugin counts the calls of its volumes.
@@ -28,12 +28,12 @@ type plugin struct {
 // volume is a volume of the plugin.
 func (p *plugin) volume(id string) PolledVolume {
 	return PolledVolume{
-		Key: volumeusage.UsageKey{Namespace: "default", VolumeID: id},
-		Ask: func(ctx context.Context) (*volumeusage.VolumeUsage, error) { return p.ask(ctx, id) },
+		Key: storage.UsageKey{Namespace: "default", VolumeID: id},
+		Ask: func(ctx context.Context) (*storage.VolumeUsage, error) { return p.ask(ctx, id) },
 	}
 }
 
-func (p *plugin) ask(ctx context.Context, id string) (*volumeusage.VolumeUsage, error) {
+func (p *plugin) ask(ctx context.Context, id string) (*storage.VolumeUsage, error) {
 	p.Lock()
 	p.calls[id]++
 	p.inFlight++
@@ -55,9 +55,9 @@ func (p *plugin) ask(ctx context.Context, id string) (*volumeusage.VolumeUsage, 
 		return nil, ctx.Err()
 	}
 	n := int64(p.calls[id])
-	return &volumeusage.VolumeUsage{
-		Bytes:     &volumeusage.UsageAmount{Total: 100, Used: n, Available: 100 - n},
-		Condition: &volumeusage.VolumeCondition{Abnormal: true, Message: "ill"},
+	return &storage.VolumeUsage{
+		Bytes:     &storage.UsageAmount{Total: 100, Used: n, Available: 100 - n},
+		Condition: &storage.VolumeCondition{Abnormal: true, Message: "ill"},
 	}, p.err
 }
 
@@ -129,7 +129,7 @@ func TestPoller_MeasuresEachVolumeOnceInAnInterval(t *testing.T) {
 				t.Errorf("volume %d was measured %d times in 10 minutes", i, n)
 			}
 		}
-		got := f.Of([]volumeusage.UsageKey{f.volumes[3].Key, {VolumeID: "other"}})
+		got := f.Of([]storage.UsageKey{f.volumes[3].Key, {VolumeID: "other"}})
 		if len(got) != 1 || got[0].NodeID != "n1" || got[0].VolumeID != "3" || got[0].Bytes.Total != 100 ||
 			got[0].Time == 0 || !got[0].Condition.Abnormal || got[0].Condition.Message != "ill" {
 			t.Errorf("%+v", got)
@@ -159,7 +159,7 @@ func TestPoller_AsksAVolumeThatHangsEverMoreSeldom(t *testing.T) {
 		if hung < 5 || hung > 12 || f.calledTimes("1") < 50 {
 			t.Errorf("in an hour %d calls, and %d of the healthy volume", hung, f.calledTimes("1"))
 		}
-		u := f.Of([]volumeusage.UsageKey{f.volumes[0].Key})[0]
+		u := f.Of([]storage.UsageKey{f.volumes[0].Key})[0]
 		if u.Error == "" || u.Time != 0 || u.Bytes != nil {
 			t.Errorf("%+v", u)
 		}
@@ -168,7 +168,7 @@ func TestPoller_AsksAVolumeThatHangsEverMoreSeldom(t *testing.T) {
 		f.pass(10 * time.Minute)
 		before := f.calledTimes("0")
 		f.pass(10 * time.Minute)
-		if u := f.Of([]volumeusage.UsageKey{f.volumes[0].Key})[0]; u.Error != "" || f.calledTimes("0")-before < 8 {
+		if u := f.Of([]storage.UsageKey{f.volumes[0].Key})[0]; u.Error != "" || f.calledTimes("0")-before < 8 {
 			t.Errorf("after its repair %d calls, %+v", f.calledTimes("0")-before, u)
 		}
 	})
@@ -205,7 +205,7 @@ func TestPoller_ForgetsVolumesThatAreGone(t *testing.T) {
 func TestPoller_LeavesDevicesWithoutAReportAlone(t *testing.T) {
 	runPoller(t, 0, func(f *pollerFixture) {
 		f.plugin.Lock()
-		f.volumes = []PolledVolume{{Key: volumeusage.UsageKey{VolumeID: "disk"}, Device: true}}
+		f.volumes = []PolledVolume{{Key: storage.UsageKey{VolumeID: "disk"}, Device: true}}
 		f.plugin.Unlock()
 		f.pass(5 * time.Minute)
 		if u := f.Of(nil)[0]; u.Time != 0 || u.Error != "" {
@@ -216,12 +216,12 @@ func TestPoller_LeavesDevicesWithoutAReportAlone(t *testing.T) {
 
 func TestPoller_ReportsTheNamesOfTheKubelet(t *testing.T) {
 	p := NewPoller(PollerConfig{})
-	p.volumes[volumeusage.UsageKey{Namespace: "a", VolumeID: "v"}] = &pollState{usage: volumeusage.VolumeUsage{
+	p.volumes[storage.UsageKey{Namespace: "a", VolumeID: "v"}] = &pollState{usage: storage.VolumeUsage{
 		Namespace: "a",
 		VolumeID:  "v",
-		Bytes:     &volumeusage.UsageAmount{Total: 10, Used: 7, Available: 2},
-		Inodes:    &volumeusage.UsageAmount{Total: 5, Used: 1, Available: 4},
-		Condition: &volumeusage.VolumeCondition{Abnormal: true},
+		Bytes:     &storage.UsageAmount{Total: 10, Used: 7, Available: 2},
+		Inodes:    &storage.UsageAmount{Total: 5, Used: 1, Available: 4},
+		Condition: &storage.VolumeCondition{Abnormal: true},
 	}}
 	want := map[string]float64{
 		"kubelet_volume_stats_capacity_bytes":         10,

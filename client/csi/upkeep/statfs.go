@@ -7,7 +7,7 @@ import (
 
 	"berth/client/csi/helper"
 	"berth/structs"
-	"berth/structs/volumeusage"
+	"berth/structs/storage"
 )
 
 // maxAsked bounds the file systems that one process asks. Its start costs as much as about a hundred of them.
@@ -18,7 +18,7 @@ type asking struct {
 	pool *helper.Pool
 	wait time.Duration // for one answer
 	// tell takes the answer of the file system at an index.
-	tell func(i int, u *volumeusage.VolumeUsage, err error)
+	tell func(i int, u *storage.VolumeUsage, err error)
 }
 
 // askFileSystems asks the file systems at paths, one after the other, in one process of its own. It returns
@@ -60,7 +60,7 @@ func askFileSystems(ctx context.Context, a asking, paths []string) (told int, he
 // nextAnswer waits for an answer. ended is true if there will be no further one.
 func nextAnswer(
 	ctx context.Context, answers <-chan helper.StatfsAnswer, wait time.Duration,
-) (u *volumeusage.VolumeUsage, err error, ended bool) {
+) (u *storage.VolumeUsage, err error, ended bool) {
 	limit := time.NewTimer(wait)
 	defer limit.Stop()
 	select {
@@ -78,21 +78,21 @@ func nextAnswer(
 	return nil, structs.Timeoutf("it does not end: the server of the file system may have failed"), true
 }
 
-func usageOf(a helper.StatfsAnswer) *volumeusage.VolumeUsage {
-	return &volumeusage.VolumeUsage{
-		Source: volumeusage.SourceStatfs,
+func usageOf(a helper.StatfsAnswer) *storage.VolumeUsage {
+	return &storage.VolumeUsage{
+		Source: storage.UsageByStatfs,
 		Bytes:  amount(a.Bytes, a.FreeBytes, a.AvailableBytes),
 		Inodes: amount(a.Inodes, a.FreeInodes, a.FreeInodes),
 	}
 }
 
 // amount returns nil for a total of 0: the file system does not count this.
-func amount(total, free, available uint64) *volumeusage.UsageAmount {
+func amount(total, free, available uint64) *storage.UsageAmount {
 	const most = 1<<63 - 1
 	if total == 0 || total > most || free > total || available > total {
 		return nil
 	}
-	return &volumeusage.UsageAmount{
+	return &storage.UsageAmount{
 		Total:     int64(total),
 		Used:      int64(total - free),
 		Available: int64(available),

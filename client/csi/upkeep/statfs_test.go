@@ -16,7 +16,7 @@ import (
 	"berth/client/csi/upkeep/fusetest"
 	"berth/internal/testskip"
 	"berth/structs"
-	"berth/structs/volumeusage"
+	"berth/structs/storage"
 )
 
 // mount mounts a file system for a test.
@@ -32,8 +32,8 @@ func mount(t *testing.T, kind, options string) (dir string) {
 }
 
 // ask asks one file system.
-func ask(ctx context.Context, h *helper.Pool, path string) (u *volumeusage.VolumeUsage, err error) {
-	tell := func(_ int, got *volumeusage.VolumeUsage, fault error) {
+func ask(ctx context.Context, h *helper.Pool, path string) (u *storage.VolumeUsage, err error) {
+	tell := func(_ int, got *storage.VolumeUsage, fault error) {
 		u = got
 		err = fault
 	}
@@ -47,9 +47,9 @@ func TestStatfs_MeasuresAFileSystem(t *testing.T) {
 	h := helper.New([]string{os.Args[0]})
 	u, err := ask(t.Context(), h, dir)
 	must(t, err)
-	want := volumeusage.UsageAmount{Total: 1 << 20, Used: 256 << 10, Available: 768 << 10}
+	want := storage.UsageAmount{Total: 1 << 20, Used: 256 << 10, Available: 768 << 10}
 	if *u.Bytes != want || u.Inodes.Total != 100 || u.Inodes.Used != 2 || u.Inodes.Available != 98 ||
-		u.Source != volumeusage.SourceStatfs {
+		u.Source != storage.UsageByStatfs {
 		t.Errorf("%+v, %+v, %+v", u, u.Bytes, u.Inodes)
 	}
 
@@ -134,7 +134,7 @@ func TestPoller_GivesAVolumeThatHoldsAProcessNoOther(t *testing.T) {
 	awaitProcesses(t, p.cfg.Helpers, 1)
 
 	fs.Die()
-	key := volumeusage.UsageKey{VolumeID: dir}
+	key := storage.UsageKey{VolumeID: dir}
 	for p.isHeld(key) {
 		if t.Context().Err() != nil {
 			t.Fatal("the volume holds its process")
@@ -165,7 +165,7 @@ func TestStatfs_NamesAFailedHelper(t *testing.T) {
 func filesFixture(paths ...string) *Poller {
 	var list []PolledVolume
 	for _, path := range paths {
-		list = append(list, PolledVolume{Key: volumeusage.UsageKey{VolumeID: path}, Path: path})
+		list = append(list, PolledVolume{Key: storage.UsageKey{VolumeID: path}, Path: path})
 	}
 	p := NewPoller(PollerConfig{
 		List:    func() ([]PolledVolume, error) { return list, nil },
@@ -185,8 +185,8 @@ func (p *Poller) pollDue(ctx context.Context) (parts int) {
 	return len(work)
 }
 
-func (p *Poller) use(path string) *volumeusage.VolumeUsage {
-	return p.Of([]volumeusage.UsageKey{{VolumeID: path}})[0]
+func (p *Poller) use(path string) *storage.VolumeUsage {
+	return p.Of([]storage.UsageKey{{VolumeID: path}})[0]
 }
 
 // TestPoller_AsksFileSystemsTogether: one that hangs leaves the others their answers, and is alone the next

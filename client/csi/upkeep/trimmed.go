@@ -5,7 +5,7 @@ import (
 
 	"berth/client/csi/mounts"
 	"berth/client/csi/volumes"
-	"berth/structs/volumeusage"
+	"berth/structs/storage"
 )
 
 // TrimmedVolumes returns the function that lists the volumes of a node that are to be trimmed, by its
@@ -32,7 +32,7 @@ func TrimmedVolumes(v *volumes.Volumes) func() ([]TrimmedVolume, error) {
 			known := byKey[m.VolumeKey]
 			if known == nil {
 				known = &TrimmedVolume{
-					Key:      volumeusage.UsageKey{Namespace: m.Namespace, VolumeID: m.ID},
+					Key:      storage.UsageKey{Namespace: m.Namespace, VolumeID: m.ID},
 					PluginID: m.PluginID,
 					Path:     m.Path,
 					Every:    m.Trim,
@@ -56,8 +56,8 @@ func TrimmedVolumes(v *volumes.Volumes) func() ([]TrimmedVolume, error) {
 }
 
 // Aside returns TrimmerConfig.Aside for the volumes of a node.
-func Aside(v *volumes.Volumes) func(context.Context, volumeusage.UsageKey, func(context.Context)) bool {
-	return func(ctx context.Context, k volumeusage.UsageKey, do func(context.Context)) bool {
+func Aside(v *volumes.Volumes) func(context.Context, storage.UsageKey, func(context.Context)) bool {
+	return func(ctx context.Context, k storage.UsageKey, do func(context.Context)) bool {
 		return volumes.Aside(ctx, v, volumes.VolumeKey{Namespace: k.Namespace, ID: k.VolumeID}, do)
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 	"berth/client/csi/helper"
 	"berth/structs"
-	"berth/structs/volumeusage"
+	"berth/structs/storage"
 )
 
 const (
@@ -29,7 +29,7 @@ const (
 
 // TrimmedVolume is a mounted volume that is trimmed.
 type TrimmedVolume struct {
-	Key      volumeusage.UsageKey
+	Key      storage.UsageKey
 	PluginID string
 	Path     string        // of a mount on the host
 	Every    time.Duration // between two trims
@@ -44,7 +44,7 @@ type TrimmerConfig struct {
 	// IsWhole reports whether a whole file system is mounted at exactly a path.
 	IsWhole func(path string) (bool, error)
 	// Aside does work on a volume that yields to its steps: see volumes.Volumes.
-	Aside func(ctx context.Context, k volumeusage.UsageKey, do func(context.Context)) bool
+	Aside func(ctx context.Context, k storage.UsageKey, do func(context.Context)) bool
 	// Helper is the supervisor's program with its arguments. The processes are a pool of their own: those of
 	// volumes whose storage has failed may not end.
 	Helper []string
@@ -69,7 +69,7 @@ type Trimmer struct {
 	pool *helper.Pool
 
 	mu      sync.Mutex
-	volumes map[volumeusage.UsageKey]*trimState
+	volumes map[storage.UsageKey]*trimState
 }
 
 // trimState is what is known of one volume.
@@ -77,7 +77,7 @@ type trimState struct {
 	volume      TrimmedVolume
 	slot        int64 // the one in which it was tried last, or was mounted
 	unsupported bool
-	trim        volumeusage.VolumeTrim
+	trim        storage.VolumeTrim
 }
 
 // NewTrimmer makes a trimmer, which works once Run runs.
@@ -92,7 +92,7 @@ func NewTrimmer(cfg TrimmerConfig) *Trimmer {
 	return &Trimmer{
 		cfg:     cfg,
 		pool:    pool,
-		volumes: map[volumeusage.UsageKey]*trimState{},
+		volumes: map[storage.UsageKey]*trimState{},
 	}
 }
 
@@ -127,7 +127,7 @@ func (t *Trimmer) round(ctx context.Context) {
 }
 
 // offset spreads the volumes over the time between two trims.
-func offset(k volumeusage.UsageKey, every time.Duration) time.Duration {
+func offset(k storage.UsageKey, every time.Duration) time.Duration {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(k.Namespace + "\x00" + k.VolumeID)) // it never fails
 	return time.Duration(h.Sum64() % uint64(every))
@@ -146,7 +146,7 @@ func begin(v TrimmedVolume, slot int64) int64 {
 func (t *Trimmer) due(all []TrimmedVolume, now time.Time) (list []TrimmedVolume) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	there := map[volumeusage.UsageKey]bool{}
+	there := map[storage.UsageKey]bool{}
 	for _, v := range all {
 		there[v.Key] = true
 		slot := slotAt(v, now)
@@ -244,7 +244,7 @@ func (t *Trimmer) keep(v TrimmedVolume, a helper.FitrimAnswer, err error) {
 }
 
 // Of tells how a volume is trimmed, nil if it is not.
-func (t *Trimmer) Of(k volumeusage.UsageKey) *volumeusage.VolumeTrim {
+func (t *Trimmer) Of(k storage.UsageKey) *storage.VolumeTrim {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := t.volumes[k]

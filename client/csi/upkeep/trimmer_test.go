@@ -17,7 +17,7 @@ import (
 	"berth/client/csi/helper"
 	"berth/client/csi/volumes"
 	"berth/internal/testskip"
-	"berth/structs/volumeusage"
+	"berth/structs/storage"
 )
 
 // runProgram runs a program of the machine.
@@ -62,7 +62,7 @@ func newTrimFixture(t *testing.T, path string, helper ...string) *trimFixture {
 		helper = []string{os.Args[0]}
 	}
 	f := &trimFixture{volume: TrimmedVolume{
-		Key:      volumeusage.UsageKey{Namespace: "default", VolumeID: "data"},
+		Key:      storage.UsageKey{Namespace: "default", VolumeID: "data"},
 		PluginID: "ebs",
 		Path:     path,
 		Every:    time.Hour,
@@ -76,7 +76,7 @@ func newTrimFixture(t *testing.T, path string, helper ...string) *trimFixture {
 			return []TrimmedVolume{f.volume}, nil
 		},
 		IsWhole: IsWhole,
-		Aside: func(ctx context.Context, _ volumeusage.UsageKey, do func(context.Context)) bool {
+		Aside: func(ctx context.Context, _ storage.UsageKey, do func(context.Context)) bool {
 			if f.busy {
 				return false
 			}
@@ -100,7 +100,7 @@ func (f *trimFixture) see() { f.due([]TrimmedVolume{f.volume}, time.Now().Add(-f
 // again begins the next slot.
 func (f *trimFixture) again() { f.volumes[f.volume.Key].slot-- }
 
-func (f *trimFixture) status() volumeusage.VolumeTrim { return *f.Of(f.volume.Key) }
+func (f *trimFixture) status() storage.VolumeTrim { return *f.Of(f.volume.Key) }
 
 // allocated returns the bytes of the storage that a file has.
 func allocated(t *testing.T, path string) int64 {
@@ -223,7 +223,7 @@ func TestTrimmer_AStepEndsTheProcess(t *testing.T) {
 	must(t, unix.Mkfifo(fifo, 0o600))
 	f := newTrimFixture(t, "/proc", "/bin/sh", "-c", "echo $$ > "+fifo+"; exec sleep 1000")
 	var steps volumes.Sequences
-	f.cfg.Aside = func(ctx context.Context, k volumeusage.UsageKey, do func(context.Context)) bool {
+	f.cfg.Aside = func(ctx context.Context, k storage.UsageKey, do func(context.Context)) bool {
 		return steps.Aside(ctx, k.VolumeID, do)
 	}
 	var trimming sync.WaitGroup
@@ -275,7 +275,7 @@ func TestTrimmer_SpreadsVolumes(t *testing.T) {
 	const tenth = 144 * time.Minute
 	var counts [10]int
 	for i := range 1000 {
-		k := volumeusage.UsageKey{Namespace: "default", VolumeID: strings.Repeat("v", i)}
+		k := storage.UsageKey{Namespace: "default", VolumeID: strings.Repeat("v", i)}
 		at := offset(k, 24*time.Hour)
 		if at != offset(k, 24*time.Hour) {
 			t.Error("a volume has two times")
@@ -292,7 +292,7 @@ func TestTrimmer_SpreadsVolumes(t *testing.T) {
 func TestTrimmer_RunTrimsOnceInEachSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newTrimFixture(t, "/proc")
-		f.volumes = map[volumeusage.UsageKey]*trimState{}
+		f.volumes = map[storage.UsageKey]*trimState{}
 		f.cfg.IsWhole = func(string) (bool, error) { return false, os.ErrPermission }
 		ctx, cancel := context.WithCancel(t.Context())
 		go f.Run(ctx)

@@ -9,17 +9,17 @@ import (
 	"time"
 
 	"berth/structs"
-	"berth/structs/modify"
+	"berth/structs/storage"
 )
 
 // Reasons explains a change of mutable parameters that is pending, or that the plugin has rejected. It
 // returns nil if there is none. The values are not shown.
 func Reasons(v *structs.CSIVolume, now time.Time) []*structs.Reason {
 	failed := v.LastError
-	if failed != nil && failed.Op != modify.Op {
+	if failed != nil && failed.Op != storage.OpModify {
 		failed = nil
 	}
-	pending := modify.Pending(v)
+	pending := storage.PendingParameters(v)
 	switch {
 	case len(pending) > 0:
 		r := describe(fmt.Sprintf("the plugin is to change %s of volume %s",

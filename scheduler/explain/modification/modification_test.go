@@ -7,7 +7,7 @@ import (
 
 	"berth/scheduler/explain/modification"
 	"berth/structs"
-	"berth/structs/modify"
+	"berth/structs/storage"
 )
 
 func TestReasons_OfAChangeOfParameters(t *testing.T) {
@@ -40,7 +40,7 @@ func TestReasons_OfAChangeOfParameters(t *testing.T) {
 			because: "the outcome of the call to modify it, sent to node n, is unknown; only that node repeats it (sent 2m0s ago)",
 		},
 		"failing": {
-			volume: structs.CSIVolume{MutableParameters: wanted, LastError: failure(modify.Op)},
+			volume: structs.CSIVolume{MutableParameters: wanted, LastError: failure(storage.OpModify)},
 			text: "the plugin is to change iops, tier of volume v: too fast (failures: 3, the last 1m0s ago; " +
 				"the next attempt in 30s)",
 			remedy: "to try now: berth volume retry v",
@@ -52,7 +52,7 @@ func TestReasons_OfAChangeOfParameters(t *testing.T) {
 		},
 		"rejected": {
 			volume: structs.CSIVolume{
-				MutableParameters: wanted, AppliedParameters: wanted, LastError: failure(modify.Op),
+				MutableParameters: wanted, AppliedParameters: wanted, LastError: failure(storage.OpModify),
 			},
 			text: "the plugin has rejected the last change of the mutable parameters of volume v, which keeps those " +
 				"that it has: too fast (failures: 3, the last 1m0s ago; the next attempt in 30s)",
@@ -63,7 +63,7 @@ func TestReasons_OfAChangeOfParameters(t *testing.T) {
 		},
 		"it is deleted": {
 			volume: structs.CSIVolume{
-				MutableParameters: wanted, LastError: failure(modify.Op), State: structs.VolumeDeleting,
+				MutableParameters: wanted, LastError: failure(storage.OpModify), State: structs.VolumeDeleting,
 			},
 		},
 	} {

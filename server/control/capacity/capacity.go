@@ -18,9 +18,8 @@ import (
 	"berth/state/csi"
 	"berth/state/csi/space"
 	"berth/structs"
-	"berth/structs/class"
-	"berth/structs/jobvolume"
 	"berth/structs/nodecalls"
+	"berth/structs/storage"
 )
 
 // The budget of the calls.
@@ -56,8 +55,8 @@ func (l Loop) Run(ctx context.Context) {
 
 // target is a class in a place for which there is to be a figure.
 type target struct {
-	class *class.VolumeClass // nil: none
-	place string             // see jobvolume.PlaceText
+	class *storage.VolumeClass // nil: none
+	place string               // see storage.TopologyText
 	at    *structs.CSITopology
 }
 
@@ -90,8 +89,8 @@ func (l Loop) Round(ctx context.Context, after target) (last target) {
 }
 
 // askAll returns the answers that differ from their rows.
-func (l Loop) askAll(ctx context.Context, tx *state.ReadTx, all []target) *jobvolume.SpaceRequest {
-	req := &jobvolume.SpaceRequest{}
+func (l Loop) askAll(ctx context.Context, tx *state.ReadTx, all []target) *storage.SpaceRequest {
+	req := &storage.SpaceRequest{}
 	failed := map[string]bool{} // plugins: one that does not answer is called once in a round
 	for _, t := range all {
 		if ctx.Err() != nil || failed[t.class.PluginID] {
@@ -112,7 +111,7 @@ func (l Loop) askAll(ctx context.Context, tx *state.ReadTx, all []target) *jobvo
 	return req
 }
 
-func (l Loop) record(ctx context.Context, req *jobvolume.SpaceRequest) {
+func (l Loop) record(ctx context.Context, req *storage.SpaceRequest) {
 	if len(req.Answers) == 0 || ctx.Err() != nil {
 		return
 	}
@@ -133,7 +132,7 @@ func (t target) isAfter(other target) bool {
 // a ready node that they allow, by class and place.
 func targets(tx *state.ReadTx) (all []target) {
 	for c := range classes.All(tx) {
-		if c.Binding != class.FirstConsumer || !tells(tx, c.PluginID) {
+		if c.Binding != storage.BindFirstConsumer || !tells(tx, c.PluginID) {
 			continue
 		}
 		places := placesOf(tx, c)
@@ -160,14 +159,14 @@ func tells(tx *state.ReadTx, pluginID string) bool {
 
 // placesOf returns the distinct topologies of the healthy halves on ready nodes that a class allows. A nil
 // topology has the key "".
-func placesOf(tx *state.ReadTx, c *class.VolumeClass) map[string]*structs.CSITopology {
+func placesOf(tx *state.ReadTx, c *storage.VolumeClass) map[string]*structs.CSITopology {
 	places := map[string]*structs.CSITopology{}
 	for i := range csi.InstancesByPluginKind(tx, c.PluginID, structs.CSIKindNode) {
 		place := i.NodeReport().AccessibleTopology
 		allows := func(t *structs.CSITopology) bool { return t.Matches(place) }
 		allowed := len(c.AllowedTopologies) == 0 || slices.ContainsFunc(c.AllowedTopologies, allows)
 		if i.Healthy && allowed && nodeconn.Reachable(state.Node(tx, i.NodeID)) {
-			places[jobvolume.PlaceText(place)] = place
+			places[storage.TopologyText(place)] = place
 		}
 	}
 	return places
@@ -175,7 +174,7 @@ func placesOf(tx *state.ReadTx, c *class.VolumeClass) map[string]*structs.CSITop
 
 // ask calls a controller. The request has what a later creation has, of a volume that a job asks for without
 // more than a class.
-func (l Loop) ask(ctx context.Context, tx *state.ReadTx, t target) (*jobvolume.SpaceAnswer, error) {
+func (l Loop) ask(ctx context.Context, tx *state.ReadTx, t target) (*storage.SpaceAnswer, error) {
 	req := &nodecalls.ClientCSICapacityRequest{
 		PluginID:   t.class.PluginID,
 		Parameters: t.class.Parameters,
@@ -203,7 +202,7 @@ func (l Loop) ask(ctx context.Context, tx *state.ReadTx, t target) (*jobvolume.S
 	case resp.Available < 0 || resp.MaxVolume < 0:
 		return nil, structs.Internalf("the node's answer has a negative size")
 	}
-	return &jobvolume.SpaceAnswer{
+	return &storage.SpaceAnswer{
 		PluginID:  t.class.PluginID,
 		Class:     t.class.Name,
 		Place:     t.place,

@@ -17,9 +17,8 @@ import (
 	"berth/state"
 	"berth/state/csi/space"
 	"berth/structs"
-	"berth/structs/class"
-	"berth/structs/jobvolume"
 	"berth/structs/nodecalls"
+	"berth/structs/storage"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -47,7 +46,7 @@ func newWorld(t *testing.T, zones int) *world {
 	for i := range zones {
 		w.addNode(fmt.Sprintf("n%03d", i), fmt.Sprintf("z%03d", i))
 	}
-	w.addClass("fast", class.FirstConsumer)
+	w.addClass("fast", storage.BindFirstConsumer)
 	return w
 }
 
@@ -77,7 +76,7 @@ func put[P any](w *world, c fsm.Command[P], p *P) {
 }
 
 func (w *world) addClass(name, binding string) {
-	put(w, fsm.VolumeClassPut, &class.ClassPutRequest{Class: &class.VolumeClass{
+	put(w, fsm.VolumeClassPut, &storage.ClassPutRequest{Class: &storage.VolumeClass{
 		Name:       name,
 		PluginID:   "p",
 		Binding:    binding,
@@ -118,14 +117,14 @@ func (w *world) rounds(n int) (entries int) {
 	return w.entries - before
 }
 
-func (w *world) row(zone string) *jobvolume.Exhaustion {
+func (w *world) row(zone string) *storage.Exhaustion {
 	return space.Exhausted(w.store.Read(), "p", "fast", inZone(zone))
 }
 
 func TestLoop_RecordsWhatHasChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 2)
-		w.addClass("now", class.Immediate)
+		w.addClass("now", storage.BindImmediate)
 		if n := w.rounds(3); n != 1 {
 			t.Errorf("%d entries, want one: nothing has changed", n)
 		}

@@ -20,8 +20,7 @@ import (
 	"berth/state/csi/drifts"
 	"berth/state/schema"
 	"berth/structs"
-	"berth/structs/drift"
-	"berth/structs/pluginconf"
+	"berth/structs/storage"
 )
 
 const (
@@ -97,13 +96,13 @@ func (l Loop) round(ctx context.Context, plugins map[string]*memory) {
 // leaveOut reports whether a plugin is not listed. If its settings exclude it, or it cannot list, its
 // differences are not known any more and go.
 func (l Loop) leaveOut(ctx context.Context, tx *state.ReadTx, pluginID string) bool {
-	off := csi.PluginConfig(tx, pluginID).Drift == pluginconf.DriftOff
+	off := csi.PluginConfig(tx, pluginID).Drift == storage.DriftOff
 	reachable, lists := abilities(tx, pluginID)
 	if !off && lists {
 		return false
 	}
 	if off || reachable {
-		l.record(ctx, pluginID, nil, &drift.DriftSummary{PluginID: pluginID})
+		l.record(ctx, pluginID, nil, &storage.DriftSummary{PluginID: pluginID})
 	}
 	return true
 }
@@ -152,7 +151,7 @@ func (l Loop) compare(ctx context.Context, pluginID string, m *memory) {
 	tx := l.Store.Read()
 	summary := summaryOf(tx, pluginID)
 	confirmed := l.confirm(ctx, tx, out, m.last)
-	summary.Counts = counts(confirmed, strays(out, m.last, summary.Counts[drift.StrayVolume]))
+	summary.Counts = counts(confirmed, strays(out, m.last, summary.Counts[storage.DriftStrayVolume]))
 	m.last = out
 	if l.record(ctx, pluginID, confirmed, summary) {
 		l.repair(ctx, confirmed)
@@ -160,8 +159,8 @@ func (l Loop) compare(ctx context.Context, pluginID string, m *memory) {
 }
 
 // summaryOf returns a new summary with the counts of the last one.
-func summaryOf(tx *state.ReadTx, pluginID string) *drift.DriftSummary {
-	summary := &drift.DriftSummary{PluginID: pluginID, Counts: map[string]int{}}
+func summaryOf(tx *state.ReadTx, pluginID string) *storage.DriftSummary {
+	summary := &storage.DriftSummary{PluginID: pluginID, Counts: map[string]int{}}
 	if old := drifts.Summary(tx, pluginID); old != nil {
 		summary.Counts = old.Counts
 	}
@@ -174,7 +173,7 @@ func (l Loop) recordFault(ctx context.Context, pluginID, fault string) {
 	summary := summaryOf(tx, pluginID)
 	summary.Fault = structs.Cut(fault, structs.MaxErrorText)
 	if !summary.Says(drifts.Summary(tx, pluginID)) {
-		l.propose(ctx, &drift.DriftRecordRequest{PluginID: pluginID, Summary: summary})
+		l.propose(ctx, &storage.DriftRecordRequest{PluginID: pluginID, Summary: summary})
 	}
 }
 
@@ -192,10 +191,10 @@ func strays(now, last *outcome, before int) (n int) {
 	return n
 }
 
-func counts(confirmed map[drift.DriftKey]*drift.VolumeDrift, strays int) map[string]int {
+func counts(confirmed map[storage.DriftKey]*storage.VolumeDrift, strays int) map[string]int {
 	n := map[string]int{}
 	if strays > 0 {
-		n[drift.StrayVolume] = strays
+		n[storage.DriftStrayVolume] = strays
 	}
 	for k := range confirmed {
 		n[k.Kind]++
@@ -204,7 +203,7 @@ func counts(confirmed map[drift.DriftKey]*drift.VolumeDrift, strays int) map[str
 }
 
 // repair repairs the attachments that a list has shown to differ, if the settings of the plugin ask for it.
-func (l Loop) repair(ctx context.Context, confirmed map[drift.DriftKey]*drift.VolumeDrift) {
+func (l Loop) repair(ctx context.Context, confirmed map[storage.DriftKey]*storage.VolumeDrift) {
 	left := maxRepairs
 	for _, k := range sortedKeys(confirmed) {
 		now := time.Now().UnixNano()
@@ -215,7 +214,7 @@ func (l Loop) repair(ctx context.Context, confirmed map[drift.DriftKey]*drift.Vo
 		}
 
 		left--
-		req := &drift.DriftRepairRequest{DriftKey: k}
+		req := &storage.DriftRepairRequest{DriftKey: k}
 		req.Namespace = d.Namespace
 		req.Now = now
 		_, err := fsm.Propose(ctx, l.Proposer, fsm.DriftRepair, req)

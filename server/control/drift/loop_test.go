@@ -14,9 +14,8 @@ import (
 	"berth/state/csi"
 	"berth/state/csi/drifts"
 	"berth/structs"
-	"berth/structs/drift"
 	"berth/structs/nodecalls"
-	"berth/structs/pluginconf"
+	"berth/structs/storage"
 )
 
 type stub = structs.CSIVolumeExternalStub
@@ -191,7 +190,7 @@ func TestDuty_H7_NodesCountOnlyIfThePluginAnnouncesThem(t *testing.T) {
 // TestDuty_H8_NodesThatNobodyKnowsAreShown: they are no fault, and nothing is repaired.
 func TestDuty_H8_NodesThatNobodyKnowsAreShown(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
-		w.settings(pluginconf.PluginDrift{Drift: pluginconf.DriftRepair})
+		w.settings(storage.PluginDrift{Drift: storage.DriftRepair})
 		w.addVolume("v")
 		w.pages([]*stub{listed("v", "laptop")})
 		w.run()
@@ -199,7 +198,7 @@ func TestDuty_H8_NodesThatNobodyKnowsAreShown(t *testing.T) {
 		w.next()
 		w.want("two lists", "unknown_node v laptop")
 		s := w.summary()
-		if s.Fault != "" || s.Counts[drift.UnknownNode] != 1 || len(w.repairs()) != 0 {
+		if s.Fault != "" || s.Counts[storage.DriftUnknownNode] != 1 || len(w.repairs()) != 0 {
 			t.Errorf("summary %+v, repairs %q", s, w.repairs())
 		}
 	})
@@ -265,13 +264,13 @@ func TestLoop_CountsVolumesWithoutARow(t *testing.T) {
 		w.pages([]*stub{listed("v"), listed("s1"), listed("s1"), listed("s3")})
 		w.next()
 		w.want("no rows")
-		if s := w.summary(); s == nil || s.Counts[drift.StrayVolume] != 1 {
+		if s := w.summary(); s == nil || s.Counts[storage.DriftStrayVolume] != 1 {
 			t.Errorf("summary %+v, want the one that both lists have", s)
 		}
 		w.addVolume("s1")
 		w.next()
 		w.next()
-		if s := w.summary(); s == nil || s.Counts[drift.StrayVolume] != 1 {
+		if s := w.summary(); s == nil || s.Counts[storage.DriftStrayVolume] != 1 {
 			t.Errorf("summary %+v, want s3", s)
 		}
 	})
@@ -312,7 +311,7 @@ func TestLoop_KeepsTheDifferencesOfStorageThatIsDown(t *testing.T) {
 func TestLoop_StaysWithinItsBudget(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
 		w.addVolume("v")
-		w.settings(pluginconf.PluginDrift{DriftInterval: time.Hour})
+		w.settings(storage.PluginDrift{DriftInterval: time.Hour})
 		begin := time.Now()
 		var at []time.Duration
 		w.list = func(req *nodecalls.ClientCSIListRequest) (*nodecalls.ClientCSIListResponse, error) {
@@ -378,7 +377,7 @@ func TestLoop_StopsAListThatIsTooLarge(t *testing.T) {
 // TestLoop_ForgetsThePluginThatIsNotListed: by its settings, or because it cannot list any more.
 func TestLoop_ForgetsThePluginThatIsNotListed(t *testing.T) {
 	for name, change := range map[string]func(w *world){
-		"off":           func(w *world) { w.settings(pluginconf.PluginDrift{Drift: pluginconf.DriftOff}) },
+		"off":           func(w *world) { w.settings(storage.PluginDrift{Drift: storage.DriftOff}) },
 		"lists no more": func(w *world) { w.addNode("n0", "", &structs.CSIControllerInfo{}) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -403,7 +402,7 @@ func TestLoop_ForgetsThePluginThatIsNotListed(t *testing.T) {
 // TestLoop_RepairsAfterTwoLists has an attachment that the list lacks, and one that the rows lack.
 func TestLoop_RepairsAfterTwoLists(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
-		w.settings(pluginconf.PluginDrift{Drift: pluginconf.DriftRepair})
+		w.settings(storage.PluginDrift{Drift: storage.DriftRepair})
 		w.addVolume("lost")
 		w.attach("lost", "n0")
 		w.addVolume("stray")
@@ -434,7 +433,7 @@ func TestLoop_RepairsAfterTwoLists(t *testing.T) {
 // TestLoop_BoundsTheRepairsAfterAList has more differences than a list may repair.
 func TestLoop_BoundsTheRepairsAfterAList(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
-		w.settings(pluginconf.PluginDrift{Drift: pluginconf.DriftRepair})
+		w.settings(storage.PluginDrift{Drift: storage.DriftRepair})
 		var page []*stub
 		for i := range maxRepairs + 1 {
 			id := fmt.Sprintf("v%02d", i)

@@ -13,8 +13,8 @@ import (
 	"berth/state/csi/drifts"
 	"berth/state/schema"
 	"berth/structs"
-	"berth/structs/drift"
 	"berth/structs/nodecalls"
+	"berth/structs/storage"
 	"berth/structs/validate/report"
 )
 
@@ -28,7 +28,7 @@ const (
 
 // outcome is what a complete list differs in.
 type outcome struct {
-	found  map[drift.DriftKey]*drift.VolumeDrift
+	found  map[storage.DriftKey]*storage.VolumeDrift
 	strays map[uint64]struct{} // volumes without a row, by a hash of their ID
 }
 
@@ -41,7 +41,7 @@ type pass struct {
 
 	seen    map[string]struct{} // the listed volumes with a row, by the plugin's ID
 	strays  map[uint64]struct{}
-	found   map[string][]*drift.VolumeDrift // by the plugin's ID of the volume
+	found   map[string][]*storage.VolumeDrift // by the plugin's ID of the volume
 	numbers struct{ bytes, found int }
 }
 
@@ -56,7 +56,7 @@ func newPass(l Loop, pluginID string) *pass {
 		nodes:  map[string]string{},
 		seen:   map[string]struct{}{},
 		strays: map[uint64]struct{}{},
-		found:  map[string][]*drift.VolumeDrift{},
+		found:  map[string][]*storage.VolumeDrift{},
 	}
 	for i := range csi.InstancesByPluginKind(p.begin, pluginID, structs.CSIKindNode) {
 		id := i.NodeReport().ID
@@ -83,7 +83,7 @@ func (p *pass) run(ctx context.Context) (*outcome, error) {
 	}
 
 	p.addUnlisted(someDown)
-	out := &outcome{found: map[drift.DriftKey]*drift.VolumeDrift{}, strays: p.strays}
+	out := &outcome{found: map[storage.DriftKey]*storage.VolumeDrift{}, strays: p.strays}
 	for _, all := range p.found {
 		for _, d := range all {
 			out.found[d.Key()] = d
@@ -155,7 +155,7 @@ func (p *pass) compareNodes(tx *state.ReadTx, v *structs.CSIVolume, listed []str
 		rows[a.ExternalNodeID] = true
 		same := a.State == structs.AttachmentAttached && a.ModifyIndex <= p.begin.Applied()
 		if same && !slices.Contains(listed, a.ExternalNodeID) {
-			p.add(v, drift.MissingAttachment, a.ExternalNodeID, a.NodeID)
+			p.add(v, storage.DriftMissingAttachment, a.ExternalNodeID, a.NodeID)
 		}
 	}
 
@@ -165,9 +165,9 @@ func (p *pass) compareNodes(tx *state.ReadTx, v *structs.CSIVolume, listed []str
 		switch {
 		case rows[external]:
 		case node == "":
-			p.add(v, drift.UnknownNode, external, "")
+			p.add(v, storage.DriftUnknownNode, external, "")
 		case csi.Attachment(tx, v.Namespace, v.ID, node) == nil && !csi.InUse(tx, at):
-			p.add(v, drift.StrayAttachment, external, node)
+			p.add(v, storage.DriftStrayAttachment, external, node)
 		}
 	}
 }
@@ -185,7 +185,7 @@ func (p *pass) addUnlisted(someDown bool) {
 		switch {
 		case v == nil || v.CreateIndex != was.CreateIndex || !isSettled(v):
 		case paging.Reached(p.begin, tx, v, someDown):
-			p.add(v, drift.MissingVolume, "", "")
+			p.add(v, storage.DriftMissingVolume, "", "")
 		default:
 			for d := range drifts.OfVolume(tx, v.Namespace, v.ID) {
 				p.found[v.ExternalID] = append(p.found[v.ExternalID], d)
@@ -196,7 +196,7 @@ func (p *pass) addUnlisted(someDown bool) {
 
 func (p *pass) add(v *structs.CSIVolume, kind, external, node string) {
 	p.numbers.found++
-	p.found[v.ExternalID] = append(p.found[v.ExternalID], &drift.VolumeDrift{
+	p.found[v.ExternalID] = append(p.found[v.ExternalID], &storage.VolumeDrift{
 		PluginID:       p.plugin,
 		Kind:           kind,
 		ExternalID:     v.ExternalID,

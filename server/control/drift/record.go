@@ -12,8 +12,8 @@ import (
 	"berth/state/csi"
 	"berth/state/csi/drifts"
 	"berth/structs"
-	"berth/structs/drift"
 	"berth/structs/nodecalls"
+	"berth/structs/storage"
 )
 
 // maxConfirms bounds the calls of ControllerGetVolume after a list. Volumes beyond it stay as they were
@@ -27,8 +27,8 @@ const codeNotFound = "NotFound"
 // volume that its plugin finds, when it is asked for it alone, is not missing.
 func (l Loop) confirm(
 	ctx context.Context, tx *state.ReadTx, now, last *outcome,
-) map[drift.DriftKey]*drift.VolumeDrift {
-	confirmed := map[drift.DriftKey]*drift.VolumeDrift{}
+) map[storage.DriftKey]*storage.VolumeDrift {
+	confirmed := map[storage.DriftKey]*storage.VolumeDrift{}
 	asked := 0
 	for _, k := range sortedKeys(now.found) {
 		d := now.found[k]
@@ -36,7 +36,7 @@ func (l Loop) confirm(
 		if !recorded && (last == nil || !d.Same(last.found[k])) {
 			continue
 		}
-		if k.Kind != drift.MissingVolume || !gets(tx, k.PluginID) {
+		if k.Kind != storage.DriftMissingVolume || !gets(tx, k.PluginID) {
 			confirmed[k] = d
 			continue
 		}
@@ -66,7 +66,7 @@ func gets(tx *state.ReadTx, pluginID string) bool {
 
 // isMissing asks a plugin for a volume that it does not list. Any other answer than that there is none, or
 // that there is one, leaves it as it was recorded.
-func (l Loop) isMissing(ctx context.Context, tx *state.ReadTx, d *drift.VolumeDrift, recorded bool) bool {
+func (l Loop) isMissing(ctx context.Context, tx *state.ReadTx, d *storage.VolumeDrift, recorded bool) bool {
 	v := csi.Volume(tx, d.Namespace, d.VolumeID)
 	if v == nil {
 		return false
@@ -86,46 +86,49 @@ func (l Loop) isMissing(ctx context.Context, tx *state.ReadTx, d *drift.VolumeDr
 	return recorded
 }
 
-func sortedKeys(m map[drift.DriftKey]*drift.VolumeDrift) []drift.DriftKey {
-	return slices.SortedFunc(maps.Keys(m), drift.DriftKey.Compare)
+func sortedKeys(m map[storage.DriftKey]*storage.VolumeDrift) []storage.DriftKey {
+	return slices.SortedFunc(maps.Keys(m), storage.DriftKey.Compare)
 }
 
 // record makes the rows of a plugin equal to the differences, as far as their bound allows, and reports
 // whether they are. It writes nothing if nothing has changed.
 func (l Loop) record(
-	ctx context.Context, pluginID string, want map[drift.DriftKey]*drift.VolumeDrift, s *drift.DriftSummary,
+	ctx context.Context,
+	pluginID string,
+	want map[storage.DriftKey]*storage.VolumeDrift,
+	s *storage.DriftSummary,
 ) bool {
 	tx := l.Store.Read()
-	var gone []drift.DriftKey
+	var gone []storage.DriftKey
 	for d := range drifts.OfPlugin(tx, pluginID) {
 		if want[d.Key()] == nil {
 			gone = append(gone, d.Key())
 		}
 	}
-	var found []*drift.VolumeDrift
+	var found []*storage.VolumeDrift
 	keys := sortedKeys(want)
-	for _, k := range keys[:min(len(keys), drift.MaxRows)] {
+	for _, k := range keys[:min(len(keys), storage.MaxDrifts)] {
 		if !want[k].Same(drifts.Get(tx, k)) {
 			found = append(found, want[k])
 		}
 	}
 
 	// Rows go before others come, so that the bound leaves none out.
-	for chunk := range slices.Chunk(gone, drift.MaxChanges) {
-		if !l.propose(ctx, &drift.DriftRecordRequest{PluginID: pluginID, Gone: chunk}) {
+	for chunk := range slices.Chunk(gone, storage.MaxDriftChanges) {
+		if !l.propose(ctx, &storage.DriftRecordRequest{PluginID: pluginID, Gone: chunk}) {
 			return false
 		}
 	}
-	for chunk := range slices.Chunk(found, drift.MaxChanges) {
-		if !l.propose(ctx, &drift.DriftRecordRequest{PluginID: pluginID, Found: chunk}) {
+	for chunk := range slices.Chunk(found, storage.MaxDriftChanges) {
+		if !l.propose(ctx, &storage.DriftRecordRequest{PluginID: pluginID, Found: chunk}) {
 			return false
 		}
 	}
-	return l.propose(ctx, &drift.DriftRecordRequest{PluginID: pluginID, Summary: s})
+	return l.propose(ctx, &storage.DriftRecordRequest{PluginID: pluginID, Summary: s})
 }
 
 // propose records changes, if there are any. It reports false if that failed.
-func (l Loop) propose(ctx context.Context, req *drift.DriftRecordRequest) bool {
+func (l Loop) propose(ctx context.Context, req *storage.DriftRecordRequest) bool {
 	same := req.Summary == nil || req.Summary.Says(drifts.Summary(l.Store.Read(), req.PluginID))
 	if same && len(req.Found)+len(req.Gone) == 0 {
 		return true

@@ -17,9 +17,8 @@ import (
 	"berth/state"
 	"berth/state/csi/drifts"
 	"berth/structs"
-	"berth/structs/drift"
 	"berth/structs/nodecalls"
-	"berth/structs/pluginconf"
+	"berth/structs/storage"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -202,7 +201,7 @@ func (w *world) sleep(d time.Duration) {
 // next waits for the next list and returns the number of its entries.
 func (w *world) next() (entries int) {
 	before := w.entries
-	w.sleep(pluginconf.DefaultDriftInterval)
+	w.sleep(storage.DefaultDriftInterval)
 	return w.entries - before
 }
 
@@ -218,11 +217,11 @@ func (w *world) want(when string, want ...string) {
 	}
 }
 
-func (w *world) settings(d pluginconf.PluginDrift) {
-	put(w, fsm.PluginConfigSet, &pluginconf.PluginSettingsRequest{ID: "p", PluginDrift: d})
+func (w *world) settings(d storage.PluginDrift) {
+	put(w, fsm.PluginConfigSet, &storage.PluginSettingsRequest{ID: "p", PluginDrift: d})
 }
 
-func (w *world) summary() *drift.DriftSummary { return drifts.Summary(w.store.Read(), "p") }
+func (w *world) summary() *storage.DriftSummary { return drifts.Summary(w.store.Read(), "p") }
 
 // virtual runs a test in virtual time.
 func virtual(t *testing.T, test func(t *testing.T, w *world)) {

@@ -17,8 +17,8 @@ import (
 	"berth/state/csi/health"
 	"berth/state/quotas"
 	"berth/structs"
-	"berth/structs/drift"
 	"berth/structs/quotause"
+	"berth/structs/storage"
 )
 
 // Loop reports the number of rows in each state. When it ends it sets every gauge that it set to 0, so that
@@ -113,7 +113,7 @@ func (g gauges) reportQuotas(tx *state.ReadTx) {
 func (g gauges) reportDrift(tx *state.ReadTx) {
 	for s := range drifts.Summaries(tx) {
 		plugin := metricLabel("plugin", s.PluginID)
-		for _, kind := range drift.Kinds {
+		for _, kind := range storage.DriftKinds {
 			g.reportGauge([]string{"csi", "drift"}, s.Counts[kind], plugin, metricLabel("kind", kind))
 		}
 	}

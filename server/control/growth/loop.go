@@ -22,8 +22,7 @@ import (
 	"berth/state/csi"
 	"berth/state/quotas"
 	"berth/structs"
-	"berth/structs/autogrow"
-	"berth/structs/volumeusage"
+	"berth/structs/storage"
 )
 
 const (
@@ -35,7 +34,7 @@ const (
 	// measured again, also if the clock of the node differs a little.
 	settles = 3 * time.Minute
 	// fresh is the age up to which a measurement counts.
-	fresh = 2 * volumeusage.MaxInterval
+	fresh = 2 * storage.MaxUsageInterval
 )
 
 // Loop makes volumes larger while this server leads.
@@ -58,7 +57,7 @@ func (l Loop) round(ctx context.Context) {
 	tx := l.Store.Read()
 	fullest := l.ask(ctx, holders(tx))
 
-	keys := slices.SortedFunc(maps.Keys(fullest), volumeusage.Compare)
+	keys := slices.SortedFunc(maps.Keys(fullest), storage.CompareUsageKeys)
 	for _, k := range keys {
 		v := csi.Volume(tx, k.Namespace, k.VolumeID)
 		req := next(tx, v, fullest[k], time.Now())
@@ -83,10 +82,10 @@ func (l Loop) round(ctx context.Context) {
 }
 
 // holders returns the reachable nodes that have volumes which grow by themselves, each with these.
-func holders(tx *state.ReadTx) map[string][]volumeusage.UsageKey {
-	nodes := map[string][]volumeusage.UsageKey{}
+func holders(tx *state.ReadTx) map[string][]storage.UsageKey {
+	nodes := map[string][]storage.UsageKey{}
 	for v := range csi.SelfGrowing(tx) {
-		k := volumeusage.UsageKey{Namespace: v.Namespace, VolumeID: v.ID}
+		k := storage.UsageKey{Namespace: v.Namespace, VolumeID: v.ID}
 		for c := range csi.ClaimsOf(tx, v.Namespace, v.ID) {
 			list := nodes[c.NodeID]
 			known := len(list) > 0 && list[len(list)-1] == k
@@ -102,13 +101,13 @@ func holders(tx *state.ReadTx) map[string][]volumeusage.UsageKey {
 // ask returns the usage of each volume on the node where it is fullest. A node that does not answer is asked
 // again in the next round.
 func (l Loop) ask(
-	ctx context.Context, nodes map[string][]volumeusage.UsageKey,
-) map[volumeusage.UsageKey]*volumeusage.VolumeUsage {
+	ctx context.Context, nodes map[string][]storage.UsageKey,
+) map[storage.UsageKey]*storage.VolumeUsage {
 	var (
 		wg      sync.WaitGroup
 		mu      sync.Mutex
 		slots   = make(chan struct{}, atOnce)
-		fullest = map[volumeusage.UsageKey]*volumeusage.VolumeUsage{}
+		fullest = map[storage.UsageKey]*storage.VolumeUsage{}
 	)
 	for _, id := range slices.Sorted(maps.Keys(nodes)) {
 		slots <- struct{}{}
@@ -136,8 +135,8 @@ func (l Loop) ask(
 
 // next returns the request about a volume with a usage, nil if nothing changes.
 func next(
-	tx *state.ReadTx, v *structs.CSIVolume, u *volumeusage.VolumeUsage, now time.Time,
-) *volumeusage.VolumeGrowRequest {
+	tx *state.ReadTx, v *structs.CSIVolume, u *storage.VolumeUsage, now time.Time,
+) *storage.VolumeGrowRequest {
 	measured := time.Unix(0, u.Time)
 	if u.Bytes == nil || u.Time == 0 || now.Sub(measured) > fresh {
 		return nil
@@ -149,7 +148,7 @@ func next(
 		}
 	}
 
-	req := &volumeusage.VolumeGrowRequest{
+	req := &storage.VolumeGrowRequest{
 		ID:       v.ID,
 		RowIndex: v.ModifyIndex,
 	}
@@ -158,16 +157,16 @@ func next(
 	if u.Bytes.Percent() >= float64(v.Grow.At) {
 		req.To, req.Fault = size(tx, v, u)
 	}
-	if req.To == 0 && req.Fault == autogrow.Fault(v) {
+	if req.To == 0 && req.Fault == storage.GrowFault(v) {
 		return nil
 	}
 	return req
 }
 
 // size returns the size to which a volume grows, or the reason why it does not.
-func size(tx *state.ReadTx, v *structs.CSIVolume, u *volumeusage.VolumeUsage) (to int64, fault string) {
+func size(tx *state.ReadTx, v *structs.CSIVolume, u *storage.VolumeUsage) (to int64, fault string) {
 	has := max(v.Capacity, v.RequestedCapacityMin)
-	to = autogrow.Next(v.Grow, has, v.RequestedCapacityMax)
+	to = storage.GrownSize(v.Grow, has, v.RequestedCapacityMax)
 	switch {
 	case has == 0:
 		return 0, "its capacity is not known: give capacity_min"

@@ -11,7 +11,7 @@ import (
 	"berth/server/nodeconn"
 	"berth/state"
 	"berth/structs"
-	"berth/structs/jobvolume"
+	"berth/structs/storage"
 )
 
 // The budget of a list.
@@ -32,11 +32,11 @@ func Places(tx *state.ReadTx, pluginID string) (up [][]string, someDown bool) {
 	nodes := map[string][]string{}
 	healthy, others := nodeconn.AllControllers(tx, pluginID)
 	for _, c := range healthy {
-		name := jobvolume.PlaceText(c.Topology)
+		name := storage.TopologyText(c.Topology)
 		nodes[name] = append(nodes[name], c.NodeID)
 	}
 	for _, c := range others {
-		someDown = someDown || nodes[jobvolume.PlaceText(c.Topology)] == nil
+		someDown = someDown || nodes[storage.TopologyText(c.Topology)] == nil
 	}
 	for _, name := range slices.Sorted(maps.Keys(nodes)) {
 		up = append(up, nodes[name])

@@ -16,9 +16,8 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
-	"berth/structs/hostuse"
 	"berth/structs/nodecalls"
-	"berth/structs/snapshot"
+	"berth/structs/storage"
 )
 
 // slack is the time of a call beside that of the command.
@@ -31,8 +30,8 @@ type Quiescer struct {
 }
 
 // Needed reports whether Around quiesces tasks, whose commands may take long.
-func Needed(tx *state.ReadTx, rows []*snapshot.VolumeSnapshot, mayBeCut bool) bool {
-	return !mayBeCut && slices.ContainsFunc(rows, func(s *snapshot.VolumeSnapshot) bool {
+func Needed(tx *state.ReadTx, rows []*storage.VolumeSnapshot, mayBeCut bool) bool {
+	return !mayBeCut && slices.ContainsFunc(rows, func(s *storage.VolumeSnapshot) bool {
 		return len(writersOf(tx, s)) > 0
 	})
 }
@@ -42,8 +41,8 @@ func Needed(tx *state.ReadTx, rows []*snapshot.VolumeSnapshot, mayBeCut bool) bo
 // Around returns, or by its node after its timeout. The result is for the snapshots that cut has made. With
 // mayBeCut an earlier call may have cut them, or may still do so: then no task is quiesced.
 func (q Quiescer) Around(
-	ctx context.Context, rows []*snapshot.VolumeSnapshot, mayBeCut bool, cut func() error,
-) (is snapshot.Consistency, err error) {
+	ctx context.Context, rows []*storage.VolumeSnapshot, mayBeCut bool, cut func() error,
+) (is storage.Consistency, err error) {
 	var writers []*writer
 	tx := q.Store.Read()
 	for _, s := range rows {
@@ -54,7 +53,7 @@ func (q Quiescer) Around(
 	}
 	// The later calls for a snapshot that is cut, too: its row has what the first one has found.
 	if mayBeCut {
-		is.Level = snapshot.CrashConsistent
+		is.Level = storage.CrashConsistent
 		is.Reason = "an earlier call without an answer may have cut it, after the tasks were resumed"
 		return is, cut()
 	}
@@ -134,13 +133,13 @@ func (q Quiescer) resume(ctx context.Context, writers []*writer) {
 }
 
 // consistencyOf returns what a snapshot is that was cut while these tasks were to be quiesced.
-func consistencyOf(writers []*writer) snapshot.Consistency {
-	is := snapshot.Consistency{Level: snapshot.AppConsistent}
+func consistencyOf(writers []*writer) storage.Consistency {
+	is := storage.Consistency{Level: storage.AppConsistent}
 	var reasons []string
 	for _, w := range writers {
 		switch {
 		case w.late != "":
-			is.Level = snapshot.CrashConsistent
+			is.Level = storage.CrashConsistent
 			reasons = append(reasons, fmt.Sprintf("%s: %s", w, w.late))
 		case w.fault != "":
 			reasons = append(reasons, fmt.Sprintf("%s: the command after the snapshot has failed: %s", w, w.fault))
@@ -186,7 +185,7 @@ func (w *writer) request() *nodecalls.QuiesceRequest {
 // writersOf returns the tasks of running allocations with a claim to write the volume of a snapshot. A
 // running allocation has all of its claims. The tasks are sorted by allocation and by their order in the
 // group.
-func writersOf(tx *state.ReadTx, s *snapshot.VolumeSnapshot) (writers []*writer) {
+func writersOf(tx *state.ReadTx, s *storage.VolumeSnapshot) (writers []*writer) {
 	claims := csi.ClaimsByVolume(tx, s.Namespace, s.VolumeID)
 	slices.SortFunc(claims, func(a, b *structs.CSIClaim) int { return strings.Compare(a.AllocID, b.AllocID) })
 	for _, c := range claims {
@@ -205,7 +204,7 @@ func writersIn(tx *state.ReadTx, a *structs.Allocation, volumeID string) (writer
 	if job == nil {
 		return nil
 	}
-	group := hostuse.GroupOf(job, a)
+	group := storage.GroupOfAlloc(job, a)
 	if group == nil {
 		return nil
 	}

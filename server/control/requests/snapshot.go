@@ -7,12 +7,12 @@ import (
 	"berth/state/csi/snapshots"
 	"berth/structs"
 	"berth/structs/nodecalls"
-	"berth/structs/snapshot"
+	"berth/structs/storage"
 	"berth/structs/validate/report"
 )
 
 // SnapshotControllers returns the nodes whose controllers may serve a snapshot: those that reach its volume.
-func SnapshotControllers(tx *state.ReadTx, s *snapshot.VolumeSnapshot) []string {
+func SnapshotControllers(tx *state.ReadTx, s *storage.VolumeSnapshot) []string {
 	var want *structs.CSITopologyRequest
 	if len(s.Topologies) > 0 {
 		want = &structs.CSITopologyRequest{Required: s.Topologies}
@@ -22,7 +22,7 @@ func SnapshotControllers(tx *state.ReadTx, s *snapshot.VolumeSnapshot) []string 
 
 // SecretsHolder returns a volume with the secrets for the calls of a snapshot. Secrets that a volume has
 // without encryption are not copied, so they are those of the volume as long as it exists.
-func SecretsHolder(tx *state.ReadTx, s *snapshot.VolumeSnapshot) *structs.CSIVolume {
+func SecretsHolder(tx *state.ReadTx, s *storage.VolumeSnapshot) *structs.CSIVolume {
 	h := &structs.CSIVolume{
 		Namespace:     s.Namespace,
 		ID:            s.VolumeID,
@@ -41,7 +41,7 @@ func SecretsHolder(tx *state.ReadTx, s *snapshot.VolumeSnapshot) *structs.CSIVol
 }
 
 // SnapshotCreate returns the request to take a snapshot, which is also the one for its readiness.
-func SnapshotCreate(s *snapshot.VolumeSnapshot, secrets structs.Secrets) *nodecalls.ClientCSISnapshotRequest {
+func SnapshotCreate(s *storage.VolumeSnapshot, secrets structs.Secrets) *nodecalls.ClientCSISnapshotRequest {
 	return &nodecalls.ClientCSISnapshotRequest{
 		PluginID:         s.PluginID,
 		Name:             snapshots.NameAtPlugin(s),
@@ -53,7 +53,7 @@ func SnapshotCreate(s *snapshot.VolumeSnapshot, secrets structs.Secrets) *nodeca
 
 // SnapshotDelete returns the request to delete a snapshot.
 func SnapshotDelete(
-	s *snapshot.VolumeSnapshot, secrets structs.Secrets,
+	s *storage.VolumeSnapshot, secrets structs.Secrets,
 ) *nodecalls.ClientCSISnapshotDeleteRequest {
 	return &nodecalls.ClientCSISnapshotDeleteRequest{
 		PluginID:   s.PluginID,
@@ -64,8 +64,8 @@ func SnapshotDelete(
 
 // SnapshotAnswer checks the answer of a node to the creation of a snapshot.
 func SnapshotAnswer(
-	s *snapshot.VolumeSnapshot, resp *nodecalls.ClientCSISnapshotResponse,
-) (*snapshot.CSISnapshot, error) {
+	s *storage.VolumeSnapshot, resp *nodecalls.ClientCSISnapshotResponse,
+) (*storage.CSISnapshot, error) {
 	if resp.Exhausted != "" {
 		return nil, Exhausted(resp.Exhausted)
 	}

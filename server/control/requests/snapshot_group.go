@@ -7,14 +7,13 @@ import (
 	"berth/state/csi/snapgroups"
 	"berth/structs"
 	"berth/structs/nodecalls"
-	"berth/structs/snapgroup"
-	"berth/structs/snapshot"
+	"berth/structs/storage"
 	"berth/structs/validate/report"
 )
 
 // GroupControllers returns the nodes whose controllers may serve a group: those that reach all of its
 // volumes.
-func GroupControllers(tx *state.ReadTx, g *snapgroup.GroupSnapshot) (nodes []string) {
+func GroupControllers(tx *state.ReadTx, g *storage.GroupSnapshot) (nodes []string) {
 	for i, m := range snapgroups.Members(tx, g) {
 		reach := SnapshotControllers(tx, m)
 		if i == 0 {
@@ -29,7 +28,7 @@ func GroupControllers(tx *state.ReadTx, g *snapgroup.GroupSnapshot) (nodes []str
 // GroupCreate returns the request to take a group, which is also the one for its readiness. rows are its
 // members.
 func GroupCreate(
-	g *snapgroup.GroupSnapshot, rows []*snapshot.VolumeSnapshot, secrets structs.Secrets,
+	g *storage.GroupSnapshot, rows []*storage.VolumeSnapshot, secrets structs.Secrets,
 ) *nodecalls.ClientCSIGroupRequest {
 	return &nodecalls.ClientCSIGroupRequest{
 		PluginID:          g.PluginID,
@@ -41,7 +40,7 @@ func GroupCreate(
 }
 
 // sourcesOf returns the plugin's IDs of the volumes of snapshots.
-func sourcesOf(rows []*snapshot.VolumeSnapshot) (ids []string) {
+func sourcesOf(rows []*storage.VolumeSnapshot) (ids []string) {
 	for _, m := range rows {
 		ids = append(ids, m.SourceExternalID)
 	}
@@ -51,7 +50,7 @@ func sourcesOf(rows []*snapshot.VolumeSnapshot) (ids []string) {
 // GroupDelete returns the request to delete a group with the IDs of all members, which a plugin compares with
 // its own.
 func GroupDelete(
-	g *snapgroup.GroupSnapshot, rows []*snapshot.VolumeSnapshot, secrets structs.Secrets,
+	g *storage.GroupSnapshot, rows []*storage.VolumeSnapshot, secrets structs.Secrets,
 ) *nodecalls.ClientCSIGroupDeleteRequest {
 	req := &nodecalls.ClientCSIGroupDeleteRequest{
 		PluginID:          g.PluginID,
@@ -68,7 +67,7 @@ func GroupDelete(
 // GroupAnswer checks the answer of a node to the creation of a group.
 func GroupAnswer(
 	req *nodecalls.ClientCSIGroupRequest, resp *nodecalls.ClientCSIGroupResponse,
-) (*snapgroup.CSIGroup, error) {
+) (*storage.CSIGroup, error) {
 	if resp.Exhausted != "" {
 		return nil, Exhausted(resp.Exhausted)
 	}

@@ -6,9 +6,8 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
-	"berth/structs/hostuse"
-	"berth/structs/modify"
 	"berth/structs/nodecalls"
+	"berth/structs/storage"
 )
 
 // Exhausted is the error of a call for which the plugin has no capacity. Waiting does not help: the operator
@@ -71,7 +70,7 @@ func Modify(v *structs.CSIVolume) *nodecalls.ClientCSIModifyRequest {
 	return &nodecalls.ClientCSIModifyRequest{
 		PluginID:          v.PluginID,
 		ExternalID:        v.ExternalID,
-		MutableParameters: modify.Pending(v),
+		MutableParameters: storage.PendingParameters(v),
 		Secrets:           v.Secrets,
 	}
 }
@@ -123,7 +122,7 @@ func JobMountOptions(tx *state.ReadTx, claim *structs.CSIClaim) *structs.CSIMoun
 		return nil
 	}
 
-	group := hostuse.GroupOf(job, a)
+	group := storage.GroupOfAlloc(job, a)
 	if group == nil {
 		return nil
 	}

@@ -24,8 +24,7 @@ import (
 	"berth/state/csi/snapshots"
 	"berth/state/schema"
 	"berth/structs"
-	"berth/structs/snapschedule"
-	"berth/structs/snapshot"
+	"berth/structs/storage"
 )
 
 const (
@@ -119,7 +118,7 @@ func (l loop) read(tx *state.ReadTx, k workqueue.Key) workqueue.Step {
 // next returns the step that takes the next snapshot, or lets the schedule go on from now. While a clock is
 // wrong, or was, it looks again soon: the clock may be set right at any time, and the state knows that later
 // than this server.
-func (l loop) next(tx *state.ReadTx, s *snapschedule.SnapshotSchedule, now time.Time) workqueue.Step {
+func (l loop) next(tx *state.ReadTx, s *storage.SnapshotSchedule, now time.Time) workqueue.Step {
 	cluster := l.clock.Now()
 	ahead := time.Unix(0, s.Last).Sub(now) > clustertime.Tolerance
 	if ahead && clustertime.Future(tx, s.Last, cluster.UnixNano()) {
@@ -135,7 +134,7 @@ func (l loop) next(tx *state.ReadTx, s *snapschedule.SnapshotSchedule, now time.
 }
 
 // taking returns the step of the next time, the zero value if there is none.
-func (l loop) taking(s *snapschedule.SnapshotSchedule, now time.Time) workqueue.Step {
+func (l loop) taking(s *storage.SnapshotSchedule, now time.Time) workqueue.Step {
 	next, err := s.Next(after(s, now))
 	if err != nil || next.IsZero() {
 		return workqueue.Step{}
@@ -150,7 +149,7 @@ func (l loop) taking(s *snapschedule.SnapshotSchedule, now time.Time) workqueue.
 }
 
 // goingOn returns the step for a schedule whose last time is in the future: it goes on from now.
-func (l loop) goingOn(s *snapschedule.SnapshotSchedule) workqueue.Step {
+func (l loop) goingOn(s *storage.SnapshotSchedule) workqueue.Step {
 	return workqueue.Step{
 		Op:      "go on",
 		Version: s.ModifyIndex,
@@ -169,8 +168,8 @@ func (l loop) goingOn(s *snapschedule.SnapshotSchedule) workqueue.Step {
 }
 
 // entryAt returns the entry of a time of a schedule.
-func (l loop) entryAt(s *snapschedule.SnapshotSchedule, at time.Time) *snapschedule.ScheduleRunEntry {
-	entry := &snapschedule.ScheduleRunEntry{
+func (l loop) entryAt(s *storage.SnapshotSchedule, at time.Time) *storage.ScheduleRunEntry {
+	entry := &storage.ScheduleRunEntry{
 		Name:     s.Name,
 		RowIndex: s.CreateIndex,
 		At:       at.UnixNano(),
@@ -182,7 +181,7 @@ func (l loop) entryAt(s *snapschedule.SnapshotSchedule, at time.Time) *snapsched
 
 // after returns the time that the next one follows. The row of a schedule that skips its times does not move:
 // a time that was skipped for a minute is over.
-func after(s *snapschedule.SnapshotSchedule, now time.Time) time.Time {
+func after(s *storage.SnapshotSchedule, now time.Time) time.Time {
 	last := time.Unix(0, s.Last)
 	if s.LastError == "" {
 		return last
@@ -196,7 +195,7 @@ func after(s *snapschedule.SnapshotSchedule, now time.Time) time.Time {
 
 // take records the snapshot of a time, or the reason why there is none. The same reason is not recorded
 // again.
-func (l loop) take(ctx context.Context, s *snapschedule.SnapshotSchedule, next time.Time) error {
+func (l loop) take(ctx context.Context, s *storage.SnapshotSchedule, next time.Time) error {
 	now := time.Now()
 	at, err := s.Latest(next, now)
 	if err != nil {
@@ -217,8 +216,8 @@ func (l loop) take(ctx context.Context, s *snapschedule.SnapshotSchedule, next t
 
 // snapshotOf returns the row of the snapshot of a time. The error is the reason why there can be none.
 func snapshotOf(
-	tx *state.ReadTx, s *snapschedule.SnapshotSchedule, at time.Time,
-) (*snapshot.VolumeSnapshot, error) {
+	tx *state.ReadTx, s *storage.SnapshotSchedule, at time.Time,
+) (*storage.VolumeSnapshot, error) {
 	v := csi.Volume(tx, s.Namespace, s.VolumeID)
 	if v == nil {
 		return nil, structs.NotFoundf("no volume %q in namespace %q", s.VolumeID, s.Namespace)
@@ -242,7 +241,7 @@ func snapshotOf(
 }
 
 // keeping returns the step that deletes snapshots, the zero value if none is to be deleted by time.
-func (l loop) keeping(tx *state.ReadTx, s *snapschedule.SnapshotSchedule) workqueue.Step {
+func (l loop) keeping(tx *state.ReadTx, s *storage.SnapshotSchedule) workqueue.Step {
 	expired, next := snapschedules.Expired(tx, s, l.clock.Now())
 	if len(expired) > 0 {
 		next = time.Time{}
@@ -268,10 +267,10 @@ func (l loop) keeping(tx *state.ReadTx, s *snapschedule.SnapshotSchedule) workqu
 
 // remove begins the deletion of the snapshots that are no longer to be kept. One that another request changes
 // meanwhile is decided on again.
-func (l loop) remove(ctx context.Context, s *snapschedule.SnapshotSchedule) error {
+func (l loop) remove(ctx context.Context, s *storage.SnapshotSchedule) error {
 	expired, _ := snapschedules.Expired(l.store.Read(), s, l.clock.Now())
 	for _, row := range expired {
-		entry := &snapshot.SnapshotDeleteEntry{Name: row.Name, RowIndex: row.CreateIndex}
+		entry := &storage.SnapshotDeleteEntry{Name: row.Name, RowIndex: row.CreateIndex}
 		entry.Namespace = row.Namespace
 		entry.Now = l.clock.Now().UnixNano()
 		_, err := fsm.Propose(ctx, l.proposer, fsm.SnapshotDelete, entry)

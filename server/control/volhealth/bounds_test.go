@@ -12,7 +12,7 @@ import (
 	"berth/state/csi"
 	"berth/structs"
 	"berth/structs/nodecalls"
-	"berth/structs/volumeusage"
+	"berth/structs/storage"
 )
 
 // TestLoop_KeepsTheRowsOfAPluginThatCannotTell: its only controller is ill, has not told what it offers, or
@@ -268,7 +268,7 @@ func TestLoop_KeepsTheRowWithoutAnAnswer(t *testing.T) {
 				w.run()
 				w.next()
 				change(w)
-				w.set(func() { w.ill = map[string]*volumeusage.VolumeCondition{} })
+				w.set(func() { w.ill = map[string]*storage.VolumeCondition{} })
 				for range 3 {
 					w.next()
 				}

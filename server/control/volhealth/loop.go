@@ -28,7 +28,7 @@ import (
 	"berth/state/csi/health"
 	"berth/state/schema"
 	"berth/structs"
-	"berth/structs/volumeusage"
+	"berth/structs/storage"
 )
 
 // The budget of the calls.
@@ -62,7 +62,7 @@ type Loop struct {
 	Logger   hclog.Logger
 }
 
-type key = volumeusage.UsageKey
+type key = storage.UsageKey
 
 // memory is what the loop knows of a plugin. One goroutine at a time has it.
 type memory struct {
@@ -139,16 +139,16 @@ func (l Loop) ask(ctx context.Context, pluginID string, m *memory) {
 
 // record writes the changes of a pass.
 func (l Loop) record(ctx context.Context, p *pass) {
-	for chunk := range slices.Chunk(p.gone, volumeusage.MaxHealthChanges) {
-		l.propose(ctx, &volumeusage.HealthRecordRequest{PluginID: p.plugin, Gone: chunk})
+	for chunk := range slices.Chunk(p.gone, storage.MaxHealthChanges) {
+		l.propose(ctx, &storage.HealthRecordRequest{PluginID: p.plugin, Gone: chunk})
 	}
-	for chunk := range slices.Chunk(p.found, volumeusage.MaxHealthChanges) {
-		l.propose(ctx, &volumeusage.HealthRecordRequest{PluginID: p.plugin, Found: chunk})
+	for chunk := range slices.Chunk(p.found, storage.MaxHealthChanges) {
+		l.propose(ctx, &storage.HealthRecordRequest{PluginID: p.plugin, Found: chunk})
 	}
 }
 
 // propose writes changes. If that fails, the next round finds them again.
-func (l Loop) propose(ctx context.Context, req *volumeusage.HealthRecordRequest) {
+func (l Loop) propose(ctx context.Context, req *storage.HealthRecordRequest) {
 	req.Now = time.Now().UnixNano()
 	_, err := fsm.Propose(ctx, l.Proposer, fsm.HealthRecord, req)
 	if err != nil && ctx.Err() == nil {
@@ -158,8 +158,8 @@ func (l Loop) propose(ctx context.Context, req *volumeusage.HealthRecordRequest)
 }
 
 // rowOf makes the row of a volume.
-func rowOf(v *structs.CSIVolume, c *volumeusage.VolumeCondition) *volumeusage.VolumeHealth {
-	return &volumeusage.VolumeHealth{
+func rowOf(v *structs.CSIVolume, c *storage.VolumeCondition) *storage.VolumeHealth {
+	return &storage.VolumeHealth{
 		Namespace:  v.Namespace,
 		VolumeID:   v.ID,
 		PluginID:   v.PluginID,
@@ -172,6 +172,6 @@ func rowOf(v *structs.CSIVolume, c *volumeusage.VolumeCondition) *volumeusage.Vo
 func keyOf(v *structs.CSIVolume) key { return key{Namespace: v.Namespace, VolumeID: v.ID} }
 
 // rowsOf returns the rows of a plugin.
-func rowsOf(tx *state.ReadTx, pluginID string) []*volumeusage.VolumeHealth {
+func rowsOf(tx *state.ReadTx, pluginID string) []*storage.VolumeHealth {
 	return slices.Collect(health.OfPlugin(tx, pluginID))
 }

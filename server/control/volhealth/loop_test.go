@@ -10,7 +10,7 @@ import (
 	"berth/server/control/paging"
 	"berth/structs"
 	"berth/structs/nodecalls"
-	"berth/structs/volumeusage"
+	"berth/structs/storage"
 )
 
 type page = nodecalls.ClientCSIListHealthResponse
@@ -32,7 +32,7 @@ func TestDuty_H9_ARecoveryNeedsAConfirmation(t *testing.T) {
 		}
 		w.set(func() {
 			w.list = func(string) (*page, error) { return &page{}, nil }
-			w.ill["v"] = &volumeusage.VolumeCondition{Abnormal: true, Message: "DATA_LOSS Lost"}
+			w.ill["v"] = &storage.VolumeCondition{Abnormal: true, Message: "DATA_LOSS Lost"}
 		})
 		w.next()
 		w.want("left out, and still ill", "v")
@@ -105,7 +105,7 @@ func TestDuty_H9_AVolumeThatComesTwiceIsIll(t *testing.T) {
 			case "":
 				return &page{Volumes: []*nodecalls.CSIListedHealth{listed("v", slow()), nil}, NextToken: "1"}, nil
 			case "1":
-				healthy := listed("v", &volumeusage.VolumeCondition{})
+				healthy := listed("v", &storage.VolumeCondition{})
 				return &page{Volumes: []*nodecalls.CSIListedHealth{healthy, listed("v", nil)}, NextToken: "2"}, nil
 			}
 			return nil, structs.Internalf("no page")
@@ -183,7 +183,7 @@ func TestDuty_H11_AnErrorIsNoRecovery(t *testing.T) {
 
 		w.set(func() {
 			answer = nil
-			w.ill = map[string]*volumeusage.VolumeCondition{}
+			w.ill = map[string]*storage.VolumeCondition{}
 		})
 		w.sleep(2 * maxDelay)
 		w.want("the plugin knows it again")
@@ -207,7 +207,7 @@ func TestDuty_H11_AnErrorIsNoRecovery(t *testing.T) {
 func TestDuty_B14_AnUnknownValueIsShown(t *testing.T) {
 	virtual(t, listing, func(w *world) {
 		w.addVolume("v")
-		w.ill["v"] = &volumeusage.VolumeCondition{
+		w.ill["v"] = &storage.VolumeCondition{
 			Message: "17 New", Statuses: []*structs.CSIHealth{{Status: "17", Reason: "New"}},
 		}
 		w.run()

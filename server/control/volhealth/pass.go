@@ -15,8 +15,8 @@ import (
 	"berth/state/volumesecrets"
 	"berth/structs"
 	"berth/structs/nodecalls"
+	"berth/structs/storage"
 	"berth/structs/validate/report"
-	"berth/structs/volumeusage"
 )
 
 // The codes of answers that decide.
@@ -34,10 +34,10 @@ type pass struct {
 	// Of the controllers that are reachable: whether there is one, and what one announces.
 	reachable, lists, gets bool
 
-	ill    map[string]*volumeusage.VolumeCondition // by the plugin's ID of the volume
+	ill    map[string]*storage.VolumeCondition // by the plugin's ID of the volume
 	asked  int
 	silent bool // a call for a volume has not ended in time: there is no further one in this round
-	found  []*volumeusage.VolumeHealth
+	found  []*storage.VolumeHealth
 	gone   []key
 }
 
@@ -47,7 +47,7 @@ func newPass(l Loop, pluginID string, m *memory) *pass {
 		memory: m,
 		plugin: pluginID,
 		begin:  l.Store.Read(),
-		ill:    map[string]*volumeusage.VolumeCondition{},
+		ill:    map[string]*storage.VolumeCondition{},
 	}
 	for i := range csi.InstancesByPluginKind(p.begin, pluginID, structs.CSIKindController) {
 		if i.Healthy && i.ControllerInfo != nil && nodeconn.Reachable(state.Node(p.begin, i.NodeID)) {
@@ -191,7 +191,7 @@ func (p *pass) delay(k key) {
 // get calls ControllerGetVolumeHealth.
 func (p *pass) get(
 	ctx context.Context, tx *state.ReadTx, v *structs.CSIVolume,
-) (*volumeusage.VolumeCondition, error) {
+) (*storage.VolumeCondition, error) {
 	opened, err := volumesecrets.OpenForCall(tx, p.Keys, v)
 	if err != nil {
 		return nil, err
@@ -215,7 +215,7 @@ func (p *pass) get(
 }
 
 // note notes what the plugin says of a volume, if the row says something else.
-func (p *pass) note(tx *state.ReadTx, v *structs.CSIVolume, c *volumeusage.VolumeCondition) {
+func (p *pass) note(tx *state.ReadTx, v *structs.CSIVolume, c *storage.VolumeCondition) {
 	old := health.Of(tx, keyOf(v))
 	row := rowOf(v, c)
 	switch {
@@ -236,10 +236,12 @@ func (p *pass) askInTurn(ctx context.Context) error {
 			all = append(all, v)
 		}
 	}
-	slices.SortFunc(all, func(a, b *structs.CSIVolume) int { return volumeusage.Compare(keyOf(a), keyOf(b)) })
+	slices.SortFunc(all, func(a, b *structs.CSIVolume) int {
+		return storage.CompareUsageKeys(keyOf(a), keyOf(b))
+	})
 	at, _ := slices.BinarySearchFunc(all, p.after, func(v *structs.CSIVolume, k key) int {
 		// The last one itself counts as before, so that the search finds its successor.
-		if volumeusage.Compare(keyOf(v), k) <= 0 {
+		if storage.CompareUsageKeys(keyOf(v), k) <= 0 {
 			return -1
 		}
 		return 1

@@ -19,7 +19,7 @@ import (
 	"berth/state/csi/health"
 	"berth/structs"
 	"berth/structs/nodecalls"
-	"berth/structs/volumeusage"
+	"berth/structs/storage"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -39,7 +39,7 @@ type world struct {
 
 	// list answers a page. Nil answers the volumes of ill on one page.
 	list func(token string) (*nodecalls.ClientCSIListHealthResponse, error)
-	ill  map[string]*volumeusage.VolumeCondition
+	ill  map[string]*storage.VolumeCondition
 	get  func(id string) error // nil is a call that succeeds
 
 	failing map[string]bool // nodes whose controllers answer no list
@@ -59,7 +59,7 @@ func virtual(t *testing.T, has *structs.CSIControllerInfo, test func(w *world)) 
 		store := state.New()
 		w := &world{
 			t: t, store: store, fsm: fsm.New(store), index: 100, stop: func() {},
-			ill: map[string]*volumeusage.VolumeCondition{},
+			ill: map[string]*storage.VolumeCondition{},
 		}
 		w.addNode("n0", "", has)
 		defer func() { w.stop() }()
@@ -128,7 +128,7 @@ func (w *world) Call(_ context.Context, node, _ string, req, resp any) error {
 		}
 		c := w.ill[id]
 		if c == nil {
-			c = &volumeusage.VolumeCondition{}
+			c = &storage.VolumeCondition{}
 		}
 		if w.mute {
 			c = nil
@@ -140,13 +140,13 @@ func (w *world) Call(_ context.Context, node, _ string, req, resp any) error {
 	return nil
 }
 
-func listed(id string, c *volumeusage.VolumeCondition) *nodecalls.CSIListedHealth {
+func listed(id string, c *storage.VolumeCondition) *nodecalls.CSIListedHealth {
 	return &nodecalls.CSIListedHealth{ExternalID: "x-" + id, Condition: c}
 }
 
 // slow is a condition of a volume.
-func slow() *volumeusage.VolumeCondition {
-	return &volumeusage.VolumeCondition{
+func slow() *storage.VolumeCondition {
+	return &storage.VolumeCondition{
 		Abnormal: true,
 		Message:  "DEGRADED Slow",
 		Statuses: []*structs.CSIHealth{{Status: "DEGRADED", Reason: "Slow"}},
@@ -233,7 +233,7 @@ func (w *world) want(when string, want ...string) {
 }
 
 // row returns the row of a volume.
-func (w *world) row(id string) *volumeusage.VolumeHealth {
+func (w *world) row(id string) *storage.VolumeHealth {
 	return health.Of(w.store.Read(), key{Namespace: "default", VolumeID: id})
 }
 

@@ -18,7 +18,7 @@ import (
 	"berth/structs/admin"
 	"berth/structs/event"
 	"berth/structs/nodeloss"
-	"berth/structs/snapshot"
+	"berth/structs/storage"
 )
 
 // made returns the events of a change.
@@ -130,7 +130,7 @@ func TestMake_HasNoSecretInAPayload(t *testing.T) {
 		{schema.Claims, filled[structs.CSIClaim]()},
 		{schema.Attachments, filled[structs.CSIAttachment]()},
 		{schema.Instances, filled[structs.CSIPluginInstance]()},
-		{schema.Snapshots, filled[snapshot.VolumeSnapshot]()},
+		{schema.Snapshots, filled[storage.VolumeSnapshot]()},
 		{schema.FenceRuns, filled[nodeloss.FenceRun]()},
 		{schema.FenceOrders, filled[nodeloss.FenceOrder]()},
 		{schema.WrongClocks, filled[admin.WrongClock]()},

@@ -12,7 +12,7 @@ import (
 	"berth/structs/admin"
 	"berth/structs/event"
 	"berth/structs/nodeloss"
-	"berth/structs/snapshot"
+	"berth/structs/storage"
 )
 
 // changed returns a copy of a row with a change.
@@ -157,9 +157,9 @@ func changesOfUse() []aChange {
 	attaching := &structs.CSIAttachment{VolumeID: "v", NodeID: "n", State: structs.AttachmentAttaching}
 	attached := changed(attaching, func(a *structs.CSIAttachment) { a.State = structs.AttachmentAttached })
 	detaching := changed(attaching, func(a *structs.CSIAttachment) { a.State = structs.AttachmentDetaching })
-	cut := &snapshot.VolumeSnapshot{Name: "s", Progress: snapshot.Progress{State: snapshot.Creating}}
-	ready := changed(cut, func(s *snapshot.VolumeSnapshot) { s.State = snapshot.Ready })
-	failed := changed(cut, func(s *snapshot.VolumeSnapshot) { s.State = snapshot.Failed })
+	cut := &storage.VolumeSnapshot{Name: "s", Progress: storage.Progress{State: storage.SnapshotCreating}}
+	ready := changed(cut, func(s *storage.VolumeSnapshot) { s.State = storage.SnapshotReady })
+	failed := changed(cut, func(s *storage.VolumeSnapshot) { s.State = storage.SnapshotFailed })
 	return []aChange{
 		{schema.Claims, "VolumeClaim", nil, waiting, event.Claim, "ClaimRequested"},
 		{schema.Claims, "VolumeUnpublish", waiting, granted, event.Claim, "ClaimGranted"},
@@ -243,7 +243,8 @@ func TestMake_TellsNoFormerReason(t *testing.T) {
 	instance := changed(&structs.CSIPluginInstance{NodeID: "n"}, func(i *structs.CSIPluginInstance) {
 		i.HealthDescription = "former"
 	})
-	cut := &snapshot.VolumeSnapshot{Name: "s", Progress: snapshot.Progress{State: snapshot.Failed, Reason: "former"}}
+	cut := &storage.VolumeSnapshot{
+		Name: "s", Progress: storage.Progress{State: storage.SnapshotFailed, Reason: "former"}}
 	order := &nodeloss.FenceOrder{NodeID: "n", Why: "former"}
 	run := &nodeloss.FenceRun{NodeID: "n", State: nodeloss.FenceRunning, Why: "former"}
 	proved := changed(run, func(r *nodeloss.FenceRun) { r.State = nodeloss.FenceProved })

@@ -8,8 +8,7 @@ import (
 	"berth/server/events/ring"
 	"berth/structs"
 	"berth/structs/event"
-	"berth/structs/hostvol"
-	"berth/structs/snapshot"
+	"berth/structs/storage"
 )
 
 // The first filter key of an event about a volume is the ID of the volume: rights name it.
@@ -37,7 +36,7 @@ func volume(c change[structs.CSIVolume]) []ring.Made {
 		e.Topic = event.HostVolume
 		e.Type = c.typeOf("HostVolumeDeleted", nil, "HostVolumeRegistered")
 		e.FilterKeys = []string{v.ID, v.Host.NodeID, v.Name, v.PluginID}
-		form = func(v *structs.CSIVolume) any { return hostvol.Of(v.Redacted(), "") }
+		form = func(v *structs.CSIVolume) any { return storage.HostVolumeOf(v.Redacted(), "") }
 	}
 
 	made := shown(c, "Volume", e, form)
@@ -271,7 +270,7 @@ func attachment(c change[structs.CSIAttachment]) []ring.Made {
 	return append(made, operations(pendingOn(c.before), pendingOn(c.now))...)
 }
 
-func volumeSnapshot(c change[snapshot.VolumeSnapshot]) []ring.Made {
+func volumeSnapshot(c change[storage.VolumeSnapshot]) []ring.Made {
 	s := c.row()
 	kind := "SnapshotUpdated"
 	reason := cmp.Or(s.Reason, failure(s.LastError))
@@ -281,9 +280,9 @@ func volumeSnapshot(c change[snapshot.VolumeSnapshot]) []ring.Made {
 		reason = ""
 	case c.isNew():
 		kind = "SnapshotRequested"
-	case c.before.State != c.now.State && c.now.State == snapshot.Ready:
+	case c.before.State != c.now.State && c.now.State == storage.SnapshotReady:
 		kind = "SnapshotReady"
-	case c.before.State != c.now.State && c.now.State == snapshot.Failed:
+	case c.before.State != c.now.State && c.now.State == storage.SnapshotFailed:
 		kind = "SnapshotFailed"
 	}
 	return one(c, "Snapshot", event.Event{

@@ -8,7 +8,7 @@ import (
 
 	"berth/server/nodeconn"
 	"berth/structs"
-	"berth/structs/volumeusage"
+	"berth/structs/storage"
 )
 
 // limit bounds the call of one node, which measures nothing.
@@ -16,24 +16,24 @@ const limit = 2 * time.Second
 
 // Ask asks one node about volumes. It believes the node about these only, and takes one answer for each.
 func Ask(
-	ctx context.Context, nodes nodeconn.Caller, nodeID string, keys []volumeusage.UsageKey,
-) ([]*volumeusage.VolumeUsage, error) {
+	ctx context.Context, nodes nodeconn.Caller, nodeID string, keys []storage.UsageKey,
+) ([]*storage.VolumeUsage, error) {
 	to := nodeconn.Target{
 		Nodes: nodes,
 		IDs:   []string{nodeID},
 		Limit: limit,
 	}
-	resp, err := nodeconn.Call(ctx, to, volumeusage.OfNode, &volumeusage.NodeUsageRequest{Volumes: keys})
+	resp, err := nodeconn.Call(ctx, to, storage.NodeUsage, &storage.NodeUsageRequest{Volumes: keys})
 	if err != nil {
 		return nil, err
 	}
 
-	asked := map[volumeusage.UsageKey]bool{}
+	asked := map[storage.UsageKey]bool{}
 	for _, k := range keys {
 		asked[k] = true
 	}
 
-	var list []*volumeusage.VolumeUsage
+	var list []*storage.VolumeUsage
 	for _, u := range resp.Usages {
 		if u == nil || !asked[KeyOf(u)] {
 			continue
@@ -52,16 +52,16 @@ func Ask(
 }
 
 // KeyOf returns the volume of a usage.
-func KeyOf(u *volumeusage.VolumeUsage) volumeusage.UsageKey {
-	return volumeusage.UsageKey{Namespace: u.Namespace, VolumeID: u.VolumeID}
+func KeyOf(u *storage.VolumeUsage) storage.UsageKey {
+	return storage.UsageKey{Namespace: u.Namespace, VolumeID: u.VolumeID}
 }
 
 // maxMounts bounds the mounts of one volume that a node tells of.
 const maxMounts = 1000
 
 // bounded cuts the texts of a node.
-func bounded(mounts []*volumeusage.MountHealth) []*volumeusage.MountHealth {
-	mounts = slices.DeleteFunc(mounts, func(m *volumeusage.MountHealth) bool { return m == nil })
+func bounded(mounts []*storage.MountHealth) []*storage.MountHealth {
+	mounts = slices.DeleteFunc(mounts, func(m *storage.MountHealth) bool { return m == nil })
 	mounts = mounts[:min(len(mounts), maxMounts)]
 	for _, m := range mounts {
 		m.AllocID = structs.Cut(m.AllocID, structs.MaxName)

@@ -10,41 +10,40 @@ import (
 	"berth/state/csi"
 	"berth/state/schema"
 	"berth/structs"
-	"berth/structs/drift"
-	"berth/structs/pluginconf"
+	"berth/structs/storage"
 )
 
 // From yields all differences from a key on, by plugin, kind, volume and node.
-func From(tx *mvcc.ReadTx, at mvcc.Page) iter.Seq[*drift.VolumeDrift] {
+func From(tx *mvcc.ReadTx, at mvcc.Page) iter.Seq[*storage.VolumeDrift] {
 	return schema.Drifts.Range(tx, mvcc.KeyPrefix(""), at)
 }
 
 // OfPlugin yields the differences of a plugin, by kind, volume and node.
-func OfPlugin(tx mvcc.Reader, pluginID string) iter.Seq[*drift.VolumeDrift] {
+func OfPlugin(tx mvcc.Reader, pluginID string) iter.Seq[*storage.VolumeDrift] {
 	return schema.Drifts.Scan(tx, pluginID)
 }
 
 // OfVolume yields the differences of a volume.
-func OfVolume(tx mvcc.Reader, namespace, id string) iter.Seq[*drift.VolumeDrift] {
+func OfVolume(tx mvcc.Reader, namespace, id string) iter.Seq[*storage.VolumeDrift] {
 	return schema.DriftsByVolume.Scan(tx, namespace, id)
 }
 
 // Summaries yields the summaries of all plugins that have one, by plugin.
-func Summaries(tx mvcc.Reader) iter.Seq[*drift.DriftSummary] { return schema.DriftSummaries.Scan(tx) }
+func Summaries(tx mvcc.Reader) iter.Seq[*storage.DriftSummary] { return schema.DriftSummaries.Scan(tx) }
 
 // Summary returns the summary of a plugin, nil for none.
-func Summary(tx mvcc.Reader, pluginID string) *drift.DriftSummary {
+func Summary(tx mvcc.Reader, pluginID string) *storage.DriftSummary {
 	return schema.DriftSummaries.Get(tx, pluginID)
 }
 
 // Get returns a difference, nil if there is none.
-func Get(tx mvcc.Reader, k drift.DriftKey) *drift.VolumeDrift {
+func Get(tx mvcc.Reader, k storage.DriftKey) *storage.VolumeDrift {
 	return schema.Drifts.Get(tx, k.PluginID, k.Kind, k.ExternalID, k.ExternalNodeID)
 }
 
 // Record changes the differences of a plugin. A difference that exists keeps its time and its repair. Beyond
-// drift.MaxRows it stores no other one. A plugin that is gone has none.
-func Record(tx *mvcc.WriteTx, p *drift.DriftRecordRequest) error {
+// storage.MaxDrifts it stores no other one. A plugin that is gone has none.
+func Record(tx *mvcc.WriteTx, p *storage.DriftRecordRequest) error {
 	err := checkRecord(p)
 	if err != nil || csi.Plugin(tx, p.PluginID) == nil {
 		return err
@@ -58,7 +57,7 @@ func Record(tx *mvcc.WriteTx, p *drift.DriftRecordRequest) error {
 	count := rowsOf(tx, p.PluginID)
 	for _, d := range p.Found {
 		old := Get(tx, d.Key())
-		if d.Same(old) || old == nil && count >= drift.MaxRows {
+		if d.Same(old) || old == nil && count >= storage.MaxDrifts {
 			continue
 		}
 		if old == nil {
@@ -76,15 +75,15 @@ func Record(tx *mvcc.WriteTx, p *drift.DriftRecordRequest) error {
 }
 
 // checkRecord checks the bounds of a request, and that it is about one plugin.
-func checkRecord(p *drift.DriftRecordRequest) error {
-	if len(p.Found) > drift.MaxChanges || len(p.Gone) > drift.MaxChanges {
+func checkRecord(p *storage.DriftRecordRequest) error {
+	if len(p.Found) > storage.MaxDriftChanges || len(p.Gone) > storage.MaxDriftChanges {
 		return structs.Invalidf("%d and %d differences are more than %d",
-			len(p.Found), len(p.Gone), drift.MaxChanges)
+			len(p.Found), len(p.Gone), storage.MaxDriftChanges)
 	}
-	other := func(k drift.DriftKey) bool { return k.PluginID != p.PluginID }
+	other := func(k storage.DriftKey) bool { return k.PluginID != p.PluginID }
 	for _, d := range p.Found {
 		if d == nil || other(d.Key()) || d.ExternalID == "" || d.VolumeID == "" ||
-			!slices.Contains(drift.Kinds, d.Kind) {
+			!slices.Contains(storage.DriftKinds, d.Kind) {
 			return structs.Invalidf("a difference needs a kind and a volume of plugin %q", p.PluginID)
 		}
 	}
@@ -94,7 +93,7 @@ func checkRecord(p *drift.DriftRecordRequest) error {
 	return nil
 }
 
-func putSummary(tx *mvcc.WriteTx, p *drift.DriftRecordRequest) {
+func putSummary(tx *mvcc.WriteTx, p *storage.DriftRecordRequest) {
 	old := Summary(tx, p.PluginID)
 	switch {
 	case p.Summary == nil || p.Summary.Says(old):
@@ -134,7 +133,7 @@ func Check(c *check.Report) {
 	}
 	for id, n := range rows {
 		c.Want(csi.Plugin(c, id) != nil, "plugin %s is gone and has %d differences", id, n)
-		c.Want(n <= drift.MaxRows, "plugin %s has %d differences", id, n)
+		c.Want(n <= storage.MaxDrifts, "plugin %s has %d differences", id, n)
 	}
 	for s := range schema.DriftSummaries.Scan(c) {
 		c.Want(csi.Plugin(c, s.PluginID) != nil && !s.IsEmpty(),
@@ -143,17 +142,17 @@ func Check(c *check.Report) {
 }
 
 // RepairFault returns why a difference is not repaired at a time (UnixNano), "" if it is.
-func RepairFault(tx mvcc.Reader, d *drift.VolumeDrift, now int64) string {
+func RepairFault(tx mvcc.Reader, d *storage.VolumeDrift, now int64) string {
 	v := csi.VolumeByExternal(tx, d.PluginID, d.ExternalID)
 	node := schema.Nodes.Get(tx, d.NodeID)
 	a := csi.Attachment(tx, d.Namespace, d.VolumeID, d.NodeID)
 	at := &structs.CSIAttachment{Namespace: d.Namespace, VolumeID: d.VolumeID, NodeID: d.NodeID}
 	switch {
-	case csi.PluginConfig(tx, d.PluginID).Drift != pluginconf.DriftRepair:
+	case csi.PluginConfig(tx, d.PluginID).Drift != storage.DriftRepair:
 		return "the settings of the plugin do not ask for repairs"
-	case d.Kind != drift.StrayAttachment && d.Kind != drift.MissingAttachment:
+	case d.Kind != storage.DriftStrayAttachment && d.Kind != storage.DriftMissingAttachment:
 		return "only attachments are repaired"
-	case d.RepairTime != 0 && now < d.RepairTime+int64(drift.RepairAgain):
+	case d.RepairTime != 0 && now < d.RepairTime+int64(storage.DriftRepairAgain):
 		return "it was repaired a short time ago"
 	case v == nil || v.Namespace != d.Namespace || v.ID != d.VolumeID || v.State != structs.VolumeReady ||
 		v.Call != nil:
@@ -161,9 +160,9 @@ func RepairFault(tx mvcc.Reader, d *drift.VolumeDrift, now int64) string {
 	case node == nil || node.Status != structs.NodeReady ||
 		csi.VolumeRecovering(tx, d.Namespace, d.VolumeID) != "":
 		return "the node is not ready, or its volumes are not known"
-	case d.Kind == drift.StrayAttachment && (a != nil || claimed(tx, at)):
+	case d.Kind == storage.DriftStrayAttachment && (a != nil || claimed(tx, at)):
 		return "a claim or an attachment uses it"
-	case d.Kind == drift.MissingAttachment &&
+	case d.Kind == storage.DriftMissingAttachment &&
 		(a == nil || a.State != structs.AttachmentAttached || a.Call != nil || !csi.InUse(tx, a)):
 		return "no claim needs it, or a call for it is in flight"
 	}
@@ -182,7 +181,7 @@ func claimed(tx mvcc.Reader, a *structs.CSIAttachment) bool {
 
 // Repair changes the attachment of a difference so that the leader calls the plugin, and records the repair.
 // It ignores a difference that is gone, or not to be repaired.
-func Repair(tx *mvcc.WriteTx, p *drift.DriftRepairRequest) error {
+func Repair(tx *mvcc.WriteTx, p *storage.DriftRepairRequest) error {
 	d := Get(tx, p.DriftKey)
 	if d == nil || RepairFault(tx, d, p.Now) != "" {
 		return nil
@@ -190,7 +189,7 @@ func Repair(tx *mvcc.WriteTx, p *drift.DriftRepairRequest) error {
 
 	row := *d
 	row.RepairTime = p.Now
-	if d.Kind == drift.MissingAttachment {
+	if d.Kind == storage.DriftMissingAttachment {
 		row.Repair = "attached again: a claim needs the attachment, and two lists of the plugin lacked it"
 		attachAgain(tx, d, p.Now)
 	} else {
@@ -203,7 +202,7 @@ func Repair(tx *mvcc.WriteTx, p *drift.DriftRepairRequest) error {
 }
 
 // attachAgain makes the attach of an attachment due. The answer to the repeated call replaces its context.
-func attachAgain(tx *mvcc.WriteTx, d *drift.VolumeDrift, now int64) {
+func attachAgain(tx *mvcc.WriteTx, d *storage.VolumeDrift, now int64) {
 	a := csi.Attachment(tx, d.Namespace, d.VolumeID, d.NodeID).Copy()
 	a.State = structs.AttachmentAttaching
 	a.LastError = nil
@@ -212,7 +211,7 @@ func attachAgain(tx *mvcc.WriteTx, d *drift.VolumeDrift, now int64) {
 }
 
 // detachStray puts the row of an attachment that has none, for its detach.
-func detachStray(tx *mvcc.WriteTx, d *drift.VolumeDrift, now int64) {
+func detachStray(tx *mvcc.WriteTx, d *storage.VolumeDrift, now int64) {
 	v := csi.Volume(tx, d.Namespace, d.VolumeID)
 	schema.Attachments.Put(tx, &structs.CSIAttachment{
 		Namespace:        d.Namespace,

@@ -12,8 +12,7 @@ import (
 	"berth/state/csi/lifecycle"
 	"berth/state/schema"
 	"berth/structs"
-	"berth/structs/drift"
-	"berth/structs/pluginconf"
+	"berth/structs/storage"
 )
 
 // world is a state with the ready volume "v" of plugin "p", which is "x" to the plugin, and the node "n".
@@ -26,8 +25,8 @@ func newWorld(t *testing.T) *world {
 	w := &world{t, state.New()}
 	w.write(func(tx *mvcc.WriteTx) error {
 		schema.Plugins.Put(tx, &structs.CSIPluginRow{ID: "p", SupportsAttachDetach: true})
-		schema.PluginConfigs.Put(tx, &pluginconf.PluginSettings{
-			ID: "p", PluginDrift: pluginconf.PluginDrift{Drift: pluginconf.DriftRepair},
+		schema.PluginConfigs.Put(tx, &storage.PluginSettings{
+			ID: "p", PluginDrift: storage.PluginDrift{Drift: storage.DriftRepair},
 		})
 		schema.Nodes.Put(tx, &structs.Node{ID: "n", Status: structs.NodeReady})
 		schema.Volumes.Put(tx, &structs.CSIVolume{
@@ -47,21 +46,21 @@ func (w *world) write(do func(tx *mvcc.WriteTx) error) {
 	}
 }
 
-func (w *world) record(p *drift.DriftRecordRequest) {
+func (w *world) record(p *storage.DriftRecordRequest) {
 	w.t.Helper()
 	p.PluginID = "p"
 	w.write(func(tx *mvcc.WriteTx) error { return drifts.Record(tx, p) })
 }
 
 // difference is one of the volume on the node.
-func difference(kind string) *drift.VolumeDrift {
-	return &drift.VolumeDrift{
+func difference(kind string) *storage.VolumeDrift {
+	return &storage.VolumeDrift{
 		PluginID: "p", Kind: kind, ExternalID: "x", Namespace: "default", VolumeID: "v",
 		ExternalNodeID: "ext-n", NodeID: "n",
 	}
 }
 
-func (w *world) row(kind string) *drift.VolumeDrift {
+func (w *world) row(kind string) *storage.VolumeDrift {
 	return drifts.Get(w.s.Read(), difference(kind).Key())
 }
 
@@ -86,56 +85,57 @@ func (w *world) claim(state, attachment string) {
 
 func TestRecord_KeepsTheTimeAndTheRepairOfADifference(t *testing.T) {
 	w := newWorld(t)
-	found := []*drift.VolumeDrift{difference(drift.StrayAttachment)}
-	p := &drift.DriftRecordRequest{Found: found}
+	found := []*storage.VolumeDrift{difference(storage.DriftStrayAttachment)}
+	p := &storage.DriftRecordRequest{Found: found}
 	p.Now = 5
 	w.record(p)
 	w.write(func(tx *mvcc.WriteTx) error {
-		r := &drift.DriftRepairRequest{DriftKey: found[0].Key()}
+		r := &storage.DriftRepairRequest{DriftKey: found[0].Key()}
 		r.Now = 6
 		return drifts.Repair(tx, r)
 	})
 
 	p.Now = 7
 	w.record(p)
-	if d := w.row(drift.StrayAttachment); d == nil || d.Since != 5 || d.RepairTime != 6 || d.Repair == "" {
+	if d := w.row(storage.DriftStrayAttachment); d == nil || d.Since != 5 || d.RepairTime != 6 ||
+		d.Repair == "" {
 		t.Errorf("got %+v", d)
 	}
-	w.record(&drift.DriftRecordRequest{Gone: []drift.DriftKey{found[0].Key()}})
-	if d := w.row(drift.StrayAttachment); d != nil {
+	w.record(&storage.DriftRecordRequest{Gone: []storage.DriftKey{found[0].Key()}})
+	if d := w.row(storage.DriftStrayAttachment); d != nil {
 		t.Errorf("got %+v, want none", d)
 	}
 }
 
 func TestRecord_StoresABoundedNumberOfRows(t *testing.T) {
 	w := newWorld(t)
-	for first := 0; first < drift.MaxRows+drift.MaxChanges; first += drift.MaxChanges {
-		p := &drift.DriftRecordRequest{}
-		for i := range drift.MaxChanges {
-			d := difference(drift.MissingVolume)
+	for first := 0; first < storage.MaxDrifts+storage.MaxDriftChanges; first += storage.MaxDriftChanges {
+		p := &storage.DriftRecordRequest{}
+		for i := range storage.MaxDriftChanges {
+			d := difference(storage.DriftMissingVolume)
 			d.ExternalID = fmt.Sprint(first + i)
 			p.Found = append(p.Found, d)
 		}
 		w.record(p)
 	}
 	rows := slices.Collect(drifts.OfPlugin(w.s.Read(), "p"))
-	if len(rows) != drift.MaxRows {
-		t.Errorf("%d rows, want %d", len(rows), drift.MaxRows)
+	if len(rows) != storage.MaxDrifts {
+		t.Errorf("%d rows, want %d", len(rows), storage.MaxDrifts)
 	}
 }
 
 func TestRecord_RejectsRequestsOutOfBounds(t *testing.T) {
-	other := difference(drift.MissingVolume)
+	other := difference(storage.DriftMissingVolume)
 	other.PluginID = "q"
 	unknown := difference("none")
-	for name, p := range map[string]*drift.DriftRecordRequest{
-		"too many":       {Found: make([]*drift.VolumeDrift, drift.MaxChanges+1)},
-		"too many gone":  {Gone: make([]drift.DriftKey, drift.MaxChanges+1)},
-		"another plugin": {Found: []*drift.VolumeDrift{other}},
-		"no kind":        {Found: []*drift.VolumeDrift{unknown}},
-		"none":           {Found: []*drift.VolumeDrift{nil}},
-		"gone elsewhere": {Gone: []drift.DriftKey{other.Key()}},
-		"counts":         {Summary: &drift.DriftSummary{PluginID: "q"}},
+	for name, p := range map[string]*storage.DriftRecordRequest{
+		"too many":       {Found: make([]*storage.VolumeDrift, storage.MaxDriftChanges+1)},
+		"too many gone":  {Gone: make([]storage.DriftKey, storage.MaxDriftChanges+1)},
+		"another plugin": {Found: []*storage.VolumeDrift{other}},
+		"no kind":        {Found: []*storage.VolumeDrift{unknown}},
+		"none":           {Found: []*storage.VolumeDrift{nil}},
+		"gone elsewhere": {Gone: []storage.DriftKey{other.Key()}},
+		"counts":         {Summary: &storage.DriftSummary{PluginID: "q"}},
 	} {
 		w := newWorld(t)
 		p.PluginID = "p"
@@ -148,16 +148,16 @@ func TestRecord_RejectsRequestsOutOfBounds(t *testing.T) {
 
 func TestRecord_HasASummaryOnlyWhileItSaysSomething(t *testing.T) {
 	w := newWorld(t)
-	summary := func(n int, now int64) *drift.DriftSummary {
-		p := &drift.DriftRecordRequest{Summary: &drift.DriftSummary{
-			PluginID: "p", Counts: map[string]int{drift.StrayVolume: n},
+	summary := func(n int, now int64) *storage.DriftSummary {
+		p := &storage.DriftRecordRequest{Summary: &storage.DriftSummary{
+			PluginID: "p", Counts: map[string]int{storage.DriftStrayVolume: n},
 		}}
 		p.Now = now
 		w.record(p)
 		return drifts.Summary(w.s.Read(), "p")
 	}
 	summary(2, 5)
-	if s := summary(2, 6); s == nil || s.Counts[drift.StrayVolume] != 2 || s.Time != 5 {
+	if s := summary(2, 6); s == nil || s.Counts[storage.DriftStrayVolume] != 2 || s.Time != 5 {
 		t.Errorf("got %+v", s)
 	}
 	if s := summary(0, 7); s != nil {
@@ -167,27 +167,27 @@ func TestRecord_HasASummaryOnlyWhileItSaysSomething(t *testing.T) {
 
 func TestForget_WithTheLastReferenceOfThePlugin(t *testing.T) {
 	w := newWorld(t)
-	w.record(&drift.DriftRecordRequest{
-		Found:   []*drift.VolumeDrift{difference(drift.MissingVolume)},
-		Summary: &drift.DriftSummary{PluginID: "p", Fault: "no answer"},
+	w.record(&storage.DriftRecordRequest{
+		Found:   []*storage.VolumeDrift{difference(storage.DriftMissingVolume)},
+		Summary: &storage.DriftSummary{PluginID: "p", Fault: "no answer"},
 	})
 	w.write(func(tx *mvcc.WriteTx) error {
 		schema.Volumes.Delete(tx, csi.Volume(tx, "default", "v"))
 		lifecycle.DropUnusedPlugin(tx, "p")
 		return nil
 	})
-	if w.row(drift.MissingVolume) != nil || drifts.Summary(w.s.Read(), "p") != nil {
+	if w.row(storage.DriftMissingVolume) != nil || drifts.Summary(w.s.Read(), "p") != nil {
 		t.Error("the differences of the plugin are kept")
 	}
-	w.record(&drift.DriftRecordRequest{Found: []*drift.VolumeDrift{difference(drift.MissingVolume)}})
-	if w.row(drift.MissingVolume) != nil {
+	w.record(&storage.DriftRecordRequest{Found: []*storage.VolumeDrift{difference(storage.DriftMissingVolume)}})
+	if w.row(storage.DriftMissingVolume) != nil {
 		t.Error("a plugin that is gone has a difference")
 	}
 }
 
 // TestRepair_OnlyOfAttachmentsThatNothingElseExplains has each reason against a repair.
 func TestRepair_OnlyOfAttachmentsThatNothingElseExplains(t *testing.T) {
-	const stray, missing = drift.StrayAttachment, drift.MissingAttachment
+	const stray, missing = storage.DriftStrayAttachment, storage.DriftMissingAttachment
 	edit := func(do func(tx *mvcc.WriteTx)) func(w *world) {
 		return func(w *world) {
 			w.write(func(tx *mvcc.WriteTx) error {
@@ -223,8 +223,8 @@ func TestRepair_OnlyOfAttachmentsThatNothingElseExplains(t *testing.T) {
 		"missing, detaching": {missing, func(w *world) { w.claim(structs.ClaimGranted, structs.AttachmentDetaching) },
 			structs.AttachmentDetaching},
 		"missing, gone":       {missing, func(w *world) { w.claim(structs.ClaimGranted, "") }, ""},
-		"a volume is missing": {drift.MissingVolume, none, ""},
-		"an unknown node":     {drift.UnknownNode, none, ""},
+		"a volume is missing": {storage.DriftMissingVolume, none, ""},
+		"an unknown node":     {storage.DriftUnknownNode, none, ""},
 		"in flight":           {stray, volume(func(v *structs.CSIVolume) { v.Call = &structs.CSICall{NodeID: "n"} }), ""},
 		"being deleted":       {stray, volume(func(v *structs.CSIVolume) { v.State = structs.VolumeDeleting }), ""},
 		"another volume":      {stray, volume(func(v *structs.CSIVolume) { v.ExternalID = "y" }), ""},
@@ -240,11 +240,11 @@ func TestRepair_OnlyOfAttachmentsThatNothingElseExplains(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			w.record(&drift.DriftRecordRequest{Found: []*drift.VolumeDrift{difference(c.kind)}})
+			w.record(&storage.DriftRecordRequest{Found: []*storage.VolumeDrift{difference(c.kind)}})
 			c.before(w)
 			was := csi.Attachment(w.s.Read(), "default", "v", "n")
 			w.write(func(tx *mvcc.WriteTx) error {
-				return drifts.Repair(tx, &drift.DriftRepairRequest{DriftKey: difference(c.kind).Key()})
+				return drifts.Repair(tx, &storage.DriftRepairRequest{DriftKey: difference(c.kind).Key()})
 			})
 			got := ""
 			a := csi.Attachment(w.s.Read(), "default", "v", "n")
@@ -260,14 +260,14 @@ func TestRepair_OnlyOfAttachmentsThatNothingElseExplains(t *testing.T) {
 
 func TestRepair_IsNotRepeatedForAWhile(t *testing.T) {
 	w := newWorld(t)
-	d := difference(drift.StrayAttachment)
-	w.record(&drift.DriftRecordRequest{Found: []*drift.VolumeDrift{d}})
+	d := difference(storage.DriftStrayAttachment)
+	w.record(&storage.DriftRecordRequest{Found: []*storage.VolumeDrift{d}})
 	for _, c := range []struct {
 		now  int64
 		want bool
-	}{{1, true}, {int64(drift.RepairAgain), false}, {int64(drift.RepairAgain) + 1, true}} {
+	}{{1, true}, {int64(storage.DriftRepairAgain), false}, {int64(storage.DriftRepairAgain) + 1, true}} {
 		w.write(func(tx *mvcc.WriteTx) error {
-			p := &drift.DriftRepairRequest{DriftKey: d.Key()}
+			p := &storage.DriftRepairRequest{DriftKey: d.Key()}
 			p.Now = c.now
 			return drifts.Repair(tx, p)
 		})
@@ -299,10 +299,10 @@ func TestVolumeStubs_NameTheDifferencesOfAVolume(t *testing.T) {
 	if got := text(); got != "" {
 		t.Errorf("got %q, want none", got)
 	}
-	other := difference(drift.UnknownNode)
+	other := difference(storage.DriftUnknownNode)
 	other.ExternalNodeID = "other"
-	w.record(&drift.DriftRecordRequest{Found: []*drift.VolumeDrift{
-		difference(drift.UnknownNode), other, difference(drift.MissingVolume),
+	w.record(&storage.DriftRecordRequest{Found: []*storage.VolumeDrift{
+		difference(storage.DriftUnknownNode), other, difference(storage.DriftMissingVolume),
 	}})
 	if got := text(); got != "missing_volume, unknown_node" {
 		t.Errorf("got %q", got)

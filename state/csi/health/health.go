@@ -10,22 +10,22 @@ import (
 	"berth/state/csi"
 	"berth/state/schema"
 	"berth/structs"
-	"berth/structs/volumeusage"
+	"berth/structs/storage"
 )
 
 // OfPlugin yields the rows of a plugin.
-func OfPlugin(tx mvcc.Reader, pluginID string) iter.Seq[*volumeusage.VolumeHealth] {
+func OfPlugin(tx mvcc.Reader, pluginID string) iter.Seq[*storage.VolumeHealth] {
 	return schema.HealthByPlugin.Scan(tx, pluginID)
 }
 
 // From yields the rows of the volumes of a namespace that still exist.
-func From(tx *mvcc.ReadTx, ns string) iter.Seq[*volumeusage.VolumeHealth] {
+func From(tx *mvcc.ReadTx, ns string) iter.Seq[*storage.VolumeHealth] {
 	rows := schema.Health.Range(tx, schema.NamespaceScope(ns, ""), mvcc.Page{})
-	return schema.Filter(rows, func(h *volumeusage.VolumeHealth) bool { return isOf(tx, h) })
+	return schema.Filter(rows, func(h *storage.VolumeHealth) bool { return isOf(tx, h) })
 }
 
 // Of returns the row of a volume, nil if there is none.
-func Of(tx mvcc.Reader, k volumeusage.UsageKey) *volumeusage.VolumeHealth {
+func Of(tx mvcc.Reader, k storage.UsageKey) *storage.VolumeHealth {
 	h := schema.Health.Get(tx, k.Namespace, k.VolumeID)
 	if h == nil || !isOf(tx, h) {
 		return nil
@@ -34,14 +34,14 @@ func Of(tx mvcc.Reader, k volumeusage.UsageKey) *volumeusage.VolumeHealth {
 }
 
 // isOf reports whether the volume of a row exists. Another one may have its ID.
-func isOf(tx mvcc.Reader, h *volumeusage.VolumeHealth) bool {
+func isOf(tx mvcc.Reader, h *storage.VolumeHealth) bool {
 	v := csi.Volume(tx, h.Namespace, h.VolumeID)
 	return v != nil && v.PluginID == h.PluginID && v.ExternalID == h.ExternalID
 }
 
 // Record changes the rows of a plugin. A row that exists keeps its time. It stores no row of a volume that
-// the plugin does not have, and beyond volumeusage.MaxHealthRows no other one.
-func Record(tx *mvcc.WriteTx, p *volumeusage.HealthRecordRequest) error {
+// the plugin does not have, and beyond storage.MaxHealthRows no other one.
+func Record(tx *mvcc.WriteTx, p *storage.HealthRecordRequest) error {
 	err := checkRecord(p)
 	if err != nil || csi.Plugin(tx, p.PluginID) == nil {
 		return err
@@ -60,7 +60,7 @@ func Record(tx *mvcc.WriteTx, p *volumeusage.HealthRecordRequest) error {
 	for _, h := range p.Found {
 		old := schema.Health.Get(tx, h.Namespace, h.VolumeID)
 		other := old == nil || old.PluginID != p.PluginID
-		if h.Says(old) || !isOf(tx, h) || other && count >= volumeusage.MaxHealthRows {
+		if h.Says(old) || !isOf(tx, h) || other && count >= storage.MaxHealthRows {
 			continue
 		}
 		row := *h
@@ -76,10 +76,10 @@ func Record(tx *mvcc.WriteTx, p *volumeusage.HealthRecordRequest) error {
 }
 
 // checkRecord checks the bounds of a request, and that it is about one plugin.
-func checkRecord(p *volumeusage.HealthRecordRequest) error {
-	if len(p.Found) > volumeusage.MaxHealthChanges || len(p.Gone) > volumeusage.MaxHealthChanges {
+func checkRecord(p *storage.HealthRecordRequest) error {
+	if len(p.Found) > storage.MaxHealthChanges || len(p.Gone) > storage.MaxHealthChanges {
 		return structs.Invalidf("the health of %d and %d volumes is more than of %d",
-			len(p.Found), len(p.Gone), volumeusage.MaxHealthChanges)
+			len(p.Found), len(p.Gone), storage.MaxHealthChanges)
 	}
 	for _, h := range p.Found {
 		if h == nil || h.PluginID != p.PluginID || h.VolumeID == "" || h.Condition.IsEmpty() {
@@ -105,6 +105,6 @@ func Check(c *check.Report) {
 	}
 	for id, n := range rows {
 		c.Want(csi.Plugin(c, id) != nil, "plugin %s is gone, and %d of its volumes have a health", id, n)
-		c.Want(n <= volumeusage.MaxHealthRows, "plugin %s has %d volumes with a health", id, n)
+		c.Want(n <= storage.MaxHealthRows, "plugin %s has %d volumes with a health", id, n)
 	}
 }

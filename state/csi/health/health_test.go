@@ -11,7 +11,7 @@ import (
 	"berth/state/csi/health"
 	"berth/state/schema"
 	"berth/structs"
-	"berth/structs/volumeusage"
+	"berth/structs/storage"
 )
 
 // world is a state with the plugins "p" and "q", and the volume "v" of p, which is "x" to the plugin.
@@ -46,7 +46,7 @@ func (w *world) write(do func(tx *mvcc.WriteTx) error) {
 }
 
 // record records at a time.
-func (w *world) record(now int64, p *volumeusage.HealthRecordRequest) {
+func (w *world) record(now int64, p *storage.HealthRecordRequest) {
 	w.t.Helper()
 	if p.PluginID == "" {
 		p.PluginID = "p"
@@ -60,17 +60,17 @@ func (w *world) record(now int64, p *volumeusage.HealthRecordRequest) {
 
 func isOurs(fault string) bool { return strings.Contains(fault, "health") }
 
-func ill(message string) *volumeusage.VolumeHealth {
-	return &volumeusage.VolumeHealth{
+func ill(message string) *storage.VolumeHealth {
+	return &storage.VolumeHealth{
 		Namespace: "default", VolumeID: "v", PluginID: "p", ExternalID: "x",
-		Condition: &volumeusage.VolumeCondition{Abnormal: true, Message: message},
+		Condition: &storage.VolumeCondition{Abnormal: true, Message: message},
 	}
 }
 
-var keyOfV = volumeusage.UsageKey{Namespace: "default", VolumeID: "v"}
+var keyOfV = storage.UsageKey{Namespace: "default", VolumeID: "v"}
 
-func found(all ...*volumeusage.VolumeHealth) *volumeusage.HealthRecordRequest {
-	return &volumeusage.HealthRecordRequest{Found: all}
+func found(all ...*storage.VolumeHealth) *storage.HealthRecordRequest {
+	return &storage.HealthRecordRequest{Found: all}
 }
 
 func TestRecord_KeepsTheTimeOfTheFirstRecord(t *testing.T) {
@@ -87,11 +87,11 @@ func TestRecord_KeepsTheTimeOfTheFirstRecord(t *testing.T) {
 		t.Errorf("a row that says the same is written")
 	}
 
-	w.record(4, &volumeusage.HealthRecordRequest{PluginID: "q", Gone: []volumeusage.UsageKey{keyOfV}})
+	w.record(4, &storage.HealthRecordRequest{PluginID: "q", Gone: []storage.UsageKey{keyOfV}})
 	if health.Of(w.s.Read(), keyOfV) == nil {
 		t.Error("another plugin ends the record")
 	}
-	w.record(5, &volumeusage.HealthRecordRequest{Gone: []volumeusage.UsageKey{keyOfV, {VolumeID: "none"}}})
+	w.record(5, &storage.HealthRecordRequest{Gone: []storage.UsageKey{keyOfV, {VolumeID: "none"}}})
 	if health.Of(w.s.Read(), keyOfV) != nil {
 		t.Error("the row stays")
 	}
@@ -133,7 +133,7 @@ func TestRecord_IsAboutVolumesOfThePlugin(t *testing.T) {
 	if n := rows(w, "*"); n != 0 {
 		t.Errorf("%d rows of a plugin that is gone", n)
 	}
-	w.record(4, &volumeusage.HealthRecordRequest{PluginID: "none"})
+	w.record(4, &storage.HealthRecordRequest{PluginID: "none"})
 }
 
 // rows counts the rows of a namespace.
@@ -147,19 +147,19 @@ func rows(w *world, ns string) (n int) {
 func TestRecord_HasBounds(t *testing.T) {
 	w := newWorld(t)
 	empty := ill("a")
-	empty.Condition = &volumeusage.VolumeCondition{}
+	empty.Condition = &storage.VolumeCondition{}
 	none := ill("a")
 	none.Condition = nil
 	other := ill("a")
 	other.PluginID = "q"
-	many := make([]volumeusage.UsageKey, volumeusage.MaxHealthChanges+1)
-	for name, p := range map[string]*volumeusage.HealthRecordRequest{
+	many := make([]storage.UsageKey, storage.MaxHealthChanges+1)
+	for name, p := range map[string]*storage.HealthRecordRequest{
 		"no condition":       found(empty),
 		"a nil condition":    found(none),
 		"another plugin":     found(other),
 		"nil":                found(nil),
 		"too many that go":   {Gone: many},
-		"too many that come": found(make([]*volumeusage.VolumeHealth, len(many))...),
+		"too many that come": found(make([]*storage.VolumeHealth, len(many))...),
 	} {
 		p.PluginID = "p"
 		err := w.s.Write(w.s.Index()+1, func(tx *mvcc.WriteTx) error { return health.Record(tx, p) })
@@ -168,19 +168,19 @@ func TestRecord_HasBounds(t *testing.T) {
 		}
 	}
 
-	for i := range volumeusage.MaxHealthRows + 1 {
+	for i := range storage.MaxHealthRows + 1 {
 		id := fmt.Sprint("v", i)
 		w.write(func(tx *mvcc.WriteTx) error { putVolume(tx, id, id); return nil })
 		row := ill("a")
 		row.VolumeID = id
 		row.ExternalID = id
 		w.write(func(tx *mvcc.WriteTx) error {
-			return health.Record(tx, &volumeusage.HealthRecordRequest{
-				PluginID: "p", Found: []*volumeusage.VolumeHealth{row},
+			return health.Record(tx, &storage.HealthRecordRequest{
+				PluginID: "p", Found: []*storage.VolumeHealth{row},
 			})
 		})
 	}
-	if n := rows(w, "*"); n != volumeusage.MaxHealthRows {
+	if n := rows(w, "*"); n != storage.MaxHealthRows {
 		t.Errorf("%d rows", n)
 	}
 }

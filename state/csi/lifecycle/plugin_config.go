@@ -8,18 +8,18 @@ import (
 	"berth/state/csi"
 	"berth/state/schema"
 	"berth/structs"
-	"berth/structs/pluginconf"
+	"berth/structs/storage"
 	"berth/structs/validate"
 )
 
 // PluginConfigSet stores the settings of a plugin. It deletes the row if all are the defaults.
-func PluginConfigSet(tx *mvcc.WriteTx, p *pluginconf.PluginSettingsRequest) error {
+func PluginConfigSet(tx *mvcc.WriteTx, p *storage.PluginSettingsRequest) error {
 	err := validate.PluginConfig(p)
 	if err != nil {
 		return err
 	}
 
-	config := &pluginconf.PluginSettings{
+	config := &storage.PluginSettings{
 		ID:          p.ID,
 		OnNodeLoss:  cmp.Or(p.OnNodeLoss, structs.LossHold),
 		SecretsFrom: p.SecretsFrom,
@@ -28,7 +28,7 @@ func PluginConfigSet(tx *mvcc.WriteTx, p *pluginconf.PluginSettingsRequest) erro
 		Inline:      p.Inline,
 	}
 
-	if config.Drift == pluginconf.DriftReport {
+	if config.Drift == storage.DriftReport {
 		config.Drift = ""
 	}
 	if !config.AllowsInline() {

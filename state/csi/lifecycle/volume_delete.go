@@ -9,7 +9,7 @@ import (
 	"berth/state/schema"
 	"berth/state/trust"
 	"berth/structs"
-	"berth/structs/reclaim"
+	"berth/structs/storage"
 )
 
 // usersOf returns an error that names the users that prevent the deletion of a volume, nil if there are none.
@@ -102,7 +102,7 @@ func VolumeDelete(tx *mvcc.WriteTx, p *structs.CSIVolumeDeleteRequest) error {
 		return err
 	}
 
-	if reclaim.Delay(v) > 0 && !p.AtOnce {
+	if storage.DeleteDelay(v) > 0 && !p.AtOnce {
 		return markByOperator(tx, v, p)
 	}
 

@@ -6,13 +6,12 @@ import (
 	"berth/state/csi"
 	"berth/state/quotas"
 	"berth/structs"
-	"berth/structs/autogrow"
-	"berth/structs/volumeusage"
+	"berth/structs/storage"
 )
 
 // VolumeGrow makes a volume larger by its own rule, or records why it does not grow. It does nothing for a
 // volume that has changed since the leader read it. A quota that the growth exceeds is such a reason.
-func VolumeGrow(tx *mvcc.WriteTx, p *volumeusage.VolumeGrowRequest) error {
+func VolumeGrow(tx *mvcc.WriteTx, p *storage.VolumeGrowRequest) error {
 	v := csi.Volume(tx, p.RequestNamespace(), p.ID)
 	if v == nil || v.ModifyIndex != p.RowIndex || v.Grow == nil {
 		return nil
@@ -57,7 +56,7 @@ func grewItself(v *structs.CSIVolume) bool {
 // noteGrowthFault records why a volume does not grow, "" once it need not.
 func noteGrowthFault(tx *mvcc.WriteTx, v *structs.CSIVolume, fault string) {
 	fault = structs.Cut(fault, structs.MaxText)
-	if autogrow.Fault(v) == fault {
+	if storage.GrowFault(v) == fault {
 		return
 	}
 

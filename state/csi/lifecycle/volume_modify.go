@@ -6,7 +6,7 @@ import (
 	"berth/internal/mvcc"
 	"berth/state/blocked"
 	"berth/structs"
-	"berth/structs/modify"
+	"berth/structs/storage"
 )
 
 // recordModification stores the parameters that the plugin has applied. If it has rejected them for good, the
@@ -14,17 +14,17 @@ import (
 func recordModification(tx *mvcc.WriteTx, v *structs.CSIVolume, p *structs.CSIVolumeOutcome) {
 	// A failure of a call with other parameters says nothing about those that are wanted now. An older server
 	// names those of a success alone.
-	outdated := p.Err != nil && p.Parameters != nil && !maps.Equal(p.Parameters, modify.Pending(v))
+	outdated := p.Err != nil && p.Parameters != nil && !maps.Equal(p.Parameters, storage.PendingParameters(v))
 	switch {
 	case !v.Modifies():
 		return
 	case outdated:
 	case p.Err == nil:
-		v.AppliedParameters = modify.Merge(v.AppliedParameters, p.Parameters)
+		v.AppliedParameters = storage.MergeParameters(v.AppliedParameters, p.Parameters)
 		v.LastError = nil
 	default:
 		v.LastError = CountFailure(v.LastError, p.Err)
-		v.LastError.Op = modify.Op
+		v.LastError.Op = storage.OpModify
 		if p.Final {
 			v.MutableParameters = v.AppliedParameters
 		}

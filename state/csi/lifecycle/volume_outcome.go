@@ -9,7 +9,7 @@ import (
 	"berth/state/csi/space"
 	"berth/state/schema"
 	"berth/structs"
-	"berth/structs/reclaim"
+	"berth/structs/storage"
 )
 
 // VolumeOutcome records the outcome of a creation, deletion, expansion or modification of a volume. It
@@ -158,9 +158,9 @@ func recordDeletion(tx *mvcc.WriteTx, v *structs.CSIVolume, p *structs.CSIVolume
 			EndDeletion(v)
 			switch {
 			case v.AllocID != "" && v.ExternalID != "" && isGivenUp(tx, v):
-				v.DeleteCause = reclaim.ByAlloc // a person may have begun this deletion
+				v.DeleteCause = storage.DeletedByAlloc // a person may have begun this deletion
 				markAgain(v, p.Now)
-			case v.DeleteCause == reclaim.ByPurge && schema.Jobs.Has(tx, v.Namespace, v.JobID):
+			case v.DeleteCause == storage.DeletedByPurge && schema.Jobs.Has(tx, v.Namespace, v.JobID):
 				unmark(v) // the job is back, and wants it
 			case v.Marked():
 				markAgain(v, p.Now)

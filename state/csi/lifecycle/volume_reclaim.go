@@ -7,8 +7,7 @@ import (
 	"berth/state/csi"
 	"berth/state/schema"
 	"berth/structs"
-	"berth/structs/class"
-	"berth/structs/reclaim"
+	"berth/structs/storage"
 )
 
 // markVolume makes a ready volume one that is deleted after its delay. Claims of allocations that have ended
@@ -21,8 +20,8 @@ func markVolume(tx *mvcc.WriteTx, v *structs.CSIVolume, cause string, now int64)
 	v = v.Copy()
 
 	// 0 means that the volume is not marked.
-	v.DeleteAt = max(now+int64(reclaim.Delay(v)), 1)
-	if cause == reclaim.ByAlloc {
+	v.DeleteAt = max(now+int64(storage.DeleteDelay(v)), 1)
+	if cause == storage.DeletedByAlloc {
 		v.DeleteAt = max(now, 1) // whatever the rule of its class is
 	}
 	v.DeleteCause = cause
@@ -40,7 +39,7 @@ func unmark(v *structs.CSIVolume) {
 func markByOperator(tx *mvcc.WriteTx, v *structs.CSIVolume, p *structs.CSIVolumeDeleteRequest) error {
 	if p.Secrets != nil || p.SealedSecrets != nil {
 		return structs.Preconditionf("volume %q is deleted %s later, with its own secrets; "+
-			"to delete it at once with those of the request, add -now", v.ID, reclaim.Delay(v))
+			"to delete it at once with those of the request, add -now", v.ID, storage.DeleteDelay(v))
 	}
 
 	users := csi.LiveUsersOf(tx, v)
@@ -48,13 +47,13 @@ func markByOperator(tx *mvcc.WriteTx, v *structs.CSIVolume, p *structs.CSIVolume
 		return structs.Preconditionf("%s", users)
 	}
 
-	markVolume(tx, v, reclaim.ByOperator, p.Now)
+	markVolume(tx, v, storage.DeletedByOperator, p.Now)
 	return nil
 }
 
 // VolumeUndelete keeps a marked volume, or one whose plugin was not called yet to delete it: there may be no
 // controller. It grants the claims that have waited for that.
-func VolumeUndelete(tx *mvcc.WriteTx, p *reclaim.VolumeUndeleteRequest) error {
+func VolumeUndelete(tx *mvcc.WriteTx, p *storage.VolumeUndeleteRequest) error {
 	v, err := findVolume(tx, p.RequestNamespace(), p.ID)
 	switch {
 	case err != nil:
@@ -87,7 +86,7 @@ func keepable(v *structs.CSIVolume) bool {
 
 // VolumeReclaim begins the deletion of a marked volume whose time has come, and which nobody has. It ignores
 // a volume that was kept or changed meanwhile.
-func VolumeReclaim(tx *mvcc.WriteTx, p *reclaim.VolumeReclaimRequest) error {
+func VolumeReclaim(tx *mvcc.WriteTx, p *storage.VolumeReclaimRequest) error {
 	v := csi.Volume(tx, p.RequestNamespace(), p.ID)
 	switch {
 	case v == nil || v.CreateIndex != p.RowIndex:
@@ -107,7 +106,7 @@ func VolumeReclaim(tx *mvcc.WriteTx, p *reclaim.VolumeReclaimRequest) error {
 // markAgain marks a volume whose deletion the plugin has rejected for good. Nobody may be there to repeat it,
 // so the servers do, later.
 func markAgain(v *structs.CSIVolume, now int64) {
-	v.DeleteAt = now + int64(reclaim.Again)
+	v.DeleteAt = now + int64(storage.DeleteAgain)
 	v.LastError.RetryTime = v.DeleteAt
 }
 
@@ -164,9 +163,9 @@ func GiveUp(tx *mvcc.WriteTx, v *structs.CSIVolume, now int64) {
 	switch {
 	case !isGivenUp(tx, v):
 	case v.State == structs.VolumeReady && v.AllocID != "":
-		markVolume(tx, v, reclaim.ByAlloc, now)
-	case v.State == structs.VolumeReady && v.Reclaim == class.Delete:
-		markVolume(tx, v, reclaim.ByPurge, now)
+		markVolume(tx, v, storage.DeletedByAlloc, now)
+	case v.State == structs.VolumeReady && v.Reclaim == storage.ReclaimDelete:
+		markVolume(tx, v, storage.DeletedByPurge, now)
 	case v.State == structs.VolumeFailed && csi.UsersOf(tx, v) == "":
 		deleteFailed(tx, v, now)
 	}

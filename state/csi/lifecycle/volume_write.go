@@ -16,8 +16,7 @@ import (
 	"berth/state/schema"
 	"berth/state/trust"
 	"berth/structs"
-	"berth/structs/class"
-	"berth/structs/modify"
+	"berth/structs/storage"
 )
 
 // VolumePut registers or changes volumes, or records that they are to be created (State creating). The
@@ -256,7 +255,7 @@ func mergeVolume(tx mvcc.Reader, v, old *structs.CSIVolume) error {
 
 	// A repetition has the arguments of the first call (CSI spec, "Timeouts").
 	busy := old.State == structs.VolumeCreating || old.Call != nil && old.Modifies()
-	if busy && modify.Changes(old, v) {
+	if busy && storage.ChangesParameters(old, v) {
 		return structs.Preconditionf("mutable_parameters of volume %q cannot change while its plugin may still "+
 			"work on the former ones%s; repeat the request later", v.ID, csi.Failing(old.LastError))
 	}
@@ -322,7 +321,7 @@ func keepUnset(v, old *structs.CSIVolume) {
 		v.Parameters = old.Parameters
 	}
 
-	v.MutableParameters = modify.Merge(old.MutableParameters, v.MutableParameters)
+	v.MutableParameters = storage.MergeParameters(old.MutableParameters, v.MutableParameters)
 	if v.RequestedTopologies == nil {
 		v.RequestedTopologies = old.RequestedTopologies
 	}
@@ -364,7 +363,7 @@ func keepUnset(v, old *structs.CSIVolume) {
 // keepReclaim copies the stored rule of deletion, and of the rule that the request repeats, the delay.
 func keepReclaim(v, old *structs.CSIVolume) {
 	v.Reclaim = cmp.Or(v.Reclaim, old.Reclaim)
-	if v.Reclaim == class.Delete {
+	if v.Reclaim == storage.ReclaimDelete {
 		v.DeleteAfter = cmp.Or(v.DeleteAfter, old.DeleteAfter)
 	}
 	v.DeleteAt = old.DeleteAt

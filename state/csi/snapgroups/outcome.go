@@ -10,13 +10,12 @@ import (
 	"berth/state/csi/snapshots"
 	"berth/state/schema"
 	"berth/structs"
-	"berth/structs/snapgroup"
-	"berth/structs/snapshot"
+	"berth/structs/storage"
 )
 
 // Outcome records the outcome of a call of the plugin. It ignores the outcome if the row is another one, or
 // no longer needs the call. A creation that ended after the request to delete still tells the IDs to delete.
-func Outcome(tx *mvcc.WriteTx, p *snapgroup.SnapshotGroupOutcomeEntry) error {
+func Outcome(tx *mvcc.WriteTx, p *storage.SnapshotGroupOutcomeEntry) error {
 	g := Group(tx, p.RequestNamespace(), p.Name)
 	if g == nil || g.CreateIndex != p.RowIndex {
 		return nil
@@ -25,11 +24,11 @@ func Outcome(tx *mvcc.WriteTx, p *snapgroup.SnapshotGroupOutcomeEntry) error {
 	g = g.Copy()
 	snapshots.EndCall(&g.Progress, &p.Outcome)
 	switch {
-	case p.Op == snapgroup.OpDelete && p.Err == nil:
+	case p.Op == storage.OpGroupDelete && p.Err == nil:
 		recordDeletion(tx, g, p.Now)
-	case p.Op == snapgroup.OpDelete:
+	case p.Op == storage.OpGroupDelete:
 		recordUndeleted(tx, g, p)
-	case p.Op != snapgroup.OpCreate && p.Op != snapgroup.OpLearn:
+	case p.Op != storage.OpGroupCreate && p.Op != storage.OpGroupLearn:
 		return structs.Invalidf("%q is no operation on a group snapshot", p.Op)
 	case p.Err != nil:
 		recordUncut(tx, g, p)
@@ -42,8 +41,8 @@ func Outcome(tx *mvcc.WriteTx, p *snapgroup.SnapshotGroupOutcomeEntry) error {
 }
 
 // recordCut stores the answer of the plugin to a creation, with the ID of each member.
-func recordCut(tx *mvcc.WriteTx, g *snapgroup.GroupSnapshot, p *snapgroup.SnapshotGroupOutcomeEntry) error {
-	if g.Next() != snapgroup.OpCreate && g.Next() != snapgroup.OpLearn {
+func recordCut(tx *mvcc.WriteTx, g *storage.GroupSnapshot, p *storage.SnapshotGroupOutcomeEntry) error {
+	if g.Next() != storage.OpGroupCreate && g.Next() != storage.OpGroupLearn {
 		return nil
 	}
 
@@ -84,8 +83,8 @@ func recordCut(tx *mvcc.WriteTx, g *snapgroup.GroupSnapshot, p *snapgroup.Snapsh
 
 // recordTaken is for an answer with the ID of another row: without it, a deletion of this group cannot
 // destroy the snapshot of the other.
-func recordTaken(tx *mvcc.WriteTx, g *snapgroup.GroupSnapshot, other *snapshot.VolumeSnapshot, now int64) {
-	if g.State == snapshot.Deleting {
+func recordTaken(tx *mvcc.WriteTx, g *storage.GroupSnapshot, other *storage.VolumeSnapshot, now int64) {
+	if g.State == storage.SnapshotDeleting {
 		drop(tx, g, now)
 		return
 	}
@@ -95,9 +94,9 @@ func recordTaken(tx *mvcc.WriteTx, g *snapgroup.GroupSnapshot, other *snapshot.V
 }
 
 // settle stores the rows. The volumes may have waited for the end of the group to be deleted.
-func settle(tx *mvcc.WriteTx, g *snapgroup.GroupSnapshot, now int64) {
+func settle(tx *mvcc.WriteTx, g *storage.GroupSnapshot, now int64) {
 	store(tx, g)
-	if g.Next() == snapgroup.OpCreate {
+	if g.Next() == storage.OpGroupCreate {
 		return
 	}
 	for _, m := range Members(tx, g) {
@@ -106,8 +105,8 @@ func settle(tx *mvcc.WriteTx, g *snapgroup.GroupSnapshot, now int64) {
 }
 
 // recordUncut stores the failure of a creation.
-func recordUncut(tx *mvcc.WriteTx, g *snapgroup.GroupSnapshot, p *snapgroup.SnapshotGroupOutcomeEntry) {
-	if g.Next() != snapgroup.OpCreate && g.Next() != snapgroup.OpLearn {
+func recordUncut(tx *mvcc.WriteTx, g *storage.GroupSnapshot, p *storage.SnapshotGroupOutcomeEntry) {
+	if g.Next() != storage.OpGroupCreate && g.Next() != storage.OpGroupLearn {
 		return
 	}
 	snapshots.Uncut(&g.Progress, &p.Outcome)
@@ -115,25 +114,25 @@ func recordUncut(tx *mvcc.WriteTx, g *snapgroup.GroupSnapshot, p *snapgroup.Snap
 }
 
 // recordNothing is for a creation to be undone that has left nothing.
-func recordNothing(tx *mvcc.WriteTx, g *snapgroup.GroupSnapshot, now int64) {
-	if g.Next() == snapgroup.OpLearn {
+func recordNothing(tx *mvcc.WriteTx, g *storage.GroupSnapshot, now int64) {
+	if g.Next() == storage.OpGroupLearn {
 		drop(tx, g, now)
 	}
 }
 
-func recordDeletion(tx *mvcc.WriteTx, g *snapgroup.GroupSnapshot, now int64) {
+func recordDeletion(tx *mvcc.WriteTx, g *storage.GroupSnapshot, now int64) {
 	switch {
-	case g.State == snapshot.Deleting:
+	case g.State == storage.SnapshotDeleting:
 		drop(tx, g, now)
-	case g.Next() == snapgroup.OpDelete: // the remains of a failed one
+	case g.Next() == storage.OpGroupDelete: // the remains of a failed one
 		snapshots.RemainsGone(&g.Progress)
 		settle(tx, g, now)
 	}
 }
 
 // recordUndeleted stores the failure of a deletion.
-func recordUndeleted(tx *mvcc.WriteTx, g *snapgroup.GroupSnapshot, p *snapgroup.SnapshotGroupOutcomeEntry) {
-	if g.Next() != snapgroup.OpDelete {
+func recordUndeleted(tx *mvcc.WriteTx, g *storage.GroupSnapshot, p *storage.SnapshotGroupOutcomeEntry) {
+	if g.Next() != storage.OpGroupDelete {
 		return
 	}
 	snapshots.Undeleted(&g.Progress, &p.Outcome)

@@ -14,17 +14,16 @@ import (
 	"berth/state/csi/snapshots"
 	"berth/state/schema"
 	"berth/structs"
-	"berth/structs/snapgroup"
-	"berth/structs/snapshot"
+	"berth/structs/storage"
 )
 
 // Group returns a group by its name, nil if there is none.
-func Group(tx mvcc.Reader, ns, name string) *snapgroup.GroupSnapshot {
+func Group(tx mvcc.Reader, ns, name string) *storage.GroupSnapshot {
 	return schema.SnapshotGroups.Get(tx, ns, name)
 }
 
 // Members returns the rows of the members in the order of the calls.
-func Members(tx mvcc.Reader, g *snapgroup.GroupSnapshot) (rows []*snapshot.VolumeSnapshot) {
+func Members(tx mvcc.Reader, g *storage.GroupSnapshot) (rows []*storage.VolumeSnapshot) {
 	for _, volume := range g.VolumeIDs {
 		s := csi.Snapshot(tx, g.Namespace, g.Member(volume))
 		if s != nil {
@@ -35,9 +34,9 @@ func Members(tx mvcc.Reader, g *snapgroup.GroupSnapshot) (rows []*snapshot.Volum
 }
 
 // From yields the groups of a namespace whose name begins with prefix, from a namespace and name on.
-func From(tx *mvcc.ReadTx, ns, prefix string, at mvcc.Page) iter.Seq[*snapgroup.GroupSnapshot] {
+func From(tx *mvcc.ReadTx, ns, prefix string, at mvcc.Page) iter.Seq[*storage.GroupSnapshot] {
 	rows := schema.SnapshotGroups.Range(tx, schema.NamespaceScope(ns, prefix), at)
-	return schema.Filter(rows, func(g *snapgroup.GroupSnapshot) bool {
+	return schema.Filter(rows, func(g *storage.GroupSnapshot) bool {
 		return strings.HasPrefix(g.Name, prefix)
 	})
 }
@@ -49,13 +48,13 @@ func NotFound(ns, name string) error {
 
 // NameAtPlugin returns the name that CreateVolumeGroupSnapshot is called with. It is that of the row, and
 // unique by the ID of the row, so each repeat of the call is about the same group.
-func NameAtPlugin(g *snapgroup.GroupSnapshot) string { return csi.VolumeName(g.Name, g.ID) }
+func NameAtPlugin(g *storage.GroupSnapshot) string { return csi.VolumeName(g.Name, g.ID) }
 
 // Of returns the entry for a group of volumes of one plugin, with a name and an ID. The secrets for its calls
 // are those of the first volume.
-func Of(volumes []*structs.CSIVolume, name, id string) *snapgroup.SnapshotGroupPutEntry {
+func Of(volumes []*structs.CSIVolume, name, id string) *storage.SnapshotGroupPutEntry {
 	first := volumes[0]
-	p := &snapgroup.SnapshotGroupPutEntry{Group: &snapgroup.GroupSnapshot{
+	p := &storage.SnapshotGroupPutEntry{Group: &storage.GroupSnapshot{
 		Namespace: first.Namespace,
 		Name:      name,
 		ID:        id,
@@ -89,7 +88,7 @@ func CheckAble(tx mvcc.Reader, plugin string) error {
 // Put records a group that is to be taken, with its members. A group that exists with an equal request stays
 // as it is; one that has failed is tried again. The error is a conflict for another request of the same name,
 // and for the name of a member that another snapshot has; a precondition for a volume that is not ready.
-func Put(tx *mvcc.WriteTx, p *snapgroup.SnapshotGroupPutEntry) error {
+func Put(tx *mvcc.WriteTx, p *storage.SnapshotGroupPutEntry) error {
 	err := CheckPut(tx, p)
 	if err != nil {
 		return err
@@ -101,7 +100,7 @@ func Put(tx *mvcc.WriteTx, p *snapgroup.SnapshotGroupPutEntry) error {
 		return nil
 	}
 
-	g := &snapgroup.GroupSnapshot{
+	g := &storage.GroupSnapshot{
 		Namespace:  p.Group.Namespace,
 		Name:       p.Group.Name,
 		ID:         p.Group.ID,
@@ -119,7 +118,7 @@ func Put(tx *mvcc.WriteTx, p *snapgroup.SnapshotGroupPutEntry) error {
 }
 
 // CheckPut returns the error of Put, without a change.
-func CheckPut(tx mvcc.Reader, p *snapgroup.SnapshotGroupPutEntry) error {
+func CheckPut(tx mvcc.Reader, p *storage.SnapshotGroupPutEntry) error {
 	err := checkEntry(p)
 	if err != nil {
 		return err
@@ -138,13 +137,13 @@ func CheckPut(tx mvcc.Reader, p *snapgroup.SnapshotGroupPutEntry) error {
 }
 
 // checkEntry rejects an entry whose rows do not belong together.
-func checkEntry(p *snapgroup.SnapshotGroupPutEntry) error {
+func checkEntry(p *storage.SnapshotGroupPutEntry) error {
 	g := p.Group
 	if g == nil || g.Namespace == "" || g.Name == "" || g.ID == "" || g.PluginID == "" {
 		return structs.Invalidf("a group snapshot needs a namespace, a name, an ID and a plugin")
 	}
-	if len(p.Members) == 0 || len(p.Members) > snapgroup.MaxMembers || len(p.Members) != len(g.VolumeIDs) {
-		return structs.Invalidf("group snapshot %q: expected 1 to %d volumes", g.Name, snapgroup.MaxMembers)
+	if len(p.Members) == 0 || len(p.Members) > storage.MaxGroupMembers || len(p.Members) != len(g.VolumeIDs) {
+		return structs.Invalidf("group snapshot %q: expected 1 to %d volumes", g.Name, storage.MaxGroupMembers)
 	}
 	sources := map[string]bool{}
 	for i, m := range p.Members {
@@ -159,15 +158,15 @@ func checkEntry(p *snapgroup.SnapshotGroupPutEntry) error {
 }
 
 // checkAgain decides about a request for a name that has a row.
-func checkAgain(tx mvcc.Reader, p *snapgroup.SnapshotGroupPutEntry, old *snapgroup.GroupSnapshot) error {
+func checkAgain(tx mvcc.Reader, p *storage.SnapshotGroupPutEntry, old *storage.GroupSnapshot) error {
 	switch {
-	case old.State == snapshot.Deleting:
+	case old.State == storage.SnapshotDeleting:
 		return structs.Preconditionf("group snapshot %q is being deleted", old.Name)
 	case !sameRequest(tx, p, old):
 		return structs.Conflictf("group snapshot %q exists already, of other volumes or with other parameters; "+
 			"choose another name, or delete it: %s",
 			old.Name, structs.CommandLine(old.Namespace, "volume snapshot group delete", old.Name))
-	case old.State != snapshot.Failed:
+	case old.State != storage.SnapshotFailed:
 		return nil
 	case old.ExternalID != "":
 		return structs.Preconditionf("group snapshot %q has failed, and its remains are not deleted yet: %s",
@@ -184,7 +183,7 @@ func checkAgain(tx mvcc.Reader, p *snapgroup.SnapshotGroupPutEntry, old *snapgro
 
 // sameRequest reports whether a request is for the volumes and with the parameters of a group, whose order
 // stays.
-func sameRequest(tx mvcc.Reader, p *snapgroup.SnapshotGroupPutEntry, old *snapgroup.GroupSnapshot) bool {
+func sameRequest(tx mvcc.Reader, p *storage.SnapshotGroupPutEntry, old *storage.GroupSnapshot) bool {
 	if len(p.Members) != len(old.VolumeIDs) || !maps.Equal(p.Group.Parameters, old.Parameters) {
 		return false
 	}
@@ -198,8 +197,8 @@ func sameRequest(tx mvcc.Reader, p *snapgroup.SnapshotGroupPutEntry, old *snapgr
 }
 
 // putAgain tries a group that has failed again.
-func putAgain(tx *mvcc.WriteTx, old *snapgroup.GroupSnapshot, now int64) {
-	if old.State != snapshot.Failed {
+func putAgain(tx *mvcc.WriteTx, old *storage.GroupSnapshot, now int64) {
+	if old.State != storage.SnapshotFailed {
 		return
 	}
 	g := old.Copy()
@@ -208,7 +207,7 @@ func putAgain(tx *mvcc.WriteTx, old *snapgroup.GroupSnapshot, now int64) {
 }
 
 // store puts a group, and lets its members follow it.
-func store(tx *mvcc.WriteTx, g *snapgroup.GroupSnapshot) {
+func store(tx *mvcc.WriteTx, g *storage.GroupSnapshot) {
 	schema.SnapshotGroups.Put(tx, g)
 	for _, old := range Members(tx, g) {
 		m := old.Copy()
@@ -225,7 +224,7 @@ func store(tx *mvcc.WriteTx, g *snapgroup.GroupSnapshot) {
 }
 
 // putChanged puts a member if it differs: most changes of a group are not about its members.
-func putChanged(tx *mvcc.WriteTx, old, m *snapshot.VolumeSnapshot) {
+func putChanged(tx *mvcc.WriteTx, old, m *storage.VolumeSnapshot) {
 	same := old.State == m.State && old.Reason == m.Reason && old.Called == m.Called &&
 		old.ReadyTime == m.ReadyTime && old.Consistency == m.Consistency && old.ExternalID == m.ExternalID
 	if !same {
@@ -236,7 +235,7 @@ func putChanged(tx *mvcc.WriteTx, old, m *snapshot.VolumeSnapshot) {
 // Delete records that the plugin is to delete a group. The rows of one that was surely never cut, or that the
 // plugin may keep, go at once.
 // The error is a conflict while a volume is made from a member.
-func Delete(tx *mvcc.WriteTx, p *snapgroup.SnapshotGroupDeleteEntry) error {
+func Delete(tx *mvcc.WriteTx, p *storage.SnapshotGroupDeleteEntry) error {
 	ns := p.RequestNamespace()
 	g := Group(tx, ns, p.Name)
 	if g == nil || p.RowIndex != 0 && g.CreateIndex != p.RowIndex {
@@ -252,19 +251,19 @@ func Delete(tx *mvcc.WriteTx, p *snapgroup.SnapshotGroupDeleteEntry) error {
 		drop(tx, g, p.Now)
 		return nil
 	}
-	if g.State == snapshot.Deleting {
+	if g.State == storage.SnapshotDeleting {
 		return nil
 	}
 
 	g = g.Copy()
-	g.State = snapshot.Deleting
+	g.State = storage.SnapshotDeleting
 	g.LastError = nil
 	store(tx, g)
 	return nil
 }
 
 // drop deletes the rows. The volumes may have waited for that to be deleted.
-func drop(tx *mvcc.WriteTx, g *snapgroup.GroupSnapshot, now int64) {
+func drop(tx *mvcc.WriteTx, g *storage.GroupSnapshot, now int64) {
 	members := Members(tx, g)
 	schema.SnapshotGroups.Delete(tx, g)
 	for _, m := range members {
@@ -278,13 +277,13 @@ func drop(tx *mvcc.WriteTx, g *snapgroup.GroupSnapshot, now int64) {
 
 // Note records the node of a call before the call is made. A row that does not need the call any more is a
 // conflict, because the next call would not wait for a call without a row.
-func Note(tx *mvcc.WriteTx, p *snapgroup.SnapshotGroupNoteEntry) error {
+func Note(tx *mvcc.WriteTx, p *storage.SnapshotGroupNoteEntry) error {
 	g := Group(tx, p.RequestNamespace(), p.Name)
 	if g == nil || g.CreateIndex != p.RowIndex || p.Call == nil || g.Next() != p.Call.Op {
 		return structs.Conflictf("group snapshot %q has changed meanwhile", p.Name)
 	}
 	g = g.Copy()
-	snapshots.NoteCall(&g.Progress, p.Call, p.Call.Op == snapgroup.OpCreate)
+	snapshots.NoteCall(&g.Progress, p.Call, p.Call.Op == storage.OpGroupCreate)
 	store(tx, g)
 	return nil
 }
@@ -292,7 +291,7 @@ func Note(tx *mvcc.WriteTx, p *snapgroup.SnapshotGroupNoteEntry) error {
 // KeepDeleted keeps the groups of a restored state that were being deleted. The state has been restored from
 // a time at which they were there.
 func KeepDeleted(tx *mvcc.WriteTx) {
-	for _, g := range slices.Collect(schema.UnsettledSnapshotGroups.Scan(tx, snapshot.Deleting)) {
+	for _, g := range slices.Collect(schema.UnsettledSnapshotGroups.Scan(tx, storage.SnapshotDeleting)) {
 		g = g.Copy()
 		if snapshots.Keep(&g.Progress) {
 			store(tx, g)

@@ -12,8 +12,7 @@ import (
 	"berth/state/csi/snapshots"
 	"berth/state/schema"
 	"berth/structs"
-	"berth/structs/snapgroup"
-	"berth/structs/snapshot"
+	"berth/structs/storage"
 )
 
 // world is a state with the ready volumes v and w, and those that tests add.
@@ -64,7 +63,7 @@ func (w *world) addVolume(id, volumeState string) {
 }
 
 // entry is a request for the group g of volumes.
-func (w *world) entry(volumes ...string) *snapgroup.SnapshotGroupPutEntry {
+func (w *world) entry(volumes ...string) *storage.SnapshotGroupPutEntry {
 	var rows []*structs.CSIVolume
 	for _, id := range volumes {
 		rows = append(rows, csi.Volume(w.Read(), "default", id))
@@ -72,7 +71,7 @@ func (w *world) entry(volumes ...string) *snapgroup.SnapshotGroupPutEntry {
 	return snapgroups.Of(rows, "g", "0a1b")
 }
 
-func (w *world) put(fault string, p *snapgroup.SnapshotGroupPutEntry) {
+func (w *world) put(fault string, p *storage.SnapshotGroupPutEntry) {
 	w.t.Helper()
 	p.Now = 5
 	w.write(fault, func(tx *mvcc.WriteTx) error { return snapgroups.Put(tx, p) })
@@ -81,7 +80,7 @@ func (w *world) put(fault string, p *snapgroup.SnapshotGroupPutEntry) {
 func (w *world) remove(fault string) {
 	w.t.Helper()
 	w.write(fault, func(tx *mvcc.WriteTx) error {
-		p := &snapgroup.SnapshotGroupDeleteEntry{Name: "g"}
+		p := &storage.SnapshotGroupDeleteEntry{Name: "g"}
 		p.Namespace = "default"
 		return snapgroups.Delete(tx, p)
 	})
@@ -91,7 +90,7 @@ func (w *world) remove(fault string) {
 func (w *world) removeRows() {
 	w.t.Helper()
 	w.write("", func(tx *mvcc.WriteTx) error {
-		p := &snapgroup.SnapshotGroupDeleteEntry{Name: "g", Force: true}
+		p := &storage.SnapshotGroupDeleteEntry{Name: "g", Force: true}
 		p.Namespace = "default"
 		return snapgroups.Delete(tx, p)
 	})
@@ -100,17 +99,17 @@ func (w *world) removeRows() {
 func TestDelete_WithForceDeletesTheRowsAlone(t *testing.T) {
 	w := newWorld(t)
 	w.put("", w.entry("v", "w"))
-	w.note("", snapgroup.OpCreate)
-	w.outcome("", snapgroup.OpCreate, cut(true))
+	w.note("", storage.OpGroupCreate)
+	w.outcome("", storage.OpGroupCreate, cut(true))
 	w.removeRows()
 	if w.group() != nil || w.member("g-v") != nil {
 		t.Errorf("the rows are %+v and %+v", w.group(), w.member("g-v"))
 	}
 }
 
-func (w *world) group() *snapgroup.GroupSnapshot { return snapgroups.Group(w.Read(), "default", "g") }
+func (w *world) group() *storage.GroupSnapshot { return snapgroups.Group(w.Read(), "default", "g") }
 
-func (w *world) member(name string) *snapshot.VolumeSnapshot {
+func (w *world) member(name string) *storage.VolumeSnapshot {
 	return csi.Snapshot(w.Read(), "default", name)
 }
 
@@ -123,16 +122,16 @@ func (w *world) users() string {
 func (w *world) note(fault, op string) {
 	w.t.Helper()
 	w.write(fault, func(tx *mvcc.WriteTx) error {
-		p := &snapgroup.SnapshotGroupNoteEntry{Name: "g", Call: &structs.CSICall{NodeID: "n", Op: op}}
+		p := &storage.SnapshotGroupNoteEntry{Name: "g", Call: &structs.CSICall{NodeID: "n", Op: op}}
 		p.Namespace = "default"
 		p.RowIndex = w.group().CreateIndex
 		return snapgroups.Note(tx, p)
 	})
 }
 
-func (w *world) outcome(fault, op string, change func(*snapgroup.SnapshotGroupOutcomeEntry)) {
+func (w *world) outcome(fault, op string, change func(*storage.SnapshotGroupOutcomeEntry)) {
 	w.t.Helper()
-	p := &snapgroup.SnapshotGroupOutcomeEntry{Name: "g", Outcome: snapshot.Outcome{Op: op}}
+	p := &storage.SnapshotGroupOutcomeEntry{Name: "g", Outcome: storage.Outcome{Op: op}}
 	p.Namespace = "default"
 	p.Now = 9
 	p.RowIndex = w.group().CreateIndex
@@ -141,19 +140,19 @@ func (w *world) outcome(fault, op string, change func(*snapgroup.SnapshotGroupOu
 }
 
 // answer is that of a plugin about the group of v and w.
-func answer(ready bool) *snapgroup.CSIGroup {
-	return &snapgroup.CSIGroup{ID: "ext-g", CreateTime: 7, IsReady: ready, Snapshots: []*snapshot.CSISnapshot{
+func answer(ready bool) *storage.CSIGroup {
+	return &storage.CSIGroup{ID: "ext-g", CreateTime: 7, IsReady: ready, Snapshots: []*storage.CSISnapshot{
 		{ID: "s-w", ExternalSourceVolumeID: "ext-w", SizeBytes: 2},
 		{ID: "s-v", ExternalSourceVolumeID: "ext-v", SizeBytes: 1},
 	}}
 }
 
-func cut(ready bool) func(*snapgroup.SnapshotGroupOutcomeEntry) {
-	return func(p *snapgroup.SnapshotGroupOutcomeEntry) { p.Answer = answer(ready) }
+func cut(ready bool) func(*storage.SnapshotGroupOutcomeEntry) {
+	return func(p *storage.SnapshotGroupOutcomeEntry) { p.Answer = answer(ready) }
 }
 
-func failed(final bool) func(*snapgroup.SnapshotGroupOutcomeEntry) {
-	return func(p *snapgroup.SnapshotGroupOutcomeEntry) {
+func failed(final bool) func(*storage.SnapshotGroupOutcomeEntry) {
+	return func(p *storage.SnapshotGroupOutcomeEntry) {
 		p.Err = &structs.OperationError{Message: "no", Kind: structs.KindInvalid}
 		p.Final = final
 	}
@@ -163,25 +162,26 @@ func TestDuty_L4_AGroupRecordsTheIDOfEachMember(t *testing.T) {
 	w := newWorld(t)
 	w.put("", w.entry("v", "w"))
 	for _, name := range []string{"g-v", "g-w"} {
-		if m := w.member(name); m == nil || m.State != snapshot.Creating || m.Group != "g" || m.Next() != "" {
+		if m := w.member(name); m == nil || m.State != storage.SnapshotCreating || m.Group != "g" ||
+			m.Next() != "" {
 			t.Errorf("before the cut %s is %+v", name, m)
 		}
 	}
-	w.note("", snapgroup.OpCreate)
+	w.note("", storage.OpGroupCreate)
 	if !w.group().Called || !w.member("g-v").Called {
 		t.Error("the call is not recorded")
 	}
-	w.outcome("", snapgroup.OpCreate, cut(false))
-	if g := w.group(); g.State != snapshot.Pending || g.ExternalID != "ext-g" || g.CutTime != 7e9 ||
+	w.outcome("", storage.OpGroupCreate, cut(false))
+	if g := w.group(); g.State != storage.SnapshotPending || g.ExternalID != "ext-g" || g.CutTime != 7e9 ||
 		g.Polls != 1 || g.Call != nil {
 		t.Errorf("cut: %+v", g)
 	}
-	w.outcome("", snapgroup.OpCreate, cut(true))
-	if g := w.group(); g.State != snapshot.Ready || g.ReadyTime != 9 {
+	w.outcome("", storage.OpGroupCreate, cut(true))
+	if g := w.group(); g.State != storage.SnapshotReady || g.ReadyTime != 9 {
 		t.Errorf("ready: %+v", g)
 	}
 	v, other := w.member("g-v"), w.member("g-w")
-	if v.ExternalID != "s-v" || v.SizeBytes != 1 || v.State != snapshot.Ready || v.CutTime != 7e9 ||
+	if v.ExternalID != "s-v" || v.SizeBytes != 1 || v.State != storage.SnapshotReady || v.CutTime != 7e9 ||
 		v.ReadyTime != 9 || other.ExternalID != "s-w" || other.SizeBytes != 2 {
 		t.Errorf("the members are %+v and %+v", v, other)
 	}
@@ -191,8 +191,8 @@ func TestDuty_L4_AGroupRecordsTheIDOfEachMember(t *testing.T) {
 func TestDuty_E4_I8_AMemberHasItsTopologies(t *testing.T) {
 	w := newWorld(t)
 	w.put("", w.entry("v", "w"))
-	w.note("", snapgroup.OpCreate)
-	w.outcome("", snapgroup.OpCreate, func(p *snapgroup.SnapshotGroupOutcomeEntry) {
+	w.note("", storage.OpGroupCreate)
+	w.outcome("", storage.OpGroupCreate, func(p *storage.SnapshotGroupOutcomeEntry) {
 		p.Answer = answer(true)
 		zone := &structs.CSITopology{Segments: map[string]string{"zone": "a"}}
 		p.Answer.Snapshots[1].AccessibleTopologies = []*structs.CSITopology{zone}
@@ -208,18 +208,18 @@ func TestDuty_E4_I8_AMemberHasItsTopologies(t *testing.T) {
 func TestOutcome_RejectsAnAnswerWithoutAMember(t *testing.T) {
 	w := newWorld(t)
 	w.put("", w.entry("v", "w"))
-	for _, change := range []func(*snapgroup.CSIGroup){
-		func(g *snapgroup.CSIGroup) { g.ID = "" },
-		func(g *snapgroup.CSIGroup) { g.Snapshots = g.Snapshots[:1] },
-		func(g *snapgroup.CSIGroup) { g.Snapshots[0].ID = "s-v" },
+	for _, change := range []func(*storage.CSIGroup){
+		func(g *storage.CSIGroup) { g.ID = "" },
+		func(g *storage.CSIGroup) { g.Snapshots = g.Snapshots[:1] },
+		func(g *storage.CSIGroup) { g.Snapshots[0].ID = "s-v" },
 	} {
-		w.outcome("the answer about group", snapgroup.OpCreate, func(p *snapgroup.SnapshotGroupOutcomeEntry) {
+		w.outcome("the answer about group", storage.OpGroupCreate, func(p *storage.SnapshotGroupOutcomeEntry) {
 			p.Answer = answer(true)
 			change(p.Answer)
 		})
 	}
-	w.outcome("no operation", "x", func(*snapgroup.SnapshotGroupOutcomeEntry) {})
-	if g := w.group(); g.State != snapshot.Creating {
+	w.outcome("no operation", "x", func(*storage.SnapshotGroupOutcomeEntry) {})
+	if g := w.group(); g.State != storage.SnapshotCreating {
 		t.Errorf("the row is %+v", g)
 	}
 }
@@ -240,7 +240,7 @@ func TestPut_FindsAnEqualGroupAndRejectsAnother(t *testing.T) {
 	other.Group.Parameters = map[string]string{"k": "v"}
 	w.put("exists already", other)
 
-	change := func(name, fault string, volumes []string, edit func(*snapgroup.SnapshotGroupPutEntry)) {
+	change := func(name, fault string, volumes []string, edit func(*storage.SnapshotGroupPutEntry)) {
 		t.Helper()
 		p := w.entry(volumes...)
 		p.Group.Name = name
@@ -251,8 +251,8 @@ func TestPut_FindsAnEqualGroupAndRejectsAnother(t *testing.T) {
 		edit(p)
 		w.put(fault, p)
 	}
-	none := func(*snapgroup.SnapshotGroupPutEntry) {}
-	change("h", "not those of its volumes", []string{"x"}, func(p *snapgroup.SnapshotGroupPutEntry) {
+	none := func(*storage.SnapshotGroupPutEntry) {}
+	change("h", "not those of its volumes", []string{"x"}, func(p *storage.SnapshotGroupPutEntry) {
 		p.Members[0].Name = "own"
 	})
 	w.addVolume("v-x", structs.VolumeReady)
@@ -260,12 +260,12 @@ func TestPut_FindsAnEqualGroupAndRejectsAnother(t *testing.T) {
 	change("k", "member of group snapshot", []string{"v-x"}, none) // both have a member k-v-x
 	change("h", "not those of its volumes", []string{"young"}, none)
 	change("h", "not those of its volumes", []string{"x", "x"}, none)
-	change("h", "expected 1 to 64", []string{"x"}, func(p *snapgroup.SnapshotGroupPutEntry) { p.Members = nil })
-	change("h", "needs a namespace", []string{"x"}, func(p *snapgroup.SnapshotGroupPutEntry) { p.Group.ID = "" })
-	change("h", "not those of its volumes", []string{"x"}, func(p *snapgroup.SnapshotGroupPutEntry) {
+	change("h", "expected 1 to 64", []string{"x"}, func(p *storage.SnapshotGroupPutEntry) { p.Members = nil })
+	change("h", "needs a namespace", []string{"x"}, func(p *storage.SnapshotGroupPutEntry) { p.Group.ID = "" })
+	change("h", "not those of its volumes", []string{"x"}, func(p *storage.SnapshotGroupPutEntry) {
 		p.Members[0].PluginID = "q"
 	})
-	change("h", "has changed meanwhile", []string{"x"}, func(p *snapgroup.SnapshotGroupPutEntry) {
+	change("h", "has changed meanwhile", []string{"x"}, func(p *storage.SnapshotGroupPutEntry) {
 		p.Members[0].VolumeIndex++
 	})
 	if snapgroups.Group(w.Read(), "default", "h") != nil || w.member("g-x") != nil {
@@ -276,21 +276,22 @@ func TestPut_FindsAnEqualGroupAndRejectsAnother(t *testing.T) {
 func TestPut_TriesAFailedGroupAgain(t *testing.T) {
 	w := newWorld(t)
 	w.put("", w.entry("v", "w"))
-	w.note("", snapgroup.OpCreate)
-	w.outcome("", snapgroup.OpCreate, cut(false))
-	w.outcome("", snapgroup.OpCreate, failed(true))
-	if g, m := w.group(), w.member("g-v"); g.State != snapshot.Failed || g.Next() != snapgroup.OpDelete ||
-		m.State != snapshot.Failed || m.Reason != "no" || m.ExternalID != "s-v" {
+	w.note("", storage.OpGroupCreate)
+	w.outcome("", storage.OpGroupCreate, cut(false))
+	w.outcome("", storage.OpGroupCreate, failed(true))
+	if g, m := w.group(), w.member("g-v"); g.State != storage.SnapshotFailed ||
+		g.Next() != storage.OpGroupDelete ||
+		m.State != storage.SnapshotFailed || m.Reason != "no" || m.ExternalID != "s-v" {
 		t.Errorf("after a failure: %+v and %+v", g, m)
 	}
 	w.put("its remains are not deleted yet", w.entry("v", "w"))
-	w.outcome("", snapgroup.OpDelete, func(*snapgroup.SnapshotGroupOutcomeEntry) {})
+	w.outcome("", storage.OpGroupDelete, func(*storage.SnapshotGroupOutcomeEntry) {})
 	if m := w.member("g-v"); m.ExternalID != "" || m.Called {
 		t.Errorf("the remains are deleted, and the member is %+v", m)
 	}
 	w.put("", w.entry("v", "w"))
-	if g := w.group(); g.State != snapshot.Creating || g.Reason != "" ||
-		w.member("g-w").State != snapshot.Creating {
+	if g := w.group(); g.State != storage.SnapshotCreating || g.Reason != "" ||
+		w.member("g-w").State != storage.SnapshotCreating {
 		t.Errorf("tried again: %+v", g)
 	}
 }
@@ -299,12 +300,12 @@ func TestPut_TriesAFailedGroupAgain(t *testing.T) {
 func TestDuty_L8_AGroupWithoutSpaceMayBeAtThePlugin(t *testing.T) {
 	w := newWorld(t)
 	w.put("", w.entry("v", "w"))
-	w.note("", snapgroup.OpCreate)
-	w.outcome("", snapgroup.OpCreate, func(p *snapgroup.SnapshotGroupOutcomeEntry) {
+	w.note("", storage.OpGroupCreate)
+	w.outcome("", storage.OpGroupCreate, func(p *storage.SnapshotGroupOutcomeEntry) {
 		failed(true)(p)
 		p.Err.Code = structs.CSICodeExhausted
 	})
-	if g := w.group(); g.State != snapshot.Failed || !g.MayExist() {
+	if g := w.group(); g.State != storage.SnapshotFailed || !g.MayExist() {
 		t.Errorf("the row is %+v", g)
 	}
 	// The repeated creation tells the IDs to delete, and needs the volumes.
@@ -312,10 +313,10 @@ func TestDuty_L8_AGroupWithoutSpaceMayBeAtThePlugin(t *testing.T) {
 		t.Errorf("the volume could be deleted: %q", got)
 	}
 	w.remove("")
-	if g := w.group(); g.Next() != snapgroup.OpLearn {
+	if g := w.group(); g.Next() != storage.OpGroupLearn {
 		t.Errorf("the deletion needs %q", g.Next())
 	}
-	w.outcome("", snapgroup.OpLearn, func(*snapgroup.SnapshotGroupOutcomeEntry) {}) // there is none
+	w.outcome("", storage.OpGroupLearn, func(*storage.SnapshotGroupOutcomeEntry) {}) // there is none
 	if w.group() != nil || w.member("g-v") != nil || w.member("g-w") != nil {
 		t.Error("rows are left")
 	}
@@ -324,10 +325,10 @@ func TestDuty_L8_AGroupWithoutSpaceMayBeAtThePlugin(t *testing.T) {
 func TestDuty_I14_I15_AMemberIsDeletedWithItsGroupAlone(t *testing.T) {
 	w := newWorld(t)
 	w.put("", w.entry("v", "w"))
-	w.note("", snapgroup.OpCreate)
-	w.outcome("", snapgroup.OpCreate, cut(true))
+	w.note("", storage.OpGroupCreate)
+	w.outcome("", storage.OpGroupCreate, cut(true))
 	w.write("only the group can be deleted: berth volume snapshot group delete g", func(tx *mvcc.WriteTx) error {
-		p := &snapshot.SnapshotDeleteEntry{Name: "g-v"}
+		p := &storage.SnapshotDeleteEntry{Name: "g-v"}
 		p.Namespace = "default"
 		return snapshots.Delete(tx, p)
 	})
@@ -345,17 +346,17 @@ func TestDuty_I14_I15_AMemberIsDeletedWithItsGroupAlone(t *testing.T) {
 		return nil
 	})
 	w.remove("")
-	if g := w.group(); g.Next() != snapgroup.OpDelete || w.member("g-v").State != snapshot.Deleting {
+	if g := w.group(); g.Next() != storage.OpGroupDelete || w.member("g-v").State != storage.SnapshotDeleting {
 		t.Errorf("the row is %+v", g)
 	}
 	w.put("is being deleted", w.entry("v", "w"))
-	w.outcome("", snapgroup.OpDelete, failed(true))
-	if g := w.group(); g.State != snapshot.Ready || g.LastError == nil ||
-		w.member("g-w").State != snapshot.Ready {
+	w.outcome("", storage.OpGroupDelete, failed(true))
+	if g := w.group(); g.State != storage.SnapshotReady || g.LastError == nil ||
+		w.member("g-w").State != storage.SnapshotReady {
 		t.Errorf("the plugin has rejected the deletion, and the row is %+v", g)
 	}
 	w.remove("")
-	w.outcome("", snapgroup.OpDelete, func(*snapgroup.SnapshotGroupOutcomeEntry) {})
+	w.outcome("", storage.OpGroupDelete, func(*storage.SnapshotGroupOutcomeEntry) {})
 	if w.group() != nil || w.member("g-v") != nil {
 		t.Error("rows are left")
 	}
@@ -379,12 +380,12 @@ func TestVolume_StaysWhileItsGroupIsCut(t *testing.T) {
 	if w.users() == "" {
 		t.Error("the volume could be deleted before the cut")
 	}
-	w.note("", snapgroup.OpCreate)
-	w.outcome("", snapgroup.OpCreate, cut(false))
+	w.note("", storage.OpGroupCreate)
+	w.outcome("", storage.OpGroupCreate, cut(false))
 	if w.users() == "" {
 		t.Error("the volume could be deleted before the group is ready")
 	}
-	w.outcome("", snapgroup.OpCreate, cut(true))
+	w.outcome("", storage.OpGroupCreate, cut(true))
 	if got := w.users(); got != "" {
 		t.Errorf("the volume has the user %q", got)
 	}
@@ -394,15 +395,16 @@ func TestVolume_StaysWhileItsGroupIsCut(t *testing.T) {
 func TestOutcome_FailsAGroupWithTheSnapshotOfAnotherRow(t *testing.T) {
 	w := newWorld(t)
 	w.write("", func(tx *mvcc.WriteTx) error {
-		schema.Snapshots.Put(tx, &snapshot.VolumeSnapshot{
-			Namespace: "default", Name: "own", PluginID: "p", Progress: snapshot.Progress{ExternalID: "s-w", State: snapshot.Ready},
+		schema.Snapshots.Put(tx, &storage.VolumeSnapshot{
+			Namespace: "default", Name: "own", PluginID: "p", Progress: storage.Progress{
+				ExternalID: "s-w", State: storage.SnapshotReady},
 		})
 		return nil
 	})
 	w.put("", w.entry("v", "w"))
-	w.note("", snapgroup.OpCreate)
-	w.outcome("", snapgroup.OpCreate, cut(true))
-	if g := w.group(); g.State != snapshot.Failed || g.Next() != "" ||
+	w.note("", storage.OpGroupCreate)
+	w.outcome("", storage.OpGroupCreate, cut(true))
+	if g := w.group(); g.State != storage.SnapshotFailed || g.Next() != "" ||
 		!strings.Contains(g.Reason, "default/own") {
 		t.Errorf("the row is %+v", g)
 	}
@@ -411,13 +413,13 @@ func TestOutcome_FailsAGroupWithTheSnapshotOfAnotherRow(t *testing.T) {
 func TestNote_RejectsACallThatIsNotNeeded(t *testing.T) {
 	w := newWorld(t)
 	w.put("", w.entry("v", "w"))
-	w.note("has changed meanwhile", snapgroup.OpDelete)
-	w.note("", snapgroup.OpCreate)
-	w.note("", snapgroup.OpCreate)
+	w.note("has changed meanwhile", storage.OpGroupDelete)
+	w.note("", storage.OpGroupCreate)
+	w.note("", storage.OpGroupCreate)
 	if !w.group().Unanswered {
 		t.Error("the second call does not tell of the first one")
 	}
-	w.outcome("", snapgroup.OpCreate, failed(true))
+	w.outcome("", storage.OpGroupCreate, failed(true))
 	if !w.group().MayExist() {
 		t.Error("the first call may have cut the group")
 	}
@@ -426,11 +428,11 @@ func TestNote_RejectsACallThatIsNotNeeded(t *testing.T) {
 func TestKeepDeleted_KeepsAReadyGroupOfARestoredState(t *testing.T) {
 	w := newWorld(t)
 	w.put("", w.entry("v", "w"))
-	w.note("", snapgroup.OpCreate)
-	w.outcome("", snapgroup.OpCreate, cut(true))
+	w.note("", storage.OpGroupCreate)
+	w.outcome("", storage.OpGroupCreate, cut(true))
 	w.remove("")
 	w.write("", func(tx *mvcc.WriteTx) error { snapgroups.KeepDeleted(tx); return nil })
-	if g := w.group(); g.State != snapshot.Ready || w.member("g-v").State != snapshot.Ready {
+	if g := w.group(); g.State != storage.SnapshotReady || w.member("g-v").State != storage.SnapshotReady {
 		t.Errorf("the row is %+v", g)
 	}
 }

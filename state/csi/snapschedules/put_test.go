@@ -9,7 +9,7 @@ import (
 	"berth/state/csi/snapschedules"
 	"berth/state/csi/snapshots"
 	"berth/structs"
-	"berth/structs/snapschedule"
+	"berth/structs/storage"
 )
 
 func TestPut_KeepsTheLastSnapshot(t *testing.T) {
@@ -40,7 +40,7 @@ func TestPut_IsRejectedByTheLog(t *testing.T) {
 	wrong.Crons = []string{"at noon"}
 	w.put("at noon", wrong, hour)
 	w.write(`namespace "gone"`, func(tx *mvcc.WriteTx) error {
-		p := &snapschedule.SchedulePutEntry{Schedule: w.wanted()}
+		p := &storage.SchedulePutEntry{Schedule: w.wanted()}
 		p.Namespace = "gone"
 		return snapschedules.Put(tx, p)
 	})
@@ -51,7 +51,7 @@ func TestRun_RejectsWhatIsNotItsOwn(t *testing.T) {
 	w := newWorld(t)
 	run := func(fault, schedule string) {
 		t.Helper()
-		p := &snapschedule.ScheduleRunEntry{Name: "s", RowIndex: w.row().CreateIndex, At: hour}
+		p := &storage.ScheduleRunEntry{Name: "s", RowIndex: w.row().CreateIndex, At: hour}
 		p.Now = hour
 		if schedule != "" {
 			v := csi.Volume(w.Read(), "default", "v")
@@ -69,7 +69,7 @@ func TestRun_RejectsWhatIsNotItsOwn(t *testing.T) {
 
 func TestRun_WithASnapshotHasNoReason(t *testing.T) {
 	w := newWorld(t)
-	p := &snapschedule.ScheduleRunEntry{Name: "s", RowIndex: w.row().CreateIndex, At: hour, LastError: "late"}
+	p := &storage.ScheduleRunEntry{Name: "s", RowIndex: w.row().CreateIndex, At: hour, LastError: "late"}
 	p.Now = hour
 	v := csi.Volume(w.Read(), "default", "v")
 	p.Snapshot = snapshots.Of(v, w.row().SnapshotAt(time.Unix(0, hour)), structs.NewID())
@@ -84,7 +84,7 @@ func TestRun_WithASnapshotHasNoReason(t *testing.T) {
 // snapshot that is asked for again.
 func TestCheckRun_CountsOnlyOtherSnapshotsOfTheSchedule(t *testing.T) {
 	w := newWorld(t)
-	for i := range snapschedule.MaxUnfinished {
+	for i := range storage.MaxScheduleUnfinished {
 		w.run("", int64(i+1)*hour, "")
 	}
 	last := csi.Snapshot(w.Read(), "default", w.row().LastSnapshot)
@@ -94,7 +94,7 @@ func TestCheckRun_CountsOnlyOtherSnapshotsOfTheSchedule(t *testing.T) {
 	}
 
 	w.write("", func(tx *mvcc.WriteTx) error {
-		return snapschedules.Delete(tx, &snapschedule.ScheduleDeleteRequest{ScheduleName: "s"})
+		return snapschedules.Delete(tx, &storage.ScheduleDeleteRequest{ScheduleName: "s"})
 	})
 	w.put("", w.wanted(), 9*hour)
 	w.run("", 10*hour, "")

@@ -9,8 +9,7 @@ import (
 	"berth/state/clustertime"
 	"berth/state/csi"
 	"berth/state/schema"
-	"berth/structs/snapschedule"
-	"berth/structs/snapshot"
+	"berth/structs/storage"
 )
 
 // asksAgain is the time after which a snapshot that could not be deleted is deleted again.
@@ -21,8 +20,8 @@ const asksAgain = 10 * time.Minute
 // decides which ones are newer, because a clock may be set back. The ready ones of an earlier volume of the
 // ID stay: they may be all that is left of its data.
 func Expired(
-	tx mvcc.Reader, s *snapschedule.SnapshotSchedule, now time.Time,
-) (expired []*snapshot.VolumeSnapshot, next time.Time) {
+	tx mvcc.Reader, s *storage.SnapshotSchedule, now time.Time,
+) (expired []*storage.VolumeSnapshot, next time.Time) {
 	if s.Paused {
 		return nil, time.Time{}
 	}
@@ -33,16 +32,16 @@ func Expired(
 	for _, row := range rows {
 		until := now
 		switch {
-		case row.State == snapshot.Ready && row.VolumeIndex != rows[0].VolumeIndex:
+		case row.State == storage.SnapshotReady && row.VolumeIndex != rows[0].VolumeIndex:
 			continue
-		case row.State == snapshot.Ready:
+		case row.State == storage.SnapshotReady:
 			ready++
 			newer = true
 			if ready <= s.Keep {
 				continue
 			}
 			until = time.Unix(0, clustertime.Corrected(clustertime.Of(tx), row.RequestTime)).Add(s.KeepFor)
-		case row.State != snapshot.Failed || row.ExternalID != "":
+		case row.State != storage.SnapshotFailed || row.ExternalID != "":
 			continue // a call about it is to come
 		case !newer:
 			newer = true
@@ -62,13 +61,13 @@ func Expired(
 }
 
 // newestFirst returns the snapshots that a schedule has taken.
-func newestFirst(tx mvcc.Reader, s *snapschedule.SnapshotSchedule) (rows []*snapshot.VolumeSnapshot) {
+func newestFirst(tx mvcc.Reader, s *storage.SnapshotSchedule) (rows []*storage.VolumeSnapshot) {
 	for row := range schema.SnapshotsBySchedule.Scan(tx, s.Namespace, s.Name) {
 		if s.Owns(row) {
 			rows = append(rows, row)
 		}
 	}
-	slices.SortFunc(rows, func(a, b *snapshot.VolumeSnapshot) int {
+	slices.SortFunc(rows, func(a, b *storage.VolumeSnapshot) int {
 		return cmp.Compare(b.CreateIndex, a.CreateIndex)
 	})
 	return rows
@@ -76,11 +75,11 @@ func newestFirst(tx mvcc.Reader, s *snapschedule.SnapshotSchedule) (rows []*snap
 
 // again returns the earliest time for the deletion of a row: later while a volume is made from it, or after
 // the plugin has rejected it.
-func again(tx mvcc.Reader, row *snapshot.VolumeSnapshot, now time.Time) time.Time {
+func again(tx mvcc.Reader, row *storage.VolumeSnapshot, now time.Time) time.Time {
 	switch {
 	case csi.RestoreOf(tx, row) != "":
 		return now.Add(time.Minute)
-	case row.State == snapshot.Ready && row.LastError != nil:
+	case row.State == storage.SnapshotReady && row.LastError != nil:
 		return time.Unix(0, row.LastError.Time).Add(asksAgain)
 	}
 	return now

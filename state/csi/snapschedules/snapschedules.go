@@ -14,25 +14,24 @@ import (
 	"berth/state/namespaces"
 	"berth/state/schema"
 	"berth/structs"
-	"berth/structs/snapschedule"
-	"berth/structs/snapshot"
+	"berth/structs/storage"
 	"berth/structs/validate"
 )
 
 // Schedule returns a schedule by its name, nil if there is none.
-func Schedule(tx mvcc.Reader, ns, name string) *snapschedule.SnapshotSchedule {
+func Schedule(tx mvcc.Reader, ns, name string) *storage.SnapshotSchedule {
 	return schema.SnapshotSchedules.Get(tx, ns, name)
 }
 
 // All yields the schedules by namespace and name.
-func All(tx mvcc.Reader) iter.Seq[*snapschedule.SnapshotSchedule] {
+func All(tx mvcc.Reader) iter.Seq[*storage.SnapshotSchedule] {
 	return schema.SnapshotSchedules.Scan(tx)
 }
 
 // From yields the schedules of a namespace whose name begins with prefix, from a namespace and name on.
-func From(tx *mvcc.ReadTx, ns, prefix string, at mvcc.Page) iter.Seq[*snapschedule.SnapshotSchedule] {
+func From(tx *mvcc.ReadTx, ns, prefix string, at mvcc.Page) iter.Seq[*storage.SnapshotSchedule] {
 	rows := schema.SnapshotSchedules.Range(tx, schema.NamespaceScope(ns, prefix), at)
-	return schema.Filter(rows, func(s *snapschedule.SnapshotSchedule) bool {
+	return schema.Filter(rows, func(s *storage.SnapshotSchedule) bool {
 		return strings.HasPrefix(s.Name, prefix)
 	})
 }
@@ -45,7 +44,7 @@ func NotFound(ns, name string) error {
 
 // Put creates or changes a schedule. One with other times than before begins anew, and so does one whose last
 // time is in the future, because a clock was set back: it would wait until then.
-func Put(tx *mvcc.WriteTx, p *snapschedule.SchedulePutEntry) error {
+func Put(tx *mvcc.WriteTx, p *storage.SchedulePutEntry) error {
 	if p.Schedule == nil {
 		return structs.Invalidf("there is no schedule of snapshots")
 	}
@@ -60,7 +59,7 @@ func Put(tx *mvcc.WriteTx, p *snapschedule.SchedulePutEntry) error {
 	now := clustertime.Wall(tx, p.Now)
 	old := Schedule(tx, s.Namespace, s.Name)
 	if old == nil {
-		old = &snapschedule.SnapshotSchedule{Last: now}
+		old = &storage.SnapshotSchedule{Last: now}
 		err = namespaces.Check(tx, s.Namespace)
 		if err == nil {
 			err = checkCount(tx, s.Namespace)
@@ -89,7 +88,7 @@ func checkCount(tx mvcc.Reader, ns string) error {
 	for range schema.SnapshotSchedules.Scan(tx, ns) {
 		count++
 	}
-	if count < snapschedule.MaxPerNamespace {
+	if count < storage.MaxSchedules {
 		return nil
 	}
 	return structs.Preconditionf("namespace %q has %d schedules of snapshots, the most that the servers store; "+
@@ -97,7 +96,7 @@ func checkCount(tx mvcc.Reader, ns string) error {
 }
 
 // Pause pauses or resumes a schedule. The error is not-found.
-func Pause(tx *mvcc.WriteTx, p *snapschedule.SchedulePauseRequest) error {
+func Pause(tx *mvcc.WriteTx, p *storage.SchedulePauseRequest) error {
 	s := Schedule(tx, p.RequestNamespace(), p.ScheduleName)
 	if s == nil {
 		return NotFound(p.RequestNamespace(), p.ScheduleName)
@@ -112,7 +111,7 @@ func Pause(tx *mvcc.WriteTx, p *snapschedule.SchedulePauseRequest) error {
 }
 
 // Delete deletes a schedule. Its snapshots stay. The error is not-found.
-func Delete(tx *mvcc.WriteTx, p *snapschedule.ScheduleDeleteRequest) error {
+func Delete(tx *mvcc.WriteTx, p *storage.ScheduleDeleteRequest) error {
 	s := Schedule(tx, p.RequestNamespace(), p.ScheduleName)
 	if s == nil {
 		return NotFound(p.RequestNamespace(), p.ScheduleName)
@@ -122,14 +121,14 @@ func Delete(tx *mvcc.WriteTx, p *snapschedule.ScheduleDeleteRequest) error {
 }
 
 // CheckRun returns the reason why a schedule cannot take a snapshot now.
-func CheckRun(tx mvcc.Reader, s *snapschedule.SnapshotSchedule, row *snapshot.VolumeSnapshot) error {
+func CheckRun(tx mvcc.Reader, s *storage.SnapshotSchedule, row *storage.VolumeSnapshot) error {
 	unfinished := 0
 	for other := range schema.SnapshotsBySchedule.Scan(tx, s.Namespace, s.Name) {
-		if s.Owns(other) && other.Next() == snapshot.OpCreate && other.Name != row.Name {
+		if s.Owns(other) && other.Next() == storage.OpSnapshotCreate && other.Name != row.Name {
 			unfinished++
 		}
 	}
-	if unfinished >= snapschedule.MaxUnfinished {
+	if unfinished >= storage.MaxScheduleUnfinished {
 		return structs.Preconditionf("schedule %q: %d earlier snapshots are not ready yet", s.Name, unfinished)
 	}
 	return snapshots.CheckPut(tx, row)
@@ -138,7 +137,7 @@ func CheckRun(tx mvcc.Reader, s *snapschedule.SnapshotSchedule, row *snapshot.Vo
 // Run records a time of a schedule, with the snapshot to take or with the reason why there is none. A time
 // that is not after the last one has no effect: another leader has recorded it. If the last one is in the
 // future (clustertime.Future), a time without both is that from which the schedule goes on.
-func Run(tx *mvcc.WriteTx, p *snapschedule.ScheduleRunEntry) error {
+func Run(tx *mvcc.WriteTx, p *storage.ScheduleRunEntry) error {
 	s := Schedule(tx, p.RequestNamespace(), p.Name)
 	if s == nil || s.CreateIndex != p.RowIndex {
 		return NotFound(p.RequestNamespace(), p.Name)
@@ -163,8 +162,8 @@ func Run(tx *mvcc.WriteTx, p *snapschedule.ScheduleRunEntry) error {
 		}
 		err := CheckRun(tx, s, row)
 		if err == nil {
-			err = snapshots.Put(tx, &snapshot.SnapshotPutEntry{
-				Snapshots:    []*snapshot.VolumeSnapshot{row},
+			err = snapshots.Put(tx, &storage.SnapshotPutEntry{
+				Snapshots:    []*storage.VolumeSnapshot{row},
 				WriteOptions: p.WriteOptions,
 			})
 		}

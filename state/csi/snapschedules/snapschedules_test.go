@@ -16,8 +16,7 @@ import (
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/admin"
-	"berth/structs/snapschedule"
-	"berth/structs/snapshot"
+	"berth/structs/storage"
 )
 
 // world is a state with a ready volume, v, and the schedule s of its snapshots.
@@ -51,27 +50,27 @@ func (w *world) write(fault string, do func(*mvcc.WriteTx) error) {
 	}
 }
 
-func (w *world) wanted() *snapschedule.SnapshotSchedule {
-	return &snapschedule.SnapshotSchedule{Name: "s", VolumeID: "v", Crons: []string{"@hourly"}, Keep: 2}
+func (w *world) wanted() *storage.SnapshotSchedule {
+	return &storage.SnapshotSchedule{Name: "s", VolumeID: "v", Crons: []string{"@hourly"}, Keep: 2}
 }
 
-func (w *world) put(fault string, s *snapschedule.SnapshotSchedule, now int64) {
+func (w *world) put(fault string, s *storage.SnapshotSchedule, now int64) {
 	w.t.Helper()
 	w.write(fault, func(tx *mvcc.WriteTx) error {
-		p := &snapschedule.SchedulePutEntry{Schedule: s}
+		p := &storage.SchedulePutEntry{Schedule: s}
 		p.Now = now
 		return snapschedules.Put(tx, p)
 	})
 }
 
-func (w *world) row() *snapschedule.SnapshotSchedule {
+func (w *world) row() *storage.SnapshotSchedule {
 	return snapschedules.Schedule(w.Read(), "default", "s")
 }
 
 // run records the time at, with a snapshot unless there is a reason.
 func (w *world) run(fault string, at int64, reason string) {
 	w.t.Helper()
-	p := &snapschedule.ScheduleRunEntry{Name: "s", RowIndex: w.row().CreateIndex, At: at, LastError: reason}
+	p := &storage.ScheduleRunEntry{Name: "s", RowIndex: w.row().CreateIndex, At: at, LastError: reason}
 	p.Now = max(at, w.row().Last)
 	if reason == "" {
 		v := csi.Volume(w.Read(), "default", "v")
@@ -94,7 +93,7 @@ func TestRun_HasNoEffectAtATimeThatIsDone(t *testing.T) {
 	w := newWorld(t)
 	w.run("", hour, "")
 	w.write("", func(tx *mvcc.WriteTx) error { // the snapshot is deleted; the time stays done
-		p := &snapshot.SnapshotDeleteEntry{Name: w.row().LastSnapshot}
+		p := &storage.SnapshotDeleteEntry{Name: w.row().LastSnapshot}
 		return snapshots.Delete(tx, p)
 	})
 	before := *w.row()
@@ -118,7 +117,7 @@ func TestRun_GoesOnAfterATimeInTheFuture(t *testing.T) {
 	}
 	from := func(fault string, at int64) {
 		w.write(fault, func(tx *mvcc.WriteTx) error {
-			p := &snapschedule.ScheduleRunEntry{Name: "s", RowIndex: w.row().CreateIndex, At: at}
+			p := &storage.ScheduleRunEntry{Name: "s", RowIndex: w.row().CreateIndex, At: at}
 			p.Now = hour
 			return snapschedules.Run(tx, p)
 		})
@@ -173,7 +172,7 @@ func TestRun_RecordsASnapshotWithItsTimeOrTheReason(t *testing.T) {
 
 func TestRun_IsRejectedWithoutAChange(t *testing.T) {
 	w := newWorld(t)
-	for i := range snapschedule.MaxUnfinished {
+	for i := range storage.MaxScheduleUnfinished {
 		w.run("", int64(i+1)*hour, "")
 	}
 	w.run("4 earlier snapshots are not ready yet", 9*hour, "")
@@ -182,7 +181,7 @@ func TestRun_IsRejectedWithoutAChange(t *testing.T) {
 	before := w.row().ModifyIndex
 	w.run("is paused", 9*hour, "late")
 	w.write("no schedule of snapshots", func(tx *mvcc.WriteTx) error { // of an earlier schedule of the name
-		p := &snapschedule.ScheduleRunEntry{Name: "s", RowIndex: 1, At: 9 * hour, LastError: "r"}
+		p := &storage.ScheduleRunEntry{Name: "s", RowIndex: 1, At: 9 * hour, LastError: "r"}
 		return snapschedules.Run(tx, p)
 	})
 	if w.row().ModifyIndex != before {
@@ -193,7 +192,7 @@ func TestRun_IsRejectedWithoutAChange(t *testing.T) {
 func (w *world) pause(paused bool) {
 	w.t.Helper()
 	w.write("", func(tx *mvcc.WriteTx) error {
-		return snapschedules.Pause(tx, &snapschedule.SchedulePauseRequest{ScheduleName: "s", Paused: paused})
+		return snapschedules.Pause(tx, &storage.SchedulePauseRequest{ScheduleName: "s", Paused: paused})
 	})
 }
 
@@ -229,7 +228,7 @@ func TestPut_KeepsTheTimesOfTheSameSchedule(t *testing.T) {
 func TestPut_BoundsTheSchedulesOfANamespace(t *testing.T) {
 	w := newWorld(t)
 	w.write("", func(tx *mvcc.WriteTx) error {
-		for i := range snapschedule.MaxPerNamespace - 1 {
+		for i := range storage.MaxSchedules - 1 {
 			s := w.wanted()
 			s.Namespace = "default"
 			s.Name = fmt.Sprint("n", i)
@@ -244,7 +243,7 @@ func TestPut_BoundsTheSchedulesOfANamespace(t *testing.T) {
 }
 
 // snapshotsOf stores snapshots of the schedule, the oldest first, each with its state and age in hours.
-func (w *world) snapshotsOf(now time.Time, rows ...snapshot.VolumeSnapshot) {
+func (w *world) snapshotsOf(now time.Time, rows ...storage.VolumeSnapshot) {
 	for i, s := range rows {
 		s.Namespace = "default"
 		s.Name = fmt.Sprint("t", i)
@@ -253,7 +252,7 @@ func (w *world) snapshotsOf(now time.Time, rows ...snapshot.VolumeSnapshot) {
 		if s.Schedule == "" {
 			s.Schedule = "s"
 		}
-		if s.State != snapshot.Failed {
+		if s.State != storage.SnapshotFailed {
 			s.ExternalID = "ext-" + s.Name
 		}
 		s.RequestTime = now.Add(-time.Duration(s.RequestTime) * time.Hour).UnixNano()
@@ -266,36 +265,40 @@ func (w *world) snapshotsOf(now time.Time, rows ...snapshot.VolumeSnapshot) {
 
 func TestExpired_KeepsTheNewestAndTheYoung(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
-	ready := func(age int64) snapshot.VolumeSnapshot {
-		return snapshot.VolumeSnapshot{Progress: snapshot.Progress{State: snapshot.Ready, RequestTime: age}}
+	ready := func(age int64) storage.VolumeSnapshot {
+		return storage.VolumeSnapshot{Progress: storage.Progress{State: storage.SnapshotReady, RequestTime: age}}
 	}
-	in := func(state string) snapshot.VolumeSnapshot {
-		return snapshot.VolumeSnapshot{Progress: snapshot.Progress{State: state}}
+	in := func(state string) storage.VolumeSnapshot {
+		return storage.VolumeSnapshot{Progress: storage.Progress{State: state}}
 	}
 	foreign := ready(99)
 	foreign.Schedule = "other"
-	remains := in(snapshot.Failed) // the plugin deletes what it has cut
+	remains := in(storage.SnapshotFailed) // the plugin deletes what it has cut
 	remains.ExternalID = "ext-remains"
 	former := ready(9)
 	former.VolumeIndex = 1
 	rejected := ready(9)
 	rejected.LastError = &structs.OperationError{Time: now.UnixNano()}
+	type list = []storage.VolumeSnapshot
 	for name, c := range map[string]struct {
 		keepFor time.Duration
-		rows    []snapshot.VolumeSnapshot
+		rows    list
 		want    []string
 		next    time.Duration
 	}{
-		"the newest by number":     {0, []snapshot.VolumeSnapshot{ready(4), ready(3), ready(2), ready(1)}, []string{"t1", "t0"}, 0},
-		"the clock was set back":   {0, []snapshot.VolumeSnapshot{ready(1), ready(2), ready(3)}, []string{"t0"}, 0},
-		"also the young":           {3 * time.Hour, []snapshot.VolumeSnapshot{ready(4), ready(2), ready(1), ready(0)}, []string{"t0"}, time.Hour},
-		"others do not count":      {0, []snapshot.VolumeSnapshot{foreign, ready(2), in(snapshot.Pending), ready(1)}, nil, 0},
-		"of an earlier volume":     {0, []snapshot.VolumeSnapshot{former, former, ready(3), ready(2), ready(1)}, []string{"t2"}, 0},
-		"unfinished ones stay":     {0, []snapshot.VolumeSnapshot{in(snapshot.Pending), in(snapshot.Deleting), ready(1), ready(0)}, nil, 0},
-		"failed ones but the last": {0, []snapshot.VolumeSnapshot{in(snapshot.Failed), in(snapshot.Failed)}, []string{"t0"}, 0},
-		"failed with remains":      {0, []snapshot.VolumeSnapshot{remains, ready(0)}, nil, 0},
-		"failed before a ready":    {0, []snapshot.VolumeSnapshot{in(snapshot.Failed), ready(0)}, []string{"t0"}, 0},
-		"deletion was rejected":    {0, []snapshot.VolumeSnapshot{rejected, ready(1), ready(0)}, nil, 10 * time.Minute},
+		"the newest by number":   {0, list{ready(4), ready(3), ready(2), ready(1)}, []string{"t1", "t0"}, 0},
+		"the clock was set back": {0, list{ready(1), ready(2), ready(3)}, []string{"t0"}, 0},
+		"also the young": {
+			3 * time.Hour, list{ready(4), ready(2), ready(1), ready(0)}, []string{"t0"}, time.Hour},
+		"others do not count":  {0, list{foreign, ready(2), in(storage.SnapshotPending), ready(1)}, nil, 0},
+		"of an earlier volume": {0, list{former, former, ready(3), ready(2), ready(1)}, []string{"t2"}, 0},
+		"unfinished ones stay": {
+			0, list{in(storage.SnapshotPending), in(storage.SnapshotDeleting), ready(1), ready(0)}, nil, 0},
+		"failed ones but the last": {
+			0, list{in(storage.SnapshotFailed), in(storage.SnapshotFailed)}, []string{"t0"}, 0},
+		"failed with remains":   {0, list{remains, ready(0)}, nil, 0},
+		"failed before a ready": {0, list{in(storage.SnapshotFailed), ready(0)}, []string{"t0"}, 0},
+		"deletion was rejected": {0, list{rejected, ready(1), ready(0)}, nil, 10 * time.Minute},
 	} {
 		w := newWorld(t)
 		same := w.wanted()
@@ -324,10 +327,10 @@ func (w *world) expired(name string, now time.Time, want []string, next time.Dur
 func TestExpired_LeavesTheSnapshotsOfAnEarlierSchedule(t *testing.T) {
 	w := newWorld(t)
 	now := time.Unix(1_000_000, 0)
-	old := snapshot.VolumeSnapshot{Progress: snapshot.Progress{State: snapshot.Ready, RequestTime: 9}}
+	old := storage.VolumeSnapshot{Progress: storage.Progress{State: storage.SnapshotReady, RequestTime: 9}}
 	w.snapshotsOf(now, old, old, old, old)
 	w.write("", func(tx *mvcc.WriteTx) error {
-		return snapschedules.Delete(tx, &snapschedule.ScheduleDeleteRequest{ScheduleName: "s"})
+		return snapschedules.Delete(tx, &storage.ScheduleDeleteRequest{ScheduleName: "s"})
 	})
 	w.put("", w.wanted(), 1)
 	w.expired("of another schedule with the name", now, nil, 0)
@@ -336,7 +339,7 @@ func TestExpired_LeavesTheSnapshotsOfAnEarlierSchedule(t *testing.T) {
 func TestExpired_WaitsForARestore(t *testing.T) {
 	w := newWorld(t)
 	now := time.Unix(1_000_000, 0)
-	ready := snapshot.VolumeSnapshot{Progress: snapshot.Progress{State: snapshot.Ready, RequestTime: 9}}
+	ready := storage.VolumeSnapshot{Progress: storage.Progress{State: storage.SnapshotReady, RequestTime: 9}}
 	w.snapshotsOf(now, ready, ready, ready)
 	w.write("", func(tx *mvcc.WriteTx) error {
 		schema.Volumes.Put(tx, &structs.CSIVolume{

@@ -9,12 +9,12 @@ import (
 	"berth/state/csi/lifecycle"
 	"berth/state/schema"
 	"berth/structs"
-	"berth/structs/snapshot"
+	"berth/structs/storage"
 )
 
 // Outcome records the outcome of a call of the plugin. It ignores the outcome if the row is another one, or
 // no longer needs the call. A creation that ended after the request to delete still tells the ID to delete.
-func Outcome(tx *mvcc.WriteTx, p *snapshot.SnapshotOutcomeEntry) error {
+func Outcome(tx *mvcc.WriteTx, p *storage.SnapshotOutcomeEntry) error {
 	s := csi.Snapshot(tx, p.RequestNamespace(), p.Name)
 	if s == nil || s.CreateIndex != p.RowIndex {
 		return nil
@@ -23,11 +23,11 @@ func Outcome(tx *mvcc.WriteTx, p *snapshot.SnapshotOutcomeEntry) error {
 	s = s.Copy()
 	EndCall(&s.Progress, &p.Outcome)
 	switch {
-	case p.Op == snapshot.OpDelete && p.Err == nil:
+	case p.Op == storage.OpSnapshotDelete && p.Err == nil:
 		recordDeletion(tx, s, p.Now)
-	case p.Op == snapshot.OpDelete:
+	case p.Op == storage.OpSnapshotDelete:
 		recordUndeleted(tx, s, p)
-	case p.Op != snapshot.OpCreate && p.Op != snapshot.OpLearn:
+	case p.Op != storage.OpSnapshotCreate && p.Op != storage.OpSnapshotLearn:
 		return structs.Invalidf("%q is no operation on a snapshot", p.Op)
 	case p.Answer != nil && p.Answer.ID == "":
 		return structs.Invalidf("the answer about snapshot %q has no ID", p.Name)
@@ -42,8 +42,8 @@ func Outcome(tx *mvcc.WriteTx, p *snapshot.SnapshotOutcomeEntry) error {
 }
 
 // recordCut stores the answer of the plugin to a creation.
-func recordCut(tx *mvcc.WriteTx, s *snapshot.VolumeSnapshot, p *snapshot.SnapshotOutcomeEntry) {
-	if s.Next() != snapshot.OpCreate && s.Next() != snapshot.OpLearn {
+func recordCut(tx *mvcc.WriteTx, s *storage.VolumeSnapshot, p *storage.SnapshotOutcomeEntry) {
+	if s.Next() != storage.OpSnapshotCreate && s.Next() != storage.OpSnapshotLearn {
 		return
 	}
 
@@ -65,8 +65,8 @@ func recordCut(tx *mvcc.WriteTx, s *snapshot.VolumeSnapshot, p *snapshot.Snapsho
 
 // recordTaken is for an answer with the ID of another row: without it, a deletion of this row cannot destroy
 // the snapshot of the other.
-func recordTaken(tx *mvcc.WriteTx, s *snapshot.VolumeSnapshot, p *snapshot.SnapshotOutcomeEntry) {
-	if s.State == snapshot.Deleting {
+func recordTaken(tx *mvcc.WriteTx, s *storage.VolumeSnapshot, p *storage.SnapshotOutcomeEntry) {
+	if s.State == storage.SnapshotDeleting {
 		drop(tx, s, p.Now)
 		return
 	}
@@ -76,16 +76,16 @@ func recordTaken(tx *mvcc.WriteTx, s *snapshot.VolumeSnapshot, p *snapshot.Snaps
 }
 
 // settle stores the row. The volume may have waited for the end of its snapshot to be deleted.
-func settle(tx *mvcc.WriteTx, s *snapshot.VolumeSnapshot, now int64) {
+func settle(tx *mvcc.WriteTx, s *storage.VolumeSnapshot, now int64) {
 	schema.Snapshots.Put(tx, s)
-	if s.Next() != snapshot.OpCreate {
+	if s.Next() != storage.OpSnapshotCreate {
 		lifecycle.RetryReclaim(tx, s.Namespace, s.VolumeID, now)
 	}
 }
 
 // recordUncut stores the failure of a creation.
-func recordUncut(tx *mvcc.WriteTx, s *snapshot.VolumeSnapshot, p *snapshot.SnapshotOutcomeEntry) {
-	if s.Next() != snapshot.OpCreate && s.Next() != snapshot.OpLearn {
+func recordUncut(tx *mvcc.WriteTx, s *storage.VolumeSnapshot, p *storage.SnapshotOutcomeEntry) {
+	if s.Next() != storage.OpSnapshotCreate && s.Next() != storage.OpSnapshotLearn {
 		return
 	}
 	Uncut(&s.Progress, &p.Outcome)
@@ -93,25 +93,25 @@ func recordUncut(tx *mvcc.WriteTx, s *snapshot.VolumeSnapshot, p *snapshot.Snaps
 }
 
 // recordNothing is for a creation to be undone that has left nothing.
-func recordNothing(tx *mvcc.WriteTx, s *snapshot.VolumeSnapshot, now int64) {
-	if s.Next() == snapshot.OpLearn {
+func recordNothing(tx *mvcc.WriteTx, s *storage.VolumeSnapshot, now int64) {
+	if s.Next() == storage.OpSnapshotLearn {
 		drop(tx, s, now)
 	}
 }
 
-func recordDeletion(tx *mvcc.WriteTx, s *snapshot.VolumeSnapshot, now int64) {
+func recordDeletion(tx *mvcc.WriteTx, s *storage.VolumeSnapshot, now int64) {
 	switch {
-	case s.State == snapshot.Deleting:
+	case s.State == storage.SnapshotDeleting:
 		drop(tx, s, now)
-	case s.Next() == snapshot.OpDelete: // the remains of a failed one
+	case s.Next() == storage.OpSnapshotDelete: // the remains of a failed one
 		RemainsGone(&s.Progress)
 		settle(tx, s, now)
 	}
 }
 
 // recordUndeleted stores the failure of a deletion.
-func recordUndeleted(tx *mvcc.WriteTx, s *snapshot.VolumeSnapshot, p *snapshot.SnapshotOutcomeEntry) {
-	if s.Next() != snapshot.OpDelete {
+func recordUndeleted(tx *mvcc.WriteTx, s *storage.VolumeSnapshot, p *storage.SnapshotOutcomeEntry) {
+	if s.Next() != storage.OpSnapshotDelete {
 		return
 	}
 	Undeleted(&s.Progress, &p.Outcome)
@@ -133,11 +133,11 @@ func Check(c *check.Report) {
 		}
 
 		switch s.State {
-		case snapshot.Pending, snapshot.Ready:
+		case storage.SnapshotPending, storage.SnapshotReady:
 			c.Want(s.ExternalID != "", "snapshot %s is %s and has no ID at its plugin", title, s.State)
-		case snapshot.Creating:
+		case storage.SnapshotCreating:
 			c.Want(s.ExternalID == "", "snapshot %s is creating and cut", title)
-		case snapshot.Failed, snapshot.Deleting:
+		case storage.SnapshotFailed, storage.SnapshotDeleting:
 		default:
 			c.Want(false, "snapshot %s: state %q", title, s.State)
 		}

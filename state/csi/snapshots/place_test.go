@@ -9,7 +9,7 @@ import (
 	"berth/state/csi/snapshots"
 	"berth/state/schema"
 	"berth/structs"
-	"berth/structs/snapshot"
+	"berth/structs/storage"
 )
 
 // place is the topology of a region and, unless it is "", a zone of it.
@@ -50,16 +50,16 @@ func TestDuty_E4_I8_AVolumeIsMadeWhereItsSnapshotIsUsable(t *testing.T) {
 		"preferred ones too": {usable, preferred(place("r", "3"), place("r", "2")), "r1 r2 s", "r2", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, snapshot.Creating)
+			w := newWorld(t, storage.SnapshotCreating)
 			s := csi.Snapshot(w.Read(), "default", "s")
 			w.write("", func(tx *mvcc.WriteTx) error {
-				return snapshots.Outcome(tx, &snapshot.SnapshotOutcomeEntry{
+				return snapshots.Outcome(tx, &storage.SnapshotOutcomeEntry{
 					Name:     "s",
 					RowIndex: s.CreateIndex,
-					Outcome: snapshot.Outcome{
-						Op: snapshot.OpCreate,
+					Outcome: storage.Outcome{
+						Op: storage.OpSnapshotCreate,
 					},
-					Answer:       &snapshot.CSISnapshot{ID: "ext-s", IsReady: true, AccessibleTopologies: c.usable},
+					Answer:       &storage.CSISnapshot{ID: "ext-s", IsReady: true, AccessibleTopologies: c.usable},
 					WriteOptions: structs.WriteOptions{Namespace: "default"},
 				})
 			})
@@ -98,7 +98,7 @@ func preferred(all ...*structs.CSITopology) *structs.CSITopologyRequest {
 
 // The first request was limited, so its repetition is limited in the same way and changes no argument.
 func TestResolveSnapshot_LimitsARepetitionAlike(t *testing.T) {
-	w := newWorld(t, snapshot.Ready)
+	w := newWorld(t, storage.SnapshotReady)
 	w.write("", func(tx *mvcc.WriteTx) error {
 		s := csi.Snapshot(tx, "default", "s").Copy()
 		s.AccessibleTopologies = []*structs.CSITopology{place("r", "1")}

@@ -3,35 +3,35 @@ package snapshots
 import (
 	"berth/state/csi/lifecycle"
 	"berth/structs"
-	"berth/structs/snapshot"
+	"berth/structs/storage"
 )
 
 // These are the transitions that a snapshot and a group of snapshots have in common. The caller stores the
 // row.
 
 // Begun is what is known of an object before its first call.
-func Begun(now int64) snapshot.Progress {
-	return snapshot.Progress{State: snapshot.Creating, RequestTime: now}
+func Begun(now int64) storage.Progress {
+	return storage.Progress{State: storage.SnapshotCreating, RequestTime: now}
 }
 
 // TryAgain lets a failed object be created again. The plugin gets the same name, and finds what an earlier
 // call has left.
-func TryAgain(p *snapshot.Progress, now int64) {
-	p.State = snapshot.Creating
+func TryAgain(p *storage.Progress, now int64) {
+	p.State = storage.SnapshotCreating
 	p.Reason = ""
 	p.LastError = nil
 	p.RequestTime = now
 }
 
 // NoteCall records a call before it is made.
-func NoteCall(p *snapshot.Progress, call *structs.CSICall, creates bool) {
+func NoteCall(p *storage.Progress, call *structs.CSICall, creates bool) {
 	p.Unanswered = p.Unanswered || p.Call != nil
 	p.Call = call
 	p.Called = p.Called || creates
 }
 
 // EndCall ends the call of an outcome. That of a final error, or of an answer, has ended.
-func EndCall(p *snapshot.Progress, o *snapshot.Outcome) {
+func EndCall(p *storage.Progress, o *storage.Outcome) {
 	if !o.KeepCall || o.Final || o.Err == nil {
 		p.Call = nil
 	}
@@ -45,7 +45,7 @@ type Answer struct {
 }
 
 // Cut records an answer. One that comes after the request to delete still tells the ID to delete.
-func Cut(p *snapshot.Progress, o *snapshot.Outcome, answer Answer, now int64) {
+func Cut(p *storage.Progress, o *storage.Outcome, answer Answer, now int64) {
 	if p.ExternalID == "" {
 		p.Consistency = o.Consistency
 	}
@@ -54,32 +54,32 @@ func Cut(p *snapshot.Progress, o *snapshot.Outcome, answer Answer, now int64) {
 	p.LastError = nil
 	p.Unanswered = false
 	switch {
-	case p.State == snapshot.Deleting:
+	case p.State == storage.SnapshotDeleting:
 	case answer.Ready:
-		p.State = snapshot.Ready
+		p.State = storage.SnapshotReady
 		p.ReadyTime = now
 	default:
-		p.State = snapshot.Pending
+		p.State = storage.SnapshotPending
 		p.Polls++
 		p.PollTime = o.PollTime
 	}
 }
 
 // Fail records that the object cannot be created, and that nothing is left of it.
-func Fail(p *snapshot.Progress, reason string) {
-	p.State = snapshot.Failed
+func Fail(p *storage.Progress, reason string) {
+	p.State = storage.SnapshotFailed
 	p.Called = false
 	p.Reason = reason
 }
 
 // Uncut records the failure of a call that creates. A final error proves nothing about an earlier call once
 // the deletion is requested: the loop repeats the call, and decides by its error.
-func Uncut(p *snapshot.Progress, o *snapshot.Outcome) {
+func Uncut(p *storage.Progress, o *storage.Outcome) {
 	p.LastError = lifecycle.CountFailure(p.LastError, o.Err)
-	if !o.Final || p.State == snapshot.Deleting {
+	if !o.Final || p.State == storage.SnapshotDeleting {
 		return
 	}
-	p.State = snapshot.Failed
+	p.State = storage.SnapshotFailed
 	p.Reason = o.Err.Message
 	// A transport answers RESOURCE_EXHAUSTED to a large message, too: then the plugin has cut it. The first of
 	// two calls may have had another outcome than the last.
@@ -90,7 +90,7 @@ func Uncut(p *snapshot.Progress, o *snapshot.Outcome) {
 }
 
 // RemainsGone records that the plugin has deleted what was left of a failed object.
-func RemainsGone(p *snapshot.Progress) {
+func RemainsGone(p *storage.Progress) {
 	p.ExternalID = ""
 	p.Called = false
 	p.LastError = nil
@@ -98,19 +98,19 @@ func RemainsGone(p *snapshot.Progress) {
 
 // Undeleted records the failure of a deletion. A ready object whose deletion the plugin rejects for good
 // stays.
-func Undeleted(p *snapshot.Progress, o *snapshot.Outcome) {
+func Undeleted(p *storage.Progress, o *storage.Outcome) {
 	p.LastError = lifecycle.CountFailure(p.LastError, o.Err)
 	if o.Final && p.ReadyTime != 0 {
-		p.State = snapshot.Ready
+		p.State = storage.SnapshotReady
 	}
 }
 
 // Keep makes an object that was being deleted ready again. It reports false for one that never was ready.
-func Keep(p *snapshot.Progress) bool {
+func Keep(p *storage.Progress) bool {
 	if p.ReadyTime == 0 {
 		return false
 	}
-	p.State = snapshot.Ready
+	p.State = storage.SnapshotReady
 	p.LastError = nil
 	p.Call = nil
 	return true

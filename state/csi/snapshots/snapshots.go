@@ -13,16 +13,16 @@ import (
 	"berth/state/schema"
 	"berth/state/trust"
 	"berth/structs"
-	"berth/structs/snapshot"
+	"berth/structs/storage"
 )
 
 // NameAtPlugin returns the name that CreateSnapshot is called with. It is that of the row, and unique by the
 // ID of the row, so each repeat of the call is about the same snapshot.
-func NameAtPlugin(s *snapshot.VolumeSnapshot) string { return csi.VolumeName(s.Name, s.ID) }
+func NameAtPlugin(s *storage.VolumeSnapshot) string { return csi.VolumeName(s.Name, s.ID) }
 
 // Of returns the row of a snapshot of a volume, with a name and an ID. It has the secrets of the volume.
-func Of(v *structs.CSIVolume, name, id string) *snapshot.VolumeSnapshot {
-	return &snapshot.VolumeSnapshot{
+func Of(v *structs.CSIVolume, name, id string) *storage.VolumeSnapshot {
+	return &storage.VolumeSnapshot{
 		Namespace:        v.Namespace,
 		Name:             name,
 		ID:               id,
@@ -55,7 +55,7 @@ func NotFound(ns, name string) error {
 // Put records snapshots that are to be taken. A snapshot that exists with an equal request stays as it is;
 // one that has failed is tried again. The error is a conflict for another request of the same name, and a
 // precondition for a volume that is not ready.
-func Put(tx *mvcc.WriteTx, p *snapshot.SnapshotPutEntry) error {
+func Put(tx *mvcc.WriteTx, p *storage.SnapshotPutEntry) error {
 	for _, s := range p.Snapshots {
 		if s == nil || s.Namespace == "" || s.Name == "" || s.ID == "" || s.PluginID == "" ||
 			s.SourceExternalID == "" {
@@ -69,7 +69,7 @@ func Put(tx *mvcc.WriteTx, p *snapshot.SnapshotPutEntry) error {
 	return nil
 }
 
-func put(tx *mvcc.WriteTx, wanted *snapshot.VolumeSnapshot, now int64) error {
+func put(tx *mvcc.WriteTx, wanted *storage.VolumeSnapshot, now int64) error {
 	err := CheckPut(tx, wanted)
 	if err != nil {
 		return err
@@ -87,7 +87,7 @@ func put(tx *mvcc.WriteTx, wanted *snapshot.VolumeSnapshot, now int64) error {
 }
 
 // Fresh returns the row of a snapshot of which nothing is known yet.
-func Fresh(wanted *snapshot.VolumeSnapshot, now int64) *snapshot.VolumeSnapshot {
+func Fresh(wanted *storage.VolumeSnapshot, now int64) *storage.VolumeSnapshot {
 	s := wanted.Copy()
 	s.Progress = Begun(now)
 	s.SizeBytes = 0
@@ -96,7 +96,7 @@ func Fresh(wanted *snapshot.VolumeSnapshot, now int64) *snapshot.VolumeSnapshot 
 }
 
 // CheckPut returns the error of Put for a snapshot, without a change.
-func CheckPut(tx mvcc.Reader, wanted *snapshot.VolumeSnapshot) error {
+func CheckPut(tx mvcc.Reader, wanted *storage.VolumeSnapshot) error {
 	old := csi.Snapshot(tx, wanted.Namespace, wanted.Name)
 	if old != nil {
 		return checkAgain(tx, wanted, old)
@@ -116,18 +116,18 @@ func CheckPut(tx mvcc.Reader, wanted *snapshot.VolumeSnapshot) error {
 }
 
 // checkAgain decides about a request for a name that has a row.
-func checkAgain(tx mvcc.Reader, wanted, old *snapshot.VolumeSnapshot) error {
+func checkAgain(tx mvcc.Reader, wanted, old *storage.VolumeSnapshot) error {
 	same := old.VolumeID == wanted.VolumeID && old.VolumeIndex == wanted.VolumeIndex &&
 		maps.Equal(old.Parameters, wanted.Parameters) && old.Group == wanted.Group
 	switch {
 	case old.Group != "" && !same:
 		return structs.Conflictf("snapshot %q exists already, as a member of group snapshot %q; choose another name", old.Name, old.Group)
-	case old.State == snapshot.Deleting:
+	case old.State == storage.SnapshotDeleting:
 		return structs.Preconditionf("snapshot %q is being deleted", old.Name)
 	case !same:
 		return structs.Conflictf("snapshot %q exists already, of volume %q; choose another name, or delete it: %s",
 			old.Name, old.VolumeID, structs.CommandLine(old.Namespace, "volume snapshot delete", old.Name))
-	case old.State != snapshot.Failed:
+	case old.State != storage.SnapshotFailed:
 		return nil
 	case old.ExternalID != "":
 		return structs.Preconditionf("snapshot %q has failed, and its remains are not deleted yet: %s",
@@ -137,8 +137,8 @@ func checkAgain(tx mvcc.Reader, wanted, old *snapshot.VolumeSnapshot) error {
 }
 
 // putAgain tries a snapshot that has failed again.
-func putAgain(tx *mvcc.WriteTx, old *snapshot.VolumeSnapshot, now int64) {
-	if old.State != snapshot.Failed {
+func putAgain(tx *mvcc.WriteTx, old *storage.VolumeSnapshot, now int64) {
+	if old.State != storage.SnapshotFailed {
 		return
 	}
 	s := old.Copy()
@@ -147,7 +147,7 @@ func putAgain(tx *mvcc.WriteTx, old *snapshot.VolumeSnapshot, now int64) {
 }
 
 // CheckSource rejects a snapshot of a volume that is not the one that the server has read, or not ready.
-func CheckSource(tx mvcc.Reader, s *snapshot.VolumeSnapshot) error {
+func CheckSource(tx mvcc.Reader, s *storage.VolumeSnapshot) error {
 	v := csi.Volume(tx, s.Namespace, s.VolumeID)
 	switch {
 	case v == nil:
@@ -162,14 +162,14 @@ func CheckSource(tx mvcc.Reader, s *snapshot.VolumeSnapshot) error {
 
 // checkCount bounds the rows of a namespace. It counts them only if all namespaces together have as many.
 func checkCount(tx mvcc.Reader, ns string) error {
-	if schema.Snapshots.Len(tx) < snapshot.MaxPerNamespace {
+	if schema.Snapshots.Len(tx) < storage.MaxSnapshots {
 		return nil
 	}
 	count := 0
 	for range schema.Snapshots.Scan(tx, ns) {
 		count++
 	}
-	if count < snapshot.MaxPerNamespace {
+	if count < storage.MaxSnapshots {
 		return nil
 	}
 	return structs.Preconditionf("namespace %q has %d snapshots, the most that the servers store; "+
@@ -178,7 +178,7 @@ func checkCount(tx mvcc.Reader, ns string) error {
 
 // Delete records that the plugin is to delete a snapshot. The row of one that was surely never cut, or that
 // the plugin may keep, goes at once. The error is a conflict while a volume is made from the snapshot.
-func Delete(tx *mvcc.WriteTx, p *snapshot.SnapshotDeleteEntry) error {
+func Delete(tx *mvcc.WriteTx, p *storage.SnapshotDeleteEntry) error {
 	ns := p.RequestNamespace()
 	s := csi.Snapshot(tx, ns, p.Name)
 	if s == nil || p.RowIndex != 0 && s.CreateIndex != p.RowIndex {
@@ -203,15 +203,15 @@ func Delete(tx *mvcc.WriteTx, p *snapshot.SnapshotDeleteEntry) error {
 		drop(tx, s, p.Now)
 		return nil
 	}
-	if s.State == snapshot.Deleting && p.SealedSecrets == nil {
+	if s.State == storage.SnapshotDeleting && p.SealedSecrets == nil {
 		return nil
 	}
 
 	s = s.Copy()
-	if s.State != snapshot.Deleting {
+	if s.State != storage.SnapshotDeleting {
 		s.LastError = nil
 	}
-	s.State = snapshot.Deleting
+	s.State = storage.SnapshotDeleting
 	if p.SealedSecrets != nil {
 		s.SealedSecrets = p.SealedSecrets
 	}
@@ -220,7 +220,7 @@ func Delete(tx *mvcc.WriteTx, p *snapshot.SnapshotDeleteEntry) error {
 }
 
 // drop deletes the row. The volume may have waited for that to be deleted.
-func drop(tx *mvcc.WriteTx, s *snapshot.VolumeSnapshot, now int64) {
+func drop(tx *mvcc.WriteTx, s *storage.VolumeSnapshot, now int64) {
 	schema.Snapshots.Delete(tx, s)
 	lifecycle.DropUnusedPlugin(tx, s.PluginID)
 	lifecycle.RetryReclaim(tx, s.Namespace, s.VolumeID, now)
@@ -228,13 +228,13 @@ func drop(tx *mvcc.WriteTx, s *snapshot.VolumeSnapshot, now int64) {
 
 // Note records the node of a call before the call is made. A row that does not need the call any more is a
 // conflict, because the next call would not wait for a call without a row.
-func Note(tx *mvcc.WriteTx, p *snapshot.SnapshotNoteEntry) error {
+func Note(tx *mvcc.WriteTx, p *storage.SnapshotNoteEntry) error {
 	s := csi.Snapshot(tx, p.RequestNamespace(), p.Name)
 	if s == nil || s.CreateIndex != p.RowIndex || p.Call == nil || s.Next() != p.Call.Op {
 		return structs.Conflictf("snapshot %q has changed meanwhile", p.Name)
 	}
 	s = s.Copy()
-	NoteCall(&s.Progress, p.Call, p.Call.Op == snapshot.OpCreate)
+	NoteCall(&s.Progress, p.Call, p.Call.Op == storage.OpSnapshotCreate)
 	schema.Snapshots.Put(tx, s)
 	return nil
 }
@@ -242,7 +242,7 @@ func Note(tx *mvcc.WriteTx, p *snapshot.SnapshotNoteEntry) error {
 // KeepDeleted keeps the snapshots of a restored state that were being deleted. The state has been restored
 // from a time at which they were there.
 func KeepDeleted(tx *mvcc.WriteTx) {
-	for _, s := range slices.Collect(schema.UnsettledSnapshots.Scan(tx, snapshot.Deleting)) {
+	for _, s := range slices.Collect(schema.UnsettledSnapshots.Scan(tx, storage.SnapshotDeleting)) {
 		s = s.Copy()
 		if Keep(&s.Progress) {
 			schema.Snapshots.Put(tx, s)

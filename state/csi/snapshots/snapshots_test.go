@@ -12,7 +12,7 @@ import (
 	"berth/state/csi/snapshots"
 	"berth/state/schema"
 	"berth/structs"
-	"berth/structs/snapshot"
+	"berth/structs/storage"
 )
 
 // world is a state with a ready volume, v, and a snapshot of it, s.
@@ -66,8 +66,8 @@ func (w *world) volume(id, volumeState string) *structs.CSIVolume {
 	return v
 }
 
-func (w *world) snapshotOf(name string, v *structs.CSIVolume) *snapshot.VolumeSnapshot {
-	return &snapshot.VolumeSnapshot{
+func (w *world) snapshotOf(name string, v *structs.CSIVolume) *storage.VolumeSnapshot {
+	return &storage.VolumeSnapshot{
 		Namespace:        v.Namespace,
 		Name:             name,
 		ID:               structs.NewID(),
@@ -92,16 +92,16 @@ func (w *world) restore(fault string, bytes int64) {
 func (w *world) remove(fault string) {
 	w.t.Helper()
 	w.write(fault, func(tx *mvcc.WriteTx) error {
-		p := &snapshot.SnapshotDeleteEntry{Name: "s"}
+		p := &storage.SnapshotDeleteEntry{Name: "s"}
 		p.Namespace = "default"
 		return snapshots.Delete(tx, p)
 	})
 }
 
 func TestDelete_WithForceDeletesTheRowAlone(t *testing.T) {
-	w := newWorld(t, snapshot.Ready)
+	w := newWorld(t, storage.SnapshotReady)
 	w.write("", func(tx *mvcc.WriteTx) error {
-		p := &snapshot.SnapshotDeleteEntry{Name: "s", Force: true}
+		p := &storage.SnapshotDeleteEntry{Name: "s", Force: true}
 		p.Namespace = "default"
 		return snapshots.Delete(tx, p)
 	})
@@ -111,7 +111,7 @@ func TestDelete_WithForceDeletesTheRowAlone(t *testing.T) {
 }
 
 func TestDelete_IsRejectedWhileAVolumeIsMadeFromTheSnapshot(t *testing.T) {
-	w := newWorld(t, snapshot.Ready)
+	w := newWorld(t, storage.SnapshotReady)
 	w.restore("", 1<<20)
 	w.remove(`cannot be deleted while volume "default/restored" is being created from it`)
 
@@ -123,23 +123,23 @@ func TestDelete_IsRejectedWhileAVolumeIsMadeFromTheSnapshot(t *testing.T) {
 		return nil
 	})
 	w.remove("")
-	if s := csi.Snapshot(w.Read(), "default", "s"); s == nil || s.State != snapshot.Deleting {
+	if s := csi.Snapshot(w.Read(), "default", "s"); s == nil || s.State != storage.SnapshotDeleting {
 		t.Errorf("the row is %+v", s)
 	}
 }
 
 func TestRestore_NeedsAReadySnapshotAndItsSize(t *testing.T) {
-	for _, s := range []string{snapshot.Pending, snapshot.Failed, snapshot.Deleting} {
+	for _, s := range []string{storage.SnapshotPending, storage.SnapshotFailed, storage.SnapshotDeleting} {
 		newWorld(t, s).restore("only a ready one can be restored", 1<<20)
 	}
-	newWorld(t, snapshot.Ready).restore("its capacity must allow the 1.0 MiB of snapshot", 1<<19)
+	newWorld(t, storage.SnapshotReady).restore("its capacity must allow the 1.0 MiB of snapshot", 1<<19)
 }
 
 func TestUnfinishedSnapshot_KeepsItsVolume(t *testing.T) {
 	for snapshotState, keeps := range map[string]bool{
-		snapshot.Creating: true,
-		snapshot.Pending:  true,
-		snapshot.Ready:    false,
+		storage.SnapshotCreating: true,
+		storage.SnapshotPending:  true,
+		storage.SnapshotReady:    false,
 	} {
 		w := newWorld(t, snapshotState)
 		users := csi.UsersOf(w.Read(), csi.Volume(w.Read(), "default", "v"))
@@ -150,10 +150,10 @@ func TestUnfinishedSnapshot_KeepsItsVolume(t *testing.T) {
 }
 
 func TestPut_BoundsTheSnapshotsOfANamespace(t *testing.T) {
-	w := newWorld(t, snapshot.Ready)
+	w := newWorld(t, storage.SnapshotReady)
 	v := csi.Volume(w.Read(), "default", "v")
 	w.write("", func(tx *mvcc.WriteTx) error {
-		for i := range snapshot.MaxPerNamespace - 2 {
+		for i := range storage.MaxSnapshots - 2 {
 			schema.Snapshots.Put(tx, w.snapshotOf(fmt.Sprint("n", i), v))
 		}
 		return nil
@@ -162,9 +162,9 @@ func TestPut_BoundsTheSnapshotsOfANamespace(t *testing.T) {
 	w.put("delete some of them first", w.snapshotOf("beyond", v))
 }
 
-func (w *world) put(fault string, s *snapshot.VolumeSnapshot) {
+func (w *world) put(fault string, s *storage.VolumeSnapshot) {
 	w.t.Helper()
 	w.write(fault, func(tx *mvcc.WriteTx) error {
-		return snapshots.Put(tx, &snapshot.SnapshotPutEntry{Snapshots: []*snapshot.VolumeSnapshot{s}})
+		return snapshots.Put(tx, &storage.SnapshotPutEntry{Snapshots: []*storage.VolumeSnapshot{s}})
 	})
 }

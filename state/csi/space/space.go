@@ -9,7 +9,7 @@ import (
 	"berth/internal/mvcc"
 	"berth/state/schema"
 	"berth/structs"
-	"berth/structs/jobvolume"
+	"berth/structs/storage"
 )
 
 // maxPlaces is the most rows of a plugin. A plugin with more begins anew.
@@ -17,20 +17,20 @@ const maxPlaces = 1000
 
 // Exhausted returns the record of a place in which volumes of a class found no space, nil for none. The place
 // may be nil.
-func Exhausted(tx mvcc.Reader, pluginID, class string, place *structs.CSITopology) *jobvolume.Exhaustion {
-	return schema.Exhausted.Get(tx, pluginID, class, jobvolume.PlaceText(place))
+func Exhausted(tx mvcc.Reader, pluginID, class string, place *structs.CSITopology) *storage.Exhaustion {
+	return schema.Exhausted.Get(tx, pluginID, class, storage.TopologyText(place))
 }
 
 // OfClass yields the records of a class of a plugin, by place.
-func OfClass(tx mvcc.Reader, pluginID, class string) iter.Seq[*jobvolume.Exhaustion] {
+func OfClass(tx mvcc.Reader, pluginID, class string) iter.Seq[*storage.Exhaustion] {
 	return schema.Exhausted.Scan(tx, pluginID, class)
 }
 
 // Answer records answers of plugins to GetCapacity. It ignores those of a class that is gone, or has another
 // plugin by now.
-func Answer(tx *mvcc.WriteTx, p *jobvolume.SpaceRequest) error {
-	if len(p.Answers) > jobvolume.MaxAnswers {
-		return structs.Invalidf("%d answers about space are more than %d", len(p.Answers), jobvolume.MaxAnswers)
+func Answer(tx *mvcc.WriteTx, p *storage.SpaceRequest) error {
+	if len(p.Answers) > storage.MaxSpaceAnswers {
+		return structs.Invalidf("%d answers about space are more than %d", len(p.Answers), storage.MaxSpaceAnswers)
 	}
 	for _, a := range p.Answers {
 		if a == nil || a.Left < 0 || a.MaxVolume < 0 {
@@ -41,7 +41,7 @@ func Answer(tx *mvcc.WriteTx, p *jobvolume.SpaceRequest) error {
 			continue
 		}
 
-		row := &jobvolume.Exhaustion{PluginID: a.PluginID, Class: a.Class, Place: a.Place}
+		row := &storage.Exhaustion{PluginID: a.PluginID, Class: a.Class, Place: a.Place}
 		old := schema.Exhausted.Get(tx, a.PluginID, a.Class, a.Place)
 		if old != nil {
 			row.Bytes = old.Bytes
@@ -71,10 +71,10 @@ func boundPlaces(tx *mvcc.WriteTx, pluginID string) {
 // Note records that a volume found no space in the place that it had requested.
 func Note(tx *mvcc.WriteTx, v *structs.CSIVolume, now int64) {
 	boundPlaces(tx, v.PluginID)
-	row := &jobvolume.Exhaustion{
+	row := &storage.Exhaustion{
 		PluginID: v.PluginID,
 		Class:    v.Class,
-		Place:    jobvolume.PlaceText(requested(v)),
+		Place:    storage.TopologyText(requested(v)),
 		Bytes:    v.RequestedCapacityMin,
 		Time:     now,
 	}
@@ -84,7 +84,7 @@ func Note(tx *mvcc.WriteTx, v *structs.CSIVolume, now int64) {
 		row.MaxVolume = old.MaxVolume
 		row.LeftTime = old.LeftTime
 	}
-	if old != nil && now < old.Time+int64(jobvolume.RetryAfter) {
+	if old != nil && now < old.Time+int64(storage.SpaceRetryAfter) {
 		row.Bytes = min(row.Bytes, old.Bytes)
 	}
 	schema.Exhausted.Put(tx, row)

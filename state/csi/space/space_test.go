@@ -10,8 +10,7 @@ import (
 	"berth/state/classes"
 	"berth/state/csi/space"
 	"berth/structs"
-	"berth/structs/class"
-	"berth/structs/jobvolume"
+	"berth/structs/storage"
 )
 
 // note records in the state that a volume of a size found no space in a zone.
@@ -37,7 +36,7 @@ func place(zone string) *structs.CSITopology {
 
 func TestNote_KeepsTheSmallestSizeForAWhile(t *testing.T) {
 	s := state.New()
-	later := int64(jobvolume.RetryAfter)
+	later := int64(storage.SpaceRetryAfter)
 	for _, c := range []struct{ bytes, now, want int64 }{
 		{20, 1, 20},
 		{10, 2, 10},
@@ -69,8 +68,8 @@ func TestNote_BeginsAnewWithTooManyPlaces(t *testing.T) {
 // answer records that the plugin has told how much space the class has in a zone.
 func answer(t *testing.T, s *state.Store, zone string, left, now int64) {
 	t.Helper()
-	req := &jobvolume.SpaceRequest{Answers: []*jobvolume.SpaceAnswer{{
-		PluginID: "p", Class: "fast", Place: jobvolume.PlaceText(place(zone)), Left: left,
+	req := &storage.SpaceRequest{Answers: []*storage.SpaceAnswer{{
+		PluginID: "p", Class: "fast", Place: storage.TopologyText(place(zone)), Left: left,
 	}}}
 	req.Now = now
 	err := s.Write(s.Index()+1, func(tx *mvcc.WriteTx) error { return space.Answer(tx, req) })
@@ -82,7 +81,7 @@ func answer(t *testing.T, s *state.Store, zone string, left, now int64) {
 // putClass stores the class "fast" of a plugin.
 func putClass(t *testing.T, s *state.Store, plugin string) {
 	t.Helper()
-	put := &class.ClassPutRequest{Class: &class.VolumeClass{Name: "fast", PluginID: plugin}}
+	put := &storage.ClassPutRequest{Class: &storage.VolumeClass{Name: "fast", PluginID: plugin}}
 	err := s.Write(s.Index()+1, func(tx *mvcc.WriteTx) error { return classes.Put(tx, put) })
 	if err != nil {
 		t.Fatal(err)
@@ -110,7 +109,7 @@ func TestForget_WithTheClass(t *testing.T) {
 	for name, end := range map[string]func(*state.Store){
 		"another plugin": func(s *state.Store) { putClass(t, s, "q") },
 		"deleted": func(s *state.Store) {
-			del := &class.ClassDeleteRequest{Name: "fast"}
+			del := &storage.ClassDeleteRequest{Name: "fast"}
 			err := s.Write(s.Index()+1, func(tx *mvcc.WriteTx) error { return classes.Delete(tx, del) })
 			if err != nil {
 				t.Fatal(err)
@@ -128,27 +127,27 @@ func TestForget_WithTheClass(t *testing.T) {
 }
 
 func TestLacks_EndsWithItsAge(t *testing.T) {
-	e := &jobvolume.Exhaustion{Left: 10, MaxVolume: 6, LeftTime: 1}
+	e := &storage.Exhaustion{Left: 10, MaxVolume: 6, LeftTime: 1}
 	for _, c := range []struct {
 		bytes, now int64
 		want       bool
 	}{
 		{6, 2, false},
 		{7, 2, true},
-		{11, int64(jobvolume.RetryAfter), true},
-		{11, int64(jobvolume.RetryAfter) + 1, false}, // a wrong figure ends
+		{11, int64(storage.SpaceRetryAfter), true},
+		{11, int64(storage.SpaceRetryAfter) + 1, false}, // a wrong figure ends
 	} {
 		if got := e.Lacks(c.bytes, c.now); got != c.want {
 			t.Errorf("%d bytes at %d: got %v, want %v", c.bytes, c.now, got, c.want)
 		}
 	}
-	if (*jobvolume.Exhaustion)(nil).Lacks(1, 1) || (&jobvolume.Exhaustion{}).Lacks(1, 1) {
+	if (*storage.Exhaustion)(nil).Lacks(1, 1) || (&storage.Exhaustion{}).Lacks(1, 1) {
 		t.Error("a place without a figure lacks space")
 	}
 }
 
 func TestSaysMore_OnlyOfAnotherRoundedFigure(t *testing.T) {
-	e := &jobvolume.Exhaustion{Left: 1 << 40, LeftTime: 1}
+	e := &storage.Exhaustion{Left: 1 << 40, LeftTime: 1}
 	for left, want := range map[int64]bool{
 		1 << 40:           false,
 		1<<40 + 1<<20:     false,
@@ -157,12 +156,12 @@ func TestSaysMore_OnlyOfAnotherRoundedFigure(t *testing.T) {
 		0:                 true,
 		(1 << 40) * 3 / 2: true,
 	} {
-		a := &jobvolume.SpaceAnswer{Left: left}
+		a := &storage.SpaceAnswer{Left: left}
 		if got := a.SaysMore(e); got != want {
 			t.Errorf("%d after %d: got %v, want %v", left, e.Left, got, want)
 		}
 	}
-	if !(&jobvolume.SpaceAnswer{}).SaysMore(&jobvolume.Exhaustion{Time: 1}) {
+	if !(&storage.SpaceAnswer{}).SaysMore(&storage.Exhaustion{Time: 1}) {
 		t.Error("the first answer says nothing")
 	}
 }

@@ -5,13 +5,12 @@ import (
 
 	"berth/structs"
 	"berth/structs/nodecalls"
-	"berth/structs/snapgroup"
-	"berth/structs/snapshot"
+	"berth/structs/storage"
 	"berth/structs/validate/field"
 )
 
 // Snapshot checks a node's answer about a snapshot that its plugin has taken.
-func Snapshot(s *snapshot.CSISnapshot) error {
+func Snapshot(s *storage.CSISnapshot) error {
 	f := field.New("the node's answer")
 	checkSnapshot(f, s)
 	return f.Err()
@@ -30,7 +29,7 @@ func Snapshots(r *nodecalls.ClientCSISnapshotListResponse) error {
 // latest is the last time, in seconds, that has a number of nanoseconds.
 const latest = math.MaxInt64 / 1_000_000_000
 
-func checkSnapshot(f field.Errors, s *snapshot.CSISnapshot) {
+func checkSnapshot(f field.Errors, s *storage.CSISnapshot) {
 	if s == nil || s.ID == "" {
 		f.Addf("a snapshot has no snapshot_id")
 		return
@@ -44,7 +43,7 @@ func checkSnapshot(f field.Errors, s *snapshot.CSISnapshot) {
 
 // Group checks a node's answer about a group snapshot that its plugin has taken of volumes, which have the
 // plugin's IDs.
-func Group(g *snapgroup.CSIGroup, volumes []string) error {
+func Group(g *storage.CSIGroup, volumes []string) error {
 	f := field.New("the node's answer")
 	if g == nil || g.ID == "" {
 		f.Addf("the group snapshot has no group_snapshot_id")
@@ -52,7 +51,7 @@ func Group(g *snapgroup.CSIGroup, volumes []string) error {
 	}
 	f.CheckBytes("group_snapshot_id", len(g.ID), structs.MaxCSIID)
 	f.Require(g.CreateTime >= 0 && g.CreateTime <= latest, "creation_time %d is out of range", g.CreateTime)
-	for _, s := range field.FirstOf(f, "snapshots", g.Snapshots, snapgroup.MaxMembers) {
+	for _, s := range field.FirstOf(f, "snapshots", g.Snapshots, storage.MaxGroupMembers) {
 		checkSnapshot(f, s)
 	}
 	fault := g.Fault(volumes)

@@ -5,12 +5,12 @@ import (
 	"testing"
 
 	"berth/structs"
-	"berth/structs/snapshot"
+	"berth/structs/storage"
 )
 
 // The topologies of a snapshot are kept in its row.
 func TestSnapshot_BoundsItsTopologies(t *testing.T) {
-	s := &snapshot.CSISnapshot{ID: "s"}
+	s := &storage.CSISnapshot{ID: "s"}
 	if err := Snapshot(s); err != nil {
 		t.Error(err)
 	}

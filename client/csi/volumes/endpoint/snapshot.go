@@ -7,7 +7,7 @@ import (
 	"berth/csi"
 	"berth/structs"
 	"berth/structs/nodecalls"
-	"berth/structs/snapshot"
+	"berth/structs/storage"
 )
 
 // createSnapshot is a call for the source, which has no other one meanwhile.
@@ -57,7 +57,7 @@ func (e *endpoints) listSnapshots(
 
 	resp, err := csi.Snapshots{Client: conn.Client}.List(ctx, req)
 	if resp != nil && resp.Snapshots == nil {
-		resp.Snapshots = []*snapshot.CSISnapshot{}
+		resp.Snapshots = []*storage.CSISnapshot{}
 	}
 	return resp, wireError(err)
 }
