@@ -115,7 +115,7 @@ fuzz: ## run every fuzz target for FUZZTIME (20000 inputs)
 check: lint ## check formatting, linters, import layers, generated files and docs
 	@unformatted="$$(git ls-files '*.go' | xargs gofmt -l)" || exit 1; \
 		test -z "$$unformatted" || { echo "not gofmt-ed:"; echo "$$unformatted"; exit 1; }
-	$(GO) test -count=1 -tags $(TAGS) ./internal/archtest ./internal/codecgen ./ui/pages ./test/refdocs
+	$(GO) test -count=1 -tags $(TAGS) ./internal/archtest ./tools/codecgen ./ui/pages ./test/refdocs
 
 lint: ## run the linters of .golangci.yml
 	$$(./scripts/tool.sh $(LINT)) run ./...
@@ -124,7 +124,7 @@ vulncheck: ## look for known vulnerabilities in the code that berth calls (needs
 	@GO="$(GO)" ./scripts/vulncheck.sh $(VULN)
 
 sizes: ## print lines, tokens and tokens per line of product, generated code, tests and benchmarks
-	@$(GO) run ./internal/sizes
+	@$(GO) run ./tools/sizes
 
 demo: setup-demo build ## run a job with a volume from its file to its end (root)
 	./scripts/demo.sh
@@ -144,7 +144,7 @@ site: ## make the documentation as a site in dist/site, with a search
 	@echo "to read it, with its search: python3 -m http.server -b 127.0.0.1 -d dist/site"
 
 goldens: ## write the codecs of structs, the components of the page, the golden files and docs/reference again
-	$(GO) generate ./internal/codecgen ./ui/pages
+	$(GO) generate ./tools/codecgen ./ui/pages
 	$(GO) test -tags $(TAGS) ./api -run HaveTheirProcedures -update
 	$(GO) test -tags $(TAGS) ./scheduler/explain -update
 	$(GO) test -tags $(TAGS) ./test/refdocs ./fsm ./structs ./cli ./endpoints -update

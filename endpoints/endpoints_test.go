@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"berth/internal/codecgen"
+	"berth/tools/codecgen"
 )
 
 // methodsInSource reads the declarations of all methods, with whether each writes.

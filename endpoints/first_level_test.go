@@ -12,8 +12,8 @@ import (
 	"testing"
 
 	"berth/fsm"
-	"berth/internal/codecgen"
 	"berth/internal/level"
+	"berth/tools/codecgen"
 )
 
 var update = flag.Bool("update", false, "write the list of the first level if it is missing")

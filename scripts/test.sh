@@ -50,7 +50,7 @@ listed() { # COMMAND [single]
 # them two to ten times as slow, so they run without it. Those that may start a goroutine run with it besides.
 computing_packages() {
 	go list -tags "$tags" ./scheduler/... ./state/... ./structs/... ./fsm ./jobspec/... ./internal/codec \
-		./internal/codecgen ./internal/hclconf ./internal/archtest ./internal/racetests ./internal/sizes \
+		./tools/codecgen ./internal/hclconf ./internal/archtest ./tools/racetests ./tools/sizes \
 		./test/invariant ./test/refdocs ./client/hooks/template | sed 's|^berth/||'
 }
 
@@ -88,7 +88,7 @@ test_race() {
 	mapfile -t racing < <(printf '%s\n' "${own[@]}" | grep -vxF "$(printf '%s\n' "${computing[@]}")")
 	RAPID_CHECKS=50 go test -race -p "$many" "${usual[@]}" -skip "${singles%)\$}|$unraced)\$" -ldflags '-s -w' \
 		"${racing[@]/#/./}" || return
-	starting=$(go run ./internal/racetests "${computing[@]}") || return
+	starting=$(go run ./tools/racetests "${computing[@]}") || return
 	while read -r folder tests; do
 		go test -race "${usual[@]}" -run "$tests" "./$folder" || return
 	done <<<"$starting"

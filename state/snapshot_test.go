@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"berth/internal/codecgen"
 	"berth/state/acls"
 	"berth/state/admissions"
 	"berth/state/classes"
@@ -30,6 +29,7 @@ import (
 	"berth/structs/nodeloss"
 	"berth/structs/quota"
 	"berth/structs/storage"
+	"berth/tools/codecgen"
 )
 
 // fullFixture returns a fixture with rows in every table.

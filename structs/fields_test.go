@@ -14,7 +14,7 @@ import (
 	"strings"
 	"testing"
 
-	"berth/internal/codecgen"
+	"berth/tools/codecgen"
 )
 
 var update = flag.Bool("update", false, "write the golden files again")

@@ -27,7 +27,7 @@ var layers = [][]string{
 	{"endpoints", "cli", "convert"},
 	{"server", "ui"},
 	{"agent"},
-	{"cmd", "bench", "packaging", "test"},
+	{"cmd", "bench", "packaging", "test", "tools"},
 }
 
 // onlyIn has the packages of berth that may import a library directly.

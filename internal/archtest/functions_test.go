@@ -68,10 +68,11 @@ func receiverOf(f *ast.FuncDecl) string {
 	return strings.TrimPrefix(types.ExprString(f.Recv.List[0].Type), "*") + "."
 }
 
-// isProduct reports whether a file has neither tests nor benchmarks.
+// isProduct reports whether a file is neither of tests, nor of benchmarks, nor of the tools of developers.
 func isProduct(dir, path string) bool {
 	for name := range strings.SplitSeq(dir, "/") {
-		if strings.Contains(name, "bench") || strings.HasPrefix(name, "test") || strings.HasSuffix(name, "test") {
+		if strings.Contains(name, "bench") || strings.HasPrefix(name, "test") || strings.HasSuffix(name, "test") ||
+			name == "tools" {
 			return false
 		}
 	}

@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"berth/internal/codec"
-	"berth/internal/codecgen"
 	"berth/structs"
+	"berth/tools/codecgen"
 )
 
 // promoted has no codec: it has the methods of the embedded struct.

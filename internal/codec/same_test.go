@@ -15,9 +15,9 @@ import (
 	"github.com/tinylib/msgp/msgp"
 
 	"berth/internal/codec"
-	"berth/internal/codecgen"
 	"berth/structs"
 	"berth/structs/admin"
+	"berth/tools/codecgen"
 )
 
 // byHandle encodes by reflection.

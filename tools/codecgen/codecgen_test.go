@@ -25,7 +25,7 @@ func TestGeneratedFiles_AreCurrent(t *testing.T) {
 		t.Fatal(err)
 	}
 	compareFile(t, filepath.Join(dir, File), codecs)
-	compareFile(t, filepath.Join("..", "codec", "all_gen_test.go"), list)
+	compareFile(t, filepath.Join(root, "internal", "codec", "all_gen_test.go"), list)
 }
 
 func compareFile(t *testing.T, path string, want []byte) {
