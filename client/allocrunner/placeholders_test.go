@@ -8,9 +8,9 @@ import (
 
 	"berth/client/drivers/driver"
 	"berth/client/hooks"
-	"berth/internal/jobtext"
 	"berth/structs"
 	"berth/structs/jobaction"
+	"berth/test/jobtext"
 )
 
 // TestTask_ReplacesPlaceholders starts a task with placeholders, and looks at the driver's task.

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"berth/internal/jobtext"
 	"berth/structs"
+	"berth/test/jobtext"
 )
 
 func TestResolver_ReplacesPlaceholders(t *testing.T) {

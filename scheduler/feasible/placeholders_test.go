@@ -3,9 +3,9 @@ package feasible
 import (
 	"testing"
 
-	"berth/internal/jobtext"
 	"berth/scheduler/match"
 	"berth/structs"
+	"berth/test/jobtext"
 )
 
 func TestScheduler_ReadsPlaceholders(t *testing.T) {

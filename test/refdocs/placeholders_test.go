@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"berth/internal/jobtext"
+	"berth/test/jobtext"
 )
 
 // TestJobs_ListTheFieldsWithPlaceholders compares the two tables of docs/jobs.md with the list of fields.

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"berth/internal/jobtext"
+	"berth/test/jobtext"
 )
 
 func TestCommands_ReplacePlaceholders(t *testing.T) {

@@ -16,9 +16,9 @@ import (
 	"berth/client/drivers/driver"
 	"berth/client/hooks"
 	"berth/client/store"
-	"berth/internal/jobtext"
 	"berth/structs"
 	"berth/structs/nodecalls"
+	"berth/test/jobtext"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"berth/internal/jobtext"
 	"berth/structs"
+	"berth/test/jobtext"
 )
 
 func TestExpand_ReplacesPlaceholders(t *testing.T) {

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"berth/internal/jobtext"
 	"berth/structs"
+	"berth/test/jobtext"
 )
 
 func TestNetwork_ReplacesPlaceholders(t *testing.T) {

@@ -6,8 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"berth/internal/jobtext"
 	"berth/structs"
+	"berth/test/jobtext"
 )
 
 // TestTemplates_ReplacePlaceholders renders a template from a file, and runs its script after a change.

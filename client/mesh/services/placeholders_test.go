@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"berth/internal/jobtext"
 	"berth/structs"
+	"berth/test/jobtext"
 )
 
 // offerOf resolves a service of a task named jobtext.Value.
