@@ -11,10 +11,10 @@ import (
 
 	"berth/csi"
 	"berth/csi/csitest"
-	"berth/csi/csitrace"
 	"berth/internal/testskip"
 	"berth/structs"
 	"berth/structs/nodecalls"
+	"berth/test/csitrace"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"berth/csi/csitest"
-	"berth/csi/csitrace"
+	"berth/test/csitrace"
 )
 
 // faulty are the RPCs that fail at random: those with an effect on storage, the lists and the statistics.

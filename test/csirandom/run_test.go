@@ -11,12 +11,12 @@ import (
 	"testing"
 	"time"
 
-	"berth/csi/csitrace"
 	"berth/state"
 	"berth/state/csi"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/storage"
+	"berth/test/csitrace"
 )
 
 // The numbers of operations without the environment variable, and the seed. A fixed seed begins with the same

@@ -12,7 +12,6 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"berth/csi/csitrace"
 	"berth/internal/opsocket"
 	"berth/rpc"
 	"berth/server"
@@ -20,6 +19,7 @@ import (
 	"berth/server/fencing"
 	"berth/structs"
 	"berth/test/cluster"
+	"berth/test/csitrace"
 )
 
 func TestMain(m *testing.M) { cluster.Main(m) }
