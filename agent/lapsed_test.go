@@ -14,7 +14,6 @@ import (
 
 	"berth/fsm"
 	"berth/internal/keyring"
-	"berth/internal/nettest"
 	"berth/internal/peertls"
 	"berth/internal/pki"
 	"berth/internal/pki/pkitest"
@@ -23,6 +22,7 @@ import (
 	"berth/state/trust"
 	"berth/structs"
 	"berth/structs/admin"
+	"berth/test/kit"
 )
 
 // day is the life of a certificate of the servers.
@@ -77,7 +77,7 @@ func (s *site) machine(name string, role pki.Role) *siteMachine {
 	cfg.DataDir = filepath.Join(dir, "data")
 	cfg.BindAddr = "127.0.0.1"
 	cfg.Name = name
-	ports := nettest.FreePorts(s.t, 3) // its own, also while it is off
+	ports := kit.FreePorts(s.t, 3) // its own, also while it is off
 	cfg.Ports = Ports{HTTP: ports[0], RPC: ports[1], Serf: ports[2]}
 	cfg.OperatorSocket = filepath.Join(dir, "socket")
 	cfg.Consul.Address = ""

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"berth/internal/diskfault/disktest"
+	"berth/test/kit"
 )
 
 // The first start of an agent needs space for files that a later one has. Without it the agent waits, and
@@ -19,12 +19,12 @@ func TestStart_OnAFullDiskWaitsForSpace(t *testing.T) {
 		"a node and a server": {"-client", "-server"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			disk := disktest.Mount(t, "200m")
+			disk := kit.MountDisk(t, "200m")
 			dir := filepath.Join(disk, "data")
 			if err := os.Mkdir(dir, 0o711); err != nil {
 				t.Fatal(err)
 			}
-			free := disktest.Fill(t, dir, 0)
+			free := kit.FillDisk(t, dir, 0)
 			args := slices.Concat(parts, []string{
 				"-bind", "127.0.0.1", "-network-interface", "lo",
 				"-http-port", "0", "-rpc-port", "0", "-serf-port", "0",

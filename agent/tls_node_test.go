@@ -11,19 +11,19 @@ import (
 	"testing"
 	"time"
 
-	"berth/internal/nettest"
 	"berth/internal/peertls"
 	"berth/internal/pki"
 	"berth/internal/pki/pkitest"
 	"berth/rpc"
 	"berth/structs"
 	"berth/structs/admin"
+	"berth/test/kit"
 )
 
 // asNode makes the agent of a configuration a node without drivers, and no server.
 func asNode(t *testing.T, c *Config, server string) {
 	c.Server.Enabled = false
-	ports := nettest.FreePorts(t, 2)
+	ports := kit.FreePorts(t, 2)
 	c.Ports = Ports{RPC: ports[0], Serf: ports[1]}
 	c.Client.Enabled = true
 	c.Client.NetworkInterface = "lo"

@@ -17,13 +17,13 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"berth/internal/nettest"
 	"berth/internal/peertls"
 	"berth/internal/pki"
 	"berth/internal/pki/pkitest"
 	"berth/rpc"
 	"berth/structs"
 	"berth/structs/admin"
+	"berth/test/kit"
 )
 
 // securedServer runs a server with a mode of TLS. It returns its HTTP and its RPC address.
@@ -389,7 +389,7 @@ func TestTLS_PlainLoopbackIsOptIn(t *testing.T) {
 
 // TestTLS_PlainLoopbackIsForThisMachine sends from an address that is not one of loopback.
 func TestTLS_PlainLoopbackIsForThisMachine(t *testing.T) {
-	if !nettest.Alone(t) {
+	if !kit.InOwnNetwork(t) {
 		return
 	}
 	foreign := net.IPv4(10, 77, 0, 9)

@@ -7,9 +7,9 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"berth/internal/diskfault/disktest"
 	"berth/structs"
 	"berth/structs/access"
+	"berth/test/kit"
 )
 
 // TestCall_DeniesWithoutAServerAfterARestart: the servers are silent when the agent starts. Their last answer
@@ -63,7 +63,7 @@ func TestCall_DeniesWithoutAServerAfterARestart(t *testing.T) {
 // The servers begin to need tokens while the disk of the agent is full.
 func TestOpenness_OnAFullDiskDenies(t *testing.T) {
 	for _, before := range []bool{true, false} { // the file has a word, or is not there
-		dir := disktest.Mount(t, "64k")
+		dir := kit.MountDisk(t, "64k")
 		path := filepath.Join(dir, "open")
 		load := func() *openness {
 			o := &openness{}
@@ -74,7 +74,7 @@ func TestOpenness_OnAFullDiskDenies(t *testing.T) {
 		if before {
 			o.note(true)
 		}
-		free := disktest.Fill(t, dir, 0)
+		free := kit.FillDisk(t, dir, 0)
 		o.note(false)
 		if o.Load() || load().Load() {
 			t.Errorf("a word before %t: requests pass without a token", before)

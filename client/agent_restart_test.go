@@ -21,9 +21,9 @@ import (
 
 	"berth/client/assembly"
 	"berth/client/drivers/drivertest"
-	"berth/internal/testskip"
 	"berth/rpc"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 // agentMain is a real agent in a separate process, which the tests start and kill.
@@ -62,7 +62,7 @@ type machine struct {
 func newMachine(t *testing.T) *machine {
 	t.Helper()
 	if os.Getuid() != 0 {
-		testskip.Lacking(t, "root: the exec driver makes namespaces and mounts")
+		kit.SkipLacking(t, "root: the exec driver makes namespaces and mounts")
 	}
 	dir, err := os.MkdirTemp("/tmp", "b")
 	if err != nil {

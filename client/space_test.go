@@ -11,8 +11,8 @@ import (
 
 	"berth/client/membership/cluster"
 	"berth/client/store/storetest"
-	"berth/internal/diskfault/disktest"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 // lockedLog is a log that is read while the agent runs.
@@ -37,14 +37,14 @@ func (l *lockedLog) String() string {
 func TestNode_InAnotherBootWaitsForSpaceAndGoesOn(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		r := newFixture(t)
-		r.dir = disktest.Mount(t, "8m")
+		r.dir = kit.MountDisk(t, "8m")
 		r.boot = "b1"
 		r.start(false)
 		r.pass(time.Second)
 		r.stop()
 		before := len(r.servers.requests())
 
-		free := disktest.Fill(t, r.dir, 0)
+		free := kit.FillDisk(t, r.dir, 0)
 		var log lockedLog
 		r.log = hclog.New(&hclog.LoggerOptions{Output: &log})
 		r.boot = "b2"
@@ -86,7 +86,7 @@ func TestNode_InAnotherBootWaitsForSpaceAndGoesOn(t *testing.T) {
 func TestNode_TellsOnceThatItsDiskIsFull(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		r := newFixture(t)
-		r.dir = disktest.Mount(t, "16m")
+		r.dir = kit.MountDisk(t, "16m")
 		var log lockedLog
 		r.log = hclog.New(&hclog.LoggerOptions{Output: &log})
 		r.start(false)
@@ -96,14 +96,14 @@ func TestNode_TellsOnceThatItsDiskIsFull(t *testing.T) {
 			t.Fatalf("it lacks %q", lack)
 		}
 		for range 3 {
-			free := disktest.Fill(t, r.dir, fullBelow-4096)
+			free := kit.FillDisk(t, r.dir, fullBelow-4096)
 			r.pass(2 * time.Second)
 			lack := r.client.Lack()
 			if !strings.Contains(lack, "the disk of the node is full: the file system "+r.dir) {
 				t.Errorf("it lacks %q", lack)
 			}
 			free()
-			free = disktest.Fill(t, r.dir, spaceAbove-1<<20)
+			free = kit.FillDisk(t, r.dir, spaceAbove-1<<20)
 			r.pass(2 * time.Second)
 			if r.client.Lack() == "" {
 				t.Error("the disk is not full any more while another task may fill it")
@@ -125,12 +125,12 @@ func TestNode_TellsOnceThatItsDiskIsFull(t *testing.T) {
 func TestNode_RecordsItsClusterOnceThereIsSpace(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		r := newFixture(t)
-		r.dir = disktest.Mount(t, "8m")
+		r.dir = kit.MountDisk(t, "8m")
 		var log lockedLog
 		r.log = hclog.New(&hclog.LoggerOptions{Output: &log})
 		r.servers.cluster = "c1"
 		r.prepare(false)
-		free := disktest.Fill(t, r.dir, 0)
+		free := kit.FillDisk(t, r.dir, 0)
 		r.run()
 		defer r.stop()
 		r.pass(time.Minute)

@@ -10,7 +10,6 @@ import (
 
 	"berth/endpoints"
 	"berth/endpoints/core"
-	"berth/internal/benchmeter"
 	"berth/internal/benchshape"
 	"berth/internal/level"
 	"berth/rpc"
@@ -18,6 +17,7 @@ import (
 	"berth/server/leases"
 	"berth/state"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 // benchFleet is one server without a network and without a log on disk. It keeps the leases of its fleet like
@@ -88,7 +88,7 @@ func byFleet[Req, Resp any](b *testing.B, m structs.Method[Req, Resp], request f
 	for _, n := range []int{10, 100, 1000, 10000, 100000} {
 		b.Run(fmt.Sprintf("N=%d", n), func(b *testing.B) {
 			s := benchFleet(b, n)
-			benchmeter.Perform(b, 1, benchmeter.AtOnce, func(i int) *Req { return request(i, n) }, func(r *Req) {
+			kit.MeasurePrepared(b, 1, kit.AtOnce, func(i int) *Req { return request(i, n) }, func(r *Req) {
 				if _, err := rpc.Call(context.Background(), s, m, r); err != nil {
 					b.Fatal(err)
 				}

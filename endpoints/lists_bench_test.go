@@ -10,13 +10,13 @@ import (
 	"berth/endpoints"
 	"berth/endpoints/core"
 	"berth/fsm"
-	"berth/internal/benchmeter"
 	"berth/internal/benchshape"
 	"berth/internal/level"
 	"berth/rpc"
 	"berth/state"
 	"berth/state/csi/lifecycle"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 // BenchmarkFilterList is a list of 10,000 volumes of which one in ten, all, or a page of a hundred are let
@@ -52,7 +52,7 @@ func BenchmarkFilterList(b *testing.B) {
 		want    int
 	}{{"", 0, 10000}, {`ID matches "0$"`, 0, 1000}, {`ID != ""`, 0, 10000}, {`ID matches "0$"`, 100, 100}} {
 		b.Run(fmt.Sprintf("%s/page=%d", c.filter, c.perPage), func(b *testing.B) {
-			benchmeter.Repeat(b, func() {
+			kit.MeasureRepeated(b, func() {
 				resp, err := rpc.Call(context.Background(), s, structs.CSIVolumeList, &structs.CSIVolumeListRequest{
 					QueryOptions: structs.QueryOptions{Filter: c.filter, PerPage: c.perPage},
 				})

@@ -6,10 +6,10 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"berth/internal/benchmeter"
 	"berth/internal/benchshape"
 	"berth/state"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 // BenchmarkApply decodes and applies an entry that changes one plugin instance, alone or in a batch. A batch
@@ -48,7 +48,7 @@ func benchApply(b *testing.B, batch, nodes int) {
 	for i := range nodes {
 		apply([]*raft.Log{entry(NodeRegister.Encode(benchshape.Register(i, 0, benchshape.Plugin)))})
 	}
-	benchmeter.Perform(b, batch, max(1, benchmeter.AtOnce/batch), func(i int) (logs []*raft.Log) {
+	kit.MeasurePrepared(b, batch, max(1, kit.AtOnce/batch), func(i int) (logs []*raft.Log) {
 		for k := i * batch; k < (i+1)*batch; k++ {
 			logs = append(logs, entry(NodeUpdateCSI.Encode(&structs.NodeUpdateCSIRequest{
 				NodeID:  benchshape.UUID("node", k%nodes),

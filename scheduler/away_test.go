@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"berth/internal/transcript"
 	"berth/scheduler/drainer"
 	"berth/scheduler/feasible"
 	"berth/state"
@@ -18,6 +17,7 @@ import (
 	"berth/state/lease"
 	"berth/structs"
 	"berth/structs/nodeloss"
+	"berth/test/kit"
 )
 
 // The transcripts of nodes that are away show the allocations of a job after each command, in the order of
@@ -45,7 +45,7 @@ func TestAwayNode_Transcripts(t *testing.T) {
 	for _, path := range paths {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".txt"), func(t *testing.T) {
 			c := &awayCluster{fixture: newFixture(t), names: map[string]string{}}
-			transcript.Run(t, path, *rewrite, c.step)
+			kit.RunTranscript(t, path, *rewrite, c.step)
 		})
 	}
 }
@@ -56,7 +56,7 @@ type awayCluster struct {
 	ahead time.Time         // when the clocks were found to be ahead
 }
 
-func (c *awayCluster) step(s *transcript.Step) string {
+func (c *awayCluster) step(s *kit.TranscriptStep) string {
 	arg := strings.Join(s.Args, " ")
 	switch s.Name {
 	case "node":
@@ -103,7 +103,7 @@ func (c *awayCluster) step(s *transcript.Step) string {
 	return c.describe()
 }
 
-func (c *awayCluster) duration(s *transcript.Step) time.Duration {
+func (c *awayCluster) duration(s *kit.TranscriptStep) time.Duration {
 	d, err := time.ParseDuration(strings.Join(s.Args, " "))
 	if err != nil {
 		c.t.Fatalf("line %d: %v", s.Line, err)
@@ -111,7 +111,7 @@ func (c *awayCluster) duration(s *transcript.Step) time.Duration {
 	return d
 }
 
-func (c *awayCluster) register(s *transcript.Step) {
+func (c *awayCluster) register(s *kit.TranscriptStep) {
 	n, err := strconv.Atoi(cmp.Or(s.Arg("count"), "1"))
 	if err != nil {
 		c.t.Fatalf("line %d: %v", s.Line, err)

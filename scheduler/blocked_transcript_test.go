@@ -8,11 +8,11 @@ import (
 	"strings"
 	"testing"
 
-	"berth/internal/transcript"
 	"berth/state"
 	"berth/state/blocked"
 	"berth/state/statetest"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 // The transcripts of blocked evaluations show the evaluations that are pending and those that wait, each
@@ -32,7 +32,7 @@ func TestBlockedEval_Transcripts(t *testing.T) {
 	for _, path := range paths {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".txt"), func(t *testing.T) {
 			c := &blockedEvals{&lateCluster{fixture: newFixture(t), plans: map[string]*structs.Plan{}}}
-			transcript.Run(t, path, *rewrite, c.step)
+			kit.RunTranscript(t, path, *rewrite, c.step)
 		})
 	}
 }
@@ -42,7 +42,7 @@ const manyNamed = 3
 
 type blockedEvals struct{ *lateCluster }
 
-func (c *blockedEvals) step(s *transcript.Step) string {
+func (c *blockedEvals) step(s *kit.TranscriptStep) string {
 	number := func(name string, def int) int {
 		n, err := strconv.Atoi(s.Arg(name))
 		if err != nil {

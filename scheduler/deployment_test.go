@@ -11,11 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"berth/internal/transcript"
 	"berth/state"
 	"berth/structs"
 	"berth/structs/defaults"
 	"berth/structs/validate"
+	"berth/test/kit"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write the transcripts again")
@@ -30,7 +30,7 @@ func TestDeployments_Transcripts(t *testing.T) {
 	for _, path := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".txt"), func(t *testing.T) {
 			d := &deployments{fixture: newFixture(t)}
-			transcript.Run(t, path, *rewrite, d.step)
+			kit.RunTranscript(t, path, *rewrite, d.step)
 		})
 	}
 }
@@ -66,7 +66,7 @@ var hexID = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f-]{27}`)
 // deployments is a cluster whose jobs the steps of a transcript change.
 type deployments struct{ *fixture }
 
-func (d *deployments) step(s *transcript.Step) string {
+func (d *deployments) step(s *kit.TranscriptStep) string {
 	switch s.Name {
 	case "nodes": // names of nodes, each with the plugin hostpath
 		for _, id := range s.Args {
@@ -130,7 +130,7 @@ func (d *deployments) revert(version uint64) {
 }
 
 // operate performs the step of an operator.
-func (d *deployments) operate(s *transcript.Step) error {
+func (d *deployments) operate(s *kit.TranscriptStep) error {
 	return d.operateOn(state.LatestDeployment(d.s.Read(), "default", "web").ID, s.Name, s.Args...)
 }
 
@@ -158,7 +158,7 @@ func (d *deployments) operateOn(id, operation string, groups ...string) error {
 }
 
 // spec is the job web with the arguments of a step.
-func (d *deployments) spec(s *transcript.Step) *structs.Job {
+func (d *deployments) spec(s *kit.TranscriptStep) *structs.Job {
 	number := func(name string, def int) int {
 		n, err := strconv.Atoi(s.Arg(name))
 		if err != nil {
@@ -190,7 +190,7 @@ func (d *deployments) spec(s *transcript.Step) *structs.Job {
 }
 
 // report is a report of a node: of the named allocations ("0", "1c" for a canary), or of all that run.
-func (d *deployments) report(s *transcript.Step) {
+func (d *deployments) report(s *kit.TranscriptStep) {
 	for _, a := range d.allocs("web") {
 		name := allocLabel(a)
 		if len(s.Args) > 0 && !slices.Contains(s.Args, name) {

@@ -4,10 +4,10 @@ import (
 	"testing"
 	"time"
 
-	"berth/internal/benchmeter"
 	"berth/internal/benchshape"
 	"berth/state"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 // BenchmarkPlanApply applies the plans of the jobs of BenchmarkSched, without the work of the scheduler. The
@@ -16,7 +16,7 @@ func BenchmarkPlanApply(b *testing.B) { eachSched(b, benchPlanApply) }
 
 func benchPlanApply(b *testing.B, work benchshape.SchedWork, n int) {
 	plans := planWork(b, work, n)
-	m := benchmeter.Begin(b)
+	m := kit.BeginMeter(b)
 	placed := 0
 	for b.Loop() {
 		m.Pause()

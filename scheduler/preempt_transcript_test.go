@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"berth/internal/transcript"
 	"berth/state"
 	"berth/structs"
 	"berth/structs/admin"
+	"berth/test/kit"
 )
 
 // The transcripts of preemption show what the scheduler decides, command by command:
@@ -37,12 +37,12 @@ func TestPreemption_Transcripts(t *testing.T) {
 	for _, path := range paths {
 		t.Run(filepath.Base(path), func(t *testing.T) {
 			c := &lateCluster{fixture: newFixture(t), plans: map[string]*structs.Plan{}}
-			transcript.Run(t, path, *rewrite, func(s *transcript.Step) string { return c.command(t, s) })
+			kit.RunTranscript(t, path, *rewrite, func(s *kit.TranscriptStep) string { return c.command(t, s) })
 		})
 	}
 }
 
-func (c *lateCluster) command(t *testing.T, cmd *transcript.Step) string {
+func (c *lateCluster) command(t *testing.T, cmd *kit.TranscriptStep) string {
 	t.Helper()
 	switch cmd.Name {
 	case "node":
@@ -90,7 +90,7 @@ func (c *lateCluster) command(t *testing.T, cmd *transcript.Step) string {
 }
 
 // numberOf returns an argument of a command, 0 if it is left out.
-func numberOf(t *testing.T, cmd *transcript.Step, key string) int {
+func numberOf(t *testing.T, cmd *kit.TranscriptStep, key string) int {
 	t.Helper()
 	if cmd.Arg(key) == "" {
 		return 0
@@ -102,14 +102,14 @@ func numberOf(t *testing.T, cmd *transcript.Step, key string) int {
 	return n
 }
 
-func nodeOf(t *testing.T, cmd *transcript.Step) *structs.Node {
+func nodeOf(t *testing.T, cmd *kit.TranscriptStep) *structs.Node {
 	n := withDevices(cmd.Args[0], "acme/gpu/x1", numberOf(t, cmd, "gpus"))
 	n.NodeResources.CPU.CpuShares = int64(numberOf(t, cmd, "cpu"))
 	n.NodeResources.NodeNetworks = withPorts(n.ID, 1).NodeResources.NodeNetworks
 	return n
 }
 
-func jobOf(t *testing.T, cmd *transcript.Step) *structs.Job {
+func jobOf(t *testing.T, cmd *kit.TranscriptStep) *structs.Job {
 	number := func(key string) int { return numberOf(t, cmd, key) }
 	edits := []func(*structs.Job){priority(number("priority")), cpu(number("cpu"))}
 	if n := number("count"); n > 0 {

@@ -6,12 +6,12 @@ import (
 	"testing"
 	"time"
 
-	"berth/internal/benchmeter"
 	"berth/internal/benchshape"
 	"berth/scheduler/place"
 	"berth/state"
 	"berth/structs"
 	"berth/structs/defaults"
+	"berth/test/kit"
 )
 
 var (
@@ -36,7 +36,7 @@ func eachSched(b *testing.B, bench func(*testing.B, benchshape.SchedWork, int)) 
 }
 
 func benchSched(b *testing.B, work benchshape.SchedWork, n int) {
-	m := benchmeter.Begin(b)
+	m := kit.BeginMeter(b)
 	placed := 0
 	used := 0
 	for b.Loop() {

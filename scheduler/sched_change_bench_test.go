@@ -4,17 +4,17 @@ import (
 	"fmt"
 	"testing"
 
-	"berth/internal/benchmeter"
 	"berth/internal/benchshape"
 	"berth/state"
 	"berth/state/csi/lifecycle"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 // benchChange measures a change of a store that prepare has filled, for each of the allocations that live
 // after it.
 func benchChange(b *testing.B, prepare, change func(s *schedStore), want int) {
-	m := benchmeter.Begin(b)
+	m := kit.BeginMeter(b)
 	for b.Loop() {
 		m.Pause()
 		s := &schedStore{b: b, s: state.New()}

@@ -10,7 +10,7 @@ export BERTH_BIN=$PWD/bin/berth
 export GOFLAGS="${GOFLAGS-} -trimpath -gcflags=all=-dwarf=false"
 tags=$(sed -n 's/^TAGS *:= *//p' Makefile)
 export GORACE="${GORACE-} atexit_sleep_ms=100" # each of the many test processes sleeps a second at its end otherwise
-BERTH_SKIPS=$(mktemp) # see internal/testskip
+BERTH_SKIPS=$(mktemp) # see test/kit
 export BERTH_SKIPS
 logs_dir=$(mktemp -d)
 running=() # process groups

@@ -7,10 +7,10 @@ import (
 	"testing"
 
 	"berth/internal/diskfault"
-	"berth/internal/diskfault/disktest"
 	"berth/state"
 	"berth/state/acls"
 	"berth/structs/access"
+	"berth/test/kit"
 )
 
 // TestAccessMode_HoldsWithoutAQuorum: after a start the state may be older than the mode that was kept beside
@@ -67,12 +67,12 @@ func TestAccessMode_NamesADamagedFile(t *testing.T) {
 // The cluster begins to enforce access control while the disk of a server is full. After a start without a
 // quorum the server must not answer everybody.
 func TestAccessMode_IsKeptOnAFullDisk(t *testing.T) {
-	dir := disktest.Mount(t, "64k")
+	dir := kit.MountDisk(t, "64k")
 	m, err := openAccessMode(dir, state.New())
 	if err != nil {
 		t.Fatal(err)
 	}
-	free := disktest.Fill(t, dir, 0)
+	free := kit.FillDisk(t, dir, 0)
 	for _, want := range []keptMode{
 		{Mode: access.ModeEnforce, Index: 1 << 60},
 		{Mode: access.ModeLog, Index: 1 << 61},
@@ -92,8 +92,8 @@ func TestAccessMode_IsKeptOnAFullDisk(t *testing.T) {
 	free()
 
 	// The first start may be on a full disk, too.
-	dir = disktest.Mount(t, "64k")
-	free = disktest.Fill(t, dir, 0)
+	dir = kit.MountDisk(t, "64k")
+	free = kit.FillDisk(t, dir, 0)
 	m, err = openAccessMode(dir, state.New())
 	if err != nil || m.mode() != access.ModeOff {
 		t.Fatalf("a first start on a full disk: %v", err)

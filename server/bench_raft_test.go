@@ -8,8 +8,8 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 
-	"berth/internal/benchmeter"
 	"berth/server/raftfiles"
+	"berth/test/kit"
 )
 
 // The log entries of 200 services of 10 allocations that eight clients register over HTTP: registrations and
@@ -33,7 +33,7 @@ func BenchmarkRaftAlone(b *testing.B) {
 		}
 	}
 	write() // the file grows to its size
-	m := benchmeter.Begin(b)
+	m := kit.BeginMeter(b)
 	for b.Loop() {
 		write()
 		m.Round()

@@ -10,14 +10,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/internal/diskfault"
-	"berth/internal/diskfault/disktest"
+	"berth/test/kit"
 )
 
 // A server whose disk has no space for its log stands for no election, and goes on by itself.
 func TestServer_WaitsForSpaceAndGoesOn(t *testing.T) {
 	noLeaks(t)
 	cfg := testConfig(t)
-	disktest.MountAt(t, cfg.DataDir, "8m")
+	kit.MountDiskAt(t, cfg.DataDir, "8m")
 
 	s, err := New(cfg, hclog.NewNullLogger())
 	if err != nil {

@@ -6,12 +6,12 @@ import (
 	"runtime/debug"
 	"testing"
 
-	"berth/internal/benchmeter"
 	"berth/internal/benchshape"
 	"berth/state/csi"
 	"berth/state/csi/lifecycle"
 	"berth/state/schema"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 // These benchmarks have the names of those in bench/peer/statebench, for a comparison of the metric ns/unit.
@@ -33,7 +33,7 @@ func bySize(b *testing.B, variable string, sizes []int, at func(b *testing.B, n 
 func BenchmarkFingerprint(b *testing.B) {
 	bySize(b, "N", benchSizes, func(b *testing.B, n int) {
 		s := benchFill{nodes: n, shared: -1}.store(b)
-		benchmeter.Perform(b, 1, benchmeter.AtOnce,
+		kit.MeasurePrepared(b, 1, kit.AtOnce,
 			func(i int) *structs.NodeRegisterRequest { return benchshape.Register(i%n, i+1, benchshape.Plugin) },
 			s.register)
 	})
@@ -53,7 +53,7 @@ func BenchmarkFingerprintDiffOfTen(b *testing.B) { benchDiff(b, 10) }
 func benchDiff(b *testing.B, most int) {
 	bySize(b, "N", benchSizes, func(b *testing.B, n int) {
 		s := benchFill{nodes: n, shared: -1}.store(b)
-		benchmeter.Perform(b, 1, benchmeter.AtOnce, func(i int) *structs.NodeUpdateCSIRequest {
+		kit.MeasurePrepared(b, 1, kit.AtOnce, func(i int) *structs.NodeUpdateCSIRequest {
 			k := i % min(n, most)
 			return &structs.NodeUpdateCSIRequest{
 				NodeID:  benchshape.UUID("node", k),
@@ -70,7 +70,7 @@ func BenchmarkFingerprintNoPlugin(b *testing.B) {
 	bySize(b, "N", benchSizes, func(b *testing.B, n int) {
 		s := benchFill{nodes: n, shared: -1}.store(b)
 		s.register(benchshape.Register(1<<24, 0))
-		benchmeter.Perform(b, 1, benchmeter.AtOnce, func(i int) *structs.NodeRegisterRequest {
+		kit.MeasurePrepared(b, 1, kit.AtOnce, func(i int) *structs.NodeRegisterRequest {
 			r := benchshape.Register(1<<24, i)
 			r.Node.Attributes["unique.rev"] = fmt.Sprint(i)
 			return r
@@ -94,7 +94,7 @@ func BenchmarkFingerprintManyPlugins(b *testing.B) {
 		for i := range n { // those that are measured report one plugin, as the peer's do
 			s.register(benchshape.Register(n+i, 0, benchshape.Plugin))
 		}
-		benchmeter.Perform(b, 1, benchmeter.AtOnce,
+		kit.MeasurePrepared(b, 1, kit.AtOnce,
 			func(i int) *structs.NodeRegisterRequest {
 				return benchshape.Register(n+i%n, i+1, benchshape.Plugin)
 			},
@@ -111,7 +111,7 @@ func BenchmarkFleetBootBatched(b *testing.B) { benchBoot(b, 64) }
 func benchBoot(b *testing.B, batch int) {
 	bySize(b, "N", benchSizes, func(b *testing.B, n int) {
 		reqs := make([]*structs.NodeRegisterRequest, n)
-		m := benchmeter.Begin(b)
+		m := kit.BeginMeter(b)
 		for m.Loop() {
 			m.Pause()
 			s := New()
@@ -142,7 +142,7 @@ func BenchmarkClaim(b *testing.B) {
 			shared: r,
 			allocs: r + 1,
 		}.store(b)
-		benchmeter.Perform(b, 2, benchmeter.AtOnce,
+		kit.MeasurePrepared(b, 2, kit.AtOnce,
 			func(int) *structs.CSIClaim { return benchshape.Claim(benchshape.SharedVolume, r, structs.ClaimRead) },
 			s.claimAndRelease)
 	})
@@ -157,7 +157,7 @@ func BenchmarkClaimWriter(b *testing.B) {
 			shared:  -1,
 			allocs:  10000,
 		}.store(b)
-		benchmeter.Perform(b, 2, benchmeter.AtOnce, func(i int) *structs.CSIClaim {
+		kit.MeasurePrepared(b, 2, kit.AtOnce, func(i int) *structs.CSIClaim {
 			return benchshape.Claim(benchshape.VolumeID(i%v), i%10000, structs.ClaimWrite)
 		}, s.claimAndRelease)
 	})
@@ -187,7 +187,7 @@ func benchStorm(b *testing.B, batch int) {
 			shared: 0,
 			allocs: r,
 		}.store(b), make([]*structs.CSIClaim, r)
-		m := benchmeter.Begin(b)
+		m := kit.BeginMeter(b)
 		for m.Loop() {
 			m.Pause()
 			s.many(r, func(tx *WriteTx, i int) error { // the first round has no claims to release
@@ -220,7 +220,7 @@ func BenchmarkPluginGet(b *testing.B) {
 			shared:       -1,
 			pluginAllocs: true,
 		}.store(b)
-		benchmeter.Repeat(b, func() {
+		kit.MeasureRepeated(b, func() {
 			d := PluginDetail(s.s.Read(), benchshape.Plugin)
 			if len(d.Allocations) != n || len(d.Nodes) != n {
 				b.Fatal(len(d.Allocations))
@@ -237,7 +237,7 @@ func BenchmarkPluginPage(b *testing.B) {
 			shared:       -1,
 			pluginAllocs: true,
 		}.store(b)
-		benchmeter.Repeat(b, func() {
+		kit.MeasureRepeated(b, func() {
 			if d, next := PluginPage(s.s.Read(), benchshape.Plugin, nil, 100); len(d.Allocations) != 100 ||
 				next == nil {
 				b.Fatal(len(d.Allocations))
@@ -257,7 +257,7 @@ func BenchmarkVolumeList(b *testing.B) {
 			shared:     -1,
 			allocs:     n,
 		}.store(b)
-		benchmeter.Repeat(b, func() {
+		kit.MeasureRepeated(b, func() {
 			tx, out := s.s.Read(), []*structs.CSIVolumeListStub{}
 			stub := csi.VolumeStubs(tx)
 			for v := range Volumes(tx, structs.DefaultNamespace, "") {
@@ -280,7 +280,7 @@ func BenchmarkAllocUpdate(b *testing.B) {
 			shared:       -1,
 			pluginAllocs: true,
 		}.store(b)
-		benchmeter.Perform(b, 1, benchmeter.AtOnce, func(i int) *structs.AllocClientUpdate {
+		kit.MeasurePrepared(b, 1, kit.AtOnce, func(i int) *structs.AllocClientUpdate {
 			return &structs.AllocClientUpdate{
 				ID:                benchshape.UUID("plugalloc", i%n),
 				ClientStatus:      structs.AllocRunning,
@@ -306,7 +306,7 @@ func BenchmarkAllocEnds(b *testing.B) {
 			shared: -1,
 			allocs: n,
 		}.store(b)
-		benchmeter.Perform(b, 1, min(n, benchmeter.AtOnce), func(i int) *structs.AllocClientUpdate {
+		kit.MeasurePrepared(b, 1, min(n, kit.AtOnce), func(i int) *structs.AllocClientUpdate {
 			s.many(1, func(tx *WriteTx, _ int) error {
 				for e := range EvalsByJob(tx.ReadTx, structs.DefaultNamespace, benchshape.JobID) {
 					schema.Evals.Delete(tx, e)
@@ -328,7 +328,7 @@ func BenchmarkAllocEnds(b *testing.B) {
 func BenchmarkNodeStatus(b *testing.B) {
 	bySize(b, "N", benchSizes, func(b *testing.B, n int) {
 		s := benchFill{nodes: n, shared: -1}.store(b)
-		benchmeter.Perform(b, 1, benchmeter.AtOnce, func(i int) *structs.NodeStatusUpdate {
+		kit.MeasurePrepared(b, 1, kit.AtOnce, func(i int) *structs.NodeStatusUpdate {
 			status := []string{structs.NodeDown, structs.NodeReady}[i&1]
 			return &structs.NodeStatusUpdate{
 				NodeIDs: []string{benchshape.UUID("node", i/2%n)},
@@ -351,7 +351,7 @@ func BenchmarkSnapshot(b *testing.B) {
 	}.store(b)
 	rows := countRows(s.s)
 	b.Run("write", func(b *testing.B) {
-		m := benchmeter.Begin(b)
+		m := kit.BeginMeter(b)
 		for m.Loop() {
 			if err := s.s.Save(io.Discard); err != nil {
 				b.Fatal(err)
@@ -365,7 +365,7 @@ func BenchmarkSnapshot(b *testing.B) {
 		if err := s.s.Save(&buf); err != nil {
 			b.Fatal(err)
 		}
-		m := benchmeter.Begin(b)
+		m := kit.BeginMeter(b)
 		for m.Loop() {
 			r := buf
 			if err := loadAsServer(New(), &r); err != nil {

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"berth/internal/transcript"
 	"berth/state/csi"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write the transcripts again")
@@ -32,7 +32,7 @@ func TestClaimQueue_Transcripts(t *testing.T) {
 	for _, path := range paths {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".txt"), func(t *testing.T) {
 			var c *claimQueue
-			transcript.Run(t, path, *rewrite, func(s *transcript.Step) string {
+			kit.RunTranscript(t, path, *rewrite, func(s *kit.TranscriptStep) string {
 				if s.Name == "cluster" {
 					c = &claimQueue{threeNodes(t, s.Has("attaches"))}
 					c.alloc("c1", "j", "n1")
@@ -60,7 +60,7 @@ var claimModes = map[string]struct {
 	"one-node-reader": {rd, snmw},
 }
 
-func (c *claimQueue) step(s *transcript.Step) {
+func (c *claimQueue) step(s *kit.TranscriptStep) {
 	subject := s.Args[0]
 	node := "n" + subject[len(subject)-1:]
 	switch s.Name {

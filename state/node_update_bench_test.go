@@ -3,9 +3,9 @@ package state
 import (
 	"testing"
 
-	"berth/internal/benchmeter"
 	"berth/internal/benchshape"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 // flipped returns a registered node whose driver reports another state each time.
@@ -22,7 +22,7 @@ func flipped(i, rev int) *structs.Node {
 func BenchmarkDriverFlips(b *testing.B) {
 	bySize(b, "N", benchSizes, func(b *testing.B, n int) {
 		s := flippedStore(b, n)
-		benchmeter.Perform(b, 1, benchmeter.AtOnce, func(i int) *structs.NodeRegisterRequest {
+		kit.MeasurePrepared(b, 1, kit.AtOnce, func(i int) *structs.NodeRegisterRequest {
 			r := benchshape.Register(i%n, 0, benchshape.Plugin)
 			r.Node = flipped(i%n, i/n+1)
 			return r

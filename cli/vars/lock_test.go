@@ -21,9 +21,9 @@ import (
 	"berth/cli/clitest"
 	"berth/cli/command"
 	"berth/internal/boottime"
-	"berth/internal/testskip"
 	"berth/structs"
 	"berth/structs/variable"
+	"berth/test/kit"
 )
 
 func TestLock_RunsTheCommandWhileItHoldsTheLock(t *testing.T) {
@@ -290,11 +290,11 @@ func TestLock_EndsTheCommandWhenItsGuardIsKilledOrStopped(t *testing.T) {
 func TestLock_IsNotReleasedBeforeAllHaveEnded(t *testing.T) {
 	const freezer = "/sys/fs/cgroup/freezer"
 	if _, err := os.Stat(freezer); err != nil {
-		testskip.Lacking(t, "the freezer of cgroup v1: in v2 a kill ends a frozen process")
+		kit.SkipLacking(t, "the freezer of cgroup v1: in v2 a kill ends a frozen process")
 	}
 	group, err := os.MkdirTemp(freezer, "berth-lock-")
 	if err != nil {
-		testskip.Lacking(t, "the right to make cgroups")
+		kit.SkipLacking(t, "the right to make cgroups")
 	}
 	defer func() {
 		for errors.Is(os.Remove(group), unix.EBUSY) { // the last process leaves it a moment after its end

@@ -9,15 +9,15 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/client/hooks"
-	"berth/internal/testskip"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 // A file system with an error of its disk is read-only until it is mounted again. A restart of the task would
 // not help: the allocation fails, so that the next one mounts it.
 func TestVolumeMounts_EndTheAllocationOfAReadOnlyFileSystem(t *testing.T) {
 	if os.Getuid() != 0 {
-		testskip.Lacking(t, "root to mount")
+		kit.SkipLacking(t, "root to mount")
 	}
 	dir := t.TempDir()
 	if err := unix.Mount("none", dir, "tmpfs", 0, "size=1m"); err != nil {

@@ -18,9 +18,9 @@ import (
 	"berth/client/drivers/plugintest"
 	"berth/client/store"
 	"berth/internal/backoff"
-	"berth/internal/plaintwin"
 	"berth/structs"
 	"berth/structs/capacity"
+	"berth/test/kit"
 )
 
 func TestMain(m *testing.M) {
@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 		return
 	}
 	reopen = backoff.Backoff{Min: 100 * time.Millisecond, Max: 400 * time.Millisecond}
-	goleak.VerifyTestMain(m, goleak.Cleanup(plaintwin.Exit))
+	goleak.VerifyTestMain(m, goleak.Cleanup(kit.ExitPlain))
 }
 
 // await calls ask at each change until it is content.

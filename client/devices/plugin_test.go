@@ -13,16 +13,16 @@ import (
 	"berth/client/drivers/plugintest"
 	"berth/client/drivers/protocol/device"
 	"berth/internal/backoff"
-	"berth/internal/plaintwin"
 	"berth/structs"
 	"berth/structs/capacity"
+	"berth/test/kit"
 )
 
 // faulty is a manager with a plugin that has faults on demand.
 func faulty(t *testing.T) (*Manager, *plugintest.Plugin) {
 	t.Helper()
 	dir := t.TempDir()
-	p := plugintest.Install(t, dir, plugintest.Device, plaintwin.Program())
+	p := plugintest.Install(t, dir, plugintest.Device, kit.PlainProgram())
 	p.Set("devices", "a b")
 	m, _ := managerOf(t, dir)
 	device := m.sources["test-device"].(*plugin)

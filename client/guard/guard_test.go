@@ -22,8 +22,8 @@ import (
 	"berth/client/hooks"
 	"berth/client/membership/lease"
 	"berth/internal/boottime"
-	"berth/internal/testskip"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 // TestMain lets this program be the guard, too.
@@ -87,7 +87,7 @@ type fixture struct {
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		testskip.Lacking(t, "root: it makes cgroups and mounts")
+		kit.SkipLacking(t, "root: it makes cgroups and mounts")
 	}
 	dir, err := mounts.Resolve(t.TempDir())
 	must(t, err)

@@ -12,8 +12,8 @@ import (
 	"berth/client/config"
 	"berth/client/csi/mounts"
 	"berth/client/hooks"
-	"berth/internal/testskip"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 func envWith(requests ...*structs.VolumeRequest) *hooks.AllocEnv {
@@ -80,7 +80,7 @@ func TestHostVolumes_GivesTheDirectory(t *testing.T) {
 
 func TestHostVolumes_ReleaseTheFoldersOfTasks(t *testing.T) {
 	if os.Geteuid() != 0 {
-		testskip.Lacking(t, "root: it mounts")
+		kit.SkipLacking(t, "root: it mounts")
 	}
 	dir := t.TempDir()
 	env := envWith(&structs.VolumeRequest{Name: "d", Type: structs.VolumeTypeHost, Source: "data"})

@@ -6,13 +6,13 @@ import (
 	"testing"
 
 	"berth/internal/diskfault"
-	"berth/internal/diskfault/disktest"
 	"berth/internal/level"
+	"berth/test/kit"
 )
 
 // The disk fills up while the agent works. Each record is as it was written last, or was acknowledged.
 func TestCommit_OnAFullDiskLosesNothing(t *testing.T) {
-	dir := disktest.Mount(t, "1m")
+	dir := kit.MountDisk(t, "1m")
 	db := open(t, dir)
 	want := map[string]int{}
 	put := func(key string, n int) error {
@@ -27,7 +27,7 @@ func TestCommit_OnAFullDiskLosesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	free := disktest.Fill(t, dir, 0)
+	free := kit.FillDisk(t, dir, 0)
 	rejected := 0
 	for n := 0; rejected < 20; n++ {
 		if err := put(fmt.Sprintf("during%03d", n), n); err != nil {
@@ -78,9 +78,9 @@ func TestCommit_OnAFullDiskLosesNothing(t *testing.T) {
 
 // The agent goes on with its records on a full disk, also after a restart and as a newer version.
 func TestCommit_HasAReserveOnAFullDisk(t *testing.T) {
-	dir := disktest.Mount(t, "2m")
+	dir := kit.MountDisk(t, "2m")
 	db := open(t, dir)
-	defer disktest.Fill(t, dir, 0)()
+	defer kit.FillDisk(t, dir, 0)()
 	path := filepath.Join(dir, "client.db")
 	for life := range 3 {
 		for n := range 300 { // changes in the place, and a little growth

@@ -17,9 +17,9 @@ import (
 
 	"berth/internal/codec"
 	"berth/internal/diskfault"
-	"berth/internal/diskfault/disktest"
 	"berth/internal/level"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 type testRecord struct {
@@ -334,7 +334,7 @@ func TestOpen_RejectsMissingRecords(t *testing.T) {
 func TestOpen_StartsOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	path, whole, want := makeUsedFile(t)
-	dir := disktest.Mount(t, "1m")
+	dir := kit.MountDisk(t, "1m")
 	path = filepath.Join(dir, filepath.Base(path))
 	filler := filepath.Join(dir, "filler")
 	if err := os.WriteFile(path, whole, 0o600); err != nil {

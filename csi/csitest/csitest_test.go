@@ -11,10 +11,10 @@ import (
 
 	"berth/csi"
 	"berth/csi/csitest"
-	"berth/internal/testskip"
 	"berth/structs"
 	"berth/structs/nodecalls"
 	"berth/test/csitrace"
+	"berth/test/kit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -23,7 +23,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // writes, and Close leaves no mount behind.
 func TestPlugin_MountsForReal(t *testing.T) {
 	if os.Geteuid() != 0 {
-		testskip.Lacking(t, "root: it binds mounts")
+		kit.SkipLacking(t, "root: it binds mounts")
 	}
 	p, err := csitest.New(csitest.Config{Node: true, Mounts: true})
 	if err != nil {

@@ -13,9 +13,9 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
-	"berth/internal/testskip"
 	"berth/structs"
 	"berth/structs/nodecalls"
+	"berth/test/kit"
 )
 
 func TestMain(m *testing.M) {
@@ -242,7 +242,7 @@ func TestFile_IsFoundWithoutAnOpen(t *testing.T) {
 		t.Errorf("a pipe with a reader: got %v, want invalid", err)
 	}
 	// The device number belongs to no driver: an open fails in another way than a rejection without one.
-	testskip.MakeDevice(t, fx.at("web/local/device"), unix.S_IFCHR|0o600, unix.Mkdev(511, 255))
+	kit.MakeDevice(t, fx.at("web/local/device"), unix.S_IFCHR|0o600, unix.Mkdev(511, 255))
 	if _, err := fx.read("web/local/device"); !structs.IsKind(err, structs.KindInvalid) {
 		t.Errorf("a device: got %v, want invalid", err)
 	}

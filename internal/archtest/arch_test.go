@@ -17,10 +17,11 @@ import (
 //
 // internal/codec is below structs, because the generated codecs of structs call it. server/nodeconn and
 // server/clock are below endpoints, because procedures and leader loops both call nodes and read the clock.
+// test/kit is beside internal, because the packages with the fakes of an area use it.
 var layers = [][]string{
 	{"internal/codec"},
 	{"structs"},
-	{"internal"},
+	{"internal", "test/kit"},
 	{"acl", "state", "rpc", "csi", "jobspec", "client/drivers/protocol"},
 	{"consul", "vault"},
 	{"fsm", "scheduler", "client", "api", "plugins", "server/nodeconn", "server/authority", "server/clock"},

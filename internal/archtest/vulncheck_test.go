@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"berth/internal/testskip"
+	"berth/test/kit"
 )
 
 // vulncheck runs `make vulncheck` with a govulncheck that ends with an exit code, and a database in dir. It
@@ -81,6 +81,6 @@ func TestVulncheck_NamesItselfSkippedWithoutADatabase(t *testing.T) {
 func needsCurl(t *testing.T) {
 	t.Helper()
 	if _, err := exec.LookPath("curl"); err != nil {
-		testskip.Lacking(t, "curl")
+		kit.SkipLacking(t, "curl")
 	}
 }

@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/internal/testskip"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 func TestFile_IsOfItsOwnerAlone(t *testing.T) {
@@ -176,14 +176,14 @@ func TestFile_TakesNoFileOfOthers(t *testing.T) {
 		}
 	}
 	if !root {
-		testskip.Lacking(t, "root: gives files to another user")
+		kit.SkipLacking(t, "root: gives files to another user")
 	}
 }
 
 // TestFile_MakesNothingWhereALinkOfOthersLeads has a link of another user above a directory that is missing.
 func TestFile_MakesNothingWhereALinkOfOthersLeads(t *testing.T) {
 	if os.Getuid() != 0 {
-		testskip.Lacking(t, "root: gives a link to another user")
+		kit.SkipLacking(t, "root: gives a link to another user")
 	}
 	w := newWorld(t)
 	must(t, os.Mkdir(w.dir+"/target", 0o700))

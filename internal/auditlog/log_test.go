@@ -16,9 +16,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/internal/diskfault"
-	"berth/internal/testskip"
 	"berth/structs"
 	"berth/structs/access"
+	"berth/test/kit"
 )
 
 func TestLog_WritesALineForEachStage(t *testing.T) {
@@ -425,7 +425,7 @@ func TestLog_BestEffortStartsWithoutItsDisk(t *testing.T) {
 // TestLog_NamesAFullDisk fills a file system of its own, and makes space again.
 func TestLog_NamesAFullDisk(t *testing.T) {
 	if os.Getuid() != 0 {
-		testskip.Lacking(t, "root: mounts a file system")
+		kit.SkipLacking(t, "root: mounts a file system")
 	}
 	w := newWorld(t)
 	must(t, unix.Mount("none", w.dir, "tmpfs", 0, "size=256k,mode=0700"))

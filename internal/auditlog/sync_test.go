@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/internal/testskip"
+	"berth/test/kit"
 )
 
 // notOnDisk returns the number of pages of a file that the disk does not have yet.
@@ -18,7 +18,7 @@ func notOnDisk(t *testing.T, path string) uint64 {
 	var pages unix.Cachestat_t
 	err = unix.Cachestat(uint(f.Fd()), &unix.CachestatRange{}, &pages, 0)
 	if err != nil {
-		testskip.Lacking(t, "a kernel that tells the pages of a file in its cache: Linux 6.5 or later")
+		kit.SkipLacking(t, "a kernel that tells the pages of a file in its cache: Linux 6.5 or later")
 	}
 	return pages.Dirty + pages.Writeback
 }
@@ -30,7 +30,7 @@ func TestFile_HasItsLineOnTheDiskBeforeAChange(t *testing.T) {
 	plain := w.path("plain")
 	must(t, os.WriteFile(plain, []byte("x"), 0o600))
 	if notOnDisk(t, plain) == 0 {
-		testskip.Lacking(t, "a file system on a disk, with a cache in the kernel")
+		kit.SkipLacking(t, "a file system on a disk, with a cache in the kernel")
 	}
 	for range 3 {
 		w.change(l, "x")

@@ -21,8 +21,7 @@ import (
 
 	"github.com/hashicorp/consul/api"
 
-	"berth/internal/nettest"
-	"berth/internal/testskip"
+	"berth/test/kit"
 )
 
 // ManagementToken is the token of an agent with ACLs that may do everything.
@@ -58,7 +57,7 @@ func Start(t testing.TB, o Options) *Agent {
 	t.Helper()
 	binary := os.Getenv("CONSUL_BIN")
 	if binary == "" {
-		testskip.Lacking(t, "no Consul agent: CONSUL_BIN=$(scripts/consul.sh) names one")
+		kit.SkipLacking(t, "no Consul agent: CONSUL_BIN=$(scripts/consul.sh) names one")
 	}
 
 	a := &Agent{
@@ -68,7 +67,7 @@ func Start(t testing.TB, o Options) *Agent {
 		end:    func() {},
 	}
 
-	ports := nettest.FreePorts(t, 4)
+	ports := kit.FreePorts(t, 4)
 	a.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[0]))
 	a.args = []string{"agent", "-config-file", filepath.Join(a.dir, "consul.json")}
 	if o.Server {

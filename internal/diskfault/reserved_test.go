@@ -8,12 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/internal/diskfault"
-	"berth/internal/diskfault/disktest"
+	"berth/test/kit"
 )
 
 // An agent that is not root names what it may use.
 func TestDescribe_LeavesOutWhatIsForRoot(t *testing.T) {
-	dir := disktest.MountReserved(t)
+	dir := kit.MountReservedDisk(t)
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {
 		t.Fatal(err)
@@ -25,7 +25,7 @@ func TestDescribe_LeavesOutWhatIsForRoot(t *testing.T) {
 		t.Errorf("root reads %q, want %q", text, says(st.Bfree))
 	}
 	var text string
-	disktest.AsNobody(t, func() { text = diskfault.Describe(t.Context(), dir) })
+	kit.AsNobody(t, func() { text = diskfault.Describe(t.Context(), dir) })
 	if st.Bavail == st.Bfree || !strings.HasPrefix(text, says(st.Bavail)) {
 		t.Errorf("another user reads %q, want %q", text, says(st.Bavail))
 	}

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/internal/testskip"
+	"berth/test/kit"
 )
 
 // TestLogfile_FollowsNoLinkInTheTasksDirectory: the task owns the directory, and root on the host writes and
@@ -95,8 +95,8 @@ func TestLogfile_OpensNoDevice(t *testing.T) {
 	r := newRotator(t, dir, 3, 1)
 	writeString(t, r, "a")
 	device := filepath.Join(dir, Name("web.x", Stdout, 1))
-	testskip.MakeDevice(t, device, unix.S_IFCHR|0o666, unix.Mkdev(1, 3))
-	opened := testskip.WatchOpens(t, device)
+	kit.MakeDevice(t, device, unix.S_IFCHR|0o666, unix.Mkdev(1, 3))
+	opened := kit.WatchOpens(t, device)
 	writeString(t, r, "b")
 	o := Options{Dir: dir, Task: "web.x", Kind: Stdout, Origin: FromEnd}
 	if in, err := Open(context.Background(), o); err == nil {

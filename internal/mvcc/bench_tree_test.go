@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"berth/internal/benchmeter"
+	"berth/test/kit"
 )
 
 // BenchmarkTreeAlone measures a transaction that puts one key, or five keys of five indexes, into the trees
@@ -43,7 +43,7 @@ func benchTree(b *testing.B, n, indexes int) {
 	for i := range n {
 		put(keys(i))
 	}
-	benchmeter.Perform(b, 1, benchmeter.AtOnce, keys, put)
+	kit.MeasurePrepared(b, 1, kit.AtOnce, keys, put)
 }
 
 // mostPlaced is the number of allocations in the largest plan of the scheduler.
@@ -90,7 +90,7 @@ func benchPlanTrees(b *testing.B, n int, sorted, system bool) {
 			keys[i] = append(keys[i], KeyOf(nodes[i]))
 		}
 	}
-	m := benchmeter.Begin(b)
+	m := kit.BeginMeter(b)
 	for b.Loop() {
 		db, w := newTrees(paths)
 		for plan := range slices.Chunk(slices.Clone(keys), mostPlaced) {

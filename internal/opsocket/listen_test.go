@@ -14,8 +14,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/internal/testskip"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 // socketIn returns the path of a socket in a new directory.
@@ -181,7 +181,7 @@ func TestListen_RejectsADirectoryThatOthersWrite(t *testing.T) {
 			path := socketIn(t)
 			err := c.change(filepath.Dir(path))
 			if errors.Is(err, fs.ErrPermission) {
-				testskip.Lacking(t, "root, who alone gives a directory away")
+				kit.SkipLacking(t, "root, who alone gives a directory away")
 			}
 			if err != nil {
 				t.Fatal(err)

@@ -10,9 +10,9 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/internal/diskfault"
-	"berth/internal/diskfault/disktest"
 	"berth/internal/pki"
 	"berth/internal/pki/pkitest"
+	"berth/test/kit"
 )
 
 // The disk ends at each of the writes of a renewal. The agent starts again from its files, and renews when
@@ -20,7 +20,7 @@ import (
 func TestReplace_OnAFullDiskKeepsAWholeCertificate(t *testing.T) {
 	r := newReplacing(t)
 	k := r.open(pki.RoleNode, "n1")
-	dir := disktest.Mount(t, "1m")
+	dir := kit.MountDisk(t, "1m")
 	for _, path := range []*string{&k.cfg.CAFile, &k.cfg.CertFile, &k.cfg.KeyFile} {
 		text, err := os.ReadFile(*path)
 		if err != nil {
@@ -32,7 +32,7 @@ func TestReplace_OnAFullDiskKeepsAWholeCertificate(t *testing.T) {
 	former := k.current.Load().raw[1]
 	failed := 0
 	for left := uint64(0); ; left += uint64(os.Getpagesize()) {
-		free := disktest.Fill(t, dir, left)
+		free := kit.FillDisk(t, dir, left)
 		err := r.tryRenew(k, r.next)
 		if err != nil && !diskfault.NoSpace(err) {
 			t.Fatalf("with %d bytes: %v", left, err)

@@ -8,8 +8,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/internal/testskip"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 func openDir(t *testing.T, path string) *os.File {
@@ -25,8 +25,8 @@ func TestOpenPlain_OpensNoDevice(t *testing.T) {
 	path := t.TempDir()
 	dir := openDir(t, path)
 	device := filepath.Join(path, "device")
-	testskip.MakeDevice(t, device, unix.S_IFCHR|0o666, unix.Mkdev(1, 3))
-	opened := testskip.WatchOpens(t, device)
+	kit.MakeDevice(t, device, unix.S_IFCHR|0o666, unix.Mkdev(1, 3))
+	opened := kit.WatchOpens(t, device)
 	root, err := os.OpenRoot(path)
 	must(t, err)
 	defer func() { _ = root.Close() }()

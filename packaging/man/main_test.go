@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"berth/internal/testskip"
+	"berth/test/kit"
 )
 
 func TestPages_HaveAllCommandsAndNoFaultOfTheLanguage(t *testing.T) {
@@ -44,7 +44,7 @@ func TestPages_HaveAllCommandsAndNoFaultOfTheLanguage(t *testing.T) {
 
 	groff, err := exec.LookPath("groff")
 	if err != nil {
-		testskip.Lacking(t, "the program groff")
+		kit.SkipLacking(t, "the program groff")
 	}
 	files, err := filepath.Glob(dir + "/*.1")
 	if err != nil || len(files) < 20 {

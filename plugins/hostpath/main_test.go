@@ -24,8 +24,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/csi"
-	"berth/internal/testskip"
 	"berth/plugins/hostpath/loop"
+	"berth/test/kit"
 )
 
 // The test binary is also the driver's process: with driverEnv it runs a driver (and kills itself at the
@@ -132,14 +132,14 @@ func newFixture(t *testing.T) *fixture {
 func needRoot(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		testskip.Lacking(t, "root: it mounts and makes loop devices")
+		kit.SkipLacking(t, "root: it mounts and makes loop devices")
 	}
 }
 
 func needLoops(t *testing.T) {
 	t.Helper()
 	if _, err := os.Stat("/dev/loop-control"); err != nil {
-		testskip.Lacking(t, "loop devices are missing: "+err.Error())
+		kit.SkipLacking(t, "loop devices are missing: "+err.Error())
 	}
 }
 

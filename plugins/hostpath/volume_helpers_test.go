@@ -6,11 +6,11 @@ import (
 	"testing"
 
 	"berth/csi"
-	"berth/internal/testskip"
 	"berth/plugins/hostpath/filesystem"
 	"berth/plugins/hostpath/records"
 	"berth/structs"
 	"berth/structs/nodecalls"
+	"berth/test/kit"
 )
 
 // kind is a type of volume that a test uses.
@@ -50,7 +50,7 @@ func (k kind) needs(t *testing.T) {
 		return
 	}
 	if _, err := filesystem.FindTool("mkfs." + k.fsType); err != nil {
-		testskip.Lacking(t, err.Error())
+		kit.SkipLacking(t, err.Error())
 	}
 }
 

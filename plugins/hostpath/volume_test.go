@@ -10,11 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/csi"
-	"berth/internal/testskip"
 	"berth/plugins/hostpath/copying"
 	"berth/plugins/hostpath/filesystem"
 	"berth/structs"
 	"berth/structs/nodecalls"
+	"berth/test/kit"
 )
 
 // newRunningFixture prepares a driver and starts it in this process.
@@ -321,7 +321,7 @@ func TestSnapshot_RejectsAWrittenDevice(t *testing.T) {
 	needLoops(t)
 	w := newRunningFixture(t)
 	if copying.CanReflink(w.dir) {
-		testskip.Lacking(t, "a file system without reflinks: with them every copy is of one instant")
+		kit.SkipLacking(t, "a file system without reflinks: with them every copy is of one instant")
 	}
 	v := w.volume(aBlock, "v")
 	v.stageAndPublish()

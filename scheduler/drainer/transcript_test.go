@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"berth/internal/transcript"
 	"berth/scheduler/schedtest"
 	"berth/state"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write the transcripts again")
@@ -40,7 +40,7 @@ func TestDrain_Transcripts(t *testing.T) {
 	for _, path := range paths {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".txt"), func(t *testing.T) {
 			f := &drains{fleet: newFleet(t, 0), users: map[string]*structs.Allocation{}}
-			transcript.Run(t, path, *rewrite, func(s *transcript.Step) string {
+			kit.RunTranscript(t, path, *rewrite, func(s *kit.TranscriptStep) string {
 				f.step(s)
 				return f.describe()
 			})
@@ -54,7 +54,7 @@ type drains struct {
 	users map[string]*structs.Allocation
 }
 
-func (f *drains) step(s *transcript.Step) {
+func (f *drains) step(s *kit.TranscriptStep) {
 	number := func(text string, def int) int {
 		n, err := strconv.Atoi(text)
 		if err != nil {

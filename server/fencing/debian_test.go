@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"berth/internal/testskip"
+	"berth/test/kit"
 )
 
 // TestFence_ByAnAgentOfDebian fences with fence_dummy, which keeps the state of its plug in a file. `make
@@ -16,7 +16,7 @@ func TestFence_ByAnAgentOfDebian(t *testing.T) {
 		t.Skip("make fence-agents-test runs this test: it needs the package fence-agents")
 	}
 	if _, err := exec.LookPath("/usr/sbin/fence_dummy"); err != nil {
-		testskip.Lacking(t, "fence_dummy of the package fence-agents")
+		kit.SkipLacking(t, "fence_dummy of the package fence-agents")
 	}
 
 	status := filepath.Join(t.TempDir(), "status")

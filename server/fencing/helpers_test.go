@@ -13,8 +13,8 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
-	"berth/internal/exectest"
 	"berth/state"
+	"berth/test/kit"
 )
 
 func TestMain(m *testing.M) {
@@ -45,7 +45,7 @@ func agentOf(t *testing.T, script string) string {
 
 func writeProgram(t *testing.T, path, script string) {
 	t.Helper()
-	err := exectest.WriteProgram(path, script)
+	err := kit.WriteProgram(path, script)
 	if err != nil {
 		t.Fatal(err)
 	}

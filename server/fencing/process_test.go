@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/internal/exectest"
+	"berth/test/kit"
 )
 
 // hangs makes an agent that hangs with a child. Both have the pipe open, and so has no other process.
@@ -114,7 +114,7 @@ exit 0
 // A file system that does not answer holds the agent up.
 func TestFence_DoesNotWaitForAnAgentThatCannotBeKilled(t *testing.T) {
 	t.Parallel()
-	hang := exectest.HangLookUps(t)
+	hang := kit.HangLookUps(t)
 	d := Device{Name: "d", Agent: agentOf(t, "echo begins\n[ -e "+hang.Path+" ]\n"+offThenOff)}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := fence(ctx, &d)

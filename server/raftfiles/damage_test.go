@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/internal/diskfault"
-	"berth/internal/testskip"
+	"berth/test/kit"
 )
 
 // offsets are a stride over a file and random ones.
@@ -246,7 +246,7 @@ func TestOpen_KeepsSegmentsWithoutTheirList(t *testing.T) {
 // damaged.
 func TestOpen_NamesAFullDisk(t *testing.T) {
 	if os.Getuid() != 0 {
-		testskip.Lacking(t, "root: mounts a file system")
+		kit.SkipLacking(t, "root: mounts a file system")
 	}
 	t.Parallel()
 	dir := t.TempDir()

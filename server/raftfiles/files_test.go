@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/internal/testskip"
+	"berth/test/kit"
 )
 
 // A file is read up to its last data, also behind a hole.
@@ -26,7 +26,7 @@ func TestReadWritten_LeavesOutTheEndThatWasAllocated(t *testing.T) {
 		check(t, err)
 		err = unix.Fallocate(int(f.Fd()), 0, 0, size)
 		if err != nil {
-			testskip.Lacking(t, "a file system that allocates blocks: "+err.Error())
+			kit.SkipLacking(t, "a file system that allocates blocks: "+err.Error())
 		}
 		end := int64(0)
 		for _, offset := range offsets {

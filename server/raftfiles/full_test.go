@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/internal/diskfault"
-	"berth/internal/diskfault/disktest"
+	"berth/test/kit"
 )
 
 // appendUntilRejected appends entries from an index on, and returns the index that was rejected.
@@ -35,10 +35,10 @@ func TestLog_GoesOnAfterAFullDisk(t *testing.T) {
 		"a segment does not fit, all else does": testSegment - 4096,
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := disktest.Mount(t, "1m")
+			dir := kit.MountDisk(t, "1m")
 			f := mustOpen(t, dir)
 			appendEntries(t, f, 1, 3)
-			free := disktest.Fill(t, dir, left)
+			free := kit.FillDisk(t, dir, left)
 
 			index, err := appendUntilRejected(t, f, 4)
 			if !diskfault.NoSpace(err) {
@@ -71,9 +71,9 @@ func TestLog_GoesOnAfterAFullDisk(t *testing.T) {
 
 // A server that is killed on a full disk starts on it, and goes on when there is space.
 func TestOpen_OfAFullDiskGoesOnWithSpace(t *testing.T) {
-	dir := disktest.Mount(t, "1m")
+	dir := kit.MountDisk(t, "1m")
 	f := mustOpen(t, dir)
-	free := disktest.Fill(t, dir, 0)
+	free := kit.FillDisk(t, dir, 0)
 	index, _ := appendUntilRejected(t, f, 1)
 	mustClose(t, f)
 
@@ -88,10 +88,10 @@ func TestOpen_OfAFullDiskGoesOnWithSpace(t *testing.T) {
 
 // A truncation of the end of the log on a full disk changes nothing, or all of it.
 func TestDeleteRange_OnAFullDiskChangesNothing(t *testing.T) {
-	dir := disktest.Mount(t, "1m")
+	dir := kit.MountDisk(t, "1m")
 	f := mustOpen(t, dir)
 	appendEntries(t, f, 1, 20)
-	free := disktest.Fill(t, dir, 0)
+	free := kit.FillDisk(t, dir, 0)
 	for range 2 {
 		if err := f.Log.DeleteRange(11, 20); !diskfault.NoSpace(err) {
 			t.Errorf("got %v", err)
@@ -113,7 +113,7 @@ func TestDeleteRange_OnAFullDiskChangesNothing(t *testing.T) {
 
 // The spare has the inode of the next segment.
 func TestLog_GoesOnWithoutInodes(t *testing.T) {
-	dir := disktest.Mount(t, "4m,nr_inodes=40")
+	dir := kit.MountDisk(t, "4m,nr_inodes=40")
 	f := mustOpen(t, dir)
 	var fillers []string
 	for i := 0; ; i++ {
@@ -184,13 +184,13 @@ func TestLoadMeta_AfterAnInterruptedWrite(t *testing.T) {
 
 // A term waits for space where its file has none, and ends with the server.
 func TestSetStable_WaitsForSpaceAndEndsWithTheServer(t *testing.T) {
-	dir := disktest.Mount(t, "1m")
+	dir := kit.MountDisk(t, "1m")
 	f := mustOpen(t, dir)
 	// Without the file a write has to make it, as on a file system that copies at each write.
 	check(t, os.Remove(f.Log.meta.path))
 	check(t, f.Log.meta.file.Close())
 	f.Log.meta.file = nil
-	disktest.Fill(t, dir, 0)
+	kit.FillDisk(t, dir, 0)
 
 	term, vote := make(chan error), make(chan error)
 	go func() {
@@ -220,9 +220,9 @@ func TestSetStable_WaitsForSpaceAndEndsWithTheServer(t *testing.T) {
 func TestSnapshot_OnAFullDiskLeavesNothing(t *testing.T) {
 	t.Parallel()
 	for name, left := range map[string]uint64{"its state does not fit": 256 << 10, "nothing fits": 0} {
-		dir := disktest.Mount(t, "8m")
+		dir := kit.MountDisk(t, "8m")
 		f := mustOpen(t, dir)
-		free := disktest.Fill(t, dir, left)
+		free := kit.FillDisk(t, dir, left)
 		before, _ := freeBytes(dir)
 		_, transport := raft.NewInmemTransport("")
 		s, err := f.Snapshots.Create(raft.SnapshotVersionMax, 7, 2, raft.Configuration{}, 1, transport)
@@ -250,7 +250,7 @@ func TestSnapshot_OnAFullDiskLeavesNothing(t *testing.T) {
 
 // A server that is not root warns while the space that is left is that of root.
 func TestLowSpace_LeavesOutWhatIsForRoot(t *testing.T) {
-	dir := disktest.MountReserved(t)
+	dir := kit.MountReservedDisk(t)
 	var st unix.Statfs_t
 	check(t, unix.Statfs(dir, &st))
 	all := int64(st.Bfree) * st.Bsize
@@ -261,7 +261,7 @@ func TestLowSpace_LeavesOutWhatIsForRoot(t *testing.T) {
 	defer func() { check(t, s.close()) }()
 
 	check(t, s.low())
-	disktest.AsNobody(t, func() { err = s.low() })
+	kit.AsNobody(t, func() { err = s.low() })
 	left := humanize.IBytes(uint64(others)) + " free"
 	if !diskfault.NoSpace(err) || !strings.Contains(err.Error(), left) {
 		t.Errorf("a user that may use %d of %d bytes, for a segment of %d: %v, want %q",

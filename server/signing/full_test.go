@@ -13,7 +13,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/internal/diskfault"
-	"berth/internal/diskfault/disktest"
+	"berth/test/kit"
 )
 
 // lockedLog is a log that is read while the signer writes it.
@@ -39,7 +39,7 @@ func TestRun_OnAFullDiskKeepsTheCopy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		c.add()
-		dir := disktest.Mount(t, "1m")
+		dir := kit.MountDisk(t, "1m")
 		s := c.signer(dir, c.store, c.ring)
 		var log lockedLog
 		s.Logger = hclog.New(&hclog.LoggerOptions{Output: &log})
@@ -51,7 +51,7 @@ func TestRun_OnAFullDiskKeepsTheCopy(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		free := disktest.Fill(t, dir, 0)
+		free := kit.FillDisk(t, dir, 0)
 		c.replace()
 		if err := s.keep(); !diskfault.NoSpace(err) {
 			t.Errorf("got %v, want no space", err)

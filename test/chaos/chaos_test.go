@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/internal/testskip"
+	"berth/test/kit"
 	"berth/test/shelf"
 )
 
@@ -57,11 +57,11 @@ func TestChaos(t *testing.T) {
 func runUnderKeeper(t *testing.T, settings ...string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		testskip.Lacking(t, "root: it makes namespaces and mounts")
+		kit.SkipLacking(t, "root: it makes namespaces and mounts")
 	}
 	program := os.Getenv("BERTH_BIN")
 	if program == "" {
-		testskip.Lacking(t, "a built binary: BERTH_BIN")
+		kit.SkipLacking(t, "a built binary: BERTH_BIN")
 	}
 	dir, err := os.MkdirTemp("/tmp", "chaos")
 	if err != nil {

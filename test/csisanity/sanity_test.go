@@ -16,8 +16,8 @@ import (
 	"github.com/moby/sys/mountinfo"
 
 	"berth/csi"
-	"berth/internal/testskip"
 	"berth/plugins/hostpath/loop"
+	"berth/test/kit"
 )
 
 // runEnv has the run of a process of the suite, which can run once only in a process.
@@ -49,10 +49,10 @@ var unsupported = []string{
 
 func TestHostpath_PassesTheSuite(t *testing.T) {
 	if os.Getenv("BERTH_BIN") == "" {
-		testskip.Lacking(t, "a built binary: BERTH_BIN")
+		kit.SkipLacking(t, "a built binary: BERTH_BIN")
 	}
 	if os.Geteuid() != 0 {
-		testskip.Lacking(t, "root: it mounts and makes loop devices")
+		kit.SkipLacking(t, "root: it mounts and makes loop devices")
 	}
 	for name, r := range map[string]run{
 		"directory": {AccessType: "mount"},
@@ -61,7 +61,7 @@ func TestHostpath_PassesTheSuite(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := os.Stat("/dev/loop-control"); err != nil && name != "directory" {
-				testskip.Lacking(t, "loop devices are missing: "+err.Error())
+				kit.SkipLacking(t, "loop devices are missing: "+err.Error())
 			}
 			dir, err := os.MkdirTemp("/tmp", "bcs*w") // no name is the beginning of another one
 			if err != nil {

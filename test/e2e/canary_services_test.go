@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"berth/internal/exectest"
+	"berth/test/kit"
 	"berth/test/shelf"
 	"berth/vault/vaulttest"
 )
@@ -140,7 +140,7 @@ echo "$action ${digest%%%% *}" >>%s
 func (c *secretCluster) useDevice() {
 	c.t.Helper()
 	program := filepath.Join(c.s.dir, "etc", "fence_loud")
-	err := exectest.WriteProgram(program, fmt.Sprintf(loudAgent, filepath.Join(c.st.root, "fenced")))
+	err := kit.WriteProgram(program, fmt.Sprintf(loudAgent, filepath.Join(c.st.root, "fenced")))
 	if err != nil {
 		c.t.Fatal(err)
 	}

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"berth/internal/nettest"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 // cluster is three servers and a node, four processes, or other numbers of them.
@@ -264,7 +264,7 @@ func TestCluster_AnAgentOfBothMovesAtOnce(t *testing.T) {
 // changePorts gives the agent other ports at its next start.
 func (a *agent) changePorts() {
 	a.t.Helper()
-	ports := nettest.FreePorts(a.t, 2)
+	ports := kit.FreePorts(a.t, 2)
 	a.http = ports[0]
 	a.serf = ports[1]
 	a.args = append(a.args, "-http-port", strconv.Itoa(a.http), "-serf-port", strconv.Itoa(a.serf))
@@ -274,7 +274,7 @@ func (a *agent) changePorts() {
 // changePort gives the agent another port at its next start.
 func (a *agent) changePort(port string) {
 	a.t.Helper()
-	a.rpc = nettest.FreePorts(a.t, 1)[0]
+	a.rpc = kit.FreePorts(a.t, 1)[0]
 	a.args = append(a.args, port, strconv.Itoa(a.rpc))
 }
 

@@ -12,7 +12,7 @@ import (
 
 	"berth/client/drivers/docker/dockertest"
 	"berth/convert/compose"
-	"berth/internal/nettest"
+	"berth/test/kit"
 )
 
 // composeFile has a service that lists its volume, makes a file there and answers on a port. The daemons of
@@ -85,7 +85,7 @@ name       = "fast"
 plugin_id  = "hostpath"
 parameters = { type = "image", provisioning = "thin" }
 `))
-	port := nettest.FreePorts(t, 1)[0]
+	port := kit.FreePorts(t, 1)[0]
 	job := a.writeConverted(fmt.Sprintf(composeFile, port), compose.Options{Class: "fast", Size: 32 << 20})
 	answer := fmt.Sprintf("tcp %d\n", port)
 

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"berth/internal/consultest"
-	"berth/internal/nettest"
+	"berth/test/kit"
 )
 
 // meshScript writes a program for /bin/sh.
@@ -38,7 +38,7 @@ func (a *agent) awaitPrinted(alloc, task, text string) {
 // no rights.
 func TestConnect_TasksHaveWhatLeadsToConsul(t *testing.T) {
 	t.Parallel()
-	if !nettest.Alone(t, "iptables", "curl") {
+	if !kit.InOwnNetwork(t, "iptables", "curl") {
 		return
 	}
 	c := consultest.Start(t, consultest.Options{ACLs: true, Server: true})

@@ -16,8 +16,8 @@ import (
 
 	"berth/client/machine/netns"
 	"berth/internal/consultest"
-	"berth/internal/nettest"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 // meshNodeIP is the address of a node in the service mesh.
@@ -53,7 +53,7 @@ consul {
   proxy_path = %q
   %s
 }
-`, a.bridge(), nettest.Plugins(a.t), os.Getenv("CONSUL_BIN"), strings.Join(settings, "\n  "))))
+`, a.bridge(), kit.CNIPlugins(a.t), os.Getenv("CONSUL_BIN"), strings.Join(settings, "\n  "))))
 	a.start()
 	eventually(a.t, "the node runs proxies", func() error {
 		out, err := a.run("node", "status", "-self", "-verbose")
@@ -238,7 +238,7 @@ func (n namespace) awaitEmpty(t *testing.T) {
 // Intentions decide on new connections. A connection outlives the agent and Consul. The end leaves nothing.
 func TestConnect_ServicesTalkThroughProxies(t *testing.T) {
 	t.Parallel()
-	if !nettest.Alone(t, "iptables", "curl", "perl") {
+	if !kit.InOwnNetwork(t, "iptables", "curl", "perl") {
 		return
 	}
 	c := consultest.Start(t, consultest.Options{ACLs: true, Server: true})

@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"berth/acl"
-	"berth/internal/nettest"
+	"berth/test/kit"
 )
 
 // peer is an agent of the peer that is server and node, with access control.
@@ -37,7 +37,7 @@ func startPeer(t *testing.T) *peer {
 			t.Error(err)
 		}
 	})
-	ports := nettest.FreePorts(t, 3)
+	ports := kit.FreePorts(t, 3)
 	p := &peer{
 		t:       t,
 		dir:     dir,

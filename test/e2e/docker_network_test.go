@@ -10,8 +10,8 @@ import (
 
 	"berth/client/drivers/docker/dockertest"
 	"berth/client/drivers/docker/engine"
-	"berth/internal/nettest"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 // mixedJob has a container that answers on port 8080, another one, and an exec task that asks the first one.
@@ -83,7 +83,7 @@ client {
   cni_path              = %q
   cni_config_dir        = %q
 }
-`, a.bridge(), nettest.Plugins(t), t.TempDir())))
+`, a.bridge(), kit.CNIPlugins(t), t.TempDir())))
 	a.start()
 	return a
 }
@@ -121,7 +121,7 @@ func checkContainersGone(t *testing.T, d *dockertest.Daemon) {
 // Containers and other tasks of an allocation share its network, which outlives the agent and the daemon.
 func TestNetwork_IsSharedWithContainers(t *testing.T) {
 	t.Parallel()
-	if !nettest.Alone(t, "iptables", "curl", "dockerd") {
+	if !kit.InOwnNetwork(t, "iptables", "curl", "dockerd") {
 		return
 	}
 	d := dockertest.Start(t)
@@ -176,7 +176,7 @@ func TestNetwork_IsSharedWithContainers(t *testing.T) {
 // TestNetwork_ContainersLeaveNothing kills the agent at many moments of a set-up and of an end.
 func TestNetwork_ContainersLeaveNothing(t *testing.T) {
 	t.Parallel()
-	if !nettest.Alone(t, "iptables", "curl", "dockerd") {
+	if !kit.InOwnNetwork(t, "iptables", "curl", "dockerd") {
 		return
 	}
 	d := dockertest.Start(t)

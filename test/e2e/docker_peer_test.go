@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"berth/client/drivers/docker/dockertest"
-	"berth/internal/testskip"
+	"berth/test/kit"
 )
 
 // peerDemo is the directory of the peer's demonstration of CSI in its module.
@@ -22,7 +22,7 @@ func peerDemo(t *testing.T) string {
 	}
 	module := strings.TrimSpace(string(out))
 	if module == "" {
-		testskip.Lacking(t, "the peer's module is not in the module cache: scripts/peer-plugins.sh")
+		kit.SkipLacking(t, "the peer's module is not in the module cache: scripts/peer-plugins.sh")
 	}
 	return filepath.Join(module, "demo", "csi", "hostpath")
 }

@@ -20,8 +20,8 @@ import (
 
 	"berth/client/csi/upkeep/fusetest"
 	"berth/internal/keyring"
-	"berth/internal/nettest"
 	"berth/structs"
+	"berth/test/kit"
 	"berth/test/shelf"
 )
 
@@ -150,7 +150,7 @@ func newAgent(t testing.TB, name string, extra ...string) *agent {
 		t.Fatal(err)
 	}
 	guarded.watch(t, dir)
-	ports := nettest.FreePorts(t, 3)
+	ports := kit.FreePorts(t, 3)
 	a := &agent{
 		leftovers: newLeftovers(dir),
 		t:         t,

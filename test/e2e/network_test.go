@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"berth/client/machine/netns"
-	"berth/internal/nettest"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 // agentWithNetworks starts an agent with a bridge and with networks of the files.
@@ -38,7 +38,7 @@ client {
   cni_path              = %q
   cni_config_dir        = %q
 }
-`, a.bridge(), nettest.Plugins(t), dir)))
+`, a.bridge(), kit.CNIPlugins(t), dir)))
 	a.start()
 	return a
 }
@@ -174,7 +174,7 @@ func (a *agent) checkNetworkGone(alloc string) {
 // agent is killed and started again meanwhile. The end of the allocation leaves nothing.
 func TestNetwork_BridgeOutlivesTheAgent(t *testing.T) {
 	t.Parallel()
-	if !nettest.Alone(t, "iptables", "curl") {
+	if !kit.InOwnNetwork(t, "iptables", "curl") {
 		return
 	}
 	a := agentWithNetworks(t, nil)
@@ -228,7 +228,7 @@ func TestNetwork_BridgeOutlivesTheAgent(t *testing.T) {
 // A service and its check have the address of the allocation, also while the agent starts again.
 func TestNetwork_ServicesHaveTheAddressOfTheAllocation(t *testing.T) {
 	t.Parallel()
-	if !nettest.Alone(t, "iptables", "curl") {
+	if !kit.InOwnNetwork(t, "iptables", "curl") {
 		return
 	}
 	a := agentWithNetworks(t, nil)
@@ -279,7 +279,7 @@ func TestNetwork_ServicesHaveTheAddressOfTheAllocation(t *testing.T) {
 // An allocation with mode none has a loopback interface alone.
 func TestNetwork_None(t *testing.T) {
 	t.Parallel()
-	if !nettest.Alone(t, "curl") {
+	if !kit.InOwnNetwork(t, "curl") {
 		return
 	}
 	a := agentWithNetworks(t, nil)
@@ -303,7 +303,7 @@ func TestNetwork_None(t *testing.T) {
 // A network of the operator's configuration.
 func TestNetwork_CNI(t *testing.T) {
 	t.Parallel()
-	if !nettest.Alone(t, "iptables", "curl") {
+	if !kit.InOwnNetwork(t, "iptables", "curl") {
 		return
 	}
 	a := agentWithNetworks(t, map[string]string{

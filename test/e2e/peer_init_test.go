@@ -20,9 +20,8 @@ import (
 
 	"berth/client/drivers/docker/dockertest"
 	"berth/internal/consultest"
-	"berth/internal/nettest"
-	"berth/internal/testskip"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 // peerBinary is the peer's command line, see scripts/peer.sh.
@@ -30,7 +29,7 @@ func peerBinary(t *testing.T) string {
 	t.Helper()
 	path := os.Getenv("PEER_BIN")
 	if path == "" {
-		testskip.Lacking(t, "the peer's command line: PEER_BIN=$(scripts/peer.sh) names it")
+		kit.SkipLacking(t, "the peer's command line: PEER_BIN=$(scripts/peer.sh) names it")
 	}
 	return path
 }
@@ -162,7 +161,7 @@ func importCountdash(t *testing.T, d *dockertest.Daemon) {
 func TestPeersExampleFile_OfTheMeshRunsAsItIsWritten(t *testing.T) {
 	t.Parallel()
 	peerBinary(t)
-	if !nettest.Alone(t, "iptables", "dockerd") {
+	if !kit.InOwnNetwork(t, "iptables", "dockerd") {
 		return
 	}
 	c := consultest.Start(t, consultest.Options{ACLs: true, Server: true})

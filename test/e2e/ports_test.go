@@ -5,15 +5,15 @@ import (
 	"strings"
 	"testing"
 
-	"berth/internal/nettest"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 // onLoopback makes an agent give n dynamic ports of the loopback address to its jobs. No other agent of the
 // tests has these ports: agents that run at the same time do not know each other's.
 func (a *agent) onLoopback(n int) *agent {
 	a.t.Helper()
-	ports := nettest.FreePorts(a.t, n)
+	ports := kit.FreePorts(a.t, n)
 	a.args = append(a.args, "-config", a.writeFile("ports.hcl", fmt.Sprintf(`
 client {
   network_interface = "lo"
@@ -120,7 +120,7 @@ func TestPorts_HaveOneHolderAtATime(t *testing.T) {
 	}
 	a.must("job", "stop", "-purge", "one")
 
-	port := nettest.FreePorts(t, 1)[0]
+	port := kit.FreePorts(t, 1)[0]
 	network := fmt.Sprintf(`port "x" { static = %d }`, port)
 	for version := 1; version <= 3; version++ {
 		a.must("job", "run", "-detach", a.lockJob("static", network, version))

@@ -11,7 +11,7 @@ import (
 	"github.com/hashicorp/consul/api"
 
 	"berth/internal/consultest"
-	"berth/internal/nettest"
+	"berth/test/kit"
 )
 
 // tokensFor returns the tokens in Consul that name one of the allocations: their accessors by service.
@@ -53,7 +53,7 @@ func secretOf(t *testing.T, c *consultest.Agent, accessor string) string {
 // without a token have no rights. The ends of the agent and of a proxy make no further tokens.
 func TestConnect_ProxiesHaveTokensUntilTheJobEnds(t *testing.T) {
 	t.Parallel()
-	if !nettest.Alone(t, "iptables") {
+	if !kit.InOwnNetwork(t, "iptables") {
 		return
 	}
 	c := consultest.Start(t, consultest.Options{ACLs: true, Server: true})

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"berth/internal/testskip"
+	"berth/test/kit"
 )
 
 // releasedVar has the path of berth of the commit that the file RELEASED names (scripts/upgrade.sh). With
@@ -54,7 +54,7 @@ func TestUpgrade_OfThreeServersAndTwoNodes(t *testing.T) {
 func upgradeReleased(t *testing.T, servers, nodes int) {
 	released := os.Getenv(releasedVar)
 	if released == "" {
-		testskip.Lacking(t, "a commit that RELEASED names, in the git history (git fetch --unshallow)")
+		kit.SkipLacking(t, "a commit that RELEASED names, in the git history (git fetch --unshallow)")
 	}
 	u := &upgrade{cluster: newServersOf(t, released, servers)}
 	for range nodes {

@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/internal/testskip"
+	"berth/test/kit"
 )
 
 // bootTimeout ends a guest that hangs. A guest takes about 20 seconds on two idle cores, and a multiple of
@@ -39,10 +39,10 @@ func boot(t *testing.T, dir, script string) string {
 	t.Helper()
 	kernel, err := exec.LookPath("linux.uml")
 	if err != nil {
-		testskip.Lacking(t, "no user-mode Linux: install Debian's user-mode-linux, as `make setup-all` does on amd64")
+		kit.SkipLacking(t, "no user-mode Linux: install Debian's user-mode-linux, as `make setup-all` does on amd64")
 	}
 	if os.Geteuid() != 0 {
-		testskip.Lacking(t, "root: the guest has the rights of its user on the machine's files")
+		kit.SkipLacking(t, "root: the guest has the rights of its user on the machine's files")
 	}
 	first := filepath.Join(dir, "init")
 	if err := os.WriteFile(first, []byte("#!/bin/sh\n"+prepare(dir)+script+powerOff), 0o755); err != nil {
@@ -93,7 +93,7 @@ var (
 // is one that runs on every machine, and must neither fail nor be skipped in the guest.
 func TestCgroupV2_BoundsTasks(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
-		testskip.Lacking(t, "amd64: user-mode Linux runs on no other")
+		kit.SkipLacking(t, "amd64: user-mode Linux runs on no other")
 	}
 	wanted := map[string][]string{
 		"berth/client/drivers/cgroups": {

@@ -13,7 +13,7 @@ import (
 
 	public "github.com/hashicorp/nomad/api"
 
-	"berth/internal/nettest"
+	"berth/test/kit"
 )
 
 // serverOfCalls is one of three servers that calls make lead, and remove.
@@ -52,7 +52,7 @@ func (f *callFixture) startServers() {
 func (f *callFixture) newServer(name string, expect int) *serverOfCalls {
 	f.t.Helper()
 	var ports []string
-	for _, port := range nettest.FreePorts(f.t, 3) {
+	for _, port := range kit.FreePorts(f.t, 3) {
 		ports = append(ports, strconv.Itoa(port))
 	}
 	dir, err := os.MkdirTemp("/tmp", "b")

@@ -11,7 +11,7 @@ import (
 
 	public "github.com/hashicorp/nomad/api"
 
-	"berth/internal/nettest"
+	"berth/test/kit"
 )
 
 // localPeer returns the peer's command line with a directory for its files. It skips the test without it, and
@@ -62,7 +62,7 @@ func TestPeersCommandLine_RunsAnAgentByTheSameFile(t *testing.T) {
 	t.Parallel()
 	peer, bin := localPeer(t)
 	peer.checkOutput(peer.run("version"), "Nomad v1.6.1")
-	ports := nettest.FreePorts(t, 3)
+	ports := kit.FreePorts(t, 3)
 	settings := fmt.Sprintf(serverFile, filepath.Join(peer.dir, "data"), ports[0], ports[1], ports[2])
 	file := filepath.Join(peer.dir, "agent.hcl")
 	checkNoError(t, "writing the file", os.WriteFile(file, []byte(settings), 0o600))

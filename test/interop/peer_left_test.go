@@ -9,9 +9,9 @@ import (
 	"github.com/hashicorp/go-hclog"
 	public "github.com/hashicorp/nomad/api"
 
-	"berth/internal/nettest"
 	"berth/rpc"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 // lostNode is a node without an agent: the test sends what its agent would.
@@ -74,7 +74,7 @@ func TestPeersCommandLine_DeletesAnInstanceOfALostNode(t *testing.T) {
 	if bin == "" || berth == "" {
 		t.Skip("needs the peer's command line: PEER_BIN=$(scripts/peer.sh), and BERTH_BIN")
 	}
-	port := strconv.Itoa(nettest.FreePorts(t, 1)[0])
+	port := strconv.Itoa(kit.FreePorts(t, 1)[0])
 	addr := startAgent(t, berth, "consul {\n  address = \"\"\n}\nserver {\n  heartbeat_grace = \"1s\"\n}\n",
 		"-server", "-bootstrap-expect", "1", "-bind", "127.0.0.1", "-rpc-port", port, "-serf-port", "0")
 	c, err := public.NewClient(&public.Config{Address: addr, WaitTime: time.Second})

@@ -14,8 +14,7 @@ import (
 
 	public "github.com/hashicorp/nomad/api"
 
-	"berth/internal/nettest"
-	"berth/internal/testskip"
+	"berth/test/kit"
 )
 
 // toolAgent is an agent with a ready node, for one tool of the dialect that runs unmodified.
@@ -31,7 +30,7 @@ func startToolAgent(t *testing.T, tool string) toolAgent {
 	t.Helper()
 	path := filepath.Join(os.Getenv("INTEROP_TOOLS"), tool)
 	if _, err := os.Stat(path); err != nil {
-		testskip.Lacking(t, tool+" is not built: make interop-tools")
+		kit.SkipLacking(t, tool+" is not built: make interop-tools")
 	}
 	c := connectToAgent(t)
 	awaitReadyNode(t, c)
@@ -234,7 +233,7 @@ func TestTool_AutoscalersHaveOneLeader(t *testing.T) {
 // freePort returns a port of the test. For the autoscaler, port 0 is its default.
 func freePort(t *testing.T) string {
 	t.Helper()
-	return strconv.Itoa(nettest.FreePorts(t, 1)[0])
+	return strconv.Itoa(kit.FreePorts(t, 1)[0])
 }
 
 // screen keeps what a program with a terminal wrote.
@@ -291,7 +290,7 @@ func TestTool_OpenTofuAppliesImportsAndDestroys(t *testing.T) {
 	a := startToolAgent(t, "tofu")
 	provider := filepath.Join(filepath.Dir(a.path), "terraform-provider-nomad")
 	if _, err := os.Stat(provider); err != nil {
-		testskip.Lacking(t, "terraform-provider-nomad is not built: make interop-tools")
+		kit.SkipLacking(t, "terraform-provider-nomad is not built: make interop-tools")
 	}
 	a.write("cli.tfrc", `provider_installation {
   dev_overrides { "hashicorp/nomad" = "`+filepath.Dir(provider)+`" }

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/internal/testskip"
+	"berth/test/kit"
 )
 
 // roles has the processes of this binary.
@@ -57,10 +57,10 @@ func TestReadme_SuitsOtherMachines(t *testing.T) {
 func testSite(t *testing.T, site string) {
 	program := os.Getenv("BERTH_BIN")
 	if os.Geteuid() != 0 {
-		testskip.Lacking(t, "root: it makes namespaces and mounts")
+		kit.SkipLacking(t, "root: it makes namespaces and mounts")
 	}
 	if program == "" {
-		testskip.Lacking(t, "a built binary: BERTH_BIN")
+		kit.SkipLacking(t, "a built binary: BERTH_BIN")
 	}
 	lines := readmeLines(t)
 	if len(lines) == 0 || len(lines) > maxCommands {

@@ -19,7 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/internal/testskip"
+	"berth/test/kit"
 )
 
 func TestTutorial_TwoTeams(t *testing.T) { testPage(t, "tutorials/two-teams.md", "") }
@@ -32,7 +32,7 @@ func TestTutorial_Database(t *testing.T) {
 	_, noUser := user.Lookup("postgres")
 	_, noClient := exec.LookPath("psql")
 	if len(servers) == 0 || noUser != nil || noClient != nil {
-		testskip.Lacking(t, "PostgreSQL of Debian: a server in /usr/lib/postgresql, psql and the user postgres")
+		kit.SkipLacking(t, "PostgreSQL of Debian: a server in /usr/lib/postgresql, psql and the user postgres")
 	}
 	testPage(t, "tutorials/database.md", "")
 }
@@ -67,7 +67,7 @@ func needs(t *testing.T, programs ...string) {
 	for _, p := range programs {
 		_, err := exec.LookPath(p)
 		if err != nil {
-			testskip.Lacking(t, p)
+			kit.SkipLacking(t, p)
 		}
 	}
 }
@@ -79,10 +79,10 @@ func testPage(t *testing.T, name, heading string) {
 	t.Parallel() // it waits for most of its time
 	program := os.Getenv("BERTH_BIN")
 	if os.Geteuid() != 0 {
-		testskip.Lacking(t, "root: it makes namespaces and mounts")
+		kit.SkipLacking(t, "root: it makes namespaces and mounts")
 	}
 	if program == "" {
-		testskip.Lacking(t, "a built binary: BERTH_BIN")
+		kit.SkipLacking(t, "a built binary: BERTH_BIN")
 	}
 	page, err := filepath.Abs(filepath.Join("../../docs", name))
 	if err != nil {

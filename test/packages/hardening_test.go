@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"berth/client/membership/leaving"
-	"berth/internal/testskip"
+	"berth/test/kit"
 )
 
 // open are the checks of `systemd-analyze security` that the unit of servers does not pass, with the reason
@@ -30,7 +30,7 @@ var open = map[string]string{
 func TestServerUnit_PassesTheChecksOfSystemd(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("systemd-analyze"); err != nil {
-		testskip.Lacking(t, "systemd-analyze")
+		kit.SkipLacking(t, "systemd-analyze")
 	}
 	report := output(t, "systemd-analyze", "security", "--offline=true", "--json=short", "--no-pager",
 		"../../packaging/systemd/berth-server.service")

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
-	"berth/internal/testskip"
 	"berth/internal/version"
+	"berth/test/kit"
 )
 
 func TestMain(m *testing.M) {
@@ -74,16 +74,16 @@ func program(dist, name string) string {
 func prepare(t *testing.T) string {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		testskip.Lacking(t, "root: it makes namespaces and mounts")
+		kit.SkipLacking(t, "root: it makes namespaces and mounts")
 	}
 	if os.Getenv("BERTH_BIN") == "" {
-		testskip.Lacking(t, "a built binary: BERTH_BIN")
+		kit.SkipLacking(t, "a built binary: BERTH_BIN")
 	}
 	if _, err := exec.LookPath("dpkg-deb"); err != nil {
-		testskip.Lacking(t, "the programs of Debian's packages")
+		kit.SkipLacking(t, "the programs of Debian's packages")
 	}
 	if _, err := os.Stat(systemd); err != nil {
-		testskip.Lacking(t, "systemd")
+		kit.SkipLacking(t, "systemd")
 	}
 	dir, err := os.MkdirTemp("/tmp", "packages")
 	must(t, err)
@@ -153,7 +153,7 @@ func checkSize(t *testing.T, dist string) {
 func checkRPM(t *testing.T, dist string) {
 	t.Helper()
 	if _, err := exec.LookPath("rpm"); err != nil {
-		testskip.Lacking(t, "the program rpm")
+		kit.SkipLacking(t, "the program rpm")
 	}
 	found := rpmOf(t, dist)
 	head := output(t, "rpm", "-qp", "--qf", "%{NAME} %{VERSION} %{RELEASE} %{BUILDHOST}", found)

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"berth/internal/testskip"
+	"berth/test/kit"
 )
 
 // installed returns the packages that scripts/setup.sh installs on a machine that has no tools.
@@ -17,7 +17,7 @@ func installed(t *testing.T, args ...string) []string {
 	t.Helper()
 	bash, err := exec.LookPath("bash")
 	if err != nil {
-		testskip.Lacking(t, "bash")
+		kit.SkipLacking(t, "bash")
 	}
 	dir := t.TempDir()
 	record := filepath.Join(dir, "installed")

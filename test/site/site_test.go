@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"berth/internal/testskip"
+	"berth/test/kit"
 )
 
 // build prepares the site of this repository, and lets the generator make it. It returns the folder.
@@ -19,7 +19,7 @@ func build(t *testing.T) string {
 	t.Helper()
 	generator, err := exec.LookPath("mkdocs")
 	if err != nil {
-		testskip.Lacking(t, "mkdocs: make setup-all")
+		kit.SkipLacking(t, "mkdocs: make setup-all")
 	}
 	out := filepath.Join(t.TempDir(), "site")
 	s := &site{repo: "../..", out: out}

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// meter is that of berth's own benchmarks (internal/benchmeter) without its setting of the collector, because
+// meter is that of berth's own benchmarks (test/kit) without its setting of the collector, because
 // the peer's server leaves the default. It measures the loop of a benchmark: wall time, the CPU time of the
 // process (more reliable on a machine with other users), and the allocated memory. The numbers include the
 // collector. A collection traverses the whole heap, and its cost belongs evenly to the many units between two

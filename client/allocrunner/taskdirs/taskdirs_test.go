@@ -12,8 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/internal/testskip"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 // stranger is a user of the machine without tasks. On most machines its name is nobody.
@@ -69,7 +69,7 @@ func groupOf(tasks ...string) *structs.TaskGroup {
 
 func TestDirs_AreClosedToOtherUsersOfTheMachine(t *testing.T) {
 	if os.Geteuid() != 0 {
-		testskip.Lacking(t, "root to run programs as other users")
+		kit.SkipLacking(t, "root to run programs as other users")
 	}
 	g := groupOf("web", "job")
 	g.Tasks[0].User = "daemon"
@@ -144,7 +144,7 @@ func TestDirs_NameAReplacedDirectoryWithoutThePathOfTheNode(t *testing.T) {
 // They stay open, and the directories of other tasks stay closed.
 func TestDirs_OpenForTheUserOfARootlessTask(t *testing.T) {
 	if os.Geteuid() != 0 {
-		testskip.Lacking(t, "root to run programs as other users")
+		kit.SkipLacking(t, "root to run programs as other users")
 	}
 	g := groupOf("web", "raw")
 	g.Tasks[1].Driver, g.Tasks[1].User = "raw_exec", "daemon"
@@ -225,7 +225,7 @@ func TestDirs_RejectALinkInPlaceOfADirectory(t *testing.T) {
 func bindInto(t *testing.T, dir string) {
 	t.Helper()
 	if os.Getuid() != 0 {
-		testskip.Lacking(t, "root to mount")
+		kit.SkipLacking(t, "root to mount")
 	}
 	err := unix.Mount(t.TempDir(), dir, "", unix.MS_BIND, "")
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/client/csi/mounts"
-	"berth/internal/testskip"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 func must(t *testing.T, err error) {
@@ -32,7 +32,7 @@ type fixture struct {
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		testskip.Lacking(t, "root: it mounts")
+		kit.SkipLacking(t, "root: it mounts")
 	}
 	dir, err := mounts.Resolve(t.TempDir())
 	must(t, err)

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/internal/testskip"
+	"berth/test/kit"
 )
 
 // nobody is a user and a group that own nothing here.
@@ -22,7 +22,7 @@ const nobody = 65534
 func tree(t *testing.T) (root, outside string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		testskip.Lacking(t, "root: the test changes owners")
+		kit.SkipLacking(t, "root: the test changes owners")
 	}
 	root = t.TempDir()
 	outside = filepath.Join(t.TempDir(), "outside")

@@ -25,9 +25,9 @@ import (
 	"berth/client/hooks"
 	"berth/client/store"
 	"berth/csi/csitest"
-	"berth/internal/testskip"
 	"berth/structs"
 	"berth/structs/identity"
+	"berth/test/kit"
 )
 
 func TestMain(m *testing.M) {
@@ -73,7 +73,7 @@ type fixture struct {
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		testskip.Lacking(t, "root: it mounts")
+		kit.SkipLacking(t, "root: it mounts")
 	}
 	dir, err := os.MkdirTemp("/tmp", "b")
 	must(t, err)

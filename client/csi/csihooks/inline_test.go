@@ -21,8 +21,8 @@ import (
 	"berth/client/hooks"
 	"berth/client/store"
 	"berth/csi/csitest"
-	"berth/internal/testskip"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 const inlineAllocID = "11111111-2222-3333-4444-555555555555"
@@ -41,7 +41,7 @@ type inlineFixture struct {
 func newInlineFixture(t *testing.T) *inlineFixture {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		testskip.Lacking(t, "root: it mounts")
+		kit.SkipLacking(t, "root: it mounts")
 	}
 	dir, err := os.MkdirTemp("/tmp", "b")
 	must(t, err)

@@ -10,14 +10,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/internal/testskip"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 func root(t *testing.T) string {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		testskip.Lacking(t, "root: it mounts")
+		kit.SkipLacking(t, "root: it mounts")
 	}
 	dir, err := os.MkdirTemp("/tmp", "b")
 	must(t, err)

@@ -13,8 +13,8 @@ import (
 
 	"berth/client/csi/helper"
 	"berth/client/csi/upkeep/fusetest"
-	"berth/internal/testskip"
 	"berth/structs/storage"
+	"berth/test/kit"
 )
 
 func must(t *testing.T, err error) {
@@ -39,7 +39,7 @@ type node struct {
 func newNode(t *testing.T) *node {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		testskip.Lacking(t, "root: it mounts")
+		kit.SkipLacking(t, "root: it mounts")
 	}
 	n := &node{t: t, dir: t.TempDir()}
 	n.Monitor = NewMonitor(MonitorConfig{

@@ -24,8 +24,8 @@ import (
 	"berth/client/csi/volumes"
 	"berth/client/store"
 	"berth/csi/csitest"
-	"berth/internal/testskip"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 // BenchmarkPoll measures the CPU time of an interval of one minute with mounted volumes, as a part of a core
@@ -68,7 +68,7 @@ func BenchmarkPoll(b *testing.B) {
 func mountMany(b *testing.B, count int, caps []string) *volumes.Manager {
 	b.Helper()
 	if os.Geteuid() != 0 {
-		testskip.Lacking(b, "root: it mounts")
+		kit.SkipLacking(b, "root: it mounts")
 	}
 	dir, err := os.MkdirTemp("/tmp", "b")
 	must(b, err)

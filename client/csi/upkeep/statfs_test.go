@@ -14,16 +14,16 @@ import (
 
 	"berth/client/csi/helper"
 	"berth/client/csi/upkeep/fusetest"
-	"berth/internal/testskip"
 	"berth/structs"
 	"berth/structs/storage"
+	"berth/test/kit"
 )
 
 // mount mounts a file system for a test.
 func mount(t *testing.T, kind, options string) (dir string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		testskip.Lacking(t, "root: it mounts")
+		kit.SkipLacking(t, "root: it mounts")
 	}
 	dir = t.TempDir()
 	must(t, unix.Mount("none", dir, kind, 0, options))

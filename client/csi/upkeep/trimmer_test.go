@@ -16,8 +16,8 @@ import (
 
 	"berth/client/csi/helper"
 	"berth/client/csi/volumes"
-	"berth/internal/testskip"
 	"berth/structs/storage"
+	"berth/test/kit"
 )
 
 // runProgram runs a program of the machine.
@@ -25,7 +25,7 @@ func runProgram(t *testing.T, name string, args ...string) {
 	t.Helper()
 	path, err := exec.LookPath(name)
 	if err != nil {
-		testskip.Lacking(t, "the program "+name)
+		kit.SkipLacking(t, "the program "+name)
 	}
 	out, err := exec.Command(path, args...).CombinedOutput()
 	if err != nil {
@@ -37,7 +37,7 @@ func runProgram(t *testing.T, name string, args ...string) {
 func mountPoint(t *testing.T) string {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		testskip.Lacking(t, "root: it mounts")
+		kit.SkipLacking(t, "root: it mounts")
 	}
 	dir := t.TempDir()
 	t.Cleanup(func() {

@@ -17,8 +17,8 @@ import (
 	"berth/client/csi/registry"
 	"berth/client/store"
 	"berth/csi/csitest"
-	"berth/internal/testskip"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -115,7 +115,7 @@ func (r *fixture) crash() {
 func (r *fixture) plugin(id, allocID string, cfg csitest.Config) *csitest.Plugin {
 	r.t.Helper()
 	if cfg.Mounts && os.Geteuid() != 0 {
-		testskip.Lacking(r.t, "root: the plugin mounts")
+		kit.SkipLacking(r.t, "root: the plugin mounts")
 	}
 	if cfg.HostPath == nil {
 		cfg.HostPath = r.hostPath

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/csi/csitest"
-	"berth/internal/testskip"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 func TestDuty_K28_APluginThatLostItsStagingGetsItAgain(t *testing.T) {
@@ -366,7 +366,7 @@ func deadFUSE(t *testing.T, path string) {
 	if errors.Is(err, fs.ErrNotExist) ||
 		errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.ENODEV) ||
 		errors.Is(err, unix.ENXIO) {
-		testskip.Lacking(t, "this machine gives no FUSE: "+err.Error())
+		kit.SkipLacking(t, "this machine gives no FUSE: "+err.Error())
 	}
 	must(t, err)
 	t.Cleanup(func() { _ = unix.Close(fd) })

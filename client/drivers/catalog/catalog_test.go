@@ -17,8 +17,8 @@ import (
 
 	"berth/client/drivers/protocol/base"
 	"berth/client/drivers/protocol/hclspec"
-	"berth/internal/plaintwin"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 // behaviour names the environment variable that makes the test binary a plugin.
@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 		return
 	}
 	os.Setenv("GORACE", "atexit_sleep_ms=0") // or each plugin takes a second to end
-	goleak.VerifyTestMain(m, goleak.Cleanup(plaintwin.Exit))
+	goleak.VerifyTestMain(m, goleak.Cleanup(kit.ExitPlain))
 }
 
 // served is a plugin with faults on demand.
@@ -142,7 +142,7 @@ func serve(how string) {
 // program writes a program that behaves so into a directory.
 func program(t *testing.T, dir, name, how string) {
 	t.Helper()
-	text := fmt.Sprintf("#!/bin/sh\n%s='%s' exec '%s' \"$@\"\n", behaviour, how, plaintwin.Program())
+	text := fmt.Sprintf("#!/bin/sh\n%s='%s' exec '%s' \"$@\"\n", behaviour, how, kit.PlainProgram())
 	err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700)
 	if err != nil {
 		t.Fatal(err)

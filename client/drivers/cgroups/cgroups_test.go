@@ -18,7 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/internal/testskip"
+	"berth/test/kit"
 )
 
 // otherMount is a line of a mount table that is not of a cgroup hierarchy.
@@ -234,9 +234,9 @@ func skipUnlessWritable(t *testing.T, m *Machine) {
 	switch {
 	case err == nil:
 	case os.Geteuid() != 0:
-		testskip.Lacking(t, "root to make control groups")
+		kit.SkipLacking(t, "root to make control groups")
 	case m.V2 == "" && len(m.V1) == 0, errors.Is(err, unix.EROFS):
-		testskip.Lacking(t, "no hierarchy of control groups can be written on this machine: "+err.Error())
+		kit.SkipLacking(t, "no hierarchy of control groups can be written on this machine: "+err.Error())
 	default:
 		t.Fatal(err)
 	}
@@ -366,7 +366,7 @@ func TestRealGroup_HasItsLimits(t *testing.T) {
 func TestRealGroup_KillsAGroupThatForks(t *testing.T) {
 	g := realGroup(t, Limits{PIDs: 40})
 	if g.V1[PIDs] == "" && !hasController(g.V2, PIDs) {
-		testskip.Lacking(t, "no pids controller bounds the processes of this test")
+		kit.SkipLacking(t, "no pids controller bounds the processes of this test")
 	}
 	cmd := exec.Command("sh", "-c", `
 		echo up; for i in 1 2 3 4; do (while :; do sleep 0.001 & done) 2>/dev/null & done; wait`)

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/internal/testskip"
+	"berth/test/kit"
 )
 
 // deviceRequest is the kernel's struct bpf_cgroup_dev_ctx.
@@ -146,7 +146,7 @@ func unifiedGroup(t *testing.T, rules []DeviceRule) (*Group, int) {
 	t.Helper()
 	m := &Machine{V2: unifiedHierarchy(t), Missing: map[string]string{}}
 	if m.V2 == "" {
-		testskip.Lacking(t, "the unified hierarchy of control groups")
+		kit.SkipLacking(t, "the unified hierarchy of control groups")
 	}
 	skipUnlessRestricting(t, m)
 	g := makeRealGroup(t, m, Limits{Devices: rules})

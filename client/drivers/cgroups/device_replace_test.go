@@ -11,7 +11,7 @@ import (
 	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 
-	"berth/internal/testskip"
+	"berth/test/kit"
 )
 
 // openerVar makes the test binary the program of TestRealFilter_IsReplacedWithoutAGap.
@@ -59,7 +59,7 @@ func onEachHierarchy(t *testing.T, test func(*testing.T, *Machine)) {
 		machines["v2"] = &Machine{V2: dir, Missing: map[string]string{}}
 	}
 	if len(machines) == 0 {
-		testskip.Lacking(t, "a hierarchy of control groups that restricts devices")
+		kit.SkipLacking(t, "a hierarchy of control groups that restricts devices")
 	}
 	for name, m := range machines {
 		t.Run(name, func(t *testing.T) {
@@ -144,7 +144,7 @@ func TestRealFilter_IsReplaced(t *testing.T) {
 func TestRealFilter_BoundsMknod(t *testing.T) {
 	onEachHierarchy(t, func(t *testing.T, m *Machine) {
 		dir := t.TempDir()
-		testskip.MakeDevice(t, dir+"/own", unix.S_IFCHR|0o600, unix.Mkdev(1, 3))
+		kit.MakeDevice(t, dir+"/own", unix.S_IFCHR|0o600, unix.Mkdev(1, 3))
 		g := makeRealGroup(t, m, Limits{Devices: rulesFor(t, "null rw", "full m")})
 		out := runInGroup(t, g, `cd `+dir+`
 			mknod null c 1 3 && echo made null

@@ -12,8 +12,8 @@ import (
 	"berth/client/drivers/exec"
 	"berth/client/drivers/executor"
 	"berth/consul/mesh"
-	"berth/internal/testskip"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 // script makes a program in a directory.
@@ -41,7 +41,7 @@ const (
 
 func TestFingerprint_NamesTheProxyOfTheNode(t *testing.T) {
 	if os.Geteuid() != 0 {
-		testskip.Lacking(t, "root: the driver makes control groups and namespaces")
+		kit.SkipLacking(t, "root: the driver makes control groups and namespaces")
 	}
 	dir := t.TempDir()
 	consul := script(t, dir, "consul", isConsul)

@@ -24,8 +24,8 @@ import (
 	"berth/client/mesh/sockets"
 	"berth/consul/mesh"
 	"berth/internal/consultest"
-	"berth/internal/testskip"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 // The test binary is also the supervisor of a task: `<test binary> executor <dir>`.
@@ -54,7 +54,7 @@ type fixture struct {
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		testskip.Lacking(t, "root: the driver makes control groups and namespaces")
+		kit.SkipLacking(t, "root: the driver makes control groups and namespaces")
 	}
 	m := &fixture{t: t, consul: consultest.Start(t, consultest.Options{ACLs: true, Server: true})}
 	var err error
@@ -305,7 +305,7 @@ func TestBuiltInProxy_LeadsToAServiceOverMTLS(t *testing.T) {
 // see.
 func TestEnvoy_StartsWithItsConfiguration(t *testing.T) {
 	if os.Geteuid() != 0 {
-		testskip.Lacking(t, "root: the driver makes control groups and namespaces")
+		kit.SkipLacking(t, "root: the driver makes control groups and namespaces")
 	}
 	dir, err := os.MkdirTemp("/tmp", "b")
 	if err != nil {

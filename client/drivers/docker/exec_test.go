@@ -21,8 +21,8 @@ import (
 	"github.com/moby/moby/api/types/container"
 
 	"berth/client/drivers/driver"
-	"berth/internal/testskip"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 // fakeCommand scripts the calls of a daemon about one command.
@@ -352,7 +352,7 @@ func TestKillInContainer_LeavesOtherProcessesAlone(t *testing.T) {
 	}
 	_, own, _ := strings.Cut(strings.TrimSpace(string(groups)), "/")
 	if own == "" {
-		testskip.Lacking(t, "a cgroup that is not the root")
+		kit.SkipLacking(t, "a cgroup that is not the root")
 	}
 	if err := killInContainer(cmd.Process.Pid, own); err != nil {
 		t.Fatal(err)

@@ -18,8 +18,8 @@ import (
 	"berth/client/drivers/docker/settings"
 	"berth/client/drivers/driver"
 	"berth/client/drivers/executor"
-	"berth/internal/plaintwin"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 func TestMain(m *testing.M) {
@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	cleanupTimeout = time.Minute
 	absence.Min = time.Millisecond
 	absence.Max = 20 * time.Millisecond
-	goleak.VerifyTestMain(m, goleak.Cleanup(plaintwin.Exit))
+	goleak.VerifyTestMain(m, goleak.Cleanup(kit.ExitPlain))
 }
 
 // noOutput records the calls instead of starting processes.

@@ -13,8 +13,8 @@ import (
 	"berth/client/drivers/docker/pause"
 	"berth/client/drivers/docker/settings"
 	"berth/client/drivers/driver"
-	"berth/internal/plaintwin"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 // patience bounds a test with a real daemon.
@@ -46,7 +46,7 @@ func nodeOf(t *testing.T, d *dockertest.Daemon) *node {
 	}
 	t.Cleanup(func() {
 		// Helpers are left only by a test that failed.
-		dockertest.KillAll(dir, func(program string) bool { return program == plaintwin.Program() })
+		dockertest.KillAll(dir, func(program string) bool { return program == kit.PlainProgram() })
 		_ = os.RemoveAll(dir)
 	})
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -72,7 +72,7 @@ func (n *node) driver() *Driver {
 	n.t.Helper()
 	return New(n.cfg, Options{
 		Dir:     filepath.Join(n.dir, "driver"),
-		Command: []string{plaintwin.Program(), "executor"},
+		Command: []string{kit.PlainProgram(), "executor"},
 		Pause:   []string{n.pause, pause.Arg},
 		NodeID:  "n1",
 		Logger:  nullLogger,

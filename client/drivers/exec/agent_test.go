@@ -19,8 +19,8 @@ import (
 	"berth/client/drivers/cgroups"
 	"berth/client/drivers/driver"
 	"berth/client/drivers/exec"
-	"berth/internal/plaintwin"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 // agentOrder is the input of an agent process that a test kills.
@@ -92,7 +92,7 @@ func (r *fixture) runAgent(o agentOrder) (*osexec.Cmd, io.Reader) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	cmd := osexec.Command(plaintwin.Program(), "agent")
+	cmd := osexec.Command(kit.PlainProgram(), "agent")
 	cmd.Stderr = os.Stderr
 	if len(o.Cover) > 0 {
 		cmd.SysProcAttr = &unix.SysProcAttr{Unshareflags: unix.CLONE_NEWNS} // its mounts are private

@@ -13,9 +13,8 @@ import (
 	"berth/client/drivers/driver"
 	"berth/client/drivers/exec"
 	"berth/client/drivers/executor"
-	"berth/internal/plaintwin"
-	"berth/internal/testskip"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 // The test binary is also the agent's executable: as `<test binary> executor <dir>` it is a supervisor,
@@ -42,7 +41,7 @@ func TestMain(m *testing.M) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		panic(err)
 	}
-	goleak.VerifyTestMain(m, goleak.Cleanup(plaintwin.Exit))
+	goleak.VerifyTestMain(m, goleak.Cleanup(kit.ExitPlain))
 }
 
 // patience bounds each wait of a test.
@@ -58,14 +57,14 @@ type fixture struct {
 func executorConfig(dir string) executor.Config {
 	return executor.Config{
 		Dir:     filepath.Join(dir, "ex"),
-		Command: []string{plaintwin.Program(), "executor"},
+		Command: []string{kit.PlainProgram(), "executor"},
 	}
 }
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		testskip.Lacking(t, "root: the driver makes control groups and namespaces")
+		kit.SkipLacking(t, "root: the driver makes control groups and namespaces")
 	}
 	dir, err := os.MkdirTemp("/tmp", "b")
 	if err != nil {

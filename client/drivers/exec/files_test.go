@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/client/drivers/driver"
-	"berth/internal/testskip"
+	"berth/test/kit"
 )
 
 // Set-uid bits have no effect in a task, and no device node opens outside its own /dev.
@@ -17,7 +17,7 @@ func TestSandbox_MountsEverythingNosuidAndNodev(t *testing.T) {
 	vol := r.dir + "/vol"
 	r.mountTmpfs(vol) // a volume with a file system; on the host the mount has neither option
 	r.mountTmpfs(vol + "/sub")
-	testskip.MakeDevice(t, vol+"/sub/zero", unix.S_IFCHR|0o666, unix.Mkdev(1, 5))
+	kit.MakeDevice(t, vol+"/sub/zero", unix.S_IFCHR|0o666, unix.Mkdev(1, 5))
 	cfg := r.task("t", `
 		grep -c . /proc/self/mountinfo >/dev/null && grep -vw nosuid /proc/self/mountinfo
 		grep -vw nodev /proc/self/mountinfo | cut -d' ' -f5 | grep -v '^/dev' | grep -v '^/proc/'

@@ -14,17 +14,17 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/client/drivers/driver"
-	"berth/internal/exectest"
+	"berth/test/kit"
 )
 
 // hanging makes a program of a task that hangs between fork and exec.
-func (r *fixture) hanging(cfg *driver.TaskConfig) (path string, hang *exectest.Hang) {
+func (r *fixture) hanging(cfg *driver.TaskConfig) (path string, hang *kit.Hang) {
 	r.t.Helper()
 	host := cfg.Dirs.AllocShared + "/hang"
-	if err := exectest.WriteProgram(host, "#!/bin/sh\n"); err != nil {
+	if err := kit.WriteProgram(host, "#!/bin/sh\n"); err != nil {
 		r.t.Fatal(err)
 	}
-	return "/alloc/hang", exectest.HangExec(r.t, host)
+	return "/alloc/hang", kit.HangExec(r.t, host)
 }
 
 // execute executes a program in a task, without a shell. The channel receives its end.

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"berth/client/drivers/driver"
-	"berth/internal/testskip"
+	"berth/test/kit"
 )
 
 func contains(s, sub string) bool { return strings.Contains(s, sub) }
@@ -90,7 +90,7 @@ func TestSandbox_HidesTheFileSystemsBelowSys(t *testing.T) {
 	hidden := []string{"/sys/kernel/debug", "/sys/kernel/tracing", "/sys/fs/pstore", "/sys/fs/bpf"}
 	hidden = slices.DeleteFunc(hidden, func(dir string) bool { return !exists(dir) })
 	if len(hidden) == 0 {
-		testskip.Lacking(t, "a kernel with directories for file systems below /sys")
+		kit.SkipLacking(t, "a kernel with directories for file systems below /sys")
 	}
 	for privileged, want := range map[bool]int{false: 0, true: len(hidden)} {
 		cfg := r.task(fmt.Sprint(privileged), `ls /sys/fs/cgroup > /local/groups

@@ -14,8 +14,8 @@ import (
 
 	"berth/client/drivers/cgroups"
 	"berth/client/drivers/driver"
-	"berth/internal/testskip"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 func TestWait_ReportsTheEndOfATask(t *testing.T) {
@@ -339,7 +339,7 @@ func TestLimits_KillATaskOutOfMemory(t *testing.T) {
 	r := newFixture(t)
 	_, err := os.Stat("/sys/fs/cgroup/memory/memory.limit_in_bytes")
 	if err != nil && !hasUnified("memory") {
-		testskip.Lacking(t, "no memory controller")
+		kit.SkipLacking(t, "no memory controller")
 	}
 	cfg := r.task("t", `exec tail /dev/zero`)
 	cfg.Resources.MemoryMB = 16

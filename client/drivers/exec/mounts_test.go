@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/client/drivers/driver"
-	"berth/internal/testskip"
+	"berth/test/kit"
 )
 
 // sharedDir makes a directory with its own shared mount.
@@ -197,7 +197,7 @@ func TestMounts_ShowADevice(t *testing.T) {
 	r := newFixture(t)
 	// The device node of /dev/zero, because the task can read from it.
 	dev := filepath.Join(r.dir, "dev")
-	testskip.MakeDevice(t, dev, unix.S_IFCHR|0o600, unix.Mkdev(1, 5))
+	kit.MakeDevice(t, dev, unix.S_IFCHR|0o600, unix.Mkdev(1, 5))
 	cfg := r.task("t",
 		`for d in /dev/xvda /local/disk; do head -c 3 $d | wc -c; done; head -c 3 /srv/plain 2>&1 | grep -c denied`)
 	cfg.Mounts = []driver.Mount{

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"berth/client/drivers/exec"
-	"berth/internal/testskip"
+	"berth/test/kit"
 )
 
 // fingerprintMain writes the health of the driver of a new agent.
@@ -37,7 +37,7 @@ func TestFingerprint_NamesTheStepThatFails(t *testing.T) {
 	}
 	setpriv, err := osexec.LookPath("setpriv")
 	if err != nil {
-		testskip.Lacking(t, "setpriv of util-linux")
+		kit.SkipLacking(t, "setpriv of util-linux")
 	}
 
 	all := []syscall.SysProcIDMap{{ContainerID: 0, HostID: 0, Size: 65536}}

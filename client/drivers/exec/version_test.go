@@ -11,8 +11,8 @@ import (
 
 	"berth/client/drivers/exec"
 	"berth/client/drivers/procref"
-	"berth/internal/plaintwin"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 // oldExecutorMain is a supervisor of an older version in the namespaces of a newer agent: it records pids
@@ -52,7 +52,7 @@ func TestStart_RejectsAnOlderExecutable(t *testing.T) {
 		t.Fatal(err)
 	}
 	old := executorConfig(r.dir)
-	old.Command = []string{plaintwin.Program(), "old-executor"}
+	old.Command = []string{kit.PlainProgram(), "old-executor"}
 	d := exec.New(exec.DefaultConfig(), old)
 	_, err = d.Start(r.ctx(), cfg)
 	if !structs.IsKind(err, structs.KindPrecondition) || !contains(err.Error(), "restart the agent") {

@@ -17,8 +17,8 @@ import (
 
 	"berth/client/drivers/cgroups"
 	"berth/client/drivers/driver"
-	"berth/internal/testskip"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 // specOf reads a spec from a text.
@@ -35,7 +35,7 @@ func FuzzReadSpec(f *testing.F) {
 
 func TestWriteExit_OnAFullDisk(t *testing.T) {
 	if os.Geteuid() != 0 {
-		testskip.Lacking(t, "root to mount a small file system")
+		kit.SkipLacking(t, "root to mount a small file system")
 	}
 	dir := t.TempDir()
 	if err := unix.Mount("x", dir, "tmpfs", 0, "size=64k"); err != nil {

@@ -17,8 +17,8 @@ import (
 	"berth/client/drivers/plugintest"
 	"berth/client/store"
 	"berth/internal/backoff"
-	"berth/internal/plaintwin"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 func TestMain(m *testing.M) {
@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	probeInterval = 100 * time.Millisecond
 	reportTimeout = 100 * time.Millisecond
 	reportPause = 20 * time.Millisecond
-	goleak.VerifyTestMain(m, goleak.Cleanup(plaintwin.Exit))
+	goleak.VerifyTestMain(m, goleak.Cleanup(kit.ExitPlain))
 }
 
 // shorten shortens the bound of a call for a test in which one hangs. That test is not parallel, because all
@@ -85,7 +85,7 @@ func newFixture(t *testing.T) *fixture {
 		return map[string]any{"script": script}
 	}
 	dir := filepath.Join(f.dir, "plugins")
-	f.plugin = plugintest.Install(t, dir, plugintest.Driver, plaintwin.Program())
+	f.plugin = plugintest.Install(t, dir, plugintest.Driver, kit.PlainProgram())
 	f.open(nil)
 	return f
 }
@@ -159,7 +159,7 @@ func (f *fixture) agent() *agent {
 func (f *fixture) logs() Logs {
 	return NewLogs(f.name+"-logs", executor.Config{
 		Dir:     filepath.Join(f.dir, "tasks"),
-		Command: []string{plaintwin.Program(), "executor"},
+		Command: []string{kit.PlainProgram(), "executor"},
 	})
 }
 

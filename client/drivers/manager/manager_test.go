@@ -19,8 +19,8 @@ import (
 	"berth/client/drivers/executor"
 	"berth/client/drivers/plugintest"
 	"berth/client/drivers/rawexec"
-	"berth/internal/testskip"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 func TestMain(m *testing.M) {
@@ -261,7 +261,7 @@ func TestRun_ADriverThatNeverReportsHoldsUpNoOther(t *testing.T) {
 
 func TestManager_FingerprintsTheRealDrivers(t *testing.T) {
 	if os.Geteuid() != 0 {
-		testskip.Lacking(t, "root: the exec driver makes control groups and namespaces")
+		kit.SkipLacking(t, "root: the exec driver makes control groups and namespaces")
 	}
 	m, err := New(Config{}, Options{Dir: t.TempDir(), Logger: hclog.NewNullLogger()})
 	if err != nil {

@@ -11,8 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"berth/internal/exectest"
-	"berth/internal/testskip"
+	"berth/test/kit"
 )
 
 // The environment variables that make a test binary a plugin.
@@ -60,7 +59,7 @@ func Peer(t testing.TB, name string) string {
 	t.Helper()
 	dir := os.Getenv("PEER_PLUGINS")
 	if dir == "" {
-		testskip.Lacking(t, "the peer's plugins: PEER_PLUGINS=$(scripts/peer-plugins.sh)")
+		kit.SkipLacking(t, "the peer's plugins: PEER_PLUGINS=$(scripts/peer-plugins.sh)")
 	}
 	return filepath.Join(dir, name)
 }
@@ -79,7 +78,7 @@ func Install(t testing.TB, dir, kind, binary string) *Plugin {
 	// Two plugins of one test need different values, and both get the environment of the agent.
 	text := fmt.Sprintf("#!/bin/sh\n%s='%s' %s='%s' exec '%s' \"$@\"\n",
 		kindVar, kind, controlVar, p.dir, binary)
-	err := exectest.WriteProgram(filepath.Join(dir, "test-"+kind), text)
+	err := kit.WriteProgram(filepath.Join(dir, "test-"+kind), text)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 	"berth/client/drivers/driver"
 	"berth/client/drivers/executor"
 	"berth/client/drivers/rawexec"
-	"berth/internal/diskfault/disktest"
+	"berth/test/kit"
 )
 
 // The disk with the records of the tasks is full. A start fails and leaves nothing, or the task is found
@@ -17,14 +17,14 @@ import (
 func TestStart_OnAFullDiskLeavesNothingOrATaskThatIsFound(t *testing.T) {
 	withAndWithoutCgroups(t, func(r *fixture) {
 		records := filepath.Join(r.dir, "ex")
-		disktest.MountAt(r.t, records, "1m")
+		kit.MountDiskAt(r.t, records, "1m")
 		cfg := r.task(`echo $$; while [ ! -e ` + r.dir + `/end ]; do sleep 0.01; done; exit 7`)
 		page := uint64(os.Getpagesize())
 		var h *driver.Handle
 		var err error
 		failed := 0
 		for left := uint64(0); h == nil; left += page {
-			free := disktest.Fill(r.t, records, left)
+			free := kit.FillDisk(r.t, records, left)
 			h, err = r.d.Start(r.ctx, cfg)
 			if err == nil {
 				break // the disk stays full

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"berth/client/drivers/driver"
-	"berth/internal/exectest"
+	"berth/test/kit"
 )
 
 // The program of a task hangs before its first instruction, and its supervisor has not recorded it. The end
@@ -24,7 +24,7 @@ func TestStart_EndsWhileItsProgramHangs(t *testing.T) {
 			t.Fatal(err)
 		}
 		cfg.Config = map[string]any{"command": program}
-		hang := exectest.HangExec(t, program)
+		hang := kit.HangExec(t, program)
 		ctx, cancel := context.WithCancel(r.ctx)
 		defer cancel()
 		ended := make(chan error, 1)
@@ -49,7 +49,7 @@ func TestStart_EndsWhileItsProgramHangs(t *testing.T) {
 func TestStart_EndsWhileALookUpHangs(t *testing.T) {
 	r := newFixture(t, true)
 	cfg := r.task("")
-	hang := exectest.HangLookUps(t)
+	hang := kit.HangLookUps(t)
 	cfg.Config = map[string]any{"command": hang.Path}
 	ctx, cancel := context.WithCancel(r.ctx)
 	defer cancel()
@@ -76,7 +76,7 @@ func TestStop_EndsATaskBesideALookUpThatHangs(t *testing.T) {
 		cfg := r.task(`echo $$; exec sleep 1000`)
 		r.start(cfg)
 		program := r.awaitNumbers(1)[0]
-		hang := exectest.HangLookUps(r.t)
+		hang := kit.HangLookUps(r.t)
 		ended := make(chan error, 1)
 		go func() {
 			_, err := r.d.Exec(r.ctx, cfg.ID, &driver.ExecConfig{

@@ -20,8 +20,8 @@ import (
 	"berth/client/drivers/driver"
 	"berth/client/drivers/executor"
 	"berth/client/drivers/rawexec"
-	"berth/internal/testskip"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 func TestMain(m *testing.M) {
@@ -322,7 +322,7 @@ func TestFingerprint_NamesMissingParts(t *testing.T) {
 // The user of a task owns its directories and reaches them; the other users of the machine do not.
 func TestUser_OwnsTheTasksDirectoriesAlone(t *testing.T) {
 	if os.Geteuid() != 0 {
-		testskip.Lacking(t, "root to run tasks as other users")
+		kit.SkipLacking(t, "root to run tasks as other users")
 	}
 	r := newFixture(t, false)
 	if err := os.Chmod(r.dir, 0o711); err != nil {
@@ -356,7 +356,7 @@ func TestUser_OwnsTheTasksDirectoriesAlone(t *testing.T) {
 // A directory has one group, so users of other groups need it open to all.
 func TestUser_SharesTheAllocationWithOthers(t *testing.T) {
 	if os.Geteuid() != 0 {
-		testskip.Lacking(t, "root to run tasks as other users")
+		kit.SkipLacking(t, "root to run tasks as other users")
 	}
 	r := newFixture(t, false)
 	for i, step := range []struct {
@@ -396,7 +396,7 @@ func TestUser_SharesTheAllocationWithOthers(t *testing.T) {
 // A task may replace its directories by links. The driver must not change the owner of their targets.
 func TestUser_IsNotGivenTheTargetOfALink(t *testing.T) {
 	if os.Geteuid() != 0 {
-		testskip.Lacking(t, "root to run tasks as other users")
+		kit.SkipLacking(t, "root to run tasks as other users")
 	}
 	r := newFixture(t, false)
 	cfg := r.task(`echo never`)
@@ -420,7 +420,7 @@ func TestPIDsLimit_BoundsATask(t *testing.T) {
 		cat /sys/fs/cgroup/pids$(sed -n s/.*:pids://p /proc/self/cgroup)/pids.max 2>/dev/null ||
 		cat /sys/fs/cgroup$(sed -n s/^0:://p /proc/self/cgroup)/pids.max`)
 	if r.d.Fingerprint(r.ctx).Attributes["driver.raw_exec.cgroups"] == "none" {
-		testskip.Lacking(t, "no cgroup can be made on this machine")
+		kit.SkipLacking(t, "no cgroup can be made on this machine")
 	}
 	r.start(cfg)
 	res := r.wait(cfg)

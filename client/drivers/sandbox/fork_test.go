@@ -7,13 +7,13 @@ import (
 	"testing"
 
 	"berth/client/drivers/cgroups"
-	"berth/internal/testskip"
+	"berth/test/kit"
 )
 
 // TestStart_RejectsAMissingFilter: an agent of an older version orders a filter, and gives none.
 func TestStart_RejectsAMissingFilter(t *testing.T) {
 	if os.Geteuid() != 0 {
-		testskip.Lacking(t, "root: the program gives up capabilities")
+		kit.SkipLacking(t, "root: the program gives up capabilities")
 	}
 	p := &Program{}
 	err := json.Unmarshal([]byte(`{"Driver":"exec","Command":"/bin/true","Restrict":true,"Seccomp":true}`), p)

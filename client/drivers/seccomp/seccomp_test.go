@@ -16,7 +16,7 @@ import (
 
 	"berth/client/drivers/cgroups"
 	"berth/client/drivers/seccomp/filter"
-	"berth/internal/testskip"
+	"berth/test/kit"
 )
 
 const (
@@ -230,7 +230,7 @@ func expectedAnswer(list *specs.LinuxSeccomp, mode *arch.Info, name string, arg 
 
 func TestDefault_CompilesForThisMachine(t *testing.T) {
 	if err := Supported(); err != nil {
-		testskip.Lacking(t, err.Error())
+		kit.SkipLacking(t, err.Error())
 	}
 	f, err := Default(nil)
 	if err != nil || len(f) < 200 || len(f) > 500 { // one comparison for each call takes 1,400
@@ -280,7 +280,7 @@ func BenchmarkDefault(b *testing.B) {
 // each number.
 func BenchmarkInstall(b *testing.B) {
 	if err := kernelSupports(); err != nil {
-		testskip.Lacking(b, err.Error())
+		kit.SkipLacking(b, err.Error())
 	}
 	f, err := Restricted()
 	if err != nil {
@@ -301,7 +301,7 @@ func BenchmarkInstall(b *testing.B) {
 
 func TestSupported_NamesTheSettingInTheWay(t *testing.T) {
 	if kernelSupports() != nil {
-		testskip.Lacking(t, "no seccomp filters")
+		kit.SkipLacking(t, "no seccomp filters")
 	}
 	scope := filepath.Join(t.TempDir(), "scope")
 	for text, want := range map[string]bool{"0\n": true, "2\n": true, "3\n": false} {

@@ -8,12 +8,12 @@ import (
 
 	"berth/client/drivers/driver"
 	"berth/client/drivers/sandbox"
-	"berth/internal/testskip"
+	"berth/test/kit"
 )
 
 func TestGive_GivesTheFilesOfTheAgent(t *testing.T) {
 	if os.Geteuid() != 0 {
-		testskip.Lacking(t, "root: it changes owners")
+		kit.SkipLacking(t, "root: it changes owners")
 	}
 	task := t.TempDir()
 	dirs := driver.Dirs{
@@ -52,7 +52,7 @@ func TestGive_GivesTheFilesOfTheAgent(t *testing.T) {
 // A task whose driver shows it the directory above can replace the directory of its secrets.
 func TestGive_ChangesNoFileOfAnotherTask(t *testing.T) {
 	if os.Geteuid() != 0 {
-		testskip.Lacking(t, "root: it changes owners")
+		kit.SkipLacking(t, "root: it changes owners")
 	}
 	alloc := t.TempDir()
 	task := filepath.Join(alloc, "web")

@@ -6,12 +6,12 @@ import (
 
 	"berth/internal/boottime"
 	"berth/internal/diskfault"
-	"berth/internal/diskfault/disktest"
+	"berth/test/kit"
 )
 
 // A write that fails leaves the former order, mark or record, and no part of the new one.
 func TestFiles_OnAFullDiskStayAsTheyWere(t *testing.T) {
-	dir := disktest.Mount(t, "1m")
+	dir := kit.MountDisk(t, "1m")
 	f := Files{Dir: dir, Memory: dir}
 	must := func(err error) {
 		t.Helper()
@@ -21,7 +21,7 @@ func TestFiles_OnAFullDiskStayAsTheyWere(t *testing.T) {
 	}
 	must(f.Put(&Order{AllocID: "a", BootID: "b1"}))
 	must(f.WriteEnded(&Ended{AllocID: "a", BootID: "b1"}))
-	free := disktest.Fill(t, dir, 0)
+	free := kit.FillDisk(t, dir, 0)
 	writes := map[string]func() error{
 		"an order":          func() error { return f.Put(&Order{AllocID: "a", BootID: "b2"}) },
 		"another order":     func() error { return f.Put(&Order{AllocID: "new", BootID: "b2"}) },

@@ -12,8 +12,8 @@ import (
 	"berth/client/guard/order"
 	"berth/client/guard/watchdog"
 	"berth/internal/boottime"
-	"berth/internal/testskip"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 // withWatchdog gives the node a file in the place of a watchdog. Each feed writes a byte to it.
@@ -155,7 +155,7 @@ func (f *fixture) freeze(pid int) (thaw func()) {
 	f.t.Helper()
 	const freezer = "/sys/fs/cgroup/freezer"
 	if _, err := os.Stat(freezer); err != nil {
-		testskip.Lacking(f.t, "the freezer of cgroup v1: in v2 a kill ends a frozen process")
+		kit.SkipLacking(f.t, "the freezer of cgroup v1: in v2 a kill ends a frozen process")
 	}
 	dir := fmt.Sprintf("%s/%s-%d", freezer, testCgroup, pid)
 	must(f.t, os.Mkdir(dir, 0o755))

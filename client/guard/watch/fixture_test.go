@@ -18,7 +18,7 @@ import (
 	"berth/client/guard/leasefile"
 	"berth/client/guard/order"
 	"berth/internal/boottime"
-	"berth/internal/testskip"
+	"berth/test/kit"
 )
 
 // TestMain lets this program be the guard, too.
@@ -50,7 +50,7 @@ type fixture struct {
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		testskip.Lacking(t, "root: it makes cgroups and mounts")
+		kit.SkipLacking(t, "root: it makes cgroups and mounts")
 	}
 	t.Parallel()
 	dir, err := mounts.Resolve(t.TempDir())

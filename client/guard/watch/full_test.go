@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"berth/client/guard/order"
-	"berth/internal/diskfault/disktest"
+	"berth/test/kit"
 )
 
 // The disk of the orders is full, and then also the memory of the node. The tasks end with the lease all the
@@ -18,13 +18,13 @@ func TestGuard_EndsAnAllocationOnAFullDisk(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)
 			full := fill(f)
-			disktest.MountAt(t, full, "1m")
+			kit.MountDiskAt(t, full, "1m")
 			f.openLease()
 			f.renew(time.Hour)
 			group, task := f.task("full")
 			v := f.orderFor("a1", group)
 			f.guard()
-			free := disktest.Fill(t, full, 0)
+			free := kit.FillDisk(t, full, 0)
 			until := f.renew(300 * time.Millisecond)
 			f.killed(task)
 			f.eventually("the volume is unmounted", func() bool {

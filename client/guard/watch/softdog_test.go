@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/internal/testskip"
+	"berth/test/kit"
 )
 
 // softdogModule in the environment is the file of the kernel's module softdog, on a machine that a test may
@@ -23,7 +23,7 @@ func loadSoftdog(t *testing.T) string {
 	t.Helper()
 	path := os.Getenv(softdogModule)
 	if path == "" {
-		testskip.Lacking(t, "a guest with a watchdog of the kernel: test/guest boots one")
+		kit.SkipLacking(t, "a guest with a watchdog of the kernel: test/guest boots one")
 	}
 	module, err := os.Open(path)
 	must(t, err)

@@ -19,8 +19,8 @@ import (
 
 	"berth/client/drivers/driver"
 	"berth/client/hooks"
-	"berth/internal/testskip"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 func withDest(dest string) func(*structs.TaskArtifact) {
@@ -299,7 +299,7 @@ func TestUp_DownloadsOnce(t *testing.T) {
 func TestUp_ClonesRepositories(t *testing.T) {
 	f := newFixture(t)
 	if _, err := exec.LookPath("git"); err != nil {
-		testskip.Lacking(t, "git")
+		kit.SkipLacking(t, "git")
 	}
 	repo := t.TempDir()
 	script := `git init -q -b main w && cd w && echo hello >x && ln -s x link && git add . &&

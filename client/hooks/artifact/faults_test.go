@@ -20,8 +20,8 @@ import (
 	"berth/client/drivers/cgroups"
 	"berth/client/hooks"
 	"berth/client/hooks/artifact/download"
-	"berth/internal/plaintwin"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 // patience bounds each wait of a test.
@@ -268,7 +268,7 @@ func agentMain(dir, url string) {
 	cfg := Config{
 		Settings: localSettings(),
 		Dir:      filepath.Join(dir, "root"),
-		Command:  []string{plaintwin.Program(), "executor"},
+		Command:  []string{kit.PlainProgram(), "executor"},
 		Progress: func(_, _ string) {},
 		Slots:    NewSlots(1),
 		MinFree:  func() int64 { return 0 },
@@ -282,7 +282,7 @@ func TestDownload_EndsWithAKilledAgent(t *testing.T) {
 	f := newFixture(t)
 	begun, ended := make(chan struct{}, 1), make(chan struct{}, 1)
 	f.mux.HandleFunc("/slow", slowly(begun, ended))
-	agent := exec.Command(plaintwin.Program(), "agent", filepath.Dir(f.env.Dir), f.server.URL)
+	agent := exec.Command(kit.PlainProgram(), "agent", filepath.Dir(f.env.Dir), f.server.URL)
 	agent.Stderr = os.Stderr
 	if err := agent.Start(); err != nil {
 		t.Fatal(err)
@@ -371,7 +371,7 @@ func TestSandbox_HoldsAHostileProcess(t *testing.T) {
 	} {
 		t.Run(c.do+" "+strings.ReplaceAll(c.with, "/", "_"), func(t *testing.T) {
 			f := newFixture(t)
-			f.cfg.Command = []string{plaintwin.Program(), hostile}
+			f.cfg.Command = []string{kit.PlainProgram(), hostile}
 			token := filepath.Join(f.env.Dir, "web/secrets/token")
 			if err := os.WriteFile(token, nil, 0o644); err != nil {
 				t.Fatal(err)
@@ -394,7 +394,7 @@ func TestSandbox_HoldsAHostileProcess(t *testing.T) {
 
 func TestSandbox_ShowsNothingOfTheAllocation(t *testing.T) {
 	f := newFixture(t)
-	f.cfg.Command = []string{plaintwin.Program(), hostile}
+	f.cfg.Command = []string{kit.PlainProgram(), hostile}
 	f.mustUp(doing("list", "/"))
 	for _, name := range []string{"alloc", "local", "secrets", "data", "tmp", "boot"} {
 		_, err := os.Lstat(filepath.Join(f.env.Dir, "web/local/got", name))
@@ -409,7 +409,7 @@ func TestSandbox_ShowsNothingOfTheAllocation(t *testing.T) {
 
 func TestDeliver_DropsPrivilegesOfFiles(t *testing.T) {
 	f := newFixture(t)
-	f.cfg.Command = []string{plaintwin.Program(), hostile}
+	f.cfg.Command = []string{kit.PlainProgram(), hostile}
 	f.mustUp(doing("set-uid", ""))
 	info, err := os.Stat(filepath.Join(f.env.Dir, "web/local/got/x"))
 	if err != nil || info.Mode() != 0o755 {

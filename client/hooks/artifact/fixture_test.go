@@ -23,9 +23,8 @@ import (
 	"berth/client/drivers/executor"
 	"berth/client/hooks"
 	"berth/client/hooks/artifact/download"
-	"berth/internal/plaintwin"
-	"berth/internal/testskip"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 // hostile selects a process of a download that misbehaves, in the place of executor.Main.
@@ -51,7 +50,7 @@ func TestMain(m *testing.M) {
 		}
 	}
 	os.Setenv("GORACE", "atexit_sleep_ms=0")
-	goleak.VerifyTestMain(m, goleak.Cleanup(plaintwin.Exit))
+	goleak.VerifyTestMain(m, goleak.Cleanup(kit.ExitPlain))
 }
 
 // hostileMain does as a header of the request says, and reports success.
@@ -144,7 +143,7 @@ func localSettings() Settings {
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		testskip.Lacking(t, "root: a download has namespaces of its own")
+		kit.SkipLacking(t, "root: a download has namespaces of its own")
 	}
 	dir, err := os.MkdirTemp("/tmp", "b")
 	if err != nil {
@@ -161,7 +160,7 @@ func newFixture(t *testing.T) *fixture {
 	f.cfg = Config{
 		Settings: localSettings(),
 		Dir:      filepath.Join(dir, "root"),
-		Command:  []string{plaintwin.Program(), "executor"},
+		Command:  []string{kit.PlainProgram(), "executor"},
 		Slots:    NewSlots(1),
 		MinFree:  func() int64 { return 0 },
 		Groups:   &Groups{Machine: cgroups.Detect(), Logger: hclog.NewNullLogger()},

@@ -18,9 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/client/drivers/cgroups"
-	"berth/internal/plaintwin"
-	"berth/internal/testskip"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 // groupsLeft returns the cgroups of downloads of the fixture.
@@ -40,7 +39,7 @@ func needGroups(t *testing.T, f *fixture, controller string) {
 	t.Helper()
 	m := f.cfg.Groups.Machine
 	if err := m.Probe(groupParent); err != nil || m.Missing[controller] != "" {
-		testskip.Lacking(t, "cgroups with the controller "+controller)
+		kit.SkipLacking(t, "cgroups with the controller "+controller)
 	}
 }
 
@@ -58,7 +57,7 @@ func TestGroup_BoundsTheProcessesOfADownload(t *testing.T) {
 		groupMemory = c.memory
 		f := newFixture(t)
 		needGroups(t, f, c.controller)
-		f.cfg.Command = []string{plaintwin.Program(), hostile}
+		f.cfg.Command = []string{kit.PlainProgram(), hostile}
 		f.withDisk(1) // a file system in memory adds it to the bound
 		err := f.up(t.Context(), doing(c.do, c.with))
 		if err == nil || !strings.Contains(err.Error(), c.want) {

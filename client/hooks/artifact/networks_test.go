@@ -15,8 +15,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/internal/testskip"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 const rejection = "client.artifact.allow_networks"
@@ -78,7 +78,7 @@ func (f *fixture) limitTime() {
 func git(t *testing.T, dir, script string) {
 	t.Helper()
 	if _, err := exec.LookPath("git"); err != nil {
-		testskip.Lacking(t, "git")
+		kit.SkipLacking(t, "git")
 	}
 	cmd := exec.CommandContext(t.Context(), "sh", "-e", "-c", script)
 	cmd.Dir = dir
@@ -199,7 +199,7 @@ func outerAddress(t *testing.T) string {
 			return network.IP.String()
 		}
 	}
-	testskip.Lacking(t, "an address that is neither loopback nor link-local")
+	kit.SkipLacking(t, "an address that is neither loopback nor link-local")
 	return ""
 }
 

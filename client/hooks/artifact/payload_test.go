@@ -10,8 +10,8 @@ import (
 
 	"berth/client/drivers/driver"
 	"berth/client/hooks"
-	"berth/internal/testskip"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 func prepare(t *testing.T, file string) (hooks.Task, *hooks.TaskEnv) {
@@ -140,7 +140,7 @@ func TestPayload_WritesToNoFileThatIsThere(t *testing.T) {
 
 // makeNull makes a device like /dev/null.
 func makeNull(t *testing.T, path string) error {
-	testskip.MakeDevice(t, path, unix.S_IFCHR|0o600, unix.Mkdev(1, 3))
+	kit.MakeDevice(t, path, unix.S_IFCHR|0o600, unix.Mkdev(1, 3))
 	return nil
 }
 

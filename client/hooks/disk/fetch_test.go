@@ -16,9 +16,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/internal/testskip"
 	"berth/structs"
 	"berth/structs/nodecalls"
+	"berth/test/kit"
 )
 
 // twoNodes returns two nodes, the first with an ended allocation, a, and the second with its successor b.
@@ -285,7 +285,7 @@ func TestUp_LeavesRightsOfPrograms(t *testing.T) {
 		caps := []byte{1, 0, 0, 2, 0, 0, 32, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 		must(t, unix.Setxattr(filepath.Join(data, "log"), "security.capability", caps, 0))
 		must(t, unix.Lchown(filepath.Join(data, "log"), 4242, 4243))
-		testskip.MakeDevice(t, filepath.Join(data, "null"), unix.S_IFCHR|0o666, unix.Mkdev(1, 3))
+		kit.MakeDevice(t, filepath.Join(data, "null"), unix.S_IFCHR|0o666, unix.Mkdev(1, 3))
 	}
 	to.up("b")
 	data = filepath.Join(to.dir, "b/alloc/data")

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"berth/client/hooks"
-	"berth/internal/testskip"
 	"berth/structs"
 	"berth/structs/identity"
+	"berth/test/kit"
 )
 
 // waitRenewed sleeps beyond the half of the life of the tokens.
@@ -260,7 +260,7 @@ func TestUp_WaitsForATokenAfterARestartOfTheAgent(t *testing.T) {
 // TestFile_BelongsToTheUserOfTheTask writes the next token for the owner of the local directory.
 func TestFile_BelongsToTheUserOfTheTask(t *testing.T) {
 	if os.Geteuid() != 0 {
-		testskip.Lacking(t, "root: it changes owners")
+		kit.SkipLacking(t, "root: it changes owners")
 	}
 	synctest.Test(t, func(t *testing.T) {
 		fx := newFixture(t, other("c", inFile))

@@ -21,9 +21,8 @@ import (
 	"berth/client/machine/cni"
 	"berth/client/machine/netns"
 	"berth/client/store"
-	"berth/internal/exectest"
-	"berth/internal/nettest"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 // crashVar names the directory of a process that makes and takes down one network and is killed meanwhile.
@@ -162,8 +161,8 @@ func (p *plan) crash(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"bridge", "host-local", "portmap"} {
-		text := fmt.Sprintf(wrapper, nettest.Plugins(t))
-		if err := exectest.WriteProgram(filepath.Join(dir, "plugins", name), text); err != nil {
+		text := fmt.Sprintf(wrapper, kit.CNIPlugins(t))
+		if err := kit.WriteProgram(filepath.Join(dir, "plugins", name), text); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -180,8 +179,8 @@ func (p *plan) crash(t *testing.T, dir string) {
 // An agent is killed at each step of the set-up and the end of a network. The next agent makes the network
 // for tasks that still run, or takes it down. Nothing is left then.
 func TestCrash_LeavesNothing(t *testing.T) {
-	nettest.Plugins(t)
-	if !nettest.Alone(t, "iptables") {
+	kit.CNIPlugins(t)
+	if !kit.InOwnNetwork(t, "iptables") {
 		return
 	}
 	for i, at := range steps() {

@@ -16,8 +16,8 @@ import (
 	"berth/client/csi/mounts"
 	"berth/client/drivers/driver"
 	"berth/client/hooks"
-	"berth/internal/testskip"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 // fixture is an allocation with the tasks web and db.
@@ -61,7 +61,7 @@ func must(t *testing.T, err error) {
 func needRoot(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		testskip.Lacking(t, "root: the hook mounts")
+		kit.SkipLacking(t, "root: the hook mounts")
 	}
 }
 

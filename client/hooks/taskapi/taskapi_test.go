@@ -20,8 +20,8 @@ import (
 
 	"berth/client/hooks"
 	"berth/internal/opsocket"
-	"berth/internal/testskip"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -243,7 +243,7 @@ func TestListen_ChangesNoFileOfTheHost(t *testing.T) {
 // TestSocket_IsForTheUserOfTheTask connects as the owner of the directory and as another user.
 func TestSocket_IsForTheUserOfTheTask(t *testing.T) {
 	if os.Geteuid() != 0 {
-		testskip.Lacking(t, "root: it changes owners")
+		kit.SkipLacking(t, "root: it changes owners")
 	}
 	dir, err := os.MkdirTemp("/tmp", "s")
 	must(t, err)

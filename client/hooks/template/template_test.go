@@ -14,8 +14,8 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/client/hooks"
-	"berth/internal/testskip"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 func TestNew_IsNilWithoutTemplates(t *testing.T) {
@@ -283,7 +283,7 @@ func TestDown_RemovesTheRecord(t *testing.T) {
 // The file on the disk has the owner of the template, or the agent's without one.
 func TestUp_GivesTheFileToItsOwner(t *testing.T) {
 	if os.Geteuid() != 0 {
-		testskip.Lacking(t, "root: a file gets another owner")
+		kit.SkipLacking(t, "root: a file gets another owner")
 	}
 	agent := [2]uint32{uint32(os.Geteuid()), uint32(os.Getegid())}
 	for name, c := range map[string]struct {

@@ -17,8 +17,8 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
-	"berth/internal/testskip"
 	"berth/structs/nodecalls"
+	"berth/test/kit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -182,11 +182,11 @@ func TestChooseDisks_LeavesOutWhatMayHang(t *testing.T) {
 // TestMeasure_DoesNotWaitForAServerThatHangs mounts a file system of a process that answers nothing.
 func TestMeasure_DoesNotWaitForAServerThatHangs(t *testing.T) {
 	if os.Geteuid() != 0 {
-		testskip.Lacking(t, "no right to mount: needs root")
+		kit.SkipLacking(t, "no right to mount: needs root")
 	}
 	fuse, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
-		testskip.Lacking(t, "no FUSE: "+err.Error())
+		kit.SkipLacking(t, "no FUSE: "+err.Error())
 	}
 	dir := t.TempDir()
 	hangUp := sync.OnceFunc(func() { _ = unix.Close(fuse) }) // the kernel then fails each access

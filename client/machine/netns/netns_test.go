@@ -10,13 +10,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/internal/testskip"
+	"berth/test/kit"
 )
 
 func needRoot(t *testing.T) {
 	t.Helper()
 	if os.Getuid() != 0 {
-		testskip.Lacking(t, "root")
+		kit.SkipLacking(t, "root")
 	}
 }
 

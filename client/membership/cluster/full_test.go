@@ -7,13 +7,13 @@ import (
 	"testing"
 
 	"berth/internal/diskfault"
-	"berth/internal/diskfault/disktest"
+	"berth/test/kit"
 )
 
 // The file is the only copy, so a full disk must not cost it.
 func TestWrite_OnAFullDiskKeepsTheFile(t *testing.T) {
-	dir := disktest.Mount(t, "1m")
-	free := disktest.Fill(t, dir, 0)
+	dir := kit.MountDisk(t, "1m")
+	free := kit.FillDisk(t, dir, 0)
 	want := func(when, id string) {
 		t.Helper()
 		if got, err := Read(dir); err != nil || got != id {
@@ -40,7 +40,7 @@ func TestWrite_OnAFullDiskKeepsTheFile(t *testing.T) {
 	if err := Write(dir, "c1"); err != nil {
 		t.Fatal(err)
 	}
-	free = disktest.Fill(t, dir, 0)
+	free = kit.FillDisk(t, dir, 0)
 	fails("another", "c2")
 	want("after another", "c1")
 	if err := Write(dir, "c1"); err != nil {

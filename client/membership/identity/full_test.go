@@ -8,7 +8,7 @@ import (
 
 	"berth/client/store"
 	"berth/internal/diskfault"
-	"berth/internal/diskfault/disktest"
+	"berth/test/kit"
 )
 
 // filesIn returns the files of an identity with their content.
@@ -40,8 +40,8 @@ func TestLoad_OnAFullDiskWritesNothingOrAll(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	dir := disktest.Mount(t, "1m")
-	free := disktest.Fill(t, dir, 0)
+	dir := kit.MountDisk(t, "1m")
+	free := kit.FillDisk(t, dir, 0)
 	for range 2 {
 		_, err := Load(db, dir, Wanted{})
 		if !diskfault.NoSpace(err) || !strings.Contains(err.Error(), filepath.Join(dir, nodeFile)) {
@@ -58,7 +58,7 @@ func TestLoad_OnAFullDiskWritesNothingOrAll(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := filesIn(t, dir)
-	free = disktest.Fill(t, dir, 0)
+	free = kit.FillDisk(t, dir, 0)
 	again, err := Load(db, dir, Wanted{})
 	if err != nil || again != first {
 		t.Errorf("a later start on the full disk: %+v (%v), want %+v", again, err, first)

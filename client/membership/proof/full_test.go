@@ -9,12 +9,12 @@ import (
 	"berth/client/store"
 	"berth/client/store/storetest"
 	"berth/internal/diskfault"
-	"berth/internal/diskfault/disktest"
+	"berth/test/kit"
 )
 
 // A machine starts again while its disk is full. No request may have a mark that the disk has not.
 func TestBegin_OnAFullDiskDrawsTheMarkWhenThereIsSpace(t *testing.T) {
-	dir := disktest.Mount(t, "1m")
+	dir := kit.MountDisk(t, "1m")
 	a := start(t, dir, "b1")
 	if err := a.MarkClaims(); err != nil {
 		t.Fatal(err)
@@ -26,7 +26,7 @@ func TestBegin_OnAFullDiskDrawsTheMarkWhenThereIsSpace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	free := disktest.Fill(t, dir, 0)
+	free := kit.FillDisk(t, dir, 0)
 	storetest.Crowd(t, db)
 	k, err := Load(db, dir, Place{BootID: "b2"}, hclog.NewNullLogger())
 	if err != nil {
@@ -65,12 +65,12 @@ func TestBegin_OnAFullDiskDrawsTheMarkWhenThereIsSpace(t *testing.T) {
 
 // The first agent of a node draws nothing that the disk has not.
 func TestBegin_OfTheFirstAgentWaitsForSpace(t *testing.T) {
-	dir := disktest.Mount(t, "1m")
+	dir := kit.MountDisk(t, "1m")
 	db, err := store.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	free := disktest.Fill(t, dir, 0)
+	free := kit.FillDisk(t, dir, 0)
 	storetest.Crowd(t, db)
 	k, err := Load(db, dir, Place{BootID: "b1"}, hclog.NewNullLogger())
 	if err != nil {

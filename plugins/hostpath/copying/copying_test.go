@@ -11,13 +11,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/internal/testskip"
+	"berth/test/kit"
 	"pgregory.net/rapid"
 )
 
 func TestTree_CopiesEverything(t *testing.T) {
 	if os.Geteuid() != 0 {
-		testskip.Lacking(t, "root: it changes owners and makes devices")
+		kit.SkipLacking(t, "root: it changes owners and makes devices")
 	}
 	from, to := filepath.Join(t.TempDir(), "from"), t.TempDir()
 	must := func(err error) {
@@ -32,7 +32,7 @@ func TestTree_CopiesEverything(t *testing.T) {
 	must(os.Symlink("/etc/passwd", from+"/link"))
 	must(os.Symlink("..", from+"/dir/up"))
 	must(unix.Mkfifo(from+"/pipe", 0o600))
-	testskip.MakeDevice(t, from+"/null", unix.S_IFCHR|0o666, unix.Mkdev(1, 3))
+	kit.MakeDevice(t, from+"/null", unix.S_IFCHR|0o666, unix.Mkdev(1, 3))
 	must(os.Chown(from+"/dir", 12, 34))
 	must(os.Chmod(from+"/dir", os.ModeSetgid|0o751))
 	must(unix.Setxattr(from+"/dir/file", "trusted.berth", []byte("x"), 0))

@@ -11,11 +11,11 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/fsm"
-	"berth/internal/exectest"
 	"berth/server/fencing"
 	"berth/state"
 	"berth/structs"
 	"berth/structs/nodeloss"
+	"berth/test/kit"
 )
 
 // ipmi is a device of a controller for each machine, whose program writes its input into a file.
@@ -26,7 +26,7 @@ func ipmi(t *testing.T) (device *fencing.Device, input string) {
 	input = filepath.Join(dir, "input")
 	script := "#!/bin/sh\nall=$(cat)\necho \"$all\" >>" + input +
 		"\ncase \"$all\" in *action=status*) exit 2 ;; esac\nexit 0\n"
-	if err := exectest.WriteProgram(program, script); err != nil {
+	if err := kit.WriteProgram(program, script); err != nil {
 		t.Fatal(err)
 	}
 	return &fencing.Device{

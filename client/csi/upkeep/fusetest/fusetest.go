@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/internal/testskip"
+	"berth/test/kit"
 )
 
 // File is the name of its one file.
@@ -53,10 +53,10 @@ type FS struct{ cmd *exec.Cmd }
 func Mount(t testing.TB, dir, content string) *FS {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		testskip.Lacking(t, "root: it mounts")
+		kit.SkipLacking(t, "root: it mounts")
 	}
 	if _, err := os.Stat("/dev/fuse"); err != nil {
-		testskip.Lacking(t, "FUSE: "+err.Error())
+		kit.SkipLacking(t, "FUSE: "+err.Error())
 	}
 
 	f := &FS{cmd: exec.Command(os.Args[0], Arg, dir, content)}

@@ -22,7 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/client/drivers/docker/engine"
-	"berth/internal/testskip"
+	"berth/test/kit"
 )
 
 // Daemon is a real docker daemon with its own directories. It has no registry, and a bridge only if a test
@@ -78,7 +78,7 @@ func prepare(t testing.TB, args []string) *Daemon {
 	}
 
 	if _, err := exec.LookPath("dockerd"); err != nil {
-		testskip.Lacking(t, "no docker daemon: install Debian's docker.io, as `make setup-all` does")
+		kit.SkipLacking(t, "no docker daemon: install Debian's docker.io, as `make setup-all` does")
 	}
 
 	dir, err := os.MkdirTemp("/tmp", "dd") // short, for the sockets in it, and not below /dev

@@ -14,7 +14,7 @@ import (
 	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 
-	"berth/internal/testskip"
+	"berth/test/kit"
 )
 
 // NodeIP is an address of the network namespace of StartBridged, beside the loopback address.
@@ -42,7 +42,7 @@ func (d *Daemon) makeNamespace() {
 		return err
 	})
 	if err != nil {
-		testskip.Lacking(d.t, "no network namespace: "+err.Error())
+		kit.SkipLacking(d.t, "no network namespace: "+err.Error())
 	}
 
 	d.t.Cleanup(func() { _ = d.namespace.Close() })
@@ -56,7 +56,7 @@ func (d *Daemon) makeNamespace() {
 	} {
 		_, err := d.runInside(command)
 		if err != nil {
-			testskip.Lacking(d.t, "no network for a docker daemon: "+err.Error())
+			kit.SkipLacking(d.t, "no network for a docker daemon: "+err.Error())
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/internal/diskfault/disktest"
+	"berth/test/kit"
 )
 
 // runs reports whether the installed command ends well.
@@ -72,14 +72,14 @@ func TestInstall_ReplacesDamagedAndFormerPrograms(t *testing.T) {
 
 // Another build starts on a full disk. It has no program until there is space.
 func TestInstall_OnAFullDiskIsNone(t *testing.T) {
-	disk := disktest.Mount(t, "256k")
+	disk := kit.MountDisk(t, "256k")
 	dir := filepath.Join(disk, "programs")
 	if command, err := install(dir, pack(t, "#!/bin/sh\nexit 0\n")); err != nil || command == nil {
 		t.Fatalf("got %q, %v", command, err)
 	}
 	next := pack(t, "#!/bin/sh\nexit 0\n"+strings.Repeat("#\n", 20_000))
 	for _, left := range []uint64{0, 8192} {
-		free := disktest.Fill(t, disk, left)
+		free := kit.FillDisk(t, disk, left)
 		command, err := install(dir, next)
 		if command != nil || err != nil {
 			t.Errorf("with %d bytes: got %q, %v", left, command, err)

@@ -16,8 +16,8 @@ import (
 	"berth/client/hooks"
 	"berth/client/hooks/template/treetest"
 	"berth/internal/rootfile"
-	"berth/internal/testskip"
 	"berth/structs"
+	"berth/test/kit"
 )
 
 // fixture has the directories of the task web, and those of another task of its allocation.
@@ -72,7 +72,7 @@ func TestReadFile_OpensNoPipe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	opened := testskip.WatchOpens(t, fx.Path("web/local/fifo"))
+	opened := kit.WatchOpens(t, fx.Path("web/local/fifo"))
 	_, err = fx.dirs().ReadFile("local/fifo", 3)
 	if !structs.IsKind(err, structs.KindPrecondition) {
 		t.Errorf("got %v", err)

@@ -1,7 +1,4 @@
-// Package benchmeter measures loops of benchmarks with the collector's share: wall time, CPU time and
-// allocated memory per unit of work. Benchmarks run for a time (-benchtime=1s), and their stores are filled
-// once. The product does not use it.
-package benchmeter
+package kit
 
 import (
 	"flag"
@@ -49,8 +46,8 @@ type mark struct {
 	cycles int64
 }
 
-// Begin measures from now on, with the collector as seldom as in a server.
-func Begin(b *testing.B) *Meter {
+// BeginMeter measures from now on, with the collector as seldom as in a server.
+func BeginMeter(b *testing.B) *Meter {
 	was := debug.SetGCPercent(serversGOGC)
 	b.Cleanup(func() { debug.SetGCPercent(was) })
 	runtime.GC() // garbage of the setup does not belong to the loop
@@ -196,10 +193,10 @@ func (m *Meter) Loop() bool {
 		time.Since(m.begun) < longest
 }
 
-// Perform measures do with prepared values. Each value is new, made outside the measured part, and at most
-// block of them exist at once.
-func Perform[R any](b *testing.B, units, block int, prepare func(i int) R, do func(R)) {
-	m := Begin(b)
+// MeasurePrepared measures do with prepared values. Each value is new, made outside the measured part, and at
+// most block of them exist at once.
+func MeasurePrepared[R any](b *testing.B, units, block int, prepare func(i int) R, do func(R)) {
+	m := BeginMeter(b)
 	ready := make([]R, block)
 	for i := 0; m.Loop(); i++ {
 		if i%block == 0 {
@@ -216,9 +213,9 @@ func Perform[R any](b *testing.B, units, block int, prepare func(i int) R, do fu
 	m.End(units)
 }
 
-// Repeat measures repeated calls of do.
-func Repeat(b *testing.B, do func()) {
-	m := Begin(b)
+// MeasureRepeated measures repeated calls of do.
+func MeasureRepeated(b *testing.B, do func()) {
+	m := BeginMeter(b)
 	for m.Loop() {
 		do()
 		m.Round()

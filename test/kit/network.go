@@ -1,6 +1,4 @@
-// Package nettest helps tests that need the network of their machine: ports of their own, or a process with a
-// network namespace of its own, in which a test changes the network without an effect on the machine.
-package nettest
+package kit
 
 import (
 	"os"
@@ -10,29 +8,27 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
-
-	"berth/internal/testskip"
 )
 
 // inside is the environment variable of a process with its own namespace: the name of its test.
 const inside = "BERTH_TEST_NETWORK"
 
-// Alone runs the calling test in a process of its own and with a network namespace of its own, which has a
-// loopback interface. It reports whether the caller is in that process. In the other one the test has passed
-// when Alone returns. The machine needs the programs, and root.
-func Alone(t *testing.T, programs ...string) bool {
+// InOwnNetwork runs the calling test in a process of its own and with a network namespace of its own, which
+// has a loopback interface. It reports whether the caller is in that process. In the other one the test has
+// passed when InOwnNetwork returns. The machine needs the programs, and root.
+func InOwnNetwork(t *testing.T, programs ...string) bool {
 	t.Helper()
 	if os.Getenv(inside) == t.Name() {
 		return true
 	}
 
 	if os.Getuid() != 0 {
-		testskip.Lacking(t, "root")
+		SkipLacking(t, "root")
 	}
 
 	for _, name := range append(programs, "ip") {
 		if _, err := exec.LookPath(name); err != nil {
-			testskip.Lacking(t, "the program "+name)
+			SkipLacking(t, "the program "+name)
 		}
 	}
 
@@ -68,11 +64,11 @@ func Alone(t *testing.T, programs ...string) bool {
 // plugins is where Debian has the plugins of CNI.
 const plugins = "/usr/lib/cni"
 
-// Plugins returns the directory of the plugins of CNI of this machine. Without them it skips the test.
-func Plugins(t testing.TB) string {
+// CNIPlugins returns the directory of the plugins of CNI of this machine. Without them it skips the test.
+func CNIPlugins(t testing.TB) string {
 	t.Helper()
 	if _, err := os.Stat(plugins + "/bridge"); err != nil {
-		testskip.Lacking(t, "the plugins of CNI in "+plugins)
+		SkipLacking(t, "the plugins of CNI in "+plugins)
 	}
 	return plugins
 }

@@ -1,7 +1,4 @@
-// Package plaintwin builds the package of a test without the race detector, for the processes that its tests
-// start. Most of these processes live for milliseconds. With the race detector, each would first take a fifth
-// of a second of a processor.
-package plaintwin
+package kit
 
 import (
 	"errors"
@@ -19,10 +16,12 @@ var (
 	dir  string // "": there is nothing to remove
 )
 
-// Program is the path of an executable with the TestMain of the running test. It is the test binary itself if
-// that has no race detector. Otherwise it is built once for all tests of the process. TestMain has to call
-// Exit or Remove at its end. Program panics if go cannot build it.
-func Program() string {
+// PlainProgram is the path of an executable with the TestMain of the running test, without the race
+// detector: most of the processes that a test starts live for milliseconds, and with the detector each
+// would first take a fifth of a second of a processor. It is the test binary itself if that has no race
+// detector. Otherwise it is built once for all tests of the process. TestMain has to call ExitPlain or
+// RemovePlain at its end. PlainProgram panics if go cannot build it.
+func PlainProgram() string {
 	mu.Lock()
 	defer mu.Unlock()
 	if path != "" {
@@ -36,14 +35,14 @@ func Program() string {
 	return path
 }
 
-// Exit removes what Program has built, and ends the process. It is for goleak.Cleanup.
-func Exit(code int) {
-	Remove()
+// ExitPlain removes what PlainProgram has built, and ends the process. It is for goleak.Cleanup.
+func ExitPlain(code int) {
+	RemovePlain()
 	os.Exit(code)
 }
 
-// Remove removes what Program has built.
-func Remove() {
+// RemovePlain removes what PlainProgram has built.
+func RemovePlain() {
 	mu.Lock()
 	defer mu.Unlock()
 	if dir != "" {

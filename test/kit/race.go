@@ -1,5 +1,5 @@
 //go:build race
 
-package plaintwin
+package kit
 
 const raced = true

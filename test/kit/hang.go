@@ -1,6 +1,4 @@
-// Package exectest makes the start of a program hang, in the look-up of the program or between fork and exec,
-// as a file system that does not answer makes it hang.
-package exectest
+package kit
 
 import (
 	"encoding/binary"
@@ -9,8 +7,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"berth/internal/testskip"
 )
 
 // patience bounds the wait for an execution.
@@ -31,7 +27,7 @@ func HangExec(t *testing.T, path string) *Hang {
 	const flags = unix.FAN_CLASS_CONTENT | unix.FAN_CLOEXEC | unix.FAN_NONBLOCK
 	fd, err := unix.FanotifyInit(flags, unix.O_RDONLY|unix.O_CLOEXEC)
 	if err != nil {
-		testskip.Lacking(t, "permission events of fanotify: "+err.Error())
+		SkipLacking(t, "permission events of fanotify: "+err.Error())
 	}
 
 	h := &Hang{
@@ -45,7 +41,7 @@ func HangExec(t *testing.T, path string) *Hang {
 	t.Cleanup(h.Release)
 	err = unix.FanotifyMark(fd, unix.FAN_MARK_ADD, unix.FAN_OPEN_EXEC_PERM, unix.AT_FDCWD, path)
 	if err != nil {
-		testskip.Lacking(t, "permission events of fanotify: "+err.Error())
+		SkipLacking(t, "permission events of fanotify: "+err.Error())
 	}
 
 	return h

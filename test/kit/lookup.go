@@ -1,4 +1,4 @@
-package exectest
+package kit
 
 import (
 	"encoding/binary"
@@ -8,8 +8,6 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
-
-	"berth/internal/testskip"
 )
 
 // LookUps is a file system in which all look-ups hang.
@@ -34,7 +32,7 @@ func HangLookUps(t *testing.T) *LookUps {
 		}
 	}
 	if err != nil {
-		testskip.Lacking(t, "FUSE: "+err.Error())
+		SkipLacking(t, "FUSE: "+err.Error())
 	}
 
 	t.Cleanup(func() {

@@ -1,4 +1,4 @@
-package testskip
+package kit
 
 import (
 	"errors"
@@ -15,7 +15,7 @@ func MakeDevice(t testing.TB, path string, mode uint32, number uint64) {
 	t.Helper()
 	err := unix.Mknod(path, mode, int(number))
 	if errors.Is(err, unix.EPERM) {
-		Lacking(t, "the right to make devices")
+		SkipLacking(t, "the right to make devices")
 	}
 	if err != nil {
 		t.Fatalf("making the device %s: %v", path, err)
@@ -40,7 +40,7 @@ func WatchOpens(t testing.TB, path string) (opened func() bool) {
 
 	_ = unix.Close(found)
 	if probed() {
-		Lacking(t, "a kernel whose inotify tells a file that is opened from one that is found (O_PATH): "+
+		SkipLacking(t, "a kernel whose inotify tells a file that is opened from one that is found (O_PATH): "+
 			"about Linux 6.5 or later")
 	}
 

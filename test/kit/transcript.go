@@ -1,14 +1,4 @@
-// Package transcript runs tests that are written as files of commands and their output. The files are also
-// documentation. A step has a command with arguments, lines of input if the command has some, a line of four
-// dashes and the output, which ends at an empty line:
-//
-//	# A comment, which belongs to the step below it.
-//	job web count=3
-//	----
-//	registered as version 0
-//
-// It takes no part in the program.
-package transcript
+package kit
 
 import (
 	"fmt"
@@ -17,8 +7,8 @@ import (
 	"testing"
 )
 
-// Step is a command of a transcript.
-type Step struct {
+// TranscriptStep is a command of a transcript.
+type TranscriptStep struct {
 	Line  int // in the file, from 1
 	Name  string
 	Args  []string
@@ -26,7 +16,7 @@ type Step struct {
 }
 
 // Arg returns the value of an argument name=value, "" if there is none.
-func (s *Step) Arg(name string) string {
+func (s *TranscriptStep) Arg(name string) string {
 	for _, a := range s.Args {
 		value, ok := strings.CutPrefix(a, name+"=")
 		if ok {
@@ -37,7 +27,7 @@ func (s *Step) Arg(name string) string {
 }
 
 // Has reports whether a word is among the arguments.
-func (s *Step) Has(word string) bool {
+func (s *TranscriptStep) Has(word string) bool {
 	for _, a := range s.Args {
 		if a == word {
 			return true
@@ -48,8 +38,15 @@ func (s *Step) Has(word string) bool {
 
 const dashes = "----"
 
-// Run runs the steps of a file and compares their output. With rewrite it writes the output into the file.
-func Run(t *testing.T, path string, rewrite bool, run func(*Step) string) {
+// RunTranscript runs the steps of a file and compares their output. With rewrite it writes the output into
+// the file. The files are also documentation. A step has a command with arguments, lines of input if the
+// command has some, a line of four dashes and the output, which ends at an empty line:
+//
+//	# A comment, which belongs to the step below it.
+//	job web count=3
+//	----
+//	registered as version 0
+func RunTranscript(t *testing.T, path string, rewrite bool, run func(*TranscriptStep) string) {
 	t.Helper()
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -90,10 +87,12 @@ func Run(t *testing.T, path string, rewrite bool, run func(*Step) string) {
 // position has the first line of a step's output, and of the next step.
 type position struct{ output, step int }
 
-func readStep(t *testing.T, path string, lines []string, at int) (s *Step, want string, next position) {
+func readStep(t *testing.T, path string, lines []string, at int) (
+	s *TranscriptStep, want string, next position,
+) {
 	t.Helper()
 	words := strings.Fields(lines[at])
-	s = &Step{Line: at + 1, Name: words[0], Args: words[1:]}
+	s = &TranscriptStep{Line: at + 1, Name: words[0], Args: words[1:]}
 	i := at + 1
 	for i < len(lines) && lines[i] != dashes && lines[i] != "" {
 		i++

@@ -1,5 +1,4 @@
-// Package disktest makes small disks for tests, and fills them to the last byte.
-package disktest
+package kit
 
 import (
 	"errors"
@@ -10,25 +9,22 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
-
-	"berth/internal/diskfault"
-	"berth/internal/testskip"
 )
 
-// Mount mounts a file system of a size, such as 1m, and returns its folder. The end of the test unmounts it,
-// also while something uses it.
-func Mount(t testing.TB, size string) (dir string) {
+// MountDisk mounts a file system of a size, such as 1m, and returns its folder. The end of the test unmounts
+// it, also while something uses it.
+func MountDisk(t testing.TB, size string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	MountAt(t, dir, size)
+	MountDiskAt(t, dir, size)
 	return dir
 }
 
-// MountAt is Mount at a folder, which it makes.
-func MountAt(t testing.TB, dir, size string) {
+// MountDiskAt is MountDisk at a folder, which it makes.
+func MountDiskAt(t testing.TB, dir, size string) {
 	t.Helper()
 	if os.Getuid() != 0 {
-		testskip.Lacking(t, "root: mounts a file system")
+		SkipLacking(t, "root: mounts a file system")
 	}
 	err := os.MkdirAll(dir, 0o700)
 	if err == nil {
@@ -40,18 +36,18 @@ func MountAt(t testing.TB, dir, size string) {
 	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
 }
 
-// reservedSize is the size of the file system of MountReserved.
+// reservedSize is the size of the file system of MountReservedDisk.
 const reservedSize = 16 << 20
 
-// MountReserved mounts a file system that keeps half of its blocks back for root, and returns its folder,
+// MountReservedDisk mounts a file system that keeps half of its blocks back for root, and returns its folder,
 // which other users may enter. The end of the test unmounts it.
-func MountReserved(t testing.TB) (dir string) {
+func MountReservedDisk(t testing.TB) (dir string) {
 	t.Helper()
 	if os.Getuid() != 0 {
-		testskip.Lacking(t, "root: mounts a file system")
+		SkipLacking(t, "root: mounts a file system")
 	}
 	if _, err := exec.LookPath("mkfs.ext4"); err != nil {
-		testskip.Lacking(t, "mkfs.ext4")
+		SkipLacking(t, "mkfs.ext4")
 	}
 	image := filepath.Join(t.TempDir(), "image")
 	dir, err := os.MkdirTemp("/tmp", "reserved") // other users cannot enter that of the test
@@ -101,8 +97,9 @@ func AsNobody(t testing.TB, do func()) {
 	}
 }
 
-// Fill leaves so many bytes free, rounded up to pages, and returns the function that frees the others again.
-func Fill(t testing.TB, dir string, left uint64) (free func()) {
+// FillDisk leaves so many bytes free, rounded up to pages, and returns the function that frees the others
+// again.
+func FillDisk(t testing.TB, dir string, left uint64) (free func()) {
 	t.Helper()
 	path := filepath.Join(dir, "filler")
 	f, err := os.Create(path)
@@ -120,7 +117,7 @@ func Fill(t testing.TB, dir string, left uint64) (free func()) {
 		}
 	}
 	_ = f.Close()
-	if err != nil && !diskfault.NoSpace(err) {
+	if err != nil && !errors.Is(err, unix.ENOSPC) {
 		t.Fatal(err)
 	}
 	return func() {

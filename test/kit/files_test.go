@@ -1,4 +1,4 @@
-package testskip
+package kit
 
 import (
 	"os"

@@ -1,4 +1,4 @@
-package benchmeter
+package kit
 
 import (
 	"flag"
@@ -17,7 +17,7 @@ func TestMeter_RunsEveryRequest(t *testing.T) {
 	r := testing.Benchmark(func(b *testing.B) {
 		made = 0
 		done = 0
-		Perform(b, 2, block, func(i int) int {
+		MeasurePrepared(b, 2, block, func(i int) int {
 			kept = make([]byte, 10*size)
 			made++
 			return i
@@ -52,7 +52,7 @@ func TestMeter_WaitsForTheCollector(t *testing.T) {
 	held := make([][]byte, 8192)
 	at := 0
 	r := testing.Benchmark(func(b *testing.B) {
-		m := Begin(b)
+		m := BeginMeter(b)
 		for m.Loop() {
 			held[at%len(held)] = make([]byte, 4096)
 			at++

@@ -1,4 +1,4 @@
-package testskip
+package kit
 
 import (
 	"os"
@@ -16,7 +16,7 @@ func TestLacking_RecordsItsSkips(t *testing.T) {
 					t.Error("Lacking does not skip the test")
 				}
 			})
-			Lacking(t, "no loop device:\nnone is free")
+			SkipLacking(t, "no loop device:\nnone is free")
 		})
 	}
 	want := "TestLacking_RecordsItsSkips/skipped: no loop device: none is free\n" +

@@ -1,4 +1,4 @@
-package plaintwin
+package kit
 
 import (
 	"fmt"
@@ -12,19 +12,19 @@ func TestMain(m *testing.M) {
 		fmt.Print("raced: ", raced)
 		return
 	}
-	Exit(m.Run())
+	ExitPlain(m.Run())
 }
 
 func TestProgram_HasTheTestMainAndNoRaceDetector(t *testing.T) {
-	program := Program()
-	if again := Program(); again != program {
+	program := PlainProgram()
+	if again := PlainProgram(); again != program {
 		t.Errorf("the second call answers %s, the first %s", again, program)
 	}
 	out, err := exec.Command(program, "say").CombinedOutput()
 	if err != nil || string(out) != "raced: false" {
 		t.Errorf("got %q, %v", out, err)
 	}
-	Remove()
+	RemovePlain()
 	if _, err := os.Stat(program); raced != os.IsNotExist(err) {
 		t.Errorf("after its removal: %v", err)
 	}
