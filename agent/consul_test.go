@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"berth/consul"
-	"berth/internal/consultest"
+	"berth/test/consultest"
 )
 
 // passingServers returns the tags of the services of servers in Consul whose checks pass, in order.

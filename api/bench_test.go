@@ -13,10 +13,10 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/api"
+	"berth/bench/shape"
 	"berth/endpoints"
 	"berth/endpoints/core"
 	"berth/internal/admission"
-	"berth/internal/benchshape"
 	"berth/internal/level"
 	"berth/rpc"
 	"berth/state"
@@ -61,30 +61,30 @@ func benchHandler(t testing.TB, nodes int) (http.Handler, *state.Store) {
 		}
 	}
 	volumes := &structs.CSIVolumeRegisterRequest{
-		Volumes: []*structs.CSIVolume{benchshape.Volume(benchshape.SharedVolume, benchSize)},
+		Volumes: []*structs.CSIVolume{shape.Volume(shape.SharedVolume, benchSize)},
 	}
 	plan := &structs.Plan{
 		Eval: &structs.Evaluation{
 			ID:     "eval",
-			JobID:  benchshape.JobID,
+			JobID:  shape.JobID,
 			Status: structs.EvalComplete,
 		},
 	}
 	for i := range nodes {
 		apply(func(tx *state.WriteTx) error {
-			return state.NodeRegister(tx, benchshape.Register(i, 0, benchshape.Plugin))
+			return state.NodeRegister(tx, shape.Register(i, 0, shape.Plugin))
 		})
-		plan.Place = append(plan.Place, benchshape.Alloc(i, nodes))
+		plan.Place = append(plan.Place, shape.Alloc(i, nodes))
 	}
 	for i := range benchSize {
-		v := benchshape.Volume(benchshape.VolumeID(i), i)
+		v := shape.Volume(shape.VolumeID(i), i)
 		volumes.Volumes = append(volumes.Volumes, v)
 	}
 	apply(func(tx *state.WriteTx) error {
 		return lifecycle.VolumePut(tx, volumes)
 	})
 	apply(func(tx *state.WriteTx) error {
-		return state.JobRegister(tx, &structs.JobRegisterRequest{Job: benchshape.Job(nodes)})
+		return state.JobRegister(tx, &structs.JobRegisterRequest{Job: shape.Job(nodes)})
 	})
 	plan.JobModifyIndex = index
 	apply(func(tx *state.WriteTx) error {
@@ -92,9 +92,9 @@ func benchHandler(t testing.TB, nodes int) (http.Handler, *state.Store) {
 	})
 	for i := range nodes {
 		apply(func(tx *state.WriteTx) error {
-			c := benchshape.Claim(benchshape.SharedVolume, i, structs.ClaimRead)
+			c := shape.Claim(shape.SharedVolume, i, structs.ClaimRead)
 			return lifecycle.VolumeClaim(tx, &structs.CSIVolumeClaimRequest{
-				NodeID: benchshape.UUID("node", i),
+				NodeID: shape.UUID("node", i),
 				Claims: []*structs.CSIClaim{c},
 			})
 		})
@@ -146,7 +146,7 @@ func BenchmarkHTTPList(b *testing.B) {
 		"volumes":     "/v1/volumes?type=csi",
 		"nodes":       "/v1/nodes",
 		"allocations": "/v1/allocations",
-		"claims":      "/v1/volume/csi/" + benchshape.SharedVolume + "/claims",
+		"claims":      "/v1/volume/csi/" + shape.SharedVolume + "/claims",
 		"filtered":    "/v1/volumes?type=csi&filter=ID+contains+%22vol%22",
 		"page":        "/v1/volumes?type=csi&per_page=100",
 		"reversed":    "/v1/volumes?type=csi&reverse",
@@ -161,9 +161,9 @@ func BenchmarkHTTPList(b *testing.B) {
 func BenchmarkHTTPGet(b *testing.B) {
 	h, _ := benchHandler(b, benchSize)
 	for name, path := range map[string]string{
-		"volume":     "/v1/volume/csi/" + benchshape.VolumeID(7),
-		"node":       "/v1/node/" + benchshape.UUID("node", 7),
-		"allocation": "/v1/allocation/" + benchshape.UUID("alloc", 7),
+		"volume":     "/v1/volume/csi/" + shape.VolumeID(7),
+		"node":       "/v1/node/" + shape.UUID("node", 7),
+		"allocation": "/v1/allocation/" + shape.UUID("alloc", 7),
 		"plugins":    "/v1/plugins",
 	} {
 		b.Run(name, func(b *testing.B) {

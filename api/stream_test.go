@@ -15,7 +15,7 @@ import (
 
 	"berth/api"
 	"berth/api/apitest"
-	"berth/internal/benchshape"
+	"berth/bench/shape"
 	"berth/state"
 	"berth/state/csi/lifecycle"
 	"berth/structs"
@@ -224,7 +224,7 @@ func TestList_SlowReaderBlocksNoWriter(t *testing.T) {
 	<-w.first
 	const written = 100
 	for i := range written {
-		v := benchshape.Volume(fmt.Sprintf("zzz-%d", i), 2*benchSize+i)
+		v := shape.Volume(fmt.Sprintf("zzz-%d", i), 2*benchSize+i)
 		req := &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}}
 		err := store.Write(store.Index()+1, func(tx *state.WriteTx) error {
 			return lifecycle.VolumePut(tx, req)

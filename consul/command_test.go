@@ -13,8 +13,8 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/consul/facts"
-	"berth/internal/consultest"
 	"berth/structs"
+	"berth/test/consultest"
 )
 
 func TestCommand_ReachesConsulAsTheAgentDoes(t *testing.T) {

@@ -16,8 +16,8 @@ import (
 	"github.com/hashicorp/consul/api"
 
 	"berth/consul/mesh"
-	"berth/internal/consultest"
 	"berth/structs"
+	"berth/test/consultest"
 )
 
 // meshed is an instance with a sidecar.

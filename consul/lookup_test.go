@@ -14,8 +14,8 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/consul/lookup"
-	"berth/internal/consultest"
 	"berth/structs"
+	"berth/test/consultest"
 )
 
 // scripted returns the link with a Consul that a function plays.

@@ -6,8 +6,8 @@ import (
 	"github.com/hashicorp/consul/api"
 
 	"berth/consul/mesh"
-	"berth/internal/consultest"
 	"berth/structs"
+	"berth/test/consultest"
 )
 
 // meshedFully is an instance with everything that a job may set at a sidecar.

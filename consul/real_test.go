@@ -16,8 +16,8 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/consul/facts"
-	"berth/internal/consultest"
 	"berth/structs"
+	"berth/test/consultest"
 )
 
 // counted counts the registrations that it passes on.

@@ -8,9 +8,9 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"berth/bench/shape"
 	"berth/endpoints"
 	"berth/endpoints/core"
-	"berth/internal/benchshape"
 	"berth/internal/level"
 	"berth/rpc"
 	"berth/server/control"
@@ -27,7 +27,7 @@ func benchFleet(b *testing.B, nodes int) *rpc.Server {
 	batch := store.Begin()
 	for i := range nodes {
 		err := batch.Apply(uint64(i+1), func(tx *state.WriteTx) error {
-			return state.NodeRegister(tx, benchshape.Register(i, 0, benchshape.Plugin))
+			return state.NodeRegister(tx, shape.Register(i, 0, shape.Plugin))
 		})
 		if err != nil {
 			b.Fatal(err)
@@ -56,7 +56,7 @@ func benchFleet(b *testing.B, nodes int) *rpc.Server {
 		Config:   control.DefaultConfig(),
 	})
 	for { // until the loop grants leases
-		_, err := granted.Renew(benchshape.UUID("node", 0), nil)
+		_, err := granted.Renew(shape.UUID("node", 0), nil)
 		if err == nil {
 			break
 		}
@@ -102,8 +102,8 @@ func byFleet[Req, Resp any](b *testing.B, m structs.Method[Req, Resp], request f
 func BenchmarkHeartbeatByFleet(b *testing.B) {
 	byFleet(b, structs.NodeHeartbeat, func(i, n int) *structs.NodeHeartbeatRequest {
 		return &structs.NodeHeartbeatRequest{
-			NodeID:   benchshape.UUID("node", i%n),
-			SecretID: benchshape.UUID("secret", i%n),
+			NodeID:   shape.UUID("node", i%n),
+			SecretID: shape.UUID("secret", i%n),
 			Status:   structs.NodeReady,
 		}
 	})
@@ -113,6 +113,6 @@ func BenchmarkHeartbeatByFleet(b *testing.B) {
 // applied from it.
 func BenchmarkRegisterByFleet(b *testing.B) {
 	byFleet(b, structs.NodeRegister, func(i, n int) *structs.NodeRegisterRequest {
-		return benchshape.Register(i%n, i+1, benchshape.Plugin)
+		return shape.Register(i%n, i+1, shape.Plugin)
 	})
 }

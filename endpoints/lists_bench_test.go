@@ -7,10 +7,10 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"berth/bench/shape"
 	"berth/endpoints"
 	"berth/endpoints/core"
 	"berth/fsm"
-	"berth/internal/benchshape"
 	"berth/internal/level"
 	"berth/rpc"
 	"berth/state"
@@ -40,7 +40,7 @@ func BenchmarkFilterList(b *testing.B) {
 	b.Cleanup(s.Close)
 	batch, put := store.Begin(), &structs.CSIVolumeRegisterRequest{}
 	for i := range 10000 {
-		put.Volumes = append(put.Volumes, benchshape.Volume(benchshape.VolumeID(i), i))
+		put.Volumes = append(put.Volumes, shape.Volume(shape.VolumeID(i), i))
 	}
 	if err := batch.Apply(1, func(tx *state.WriteTx) error { return lifecycle.VolumePut(tx, put) }); err != nil {
 		b.Fatal(err)

@@ -6,7 +6,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"berth/internal/benchshape"
+	"berth/bench/shape"
 	"berth/state"
 	"berth/structs"
 	"berth/test/kit"
@@ -46,13 +46,13 @@ func benchApply(b *testing.B, batch, nodes int) {
 		}
 	}
 	for i := range nodes {
-		apply([]*raft.Log{entry(NodeRegister.Encode(benchshape.Register(i, 0, benchshape.Plugin)))})
+		apply([]*raft.Log{entry(NodeRegister.Encode(shape.Register(i, 0, shape.Plugin)))})
 	}
 	kit.MeasurePrepared(b, batch, max(1, kit.AtOnce/batch), func(i int) (logs []*raft.Log) {
 		for k := i * batch; k < (i+1)*batch; k++ {
 			logs = append(logs, entry(NodeUpdateCSI.Encode(&structs.NodeUpdateCSIRequest{
-				NodeID:  benchshape.UUID("node", k%nodes),
-				Upserts: []*structs.CSIPluginInstance{benchshape.Instance(benchshape.Plugin, k%nodes, k+1)},
+				NodeID:  shape.UUID("node", k%nodes),
+				Upserts: []*structs.CSIPluginInstance{shape.Instance(shape.Plugin, k%nodes, k+1)},
 			})))
 		}
 		return logs

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"berth/internal/benchshape"
+	"berth/bench/shape"
 	"berth/state"
 	"berth/structs"
 	"berth/test/kit"
@@ -14,7 +14,7 @@ import (
 // benchmark BenchmarkTreeOfPlan of internal/mvcc is its lower bound.
 func BenchmarkPlanApply(b *testing.B) { eachSched(b, benchPlanApply) }
 
-func benchPlanApply(b *testing.B, work benchshape.SchedWork, n int) {
+func benchPlanApply(b *testing.B, work shape.SchedWork, n int) {
 	plans := planWork(b, work, n)
 	m := kit.BeginMeter(b)
 	placed := 0
@@ -37,7 +37,7 @@ func benchPlanApply(b *testing.B, work benchshape.SchedWork, n int) {
 }
 
 // registerWork returns a store with a fleet and the jobs of a work. Each call makes the same rows.
-func registerWork(b *testing.B, work benchshape.SchedWork, n int) *schedStore {
+func registerWork(b *testing.B, work shape.SchedWork, n int) *schedStore {
 	s := &schedStore{b: b, s: state.New()}
 	s.fill(0, n)
 	for i := range work.Jobs {
@@ -50,7 +50,7 @@ func registerWork(b *testing.B, work benchshape.SchedWork, n int) *schedStore {
 }
 
 // planWork returns the plans that place a work on a fleet, in their order.
-func planWork(b *testing.B, work benchshape.SchedWork, n int) (plans []*structs.Plan) {
+func planWork(b *testing.B, work shape.SchedWork, n int) (plans []*structs.Plan) {
 	s := registerWork(b, work, n)
 	for i := range work.Jobs {
 		e := schedEval(schedJob(work, i), i)

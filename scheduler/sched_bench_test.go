@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"berth/internal/benchshape"
+	"berth/bench/shape"
 	"berth/scheduler/place"
 	"berth/state"
 	"berth/structs"
@@ -24,9 +24,9 @@ var (
 func BenchmarkSched(b *testing.B) { eachSched(b, benchSched) }
 
 // eachSched runs a benchmark for each work on each fleet.
-func eachSched(b *testing.B, bench func(*testing.B, benchshape.SchedWork, int)) {
-	for _, w := range benchshape.SchedWorks() {
-		for _, n := range benchshape.SchedFleets {
+func eachSched(b *testing.B, bench func(*testing.B, shape.SchedWork, int)) {
+	for _, w := range shape.SchedWorks() {
+		for _, n := range shape.SchedFleets {
 			if *schedNodes != 0 && *schedNodes != n {
 				continue
 			}
@@ -35,7 +35,7 @@ func eachSched(b *testing.B, bench func(*testing.B, benchshape.SchedWork, int)) 
 	}
 }
 
-func benchSched(b *testing.B, work benchshape.SchedWork, n int) {
+func benchSched(b *testing.B, work shape.SchedWork, n int) {
 	m := kit.BeginMeter(b)
 	placed := 0
 	used := 0
@@ -77,8 +77,8 @@ func (s *schedStore) write(fn func(tx *state.WriteTx) error) {
 func (s *schedStore) fill(from, to int) {
 	batch := s.s.Begin()
 	for i := from; i < to; i++ {
-		node := benchshape.Node(i)
-		cpu, memory, disk := benchshape.SchedCapacity(i)
+		node := shape.Node(i)
+		cpu, memory, disk := shape.SchedCapacity(i)
 		node.NodeResources = &structs.NodeResources{
 			CPU:    structs.NodeCPUResources{CpuShares: int64(cpu)},
 			Memory: structs.NodeMemoryResources{MemoryMB: int64(memory)},
@@ -86,7 +86,7 @@ func (s *schedStore) fill(from, to int) {
 		}
 		s.index++
 		err := batch.Apply(s.index, func(tx *state.WriteTx) error {
-			r := benchshape.Register(i, 0)
+			r := shape.Register(i, 0)
 			r.Node = node
 			return state.NodeRegister(tx, r)
 		})
@@ -97,15 +97,15 @@ func (s *schedStore) fill(from, to int) {
 	batch.Commit()
 }
 
-func schedJob(w benchshape.SchedWork, i int) *structs.Job {
-	cpu, memory := benchshape.SchedAsk(i)
+func schedJob(w shape.SchedWork, i int) *structs.Job {
+	cpu, memory := shape.SchedAsk(i)
 	j := &structs.Job{
 		ID:   fmt.Sprintf("%s-%d", w.Name, i),
 		Type: w.Type,
 		TaskGroups: []*structs.TaskGroup{{
 			Name:          "web",
 			Count:         w.Count,
-			EphemeralDisk: &structs.EphemeralDisk{SizeMB: benchshape.SchedDisk},
+			EphemeralDisk: &structs.EphemeralDisk{SizeMB: shape.SchedDisk},
 			Tasks: []*structs.Task{{
 				Name:      "server",
 				Driver:    "exec",
@@ -129,7 +129,7 @@ func (s *schedStore) place(j *structs.Job, i int) {
 
 func schedEval(j *structs.Job, i int) *structs.Evaluation {
 	return &structs.Evaluation{
-		ID:          benchshape.UUID("eval", i),
+		ID:          shape.UUID("eval", i),
 		Namespace:   j.Namespace,
 		JobID:       j.ID,
 		Type:        j.Type,

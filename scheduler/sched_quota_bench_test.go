@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"berth/internal/benchshape"
+	"berth/bench/shape"
 	"berth/state"
 	"berth/state/namespaces"
 	"berth/state/quotas"
@@ -24,7 +24,7 @@ const quotaNodes = 1000
 // figure is the ratio of the cheapest rounds, because other users of a machine only slow it down: the speed
 // beside that without a quota, by the clock and by the time of the processor.
 func BenchmarkSchedQuota(b *testing.B) {
-	for _, work := range benchshape.SchedWorks() {
+	for _, work := range shape.SchedWorks() {
 		b.Run(work.Name, func(b *testing.B) {
 			var without, with quotaSide
 			for round := 0; b.Loop(); round++ {
@@ -50,7 +50,7 @@ func BenchmarkSchedQuota(b *testing.B) {
 type quotaSide struct{ wall, cpu []time.Duration }
 
 // place measures how long a new store takes to place the jobs of a work.
-func (q *quotaSide) place(b *testing.B, work benchshape.SchedWork, bounded bool) {
+func (q *quotaSide) place(b *testing.B, work shape.SchedWork, bounded bool) {
 	s := &schedStore{b: b, s: state.New()}
 	s.fill(0, quotaNodes)
 	if bounded {

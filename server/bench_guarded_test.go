@@ -11,9 +11,9 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"berth/bench/shape"
 	"berth/fsm"
 	"berth/internal/auditlog"
-	"berth/internal/benchshape"
 	"berth/server"
 	"berth/structs"
 	"berth/structs/access"
@@ -43,11 +43,11 @@ func BenchmarkRPCGuarded(b *testing.B) {
 		do   func(s *side, c *stdrpc.Client, i int) error
 	}{
 		{"claim", func(_ *side, c *stdrpc.Client, i int) error {
-			return claim(c, benchshape.VolumeID(i%guardedVolumes), i%guardedVolumes, structs.ClaimWrite,
+			return claim(c, shape.VolumeID(i%guardedVolumes), i%guardedVolumes, structs.ClaimWrite,
 				i/guardedVolumes%2 == 1)
 		}},
 		{"register", func(s *side, c *stdrpc.Client, i int) error {
-			v := benchshape.Volume(benchshape.VolumeID(i%guardedVolumes), i%guardedVolumes)
+			v := shape.Volume(shape.VolumeID(i%guardedVolumes), i%guardedVolumes)
 			v.Context["rev"] = fmt.Sprint(time.Now().UnixNano())
 			req := &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}}
 			req.AuthToken = s.token
@@ -136,7 +136,7 @@ func startSides(b *testing.B) []*side {
 	return sides
 }
 
-func tokenSecret(i int) string { return benchshape.UUID("token", i) }
+func tokenSecret(i int) string { return shape.UUID("token", i) }
 
 // addTokens stores policies, and tokens of three of them. The first policies let their tokens change volumes.
 func (w *benchServer) addTokens(tokens, policies int) {
@@ -153,7 +153,7 @@ func (w *benchServer) addTokens(tokens, policies int) {
 	})
 	w.parallelN(tokens, 512, func(i int) error {
 		t := &access.Token{
-			AccessorID: benchshape.UUID("accessor", i),
+			AccessorID: shape.UUID("accessor", i),
 			SecretHash: access.HashSecret(tokenSecret(i)),
 			Type:       access.TypeClient,
 		}

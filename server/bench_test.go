@@ -13,8 +13,8 @@ import (
 	"github.com/hashicorp/go-hclog"
 	msgpackrpc "github.com/hashicorp/net-rpc-msgpackrpc/v2"
 
+	"berth/bench/shape"
 	"berth/fsm"
-	"berth/internal/benchshape"
 	"berth/internal/codec"
 	"berth/internal/telemetry"
 	"berth/rpc"
@@ -60,36 +60,36 @@ func startBench(b *testing.B, nodes, volumes, allocs int, edits ...func(*server.
 		time.Sleep(10 * time.Millisecond)
 	}
 	w.parallel(nodes, func(i int) error {
-		_, err := rpc.Call(ctx, s, structs.NodeRegister, benchshape.Register(i, 0, benchshape.Plugin))
+		_, err := rpc.Call(ctx, s, structs.NodeRegister, shape.Register(i, 0, shape.Plugin))
 		return err
 	})
 	w.parallel((volumes+99)/100, func(i int) error {
 		req := &structs.CSIVolumeRegisterRequest{}
 		for v := i * 100; v < min(volumes, i*100+100); v++ {
-			req.Volumes = append(req.Volumes, benchshape.Volume(benchshape.VolumeID(v), v))
+			req.Volumes = append(req.Volumes, shape.Volume(shape.VolumeID(v), v))
 		}
 		_, err := fsm.Propose(ctx, s, fsm.VolumePut, req)
 		return err
 	})
 	w.parallel(1, func(int) error {
 		_, err := fsm.Propose(ctx, s, fsm.VolumePut,
-			&structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{benchshape.Volume(benchshape.SharedVolume,
+			&structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{shape.Volume(shape.SharedVolume,
 				1<<20)}})
 		return err
 	})
 	w.parallel(1, func(int) error {
-		_, err := fsm.Propose(ctx, s, fsm.JobRegister, &structs.JobRegisterRequest{Job: benchshape.Job(allocs)})
+		_, err := fsm.Propose(ctx, s, fsm.JobRegister, &structs.JobRegisterRequest{Job: shape.Job(allocs)})
 		return err
 	})
 	w.parallel((allocs+99)/100, func(i int) error {
 		plan := &structs.Plan{JobModifyIndex: 0, Eval: &structs.Evaluation{
 			ID:     fmt.Sprint("eval", i),
-			JobID:  benchshape.JobID,
+			JobID:  shape.JobID,
 			Status: structs.EvalComplete,
 		}}
 		plan.JobModifyIndex = w.jobIndex()
 		for a := i * 100; a < min(allocs, i*100+100); a++ {
-			plan.Place = append(plan.Place, benchshape.Alloc(a, nodes))
+			plan.Place = append(plan.Place, shape.Alloc(a, nodes))
 		}
 		_, err := fsm.Propose(ctx, s, fsm.PlanApply, plan)
 		return err
@@ -99,7 +99,7 @@ func startBench(b *testing.B, nodes, volumes, allocs int, edits ...func(*server.
 
 func (w *benchServer) jobIndex() uint64 {
 	resp, err := rpc.Call(context.Background(), w.Server, structs.JobGet,
-		&structs.JobGetRequest{JobID: benchshape.JobID})
+		&structs.JobGetRequest{JobID: shape.JobID})
 	if err != nil {
 		w.b.Fatal(err)
 	}
@@ -204,7 +204,7 @@ func BenchmarkRPCClaimWrite(b *testing.B) {
 	}
 	bySize(b, "V", volumes, 64, fill, func(c *stdrpc.Client, i, v int) error {
 		allocs := min(v, mostAllocs)
-		return claim(c, benchshape.VolumeID(i%allocs), i%allocs, structs.ClaimWrite, i/allocs%2 == 1)
+		return claim(c, shape.VolumeID(i%allocs), i%allocs, structs.ClaimWrite, i/allocs%2 == 1)
 	})
 }
 
@@ -215,14 +215,14 @@ func BenchmarkRPCClaimRead(b *testing.B) {
 		return startBench(b, 1000, 100, r)
 	}
 	bySize(b, "R", []int{100, 1000, 5000}, 16, fill, func(c *stdrpc.Client, i, r int) error {
-		return claim(c, benchshape.SharedVolume, i%r, structs.ClaimRead, i/r%2 == 1)
+		return claim(c, shape.SharedVolume, i%r, structs.ClaimRead, i/r%2 == 1)
 	})
 }
 
 // claim claims a volume for an allocation, or releases it, as one of 1,000 nodes.
 func claim(c *stdrpc.Client, volume string, alloc int, mode string, release bool) error {
-	node, secret := benchshape.UUID("node", alloc%1000), benchshape.UUID("secret", alloc%1000)
-	cl := benchshape.Claim(volume, alloc, mode)
+	node, secret := shape.UUID("node", alloc%1000), shape.UUID("secret", alloc%1000)
+	cl := shape.Claim(volume, alloc, mode)
 	if release {
 		return c.Call(structs.CSIVolumeUnpublish.Name, &structs.CSIVolumeUnpublishRequest{
 			NodeID:   node,
@@ -248,7 +248,7 @@ func benchVolumes(b *testing.B, v int) *benchServer {
 // BenchmarkRPCNodeRegister is 64 clients with changed fingerprints.
 func BenchmarkRPCNodeRegister(b *testing.B) {
 	bySize(b, "N", fleets, 64, benchFleet, func(c *stdrpc.Client, i, n int) error {
-		return c.Call(structs.NodeRegister.Name, benchshape.Register(i%n, i+1, benchshape.Plugin), &indexOnly{})
+		return c.Call(structs.NodeRegister.Name, shape.Register(i%n, i+1, shape.Plugin), &indexOnly{})
 	})
 }
 
@@ -256,9 +256,9 @@ func BenchmarkRPCNodeRegister(b *testing.B) {
 func BenchmarkRPCNodeUpdate(b *testing.B) {
 	bySize(b, "N", fleets, 64, benchFleet, func(c *stdrpc.Client, i, n int) error {
 		return c.Call(structs.NodeUpdateCSI.Name, &structs.NodeUpdateCSIRequest{
-			NodeID:   benchshape.UUID("node", i%n),
-			SecretID: benchshape.UUID("secret", i%n),
-			Upserts:  []*structs.CSIPluginInstance{benchshape.Instance(benchshape.Plugin, i%n, i+1)},
+			NodeID:   shape.UUID("node", i%n),
+			SecretID: shape.UUID("secret", i%n),
+			Upserts:  []*structs.CSIPluginInstance{shape.Instance(shape.Plugin, i%n, i+1)},
 		}, &indexOnly{})
 	})
 }
@@ -268,8 +268,8 @@ func BenchmarkRPCHeartbeat(b *testing.B) {
 	bySize(b, "N", fleets, 64, benchFleet, func(c *stdrpc.Client, i, n int) error {
 		return c.Call(structs.NodeHeartbeat.Name,
 			&structs.NodeHeartbeatRequest{
-				NodeID:   benchshape.UUID("node", i%n),
-				SecretID: benchshape.UUID("secret", i%n),
+				NodeID:   shape.UUID("node", i%n),
+				SecretID: shape.UUID("secret", i%n),
 				Status:   structs.NodeReady,
 			}, &indexOnly{})
 	})
@@ -285,7 +285,7 @@ func BenchmarkRPCVolumeList(b *testing.B) {
 // BenchmarkRPCVolumeRegister is 16 clients that change volumes, which are recorded one after the other.
 func BenchmarkRPCVolumeRegister(b *testing.B) {
 	bySize(b, "V", volumes, 16, benchVolumes, func(c *stdrpc.Client, i, n int) error {
-		v := benchshape.Volume(benchshape.VolumeID(i%n), i%n)
+		v := shape.Volume(shape.VolumeID(i%n), i%n)
 		v.Context["rev"] = fmt.Sprint(i)
 		req := &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}}
 		return c.Call(structs.CSIVolumeRegister.Name, req, &indexOnly{})

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"berth/internal/benchshape"
+	"berth/bench/shape"
 	"berth/internal/snaparchive"
 	"berth/state/csi"
 	"berth/state/csi/lifecycle"
@@ -102,7 +102,7 @@ func BenchmarkCapacity(b *testing.B) {
 	}.store(b)
 	s.many(n*each, func(tx *WriteTx, i int) error {
 		return lifecycle.VolumeClaim(tx, &structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{
-			benchshape.Claim(benchshape.VolumeID(i/each), (i*7+i/each)%n, structs.ClaimRead)}})
+			shape.Claim(shape.VolumeID(i/each), (i*7+i/each)%n, structs.ClaimRead)}})
 	})
 	b.ReportMetric(time.Since(start).Seconds(), "filled-s")
 	rows := countRows(s.s)
@@ -120,7 +120,7 @@ func BenchmarkCapacity(b *testing.B) {
 	fresh, held, took := s.restored()
 	b.ReportMetric(took.Seconds(), "restored-s")
 	b.ReportMetric(held, "heap-bytes")
-	for range csi.ClaimsByVolume(fresh.Read(), structs.DefaultNamespace, benchshape.VolumeID(n-1)) {
+	for range csi.ClaimsByVolume(fresh.Read(), structs.DefaultNamespace, shape.VolumeID(n-1)) {
 		size++
 	}
 	runtime.KeepAlive(fresh)

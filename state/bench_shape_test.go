@@ -3,7 +3,7 @@ package state
 import (
 	"testing"
 
-	"berth/internal/benchshape"
+	"berth/bench/shape"
 	"berth/state/csi/lifecycle"
 	"berth/state/schema"
 	"berth/structs"
@@ -32,41 +32,41 @@ func (f benchFill) store(tb testing.TB) *benchStore {
 		index: 10,
 	}
 	if f.plugins == nil {
-		f.plugins = []string{benchshape.Plugin}
+		f.plugins = []string{shape.Plugin}
 	}
 	b.many(f.nodes,
 		func(tx *WriteTx, i int) error {
-			return NodeRegister(tx, benchshape.Register(i, 0, f.plugins...))
+			return NodeRegister(tx, shape.Register(i, 0, f.plugins...))
 		})
 	b.many(1, func(tx *WriteTx, _ int) error {
-		return JobRegister(tx, &structs.JobRegisterRequest{Job: benchshape.Job(f.allocs)})
+		return JobRegister(tx, &structs.JobRegisterRequest{Job: shape.Job(f.allocs)})
 	})
 	b.many(f.allocs, func(tx *WriteTx, i int) error {
-		schema.Allocs.Put(tx, benchshape.Alloc(i, f.nodes))
+		schema.Allocs.Put(tx, shape.Alloc(i, f.nodes))
 		return nil
 	})
 	if f.pluginAllocs {
 		b.many(f.nodes, func(tx *WriteTx, i int) error {
-			a := benchshape.Alloc(i, f.nodes)
-			a.ID, a.CSIPlugins = benchshape.UUID("plugalloc", i), []string{benchshape.Plugin}
+			a := shape.Alloc(i, f.nodes)
+			a.ID, a.CSIPlugins = shape.UUID("plugalloc", i), []string{shape.Plugin}
 			schema.Allocs.Put(tx, a)
 			return nil
 		})
 	}
 	b.many(f.volumes, func(tx *WriteTx, i int) error {
-		return b.putVolume(tx, benchshape.VolumeID(i), i)
+		return b.putVolume(tx, shape.VolumeID(i), i)
 	})
 	b.many(f.volumes*f.claimsEach, func(tx *WriteTx, i int) error {
 		return lifecycle.VolumeClaim(tx, &structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{
-			benchshape.Claim(benchshape.VolumeID(i/f.claimsEach), i%max(1, f.allocs), structs.ClaimRead)}})
+			shape.Claim(shape.VolumeID(i/f.claimsEach), i%max(1, f.allocs), structs.ClaimRead)}})
 	})
 	if f.shared >= 0 {
 		b.many(1, func(tx *WriteTx, _ int) error {
-			return b.putVolume(tx, benchshape.SharedVolume, 1<<20)
+			return b.putVolume(tx, shape.SharedVolume, 1<<20)
 		})
 		b.many(f.shared, func(tx *WriteTx, i int) error {
 			return lifecycle.VolumeClaim(tx,
-				&structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{benchshape.Claim(benchshape.SharedVolume, i,
+				&structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{shape.Claim(shape.SharedVolume, i,
 					structs.ClaimRead)}})
 		})
 	}
@@ -75,7 +75,7 @@ func (f benchFill) store(tb testing.TB) *benchStore {
 
 func (b *benchStore) putVolume(tx *WriteTx, id string, i int) error {
 	return lifecycle.VolumePut(tx,
-		&structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{benchshape.Volume(id, i)}})
+		&structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{shape.Volume(id, i)}})
 }
 
 // many applies n entries in large batches.

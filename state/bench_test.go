@@ -6,7 +6,7 @@ import (
 	"runtime/debug"
 	"testing"
 
-	"berth/internal/benchshape"
+	"berth/bench/shape"
 	"berth/state/csi"
 	"berth/state/csi/lifecycle"
 	"berth/state/schema"
@@ -34,7 +34,7 @@ func BenchmarkFingerprint(b *testing.B) {
 	bySize(b, "N", benchSizes, func(b *testing.B, n int) {
 		s := benchFill{nodes: n, shared: -1}.store(b)
 		kit.MeasurePrepared(b, 1, kit.AtOnce,
-			func(i int) *structs.NodeRegisterRequest { return benchshape.Register(i%n, i+1, benchshape.Plugin) },
+			func(i int) *structs.NodeRegisterRequest { return shape.Register(i%n, i+1, shape.Plugin) },
 			s.register)
 	})
 }
@@ -56,8 +56,8 @@ func benchDiff(b *testing.B, most int) {
 		kit.MeasurePrepared(b, 1, kit.AtOnce, func(i int) *structs.NodeUpdateCSIRequest {
 			k := i % min(n, most)
 			return &structs.NodeUpdateCSIRequest{
-				NodeID:  benchshape.UUID("node", k),
-				Upserts: []*structs.CSIPluginInstance{benchshape.Instance(benchshape.Plugin, k, i+1)},
+				NodeID:  shape.UUID("node", k),
+				Upserts: []*structs.CSIPluginInstance{shape.Instance(shape.Plugin, k, i+1)},
 			}
 		}, func(r *structs.NodeUpdateCSIRequest) {
 			s.do(func(tx *WriteTx) error { return NodeUpdateCSI(tx, r) })
@@ -69,9 +69,9 @@ func benchDiff(b *testing.B, most int) {
 func BenchmarkFingerprintNoPlugin(b *testing.B) {
 	bySize(b, "N", benchSizes, func(b *testing.B, n int) {
 		s := benchFill{nodes: n, shared: -1}.store(b)
-		s.register(benchshape.Register(1<<24, 0))
+		s.register(shape.Register(1<<24, 0))
 		kit.MeasurePrepared(b, 1, kit.AtOnce, func(i int) *structs.NodeRegisterRequest {
-			r := benchshape.Register(1<<24, i)
+			r := shape.Register(1<<24, i)
 			r.Node.Attributes["unique.rev"] = fmt.Sprint(i)
 			return r
 		}, s.register)
@@ -82,7 +82,7 @@ func BenchmarkFingerprintNoPlugin(b *testing.B) {
 func BenchmarkFingerprintManyPlugins(b *testing.B) {
 	b.Run("P=16", func(b *testing.B) {
 		const n = 1000
-		ids := []string{benchshape.Plugin}
+		ids := []string{shape.Plugin}
 		for p := 1; p < 16; p++ {
 			ids = append(ids, fmt.Sprintf("plug%03d", p))
 		}
@@ -92,11 +92,11 @@ func BenchmarkFingerprintManyPlugins(b *testing.B) {
 			plugins: ids,
 		}.store(b)
 		for i := range n { // those that are measured report one plugin, as the peer's do
-			s.register(benchshape.Register(n+i, 0, benchshape.Plugin))
+			s.register(shape.Register(n+i, 0, shape.Plugin))
 		}
 		kit.MeasurePrepared(b, 1, kit.AtOnce,
 			func(i int) *structs.NodeRegisterRequest {
-				return benchshape.Register(n+i%n, i+1, benchshape.Plugin)
+				return shape.Register(n+i%n, i+1, shape.Plugin)
 			},
 			s.register)
 	})
@@ -116,7 +116,7 @@ func benchBoot(b *testing.B, batch int) {
 			m.Pause()
 			s := New()
 			for i := range reqs {
-				reqs[i] = benchshape.Register(i, 0, benchshape.Plugin)
+				reqs[i] = shape.Register(i, 0, shape.Plugin)
 			}
 			m.Resume()
 			for i := 0; i < n; {
@@ -143,7 +143,7 @@ func BenchmarkClaim(b *testing.B) {
 			allocs: r + 1,
 		}.store(b)
 		kit.MeasurePrepared(b, 2, kit.AtOnce,
-			func(int) *structs.CSIClaim { return benchshape.Claim(benchshape.SharedVolume, r, structs.ClaimRead) },
+			func(int) *structs.CSIClaim { return shape.Claim(shape.SharedVolume, r, structs.ClaimRead) },
 			s.claimAndRelease)
 	})
 }
@@ -158,7 +158,7 @@ func BenchmarkClaimWriter(b *testing.B) {
 			allocs:  10000,
 		}.store(b)
 		kit.MeasurePrepared(b, 2, kit.AtOnce, func(i int) *structs.CSIClaim {
-			return benchshape.Claim(benchshape.VolumeID(i%v), i%10000, structs.ClaimWrite)
+			return shape.Claim(shape.VolumeID(i%v), i%10000, structs.ClaimWrite)
 		}, s.claimAndRelease)
 	})
 }
@@ -191,7 +191,7 @@ func benchStorm(b *testing.B, batch int) {
 		for m.Loop() {
 			m.Pause()
 			s.many(r, func(tx *WriteTx, i int) error { // the first round has no claims to release
-				claims[i] = benchshape.Claim(benchshape.SharedVolume, i, structs.ClaimRead)
+				claims[i] = shape.Claim(shape.SharedVolume, i, structs.ClaimRead)
 				return VolumeUnpublish(tx,
 					&structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{claims[i].Key()}})
 			})
@@ -221,7 +221,7 @@ func BenchmarkPluginGet(b *testing.B) {
 			pluginAllocs: true,
 		}.store(b)
 		kit.MeasureRepeated(b, func() {
-			d := PluginDetail(s.s.Read(), benchshape.Plugin)
+			d := PluginDetail(s.s.Read(), shape.Plugin)
 			if len(d.Allocations) != n || len(d.Nodes) != n {
 				b.Fatal(len(d.Allocations))
 			}
@@ -238,7 +238,7 @@ func BenchmarkPluginPage(b *testing.B) {
 			pluginAllocs: true,
 		}.store(b)
 		kit.MeasureRepeated(b, func() {
-			if d, next := PluginPage(s.s.Read(), benchshape.Plugin, nil, 100); len(d.Allocations) != 100 ||
+			if d, next := PluginPage(s.s.Read(), shape.Plugin, nil, 100); len(d.Allocations) != 100 ||
 				next == nil {
 				b.Fatal(len(d.Allocations))
 			}
@@ -282,7 +282,7 @@ func BenchmarkAllocUpdate(b *testing.B) {
 		}.store(b)
 		kit.MeasurePrepared(b, 1, kit.AtOnce, func(i int) *structs.AllocClientUpdate {
 			return &structs.AllocClientUpdate{
-				ID:                benchshape.UUID("plugalloc", i%n),
+				ID:                shape.UUID("plugalloc", i%n),
 				ClientStatus:      structs.AllocRunning,
 				ClientDescription: fmt.Sprint(i),
 			}
@@ -308,16 +308,16 @@ func BenchmarkAllocEnds(b *testing.B) {
 		}.store(b)
 		kit.MeasurePrepared(b, 1, min(n, kit.AtOnce), func(i int) *structs.AllocClientUpdate {
 			s.many(1, func(tx *WriteTx, _ int) error {
-				for e := range EvalsByJob(tx.ReadTx, structs.DefaultNamespace, benchshape.JobID) {
+				for e := range EvalsByJob(tx.ReadTx, structs.DefaultNamespace, shape.JobID) {
 					schema.Evals.Delete(tx, e)
 				}
-				a := benchshape.Alloc(i%n, nodes)
+				a := shape.Alloc(i%n, nodes)
 				putAlloc(tx, Alloc(tx.ReadTx, a.ID), a)
 				return nil
 			})
-			return &structs.AllocClientUpdate{ID: benchshape.UUID("alloc", i%n), ClientStatus: structs.AllocFailed}
+			return &structs.AllocClientUpdate{ID: shape.UUID("alloc", i%n), ClientStatus: structs.AllocFailed}
 		}, s.report)
-		if e := schema.EvalsByJob.First(s.s.Read(), structs.DefaultNamespace, benchshape.JobID); e == nil ||
+		if e := schema.EvalsByJob.First(s.s.Read(), structs.DefaultNamespace, shape.JobID); e == nil ||
 			e.TriggeredBy != structs.TriggerAllocFailure {
 			b.Fatal("nothing has ended")
 		}
@@ -331,7 +331,7 @@ func BenchmarkNodeStatus(b *testing.B) {
 		kit.MeasurePrepared(b, 1, kit.AtOnce, func(i int) *structs.NodeStatusUpdate {
 			status := []string{structs.NodeDown, structs.NodeReady}[i&1]
 			return &structs.NodeStatusUpdate{
-				NodeIDs: []string{benchshape.UUID("node", i/2%n)},
+				NodeIDs: []string{shape.UUID("node", i/2%n)},
 				Status:  status,
 			}
 		}, func(u *structs.NodeStatusUpdate) {

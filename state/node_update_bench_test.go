@@ -3,14 +3,14 @@ package state
 import (
 	"testing"
 
-	"berth/internal/benchshape"
+	"berth/bench/shape"
 	"berth/structs"
 	"berth/test/kit"
 )
 
 // flipped returns a registered node whose driver reports another state each time.
 func flipped(i, rev int) *structs.Node {
-	n := benchshape.Node(i)
+	n := shape.Node(i)
 	n.Drivers = map[string]*structs.DriverInfo{
 		"exec":     {Detected: true, Healthy: rev%2 == 0},
 		"raw_exec": {Detected: true, Healthy: true},
@@ -23,7 +23,7 @@ func BenchmarkDriverFlips(b *testing.B) {
 	bySize(b, "N", benchSizes, func(b *testing.B, n int) {
 		s := flippedStore(b, n)
 		kit.MeasurePrepared(b, 1, kit.AtOnce, func(i int) *structs.NodeRegisterRequest {
-			r := benchshape.Register(i%n, 0, benchshape.Plugin)
+			r := shape.Register(i%n, 0, shape.Plugin)
 			r.Node = flipped(i%n, i/n+1)
 			return r
 		}, s.register)
@@ -33,7 +33,7 @@ func BenchmarkDriverFlips(b *testing.B) {
 func flippedStore(b *testing.B, n int) *benchStore {
 	s := benchFill{nodes: n, shared: -1}.store(b)
 	for i := range n {
-		r := benchshape.Register(i, 0, benchshape.Plugin)
+		r := shape.Register(i, 0, shape.Plugin)
 		r.Node = flipped(i, 0)
 		s.register(r)
 	}

@@ -3,7 +3,7 @@ package main
 import (
 	stdrpc "net/rpc"
 
-	"berth/internal/benchshape"
+	"berth/bench/shape"
 	"berth/structs"
 )
 
@@ -44,7 +44,7 @@ func claimEach(cfg *config) (operation, error) {
 			req = w.claimRequest(a, "", structs.ClaimRead)
 			req.Claims, byNode[a.NodeID] = nil, req
 		}
-		claim := benchshape.Claim(benchshape.VolumeID(n/readersPerVolume), 0, structs.ClaimRead)
+		claim := shape.Claim(shape.VolumeID(n/readersPerVolume), 0, structs.ClaimRead)
 		claim.AllocID = a.ID
 		req.Claims = append(req.Claims, claim)
 	}

@@ -16,7 +16,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"berth/internal/benchshape"
+	"berth/bench/shape"
 	"berth/structs"
 	"berth/structs/event"
 )
@@ -42,7 +42,7 @@ var eventSides = []eventSide{
 // ownNodes names the nodes of one reader. Each node has one reader.
 func ownNodes(f *fleet, i, n int) (topics []string) {
 	for ; i < f.size; i += n {
-		topics = append(topics, string(event.Instance)+":"+benchshape.UUID("node", i))
+		topics = append(topics, string(event.Instance)+":"+shape.UUID("node", i))
 	}
 	return append(topics, string(event.Stream)) // a gap is told, and does not end the stream
 }

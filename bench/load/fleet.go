@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"berth/internal/benchshape"
+	"berth/bench/shape"
 	"berth/structs"
 )
 
@@ -128,7 +128,7 @@ func getPath(path string) httpRequest {
 }
 
 func getVolumeOverHTTP(f *fleet, n int) (*http.Request, error) {
-	path := "/v1/volume/csi/" + benchshape.VolumeID(n%f.size)
+	path := "/v1/volume/csi/" + shape.VolumeID(n%f.size)
 	return http.NewRequest(http.MethodGet, path, nil)
 }
 
@@ -202,7 +202,7 @@ func (f *fleet) send(req *http.Request) error {
 
 // putVolume registers volume i with its own context.
 func putVolume(i, rev int) (*http.Request, error) {
-	v := benchshape.Volume(benchshape.VolumeID(i), i)
+	v := shape.Volume(shape.VolumeID(i), i)
 	v.Context["rev"] = fmt.Sprint(time.Now().Unix(), " ", rev)
 	body, err := json.Marshal(struct{ Volumes []*structs.CSIVolume }{[]*structs.CSIVolume{v}})
 	if err != nil {
@@ -214,7 +214,7 @@ func putVolume(i, rev int) (*http.Request, error) {
 
 // putEligibility sets whether a node may get allocations.
 func putEligibility(i int, may bool) (*http.Request, error) {
-	id := benchshape.UUID("node", i)
+	id := shape.UUID("node", i)
 	eligibility := structs.NodeIneligible
 	if may {
 		eligibility = structs.NodeEligible

@@ -12,7 +12,7 @@ import (
 	"slices"
 	"time"
 
-	"berth/internal/benchshape"
+	"berth/bench/shape"
 	"berth/rpc"
 	"berth/structs"
 	"berth/structs/admin"
@@ -80,7 +80,7 @@ func register(cfg *config, rev int) operation {
 	return func(c *stdrpc.Client, n int) error {
 		i := (cfg.offset + n) % cfg.nodes
 		return call(c, structs.NodeRegister,
-			benchshape.Register(i, rev+n, benchshape.Plugin))
+			shape.Register(i, rev+n, shape.Plugin))
 	}
 }
 
@@ -89,9 +89,9 @@ func updateCSI(cfg *config) (operation, error) {
 	return func(c *stdrpc.Client, n int) error {
 		i := (cfg.offset + n) % cfg.nodes
 		return call(c, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
-			NodeID:   benchshape.UUID("node", i),
-			SecretID: benchshape.UUID("secret", i),
-			Upserts:  []*structs.CSIPluginInstance{benchshape.Instance(benchshape.Plugin, i, rev+n)},
+			NodeID:   shape.UUID("node", i),
+			SecretID: shape.UUID("secret", i),
+			Upserts:  []*structs.CSIPluginInstance{shape.Instance(shape.Plugin, i, rev+n)},
 		})
 	}, nil
 }
@@ -100,8 +100,8 @@ func heartbeat(cfg *config) (operation, error) {
 	return func(c *stdrpc.Client, n int) error {
 		i := n % cfg.nodes
 		return call(c, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{
-			NodeID:   benchshape.UUID("node", i),
-			SecretID: benchshape.UUID("secret", i),
+			NodeID:   shape.UUID("node", i),
+			SecretID: shape.UUID("secret", i),
 			Status:   structs.NodeReady,
 		})
 	}, nil
@@ -112,7 +112,7 @@ func registerVolumes(cfg *config) (operation, error) {
 	return boundedTo(cfg, (cfg.volumes+each-1)/each, func(c *stdrpc.Client, n int) error {
 		req := &structs.CSIVolumeRegisterRequest{}
 		for i := n * each; i < min((n+1)*each, cfg.volumes); i++ {
-			req.Volumes = append(req.Volumes, benchshape.Volume(benchshape.VolumeID(i), i))
+			req.Volumes = append(req.Volumes, shape.Volume(shape.VolumeID(i), i))
 		}
 		return call(c, structs.CSIVolumeRegister, req)
 	}), nil
@@ -122,7 +122,7 @@ func registerShared(cfg *config) (operation, error) {
 	cfg.clients = 1
 	return boundedTo(cfg, 1, func(c *stdrpc.Client, _ int) error {
 		return call(c, structs.CSIVolumeRegister, &structs.CSIVolumeRegisterRequest{
-			Volumes: []*structs.CSIVolume{benchshape.Volume(benchshape.SharedVolume, 1<<20)},
+			Volumes: []*structs.CSIVolume{shape.Volume(shape.SharedVolume, 1<<20)},
 		})
 	}), nil
 }
@@ -153,7 +153,7 @@ func placeAllocs(dialer rpc.Dialer, addr string, count int) ([]placedAlloc, erro
 		return nil, err
 	}
 	defer c.Close()
-	if err := call(c, structs.JobRegister, &structs.JobRegisterRequest{Job: benchshape.Job(count)}); err != nil {
+	if err := call(c, structs.JobRegister, &structs.JobRegisterRequest{Job: shape.Job(count)}); err != nil {
 		return nil, err
 	}
 	var resp struct{ Allocations []placedAlloc }
@@ -163,7 +163,7 @@ func placeAllocs(dialer rpc.Dialer, addr string, count int) ([]placedAlloc, erro
 			return nil, fmt.Errorf("placed only %d of %d", len(resp.Allocations), count)
 		}
 		resp.Allocations = nil
-		if err := c.Call(structs.JobAllocations.Name, &structs.JobGetRequest{JobID: benchshape.JobID},
+		if err := c.Call(structs.JobAllocations.Name, &structs.JobGetRequest{JobID: shape.JobID},
 			&resp); err != nil {
 			return nil, err
 		}
@@ -186,7 +186,7 @@ func newClaimants(allocs []placedAlloc, nodes int) *claimants {
 		secrets: map[string]string{},
 	}
 	for i := range nodes {
-		w.secrets[benchshape.UUID("node", i)] = benchshape.UUID("secret", i)
+		w.secrets[shape.UUID("node", i)] = shape.UUID("secret", i)
 	}
 	return w
 }
@@ -208,14 +208,14 @@ func (w *claimants) target(cfg *config, n int, mode string) (placedAlloc, string
 		return placedAlloc{}, "", errDone
 	}
 	if mode == structs.ClaimRead {
-		return w.allocs[i], benchshape.SharedVolume, nil
+		return w.allocs[i], shape.SharedVolume, nil
 	}
-	return w.allocs[i], benchshape.VolumeID(i), nil
+	return w.allocs[i], shape.VolumeID(i), nil
 }
 
 // claimRequest is the request by which an allocation claims a volume.
 func (w *claimants) claimRequest(a placedAlloc, volume, mode string) *structs.CSIVolumeClaimRequest {
-	cl := benchshape.Claim(volume, 0, mode)
+	cl := shape.Claim(volume, 0, mode)
 	cl.AllocID = a.ID
 	return &structs.CSIVolumeClaimRequest{
 		NodeID:   a.NodeID,
@@ -269,7 +269,7 @@ func forEachAlloc(mode string,
 
 func getPlugin(*config) (operation, error) {
 	return func(c *stdrpc.Client, _ int) error {
-		req := &structs.CSIPluginGetRequest{ID: benchshape.Plugin}
+		req := &structs.CSIPluginGetRequest{ID: shape.Plugin}
 		return call(c, structs.CSIPluginGet, req)
 	}, nil
 }
@@ -287,14 +287,14 @@ func list(page int32) preparation {
 
 func get(cfg *config) (operation, error) {
 	return func(c *stdrpc.Client, n int) error {
-		req := &structs.CSIVolumeGetRequest{ID: benchshape.VolumeID(n % cfg.volumes)}
+		req := &structs.CSIVolumeGetRequest{ID: shape.VolumeID(n % cfg.volumes)}
 		return call(c, structs.CSIVolumeGet, req)
 	}, nil
 }
 
 func staleGet(cfg *config) (operation, error) {
 	return func(c *stdrpc.Client, n int) error {
-		req := &structs.CSIVolumeGetRequest{ID: benchshape.VolumeID(n % cfg.volumes)}
+		req := &structs.CSIVolumeGetRequest{ID: shape.VolumeID(n % cfg.volumes)}
 		req.AllowStale = true
 		return call(c, structs.CSIVolumeGet, req)
 	}, nil

@@ -17,7 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/internal/benchshape"
+	"berth/bench/shape"
 	"berth/structs"
 )
 
@@ -44,16 +44,16 @@ var overloadCases = []overloadCase{
 		a := f.work.allocs[i]
 		if round%2 == 0 {
 			return encode(structs.CSIVolumeClaim,
-				f.work.claimRequest(a, benchshape.VolumeID(i), structs.ClaimWrite))
+				f.work.claimRequest(a, shape.VolumeID(i), structs.ClaimWrite))
 		} else {
 			return encode(structs.CSIVolumeUnpublish,
-				f.work.releaseRequest(a, benchshape.VolumeID(i)))
+				f.work.releaseRequest(a, shape.VolumeID(i)))
 		}
 	})},
 	{"RPC: node sends what changed", rpcLanes(changeOfNode)},
 	{"RPC: get a volume", rpcLanes(func(f *fleet, n int) (request, error) {
 		return encode(structs.CSIVolumeGet,
-			&structs.CSIVolumeGetRequest{ID: benchshape.VolumeID(n % f.size)})
+			&structs.CSIVolumeGetRequest{ID: shape.VolumeID(n % f.size)})
 	})},
 	{"RPC: list 100 volumes of all", rpcLanes(func(*fleet, int) (request, error) {
 		return encode(structs.CSIVolumeList,
@@ -73,9 +73,9 @@ func changeOfNode(f *fleet, n int) (request, error) {
 // changeOf is a report of node i. Its number is in the report, and makes it differ from the others.
 func changeOf(i int, number int64) *structs.NodeUpdateCSIRequest {
 	return &structs.NodeUpdateCSIRequest{
-		NodeID:   benchshape.UUID("node", i),
-		SecretID: benchshape.UUID("secret", i),
-		Upserts:  []*structs.CSIPluginInstance{benchshape.Instance(benchshape.Plugin, i, int(number))},
+		NodeID:   shape.UUID("node", i),
+		SecretID: shape.UUID("secret", i),
+		Upserts:  []*structs.CSIPluginInstance{shape.Instance(shape.Plugin, i, int(number))},
 	}
 }
 

@@ -25,7 +25,7 @@ import (
 )
 
 // closed has the files and the connections of a cluster that speaks TLS. Its servers prefer TLS and do not
-// require it: they would reject the plugins of benchshape, which no task runs.
+// require it: they would reject the plugins of package shape, which no task runs.
 type closed struct {
 	dir  string
 	keys *peertls.Keys

@@ -18,8 +18,8 @@ import (
 	"berth/cli/command"
 	"berth/client/outside/signtest"
 	"berth/consul"
-	"berth/internal/consultest"
 	"berth/structs/identity"
+	"berth/test/consultest"
 )
 
 // fixture is a Consul with ACLs, which reads the keys of a cluster.

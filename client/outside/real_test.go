@@ -16,8 +16,8 @@ import (
 	"berth/client/outside/signtest"
 	"berth/consul"
 	"berth/consul/lookup"
-	"berth/internal/consultest"
 	"berth/structs"
+	"berth/test/consultest"
 	"berth/vault/vaulttest"
 )
 

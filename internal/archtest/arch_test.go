@@ -28,7 +28,8 @@ var layers = [][]string{
 	{"endpoints", "cli", "convert"},
 	{"server", "ui"},
 	{"agent"},
-	{"cmd", "bench", "packaging", "test", "tools"},
+	{"cmd", "bench", "packaging"},
+	{"test", "tools"},
 }
 
 // onlyIn has the packages of berth that may import a library directly.
@@ -38,7 +39,7 @@ var onlyIn = map[string][]string{
 		"client/drivers/plugintest", "client/drivers/external", "client/mesh/services/healthcheck", "test/shelf"},
 	"go.etcd.io/bbolt":                {"client/store"},
 	"github.com/hashicorp/raft-wal":   {"server"},
-	"github.com/hashicorp/consul/api": {"consul", "server/consulacl", "internal/consultest", "test"},
+	"github.com/hashicorp/consul/api": {"consul", "server/consulacl", "test"},
 	"github.com/hashicorp/serf/serf":  {"server"},
 	"github.com/shirou/gopsutil/v4":   {"client/machine/hoststats"},
 	"github.com/google/cel-go/cel":    {"internal/admit"},

@@ -7,8 +7,8 @@ import (
 	"github.com/hashicorp/consul/api"
 
 	"berth/consul"
-	"berth/internal/consultest"
 	"berth/structs"
+	"berth/test/consultest"
 )
 
 func ingress(port int) *structs.Gateway {

@@ -18,8 +18,8 @@ import (
 
 	"berth/consul"
 	"berth/endpoints/core"
-	"berth/internal/consultest"
 	"berth/structs"
+	"berth/test/consultest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

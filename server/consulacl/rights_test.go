@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"berth/consul"
-	"berth/internal/consultest"
 	"berth/structs"
+	"berth/test/consultest"
 )
 
 func demandToken(c *consul.Config) { c.AllowUnauthenticated = false }

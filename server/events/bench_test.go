@@ -10,8 +10,8 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"berth/bench/shape"
 	"berth/fsm"
-	"berth/internal/benchshape"
 	"berth/server/events"
 	"berth/state"
 	"berth/structs"
@@ -45,7 +45,7 @@ func benchApply(b *testing.B, feed *events.Ring, readers int) {
 		return &raft.Log{Index: index, Type: raft.LogCommand, Data: data}
 	}
 	for i := range nodes {
-		f.Apply(entry(fsm.NodeRegister.Encode(benchshape.Register(i, 0, benchshape.Plugin))))
+		f.Apply(entry(fsm.NodeRegister.Encode(shape.Register(i, 0, shape.Plugin))))
 	}
 
 	ctx, stop := context.WithCancel(context.Background())
@@ -58,8 +58,8 @@ func benchApply(b *testing.B, feed *events.Ring, readers int) {
 	logs := make([]*raft.Log, b.N)
 	for n := range logs {
 		logs[n] = entry(fsm.NodeUpdateCSI.Encode(&structs.NodeUpdateCSIRequest{
-			NodeID:  benchshape.UUID("node", n%nodes),
-			Upserts: []*structs.CSIPluginInstance{benchshape.Instance(benchshape.Plugin, n%nodes, n+1)},
+			NodeID:  shape.UUID("node", n%nodes),
+			Upserts: []*structs.CSIPluginInstance{shape.Instance(shape.Plugin, n%nodes, n+1)},
 		}))
 	}
 

@@ -11,7 +11,7 @@ import (
 
 	msgpackrpc "github.com/hashicorp/net-rpc-msgpackrpc/v2"
 
-	"berth/internal/benchshape"
+	"berth/bench/shape"
 	"berth/internal/codec"
 	"berth/rpc"
 	"berth/server"
@@ -46,8 +46,8 @@ func newOverloadedServer(t *testing.T) *overloadedServer {
 	}
 	for i := range o.nodes {
 		cluster.Must(c, o.s, structs.NodeRegister,
-			benchshape.Register(i, 0, benchshape.Plugin))
-		o.made[benchshape.UUID("node", i)] = map[string]bool{}
+			shape.Register(i, 0, shape.Plugin))
+		o.made[shape.UUID("node", i)] = map[string]bool{}
 	}
 	for range 16 {
 		conn, err := net.Dial("tcp", o.s.Current().RPCAddr())
@@ -70,9 +70,9 @@ func (o *overloadedServer) startWrite(done chan *stdrpc.Call) {
 	o.next++
 	i := n % o.nodes
 	req := &structs.NodeUpdateCSIRequest{
-		NodeID:   benchshape.UUID("node", i),
-		SecretID: benchshape.UUID("secret", i),
-		Upserts:  []*structs.CSIPluginInstance{benchshape.Instance(benchshape.Plugin, i, n+1)},
+		NodeID:   shape.UUID("node", i),
+		SecretID: shape.UUID("secret", i),
+		Upserts:  []*structs.CSIPluginInstance{shape.Instance(shape.Plugin, i, n+1)},
 	}
 	o.conns[n%len(o.conns)].Go(structs.NodeUpdateCSI.Name, req, &structs.Empty{}, done)
 }

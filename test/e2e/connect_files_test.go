@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"berth/internal/consultest"
+	"berth/test/consultest"
 	"berth/test/kit"
 )
 

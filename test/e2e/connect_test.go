@@ -15,8 +15,8 @@ import (
 	"github.com/hashicorp/consul/api"
 
 	"berth/client/machine/netns"
-	"berth/internal/consultest"
 	"berth/structs"
+	"berth/test/consultest"
 	"berth/test/kit"
 )
 

@@ -10,7 +10,7 @@ import (
 	"github.com/hashicorp/consul/api"
 
 	"berth/consul"
-	"berth/internal/consultest"
+	"berth/test/consultest"
 )
 
 // readsKey is a job whose task waits for a key of Consul, which it reads with the token of its own login.

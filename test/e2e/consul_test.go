@@ -11,7 +11,7 @@ import (
 
 	"github.com/hashicorp/consul/api"
 
-	"berth/internal/consultest"
+	"berth/test/consultest"
 )
 
 // inConsul returns the job file with its services in Consul.

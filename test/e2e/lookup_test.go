@@ -8,8 +8,8 @@ import (
 
 	"github.com/hashicorp/consul/api"
 
-	"berth/internal/consultest"
 	"berth/structs"
+	"berth/test/consultest"
 )
 
 // readerJob has a task that shows its file at its start and at each signal. The file has services of both

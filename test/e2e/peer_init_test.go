@@ -19,8 +19,8 @@ import (
 	"github.com/hashicorp/consul/api"
 
 	"berth/client/drivers/docker/dockertest"
-	"berth/internal/consultest"
 	"berth/structs"
+	"berth/test/consultest"
 	"berth/test/kit"
 )
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/hashicorp/consul/api"
 
-	"berth/internal/consultest"
+	"berth/test/consultest"
 	"berth/test/kit"
 )
 

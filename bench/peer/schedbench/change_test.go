@@ -10,7 +10,7 @@ import (
 	"berth/bench/peer/shape"
 )
 
-// The sizes of the changes: see internal/benchshape of berth's module.
+// The sizes of the changes: see bench/shape of berth's module.
 const (
 	updated = 10_000
 	drains  = 100

@@ -15,7 +15,7 @@ import (
 	"berth/bench/peer/shape"
 )
 
-// work is the jobs of one benchmark: see internal/benchshape of berth's module.
+// work is the jobs of one benchmark: see bench/shape of berth's module.
 type work struct {
 	name  string
 	typ   string

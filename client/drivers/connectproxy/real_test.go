@@ -23,8 +23,8 @@ import (
 	"berth/client/machine/netns"
 	"berth/client/mesh/sockets"
 	"berth/consul/mesh"
-	"berth/internal/consultest"
 	"berth/structs"
+	"berth/test/consultest"
 	"berth/test/kit"
 )
 

@@ -71,7 +71,7 @@ type Plugin struct {
 }
 
 // Install writes the program of a plugin into a directory of plugins. It executes the test binary or its
-// plaintwin.Program: see Main. A package that starts few plugins does not need the time to build the latter.
+// kit.PlainProgram: see Main. A package that starts few plugins does not need the time to build the latter.
 func Install(t testing.TB, dir, kind, binary string) *Plugin {
 	t.Helper()
 	p := &Plugin{t: t, dir: t.TempDir()}

@@ -11,7 +11,7 @@ import (
 
 	"berth/client/drivers/driver"
 	"berth/consul"
-	"berth/internal/consultest"
+	"berth/test/consultest"
 )
 
 // bootstrapConfig is the part of Envoy's configuration that the test looks at.

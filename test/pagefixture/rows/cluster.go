@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"berth/internal/benchshape"
+	"berth/bench/shape"
 	"berth/state"
 	"berth/state/csi"
 	"berth/state/csi/lifecycle"
@@ -30,7 +30,7 @@ const (
 	spread      = 3
 )
 
-// Names that benchshape gives to plugins and jobs.
+// Names that package shape gives to plugins and jobs.
 const (
 	provider = "ebs.csi.example.test"
 	group    = "web"
@@ -75,7 +75,7 @@ const (
 )
 
 func (f *filling) putNode(i int) {
-	node := benchshape.Node(i)
+	node := shape.Node(i)
 	node.Status = structs.NodeReady
 	node.StatusUpdatedAt = f.now.Unix()
 	if f.wrong(i, lost) {
@@ -86,7 +86,7 @@ func (f *filling) putNode(i int) {
 
 // putPlugin puts a plugin and its instances. The first one is that of the volumes.
 func (f *filling) putPlugin(i int) {
-	row := &structs.CSIPluginRow{ID: benchshape.Plugin, Provider: provider, Known: true}
+	row := &structs.CSIPluginRow{ID: shape.Plugin, Provider: provider, Known: true}
 	on := f.nodes
 	if i > 0 {
 		row.ID = fmt.Sprintf("csi-%04d", i)
@@ -97,12 +97,12 @@ func (f *filling) putPlugin(i int) {
 	}
 	schema.Plugins.Put(f.WriteTx, row)
 	for k := range on {
-		half := benchshape.Instance(row.ID, (i+k)%f.nodes, 0)
+		half := shape.Instance(row.ID, (i+k)%f.nodes, 0)
 		half.Healthy = !f.wrong((i+k)%f.nodes, lost)
 		f.putInstance(half)
 	}
 	if row.ControllerRequired {
-		half := benchshape.Instance(row.ID, i%f.nodes, 0)
+		half := shape.Instance(row.ID, i%f.nodes, 0)
 		half.Kind = structs.CSIKindController
 		half.NodeInfo = nil
 		half.ControllerInfo = &structs.CSIControllerInfo{SupportsAttachDetach: true}
@@ -118,12 +118,12 @@ func (f *filling) putInstance(half *structs.CSIPluginInstance) {
 
 // putVolume puts a volume and its claims: one allocation has it, and that of a lost node another one wants.
 func (f *filling) putVolume(i int) {
-	v := benchshape.Volume(benchshape.VolumeID(i), i)
+	v := shape.Volume(shape.VolumeID(i), i)
 	v.State = structs.VolumeReady
 	schema.Volumes.Put(f.WriteTx, v)
 
-	has := benchshape.Claim(v.ID, i, structs.ClaimWrite)
-	has.NodeID = benchshape.UUID("node", i%f.nodes)
+	has := shape.Claim(v.ID, i, structs.ClaimWrite)
+	has.NodeID = shape.UUID("node", i%f.nodes)
 	has.PluginID = v.PluginID
 	has.JobID = jobID(i)
 	has.TaskGroup = group
@@ -134,8 +134,8 @@ func (f *filling) putVolume(i int) {
 	lifecycle.StoreClaim(f.WriteTx, has)
 	if f.wrong(i, lost) {
 		wants := has.Copy()
-		wants.AllocID = benchshape.UUID("alloc", i+f.Rows)
-		wants.NodeID = benchshape.UUID("node", (i+1)%f.nodes)
+		wants.AllocID = shape.UUID("alloc", i+f.Rows)
+		wants.NodeID = shape.UUID("node", (i+1)%f.nodes)
 		wants.State = structs.ClaimWaiting
 		wants.Seq = 1
 		wants.GrantIndex = 0
@@ -148,11 +148,11 @@ func jobID(i int) string { return fmt.Sprintf("job-%06d", i) }
 
 // putJob puts a job with its evaluation and its deployment.
 func (f *filling) putJob(i int) {
-	job := benchshape.Job(1)
+	job := shape.Job(1)
 	job.ID = jobID(i)
 	job.Name = job.ID
 	job.Type = structs.JobService
-	volume := benchshape.VolumeID(i)
+	volume := shape.VolumeID(i)
 	job.TaskGroups[0].Volumes = map[string]*structs.VolumeRequest{"data": {
 		Name: "data", Type: "csi", Source: volume,
 		AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem,
@@ -160,7 +160,7 @@ func (f *filling) putJob(i int) {
 	schema.Jobs.Put(f.WriteTx, job)
 
 	eval := structs.NewEval(job, structs.TriggerJobRegister, f.now.UnixNano())
-	eval.ID = benchshape.UUID("evaluation", i)
+	eval.ID = shape.UUID("evaluation", i)
 	eval.Status = structs.EvalComplete
 	if f.wrong(i, lost) {
 		eval.TriggeredBy = structs.TriggerNodeUpdate
@@ -177,7 +177,7 @@ func (f *filling) putJob(i int) {
 	schema.Evals.Put(f.WriteTx, eval)
 
 	d := &structs.Deployment{
-		ID: benchshape.UUID("deployment", i), Namespace: job.Namespace, JobID: job.ID,
+		ID: shape.UUID("deployment", i), Namespace: job.Namespace, JobID: job.ID,
 		Status:     structs.DeploymentSuccessful,
 		CreateTime: f.now.UnixNano(), ModifyTime: f.now.UnixNano(),
 	}
@@ -191,7 +191,7 @@ func (f *filling) putJob(i int) {
 // putAlloc puts the allocation of a job, which has its volume, and one that waits for the volume of a lost
 // node.
 func (f *filling) putAlloc(i int) {
-	a := benchshape.Alloc(i, f.nodes)
+	a := shape.Alloc(i, f.nodes)
 	a.JobID = jobID(i)
 	a.Name = a.JobID + "." + group + "[0]"
 	a.EvalID = "" // no page shows it, and the count of one evaluation would change with each row
@@ -211,9 +211,9 @@ func (f *filling) putAlloc(i int) {
 	case f.wrong(i, lost):
 		a.DesiredStatus = structs.AllocDesiredStop
 		a.ClientStatus = structs.AllocLost
-		next := benchshape.Alloc(i+f.Rows, f.nodes)
-		next.NodeID = benchshape.UUID("node", (i+1)%f.nodes)
-		next.NodeName = benchshape.Node((i + 1) % f.nodes).Name
+		next := shape.Alloc(i+f.Rows, f.nodes)
+		next.NodeID = shape.UUID("node", (i+1)%f.nodes)
+		next.NodeName = shape.Node((i + 1) % f.nodes).Name
 		next.JobID = a.JobID
 		next.Name = a.Name
 		next.EvalID = ""

@@ -1,7 +1,7 @@
-// Package benchshape makes the rows of the benchmarks: a fleet, a plugin, volumes, allocations and claims,
+// Package shape makes the rows of the benchmarks: a fleet, a plugin, volumes, allocations and claims,
 // the same in every run. They equal the rows of bench/peer/shape, field by field where both sides have the
 // field, so that the rows of the tables are comparable. The product does not use it.
-package benchshape
+package shape
 
 import (
 	"crypto/sha1"

@@ -1,4 +1,4 @@
-package benchshape
+package shape
 
 import "berth/structs"
 
