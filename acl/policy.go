@@ -7,7 +7,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
-	"berth/internal/hclconf"
+	"berth/internal/conf"
 	"berth/structs"
 )
 
@@ -72,20 +72,20 @@ func Parse(name, text string) (*Policy, error) {
 	if strings.HasPrefix(strings.TrimSpace(text), "{") && !strings.HasSuffix(name, ".json") {
 		name += ".json" // the syntax goes by the name, and no block of HCL begins like this
 	}
-	body, diags := hclconf.Parse(name, []byte(text))
+	body, diags := conf.Parse(name, []byte(text))
 	if diags.HasErrors() {
-		return nil, hclconf.Error(diags)
+		return nil, conf.Error(diags)
 	}
 
 	p := &Policy{}
-	diags = hclconf.DecodeBody(body, nil, p)
+	diags = conf.DecodeBody(body, nil, p)
 	if diags.HasErrors() {
-		return nil, hclconf.Error(diags)
+		return nil, conf.Error(diags)
 	}
 
 	faults := p.check()
 	if len(faults) > 0 {
-		return nil, hclconf.Error(faults)
+		return nil, conf.Error(faults)
 	}
 	return p, nil
 }
@@ -132,7 +132,7 @@ type checker struct {
 }
 
 func (c *checker) fault(at hcl.Range, format string, args ...any) {
-	c.faults = append(c.faults, hclconf.Fault(at, format, args...))
+	c.faults = append(c.faults, conf.Fault(at, format, args...))
 }
 
 func (c *checker) namespace(r *NamespaceRule) {

@@ -23,8 +23,7 @@ import (
 	"berth/endpoints/rights"
 	"berth/internal/agentlog"
 	"berth/internal/auditlog"
-	"berth/internal/bytesize"
-	"berth/internal/hclconf"
+	"berth/internal/conf"
 	"berth/internal/opsocket"
 	"berth/internal/peertls"
 	"berth/internal/telemetry"
@@ -66,7 +65,7 @@ type Config struct {
 	LogJSON  bool   `hcl:"log_json"`
 	// LogFile is a path that also gets the log. The settings below bound its size: see agentlog.Config.
 	LogFile           string        `hcl:"log_file"`
-	LogRotateBytes    bytesize.Size `hcl:"log_rotate_bytes"`
+	LogRotateBytes    conf.ByteSize `hcl:"log_rotate_bytes"`
 	LogRotateDuration time.Duration `hcl:"log_rotate_duration"`
 	LogRotateMaxFiles int           `hcl:"log_rotate_max_files"`
 	// EnableDebug opens the profiles of the process and the facts of the machine to callers without tokens,
@@ -110,9 +109,9 @@ type Config struct {
 	// Dev is set by -dev. The agent then deletes its data at the end.
 	Dev bool
 
-	others    forOthers         // see chooseAddress
-	positions hclconf.Positions // of the settings that files have
-	sources   []string          // the paths of the files, and of their directories
+	others    forOthers      // see chooseAddress
+	positions conf.Positions // of the settings that files have
+	sources   []string       // the paths of the files, and of their directories
 }
 
 // DefaultConfig returns the configuration that files and options override.
@@ -151,7 +150,7 @@ func DefaultConfig() Config {
 // earlier one. A directory stands for the .hcl and .json files in it, in the order of their names.
 func (c *Config) LoadFiles(paths []string) error {
 	var faults []error
-	c.positions = hclconf.Positions{}
+	c.positions = conf.Positions{}
 	c.sources = paths
 	for _, path := range paths {
 		files, err := configFiles(path)
@@ -163,7 +162,7 @@ func (c *Config) LoadFiles(paths []string) error {
 		for _, file := range files {
 			src, err := os.ReadFile(file)
 			if err == nil {
-				err = hclconf.Decode(file, src, c, c.positions)
+				err = conf.Decode(file, src, c, c.positions)
 			}
 
 			// All files are read, so that an operator sees the faults of all of them at once.

@@ -7,7 +7,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/client/config"
-	"berth/internal/hclconf"
+	"berth/internal/conf"
 	"berth/structs"
 )
 
@@ -50,8 +50,8 @@ func (a *Agent) Reload(next *Config) {
 		a.client.Reload(a.nodeSettings(now.Client))
 	}
 
-	a.logger.Info("configuration reloaded", "changed", hclconf.Changed(old, now))
-	if pending := hclconf.Changed(now, next); len(pending) > 0 {
+	a.logger.Info("configuration reloaded", "changed", conf.Changed(old, now))
+	if pending := conf.Changed(now, next); len(pending) > 0 {
 		a.logger.Warn("some changed settings take effect after a restart", "settings", pending)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"berth/api/bodies"
-	"berth/internal/strictjson"
+	"berth/internal/conf"
 	"berth/rpc"
 	"berth/structs"
 	"berth/structs/access"
@@ -287,7 +287,7 @@ func (c *Call) DecodeBody(dst any) error {
 	if string(bytes.TrimSpace(text)) == "null" {
 		return structs.Invalidf("the body is null; expected an object")
 	}
-	return strictjson.Decode(text, dst, dialectDefault)
+	return conf.DecodeJSON(text, dst, dialectDefault)
 }
 
 // readBody reads the body of the request and reserves the memory to decode it. Decoding takes more memory
@@ -315,7 +315,7 @@ func (c *Call) DecodeOptionalBody(dst any) error {
 	if err != nil {
 		return err
 	}
-	return strictjson.Decode(text, dst, dialectDefault)
+	return conf.DecodeJSON(text, dst, dialectDefault)
 }
 
 // missing is the error of a body without a field that has no default.

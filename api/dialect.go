@@ -9,8 +9,7 @@ import (
 	"strings"
 
 	"berth/api/former"
-	"berth/internal/hclconf"
-	"berth/internal/strictjson"
+	"berth/internal/conf"
 	"berth/jobspec"
 	"berth/jobspec/locate"
 	"berth/structs"
@@ -104,11 +103,11 @@ func (i *ignoredFields) addTo(warnings *string) {
 }
 
 // DecodeJob decodes one job from the JSON of the API, as strictly as the API does. The warnings name fields
-// without an effect. The error has all faults: see strictjson.Faults, which tells whether they leave a job.
+// without an effect. The error has all faults: see conf.JSONFaults, which tells whether they leave a job.
 func DecodeJob(src []byte) (job *structs.Job, warnings []string, err error) {
 	job = &structs.Job{}
 	var ignored ignoredFields
-	err = strictjson.Decode(src, job, ignored.accept)
+	err = conf.DecodeJSON(src, job, ignored.accept)
 	if err == nil && ignored.former > 0 {
 		err = former.Add(src, job, ignored.former)
 	}
@@ -121,8 +120,8 @@ func (c *Call) decodeJobBody(body any, job **structs.Job) error {
 	if err != nil {
 		return err
 	}
-	err = strictjson.Decode(text, body, c.ignored.accept)
-	var faults *strictjson.Faults
+	err = conf.DecodeJSON(text, body, c.ignored.accept)
+	var faults *conf.JSONFaults
 	switch {
 	case errors.As(err, &faults) && faults.Partly && *job != nil:
 		return c.addJobFaults(text, *job, faults)
@@ -135,15 +134,15 @@ func (c *Call) decodeJobBody(body any, job **structs.Job) error {
 }
 
 // addJobFaults adds the faults of a job to the faults of the body, which left the job.
-func (c *Call) addJobFaults(text []byte, job *structs.Job, faults *strictjson.Faults) error {
+func (c *Call) addJobFaults(text []byte, job *structs.Job, faults *conf.JSONFaults) error {
 	end, err := c.beginParsing()
 	if err != nil {
 		return err
 	}
 	defer end()
 	defaults.Canonicalize(job)
-	for _, d := range hclconf.Faults(locate.InJSON("", text, faults, validate.Job(job))) {
-		fault := &strictjson.Fault{Text: d.Summary}
+	for _, d := range conf.Faults(locate.InJSON("", text, faults, validate.Job(job))) {
+		fault := &conf.JSONFault{Text: d.Summary}
 		if d.Subject != nil {
 			fault.Line = d.Subject.Start.Line
 			fault.Column = d.Subject.Start.Column

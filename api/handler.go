@@ -7,7 +7,7 @@
 //   - A handler binds a request, calls one remote procedure and renders the result. It decides nothing.
 //   - The kind of an error gives the status code and is in the header X-Berth-Error-Kind. The body is the
 //     text of the error.
-//   - A body with an unknown field is rejected with the path of the field (see internal/strictjson).
+//   - A body with an unknown field is rejected with the path of the field (see internal/conf).
 //   - A web page of another origin in a browser on the machine can change nothing.
 //   - No answer shows a secret. Mount flags show as [REDACTED]. The operator socket alone shows gossip keys.
 //     The values of variables and join tokens go to callers that Config.CheckSecrets accepts, and archives

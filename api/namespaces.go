@@ -3,7 +3,7 @@ package api
 import (
 	"context"
 
-	"berth/internal/strictjson"
+	"berth/internal/conf"
 	"berth/structs"
 	"berth/structs/admin"
 )
@@ -95,7 +95,7 @@ func bindNamespace(c *Call, req *admin.NamespaceApplyRequest) error {
 // DecodeNamespace decodes a namespace from the JSON of the API, as strictly as the API does.
 func DecodeNamespace(src []byte) (*admin.Namespace, error) {
 	var b namespaceBody
-	err := strictjson.Decode(src, &b, dialectDefault)
+	err := conf.DecodeJSON(src, &b, dialectDefault)
 	if err == nil {
 		err = b.check()
 	}

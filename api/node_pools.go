@@ -3,7 +3,7 @@ package api
 import (
 	"context"
 
-	"berth/internal/strictjson"
+	"berth/internal/conf"
 	"berth/structs"
 	"berth/structs/admin"
 )
@@ -87,7 +87,7 @@ func bindNodePoolApply(c *Call, req *admin.NodePoolApplyRequest) error {
 // DecodeNodePool decodes a node pool from the JSON of the API, as strictly as the API does.
 func DecodeNodePool(src []byte) (*admin.NodePool, error) {
 	p := &admin.NodePool{}
-	return p, strictjson.Decode(src, p, dialectDefault)
+	return p, conf.DecodeJSON(src, p, dialectDefault)
 }
 
 // NodePoolApply creates a node pool, or replaces its description, meta and settings.

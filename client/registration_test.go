@@ -9,7 +9,7 @@ import (
 
 	"berth/client/config"
 	"berth/client/devices"
-	"berth/internal/hclconf"
+	"berth/internal/conf"
 	"berth/structs"
 )
 
@@ -217,7 +217,7 @@ func liveSettings() []string {
 			f.Set(reflect.MakeMap(f.Type()))
 		}
 	}
-	return hclconf.Changed(&old, old.WithLive(&next))
+	return conf.Changed(&old, old.WithLive(&next))
 }
 
 // TestReload_RegistersEachLiveSetting changes each live setting and finds it at the servers, without an

@@ -19,7 +19,7 @@ import (
 	"testing"
 	"time"
 
-	"berth/internal/hclconf"
+	"berth/internal/conf"
 	"berth/structs"
 )
 
@@ -67,7 +67,7 @@ func TestConfig_NamesEachFault(t *testing.T) {
 func TestConfig_RejectsEnterpriseSettings(t *testing.T) {
 	for _, name := range []string{"namespace", "partition"} {
 		c := DefaultConfig()
-		err := hclconf.Decode("agent.hcl", []byte(name+` = "team"`), &c, nil)
+		err := conf.Decode("agent.hcl", []byte(name+` = "team"`), &c, nil)
 		if err == nil || !strings.Contains(err.Error(), "enterprise") {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -3,7 +3,7 @@ package jobspec
 import (
 	"github.com/hashicorp/hcl/v2"
 
-	"berth/internal/hclconf"
+	"berth/internal/conf"
 	"berth/jobspec/locate"
 	"berth/structs/admin"
 )
@@ -58,22 +58,22 @@ func (f *File[T]) Locate(err error) error { return f.locator.Locate(err) }
 
 // readFile reads a file that is a specification of a kind, or has it as a block.
 func readFile[B, T any](filename string, src []byte, spec string, convert func(*B) T) (*File[T], error) {
-	body, diags := hclconf.Parse(filename, src)
+	body, diags := conf.Parse(filename, src)
 	if diags.HasErrors() {
-		return nil, hclconf.Error(diags)
+		return nil, conf.Error(diags)
 	}
 	f := &File[T]{
 		locator: locate.Locator{
 			Body:  body,
 			Spec:  spec,
-			Unset: hclconf.NewUnset(),
+			Unset: conf.NewUnset(),
 		},
 	}
 	// A file has constants only, so there is no context.
 	var decoded B
-	diags = hclconf.DecodePartly(body, nil, &decoded, f.locator.Unset)
+	diags = conf.DecodePartly(body, nil, &decoded, f.locator.Unset)
 	f.Content = convert(&decoded)
-	return f, hclconf.Error(diags)
+	return f, conf.Error(diags)
 }
 
 // ReadNamespace reads the file of a namespace in HCL. Its results are like ReadVolume's.
@@ -101,8 +101,8 @@ func ReadNodePool(filename string, src []byte) (*File[*admin.NodePool], error) {
 		return f, err
 	case err == nil:
 		at := f.locator.Body.MissingItemRange()
-		err = hclconf.Error(hcl.Diagnostics{
-			hclconf.Fault(at, "the file has no block node_pool \"NAME\""),
+		err = conf.Error(hcl.Diagnostics{
+			conf.Fault(at, "the file has no block node_pool \"NAME\""),
 		})
 	}
 	return nil, err

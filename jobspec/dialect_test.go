@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"berth/internal/hclconf"
+	"berth/internal/conf"
 	"berth/structs"
 	"berth/structs/defaults"
 	"berth/structs/validate"
@@ -76,7 +76,7 @@ func TestReadJob_WarnsOfNamesWithoutEffect(t *testing.T) {
 		`j.hcl:37,9: "vault_grace" has no effect`,
 		`j.hcl:27,9: the ports of a network in resources are those of the group; write network in the group`,
 	}
-	for i, w := range hclconf.Warnings(f.Warnings) {
+	for i, w := range conf.Warnings(f.Warnings) {
 		if i >= len(want) || !strings.HasPrefix(w, want[i]) {
 			t.Errorf("warning %d: got %s", i, w)
 		}
@@ -140,7 +140,7 @@ func TestReadJob_WarnsOfNamespacesOfConsul(t *testing.T) {
 			t.Errorf("%s: %v", src, err)
 			continue
 		}
-		if got := strings.Join(hclconf.Warnings(f.Warnings), "\n"); got != want {
+		if got := strings.Join(conf.Warnings(f.Warnings), "\n"); got != want {
 			t.Errorf("%s: got the warnings %q, want %q", src, got, want)
 		}
 

@@ -16,7 +16,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/hashicorp/hcl/v2/hclwrite"
 
-	"berth/internal/hclconf"
+	"berth/internal/conf"
 	"berth/jobspec/functions"
 	"berth/structs/defaults"
 	"berth/structs/validate"
@@ -243,7 +243,7 @@ func parseWritable(t *testing.T, src string) *hclwrite.File {
 // blockNamed returns the first block with the name of a section, nil without one.
 func blockNamed(t *testing.T, src, name string) *hclsyntax.Body {
 	t.Helper()
-	body, diags := hclconf.Parse("x.hcl", []byte(src))
+	body, diags := conf.Parse("x.hcl", []byte(src))
 	if diags.HasErrors() {
 		t.Fatal(diags)
 	}

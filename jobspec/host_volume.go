@@ -8,7 +8,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
-	"berth/internal/hclconf"
+	"berth/internal/conf"
 	"berth/structs"
 	"berth/structs/storage"
 )
@@ -67,7 +67,7 @@ func placeholderText(e hcl.Expression) string {
 // IsHostVolume reports whether a volume file has type = "host". It reports false for a file with faults of
 // the syntax, which ReadVolume tells.
 func IsHostVolume(filename string, src []byte) bool {
-	body, diags := hclconf.Parse(filename, src)
+	body, diags := conf.Parse(filename, src)
 	if diags.HasErrors() {
 		return false
 	}

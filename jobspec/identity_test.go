@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"berth/internal/hclconf"
+	"berth/internal/conf"
 	"berth/structs"
 )
 
@@ -102,7 +102,7 @@ func checkWarned(t *testing.T, src []byte, want string, plain *structs.Job) {
 		t.Errorf("%s: %v", src, err)
 		return
 	}
-	got := strings.Join(hclconf.Warnings(f.Warnings), "\n")
+	got := strings.Join(conf.Warnings(f.Warnings), "\n")
 	if !strings.Contains(got, want) || (got == "") != (want == "") {
 		t.Errorf("%s: got the warnings %q, want %q", src, got, want)
 	}

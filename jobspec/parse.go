@@ -5,7 +5,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
-	"berth/internal/hclconf"
+	"berth/internal/conf"
 	"berth/jobspec/evaluate"
 	"berth/jobspec/locate"
 	"berth/structs"
@@ -43,7 +43,7 @@ func (f *JobFile) Locate(err error) error { return f.locator.Locate(err) }
 func ReadJob(filename string, src []byte, in *Inputs) (*JobFile, error) {
 	parsed, diags := evaluate.Parse(filename, src, jsonFile{})
 	if diags.HasErrors() {
-		return nil, hclconf.Error(diags)
+		return nil, conf.Error(diags)
 	}
 
 	body, s := parsed.Prepare(filename, in)
@@ -61,7 +61,7 @@ func ReadJob(filename string, src []byte, in *Inputs) (*JobFile, error) {
 		spoiled: f.locator.Spoiled,
 	}
 	var file jobFile
-	diags = hclconf.DecodePartly(body, s.Context(), &file, s.Unset())
+	diags = conf.DecodePartly(body, s.Context(), &file, s.Unset())
 	c.diags = append(c.diags, diags...)
 	// Another fault may be the reason for which there is no job.
 	if len(file.Jobs) != 1 && !c.diags.HasErrors() {
@@ -91,23 +91,23 @@ func ReadJob(filename string, src []byte, in *Inputs) (*JobFile, error) {
 
 	s.NameUndeclared(c.diags)
 	parsed.Locate(c.diags)
-	f.Warnings = hclconf.WarningsOf(c.diags)
+	f.Warnings = conf.WarningsOf(c.diags)
 	if f.Job == nil {
-		return nil, hclconf.Error(c.diags)
+		return nil, conf.Error(c.diags)
 	}
 
-	return f, hclconf.Error(c.diags)
+	return f, conf.Error(c.diags)
 }
 
 // faults collects the faults of a file.
 type faults struct{ diags hcl.Diagnostics }
 
 func (f *faults) fault(at hcl.Range, format string, args ...any) {
-	f.diags = append(f.diags, hclconf.Fault(at, format, args...))
+	f.diags = append(f.diags, conf.Fault(at, format, args...))
 }
 
 func (f *faults) warn(at hcl.Range, format string, args ...any) {
-	f.diags = append(f.diags, hclconf.Warning(at, format, args...))
+	f.diags = append(f.diags, conf.Warning(at, format, args...))
 }
 
 // converter converts blocks to structs.

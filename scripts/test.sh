@@ -50,7 +50,7 @@ listed() { # COMMAND [single]
 # them two to ten times as slow, so they run without it. Those that may start a goroutine run with it besides.
 computing_packages() {
 	go list -tags "$tags" ./scheduler/... ./state/... ./structs/... ./fsm ./jobspec/... ./internal/codec \
-		./tools/codecgen ./internal/hclconf ./internal/archtest ./tools/racetests ./tools/sizes \
+		./tools/codecgen ./internal/conf ./internal/archtest ./tools/racetests ./tools/sizes \
 		./test/invariant ./test/refdocs ./client/hooks/template | sed 's|^berth/||'
 }
 

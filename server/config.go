@@ -18,7 +18,7 @@ import (
 	"berth/internal/admission"
 	"berth/internal/auditlog"
 	"berth/internal/boottime"
-	"berth/internal/bytesize"
+	"berth/internal/conf"
 	"berth/internal/idtoken"
 	"berth/rpc"
 	"berth/server/autopilot"
@@ -67,7 +67,7 @@ type Config struct {
 	MaxConnsPerAddr int `hcl:"rpc_max_conns_per_client"` // RPC connections of one remote address
 
 	// JobSource bounds the source of a job that the servers store, with its variables. 0 stores none.
-	JobSource bytesize.Size `hcl:"job_max_source_size"`
+	JobSource conf.ByteSize `hcl:"job_max_source_size"`
 
 	RedundancyZone string `hcl:"redundancy_zone"`   // one server of each zone votes
 	NonVoting      bool   `hcl:"non_voting_server"` // it follows the log and never votes

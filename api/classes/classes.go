@@ -5,7 +5,7 @@ import (
 	"context"
 
 	"berth/api"
-	"berth/internal/strictjson"
+	"berth/internal/conf"
 	"berth/structs/storage"
 )
 
@@ -58,7 +58,7 @@ func bindPut(c *api.Call, req *storage.ClassPutRequest) error {
 // Decode decodes a class from the JSON of the API, as strictly as the API does.
 func Decode(src []byte) (*storage.VolumeClass, error) {
 	row := &storage.VolumeClass{}
-	err := strictjson.Decode(src, row, nil)
+	err := conf.DecodeJSON(src, row, nil)
 	return row, err
 }
 

@@ -5,7 +5,7 @@ import (
 	"context"
 
 	"berth/api"
-	"berth/internal/strictjson"
+	"berth/internal/conf"
 	"berth/structs/quota"
 )
 
@@ -63,7 +63,7 @@ func bindSpec(c *api.Call, req *quota.SpecPutRequest) error {
 // Decode decodes a quota from the JSON of the API, as strictly as the API does.
 func Decode(src []byte) (*quota.Spec, error) {
 	s := &quota.Spec{}
-	return s, strictjson.Decode(src, s, nil)
+	return s, conf.DecodeJSON(src, s, nil)
 }
 
 // Apply creates or replaces a quota.

@@ -6,7 +6,7 @@ import (
 	"net/url"
 
 	"berth/api"
-	"berth/internal/strictjson"
+	"berth/internal/conf"
 	"berth/structs/storage"
 )
 
@@ -62,7 +62,7 @@ func bindPut(c *api.Call, req *storage.SchedulePutRequest) error {
 // Decode decodes a schedule from the JSON of the API, as strictly as the API does.
 func Decode(src []byte) (*storage.SnapshotSchedule, error) {
 	row := &storage.SnapshotSchedule{}
-	err := strictjson.Decode(src, row, nil)
+	err := conf.DecodeJSON(src, row, nil)
 	return row, err
 }
 

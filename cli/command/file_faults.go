@@ -7,8 +7,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
-	"berth/internal/hclconf"
-	"berth/internal/strictjson"
+	"berth/internal/conf"
 	"berth/jobspec/locate"
 	"berth/structs"
 )
@@ -41,13 +40,13 @@ func CheckContent(faults, ofContent error, locate func(error) error) error {
 
 // write writes the faults.
 func (f *fileFaults) write(w io.Writer) {
-	_ = hclconf.Write(w, f.sources, hclconf.Faults(f.error))
+	_ = conf.Write(w, f.sources, conf.Faults(f.error))
 }
 
 // PlaceJSON returns the faults of a file in the JSON of the API with their places; err is the error of
 // its decoding. place adds places to the faults of the content. It is nil if the faults leave none.
 func PlaceJSON(name string, src []byte, err error) (place func(error) error, faults error) {
-	var found *strictjson.Faults
+	var found *conf.JSONFaults
 	if err != nil && !errors.As(err, &found) {
 		return nil, structs.Invalidf("%s: %w", name, err)
 	}
@@ -56,10 +55,10 @@ func PlaceJSON(name string, src []byte, err error) (place func(error) error, fau
 			return locate.InJSON(name, src, found, err)
 		}
 	}
-	return place, hclconf.Error(jsonDiagnostics(name, found))
+	return place, conf.Error(jsonDiagnostics(name, found))
 }
 
-func jsonDiagnostics(name string, found *strictjson.Faults) (diags hcl.Diagnostics) {
+func jsonDiagnostics(name string, found *conf.JSONFaults) (diags hcl.Diagnostics) {
 	if found == nil {
 		return nil
 	}
@@ -71,7 +70,7 @@ func jsonDiagnostics(name string, found *strictjson.Faults) (diags hcl.Diagnosti
 			Byte:   f.Offset,
 		}
 
-		diags = append(diags, hclconf.Fault(hcl.Range{Filename: name, Start: at, End: at}, "%s", f.Text))
+		diags = append(diags, conf.Fault(hcl.Range{Filename: name, Start: at, End: at}, "%s", f.Text))
 	}
 
 	if found.More > 0 {

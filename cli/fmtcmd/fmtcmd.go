@@ -14,7 +14,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclwrite"
 
 	"berth/cli/command"
-	"berth/internal/hclconf"
+	"berth/internal/conf"
 	"berth/structs"
 )
 
@@ -80,7 +80,7 @@ func run(_ context.Context, c *command.Call) error {
 	}
 
 	if f.faults.HasErrors() {
-		return command.InFiles(f.sources, hclconf.Error(f.faults))
+		return command.InFiles(f.sources, conf.Error(f.faults))
 	}
 	if f.others && c.Bool("check") {
 		return command.ExitError(exitNotCanonical)
@@ -96,7 +96,7 @@ func (f *formatting) format(name string) error {
 	}
 
 	shown := command.ShownName(name)
-	_, faults := hclconf.Parse(shown, src)
+	_, faults := conf.Parse(shown, src)
 	if faults.HasErrors() {
 		f.faults = append(f.faults, faults...)
 		f.sources[shown] = src

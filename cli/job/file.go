@@ -19,7 +19,7 @@ import (
 	"berth/cli/command"
 	"berth/client/drivers/docker/taskconfig"
 	"berth/client/drivers/executor"
-	"berth/internal/hclconf"
+	"berth/internal/conf"
 	"berth/internal/suggest"
 	"berth/jobspec"
 	"berth/structs"
@@ -91,11 +91,11 @@ func parseJob(c *command.Call, name string) (*jobSource, error) {
 
 	f.warnings = validate.JobWarnings(f.job)
 	for _, line := range f.warnings {
-		located := hclconf.AsWarnings(f.locate(structs.Invalidf("%s", line)))
+		located := conf.AsWarnings(f.locate(structs.Invalidf("%s", line)))
 		f.ofFile = append(f.ofFile, located...)
 	}
 
-	err = hclconf.Write(c.Err, f.sources(), f.ofFile)
+	err = conf.Write(c.Err, f.sources(), f.ofFile)
 	defaults.Canonicalize(f.job)
 	return f, err
 }
@@ -110,7 +110,7 @@ func warnOfJob(c *command.Call, f *jobSource, warnings string) error {
 			continue
 		}
 
-		for _, d := range hclconf.AsWarnings(f.locate(structs.Invalidf("%s", line))) {
+		for _, d := range conf.AsWarnings(f.locate(structs.Invalidf("%s", line))) {
 			if d.Subject != nil {
 				placed = append(placed, d)
 			} else {
@@ -123,7 +123,7 @@ func warnOfJob(c *command.Call, f *jobSource, warnings string) error {
 		fmt.Fprintf(c.Err, "Warning: %s\n", strings.Join(others, "\n"))
 	}
 
-	return hclconf.Write(c.Err, f.sources(), placed)
+	return conf.Write(c.Err, f.sources(), placed)
 }
 
 // jobValidate checks a job file, also against the drivers of the nodes if an agent answers.
@@ -294,7 +294,7 @@ func (f *jobSource) parse() error {
 	f.job = job
 	f.locate = locate
 	if len(warnings) > 0 {
-		f.ofFile = hclconf.AsWarnings(structs.Invalidf("%s", strings.Join(warnings, "\n")))
+		f.ofFile = conf.AsWarnings(structs.Invalidf("%s", strings.Join(warnings, "\n")))
 	}
 
 	return faults

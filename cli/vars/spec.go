@@ -15,8 +15,8 @@ import (
 	"github.com/zclconf/go-cty/cty/convert"
 
 	"berth/cli/command"
+	"berth/internal/conf"
 	"berth/internal/gotext"
-	"berth/internal/hclconf"
 	"berth/structs"
 	"berth/structs/variable"
 )
@@ -55,7 +55,7 @@ func parseHCL(name string, text []byte) (*spec, error) {
 
 	file, diags := hclsyntax.ParseConfig(text, name, hcl.InitialPos)
 	if diags.HasErrors() {
-		return nil, hclconf.Error(diags)
+		return nil, conf.Error(diags)
 	}
 
 	s := &spec{Items: variable.VariableItems{}}

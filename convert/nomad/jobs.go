@@ -16,7 +16,7 @@ import (
 	"berth/client/drivers/executor"
 	"berth/convert/jobfile"
 	"berth/convert/report"
-	"berth/internal/strictjson"
+	"berth/internal/conf"
 	"berth/structs"
 	"berth/structs/defaults"
 	"berth/structs/validate"
@@ -61,7 +61,7 @@ func comments(item *report.Item) (all []string) {
 // judge decodes a job, and adds the notes on it. The job is nil if nothing of it can be read.
 func judge(item *report.Item, src []byte) *structs.Job {
 	j, warnings, err := api.DecodeJob(src)
-	var faults *strictjson.Faults
+	var faults *conf.JSONFaults
 	switch {
 	case errors.As(err, &faults):
 		for _, f := range faults.List {

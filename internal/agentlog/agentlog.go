@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/internal/bytesize"
+	"berth/internal/conf"
 	"berth/internal/rotation"
 	"berth/structs"
 )
@@ -36,7 +36,7 @@ const defaultName = "berth.log"
 // Config has the settings of a log file.
 type Config struct {
 	Path           string        // absolute; a path that ends with / is a directory; "": there is no file
-	RotateBytes    bytesize.Size // 0: no bound
+	RotateBytes    conf.ByteSize // 0: no bound
 	RotateDuration time.Duration
 	RotateMaxFiles int // renamed files; 0 keeps all, -1 keeps none
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"berth/internal/bytesize"
+	"berth/internal/conf"
 	"berth/structs"
 	"berth/structs/validate/field"
 )
@@ -55,7 +55,7 @@ type Sink struct {
 	// The settings below are those of a file. The others have none of them.
 	Path           string        `hcl:"path"`
 	Mode           string        `hcl:"mode"` // in octal
-	RotateBytes    bytesize.Size `hcl:"rotate_bytes"`
+	RotateBytes    conf.ByteSize `hcl:"rotate_bytes"`
 	RotateDuration time.Duration `hcl:"rotate_duration"`
 	RotateMaxFiles int           `hcl:"rotate_max_files"` // renamed files; 0 keeps all
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"berth/internal/hclconf"
+	"berth/internal/conf"
 )
 
 func decode(t *testing.T, text string) (Config, error) {
@@ -13,7 +13,7 @@ func decode(t *testing.T, text string) (Config, error) {
 	var c struct {
 		Audit Config `hcl:"audit,block"`
 	}
-	err := hclconf.Decode("x.hcl", []byte("audit {\n"+text+"\n}"), &c, hclconf.Positions{})
+	err := conf.Decode("x.hcl", []byte("audit {\n"+text+"\n}"), &c, conf.Positions{})
 	c.Audit.Finish("/data")
 	return c.Audit, err
 }

@@ -7,7 +7,7 @@
 //     and structs with tags beyond name and omitempty.
 //   - It allocates no memory where encoding/json does not write.
 //
-// encoding/json and internal/strictjson read JSON.
+// encoding/json and internal/conf read JSON.
 package fastjson
 
 import (

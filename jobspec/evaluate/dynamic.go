@@ -8,7 +8,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
 
-	"berth/internal/hclconf"
+	"berth/internal/conf"
 	"berth/jobspec/functions"
 )
 
@@ -17,7 +17,7 @@ import (
 type expander struct {
 	faults
 	budget *functions.Budget
-	unset  *hclconf.Unset // has the kinds of blocks of which some are not made because of a fault
+	unset  *conf.Unset // has the kinds of blocks of which some are not made because of a fault
 }
 
 // scoped is an expression in the content of a dynamic block.

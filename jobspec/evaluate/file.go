@@ -7,7 +7,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
-	"berth/internal/hclconf"
+	"berth/internal/conf"
 )
 
 // File is the syntax of a job file.
@@ -23,7 +23,7 @@ type File struct {
 // those of the struct shape.
 func Parse(filename string, src []byte, shape any) (*File, hcl.Diagnostics) {
 	if bytes.HasPrefix(bytes.TrimSpace(src), []byte("{")) || strings.HasSuffix(filename, ".json") {
-		f, diags := hclconf.ParseJSON(filename, src, hclconf.JSONForm{
+		f, diags := conf.ParseJSON(filename, src, conf.JSONForm{
 			Shape: shape,
 			Plain: plainEnv,
 		})
@@ -39,7 +39,7 @@ func Parse(filename string, src []byte, shape any) (*File, hcl.Diagnostics) {
 	}
 
 	// The text keeps its length, so the text of a placeholder is read from the source that the user sees.
-	body, diags := hclconf.Parse(filename, plainEnv(src))
+	body, diags := conf.Parse(filename, plainEnv(src))
 	if diags.HasErrors() {
 		return nil, diags
 	}
@@ -96,5 +96,5 @@ type faults struct{ diags hcl.Diagnostics }
 
 // fault adds a fault. The reading goes on, so that a user sees all faults at once.
 func (f *faults) fault(at hcl.Range, format string, args ...any) {
-	f.diags = append(f.diags, hclconf.Fault(at, format, args...))
+	f.diags = append(f.diags, conf.Fault(at, format, args...))
 }

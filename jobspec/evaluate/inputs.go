@@ -7,7 +7,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
-	"berth/internal/hclconf"
+	"berth/internal/conf"
 	"berth/internal/suggest"
 )
 
@@ -76,7 +76,7 @@ func (i *inputs) set(source, name, value string) {
 		return
 	}
 
-	body, diags := hclconf.Parse(source, []byte("value = "+value+"\n"))
+	body, diags := conf.Parse(source, []byte("value = "+value+"\n"))
 	if !diags.HasErrors() {
 		var attrs hcl.Attributes
 		attrs, diags = body.JustAttributes()
@@ -101,12 +101,12 @@ func (i *inputs) assign(v *variable, a *hcl.Attribute) {
 
 func (i *inputs) readFile(f VarFile) {
 	name := f.Name
-	// The name selects the parser: see hclconf.Parse.
+	// The name selects the parser: see conf.Parse.
 	if bytes.HasPrefix(bytes.TrimSpace(f.Source), []byte("{")) {
 		name = strings.TrimSuffix(name, ".json") + ".json"
 	}
 
-	body, diags := hclconf.Parse(name, f.Source)
+	body, diags := conf.Parse(name, f.Source)
 	if diags.HasErrors() {
 		i.diags = append(i.diags, diags...)
 		return

@@ -12,7 +12,7 @@ import (
 	"github.com/zclconf/go-cty/cty/convert"
 	"github.com/zclconf/go-cty/cty/function"
 
-	"berth/internal/hclconf"
+	"berth/internal/conf"
 	"berth/jobspec/functions"
 	"berth/structs"
 )
@@ -38,7 +38,7 @@ type Scope struct {
 	faults
 	start        hcl.Range
 	budget       *functions.Budget
-	unset        *hclconf.Unset
+	unset        *conf.Unset
 	functions    map[string]function.Function
 	vars, locals map[string]cty.Value
 }
@@ -49,7 +49,7 @@ func newScope(filename string, body *hclsyntax.Body, in *Inputs) *Scope {
 	return &Scope{
 		start:     hcl.Range{Filename: filename, Start: body.SrcRange.Start, End: body.SrcRange.Start},
 		budget:    b,
-		unset:     hclconf.NewUnset(),
+		unset:     conf.NewUnset(),
 		functions: b.Table(functions.Files{Dir: in.Dir, Allowed: in.Allowed}),
 		vars:      map[string]cty.Value{},
 		locals:    map[string]cty.Value{},
@@ -75,7 +75,7 @@ func (s *Scope) Start() hcl.Range { return s.start }
 func (s *Scope) Faults() hcl.Diagnostics { return s.diags }
 
 // Unset returns what the body lacks because of the faults of values. The decoder of the body adds to it.
-func (s *Scope) Unset() *hclconf.Unset { return s.unset }
+func (s *Scope) Unset() *conf.Unset { return s.unset }
 
 // Exceeded reports whether the evaluation has cost more than a file may cost. The values are then unknown.
 func (s *Scope) Exceeded() bool { return s.budget.Exceeded() }
@@ -137,7 +137,7 @@ func (s *Scope) readVariables(body hcl.Body, in *Inputs) {
 	var file VariableFile
 	// A default may call functions. It sees no variable, because none has a value yet.
 	ctx := &hcl.EvalContext{Functions: s.functions}
-	s.diags = append(s.diags, hclconf.DecodeBody(body, ctx, &file)...)
+	s.diags = append(s.diags, conf.DecodeBody(body, ctx, &file)...)
 	known := map[string]*variable{}
 	for _, v := range file.Variables {
 		if known[v.Name] != nil {

@@ -7,8 +7,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
-	"berth/internal/hclconf"
-	"berth/internal/strictjson"
+	"berth/internal/conf"
 	"berth/structs"
 )
 
@@ -16,8 +15,8 @@ import (
 // or a node pool in the JSON of the API, or an object that has a job. The place is the field in the
 // fault, or else the innermost object in its path. InJSON drops faults that may be due to parts
 // that the target lacks because of the faults of the source, which may be nil.
-func InJSON(filename string, src []byte, faults *strictjson.Faults, err error) error {
-	root, diags := hclconf.ParseValue(filename, src)
+func InJSON(filename string, src []byte, faults *conf.JSONFaults, err error) error {
+	root, diags := conf.ParseValue(filename, src)
 	if diags.HasErrors() && faults != nil {
 		return nil // each of them may be due to another one
 	}
@@ -33,7 +32,7 @@ func InJSON(filename string, src []byte, faults *strictjson.Faults, err error) e
 
 	l := jsonLocator{
 		root: root,
-		lost: map[int]*strictjson.Fault{},
+		lost: map[int]*conf.JSONFault{},
 	}
 	if faults != nil {
 		for _, f := range faults.List {
@@ -41,13 +40,13 @@ func InJSON(filename string, src []byte, faults *strictjson.Faults, err error) e
 		}
 	}
 
-	return hclconf.Place(err, l.placeOf)
+	return conf.Place(err, l.placeOf)
 }
 
 // jsonLocator finds the places of faults in the JSON of the API.
 type jsonLocator struct {
 	root hcl.Expression
-	lost map[int]*strictjson.Fault // by the offsets of the keys or values
+	lost map[int]*conf.JSONFault // by the offsets of the keys or values
 }
 
 // fieldsOf has the fields of the API for the blocks and arguments of job files with other names. The rest has

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"berth/internal/strictjson"
+	"berth/internal/conf"
 	"berth/jobspec/locate"
 	"berth/structs"
 	"berth/structs/defaults"
@@ -66,14 +66,14 @@ func TestInJSON_LeavesOutFaultsOfLostParts(t *testing.T) {
 func checkLost(t *testing.T, name, src string, want []string) {
 	t.Helper()
 	var body struct{ Job *structs.Job }
-	var faults *strictjson.Faults
+	var faults *conf.JSONFaults
 	job := &structs.Job{}
 	var err error
 	if strings.HasPrefix(src, `{"Job"`) {
-		err = strictjson.Decode([]byte(src), &body, nil)
+		err = conf.DecodeJSON([]byte(src), &body, nil)
 		job = body.Job
 	} else {
-		err = strictjson.Decode([]byte(src), job, nil)
+		err = conf.DecodeJSON([]byte(src), job, nil)
 	}
 	if !errors.As(err, &faults) || !faults.Partly {
 		t.Errorf("%s: got %v, want faults that leave a job", name, err)

@@ -12,7 +12,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
-	"berth/internal/hclconf"
+	"berth/internal/conf"
 	"berth/structs"
 	"berth/structs/nodecalls"
 )
@@ -58,7 +58,7 @@ func (s *step) label() string {
 type Locator struct {
 	Body    hcl.Body
 	Spec    string // the kind of the specification, which is the body or a block of it
-	Unset   *hclconf.Unset
+	Unset   *conf.Unset
 	Spoiled map[hcl.Range]bool // the blocks, by the ranges of their kinds, of which the job has not all parts
 }
 
@@ -67,7 +67,7 @@ type Locator struct {
 // Locate drops faults that may be due to parts that the specification lacks because of faults of the file. It
 // does not change errors of other kinds and lines without a path.
 func (l Locator) Locate(err error) error {
-	return hclconf.Place(err, func(text string) (at *hcl.Range, counts bool) {
+	return conf.Place(err, func(text string) (at *hcl.Range, counts bool) {
 		w := walk{
 			Locator: l,
 			rest:    text,

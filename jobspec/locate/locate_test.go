@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"berth/internal/hclconf"
+	"berth/internal/conf"
 	"berth/jobspec"
 	"berth/jobspec/locate"
 	"berth/structs"
@@ -155,7 +155,7 @@ func TestLocate_FindsTheInnermostBlock(t *testing.T) {
 
 // locateIn locates the faults of a volume or a job in a file without faults of its own.
 func locateIn(name, src string, err error) error {
-	body, diags := hclconf.Parse(name, []byte(src))
+	body, diags := conf.Parse(name, []byte(src))
 	if diags.HasErrors() {
 		return err
 	}

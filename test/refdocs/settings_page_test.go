@@ -14,7 +14,7 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"berth/agent"
-	"berth/internal/bytesize"
+	"berth/internal/conf"
 )
 
 // blockText explains one block of the configuration of an agent, such as client.drivers.exec.
@@ -115,7 +115,7 @@ func defaultText(v reflect.Value) string {
 		return fmt.Sprint(value)
 	case time.Duration:
 		return shortDuration(value)
-	case bytesize.Size:
+	case conf.ByteSize:
 		return strings.ReplaceAll(humanize.Bytes(uint64(value)), " ", "")
 	case []string:
 		return codes(value)

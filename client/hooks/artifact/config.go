@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"berth/client/hooks/artifact/download"
-	"berth/internal/bytesize"
+	"berth/internal/conf"
 	"berth/structs"
 )
 
@@ -19,9 +19,9 @@ type Settings struct {
 	HTTPReadTimeout time.Duration `hcl:"http_read_timeout"`
 	GitTimeout      time.Duration `hcl:"git_timeout"`
 	// HTTPMaxSize bounds one answer of a server, and a repository on the disk.
-	HTTPMaxSize bytesize.Size `hcl:"http_max_size"`
+	HTTPMaxSize conf.ByteSize `hcl:"http_max_size"`
 	// DecompressionSizeLimit and DecompressionFileCountLimit bound the files of an archive.
-	DecompressionSizeLimit      bytesize.Size `hcl:"decompression_size_limit"`
+	DecompressionSizeLimit      conf.ByteSize `hcl:"decompression_size_limit"`
 	DecompressionFileCountLimit int           `hcl:"decompression_file_count_limit"`
 	// FilesystemIsolationExtraPaths are further paths of the machine that a download may read. A source of
 	// the kind file is in one of them. An element is "f:r:PATH" for a file and "d:r:PATH" for a directory,
@@ -76,7 +76,7 @@ func (s Settings) Validate() error {
 		require(d > 0 && d <= maxTimeout, "%s: %s is not within 1ns to %s", name, d, maxTimeout)
 	}
 
-	for name, n := range map[string]bytesize.Size{
+	for name, n := range map[string]conf.ByteSize{
 		"http_max_size":            s.HTTPMaxSize,
 		"decompression_size_limit": s.DecompressionSizeLimit,
 	} {

@@ -3,7 +3,7 @@ package disk
 import (
 	"time"
 
-	"berth/internal/bytesize"
+	"berth/internal/conf"
 	"berth/structs"
 )
 
@@ -11,9 +11,9 @@ import (
 // other nodes.
 type Settings struct {
 	// MaxSize bounds the data that one allocation of this node takes over.
-	MaxSize bytesize.Size `hcl:"max_size"`
+	MaxSize conf.ByteSize `hcl:"max_size"`
 	// MinFree stays free on the file system of the allocations while data comes.
-	MinFree bytesize.Size `hcl:"min_free"`
+	MinFree conf.ByteSize `hcl:"min_free"`
 	// Keep bounds the time after the end of an allocation for which this node keeps its data for a
 	// replacement on another node.
 	Keep time.Duration `hcl:"keep"`
@@ -33,7 +33,7 @@ const maxBytes = 1 << 60 // of a setting
 // Validate names every fault.
 func (s Settings) Validate() error {
 	var faults []error
-	within := func(name string, n, least bytesize.Size) {
+	within := func(name string, n, least conf.ByteSize) {
 		if n < least || n > maxBytes {
 			faults = append(faults, structs.Invalidf(
 				"client.moved_data.%s: %d is not within %d to %d bytes", name, n, least, int64(maxBytes)))

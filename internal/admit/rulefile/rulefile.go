@@ -2,7 +2,7 @@
 package rulefile
 
 import (
-	"berth/internal/hclconf"
+	"berth/internal/conf"
 	"berth/structs"
 	"berth/structs/admission"
 )
@@ -25,7 +25,7 @@ type block struct {
 // kind invalid, with the places of the faults. Which values are valid is for the servers to decide.
 func Read(name string, src []byte) ([]*admission.Rule, error) {
 	var f file
-	err := hclconf.Decode(name, src, &f, nil)
+	err := conf.Decode(name, src, &f, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -3,14 +3,14 @@ package ring
 import (
 	"fmt"
 
-	"berth/internal/bytesize"
+	"berth/internal/conf"
 )
 
 // Settings bound the memory of a Ring. They are in the server block.
 type Settings struct {
 	EventBroker bool          `hcl:"enable_event_broker"`
 	EventBuffer int           `hcl:"event_buffer_size"`  // changed rows that stay
-	EventBytes  bytesize.Size `hcl:"event_buffer_bytes"` // of payloads, and of log entries without payloads yet
+	EventBytes  conf.ByteSize `hcl:"event_buffer_bytes"` // of payloads, and of log entries without payloads yet
 }
 
 // The least and the most of the settings.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/docker/go-units"
 
-	"berth/internal/hclconf"
+	"berth/internal/conf"
 	"berth/structs"
 )
 
@@ -355,7 +355,7 @@ func parse(t *testing.T, text string) map[string]any {
 		Config map[string]any `hcl:"config"`
 	}
 	text = strings.ReplaceAll(text, "${", "$${") // no expression of the file
-	err := hclconf.Decode("job.hcl", []byte("config {\n"+text+"\n}\n"), &file, nil)
+	err := conf.Decode("job.hcl", []byte("config {\n"+text+"\n}\n"), &file, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

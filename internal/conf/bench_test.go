@@ -1,4 +1,4 @@
-package strictjson
+package conf
 
 import (
 	"testing"
@@ -13,7 +13,7 @@ func BenchmarkDecode(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		var body struct{ Job *structs.Job }
-		if err := Decode(src, &body, nil); err != nil {
+		if err := DecodeJSON(src, &body, nil); err != nil {
 			b.Fatal(err)
 		}
 	}

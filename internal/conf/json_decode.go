@@ -1,15 +1,4 @@
-// Package strictjson decodes JSON from clients and drops no part of it silently.
-//
-//   - It rejects a field that the target does not know, with its path
-//     (`Job.TaskGroups[0].Services: berth does not know this field`). It accepts the field if its value is
-//     empty (null, "", 0, false, the zero time, or only such values), because clients of the dialect send
-//     every field.
-//   - It rejects a value of the wrong type with its path, line and column.
-//   - It rejects a second value of a field, and anything after the body.
-//
-// It reports all faults at once, and decodes the parts without faults. The caller checks whether the values
-// make sense.
-package strictjson
+package conf
 
 import (
 	"bytes"
@@ -31,9 +20,9 @@ import (
 // value is its JSON. The remedy of a field that is not dropped may be empty.
 type Ignore func(field string, value json.RawMessage) (drop bool, remedy string)
 
-// Decode reads one JSON value into dst, a pointer. ignore may be nil. Its errors are invalid, and Faults
-// unless the body is empty.
-func Decode(b []byte, dst any, ignore Ignore) error {
+// DecodeJSON reads one JSON value into dst, a pointer. ignore may be nil. Its errors are invalid, and
+// JSONFaults unless the body is empty.
+func DecodeJSON(b []byte, dst any, ignore Ignore) error {
 	if len(bytes.TrimSpace(b)) == 0 {
 		return structs.Invalidf("the body is empty, expected JSON")
 	}
@@ -41,7 +30,7 @@ func Decode(b []byte, dst any, ignore Ignore) error {
 	w := &walker{
 		scanner: scanner{src: b},
 		ignore:  ignore,
-		faults:  &Faults{},
+		faults:  &JSONFaults{},
 	}
 
 	err := w.checkBody(reflect.TypeOf(dst).Elem())
@@ -65,7 +54,7 @@ func Decode(b []byte, dst any, ignore Ignore) error {
 type walker struct {
 	scanner
 	ignore Ignore
-	faults *Faults
+	faults *JSONFaults
 	wrong  []wrongValue
 }
 
@@ -110,7 +99,7 @@ func (w *walker) explain(err error) {
 	case errors.Is(err, errNotJSON):
 		w.addFault(w.at, whole, "expected the end of the body")
 	default: // a type that decodes itself rejects its value
-		w.faults.Add(&Fault{Text: err.Error()})
+		w.faults.Add(&JSONFault{Text: err.Error()})
 	}
 }
 

@@ -1,4 +1,4 @@
-package hclconf
+package conf
 
 import (
 	"reflect"

@@ -1,10 +1,10 @@
-package hclconf_test
+package conf_test
 
 import (
 	"slices"
 	"testing"
 
-	"berth/internal/hclconf"
+	"berth/internal/conf"
 )
 
 func TestChanged_NamesSettingsByTheirPaths(t *testing.T) {
@@ -32,14 +32,14 @@ func TestChanged_NamesSettingsByTheirPaths(t *testing.T) {
 		Hidden:  1,
 	}
 	want := []string{"text", "block.m", "pointer.n", "list"}
-	if got := hclconf.Changed(&a, &b); !slices.Equal(got, want) {
+	if got := conf.Changed(&a, &b); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if got := hclconf.Changed(&a, &a); got != nil {
+	if got := conf.Changed(&a, &a); got != nil {
 		t.Errorf("equal configurations differ in %q", got)
 	}
 	b.Pointer = nil
-	if got := hclconf.Changed(&a, &b); !slices.Contains(got, "pointer") {
+	if got := conf.Changed(&a, &b); !slices.Contains(got, "pointer") {
 		t.Errorf("a missing block is not named: %q", got)
 	}
 }

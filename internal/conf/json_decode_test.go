@@ -1,4 +1,4 @@
-package strictjson
+package conf
 
 import (
 	"encoding/json"
@@ -10,7 +10,7 @@ import (
 	"berth/structs"
 )
 
-type inner struct {
+type jsonInner struct {
 	Count *int
 	Wait  time.Duration
 	Tags  map[string]string
@@ -21,8 +21,8 @@ type embedded struct{ Index uint64 }
 type target struct {
 	ID      string
 	On      bool
-	Groups  []*inner
-	ByName  map[string]*inner
+	Groups  []*jsonInner
+	ByName  map[string]*jsonInner
 	Any     map[string]any
 	Secrets structs.Secrets
 	Raw     json.RawMessage
@@ -104,7 +104,7 @@ func TestDecode_RejectsUnknownAndWrongFields(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var got target
-			err := Decode([]byte(c.in), &got, nil)
+			err := DecodeJSON([]byte(c.in), &got, nil)
 			if c.want == "" {
 				if err != nil {
 					t.Fatal(err)
@@ -132,7 +132,7 @@ func TestDecode_ChecksWithFewAllocations(t *testing.T) {
 		})
 	}
 	alone := count(func() error { return json.Unmarshal(src, new(target)) })
-	got := count(func() error { return Decode(src, new(target), nil) })
+	got := count(func() error { return DecodeJSON(src, new(target), nil) })
 	if got > alone+12 {
 		t.Errorf("got %v allocations, and %v without the checks", got, alone)
 	}
@@ -143,24 +143,24 @@ func TestDecode_IgnoresFieldsOfTheDialect(t *testing.T) {
 		return field == "Old" && string(v) == "7", map[string]string{"Former": "use ID"}[field]
 	}
 	var got target
-	if err := Decode([]byte(`{"ID":"x","Old":7}`), &got, ignore); err != nil || got.ID != "x" {
+	if err := DecodeJSON([]byte(`{"ID":"x","Old":7}`), &got, ignore); err != nil || got.ID != "x" {
 		t.Fatalf("got %+v, %v; want ID x", got, err)
 	}
-	if err := Decode([]byte(`{"Old":8}`), &got, ignore); err == nil {
+	if err := DecodeJSON([]byte(`{"Old":8}`), &got, ignore); err == nil {
 		t.Fatal("Decode drops a value that must not be ignored")
 	}
 }
 
-// FuzzDecode: Decode never panics. It accepts only input that encoding/json reads equally. Its errors are
-// invalid.
-func FuzzDecode(f *testing.F) {
+// FuzzDecodeJSON: DecodeJSON never panics. It accepts only input that encoding/json reads equally. Its errors
+// are invalid.
+func FuzzDecodeJSON(f *testing.F) {
 	for _, s := range []string{`{"ID":"x","Groups":[{"Count":1}]}`, `{"New":{"a":[0]}}`, `{"id":1}`, `[`,
 		`{"Any":{"a":[{"b":1}]}}`, `{"At":"x"}`, `{"Raw":{"a"`} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var got, want target
-		err := Decode(b, &got, nil)
+		err := DecodeJSON(b, &got, nil)
 		if err != nil {
 			if !structs.IsKind(err, structs.KindInvalid) {
 				t.Fatalf("%v has kind %s, want invalid", err, structs.KindOf(err))
@@ -177,7 +177,7 @@ func TestDecode_CutsLongNamesInErrors(t *testing.T) {
 	long := strings.Repeat("k", 1<<20)
 	var dst struct{ M map[string]struct{ A int } }
 	for _, body := range []string{`{"M":{"` + long + `":{"A":"x"}}}`, `{"` + long + `":1}`} {
-		err := Decode([]byte(body), &dst, nil)
+		err := DecodeJSON([]byte(body), &dst, nil)
 		if err == nil || len(err.Error()) > 300 {
 			t.Errorf("got %.300v, want an error of at most 300 bytes", err)
 		}

@@ -1,7 +1,8 @@
-// Package hclconf decodes HCL2 (native or JSON syntax) into Go structs by field tags. It is strict: a name
-// that the struct does not know is an error with the position of the name and the names that are known there.
+// Package conf decodes what people and clients write into Go structs: HCL2 (native or JSON syntax) by field
+// tags, and the JSON of requests. It is strict: a name that the struct does not know is an error with the
+// position of the name, and HCL also tells the names that are known there.
 //
-// Tags of a struct field:
+// Tags of a struct field in HCL:
 //
 //	hcl:"name"           an argument; of a map type it may also be written as a block
 //	hcl:"name,required"  an argument that must be there
@@ -25,4 +26,16 @@
 //
 // Messages hold names and types, and of the values only malformed numbers, durations and sizes. A message
 // therefore shows no secret. No input makes the package panic.
-package hclconf
+//
+// [DecodeJSON] drops no part of a request silently:
+//
+//   - It rejects a field that the target does not know, with its path
+//     (`Job.TaskGroups[0].Services: berth does not know this field`). It accepts the field if its value is
+//     empty (null, "", 0, false, the zero time, or only such values), because clients of the dialect send
+//     every field.
+//   - It rejects a value of the wrong type with its path, line and column.
+//   - It rejects a second value of a field, and anything after the body.
+//
+// It reports all faults at once, and decodes the parts without faults. The caller checks whether the values
+// make sense.
+package conf

@@ -1,4 +1,4 @@
-package strictjson
+package conf
 
 import (
 	"bytes"

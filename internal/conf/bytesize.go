@@ -1,5 +1,4 @@
-// Package bytesize reads numbers of bytes in configurations.
-package bytesize
+package conf
 
 import (
 	"fmt"
@@ -8,15 +7,15 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// Size is a number of bytes, written like "100GB".
-type Size int64
+// ByteSize is a number of bytes, written like "100GB".
+type ByteSize int64
 
 // UnmarshalText reads a size.
-func (s *Size) UnmarshalText(text []byte) error {
+func (s *ByteSize) UnmarshalText(text []byte) error {
 	n, err := humanize.ParseBytes(string(text))
 	if err != nil || n > math.MaxInt64 {
 		return fmt.Errorf("%.40q is not a size such as 100GB", text)
 	}
-	*s = Size(n)
+	*s = ByteSize(n)
 	return nil
 }

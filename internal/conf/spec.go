@@ -1,4 +1,4 @@
-package hclconf
+package conf
 
 import (
 	"fmt"
@@ -153,7 +153,7 @@ func (s *spec) addField(f reflect.StructField, tag string) {
 		case "":
 		default:
 			// The tags are constants of the program, so the first use in any test finds this.
-			panic(fmt.Sprintf("hclconf: field %s: unknown tag option %q", f.Name, o))
+			panic(fmt.Sprintf("conf: field %s: unknown tag option %q", f.Name, o))
 		}
 	}
 

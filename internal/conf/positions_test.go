@@ -1,10 +1,10 @@
-package hclconf_test
+package conf_test
 
 import (
 	"errors"
 	"testing"
 
-	"berth/internal/hclconf"
+	"berth/internal/conf"
 	"berth/structs"
 )
 
@@ -26,13 +26,13 @@ type locatedItem struct {
 }
 
 func TestPositions_LocateFaults(t *testing.T) {
-	positions := hclconf.Positions{}
+	positions := conf.Positions{}
 	var c located
 	for file, text := range map[string]string{
 		"a.hcl":  "level = \"x\"\ninner {\n  n = 1\n  item \"a\" {\n    path = \"p\"\n  }\n  item \"b\" {}\n}\n",
 		"b.json": "{\n  \"levels\": \"y\"\n}\n",
 	} {
-		if err := hclconf.Decode(file, []byte(text), &c, positions); err != nil {
+		if err := conf.Decode(file, []byte(text), &c, positions); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -60,7 +60,7 @@ func TestPositions_LocateFaults(t *testing.T) {
 		t.Errorf("no error became %v", got)
 	}
 	again := []byte("\n\nlevel = \"z\"\n")
-	if err := hclconf.Decode("c.hcl", again, &c, positions); err != nil {
+	if err := conf.Decode("c.hcl", again, &c, positions); err != nil {
 		t.Fatal(err)
 	}
 	if got := positions.Locate(structs.Invalidf("level is bad")); got.Error() != "c.hcl:3,1: level is bad" {

@@ -1,4 +1,4 @@
-package strictjson
+package conf
 
 import (
 	"errors"
@@ -12,10 +12,10 @@ import (
 )
 
 // decodeFaults returns the faults of a source.
-func decodeFaults(t *testing.T, src string, dst any) *Faults {
+func decodeFaults(t *testing.T, src string, dst any) *JSONFaults {
 	t.Helper()
-	err := Decode([]byte(src), dst, nil)
-	var faults *Faults
+	err := DecodeJSON([]byte(src), dst, nil)
+	var faults *JSONFaults
 	if !errors.As(err, &faults) || !structs.IsKind(err, structs.KindInvalid) {
 		t.Fatalf("%s: got %v, want faults", structs.Cut(src, 200), err)
 	}
@@ -44,8 +44,8 @@ ByName["x"]: expected an object, found a list (line 3, column 18)
 	}
 	two, four := 2*time.Nanosecond, 4
 	expected := target{
-		Groups:   []*inner{{Tags: map[string]string{"a": "", "b": "c"}}, {}, {Wait: two}},
-		ByName:   map[string]*inner{"x": {}, "y": {Count: &four}},
+		Groups:   []*jsonInner{{Tags: map[string]string{"a": "", "b": "c"}}, {}, {Wait: two}},
+		ByName:   map[string]*jsonInner{"x": {}, "y": {Count: &four}},
 		embedded: embedded{Index: 3},
 	}
 	if !reflect.DeepEqual(got, expected) {

@@ -1,9 +1,9 @@
-package bytesize
+package conf
 
 import "testing"
 
 func TestSize_HasUnits(t *testing.T) {
-	for text, want := range map[string]Size{
+	for text, want := range map[string]ByteSize{
 		"100GB": 100_000_000_000,
 		"1MiB":  1 << 20,
 		"17":    17,
@@ -12,7 +12,7 @@ func TestSize_HasUnits(t *testing.T) {
 		"1 XB":  0,
 		"99EB":  0,
 	} {
-		var s Size
+		var s ByteSize
 		err := s.UnmarshalText([]byte(text))
 		if s != want || (err != nil) != (want == 0) {
 			t.Errorf("%q: got %d and %v, want %d", text, s, err, want)

@@ -1,4 +1,4 @@
-package hclconf
+package conf
 
 import (
 	"github.com/hashicorp/hcl/v2"

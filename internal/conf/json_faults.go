@@ -1,4 +1,4 @@
-package strictjson
+package conf
 
 import (
 	"bytes"
@@ -9,15 +9,15 @@ import (
 	"berth/structs/validate/field"
 )
 
-// Faults is the error of a source with faults.
-type Faults struct {
-	List   []*Fault // the first structs.MaxFaults, in the order of the source
-	Partly bool     // the target has all parts without faults
-	More   int      // faults that are only counted
+// JSONFaults is the error of a source with faults.
+type JSONFaults struct {
+	List   []*JSONFault // the first structs.MaxFaults, in the order of the source
+	Partly bool         // the target has all parts without faults
+	More   int          // faults that are only counted
 }
 
 // Error returns a line for each fault.
-func (f *Faults) Error() string {
+func (f *JSONFaults) Error() string {
 	var all field.Faults
 	for _, one := range f.List {
 		all.Add(one.Error())
@@ -29,7 +29,7 @@ func (f *Faults) Error() string {
 }
 
 // Add adds a fault, or counts it.
-func (f *Faults) Add(fault *Fault) {
+func (f *JSONFaults) Add(fault *JSONFault) {
 	if f.full() {
 		f.More++
 		return
@@ -38,11 +38,11 @@ func (f *Faults) Add(fault *Fault) {
 }
 
 // full reports whether further faults are only counted.
-func (f *Faults) full() bool { return len(f.List) == structs.MaxFaults }
+func (f *JSONFaults) full() bool { return len(f.List) == structs.MaxFaults }
 
-// Fault is a fault at a position of the source. Lines and columns count from 1; a fault without a position
-// has line 0.
-type Fault struct {
+// JSONFault is a fault at a position of the source. Lines and columns count from 1; a fault without a
+// position has line 0.
+type JSONFault struct {
 	Text   string // with the path of the field before it
 	Offset int
 	Line   int
@@ -54,7 +54,7 @@ type Fault struct {
 }
 
 // Error returns the text, followed by the position.
-func (f *Fault) Error() string {
+func (f *JSONFault) Error() string {
 	if f.Line == 0 {
 		return f.Text
 	}
@@ -75,7 +75,7 @@ func (w *walker) addFault(start int, in *place, format string, args ...any) {
 		path += ": "
 	}
 
-	w.faults.Add(&Fault{
+	w.faults.Add(&JSONFault{
 		Text:   path + fmt.Sprintf(format, args...),
 		Offset: len(before),
 		Line:   bytes.Count(before, []byte("\n")) + 1,
@@ -93,7 +93,7 @@ type wrongValue struct {
 // addWrong adds the fault of a value that was just read, and keeps the value from the target.
 func (w *walker) addWrong(start int, in *place, format string, args ...any) {
 	w.addFault(start, in, format, args...)
-	// The source has too many faults to be decoded at all: see Decode.
+	// The source has too many faults to be decoded at all: see DecodeJSON.
 	if w.faults.More > 0 {
 		return
 	}
