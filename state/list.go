@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"berth/internal/mvcc"
-	"berth/internal/ordered"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -85,7 +84,7 @@ func allocLists(tx *ReadTx, ns, job string, at Page) (lists []func() *structs.Al
 
 // mergeByID yields the rows of lists that are sorted by ID in the order of the page.
 func mergeByID(at Page, begin func() []func() *structs.Allocation) iter.Seq[*structs.Allocation] {
-	return ordered.Merge(begin, at.Reverse, func(a, b *structs.Allocation) int {
+	return mvcc.MergeSorted(begin, at.Reverse, func(a, b *structs.Allocation) int {
 		return cmp.Compare(a.ID, b.ID)
 	})
 }

@@ -3,7 +3,7 @@ package state
 import (
 	"slices"
 
-	"berth/internal/intern"
+	"berth/internal/mvcc"
 	"berth/state/csi/lifecycle"
 	"berth/state/lease"
 	"berth/state/schema"
@@ -66,5 +66,5 @@ func reportedHalves(
 	}
 
 	// Nodes with the same plugins share one list.
-	return *intern.Value(&keys)
+	return *mvcc.InternValue(&keys)
 }

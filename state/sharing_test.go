@@ -11,7 +11,7 @@ import (
 	"unsafe"
 
 	"berth/internal/codec"
-	"berth/internal/intern"
+	"berth/internal/mvcc"
 	"berth/state/csi"
 	"berth/state/csi/lifecycle"
 	"berth/state/schema"
@@ -352,9 +352,9 @@ func TestInterner_HoldsNoSecrets(t *testing.T) {
 	}
 	secret := a.Secrets["k"]
 	for range 1000 {
-		intern.Text(strings.Clone(secret)) // until it has replaced another text
+		mvcc.InternText(strings.Clone(secret)) // until it has replaced another text
 	}
-	if textData(secret) == textData(intern.Text(strings.Clone(secret))) {
+	if textData(secret) == textData(mvcc.InternText(strings.Clone(secret))) {
 		t.Error("a secret is a shared text")
 	}
 }
@@ -392,7 +392,7 @@ func TestInterner_DistinguishesDifferentParts(t *testing.T) {
 		{CPU: structs.NodeCPUResources{CpuShares: 4000, TotalCpuCores: 1}},
 		{CPU: structs.NodeCPUResources{CpuShares: 4000}, Disk: structs.NodeDiskResources{DiskMB: 1}},
 	} {
-		if got := intern.Value(&other); !codec.SameBytes(*got, other) {
+		if got := mvcc.InternValue(&other); !codec.SameBytes(*got, other) {
 			t.Errorf("got %+v, want %+v", *got, other)
 		}
 	}
@@ -402,7 +402,7 @@ func TestInterner_DistinguishesDifferentParts(t *testing.T) {
 		{FSType: "ext4", MountFlags: []string{"ro"}},
 		{MountFlags: []string{"ro"}},
 	} {
-		if got := intern.Value(m); !reflect.DeepEqual(got, m) {
+		if got := mvcc.InternValue(m); !reflect.DeepEqual(got, m) {
 			t.Errorf("got %+v, want %+v", got, m)
 		}
 	}

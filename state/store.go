@@ -3,7 +3,6 @@ package state
 import (
 	"io"
 
-	"berth/internal/intern"
 	"berth/internal/mvcc"
 	"berth/state/acls"
 	"berth/state/evalallocs"
@@ -59,7 +58,7 @@ func linkInstances(tx *mvcc.LoadTx) {
 	for n := range schema.Nodes.Scan(tx) {
 		own := keys[n.ID]
 		if own != nil {
-			n.SetCSIInstances(*intern.Value(&own))
+			n.SetCSIInstances(*mvcc.InternValue(&own))
 		}
 	}
 }

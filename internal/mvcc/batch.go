@@ -4,8 +4,6 @@ import (
 	"slices"
 
 	"github.com/hashicorp/go-memdb"
-
-	"berth/internal/mvcc/vector"
 )
 
 // Batch applies log entries in one transaction: readers see all of them or none. It holds the lock of the
@@ -14,7 +12,7 @@ type Batch struct {
 	db      *DB
 	next    *view
 	base    *memdb.Txn // the trees as they are written so far
-	rows    vector.Rows
+	rows    rowVector
 	marking uint64 // the writing of the marks of the tables
 	overlay overlay
 	most    int // entries in the overlay: maxOverlay
@@ -68,7 +66,7 @@ func (db *DB) Begin() *Batch {
 		next:    &next,
 		base:    next.db.Txn(false),
 		rows:    next.rows,
-		marking: vector.NewWriting(),
+		marking: newWriting(),
 		overlay: db.spare.overlay,
 		most:    maxOverlay,
 		undo:    db.spare.undo,
@@ -197,7 +195,7 @@ func (b *Batch) writeOverlay() {
 	}
 	b.written++ // before the first change: Abort then frees the slots
 	txn := b.next.db.Txn(true)
-	writing := vector.NewWriting()
+	writing := newWriting()
 	for _, order := range b.overlay.changedPaths() {
 		entries := b.overlay.byPath[order]
 		if len(entries) > 0 && entries[0].path.lists {

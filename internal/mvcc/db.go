@@ -6,8 +6,6 @@ import (
 	"sync/atomic"
 
 	"github.com/hashicorp/go-memdb"
-
-	"berth/internal/mvcc/vector"
 )
 
 // DB is a database. Any number of readers see consistent snapshots while one writer works. All of its methods
@@ -24,9 +22,9 @@ type DB struct {
 type view struct {
 	schema  *builtSchema
 	db      *memdb.MemDB
-	rows    vector.Rows // by the numbers of the slots in db
+	rows    rowVector   // by the numbers of the slots in db
 	tree    *keyIndexer // of the writer, as are the slots
-	slots   *vector.Numbers
+	slots   *cellNumbers
 	number  uint64     // counts the views of a database
 	applied uint64     // index of the last entry applied
 	marks   tableMarks // of the tables, by their numbers
@@ -45,7 +43,7 @@ func Open(s *Schema) *DB {
 func emptyView(s *builtSchema) *view {
 	v := &view{
 		schema: s,
-		slots:  &vector.Numbers{},
+		slots:  &cellNumbers{},
 		marks:  newTableMarks(len(s.tables)),
 	}
 	v.db, v.tree = newTrees(s.paths)
@@ -93,7 +91,7 @@ func (db *DB) Write(index uint64, fn func(*WriteTx) error) error {
 type ReadTx struct {
 	view    *view
 	txn     *memdb.Txn
-	rows    vector.Rows // of the same moment as txn
+	rows    rowVector   // of the same moment as txn
 	marks   *tableMarks // of the tables in the trees of txn
 	overlay *overlay    // of a writer
 	draft   bool        // it is a Draft: an index without changes may be read in pages

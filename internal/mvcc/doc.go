@@ -11,10 +11,13 @@
 //
 // Tables and indexes compute keys. Each has a table of go-memdb, which is a radix tree. An overlay holds the
 // changes of a batch until they are written into the trees. A tree maps each key of a row to its slot, and a
-// persistent vector maps slots to rows (package vector). So a change of a row that changes none of its keys
+// persistent vector maps slots to rows (rowVector). So a change of a row that changes none of its keys
 // leaves the trees as they are. A list index has one key in its tree for a list of slots ([Table.ListIndex]).
-// Watches and subscriptions get the keys that a commit has changed. Snapshot files consist of pieces (package
-// pieces).
+// Watches and subscriptions get the keys that a commit has changed. Snapshot files consist of pieces
+// ([PieceWriter]): values and chunks of rows.
+//
+// [OrderedPool], [MergeSorted] and [InternValue] serve the tables and those who fill and read them: work in
+// parallel without a loss of order, one sorted sequence of several, and equal values that share memory.
 //
 // # Invariants
 //

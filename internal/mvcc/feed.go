@@ -2,8 +2,6 @@ package mvcc
 
 import (
 	"slices"
-
-	"berth/internal/mvcc/parts"
 )
 
 // Topic is an index whose changes a subscription receives. It is comparable.
@@ -104,7 +102,7 @@ func (s *Subscription) change(at pathKey) Change {
 		return t.path == at.path
 	})
 	c := Change{Topic: s.topics[i]}
-	copy(c.Key[:], parts.Split(at.key)[c.Topic.skip:])
+	copy(c.Key[:], splitParts(at.key)[c.Topic.skip:])
 	return c
 }
 

@@ -12,8 +12,6 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
-
-	"berth/internal/mvcc/parts"
 )
 
 // thingRows and markedRows are the topics of these tests.
@@ -270,7 +268,7 @@ func TestSubscription_MissesNoConcurrentChange(t *testing.T) {
 func FuzzSplitKey(f *testing.F) {
 	f.Add("a", "", "\x00\x01")
 	f.Fuzz(func(t *testing.T, a, b, c string) {
-		if got := parts.Split(KeyOf(a, b, c)); !slices.Equal(got, []string{a, b, c}) {
+		if got := splitParts(KeyOf(a, b, c)); !slices.Equal(got, []string{a, b, c}) {
 			t.Errorf("got %q, want %q", got, []string{a, b, c})
 		}
 	})

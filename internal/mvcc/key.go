@@ -3,8 +3,6 @@ package mvcc
 import (
 	"encoding/binary"
 	"math/bits"
-
-	"berth/internal/mvcc/parts"
 )
 
 // Key is a tuple of strings in one byte string. Its order is the order of the tuples.
@@ -48,7 +46,7 @@ func Ordered(n uint64) string {
 // appendKey appends the key of a tuple to a buffer.
 func appendKey(out Key, tuple []string) Key {
 	for _, p := range tuple {
-		out = parts.Append(out, p)
+		out = appendPart(out, p)
 	}
 	return out
 }

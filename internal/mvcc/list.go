@@ -6,8 +6,6 @@ import (
 	"sort"
 
 	"github.com/hashicorp/go-memdb"
-
-	"berth/internal/mvcc/vector"
 )
 
 // A list index has a list of slots for the rows whose keys have the same first part. The tree has a key for
@@ -101,7 +99,7 @@ func (tx *ReadTx) scanList(at pathKey) scan {
 type listIterator struct {
 	rest  slotList
 	lists memdb.ResultIterator // or nil
-	rows  vector.Rows
+	rows  rowVector
 }
 
 // Next returns the next slot, nil after the last one.

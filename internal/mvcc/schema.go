@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-
-	"berth/internal/mvcc/pieces"
 )
 
 // Schema lists the tables of a database. It must not be copied, and its tables belong to it alone.
@@ -31,8 +29,8 @@ type AnyTable interface {
 	IsComputed() bool
 
 	numberPaths(number int) []*path
-	save(tx *ReadTx, out pieces.Writer) error
-	load(l *loading, in pieces.Reader) error
+	save(tx *ReadTx, out PieceWriter) error
+	load(l *loading, in PieceReader) error
 }
 
 // builtSchema is a schema whose tables have their numbers.
@@ -118,7 +116,7 @@ func newTableIndexes() tableIndexes {
 	})}
 }
 
-func (t tableIndexes) save(tx *ReadTx, out pieces.Writer) error {
+func (t tableIndexes) save(tx *ReadTx, out PieceWriter) error {
 	v := tx.view
 	rows := []any{&TableIndex{Name: appliedRow, Newest: v.applied}}
 	for n, other := range v.schema.tables {
@@ -135,7 +133,7 @@ func (t tableIndexes) save(tx *ReadTx, out pieces.Writer) error {
 	return t.table.saveRows(rows, out)
 }
 
-func (t tableIndexes) load(l *loading, in pieces.Reader) error {
+func (t tableIndexes) load(l *loading, in PieceReader) error {
 	return t.table.loadRows(in, func(row any) error {
 		r := row.(*TableIndex)
 		if r.Name == appliedRow {

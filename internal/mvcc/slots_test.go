@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
-
-	"berth/internal/mvcc/vector"
 )
 
 // rowTable has the methods of a Table that checkConsistent needs.
@@ -128,7 +126,7 @@ func (t *Table[R]) pathsOf(row any) (all []pathKey) {
 }
 
 // anyRow is Rows.At for a number that may be unset in this version, because an aborted batch has set it.
-func anyRow(rows vector.Rows, number uint32) (row any) {
+func anyRow(rows rowVector, number uint32) (row any) {
 	defer func() { _ = recover() }()
 	return rows.At(number)
 }

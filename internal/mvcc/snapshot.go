@@ -10,10 +10,6 @@ import (
 	"sync"
 
 	"github.com/hashicorp/go-memdb"
-
-	"berth/internal/mvcc/pieces"
-	"berth/internal/mvcc/vector"
-	"berth/internal/ordered"
 )
 
 // A snapshot file is a header, then for each table with rows its name, its rows in chunks and an empty
@@ -39,7 +35,7 @@ func (db *DB) Save(w io.Writer) error {
 
 // Save writes a snapshot file of the state that the transaction sees. Writers continue meanwhile.
 func (tx *ReadTx) Save(w io.Writer) error {
-	out := pieces.NewWriter(w)
+	out := NewPieceWriter(w)
 	err := out.Encode(snapshotHeader{
 		Format:  snapshotFormat,
 		Version: snapshotVersion,
@@ -66,11 +62,11 @@ func (tx *ReadTx) Save(w io.Writer) error {
 	return out.Encode("")
 }
 
-func (t *Table[R]) save(tx *ReadTx, out pieces.Writer) error {
+func (t *Table[R]) save(tx *ReadTx, out PieceWriter) error {
 	return t.table.save(tx, out)
 }
 
-func (t *table) save(tx *ReadTx, out pieces.Writer) error {
+func (t *table) save(tx *ReadTx, out PieceWriter) error {
 	var rows []any
 	c := t.cursor(tx, nil)
 	for row := c.Next(); row != nil; row = c.Next() {
@@ -79,8 +75,8 @@ func (t *table) save(tx *ReadTx, out pieces.Writer) error {
 	return t.saveRows(rows, out)
 }
 
-func (t *table) saveRows(rows []any, out pieces.Writer) error {
-	chunks := ordered.Pool[[]any, []byte]{
+func (t *table) saveRows(rows []any, out PieceWriter) error {
+	chunks := OrderedPool[[]any, []byte]{
 		Do:      t.encode,
 		HandOut: out.Write,
 	}
@@ -103,10 +99,10 @@ func (db *DB) Load(r io.Reader, fixups ...func(*LoadTx)) error {
 	l := &loading{
 		view:    fresh,
 		txn:     fresh.db.Txn(true),
-		writing: vector.NewWriting(),
+		writing: newWriting(),
 	}
 
-	err := l.readTables(pieces.NewReader(r))
+	err := l.readTables(NewPieceReader(r))
 	if err != nil {
 		l.txn.Abort()
 		return err
@@ -160,7 +156,7 @@ type loading struct {
 	tables  tableSet // that it has begun to read
 }
 
-func (l *loading) readTables(in pieces.Reader) error {
+func (l *loading) readTables(in PieceReader) error {
 	var h snapshotHeader
 	if err := in.Decode(&h); err != nil {
 		return fmt.Errorf("reading the state snapshot's header: %w", err)
@@ -188,7 +184,7 @@ func (l *loading) readTables(in pieces.Reader) error {
 	}
 }
 
-func (l *loading) readTable(in pieces.Reader, name string) error {
+func (l *loading) readTable(in PieceReader, name string) error {
 	n := l.view.schema.find(name)
 	switch {
 	case n < 0 || l.view.schema.tables[n].IsComputed():
@@ -200,11 +196,11 @@ func (l *loading) readTable(in pieces.Reader, name string) error {
 	return l.view.schema.tables[n].load(l, in)
 }
 
-func (t *Table[R]) load(l *loading, in pieces.Reader) error {
+func (t *Table[R]) load(l *loading, in PieceReader) error {
 	return t.table.load(l, in)
 }
 
-func (t *table) load(l *loading, in pieces.Reader) error {
+func (t *table) load(l *loading, in PieceReader) error {
 	v := l.view
 	var all []loaded
 	var last Key
@@ -262,7 +258,7 @@ func (x *index) insertAll(l *loading, all []loaded) {
 }
 
 // loadRows decodes and prepares the rows of a table in parallel, and hands them out in order.
-func (t *table) loadRows(in pieces.Reader, handOut func(row any) error) error {
+func (t *table) loadRows(in PieceReader, handOut func(row any) error) error {
 	var buffers sync.Pool
 	decode := func(piece []byte) ([]any, error) {
 		defer buffers.Put(&piece)
@@ -277,7 +273,7 @@ func (t *table) loadRows(in pieces.Reader, handOut func(row any) error) error {
 		return nil
 	}
 
-	chunks := ordered.Pool[[]byte, []any]{
+	chunks := OrderedPool[[]byte, []any]{
 		Do:      decode,
 		HandOut: handOutAll,
 	}

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"berth/internal/codec"
-	"berth/internal/mvcc/pieces"
 )
 
 // fullDB has rows in every table, and more than one chunk of some.
@@ -58,7 +57,7 @@ func TestLoad_RestoresEveryTable(t *testing.T) {
 func TestLoad_RejectsInvalidFiles(t *testing.T) {
 	encode := func(vs ...any) []byte {
 		var b bytes.Buffer
-		out := pieces.NewWriter(&b)
+		out := NewPieceWriter(&b)
 		for _, v := range vs {
 			put := out.Encode
 			if piece, ok := v.([]byte); ok {

@@ -1,10 +1,5 @@
 package mvcc
 
-import (
-	"berth/internal/mvcc/parts"
-	"berth/internal/mvcc/vector"
-)
-
 // Sums are the sums over the rows of each list of a list index. A list has its sum beside its slots, so it
 // costs no key and no row of its own.
 type Sums[R Record, S Summand[S]] struct {
@@ -31,11 +26,11 @@ func SumLists[R Record, S Summand[S]](x *Index[R], name func(R) string, of func(
 // listSums is the interface of all Sums.
 type listSums interface {
 	// leave reports whether changes of a list leave its sum as it is. before has the rows before the changes.
-	leave(before vector.Rows, changes []entry) bool
+	leave(before rowVector, changes []entry) bool
 	// after returns a list after changes with its sum. was is the row that it had, nil if there was none.
-	after(slots slotList, was any, before vector.Rows, changes []entry) any
+	after(slots slotList, was any, before rowVector, changes []entry) any
 	// total returns a list with its sum.
-	total(slots slotList, of vector.Rows) any
+	total(slots slotList, of rowVector) any
 }
 
 // summedList is the row of a list with a sum. It never changes.
@@ -45,12 +40,12 @@ type summedList[S any] struct {
 	sum  S
 }
 
-func (s *Sums[R, S]) leave(before vector.Rows, changes []entry) bool {
+func (s *Sums[R, S]) leave(before rowVector, changes []entry) bool {
 	var none S
 	return s.difference(before, changes) == none
 }
 
-func (s *Sums[R, S]) after(slots slotList, was any, before vector.Rows, changes []entry) any {
+func (s *Sums[R, S]) after(slots slotList, was any, before rowVector, changes []entry) any {
 	next := &summedList[S]{slotList: slots, sum: s.difference(before, changes)}
 	if l, _ := was.(*summedList[S]); l != nil {
 		next.name = l.name
@@ -65,7 +60,7 @@ func (s *Sums[R, S]) after(slots slotList, was any, before vector.Rows, changes 
 	return next
 }
 
-func (s *Sums[R, S]) total(slots slotList, of vector.Rows) any {
+func (s *Sums[R, S]) total(slots slotList, of rowVector) any {
 	all := &summedList[S]{slotList: slots}
 	for _, e := range slots {
 		r := of.At(e.slot.number).(R)
@@ -76,7 +71,7 @@ func (s *Sums[R, S]) total(slots slotList, of vector.Rows) any {
 }
 
 // difference returns by how much changes of a list change its sum.
-func (s *Sums[R, S]) difference(before vector.Rows, changes []entry) (d S) {
+func (s *Sums[R, S]) difference(before rowVector, changes []entry) (d S) {
 	for _, e := range changes {
 		if e.tree != nil {
 			d = d.Minus(s.of(before.At(e.tree.number).(R)))
@@ -91,7 +86,7 @@ func (s *Sums[R, S]) difference(before vector.Rows, changes []entry) (d S) {
 // Of returns the sum over the rows whose key begins with a part.
 func (s *Sums[R, S]) Of(from Reader, part string) (sum S) {
 	tx := from.reader()
-	tx.scratch = parts.Append(tx.scratch[:0], part)
+	tx.scratch = appendPart(tx.scratch[:0], part)
 	at := s.index.at(tx.scratch)
 	tx.recordRead(at)
 	_, row := tx.list(at)

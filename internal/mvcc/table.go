@@ -3,8 +3,6 @@ package mvcc
 import (
 	"bytes"
 	"slices"
-
-	"berth/internal/mvcc/pieces"
 )
 
 // Record is the interface of each row type: it has the log indexes at which the row was created and last
@@ -49,8 +47,8 @@ func NewTable[T any, R interface {
 			key:    func(row any) Key { return key(row.(R)) },
 			unique: true,
 		},
-		encode: pieces.EncodeRows[T],
-		decode: pieces.DecodeRows[T],
+		encode: EncodePiece[T],
+		decode: DecodePiece[T],
 	}
 	t.table = t
 	return &Table[R]{Index[R]{&t.index}, t}

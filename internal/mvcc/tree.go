@@ -2,8 +2,6 @@ package mvcc
 
 import (
 	"github.com/hashicorp/go-memdb"
-
-	"berth/internal/mvcc/vector"
 )
 
 // path is an access path: the keys of a table, or of one of its indexes. The memdb schema has a table for
@@ -124,7 +122,7 @@ func (tx *ReadTx) slotAt(at pathKey) *slot {
 // scan reads rows of a tree in the order of their keys, or in reverse.
 type scan struct {
 	slots  memdb.ResultIterator
-	rows   vector.Rows
+	rows   rowVector
 	alone  int   // rows that were read one by one
 	buffer []any // rows that were read together
 	ahead  []any // the part of buffer that was not returned yet; nil after the last row

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"berth/internal/mvcc"
-	"berth/internal/ordered"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -137,5 +136,5 @@ func QueueFrom(
 		return queues
 	}
 
-	return ordered.Merge(queuesFrom, p.Reverse, InQueueOrder), true
+	return mvcc.MergeSorted(queuesFrom, p.Reverse, InQueueOrder), true
 }

@@ -12,7 +12,6 @@ import (
 
 	"berth/internal/codec"
 	"berth/internal/mvcc"
-	"berth/internal/mvcc/pieces"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -36,7 +35,7 @@ const indexes = "table_indexes"
 // one of a state, or that of w.
 func Redact(r io.Reader, w io.Writer) error {
 	to := &target{Writer: w}
-	err := redact(pieces.NewReader(r), pieces.NewWriter(to))
+	err := redact(mvcc.NewPieceReader(r), mvcc.NewPieceWriter(to))
 	switch {
 	case to.err != nil:
 		return to.err
@@ -60,7 +59,7 @@ func (t *target) Write(b []byte) (int, error) {
 	return n, err
 }
 
-func redact(in pieces.Reader, out pieces.Writer) error {
+func redact(in mvcc.PieceReader, out mvcc.PieceWriter) error {
 	head, err := in.ReadInto(nil)
 	if err == nil {
 		err = out.Write(head) // format, version and index
@@ -79,7 +78,7 @@ func redact(in pieces.Reader, out pieces.Writer) error {
 }
 
 // copyTable copies the chunks of a table, if it stays. An empty piece ends it.
-func copyTable(in pieces.Reader, out pieces.Writer, name string) error {
+func copyTable(in mvcc.PieceReader, out mvcc.PieceWriter, name string) error {
 	stays := name == indexes
 	for _, t := range tables {
 		stays = stays || t.Name() == name
@@ -104,7 +103,7 @@ func copyTable(in pieces.Reader, out pieces.Writer, name string) error {
 	}
 }
 
-func copyChunk(out pieces.Writer, piece []byte) error {
+func copyChunk(out mvcc.PieceWriter, piece []byte) error {
 	if len(piece) == 0 {
 		return out.Write(nil)
 	}

@@ -3,21 +3,21 @@ package sharing
 import (
 	"slices"
 
-	"berth/internal/intern"
+	"berth/internal/mvcc"
 	"berth/structs"
 )
 
 // Job shares the parts of a new version of a job that many jobs have in common. The configuration of a
 // driver is not shared: most jobs have their own command line.
 func Job(j *structs.Job) {
-	intern.Texts(&j.Namespace, &j.ID, &j.Name, &j.Type, &j.NodePool)
-	j.Datacenters = *intern.Value(&j.Datacenters)
+	mvcc.InternTexts(&j.Namespace, &j.ID, &j.Name, &j.Type, &j.NodePool)
+	j.Datacenters = *mvcc.InternValue(&j.Datacenters)
 	if !j.Dispatched { // each dispatch has metadata of its own, which would displace what others share
-		j.Meta = *intern.Value(&j.Meta)
+		j.Meta = *mvcc.InternValue(&j.Meta)
 	}
 
 	j.Constraints = ownValues(j.Constraints)
-	j.Update = intern.Value(j.Update)
+	j.Update = mvcc.InternValue(j.Update)
 
 	// The list and the groups may be those of another version, so copies are changed.
 	j.TaskGroups = slices.Clone(j.TaskGroups)
@@ -29,14 +29,14 @@ func Job(j *structs.Job) {
 // ownGroup returns a copy of a group with shared parts.
 func ownGroup(g *structs.TaskGroup) *structs.TaskGroup {
 	c := *g
-	intern.Texts(&c.Name)
+	mvcc.InternTexts(&c.Name)
 	c.Constraints = ownValues(g.Constraints)
-	c.RestartPolicy = intern.Value(g.RestartPolicy)
-	c.ReschedulePolicy = intern.Value(g.ReschedulePolicy)
-	c.Update = intern.Value(g.Update)
-	c.Migrate = intern.Value(g.Migrate)
-	c.EphemeralDisk = intern.Value(g.EphemeralDisk)
-	c.Meta = *intern.Value(&g.Meta)
+	c.RestartPolicy = mvcc.InternValue(g.RestartPolicy)
+	c.ReschedulePolicy = mvcc.InternValue(g.ReschedulePolicy)
+	c.Update = mvcc.InternValue(g.Update)
+	c.Migrate = mvcc.InternValue(g.Migrate)
+	c.EphemeralDisk = mvcc.InternValue(g.EphemeralDisk)
+	c.Meta = *mvcc.InternValue(&g.Meta)
 
 	// As the groups, the tasks may be those of another version.
 	c.Tasks = slices.Clone(g.Tasks)
@@ -50,13 +50,13 @@ func ownGroup(g *structs.TaskGroup) *structs.TaskGroup {
 // ownTask returns a copy of a task with shared parts.
 func ownTask(t *structs.Task) *structs.Task {
 	c := *t
-	intern.Texts(&c.Name, &c.Driver, &c.User, &c.KillSignal)
-	c.Env = intern.Map(t.Env)
+	mvcc.InternTexts(&c.Name, &c.Driver, &c.User, &c.KillSignal)
+	c.Env = mvcc.InternMap(t.Env)
 	c.Constraints = ownValues(t.Constraints)
-	c.RestartPolicy = intern.Value(t.RestartPolicy)
-	c.Resources = intern.Value(t.Resources)
-	c.Meta = *intern.Value(&t.Meta)
-	c.LogConfig = intern.Value(t.LogConfig)
+	c.RestartPolicy = mvcc.InternValue(t.RestartPolicy)
+	c.Resources = mvcc.InternValue(t.Resources)
+	c.Meta = *mvcc.InternValue(&t.Meta)
+	c.LogConfig = mvcc.InternValue(t.LogConfig)
 	return &c
 }
 
@@ -64,7 +64,7 @@ func ownTask(t *structs.Task) *structs.Task {
 func ownValues[T any](values []*T) []*T {
 	own := slices.Clone(values)
 	for i, v := range own {
-		own[i] = intern.Value(v)
+		own[i] = mvcc.InternValue(v)
 	}
 	return own
 }

@@ -6,13 +6,13 @@ package sharing
 import (
 	"slices"
 
-	"berth/internal/intern"
+	"berth/internal/mvcc"
 	"berth/structs"
 )
 
 // Claim shares the texts of a claim.
 func Claim(c, _ *structs.CSIClaim) {
-	intern.Texts(
+	mvcc.InternTexts(
 		&c.Namespace,
 		&c.VolumeID,
 		&c.NodeID,
@@ -29,7 +29,7 @@ func Claim(c, _ *structs.CSIClaim) {
 
 // Instance shares the texts of a plugin instance, its report on the controller, and its topology.
 func Instance(i, _ *structs.CSIPluginInstance) {
-	intern.Texts(
+	mvcc.InternTexts(
 		&i.PluginID,
 		&i.NodeID,
 		&i.AllocID,
@@ -39,35 +39,35 @@ func Instance(i, _ *structs.CSIPluginInstance) {
 		&i.HealthDescription,
 		(*string)(&i.Kind),
 	)
-	i.ControllerInfo = intern.Value(i.ControllerInfo)
+	i.ControllerInfo = mvcc.InternValue(i.ControllerInfo)
 	if i.NodeInfo != nil {
 		// The report may be that of the former row.
 		own := *i.NodeInfo
-		own.AccessibleTopology = intern.Value(own.AccessibleTopology)
+		own.AccessibleTopology = mvcc.InternValue(own.AccessibleTopology)
 		i.NodeInfo = &own
 	}
 }
 
 // Volume shares the texts and the options of a volume, and none of its secrets.
 func Volume(v, _ *structs.CSIVolume) {
-	intern.Texts(&v.Namespace, &v.PluginID, &v.State)
+	mvcc.InternTexts(&v.Namespace, &v.PluginID, &v.State)
 
 	// The texts are equal, and after this they are one in memory.
 	if v.Name == v.ID {
 		v.Name = v.ID
 	}
 
-	v.Parameters = *intern.Value(&v.Parameters)
-	v.Context = *intern.Value(&v.Context)
-	v.MountOptions = intern.Value(v.MountOptions)
-	v.Topologies = *intern.Value(&v.Topologies)
-	v.RequestedCapabilities = *intern.Value(&v.RequestedCapabilities)
-	v.RequestedTopologies = intern.Value(v.RequestedTopologies)
+	v.Parameters = *mvcc.InternValue(&v.Parameters)
+	v.Context = *mvcc.InternValue(&v.Context)
+	v.MountOptions = mvcc.InternValue(v.MountOptions)
+	v.Topologies = *mvcc.InternValue(&v.Topologies)
+	v.RequestedCapabilities = *mvcc.InternValue(&v.RequestedCapabilities)
+	v.RequestedTopologies = mvcc.InternValue(v.RequestedTopologies)
 }
 
 // Node shares the texts of a node, and of a new row also the report and the events.
 func Node(n, before *structs.Node) {
-	intern.Texts(
+	mvcc.InternTexts(
 		&n.ID,
 		&n.Name,
 		&n.Datacenter,
@@ -94,24 +94,24 @@ func Node(n, before *structs.Node) {
 // of these is the name of the node.
 func NodeReport(n *structs.Node) {
 	// So the texts are shared and not the map.
-	n.Attributes = intern.Map(n.Attributes)
-	n.Meta = *intern.Value(&n.Meta)
+	n.Attributes = mvcc.InternMap(n.Attributes)
+	n.Meta = *mvcc.InternValue(&n.Meta)
 	n.NodeResources = ownResources(n.NodeResources)
-	n.ReservedResources = intern.Value(n.ReservedResources)
-	n.Drivers = *intern.Value(&n.Drivers)
-	n.HostVolumes = *intern.Value(&n.HostVolumes)
+	n.ReservedResources = mvcc.InternValue(n.ReservedResources)
+	n.Drivers = *mvcc.InternValue(&n.Drivers)
+	n.HostVolumes = *mvcc.InternValue(&n.HostVolumes)
 }
 
 // ownResources shares the resources of a node without its networks: each node has its own addresses.
 func ownResources(r *structs.NodeResources) *structs.NodeResources {
 	if r == nil || len(r.NodeNetworks) == 0 {
-		return intern.Value(r)
+		return mvcc.InternValue(r)
 	}
 
 	// The rest is equal on many nodes of one kind.
 	bare := *r
 	bare.NodeNetworks = nil
-	own := *intern.Value(&bare)
+	own := *mvcc.InternValue(&bare)
 	for _, link := range r.NodeNetworks {
 		own.NodeNetworks = append(own.NodeNetworks, ownNetwork(link))
 	}
@@ -126,7 +126,7 @@ func ownNetwork(link *structs.NodeNetworkResource) *structs.NodeNetworkResource 
 	}
 
 	c := *link
-	intern.Texts(&c.Mode, &c.Device)
+	mvcc.InternTexts(&c.Mode, &c.Device)
 
 	// The list may be that of the former row.
 	c.Addresses = slices.Clone(link.Addresses)
@@ -136,7 +136,7 @@ func ownNetwork(link *structs.NodeNetworkResource) *structs.NodeNetworkResource 
 		}
 
 		address := *a
-		intern.Texts(&address.Family, &address.Alias, &address.ReservedPorts)
+		mvcc.InternTexts(&address.Family, &address.Alias, &address.ReservedPorts)
 		c.Addresses[i] = &address
 	}
 
@@ -151,8 +151,8 @@ func NodeEvent(e *structs.NodeEvent) *structs.NodeEvent {
 
 	// The event may be one of a stored row, or of the payload.
 	c := *e
-	intern.Texts(&c.Message, &c.Subsystem)
-	c.Details = intern.Map(c.Details)
+	mvcc.InternTexts(&c.Message, &c.Subsystem)
+	c.Details = mvcc.InternMap(c.Details)
 	return &c
 }
 
@@ -168,7 +168,7 @@ func Alloc(a, like *structs.Allocation) {
 		if *text == *known[i] {
 			*text = *known[i]
 		} else {
-			*text = intern.Text(*text)
+			*text = mvcc.InternText(*text)
 		}
 	}
 
@@ -178,7 +178,7 @@ func Alloc(a, like *structs.Allocation) {
 	case a.Resources != nil && r != nil && len(a.Resources.Devices)+len(r.Devices) == 0 && r.Equal(*a.Resources):
 		a.Resources = r
 	default:
-		a.Resources = intern.Value(a.Resources)
+		a.Resources = mvcc.InternValue(a.Resources)
 	}
 
 	// The parts of a running allocation change often, and a shared value costs a search each time.
@@ -187,13 +187,13 @@ func Alloc(a, like *structs.Allocation) {
 	}
 
 	if !sameList(a.CSIVolumes, like.CSIVolumes) {
-		a.CSIVolumes = *intern.Value(&a.CSIVolumes)
+		a.CSIVolumes = *mvcc.InternValue(&a.CSIVolumes)
 	}
 
 	if !sameList(a.Ports, like.Ports) {
 		a.Ports = slices.Clone(a.Ports)
 		for i := range a.Ports {
-			intern.Texts(&a.Ports[i].Label, &a.Ports[i].HostIP)
+			mvcc.InternTexts(&a.Ports[i].Label, &a.Ports[i].HostIP)
 		}
 	}
 }
@@ -219,7 +219,7 @@ func allocTexts(a *structs.Allocation) [12]*string {
 // shareEnded shares the parts that many allocations that have ended have in common. It comes once, because
 // they change little after that.
 func shareEnded(a *structs.Allocation) {
-	intern.Texts(&a.Name)
+	mvcc.InternTexts(&a.Name)
 	a.Metrics = ownMetrics(a.Metrics)
 	if len(a.TaskStates) == 0 {
 		return
@@ -228,7 +228,7 @@ func shareEnded(a *structs.Allocation) {
 	// The map may be that of the former row.
 	states := make(map[string]*structs.TaskState, len(a.TaskStates))
 	for name, s := range a.TaskStates {
-		states[intern.Text(name)] = ownState(s)
+		states[mvcc.InternText(name)] = ownState(s)
 	}
 
 	a.TaskStates = states
@@ -250,7 +250,7 @@ func ownMetrics(m *structs.AllocMetric) *structs.AllocMetric {
 	// The list may be that of the former row.
 	c.ScoreMetaData = slices.Clone(m.ScoreMetaData)
 	for i, s := range m.ScoreMetaData {
-		c.ScoreMetaData[i] = intern.Value(s)
+		c.ScoreMetaData[i] = mvcc.InternValue(s)
 	}
 
 	return &c
@@ -261,7 +261,7 @@ func ownCounts(m map[string]int) map[string]int {
 	if m == nil {
 		return nil
 	}
-	return *intern.Value(&m)
+	return *mvcc.InternValue(&m)
 }
 
 // ownState returns a copy of a task's state with shared texts, nil for nil.
@@ -271,7 +271,7 @@ func ownState(s *structs.TaskState) *structs.TaskState {
 	}
 
 	c := *s
-	intern.Texts(&c.State)
+	mvcc.InternTexts(&c.State)
 	c.Events = slices.Clone(s.Events)
 	for i, e := range s.Events {
 		if e == nil {
@@ -280,8 +280,8 @@ func ownState(s *structs.TaskState) *structs.TaskState {
 
 		// The event may be that of the former row.
 		event := *e
-		intern.Texts(&event.Type, &event.DisplayMessage, &event.Message)
-		event.Details = intern.Map(event.Details)
+		mvcc.InternTexts(&event.Type, &event.DisplayMessage, &event.Message)
+		event.Details = mvcc.InternMap(event.Details)
 		c.Events[i] = &event
 	}
 
@@ -290,7 +290,7 @@ func ownState(s *structs.TaskState) *structs.TaskState {
 
 // Eval shares the parts that the evaluations of a job, or of many jobs, have in common.
 func Eval(e, _ *structs.Evaluation) {
-	intern.Texts(
+	mvcc.InternTexts(
 		&e.ID,
 		&e.Namespace,
 		&e.Type,

@@ -5,7 +5,7 @@ import (
 	"reflect"
 	"testing"
 
-	"berth/internal/intern"
+	"berth/internal/mvcc"
 	"berth/structs"
 )
 
@@ -36,7 +36,7 @@ func TestJob_KeepsNoMetadataOfADispatch(t *testing.T) {
 		j := &structs.Job{ID: "j", Dispatched: dispatched, Meta: map[string]string{"file": name}}
 		Job(j)
 		equal := map[string]string{"file": name}
-		return reflect.ValueOf(j.Meta).Pointer() == reflect.ValueOf(*intern.Value(&equal)).Pointer()
+		return reflect.ValueOf(j.Meta).Pointer() == reflect.ValueOf(*mvcc.InternValue(&equal)).Pointer()
 	}
 	found := false
 	for n := range 3 { // the interner may drop all its values once

@@ -66,9 +66,9 @@ func TestStartingTests_NeedAPackage(t *testing.T) {
 // The split of this repository: a package with no goroutine has no such test.
 func TestStartingTests_OfThisRepository(t *testing.T) {
 	for dir, want := range map[string]string{
-		"internal/intern": "TestValue_IsSafeForConcurrentUse",
-		"jobspec":         "",
-		"test/refdocs":    "",
+		"internal/mvcc": "TestValue_IsSafeForConcurrentUse",
+		"jobspec":       "",
+		"test/refdocs":  "",
 	} {
 		got, err := startingTests(filepath.Join("..", "..", dir))
 		if err != nil || want == "" && len(got) > 0 || want != "" && !slices.Contains(got, want) {

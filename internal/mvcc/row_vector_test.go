@@ -1,4 +1,4 @@
-package vector
+package mvcc
 
 import (
 	"testing"
@@ -12,13 +12,13 @@ func TestRows_VersionsNeverChange(t *testing.T) {
 	number := rapid.OneOf(rapid.Uint32Range(1, 40), atEnd, rapid.Uint32Range(1, 3*rootRows))
 	rapid.Check(t, func(t *rapid.T) {
 		type version struct {
-			rows Rows
+			rows rowVector
 			want map[uint32]int
 		}
 		var all []version
 		now := version{want: map[uint32]int{}}
 		for n := range rapid.IntRange(1, 6).Draw(t, "writings") {
-			writing := NewWriting()
+			writing := newWriting()
 			next := version{now.rows, map[uint32]int{}}
 			for k, v := range now.want {
 				next.want[k] = v
@@ -44,13 +44,13 @@ func TestRows_VersionsNeverChange(t *testing.T) {
 // TestRows_CostDoesNotDependOnSize: a writing copies nodes of fixed sizes.
 func TestRows_CostDoesNotDependOnSize(t *testing.T) {
 	cost := func(n uint32) float64 {
-		var r Rows
-		for number, writing := uint32(1), NewWriting(); number <= n; number++ {
+		var r rowVector
+		for number, writing := uint32(1), newWriting(); number <= n; number++ {
 			r.Set(writing, number, &r)
 		}
 		return testing.AllocsPerRun(100, func() {
 			now := r
-			now.Set(NewWriting(), n/2+1, &r)
+			now.Set(newWriting(), n/2+1, &r)
 		})
 	}
 	if few, many := cost(10), cost(200_000); few != many {

@@ -1,4 +1,4 @@
-package ordered
+package mvcc
 
 import (
 	"cmp"
@@ -30,7 +30,7 @@ func TestMerge_KeepsTheOrder(t *testing.T) {
 		}
 		var got []int
 		compare := func(a, b *int) int { return cmp.Compare(*a, *b) }
-		for v := range Merge(lists(reverse), reverse, compare) {
+		for v := range MergeSorted(lists(reverse), reverse, compare) {
 			got = append(got, *v)
 		}
 		if !slices.Equal(got, want) {

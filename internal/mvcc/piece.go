@@ -1,4 +1,4 @@
-package pieces
+package mvcc
 
 import (
 	"bufio"
@@ -10,14 +10,14 @@ import (
 	"berth/internal/codec"
 )
 
-// Writer writes pieces.
-type Writer struct{ w io.Writer }
+// PieceWriter writes pieces.
+type PieceWriter struct{ w io.Writer }
 
-// NewWriter returns a writer of pieces to w.
-func NewWriter(w io.Writer) Writer { return Writer{w} }
+// NewPieceWriter returns a writer of pieces to w.
+func NewPieceWriter(w io.Writer) PieceWriter { return PieceWriter{w} }
 
 // Write writes a piece, which may be empty.
-func (p Writer) Write(piece []byte) error {
+func (p PieceWriter) Write(piece []byte) error {
 	var length [binary.MaxVarintLen64]byte
 	n := binary.PutUvarint(length[:], uint64(len(piece)))
 	_, err := p.w.Write(length[:n])
@@ -29,7 +29,7 @@ func (p Writer) Write(piece []byte) error {
 }
 
 // Encode writes a value as a piece.
-func (p Writer) Encode(v any) error {
+func (p PieceWriter) Encode(v any) error {
 	b, err := codec.Encode(v)
 	if err != nil {
 		return err
@@ -37,15 +37,15 @@ func (p Writer) Encode(v any) error {
 	return p.Write(b)
 }
 
-// Reader reads pieces.
-type Reader struct{ r *bufio.Reader }
+// PieceReader reads pieces.
+type PieceReader struct{ r *bufio.Reader }
 
 // readAhead is the memory for bytes that are read before they are needed.
 const readAhead = 64 << 10
 
-// NewReader returns a reader of pieces from r. It may read more of r than the pieces that it returns.
-func NewReader(r io.Reader) Reader {
-	return Reader{bufio.NewReaderSize(r, readAhead)}
+// NewPieceReader returns a reader of pieces from r. It may read more of r than the pieces that it returns.
+func NewPieceReader(r io.Reader) PieceReader {
+	return PieceReader{bufio.NewReaderSize(r, readAhead)}
 }
 
 const (
@@ -55,7 +55,7 @@ const (
 
 // ReadInto returns the next piece, in the memory of b if that is enough. It allocates for a length only as
 // far as bytes follow.
-func (p Reader) ReadInto(b []byte) ([]byte, error) {
+func (p PieceReader) ReadInto(b []byte) ([]byte, error) {
 	n, err := binary.ReadUvarint(p.r)
 	if err != nil {
 		return nil, err
@@ -80,7 +80,7 @@ func (p Reader) ReadInto(b []byte) ([]byte, error) {
 }
 
 // Decode reads a piece into the value to which v points.
-func (p Reader) Decode(v any) error {
+func (p PieceReader) Decode(v any) error {
 	b, err := p.ReadInto(nil)
 	if err != nil {
 		return err
@@ -88,8 +88,8 @@ func (p Reader) Decode(v any) error {
 	return codec.Decode(b, v)
 }
 
-// EncodeRows encodes a chunk of rows, which are pointers to T.
-func EncodeRows[T any](chunk []any) ([]byte, error) {
+// EncodePiece encodes a chunk of rows, which are pointers to T.
+func EncodePiece[T any](chunk []any) ([]byte, error) {
 	rows := make([]*T, len(chunk))
 	for i, r := range chunk {
 		rows[i] = r.(*T)
@@ -97,8 +97,8 @@ func EncodeRows[T any](chunk []any) ([]byte, error) {
 	return codec.EncodeRows(rows)
 }
 
-// DecodeRows decodes a chunk of rows. Its rows are pointers to T.
-func DecodeRows[T any](piece []byte) ([]any, error) {
+// DecodePiece decodes a chunk of rows. Its rows are pointers to T.
+func DecodePiece[T any](piece []byte) ([]any, error) {
 	var rows []*T
 	err := codec.DecodeRows(piece, &rows)
 	if err != nil {

@@ -1,4 +1,4 @@
-package pieces
+package mvcc
 
 import (
 	"bytes"
@@ -10,13 +10,13 @@ import (
 
 func TestReader_ReturnsThePiecesOfAWriter(t *testing.T) {
 	var file bytes.Buffer
-	w := NewWriter(&file)
+	w := NewPieceWriter(&file)
 	err := errors.Join(w.Encode("head"), w.Write([]byte("rows")), w.Write(nil))
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	r := NewReader(&file)
+	r := NewPieceReader(&file)
 	var head string
 	err = r.Decode(&head)
 	if err != nil || head != "head" {
@@ -39,13 +39,13 @@ func TestReader_ReturnsThePiecesOfAWriter(t *testing.T) {
 // A length that the file does not have costs no memory of that length.
 func TestReader_AllocatesWhatFollows(t *testing.T) {
 	short := append(binary.AppendUvarint(nil, maxPiece), "few bytes"...)
-	got, err := NewReader(bytes.NewReader(short)).ReadInto(nil)
+	got, err := NewPieceReader(bytes.NewReader(short)).ReadInto(nil)
 	if !errors.Is(err, io.ErrUnexpectedEOF) || cap(got) > 2*trustStep {
 		t.Errorf("got %d bytes of memory, %v", cap(got), err)
 	}
 
 	long := binary.AppendUvarint(nil, maxPiece+1)
-	_, err = NewReader(bytes.NewReader(long)).ReadInto(nil)
+	_, err = NewPieceReader(bytes.NewReader(long)).ReadInto(nil)
 	if err == nil || errors.Is(err, io.EOF) {
 		t.Errorf("a piece above the bound: %v", err)
 	}

@@ -1,10 +1,10 @@
-package ordered
+package mvcc
 
 import "iter"
 
-// Merge merges lists that have the order of compare or, in reverse, its opposite. begin returns a function
-// for each list, which returns its next element, and nil after the last one.
-func Merge[T any](
+// MergeSorted merges lists that have the order of compare or, in reverse, its opposite. begin returns a
+// function for each list, which returns its next element, and nil after the last one.
+func MergeSorted[T any](
 	begin func() []func() *T, reverse bool, compare func(a, b *T) int,
 ) iter.Seq[*T] {
 	return func(yield func(*T) bool) {

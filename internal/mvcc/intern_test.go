@@ -1,4 +1,4 @@
-package intern
+package mvcc
 
 import (
 	"fmt"
@@ -17,12 +17,12 @@ type part struct {
 
 func TestText_SharesEqualTexts(t *testing.T) {
 	a := internOften("one")
-	b := Text(strings.Clone("one"))
+	b := InternText(strings.Clone("one"))
 	if a != "one" || unsafe.StringData(a) != unsafe.StringData(b) {
 		t.Errorf("%q and %q do not share memory", a, b)
 	}
-	long := strings.Repeat("x", maxText+1)
-	if unsafe.StringData(Text(long)) != unsafe.StringData(long) {
+	long := strings.Repeat("x", maxInternText+1)
+	if unsafe.StringData(InternText(long)) != unsafe.StringData(long) {
 		t.Error("a long text is shared")
 	}
 }
@@ -30,20 +30,20 @@ func TestText_SharesEqualTexts(t *testing.T) {
 // internOften interns a text until it has replaced another one.
 func internOften(text string) (shared string) {
 	for range 100 * replaced {
-		shared = Text(strings.Clone(text))
+		shared = InternText(strings.Clone(text))
 	}
 	return shared
 }
 
 func TestText_ReplacesTextsThatAreNotUsed(t *testing.T) {
-	for i := range 20 * buckets {
+	for i := range 20 * internBuckets {
 		text := fmt.Sprint("text ", i)
-		if got := Text(text); got != text {
+		if got := InternText(text); got != text {
 			t.Fatalf("got %q, want %q", got, text)
 		}
 	}
 	a := internOften("late")
-	if unsafe.StringData(a) != unsafe.StringData(Text(strings.Clone("late"))) {
+	if unsafe.StringData(a) != unsafe.StringData(InternText(strings.Clone("late"))) {
 		t.Error("a frequent text is not shared")
 	}
 }
@@ -51,12 +51,12 @@ func TestText_ReplacesTextsThatAreNotUsed(t *testing.T) {
 func TestMap_SharesTextsAndIsACopy(t *testing.T) {
 	value := internOften("value")
 	m := map[string]string{"k": strings.Clone("value")}
-	own := Map(m)
+	own := InternMap(m)
 	m["k"] = "another"
 	if own["k"] != "value" || unsafe.StringData(own["k"]) != unsafe.StringData(value) {
 		t.Errorf("the copy has %q, want the shared text %q", own["k"], value)
 	}
-	if Map(nil) != nil || Map(map[string]string{}) == nil {
+	if InternMap(nil) != nil || InternMap(map[string]string{}) == nil {
 		t.Error("Map confuses a nil and an empty map")
 	}
 }
@@ -69,20 +69,20 @@ func TestValue_SharesEqualValuesOnly(t *testing.T) {
 	for i := range different {
 		one := different[i]
 		two := different[i]
-		x := Value(&one)
-		y := Value(&two)
+		x := InternValue(&one)
+		y := InternValue(&two)
 		if x != y || !reflect.DeepEqual(*x, one) {
 			t.Errorf("got %+v and %+v for %+v, want one equal value", *x, *y, one)
 		}
 		for k := range i {
-			if Value(&different[k]) == x {
+			if InternValue(&different[k]) == x {
 				t.Errorf("%+v and %+v share memory", different[k], one)
 			}
 		}
 	}
 	n := 1
 	text := "a"
-	if *Value(&n) != 1 || *Value(&text) != "a" || Value[part](nil) != nil {
+	if *InternValue(&n) != 1 || *InternValue(&text) != "a" || InternValue[part](nil) != nil {
 		t.Error("a value of another type differs from its argument")
 	}
 }
@@ -90,7 +90,7 @@ func TestValue_SharesEqualValuesOnly(t *testing.T) {
 func TestValue_IsACopy(t *testing.T) {
 	for _, size := range []int{1, 2 * maxCode} {
 		v := part{Name: "copied", Notes: map[string]string{"k": strings.Repeat("x", size)}}
-		got := Value(&v)
+		got := InternValue(&v)
 		v.Notes["k"] = "changed"
 		if len(got.Notes["k"]) != size {
 			t.Errorf("a value of %d bytes changed with its argument", size)
@@ -100,9 +100,9 @@ func TestValue_IsACopy(t *testing.T) {
 
 func TestValue_IsBounded(t *testing.T) {
 	for i := range 3 * maxValues {
-		Value(&part{Name: fmt.Sprint("bounded ", i)})
+		InternValue(&part{Name: fmt.Sprint("bounded ", i)})
 	}
-	Value(&part{Name: strings.Repeat("x", maxCode)})
+	InternValue(&part{Name: strings.Repeat("x", maxCode)})
 	if n := len(shared.values); n > maxValues {
 		t.Errorf("%d values are held, want at most %d", n, maxValues)
 	}
@@ -119,7 +119,7 @@ func TestValue_IsSafeForConcurrentUse(t *testing.T) {
 		wg.Go(func() {
 			for i := range 10000 {
 				want := fmt.Sprint("text ", i%7000)
-				if got := Value(&part{Name: want}); got.Name != want {
+				if got := InternValue(&part{Name: want}); got.Name != want {
 					t.Errorf("got %q, want %q", got.Name, want)
 					return
 				}

@@ -1,11 +1,9 @@
-// Package parts encodes the parts of a key, which are strings, in one byte string. The order of the keys is
-// the order of their parts.
-package parts
+package mvcc
 
 import "strings"
 
-// Append appends a part to a key. It escapes NUL and 0x01 by 0x01, and ends the part by NUL.
-func Append(key []byte, part string) []byte {
+// appendPart appends a part to a key. It escapes NUL and 0x01 by 0x01, and ends the part by NUL.
+func appendPart(key []byte, part string) []byte {
 	if strings.IndexByte(part, 0) < 0 && strings.IndexByte(part, 1) < 0 { // nearly always
 		key = append(key, part...)
 		return append(key, 0)
@@ -20,8 +18,8 @@ func Append(key []byte, part string) []byte {
 	return append(key, 0)
 }
 
-// Split returns the parts of a key.
-func Split(key []byte) []string {
+// splitParts returns the parts of a key.
+func splitParts(key []byte) []string {
 	parts := strings.Split(string(key), "\x00")
 	parts = parts[:len(parts)-1] // each part ends with NUL
 	for i, p := range parts {

@@ -1,14 +1,14 @@
-package vector
+package mvcc
 
 import (
 	"slices"
 	"sync/atomic"
 )
 
-// Rows holds rows by their numbers, as a persistent vector: a value of it never changes, and its successor
-// shares all nodes in which nothing has changed. Its depth is fixed. Only the list of roots
+// rowVector holds rows by their numbers, as a persistent vector: a value of it never changes, and its
+// successor shares all nodes in which nothing has changed. Its depth is fixed. Only the list of roots
 // grows, by one for 16,384 rows.
-type Rows struct {
+type rowVector struct {
 	writing uint64 // the writing that made the list of roots and may change it
 	roots   []*root
 }
@@ -37,11 +37,11 @@ const (
 // writings numbers the writings of all vectors.
 var writings atomic.Uint64
 
-// NewWriting returns the number of a new writing, which is one pass that brings changes into rows.
-func NewWriting() uint64 { return writings.Add(1) }
+// newWriting returns the number of a new writing, which is one pass that brings changes into rows.
+func newWriting() uint64 { return writings.Add(1) }
 
 // position returns the indexes of a number in its root, its branch and its leaf.
-func position(number uint32) (inRoot, inBranch, inLeaf uint32) {
+func cellPosition(number uint32) (inRoot, inBranch, inLeaf uint32) {
 	inRoot = number >> (leafBits + branchBits) % (1 << branchBits)
 	inBranch = number >> leafBits % (1 << branchBits)
 	inLeaf = number % (1 << leafBits)
@@ -49,14 +49,14 @@ func position(number uint32) (inRoot, inBranch, inLeaf uint32) {
 }
 
 // At returns the row of a number that has been set.
-func (r *Rows) At(number uint32) any {
-	inRoot, inBranch, inLeaf := position(number)
+func (r *rowVector) At(number uint32) any {
+	inRoot, inBranch, inLeaf := cellPosition(number)
 	top := r.roots[number/rootRows]
 	return top.at[inRoot].at[inBranch].at[inLeaf]
 }
 
 // Set puts a row at a number. It changes this value alone, not those of which it was copied.
-func (r *Rows) Set(writing uint64, number uint32, row any) {
+func (r *rowVector) Set(writing uint64, number uint32, row any) {
 	if r.writing != writing {
 		r.writing = writing
 		r.roots = slices.Clone(r.roots)
@@ -64,7 +64,7 @@ func (r *Rows) Set(writing uint64, number uint32, row any) {
 	for int(number/rootRows) >= len(r.roots) {
 		r.roots = append(r.roots, nil)
 	}
-	inRoot, inBranch, inLeaf := position(number)
+	inRoot, inBranch, inLeaf := cellPosition(number)
 	top := ownNode(&r.roots[number/rootRows], writing)
 	b := ownNode(&top.at[inRoot], writing)
 	l := ownNode(&b.at[inBranch], writing)

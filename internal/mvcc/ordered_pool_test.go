@@ -1,4 +1,4 @@
-package ordered
+package mvcc
 
 import (
 	"errors"
@@ -15,7 +15,7 @@ func TestPool_HandsOutInTheOrderOfTheValues(t *testing.T) {
 	}
 
 	close(ended[inParallel])
-	p := Pool[int, int]{
+	p := OrderedPool[int, int]{
 		Do: func(n int) (int, error) {
 			<-ended[n+1]
 			close(ended[n])
@@ -41,7 +41,7 @@ func TestPool_HandsOutInTheOrderOfTheValues(t *testing.T) {
 func TestPool_StopsAtTheFirstFailure(t *testing.T) {
 	failure := errors.New("the second value fails")
 	var got []int
-	p := Pool[int, int]{
+	p := OrderedPool[int, int]{
 		Do: func(n int) (int, error) {
 			if n == 1 {
 				return 0, failure
