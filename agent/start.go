@@ -12,7 +12,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/internal/backoff"
-	"berth/internal/diskfault"
+	"berth/internal/files"
 )
 
 // spaceInterval is the time between two starts on a full disk.
@@ -24,7 +24,7 @@ func newWithSpace(ctx context.Context, cfg Config, logger hclog.Logger) (*Agent,
 	told := ""
 	for {
 		a, err := New(ctx, cfg, logger)
-		if !diskfault.NoSpace(err) {
+		if !files.IsNoSpace(err) {
 			if told != "" && err == nil {
 				logger.Info("the disk has space for the start of the agent, going on")
 			}
@@ -35,7 +35,7 @@ func newWithSpace(ctx context.Context, cfg Config, logger hclog.Logger) (*Agent,
 		if file != told {
 			told = file
 			logger.Error("no space on the disk for the start of the agent, waiting for it",
-				"file", file, "disk", diskfault.Describe(ctx, dir), "error", err)
+				"file", file, "disk", files.DescribeDisk(ctx, dir), "error", err)
 		}
 		if !backoff.Sleep(ctx, spaceInterval) {
 			return nil, err

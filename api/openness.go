@@ -10,7 +10,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"berth/internal/durable"
+	"berth/internal/files"
 )
 
 // The words of the file of an openness.
@@ -69,7 +69,7 @@ func (o *openness) note(open bool) {
 	if word == o.kept {
 		return
 	}
-	err := durable.WriteFile(o.path, []byte(word+"\n"))
+	err := files.WriteDurable(o.path, []byte(word+"\n"))
 	if err != nil && !open {
 		// An empty file denies, too, and needs no space. The former word would let every request pass.
 		err = errors.Join(err, os.WriteFile(o.path, nil, 0o600))

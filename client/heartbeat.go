@@ -13,7 +13,7 @@ import (
 	"berth/client/membership/cluster"
 	"berth/client/membership/lease"
 	"berth/internal/backoff"
-	"berth/internal/diskfault"
+	"berth/internal/files"
 	"berth/internal/level"
 	"berth/rpc"
 	"berth/structs"
@@ -391,7 +391,7 @@ func (reg *registration) keepCluster(ctx context.Context, id string) {
 	err := cluster.Write(reg.config().StateDir(), id)
 	if err != nil && reg.unkept != id {
 		reg.logger.Error("failed to record the cluster of this node, trying it with each heartbeat",
-			"error", err, "disk", diskfault.Describe(ctx, reg.config().StateDir()))
+			"error", err, "disk", files.DescribeDisk(ctx, reg.config().StateDir()))
 	}
 	reg.unkept = ""
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/internal/backoff"
-	"berth/internal/diskfault"
+	"berth/internal/files"
 )
 
 const (
@@ -50,7 +50,7 @@ func (s *space) awaitRecords(ctx context.Context, begin func() error) bool {
 		s.unready.Store(&err)
 		if !waited {
 			s.logger.Error("failed to store what a node needs before its first request, waiting for the disk",
-				"error", err, "disk", diskfault.Describe(ctx, s.config().DataDir))
+				"error", err, "disk", files.DescribeDisk(ctx, s.config().DataDir))
 		}
 		if !backoff.Sleep(ctx, spaceInterval) {
 			return false
@@ -73,7 +73,7 @@ func (s *space) watch(ctx context.Context) {
 			s.logger.Info("the disk of the node has space again")
 		case full && (!was || time.Since(described) > partsInterval):
 			described = time.Now()
-			text := diskfault.Describe(ctx, dir)
+			text := files.DescribeDisk(ctx, dir)
 			s.full.Store(&text)
 			if !was {
 				s.logger.Error("the disk of the node is full: tasks do not start, and running ones may fail",
@@ -91,13 +91,13 @@ func isFull(dir string, was bool) bool {
 		return was
 	}
 	space := uint64(fullBelow)
-	files := uint64(filesBelow)
+	entries := uint64(filesBelow)
 	if was {
 		space = spaceAbove
-		files = filesAbove
+		entries = filesAbove
 	}
 	// A file system without a table of files has 0 of 0.
-	return diskfault.Free(&st) < space || st.Files > 0 && st.Ffree < files
+	return files.FreeBytes(&st) < space || st.Files > 0 && st.Ffree < entries
 }
 
 // Lack returns what the node lacks on its disk, "" for nothing. A person reads it.

@@ -13,8 +13,7 @@ import (
 	"github.com/hashicorp/serf/serf"
 
 	"berth/fsm"
-	"berth/internal/diskfault"
-	"berth/internal/durable"
+	"berth/internal/files"
 	"berth/state"
 	"berth/state/acls"
 	"berth/structs"
@@ -54,7 +53,7 @@ func openAccessMode(dir string, store *state.Store) (*accessMode, error) {
 	if errors.Is(err, fs.ErrNotExist) { // the file has its space from the first start on
 		err = m.write(kept)
 	}
-	if err != nil && !diskfault.NoSpace(err) {
+	if err != nil && !files.IsNoSpace(err) {
 		return nil, err
 	}
 	m.last.Store(kept)
@@ -91,8 +90,8 @@ func (m *accessMode) write(now *keptMode) error {
 	if err != nil {
 		return err
 	}
-	err = durable.WriteFile(m.path, text)
-	if !diskfault.NoSpace(err) {
+	err = files.WriteDurable(m.path, text)
+	if !files.IsNoSpace(err) {
 		return err
 	}
 

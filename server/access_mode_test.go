@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"berth/internal/diskfault"
+	"berth/internal/files"
 	"berth/state"
 	"berth/state/acls"
 	"berth/structs/access"
@@ -99,7 +99,7 @@ func TestAccessMode_IsKeptOnAFullDisk(t *testing.T) {
 		t.Fatalf("a first start on a full disk: %v", err)
 	}
 	now := &keptMode{Mode: access.ModeEnforce, Index: 7}
-	if err := m.write(now); !diskfault.NoSpace(err) {
+	if err := m.write(now); !files.IsNoSpace(err) {
 		t.Errorf("got %v, want no space", err)
 	}
 	free()

@@ -11,7 +11,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"berth/fsm"
-	"berth/internal/durable"
+	"berth/internal/files"
 	"berth/server/raftfiles"
 	"berth/state"
 	"berth/structs"
@@ -56,7 +56,7 @@ func writePeersInfo(dataDir, id, addr string) error {
 	if err == nil && string(b) == text {
 		return nil
 	}
-	return durable.WriteFile(path, []byte(text))
+	return files.WriteDurable(path, []byte(text))
 }
 
 // recoverPeers replaces the members of the Raft configuration by the members in peersFile, if there is one,

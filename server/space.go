@@ -8,7 +8,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"berth/internal/backoff"
-	"berth/internal/diskfault"
+	"berth/internal/files"
 )
 
 const (
@@ -46,7 +46,7 @@ func (s *Server) watchSpace(ctx context.Context) {
 		low = lack != nil
 		if low && !was && s.Waits() == nil {
 			s.logger.Warn("little space on the disk: this server waits once the segment of its log is full",
-				"error", lack, "disk", diskfault.Describe(ctx, s.cfg.agentDir()))
+				"error", lack, "disk", files.DescribeDisk(ctx, s.cfg.agentDir()))
 		}
 	}
 }
@@ -64,7 +64,7 @@ func (s *Server) noteSpace(ctx context.Context, lack error) {
 		s.waits.Store(&lack)
 		if !waited {
 			s.logger.Error("the disk is full, waiting for space for the log", "error", lack,
-				"disk", diskfault.Describe(ctx, s.cfg.agentDir()))
+				"disk", files.DescribeDisk(ctx, s.cfg.agentDir()))
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"golang.org/x/sys/unix"
 
-	"berth/internal/diskfault"
+	"berth/internal/files"
 	"berth/test/kit"
 )
 
@@ -26,7 +26,7 @@ func TestServer_WaitsForSpaceAndGoesOn(t *testing.T) {
 	r := startAny(t, s)
 	r.until("it waits", func() bool { return s.Waits() != nil })
 	why := s.Waits()
-	if !diskfault.NoSpace(why) || !strings.Contains(why.Error(), cfg.DataDir) ||
+	if !files.IsNoSpace(why) || !strings.Contains(why.Error(), cfg.DataDir) ||
 		!strings.Contains(why.Error(), "the log needs 64 MiB more, and the file system has") {
 		t.Errorf("it waits because: %v", why)
 	}
@@ -51,7 +51,7 @@ func TestServer_WaitsForSpaceAndGoesOn(t *testing.T) {
 	for page := make([]byte, 4096); err == nil; {
 		_, err = filler.Write(page)
 	}
-	if !diskfault.NoSpace(err) {
+	if !files.IsNoSpace(err) {
 		t.Fatalf("the disk is not full: %v", err)
 	}
 	if err := filler.Close(); err != nil {

@@ -5,7 +5,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"berth/internal/durable"
+	"berth/internal/files"
 	"berth/structs"
 )
 
@@ -24,7 +24,7 @@ type newFile struct {
 
 // createFiles creates all files, or none of them: it overwrites no file, and removes its own after a fault.
 // The mode of a file holds from its creation. They are in one directory, and durable when it returns.
-func createFiles(files []newFile) (err error) {
+func createFiles(list []newFile) (err error) {
 	var made []string
 	defer func() {
 		if err == nil {
@@ -35,7 +35,7 @@ func createFiles(files []newFile) (err error) {
 		}
 	}()
 
-	for _, file := range files {
+	for _, file := range list {
 		f, err := os.OpenFile(file.path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, file.mode)
 		if errors.Is(err, os.ErrExist) {
 			return existing(file.path)
@@ -50,7 +50,7 @@ func createFiles(files []newFile) (err error) {
 		}
 	}
 
-	return durable.Sync(filepath.Dir(files[0].path))
+	return files.SyncDurable(filepath.Dir(list[0].path))
 }
 
 // existing returns the error of a file that would be overwritten.

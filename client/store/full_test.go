@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"berth/internal/diskfault"
+	"berth/internal/files"
 	"berth/internal/level"
 	"berth/test/kit"
 )
@@ -32,7 +32,7 @@ func TestCommit_OnAFullDiskLosesNothing(t *testing.T) {
 	for n := 0; rejected < 20; n++ {
 		if err := put(fmt.Sprintf("during%03d", n), n); err != nil {
 			rejected++
-			if !diskfault.NoSpace(err) {
+			if !files.IsNoSpace(err) {
 				t.Fatalf("record %d: got %v, want no space", n, err)
 			}
 			// Changes and removals beside it end as they say.

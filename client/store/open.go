@@ -14,8 +14,7 @@ import (
 	bolterrors "go.etcd.io/bbolt/errors"
 	"golang.org/x/sys/unix"
 
-	"berth/internal/diskfault"
-	"berth/internal/durable"
+	"berth/internal/files"
 	"berth/structs"
 )
 
@@ -66,7 +65,7 @@ func prepareFile(path string) error {
 	// A failed copy has left the old file as it is. An agent on a full disk still has to look after its
 	// tasks.
 	_, missing := os.Lstat(path)
-	if diskfault.NoSpace(err) && missing == nil {
+	if files.IsNoSpace(err) && missing == nil {
 		return readRecords(path, check)
 	}
 	return err
@@ -131,7 +130,7 @@ func copyFile(path string) error {
 
 	if err == nil {
 		err = reserve(dst)
-		if fresh && diskfault.NoSpace(err) {
+		if fresh && files.IsNoSpace(err) {
 			err = nil // a former file has its own reserve, and is used without a copy
 		}
 	}
@@ -140,7 +139,7 @@ func copyFile(path string) error {
 	}
 
 	// The copy is durable before it gets the name. A crash leaves the old file or the new one under it.
-	return durable.Rename(tmp, path)
+	return files.RenameDurable(tmp, path)
 }
 
 // reserveSize is what the records may grow by on a full disk. A change takes a few pages and gives as many
@@ -186,7 +185,7 @@ func readRecords(path string, read func(*bbolt.Tx) error) error {
 	case errors.Is(err, errOlder):
 		return structs.Preconditionf("%s: %w. Drain the node with that version first. "+renew, path, err)
 	// Nothing says that the records are damaged, so nobody is told to remove them.
-	case diskfault.OfMachine(err):
+	case files.IsMachineFault(err):
 		return fmt.Errorf("reading the records of %s: %w", path, err)
 	}
 

@@ -16,7 +16,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"berth/internal/codec"
-	"berth/internal/diskfault"
+	"berth/internal/files"
 	"berth/internal/level"
 	"berth/structs"
 	"berth/test/kit"
@@ -341,7 +341,7 @@ func TestOpen_StartsOnAFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := os.WriteFile(filler, make([]byte, 2<<20), 0o600)
-	if !diskfault.NoSpace(err) {
+	if !files.IsNoSpace(err) {
 		t.Fatalf("the disk did not fill up: %v", err)
 	}
 	if openFails(t, path, whole, want) {

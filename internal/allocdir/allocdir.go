@@ -28,7 +28,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/internal/rootfile"
+	"berth/internal/files"
 	"berth/structs"
 	"berth/structs/nodecalls"
 )
@@ -180,7 +180,7 @@ func contentType(f *os.File, name string) string {
 	if known != "" {
 		return known
 	}
-	content, err := rootfile.Reopen(f, unix.O_RDONLY)
+	content, err := files.Reopen(f, unix.O_RDONLY)
 	if err != nil {
 		return ""
 	}
@@ -226,7 +226,7 @@ func (f foundFile) open(want uint32) (*os.File, error) {
 		return nil, structs.Invalidf("%s is not a plain file", shown(f.path))
 	}
 
-	opened, err := rootfile.Reopen(f.File, unix.O_RDONLY)
+	opened, err := files.Reopen(f.File, unix.O_RDONLY)
 	if err != nil {
 		return nil, fileError(f.path, err)
 	}
@@ -296,11 +296,11 @@ const secretsDir = "secrets"
 
 // locate returns the path of a found file below the directory. The path that a user gives may have links.
 func (d *Dir) locate(f *os.File) (below string, err error) {
-	root, err := os.Readlink(rootfile.ProcPath(d.root))
+	root, err := os.Readlink(files.ProcPath(d.root))
 	if err != nil {
 		return "", err
 	}
-	path, err := os.Readlink(rootfile.ProcPath(f))
+	path, err := os.Readlink(files.ProcPath(f))
 	if err != nil {
 		return "", err
 	}

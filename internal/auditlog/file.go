@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/internal/durable"
+	"berth/internal/files"
 	"berth/structs"
 )
 
@@ -155,7 +155,7 @@ func (f *file) openFile() error {
 	if err != nil {
 		return err
 	}
-	return durable.Sync(dir) // the name of a new file
+	return files.SyncDurable(dir) // the name of a new file
 }
 
 // take checks an opened file and ends a line that a crash has cut.

@@ -15,7 +15,7 @@ import (
 	"github.com/hashicorp/go-metrics"
 	"golang.org/x/sys/unix"
 
-	"berth/internal/diskfault"
+	"berth/internal/files"
 	"berth/structs"
 	"berth/structs/access"
 	"berth/test/kit"
@@ -434,7 +434,7 @@ func TestLog_NamesAFullDisk(t *testing.T) {
 	w.change(l, "before")
 	filler := w.dir + "/filler"
 	err := os.WriteFile(filler, make([]byte, 1<<20), 0o600)
-	if !diskfault.NoSpace(err) {
+	if !files.IsNoSpace(err) {
 		t.Fatalf("the disk is not full: %v", err)
 	}
 

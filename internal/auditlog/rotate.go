@@ -3,7 +3,7 @@ package auditlog
 import (
 	"path/filepath"
 
-	"berth/internal/durable"
+	"berth/internal/files"
 	"berth/internal/rotation"
 )
 
@@ -15,7 +15,7 @@ func (f *file) rotate() error {
 		return err
 	}
 
-	err = durable.Sync(filepath.Dir(f.Path))
+	err = files.SyncDurable(filepath.Dir(f.Path))
 	if err == nil && f.RotateMaxFiles > 0 {
 		err = rotation.Prune(f.Path, f.RotateMaxFiles)
 	}

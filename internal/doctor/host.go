@@ -11,7 +11,7 @@ import (
 	"github.com/dustin/go-humanize"
 	"golang.org/x/sys/unix"
 
-	"berth/internal/diskfault"
+	"berth/internal/files"
 	"berth/structs"
 )
 
@@ -174,7 +174,7 @@ func checkDisk(ctx context.Context, m *Machine) []Finding {
 	}
 
 	free := st.Bavail * uint64(st.Bsize)
-	uses := func() string { return diskfault.Describe(ctx, m.DataDir) }
+	uses := func() string { return files.DescribeDisk(ctx, m.DataDir) }
 	text := fmt.Sprintf("data_dir: the file system of %s has %s free", dir, humanize.IBytes(free))
 	switch {
 	case st.Flags&unix.ST_RDONLY != 0:

@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/internal/durable"
+	"berth/internal/files"
 	"berth/structs"
 )
 
@@ -96,7 +96,7 @@ func (k *FileKey) WriteNew(path string) error {
 	_, err = f.Write(k.Text())
 	err = errors.Join(err, f.Sync(), f.Close())
 	if err == nil {
-		err = durable.Sync(filepath.Dir(path))
+		err = files.SyncDurable(filepath.Dir(path))
 	}
 	if err != nil {
 		return structs.Internalf("writing the key-encryption key: %w", errors.Join(err, os.Remove(path)))

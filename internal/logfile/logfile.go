@@ -22,7 +22,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/internal/rootfile"
+	"berth/internal/files"
 	"berth/structs"
 )
 
@@ -154,7 +154,7 @@ func (o output) openPart(n, flags int) (*os.File, error) {
 		return nil, err
 	}
 	defer closeRead(dir)
-	return rootfile.OpenPlain(dir, Name(o.task, o.kind, n), flags)
+	return files.OpenPlain(dir, Name(o.task, o.kind, n), flags)
 }
 
 // stat describes part n.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"berth/internal/diskfault"
+	"berth/internal/files"
 	"berth/internal/pki"
 	"berth/internal/pki/pkitest"
 	"berth/test/kit"
@@ -34,7 +34,7 @@ func TestReplace_OnAFullDiskKeepsAWholeCertificate(t *testing.T) {
 	for left := uint64(0); ; left += uint64(os.Getpagesize()) {
 		free := kit.FillDisk(t, dir, left)
 		err := r.tryRenew(k, r.next)
-		if err != nil && !diskfault.NoSpace(err) {
+		if err != nil && !files.IsNoSpace(err) {
 			t.Fatalf("with %d bytes: %v", left, err)
 		}
 		started, bad := Open(k.cfg, "global", pki.RoleNode, hclog.NewNullLogger())

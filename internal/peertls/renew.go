@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"berth/internal/durable"
+	"berth/internal/files"
 	"berth/internal/pki"
 	"berth/structs"
 )
@@ -115,19 +115,19 @@ func (k *Keys) Replace(cert, authorities []byte) error {
 
 	others := !bytes.Equal(authorities, m.raw[0])
 	if others {
-		err = durable.WriteFile(k.cfg.CAFile, slices.Concat(authorities, m.raw[0]))
+		err = files.WriteDurable(k.cfg.CAFile, slices.Concat(authorities, m.raw[0]))
 	}
 
 	if err == nil && !k.Premature(time.Now()) {
 		// The former one stays beside, for the case that the clock is wrong now.
-		err = durable.WriteFile(k.cfg.CertFile+formerSuffix, m.raw[1])
+		err = files.WriteDurable(k.cfg.CertFile+formerSuffix, m.raw[1])
 	}
 	if err == nil {
-		err = durable.WriteFile(k.cfg.CertFile, cert)
+		err = files.WriteDurable(k.cfg.CertFile, cert)
 	}
 
 	if err == nil && others {
-		err = durable.WriteFile(k.cfg.CAFile, authorities)
+		err = files.WriteDurable(k.cfg.CAFile, authorities)
 	}
 	if err != nil {
 		return structs.Internalf("writing the renewed TLS certificate: %w", err)

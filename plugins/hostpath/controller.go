@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
-	"berth/internal/durable"
+	"berth/internal/files"
 	"berth/plugins/hostpath/capability"
 	"berth/plugins/hostpath/fault"
 	"berth/plugins/hostpath/filesystem"
@@ -187,7 +187,7 @@ func (d *controller) fillVolume(v *records.Volume, w *createRequest) error {
 	}
 	dir := d.store.Volumes.Path(v.ID)
 	// The marks of success follow, so the data and its name in the directory have to be on the disk.
-	return errors.Join(durable.Sync(data), durable.Sync(dir))
+	return errors.Join(files.SyncDurable(data), files.SyncDurable(dir))
 }
 
 func (d *controller) fillDirectory(_ *records.Volume, w *createRequest, data string) error {

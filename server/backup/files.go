@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"berth/internal/durable"
+	"berth/internal/files"
 )
 
 // The parts of the name of an archive: berth-20261127T130000Z.snap, and .age behind it if it is encrypted.
@@ -70,7 +70,7 @@ func (a *Agent) store(_ context.Context, name string, archive io.Reader) error {
 
 	part, err := writeFile(dir, name, archive)
 	if err == nil {
-		err = durable.Rename(part, filepath.Join(dir, name))
+		err = files.RenameDurable(part, filepath.Join(dir, name))
 	}
 	if err != nil {
 		return errors.Join(err, removeIfThere(part))

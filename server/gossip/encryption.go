@@ -15,7 +15,7 @@ import (
 	"github.com/hashicorp/serf/serf"
 	"golang.org/x/sys/unix"
 
-	"berth/internal/durable"
+	"berth/internal/files"
 	"berth/structs"
 	"berth/structs/gossipkey"
 )
@@ -125,7 +125,7 @@ func writeFirst(path, text string) (keys [][]byte, err error) {
 
 	content, err := json.Marshal([]string{text})
 	if err == nil {
-		err = durable.WriteFile(path, content)
+		err = files.WriteDurable(path, content)
 	}
 	if err != nil {
 		return nil, structs.Internalf("writing the keyring of the gossip: %w", err)

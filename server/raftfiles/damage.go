@@ -1,7 +1,7 @@
 package raftfiles
 
 import (
-	"berth/internal/diskfault"
+	"berth/internal/files"
 	"berth/structs"
 )
 
@@ -11,7 +11,7 @@ func damageError(dataDir, path, format string, args ...any) error {
 	fault := structs.Internalf(format, args...)
 
 	// The remedy for damage would delete files that are whole.
-	if diskfault.OfMachine(fault) {
+	if files.IsMachineFault(fault) {
 		return structs.Internalf("%s: the file cannot be used: %w", path, fault)
 	}
 	return structs.Internalf("%s: %w. The server does not use this state. "+

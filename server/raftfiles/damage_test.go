@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/internal/diskfault"
+	"berth/internal/files"
 	"berth/test/kit"
 )
 
@@ -258,7 +258,7 @@ func TestOpen_NamesAFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := os.WriteFile(filepath.Join(dir, "filler"), make([]byte, 2<<20), 0o600)
-	if !diskfault.NoSpace(err) {
+	if !files.IsNoSpace(err) {
 		t.Fatalf("disk is not full: %v", err)
 	}
 	mustClose(t, mustOpen(t, dir))

@@ -10,7 +10,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"berth/internal/durable"
+	"berth/internal/files"
 )
 
 // NewSegment makes the next append to the log begin a new segment file. A segment file is deleted as a whole,
@@ -67,7 +67,7 @@ func (f *Files) KeepNewest() (index uint64, err error) {
 	for _, old := range all[1:] {
 		err = errors.Join(err, os.RemoveAll(filepath.Join(s.dir, old.ID)))
 	}
-	return all[0].Index, errors.Join(err, durable.Sync(s.dir))
+	return all[0].Index, errors.Join(err, files.SyncDurable(s.dir))
 }
 
 // forgottenName is the file with the index up to which entries and snapshots were removed because they may
@@ -93,5 +93,5 @@ func Forgotten(dataDir string) (uint64, error) {
 
 // SetForgotten records durably that no file of the server has entries or snapshots up to the index.
 func SetForgotten(dataDir string, index uint64) error {
-	return durable.WriteFile(filepath.Join(dataDir, forgottenName), fmt.Appendln(nil, index))
+	return files.WriteDurable(filepath.Join(dataDir, forgottenName), fmt.Appendln(nil, index))
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/hashicorp/raft"
 	"golang.org/x/sys/unix"
 
-	"berth/internal/diskfault"
+	"berth/internal/files"
 	"berth/test/kit"
 )
 
@@ -41,16 +41,16 @@ func TestLog_GoesOnAfterAFullDisk(t *testing.T) {
 			free := kit.FillDisk(t, dir, left)
 
 			index, err := appendUntilRejected(t, f, 4)
-			if !diskfault.NoSpace(err) {
+			if !files.IsNoSpace(err) {
 				t.Errorf("the rejection of entry %d is not about space: %v", index, err)
 			}
 			space := f.Log.TakeSpace()
-			if !diskfault.NoSpace(space) || !strings.Contains(space.Error(), dir) {
+			if !files.IsNoSpace(space) || !strings.Contains(space.Error(), dir) {
 				t.Errorf("TakeSpace on a full disk: got %v, want the folder and its space", space)
 			}
 			// Raft repeats a rejected entry, and has a term of its own meanwhile.
 			for range 3 {
-				if err := f.Log.StoreLog(entry(index)); !diskfault.NoSpace(err) {
+				if err := f.Log.StoreLog(entry(index)); !files.IsNoSpace(err) {
 					t.Errorf("the entry again: got %v", err)
 				}
 				check(t, f.Log.SetUint64([]byte(termKey), index))
@@ -79,7 +79,7 @@ func TestOpen_OfAFullDiskGoesOnWithSpace(t *testing.T) {
 
 	f = mustOpen(t, dir)
 	check(t, f.Log.SetUint64([]byte(termKey), 7))
-	if again, err := appendUntilRejected(t, f, index); again != index || !diskfault.NoSpace(err) {
+	if again, err := appendUntilRejected(t, f, index); again != index || !files.IsNoSpace(err) {
 		t.Errorf("rejected entry %d, then %d, %v", index, again, err)
 	}
 	free()
@@ -93,14 +93,14 @@ func TestDeleteRange_OnAFullDiskChangesNothing(t *testing.T) {
 	appendEntries(t, f, 1, 20)
 	free := kit.FillDisk(t, dir, 0)
 	for range 2 {
-		if err := f.Log.DeleteRange(11, 20); !diskfault.NoSpace(err) {
+		if err := f.Log.DeleteRange(11, 20); !files.IsNoSpace(err) {
 			t.Errorf("got %v", err)
 		}
 	}
 	if last, err := f.Log.LastIndex(); last != 20 || err != nil {
 		t.Errorf("last %d, %v", last, err)
 	}
-	if err := f.Log.NewSegment(); !diskfault.NoSpace(err) {
+	if err := f.Log.NewSegment(); !files.IsNoSpace(err) {
 		t.Errorf("NewSegment: got %v", err)
 	}
 
@@ -124,7 +124,7 @@ func TestLog_GoesOnWithoutInodes(t *testing.T) {
 		fillers = append(fillers, path)
 	}
 	index, err := appendUntilRejected(t, f, 1)
-	if !diskfault.NoSpace(err) || !strings.Contains(err.Error(), "takes no more files") {
+	if !files.IsNoSpace(err) || !strings.Contains(err.Error(), "takes no more files") {
 		t.Errorf("entry %d: got %v, want the inodes", index, err)
 	}
 	for _, path := range fillers {
@@ -204,14 +204,14 @@ func TestSetStable_WaitsForSpaceAndEndsWithTheServer(t *testing.T) {
 		default:
 		}
 	}
-	if err := f.Log.TakeSpace(); !diskfault.NoSpace(err) {
+	if err := f.Log.TakeSpace(); !files.IsNoSpace(err) {
 		t.Errorf("TakeSpace: got %v", err)
 	}
 	f.Log.StopWaiting()
 	if err := <-term; err != nil {
 		t.Errorf("Raft would panic: %v", err)
 	}
-	if err := <-vote; !diskfault.NoSpace(err) {
+	if err := <-vote; !files.IsNoSpace(err) {
 		t.Errorf("a vote that is not stored: got %v", err)
 	}
 }
@@ -234,7 +234,7 @@ func TestSnapshot_OnAFullDiskLeavesNothing(t *testing.T) {
 				t.Log(name, "the end of the snapshot:", err)
 			}
 		}
-		if !diskfault.NoSpace(err) {
+		if !files.IsNoSpace(err) {
 			t.Errorf("%s: %v", name, err)
 		}
 		found, err := filepath.Glob(filepath.Join(dir, "raft", "snapshots", "*"))
@@ -263,7 +263,7 @@ func TestLowSpace_LeavesOutWhatIsForRoot(t *testing.T) {
 	check(t, s.low())
 	kit.AsNobody(t, func() { err = s.low() })
 	left := humanize.IBytes(uint64(others)) + " free"
-	if !diskfault.NoSpace(err) || !strings.Contains(err.Error(), left) {
+	if !files.IsNoSpace(err) || !strings.Contains(err.Error(), left) {
 		t.Errorf("a user that may use %d of %d bytes, for a segment of %d: %v, want %q",
 			others, all, segment, err, left)
 	}

@@ -8,7 +8,7 @@ import (
 	"regexp"
 	"strings"
 
-	"berth/internal/durable"
+	"berth/internal/files"
 	"berth/structs"
 )
 
@@ -31,7 +31,7 @@ func ServerID(dataDir string) (string, error) {
 	// Neither the file nor the mark has an ID, so this server has never had a log.
 	if errors.Is(err, os.ErrNotExist) && record.id == "" {
 		id := structs.NewID()
-		if err := durable.WriteFile(path, []byte(id+"\n")); err != nil {
+		if err := files.WriteDurable(path, []byte(id+"\n")); err != nil {
 			return "", fmt.Errorf("keeping the server's id: %w", err)
 		}
 		return id, nil

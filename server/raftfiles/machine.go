@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"berth/internal/durable"
+	"berth/internal/files"
 	"berth/structs"
 )
 
@@ -36,7 +36,7 @@ func KeepMachine(dataDir string, m structs.MachineID) error {
 	if err == nil && known == m {
 		return nil
 	}
-	err = durable.WriteFile(filepath.Join(dataDir, machineName), []byte(string(m)+"\n"))
+	err = files.WriteDurable(filepath.Join(dataDir, machineName), []byte(string(m)+"\n"))
 	if err != nil {
 		return fmt.Errorf("keeping the machine of the server: %w", err)
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"berth/internal/durable"
+	"berth/internal/files"
 	"berth/internal/level"
 	"berth/structs"
 )
@@ -127,7 +127,7 @@ func openMark(dataDir string, record markRecord, logger hclog.Logger) (*mark, er
 
 	// WriteFile makes it under another name first, so that it is never there in part.
 	if !pathExists(path) {
-		if err := durable.WriteFile(path, record.encode()); err != nil {
+		if err := files.WriteDurable(path, record.encode()); err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
 	}

@@ -17,8 +17,7 @@ import (
 	"github.com/hashicorp/raft-wal/segment"
 	"github.com/hashicorp/raft-wal/types"
 
-	"berth/internal/diskfault"
-	"berth/internal/durable"
+	"berth/internal/files"
 )
 
 const (
@@ -148,7 +147,7 @@ func (m *metaStore) repair() error {
 	m.writing.Lock()
 	defer m.writing.Unlock()
 	err := m.store(m.content)
-	if diskfault.NoSpace(err) && m.file != nil {
+	if files.IsNoSpace(err) && m.file != nil {
 		return nil
 	}
 	return err
@@ -169,7 +168,7 @@ func (m *metaStore) replaceContent(c metaContent) error {
 		}
 
 		err = fmt.Errorf("%s: %w", m.path, err)
-		if !diskfault.NoSpace(err) || !m.awaitSpace(err) {
+		if !files.IsNoSpace(err) || !m.awaitSpace(err) {
 			return err
 		}
 	}
@@ -254,7 +253,7 @@ func (m *metaStore) makeFile(b []byte) error {
 	both := make([]byte, 2*slot)
 	copy(both, b)
 	copy(both[slot:], b)
-	err := durable.WriteFile(m.path, both)
+	err := files.WriteDurable(m.path, both)
 	if err != nil {
 		return err
 	}
@@ -311,7 +310,7 @@ func (m *metaStore) SetStable(key, value []byte) error {
 		State:  m.content.State,
 		Stable: stable,
 	})
-	if diskfault.NoSpace(err) && string(key) == termKey {
+	if files.IsNoSpace(err) && string(key) == termKey {
 		// Raft panics if it cannot store its term. The server ends, and its vote, without which the term
 		// elects nobody, is not stored either.
 		return nil

@@ -14,7 +14,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"berth/internal/durable"
+	"berth/internal/files"
 )
 
 const (
@@ -137,7 +137,7 @@ func encodeSum(meta []byte) []byte {
 
 // writeSum writes the checksum of a meta.json beside it.
 func writeSum(dir string, meta []byte) error {
-	return durable.WriteFile(filepath.Join(dir, snapshotSum), encodeSum(meta))
+	return files.WriteDurable(filepath.Join(dir, snapshotSum), encodeSum(meta))
 }
 
 // readSnapshots reads and checks all snapshots, and calls visit with each one and its folder. It passes over

@@ -12,8 +12,7 @@ import (
 	"github.com/hashicorp/raft-wal/types"
 	"golang.org/x/sys/unix"
 
-	"berth/internal/diskfault"
-	"berth/internal/durable"
+	"berth/internal/files"
 )
 
 // spareName is the file that becomes the next segment.
@@ -54,7 +53,7 @@ type segmentWriter struct {
 func openSpace(dir string, size int) (*space, error) {
 	s := &space{dir: dir, size: int64(size)}
 	err := s.makeSpare()
-	if err != nil && !diskfault.NoSpace(err) {
+	if err != nil && !files.IsNoSpace(err) {
 		return nil, err
 	}
 	return s, nil
@@ -133,7 +132,7 @@ func (w *segmentWriter) WriteAt(b []byte, offset int64) (int, error) {
 		return 0, err
 	}
 	n, err := w.File.WriteAt(b, offset)
-	if diskfault.NoSpace(err) {
+	if files.IsNoSpace(err) {
 		w.space.shorten(w, offset, err)
 	}
 	return n, err
@@ -152,7 +151,7 @@ func (s *space) shorten(w *segmentWriter, offset int64, err error) {
 func (w *segmentWriter) Sync() error {
 	err := w.File.Sync()
 	if err == nil && w.fresh {
-		err = durable.Sync(w.space.dir)
+		err = files.SyncDurable(w.space.dir)
 		w.fresh = err != nil
 	}
 	return err
@@ -236,7 +235,7 @@ func (s *space) allocate(w *segmentWriter, end int64) error {
 
 // fault returns an error of the disk, with its place and the space that is needed.
 func (s *space) fault(err error, need int64) error {
-	if !diskfault.NoSpace(err) {
+	if !files.IsNoSpace(err) {
 		return fmt.Errorf("%s: %w", s.dir, err)
 	}
 	free, known := freeBytes(s.dir)
@@ -278,7 +277,7 @@ func (s *space) close() error {
 func freeBytes(dir string) (free uint64, known bool) {
 	var st unix.Statfs_t
 	err := unix.Statfs(dir, &st)
-	return diskfault.Free(&st), err == nil
+	return files.FreeBytes(&st), err == nil
 }
 
 // fallocate gives a file blocks from its beginning to an offset, and makes it that long.

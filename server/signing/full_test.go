@@ -12,7 +12,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"berth/internal/diskfault"
+	"berth/internal/files"
 	"berth/test/kit"
 )
 
@@ -53,7 +53,7 @@ func TestRun_OnAFullDiskKeepsTheCopy(t *testing.T) {
 
 		free := kit.FillDisk(t, dir, 0)
 		c.replace()
-		if err := s.keep(); !diskfault.NoSpace(err) {
+		if err := s.keep(); !files.IsNoSpace(err) {
 			t.Errorf("got %v, want no space", err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())

@@ -22,8 +22,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/internal/codec"
-	"berth/internal/diskfault"
-	"berth/internal/durable"
+	"berth/internal/files"
 	"berth/internal/keyring"
 	"berth/internal/pki"
 	"berth/server/authority"
@@ -88,8 +87,8 @@ func (s *Signer) Run(ctx context.Context) {
 
 		if fault != "" && fault != told {
 			disk := ""
-			if diskfault.NoSpace(err) {
-				disk = diskfault.Describe(ctx, s.Dir)
+			if files.IsNoSpace(err) {
+				disk = files.DescribeDisk(ctx, s.Dir)
 			}
 			s.Logger.Error("failed to keep a copy of the certificate authority, retrying: without it this "+
 				"server cannot renew a certificate that has ended", "file", s.file, "error", err, "disk", disk)
@@ -146,7 +145,7 @@ func (s *Signer) keep() error {
 		return err
 	}
 
-	return durable.WriteFile(s.file, content)
+	return files.WriteDurable(s.file, content)
 }
 
 // same reports whether the rows of both are the same.

@@ -21,7 +21,7 @@ import (
 	"berth/client/drivers/driver"
 	"berth/client/drivers/sandbox"
 	"berth/client/drivers/taskdirs"
-	"berth/internal/rootfile"
+	"berth/internal/files"
 	"berth/structs"
 )
 
@@ -292,7 +292,7 @@ func openInside(dirs driver.Dirs, path string) (io.ReadCloser, error) {
 	}
 	defer dir.Close()
 
-	f, err := rootfile.FindPlain(dir, path)
+	f, err := files.FindPlain(dir, path)
 	if err != nil {
 		return nil, structs.Preconditionf("config.load: %w", err)
 	}

@@ -14,7 +14,7 @@ import (
 	"berth/client/drivers/driver"
 	"berth/client/drivers/procref"
 	"berth/internal/crc32c"
-	"berth/internal/durable"
+	"berth/internal/files"
 )
 
 // record is task.json.
@@ -106,7 +106,7 @@ func writeExit(dir string, r *driver.ExitResult) error {
 	if err := writeSynced(tmp, b); err != nil {
 		return err
 	}
-	return durable.Rename(tmp, filepath.Join(dir, exitFile))
+	return files.RenameDurable(tmp, filepath.Join(dir, exitFile))
 }
 
 // writeSynced writes over the begin of a file, which it makes if it is not there.

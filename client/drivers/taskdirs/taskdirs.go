@@ -15,7 +15,7 @@ import (
 
 	"berth/client/drivers/driver"
 	"berth/client/drivers/sandbox"
-	"berth/internal/rootfile"
+	"berth/internal/files"
 	"berth/structs"
 )
 
@@ -100,7 +100,7 @@ func changeSecretFile(dir *os.Root, name string, change func(*os.File) error) er
 	}
 	defer func() { _ = at.Close() }()
 
-	f, err := rootfile.OpenPlain(at, name, os.O_RDONLY)
+	f, err := files.OpenPlain(at, name, os.O_RDONLY)
 	if errors.Is(err, fs.ErrNotExist) || structs.IsKind(err, structs.KindPrecondition) {
 		return nil
 	}

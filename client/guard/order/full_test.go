@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"berth/internal/boottime"
-	"berth/internal/diskfault"
+	"berth/internal/files"
 	"berth/test/kit"
 )
 
@@ -29,7 +29,7 @@ func TestFiles_OnAFullDiskStayAsTheyWere(t *testing.T) {
 		"a mark of the end": func() error { return f.MarkDue(&Due{AllocID: "a", At: boottime.Instant(7)}) },
 	}
 	for name, write := range writes {
-		if err := write(); !diskfault.NoSpace(err) {
+		if err := write(); !files.IsNoSpace(err) {
 			t.Errorf("%s: got %v, want no space", name, err)
 		}
 	}

@@ -23,7 +23,7 @@ import (
 
 	"berth/client/drivers/cgroups"
 	"berth/internal/boottime"
-	"berth/internal/durable"
+	"berth/internal/files"
 	"berth/structs"
 )
 
@@ -258,9 +258,9 @@ func write(path string, v any) error {
 	}
 
 	part := fmt.Sprintf("%s.%d", path, os.Getpid())
-	err = durable.WriteFile(part, b)
+	err = files.WriteDurable(part, b)
 	if err == nil {
-		err = durable.Rename(part, path)
+		err = files.RenameDurable(part, path)
 	}
 	return err
 }

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 
 	"berth/client/hooks"
-	"berth/internal/rootfile"
+	"berth/internal/files"
 	"berth/structs"
 )
 
@@ -70,7 +70,7 @@ func (p *payload) write(local *os.Root) error {
 		return err
 	}
 	defer func() { _ = dir.Close() }()
-	return rootfile.Replace(dir, path.Base(file), rootfile.File{
+	return files.ReplaceIn(dir, path.Base(file), files.File{
 		Text: string(p.data),
 		Mode: 0o644,
 		UID:  -1,

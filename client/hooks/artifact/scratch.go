@@ -16,7 +16,7 @@ import (
 
 	"berth/client/drivers/sandbox"
 	"berth/client/hooks/artifact/download"
-	"berth/internal/rootfile"
+	"berth/internal/files"
 	"berth/structs"
 )
 
@@ -260,7 +260,7 @@ func (s *scratch) move(from, to string) error {
 
 // copy is move into another file system, which the task's secrets have. The copy takes its place as a whole.
 func (s *scratch) copy(from, to string) error {
-	beside := path.Join(path.Dir(to), rootfile.TemporaryName(path.Base(to)))
+	beside := path.Join(path.Dir(to), files.TemporaryName(path.Base(to)))
 	err := s.root.RemoveAll(beside) // of an agent that was killed
 	if err != nil {
 		return err

@@ -15,8 +15,8 @@ import (
 	"berth/client/hooks"
 	"berth/client/hooks/template/files"
 	"berth/client/store"
+	osfiles "berth/internal/files"
 	"berth/internal/idtoken"
-	"berth/internal/rootfile"
 	"berth/structs"
 	"berth/structs/identity"
 )
@@ -222,14 +222,14 @@ func (h *taskHook) write(i *structs.WorkloadIdentity, token hooks.Token) error {
 // owned returns an empty file of the user of the task, who owns its local directory. The driver has opened
 // that to all users if only it knows the user. Before the first start the owner is the agent, and the driver
 // gives the file away.
-func (h *taskHook) owned() (rootfile.File, error) {
+func (h *taskHook) owned() (osfiles.File, error) {
 	var st unix.Stat_t
 	err := unix.Lstat(h.env.Config.Dirs.Local, &st)
 	if err != nil {
-		return rootfile.File{}, &os.PathError{Op: "lstat", Path: path.Base(h.env.Config.Dirs.Local), Err: err}
+		return osfiles.File{}, &os.PathError{Op: "lstat", Path: path.Base(h.env.Config.Dirs.Local), Err: err}
 	}
 
-	f := rootfile.File{
+	f := osfiles.File{
 		Mode: 0o600,
 		UID:  int(st.Uid),
 		GID:  int(st.Gid),

@@ -6,7 +6,7 @@ import (
 	"syscall"
 
 	"berth/client/drivers/driver"
-	"berth/internal/rootfile"
+	"berth/internal/files"
 )
 
 // fileMode is the mode of the agent's files. The driver of the task gives them to its user.
@@ -15,7 +15,7 @@ const fileMode = 0o440
 // Write makes or replaces a file of the agent among the secrets of a task.
 func Write(dirs driver.Dirs, name, text string) error {
 	return within(dirs, func(dir *os.Root) error {
-		return rootfile.Replace(dir, name, rootfile.File{
+		return files.ReplaceIn(dir, name, files.File{
 			Text: text,
 			Mode: fileMode,
 			UID:  -1,
@@ -28,7 +28,7 @@ func Write(dirs driver.Dirs, name, text string) error {
 // has given it stay. Without the file it is Write.
 func Rewrite(dirs driver.Dirs, name, text string) error {
 	return within(dirs, func(dir *os.Root) error {
-		f := rootfile.File{
+		f := files.File{
 			Text: text,
 			Mode: fileMode,
 			UID:  -1,
@@ -45,7 +45,7 @@ func Rewrite(dirs driver.Dirs, name, text string) error {
 			}
 		}
 
-		return rootfile.Replace(dir, name, f)
+		return files.ReplaceIn(dir, name, f)
 	})
 }
 
@@ -54,7 +54,7 @@ func Rewrite(dirs driver.Dirs, name, text string) error {
 func Read(dirs driver.Dirs, name string, max int) (text string, err error) {
 	err = within(dirs, func(dir *os.Root) error {
 		var err error
-		text, err = rootfile.Read(dir, name, max)
+		text, err = files.ReadIn(dir, name, max)
 		return err
 	})
 	return text, err

@@ -30,7 +30,7 @@ import (
 	"berth/client/outside"
 	"berth/client/store"
 	"berth/consul/lookup"
-	"berth/internal/rootfile"
+	"berth/internal/files"
 	"berth/structs"
 )
 
@@ -242,7 +242,7 @@ func (h *templates) write(t *structs.Template, text string) error {
 		return structs.Invalidf("perms: %w", err)
 	}
 
-	f := rootfile.File{
+	f := files.File{
 		Text: text,
 		Mode: mode,
 		UID:  -1,

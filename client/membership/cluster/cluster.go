@@ -12,7 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"berth/internal/durable"
+	"berth/internal/files"
 	"berth/structs"
 )
 
@@ -47,7 +47,7 @@ func Write(dir, id string) error {
 	}
 
 	if err == nil {
-		err = durable.WriteFile(filepath.Join(dir, File), []byte(id+"\n"))
+		err = files.WriteDurable(filepath.Join(dir, File), []byte(id+"\n"))
 	}
 
 	if err != nil {

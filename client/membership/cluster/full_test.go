@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"berth/internal/diskfault"
+	"berth/internal/files"
 	"berth/test/kit"
 )
 
@@ -29,7 +29,7 @@ func TestWrite_OnAFullDiskKeepsTheFile(t *testing.T) {
 	fails := func(when, id string) {
 		t.Helper()
 		err := Write(dir, id)
-		if !diskfault.NoSpace(err) || !strings.Contains(err.Error(), filepath.Join(dir, File)) {
+		if !files.IsNoSpace(err) || !strings.Contains(err.Error(), filepath.Join(dir, File)) {
 			t.Errorf("%s: %v, want no space for the file", when, err)
 		}
 	}

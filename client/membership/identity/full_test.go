@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"berth/client/store"
-	"berth/internal/diskfault"
+	"berth/internal/files"
 	"berth/test/kit"
 )
 
@@ -44,7 +44,7 @@ func TestLoad_OnAFullDiskWritesNothingOrAll(t *testing.T) {
 	free := kit.FillDisk(t, dir, 0)
 	for range 2 {
 		_, err := Load(db, dir, Wanted{})
-		if !diskfault.NoSpace(err) || !strings.Contains(err.Error(), filepath.Join(dir, nodeFile)) {
+		if !files.IsNoSpace(err) || !strings.Contains(err.Error(), filepath.Join(dir, nodeFile)) {
 			t.Errorf("got %v, want no space for %s", err, nodeFile)
 		}
 		if files := filesIn(t, dir); len(files) != 0 {
@@ -63,7 +63,7 @@ func TestLoad_OnAFullDiskWritesNothingOrAll(t *testing.T) {
 	if err != nil || again != first {
 		t.Errorf("a later start on the full disk: %+v (%v), want %+v", again, err, first)
 	}
-	if _, err := Load(db, dir, Wanted{Configured: "other"}); !diskfault.NoSpace(err) {
+	if _, err := Load(db, dir, Wanted{Configured: "other"}); !files.IsNoSpace(err) {
 		t.Errorf("another ID: %v, want no space", err)
 	}
 	for name, content := range filesIn(t, dir) {

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"berth/client/store"
-	"berth/internal/durable"
+	"berth/internal/files"
 	"berth/structs"
 )
 
@@ -112,7 +112,7 @@ func loadPart(path, known, configured string) (string, error) {
 
 	// A missing file gets the setting or the copy. A node that has neither is a new one.
 	want = cmp.Or(want, structs.NewID())
-	if err := durable.WriteFile(path, []byte(want+"\n")); err != nil {
+	if err := files.WriteDurable(path, []byte(want+"\n")); err != nil {
 		return "", fmt.Errorf("writing the node's identity: %w", err)
 	}
 

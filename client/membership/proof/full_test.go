@@ -8,7 +8,7 @@ import (
 
 	"berth/client/store"
 	"berth/client/store/storetest"
-	"berth/internal/diskfault"
+	"berth/internal/files"
 	"berth/test/kit"
 )
 
@@ -33,10 +33,10 @@ func TestBegin_OnAFullDiskDrawsTheMarkWhenThereIsSpace(t *testing.T) {
 		t.Fatalf("the agent does not start: %v", err)
 	}
 	for range 2 {
-		if err := k.Begin(); !diskfault.NoSpace(err) {
+		if err := k.Begin(); !files.IsNoSpace(err) {
 			t.Fatalf("got %v, want no space", err)
 		}
-		if err := k.MarkClaims(); !diskfault.NoSpace(err) {
+		if err := k.MarkClaims(); !files.IsNoSpace(err) {
 			t.Errorf("a claim has a mark (%v) in a boot without one", err)
 		}
 		if now := k.Current(); !slices.Equal(now.Marks, before.Marks) || now.Nonce != before.Nonce {
@@ -76,7 +76,7 @@ func TestBegin_OfTheFirstAgentWaitsForSpace(t *testing.T) {
 	if err != nil {
 		t.Fatalf("the agent does not start: %v", err)
 	}
-	if err := k.Begin(); !diskfault.NoSpace(err) {
+	if err := k.Begin(); !files.IsNoSpace(err) {
 		t.Errorf("got %v, want no space", err)
 	}
 	free()

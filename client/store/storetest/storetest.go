@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"berth/client/store"
-	"berth/internal/diskfault"
+	"berth/internal/files"
 )
 
 // Crowd writes records until a full disk takes no other one, also not in the place of a former one.
@@ -15,7 +15,7 @@ func Crowd(t testing.TB, db *store.DB) {
 	put := func(bucket string, n, size int) bool {
 		text := string(make([]byte, size))
 		err := store.NewTable[string](bucket).Put(db, fmt.Sprintf("%05d", n), &text)
-		if err != nil && !diskfault.NoSpace(err) {
+		if err != nil && !files.IsNoSpace(err) {
 			t.Fatal(err)
 		}
 		return err == nil

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/internal/backoff"
-	"berth/internal/durable"
+	"berth/internal/files"
 )
 
 // The states of a record.
@@ -381,7 +381,7 @@ func (s *Table[R]) Put(r R) error {
 	id := r.Header().ID
 	dir := s.Path(id)
 	if err := os.Mkdir(dir, 0o700); err == nil {
-		err := durable.Sync(s.dir)
+		err := files.SyncDurable(s.dir)
 		if err != nil {
 			return err
 		}
@@ -395,10 +395,10 @@ func (s *Table[R]) Put(r R) error {
 	}
 
 	path := s.Path(id, RecordFile)
-	err = durable.WriteFile(path, b)
+	err = files.WriteDurable(path, b)
 	// Records that free space come before it is free: see reserveFile.
 	if errors.Is(err, unix.ENOSPC) && s.spare.free() {
-		err = durable.WriteFile(path, b)
+		err = files.WriteDurable(path, b)
 	}
 	if err != nil {
 		// A row that was known keeps its old record, and its data.
@@ -426,7 +426,7 @@ func (s *Table[R]) Delete(id string) error {
 	delete(s.rows, id)
 	s.mu.Unlock()
 	s.spare.allocate()
-	return durable.Sync(s.dir)
+	return files.SyncDurable(s.dir)
 }
 
 // reserveSize is enough for some thousand records.

@@ -20,8 +20,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/internal/diskfault"
-	"berth/internal/durable"
+	"berth/internal/files"
 )
 
 // embedded is the packed program, empty if the executable has none.
@@ -81,7 +80,7 @@ func install(dir string, packed []byte) ([]string, error) {
 
 	if !whole {
 		err = write(path, packed)
-		if diskfault.NoSpace(err) {
+		if files.IsNoSpace(err) {
 			return nil, nil
 		}
 		if err != nil {
@@ -120,9 +119,9 @@ func write(path string, packed []byte) error {
 		return fmt.Errorf("unpacking the program of supervisors: %w", err)
 	}
 
-	err = durable.Sync(part)
+	err = files.SyncDurable(part)
 	if err == nil {
-		err = durable.Rename(part, path)
+		err = files.RenameDurable(part, path)
 	}
 	return err
 }

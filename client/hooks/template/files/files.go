@@ -15,13 +15,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/client/hooks"
-	"berth/internal/rootfile"
+	"berth/internal/files"
 	"berth/structs"
 )
 
 // Dirs are the directories in which templates read and write: the task's own, and that which the tasks of the
 // allocation share. The task may change them at any time. So every access goes through an os.Root or
-// rootfile.FindPlain, which follow no symbolic link out of the directory.
+// files.FindPlain, which follow no symbolic link out of the directory.
 type Dirs struct {
 	task, shared string
 	places       []place
@@ -115,7 +115,7 @@ func (d *Dirs) ReadFile(written string, max int) (string, error) {
 	defer at.Close()
 
 	// A pipe or a device in the place of the file would hang the reader.
-	f, err := rootfile.FindPlain(at, rel)
+	f, err := files.FindPlain(at, rel)
 	if err != nil {
 		return "", explain(written, err)
 	}
@@ -145,7 +145,7 @@ func explain(written string, err error) error {
 }
 
 // WriteFile makes the file, with the directories above it, or replaces it as a whole.
-func (d *Dirs) WriteFile(written string, f rootfile.File) error {
+func (d *Dirs) WriteFile(written string, f files.File) error {
 	dir, rel, err := d.locate(written)
 	if err != nil {
 		return err
@@ -170,7 +170,7 @@ func (d *Dirs) WriteFile(written string, f rootfile.File) error {
 	}
 	defer parent.Close()
 
-	err = rootfile.Replace(parent, path.Base(rel), f)
+	err = files.ReplaceIn(parent, path.Base(rel), f)
 	if err != nil {
 		return explain(written, err)
 	}

@@ -15,7 +15,7 @@ import (
 	"berth/client/drivers/driver"
 	"berth/client/hooks"
 	"berth/client/hooks/template/treetest"
-	"berth/internal/rootfile"
+	"berth/internal/files"
 	"berth/structs"
 	"berth/test/kit"
 )
@@ -109,7 +109,7 @@ func TestReadFile_ReadsSmallRegularFilesOnly(t *testing.T) {
 func TestWriteFile_SetsModeAndReplacesAsAWhole(t *testing.T) {
 	fx := newFixture(t)
 	d := fx.dirs()
-	f := rootfile.File{Text: "one", Mode: 0o640, UID: -1, GID: -1}
+	f := files.File{Text: "one", Mode: 0o640, UID: -1, GID: -1}
 	for _, f.Text = range []string{"one", "two"} {
 		err := d.WriteFile("/secrets/deep/er/x", f)
 		if err != nil {
@@ -145,7 +145,7 @@ func TestWriteFile_NeverLeavesTheDirectories(t *testing.T) {
 		"/etc/berth-test", "../other/secrets/x", "local/dir/x", "local/dir/new/x", "local/absolute/x",
 		"alloc/../../other/x",
 	} {
-		err := d.WriteFile(path, rootfile.File{Text: "x", Mode: 0o644, UID: -1, GID: -1})
+		err := d.WriteFile(path, files.File{Text: "x", Mode: 0o644, UID: -1, GID: -1})
 		if !structs.IsKind(err, structs.KindDenied) {
 			t.Errorf("%s: got %v", path, err)
 		}
@@ -194,7 +194,7 @@ func TestDirs_StayInsideWhileTheTaskSwapsALink(t *testing.T) {
 		if err != nil {
 			rejected++
 		}
-		_ = d.WriteFile("local/dir/x", rootfile.File{Text: "own", Mode: 0o644, UID: -1, GID: -1})
+		_ = d.WriteFile("local/dir/x", files.File{Text: "own", Mode: 0o644, UID: -1, GID: -1})
 	}
 	stop()
 	fx.CheckFile("other/secrets/x", "secret")

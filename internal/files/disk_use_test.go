@@ -1,4 +1,4 @@
-package diskfault
+package files
 
 import (
 	"context"
@@ -24,7 +24,7 @@ func TestDescribe_NamesTheLargestPartsFirst(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	text := Describe(t.Context(), dir)
+	text := DescribeDisk(t.Context(), dir)
 	first := strings.Index(text, "client/alloc 6")
 	second := strings.Index(text, "server/raft 4")
 	if !strings.HasPrefix(text, "the file system /") || first < 0 || second < first ||
@@ -44,7 +44,7 @@ func TestDescribe_HasAnEnd(t *testing.T) {
 	if parts, err := partsBelow(ended, dir); err == nil {
 		t.Errorf("got %v and no error", parts)
 	}
-	if text := Describe(t.Context(), filepath.Join(dir, "missing")); !strings.Contains(text, "does not answer") {
+	if text := DescribeDisk(t.Context(), filepath.Join(dir, "missing")); !strings.Contains(text, "does not answer") {
 		t.Errorf("got %q", text)
 	}
 }

@@ -1,4 +1,4 @@
-package diskfault
+package files
 
 import (
 	"errors"
@@ -21,9 +21,9 @@ func TestOfMachine_LooksThroughWrapping(t *testing.T) {
 		{fs.ErrNotExist, false, false},
 		{nil, false, false},
 	} {
-		if OfMachine(c.err) != c.machine || NoSpace(c.err) != c.full {
+		if IsMachineFault(c.err) != c.machine || IsNoSpace(c.err) != c.full {
 			t.Errorf("%v: got of the machine %v, full %v; want %v, %v",
-				c.err, OfMachine(c.err), NoSpace(c.err), c.machine, c.full)
+				c.err, IsMachineFault(c.err), IsNoSpace(c.err), c.machine, c.full)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package rootfile
+package files
 
 import (
 	"errors"

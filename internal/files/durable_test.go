@@ -1,4 +1,4 @@
-package durable
+package files
 
 import (
 	"os"
@@ -9,7 +9,7 @@ import (
 func TestWriteFile_ReplacesTheContent(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	for _, content := range []string{"a longer content", "short", ""} {
-		if err := WriteFile(path, []byte(content)); err != nil {
+		if err := WriteDurable(path, []byte(content)); err != nil {
 			t.Fatal(err)
 		}
 		got, err := os.ReadFile(path)
@@ -29,10 +29,10 @@ func TestWriteFile_AFailureKeepsTheFile(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(path, "in the way"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := WriteFile(path, []byte("x")); err == nil {
+	if err := WriteDurable(path, []byte("x")); err == nil {
 		t.Error("WriteFile replaces a directory that is not empty")
 	}
-	if err := WriteFile(filepath.Join(dir, "missing", "f"), nil); !os.IsNotExist(err) {
+	if err := WriteDurable(filepath.Join(dir, "missing", "f"), nil); !os.IsNotExist(err) {
 		t.Errorf("without its directory: got %v, want that it does not exist", err)
 	}
 }

@@ -1,6 +1,4 @@
-// Package rootfile writes and reads single files in directories that a task can change at any time. No
-// symbolic link is followed.
-package rootfile
+package files
 
 import (
 	"crypto/sha256"
@@ -21,9 +19,9 @@ type File struct {
 	UID, GID int
 }
 
-// Replace writes a new file and renames it, so that no reader sees a part of the text. A killed agent leaves
-// one temporary file at most, which the next call removes.
-func Replace(dir *os.Root, name string, f File) error {
+// ReplaceIn writes a new file and renames it, so that no reader sees a part of the text. A killed agent
+// leaves one temporary file at most, which the next call removes.
+func ReplaceIn(dir *os.Root, name string, f File) error {
 	temporary := TemporaryName(name)
 	err := dir.RemoveAll(temporary)
 	if err != nil {
@@ -61,9 +59,9 @@ func TemporaryName(name string) string {
 	return fmt.Sprintf(".berth-%x", sum[:8])
 }
 
-// Read returns the text of a plain file of at most max bytes. Without the file the error is
+// ReadIn returns the text of a plain file of at most max bytes. Without the file the error is
 // fs.ErrNotExist. Anything else in its place is a precondition.
-func Read(dir *os.Root, name string, max int) (string, error) {
+func ReadIn(dir *os.Root, name string, max int) (string, error) {
 	opened, err := dir.Open(".")
 	if err != nil {
 		return "", err

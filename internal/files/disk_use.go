@@ -1,4 +1,4 @@
-package diskfault
+package files
 
 import (
 	"cmp"
@@ -15,14 +15,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The bounds of Describe: it is asked for when something waits.
+// The bounds of DescribeDisk: it is asked for when something waits.
 const (
 	describeTime = 5 * time.Second
 	partsNamed   = 5
 )
 
-// Describe names the file system of a folder with its free space, and the largest parts below the folder.
-func Describe(ctx context.Context, dir string) string {
+// DescribeDisk names the file system of a folder with its free space, and the largest parts below the folder.
+func DescribeDisk(ctx context.Context, dir string) string {
 	var st unix.Statfs_t
 	err := unix.Statfs(dir, &st)
 	if err != nil {
@@ -31,7 +31,7 @@ func Describe(ctx context.Context, dir string) string {
 
 	size := uint64(st.Bsize)
 	text := fmt.Sprintf("the file system %s has %s of %s free", mountPoint(dir),
-		humanize.IBytes(Free(&st)), humanize.IBytes(st.Blocks*size))
+		humanize.IBytes(FreeBytes(&st)), humanize.IBytes(st.Blocks*size))
 	if st.Files > 0 {
 		text += fmt.Sprintf(", and takes %d more files", st.Ffree)
 	}
@@ -53,9 +53,9 @@ func Describe(ctx context.Context, dir string) string {
 	return text
 }
 
-// Free returns the free bytes of a file system that this process may use. Only root may use those that the
-// file system keeps back, which are 5 % of ext4.
-func Free(st *unix.Statfs_t) uint64 {
+// FreeBytes returns the free bytes of a file system that this process may use. Only root may use those that
+// the file system keeps back, which are 5 % of ext4.
+func FreeBytes(st *unix.Statfs_t) uint64 {
 	blocks := st.Bavail
 	if os.Geteuid() == 0 {
 		blocks = st.Bfree

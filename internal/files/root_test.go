@@ -1,4 +1,4 @@
-package rootfile
+package files
 
 import (
 	"errors"
@@ -36,8 +36,8 @@ func TestReplace_FollowsNoLinkAndLeavesNothing(t *testing.T) {
 	root, outside := openRoot(t)
 	must(t, root.Symlink(outside, "f"))
 	must(t, root.Symlink(outside, TemporaryName("f")))
-	must(t, Replace(root, "f", File{Text: "new", Mode: 0o440, UID: -1, GID: -1}))
-	got, err := Read(root, "f", 3)
+	must(t, ReplaceIn(root, "f", File{Text: "new", Mode: 0o440, UID: -1, GID: -1}))
+	got, err := ReadIn(root, "f", 3)
 	if err != nil || got != "new" {
 		t.Errorf("got %q, %v", got, err)
 	}
@@ -59,8 +59,8 @@ func TestReplace_TakesTheLongestNames(t *testing.T) {
 	root, _ := openRoot(t)
 	for _, end := range []string{"a", "b"} {
 		name := strings.Repeat("n", 254) + end
-		must(t, Replace(root, name, File{Text: end, Mode: 0o400, UID: -1, GID: -1}))
-		got, err := Read(root, name, 1)
+		must(t, ReplaceIn(root, name, File{Text: end, Mode: 0o400, UID: -1, GID: -1}))
+		got, err := ReadIn(root, name, 1)
 		if err != nil || got != end {
 			t.Errorf("%s: got %q, %v", end, got, err)
 		}
@@ -73,7 +73,7 @@ func TestReplace_TakesTheLongestNames(t *testing.T) {
 func TestReplace_LeavesTheFileAfterAnError(t *testing.T) {
 	root, _ := openRoot(t)
 	must(t, root.MkdirAll("f/x", 0o700))
-	if err := Replace(root, "f", File{Text: "new", UID: -1, GID: -1}); err == nil {
+	if err := ReplaceIn(root, "f", File{Text: "new", UID: -1, GID: -1}); err == nil {
 		t.Error("a file took the place of a directory")
 	}
 	if _, err := root.Lstat(TemporaryName("f")); !errors.Is(err, fs.ErrNotExist) {
@@ -86,14 +86,14 @@ func TestRead_TakesPlainFilesAlone(t *testing.T) {
 	must(t, root.Symlink(outside, "link"))
 	must(t, root.Mkdir("directory", 0o700))
 	must(t, unix.Mkfifo(filepath.Join(root.Name(), "pipe"), 0o600))
-	must(t, Replace(root, "long", File{Text: "four", Mode: 0o400, UID: -1, GID: -1}))
+	must(t, ReplaceIn(root, "long", File{Text: "four", Mode: 0o400, UID: -1, GID: -1}))
 	for _, name := range []string{"link", "directory", "pipe", "long"} {
-		got, err := Read(root, name, 3)
+		got, err := ReadIn(root, name, 3)
 		if !structs.IsKind(err, structs.KindPrecondition) {
 			t.Errorf("%s: got %q, %v, want a precondition", name, got, err)
 		}
 	}
-	if _, err := Read(root, "none", 3); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := ReadIn(root, "none", 3); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without a file: %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package diskfault_test
+package files_test
 
 import (
 	"strings"
@@ -7,7 +7,7 @@ import (
 	"github.com/dustin/go-humanize"
 	"golang.org/x/sys/unix"
 
-	"berth/internal/diskfault"
+	"berth/internal/files"
 	"berth/test/kit"
 )
 
@@ -21,11 +21,11 @@ func TestDescribe_LeavesOutWhatIsForRoot(t *testing.T) {
 	says := func(blocks uint64) string {
 		return "the file system " + dir + " has " + humanize.IBytes(blocks*uint64(st.Bsize)) + " of "
 	}
-	if text := diskfault.Describe(t.Context(), dir); !strings.HasPrefix(text, says(st.Bfree)) {
+	if text := files.DescribeDisk(t.Context(), dir); !strings.HasPrefix(text, says(st.Bfree)) {
 		t.Errorf("root reads %q, want %q", text, says(st.Bfree))
 	}
 	var text string
-	kit.AsNobody(t, func() { text = diskfault.Describe(t.Context(), dir) })
+	kit.AsNobody(t, func() { text = files.DescribeDisk(t.Context(), dir) })
 	if st.Bavail == st.Bfree || !strings.HasPrefix(text, says(st.Bavail)) {
 		t.Errorf("another user reads %q, want %q", text, says(st.Bavail))
 	}

@@ -1,4 +1,4 @@
-package rootfile
+package files
 
 import (
 	"errors"
@@ -44,7 +44,7 @@ func TestOpenPlain_OpensNoDevice(t *testing.T) {
 			return err
 		},
 		"Read": func() error {
-			_, err := Read(root, "device", 10)
+			_, err := ReadIn(root, "device", 10)
 			return err
 		},
 	} {
