@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"berth/internal/wildcard"
+	"berth/internal/spelling"
 )
 
 // grant is what merged rules give for one pattern.
@@ -30,7 +30,7 @@ type grants []*grant
 // find returns the grant that decides about a name, nil if no pattern matches it.
 func (g grants) find(name string) *grant {
 	for _, one := range g {
-		if wildcard.Match(one.pattern, name) {
+		if spelling.MatchPattern(one.pattern, name) {
 			return one
 		}
 	}

@@ -11,7 +11,6 @@ import (
 	"berth/api/inspect"
 	"berth/client"
 	"berth/internal/agentlog"
-	"berth/internal/logtap"
 	"berth/structs"
 	"berth/structs/admin"
 	"berth/structs/nodecalls"
@@ -81,7 +80,9 @@ func namesOf(m *admin.AgentMember) []string {
 }
 
 // Tap follows the log of the agent.
-func (l local) Tap(o logtap.Options) (*logtap.Tap, error) { return logtap.Open(l.logger, o) }
+func (l local) Tap(o agentlog.TapOptions) (*agentlog.Tap, error) {
+	return agentlog.OpenTap(l.logger, o)
+}
 
 // OwnLogFiles returns the log file and its renamed predecessors.
 func (l local) OwnLogFiles(since time.Time) ([]string, error) {

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"berth/api/audited"
-	"berth/internal/logtap"
+	"berth/internal/agentlog"
 )
 
 // answerMeter records the status and the size of an answer.
@@ -45,7 +45,7 @@ func (m *answerMeter) defaultStatus() {
 
 // logAccess logs a served request.
 func (h *handler) logAccess(m *answerMeter, r *http.Request, path string, start time.Time) {
-	if h.Logger.IsDebug() || logtap.Following() {
+	if h.Logger.IsDebug() || agentlog.Following() {
 		m.defaultStatus()
 		h.Logger.Debug("request complete",
 			"method", r.Method,

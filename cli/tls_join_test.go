@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"berth/cli/command"
-	"berth/internal/jointoken"
 	"berth/internal/pki"
 	"berth/internal/pki/pkitest"
 )
@@ -17,7 +16,7 @@ import (
 // joinLine is the command line of a join at a server, with a token that is valid.
 func joinLine(t *testing.T, server string) []string {
 	t.Helper()
-	token := jointoken.New("eu", pki.RoleNode, pkitest.New(t, "eu").Cert)
+	token := pki.NewJoinToken("eu", pki.RoleNode, pkitest.New(t, "eu").Cert)
 	return []string{"tls", "join", "-dir", filepath.Join(t.TempDir(), "etc"), server, token.Text()}
 }
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"berth/internal/loginid"
+	"berth/internal/idtoken"
 	"berth/structs"
 	"berth/structs/validate/field"
 )
@@ -61,8 +61,8 @@ type Config struct {
 
 	// ServiceIdentity and TaskIdentity are the identities with which services and tasks log in, unless they
 	// name one themselves. The servers add them to jobs. Without them, the agent of the node uses its token.
-	ServiceIdentity loginid.Settings `hcl:"service_identity,block"`
-	TaskIdentity    loginid.Settings `hcl:"task_identity,block"`
+	ServiceIdentity idtoken.LoginSettings `hcl:"service_identity,block"`
+	TaskIdentity    idtoken.LoginSettings `hcl:"task_identity,block"`
 	// ServiceAuthMethod and TaskAuthMethod are the auth methods at which the node logs in.
 	ServiceAuthMethod string `hcl:"service_auth_method"`
 	TaskAuthMethod    string `hcl:"task_auth_method"`
@@ -146,8 +146,8 @@ func (c *Config) Validate() error {
 	c.validateOwn(require)
 	faults = append(faults, c.ServiceIdentity.Faults("consul.service_identity")...)
 	faults = append(faults, c.TaskIdentity.Faults("consul.task_identity")...)
-	faults = append(faults, loginid.CheckMethod("consul.service_auth_method", c.ServiceAuthMethod),
-		loginid.CheckMethod("consul.task_auth_method", c.TaskAuthMethod))
+	faults = append(faults, idtoken.CheckLoginMethod("consul.service_auth_method", c.ServiceAuthMethod),
+		idtoken.CheckLoginMethod("consul.task_auth_method", c.TaskAuthMethod))
 	require(c.Timeout >= minTimeout && c.Timeout <= maxTimeout, "consul.timeout: %s is not within %s to %s",
 		c.Timeout, minTimeout, maxTimeout)
 	return structs.InvalidAll(faults)

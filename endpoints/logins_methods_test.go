@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"berth/internal/issuer/issuertest"
+	"berth/internal/authmethod/issuertest"
 	"berth/state/acls"
 	"berth/structs"
 	"berth/structs/access"

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"berth/fsm"
-	"berth/internal/attempts"
-	"berth/internal/issuer/issuertest"
+	"berth/internal/authmethod"
+	"berth/internal/authmethod/issuertest"
 	"berth/internal/keyring/keyringtest"
 	"berth/rpc"
 	"berth/state/acls"
@@ -171,7 +171,7 @@ func TestLogin_NeedsAccessControl(t *testing.T) {
 func TestLogin_BoundsTheFailuresOfASource(t *testing.T) {
 	s := newLoginServer(t)
 	bad := s.byToken("a.b.c")
-	for range attempts.OfSource {
+	for range authmethod.OfSource {
 		rejected(s.server, structs.KindDenied, login.TokenLogin, bad)
 	}
 	err := rejected(s.server, structs.KindUnavailable, login.TokenLogin, bad)

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"berth/internal/loginid"
+	"berth/internal/idtoken"
 	"berth/structs"
 )
 
@@ -45,7 +45,7 @@ type Config struct {
 	// CreateFromRole is the role of a task that names none; "" leaves the choice to the auth method.
 	CreateFromRole string `hcl:"create_from_role"`
 	// DefaultIdentity is what a task with a vault block logs in with, unless it names an identity itself.
-	DefaultIdentity loginid.Settings `hcl:"default_identity,block"`
+	DefaultIdentity idtoken.LoginSettings `hcl:"default_identity,block"`
 }
 
 // Rejected has the settings of the dialect that berth does not have, with what to do instead.

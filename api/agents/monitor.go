@@ -15,7 +15,7 @@ import (
 	"berth/api"
 	"berth/api/confirm"
 	"berth/api/inspect"
-	"berth/internal/logtap"
+	"berth/internal/agentlog"
 	"berth/structs"
 	"berth/structs/access"
 )
@@ -36,7 +36,7 @@ var monitor = api.Handle(api.Get, "/v1/agent/monitor", serveMonitor,
 
 // serveMonitor sends the lines of the log from now on, until the client goes.
 func serveMonitor(c *api.Call) (any, error) {
-	var o logtap.Options
+	var o agentlog.TapOptions
 	level := c.Param("log_level")
 	o.Level = hclog.Info
 	if level != "" {

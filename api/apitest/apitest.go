@@ -18,8 +18,8 @@ import (
 
 	"berth/api"
 	"berth/api/inspect"
+	"berth/internal/agentlog"
 	"berth/internal/keyring"
-	"berth/internal/logtap"
 	"berth/structs"
 	"berth/structs/access"
 	"berth/structs/admin"
@@ -364,7 +364,9 @@ func (a *Agent) Place(nodeID, serverID string) (inspect.Place, error) {
 }
 
 // Tap follows Logger.
-func (a *Agent) Tap(o logtap.Options) (*logtap.Tap, error) { return logtap.Open(a.Logger, o) }
+func (a *Agent) Tap(o agentlog.TapOptions) (*agentlog.Tap, error) {
+	return agentlog.OpenTap(a.Logger, o)
+}
 
 // NodeMeta answers with the changes for the node with the ID Node.
 func (a *Agent) NodeMeta(nodeID string, changes map[string]*string) (*nodecalls.NodeMeta, error) {

@@ -6,7 +6,7 @@ import (
 	"context"
 	"time"
 
-	"berth/internal/logtap"
+	"berth/internal/agentlog"
 	"berth/structs/nodecalls"
 )
 
@@ -17,7 +17,7 @@ type Agent interface {
 	// failed precondition if this agent knows no servers, and invalid with both.
 	Place(nodeID, serverID string) (Place, error)
 	// Tap follows the log of the agent. The caller closes the tap.
-	Tap(o logtap.Options) (*logtap.Tap, error)
+	Tap(o agentlog.TapOptions) (*agentlog.Tap, error)
 	// OwnLogFiles returns the paths of the log file and of its renamed predecessors that have changed since a
 	// time, the oldest first. The error is a failed precondition without a log file.
 	OwnLogFiles(since time.Time) ([]string, error)

@@ -10,7 +10,7 @@ import (
 	"berth/cli/command"
 	"berth/cli/job"
 	"berth/cli/volume"
-	"berth/internal/admit/rulefile"
+	"berth/internal/admit"
 	"berth/structs"
 	"berth/structs/admission"
 )
@@ -108,7 +108,7 @@ func readRules(c *command.Call, name string) ([]*admission.Rule, error) {
 		return nil, err
 	}
 	name = command.ShownName(name)
-	rules, err := rulefile.Read(name, text)
+	rules, err := admit.ReadRules(name, text)
 	if err != nil {
 		return nil, command.InFiles(map[string][]byte{name: text}, err)
 	}

@@ -18,7 +18,7 @@ import (
 	"berth/cli/agentcmd"
 	"berth/cli/clitest"
 	"berth/cli/command"
-	"berth/internal/logtap"
+	"berth/internal/agentlog"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -43,7 +43,7 @@ func (u *until) Write(p []byte) (int, error) {
 // talker logs a line as soon as it is followed.
 type talker struct{ *apitest.Agent }
 
-func (a talker) Tap(o logtap.Options) (*logtap.Tap, error) {
+func (a talker) Tap(o agentlog.TapOptions) (*agentlog.Tap, error) {
 	tap, err := a.Agent.Tap(o)
 	a.Logger.Debug("a line \x1b[31m of a task")
 	return tap, err

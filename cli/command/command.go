@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"berth/internal/suggest"
+	"berth/internal/spelling"
 	"berth/structs"
 )
 
@@ -150,7 +150,7 @@ func (cmd *Command) run(ctx context.Context, path string, args []string, std Std
 		}
 	}
 
-	return &usageError{text: noCommand(path, args, suggest.Closest(name, names)), path: path}
+	return &usageError{text: noCommand(path, args, spelling.Closest(name, names)), path: path}
 }
 
 // noCommand says that a group has no command of the first argument. near is one with a similar name, or "".

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"berth/internal/suggest"
+	"berth/internal/spelling"
 )
 
 // FlagKind is the type of a flag's value.
@@ -150,7 +150,7 @@ func unknownOption(flags []Flag, name string) error {
 	for _, f := range flags {
 		names = append(names, f.Name)
 	}
-	if near := suggest.Closest(name, names); near != "" {
+	if near := spelling.Closest(name, names); near != "" {
 		return fmt.Errorf("there is no option -%s; did you mean -%s?", name, near)
 	}
 	return fmt.Errorf("there is no option -%s", name)

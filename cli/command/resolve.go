@@ -9,7 +9,7 @@ import (
 
 	"berth/api"
 	"berth/api/quotas"
-	"berth/internal/suggest"
+	"berth/internal/spelling"
 	"berth/structs"
 	"berth/structs/admin"
 	"berth/structs/quota"
@@ -213,7 +213,7 @@ func (c *Call) closest(ctx context.Context, k kind, typed string) string {
 	for _, f := range found {
 		words = append(words, cmp.Or(f.name, f.id))
 	}
-	return suggest.Closest(typed, words)
+	return spelling.Closest(typed, words)
 }
 
 // findBy returns the finder of the things that list reads.

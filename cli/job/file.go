@@ -20,7 +20,7 @@ import (
 	"berth/client/drivers/docker/taskconfig"
 	"berth/client/drivers/executor"
 	"berth/internal/conf"
-	"berth/internal/suggest"
+	"berth/internal/spelling"
 	"berth/jobspec"
 	"berth/structs"
 	"berth/structs/defaults"
@@ -406,7 +406,7 @@ func warnOfDrivers(c *command.Call, job *structs.Job) {
 
 func warnOfDriver(c *command.Call, t *structs.Task) {
 	hint := "a node must have it as a plugin"
-	near := suggest.Closest(t.Driver, slices.Sorted(maps.Keys(builtInDrivers)))
+	near := spelling.Closest(t.Driver, slices.Sorted(maps.Keys(builtInDrivers)))
 	if near != "" {
 		hint = fmt.Sprintf("did you mean %q?", near)
 	}

@@ -14,7 +14,6 @@ import (
 
 	"berth/cli/command"
 	"berth/cli/watch"
-	"berth/internal/jointoken"
 	"berth/internal/peertls"
 	"berth/internal/pki"
 	"berth/rpc/joining"
@@ -124,7 +123,7 @@ type Joining struct {
 // Join gets the certificate of a new machine for a token and writes its files. It overwrites none: that error
 // is a conflict. No error shows the token.
 func Join(ctx context.Context, j Joining) (*Machine, error) {
-	token, err := jointoken.Parse(j.Token)
+	token, err := pki.ParseJoinToken(j.Token)
 	if err != nil {
 		return nil, err
 	}
@@ -190,7 +189,7 @@ func tokenOf(c *command.Call) (string, error) {
 		return text, nil
 	}
 
-	line, err := bufio.NewReader(io.LimitReader(c.In, int64(jointoken.MaxText)+1)).ReadString('\n')
+	line, err := bufio.NewReader(io.LimitReader(c.In, int64(pki.MaxJoinToken)+1)).ReadString('\n')
 	if err != nil && err != io.EOF {
 		return "", structs.Internalf("reading the token: %w", err)
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/fsm"
-	"berth/internal/sealing"
+	"berth/internal/keyring"
 	"berth/state/csi"
 	"berth/structs"
 	"berth/structs/nodecalls"
@@ -94,7 +94,7 @@ func TestVolumeRegister_KeepsTheRowForEqualSecrets(t *testing.T) {
 	other := sealedVolume("v")
 	other.Secrets = structs.Secrets{"password": "another"}
 	must(s, structs.CSIVolumeRegister, registerRequest(other))
-	opened, err := sealing.OpenVolume(s.Keys, s.row("v"))
+	opened, err := keyring.OpenVolume(s.Keys, s.row("v"))
 	require.NoError(t, err)
 	require.Equal(t, structs.Secrets{"password": "another"}, opened.Secrets)
 }
@@ -114,7 +114,7 @@ func TestVolumeRegister_WarnsOfSecretsWithoutARootKey(t *testing.T) {
 	s := newServer(t)
 	s.AddNode("n1", "a")
 	resp := must(s, structs.CSIVolumeRegister, registerRequest(sealedVolume("v")))
-	require.Equal(t, sealing.Warning, resp.Warnings)
+	require.Equal(t, keyring.SealWarning, resp.Warnings)
 	require.Equal(t, canary, s.row("v").Secrets["password"])
 
 	bare := sealedVolume("bare")
@@ -150,7 +150,7 @@ func TestVolumeDelete_SealsItsSecretsBeforeTheLog(t *testing.T) {
 	})
 	row := s.row("v")
 	require.Equal(t, stored, row.Deletion.SealedSecrets)
-	opened, err := sealing.OpenVolume(s.Keys, row)
+	opened, err := keyring.OpenVolume(s.Keys, row)
 	require.NoError(t, err)
 	require.Equal(t, structs.Secrets{"password": canary + "-2"}, opened.Secrets)
 	require.NotContains(t, s.Raft.Log.String(), canary)

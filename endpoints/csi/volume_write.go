@@ -10,7 +10,7 @@ import (
 	"berth/endpoints/core"
 	"berth/fsm"
 	"berth/internal/keylock"
-	"berth/internal/sealing"
+	"berth/internal/keyring"
 	"berth/state"
 	"berth/state/classes"
 	"berth/state/csi"
@@ -152,7 +152,7 @@ func (w VolumeWrites) awaitRows(
 	}
 
 	if plain {
-		resp.Warnings = strings.TrimPrefix(resp.Warnings+"\n"+sealing.Warning, "\n")
+		resp.Warnings = strings.TrimPrefix(resp.Warnings+"\n"+keyring.SealWarning, "\n")
 	}
 	return index, errors.Join(faults...)
 }
@@ -284,7 +284,7 @@ func (w VolumeWrites) sealer() volumesecrets.Sealer {
 	return volumesecrets.Sealer{Keys: w.Keys, Server: w.Name, RequiresTLS: w.Roles}
 }
 
-// warnPlain is for the operator of the servers. The user of the volume gets sealing.Warning.
+// warnPlain is for the operator of the servers. The user of the volume gets keyring.SealWarning.
 func (w VolumeWrites) warnPlain(namespace, volume string) {
 	w.Logger.Warn("storing the secrets of a volume without encryption: the cluster has no root key, "+
 		"or a server that does not know encrypted secrets",

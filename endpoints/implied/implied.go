@@ -7,16 +7,16 @@ import (
 	"regexp"
 	"slices"
 
-	"berth/internal/loginid"
+	"berth/internal/idtoken"
 	"berth/structs"
 	"berth/structs/defaults"
 )
 
 // Settings are the identities of the configuration. One that is off is given to nobody.
 type Settings struct {
-	Vault         loginid.Settings
-	ConsulTask    loginid.Settings
-	ConsulService loginid.Settings
+	Vault         idtoken.LoginSettings
+	ConsulTask    idtoken.LoginSettings
+	ConsulService idtoken.LoginSettings
 }
 
 // Add adds the identities to a canonical job. The job stays canonical, and may be added to again without a
@@ -56,13 +56,13 @@ func (s *Settings) addToGroup(g *structs.TaskGroup) {
 	}
 }
 
-func addToTask(t *structs.Task, name string, s *loginid.Settings) {
+func addToTask(t *structs.Task, name string, s *idtoken.LoginSettings) {
 	if s.Enabled() && structs.FindIdentity(t, name) == nil {
 		t.Identities = append(slices.Clone(t.Identities), identityOf(name, s))
 	}
 }
 
-func identityOf(name string, s *loginid.Settings) *structs.WorkloadIdentity {
+func identityOf(name string, s *idtoken.LoginSettings) *structs.WorkloadIdentity {
 	return &structs.WorkloadIdentity{
 		Name:     name,
 		Audience: slices.Clone(s.Audience),

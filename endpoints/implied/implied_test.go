@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"berth/endpoints/implied"
-	"berth/internal/loginid"
+	"berth/internal/idtoken"
 	"berth/structs"
 	"berth/structs/defaults"
 	"berth/structs/validate"
@@ -68,9 +68,9 @@ func identities(j *structs.Job) map[string]string {
 
 func TestAdd_GivesIdentitiesToWorkloadsThatNeedThem(t *testing.T) {
 	settings := implied.Settings{
-		Vault:         loginid.Settings{Audience: []string{"vault.io"}, TTL: 2 * time.Hour},
-		ConsulTask:    loginid.Settings{Audience: []string{"consul.io"}},
-		ConsulService: loginid.Settings{Audience: []string{"services"}, TTL: time.Minute},
+		Vault:         idtoken.LoginSettings{Audience: []string{"vault.io"}, TTL: 2 * time.Hour},
+		ConsulTask:    idtoken.LoginSettings{Audience: []string{"consul.io"}},
+		ConsulService: idtoken.LoginSettings{Audience: []string{"services"}, TTL: time.Minute},
 	}
 	j := newJob()
 	settings.Add(j)

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"berth/endpoints/sidecars"
-	"berth/internal/suggest"
+	"berth/internal/spelling"
 	"berth/server/nodeconn"
 	"berth/state"
 	"berth/state/namespaces"
@@ -213,7 +213,7 @@ func (c *driverCheck) warnOfDriver(name string, tasks []taskOf) {
 		hint = "the nodes that are up have: " + structs.Cut(strings.Join(known, ", "), structs.MaxReason)
 	}
 	// A wrong name is the more likely cause than a missing driver.
-	if near := suggest.Closest(name, known); near != "" {
+	if near := spelling.Closest(name, known); near != "" {
 		hint = fmt.Sprintf("did you mean %q?", near)
 	}
 	for _, t := range tasks {

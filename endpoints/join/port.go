@@ -11,7 +11,6 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"berth/internal/jointoken"
 	"berth/internal/loadshed"
 	"berth/internal/pki"
 	"berth/rpc"
@@ -152,7 +151,7 @@ func (p *Port) leave(host string) {
 // compares its hash. The secrets of servers come from this server, over the connection that it has verified
 // as one of TLS.
 func (p *Port) join(ctx context.Context, req *admin.JoinRequest) (*admin.JoinResponse, error) {
-	token, err := jointoken.Parse(string(req.Token))
+	token, err := pki.ParseJoinToken(string(req.Token))
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/fsm"
-	"berth/internal/jointoken"
 	"berth/internal/pki"
 	"berth/server/authority"
 	"berth/state"
@@ -56,7 +55,7 @@ func (s Signing) CreateToken(
 		return 0, err
 	}
 
-	token := jointoken.New(s.Region, pki.Role(req.Role), signer.Cert)
+	token := pki.NewJoinToken(s.Region, pki.Role(req.Role), signer.Cert)
 	expires := req.Now + int64(cmp.Or(req.TTL, defaultTTL))
 	index, err := fsm.Propose(ctx, s.Leader, fsm.JoinTokenPut, &admin.JoinTokenRequest{
 		ID:         token.ID,

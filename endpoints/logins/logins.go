@@ -7,8 +7,7 @@ import (
 
 	"berth/endpoints/core"
 	"berth/endpoints/rights"
-	"berth/internal/attempts"
-	"berth/internal/issuer"
+	"berth/internal/authmethod"
 	"berth/state/acls"
 	"berth/structs"
 	"berth/structs/access"
@@ -19,16 +18,16 @@ import (
 // login by OIDC.
 type Procedures struct {
 	*core.Server
-	issuers *issuer.Cache
-	limits  *attempts.Limits
+	issuers *authmethod.Cache
+	limits  *authmethod.AttemptLimits
 }
 
 // New returns the procedures of a server.
 func New(s *core.Server) Procedures {
 	return Procedures{
 		Server:  s,
-		issuers: issuer.NewCache(s.Now),
-		limits:  attempts.New(s.Now),
+		issuers: authmethod.NewCache(s.Now),
+		limits:  authmethod.NewAttemptLimits(s.Now),
 	}
 }
 
@@ -79,8 +78,8 @@ func (p Procedures) attempt(source string, do func() (uint64, error)) (uint64, e
 }
 
 // method returns an auth method of a type with its secrets. Without a name it is the default of the type.
-func (p Procedures) method(name, kind string) (issuer.Method, error) {
-	var none issuer.Method
+func (p Procedures) method(name, kind string) (authmethod.Method, error) {
+	var none authmethod.Method
 	tx := p.Store.Read()
 	row := acls.AuthMethod(tx, name)
 	if name == "" {
@@ -101,7 +100,7 @@ func (p Procedures) method(name, kind string) (issuer.Method, error) {
 	}
 
 	secrets, err := p.open(row)
-	return issuer.Method{AuthMethod: row, Secrets: secrets}, err
+	return authmethod.Method{AuthMethod: row, Secrets: secrets}, err
 }
 
 // TokenLogin makes a token for the holder of a JWT.

@@ -7,8 +7,7 @@ import (
 	"strings"
 
 	"berth/fsm"
-	"berth/internal/binding"
-	"berth/internal/issuer"
+	"berth/internal/authmethod"
 	"berth/state"
 	"berth/state/acls"
 	"berth/structs"
@@ -110,7 +109,7 @@ func (p Procedures) takeSecrets(m, known *login.AuthMethod) error {
 
 	err = checkMappings(m)
 	if err == nil {
-		err = issuer.Check(m, secrets)
+		err = authmethod.Check(m, secrets)
 	}
 	if err != nil {
 		return err
@@ -189,7 +188,7 @@ func checkMappings(m *login.AuthMethod) error {
 			names[name] = true
 		}
 	}
-	return binding.CheckNameFormat(m)
+	return authmethod.CheckNameFormat(m)
 }
 
 // seal encrypts the secrets of a method, none to nil.
@@ -268,10 +267,10 @@ func (p Procedures) PutRule(
 	}
 	err := acls.CheckRule(&r)
 	if err == nil {
-		err = binding.CheckSelector(r.Selector)
+		err = authmethod.CheckSelector(r.Selector)
 	}
 	if err == nil {
-		err = binding.CheckBindName(r.BindName)
+		err = authmethod.CheckBindName(r.BindName)
 	}
 	if err != nil {
 		return 0, err

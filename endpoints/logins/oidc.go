@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"berth/internal/issuer"
+	"berth/internal/authmethod"
 	"berth/state/acls"
 	"berth/structs"
 	"berth/structs/access"
@@ -62,7 +62,7 @@ func (p Procedures) AuthURL(
 		if err != nil {
 			return 0, err
 		}
-		resp.AuthURL, err = p.issuers.AuthURL(ctx, m, issuer.Begun{
+		resp.AuthURL, err = p.issuers.AuthURL(ctx, m, authmethod.Begun{
 			RedirectURI: req.RedirectURI,
 			Nonce:       req.ClientNonce,
 			State:       state,
@@ -113,7 +113,7 @@ func (p Procedures) CompleteAuth(
 			return 0, err
 		}
 
-		claims, err := p.issuers.Exchange(ctx, m, issuer.Begun{
+		claims, err := p.issuers.Exchange(ctx, m, authmethod.Begun{
 			RedirectURI: req.RedirectURI,
 			Nonce:       req.ClientNonce,
 			State:       req.State,

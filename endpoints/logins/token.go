@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"berth/fsm"
-	"berth/internal/binding"
+	"berth/internal/authmethod"
 	"berth/state"
 	"berth/state/acls"
 	"berth/structs"
@@ -25,13 +25,13 @@ type verified struct {
 // nothing.
 func (p Procedures) makeToken(ctx context.Context, v verified, resp *access.TokenPutResponse) (uint64,
 	error) {
-	mapped, err := binding.Map(v.method.Config, v.claims)
+	mapped, err := authmethod.MapClaims(v.method.Config, v.claims)
 	if err != nil {
 		return 0, err
 	}
 
 	tx := p.Store.Read()
-	given := binding.Decide(acls.BindingRulesOf(tx, v.method.Name), mapped)
+	given := authmethod.DecideRights(acls.BindingRulesOf(tx, v.method.Name), mapped)
 	t := tokenOf(tx, given)
 	if v.method.Config.VerboseLogging {
 		p.Logger.Info("binding rules matched a login", "auth_method", v.method.Name, "rules", given.Matched,
@@ -45,7 +45,7 @@ func (p Procedures) makeToken(ctx context.Context, v verified, resp *access.Toke
 	secret := structs.NewID()
 	t.AccessorID = structs.NewID()
 	t.SecretHash = access.HashSecret(secret)
-	t.Name = binding.TokenName(v.method, mapped)
+	t.Name = authmethod.TokenName(v.method, mapped)
 	t.Global = v.method.TokenLocality == login.LocalityGlobal
 	t.ExpireTime = v.now + int64(v.method.MaxTokenTTL)
 	index, err := fsm.Propose(ctx, p.Raft, fsm.ACLLogin, &login.LoginChange{
@@ -64,7 +64,7 @@ func (p Procedures) makeToken(ctx context.Context, v verified, resp *access.Toke
 }
 
 // tokenOf returns the token for all that rules give and that exists.
-func tokenOf(tx state.Reader, given binding.Given) *access.Token {
+func tokenOf(tx state.Reader, given authmethod.Given) *access.Token {
 	if given.Management {
 		return &access.Token{Type: access.TypeManagement}
 	}

@@ -11,7 +11,7 @@ import (
 	"berth/endpoints/query"
 	"berth/endpoints/snapwait"
 	"berth/fsm"
-	"berth/internal/sealing"
+	"berth/internal/keyring"
 	"berth/server/nodeconn"
 	"berth/state"
 	"berth/state/csi"
@@ -199,7 +199,7 @@ func (p Procedures) seal(first *storage.VolumeSnapshot, secrets structs.Secrets)
 			"has no root key, or this server has not opened it: berth operator root keyring list; or give the first " +
 			"volume a variable with them: secrets_from")
 	}
-	return sealing.Seal(p.Keys, first.Namespace, first.VolumeID, secrets)
+	return keyring.SealSecrets(p.Keys, first.Namespace, first.VolumeID, secrets)
 }
 
 // taken reports whether a requested group needs no more waiting. row is nil for one that was deleted.

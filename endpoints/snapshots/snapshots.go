@@ -12,7 +12,7 @@ import (
 	"berth/endpoints/query"
 	"berth/endpoints/snapwait"
 	"berth/fsm"
-	"berth/internal/sealing"
+	"berth/internal/keyring"
 	"berth/state"
 	"berth/state/csi"
 	"berth/state/csi/snapshots"
@@ -145,7 +145,7 @@ func (p Procedures) seal(ns, volume string, secrets structs.Secrets) (*structs.S
 			"no root key, or this server has not opened it: berth operator root keyring list; or give the volume a " +
 			"variable with them: secrets_from")
 	}
-	return sealing.Seal(p.Keys, ns, volume, secrets)
+	return keyring.SealSecrets(p.Keys, ns, volume, secrets)
 }
 
 // taken reports whether a requested snapshot needs no more waiting. row is nil for one that was deleted.

@@ -1,6 +1,8 @@
 // Package admit compiles and evaluates the expressions of admission rules. They are in CEL, the Common
 // Expression Language. An expression reads the object that is to be stored, and changes nothing. Its time and
 // its memory are bounded by its cost, in the units of the language: about one for each step.
+//
+// ReadRules reads files of rules: blocks rule "name" in HCL, or the same in JSON.
 package admit
 
 import (

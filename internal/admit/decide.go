@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"berth/internal/wildcard"
+	"berth/internal/spelling"
 	"berth/structs"
 	"berth/structs/admission"
 )
@@ -28,7 +28,7 @@ func (v Verdict) Err() error {
 
 // Applies reports whether a rule is about the objects of a kind in a namespace.
 func Applies(r *admission.Rule, on, namespace string) bool {
-	matches := func(pattern string) bool { return wildcard.Match(pattern, namespace) }
+	matches := func(pattern string) bool { return spelling.MatchPattern(pattern, namespace) }
 	return r.On == on && (len(r.Namespaces) == 0 || slices.ContainsFunc(r.Namespaces, matches))
 }
 

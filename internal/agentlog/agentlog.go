@@ -1,6 +1,11 @@
 // Package agentlog writes the log of an agent to a file, besides its standard error. A file that is full or
 // old is renamed, and the oldest renamed files are deleted. A fault of the file never stops the agent: the
 // lines are still on standard error, and the next line tries the file again.
+//
+// A renamed file has the time of its rotation in its name, before the extension: a.log becomes
+// a-20261128T171500.000000000Z.log. The audit log rotates its files by the same functions.
+//
+// A Tap passes the lines of the log on to readers that come and go.
 package agentlog
 
 import (
@@ -17,7 +22,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/internal/conf"
-	"berth/internal/rotation"
 	"berth/structs"
 )
 
@@ -212,14 +216,14 @@ func began(file *os.File, info os.FileInfo) time.Time {
 
 // rotate renames the file, makes a new one and deletes the oldest renamed ones.
 func (f *File) rotate() error {
-	err := rotation.Rename(f.cfg.Path, f.now())
+	err := RotateFile(f.cfg.Path, f.now())
 	if err != nil {
 		return err
 	}
 	f.close()
 	err = f.openFile()
 	if f.cfg.RotateMaxFiles != 0 {
-		err = errors.Join(err, rotation.Prune(f.cfg.Path, max(f.cfg.RotateMaxFiles, 0)))
+		err = errors.Join(err, PruneRotated(f.cfg.Path, max(f.cfg.RotateMaxFiles, 0)))
 	}
 	return err
 }
@@ -227,7 +231,7 @@ func (f *File) rotate() error {
 // Files returns the paths of a log file and of its renamed files that have changed since a time, the oldest
 // first.
 func Files(path string, since time.Time) ([]string, error) {
-	paths, err := rotation.Renamed(path)
+	paths, err := RotatedFiles(path)
 	if err != nil {
 		return nil, structs.Internalf("listing the log files: %w", err)
 	}

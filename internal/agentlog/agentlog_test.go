@@ -9,8 +9,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"berth/internal/rotation"
 )
 
 // clock is a time that a test sets.
@@ -52,7 +50,7 @@ func write(t *testing.T, f *File, text string, size int) {
 // starts returns the first byte of each renamed file, and then of the file.
 func starts(t *testing.T, f *File) string {
 	t.Helper()
-	paths, err := rotation.Renamed(f.cfg.Path)
+	paths, err := RotatedFiles(f.cfg.Path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +167,7 @@ func TestFiles_HasThoseThatHaveChanged(t *testing.T) {
 	write(t, f, "a", minBytes)
 	at.at = at.at.Add(time.Second)
 	write(t, f, "b", minBytes)
-	renamed, err := rotation.Renamed(f.cfg.Path)
+	renamed, err := RotatedFiles(f.cfg.Path)
 	if err != nil || len(renamed) != 1 {
 		t.Fatalf("got %q, %v", renamed, err)
 	}

@@ -7,7 +7,7 @@ import (
 	"os"
 	"time"
 
-	"berth/internal/lines"
+	"berth/internal/logfile"
 	"berth/structs"
 )
 
@@ -81,7 +81,7 @@ func (o Options) start(f *os.File) (int64, error) {
 	size := info.Size()
 	switch {
 	case o.Lines > 0:
-		s := lines.Search{Lines: o.Lines, Budget: structs.MaxTailBytes}
+		s := logfile.LineSearch{Lines: o.Lines, Budget: structs.MaxTailBytes}
 		at, _, err := s.Back(f, size-1)
 		return at, err
 	case o.FromEnd:

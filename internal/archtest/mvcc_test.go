@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// mvccImports lists the packages of berth that the table store may import: none of them knows a row of a user.
+// mvccImports lists the packages of berth that the table store may import: none of them knows a row of a
+// user.
 var mvccImports = []string{"berth/internal/codec"}
 
 func TestMVCC_KnowsNoRowType(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
-	"berth/internal/suggest"
+	"berth/internal/spelling"
 )
 
 // DecodeBody reads a body into dst, a pointer to a struct. A nil ctx allows constants only. In JSON it also
@@ -167,7 +167,7 @@ func (d *decoder) addUnknown(s *spec, it *item) {
 
 	names := s.names()
 	hint := ""
-	meant := suggest.Closest(it.name, names)
+	meant := spelling.Closest(it.name, names)
 	if meant != "" {
 		hint = fmt.Sprintf(" (did you mean %q?)", meant)
 		// Only an item of the same form can be meant: a block does not set an argument.

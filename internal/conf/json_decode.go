@@ -12,7 +12,7 @@ import (
 	"strings"
 	"sync"
 
-	"berth/internal/suggest"
+	"berth/internal/spelling"
 	"berth/structs"
 )
 
@@ -292,7 +292,7 @@ func (w *walker) checkUnknown(start int, in *place) error {
 	}
 
 	hint := ""
-	meant := suggest.Closest(name, shapeOf(in.in.typ).names())
+	meant := spelling.Closest(name, shapeOf(in.in.typ).names())
 	if meant != "" {
 		hint = fmt.Sprintf(" (did you mean %q?)", meant)
 	}

@@ -44,7 +44,8 @@ func TestDescribe_HasAnEnd(t *testing.T) {
 	if parts, err := partsBelow(ended, dir); err == nil {
 		t.Errorf("got %v and no error", parts)
 	}
-	if text := DescribeDisk(t.Context(), filepath.Join(dir, "missing")); !strings.Contains(text, "does not answer") {
+	text := DescribeDisk(t.Context(), filepath.Join(dir, "missing"))
+	if !strings.Contains(text, "does not answer") {
 		t.Errorf("got %q", text)
 	}
 }

@@ -4,4 +4,6 @@
 // It takes two algorithms, and the header of a token does not choose: the algorithm is that of the key which
 // the header names. So a token without a signature is worth nothing, nor is one whose signature is made with
 // a public key as the secret.
+//
+// LoginSettings are those of the identity with which a workload logs in at a service outside of the cluster.
 package idtoken

@@ -1,5 +1,10 @@
 // Package keyring encrypts the secrets of the cluster with its root keys. It has the keys of one server in
 // memory. server/keys opens them, and keeps them as the rows have them.
+//
+// The secrets of volumes are encrypted before they enter the log, and opened where a plugin is called or a
+// node gets them. All copies of the secrets of one volume are bound to its name: those in its row, in its
+// attachments, and in the payloads of commands. The state functions only copy them, so applying an entry
+// needs no key.
 package keyring
 
 import (

@@ -7,7 +7,6 @@ import (
 	"os"
 	"time"
 
-	"berth/internal/lines"
 	"berth/structs"
 )
 
@@ -117,7 +116,7 @@ func (r *reader) seek(ns []int) error {
 
 // findLines returns the offset of the last lines, from the start of the oldest file.
 func (r *reader) findLines(ns []int, sizes []int64) (int64, error) {
-	s := lines.Search{Lines: r.o.Lines, Budget: structs.MaxTailBytes}
+	s := LineSearch{Lines: r.o.Lines, Budget: structs.MaxTailBytes}
 	var earlier int64 // bytes of the files before the one that is searched
 	for _, size := range sizes {
 		earlier += size
@@ -133,7 +132,7 @@ func (r *reader) findLines(ns []int, sizes []int64) (int64, error) {
 
 		if newest {
 			newest = false
-			size-- // see lines.Search
+			size-- // see LineSearch
 		}
 
 		at, done, err := r.searchPart(&s, ns[i], size)
@@ -150,7 +149,7 @@ func (r *reader) findLines(ns []int, sizes []int64) (int64, error) {
 }
 
 // searchPart searches the first bytes of a part.
-func (r *reader) searchPart(s *lines.Search, n int, size int64) (at int64, done bool, err error) {
+func (r *reader) searchPart(s *LineSearch, n int, size int64) (at int64, done bool, err error) {
 	f, err := r.out.openPart(n, os.O_RDONLY)
 	if err != nil {
 		return 0, false, err

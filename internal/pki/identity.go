@@ -1,5 +1,6 @@
 // Package pki has the certificates of a cluster: the authority that signs them, and the role and the ID that
-// each one gives to its holder. It opens no connections (see internal/peertls).
+// each one gives to its holder. It also has the text of the tokens with which machines join (JoinToken). It
+// opens no connections (see internal/peertls).
 package pki
 
 import (

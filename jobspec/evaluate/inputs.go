@@ -8,7 +8,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"berth/internal/conf"
-	"berth/internal/suggest"
+	"berth/internal/spelling"
 )
 
 // inputs collects the values from outside a file.
@@ -59,7 +59,7 @@ func (i *inputs) find(name string, at hcl.Range) *variable {
 		names = append(names, n)
 	}
 	hint := ""
-	if near := suggest.Closest(name, names); near != "" {
+	if near := spelling.Closest(name, names); near != "" {
 		hint = "; did you mean " + near + "?"
 	}
 	i.fault(at, "the job file has no variable %q%s", name, hint)

@@ -7,7 +7,6 @@ import (
 	"net"
 	"time"
 
-	"berth/internal/jointoken"
 	"berth/internal/peertls"
 	"berth/internal/pki"
 	"berth/rpc"
@@ -32,7 +31,7 @@ type Request struct {
 // Join gets the first certificate of a machine from the server at an address (host:port of RPC).
 func Join(ctx context.Context, addr string, r Request) (*admin.JoinResponse, error) {
 	// The region and the role of the certificate are the token's, and not a choice of the machine.
-	token, err := jointoken.Parse(r.Token)
+	token, err := pki.ParseJoinToken(r.Token)
 	if err != nil {
 		return nil, err
 	}

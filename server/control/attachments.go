@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"berth/fsm"
-	"berth/internal/sealing"
+	"berth/internal/keyring"
 	"berth/server/nodeconn"
 	"berth/state"
 	"berth/state/csi"
@@ -94,7 +94,7 @@ func freshSecrets(tx *state.ReadTx, a *structs.CSIAttachment) *structs.CSIVolume
 		a.LastError == nil ||
 		a.LastError.Kind != structs.KindDenied ||
 		len(v.Secrets) == 0 && v.SealedSecrets == nil ||
-		sealing.Equal(v.Secrets, a.Secrets, v.SealedSecrets, a.SealedSecrets) {
+		keyring.SameSecrets(v.Secrets, a.Secrets, v.SealedSecrets, a.SealedSecrets) {
 		return nil
 	}
 	return v
@@ -113,7 +113,7 @@ func (c controllerLoop) attachOrDetach(
 	}
 
 	c = c.recordingCalls(a.Namespace, note, nextAttachment(a))
-	a, err = sealing.OpenAttachment(c.Keys, a)
+	a, err = keyring.OpenAttachment(c.Keys, a)
 	if err != nil {
 		return nil, err
 	}

@@ -8,7 +8,6 @@ import (
 	"berth/fsm"
 	"berth/internal/keyring"
 	"berth/internal/keyring/keyringtest"
-	"berth/internal/sealing"
 	"berth/server/control/retries"
 	"berth/structs"
 	"berth/structs/nodecalls"
@@ -23,7 +22,7 @@ func (w *testEnv) sealed(v *structs.CSIVolume) *structs.CSIVolume {
 		put(w, fsm.RootKeyAdd, keyringtest.Row("k1"))
 	}
 	v.Namespace = structs.DefaultNamespace
-	if err := sealing.SealVolume(w.Keys, v, nil); err != nil {
+	if err := keyring.SealVolume(w.Keys, v, nil); err != nil {
 		w.t.Fatal(err)
 	}
 	return v

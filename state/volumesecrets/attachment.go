@@ -2,7 +2,6 @@ package volumesecrets
 
 import (
 	"berth/internal/keyring"
-	"berth/internal/sealing"
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
@@ -27,7 +26,7 @@ func Pin(
 	if err != nil {
 		return nil, err
 	}
-	sealed, err := sealing.Seal(keys, a.Namespace, a.VolumeID, opened.Secrets)
+	sealed, err := keyring.SealSecrets(keys, a.Namespace, a.VolumeID, opened.Secrets)
 	if err != nil {
 		return nil, structs.Unavailablef("%w", err)
 	}

@@ -2,7 +2,6 @@ package volumesecrets
 
 import (
 	"berth/internal/keyring"
-	"berth/internal/sealing"
 	"berth/state"
 	"berth/state/trust"
 	"berth/structs"
@@ -24,7 +23,7 @@ func (s Sealer) Volume(tx state.Reader, wanted, old *structs.CSIVolume) (plain b
 	if plain || err != nil {
 		return plain, err
 	}
-	return false, sealing.SealVolume(s.Keys, wanted, old)
+	return false, keyring.SealVolume(s.Keys, wanted, old)
 }
 
 // Deletion encrypts the secrets of a request to delete a volume. plain reports that they stay as they are.
@@ -36,7 +35,7 @@ func (s Sealer) Deletion(tx state.Reader, req *structs.CSIVolumeDeleteRequest) (
 	if plain || err != nil {
 		return plain, err
 	}
-	req.SealedSecrets, err = sealing.Seal(s.Keys, req.RequestNamespace(), req.ID, req.Secrets)
+	req.SealedSecrets, err = keyring.SealSecrets(s.Keys, req.RequestNamespace(), req.ID, req.Secrets)
 	req.Secrets = nil
 	return false, err
 }

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 
 	"berth/internal/keyring"
-	"berth/internal/sealing"
 	"berth/state"
 	"berth/state/csi"
 	"berth/state/csi/lifecycle"
@@ -81,7 +80,7 @@ func Open(tx state.Reader, keys *keyring.Ring, v *structs.CSIVolume) (*structs.C
 		return nil, err
 	}
 	if row == nil {
-		return sealing.OpenVolume(keys, v)
+		return keyring.OpenVolume(keys, v)
 	}
 	c := *v
 	c.Secrets, err = openItems(keys, row)

@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"berth/internal/jointoken"
 	"berth/internal/pki"
 	"berth/internal/pki/pkitest"
 	"berth/structs/gossipkey"
@@ -19,7 +18,7 @@ const keySize = 32
 func secretIn(arg string) string {
 	_, value, _ := strings.Cut(arg, "=")
 	for _, text := range []string{arg, value} {
-		if _, err := jointoken.Parse(text); err == nil {
+		if _, err := pki.ParseJoinToken(text); err == nil {
 			return "a join token"
 		}
 		if key, err := gossipkey.Parse("the key", text); err == nil && len(key) == keySize {
@@ -41,7 +40,7 @@ func (a *agent) checkArguments(args []string) {
 
 func TestArguments_AreSearchedForSecrets(t *testing.T) {
 	t.Parallel()
-	token := jointoken.New("global", pki.RoleNode, pkitest.New(t, "global").Cert).Text()
+	token := pki.NewJoinToken("global", pki.RoleNode, pkitest.New(t, "global").Cert).Text()
 	key := gossipkey.New()
 	for arg, want := range map[string]string{
 		token:                              "a join token",

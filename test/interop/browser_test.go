@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"berth/internal/issuer/issuertest"
+	"berth/internal/authmethod/issuertest"
 )
 
 // browser plays the browser of a login at the address of the provider.

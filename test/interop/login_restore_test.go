@@ -9,7 +9,7 @@ import (
 
 	public "github.com/hashicorp/nomad/api"
 
-	"berth/internal/issuer/issuertest"
+	"berth/internal/authmethod/issuertest"
 )
 
 // keyedAgent is an agent with access control.

@@ -14,7 +14,7 @@ import (
 
 	public "github.com/hashicorp/nomad/api"
 
-	"berth/internal/issuer/issuertest"
+	"berth/internal/authmethod/issuertest"
 )
 
 // startLoginAgent starts an agent with access control and a root key, and makes its first token.

@@ -10,7 +10,7 @@ import (
 
 	public "github.com/hashicorp/nomad/api"
 
-	"berth/internal/issuer/issuertest"
+	"berth/internal/authmethod/issuertest"
 )
 
 // accessVerbs are the verbs of the peer's command line for access control.

@@ -6,7 +6,7 @@ import (
 	"os"
 	"testing"
 
-	"berth/internal/issuer/issuertest"
+	"berth/internal/authmethod/issuertest"
 )
 
 // serveIssuer serves a provider of identities, at which a person of a group logs in, until the input ends.

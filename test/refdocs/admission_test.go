@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"berth/internal/admit"
-	"berth/internal/admit/rulefile"
 	"berth/structs"
 	"berth/structs/admission"
 	"berth/structs/defaults"
@@ -67,7 +66,7 @@ func TestAdmissionPage_HasRulesThatWork(t *testing.T) {
 	text := readDoc(t, filepath.Join("docs", "operations", "admission.md"))
 	_, block, _ := strings.Cut(text, "```hcl\n")
 	block, _, _ = strings.Cut(block, "```")
-	rules, err := rulefile.Read("admission.hcl", []byte(block))
+	rules, err := admit.ReadRules("admission.hcl", []byte(block))
 	if err != nil || len(rules) != len(denied) {
 		t.Fatalf("got %d rules and %v, want %d", len(rules), err, len(denied))
 	}

@@ -13,7 +13,7 @@ import (
 	"berth/client/drivers/cgroups"
 	"berth/client/drivers/driver"
 	"berth/client/drivers/sandbox"
-	"berth/internal/suggest"
+	"berth/internal/spelling"
 	"berth/structs"
 	"berth/structs/nodecalls"
 )
@@ -43,7 +43,7 @@ func DecodeCommand(config map[string]any) (*Command, error) {
 			c.WorkDir, err = textOf(path, v)
 		default:
 			err = fmt.Errorf("config.%s: %s; %s", structs.Cut(name, structs.MaxQuoted),
-				nodecalls.UnknownField, suggest.Hint(name, commandFields))
+				nodecalls.UnknownField, spelling.Hint(name, commandFields))
 		}
 		if err != nil {
 			faults = append(faults, err)

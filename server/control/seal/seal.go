@@ -11,7 +11,6 @@ import (
 	"berth/fsm"
 	"berth/internal/backoff"
 	"berth/internal/keyring"
-	"berth/internal/sealing"
 	"berth/state"
 	"berth/state/trust"
 	"berth/structs"
@@ -139,5 +138,5 @@ func (l Loop) seal(namespace, volume string, plain structs.Secrets) (*structs.Se
 	if len(plain) == 0 {
 		return nil, nil
 	}
-	return sealing.Seal(l.Keys, namespace, volume, plain)
+	return keyring.SealSecrets(l.Keys, namespace, volume, plain)
 }

@@ -14,7 +14,6 @@ import (
 	"berth/fsm"
 	"berth/internal/keyring"
 	"berth/internal/keyring/keyringtest"
-	"berth/internal/sealing"
 	"berth/server/control/seal"
 	"berth/state"
 	"berth/state/csi"
@@ -119,10 +118,10 @@ func TestLoop_SealsEveryRowInBoundedEntries(t *testing.T) {
 	require.Equal(t, c.index, mark.ModifyIndex)
 	for i := range volumes {
 		v := csi.Volume(tx, structs.DefaultNamespace, fmt.Sprintf("v%03d", i))
-		opened, err := sealing.OpenVolume(c.keys, v)
+		opened, err := keyring.OpenVolume(c.keys, v)
 		require.NoError(t, err)
 		require.Equal(t, "secret of "+v.ID, opened.Secrets["k"])
-		a, err := sealing.OpenAttachment(c.keys, csi.Attachment(tx, v.Namespace, v.ID, "n1"))
+		a, err := keyring.OpenAttachment(c.keys, csi.Attachment(tx, v.Namespace, v.ID, "n1"))
 		require.NoError(t, err)
 		require.Equal(t, "secret of "+v.ID, a.Secrets["k"])
 	}

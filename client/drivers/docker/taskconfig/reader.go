@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"berth/internal/suggest"
+	"berth/internal/spelling"
 	"berth/structs"
 	"berth/structs/nodecalls"
 )
@@ -68,7 +68,7 @@ func (b *block) end() {
 			continue
 		}
 		// A name that was asked for, also in vain, is the one that a misspelt name is compared with.
-		b.fault(structs.Cut(name, structs.MaxQuoted), nodecalls.UnknownField+"; %s", suggest.Hint(name, names))
+		b.fault(structs.Cut(name, structs.MaxQuoted), nodecalls.UnknownField+"; %s", spelling.Hint(name, names))
 	}
 }
 
