@@ -325,11 +325,11 @@ func fieldOf(typ reflect.Type, key []byte) (string, reflect.Type) {
 // shape is what a struct shows in JSON.
 type shape struct {
 	exported bool // has exported fields
-	fields   []structField
+	fields   []jsonField
 }
 
-// structField is a field with its name in JSON.
-type structField struct {
+// jsonField is a field with its name in JSON.
+type jsonField struct {
 	name string
 	typ  reflect.Type
 }
@@ -364,7 +364,7 @@ func readShape(typ reflect.Type) *shape {
 			!f.IsExported() || whole == "-" {
 			continue
 		}
-		s.fields = append(s.fields, structField{cmp.Or(tag, f.Name), f.Type})
+		s.fields = append(s.fields, jsonField{cmp.Or(tag, f.Name), f.Type})
 	}
 
 	return s
