@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"berth/endpoints/claimlist"
 	"berth/endpoints/query"
 	"berth/state"
 	"berth/state/csi"
@@ -33,9 +32,9 @@ func (c Claims) ListAll(
 	// The stub reads the rows that explain a claim, for the claims of the page alone.
 	l := query.List[structs.CSIClaim, structs.VolumeClaimStub]{
 		Key:  claimKey,
-		Stub: claimlist.Stub(tx),
+		Stub: claimStub(tx),
 		Keep: func(row *structs.CSIClaim) bool {
-			return claimlist.Selected(req, row) && inNamespace(row.Namespace, req)
+			return selectsClaim(req, row) && inNamespace(row.Namespace, req)
 		},
 	}
 	resp.Claims, err = l.Page(rows, req, resp)

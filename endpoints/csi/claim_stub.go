@@ -1,6 +1,4 @@
-// Package claimlist makes the rows of a list of claims: each says what holds the claim, or for what it waits.
-// It only reads the state.
-package claimlist
+package csi
 
 import (
 	"fmt"
@@ -10,20 +8,21 @@ import (
 	"berth/structs"
 )
 
-// Selected reports whether a request selects a claim. An empty field of the request selects all.
-func Selected(req *structs.VolumeClaimListRequest, c *structs.CSIClaim) bool {
+// selectsClaim reports whether a request selects a claim. An empty field of the request selects all.
+func selectsClaim(req *structs.VolumeClaimListRequest, c *structs.CSIClaim) bool {
 	matches := func(asked, value string) bool { return asked == "" || asked == value }
 	return matches(req.VolumeID, c.VolumeID) &&
 		matches(req.NodeID, c.NodeID) &&
 		matches(req.AllocID, c.AllocID)
 }
 
-// Stub returns the function that makes the rows of a list from the claims of a snapshot. It keeps what it has
-// read of a queue, so it is for one list and one goroutine.
-func Stub(tx *state.ReadTx) func(*structs.CSIClaim, *structs.VolumeClaimStub) {
+// claimStub returns the function that makes the rows of a list from the claims of a snapshot. It keeps what
+// it has read of a queue, so it is for one list and one goroutine. Each row says what holds the claim, or for
+// what it waits.
+func claimStub(tx *state.ReadTx) func(*structs.CSIClaim, *structs.VolumeClaimStub) {
 	// Causes are made for claims in the order of the list, so that a queue is read once.
 	causes := csi.Causes(tx)
-	queues := positions{tx: tx}
+	queues := claimPositions{tx: tx}
 	return func(c *structs.CSIClaim, stub *structs.VolumeClaimStub) {
 		*stub = structs.VolumeClaimStub{
 			ID:             structs.ClaimID(c.VolumeID, c.AllocID),
@@ -54,7 +53,7 @@ func Stub(tx *state.ReadTx) func(*structs.CSIClaim, *structs.VolumeClaimStub) {
 			return
 		}
 
-		held := holder(tx, c)
+		held := claimHolder(tx, c)
 		if held.Cause != structs.CauseInUse || stub.Cause == "" {
 			stub.ClaimCause = held
 		}
@@ -63,14 +62,14 @@ func Stub(tx *state.ReadTx) func(*structs.CSIClaim, *structs.VolumeClaimStub) {
 
 // positions has the positions in the queue of the volume of the last claim. They are not stored: each release
 // would change all rows behind it.
-type positions struct {
+type claimPositions struct {
 	tx         *state.ReadTx
 	ns, volume string
 	byAlloc    map[string]int
 }
 
 // of returns the position of a waiting claim among those of its volume, from 1.
-func (p *positions) of(c *structs.CSIClaim) int {
+func (p *claimPositions) of(c *structs.CSIClaim) int {
 	// The list goes volume by volume, so the positions of one volume are kept, and no more.
 	if p.byAlloc == nil || p.ns != c.Namespace || p.volume != c.VolumeID {
 		p.ns = c.Namespace
@@ -87,23 +86,23 @@ func (p *positions) of(c *structs.CSIClaim) int {
 }
 
 // holder says what holds a granted claim.
-func holder(tx *state.ReadTx, c *structs.CSIClaim) structs.ClaimCause {
+func claimHolder(tx *state.ReadTx, c *structs.CSIClaim) structs.ClaimCause {
 	alloc := state.Alloc(tx, c.AllocID)
 	node := state.Node(tx, c.NodeID)
 	name := nodeName(node, c.NodeID)
 	switch {
 	case node == nil:
-		return cause(structs.CauseNodeGone, "node %s has no row any more, so no server can call it", name)
+		return claimCause(structs.CauseNodeGone, "node %s has no row any more, so no server can call it", name)
 	case node.Lost():
 		// A lost node comes first: what its allocation was doing when it was lost says nothing about now.
-		return cause(structs.CauseNodeDown, "node %s is down, and nothing proves that it does not write", name)
+		return claimCause(structs.CauseNodeDown, "node %s is down, and nothing proves that it does not write", name)
 	case alloc != nil && !alloc.ClientTerminal():
 		text := "allocation %s of job %s is %s"
 		if alloc.ServerTerminal() {
 			text += ", and is being stopped"
 		}
 
-		return cause(structs.CauseInUse, text, structs.ShortID(alloc.ID), alloc.JobID, alloc.ClientStatus)
+		return claimCause(structs.CauseInUse, text, structs.ShortID(alloc.ID), alloc.JobID, alloc.ClientStatus)
 	}
 
 	// The allocation has ended on a node that is up: the claim is there until the node has unmounted it.
@@ -116,17 +115,17 @@ func unreleased(tx *state.ReadTx, c *structs.CSIClaim, node string) structs.Clai
 	unmounts := csi.Instance(tx, c.PluginID, structs.CSIKindNode, c.NodeID)
 	switch {
 	case csi.Plugin(tx, c.PluginID) == nil:
-		return cause(structs.CausePluginGone, "the allocation has ended, and plugin %s, which unmounts the "+
+		return claimCause(structs.CausePluginGone, "the allocation has ended, and plugin %s, which unmounts the "+
 			"volume on node %s, has no row any more", c.PluginID, node)
 	case unmounts == nil || !unmounts.Healthy:
-		return cause(structs.CausePluginSick, "the allocation has ended, and plugin %s, which unmounts the "+
+		return claimCause(structs.CausePluginSick, "the allocation has ended, and plugin %s, which unmounts the "+
 			"volume, has no healthy instance on node %s", c.PluginID, node)
 	case c.ReleaseError != nil:
-		return cause(structs.CauseFailing, "the allocation has ended, and node %s fails to release the volume: %s",
-			node, c.ReleaseError.Message)
+		return claimCause(structs.CauseFailing, "the allocation has ended, and node %s fails to release "+
+			"the volume: %s", node, c.ReleaseError.Message)
 	}
 
-	return cause(structs.CauseReleasing, "the allocation has ended, and node %s releases the volume", node)
+	return claimCause(structs.CauseReleasing, "the allocation has ended, and node %s releases the volume", node)
 }
 
 // nodeName returns the ID of a node without a name or a row.
@@ -138,7 +137,7 @@ func nodeName(n *structs.Node, id string) string {
 }
 
 // cause gives a cause its text. Programs go by the kind, and the text is for people.
-func cause(kind, format string, args ...any) structs.ClaimCause {
+func claimCause(kind, format string, args ...any) structs.ClaimCause {
 	return structs.ClaimCause{
 		Cause:     kind,
 		CauseText: fmt.Sprintf(format, args...),
