@@ -24,7 +24,6 @@ import (
 	"berth/endpoints/snapschedules"
 	"berth/endpoints/snapshots"
 	"berth/endpoints/tokens"
-	"berth/endpoints/usages"
 	"berth/endpoints/vars"
 	"berth/fsm"
 	"berth/rpc"
@@ -369,7 +368,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		shed(read(e, structs.CSIVolumeList, required.VolumeList, volumes.List)),
 		shed(read(e, storage.DriftList, required.VolumeList, csi.ListDrift)),
 		slow(call(e, structs.CSIVolumeExternal, required.VolumeExternal, volumes.External)),
-		slow(readFor(e, storage.UsageList, required.ClaimList, usages.Procedures{Server: e.Server}.List)),
+		slow(readFor(e, storage.UsageList, required.ClaimList, csi.Usages{Server: e.Server}.List)),
 		// These wait for the row that a leader loop changes after its calls of a plugin.
 		slow(write(e, structs.CSIVolumeRegister, required.VolumeWrite, change.Register)),
 		slow(write(e, structs.CSIVolumeCreate, required.VolumeWrite, change.Create)),

@@ -1,4 +1,4 @@
-package usages_test
+package csi_test
 
 import (
 	"fmt"
@@ -7,18 +7,14 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"berth/endpoints/endpointstest"
 	"berth/fsm"
 	"berth/structs"
 	"berth/structs/storage"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
 // answer makes a node tell a use of each volume that it is asked for, and of one that nobody asked for.
-func answer(n *endpointstest.FakeNode, used int64) {
+func answerUsage(n *endpointstest.FakeNode, used int64) {
 	n.Answer = func(method string, req, resp any) error {
 		if method != storage.NodeUsage.Name {
 			return structs.Internalf("%s is not expected", method)
@@ -64,8 +60,8 @@ func list(s *endpointstest.Server, req *storage.VolumeUsageRequest) (text string
 
 func TestList_AsksTheNodesThatHaveTheVolumes(t *testing.T) {
 	s, first, second := claimed(t)
-	answer(first, 1)
-	answer(second, 2)
+	answerUsage(first, 1)
+	answerUsage(second, 2)
 	before := s.Raft.Written()
 	for id, want := range map[string]string{
 		"":     "v1 on n1: 1, v2 on n2: 2",
@@ -89,7 +85,7 @@ func TestList_AsksTheNodesThatHaveTheVolumes(t *testing.T) {
 
 func TestList_WarnsOfANodeThatDoesNotAnswer(t *testing.T) {
 	s, first, second := claimed(t)
-	answer(first, 1)
+	answerUsage(first, 1)
 	var calls atomic.Int32
 	second.Answer = func(string, any, any) error {
 		calls.Add(1)

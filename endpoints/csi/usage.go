@@ -1,6 +1,4 @@
-// Package usages serves the use of volumes. The servers store none: a request asks the nodes that have the
-// volumes mounted, and they answer from memory.
-package usages
+package csi
 
 import (
 	"cmp"
@@ -23,38 +21,39 @@ import (
 )
 
 const (
-	// atOnce bounds the nodes that a request asks at the same time.
-	atOnce = 32
-	// allTime bounds the calls of all nodes.
-	allTime = 10 * time.Second
-	// maxWarnings bounds the nodes that an answer names because they did not answer.
-	maxWarnings = 10
+	// usageCalls bounds the nodes that a request asks at the same time.
+	usageCalls = 32
+	// usageTime bounds the calls of all nodes.
+	usageTime = 10 * time.Second
+	// maxUsageWarnings bounds the nodes that an answer names because they did not answer.
+	maxUsageWarnings = 10
 )
 
-// Procedures serve the methods.
-type Procedures struct{ *core.Server }
+// Usages serves the use of volumes. The servers store none: a request asks the nodes that have the volumes
+// mounted, and they answer from memory.
+type Usages struct{ *core.Server }
 
 // List asks the nodes for the use of the volumes that the caller may see. A node that does not answer is a
 // warning.
-func (p Procedures) List(
+func (p Usages) List(
 	ctx context.Context,
 	tx *state.ReadTx,
 	req *storage.VolumeUsageRequest,
 	resp *storage.VolumeUsageResponse,
 ) error {
-	resp.Health = reported(tx, req)
-	nodes := holders(tx, req)
+	resp.Health = reportedHealth(tx, req)
+	nodes := volumeHolders(tx, req)
 	if len(nodes) > storage.MaxUsageNodes {
 		return structs.Preconditionf("the volumes are on %d nodes, and one request asks at most %d: "+
 			"name a volume or a namespace", len(nodes), storage.MaxUsageNodes)
 	}
 
-	ctx, cancel := context.WithTimeout(ctx, allTime)
+	ctx, cancel := context.WithTimeout(ctx, usageTime)
 	defer cancel()
 	var (
 		wg    sync.WaitGroup
 		mu    sync.Mutex
-		slots = make(chan struct{}, atOnce)
+		slots = make(chan struct{}, usageCalls)
 	)
 	for _, id := range slices.Sorted(maps.Keys(nodes)) {
 		slots <- struct{}{}
@@ -78,14 +77,16 @@ func (p Procedures) List(
 			strings.Compare(a.NodeID, b.NodeID))
 	})
 	slices.Sort(resp.Warnings)
-	if more := len(resp.Warnings) - maxWarnings; more > 0 {
-		resp.Warnings = append(resp.Warnings[:maxWarnings], fmt.Sprintf("%d more nodes do not answer", more))
+	if more := len(resp.Warnings) - maxUsageWarnings; more > 0 {
+		resp.Warnings = append(resp.Warnings[:maxUsageWarnings], fmt.Sprintf("%d more nodes do not answer", more))
 	}
 	return nil
 }
 
 // reported returns what the controllers say of the wanted volumes.
-func reported(tx *state.ReadTx, req *storage.VolumeUsageRequest) (all []*storage.VolumeHealth) {
+func reportedHealth(
+	tx *state.ReadTx, req *volumeusage.VolumeUsageRequest,
+) (all []*storage.VolumeHealth) {
 	for h := range health.From(tx, req.RequestNamespace()) {
 		wanted := req.VolumeID == "" || req.VolumeID == h.VolumeID
 		if wanted && (req.Sees == nil || req.Sees(h.Namespace, h.VolumeID)) {
@@ -96,7 +97,7 @@ func reported(tx *state.ReadTx, req *storage.VolumeUsageRequest) (all []*storage
 }
 
 // holders returns the nodes on which the wanted volumes are claimed, each with its volumes.
-func holders(tx *state.ReadTx, req *storage.VolumeUsageRequest) map[string][]storage.UsageKey {
+func volumeHolders(tx *state.ReadTx, req *storage.VolumeUsageRequest) map[string][]storage.UsageKey {
 	rows := csi.ClaimsFrom(tx, req.RequestNamespace(), req.VolumeID, mvcc.Page{})
 	if req.VolumeID != "" {
 		rows = csi.ClaimsOf(tx, req.RequestNamespace(), req.VolumeID)
