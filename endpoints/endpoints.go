@@ -20,9 +20,6 @@ import (
 	"berth/endpoints/release"
 	"berth/endpoints/required"
 	"berth/endpoints/rights"
-	"berth/endpoints/snapgroups"
-	"berth/endpoints/snapschedules"
-	"berth/endpoints/snapshots"
 	"berth/endpoints/tokens"
 	"berth/endpoints/vars"
 	"berth/fsm"
@@ -173,9 +170,9 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		plugins = csi.Plugins{Server: e.Server}
 		volumes = csi.Volumes{Server: e.Server}
 		claims  = csi.Claims{Server: e.Server}
-		snaps   = snapshots.Procedures{Server: e.Server}
-		groups  = snapgroups.Procedures{Server: e.Server}
-		plans   = snapschedules.Procedures{Server: e.Server}
+		snaps   = csi.Snapshots{Server: e.Server}
+		groups  = csi.SnapshotGroups{Server: e.Server}
+		plans   = csi.SnapshotSchedules{Server: e.Server}
 		hosts   = hostvols.Procedures{VolumeWrites: e.change}
 		feed    = events.Procedures{Server: e.Server}
 		free    = release.Releaser{

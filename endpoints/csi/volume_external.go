@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"berth/acl"
-	"berth/endpoints/places"
 	"berth/server/nodeconn"
 	"berth/state"
 	"berth/state/csi"
@@ -82,8 +81,8 @@ func isCreating(tx *state.ReadTx, pluginID string) bool {
 // listOf says how to list the volumes of a plugin.
 func (v Volumes) listOf(
 	plugin *structs.CSIPluginRow, req *structs.CSIVolumeExternalRequest,
-) places.List[*structs.CSIVolumeExternalStub] {
-	return places.List[*structs.CSIVolumeExternalStub]{
+) placeList[*structs.CSIVolumeExternalStub] {
+	return placeList[*structs.CSIVolumeExternalStub]{
 		Kind:  "volumes",
 		Limit: int(max(0, req.PerPage)),
 		Bytes: (*structs.CSIVolumeExternalStub).Bytes,
@@ -95,8 +94,8 @@ func (v Volumes) listOf(
 		},
 		Call: func(
 			ctx context.Context, nodes []string, token string, most int32,
-		) (a places.Answer[*structs.CSIVolumeExternalStub], err error) {
-			to := nodeconn.Target{Nodes: v.Nodes, IDs: nodes, Limit: places.CallTime}
+		) (a placeAnswer[*structs.CSIVolumeExternalStub], err error) {
+			to := nodeconn.Target{Nodes: v.Nodes, IDs: nodes, Limit: placeCallTime}
 			page, err := nodeconn.Call(ctx, to, nodecalls.ClientCSIControllerList, &nodecalls.ClientCSIListRequest{
 				PluginID:      plugin.ID,
 				Provider:      plugin.Provider,
@@ -109,7 +108,7 @@ func (v Volumes) listOf(
 			if err != nil {
 				return a, err
 			}
-			return places.Answer[*structs.CSIVolumeExternalStub]{
+			return placeAnswer[*structs.CSIVolumeExternalStub]{
 				Entries:   page.Volumes,
 				NextToken: page.NextToken,
 			}, nil

@@ -1,5 +1,4 @@
-// Package snapschedules serves the methods of schedules of snapshots. A loop of the leader follows the rows.
-package snapschedules
+package csi
 
 import (
 	"context"
@@ -14,11 +13,11 @@ import (
 	"berth/structs/storage"
 )
 
-// Procedures serve the methods.
-type Procedures struct{ *core.Server }
+// SnapshotSchedules serves the methods of schedules of snapshots. A loop of the leader follows the rows.
+type SnapshotSchedules struct{ *core.Server }
 
 // List lists the schedules of a namespace.
-func (Procedures) List(
+func (SnapshotSchedules) List(
 	tx *state.ReadTx, req *storage.ScheduleListRequest, resp *storage.ScheduleListResponse,
 ) (err error) {
 	l := query.List[storage.SnapshotSchedule, storage.SnapshotSchedule]{
@@ -34,7 +33,7 @@ func (Procedures) List(
 }
 
 // Get reads a schedule, with its next time. The error is not-found.
-func (Procedures) Get(
+func (SnapshotSchedules) Get(
 	tx *state.ReadTx, req *storage.ScheduleGetRequest, resp *storage.ScheduleGetResponse,
 ) error {
 	s := snapschedules.Schedule(tx, req.RequestNamespace(), req.ScheduleName)
@@ -50,7 +49,7 @@ func (Procedures) Get(
 }
 
 // Put creates or changes a schedule.
-func (p Procedures) Put(
+func (p SnapshotSchedules) Put(
 	ctx context.Context, req *storage.SchedulePutRequest, _ *structs.Empty,
 ) (uint64, error) {
 	return fsm.Propose(ctx, p.Raft, fsm.SnapshotSchedulePut, &storage.SchedulePutEntry{

@@ -1,4 +1,4 @@
-package snapgroups
+package csi
 
 import (
 	"fmt"
@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"berth/endpoints/core"
-	"berth/endpoints/places/placestest"
 	"berth/internal/keyring"
 	"berth/internal/mvcc"
 	"berth/state"
@@ -16,9 +15,9 @@ import (
 	"berth/structs/storage"
 )
 
-// newProcedures returns procedures over a state with ready volumes of two plugins, of which the second one
-// takes no groups.
-func newProcedures(t *testing.T) Procedures {
+// newSnapshotGroups returns procedures over a state with ready volumes of two plugins, of which the second
+// one takes no groups.
+func newSnapshotGroups(t *testing.T) SnapshotGroups {
 	t.Helper()
 	s := state.New()
 	err := s.Write(1, func(tx *mvcc.WriteTx) error {
@@ -50,7 +49,7 @@ func newProcedures(t *testing.T) Procedures {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Procedures{&core.Server{Deps: core.Deps{Store: s, Keys: &keyring.Ring{}}}}
+	return SnapshotGroups{&core.Server{Deps: core.Deps{Store: s, Keys: &keyring.Ring{}}}}
 }
 
 func request(volumes ...string) *storage.SnapshotGroupCreateRequest {
@@ -62,7 +61,7 @@ func request(volumes ...string) *storage.SnapshotGroupCreateRequest {
 }
 
 func TestCreate_RecordsOneMemberForEachVolume(t *testing.T) {
-	p := newProcedures(t)
+	p := newSnapshotGroups(t)
 	req := request("w", "v")
 	req.Parameters = map[string]string{"k": "v"}
 	entry, err := p.entryOf(p.Store.Read(), req)
@@ -81,7 +80,7 @@ func TestCreate_RecordsOneMemberForEachVolume(t *testing.T) {
 }
 
 func TestCreate_RejectsWhatNoPluginCanTake(t *testing.T) {
-	p := newProcedures(t)
+	p := newSnapshotGroups(t)
 	many := request()
 	for i := range storage.MaxGroupMembers + 1 {
 		many.VolumeIDs = append(many.VolumeIDs, fmt.Sprint("v", i))
@@ -111,7 +110,7 @@ func TestCreate_RejectsWhatNoPluginCanTake(t *testing.T) {
 // Node-local storage has a controller on each node, and the call for a group goes to one.
 func TestCreate_RejectsVolumesThatNoOneControllerReaches(t *testing.T) {
 	s := state.New()
-	placestest.HalfDown(t, s)
+	halfDown(t, s)
 	volume := func(id string, nodes ...string) *structs.CSIVolume {
 		v := &structs.CSIVolume{Namespace: "default", ID: id, PluginID: "p"}
 		for _, node := range nodes {
@@ -123,7 +122,7 @@ func TestCreate_RejectsVolumesThatNoOneControllerReaches(t *testing.T) {
 	for _, volumes := range [][]*structs.CSIVolume{
 		{volume("a", "n1"), volume("b", "n1", "n2")}, {volume("a", "n1"), volume("b")}, {volume("a", "n1"), away},
 	} {
-		err := checkPlaces(s.Read(), volumes)
+		err := checkGroupPlaces(s.Read(), volumes)
 		if err != nil {
 			t.Errorf("%s and %s: %v", volumes[0].ID, volumes[1].ID, err)
 		}
@@ -138,7 +137,7 @@ func TestCreate_RejectsVolumesThatNoOneControllerReaches(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = checkPlaces(s.Read(), []*structs.CSIVolume{volume("a", "n1"), volume("b"), away})
+	err = checkGroupPlaces(s.Read(), []*structs.CSIVolume{volume("a", "n1"), volume("b"), away})
 	if !structs.IsKind(err, structs.KindPrecondition) || !strings.Contains(err.Error(), `"a" and "away"`) {
 		t.Errorf("got %v", err)
 	}
@@ -152,7 +151,7 @@ func TestDuty_L5_L6_L8_AFailedGroupNamesTheRemedy(t *testing.T) {
 		structs.CSICodeExhausted: "free space at the storage",
 		"Internal":               "no words",
 	} {
-		_, err := taken(&storage.GroupSnapshot{
+		_, err := isGroupTaken(&storage.GroupSnapshot{
 			Progress: storage.Progress{
 				State:     storage.SnapshotFailed,
 				Reason:    "no words",
@@ -163,11 +162,12 @@ func TestDuty_L5_L6_L8_AFailedGroupNamesTheRemedy(t *testing.T) {
 			t.Errorf("%s: got %v, want %q", code, err, want)
 		}
 	}
-	done, err := taken(&storage.GroupSnapshot{Progress: storage.Progress{State: storage.SnapshotPending}}, "g")
+	pending := &storage.GroupSnapshot{Progress: storage.Progress{State: storage.SnapshotPending}}
+	done, err := isGroupTaken(pending, "g")
 	if done || err != nil {
 		t.Errorf("pending: %v, %v", done, err)
 	}
-	_, err = taken(nil, "g")
+	_, err = isGroupTaken(nil, "g")
 	if !structs.IsKind(err, structs.KindConflict) {
 		t.Errorf("deleted: %v", err)
 	}

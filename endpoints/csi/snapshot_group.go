@@ -1,6 +1,4 @@
-// Package snapgroups serves the methods of group snapshots. A request is recorded as rows. The loop of the
-// leader calls the plugin and records the outcome, for which the caller waits.
-package snapgroups
+package csi
 
 import (
 	"context"
@@ -9,7 +7,6 @@ import (
 
 	"berth/endpoints/core"
 	"berth/endpoints/query"
-	"berth/endpoints/snapwait"
 	"berth/fsm"
 	"berth/internal/keyring"
 	"berth/server/nodeconn"
@@ -22,11 +19,12 @@ import (
 	"berth/structs/validate/field"
 )
 
-// Procedures serve the methods.
-type Procedures struct{ *core.Server }
+// SnapshotGroups serves the methods of group snapshots. A request is recorded as rows. The loop of the leader
+// calls the plugin and records the outcome, for which the caller waits.
+type SnapshotGroups struct{ *core.Server }
 
 // List lists the groups of a namespace.
-func (Procedures) List(
+func (SnapshotGroups) List(
 	tx *state.ReadTx, req *storage.SnapshotGroupListRequest, resp *storage.SnapshotGroupListResponse,
 ) (err error) {
 	l := query.List[storage.GroupSnapshot, storage.GroupSnapshot]{
@@ -42,7 +40,7 @@ func (Procedures) List(
 }
 
 // Get reads a group with its members. The error is not-found.
-func (Procedures) Get(
+func (SnapshotGroups) Get(
 	tx *state.ReadTx, req *storage.SnapshotGroupGetRequest, resp *storage.SnapshotGroupGetResponse,
 ) error {
 	g := snapgroups.Group(tx, req.RequestNamespace(), req.GroupName)
@@ -50,12 +48,12 @@ func (Procedures) Get(
 		return snapgroups.NotFound(req.RequestNamespace(), req.GroupName)
 	}
 	resp.Group = g
-	resp.Snapshots = shown(tx, g)
+	resp.Snapshots = shownMembers(tx, g)
 	return nil
 }
 
-// shown returns the members as answers have them.
-func shown(tx state.Reader, g *storage.GroupSnapshot) (rows []*storage.VolumeSnapshot) {
+// shownMembers returns the members as answers have them.
+func shownMembers(tx state.Reader, g *storage.GroupSnapshot) (rows []*storage.VolumeSnapshot) {
 	for _, m := range snapgroups.Members(tx, g) {
 		m = m.Copy()
 		m.SealedSecrets = nil
@@ -66,7 +64,7 @@ func shown(tx state.Reader, g *storage.GroupSnapshot) (rows []*storage.VolumeSna
 
 // Create takes a group, and waits until its members can be restored. One that is cut is no failure when the
 // time of the request ends: its plugin may need hours.
-func (p Procedures) Create(
+func (p SnapshotGroups) Create(
 	ctx context.Context, req *storage.SnapshotGroupCreateRequest, resp *storage.SnapshotGroupCreateResponse,
 ) (uint64, error) {
 	entry, err := p.entryOf(p.Store.Read(), req)
@@ -79,30 +77,30 @@ func (p Procedures) Create(
 		return 0, err
 	}
 
-	g, err := p.await(ctx, entry.Group, taken)
+	g, err := p.await(ctx, entry.Group, isGroupTaken)
 	if err != nil {
 		return 0, err
 	}
 	resp.Group = g
-	resp.Snapshots = shown(p.Store.Read(), g)
+	resp.Snapshots = shownMembers(p.Store.Read(), g)
 	return max(index, g.ModifyIndex), nil
 }
 
 // entryOf returns the rows for a requested group.
-func (p Procedures) entryOf(
+func (p SnapshotGroups) entryOf(
 	tx *state.ReadTx, req *storage.SnapshotGroupCreateRequest,
 ) (*storage.SnapshotGroupPutEntry, error) {
-	err := checkCreate(req)
+	err := checkGroupCreate(req)
 	if err != nil {
 		return nil, err
 	}
-	volumes, err := volumesOf(tx, req)
+	volumes, err := groupVolumes(tx, req)
 	if err != nil {
 		return nil, err
 	}
 	err = snapgroups.CheckAble(tx, volumes[0].PluginID)
 	if err == nil {
-		err = checkPlaces(tx, volumes)
+		err = checkGroupPlaces(tx, volumes)
 	}
 	if err != nil {
 		return nil, err
@@ -118,8 +116,8 @@ func (p Procedures) entryOf(
 	return entry, err
 }
 
-// checkCreate checks a request. No parameter and no secret appears in the error.
-func checkCreate(req *storage.SnapshotGroupCreateRequest) error {
+// checkGroupCreate checks a request. No parameter and no secret appears in the error.
+func checkGroupCreate(req *storage.SnapshotGroupCreateRequest) error {
 	f := field.New("group snapshot %q", structs.Cut(req.GroupName, structs.MaxQuoted))
 	f.CheckName("GroupName", req.GroupName)
 	f.CheckCSIMap("Parameters", req.Parameters)
@@ -144,8 +142,8 @@ func checkCreate(req *storage.SnapshotGroupCreateRequest) error {
 	return f.Err()
 }
 
-// volumesOf returns the volumes of a request, which have to be of one plugin.
-func volumesOf(
+// groupVolumes returns the volumes of a request, which have to be of one plugin.
+func groupVolumes(
 	tx *state.ReadTx, req *storage.SnapshotGroupCreateRequest,
 ) (volumes []*structs.CSIVolume, err error) {
 	ns := req.RequestNamespace()
@@ -166,8 +164,8 @@ func volumesOf(
 	return volumes, nil
 }
 
-// checkPlaces rejects volumes that no one controller reaches: the call for a group goes to one.
-func checkPlaces(tx *state.ReadTx, volumes []*structs.CSIVolume) error {
+// checkGroupPlaces rejects volumes that no one controller reaches: the call for a group goes to one.
+func checkGroupPlaces(tx *state.ReadTx, volumes []*structs.CSIVolume) error {
 	first := volumes[0]
 	common := controllersOf(tx, first)
 	for _, v := range volumes[1:] {
@@ -193,7 +191,9 @@ func controllersOf(tx *state.ReadTx, v *structs.CSIVolume) []string {
 }
 
 // seal encrypts the secrets for the calls of a group, for the place of its first member.
-func (p Procedures) seal(first *storage.VolumeSnapshot, secrets structs.Secrets) (*structs.Sealed, error) {
+func (p SnapshotGroups) seal(
+	first *storage.VolumeSnapshot, secrets structs.Secrets,
+) (*structs.Sealed, error) {
 	if p.Keys.Active() == "" {
 		return nil, structs.Preconditionf("the secrets of a group snapshot are stored encrypted, and the cluster " +
 			"has no root key, or this server has not opened it: berth operator root keyring list; or give the first " +
@@ -202,8 +202,8 @@ func (p Procedures) seal(first *storage.VolumeSnapshot, secrets structs.Secrets)
 	return keyring.SealSecrets(p.Keys, first.Namespace, first.VolumeID, secrets)
 }
 
-// taken reports whether a requested group needs no more waiting. row is nil for one that was deleted.
-func taken(row *storage.GroupSnapshot, name string) (bool, error) {
+// isGroupTaken reports whether a requested group needs no more waiting. row is nil for one that was deleted.
+func isGroupTaken(row *storage.GroupSnapshot, name string) (bool, error) {
 	switch {
 	case row == nil:
 		return false, structs.Conflictf("group snapshot %q was deleted meanwhile", name)
@@ -214,15 +214,15 @@ func taken(row *storage.GroupSnapshot, name string) (bool, error) {
 		if row.LastError != nil {
 			kind = row.LastError.Kind
 		}
-		help := remedy(row.LastError)
+		help := groupRemedy(row.LastError)
 		return false, structs.Errorf(kind, "taking group snapshot %q: %s%s", name, row.Reason, help)
 	}
 	return row.State == storage.SnapshotReady, nil
 }
 
-// remedy tells what to do after the error of a plugin to a creation (CSI spec, CreateVolumeGroupSnapshot
+// groupRemedy tells what to do after the error of a plugin to a creation (CSI spec, CreateVolumeGroupSnapshot
 // errors), "" for others.
-func remedy(e *structs.OperationError) string {
+func groupRemedy(e *structs.OperationError) string {
 	if e == nil {
 		return ""
 	}
@@ -237,13 +237,13 @@ func remedy(e *structs.OperationError) string {
 	return ""
 }
 
-// await waits until the row of a group satisfies done: see snapwait.Until.
-func (p Procedures) await(
+// await waits until the row of a group satisfies done: see awaitProgress.
+func (p SnapshotGroups) await(
 	ctx context.Context,
 	g *storage.GroupSnapshot,
 	done func(row *storage.GroupSnapshot, name string) (bool, error),
 ) (row *storage.GroupSnapshot, err error) {
-	err = snapwait.Until(ctx, p.Server, title(g.Name),
+	err = awaitProgress(ctx, p.Server, groupTitle(g.Name),
 		func(tx *state.ReadTx) (*storage.Progress, bool, error) {
 			row = snapgroups.Group(tx, g.Namespace, g.Name)
 			ok, err := done(row, g.Name)
@@ -255,11 +255,11 @@ func (p Procedures) await(
 	return row, err
 }
 
-// title names a group in an error.
-func title(name string) string { return fmt.Sprintf("group snapshot %q", name) }
+// groupTitle names a group in an error.
+func groupTitle(name string) string { return fmt.Sprintf("group snapshot %q", name) }
 
 // Delete deletes a group with its members at the plugin, and then the rows.
-func (p Procedures) Delete(
+func (p SnapshotGroups) Delete(
 	ctx context.Context, req *storage.SnapshotGroupDeleteRequest, _ *structs.Empty,
 ) (uint64, error) {
 	ns := req.RequestNamespace()
@@ -282,7 +282,7 @@ func (p Procedures) Delete(
 		if now == nil || now.CreateIndex != row.CreateIndex {
 			return true, nil // the plugin has deleted it
 		}
-		return false, snapwait.Deleted(&now.Progress, title(name))
+		return false, undeleted(&now.Progress, groupTitle(name))
 	})
 	return max(index, p.Store.Index()), err
 }

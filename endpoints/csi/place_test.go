@@ -1,4 +1,4 @@
-package places_test
+package csi
 
 import (
 	"context"
@@ -7,8 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"berth/endpoints/places"
-	"berth/endpoints/places/placestest"
+	"berth/internal/mvcc"
 	"berth/server/nodeconn"
 	"berth/state"
 	"berth/structs"
@@ -16,16 +15,16 @@ import (
 
 func TestPage_WarnsOfAPlaceThatIsDown(t *testing.T) {
 	s := state.New()
-	placestest.HalfDown(t, s)
-	list := places.List[string]{
+	halfDown(t, s)
+	list := placeList[string]{
 		Kind:  "things",
 		Key:   func(s string) string { return s },
 		Bytes: func(s string) int { return len(s) },
-		Call: func(_ context.Context, nodes []string, _ string, _ int32) (a places.Answer[string], err error) {
+		Call: func(_ context.Context, nodes []string, _ string, _ int32) (a placeAnswer[string], err error) {
 			if len(nodes) == 0 {
 				return a, nodeconn.ErrNoController
 			}
-			return places.Answer[string]{Entries: []string{"of " + nodes[0]}}, nil
+			return placeAnswer[string]{Entries: []string{"of " + nodes[0]}}, nil
 		},
 	}
 	page, err := list.Page(t.Context(), s.Read(), "p", "")
@@ -40,13 +39,13 @@ func TestPage_WarnsOfAPlaceThatIsDown(t *testing.T) {
 
 // pagesOfOne lists the things of the node n1, one on each page. It records the tokens. before may fail a
 // call.
-func pagesOfOne(tokens *[]string, things []string, before func(token string) error) places.List[string] {
-	return places.List[string]{
+func pagesOfOne(tokens *[]string, things []string, before func(token string) error) placeList[string] {
+	return placeList[string]{
 		Kind:  "things",
 		Limit: 10,
 		Key:   func(s string) string { return s },
 		Bytes: func(s string) int { return len(s) },
-		Call: func(_ context.Context, nodes []string, token string, _ int32) (a places.Answer[string], err error) {
+		Call: func(_ context.Context, nodes []string, token string, _ int32) (a placeAnswer[string], err error) {
 			if len(nodes) == 0 {
 				return a, nil
 			}
@@ -68,7 +67,7 @@ func pagesOfOne(tokens *[]string, things []string, before func(token string) err
 // Pages are no consistent view of the storage: a thing comes twice when another one before it is deleted.
 func TestDuty_H5_I18_AThingOnTwoPagesIsListedOnce(t *testing.T) {
 	s := state.New()
-	placestest.HalfDown(t, s)
+	halfDown(t, s)
 	var tokens []string
 	list := pagesOfOne(&tokens, []string{"a", "b", "b", "c"}, func(string) error { return nil })
 	page, err := list.Page(t.Context(), s.Read(), "p", "")
@@ -80,7 +79,7 @@ func TestDuty_H5_I18_AThingOnTwoPagesIsListedOnce(t *testing.T) {
 // A plugin rejects the token of a page with ABORTED. The list begins anew, a few times.
 func TestDuty_H6_I19_AbortedBeginsTheListAnew(t *testing.T) {
 	s := state.New()
-	placestest.HalfDown(t, s)
+	halfDown(t, s)
 	rejections := 1
 	reject := func(token string) error {
 		if token == "" || rejections == 0 {
@@ -111,7 +110,7 @@ func TestDuty_H6_I19_AbortedBeginsTheListAnew(t *testing.T) {
 // The caller has read the entries before the token, so an anew begun list would give them again and again.
 func TestPage_DoesNotReplaceATokenOfAnEarlierRequest(t *testing.T) {
 	s := state.New()
-	placestest.HalfDown(t, s)
+	halfDown(t, s)
 	reject := func(token string) error {
 		if token == "" {
 			return nil
@@ -129,5 +128,35 @@ func TestPage_DoesNotReplaceATokenOfAnEarlierRequest(t *testing.T) {
 	if err != nil || len(next.Entries) != 0 || len(next.Warnings) != 1 ||
 		!strings.Contains(next.Warnings[0], "begin the list anew, without a page token: old token") {
 		t.Errorf("got %+v, %v", next, err)
+	}
+}
+
+// halfDown registers the nodes n1 and n2 with halves of the plugin p, whose storage is local to each node.
+// The controller of n2 is not healthy.
+func halfDown(t testing.TB, s *state.Store) {
+	t.Helper()
+	for i, id := range []string{"n1", "n2"} {
+		info := structs.CSIInfo{
+			PluginID:           "p",
+			Provider:           "p.csi",
+			Healthy:            id == "n1",
+			RequiresTopologies: true,
+		}
+		controller := &structs.CSIPluginInstance{Kind: structs.CSIKindController, NodeID: id, CSIInfo: info}
+		controller.ControllerInfo = &structs.CSIControllerInfo{SupportsListSnapshots: true}
+		node := &structs.CSIPluginInstance{Kind: structs.CSIKindNode, NodeID: id, CSIInfo: info}
+		node.NodeInfo = &structs.CSINodeInfo{
+			ID:                 id,
+			AccessibleTopology: &structs.CSITopology{Segments: map[string]string{"node": id}},
+		}
+		err := s.Write(uint64(i+1), func(tx *mvcc.WriteTx) error {
+			return state.NodeRegister(tx, &structs.NodeRegisterRequest{
+				Node: &structs.Node{ID: id, SecretID: "s", Name: id, Status: structs.NodeReady},
+				CSI:  []*structs.CSIPluginInstance{controller, node},
+			})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 }

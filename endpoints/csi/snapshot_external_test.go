@@ -1,11 +1,10 @@
-package snapshots
+package csi
 
 import (
 	"errors"
 	"testing"
 
 	"berth/endpoints/core"
-	"berth/endpoints/places/placestest"
 	"berth/internal/mvcc"
 	"berth/server/nodeconn"
 	"berth/state"
@@ -38,7 +37,7 @@ func TestExternal_NamesNoSnapshotOfAnotherNamespace(t *testing.T) {
 
 	req := &storage.SnapshotExternalRequest{PluginID: "p"}
 	req.Namespace = "blue"
-	got := ofRows(s.Read(), req).Snapshots
+	got := snapshotsOfRows(s.Read(), req).Snapshots
 	if len(got) != 2 || got[0].Name != "of-blue" || got[0].SourceVolumeID != "volume-blue" ||
 		got[1].ID != "ext-green" || got[1].Name != "" || got[1].SourceVolumeID != "" {
 		t.Errorf("got %+v and %+v", got[0], got[1])
@@ -48,8 +47,8 @@ func TestExternal_NamesNoSnapshotOfAnotherNamespace(t *testing.T) {
 // Node-local storage has a controller on each node. Any of them may have the snapshot.
 func TestDelete_OfASnapshotWithoutARowNeedsEachPlace(t *testing.T) {
 	s := state.New()
-	placestest.HalfDown(t, s)
-	p := Procedures{&core.Server{Deps: core.Deps{Store: s}}}
+	halfDown(t, s)
+	p := Snapshots{&core.Server{Deps: core.Deps{Store: s}}}
 	req := &storage.SnapshotDeleteRequest{PluginID: "p", SnapshotID: "ext"}
 	err := p.deleteExternal(t.Context(), req)
 	if !errors.Is(err, nodeconn.ErrNoController) {
@@ -59,7 +58,7 @@ func TestDelete_OfASnapshotWithoutARowNeedsEachPlace(t *testing.T) {
 
 func TestDelete_OfASnapshotWithoutARowWaitsForItsRestore(t *testing.T) {
 	s := state.New()
-	placestest.HalfDown(t, s)
+	halfDown(t, s)
 	err := s.Write(s.Index()+1, func(tx *mvcc.WriteTx) error {
 		schema.Volumes.Put(tx, &structs.CSIVolume{
 			Namespace: "default", ID: "restored", PluginID: "p", State: structs.VolumeCreating, SnapshotID: "ext",
@@ -69,7 +68,7 @@ func TestDelete_OfASnapshotWithoutARowWaitsForItsRestore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := Procedures{&core.Server{Deps: core.Deps{Store: s}}}
+	p := Snapshots{&core.Server{Deps: core.Deps{Store: s}}}
 	req := &storage.SnapshotDeleteRequest{PluginID: "p", SnapshotID: "ext"}
 	err = p.deleteExternal(t.Context(), req)
 	if !structs.IsKind(err, structs.KindConflict) {

@@ -1,5 +1,4 @@
-// Package snapwait waits for the rows of snapshots and of group snapshots. An object is either of them.
-package snapwait
+package csi
 
 import (
 	"context"
@@ -10,13 +9,13 @@ import (
 	"berth/structs/storage"
 )
 
-// Look reads the row of an object, and reports whether the wait is done. p may be nil if it is.
-type Look func(tx *state.ReadTx) (p *storage.Progress, done bool, err error)
+// readProgress reads the row of an object, and reports whether the wait is done. p may be nil if it is.
+type readProgress func(tx *state.ReadTx) (p *storage.Progress, done bool, err error)
 
-// Until waits until look reports so, at most Settings.VolumeTimeout. An object that is cut is no failure when
-// the time ends: its plugin may need hours. Otherwise the error is then a timeout, in which title names the
-// object.
-func Until(ctx context.Context, s *core.Server, title string, look Look) error {
+// awaitProgress waits until look reports so, at most Settings.VolumeTimeout. An object that is cut is no
+// failure when the time ends: its plugin may need hours. Otherwise the error is then a timeout, in which
+// title names the object.
+func awaitProgress(ctx context.Context, s *core.Server, title string, look readProgress) error {
 	// The work goes on when this wait ends: the row is the order, and not the request.
 	ctx, cancel := context.WithTimeout(ctx, s.Settings.VolumeTimeout)
 	defer cancel()
@@ -42,9 +41,9 @@ func Until(ctx context.Context, s *core.Server, title string, look Look) error {
 	}
 }
 
-// Deleted returns why the row of an object is left although its deletion has ended: the error of the plugin,
-// or a conflict after a deletion that was cancelled. It is nil while the deletion goes on.
-func Deleted(p *storage.Progress, title string) error {
+// undeleted returns why the row of an object is left although its deletion has ended: the error of the
+// plugin, or a conflict after a deletion that was cancelled. It is nil while the deletion goes on.
+func undeleted(p *storage.Progress, title string) error {
 	switch {
 	case p.State == storage.SnapshotDeleting:
 		return nil

@@ -1,4 +1,4 @@
-package snapshots
+package csi
 
 import (
 	"cmp"
@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"berth/endpoints/places"
 	"berth/server/nodeconn"
 	"berth/state"
 	"berth/state/csi"
@@ -17,13 +16,13 @@ import (
 	"berth/structs/validate/report"
 )
 
-// deleteTime bounds the deletion of a snapshot without a row.
-const deleteTime = 2 * time.Minute
+// snapshotDeleteTime bounds the deletion of a snapshot without a row.
+const snapshotDeleteTime = 2 * time.Minute
 
 // External returns one page of the snapshots that the plugin itself lists, in all parts of its storage. An
 // unreachable part is a warning, unless no part answers. For a plugin that does not list its snapshots, the
 // page has the rows.
-func (p Procedures) External(
+func (p Snapshots) External(
 	ctx context.Context, req *storage.SnapshotExternalRequest,
 ) (*storage.SnapshotExternalResponse, error) {
 	tx := p.Store.Read()
@@ -31,8 +30,8 @@ func (p Procedures) External(
 	if plugin == nil {
 		return nil, structs.NotFoundf("there is no CSI plugin %q", structs.Cut(req.PluginID, structs.MaxQuoted))
 	}
-	if !lists(tx, plugin.ID) {
-		return ofRows(tx, req), nil
+	if !listsSnapshots(tx, plugin.ID) {
+		return snapshotsOfRows(tx, req), nil
 	}
 
 	page, err := p.listOf(plugin, req).Page(ctx, tx, plugin.ID, req.NextToken)
@@ -45,12 +44,13 @@ func (p Procedures) External(
 		Warnings:  page.Warnings,
 	}
 	resp.QueryMeta.NextToken = page.NextToken
-	addRows(tx, req, resp.Snapshots)
+	addSnapshotRows(tx, req, resp.Snapshots)
 	return resp, nil
 }
 
-// lists reports whether the plugin may list its snapshots. Without a healthy controller the call tells.
-func lists(tx *state.ReadTx, plugin string) bool {
+// listsSnapshots reports whether the plugin may list its snapshots. Without a healthy controller the call
+// tells.
+func listsSnapshots(tx *state.ReadTx, plugin string) bool {
 	for i := range csi.InstancesByPluginKind(tx, plugin, structs.CSIKindController) {
 		if i.Healthy && i.ControllerInfo != nil && !i.ControllerInfo.SupportsListSnapshots {
 			return false
@@ -59,8 +59,11 @@ func lists(tx *state.ReadTx, plugin string) bool {
 	return true
 }
 
-// ofRows returns the cut snapshots of a plugin that have rows, those of all namespaces as those of a plugin.
-func ofRows(tx *state.ReadTx, req *storage.SnapshotExternalRequest) *storage.SnapshotExternalResponse {
+// snapshotsOfRows returns the cut snapshots of a plugin that have rows, those of all namespaces as those of a
+// plugin.
+func snapshotsOfRows(
+	tx *state.ReadTx, req *snapshot.SnapshotExternalRequest,
+) *storage.SnapshotExternalResponse {
 	resp := &storage.SnapshotExternalResponse{Snapshots: []*storage.CSISnapshot{}}
 	most := cmp.Or(int(req.PerPage), structs.MaxExternal)
 	for s := range csi.SnapshotsOfPlugin(tx, req.PluginID) {
@@ -79,13 +82,13 @@ func ofRows(tx *state.ReadTx, req *storage.SnapshotExternalRequest) *storage.Sna
 			IsReady:                s.State == storage.SnapshotReady,
 		})
 	}
-	addRows(tx, req, resp.Snapshots)
+	addSnapshotRows(tx, req, resp.Snapshots)
 	return resp
 }
 
-// addRows adds the plugin to listed snapshots, and what their rows in the namespace of the request have: the
-// name and the volume. The rights of the caller are about that namespace alone.
-func addRows(tx *state.ReadTx, req *storage.SnapshotExternalRequest, all []*storage.CSISnapshot) {
+// addSnapshotRows adds the plugin to listed snapshots, and what their rows in the namespace of the request
+// have: the name and the volume. The rights of the caller are about that namespace alone.
+func addSnapshotRows(tx *state.ReadTx, req *storage.SnapshotExternalRequest, all []*storage.CSISnapshot) {
 	for _, s := range all {
 		s.PluginID = req.PluginID
 		row := csi.SnapshotByExternal(tx, req.PluginID, s.ID)
@@ -97,18 +100,18 @@ func addRows(tx *state.ReadTx, req *storage.SnapshotExternalRequest, all []*stor
 }
 
 // listOf says how to list the snapshots of a plugin. An entry has the parts that only a plugin knows.
-func (p Procedures) listOf(
+func (p Snapshots) listOf(
 	plugin *structs.CSIPluginRow, req *storage.SnapshotExternalRequest,
-) places.List[*storage.CSISnapshot] {
-	return places.List[*storage.CSISnapshot]{
+) placeList[*storage.CSISnapshot] {
+	return placeList[*storage.CSISnapshot]{
 		Kind:  "snapshots",
 		Limit: int(max(0, req.PerPage)),
 		Key:   func(s *storage.CSISnapshot) string { return s.ID },
 		Bytes: func(s *storage.CSISnapshot) int { return len(s.ID) + len(s.ExternalSourceVolumeID) },
 		Call: func(
 			ctx context.Context, nodes []string, token string, most int32,
-		) (a places.Answer[*storage.CSISnapshot], err error) {
-			to := nodeconn.Target{Nodes: p.Nodes, IDs: nodes, Limit: places.CallTime}
+		) (a placeAnswer[*storage.CSISnapshot], err error) {
+			to := nodeconn.Target{Nodes: p.Nodes, IDs: nodes, Limit: placeCallTime}
 			page, err := nodeconn.Call(ctx, to, nodecalls.ClientCSISnapshotList,
 				&nodecalls.ClientCSISnapshotListRequest{
 					PluginID:      plugin.ID,
@@ -140,7 +143,7 @@ func (p Procedures) listOf(
 
 // deleteExternal deletes a snapshot without a row, in each part of the storage: a plugin that does not know a
 // snapshot answers that it is deleted.
-func (p Procedures) deleteExternal(ctx context.Context, req *storage.SnapshotDeleteRequest) error {
+func (p Snapshots) deleteExternal(ctx context.Context, req *storage.SnapshotDeleteRequest) error {
 	tx := p.Store.Read()
 	if csi.Plugin(tx, req.PluginID) == nil {
 		return structs.NotFoundf("there is no CSI plugin %q", structs.Cut(req.PluginID, structs.MaxQuoted))
@@ -151,9 +154,9 @@ func (p Procedures) deleteExternal(ctx context.Context, req *storage.SnapshotDel
 	if csi.RestoreOf(tx, s) != "" {
 		return structs.Conflictf("snapshot %q of plugin %q cannot be deleted while a volume is being created from it", structs.Cut(req.SnapshotID, structs.MaxQuoted), req.PluginID)
 	}
-	all := places.Of(tx, req.PluginID)
+	all := placesOf(tx, req.PluginID)
 	// Any of them might have the snapshot.
-	down := func(at *places.Place) bool { return len(at.Nodes) == 0 }
+	down := func(at *place) bool { return len(at.Nodes) == 0 }
 	if len(all) == 0 || slices.ContainsFunc(all, down) {
 		return nodeconn.ErrNoController
 	}
@@ -167,7 +170,7 @@ func (p Procedures) deleteExternal(ctx context.Context, req *storage.SnapshotDel
 			}
 			nodeconn.Address(tx, call)
 			nodeconn.StampEpoch(tx, node, call)
-			to := nodeconn.Target{Nodes: p.Nodes, IDs: []string{node}, Limit: deleteTime}
+			to := nodeconn.Target{Nodes: p.Nodes, IDs: []string{node}, Limit: snapshotDeleteTime}
 			_, err := nodeconn.Call(ctx, to, nodecalls.ClientCSISnapshotDelete, call)
 			if nodeconn.TryNext(err) && i < len(at.Nodes)-1 {
 				continue

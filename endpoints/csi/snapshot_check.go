@@ -1,4 +1,4 @@
-package snapshots
+package csi
 
 import (
 	"berth/structs"
@@ -7,8 +7,8 @@ import (
 	"berth/structs/validate/field"
 )
 
-// checkAsk checks a requested snapshot. No parameter and no secret appears in the error.
-func checkAsk(ask *storage.CSISnapshot) error {
+// checkSnapshot checks a requested snapshot. No parameter and no secret appears in the error.
+func checkSnapshot(ask *storage.CSISnapshot) error {
 	f := field.New("snapshot %q", structs.Cut(ask.Name, structs.MaxQuoted))
 	if ask.Name != "" {
 		f.CheckName("Name", ask.Name)
@@ -17,19 +17,19 @@ func checkAsk(ask *storage.CSISnapshot) error {
 	f.CheckName("SourceVolumeID", ask.SourceVolumeID)
 	f.CheckString("PluginID", ask.PluginID, structs.MaxCSIString)
 	f.CheckCSIMap("Parameters", ask.Parameters)
-	checkSecrets(f, ask.Secrets)
+	checkSnapshotSecrets(f, ask.Secrets)
 	return f.Err()
 }
 
-func checkSecrets(f field.Errors, given structs.Secrets) {
+func checkSnapshotSecrets(f field.Errors, given structs.Secrets) {
 	if len(given) > 0 {
 		err := validate.VolumeSecrets(given)
 		f.Require(err == nil, "Secrets: %v", err)
 	}
 }
 
-// checkDelete checks that a request names one snapshot.
-func checkDelete(req *storage.SnapshotDeleteRequest) error {
+// checkSnapshotDelete checks that a request names one snapshot.
+func checkSnapshotDelete(req *storage.SnapshotDeleteRequest) error {
 	f := field.New("deleting a snapshot")
 	byID := req.PluginID != "" && req.SnapshotID != ""
 	f.Require((req.SnapshotName != "") != byID && (byID || req.PluginID == "" && req.SnapshotID == ""),
@@ -39,6 +39,6 @@ func checkDelete(req *storage.SnapshotDeleteRequest) error {
 	f.CheckString("SnapshotName", req.SnapshotName, structs.MaxName)
 	f.CheckString("PluginID", req.PluginID, structs.MaxCSIString)
 	f.CheckString("SnapshotID", req.SnapshotID, structs.MaxCSIID)
-	checkSecrets(f, req.Secrets)
+	checkSnapshotSecrets(f, req.Secrets)
 	return f.Err()
 }

@@ -1,6 +1,4 @@
-// Package snapshots serves the methods of snapshots of volumes. A request is recorded as a row. The loop of
-// the leader calls the plugin and records the outcome, for which the caller waits.
-package snapshots
+package csi
 
 import (
 	"cmp"
@@ -10,26 +8,26 @@ import (
 
 	"berth/endpoints/core"
 	"berth/endpoints/query"
-	"berth/endpoints/snapwait"
 	"berth/fsm"
-	"berth/internal/keyring"
+	"berth/internal/sealing"
 	"berth/state"
 	"berth/state/csi"
 	"berth/state/csi/snapshots"
 	"berth/structs"
-	"berth/structs/storage"
+	"berth/structs/snapshot"
 )
 
-// Procedures serve the methods.
-type Procedures struct{ *core.Server }
+// Snapshots serves the methods of snapshots of volumes. A request is recorded as a row. The loop of the
+// leader calls the plugin and records the outcome, for which the caller waits.
+type Snapshots struct{ *core.Server }
 
 // List lists the rows of a namespace.
-func (Procedures) List(
+func (Snapshots) List(
 	tx *state.ReadTx, req *storage.SnapshotListRequest, resp *storage.SnapshotListResponse,
 ) (err error) {
 	l := query.List[storage.VolumeSnapshot, storage.VolumeSnapshot]{
 		Key:  func(s *storage.VolumeSnapshot) []string { return []string{s.Namespace, s.Name} },
-		Stub: func(s, stub *storage.VolumeSnapshot) { *stub = *shown(s) },
+		Stub: func(s, stub *storage.VolumeSnapshot) { *stub = *shownSnapshot(s) },
 		Keep: func(s *storage.VolumeSnapshot) bool {
 			return (req.VolumeID == "" || s.VolumeID == req.VolumeID) &&
 				(req.PluginID == "" || s.PluginID == req.PluginID)
@@ -40,28 +38,28 @@ func (Procedures) List(
 	return err
 }
 
-// shown returns a row as answers have it.
-func shown(s *storage.VolumeSnapshot) *storage.VolumeSnapshot {
+// shownSnapshot returns a row as answers have it.
+func shownSnapshot(s *storage.VolumeSnapshot) *storage.VolumeSnapshot {
 	c := s.Copy()
 	c.SealedSecrets = nil
 	return c
 }
 
 // Get reads a row. The error is not-found.
-func (Procedures) Get(
+func (Snapshots) Get(
 	tx *state.ReadTx, req *storage.SnapshotGetRequest, resp *storage.SnapshotGetResponse,
 ) error {
 	s := csi.Snapshot(tx, req.RequestNamespace(), req.SnapshotName)
 	if s == nil {
 		return snapshots.NotFound(req.RequestNamespace(), req.SnapshotName)
 	}
-	resp.Snapshot = shown(s)
+	resp.Snapshot = shownSnapshot(s)
 	return nil
 }
 
 // Create takes snapshots, and waits until they can be restored. One that is cut is no failure when the time
 // of the request ends: its plugin may need hours.
-func (p Procedures) Create(
+func (p Snapshots) Create(
 	ctx context.Context, req *storage.SnapshotCreateRequest, resp *storage.SnapshotCreateResponse,
 ) (uint64, error) {
 	n := len(req.Snapshots)
@@ -94,22 +92,22 @@ func (p Procedures) Create(
 
 	var faults []error
 	for _, wanted := range entry.Snapshots {
-		row, err := p.await(ctx, wanted, taken)
+		row, err := p.await(ctx, wanted, isSnapshotTaken)
 		if err != nil {
 			faults = append(faults, err)
 			continue
 		}
 		index = max(index, row.ModifyIndex)
-		resp.Snapshots = append(resp.Snapshots, shown(row))
+		resp.Snapshots = append(resp.Snapshots, shownSnapshot(row))
 	}
 	return index, errors.Join(faults...)
 }
 
 // rowOf returns the row for a requested snapshot.
-func (p Procedures) rowOf(
+func (p Snapshots) rowOf(
 	tx *state.ReadTx, ns string, ask *storage.CSISnapshot,
 ) (*storage.VolumeSnapshot, error) {
-	err := checkAsk(ask)
+	err := checkSnapshot(ask)
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +121,7 @@ func (p Procedures) rowOf(
 	}
 
 	id := structs.NewID()
-	s := snapshots.Of(v, cmp.Or(ask.Name, nameFor(v.ID, id)), id)
+	s := snapshots.Of(v, cmp.Or(ask.Name, snapshotName(v.ID, id)), id)
 	s.Parameters = ask.Parameters
 	err = snapshots.CheckAble(tx, v)
 	if err == nil && len(ask.Secrets) > 0 {
@@ -133,13 +131,13 @@ func (p Procedures) rowOf(
 	return s, err
 }
 
-// nameFor makes the name of a snapshot without one.
-func nameFor(volume, id string) string {
+// snapshotName makes the name of a snapshot without one.
+func snapshotName(volume, id string) string {
 	return volume[:min(len(volume), 100)] + "-" + structs.ShortID(id)
 }
 
 // seal encrypts secrets for the calls of a snapshot of a volume.
-func (p Procedures) seal(ns, volume string, secrets structs.Secrets) (*structs.Sealed, error) {
+func (p Snapshots) seal(ns, volume string, secrets structs.Secrets) (*structs.Sealed, error) {
 	if p.Keys.Active() == "" {
 		return nil, structs.Preconditionf("the secrets of a snapshot are stored encrypted, and the cluster has " +
 			"no root key, or this server has not opened it: berth operator root keyring list; or give the volume a " +
@@ -148,8 +146,9 @@ func (p Procedures) seal(ns, volume string, secrets structs.Secrets) (*structs.S
 	return keyring.SealSecrets(p.Keys, ns, volume, secrets)
 }
 
-// taken reports whether a requested snapshot needs no more waiting. row is nil for one that was deleted.
-func taken(row *storage.VolumeSnapshot, name string) (bool, error) {
+// isSnapshotTaken reports whether a requested snapshot needs no more waiting. row is nil for one that was
+// deleted.
+func isSnapshotTaken(row *storage.VolumeSnapshot, name string) (bool, error) {
 	switch {
 	case row == nil:
 		return false, structs.Conflictf("snapshot %q was deleted meanwhile", name)
@@ -163,13 +162,13 @@ func taken(row *storage.VolumeSnapshot, name string) (bool, error) {
 	return row.State == storage.SnapshotReady, nil
 }
 
-// await waits until the row of a snapshot satisfies done: see snapwait.Until.
-func (p Procedures) await(
+// await waits until the row of a snapshot satisfies done: see awaitProgress.
+func (p Snapshots) await(
 	ctx context.Context,
 	s *storage.VolumeSnapshot,
 	done func(row *storage.VolumeSnapshot, name string) (bool, error),
 ) (row *storage.VolumeSnapshot, err error) {
-	err = snapwait.Until(ctx, p.Server, title(s.Name),
+	err = awaitProgress(ctx, p.Server, snapshotTitle(s.Name),
 		func(tx *state.ReadTx) (*storage.Progress, bool, error) {
 			row = csi.Snapshot(tx, s.Namespace, s.Name)
 			ok, err := done(row, s.Name)
@@ -181,20 +180,20 @@ func (p Procedures) await(
 	return row, err
 }
 
-// title names a snapshot in an error.
-func title(name string) string { return fmt.Sprintf("snapshot %q", name) }
+// snapshotTitle names a snapshot in an error.
+func snapshotTitle(name string) string { return fmt.Sprintf("snapshot %q", name) }
 
 // Delete deletes a snapshot at its plugin, and then its row. A snapshot without a row is deleted by its
 // plugin alone.
-func (p Procedures) Delete(
+func (p Snapshots) Delete(
 	ctx context.Context, req *storage.SnapshotDeleteRequest, _ *structs.Empty,
 ) (uint64, error) {
-	err := checkDelete(req)
+	err := checkSnapshotDelete(req)
 	if err != nil {
 		return 0, err
 	}
 
-	row := Named(p.Store.Read(), req)
+	row := namedSnapshot(p.Store.Read(), req)
 	switch {
 	case row == nil && req.SnapshotName != "":
 		return 0, snapshots.NotFound(req.RequestNamespace(), req.SnapshotName)
@@ -224,14 +223,14 @@ func (p Procedures) Delete(
 		if now == nil || now.CreateIndex != row.CreateIndex {
 			return true, nil // the plugin has deleted it
 		}
-		return false, snapwait.Deleted(&now.Progress, title(name))
+		return false, undeleted(&now.Progress, snapshotTitle(name))
 	})
 	return max(index, p.Store.Index()), err
 }
 
-// Named returns the row of a request to delete a snapshot, nil if there is none. By the ID at its plugin it
-// may be in another namespace.
-func Named(tx state.Reader, req *storage.SnapshotDeleteRequest) *storage.VolumeSnapshot {
+// namedSnapshot returns the row of a request to delete a snapshot, nil if there is none. By the ID at its
+// plugin it may be in another namespace.
+func namedSnapshot(tx state.Reader, req *storage.SnapshotDeleteRequest) *storage.VolumeSnapshot {
 	if req.SnapshotName != "" {
 		return csi.Snapshot(tx, req.RequestNamespace(), req.SnapshotName)
 	}

@@ -1,6 +1,4 @@
-// Package places lists the things that a CSI plugin itself lists, page by page, over all parts of its
-// storage.
-package places
+package csi
 
 import (
 	"cmp"
@@ -19,17 +17,17 @@ import (
 	"berth/structs/storage"
 )
 
-// CallTime bounds one call and not the request, which makes up to structs.MaxExternalAsk of them: a user
+// placeCallTime bounds one call and not the request, which makes up to structs.MaxExternalAsk of them: a user
 // waits for the answer.
-const CallTime = 30 * time.Second
+const placeCallTime = 30 * time.Second
 
-// atOnce bounds the calls, and the answers in memory, for one user.
-const atOnce = 8
+// placeCalls bounds the calls, and the answers in memory, for one user.
+const placeCalls = 8
 
-// Place is a part of the storage of a plugin: the things that the controllers of one topology know. Drivers
+// place is a part of the storage of a plugin: the things that the controllers of one topology know. Drivers
 // of node-local storage run a controller on each node that knows only its own things. Shared storage has no
 // topology, so all of its controllers are one place.
-type Place struct {
+type place struct {
 	Key   string   // orders the places and names one in a page token
 	Nodes []string // whose controllers are reachable, any of them
 
@@ -39,14 +37,14 @@ type Place struct {
 	down     []string // nodes whose controllers are not reachable
 }
 
-// maxRestarts bounds how often the list of a place begins anew for a page.
-const maxRestarts = 3
+// maxPlaceRestarts bounds how often the list of a place begins anew for a page.
+const maxPlaceRestarts = 3
 
 // restart reports whether the list of the place begins anew after an error: the plugin has rejected a token
 // of this request (CSI spec, the ABORTED of ListVolumes and of ListSnapshots). The token of an earlier
 // request is not replaced, because its caller has the entries before it and could read them for ever.
-func (p *Place) restart(err error) bool {
-	if structs.CodeOf(err) != structs.CSICodeAborted || p.token == "" || p.later || p.restarts == maxRestarts {
+func (p *place) restart(err error) bool {
+	if structs.CodeOf(err) != structs.CSICodeAborted || p.token == "" || p.later || p.restarts == maxPlaceRestarts {
 		return false
 	}
 	p.restarts++
@@ -55,7 +53,7 @@ func (p *Place) restart(err error) bool {
 }
 
 // explain adds the remedy to the rejection of a token of an earlier request.
-func (p *Place) explain(err error) error {
+func (p *place) explain(err error) error {
 	if structs.CodeOf(err) != structs.CSICodeAborted || !p.later {
 		return err
 	}
@@ -63,15 +61,15 @@ func (p *Place) explain(err error) error {
 		"begin the list anew, without a page token: %w", err)
 }
 
-// Of returns the parts of a plugin's storage in the order of their keys. A place all of whose controllers are
-// down has no nodes.
-func Of(tx *state.ReadTx, pluginID string) []*Place {
+// placesOf returns the parts of a plugin's storage in the order of their keys. A place all of whose
+// controllers are down has no nodes.
+func placesOf(tx *state.ReadTx, pluginID string) []*place {
 	// The key of a topology names the same place in each request, although the controllers change.
-	byKey := map[string]*Place{}
-	placeOf := func(c nodeconn.Controller) *Place {
+	byKey := map[string]*place{}
+	placeOf := func(c nodeconn.Controller) *place {
 		key := storage.TopologyText(c.Topology)
 		if byKey[key] == nil {
-			byKey[key] = &Place{Key: key}
+			byKey[key] = &place{Key: key}
 		}
 		return byKey[key]
 	}
@@ -87,18 +85,18 @@ func Of(tx *state.ReadTx, pluginID string) []*Place {
 	}
 
 	// The order is the same for each page: a token names a place by its key.
-	byName := func(a, b *Place) int { return strings.Compare(a.Key, b.Key) }
+	byName := func(a, b *place) int { return strings.Compare(a.Key, b.Key) }
 	return slices.SortedFunc(maps.Values(byKey), byName)
 }
 
-// from returns the places from the one that a page token names. That place begins at the token of the plugin.
-// A place that has gone since the last page is skipped: the list goes on with the next one.
-func from(all []*Place, token string) ([]*Place, error) {
+// placesFrom returns the places from the one that a page token names. That place begins at the token of the
+// plugin. A place that has gone since the last page is skipped: the list goes on with the next one.
+func placesFrom(all []*place, token string) ([]*place, error) {
 	key, err := query.ParseToken(token)
 	if err != nil || len(key) == 0 {
 		return all, err
 	}
-	compare := func(p *Place, key string) int { return strings.Compare(p.Key, key) }
+	compare := func(p *place, key string) int { return strings.Compare(p.Key, key) }
 	first, found := slices.BinarySearchFunc(all, key[0], compare)
 	// The token of a plugin may have any bytes, also the separator. The rest of the parts is joined again.
 	if found {
@@ -108,19 +106,19 @@ func from(all []*Place, token string) ([]*Place, error) {
 	return all[first:], nil
 }
 
-// Answer is one page of one place.
-type Answer[T any] struct {
+// placeAnswer is one page of one place.
+type placeAnswer[T any] struct {
 	Entries   []T
 	NextToken string // "" at the end of the list
 }
 
-// List says how to list things of one kind.
-type List[T any] struct {
+// placeList says how to list things of one kind.
+type placeList[T any] struct {
 	Kind  string // for the texts of warnings: "volumes"
 	Limit int    // the most entries of a page, 0 for the bounds in structs
 	// Call asks the controller of one of the nodes, which know the same things, for a page of at most most
 	// entries, 0 for any number. It checks the sizes of the answer, because a plugin has made it.
-	Call func(ctx context.Context, nodes []string, token string, most int32) (Answer[T], error)
+	Call func(ctx context.Context, nodes []string, token string, most int32) (placeAnswer[T], error)
 	// Key names an entry, "" for one to leave out. Two controllers of one storage list the same things when
 	// their topologies differ.
 	Key func(T) string
@@ -128,48 +126,50 @@ type List[T any] struct {
 	Bytes func(T) int
 }
 
-// Page is one page over all places.
-type Page[T any] struct {
+// placePage is one page over all places.
+type placePage[T any] struct {
 	Entries   []T // never nil
 	NextToken string
 	Warnings  []string // one for each place that has not answered
 }
 
-// Page returns the page of a plugin that a token begins. An unreachable place is a warning, unless no other
-// place answers.
-func (l List[T]) Page(ctx context.Context, tx *state.ReadTx, pluginID, token string) (*Page[T], error) {
-	all, err := from(Of(tx, pluginID), token)
+// Page returns the page of a plugin that a token begins. An unreachable place is a warning, unless no
+// other place answers.
+func (l placeList[T]) Page(
+	ctx context.Context, tx *state.ReadTx, pluginID, token string,
+) (*placePage[T], error) {
+	all, err := placesFrom(placesOf(tx, pluginID), token)
 	if err != nil {
 		return nil, err
 	}
-	f := &filling[T]{
-		List:   l,
-		places: all,
-		seen:   map[string]bool{},
-		page:   &Page[T]{Entries: []T{}},
+	f := &pageFill[T]{
+		placeList: l,
+		places:    all,
+		seen:      map[string]bool{},
+		page:      &placePage[T]{Entries: []T{}},
 	}
 	return f.page, f.fill(ctx)
 }
 
-// filling is a page in the making. One goroutine owns it. Those of callPlaces change only their own answers.
-type filling[T any] struct {
-	List[T]
-	places []*Place // still to be called
+// pageFill is a page in the making. One goroutine owns it. Those of callPlaces change only their own answers.
+type pageFill[T any] struct {
+	placeList[T]
+	places []*place // still to be called
 	calls  int
 	bytes  int             // of the entries on the page
 	seen   map[string]bool // keys
 	failed error           // the last
-	page   *Page[T]
+	page   *placePage[T]
 }
 
-// outcome is the outcome of the last call of a place.
-type outcome[T any] struct {
-	Answer[T]
+// placeOutcome is the outcome of the last call of a place.
+type placeOutcome[T any] struct {
+	placeAnswer[T]
 	err error
 }
 
 // fill calls place after place until the page is full.
-func (f *filling[T]) fill(ctx context.Context) error {
+func (f *pageFill[T]) fill(ctx context.Context) error {
 	total := len(f.places)
 	for len(f.places) > 0 && !f.full() {
 		if ctx.Err() != nil {
@@ -207,17 +207,17 @@ func (f *filling[T]) fill(ctx context.Context) error {
 
 // full reports whether the page takes no more. The three bounds protect the server: the memory for the
 // answer, the calls of plugins, and their bytes.
-func (f *filling[T]) full() bool {
+func (f *pageFill[T]) full() bool {
 	return len(f.page.Entries) >= cmp.Or(f.Limit, structs.MaxExternal) ||
 		f.calls >= structs.MaxExternalAsk ||
 		f.bytes >= structs.MaxExternalSum
 }
 
 // callPlaces calls places for their next pages at the same time.
-func (f *filling[T]) callPlaces(ctx context.Context, places []*Place) []outcome[T] {
+func (f *pageFill[T]) callPlaces(ctx context.Context, places []*place) []placeOutcome[T] {
 	most := f.remaining()
 	f.calls += len(places)
-	outcomes := make([]outcome[T], len(places))
+	outcomes := make([]placeOutcome[T], len(places))
 	var wg sync.WaitGroup
 	for i, p := range places {
 		wg.Go(func() { outcomes[i] = f.callPlace(ctx, p, most) })
@@ -226,26 +226,26 @@ func (f *filling[T]) callPlaces(ctx context.Context, places []*Place) []outcome[
 	return outcomes
 }
 
-func (f *filling[T]) callPlace(ctx context.Context, p *Place, most int32) outcome[T] {
+func (f *pageFill[T]) callPlace(ctx context.Context, p *place, most int32) placeOutcome[T] {
 	for {
 		answer, err := f.Call(ctx, p.Nodes, p.token, most)
 		if !p.restart(err) {
-			return outcome[T]{answer, p.explain(err)}
+			return placeOutcome[T]{answer, p.explain(err)}
 		}
 	}
 }
 
 // maxConcurrent returns how many places are called at the same time. On a page with a size, the limit of one
 // place depends on the earlier answers.
-func (f *filling[T]) maxConcurrent() int {
+func (f *pageFill[T]) maxConcurrent() int {
 	if f.Limit > 0 {
 		return 1
 	}
-	return atOnce
+	return placeCalls
 }
 
 // remaining returns how many more entries fit on the page, 0 for any number.
-func (f *filling[T]) remaining() int32 {
+func (f *pageFill[T]) remaining() int32 {
 	if f.Limit == 0 {
 		return 0
 	}
@@ -255,7 +255,7 @@ func (f *filling[T]) remaining() int32 {
 
 // addPages adds the answer of a place and its further pages. It reports false if the page is full before the
 // place ends. The token of the place then names the page to continue with.
-func (f *filling[T]) addPages(ctx context.Context, p *Place, o outcome[T]) bool {
+func (f *pageFill[T]) addPages(ctx context.Context, p *place, o placeOutcome[T]) bool {
 	for o.err == nil {
 		for _, entry := range o.Entries {
 			// A place may answer a thing twice over its pages when things come and go meanwhile (CSI spec,
@@ -288,7 +288,7 @@ func (f *filling[T]) addPages(ctx context.Context, p *Place, o outcome[T]) bool 
 }
 
 // warning says which part of the list is missing, and where to look.
-func (f *filling[T]) warning(p *Place, err error) string {
+func (f *pageFill[T]) warning(p *place, err error) string {
 	where := "the " + f.Kind
 	if p.Key != "" {
 		where += " in " + p.Key
@@ -296,11 +296,11 @@ func (f *filling[T]) warning(p *Place, err error) string {
 	// The text is the same for each answer, so the nodes are sorted.
 	nodes := slices.Concat(p.Nodes, p.down)
 	slices.Sort(nodes)
-	return fmt.Sprintf("%s (controller on node %s) are not listed: %v", where, firstFew(nodes), err)
+	return fmt.Sprintf("%s (controller on node %s) are not listed: %v", where, firstFewNodes(nodes), err)
 }
 
-// firstFew names the first of many nodes.
-func firstFew(nodes []string) string {
+// firstFewNodes names the first of many nodes.
+func firstFewNodes(nodes []string) string {
 	var short []string
 	shown := min(3, len(nodes))
 	for _, id := range nodes[:shown] {
