@@ -8,7 +8,6 @@ import (
 	"berth/endpoints/core"
 	"berth/endpoints/csi"
 	"berth/endpoints/events"
-	"berth/endpoints/hostvols"
 	"berth/endpoints/identities"
 	"berth/endpoints/job"
 	"berth/endpoints/jobstatuses"
@@ -173,7 +172,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		snaps   = csi.Snapshots{Server: e.Server}
 		groups  = csi.SnapshotGroups{Server: e.Server}
 		plans   = csi.SnapshotSchedules{Server: e.Server}
-		hosts   = hostvols.Procedures{VolumeWrites: e.change}
+		hosts   = csi.HostVolumes{VolumeWrites: e.change}
 		feed    = events.Procedures{Server: e.Server}
 		free    = release.Releaser{
 			Store:     e.Store,

@@ -1,4 +1,4 @@
-package hostvols
+package csi
 
 import (
 	"cmp"
@@ -14,20 +14,20 @@ import (
 	"berth/structs/storage"
 )
 
-// choose returns the row of a volume on its node: the one that it names, or the node with the fewest host
-// volumes of the plugin among those that can have it. Of equal ones the first by ID counts.
-func choose(tx *state.ReadTx, v storage.DynamicHostVolume) (*structs.CSIVolume, error) {
+// chooseHostNode returns the row of a volume on its node: the one that it names, or the node with the fewest
+// host volumes of the plugin among those that can have it. Of equal ones the first by ID counts.
+func chooseHostNode(tx *state.ReadTx, v storage.DynamicHostVolume) (*structs.CSIVolume, error) {
 	if v.ID != "" {
-		return chooseAgain(tx, v)
+		return chooseHostNodeAgain(tx, v)
 	}
 
 	var err error
-	v.PluginID, err = pluginOf(tx, v.PluginID)
+	v.PluginID, err = hostPluginOf(tx, v.PluginID)
 	if err != nil {
 		return nil, err
 	}
 
-	c := choice{
+	c := hostChoice{
 		volume:  v,
 		matches: match.CompileConstraints(v.Constraints),
 	}
@@ -43,9 +43,9 @@ func choose(tx *state.ReadTx, v storage.DynamicHostVolume) (*structs.CSIVolume, 
 	return c.row(tx, best), nil
 }
 
-// chooseAgain returns the row for a volume that exists, with the wanted size.
-func chooseAgain(tx *state.ReadTx, v storage.DynamicHostVolume) (*structs.CSIVolume, error) {
-	old, err := find(tx, v.Namespace, v.ID)
+// chooseHostNodeAgain returns the row for a volume that exists, with the wanted size.
+func chooseHostNodeAgain(tx *state.ReadTx, v storage.DynamicHostVolume) (*structs.CSIVolume, error) {
+	old, err := findHostVolume(tx, v.Namespace, v.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +54,7 @@ func chooseAgain(tx *state.ReadTx, v storage.DynamicHostVolume) (*structs.CSIVol
 			"without an id another volume is created", v.ID, old.Host.Name, structs.ShortID(old.Host.NodeID))
 	}
 
-	v.PluginID, err = pluginOf(tx, v.PluginID)
+	v.PluginID, err = hostPluginOf(tx, v.PluginID)
 	if err != nil {
 		return nil, err
 	}
@@ -64,9 +64,9 @@ func chooseAgain(tx *state.ReadTx, v storage.DynamicHostVolume) (*structs.CSIVol
 	return row, nil
 }
 
-// pluginOf returns the plugin of the driver of host volumes with an ID. Without one, and for the ID that the
-// dialect has for directories, it is the only plugin of the driver.
-func pluginOf(tx *state.ReadTx, id string) (string, error) {
+// hostPluginOf returns the plugin of the driver of host volumes with an ID. Without one, and for the ID that
+// the dialect has for directories, it is the only plugin of the driver.
+func hostPluginOf(tx *state.ReadTx, id string) (string, error) {
 	named := id != "" && id != storage.HostVolumeBuiltIn
 	var found []string
 	for p := range schema.Plugins.Scan(tx) {
@@ -94,15 +94,15 @@ func pluginOf(tx *state.ReadTx, id string) (string, error) {
 	return found[0], nil
 }
 
-// choice finds the node of a volume.
-type choice struct {
+// hostChoice finds the node of a volume.
+type hostChoice struct {
 	volume  storage.DynamicHostVolume
 	matches []match.Constraint
 	counts  map[string]int // of the rejected nodes, by reason
 }
 
 // onNode returns the row on the node that the volume names.
-func (c *choice) onNode(tx *state.ReadTx) (*structs.CSIVolume, error) {
+func (c *hostChoice) onNode(tx *state.ReadTx) (*structs.CSIVolume, error) {
 	n := state.Node(tx, c.volume.NodeID)
 	if n == nil {
 		return nil, structs.NotFoundf("host volume %q: node_id: no node %q", c.volume.Name, c.volume.NodeID)
@@ -120,7 +120,7 @@ func (c *choice) onNode(tx *state.ReadTx) (*structs.CSIVolume, error) {
 }
 
 // best returns the node for the volume, nil if none can have it.
-func (c *choice) best(tx *state.ReadTx) *structs.Node {
+func (c *hostChoice) best(tx *state.ReadTx) *structs.Node {
 	volumes := map[string]int{} // of the plugin, by node
 	for v := range schema.VolumesByPlugin.Scan(tx, c.volume.PluginID) {
 		if v.Host != nil {
@@ -151,7 +151,7 @@ func (c *choice) best(tx *state.ReadTx) *structs.Node {
 }
 
 // rejection returns why a node cannot have the volume, "" if it can.
-func (c *choice) rejection(tx *state.ReadTx, n *structs.Node) string {
+func (c *hostChoice) rejection(tx *state.ReadTx, n *structs.Node) string {
 	pool := cmp.Or(n.NodePool, structs.DefaultNodePool)
 	wanted := c.volume.NodePool
 	switch {
@@ -177,7 +177,7 @@ func (c *choice) rejection(tx *state.ReadTx, n *structs.Node) string {
 
 // place returns the topology of a node for the plugin, nil for none. The driver of host volumes names each
 // node in it, so a volume that is reachable from there is on the node.
-func (c *choice) place(tx *state.ReadTx, n *structs.Node) *structs.CSITopology {
+func (c *hostChoice) place(tx *state.ReadTx, n *structs.Node) *structs.CSITopology {
 	half := csi.Instance(tx, c.volume.PluginID, structs.CSIKindNode, n.ID)
 	place := half.NodeReport().AccessibleTopology
 	if place == nil || len(place.Segments) == 0 {
@@ -186,7 +186,7 @@ func (c *choice) place(tx *state.ReadTx, n *structs.Node) *structs.CSITopology {
 	return place
 }
 
-func (c *choice) row(tx *state.ReadTx, n *structs.Node) *structs.CSIVolume {
+func (c *hostChoice) row(tx *state.ReadTx, n *structs.Node) *structs.CSIVolume {
 	v := c.volume
 	v.NodeID = n.ID
 	v.NodePool = cmp.Or(n.NodePool, structs.DefaultNodePool)
@@ -194,7 +194,7 @@ func (c *choice) row(tx *state.ReadTx, n *structs.Node) *structs.CSIVolume {
 }
 
 // reasons says why no node can have the volume.
-func (c *choice) reasons() string {
+func (c *hostChoice) reasons() string {
 	if len(c.counts) == 0 {
 		return "the cluster has no node"
 	}
@@ -206,8 +206,8 @@ func (c *choice) reasons() string {
 	return strings.Join(parts, "; ")
 }
 
-// blockOf returns why no allocation can use a volume now, "" if one can.
-func blockOf(tx *state.ReadTx, row *structs.CSIVolume) string {
+// blockOfRow returns why no allocation can use a volume now, "" if one can.
+func blockOfRow(tx *state.ReadTx, row *structs.CSIVolume) string {
 	n := state.Node(tx, row.Host.NodeID)
 	half := csi.Instance(tx, row.PluginID, structs.CSIKindNode, row.Host.NodeID)
 	switch {

@@ -1,4 +1,4 @@
-package hostvols_test
+package csi_test
 
 import (
 	"testing"
@@ -11,7 +11,7 @@ import (
 )
 
 // claim places an allocation of a job whose group g keeps a volume with the claim of an ID.
-func (f *fixture) claim(job, id string, volume, node string) {
+func (f *hostFixture) claim(job, id string, volume, node string) {
 	f.t.Helper()
 	r := &structs.VolumeRequest{Name: "d", Type: structs.VolumeTypeHost, Source: "data", Sticky: true}
 	endpointstest.Must(f.Server, structs.JobRegister, &structs.JobRegisterRequest{Job: &structs.Job{
@@ -48,7 +48,7 @@ func (f *fixture) claim(job, id string, volume, node string) {
 }
 
 func TestClaims_AreListedByWhatTheyAreOf(t *testing.T) {
-	f := newFixture(t, "n1", "n2")
+	f := newHostFixture(t, "n1", "n2")
 	for _, job := range []string{"a", "b"} {
 		v := f.create(volume("data"))
 		f.claim(job, "claim-"+job, v.ID, v.NodeID)

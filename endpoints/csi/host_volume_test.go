@@ -1,11 +1,9 @@
-package hostvols_test
+package csi_test
 
 import (
 	"context"
 	"sync"
 	"testing"
-
-	"go.uber.org/goleak"
 
 	"berth/endpoints/endpointstest"
 	"berth/fsm"
@@ -16,17 +14,15 @@ import (
 	"berth/structs/storage"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// fixture is a server whose leader creates and deletes every volume.
-type fixture struct {
+// hostFixture is a server whose leader creates and deletes every volume.
+type hostFixture struct {
 	*endpointstest.Server
 	t *testing.T
 }
 
-func newFixture(t *testing.T, nodes ...string) *fixture {
+func newHostFixture(t *testing.T, nodes ...string) *hostFixture {
 	t.Helper()
-	f := &fixture{endpointstest.New(t, endpointstest.QuickSettings()), t}
+	f := &hostFixture{endpointstest.New(t, endpointstest.QuickSettings()), t}
 	for _, n := range nodes {
 		f.addNode(n, "", storage.HostVolumeDriver)
 	}
@@ -44,7 +40,7 @@ func newFixture(t *testing.T, nodes ...string) *fixture {
 }
 
 // lead applies the outcome of each unsettled volume, in place of the loop of the leader.
-func (f *fixture) lead(ctx context.Context) {
+func (f *hostFixture) lead(ctx context.Context) {
 	for ctx.Err() == nil {
 		tx := f.Store.ReadWatched()
 		for v := range csi.UnsettledVolumes(tx) {
@@ -68,7 +64,7 @@ func (f *fixture) lead(ctx context.Context) {
 }
 
 // addNode registers a ready node that runs the plugin "dirs" of a provider.
-func (f *fixture) addNode(id, pool, provider string) {
+func (f *hostFixture) addNode(id, pool, provider string) {
 	f.t.Helper()
 	info := structs.CSIInfo{
 		PluginID:                 "dirs",
@@ -105,23 +101,25 @@ func volume(name string) *storage.DynamicHostVolume {
 	}
 }
 
-func (f *fixture) create(v *storage.DynamicHostVolume) *storage.DynamicHostVolume {
+func (f *hostFixture) create(v *storage.DynamicHostVolume) *storage.DynamicHostVolume {
 	f.t.Helper()
 	return endpointstest.Must(
 		f.Server, storage.HostVolumeCreate, &storage.HostVolumeCreateRequest{Volume: v}).Volume
 }
 
 // rejects creates a volume, and wants an error of a kind with a text.
-func (f *fixture) rejects(v *storage.DynamicHostVolume, kind structs.Kind, text string) {
+func (f *hostFixture) rejects(v *storage.DynamicHostVolume, kind structs.Kind, text string) {
 	f.t.Helper()
 	req := &storage.HostVolumeCreateRequest{Volume: v}
 	endpointstest.WantText(f.t, endpointstest.Rejected(f.Server, kind, storage.HostVolumeCreate, req), text)
 }
 
-func (f *fixture) row(id string) *structs.CSIVolume { return csi.Volume(f.Store.Read(), "default", id) }
+func (f *hostFixture) row(id string) *structs.CSIVolume {
+	return csi.Volume(f.Store.Read(), "default", id)
+}
 
 func TestCreate_MakesARowOfThePluginOnANode(t *testing.T) {
-	f := newFixture(t, "n1")
+	f := newHostFixture(t, "n1")
 	v := f.create(volume("data"))
 	if v.State != storage.HostVolumeReady || v.NodeID != "n1" || v.NodePool != "default" ||
 		v.PluginID != "dirs" ||
@@ -141,7 +139,7 @@ func TestCreate_MakesARowOfThePluginOnANode(t *testing.T) {
 
 // A node has one volume of a name, so each further volume goes to another node.
 func TestCreate_PutsOneVolumeOfANameOnEachNode(t *testing.T) {
-	f := newFixture(t, "n1", "n2")
+	f := newHostFixture(t, "n1", "n2")
 	made := make([]*storage.DynamicHostVolume, 2)
 	var calls sync.WaitGroup
 	for i := range made {
@@ -166,7 +164,7 @@ func TestCreate_PutsOneVolumeOfANameOnEachNode(t *testing.T) {
 }
 
 func TestCreate_ChoosesTheNodeWithTheFewestVolumes(t *testing.T) {
-	f := newFixture(t, "n1", "n2")
+	f := newHostFixture(t, "n1", "n2")
 	for _, c := range []struct{ name, node string }{{"a", "n1"}, {"b", "n2"}, {"c", "n1"}, {"d", "n2"}} {
 		if v := f.create(volume(c.name)); v.NodeID != c.node {
 			t.Errorf("volume %s is on %s, want %s", c.name, v.NodeID, c.node)
@@ -175,7 +173,7 @@ func TestCreate_ChoosesTheNodeWithTheFewestVolumes(t *testing.T) {
 }
 
 func TestCreate_RejectsNodesThatCannotHaveIt(t *testing.T) {
-	f := newFixture(t, "n1")
+	f := newHostFixture(t, "n1")
 	f.addNode("n2", "gpu", storage.HostVolumeDriver)
 	pool := volume("data")
 	pool.NodePool = "gpu"
@@ -199,7 +197,7 @@ func TestCreate_RejectsNodesThatCannotHaveIt(t *testing.T) {
 }
 
 func TestCreate_NeedsOnePluginOfTheDriver(t *testing.T) {
-	f := newFixture(t)
+	f := newHostFixture(t)
 	f.rejects(volume("data"), structs.KindPrecondition,
 		"plugin_id: no CSI plugin of the driver "+storage.HostVolumeDriver)
 	f.AddNode("n9", "a") // it has a plugin of another driver
@@ -216,7 +214,7 @@ func TestCreate_NeedsOnePluginOfTheDriver(t *testing.T) {
 
 // A request that names the node is idempotent, as one that names the ID. Both let the volume grow.
 func TestCreate_AgainFindsTheVolume(t *testing.T) {
-	f := newFixture(t, "n1")
+	f := newHostFixture(t, "n1")
 	v := volume("data")
 	v.NodeID = "n1"
 	first := f.create(v)
@@ -239,7 +237,7 @@ func TestCreate_AgainFindsTheVolume(t *testing.T) {
 }
 
 func TestCreate_DetachesOnceTheVolumeIsRecorded(t *testing.T) {
-	f := &fixture{endpointstest.New(t), t} // no leader creates it
+	f := &hostFixture{endpointstest.New(t), t} // no leader creates it
 	f.addNode("n1", "", storage.HostVolumeDriver)
 	v := endpointstest.Must(f.Server, storage.HostVolumeCreate,
 		&storage.HostVolumeCreateRequest{Volume: volume("data"), Detach: true}).Volume
@@ -249,7 +247,7 @@ func TestCreate_DetachesOnceTheVolumeIsRecorded(t *testing.T) {
 }
 
 func TestList_HasHostVolumesAlone(t *testing.T) {
-	f := newFixture(t, "n1", "n2")
+	f := newHostFixture(t, "n1", "n2")
 	f.addNode("n3", "gpu", storage.HostVolumeDriver)
 	f.create(volume("a"))
 	f.create(volume("b"))
@@ -288,7 +286,7 @@ func TestList_HasHostVolumesAlone(t *testing.T) {
 }
 
 func TestDelete_WaitsForClaimsAndDeletesTheVolume(t *testing.T) {
-	f := newFixture(t, "n1")
+	f := newHostFixture(t, "n1")
 	v := f.create(volume("data"))
 	f.AddAlloc("a1", "n1")
 	claim := endpointstest.Claim(v.ID, "a1")
@@ -322,7 +320,7 @@ func TestDelete_WaitsForClaimsAndDeletesTheVolume(t *testing.T) {
 }
 
 func TestDelete_OfANodeThatIsGoneNeedsForce(t *testing.T) {
-	f := newFixture(t, "n1")
+	f := newHostFixture(t, "n1")
 	v := f.create(volume("data"))
 	f.SetNodeDown("n1")
 	endpointstest.Must(f.Server, structs.NodeDeregister, &structs.NodeDeregisterRequest{NodeIDs: []string{"n1"}})
@@ -343,7 +341,7 @@ func TestDelete_OfANodeThatIsGoneNeedsForce(t *testing.T) {
 
 // A person cannot make a volume of a plugin a host volume, nor of a host volume another one.
 func TestHost_IsOfTheServersAlone(t *testing.T) {
-	f := newFixture(t, "n1")
+	f := newHostFixture(t, "n1")
 	v := f.create(volume("data"))
 	row := f.row(v.ID).Copy()
 	row.Host = &structs.CSIHost{Name: "other", NodeID: "n9"}
@@ -355,7 +353,7 @@ func TestHost_IsOfTheServersAlone(t *testing.T) {
 }
 
 func TestRegister_NamesTheConfigurationOfTheNode(t *testing.T) {
-	f := newFixture(t)
+	f := newHostFixture(t)
 	req := &storage.HostVolumeRegisterRequest{Volume: volume("data")}
 	endpointstest.WantText(
 		t, endpointstest.Rejected(f.Server, structs.KindPrecondition, storage.HostVolumeRegister, req),
@@ -364,7 +362,7 @@ func TestRegister_NamesTheConfigurationOfTheNode(t *testing.T) {
 
 func TestCreate_NeedsBothHalvesOfThePluginHealthy(t *testing.T) {
 	for _, kind := range []structs.CSIKind{structs.CSIKindController, structs.CSIKindNode} {
-		f := newFixture(t, "n1")
+		f := newHostFixture(t, "n1")
 		sick := csi.Instance(f.Store.Read(), "dirs", kind, "n1").Copy()
 		sick.Healthy = false
 		endpointstest.Must(f.Server, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{

@@ -1,12 +1,9 @@
-// Package hostvols serves the methods of dynamic host volumes. Their rows are volumes of the CSI plugin that
-// comes with berth, and package csi creates and deletes them.
-package hostvols
+package csi
 
 import (
 	"cmp"
 	"context"
 
-	csis "berth/endpoints/csi"
 	"berth/endpoints/query"
 	"berth/state"
 	"berth/state/csi"
@@ -16,11 +13,12 @@ import (
 	"berth/structs/validate"
 )
 
-// Procedures serve the methods.
-type Procedures struct{ csis.VolumeWrites }
+// HostVolumes serves the methods of dynamic host volumes. Their rows are volumes of the CSI plugin that comes
+// with berth.
+type HostVolumes struct{ VolumeWrites }
 
 // Create chooses the node of a volume and has its plugin create it there.
-func (p Procedures) Create(
+func (p HostVolumes) Create(
 	ctx context.Context,
 	req *storage.HostVolumeCreateRequest,
 	resp *storage.HostVolumeCreateResponse,
@@ -40,9 +38,9 @@ func (p Procedures) Create(
 	options := req.WriteOptions
 	options.Namespace = v.Namespace
 	made := &structs.CSIVolumeRegisterResponse{}
-	index, err := p.CreateHost(ctx, &csis.HostVolume{
+	index, err := p.CreateHost(ctx, &HostVolume{
 		Name:         v.Name,
-		Choose:       func(tx *state.ReadTx) (*structs.CSIVolume, error) { return choose(tx, v) },
+		Choose:       func(tx *state.ReadTx) (*structs.CSIVolume, error) { return chooseHostNode(tx, v) },
 		Detach:       req.Detach,
 		WriteOptions: options,
 	}, made)
@@ -56,21 +54,21 @@ func (p Procedures) Create(
 	if stored == nil {
 		return 0, structs.Conflictf("host volume %q was deleted meanwhile", v.Name)
 	}
-	resp.Volume = form(tx, stored)
+	resp.Volume = hostVolumeForm(tx, stored)
 	resp.Warnings = made.Warnings
 	return index, nil
 }
 
 // Register rejects the registration of a directory that exists on a node.
-func (Procedures) Register(
+func (HostVolumes) Register(
 	context.Context, *storage.HostVolumeRegisterRequest, *structs.Empty,
 ) (uint64, error) {
 	return 0, structs.Preconditionf("a directory that exists on a node is not registered: offer it with a " +
 		"block host_volume in the client block of the configuration of the node, and send SIGHUP to its agent")
 }
 
-// find returns the row of a host volume. The error is not-found.
-func find(tx *state.ReadTx, ns, id string) (*structs.CSIVolume, error) {
+// findHostVolume returns the row of a host volume. The error is not-found.
+func findHostVolume(tx *state.ReadTx, ns, id string) (*structs.CSIVolume, error) {
 	row := csi.Volume(tx, ns, id)
 	if row == nil || row.Host == nil {
 		return nil, structs.NotFoundf("no host volume %q in namespace %q; to see their IDs: %s",
@@ -79,33 +77,33 @@ func find(tx *state.ReadTx, ns, id string) (*structs.CSIVolume, error) {
 	return row, nil
 }
 
-// form returns a row in the form of the dialect.
-func form(tx *state.ReadTx, row *structs.CSIVolume) *storage.DynamicHostVolume {
-	return storage.HostVolumeOf(row, blockOf(tx, row))
+// hostVolumeForm returns a row in the form of the dialect.
+func hostVolumeForm(tx *state.ReadTx, row *structs.CSIVolume) *storage.DynamicHostVolume {
+	return storage.HostVolumeOf(row, blockOfRow(tx, row))
 }
 
 // Get reads a volume with the allocations that have it, or wait for it. The error is not-found.
-func (Procedures) Get(
+func (HostVolumes) Get(
 	tx *state.ReadTx, req *storage.HostVolumeGetRequest, resp *storage.HostVolumeGetResponse,
 ) error {
-	row, err := find(tx, req.RequestNamespace(), req.ID)
+	row, err := findHostVolume(tx, req.RequestNamespace(), req.ID)
 	if err != nil {
 		return err
 	}
 	resp.Volume = &storage.DynamicHostVolumeDetail{
-		DynamicHostVolume: *form(tx, row),
+		DynamicHostVolume: *hostVolumeForm(tx, row),
 		Allocations:       state.VolumeDetail(tx, row).Allocations,
 	}
 	return nil
 }
 
 // List lists the volumes of the namespaces of a request, as stubs.
-func (Procedures) List(
+func (HostVolumes) List(
 	tx *state.ReadTx, req *storage.HostVolumeListRequest, resp *storage.HostVolumeListResponse,
 ) (err error) {
 	l := query.List[structs.CSIVolume, storage.DynamicHostVolumeStub]{
 		Key:  func(v *structs.CSIVolume) []string { return []string{v.Namespace, v.ID} },
-		Stub: func(v *structs.CSIVolume, s *storage.DynamicHostVolumeStub) { *s = *form(tx, v).Stub() },
+		Stub: func(v *structs.CSIVolume, s *storage.DynamicHostVolumeStub) { *s = *hostVolumeForm(tx, v).Stub() },
 		Keep: func(v *structs.CSIVolume) bool {
 			return v.Host != nil &&
 				(req.NodeID == "" || v.Host.NodeID == req.NodeID) &&
@@ -118,11 +116,11 @@ func (Procedures) List(
 }
 
 // Remove deletes a volume and its data at once, or with Force the row of one whose node is gone.
-func (p Procedures) Remove(
+func (p HostVolumes) Remove(
 	ctx context.Context, req *storage.HostVolumeDeleteRequest, resp *structs.Empty,
 ) (uint64, error) {
 	tx := p.Store.Read()
-	row, err := find(tx, req.RequestNamespace(), req.ID)
+	row, err := findHostVolume(tx, req.RequestNamespace(), req.ID)
 	if err != nil {
 		return 0, err
 	}
@@ -152,7 +150,7 @@ func (p Procedures) Remove(
 }
 
 // ListClaims lists the claims of groups on sticky host volumes.
-func (Procedures) ListClaims(
+func (HostVolumes) ListClaims(
 	tx *state.ReadTx, req *storage.ClaimListRequest, resp *storage.ClaimListResponse,
 ) (err error) {
 	matches := func(asked, value string) bool { return asked == "" || asked == value }
