@@ -10,8 +10,6 @@ import (
 	"berth/endpoints/events"
 	"berth/endpoints/identities"
 	"berth/endpoints/job"
-	"berth/endpoints/jobstatuses"
-	"berth/endpoints/jobtags"
 	"berth/endpoints/join"
 	"berth/endpoints/logins"
 	"berth/endpoints/node"
@@ -301,7 +299,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		shed(read(e, structs.JobScaleStatus, required.JobScaleStatus, jobs.ScaleStatus)),
 		shed(e.quick(read(e, structs.JobGet, required.JobRead, jobs.Get))),
 		shed(read(e, structs.JobList, required.JobList, jobs.List)),
-		shed(read(e, structs.JobStatuses, required.RowsList, jobstatuses.Procedures{Server: e.Server}.List)),
+		shed(read(e, jobstatus.Statuses, required.RowsList, job.Statuses{Server: e.Server}.List)),
 		shed(read(e, structs.JobVersions, required.JobRead, jobs.Versions)),
 		shed(read(e, structs.JobSubmissionGet, required.JobRead, jobs.Submission)),
 		shed(read(e, structs.JobSummaryGet, required.JobRead, jobs.Summary)),
@@ -311,8 +309,8 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		shed(read(e, structs.JobDeployments, required.JobRead, deploys.OfJob)),
 		shed(read(e, structs.JobLatestDeployment, required.JobRead, deploys.Latest)),
 		write(e, structs.JobStable, required.JobStable, jobs.SetStable),
-		write(e, structs.JobTagApply, required.JobWrite, jobtags.Procedures{Server: e.Server}.Apply),
-		write(e, structs.JobTagRemove, required.JobWrite, propose(e, fsm.JobUntag)),
+		write(e, jobtag.Apply, required.JobWrite, job.Tags{Server: e.Server}.Apply),
+		write(e, jobtag.Remove, required.JobWrite, propose(e, fsm.JobUntag)),
 
 		shed(read(e, structs.ScalingPolicyList, required.ScalingList, jobs.ScalingPolicies)),
 		shed(e.quick(read(e, structs.ScalingPolicyGet, required.ScalingRead, jobs.ScalingPolicy))),

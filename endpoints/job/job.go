@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"berth/endpoints/core"
-	"berth/endpoints/pluginuse"
 	"berth/endpoints/query"
 	"berth/fsm"
 	"berth/internal/codec"
@@ -157,7 +156,7 @@ func (j Jobs) checkStored(req *structs.JobRegisterRequest, version *structs.Job)
 	if err != nil || stored == nil {
 		return err
 	}
-	return pluginuse.Check(tx, stored, version)
+	return checkPluginUse(tx, stored, version)
 }
 
 // checkCanaries rejects canaries of a new version that could never get their volumes. Canaries run beside the
@@ -252,7 +251,7 @@ func (j Jobs) Deregister(
 
 	// With Force an operator accepts that volumes stay mounted without the plugin.
 	if !req.Force {
-		err := pluginuse.Check(tx, job, nil)
+		err := checkPluginUse(tx, job, nil)
 		if err != nil {
 			return 0, err
 		}

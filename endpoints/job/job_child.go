@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"berth/endpoints/pluginuse"
 	"berth/fsm"
 	"berth/state"
 	"berth/state/jobversions"
@@ -155,7 +154,7 @@ func (j Jobs) Revert(
 		err = j.checkCanaries(version)
 	}
 	if err == nil {
-		err = pluginuse.Check(j.Store.Read(), current, version)
+		err = checkPluginUse(j.Store.Read(), current, version)
 	}
 	if err != nil {
 		return 0, err

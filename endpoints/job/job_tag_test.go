@@ -1,4 +1,4 @@
-package jobtags_test
+package job_test
 
 import (
 	"slices"
@@ -10,8 +10,8 @@ import (
 	"berth/structs"
 )
 
-// newServer has the job "web" with the versions 0 to 2, whose priorities are 50, 51 and 52.
-func newServer(t *testing.T) *endpointstest.Server {
+// newTagServer has the job "web" with the versions 0 to 2, whose priorities are 50, 51 and 52.
+func newTagServer(t *testing.T) *endpointstest.Server {
 	s := endpointstest.New(t, core.DefaultSettings())
 	for n := range 3 {
 		j := endpointstest.Job("web")
@@ -21,15 +21,15 @@ func newServer(t *testing.T) *endpointstest.Server {
 	return s
 }
 
-func tag(s *endpointstest.Server, version uint64, name string) *structs.JobTagResponse {
-	return endpointstest.Must(s, structs.JobTagApply, &structs.JobTagRequest{
+func tagVersion(s *endpointstest.Server, version uint64, name string) *jobtag.JobTagResponse {
+	return endpointstest.Must(s, jobtag.Apply, &jobtag.JobTagRequest{
 		JobID: "web", JobVersion: version, TagName: name, Description: "d",
 	})
 }
 
 func TestApply_AnswersWithTheTag(t *testing.T) {
-	s := newServer(t)
-	answer := tag(s, 1, "golden")
+	s := newTagServer(t)
+	answer := tagVersion(s, 1, "golden")
 	stored := state.JobVersion(s.Store.Read(), structs.DefaultNamespace, "web", 1).VersionTag
 	got := structs.JobVersionTag{
 		Name: answer.Name, Description: answer.Description, TaggedTime: answer.TaggedTime,
@@ -80,8 +80,8 @@ func diffs(r *structs.JobVersionsResponse) (old []string) {
 }
 
 func TestVersions_ComparesWithATagOrANumber(t *testing.T) {
-	s := newServer(t)
-	tag(s, 1, "golden")
+	s := newTagServer(t)
+	tagVersion(s, 1, "golden")
 	for name, c := range map[string]struct {
 		req  structs.JobGetRequest
 		want []string

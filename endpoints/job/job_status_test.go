@@ -1,12 +1,10 @@
-package jobstatuses_test
+package job_test
 
 import (
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
-
-	"go.uber.org/goleak"
 
 	"berth/endpoints/core"
 	"berth/endpoints/endpointstest"
@@ -15,13 +13,11 @@ import (
 	"berth/structs"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-func newServer(t testing.TB) *endpointstest.Server {
+func newStatusServer(t testing.TB) *endpointstest.Server {
 	return endpointstest.New(t, core.DefaultSettings())
 }
 
-func register(s *endpointstest.Server, id string, edits ...func(*structs.Job)) {
+func registerJob(s *endpointstest.Server, id string, edits ...func(*structs.Job)) {
 	s.T.Helper()
 	j := endpointstest.Job(id)
 	j.Namespace = structs.DefaultNamespace
@@ -31,12 +27,12 @@ func register(s *endpointstest.Server, id string, edits ...func(*structs.Job)) {
 	endpointstest.MustPropose(s, fsm.JobRegister, &structs.JobRegisterRequest{Job: j})
 }
 
-func list(s *endpointstest.Server, req structs.JobStatusesRequest) *structs.JobStatusesResponse {
+func listStatuses(s *endpointstest.Server, req jobstatus.JobStatusesRequest) *jobstatus.JobStatusesResponse {
 	s.T.Helper()
 	return endpointstest.Must(s, structs.JobStatuses, &req)
 }
 
-func ids(resp *structs.JobStatusesResponse) string {
+func idsOf(resp *jobstatus.JobStatusesResponse) string {
 	var all []string
 	for _, j := range resp.Jobs {
 		all = append(all, j.ID)
@@ -44,21 +40,21 @@ func ids(resp *structs.JobStatusesResponse) string {
 	return strings.Join(all, " ")
 }
 
-func query(q structs.QueryOptions) structs.JobStatusesRequest {
-	return structs.JobStatusesRequest{QueryOptions: q}
+func statusQuery(q structs.QueryOptions) jobstatus.JobStatusesRequest {
+	return jobstatus.JobStatusesRequest{QueryOptions: q}
 }
 
-// changed makes another version of a job.
-func changed(priority int) func(*structs.Job) {
+// withPriority makes another version of a job.
+func withPriority(priority int) func(*structs.Job) {
 	return func(j *structs.Job) { j.Priority = priority }
 }
 
 func TestList_HasTheLastChangedJobFirst(t *testing.T) {
-	s := newServer(t)
+	s := newStatusServer(t)
 	for _, id := range []string{"b", "c", "a", "d"} {
-		register(s, id)
+		registerJob(s, id)
 	}
-	register(s, "c", changed(70))
+	registerJob(s, "c", withPriority(70))
 	for want, q := range map[string]structs.QueryOptions{
 		"c d a b": {},
 		"b a d c": {Reverse: true},
@@ -69,7 +65,7 @@ func TestList_HasTheLastChangedJobFirst(t *testing.T) {
 		"d a":     {Filter: `Priority == 50`, PerPage: 2},
 		"":        {Prefix: "x"},
 	} {
-		if got := ids(list(s, query(q))); got != want {
+		if got := idsOf(listStatuses(s, statusQuery(q))); got != want {
 			t.Errorf("%+v: got %q, want %q", q, got, want)
 		}
 	}
@@ -79,8 +75,8 @@ func TestList_HasTheLastChangedJobFirst(t *testing.T) {
 		var pages []string
 		q := structs.QueryOptions{PerPage: 3, Reverse: reverse}
 		for range 3 {
-			resp := list(s, query(q))
-			pages = append(pages, ids(resp))
+			resp := listStatuses(s, statusQuery(q))
+			pages = append(pages, idsOf(resp))
 			q.NextToken = resp.NextToken
 			if q.NextToken == "" {
 				break
@@ -97,19 +93,19 @@ func TestList_HasTheLastChangedJobFirst(t *testing.T) {
 	for _, q := range []structs.QueryOptions{
 		{Sort: structs.SortCreate}, {NextToken: "none of ours"}, {NextToken: "MQ"}, {Filter: "Nothing == 1"},
 	} {
-		bad := query(q)
-		endpointstest.Rejected(s, structs.KindInvalid, structs.JobStatuses, &bad)
+		bad := statusQuery(q)
+		endpointstest.Rejected(s, structs.KindInvalid, jobstatus.Statuses, &bad)
 	}
 }
 
 func TestList_HasTheNamedJobsAlone(t *testing.T) {
-	s := newServer(t)
+	s := newStatusServer(t)
 	s.AddNamespace("other")
-	register(s, "a")
-	register(s, "b")
-	register(s, "a", func(j *structs.Job) { j.Namespace = "other" })
-	named := func(ns string, names ...structs.JobName) string {
-		return ids(list(s, structs.JobStatusesRequest{
+	registerJob(s, "a")
+	registerJob(s, "b")
+	registerJob(s, "a", func(j *structs.Job) { j.Namespace = "other" })
+	named := func(ns string, names ...jobstatus.JobName) string {
+		return idsOf(listStatuses(s, jobstatus.JobStatusesRequest{
 			Jobs: names, QueryOptions: structs.QueryOptions{Namespace: ns},
 		}))
 	}
@@ -135,18 +131,18 @@ func TestList_HasTheNamedJobsAlone(t *testing.T) {
 }
 
 func TestList_LeavesChildrenOutUnlessAsked(t *testing.T) {
-	s := newServer(t)
+	s := newStatusServer(t)
 	parent := endpointstest.Job("batch")
 	parent.Type = structs.JobBatch
 	parent.ParameterizedJob = &structs.ParameterizedJobConfig{}
 	endpointstest.Must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: parent})
 	dispatch := &structs.JobDispatchRequest{JobID: "batch"}
 	child := endpointstest.Must(s, structs.JobDispatch, dispatch).DispatchedJobID
-	if got := ids(list(s, query(structs.QueryOptions{}))); got != "batch" {
+	if got := idsOf(listStatuses(s, statusQuery(structs.QueryOptions{}))); got != "batch" {
 		t.Errorf("got %q, want the parent alone", got)
 	}
-	all := list(s, structs.JobStatusesRequest{IncludeChildren: true})
-	if got := ids(all); got != child+" batch" {
+	all := listStatuses(s, jobstatus.JobStatusesRequest{IncludeChildren: true})
+	if got := idsOf(all); got != child+" batch" {
 		t.Fatalf("got %q, want the child too", got)
 	}
 	if all.Jobs[0].ParentID != "batch" || all.Jobs[0].ChildStatuses != nil {
@@ -159,11 +155,11 @@ func TestList_LeavesChildrenOutUnlessAsked(t *testing.T) {
 }
 
 func TestList_HasTheAllocationsOfAJob(t *testing.T) {
-	s := newServer(t)
+	s := newStatusServer(t)
 	s.AddNode("n1", "")
 	s.AddAlloc("a", "n1")
 	alloc := endpointstest.Must(s, structs.AllocGet, &structs.AllocGetRequest{AllocID: "a"}).Alloc
-	resp := list(s, query(structs.QueryOptions{}))
+	resp := listStatuses(s, statusQuery(structs.QueryOptions{}))
 	if len(resp.Jobs) != 1 || len(resp.Jobs[0].Allocs) != 1 {
 		t.Fatalf("got %d jobs", len(resp.Jobs))
 	}
@@ -183,39 +179,39 @@ func TestList_HasTheAllocationsOfAJob(t *testing.T) {
 
 	// The allocations of a purged job are not those of the next job with its ID.
 	endpointstest.Must(s, structs.JobDeregister, &structs.JobDeregisterRequest{JobID: j.ID, Purge: true})
-	register(s, j.ID, func(j *structs.Job) { j.Meta = map[string]string{"pack.name": "p"} })
-	next := list(s, query(structs.QueryOptions{})).Jobs[0]
+	registerJob(s, j.ID, func(j *structs.Job) { j.Meta = map[string]string{"pack.name": "p"} })
+	next := listStatuses(s, statusQuery(structs.QueryOptions{})).Jobs[0]
 	if len(next.Allocs) != 0 || next.Allocs == nil || !next.IsPack {
 		t.Errorf("the next job is %+v", next)
 	}
 }
 
 func TestList_AnswersAWaitingRequest(t *testing.T) {
-	s := newServer(t)
-	register(s, "a")
-	first := list(s, query(structs.QueryOptions{}))
+	s := newStatusServer(t)
+	registerJob(s, "a")
+	first := listStatuses(s, statusQuery(structs.QueryOptions{}))
 	type answer struct {
 		resp *structs.JobStatusesResponse
 		err  error
 	}
 	answered := make(chan answer, 1)
 	go func() {
-		next := query(structs.QueryOptions{MinIndex: first.Index})
-		resp, err := rpc.Call(t.Context(), s.RPC, structs.JobStatuses, &next)
+		next := statusQuery(structs.QueryOptions{MinIndex: first.Index})
+		resp, err := rpc.Call(t.Context(), s.RPC, jobstatus.Statuses, &next)
 		answered <- answer{resp, err}
 	}()
-	register(s, "b")
+	registerJob(s, "b")
 	got := <-answered
-	if got.err != nil || ids(got.resp) != "b a" {
+	if got.err != nil || idsOf(got.resp) != "b a" {
 		t.Errorf("got %+v, want the new job", got)
 	}
 }
 
 // BenchmarkList reads pages of 25 of 100,000 jobs.
 func BenchmarkList(b *testing.B) {
-	s := newServer(b)
+	s := newStatusServer(b)
 	for n := range 100_000 {
-		register(s, fmt.Sprintf("job-%05d", n))
+		registerJob(s, fmt.Sprintf("job-%05d", n))
 	}
 	for name, q := range map[string]structs.QueryOptions{
 		"first":  {PerPage: 25},
@@ -225,7 +221,7 @@ func BenchmarkList(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if got := list(s, query(q)); len(got.Jobs) != 25 {
+				if got := listStatuses(s, statusQuery(q)); len(got.Jobs) != 25 {
 					b.Fatalf("%d jobs", len(got.Jobs))
 				}
 			}

@@ -1,5 +1,4 @@
-// Package jobstatuses serves the method that reads the states of jobs with their allocations.
-package jobstatuses
+package job
 
 import (
 	"cmp"
@@ -17,13 +16,13 @@ import (
 	"berth/structs"
 )
 
-// Procedures serve the method.
-type Procedures struct{ *core.Server }
+// Statuses serves the method that reads the states of jobs with their allocations.
+type Statuses struct{ *core.Server }
 
 // List reads a page of states, the last changed job first. It reads the allocations of the jobs of the page
 // alone, because the filter is over the rows of jobs.
-func (Procedures) List(
-	tx *state.ReadTx, req *structs.JobStatusesRequest, resp *structs.JobStatusesResponse,
+func (Statuses) List(
+	tx *state.ReadTx, req *jobstatus.JobStatusesRequest, resp *jobstatus.JobStatusesResponse,
 ) error {
 	if len(req.Jobs) > structs.MaxJobStatuses {
 		return structs.Invalidf("the request names %d jobs; at most %d are allowed",
@@ -35,12 +34,12 @@ func (Procedures) List(
 
 	ordered := &structs.QueryRequest{QueryOptions: req.QueryOptions}
 	ordered.Reverse = !req.Reverse
-	all, err := rows(tx, req, ordered)
+	all, err := statusRows(tx, req, ordered)
 	if err != nil {
 		return err
 	}
 	l := query.List[structs.Job, structs.Job]{
-		Key:  key,
+		Key:  statusKey,
 		Stub: query.Whole[structs.Job],
 		Keep: func(j *structs.Job) bool { return req.IncludeChildren || j.ParentID == "" },
 	}
@@ -61,18 +60,18 @@ func (Procedures) List(
 	return nil
 }
 
-// key is the position of a job in the list: a token has it, so the number is a text.
-func key(j *structs.Job) []string {
+// statusKey is the position of a job in the list: a token has it, so the number is a text.
+func statusKey(j *structs.Job) []string {
 	return []string{fmt.Sprintf("%020d", j.ModifyIndex), j.Namespace, j.ID}
 }
 
-// rows yields the jobs that a request names, or all, of its namespaces, in the order of a list.
-func rows(
-	tx *state.ReadTx, req *structs.JobStatusesRequest, ordered *structs.QueryRequest,
+// statusRows yields the jobs that a request names, or all, of its namespaces, in the order of a list.
+func statusRows(
+	tx *state.ReadTx, req *jobstatus.JobStatusesRequest, ordered *structs.QueryRequest,
 ) (iter.Seq[*structs.Job], error) {
 	if len(req.Jobs) > 0 {
-		compare := func(a, b *structs.Job) int { return slices.Compare(key(a), key(b)) }
-		return query.Sorted(named(tx, req), compare, ordered), nil
+		compare := func(a, b *structs.Job) int { return slices.Compare(statusKey(a), statusKey(b)) }
+		return query.Sorted(namedJobs(tx, req), compare, ordered), nil
 	}
 
 	at := state.Page{Reverse: ordered.Reverse}
@@ -82,7 +81,7 @@ func rows(
 	}
 	if token != nil {
 		index, err := strconv.ParseUint(token[0], 10, 64)
-		if err != nil || len(token) != len(key(&structs.Job{})) {
+		if err != nil || len(token) != len(statusKey(&structs.Job{})) {
 			return nil, structs.Invalidf("the page token %q is not one that this list gave",
 				structs.Cut(req.NextToken, structs.MaxQuoted))
 		}
@@ -94,8 +93,8 @@ func rows(
 	}), nil
 }
 
-// named yields the jobs that a request names, each once.
-func named(tx *state.ReadTx, req *structs.JobStatusesRequest) iter.Seq[*structs.Job] {
+// namedJobs yields the jobs that a request names, each once.
+func namedJobs(tx *state.ReadTx, req *jobstatus.JobStatusesRequest) iter.Seq[*structs.Job] {
 	ns := req.RequestNamespace()
 	return func(yield func(*structs.Job) bool) {
 		seen := map[structs.JobName]bool{}

@@ -1,6 +1,4 @@
-// Package pluginuse finds the users of the CSI plugins that a job runs: the volumes that nobody could unmount
-// or detach without them. It only reads the state.
-package pluginuse
+package job
 
 import (
 	"fmt"
@@ -12,23 +10,23 @@ import (
 	"berth/structs"
 )
 
-// mostNamed bounds the users that an error names. It counts the others. An error has to stay readable with
-// thousands of claims.
-const mostNamed = 8
+// maxNamedUsers bounds the users that an error names. It counts the others. An error has to stay readable
+// with thousands of claims.
+const maxNamedUsers = 8
 
-// Check returns an error while volumes need a plugin that a job runs and would no longer run as next, nil for
-// a job that stops. A half of a plugin that another job serves, on the same node if it is the node's, is not
-// needed from this one. The reports of the nodes show the job that serves it, because an allocation whose
-// driver was rejected runs on beside it. Without a report, each job may be the one: a rejected stop can be
-// forced, but the stop of the wrong job leaves volumes mounted.
-func Check(tx *state.ReadTx, job, next *structs.Job) error {
-	s := &search{
+// checkPluginUse returns an error while volumes need a plugin that a job runs and would no longer run as
+// next, nil for a job that stops. A half of a plugin that another job serves, on the same node if it is the
+// node's, is not needed from this one. The reports of the nodes show the job that serves it, because an
+// allocation whose driver was rejected runs on beside it. Without a report, each job may be the one: a
+// rejected stop can be forced, but the stop of the wrong job leaves volumes mounted.
+func checkPluginUse(tx *state.ReadTx, job, next *structs.Job) error {
+	s := &useSearch{
 		tx:   tx,
 		job:  job,
 		seen: map[structs.CSIClaimKey]bool{},
 	}
 
-	kept := halvesOf(next)
+	kept := pluginHalves(next)
 	controllers := map[string]bool{}
 	for a := range state.LiveAllocsByJob(tx, job.Namespace, job.ID) {
 		for _, half := range state.PluginHalves(tx, a) {
@@ -47,8 +45,8 @@ func Check(tx *state.ReadTx, job, next *structs.Job) error {
 	return s.rejection()
 }
 
-// halvesOf lists the halves of plugins that the groups of a job run.
-func halvesOf(job *structs.Job) (halves []structs.CSIInstanceKey) {
+// pluginHalves lists the halves of plugins that the groups of a job run.
+func pluginHalves(job *structs.Job) (halves []structs.CSIInstanceKey) {
 	if job == nil {
 		return nil
 	}
@@ -69,8 +67,8 @@ func halvesOf(job *structs.Job) (halves []structs.CSIInstanceKey) {
 	return halves
 }
 
-// search collects the users of the plugins of a job.
-type search struct {
+// useSearch collects the users of the plugins of a job.
+type useSearch struct {
 	tx      *state.ReadTx
 	job     *structs.Job
 	seen    map[structs.CSIClaimKey]bool // the users that were found
@@ -80,7 +78,7 @@ type search struct {
 
 // mayServe reports whether an allocation of the job serves a half of a plugin on its node, or may do so after
 // a restart or the end of another one.
-func (s *search) mayServe(a *structs.Allocation, half structs.CSIInstanceKey) bool {
+func (s *useSearch) mayServe(a *structs.Allocation, half structs.CSIInstanceKey) bool {
 	i := csi.Instance(s.tx, half.PluginID, half.Kind, a.NodeID)
 	switch {
 	case i == nil:
@@ -93,7 +91,7 @@ func (s *search) mayServe(a *structs.Allocation, half structs.CSIInstanceKey) bo
 
 // findMounts finds the claims on volumes of a plugin for which its half on a node is needed. A claim is a use
 // until the node has unmounted the volume, also after the end of its allocation.
-func (s *search) findMounts(half structs.CSIInstanceKey, node string) {
+func (s *useSearch) findMounts(half structs.CSIInstanceKey, node string) {
 	for c := range csi.ClaimsByNode(s.tx, node) {
 		if c.State == structs.ClaimGranted && c.PluginID == half.PluginID {
 			s.addClaim(c)
@@ -102,7 +100,7 @@ func (s *search) findMounts(half structs.CSIInstanceKey, node string) {
 }
 
 // findAttachments finds the attachments that nothing but the controller of a plugin detaches.
-func (s *search) findAttachments(half structs.CSIInstanceKey) {
+func (s *useSearch) findAttachments(half structs.CSIInstanceKey) {
 	// One healthy controller of another job is enough to detach all.
 	for i := range csi.InstancesByPluginKind(s.tx, half.PluginID, half.Kind) {
 		if i.Healthy && s.runsInAnother(i) {
@@ -118,7 +116,7 @@ func (s *search) findAttachments(half structs.CSIInstanceKey) {
 }
 
 // runsInAnother reports whether an allocation of another job runs an instance, and is to go on.
-func (s *search) runsInAnother(i *structs.CSIPluginInstance) bool {
+func (s *useSearch) runsInAnother(i *structs.CSIPluginInstance) bool {
 	a := state.Alloc(s.tx, i.AllocID)
 	if a == nil || a.ServerTerminal() || s.isOwn(a) {
 		return false
@@ -127,13 +125,13 @@ func (s *search) runsInAnother(i *structs.CSIPluginInstance) bool {
 	return job != nil && !job.Stop && slices.Contains(state.PluginHalves(s.tx, a), i.Key())
 }
 
-func (s *search) isOwn(a *structs.Allocation) bool {
+func (s *useSearch) isOwn(a *structs.Allocation) bool {
 	return a.Namespace == s.job.Namespace && a.JobID == s.job.ID
 }
 
 // addAttachment adds the claims for which a volume is attached to a node. Without one, nobody uses it there,
 // but the controller still has to detach it.
-func (s *search) addAttachment(a *structs.CSIAttachment) {
+func (s *useSearch) addAttachment(a *structs.CSIAttachment) {
 	used := false
 	for _, c := range csi.ClaimsByVolume(s.tx, a.Namespace, a.VolumeID) {
 		if c.State == structs.ClaimGranted && c.NodeID == a.NodeID {
@@ -148,12 +146,12 @@ func (s *search) addAttachment(a *structs.CSIAttachment) {
 	}
 }
 
-func (s *search) addClaim(c *structs.CSIClaim) {
+func (s *useSearch) addClaim(c *structs.CSIClaim) {
 	s.add(c.Key(), c.PluginID, fmt.Sprintf("volume %q is in use by allocation %s of job %q on node %s",
 		c.VolumeID, structs.ShortID(c.AllocID), c.JobID, s.nodeName(c.NodeID)))
 }
 
-func (s *search) add(key structs.CSIClaimKey, plugin, text string) {
+func (s *useSearch) add(key structs.CSIClaimKey, plugin, text string) {
 	if s.seen[key] {
 		return
 	}
@@ -163,12 +161,12 @@ func (s *search) add(key structs.CSIClaimKey, plugin, text string) {
 		s.plugins = append(s.plugins, plugin)
 	}
 
-	if len(s.named) < mostNamed {
+	if len(s.named) < maxNamedUsers {
 		s.named = append(s.named, text)
 	}
 }
 
-func (s *search) nodeName(id string) string {
+func (s *useSearch) nodeName(id string) string {
 	n := state.Node(s.tx, id)
 	if n == nil || n.Name == "" {
 		return structs.ShortID(id)
@@ -177,7 +175,7 @@ func (s *search) nodeName(id string) string {
 }
 
 // rejection names the users, nil if there are none.
-func (s *search) rejection() error {
+func (s *useSearch) rejection() error {
 	if len(s.seen) == 0 {
 		return nil
 	}

@@ -1,5 +1,4 @@
-// Package jobtags serves the method that puts a tag on a version of a job.
-package jobtags
+package job
 
 import (
 	"context"
@@ -9,12 +8,12 @@ import (
 	"berth/structs"
 )
 
-// Procedures serve the method.
-type Procedures struct{ *core.Server }
+// Tags serves the method that puts a tag on a version of a job.
+type Tags struct{ *core.Server }
 
 // Apply puts a tag on a version of a job.
-func (p Procedures) Apply(
-	ctx context.Context, req *structs.JobTagRequest, resp *structs.JobTagResponse,
+func (p Tags) Apply(
+	ctx context.Context, req *jobtag.JobTagRequest, resp *jobtag.JobTagResponse,
 ) (uint64, error) {
 	err := structs.CheckJobTag(req.TagName, req.Description) // without an entry in the log
 	if err != nil {
