@@ -19,7 +19,7 @@ import (
 	"berth/client/drivers/connectproxy"
 	"berth/client/machine/networks"
 	"berth/consul"
-	"berth/endpoints/implied"
+	"berth/endpoints/injection"
 	"berth/endpoints/rights"
 	"berth/internal/agentlog"
 	"berth/internal/auditlog"
@@ -305,7 +305,7 @@ func (c *Config) finishServer() {
 	s.Datacenter = c.Datacenter
 	s.Autopilot = c.Autopilot
 	s.ACL = c.ACL
-	s.Implied = implied.Settings{
+	s.WorkloadLogins = injection.Logins{
 		Vault:         c.Vault.DefaultIdentity,
 		ConsulTask:    c.Consul.TaskIdentity,
 		ConsulService: c.Consul.ServiceIdentity,

@@ -12,7 +12,7 @@ import (
 	"github.com/hashicorp/memberlist"
 
 	"berth/endpoints/core"
-	"berth/endpoints/implied"
+	"berth/endpoints/injection"
 	"berth/endpoints/join"
 	"berth/endpoints/rights"
 	"berth/internal/admission"
@@ -109,8 +109,8 @@ type Config struct {
 
 	// Consul does the servers' work in Consul, nil: the agent uses none.
 	Consul Consul
-	// Implied are the identities that workloads get for their logins at Vault and Consul.
-	Implied implied.Settings
+	// WorkloadLogins has the identities that workloads get for their logins at Vault and Consul.
+	WorkloadLogins injection.Logins
 
 	// Machine is the identity of the machine, "" for that of this one. Tests set it.
 	Machine structs.MachineID

@@ -205,7 +205,7 @@ func endpointDeps(s *Server, logger hclog.Logger) core.Deps {
 		Autopilot:      s.autopilot,
 		Nodes:          s.nodes,
 		Consul:         cfg.Consul,
-		Implied:        cfg.Implied,
+		WorkloadLogins: cfg.WorkloadLogins,
 		Fencing:        cfg.fencers(),
 		Logger:         logger,
 		Region:         cfg.Region,

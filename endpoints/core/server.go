@@ -10,7 +10,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"berth/endpoints/implied"
+	"berth/endpoints/injection"
 	"berth/endpoints/query"
 	"berth/endpoints/rights"
 	"berth/endpoints/vars"
@@ -50,8 +50,8 @@ type Deps struct {
 	Roles  bool
 	Now    func() time.Time
 	Consul Consul // nil: the servers use no Consul
-	// Implied are the identities that workloads get for their logins outside of the cluster.
-	Implied implied.Settings
+	// WorkloadLogins has the identities that workloads get for their logins outside of the cluster.
+	WorkloadLogins injection.Logins
 	// Fencing has the fence devices of this server.
 	Fencing Fencing
 	// JobSource bounds the source of a job that is stored, with its variables, in bytes. 0 stores none.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"berth/endpoints/sidecars"
+	"berth/endpoints/injection"
 	"berth/internal/spelling"
 	"berth/server/nodeconn"
 	"berth/state"
@@ -48,12 +48,12 @@ func (j Jobs) Validate(
 	job.Region = cmp.Or(job.Region, j.Region)
 	warnings := field.JoinFaults(validate.JobWarnings(job))
 	defaults.Canonicalize(job)
-	j.Implied.Add(job)
+	j.WorkloadLogins.Add(job)
 	tx := j.Store.Read()
 	c := driverCheck{
 		nodes:  j.Nodes,
 		known:  knownDrivers(tx),
-		faults: sidecars.Complete(job),
+		faults: injection.AddSidecars(job),
 	}
 
 	// The state cannot be read by the package that checks jobs, so this check is apart.

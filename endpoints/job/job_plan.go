@@ -5,9 +5,8 @@ import (
 	"context"
 	"time"
 
-	"berth/endpoints/implied"
+	"berth/endpoints/injection"
 	"berth/endpoints/query"
-	"berth/endpoints/sidecars"
 	"berth/scheduler"
 	"berth/scheduler/change"
 	"berth/state"
@@ -192,10 +191,10 @@ func (j Jobs) admitJob(given *structs.Job, ns string) (*structs.Job, error) {
 
 	// The checks are of the canonical job, because defaults can break a limit too.
 	defaults.Canonicalize(job)
-	j.Implied.Add(job)
-	err = sidecars.Complete(job).Err()
+	j.WorkloadLogins.Add(job)
+	err = injection.AddSidecars(job).Err()
 	if err == nil {
-		err = implied.Check(job)
+		err = injection.CheckLogins(job)
 	}
 
 	if err == nil {

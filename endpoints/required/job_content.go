@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"berth/acl"
-	"berth/endpoints/sidecars"
+	"berth/endpoints/injection"
 	"berth/structs"
 	"berth/structs/storage"
 )
@@ -85,7 +85,7 @@ func mayRunGroup(a *acl.ACL, ns string, g *structs.TaskGroup) bool {
 
 	// The servers add the tasks of proxies after this.
 	for _, s := range g.Services {
-		t := sidecars.TaskOf(g, s)
+		t := injection.SidecarTask(g, s)
 		if t != nil && !mayRunTask(a, ns, t) {
 			return false
 		}

@@ -9,7 +9,7 @@ import (
 	public "github.com/hashicorp/nomad/api"
 
 	"berth/api/apitest"
-	"berth/endpoints/sidecars"
+	"berth/endpoints/injection"
 	"berth/structs"
 	"berth/structs/defaults"
 )
@@ -121,7 +121,7 @@ func TestClient_SendsAndReadsConnect(t *testing.T) {
 					t.Fatal(err)
 				}
 				defaults.Canonicalize(got)
-				if err := sidecars.Complete(got).Err(); err != nil {
+				if err := injection.AddSidecars(got).Err(); err != nil {
 					t.Fatal(err)
 				}
 				text, err := json.Marshal(got)

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"berth/endpoints/sidecars"
+	"berth/endpoints/injection"
 	"berth/jobspec"
 	"berth/structs/defaults"
 )
@@ -141,7 +141,7 @@ func rejection(t *testing.T, root, name, allowed string) string {
 	})
 	if err == nil {
 		defaults.Canonicalize(f.Job)
-		err = sidecars.Complete(f.Job).Err()
+		err = injection.AddSidecars(f.Job).Err()
 	}
 	if err == nil {
 		return ""

@@ -1,7 +1,4 @@
-// Package implied gives the workloads of a job the identities with which they log in at Vault and Consul,
-// unless the job names them itself. The servers do so when they take in a job, so that each agent sees the
-// identities of plain jobs.
-package implied
+package injection
 
 import (
 	"regexp"
@@ -12,8 +9,8 @@ import (
 	"berth/structs/defaults"
 )
 
-// Settings are the identities of the configuration. One that is off is given to nobody.
-type Settings struct {
+// Logins are the identities of the configuration. One that is off is given to nobody.
+type Logins struct {
 	Vault         idtoken.LoginSettings
 	ConsulTask    idtoken.LoginSettings
 	ConsulService idtoken.LoginSettings
@@ -21,7 +18,7 @@ type Settings struct {
 
 // Add adds the identities to a canonical job. The job stays canonical, and may be added to again without a
 // further change.
-func (s *Settings) Add(j *structs.Job) {
+func (s *Logins) Add(j *structs.Job) {
 	for _, g := range j.TaskGroups {
 		if g != nil {
 			s.addToGroup(g)
@@ -30,7 +27,7 @@ func (s *Settings) Add(j *structs.Job) {
 	defaults.Canonicalize(j)
 }
 
-func (s *Settings) addToGroup(g *structs.TaskGroup) {
+func (s *Logins) addToGroup(g *structs.TaskGroup) {
 	for _, t := range g.Tasks {
 		if t == nil {
 			continue
@@ -82,8 +79,8 @@ func readsConsul(t *structs.Template) bool {
 	return t != nil && (t.SourcePath != "" || consulCall.MatchString(t.EmbeddedTmpl))
 }
 
-// Check rejects a job with a task that has no identity for the Vault of its block.
-func Check(j *structs.Job) error {
+// CheckLogins rejects a job with a task that has no identity for the Vault of its block.
+func CheckLogins(j *structs.Job) error {
 	for _, g := range j.TaskGroups {
 		for _, t := range g.Tasks {
 			if t.Vault != nil && structs.FindIdentity(t, structs.VaultIdentity) == nil {

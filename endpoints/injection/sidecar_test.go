@@ -1,4 +1,4 @@
-package sidecars
+package injection
 
 import (
 	"encoding/json"
@@ -13,7 +13,7 @@ import (
 
 func TestInject_AddsTheSidecar(t *testing.T) {
 	j := sidecarJob()
-	if err := Complete(j).Err(); err != nil {
+	if err := AddSidecars(j).Err(); err != nil {
 		t.Fatal(err)
 	}
 	g := j.TaskGroups[0]
@@ -99,7 +99,7 @@ func TestInject_MarksTheNativeTask(t *testing.T) {
 	j := sidecarJob()
 	s := j.TaskGroups[0].Services[0]
 	s.Connect = &structs.Connect{Native: true}
-	if err := Complete(j).Err(); err != nil {
+	if err := AddSidecars(j).Err(); err != nil {
 		t.Fatal(err)
 	}
 	if kind := j.TaskGroups[0].Tasks[0].Kind; kind != "connect-native:front" || s.TaskName != "server" {
@@ -132,7 +132,7 @@ func TestInject_AddsGateways(t *testing.T) {
 				g.Services[0].PortLabel = "wan"
 			}
 			c.gateway.Proxy = &structs.GatewayProxy{ConnectTimeout: new(time.Second)}
-			if err := Complete(j).Err(); err != nil {
+			if err := AddSidecars(j).Err(); err != nil {
 				t.Errorf("%s: %v", name, err)
 				continue
 			}
@@ -202,7 +202,7 @@ func TestInject_ExposesChecks(t *testing.T) {
 		})
 	}
 	defaults.Canonicalize(j)
-	if err := Complete(j).Err(); err != nil {
+	if err := AddSidecars(j).Err(); err != nil {
 		t.Fatal(err)
 	}
 	paths := s.Connect.SidecarService.Proxy.Expose.Paths
@@ -272,7 +272,7 @@ func TestComplete_AcceptsConnect(t *testing.T) {
 		gatewayJob(structs.NetworkModeHost, &structs.Gateway{Terminating: oneTerminating()}),
 		mesh,
 	} {
-		if err := Complete(j).Err(); err != nil {
+		if err := AddSidecars(j).Err(); err != nil {
 			t.Error(err)
 		}
 	}
@@ -283,7 +283,7 @@ func TestComplete_RejectsATaskWithTheNameOfTheSidecar(t *testing.T) {
 	g := j.TaskGroups[0]
 	g.Tasks = append(g.Tasks, &structs.Task{Name: "connect-proxy-front", Driver: "exec"})
 	defaults.Canonicalize(j)
-	err := Complete(j).Err()
+	err := AddSidecars(j).Err()
 	want := `task "connect-proxy-front" is there twice`
 	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("want %s\n got %v", want, err)

@@ -1,10 +1,11 @@
-// Package sidecars adds to a job the tasks and ports that its service mesh needs: a task for the proxy of a
-// service, or for a gateway, with the ports at which others reach it.
+// Package injection adds to a job the parts that its user leaves to the servers: the tasks and ports that its
+// service mesh needs, and the identities with which its workloads log in at Vault and Consul, unless the job
+// names them itself.
 //
-// The servers do so when they take in a job: each agent then sees plain tasks. A job is added to only after
-// its user's own text is found valid, so that every fault has a place in the file of the user. The result is
-// a job that may be registered again without a further change.
-package sidecars
+// The servers do so when they take in a job: each agent then sees the tasks and identities of a plain job. A
+// job is added to only after its user's own text is found valid, so that every fault has a place in the file
+// of the user. The result is a job that may be registered again without a further change.
+package injection
 
 import (
 	"cmp"
@@ -18,9 +19,9 @@ import (
 	"berth/structs/validate/field"
 )
 
-// Complete checks a canonical job, and adds to a job without faults what its service mesh needs. The faults
-// of the job that the user wrote come first, because they have places in the file.
-func Complete(j *structs.Job) *field.Faults {
+// AddSidecars checks a canonical job, and adds to a job without faults what its service mesh needs. The
+// faults of the job that the user wrote come first, because they have places in the file.
+func AddSidecars(j *structs.Job) *faults.List {
 	faults := validate.JobFaults(j)
 	if faults.Err() != nil || !slices.ContainsFunc(j.TaskGroups, (*structs.TaskGroup).UsesConnect) {
 		return faults

@@ -1,4 +1,4 @@
-package implied_test
+package injection_test
 
 import (
 	"reflect"
@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"berth/endpoints/implied"
+	"berth/endpoints/injection"
 	"berth/internal/idtoken"
 	"berth/structs"
 	"berth/structs/defaults"
@@ -67,7 +67,7 @@ func identities(j *structs.Job) map[string]string {
 }
 
 func TestAdd_GivesIdentitiesToWorkloadsThatNeedThem(t *testing.T) {
-	settings := implied.Settings{
+	settings := injection.Logins{
 		Vault:         idtoken.LoginSettings{Audience: []string{"vault.io"}, TTL: 2 * time.Hour},
 		ConsulTask:    idtoken.LoginSettings{Audience: []string{"consul.io"}},
 		ConsulService: idtoken.LoginSettings{Audience: []string{"services"}, TTL: time.Minute},
@@ -90,7 +90,7 @@ func TestAdd_GivesIdentitiesToWorkloadsThatNeedThem(t *testing.T) {
 	if err := validate.Job(j); err != nil {
 		t.Error(err)
 	}
-	if err := implied.Check(j); err != nil {
+	if err := injection.CheckLogins(j); err != nil {
 		t.Error(err)
 	}
 
@@ -113,11 +113,11 @@ func TestAdd_GivesIdentitiesToWorkloadsThatNeedThem(t *testing.T) {
 func TestAdd_ChangesNothingWithoutSettings(t *testing.T) {
 	j := newJob()
 	before := identities(j)
-	(&implied.Settings{}).Add(j)
+	(&injection.Logins{}).Add(j)
 	if got := identities(j); !reflect.DeepEqual(got, before) {
 		t.Errorf("got %v", got)
 	}
-	err := implied.Check(j)
+	err := injection.CheckLogins(j)
 	if !structs.IsKind(err, structs.KindPrecondition) ||
 		!strings.Contains(err.Error(), "vault.default_identity") ||
 		!strings.Contains(err.Error(), `task "vault"`) {

@@ -1,4 +1,4 @@
-package sidecars
+package injection
 
 import (
 	"berth/structs"

@@ -1,4 +1,4 @@
-package sidecars
+package injection
 
 import (
 	"cmp"
@@ -117,9 +117,9 @@ func driverOf(t *structs.SidecarTask) string {
 	return driverConnect
 }
 
-// TaskOf returns a task with the driver and the config that the proxy of a service gets, nil if the user sets
-// neither. The job may have faults: the rights of its user are asked before it is checked.
-func TaskOf(g *structs.TaskGroup, s *structs.Service) *structs.Task {
+// SidecarTask returns a task with the driver and the config that the proxy of a service gets, nil if the user
+// sets neither. The job may have faults: the rights of its user are asked before it is checked.
+func SidecarTask(g *structs.TaskGroup, s *structs.Service) *structs.Task {
 	if s == nil || s.Connect == nil || s.Connect.SidecarTask == nil {
 		return nil
 	}
