@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"berth/endpoints/core"
-	"berth/endpoints/required"
 	"berth/endpoints/rights"
 	"berth/state"
 	"berth/structs"
@@ -68,8 +67,8 @@ func (w VolumeWrites) recordHost(
 func rightOf(given *structs.CSIVolumeRegisterRequest) rights.Right {
 	for _, v := range given.Volumes {
 		if v.Host != nil {
-			return required.HostVolumeCreate
+			return rights.HostVolumeCreate
 		}
 	}
-	return required.VolumeWrite
+	return rights.VolumeWrite
 }

@@ -1,7 +1,8 @@
 // Package rights decides whether the caller of a method may call it. The list line of each method names a
-// Right. The server that serves a request asks its Gate, which finds the token of the request, merges the
-// policies of the token and asks the Right.
+// Right, and the rights that single methods need are here, a file for each area. The server that serves a
+// request asks its Gate, which finds the token of the request, merges the policies of the token and asks the
+// Right.
 //
-// A node acts by its certificate or its secret and needs no token for its own methods: see package callers. A
+// A node acts by its certificate or its secret and needs no token for its own methods: see CheckCertificate. A
 // request without a token has what the policy "anonymous" gives.
 package rights

@@ -1,11 +1,11 @@
-package required_test
+package rights_test
 
 import (
 	"reflect"
 	"testing"
 
 	"berth/acl"
-	"berth/endpoints/required"
+	"berth/endpoints/rights"
 	"berth/internal/mvcc"
 	"berth/state/schema"
 	"berth/structs"
@@ -73,7 +73,7 @@ func checkRights(t *testing.T, field string, task structs.Task, right acl.Capabi
 		ID:         "j",
 		TaskGroups: []*structs.TaskGroup{{Name: "g", Tasks: []*structs.Task{&task}}},
 	}
-	if got := required.JobSubmit.Allows(ask(t, rules, &structs.JobRegisterRequest{Job: job})); got != want {
+	if got := rights.JobSubmit.Allows(ask(t, rules, &structs.JobRegisterRequest{Job: job})); got != want {
 		t.Errorf("%s: submitted with %q: %t, want %t", field, right, got, want)
 	}
 
@@ -99,7 +99,7 @@ func allowsExec(t *testing.T, rules string, job *structs.Job) bool {
 	}
 	q := ask(t, rules, &access.CheckRequest{Needs: access.NeedsAllocExec, AllocID: "a"})
 	q.Tx = stored.Read()
-	return required.Check.Allows(q)
+	return rights.Check.Allows(q)
 }
 
 // setField sets a field of a task to a value other than its zero.

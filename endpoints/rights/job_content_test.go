@@ -1,11 +1,10 @@
-package required_test
+package rights_test
 
 import (
 	"strings"
 	"testing"
 
 	"berth/acl"
-	"berth/endpoints/required"
 	"berth/endpoints/rights"
 	"berth/internal/mvcc"
 	"berth/state"
@@ -125,8 +124,8 @@ func TestJobSubmit_AsksForWhatTheJobHas(t *testing.T) {
 			rules = submitter
 		}
 
-		got := required.JobSubmit.Allows(ask(t, rules, &structs.JobRegisterRequest{Job: job}))
-		planned := required.JobPlan.Allows(ask(t, rules, &structs.JobPlanRequest{Job: job}))
+		got := rights.JobSubmit.Allows(ask(t, rules, &structs.JobRegisterRequest{Job: job}))
+		planned := rights.JobPlan.Allows(ask(t, rules, &inquiry.JobPlanRequest{Job: job}))
 		if got != c.want || planned != c.want {
 			t.Errorf("%s: submit %t, plan %t; want %t", name, got, planned, c.want)
 		}
@@ -165,11 +164,11 @@ func TestJobSubmit_TakesTheNamespaceOfTheRequest(t *testing.T) {
 		Job:          &structs.Job{},
 		WriteOptions: structs.WriteOptions{Namespace: "team"},
 	}
-	if !required.JobSubmit.Allows(ask(t, submitter, req)) {
+	if !rights.JobSubmit.Allows(ask(t, submitter, req)) {
 		t.Error("a job without a namespace is denied in that of its request")
 	}
 	req.Job.Namespace = "team-b"
-	if required.JobSubmit.Allows(ask(t, submitter, req)) {
+	if rights.JobSubmit.Allows(ask(t, submitter, req)) {
 		t.Error("a job of another namespace is allowed by that of its request")
 	}
 }
@@ -185,13 +184,13 @@ func TestVolumes_HaveRightsOfTheirOwn(t *testing.T) {
 		req   any
 		want  bool
 	}{
-		"detach":           {required.VolumeDetach, &structs.CSIVolumeDetachRequest{VolumeID: "db-1", WriteOptions: team}, true},
-		"detach by force":  {required.VolumeDetach, &structs.CSIVolumeDetachRequest{VolumeID: "db-1", Force: true, WriteOptions: team}, false},
-		"another volume":   {required.VolumeDetach, &structs.CSIVolumeDetachRequest{VolumeID: "q", WriteOptions: team}, false},
-		"release":          {required.ClaimRelease, &structs.VolumeClaimReleaseRequest{VolumeID: "db-1", WriteOptions: team}, true},
-		"release by force": {required.ClaimRelease, &structs.VolumeClaimReleaseRequest{VolumeID: "db-1", Force: true, WriteOptions: team}, false},
-		"delete":           {required.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "db-1", WriteOptions: team}, false},
-		"deregister":       {required.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "db-1", WriteOptions: team}, false},
+		"detach":           {rights.VolumeDetach, &structs.CSIVolumeDetachRequest{VolumeID: "db-1", WriteOptions: team}, true},
+		"detach by force":  {rights.VolumeDetach, &structs.CSIVolumeDetachRequest{VolumeID: "db-1", Force: true, WriteOptions: team}, false},
+		"another volume":   {rights.VolumeDetach, &structs.CSIVolumeDetachRequest{VolumeID: "q", WriteOptions: team}, false},
+		"release":          {rights.ClaimRelease, &structs.VolumeClaimReleaseRequest{VolumeID: "db-1", WriteOptions: team}, true},
+		"release by force": {rights.ClaimRelease, &structs.VolumeClaimReleaseRequest{VolumeID: "db-1", Force: true, WriteOptions: team}, false},
+		"delete":           {rights.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "db-1", WriteOptions: team}, false},
+		"deregister":       {rights.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "db-1", WriteOptions: team}, false},
 	} {
 		if got := c.right.Allows(ask(t, duty, c.req)); got != c.want {
 			t.Errorf("%s: got %t, want %t", name, got, c.want)
@@ -200,14 +199,14 @@ func TestVolumes_HaveRightsOfTheirOwn(t *testing.T) {
 
 	write := `namespace "team" { policy = "write" }`
 	force := &structs.CSIVolumeDeregisterRequest{ID: "db-1", Force: true, WriteOptions: team}
-	if required.VolumeDeregister.Allows(ask(t, write, force)) {
+	if rights.VolumeDeregister.Allows(ask(t, write, force)) {
 		t.Error("write forces a deregistration")
 	}
 	both := `namespace "team" {
   policy       = "write"
   capabilities = ["csi-force-volume"]
 }`
-	if !required.VolumeDeregister.Allows(ask(t, both, force)) {
+	if !rights.VolumeDeregister.Allows(ask(t, both, force)) {
 		t.Error("csi-force-volume does not allow force")
 	}
 }
@@ -263,7 +262,7 @@ func TestJobs_AskForEachVolumeOfPerAlloc(t *testing.T) {
 			WriteOptions:   team,
 		})
 		q.Tx = stored.Read()
-		if got := required.JobSubmit.Allows(q); got == c.denied {
+		if got := rights.JobSubmit.Allows(q); got == c.denied {
 			t.Errorf("%s: got %t, want %t", name, got, !c.denied)
 		}
 	}
@@ -282,14 +281,14 @@ func TestJobs_AskForEachVolumeOfPerAlloc(t *testing.T) {
 			JobID: c.job, Group: c.group, Count: c.count, WriteOptions: team,
 		})
 		q.Tx = stored.Read()
-		if got := required.JobScale.Allows(q); got != c.want {
+		if got := rights.JobScale.Allows(q); got != c.want {
 			t.Errorf("to scale %+v: got %t, want %t", c, got, c.want)
 		}
 	}
 	scale := &structs.JobScaleRequest{JobID: "j", Group: "g", Count: new(int64(5)), WriteOptions: team}
 	q := ask(t, strings.Replace(rules, "db[2]", "db[4]", 1), scale)
 	q.Tx = stored.Read()
-	if required.JobScale.Allows(q) {
+	if rights.JobScale.Allows(q) {
 		t.Error("a larger count mounts a denied volume")
 	}
 }
@@ -318,9 +317,9 @@ func TestJobVersions_AreAskedAboutTheirContent(t *testing.T) {
 		revert.Tx = stored.Read()
 		stable := ask(t, submitter, &structs.JobStableRequest{JobID: "j", JobVersion: number, WriteOptions: team})
 		stable.Tx = stored.Read()
-		if required.JobRevert.Allows(revert) != want || required.JobStable.Allows(stable) != want {
+		if rights.JobRevert.Allows(revert) != want || rights.JobStable.Allows(stable) != want {
 			t.Errorf("version %d: revert %t, stable %t; want %t", version,
-				required.JobRevert.Allows(revert), required.JobStable.Allows(stable), want)
+				rights.JobRevert.Allows(revert), rights.JobStable.Allows(stable), want)
 		}
 	}
 }

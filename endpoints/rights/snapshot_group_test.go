@@ -1,10 +1,9 @@
-package required_test
+package rights_test
 
 import (
 	"testing"
 
 	"berth/acl"
-	"berth/endpoints/required"
 	"berth/endpoints/rights"
 	"berth/internal/mvcc"
 	"berth/state/schema"
@@ -42,11 +41,11 @@ func TestSnapshotGroups_NeedTheRightOnEachVolume(t *testing.T) {
 	for name, want := range map[string]bool{"own": true, "mixed": false, "none": false} {
 		get := &storage.SnapshotGroupGetRequest{GroupName: name, QueryOptions: read}
 		remove := &storage.SnapshotGroupDeleteRequest{GroupName: name, WriteOptions: write}
-		if may(required.SnapshotGroupRead, get) != want || may(required.SnapshotGroupDelete, remove) != want {
+		if may(rights.SnapshotGroupRead, get) != want || may(rights.SnapshotGroupDelete, remove) != want {
 			t.Errorf("group %s: want %v", name, want)
 		}
 		remove.Force = true
-		if may(required.SnapshotGroupDelete, remove) {
+		if may(rights.SnapshotGroupDelete, remove) {
 			t.Errorf("group %s: its rows may be deleted alone, without the right force", name)
 		}
 	}
@@ -59,7 +58,7 @@ func TestSnapshotGroups_NeedTheRightOnEachVolume(t *testing.T) {
 		{nil, false},
 	} {
 		req := &storage.SnapshotGroupCreateRequest{GroupName: "g", VolumeIDs: c.volumes, WriteOptions: write}
-		if may(required.SnapshotGroupCreate, req) != c.want {
+		if may(rights.SnapshotGroupCreate, req) != c.want {
 			t.Errorf("a group of %v: want %v", c.volumes, c.want)
 		}
 	}

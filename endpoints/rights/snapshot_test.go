@@ -1,10 +1,9 @@
-package required_test
+package rights_test
 
 import (
 	"testing"
 
 	"berth/acl"
-	"berth/endpoints/required"
 	"berth/endpoints/rights"
 	"berth/internal/mvcc"
 	"berth/state/schema"
@@ -36,7 +35,7 @@ func TestSnapshotDelete_OfTheRowAloneNeedsForce(t *testing.T) {
 			req := &storage.SnapshotDeleteRequest{SnapshotName: "s", Force: force}
 			req.Namespace = "default"
 			caller := rights.Caller{ACL: acl.New(p)}
-			return required.SnapshotDelete.Allows(rights.Question{Caller: caller, Tx: db.Read(), Req: req})
+			return rights.SnapshotDelete.Allows(rights.Question{Caller: caller, Tx: db.Read(), Req: req})
 		}
 		if got := [2]bool{may(false), may(true)}; got != want {
 			t.Errorf("with %s: %v without and with force, want %v", capabilities, got, want)

@@ -1,4 +1,4 @@
-package required_test
+package rights_test
 
 import (
 	"maps"
@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"berth/client/drivers/docker/taskconfig"
-	"berth/endpoints/required"
+	"berth/endpoints/rights"
 	"berth/structs"
 )
 
@@ -87,7 +87,7 @@ func TestJobSubmit_DecidesAboutEachOptionOfDocker(t *testing.T) {
 	may := func(rules, name string, value any) bool {
 		task := structs.Task{Driver: "docker", Config: map[string]any{name: value}}
 		job := &structs.Job{Namespace: "team", TaskGroups: []*structs.TaskGroup{{Tasks: []*structs.Task{&task}}}}
-		return required.JobSubmit.Allows(ask(t, rules, &structs.JobRegisterRequest{Job: job}))
+		return rights.JobSubmit.Allows(ask(t, rules, &structs.JobRegisterRequest{Job: job}))
 	}
 	for name, o := range dockerOptions {
 		if o.own != nil && !may(submitter, name, o.own) {

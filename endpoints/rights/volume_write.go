@@ -1,10 +1,9 @@
-package required
+package rights
 
 import (
 	"maps"
 
 	"berth/acl"
-	"berth/endpoints/rights"
 	"berth/internal/codec"
 	"berth/state/classes"
 	"berth/state/csi"
@@ -19,7 +18,7 @@ const writeVolumeNeeds = "volume: write, for a larger capacity alone volume: exp
 // VolumeWrite is the right to register, create and change volumes. A volume of the caller may not become a
 // way to the data of others: the source of its content, the ID that it has at its plugin and the variable
 // with its secrets need rights, too.
-var VolumeWrite = rights.Where(writeVolumeNeeds, func(q rights.Question) bool {
+var VolumeWrite = Where(writeVolumeNeeds, func(q Question) bool {
 	req := q.Req.(*structs.CSIVolumeRegisterRequest)
 	for _, v := range req.Volumes {
 		if v != nil && !mayWriteVolume(q, namespaceOf(v, req), v) {
@@ -37,7 +36,7 @@ func namespaceOf(v *structs.CSIVolume, req *structs.CSIVolumeRegisterRequest) st
 	return v.Namespace
 }
 
-func mayWriteVolume(q rights.Question, ns string, v *structs.CSIVolume) bool {
+func mayWriteVolume(q Question, ns string, v *structs.CSIVolume) bool {
 	row := csi.Volume(q.Tx, ns, v.ID)
 	if !q.ACL.Volume(ns, v.ID, acl.VolumeWrite) {
 		return q.ACL.Volume(ns, v.ID, acl.VolumeExpand) && onlyExpands(q, v, row)
@@ -66,7 +65,7 @@ func mayWriteVolume(q rights.Question, ns string, v *structs.CSIVolume) bool {
 
 // onlyExpands reports whether a request gives a stored volume a larger capacity, or the same, and changes
 // nothing else of it.
-func onlyExpands(q rights.Question, v, row *structs.CSIVolume) bool {
+func onlyExpands(q Question, v, row *structs.CSIVolume) bool {
 	if row == nil || row.State != structs.VolumeReady {
 		return false
 	}
@@ -97,7 +96,7 @@ func onlyExpands(q rights.Question, v, row *structs.CSIVolume) bool {
 // mayUseSource reports whether a caller may fill a new volume with a copy. The ID of a source is that of a
 // volume of the namespace, or otherwise the one at the plugin. Both are asked about: the former may be
 // deleted before the plugin is called.
-func mayUseSource(q rights.Question, ns string, v *structs.CSIVolume) bool {
+func mayUseSource(q Question, ns string, v *structs.CSIVolume) bool {
 	if !mayRestore(q, ns, v) {
 		return false
 	}

@@ -1,4 +1,4 @@
-package required
+package rights
 
 import (
 	"cmp"
@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"berth/acl"
-	"berth/endpoints/rights"
 	"berth/internal/mvcc"
 	"berth/state"
 	"berth/structs"
@@ -17,27 +16,27 @@ import (
 
 // The rights on namespaces and node pools. The lists of both show what the caller may see.
 var (
-	NamespaceList = rights.Seen("any right in the namespace", func(q rights.Question, _, name string) bool {
+	NamespaceList = Seen("any right in the namespace", func(q Question, _, name string) bool {
 		return q.ACL.SeesNamespace(name)
 	})
-	NamespaceGet = rights.Where("any right in the namespace", func(q rights.Question) bool {
+	NamespaceGet = Where("any right in the namespace", func(q Question) bool {
 		return q.ACL.SeesNamespace(q.Req.(*admin.NamespaceGetRequest).Name)
 	})
 
-	NodePoolList = rights.Seen("node_pool: read", func(q rights.Question, _, name string) bool {
+	NodePoolList = Seen("node_pool: read", func(q Question, _, name string) bool {
 		return q.ACL.NodePool(name, acl.PoolRead)
 	})
-	NodePoolGet   = rights.NodePool(acl.PoolRead, poolOf)
-	NodePoolNodes = rights.Both(NodePoolGet, rights.NodeRead)
-	NodePoolJobs  = rights.Both(NodePoolGet, rights.List(acl.ListJobs))
+	NodePoolGet   = NodePool(acl.PoolRead, poolOf)
+	NodePoolNodes = Both(NodePoolGet, NodeRead)
+	NodePoolJobs  = Both(NodePoolGet, List(acl.ListJobs))
 
-	NodePoolApply = rights.NodePool(acl.PoolWrite, func(r *admin.NodePoolApplyRequest) string {
+	NodePoolApply = NodePool(acl.PoolWrite, func(r *admin.NodePoolApplyRequest) string {
 		if r.Pool == nil {
 			return ""
 		}
 		return r.Pool.Name
 	})
-	NodePoolDelete = rights.NodePool(acl.PoolDelete,
+	NodePoolDelete = NodePool(acl.PoolDelete,
 		func(r *admin.NodePoolDeleteRequest) string { return r.Name })
 )
 
@@ -45,28 +44,28 @@ func poolOf(r *admin.NodePoolGetRequest) string { return r.Name }
 
 // NodeAllocs is the right to list the allocations of a node. The list shows those of namespaces in which the
 // caller may read jobs.
-var NodeAllocs = rights.Both(rights.NodeRead,
-	rights.Seen("namespace: read-job", func(q rights.Question, namespace, _ string) bool {
+var NodeAllocs = Both(NodeRead,
+	Seen("namespace: read-job", func(q Question, namespace, _ string) bool {
 		return q.ACL.Namespace(namespace, acl.ReadJob)
 	}))
 
 // The rights on plugins and drains. Their answers have the allocations of namespaces in which the caller may
 // read jobs.
 var (
-	PluginGet   = rights.Both(rights.PluginRead, readsJobs)
-	DrainStatus = rights.Both(rights.NodeRead, readsJobs)
+	PluginGet   = Both(PluginRead, readsJobs)
+	DrainStatus = Both(NodeRead, readsJobs)
 )
 
 // readsJobs shows the rows of namespaces in which the caller may read jobs.
-var readsJobs = rights.Seen("", func(q rights.Question, namespace, _ string) bool {
+var readsJobs = Seen("", func(q Question, namespace, _ string) bool {
 	return q.ACL.Namespace(namespace, acl.ReadJob)
 })
 
 // Search is the right to search. It shows the matches that the caller could list. The ID of a match is its
 // context, a slash and its own ID.
-var Search = rights.Seen("for each match the right to list it", seesMatch)
+var Search = Seen("for each match the right to list it", seesMatch)
 
-func seesMatch(q rights.Question, namespace, match string) bool {
+func seesMatch(q Question, namespace, match string) bool {
 	c, id, _ := strings.Cut(match, "/")
 	switch c {
 	case structs.SearchNodes:
@@ -86,7 +85,7 @@ func seesMatch(q rights.Question, namespace, match string) bool {
 }
 
 // Check is the right that a request of an agent names: of its caller, for a route of the agent.
-var Check = rights.Where("what the request names", func(q rights.Question) bool {
+var Check = Where("what the request names", func(q Question) bool {
 	req := q.Req.(*access.CheckRequest)
 	cluster := clusterNeeds[req.Needs]
 	if cluster != nil {
@@ -156,10 +155,10 @@ func allocNamespace(tx mvcc.Reader, id string) []string {
 
 // RuleTest is the right to evaluate an admission rule on a job or a volume. Its outcome tells of the stored
 // one.
-var RuleTest = rights.Both(rights.OperatorRead,
-	rights.Where("namespace: read-job, for a volume volume: read", readsTested))
+var RuleTest = Both(OperatorRead,
+	Where("namespace: read-job, for a volume volume: read", readsTested))
 
-func readsTested(q rights.Question) bool {
+func readsTested(q Question) bool {
 	req := q.Req.(*admission.RuleTestRequest)
 	ns := req.RequestNamespace()
 	if req.Job != nil {

@@ -1,27 +1,26 @@
-package required
+package rights
 
 import (
 	"cmp"
 
 	"berth/acl"
-	"berth/endpoints/rights"
 	"berth/structs"
 	"berth/structs/storage"
 )
 
 // The rights on dynamic host volumes are those of the dialect, in their namespaces.
 var (
-	HostVolumeRead   = rights.Namespace(acl.HostVolumeRead)
-	HostVolumeList   = rights.List(acl.HostVolumeRead)
-	HostVolumeDelete = rights.Namespace(acl.HostVolumeDelete)
+	HostVolumeRead   = Namespace(acl.HostVolumeRead)
+	HostVolumeList   = List(acl.HostVolumeRead)
+	HostVolumeDelete = Namespace(acl.HostVolumeDelete)
 
-	HostVolumeRegister = rights.Where("namespace: host-volume-register", func(q rights.Question) bool {
+	HostVolumeRegister = Where("namespace: host-volume-register", func(q Question) bool {
 		return q.ACL.Namespace(hostNamespace(q.Req), acl.HostVolumeRegister)
 	})
 
 	// HostVolumeCreate asks for the namespace of the volume, which its form names. A server asks again with
 	// the row that it makes.
-	HostVolumeCreate = rights.Where("namespace: host-volume-create", func(q rights.Question) bool {
+	HostVolumeCreate = Where("namespace: host-volume-create", func(q Question) bool {
 		return q.ACL.Namespace(hostNamespace(q.Req), acl.HostVolumeCreate)
 	})
 )

@@ -1,11 +1,10 @@
-package required_test
+package rights_test
 
 import (
 	"fmt"
 	"testing"
 
 	"berth/acl"
-	"berth/endpoints/required"
 	"berth/endpoints/rights"
 	"berth/internal/mvcc"
 	"berth/state/schema"
@@ -49,29 +48,29 @@ func TestRows_AreOfTheirOwnNamespace(t *testing.T) {
 		right rights.Right
 		req   any
 	}{
-		"get an allocation": {required.AllocRead, &structs.AllocGetRequest{AllocID: "a", QueryOptions: read}},
+		"get an allocation": {rights.AllocRead, &structs.AllocGetRequest{AllocID: "a", QueryOptions: read}},
 		"get allocations": {
-			required.AllocsRead, &structs.AllocsGetRequest{AllocIDs: []string{"b", "a"}, QueryOptions: read},
+			rights.AllocsRead, &structs.AllocsGetRequest{AllocIDs: []string{"b", "a"}, QueryOptions: read},
 		},
-		"stop an allocation": {required.AllocStop, &structs.AllocStopRequest{AllocID: "a", WriteOptions: write}},
-		"get an evaluation":  {required.EvalRead, &structs.EvalGetRequest{EvalID: "e", QueryOptions: read}},
+		"stop an allocation": {rights.AllocStop, &structs.AllocStopRequest{AllocID: "a", WriteOptions: write}},
+		"get an evaluation":  {rights.EvalRead, &structs.EvalGetRequest{EvalID: "e", QueryOptions: read}},
 		"get a deployment": {
-			required.DeploymentRead, &structs.DeploymentGetRequest{DeploymentID: "d", QueryOptions: read},
+			rights.DeploymentRead, &structs.DeploymentGetRequest{DeploymentID: "d", QueryOptions: read},
 		},
 		"fail a deployment": {
-			required.DeploymentFail, &structs.DeploymentFailRequest{DeploymentID: "d", WriteOptions: write},
+			rights.DeploymentFail, &structs.DeploymentFailRequest{DeploymentID: "d", WriteOptions: write},
 		},
 		"pause a deployment": {
-			required.DeploymentPause, &structs.DeploymentPauseRequest{DeploymentID: "d", WriteOptions: write},
+			rights.DeploymentPause, &structs.DeploymentPauseRequest{DeploymentID: "d", WriteOptions: write},
 		},
 		"promote a deployment": {
-			required.DeploymentPromote, &structs.DeploymentPromoteRequest{DeploymentID: "d", WriteOptions: write},
+			rights.DeploymentPromote, &structs.DeploymentPromoteRequest{DeploymentID: "d", WriteOptions: write},
 		},
 		"set the health of a deployment": {
-			required.DeploymentHealth, &structs.DeploymentHealthRequest{DeploymentID: "d", WriteOptions: write},
+			rights.DeploymentHealth, &structs.DeploymentHealthRequest{DeploymentID: "d", WriteOptions: write},
 		},
 		"get a scaling policy": {
-			required.ScalingRead, &structs.ScalingPolicyGetRequest{ID: policy, QueryOptions: read},
+			rights.ScalingRead, &structs.ScalingPolicyGetRequest{ID: policy, QueryOptions: read},
 		},
 	} {
 		if may(c.right, c.req, "ours") {
@@ -95,7 +94,7 @@ func TestVariableApply_AsksForDestroyToDelete(t *testing.T) {
 			req := &variable.VariableApplyRequest{
 				Op: op, Path: "a", WriteOptions: structs.WriteOptions{Namespace: "team"},
 			}
-			if got := required.VariableApply.Allows(ask(t, rules, req)); got != allowed {
+			if got := rights.VariableApply.Allows(ask(t, rules, req)); got != allowed {
 				t.Errorf("%s with %s: got %t, want %t", op, right, got, allowed)
 			}
 		}

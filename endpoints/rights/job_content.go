@@ -1,4 +1,4 @@
-package required
+package rights
 
 import (
 	"cmp"

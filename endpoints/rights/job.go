@@ -1,10 +1,9 @@
-package required
+package rights
 
 import (
 	"cmp"
 
 	"berth/acl"
-	"berth/endpoints/rights"
 	"berth/internal/mvcc"
 	"berth/state"
 	"berth/structs"
@@ -12,20 +11,20 @@ import (
 
 // The rights on jobs and on the rows that belong to them.
 var (
-	JobList  = rights.List(acl.ListJobs)
-	JobRead  = rights.Namespace(acl.ReadJob)
-	JobWrite = rights.Namespace(acl.SubmitJob)
+	JobList  = List(acl.ListJobs)
+	JobRead  = Namespace(acl.ReadJob)
+	JobWrite = Namespace(acl.SubmitJob)
 
-	JobSubmit = rights.Where(submitNeeds, func(q rights.Question) bool {
+	JobSubmit = Where(submitNeeds, func(q Question) bool {
 		req := q.Req.(*structs.JobRegisterRequest)
 		return mayRun(q.ACL, req.RequestNamespace(), req.Job, keptJob(q.Tx, req))
 	})
-	JobPlan = rights.Both(readsJobs, rights.Where(submitNeeds, func(q rights.Question) bool {
-		req := q.Req.(*structs.JobPlanRequest)
+	JobPlan = Both(readsJobs, Where(submitNeeds, func(q Question) bool {
+		req := q.Req.(*inquiry.JobPlanRequest)
 		return mayRun(q.ACL, req.RequestNamespace(), req.Job, nil)
 	}))
-	JobWhy      = rights.Both(JobRead, readsJobs)
-	JobValidate = rights.NamespaceOf(acl.ReadJob, func(_ mvcc.Reader, r *structs.JobValidateRequest) []string {
+	JobWhy      = Both(JobRead, readsJobs)
+	JobValidate = NamespaceOf(acl.ReadJob, func(_ mvcc.Reader, r *inquiry.JobValidateRequest) []string {
 		if r.Job == nil || r.Job.Namespace == "" {
 			return nil
 		}
@@ -33,22 +32,22 @@ var (
 	})
 	JobRevert      = submitsVersion(revertedVersion)
 	JobStable      = submitsVersion(stableVersion) // a deployment that fails may revert to it
-	JobDispatch    = rights.Namespace(acl.DispatchJob)
+	JobDispatch    = Namespace(acl.DispatchJob)
 	JobForce       = either(acl.SubmitJob, acl.DispatchJob)
 	JobScale       = scales()
 	JobScaleStatus = either(acl.ReadJobScaling, acl.ReadJob)
 
-	ScalingList = rights.List(acl.ListScaling)
-	ScalingRead = rights.NamespaceOf(acl.ReadScaling, scalingNamespace)
+	ScalingList = List(acl.ListScaling)
+	ScalingRead = NamespaceOf(acl.ReadScaling, scalingNamespace)
 
-	RowsList = rights.List(acl.ReadJob) // of allocations, evaluations and deployments
+	RowsList = List(acl.ReadJob) // of allocations, evaluations and deployments
 
 	AllocRead  = allocs(acl.ReadJob, func(r *structs.AllocGetRequest) []string { return []string{r.AllocID} })
 	AllocsRead = allocs(acl.ReadJob, func(r *structs.AllocsGetRequest) []string { return r.AllocIDs })
 	AllocStop  = allocs(acl.AllocLifecycle,
 		func(r *structs.AllocStopRequest) []string { return []string{r.AllocID} })
 
-	EvalRead = rights.NamespaceOf(acl.ReadJob, evalNamespace)
+	EvalRead = NamespaceOf(acl.ReadJob, evalNamespace)
 
 	DeploymentRead = deployment(acl.ReadJob,
 		func(r *structs.DeploymentGetRequest) string { return r.DeploymentID })
@@ -63,8 +62,8 @@ var (
 )
 
 // allocs needs a capability in the namespaces of allocations.
-func allocs[Req any](c acl.Capability, ids func(*Req) []string) rights.Right {
-	return rights.NamespaceOf(c, func(tx mvcc.Reader, r *Req) (all []string) {
+func allocs[Req any](c acl.Capability, ids func(*Req) []string) Right {
+	return NamespaceOf(c, func(tx mvcc.Reader, r *Req) (all []string) {
 		for _, id := range ids(r) {
 			all = append(all, allocNamespace(tx, id)...)
 		}
@@ -89,8 +88,8 @@ func evalNamespace(tx mvcc.Reader, r *structs.EvalGetRequest) []string {
 }
 
 // deployment needs a capability in the namespace of a deployment.
-func deployment[Req any](c acl.Capability, id func(*Req) string) rights.Right {
-	return rights.NamespaceOf(c, func(tx mvcc.Reader, r *Req) []string {
+func deployment[Req any](c acl.Capability, id func(*Req) string) Right {
+	return NamespaceOf(c, func(tx mvcc.Reader, r *Req) []string {
 		d := state.Deployment(tx, id(r))
 		if d == nil {
 			return nil
@@ -100,10 +99,10 @@ func deployment[Req any](c acl.Capability, id func(*Req) string) rights.Right {
 }
 
 // either needs one of two capabilities in the namespace of the request.
-func either(a, b acl.Capability) rights.Right {
-	first := rights.Namespace(a)
-	second := rights.Namespace(b)
-	return rights.Where("namespace: "+string(a)+" or "+string(b), func(q rights.Question) bool {
+func either(a, b acl.Capability) Right {
+	first := Namespace(a)
+	second := Namespace(b)
+	return Where("namespace: "+string(a)+" or "+string(b), func(q Question) bool {
 		return first.Allows(q) || second.Allows(q)
 	})
 }
@@ -121,10 +120,10 @@ func keptJob(tx mvcc.Reader, r *structs.JobRegisterRequest) *structs.Job {
 }
 
 // scales is the right to change the count of a group. A larger count mounts further volumes of per_alloc.
-func scales() rights.Right {
+func scales() Right {
 	may := either(acl.ScaleJob, acl.SubmitJob)
 	needs := may.String() + ", and for further per_alloc volumes volume: claim, with a class volume: write"
-	return rights.Where(needs, func(q rights.Question) bool {
+	return Where(needs, func(q Question) bool {
 		if !may.Allows(q) {
 			return false
 		}
@@ -151,8 +150,8 @@ func stableVersion(r *structs.JobStableRequest) (id string, version uint64) {
 
 // submitsVersion is the right to have a former version of a job again: it may have parts that its caller
 // could not submit. named returns the ID of the job and the number of the version.
-func submitsVersion[Req any](named func(*Req) (id string, version uint64)) rights.Right {
-	return rights.Where(submitNeeds, func(q rights.Question) bool {
+func submitsVersion[Req any](named func(*Req) (id string, version uint64)) Right {
+	return Where(submitNeeds, func(q Question) bool {
 		ns := q.Req.(interface{ RequestNamespace() string }).RequestNamespace()
 		id, version := named(q.Req.(*Req))
 		return mayRun(q.ACL, ns, state.JobVersion(q.Tx, ns, id, version), nil)

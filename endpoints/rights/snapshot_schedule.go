@@ -1,8 +1,7 @@
-package required
+package rights
 
 import (
 	"berth/acl"
-	"berth/endpoints/rights"
 	"berth/state/csi"
 	"berth/state/csi/snapschedules"
 	"berth/structs/storage"
@@ -13,15 +12,15 @@ import (
 var (
 	ScheduleList = ofVolumes(acl.CSIListVolume)
 
-	ScheduleRead = rights.Where("volume: read", func(q rights.Question) bool {
+	ScheduleRead = Where("volume: read", func(q Question) bool {
 		req := q.Req.(*storage.ScheduleGetRequest)
 		return ofSchedule(q, req.RequestNamespace(), req.ScheduleName, acl.VolumeRead)
 	})
 
 	// SchedulePut asks for the variable with the secrets, too: otherwise a schedule would use secrets that its
 	// author may not read.
-	SchedulePut = rights.Where("volume: snapshot, for secrets_from variables: read",
-		func(q rights.Question) bool {
+	SchedulePut = Where("volume: snapshot, for secrets_from variables: read",
+		func(q Question) bool {
 			req := q.Req.(*storage.SchedulePutRequest)
 			ns := req.RequestNamespace()
 			s := req.Schedule
@@ -34,12 +33,12 @@ var (
 				(s.SecretsFrom == "" || own || q.ACL.Variable(ns, s.SecretsFrom, acl.VariablesRead))
 		})
 
-	SchedulePause = rights.Where("volume: snapshot", func(q rights.Question) bool {
+	SchedulePause = Where("volume: snapshot", func(q Question) bool {
 		req := q.Req.(*storage.SchedulePauseRequest)
 		return ofSchedule(q, req.RequestNamespace(), req.ScheduleName, acl.VolumeSnapshot)
 	})
 
-	ScheduleDelete = rights.Where("volume: snapshot", func(q rights.Question) bool {
+	ScheduleDelete = Where("volume: snapshot", func(q Question) bool {
 		req := q.Req.(*storage.ScheduleDeleteRequest)
 		return ofSchedule(q, req.RequestNamespace(), req.ScheduleName, acl.VolumeSnapshot)
 	})
@@ -47,7 +46,7 @@ var (
 
 // ofSchedule reports whether a caller has a right on the volume of a schedule. For a schedule that does not
 // exist it is the right on the volumes of the namespace.
-func ofSchedule(q rights.Question, ns, name string, right acl.Capability) bool {
+func ofSchedule(q Question, ns, name string, right acl.Capability) bool {
 	volume := ""
 	s := snapschedules.Schedule(q.Tx, ns, name)
 	if s != nil {

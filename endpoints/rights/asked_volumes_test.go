@@ -1,10 +1,10 @@
-package required_test
+package rights_test
 
 import (
 	"fmt"
 	"testing"
 
-	"berth/endpoints/required"
+	"berth/endpoints/rights"
 	"berth/structs"
 )
 
@@ -41,8 +41,8 @@ namespace "team" {
 			}},
 		}}}
 
-		got := required.JobSubmit.Allows(ask(t, rules, &structs.JobRegisterRequest{Job: job}))
-		planned := required.JobPlan.Allows(ask(t, rules, &structs.JobPlanRequest{Job: job}))
+		got := rights.JobSubmit.Allows(ask(t, rules, &structs.JobRegisterRequest{Job: job}))
+		planned := rights.JobPlan.Allows(ask(t, rules, &inquiry.JobPlanRequest{Job: job}))
 		if got != c.want || planned != c.want {
 			t.Errorf("%s: submit %t, plan %t; want %t", name, got, planned, c.want)
 		}
@@ -77,7 +77,7 @@ namespace "team" {
 				PluginID:  "nfs",
 			}},
 		}}}
-		got := required.JobSubmit.Allows(ask(t, rules, &structs.JobRegisterRequest{Job: job}))
+		got := rights.JobSubmit.Allows(ask(t, rules, &structs.JobRegisterRequest{Job: job}))
 		if got != c.want {
 			t.Errorf("%s: submit %t, want %t", name, got, c.want)
 		}

@@ -1,17 +1,16 @@
-package required
+package rights
 
 import (
 	"slices"
 
 	"berth/acl"
-	"berth/endpoints/rights"
 	"berth/state/csi/snapgroups"
 	"berth/structs/storage"
 )
 
 // The rights on group snapshots are those on each of their volumes.
 var (
-	SnapshotGroupCreate = rights.Volume(acl.VolumeSnapshot,
+	SnapshotGroupCreate = Volume(acl.VolumeSnapshot,
 		func(r *storage.SnapshotGroupCreateRequest) []string {
 			if len(r.VolumeIDs) == 0 {
 				return []string{""} // the request is invalid, and tells nobody so
@@ -21,13 +20,13 @@ var (
 
 	SnapshotGroupList = ofVolumes(acl.CSIListVolume)
 
-	SnapshotGroupRead = rights.Where("volume: read", func(q rights.Question) bool {
+	SnapshotGroupRead = Where("volume: read", func(q Question) bool {
 		req := q.Req.(*storage.SnapshotGroupGetRequest)
 		return ofGroup(q, req.RequestNamespace(), req.GroupName, acl.VolumeRead)
 	})
 
-	SnapshotGroupDelete = rights.Where("volume: snapshot, to delete volume: force for the rows alone",
-		func(q rights.Question) bool {
+	SnapshotGroupDelete = Where("volume: snapshot, to delete volume: force for the rows alone",
+		func(q Question) bool {
 			req := q.Req.(*storage.SnapshotGroupDeleteRequest)
 			ns := req.RequestNamespace()
 			mayForce := !req.Force || ofGroup(q, ns, req.GroupName, acl.VolumeForce)
@@ -37,7 +36,7 @@ var (
 
 // ofGroup reports whether a caller has a right on each volume of a group. For a group that does not exist it
 // is the right on the volumes of the namespace.
-func ofGroup(q rights.Question, ns, name string, right acl.Capability) bool {
+func ofGroup(q Question, ns, name string, right acl.Capability) bool {
 	volumes := []string{""}
 	g := snapgroups.Group(q.Tx, ns, name)
 	if g != nil {

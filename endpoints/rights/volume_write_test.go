@@ -1,10 +1,9 @@
-package required_test
+package rights_test
 
 import (
 	"testing"
 
 	"berth/acl"
-	"berth/endpoints/required"
 	"berth/endpoints/rights"
 	"berth/internal/mvcc"
 	"berth/state/schema"
@@ -45,7 +44,7 @@ func TestVolumeWrite_AsksForTheDataOfTheVolume(t *testing.T) {
 		if v.Class == "" {
 			v.PluginID = "p"
 		}
-		return required.VolumeWrite.Allows(rights.Question{
+		return rights.VolumeWrite.Allows(rights.Question{
 			Caller: rights.Caller{ACL: acl.New(p)},
 			Tx:     db.Read(),
 			Req: &structs.CSIVolumeRegisterRequest{
@@ -210,7 +209,7 @@ func TestVolumeWrite_OfOneWhoMayExpand(t *testing.T) {
 		"one elsewhere":         {short(func(v *volume) { v.Namespace = "theirs" }), false},
 		"fields of the servers": {short(func(v *volume) { v.State = "x"; v.Capacity = 7; v.CreateTime = 7 }), true},
 	} {
-		got := required.VolumeWrite.Allows(rights.Question{
+		got := rights.VolumeWrite.Allows(rights.Question{
 			Caller: rights.Caller{ACL: acl.New(expands)},
 			Tx:     db.Read(),
 			Req: &structs.CSIVolumeRegisterRequest{

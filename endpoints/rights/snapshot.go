@@ -1,8 +1,7 @@
-package required
+package rights
 
 import (
 	"berth/acl"
-	"berth/endpoints/rights"
 	"berth/state/csi"
 	"berth/structs"
 	"berth/structs/storage"
@@ -10,10 +9,10 @@ import (
 
 // The rights on snapshots are those on their volumes.
 var (
-	SnapshotCreate = rights.Volume(acl.VolumeSnapshot, sourcesOf)
+	SnapshotCreate = Volume(acl.VolumeSnapshot, sourcesOf)
 	SnapshotList   = ofVolumes(acl.CSIListVolume)
 
-	SnapshotRead = rights.Where("volume: read", func(q rights.Question) bool {
+	SnapshotRead = Where("volume: read", func(q Question) bool {
 		req := q.Req.(*storage.SnapshotGetRequest)
 		ns := req.RequestNamespace()
 		return q.ACL.Volume(ns, volumeOfSnapshot(csi.Snapshot(q.Tx, ns, req.SnapshotName)), acl.VolumeRead)
@@ -21,9 +20,9 @@ var (
 
 	// SnapshotDelete decides by the row, also one in another namespace. The data of a snapshot without a row
 	// may be that of anybody.
-	SnapshotDelete = rights.Where(
+	SnapshotDelete = Where(
 		"volume: snapshot, to delete volume: force for one without a row, or a row alone",
-		func(q rights.Question) bool {
+		func(q Question) bool {
 			req := q.Req.(*storage.SnapshotDeleteRequest)
 			ns := req.RequestNamespace()
 			if req.SnapshotName != "" || req.SnapshotID == "" {
@@ -61,7 +60,7 @@ func volumeOfSnapshot(s *storage.VolumeSnapshot) string {
 
 // mayRestore reports whether a caller may fill a new volume from a snapshot: by the name of one in the
 // namespace of the volume with the right on its source, by the ID at a plugin with the right to force.
-func mayRestore(q rights.Question, ns string, v *structs.CSIVolume) bool {
+func mayRestore(q Question, ns string, v *structs.CSIVolume) bool {
 	if v.SnapshotID != "" && !q.ACL.Volume(ns, v.ID, acl.VolumeForce) {
 		return false // the caller may have made up the ID
 	}
