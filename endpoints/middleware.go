@@ -10,7 +10,6 @@ import (
 
 	"github.com/hashicorp/go-metrics"
 
-	"berth/endpoints/callers"
 	"berth/endpoints/core"
 	"berth/endpoints/query"
 	"berth/endpoints/rights"
@@ -105,7 +104,7 @@ func (e *Endpoints) deliver(
 	defer func() { measureServed(d.method.Name, start, err) }()
 	// These precede the forwarding, because only this server knows the certificate of the connection: the
 	// leader sees that of this server.
-	err = callers.CheckGrant(ctx, req)
+	err = rights.CheckGrant(ctx, req)
 	if err == nil {
 		err = e.checkCaller(ctx, d, req)
 	}

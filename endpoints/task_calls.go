@@ -3,7 +3,6 @@ package endpoints
 import (
 	"context"
 
-	"berth/endpoints/callers"
 	"berth/endpoints/rights"
 )
 
@@ -14,7 +13,7 @@ func (e *Endpoints) checkCaller(ctx context.Context, d delivered, req any) error
 		return nil
 	}
 
-	err := callers.Check(ctx, d.method.Name, req)
+	err := rights.CheckCertificate(ctx, d.method.Name, req)
 	if err != nil && e.isOfTask(ctx, d.allow, req) {
 		return nil
 	}
@@ -25,6 +24,6 @@ func (e *Endpoints) checkCaller(ctx context.Context, d delivered, req any) error
 // token of the task says so. The gate decides on it afterwards. A node without such a token acts for itself
 // alone.
 func (e *Endpoints) isOfTask(ctx context.Context, allow rights.Right, req any) bool {
-	nodeID, passed := callers.PassesOn(ctx, req)
+	nodeID, passed := rights.PassesOn(ctx, req)
 	return passed && !allow.IsOpen() && e.Gate.RunsOn(e.Store.Read(), rights.SecretOf(req), nodeID)
 }

@@ -16,9 +16,9 @@ import (
 	"github.com/hashicorp/serf/serf"
 
 	"berth/endpoints"
-	"berth/endpoints/callers"
 	"berth/endpoints/core"
 	"berth/endpoints/join"
+	"berth/endpoints/rights"
 	"berth/internal/boottime"
 	"berth/internal/keyring"
 	"berth/internal/loadshed"
@@ -439,7 +439,7 @@ func (s *Server) Configuration() (servers []*admin.RaftServer) {
 
 // Forward calls a method at another server. An answer that decides whom its reader trusts comes over TLS.
 func (s *Server) Forward(ctx context.Context, addr, method string, req, resp any) error {
-	if s.cfg.DialTLS != nil && callers.GivesTrust(method) {
+	if s.cfg.DialTLS != nil && rights.GivesTrust(method) {
 		return s.securePool.Call(ctx, addr, method, req, resp)
 	}
 	return s.pool.Call(ctx, addr, method, req, resp)

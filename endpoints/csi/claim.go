@@ -5,9 +5,9 @@ import (
 	"context"
 	"slices"
 
-	"berth/endpoints/callers"
 	"berth/endpoints/core"
 	"berth/endpoints/query"
+	"berth/endpoints/rights"
 	"berth/fsm"
 	"berth/server/nodeconn"
 	"berth/state"
@@ -110,7 +110,7 @@ func ownClaims(
 
 		// Where no roles decide, whoever reaches a server may register a job that asks for any volume.
 		if roles {
-			err := callers.CheckClaim(alloc, c)
+			err := rights.CheckClaimed(alloc, c)
 			if err != nil {
 				return nil, err
 			}

@@ -5,9 +5,9 @@ import (
 	"context"
 	"slices"
 
-	"berth/endpoints/callers"
 	"berth/endpoints/core"
 	"berth/endpoints/query"
+	"berth/endpoints/rights"
 	"berth/fsm"
 	"berth/internal/loadshed"
 	"berth/state"
@@ -76,7 +76,7 @@ func (a Allocs) Get(
 	}
 
 	// The rows that allow it are read outside tx: a change of them must not end the wait of the node.
-	err := callers.CheckAlloc(a.Store.Read(), req.NodeID, row)
+	err := rights.CheckAllocReader(a.Store.Read(), req.NodeID, row)
 	if err != nil {
 		return err
 	}

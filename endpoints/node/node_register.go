@@ -5,7 +5,7 @@ import (
 	"context"
 	"strings"
 
-	"berth/endpoints/callers"
+	"berth/endpoints/rights"
 	"berth/fsm"
 	"berth/structs"
 	"berth/structs/validate/report"
@@ -132,7 +132,7 @@ func (n Nodes) keepOwn(
 	// One snapshot for all instances: it is read again with each report, since allocations come and go.
 	tx := n.Store.Read()
 	for _, i := range instances {
-		if callers.RunsPlugin(tx, i) {
+		if rights.RunsPlugin(tx, i) {
 			own = append(own, i)
 			continue
 		}

@@ -1,4 +1,4 @@
-package callers
+package rights
 
 import (
 	"slices"
@@ -11,9 +11,9 @@ import (
 // server may register a job that asks for any volume, so they would protect nothing. The rules need the rows
 // of the server that answers, and no caller: a request of an operator names no node.
 
-// CheckClaim returns an error unless a volume block of the allocation asks for the claim: for the same
+// CheckClaimed returns an error unless a volume block of the allocation asks for the claim: for the same
 // volume, in the same modes or to read where the block asks to write.
-func CheckClaim(a *structs.Allocation, c *structs.CSIClaim) error {
+func CheckClaimed(a *structs.Allocation, c *structs.CSIClaim) error {
 	asks := func(u structs.CSIVolumeUse) bool {
 		asked := u.Class()
 		if c.Mode == structs.ClaimRead {
@@ -47,10 +47,10 @@ func RunsPlugin(tx state.Reader, i *structs.CSIPluginInstance) bool {
 	})
 }
 
-// CheckAlloc returns an error unless a node may read an allocation: it is on the node, one there waits for
-// its end, or one there is of the same group and may take over its data. nodeID is "" for a caller that is no
-// node.
-func CheckAlloc(tx state.Reader, nodeID string, a *structs.Allocation) error {
+// CheckAllocReader returns an error unless a node may read an allocation: it is on the node, one there waits
+// for its end, or one there is of the same group and may take over its data. nodeID is "" for a caller that
+// is no node.
+func CheckAllocReader(tx state.Reader, nodeID string, a *structs.Allocation) error {
 	if nodeID == "" || a.NodeID == nodeID {
 		return nil
 	}

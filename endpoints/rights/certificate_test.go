@@ -1,4 +1,4 @@
-package callers
+package rights
 
 import (
 	"context"
@@ -59,7 +59,7 @@ func TestCheck_ANodeActsForItselfAlone(t *testing.T) {
 		"a server":                 {as(pki.RoleServer), structs.NodeHeartbeat.Name, of("n2"), true},
 		"this process":             {context.Background(), structs.NodeHeartbeat.Name, of("n2"), true},
 	} {
-		err := Check(c.ctx, c.method, c.req)
+		err := CheckCertificate(c.ctx, c.method, c.req)
 		if (err == nil) != c.allowed || err != nil && !structs.IsKind(err, structs.KindDenied) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -194,7 +194,7 @@ func TestCheck_AStolenCertificateIsWorthItsNodeAlone(t *testing.T) {
 	tried := map[string]bool{}
 	for name, a := range attacks() {
 		tried[a.method] = true
-		err := Check(as(pki.RoleNode), a.method, a.req)
+		err := CheckCertificate(as(pki.RoleNode), a.method, a.req)
 		if !structs.IsKind(err, structs.KindDenied) {
 			t.Errorf("%s of another node: %v", name, err)
 		}

@@ -1,5 +1,4 @@
-// Package callers decides which methods the certificate of a caller allows.
-package callers
+package rights
 
 import (
 	"context"
@@ -52,17 +51,17 @@ var nodeMethods = map[string]bool{
 	access.Check.Name: true,
 }
 
-// Check returns an error if the certificate of the caller does not give it a method. A node acts for itself
-// alone. The server that takes a request from a node checks it: for the others the caller is that server.
-// Operators call the HTTP API. A caller without a certificate is of this process.
-func Check(ctx context.Context, method string, req any) error {
+// CheckCertificate returns an error if the certificate of the caller does not give it a method. A node acts
+// for itself alone. The server that takes a request from a node checks it: for the others the caller is that
+// server. Operators call the HTTP API. A caller without a certificate is of this process.
+func CheckCertificate(ctx context.Context, method string, req any) error {
 	peer, secured := rpc.PeerFrom(ctx)
 	if !secured || peer.Role == pki.RoleServer {
 		return nil
 	}
 
 	ofAny, allowed := nodeMethods[method]
-	id := subject(req)
+	id := namedNode(req)
 	switch {
 	case peer.Role != pki.RoleNode || !allowed || id == "" && !ofAny:
 		return structs.Deniedf("%s: the certificate of %s does not allow it; call the HTTP API of a server with "+
@@ -78,7 +77,7 @@ func Check(ctx context.Context, method string, req any) error {
 // the certificate of the caller is that of nodeID.
 func PassesOn(ctx context.Context, req any) (nodeID string, is bool) {
 	peer, secured := rpc.PeerFrom(ctx)
-	if !secured || peer.Role != pki.RoleNode || subject(req) != "" {
+	if !secured || peer.Role != pki.RoleNode || namedNode(req) != "" {
 		return "", false
 	}
 	return peer.ID, true
@@ -132,8 +131,8 @@ func GivesTrust(method string) bool {
 	return false
 }
 
-// subject returns the node that a request names as its sender.
-func subject(req any) (nodeID string) {
+// namedNode returns the node that a request names as its sender.
+func namedNode(req any) (nodeID string) {
 	switch r := req.(type) {
 	case *structs.NodeRegisterRequest:
 		if r.Node != nil {
