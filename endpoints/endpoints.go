@@ -16,7 +16,7 @@ import (
 	"berth/endpoints/quotas"
 	"berth/endpoints/release"
 	"berth/endpoints/rights"
-	"berth/endpoints/tokens"
+	accesses "berth/endpoints/tokens"
 	"berth/endpoints/vars"
 	"berth/fsm"
 	"berth/rpc"
@@ -190,7 +190,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 			Locks: e.Locks,
 		}
 
-		token = tokens.Procedures{
+		token = accesses.Procedures{
 			Store:       e.Store,
 			Raft:        e.Raft,
 			Gate:        e.Gate,
@@ -444,18 +444,18 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		write(e, login.OneTimeMake, logins.AnyToken, e.logins.MakeOneTime),
 		write(e, login.OneTimeExchange, logins.ToLogIn, e.logins.ExchangeOneTime),
 
-		read(e, access.PolicyList, tokens.Own, token.Policies),
-		read(e, access.PolicyGet, tokens.OwnPolicy, token.Policy),
+		read(e, access.PolicyList, accesses.Own, token.Policies),
+		read(e, access.PolicyGet, accesses.OwnPolicy, token.Policy),
 		write(e, access.PolicyPut, rights.Management, token.PutPolicy),
 		write(e, access.PolicyDelete, rights.Management, propose(e, fsm.ACLPolicyDelete)),
-		read(e, access.RoleList, tokens.Own, token.Roles),
-		read(e, access.RoleGet, tokens.OwnRole, token.Role),
+		read(e, access.RoleList, accesses.Own, token.Roles),
+		read(e, access.RoleGet, accesses.OwnRole, token.Role),
 		write(e, access.RolePut, rights.Management, token.PutRole),
 		write(e, access.RoleDelete, rights.Management, propose(e, fsm.ACLRoleDelete)),
 		read(e, access.TokenList, rights.Management, token.Tokens),
-		read(e, access.TokenGet, tokens.OwnToken, token.Token),
+		read(e, access.TokenGet, accesses.OwnToken, token.Token),
 		write(e, access.TokenPut, rights.Management, token.PutToken),
-		write(e, access.TokenDelete, tokens.OwnLogin, token.DeleteToken),
+		write(e, access.TokenDelete, accesses.OwnLogin, token.DeleteToken),
 		e.quick(read(e, access.Check, rights.Check, e.checked)),
 
 		read(e, admission.RuleList, rights.OperatorRead, rules.List),

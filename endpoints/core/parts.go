@@ -11,6 +11,7 @@ import (
 	"berth/structs/admin"
 	"berth/structs/event"
 	"berth/structs/nodeloss"
+	"berth/structs/variable"
 )
 
 // Raft is the membership of this server in the cluster, as the procedures use it.
@@ -139,4 +140,11 @@ func (noEvents) Read(
 	context.Context, *event.ListRequest, func(*event.Event) (bool, error),
 ) (*event.ListResponse, error) {
 	return nil, structs.Preconditionf("this server keeps no events")
+}
+
+// Locks are the ends of the locks of variables, in the memory of the leader.
+type Locks interface {
+	// Renew keeps the lock of a variable for another TTL. The error is a conflict if it has just ended, and
+	// unavailable if this server does not lead.
+	Renew(v *variable.Variable) error
 }

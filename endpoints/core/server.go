@@ -13,7 +13,6 @@ import (
 	"berth/endpoints/injection"
 	"berth/endpoints/query"
 	"berth/endpoints/rights"
-	"berth/endpoints/vars"
 	"berth/fsm"
 	"berth/internal/admit"
 	"berth/internal/auditlog"
@@ -37,7 +36,7 @@ type Deps struct {
 	// CallsOf returns the calls of a plugin that this server has in flight as the leader, and those that wait,
 	// the oldest from a time on. nil: this server cannot lead.
 	CallsOf func(plugin string) (inFlight, waiting int, since time.Time)
-	Locks   vars.Locks // of variables
+	Locks   Locks
 	// Autopilot knows the health of the servers.
 	Autopilot Autopilot
 	Nodes     *nodeconn.Sessions // over which this server can call nodes

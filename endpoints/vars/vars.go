@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"berth/endpoints/core"
 	"berth/endpoints/query"
 	"berth/fsm"
 	"berth/internal/keyring"
@@ -22,13 +23,6 @@ type Raft interface {
 	VerifyLeader() error
 }
 
-// Locks are the ends of the locks, in the memory of the leader.
-type Locks interface {
-	// Renew keeps the lock of a variable for another TTL. The error is a conflict if it has just ended, and
-	// unavailable if this server does not lead.
-	Renew(v *variable.Variable) error
-}
-
 // Variables serve Variables.
 type Variables struct {
 	Store *state.Store
@@ -36,7 +30,7 @@ type Variables struct {
 	// Keys are those of this server. Without an open root key it can neither write nor show items.
 	Keys *keyring.Ring
 	// Locks are of the leader alone: a follower gets no write.
-	Locks Locks
+	Locks core.Locks
 }
 
 // reader is the caller of a read: a node, or an operator for "". The middleware has compared the secret of a
