@@ -3,21 +3,16 @@ package endpoints
 import (
 	"path/filepath"
 
-	admissions "berth/endpoints/admission"
+	accesses "berth/endpoints/access"
 	"berth/endpoints/audit"
 	"berth/endpoints/core"
 	"berth/endpoints/csi"
 	"berth/endpoints/events"
-	"berth/endpoints/identities"
 	"berth/endpoints/job"
 	"berth/endpoints/join"
-	"berth/endpoints/logins"
 	"berth/endpoints/node"
-	"berth/endpoints/quotas"
 	"berth/endpoints/release"
 	"berth/endpoints/rights"
-	accesses "berth/endpoints/tokens"
-	"berth/endpoints/vars"
 	"berth/fsm"
 	"berth/rpc"
 	"berth/server/authority"
@@ -46,9 +41,9 @@ type Endpoints struct {
 	jobs   job.Jobs
 	allocs job.Allocs
 	change csi.VolumeWrites
-	ids    identities.Procedures
+	ids    accesses.Identities
 	audits *audit.Recorder
-	logins logins.Procedures
+	logins accesses.Logins
 }
 
 // New makes the procedures.
@@ -67,12 +62,12 @@ func NewWith(d core.Deps, config core.Settings) *Endpoints {
 		change: csi.NewVolumeWrites(s),
 		ids:    newIdentities(s),
 		audits: &audit.Recorder{Log: s.Audit, Gate: s.Gate, Store: s.Store},
-		logins: logins.New(s),
+		logins: accesses.NewLogins(s),
 	}
 }
 
-func newIdentities(s *core.Server) identities.Procedures {
-	return identities.New(identities.Procedures{
+func newIdentities(s *core.Server) accesses.Identities {
+	return accesses.NewIdentities(accesses.Identities{
 		Store:     s.Store,
 		Raft:      s.Raft,
 		Region:    s.Region,
@@ -154,24 +149,24 @@ func (e *Endpoints) checked(tx *state.ReadTx, req *access.CheckRequest, resp *ac
 // List is every procedure that a server serves, wrapped in the middleware.
 func (e *Endpoints) List() []rpc.Endpoint {
 	var (
-		status  = statuses{Server: e.Server}
-		nodes   = e.nodes
-		lost    = node.Lost{Server: e.Server}
-		pools   = node.Pools{Server: e.Server}
-		space   = namespaces{Server: e.Server}
-		bound   = quotas.Procedures{Server: e.Server}
-		jobs    = e.jobs
-		allocs  = e.allocs
-		evals   = job.Evals{Server: e.Server}
-		plugins = csi.Plugins{Server: e.Server}
-		volumes = csi.Volumes{Server: e.Server}
-		claims  = csi.Claims{Server: e.Server}
-		snaps   = csi.Snapshots{Server: e.Server}
-		groups  = csi.SnapshotGroups{Server: e.Server}
-		plans   = csi.SnapshotSchedules{Server: e.Server}
-		hosts   = csi.HostVolumes{VolumeWrites: e.change}
-		feed    = events.Procedures{Server: e.Server}
-		free    = release.Releaser{
+		status         = statuses{Server: e.Server}
+		nodes          = e.nodes
+		lost           = node.Lost{Server: e.Server}
+		pools          = node.Pools{Server: e.Server}
+		namespaces     = namespaces{Server: e.Server}
+		quotas         = accesses.Quotas{Server: e.Server}
+		jobs           = e.jobs
+		allocs         = e.allocs
+		evals          = job.Evals{Server: e.Server}
+		plugins        = csi.Plugins{Server: e.Server}
+		volumes        = csi.Volumes{Server: e.Server}
+		claims         = csi.Claims{Server: e.Server}
+		snapshots      = csi.Snapshots{Server: e.Server}
+		snapshotGroups = csi.SnapshotGroups{Server: e.Server}
+		schedules      = csi.SnapshotSchedules{Server: e.Server}
+		hostVolumes    = csi.HostVolumes{VolumeWrites: e.change}
+		feed           = events.Procedures{Server: e.Server}
+		releaser       = release.Releaser{
 			Store:     e.Store,
 			Raft:      e.Raft,
 			Nodes:     e.Nodes,
@@ -179,18 +174,18 @@ func (e *Endpoints) List() []rpc.Endpoint {
 			MayAssert: e.mayAssert,
 		}
 
-		change  = e.change
-		search  = searches{Server: e.Server}
-		deploys = job.Deployments{Server: e.Server}
-		offer   = job.Services{Server: e.Server}
-		vars    = vars.Variables{
+		change      = e.change
+		search      = searches{Server: e.Server}
+		deployments = job.Deployments{Server: e.Server}
+		services    = job.Services{Server: e.Server}
+		variables   = accesses.Variables{
 			Store: e.Store,
 			Raft:  e.Raft,
 			Keys:  e.Keys,
 			Locks: e.Locks,
 		}
 
-		token = accesses.Procedures{
+		tokens = accesses.Tokens{
 			Store:       e.Store,
 			Raft:        e.Raft,
 			Gate:        e.Gate,
@@ -201,13 +196,13 @@ func (e *Endpoints) List() []rpc.Endpoint {
 			Logger:      e.Logger,
 		}
 
-		rules = admissions.Procedures{
+		rules = accesses.AdmissionRules{
 			Server: e.Server,
 			Job:    jobs.AsStored,
 			Volume: change.AsStored,
 		}
 
-		sign = join.Signing{
+		certificates = join.Signing{
 			Signer: authority.Signer{
 				Rows:   authority.RowsOf(e.Store),
 				Keys:   e.Keys,
@@ -281,9 +276,9 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		write(e, admin.NodePoolApply, rights.NodePoolApply, pools.Apply),
 		write(e, admin.NodePoolDelete, rights.NodePoolDelete, propose(e, fsm.NodePoolDelete)),
 
-		shed(read(e, admin.NamespaceList, rights.NamespaceList, space.list)),
-		shed(read(e, admin.NamespaceGet, rights.NamespaceGet, space.get)),
-		write(e, admin.NamespaceApply, rights.Management, space.apply),
+		shed(read(e, admin.NamespaceList, rights.NamespaceList, namespaces.list)),
+		shed(read(e, admin.NamespaceGet, rights.NamespaceGet, namespaces.get)),
+		write(e, admin.NamespaceApply, rights.Management, namespaces.apply),
 		write(e, admin.NamespaceDelete, rights.Management, propose(e, fsm.NamespaceDelete)),
 
 		write(e, structs.JobRegister, rights.JobSubmit, jobs.Register),
@@ -305,8 +300,8 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		shed(read(e, inquiry.JobWhy, rights.JobWhy, jobs.Why)),
 		shed(read(e, structs.JobAllocations, rights.JobRead, jobs.Allocations)),
 		shed(read(e, structs.JobEvaluations, rights.JobRead, jobs.Evaluations)),
-		shed(read(e, structs.JobDeployments, rights.JobRead, deploys.OfJob)),
-		shed(read(e, structs.JobLatestDeployment, rights.JobRead, deploys.Latest)),
+		shed(read(e, structs.JobDeployments, rights.JobRead, deployments.OfJob)),
+		shed(read(e, structs.JobLatestDeployment, rights.JobRead, deployments.Latest)),
 		write(e, structs.JobStable, rights.JobStable, jobs.SetStable),
 		write(e, jobtag.Apply, rights.JobWrite, job.Tags{Server: e.Server}.Apply),
 		write(e, jobtag.Remove, rights.JobWrite, propose(e, fsm.JobUntag)),
@@ -314,20 +309,20 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		shed(read(e, structs.ScalingPolicyList, rights.ScalingList, jobs.ScalingPolicies)),
 		shed(e.quick(read(e, structs.ScalingPolicyGet, rights.ScalingRead, jobs.ScalingPolicy))),
 
-		shed(read(e, structs.ServiceList, rights.Services, offer.List)),
-		shed(read(e, structs.ServiceGet, rights.Services, offer.Get)),
+		shed(read(e, structs.ServiceList, rights.Services, services.List)),
+		shed(read(e, structs.ServiceGet, rights.Services, services.Get)),
 		write(e, offers.Delete, rights.JobWrite, propose(e, fsm.ServiceDelete)),
 		shed(read(e, structs.AllocOffers, rights.AllocRead, allocs.Services)),
 		shed(read(e, structs.JobOffers, rights.JobRead, jobs.Services)),
 
-		shed(read(e, structs.DeploymentList, rights.RowsList, deploys.List)),
-		shed(e.quick(read(e, structs.DeploymentGet, rights.DeploymentRead, deploys.Get))),
-		shed(read(e, structs.DeploymentAllocations, rights.DeploymentRead, deploys.Allocations)),
-		write(e, structs.DeploymentFail, rights.DeploymentFail, deploys.Fail),
-		write(e, structs.DeploymentPause, rights.DeploymentPause, deploys.Pause),
-		write(e, structs.DeploymentPromote, rights.DeploymentPromote, deploys.Promote),
-		write(e, structs.DeploymentSetHealth, rights.DeploymentHealth, deploys.SetHealth),
-		write(e, structs.DeploymentUnblock, rights.DeploymentFail, deploys.Unblock),
+		shed(read(e, structs.DeploymentList, rights.RowsList, deployments.List)),
+		shed(e.quick(read(e, structs.DeploymentGet, rights.DeploymentRead, deployments.Get))),
+		shed(read(e, structs.DeploymentAllocations, rights.DeploymentRead, deployments.Allocations)),
+		write(e, structs.DeploymentFail, rights.DeploymentFail, deployments.Fail),
+		write(e, structs.DeploymentPause, rights.DeploymentPause, deployments.Pause),
+		write(e, structs.DeploymentPromote, rights.DeploymentPromote, deployments.Promote),
+		write(e, structs.DeploymentSetHealth, rights.DeploymentHealth, deployments.SetHealth),
+		write(e, structs.DeploymentUnblock, rights.DeploymentFail, deployments.Unblock),
 
 		shed(e.quick(read(e, structs.AllocGet, rights.AllocRead, allocs.Get))),
 		read(e, structs.AllocsGet, rights.AllocsRead, allocs.GetMany),
@@ -366,70 +361,70 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		slow(write(e, structs.CSIVolumeRegister, rights.VolumeWrite, change.Register)),
 		slow(write(e, structs.CSIVolumeCreate, rights.VolumeWrite, change.Create)),
 		write(e, structs.CSIVolumeDeregister, rights.VolumeDeregister, change.Deregister),
-		slow(write(e, storage.SnapshotCreate, rights.SnapshotCreate, snaps.Create)),
-		slow(write(e, storage.SnapshotDelete, rights.SnapshotDelete, snaps.Delete)),
-		slow(call(e, storage.SnapshotExternal, rights.VolumeExternal, snaps.External)),
-		shed(read(e, storage.SnapshotList, rights.SnapshotList, snaps.List)),
-		shed(read(e, storage.SnapshotGet, rights.SnapshotRead, snaps.Get)),
-		slow(write(e, storage.SnapshotGroupCreate, rights.SnapshotGroupCreate, groups.Create)),
-		slow(write(e, storage.SnapshotGroupDelete, rights.SnapshotGroupDelete, groups.Delete)),
-		shed(read(e, storage.SnapshotGroupList, rights.SnapshotGroupList, groups.List)),
-		shed(read(e, storage.SnapshotGroupGet, rights.SnapshotGroupRead, groups.Get)),
-		shed(read(e, storage.ScheduleList, rights.ScheduleList, plans.List)),
-		shed(read(e, storage.ScheduleGet, rights.ScheduleRead, plans.Get)),
-		write(e, storage.SchedulePut, rights.SchedulePut, plans.Put),
+		slow(write(e, storage.SnapshotCreate, rights.SnapshotCreate, snapshots.Create)),
+		slow(write(e, storage.SnapshotDelete, rights.SnapshotDelete, snapshots.Delete)),
+		slow(call(e, storage.SnapshotExternal, rights.VolumeExternal, snapshots.External)),
+		shed(read(e, storage.SnapshotList, rights.SnapshotList, snapshots.List)),
+		shed(read(e, storage.SnapshotGet, rights.SnapshotRead, snapshots.Get)),
+		slow(write(e, storage.SnapshotGroupCreate, rights.SnapshotGroupCreate, snapshotGroups.Create)),
+		slow(write(e, storage.SnapshotGroupDelete, rights.SnapshotGroupDelete, snapshotGroups.Delete)),
+		shed(read(e, storage.SnapshotGroupList, rights.SnapshotGroupList, snapshotGroups.List)),
+		shed(read(e, storage.SnapshotGroupGet, rights.SnapshotGroupRead, snapshotGroups.Get)),
+		shed(read(e, storage.ScheduleList, rights.ScheduleList, schedules.List)),
+		shed(read(e, storage.ScheduleGet, rights.ScheduleRead, schedules.Get)),
+		write(e, storage.SchedulePut, rights.SchedulePut, schedules.Put),
 		write(e, storage.SchedulePause, rights.SchedulePause, propose(e, fsm.SnapshotSchedulePause)),
 		write(e, storage.ScheduleDelete, rights.ScheduleDelete, propose(e, fsm.SnapshotScheduleDelete)),
 		slow(write(e, structs.CSIVolumeDelete, rights.VolumeDelete, change.Remove)),
-		slow(write(e, storage.HostVolumeCreate, rights.HostVolumeCreate, hosts.Create)),
-		write(e, storage.HostVolumeRegister, rights.HostVolumeRegister, hosts.Register),
-		shed(read(e, storage.HostVolumeGet, rights.HostVolumeRead, hosts.Get)),
-		shed(read(e, storage.HostVolumeList, rights.HostVolumeList, hosts.List)),
-		slow(write(e, storage.HostVolumeDelete, rights.HostVolumeDelete, hosts.Remove)),
-		shed(read(e, storage.HostVolumeClaimList, rights.HostVolumeList, hosts.ListClaims)),
+		slow(write(e, storage.HostVolumeCreate, rights.HostVolumeCreate, hostVolumes.Create)),
+		write(e, storage.HostVolumeRegister, rights.HostVolumeRegister, hostVolumes.Register),
+		shed(read(e, storage.HostVolumeGet, rights.HostVolumeRead, hostVolumes.Get)),
+		shed(read(e, storage.HostVolumeList, rights.HostVolumeList, hostVolumes.List)),
+		slow(write(e, storage.HostVolumeDelete, rights.HostVolumeDelete, hostVolumes.Remove)),
+		shed(read(e, storage.HostVolumeClaimList, rights.HostVolumeList, hostVolumes.ListClaims)),
 		write(e, storage.HostVolumeClaimDelete, rights.HostVolumeDelete, propose(e, fsm.HostVolumeClaimDelete)),
 
 		write(e, structs.CSIVolumeClaim, rights.Node, claims.Claim),
 		write(e, structs.CSIVolumeUnpublish, rights.Node, claims.Unpublish),
-		slow(write(e, structs.CSIVolumeDetach, rights.VolumeDetach, free.Detach)),
+		slow(write(e, structs.CSIVolumeDetach, rights.VolumeDetach, releaser.Detach)),
 		write(e, structs.CSIVolumeNodeExpanded, rights.Node, claims.NodeExpanded),
 		slow(write(e, structs.CSIVolumeRetry, rights.VolumeRetry, csi.Retries{Server: e.Server}.Retry)),
 		write(e, storage.VolumeUndelete, rights.VolumeUndelete, propose(e, fsm.VolumeUndelete)),
 		e.quick(call(e, structs.CSIClaimGet, rights.Node, claims.Get)),
 		read(e, structs.CSIClaimList, rights.ClaimList, claims.List),
 		shed(read(e, structs.VolumeClaimList, rights.ClaimList, claims.ListAll)),
-		slow(write(e, structs.VolumeClaimRelease, rights.ClaimRelease, free.Claim)),
-		slow(write(e, structs.VolumeClaimForce, rights.Socket, free.ForceClaim)),
+		slow(write(e, structs.VolumeClaimRelease, rights.ClaimRelease, releaser.Claim)),
+		slow(write(e, structs.VolumeClaimForce, rights.Socket, releaser.ForceClaim)),
 
-		shed(read(e, variable.VariableList, rights.VariableList, vars.List)),
-		read(e, variable.VariableGet, rights.VariableRead, vars.Get),
-		write(e, variable.VariableApply, rights.VariableApply, vars.Apply),
-		write(e, variable.VariableRenew, rights.VariableRenew, vars.Renew),
+		shed(read(e, variable.VariableList, rights.VariableList, variables.List)),
+		read(e, variable.VariableGet, rights.VariableRead, variables.Get),
+		write(e, variable.VariableApply, rights.VariableApply, variables.Apply),
+		write(e, variable.VariableRenew, rights.VariableRenew, variables.Renew),
 
-		write(e, admin.JoinTokenCreate, rights.Management, sign.CreateToken),
+		write(e, admin.JoinTokenCreate, rights.Management, certificates.CreateToken),
 		write(e, admin.JoinTokenDelete, rights.Management, propose(e, fsm.JoinTokenDelete)),
-		read(e, admin.JoinTokenList, rights.Management, sign.ListTokens),
-		write(e, admin.CertificateSign, byJoinToken, sign.Sign),
-		write(e, admin.CertificateRenew, byCertificate, sign.Renew),
-		write(e, admin.OperatorCertificate, rights.Management, sign.SignOperator),
-		write(e, admin.CertificateRevoke, rights.Management, sign.Revoke),
+		read(e, admin.JoinTokenList, rights.Management, certificates.ListTokens),
+		write(e, admin.CertificateSign, byJoinToken, certificates.Sign),
+		write(e, admin.CertificateRenew, byCertificate, certificates.Renew),
+		write(e, admin.OperatorCertificate, rights.Management, certificates.SignOperator),
+		write(e, admin.CertificateRevoke, rights.Management, certificates.Revoke),
 		write(e, admin.CertificateUnrevoke, rights.Management, propose(e, fsm.Unrevoke)),
-		read(e, admin.CertificateRevocations, rights.OperatorRead, sign.ListRevocations),
-		write(e, admin.AuthorityReplace, rights.Management, sign.ReplaceAuthority),
-		read(e, admin.AuthorityList, rights.OperatorRead, sign.ListAuthorities),
-		write(e, admin.AuthorityRemove, rights.Management, sign.RemoveAuthority),
+		read(e, admin.CertificateRevocations, rights.OperatorRead, certificates.ListRevocations),
+		write(e, admin.AuthorityReplace, rights.Management, certificates.ReplaceAuthority),
+		read(e, admin.AuthorityList, rights.OperatorRead, certificates.ListAuthorities),
+		write(e, admin.AuthorityRemove, rights.Management, certificates.RemoveAuthority),
 
-		shed(read(e, quota.SpecList, quotas.Seen, bound.List)),
-		read(e, quota.SpecGet, quotas.Read, bound.Read),
-		write(e, quota.SpecPut, rights.QuotaWrite, bound.Apply),
+		shed(read(e, quota.SpecList, accesses.QuotaSeen, quotas.List)),
+		read(e, quota.SpecGet, accesses.QuotaRead, quotas.Read),
+		write(e, quota.SpecPut, rights.QuotaWrite, quotas.Apply),
 		write(e, quota.SpecDelete, rights.QuotaWrite, propose(e, fsm.QuotaDelete)),
-		shed(read(e, quota.UsageList, quotas.Seen, bound.Usages)),
-		read(e, quota.UsageGet, quotas.Read, bound.Usage),
+		shed(read(e, quota.UsageList, accesses.QuotaSeen, quotas.Usages)),
+		read(e, quota.UsageGet, accesses.QuotaRead, quotas.Usage),
 
-		write(e, access.Bootstrap, byReset, token.Bootstrap),
-		read(e, access.ModeGet, openMode, token.Mode),
-		write(e, access.ModeSet, rights.Socket, token.SetMode),
-		read(e, login.AuthMethodList, logins.ToFind, e.logins.Methods),
+		write(e, access.Bootstrap, byReset, tokens.Bootstrap),
+		read(e, access.ModeGet, openMode, tokens.Mode),
+		write(e, access.ModeSet, rights.Socket, tokens.SetMode),
+		read(e, login.AuthMethodList, accesses.ToFindMethod, e.logins.Methods),
 		read(e, login.AuthMethodGet, rights.Management, e.logins.Method),
 		write(e, login.AuthMethodPut, rights.Management, e.logins.PutMethod),
 		write(e, login.AuthMethodDelete, rights.Management, propose(e, fsm.ACLAuthMethodDelete)),
@@ -438,24 +433,24 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		write(e, login.BindingRulePut, rights.Management, e.logins.PutRule),
 		write(e, login.BindingRuleDelete, rights.Management, propose(e, fsm.ACLBindingRuleDelete)),
 		// These wait for a provider.
-		slow(write(e, login.TokenLogin, logins.ToLogIn, e.logins.TokenLogin)),
-		slow(write(e, login.AuthURL, logins.ToLogIn, e.logins.AuthURL)),
-		slow(write(e, login.CompleteAuth, logins.ToLogIn, e.logins.CompleteAuth)),
-		write(e, login.OneTimeMake, logins.AnyToken, e.logins.MakeOneTime),
-		write(e, login.OneTimeExchange, logins.ToLogIn, e.logins.ExchangeOneTime),
+		slow(write(e, login.TokenLogin, accesses.ToLogIn, e.logins.TokenLogin)),
+		slow(write(e, login.AuthURL, accesses.ToLogIn, e.logins.AuthURL)),
+		slow(write(e, login.CompleteAuth, accesses.ToLogIn, e.logins.CompleteAuth)),
+		write(e, login.OneTimeMake, accesses.AnyToken, e.logins.MakeOneTime),
+		write(e, login.OneTimeExchange, accesses.ToLogIn, e.logins.ExchangeOneTime),
 
-		read(e, access.PolicyList, accesses.Own, token.Policies),
-		read(e, access.PolicyGet, accesses.OwnPolicy, token.Policy),
-		write(e, access.PolicyPut, rights.Management, token.PutPolicy),
+		read(e, access.PolicyList, accesses.OwnRows, tokens.Policies),
+		read(e, access.PolicyGet, accesses.OwnPolicy, tokens.Policy),
+		write(e, access.PolicyPut, rights.Management, tokens.PutPolicy),
 		write(e, access.PolicyDelete, rights.Management, propose(e, fsm.ACLPolicyDelete)),
-		read(e, access.RoleList, accesses.Own, token.Roles),
-		read(e, access.RoleGet, accesses.OwnRole, token.Role),
-		write(e, access.RolePut, rights.Management, token.PutRole),
+		read(e, access.RoleList, accesses.OwnRows, tokens.Roles),
+		read(e, access.RoleGet, accesses.OwnRole, tokens.Role),
+		write(e, access.RolePut, rights.Management, tokens.PutRole),
 		write(e, access.RoleDelete, rights.Management, propose(e, fsm.ACLRoleDelete)),
-		read(e, access.TokenList, rights.Management, token.Tokens),
-		read(e, access.TokenGet, accesses.OwnToken, token.Token),
-		write(e, access.TokenPut, rights.Management, token.PutToken),
-		write(e, access.TokenDelete, accesses.OwnLogin, token.DeleteToken),
+		read(e, access.TokenList, rights.Management, tokens.Tokens),
+		read(e, access.TokenGet, accesses.OwnToken, tokens.Token),
+		write(e, access.TokenPut, rights.Management, tokens.PutToken),
+		write(e, access.TokenDelete, accesses.OwnLogin, tokens.DeleteToken),
 		e.quick(read(e, access.Check, rights.Check, e.checked)),
 
 		read(e, admission.RuleList, rights.OperatorRead, rules.List),

@@ -38,7 +38,7 @@ var wallClocks = map[string]clockFile{
 	"endpoints/autopilot.go":                      {1, []string{byClocks}},
 	"endpoints/core/server.go":                    {1, []string{byCredential}},
 	"endpoints/forward.go":                        {3, []string{byMonotonic}},
-	"endpoints/identities/order.go":               {1, []string{byCredential}},
+	"endpoints/access/identity_order.go":          {1, []string{byCredential}},
 	"endpoints/job/job_plan.go":                   {1, []string{byCalendar}},
 	"endpoints/join/authorities.go":               {1, []string{byCredential}},
 	"endpoints/join/port.go":                      {2, []string{byMonotonic}},

@@ -12,7 +12,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"berth/api/apitest"
-	"berth/endpoints/vars"
+	"berth/endpoints/access"
 	"berth/fsm"
 	"berth/internal/keyring"
 	"berth/internal/keyring/keyringtest"
@@ -56,7 +56,7 @@ func serveVariables(t *testing.T, c *apitest.Caller) {
 		loop.Wait()
 	})
 
-	v := vars.Variables{Store: s.store, Raft: s, Keys: ring, Locks: locks}
+	v := access.Variables{Store: s.store, Raft: s, Keys: ring, Locks: locks}
 	apitest.On(c, variable.VariableApply,
 		func(ctx context.Context, req *variable.VariableApplyRequest) (*variable.VariableApplyResponse, error) {
 			resp := &variable.VariableApplyResponse{}

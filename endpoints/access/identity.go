@@ -1,6 +1,4 @@
-// Package identities serves the methods about workload identities: it signs them for nodes and lists the
-// public keys. Package rights takes them as tokens of requests.
-package identities
+package access
 
 import (
 	"cmp"
@@ -16,8 +14,9 @@ import (
 	"berth/structs/identity"
 )
 
-// Procedures serve the methods.
-type Procedures struct {
+// Identities serves the methods about workload identities: it signs them for nodes and lists the public keys.
+// Package rights takes them as tokens of requests.
+type Identities struct {
 	Store     *state.Store
 	Raft      fsm.Proposer
 	Region    string
@@ -27,8 +26,8 @@ type Procedures struct {
 	signers   *signers
 }
 
-// New returns the procedures of a server. keys open the private parts of the signing keys.
-func New(p Procedures, keys *keyring.Ring) Procedures {
+// NewIdentities returns the procedures of a server. keys open the private parts of the signing keys.
+func NewIdentities(p Identities, keys *keyring.Ring) Identities {
 	p.Algorithm = cmp.Or(p.Algorithm, idtoken.DefaultSettings().Algorithm)
 	p.signers = &signers{ring: keys}
 	return p
@@ -36,7 +35,7 @@ func New(p Procedures, keys *keyring.Ring) Procedures {
 
 // Sign signs the identities that a node asks for. The rows of the leader decide, so it takes no request that
 // would do with the rows of another server.
-func (p Procedures) Sign(ctx context.Context, req *identity.SignRequest) (*identity.SignResponse, error) {
+func (p Identities) Sign(ctx context.Context, req *identity.SignRequest) (*identity.SignResponse, error) {
 	if req.AllowStale {
 		return nil, structs.Invalidf("identities are signed by the leader: repeat the request without AllowStale")
 	}
@@ -71,7 +70,7 @@ func (p Procedures) Sign(ctx context.Context, req *identity.SignRequest) (*ident
 }
 
 // sign signs the claims of an order. The error is unavailable while no key signs.
-func (p Procedures) sign(tx *state.ReadTx, o *order, to *identity.SignedIdentity) error {
+func (p Identities) sign(tx *state.ReadTx, o *signOrder, to *identity.SignedIdentity) error {
 	key := signkeys.Active(tx, o.algorithm)
 	if key == nil {
 		return structs.Unavailablef("the cluster has no signing key of %s yet: the leader makes it once there is "+
@@ -94,7 +93,7 @@ func (p Procedures) sign(tx *state.ReadTx, o *order, to *identity.SignedIdentity
 }
 
 // Keys lists the public keys, those that sign first.
-func (p Procedures) Keys(tx *state.ReadTx, _ *structs.QueryRequest, resp *identity.KeysResponse) error {
+func (p Identities) Keys(tx *state.ReadTx, _ *structs.QueryRequest, resp *identity.KeysResponse) error {
 	resp.Issuer = p.Issuer
 	resp.PublicKeys = []identity.PublicKey{}
 	for _, active := range []bool{true, false} {

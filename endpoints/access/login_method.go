@@ -1,4 +1,4 @@
-package logins
+package access
 
 import (
 	"cmp"
@@ -15,7 +15,7 @@ import (
 )
 
 // Methods lists the auth methods.
-func (Procedures) Methods(tx *state.ReadTx, _ *structs.QueryRequest,
+func (Logins) Methods(tx *state.ReadTx, _ *structs.QueryRequest,
 	resp *login.AuthMethodListResponse) error {
 	resp.Methods = []*login.AuthMethodStub{}
 	for m := range acls.AuthMethods(tx) {
@@ -25,7 +25,7 @@ func (Procedures) Methods(tx *state.ReadTx, _ *structs.QueryRequest,
 }
 
 // Method reads an auth method, without its secrets.
-func (Procedures) Method(
+func (Logins) Method(
 	tx *state.ReadTx, req *login.AuthMethodGetRequest, resp *login.AuthMethodGetResponse,
 ) error {
 	m := acls.AuthMethod(tx, req.Name)
@@ -37,7 +37,7 @@ func (Procedures) Method(
 }
 
 // PutMethod creates an auth method, or changes the parts of a known one that the request has.
-func (p Procedures) PutMethod(
+func (p Logins) PutMethod(
 	ctx context.Context, req *login.AuthMethodPutRequest, resp *login.AuthMethodPutResponse,
 ) (uint64, error) {
 	if req.Method == nil {
@@ -85,7 +85,7 @@ func fillMethod(m, known *login.AuthMethod) {
 
 // takeSecrets checks the configuration of a method and moves its secrets into Sealed. A secret that the
 // request leaves out is that of the known method.
-func (p Procedures) takeSecrets(m, known *login.AuthMethod) error {
+func (p Logins) takeSecrets(m, known *login.AuthMethod) error {
 	var former login.AuthSecrets
 	if known != nil {
 		var err error
@@ -172,15 +172,11 @@ func checkMappings(m *login.AuthMethod) error {
 	for _, mappings := range []map[string]string{m.Config.ClaimMappings, m.Config.ListClaimMappings} {
 		names := map[string]bool{}
 		for claim, name := range mappings {
-			invalid := func(r rune) bool {
-				return r != '_' && !('0' <= r && r <= '9') && !('a' <= r && r <= 'z') && !('A' <= r &&
-					r <= 'Z')
-			}
-			if claim == "" || name == "" || len(name) > maxName || strings.ContainsFunc(name, invalid) {
-				return structs.Invalidf("the mapping of claim %q to %q: expected a claim, and a name of at most %d letters, "+
-					"digits and underscores", structs.Cut(claim, structs.MaxQuoted), structs.Cut(name,
-					structs.MaxQuoted),
-					maxName)
+			if claim == "" || name == "" || len(name) > maxName || strings.ContainsFunc(name, isNoNameRune) {
+				claim = structs.Cut(claim, structs.MaxQuoted)
+				name = structs.Cut(name, structs.MaxQuoted)
+				return structs.Invalidf("the mapping of claim %q to %q: expected a claim, and a name of at "+
+					"most %d letters, digits and underscores", claim, name, maxName)
 			}
 			if names[name] {
 				return structs.Invalidf("two claims are mapped to %q; expected one for each name", name)
@@ -191,8 +187,16 @@ func checkMappings(m *login.AuthMethod) error {
 	return authmethod.CheckNameFormat(m)
 }
 
+// isNoNameRune reports whether the name of a mapping must not have a rune.
+func isNoNameRune(r rune) bool {
+	digit := '0' <= r && r <= '9'
+	lower := 'a' <= r && r <= 'z'
+	upper := 'A' <= r && r <= 'Z'
+	return !(digit || lower || upper || r == '_')
+}
+
 // seal encrypts the secrets of a method, none to nil.
-func (p Procedures) seal(method string, secrets login.AuthSecrets) (*structs.Sealed, error) {
+func (p Logins) seal(method string, secrets login.AuthSecrets) (*structs.Sealed, error) {
 	if secrets == (login.AuthSecrets{}) {
 		return nil, nil
 	}
@@ -210,7 +214,7 @@ func (p Procedures) seal(method string, secrets login.AuthSecrets) (*structs.Sea
 
 // open decrypts the secrets of a method. The error is unavailable if this server has not opened their root
 // key.
-func (p Procedures) open(m *login.AuthMethod) (secrets login.AuthSecrets, err error) {
+func (p Logins) open(m *login.AuthMethod) (secrets login.AuthSecrets, err error) {
 	if m.Sealed == nil {
 		return secrets, nil
 	}
@@ -225,7 +229,7 @@ func (p Procedures) open(m *login.AuthMethod) (secrets login.AuthSecrets, err er
 }
 
 // Rules lists the binding rules.
-func (Procedures) Rules(tx *state.ReadTx, _ *structs.QueryRequest,
+func (Logins) Rules(tx *state.ReadTx, _ *structs.QueryRequest,
 	resp *login.BindingRuleListResponse) error {
 	resp.Rules = []*login.BindingRuleStub{}
 	for r := range acls.BindingRules(tx) {
@@ -235,7 +239,7 @@ func (Procedures) Rules(tx *state.ReadTx, _ *structs.QueryRequest,
 }
 
 // Rule reads a binding rule.
-func (Procedures) Rule(
+func (Logins) Rule(
 	tx *state.ReadTx, req *login.BindingRuleGetRequest, resp *login.BindingRuleGetResponse,
 ) error {
 	resp.Rule = acls.BindingRule(tx, req.ID)
@@ -247,7 +251,7 @@ func (Procedures) Rule(
 }
 
 // PutRule creates a binding rule, or changes the parts of a known one that the request has.
-func (p Procedures) PutRule(
+func (p Logins) PutRule(
 	ctx context.Context, req *login.BindingRulePutRequest, resp *login.BindingRulePutResponse,
 ) (uint64, error) {
 	if req.Rule == nil {

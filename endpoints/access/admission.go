@@ -1,6 +1,4 @@
-// Package admission serves the methods of admission rules. The methods that store jobs and volumes ask
-// core.Server.Admit.
-package admission
+package access
 
 import (
 	"context"
@@ -16,8 +14,9 @@ import (
 	"berth/structs/admission"
 )
 
-// Procedures serve the methods.
-type Procedures struct {
+// AdmissionRules serves the methods of admission rules. The methods that store jobs and volumes ask
+// core.Server.Admit.
+type AdmissionRules struct {
 	*core.Server
 	// Job and Volume return an object of a request in the form in which a server would store it.
 	Job    func(given *structs.Job, namespace string) (*structs.Job, error)
@@ -25,7 +24,7 @@ type Procedures struct {
 }
 
 // List lists the rules by name.
-func (Procedures) List(
+func (AdmissionRules) List(
 	tx *state.ReadTx, _ *structs.QueryRequest, resp *admission.RuleListResponse,
 ) error {
 	resp.Rules = []*admission.Rule{}
@@ -36,7 +35,7 @@ func (Procedures) List(
 }
 
 // Rule reads a rule.
-func (Procedures) Rule(
+func (AdmissionRules) Rule(
 	tx *state.ReadTx, req *admission.RuleGetRequest, resp *admission.RuleGetResponse,
 ) error {
 	resp.Rule = admissions.Rule(tx, req.Name)
@@ -47,7 +46,7 @@ func (Procedures) Rule(
 }
 
 // Put stores a rule whose expression compiles.
-func (p Procedures) Put(
+func (p AdmissionRules) Put(
 	ctx context.Context, req *admission.RulePutRequest, _ *structs.Empty,
 ) (uint64, error) {
 	err := p.check(req.Rule)
@@ -57,7 +56,7 @@ func (p Procedures) Put(
 	return fsm.Propose(ctx, p.Raft, fsm.AdmissionRulePut, req)
 }
 
-func (p Procedures) check(r *admission.Rule) error {
+func (p AdmissionRules) check(r *admission.Rule) error {
 	err := admissions.CheckRule(r)
 	if err != nil {
 		return err
@@ -71,7 +70,7 @@ func (p Procedures) check(r *admission.Rule) error {
 }
 
 // Test evaluates a rule on a job or a volume as if it was registered now. Nothing is stored.
-func (p Procedures) Test(
+func (p AdmissionRules) Test(
 	ctx context.Context, req *admission.RuleTestRequest,
 ) (*admission.RuleTestResponse, error) {
 	tx := p.Store.Read()
@@ -113,7 +112,7 @@ func (p Procedures) Test(
 }
 
 // input returns the object of a test.
-func (p Procedures) input(tx *state.ReadTx, req *admission.RuleTestRequest) (admit.Input, error) {
+func (p AdmissionRules) input(tx *state.ReadTx, req *admission.RuleTestRequest) (admit.Input, error) {
 	ns := req.RequestNamespace()
 	switch {
 	case (req.Job == nil) == (req.Volume == nil):

@@ -1,4 +1,4 @@
-package logins
+package access
 
 import (
 	"context"
@@ -37,7 +37,7 @@ type oidcState struct {
 }
 
 // AuthURL begins a login by OIDC.
-func (p Procedures) AuthURL(
+func (p Logins) AuthURL(
 	ctx context.Context, req *login.AuthURLRequest, resp *login.AuthURLResponse,
 ) (uint64, error) {
 	return p.attempt(req.Source, func() (uint64, error) {
@@ -54,7 +54,7 @@ func (p Procedures) AuthURL(
 			ID:       structs.NewID(),
 			Method:   m.Name,
 			Redirect: req.RedirectURI,
-			Nonce:    hash(req.ClientNonce),
+			Nonce:    hashSecret(req.ClientNonce),
 			Verifier: rand.Text() + rand.Text(),
 			End:      req.Now + int64(loginTime),
 		}
@@ -73,7 +73,7 @@ func (p Procedures) AuthURL(
 }
 
 func checkStep(redirect string, nonce login.Secret) error {
-	err := bounded("RedirectURI", redirect, maxRedirect)
+	err := checkBound("RedirectURI", redirect, maxRedirect)
 	if err != nil {
 		return err
 	}
@@ -84,19 +84,19 @@ func checkStep(redirect string, nonce login.Secret) error {
 	return nil
 }
 
-func hash(s login.Secret) []byte {
+func hashSecret(s login.Secret) []byte {
 	sum := sha256.Sum256([]byte(s))
 	return sum[:]
 }
 
 // CompleteAuth ends a login by OIDC.
-func (p Procedures) CompleteAuth(
+func (p Logins) CompleteAuth(
 	ctx context.Context, req *login.CompleteAuthRequest, resp *access.TokenPutResponse,
 ) (uint64, error) {
 	return p.attempt(req.Source, func() (uint64, error) {
 		err := checkStep(req.RedirectURI, req.ClientNonce)
 		if err == nil {
-			err = bounded("Code", string(req.Code), maxCode)
+			err = checkBound("Code", string(req.Code), maxCode)
 		}
 		if err != nil {
 			return 0, err
@@ -122,7 +122,7 @@ func (p Procedures) CompleteAuth(
 		if err != nil {
 			return 0, err
 		}
-		return p.makeToken(ctx, verified{
+		return p.makeToken(ctx, verifiedLogin{
 			method: m.AuthMethod,
 			claims: claims,
 			// The mark outlives the state: the clock of the next leader may be behind.
@@ -133,13 +133,14 @@ func (p Procedures) CompleteAuth(
 }
 
 // checkState checks that a login is the one that began, has not ended, and has made no token.
-func (p Procedures) checkState(begun oidcState, m *login.AuthMethod, req *login.CompleteAuthRequest) error {
+func (p Logins) checkState(begun oidcState, m *login.AuthMethod, req *login.CompleteAuthRequest) error {
 	switch {
 	case begun.End <= req.Now:
 		return structs.Deniedf("the login began more than %s ago; log in again", loginTime)
 	case begun.Method != m.Name || begun.Redirect != req.RedirectURI,
-		subtle.ConstantTimeCompare(begun.Nonce, hash(req.ClientNonce)) != 1:
-		return structs.Deniedf("the login began with another AuthMethodName, RedirectURI or ClientNonce; log in again")
+		subtle.ConstantTimeCompare(begun.Nonce, hashSecret(req.ClientNonce)) != 1:
+		return structs.Deniedf("the login began with another AuthMethodName, RedirectURI or ClientNonce; " +
+			"log in again")
 	case req.Iss != "" && req.Iss != m.Config.OIDCDiscoveryURL:
 		return structs.Deniedf("the browser comes from issuer %q; expected %q",
 			structs.Cut(req.Iss, structs.MaxQuoted), m.Config.OIDCDiscoveryURL)
@@ -150,7 +151,7 @@ func (p Procedures) checkState(begun oidcState, m *login.AuthMethod, req *login.
 }
 
 // sealState returns a state as the text that travels through the browser: the ID of the key, and the rest.
-func (p Procedures) sealState(s oidcState) (login.Secret, error) {
+func (p Logins) sealState(s oidcState) (login.Secret, error) {
 	text, err := json.Marshal(s)
 	if err != nil {
 		return "", structs.Internalf("encoding the state of a login failed")
@@ -163,8 +164,8 @@ func (p Procedures) sealState(s oidcState) (login.Secret, error) {
 }
 
 // openState reads the state of a login. The error does not tell a forged one from a damaged one.
-func (p Procedures) openState(req *login.CompleteAuthRequest) (s oidcState, err error) {
-	err = bounded("State", string(req.State), maxState)
+func (p Logins) openState(req *login.CompleteAuthRequest) (s oidcState, err error) {
+	err = checkBound("State", string(req.State), maxState)
 	if err != nil {
 		return s, err
 	}

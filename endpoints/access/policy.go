@@ -1,6 +1,4 @@
-// Package tokens serves the methods of access control: the first token, policies, roles and tokens. Package
-// rights decides about the methods of all others.
-package tokens
+package access
 
 import (
 	"context"
@@ -17,11 +15,11 @@ import (
 	"berth/structs/access"
 )
 
-// maxTTL bounds the life of a token that has an end.
-const maxTTL = 10 * 365 * 24 * time.Hour
+// maxTokenTTL bounds the life of a token that has an end.
+const maxTokenTTL = 10 * 365 * 24 * time.Hour
 
-// Procedures serve the methods.
-type Procedures struct {
+// Tokens serves the methods of access control: the first token, policies, roles and tokens.
+type Tokens struct {
 	Store *state.Store
 	Raft  fsm.Proposer
 	Gate  *rights.Gate
@@ -36,8 +34,9 @@ type Procedures struct {
 	Logger      hclog.Logger
 }
 
-// Own is the right of the lists of policies and roles: a management token sees all, another one sees its own.
-var Own = rights.SeenBy("any token; a management token sees all, another one its own", seesOwn)
+// OwnRows is the right of the lists of policies and roles: a management token sees all, another one sees its
+// own.
+var OwnRows = rights.SeenBy("any token; a management token sees all, another one its own", seesOwn)
 
 // seesOwn reads the policies and roles of the caller once.
 func seesOwn(q rights.Question) func(_, id string) bool {
@@ -108,24 +107,24 @@ func hasRole(t *access.Token, id string) bool {
 }
 
 // Policies lists the policies that the caller sees.
-func (Procedures) Policies(
+func (Tokens) Policies(
 	tx *state.ReadTx, req *structs.QueryRequest, resp *access.PolicyListResponse,
 ) error {
 	resp.Policies = []*access.PolicyStub{}
 	for p := range acls.Policies(tx) {
-		if sees(req, p.Name) {
+		if seesRow(req, p.Name) {
 			resp.Policies = append(resp.Policies, p.Stub())
 		}
 	}
 	return nil
 }
 
-func sees(req *structs.QueryRequest, id string) bool {
+func seesRow(req *structs.QueryRequest, id string) bool {
 	return req.Sees == nil || req.Sees("", id)
 }
 
 // Policy reads a policy.
-func (Procedures) Policy(
+func (Tokens) Policy(
 	tx *state.ReadTx, req *access.NameRequest, resp *access.PolicyGetResponse,
 ) error {
 	resp.Policy = acls.Policy(tx, req.Name)
@@ -136,7 +135,7 @@ func (Procedures) Policy(
 }
 
 // PutPolicy stores a policy whose rules it can read.
-func (p Procedures) PutPolicy(
+func (p Tokens) PutPolicy(
 	ctx context.Context, req *access.PolicyPutRequest, _ *structs.Empty,
 ) (uint64, error) {
 	if req.Policy == nil {
@@ -153,12 +152,12 @@ func (p Procedures) PutPolicy(
 }
 
 // Roles lists the roles that the caller sees.
-func (Procedures) Roles(
+func (Tokens) Roles(
 	tx *state.ReadTx, req *structs.QueryRequest, resp *access.RoleListResponse,
 ) error {
 	resp.Roles = []*access.Role{}
 	for r := range acls.Roles(tx) {
-		if sees(req, r.ID) {
+		if seesRow(req, r.ID) {
 			resp.Roles = append(resp.Roles, r)
 		}
 	}
@@ -166,7 +165,7 @@ func (Procedures) Roles(
 }
 
 // Role reads a role by its ID or its name.
-func (Procedures) Role(
+func (Tokens) Role(
 	tx *state.ReadTx, req *access.RoleGetRequest, resp *access.RoleGetResponse,
 ) error {
 	resp.Role = wantedRole(tx, req)
@@ -185,7 +184,7 @@ func wantedRole(tx state.Reader, req *access.RoleGetRequest) *access.Role {
 }
 
 // PutRole stores a role, and gives a new one its ID.
-func (p Procedures) PutRole(
+func (p Tokens) PutRole(
 	ctx context.Context, req *access.RolePutRequest, resp *access.RolePutResponse,
 ) (uint64, error) {
 	if req.Role == nil {

@@ -1,4 +1,4 @@
-package identities
+package access
 
 import (
 	"cmp"
@@ -15,14 +15,14 @@ import (
 	"berth/structs/identity"
 )
 
-// order is an identity that a node may have.
-type order struct {
+// signOrder is an identity that a node may have.
+type signOrder struct {
 	claims    *idtoken.Claims
 	algorithm string
 }
 
 // order returns the claims of an identity that a node asks for, or the reason for which it may not have it.
-func (p Procedures) order(tx *state.ReadTx, nodeID string, w identity.WantedIdentity) (*order, error) {
+func (p Identities) order(tx *state.ReadTx, nodeID string, w identity.WantedIdentity) (*signOrder, error) {
 	a := state.Alloc(tx, w.AllocID)
 	if a == nil || a.NodeID != nodeID {
 		return nil, structs.NotFoundf("allocation %s is not on the node", structs.Cut(w.AllocID, structs.MaxQuoted))
@@ -34,7 +34,7 @@ func (p Procedures) order(tx *state.ReadTx, nodeID string, w identity.WantedIden
 	if job == nil || job.Group(a.TaskGroup) == nil {
 		return nil, structs.Preconditionf("the servers do not have the job of allocation %s any more", a.ID)
 	}
-	wanted, service := find(job.Group(a.TaskGroup), w)
+	wanted, service := findWorkload(job.Group(a.TaskGroup), w)
 	if w.Kind == identity.KindVolume {
 		wanted = findToken(tx, a, job.Group(a.TaskGroup), w)
 	}
@@ -78,12 +78,12 @@ func (p Procedures) order(tx *state.ReadTx, nodeID string, w identity.WantedIden
 	case identity.KindService:
 		c.Service = offeredName(a, *service)
 	}
-	return &order{claims: c, algorithm: p.algorithmFor(wanted.Audience)}, nil
+	return &signOrder{claims: c, algorithm: p.algorithmFor(wanted.Audience)}, nil
 }
 
 // span returns the time from which a token is good, and the one from which its time to live counts. They
 // differ if the clock of this leader is wrong: the token is good once another leads, or the clock is right.
-func (p Procedures) span(tx *state.ReadTx) (from, until time.Time) {
+func (p Identities) span(tx *state.ReadTx) (from, until time.Time) {
 	wall := p.Now().UnixNano()
 	return time.Unix(0, clustertime.Earlier(tx, wall)), time.Unix(0, clustertime.Later(tx, wall))
 }
@@ -92,16 +92,16 @@ func (p Procedures) span(tx *state.ReadTx) (from, until time.Time) {
 func claimedJob(j *structs.Job) string { return cmp.Or(j.ParentID, j.ID) }
 
 // algorithmFor returns the algorithm for an audience. Tokens that the servers alone verify have EdDSA.
-func (p Procedures) algorithmFor(audience []string) string {
+func (p Identities) algorithmFor(audience []string) string {
 	if len(audience) == 1 && audience[0] == structs.DefaultAudience {
 		return identity.EdDSA
 	}
 	return p.Algorithm
 }
 
-// find returns an identity of a group, nil if there is none, with the service that has it, nil for that of a
-// task.
-func find(
+// findWorkload returns an identity of a group, nil if there is none, with the service that has it, nil for
+// that of a task.
+func findWorkload(
 	g *structs.TaskGroup, w identity.WantedIdentity,
 ) (found *structs.WorkloadIdentity, service *structs.OwnedService) {
 	switch w.Kind {
@@ -131,13 +131,13 @@ func offeredName(a *structs.Allocation, s structs.OwnedService) string {
 	return s.Name
 }
 
-// references are the parts of a name that a node replaces.
-var references = regexp.MustCompile(`\$\{[^}]*\}`)
+// runtimeReferences are the parts of a name that a node replaces.
+var runtimeReferences = regexp.MustCompile(`\$\{[^}]*\}`)
 
 // mayBecome reports whether the name of a service in a job can have become another one by the replacement of
 // its placeholders.
 func mayBecome(written, replaced string) bool {
-	parts := references.Split(written, -1)
+	parts := runtimeReferences.Split(written, -1)
 	for i, text := range parts {
 		parts[i] = regexp.QuoteMeta(text)
 	}

@@ -1,4 +1,4 @@
-package vars
+package access
 
 import (
 	"slices"
@@ -15,7 +15,7 @@ func ofNode(path string) *variable.VariableGetRequest {
 
 // A node reads the variables of the jobs that it runs, and no others.
 func TestGet_GivesANodeTheVariablesOfItsJobs(t *testing.T) {
-	w := newWorld(t)
+	w := newVariableWorld(t)
 	mine := []string{"nomad/jobs", "nomad/jobs/web", "nomad/jobs/web/g", "nomad/jobs/web/g/t"}
 	others := []string{"app", "nomad/jobs/other", "nomad/jobs/web/g/other", "nomad/volumes/default/v",
 		"nomad/job-templates/web"}
@@ -63,7 +63,7 @@ func TestGet_GivesANodeTheVariablesOfItsJobs(t *testing.T) {
 
 // A certificate names the node, and the secret proves it: without one the request would be an operator's.
 func TestGet_NeedsTheSecretOfANode(t *testing.T) {
-	w := newWorld(t)
+	w := newVariableWorld(t)
 	w.apply(set("a"))
 	_, err := w.get(&variable.VariableGetRequest{Path: "a", NodeID: "n1"})
 	wantKind(t, err, structs.KindDenied)

@@ -1,5 +1,4 @@
-// Package quotas serves the methods of quotas: their specifications and their use.
-package quotas
+package access
 
 import (
 	"context"
@@ -16,24 +15,24 @@ import (
 	"berth/structs/quotause"
 )
 
-// Procedures serve the methods.
-type Procedures struct{ *core.Server }
+// Quotas serves the methods of quotas: their specifications and their use.
+type Quotas struct{ *core.Server }
 
-// Seen is the right of the lists: of each quota the right to read it.
-var Seen = rights.Seen("quota: read or any right in a namespace that names the quota",
-	func(q rights.Question, _, name string) bool { return reads(q, name) })
+// QuotaSeen is the right of the lists: of each quota the right to read it.
+var QuotaSeen = rights.Seen("quota: read or any right in a namespace that names the quota",
+	func(q rights.Question, _, name string) bool { return readsQuota(q, name) })
 
-// Read is the right to read a quota and its use.
-var Read = rights.Where("quota: read or any right in a namespace that names the quota",
-	func(q rights.Question) bool { return reads(q, q.Req.(*quota.SpecGetRequest).Name) })
+// QuotaRead is the right to read a quota and its use.
+var QuotaRead = rights.Where("quota: read or any right in a namespace that names the quota",
+	func(q rights.Question) bool { return readsQuota(q, q.Req.(*quota.SpecGetRequest).Name) })
 
-// reads reports whether the caller may read a quota: a user of a namespace sees what bounds it.
-func reads(q rights.Question, name string) bool {
+// readsQuota reports whether the caller may read a quota: a user of a namespace sees what bounds it.
+func readsQuota(q rights.Question, name string) bool {
 	return q.ACL.QuotaRead() || slices.ContainsFunc(quotas.Namespaces(q.Tx, name), q.ACL.SeesNamespace)
 }
 
 // List lists the quotas.
-func (Procedures) List(
+func (Quotas) List(
 	tx *state.ReadTx, req *structs.QueryRequest, resp *quota.SpecListResponse,
 ) (err error) {
 	name := func(s *quota.Spec) string { return s.Name }
@@ -42,7 +41,7 @@ func (Procedures) List(
 }
 
 // Read reads a quota.
-func (Procedures) Read(
+func (Quotas) Read(
 	tx *state.ReadTx, req *quota.SpecGetRequest, resp *quota.SpecGetResponse,
 ) error {
 	resp.Quota = quotas.Spec(tx, req.Name)
@@ -53,7 +52,7 @@ func (Procedures) Read(
 }
 
 // Usages lists the use of the quotas.
-func (Procedures) Usages(
+func (Quotas) Usages(
 	tx *state.ReadTx, req *structs.QueryRequest, resp *quota.UsageListResponse,
 ) (err error) {
 	all := []*quota.Usage{}
@@ -66,7 +65,7 @@ func (Procedures) Usages(
 }
 
 // Usage reads the use of a quota.
-func (Procedures) Usage(
+func (Quotas) Usage(
 	tx *state.ReadTx, req *quota.SpecGetRequest, resp *quota.UsageGetResponse,
 ) error {
 	s := quotas.Spec(tx, req.Name)
@@ -78,7 +77,7 @@ func (Procedures) Usage(
 }
 
 // Apply stores a quota, whose limit is that of the region of the cluster.
-func (p Procedures) Apply(
+func (p Quotas) Apply(
 	ctx context.Context, req *quota.SpecPutRequest, _ *structs.Empty,
 ) (uint64, error) {
 	if req.Quota == nil {

@@ -1,4 +1,4 @@
-package vars
+package access
 
 import (
 	"bytes"
@@ -22,8 +22,8 @@ import (
 // secret is a value that no log entry, no list and no text may have.
 const secret = "canary-hunter2"
 
-// world is a server with variables, which leads and has a root key.
-type world struct {
+// variableWorld is a server with variables, which leads and has a root key.
+type variableWorld struct {
 	Variables
 	t       *testing.T
 	fsm     *fsm.FSM
@@ -34,9 +34,9 @@ type world struct {
 	onRenew func() error
 }
 
-func newWorld(t *testing.T) *world {
+func newVariableWorld(t *testing.T) *variableWorld {
 	store := state.New()
-	w := &world{t: t, fsm: fsm.New(store), index: 10}
+	w := &variableWorld{t: t, fsm: fsm.New(store), index: 10}
 	w.Variables = Variables{Store: store, Raft: w, Keys: &keyring.Ring{}, Locks: w}
 	keyringtest.Use(t, w.Keys, "k1")
 	_, err := fsm.Propose(t.Context(), w, fsm.RootKeyAdd, keyringtest.Row("k1"))
@@ -48,15 +48,15 @@ func newWorld(t *testing.T) *world {
 }
 
 // Propose applies an entry at once.
-func (w *world) Propose(_ context.Context, entry []byte) (uint64, any, error) {
+func (w *variableWorld) Propose(_ context.Context, entry []byte) (uint64, any, error) {
 	w.index++
 	w.log.Write(entry)
 	return w.index, w.fsm.Apply(&raft.Log{Index: w.index, Type: raft.LogCommand, Data: entry}), nil
 }
 
-func (w *world) VerifyLeader() error { return w.deposed }
+func (w *variableWorld) VerifyLeader() error { return w.deposed }
 
-func (w *world) Renew(*variable.Variable) error {
+func (w *variableWorld) Renew(*variable.Variable) error {
 	w.renewed++
 	if w.onRenew != nil {
 		return w.onRenew()
@@ -65,7 +65,7 @@ func (w *world) Renew(*variable.Variable) error {
 }
 
 // apply sends a write, which must not fail.
-func (w *world) apply(req *variable.VariableApplyRequest) *variable.VariableApplyResponse {
+func (w *variableWorld) apply(req *variable.VariableApplyRequest) *variable.VariableApplyResponse {
 	w.t.Helper()
 	resp, err := w.tryApply(req)
 	if err != nil {
@@ -74,7 +74,9 @@ func (w *world) apply(req *variable.VariableApplyRequest) *variable.VariableAppl
 	return resp
 }
 
-func (w *world) tryApply(req *variable.VariableApplyRequest) (*variable.VariableApplyResponse, error) {
+func (w *variableWorld) tryApply(
+	req *variable.VariableApplyRequest,
+) (*variable.VariableApplyResponse, error) {
 	resp := &variable.VariableApplyResponse{}
 	req.Now = 7e9
 	_, err := w.Apply(w.t.Context(), req, resp)
@@ -89,13 +91,13 @@ func set(path string) *variable.VariableApplyRequest {
 	}
 }
 
-func (w *world) get(req *variable.VariableGetRequest) (*variable.OpenVariable, error) {
+func (w *variableWorld) get(req *variable.VariableGetRequest) (*variable.OpenVariable, error) {
 	resp := &variable.VariableGetResponse{}
 	err := w.Get(w.Store.Read(), req, resp)
 	return resp.Variable, err
 }
 
-func (w *world) list(req *variable.VariableListRequest) (paths []string) {
+func (w *variableWorld) list(req *variable.VariableListRequest) (paths []string) {
 	w.t.Helper()
 	resp := &variable.VariableListResponse{}
 	err := w.List(w.Store.Read(), req, resp)
@@ -122,7 +124,7 @@ func wantKind(t *testing.T, err error, kind structs.Kind) {
 }
 
 func TestApply_WritesTheItemsEncryptedAlone(t *testing.T) {
-	w := newWorld(t)
+	w := newVariableWorld(t)
 	written := w.apply(set("app/db")).Variable
 	if written.Items["password"] != secret || written.ModifyIndex != w.index || written.CreateTime != 7e9 {
 		t.Errorf("got the items of %+v", written.VariableMetadata)
@@ -140,7 +142,7 @@ func TestApply_WritesTheItemsEncryptedAlone(t *testing.T) {
 }
 
 func TestApply_NeedsARootKey(t *testing.T) {
-	w := newWorld(t)
+	w := newVariableWorld(t)
 	w.Keys.Remove("k1")
 	_, err := w.tryApply(set("a"))
 	wantKind(t, err, structs.KindPrecondition)
@@ -153,7 +155,7 @@ func TestApply_NeedsARootKey(t *testing.T) {
 }
 
 func TestApply_AnswersAConflictWithThePresentVariable(t *testing.T) {
-	w := newWorld(t)
+	w := newVariableWorld(t)
 	five := uint64(5)
 	absent := set("a")
 	absent.CheckIndex = &five
@@ -181,7 +183,7 @@ func TestApply_AnswersAConflictWithThePresentVariable(t *testing.T) {
 }
 
 func TestApply_ChecksWrites(t *testing.T) {
-	w := newWorld(t)
+	w := newVariableWorld(t)
 	large := set("a")
 	large.Items["x"] = strings.Repeat("x", structs.MaxVariableBytes)
 	unnamed := set("a")
@@ -204,7 +206,7 @@ func TestApply_ChecksWrites(t *testing.T) {
 }
 
 // addAlloc places an allocation of a job on the node n1.
-func (w *world) addAlloc(job *structs.Job) {
+func (w *variableWorld) addAlloc(job *structs.Job) {
 	w.t.Helper()
 	node := &structs.Node{
 		ID:         "n1",
@@ -246,7 +248,7 @@ func (w *world) addAlloc(job *structs.Job) {
 	}
 }
 
-func must[P any](w *world, c fsm.Command[P], p *P) {
+func must[P any](w *variableWorld, c fsm.Command[P], p *P) {
 	w.t.Helper()
 	_, err := fsm.Propose(w.t.Context(), w, c, p)
 	if err != nil {
@@ -256,7 +258,7 @@ func must[P any](w *world, c fsm.Command[P], p *P) {
 
 // TestRenew_WritesNothing: a renewal needs the lock, and a leader that still leads.
 func TestRenew_WritesNothing(t *testing.T) {
-	w := newWorld(t)
+	w := newVariableWorld(t)
 	id := w.apply(&variable.VariableApplyRequest{Op: variable.VariableAcquire, Path: "a"}).Variable.Lock.ID
 	before := w.index
 	renew := func(id string) (*variable.VariableRenewResponse, error) {

@@ -1,4 +1,4 @@
-package logins
+package access
 
 import (
 	"context"
@@ -13,8 +13,8 @@ import (
 	"berth/structs/login"
 )
 
-// verified is a login whose claims are proven.
-type verified struct {
+// verifiedLogin is a login whose claims are proven.
+type verifiedLogin struct {
 	method *login.AuthMethod
 	claims map[string]any
 	mark   *login.LoginMark // nil for a JWT
@@ -23,7 +23,7 @@ type verified struct {
 
 // makeToken makes the token that the rules of the method give to a login. The error is denied if they give
 // nothing.
-func (p Procedures) makeToken(ctx context.Context, v verified, resp *access.TokenPutResponse) (uint64,
+func (p Logins) makeToken(ctx context.Context, v verifiedLogin, resp *access.TokenPutResponse) (uint64,
 	error) {
 	mapped, err := authmethod.MapClaims(v.method.Config, v.claims)
 	if err != nil {
@@ -89,7 +89,7 @@ func tokenOf(tx state.Reader, given authmethod.Given) *access.Token {
 }
 
 // answer fills in a token with its secret.
-func (p Procedures) answer(accessor, secret string, resp *access.TokenPutResponse) error {
+func (p Logins) answer(accessor, secret string, resp *access.TokenPutResponse) error {
 	tx := p.Store.Read()
 	stored := acls.Token(tx, accessor)
 	if stored == nil {

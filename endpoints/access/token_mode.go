@@ -1,4 +1,4 @@
-package tokens
+package access
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 )
 
 // Mode reads the mode of access control of the cluster, and that of this server.
-func (p Procedures) Mode(tx *state.ReadTx, _ *access.ModeGetRequest, resp *access.ModeGetResponse) error {
+func (p Tokens) Mode(tx *state.ReadTx, _ *access.ModeGetRequest, resp *access.ModeGetResponse) error {
 	resp.Mode, _ = acls.Mode(tx)
 	resp.Server = p.Name
 	resp.Here = p.Gate.Mode()
@@ -21,7 +21,7 @@ func (p Procedures) Mode(tx *state.ReadTx, _ *access.ModeGetRequest, resp *acces
 
 // SetMode stores the mode of the cluster. A looser one than the configuration of a server is rejected: that
 // server would tighten it again at once.
-func (p Procedures) SetMode(
+func (p Tokens) SetMode(
 	ctx context.Context, req *access.ModeSetRequest, _ *structs.Empty,
 ) (uint64, error) {
 	if !slices.Contains(access.Modes, req.Mode) {

@@ -1,4 +1,4 @@
-package identities
+package access
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 
 // RemoveKey deletes a root key that no secret needs, or a signing key that does not sign any more. The
 // tokens of a removed signing key are denied from then on. The error is precondition for a key in use.
-func (p Procedures) RemoveKey(
+func (p Identities) RemoveKey(
 	ctx context.Context, req *admin.RootKeyRemoveRequest, _ *structs.Empty,
 ) (uint64, error) {
 	k := signkeys.Key(p.Store.Read(), req.KeyID)

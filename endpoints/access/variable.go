@@ -1,6 +1,4 @@
-// Package vars has the remote procedures of variables. The leader encrypts the items of a variable before
-// they enter the log, and each server decrypts them for its answers.
-package vars
+package access
 
 import (
 	"context"
@@ -17,32 +15,33 @@ import (
 	"berth/structs/variable"
 )
 
-// Raft writes the log, and tells whether this server still leads.
-type Raft interface {
+// LeaderLog writes the log, and tells whether this server still leads.
+type LeaderLog interface {
 	fsm.Proposer
 	VerifyLeader() error
 }
 
-// Variables serve Variables.
+// Variables serves the methods of variables. The leader encrypts the items of a variable before they enter
+// the log, and each server decrypts them for its answers.
 type Variables struct {
 	Store *state.Store
-	Raft  Raft
+	Raft  LeaderLog
 	// Keys are those of this server. Without an open root key it can neither write nor show items.
 	Keys *keyring.Ring
 	// Locks are of the leader alone: a follower gets no write.
 	Locks core.Locks
 }
 
-// reader is the caller of a read: a node, or an operator for "". The middleware has compared the secret of a
-// node with its row. It is "" for an operator, whose rights the gate has checked.
-type reader struct {
+// variableReader is the caller of a read: a node, or an operator for "". The middleware has compared the
+// secret of a node with its row. It is "" for an operator, whose rights the gate has checked.
+type variableReader struct {
 	nodeID   string
 	secretID string
 }
 
 // check returns an error for a node that has not given its secret: it would pass for an operator. A request
 // that names a node and no secret was not authenticated by the middleware.
-func (r reader) check() error {
+func (r variableReader) check() error {
 	if r.nodeID != "" && r.secretID == "" {
 		return structs.Deniedf("a node reads variables with its secret")
 	}
@@ -51,7 +50,7 @@ func (r reader) check() error {
 
 // paths returns the variables that a node may read, by namespace and path: those of the jobs that have an
 // allocation on it.
-func (r reader) paths(tx *state.ReadTx) map[[2]string]bool {
+func (r variableReader) paths(tx *state.ReadTx) map[[2]string]bool {
 	all := map[[2]string]bool{}
 	for a := range state.LiveAllocsByNode(tx, r.nodeID) {
 		job := state.JobOf(tx, a)
@@ -80,7 +79,7 @@ func (v Variables) List(
 	req *variable.VariableListRequest,
 	resp *variable.VariableListResponse,
 ) error {
-	caller := reader{req.NodeID, req.SecretID}
+	caller := variableReader{req.NodeID, req.SecretID}
 	err := caller.check()
 	if err != nil {
 		return err
@@ -109,7 +108,7 @@ func (v Variables) Get(
 	req *variable.VariableGetRequest,
 	resp *variable.VariableGetResponse,
 ) error {
-	caller := reader{req.NodeID, req.SecretID}
+	caller := variableReader{req.NodeID, req.SecretID}
 	err := caller.check()
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package tokens
+package access
 
 import (
 	"context"
@@ -17,15 +17,15 @@ import (
 	"berth/structs/access"
 )
 
-// uuid is the form of the secret that an operator chooses.
-var uuid = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+// tokenUUID is the form of the secret that an operator chooses.
+var tokenUUID = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
 // Bootstrap makes the first management token, in every mode. It makes another one if root on this server,
 // which leads, has written the index of the last time into the reset file, and then removes the file.
-func (p Procedures) Bootstrap(
+func (p Tokens) Bootstrap(
 	ctx context.Context, req *access.BootstrapRequest, resp *access.TokenPutResponse,
 ) (uint64, error) {
-	if req.Secret != "" && !uuid.MatchString(req.Secret) {
+	if req.Secret != "" && !tokenUUID.MatchString(req.Secret) {
 		return 0, structs.Invalidf("BootstrapSecret: expected a UUID in lower case")
 	}
 
@@ -65,7 +65,7 @@ func (p Procedures) Bootstrap(
 }
 
 // resetIndex returns the index in the reset file, 0 without one.
-func (p Procedures) resetIndex() uint64 {
+func (p Tokens) resetIndex() uint64 {
 	text, err := os.ReadFile(p.ResetFile)
 	if err != nil {
 		return 0
@@ -79,7 +79,7 @@ func (p Procedures) resetIndex() uint64 {
 }
 
 // Tokens lists the tokens, without their secrets.
-func (p Procedures) Tokens(
+func (p Tokens) Tokens(
 	tx *state.ReadTx, req *access.TokenListRequest, resp *access.TokenListResponse,
 ) error {
 	resp.Tokens = []*access.Token{}
@@ -92,7 +92,7 @@ func (p Procedures) Tokens(
 }
 
 // Token reads a token: the one of the caller if the request names none.
-func (p Procedures) Token(
+func (p Tokens) Token(
 	tx *state.ReadTx, req *access.TokenGetRequest, resp *access.TokenGetResponse,
 ) error {
 	t := acls.Token(tx, req.AccessorID)
@@ -108,7 +108,7 @@ func (p Procedures) Token(
 }
 
 // DeleteToken deletes a token. The servers remember this, for the restore of an archive that has it.
-func (p Procedures) DeleteToken(
+func (p Tokens) DeleteToken(
 	ctx context.Context, req *access.TokenDeleteRequest, _ *structs.Empty,
 ) (uint64, error) {
 	req.Keep = p.KeepDeleted
@@ -116,7 +116,7 @@ func (p Procedures) DeleteToken(
 }
 
 // PutToken makes a token, or changes the one with the accessor.
-func (p Procedures) PutToken(
+func (p Tokens) PutToken(
 	ctx context.Context, req *access.TokenPutRequest, resp *access.TokenPutResponse,
 ) (uint64, error) {
 	if req.Token == nil {
@@ -154,7 +154,7 @@ func (p Procedures) PutToken(
 }
 
 // complete checks what the leader alone knows, and gives a new token its end.
-func (p Procedures) complete(t *access.Token, req *access.TokenPutRequest) error {
+func (p Tokens) complete(t *access.Token, req *access.TokenPutRequest) error {
 	if t.AccessorID != "" {
 		if acls.Token(p.Store.Read(), t.AccessorID) == nil {
 			return structs.NotFoundf("there is no token with the accessor %q; leave AccessorID out for a new one",
@@ -163,8 +163,8 @@ func (p Procedures) complete(t *access.Token, req *access.TokenPutRequest) error
 		return nil
 	}
 
-	if req.TTL < 0 || req.TTL > maxTTL {
-		return structs.Invalidf("ExpirationTTL is %s; expected at most %s", req.TTL, maxTTL)
+	if req.TTL < 0 || req.TTL > maxTokenTTL {
+		return structs.Invalidf("ExpirationTTL is %s; expected at most %s", req.TTL, maxTokenTTL)
 	}
 	if req.TTL != 0 {
 		t.ExpireTime = req.Now + int64(req.TTL)
@@ -174,7 +174,7 @@ func (p Procedures) complete(t *access.Token, req *access.TokenPutRequest) error
 }
 
 // linkRoles replaces the names of roles by their IDs.
-func (p Procedures) linkRoles(t *access.Token) error {
+func (p Tokens) linkRoles(t *access.Token) error {
 	tx := p.Store.Read()
 	links := make([]*access.Link, 0, len(t.Roles))
 	for _, link := range t.Roles {

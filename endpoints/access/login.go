@@ -1,30 +1,30 @@
-// Package logins serves the methods of logins: auth methods, binding rules, logins by a JWT or by OIDC, and
-// one-time tokens. The leader serves all that write, so it alone calls providers and counts attempts.
-package logins
+package access
 
 import (
 	"context"
 
 	"berth/endpoints/core"
 	"berth/endpoints/rights"
-	"berth/internal/authmethod"
+	"berth/internal/attempts"
+	"berth/internal/issuer"
 	"berth/state/acls"
 	"berth/structs"
 	"berth/structs/access"
 	"berth/structs/login"
 )
 
-// Procedures serve the methods. Without an open root key a server stores no secret of a method and begins no
-// login by OIDC.
-type Procedures struct {
+// Logins serves the methods of logins: auth methods, binding rules, logins by a JWT or by OIDC, and one-time
+// tokens. The leader serves all that write, so it alone calls providers and counts attempts. Without an open
+// root key a server stores no secret of a method and begins no login by OIDC.
+type Logins struct {
 	*core.Server
 	issuers *authmethod.Cache
 	limits  *authmethod.AttemptLimits
 }
 
-// New returns the procedures of a server.
-func New(s *core.Server) Procedures {
-	return Procedures{
+// NewLogins returns the procedures of a server.
+func NewLogins(s *core.Server) Logins {
+	return Logins{
 		Server:  s,
 		issuers: authmethod.NewCache(s.Now),
 		limits:  authmethod.NewAttemptLimits(s.Now),
@@ -36,8 +36,8 @@ var AnyToken = rights.Where("any token", func(q rights.Question) bool { return q
 
 // The rights of methods that need no token.
 var (
-	ToLogIn = rights.None("a caller has no token before the login")
-	ToFind  = rights.None("a login names its method; lists have no configuration")
+	ToLogIn      = rights.None("a caller has no token before the login")
+	ToFindMethod = rights.None("a login names its method; lists have no configuration")
 )
 
 // The bounds on the parts of a login, in bytes.
@@ -51,7 +51,7 @@ const (
 	maxName       = 128
 )
 
-func bounded(field, text string, most int) error {
+func checkBound(field, text string, most int) error {
 	switch {
 	case text == "":
 		return structs.Invalidf("%s is empty", field)
@@ -62,7 +62,7 @@ func bounded(field, text string, most int) error {
 }
 
 // attempt runs an attempt to log in within the limits.
-func (p Procedures) attempt(source string, do func() (uint64, error)) (uint64, error) {
+func (p Logins) attempt(source string, do func() (uint64, error)) (uint64, error) {
 	if !p.Gate.Enabled() {
 		return 0, structs.Preconditionf("access control is off on the server that leads, so nobody needs to log in: " +
 			"set acl { enabled = true } in the configuration of the servers")
@@ -78,7 +78,7 @@ func (p Procedures) attempt(source string, do func() (uint64, error)) (uint64, e
 }
 
 // method returns an auth method of a type with its secrets. Without a name it is the default of the type.
-func (p Procedures) method(name, kind string) (authmethod.Method, error) {
+func (p Logins) method(name, kind string) (authmethod.Method, error) {
 	var none authmethod.Method
 	tx := p.Store.Read()
 	row := acls.AuthMethod(tx, name)
@@ -104,11 +104,11 @@ func (p Procedures) method(name, kind string) (authmethod.Method, error) {
 }
 
 // TokenLogin makes a token for the holder of a JWT.
-func (p Procedures) TokenLogin(
+func (p Logins) TokenLogin(
 	ctx context.Context, req *login.TokenLoginRequest, resp *access.TokenPutResponse,
 ) (uint64, error) {
 	return p.attempt(req.Source, func() (uint64, error) {
-		err := bounded("LoginToken", string(req.LoginToken), maxLoginToken)
+		err := checkBound("LoginToken", string(req.LoginToken), maxLoginToken)
 		if err != nil {
 			return 0, err
 		}
@@ -120,6 +120,6 @@ func (p Procedures) TokenLogin(
 		if err != nil {
 			return 0, err
 		}
-		return p.makeToken(ctx, verified{method: m.AuthMethod, claims: claims, now: req.Now}, resp)
+		return p.makeToken(ctx, verifiedLogin{method: m.AuthMethod, claims: claims, now: req.Now}, resp)
 	})
 }

@@ -1,4 +1,4 @@
-package logins
+package access
 
 import (
 	"context"
@@ -20,7 +20,7 @@ const oneTimeLife = 10 * time.Minute
 
 // MakeOneTime makes a one-time token for the token of the caller. Its row has the secret of that token in a
 // form that the one-time secret alone opens: neither a snapshot nor a root key tells it.
-func (p Procedures) MakeOneTime(
+func (p Logins) MakeOneTime(
 	ctx context.Context, req *login.OneTimeMakeRequest, resp *login.OneTimeMakeResponse,
 ) (uint64, error) {
 	t := acls.TokenBySecret(p.Store.Read(), string(req.Caller))
@@ -67,11 +67,11 @@ func oneTimeBox(secret login.Secret) (cipher.AEAD, error) {
 }
 
 // ExchangeOneTime gives the token of a one-time token, once.
-func (p Procedures) ExchangeOneTime(
+func (p Logins) ExchangeOneTime(
 	ctx context.Context, req *login.OneTimeExchangeRequest, resp *access.TokenPutResponse,
 ) (uint64, error) {
 	return p.attempt(req.Source, func() (uint64, error) {
-		err := bounded("OneTimeSecretID", string(req.OneTimeSecretID), maxName)
+		err := checkBound("OneTimeSecretID", string(req.OneTimeSecretID), maxName)
 		if err != nil {
 			return 0, err
 		}
