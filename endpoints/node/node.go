@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"berth/endpoints/core"
-	"berth/endpoints/foreign"
 	"berth/endpoints/query"
 	"berth/fsm"
 	"berth/internal/backoff"
@@ -23,7 +22,7 @@ import (
 type Nodes struct {
 	*core.Server
 	// It is of the leader alone and of no row: a new leader begins with an empty list.
-	foreign *foreign.Nodes // that this server has rejected while it led
+	foreign *rejectedNodes // that this server has rejected while it led
 	// statusBatch merges nodes by the change that their heartbeats make. So 10,000 nodes that come back at
 	// once make some 300 log entries. Without it the bound on writes rejects two thirds of them.
 	statusBatch *coalesce.Batcher[statusChange, string]
@@ -37,7 +36,7 @@ const statusBatchMost = 4096
 func NewNodes(s *core.Server) Nodes {
 	n := Nodes{
 		Server:      s,
-		foreign:     &foreign.Nodes{},
+		foreign:     &rejectedNodes{},
 		statusBatch: &coalesce.Batcher[statusChange, string]{Most: statusBatchMost},
 	}
 	n.statusBatch.Propose = n.recordStatus

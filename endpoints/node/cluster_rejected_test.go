@@ -1,4 +1,4 @@
-package foreign
+package node
 
 import (
 	"fmt"
@@ -11,19 +11,19 @@ import (
 
 var begin = time.Unix(1_700_000_000, 0)
 
-func names(f *Nodes, at time.Time) (all []string) {
+func names(f *rejectedNodes, at time.Time) (all []string) {
 	for _, n := range f.List(at) {
 		all = append(all, n.Name)
 	}
 	return all
 }
 
-func note(f *Nodes, id string, at time.Time) {
+func note(f *rejectedNodes, id string, at time.Time) {
 	f.Note(nodeloss.ForeignNode{ID: id, Name: "name-" + id, Asked: at.UnixNano()})
 }
 
 func TestList_HasTheNodesThatAskedWithinItsTime(t *testing.T) {
-	var f Nodes
+	var f rejectedNodes
 	note(&f, "b", begin)
 	note(&f, "a", begin.Add(time.Minute))
 	note(&f, "c", begin.Add(time.Minute))
@@ -41,7 +41,7 @@ func TestList_HasTheNodesThatAskedWithinItsTime(t *testing.T) {
 }
 
 func TestNote_IsBounded(t *testing.T) {
-	var f Nodes
+	var f rejectedNodes
 	for i := range nodeloss.MaxForeignNodes {
 		note(&f, fmt.Sprintf("%03d", i), begin.Add(time.Duration(i)*time.Second))
 	}

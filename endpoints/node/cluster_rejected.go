@@ -1,6 +1,4 @@
-// Package foreign remembers the nodes of other clusters that asked these servers to join, for operators. It
-// is in the memory of the leader: the nodes ask again and again. Everybody may ask, so it is bounded.
-package foreign
+package node
 
 import (
 	"cmp"
@@ -12,15 +10,17 @@ import (
 	"berth/structs/nodeloss"
 )
 
-// Nodes are the foreign nodes that asked last. The zero value has none.
-type Nodes struct {
+// rejectedNodes are the nodes of other clusters that asked these servers to join, for operators. They are in
+// the memory of the leader: the nodes ask again and again. Everybody may ask, so they are bounded. The zero
+// value has none.
+type rejectedNodes struct {
 	mu   sync.Mutex
 	byID map[string]nodeloss.ForeignNode
 }
 
 // Note remembers a node that was rejected. It takes the place of the node that has not asked for the longest
 // time if there are nodeloss.MaxForeignNodes.
-func (f *Nodes) Note(n nodeloss.ForeignNode) {
+func (f *rejectedNodes) Note(n nodeloss.ForeignNode) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.byID == nil {
@@ -38,14 +38,14 @@ func (f *Nodes) Note(n nodeloss.ForeignNode) {
 }
 
 // Forget forgets a node that has joined.
-func (f *Nodes) Forget(nodeID string) {
+func (f *rejectedNodes) Forget(nodeID string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.byID, nodeID)
 }
 
 // List returns the nodes that asked within nodeloss.ForeignNodeFor, by name, and forgets the others.
-func (f *Nodes) List(now time.Time) []*nodeloss.ForeignNode {
+func (f *rejectedNodes) List(now time.Time) []*nodeloss.ForeignNode {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	since := now.Add(-nodeloss.ForeignNodeFor).UnixNano()
