@@ -5,6 +5,7 @@ import (
 
 	accesses "berth/endpoints/access"
 	"berth/endpoints/audit"
+	"berth/endpoints/cluster"
 	"berth/endpoints/core"
 	"berth/endpoints/csi"
 	"berth/endpoints/events"
@@ -149,11 +150,11 @@ func (e *Endpoints) checked(tx *state.ReadTx, req *access.CheckRequest, resp *ac
 // List is every procedure that a server serves, wrapped in the middleware.
 func (e *Endpoints) List() []rpc.Endpoint {
 	var (
-		status         = statuses{Server: e.Server}
+		status         = cluster.Status{Server: e.Server}
 		nodes          = e.nodes
 		lost           = node.Lost{Server: e.Server}
 		pools          = node.Pools{Server: e.Server}
-		namespaces     = namespaces{Server: e.Server}
+		namespaces     = cluster.Namespaces{Server: e.Server}
 		quotas         = accesses.Quotas{Server: e.Server}
 		jobs           = e.jobs
 		allocs         = e.allocs
@@ -175,7 +176,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		}
 
 		change      = e.change
-		search      = searches{Server: e.Server}
+		search      = cluster.Searches{Server: e.Server}
 		deployments = job.Deployments{Server: e.Server}
 		services    = job.Services{Server: e.Server}
 		variables   = accesses.Variables{
@@ -219,26 +220,26 @@ func (e *Endpoints) List() []rpc.Endpoint {
 	// The order is that of the areas. For each method it says the way to serve it and the right that its
 	// caller needs.
 	return []rpc.Endpoint{
-		local(e, admin.StatusPing, public, status.ping),
-		local(e, admin.StatusLeader, public, status.leader),
-		local(e, admin.StatusPeers, public, status.peers),
-		local(e, admin.StatusRaftStats, rights.OperatorRead, status.raftStats),
-		read(e, admin.OperatorRaft, rights.OperatorRead, status.raftConfiguration),
-		write(e, admin.OperatorRemove, rights.OperatorWrite, status.removePeer),
-		write(e, admin.OperatorTransfer, rights.OperatorWrite, status.transferLeadership),
-		write(e, admin.SystemGC, rights.Management, status.collectGarbage),
-		read(e, admin.SchedulerConfigGet, rights.OperatorRead, status.schedulerConfig),
-		write(e, admin.SchedulerConfigSet, rights.OperatorWrite, status.setSchedulerConfig),
+		local(e, admin.StatusPing, public, status.Ping),
+		local(e, admin.StatusLeader, public, status.Leader),
+		local(e, admin.StatusPeers, public, status.Peers),
+		local(e, admin.StatusRaftStats, rights.OperatorRead, status.RaftStats),
+		read(e, admin.OperatorRaft, rights.OperatorRead, status.RaftConfiguration),
+		write(e, admin.OperatorRemove, rights.OperatorWrite, status.RemovePeer),
+		write(e, admin.OperatorTransfer, rights.OperatorWrite, status.TransferLeadership),
+		write(e, admin.SystemGC, rights.Management, status.Collect),
+		read(e, admin.SchedulerConfigGet, rights.OperatorRead, status.SchedulerConfig),
+		write(e, admin.SchedulerConfigSet, rights.OperatorWrite, status.SetSchedulerConfig),
 		call(e, admin.KeyringList, rights.Management, e.RootKeys.List),
 		write(e, admin.KeyringRotate, rights.Management, e.RootKeys.Serve),
 		write(e, admin.KeyringDelete, rights.Management, e.ids.RemoveKey),
 		read(e, identity.Keys, publicKeys, e.ids.Keys),
 		local(e, admin.KeyringStatusGet, rights.OperatorRead, e.RootKeys.Status),
-		call(e, admin.AutopilotHealth, rights.OperatorRead, status.health),
-		call(e, admin.ClockGet, rights.OperatorRead, status.clocks),
-		write(e, admin.ClockAccept, rights.OperatorWrite, status.acceptClock),
-		read(e, admin.AutopilotConfigGet, rights.OperatorRead, status.autopilotConfig),
-		write(e, admin.AutopilotConfigSet, rights.OperatorWrite, status.setAutopilotConfig),
+		call(e, admin.AutopilotHealth, rights.OperatorRead, status.Health),
+		call(e, admin.ClockGet, rights.OperatorRead, status.ReadClocks),
+		write(e, admin.ClockAccept, rights.OperatorWrite, status.AcceptClock),
+		read(e, admin.AutopilotConfigGet, rights.OperatorRead, status.AutopilotConfig),
+		write(e, admin.AutopilotConfigSet, rights.OperatorWrite, status.SetAutopilotConfig),
 
 		// register checks the secret of its row.
 		keepsNode(e, mostlyUnchanged(write(e, structs.NodeRegister, byCertificate, nodes.Register))),
@@ -276,16 +277,16 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		write(e, admin.NodePoolApply, rights.NodePoolApply, pools.Apply),
 		write(e, admin.NodePoolDelete, rights.NodePoolDelete, propose(e, fsm.NodePoolDelete)),
 
-		shed(read(e, admin.NamespaceList, rights.NamespaceList, namespaces.list)),
-		shed(read(e, admin.NamespaceGet, rights.NamespaceGet, namespaces.get)),
-		write(e, admin.NamespaceApply, rights.Management, namespaces.apply),
+		shed(read(e, admin.NamespaceList, rights.NamespaceList, namespaces.List)),
+		shed(read(e, admin.NamespaceGet, rights.NamespaceGet, namespaces.Get)),
+		write(e, admin.NamespaceApply, rights.Management, namespaces.Apply),
 		write(e, admin.NamespaceDelete, rights.Management, propose(e, fsm.NamespaceDelete)),
 
 		write(e, structs.JobRegister, rights.JobSubmit, jobs.Register),
 		write(e, structs.JobDeregister, rights.JobWrite, jobs.Deregister),
 		write(e, structs.JobEvaluate, rights.JobRead, jobs.Evaluate),
-		slow(call(e, inquiry.JobValidate, rights.JobValidate, jobs.Validate)),
-		shed(readFor(e, inquiry.JobPlan, rights.JobPlan, jobs.Plan)),
+		slow(call(e, structs.JobValidate, rights.JobValidate, jobs.Validate)),
+		shed(readFor(e, structs.JobPlan, rights.JobPlan, jobs.Plan)),
 		write(e, structs.JobRevert, rights.JobRevert, jobs.Revert),
 		write(e, structs.JobDispatch, rights.JobDispatch, jobs.Dispatch),
 		write(e, structs.PeriodicForce, rights.JobForce, jobs.ForcePeriodic),
@@ -293,25 +294,25 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		shed(read(e, structs.JobScaleStatus, rights.JobScaleStatus, jobs.ScaleStatus)),
 		shed(e.quick(read(e, structs.JobGet, rights.JobRead, jobs.Get))),
 		shed(read(e, structs.JobList, rights.JobList, jobs.List)),
-		shed(read(e, jobstatus.Statuses, rights.RowsList, job.Statuses{Server: e.Server}.List)),
+		shed(read(e, structs.JobStatuses, rights.RowsList, job.Statuses{Server: e.Server}.List)),
 		shed(read(e, structs.JobVersions, rights.JobRead, jobs.Versions)),
 		shed(read(e, structs.JobSubmissionGet, rights.JobRead, jobs.Submission)),
 		shed(read(e, structs.JobSummaryGet, rights.JobRead, jobs.Summary)),
-		shed(read(e, inquiry.JobWhy, rights.JobWhy, jobs.Why)),
+		shed(read(e, structs.JobWhy, rights.JobWhy, jobs.Why)),
 		shed(read(e, structs.JobAllocations, rights.JobRead, jobs.Allocations)),
 		shed(read(e, structs.JobEvaluations, rights.JobRead, jobs.Evaluations)),
 		shed(read(e, structs.JobDeployments, rights.JobRead, deployments.OfJob)),
 		shed(read(e, structs.JobLatestDeployment, rights.JobRead, deployments.Latest)),
 		write(e, structs.JobStable, rights.JobStable, jobs.SetStable),
-		write(e, jobtag.Apply, rights.JobWrite, job.Tags{Server: e.Server}.Apply),
-		write(e, jobtag.Remove, rights.JobWrite, propose(e, fsm.JobUntag)),
+		write(e, structs.JobTagApply, rights.JobWrite, job.Tags{Server: e.Server}.Apply),
+		write(e, structs.JobTagRemove, rights.JobWrite, propose(e, fsm.JobUntag)),
 
 		shed(read(e, structs.ScalingPolicyList, rights.ScalingList, jobs.ScalingPolicies)),
 		shed(e.quick(read(e, structs.ScalingPolicyGet, rights.ScalingRead, jobs.ScalingPolicy))),
 
 		shed(read(e, structs.ServiceList, rights.Services, services.List)),
 		shed(read(e, structs.ServiceGet, rights.Services, services.Get)),
-		write(e, offers.Delete, rights.JobWrite, propose(e, fsm.ServiceDelete)),
+		write(e, structs.ServiceDelete, rights.JobWrite, propose(e, fsm.ServiceDelete)),
 		shed(read(e, structs.AllocOffers, rights.AllocRead, allocs.Services)),
 		shed(read(e, structs.JobOffers, rights.JobRead, jobs.Services)),
 
@@ -352,7 +353,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		write(e, storage.ClassDelete, rights.OperatorWrite, propose(e, fsm.VolumeClassDelete)),
 
 		shed(quickIf(e.quick(read(e, structs.CSIVolumeGet, rights.VolumeRead, volumes.Get)), volumes.IsSmall)),
-		shed(read(e, inquiry.VolumeWhy, rights.VolumeRead, volumes.Why)),
+		shed(read(e, structs.VolumeWhy, rights.VolumeRead, volumes.Why)),
 		shed(read(e, structs.CSIVolumeList, rights.VolumeList, volumes.List)),
 		shed(read(e, storage.DriftList, rights.VolumeList, csi.ListDrift)),
 		slow(call(e, structs.CSIVolumeExternal, rights.VolumeExternal, volumes.External)),
@@ -460,7 +461,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		call(e, admission.RuleTest, rights.RuleTest, rules.Test),
 
 		slow(call(e, event.List, events.Right.Deferred(), feed.List)),
-		shed(read(e, inquiry.SearchPrefix, rights.Search, search.prefix)),
-		shed(read(e, inquiry.SearchFuzzy, rights.Search, search.fuzzy)),
+		shed(read(e, structs.SearchPrefix, rights.Search, search.Prefix)),
+		shed(read(e, structs.SearchFuzzy, rights.Search, search.Fuzzy)),
 	}
 }

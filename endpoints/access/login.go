@@ -5,8 +5,7 @@ import (
 
 	"berth/endpoints/core"
 	"berth/endpoints/rights"
-	"berth/internal/attempts"
-	"berth/internal/issuer"
+	"berth/internal/authmethod"
 	"berth/state/acls"
 	"berth/structs"
 	"berth/structs/access"

@@ -44,7 +44,8 @@ const maxPlaceRestarts = 3
 // of this request (CSI spec, the ABORTED of ListVolumes and of ListSnapshots). The token of an earlier
 // request is not replaced, because its caller has the entries before it and could read them for ever.
 func (p *place) restart(err error) bool {
-	if structs.CodeOf(err) != structs.CSICodeAborted || p.token == "" || p.later || p.restarts == maxPlaceRestarts {
+	if structs.CodeOf(err) != structs.CSICodeAborted || p.token == "" || p.later ||
+		p.restarts == maxPlaceRestarts {
 		return false
 	}
 	p.restarts++

@@ -9,12 +9,12 @@ import (
 	"berth/endpoints/core"
 	"berth/endpoints/query"
 	"berth/fsm"
-	"berth/internal/sealing"
+	"berth/internal/keyring"
 	"berth/state"
 	"berth/state/csi"
 	"berth/state/csi/snapshots"
 	"berth/structs"
-	"berth/structs/snapshot"
+	"berth/structs/storage"
 )
 
 // Snapshots serves the methods of snapshots of volumes. A request is recorded as a row. The loop of the

@@ -62,7 +62,7 @@ func listsSnapshots(tx *state.ReadTx, plugin string) bool {
 // snapshotsOfRows returns the cut snapshots of a plugin that have rows, those of all namespaces as those of a
 // plugin.
 func snapshotsOfRows(
-	tx *state.ReadTx, req *snapshot.SnapshotExternalRequest,
+	tx *state.ReadTx, req *storage.SnapshotExternalRequest,
 ) *storage.SnapshotExternalResponse {
 	resp := &storage.SnapshotExternalResponse{Snapshots: []*storage.CSISnapshot{}}
 	most := cmp.Or(int(req.PerPage), structs.MaxExternal)

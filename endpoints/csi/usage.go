@@ -85,7 +85,7 @@ func (p Usages) List(
 
 // reported returns what the controllers say of the wanted volumes.
 func reportedHealth(
-	tx *state.ReadTx, req *volumeusage.VolumeUsageRequest,
+	tx *state.ReadTx, req *storage.VolumeUsageRequest,
 ) (all []*storage.VolumeHealth) {
 	for h := range health.From(tx, req.RequestNamespace()) {
 		wanted := req.VolumeID == "" || req.VolumeID == h.VolumeID

@@ -21,7 +21,7 @@ import (
 
 // AddSidecars checks a canonical job, and adds to a job without faults what its service mesh needs. The
 // faults of the job that the user wrote come first, because they have places in the file.
-func AddSidecars(j *structs.Job) *faults.List {
+func AddSidecars(j *structs.Job) *field.Faults {
 	faults := validate.JobFaults(j)
 	if faults.Err() != nil || !slices.ContainsFunc(j.TaskGroups, (*structs.TaskGroup).UsesConnect) {
 		return faults

@@ -22,7 +22,7 @@ type Statuses struct{ *core.Server }
 // List reads a page of states, the last changed job first. It reads the allocations of the jobs of the page
 // alone, because the filter is over the rows of jobs.
 func (Statuses) List(
-	tx *state.ReadTx, req *jobstatus.JobStatusesRequest, resp *jobstatus.JobStatusesResponse,
+	tx *state.ReadTx, req *structs.JobStatusesRequest, resp *structs.JobStatusesResponse,
 ) error {
 	if len(req.Jobs) > structs.MaxJobStatuses {
 		return structs.Invalidf("the request names %d jobs; at most %d are allowed",
@@ -67,7 +67,7 @@ func statusKey(j *structs.Job) []string {
 
 // statusRows yields the jobs that a request names, or all, of its namespaces, in the order of a list.
 func statusRows(
-	tx *state.ReadTx, req *jobstatus.JobStatusesRequest, ordered *structs.QueryRequest,
+	tx *state.ReadTx, req *structs.JobStatusesRequest, ordered *structs.QueryRequest,
 ) (iter.Seq[*structs.Job], error) {
 	if len(req.Jobs) > 0 {
 		compare := func(a, b *structs.Job) int { return slices.Compare(statusKey(a), statusKey(b)) }
@@ -94,7 +94,7 @@ func statusRows(
 }
 
 // namedJobs yields the jobs that a request names, each once.
-func namedJobs(tx *state.ReadTx, req *jobstatus.JobStatusesRequest) iter.Seq[*structs.Job] {
+func namedJobs(tx *state.ReadTx, req *structs.JobStatusesRequest) iter.Seq[*structs.Job] {
 	ns := req.RequestNamespace()
 	return func(yield func(*structs.Job) bool) {
 		seen := map[structs.JobName]bool{}

@@ -27,12 +27,12 @@ func registerJob(s *endpointstest.Server, id string, edits ...func(*structs.Job)
 	endpointstest.MustPropose(s, fsm.JobRegister, &structs.JobRegisterRequest{Job: j})
 }
 
-func listStatuses(s *endpointstest.Server, req jobstatus.JobStatusesRequest) *jobstatus.JobStatusesResponse {
+func listStatuses(s *endpointstest.Server, req structs.JobStatusesRequest) *structs.JobStatusesResponse {
 	s.T.Helper()
 	return endpointstest.Must(s, structs.JobStatuses, &req)
 }
 
-func idsOf(resp *jobstatus.JobStatusesResponse) string {
+func idsOf(resp *structs.JobStatusesResponse) string {
 	var all []string
 	for _, j := range resp.Jobs {
 		all = append(all, j.ID)
@@ -40,8 +40,8 @@ func idsOf(resp *jobstatus.JobStatusesResponse) string {
 	return strings.Join(all, " ")
 }
 
-func statusQuery(q structs.QueryOptions) jobstatus.JobStatusesRequest {
-	return jobstatus.JobStatusesRequest{QueryOptions: q}
+func statusQuery(q structs.QueryOptions) structs.JobStatusesRequest {
+	return structs.JobStatusesRequest{QueryOptions: q}
 }
 
 // withPriority makes another version of a job.
@@ -94,7 +94,7 @@ func TestList_HasTheLastChangedJobFirst(t *testing.T) {
 		{Sort: structs.SortCreate}, {NextToken: "none of ours"}, {NextToken: "MQ"}, {Filter: "Nothing == 1"},
 	} {
 		bad := statusQuery(q)
-		endpointstest.Rejected(s, structs.KindInvalid, jobstatus.Statuses, &bad)
+		endpointstest.Rejected(s, structs.KindInvalid, structs.JobStatuses, &bad)
 	}
 }
 
@@ -104,8 +104,8 @@ func TestList_HasTheNamedJobsAlone(t *testing.T) {
 	registerJob(s, "a")
 	registerJob(s, "b")
 	registerJob(s, "a", func(j *structs.Job) { j.Namespace = "other" })
-	named := func(ns string, names ...jobstatus.JobName) string {
-		return idsOf(listStatuses(s, jobstatus.JobStatusesRequest{
+	named := func(ns string, names ...structs.JobName) string {
+		return idsOf(listStatuses(s, structs.JobStatusesRequest{
 			Jobs: names, QueryOptions: structs.QueryOptions{Namespace: ns},
 		}))
 	}
@@ -141,7 +141,7 @@ func TestList_LeavesChildrenOutUnlessAsked(t *testing.T) {
 	if got := idsOf(listStatuses(s, statusQuery(structs.QueryOptions{}))); got != "batch" {
 		t.Errorf("got %q, want the parent alone", got)
 	}
-	all := listStatuses(s, jobstatus.JobStatusesRequest{IncludeChildren: true})
+	all := listStatuses(s, structs.JobStatusesRequest{IncludeChildren: true})
 	if got := idsOf(all); got != child+" batch" {
 		t.Fatalf("got %q, want the child too", got)
 	}
@@ -197,7 +197,7 @@ func TestList_AnswersAWaitingRequest(t *testing.T) {
 	answered := make(chan answer, 1)
 	go func() {
 		next := statusQuery(structs.QueryOptions{MinIndex: first.Index})
-		resp, err := rpc.Call(t.Context(), s.RPC, jobstatus.Statuses, &next)
+		resp, err := rpc.Call(t.Context(), s.RPC, structs.JobStatuses, &next)
 		answered <- answer{resp, err}
 	}()
 	registerJob(s, "b")

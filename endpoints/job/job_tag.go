@@ -13,7 +13,7 @@ type Tags struct{ *core.Server }
 
 // Apply puts a tag on a version of a job.
 func (p Tags) Apply(
-	ctx context.Context, req *jobtag.JobTagRequest, resp *jobtag.JobTagResponse,
+	ctx context.Context, req *structs.JobTagRequest, resp *structs.JobTagResponse,
 ) (uint64, error) {
 	err := structs.CheckJobTag(req.TagName, req.Description) // without an entry in the log
 	if err != nil {

@@ -21,8 +21,8 @@ func newTagServer(t *testing.T) *endpointstest.Server {
 	return s
 }
 
-func tagVersion(s *endpointstest.Server, version uint64, name string) *jobtag.JobTagResponse {
-	return endpointstest.Must(s, jobtag.Apply, &jobtag.JobTagRequest{
+func tagVersion(s *endpointstest.Server, version uint64, name string) *structs.JobTagResponse {
+	return endpointstest.Must(s, structs.JobTagApply, &structs.JobTagRequest{
 		JobID: "web", JobVersion: version, TagName: name, Description: "d",
 	})
 }

@@ -22,7 +22,7 @@ import (
 type Nodes struct {
 	*core.Server
 	// It is of the leader alone and of no row: a new leader begins with an empty list.
-	foreign *rejectedNodes // that this server has rejected while it led
+	rejected *rejectedNodes // that this server has rejected while it led
 	// statusBatch merges nodes by the change that their heartbeats make. So 10,000 nodes that come back at
 	// once make some 300 log entries. Without it the bound on writes rejects two thirds of them.
 	statusBatch *coalesce.Batcher[statusChange, string]
@@ -36,7 +36,7 @@ const statusBatchMost = 4096
 func NewNodes(s *core.Server) Nodes {
 	n := Nodes{
 		Server:      s,
-		foreign:     &rejectedNodes{},
+		rejected:    &rejectedNodes{},
 		statusBatch: &coalesce.Batcher[statusChange, string]{Most: statusBatchMost},
 	}
 	n.statusBatch.Propose = n.recordStatus

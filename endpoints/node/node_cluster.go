@@ -60,7 +60,7 @@ func (n Nodes) joinCluster(
 	}
 
 	// The node may have been rejected before.
-	n.foreign.Forget(node.ID)
+	n.rejected.Forget(node.ID)
 	return id, nil
 }
 
@@ -73,7 +73,7 @@ func (n Nodes) rejectForeign(node nodeloss.ForeignNode, here string) error {
 	// The time is that of the last attempt. A node that has given up is forgotten after a while.
 	node.Asked = n.Now().UnixNano()
 	node.Reason = err.Error()
-	n.foreign.Note(node)
+	n.rejected.Note(node)
 	n.Logger.Warn("rejected a node of another cluster; what runs on it stays as it is",
 		"node_id", node.ID,
 		"node_name", node.Name,
@@ -87,5 +87,5 @@ func (n Nodes) rejectForeign(node nodeloss.ForeignNode, here string) error {
 func (n Nodes) ListForeign(
 	context.Context, *structs.QueryRequest,
 ) (*nodeloss.NodeForeignListResponse, error) {
-	return &nodeloss.NodeForeignListResponse{Nodes: n.foreign.List(n.Now())}, nil
+	return &nodeloss.NodeForeignListResponse{Nodes: n.rejected.List(n.Now())}, nil
 }

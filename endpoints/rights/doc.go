@@ -3,6 +3,6 @@
 // request asks its Gate, which finds the token of the request, merges the policies of the token and asks the
 // Right.
 //
-// A node acts by its certificate or its secret and needs no token for its own methods: see CheckCertificate. A
-// request without a token has what the policy "anonymous" gives.
+// A node acts by its certificate or its secret and needs no token for its own methods: see CheckCertificate.
+// A request without a token has what the policy "anonymous" gives.
 package rights

@@ -20,11 +20,11 @@ var (
 		return mayRun(q.ACL, req.RequestNamespace(), req.Job, keptJob(q.Tx, req))
 	})
 	JobPlan = Both(readsJobs, Where(submitNeeds, func(q Question) bool {
-		req := q.Req.(*inquiry.JobPlanRequest)
+		req := q.Req.(*structs.JobPlanRequest)
 		return mayRun(q.ACL, req.RequestNamespace(), req.Job, nil)
 	}))
 	JobWhy      = Both(JobRead, readsJobs)
-	JobValidate = NamespaceOf(acl.ReadJob, func(_ mvcc.Reader, r *inquiry.JobValidateRequest) []string {
+	JobValidate = NamespaceOf(acl.ReadJob, func(_ mvcc.Reader, r *structs.JobValidateRequest) []string {
 		if r.Job == nil || r.Job.Namespace == "" {
 			return nil
 		}

@@ -125,7 +125,7 @@ func TestJobSubmit_AsksForWhatTheJobHas(t *testing.T) {
 		}
 
 		got := rights.JobSubmit.Allows(ask(t, rules, &structs.JobRegisterRequest{Job: job}))
-		planned := rights.JobPlan.Allows(ask(t, rules, &inquiry.JobPlanRequest{Job: job}))
+		planned := rights.JobPlan.Allows(ask(t, rules, &structs.JobPlanRequest{Job: job}))
 		if got != c.want || planned != c.want {
 			t.Errorf("%s: submit %t, plan %t; want %t", name, got, planned, c.want)
 		}

@@ -35,7 +35,7 @@ type clockFile struct {
 // clustertime): an age by a wall clock deletes what is new.
 var wallClocks = map[string]clockFile{
 	"endpoints/audit/audit.go":                    {2, []string{byLog}},
-	"endpoints/autopilot.go":                      {1, []string{byClocks}},
+	"endpoints/cluster/autopilot.go":              {1, []string{byClocks}},
 	"endpoints/core/server.go":                    {1, []string{byCredential}},
 	"endpoints/forward.go":                        {3, []string{byMonotonic}},
 	"endpoints/access/identity_order.go":          {1, []string{byCredential}},

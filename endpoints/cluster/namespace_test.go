@@ -1,4 +1,4 @@
-package endpoints_test
+package cluster_test
 
 import (
 	"fmt"

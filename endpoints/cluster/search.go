@@ -1,4 +1,4 @@
-package endpoints
+package cluster
 
 import (
 	"cmp"
@@ -16,14 +16,14 @@ import (
 	"berth/structs/variable"
 )
 
-// searches serve Search.
-type searches struct{ *core.Server }
+// Searches serve Search.
+type Searches struct{ *core.Server }
 
 // idsFunc yields the IDs of a context that begin with a prefix, in a namespace, in their order, each after
 // its namespace, "" for rows without one.
 type idsFunc func(tx *state.ReadTx, ns, prefix string) iter.Seq2[string, string]
 
-// idsByContext has the contexts with rows. The searches by prefix take the IDs from the indexes, in order, so
+// idsByContext has the contexts with rows. The Searches by prefix take the IDs from the indexes, in order, so
 // a search reads little more than it returns. Namespaces and node pools are few, and are read whole.
 var idsByContext = map[string]idsFunc{
 	structs.SearchAllocs: func(tx *state.ReadTx, ns, prefix string) iter.Seq2[string, string] {
@@ -100,7 +100,7 @@ func shows(q *structs.QueryOptions, context, ns, id string) bool {
 // emptyContexts are contexts of the dialect without rows: nothing matches in them.
 var emptyContexts = []string{"host_volumes", "quotas", "recommendations", "scaling_policy"}
 
-// searched returns the contexts with rows that a request searches. The answer has its context also if that
+// searched returns the contexts with rows that a request Searches. The answer has its context also if that
 // has no rows.
 func searched(context string) ([]string, error) {
 	context = cmp.Or(context, structs.SearchAll)
@@ -143,8 +143,8 @@ func findIDs(tx *state.ReadTx, q *structs.QueryOptions, context, prefix string) 
 	return ids, false
 }
 
-// prefix searches by the beginning of IDs.
-func (s searches) prefix(
+// Prefix Searches by the beginning of IDs.
+func (s Searches) Prefix(
 	tx *state.ReadTx,
 	req *structs.SearchRequest,
 	resp *structs.SearchResponse,
@@ -167,9 +167,9 @@ func (s searches) prefix(
 	return nil
 }
 
-// fuzzy searches by a part of a name, in any case of its letters. Unlike prefix it reads all rows of a
+// Fuzzy Searches by a part of a name, in any case of its letters. Unlike prefix it reads all rows of a
 // context.
-func (s searches) fuzzy(
+func (s Searches) Fuzzy(
 	tx *state.ReadTx,
 	req *structs.FuzzySearchRequest,
 	resp *structs.FuzzySearchResponse,
@@ -236,7 +236,7 @@ func compareMatches(a, b rankedMatch) int {
 		slices.Compare(a.match.Scope, b.match.Scope))
 }
 
-// search searches one context.
+// search Searches one context.
 func (f *matches) search(tx *state.ReadTx, context string, req *structs.FuzzySearchRequest) {
 	ns := req.RequestNamespace()
 	f.best[context] = nil

@@ -1,4 +1,4 @@
-package endpoints
+package cluster
 
 import (
 	"context"
@@ -13,11 +13,11 @@ import (
 	"berth/structs/validate"
 )
 
-// namespaces serve Namespace.
-type namespaces struct{ *core.Server }
+// Namespaces serve Namespace.
+type Namespaces struct{ *core.Server }
 
-// list returns also the namespaces that are not defined and have rows.
-func (namespaces) list(
+// List returns also the namespaces that are not defined and have rows.
+func (Namespaces) List(
 	tx *state.ReadTx,
 	req *structs.QueryRequest,
 	resp *admin.NamespaceListResponse,
@@ -27,7 +27,8 @@ func (namespaces) list(
 	return err
 }
 
-func (namespaces) get(
+// Get reads a namespace. The error is not-found.
+func (Namespaces) Get(
 	tx *state.ReadTx,
 	req *admin.NamespaceGetRequest,
 	resp *admin.NamespaceGetResponse,
@@ -40,8 +41,8 @@ func (namespaces) get(
 	return nil
 }
 
-// apply defines a namespace or changes it.
-func (n namespaces) apply(
+// Apply defines a namespace or changes it.
+func (n Namespaces) Apply(
 	ctx context.Context,
 	req *admin.NamespaceApplyRequest,
 	_ *structs.Empty,

@@ -1,4 +1,4 @@
-package endpoints
+package cluster
 
 import (
 	"context"
@@ -11,27 +11,27 @@ import (
 	"berth/structs/validate"
 )
 
-// statuses serve Status, Operator and System.
-type statuses struct{ *core.Server }
+// Status serve Status, Operator and System.
+type Status struct{ *core.Server }
 
-// ping does nothing: an answer shows that the server is alive.
-func (s statuses) ping(*structs.Empty) {}
+// Ping does nothing: an answer shows that the server is alive.
+func (s Status) Ping(*structs.Empty) {}
 
-// leader returns "" during an election.
-func (s statuses) leader(resp *admin.StatusLeaderResponse) {
+// Leader returns "" during an election.
+func (s Status) Leader(resp *admin.StatusLeaderResponse) {
 	resp.Leader, _, _, _ = s.Raft.Leader()
 }
 
-// peers lists the servers as the Raft configuration of this server has them, which may lag behind the
-// leader's.
-func (s statuses) peers(resp *admin.StatusPeersResponse) {
+// Peers lists the servers as the Raft configuration of this server has them, which may lag behind the
+// Leader's.
+func (s Status) Peers(resp *admin.StatusPeersResponse) {
 	for _, server := range s.Raft.Configuration() {
 		resp.Peers = append(resp.Peers, server.Address)
 	}
 }
 
-// raftConfiguration reads no row: the configuration is part of Raft, and not of the state.
-func (s statuses) raftConfiguration(
+// RaftConfiguration reads no row: the configuration is part of Raft, and not of the state.
+func (s Status) RaftConfiguration(
 	_ *state.ReadTx,
 	_ *structs.QueryRequest,
 	resp *admin.RaftConfigurationResponse,
@@ -40,8 +40,8 @@ func (s statuses) raftConfiguration(
 	return nil
 }
 
-// removePeer rejects a request with an ID and an address: they could be of two servers.
-func (s statuses) removePeer(
+// RemovePeer rejects a request with an ID and an address: they could be of two servers.
+func (s Status) RemovePeer(
 	_ context.Context,
 	req *admin.RaftRemovePeerRequest,
 	_ *structs.Empty,
@@ -53,8 +53,8 @@ func (s statuses) removePeer(
 	return s.Raft.RemovePeer(req.ID, req.Address)
 }
 
-// transferLeadership makes another server lead.
-func (s statuses) transferLeadership(
+// TransferLeadership makes another server lead.
+func (s Status) TransferLeadership(
 	ctx context.Context,
 	req *admin.RaftTransferRequest,
 	_ *structs.Empty,
@@ -68,8 +68,8 @@ func (s statuses) transferLeadership(
 	return s.Store.Index(), s.Raft.TransferLeadership(ctx, req.ID, req.Address)
 }
 
-// collectGarbage deletes what has ended. An operator orders it, so the age does not count.
-func (s statuses) collectGarbage(
+// Collect deletes what has ended. An operator orders it, so the age does not count.
+func (s Status) Collect(
 	ctx context.Context,
 	_ *structs.WriteRequest,
 	_ *structs.Empty,
@@ -79,8 +79,8 @@ func (s statuses) collectGarbage(
 	return max(index, s.Store.Index()), err
 }
 
-// schedulerConfig returns the defaults while nobody has set a configuration.
-func (statuses) schedulerConfig(
+// SchedulerConfig returns the defaults while nobody has set a configuration.
+func (Status) SchedulerConfig(
 	tx *state.ReadTx,
 	_ *structs.QueryRequest,
 	resp *admin.SchedulerConfigResponse,
@@ -89,8 +89,8 @@ func (statuses) schedulerConfig(
 	return nil
 }
 
-// setSchedulerConfig stores a configuration, with CAS only if the stored one is still that of the request.
-func (s statuses) setSchedulerConfig(
+// SetSchedulerConfig stores a configuration, with CAS only if the stored one is still that of the request.
+func (s Status) SetSchedulerConfig(
 	ctx context.Context,
 	req *admin.SchedulerConfigRequest,
 	resp *admin.SchedulerConfigSetResponse,

@@ -1,4 +1,4 @@
-package endpoints
+package cluster
 
 import (
 	"context"
@@ -11,27 +11,27 @@ import (
 	"berth/structs/validate"
 )
 
-// raftStats is local: an operator compares the servers, so each answers for itself.
-func (s statuses) raftStats(resp *admin.RaftStats) {
+// RaftStats is local: an operator compares the servers, so each answers for itself.
+func (s Status) RaftStats(resp *admin.RaftStats) {
 	*resp = s.Autopilot.Stats()
 	resp.Wall = time.Now().UnixNano()
 }
 
-// health is known to the leader alone, which follows the other servers.
-func (s statuses) health(context.Context, *structs.QueryRequest) (*admin.AutopilotHealthResponse, error) {
+// Health is known to the leader alone, which follows the other servers.
+func (s Status) Health(context.Context, *structs.QueryRequest) (*admin.AutopilotHealthResponse, error) {
 	return s.Autopilot.Health()
 }
 
-// clocks is known to the leader alone, which asks the other servers.
-func (s statuses) clocks(ctx context.Context, _ *structs.QueryRequest) (*admin.ClockResponse, error) {
+// ReadClocks is known to the leader alone, which asks the other servers.
+func (s Status) ReadClocks(ctx context.Context, _ *structs.QueryRequest) (*admin.ClockResponse, error) {
 	if s.Clocks == nil {
 		return nil, structs.Unavailablef("this server does not lead")
 	}
 	return s.Clocks.ReadClocks(ctx), nil
 }
 
-// acceptClock is the word of an operator that the clock of the leader is right.
-func (s statuses) acceptClock(
+// AcceptClock is the word of an operator that the clock of the leader is right.
+func (s Status) AcceptClock(
 	ctx context.Context,
 	_ *admin.ClockAcceptRequest,
 	_ *structs.Empty,
@@ -42,8 +42,8 @@ func (s statuses) acceptClock(
 	return s.Clocks.AcceptClock(ctx)
 }
 
-// autopilotConfig returns the defaults while nobody has set a configuration.
-func (statuses) autopilotConfig(
+// AutopilotConfig returns the defaults while nobody has set a configuration.
+func (Status) AutopilotConfig(
 	tx *state.ReadTx,
 	_ *structs.QueryRequest,
 	resp *admin.AutopilotConfigResponse,
@@ -52,9 +52,9 @@ func (statuses) autopilotConfig(
 	return nil
 }
 
-// setAutopilotConfig stores a configuration. With CAS it does so only if the index of the stored one is that
+// SetAutopilotConfig stores a configuration. With CAS it does so only if the index of the stored one is that
 // of the request.
-func (s statuses) setAutopilotConfig(
+func (s Status) SetAutopilotConfig(
 	ctx context.Context,
 	req *admin.AutopilotConfigRequest,
 	resp *admin.AutopilotConfigSetResponse,
