@@ -6,14 +6,14 @@ import (
 
 	"berth/client/drivers/cgroups"
 	"berth/client/drivers/driver"
-	"berth/client/guard/order"
+	"berth/client/guard/watch"
 	"berth/structs"
 )
 
 // groupsOf returns the cgroups of the tasks of an allocation, as far as they are known before their start.
 func (g *Guard) groupsOf(allocID string, group *structs.TaskGroup) ([]*cgroups.Group, error) {
 	if os.Geteuid() != 0 {
-		return nil, structs.Preconditionf("%w: the agent does not run as root", order.ErrNoGuard)
+		return nil, structs.Preconditionf("%w: the agent does not run as root", watch.ErrNoGuard)
 	}
 	var groups []*cgroups.Group
 	for _, t := range group.Tasks {

@@ -30,8 +30,6 @@ import (
 	"berth/client/drivers/cgroups"
 	"berth/client/drivers/driver"
 	"berth/client/drivers/procref"
-	"berth/client/guard/leasefile"
-	"berth/client/guard/order"
 	"berth/client/guard/watch"
 	"berth/client/membership/lease"
 	"berth/internal/boottime"
@@ -70,9 +68,9 @@ type Guard struct {
 	ordering sync.Mutex // held while an order changes
 	starting sync.Mutex // held while the guard is started
 
-	mu    sync.Mutex  // of all below; nobody waits for the guard with it
-	files order.Files // Memory is "" until the first need
-	file  *leasefile.File
+	mu    sync.Mutex       // of all below; nobody waits for the guard with it
+	files watch.OrderFiles // Memory is "" until the first need
+	file  *watch.LeaseFile
 	lease lease.Lease
 	lost  map[string]bool // allocations that Lose has ended
 	// followed has the allocations between the Up and the Down of their hooks.
@@ -99,7 +97,7 @@ func New(cfg Config) (*Guard, error) {
 		Config: cfg,
 		self:   self,
 		boot:   boot,
-		files:  order.Files{Dir: cfg.Dir},
+		files:  watch.OrderFiles{Dir: cfg.Dir},
 		lost:   map[string]bool{},
 
 		followed: map[string]*followed{},
@@ -110,20 +108,20 @@ func New(cfg Config) (*Guard, error) {
 // works would have stopped it after the group's stop_on_client_after. Volumes of an earlier order stay in
 // it. Without an error the order is durable, and the guard works. The error is unavailable while the node
 // has no lease.
-func (g *Guard) Order(allocID string, group *structs.TaskGroup, volumes []order.Volume) error {
+func (g *Guard) Order(allocID string, group *structs.TaskGroup, volumes []watch.OrderedVolume) error {
 	g.ordering.Lock()
 	defer g.ordering.Unlock()
 	return g.order(allocID, group, volumes)
 }
 
 // order is Order. The caller holds ordering.
-func (g *Guard) order(allocID string, group *structs.TaskGroup, volumes []order.Volume) error {
+func (g *Guard) order(allocID string, group *structs.TaskGroup, volumes []watch.OrderedVolume) error {
 	groups, err := g.groupsOf(allocID, group)
 	if err != nil {
 		return err
 	}
 
-	o := &order.Order{AllocID: allocID, BootID: g.boot, Groups: groups, Volumes: volumes}
+	o := &watch.Order{AllocID: allocID, BootID: g.boot, Groups: groups, Volumes: volumes}
 	old, err := g.present().Get(allocID)
 	if err != nil {
 		return err
@@ -141,14 +139,14 @@ func (g *Guard) order(allocID string, group *structs.TaskGroup, volumes []order.
 }
 
 // Has reports whether the allocation has an order with the volume.
-func (g *Guard) Has(allocID string, v order.Volume) (bool, error) {
+func (g *Guard) Has(allocID string, v watch.OrderedVolume) (bool, error) {
 	o, err := g.present().Get(allocID)
 	return o != nil && slices.Contains(o.Volumes, v), err
 }
 
 // Withdraw takes a volume out of the order of an allocation. One without volumes has an order only if its
 // group stops. The error is a conflict if the allocation is due, and unavailable while the node has no lease.
-func (g *Guard) Withdraw(allocID string, group *structs.TaskGroup, v order.Volume) error {
+func (g *Guard) Withdraw(allocID string, group *structs.TaskGroup, v watch.OrderedVolume) error {
 	g.ordering.Lock()
 	defer g.ordering.Unlock()
 	old, err := g.present().Get(allocID)
@@ -157,7 +155,7 @@ func (g *Guard) Withdraw(allocID string, group *structs.TaskGroup, v order.Volum
 	}
 
 	o := *old
-	isIt := func(other order.Volume) bool { return other == v }
+	isIt := func(other watch.OrderedVolume) bool { return other == v }
 	o.Volumes = slices.DeleteFunc(slices.Clone(old.Volumes), isIt)
 	if len(o.Volumes) == 0 && !stops(group) {
 		return g.remove(allocID)
@@ -184,7 +182,7 @@ func (g *Guard) remove(allocID string) error {
 
 // replace writes an order in the place of another, nil for none, once the guard works. The caller holds
 // ordering.
-func (g *Guard) replace(old, o *order.Order) error {
+func (g *Guard) replace(old, o *watch.Order) error {
 	same := old.Same(o)
 	err := g.prepare(o.AllocID, same)
 	if err == nil {
@@ -253,8 +251,8 @@ func (g *Guard) checkDue(allocID string) error {
 }
 
 // merge returns the volumes of both lists.
-func merge(old, more []order.Volume) []order.Volume {
-	all := append([]order.Volume{}, more...)
+func merge(old, more []watch.OrderedVolume) []watch.OrderedVolume {
+	all := append([]watch.OrderedVolume{}, more...)
 
 	known := map[string]bool{}
 	for _, v := range more {
@@ -284,7 +282,7 @@ func (g *Guard) open() error {
 		return err
 	}
 
-	file, err := leasefile.Open(filepath.Join(memory, watch.LeaseFile), g.boot)
+	file, err := watch.OpenLease(filepath.Join(memory, watch.LeaseFileName), g.boot)
 	if err != nil {
 		return err
 	}
@@ -331,17 +329,17 @@ func (g *Guard) write() error {
 }
 
 // read returns the lease as the guard sees it, the zero Lease for none.
-func (g *Guard) read() (leasefile.Lease, error) {
-	l, err := leasefile.Read(filepath.Join(g.files.Memory, watch.LeaseFile), g.boot)
-	if errors.Is(err, leasefile.ErrEnded) {
-		return leasefile.Lease{}, nil
+func (g *Guard) read() (watch.Lease, error) {
+	l, err := watch.ReadLease(filepath.Join(g.files.Memory, watch.LeaseFileName), g.boot)
+	if errors.Is(err, watch.ErrLeaseEnded) {
+		return watch.Lease{}, nil
 	}
 	return l, err
 }
 
 // markDue marks the allocations whose end was due before the lease is renewed. It returns the orders of all
 // that are due, also if an error says that not all of them could be read or marked. The caller holds mu.
-func (g *Guard) markDue() (due []*order.Order, err error) {
+func (g *Guard) markDue() (due []*watch.Order, err error) {
 	before, err := g.read()
 	if err != nil {
 		return nil, err
@@ -363,7 +361,7 @@ func (g *Guard) markDue() (due []*order.Order, err error) {
 			continue
 		}
 		due = append(due, o)
-		errs = append(errs, g.files.MarkDue(&order.Due{AllocID: id, At: end})) // an earlier mark stays
+		errs = append(errs, g.files.MarkDue(&watch.Due{AllocID: id, At: end})) // an earlier mark stays
 	}
 	return due, errors.Join(errs...)
 }
@@ -397,7 +395,7 @@ func (g *Guard) Retain(known func(allocID string) bool) error {
 }
 
 // present returns the files as they are known now.
-func (g *Guard) present() order.Files {
+func (g *Guard) present() watch.OrderFiles {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.files

@@ -17,7 +17,6 @@ import (
 	"berth/client/drivers/cgroups"
 	"berth/client/drivers/driver"
 	"berth/client/drivers/procref"
-	"berth/client/guard/order"
 	"berth/client/guard/watch"
 	"berth/client/hooks"
 	"berth/client/membership/lease"
@@ -190,8 +189,8 @@ func TestOrder_IsDurableAndGuarded(t *testing.T) {
 	}
 
 	// A volume ends the allocation with the lease, and each further one is added.
-	must(t, f.Order("a1", group("exec", &hour), []order.Volume{{ID: "v", Target: "/v"}}))
-	must(t, f.Order("a1", group("exec", &hour), []order.Volume{{ID: "w", Target: "/w"}}))
+	must(t, f.Order("a1", group("exec", &hour), []watch.OrderedVolume{{ID: "v", Target: "/v"}}))
+	must(t, f.Order("a1", group("exec", &hour), []watch.OrderedVolume{{ID: "w", Target: "/w"}}))
 	o, err = f.files.Get("a1")
 	if err != nil || o.Delay != 0 || len(o.Volumes) != 2 {
 		t.Errorf("with volumes the order is %+v, %v", o, err)
@@ -217,7 +216,7 @@ func TestRenewed_DoesNotSaveWhatWasDue(t *testing.T) {
 			t.Errorf("%s: the mark is %+v, %v", id, d, err)
 		}
 	}
-	err := f.Order("due", group("exec", nil), []order.Volume{{ID: "v", Target: "/v"}})
+	err := f.Order("due", group("exec", nil), []watch.OrderedVolume{{ID: "v", Target: "/v"}})
 	if !structs.IsKind(err, structs.KindConflict) {
 		t.Errorf("it is ordered anew: %v", err)
 	}
@@ -245,7 +244,7 @@ func TestTaskHook_StartsNoTaskAfterTheEnd(t *testing.T) {
 	must(t, f.Hook(env).Up(t.Context(), env))
 	h := f.TaskHook(env)
 	must(t, h.Up(t.Context(), &hooks.TaskEnv{Task: g.Tasks[0]}))
-	must(t, f.files.MarkDue(&order.Due{AllocID: "a1"}))
+	must(t, f.files.MarkDue(&watch.Due{AllocID: "a1"}))
 	err := h.Up(t.Context(), &hooks.TaskEnv{})
 	failure, ok := err.(*hooks.Failure)
 	if !ok || !failure.Final || !strings.Contains(err.Error(), "the lease of this node ended") {
@@ -263,7 +262,7 @@ func (f *fixture) up(allocID string, g *structs.TaskGroup) hooks.Alloc {
 }
 
 // order returns the delay of the order of an allocation, and whether it has one.
-func (f *fixture) orderOf(allocID string) *order.Order {
+func (f *fixture) orderOf(allocID string) *watch.Order {
 	f.t.Helper()
 	o, err := f.present().Get(allocID)
 	must(f.t, err)
@@ -271,7 +270,7 @@ func (f *fixture) orderOf(allocID string) *order.Order {
 }
 
 // update gives a running allocation another group, and lets the guard look.
-func (f *fixture) update(allocID string, g *structs.TaskGroup) *order.Order {
+func (f *fixture) update(allocID string, g *structs.TaskGroup) *watch.Order {
 	f.t.Helper()
 	f.mu.Lock()
 	f.groups[allocID] = g
@@ -299,7 +298,7 @@ func TestOrder_FollowsAChangeInPlace(t *testing.T) {
 		t.Errorf("the setting is gone, and the order is %+v", o)
 	}
 
-	must(t, f.Order("a1", group("exec", nil), []order.Volume{{ID: "v", Target: "/v"}}))
+	must(t, f.Order("a1", group("exec", nil), []watch.OrderedVolume{{ID: "v", Target: "/v"}}))
 	if o := f.update("a1", group("exec", &hour)); o == nil || o.Delay != 0 {
 		t.Errorf("with a volume the order is %+v", o)
 	}
@@ -340,7 +339,7 @@ func TestOrder_LooksAtTheLeaseAgainAfterItIsWritten(t *testing.T) {
 		}
 		return boottime.Now().Add(2 * time.Hour)
 	}
-	err := f.Order("a1", group("exec", nil), []order.Volume{{ID: "v", Target: "/v"}})
+	err := f.Order("a1", group("exec", nil), []watch.OrderedVolume{{ID: "v", Target: "/v"}})
 	if !structs.IsKind(err, structs.KindUnavailable) || f.orderOf("a1") == nil {
 		t.Errorf("got %v after %d looks", err, looks)
 	}
@@ -351,7 +350,7 @@ func TestOrder_KeepsOneThatIsDue(t *testing.T) {
 	f.renew(time.Hour)
 	hour := time.Hour
 	f.up("a1", group("exec", &hour))
-	must(t, f.files.MarkDue(&order.Due{AllocID: "a1"}))
+	must(t, f.files.MarkDue(&watch.Due{AllocID: "a1"}))
 	if o := f.update("a1", group("exec", nil)); o == nil {
 		t.Error("the order is gone")
 	}
@@ -400,7 +399,7 @@ func TestRun_ReplacesTheGuardAndGivesUpWhatIsDue(t *testing.T) {
 	first, err := watch.ReadRecord(f.files.Memory)
 	must(t, err)
 	must(t, first.Guard.Kill(t.Context()))
-	must(t, f.files.MarkDue(&order.Due{AllocID: "a1"}))
+	must(t, f.files.MarkDue(&watch.Due{AllocID: "a1"}))
 
 	ctx, end := context.WithCancel(t.Context())
 	var running sync.WaitGroup

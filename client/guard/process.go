@@ -13,7 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/client/drivers/sandbox"
-	"berth/client/guard/order"
 	"berth/client/guard/watch"
 	"berth/internal/backoff"
 	"berth/structs"
@@ -81,9 +80,9 @@ func (g *Guard) awaitWorks(memory, log string) error {
 	}
 }
 
-// noGuard returns order.ErrNoGuard with its reason. It is unavailable, because the agent tries again.
+// noGuard returns watch.ErrNoGuard with its reason. It is unavailable, because the agent tries again.
 func noGuard(format string, args ...any) error {
-	return structs.Unavailablef("%w: %s", order.ErrNoGuard, fmt.Sprintf(format, args...))
+	return structs.Unavailablef("%w: %s", watch.ErrNoGuard, fmt.Sprintf(format, args...))
 }
 
 // Run keeps the guard running while there are orders, and gives the allocations up that are due. It returns
@@ -178,7 +177,7 @@ func (g *Guard) giveUp(allocID string) {
 }
 
 // reasonOf is the reason for which an allocation has ended, for users.
-func reasonOf(e *order.Ended) string {
+func reasonOf(e *watch.Ended) string {
 	reason := "the lease of this node ended, and the allocation must not run without one"
 	switch {
 	case e == nil || e.Empty.IsZero():

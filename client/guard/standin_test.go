@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"berth/client/drivers/cgroups"
-	"berth/client/guard/order"
 	"berth/client/guard/watch"
 	"berth/internal/boottime"
 )
@@ -98,8 +97,8 @@ func TestKeep_RecordsWhatItCannotEndItself(t *testing.T) {
 	must(t, f.Order("z", group("exec", nil), nil))
 	stuck := &cgroups.Group{V2: t.TempDir()}
 	must(t, os.WriteFile(filepath.Join(stuck.V2, "cgroup.procs"), []byte("no pid"), 0o600))
-	must(t, f.files.Put(&order.Order{AllocID: "a", BootID: f.boot, Groups: []*cgroups.Group{stuck}}))
-	must(t, f.files.Put(&order.Order{AllocID: "other", BootID: "another", Groups: []*cgroups.Group{stuck}}))
+	must(t, f.files.Put(&watch.Order{AllocID: "a", BootID: f.boot, Groups: []*cgroups.Group{stuck}}))
+	must(t, f.files.Put(&watch.Order{AllocID: "other", BootID: "another", Groups: []*cgroups.Group{stuck}}))
 	ended := f.task()
 	f.withoutGuard()
 	f.Clock = func() boottime.Instant { return boottime.Now().Add(time.Hour) }
@@ -108,7 +107,7 @@ func TestKeep_RecordsWhatItCannotEndItself(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	f.eventually("the other task has ended", func() bool { return isClosed(ended) })
-	var e *order.Ended
+	var e *watch.Ended
 	f.eventually("the end is recorded", func() bool { // keep does not wait for a slow disk
 		e, err = f.files.Ended("a")
 		return err != nil || e != nil

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"berth/client/guard/order"
+	"berth/client/guard/watch"
 	"berth/structs"
 )
 
@@ -13,14 +13,14 @@ func TestWithdraw_LeavesTheRestOfTheOrder(t *testing.T) {
 	f := newFixture(t)
 	f.renew(time.Hour)
 	stop := time.Minute
-	first := order.Volume{ID: "first", Target: "/t1", Stage: "/s1"}
-	second := order.Volume{ID: "second", Target: "/t2", Stage: "/s2"}
+	first := watch.OrderedVolume{ID: "first", Target: "/t1", Stage: "/s1"}
+	second := watch.OrderedVolume{ID: "second", Target: "/t2", Stage: "/s2"}
 	for _, id := range []string{"plain", "stops"} {
 		of := group("exec", nil)
 		if id == "stops" {
 			of = group("exec", &stop)
 		}
-		must(t, f.Order(id, of, []order.Volume{first, second}))
+		must(t, f.Order(id, of, []watch.OrderedVolume{first, second}))
 		must(t, f.Withdraw(id, of, first))
 		if o := f.orderOf(id); len(o.Volumes) != 1 || o.Volumes[0] != second || o.Delay != 0 || len(o.Groups) != 1 {
 			t.Errorf("the order of %s is %+v", id, o)
@@ -40,9 +40,9 @@ func TestWithdraw_LeavesTheRestOfTheOrder(t *testing.T) {
 func TestWithdraw_RejectsWhatIsDue(t *testing.T) {
 	f := newFixture(t)
 	f.renew(time.Hour)
-	v := order.Volume{ID: "v", Target: "/t", Stage: "/s"}
-	must(t, f.Order("a", group("exec", nil), []order.Volume{v}))
-	must(t, f.present().MarkDue(&order.Due{AllocID: "a"}))
+	v := watch.OrderedVolume{ID: "v", Target: "/t", Stage: "/s"}
+	must(t, f.Order("a", group("exec", nil), []watch.OrderedVolume{v}))
+	must(t, f.present().MarkDue(&watch.Due{AllocID: "a"}))
 	err := f.Withdraw("a", group("exec", nil), v)
 	if has, _ := f.Has("a", v); !structs.IsKind(err, structs.KindConflict) || !has {
 		t.Errorf("got %v, ordered: %v", err, has)
@@ -53,8 +53,8 @@ func TestOrder_SaysThatNoGuardWorks(t *testing.T) {
 	f := newFixture(t)
 	f.renew(time.Hour)
 	f.Command = []string{"/nonexistent"}
-	err := f.Order("a", group("exec", nil), []order.Volume{{ID: "v", Target: "/t", Stage: "/s"}})
-	if !errors.Is(err, order.ErrNoGuard) || f.orderOf("a") != nil {
+	err := f.Order("a", group("exec", nil), []watch.OrderedVolume{{ID: "v", Target: "/t", Stage: "/s"}})
+	if !errors.Is(err, watch.ErrNoGuard) || f.orderOf("a") != nil {
 		t.Errorf("got %v", err)
 	}
 }

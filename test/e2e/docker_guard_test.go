@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"berth/client/drivers/docker/dockertest"
-	"berth/client/guard/order"
+	"berth/client/guard/watch"
 )
 
 // containerJob is a job with one container that counts, with more of its group.
@@ -47,7 +47,7 @@ func (a *agent) runContainer(name, group string) string {
 // orderedDirs returns the cgroups of an order of the guard.
 func (a *agent) orderedDirs(alloc string) []string {
 	a.t.Helper()
-	o, err := order.Files{Dir: a.data("guard")}.Get(alloc)
+	o, err := watch.OrderFiles{Dir: a.data("guard")}.Get(alloc)
 	if err != nil || o == nil || len(o.Tasks) == 0 {
 		a.t.Fatalf("the order is %+v, %v", o, err)
 	}

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"berth/client/guard/order"
+	"berth/client/guard/watch"
 	"berth/structs"
 )
 
@@ -32,12 +32,12 @@ func (a *agent) leaseVolume(id string) {
 }
 
 // endOf reads the record of the guard of a node, nil if there is none.
-func (a *agent) endOf(alloc string) (*order.Ended, error) {
+func (a *agent) endOf(alloc string) (*watch.Ended, error) {
 	b, err := os.ReadFile(a.data("guard", alloc+".ended"))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
-	e := &order.Ended{}
+	e := &watch.Ended{}
 	if err == nil {
 		err = json.Unmarshal(b, e)
 	}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"berth/client/guard/order"
+	"berth/client/guard/watch"
 	"berth/structs"
 )
 
@@ -14,12 +14,12 @@ import (
 // of its orders are unavailable while the node has no lease.
 type Guard interface {
 	// Order returns once the guard will end the allocation and unmount the volumes. If no guard can find the
-	// tasks of the group, the error is a precondition, and order.ErrNoGuard if no guard works here.
-	Order(allocID string, group *structs.TaskGroup, volumes []order.Volume) error
+	// tasks of the group, the error is a precondition, and watch.ErrNoGuard if no guard works here.
+	Order(allocID string, group *structs.TaskGroup, volumes []watch.OrderedVolume) error
 	// Has reports whether the allocation has an order with the volume.
-	Has(allocID string, v order.Volume) (bool, error)
+	Has(allocID string, v watch.OrderedVolume) (bool, error)
 	// Withdraw takes a volume out of the order of the allocation.
-	Withdraw(allocID string, group *structs.TaskGroup, v order.Volume) error
+	Withdraw(allocID string, group *structs.TaskGroup, v watch.OrderedVolume) error
 }
 
 // needsGuard reports whether the servers release a claim at the end of the lease, or are to.
@@ -32,14 +32,14 @@ func needsGuard(r *structs.CSIClaimGetResponse) bool {
 // policy by then, they do not release the claim.
 func (h *volumesHook) guard(ctx context.Context, w *requiredVolume, claim *structs.CSIClaim) error {
 	if h.Guard == nil {
-		return h.tellUnguarded(ctx, w, claim, order.ErrNoGuard.Error())
+		return h.tellUnguarded(ctx, w, claim, watch.ErrNoGuard.Error())
 	}
 
 	volume := h.orderOf(w)
 	err := h.orderUntilLeased(ctx, w, func() error {
-		return h.Guard.Order(h.alloc.ID, h.group, []order.Volume{volume})
+		return h.Guard.Order(h.alloc.ID, h.group, []watch.OrderedVolume{volume})
 	})
-	if errors.Is(err, order.ErrNoGuard) {
+	if errors.Is(err, watch.ErrNoGuard) {
 		return h.tellUnguarded(ctx, w, claim, err.Error())
 	}
 	// The servers may know of the guard already.
@@ -105,9 +105,9 @@ func (h *volumesHook) tellUnguarded(
 }
 
 // orderOf names the mount points of a volume for the guard. Nothing need be mounted there.
-func (h *volumesHook) orderOf(w *requiredVolume) order.Volume {
+func (h *volumesHook) orderOf(w *requiredVolume) watch.OrderedVolume {
 	target, stage := h.Volumes.MountPoints(w.VolumeKey, h.alloc.ID)
-	return order.Volume{
+	return watch.OrderedVolume{
 		Namespace: w.Namespace,
 		ID:        w.ID,
 		Target:    target,
@@ -126,7 +126,7 @@ func (h *volumesHook) orderUntilLeased(
 	failed := 0
 	for {
 		err := change()
-		if errors.Is(err, order.ErrNoGuard) {
+		if errors.Is(err, watch.ErrNoGuard) {
 			failed++
 		}
 

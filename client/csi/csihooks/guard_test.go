@@ -5,20 +5,20 @@ import (
 	"strings"
 	"testing"
 
-	"berth/client/guard/order"
+	"berth/client/guard/watch"
 	"berth/structs"
 )
 
 // fakeGuard notes its orders.
 type fakeGuard struct {
 	errs    []error // of the first orders
-	orders  [][]order.Volume
-	volumes []order.Volume // of the present order
+	orders  [][]watch.OrderedVolume
+	volumes []watch.OrderedVolume // of the present order
 	ordered func()
 	stays   error // of Withdraw
 }
 
-func (g *fakeGuard) Order(_ string, _ *structs.TaskGroup, volumes []order.Volume) error {
+func (g *fakeGuard) Order(_ string, _ *structs.TaskGroup, volumes []watch.OrderedVolume) error {
 	g.orders = append(g.orders, volumes)
 	if len(g.errs) > 0 {
 		err := g.errs[0]
@@ -32,15 +32,16 @@ func (g *fakeGuard) Order(_ string, _ *structs.TaskGroup, volumes []order.Volume
 	return nil
 }
 
-func (g *fakeGuard) Has(_ string, v order.Volume) (bool, error) {
+func (g *fakeGuard) Has(_ string, v watch.OrderedVolume) (bool, error) {
 	return slices.Contains(g.volumes, v), nil
 }
 
-func (g *fakeGuard) Withdraw(_ string, _ *structs.TaskGroup, v order.Volume) error {
+func (g *fakeGuard) Withdraw(_ string, _ *structs.TaskGroup, v watch.OrderedVolume) error {
 	if g.stays != nil {
 		return g.stays
 	}
-	g.volumes = slices.DeleteFunc(slices.Clone(g.volumes), func(other order.Volume) bool { return other == v })
+	isIt := func(other watch.OrderedVolume) bool { return other == v }
+	g.volumes = slices.DeleteFunc(slices.Clone(g.volumes), isIt)
 	return nil
 }
 
@@ -240,8 +241,8 @@ func TestVolumes_WithAFileSystemOfAProcessNeedTheirGrant(t *testing.T) {
 }
 
 func TestVolumes_OfANodeWithoutAWorkingGuardHold(t *testing.T) {
-	later := structs.Unavailablef("%w: its program is gone", order.ErrNoGuard)
-	never := structs.Preconditionf("%w: the agent does not run as root", order.ErrNoGuard)
+	later := structs.Unavailablef("%w: its program is gone", watch.ErrNoGuard)
+	never := structs.Preconditionf("%w: the agent does not run as root", watch.ErrNoGuard)
 	for name, errs := range map[string][]error{
 		"no guard":       nil,
 		"after a while":  {later, later, later},

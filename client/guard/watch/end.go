@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/client/csi/mounts"
-	"berth/client/guard/order"
 	"berth/internal/boottime"
 	"berth/structs"
 )
@@ -29,8 +28,8 @@ const watchPause = time.Second
 // ending is the end of one allocation.
 type ending struct {
 	g        *guard
-	order    *order.Order // the newest known
-	record   order.Ended
+	order    *Order // the newest known
+	record   Ended
 	released bool // its targets are unmounted; under guard.mu
 	// unended is the time since which it has to end, 0 when all has ended; under guard.mu.
 	unended boottime.Instant
@@ -39,7 +38,7 @@ type ending struct {
 }
 
 // begin ends an allocation, unless that has begun. The caller holds mu.
-func (g *guard) begin(o *order.Order, at boottime.Instant) {
+func (g *guard) begin(o *Order, at boottime.Instant) {
 	if g.ending[o.AllocID] != nil {
 		return
 	}
@@ -52,7 +51,7 @@ func (g *guard) begin(o *order.Order, at boottime.Instant) {
 	e := &ending{
 		g:     g,
 		order: o,
-		record: order.Ended{
+		record: Ended{
 			AllocID: o.AllocID,
 			BootID:  g.boot,
 			Due:     at,
@@ -62,7 +61,7 @@ func (g *guard) begin(o *order.Order, at boottime.Instant) {
 	g.ending[o.AllocID] = e
 
 	logf("the lease has ended: ending allocation %s", o.AllocID)
-	err = g.files.MarkDue(&order.Due{AllocID: o.AllocID, At: at})
+	err = g.files.MarkDue(&Due{AllocID: o.AllocID, At: at})
 	if err != nil {
 		logf("%v", err) // the lease may be renewed, but this guard ends the allocation all the same
 	}
@@ -124,18 +123,18 @@ func (e *ending) noteProcesses() {
 		pids, err := group.PIDs()
 		if len(pids) > 0 || err != nil {
 			reason := fmt.Sprintf("processes %v do not end (%v)", pids, err)
-			e.record.Left = append(e.record.Left, order.Left{Path: group.Name(), Reason: reason})
+			e.record.Left = append(e.record.Left, Left{Path: group.Name(), Reason: reason})
 		}
 	}
 }
 
 // Kill is for an agent that cannot start a guard. It kills the processes of an allocation that is due, as the
 // guard does first, and records what is left, which is its error. It returns within structs.GuardKillTime.
-func Kill(files order.Files, o *order.Order) error {
+func Kill(files OrderFiles, o *Order) error {
 	e := &ending{
 		g:      &guard{files: files},
 		order:  o,
-		record: order.Ended{AllocID: o.AllocID, BootID: o.BootID},
+		record: Ended{AllocID: o.AllocID, BootID: o.BootID},
 	}
 
 	if e.tryKill() {
@@ -242,7 +241,7 @@ func (e *ending) unmount() {
 // userOf returns an allocation that may still use a staging path, "" for none. The caller holds mu.
 func (g *guard) userOf(stage string) string {
 	for id, o := range g.orders {
-		uses := slices.ContainsFunc(o.Volumes, func(v order.Volume) bool { return v.Stage == stage })
+		uses := slices.ContainsFunc(o.Volumes, func(v OrderedVolume) bool { return v.Stage == stage })
 		if uses && (g.ending[id] == nil || !g.ending[id].released) {
 			return id
 		}
@@ -284,7 +283,7 @@ func (e *ending) settle(empty bool) {
 }
 
 // unmountAll unmounts everything at the paths, all at the same time, and returns what is left.
-func (g *guard) unmountAll(paths []string) []order.Left {
+func (g *guard) unmountAll(paths []string) []Left {
 	reasons := make([]string, len(paths))
 	var all sync.WaitGroup
 	for i, path := range paths {
@@ -292,10 +291,10 @@ func (g *guard) unmountAll(paths []string) []order.Left {
 	}
 	all.Wait()
 
-	var left []order.Left
+	var left []Left
 	for i, reason := range reasons {
 		if reason != "" {
-			left = append(left, order.Left{Path: paths[i], Reason: reason})
+			left = append(left, Left{Path: paths[i], Reason: reason})
 		}
 	}
 	return left

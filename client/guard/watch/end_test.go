@@ -9,9 +9,6 @@ import (
 	"time"
 
 	"berth/client/drivers/procref"
-	"berth/client/guard/leasefile"
-	"berth/client/guard/order"
-	"berth/client/guard/watchdog"
 	"berth/internal/boottime"
 	"berth/structs"
 )
@@ -75,15 +72,15 @@ type hungNode struct {
 	guard   *guard
 	feeder  *feeder
 	unmount *hanging
-	volume  order.Volume
+	volume  OrderedVolume
 	until   boottime.Instant
 }
 
 func newHungNode(t *testing.T) *hungNode {
 	t.Helper()
 	dir := t.TempDir()
-	n := &hungNode{t: t, volume: order.Volume{ID: "v", Stage: dir + "/stage", Target: dir + "/target"}}
-	files := order.Files{Dir: dir + "/orders", Memory: dir + "/memory"}
+	n := &hungNode{t: t, volume: OrderedVolume{ID: "v", Stage: dir + "/stage", Target: dir + "/target"}}
+	files := OrderFiles{Dir: dir + "/orders", Memory: dir + "/memory"}
 	must(t, os.Mkdir(files.Dir, 0o700))
 	must(t, os.Mkdir(files.Memory, 0o700))
 	self, err := procref.Self()
@@ -95,15 +92,15 @@ func newHungNode(t *testing.T) *hungNode {
 	n.unmount = newHanging(n.volume.Target)
 	n.guard.unmount = n.unmount.unmount
 
-	lease, err := leasefile.Open(filepath.Join(files.Memory, LeaseFile), n.guard.boot)
+	lease, err := OpenLease(filepath.Join(files.Memory, LeaseFileName), n.guard.boot)
 	must(t, err)
 	n.until = n.guard.clock().Add(time.Second)
 	must(t, lease.Write(n.until))
 	must(t, lease.Close())
-	must(t, files.Put(&order.Order{AllocID: "a1", BootID: n.guard.boot, Volumes: []order.Volume{n.volume}}))
+	must(t, files.Put(&Order{AllocID: "a1", BootID: n.guard.boot, Volumes: []OrderedVolume{n.volume}}))
 	device := dir + "/watchdog"
 	must(t, os.WriteFile(device, nil, 0o600))
-	n.feeder = &feeder{g: n.guard, path: device, control: watchdog.Kernel{}}
+	n.feeder = &feeder{g: n.guard, path: device, control: KernelWatchdog{}}
 	return n
 }
 
@@ -130,7 +127,7 @@ func (n *hungNode) feeds() bool {
 	return now.Size() > before.Size()
 }
 
-func (n *hungNode) record() *order.Ended {
+func (n *hungNode) record() *Ended {
 	n.t.Helper()
 	e, err := n.guard.files.Ended("a1")
 	must(n.t, err)
@@ -154,7 +151,7 @@ func TestGuard_StarvesTheWatchdogWhileAnUnmountHangs(t *testing.T) {
 		n.passUntil(structs.GuardKillTime - poll)
 		e := n.record()
 		if e == nil || e.Empty.IsZero() || e.Unmounted || len(e.Left) != 1 ||
-			e.Left[0] != (order.Left{Path: n.volume.Target, Reason: stuck}) {
+			e.Left[0] != (Left{Path: n.volume.Target, Reason: stuck}) {
 			t.Errorf("the record is %+v; want that %s: %s", e, n.volume.Target, stuck)
 		}
 		if !n.feeds() {

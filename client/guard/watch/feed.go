@@ -5,8 +5,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"berth/client/guard/leasefile"
-	"berth/client/guard/watchdog"
 	"berth/internal/boottime"
 	"berth/structs"
 	"berth/structs/nodeloss"
@@ -22,9 +20,9 @@ const watchdogTimeout = nodeloss.GuardEndTime - structs.GuardKillTime - time.Sec
 type feeder struct {
 	g       *guard
 	path    string
-	control watchdog.Control
+	control WatchdogControl
 
-	device  *watchdog.Device // nil: closed
+	device  *Watchdog        // nil: closed
 	until   boottime.Instant // the end of the last known lease, or when it was missed
 	starved bool             // it does not feed, so that the machine reboots
 	told    string           // the last fault
@@ -72,7 +70,7 @@ func (f *feeder) step(now boottime.Instant) {
 }
 
 func (f *feeder) open() error {
-	d, actual, err := watchdog.Open(f.path, watchdogTimeout, f.control)
+	d, actual, err := OpenWatchdog(f.path, watchdogTimeout, f.control)
 	if err != nil {
 		return err
 	}
@@ -109,11 +107,11 @@ func (f *feeder) end() {
 
 // readLease reads the lease. A missing one ends when it is missed.
 func (f *feeder) readLease(now boottime.Instant) {
-	l, err := leasefile.Read(filepath.Join(f.g.files.Memory, LeaseFile), f.g.boot)
+	l, err := ReadLease(filepath.Join(f.g.files.Memory, LeaseFileName), f.g.boot)
 	switch {
 	case err == nil:
 		f.until = l.Until
-	case errors.Is(err, leasefile.ErrEnded) && (f.until.IsZero() || f.until > now):
+	case errors.Is(err, ErrLeaseEnded) && (f.until.IsZero() || f.until > now):
 		f.until = now
 	}
 }

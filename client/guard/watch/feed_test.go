@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"berth/client/guard/order"
-	"berth/client/guard/watchdog"
 	"berth/internal/boottime"
 	"berth/structs"
 	"berth/test/kit"
@@ -64,7 +62,7 @@ func (f *fixture) starves() {
 func TestGuard_FeedsTheWatchdogWhileThereIsAVolume(t *testing.T) {
 	f := newFixture(t)
 	f.withWatchdog()
-	f.put(&order.Order{AllocID: "a0"})
+	f.put(&Order{AllocID: "a0"})
 	f.guard()
 	f.twoLooks()
 	if fed := f.fed(); fed != "" {
@@ -138,7 +136,7 @@ func TestGuard_StarvesTheWatchdogWhileAProcessIsLeft(t *testing.T) {
 	f.feeds()
 	f.renew(0)
 	f.starves()
-	e := f.ended("a1", func(e *order.Ended) bool { return len(e.Left) > 0 })
+	e := f.ended("a1", func(e *Ended) bool { return len(e.Left) > 0 })
 	named := fmt.Sprintf("processes [%d] do not end", task.Process.Pid)
 	if !e.Empty.IsZero() || e.Unmounted || e.Left[0].Path != group.Name() ||
 		!strings.Contains(e.Left[0].Reason, named) {
@@ -174,11 +172,11 @@ func (f *fixture) freeze(pid int) (thaw func()) {
 func TestFeeder_StarvesIfTheGuardHangs(t *testing.T) {
 	f := newFixture(t)
 	f.withWatchdog()
-	g := &guard{files: f.files, boot: f.boot, orders: map[string]*order.Order{
+	g := &guard{files: f.files, boot: f.boot, orders: map[string]*Order{
 		"a0": {AllocID: "a0"},
-		"a1": {AllocID: "a1", Volumes: []order.Volume{{ID: "v"}}},
+		"a1": {AllocID: "a1", Volumes: []OrderedVolume{{ID: "v"}}},
 	}}
-	feeding := &feeder{g: g, path: f.device, control: watchdog.Kernel{}}
+	feeding := &feeder{g: g, path: f.device, control: KernelWatchdog{}}
 	until := f.renew(time.Hour)
 	late := until.Add(structs.GuardKillTime)
 	for _, c := range []struct {
@@ -219,7 +217,7 @@ func TestFeeder_StarvesIfTheGuardHangs(t *testing.T) {
 
 	f.withWatchdog()
 	must(t, os.Remove(f.leasePath())) // it counts from now
-	lost := &feeder{g: g, path: f.device, control: watchdog.Kernel{}}
+	lost := &feeder{g: g, path: f.device, control: KernelWatchdog{}}
 	for _, now := range []boottime.Instant{late, late, late.Add(structs.GuardKillTime)} {
 		lost.step(now)
 	}

@@ -15,8 +15,6 @@ import (
 	"berth/client/csi/mounts"
 	"berth/client/drivers/cgroups"
 	"berth/client/drivers/procref"
-	"berth/client/guard/leasefile"
-	"berth/client/guard/order"
 	"berth/internal/boottime"
 	"berth/test/kit"
 )
@@ -39,9 +37,9 @@ var testCgroup = fmt.Sprintf("berth-guard-test-%d", os.Getpid())
 // fixture is a node: its files, a stand-in for its agent, and a guard.
 type fixture struct {
 	t     *testing.T
-	files order.Files
+	files OrderFiles
 	boot  string
-	lease *leasefile.File
+	lease *LeaseFile
 	agent *exec.Cmd
 	// device is a file in the place of a watchdog, "" for none.
 	device string
@@ -55,7 +53,7 @@ func newFixture(t *testing.T) *fixture {
 	t.Parallel()
 	dir, err := mounts.Resolve(t.TempDir())
 	must(t, err)
-	f := &fixture{t: t, files: order.Files{Dir: dir + "/orders", Memory: dir + "/memory"}}
+	f := &fixture{t: t, files: OrderFiles{Dir: dir + "/orders", Memory: dir + "/memory"}}
 	must(t, os.MkdirAll(f.files.Dir, 0o700))
 	must(t, os.MkdirAll(f.files.Memory, 0o700))
 	f.boot, err = procref.BootID()
@@ -69,13 +67,13 @@ func newFixture(t *testing.T) *fixture {
 // openLease opens the file of the lease, as an agent does at its start.
 func (f *fixture) openLease() {
 	f.t.Helper()
-	lease, err := leasefile.Open(f.leasePath(), f.boot)
+	lease, err := OpenLease(f.leasePath(), f.boot)
 	must(f.t, err)
 	f.t.Cleanup(func() { _ = lease.Close() })
 	f.lease = lease
 }
 
-func (f *fixture) leasePath() string { return filepath.Join(f.files.Memory, LeaseFile) }
+func (f *fixture) leasePath() string { return filepath.Join(f.files.Memory, LeaseFileName) }
 
 // renew makes the lease end after a time.
 func (f *fixture) renew(d time.Duration) boottime.Instant {
@@ -164,10 +162,10 @@ func (f *fixture) startIn(group *cgroups.Group) *exec.Cmd {
 }
 
 // volume mounts a staged volume, and publishes it for an allocation.
-func (f *fixture) volume(allocID string) order.Volume {
+func (f *fixture) volume(allocID string) OrderedVolume {
 	f.t.Helper()
 	dir := filepath.Dir(f.files.Dir)
-	v := order.Volume{ID: "v", Stage: dir + "/stage", Target: dir + "/" + allocID}
+	v := OrderedVolume{ID: "v", Stage: dir + "/stage", Target: dir + "/" + allocID}
 	table, err := mounts.Read()
 	must(f.t, err)
 	if !table.Mounted(v.Stage) {
@@ -185,16 +183,16 @@ func (f *fixture) mount(source, target, kind string, flags uintptr) {
 }
 
 // put orders the end of an allocation.
-func (f *fixture) put(o *order.Order) {
+func (f *fixture) put(o *Order) {
 	f.t.Helper()
 	o.BootID = f.boot
 	must(f.t, f.files.Put(o))
 }
 
 // ended waits for the record of an allocation that fits.
-func (f *fixture) ended(allocID string, fits func(*order.Ended) bool) *order.Ended {
+func (f *fixture) ended(allocID string, fits func(*Ended) bool) *Ended {
 	f.t.Helper()
-	var e *order.Ended
+	var e *Ended
 	f.eventually("the end of "+allocID+" is recorded", func() bool {
 		var err error
 		e, err = f.files.Ended(allocID)
@@ -203,9 +201,9 @@ func (f *fixture) ended(allocID string, fits func(*order.Ended) bool) *order.End
 	return e
 }
 
-func anyRecord(*order.Ended) bool { return true }
+func anyRecord(*Ended) bool { return true }
 
-func unmounted(e *order.Ended) bool { return e.Unmounted }
+func unmounted(e *Ended) bool { return e.Unmounted }
 
 // eventually waits until check reports true. It polls, because other processes make the changes.
 func (f *fixture) eventually(what string, check func() bool) {

@@ -14,17 +14,16 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/client/drivers/procref"
-	"berth/client/guard/order"
 	"berth/internal/boottime"
 )
 
 // Arg is the argument that makes executor.Main a guard.
 const Arg = "guard"
 
-// LeaseFile is the name of the file of the lease in order.Files.Memory.
-const LeaseFile = "lease"
+// LeaseFileName is the name of the file of the lease in OrderFiles.Memory.
+const LeaseFileName = "lease"
 
-// The names of the other files of a guard in order.Files.Memory.
+// The names of the other files of a guard in OrderFiles.Memory.
 const (
 	recordFile = "guard"
 	beatFile   = "beat"
@@ -38,7 +37,7 @@ type Record struct {
 
 // Of is what a guard belongs to.
 type Of struct {
-	Files    order.Files
+	Files    OrderFiles
 	Agent    procref.Ref
 	Watchdog string // the device of the machine that it feeds, "" for none
 }
@@ -67,7 +66,7 @@ func parse(given []string) (mode string, of Of, err error) {
 		return "", of, err
 	}
 
-	of.Files = order.Files{Dir: given[1], Memory: given[2]}
+	of.Files = OrderFiles{Dir: given[1], Memory: given[2]}
 	of.Agent.PID, err = strconv.Atoi(given[3])
 	if err == nil {
 		of.Agent.Start, err = strconv.ParseUint(given[4], 10, 64)

@@ -1,6 +1,7 @@
 // Package watch is the guard of a node: one process beside the agent, which ends what must not outlive the
 // lease of the node. It needs neither the agent nor a server: a killed, frozen or hung agent makes no
-// difference.
+// difference. The agent writes the orders (OrderFiles) and the end of the lease (LeaseFile), which the guard
+// reads, and starts the guard.
 //
 // Its rules:
 //
@@ -30,9 +31,6 @@ import (
 
 	"berth/client/drivers/procref"
 	"berth/client/drivers/sandbox"
-	"berth/client/guard/leasefile"
-	"berth/client/guard/order"
-	"berth/client/guard/watchdog"
 	"berth/internal/boottime"
 )
 
@@ -41,7 +39,7 @@ const poll = 250 * time.Millisecond
 
 // guard is the state of the process.
 type guard struct {
-	files order.Files
+	files OrderFiles
 	boot  string
 	agent procref.Ref
 	self  procref.Ref
@@ -54,9 +52,9 @@ type guard struct {
 	dismissed bool // by its agent, which has no orders any more
 
 	mu     sync.Mutex
-	orders map[string]*order.Order // by allocation
-	ending map[string]*ending      // by allocation
-	busy   map[string]bool         // mount points with an unmount under way
+	orders map[string]*Order  // by allocation
+	ending map[string]*ending // by allocation
+	busy   map[string]bool    // mount points with an unmount under way
 
 	// unmount unmounts everything at a path, and tries until the deadline. Tests have one that hangs.
 	unmount func(path string, deadline time.Time) (reason string)
@@ -128,7 +126,7 @@ func newGuard(of Of) (*guard, error) {
 		agent:  of.Agent,
 		self:   self,
 		clock:  boottime.Now,
-		orders: map[string]*order.Order{},
+		orders: map[string]*Order{},
 		ending: map[string]*ending{},
 		busy:   map[string]bool{},
 
@@ -170,7 +168,7 @@ func (g *guard) feed() (end func()) {
 	if g.watchdog == "" {
 		return func() {}
 	}
-	f := &feeder{g: g, path: g.watchdog, control: watchdog.Kernel{}}
+	f := &feeder{g: g, path: g.watchdog, control: KernelWatchdog{}}
 	stop := make(chan struct{})
 	var feeding sync.WaitGroup
 	feeding.Go(func() { f.run(stop) })
@@ -222,11 +220,11 @@ func (g *guard) look() {
 
 // readLease reads the lease. While the file cannot be read the last lease counts.
 func (g *guard) readLease() {
-	l, err := leasefile.Read(filepath.Join(g.files.Memory, LeaseFile), g.boot)
+	l, err := ReadLease(filepath.Join(g.files.Memory, LeaseFileName), g.boot)
 	switch {
 	case err == nil:
 		g.until = l.Until
-	case errors.Is(err, leasefile.ErrEnded):
+	case errors.Is(err, ErrLeaseEnded):
 		// Without a lease all that is ordered is due.
 		g.until = 0
 	default:
@@ -251,7 +249,7 @@ func (g *guard) readOrders() error {
 		return err
 	}
 
-	orders := map[string]*order.Order{}
+	orders := map[string]*Order{}
 	for _, id := range ids {
 		o, err := g.files.Get(id)
 		if err != nil {
@@ -276,7 +274,7 @@ func (g *guard) readOrders() error {
 }
 
 // order returns an order that is still there, nil for none.
-func (g *guard) order(allocID string) *order.Order {
+func (g *guard) order(allocID string) *Order {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.orders[allocID]

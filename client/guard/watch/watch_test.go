@@ -13,17 +13,15 @@ import (
 	"berth/client/csi/mounts"
 	"berth/client/drivers/cgroups"
 	"berth/client/drivers/procref"
-	"berth/client/guard/leasefile"
-	"berth/client/guard/order"
 	"berth/internal/boottime"
 	"berth/structs"
 )
 
 // orderFor orders the end of an allocation with a task and a volume.
-func (f *fixture) orderFor(allocID string, groups ...*cgroups.Group) order.Volume {
+func (f *fixture) orderFor(allocID string, groups ...*cgroups.Group) OrderedVolume {
 	f.t.Helper()
 	v := f.volume(allocID)
-	f.put(&order.Order{AllocID: allocID, Groups: groups, Volumes: []order.Volume{v}})
+	f.put(&Order{AllocID: allocID, Groups: groups, Volumes: []OrderedVolume{v}})
 	return v
 }
 
@@ -71,7 +69,7 @@ func TestGuard_TakesNoLeaseOfThisBootForItsEnd(t *testing.T) {
 		"torn":    func(f *fixture) error { return os.WriteFile(f.leasePath(), make([]byte, 300), 0o600) },
 		"foreign": func(f *fixture) error {
 			must(f.t, os.Remove(f.leasePath()))
-			other, err := leasefile.Open(f.leasePath(), "01234567-89ab-cdef-0123-456789abcdef")
+			other, err := OpenLease(f.leasePath(), "01234567-89ab-cdef-0123-456789abcdef")
 			if err == nil {
 				err = other.Write(boottime.Now().Add(time.Hour))
 			}
@@ -81,7 +79,7 @@ func TestGuard_TakesNoLeaseOfThisBootForItsEnd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)
 			group, task := f.task("t")
-			f.put(&order.Order{AllocID: "a1", Groups: []*cgroups.Group{group}, Delay: time.Hour})
+			f.put(&Order{AllocID: "a1", Groups: []*cgroups.Group{group}, Delay: time.Hour})
 			f.guard()
 			must(t, damage(f))
 			f.killed(task)
@@ -94,8 +92,8 @@ func TestGuard_WaitsForTheDelayOfAnOrder(t *testing.T) {
 	f := newFixture(t)
 	soon, first := f.task("soon")
 	late, second := f.task("late")
-	f.put(&order.Order{AllocID: "late", Groups: []*cgroups.Group{late}, Delay: time.Second})
-	f.put(&order.Order{AllocID: "soon", Groups: []*cgroups.Group{soon}})
+	f.put(&Order{AllocID: "late", Groups: []*cgroups.Group{late}, Delay: time.Second})
+	f.put(&Order{AllocID: "soon", Groups: []*cgroups.Group{soon}})
 	f.guard()
 	until := f.renew(0)
 	f.killed(first)
@@ -122,7 +120,7 @@ func TestLook_EndsAllThatWasDueDuringASuspend(t *testing.T) {
 	for id, delay := range delays {
 		group, task := f.task(id)
 		tasks[id] = task
-		f.put(&order.Order{AllocID: id, Groups: []*cgroups.Group{group}, Delay: delay})
+		f.put(&Order{AllocID: id, Groups: []*cgroups.Group{group}, Delay: delay})
 	}
 	g.look()
 	if len(g.ending) > 0 {
@@ -167,7 +165,7 @@ func TestGuard_LeavesAnAllocationWhoseLeaseIsRenewed(t *testing.T) {
 		return err == nil && !alive
 	})
 	must(t, f.lease.Close())
-	lease, err := leasefile.Open(f.leasePath(), f.boot)
+	lease, err := OpenLease(f.leasePath(), f.boot)
 	must(t, err)
 	f.lease = lease
 	f.renew(time.Hour)
@@ -198,8 +196,8 @@ func (f *fixture) twoLooks() {
 func TestGuard_EndsWhatIsMarkedUnderAValidLease(t *testing.T) {
 	f := newFixture(t)
 	group, task := f.task("t")
-	f.put(&order.Order{AllocID: "a1", Groups: []*cgroups.Group{group}})
-	must(t, f.files.MarkDue(&order.Due{AllocID: "a1", At: 7}))
+	f.put(&Order{AllocID: "a1", Groups: []*cgroups.Group{group}})
+	must(t, f.files.MarkDue(&Due{AllocID: "a1", At: 7}))
 	f.guard()
 	f.killed(task)
 	if e := f.ended("a1", anyRecord); e.Due != 7 {
@@ -243,7 +241,7 @@ func TestGuard_RecordsABusyMountAndTriesAgain(t *testing.T) {
 	f.guard()
 	f.renew(0)
 	f.killed(task)
-	e := f.ended("a1", func(e *order.Ended) bool { return len(e.Left) > 0 })
+	e := f.ended("a1", func(e *Ended) bool { return len(e.Left) > 0 })
 	if e.Unmounted || e.Empty.IsZero() || e.Left[0].Path != v.Target || !f.isMounted(v.Stage) {
 		t.Errorf("the record is %+v", e)
 	}
@@ -281,14 +279,14 @@ func TestGuard_UnstagesAfterTheLastUser(t *testing.T) {
 	v := f.orderFor("a1", group)
 	other, second := f.task("other")
 	w := f.orderFor("a2", other)
-	must(t, f.files.MarkDue(&order.Due{AllocID: "a1"}))
+	must(t, f.files.MarkDue(&Due{AllocID: "a1"}))
 	f.guard()
 	f.killed(task)
 	f.ended("a1", unmounted)
 	if f.isMounted(v.Target) || !f.isMounted(w.Target) || !f.isMounted(w.Stage) {
 		t.Error("the volume of the other allocation is not left alone")
 	}
-	must(t, f.files.MarkDue(&order.Due{AllocID: "a2"}))
+	must(t, f.files.MarkDue(&Due{AllocID: "a2"}))
 	f.killed(second)
 	f.ended("a2", unmounted)
 	if f.isMounted(w.Stage) {
@@ -317,20 +315,20 @@ func TestGuard_EndsWhatBeginsAfterTheEnd(t *testing.T) {
 func TestGuard_EndsWhatIsOrderedAfterTheEnd(t *testing.T) {
 	f := newFixture(t)
 	group, task := f.task("t")
-	f.put(&order.Order{AllocID: "a1", Groups: []*cgroups.Group{group}})
+	f.put(&Order{AllocID: "a1", Groups: []*cgroups.Group{group}})
 	f.guard()
 	f.renew(0)
 	f.killed(task)
 	f.ended("a1", anyRecord)
 	late, second := f.task("late")
-	f.put(&order.Order{AllocID: "a1", Tasks: map[string]*cgroups.Group{"late": late}})
+	f.put(&Order{AllocID: "a1", Tasks: map[string]*cgroups.Group{"late": late}})
 	f.killed(second)
 }
 
 func TestGuard_EndsWithItsAgentIfNothingIsLeft(t *testing.T) {
 	f := newFixture(t)
 	group, task := f.task("t")
-	f.put(&order.Order{AllocID: "a1", Groups: []*cgroups.Group{group}})
+	f.put(&Order{AllocID: "a1", Groups: []*cgroups.Group{group}})
 	g := f.guard()
 	must(t, f.agent.Process.Kill())
 	_ = f.agent.Wait()

@@ -1,4 +1,4 @@
-package watchdog
+package watch
 
 import (
 	"errors"
@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fake notes the calls of a device.
-type fake struct {
+// fakeWatchdog notes the calls of a device.
+type fakeWatchdog struct {
 	most  int // seconds; 0: the device does not have the calls
 	err   error
 	set   int
@@ -19,7 +19,7 @@ type fake struct {
 	again error // of KeepAlive
 }
 
-func (c *fake) SetTimeout(_, seconds int) (int, error) {
+func (c *fakeWatchdog) SetTimeout(_, seconds int) (int, error) {
 	c.set = seconds
 	if c.err != nil {
 		return 0, c.err
@@ -27,13 +27,13 @@ func (c *fake) SetTimeout(_, seconds int) (int, error) {
 	return max(seconds, c.most), nil
 }
 
-func (c *fake) KeepAlive(int) error {
+func (c *fakeWatchdog) KeepAlive(int) error {
 	c.fed++
 	return c.again
 }
 
-// device makes a file in the place of a device.
-func device(t *testing.T) (path string, content func() string) {
+// watchdogFile makes a file in the place of a device.
+func watchdogFile(t *testing.T) (path string, content func() string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "watchdog")
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
@@ -49,9 +49,9 @@ func device(t *testing.T) (path string, content func() string) {
 }
 
 func TestDevice_IsFedByItsCallAndClosedInOrder(t *testing.T) {
-	path, content := device(t)
-	c := &fake{most: 10}
-	d, actual, err := Open(path, 4*time.Second, c)
+	path, content := watchdogFile(t)
+	c := &fakeWatchdog{most: 10}
+	d, actual, err := OpenWatchdog(path, 4*time.Second, c)
 	if err != nil || c.set != 4 || actual != 10*time.Second {
 		t.Fatalf("the timeout was set to %d, is %s, %v", c.set, actual, err)
 	}
@@ -70,8 +70,8 @@ func TestDevice_IsFedByItsCallAndClosedInOrder(t *testing.T) {
 }
 
 func TestDevice_IsFedByWritesWithoutTheCalls(t *testing.T) {
-	path, content := device(t)
-	d, actual, err := Open(path, 4*time.Second, Kernel{}) // a file has no calls
+	path, content := watchdogFile(t)
+	d, actual, err := OpenWatchdog(path, 4*time.Second, KernelWatchdog{}) // a file has no calls
 	if err != nil || actual != 0 {
 		t.Fatalf("the timeout is %s, %v", actual, err)
 	}
@@ -82,12 +82,12 @@ func TestDevice_IsFedByWritesWithoutTheCalls(t *testing.T) {
 }
 
 func TestOpen_LeavesNoCountdownBehindAFailure(t *testing.T) {
-	path, content := device(t)
-	_, _, err := Open(path, time.Second, &fake{err: unix.EIO})
+	path, content := watchdogFile(t)
+	_, _, err := OpenWatchdog(path, time.Second, &fakeWatchdog{err: unix.EIO})
 	if !errors.Is(err, unix.EIO) || content() != "V" {
 		t.Errorf("it got %q, %v", content(), err)
 	}
-	_, _, err = Open(path+"-missing", time.Second, Kernel{})
+	_, _, err = OpenWatchdog(path+"-missing", time.Second, KernelWatchdog{})
 	if !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("without a device: %v", err)
 	}

@@ -1,15 +1,4 @@
-// Package leasefile has the end of the node's lease in a small file in memory. The agent writes it at each
-// renewal, and the guard reads it, which needs neither the agent nor a disk.
-//
-// Its rules:
-//
-//   - A write replaces the older of two slots. A writer that stops in the middle of a write, or for ever, so
-//     leaves the lease as it was.
-//   - A slot counts only with its checksum and under the boot that it names. A file without such a slot,
-//     and a missing one, is a lease that has ended.
-//   - It is read and written by calls, not by a mapping: a reader of a mapped file ends by a signal if
-//     another process cuts the file.
-package leasefile
+package watch
 
 import (
 	"encoding/binary"
@@ -31,28 +20,38 @@ type Lease struct {
 	Sequence uint64 // grows with each write
 }
 
-// ErrEnded is the error of a file without a lease: it is missing, damaged, or of another boot.
-var ErrEnded = errors.New("the file has no lease of this boot")
+// ErrLeaseEnded is the error of a file without a lease: it is missing, damaged, or of another boot.
+var ErrLeaseEnded = errors.New("the file has no lease of this boot")
 
 // A slot has, in this order: the magic, the boot ID as text, the sequence and the end of the lease in
 // little-endian order, and the CRC-32 (Castagnoli) of all before it.
 const (
-	magic    = "berthls1"
-	bootSize = 36
-	sumAt    = len(magic) + bootSize + 16
-	slotSize = 128
+	leaseMagic = "berthls1"
+	bootSize   = 36
+	sumAt      = len(leaseMagic) + bootSize + 16
+	slotSize   = 128
 )
 
-// File is the file of the agent.
-type File struct {
+// LeaseFile has the end of the node's lease in a small file in memory. The agent writes it at each renewal,
+// and the guard reads it, which needs neither the agent nor a disk.
+//
+// Its rules:
+//
+//   - A write replaces the older of two slots. A writer that stops in the middle of a write, or for ever, so
+//     leaves the lease as it was.
+//   - A slot counts only with its checksum and under the boot that it names. A file without such a slot, and
+//     a missing one, is a lease that has ended.
+//   - It is read and written by calls, not by a mapping: a reader of a mapped file ends by a signal if
+//     another process cuts the file.
+type LeaseFile struct {
 	f    *os.File
 	boot string
 	last Lease
 	slot int // of last
 }
 
-// Open opens the file, and makes it if it is missing. boot is the ID of this boot.
-func Open(path, boot string) (*File, error) {
+// OpenLease opens the file, and makes it if it is missing. boot is the ID of this boot.
+func OpenLease(path, boot string) (*LeaseFile, error) {
 	if len(boot) != bootSize {
 		return nil, fmt.Errorf("the boot ID %q has %d bytes; expected %d", boot, len(boot), bootSize)
 	}
@@ -62,9 +61,9 @@ func Open(path, boot string) (*File, error) {
 		return nil, err
 	}
 
-	lf := &File{f: f, boot: boot}
+	lf := &LeaseFile{f: f, boot: boot}
 	lf.last, lf.slot, err = readSlots(f, boot)
-	if err != nil && !errors.Is(err, ErrEnded) {
+	if err != nil && !errors.Is(err, ErrLeaseEnded) {
 		return nil, errors.Join(err, f.Close())
 	}
 
@@ -72,10 +71,10 @@ func Open(path, boot string) (*File, error) {
 }
 
 // Write makes until the end of the lease.
-func (lf *File) Write(until boottime.Instant) error {
+func (lf *LeaseFile) Write(until boottime.Instant) error {
 	next := Lease{Until: until, Sequence: lf.last.Sequence + 1}
 	slot := 1 - lf.slot
-	_, err := lf.f.WriteAt(encode(next, lf.boot), int64(slot*slotSize))
+	_, err := lf.f.WriteAt(encodeLease(next, lf.boot), int64(slot*slotSize))
 	if err != nil {
 		return fmt.Errorf("writing the end of the lease: %w", err)
 	}
@@ -85,14 +84,14 @@ func (lf *File) Write(until boottime.Instant) error {
 }
 
 // Close closes the file, and leaves its content.
-func (lf *File) Close() error { return lf.f.Close() }
+func (lf *LeaseFile) Close() error { return lf.f.Close() }
 
-// Read returns the lease in a file. Without one of this boot the error is ErrEnded. With another error the
-// lease is not known.
-func Read(path, boot string) (Lease, error) {
+// ReadLease returns the lease in a file. Without one of this boot the error is ErrLeaseEnded. With another
+// error the lease is not known.
+func ReadLease(path, boot string) (Lease, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return Lease{}, ErrEnded
+		return Lease{}, ErrLeaseEnded
 	}
 	if err != nil {
 		return Lease{}, err
@@ -118,7 +117,7 @@ func readSlots(f io.ReaderAt, boot string) (newest Lease, slot int, err error) {
 		if n < end {
 			break
 		}
-		l, ok := decode(both[begin:end], boot)
+		l, ok := decodeLease(both[begin:end], boot)
 		if ok && (!found || l.Sequence > newest.Sequence) {
 			found = true
 			newest = l
@@ -126,14 +125,14 @@ func readSlots(f io.ReaderAt, boot string) (newest Lease, slot int, err error) {
 		}
 	}
 	if !found {
-		return Lease{}, 0, ErrEnded
+		return Lease{}, 0, ErrLeaseEnded
 	}
 	return newest, slot, nil
 }
 
-func encode(l Lease, boot string) []byte {
+func encodeLease(l Lease, boot string) []byte {
 	b := make([]byte, 0, slotSize)
-	b = append(b, magic...)
+	b = append(b, leaseMagic...)
 	b = append(b, boot...)
 	b = binary.LittleEndian.AppendUint64(b, l.Sequence)
 	b = binary.LittleEndian.AppendUint64(b, uint64(l.Until))
@@ -141,8 +140,8 @@ func encode(l Lease, boot string) []byte {
 	return b[:slotSize] // the second slot begins behind it
 }
 
-func decode(b []byte, boot string) (Lease, bool) {
-	own := append([]byte(magic), boot...)
+func decodeLease(b []byte, boot string) (Lease, bool) {
+	own := append([]byte(leaseMagic), boot...)
 	if string(b[:len(own)]) != string(own) ||
 		binary.LittleEndian.Uint32(b[sumAt:]) != crc32c.Sum(b[:sumAt]) {
 		return Lease{}, false

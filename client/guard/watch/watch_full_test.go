@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"berth/client/guard/order"
 	"berth/test/kit"
 )
 
@@ -31,7 +30,7 @@ func TestGuard_EndsAnAllocationOnAFullDisk(t *testing.T) {
 				return !f.isMounted(v.Target) && !f.isMounted(v.Stage)
 			})
 			free()
-			e := f.ended("a1", func(e *order.Ended) bool { return e.Unmounted })
+			e := f.ended("a1", func(e *Ended) bool { return e.Unmounted })
 			if e.Due != until || e.Empty < until {
 				t.Errorf("the lease ended at %d, the record is %+v", until, e)
 			}

@@ -1,12 +1,4 @@
-// Package order has the files by which the agent tells the guard what to end, and by which the guard tells
-// what it has ended. One set of files belongs to each guarded allocation:
-//
-//	<alloc>.order  on the disk: its cgroups and mounts, from before its first mount and task until its end
-//	<alloc>.ended  on the disk: no process of it is left, and what has become of its mounts
-//	<alloc>.due    in memory: the lease has ended for it, and a later lease does not change that
-//
-// A mark of what is due does not wait for a disk that may hang, and nothing of it is left after a reboot.
-package order
+package watch
 
 import (
 	"encoding/json"
@@ -40,7 +32,7 @@ type Order struct {
 	// Tasks are the cgroups of tasks whose drivers make them, by the name of the task, from before its start.
 	Tasks map[string]*cgroups.Group `json:",omitempty"`
 	// Volumes are those under the policy "lease", which the guard unmounts.
-	Volumes []Volume `json:",omitempty"`
+	Volumes []OrderedVolume `json:",omitempty"`
 }
 
 // End returns when the allocation has to end, if the lease ends at until: at once without a lease.
@@ -66,8 +58,8 @@ func (o *Order) Same(other *Order) bool {
 	return errA == nil && errB == nil && string(a) == string(b)
 }
 
-// Volume has the mount points of one volume on the host. They need not be mounted.
-type Volume struct {
+// OrderedVolume has the mount points of one volume on the host. They need not be mounted.
+type OrderedVolume struct {
 	Namespace, ID string
 	Target        string // of this allocation
 	Stage         string // of all allocations of this node
@@ -98,8 +90,15 @@ type Left struct {
 	Reason string
 }
 
-// Files are the files of the orders of a node.
-type Files struct {
+// OrderFiles are the files by which the agent tells the guard what to end, and by which the guard tells what
+// it has ended. One set of files belongs to each guarded allocation:
+//
+//	<alloc>.order  on the disk: its cgroups and mounts, from before its first mount and task until its end
+//	<alloc>.ended  on the disk: no process of it is left, and what has become of its mounts
+//	<alloc>.due    in memory: the lease has ended for it, and a later lease does not change that
+//
+// A mark of what is due does not wait for a disk that may hang, and nothing of it is left after a reboot.
+type OrderFiles struct {
 	Dir    string // on the disk
 	Memory string // on a tmpfs
 }
@@ -110,34 +109,34 @@ const (
 	dueSuffix   = ".due"
 )
 
-// maxFile bounds a file. An order of 100 tasks and volumes has less.
-const maxFile = 1 << 20
+// maxOrder bounds a file. An order of 100 tasks and volumes has less.
+const maxOrder = 1 << 20
 
 // Put writes an order. It is durable when it returns.
-func (f Files) Put(o *Order) error {
+func (f OrderFiles) Put(o *Order) error {
 	path, err := f.path(f.Dir, o.AllocID, orderSuffix)
 	if err != nil {
 		return err
 	}
-	return write(path, o)
+	return writeOrder(path, o)
 }
 
 // Get returns the order of an allocation, nil if there is none.
-func (f Files) Get(allocID string) (*Order, error) {
+func (f OrderFiles) Get(allocID string) (*Order, error) {
 	path, err := f.path(f.Dir, allocID, orderSuffix)
 	if err != nil {
 		return nil, err
 	}
-	return read[Order](path)
+	return readOrder[Order](path)
 }
 
 // List returns the IDs of the allocations with an order.
-func (f Files) List() ([]string, error) { return list(f.Dir, orderSuffix) }
+func (f OrderFiles) List() ([]string, error) { return listOrders(f.Dir, orderSuffix) }
 
 // ListDue returns the IDs of the allocations with a mark.
-func (f Files) ListDue() ([]string, error) { return list(f.Memory, dueSuffix) }
+func (f OrderFiles) ListDue() ([]string, error) { return listOrders(f.Memory, dueSuffix) }
 
-func list(dir, suffix string) ([]string, error) {
+func listOrders(dir, suffix string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -153,7 +152,7 @@ func list(dir, suffix string) ([]string, error) {
 }
 
 // MarkDue marks that the lease has ended for an allocation. The first mark stays.
-func (f Files) MarkDue(d *Due) error {
+func (f OrderFiles) MarkDue(d *Due) error {
 	path, err := f.path(f.Memory, d.AllocID, dueSuffix)
 	if err != nil {
 		return err
@@ -161,39 +160,39 @@ func (f Files) MarkDue(d *Due) error {
 	if _, err := os.Lstat(path); err == nil {
 		return nil
 	}
-	return write(path, d)
+	return writeOrder(path, d)
 }
 
 // Due returns the mark of an allocation, nil if there is none.
-func (f Files) Due(allocID string) (*Due, error) {
+func (f OrderFiles) Due(allocID string) (*Due, error) {
 	path, err := f.path(f.Memory, allocID, dueSuffix)
 	if err != nil {
 		return nil, err
 	}
-	return read[Due](path)
+	return readOrder[Due](path)
 }
 
 // WriteEnded writes the record of an allocation, or replaces it. It is durable when it returns.
-func (f Files) WriteEnded(e *Ended) error {
+func (f OrderFiles) WriteEnded(e *Ended) error {
 	path, err := f.path(f.Dir, e.AllocID, endedSuffix)
 	if err != nil {
 		return err
 	}
-	return write(path, e)
+	return writeOrder(path, e)
 }
 
 // Ended returns the record of an allocation, nil if there is none.
-func (f Files) Ended(allocID string) (*Ended, error) {
+func (f OrderFiles) Ended(allocID string) (*Ended, error) {
 	path, err := f.path(f.Dir, allocID, endedSuffix)
 	if err != nil {
 		return nil, err
 	}
-	return read[Ended](path)
+	return readOrder[Ended](path)
 }
 
 // Remove removes the files of an allocation. The order goes last, so that a crash leaves no mark or record
 // without it.
-func (f Files) Remove(allocID string) error {
+func (f OrderFiles) Remove(allocID string) error {
 	files := []struct{ dir, suffix string }{
 		{f.Memory, dueSuffix},
 		{f.Dir, endedSuffix},
@@ -214,7 +213,7 @@ func (f Files) Remove(allocID string) error {
 }
 
 // Sweep removes records without an order, and what was left of a write.
-func (f Files) Sweep() error {
+func (f OrderFiles) Sweep() error {
 	entries, err := os.ReadDir(f.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -239,22 +238,22 @@ func (f Files) Sweep() error {
 	return errors.Join(errs...)
 }
 
-func (f Files) path(dir, allocID, suffix string) (string, error) {
+func (f OrderFiles) path(dir, allocID, suffix string) (string, error) {
 	if allocID == "" || allocID[0] == '.' || strings.ContainsRune(allocID, '/') {
 		return "", structs.Invalidf("allocation ID %q: expected the name of a file", allocID)
 	}
 	return filepath.Join(dir, allocID+suffix), nil
 }
 
-// write replaces a file at once. The guards of two agents may write the same file at a time, so each process
-// has a temporary name of its own.
-func write(path string, v any) error {
+// writeOrder replaces a file at once. The guards of two agents may write the same file at a time, so each
+// process has a temporary name of its own.
+func writeOrder(path string, v any) error {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
-	if len(b) > maxFile {
-		return structs.Invalidf("%s has %d bytes; expected at most %d", path, len(b), maxFile)
+	if len(b) > maxOrder {
+		return structs.Invalidf("%s has %d bytes; expected at most %d", path, len(b), maxOrder)
 	}
 
 	part := fmt.Sprintf("%s.%d", path, os.Getpid())
@@ -265,7 +264,7 @@ func write(path string, v any) error {
 	return err
 }
 
-func read[T any](path string) (*T, error) {
+func readOrder[T any](path string) (*T, error) {
 	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -275,7 +274,7 @@ func read[T any](path string) (*T, error) {
 	}
 	defer func() { _ = file.Close() }()
 
-	b, err := io.ReadAll(io.LimitReader(file, maxFile))
+	b, err := io.ReadAll(io.LimitReader(file, maxOrder))
 	if err != nil {
 		return nil, err
 	}

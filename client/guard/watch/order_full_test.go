@@ -1,4 +1,4 @@
-package order
+package watch
 
 import (
 	"os"
@@ -12,7 +12,7 @@ import (
 // A write that fails leaves the former order, mark or record, and no part of the new one.
 func TestFiles_OnAFullDiskStayAsTheyWere(t *testing.T) {
 	dir := kit.MountDisk(t, "1m")
-	f := Files{Dir: dir, Memory: dir}
+	f := OrderFiles{Dir: dir, Memory: dir}
 	must := func(err error) {
 		t.Helper()
 		if err != nil {

@@ -1,4 +1,4 @@
-package leasefile
+package watch
 
 import (
 	"errors"
@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	boot  = "01234567-89ab-cdef-0123-456789abcdef"
-	later = "fedcba98-89ab-cdef-0123-456789abcdef"
+	testBoot  = "01234567-89ab-cdef-0123-456789abcdef"
+	laterBoot = "fedcba98-89ab-cdef-0123-456789abcdef"
 )
 
-// written returns the path of a file with two leases, of which the second is the newer.
-func written(t *testing.T) string {
+// writtenLease returns the path of a file with two leases, of which the second is the newer.
+func writtenLease(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "lease")
-	f, err := Open(path, boot)
+	f, err := OpenLease(path, testBoot)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,13 +32,13 @@ func written(t *testing.T) string {
 }
 
 func TestRead_ReturnsTheNewestLease(t *testing.T) {
-	path := written(t)
-	l, err := Read(path, boot)
+	path := writtenLease(t)
+	l, err := ReadLease(path, testBoot)
 	if err != nil || l.Until != 200 || l.Sequence != 2 {
 		t.Fatalf("got %+v, %v", l, err)
 	}
 
-	again, err := Open(path, boot) // by an agent that has restarted
+	again, err := OpenLease(path, testBoot) // by an agent that has restarted
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func TestRead_ReturnsTheNewestLease(t *testing.T) {
 	if err := again.Write(150); err != nil { // a new leader may grant less
 		t.Fatal(err)
 	}
-	l, err = Read(path, boot)
+	l, err = ReadLease(path, testBoot)
 	if err != nil || l.Until != 150 || l.Sequence != 3 {
 		t.Errorf("after a restart: got %+v, %v", l, err)
 	}
@@ -58,35 +58,35 @@ func TestRead_OfNoLeaseOfThisBootIsItsEnd(t *testing.T) {
 		"empty":    func(path string) error { return os.Truncate(path, 0) },
 		"cut":      func(path string) error { return os.Truncate(path, 20) },
 		"zeros":    func(path string) error { return os.WriteFile(path, make([]byte, 4096), 0o600) },
-		"two torn": func(path string) error { return flip(path, 50, slotSize+50) },
+		"two torn": func(path string) error { return flipBytes(path, 50, slotSize+50) },
 	} {
-		path := written(t)
+		path := writtenLease(t)
 		if err := damage(path); err != nil {
 			t.Fatal(err)
 		}
-		if l, err := Read(path, boot); !errors.Is(err, ErrEnded) {
+		if l, err := ReadLease(path, testBoot); !errors.Is(err, ErrLeaseEnded) {
 			t.Errorf("%s: got %+v, %v", name, l, err)
 		}
 	}
-	if l, err := Read(written(t), later); !errors.Is(err, ErrEnded) {
+	if l, err := ReadLease(writtenLease(t), laterBoot); !errors.Is(err, ErrLeaseEnded) {
 		t.Errorf("of another boot: got %+v, %v", l, err)
 	}
 }
 
 // The writer may stop for ever in the middle of a write.
 func TestRead_OfATornWriteReturnsTheLeaseBefore(t *testing.T) {
-	path := written(t)
-	if err := flip(path, 50); err != nil { // the second write is in the first slot
+	path := writtenLease(t)
+	if err := flipBytes(path, 50); err != nil { // the second write is in the first slot
 		t.Fatal(err)
 	}
-	l, err := Read(path, boot)
+	l, err := ReadLease(path, testBoot)
 	if err != nil || l.Until != 100 {
 		t.Errorf("got %+v, %v", l, err)
 	}
 }
 
-// flip changes bytes of a file.
-func flip(path string, at ...int) error {
+// flipBytes changes bytes of a file.
+func flipBytes(path string, at ...int) error {
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return err
@@ -98,7 +98,7 @@ func flip(path string, at ...int) error {
 }
 
 func TestRead_WithAnErrorDoesNotKnow(t *testing.T) {
-	if _, err := Read(t.TempDir(), boot); err == nil || errors.Is(err, ErrEnded) {
+	if _, err := ReadLease(t.TempDir(), testBoot); err == nil || errors.Is(err, ErrLeaseEnded) {
 		t.Errorf("of a directory: got %v", err)
 	}
 }
