@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"berth/client/membership/lease"
+	"berth/client/membership"
 	"berth/internal/boottime"
 	"berth/rpc"
 	"berth/structs"
@@ -17,7 +17,7 @@ import (
 
 // granted is the answer of a server that grants a lease.
 type granted struct {
-	lease.Grant
+	membership.Grant
 	// note acts on the rest of the answer, when the contexts of the requests have ended.
 	note func(ctx context.Context) error
 }
@@ -34,11 +34,11 @@ type request struct {
 	err   error
 }
 
-// requests are those for one lease, beside each other: see lease.Asking.
+// requests are those for one lease, beside each other: see membership.Asking.
 type requests struct {
 	reg     *registration
 	ask     func(ctx context.Context, server rpc.Caller) (granted, error)
-	asking  *lease.Asking
+	asking  *membership.Asking
 	made    []*request
 	answers chan *request
 	running sync.WaitGroup
@@ -57,7 +57,7 @@ func (reg *registration) askBeside(
 	q := &requests{
 		reg:     reg,
 		ask:     ask,
-		asking:  lease.NewAsking(reg.lease.Load().TTL, known),
+		asking:  membership.NewAsking(reg.lease.Load().TTL, known),
 		answers: make(chan *request),
 	}
 

@@ -9,7 +9,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"berth/client/membership/lease"
+	"berth/client/membership"
 	"berth/rpc"
 	"berth/structs"
 )
@@ -237,7 +237,7 @@ func TestAskBeside_ConnectsAnewBesideDeadConnections(t *testing.T) {
 		t.Fatal(err)
 	}
 	const ttl = 6 * time.Second
-	c.registration.lease.Store(&lease.Lease{Grant: lease.Grant{TTL: ttl}, Since: c.clock()})
+	c.registration.lease.Store(&membership.Lease{Grant: membership.Grant{TTL: ttl}, Since: c.clock()})
 
 	forgotten.Store(true)
 	forgotten = &atomic.Bool{} // of the connections from now on

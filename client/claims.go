@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"berth/client/membership/claimcheck"
+	"berth/client/membership"
 	"berth/structs"
 )
 
@@ -15,7 +15,7 @@ const claimCheckInterval = 30 * time.Second
 // claims compares the volumes of the node with the claims that the servers know.
 type claims struct {
 	*node
-	check *claimcheck.Check
+	check *membership.ClaimCheck
 	due   chan struct{} // has a value: run has to compare
 }
 
@@ -37,8 +37,8 @@ func (k *claims) run(ctx context.Context) {
 }
 
 // newClaimCheck makes the check of this node.
-func newClaimCheck(c *Client) *claimcheck.Check {
-	k := &claimcheck.Check{
+func newClaimCheck(c *Client) *membership.ClaimCheck {
+	k := &membership.ClaimCheck{
 		Logger:    c.logger,
 		Servers:   c.servers,
 		Inventory: c.subsystems.Inventory,

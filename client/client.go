@@ -17,9 +17,7 @@ import (
 	"berth/client/config"
 	"berth/client/hooks/taskapi"
 	"berth/client/machine/fingerprint"
-	"berth/client/membership/identity"
-	"berth/client/membership/lease"
-	"berth/client/membership/proof"
+	"berth/client/membership"
 	"berth/client/nodemeta"
 	"berth/client/servers"
 	"berth/client/store"
@@ -66,8 +64,8 @@ type Deps struct {
 }
 
 // place returns where this agent runs.
-func (d *Deps) place() proof.Place {
-	return proof.Place{
+func (d *Deps) place() membership.ProofPlace {
+	return membership.ProofPlace{
 		BootID:  cmp.Or(d.BootID, boottime.ID()),
 		Machine: cmp.Or(d.Machine, admission.ReadMachine("/")),
 	}
@@ -124,7 +122,7 @@ func New(cfg *Config, deps Deps) (*Client, error) {
 	c.registration = newRegistration(n, c.work, c.plugins, c.claims)
 	c.settings.Store(cfg.Copy())
 	// The lease of a new agent has no length. stop_on_client_after counts from its Since: see endOf.
-	c.registration.lease.Store(&lease.Lease{Since: c.clock()})
+	c.registration.lease.Store(&membership.Lease{Since: c.clock()})
 	if err := c.open(deps); err != nil {
 		c.close()
 		return nil, fmt.Errorf("starting the node agent: %w", err)
@@ -148,14 +146,14 @@ func (c *Client) open(deps Deps) (err error) {
 
 	// The store is closed last, because everything else may write to it until then.
 	c.closers = append(c.closers, func() { _ = c.db.Close() })
-	wanted := identity.Wanted{Configured: cfg.NodeID, Certified: deps.CertifiedID}
-	c.id, err = identity.Load(c.db, cfg.StateDir(), wanted)
+	wanted := membership.WantedIdentity{Configured: cfg.NodeID, Certified: deps.CertifiedID}
+	c.id, err = membership.LoadIdentity(c.db, cfg.StateDir(), wanted)
 	if err != nil {
 		return err
 	}
 
 	c.logger = c.logger.With("node_id", c.id.NodeID)
-	c.registration.proof, err = proof.Load(c.db, cfg.StateDir(), deps.place(), c.logger)
+	c.registration.proof, err = membership.LoadProof(c.db, cfg.StateDir(), deps.place(), c.logger)
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"slices"
 
-	"berth/client/membership/cluster"
+	"berth/client/membership"
 	"berth/client/servers"
 )
 
@@ -14,7 +14,7 @@ const maxServers = 64
 // origin returns where this node has its servers from.
 func (n *node) origin() (servers.Origin, error) {
 	cfg := n.config()
-	belongs, err := cluster.Read(cfg.StateDir())
+	belongs, err := membership.ReadCluster(cfg.StateDir())
 	return servers.Origin{Configured: cfg.Servers, Cluster: belongs}, err
 }
 

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"berth/client/membership/cluster"
+	"berth/client/membership"
 	"berth/structs"
 )
 
@@ -44,7 +44,7 @@ func TestServers_AreRememberedByTheNextAgent(t *testing.T) {
 		{"its servers in another order", configure("s2:1", "s1:1"), true},
 		{"other servers are configured", configure("s7:1"), false},
 		{"the node is to join the next cluster", func(r *fixture) {
-			err := os.Remove(filepath.Join(r.client.config().StateDir(), cluster.File))
+			err := os.Remove(filepath.Join(r.client.config().StateDir(), membership.ClusterFile))
 			if err != nil {
 				r.t.Error(err)
 			}

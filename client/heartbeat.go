@@ -10,8 +10,7 @@ import (
 	"time"
 
 	"berth/client/assembly"
-	"berth/client/membership/cluster"
-	"berth/client/membership/lease"
+	"berth/client/membership"
 	"berth/internal/backoff"
 	"berth/internal/files"
 	"berth/internal/level"
@@ -198,10 +197,12 @@ func (reg *registration) run(ctx context.Context) {
 
 // pauseLease waits before the servers are asked for a lease again. They may all have moved, so discovery is
 // asked too. Both take little time while there is a lease to save.
-func (reg *registration) pauseLease(ctx context.Context, held *lease.Lease, wait time.Duration, err error) {
+func (reg *registration) pauseLease(
+	ctx context.Context, held *membership.Lease, wait time.Duration, err error,
+) {
 	limit := callTimeout
 	if held.TTL > 0 && !held.Ended(reg.clock()) {
-		limit = lease.NewAsking(held.TTL, nil).Pace()
+		limit = membership.NewAsking(held.TTL, nil).Pace()
 	}
 	if structs.RetryAfter(err) == 0 {
 		wait = min(wait, limit)
@@ -215,7 +216,7 @@ func (reg *registration) pauseLease(ctx context.Context, held *lease.Lease, wait
 }
 
 // logDown reports whether the servers count the node as down by a lease, and tells operators so.
-func (reg *registration) logDown(held *lease.Lease) bool {
+func (reg *registration) logDown(held *membership.Lease) bool {
 	if !held.GraceEnded(reg.clock()) {
 		return false
 	}
@@ -225,7 +226,7 @@ func (reg *registration) logDown(held *lease.Lease) bool {
 }
 
 // noteLease acts on an answer of the servers, to a registration or to a heartbeat.
-func (reg *registration) noteLease(l *lease.Lease, registered bool) {
+func (reg *registration) noteLease(l *membership.Lease, registered bool) {
 	held := reg.lease.Load()
 	// A short cut may have had no effect, but the node cannot tell a restore from it.
 	if !registered && held.Ended(reg.clock()) {
@@ -266,7 +267,7 @@ func beatTimeout(ttl time.Duration) time.Duration {
 
 // renewal is a lease that was granted.
 type renewal struct {
-	lease.Lease
+	membership.Lease
 	addr string          // of the server that was asked
 	lost <-chan struct{} // closed with the connection over which the servers can call the node from then on
 }
@@ -317,7 +318,7 @@ func (reg *registration) register(ctx context.Context) (renewal, error) {
 
 	// The file and not the memory says to which cluster the node belongs, because an operator may remove it
 	// meanwhile.
-	belongs, err := cluster.Read(reg.config().StateDir())
+	belongs, err := membership.ReadCluster(reg.config().StateDir())
 	if err != nil {
 		return renewal{}, err
 	}
@@ -388,7 +389,7 @@ func (reg *registration) noteRegistration(
 // file is written, each heartbeat tries again, and the node keeps the ID in memory. An agent that starts
 // without it would take any cluster for its own.
 func (reg *registration) keepCluster(ctx context.Context, id string) {
-	err := cluster.Write(reg.config().StateDir(), id)
+	err := membership.WriteCluster(reg.config().StateDir(), id)
 	if err != nil && reg.unkept != id {
 		reg.logger.Error("failed to record the cluster of this node, trying it with each heartbeat",
 			"error", err, "disk", files.DescribeDisk(ctx, reg.config().StateDir()))
@@ -459,8 +460,8 @@ func (reg *registration) heartbeat(ctx context.Context) (renewal, error) {
 }
 
 // grantOf returns what a leader granted. A server of level 1 leaves some of these empty.
-func grantOf(g structs.LeaseGrant) lease.Grant {
-	return lease.Grant{
+func grantOf(g structs.LeaseGrant) membership.Grant {
+	return membership.Grant{
 		TTL:   cmp.Or(g.HeartbeatTTL, defaultTTL),
 		Grace: g.HeartbeatGrace,
 		Term:  g.LeaseTerm,
@@ -499,7 +500,7 @@ func (reg *registration) waitBeat(ctx context.Context, wait time.Duration, last 
 }
 
 // tellRenewed tells the subsystems of a new lease.
-func tellRenewed(s *assembly.Subsystems, l lease.Lease) {
+func tellRenewed(s *assembly.Subsystems, l membership.Lease) {
 	if s.Renewed != nil {
 		s.Renewed(l)
 	}

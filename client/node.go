@@ -9,7 +9,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/client/assembly"
-	"berth/client/membership/identity"
+	"berth/client/membership"
 	"berth/client/servers"
 	"berth/client/store"
 	"berth/internal/backoff"
@@ -24,7 +24,7 @@ type node struct {
 	logger     hclog.Logger
 	settings   atomic.Pointer[Config] // see config and Reload
 	db         *store.DB
-	id         identity.Identity
+	id         membership.Identity
 	clock      boottime.Clock
 	subsystems *assembly.Subsystems
 	consul     assembly.Consul // nil: the node uses none

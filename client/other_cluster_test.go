@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"berth/client/membership/cluster"
+	"berth/client/membership"
 	"berth/structs"
 )
 
@@ -40,7 +40,7 @@ func TestOtherCluster_EndsNothingUntilAnOperatorSaysSo(t *testing.T) {
 			t.Fatalf("running %v after a restart of the agent", got)
 		}
 
-		err := os.Remove(filepath.Join(r.client.config().StateDir(), cluster.File))
+		err := os.Remove(filepath.Join(r.client.config().StateDir(), membership.ClusterFile))
 		if err != nil {
 			t.Fatal(err)
 		}

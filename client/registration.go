@@ -6,10 +6,7 @@ import (
 	"time"
 
 	"berth/client/machine/fingerprint"
-	"berth/client/membership/lease"
-	"berth/client/membership/leaving"
-	"berth/client/membership/proof"
-	"berth/client/membership/returning"
+	"berth/client/membership"
 	"berth/client/nodemeta"
 	"berth/internal/backoff"
 	"berth/structs"
@@ -28,10 +25,10 @@ type registration struct {
 	facts    *fingerprint.Facts
 	networks []*structs.NodeNetworkResource // read once: a change of the networks needs a restart
 	meta     *nodemeta.Meta
-	proof    *proof.Keeper
+	proof    *membership.ProofKeeper
 
-	row   atomic.Pointer[structs.Node] // of the last or the coming registration
-	lease atomic.Pointer[lease.Lease]  // that the servers granted last
+	row   atomic.Pointer[structs.Node]     // of the last or the coming registration
+	lease atomic.Pointer[membership.Lease] // that the servers granted last
 	// It has a value during a write of the node's rows, and guards inDoubt and plugins.acked.
 	writes  chan struct{}
 	inDoubt bool // whether the servers may still carry out an earlier write
@@ -41,8 +38,8 @@ type registration struct {
 
 	changed   chan struct{} // has a value if the configuration or the metadata may have changed the node
 	due       chan struct{} // has a value if the servers have an outdated registration or none
-	comeback  *returning.Return
-	departure *leaving.Node
+	comeback  *membership.Return
+	departure *membership.LeavingNode
 }
 
 // newRegistration makes the loop, and gives it to those that tell it when a registration is due.
@@ -55,7 +52,7 @@ func newRegistration(n *node, w *work, p *plugins, k *claims) *registration {
 		writes:   make(chan struct{}, 1),
 		changed:  make(chan struct{}, 1),
 		due:      make(chan struct{}, 1),
-		comeback: returning.New(),
+		comeback: membership.NewReturn(),
 	}
 	w.registration = reg
 	p.registration = reg

@@ -7,8 +7,7 @@ import (
 
 	"berth/client/allocrunner"
 	"berth/client/allocrunner/lifecycle"
-	"berth/client/membership/lease"
-	"berth/client/membership/leaving"
+	"berth/client/membership"
 	"berth/internal/backoff"
 	"berth/internal/boottime"
 	"berth/structs"
@@ -68,7 +67,7 @@ func (c *Client) releaseNode() {
 }
 
 // Leave drains the node before its agent stops, if the configuration has drain_on_shutdown. Run continues
-// meanwhile. Leave ends with ctx; package leaving has the other bounds.
+// meanwhile. Leave ends with ctx; membership.LeavingNode has the other bounds.
 func (c *Client) Leave(ctx context.Context) {
 	cfg := c.config().DrainOnShutdown
 	if cfg != nil {
@@ -77,8 +76,8 @@ func (c *Client) Leave(ctx context.Context) {
 }
 
 // Its request writes the row of the node, so it takes turns with registrations.
-func (reg *registration) newDeparture() *leaving.Node {
-	return &leaving.Node{
+func (reg *registration) newDeparture() *membership.LeavingNode {
+	return &membership.LeavingNode{
 		ID:       reg.id.NodeID,
 		SecretID: reg.id.SecretID,
 		Region:   reg.config().Region,
@@ -107,7 +106,7 @@ func (w *work) runStopAlone(ctx context.Context) {
 }
 
 // endOf returns the end of a lease. An agent that has none yet counts from its start.
-func endOf(l lease.Lease) boottime.Instant {
+func endOf(l membership.Lease) boottime.Instant {
 	if l.TTL <= 0 {
 		return l.Since
 	}

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"berth/client/membership/leaving"
+	"berth/client/membership"
 	"berth/structs"
 )
 
@@ -37,7 +37,7 @@ func TestLeave_DrainsOnlyIfConfigured(t *testing.T) {
 		inVirtualTime(t, func(t *testing.T) {
 			r := newFixture(t)
 			if configured {
-				r.edit = func(c *Config) { c.DrainOnShutdown = &leaving.Config{} }
+				r.edit = func(c *Config) { c.DrainOnShutdown = &membership.LeaveConfig{} }
 			}
 			r.start(false)
 			defer r.stop()
@@ -53,7 +53,7 @@ func TestLeave_DrainsOnlyIfConfigured(t *testing.T) {
 func TestLeave_TheNextAgentEndsTheDrain(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		r := newFixture(t)
-		r.edit = func(c *Config) { c.DrainOnShutdown = &leaving.Config{} }
+		r.edit = func(c *Config) { c.DrainOnShutdown = &membership.LeaveConfig{} }
 		r.start(false)
 		r.client.Leave(t.Context())
 		r.flip(broken)
@@ -112,7 +112,7 @@ func TestLeave_AFinalErrorKeepsNoNodeOut(t *testing.T) {
 func TestLeave_ComesAfterTheFirstRegistration(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		r := newFixture(t)
-		r.edit = func(c *Config) { c.DrainOnShutdown = &leaving.Config{} }
+		r.edit = func(c *Config) { c.DrainOnShutdown = &membership.LeaveConfig{} }
 		r.servers.fail = func(_, method string) error {
 			if method == structs.NodeRegister.Name {
 				return structs.NotServedf("electing")

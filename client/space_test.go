@@ -9,7 +9,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"berth/client/membership/cluster"
+	"berth/client/membership"
 	"berth/client/store/storetest"
 	"berth/structs"
 	"berth/test/kit"
@@ -136,7 +136,7 @@ func TestNode_RecordsItsClusterOnceThereIsSpace(t *testing.T) {
 		r.pass(time.Minute)
 		recorded := func() string {
 			t.Helper()
-			id, err := cluster.Read(r.client.config().StateDir())
+			id, err := membership.ReadCluster(r.client.config().StateDir())
 			if err != nil {
 				t.Error(err)
 			}

@@ -15,7 +15,7 @@ import (
 //   - pulls its allocations from index 0: the index of the state may be lower than before;
 //   - sends the newest state of every allocation that it knows, also of ended ones;
 //   - reports the volumes that it holds or held (structs.NodeInventory) with each heartbeat;
-//   - ends allocations that hold a volume without a claim (see package claimcheck).
+//   - ends allocations that hold a volume without a claim (see membership.ClaimCheck).
 //
 // A report counts only after csihooks.ConfirmAfter: until then the node may still stage a volume because of
 // an answer from the previous state.

@@ -13,7 +13,7 @@ import (
 	"berth/client/hooks"
 	"berth/client/hooks/disk"
 	"berth/client/hooks/taskapi"
-	"berth/client/membership/lease"
+	"berth/client/membership"
 	"berth/client/mesh/envoy"
 	"berth/client/mesh/native"
 	"berth/client/mesh/services"
@@ -82,7 +82,7 @@ type Subsystems struct {
 	// Endpoints are the procedures that servers may call on this node.
 	Endpoints []rpc.Endpoint
 	// Renewed, if not nil, takes each new lease of the node, before any other use of it.
-	Renewed func(lease.Lease)
+	Renewed func(membership.Lease)
 	// LeaseEnded, if not nil, reports whether an allocation has ended, or is being ended, with the lease of the
 	// node.
 	LeaseEnded func(allocID string) bool

@@ -25,7 +25,7 @@ import (
 	"berth/client/hooks/secrets"
 	"berth/client/machine/cni"
 	"berth/client/machine/networks"
-	"berth/client/membership/leaving"
+	"berth/client/membership"
 	"berth/structs"
 	"berth/structs/storage"
 	"berth/vault"
@@ -116,7 +116,7 @@ type Config struct {
 	// Fencing has the settings of the guard.
 	Fencing Fencing `hcl:"fencing,block"`
 	// DrainOnShutdown drains the node before its agent stops. Nil: the agent stops at once.
-	DrainOnShutdown *leaving.Config `hcl:"drain_on_shutdown,block"`
+	DrainOnShutdown *membership.LeaveConfig `hcl:"drain_on_shutdown,block"`
 }
 
 // The options. Each is a list of names, separated by commas.

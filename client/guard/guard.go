@@ -31,7 +31,7 @@ import (
 	"berth/client/drivers/driver"
 	"berth/client/drivers/procref"
 	"berth/client/guard/watch"
-	"berth/client/membership/lease"
+	"berth/client/membership"
 	"berth/internal/boottime"
 	"berth/structs"
 )
@@ -71,7 +71,7 @@ type Guard struct {
 	mu    sync.Mutex       // of all below; nobody waits for the guard with it
 	files watch.OrderFiles // Memory is "" until the first need
 	file  *watch.LeaseFile
-	lease lease.Lease
+	lease membership.Lease
 	lost  map[string]bool // allocations that Lose has ended
 	// followed has the allocations between the Up and the Down of their hooks.
 	followed map[string]*followed
@@ -292,7 +292,7 @@ func (g *Guard) open() error {
 }
 
 // Renewed takes each new lease of the node, before anything else does.
-func (g *Guard) Renewed(l lease.Lease) {
+func (g *Guard) Renewed(l membership.Lease) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.lease = l

@@ -19,7 +19,7 @@ import (
 	"berth/client/drivers/procref"
 	"berth/client/guard/watch"
 	"berth/client/hooks"
-	"berth/client/membership/lease"
+	"berth/client/membership"
 	"berth/internal/boottime"
 	"berth/structs"
 	"berth/test/kit"
@@ -128,7 +128,7 @@ func (f *fixture) lose(allocID, reason string) bool {
 
 // renew takes a lease that ends after a time.
 func (f *fixture) renew(ttl time.Duration) {
-	f.Renewed(lease.Lease{Grant: lease.Grant{TTL: ttl}, Since: boottime.Now()})
+	f.Renewed(membership.Lease{Grant: membership.Grant{TTL: ttl}, Since: boottime.Now()})
 }
 
 func group(name string, stop *time.Duration) *structs.TaskGroup {
@@ -160,9 +160,9 @@ func TestOrder_RejectsTasksWithoutAKnownCgroup(t *testing.T) {
 
 func TestOrder_NeedsALease(t *testing.T) {
 	f := newFixture(t)
-	for name, l := range map[string]lease.Lease{
+	for name, l := range map[string]membership.Lease{
 		"none yet":  {},
-		"one ended": {Grant: lease.Grant{TTL: time.Second}, Since: boottime.Now().Add(-time.Minute)},
+		"one ended": {Grant: membership.Grant{TTL: time.Second}, Since: boottime.Now().Add(-time.Minute)},
 	} {
 		f.Renewed(l)
 		err := f.Order("a1", group("exec", nil), nil)
@@ -228,7 +228,7 @@ func TestRenewed_WithinTheLeaseChangesNothing(t *testing.T) {
 	must(t, f.Order("a1", group("exec", nil), nil))
 	next, err := New(f.Config) // an agent that has restarted
 	must(t, err)
-	next.Renewed(lease.Lease{Grant: lease.Grant{TTL: time.Hour}, Since: boottime.Now()})
+	next.Renewed(membership.Lease{Grant: membership.Grant{TTL: time.Hour}, Since: boottime.Now()})
 	if d, err := next.files.Due("a1"); d != nil || err != nil {
 		t.Errorf("it is due: %+v, %v", d, err)
 	}

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"berth/client/membership/leaving"
+	"berth/client/membership"
 	"berth/test/kit"
 )
 
@@ -114,7 +114,7 @@ func (m *machine) checkUnits() {
 	shown := strings.TrimSpace(m.must("systemctl show -P TimeoutStopUSec berth"))
 	timeout, err := time.ParseDuration(strings.NewReplacer("min", "m", " ", "").Replace(shown))
 	must(m.t, err)
-	if least := leaving.DefaultDeadline + leaving.StopPatience; timeout <= least {
+	if least := membership.DefaultLeaveDeadline + membership.StopPatience; timeout <= least {
 		m.t.Errorf("systemd kills an agent that drains after %s, and a drain may take %s", timeout, least)
 	}
 }

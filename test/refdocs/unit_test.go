@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"berth/client/membership/leaving"
+	"berth/client/membership"
 )
 
 // TestUnitFile_StopsTheAgentAlone holds what pages say of the unit file: a stop of it leaves the tasks, and
@@ -19,7 +19,7 @@ func TestUnitFile_StopsTheAgentAlone(t *testing.T) {
 		}
 	}
 
-	longest := leaving.DefaultDeadline + leaving.StopPatience
+	longest := membership.DefaultLeaveDeadline + membership.StopPatience
 	var limits []time.Duration
 	for _, line := range lines {
 		value, is := strings.CutPrefix(line, "TimeoutStopSec=")

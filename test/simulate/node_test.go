@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"berth/client/membership/lease"
+	"berth/client/membership"
 	"berth/internal/boottime"
 	"berth/internal/level"
 	"berth/state"
@@ -39,7 +39,7 @@ type node struct {
 
 	agent      int // number of the process; 0: none runs
 	agents     int // that were started
-	lease      lease.Lease
+	lease      membership.Lease
 	registered bool
 	polls      int              // the agent that has registered, and asks for its allocations
 	barred     bool             // another agent is the node: this one makes no call but for its lease
@@ -106,7 +106,7 @@ func (n *node) powerOn() {
 	n.on = true
 	n.boot++
 	n.booted = n.w.now
-	n.lease = lease.Lease{}
+	n.lease = membership.Lease{}
 	n.awaited = 0
 	n.woken = 0
 	n.runs = map[string]*run{}
@@ -331,7 +331,7 @@ func (n *node) beat() {
 func (n *node) sendBeat(then func(pause time.Duration)) {
 	registered := n.registered
 	order := slices.Concat(serverNames[n.first:], serverNames[:n.first])
-	asking := lease.NewAsking(n.lease.TTL, order)
+	asking := membership.NewAsking(n.lease.TTL, order)
 	over := false
 	end := func(err error) {
 		if over {
@@ -400,7 +400,7 @@ func (n *node) beatTimeout() time.Duration {
 // renew takes a grant. A node that was down compares its volumes with its claims.
 func (n *node) renew(g structs.LeaseGrant, sent boottime.Instant) error {
 	wasDown := n.lease.GraceEnded(n.clock())
-	renewed, err := n.lease.Renewed(lease.Grant{
+	renewed, err := n.lease.Renewed(membership.Grant{
 		TTL:   g.HeartbeatTTL,
 		Grace: g.HeartbeatGrace,
 		Term:  g.LeaseTerm,

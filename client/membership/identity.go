@@ -1,5 +1,4 @@
-// Package identity has the identity of a node, which outlives its agent.
-package identity
+package membership
 
 import (
 	"cmp"
@@ -18,10 +17,10 @@ import (
 // the agent. The node's records have a copy.
 type Identity struct{ NodeID, SecretID string }
 
-var table = store.NewTable[Identity]("identity")
+var identityTable = store.NewTable[Identity]("identity")
 
-// Wanted is what others say about the ID of a node. "" says nothing.
-type Wanted struct {
+// WantedIdentity is what others say about the ID of a node. "" says nothing.
+type WantedIdentity struct {
 	Configured string // it wins over the one on disk
 	Certified  string // by the TLS certificate, with which the agent can be this node alone
 }
@@ -32,11 +31,11 @@ const (
 	secretFile = "secret-id"
 )
 
-// Load reads the identity in dir or makes it, and keeps a copy in the node's records. A changed file is
-// an error: another ID or secret would be another node, and the servers would take this node's volumes
+// LoadIdentity reads the identity in dir or makes it, and keeps a copy in the node's records. A changed file
+// is an error: another ID or secret would be another node, and the servers would take this node's volumes
 // for lost. So is the certificate of another node.
-func Load(db *store.DB, dir string, wanted Wanted) (id Identity, err error) {
-	known, err := table.Get(db, "node")
+func LoadIdentity(db *store.DB, dir string, wanted WantedIdentity) (id Identity, err error) {
+	known, err := identityTable.Get(db, "node")
 	if err != nil {
 		return id, err
 	}
@@ -66,11 +65,11 @@ func Load(db *store.DB, dir string, wanted Wanted) (id Identity, err error) {
 	}
 
 	// A crash before this write leaves files without a copy. The next start writes the copy.
-	return id, table.Put(db, "node", &id)
+	return id, identityTable.Put(db, "node", &id)
 }
 
 // check returns an error if the certificate is not that of the configured node or of the one in dir.
-func (w Wanted) check(dir, known string) error {
+func (w WantedIdentity) check(dir, known string) error {
 	if w.Certified == "" {
 		return nil
 	}

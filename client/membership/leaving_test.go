@@ -1,4 +1,4 @@
-package leaving
+package membership
 
 import (
 	"bytes"
@@ -10,16 +10,13 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"go.uber.org/goleak"
 
 	"berth/rpc"
 	"berth/structs"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// servers is a cluster that drains a node, in memory.
-type servers struct {
+// leaveServers is a cluster that drains a node, in memory.
+type leaveServers struct {
 	rpc *rpc.Server
 
 	mu      sync.Mutex
@@ -32,8 +29,8 @@ type servers struct {
 	calls   int
 }
 
-func newServers(t *testing.T) *servers {
-	s := &servers{index: 1, changed: make(chan struct{})}
+func newLeaveServers(t *testing.T) *leaveServers {
+	s := &leaveServers{index: 1, changed: make(chan struct{})}
 	s.rpc = rpc.NewServer(hclog.NewNullLogger(),
 		rpc.Handle(structs.NodeLeave, s.leave),
 		rpc.Handle(structs.NodeDrainStatus, s.status))
@@ -41,7 +38,7 @@ func newServers(t *testing.T) *servers {
 	return s
 }
 
-func (s *servers) Call(ctx context.Context, method string, req, resp any) error {
+func (s *leaveServers) Call(ctx context.Context, method string, req, resp any) error {
 	s.mu.Lock()
 	s.calls++
 	fail := s.fail
@@ -57,7 +54,7 @@ func (s *servers) Call(ctx context.Context, method string, req, resp any) error 
 	return s.rpc.Call(ctx, method, req, resp)
 }
 
-func (s *servers) leave(_ context.Context, r *structs.NodeLeaveRequest) (*structs.Empty, error) {
+func (s *leaveServers) leave(_ context.Context, r *structs.NodeLeaveRequest) (*structs.Empty, error) {
 	if r.NodeID != "n1" || r.SecretID != "secret" {
 		return nil, structs.Deniedf("got %s, %s", r.NodeID, r.SecretID)
 	}
@@ -65,7 +62,7 @@ func (s *servers) leave(_ context.Context, r *structs.NodeLeaveRequest) (*struct
 	return &structs.Empty{}, nil
 }
 
-func (s *servers) status(ctx context.Context, r *structs.NodeGetRequest) (
+func (s *leaveServers) status(ctx context.Context, r *structs.NodeGetRequest) (
 	*structs.NodeDrainStatusResponse, error,
 ) {
 	over := time.After(r.MaxWait)
@@ -94,7 +91,7 @@ func (s *servers) status(ctx context.Context, r *structs.NodeGetRequest) (
 }
 
 // change changes the servers, and wakes their blocking queries.
-func (s *servers) change(f func()) {
+func (s *leaveServers) change(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f()
@@ -105,14 +102,14 @@ func (s *servers) change(f func()) {
 
 // leave drains n1 in virtual time. It returns the request, the time that it took and the log. While it waits,
 // it calls during, after a second.
-func leave(t *testing.T, s *servers, cfg Config, during func(stop context.CancelFunc)) (
+func leave(t *testing.T, s *leaveServers, cfg LeaveConfig, during func(stop context.CancelFunc)) (
 	spec *structs.DrainSpec, took time.Duration, log string,
 ) {
 	t.Helper()
 	var out bytes.Buffer
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	n := &Node{
+	n := &LeavingNode{
 		ID:       "n1",
 		SecretID: "secret",
 		Servers:  s,
@@ -134,21 +131,24 @@ func leave(t *testing.T, s *servers, cfg Config, during func(stop context.Cancel
 	return spec, time.Since(begin), out.String()
 }
 
-func (s *servers) end() { s.change(func() { s.spec = nil; s.waits = nil }) }
+func (s *leaveServers) end() { s.change(func() { s.spec = nil; s.waits = nil }) }
 
 func TestLeave_RequestsTheConfiguredDrain(t *testing.T) {
 	for name, c := range map[string]struct {
-		cfg  Config
+		cfg  LeaveConfig
 		want structs.DrainSpec
 	}{
-		"the defaults":    {Config{}, structs.DrainSpec{Deadline: time.Hour}},
-		"a deadline":      {Config{Deadline: new(time.Minute)}, structs.DrainSpec{Deadline: time.Minute}},
-		"by force":        {Config{Force: true}, structs.DrainSpec{Deadline: -time.Second}},
-		"not system jobs": {Config{IgnoreSystemJobs: true}, structs.DrainSpec{Deadline: time.Hour, IgnoreSystemJobs: true}},
+		"the defaults": {LeaveConfig{}, structs.DrainSpec{Deadline: time.Hour}},
+		"a deadline":   {LeaveConfig{Deadline: new(time.Minute)}, structs.DrainSpec{Deadline: time.Minute}},
+		"by force":     {LeaveConfig{Force: true}, structs.DrainSpec{Deadline: -time.Second}},
+		"not system jobs": {
+			LeaveConfig{IgnoreSystemJobs: true},
+			structs.DrainSpec{Deadline: time.Hour, IgnoreSystemJobs: true},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newServers(t)
+				s := newLeaveServers(t)
 				spec, took, _ := leave(t, s, c.cfg, func(context.CancelFunc) { s.end() })
 				if spec == nil || *spec != c.want || took != time.Second {
 					t.Errorf("after %s: got %+v, want %+v after a second", took, spec, c.want)
@@ -160,10 +160,10 @@ func TestLeave_RequestsTheConfiguredDrain(t *testing.T) {
 
 func TestLeave_LogsEachChangeOfTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newServers(t)
+		s := newLeaveServers(t)
 		one := structs.DrainWait{AllocID: "a1", JobID: "web", Reason: "its successor is not healthy"}
 		two := structs.DrainWait{AllocID: "a2", JobID: "web", Reason: "one of its group is missing"}
-		_, _, log := leave(t, s, Config{}, func(context.CancelFunc) {
+		_, _, log := leave(t, s, LeaveConfig{}, func(context.CancelFunc) {
 			for _, waits := range [][]structs.DrainWait{{one, two}, {one, two}, {two}} {
 				s.change(func() { s.waits = waits })
 				time.Sleep(time.Second)
@@ -191,31 +191,35 @@ func TestLeave_LogsEachChangeOfTheWait(t *testing.T) {
 func TestLeave_EndsWithItsBounds(t *testing.T) {
 	away := structs.NotServedf("the cluster has no leader")
 	for name, c := range map[string]struct {
-		before func(s *servers)
-		cfg    Config
-		during func(s *servers, stop context.CancelFunc)
+		before func(s *leaveServers)
+		cfg    LeaveConfig
+		during func(s *leaveServers, stop context.CancelFunc)
 		want   time.Duration
 	}{
-		"no leader":         {func(s *servers) { s.fail = away }, Config{}, nil, ServerPatience},
-		"no server answers": {func(s *servers) { s.silent = true }, Config{}, nil, ServerPatience},
-		"older servers":     {func(s *servers) { s.fail = structs.Preconditionf("level 1") }, Config{}, nil, time.Second},
-		"no leader later": {nil, Config{}, func(s *servers, _ context.CancelFunc) {
+		"no leader":         {func(s *leaveServers) { s.fail = away }, LeaveConfig{}, nil, ServerPatience},
+		"no server answers": {func(s *leaveServers) { s.silent = true }, LeaveConfig{}, nil, ServerPatience},
+		"older servers": {func(s *leaveServers) {
+			s.fail = structs.Preconditionf("level 1")
+		}, LeaveConfig{}, nil, time.Second},
+		"no leader later": {nil, LeaveConfig{}, func(s *leaveServers, _ context.CancelFunc) {
 			s.change(func() { s.fail = away })
 		}, time.Second + ServerPatience},
-		"a short election": {nil, Config{}, func(s *servers, _ context.CancelFunc) {
+		"a short election": {nil, LeaveConfig{}, func(s *leaveServers, _ context.CancelFunc) {
 			s.change(func() { s.fail = away })
 			time.Sleep(ServerPatience / 2)
 			s.change(func() { s.fail = nil })
 			time.Sleep(time.Minute)
 			s.end()
 		}, time.Second + ServerPatience/2 + time.Minute},
-		"after the deadline": {nil, Config{Deadline: new(time.Minute)}, nil, time.Minute + StopPatience},
-		"by force":           {nil, Config{Deadline: new(time.Minute), Force: true}, nil, time.Minute + StopPatience},
-		"a second signal":    {nil, Config{}, func(_ *servers, stop context.CancelFunc) { stop() }, time.Second},
+		"after the deadline": {nil, LeaveConfig{Deadline: new(time.Minute)}, nil, time.Minute + StopPatience},
+		"by force":           {nil, LeaveConfig{Deadline: new(time.Minute), Force: true}, nil, time.Minute + StopPatience},
+		"a second signal": {nil, LeaveConfig{}, func(_ *leaveServers, stop context.CancelFunc) {
+			stop()
+		}, time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newServers(t)
+				s := newLeaveServers(t)
 				if c.before != nil {
 					c.before(s)
 				}
@@ -240,12 +244,12 @@ func TestConfig_BoundsTheDeadline(t *testing.T) {
 		0: false, -1: false, 1: true,
 		structs.MaxDrainDeadline: true, structs.MaxDrainDeadline + 1: false,
 	} {
-		err := (&Config{Deadline: &deadline}).Validate()
+		err := (&LeaveConfig{Deadline: &deadline}).Validate()
 		if (err == nil) != valid || err != nil && !structs.IsKind(err, structs.KindInvalid) {
 			t.Errorf("a deadline of %s: got %v", deadline, err)
 		}
 	}
-	for _, c := range []*Config{nil, {}} {
+	for _, c := range []*LeaveConfig{nil, {}} {
 		if err := c.Validate(); err != nil {
 			t.Error(err)
 		}

@@ -1,4 +1,4 @@
-package identity
+package membership
 
 import (
 	"os"
@@ -16,11 +16,11 @@ func TestLoad_MakesItOnceAndKeepsItSecret(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = db.Close() }()
-	a, err := Load(db, dir, Wanted{})
+	a, err := LoadIdentity(db, dir, WantedIdentity{})
 	if err != nil || a.NodeID == "" || a.SecretID == "" || a.NodeID == a.SecretID {
 		t.Fatalf("%+v, %v", a, err)
 	}
-	if b, err := Load(db, dir, Wanted{}); err != nil || a != b {
+	if b, err := LoadIdentity(db, dir, WantedIdentity{}); err != nil || a != b {
 		t.Errorf("%+v, %v", b, err)
 	}
 	for _, name := range []string{"node-id", "secret-id"} {
@@ -33,19 +33,19 @@ func TestLoad_MakesItOnceAndKeepsItSecret(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := path + ": the node's identity is not the one of its records"
-			if _, err := Load(db, dir, Wanted{}); err == nil || !strings.Contains(err.Error(), want) {
+			if _, err := LoadIdentity(db, dir, WantedIdentity{}); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s holds %q: %v", name, text, err)
 			}
 		}
 		if err := os.Remove(path); err != nil { // as the error demands
 			t.Fatal(err)
 		}
-		if b, err := Load(db, dir, Wanted{}); err != nil || a != b {
+		if b, err := LoadIdentity(db, dir, WantedIdentity{}); err != nil || a != b {
 			t.Errorf("%s is gone: %+v, %v", name, b, err)
 		}
 	}
-	fixed := Wanted{Configured: "fixed"}
-	if c, err := Load(db, dir, fixed); err != nil || c.NodeID != "fixed" || c.SecretID != a.SecretID {
+	fixed := WantedIdentity{Configured: "fixed"}
+	if c, err := LoadIdentity(db, dir, fixed); err != nil || c.NodeID != "fixed" || c.SecretID != a.SecretID {
 		t.Errorf("%+v, %v", c, err)
 	}
 	if left, _ := os.ReadDir(dir); len(left) != 2 {
@@ -65,7 +65,7 @@ func TestLoad_WithoutRecordsTakesTheFiles(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		id, err := Load(db, dir, Wanted{})
+		id, err := LoadIdentity(db, dir, WantedIdentity{})
 		if i == 0 && (err != nil || id.NodeID != "mine") {
 			t.Errorf("%+v, %v", id, err)
 		}
@@ -78,15 +78,15 @@ func TestLoad_WithoutRecordsTakesTheFiles(t *testing.T) {
 func TestLoad_TakesTheIDOfTheCertificate(t *testing.T) {
 	for name, c := range map[string]struct {
 		file   string // "" for a new node
-		wanted Wanted
+		wanted WantedIdentity
 		id     string // "" for an error
 	}{
-		"a new node":                 {"", Wanted{Certified: "n1"}, "n1"},
-		"the same node":              {"n1", Wanted{Certified: "n1"}, "n1"},
-		"another node":               {"n2", Wanted{Certified: "n1"}, ""},
-		"the configured node":        {"", Wanted{Configured: "n1", Certified: "n1"}, "n1"},
-		"another node is configured": {"", Wanted{Configured: "n2", Certified: "n1"}, ""},
-		"the certificate of no node": {"n2", Wanted{}, "n2"},
+		"a new node":                 {"", WantedIdentity{Certified: "n1"}, "n1"},
+		"the same node":              {"n1", WantedIdentity{Certified: "n1"}, "n1"},
+		"another node":               {"n2", WantedIdentity{Certified: "n1"}, ""},
+		"the configured node":        {"", WantedIdentity{Configured: "n1", Certified: "n1"}, "n1"},
+		"another node is configured": {"", WantedIdentity{Configured: "n2", Certified: "n1"}, ""},
+		"the certificate of no node": {"n2", WantedIdentity{}, "n2"},
 	} {
 		dir := t.TempDir()
 		db, err := store.Open(t.TempDir())
@@ -100,7 +100,7 @@ func TestLoad_TakesTheIDOfTheCertificate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		id, err := Load(db, dir, c.wanted)
+		id, err := LoadIdentity(db, dir, c.wanted)
 		if id.NodeID != c.id && c.id != "" || (err == nil) != (c.id != "") {
 			t.Errorf("%s: %v, %v", name, id, err)
 		}

@@ -1,14 +1,7 @@
-// Package lease has the time for which the servers count this node as alive.
-//
-// The servers place the work of a node elsewhere after its lease and a grace. A node must therefore never
-// take its lease for longer than the servers do:
-//
-//   - It counts from before it sent the request: the leader granted the lease later than that.
-//   - It counts in CLOCK_BOOTTIME, so a machine that was suspended wakes with its lease over.
-//   - The grant of an earlier term than the newest known one is no lease.
-//   - Several servers may be asked at a time. Each grant counts from its own request, and none shortens the
-//     lease.
-package lease
+// Package membership has the node as a member of its cluster: its identity, the ID of the cluster, its
+// lease, the proof that it is the only agent with its ID, its return after a loss, the check of its claims,
+// and the drain before it leaves.
+package membership
 
 import (
 	"fmt"
@@ -24,13 +17,23 @@ type Grant struct {
 	Grace time.Duration // the leader waits for that time beyond the TTL before it counts the node as down
 	Term  uint64        // Raft's term of the leader; 0: not told
 	Epoch uint64        // of the node, see structs.Node; 0: the servers count none
-	// Returning: the servers wait until the node is clean in the epoch. See package returning.
+	// Returning: the servers wait until the node is clean in the epoch. See Return.
 	Returning bool
 	// Alone is how long the node may act alone, if that is longer than the TTL: an operator has ordered it.
 	Alone time.Duration
 }
 
-// Lease is a grant and the time of its request. The zero Lease is that of a node that has none yet.
+// Lease is a grant and the time of its request: the time for which the servers count this node as alive. The
+// zero Lease is that of a node that has none yet.
+//
+// The servers place the work of a node elsewhere after its lease and a grace. A node must therefore never
+// take its lease for longer than the servers do:
+//
+//   - It counts from before it sent the request: the leader granted the lease later than that.
+//   - It counts in CLOCK_BOOTTIME, so a machine that was suspended wakes with its lease over.
+//   - The grant of an earlier term than the newest known one is no lease.
+//   - Several servers may be asked at a time. Each grant counts from its own request, and none shortens the
+//     lease.
 type Lease struct {
 	Grant
 	// Since is before the request was sent.

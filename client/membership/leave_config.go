@@ -1,4 +1,4 @@
-package leaving
+package membership
 
 import (
 	"time"
@@ -6,9 +6,9 @@ import (
 	"berth/structs"
 )
 
-// Config is the agent's `client { drain_on_shutdown {} }`.
-type Config struct {
-	// Deadline is the time after which the rest moves at once. Nil: DefaultDeadline.
+// LeaveConfig is the agent's `client { drain_on_shutdown {} }`.
+type LeaveConfig struct {
+	// Deadline is the time after which the rest moves at once. Nil: DefaultLeaveDeadline.
 	Deadline *time.Duration `hcl:"deadline"`
 	// Force moves everything at once. CSI plugins stop even if the node still has volumes.
 	Force bool `hcl:"force"`
@@ -16,11 +16,11 @@ type Config struct {
 	IgnoreSystemJobs bool `hcl:"ignore_system_jobs"`
 }
 
-// DefaultDeadline is the deadline of a drain whose configuration gives none.
-const DefaultDeadline = time.Hour
+// DefaultLeaveDeadline is the deadline of a drain whose configuration gives none.
+const DefaultLeaveDeadline = time.Hour
 
 // Validate names every fault. Nil has none.
-func (c *Config) Validate() error {
+func (c *LeaveConfig) Validate() error {
 	if c == nil {
 		return nil
 	}
@@ -32,15 +32,15 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-func (c *Config) deadline() time.Duration {
+func (c *LeaveConfig) deadline() time.Duration {
 	if c.Deadline == nil {
-		return DefaultDeadline
+		return DefaultLeaveDeadline
 	}
 	return *c.Deadline
 }
 
 // drainSpec is the drain that the node requests.
-func (c *Config) drainSpec() *structs.DrainSpec {
+func (c *LeaveConfig) drainSpec() *structs.DrainSpec {
 	spec := &structs.DrainSpec{
 		Deadline:         c.deadline(),
 		IgnoreSystemJobs: c.IgnoreSystemJobs,

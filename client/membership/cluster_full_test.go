@@ -1,4 +1,4 @@
-package cluster
+package membership
 
 import (
 	"os"
@@ -16,20 +16,20 @@ func TestWrite_OnAFullDiskKeepsTheFile(t *testing.T) {
 	free := kit.FillDisk(t, dir, 0)
 	want := func(when, id string) {
 		t.Helper()
-		if got, err := Read(dir); err != nil || got != id {
+		if got, err := ReadCluster(dir); err != nil || got != id {
 			t.Errorf("%s: the file has %q (%v), want %q", when, got, err, id)
 		}
 		entries, _ := os.ReadDir(dir)
 		for _, e := range entries {
-			if e.Name() != File && e.Name() != "filler" {
+			if e.Name() != ClusterFile && e.Name() != "filler" {
 				t.Errorf("%s: %s is left", when, e.Name())
 			}
 		}
 	}
 	fails := func(when, id string) {
 		t.Helper()
-		err := Write(dir, id)
-		if !files.IsNoSpace(err) || !strings.Contains(err.Error(), filepath.Join(dir, File)) {
+		err := WriteCluster(dir, id)
+		if !files.IsNoSpace(err) || !strings.Contains(err.Error(), filepath.Join(dir, ClusterFile)) {
 			t.Errorf("%s: %v, want no space for the file", when, err)
 		}
 	}
@@ -37,17 +37,17 @@ func TestWrite_OnAFullDiskKeepsTheFile(t *testing.T) {
 	fails("the first", "c1")
 	want("after the first", "")
 	free()
-	if err := Write(dir, "c1"); err != nil {
+	if err := WriteCluster(dir, "c1"); err != nil {
 		t.Fatal(err)
 	}
 	free = kit.FillDisk(t, dir, 0)
 	fails("another", "c2")
 	want("after another", "c1")
-	if err := Write(dir, "c1"); err != nil {
+	if err := WriteCluster(dir, "c1"); err != nil {
 		t.Errorf("the ID that the disk has: %v", err)
 	}
 	free()
-	if err := Write(dir, "c2"); err != nil {
+	if err := WriteCluster(dir, "c2"); err != nil {
 		t.Error(err)
 	}
 	want("with space", "c2")

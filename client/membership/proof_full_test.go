@@ -1,4 +1,4 @@
-package proof
+package membership
 
 import (
 	"slices"
@@ -15,7 +15,7 @@ import (
 // A machine starts again while its disk is full. No request may have a mark that the disk has not.
 func TestBegin_OnAFullDiskDrawsTheMarkWhenThereIsSpace(t *testing.T) {
 	dir := kit.MountDisk(t, "1m")
-	a := start(t, dir, "b1")
+	a := startProven(t, dir, "b1")
 	if err := a.MarkClaims(); err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +28,7 @@ func TestBegin_OnAFullDiskDrawsTheMarkWhenThereIsSpace(t *testing.T) {
 	}
 	free := kit.FillDisk(t, dir, 0)
 	storetest.Crowd(t, db)
-	k, err := Load(db, dir, Place{BootID: "b2"}, hclog.NewNullLogger())
+	k, err := LoadProof(db, dir, ProofPlace{BootID: "b2"}, hclog.NewNullLogger())
 	if err != nil {
 		t.Fatalf("the agent does not start: %v", err)
 	}
@@ -72,7 +72,7 @@ func TestBegin_OfTheFirstAgentWaitsForSpace(t *testing.T) {
 	}
 	free := kit.FillDisk(t, dir, 0)
 	storetest.Crowd(t, db)
-	k, err := Load(db, dir, Place{BootID: "b1"}, hclog.NewNullLogger())
+	k, err := LoadProof(db, dir, ProofPlace{BootID: "b1"}, hclog.NewNullLogger())
 	if err != nil {
 		t.Fatalf("the agent does not start: %v", err)
 	}
@@ -87,7 +87,7 @@ func TestBegin_OfTheFirstAgentWaitsForSpace(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	again := start(t, dir, "b1")
+	again := startProven(t, dir, "b1")
 	defer again.stop(t)
 	if now := again.Current(); now.Nonce != sent.Nonce || !slices.Equal(now.Marks, sent.Marks) {
 		t.Errorf("%+v follows %+v", now, sent)

@@ -1,7 +1,4 @@
-// Package returning follows the return of a node after a loss. The servers give the node no new allocations
-// until it has told them that all is stopped and released that is no longer its own: see
-// structs.Node.Returning. The node is clean for one epoch, because it may be lost again meanwhile.
-package returning
+package membership
 
 import (
 	"context"
@@ -10,7 +7,9 @@ import (
 	"berth/structs"
 )
 
-// Return is the return of a node.
+// Return follows the return of a node after a loss. The servers give the node no new allocations until it
+// has told them that all is stopped and released that is no longer its own: see structs.Node.Returning. The
+// node is clean for one epoch, because it may be lost again meanwhile.
 type Return struct {
 	awaited atomic.Uint64 // the epoch for which the servers wait; 0: they do not
 	pulled  atomic.Uint64 // the epoch in which the node last fetched and applied the list of its allocations
@@ -18,8 +17,8 @@ type Return struct {
 	begun   chan struct{} // has a value: Run has to look for things that are not this node's own
 }
 
-// New returns the return of a node that was not lost.
-func New() *Return { return &Return{begun: make(chan struct{}, 1)} }
+// NewReturn returns the return of a node that was not lost.
+func NewReturn() *Return { return &Return{begun: make(chan struct{}, 1)} }
 
 // Note takes the answer to a heartbeat in an epoch. It reports whether a return begins: the node is to fetch
 // the list of its allocations again.

@@ -1,4 +1,4 @@
-package returning
+package membership
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 func nothing(context.Context) error { return nil }
 
 func TestReturn_EndsWhenNothingIsLeft(t *testing.T) {
-	r := New()
+	r := NewReturn()
 	r.Pulled(7)
 	if r.Note(7, false) || r.Pending() || r.CleanFor() != 0 {
 		t.Error("a node that was not lost returns")
@@ -39,7 +39,7 @@ func TestReturn_EndsWhenNothingIsLeft(t *testing.T) {
 
 // A node may be lost again while it looks.
 func TestReturn_IsCleanForTheEpochInWhichItLooked(t *testing.T) {
-	r := New()
+	r := NewReturn()
 	r.Note(9, true)
 	r.Pulled(9)
 	err := r.check(t.Context(), func(context.Context) error {

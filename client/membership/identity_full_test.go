@@ -1,4 +1,4 @@
-package identity
+package membership
 
 import (
 	"os"
@@ -43,7 +43,7 @@ func TestLoad_OnAFullDiskWritesNothingOrAll(t *testing.T) {
 	dir := kit.MountDisk(t, "1m")
 	free := kit.FillDisk(t, dir, 0)
 	for range 2 {
-		_, err := Load(db, dir, Wanted{})
+		_, err := LoadIdentity(db, dir, WantedIdentity{})
 		if !files.IsNoSpace(err) || !strings.Contains(err.Error(), filepath.Join(dir, nodeFile)) {
 			t.Errorf("got %v, want no space for %s", err, nodeFile)
 		}
@@ -53,17 +53,17 @@ func TestLoad_OnAFullDiskWritesNothingOrAll(t *testing.T) {
 	}
 
 	free()
-	first, err := Load(db, dir, Wanted{})
+	first, err := LoadIdentity(db, dir, WantedIdentity{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	before := filesIn(t, dir)
 	free = kit.FillDisk(t, dir, 0)
-	again, err := Load(db, dir, Wanted{})
+	again, err := LoadIdentity(db, dir, WantedIdentity{})
 	if err != nil || again != first {
 		t.Errorf("a later start on the full disk: %+v (%v), want %+v", again, err, first)
 	}
-	if _, err := Load(db, dir, Wanted{Configured: "other"}); !files.IsNoSpace(err) {
+	if _, err := LoadIdentity(db, dir, WantedIdentity{Configured: "other"}); !files.IsNoSpace(err) {
 		t.Errorf("another ID: %v, want no space", err)
 	}
 	for name, content := range filesIn(t, dir) {
@@ -72,7 +72,7 @@ func TestLoad_OnAFullDiskWritesNothingOrAll(t *testing.T) {
 		}
 	}
 	free()
-	again, err = Load(db, dir, Wanted{})
+	again, err = LoadIdentity(db, dir, WantedIdentity{})
 	if err != nil || again != first {
 		t.Errorf("with space: %+v (%v), want %+v", again, err, first)
 	}

@@ -1,4 +1,4 @@
-package proof
+package membership
 
 import (
 	"fmt"
@@ -16,45 +16,45 @@ import (
 	"berth/structs"
 )
 
-// agent is an agent on a data directory, with the servers' knowledge of it.
-type agent struct {
-	*Keeper
+// provenAgent is an agent on a data directory, with the servers' knowledge of it.
+type provenAgent struct {
+	*ProofKeeper
 	t  *testing.T
 	db *store.DB
 }
 
-func start(t *testing.T, dir, boot string) *agent {
+func startProven(t *testing.T, dir, boot string) *provenAgent {
 	t.Helper()
 	db, err := store.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	k, err := Load(db, dir, Place{BootID: boot}, hclog.NewNullLogger())
+	k, err := LoadProof(db, dir, ProofPlace{BootID: boot}, hclog.NewNullLogger())
 	if err == nil {
 		err = k.Begin()
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &agent{Keeper: k, t: t, db: db}
+	return &provenAgent{ProofKeeper: k, t: t, db: db}
 }
 
-func (a *agent) stop(t *testing.T) {
+func (a *provenAgent) stop(t *testing.T) {
 	t.Helper()
 	if err := a.db.Close(); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// servers accept proofs as a leader does in the grace of the lease, or while it lasts.
-type servers struct {
+// proofServers accept proofs as a leader does in the grace of the lease, or while it lasts.
+type proofServers struct {
 	row   *structs.Node
 	known *admission.Last
 	lasts bool
 }
 
 // beat sends a heartbeat. A lost answer does not reach the agent.
-func (s *servers) beat(a *agent, lost bool) error {
+func (s *proofServers) beat(a *provenAgent, lost bool) error {
 	sent := a.Current()
 	err := admission.Check(admission.Node{Row: s.row, Last: s.known}, sent)
 	if err == nil {
@@ -73,7 +73,7 @@ func (s *servers) beat(a *agent, lost bool) error {
 	return err
 }
 
-func (s *servers) mustBeat(t *testing.T, a *agent, lost bool) {
+func (s *proofServers) mustBeat(t *testing.T, a *provenAgent, lost bool) {
 	t.Helper()
 	if err := s.beat(a, lost); err != nil {
 		t.Fatalf("the node is locked out: %v", err)
@@ -94,19 +94,19 @@ func TestProof_NoRestartLocksANodeOut(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			var s servers
-			first := start(t, dir, "b1")
+			var s proofServers
+			first := startProven(t, dir, "b1")
 			s.mustBeat(t, first, false)
 			s.mustBeat(t, first, false)
 			s.mustBeat(t, first, c.lost)
 			s.mustBeat(t, first, c.lost)
 			first.stop(t)
 			for range 3 { // agents that end before any answer
-				between := start(t, dir, c.boot)
+				between := startProven(t, dir, c.boot)
 				s.mustBeat(t, between, true)
 				between.stop(t)
 			}
-			second := start(t, dir, c.boot)
+			second := startProven(t, dir, c.boot)
 			defer second.stop(t)
 			for range 3 {
 				s.mustBeat(t, second, false)
@@ -128,16 +128,16 @@ func copyDir(t *testing.T, from string) string {
 func TestProof_ACopiedDirectoryIsRejected(t *testing.T) {
 	for _, boot := range []string{"b1", "b2"} {
 		dir := t.TempDir()
-		var s servers
-		first := start(t, dir, "b1")
+		var s proofServers
+		first := startProven(t, dir, "b1")
 		s.mustBeat(t, first, false)
 		first.stop(t)
 		copied := copyDir(t, dir)
-		first = start(t, dir, "b1")
+		first = startProven(t, dir, "b1")
 		s.mustBeat(t, first, false)
 		s.mustBeat(t, first, false)
 
-		second := start(t, copied, boot)
+		second := startProven(t, copied, boot)
 		for range 3 {
 			if err := s.beat(second, false); structs.CauseOf(err) != structs.CauseSecondAgent {
 				t.Fatalf("a copy in boot %s: %v", boot, err)
@@ -163,13 +163,13 @@ func TestProof_ACopiedDirectoryIsRejected(t *testing.T) {
 // A copy that is as new as the last heartbeat waits for the next one, which shows that it is a copy.
 func TestProof_OneOfTwoEqualDisksIsRejected(t *testing.T) {
 	dir := t.TempDir()
-	s := servers{lasts: true}
-	first := start(t, dir, "b1")
+	s := proofServers{lasts: true}
+	first := startProven(t, dir, "b1")
 	s.mustBeat(t, first, false)
 	first.stop(t)
-	second := start(t, copyDir(t, dir), "b1")
+	second := startProven(t, copyDir(t, dir), "b1")
 	defer second.stop(t)
-	first = start(t, dir, "b1")
+	first = startProven(t, dir, "b1")
 	defer first.stop(t)
 	s.mustBeat(t, first, false)
 	if err := s.beat(second, false); err == nil || structs.CauseOf(err) != "" {
@@ -184,8 +184,8 @@ func TestProof_OneOfTwoEqualDisksIsRejected(t *testing.T) {
 
 // The lease does not wait for the disk: until it has the next nonce, the last one is sent.
 func TestProof_ASlowDiskSendsTheLastNonceAgain(t *testing.T) {
-	var s servers
-	a := start(t, t.TempDir(), "b1")
+	var s proofServers
+	a := startProven(t, t.TempDir(), "b1")
 	defer a.stop(t)
 	for range 3 {
 		sent := a.Current()
@@ -206,21 +206,21 @@ func TestProof_ASlowDiskSendsTheLastNonceAgain(t *testing.T) {
 // A leader that knows no nonce takes the word of the agent.
 func TestProof_ARejectionOutlivesTheAgent(t *testing.T) {
 	dir := t.TempDir()
-	rejects := servers{
+	rejects := proofServers{
 		row:   &structs.Node{ID: "n", Status: structs.NodeReady},
 		known: &admission.Last{AgentProof: structs.AgentProof{Nonce: "other"}},
 	}
-	first := start(t, dir, "b1")
+	first := startProven(t, dir, "b1")
 	if err := rejects.beat(first, false); err == nil {
 		t.Fatal("the agent is accepted")
 	}
 	first.stop(t)
-	second := start(t, dir, "b1")
+	second := startProven(t, dir, "b1")
 	defer second.stop(t)
 	if !second.Current().Rejected {
 		t.Error("the next agent does not know that it was rejected")
 	}
-	var accepts servers
+	var accepts proofServers
 	accepts.mustBeat(t, second, false)
 	if second.Current().Rejected {
 		t.Error("the agent is accepted, and still counts as rejected")
@@ -231,14 +231,14 @@ func TestProof_ARejectionOutlivesTheAgent(t *testing.T) {
 // from before a claim or a boot does not.
 func TestMarks_OneInEachBootAndOneForItsFirstClaim(t *testing.T) {
 	dir := t.TempDir()
-	a := start(t, dir, "b1")
+	a := startProven(t, dir, "b1")
 	atBoot := a.Current().Marks
 	if len(atBoot) != 1 {
 		t.Fatalf("a new agent has the marks %q", atBoot)
 	}
 	a.stop(t)
 
-	a = start(t, dir, "b1") // a restart draws none
+	a = startProven(t, dir, "b1") // a restart draws none
 	if got := a.Current().Marks; !slices.Equal(got, atBoot) {
 		t.Errorf("after a restart: %q, want %q", got, atBoot)
 	}
@@ -251,14 +251,14 @@ func TestMarks_OneInEachBootAndOneForItsFirstClaim(t *testing.T) {
 	}
 	a.stop(t)
 
-	a = start(t, dir, "b1")
+	a = startProven(t, dir, "b1")
 	if got := a.Current().Marks; !slices.Equal(got, []string{claim, atBoot[0]}) {
 		t.Errorf("after a claim and a restart: %q, want that of the claim before that of the boot", got)
 	}
 	a.stop(t)
 
 	for n := range structs.MaxMarks + 1 {
-		a = start(t, dir, fmt.Sprint("later", n))
+		a = startProven(t, dir, fmt.Sprint("later", n))
 		marks := a.Current().Marks
 		if n == 0 && (len(marks) != 3 || marks[1] != claim) {
 			t.Errorf("after a reboot: %q, want another one before %q", marks, claim)

@@ -1,6 +1,4 @@
-// Package proof keeps the nonce by which the servers know this agent from another one with the same node ID:
-// see structs.AgentProof.
-package proof
+package membership
 
 import (
 	"context"
@@ -14,56 +12,57 @@ import (
 	"berth/structs"
 )
 
-// record is what outlives the agent.
-type record struct {
+// proofRecord is what outlives the agent.
+type proofRecord struct {
 	Next     string // is sent until the servers acknowledge it
 	Acked    string // the last one that they have acknowledged; "": none
 	Rejected bool   // the servers have answered the last request with structs.CauseSecondAgent
 }
 
-const recordKey = "node"
+const proofKey = "node"
 
-var table = store.NewTable[record]("agent_proof")
+var proofTable = store.NewTable[proofRecord]("agent_proof")
 
-// Keeper has the proof of the next request.
-type Keeper struct {
+// ProofKeeper keeps the nonce by which the servers know this agent from another one with the same node ID:
+// see structs.AgentProof.
+type ProofKeeper struct {
 	db     *store.DB
 	logger hclog.Logger
-	place  Place
+	place  ProofPlace
 	dir    string        // its device and inode
 	due    chan struct{} // has a value: the disk does not have the last answer yet
-	stored record        // is on the disk; only Begin and, after it, store use it
+	stored proofRecord   // is on the disk; only Begin and, after it, store use it
 
 	claims sync.Mutex // held while a mark is drawn
 
 	mu    sync.Mutex
-	now   record
+	now   proofRecord
 	acked bool // the servers have acknowledged now.Next
 	marks marks
 }
 
-// Place is where the agent runs.
-type Place struct {
+// ProofPlace is where the agent runs.
+type ProofPlace struct {
 	BootID  string
 	Machine structs.MachineID
 }
 
-// Load reads the nonces of the last agent from the store in a directory, or draws the first one. Without a
-// record the agent cannot continue the lease of an earlier one: it waits until that has ended. Begin has to
+// LoadProof reads the nonces of the last agent from the store in a directory, or draws the first one. Without
+// a record the agent cannot continue the lease of an earlier one: it waits until that has ended. Begin has to
 // succeed before the first request.
-func Load(db *store.DB, dir string, at Place, logger hclog.Logger) (*Keeper, error) {
+func LoadProof(db *store.DB, dir string, at ProofPlace, logger hclog.Logger) (*ProofKeeper, error) {
 	var place unix.Stat_t
 	err := unix.Stat(dir, &place)
 	if err != nil {
 		return nil, fmt.Errorf("reading the inode of %s: %w", dir, err)
 	}
 
-	kept, err := table.Get(db, recordKey)
+	kept, err := proofTable.Get(db, proofKey)
 	if err != nil {
 		logger.Error("failed to read the nonce of the agent, drawing another one", "error", err)
 	}
 
-	k := &Keeper{
+	k := &ProofKeeper{
 		db:     db,
 		logger: logger,
 		place:  at,
@@ -85,10 +84,10 @@ func Load(db *store.DB, dir string, at Place, logger hclog.Logger) (*Keeper, err
 // Begin makes durable what the servers may not see before the disk has it: the first nonce, and the mark of
 // this boot. An agent that is killed after its first request so knows them, and a copy of its disk from
 // before does not. After an error it is called again.
-func (k *Keeper) Begin() error {
-	if k.stored == (record{}) {
+func (k *ProofKeeper) Begin() error {
+	if k.stored == (proofRecord{}) {
 		first := k.now
-		err := table.Put(k.db, recordKey, &first)
+		err := proofTable.Put(k.db, proofKey, &first)
 		if err != nil {
 			return err
 		}
@@ -98,7 +97,7 @@ func (k *Keeper) Begin() error {
 }
 
 // Current returns the proof of a request.
-func (k *Keeper) Current() *structs.AgentProof {
+func (k *ProofKeeper) Current() *structs.AgentProof {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return &structs.AgentProof{
@@ -115,7 +114,7 @@ func (k *Keeper) Current() *structs.AgentProof {
 // OfHeartbeat returns the proof of a heartbeat, or of a request about claims. It is short: the row has one of
 // the two newest marks, the older one while a claim with the newer one is in flight. Otherwise the servers
 // ask for a registration.
-func (k *Keeper) OfHeartbeat() *structs.AgentProof {
+func (k *ProofKeeper) OfHeartbeat() *structs.AgentProof {
 	p := k.Current()
 	p.Marks = p.Marks[:min(len(p.Marks), 2)]
 	return p
@@ -123,7 +122,7 @@ func (k *Keeper) OfHeartbeat() *structs.AgentProof {
 
 // Answered notes how the servers have answered a request. It does not wait for the disk, which may be slow:
 // the lease of the node must not depend on it.
-func (k *Keeper) Answered(sent *structs.AgentProof, err error) {
+func (k *ProofKeeper) Answered(sent *structs.AgentProof, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	switch {
@@ -146,7 +145,7 @@ func (k *Keeper) Answered(sent *structs.AgentProof, err error) {
 
 // Run stores each answer, until ctx ends. If the disk is full or slow, the node sends the last nonce again,
 // which the servers accept.
-func (k *Keeper) Run(ctx context.Context) {
+func (k *ProofKeeper) Run(ctx context.Context) {
 	for {
 		select {
 		case <-k.due:
@@ -163,7 +162,7 @@ func (k *Keeper) Run(ctx context.Context) {
 
 // store writes the last answer to the disk. If the servers have acknowledged the nonce, it draws the next
 // one, which is on the disk before it is sent: an agent that starts again knows it.
-func (k *Keeper) store() error {
+func (k *ProofKeeper) store() error {
 	k.mu.Lock()
 	next := k.now
 	if k.acked {
@@ -176,7 +175,7 @@ func (k *Keeper) store() error {
 	}
 
 	// The write holds no lock, because Current and Answered must not wait for the disk.
-	err := table.Put(k.db, recordKey, &next)
+	err := proofTable.Put(k.db, proofKey, &next)
 	if err != nil {
 		return err
 	}

@@ -1,12 +1,4 @@
-// Package claimcheck compares the volumes of a node with the claims that the servers know.
-//
-// If the servers no longer know a claim, an operator released it by force, or the servers were restored to an
-// older state. Another allocation may use the volume now. So the node compares its volumes with the servers'
-// claims: before it restarts a stopped task, each time after the servers were unreachable, and when the list
-// of its allocations changes. It kills an allocation that uses a volume without a claim and then releases the
-// volume. It does not claim the volume again: others may have written to it, which corrupts a file system
-// that stays mounted.
-package claimcheck
+package membership
 
 import (
 	"context"
@@ -20,11 +12,18 @@ import (
 	"berth/structs"
 )
 
-// callTimeout bounds a call of the servers.
-const callTimeout = 15 * time.Second
+// claimTimeout bounds a call of the servers.
+const claimTimeout = 15 * time.Second
 
-// Check compares the volumes of this node with the servers' claims.
-type Check struct {
+// ClaimCheck compares the volumes of a node with the claims that the servers know.
+//
+// If the servers no longer know a claim, an operator released it by force, or the servers were restored to an
+// older state. Another allocation may use the volume now. So the node compares its volumes with the servers'
+// claims: before it restarts a stopped task, each time after the servers were unreachable, and when the list
+// of its allocations changes. It kills an allocation that uses a volume without a claim and then releases the
+// volume. It does not claim the volume again: others may have written to it, which corrupts a file system
+// that stays mounted.
+type ClaimCheck struct {
 	Logger    hclog.Logger
 	Node      structs.CSIClaimListRequest // the request of the claims of this node
 	Servers   rpc.Caller
@@ -35,7 +34,7 @@ type Check struct {
 
 // Run ends the allocations that hold volumes here without a claim. It reads the volume store before
 // and after its call to the servers: a volume that was mounted or released in between has its claim.
-func (c *Check) Run(ctx context.Context) error {
+func (c *ClaimCheck) Run(ctx context.Context) error {
 	before := c.held()
 	if len(before) == 0 {
 		return nil
@@ -61,7 +60,7 @@ func (c *Check) Run(ctx context.Context) error {
 
 // held returns the volumes that the store holds, with the index of each grant. It logs records that it
 // cannot read, and leaves them alone.
-func (c *Check) held() map[structs.CSIClaimKey]uint64 {
+func (c *ClaimCheck) held() map[structs.CSIClaimKey]uint64 {
 	if c.Inventory == nil {
 		return nil
 	}
@@ -79,8 +78,8 @@ func (c *Check) held() map[structs.CSIClaimKey]uint64 {
 }
 
 // granted returns the claims of this node that the servers know.
-func (c *Check) granted(ctx context.Context) (map[structs.CSIClaimKey]*structs.CSIClaim, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+func (c *ClaimCheck) granted(ctx context.Context) (map[structs.CSIClaimKey]*structs.CSIClaim, error) {
+	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
 	defer cancel()
 
 	req := c.Node // a copy: the call owns it
@@ -103,7 +102,7 @@ func stillGranted(claim *structs.CSIClaim, grant uint64) bool {
 	return grant == 0 || claim.GrantIndex == grant
 }
 
-func (c *Check) lose(k structs.CSIClaimKey) {
+func (c *ClaimCheck) lose(k structs.CSIClaimKey) {
 	r := c.Runner(k.AllocID)
 	if r == nil {
 		return // volumes.Volumes.Reconcile releases the volumes of allocations without a runner
@@ -117,7 +116,7 @@ func (c *Check) lose(k structs.CSIClaimKey) {
 
 // Left returns an error that names an allocation that still stops, or a volume that this node holds without a
 // claim.
-func (c *Check) Left(ctx context.Context) error {
+func (c *ClaimCheck) Left(ctx context.Context) error {
 	for _, r := range c.Runners() {
 		if r.Stopping() && !isClosed(r.Unwound()) {
 			return structs.Unavailablef("allocation %s has not ended", r.ID())

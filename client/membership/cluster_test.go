@@ -1,4 +1,4 @@
-package cluster
+package membership
 
 import (
 	"os"
@@ -15,11 +15,11 @@ func TestRead_ReturnsWhatWasWritten(t *testing.T) {
 		{"", "one"}, // from servers that do not tell it
 		{"two", "two"},
 	} {
-		err := Write(dir, step.write)
+		err := WriteCluster(dir, step.write)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := Read(dir)
+		got, err := ReadCluster(dir)
 		if err != nil || got != step.want {
 			t.Errorf("after %q: got %q, %v, want %q", step.write, got, err, step.want)
 		}
@@ -30,11 +30,11 @@ func TestRead_ReturnsWhatWasWritten(t *testing.T) {
 func TestRead_RejectsAnEmptyFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	err := os.WriteFile(filepath.Join(dir, File), []byte("\n"), 0o600)
+	err := os.WriteFile(filepath.Join(dir, ClusterFile), []byte("\n"), 0o600)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if id, err := Read(dir); err == nil {
+	if id, err := ReadCluster(dir); err == nil {
 		t.Errorf("got %q, want an error", id)
 	}
 }

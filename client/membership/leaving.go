@@ -1,13 +1,4 @@
-// Package leaving drains a node whose agent is told to stop, before the agent stops. The machine may be
-// switched off afterwards: nothing that the drain moves runs there any more.
-//
-// The node requests the drain with its own secret. The servers move the allocations as in every other drain.
-// The agent runs on meanwhile: it stops the tasks, releases the volumes and reports both. The next start of
-// the agent ends the drain, and restores the eligibility of the node (structs.NodeLeave).
-//
-// Each wait has a bound, so that a cluster that cannot move the allocations keeps no machine from being
-// switched off.
-package leaving
+package membership
 
 import (
 	"context"
@@ -37,8 +28,16 @@ var serverRetry = backoff.Backoff{
 	Max: 2 * time.Second,
 }
 
-// Node is a node that leaves.
-type Node struct {
+// LeavingNode drains a node whose agent is told to stop, before the agent stops. The machine may be switched
+// off afterwards: nothing that the drain moves runs there any more.
+//
+// The node requests the drain with its own secret. The servers move the allocations as in every other drain.
+// The agent runs on meanwhile: it stops the tasks, releases the volumes and reports both. The next start of
+// the agent ends the drain, and restores the eligibility of the node (structs.NodeLeave).
+//
+// Each wait has a bound, so that a cluster that cannot move the allocations keeps no machine from being
+// switched off.
+type LeavingNode struct {
 	ID       string
 	SecretID string
 	Region   string
@@ -52,7 +51,7 @@ type Node struct {
 
 // Leave drains the node and waits until the drain has ended. It returns earlier if ctx ends, if no server
 // answers for ServerPatience, or StopPatience after the deadline. It logs the reason.
-func (n *Node) Leave(ctx context.Context, cfg *Config) {
+func (n *LeavingNode) Leave(ctx context.Context, cfg *LeaveConfig) {
 	bound := cfg.deadline() + StopPatience
 	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
@@ -73,7 +72,7 @@ func (n *Node) Leave(ctx context.Context, cfg *Config) {
 }
 
 // request requests the drain. A first registration that is still to come does not end it afterwards.
-func (n *Node) request(ctx context.Context, spec *structs.DrainSpec) error {
+func (n *LeavingNode) request(ctx context.Context, spec *structs.DrainSpec) error {
 	unlock, err := n.Lock(ctx)
 	if err != nil {
 		return err
@@ -87,7 +86,7 @@ func (n *Node) request(ctx context.Context, spec *structs.DrainSpec) error {
 // Return ends the drain of the last shutdown, because the agent has started again. It returns an error only
 // if the call may succeed later: no other one keeps the node out of the cluster. The caller has locked the
 // node.
-func (n *Node) Return(ctx context.Context) error {
+func (n *LeavingNode) Return(ctx context.Context) error {
 	if n.leaves {
 		return nil
 	}
@@ -101,7 +100,7 @@ func (n *Node) Return(ctx context.Context) error {
 	return err
 }
 
-func (n *Node) send(ctx context.Context, spec *structs.DrainSpec) error {
+func (n *LeavingNode) send(ctx context.Context, spec *structs.DrainSpec) error {
 	req := &structs.NodeLeaveRequest{
 		NodeID:    n.ID,
 		SecretID:  n.SecretID,
@@ -113,7 +112,7 @@ func (n *Node) send(ctx context.Context, spec *structs.DrainSpec) error {
 }
 
 // reach repeats a call until a server answers, for at most ServerPatience.
-func (n *Node) reach(ctx context.Context, call func(context.Context) error) error {
+func (n *LeavingNode) reach(ctx context.Context, call func(context.Context) error) error {
 	limited, cancel := context.WithTimeout(ctx, ServerPatience)
 	defer cancel()
 	pause := serverRetry
@@ -134,7 +133,7 @@ func mayPass(err error) bool {
 }
 
 // awaitEnd waits until the node drains no more. It logs each change of the allocations that are left.
-func (n *Node) awaitEnd(ctx context.Context) error {
+func (n *LeavingNode) awaitEnd(ctx context.Context) error {
 	known := map[string]structs.DrainWait{}
 	req := &structs.NodeGetRequest{
 		NodeID:   n.ID,
@@ -165,7 +164,7 @@ func (n *Node) awaitEnd(ctx context.Context) error {
 
 // logChanges logs the waits that are new or have another reason, and the allocations that have left. It keeps
 // known up to date.
-func (n *Node) logChanges(known map[string]structs.DrainWait, waits []structs.DrainWait) {
+func (n *LeavingNode) logChanges(known map[string]structs.DrainWait, waits []structs.DrainWait) {
 	left := maps.Clone(known)
 	for _, w := range waits {
 		delete(left, w.AllocID)
@@ -188,7 +187,7 @@ func (n *Node) logChanges(known map[string]structs.DrainWait, waits []structs.Dr
 }
 
 // logEnd logs how the drain has ended.
-func (n *Node) logEnd(status *structs.NodeDrainStatusResponse) {
+func (n *LeavingNode) logEnd(status *structs.NodeDrainStatusResponse) {
 	ended := structs.DrainCanceled // the servers may have deleted the node
 	if status.LastDrain != nil {
 		ended = status.LastDrain.Status

@@ -1,4 +1,4 @@
-package proof
+package membership
 
 import (
 	"slices"
@@ -29,8 +29,8 @@ func (m marks) draw(bootID string, claims bool) marks {
 }
 
 // loadMarks reads the marks.
-func (k *Keeper) loadMarks() {
-	kept, err := marksTable.Get(k.db, recordKey)
+func (k *ProofKeeper) loadMarks() {
+	kept, err := marksTable.Get(k.db, proofKey)
 	if err != nil {
 		k.logger.Error("failed to read the marks of the agent, drawing another one", "error", err)
 	}
@@ -40,7 +40,7 @@ func (k *Keeper) loadMarks() {
 }
 
 // drawForBoot draws a mark for the first agent in a boot.
-func (k *Keeper) drawForBoot() error {
+func (k *ProofKeeper) drawForBoot() error {
 	k.claims.Lock()
 	defer k.claims.Unlock()
 	m := k.drawn()
@@ -54,15 +54,15 @@ func (k *Keeper) drawForBoot() error {
 func (m marks) of(bootID string) bool { return len(m.Drawn) > 0 && m.BootID == bootID }
 
 // drawn returns the marks that are on the disk.
-func (k *Keeper) drawn() marks {
+func (k *ProofKeeper) drawn() marks {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.marks
 }
 
 // keepMarks stores marks before a request can have them.
-func (k *Keeper) keepMarks(m marks) error {
-	err := marksTable.Put(k.db, recordKey, &m)
+func (k *ProofKeeper) keepMarks(m marks) error {
+	err := marksTable.Put(k.db, proofKey, &m)
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func (k *Keeper) keepMarks(m marks) error {
 
 // MarkClaims draws the mark that goes into the log with each claim on a volume, before the first one in a
 // boot: a copy of the disk from before has no volumes.
-func (k *Keeper) MarkClaims() error {
+func (k *ProofKeeper) MarkClaims() error {
 	k.claims.Lock()
 	defer k.claims.Unlock()
 	m := k.drawn()
