@@ -6,7 +6,7 @@ import (
 	"sync"
 
 	"berth/client/allocrunner"
-	"berth/client/holds"
+	"berth/client/handover"
 	"berth/client/hooks/disk"
 	"berth/structs"
 )
@@ -126,7 +126,7 @@ func (s *allocSet) resend() {
 }
 
 // held returns the allocations that may hold what others wait for.
-func (s *allocSet) held() []holds.Alloc { return asAllocs(s.all()) }
+func (s *allocSet) held() []handover.Alloc { return asAllocs(s.all()) }
 
 // local finds an allocation on this node whose data another one may take over. Data of an allocation without
 // a runner is not here any more.

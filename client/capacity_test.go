@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/client/allocrunner/lifecycle"
-	"berth/client/holds"
+	"berth/client/handover"
 	"berth/client/hooks"
 	"berth/structs"
 )
@@ -45,7 +45,7 @@ func (r *fixture) startWithCapacity(stuck map[string]chan struct{}) {
 	}
 	r.prepare(false)
 	r.parts.hooks = func(*hooks.AllocEnv) []hooks.Alloc {
-		return []hooks.Alloc{holds.Capacity(
+		return []hooks.Alloc{handover.Capacity(
 			func(a *structs.Allocation) string { return r.client.work.holds.CapacityHolder(a) },
 			func(id, reason string) { r.client.work.allocs.setProgress(id, reason) },
 		)}

@@ -9,7 +9,7 @@ import (
 	"berth/client/assembly"
 	"berth/client/calls"
 	"berth/client/config"
-	"berth/client/holds"
+	"berth/client/handover"
 	"berth/client/hooks/disk"
 )
 
@@ -68,9 +68,9 @@ func newHandler(c *Client) *calls.Handler {
 
 // makeHolds makes what knows the allocations that others wait for.
 func (w *work) makeHolds() {
-	w.holds = holds.NewTracker(holds.TrackerConfig{
+	w.holds = handover.NewTracker(handover.TrackerConfig{
 		Allocs: w.allocs.held,
-		Find: func(allocID string) holds.Alloc {
+		Find: func(allocID string) handover.Alloc {
 			if r := w.allocs.get(allocID); r != nil {
 				return r
 			}
@@ -80,7 +80,7 @@ func (w *work) makeHolds() {
 		Restored: w.restored,
 	})
 
-	w.data = holds.NewData(holds.DataConfig{
+	w.data = handover.NewData(handover.DataConfig{
 		NodeID:   w.id.NodeID,
 		SecretID: w.id.SecretID,
 		Region:   w.config().Region,
@@ -91,8 +91,8 @@ func (w *work) makeHolds() {
 }
 
 // asAllocs makes the interface values one by one: Go converts no slices.
-func asAllocs(runners []*allocrunner.Runner) []holds.Alloc {
-	all := make([]holds.Alloc, len(runners))
+func asAllocs(runners []*allocrunner.Runner) []handover.Alloc {
+	all := make([]handover.Alloc, len(runners))
 	for i, r := range runners {
 		all[i] = r
 	}

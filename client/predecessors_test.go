@@ -12,8 +12,8 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"berth/client/handover"
 	"berth/client/hooks"
-	"berth/client/hooks/predecessor"
 	"berth/structs"
 )
 
@@ -34,7 +34,7 @@ func (m mount) Down(ctx context.Context) error {
 // watchPredecessors gives each allocation the watcher, and the one named stubborn another hook instead.
 func (r *fixture) watchPredecessors(stubborn hooks.Alloc) {
 	r.parts.hooks = func(env *hooks.AllocEnv) []hooks.Alloc {
-		h := predecessor.New(env, predecessor.Config{
+		h := handover.Predecessors(env, handover.PredecessorConfig{
 			NodeID:   r.client.NodeID(),
 			Logger:   hclog.NewNullLogger(),
 			Servers:  r.client.servers,

@@ -10,7 +10,7 @@ import (
 
 	"berth/client/allocrunner"
 	"berth/client/allocrunner/lifecycle"
-	"berth/client/holds"
+	"berth/client/handover"
 	"berth/rpc"
 	"berth/structs"
 	"berth/structs/storage"
@@ -28,8 +28,8 @@ type work struct {
 
 	allocs  *allocSet
 	updates *allocUpdates
-	holds   *holds.Tracker
-	data    *holds.Data
+	holds   *handover.Tracker
+	data    *handover.Data
 
 	life     context.Context // of the runners; Client.Run sets it before there is one
 	wg       sync.WaitGroup  // the runners
@@ -410,7 +410,7 @@ func (w *work) collectDownTo(ctx context.Context, most int) (collected int) {
 	})
 
 	slices.SortFunc(ended, func(a, b *allocrunner.Runner) int {
-		return holds.LastFinish(a).Compare(holds.LastFinish(b))
+		return handover.LastFinish(a).Compare(handover.LastFinish(b))
 	})
 
 	ended = ended[:max(0, len(ended)-most)]

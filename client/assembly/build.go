@@ -23,14 +23,13 @@ import (
 	"berth/client/drivers/catalog"
 	"berth/client/drivers/manager"
 	"berth/client/guard"
-	"berth/client/holds"
+	"berth/client/handover"
 	"berth/client/hooks"
 	"berth/client/hooks/artifact"
 	"berth/client/hooks/device"
 	"berth/client/hooks/disk"
 	"berth/client/hooks/identities"
 	"berth/client/hooks/network"
-	"berth/client/hooks/predecessor"
 	"berth/client/hooks/secrets"
 	"berth/client/hooks/template"
 	"berth/client/machine/cni"
@@ -258,8 +257,8 @@ func (namespaces) Make(path string) error   { return netns.Make(path) }
 func (namespaces) IsLive(path string) bool  { return netns.IsLive(path) }
 func (namespaces) Remove(path string) error { return netns.Remove(path) }
 
-func watcherConfig(p Parts) predecessor.Config {
-	return predecessor.Config{
+func watcherConfig(p Parts) handover.PredecessorConfig {
+	return handover.PredecessorConfig{
 		NodeID:   p.NodeID,
 		Region:   p.Config.Region,
 		Servers:  p.Servers,
@@ -293,11 +292,11 @@ func allocHooks(p Parts, of allocParts) func(*hooks.AllocEnv) []hooks.Alloc {
 	mounter := secrets.NewMounter(p.Config.SecretsSizeMB, p.Logger)
 	return func(env *hooks.AllocEnv) []hooks.Alloc {
 		list := []hooks.Alloc{mounter.Hook(env)}
-		if h := predecessor.New(env, watcherConfig(p)); h != nil {
+		if h := handover.Predecessors(env, watcherConfig(p)); h != nil {
 			list = append(list, h)
 		}
 
-		list = append(list, holds.Capacity(p.Holds.CapacityHolder, p.Progress))
+		list = append(list, handover.Capacity(p.Holds.CapacityHolder, p.Progress))
 		if h := disk.New(env, diskConfig(p)); h != nil {
 			list = append(list, h)
 		}
@@ -312,7 +311,7 @@ func allocHooks(p Parts, of allocParts) func(*hooks.AllocEnv) []hooks.Alloc {
 			list = append(list, h)
 		}
 
-		if h := holds.Ports(env, p.Holds.PortHolder, p.Progress); h != nil {
+		if h := handover.Ports(env, p.Holds.PortHolder, p.Progress); h != nil {
 			list = append(list, h)
 		}
 
@@ -320,7 +319,7 @@ func allocHooks(p Parts, of allocParts) func(*hooks.AllocEnv) []hooks.Alloc {
 			list = append(list, h)
 		}
 
-		if h := holds.HostVolumes(env, holds.HostVolumesConfig{
+		if h := handover.HostVolumes(env, handover.HostVolumesConfig{
 			Volume:   p.HostVolume,
 			Holder:   p.Holds.HostVolumeHolder,
 			Progress: p.Progress,

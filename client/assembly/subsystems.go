@@ -9,7 +9,7 @@ import (
 	"berth/client/allocrunner/taskrunner"
 	"berth/client/config"
 	"berth/client/devices"
-	"berth/client/holds"
+	"berth/client/handover"
 	"berth/client/hooks"
 	"berth/client/hooks/disk"
 	"berth/client/hooks/taskapi"
@@ -132,7 +132,7 @@ type Parts struct {
 	ServersBack *backoff.Recovery
 	Consul      Consul // nil: the node uses none
 	// Holds knows the allocations that still hold what others are to have.
-	Holds *holds.Tracker
+	Holds *handover.Tracker
 	// HostVolume returns the host volume with a name, nil if the node does not have it.
 	HostVolume func(name string) *config.HostVolume
 	// LocalAlloc finds an allocation on this node.

@@ -1,4 +1,4 @@
-package predecessor
+package handover
 
 import (
 	"context"
@@ -16,8 +16,8 @@ import (
 	"berth/structs"
 )
 
-// node is a node with some allocations, and the servers in memory.
-type node struct {
+// otherNodes is a node with some allocations, and the servers in memory.
+type otherNodes struct {
 	mu      sync.Mutex
 	local   map[string]chan struct{}
 	remote  map[string]*structs.Allocation
@@ -30,8 +30,8 @@ type node struct {
 	events  []string
 }
 
-func newNode() *node {
-	return &node{
+func newOtherNodes() *otherNodes {
+	return &otherNodes{
 		local:   map[string]chan struct{}{},
 		remote:  map[string]*structs.Allocation{},
 		changed: make(chan struct{}),
@@ -40,7 +40,7 @@ func newNode() *node {
 }
 
 // set changes an allocation at the servers, nil to delete it.
-func (n *node) set(id, nodeID, status string) {
+func (n *otherNodes) set(id, nodeID, status string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	delete(n.remote, id)
@@ -53,7 +53,7 @@ func (n *node) set(id, nodeID, status string) {
 }
 
 // Call implements rpc.Caller: it answers a blocking Alloc.GetAlloc.
-func (n *node) Call(ctx context.Context, _ string, req, resp any) error {
+func (n *otherNodes) Call(ctx context.Context, _ string, req, resp any) error {
 	r := req.(*structs.AllocGetRequest)
 	n.mu.Lock()
 	n.calls++
@@ -87,11 +87,11 @@ func (n *node) Call(ctx context.Context, _ string, req, resp any) error {
 	return nil
 }
 
-func (n *node) hook(a *structs.Allocation) (hooks.Alloc, *hooks.AllocEnv) {
+func (n *otherNodes) hook(a *structs.Allocation) (hooks.Alloc, *hooks.AllocEnv) {
 	complete := make(chan struct{})
 	close(complete)
 	env := &hooks.AllocEnv{Alloc: a}
-	return New(env, Config{
+	return Predecessors(env, PredecessorConfig{
 		NodeID:   "here",
 		Servers:  n,
 		Logger:   hclog.NewNullLogger(),
@@ -113,7 +113,7 @@ func (n *node) hook(a *structs.Allocation) (hooks.Alloc, *hooks.AllocEnv) {
 	}), env
 }
 
-func (n *node) lastSaid() string {
+func (n *otherNodes) lastSaid() string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if len(n.said) == 0 {
@@ -129,7 +129,7 @@ func closed() chan struct{} {
 }
 
 func TestNew_IsNilWithoutPredecessors(t *testing.T) {
-	if h, _ := newNode().hook(&structs.Allocation{ID: "a"}); h != nil {
+	if h, _ := newOtherNodes().hook(&structs.Allocation{ID: "a"}); h != nil {
 		t.Error("an allocation that waits for no other has a hook")
 	}
 }
@@ -137,7 +137,7 @@ func TestNew_IsNilWithoutPredecessors(t *testing.T) {
 // Allocations that have ended, that this node no longer has or that nobody has cost no wait.
 func TestUp_ReturnsAtOnceForEndedAllocations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := newNode()
+		n := newOtherNodes()
 		n.local["ended"] = closed()
 		n.set("collected", "here", structs.AllocRunning)
 		n.set("lost", "there", structs.AllocLost)
@@ -158,7 +158,7 @@ func TestUp_ReturnsAtOnceForEndedAllocations(t *testing.T) {
 
 func TestUp_WaitsForAllAndNamesThem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := newNode()
+		n := newOtherNodes()
 		n.local["p1"] = make(chan struct{})
 		n.local["p2"] = make(chan struct{})
 		n.set("r", "there", structs.AllocRunning)
@@ -199,7 +199,7 @@ func TestUp_WaitsForAllAndNamesThem(t *testing.T) {
 // An allocation of another node that has ended is awaited until its node has released its volumes.
 func TestUp_WaitsForTheVolumesOnAnotherNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := newNode()
+		n := newOtherNodes()
 		n.held = []string{"data"}
 		n.set("r", "there", structs.AllocRunning)
 		h, env := n.hook(&structs.Allocation{ID: "a", PreviousAllocation: "r"})
@@ -229,7 +229,7 @@ func TestUp_WaitsForTheVolumesOnAnotherNode(t *testing.T) {
 
 func TestUp_NamesAFew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := newNode()
+		n := newOtherNodes()
 		a := &structs.Allocation{ID: "a"}
 		for _, id := range strings.Fields("1 2 3 4 5") {
 			n.local[id] = make(chan struct{})
@@ -250,7 +250,7 @@ func TestUp_NamesAFew(t *testing.T) {
 // Servers that do not answer are asked again. An error that stays is the result, after the context's.
 func TestUp_RetriesAndReportsErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := newNode()
+		n := newOtherNodes()
 		n.fail = structs.Unavailablef("no leader")
 		n.set("r", "there", structs.AllocRunning)
 		h, env := n.hook(&structs.Allocation{ID: "a", PreviousAllocation: "r", AwaitedAllocations: []string{"q"}})
@@ -277,7 +277,7 @@ func TestUp_RetriesAndReportsErrors(t *testing.T) {
 }
 
 func TestUp_OfARunningAllocationWaitsForNobody(t *testing.T) {
-	n := newNode()
+	n := newOtherNodes()
 	n.local["p"] = make(chan struct{})
 	h, env := n.hook(&structs.Allocation{ID: "a", PreemptedAllocations: []string{"p"}})
 	env.Running = func() bool { return true }

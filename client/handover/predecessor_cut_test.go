@@ -1,4 +1,4 @@
-package predecessor
+package handover
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 
 // cutServers do not answer during a cut.
 type cutServers struct {
-	*node
+	*otherNodes
 	cuttest.Cut
 }
 
@@ -19,16 +19,16 @@ func (s *cutServers) Call(ctx context.Context, method string, req, resp any) err
 	if err := s.Attempt(); err != nil {
 		return err
 	}
-	return s.node.Call(ctx, method, req, resp)
+	return s.otherNodes.Call(ctx, method, req, resp)
 }
 
 func TestUp_AsksAgainAtTheEndOfACut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := newNode()
+		n := newOtherNodes()
 		n.set("r", "there", structs.AllocComplete)
 		h, env := n.hook(&structs.Allocation{ID: "a", PreviousAllocation: "r"})
-		s := &cutServers{node: n}
-		w := h.(*watcher)
+		s := &cutServers{otherNodes: n}
+		w := h.(*predecessors)
 		w.Servers = s
 		w.ServersBack = &s.Back
 		if err := h.Up(t.Context(), env); err != nil {

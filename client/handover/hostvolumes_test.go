@@ -1,4 +1,4 @@
-package holds
+package handover
 
 import (
 	"errors"

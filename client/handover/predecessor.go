@@ -1,6 +1,4 @@
-// Package predecessor makes an allocation wait, before it is set up, until the allocations that it replaces
-// or displaces have let go of everything: processes, mounts, claims and devices.
-package predecessor
+package handover
 
 import (
 	"context"
@@ -20,15 +18,15 @@ import (
 )
 
 const (
-	awaitMost = 5 * time.Minute // of one blocking query for the end of an allocation
-	named     = 3               // allocations that the reason of a wait names
+	queryTime         = 5 * time.Minute // of one blocking query for the end of an allocation
+	namedPredecessors = 3               // allocations that the reason of a wait names
 )
 
 // retryPause is the pause between two tries to reach the servers.
 var retryPause = backoff.Backoff{Min: time.Second, Max: 30 * time.Second}
 
-// Config has the parts of the node that the hook uses.
-type Config struct {
+// PredecessorConfig has the parts of the node that the hook uses.
+type PredecessorConfig struct {
 	NodeID  string
 	Region  string
 	Servers rpc.Caller
@@ -47,9 +45,9 @@ type Config struct {
 	Report func(allocID, message string)
 }
 
-// watcher is the hook of one allocation.
-type watcher struct {
-	Config
+// predecessors is the hook of one allocation.
+type predecessors struct {
+	PredecessorConfig
 	ids []string
 
 	mu       sync.Mutex
@@ -57,20 +55,23 @@ type watcher struct {
 	reported bool
 }
 
-// New makes the hook of an allocation. It is nil for one that waits for no other.
-func New(env *hooks.AllocEnv, c Config) hooks.Alloc {
+// Predecessors makes an allocation wait, before it is set up, until the allocations that it replaces or
+// displaces have let go of everything: processes, mounts, claims and devices.
+//
+// Predecessors makes the hook of an allocation. It is nil for one that waits for no other.
+func Predecessors(env *hooks.AllocEnv, c PredecessorConfig) hooks.Alloc {
 	ids := slices.Collect(env.Alloc.Awaits())
 	if len(ids) == 0 {
 		return nil
 	}
-	return &watcher{Config: c, ids: ids}
+	return &predecessors{PredecessorConfig: c, ids: ids}
 }
 
-func (w *watcher) Name() string { return "predecessors" }
+func (w *predecessors) Name() string { return "predecessors" }
 
 // Up returns when all have ended, or with an error when ctx ends. The tasks of an allocation that runs since
 // before the agent restarted do not wait again.
-func (w *watcher) Up(ctx context.Context, env *hooks.AllocEnv) error {
+func (w *predecessors) Up(ctx context.Context, env *hooks.AllocEnv) error {
 	if env.Running != nil && env.Running() {
 		return nil
 	}
@@ -114,19 +115,10 @@ func (w *watcher) Up(ctx context.Context, env *hooks.AllocEnv) error {
 }
 
 // Down has nothing to undo.
-func (w *watcher) Down(context.Context) error { return nil }
-
-func isClosed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
-}
+func (w *predecessors) Down(context.Context) error { return nil }
 
 // awaitLocal waits for an allocation of this node.
-func (w *watcher) awaitLocal(
+func (w *predecessors) awaitLocal(
 	ctx context.Context, a *structs.Allocation, id string, unwound <-chan struct{},
 ) error {
 	w.show(a, id, "on this node")
@@ -140,7 +132,7 @@ func (w *watcher) awaitLocal(
 
 // awaitRemote waits for an allocation that is not here: the servers know its end, and the volumes that its
 // node has not released. One of this node is gone, and so is one that the servers have deleted.
-func (w *watcher) awaitRemote(ctx context.Context, a *structs.Allocation, id string) error {
+func (w *predecessors) awaitRemote(ctx context.Context, a *structs.Allocation, id string) error {
 	pause := retryPause
 	index := uint64(0)
 	for {
@@ -181,7 +173,7 @@ func (w *watcher) awaitRemote(ctx context.Context, a *structs.Allocation, id str
 
 // hasLetGo reports whether an allocation that is not here has ended, and its node has released its volumes.
 // Nothing waits for one that is unknown, because its replacement runs meanwhile. Its claims keep its volumes.
-func (w *watcher) hasLetGo(found *structs.AllocGetResponse) bool {
+func (w *predecessors) hasLetGo(found *structs.AllocGetResponse) bool {
 	a := found.Alloc
 	return a == nil || a.NodeID == w.NodeID || a.IsUnknown() ||
 		a.ClientTerminal() && len(found.HeldVolumes) == 0
@@ -204,20 +196,20 @@ func nodeName(a *structs.Allocation) string {
 }
 
 // get reads an allocation when it has changed since an index.
-func (w *watcher) get(
+func (w *predecessors) get(
 	ctx context.Context, a *structs.Allocation, id string, index uint64,
 ) (*structs.AllocGetResponse, error) {
 	req := &structs.AllocGetRequest{AllocID: id, NodeID: w.NodeID}
 	req.Region = w.Region
 	req.Namespace = a.Namespace
 	req.MinIndex = index
-	req.MaxWait = awaitMost
+	req.MaxWait = queryTime
 	return rpc.Call(ctx, w.Servers, structs.AllocGet, req)
 }
 
 // show notes that the allocation waits for another one, or with "" that it does not any more, and publishes
 // the reason. The first time it also adds an event.
-func (w *watcher) show(a *structs.Allocation, id, where string) {
+func (w *predecessors) show(a *structs.Allocation, id, where string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.waits[id] == where {
@@ -239,10 +231,10 @@ func (w *watcher) show(a *structs.Allocation, id, where string) {
 }
 
 // reason names the allocations that it waits for, in their order.
-func (w *watcher) reason() string {
+func (w *predecessors) reason() string {
 	var names []string
 	for _, id := range w.ids {
-		if where := w.waits[id]; where != "" && len(names) < named {
+		if where := w.waits[id]; where != "" && len(names) < namedPredecessors {
 			names = append(names, fmt.Sprintf("%s (%s)", id, where))
 		}
 	}
