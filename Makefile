@@ -39,7 +39,8 @@ build: ## build bin/berth, one static binary, with the program of the supervisor
 	$(BUILDENV) $(GO) build $(GOFLAGS) -tags $(TAGS),embedexecutor -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/berth
 
 convert: ## build bin/berth-convert, which makes files for berth of a cluster of the dialect and of compose files
-	$(BUILDENV) $(GO) build $(GOFLAGS) -tags $(TAGS) -ldflags '$(LDFLAGS)' -o $(CONVERT) ./cmd/berth-convert
+	cd convert && $(BUILDENV) $(GO) build $(GOFLAGS) -tags $(TAGS) -ldflags '$(LDFLAGS)' -o $(abspath $(CONVERT)) \
+		./cmd/berth-convert
 
 release: ## make packages, a container image and their checksums in dist/, for ARCHES, with the revision RELEASE (1)
 	@NFPM=$(NFPM) SBOM=$(SBOM) ./scripts/release.sh
@@ -62,7 +63,7 @@ test: setup build ## run the tests that need no program of others, with real Raf
 test-race: setup ## run the tests that start goroutines with the race detector, and those of clusters (root)
 	./scripts/test.sh race
 
-test-all: setup-all build ## run the other tests: the binary in every story, Docker, Consul, the page, packages (root)
+test-all: setup-all build convert ## run the other tests: the binary in every story, Docker, Consul, the page, packages, the converter (root)
 	./scripts/test.sh all
 
 interop-tools: build ## build seven tools of the dialect once, which test/interop/README.md lists, and test berth with them
@@ -118,7 +119,7 @@ check: lint ## check formatting, linters, import layers, generated files and doc
 	$(GO) test -count=1 -tags $(TAGS) ./internal/archtest ./tools/codecgen ./ui/pages ./test/refdocs
 
 lint: ## run the linters of .golangci.yml
-	$$(./scripts/tool.sh $(LINT)) run ./...
+	lint=$$(./scripts/tool.sh $(LINT)) && $$lint run ./... && cd convert && $$lint run ./...
 
 vulncheck: ## look for known vulnerabilities in the code that berth calls (needs the database of the Go project)
 	@GO="$(GO)" ./scripts/vulncheck.sh $(VULN)

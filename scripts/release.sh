@@ -25,6 +25,8 @@ export GOFLAGS="${GOFLAGS-} -buildvcs=false -trimpath -gcflags=all=-dwarf=false"
 
 # The helpers run here, whatever they make the packages for.
 tool() { GOOS='' GOARCH='' CGO_ENABLED=0 go run "$@"; }
+# The program berth-convert is of a module of its own.
+converter() { tool -C convert -tags hashicorpmetrics,grpcnotrace ./cmd/berth-convert "$@"; }
 nfpm=$(./scripts/tool.sh "$NFPM")
 sbom=$(./scripts/tool.sh "$SBOM")
 
@@ -37,13 +39,12 @@ rm -f "$dist"/berth[-_]* "$dist/SHA256SUMS"
 # fill makes the files of the packages, but for the programs.
 fill() {
 	tool -tags hashicorpmetrics,grpcnotrace ./packaging/man "$STAGE/man"
-	tool -tags hashicorpmetrics,grpcnotrace ./cmd/berth-convert manual >"$STAGE/man/berth-convert.1"
+	converter manual >"$STAGE/man/berth-convert.1"
 	gzip -9 -n "$STAGE"/man/*.1
 	mkdir -p "$STAGE/completion" "$STAGE/examples"
-	for program in berth berth-convert; do
-		for shell in bash zsh fish; do
-			tool -tags hashicorpmetrics,grpcnotrace "./cmd/$program" completion "$shell" >"$STAGE/completion/$program.$shell"
-		done
+	for shell in bash zsh fish; do
+		tool -tags hashicorpmetrics,grpcnotrace ./cmd/berth completion "$shell" >"$STAGE/completion/berth.$shell"
+		converter completion "$shell" >"$STAGE/completion/berth-convert.$shell"
 	done
 	cp -R docs "$STAGE/docs" # messages name its pages
 	cp examples/*.hcl examples/*.yaml "$STAGE/examples/"

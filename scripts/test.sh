@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 command=${1:?test, race or all}
-export BERTH_BIN=$PWD/bin/berth
+export BERTH_BIN=$PWD/bin/berth BERTH_CONVERT=$PWD/bin/berth-convert
 # Like `make build`, so that both share what they compile, in any folder.
 export GOFLAGS="${GOFLAGS-} -trimpath -gcflags=all=-dwarf=false"
 tags=$(sed -n 's/^TAGS *:= *//p' Makefile)
@@ -119,7 +119,7 @@ get_others() {
 # Drivers and Consul run with the race detector, as the packages beside them.
 test_others() {
 	local packages
-	mapfile -t packages < <(listed all | grep -v '^test/' | grep -vx packaging/man)
+	mapfile -t packages < <(listed all | grep -vE '^(test|convert)(/|$)' | grep -vx packaging/man)
 	go test -race -p "$many" "${usual[@]}" -ldflags '-s -w' "${packages[@]/#/./}" || return
 	local single race
 	for single in "${single_tests[@]}"; do
@@ -153,6 +153,13 @@ test_interop() {
 	cd test/interop
 	# `make interop-tools` runs the programs of others.
 	go test -tags "$tags" -parallel "$many" -timeout 30m -count 1 -skip TestTool ./...
+}
+
+# It is a module of its own, whose packages `make test` does not list.
+test_convert() {
+	export CGO_ENABLED=0
+	cd convert
+	go test "${usual[@]}" ./...
 }
 
 # It drives a browser, and waits for it most of the time.
@@ -201,7 +208,7 @@ race)
 all)
 	get_others
 	# Tests of processes wait for each other. Beside all others they would wait longer than anybody who runs berth.
-	together test_generated test_others
+	together test_generated test_convert test_others
 	together test_interop test_page test_e2e
 	together test_guest test_packages test_chaos
 	;;

@@ -2,8 +2,10 @@ package archtest
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -28,7 +30,7 @@ var layers = [][]string{
 	{"endpoints", "cli", "convert"},
 	{"server", "ui"},
 	{"agent"},
-	{"cmd", "bench", "packaging"},
+	{"cmd", "convert/cmd", "bench", "packaging"},
 	{"test", "tools"},
 }
 
@@ -71,22 +73,27 @@ func packages(t *testing.T) []pkg {
 	return list
 }
 
+// listPackages lists the packages of the product: those of the root, and those of the converter, which is a
+// module of its own.
 var listPackages = sync.OnceValues(func() (list []pkg, _ error) {
-	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,Doc,GoFiles,Imports", "berth/...")
-	cmd.Stderr = os.Stderr
-	out, err := cmd.Output()
-	if err != nil {
-		return nil, err
-	}
-	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
-		var p pkg
-		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
-			return list, nil
-		} else if err != nil {
-			return nil, err
+	for _, module := range []string{root, root + "/convert"} {
+		cmd := exec.Command("go", "list", "-C", module, "-json=ImportPath,Dir,Doc,GoFiles,Imports", "./...")
+		cmd.Stderr = os.Stderr
+		out, err := cmd.Output()
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", module, err)
 		}
-		list = append(list, p)
+		for dec := json.NewDecoder(bytes.NewReader(out)); ; {
+			var p pkg
+			if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				return nil, err
+			}
+			list = append(list, p)
+		}
 	}
+	return list, nil
 })
 
 // layerOf returns the number of a package's line in the list of layers, and the entry that put it there.

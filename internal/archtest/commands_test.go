@@ -2,6 +2,7 @@ package archtest
 
 import (
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -44,22 +45,22 @@ var outsiders = regexp.MustCompile(`\b(consultest\.Start|dockertest\.Start\w*|pl
 
 // binaryNeeded matches a test that needs the built binary or a browser: `make test` runs the stories of
 // those.
-var binaryNeeded = regexp.MustCompile(`"BERTH_BIN"`)
+var binaryNeeded = regexp.MustCompile(`"BERTH_(BIN|CONVERT)"`)
 
 // TestCommands_EachPackageHasOne holds that each package of tests belongs to exactly one of `make test`,
 // `make test-race` and `make test-all`: the list names a package once, each of its lines names tests that
 // exist, and a package that needs a program of others is not left to `make test`.
 func TestCommands_EachPackageHasOne(t *testing.T) {
 	tests := map[string][]string{} // the texts of the files with tests of a folder
-	for _, path := range sources(t) {
-		if !strings.HasSuffix(path, "_test.go") {
+	for _, file := range sources(t) {
+		if !strings.HasSuffix(file, "_test.go") {
 			continue
 		}
-		text, err := os.ReadFile(path)
+		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		folder := filepath.ToSlash(strings.TrimPrefix(filepath.Dir(path), root+string(filepath.Separator)))
+		folder := filepath.ToSlash(strings.TrimPrefix(filepath.Dir(file), root+string(filepath.Separator)))
 		tests[folder] = append(tests[folder], string(text))
 	}
 	list := readTestList(t)
@@ -71,6 +72,9 @@ func TestCommands_EachPackageHasOne(t *testing.T) {
 			strings.HasPrefix(folder, "bench/") || folder == "internal/archtest" || folder == "test/refdocs" {
 			continue
 		}
+		if module := moduleOf(folder); module != "" {
+			t.Errorf("%s is of the module %s, which `make test` does not run: list it in scripts/tests.list", folder, module)
+		}
 		for _, text := range texts {
 			if found := outsiders.FindString(text); found != "" {
 				t.Errorf("%s needs a program of others (%s): list it in scripts/tests.list", folder, found)
@@ -80,6 +84,16 @@ func TestCommands_EachPackageHasOne(t *testing.T) {
 			}
 		}
 	}
+}
+
+// moduleOf returns the module below the root to which a folder belongs, or "".
+func moduleOf(folder string) string {
+	for ; folder != "."; folder = path.Dir(folder) {
+		if _, err := os.Stat(root + "/" + folder + "/go.mod"); err == nil {
+			return folder
+		}
+	}
+	return ""
 }
 
 // listFaults returns what is wrong with the list beside the tests of the folders.
@@ -117,8 +131,9 @@ func TestCommands_NameTheFaultsOfAList(t *testing.T) {
 	}
 }
 
-// TestCommands_RunAllPackages holds the script to the list: it runs each package of test/ of the command all
-// by name, and those beside them by the list. A package that no function of the script names would never run.
+// TestCommands_RunAllPackages holds the script to the list: it runs each module of the command all and each
+// package of test/ by name, and those beside them by the list. A package that no function of the script names
+// would never run.
 func TestCommands_RunAllPackages(t *testing.T) {
 	script, err := os.ReadFile(root + "/scripts/test.sh")
 	if err != nil {
@@ -126,6 +141,10 @@ func TestCommands_RunAllPackages(t *testing.T) {
 	}
 	for _, l := range readTestList(t) {
 		named := strings.HasPrefix(l.folder, "test/") || l.folder == "packaging/man"
+		module := moduleOf(l.folder)
+		if module != "" && !regexp.MustCompile(`\bcd `+module+`( |$|\n)`).Match(script) {
+			t.Errorf("scripts/test.sh does not run the module %s", module)
+		}
 		if l.command != "all" || !named {
 			continue
 		}

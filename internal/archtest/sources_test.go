@@ -80,6 +80,7 @@ func TestSources_AreOfAllModules(t *testing.T) {
 	for path, want := range map[string]bool{
 		"cmd/berth/main.go":                       true,
 		"internal/archtest/sources_test.go":       true,
+		"convert/cmd/berth-convert/main.go":       true,
 		"bench/peer/cmd/compare/main.go":          true,
 		"bench/peer/statebench/meter_test.go":     true,
 		"test/interop/agent_test.go":              true,

@@ -47,13 +47,13 @@ func TestVulncheck_LooksAtTheModulesOfBerth(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v:\n%s", err, out)
 	}
-	for _, module := range []string{".", "test/interop", "test/ui"} {
+	for _, module := range []string{".", "convert", "test/interop", "test/ui"} {
 		if !strings.Contains(out, "go run -C "+module+" golang.org/x/vuln/cmd/govulncheck@v") {
 			t.Errorf("the module %s is not looked at:\n%s", module, out)
 		}
 	}
-	if n := strings.Count(out, "-db "+database); n != 3 {
-		t.Errorf("the database is used %d times, want 3:\n%s", n, out)
+	if n := strings.Count(out, "-db "+database); n != 4 {
+		t.Errorf("the database is used %d times, want 4:\n%s", n, out)
 	}
 }
 

@@ -4,14 +4,12 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"berth/client/drivers/docker/dockertest"
-	"berth/convert/compose"
 	"berth/test/kit"
 )
 
@@ -34,18 +32,12 @@ volumes:
 `
 
 // writeConverted writes the job file of a compose file, and returns its path.
-func (a *agent) writeConverted(text string, o compose.Options) string {
+func (a *agent) writeConverted(text string, options ...string) (job string) {
 	a.t.Helper()
-	source := a.dir + "/compose.yaml"
-	err := os.WriteFile(source, []byte(text), 0o600)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	made, err := compose.Convert(a.t.Context(), source, []byte(text), o)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	return a.writeFile("shop.hcl", string(made.Text))
+	job = a.dir + "/shop.hcl"
+	args := append([]string{"compose", "-out", job}, options...)
+	mustConvert(a.t, "", append(args, a.writeFile("compose.yaml", text))...)
+	return job
 }
 
 // awaitAnswer waits until the only instance of a service says a line to each connection.
@@ -86,7 +78,7 @@ plugin_id  = "hostpath"
 parameters = { type = "image", provisioning = "thin" }
 `))
 	port := kit.FreePorts(t, 1)[0]
-	job := a.writeConverted(fmt.Sprintf(composeFile, port), compose.Options{Class: "fast", Size: 32 << 20})
+	job := a.writeConverted(fmt.Sprintf(composeFile, port), "-class", "fast", "-size", "32MiB")
 	answer := fmt.Sprintf("tcp %d\n", port)
 
 	a.must("job", "run", "-detach", job)

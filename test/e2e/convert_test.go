@@ -1,15 +1,83 @@
 package e2e
 
 import (
+	"cmp"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
-
-	"berth/convert/nomad"
-	outcome "berth/convert/report"
 )
+
+// converter returns the path of the berth-convert under test: that of BERTH_CONVERT, or the one beside berth,
+// which it builds if it is not there.
+var converter = sync.OnceValues(func() (path string, err error) {
+	beside := filepath.Join(filepath.Dir(binary), "berth-convert")
+	path, err = filepath.Abs(cmp.Or(os.Getenv("BERTH_CONVERT"), beside))
+	if err != nil {
+		return "", err
+	}
+	_, err = os.Stat(path)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return path, err
+	}
+	build := exec.Command("make", "-C", filepath.Join("..", ".."), "convert", "CONVERT="+path)
+	out, err := build.CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("building berth-convert: %w\n%s", err, out)
+	}
+	return path, nil
+})
+
+// mustConvert runs berth-convert, with a token for a cluster.
+func mustConvert(t testing.TB, token string, args ...string) {
+	t.Helper()
+	path, err := converter()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), path, args...)
+	cmd.Env = append(os.Environ(), "NOMAD_TOKEN="+token)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("berth-convert %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+}
+
+// How an object of a report runs in berth.
+const (
+	runsAsItIs       = "as it is"
+	runsWithAWarning = "with a warning"
+	runsNot          = "not"
+)
+
+// reported is an object of report.json.
+type reported struct {
+	Kind, Name string
+	File       string // in the folder
+	Outcome    string
+	Notes      []string
+}
+
+// mustReadReport reads the objects of the report in a folder.
+func mustReadReport(t *testing.T, dir string) []reported {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, "report.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var report struct{ Items []reported }
+	err = json.Unmarshal(text, &report)
+	if err != nil {
+		t.Fatalf("report.json: %v", err)
+	}
+	return report.Items
+}
 
 // movedJobs are jobs of a cluster of the peer, by their files.
 var movedJobs = map[string]string{
@@ -125,28 +193,20 @@ func TestConvert_OfARunningPeer(t *testing.T) {
 	p := startPeer(t)
 	fillPeer(p)
 	dir := t.TempDir()
-	folder, err := outcome.Open(dir, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = folder.Close() }()
-	options := nomad.Options{Address: p.address, Token: p.token, Variables: true}
-	r, err := nomad.Migrate(t.Context(), options, folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	mustConvert(t, p.token, "nomad", "-address", p.address, "-variables", "-out", dir)
+	items := mustReadReport(t, dir)
 
 	a := newAgent(t, "one", "-dev").allowRaw().withKeyring()
 	a.start()
-	want := map[string]outcome.Outcome{
-		"web": outcome.AsItIs, "nightly": outcome.AsItIs, "mesh": outcome.AsItIs, "ports": outcome.Not,
-		"team-a": outcome.AsItIs, "nomad/jobs/web": outcome.AsItIs, "db": outcome.AsItIs,
-		peersPlugin: outcome.AsItIs, "readers": outcome.AsItIs, "writers": outcome.Warnings,
+	want := map[string]string{
+		"web": runsAsItIs, "nightly": runsAsItIs, "mesh": runsAsItIs, "ports": runsNot,
+		"team-a": runsAsItIs, "nomad/jobs/web": runsAsItIs, "db": runsAsItIs,
+		peersPlugin: runsAsItIs, "readers": runsAsItIs, "writers": runsWithAWarning,
 	}
-	if len(r.Items) != len(want) {
-		t.Errorf("the report has %d items, want %d", len(r.Items), len(want))
+	if len(items) != len(want) {
+		t.Errorf("the report has %d items, want %d", len(items), len(want))
 	}
-	for _, item := range r.Items {
+	for _, item := range items {
 		if item.Outcome != want[item.Name] {
 			t.Errorf("%s runs %q, want %q: %v", item.Name, item.Outcome, want[item.Name], item.Notes)
 		}
@@ -163,8 +223,8 @@ func TestConvert_OfARunningPeer(t *testing.T) {
 			continue
 		case item.Kind == "volume":
 			continue // see moveVolume
-		case item.Outcome == outcome.Not:
-			_, err = a.run("job", "validate", file)
+		case item.Outcome == runsNot:
+			_, err := a.run("job", "validate", file)
 			if err == nil {
 				t.Errorf("%s: berth accepts a job that the report rejects: %v", item.Name, item.Notes)
 			}

@@ -28,7 +28,7 @@ func run(t *testing.T, args ...string) (code int, out, errs string) {
 func TestCompose_WritesAFileOnce(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "shop.hcl")
-	args := []string{"compose", "-class", "db", "-size", "20GiB", "-out", file, "../../examples/shop.yaml"}
+	args := []string{"compose", "-class", "db", "-size", "20GiB", "-out", file, "../../../examples/shop.yaml"}
 	code, out, errs := run(t, args...)
 	text, err := os.ReadFile(file)
 	if code != 0 || out != "" || err != nil || !strings.Contains(errs, "not carried: depends_on db") {
@@ -57,7 +57,7 @@ func TestCompose_WritesAFileOnce(t *testing.T) {
 	if err != nil || len(entries) != 1 {
 		t.Errorf("with -force the folder has %v, %v", entries, err)
 	}
-	code, out, errs = run(t, "compose", "../../examples/shop.yaml")
+	code, out, errs = run(t, "compose", "../../../examples/shop.yaml")
 	if code != 0 || !strings.Contains(out, `job "shop"`) {
 		t.Errorf("to the standard output: exit code %d, %s%s", code, out, errs)
 	}
@@ -129,7 +129,7 @@ func TestDocs_ShowOptionsOfTheProgram(t *testing.T) {
 	t.Parallel()
 	shown := regexp.MustCompile(`(?m)^    berth-convert (\w+) (.*)$`)
 	for _, page := range []string{"coming-from-nomad.md", "coming-from-docker.md"} {
-		text, err := os.ReadFile(filepath.Join("../../docs", page))
+		text, err := os.ReadFile(filepath.Join("../../../docs", page))
 		if err != nil {
 			t.Fatal(err)
 		}
