@@ -4,14 +4,11 @@ import (
 	"slices"
 
 	"berth/cli/aclcmd"
-	"berth/cli/actioncmd"
 	"berth/cli/admissioncmd"
 	"berth/cli/agentcmd"
 	"berth/cli/alloc"
 	"berth/cli/command"
-	"berth/cli/deployment"
 	"berth/cli/events"
-	"berth/cli/fmtcmd"
 	"berth/cli/job"
 	"berth/cli/logincmd"
 	"berth/cli/node"
@@ -38,7 +35,7 @@ var tree = []command.Command{
 		Name:     "job",
 		Group:    command.GroupWork,
 		Synopsis: "Run, watch and stop jobs",
-		Sub:      slices.Concat(job.Commands, actioncmd.Commands),
+		Sub:      slices.Concat(job.Commands, job.ActionCommands),
 	},
 	{
 		Name:     "alloc",
@@ -56,13 +53,13 @@ var tree = []command.Command{
 		Name:     "deployment",
 		Group:    command.GroupWork,
 		Synopsis: "Show, promote and stop deployments of jobs",
-		Sub:      deployment.Commands,
+		Sub:      job.DeploymentCommands,
 	},
 	{
 		Name:     "scaling",
 		Group:    command.GroupWork,
 		Synopsis: "Show the scaling policies of jobs",
-		Sub:      deployment.ScalingCommands,
+		Sub:      job.ScalingCommands,
 	},
 	{
 		Name:     "service",
@@ -153,7 +150,7 @@ var tree = []command.Command{
 	},
 	operator.AgentInfoCommand,
 	agentcmd.Monitor,
-	fmtcmd.Command,
+	job.FormatCommand,
 	uicmd.Command,
 	{
 		Name:     "completion",

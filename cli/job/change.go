@@ -8,7 +8,6 @@ import (
 	"berth/api"
 	"berth/cli/alloc"
 	"berth/cli/command"
-	"berth/cli/jobtag"
 	"berth/cli/watch"
 	"berth/structs"
 )
@@ -37,7 +36,7 @@ this name.`,
 // jobRevert registers an earlier version again, and waits as jobRun does.
 func jobRevert(ctx context.Context, c *command.Call) error {
 	id := c.Arg(0)
-	version, err := jobtag.Version(ctx, c, id, c.Arg(1))
+	version, err := taggedVersion(ctx, c, id, c.Arg(1))
 	if err != nil {
 		return c.DidYouMean(ctx, "job", id, err)
 	}

@@ -6,7 +6,6 @@ import (
 
 	"berth/api"
 	"berth/cli/command"
-	"berth/cli/jobtag"
 	"berth/structs"
 )
 
@@ -21,8 +20,8 @@ that has a tag.`,
 	Renders: true,
 	Flags: []command.Flag{
 		{Name: "p", Usage: "Show the difference of each version to the one before it"},
-		jobtag.DiffVersionFlag,
-		jobtag.DiffTagFlag,
+		diffVersionFlag,
+		diffTagFlag,
 		{Name: "full", Usage: "Show the complete job of each version"},
 		{Name: "version", Kind: command.Number, Value: "number", Usage: "Show this version only"},
 	},
@@ -34,7 +33,7 @@ that has a tag.`,
 
 // jobHistory shows the versions of a job that the servers have kept.
 func jobHistory(ctx context.Context, c *command.Call) error {
-	diffs, err := jobtag.Diffs(c)
+	diffs, err := selectedDiffs(c)
 	if err != nil {
 		return err
 	}
@@ -63,7 +62,7 @@ func jobHistory(ctx context.Context, c *command.Call) error {
 
 // oneVersion returns the part of an answer on one version.
 func oneVersion(all *api.JobVersions, id string, version uint64) (*api.JobVersions, error) {
-	job, err := jobtag.Find(all.Versions, id, version)
+	job, err := findVersion(all.Versions, id, version)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +97,7 @@ func printHistory(c *command.Call, answer *api.JobVersions) error {
 			"Stable", command.YesNo(j.Stable),
 			"Stopped", command.YesNo(j.Stop),
 			"Submitted", command.FormatNanos(j.SubmitTime),
-			"Tag", jobtag.Text(j),
+			"Tag", tagText(j),
 		)
 
 		if i < len(answer.Diffs) {

@@ -14,8 +14,6 @@ import (
 	"berth/api"
 	"berth/cli/alloc"
 	"berth/cli/command"
-	"berth/cli/deployment"
-	"berth/cli/jobtag"
 	"berth/cli/watch"
 	"berth/structs"
 )
@@ -90,7 +88,7 @@ if the file is invalid.`,
 			{Name: "all", Usage: "Also list deployments of an earlier job with the same ID"},
 			command.VerboseFlag,
 		},
-		Run: deployment.ListOfJob,
+		Run: listDeployments,
 		Examples: "berth job deployments web\n" +
 			"berth job deployments -latest web",
 	},
@@ -107,7 +105,7 @@ if the file is invalid.`,
 				Usage: "Promote only this group; may be repeated",
 			},
 		}, command.DetachFlags...),
-		Run: deployment.PromoteOfJob,
+		Run: promoteDeployment,
 		Examples: "berth job promote web\n" +
 			"berth job promote -group api web",
 	},
@@ -149,9 +147,9 @@ that the drivers are not checked.`,
 	jobHistoryCommand,
 	jobWhyCommand,
 	jobRevertCommand,
-	jobtag.Command,
+	tagCommand,
 	jobScaleCommand,
-	deployment.ScalingEventsCommand,
+	scalingEventsCommand,
 	jobRestartCommand,
 	jobEvalCommand,
 	jobAllocsCommand,
@@ -221,7 +219,7 @@ func awaitJob(ctx context.Context, w *watch.Watch, job *structs.Job, evalID stri
 		return err
 	}
 
-	d, err := deployment.Of(ctx, w, stored)
+	d, err := deploymentOf(ctx, w, stored)
 	switch {
 	case err != nil:
 		return err
@@ -235,7 +233,7 @@ func awaitJob(ctx context.Context, w *watch.Watch, job *structs.Job, evalID stri
 		return awaitJob(ctx, w, job, w.NextEval)
 	}
 
-	succeeded, err := deployment.Await(ctx, w, d)
+	succeeded, err := awaitDeployment(ctx, w, d)
 	if err != nil || !succeeded { // it waits for an operator
 		return err
 	}
@@ -289,7 +287,7 @@ func jobVersion(ctx context.Context, c *command.Call, id string) (*structs.Job, 
 	if err != nil {
 		return nil, err
 	}
-	return jobtag.Find(answer.Versions, id, uint64(c.Number("version")))
+	return findVersion(answer.Versions, id, uint64(c.Number("version")))
 }
 
 var jobStatus = command.Status[*structs.JobListStub, structs.Job]{
@@ -363,7 +361,7 @@ func printJob(ctx context.Context, c *command.Call, j *structs.Job) error {
 		printSummary,
 		printBlocked,
 		printEvals,
-		deployment.PrintLatest,
+		printLatestDeployment,
 	} {
 		err := print(ctx, c, j.ID)
 		if err != nil {

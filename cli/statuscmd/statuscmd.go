@@ -8,7 +8,6 @@ import (
 
 	"berth/cli/alloc"
 	"berth/cli/command"
-	"berth/cli/deployment"
 	"berth/cli/job"
 	"berth/cli/node"
 	"berth/cli/operator"
@@ -48,7 +47,7 @@ var kinds = []kind{
 	{structs.SearchJobs, "job status", command.Find(job.Commands, "status")},
 	{structs.SearchAllocs, "alloc status", command.Find(alloc.Commands, "status")},
 	{structs.SearchEvals, "eval status", command.Find(alloc.EvalCommands, "status")},
-	{structs.SearchDeployments, "deployment status", command.Find(deployment.Commands, "status")},
+	{structs.SearchDeployments, "deployment status", command.Find(job.DeploymentCommands, "status")},
 	{structs.SearchVolumes, "volume status", command.Find(volume.Commands, "status")},
 	{structs.SearchPlugins, "plugin status", command.Find(volume.PluginCommands, "status")},
 	{structs.SearchNodes, "node status", command.Find(node.Commands, "status")},

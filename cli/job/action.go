@@ -1,5 +1,4 @@
-// Package actioncmd has the commands on the actions of jobs: the commands of tasks that job files name.
-package actioncmd
+package job
 
 import (
 	"context"
@@ -15,28 +14,28 @@ import (
 	"berth/structs/jobaction"
 )
 
-const help = `
+const actionHelp = `
 Runs an action of a job, which is a command that the job file names, in a
 running task. Without -alloc the servers pick an allocation: one with the
 version of the job if there is one, and then the latest. The exit code is the
 command's, or 128 plus the number of the signal that ended it. The command is
 killed when this program ends or loses its connection.`
 
-// Commands are verbs of berth job.
-var Commands = []command.Command{
+// ActionCommands are verbs of berth job.
+var ActionCommands = []command.Command{
 	{
 		Name:     "actions",
 		Args:     "<job>",
 		Synopsis: "List the actions of a job",
 		Renders:  true,
-		Run:      list,
+		Run:      listActions,
 		Examples: "berth job actions web",
 	},
 	{
 		Name:     "action",
 		Args:     "<action>",
 		Synopsis: "Run an action of a job in a running task",
-		Help:     help,
+		Help:     actionHelp,
 		Flags: slices.Concat([]command.Flag{
 			{Name: "job", Kind: command.String, Value: "id", Usage: "The job. It is required"},
 			{
@@ -58,14 +57,14 @@ var Commands = []command.Command{
 				Usage: "The task. Default: the only one with the action",
 			},
 		}, alloc.SessionFlags),
-		Run: run,
+		Run: runAction,
 		Examples: "berth job action -job web migrate\n" +
 			"berth job action -job web -group api -task server shell\n" +
 			"berth job action -job web -alloc 53b92b20 -t=false status",
 	},
 }
 
-func list(ctx context.Context, c *command.Call) error {
+func listActions(ctx context.Context, c *command.Call) error {
 	id := c.Arg(0)
 	all, _, err := actions.List(ctx, c.API, id, nil)
 	if err != nil {
@@ -79,15 +78,15 @@ func list(ctx context.Context, c *command.Call) error {
 
 		var rows command.Grid
 		for _, a := range all {
-			rows.AddRow(a.Name, a.TaskGroupName, a.TaskName, commandLine(a))
+			rows.AddRow(a.Name, a.TaskGroupName, a.TaskName, actionLine(a))
 		}
 		c.Table("Action|Group|Task|Command", rows)
 		return nil
 	})
 }
 
-// commandLine returns the command of an action as a shell reads it.
-func commandLine(a *jobaction.JobAction) string {
+// actionLine returns the command of an action as a shell reads it.
+func actionLine(a *jobaction.JobAction) string {
 	words := []string{structs.ShellWord(a.Command)}
 	for _, arg := range a.Args {
 		words = append(words, structs.ShellWord(arg))
@@ -95,8 +94,8 @@ func commandLine(a *jobaction.JobAction) string {
 	return strings.Join(words, " ")
 }
 
-// run runs an action and ends with its exit code.
-func run(ctx context.Context, c *command.Call) error {
+// runAction runs an action and ends with its exit code.
+func runAction(ctx context.Context, c *command.Call) error {
 	at := jobaction.Target{
 		Action: c.Arg(0),
 		JobID:  c.String("job"),

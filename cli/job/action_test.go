@@ -1,4 +1,4 @@
-package actioncmd_test
+package job_test
 
 import (
 	"context"
@@ -14,9 +14,9 @@ import (
 	"berth/structs/jobaction"
 )
 
-// serveWeb serves the job web, whose task server runs in the allocation alloc1. Its actions write their
+// serveActionWeb serves the job web, whose task server runs in the allocation alloc1. Its actions write their
 // targets and end with the code 42.
-func serveWeb(t *testing.T) (addr string) {
+func serveActionWeb(t *testing.T) (addr string) {
 	t.Helper()
 	caller := &apitest.Caller{}
 	actions := []*structs.Action{
@@ -55,7 +55,7 @@ func serveWeb(t *testing.T) (addr string) {
 }
 
 func TestAction_RunsAndLists(t *testing.T) {
-	addr := serveWeb(t)
+	addr := serveActionWeb(t)
 	for line, want := range map[string]struct {
 		code      int
 		out, errs string

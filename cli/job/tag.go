@@ -1,5 +1,4 @@
-// Package jobtag has the commands on the tags of versions of a job, and finds the version that a tag names.
-package jobtag
+package job
 
 import (
 	"context"
@@ -13,8 +12,8 @@ import (
 	"berth/structs"
 )
 
-// Command is berth job tag.
-var Command = command.Command{
+// tagCommand is berth job tag.
+var tagCommand = command.Command{
 	Name:     "tag",
 	Synopsis: "Name versions of a job, and keep them",
 	Sub: []command.Command{
@@ -109,8 +108,8 @@ func tagName(c *command.Call) (string, error) {
 	return name, nil
 }
 
-// Version returns the version of a job that a number or a tag names.
-func Version(ctx context.Context, c *command.Call, id, name string) (uint64, error) {
+// taggedVersion returns the version of a job that a number or a tag names.
+func taggedVersion(ctx context.Context, c *command.Call, id, name string) (uint64, error) {
 	version, err := strconv.ParseUint(name, 10, 64)
 	if err == nil {
 		return version, nil
@@ -137,8 +136,8 @@ func Version(ctx context.Context, c *command.Call, id, name string) (uint64, err
 		id, name, strings.Join(tags, ", "))
 }
 
-// Find returns one of the stored versions of a job.
-func Find(versions []*structs.Job, id string, version uint64) (*structs.Job, error) {
+// findVersion returns one of the stored versions of a job.
+func findVersion(versions []*structs.Job, id string, version uint64) (*structs.Job, error) {
 	var stored []string
 	for _, j := range versions {
 		if j.Version == version {
@@ -150,8 +149,8 @@ func Find(versions []*structs.Job, id string, version uint64) (*structs.Job, err
 		id, version, strings.Join(stored, ", "))
 }
 
-// Text formats the tag of a version, "" for none.
-func Text(version *structs.Job) string {
+// tagText formats the tag of a version, "" for none.
+func tagText(version *structs.Job) string {
 	t := version.VersionTag
 	if t == nil {
 		return ""
@@ -161,13 +160,13 @@ func Text(version *structs.Job) string {
 
 // The flags of a history that compares each version with one.
 var (
-	DiffVersionFlag = command.Flag{
+	diffVersionFlag = command.Flag{
 		Name:  "diff-version",
 		Kind:  command.Number,
 		Value: "number",
 		Usage: "Show the difference of each version to this one",
 	}
-	DiffTagFlag = command.Flag{
+	diffTagFlag = command.Flag{
 		Name:  "diff-tag",
 		Kind:  command.String,
 		Value: "name",
@@ -175,14 +174,14 @@ var (
 	}
 )
 
-// Diffs returns the differences that the flags of a history ask for.
-func Diffs(c *command.Call) (api.JobDiffs, error) {
-	diffs := api.JobDiffs{On: c.Bool("p"), Tag: c.String(DiffTagFlag.Name)}
-	if c.Given(DiffVersionFlag.Name) {
-		diffs.Version = new(uint64(c.Number(DiffVersionFlag.Name)))
+// selectedDiffs returns the differences that the flags of a history ask for.
+func selectedDiffs(c *command.Call) (api.JobDiffs, error) {
+	diffs := api.JobDiffs{On: c.Bool("p"), Tag: c.String(diffTagFlag.Name)}
+	if c.Given(diffVersionFlag.Name) {
+		diffs.Version = new(uint64(c.Number(diffVersionFlag.Name)))
 	}
 	kinds := 0
-	for _, name := range []string{"p", DiffVersionFlag.Name, DiffTagFlag.Name, "full"} {
+	for _, name := range []string{"p", diffVersionFlag.Name, diffTagFlag.Name, "full"} {
 		if c.Given(name) {
 			kinds++
 		}

@@ -1,4 +1,4 @@
-package deployment
+package job
 
 import (
 	"cmp"
@@ -87,8 +87,8 @@ func scalingPolicyInfo(ctx context.Context, c *command.Call) error {
 			"Enabled", command.YesNo(p.Enabled == nil || *p.Enabled),
 			"Type", p.Type,
 			"Target", command.ScalingTarget(p.Target),
-			"Min", boundText(p.Min),
-			"Max", boundText(p.Max),
+			"Min", scalingBoundText(p.Min),
+			"Max", scalingBoundText(p.Max),
 		)
 
 		text, err := json.MarshalIndent(p.Policy, "", "  ")
@@ -101,7 +101,7 @@ func scalingPolicyInfo(ctx context.Context, c *command.Call) error {
 	})
 }
 
-func boundText(bound *int64) string {
+func scalingBoundText(bound *int64) string {
 	if bound == nil {
 		return "none"
 	}

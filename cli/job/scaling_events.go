@@ -1,4 +1,4 @@
-package deployment
+package job
 
 import (
 	"cmp"
@@ -10,8 +10,8 @@ import (
 	"berth/structs"
 )
 
-// ScalingEventsCommand is the verb scaling-events of berth job.
-var ScalingEventsCommand = command.Command{
+// scalingEventsCommand is the verb scaling-events of berth job.
+var scalingEventsCommand = command.Command{
 	Name:     "scaling-events",
 	Args:     "<job>",
 	Synopsis: "List the requests that scaled the groups of a job",
@@ -34,7 +34,7 @@ type groupScaling struct {
 var scalingEventSheet = command.Sheet[groupScaling]{
 	Titles: "Task Group|Count|PrevCount|Date",
 	Row: func(_ *command.Call, e groupScaling) []string {
-		return []string{e.Group, countText(e.Count), fmt.Sprint(e.PreviousCount), eventTime(e)}
+		return []string{e.Group, scalingCountText(e.Count), fmt.Sprint(e.PreviousCount), scalingEventTime(e)}
 	},
 	Order: newestScaling,
 }
@@ -48,12 +48,12 @@ var verboseScalingEventSheet = command.Sheet[groupScaling]{
 		}
 		return []string{
 			e.Group,
-			countText(e.Count),
+			scalingCountText(e.Count),
 			fmt.Sprint(e.PreviousCount),
 			fmt.Sprint(e.Error),
 			e.Message,
 			eval,
-			eventTime(e),
+			scalingEventTime(e),
 		}
 	},
 	Order: newestScaling,
@@ -63,10 +63,10 @@ func newestScaling(a, b groupScaling) int {
 	return cmp.Or(cmp.Compare(b.Time, a.Time), cmp.Compare(a.Group, b.Group))
 }
 
-func eventTime(e groupScaling) string { return command.FormatTime(time.Unix(0, e.Time)) }
+func scalingEventTime(e groupScaling) string { return command.FormatTime(time.Unix(0, e.Time)) }
 
-// countText is empty for an event without a count.
-func countText(n *int64) string {
+// scalingCountText is empty for an event without a count.
+func scalingCountText(n *int64) string {
 	if n == nil {
 		return ""
 	}

@@ -1,5 +1,4 @@
-// Package fmtcmd has the command that writes files in HCL in their canonical form.
-package fmtcmd
+package job
 
 import (
 	"bytes"
@@ -18,7 +17,7 @@ import (
 	"berth/structs"
 )
 
-const help = `
+const formatHelp = `
 Aligns and indents job files, volume files and the configuration of agents,
 which are in HCL. A directory stands for its files with the ending .hcl or
 .nomad; without a path it is the present one. "-" reads the standard input
@@ -31,13 +30,13 @@ content instead. A file with a fault in its syntax stays as it is.
 The exit code is 2 if a file has a fault, and 1 with -check if a file is not
 in the canonical form.`
 
-// Command formats files.
-var Command = command.Command{
+// FormatCommand formats files.
+var FormatCommand = command.Command{
 	Name:     "fmt",
 	Args:     "[paths]...",
 	Group:    command.GroupSelf,
 	Synopsis: "Write job files and configurations in their canonical form",
-	Help:     help,
+	Help:     formatHelp,
 	Flags: []command.Flag{
 		{Name: "check", Usage: "Write nothing, and end with 1 if a file is not in the canonical form"},
 		{Name: "list", Default: "true", Usage: "List the files that are not in the canonical form"},
@@ -45,14 +44,14 @@ var Command = command.Command{
 		{Name: "write", Default: "true", Usage: "Write the files"},
 	},
 	Local: true,
-	Run:   run,
+	Run:   runFormat,
 	Examples: "berth fmt\n" +
 		"berth fmt -check -recursive jobs\n" +
 		"berth fmt - < web.hcl",
 }
 
-// endings are those of the files that a directory stands for.
-var endings = []string{".hcl", ".nomad"}
+// fileEndings are those of the files that a directory stands for.
+var fileEndings = []string{".hcl", ".nomad"}
 
 // exitNotCanonical is the exit code of -check for a file in another form.
 const exitNotCanonical = 1
@@ -65,8 +64,8 @@ type formatting struct {
 	sources map[string][]byte // the files with faults
 }
 
-func run(_ context.Context, c *command.Call) error {
-	files, err := filesOf(c)
+func runFormat(_ context.Context, c *command.Call) error {
+	files, err := filesToFormat(c)
 	if err != nil {
 		return err
 	}
@@ -124,8 +123,8 @@ func (f *formatting) format(name string) error {
 	return err
 }
 
-// filesOf returns the files that the arguments stand for.
-func filesOf(c *command.Call) (files []string, err error) {
+// filesToFormat returns the files that the arguments stand for.
+func filesToFormat(c *command.Call) (files []string, err error) {
 	paths := c.Args
 	if len(paths) == 0 {
 		paths = []string{"."}
@@ -154,7 +153,7 @@ func filesBelow(path string, recursive bool) (files []string, err error) {
 		return nil, structs.Invalidf("%w", err)
 	}
 	if !info.IsDir() {
-		if !slices.Contains(endings, filepath.Ext(path)) {
+		if !slices.Contains(fileEndings, filepath.Ext(path)) {
 			return nil, structs.Invalidf("%s is no file in HCL by its name; expected the ending .hcl or .nomad", path)
 		}
 		return []string{path}, nil
@@ -166,7 +165,7 @@ func filesBelow(path string, recursive bool) (files []string, err error) {
 			return fmt.Errorf("listing the files: %w", err)
 		case entry.IsDir() && at != path && !recursive:
 			return fs.SkipDir
-		case entry.Type().IsRegular() && slices.Contains(endings, filepath.Ext(at)):
+		case entry.Type().IsRegular() && slices.Contains(fileEndings, filepath.Ext(at)):
 			files = append(files, at)
 		}
 		return nil

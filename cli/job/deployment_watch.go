@@ -1,4 +1,4 @@
-package deployment
+package job
 
 import (
 	"context"
@@ -12,8 +12,8 @@ import (
 	"berth/structs"
 )
 
-// Of returns the deployment of the job's version, nil if it has none.
-func Of(ctx context.Context, w *watch.Watch, job *structs.Job) (*structs.Deployment, error) {
+// deploymentOf returns the deployment of the job's version, nil if it has none.
+func deploymentOf(ctx context.Context, w *watch.Watch, job *structs.Job) (*structs.Deployment, error) {
 	d, _, err := w.API.JobDeployment(ctx, job.ID, &api.Query{Namespace: job.Namespace})
 	if err != nil || d == nil || d.JobVersion != job.Version {
 		return nil, err
@@ -21,9 +21,9 @@ func Of(ctx context.Context, w *watch.Watch, job *structs.Job) (*structs.Deploym
 	return d, nil
 }
 
-// Await follows a deployment until it ends, or until it does nothing without an operator. It
+// awaitDeployment follows a deployment until it ends, or until it does nothing without an operator. It
 // reports whether the deployment has succeeded.
-func Await(ctx context.Context, w *watch.Watch, d *structs.Deployment) (succeeded bool, err error) {
+func awaitDeployment(ctx context.Context, w *watch.Watch, d *structs.Deployment) (succeeded bool, err error) {
 	w.WaitFor("job", d.Namespace, d.JobID)
 	q := &api.Query{Namespace: d.Namespace, MaxWait: watch.ReadWait}
 	for {

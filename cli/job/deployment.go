@@ -1,6 +1,4 @@
-// Package deployment has the commands on deployments of jobs and on scaling policies, and follows a
-// deployment until its end.
-package deployment
+package job
 
 import (
 	"cmp"
@@ -14,8 +12,8 @@ import (
 	"berth/structs"
 )
 
-// Commands are the verbs of berth deployment.
-var Commands = []command.Command{
+// DeploymentCommands are the verbs of berth deployment.
+var DeploymentCommands = []command.Command{
 	{
 		Name:     "list",
 		Synopsis: "List deployments, the newest first",
@@ -159,7 +157,7 @@ func followDeployment(
 			writeDeploymentStep(w, d)
 			return nil
 		}
-		_, err = Await(ctx, w, d)
+		_, err = awaitDeployment(ctx, w, d)
 		return err
 	})
 }
@@ -188,7 +186,7 @@ func deploymentStatusRun(ctx context.Context, c *command.Call) error {
 				return err
 			}
 
-			_, err = Await(ctx, w, d)
+			_, err = awaitDeployment(ctx, w, d)
 			return err
 		})
 	})
@@ -274,8 +272,8 @@ func progressUntil(d *structs.Deployment, s *structs.DeploymentState, healthyCan
 	return command.FormatNanos(s.RequireProgressBy.UnixNano())
 }
 
-// ListOfJob lists the deployments of a job.
-func ListOfJob(ctx context.Context, c *command.Call) error {
+// listDeployments lists the deployments of a job.
+func listDeployments(ctx context.Context, c *command.Call) error {
 	id, err := c.Resolve(ctx, "job", c.Arg(0))
 	if err != nil {
 		return err
@@ -308,8 +306,8 @@ func jobLatestDeployment(ctx context.Context, c *command.Call, id string) error 
 	})
 }
 
-// PromoteOfJob promotes the canaries of the newest deployment of a job.
-func PromoteOfJob(ctx context.Context, c *command.Call) error {
+// promoteDeployment promotes the canaries of the newest deployment of a job.
+func promoteDeployment(ctx context.Context, c *command.Call) error {
 	id, err := c.Resolve(ctx, "job", c.Arg(0))
 	if err != nil {
 		return err
@@ -332,8 +330,8 @@ func PromoteOfJob(ctx context.Context, c *command.Call) error {
 	return followDeployment(ctx, c, answer, d.ID)
 }
 
-// PrintLatest writes the newest deployment of a job, if it has one.
-func PrintLatest(ctx context.Context, c *command.Call, id string) error {
+// printLatestDeployment writes the newest deployment of a job, if it has one.
+func printLatestDeployment(ctx context.Context, c *command.Call, id string) error {
 	d, _, err := c.API.JobDeployment(ctx, id, nil)
 	if err != nil || d == nil {
 		return err
