@@ -3,22 +3,14 @@ package cli
 import (
 	"slices"
 
-	"berth/cli/aclcmd"
-	"berth/cli/admissioncmd"
-	"berth/cli/agentcmd"
+	"berth/cli/access"
 	"berth/cli/alloc"
+	"berth/cli/certificate"
 	"berth/cli/command"
-	"berth/cli/events"
 	"berth/cli/job"
-	"berth/cli/logincmd"
 	"berth/cli/node"
 	"berth/cli/operator"
-	"berth/cli/quotacmd"
-	"berth/cli/setupcmd"
-	"berth/cli/statuscmd"
-	"berth/cli/tlscmd"
-	"berth/cli/uicmd"
-	"berth/cli/vars"
+	"berth/cli/setup"
 	"berth/cli/volume"
 )
 
@@ -71,9 +63,9 @@ var tree = []command.Command{
 		Name:     "var",
 		Group:    command.GroupWork,
 		Synopsis: "Write, show and lock variables, whose values are encrypted",
-		Sub:      vars.Commands,
+		Sub:      access.VariableCommands,
 	},
-	statuscmd.Command,
+	statusCommand,
 	{
 		Name:     "volume",
 		Group:    command.GroupStorage,
@@ -92,7 +84,7 @@ var tree = []command.Command{
 		Synopsis: "Show nodes and control placements on them",
 		Sub:      node.Commands,
 	},
-	events.Command,
+	operator.EventCommand,
 	{
 		Name:     "namespace",
 		Group:    command.GroupCluster,
@@ -103,20 +95,20 @@ var tree = []command.Command{
 		Name:     "quota",
 		Group:    command.GroupCluster,
 		Synopsis: "Bound what namespaces may have, and show their use",
-		Sub:      quotacmd.Commands,
+		Sub:      access.QuotaCommands,
 	},
 	{
 		Name:     "acl",
 		Group:    command.GroupCluster,
 		Synopsis: "Control who may do what: policies, roles, tokens and logins",
-		Sub:      aclcmd.Commands,
+		Sub:      access.ACLCommands,
 	},
-	logincmd.Command,
+	access.LoginCommand,
 	{
 		Name:     "admission",
 		Group:    command.GroupCluster,
 		Synopsis: "Control which jobs and volumes the servers take: rules in CEL",
-		Sub:      admissioncmd.Commands,
+		Sub:      access.AdmissionCommands,
 	},
 	{
 		Name:     "server",
@@ -134,13 +126,13 @@ var tree = []command.Command{
 		Name:     "tls",
 		Group:    command.GroupCluster,
 		Synopsis: "Create and show the certificates of a cluster",
-		Sub:      tlscmd.Commands,
+		Sub:      certificate.Commands,
 	},
 	{
 		Name:     "setup",
 		Group:    command.GroupCluster,
 		Synopsis: "Prepare Consul and Vault for the logins of services and tasks",
-		Sub:      setupcmd.Commands,
+		Sub:      setup.Commands,
 	},
 	{
 		Name:     "system",
@@ -149,9 +141,9 @@ var tree = []command.Command{
 		Sub:      operator.SystemCommands,
 	},
 	operator.AgentInfoCommand,
-	agentcmd.Monitor,
+	operator.MonitorCommand,
 	job.FormatCommand,
-	uicmd.Command,
+	operator.PageCommand,
 	{
 		Name:     "completion",
 		Args:     "<shell>",

@@ -10,7 +10,7 @@ import (
 
 	"berth/api"
 	"berth/api/apitest"
-	"berth/cli/uicmd"
+	"berth/cli/operator"
 	"berth/structs"
 	"berth/structs/admin"
 	"berth/ui/pages"
@@ -219,7 +219,7 @@ func TestViews_AreThoseOfTheCommand(t *testing.T) {
 	for _, v := range allViews() {
 		paths[v.path] = true
 	}
-	names := uicmd.Views()
+	names := operator.PageViews()
 	for _, name := range names {
 		if !paths[Root+name] {
 			t.Errorf("the page has no view %s", name)

@@ -8,13 +8,13 @@ import (
 
 	"berth/agent"
 	"berth/cli/command"
-	cli "berth/cli/doctor"
+	cli "berth/cli/operator"
 	"berth/internal/doctor"
 	"berth/internal/opsocket"
 )
 
 // doctorCommand returns "berth doctor", which reads the configuration of the agent.
-func doctorCommand() command.Command { return cli.Command(loadMachine) }
+func doctorCommand() command.Command { return cli.DoctorCommand(loadMachine) }
 
 // loadMachine returns this machine with the settings of a configuration. A machine without one is to become a
 // server and a node on loopback.

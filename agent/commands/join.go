@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"berth/agent"
+	"berth/cli/certificate"
 	"berth/cli/command"
-	"berth/cli/tlscmd"
 	"berth/internal/agentlog"
 	"berth/internal/backoff"
 	"berth/structs"
@@ -65,7 +65,7 @@ func agentCommand() command.Command {
 
 // joinModeFlag is the option of berth tls join, with a name that says to which part of the agent it belongs.
 func joinModeFlag() command.Flag {
-	f := tlscmd.ModeFlag
+	f := certificate.ModeFlag
 	f.Name = joinMode
 	f.Usage = "With -join: " + f.Usage
 	return f
@@ -91,11 +91,11 @@ func joinFirst(ctx context.Context, call *command.Call) error {
 	dir := configs[0]
 
 	// A token may be used up or have ended by the next start, which needs it no more.
-	if tlscmd.Joined(dir) {
+	if certificate.Joined(dir) {
 		return nil
 	}
 
-	mode, err := tlscmd.ParseMode("-"+joinMode, call.String(joinMode))
+	mode, err := certificate.ParseMode("-"+joinMode, call.String(joinMode))
 	if err != nil {
 		return err
 	}
@@ -105,7 +105,7 @@ func joinFirst(ctx context.Context, call *command.Call) error {
 			"create` or `berth server join-token create` on a server", tokenVariable)
 	}
 
-	return joinWhenReached(ctx, call, tlscmd.Joining{
+	return joinWhenReached(ctx, call, certificate.Joining{
 		Dir:    dir,
 		Mode:   mode,
 		Server: server,
@@ -115,11 +115,11 @@ func joinFirst(ctx context.Context, call *command.Call) error {
 }
 
 // joinWhenReached joins, and waits while no server can be reached.
-func joinWhenReached(ctx context.Context, call *command.Call, j tlscmd.Joining) error {
+func joinWhenReached(ctx context.Context, call *command.Call, j certificate.Joining) error {
 	// The machines of a new cluster start in any order, so a server may come later.
 	pause := backoff.Backoff{Min: time.Second, Max: joinPause}
 	for {
-		m, err := tlscmd.Join(ctx, j)
+		m, err := certificate.Join(ctx, j)
 		if err == nil {
 			call.Printf("%s\n", m)
 			return nil

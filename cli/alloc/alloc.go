@@ -11,7 +11,6 @@ import (
 
 	"berth/api"
 	"berth/cli/command"
-	"berth/cli/mounthealth"
 	"berth/cli/watch"
 	"berth/structs"
 )
@@ -244,7 +243,7 @@ func printIllMounts(ctx context.Context, c *command.Call, a *structs.Allocation,
 		if v.Claim == nil || v.Claim.State != structs.ClaimGranted {
 			continue
 		}
-		lines, err := mounthealth.OfAlloc(ctx, c.API, v.Volume, a)
+		lines, err := PrintAllocHealth(ctx, c.API, v.Volume, a)
 		if err != nil {
 			fmt.Fprintf(c.Err, "Warning: volume %s: the state of its mount is not known: %s\n",
 				v.Volume, command.OneLine(err.Error()))

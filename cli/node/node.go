@@ -8,8 +8,8 @@ import (
 
 	"berth/api"
 	"berth/cli/alloc"
+	"berth/cli/certificate"
 	"berth/cli/command"
-	"berth/cli/jointokencmd"
 	"berth/cli/volume"
 	"berth/cli/watch"
 	"berth/structs"
@@ -66,8 +66,8 @@ with its next heartbeat. After a restore the cluster no longer waits for it.`,
 		},
 		Examples: "berth node purge n1",
 	},
-	jointokencmd.Command(admin.JoinNode),
-	jointokencmd.IntroCommand,
+	certificate.JoinTokenCommand(admin.JoinNode),
+	certificate.IntroTokenCommand,
 	nodeDrainCommand,
 	nodeFenceCommand,
 	pinsCommand,

@@ -1,5 +1,5 @@
 // Package operator has the commands of those who operate the cluster: on servers, Raft, snapshots of the
-// state, the scheduler and namespaces.
+// state, the scheduler, namespaces and events, on the log of an agent, the check of a machine and the page.
 package operator
 
 import (
@@ -10,7 +10,7 @@ import (
 
 	"berth/api"
 	"berth/cli/command"
-	"berth/cli/debugcmd"
+	"berth/cli/debug"
 	"berth/cli/watch"
 	"berth/structs"
 )
@@ -63,7 +63,7 @@ leads. Writes that come meanwhile wait for it.
 	operatorAutopilot,
 	operatorClock,
 	operatorAPI,
-	debugcmd.Command,
+	debug.Command,
 	operatorGossip,
 	operatorRoot,
 	{

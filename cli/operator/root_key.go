@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/cli/certificate"
 	"berth/cli/command"
-	"berth/cli/escrow"
 	"berth/cli/watch"
 	"berth/internal/keyring"
 	"berth/structs"
@@ -37,7 +37,7 @@ archive has it. So one of -key-saved and -escrow-to is required.`,
 				Local: true,
 				Flags: append([]command.Flag{
 					{Name: "out", Kind: command.String, Value: "file", Usage: "The new file, with mode 0600"},
-				}, escrow.Flags...),
+				}, certificate.KeyCopyFlags...),
 				Run: rootInit,
 				Examples: "berth operator root keyring init -out keyring -key-saved\n" +
 					"berth operator root keyring init -out key -escrow-to age1... -escrow-out k.age",
@@ -87,7 +87,7 @@ func rootInit(_ context.Context, c *command.Call) error {
 		return structs.Invalidf("expected -out, the file of the new key, for example /etc/berth/keyring")
 	}
 
-	copied, err := escrow.Of(c)
+	copied, err := certificate.KeyCopyOf(c)
 	if err != nil {
 		return err
 	}

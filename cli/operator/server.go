@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"net"
 
+	"berth/cli/certificate"
 	"berth/cli/command"
-	"berth/cli/jointokencmd"
 	"berth/cli/watch"
 	"berth/structs"
 	"berth/structs/admin"
@@ -35,7 +35,7 @@ servers of two clusters: each leader would take over the other's servers.`,
 		Examples: "berth server join 10.0.0.1\n" +
 			"berth server join -address http://10.0.0.3:4746 10.0.0.1:4748 10.0.0.2:4748",
 	},
-	jointokencmd.Command(admin.JoinServer),
+	certificate.JoinTokenCommand(admin.JoinServer),
 	{
 		Name:     "leave",
 		Synopsis: "Remove the agent's server from the cluster and stop the agent",

@@ -7,7 +7,6 @@ import (
 
 	"berth/api/claims"
 	"berth/cli/command"
-	"berth/cli/hostvolcmd"
 	"berth/cli/watch"
 	"berth/structs"
 )
@@ -23,7 +22,7 @@ var claimCommands = []command.Command{
 			{Name: "node", Kind: command.String, Value: "id", Usage: "List the claims of one node"},
 			{Name: "alloc", Kind: command.String, Value: "id", Usage: "List the claims of one allocation"},
 			command.VerboseFlag,
-		}, append(hostvolcmd.ClaimFlags, command.PageFlags...)...),
+		}, append(stickyClaimFlags, command.PageFlags...)...),
 		Help: `
 The claims are those of allocations on CSI volumes and dynamic host volumes.
 With -type host, -job, -group or -volume-name they are those of the groups of
@@ -119,12 +118,12 @@ var claimRowSheet = command.Sheet[*structs.VolumeClaimStub]{
 
 // claimList shows the claims of a volume, an allocation or a node. IDs may be prefixes.
 func claimList(ctx context.Context, c *command.Call) error {
-	sticky, err := hostvolcmd.OfSticky(c)
+	sticky, err := ofSticky(c)
 	if err != nil {
 		return err
 	}
 	if sticky {
-		return hostvolcmd.ListClaims(ctx, c)
+		return listStickyClaims(ctx, c)
 	}
 
 	filter := claims.Filter{
@@ -245,12 +244,12 @@ func claimRelease(ctx context.Context, c *command.Call) error {
 // claimDelete deletes the claim on a sticky host volume as in the dialect. For another claim it is
 // claimRelease.
 func claimDelete(ctx context.Context, c *command.Call) error {
-	sticky, err := hostvolcmd.FindClaim(ctx, c, c.Arg(0))
+	sticky, err := findStickyClaim(ctx, c, c.Arg(0))
 	if err != nil {
 		return err
 	}
 	if sticky != nil {
-		return hostvolcmd.DeleteClaim(ctx, c, sticky)
+		return deleteStickyClaim(ctx, c, sticky)
 	}
 	return releaseFound(ctx, c, func() (*structs.VolumeClaimStub, error) {
 		return findClaimID(ctx, c, c.Arg(0))

@@ -5,7 +5,6 @@ import (
 	"context"
 
 	"berth/cli/command"
-	"berth/cli/hostvolcmd"
 )
 
 // exampleVolume works with the bundled hostpath plugin.
@@ -56,12 +55,12 @@ capability {
 
 // volumeInit writes the example to a new file.
 func volumeInit(_ context.Context, c *command.Call) error {
-	hosts, err := hostvolcmd.OfHosts(c)
+	hosts, err := ofHosts(c)
 	if err != nil {
 		return err
 	}
 	if hosts {
-		return c.WriteExample(cmp.Or(c.Arg(0), "volume.hcl"), hostvolcmd.Example)
+		return c.WriteExample(cmp.Or(c.Arg(0), "volume.hcl"), hostVolumeExample)
 	}
 	return c.WriteExample(cmp.Or(c.Arg(0), "volume.hcl"), exampleVolume)
 }

@@ -9,7 +9,6 @@ import (
 	"berth/api"
 	"berth/api/snapshots"
 	"berth/cli/command"
-	"berth/cli/hostvolcmd"
 	"berth/cli/watch"
 	"berth/structs"
 	"berth/structs/storage"
@@ -17,12 +16,12 @@ import (
 
 // volumeStatus shows one volume, or the listing of all.
 func volumeStatus(ctx context.Context, c *command.Call) error {
-	hosts, err := hostvolcmd.OfHosts(c)
+	hosts, err := ofHosts(c)
 	if err != nil {
 		return err
 	}
 	if hosts {
-		return hostvolcmd.Status(ctx, c)
+		return hostVolumeStatus(ctx, c)
 	}
 	selects := c.Given("plugin") || c.Given("node") || c.Given("class")
 	switch {

@@ -8,8 +8,8 @@ import (
 
 	"berth/api"
 	"berth/api/usages"
+	"berth/cli/alloc"
 	"berth/cli/command"
-	"berth/cli/mounthealth"
 	"berth/structs"
 	"berth/structs/storage"
 )
@@ -128,7 +128,7 @@ var useSheet = command.Sheet[volumeUse]{
 		cells := useCells(v.Usage)
 		last := len(cells) - 1
 		if cells[last] == "" && v.Health != nil {
-			cells[last] = mounthealth.Condition(v.Health.Condition)
+			cells[last] = alloc.VolumeCondition(v.Health.Condition)
 		}
 		return slices.Concat([]string{v.VolumeID, v.PluginID, v.State}, cells)
 	},
@@ -174,16 +174,16 @@ func percentText(a *storage.UsageAmount) string {
 
 // useRemark tells what the plugin says of the volume, or why it was not measured.
 func useRemark(u *storage.VolumeUsage) string {
-	ill := mounthealth.Ill(u)
+	ill := alloc.IllMount(u)
 	switch {
 	case ill != "":
 		return command.OneLine(ill)
 	case u.Condition != nil && u.Condition.Abnormal:
-		return mounthealth.Condition(u.Condition)
+		return alloc.VolumeCondition(u.Condition)
 	case u.Error != "":
 		return command.OneLine("not measured: " + u.Error)
 	}
-	return mounthealth.Condition(u.Condition)
+	return alloc.VolumeCondition(u.Condition)
 }
 
 var nodeUseSheet = command.Sheet[*storage.VolumeUsage]{
@@ -201,8 +201,8 @@ func printUse(ctx context.Context, c *command.Call, v *structs.CSIVolumeDetail) 
 	}
 	nodeUseSheet.Section(c, "Use", all.Usages)
 	printTrims(c, all.Usages)
-	mounthealth.Sheet.Section(c, "Mounts", mounthealth.Rows(all.Usages))
-	mounthealth.PrintReports(c, all)
+	alloc.MountSheet.Section(c, "Mounts", alloc.MountRows(all.Usages))
+	alloc.PrintHealthReports(c, all)
 	warn(c, all.Warnings)
 }
 

@@ -1,4 +1,5 @@
-// Package volume has the commands on volumes and on the CSI plugins that have them.
+// Package volume has the commands on volumes, host volumes and snapshots, and on the CSI plugins that have
+// them.
 package volume
 
 import (
@@ -8,8 +9,6 @@ import (
 
 	"berth/api"
 	"berth/cli/command"
-	"berth/cli/hostvolcmd"
-	"berth/cli/snapshotcmd"
 	"berth/cli/watch"
 	"berth/jobspec"
 	"berth/structs"
@@ -23,7 +22,7 @@ var Commands = []command.Command{
 		Args:     "[file]",
 		Synopsis: "Write an example of a volume file (volume.hcl)",
 		Local:    true,
-		Flags:    []command.Flag{hostvolcmd.TypeFlag},
+		Flags:    []command.Flag{typeFlag},
 		Run:      volumeInit,
 		Examples: "berth volume init\n" +
 			"berth volume init data.hcl\n" +
@@ -88,7 +87,7 @@ its node, and print its ID.`,
 				Value: "id",
 				Usage: "List the volumes in use on one node, with -type host those on it",
 			},
-			hostvolcmd.TypeFlag,
+			typeFlag,
 		},
 		Run: volumeStatus,
 		Examples: "berth volume status\n" +
@@ -138,7 +137,7 @@ All other volumes are deleted at once.`,
 				Usage: "A secret for the plugin; may be given more than once",
 			},
 			{Name: "now", Usage: "Delete the volume at once, also one with reclaim = \"delete\""},
-			hostvolcmd.TypeFlag,
+			typeFlag,
 			{Name: "force", Usage: "With -type host, delete the row alone of a volume whose node is gone"},
 			pluginTimeout,
 		},
@@ -221,7 +220,7 @@ not confirm: first verify in the storage system that the volume is detached.`,
 	{
 		Name:     "snapshot",
 		Synopsis: "Take, show and delete snapshots of volumes",
-		Sub:      snapshotcmd.Commands,
+		Sub:      SnapshotCommands,
 	},
 }
 
@@ -279,7 +278,7 @@ func volumeCreate(ctx context.Context, c *command.Call) error {
 		return err
 	}
 	if jobspec.IsHostVolume(command.ShownName(c.Arg(0)), src) {
-		return hostvolcmd.Create(ctx, c, c.Arg(0), src)
+		return createHostVolume(ctx, c, c.Arg(0), src)
 	}
 	if c.Bool("detach") {
 		return command.BadUsage("-detach is for a dynamic host volume")
@@ -376,12 +375,12 @@ func volumeRegister(ctx context.Context, c *command.Call) error {
 // volumeDelete waits until the plugin has deleted the volume, at most for -timeout. The servers go on
 // afterwards.
 func volumeDelete(ctx context.Context, c *command.Call) error {
-	hosts, err := hostvolcmd.OfHosts(c)
+	hosts, err := ofHosts(c)
 	if err != nil {
 		return err
 	}
 	if hosts {
-		return hostvolcmd.Delete(ctx, c)
+		return deleteHostVolume(ctx, c)
 	}
 	if c.Bool("force") {
 		return command.BadUsage("-force is for -type host; of another volume see volume deregister")

@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"berth/api/whys"
+	"berth/cli/alloc"
 	"berth/cli/command"
-	"berth/cli/mounthealth"
 	"berth/structs"
 )
 
@@ -36,7 +36,7 @@ func volumeWhy(ctx context.Context, c *command.Call) error {
 	}
 
 	// The rest of the answer does not depend on the nodes.
-	lines, err := mounthealth.OfVolume(ctx, c.API, id, nil)
+	lines, err := alloc.PrintVolumeHealth(ctx, c.API, id, nil)
 	if err != nil {
 		warn(c, []string{"the state of its mounts is not known: " + err.Error()})
 	}

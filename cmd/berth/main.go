@@ -11,8 +11,8 @@ import (
 	"berth/agent"
 	"berth/agent/commands"
 	"berth/cli"
+	"berth/cli/access"
 	"berth/cli/command"
-	"berth/cli/vars"
 	"berth/client/csi/helper"
 	"berth/client/drivers/docker/follow"
 	"berth/client/drivers/executor"
@@ -31,7 +31,7 @@ func main() {
 			executor.Other{Arg: helper.StatfsArg, Main: helper.Statfs},
 			executor.Other{Arg: helper.FitrimArg, Main: helper.Fitrim},
 			executor.Other{Arg: watch.Arg, Main: watch.Main},
-			executor.Other{Arg: vars.GuardArg, Main: vars.GuardMain}))
+			executor.Other{Arg: access.GuardArg, Main: access.GuardMain}))
 	}
 	ctx, stop := agent.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	std := command.Stdio{

@@ -11,7 +11,6 @@ import (
 	"berth/agent/commands"
 	"berth/cli"
 	"berth/cli/command"
-	"berth/cli/manual"
 	"berth/internal/opsocket"
 )
 
@@ -27,7 +26,7 @@ func run(args []string, epoch string) error {
 	if len(args) != 1 {
 		return fmt.Errorf("%d arguments are given; expected the directory of the pages", len(args))
 	}
-	date, err := manual.Date(epoch)
+	date, err := command.ManualDate(epoch)
 	if err != nil {
 		return err
 	}
@@ -52,7 +51,7 @@ func pages(date string) map[string][]byte {
 		if c.Hidden || c.Same != "" {
 			continue
 		}
-		var p manual.Page
+		var p command.ManualPage
 		p.Begin("berth-"+c.Name, c.Synopsis, date)
 		p.Describe("berth", c)
 		p.SeeAlso("berth")
@@ -63,7 +62,7 @@ func pages(date string) map[string][]byte {
 
 // overview returns berth(1), which lists the commands.
 func overview(tree []command.Command, date string) []byte {
-	var p manual.Page
+	var p command.ManualPage
 	p.Begin("berth", "a clustered control plane for CSI storage and the jobs that use it", date)
 	p.Head("SYNOPSIS")
 	p.Line(".B berth")

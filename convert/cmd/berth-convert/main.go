@@ -10,7 +10,6 @@ import (
 	"syscall"
 
 	"berth/cli/command"
-	"berth/cli/manual"
 	"berth/structs"
 )
 
@@ -28,11 +27,11 @@ var manualPage = command.Command{
 	Hidden:   true,
 	Local:    true,
 	Run: func(_ context.Context, c *command.Call) error {
-		date, err := manual.Date(os.Getenv("SOURCE_DATE_EPOCH"))
+		date, err := command.ManualDate(os.Getenv("SOURCE_DATE_EPOCH"))
 		if err != nil {
 			return structs.Invalidf("%w", err)
 		}
-		var p manual.Page
+		var p command.ManualPage
 		p.Program(root, date)
 		_, err = p.WriteTo(c.Out)
 		return err
