@@ -13,6 +13,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"berth/internal/agenttest"
 	"berth/internal/peertls"
 	"berth/internal/pki"
 	"berth/internal/pki/pkitest"
@@ -213,7 +214,9 @@ func TestRevoked_ANodeIsNotServedThroughAnotherServer(t *testing.T) {
 	defer pool.Close()
 	server := pool.At(a.server.RPCAddr())
 	node := &structs.Node{ID: "n1", Name: "n1", SecretID: "s"}
-	_, err := rpc.Call(t.Context(), server, structs.NodeRegister, &structs.NodeRegisterRequest{Node: node})
+	req := &structs.NodeRegisterRequest{Node: node}
+	agenttest.Stamp(req)
+	_, err := rpc.Call(t.Context(), server, structs.NodeRegister, req)
 	if err != nil {
 		t.Fatal(err)
 	}

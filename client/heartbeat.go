@@ -459,7 +459,7 @@ func (reg *registration) heartbeat(ctx context.Context) (renewal, error) {
 	return reg.renewedBy(ctx, r)
 }
 
-// grantOf returns what a leader granted. A server of level 1 leaves some of these empty.
+// grantOf returns what a leader granted.
 func grantOf(g structs.LeaseGrant) membership.Grant {
 	return membership.Grant{
 		TTL:   cmp.Or(g.HeartbeatTTL, defaultTTL),

@@ -87,7 +87,10 @@ func (e *Endpoints) authenticate(req any) (*structs.Node, error) {
 // The row tells them apart, and a state function looks at it again. Two agents on one machine in one boot
 // differ in what the leader alone knows: the nonce and the store.
 func (e *Endpoints) checkAgent(node *structs.Node, agent *structs.AgentProof) error {
-	err := report.Agent(agent)
+	err := admission.CheckProof(agent)
+	if err == nil {
+		err = report.Agent(agent)
+	}
 	if err == nil {
 		err = node.CheckAgent(agent)
 	}

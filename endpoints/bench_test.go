@@ -11,6 +11,7 @@ import (
 	"berth/bench/shape"
 	"berth/endpoints"
 	"berth/endpoints/core"
+	"berth/internal/agenttest"
 	"berth/internal/level"
 	"berth/rpc"
 	"berth/server/control"
@@ -56,7 +57,7 @@ func benchFleet(b *testing.B, nodes int) *rpc.Server {
 		Config:   control.DefaultConfig(),
 	})
 	for { // until the loop grants leases
-		_, err := granted.Renew(shape.UUID("node", 0), nil)
+		_, err := granted.Renew(shape.UUID("node", 0), &structs.AgentProof{Nonce: "x"})
 		if err == nil {
 			break
 		}
@@ -88,7 +89,9 @@ func byFleet[Req, Resp any](b *testing.B, m structs.Method[Req, Resp], request f
 	for _, n := range []int{10, 100, 1000, 10000, 100000} {
 		b.Run(fmt.Sprintf("N=%d", n), func(b *testing.B) {
 			s := benchFleet(b, n)
-			kit.MeasurePrepared(b, 1, kit.AtOnce, func(i int) *Req { return request(i, n) }, func(r *Req) {
+			kit.MeasurePrepared(b, 1, kit.AtOnce, func(i int) *Req {
+				return agenttest.Request(request(i, n))
+			}, func(r *Req) {
 				if _, err := rpc.Call(context.Background(), s, m, r); err != nil {
 					b.Fatal(err)
 				}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"berth/internal/agenttest"
 	"berth/rpc"
 	"berth/state"
 	"berth/structs"
@@ -66,7 +67,8 @@ func TestRegisterNode_RejectsOrDropsHostileFields(t *testing.T) {
 		".NodeResources.Devices[0].Attributes[].Int = -5",
 		".NodeResources.Devices[0].Attributes[].Int = 2^63-1"}
 	put := func(s *server, n *structs.Node) (any, error) {
-		_, err := rpc.Call(t.Context(), s.RPC, structs.NodeRegister, &structs.NodeRegisterRequest{Node: n})
+		req := agenttest.Request(&structs.NodeRegisterRequest{Node: n})
+		_, err := rpc.Call(t.Context(), s.RPC, structs.NodeRegister, req)
 		return state.Node(s.Store.Read(), "n1"), err
 	}
 	for _, path := range storedHostileFields(t, filledNode(), nil, put) {

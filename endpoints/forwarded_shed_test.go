@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/internal/agenttest"
 	"berth/internal/loadshed"
 	"berth/rpc"
 	"berth/structs"
@@ -181,7 +182,7 @@ func TestOverload_RejectsWritesUndecoded(t *testing.T) {
 		SecretID: secretOf("n1"),
 		Status:   structs.NodeReady,
 	}
-	if _, err := rpc.Call(t.Context(), l.RPC, structs.NodeHeartbeat, beat); err != nil {
+	if _, err := rpc.Call(t.Context(), l.RPC, structs.NodeHeartbeat, agenttest.Request(beat)); err != nil {
 		t.Errorf("a heartbeat: %v", err)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"berth/endpoints/endpointstest"
 	"berth/fsm"
 	"berth/internal/admission"
+	"berth/internal/agenttest"
 	"berth/internal/level"
 	"berth/rpc"
 	"berth/server/nodeconn"
@@ -47,18 +48,19 @@ func BenchmarkHeartbeat(b *testing.B) {
 	defer s.RPC.Close()
 	for i := range size {
 		_, err := rpc.Call(b.Context(), s.RPC, structs.NodeRegister,
-			testRegistration(fmt.Sprintf("f%05d", i)))
+			agenttest.Request(testRegistration(fmt.Sprintf("f%05d", i))))
 		if err != nil {
 			b.Fatal(err)
 		}
 	}
 	beat := func(b *testing.B, c rpc.Caller, i int) {
 		id := fmt.Sprintf("f%05d", i%size)
-		_, err := rpc.Call(b.Context(), c, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{
+		req := agenttest.Request(&structs.NodeHeartbeatRequest{
 			NodeID:   id,
 			SecretID: secretOf(id),
 			Status:   structs.NodeReady,
 		})
+		_, err := rpc.Call(b.Context(), c, structs.NodeHeartbeat, req)
 		if err != nil {
 			b.Fatal(err)
 		}

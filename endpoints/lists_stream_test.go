@@ -10,6 +10,7 @@ import (
 
 	"berth/endpoints/query"
 	"berth/fsm"
+	"berth/internal/agenttest"
 	"berth/rpc"
 	"berth/state/csi"
 	"berth/structs"
@@ -264,11 +265,12 @@ func TestList_SlowReaderDelaysNoWriter(t *testing.T) {
 			done := make(chan error)
 			go func() {
 				for i, id := range ids {
-					_, err := rpc.Call(t.Context(), s.RPC, structs.CSIVolumeClaim, &structs.CSIVolumeClaimRequest{
+					req := agenttest.Request(&structs.CSIVolumeClaimRequest{
 						NodeID:   "n1",
 						SecretID: secretOf("n1"),
 						Claims:   []*structs.CSIClaim{testClaim(fmt.Sprintf("v%05d", 9999-i), id)},
 					})
+					_, err := rpc.Call(t.Context(), s.RPC, structs.CSIVolumeClaim, req)
 					if err != nil {
 						done <- err
 						return

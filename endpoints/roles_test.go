@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"berth/fsm"
+	"berth/internal/agenttest"
 	"berth/rpc"
 	"berth/state"
 	"berth/state/csi"
@@ -51,7 +52,7 @@ func TestClaim_IsOneThatTheAllocationAsksFor(t *testing.T) {
 			Claims:   []*structs.CSIClaim{claim},
 		}
 		// A claim that the job asks for may still be one that the volume does not offer.
-		_, err := rpc.Call(t.Context(), s.RPC, structs.CSIVolumeClaim, req)
+		_, err := rpc.Call(t.Context(), s.RPC, structs.CSIVolumeClaim, agenttest.Request(req))
 		if structs.IsKind(err, structs.KindDenied) == c.asked {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -15,6 +15,7 @@ import (
 
 	"berth/bench/shape"
 	"berth/fsm"
+	"berth/internal/agenttest"
 	"berth/internal/codec"
 	"berth/internal/telemetry"
 	"berth/rpc"
@@ -224,17 +225,17 @@ func claim(c *stdrpc.Client, volume string, alloc int, mode string, release bool
 	node, secret := shape.UUID("node", alloc%1000), shape.UUID("secret", alloc%1000)
 	cl := shape.Claim(volume, alloc, mode)
 	if release {
-		return c.Call(structs.CSIVolumeUnpublish.Name, &structs.CSIVolumeUnpublishRequest{
+		return c.Call(structs.CSIVolumeUnpublish.Name, agenttest.Request(&structs.CSIVolumeUnpublishRequest{
 			NodeID:   node,
 			SecretID: secret,
 			Claims:   []structs.CSIClaimKey{cl.Key()},
-		}, &indexOnly{})
+		}), &indexOnly{})
 	}
-	return c.Call(structs.CSIVolumeClaim.Name, &structs.CSIVolumeClaimRequest{
+	return c.Call(structs.CSIVolumeClaim.Name, agenttest.Request(&structs.CSIVolumeClaimRequest{
 		NodeID:   node,
 		SecretID: secret,
 		Claims:   []*structs.CSIClaim{cl},
-	}, &indexOnly{})
+	}), &indexOnly{})
 }
 
 func benchFleet(b *testing.B, n int) *benchServer {
@@ -248,7 +249,8 @@ func benchVolumes(b *testing.B, v int) *benchServer {
 // BenchmarkRPCNodeRegister is 64 clients with changed fingerprints.
 func BenchmarkRPCNodeRegister(b *testing.B) {
 	bySize(b, "N", fleets, 64, benchFleet, func(c *stdrpc.Client, i, n int) error {
-		return c.Call(structs.NodeRegister.Name, shape.Register(i%n, i+1, shape.Plugin), &indexOnly{})
+		req := agenttest.Request(shape.Register(i%n, i+1, shape.Plugin))
+		return c.Call(structs.NodeRegister.Name, req, &indexOnly{})
 	})
 }
 
@@ -267,11 +269,11 @@ func BenchmarkRPCNodeUpdate(b *testing.B) {
 func BenchmarkRPCHeartbeat(b *testing.B) {
 	bySize(b, "N", fleets, 64, benchFleet, func(c *stdrpc.Client, i, n int) error {
 		return c.Call(structs.NodeHeartbeat.Name,
-			&structs.NodeHeartbeatRequest{
+			agenttest.Request(&structs.NodeHeartbeatRequest{
 				NodeID:   shape.UUID("node", i%n),
 				SecretID: shape.UUID("secret", i%n),
 				Status:   structs.NodeReady,
-			}, &indexOnly{})
+			}), &indexOnly{})
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/endpoints/join"
+	"berth/internal/agenttest"
 	"berth/internal/keyring/keyringtest"
 	"berth/internal/peertls"
 	"berth/internal/pki"
@@ -146,6 +147,7 @@ func (r *running) callAs(keys *peertls.Keys, method string, req, resp any) error
 	dial := rpc.SecureDialer(rpc.Dial, keys.Client(peertls.Roles(pki.RoleServer)), false)
 	pool := rpc.NewPool(dial, hclog.NewNullLogger(), nil)
 	defer pool.Close()
+	agenttest.Stamp(req)
 	return pool.Call(r.t.Context(), r.RPCAddr(), method, req, resp)
 }
 
@@ -273,9 +275,11 @@ func TestJoin_ANodeWithoutARecordKeepsItsNameAndItsPool(t *testing.T) {
 	noLeaks(t)
 	r, _ := joinable(t)
 	register := func(name, pool string) error {
-		_, err := rpc.Call(t.Context(), r, structs.NodeRegister, &structs.NodeRegisterRequest{
+		req := &structs.NodeRegisterRequest{
 			Node: &structs.Node{ID: "n1", Name: name, SecretID: "s", NodePool: pool},
-		})
+		}
+		agenttest.Stamp(req)
+		_, err := rpc.Call(t.Context(), r, structs.NodeRegister, req)
 		return err
 	}
 	err := register("n1", "gpu")
@@ -306,9 +310,11 @@ func TestJoin_TheNodeOfAServerChangesItsPoolAfterItsDeletion(t *testing.T) {
 	noLeaks(t)
 	r, _ := joinable(t)
 	register := func(pool string) error {
-		_, err := rpc.Call(t.Context(), r, structs.NodeRegister, &structs.NodeRegisterRequest{
+		req := &structs.NodeRegisterRequest{
 			Node: &structs.Node{ID: "n1", Name: "n1", SecretID: "s", NodePool: pool},
-		})
+		}
+		agenttest.Stamp(req)
+		_, err := rpc.Call(t.Context(), r, structs.NodeRegister, req)
 		return err
 	}
 	err := register("default")

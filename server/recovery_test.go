@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 
+	"berth/internal/agenttest"
 	"berth/rpc"
 	"berth/state"
 	"berth/structs"
@@ -43,8 +44,9 @@ func TestRecovery_ReplacesTheMembersAndKeepsTheState(t *testing.T) {
 		Name:     "n1",
 		Status:   structs.NodeReady,
 	}
-	if _, err := rpc.Call(t.Context(), s, structs.NodeRegister,
-		&structs.NodeRegisterRequest{Node: node}); err != nil {
+	req := &structs.NodeRegisterRequest{Node: node}
+	agenttest.Stamp(req)
+	if _, err := rpc.Call(t.Context(), s, structs.NodeRegister, req); err != nil {
 		t.Fatal(err)
 	}
 	// Two more servers have a vote and never existed: without a majority this server cannot lead.

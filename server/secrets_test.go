@@ -11,6 +11,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"berth/internal/agenttest"
 	"berth/internal/codec"
 	"berth/internal/keyring/keyringtest"
 	"berth/internal/snaparchive"
@@ -40,6 +41,7 @@ func (l *logBuffer) String() string {
 // mustCall calls a method of a server over its own RPC.
 func mustCall[Req, Resp any](r *running, m structs.Method[Req, Resp], req *Req) *Resp {
 	r.t.Helper()
+	agenttest.Stamp(req)
 	resp, err := rpc.Call(r.t.Context(), r, m, req)
 	if err != nil {
 		r.t.Fatalf("%s: %v", m.Name, err)

@@ -19,6 +19,7 @@ import (
 	"github.com/hashicorp/raft"
 	"go.uber.org/goleak"
 
+	"berth/internal/agenttest"
 	"berth/internal/keyring"
 	"berth/internal/snaparchive"
 	"berth/rpc"
@@ -238,7 +239,9 @@ func TestRestore_GivesNodesALease(t *testing.T) {
 	}
 	var archive bytes.Buffer
 	for ready := false; !ready; { // on a busy machine the lease may end before the archive is saved
-		_, err := rpc.Call(t.Context(), s, structs.NodeRegister, &structs.NodeRegisterRequest{Node: node})
+		req := &structs.NodeRegisterRequest{Node: node}
+		agenttest.Stamp(req)
+		_, err := rpc.Call(t.Context(), s, structs.NodeRegister, req)
 		if err != nil {
 			t.Fatal(err)
 		}

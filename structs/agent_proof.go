@@ -36,7 +36,7 @@ const MaxMarks = 8
 // it. The servers reject one of another agent than the one that they have accepted: its mark would lock that
 // one out, and its release would free a volume that the other one has mounted.
 type FromAgent struct {
-	// Agent is nil for an agent of level 1. The log has only the fields that OfLog keeps.
+	// Agent is nil where the servers send the request. The log has only the fields that OfLog keeps.
 	Agent *AgentProof `json:",omitempty" codec:",omitempty"`
 }
 

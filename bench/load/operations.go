@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"berth/bench/shape"
+	"berth/internal/agenttest"
 	"berth/rpc"
 	"berth/structs"
 	"berth/structs/admin"
@@ -50,6 +51,7 @@ var operations = map[string]preparation{
 type leanResponse struct{ Index uint64 }
 
 func call[Req, Resp any](c *stdrpc.Client, m structs.Method[Req, Resp], req *Req) error {
+	agenttest.Stamp(req)
 	return c.Call(m.Name, req, &leanResponse{})
 }
 

@@ -45,14 +45,14 @@ type Raft interface {
 
 // Leases are the nodes' heartbeats, kept by the leader.
 type Leases interface {
-	// Admit returns an error if another agent has the lease of the node, or its volumes. row is nil for a new
-	// node.
+	// Admit returns an error if another agent has the lease of the node, or its volumes, and if the request does
+	// not say which agent sends it. The row is nil for a new node.
 	Admit(n admission.Node, agent *structs.AgentProof) error
 	// NoteSecond notes an agent that Admit has rejected.
 	NoteSecond(nodeID string, agent *structs.AgentProof, s structs.SecondAgent)
 	// Second returns the agent of a node that was rejected last, nil if there is none.
 	Second(nodeID string) *structs.SecondAgent
-	// Renew restarts the lease of a node for an agent, nil for one of level 1. The error is unavailable if this
+	// Renew restarts the lease of a node for an agent that Admit has accepted. The error is unavailable if this
 	// server does not lead, or not yet, or if another agent was faster.
 	Renew(nodeID string, agent *structs.AgentProof) (structs.LeaseGrant, error)
 	// Forget ends the lease of a node that was deleted.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"berth/fsm"
+	"berth/internal/agenttest"
 	"berth/rpc"
 	"berth/structs"
 	"berth/structs/nodecalls"
@@ -39,7 +40,8 @@ func TestClaim_IsForAllocationsOfNode(t *testing.T) {
 		"nothing":       {"n1", nil, structs.KindInvalid},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := rpc.Call(t.Context(), s.RPC, structs.CSIVolumeClaim, request(c.node, c.claim))
+			_, err := rpc.Call(t.Context(), s.RPC, structs.CSIVolumeClaim,
+				agenttest.Request(request(c.node, c.claim)))
 			if structs.KindOf(err) != c.kind {
 				t.Errorf("got %v, want %s", err, c.kind)
 			}

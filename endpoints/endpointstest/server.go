@@ -11,6 +11,7 @@ import (
 	"berth/endpoints"
 	"berth/endpoints/core"
 	"berth/fsm"
+	"berth/internal/agenttest"
 	"berth/internal/level"
 	"berth/internal/opsocket"
 	"berth/rpc"
@@ -79,9 +80,11 @@ func (s *Server) CallContext() context.Context {
 	return s.T.Context()
 }
 
-// Must calls a method and fails the test when it fails.
+// Must calls a method and fails the test when it fails. The agent of a node makes its requests: see package
+// agenttest.
 func Must[Req, Resp any](s *Server, m structs.Method[Req, Resp], req *Req) *Resp {
 	s.T.Helper()
+	agenttest.Stamp(req)
 	resp, err := rpc.Call(s.CallContext(), s.RPC, m, req)
 	if err != nil {
 		s.T.Fatalf("%s: %v (%s)", m.Name, err, structs.KindOf(err))
@@ -89,9 +92,10 @@ func Must[Req, Resp any](s *Server, m structs.Method[Req, Resp], req *Req) *Resp
 	return resp
 }
 
-// Rejected calls a method and fails the test unless it fails with the kind.
+// Rejected calls a method as Must does, and fails the test unless it fails with the kind.
 func Rejected[Req, Resp any](s *Server, kind structs.Kind, m structs.Method[Req, Resp], req *Req) error {
 	s.T.Helper()
+	agenttest.Stamp(req)
 	_, err := rpc.Call(s.CallContext(), s.RPC, m, req)
 	if !structs.IsKind(err, kind) {
 		s.T.Fatalf("%s: got %v (%s), want %s", m.Name, err, structs.KindOf(err), kind)
@@ -99,9 +103,10 @@ func Rejected[Req, Resp any](s *Server, kind structs.Kind, m structs.Method[Req,
 	return err
 }
 
-// MustPropose writes a log entry and fails the test when that fails.
+// MustPropose writes a log entry and fails the test when that fails. An entry of a node has its agent.
 func MustPropose[P any](s *Server, c fsm.Command[P], p *P) {
 	s.T.Helper()
+	agenttest.Stamp(p)
 	if _, err := fsm.Propose(s.T.Context(), s.Raft, c, p); err != nil {
 		s.T.Fatalf("%s: %v", c.Name, err)
 	}

@@ -56,16 +56,19 @@ func (n Nodes) admit(row *structs.Node, agent *structs.AgentProof) error {
 // admitHeartbeat rejects the heartbeat of a second agent, and of an agent whose boot the row does not have:
 // it has to register.
 func (n Nodes) admitHeartbeat(node *structs.Node, agent *structs.AgentProof) error {
-	err := report.Agent(agent)
+	err := admission.CheckProof(agent)
+	if err == nil {
+		err = report.Agent(agent)
+	}
 	// A registration has all marks, a heartbeat the newest. After a restore the row may have an older one.
-	if err == nil && agent != nil && node.Mark != "" && !slices.Contains(agent.Marks, node.Mark) {
+	if err == nil && node.Mark != "" && !slices.Contains(agent.Marks, node.Mark) {
 		err = structs.NotFoundf("the servers know an older registration of node %s", node.ID)
 	}
 	if err == nil {
 		err = n.admit(node, agent)
 	}
 	// The boot in the row says which mounts and processes can be left. Only a registration changes it.
-	if err == nil && agent != nil && agent.BootID != node.BootID {
+	if err == nil && agent.BootID != node.BootID {
 		err = structs.NotFoundf("node %s has not registered in this boot of its machine", node.ID)
 	}
 	return err

@@ -1,10 +1,15 @@
 package node_test
 
 import (
+	"maps"
+	"strings"
 	"testing"
 
 	"berth/endpoints/endpointstest"
 	"berth/fsm"
+	"berth/internal/admission"
+	"berth/internal/agenttest"
+	"berth/rpc"
 	"berth/state"
 	"berth/structs"
 	"berth/structs/admin"
@@ -32,13 +37,77 @@ func beatOf(agent *structs.AgentProof) *structs.NodeHeartbeatRequest {
 func TestHeartbeat_OfAnotherBootHasToRegister(t *testing.T) {
 	s := newServer(t)
 	s.AddNode("n1", "a")
-	first := &structs.AgentProof{BootID: "b1", Nonce: "x"}
-	rejected(s, structs.KindNotFound, structs.NodeHeartbeat, beatOf(first))
-	s.registerAgent(first)
-	if boot := state.Node(s.Store.Read(), "n1").BootID; boot != "b1" {
-		t.Errorf("the row has boot %q, want b1", boot)
+	s.Leases.Last = &admission.Last{AgentProof: *agenttest.Proof()}
+	rebooted := agenttest.Proof()
+	rebooted.BootID = "b2"
+	rejected(s, structs.KindNotFound, structs.NodeHeartbeat, beatOf(rebooted))
+	s.registerAgent(rebooted)
+	if boot := state.Node(s.Store.Read(), "n1").BootID; boot != "b2" {
+		t.Errorf("the row has boot %q, want b2", boot)
 	}
-	must(s, structs.NodeHeartbeat, beatOf(first))
+	must(s, structs.NodeHeartbeat, beatOf(rebooted))
+}
+
+// sent sends a request as it is.
+func sent[Req, Resp any](s *server, m structs.Method[Req, Resp], req *Req) error {
+	_, err := rpc.Call(s.T.Context(), s.RPC, m, req)
+	return err
+}
+
+// A copy of the disk on another machine must not get the lease, or a claim, because it tells nothing. A
+// version from before 0.1.0 tells no nonce, and a lower level or none.
+func TestNodeCalls_NeedTheProofOfAnAgentAndItsLevel(t *testing.T) {
+	s := newServer(t)
+	s.AddNode("n1", "a")
+	s.AddAlloc("a1", "n1")
+	s.AddVolume("v")
+	written := s.Raft.Written()
+	registration := func(change func(r *structs.NodeRegisterRequest)) *structs.NodeRegisterRequest {
+		row := *state.Node(s.Store.Read(), "n1")
+		row.Status = structs.NodeReady
+		row.Attributes = maps.Clone(row.Attributes)
+		r := &structs.NodeRegisterRequest{Node: &row, Agent: agenttest.Proof()}
+		change(r)
+		return r
+	}
+	silent := registration(func(r *structs.NodeRegisterRequest) { r.Agent = nil })
+	ofAnother := registration(func(r *structs.NodeRegisterRequest) {
+		r.Node.ID = "n2"
+		r.Agent = nil
+	})
+	ofLevel1 := registration(func(r *structs.NodeRegisterRequest) {
+		r.Node.Attributes[structs.AttrNodeLevel] = "1"
+	})
+	ofNoLevel := registration(func(r *structs.NodeRegisterRequest) {
+		delete(r.Node.Attributes, structs.AttrNodeLevel)
+	})
+	withoutNonce := &structs.AgentProof{BootID: "b1"}
+	claim := &structs.CSIVolumeClaimRequest{
+		NodeID:   "n1",
+		SecretID: secretOf("n1"),
+		Claims:   []*structs.CSIClaim{endpointstest.Claim("v", "a1")},
+	}
+	for name, c := range map[string]struct {
+		err  error
+		says string
+	}{
+		"a heartbeat":         {sent(s, structs.NodeHeartbeat, beatOf(nil)), "Update the agent"},
+		"one without a nonce": {sent(s, structs.NodeHeartbeat, beatOf(withoutNonce)), "Update the agent"},
+		"a registration":      {sent(s, structs.NodeRegister, silent), "Update the agent"},
+		"that of a new node":  {sent(s, structs.NodeRegister, ofAnother), "Update the agent"},
+		"a claim":             {sent(s, structs.CSIVolumeClaim, claim), "Update the agent"},
+		"level 1": {sent(s, structs.NodeRegister, ofLevel1),
+			"has berth.level 1; these servers need 2 or later: update the agent"},
+		"no level": {sent(s, structs.NodeRegister, ofNoLevel),
+			"has berth.level 0; these servers need 2 or later: update the agent"},
+	} {
+		if !structs.IsKind(c.err, structs.KindPrecondition) || !strings.Contains(c.err.Error(), c.says) {
+			t.Errorf("%s: %v, want a failed precondition with %q", name, c.err, c.says)
+		}
+	}
+	if s.Raft.Written() != written {
+		t.Error("one of them was written")
+	}
 }
 
 // A rejected agent changes nothing, and gets no lease.

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"berth/internal/agenttest"
 	"berth/rpc"
 	"berth/state"
 	"berth/structs"
@@ -23,11 +24,12 @@ func TestHeartbeat_InventoryIsBounded(t *testing.T) {
 		"Held: VolumeID has 256 bytes; at most 255":                   {Held: []structs.CSIHeldClaim{long}},
 		"Left: ExternalVolumeID has 1025 bytes":                       {Left: []structs.CSIHeldClaim{path}},
 	} {
-		_, err := rpc.Call(t.Context(), s.RPC, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{
+		req := agenttest.Request(&structs.NodeHeartbeatRequest{
 			NodeID:    "n1",
 			SecretID:  secretOf("n1"),
 			Inventory: reported,
 		})
+		_, err := rpc.Call(t.Context(), s.RPC, structs.NodeHeartbeat, req)
 		if !structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %s\n got %v", want, err)
 		}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/internal/agenttest"
 	"berth/rpc"
 	"berth/state"
 	"berth/structs"
@@ -38,11 +39,12 @@ func TestExtendLease_IsRecordedFirst(t *testing.T) {
 func TestLease_IsGrantedAfterACheckOfTheLeadership(t *testing.T) {
 	for name, renew := range map[string]func(s *server) (structs.LeaseGrant, error){
 		"heartbeat": func(s *server) (structs.LeaseGrant, error) {
-			resp, err := rpc.Call(s.T.Context(), s.RPC, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{
+			req := agenttest.Request(&structs.NodeHeartbeatRequest{
 				NodeID:   "n1",
 				SecretID: secretOf("n1"),
 				Status:   structs.NodeReady,
 			})
+			resp, err := rpc.Call(s.T.Context(), s.RPC, structs.NodeHeartbeat, req)
 			if err != nil {
 				return structs.LeaseGrant{}, err
 			}
@@ -50,7 +52,8 @@ func TestLease_IsGrantedAfterACheckOfTheLeadership(t *testing.T) {
 		},
 		"registration": func(s *server) (structs.LeaseGrant, error) {
 			row := *state.Node(s.Store.Read(), "n1")
-			resp, err := rpc.Call(s.T.Context(), s.RPC, structs.NodeRegister, &structs.NodeRegisterRequest{Node: &row})
+			req := agenttest.Request(&structs.NodeRegisterRequest{Node: &row})
+			resp, err := rpc.Call(s.T.Context(), s.RPC, structs.NodeRegister, req)
 			if err != nil {
 				return structs.LeaseGrant{}, err
 			}
@@ -83,9 +86,10 @@ func TestLease_NeedsACheckThatBeganAfterTheRequest(t *testing.T) {
 	renew := func(node string) (ended chan error) {
 		ended = make(chan error, 1)
 		go func() {
-			_, err := rpc.Call(t.Context(), s.RPC, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{
+			req := agenttest.Request(&structs.NodeHeartbeatRequest{
 				NodeID: node, SecretID: secretOf(node), Status: structs.NodeReady,
 			})
+			_, err := rpc.Call(t.Context(), s.RPC, structs.NodeHeartbeat, req)
 			ended <- err
 		}()
 		return ended

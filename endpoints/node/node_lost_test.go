@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"berth/fsm"
+	"berth/internal/agenttest"
 	"berth/rpc"
 	"berth/structs"
 	"berth/structs/nodeloss"
@@ -18,11 +19,12 @@ func TestLease_IsNotGrantedToANodeThatIsDownMeanwhile(t *testing.T) {
 	// The servers count epochs from then on.
 	mustPropose(s, fsm.LeaseBoundSet, &nodeloss.LeaseBoundRequest{Longest: time.Minute})
 	beat := func() (*structs.NodeHeartbeatResponse, error) {
-		return rpc.Call(t.Context(), s.RPC, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{
+		req := agenttest.Request(&structs.NodeHeartbeatRequest{
 			NodeID:   "n1",
 			SecretID: secretOf("n1"),
 			Status:   structs.NodeReady,
 		})
+		return rpc.Call(t.Context(), s.RPC, structs.NodeHeartbeat, req)
 	}
 	before, err := beat()
 	if err != nil {

@@ -7,6 +7,8 @@ import (
 
 	"berth/endpoints/rights"
 	"berth/fsm"
+	"berth/internal/admission"
+	"berth/internal/level"
 	"berth/structs"
 	"berth/structs/validate/report"
 )
@@ -24,15 +26,16 @@ func completeNode(
 
 	node := new(*req.Node)
 	err := checkNamed(node)
+	if err == nil {
+		err = checkAgent(node, req.Agent)
+	}
 	if err != nil {
 		return nil, err
 	}
 
 	// The facts that the servers own come from the row. The agent cannot change them.
 	node.DropServerFields()
-	if req.Agent != nil {
-		describeAgent(node, req.Agent)
-	}
+	describeAgent(node, req.Agent)
 
 	// An operator may have changed the eligibility. The agent's setting counts only for a new node.
 	if old != nil {
@@ -94,6 +97,15 @@ func checkNamed(node *structs.Node) error {
 		}
 	}
 	return nil
+}
+
+// checkAgent rejects the agent of a version before the first release, and one that does not say which it is.
+func checkAgent(node *structs.Node, agent *structs.AgentProof) error {
+	if node.Level() < level.First {
+		return structs.Preconditionf("the agent of node %.40q has %s %d; these servers need %d or later: "+
+			"update the agent", node.Name, structs.AttrNodeLevel, node.Level(), level.First)
+	}
+	return admission.CheckProof(agent)
 }
 
 // UpdateCSI records changes of the plugin instances on the calling node.

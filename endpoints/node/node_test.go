@@ -16,6 +16,7 @@ import (
 	"berth/endpoints/core"
 	"berth/endpoints/endpointstest"
 	"berth/fsm"
+	"berth/internal/agenttest"
 	"berth/rpc"
 	"berth/server/nodeconn"
 	"berth/state"
@@ -214,6 +215,7 @@ func TestSessions_ServerCallsNode(t *testing.T) {
 		},
 	}
 
+	agenttest.Stamp(register)
 	register.Forwarded = true // it came over the connection of another server
 	if _, err := rpc.Call(ctx, pool.At(ln.Addr().String()), structs.NodeRegister, register); err != nil {
 		t.Fatal(err)
@@ -435,11 +437,12 @@ func TestHeartbeat_NodesThatReturnShareEntries(t *testing.T) {
 		var beats sync.WaitGroup
 		for _, id := range ids {
 			beats.Go(func() {
-				resp, err := rpc.Call(t.Context(), s.RPC, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{
+				req := agenttest.Request(&structs.NodeHeartbeatRequest{
 					NodeID:   id,
 					SecretID: secretOf(id),
 					Status:   structs.NodeReady,
 				})
+				resp, err := rpc.Call(t.Context(), s.RPC, structs.NodeHeartbeat, req)
 				if err != nil || resp.Index == 0 {
 					t.Errorf("%s: %+v, %v", id, resp, err)
 				}

@@ -103,13 +103,24 @@ func lacksRecords(given *structs.AgentProof, machine structs.MachineID, boot, st
 		store != "" && store == given.Store
 }
 
+// CheckProof returns a failed precondition for a request that does not say which agent sends it. Each agent
+// has a nonce. A second one must not pass because it tells nothing.
+func CheckProof(given *structs.AgentProof) error {
+	if given == nil || given.Nonce == "" {
+		return structs.Preconditionf("the request does not say which agent of the node sends it: it has no " +
+			"nonce, which all agents have since 0.1.0. Update the agent of the node")
+	}
+	return nil
+}
+
 // Check returns an error with structs.CauseSecondAgent if another agent than that of the request has the
-// lease of the node, or its volumes. The error has no cause if that may be so. given is the proof of the
-// request, nil for an agent of level 1, which is accepted.
+// lease of the node, or its volumes. The error has no cause if that may be so, and if the request has no
+// proof. given is the proof of the request.
 func Check(n Node, given *structs.AgentProof) error {
+	err := CheckProof(given)
 	switch {
-	case given == nil || given.Nonce == "" || n.Row == nil:
-		return nil
+	case err != nil || n.Row == nil:
+		return err
 	case n.Last != nil && n.Last.Continues(given) && n.Last.MayCount(given):
 		return structs.Busy(n.Last.Counts,
 			"node %s has a lease of an agent in boot %s with the store %s, and "+
@@ -179,10 +190,10 @@ func (n Node) isOfSameAgent(given *structs.AgentProof) bool {
 	if n.Last != nil {
 		return n.Last.Continues(given)
 	}
-	// An empty BootID in the row is that of an agent of level 1. After the lease the machine may have
-	// rebooted. The boot of the leader's machine is none of a copy elsewhere.
-	return !given.Rejected && (n.Row.Lost() || n.Row.BootID == "" ||
-		n.Row.BootID == given.BootID || n.LeaderBoot != "" && n.LeaderBoot == given.BootID)
+	// After the lease the machine may have rebooted. The boot of the leader's machine is none of a copy
+	// elsewhere.
+	return !given.Rejected && (n.Row.Lost() || n.Row.BootID == given.BootID ||
+		n.LeaderBoot != "" && n.LeaderBoot == given.BootID)
 }
 
 // describe names the machine of a node.

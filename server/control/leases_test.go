@@ -18,7 +18,7 @@ func (w *testEnv) status(node string) string {
 // renew renews the lease of a node.
 func (w *testEnv) renew(node string) {
 	w.t.Helper()
-	grant, err := w.Leases.Renew(node, nil)
+	grant, err := w.Leases.Renew(node, &structs.AgentProof{BootID: "b1", Nonce: "x"})
 	if err != nil || grant.HeartbeatTTL != w.Config.Leases.TTL {
 		w.t.Errorf("granted %+v, %v", grant, err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"berth/endpoints"
 	"berth/endpoints/core"
+	"berth/internal/agenttest"
 	"berth/internal/level"
 	"berth/rpc"
 	"berth/server/nodeconn"
@@ -249,6 +250,7 @@ func TestLoops_TakeAJobFromPlacementToDeletedVolume(t *testing.T) {
 func call[Req, Resp any](t *testing.T, ctx context.Context, c rpc.Caller, m structs.Method[Req, Resp],
 	req *Req) *Resp {
 	t.Helper()
+	agenttest.Stamp(req)
 	resp, err := rpc.Call(ctx, c, m, req)
 	if err != nil {
 		t.Fatalf("%s: %v (%s)", m.Name, err, structs.KindOf(err))

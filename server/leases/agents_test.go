@@ -32,7 +32,6 @@ func TestRenew_GrantsTheLeaseToOneAgent(t *testing.T) {
 	renew(proofOf("b1", "k", ""), "") // the answer was lost
 	renew(proofOf("b1", "l", "k"), "")
 	renew(proofOf("b1", "k", ""), structs.CauseSecondAgent) // a copy has this on its disk
-	renew(nil, "")                                          // an agent of level 1
 	lone := admission.Node{Row: row}
 	full := admission.Node{Row: row, HasVolumes: true}
 	if err := l.Admit(lone, proofOf("b2", "x", "")); structs.CauseOf(err) != structs.CauseSecondAgent {

@@ -95,10 +95,10 @@ func New(config Config, clock boottime.Clock) *Leases {
 }
 
 // Admit returns an error if another agent than that of the request has the lease or the volumes of a node.
-// See package admission. n has what the log says of the node. given is nil for an agent of level 1.
+// See package admission. n has what the log says of the node.
 func (l *Leases) Admit(n admission.Node, given *structs.AgentProof) error {
 	if n.Row == nil {
-		return nil
+		return admission.CheckProof(given)
 	}
 
 	l.mu.Lock()
@@ -146,21 +146,19 @@ func (l *Leases) Renew(nodeID string, given *structs.AgentProof) (structs.LeaseG
 		return structs.LeaseGrant{}, errEnding
 	}
 
-	if given != nil && given.Nonce != "" {
-		last := l.last(nodeID)
-		_, runs := l.ends[nodeID]
-		if runs && !l.adopted[nodeID] && last != nil && !last.IsFollowedBy(given) {
-			return structs.LeaseGrant{}, admission.Rejection(nodeID, "it was faster")
-		}
+	last := l.last(nodeID)
+	_, runs := l.ends[nodeID]
+	if runs && !l.adopted[nodeID] && last != nil && !last.IsFollowedBy(given) {
+		return structs.LeaseGrant{}, admission.Rejection(nodeID, "it was faster")
+	}
 
-		l.agents[nodeID] = agent{
-			proof: *given,
-			until: l.clock().Add(l.ttl),
-		}
+	l.agents[nodeID] = agent{
+		proof: *given,
+		until: l.clock().Add(l.ttl),
+	}
 
-		if l.seconds[nodeID].Nonce == given.Nonce {
-			delete(l.seconds, nodeID)
-		}
+	if l.seconds[nodeID].Nonce == given.Nonce {
+		delete(l.seconds, nodeID)
 	}
 
 	delete(l.adopted, nodeID)

@@ -116,7 +116,7 @@ func (c *cluster) lead(config Config, term uint64) (l *Leases, stop func()) {
 // renew renews the lease of the first node.
 func (c *cluster) renew(l *Leases) structs.LeaseGrant {
 	c.t.Helper()
-	grant, err := l.Renew(structs.DeriveID(0), nil)
+	grant, err := l.Renew(structs.DeriveID(0), proofOf("b1", "k", ""))
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -149,7 +149,7 @@ func TestRenew_GrantsNothingWithoutALeadership(t *testing.T) {
 		}
 		stop()
 		for name, l := range map[string]*Leases{"never led": never, "led before": former} {
-			grant, err := l.Renew(structs.DeriveID(0), nil)
+			grant, err := l.Renew(structs.DeriveID(0), proofOf("b1", "k", ""))
 			if !structs.IsKind(err, structs.KindUnavailable) || grant.HeartbeatTTL != 0 || len(l.ends) != 0 {
 				t.Errorf("a server that %s granted %+v, %v, and keeps %d leases", name, grant, err, len(l.ends))
 			}
@@ -165,7 +165,7 @@ func TestRun_GrantsNothingBeforeTheBoundIsRecorded(t *testing.T) {
 		l, stop := c.lead(tenSeconds, 1)
 		defer stop()
 		after(time.Minute)
-		_, err := l.Renew(structs.DeriveID(0), nil)
+		_, err := l.Renew(structs.DeriveID(0), proofOf("b1", "k", ""))
 		if !structs.IsKind(err, structs.KindUnavailable) {
 			t.Errorf("a lease was granted without a bound: %v", err)
 		}
@@ -342,7 +342,7 @@ func TestRenew_GrantsNothingWhileTheEndIsRecorded(t *testing.T) {
 		l.begin(1)
 		l.setTTL(10 * time.Second)
 		renew := func() error {
-			_, err := l.Renew("n", nil)
+			_, err := l.Renew("n", proofOf("b1", "k", ""))
 			return err
 		}
 		err := renew()
@@ -412,7 +412,7 @@ func TestRun_GrantsNoLeaseToANodeThatItTakesDown(t *testing.T) {
 		l := New(Config{TTL: 30 * time.Second, Grace: 10 * time.Second}, c.clock)
 		granted := 0
 		d := &during{cluster: c, entry: func() {
-			_, err := l.Renew(structs.DeriveID(0), nil)
+			_, err := l.Renew(structs.DeriveID(0), proofOf("b1", "k", ""))
 			if err == nil {
 				granted++
 			}
@@ -425,7 +425,7 @@ func TestRun_GrantsNoLeaseToANodeThatItTakesDown(t *testing.T) {
 		if granted > 0 || c.status() != structs.NodeDown {
 			t.Errorf("the node is %s and got %d leases", c.status(), granted)
 		}
-		_, err := l.Renew(structs.DeriveID(0), nil)
+		_, err := l.Renew(structs.DeriveID(0), proofOf("b1", "k", ""))
 		if err != nil {
 			t.Errorf("a renewal after the entry: %v", err)
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"berth/internal/agenttest"
 	"berth/rpc"
 	"berth/server"
 	"berth/server/autopilot"
@@ -359,6 +360,7 @@ func (c *Cluster) AwaitRows(s *Server, what string, holds func(tx *state.ReadTx)
 // leader or the outcome is unknown.
 func Must[Req, Resp any](c *Cluster, s *Server, m structs.Method[Req, Resp], req *Req) *Resp {
 	c.T.Helper()
+	agenttest.Stamp(req)
 	var resp *Resp
 	var err error
 	for deadline := time.Now().Add(Patience); ; {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"berth/client/servers"
+	"berth/internal/agenttest"
 	"berth/internal/level"
 	"berth/rpc"
 	"berth/structs"
@@ -121,7 +122,7 @@ func (c *Cluster) startNode(n *Node, options ...NodeOption) {
 	for _, s := range c.Servers {
 		addrs = append(addrs, s.Current().RPCAddr())
 	}
-	n.servers = servers.New(n.pool, addrs, nil)
+	n.servers = servers.New(n.pool, addrs, agenttest.Proof)
 	ctx, cancel := context.WithCancel(context.Background())
 	n.cancel = cancel
 	c.nodes = append(c.nodes, n)
@@ -173,17 +174,20 @@ func retry(ctx context.Context, f func(ctx context.Context) error) error {
 // runLease registers the node and sends heartbeats. After a change of the leader it sends the next one at
 // once.
 func (n *Node) runLease(ctx context.Context, row *structs.Node, registered chan struct{}) {
+	var epoch uint64
 	for ctx.Err() == nil {
 		err := retry(ctx, func(ctx context.Context) error {
 			req := &structs.NodeRegisterRequest{
 				Node:      row,
 				CSI:       n.instances(),
 				Inventory: n.inventory(),
+				Agent:     agenttest.Proof(),
 			}
 			resp, err := rpc.Call(ctx, n.servers, structs.NodeRegister, req)
 			if err == nil {
 				n.servers.Set(resp.Servers)
 				n.servers.SetEpoch(resp.Epoch)
+				epoch = resp.Epoch
 			}
 			return err
 		})
@@ -204,8 +208,11 @@ func (n *Node) runLease(ctx context.Context, row *structs.Node, registered chan 
 					SecretID:  row.SecretID,
 					Status:    structs.NodeReady,
 					Inventory: n.reportAfterRestore(ctx),
+					CleanFor:  epoch, // it counts as clean at once, and gets its next allocation
+					Agent:     agenttest.Proof(),
 				})
 				if err == nil {
+					epoch = resp.Epoch
 					ttl = resp.HeartbeatTTL
 					news = n.setUnaccounted(resp.Unaccounted)
 					n.servers.Set(resp.Servers)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"berth/internal/agenttest"
 	"berth/rpc"
 	"berth/structs"
 )
@@ -121,11 +122,13 @@ func (a *agent) leadsNot(former *agent) error {
 func heartbeat(server rpc.Caller, node string) leaseAnswer {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	resp, err := rpc.Call(ctx, server, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{
+	req := &structs.NodeHeartbeatRequest{
 		NodeID:   node,
 		SecretID: node,
 		Status:   structs.NodeReady,
-	})
+	}
+	agenttest.Stamp(req)
+	resp, err := rpc.Call(ctx, server, structs.NodeHeartbeat, req)
 	if err != nil {
 		return leaseAnswer{err: err}
 	}
@@ -143,6 +146,7 @@ func registerNode(t *testing.T, server rpc.Caller, id string) {
 			Status:     structs.NodeReady,
 		},
 	}
+	agenttest.Stamp(req)
 	_, err := rpc.Call(t.Context(), server, structs.NodeRegister, req)
 	if err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	public "github.com/hashicorp/nomad/api"
 
+	"berth/internal/agenttest"
 	"berth/rpc"
 	"berth/structs"
 	"berth/test/kit"
@@ -27,7 +28,7 @@ func newLostNode(t *testing.T, server string) *lostNode {
 	pool := rpc.NewPool(rpc.Dial, hclog.NewNullLogger(), nil)
 	t.Cleanup(pool.Close)
 	n := &lostNode{t: t, server: pool.At(server), id: structs.NewID(), secret: structs.NewID()}
-	_, err := rpc.Call(t.Context(), n.server, structs.NodeRegister, &structs.NodeRegisterRequest{
+	req := &structs.NodeRegisterRequest{
 		Node: &structs.Node{
 			ID: n.id, SecretID: n.secret, Name: "lost", Datacenter: "dc1", Status: structs.NodeReady,
 			Drivers: map[string]*structs.DriverInfo{"exec": {Detected: true, Healthy: true}},
@@ -37,7 +38,9 @@ func newLostNode(t *testing.T, server string) *lostNode {
 				Disk:   structs.NodeDiskResources{DiskMB: 40000},
 			},
 		},
-	})
+	}
+	agenttest.Stamp(req)
+	_, err := rpc.Call(t.Context(), n.server, structs.NodeRegister, req)
 	checkNoError(t, "the registration of the node", err)
 	return n
 }
@@ -45,9 +48,9 @@ func newLostNode(t *testing.T, server string) *lostNode {
 // beat sends a heartbeat.
 func (n *lostNode) beat() {
 	n.t.Helper()
-	_, err := rpc.Call(n.t.Context(), n.server, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{
-		NodeID: n.id, SecretID: n.secret, Status: structs.NodeReady,
-	})
+	req := &structs.NodeHeartbeatRequest{NodeID: n.id, SecretID: n.secret, Status: structs.NodeReady}
+	agenttest.Stamp(req)
+	_, err := rpc.Call(n.t.Context(), n.server, structs.NodeHeartbeat, req)
 	checkNoError(n.t, "a heartbeat", err)
 }
 

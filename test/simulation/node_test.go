@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"berth/internal/agenttest"
 	"berth/rpc"
 	"berth/structs"
 	"berth/structs/nodecalls"
@@ -143,6 +144,7 @@ func call[Req, Resp any](
 			}
 		}()
 		own := *req
+		agenttest.Stamp(&own)
 		resp, err := rpc.Call(limited, n.w.rpc, m, &own)
 		lost := limited.Err() != nil
 		close(done)
@@ -166,7 +168,7 @@ func call[Req, Resp any](
 func (n *node) keepLease() {
 	for n.isOn() {
 		n.report <- struct{}{}
-		_, err := call(n.life(), n, structs.NodeRegister, &structs.NodeRegisterRequest{
+		registered, err := call(n.life(), n, structs.NodeRegister, &structs.NodeRegisterRequest{
 			Node: n.ownRow(),
 			CSI:  n.instances(),
 		})
@@ -174,16 +176,19 @@ func (n *node) keepLease() {
 		if err != nil {
 			return
 		}
+		epoch := registered.Epoch
 		for n.idle(3 * time.Second) {
 			sent := time.Now()
-			_, err := call(n.life(), n, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{
+			beat, err := call(n.life(), n, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{
 				NodeID:   n.id,
 				SecretID: n.secret,
 				Status:   structs.NodeReady,
+				CleanFor: epoch, // it counts as clean at once, and gets its next allocation
 			})
 			if err != nil {
 				break
 			}
+			epoch = beat.Epoch
 			n.beaten.Store(sent.UnixNano())
 		}
 	}

@@ -50,12 +50,8 @@ func Node(n *structs.Node) error {
 	return f.Err()
 }
 
-// Agent checks the sizes of the proof of an agent, which may be nil.
+// Agent checks the sizes of the proof of an agent.
 func Agent(p *structs.AgentProof) error {
-	if p == nil {
-		return nil
-	}
-
 	f := field.New("Agent")
 	checkTexts(f, []boundedText{
 		{"BootID", p.BootID, structs.MaxName},
