@@ -3,6 +3,7 @@ package server
 import (
 	"io"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -36,7 +37,7 @@ func TestLeastLevel_CountsServersThatMayComeBack(t *testing.T) {
 	}
 }
 
-// TestLevel_ACommandWaitsForAllServers has a server of before the levels in the gossip.
+// A server of the level before is in the gossip.
 func TestLevel_ACommandWaitsForAllServers(t *testing.T) {
 	noLeaks(t)
 	s := run(t, testConfig(t))
@@ -51,9 +52,8 @@ func TestLevel_ACommandWaitsForAllServers(t *testing.T) {
 		structs.KindOf(answer.(error)) != structs.KindNotFound {
 		t.Errorf("a server of one: %v, %v", answer, err)
 	}
-	const why = "the command NodeDrain needs level 1, and a server of the cluster has level 0"
-	older := joinAsAnOlderServer(t, s)
-	s.until("it has heard of it", func() bool { return s.level() == 0 })
+	const why = "the command NodeDrain needs level 2, and a server of the cluster has level 1"
+	s.members.least.Store(level.First - 1)
 	before := s.consensus.LastIndex()
 	if _, _, err := s.Propose(t.Context(), entry); !structs.IsKind(err, structs.KindPrecondition) ||
 		!strings.Contains(err.Error(), why) {
@@ -62,23 +62,51 @@ func TestLevel_ACommandWaitsForAllServers(t *testing.T) {
 	if s.consensus.LastIndex() != before {
 		t.Error("the entry is in the log")
 	}
-	if err := older.Leave(); err != nil {
-		t.Fatal(err)
-	}
-	s.until("it has heard that it left", func() bool { return s.level() == level.Now })
+	s.members.learnLevel() // it has left
 	if _, _, err := s.Propose(t.Context(), entry); err != nil {
 		t.Errorf("after it left: %v", err)
 	}
 }
 
-// joinAsAnOlderServer adds a server to the gossip that tells no level.
-func joinAsAnOlderServer(t *testing.T, s *running) *serf.Serf {
+// Beside a server of a version before the first release no entry could be written.
+func TestLevel_AServerFromBeforeTheFirstReleaseIsRejected(t *testing.T) {
+	noLeaks(t)
+	s := run(t, testConfig(t))
+	for name, of := range map[string]string{"without": "", "with": strconv.Itoa(level.First - 1)} {
+		joinAsAnOlderServer(t, s, name, of)
+		s.until("it shows the server as rejected", func() bool {
+			return slices.ContainsFunc(s.members.places.Rejected(), func(m serf.Member) bool { return m.Name == name })
+		})
+	}
+	if s.level() != level.Now || len(s.members.peers()) != 1 {
+		t.Errorf("the least level is %d, and the servers are %v", s.level(), s.members.peers())
+	}
+
+	err := checkLevel(serf.Member{Name: "older", Tags: map[string]string{tagRole: roleServer, tagLevel: "1"}})
+	if !structs.IsKind(err, structs.KindPrecondition) ||
+		!strings.Contains(err.Error(), "server older has level 1, and these servers need 2 or later") ||
+		!strings.Contains(err.Error(), "Update it, and start it with an empty data_dir") {
+		t.Errorf("the error is %v", err)
+	}
+	now := map[string]string{tagRole: roleServer, tagLevel: strconv.Itoa(level.Now)}
+	for _, tags := range []map[string]string{now, {tagRole: "another"}} {
+		if err := checkLevel(serf.Member{Tags: tags}); err != nil {
+			t.Errorf("a member with the tags %v: %v", tags, err)
+		}
+	}
+}
+
+// joinAsAnOlderServer joins a server with a level to the gossip, "" for one that tells none.
+func joinAsAnOlderServer(t *testing.T, s *running, name, of string) {
 	t.Helper()
 	cfg := serf.DefaultConfig()
 	cfg.Init()
-	cfg.NodeName, cfg.Tags = "older", map[string]string{
+	cfg.NodeName, cfg.Tags = name, map[string]string{
 		tagRole:   roleServer,
 		tagRegion: s.cfg.Region,
+	}
+	if of != "" {
+		cfg.Tags[tagLevel] = of
 	}
 	cfg.MemberlistConfig.BindAddr, cfg.MemberlistConfig.BindPort = "127.0.0.1", 0
 	cfg.LogOutput, cfg.MemberlistConfig.LogOutput = io.Discard, io.Discard
@@ -99,5 +127,4 @@ func joinAsAnOlderServer(t *testing.T, s *running) *serf.Serf {
 	if _, err := older.Join([]string{addr}, true); err != nil {
 		t.Fatal(err)
 	}
-	return older
 }

@@ -141,6 +141,7 @@ func startMembership(
 func newPlaces(cfg *Config, tags map[string]string, logger hclog.Logger) *gossip.Places {
 	return gossip.NewPlaces(gossip.PlacesConfig{
 		Describe: describeMember,
+		Check:    checkLevel,
 		Self:     serf.Member{Name: cfg.Name + "." + cfg.Region, Tags: tags},
 		Wait:     cfg.placeWait(),
 		Logger:   logger,
@@ -300,6 +301,17 @@ func (m *membership) peers() []peer {
 		return strings.Compare(a.id, b.id)
 	})
 	return out
+}
+
+// checkLevel rejects a server of a version before the first release. Each command needs a higher level, so
+// nothing could be written beside it: see leastLevel.
+func checkLevel(m serf.Member) error {
+	of, _ := strconv.Atoi(m.Tags[tagLevel])
+	if m.Tags[tagRole] != roleServer || of >= level.First {
+		return nil
+	}
+	return structs.Preconditionf("server %s has level %d, and these servers need %d or later: it has a version "+
+		"before 0.1.0. Update it, and start it with an empty data_dir", m.Name, of, level.First)
 }
 
 // learnLevel records the least level of the servers.

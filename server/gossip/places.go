@@ -1,6 +1,7 @@
 package gossip
 
 import (
+	"cmp"
 	"maps"
 	"sync"
 	"time"
@@ -22,14 +23,16 @@ const rejectedFor = time.Minute
 type PlacesConfig struct {
 	// Describe returns the ID of a server, "" for another member, and where it runs.
 	Describe func(serf.Member) (id string, at admission.Server)
-	Self     serf.Member
-	Wait     time.Duration // see admission.CheckServer
-	Logger   hclog.Logger
-	Now      func() time.Time // nil is time.Now
+	// Check returns an error for a member that must not be in this gossip, wherever it runs.
+	Check  func(serf.Member) error
+	Self   serf.Member
+	Wait   time.Duration // see admission.CheckServer
+	Logger hclog.Logger
+	Now    func() time.Time // nil is time.Now
 }
 
-// Places know where each server runs, by its ID. They keep a server out of the gossip that has the ID of
-// another one: see admission.CheckServer. Places begin with the process.
+// Places know where each server runs, by its ID. They keep a server out of the gossip that Check rejects, and
+// one that has the ID of another one: see admission.CheckServer. Places begin with the process.
 type Places struct {
 	PlacesConfig
 	began time.Time
@@ -37,7 +40,7 @@ type Places struct {
 	mu       sync.Mutex
 	known    map[string]place    // by ID
 	pending  map[string]pending  // by ID
-	rejected map[string]rejected // by ID
+	rejected map[string]rejected // by ID, or by the name of a member without one
 }
 
 // place is where a server runs.
@@ -90,16 +93,29 @@ func (p *Places) NotifyMerge(members []*serf.Member) error {
 	return p.admit(*members[0])
 }
 
-// admit returns an error for a server that must not take the place of another one.
+// admit returns an error for a member that must not be in the gossip, and for a server that must not take the
+// place of another one.
 func (p *Places) admit(m serf.Member) error {
 	id, at := p.Describe(m)
-	if id == "" {
+	err := p.Check(m)
+	if err == nil && id == "" {
 		return nil
 	}
 
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.Now()
+	if err == nil {
+		err = p.checkPlace(id, at, now)
+	}
+	if err != nil {
+		p.noteRejected(cmp.Or(id, m.Name), m, now, err)
+	}
+	return err
+}
+
+// checkPlace returns an error for a server that must not take the place of another one.
+func (p *Places) checkPlace(id string, at admission.Server, now time.Time) error {
 	known, ok := p.known[id]
 	if !ok {
 		return nil
@@ -111,20 +127,23 @@ func (p *Places) admit(m serf.Member) error {
 		Left:   known.left,
 		Silent: now.Sub(known.since),
 	}, at, p.Wait)
-	if err == nil {
-		if known.Address != at.Address {
-			p.pending[id] = pending{at.Address, now}
-		}
-		return nil
+	if err == nil && known.Address != at.Address {
+		p.pending[id] = pending{at.Address, now}
 	}
+	return err
+}
 
-	last := p.rejected[id]
+// noteRejected shows a member as rejected.
+func (p *Places) noteRejected(key string, m serf.Member, now time.Time, err error) {
+	if len(p.rejected) >= historyMost {
+		clear(p.rejected) // each attempt shows its server again
+	}
+	last := p.rejected[key]
 	if now.Sub(last.logged) >= rejectedFor {
 		last.logged = now
-		p.Logger.Error("rejected a server with the ID of another one", "error", err)
+		p.Logger.Error("rejected a server", "name", m.Name, "error", err)
 	}
-	p.rejected[id] = rejected{m, now, last.logged}
-	return err
+	p.rejected[key] = rejected{m, now, last.logged}
 }
 
 // Record notes the servers of an event of the gossip.

@@ -25,6 +25,12 @@ func placesAt(now *time.Time) *Places {
 				Machine: structs.MachineID(m.Tags["machine"]),
 			}
 		},
+		Check: func(m serf.Member) error {
+			if m.Tags["old"] != "" {
+				return structs.Preconditionf("update it")
+			}
+			return nil
+		},
 		Self:   serverAt("s0", "me", "a0", "machine:0"),
 		Wait:   5 * time.Minute,
 		Logger: hclog.NewNullLogger(),
@@ -34,6 +40,28 @@ func placesAt(now *time.Time) *Places {
 
 func record(p *Places, event serf.EventType, m serf.Member) {
 	p.Record(serf.MemberEvent{Type: event, Members: []serf.Member{m}})
+}
+
+// A member without an ID is rejected, too: it may be one of a former version.
+func TestPlaces_KeepOutWhatTheCheckRejects(t *testing.T) {
+	now := time.Unix(1000, 0)
+	p := placesAt(&now)
+	for _, id := range []string{"", "s1"} {
+		m := serverAt("older"+id, id, "a1", "machine:1")
+		m.Tags["old"] = "1"
+		err := p.NotifyMerge([]*serf.Member{&m})
+		if !structs.IsKind(err, structs.KindPrecondition) {
+			t.Errorf("the ID %q: %v, want the error of the check", id, err)
+		}
+		m.Tags["old"] = ""
+		err = p.NotifyMerge([]*serf.Member{&m})
+		if err != nil {
+			t.Errorf("the ID %q, after its update: %v", id, err)
+		}
+	}
+	if got := p.Rejected(); len(got) != 2 {
+		t.Errorf("%d servers are shown as rejected, want both", len(got))
+	}
 }
 
 func TestPlaces_KeepACopyOutUntilTheWaitIsOver(t *testing.T) {
