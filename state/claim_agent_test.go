@@ -143,14 +143,3 @@ func TestClaims_AreOfTheAgentThatRegisteredLast(t *testing.T) {
 		})
 	}
 }
-
-// An agent of level 1 has no proof, and its row no boot.
-func TestClaims_OfAnAgentOfLevel1NeedNoProof(t *testing.T) {
-	w := newFixture(t)
-	w.accepted(&structs.AgentProof{})
-	w.alloc("a1", "j", "n1")
-	w.volume("v", "p")
-	if err := w.claimAs(nil, "a1", false); err != nil {
-		t.Error(err)
-	}
-}

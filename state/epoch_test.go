@@ -12,7 +12,6 @@ func inEpoch(epoch uint64) structs.NodeEpoch { return structs.NodeEpoch{Epoch: e
 // A call that a node sent before its loss may arrive after its return. Others may have its work by then.
 func TestEpoch_ALateCallIsRejected(t *testing.T) {
 	w := newFixture(t)
-	w.countEpochs()
 	w.node("n1")
 	early := w.epoch("n1")
 	w.status(structs.NodeDown, "n1")
@@ -64,7 +63,6 @@ func TestEpoch_ALateCallIsRejected(t *testing.T) {
 // Until it is back, a node that is down may report: nothing of it is new to others.
 func TestEpoch_ALostNodeMayReport(t *testing.T) {
 	w := newFixture(t)
-	w.countEpochs()
 	w.node("n1")
 	epoch := w.epoch("n1")
 	w.status(structs.NodeDown, "n1")

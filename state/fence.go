@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"time"
 
 	"berth/internal/mvcc"
 	"berth/state/csi"
@@ -442,12 +441,10 @@ func FenceBrake(tx Reader) *nodeloss.FenceBrake {
 }
 
 // IsProvedOff reports whether there is a proof that a node that is down was switched off after its loss. A
-// run of its epoch has begun after that: see FenceBegin. The clocks of servers decide only about a node
-// without epochs.
+// run of its epoch has begun after that: see FenceBegin.
 func IsProvedOff(tx Reader, n *structs.Node) bool {
 	for r := range schema.FenceRuns.Scan(tx, n.ID) {
-		later := n.Epoch != 0 || r.Begun >= n.StatusUpdatedAt*int64(time.Second)
-		if r.Epoch == n.Epoch && r.State == nodeloss.FenceProved && r.Scope == nodeloss.FencePower && later {
+		if r.Epoch == n.Epoch && r.State == nodeloss.FenceProved && r.Scope == nodeloss.FencePower {
 			return true
 		}
 	}

@@ -17,7 +17,6 @@ import (
 // and job next waits there for all of them.
 func leaseNode(t *testing.T) *fixture {
 	w := newFixture(t)
-	w.countEpochs()
 	w.node("n1", attachingHalves("p")...)
 	w.node("n2", attachingHalves("p")...)
 	for id, policy := range map[string]string{
@@ -204,18 +203,14 @@ func TestVolumeClaim_IsGuardedOnlyUnderLease(t *testing.T) {
 // A volume that several nodes read, and that one writes, is released with its detach too.
 func TestForced_AWriterWaitsForTheDetach(t *testing.T) {
 	for name, c := range map[string]struct {
-		forced, level2 bool
-		want           string
+		forced bool
+		want   string
 	}{
-		"released by its node":            {false, true, structs.ClaimGranted},
-		"released by force":               {true, true, structs.ClaimWaiting},
-		"beside servers that hold nobody": {true, false, structs.ClaimGranted},
+		"released by its node": {false, structs.ClaimGranted},
+		"released by force":    {true, structs.ClaimWaiting},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newFixture(t)
-			if c.level2 {
-				w.countEpochs()
-			}
 			w.node("n1", attachingHalves("p")...)
 			w.node("n2", attachingHalves("p")...)
 			w.volume("v", "p")

@@ -16,7 +16,6 @@ import (
 // whose policy is fence, and "held", whose policy is hold. n2 is up, and job next waits there for all three.
 func lostNode(t *testing.T) *fixture {
 	w := newFixture(t)
-	w.countEpochs()
 	w.node("n1", append(attachingHalves("p"), attachingHalves("q")...)...)
 	w.node("n2", append(attachingHalves("p"), attachingHalves("q")...)...)
 	for _, v := range []struct{ id, plugin, policy string }{
@@ -191,49 +190,35 @@ func TestFenceEnd_ProvesNothingAfterTheNodeCameBack(t *testing.T) {
 	}
 }
 
-// A node has epochs only once all servers count them, and the time of a loss is known to the second only.
+// The time of a loss is known to the second only, so the epoch tells two losses apart.
 func TestIsProvedOff_NeedsAProofOfThisLoss(t *testing.T) {
-	for name, c := range map[string]struct {
-		epochs bool
-		again  int64 // the second of the next loss
-	}{
-		"another epoch, in the same second": {true, 7},
-		"no epochs, a second later":         {false, 8},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := newFixture(t)
-			if c.epochs {
-				w.countEpochs()
-			}
-			at := func(status string, second int64) {
-				do(w, NodeStatus, &structs.NodeStatusUpdate{
-					NodeIDs:      []string{"n1"},
-					Status:       status,
-					WriteOptions: structs.WriteOptions{Now: second * 1e9},
-				})
-			}
-			isOff := func() bool { return IsProvedOff(w.s.Read(), Node(w.s.Read(), "n1")) }
-			w.node("n1")
-			at(structs.NodeDown, 7)
-			word := &nodeloss.NodeFenceRequest{NodeID: "n1", By: "ann", Why: "it burns"}
-			word.Now = 7.5e9
-			do(w, ConfirmLost, word)
-			if !isOff() {
-				t.Error("the proof of this loss does not count")
-			}
-			at(structs.NodeReady, 7)
-			at(structs.NodeDown, c.again)
-			if isOff() {
-				t.Error("the proof of an earlier loss counts")
-			}
+	w := newFixture(t)
+	at := func(status string) {
+		do(w, NodeStatus, &structs.NodeStatusUpdate{
+			NodeIDs:      []string{"n1"},
+			Status:       status,
+			WriteOptions: structs.WriteOptions{Now: 7e9},
 		})
+	}
+	isOff := func() bool { return IsProvedOff(w.s.Read(), Node(w.s.Read(), "n1")) }
+	w.node("n1")
+	at(structs.NodeDown)
+	word := &nodeloss.NodeFenceRequest{NodeID: "n1", By: "ann", Why: "it burns"}
+	word.Now = 7.5e9
+	do(w, ConfirmLost, word)
+	if !isOff() {
+		t.Error("the proof of this loss does not count")
+	}
+	at(structs.NodeReady)
+	at(structs.NodeDown)
+	if isOff() {
+		t.Error("the proof of an earlier loss counts")
 	}
 }
 
 // The clock of the leader that recorded the loss was ahead.
 func TestIsProvedOff_CountsAProofOfALossAheadOfTheClock(t *testing.T) {
 	w := newFixture(t)
-	w.countEpochs()
 	w.node("n1")
 	do(w, NodeStatus, &structs.NodeStatusUpdate{
 		NodeIDs:      []string{"n1"},
@@ -443,7 +428,6 @@ func TestFenceBrake_CountsTheNodesThatWereLostTogether(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newFixture(t)
-			w.countEpochs()
 			for i := range c.up {
 				w.node(fmt.Sprint("up", i))
 			}

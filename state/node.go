@@ -260,7 +260,7 @@ func NodeStatus(tx *WriteTx, p *structs.NodeStatusUpdate) error {
 func setNodeStatus(tx *WriteTx, n *structs.Node, p *structs.NodeStatusUpdate) {
 	if n.Lost() { // the status is another one
 		nodeCameBack(tx, n.ID, p.Now)
-		n.Returning = mustComeClean(tx, n)
+		n.Returning = true
 	}
 	n.Epoch = epochAfter(tx, n, p.Status)
 	n.Status = p.Status

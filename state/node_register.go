@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"berth/state/csi/lifecycle"
-	"berth/state/lease"
 	"berth/state/schema"
 	"berth/state/sharing"
 	"berth/state/trust"
@@ -77,7 +76,7 @@ func registeredNode(tx *WriteTx, old *structs.Node, p *structs.NodeRegisterReque
 	n.Epoch = epochAfter(tx, old, n.Status)
 	if old.Lost() && !n.Lost() {
 		nodeCameBack(tx, n.ID, p.Now)
-		n.Returning = old != nil && mustComeClean(tx, n)
+		n.Returning = old != nil
 	}
 
 	if event != "" {
@@ -88,8 +87,7 @@ func registeredNode(tx *WriteTx, old *structs.Node, p *structs.NodeRegisterReque
 		// The servers deleted the node before, or a restore returned to a state without it.
 		n.Unaccounted = Unclaimed(tx, n.ID, p.Inventory) != "" ||
 			len(p.Inventory.Left) > 0
-		// Servers of level 1 know no leftovers: beside one, all volumes wait.
-		if n.Unaccounted && lease.CountsEpochs(tx) {
+		if n.Unaccounted {
 			n.Leftovers = leftoversOf(p.Inventory)
 		}
 	}

@@ -20,11 +20,8 @@ func heldOf(volume, external string) structs.CSIHeldClaim {
 
 // returnedNode is a fixture with the volumes v, renamed and other, and the node n6, which was deleted and is
 // back with an inventory.
-func returnedNode(t *testing.T, inventory *structs.NodeInventory, old bool) *fixture {
+func returnedNode(t *testing.T, inventory *structs.NodeInventory) *fixture {
 	w := threeNodes(t, false)
-	if !old {
-		w.countEpochs()
-	}
 	do(w, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
 		Volumes:      []*structs.CSIVolume{aVolume("renamed", "p"), aVolume("other", "p")},
 		WriteOptions: w.now(),
@@ -72,7 +69,7 @@ func (w *fixture) wantWait(volume string, says ...string) {
 
 // After a restore of the state a returned node, too, may hold any volume.
 func TestVolumeRecovering_IsAboutTheVolumesThatANodeMayHold(t *testing.T) {
-	w := returnedNode(t, vAndRenamed(), false)
+	w := returnedNode(t, vAndRenamed())
 	w.wantWaiting("it is back", "v renamed")
 	if n := Node(w.s.Read(), "n6"); len(n.Leftovers) != 2 {
 		t.Errorf("its row names %v", n.Leftovers)
@@ -113,14 +110,8 @@ func (w *fixture) accounted(nodes ...string) {
 	})
 }
 
-// Servers of level 1 would not store the names.
-func TestVolumeRecovering_IsAboutAllVolumesBesideOlderServers(t *testing.T) {
-	w := returnedNode(t, vAndRenamed(), true)
-	w.wantWaiting("it is back", "v renamed other")
-}
-
 func TestNodeLeftovers_FreesWhatTheNodeHasLetGoOf(t *testing.T) {
-	w := returnedNode(t, vAndRenamed(), false)
+	w := returnedNode(t, vAndRenamed())
 	report := func(held ...structs.CSIHeldClaim) {
 		t.Helper()
 		tx := w.s.Read()
@@ -144,7 +135,7 @@ func TestNodeLeftovers_FreesWhatTheNodeHasLetGoOf(t *testing.T) {
 
 // A leftover that a claim of the node covers by now is none.
 func TestNodeLeftovers_AClaimCoversOne(t *testing.T) {
-	w := returnedNode(t, vAndRenamed(), false)
+	w := returnedNode(t, vAndRenamed())
 	w.alloc("a6", "j", "n6")
 	w.claim(aClaim("v", "a6", wr, snw))
 	covered := heldOf("v", "")
@@ -162,7 +153,7 @@ func TestNodeLeftovers_AreBounded(t *testing.T) {
 	for i := range mostLeftovers {
 		many.Held = append(many.Held, heldOf(fmt.Sprint("more-", i), ""))
 	}
-	w := returnedNode(t, many, false)
+	w := returnedNode(t, many)
 	w.wantWaiting("it may have any", "v renamed other")
 	w.wantWait("other", "node name-n6 was deleted and came back")
 	tx := w.s.Read()

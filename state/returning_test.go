@@ -34,7 +34,6 @@ func (w *fixture) wantReady(what string, want bool) {
 
 func TestReturning_UntilTheNodeIsCleanInItsEpoch(t *testing.T) {
 	w := newFixture(t)
-	w.countEpochs()
 	w.bootedNode("n1")
 	w.wantReady("a new node", true)
 	lost := w.epoch("n1")
@@ -64,7 +63,6 @@ func TestReturning_UntilTheNodeIsCleanInItsEpoch(t *testing.T) {
 // The jobs that wait for the node are evaluated when it takes allocations.
 func TestReturning_EvaluatesAtItsEnd(t *testing.T) {
 	w := newFixture(t)
-	w.countEpochs()
 	w.bootedNode("n1")
 	w.job(aJob("everywhere", structs.JobSystem))
 	w.status(structs.NodeDown, "n1")
@@ -89,34 +87,9 @@ func pendingEvals(w *fixture) (pending []*structs.Evaluation) {
 	return pending
 }
 
-// An agent of level 1 tells no boot and never that it is clean.
-func TestReturning_NeedsAnAgentThatTells(t *testing.T) {
-	w := newFixture(t)
-	w.countEpochs()
-	w.node("n1")
-	w.status(structs.NodeDown, "n1")
-	w.status(structs.NodeReady, "n1")
-	w.wantReady("an agent of level 1", true)
-}
-
-// Without an epoch a node cannot tell for which return it is clean.
-func TestReturning_NeedsAnEpoch(t *testing.T) {
-	for name, back := range map[string]func(w *fixture){
-		"by its registration": func(w *fixture) { w.bootedNode("n1") },
-		"by its heartbeat":    func(w *fixture) { w.status(structs.NodeReady, "n1") },
-	} {
-		w := newFixture(t)
-		w.bootedNode("n1")
-		w.status(structs.NodeDown, "n1")
-		back(w)
-		w.wantReady(name, true)
-	}
-}
-
 // The node gets its plugins back, without which it cannot release its volumes.
 func TestReturning_TakesItsPlugins(t *testing.T) {
 	w := newFixture(t)
-	w.countEpochs()
 	w.bootedNode("n1")
 	plugin := aJob("driver", structs.JobSystem, "p")
 	other := aJob("other", structs.JobSystem)

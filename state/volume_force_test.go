@@ -12,7 +12,6 @@ import (
 // that have come since then.
 func TestVolumeForce_IsAboutTheStateThatWasShown(t *testing.T) {
 	w := threeNodes(t, false)
-	w.countEpochs()
 	w.claim(aClaim("v", "a1", wr, snw))
 	w.status(structs.NodeDown, "n1")
 	seen := &structs.DetachShown{Epoch: Node(w.s.Read(), "n1").Epoch, Allocs: []string{"a1"}}

@@ -78,12 +78,6 @@ func TestVolumeOutcome_ARejectionOfAFormerBoundIsNoneOfThePresentOne(t *testing.
 	w.wantSize(true, 22, 10)
 }
 
-func TestVolumeOutcome_OneOfAnOlderServerSettlesAsBefore(t *testing.T) {
-	w := grownTwice(t)
-	w.finishCall("expand", denied(), true)
-	w.wantSize(false, 10, 10)
-}
-
 func TestVolumeOutcome_ACreationSettlesTheSizeOfItsOwnCall(t *testing.T) {
 	create := func(t *testing.T) *fixture {
 		w := newFixture(t)

@@ -104,8 +104,8 @@ func TestVolumePut_RejectsFixedFields(t *testing.T) {
 	}
 }
 
-// The rows of older servers have one name, which is that at the plugin.
-func TestVolumePut_AcceptsTheNameOfAnOlderRowAsTheOneAtThePlugin(t *testing.T) {
+// A registered volume may have one name, which is that at the plugin.
+func TestVolumePut_AcceptsTheNameOfARowAsTheOneAtThePlugin(t *testing.T) {
 	w := newFixture(t)
 	w.mustPut(func(v *structs.CSIVolume) { v.Name = "payroll" })
 	err := w.tryPut(func(v *structs.CSIVolume) { v.Name, v.ExternalName = "payroll", "payroll" })

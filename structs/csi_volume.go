@@ -487,7 +487,7 @@ type CSIVolumeOutcome struct {
 	ID string
 	Op string
 	// Asked has the sizes of the call, of a creation or an expansion. The row may have others by now, which
-	// the outcome does not settle. It is nil in the entries of older servers.
+	// the outcome does not settle. It is nil for another call.
 	Asked      *CSIAsked `json:",omitempty" codec:",omitempty"`
 	RowIndex   uint64    // CreateIndex of the row for which the call was made, as in CSIAttachmentOutcome
 	ExternalID string

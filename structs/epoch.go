@@ -6,8 +6,7 @@ import (
 )
 
 // NodeEpoch is the part of a request that has the epoch of a node (see Node.Epoch): of the node that sends
-// the request, or of the one that the servers call. 0: the node has none, or the sender has level 1. Then the
-// request passes.
+// the request, or of the one that the servers call. 0: the sender knows none, and the request passes.
 type NodeEpoch struct {
 	Epoch uint64 `json:",omitempty" codec:",omitempty"`
 }
@@ -47,11 +46,13 @@ const agentRetry = 2 * time.Second
 // CheckAgent returns an error with CauseSecondAgent if a request about claims is of another agent than the
 // one that the row of the node knows, or of one that the servers have not accepted yet.
 func (n *Node) CheckAgent(sent *AgentProof) error {
+	if sent == nil {
+		sent = &AgentProof{}
+	}
+
 	var other string
 	switch {
-	case n.BootID == "":
-		return nil // the node has an agent of level 1
-	case sent == nil:
+	case n.BootID != "" && sent.BootID == "":
 		other = "one that does not say which it is"
 	case n.Machine != "" && !n.Machine.Same(sent.Machine):
 		other = "one on another machine, in boot " + sent.BootID

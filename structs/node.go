@@ -102,9 +102,9 @@ type Node struct {
 	StatusDescription string
 	StatusUpdatedAt   int64 // unix seconds, as the dialect has it
 	// Epoch is the log index of the entry with which the node came, or came back after it was down. So it is
-	// another one after each loss. It is 0 for a node that came while a server of level 1 was in the cluster.
+	// another one after each loss.
 	Epoch uint64 `json:",omitempty" codec:",omitempty"`
-	// BootID is that of the machine when the agent last registered; "" for an agent of level 1.
+	// BootID is that of the machine when the agent last registered, "" if it is not known.
 	BootID string `json:",omitempty" codec:",omitempty"`
 	// Machine is that of the agent that last registered, "" if it is not known.
 	Machine MachineID `json:",omitempty" codec:",omitempty"`

@@ -96,9 +96,9 @@ func (c controllerLoop) volumeCall(
 		if err != nil {
 			return nil, err
 		}
-		return c.create(ctx, requests.Create(tx, v))
+		return c.create(ctx, requests.Create(v))
 	case opLearn:
-		outcome, err := c.create(ctx, requests.Create(tx, v))
+		outcome, err := c.create(ctx, requests.Create(v))
 		return requests.Learned(v, outcome, err)
 	case opExpand:
 		return c.expand(ctx, requests.Expand(tx, v))

@@ -350,8 +350,7 @@ func setBack(tx *mvcc.WriteTx, now int64, by time.Duration) {
 		schema.Evals.Put(tx, moved)
 	}
 	for _, n := range slices.Collect(schema.Nodes.Scan(tx)) {
-		// The proofs of a node without epochs count by this time.
-		if n.StatusUpdatedAt*int64(time.Second) > now && n.Epoch != 0 {
+		if n.StatusUpdatedAt*int64(time.Second) > now {
 			moved := *n
 			moved.StatusUpdatedAt -= int64(by / time.Second)
 			schema.Nodes.Put(tx, &moved)

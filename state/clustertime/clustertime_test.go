@@ -216,9 +216,8 @@ func TestPut_SetsBackWhatWaits(t *testing.T) {
 			schema.Evals.Put(tx, &structs.Evaluation{ID: id, Status: structs.EvalPending, WaitUntil: until})
 		}
 		for id, n := range map[string]structs.Node{
-			"lost then":   {StatusUpdatedAt: seconds(ahead + hour), Epoch: 1},
-			"lost before": {StatusUpdatedAt: seconds(hour), Epoch: 1},
-			"no epochs":   {StatusUpdatedAt: seconds(ahead + hour)},
+			"lost then":   {StatusUpdatedAt: seconds(ahead + hour)},
+			"lost before": {StatusUpdatedAt: seconds(hour)},
 		} {
 			n.ID = id
 			n.Status = structs.NodeDown
@@ -241,10 +240,10 @@ func TestPut_SetsBackWhatWaits(t *testing.T) {
 	}
 	put(admin.ClusterTime{Time: ahead + 2*hour + 1})
 	check("later", map[string]int64{"now": 0, "later": ahead + 3*hour, "early": 3 * hour},
-		map[string]int64{"lost then": ahead + hour, "lost before": hour, "no epochs": ahead + hour})
+		map[string]int64{"lost then": ahead + hour, "lost before": hour})
 	put(admin.ClusterTime{Time: 2*hour + 1})
 	check("set back", map[string]int64{"now": 0, "later": 3 * hour, "early": 2*hour + 1},
-		map[string]int64{"lost then": hour, "lost before": hour, "no epochs": ahead + hour})
+		map[string]int64{"lost then": hour, "lost before": hour})
 }
 
 // A server is named from a minute on, until its clock is well within it. One that does not answer stays.

@@ -64,7 +64,7 @@ func SameSource(tx mvcc.Reader, s *structs.CSICloneSource) bool {
 // volume that is no copy, and for a source that is everywhere or has no row.
 func SourceTopologies(tx mvcc.Reader, v *structs.CSIVolume) []*structs.CSITopology {
 	source := v.CloneSource
-	if source == nil {
+	if source == nil { // v is a request, and no row yet
 		source = CloneSource(tx, v)
 	}
 	if source == nil || source.ID == "" {

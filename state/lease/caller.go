@@ -37,7 +37,3 @@ func FindCaller(tx mvcc.Reader, p structs.EpochRequest) (*structs.Node, error) {
 	}
 	return n, err
 }
-
-// CountsEpochs reports whether all servers have level 2. Servers of level 1 know no epochs. So no server
-// counts them before an entry that needs level 2, which is the bound of leases.
-func CountsEpochs(tx mvcc.Reader) bool { return Bound(tx) != 0 }

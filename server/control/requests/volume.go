@@ -37,15 +37,11 @@ func CheckSource(tx *state.ReadTx, v *structs.CSIVolume) error {
 }
 
 // Create returns the same request for the same row at every call: a plugin continues its work (CSI
-// spec, "Timeouts"). The rows of servers before level 2 have no CloneSource.
-func Create(tx *state.ReadTx, v *structs.CSIVolume) *nodecalls.ClientCSICreateRequest {
+// spec, "Timeouts").
+func Create(v *structs.CSIVolume) *nodecalls.ClientCSICreateRequest {
 	clone := v.CloneID
-	source := v.CloneSource
-	if source == nil {
-		source = csi.CloneSource(tx, v)
-	}
-	if source != nil {
-		clone = source.ExternalID
+	if v.CloneSource != nil {
+		clone = v.CloneSource.ExternalID
 	}
 
 	return &nodecalls.ClientCSICreateRequest{

@@ -6,7 +6,6 @@ import (
 
 	"berth/internal/mvcc"
 	"berth/state/csi"
-	"berth/state/lease"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -69,10 +68,10 @@ func detachUnused(tx *mvcc.WriteTx, c *structs.CSIClaim, now int64) {
 }
 
 // MarkForced records in the attachment of a claim that the claim is released without its node: see
-// CSIAttachment.Forced. Servers of level 1 know no such mark: see lease.CountsEpochs.
+// CSIAttachment.Forced.
 func MarkForced(tx *mvcc.WriteTx, c *structs.CSIClaim) {
 	a := csi.Attachment(tx, c.Namespace, c.VolumeID, c.NodeID)
-	if c.State == structs.ClaimGranted && a != nil && !a.Forced && lease.CountsEpochs(tx) {
+	if c.State == structs.ClaimGranted && a != nil && !a.Forced {
 		a = a.Copy()
 		a.Forced = true
 		schema.Attachments.Put(tx, a)
