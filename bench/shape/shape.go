@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"berth/internal/agenttest"
 	"berth/structs"
 )
 
@@ -34,6 +35,7 @@ func Node(i int) *structs.Node {
 	return &structs.Node{
 		ID:         UUID("node", i),
 		SecretID:   UUID("secret", i),
+		BootID:     agenttest.Proof().BootID,
 		Datacenter: "dc1",
 		Name:       name,
 		HTTPAddr:   fmt.Sprintf("10.%d.%d.%d:4646", (i>>16)&255, (i>>8)&255, i&255),
