@@ -73,7 +73,9 @@ func TestAuthenticate_NodeUsesItsOwnMethods(t *testing.T) {
 			{"n1", "", structs.KindDenied},
 			{"n9", "wrong", structs.KindNotFound}, // so that the node registers again
 		} {
-			if err := call(method, with(c.node, c.secret)); structs.KindOf(err) != c.want {
+			req := with(c.node, c.secret)
+			agenttest.Stamp(req)
+			if err := call(method, req); structs.KindOf(err) != c.want {
 				t.Errorf("%s as %s with %q: got %v, want kind %q", method, c.node, c.secret, err, c.want)
 			}
 		}

@@ -108,8 +108,8 @@ var retryDelay = backoff.Backoff{
 	Max: 30 * time.Second,
 }
 
-// storeFirst stores the configuration that the server's own configuration has, if none is stored. The command
-// is rejected while a server of the cluster is too old for it. The default counts meanwhile.
+// storeFirst stores the configuration that the server's own configuration has, if none is stored. It
+// repeats an attempt that fails. The default counts meanwhile.
 func (a *Autopilot) storeFirst(ctx context.Context) {
 	for failures := 0; ctx.Err() == nil; failures++ {
 		if state.AutopilotConfig(a.Store.Read()).ModifyIndex != 0 {
@@ -126,10 +126,7 @@ func (a *Autopilot) storeFirst(ctx context.Context) {
 			return
 		}
 
-		if !structs.IsKind(err, structs.KindPrecondition) {
-			a.Logger.Warn("failed to store the configuration of autopilot, retrying", "error", err)
-		}
-
+		a.Logger.Warn("failed to store the configuration of autopilot, retrying", "error", err)
 		backoff.Sleep(ctx, retryDelay.Delay(failures))
 	}
 }

@@ -99,14 +99,14 @@ type world struct {
 	mu     sync.Mutex
 	seen   []Member
 	left   []string
-	least  int  // the level of the servers
+	closed bool // the log takes no entry
 	silent bool // no server answers
 	// settings are those that the servers tell, by their IDs.
 	settings map[string]map[string]string
 }
 
 func newWorld(servers ...Member) *world {
-	w := &world{raft: &fakeRaft{}, seen: servers, least: 2}
+	w := &world{raft: &fakeRaft{}, seen: servers}
 	for _, m := range servers {
 		w.raft.servers = append(w.raft.servers, raft.Server{
 			ID:      raft.ServerID(m.ID),
@@ -134,9 +134,8 @@ func newWorld(servers ...Member) *world {
 func (w *world) Propose(_ context.Context, entry []byte) (uint64, any, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	entry, err := fsm.FitLevel(entry, w.least)
-	if err != nil {
-		return 0, nil, err
+	if w.closed {
+		return 0, nil, structs.Unavailablef("no quorum")
 	}
 	index := w.Store.Index() + 1
 	answer := fsm.New(w.Store).Apply(&raft.Log{Index: index, Type: raft.LogCommand, Data: entry})
@@ -391,21 +390,21 @@ func TestRun_CountsOnlyVotersAsMajority(t *testing.T) {
 	})
 }
 
-func TestRun_StoresItsConfigurationOnceAllServersKnowIt(t *testing.T) {
+func TestRun_StoresItsConfigurationOnceTheLogTakesIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(members("s1")...)
-		w.least = 1
+		w.closed = true
 		w.start(t)
 		after(time.Minute)
 		got := state.AutopilotConfig(w.Store.Read())
 		if *got != admin.DefaultAutopilotConfig() {
-			t.Errorf("with an older server the configuration is %+v, want the default", got)
+			t.Errorf("before it is stored the configuration is %+v, want the default", got)
 		}
 		if health, err := w.Health(); err != nil || !health.Healthy {
-			t.Errorf("with an older server the health is %+v, %v", health, err)
+			t.Errorf("before it is stored the health is %+v, %v", health, err)
 		}
 		w.mu.Lock()
-		w.least = 2
+		w.closed = false
 		w.mu.Unlock()
 		after(time.Minute)
 		got = state.AutopilotConfig(w.Store.Read())

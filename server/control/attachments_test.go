@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"berth/fsm"
+	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
 	"berth/structs/nodecalls"
@@ -170,6 +171,7 @@ func TestDuty_F12_G2_G4_CallsHaveTheIDsAndTheContextOfThePlugin(t *testing.T) {
 			AttachmentMode: structs.CSIFileSystem,
 			VolumeContext:  map[string]string{"pool": "fast"},
 			Secrets:        structs.Secrets{"k": "v"},
+			NodeEpoch:      structs.NodeEpoch{Epoch: state.Node(w.Store.Read(), "n1").Epoch},
 		}
 		if got := w.called(attachMethod); len(got) != 1 || !reflect.DeepEqual(got[0].req, want) {
 			t.Errorf("attached with %+v, want %+v", got, want)

@@ -39,6 +39,19 @@ func (w *testEnv) setStatus(node, status string) {
 	put(w, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{node}, Status: status})
 }
 
+// makeClean ends the return of a node.
+func (w *testEnv) makeClean(node string) {
+	w.t.Helper()
+	row := state.Node(w.Store.Read(), node)
+	if row.Returning && row.Status == structs.NodeReady {
+		put(w, fsm.NodeStatus, &structs.NodeStatusUpdate{
+			NodeIDs:  []string{node},
+			Status:   row.Status,
+			CleanFor: row.Epoch,
+		})
+	}
+}
+
 // attached sets up a cluster in which n1 and n2 run controllers and v is attached to n3.
 func (w *testEnv) attached() {
 	w.addNode("n1", true)

@@ -91,12 +91,25 @@ func (n *cloudAgent) setDown(down bool) {
 	}
 }
 
+// tellClean ends the return of the node. It reports whether the servers know it now.
+func (n *cloudAgent) tellClean(row *structs.Node) bool {
+	return try(n.w, fsm.NodeStatus, &structs.NodeStatusUpdate{
+		NodeIDs:      []string{n.id},
+		Status:       structs.NodeReady,
+		CleanFor:     row.Epoch,
+		WriteOptions: n.w.stamp(""),
+	}) == nil
+}
+
 // step does the next things for the allocations of the node. It reports whether there were any.
 func (n *cloudAgent) step() (did bool) {
 	if n.down {
 		return false
 	}
 	tx := n.w.Store.Read()
+	if row := state.Node(tx, n.id); row.Returning {
+		return n.tellClean(row)
+	}
 	wanted := map[string]bool{}
 	for _, a := range slices.Collect(state.AllocsByNode(tx, n.id)) {
 		wanted[a.ID] = true

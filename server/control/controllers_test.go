@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"berth/fsm"
+	"berth/state/csi"
 	"berth/structs"
 	"berth/structs/nodecalls"
 )
@@ -383,7 +384,9 @@ func TestControllers_CloneByTheExternalID(t *testing.T) {
 		w.addVolume(aVolume("source", structs.VolumeReady))
 		for id, from := range map[string]string{"ours": "source", "theirs": "vol-77"} {
 			v := aVolume(id, structs.VolumeCreating)
+			v.Namespace = structs.DefaultNamespace
 			v.CloneID = from
+			v.CloneSource = csi.CloneSource(w.Store.Read(), v)
 			w.addVolume(v)
 		}
 		stop := w.runLoop("controllers")

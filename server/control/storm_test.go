@@ -53,7 +53,8 @@ func (s *storm) step() {
 	case 7:
 		node, status := s.node(), []string{structs.NodeDown, structs.NodeReady}[s.IntN(2)]
 		s.try(func() {
-			put(s.testEnv, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{node}, Status: status})
+			s.setStatus(node, status)
+			s.makeClean(node)
 		})
 	case 8:
 		s.stop()

@@ -179,21 +179,6 @@ func TestRun_GrantsNothingBeforeTheBoundIsRecorded(t *testing.T) {
 	})
 }
 
-func TestRun_GrantsLeasesBesideServersThatKnowNoBound(t *testing.T) {
-	virtual(t, func(t *testing.T, c *cluster) {
-		c.addNodes(1)
-		c.fail(fsm.LeaseBoundSet.CommandInfo, structs.Preconditionf("a server has level 1"))
-		l, stop := c.lead(tenSeconds, 1)
-		defer stop()
-		c.renew(l)
-		c.fail(fsm.LeaseBoundSet.CommandInfo, nil)
-		after(olderServers + countEvery + expiredTogether)
-		if bound := lease.Bound(c.store.Read()); bound != 15*time.Second {
-			t.Errorf("the bound is %s after the last server is upgraded, want 15s", bound)
-		}
-	})
-}
-
 // The next leader has another setting, or counts another number of nodes.
 func TestRun_EndsNoLeaseThatAnEarlierLeaderMayHaveGranted(t *testing.T) {
 	fleet := Config{TTL: 10 * time.Second, Grace: 5 * time.Second, MaxPerSecond: 1000}

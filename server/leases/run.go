@@ -27,9 +27,6 @@ const (
 
 	// countEvery is the time between two counts of the nodes, on which the length of a lease depends.
 	countEvery = time.Second
-
-	// olderServers is the time between two attempts to record the bound while a server does not know it.
-	olderServers = time.Minute
 )
 
 // Deps are the dependencies of a leadership.
@@ -74,7 +71,6 @@ type Leadership struct {
 	needed  time.Duration    // the bound that the leases of now need
 	since   boottime.Instant // no lease that needs more than needed was granted since then
 	counted boottime.Instant // when the nodes were last counted
-	retry   boottime.Instant // not before: an attempt to record a bound that older servers do not know
 }
 
 // Step does all that is due now. It does not wait for a time. It is called every 200 ms or so.
@@ -143,7 +139,7 @@ func (r *Leadership) follow(ctx context.Context) {
 		r.adopt(live, max(r.needed, recorded))
 	}
 
-	raise := needed > recorded && now >= r.retry
+	raise := needed > recorded
 	lower := needed < recorded && needed == r.needed && now.Sub(r.since) > recorded
 	if (raise || lower) && !r.record(ctx, needed) {
 		return
@@ -185,19 +181,10 @@ func (r *Leadership) dropEnded(ctx context.Context, tx *state.ReadTx) {
 // record records a bound. It reports false if leases may not be longer than before.
 func (r *Leadership) record(ctx context.Context, bound time.Duration) bool {
 	_, err := fsm.Propose(ctx, r.deps.Proposer, fsm.LeaseBoundSet, &nodeloss.LeaseBoundRequest{Longest: bound})
-	switch {
-	case err == nil:
-		return true
-	case structs.IsKind(err, structs.KindPrecondition):
-		// Servers of an earlier version grant leases without a bound until the last of them is upgraded.
-		r.retry = r.leases.clock().Add(olderServers)
-		r.deps.Logger.Info("the bound of leases is not recorded yet", "reason", err)
-		return true
-	case ctx.Err() == nil:
+	if err != nil && ctx.Err() == nil {
 		r.deps.Logger.Warn("failed to record the bound of leases, retrying", "error", err)
 	}
-
-	return false
+	return err == nil
 }
 
 // markDown records that nodes are down, in few entries. If that fails, their leases stay ended, and it is
