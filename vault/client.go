@@ -1,5 +1,5 @@
 // Package vault connects a node with Vault or OpenBao, by the public HTTP API: a task logs in with its
-// identity, and reads secrets with the token that it gets. A Client only carries calls; client/outside keeps
+// identity, and reads secrets with the token that it gets. A Client only carries calls; client/login keeps
 // tokens, and a Source answers the questions of templates.
 //
 // Answers and times are bounded. No redirection is followed, because a token is for the address of the

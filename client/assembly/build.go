@@ -32,10 +32,10 @@ import (
 	"berth/client/hooks/network"
 	"berth/client/hooks/secrets"
 	"berth/client/hooks/template"
+	"berth/client/login"
 	"berth/client/machine/cni"
 	"berth/client/machine/netns"
 	"berth/client/mesh/sockets"
-	"berth/client/outside"
 	"berth/client/store"
 	"berth/rpc"
 	"berth/structs"
@@ -332,7 +332,7 @@ func allocHooks(p Parts, of allocParts) func(*hooks.AllocEnv) []hooks.Alloc {
 			list = append(list, h)
 		}
 
-		if h := outside.NewServices(of.logins.cfg, env); h != nil {
+		if h := login.NewServices(of.logins.cfg, env); h != nil {
 			list = append(list, h)
 		}
 

@@ -13,11 +13,11 @@ import (
 	"berth/client/hooks"
 	"berth/client/hooks/disk"
 	"berth/client/hooks/taskapi"
+	"berth/client/login"
 	"berth/client/membership"
 	"berth/client/mesh/envoy"
 	"berth/client/mesh/native"
 	"berth/client/mesh/services"
-	"berth/client/outside"
 	"berth/client/store"
 	"berth/internal/backoff"
 	"berth/internal/boottime"
@@ -76,7 +76,7 @@ type Subsystems struct {
 	AllocHooks func(env *hooks.AllocEnv) []hooks.Alloc
 	TaskHooks  func(env *hooks.AllocEnv, task *structs.Task) []hooks.Task
 	// Vault has the attributes that the node gets from its Vault. It may be nil.
-	Vault *outside.Fingerprint
+	Vault *login.Fingerprint
 	// Inventory, if not nil, returns this node's records of volumes. With an error it is not complete.
 	Inventory func() (*structs.NodeInventory, error)
 	// Endpoints are the procedures that servers may call on this node.
@@ -112,7 +112,7 @@ type Consul interface {
 	ACLs(ctx context.Context) (bool, error)
 	envoy.Consul
 	native.Consul
-	outside.Consul
+	login.Consul
 }
 
 // Parts are the inputs of Deps.Build.

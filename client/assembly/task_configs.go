@@ -6,10 +6,10 @@ import (
 	"berth/client/hooks"
 	"berth/client/hooks/artifact"
 	"berth/client/hooks/identities"
+	"berth/client/login"
 	"berth/client/mesh/envoy"
 	"berth/client/mesh/native"
 	"berth/client/mesh/token"
-	"berth/client/outside"
 	"berth/consul/lookup"
 	"berth/structs"
 )
@@ -43,11 +43,11 @@ func lookupConfig(p Parts, l *logins) lookup.Config {
 	}
 
 	if p.Consul != nil { // a nil Consul in another interface would not be nil
-		c.Consul = &outside.ConsulSource{Link: p.Consul, Keeper: l.cfg.Keeper}
+		c.Consul = &login.ConsulSource{Link: p.Consul, Keeper: l.cfg.Keeper}
 	}
 
 	if l.cfg.Vault != nil {
-		c.Vault = outside.NewVaultSource(l.cfg.Vault, l.cfg.Keeper)
+		c.Vault = login.NewVaultSource(l.cfg.Vault, l.cfg.Keeper)
 	}
 
 	return c

@@ -43,11 +43,11 @@ var nodeClocks = map[string]clockFile{
 	"client/hooks/disk":                {2, []string{byMonotonic}},
 	"client/hooks/identities":          {4, []string{byCredential, byMonotonic}},
 	"client/hooks/template":            {4, []string{byLog, byMonotonic}},
+	"client/login":                     {14, []string{byCredential, byMonotonic}},
 	"client/machine/hoststats":         {1, []string{byMeasuring}},
 	"client/mesh/services":             {1, []string{byLog}},
 	"client/mesh/services/healthcheck": {4, []string{byMeasuring}},
 	"client/nodemetrics":               {2, []string{byMonotonic}},
-	"client/outside":                   {14, []string{byCredential, byMonotonic}},
 	"client/store":                     {2, []string{byMonotonic}},
 }
 

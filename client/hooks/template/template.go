@@ -27,7 +27,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"berth/client/hooks"
-	"berth/client/outside"
+	"berth/client/login"
 	"berth/client/store"
 	"berth/consul/lookup"
 	"berth/internal/files"
@@ -106,7 +106,7 @@ func New(cfg Config, env *hooks.AllocEnv, task *structs.Task) hooks.Task {
 		lookups:   cfg.Lookups.NewReader(),
 		namespace: env.Alloc.Namespace,
 		variables: variablePaths(env.Alloc, task),
-		owner:     outside.KeyOf(env.Alloc.ID, task.Name),
+		owner:     login.KeyOf(env.Alloc.ID, task.Name),
 	}
 }
 
@@ -124,7 +124,7 @@ func (h *templates) Up(ctx context.Context, env *hooks.TaskEnv) error {
 	h.values.variables = h.variables
 	h.values.task = h.owner
 	h.values.vault = h.task.Vault
-	if outside.LogsInAtConsul(h.task) {
+	if login.LogsInAtConsul(h.task) {
 		h.values.consulTask = h.owner
 	}
 

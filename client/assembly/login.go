@@ -5,7 +5,7 @@ import (
 	"sync"
 
 	"berth/client/hooks"
-	"berth/client/outside"
+	"berth/client/login"
 	"berth/consul/lookup"
 	"berth/structs"
 	"berth/vault"
@@ -13,14 +13,14 @@ import (
 
 // logins are the parts that log workloads in at Vault and Consul.
 type logins struct {
-	cfg         outside.Config
-	fingerprint *outside.Fingerprint
+	cfg         login.Config
+	fingerprint *login.Fingerprint
 	lookups     *lookup.Pool // it asks with the tokens of logins
 }
 
 func buildLogins(p Parts) (*logins, error) {
-	l := &logins{cfg: outside.Config{
-		Keeper:        outside.NewKeeper(p.Logger),
+	l := &logins{cfg: login.Config{
+		Keeper:        login.NewKeeper(p.Logger),
 		Logger:        p.Logger,
 		Progress:      p.Progress,
 		Report:        p.Report,
@@ -39,7 +39,7 @@ func buildLogins(p Parts) (*logins, error) {
 		l.cfg.Consul = p.Consul
 	}
 
-	l.fingerprint = outside.NewFingerprint(l.cfg.Vault, p.Logger)
+	l.fingerprint = login.NewFingerprint(l.cfg.Vault, p.Logger)
 	l.lookups = lookup.New(lookupConfig(p, l))
 	return l, nil
 }
@@ -55,11 +55,11 @@ func (l *logins) run(ctx context.Context) {
 
 // hooks returns the hooks of a task for its tokens, before its templates read with them.
 func (l *logins) hooks(env *hooks.AllocEnv, task *structs.Task) (list []hooks.Task) {
-	if h := outside.NewVault(l.cfg, env, task); h != nil {
+	if h := login.NewVault(l.cfg, env, task); h != nil {
 		list = append(list, h)
 	}
 
-	if h := outside.NewConsul(l.cfg, env, task); h != nil {
+	if h := login.NewConsul(l.cfg, env, task); h != nil {
 		list = append(list, h)
 	}
 	return list
