@@ -15,8 +15,7 @@ import (
 	"berth/client/hooks/taskapi"
 	"berth/client/login"
 	"berth/client/membership"
-	"berth/client/mesh/envoy"
-	"berth/client/mesh/native"
+	"berth/client/mesh/connect"
 	"berth/client/mesh/services"
 	"berth/client/store"
 	"berth/internal/backoff"
@@ -110,8 +109,8 @@ type Consul interface {
 	DialGRPC(ctx context.Context) (net.Conn, error)
 	// ACLs reports whether the ACLs of Consul are on. It waits for the first answer of Consul.
 	ACLs(ctx context.Context) (bool, error)
-	envoy.Consul
-	native.Consul
+	connect.EnvoyConsul
+	connect.NativeConsul
 	login.Consul
 }
 

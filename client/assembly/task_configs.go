@@ -7,9 +7,7 @@ import (
 	"berth/client/hooks/artifact"
 	"berth/client/hooks/identities"
 	"berth/client/login"
-	"berth/client/mesh/envoy"
-	"berth/client/mesh/native"
-	"berth/client/mesh/token"
+	"berth/client/mesh/connect"
 	"berth/consul/lookup"
 	"berth/structs"
 )
@@ -67,8 +65,8 @@ func identitiesConfig(p Parts) identities.Config {
 	}
 }
 
-func tokenConfig(p Parts) token.Config {
-	return token.Config{
+func tokenConfig(p Parts) connect.TokenConfig {
+	return connect.TokenConfig{
 		Region:   p.Config.Region,
 		NodeID:   p.NodeID,
 		SecretID: p.SecretID,
@@ -88,21 +86,21 @@ func meshHooks(p Parts, env *hooks.AllocEnv, task *structs.Task) (list []hooks.T
 		return nil
 	}
 
-	if h := token.New(tokenConfig(p), env, task); h != nil {
+	if h := connect.NewToken(tokenConfig(p), env, task); h != nil {
 		list = append(list, h)
 	}
 
-	envoys := envoy.Config{
+	envoys := connect.EnvoyConfig{
 		Consul:   p.Consul,
 		Logger:   p.Logger,
 		Progress: p.Progress,
 	}
 
-	if h := envoy.New(envoys, env, task); h != nil {
+	if h := connect.NewEnvoy(envoys, env, task); h != nil {
 		list = append(list, h)
 	}
 
-	if h := native.New(p.Consul, task); h != nil {
+	if h := connect.NewNative(p.Consul, task); h != nil {
 		list = append(list, h)
 	}
 

@@ -1,4 +1,4 @@
-package envoy
+package connect
 
 import (
 	"encoding/json"
@@ -43,8 +43,8 @@ func identity(t *testing.T, a *consultest.Agent, service string) string {
 	return made.SecretID
 }
 
-// TestConsul_MakesTheConfiguration runs the real program, with the token of a service, against a Consul with
-// ACLs.
+// TestConsul_MakesTheConfiguration runs the real program, with the token of a service, against a Consul
+// with ACLs.
 func TestConsul_MakesTheConfiguration(t *testing.T) {
 	a := consultest.Start(t, consultest.Options{ACLs: true})
 	c := consul.DefaultConfig()

@@ -1,10 +1,7 @@
-// Package token gives a task in the service mesh its token of Consul, where Consul's ACLs are on: the
-// servers make it, with the rights of the task's service and no others. The hook puts it into
-// secrets/si_token before the proxy, or the task, needs it.
-//
-// A token that is there is kept, also over restarts of the task and of the agent: each allocation needs one
-// token for each task. The servers revoke it when the allocation has ended.
-package token
+// Package connect has the hooks that prepare a task for the service mesh of Consul, as the block `connect`
+// of its service asks for: NewToken its token, NewEnvoy the configuration of Envoy, and NewNative the
+// variables of a task that takes part by itself. Package sockets leads to Consul from a network namespace.
+package connect
 
 import (
 	"context"
@@ -45,8 +42,8 @@ const (
 // MaxToken bounds the bytes of a token.
 const MaxToken = structs.MaxName
 
-// Config has the parts of the agent that the hook needs.
-type Config struct {
+// TokenConfig has the parts of the agent that the hook needs.
+type TokenConfig struct {
 	Region   string
 	NodeID   string
 	SecretID string
@@ -61,14 +58,20 @@ type Config struct {
 }
 
 type siToken struct {
-	cfg    Config
+	cfg    TokenConfig
 	alloc  string
 	task   string
 	logger hclog.Logger
 }
 
-// New makes the hook of a task. It is nil for a task outside of the service mesh.
-func New(cfg Config, env *hooks.AllocEnv, task *structs.Task) hooks.Task {
+// NewToken gives a task in the service mesh its token of Consul, where Consul's ACLs are on: the servers
+// make it, with the rights of the task's service and no others. The hook puts it into secrets/si_token
+// before the proxy, or the task, needs it.
+//
+// A token that is there is kept, also over restarts of the task and of the agent: each allocation needs one
+// token for each task. The servers revoke it when the allocation has ended. The hook is nil for a task
+// outside of the service mesh.
+func NewToken(cfg TokenConfig, env *hooks.AllocEnv, task *structs.Task) hooks.Task {
 	if !task.Kind.UsesConnect() {
 		return nil
 	}
@@ -106,7 +109,7 @@ func (*siToken) Down(context.Context) error { return nil }
 // provide writes the token into its file, unless it is there or the task needs none.
 func (h *siToken) provide(ctx context.Context, env *hooks.TaskEnv) error {
 	dirs := env.Config.Dirs
-	_, err := Read(dirs)
+	_, err := ReadToken(dirs)
 	// Without an error the task has its token already.
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -130,8 +133,8 @@ func (h *siToken) provide(ctx context.Context, env *hooks.TaskEnv) error {
 	return secrets.Write(dirs, driver.SITokenFile, token)
 }
 
-// Read returns the token of a task. Without one the error is fs.ErrNotExist.
-func Read(dirs driver.Dirs) (string, error) {
+// ReadToken returns the token of a task. Without one the error is fs.ErrNotExist.
+func ReadToken(dirs driver.Dirs) (string, error) {
 	token, err := secrets.Read(dirs, driver.SITokenFile, MaxToken)
 	if err == nil {
 		err = check(token)

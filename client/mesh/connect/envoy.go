@@ -1,9 +1,4 @@
-// Package envoy makes the configuration with which Envoy starts as a proxy in the service mesh: the
-// program consul builds it from the registration of the proxy in Consul. It holds the token of the task, so
-// it is one of the task's secrets.
-//
-// The token goes to the program by its environment (ADR 46): other users of the machine see arguments.
-package envoy
+package connect
 
 import (
 	"context"
@@ -23,7 +18,6 @@ import (
 	"berth/client/drivers/driver"
 	"berth/client/hooks"
 	"berth/client/hooks/secrets"
-	"berth/client/mesh/token"
 	"berth/consul"
 	"berth/consul/mesh"
 	"berth/internal/backoff"
@@ -45,27 +39,33 @@ const (
 	readyPort = 19100
 )
 
-// Consul is the part of consul.Link that the hook needs.
-type Consul interface {
+// EnvoyConsul is the part of consul.Link that the hook needs.
+type EnvoyConsul interface {
 	Command() (*consul.Command, error)
 	GRPCAddress() (string, error)
 }
 
-// Config has the parts of the agent that the hook needs.
-type Config struct {
-	Consul Consul
+// EnvoyConfig has the parts of the agent that the hook needs.
+type EnvoyConfig struct {
+	Consul EnvoyConsul
 	Logger hclog.Logger
 	// Progress receives the reason for which an allocation waits, "" once it no longer waits.
 	Progress func(allocID, reason string)
 }
 
 type envoy struct {
-	cfg    Config
+	cfg    EnvoyConfig
 	logger hclog.Logger
 }
 
-// New makes the hook of a task. It is nil for a task that is no proxy.
-func New(cfg Config, env *hooks.AllocEnv, task *structs.Task) hooks.Task {
+// NewEnvoy makes the configuration with which Envoy starts as a proxy in the service mesh: the program
+// consul builds it from the registration of the proxy in Consul. It holds the token of the task, so it is
+// one of the task's secrets.
+//
+// The token goes to the program by its environment (ADR 46): other users of the machine see arguments.
+//
+// The hook is nil for a task that is no proxy.
+func NewEnvoy(cfg EnvoyConfig, env *hooks.AllocEnv, task *structs.Task) hooks.Task {
 	if !task.Kind.IsProxy() {
 		return nil
 	}
@@ -157,7 +157,7 @@ func (h *envoy) plan(env *hooks.TaskEnv) (*plan, error) {
 		}
 	}
 
-	p.token, err = token.Read(env.Config.Dirs)
+	p.token, err = ReadToken(env.Config.Dirs)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		// Another start would find the same file.
 		return nil, &hooks.Failure{Event: structs.TaskEventSetupFailure, Final: true, Err: err}

@@ -1,10 +1,4 @@
-// Package native tells a task that takes part in the service mesh by itself how to reach the Consul of
-// its node: it gives the task the variables that the libraries of Consul read.
-//
-// In a network namespace the agent's socket leads there, and the agent adds TLS. In the network of the node
-// the task connects itself, with the certificates of Consul's authority. The agent's own token, password and
-// key are not for tasks.
-package native
+package connect
 
 import (
 	"context"
@@ -17,21 +11,27 @@ import (
 	"berth/client/drivers/driver"
 	"berth/client/hooks"
 	"berth/client/hooks/secrets"
-	"berth/client/mesh/token"
 	"berth/consul"
 	"berth/consul/mesh"
 	"berth/structs"
 )
 
-// Consul is the part of consul.Link that the hook needs.
-type Consul interface {
+// NativeConsul is the part of consul.Link that the hook needs.
+type NativeConsul interface {
 	Access() (*consul.Access, error)
 }
 
-type native struct{ consul Consul }
+type native struct{ consul NativeConsul }
 
-// New makes the hook of a task. It is nil for a task that does not take part in the service mesh by itself.
-func New(c Consul, task *structs.Task) hooks.Task {
+// NewNative tells a task that takes part in the service mesh by itself how to reach the Consul of its node:
+// it gives the task the variables that the libraries of Consul read.
+//
+// In a network namespace the agent's socket leads there, and the agent adds TLS. In the network of the node
+// the task connects itself, with the certificates of Consul's authority. The agent's own token, password and
+// key are not for tasks.
+//
+// The hook is nil for a task that does not take part in the service mesh by itself.
+func NewNative(c NativeConsul, task *structs.Task) hooks.Task {
 	if task.Kind.Kind() != structs.KindConnectNative {
 		return nil
 	}
@@ -100,7 +100,7 @@ func (h native) addAccess(vars map[string]string, env *hooks.TaskEnv) error {
 
 // addToken adds the token of the task if it has one. A file that is no token fails the task for good.
 func addToken(vars map[string]string, env *hooks.TaskEnv) error {
-	secret, err := token.Read(env.Config.Dirs)
+	secret, err := ReadToken(env.Config.Dirs)
 	switch {
 	case err == nil:
 		vars["CONSUL_HTTP_TOKEN"] = secret

@@ -1,4 +1,4 @@
-package token
+package connect
 
 import (
 	"context"
@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"go.uber.org/goleak"
 
 	"berth/client/drivers/driver"
 	"berth/client/hooks"
@@ -21,14 +20,12 @@ import (
 	"berth/structs/sitoken"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
 const token = "1d1b9d3c-0000-4000-8000-0000000be27b"
 
-// fixture is a task, with servers that answer as a test says.
-type fixture struct {
+// tokenFixture is a task, with servers that answer as a test says.
+type tokenFixture struct {
 	t        *testing.T
-	cfg      Config
+	cfg      TokenConfig
 	env      *hooks.TaskEnv
 	file     string
 	requests atomic.Int32
@@ -37,16 +34,16 @@ type fixture struct {
 	answer func(ctx context.Context, n int) (string, error)
 }
 
-func newFixture(t *testing.T) *fixture {
+func newTokenFixture(t *testing.T) *tokenFixture {
 	t.Helper()
 	task := filepath.Join(t.TempDir(), "proxy")
 	secrets := filepath.Join(task, "secrets")
 	if err := os.MkdirAll(secrets, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	fx := &fixture{t: t, file: filepath.Join(secrets, driver.SITokenFile)}
+	fx := &tokenFixture{t: t, file: filepath.Join(secrets, driver.SITokenFile)}
 	fx.answer = func(context.Context, int) (string, error) { return token, nil }
-	fx.cfg = Config{
+	fx.cfg = TokenConfig{
 		NodeID:   "n1",
 		SecretID: "s1",
 		Servers:  fx,
@@ -64,7 +61,7 @@ func newFixture(t *testing.T) *fixture {
 }
 
 // Call implements rpc.Caller.
-func (fx *fixture) Call(ctx context.Context, method string, req, resp any) error {
+func (fx *tokenFixture) Call(ctx context.Context, method string, req, resp any) error {
 	r := req.(*sitoken.DeriveSITokenRequest)
 	if method != "Node.DeriveSIToken" || r.AllocID != "a1" || r.NodeID != "n1" || r.SecretID != "s1" ||
 		len(r.Tasks) != 1 || r.Tasks[0] != "proxy" {
@@ -77,11 +74,11 @@ func (fx *fixture) Call(ctx context.Context, method string, req, resp any) error
 	return err
 }
 
-func (fx *fixture) up(ctx context.Context) error {
-	return New(fx.cfg, fx.env.AllocEnv, fx.env.Task).Up(ctx, fx.env)
+func (fx *tokenFixture) up(ctx context.Context) error {
+	return NewToken(fx.cfg, fx.env.AllocEnv, fx.env.Task).Up(ctx, fx.env)
 }
 
-func (fx *fixture) checkFile(want string) {
+func (fx *tokenFixture) checkFile(want string) {
 	fx.t.Helper()
 	got, err := os.ReadFile(fx.file)
 	if string(got) != want || (err == nil) != (want != "") {
@@ -90,7 +87,7 @@ func (fx *fixture) checkFile(want string) {
 }
 
 // checkFailed checks that the task fails for good with a reason.
-func (fx *fixture) checkFailed(err error, reason string) {
+func (fx *tokenFixture) checkFailed(err error, reason string) {
 	fx.t.Helper()
 	failure, ok := errors.AsType[*hooks.Failure](err)
 	if !ok || !failure.Final || !strings.Contains(err.Error(), reason) {
@@ -103,14 +100,14 @@ func (fx *fixture) checkFailed(err error, reason string) {
 }
 
 func TestNew_IsNilOutsideOfTheMesh(t *testing.T) {
-	fx := newFixture(t)
-	if New(fx.cfg, fx.env.AllocEnv, &structs.Task{Name: "web"}) != nil {
+	fx := newTokenFixture(t)
+	if NewToken(fx.cfg, fx.env.AllocEnv, &structs.Task{Name: "web"}) != nil {
 		t.Error("a task outside of the mesh has the hook")
 	}
 }
 
 func TestUp_WritesTheTokenOnce(t *testing.T) {
-	fx := newFixture(t)
+	fx := newTokenFixture(t)
 	for range 3 { // restarts of the task, or of the agent
 		if err := fx.up(t.Context()); err != nil {
 			t.Fatal(err)
@@ -126,7 +123,7 @@ func TestUp_WritesTheTokenOnce(t *testing.T) {
 }
 
 func TestUp_KeepsTheProgressOfAnotherTask(t *testing.T) {
-	fx := newFixture(t)
+	fx := newTokenFixture(t)
 	fx.progress = "another task waits"
 	if err := fx.up(t.Context()); err != nil {
 		t.Fatal(err)
@@ -137,14 +134,14 @@ func TestUp_KeepsTheProgressOfAnotherTask(t *testing.T) {
 }
 
 func TestUp_AsksNothing(t *testing.T) {
-	for name, edit := range map[string]func(*fixture){
-		"where ACLs are off": func(fx *fixture) {
+	for name, edit := range map[string]func(*tokenFixture){
+		"where ACLs are off": func(fx *tokenFixture) {
 			fx.cfg.ACLs = func(context.Context) (bool, error) { return false, nil }
 		},
-		"for a process that runs": func(fx *fixture) { fx.env.Running = true },
+		"for a process that runs": func(fx *tokenFixture) { fx.env.Running = true },
 	} {
 		t.Run(name, func(t *testing.T) {
-			fx := newFixture(t)
+			fx := newTokenFixture(t)
 			edit(fx)
 			if err := fx.up(t.Context()); err != nil {
 				t.Fatal(err)
@@ -167,7 +164,7 @@ func TestUp_FailsIfTheFileIsNoToken(t *testing.T) {
 		"a token and NUL": func(path string) error { return os.WriteFile(path, []byte("a\x00"), 0o600) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			fx := newFixture(t)
+			fx := newTokenFixture(t)
 			if err := spoil(fx.file); err != nil {
 				t.Fatal(err)
 			}
@@ -182,7 +179,7 @@ func TestUp_FailsIfTheFileIsNoToken(t *testing.T) {
 
 func TestUp_RepeatsWhatIsNotFinal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fx := newFixture(t)
+		fx := newTokenFixture(t)
 		begin := time.Now()
 		var at []time.Duration
 		fx.answer = func(_ context.Context, n int) (string, error) {
@@ -215,7 +212,7 @@ func TestUp_RepeatsWhatIsNotFinal(t *testing.T) {
 // A cut may end during a call. The call is repeated at once, and the next pause is the shortest.
 func TestUp_AsksAgainAtTheEndOfACut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fx := newFixture(t)
+		fx := newTokenFixture(t)
 		var cut cuttest.Cut
 		fx.cfg.ServersBack = &cut.Back
 		fx.answer = func(context.Context, int) (string, error) { return token, cut.Attempt() }
@@ -232,7 +229,7 @@ func TestUp_AsksAgainAtTheEndOfACut(t *testing.T) {
 // A task that waits a second time for the same reason tells it again.
 func TestUp_EachWaitTellsItsReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fx := newFixture(t)
+		fx := newTokenFixture(t)
 		fx.answer = func(_ context.Context, n int) (string, error) {
 			if n%2 == 1 {
 				return "", structs.Unavailablef("no leader")
@@ -241,7 +238,7 @@ func TestUp_EachWaitTellsItsReason(t *testing.T) {
 		}
 		events := 0
 		fx.env.Emit = func(*structs.TaskEvent) { events++ }
-		h := New(fx.cfg, fx.env.AllocEnv, fx.env.Task)
+		h := NewToken(fx.cfg, fx.env.AllocEnv, fx.env.Task)
 		for want := range 2 {
 			if err := h.Up(t.Context(), fx.env); err != nil {
 				t.Fatal(err)
@@ -257,9 +254,9 @@ func TestUp_EachWaitTellsItsReason(t *testing.T) {
 }
 
 // An event names each reason once, the first of them that nothing has answered for a while.
-func TestUp_AnEventTellsWhyTheTaskWaits(t *testing.T) {
+func TestToken_AnEventTellsWhyTheTaskWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fx := newFixture(t)
+		fx := newTokenFixture(t)
 		fx.answer = func(_ context.Context, n int) (string, error) {
 			switch n {
 			case 1:
@@ -304,7 +301,7 @@ func TestUp_AnEventTellsWhyTheTaskWaits(t *testing.T) {
 
 func TestUp_RepeatsACallWithoutAnAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fx := newFixture(t)
+		fx := newTokenFixture(t)
 		fx.answer = func(ctx context.Context, n int) (string, error) {
 			if n == 2 {
 				return token, nil
@@ -334,7 +331,7 @@ func TestUp_FailsAtOnce(t *testing.T) {
 		"something else than one": {"a b", nil, "without a token"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			fx := newFixture(t)
+			fx := newTokenFixture(t)
 			fx.answer = func(context.Context, int) (string, error) { return c.text, c.err }
 			fx.checkFailed(fx.up(t.Context()), c.reason)
 			if n := fx.requests.Load(); n != 1 {
@@ -349,7 +346,7 @@ func TestUp_EndsAtTheLimitWithoutAnAnswer(t *testing.T) {
 	for name, deaf := range map[string]bool{"a call that listens": false, "a deaf call": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				fx := newFixture(t)
+				fx := newTokenFixture(t)
 				end := make(chan struct{})
 				fx.answer = func(ctx context.Context, _ int) (string, error) {
 					if deaf {
@@ -374,7 +371,7 @@ func TestUp_EndsAtTheLimitWithoutAnAnswer(t *testing.T) {
 
 func TestUp_NamesTheLastFaultAtTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fx := newFixture(t)
+		fx := newTokenFixture(t)
 		fx.answer = func(context.Context, int) (string, error) { return "", structs.Unavailablef("no leader") }
 		fx.checkFailed(fx.up(t.Context()), "no leader")
 	})
@@ -382,7 +379,7 @@ func TestUp_NamesTheLastFaultAtTheLimit(t *testing.T) {
 
 func TestUp_EndsAtTheLimitWithoutConsul(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fx := newFixture(t)
+		fx := newTokenFixture(t)
 		fx.cfg.ACLs = func(ctx context.Context) (bool, error) {
 			<-ctx.Done()
 			return false, structs.Unavailablef("the Consul of this node does not answer")
@@ -394,7 +391,7 @@ func TestUp_EndsAtTheLimitWithoutConsul(t *testing.T) {
 // The allocation names the reason of Consul soon, and waits on.
 func TestUp_SaysWhyConsulDoesNotAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fx := newFixture(t)
+		fx := newTokenFixture(t)
 		calls := 0
 		fx.cfg.ACLs = func(ctx context.Context) (bool, error) {
 			calls++
@@ -433,7 +430,7 @@ func TestUp_SaysWhyConsulDoesNotAnswer(t *testing.T) {
 func TestUp_AnswerInTheMomentOfTheLimit(t *testing.T) {
 	for range 100 {
 		synctest.Test(t, func(t *testing.T) {
-			fx := newFixture(t)
+			fx := newTokenFixture(t)
 			fx.answer = func(context.Context, int) (string, error) {
 				time.Sleep(timeLimit)
 				return token, nil
@@ -461,7 +458,7 @@ func TestUp_TheEndOfTheAgentIsNoFailure(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				fx := newFixture(t)
+				fx := newTokenFixture(t)
 				fx.answer = answer
 				ctx, stop := context.WithTimeout(t.Context(), 90*time.Second)
 				defer stop()

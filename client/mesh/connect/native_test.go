@@ -1,4 +1,4 @@
-package native
+package connect
 
 import (
 	"context"
@@ -18,30 +18,30 @@ import (
 
 const tokenID = "1d1b9d3c-0000-4000-8000-0000000be27b"
 
-// fakeConsul answers as a test says.
-type fakeConsul struct {
+// fakeNativeConsul answers as a test says.
+type fakeNativeConsul struct {
 	access consul.Access
 	err    error
 }
 
-// Access implements Consul.
-func (c *fakeConsul) Access() (*consul.Access, error) { return &c.access, c.err }
+// Access implements NativeConsul.
+func (c *fakeNativeConsul) Access() (*consul.Access, error) { return &c.access, c.err }
 
-// fixture is a task with the environment A=b.
-type fixture struct {
+// nativeFixture is a task with the environment A=b.
+type nativeFixture struct {
 	t      *testing.T
-	consul fakeConsul
+	consul fakeNativeConsul
 	env    *hooks.TaskEnv
 }
 
-func newFixture(t *testing.T, mode string) *fixture {
+func newNativeFixture(t *testing.T, mode string) *nativeFixture {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "api")
 	dirs := driver.Dirs{Task: dir, Secrets: filepath.Join(dir, "secrets")}
 	if err := os.MkdirAll(dirs.Secrets, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	return &fixture{
+	return &nativeFixture{
 		t: t,
 		env: &hooks.TaskEnv{
 			AllocEnv: &hooks.AllocEnv{Group: &structs.TaskGroup{
@@ -54,14 +54,16 @@ func newFixture(t *testing.T, mode string) *fixture {
 	}
 }
 
-func (fx *fixture) up() error {
-	return New(&fx.consul, fx.env.Task).Up(context.Background(), fx.env)
+func (fx *nativeFixture) up() error {
+	return NewNative(&fx.consul, fx.env.Task).Up(context.Background(), fx.env)
 }
 
-func (fx *fixture) path(name string) string { return filepath.Join(fx.env.Config.Dirs.Secrets, name) }
+func (fx *nativeFixture) path(name string) string {
+	return filepath.Join(fx.env.Config.Dirs.Secrets, name)
+}
 
 // check brings the hook up and checks the variables that it adds.
-func (fx *fixture) check(want map[string]string) {
+func (fx *nativeFixture) check(want map[string]string) {
 	fx.t.Helper()
 	if err := fx.up(); err != nil {
 		fx.t.Fatal(err)
@@ -73,7 +75,7 @@ func (fx *fixture) check(want map[string]string) {
 }
 
 // checkFile checks a file among the secrets. Without a text it must not be there.
-func (fx *fixture) checkFile(name, want string) {
+func (fx *nativeFixture) checkFile(name, want string) {
 	fx.t.Helper()
 	got, err := os.ReadFile(fx.path(name))
 	if string(got) != want || errors.Is(err, fs.ErrNotExist) != (want == "") {
@@ -81,9 +83,9 @@ func (fx *fixture) checkFile(name, want string) {
 	}
 }
 
-func TestNew_IsNilForOtherTasks(t *testing.T) {
+func TestNewNative_IsNilForOtherTasks(t *testing.T) {
 	for _, kind := range []structs.TaskKind{"", structs.NewTaskKind(structs.KindConnectProxy, "web")} {
-		if New(&fakeConsul{}, &structs.Task{Kind: kind}) != nil {
+		if NewNative(&fakeNativeConsul{}, &structs.Task{Kind: kind}) != nil {
 			t.Errorf("a task of the kind %q has the hook", kind)
 		}
 	}
@@ -96,7 +98,7 @@ func TestUp_LeadsToTheSocketInANamespace(t *testing.T) {
 		{"cni/x", "/alloc", "unix:///alloc/tmp/consul_http.sock"},
 		{"none", "/host/a1/alloc", "unix:///host/a1/alloc/tmp/consul_http.sock"},
 	} {
-		fx := newFixture(t, c.mode)
+		fx := newNativeFixture(t, c.mode)
 		fx.consul.access = consul.Access{Address: "consul:8501", SSL: true, CA: "PEM"}
 		fx.env.Seen.AllocShared = c.shared
 		fx.check(map[string]string{"CONSUL_HTTP_ADDR": c.want, "CONSUL_HTTP_SSL": "false"})
@@ -106,7 +108,7 @@ func TestUp_LeadsToTheSocketInANamespace(t *testing.T) {
 
 func TestUp_LeadsToTheAddressInTheNetworkOfTheNode(t *testing.T) {
 	for _, mode := range []string{"", "host"} {
-		fx := newFixture(t, mode)
+		fx := newNativeFixture(t, mode)
 		fx.consul.access = consul.Access{Address: "127.0.0.1:8500"}
 		fx.check(map[string]string{"CONSUL_HTTP_ADDR": "127.0.0.1:8500", "CONSUL_HTTP_SSL": "false"})
 		fx.checkFile(driver.ConsulCAFile, "")
@@ -114,7 +116,7 @@ func TestUp_LeadsToTheAddressInTheNetworkOfTheNode(t *testing.T) {
 }
 
 func TestUp_GivesTheAuthorityOfConsul(t *testing.T) {
-	fx := newFixture(t, "host")
+	fx := newNativeFixture(t, "host")
 	fx.env.Seen.Secrets = "/host/a1/api/secrets"
 	fx.consul.access = consul.Access{Address: "consul:8501", SSL: true, VerifySSL: true, CA: "PEM"}
 	fx.check(map[string]string{
@@ -132,7 +134,7 @@ func TestUp_GivesTheAuthorityOfConsul(t *testing.T) {
 	if !slices.Contains(driver.SecretFiles, driver.ConsulCAFile) {
 		t.Error("drivers do not give the file to the user of the task")
 	}
-	fx = newFixture(t, "host")
+	fx = newNativeFixture(t, "host")
 	fx.consul.access = consul.Access{Address: "consul:8501", SSL: true}
 	fx.check(map[string]string{
 		"CONSUL_HTTP_ADDR":       "consul:8501",
@@ -142,7 +144,7 @@ func TestUp_GivesTheAuthorityOfConsul(t *testing.T) {
 }
 
 func TestUp_GivesTheTokenOfTheTask(t *testing.T) {
-	fx := newFixture(t, "bridge")
+	fx := newNativeFixture(t, "bridge")
 	if err := os.WriteFile(fx.path(driver.SITokenFile), []byte(tokenID), 0o440); err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +156,7 @@ func TestUp_GivesTheTokenOfTheTask(t *testing.T) {
 }
 
 func TestUp_LeavesTheVariablesOfTheTask(t *testing.T) {
-	fx := newFixture(t, "bridge")
+	fx := newNativeFixture(t, "bridge")
 	if err := os.WriteFile(fx.path(driver.SITokenFile), []byte(tokenID), 0o440); err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +170,7 @@ func TestUp_LeavesTheVariablesOfTheTask(t *testing.T) {
 }
 
 func TestUp_LeavesAProcessThatRuns(t *testing.T) {
-	fx := newFixture(t, "host")
+	fx := newNativeFixture(t, "host")
 	fx.env.Running = true
 	fx.consul.access = consul.Access{Address: "consul:8501", SSL: true, CA: "PEM"}
 	fx.check(map[string]string{})
@@ -176,7 +178,7 @@ func TestUp_LeavesAProcessThatRuns(t *testing.T) {
 }
 
 func TestUp_Fails(t *testing.T) {
-	fx := newFixture(t, "bridge")
+	fx := newNativeFixture(t, "bridge")
 	if err := os.Mkdir(fx.path(driver.SITokenFile), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -185,7 +187,7 @@ func TestUp_Fails(t *testing.T) {
 	if !ok || !failure.Final || failure.Event != structs.TaskEventSetupFailure {
 		t.Errorf("with a file that is no token: %v", err)
 	}
-	fx = newFixture(t, "host")
+	fx = newNativeFixture(t, "host")
 	fx.consul.err = structs.Preconditionf("no file")
 	err = fx.up()
 	if _, ok := errors.AsType[*hooks.Failure](err); ok || !structs.IsKind(err, structs.KindPrecondition) {

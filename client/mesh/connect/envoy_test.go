@@ -1,4 +1,4 @@
-package envoy
+package connect
 
 import (
 	"context"
@@ -58,15 +58,15 @@ func fakeMain(do, runs string) int {
 	return 0
 }
 
-// fakeConsul is a Consul whose program is the test.
-type fakeConsul struct {
+// fakeEnvoyConsul is a Consul whose program is the test.
+type fakeEnvoyConsul struct {
 	program string
 	do      string
 	runs    string // a file with one byte for each run
 }
 
-// Command implements Consul.
-func (c *fakeConsul) Command() (*consul.Command, error) {
+// Command implements EnvoyConsul.
+func (c *fakeEnvoyConsul) Command() (*consul.Command, error) {
 	return &consul.Command{
 		Program: c.program,
 		Args:    []string{"-http-addr", "http://127.0.0.1:8500"},
@@ -74,14 +74,14 @@ func (c *fakeConsul) Command() (*consul.Command, error) {
 	}, nil
 }
 
-// GRPCAddress implements Consul.
-func (*fakeConsul) GRPCAddress() (string, error) { return "127.0.0.1:8502", nil }
+// GRPCAddress implements EnvoyConsul.
+func (*fakeEnvoyConsul) GRPCAddress() (string, error) { return "127.0.0.1:8502", nil }
 
-// fixture is an allocation with the task api and the proxies of web and of gateways.
-type fixture struct {
+// envoyFixture is an allocation with the task api and the proxies of web and of gateways.
+type envoyFixture struct {
 	t      *testing.T
-	consul *fakeConsul
-	using  Consul
+	consul *fakeEnvoyConsul
+	using  EnvoyConsul
 	env    *hooks.TaskEnv
 	node   *structs.Node
 
@@ -90,7 +90,7 @@ type fixture struct {
 }
 
 // keepEvents keeps the messages of the allocation's events.
-func (fx *fixture) keepEvents() {
+func (fx *envoyFixture) keepEvents() {
 	fx.env.Emit = func(e *structs.TaskEvent) {
 		fx.events = append(fx.events, e.Message)
 		if e.Message != fx.progress {
@@ -100,7 +100,7 @@ func (fx *fixture) keepEvents() {
 }
 
 // checkTold compares the reasons that were told, and their end.
-func (fx *fixture) checkTold(want ...string) {
+func (fx *envoyFixture) checkTold(want ...string) {
 	fx.t.Helper()
 	if len(fx.events) > len(want) && strings.HasSuffix(fx.events[0], ": there is no answer yet") {
 		fx.events = fx.events[1:] // the first run took longer than hook.QuietTime
@@ -123,7 +123,7 @@ func service(name string, c structs.Connect) *structs.Service {
 	return &structs.Service{Name: name, PortLabel: "http", Connect: &c}
 }
 
-func newFixture(t *testing.T, kind structs.TaskKind) *fixture {
+func newEnvoyFixture(t *testing.T, kind structs.TaskKind) *envoyFixture {
 	t.Helper()
 	dir := t.TempDir()
 	task := &structs.Task{Name: "proxy", Kind: kind, Driver: "connect"}
@@ -131,9 +131,9 @@ func newFixture(t *testing.T, kind structs.TaskKind) *fixture {
 	if err := os.MkdirAll(dirs.Secrets, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	fx := &fixture{
+	fx := &envoyFixture{
 		t:      t,
-		consul: &fakeConsul{program: os.Args[0], runs: filepath.Join(dir, "runs")},
+		consul: &fakeEnvoyConsul{program: os.Args[0], runs: filepath.Join(dir, "runs")},
 		node:   &structs.Node{Attributes: map[string]string{"driver.connect.proxy": "envoy"}},
 	}
 	fx.using = fx.consul
@@ -160,22 +160,24 @@ func newFixture(t *testing.T, kind structs.TaskKind) *fixture {
 	return fx
 }
 
-func sidecar(t *testing.T) *fixture {
-	return newFixture(t, structs.NewTaskKind(structs.KindConnectProxy, "web"))
+func sidecar(t *testing.T) *envoyFixture {
+	return newEnvoyFixture(t, structs.NewTaskKind(structs.KindConnectProxy, "web"))
 }
 
-func (fx *fixture) up(ctx context.Context) error {
-	c := Config{
+func (fx *envoyFixture) up(ctx context.Context) error {
+	c := EnvoyConfig{
 		Consul:   fx.using,
 		Logger:   hclog.NewNullLogger(),
 		Progress: func(_, reason string) { fx.progress = reason },
 	}
-	return New(c, fx.env.AllocEnv, fx.env.Task).Up(ctx, fx.env)
+	return NewEnvoy(c, fx.env.AllocEnv, fx.env.Task).Up(ctx, fx.env)
 }
 
-func (fx *fixture) path(name string) string { return filepath.Join(fx.env.Config.Dirs.Secrets, name) }
+func (fx *envoyFixture) path(name string) string {
+	return filepath.Join(fx.env.Config.Dirs.Secrets, name)
+}
 
-func (fx *fixture) write(name, text string) {
+func (fx *envoyFixture) write(name, text string) {
 	fx.t.Helper()
 	if err := os.WriteFile(fx.path(name), []byte(text), 0o440); err != nil {
 		fx.t.Fatal(err)
@@ -183,21 +185,21 @@ func (fx *fixture) write(name, text string) {
 }
 
 // runs is the number of runs of the program.
-func (fx *fixture) runs() int {
+func (fx *envoyFixture) runs() int {
 	counted, _ := os.ReadFile(fx.consul.runs)
 	return len(counted)
 }
 
-func (fx *fixture) checkNoFile() {
+func (fx *envoyFixture) checkNoFile() {
 	fx.t.Helper()
 	if _, err := os.Lstat(fx.path(driver.EnvoyBootstrapFile)); !errors.Is(err, fs.ErrNotExist) {
 		fx.t.Errorf("a configuration is there: %v", err)
 	}
 }
 
-func TestNew_IsNilForOtherTasks(t *testing.T) {
+func TestNewEnvoy_IsNilForOtherTasks(t *testing.T) {
 	for _, kind := range []structs.TaskKind{"", structs.NewTaskKind(structs.KindConnectNative, "web")} {
-		if New(Config{}, &hooks.AllocEnv{}, &structs.Task{Kind: kind}) != nil {
+		if NewEnvoy(EnvoyConfig{}, &hooks.AllocEnv{}, &structs.Task{Kind: kind}) != nil {
 			t.Errorf("a task of the kind %q has the hook", kind)
 		}
 	}
@@ -225,13 +227,13 @@ func TestPlan_HasTheArgumentsOfTheProgram(t *testing.T) {
 			"-admin-bind 127.0.0.2:22222 -address 127.0.0.1:22222 -http-addr X " +
 			"-gateway mesh -proxy-id _berth-task-a1-group-gate-http"},
 	} {
-		fx := newFixture(t, structs.NewTaskKind(c.kind, c.service))
+		fx := newEnvoyFixture(t, structs.NewTaskKind(c.kind, c.service))
 		fx.env.Group.Networks[0].Mode = c.mode
 		if c.rootless {
 			fx.env.Seen.AllocShared = "/host/a1/alloc"
 		}
 		fx.write(driver.SITokenFile, "secret")
-		h := &envoy{cfg: Config{Consul: fx.consul}}
+		h := &envoy{cfg: EnvoyConfig{Consul: fx.consul}}
 		p, err := h.plan(fx.env)
 		if err != nil {
 			t.Errorf("%s: %v", c.kind, err)
@@ -249,7 +251,7 @@ func TestPlan_HasTheArgumentsOfTheProgram(t *testing.T) {
 
 func TestPlan_WithoutAToken(t *testing.T) {
 	fx := sidecar(t)
-	p, err := (&envoy{cfg: Config{Consul: fx.consul}}).plan(fx.env)
+	p, err := (&envoy{cfg: EnvoyConfig{Consul: fx.consul}}).plan(fx.env)
 	if err != nil || p.token != "" || len(p.environ(nil)) != 0 {
 		t.Errorf("got %+v, %v", p, err)
 	}
@@ -288,10 +290,12 @@ func TestUp_WritesTheConfiguration(t *testing.T) {
 }
 
 func TestUp_DoesNothing(t *testing.T) {
-	for name, edit := range map[string]func(*fixture){
-		"for a process that runs":  func(fx *fixture) { fx.env.Running = true },
-		"for the built-in proxy":   func(fx *fixture) { fx.node.Attributes["driver.connect.proxy"] = "consul" },
-		"for a node without proxy": func(fx *fixture) { clear(fx.node.Attributes) },
+	for name, edit := range map[string]func(*envoyFixture){
+		"for a process that runs": func(fx *envoyFixture) { fx.env.Running = true },
+		"for the built-in proxy": func(fx *envoyFixture) {
+			fx.node.Attributes["driver.connect.proxy"] = "consul"
+		},
+		"for a node without proxy": func(fx *envoyFixture) { clear(fx.node.Attributes) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			fx := sidecar(t)
@@ -326,7 +330,7 @@ func TestUp_TriesAgainUntilConsulHasTheService(t *testing.T) {
 }
 
 // An event tells why the task waits, once for each reason.
-func TestUp_AnEventTellsWhyTheTaskWaits(t *testing.T) {
+func TestEnvoy_AnEventTellsWhyTheTaskWaits(t *testing.T) {
 	t.Parallel()
 	fx := sidecar(t)
 	fx.consul.do = "fail in two ways"
@@ -428,7 +432,7 @@ func TestUp_FailsIfTheTokenCannotBeRead(t *testing.T) {
 }
 
 func TestUp_RejectsAProxyWithoutItsService(t *testing.T) {
-	fx := newFixture(t, structs.NewTaskKind(structs.KindConnectProxy, "other"))
+	fx := newEnvoyFixture(t, structs.NewTaskKind(structs.KindConnectProxy, "other"))
 	if err := fx.up(t.Context()); !structs.IsKind(err, structs.KindInvalid) {
 		t.Errorf("got %v", err)
 	}
