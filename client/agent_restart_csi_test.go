@@ -92,7 +92,7 @@ func (p *fakeServers) pluginsHealthy() (n int) {
 }
 
 // createVolume creates a volume with the node's plugin over the connection that the node opened.
-func (m *machine) createVolume() {
+func (m *restarted) createVolume() {
 	m.t.Helper()
 	var session *rpc.Session
 	m.servers.do(func() { session = m.servers.session })
@@ -119,7 +119,7 @@ func (m *machine) createVolume() {
 }
 
 // mounted lists the mount points of volumes, without the shared one that outlives them.
-func (m *machine) mounted() []string {
+func (m *restarted) mounted() []string {
 	m.t.Helper()
 	infos, err := mountinfo.GetMounts(mountinfo.PrefixFilter(filepath.Join(m.dir, "csi")))
 	if err != nil {
@@ -159,7 +159,7 @@ func volumeAlloc() *structs.Allocation {
 }
 
 // successor starts the next agent and checks that the state of the previous one is unchanged.
-func (m *machine) successor(how string) {
+func (m *restarted) successor(how string) {
 	m.t.Helper()
 	reported := m.updates()
 	before := 0 // registrations: an agent that loses its lease makes another one

@@ -49,8 +49,8 @@ func agentMain(dataDir, server string) int {
 	return 0
 }
 
-// machine is this machine with an agent on it and fake servers.
-type machine struct {
+// restarted is this machine with an agent on it and fake servers.
+type restarted struct {
 	t       *testing.T
 	dir     string
 	servers *fakeServers
@@ -59,7 +59,7 @@ type machine struct {
 	log     *bytes.Buffer
 }
 
-func newMachine(t *testing.T) *machine {
+func newMachine(t *testing.T) *restarted {
 	t.Helper()
 	if os.Getuid() != 0 {
 		kit.SkipLacking(t, "root: the exec driver makes namespaces and mounts")
@@ -68,7 +68,7 @@ func newMachine(t *testing.T) *machine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &machine{t: t, dir: dir, servers: newFakeServers(), log: &bytes.Buffer{}}
+	m := &restarted{t: t, dir: dir, servers: newFakeServers(), log: &bytes.Buffer{}}
 	m.addr = m.servers.listen(t)
 	t.Cleanup(func() { // also after a cleanup that gave up
 		m.kill()
@@ -107,7 +107,7 @@ func (p *fakeServers) listen(t *testing.T) (addr string) {
 	return p.servers[0]
 }
 
-func (m *machine) start() {
+func (m *restarted) start() {
 	m.t.Helper()
 	m.agent = exec.Command(os.Args[0], "agent-under-test", m.dir, m.addr)
 	m.agent.Stderr = m.log
@@ -117,11 +117,11 @@ func (m *machine) start() {
 }
 
 // kill ends the agent as a power switch would.
-func (m *machine) kill() {
+func (m *restarted) kill() {
 	m.end(syscall.SIGKILL)
 }
 
-func (m *machine) end(sig syscall.Signal) {
+func (m *restarted) end(sig syscall.Signal) {
 	if m.agent == nil {
 		return
 	}
@@ -130,7 +130,7 @@ func (m *machine) end(sig syscall.Signal) {
 	m.agent = nil
 }
 
-func (m *machine) until(condition string, cond func() bool) {
+func (m *restarted) until(condition string, cond func() bool) {
 	m.t.Helper()
 	waitUntil(m.t, condition, cond)
 }
@@ -252,12 +252,12 @@ func TestRenewLease_ConnectsOnceToAServerThatIsDown(t *testing.T) {
 	}
 }
 
-func (m *machine) runsAlloc(id string) func() bool {
+func (m *restarted) runsAlloc(id string) func() bool {
 	return func() bool { return m.servers.status(id) == structs.AllocRunning }
 }
 
 // lastEvent is the type of the last event of the task of an allocation.
-func (m *machine) lastEvent(id string) (last string) {
+func (m *restarted) lastEvent(id string) (last string) {
 	m.servers.do(func() {
 		if s := m.servers.allocs[id].TaskStates["web"]; s != nil && len(s.Events) > 0 {
 			last = s.Events[len(s.Events)-1].Type
@@ -266,14 +266,14 @@ func (m *machine) lastEvent(id string) (last string) {
 	return last
 }
 
-func (m *machine) updates() (n int) {
+func (m *restarted) updates() (n int) {
 	m.servers.do(func() { n = m.servers.updates })
 	return n
 }
 
 // clear makes the agent remove everything that a failed test has left: plugins after the allocations that
 // have volumes of them.
-func (m *machine) clear() {
+func (m *restarted) clear() {
 	if m.agent == nil {
 		m.start()
 	}
@@ -283,7 +283,7 @@ func (m *machine) clear() {
 }
 
 // remove makes the agent remove some of its allocations.
-func (m *machine) remove(which func(id string) bool) {
+func (m *restarted) remove(which func(id string) bool) {
 	m.servers.do(func() {
 		maps.DeleteFunc(m.servers.allocs, func(id string, _ *structs.Allocation) bool { return which(id) })
 		m.servers.index++
@@ -296,7 +296,7 @@ func (m *machine) remove(which func(id string) bool) {
 }
 
 // read reads a file below the data directory, "" if it is not there.
-func (m *machine) read(path string) string {
+func (m *restarted) read(path string) string {
 	b, _ := os.ReadFile(filepath.Join(m.dir, path))
 	return strings.TrimSpace(string(b))
 }

@@ -16,7 +16,7 @@ import (
 	"berth/client/calls"
 	"berth/client/config"
 	"berth/client/hooks/taskapi"
-	"berth/client/machine/fingerprint"
+	"berth/client/machine"
 	"berth/client/membership"
 	"berth/client/nodemeta"
 	"berth/client/servers"
@@ -158,7 +158,7 @@ func (c *Client) open(deps Deps) (err error) {
 		return err
 	}
 
-	c.registration.facts, err = fingerprint.Host(cfg.AllocDir())
+	c.registration.facts, err = machine.ReadFacts(cfg.AllocDir())
 	if err == nil {
 		err = c.registration.readNetworks()
 	}

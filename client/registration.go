@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"berth/client/machine/fingerprint"
+	"berth/client/machine"
 	"berth/client/membership"
 	"berth/client/nodemeta"
 	"berth/internal/backoff"
@@ -22,7 +22,7 @@ type registration struct {
 	plugins *plugins
 	claims  *claims
 
-	facts    *fingerprint.Facts
+	facts    *machine.Facts
 	networks []*structs.NodeNetworkResource // read once: a change of the networks needs a restart
 	meta     *nodemeta.Meta
 	proof    *membership.ProofKeeper

@@ -12,7 +12,7 @@ import (
 )
 
 // sharedMounted reports whether the directory of volumes is mounted on itself.
-func (m *machine) sharedMounted() bool {
+func (m *restarted) sharedMounted() bool {
 	m.t.Helper()
 	table, err := mounts.Read()
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/api/inspect"
-	"berth/client/machine/hoststats"
+	"berth/client/machine"
 	"berth/structs"
 )
 
@@ -37,7 +37,7 @@ func Read(ctx context.Context) (*inspect.Host, error) {
 	if err != nil {
 		return nil, structs.Internalf("reading the network interfaces: %w", err)
 	}
-	disks, err := hoststats.Disks(ctx)
+	disks, err := machine.Disks(ctx)
 	if err != nil {
 		return nil, err
 	}

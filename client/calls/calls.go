@@ -7,7 +7,7 @@ import (
 	"berth/client/allocrunner/taskdirs"
 	"berth/client/allocrunner/taskrunner"
 	"berth/client/assembly"
-	"berth/client/machine/hoststats"
+	"berth/client/machine"
 	"berth/structs"
 	"berth/structs/jobaction"
 	"berth/structs/nodecalls"
@@ -123,7 +123,7 @@ func (h *Handler) AllocDir(allocID string) (dir string, ended <-chan struct{}, e
 
 // HostStats measures the resource use of this machine, and adds the last statistics of its devices.
 func (h *Handler) HostStats(ctx context.Context) (*nodecalls.HostStats, error) {
-	host := hoststats.Host{
+	host := machine.Host{
 		Dir: h.config.AllocDir,
 		MHz: h.config.Node().NodeResources.CPU.CpuShares,
 	}

@@ -7,7 +7,7 @@ import (
 
 	"berth/client/allocrunner"
 	"berth/client/drivers/driver"
-	"berth/client/machine/hoststats"
+	"berth/client/machine"
 	"berth/internal/telemetry"
 	"berth/structs"
 	"berth/structs/nodecalls"
@@ -179,8 +179,8 @@ func coreMHz(n *structs.Node) float64 {
 func (p *publisher) measureMachine(ctx context.Context, yield func(telemetry.Gauge)) {
 	node := p.Node.Node()
 	if p.machine == nil {
-		host := hoststats.Host{MHz: int64(coreMHz(node) * float64(node.NodeResources.CPU.TotalCpuCores))}
-		m, err := hoststats.NewMeter(ctx, host)
+		host := machine.Host{MHz: int64(coreMHz(node) * float64(node.NodeResources.CPU.TotalCpuCores))}
+		m, err := machine.NewMeter(ctx, host)
 		if err != nil {
 			p.Logger.Warn("failed to measure the machine", "error", err)
 			return

@@ -14,7 +14,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/client/allocrunner"
-	"berth/client/machine/hoststats"
+	"berth/client/machine"
 	"berth/internal/backoff"
 	"berth/internal/telemetry"
 	"berth/structs"
@@ -44,7 +44,7 @@ type publisher struct {
 	Loop
 	settings telemetry.Config
 	tasks    meters
-	machine  *hoststats.Meter // nil before the first reading
+	machine  *machine.Meter // nil before the first reading
 
 	mu       sync.Mutex
 	measured []telemetry.Gauge // of the last interval

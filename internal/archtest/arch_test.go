@@ -43,7 +43,7 @@ var onlyIn = map[string][]string{
 	"github.com/hashicorp/raft-wal":   {"server"},
 	"github.com/hashicorp/consul/api": {"consul", "server/consulacl", "test"},
 	"github.com/hashicorp/serf/serf":  {"server"},
-	"github.com/shirou/gopsutil/v4":   {"client/machine/hoststats"},
+	"github.com/shirou/gopsutil/v4":   {"client/machine"},
 	"github.com/google/cel-go/cel":    {"internal/admit"},
 	"github.com/a-h/templ":            {"ui"},
 	// A program that executes a template of it keeps each method of each type (ADR 106): package ui/pages has

@@ -44,7 +44,7 @@ var nodeClocks = map[string]clockFile{
 	"client/hooks/identities":          {4, []string{byCredential, byMonotonic}},
 	"client/hooks/template":            {4, []string{byLog, byMonotonic}},
 	"client/login":                     {14, []string{byCredential, byMonotonic}},
-	"client/machine/hoststats":         {1, []string{byMeasuring}},
+	"client/machine":                   {1, []string{byMeasuring}},
 	"client/mesh/services":             {1, []string{byLog}},
 	"client/mesh/services/healthcheck": {4, []string{byMeasuring}},
 	"client/nodemetrics":               {2, []string{byMonotonic}},

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"berth/client/machine/hoststats"
+	"berth/client/machine"
 )
 
 // panel is a line of testdata/dashboards.txt.
@@ -163,7 +163,7 @@ telemetry {
 	a.mustFail(4, nil, "operator", "api", "/v1/job/nothing")
 
 	panels := readPanels(t)
-	disks, err := hoststats.Disks(t.Context())
+	disks, err := machine.Disks(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

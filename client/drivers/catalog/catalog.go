@@ -27,7 +27,7 @@ import (
 
 	"berth/client/drivers/protocol/base"
 	"berth/client/drivers/protocol/driver"
-	"berth/client/machine/fingerprint"
+	"berth/client/machine"
 	"berth/structs"
 )
 
@@ -90,7 +90,7 @@ type Catalog struct {
 	logger  hclog.Logger
 	plugins map[string]*Plugin
 	// topology is the machine's at the start of the agent.
-	topology *fingerprint.Topology
+	topology *machine.Topology
 }
 
 // Open asks all programs of the directory and of the blocks at once. The error names the faults of the
@@ -101,7 +101,7 @@ func Open(ctx context.Context, cfg Config, logger hclog.Logger) (*Catalog, error
 		cfg:      cfg,
 		logger:   logger.Named("plugins"),
 		plugins:  map[string]*Plugin{},
-		topology: fingerprint.ReadTopology(),
+		topology: machine.ReadTopology(),
 	}
 
 	err := c.checkBlocks()

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"berth/client/drivers/protocol/base"
-	"berth/client/machine/fingerprint"
+	"berth/client/machine"
 )
 
 // driverConfig has the range of ports that the dialect gives a driver for itself by default, of which berth
@@ -18,7 +18,7 @@ func (c *Catalog) driverConfig() *base.NomadDriverConfig {
 }
 
 // topologyOf converts a topology. compute is the operator's sum of the speeds, or 0.
-func topologyOf(t *fingerprint.Topology, compute int) *base.ClientTopology {
+func topologyOf(t *machine.Topology, compute int) *base.ClientTopology {
 	to := &base.ClientTopology{
 		Distances:            &base.ClientTopologySLIT{Dimension: uint32(len(t.Nodes))},
 		OverrideTotalCompute: uint64(max(compute, 0)),

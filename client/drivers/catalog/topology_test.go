@@ -8,14 +8,14 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"berth/client/drivers/protocol/base"
-	"berth/client/machine/fingerprint"
+	"berth/client/machine"
 )
 
 func TestTopology_HasTheFieldsOfTheDialect(t *testing.T) {
-	got := topologyOf(&fingerprint.Topology{
+	got := topologyOf(&machine.Topology{
 		Nodes:     []int{0, 2},
 		Distances: [][]int{{10, 21}, {22, 10}},
-		Cores: []fingerprint.Core{
+		Cores: []machine.Core{
 			{ID: 0, Socket: 1, BaseSpeed: 2000, MaxSpeed: 3000, GuessSpeed: 2500},
 			{ID: 5, Node: 2, Efficient: true, Disabled: true, GuessSpeed: 1000},
 		},
@@ -35,7 +35,7 @@ func TestTopology_HasTheFieldsOfTheDialect(t *testing.T) {
 }
 
 func TestDriverConfig_HasTheProcessorsOfTheMachine(t *testing.T) {
-	c := &Catalog{cfg: Config{Compute: 4000}, topology: fingerprint.ReadTopology()}
+	c := &Catalog{cfg: Config{Compute: 4000}, topology: machine.ReadTopology()}
 	got := c.driverConfig().GetTopology()
 	if len(got.GetCores()) == 0 || len(got.GetCores()) != len(c.topology.Cores) ||
 		got.GetOverrideTotalCompute() != 4000 {

@@ -1,4 +1,4 @@
-package fingerprint
+package machine
 
 import (
 	"os"
@@ -8,7 +8,7 @@ import (
 )
 
 func TestHost_FingerprintsThisMachine(t *testing.T) {
-	f, err := Host(t.TempDir())
+	f, err := ReadFacts(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

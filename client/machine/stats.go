@@ -1,6 +1,4 @@
-// Package hoststats measures the usage of a machine: processors, memory and file systems. It starts no
-// goroutine.
-package hoststats
+package machine
 
 import (
 	"context"
@@ -20,8 +18,8 @@ import (
 	"berth/structs/nodecalls"
 )
 
-// Sample is the time over which the use of processors is measured.
-const Sample = 200 * time.Millisecond
+// StatsSample is the time over which the use of processors is measured.
+const StatsSample = 200 * time.Millisecond
 
 // maxDisks bounds the file systems in one answer: a node may have mounted thousands of volumes.
 const maxDisks = 64
@@ -32,13 +30,13 @@ type Host struct {
 	MHz int64  // of all processors together
 }
 
-// Measure takes Sample, or less if ctx ends. A file system that may not answer is left out.
+// Measure takes StatsSample, or less if ctx ends. A file system that may not answer is left out.
 func (h Host) Measure(ctx context.Context) (*nodecalls.HostStats, error) {
 	meter, err := NewMeter(ctx, h)
 	if err != nil {
 		return nil, err
 	}
-	if !backoff.Sleep(ctx, Sample) {
+	if !backoff.Sleep(ctx, StatsSample) {
 		return nil, structs.Internalf("measuring the processors: %w", ctx.Err())
 	}
 	return meter.Measure(ctx)

@@ -1,5 +1,6 @@
-// Package fingerprint reads the properties of a machine: processor, memory, disk, kernel, names. It reads
-// /proc and the kernel. It runs no programs and keeps nothing.
+// Package machine reads the properties of a machine (ReadFacts, ReadTopology): processor, memory, disk,
+// kernel, names. It measures its usage (Host, Meter): processors, memory and file systems. It reads /proc
+// and the kernel. It runs no programs, starts no goroutine and keeps nothing.
 //
 // Attributes have the names of the dialect that constraints use (kernel.name, cpu.arch, ...). An attribute
 // that differs from node to node by its nature begins with "unique.": the servers omit it from the computed
@@ -7,7 +8,7 @@
 // of the memory or of the processors.
 //
 // Drivers and CSI plugins fingerprint themselves.
-package fingerprint
+package machine
 
 import (
 	"errors"
@@ -33,8 +34,8 @@ type Facts struct {
 	Resources  structs.NodeResources
 }
 
-// Host fingerprints this machine. dir is on the file system that allocations use.
-func Host(dir string) (*Facts, error) {
+// ReadFacts fingerprints this machine. dir is on the file system that allocations use.
+func ReadFacts(dir string) (*Facts, error) {
 	return readHost("/", dir)
 }
 
