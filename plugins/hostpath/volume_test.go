@@ -209,7 +209,7 @@ func TestCheckPath_RejectsBadPaths(t *testing.T) {
 
 func TestCapabilities_AreChecked(t *testing.T) {
 	w := newRunningFixture(t)
-	directory, block := w.volume(aDirectory, "d"), w.volume(aBlock, "b")
+	directory, block, image := w.volume(aDirectory, "d"), w.volume(aBlock, "b"), w.volume(anImage, "i")
 	as := func(v *testVolume, k kind) error {
 		return w.ValidateVolumeCapabilities(t.Context(), &nodecalls.ClientCSIValidateRequest{
 			ExternalID:   v.id,
@@ -231,6 +231,8 @@ func TestCapabilities_AreChecked(t *testing.T) {
 	directory.kind = aBlock
 	w.mustFail("stage a directory as a device", "FailedPrecondition", directory.doStage())
 	directory.kind = aDirectory
+	image.kind = anXFS
+	w.mustFail("stage ext4 as xfs", "FailedPrecondition", image.doStage())
 	for name, c := range map[string]struct {
 		parameters map[string]string
 		options    structs.CSIMountOptions
@@ -253,7 +255,9 @@ func TestCapabilities_AreChecked(t *testing.T) {
 			t.Errorf("%s: got %v, want InvalidArgument", name, err)
 		}
 	}
-	w.must("delete", errors.Join(whileBusy(directory.doDelete), whileBusy(block.doDelete)))
+	for _, v := range []*testVolume{directory, block, image} {
+		w.must("delete", whileBusy(v.doDelete))
+	}
 }
 
 func TestMountFlags_TakeEffect(t *testing.T) {

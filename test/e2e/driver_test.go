@@ -205,3 +205,39 @@ func TestDriver_OfAnotherProject(t *testing.T) {
 	a.mustEventually("volume", "delete", "fresh")
 	a.must("job", "stop", "-purge", "driver")
 }
+
+// unprivilegedOutput is the output of the task of unprivilegedJob once it has written to its volume.
+const unprivilegedOutput = "written: fine nobody:700"
+
+// unprivilegedJob is a job whose task runs as nobody and writes to a volume, which the line volume names by
+// its source or asks for by its class.
+func unprivilegedJob(id, volume string) string {
+	return `
+job "` + id + `" {
+  group "g" {
+    volume "data" {
+      type            = "csi"
+      access_mode     = "single-node-writer"
+      attachment_mode = "file-system"
+      ` + volume + `
+      ownership {
+        owner = "nobody"
+        mode  = "0700"
+      }
+    }
+    task "t" {
+      driver = "exec"
+      user   = "nobody"
+      config {
+        command = "/bin/sh"
+        args    = ["-c", "echo fine > /data/f && echo written: $(cat /data/f) $(stat -c %U:%a /data); sleep 86400"]
+      }
+      volume_mount {
+        volume      = "data"
+        destination = "/data"
+      }
+    }
+  }
+}
+`
+}

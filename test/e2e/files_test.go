@@ -9,21 +9,16 @@ import (
 
 // volumeUse is a volume as a job's group uses it and its task sees it.
 type volumeUse struct {
-	source   string
-	access   structs.CSIAccessMode     // single-node-writer if not given
-	attach   structs.CSIAttachmentMode // file-system if not given
-	at       string                    // in the task
-	readOnly bool
-	perAlloc bool
-	fsType   string
+	source string
+	attach structs.CSIAttachmentMode // file-system if not given
+	at     string                    // in the task
 }
 
 // jobFile is a job of one group with one task, a script of /bin/sh.
 type jobFile struct {
 	name   string
-	kind   string // service if not given
-	driver string // exec if not given
-	count  int
+	kind   string      // service if not given
+	driver string      // exec if not given
 	uses   []volumeUse // their aliases are v0, v1, ...
 	once   bool        // neither restarted nor rescheduled
 	node   string      // the name of the node it has to run on, "" for any
@@ -41,21 +36,14 @@ func (j jobFile) hcl() string {
 	if j.node != "" {
 		line("    constraint {\n      attribute = \"${node.unique.name}\"\n      value = %q\n    }", j.node)
 	}
-	if j.count > 0 {
-		line("    count = %d", j.count)
-	}
 	if j.once {
 		line("    restart {\n      attempts = 0\n      mode     = \"fail\"\n    }")
 		line("    reschedule {\n      attempts  = 0\n      unlimited = false\n    }")
 	}
 	for i, u := range j.uses {
 		line("    volume \"v%d\" {\n      type = \"csi\"\n      source = %q", i, u.source)
-		line("      access_mode = %q\n      attachment_mode = %q", orDefault(u.access, structs.CSISingleNodeWriter),
+		line("      access_mode = %q\n      attachment_mode = %q", structs.CSISingleNodeWriter,
 			orDefault(u.attach, structs.CSIFileSystem))
-		line("      read_only = %t\n      per_alloc = %t", u.readOnly, u.perAlloc)
-		if u.fsType != "" {
-			line("      mount_options {\n        fs_type = %q\n      }", u.fsType)
-		}
 		line("    }")
 	}
 	line("    task \"t\" {\n      driver = %q\n      kill_timeout = \"1s\"", orDefault(j.driver, "exec"))
@@ -75,7 +63,6 @@ func (j jobFile) hcl() string {
 type volumeFile struct {
 	older  bool // the servers are of the released version or the peer's, which have no external_name
 	id     string
-	access structs.CSIAccessMode
 	attach structs.CSIAttachmentMode
 	image  bool // on a loop device, else a directory
 	fsType string
@@ -90,7 +77,7 @@ func (v volumeFile) hcl() string {
 	text := fmt.Sprintf("id = %q\n%s = %q\n", v.id, name, v.id)
 	text += "type = \"csi\"\nplugin_id = \"hostpath\"\ncapacity_min = \"16MiB\"\ncapacity_max = \"32MiB\"\n"
 	text += fmt.Sprintf("capability {\n  access_mode = %q\n  attachment_mode = %q\n}\n",
-		orDefault(v.access, structs.CSISingleNodeWriter), orDefault(v.attach, structs.CSIFileSystem))
+		structs.CSISingleNodeWriter, orDefault(v.attach, structs.CSIFileSystem))
 	if v.fsType != "" {
 		text += fmt.Sprintf("mount_options {\n  fs_type = %q\n}\n", v.fsType)
 	}

@@ -10,14 +10,13 @@ import (
 
 // keeperJob is a job that adds a line to a file of the host volume "data" each time it starts, and shows
 // the file.
-func (a *agent) keeperJob(sticky bool) string {
-	return a.writeFile("keeper.hcl", fmt.Sprintf(`
+func (a *agent) keeperJob() string {
+	return a.writeFile("keeper.hcl", `
 job "keeper" {
   group "g" {
     volume "d" {
       type   = "host"
       source = "data"
-      sticky = %t
     }
     task "t" {
       driver = "exec"
@@ -32,7 +31,7 @@ job "keeper" {
     }
   }
 }
-`, sticky))
+`)
 }
 
 // agentWithDynamicVolume starts an agent with the plugin hostpath and the dynamic host volume "data".
@@ -55,9 +54,9 @@ capability {
 }
 
 // runKeeper runs the job until its task has shown a number of lines, and returns its allocation.
-func (a *agent) runKeeper(sticky bool, lines int) (allocID string) {
+func (a *agent) runKeeper(lines int) (allocID string) {
 	a.t.Helper()
-	a.must("job", "run", "-detach", a.keeperJob(sticky))
+	a.must("job", "run", "-detach", a.keeperJob())
 	allocID = a.awaitRunning("keeper", 1)[0].ID
 	a.awaitOutput(allocID, fmt.Sprintf("%d lines", lines))
 	return allocID
@@ -84,16 +83,10 @@ func (a *agent) awaitUnused() {
 	})
 }
 
-func (a *agent) stickyClaims(args ...string) []*storage.TaskGroupHostVolumeClaim {
-	a.t.Helper()
-	return decode[[]*storage.TaskGroupHostVolumeClaim](a.t,
-		a.must(append([]string{"volume", "claim", "list", "-json"}, args...)...))
-}
-
 func TestDynamicHostVolume_KeepsTheDataOfAJob(t *testing.T) {
 	t.Parallel()
 	a := agentWithDynamicVolume(t)
-	alloc := a.runKeeper(false, 1)
+	alloc := a.runKeeper(1)
 	v := a.hostVolume()
 	if v.State != storage.HostVolumeReady || len(v.Allocations) != 1 || v.Allocations[0].ID != alloc {
 		t.Errorf("the volume is %s, and its allocations are %+v", v.State, v.Allocations)
@@ -105,51 +98,13 @@ func TestDynamicHostVolume_KeepsTheDataOfAJob(t *testing.T) {
 		t.Errorf("the status of the allocation does not show its volume:\n%s", out)
 	}
 	a.must("job", "stop", "keeper")
-	a.runKeeper(false, 2)
+	a.runKeeper(2)
 
 	a.must("job", "stop", "-purge", "keeper")
 	a.awaitUnused()
 	a.must("volume", "delete", "-type", "host", "data")
-	out, _ := a.run("job", "plan", a.keeperJob(false))
+	out, _ := a.run("job", "plan", a.keeperJob())
 	if !strings.Contains(out, `the node has no host volume "data"`) {
 		t.Errorf("without the volume the plan is\n%s", out)
 	}
-}
-
-func TestDynamicHostVolume_IsStickyWithAClaim(t *testing.T) {
-	t.Parallel()
-	a := agentWithDynamicVolume(t)
-	first := a.runKeeper(true, 1)
-	claims := a.stickyClaims("-type", "host")
-	v := a.hostVolume()
-	if len(claims) != 1 || claims[0].AllocID != first || claims[0].VolumeID != v.ID ||
-		claims[0].VolumeName != "data" || claims[0].JobID != "keeper" || claims[0].TaskGroupName != "g" {
-		t.Fatalf("the claims are %+v", claims)
-	}
-
-	a.must("alloc", "stop", first)
-	var second string
-	eventually(t, "the allocation is replaced", func() error {
-		for _, s := range a.awaitRunning("keeper", 1) {
-			if s.ID != first {
-				second = s.ID
-				return nil
-			}
-		}
-		return fmt.Errorf("only %s runs", first)
-	})
-	a.awaitOutput(second, "2 lines")
-	again := a.stickyClaims("-job", "keeper", "-group", "g", "-volume-name", "data")
-	if len(again) != 1 || again[0].ID != claims[0].ID || again[0].AllocID != second {
-		t.Errorf("the claims are %+v, want that of before with allocation %s", again, second)
-	}
-	if others := a.stickyClaims("-job", "other"); len(others) != 0 {
-		t.Errorf("another job has the claims %+v", others)
-	}
-
-	a.must("volume", "claim", "delete", claims[0].ID[:8])
-	if left := a.stickyClaims("-type", "host"); len(left) != 0 {
-		t.Errorf("the claims are %+v after the deletion", left)
-	}
-	a.must("job", "stop", "-purge", "keeper")
 }

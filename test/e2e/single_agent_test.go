@@ -3,7 +3,6 @@ package e2e
 import (
 	"fmt"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -160,39 +159,6 @@ func TestStory_KilledAgentKeepsTasksAndMounts(t *testing.T) {
 		return nil
 	})
 	stopWithVolume(a, "counter")
-}
-
-func TestVolumes_SecondWriterWaitsForTheFirst(t *testing.T) {
-	t.Parallel()
-	a := agentWithVolume(t)
-	a.must("job", "run", example(t, "counter.hcl"))
-	a.awaitRunning("counter", 1)
-	src, err := os.ReadFile(example(t, "counter.hcl"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	rival := a.writeFile("rival.hcl",
-		strings.Replace(string(src), `job "counter"`, `job "rival"`, 1))
-	a.must("job", "run", "-detach", rival)
-	eventually(t, "an evaluation of the rival names the volume", func() error {
-		evals, err := get[[]*structs.Evaluation](a, "/v1/job/rival/evaluations")
-		if err != nil {
-			return err
-		}
-		for _, e := range evals {
-			for _, m := range e.FailedTGAllocs {
-				for _, r := range m.Rejections {
-					if strings.Contains(r.Reason, "counter") {
-						return nil
-					}
-				}
-			}
-		}
-		return fmt.Errorf("no evaluation names the volume")
-	})
-	a.must("job", "stop", "counter")
-	a.awaitRunning("rival", 1)
-	stopWithVolume(a, "counter", "rival")
 }
 
 func TestAgent_DevLeavesNothingBehind(t *testing.T) {

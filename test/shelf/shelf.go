@@ -43,7 +43,6 @@ import (
 //	hold/RPC.late           the same, and a call also has its effect when its caller has gone
 //	hold/RPC.held           a call has waited, at the node that it names
 //	offline                 while the file exists, volumes are expanded only while they are attached nowhere
-//	limit/NODE              while the file exists, the number of volumes that the node takes
 //	machines/NODE           if the directory exists, the mount table of each machine that is on: then it says
 //	                        whether a volume that is a directory is mounted there, and the plugin attaches a
 //	                        volume to any number of nodes, as many storages do
@@ -374,7 +373,7 @@ func (*shelf) NodeGetCapabilities(
 }
 
 func (s *shelf) NodeGetInfo(context.Context, *csi.NodeGetInfoRequest) (*csi.NodeGetInfoResponse, error) {
-	return &csi.NodeGetInfoResponse{NodeId: s.node, MaxVolumesPerNode: s.limit()}, nil
+	return &csi.NodeGetInfoResponse{NodeId: s.node}, nil
 }
 
 func (s *shelf) NodeStageVolume(
@@ -390,9 +389,6 @@ func (s *shelf) NodeStageVolume(
 	}
 	if at := s.nodes(id, "staged"); len(at) > 0 && !slices.Equal(at, []string{s.node}) {
 		return nil, s.fault("%s is staged on %s and mounted on %v", id, s.node, at)
-	}
-	if n := s.stagedHere(); s.limit() > 0 && n >= s.limit() && !slices.Contains(s.nodes(id, "staged"), s.node) {
-		return nil, status.Errorf(codes.ResourceExhausted, "node %s has %d volumes", s.node, n)
 	}
 	if req.GetVolumeCapability().GetBlock() != nil {
 		return &csi.NodeStageVolumeResponse{}, s.stageDevice(id)

@@ -30,6 +30,7 @@ func TestVolumes_UpAndDown(t *testing.T) {
 		Type:   "host",
 		Source: "x",
 	}
+	e.Group.Volumes["two"].ReadOnly = true
 	h := r.volumes(e)
 	must(t, h.Up(r.ctx(), e))
 	one, ok1 := e.Volume("one")
@@ -53,6 +54,11 @@ func TestVolumes_UpAndDown(t *testing.T) {
 		if c.Get("volume_id") == "ext-data" &&
 			!strings.Contains(fmt.Sprint(c.Request), "noatime") {
 			t.Errorf("the job's mount flags are not laid over: %v", c.Request)
+		}
+	}
+	for _, c := range p.Calls("NodePublishVolume") {
+		if readOnly := c.Get("readonly") == "true"; readOnly != (c.Get("volume_id") == "ext-logs") {
+			t.Errorf("%s is published read-only: %t", c.Get("volume_id"), readOnly)
 		}
 	}
 	must(t, h.Down(r.ctx()))
