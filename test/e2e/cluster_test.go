@@ -293,25 +293,6 @@ func (a *agent) awaitPeers(t testing.TB, n int) {
 	})
 }
 
-func TestCluster_SystemJobRunsOnANewNode(t *testing.T) {
-	t.Parallel()
-	s := newAgent(t, "s0", "-server")
-	s.ready = (*agent).hasLeader
-	s.start()
-	s.must("job", "run", "-detach", example(t, "hostpath.hcl"))
-	n := newAgent(t, "n0", "-client", "-servers", "127.0.0.1:"+strconv.Itoa(s.rpc))
-	n.start()
-	node, err := get[[]*structs.NodeListStub](s, "/v1/nodes")
-	if err != nil || len(node) != 1 {
-		t.Fatalf("nodes %v, %v", node, err)
-	}
-	if alloc := s.awaitRunning("hostpath", 1)[0]; alloc.NodeID != node[0].ID {
-		t.Errorf("the allocation is on %s", alloc.NodeID)
-	}
-	s.healthyNodes("hostpath", 1)
-	s.must("job", "stop", "-purge", "hostpath")
-}
-
 func TestCluster_DownNodeKeepsItsVolume(t *testing.T) {
 	t.Parallel()
 	s := newAgent(t, "s0", "-server")

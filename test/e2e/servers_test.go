@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -72,21 +71,6 @@ func (a *agent) mustFailEventually(code int, texts []string, args ...string) {
 	})
 }
 
-// mustRemove repeats the removal of a server until it succeeds. An attempt without an answer may have had its
-// effect, and the next one finds no such server.
-func (a *agent) mustRemove(args ...string) {
-	a.t.Helper()
-	tried := false
-	eventually(a.t, strings.Join(args, " "), func() error {
-		_, err := a.run(args...)
-		if tried && exitCode(err) == 4 {
-			return nil
-		}
-		tried = true
-		return err
-	})
-}
-
 // awaitAlive waits until the gossip of this server has n servers, all alive.
 func (a *agent) awaitAlive(n int) {
 	a.t.Helper()
@@ -116,23 +100,6 @@ func (a *agent) leave() {
 	a.awaitExit()
 }
 
-// leaveOnSignal stops a server whose configuration makes it leave then, again if the others did not answer at
-// once and it has kept its vote.
-func (a *agent) leaveOnSignal() {
-	a.t.Helper()
-	eventually(a.t, a.name+" leaves on the signal", func() error {
-		if a.cmd == nil {
-			a.start()
-		}
-		a.stop()
-		log, err := os.ReadFile(a.log.Name())
-		if err == nil && !strings.Contains(string(log), "left the cluster") {
-			err = errors.New("it has kept its vote")
-		}
-		return err
-	})
-}
-
 // awaitExit waits until the process has ended by itself, without an error.
 func (a *agent) awaitExit() {
 	a.t.Helper()
@@ -140,66 +107,6 @@ func (a *agent) awaitExit() {
 		a.t.Errorf("%s ended with %v", a.name, err)
 	}
 	a.cmd = nil
-}
-
-func TestServers_AreRemoved(t *testing.T) {
-	t.Parallel()
-	c := newCluster(t)
-	leader, followers := c.leader()
-	first := followers[0]
-	second := followers[1]
-
-	// The commands remove servers here, and not the leader by itself.
-	leader.mustEventually("operator", "autopilot", "set-config", "-cleanup-dead-servers=false",
-		"-server-stabilization-time", "1s")
-
-	// A server is gone for good.
-	first.awaitAlive(3)
-	first.mustFailEventually(6, []string{leader.name, "is alive", "berth server leave"},
-		"server", "force-leave", leader.name)
-	first.mustFail(4, []string{"nobody", leader.name}, "server", "force-leave", "nobody")
-	first.kill()
-	second.mustRemove("server", "force-leave", "-prune", first.name)
-	second.awaitVotes(leader.name, second.name)
-	if out := second.must("server", "members"); strings.Contains(out, first.name+".global") {
-		t.Errorf("the members after a prune:\n%s", out)
-	}
-	first.start() // not for good: it joins again
-	second.awaitVotes(leader.name, second.name, first.name)
-
-	// The Raft configuration alone does the same.
-	var peers map[string]*admin.RaftServer
-	eventually(t, "the members of the Raft configuration", func() (err error) {
-		peers, err = second.peers()
-		return err
-	})
-	first.kill()
-	id := peers[leader.name].ID
-	remove := []string{"operator", "raft", "remove-peer", "-peer-id"}
-	second.mustFailEventually(6, []string{leader.name, "is alive"}, append(remove, id)...)
-	second.mustFailEventually(4, []string{"no-such-id", id}, append(remove, "no-such-id")...)
-	second.mustFailEventually(6, []string{second.name, "is needed", "1 of 2 servers", "-force"},
-		"server", "leave")
-	second.mustRemove(append(remove, peers[first.name].ID)...)
-	second.awaitVotes(leader.name, second.name)
-	first.start()
-	second.awaitVotes(leader.name, second.name, first.name)
-
-	// The leader leaves on request.
-	leader.leave()
-	second.awaitVotes(second.name, first.name)
-	leader.start()
-	second.awaitVotes(leader.name, second.name, first.name)
-
-	// A server leaves on the signal.
-	second.stop()
-	second.args = append(second.args, "-config", second.writeFile("leave.hcl", "leave_on_terminate = true\n"))
-	second.start()
-	first.awaitVotes(leader.name, second.name, first.name)
-	second.leaveOnSignal()
-	first.awaitVotes(leader.name, first.name)
-	first.mustEventually("job", "run", "-detach",
-		first.writeJob(jobFile{name: "on", script: "sleep 1000"}))
 }
 
 func TestServers_RecoverFromTheLossOfAMajority(t *testing.T) {
