@@ -50,11 +50,12 @@ func TestWatch_ExplainsALongWaitOnce(t *testing.T) {
 	w.explain(t.Context())
 	for text, want := range map[string]int{
 		"waits: the checks of service web do not pass, 1s ago": 1,
-		"do not pass":                             1,
-		"-> berth alloc checks":                   2,
-		"failure (the answer has the status 503)": 1,
-		"waits: the task has ended":               1,
-		"the deployment is not":                   0,
+		"do not pass":           1,
+		"-> berth alloc checks": 2,
+		"check \"answers\" of service \"web\" on allocation a1a1a1a1": 1,
+		"failure (the answer has the status 503)":                     1,
+		"waits: the task has ended":                                   1,
+		"the deployment is not":                                       0,
 	} {
 		if got := strings.Count(out.String(), text); got != want {
 			t.Errorf("%q is written %d times, want %d:\n%s", text, got, want, out.String())

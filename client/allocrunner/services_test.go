@@ -3,6 +3,7 @@ package allocrunner
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -211,8 +212,12 @@ func TestCheckRestart_RestartsTheTask(t *testing.T) {
 		code.Store(0)
 		time.Sleep(time.Minute)
 		synctest.Wait()
+		said := eventMessages(a.last().TaskStates["web"])
 		if got := fx.machine.Task("alloc1/web").Starts; got != 2 {
-			t.Errorf("%d starts, want 2: %v", got, eventsOf(a.last().TaskStates["web"]))
+			t.Errorf("%d starts, want 2: %s", got, said)
+		}
+		if want := `healthcheck: check "look" unhealthy`; !strings.Contains(said, want) {
+			t.Errorf("the events have no %q: %s", want, said)
 		}
 	})
 }

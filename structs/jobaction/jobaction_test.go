@@ -122,8 +122,8 @@ func TestPick_PrefersTheVersionOfTheJobThenTheLatest(t *testing.T) {
 		}
 	}
 	_, err := Pick(web(), stubs[:3], grow)
-	if !structs.IsKind(err, structs.KindConflict) ||
-		!strings.Contains(err.Error(), "berth job allocs -namespace team web") {
+	const look = "an action needs a running task; see: berth job allocs -namespace team web"
+	if !structs.IsKind(err, structs.KindConflict) || !strings.Contains(err.Error(), look) {
 		t.Errorf("without a running task: %v", err)
 	}
 	for at, want := range map[Target]string{

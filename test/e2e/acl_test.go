@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"net"
 	"net/http"
 	"os/exec"
@@ -144,4 +145,14 @@ func (c *guardedCluster) statusAs(secret string, a *agent, path string) int {
 	}
 	_ = resp.Body.Close()
 	return resp.StatusCode
+}
+
+// withAction adds an action to the task of a job file of jobFile.
+func withAction(text, name, command string, args ...string) string {
+	action := fmt.Sprintf("      action %q {\n        command = %q\n        args    = [", name, command)
+	for _, arg := range args {
+		action += fmt.Sprintf("%q, ", arg)
+	}
+	const task = "task \"t\" {\n"
+	return strings.Replace(text, task, task+action+"]\n      }\n", 1)
 }

@@ -2,86 +2,9 @@ package e2e
 
 import (
 	"fmt"
-	"io"
-	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 )
-
-// TestFiles_LeakNothingWhileATaskSwapsThem: a task exchanges a directory and a link to a directory of the
-// host. A user reads 10,000 times, through a server and straight from the node.
-func TestFiles_LeakNothingWhileATaskSwapsThem(t *testing.T) {
-	t.Parallel()
-	c := newCluster(t)
-	server := c.servers[0]
-	host := filepath.Join(server.dir, "host")
-	if err := os.Mkdir(host, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(host, "f"), []byte("SECRET"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	up := strings.Repeat("../", 20) + host[1:]
-	server.must("job", "run", server.writeJob(jobFile{name: "swap", script: `
-cd /local
-mkdir d
-echo of the task > d/f
-ln -s ` + host + ` absolute
-ln -s ` + up + ` relative
-ln -s ../secrets secrets
-echo SECRET > /secrets/f
-echo up
-while :; do
-  for link in absolute relative secrets; do
-    mv d x; mv -T $link d
-    mv -T d $link; mv x d
-  done
-done`}))
-	alloc := server.awaitRunning("swap", 1)[0].ID
-	server.awaitOutput(alloc, "up")
-	statuses := map[int]int{}
-	targets := []string{
-		"cat/%s?path=t/local/d/f",
-		"readat/%s?path=t/local/d/f&offset=0&limit=6",
-		"stream/%s?path=t/local/d/f&follow=false&plain=true",
-		"ls/%s?path=t/local/d",
-		"stat/%s?path=t/local/d/f",
-	}
-	for i := range 10_000 {
-		a := server
-		if i/len(targets)%2 == 0 {
-			a = c.node
-		}
-		target := fmt.Sprintf(targets[i%len(targets)], alloc)
-		status, body := readURL(t, fmt.Sprintf("http://127.0.0.1:%d/v1/client/fs/%s", a.http, target))
-		statuses[status]++
-		if strings.Contains(body, "SECRET") || strings.Contains(body, `"Size":6`) {
-			t.Fatalf("%s: got %q", target, body)
-		}
-	}
-	t.Log(statuses)
-	if statuses[200] == 0 || statuses[403] == 0 ||
-		statuses[200]+statuses[403]+statuses[404] != 10_000 {
-		t.Errorf("the swaps and the requests did not meet: %v", statuses)
-	}
-	server.must("job", "stop", "-purge", "swap")
-}
-
-func readURL(t *testing.T, url string) (status int, body string) {
-	t.Helper()
-	resp, err := http.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return resp.StatusCode, string(b)
-}
 
 // wantLines checks that a text is a number of lines, each with its number before a word.
 func wantLines(t *testing.T, what, text string, n int) {
@@ -181,43 +104,4 @@ sleep 2`,
 	}
 	a.mustFail(3, []string{"among the secrets"}, "alloc", "fs", alloc, "t/secrets")
 	a.must("job", "stop", "-purge", "writer")
-}
-
-// TestLogs_OutliveTheirDirectory: a task moves the directory of its logs away and puts a link in its place.
-func TestLogs_OutliveTheirDirectory(t *testing.T) {
-	t.Parallel()
-	a := newAgent(t, "one", "-server", "-client")
-	a.start()
-	a.must("job", "run", a.writeJob(jobFile{name: "mover", script: `
-echo before
-await() { until [ -e /local/$1 ]; do sleep 0.1; done; }
-await move
-mv /alloc/logs /alloc/mine
-ln -s /alloc/mine /alloc/logs
-touch /local/moved
-await print
-echo after
-await end`}))
-	alloc := a.awaitRunning("mover", 1)[0].ID
-	a.awaitOutput(alloc, "before")
-	follower := a.startCommand("alloc", "logs", "-f", "-stdout", alloc)
-	follower.awaitText("before\n")
-	a.must("alloc", "exec", alloc, "touch", "/local/move")
-	eventually(t, "the link is there", func() error {
-		_, err := a.run("alloc", "fs", alloc, "t/local/moved")
-		return err
-	})
-	url := fmt.Sprintf("http://127.0.0.1:%d/v1/client/fs/logs/%s?task=t&type=stdout&plain=true", a.http, alloc)
-	status, body := readURL(t, url)
-	if status != http.StatusNotFound || strings.Contains(body, a.dir) {
-		t.Errorf("the log has the answer %d %q", status, body)
-	}
-	a.must("alloc", "exec", alloc, "touch", "/local/print")
-	follower.awaitText("after\n")
-	status, body = readURL(t, url)
-	if status != http.StatusOK || body != "after\n" {
-		t.Errorf("the log has the answer %d %q", status, body)
-	}
-	a.must("job", "stop", "-purge", "mover")
-	follower.checkEnd(0)
 }

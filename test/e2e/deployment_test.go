@@ -114,31 +114,3 @@ func TestDeployment_RollsRevertsAndPromotes(t *testing.T) {
 		t.Errorf("after the promotion the allocations are %s", v)
 	}
 }
-
-// A version whose tasks start again and again neither fails nor becomes healthy. Its deployment fails at the
-// deadline, and the job goes back.
-func TestDeployment_RevertsAJobThatNeverBecomesHealthy(t *testing.T) {
-	t.Parallel()
-	a := newAgent(t, "deploy", "-dev")
-	a.start()
-	a.must("job", "run", a.writeFile("one.hcl", rollingJob("auto_revert = true", "sleep 1000")))
-	restless := slowJob(rollingJob("auto_revert = true\nprogress_deadline = \"25s\"", "exit 1"), "15s", "20s")
-	restless = strings.Replace(restless, "attempts = 0",
-		"attempts = 1000\n      interval = \"1h\"\n      delay = \"100ms\"", 1)
-	a.mustFail(6, []string{"rolling back to job version 0"}, "job", "run", a.writeFile("two.hcl", restless))
-	eventually(t, "the job is back", func() error {
-		if d, v := a.deployment(), a.versions(); d.Status != structs.DeploymentSuccessful || v != "map[2:2]" {
-			return fmt.Errorf("the deployment is %s, the allocations are %s", d.Status, v)
-		}
-		return nil
-	})
-	restarts := 0
-	for _, s := range decode[[]*structs.AllocListStub](t, a.must("alloc", "status", "-json")) {
-		if s.JobVersion == 1 {
-			restarts += int(s.TaskStates["t"].Restarts)
-		}
-	}
-	if restarts == 0 {
-		t.Error("the tasks of the bad version have not started again")
-	}
-}

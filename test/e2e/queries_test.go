@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -146,3 +147,20 @@ func example(t testing.TB, name string) string {
 
 // unchangedExample returns the path of a file in the folder examples.
 func unchangedExample(name string) string { return "../../examples/" + name }
+
+// awaitComplete waits until the only allocation of a job is complete, and returns its ID.
+func (a *agent) awaitComplete(job string) (alloc string) {
+	a.t.Helper()
+	eventually(a.t, "job "+job+" is complete", func() error {
+		allocs, err := get[[]*structs.AllocListStub](a, "/v1/job/"+url.PathEscape(job)+"/allocations")
+		if err != nil {
+			return err
+		}
+		if len(allocs) != 1 || allocs[0].ClientStatus != structs.AllocComplete {
+			return fmt.Errorf("it has %d allocations: %+v", len(allocs), allocs)
+		}
+		alloc = allocs[0].ID
+		return nil
+	})
+	return alloc
+}

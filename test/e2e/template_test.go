@@ -221,14 +221,3 @@ func TestTemplate_IsInTheRootOfItsTask(t *testing.T) {
 	}
 	a.must("job", "stop", "-purge", "rooted")
 }
-
-// A job with a text that no node renders is rejected with the place and the reason.
-func TestTemplate_IsCheckedAtRegistration(t *testing.T) {
-	t.Parallel()
-	a := newAgent(t, "one", "-server", "-client")
-	a.start()
-	file := strings.Replace(templateJob, `file "alloc/data/in" | trimSpace`, `node "a"`, 1)
-	a.mustFail(2, []string{
-		`template 1: data: the function node is rejected: of Consul, templates read services and keys alone`,
-	}, "job", "run", "-detach", a.writeFile("shows.hcl", file))
-}
