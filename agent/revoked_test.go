@@ -227,7 +227,7 @@ func TestRevoked_ANodeIsNotServedThroughAnotherServer(t *testing.T) {
 	}
 	for name, call := range map[string]func() error{
 		"a registration": func() error {
-			_, err := rpc.Call(t.Context(), server, structs.NodeRegister, &structs.NodeRegisterRequest{Node: node})
+			_, err := rpc.Call(t.Context(), server, structs.NodeRegister, req)
 			return err
 		},
 		"a heartbeat": func() error {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/internal/agenttest"
 	"berth/internal/keyring"
 	"berth/rpc"
 	"berth/server"
@@ -67,7 +68,7 @@ func callWithin[Req, Resp any](s *cluster.Server, limit time.Duration, m structs
 	req *Req) (*Resp, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	return rpc.Call(ctx, s, m, req)
+	return rpc.Call(ctx, s, m, agenttest.Request(req))
 }
 
 func TestCluster_FormsWithThreeServers(t *testing.T) {
