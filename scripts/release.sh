@@ -52,9 +52,12 @@ fill() {
 
 # list_parts writes the bill of materials of a program beside it.
 list_parts() {
-	# The time of the list is the only part of it that two runs do not share.
+	# The time of the list is the only part of it that two runs do not share. In that of the converter, berth is the
+	# module of a folder, without a name and a version.
 	"$sbom" bin -json -noserial -version "$VERSION" "$1" |
-		sed "s/\"timestamp\": \"[^\"]*\"/\"timestamp\": \"$(date -u -d "@$SOURCE_DATE_EPOCH" +%FT%TZ)\"/" >"$1.cdx.json"
+		sed -e "s/\"timestamp\": \"[^\"]*\"/\"timestamp\": \"$(date -u -d "@$SOURCE_DATE_EPOCH" +%FT%TZ)\"/" \
+			-e 's/"name": "\.\."/"name": "berth"/' -e "s/\"version\": \"(devel)\"/\"version\": \"$VERSION\"/" \
+			-e "s|pkg:golang/\.\.@(devel)|pkg:golang/berth@$VERSION|" >"$1.cdx.json"
 }
 
 # make_all makes the files of an architecture.

@@ -132,6 +132,9 @@ func compare(t *testing.T, first, later string) {
 		if err != nil || !strings.Contains(string(list), `"name": "`+library+`"`) {
 			t.Errorf("the bill of materials of %s lacks a library: %v", name, err)
 		}
+		if strings.Contains(string(list), "(devel)") {
+			t.Errorf("the bill of materials of %s has a part without a version:\n%s", name, list)
+		}
 	}
 }
 
