@@ -209,7 +209,9 @@ func TestCheckPath_RejectsBadPaths(t *testing.T) {
 
 func TestCapabilities_AreChecked(t *testing.T) {
 	w := newRunningFixture(t)
-	directory, block, image := w.volume(aDirectory, "d"), w.volume(aBlock, "b"), w.volume(anImage, "i")
+	directory := w.volume(aDirectory, "d")
+	block := w.volume(aBlock, "b")
+	image := w.volume(anImage, "i")
 	as := func(v *testVolume, k kind) error {
 		return w.ValidateVolumeCapabilities(t.Context(), &nodecalls.ClientCSIValidateRequest{
 			ExternalID:   v.id,
