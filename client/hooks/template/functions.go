@@ -13,7 +13,6 @@ import (
 	"time"
 	"unicode"
 
-	"berth/client/hooks/template/numbers"
 	"berth/internal/gotext"
 	"berth/structs"
 )
@@ -35,7 +34,7 @@ func (r *rendering) functions() gotext.Functions {
 	}
 
 	for _, some := range []gotext.Functions{
-		r.printFunctions(), r.textFunctions(), listFunctions, r.encodings(), numbers.Functions,
+		r.printFunctions(), r.textFunctions(), listFunctions, r.encodings(), numberFunctions,
 		r.sprigFunctions(), r.lookupFunctions(), groupFunctions,
 	} {
 		maps.Copy(all, some)

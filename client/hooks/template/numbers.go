@@ -1,5 +1,4 @@
-// Package numbers has the functions of templates that calculate.
-package numbers
+package template
 
 import (
 	"reflect"
@@ -9,9 +8,9 @@ import (
 	"berth/structs"
 )
 
-// Functions are the functions by their names. The first argument of an operation is the second operand, so
-// that a pipe passes the first one.
-var Functions = gotext.Functions{
+// numberFunctions are the functions by their names. The first argument of an operation is the second operand,
+// so that a pipe passes the first one.
+var numberFunctions = gotext.Functions{
 	"add":      calculate(sum, sum),
 	"subtract": calculate(difference, difference),
 	"multiply": calculate(product, product),
