@@ -25,7 +25,6 @@ import (
 	"berth/client/drivers/docker/engine"
 	"berth/client/drivers/docker/images"
 	"berth/client/drivers/docker/pause"
-	"berth/client/drivers/docker/placed"
 	"berth/client/drivers/docker/settings"
 	"berth/client/drivers/docker/taskconfig"
 	"berth/client/drivers/driver"
@@ -58,7 +57,7 @@ type Options struct {
 
 // Driver implements driver.Driver. Run must be running.
 type Driver struct {
-	placed.Daemon
+	placedDaemon
 	// It has its defaults.
 	cfg     settings.Config
 	options Options

@@ -1,6 +1,4 @@
-// Package placed puts containers into cgroups that are known before their start, so that a guard can end them
-// without their daemon.
-package placed
+package docker
 
 import (
 	"context"
@@ -33,15 +31,18 @@ var parents = map[string]parent{
 	},
 }
 
-// Daemon is what is known of the cgroups of a daemon. The zero Daemon has not answered yet.
-type Daemon struct {
+// placedDaemon puts containers into cgroups that are known before their start, so that a guard can end them
+// without their daemon.
+//
+// It has what is known of the cgroups of a daemon. The zero placedDaemon has not answered yet.
+type placedDaemon struct {
 	mu       sync.Mutex
 	answered bool
 	driver   string
 }
 
 // Note takes the daemon's driver of cgroups from an answer.
-func (d *Daemon) Note(driver string) {
+func (d *placedDaemon) Note(driver string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.answered = true
@@ -50,12 +51,12 @@ func (d *Daemon) Note(driver string) {
 
 // Guardable returns why a guard cannot find all processes of a container by a cgroup: a precondition, or
 // unavailable before the daemon has answered once.
-func (d *Daemon) Guardable() error {
+func (d *placedDaemon) Guardable() error {
 	_, err := d.parent()
 	return err
 }
 
-func (d *Daemon) parent() (parent, error) {
+func (d *placedDaemon) parent() (parent, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	p, known := parents[d.driver]
@@ -73,12 +74,12 @@ func (d *Daemon) parent() (parent, error) {
 }
 
 // GuardOf returns the guard of a container, with driver.TaskConfig's OrderGuard.
-func (d *Daemon) GuardOf(tell func(*cgroups.Group) error) (Guard, error) {
+func (d *placedDaemon) GuardOf(tell func(*cgroups.Group) error) (containerGuard, error) {
 	if tell == nil {
-		return Guard{}, nil
+		return containerGuard{}, nil
 	}
 	p, err := d.parent()
-	return Guard{p, tell}, err
+	return containerGuard{p, tell}, err
 }
 
 // group returns the cgroup that a container gets at its start.
@@ -86,14 +87,14 @@ func (p parent) group(container string) *cgroups.Group {
 	return cgroups.Detect().Path(p.path, p.prefix+container+p.suffix)
 }
 
-// Guard is the guard of a container. The zero Guard is none.
-type Guard struct {
+// containerGuard is the guard of a container. The zero containerGuard is none.
+type containerGuard struct {
 	parent parent
 	tell   func(*cgroups.Group) error
 }
 
 // Launch makes a container, prepares it and starts it. A guard knows its cgroup before the start.
-func (g Guard) Launch(
+func (g containerGuard) Launch(
 	ctx context.Context, e *engine.Engine, options client.ContainerCreateOptions,
 	prepare func(id string) error,
 ) (id string, err error) {
@@ -115,7 +116,7 @@ func (g Guard) Launch(
 }
 
 // Check rejects a container whose first process is not where its guard looks, unless it has ended meanwhile.
-func (g Guard) Check(ctx context.Context, e *engine.Engine, c *engine.Container) error {
+func (g containerGuard) Check(ctx context.Context, e *engine.Engine, c *engine.Container) error {
 	if g.tell == nil {
 		return nil
 	}
