@@ -22,7 +22,6 @@ import (
 	"berth/client/drivers/executor"
 	"berth/client/drivers/sandbox"
 	"berth/client/drivers/seccomp"
-	"berth/client/drivers/seccomp/filter"
 	"berth/structs"
 	"berth/structs/nodecalls"
 )
@@ -294,7 +293,7 @@ func (d *Driver) limitDevices(spec *executor.Spec, cfg *driver.TaskConfig) error
 }
 
 // filter returns the bound on the system calls of tasks without privileges, nil for none.
-func (d *Driver) filter() (filter.Filter, error) {
+func (d *Driver) filter() (sandbox.Filter, error) {
 	if d.cfg.Seccomp != SeccompDefault {
 		return nil, nil
 	}

@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/client/drivers/cgroups"
-	"berth/client/drivers/seccomp/filter"
 	"berth/structs"
 )
 
@@ -27,7 +26,7 @@ type Program struct {
 	Restrict bool  // keep few capabilities, and gain none by set-uid files
 	// Seccomp, with Restrict, bounds the system calls by Filter.
 	Seccomp bool
-	Filter  filter.Filter
+	Filter  Filter
 	NoFile  uint64 // the number of files that it may have open; 0: as many as the caller
 
 	// mounts is the mount namespace of the program; nil: this process's. Running owns the file.

@@ -24,7 +24,6 @@ import (
 
 	"berth/client/drivers/cgroups"
 	"berth/client/drivers/sandbox"
-	"berth/client/drivers/seccomp/filter"
 )
 
 // tables lists the system call tables of a machine's modes by GOARCH, the native one first. On any other
@@ -36,7 +35,7 @@ var tables = map[string][]*arch.Info{
 
 // Default compiles the list for a program with these capabilities in its bounding set. A name has the form
 // CAP_CHOWN. Some calls are allowed only with a capability.
-func Default(capabilities []string) (filter.Filter, error) {
+func Default(capabilities []string) (sandbox.Filter, error) {
 	modes, err := ownModes()
 	if err != nil {
 		return nil, err
@@ -62,7 +61,7 @@ func Default(capabilities []string) (filter.Filter, error) {
 	}
 
 	// Package filter has a type of its own, so that the program of supervisors does not link the compiler.
-	f := make(filter.Filter, 0, len(raw))
+	f := make(sandbox.Filter, 0, len(raw))
 	for _, r := range raw {
 		f = append(f, unix.SockFilter{
 			Code: r.Op,
@@ -76,10 +75,10 @@ func Default(capabilities []string) (filter.Filter, error) {
 }
 
 // Restricted returns the filter for restricted programs of sandboxes. It is compiled once.
-func Restricted() (filter.Filter, error) { return restricted() }
+func Restricted() (sandbox.Filter, error) { return restricted() }
 
 // All restricted programs have the same capabilities, so one filter serves them.
-var restricted = sync.OnceValues(func() (filter.Filter, error) {
+var restricted = sync.OnceValues(func() (sandbox.Filter, error) {
 	return Default(sandbox.KeptCapabilities())
 })
 

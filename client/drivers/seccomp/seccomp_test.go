@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/client/drivers/cgroups"
-	"berth/client/drivers/seccomp/filter"
+	"berth/client/drivers/sandbox"
 	"berth/test/kit"
 )
 
@@ -236,7 +236,7 @@ func TestDefault_CompilesForThisMachine(t *testing.T) {
 	if err != nil || len(f) < 200 || len(f) > 500 { // one comparison for each call takes 1,400
 		t.Fatalf("the filter has %d instructions, %v", len(f), err)
 	}
-	if err := (filter.Filter{}).Install(); err == nil {
+	if err := (sandbox.Filter{}).Install(); err == nil {
 		t.Fatal("Install accepts an empty filter")
 	}
 }

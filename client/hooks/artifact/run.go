@@ -19,7 +19,6 @@ import (
 	"berth/client/drivers/executor"
 	"berth/client/drivers/sandbox"
 	"berth/client/drivers/seccomp"
-	"berth/client/drivers/seccomp/filter"
 	"berth/client/hooks"
 	"berth/client/hooks/artifact/download"
 	"berth/structs"
@@ -48,7 +47,7 @@ func (a *artifacts) sandboxConfig(dir string, insecure bool) (cfg *sandbox.Confi
 		shown[path] = path
 	}
 
-	var calls filter.Filter
+	var calls sandbox.Filter
 	// Without seccomp the other bounds of the sandbox stay.
 	if seccomp.Supported() == nil {
 		calls, err = seccomp.Restricted()

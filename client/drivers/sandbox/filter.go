@@ -1,6 +1,4 @@
-// Package filter has compiled system call filters, apart from their compiler: the first process of a sandbox
-// installs the filter that the agent has compiled, so that its program is small.
-package filter
+package sandbox
 
 import (
 	"encoding/base64"
@@ -12,7 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Filter is a compiled filter. The zero Filter cannot be installed.
+// Filter is a compiled filter of system calls, apart from its compiler: the first process of a sandbox
+// installs the filter that the agent has compiled, so that its program is small.
+//
+// The zero Filter cannot be installed.
 type Filter []unix.SockFilter
 
 // Install binds the calling thread and all its descendants to the filter for good. The thread has
