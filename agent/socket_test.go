@@ -13,7 +13,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/api"
-	"berth/api/claims"
+	"berth/api/volumes"
 	"berth/internal/opsocket"
 	"berth/rpc"
 	"berth/structs"
@@ -132,12 +132,12 @@ func TestOperatorSocket_AloneTakesWhatNobodyCanProve(t *testing.T) {
 	addr, _, _ := startServer(t, "-data-dir", dir)
 	self := getJSON[api.AgentSelf](t, addr+"/v1/agent/self")
 	get(t, addr+"/v1/volumes/claims") // there is a leader
-	release := claims.ReleaseOptions{AllocID: "a1", Force: true, Reason: "off"}
+	release := volumes.ClaimReleaseOptions{AllocID: "a1", Force: true, Reason: "off"}
 	socket := filepath.Join(dir, "berth.sock")
 
 	tcp := api.NewClient(api.ClientConfig{Address: addr})
 	t.Cleanup(tcp.Close)
-	_, err := claims.Release(t.Context(), tcp, "v", release)
+	_, err := volumes.ReleaseClaim(t.Context(), tcp, "v", release)
 	wantDenied(t, "HTTP over TCP", err, socket)
 
 	req, err := http.NewRequest(http.MethodDelete,
@@ -168,7 +168,7 @@ func TestOperatorSocket_AloneTakesWhatNobodyCanProve(t *testing.T) {
 		wantDenied(t, fmt.Sprintf("RPC with Forwarded %t", forwarded), err, socket)
 	}
 
-	_, err = claims.Release(t.Context(), overSocket(t, dir), "v", release)
+	_, err = volumes.ReleaseClaim(t.Context(), overSocket(t, dir), "v", release)
 	if !structs.IsKind(err, structs.KindNotFound) {
 		t.Errorf("over the socket: got %v (%s), want not-found", err, structs.KindOf(err))
 	}

@@ -172,7 +172,7 @@ func allViews() []view {
 		{execPath, "Command", false, "", showExec},
 		{Root + "nodes", "Nodes", true, "Node", nodes.serve},
 		{Root + "node", "Node", false, "Node,Allocation,Instance,CSIVolume", showNode},
-		{Root + "volumes", "Volumes", true, "CSIVolume,Claim", volumes.serve},
+		{Root + "volumes", "Volumes", true, "CSIVolume,Claim", volumeList.serve},
 		{Root + "volume", "Volume", false, "CSIVolume,Claim,Attachment,Snapshot,Operation,Allocation", showVolume},
 		{Root + "plugins", "Plugins", true, "CSIPlugin,Instance", plugins.serve},
 		{Root + "plugin", "Plugin", false, "CSIPlugin,Instance,CSIVolume", showPlugin},

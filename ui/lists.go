@@ -198,7 +198,7 @@ func allOf(filters ...string) string {
 	return strings.Join(some, " and ")
 }
 
-var volumes = list[*structs.CSIVolumeListStub]{
+var volumeList = list[*structs.CSIVolumeListStub]{
 	path:       Root + "volumes",
 	caption:    "Volumes",
 	namespaced: true,

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"berth/api"
-	"berth/api/claims"
 	"berth/api/events"
+	"berth/api/volumes"
 	"berth/structs"
 	"berth/structs/event"
 )
@@ -63,7 +63,7 @@ var newestOf = map[event.Topic]func(context.Context, *api.Client, *api.Query) (*
 		return meta, err
 	},
 	event.Claim: func(ctx context.Context, c *api.Client, q *api.Query) (*api.Meta, error) {
-		_, meta, err := claims.List(ctx, c, claims.Filter{}, q)
+		_, meta, err := volumes.ListClaims(ctx, c, volumes.ClaimFilter{}, q)
 		return meta, err
 	},
 }

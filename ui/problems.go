@@ -5,9 +5,7 @@ import (
 	"net/url"
 
 	"berth/api"
-	"berth/api/claims"
-	"berth/api/usages"
-	"berth/api/whys"
+	"berth/api/volumes"
 	"berth/structs"
 	"berth/ui/pages"
 	"berth/ui/views"
@@ -219,15 +217,15 @@ func findPlugins(ctx context.Context, c *api.Client) (f found, err error) {
 }
 
 func findVolumes(ctx context.Context, c *api.Client) (f found, err error) {
-	volumes, meta, err := c.Volumes(ctx, api.VolumeFilter{}, few(wrongVolumes))
+	rows, meta, err := c.Volumes(ctx, api.VolumeFilter{}, few(wrongVolumes))
 	if err != nil {
 		return f, err
 	}
 	f.more = meta.NextToken != ""
-	for i, v := range volumes {
+	for i, v := range rows {
 		p := views.VolumeProblem(v)
 		if i < mostExplained {
-			why, _, err := whys.OfVolume(ctx, c, v.ID, &api.Query{Namespace: v.Namespace})
+			why, _, err := volumes.Why(ctx, c, v.ID, &api.Query{Namespace: v.Namespace})
 			if err == nil {
 				p.Explain(why)
 			}
@@ -249,7 +247,7 @@ func findStuck(ctx context.Context, c *api.Client) (f found, err error) {
 	shown := map[string]bool{} // a volume is a problem once
 	for _, n := range nodes {
 		q := &api.Query{Filter: heldClaims, PerPage: mostHeld, AllowStale: true}
-		held, meta, err := claims.List(ctx, c, claims.Filter{NodeID: n.ID}, q)
+		held, meta, err := volumes.ListClaims(ctx, c, volumes.ClaimFilter{NodeID: n.ID}, q)
 		if err != nil {
 			return f, err
 		}
@@ -270,7 +268,7 @@ func findStuck(ctx context.Context, c *api.Client) (f found, err error) {
 			}
 			s.Why = nil
 			if len(f.problems) < mostExplained {
-				s.Why, _, _ = whys.OfVolume(ctx, c, s.Claim.VolumeID, &api.Query{Namespace: s.Claim.Namespace})
+				s.Why, _, _ = volumes.Why(ctx, c, s.Claim.VolumeID, &api.Query{Namespace: s.Claim.Namespace})
 			}
 			f.problems = append(f.problems, s.Problem())
 		}
@@ -289,7 +287,7 @@ func findUses(ctx context.Context, c *api.Client) (f found, err error) {
 		return f, structs.Preconditionf("there are more than %d volumes; to ask the nodes for all uses: "+
 			"berth volume list -sort usage", maxPerPage)
 	}
-	all, err := usages.List(ctx, c, &api.Query{AllowStale: true})
+	all, err := volumes.ListUsage(ctx, c, &api.Query{AllowStale: true})
 	if err != nil {
 		return f, err
 	}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"berth/api"
-	"berth/api/claims"
+	"berth/api/volumes"
 	"berth/cli/command"
 	"berth/structs"
 	"berth/structs/admin"
@@ -130,7 +130,7 @@ func showAlloc(c *call) (*content, error) {
 	}
 	var claimed views.Table
 	t.Faults = readTogether(reading{"its claims on volumes", func() error {
-		all, _, err := claims.List(ctx, c.client(a.Namespace), claims.Filter{AllocID: a.ID}, part())
+		all, _, err := volumes.ListClaims(ctx, c.client(a.Namespace), volumes.ClaimFilter{AllocID: a.ID}, part())
 		claimed = views.ClaimTable(all)
 		return err
 	}})
@@ -253,7 +253,7 @@ func showPlugin(c *call) (*content, error) {
 	t.Faults = readTogether(reading{"its volumes", func() error {
 		all, meta, err := client.Volumes(ctx, api.VolumeFilter{PluginID: id}, part())
 		used = views.VolumeTable(all)
-		used.More = more(meta, volumes.whose("PluginID", id, structs.AllNamespaces))
+		used.More = more(meta, volumeList.whose("PluginID", id, structs.AllNamespaces))
 		return err
 	}})
 	t.Tables = []views.Table{

@@ -60,7 +60,7 @@ func TestLists_RejectAWrongForm(t *testing.T) {
 
 // The filters of the choices and of links are valid for the rows that they select from.
 func TestLists_HaveFiltersOfTheirRows(t *testing.T) {
-	check(t, volumes.shows, &structs.CSIVolumeListStub{})
+	check(t, volumeList.shows, &structs.CSIVolumeListStub{})
 	check(t, jobs.shows, &structs.JobListStub{})
 	check(t, allocations.shows, &structs.AllocListStub{})
 	check(t, nodes.shows, &structs.NodeListStub{})
@@ -70,7 +70,7 @@ func TestLists_HaveFiltersOfTheirRows(t *testing.T) {
 	matches(t, lostNodes, &structs.NodeListStub{})
 	matches(t, heldClaims, &structs.VolumeClaimStub{})
 	matches(t, allocations.filterOf("NodeID", `a"b`), &structs.AllocListStub{})
-	for _, name := range volumes.names {
+	for _, name := range volumeList.names {
 		matches(t, name+` contains "x"`, &structs.CSIVolumeListStub{})
 	}
 	for _, name := range allocations.names {

@@ -7,8 +7,7 @@ import (
 
 	"berth/api"
 	"berth/api/snapshots"
-	"berth/api/usages"
-	"berth/api/whys"
+	"berth/api/volumes"
 	"berth/structs"
 	"berth/ui/actions"
 	"berth/ui/pages"
@@ -51,14 +50,14 @@ func showVolume(c *call) (*content, error) {
 	data := pages.Volume{Command: structs.CommandLine(ns, "volume why", id)}
 	data.Faults = readTogether(
 		reading{"why it waits", func() (err error) {
-			why, _, err := whys.OfVolume(ctx, client, id, nil)
+			why, _, err := volumes.Why(ctx, client, id, nil)
 			if err == nil {
 				data.Why = why.Reasons
 			}
 			return err
 		}},
 		reading{"its use and its mounts", func() (err error) {
-			facts.Usage, err = usages.Of(ctx, client, id, nil)
+			facts.Usage, err = volumes.Usage(ctx, client, id, nil)
 			return err
 		}},
 		reading{"its snapshots", func() (err error) {

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"berth/api"
-	"berth/api/usages"
+	"berth/api/volumes"
 	"berth/cli/command"
 	"berth/structs"
 	"berth/structs/storage"
@@ -151,7 +151,7 @@ func PrintHealthReports(c *command.Call, all *storage.VolumeUsageResponse) {
 func PrintVolumeHealth(
 	ctx context.Context, client *api.Client, volumeID string, q *api.Query,
 ) (lines []string, err error) {
-	all, err := usages.Of(ctx, client, volumeID, q)
+	all, err := volumes.Usage(ctx, client, volumeID, q)
 	if err != nil {
 		return nil, err
 	}
@@ -174,7 +174,7 @@ func PrintVolumeHealth(
 func PrintAllocHealth(
 	ctx context.Context, client *api.Client, volumeID string, a *structs.Allocation,
 ) (lines []string, err error) {
-	all, err := usages.Of(ctx, client, volumeID, &api.Query{Namespace: a.Namespace})
+	all, err := volumes.Usage(ctx, client, volumeID, &api.Query{Namespace: a.Namespace})
 	if err != nil {
 		return nil, err
 	}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"berth/api/claims"
+	"berth/api/volumes"
 	"berth/cli/command"
 	"berth/cli/watch"
 	"berth/structs"
@@ -126,7 +126,7 @@ func claimList(ctx context.Context, c *command.Call) error {
 		return listStickyClaims(ctx, c)
 	}
 
-	filter := claims.Filter{
+	filter := volumes.ClaimFilter{
 		VolumeID: c.String("volume"),
 		AllocID:  c.String("alloc"),
 	}
@@ -147,7 +147,7 @@ func claimList(ctx context.Context, c *command.Call) error {
 		filter.AllocID = id
 	}
 
-	all, meta, err := claims.List(ctx, c.API, filter, c.Page())
+	all, meta, err := volumes.ListClaims(ctx, c.API, filter, c.Page())
 	err = c.CheckFound(ctx, len(all), err)
 	if err != nil {
 		return err
@@ -165,7 +165,7 @@ func claimList(ctx context.Context, c *command.Call) error {
 func findClaim(ctx context.Context, c *command.Call, volume, prefix string) (
 	*structs.VolumeClaimStub, error,
 ) {
-	all, _, err := claims.List(ctx, c.API, claims.Filter{VolumeID: volume}, nil)
+	all, _, err := volumes.ListClaims(ctx, c.API, volumes.ClaimFilter{VolumeID: volume}, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -182,13 +182,13 @@ func findClaim(ctx context.Context, c *command.Call, volume, prefix string) (
 
 // findClaimID returns the claim whose ID has a prefix.
 func findClaimID(ctx context.Context, c *command.Call, prefix string) (*structs.VolumeClaimStub, error) {
-	filter := claims.Filter{}
+	filter := volumes.ClaimFilter{}
 	alloc, _, complete := strings.Cut(prefix, ".")
 	if complete {
 		filter.AllocID = alloc
 	}
 
-	all, _, err := claims.List(ctx, c.API, filter, nil)
+	all, _, err := volumes.ListClaims(ctx, c.API, filter, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -258,7 +258,7 @@ func claimDelete(ctx context.Context, c *command.Call) error {
 
 // releaseFound releases the claim that find returns.
 func releaseFound(ctx context.Context, c *command.Call, find func() (*structs.VolumeClaimStub, error)) error {
-	o := claims.ReleaseOptions{
+	o := volumes.ClaimReleaseOptions{
 		DryRun: c.Bool("dry-run"),
 		Force:  c.Bool("force"),
 		Reason: c.String("reason"),
@@ -290,7 +290,7 @@ func releaseFound(ctx context.Context, c *command.Call, find func() (*structs.Vo
 	w.WaitFor("volume", "", id)
 	report := func(ctx context.Context) { w.ReportDetach(ctx, id, claim.NodeID) }
 	err = w.Request(ctx, report, func() (err error) {
-		resp, err = claims.Release(ctx, on, id, o)
+		resp, err = volumes.ReleaseClaim(ctx, on, id, o)
 		return err
 	})
 	if err != nil && ctx.Err() == nil {

@@ -5,7 +5,7 @@ import (
 	"context"
 	"fmt"
 
-	"berth/api/classes"
+	"berth/api/volumes"
 	"berth/cli/command"
 	"berth/jobspec"
 	"berth/structs"
@@ -42,7 +42,7 @@ a class that volumes name cannot change.`,
 		Synopsis: "List the classes",
 		Renders:  true,
 		Run: func(ctx context.Context, c *command.Call) error {
-			all, _, err := classes.List(ctx, c.API, nil)
+			all, _, err := volumes.ListClasses(ctx, c.API, nil)
 			if err != nil {
 				return err
 			}
@@ -56,7 +56,7 @@ a class that volumes name cannot change.`,
 		Synopsis: "Show a class, and the space that its plugin has",
 		Renders:  true,
 		Run: func(ctx context.Context, c *command.Call) error {
-			row, err := classes.Get(ctx, c.API, c.Arg(0))
+			row, err := volumes.GetClass(ctx, c.API, c.Arg(0))
 			if err != nil {
 				return err
 			}
@@ -73,12 +73,12 @@ a class that volumes name cannot change.`,
 		Synopsis: "Delete a class that no volume names",
 		Acts:     true,
 		Run: func(ctx context.Context, c *command.Call) error {
-			seen, err := classes.Get(ctx, c.API, c.Arg(0))
+			seen, err := volumes.GetClass(ctx, c.API, c.Arg(0))
 			on, err := c.On(seen, err)
 			if err != nil {
 				return err
 			}
-			err = classes.Delete(ctx, on, c.Arg(0))
+			err = volumes.DeleteClass(ctx, on, c.Arg(0))
 			if err != nil {
 				return err
 			}
@@ -135,7 +135,7 @@ func classApply(ctx context.Context, c *command.Call) error {
 		return err
 	}
 
-	err = classes.Put(ctx, c.API, row)
+	err = volumes.PutClass(ctx, c.API, row)
 	if err != nil {
 		return err
 	}
@@ -144,7 +144,7 @@ func classApply(ctx context.Context, c *command.Call) error {
 
 // decodeClass reads a class in JSON, with its defaults.
 func decodeClass(src []byte) (*storage.VolumeClass, error) {
-	row, err := classes.Decode(src)
+	row, err := volumes.DecodeClass(src)
 	row.Canonicalize()
 	return row, err
 }
@@ -214,7 +214,7 @@ var spaceSheet = command.Sheet[*storage.Exhaustion]{
 // printSpaces prints the space of a class, if its plugin has answered. Servers of an earlier version do not
 // know the request.
 func printSpaces(ctx context.Context, c *command.Call, name string) error {
-	rows, err := classes.Spaces(ctx, c.API, name)
+	rows, err := volumes.ClassSpaces(ctx, c.API, name)
 	switch {
 	case structs.IsKind(err, structs.KindNotFound):
 		return nil

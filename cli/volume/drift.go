@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"berth/api/drifts"
+	"berth/api/volumes"
 	"berth/cli/command"
 	"berth/structs"
 	"berth/structs/storage"
@@ -66,7 +66,7 @@ var driftSheet = command.Sheet[*storage.VolumeDrift]{
 // differencesOf returns the differences of a volume. A failure is a warning: the rest of an answer does not
 // depend on it. Servers of an earlier version do not know the request.
 func differencesOf(ctx context.Context, c *command.Call, id string) []*storage.VolumeDrift {
-	all, err := drifts.List(ctx, c.API, "", id)
+	all, err := volumes.ListDrift(ctx, c.API, "", id)
 	if err != nil && !structs.IsKind(err, structs.KindNotFound) {
 		warn(c, []string{"the differences from the storage are not known: " + err.Error()})
 	}
@@ -108,7 +108,7 @@ func driftReasons(all []*storage.VolumeDrift) (lines []string) {
 
 // driftOfPlugin tells the differences of a plugin; "" for none.
 func driftOfPlugin(ctx context.Context, c *command.Call, id string) string {
-	s, err := drifts.OfPlugin(ctx, c.API, id)
+	s, err := volumes.DriftOfPlugin(ctx, c.API, id)
 	if err != nil {
 		warn(c, []string{"the differences from the storage are not known: " + err.Error()})
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"strings"
 
-	"berth/api/claims"
+	"berth/api/volumes"
 	"berth/cli/command"
 	"berth/structs"
 	"berth/structs/storage"
@@ -46,7 +46,7 @@ func listStickyClaims(ctx context.Context, c *command.Call) error {
 		return command.BadUsage("-volume, -node and -alloc are for the claims of -type csi")
 	}
 
-	all, meta, err := claims.ListSticky(ctx, c.API, claims.StickyFilter{
+	all, meta, err := volumes.ListStickyClaims(ctx, c.API, volumes.StickyClaimFilter{
 		JobID:      c.String("job"),
 		TaskGroup:  c.String("group"),
 		VolumeName: c.String("volume-name"),
@@ -70,7 +70,7 @@ func findStickyClaim(ctx context.Context, c *command.Call, prefix string) (
 	if strings.Contains(prefix, ".") { // the ID of the claim of an allocation
 		return nil, nil
 	}
-	all, _, err := claims.ListSticky(ctx, c.API, claims.StickyFilter{}, nil)
+	all, _, err := volumes.ListStickyClaims(ctx, c.API, volumes.StickyClaimFilter{}, nil)
 	if structs.IsKind(err, structs.KindDenied) {
 		return nil, nil
 	}
@@ -103,7 +103,7 @@ func deleteStickyClaim(ctx context.Context, c *command.Call, v *storage.TaskGrou
 		return command.BadUsage("-dry-run, -force and -reason are for the claim of an allocation: claim %s is "+
 			"that of group %s on sticky host volume %s", v.ID, v.TaskGroupName, v.VolumeName)
 	}
-	err := claims.DeleteSticky(ctx, c.API, v.ID)
+	err := volumes.DeleteStickyClaim(ctx, c.API, v.ID)
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"berth/api/reclaims"
+	"berth/api/volumes"
 	"berth/cli/command"
 	"berth/cli/watch"
 	"berth/structs"
@@ -20,7 +20,7 @@ var undeleteCommand = command.Command{
 	Acts:     true,
 	Run: func(ctx context.Context, c *command.Call) error {
 		id := c.Arg(0)
-		err := reclaims.Undelete(ctx, c.API, id)
+		err := volumes.Undelete(ctx, c.API, id)
 		if err != nil {
 			return watch.VolumeFault(ctx, c, id, err)
 		}

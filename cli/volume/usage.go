@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"berth/api"
-	"berth/api/usages"
+	"berth/api/volumes"
 	"berth/cli/alloc"
 	"berth/cli/command"
 	"berth/structs"
@@ -71,19 +71,19 @@ func volumeList(ctx context.Context, c *command.Call) error {
 		return command.BadUsage("-sort takes name, usage or inodes")
 	}
 
-	volumes, _, err := c.API.Volumes(ctx, api.VolumeFilter{}, nil)
-	err = c.CheckFound(ctx, len(volumes), err)
+	rows, _, err := c.API.Volumes(ctx, api.VolumeFilter{}, nil)
+	err = c.CheckFound(ctx, len(rows), err)
 	if err != nil {
 		return err
 	}
-	all, err := usages.List(ctx, c.API, nil)
+	all, err := volumes.ListUsage(ctx, c.API, nil)
 	if err != nil {
 		return err
 	}
 
 	sheet := useSheet
 	sheet.Order = order
-	err = sheet.List(c, "volume", usesOf(volumes, all))
+	err = sheet.List(c, "volume", usesOf(rows, all))
 	warn(c, all.Warnings)
 	return err
 }
@@ -194,7 +194,7 @@ var nodeUseSheet = command.Sheet[*storage.VolumeUsage]{
 // printUse shows the use of one volume. The rest of the status does not depend on the nodes, so a failure is
 // a warning.
 func printUse(ctx context.Context, c *command.Call, v *structs.CSIVolumeDetail) {
-	all, err := usages.Of(ctx, c.API, v.ID, nil)
+	all, err := volumes.Usage(ctx, c.API, v.ID, nil)
 	if err != nil {
 		warn(c, []string{"the use of the volume is not known: " + err.Error()})
 		return

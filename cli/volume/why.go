@@ -4,7 +4,7 @@ import (
 	"context"
 	"slices"
 
-	"berth/api/whys"
+	"berth/api/volumes"
 	"berth/cli/alloc"
 	"berth/cli/command"
 	"berth/structs"
@@ -30,7 +30,7 @@ func volumeWhy(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
-	why, _, err := whys.OfVolume(ctx, c.API, id, nil)
+	why, _, err := volumes.Why(ctx, c.API, id, nil)
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"berth/api"
-	"berth/api/whys"
+	"berth/api/volumes"
 	"berth/cli/command"
 	"berth/structs"
 )
@@ -87,7 +87,7 @@ func (w *Watch) explain(ctx context.Context) {
 func (w *Watch) volumeWhy(ctx context.Context, id string, q *api.Query) (
 	*structs.WhyResponse, *api.Meta, error,
 ) {
-	return whys.OfVolume(ctx, w.API, id, q)
+	return volumes.Why(ctx, w.API, id, q)
 }
 
 // explainJobs writes the causes for which jobs wait, and their failing checks.

@@ -18,7 +18,7 @@ import (
 	"github.com/moby/sys/mountinfo"
 
 	"berth/api"
-	"berth/api/whys"
+	"berth/api/volumes"
 	"berth/test/guarantees"
 )
 
@@ -112,7 +112,7 @@ func (w *world) undrainAll() error {
 func (w *world) explain() {
 	for _, j := range w.jobs {
 		_ = call(func(ctx context.Context) error {
-			why, _, err := whys.OfVolume(ctx, w.servers[0].client, j.name, nil)
+			why, _, err := volumes.Why(ctx, w.servers[0].client, j.name, nil)
 			w.note("volume why %s: %s %v", j.name, asJSON(why), err)
 			reason, _, err := w.servers[0].client.JobWhy(ctx, j.name, nil)
 			w.note("job why %s: %s %v", j.name, asJSON(reason), err)

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"berth/api"
-	"berth/api/reclaims"
+	"berth/api/volumes"
 	"berth/cli/alloc"
 	"berth/cli/command"
 	"berth/cli/job"
@@ -245,7 +245,7 @@ var All = []Action{
 		Command: command.Find(volume.Commands, "undelete"),
 		Line:    func(t Target) string { return structs.CommandLine(t.Namespace, "volume undelete", t.ID) },
 		Run: func(ctx context.Context, c *api.Client, t Target) error {
-			return reclaims.Undelete(ctx, c, t.ID)
+			return volumes.Undelete(ctx, c, t.ID)
 		},
 	},
 	{

@@ -1,5 +1,6 @@
-// Package whys has the routes that tell why a volume waits, each with the call of the client.
-package whys
+// Package volumes has the routes about volumes that package api does not have: on claims, classes, use, drift,
+// the reasons of a wait and the end of a deletion that waits, each with the call of the client.
+package volumes
 
 import (
 	"context"
@@ -13,8 +14,8 @@ var volumeWhy = api.NewEndpoint(api.Get, "/v1/volume/csi/{id}/why",
 	api.ServeMethod(structs.VolumeWhy,
 		api.WithID(func(q *structs.CSIVolumeGetRequest, id string) { q.ID = id }), api.Whole))
 
-// OfVolume reads why a volume, or a use of it, waits.
-func OfVolume(ctx context.Context, c *api.Client, id string, q *api.Query) (
+// Why reads why a volume, or a use of it, waits.
+func Why(ctx context.Context, c *api.Client, id string, q *api.Query) (
 	*structs.WhyResponse, *api.Meta, error,
 ) {
 	return volumeWhy.Fetch(ctx, c, id, q)

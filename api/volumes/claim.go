@@ -1,7 +1,4 @@
-// Package claims has the routes of claims on volumes, each with the call of the client: the claims of
-// allocations on CSI volumes, and those of groups on sticky host volumes. The claims of one volume are a
-// route of package api.
-package claims
+package volumes
 
 import (
 	"cmp"
@@ -16,15 +13,15 @@ import (
 )
 
 // The dialect lists the claims of sticky host volumes here. The others have a parameter of theirs.
-var list = api.NewEndpoint(api.Get, "/v1/volumes/claims", ofKind(
-	api.ServeList(structs.VolumeClaimList, bindList,
+var claimList = api.NewEndpoint(api.Get, "/v1/volumes/claims", claimsOfKind(
+	api.ServeList(structs.VolumeClaimList, bindClaims,
 		func(a *structs.VolumeClaimListResponse) []*structs.VolumeClaimStub { return a.Claims }),
-	api.ServeList(storage.HostVolumeClaimList, bindSticky,
+	api.ServeList(storage.HostVolumeClaimList, bindStickyClaims,
 		func(a *storage.ClaimListResponse) []*storage.TaskGroupHostVolumeClaim { return a.Claims })))
 
-// ofKind serves the claims of CSI volumes to a request that asks for them, or that selects by what only
+// claimsOfKind serves the claims of CSI volumes to a request that asks for them, or that selects by what only
 // they have.
-func ofKind[T any](ofCSI api.ServeFunc[T], sticky func(*api.Call) (any, error)) api.ServeFunc[T] {
+func claimsOfKind[T any](ofCSI api.ServeFunc[T], sticky func(*api.Call) (any, error)) api.ServeFunc[T] {
 	return func(c *api.Call) (any, error) {
 		switch kind := c.Param("type"); kind {
 		case structs.VolumeTypeCSI:
@@ -43,29 +40,29 @@ func ofKind[T any](ofCSI api.ServeFunc[T], sticky func(*api.Call) (any, error)) 
 	}
 }
 
-func bindList(c *api.Call, q *structs.VolumeClaimListRequest) error {
+func bindClaims(c *api.Call, q *structs.VolumeClaimListRequest) error {
 	q.VolumeID = c.Param("volume_id")
 	q.NodeID = c.Param("node_id")
 	q.AllocID = c.Param("alloc_id")
 	return nil
 }
 
-func bindSticky(c *api.Call, q *storage.ClaimListRequest) error {
+func bindStickyClaims(c *api.Call, q *storage.ClaimListRequest) error {
 	q.JobID = c.Param("job_id")
 	q.TaskGroup = c.Param("task_group")
 	q.VolumeName = c.Param("volume_name")
 	return nil
 }
 
-// Filter selects the claims of a volume, of a node and of an allocation. "" selects all.
-type Filter struct {
+// ClaimFilter selects the claims of a volume, of a node and of an allocation. "" selects all.
+type ClaimFilter struct {
 	VolumeID string
 	NodeID   string
 	AllocID  string
 }
 
-// List lists the claims on CSI volumes, with what holds each of them or for what it waits.
-func List(ctx context.Context, c *api.Client, f Filter, q *api.Query) (
+// ListClaims lists the claims on CSI volumes, with what holds each of them or for what it waits.
+func ListClaims(ctx context.Context, c *api.Client, f ClaimFilter, q *api.Query) (
 	[]*structs.VolumeClaimStub, *api.Meta, error,
 ) {
 	params := api.QueryValues(q)
@@ -73,18 +70,18 @@ func List(ctx context.Context, c *api.Client, f Filter, q *api.Query) (
 	params.Set("volume_id", f.VolumeID)
 	params.Set("node_id", f.NodeID)
 	params.Set("alloc_id", f.AllocID)
-	return list.Page(ctx, c, api.Request{Query: params})
+	return claimList.Page(ctx, c, api.Request{Query: params})
 }
 
-// StickyFilter selects the claims of a job, of a group and of volumes with a name. "" selects all.
-type StickyFilter struct {
+// StickyClaimFilter selects the claims of a job, of a group and of volumes with a name. "" selects all.
+type StickyClaimFilter struct {
 	JobID      string
 	TaskGroup  string
 	VolumeName string
 }
 
-// ListSticky lists the claims of groups on sticky host volumes.
-func ListSticky(ctx context.Context, c *api.Client, f StickyFilter, q *api.Query) (
+// ListStickyClaims lists the claims of groups on sticky host volumes.
+func ListStickyClaims(ctx context.Context, c *api.Client, f StickyClaimFilter, q *api.Query) (
 	all []*storage.TaskGroupHostVolumeClaim, meta *api.Meta, err error,
 ) {
 	params := api.QueryValues(q)
@@ -92,22 +89,22 @@ func ListSticky(ctx context.Context, c *api.Client, f StickyFilter, q *api.Query
 	params.Set("job_id", f.JobID)
 	params.Set("task_group", f.TaskGroup)
 	params.Set("volume_name", f.VolumeName)
-	meta, err = list.Decode(ctx, c, api.Request{Query: params}, &all)
+	meta, err = claimList.Decode(ctx, c, api.Request{Query: params}, &all)
 	return all, meta, err
 }
 
 // The dialect does not have this route.
-var release = api.NewEndpoint(api.Remove, "/v1/volume/csi/{id}/claim",
+var claimRelease = api.NewEndpoint(api.Remove, "/v1/volume/csi/{id}/claim",
 	api.ServeMethod(structs.VolumeClaimRelease, bindClaimRelease, api.Whole))
 
 // The dialect deletes the claims of sticky host volumes here. The ID of the claim of an allocation has a
 // dot.
-var remove = api.NewEndpoint(api.Remove, "/v1/volumes/claim/{id}", byID(
+var claimRemove = api.NewEndpoint(api.Remove, "/v1/volumes/claim/{id}", claimByID(
 	api.ServeMethod(structs.VolumeClaimRelease, bindClaimDelete, api.Whole),
 	api.ServeMethod(storage.HostVolumeClaimDelete,
 		api.WithID(func(r *storage.ClaimDeleteRequest, id string) { r.ClaimID = id }), api.Whole)))
 
-func byID[T any](ofCSI api.ServeFunc[T], sticky func(*api.Call) (any, error)) api.ServeFunc[T] {
+func claimByID[T any](ofCSI api.ServeFunc[T], sticky func(*api.Call) (any, error)) api.ServeFunc[T] {
 	return func(c *api.Call) (any, error) {
 		if strings.Contains(c.ID(), ".") {
 			return ofCSI(c)
@@ -116,13 +113,13 @@ func byID[T any](ofCSI api.ServeFunc[T], sticky func(*api.Call) (any, error)) ap
 	}
 }
 
-// DeleteSticky deletes the claim of a group on a sticky host volume.
-func DeleteSticky(ctx context.Context, c *api.Client, id string) error {
-	return remove.Exec(ctx, c, api.Request{ID: id})
+// DeleteStickyClaim deletes the claim of a group on a sticky host volume.
+func DeleteStickyClaim(ctx context.Context, c *api.Client, id string) error {
+	return claimRemove.Exec(ctx, c, api.Request{ID: id})
 }
 
 // Only the operator socket of the server that leads takes this route.
-var force = api.NewEndpoint(api.Remove, "/v1/volume/csi/{id}/claim/force",
+var claimForce = api.NewEndpoint(api.Remove, "/v1/volume/csi/{id}/claim/force",
 	api.ServeMethod(structs.VolumeClaimForce, bindClaimRelease, api.Whole))
 
 func bindClaimRelease(c *api.Call, req *structs.VolumeClaimReleaseRequest) error {
@@ -131,19 +128,19 @@ func bindClaimRelease(c *api.Call, req *structs.VolumeClaimReleaseRequest) error
 	if req.AllocID == "" {
 		return structs.Invalidf("the parameter alloc_id is missing, expected the ID of an allocation")
 	}
-	return bindRelease(c, req)
+	return bindClaimProof(c, req)
 }
 
 func bindClaimDelete(c *api.Call, req *structs.VolumeClaimReleaseRequest) (err error) {
-	req.VolumeID, req.AllocID, err = parseID(c.ID())
+	req.VolumeID, req.AllocID, err = parseClaimID(c.ID())
 	if err != nil {
 		return err
 	}
-	return bindRelease(c, req)
+	return bindClaimProof(c, req)
 }
 
-// parseID returns the volume and the allocation of a claim: see structs.ClaimID.
-func parseID(id string) (volume, alloc string, err error) {
+// parseClaimID returns the volume and the allocation of a claim: see structs.ClaimID.
+func parseClaimID(id string) (volume, alloc string, err error) {
 	alloc, volume, found := strings.Cut(id, ".") // IDs of allocations have no dot
 	if !found || alloc == "" || volume == "" {
 		return "", "", structs.Invalidf(
@@ -153,8 +150,8 @@ func parseID(id string) (volume, alloc string, err error) {
 	return volume, alloc, nil
 }
 
-// bindRelease reads what the routes that release a claim share.
-func bindRelease(c *api.Call, req *structs.VolumeClaimReleaseRequest) (err error) {
+// bindClaimProof reads what the routes that release a claim share.
+func bindClaimProof(c *api.Call, req *structs.VolumeClaimReleaseRequest) (err error) {
 	req.Reason = c.Param("reason")
 	req.By = c.Param("by")
 	req.Shown, err = api.BindShown(c)
@@ -169,10 +166,10 @@ func bindRelease(c *api.Call, req *structs.VolumeClaimReleaseRequest) (err error
 	return err
 }
 
-// ReleaseOptions select the claim of a volume. DryRun only tells what the release would do. Force releases
-// the claim also without the confirmation of its node; without DryRun only the operator socket of the
-// server that leads takes it. Reason and By are recorded.
-type ReleaseOptions struct {
+// ClaimReleaseOptions select the claim of a volume. DryRun only tells what the release would do. Force
+// releases the claim also without the confirmation of its node; without DryRun only the operator socket of
+// the server that leads takes it. Reason and By are recorded.
+type ClaimReleaseOptions struct {
 	AllocID string
 	DryRun  bool
 	Force   bool
@@ -183,17 +180,17 @@ type ReleaseOptions struct {
 	Shown *structs.DetachShown
 }
 
-// Release releases a claim on a volume and returns the proof of it.
-func Release(
-	ctx context.Context, c *api.Client, volume string, o ReleaseOptions,
+// ReleaseClaim releases a claim on a volume and returns the proof of it.
+func ReleaseClaim(
+	ctx context.Context, c *api.Client, volume string, o ClaimReleaseOptions,
 ) (*structs.VolumeClaimReleaseResponse, error) {
 	params := url.Values{"alloc_id": {o.AllocID}, "reason": {o.Reason}, "by": {o.By}}
 	api.SetShown(params, o.Shown)
 	r := api.Request{ID: volume, Query: params}
 	if o.Force && !o.DryRun {
-		return force.Send(ctx, c, r)
+		return claimForce.Send(ctx, c, r)
 	}
 	params.Set("dry_run", strconv.FormatBool(o.DryRun))
 	params.Set("force", strconv.FormatBool(o.Force))
-	return release.Send(ctx, c, r)
+	return claimRelease.Send(ctx, c, r)
 }

@@ -1,5 +1,4 @@
-// Package reclaims has the routes of volumes that are deleted later, each with the call of the client.
-package reclaims
+package volumes
 
 import (
 	"context"
