@@ -15,8 +15,8 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/api"
-	"berth/api/actions"
 	"berth/api/apitest"
+	"berth/api/jobs"
 	"berth/internal/auditlog"
 	"berth/structs"
 	"berth/structs/access"
@@ -60,7 +60,7 @@ func runsActions(s *server) (asked *[]jobaction.Target) {
 func runAction(t *testing.T, c *api.Client, at jobaction.Target) error {
 	t.Helper()
 	var out bytes.Buffer
-	run, err := actions.Open(t.Context(), c, at, &api.Exec{
+	run, err := jobs.OpenAction(t.Context(), c, at, &api.Exec{
 		Stdin:  strings.NewReader("input"),
 		Stdout: &out,
 		Stderr: io.Discard,
@@ -210,7 +210,7 @@ func beginnings(t *testing.T, path string) (lines []string) {
 func TestActions_ListsThoseOfAJob(t *testing.T) {
 	s := newServer(t)
 	hasActions(s)
-	got, _, err := actions.List(t.Context(), newClient(t, s), "web", nil)
+	got, _, err := jobs.ListActions(t.Context(), newClient(t, s), "web", nil)
 	want := jobaction.JobAction{Name: "dump", Command: "/bin/dump", TaskName: "app", TaskGroupName: "g"}
 	if err != nil || len(got) != 1 || !reflect.DeepEqual(*got[0], want) {
 		t.Errorf("got %+v, %v", got, err)

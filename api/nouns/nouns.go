@@ -4,17 +4,14 @@ package nouns
 
 import (
 	_ "berth/api/acls"
-	_ "berth/api/actions"
 	_ "berth/api/admissions"
 	_ "berth/api/agents"
 	_ "berth/api/events"
 	_ "berth/api/hostvols"
 	_ "berth/api/identities"
-	_ "berth/api/jobstatuses"
-	_ "berth/api/jobtags"
+	_ "berth/api/jobs"
 	_ "berth/api/logins"
 	_ "berth/api/nodemetas"
-	_ "berth/api/offers"
 	_ "berth/api/quotas"
 	_ "berth/api/snapgroups"
 	_ "berth/api/snapschedules"

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"berth/api"
-	"berth/api/offers"
+	"berth/api/jobs"
 	"berth/cli/command"
 	"berth/cli/watch"
 	"berth/structs"
@@ -102,7 +102,7 @@ func serviceInfo(ctx context.Context, c *command.Call) error {
 }
 
 func serviceDelete(ctx context.Context, c *command.Call) error {
-	err := offers.Delete(ctx, c.API, c.Arg(0), c.Arg(1))
+	err := jobs.DeleteService(ctx, c.API, c.Arg(0), c.Arg(1))
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"berth/api"
-	"berth/api/actions"
+	"berth/api/jobs"
 	"berth/cli/alloc"
 	"berth/cli/command"
 	"berth/cli/watch"
@@ -66,7 +66,7 @@ var ActionCommands = []command.Command{
 
 func listActions(ctx context.Context, c *command.Call) error {
 	id := c.Arg(0)
-	all, _, err := actions.List(ctx, c.API, id, nil)
+	all, _, err := jobs.ListActions(ctx, c.API, id, nil)
 	if err != nil {
 		return c.DidYouMean(ctx, "job", id, err)
 	}
@@ -117,7 +117,7 @@ func runAction(ctx context.Context, c *command.Call) error {
 			what, step := "the answer of the node", "to see its allocations: "+
 				structs.CommandLine(c.Namespace(), "job allocs", at.JobID)
 			err = watch.New(c).Await(ctx, what, step, func() (err error) {
-				run, err = actions.Open(ctx, c.API, at, x)
+				run, err = jobs.OpenAction(ctx, c.API, at, x)
 				return err
 			})
 			return run, err

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"berth/api"
-	"berth/api/jobtags"
+	"berth/api/jobs"
 	"berth/cli/command"
 	"berth/structs"
 )
@@ -75,7 +75,7 @@ func applyTag(ctx context.Context, c *command.Call) error {
 		version = job.Version
 	}
 
-	answer, err := jobtags.Apply(ctx, c.API, structs.JobTagRequest{
+	answer, err := jobs.ApplyTag(ctx, c.API, structs.JobTagRequest{
 		JobID:       id,
 		JobVersion:  version,
 		TagName:     name,
@@ -93,7 +93,7 @@ func unsetTag(ctx context.Context, c *command.Call) error {
 		return err
 	}
 	id := c.Arg(0)
-	err = jobtags.Remove(ctx, c.API, id, name)
+	err = jobs.RemoveTag(ctx, c.API, id, name)
 	if err != nil {
 		return c.DidYouMean(ctx, "job", id, err)
 	}

@@ -1,6 +1,4 @@
-// Package actions has the routes of the actions of jobs, each with the call of the client. A command of an
-// action is that of a task on the same path as one of alloc exec.
-package actions
+package jobs
 
 import (
 	"context"
@@ -14,26 +12,26 @@ import (
 	"berth/structs/jobaction"
 )
 
-var list = api.NewEndpoint(api.Get, "/v1/job/{id}/actions",
+var actionList = api.NewEndpoint(api.Get, "/v1/job/{id}/actions",
 	api.ServeMethod(structs.JobGet,
 		api.WithID(func(q *structs.JobGetRequest, id string) { q.JobID = id }),
 		func(a *structs.JobGetResponse) []*jobaction.JobAction { return jobaction.List(a.Job) }))
 
-// List reads the actions of a job.
-func List(ctx context.Context, c *api.Client, jobID string, q *api.Query) (
+// ListActions reads the actions of a job.
+func ListActions(ctx context.Context, c *api.Client, jobID string, q *api.Query) (
 	[]*jobaction.JobAction, *api.Meta, error,
 ) {
-	return list.Fetch(ctx, c, jobID, q)
+	return actionList.Fetch(ctx, c, jobID, q)
 }
 
-// session is for callers who may run commands in the namespace. The command of an allocation then needs the
-// rights of alloc exec there.
-var session = api.Handle(api.Get, "/v1/job/{id}/action",
-	serveSession, api.Streams, leadsOn, api.Needs(access.NeedsAllocExec))
+// actionSession is for callers who may run commands in the namespace. The command of an allocation then needs
+// the rights of alloc exec there.
+var actionSession = api.Handle(api.Get, "/v1/job/{id}/action",
+	serveActionSession, api.Streams, leadsOn, api.Needs(access.NeedsAllocExec))
 
 func leadsOn(r *api.Route) { r.LeadsOn = true }
 
-func serveSession(c *api.Call) (any, error) {
+func serveActionSession(c *api.Call) (any, error) {
 	at := jobaction.Target{
 		AllocID:   c.Param("allocID"),
 		Task:      c.Param("task"),
@@ -48,7 +46,7 @@ func serveSession(c *api.Call) (any, error) {
 	case at.Action == "":
 		err = structs.Invalidf("the parameter action is missing; expected the name of an action of the job")
 	case at.AllocID == "":
-		at, err = pick(c, at)
+		at, err = pickAlloc(c, at)
 	case !isSegment(at.AllocID):
 		err = structs.Invalidf("the parameter allocID is %q, expected the ID of an allocation",
 			structs.Cut(at.AllocID, structs.MaxQuoted))
@@ -80,8 +78,8 @@ func isSegment(id string) bool {
 	return id != "." && id != ".." && !strings.Contains(id, "/")
 }
 
-// pick finds a running allocation. The right of the route is enough.
-func pick(c *api.Call, at jobaction.Target) (jobaction.Target, error) {
+// pickAlloc finds a running allocation. The right of the route is enough.
+func pickAlloc(c *api.Call, at jobaction.Target) (jobaction.Target, error) {
 	req := &structs.JobGetRequest{
 		JobID: at.JobID,
 		QueryOptions: structs.QueryOptions{
@@ -100,9 +98,9 @@ func pick(c *api.Call, at jobaction.Target) (jobaction.Target, error) {
 	return jobaction.Pick(job.Job, allocs.Allocations, at)
 }
 
-// Open starts an action of a job as api.Client.OpenExec starts a command. The servers pick a running
+// OpenAction starts an action of a job as api.Client.OpenExec starts a command. The servers pick a running
 // allocation if the target has none. Its job is that of the target, in the namespace of the client.
-func Open(ctx context.Context, c *api.Client, at jobaction.Target, x *api.Exec) (
+func OpenAction(ctx context.Context, c *api.Client, at jobaction.Target, x *api.Exec) (
 	run func(context.Context) (exitCode int, err error), err error,
 ) {
 	q := url.Values{}
@@ -116,5 +114,5 @@ func Open(ctx context.Context, c *api.Client, at jobaction.Target, x *api.Exec) 
 			q.Set(name, value)
 		}
 	}
-	return session.OpenSession(ctx, c, api.Request{ID: at.JobID, Query: q}, x)
+	return actionSession.OpenSession(ctx, c, api.Request{ID: at.JobID, Query: q}, x)
 }

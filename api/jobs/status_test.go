@@ -1,4 +1,4 @@
-package jobstatuses_test
+package jobs_test
 
 import (
 	"context"
@@ -10,12 +10,12 @@ import (
 
 	"berth/api"
 	"berth/api/apitest"
-	"berth/api/jobstatuses"
+	"berth/api/jobs"
 	"berth/structs"
 )
 
-// client returns a client whose requests keep records, and the last record.
-func client(t *testing.T) (*api.Client, func() *structs.JobStatusesRequest) {
+// statusClient returns a client whose requests keep records, and the last record.
+func statusClient(t *testing.T) (*api.Client, func() *structs.JobStatusesRequest) {
 	caller := &apitest.Caller{}
 	apitest.On(caller, structs.JobStatuses, func(context.Context, *structs.JobStatusesRequest) (
 		*structs.JobStatusesResponse, error,
@@ -34,25 +34,25 @@ func client(t *testing.T) (*api.Client, func() *structs.JobStatusesRequest) {
 	}
 }
 
-type names = []structs.JobName
+type jobNames = []structs.JobName
 
 func TestSome_AsksForTheNamespacesOfItsJobs(t *testing.T) {
-	c, last := client(t)
+	c, last := statusClient(t)
 	in := func(ns string) structs.JobName { return structs.JobName{ID: "a", Namespace: ns} }
 	for name, test := range map[string]struct {
 		of    string
-		names names
+		names jobNames
 		want  string
-		asked names
+		asked jobNames
 	}{
 		"no name":            {"n", nil, "n", nil},
-		"their own":          {"n", names{in("m"), in("m")}, "m", names{in("m"), in("m")}},
-		"that of none":       {"", names{in("")}, "default", names{in("default")}},
-		"that of the client": {"n", names{in("")}, "n", names{in("n")}},
-		"two":                {"n", names{in("m"), in("")}, "*", names{in("m"), in("n")}},
-		"all":                {"*", names{in("m")}, "*", names{in("m")}},
+		"their own":          {"n", jobNames{in("m"), in("m")}, "m", jobNames{in("m"), in("m")}},
+		"that of none":       {"", jobNames{in("")}, "default", jobNames{in("default")}},
+		"that of the client": {"n", jobNames{in("")}, "n", jobNames{in("n")}},
+		"two":                {"n", jobNames{in("m"), in("")}, "*", jobNames{in("m"), in("n")}},
+		"all":                {"*", jobNames{in("m")}, "*", jobNames{in("m")}},
 	} {
-		got, _, err := jobstatuses.Some(t.Context(), c, test.names, &structs.QueryOptions{Namespace: test.of})
+		got, _, err := jobs.SomeStatuses(t.Context(), c, test.names, &structs.QueryOptions{Namespace: test.of})
 		if err != nil || len(got) != 1 {
 			t.Fatalf("%s: got %v, %v", name, got, err)
 		}
@@ -65,9 +65,9 @@ func TestSome_AsksForTheNamespacesOfItsJobs(t *testing.T) {
 }
 
 func TestList_IncludesChildren(t *testing.T) {
-	c, last := client(t)
+	c, last := statusClient(t)
 	for _, children := range []bool{false, true} {
-		_, _, err := jobstatuses.List(t.Context(), c, children, nil)
+		_, _, err := jobs.ListStatuses(t.Context(), c, children, nil)
 		if asked := last(); err != nil || asked.IncludeChildren != children {
 			t.Errorf("got %+v, %v", asked, err)
 		}
