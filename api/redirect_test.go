@@ -18,7 +18,7 @@ import (
 	"berth/api"
 	"berth/api/transport"
 	"berth/structs"
-	"berth/structs/variable"
+	"berth/structs/access"
 )
 
 // eachMethod calls each method of a client with invented arguments.
@@ -166,7 +166,7 @@ func TestClient_RejectsTheAnswerOfAnotherProgram(t *testing.T) {
 				t.Errorf("%s: the answer %s is a success", name, body)
 			}
 		})
-		for _, op := range []string{variable.VariableSet, variable.VariableAcquire, variable.VariableDelete} {
+		for _, op := range []string{access.VariableSet, access.VariableAcquire, access.VariableDelete} {
 			_, err := c.VariableWrite(t.Context(), api.VariableWrite{Op: op, Path: "p"})
 			if !structs.IsKind(err, structs.KindInternal) {
 				t.Errorf("%s of a variable: the answer %s: got %v, want internal", op, body, err)
@@ -182,7 +182,7 @@ func TestClient_RejectsTheAnswerOfAnotherProgram(t *testing.T) {
 	defer server.Close()
 	c := api.NewClient(api.ClientConfig{Address: server.URL})
 	defer c.Close()
-	_, err := c.VariableWrite(t.Context(), api.VariableWrite{Op: variable.VariableAcquire, Path: "p"})
+	_, err := c.VariableWrite(t.Context(), api.VariableWrite{Op: access.VariableAcquire, Path: "p"})
 	if !structs.IsKind(err, structs.KindInternal) {
 		t.Errorf("a lock without its ID: got %v, want internal", err)
 	}

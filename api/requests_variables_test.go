@@ -9,7 +9,7 @@ import (
 	"berth/api"
 	"berth/api/apitest"
 	"berth/structs"
-	"berth/structs/variable"
+	"berth/structs/access"
 )
 
 // variableCalls has the requests to the routes of variables.
@@ -19,34 +19,34 @@ func variableCalls() map[string]routeCall {
 		"GET /v1/vars": {
 			path:    "/v1/vars?prefix=a",
 			rpc:     "Variables.List",
-			request: &variable.VariableListRequest{QueryOptions: structs.QueryOptions{Prefix: "a"}},
+			request: &access.VariableListRequest{QueryOptions: structs.QueryOptions{Prefix: "a"}},
 		},
 		"GET /v1/var/{path...}": {
 			path:    "/v1/var/a/b",
 			rpc:     "Variables.Read",
-			request: &variable.VariableGetRequest{Path: "a/b"},
+			request: &access.VariableGetRequest{Path: "a/b"},
 		},
 		"PUT /v1/var/{path...}": {
 			path: "/v1/var/a/b?cas=1&lock-acquire",
 			body: `{"Path":"a/b","Namespace":"prod","Items":{"k":"v"},"Lock":{"TTL":"20s"}}`,
 			rpc:  "Variables.Apply",
-			request: &variable.VariableApplyRequest{
-				Op:           variable.VariableAcquire,
+			request: &access.VariableApplyRequest{
+				Op:           access.VariableAcquire,
 				Path:         "a/b",
-				Items:        variable.VariableItems{"k": "v"},
+				Items:        access.VariableItems{"k": "v"},
 				CheckIndex:   &one,
-				Lock:         &variable.VariableLock{TTL: 20 * time.Second},
+				Lock:         &access.VariableLock{TTL: 20 * time.Second},
 				WriteOptions: structs.WriteOptions{Namespace: "prod"},
 			},
 		},
 		"DELETE /v1/var/{path...}": {
 			path: "/v1/var/a/b?cas=1&lock-id=x",
 			rpc:  "Variables.Apply",
-			request: &variable.VariableApplyRequest{
-				Op:         variable.VariableDelete,
+			request: &access.VariableApplyRequest{
+				Op:         access.VariableDelete,
 				Path:       "a/b",
 				CheckIndex: &one,
-				Lock:       &variable.VariableLock{ID: "x"},
+				Lock:       &access.VariableLock{ID: "x"},
 			},
 		},
 	}
@@ -55,22 +55,22 @@ func variableCalls() map[string]routeCall {
 // A conflict has the status 409 and the present variable, and so has a renewal without the lock.
 func TestVariables_AnswerAConflictWithThePresentVariable(t *testing.T) {
 	s := newServer(t)
-	present := &variable.OpenVariable{Items: variable.VariableItems{"k": "v"}}
+	present := &access.OpenVariable{Items: access.VariableItems{"k": "v"}}
 	present.Path = "a/b"
 	present.ModifyIndex = 7
-	present.Lock = &variable.VariableLock{TTL: 15 * time.Second, LockDelay: 15 * time.Second}
-	apitest.Answer(s.caller, variable.VariableApply, variable.VariableApplyResponse{Conflict: present})
-	apitest.Answer(s.caller, variable.VariableRenew, variable.VariableRenewResponse{Conflict: present})
+	present.Lock = &access.VariableLock{TTL: 15 * time.Second, LockDelay: 15 * time.Second}
+	apitest.Answer(s.caller, access.VariableApply, access.VariableApplyResponse{Conflict: present})
+	apitest.Answer(s.caller, access.VariableRenew, access.VariableRenewResponse{Conflict: present})
 	client := api.NewClient(api.ClientConfig{Address: s.URL})
 	defer client.Close()
 	for _, op := range []string{
-		variable.VariableSet, variable.VariableDelete, variable.VariableAcquire, "lock-renew",
+		access.VariableSet, access.VariableDelete, access.VariableAcquire, "lock-renew",
 	} {
 		_, err := client.VariableWrite(t.Context(), api.VariableWrite{
 			Op:    op,
 			Path:  "a/b",
-			Items: variable.VariableItems{"k": "w"},
-			Lock:  &variable.VariableLock{ID: "x"},
+			Items: access.VariableItems{"k": "w"},
+			Lock:  &access.VariableLock{ID: "x"},
 		})
 		conflict, ok := err.(*api.VariableConflict)
 		if !ok || !structs.IsKind(err, structs.KindConflict) || conflict.Present.ModifyIndex != 7 ||

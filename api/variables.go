@@ -12,15 +12,15 @@ import (
 	"berth/api/audited"
 	"berth/rpc"
 	"berth/structs"
-	"berth/structs/variable"
+	"berth/structs/access"
 )
 
 var variableList = NewEndpoint(Get, "/v1/vars",
-	ServeList(variable.VariableList, nil,
-		func(a *variable.VariableListResponse) []*variable.VariableMetadata { return a.Variables }))
+	ServeList(access.VariableList, nil,
+		func(a *access.VariableListResponse) []*access.VariableMetadata { return a.Variables }))
 
 // Variables lists the variables whose paths begin with the prefix of the query, without their items.
-func (c *Client) Variables(ctx context.Context, q *Query) ([]*variable.VariableMetadata, *Meta, error) {
+func (c *Client) Variables(ctx context.Context, q *Query) ([]*access.VariableMetadata, *Meta, error) {
 	return variableList.Fetch(ctx, c, "", q)
 }
 
@@ -34,15 +34,15 @@ func allowSecrets(c *Call) error {
 }
 
 var variableGet = NewEndpoint(Get, "/v1/var/{path...}",
-	ServeMethod(variable.VariableGet,
-		func(c *Call, req *variable.VariableGetRequest) error {
+	ServeMethod(access.VariableGet,
+		func(c *Call, req *access.VariableGetRequest) error {
 			req.Path = c.r.PathValue("path")
 			return allowSecrets(c)
 		},
-		func(a *variable.VariableGetResponse) *variable.OpenVariable { return a.Variable }))
+		func(a *access.VariableGetResponse) *access.OpenVariable { return a.Variable }))
 
 // Variable reads a variable with its items.
-func (c *Client) Variable(ctx context.Context, path string, q *Query) (*variable.OpenVariable, *Meta, error) {
+func (c *Client) Variable(ctx context.Context, path string, q *Query) (*access.OpenVariable, *Meta, error) {
 	return variableGet.Fetch(ctx, c, path, q)
 }
 
@@ -50,10 +50,10 @@ func (c *Client) Variable(ctx context.Context, path string, q *Query) (*variable
 const renewParam = "lock-renew"
 
 var (
-	variablePut = NewEndpoint[*variable.OpenVariable](Put, "/v1/var/{path...}", serveVariablePut,
+	variablePut = NewEndpoint[*access.OpenVariable](Put, "/v1/var/{path...}", serveVariablePut,
 		answersAlso(http.StatusConflict))
 
-	variableDelete = NewEndpoint[*variable.OpenVariable](Remove, "/v1/var/{path...}", serveVariableDelete,
+	variableDelete = NewEndpoint[*access.OpenVariable](Remove, "/v1/var/{path...}", serveVariableDelete,
 		answersAlso(http.StatusConflict))
 )
 
@@ -66,7 +66,7 @@ type variableBody struct {
 	ModifyIndex uint64
 	CreateTime  int64
 	ModifyTime  int64
-	Items       variable.VariableItems
+	Items       access.VariableItems
 	Lock        *lockBody
 }
 
@@ -74,11 +74,11 @@ type variableBody struct {
 type lockBody struct{ ID, TTL, LockDelay string }
 
 // lock returns the lock of a body, nil for none.
-func (b *variableBody) lock() (lock *variable.VariableLock, err error) {
+func (b *variableBody) lock() (lock *access.VariableLock, err error) {
 	if b.Lock == nil {
 		return nil, nil
 	}
-	lock = &variable.VariableLock{ID: b.Lock.ID}
+	lock = &access.VariableLock{ID: b.Lock.ID}
 	// An empty text leaves the default of the servers.
 	for text, field := range map[*string]*time.Duration{
 		&b.Lock.TTL:       &lock.TTL,
@@ -118,9 +118,9 @@ func serveVariablePut(c *Call) (any, error) {
 			structs.Cut(path, structs.MaxQuoted), structs.Cut(body.Path, structs.MaxQuoted))
 	}
 
-	req := &variable.VariableApplyRequest{Op: variable.VariableSet, Items: body.Items, Lock: lock}
+	req := &access.VariableApplyRequest{Op: access.VariableSet, Items: body.Items, Lock: lock}
 	req.Namespace = body.Namespace
-	for _, op := range []string{variable.VariableAcquire, variable.VariableRelease} {
+	for _, op := range []string{access.VariableAcquire, access.VariableRelease} {
 		if c.Params().Has(op) {
 			req.Op = op
 		}
@@ -137,15 +137,15 @@ func serveVariableDelete(c *Call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return applyVariable(c, &variable.VariableApplyRequest{
-		Op:   variable.VariableDelete,
-		Lock: &variable.VariableLock{ID: c.Param("lock-id")},
+	return applyVariable(c, &access.VariableApplyRequest{
+		Op:   access.VariableDelete,
+		Lock: &access.VariableLock{ID: c.Param("lock-id")},
 	})
 }
 
 // applyVariable sends a write to the servers, and answers a conflict with the present variable. The namespace
 // of the query wins over that of the body, as in the dialect.
-func applyVariable(c *Call, req *variable.VariableApplyRequest) (any, error) {
+func applyVariable(c *Call, req *access.VariableApplyRequest) (any, error) {
 	given := req.Namespace
 	err := c.bindWrite(&req.WriteOptions)
 	if err != nil {
@@ -162,7 +162,7 @@ func applyVariable(c *Call, req *variable.VariableApplyRequest) (any, error) {
 		req.CheckIndex = &index
 	}
 
-	resp, err := rpc.Call(c.Ctx(), c.Caller, variable.VariableApply, req)
+	resp, err := rpc.Call(c.Ctx(), c.Caller, access.VariableApply, req)
 	if err != nil {
 		return nil, err
 	}
@@ -179,7 +179,7 @@ func applyVariable(c *Call, req *variable.VariableApplyRequest) (any, error) {
 
 // A renewal makes no log entry, and so has no check of an index.
 func renewVariable(c *Call, body *variableBody) (any, error) {
-	req := &variable.VariableRenewRequest{}
+	req := &access.VariableRenewRequest{}
 	err := c.bindWrite(&req.WriteOptions)
 	if err != nil {
 		return nil, err
@@ -189,7 +189,7 @@ func renewVariable(c *Call, body *variableBody) (any, error) {
 	if body.Lock != nil {
 		req.LockID = body.Lock.ID
 	}
-	resp, err := rpc.Call(c.Ctx(), c.Caller, variable.VariableRenew, req)
+	resp, err := rpc.Call(c.Ctx(), c.Caller, access.VariableRenew, req)
 	if err != nil {
 		return nil, err
 	}
@@ -201,7 +201,7 @@ func renewVariable(c *Call, body *variableBody) (any, error) {
 }
 
 // The answer has the kind of a conflict, and the variable instead of a text.
-func renderConflict(c *Call, present *variable.OpenVariable) (any, error) {
+func renderConflict(c *Call, present *access.OpenVariable) (any, error) {
 	c.w.Header().Set(headerErrorKind, string(structs.KindConflict))
 	c.render(http.StatusConflict, present)
 	return nil, nil
@@ -209,12 +209,12 @@ func renderConflict(c *Call, present *variable.OpenVariable) (any, error) {
 
 // VariableWrite is a write of a variable.
 type VariableWrite struct {
-	// Op is one of the operations of variable.VariableApply, or lock-renew. "" is variable.VariableSet.
+	// Op is one of the operations of access.VariableApply, or lock-renew. "" is access.VariableSet.
 	Op         string
 	Namespace  string // "" for that of the client
 	Path       string
-	Items      variable.VariableItems
-	Lock       *variable.VariableLock
+	Items      access.VariableItems
+	Lock       *access.VariableLock
 	CheckIndex *uint64 // the ModifyIndex of the present variable, 0 for none. nil: any
 }
 
@@ -222,7 +222,7 @@ type VariableWrite struct {
 // is conflict.
 type VariableConflict struct {
 	error
-	Present *variable.OpenVariable // without the ID of its lock; without indexes if it does not exist
+	Present *access.OpenVariable // without the ID of its lock; without indexes if it does not exist
 }
 
 // Unwrap returns the error with the kind.
@@ -230,7 +230,7 @@ func (e *VariableConflict) Unwrap() error { return e.error }
 
 // VariableWrite writes a variable and returns it as it is now, without items after a renewal and without all
 // after a deletion. The error is a VariableConflict if the variable is not as the write expects it.
-func (c *Client) VariableWrite(ctx context.Context, w VariableWrite) (*variable.OpenVariable, error) {
+func (c *Client) VariableWrite(ctx context.Context, w VariableWrite) (*access.OpenVariable, error) {
 	query := url.Values{}
 	setGiven(query, "namespace", w.Namespace)
 	if w.CheckIndex != nil {
@@ -241,17 +241,17 @@ func (c *Client) VariableWrite(ctx context.Context, w VariableWrite) (*variable.
 	at := variablePut
 	switch w.Op {
 	// Only this operation has a method of its own.
-	case variable.VariableDelete:
+	case access.VariableDelete:
 		at = variableDelete
 		if w.Lock != nil {
 			query.Set("lock-id", w.Lock.ID)
 		}
 	default:
-		if w.Op != "" && w.Op != variable.VariableSet {
+		if w.Op != "" && w.Op != access.VariableSet {
 			query.Set(w.Op, "")
 		}
-		r.Body = variable.OpenVariable{
-			VariableMetadata: variable.VariableMetadata{Path: w.Path, Lock: w.Lock},
+		r.Body = access.OpenVariable{
+			VariableMetadata: access.VariableMetadata{Path: w.Path, Lock: w.Lock},
 			Items:            w.Items,
 		}
 	}
@@ -262,7 +262,7 @@ func (c *Client) VariableWrite(ctx context.Context, w VariableWrite) (*variable.
 		return nil, err
 	}
 	defer closeBody(resp)
-	var answer variable.OpenVariable
+	var answer access.OpenVariable
 	err = json.NewDecoder(resp.Body).Decode(&answer)
 	switch {
 	case err != nil && resp.StatusCode == http.StatusConflict:
@@ -280,17 +280,17 @@ func (c *Client) VariableWrite(ctx context.Context, w VariableWrite) (*variable.
 }
 
 // isAnsweredBy reports whether an answer has what the write needs. Another program than an agent may answer.
-func (w *VariableWrite) isAnsweredBy(answer *variable.OpenVariable, header http.Header) bool {
+func (w *VariableWrite) isAnsweredBy(answer *access.OpenVariable, header http.Header) bool {
 	switch w.Op {
-	case variable.VariableDelete: // nothing is left of the variable but the index
+	case access.VariableDelete: // nothing is left of the variable but the index
 		return header.Get(headerIndex) != ""
-	case variable.VariableAcquire:
+	case access.VariableAcquire:
 		return answer.Path != "" && answer.Lock != nil
 	}
 	return answer.Path != ""
 }
 
-func conflictOf(path string, present *variable.OpenVariable) error {
+func conflictOf(path string, present *access.OpenVariable) error {
 	text := "the variable %q is not as the write expects it: its index is %d"
 	if present.Lock != nil {
 		text = "the variable %q is locked, and the write has not the ID of its lock; its index is %d"

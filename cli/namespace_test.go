@@ -7,9 +7,9 @@ import (
 	"berth/api/apitest"
 	"berth/cli/clitest"
 	"berth/structs"
+	"berth/structs/access"
 	"berth/structs/admin"
 	"berth/structs/storage"
-	"berth/structs/variable"
 )
 
 // emptyNamespace answers like servers with the namespace prod, which has nothing.
@@ -28,7 +28,7 @@ func emptyNamespace() *apitest.Caller {
 	apitest.Answer(c, structs.CSIVolumeList, structs.CSIVolumeListResponse{})
 	apitest.Answer(c, structs.VolumeClaimList, structs.VolumeClaimListResponse{})
 	apitest.Answer(c, storage.HostVolumeClaimList, storage.ClaimListResponse{})
-	apitest.Answer(c, variable.VariableList, variable.VariableListResponse{})
+	apitest.Answer(c, access.VariableList, access.VariableListResponse{})
 	apitest.Answer(c, admin.NodePoolJobs, structs.JobListResponse{})
 	return c
 }

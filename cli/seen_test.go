@@ -14,10 +14,8 @@ import (
 	"berth/structs/access"
 	"berth/structs/admin"
 	"berth/structs/admission"
-	"berth/structs/login"
 	"berth/structs/quota"
 	"berth/structs/storage"
-	"berth/structs/variable"
 )
 
 // seenAt is the index at which the rows of answerRows were made and changed.
@@ -63,12 +61,13 @@ func answerRows(c *apitest.Caller) {
 	apitest.Answer(c, admission.RuleDelete, structs.Empty{})
 	apitest.Answer(c, access.PolicyGet, access.PolicyGetResponse{Policy: &access.Policy{Indexes: row}})
 	apitest.Answer(c, access.PolicyDelete, structs.Empty{})
-	apitest.Answer(c, login.AuthMethodGet, login.AuthMethodGetResponse{Method: &login.AuthMethod{Indexes: row}})
-	apitest.Answer(c, login.AuthMethodDelete, structs.Empty{})
-	apitest.Answer(c, variable.VariableList, variable.VariableListResponse{
-		Variables: []*variable.VariableMetadata{{Path: "db", Indexes: row}},
+	apitest.Answer(c, access.AuthMethodGet,
+		access.AuthMethodGetResponse{Method: &access.AuthMethod{Indexes: row}})
+	apitest.Answer(c, access.AuthMethodDelete, structs.Empty{})
+	apitest.Answer(c, access.VariableList, access.VariableListResponse{
+		Variables: []*access.VariableMetadata{{Path: "db", Indexes: row}},
 	})
-	apitest.Answer(c, variable.VariableApply, variable.VariableApplyResponse{
+	apitest.Answer(c, access.VariableApply, access.VariableApplyResponse{
 		WriteMeta: structs.WriteMeta{Index: seenAt + 1},
 	})
 }
@@ -119,8 +118,8 @@ var destroying = map[string]sent{
 	"quota delete":                    {args: "team", method: quota.SpecDelete.Name},
 	"admission delete":                {args: "images", method: admission.RuleDelete.Name},
 	"acl policy delete":               {args: "team", method: access.PolicyDelete.Name},
-	"acl auth-method delete":          {args: "corp", method: login.AuthMethodDelete.Name},
-	"var purge":                       {args: "db", method: variable.VariableApply.Name},
+	"acl auth-method delete":          {args: "corp", method: access.AuthMethodDelete.Name},
+	"var purge":                       {args: "db", method: access.VariableApply.Name},
 	"volume deregister":               {args: "data", method: structs.CSIVolumeDeregister.Name},
 	"volume delete":                   {args: "data", method: structs.CSIVolumeDelete.Name},
 	"volume class delete":             {args: "fast", method: storage.ClassDelete.Name},
@@ -285,7 +284,7 @@ func TestCommands_ActOnNoRowThatTheyCouldNotRead(t *testing.T) {
 
 // rowOf returns the index by which a request names its row.
 func rowOf(request any) uint64 {
-	if r, isVariable := request.(*variable.VariableApplyRequest); isVariable {
+	if r, isVariable := request.(*access.VariableApplyRequest); isVariable {
 		if r.CheckIndex == nil {
 			return 0
 		}

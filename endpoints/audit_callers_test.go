@@ -17,7 +17,6 @@ import (
 	"berth/structs"
 	"berth/structs/access"
 	"berth/structs/nodeloss"
-	"berth/structs/variable"
 )
 
 // TestAudit_NamesTheWorkload writes and reads with the identity of a task.
@@ -37,10 +36,10 @@ func TestAudit_NamesTheWorkload(t *testing.T) {
 
 	write := &structs.JobDeregisterRequest{JobID: "j", WriteOptions: structs.WriteOptions{AuthToken: token}}
 	_, _ = rpc.Call(t.Context(), s.RPC, structs.JobDeregister, write)
-	denied := &variable.VariableGetRequest{Path: "other"}
+	denied := &access.VariableGetRequest{Path: "other"}
 	denied.Namespace = "elsewhere"
 	denied.AuthToken = token
-	rejected(s, structs.KindDenied, variable.VariableGet, denied)
+	rejected(s, structs.KindDenied, access.VariableGet, denied)
 
 	all := events()
 	if len(all) != 3 || all[2].Kind != auditlog.KindDenied {

@@ -16,7 +16,6 @@ import (
 	"berth/structs"
 	"berth/structs/access"
 	"berth/structs/admin"
-	"berth/structs/login"
 )
 
 // auditedTo makes a server with logins write an enforced audit log to w. now is the clock of the log.
@@ -44,15 +43,15 @@ func auditedTo(t *testing.T, s *loginServer, w io.Writer, now func() time.Time) 
 // A caller without a token cannot fill the disk, and a change without a token has its lines meanwhile.
 func TestAudit_FailedCallsWithoutATokenHaveABound(t *testing.T) {
 	s := newLoginServer(t)
-	s.rule("ci", ``, login.BindPolicy, "reader")
+	s.rule("ci", ``, access.BindPolicy, "reader")
 	var log bytes.Buffer
 	now := time.Unix(1, 0)
 	auditedTo(t, s, &log, func() time.Time { return now })
 	fail := func() {
 		_, _ = rpc.Call(t.Context(), s.RPC, access.Bootstrap, &access.BootstrapRequest{Secret: "short"})
-		_, _ = rpc.Call(t.Context(), s.RPC, login.TokenLogin, s.byToken("a.b.c"))
+		_, _ = rpc.Call(t.Context(), s.RPC, access.TokenLogin, s.byToken("a.b.c"))
 		_, _ = rpc.Call(t.Context(), s.RPC, admin.CertificateSign, &admin.CertificateSignRequest{})
-		_, _ = rpc.Call(t.Context(), s.RPC, login.AuthURL, &login.AuthURLRequest{Source: "10.0.0.1"})
+		_, _ = rpc.Call(t.Context(), s.RPC, access.AuthURL, &access.AuthURLRequest{Source: "10.0.0.1"})
 	}
 	const calls = 10_000
 	for range calls / 4 {
@@ -70,8 +69,8 @@ func TestAudit_FailedCallsWithoutATokenHaveABound(t *testing.T) {
 	ann := s.byToken(s.issuer.JWT(nil))
 	ann.Source = "10.0.0.2"
 	for method, change := range map[string]func(){
-		access.Bootstrap.Name: func() { must(s.server, access.Bootstrap, &access.BootstrapRequest{}) },
-		login.TokenLogin.Name: func() { must(s.server, login.TokenLogin, ann) },
+		access.Bootstrap.Name:  func() { must(s.server, access.Bootstrap, &access.BootstrapRequest{}) },
+		access.TokenLogin.Name: func() { must(s.server, access.TokenLogin, ann) },
 	} {
 		log.Reset()
 		change()
@@ -97,14 +96,14 @@ func (failing) Write([]byte) (int, error) { return 0, errors.New("the disk is aw
 
 func TestAudit_AFailedSinkStopsTheChangeWithoutAToken(t *testing.T) {
 	s := newLoginServer(t)
-	s.rule("ci", ``, login.BindPolicy, "reader")
+	s.rule("ci", ``, access.BindPolicy, "reader")
 	auditedTo(t, s, failing{}, time.Now)
 	entries := s.Raft.Entries
 	ann := s.byToken(s.issuer.JWT(nil))
 	for method, err := range map[string]error{
 		access.Bootstrap.Name: rejected(
 			s.server, structs.KindUnavailable, access.Bootstrap, &access.BootstrapRequest{}),
-		login.TokenLogin.Name: rejected(s.server, structs.KindUnavailable, login.TokenLogin, ann),
+		access.TokenLogin.Name: rejected(s.server, structs.KindUnavailable, access.TokenLogin, ann),
 	} {
 		if !strings.Contains(err.Error(), `sink "out" is enforced and fails`) {
 			t.Errorf("%s: got %v", method, err)

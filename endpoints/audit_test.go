@@ -24,7 +24,6 @@ import (
 	"berth/structs/admin"
 	"berth/structs/nodeloss"
 	"berth/structs/storage"
-	"berth/structs/variable"
 )
 
 // audited makes a server that asks for tokens write an audit log. It returns the file of the log, and a
@@ -370,8 +369,8 @@ func TestAudit_HasNoSecret(t *testing.T) {
 	made := must(s, access.TokenPut, &access.TokenPutRequest{
 		Token: &access.Token{Type: access.TypeManagement, Name: "new"}, WriteOptions: options,
 	})
-	_, _ = rpc.Call(t.Context(), s.RPC, variable.VariableApply, &variable.VariableApplyRequest{
-		Op: variable.VariableSet, Path: "app/db", Items: variable.VariableItems{"password": "canary-item"},
+	_, _ = rpc.Call(t.Context(), s.RPC, access.VariableApply, &access.VariableApplyRequest{
+		Op: access.VariableSet, Path: "app/db", Items: access.VariableItems{"password": "canary-item"},
 		WriteOptions: options,
 	})
 	_, _ = rpc.Call(t.Context(), s.RPC, structs.JobDispatch, &structs.JobDispatchRequest{

@@ -23,14 +23,10 @@ import (
 	"berth/structs/admin"
 	"berth/structs/admission"
 	"berth/structs/event"
-	"berth/structs/identity"
-	"berth/structs/login"
 	"berth/structs/nodecalls"
 	"berth/structs/nodeloss"
 	"berth/structs/quota"
-	"berth/structs/sitoken"
 	"berth/structs/storage"
-	"berth/structs/variable"
 )
 
 // Endpoints serve the procedures of one server.
@@ -233,7 +229,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		call(e, admin.KeyringList, rights.Management, e.RootKeys.List),
 		write(e, admin.KeyringRotate, rights.Management, e.RootKeys.Serve),
 		write(e, admin.KeyringDelete, rights.Management, e.ids.RemoveKey),
-		read(e, identity.Keys, publicKeys, e.ids.Keys),
+		read(e, access.SigningKeys, publicKeys, e.ids.Keys),
 		local(e, admin.KeyringStatusGet, rights.OperatorRead, e.RootKeys.Status),
 		call(e, admin.AutopilotHealth, rights.OperatorRead, status.Health),
 		call(e, admin.ClockGet, rights.OperatorRead, status.ReadClocks),
@@ -260,7 +256,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		// It has its own way to wait: changes that the node itself has reported do not end the wait.
 		call(e, structs.NodeClientAllocs, rights.Node, nodes.ClientAllocs),
 		write(e, structs.NodeEvaluate, rights.NodeWrite, nodes.Evaluate),
-		slow(nodeWrite(e, sitoken.NodeDeriveSIToken, rights.Node, nodes.DeriveSIToken)),
+		slow(nodeWrite(e, access.NodeDeriveSIToken, rights.Node, nodes.DeriveSIToken)),
 
 		// These release volumes, or run programs of the servers.
 		write(e, nodeloss.NodeFence, rights.Socket, lost.Fence),
@@ -332,7 +328,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		// The node of the ended allocation answers, so it takes as long as that node.
 		slow(call(e, nodecalls.AllocData, rights.Node, allocs.Data)),
 		read(e, nodecalls.AllocDataWaits, rights.Node, allocs.DataWaits),
-		call(e, identity.Sign, rights.Node, e.ids.Sign),
+		call(e, access.IdentitySign, rights.Node, e.ids.Sign),
 
 		shed(e.quick(read(e, structs.EvalGet, rights.EvalRead, evals.Get))),
 		shed(read(e, structs.EvalList, rights.RowsList, evals.List)),
@@ -397,10 +393,10 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		slow(write(e, structs.VolumeClaimRelease, rights.ClaimRelease, releaser.Claim)),
 		slow(write(e, structs.VolumeClaimForce, rights.Socket, releaser.ForceClaim)),
 
-		shed(read(e, variable.VariableList, rights.VariableList, variables.List)),
-		read(e, variable.VariableGet, rights.VariableRead, variables.Get),
-		write(e, variable.VariableApply, rights.VariableApply, variables.Apply),
-		write(e, variable.VariableRenew, rights.VariableRenew, variables.Renew),
+		shed(read(e, access.VariableList, rights.VariableList, variables.List)),
+		read(e, access.VariableGet, rights.VariableRead, variables.Get),
+		write(e, access.VariableApply, rights.VariableApply, variables.Apply),
+		write(e, access.VariableRenew, rights.VariableRenew, variables.Renew),
 
 		write(e, admin.JoinTokenCreate, rights.Management, certificates.CreateToken),
 		write(e, admin.JoinTokenDelete, rights.Management, propose(e, fsm.JoinTokenDelete)),
@@ -425,20 +421,20 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		write(e, access.Bootstrap, byReset, tokens.Bootstrap),
 		read(e, access.ModeGet, openMode, tokens.Mode),
 		write(e, access.ModeSet, rights.Socket, tokens.SetMode),
-		read(e, login.AuthMethodList, accesses.ToFindMethod, e.logins.Methods),
-		read(e, login.AuthMethodGet, rights.Management, e.logins.Method),
-		write(e, login.AuthMethodPut, rights.Management, e.logins.PutMethod),
-		write(e, login.AuthMethodDelete, rights.Management, propose(e, fsm.ACLAuthMethodDelete)),
-		read(e, login.BindingRuleList, rights.Management, e.logins.Rules),
-		read(e, login.BindingRuleGet, rights.Management, e.logins.Rule),
-		write(e, login.BindingRulePut, rights.Management, e.logins.PutRule),
-		write(e, login.BindingRuleDelete, rights.Management, propose(e, fsm.ACLBindingRuleDelete)),
+		read(e, access.AuthMethodList, accesses.ToFindMethod, e.logins.Methods),
+		read(e, access.AuthMethodGet, rights.Management, e.logins.Method),
+		write(e, access.AuthMethodPut, rights.Management, e.logins.PutMethod),
+		write(e, access.AuthMethodDelete, rights.Management, propose(e, fsm.ACLAuthMethodDelete)),
+		read(e, access.BindingRuleList, rights.Management, e.logins.Rules),
+		read(e, access.BindingRuleGet, rights.Management, e.logins.Rule),
+		write(e, access.BindingRulePut, rights.Management, e.logins.PutRule),
+		write(e, access.BindingRuleDelete, rights.Management, propose(e, fsm.ACLBindingRuleDelete)),
 		// These wait for a provider.
-		slow(write(e, login.TokenLogin, accesses.ToLogIn, e.logins.TokenLogin)),
-		slow(write(e, login.AuthURL, accesses.ToLogIn, e.logins.AuthURL)),
-		slow(write(e, login.CompleteAuth, accesses.ToLogIn, e.logins.CompleteAuth)),
-		write(e, login.OneTimeMake, accesses.AnyToken, e.logins.MakeOneTime),
-		write(e, login.OneTimeExchange, accesses.ToLogIn, e.logins.ExchangeOneTime),
+		slow(write(e, access.TokenLogin, accesses.ToLogIn, e.logins.TokenLogin)),
+		slow(write(e, access.AuthURL, accesses.ToLogIn, e.logins.AuthURL)),
+		slow(write(e, access.CompleteAuth, accesses.ToLogIn, e.logins.CompleteAuth)),
+		write(e, access.OneTimeMake, accesses.AnyToken, e.logins.MakeOneTime),
+		write(e, access.OneTimeExchange, accesses.ToLogIn, e.logins.ExchangeOneTime),
 
 		read(e, access.PolicyList, accesses.OwnRows, tokens.Policies),
 		read(e, access.PolicyGet, accesses.OwnPolicy, tokens.Policy),

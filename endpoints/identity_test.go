@@ -17,7 +17,6 @@ import (
 	"berth/structs"
 	"berth/structs/access"
 	"berth/structs/admin"
-	"berth/structs/identity"
 )
 
 // addSigningKeys gives a server a root key and a signing key of each algorithm, with its algorithm as its ID.
@@ -25,17 +24,17 @@ import (
 func addSigningKeys(s *server) (private [][]byte) {
 	s.T.Helper()
 	s.AddRootKey("root")
-	for _, algorithm := range []string{identity.EdDSA, identity.RS256} {
+	for _, algorithm := range []string{access.KeyEdDSA, access.KeyRS256} {
 		public, der, err := idtoken.Generate(algorithm)
 		if err != nil {
 			s.T.Fatal(err)
 		}
-		sealed, err := s.Keys.Seal(identity.KeyPlace(algorithm), der)
+		sealed, err := s.Keys.Seal(access.SigningKeyPlace(algorithm), der)
 		if err != nil {
 			s.T.Fatal(err)
 		}
-		mustPropose(s, fsm.SigningKeyAdd, &identity.KeyAddRequest{
-			Key: &identity.SigningKey{
+		mustPropose(s, fsm.SigningKeyAdd, &access.KeyAddRequest{
+			Key: &access.SigningKey{
 				KeyID: algorithm, Algorithm: algorithm, PublicKey: public, Private: sealed,
 			},
 			Now: s.Clock.UnixNano(),
@@ -63,18 +62,19 @@ func addWorkload(s *server) {
 	})
 }
 
-func wanted(kind, workload, name string) identity.WantedIdentity {
-	return identity.WantedIdentity{AllocID: "a1", Kind: kind, Workload: workload, Name: name}
+func wanted(kind, workload, name string) access.WantedIdentity {
+	return access.WantedIdentity{AllocID: "a1", Kind: kind, Workload: workload, Name: name}
 }
 
-func signRequest(items ...identity.WantedIdentity) *identity.SignRequest {
-	return &identity.SignRequest{Identities: items, NodeID: "n1", SecretID: secretOf("n1")}
+func signRequest(items ...access.WantedIdentity) *access.SignRequest {
+	return &access.SignRequest{Identities: items, NodeID: "n1", SecretID: secretOf("n1")}
 }
 
 // taskIdentity signs the default identity of the task of a1.
 func taskIdentity(s *server) string {
 	s.T.Helper()
-	resp := must(s, identity.Sign, signRequest(wanted(identity.KindTask, "t", structs.DefaultIdentity)))
+	resp := must(s, access.IdentitySign,
+		signRequest(wanted(access.IdentityOfTask, "t", structs.DefaultIdentity)))
 	if resp.Signed[0].JWT == "" {
 		s.T.Fatalf("no token: %s", resp.Signed[0].Rejection)
 	}
@@ -84,7 +84,7 @@ func taskIdentity(s *server) string {
 // tokenClaims verifies a token as another party does, with the published keys alone.
 func tokenClaims(s *server, token string) (c idtoken.Claims, algorithm string) {
 	s.T.Helper()
-	set, err := idtoken.KeySet(must(s, identity.Keys, &structs.QueryRequest{}).PublicKeys)
+	set, err := idtoken.KeySet(must(s, access.SigningKeys, &structs.QueryRequest{}).PublicKeys)
 	if err != nil {
 		s.T.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func TestSignIdentities_AreGoodByTheClusterTime(t *testing.T) {
 		mustPropose(s, fsm.ClusterTimeSet, &admin.ClusterTimeRequest{
 			Clock: admin.ClusterTime{Time: s.Clock.Add(-c.ahead).UnixNano()},
 		})
-		got := must(s, identity.Sign, signRequest(wanted(identity.KindTask, "t", "vault"))).Signed[0]
+		got := must(s, access.IdentitySign, signRequest(wanted(access.IdentityOfTask, "t", "vault"))).Signed[0]
 		claims, _ := tokenClaims(s, string(got.JWT))
 		begins := claims.NotBefore.Time().Sub(s.Clock)
 		issued := claims.IssuedAt.Time().Sub(s.Clock)
@@ -126,22 +126,22 @@ func TestSignIdentities_SignsWhatTheJobAsksFor(t *testing.T) {
 	addSigningKeys(s)
 	addWorkload(s)
 	for _, c := range []struct {
-		item           identity.WantedIdentity
+		item           access.WantedIdentity
 		algorithm, sub string
 		audience       []string
 		life           time.Duration
 		task, service  string
 	}{
-		{wanted(identity.KindTask, "t", "default"), identity.EdDSA, "global:default:job-a1:g:t:default",
+		{wanted(access.IdentityOfTask, "t", "default"), access.KeyEdDSA, "global:default:job-a1:g:t:default",
 			[]string{"nomadproject.io"}, 0, "t", ""},
-		{wanted(identity.KindTask, "t", "vault"), identity.RS256, "global:default:job-a1:g:t:vault",
+		{wanted(access.IdentityOfTask, "t", "vault"), access.KeyRS256, "global:default:job-a1:g:t:vault",
 			[]string{"vault.io", "other"}, time.Minute, "t", ""},
-		{wanted(identity.KindTask, "t", "long"), identity.RS256, "global:default:job-a1:g:t:long",
-			[]string{"vault.io"}, identity.MaxTTL, "t", ""},
-		{wanted(identity.KindService, "web", "consul-service_web"), identity.RS256,
+		{wanted(access.IdentityOfTask, "t", "long"), access.KeyRS256, "global:default:job-a1:g:t:long",
+			[]string{"vault.io"}, access.MaxIdentityTTL, "t", ""},
+		{wanted(access.IdentityOfService, "web", "consul-service_web"), access.KeyRS256,
 			"global:default:job-a1:g:web:consul-service_web", []string{"consul.io"}, time.Hour, "", "web"},
 	} {
-		got := must(s, identity.Sign, signRequest(c.item)).Signed[0]
+		got := must(s, access.IdentitySign, signRequest(c.item)).Signed[0]
 		if got.Rejection != "" || got.WantedIdentity != c.item {
 			t.Errorf("%+v: got %+v", c.item, got)
 			continue
@@ -197,7 +197,8 @@ func TestSignIdentities_TheNameOfAServiceIsThatOfTheJob(t *testing.T) {
 				}},
 			}},
 		})
-		signed := must(s, identity.Sign, signRequest(wanted(identity.KindService, c.written, "consul"))).Signed[0]
+		signed := must(s, access.IdentitySign,
+			signRequest(wanted(access.IdentityOfService, c.written, "consul"))).Signed[0]
 		claims, _ := tokenClaims(s, string(signed.JWT))
 		if claims.Service != c.want {
 			t.Errorf("%q, reported as %q: got an identity of %q, want %q", c.written, c.reported, claims.Service,
@@ -220,12 +221,12 @@ func TestSignIdentities_NamesTheRoleOfVault(t *testing.T) {
 		g.Tasks[0].Vault = &structs.Vault{Role: "reader", Namespace: "team"}
 		g.Tasks = append(g.Tasks, &structs.Task{Name: "plain", Driver: "exec", Identities: identities})
 	})
-	for item, want := range map[identity.WantedIdentity][2]string{
-		wanted(identity.KindTask, "t", "vault_default"):     {"reader", "team"},
-		wanted(identity.KindTask, "t", "other"):             {},
-		wanted(identity.KindTask, "plain", "vault_default"): {},
+	for item, want := range map[access.WantedIdentity][2]string{
+		wanted(access.IdentityOfTask, "t", "vault_default"):     {"reader", "team"},
+		wanted(access.IdentityOfTask, "t", "other"):             {},
+		wanted(access.IdentityOfTask, "plain", "vault_default"): {},
 	} {
-		signed := must(s, identity.Sign, signRequest(item)).Signed[0]
+		signed := must(s, access.IdentitySign, signRequest(item)).Signed[0]
 		c, _ := tokenClaims(s, string(signed.JWT))
 		if c.VaultRole != want[0] || c.VaultNamespace != want[1] {
 			t.Errorf("%+v: got the role %q in the namespace %q, want %q", item, c.VaultRole, c.VaultNamespace, want)
@@ -241,21 +242,21 @@ func TestSignIdentities_RejectsWhatTheNodeMayNotHave(t *testing.T) {
 	s.AddAlloc("ended", "n1")
 	s.EndAlloc("ended", "n1")
 	s.AddAlloc("a2", "n2")
-	edit := func(change func(*identity.WantedIdentity)) identity.WantedIdentity {
-		w := wanted(identity.KindTask, "t", structs.DefaultIdentity)
+	edit := func(change func(*access.WantedIdentity)) access.WantedIdentity {
+		w := wanted(access.IdentityOfTask, "t", structs.DefaultIdentity)
 		change(&w)
 		return w
 	}
-	items := []identity.WantedIdentity{
-		edit(func(w *identity.WantedIdentity) { w.AllocID = "a2" }),
-		edit(func(w *identity.WantedIdentity) { w.AllocID = "unknown" }),
-		edit(func(w *identity.WantedIdentity) { w.AllocID = "ended" }),
-		edit(func(w *identity.WantedIdentity) { w.Workload = "other" }),
-		edit(func(w *identity.WantedIdentity) { w.Name = "other" }),
-		edit(func(w *identity.WantedIdentity) { w.Kind = "other" }),
-		wanted(identity.KindService, "web", structs.DefaultIdentity),
+	items := []access.WantedIdentity{
+		edit(func(w *access.WantedIdentity) { w.AllocID = "a2" }),
+		edit(func(w *access.WantedIdentity) { w.AllocID = "unknown" }),
+		edit(func(w *access.WantedIdentity) { w.AllocID = "ended" }),
+		edit(func(w *access.WantedIdentity) { w.Workload = "other" }),
+		edit(func(w *access.WantedIdentity) { w.Name = "other" }),
+		edit(func(w *access.WantedIdentity) { w.Kind = "other" }),
+		wanted(access.IdentityOfService, "web", structs.DefaultIdentity),
 	}
-	resp := must(s, identity.Sign, signRequest(append(items, edit(func(*identity.WantedIdentity) {}))...))
+	resp := must(s, access.IdentitySign, signRequest(append(items, edit(func(*access.WantedIdentity) {}))...))
 	for i, got := range resp.Signed {
 		if signed := i == len(items); (got.JWT != "") != signed || (got.Rejection == "") != signed {
 			t.Errorf("item %+v: a token of %d bytes, rejection %q", got.WantedIdentity, len(got.JWT), got.Rejection)
@@ -266,21 +267,21 @@ func TestSignIdentities_RejectsWhatTheNodeMayNotHave(t *testing.T) {
 func TestSignIdentities_AsksTheLeader(t *testing.T) {
 	s := newServer(t)
 	addWorkload(s)
-	item := wanted(identity.KindTask, "t", structs.DefaultIdentity)
-	rejected(s, structs.KindUnavailable, identity.Sign, signRequest(item)) // no key signs
+	item := wanted(access.IdentityOfTask, "t", structs.DefaultIdentity)
+	rejected(s, structs.KindUnavailable, access.IdentitySign, signRequest(item)) // no key signs
 	addSigningKeys(s)
 	stale := signRequest(item)
 	stale.AllowStale = true
-	rejected(s, structs.KindInvalid, identity.Sign, stale)
-	rejected(s, structs.KindInvalid, identity.Sign,
-		signRequest(make([]identity.WantedIdentity, identity.MaxSigned+1)...))
+	rejected(s, structs.KindInvalid, access.IdentitySign, stale)
+	rejected(s, structs.KindInvalid, access.IdentitySign,
+		signRequest(make([]access.WantedIdentity, access.MaxSignedIdentities+1)...))
 	wrong := signRequest(item)
 	wrong.SecretID = "wrong"
-	rejected(s, structs.KindDenied, identity.Sign, wrong)
+	rejected(s, structs.KindDenied, access.IdentitySign, wrong)
 	wrong.SecretID = ""
-	rejected(s, structs.KindDenied, identity.Sign, wrong)
+	rejected(s, structs.KindDenied, access.IdentitySign, wrong)
 	s.Raft.Do(func() { s.Raft.Verify = structs.Unavailablef("no quorum") })
-	rejected(s, structs.KindUnavailable, identity.Sign, signRequest(item))
+	rejected(s, structs.KindUnavailable, access.IdentitySign, signRequest(item))
 }
 
 func TestSigningKeys_AreInTheLogOnlySealed(t *testing.T) {
@@ -301,18 +302,18 @@ func TestSigningKeys_AreInTheLogOnlySealed(t *testing.T) {
 func TestKeyringDelete_RemovesASigningKey(t *testing.T) {
 	s := newServer(t)
 	addSigningKeys(s)
-	remove := &admin.RootKeyRemoveRequest{KeyID: identity.EdDSA}
+	remove := &admin.RootKeyRemoveRequest{KeyID: access.KeyEdDSA}
 	err := rejected(s, structs.KindPrecondition, admin.KeyringDelete, remove)
 	if !strings.Contains(err.Error(), "rotate") {
 		t.Errorf("got %v, want the remedy", err)
 	}
-	next := *signkeys.Key(s.Store.Read(), identity.EdDSA)
+	next := *signkeys.Key(s.Store.Read(), access.KeyEdDSA)
 	next.KeyID = "next"
-	mustPropose(s, fsm.SigningKeyAdd, &identity.KeyAddRequest{Key: &next})
-	mustPropose(s, fsm.SigningKeyActivate, &identity.KeyActivateRequest{KeyID: "next"})
+	mustPropose(s, fsm.SigningKeyAdd, &access.KeyAddRequest{Key: &next})
+	mustPropose(s, fsm.SigningKeyActivate, &access.KeyActivateRequest{KeyID: "next"})
 	must(s, admin.KeyringDelete, remove)
-	for _, k := range must(s, identity.Keys, &structs.QueryRequest{}).PublicKeys {
-		if k.KeyID == identity.EdDSA {
+	for _, k := range must(s, access.SigningKeys, &structs.QueryRequest{}).PublicKeys {
+		if k.KeyID == access.KeyEdDSA {
 			t.Error("the key is still published")
 		}
 	}
@@ -394,7 +395,7 @@ func TestReads_EndWithTheIdentity(t *testing.T) {
 			must(s, access.PolicyPut, p)
 		},
 		"the key is removed": func(s *server) {
-			mustPropose(s, fsm.SigningKeyRemove, &identity.KeyRemoveRequest{KeyID: identity.EdDSA})
+			mustPropose(s, fsm.SigningKeyRemove, &access.KeyRemoveRequest{KeyID: access.KeyEdDSA})
 		},
 	} {
 		s := newServer(t)

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"berth/structs"
-	"berth/structs/identity"
+	"berth/structs/access"
 )
 
 // asking is a plugin whose job asks for tokens.
@@ -75,28 +75,30 @@ func TestSignIdentities_SignsForADriverWhatItsJobAsksFor(t *testing.T) {
 	if waits.State != structs.ClaimWaiting {
 		t.Fatalf("the claim of a3 is %s: %s", waits.State, waits.Reason)
 	}
-	item := func(alloc, plugin, audience string) identity.WantedIdentity {
-		return identity.WantedIdentity{AllocID: alloc, Kind: identity.KindVolume, Workload: plugin, Name: audience}
+	item := func(alloc, plugin, audience string) access.WantedIdentity {
+		return access.WantedIdentity{
+			AllocID: alloc, Kind: access.IdentityOfVolume, Workload: plugin, Name: audience}
 	}
 
-	got := must(s, identity.Sign, signRequest(item("a1", "pl", "vault"))).Signed[0]
+	got := must(s, access.IdentitySign, signRequest(item("a1", "pl", "vault"))).Signed[0]
 	if got.Rejection != "" {
 		t.Fatal(got.Rejection)
 	}
 	c, algorithm := tokenClaims(s, string(got.JWT))
 	if c.Subject != "global:default:job-a1:g::csi-pl" || !slices.Equal(c.Audience, []string{"vault"}) ||
-		c.AllocID != "a1" || c.JobID != "job-a1" || c.Task != "" || c.Service != "" || algorithm != identity.RS256 {
+		c.AllocID != "a1" || c.JobID != "job-a1" || c.Task != "" || c.Service != "" ||
+		algorithm != access.KeyRS256 {
 		t.Errorf("got %s %+v", algorithm, c)
 	}
 	if life := c.Expiry.Time().Sub(s.Clock); life != 10*time.Minute {
 		t.Errorf("it lives for %s", life)
 	}
 
-	if got := must(s, identity.Sign, signRequest(item("a4", "pl", "vault"))).Signed[0]; got.JWT == "" {
+	if got := must(s, access.IdentitySign, signRequest(item("a4", "pl", "vault"))).Signed[0]; got.JWT == "" {
 		t.Errorf("an inline volume: %s", got.Rejection)
 	}
 
-	for what, w := range map[string]identity.WantedIdentity{
+	for what, w := range map[string]access.WantedIdentity{
 		"an inline volume of another plugin":         item("a5", "pl", "vault"),
 		"another audience":                           item("a1", "pl", "aws"),
 		"the API":                                    item("a1", "pl", structs.DefaultAudience),
@@ -108,7 +110,7 @@ func TestSignIdentities_SignsForADriverWhatItsJobAsksFor(t *testing.T) {
 		"a driver, which uses no volume":             item("driver", "pl", "vault"),
 		"the kind of a task, by the name of a token": {AllocID: "a1", Kind: "task", Workload: "pl", Name: "vault"},
 	} {
-		got := must(s, identity.Sign, signRequest(w)).Signed[0]
+		got := must(s, access.IdentitySign, signRequest(w)).Signed[0]
 		if got.JWT != "" || got.Rejection == "" {
 			t.Errorf("%s: got a token of %d bytes, rejection %q", what, len(got.JWT), got.Rejection)
 		}

@@ -3,19 +3,19 @@ package endpoints_test
 import (
 	"testing"
 
-	"berth/structs/login"
+	"berth/structs/access"
 )
 
 // A token of a login is global if its method says so. Tools of the dialect show it.
 func TestLogin_GivesATokenOfTheLocalityOfItsMethod(t *testing.T) {
 	s := newLoginServer(t)
-	s.rule("ci", "", login.BindManagement, "")
-	for _, locality := range []string{login.LocalityGlobal, login.LocalityLocal} {
+	s.rule("ci", "", access.BindManagement, "")
+	for _, locality := range []string{access.LocalityGlobal, access.LocalityLocal} {
 		m := s.jwtMethod()
 		m.TokenLocality = locality
-		must(s.server, login.AuthMethodPut, &login.AuthMethodPutRequest{Method: m})
-		token := must(s.server, login.TokenLogin, s.byToken(s.issuer.JWT(map[string]any{"sub": "ann"}))).Token
-		if token.Global != (locality == login.LocalityGlobal) {
+		must(s.server, access.AuthMethodPut, &access.AuthMethodPutRequest{Method: m})
+		token := must(s.server, access.TokenLogin, s.byToken(s.issuer.JWT(map[string]any{"sub": "ann"}))).Token
+		if token.Global != (locality == access.LocalityGlobal) {
 			t.Errorf("the method is %s, and the token global: %t", locality, token.Global)
 		}
 	}

@@ -11,13 +11,12 @@ import (
 	"berth/state/acls"
 	"berth/structs"
 	"berth/structs/access"
-	"berth/structs/login"
 )
 
 func TestOneTimeToken_GivesItsTokenOnce(t *testing.T) {
 	s := newLoginServer(t)
 	secret := managementToken(s.server)
-	made := must(s.server, login.OneTimeMake, &login.OneTimeMakeRequest{
+	made := must(s.server, access.OneTimeMake, &access.OneTimeMakeRequest{
 		WriteOptions: structs.WriteOptions{AuthToken: secret},
 	}).OneTimeToken
 	if !made.ExpiresAt.Equal(s.Clock.Add(10 * time.Minute)) {
@@ -28,12 +27,12 @@ func TestOneTimeToken_GivesItsTokenOnce(t *testing.T) {
 		t.Error("the log has a secret")
 	}
 
-	exchange := &login.OneTimeExchangeRequest{OneTimeSecretID: made.OneTimeSecretID}
+	exchange := &access.OneTimeExchangeRequest{OneTimeSecretID: made.OneTimeSecretID}
 	var given atomic.Int32
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
-			got, err := rpc.Call(t.Context(), s.RPC, login.OneTimeExchange, &login.OneTimeExchangeRequest{
+			got, err := rpc.Call(t.Context(), s.RPC, access.OneTimeExchange, &access.OneTimeExchangeRequest{
 				OneTimeSecretID: made.OneTimeSecretID,
 			})
 			if err == nil && got.SecretID == secret && got.Token.AccessorID == made.AccessorID {
@@ -45,29 +44,29 @@ func TestOneTimeToken_GivesItsTokenOnce(t *testing.T) {
 	if n := given.Load(); n != 1 {
 		t.Errorf("the token was given %d times, want once", n)
 	}
-	rejected(s.server, structs.KindDenied, login.OneTimeExchange, exchange)
-	rejected(s.server, structs.KindInvalid, login.OneTimeExchange, &login.OneTimeExchangeRequest{})
+	rejected(s.server, structs.KindDenied, access.OneTimeExchange, exchange)
+	rejected(s.server, structs.KindInvalid, access.OneTimeExchange, &access.OneTimeExchangeRequest{})
 }
 
 func TestOneTimeToken_EndsByTimeAndWithItsToken(t *testing.T) {
 	s := newLoginServer(t)
 	secret := managementToken(s.server)
-	make := func() *login.OneTimeExchangeRequest {
-		made := must(s.server, login.OneTimeMake, &login.OneTimeMakeRequest{
+	make := func() *access.OneTimeExchangeRequest {
+		made := must(s.server, access.OneTimeMake, &access.OneTimeMakeRequest{
 			WriteOptions: structs.WriteOptions{AuthToken: secret},
 		}).OneTimeToken
-		return &login.OneTimeExchangeRequest{OneTimeSecretID: made.OneTimeSecretID}
+		return &access.OneTimeExchangeRequest{OneTimeSecretID: made.OneTimeSecretID}
 	}
 	late := make()
 	s.Clock = s.Clock.Add(10 * time.Minute)
-	rejected(s.server, structs.KindDenied, login.OneTimeExchange, late)
+	rejected(s.server, structs.KindDenied, access.OneTimeExchange, late)
 
 	orphan := make()
 	token := acls.TokenBySecret(s.Store.Read(), secret)
 	must(s.server, access.TokenDelete, &access.TokenDeleteRequest{AccessorID: token.AccessorID})
-	rejected(s.server, structs.KindDenied, login.OneTimeExchange, orphan)
-	rejected(s.server, structs.KindDenied, login.OneTimeMake, &login.OneTimeMakeRequest{
+	rejected(s.server, structs.KindDenied, access.OneTimeExchange, orphan)
+	rejected(s.server, structs.KindDenied, access.OneTimeMake, &access.OneTimeMakeRequest{
 		WriteOptions: structs.WriteOptions{AuthToken: access.Anonymous},
 	})
-	rejected(s.server, structs.KindPrecondition, login.OneTimeMake, &login.OneTimeMakeRequest{})
+	rejected(s.server, structs.KindPrecondition, access.OneTimeMake, &access.OneTimeMakeRequest{})
 }

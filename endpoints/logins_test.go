@@ -14,7 +14,6 @@ import (
 	"berth/state/acls"
 	"berth/structs"
 	"berth/structs/access"
-	"berth/structs/login"
 )
 
 // loginServer is a server with access control and a root key, and a provider with an auth method of each
@@ -43,19 +42,19 @@ func newLoginServer(t *testing.T) *loginServer {
 	return s
 }
 
-func (s *loginServer) putMethod(m *login.AuthMethod) *login.AuthMethod {
+func (s *loginServer) putMethod(m *access.AuthMethod) *access.AuthMethod {
 	s.T.Helper()
-	return must(s.server, login.AuthMethodPut, &login.AuthMethodPutRequest{Method: m}).Method
+	return must(s.server, access.AuthMethodPut, &access.AuthMethodPutRequest{Method: m}).Method
 }
 
-func (s *loginServer) jwtMethod() *login.AuthMethod {
-	return &login.AuthMethod{
+func (s *loginServer) jwtMethod() *access.AuthMethod {
+	return &access.AuthMethod{
 		Name:          "ci",
-		Type:          login.TypeJWT,
-		TokenLocality: login.LocalityLocal,
-		MaxTokenTTL:   login.Duration(time.Hour),
+		Type:          access.MethodJWT,
+		TokenLocality: access.LocalityLocal,
+		MaxTokenTTL:   access.Duration(time.Hour),
 		Default:       true,
-		Config: &login.AuthConfig{
+		Config: &access.AuthConfig{
 			JWKSURL:           s.issuer.URL + "/keys",
 			BoundAudiences:    []string{issuertest.Client},
 			BoundIssuer:       []string{s.issuer.URL},
@@ -65,14 +64,14 @@ func (s *loginServer) jwtMethod() *login.AuthMethod {
 	}
 }
 
-func (s *loginServer) oidcMethod() *login.AuthMethod {
-	return &login.AuthMethod{
+func (s *loginServer) oidcMethod() *access.AuthMethod {
+	return &access.AuthMethod{
 		Name:            "corp",
-		Type:            login.TypeOIDC,
-		TokenLocality:   login.LocalityGlobal,
+		Type:            access.MethodOIDC,
+		TokenLocality:   access.LocalityGlobal,
 		TokenNameFormat: "${value.user} by ${auth_method_name}",
-		MaxTokenTTL:     login.Duration(8 * time.Hour),
-		Config: &login.AuthConfig{
+		MaxTokenTTL:     access.Duration(8 * time.Hour),
+		Config: &access.AuthConfig{
 			OIDCDiscoveryURL:    s.issuer.URL,
 			OIDCClientID:        issuertest.Client,
 			OIDCClientSecret:    "client-secret",
@@ -83,25 +82,25 @@ func (s *loginServer) oidcMethod() *login.AuthMethod {
 	}
 }
 
-func (s *loginServer) rule(method, selector, kind, name string) *login.BindingRule {
+func (s *loginServer) rule(method, selector, kind, name string) *access.BindingRule {
 	s.T.Helper()
-	return must(s.server, login.BindingRulePut, &login.BindingRulePutRequest{Rule: &login.BindingRule{
+	return must(s.server, access.BindingRulePut, &access.BindingRulePutRequest{Rule: &access.BindingRule{
 		AuthMethod: method, Selector: selector, BindType: kind, BindName: name,
 	}}).Rule
 }
 
-func (s *loginServer) byToken(token string) *login.TokenLoginRequest {
-	return &login.TokenLoginRequest{AuthMethodName: "ci", LoginToken: login.Secret(token), Source: "10.0.0.1"}
+func (s *loginServer) byToken(token string) *access.TokenLoginRequest {
+	return &access.TokenLoginRequest{AuthMethodName: "ci", LoginToken: access.Secret(token), Source: "10.0.0.1"}
 }
 
 func TestLogin_GivesATokenOfTheMatchingRules(t *testing.T) {
 	s := newLoginServer(t)
-	s.rule("ci", `"dev" in list.groups`, login.BindRole, "ops")
-	s.rule("ci", `value.user == "ann"`, login.BindPolicy, "reader")
-	s.rule("ci", `value.user == "ann"`, login.BindPolicy, "of-${value.user}") // there is no such policy
-	s.rule("ci", `value.user == "root"`, login.BindManagement, "")
+	s.rule("ci", `"dev" in list.groups`, access.BindRole, "ops")
+	s.rule("ci", `value.user == "ann"`, access.BindPolicy, "reader")
+	s.rule("ci", `value.user == "ann"`, access.BindPolicy, "of-${value.user}") // there is no such policy
+	s.rule("ci", `value.user == "root"`, access.BindManagement, "")
 
-	got := must(s.server, login.TokenLogin, s.byToken(s.issuer.JWT(map[string]any{
+	got := must(s.server, access.TokenLogin, s.byToken(s.issuer.JWT(map[string]any{
 		"sub": "ann", "groups": []string{"dev"},
 	})))
 	token := got.Token
@@ -128,7 +127,7 @@ func TestLogin_GivesATokenOfTheMatchingRules(t *testing.T) {
 	s.Clock = time.Now()
 	noName := s.byToken(s.issuer.JWT(map[string]any{"sub": "root"}))
 	noName.AuthMethodName = ""
-	root := must(s.server, login.TokenLogin, noName)
+	root := must(s.server, access.TokenLogin, noName)
 	if root.Token.Type != access.TypeManagement || len(root.Token.Policies) != 0 {
 		t.Errorf("got %+v, want a management token", root.Token)
 	}
@@ -136,73 +135,73 @@ func TestLogin_GivesATokenOfTheMatchingRules(t *testing.T) {
 
 func TestLogin_DeniesWhomNoRuleGivesAnything(t *testing.T) {
 	s := newLoginServer(t)
-	s.rule("ci", `value.user == "ann"`, login.BindPolicy, "reader")
-	s.rule("corp", ``, login.BindPolicy, "reader") // of another method
-	err := rejected(s.server, structs.KindDenied, login.TokenLogin,
+	s.rule("ci", `value.user == "ann"`, access.BindPolicy, "reader")
+	s.rule("corp", ``, access.BindPolicy, "reader") // of another method
+	err := rejected(s.server, structs.KindDenied, access.TokenLogin,
 		s.byToken(s.issuer.JWT(map[string]any{"sub": "bob"})))
 	if !strings.Contains(err.Error(), "no binding rule of auth method ci") {
 		t.Errorf("got %v", err)
 	}
-	rejected(s.server, structs.KindDenied, login.TokenLogin,
+	rejected(s.server, structs.KindDenied, access.TokenLogin,
 		s.byToken(s.issuer.JWT(map[string]any{"aud": "x"})))
 
 	absent := s.byToken(s.issuer.JWT(nil))
 	absent.AuthMethodName = "none"
-	rejected(s.server, structs.KindNotFound, login.TokenLogin, absent)
+	rejected(s.server, structs.KindNotFound, access.TokenLogin, absent)
 	other := s.byToken(s.issuer.JWT(nil))
 	other.AuthMethodName = "corp"
-	rejected(s.server, structs.KindInvalid, login.TokenLogin, other)
+	rejected(s.server, structs.KindInvalid, access.TokenLogin, other)
 	large := s.byToken(strings.Repeat("x", 16<<10+1))
-	rejected(s.server, structs.KindInvalid, login.TokenLogin, large)
-	rejected(s.server, structs.KindInvalid, login.TokenLogin, s.byToken(""))
+	rejected(s.server, structs.KindInvalid, access.TokenLogin, large)
+	rejected(s.server, structs.KindInvalid, access.TokenLogin, s.byToken(""))
 
-	must(s.server, login.AuthMethodDelete, &login.AuthMethodDeleteRequest{Name: "ci"})
+	must(s.server, access.AuthMethodDelete, &access.AuthMethodDeleteRequest{Name: "ci"})
 	s.putMethod(s.jwtMethod())
-	rejected(s.server, structs.KindDenied, login.TokenLogin,
+	rejected(s.server, structs.KindDenied, access.TokenLogin,
 		s.byToken(s.issuer.JWT(map[string]any{"sub": "ann"})))
 }
 
 func TestLogin_NeedsAccessControl(t *testing.T) {
 	s := newLoginServer(t)
 	s.Gate = nil
-	rejected(s.server, structs.KindPrecondition, login.TokenLogin, s.byToken(s.issuer.JWT(nil)))
+	rejected(s.server, structs.KindPrecondition, access.TokenLogin, s.byToken(s.issuer.JWT(nil)))
 }
 
 func TestLogin_BoundsTheFailuresOfASource(t *testing.T) {
 	s := newLoginServer(t)
 	bad := s.byToken("a.b.c")
 	for range authmethod.OfSource {
-		rejected(s.server, structs.KindDenied, login.TokenLogin, bad)
+		rejected(s.server, structs.KindDenied, access.TokenLogin, bad)
 	}
-	err := rejected(s.server, structs.KindUnavailable, login.TokenLogin, bad)
+	err := rejected(s.server, structs.KindUnavailable, access.TokenLogin, bad)
 	if structs.RetryAfter(err) == 0 {
 		t.Errorf("got %v, want a time to wait", err)
 	}
-	s.rule("ci", ``, login.BindPolicy, "reader")
+	s.rule("ci", ``, access.BindPolicy, "reader")
 	other := s.byToken(s.issuer.JWT(nil))
 	other.Source = "10.0.0.2"
-	must(s.server, login.TokenLogin, other)
-	exchange := &login.OneTimeExchangeRequest{OneTimeSecretID: "x", Source: "10.0.0.1"}
-	rejected(s.server, structs.KindUnavailable, login.OneTimeExchange, exchange)
+	must(s.server, access.TokenLogin, other)
+	exchange := &access.OneTimeExchangeRequest{OneTimeSecretID: "x", Source: "10.0.0.1"}
+	rejected(s.server, structs.KindUnavailable, access.OneTimeExchange, exchange)
 }
 
 // begin takes the first step of a login by OIDC, and goes to the provider with a browser.
-func (s *loginServer) begin() *login.CompleteAuthRequest {
+func (s *loginServer) begin() *access.CompleteAuthRequest {
 	s.T.Helper()
-	begun := &login.AuthURLRequest{
+	begun := &access.AuthURLRequest{
 		AuthMethodName: "corp",
 		RedirectURI:    callbackURI,
 		ClientNonce:    "0123456789abcdef",
 		Source:         "10.0.0.1",
 	}
-	address := must(s.server, login.AuthURL, begun).AuthURL
+	address := must(s.server, access.AuthURL, begun).AuthURL
 	back := s.issuer.Browse(address)
-	return &login.CompleteAuthRequest{
+	return &access.CompleteAuthRequest{
 		AuthMethodName: "corp",
 		RedirectURI:    callbackURI,
 		ClientNonce:    begun.ClientNonce,
-		State:          login.Secret(back.Get("state")),
-		Code:           login.Secret(back.Get("code")),
+		State:          access.Secret(back.Get("state")),
+		Code:           access.Secret(back.Get("code")),
 		Iss:            back.Get("iss"),
 		Source:         "10.0.0.1",
 	}
@@ -210,10 +209,10 @@ func (s *loginServer) begin() *login.CompleteAuthRequest {
 
 func TestOIDC_GivesATokenOnce(t *testing.T) {
 	s := newLoginServer(t)
-	s.rule("corp", `"dev" in list.groups`, login.BindRole, "ops")
+	s.rule("corp", `"dev" in list.groups`, access.BindRole, "ops")
 	s.issuer.Person(map[string]any{"sub": "ann"}, map[string]any{"groups": []string{"dev"}})
 	req := s.begin()
-	got := must(s.server, login.CompleteAuth, req)
+	got := must(s.server, access.CompleteAuth, req)
 	if got.Token.Name != "ann by corp" || got.Token.Roles[0].Name != "ops" || !got.Token.Global {
 		t.Errorf("got %+v", got.Token)
 	}
@@ -221,7 +220,7 @@ func TestOIDC_GivesATokenOnce(t *testing.T) {
 		t.Error("the token does not end after MaxTokenTTL")
 	}
 
-	err := rejected(s.server, structs.KindDenied, login.CompleteAuth, req)
+	err := rejected(s.server, structs.KindDenied, access.CompleteAuth, req)
 	if !strings.Contains(err.Error(), "has made its token already") {
 		t.Errorf("a second time: got %v", err)
 	}
@@ -235,32 +234,32 @@ func TestOIDC_GivesATokenOnce(t *testing.T) {
 
 func TestOIDC_CompletesTheLoginThatBegan(t *testing.T) {
 	s := newLoginServer(t)
-	s.rule("corp", ``, login.BindRole, "ops")
+	s.rule("corp", ``, access.BindRole, "ops")
 	second := s.oidcMethod()
 	second.Name = "other"
 	s.putMethod(second)
 	// The code goes to the provider only for the login that began, so the text of the denial counts.
 	const began = "the login began with another"
 	for name, c := range map[string]struct {
-		change func(*login.CompleteAuthRequest)
+		change func(*access.CompleteAuthRequest)
 		want   string
 	}{
-		"a nonce":  {func(r *login.CompleteAuthRequest) { r.ClientNonce = "another-nonce-0123" }, began},
-		"a method": {func(r *login.CompleteAuthRequest) { r.AuthMethodName = "other" }, began},
-		"a redirect": {func(r *login.CompleteAuthRequest) { r.RedirectURI = "http://localhost:9/oidc/callback" },
+		"a nonce":  {func(r *access.CompleteAuthRequest) { r.ClientNonce = "another-nonce-0123" }, began},
+		"a method": {func(r *access.CompleteAuthRequest) { r.AuthMethodName = "other" }, began},
+		"a redirect": {func(r *access.CompleteAuthRequest) { r.RedirectURI = "http://localhost:9/oidc/callback" },
 			began},
-		"an issuer": {func(r *login.CompleteAuthRequest) { r.Iss = "https://evil.example.org" }, "from issuer"},
-		"a forged state": {func(r *login.CompleteAuthRequest) {
+		"an issuer": {func(r *access.CompleteAuthRequest) { r.Iss = "https://evil.example.org" }, "from issuer"},
+		"a forged state": {func(r *access.CompleteAuthRequest) {
 			r.State = "k1.AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 		}, ""},
-		"no state": {func(r *login.CompleteAuthRequest) { r.State = "?" }, ""},
-		"a key":    {func(r *login.CompleteAuthRequest) { r.State = "k2" + r.State[2:] }, ""},
-		"a code":   {func(r *login.CompleteAuthRequest) { r.Code = "x" }, "provider"},
+		"no state": {func(r *access.CompleteAuthRequest) { r.State = "?" }, ""},
+		"a key":    {func(r *access.CompleteAuthRequest) { r.State = "k2" + r.State[2:] }, ""},
+		"a code":   {func(r *access.CompleteAuthRequest) { r.Code = "x" }, "provider"},
 	} {
 		req := s.begin()
 		req.Source = ""
 		c.change(req)
-		_, err := rpc.Call(t.Context(), s.RPC, login.CompleteAuth, req)
+		_, err := rpc.Call(t.Context(), s.RPC, access.CompleteAuth, req)
 		if !structs.IsKind(err, structs.KindDenied) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("another, or %s: got %v, want denied with %q", name, err, c.want)
 		}
@@ -268,25 +267,25 @@ func TestOIDC_CompletesTheLoginThatBegan(t *testing.T) {
 
 	late := s.begin()
 	s.Clock = s.Clock.Add(11 * time.Minute)
-	err := rejected(s.server, structs.KindDenied, login.CompleteAuth, late)
+	err := rejected(s.server, structs.KindDenied, access.CompleteAuth, late)
 	if !strings.Contains(err.Error(), "log in again") {
 		t.Errorf("got %v", err)
 	}
-	for field, change := range map[string]func(*login.CompleteAuthRequest){
-		"ClientNonce": func(r *login.CompleteAuthRequest) { r.ClientNonce = "short" },
-		"RedirectURI": func(r *login.CompleteAuthRequest) { r.RedirectURI = strings.Repeat("x", 1025) },
-		"Code": func(r *login.CompleteAuthRequest) {
-			r.Code = login.Secret(strings.Repeat("x",
+	for field, change := range map[string]func(*access.CompleteAuthRequest){
+		"ClientNonce": func(r *access.CompleteAuthRequest) { r.ClientNonce = "short" },
+		"RedirectURI": func(r *access.CompleteAuthRequest) { r.RedirectURI = strings.Repeat("x", 1025) },
+		"Code": func(r *access.CompleteAuthRequest) {
+			r.Code = access.Secret(strings.Repeat("x",
 				4097))
 		},
-		"State": func(r *login.CompleteAuthRequest) {
-			r.State = login.Secret(strings.Repeat("x",
+		"State": func(r *access.CompleteAuthRequest) {
+			r.State = access.Secret(strings.Repeat("x",
 				4097))
 		},
 	} {
 		req := *late
 		change(&req)
-		err := rejected(s.server, structs.KindInvalid, login.CompleteAuth, &req)
+		err := rejected(s.server, structs.KindInvalid, access.CompleteAuth, &req)
 		if !strings.Contains(err.Error(), field) {
 			t.Errorf("got %v, want the field %s", err, field)
 		}
@@ -296,7 +295,7 @@ func TestOIDC_CompletesTheLoginThatBegan(t *testing.T) {
 // The state of a login is in no memory: another server, which leads now, completes it.
 func TestOIDC_OutlivesItsLeader(t *testing.T) {
 	s := newLoginServer(t)
-	s.rule("corp", ``, login.BindRole, "ops")
+	s.rule("corp", ``, access.BindRole, "ops")
 	begun := s.begin()
 	next := newServer(t)
 	next.Clock = time.Now()
@@ -308,15 +307,15 @@ func TestOIDC_OutlivesItsLeader(t *testing.T) {
 		Policy: &access.Policy{Name: "reader", Rules: `node { policy = "read" }`},
 	})
 	other.putMethod(other.oidcMethod())
-	other.rule("corp", ``, login.BindPolicy, "reader")
-	must(next, login.CompleteAuth, begun)
+	other.rule("corp", ``, access.BindPolicy, "reader")
+	must(next, access.CompleteAuth, begun)
 }
 
 // A change of the method between the verification of a login and its entry ends the login.
 func TestLoginEntry_IsOfTheVersionThatVerified(t *testing.T) {
 	s := newLoginServer(t)
 	m := acls.AuthMethod(s.Store.Read(), "ci")
-	change := &login.LoginChange{
+	change := &access.LoginChange{
 		Token: &access.Token{
 			AccessorID: "a", SecretHash: []byte("h"), Type: access.TypeClient, Policies: []string{"reader"},
 			ExpireTime: s.Clock.Add(time.Minute).UnixNano(),
@@ -335,24 +334,24 @@ func TestLoginEntry_IsOfTheVersionThatVerified(t *testing.T) {
 // The address of the provider has the challenge of the verifier and not the verifier itself.
 func TestAuthURL_KeepsTheVerifierSecret(t *testing.T) {
 	s := newLoginServer(t)
-	address := must(s.server, login.AuthURL, &login.AuthURLRequest{
+	address := must(s.server, access.AuthURL, &access.AuthURLRequest{
 		AuthMethodName: "corp", RedirectURI: callbackURI, ClientNonce: "0123456789abcdef",
 	}).AuthURL
 	u, err := url.Parse(address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.rule("corp", ``, login.BindRole, "ops")
+	s.rule("corp", ``, access.BindRole, "ops")
 	back := s.issuer.Browse(address)
-	must(s.server, login.CompleteAuth, &login.CompleteAuthRequest{
+	must(s.server, access.CompleteAuth, &access.CompleteAuthRequest{
 		AuthMethodName: "corp", RedirectURI: callbackURI, ClientNonce: "0123456789abcdef",
-		State: login.Secret(back.Get("state")), Code: login.Secret(back.Get("code")),
+		State: access.Secret(back.Get("state")), Code: access.Secret(back.Get("code")),
 	})
 	verifier := s.issuer.LastTokenRequest().Get("code_verifier")
 	if len(verifier) < 43 || strings.Contains(u.RawQuery, verifier) {
 		t.Errorf("the verifier %q is short, or in the address", verifier)
 	}
-	rejected(s.server, structs.KindInvalid, login.AuthURL, &login.AuthURLRequest{
+	rejected(s.server, structs.KindInvalid, access.AuthURL, &access.AuthURLRequest{
 		AuthMethodName: "corp", RedirectURI: "https://evil.example.org/", ClientNonce: "0123456789abcdef",
 	})
 }
@@ -360,9 +359,9 @@ func TestAuthURL_KeepsTheVerifierSecret(t *testing.T) {
 // The token of a login ends with its session: it may delete itself, and no other token.
 func TestLogin_TokensEndThemselves(t *testing.T) {
 	s := newLoginServer(t)
-	s.rule("ci", "", login.BindPolicy, "reader")
+	s.rule("ci", "", access.BindPolicy, "reader")
 	begin := func() *access.TokenPutResponse {
-		return must(s.server, login.TokenLogin, s.byToken(s.issuer.JWT(map[string]any{"sub": "ann"})))
+		return must(s.server, access.TokenLogin, s.byToken(s.issuer.JWT(map[string]any{"sub": "ann"})))
 	}
 	first, second := begin(), begin()
 	given := must(s.server, access.TokenPut, &access.TokenPutRequest{

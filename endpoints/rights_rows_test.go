@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"berth/structs"
+	"berth/structs/access"
 	"berth/structs/admin"
-	"berth/structs/variable"
 )
 
 // The rules of volumes decide about the claims in lists, as they do about the volumes.
@@ -111,8 +111,8 @@ func TestSearches_ShowWhatTheirCallersCouldList(t *testing.T) {
 	s.AddRootKey("k1")
 	s.AddNode("n1", "z1")
 	for _, name := range []string{"shared-a", "shared-b"} {
-		must(s, variable.VariableApply, &variable.VariableApplyRequest{
-			Op: variable.VariableSet, Path: name, Items: variable.VariableItems{"a": "b"},
+		must(s, access.VariableApply, &access.VariableApplyRequest{
+			Op: access.VariableSet, Path: name, Items: access.VariableItems{"a": "b"},
 		})
 		must(s, admin.NodePoolApply, &admin.NodePoolApplyRequest{Pool: &admin.NodePool{Name: name}})
 	}

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"berth/structs"
-	"berth/structs/variable"
+	"berth/structs/access"
 )
 
 // The answer to a write shows the items of a variable to a caller that may read it, and otherwise at most
@@ -12,10 +12,10 @@ import (
 func TestVariables_ShowItemsOnlyToReaders(t *testing.T) {
 	s := newServer(t)
 	s.AddRootKey("k1")
-	items := variable.VariableItems{"password": "hunter2"}
+	items := access.VariableItems{"password": "hunter2"}
 	path := "app/db"
-	must(s, variable.VariableApply, &variable.VariableApplyRequest{
-		Op: variable.VariableSet, Path: path, Items: items,
+	must(s, access.VariableApply, &access.VariableApplyRequest{
+		Op: access.VariableSet, Path: path, Items: items,
 	})
 	token := guard(t, s)
 	writer := token(`namespace "default" {
@@ -30,36 +30,36 @@ func TestVariables_ShowItemsOnlyToReaders(t *testing.T) {
 }`)
 	never := uint64(1)
 	as := func(secret string) structs.WriteOptions { return structs.WriteOptions{AuthToken: secret} }
-	apply := func(secret string, req variable.VariableApplyRequest) *variable.VariableApplyResponse {
+	apply := func(secret string, req access.VariableApplyRequest) *access.VariableApplyResponse {
 		req.Path = path
 		req.WriteOptions = as(secret)
-		return must(s, variable.VariableApply, &req)
+		return must(s, access.VariableApply, &req)
 	}
 
-	for name, write := range map[string]func(secret string) *variable.OpenVariable{
-		"a write of another version": func(secret string) *variable.OpenVariable {
-			return apply(secret, variable.VariableApplyRequest{
-				Op: variable.VariableSet, Items: variable.VariableItems{"a": "b"}, CheckIndex: &never,
+	for name, write := range map[string]func(secret string) *access.OpenVariable{
+		"a write of another version": func(secret string) *access.OpenVariable {
+			return apply(secret, access.VariableApplyRequest{
+				Op: access.VariableSet, Items: access.VariableItems{"a": "b"}, CheckIndex: &never,
 			}).Conflict
 		},
-		"a deletion of another version": func(secret string) *variable.OpenVariable {
-			return apply(secret, variable.VariableApplyRequest{
-				Op: variable.VariableDelete, CheckIndex: &never,
+		"a deletion of another version": func(secret string) *access.OpenVariable {
+			return apply(secret, access.VariableApplyRequest{
+				Op: access.VariableDelete, CheckIndex: &never,
 			}).Conflict
 		},
-		"a lock": func(secret string) *variable.OpenVariable {
-			held := apply(secret, variable.VariableApplyRequest{Op: variable.VariableAcquire}).Variable
-			apply(secret, variable.VariableApplyRequest{Op: variable.VariableRelease, Lock: held.Lock})
+		"a lock": func(secret string) *access.OpenVariable {
+			held := apply(secret, access.VariableApplyRequest{Op: access.VariableAcquire}).Variable
+			apply(secret, access.VariableApplyRequest{Op: access.VariableRelease, Lock: held.Lock})
 			return held
 		},
-		"a lock that is given back": func(secret string) *variable.OpenVariable {
-			held := apply(secret, variable.VariableApplyRequest{Op: variable.VariableAcquire}).Variable
-			return apply(secret, variable.VariableApplyRequest{
-				Op: variable.VariableRelease, Lock: held.Lock,
+		"a lock that is given back": func(secret string) *access.OpenVariable {
+			held := apply(secret, access.VariableApplyRequest{Op: access.VariableAcquire}).Variable
+			return apply(secret, access.VariableApplyRequest{
+				Op: access.VariableRelease, Lock: held.Lock,
 			}).Variable
 		},
-		"a renewal of another lock": func(secret string) *variable.OpenVariable {
-			return must(s, variable.VariableRenew, &variable.VariableRenewRequest{
+		"a renewal of another lock": func(secret string) *access.OpenVariable {
+			return must(s, access.VariableRenew, &access.VariableRenewRequest{
 				Path: path, LockID: "x", WriteOptions: as(secret),
 			}).Conflict
 		},
@@ -74,7 +74,7 @@ func TestVariables_ShowItemsOnlyToReaders(t *testing.T) {
 		}
 	}
 
-	own := apply(writer, variable.VariableApplyRequest{Op: variable.VariableSet, Items: items}).Variable
+	own := apply(writer, access.VariableApplyRequest{Op: access.VariableSet, Items: items}).Variable
 	if own == nil || own.Items["password"] != "hunter2" {
 		t.Errorf("got %+v, want the items of the request", own)
 	}

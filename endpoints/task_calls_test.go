@@ -8,7 +8,6 @@ import (
 	"berth/rpc"
 	"berth/structs"
 	"berth/structs/access"
-	"berth/structs/variable"
 )
 
 // TestNodes_PassOnTheRequestsOfTheirTasks has nodes send requests with tokens. The gate decides on those of
@@ -33,10 +32,10 @@ func TestNodes_PassOnTheRequestsOfTheirTasks(t *testing.T) {
 		"of nobody":                {"n1", "", "nomad/jobs/job-a1", structs.KindDenied},
 		"of a person":              {"n1", managementToken(s), "nomad/jobs/job-a1", structs.KindDenied},
 	} {
-		req := &variable.VariableGetRequest{Path: c.path}
+		req := &access.VariableGetRequest{Path: c.path}
 		req.Namespace = "default"
 		req.AuthToken = c.token
-		_, err := rpc.Call(as(c.node), s.RPC, variable.VariableGet, req)
+		_, err := rpc.Call(as(c.node), s.RPC, access.VariableGet, req)
 		if !structs.IsKind(err, c.kind) {
 			t.Errorf("%s: got %v, want %v", name, err, c.kind)
 		}

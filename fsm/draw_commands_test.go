@@ -5,10 +5,10 @@ import (
 	"berth/state/csi"
 	"berth/state/trust"
 	"berth/structs"
+	"berth/structs/access"
 	"berth/structs/admin"
 	"berth/structs/nodeloss"
 	"berth/structs/storage"
-	"berth/structs/variable"
 )
 
 // draws has a function for each command whose payload fill cannot draw.
@@ -180,7 +180,7 @@ var draws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 	},
 	"VariableLockExpire": func(d dice, _ *state.ReadTx) ([]byte, error) {
 		p := d.variable()
-		return VariableLockExpire.Encode(&variable.VariableExpiry{
+		return VariableLockExpire.Encode(&access.VariableExpiry{
 			Namespace: p.Namespace,
 			Path:      p.Path,
 			LockID:    d.of("one", "two"),
@@ -410,8 +410,8 @@ func (d dice) scaling() *structs.GroupScalingEvent {
 }
 
 // variable returns a write of one of a few variables, by one of a few holders or by nobody.
-func (d dice) variable() *variable.VariableChange {
-	p := &variable.VariableChange{
+func (d dice) variable() *access.VariableChange {
+	p := &access.VariableChange{
 		Namespace: "default",
 		Path:      d.of("a", "nomad/jobs/a"),
 		Now:       d.now().Now,
@@ -420,7 +420,7 @@ func (d dice) variable() *variable.VariableChange {
 		p.Sealed = &structs.Sealed{KeyID: d.of("k1", "k2", "k3"), Data: []byte(d.of("x", "y"))}
 	}
 	if d.flip() {
-		p.Lock = &variable.VariableLock{ID: d.of("one", "two"), TTL: 15e9, LockDelay: 15e9}
+		p.Lock = &access.VariableLock{ID: d.of("one", "two"), TTL: 15e9, LockDelay: 15e9}
 	}
 	return p
 }

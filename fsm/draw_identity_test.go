@@ -5,16 +5,16 @@ import (
 
 	"berth/state"
 	"berth/structs"
-	"berth/structs/identity"
+	"berth/structs/access"
 )
 
 // identityDraws draws entries about few signing keys, so that many of them meet.
 var identityDraws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 	"SigningKeyAdd": func(d dice, _ *state.ReadTx) ([]byte, error) {
-		return SigningKeyAdd.Encode(&identity.KeyAddRequest{
-			Key: &identity.SigningKey{
+		return SigningKeyAdd.Encode(&access.KeyAddRequest{
+			Key: &access.SigningKey{
 				KeyID:     d.of("s1", "s2", "s3", ""),
-				Algorithm: d.of(identity.EdDSA, identity.RS256),
+				Algorithm: d.of(access.KeyEdDSA, access.KeyRS256),
 				PublicKey: []byte{1},
 				Private:   &structs.Sealed{KeyID: d.of("k1", "k2", "k3"), Data: []byte{2}},
 			},
@@ -22,13 +22,13 @@ var identityDraws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 		})
 	},
 	"SigningKeyActivate": func(d dice, _ *state.ReadTx) ([]byte, error) {
-		return SigningKeyActivate.Encode(&identity.KeyActivateRequest{
+		return SigningKeyActivate.Encode(&access.KeyActivateRequest{
 			KeyID: d.of("s1", "s2", "s3"),
 			Now:   d.now().Now,
 		})
 	},
 	"SigningKeyRemove": func(d dice, _ *state.ReadTx) ([]byte, error) {
-		return SigningKeyRemove.Encode(&identity.KeyRemoveRequest{KeyID: d.of("s1", "s2", "s3")})
+		return SigningKeyRemove.Encode(&access.KeyRemoveRequest{KeyID: d.of("s1", "s2", "s3")})
 	},
 }
 

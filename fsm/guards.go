@@ -9,7 +9,6 @@ import (
 	"berth/structs/access"
 	"berth/structs/admin"
 	"berth/structs/admission"
-	"berth/structs/login"
 	"berth/structs/quota"
 	snaprow "berth/structs/storage"
 )
@@ -77,7 +76,7 @@ var guarded = []*CommandInfo{
 	guard(ACLPolicyDelete, func(tx *state.WriteTx, p *access.PolicyDeleteRequest) *access.Policy {
 		return schema.ACLPolicies.Get(tx, p.Name)
 	}),
-	guard(ACLAuthMethodDelete, func(tx *state.WriteTx, p *login.AuthMethodDeleteRequest) *login.AuthMethod {
+	guard(ACLAuthMethodDelete, func(tx *state.WriteTx, p *access.AuthMethodDeleteRequest) *access.AuthMethod {
 		return schema.ACLAuthMethods.Get(tx, p.Name)
 	}),
 }

@@ -12,7 +12,6 @@ import (
 	"berth/structs/access"
 	"berth/structs/admin"
 	"berth/structs/admission"
-	"berth/structs/login"
 	"berth/structs/quota"
 	snaprow "berth/structs/storage"
 )
@@ -36,7 +35,7 @@ func putGuarded(t *testing.T, s *state.Store, index uint64) {
 		schema.Quotas.Put(tx, &quota.Spec{Name: "x"})
 		schema.AdmissionRules.Put(tx, &admission.Rule{Name: "x"})
 		schema.ACLPolicies.Put(tx, &access.Policy{Name: "x"})
-		schema.ACLAuthMethods.Put(tx, &login.AuthMethod{Name: "x"})
+		schema.ACLAuthMethods.Put(tx, &access.AuthMethod{Name: "x"})
 		return nil
 	})
 	if err != nil {

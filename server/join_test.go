@@ -25,9 +25,9 @@ import (
 	"berth/state/signkeys"
 	"berth/state/trust"
 	"berth/structs"
+	"berth/structs/access"
 	"berth/structs/admin"
 	"berth/structs/gossipkey"
-	"berth/structs/identity"
 )
 
 // joinable runs a server that requires TLS and is the authority of its cluster.
@@ -82,7 +82,7 @@ func joinable(t *testing.T, change ...func(*Config)) (*running, *peertls.Keys) {
 	r.rows("the authority is stored", func(tx *state.ReadTx) bool { return trust.ActiveAuthority(tx) != nil })
 	// The leader makes these beside the test, and some tests count the entries of the log.
 	r.rows("the signing keys are stored", func(tx *state.ReadTx) bool {
-		return signkeys.Active(tx, identity.EdDSA) != nil && signkeys.Active(tx, identity.RS256) != nil
+		return signkeys.Active(tx, access.KeyEdDSA) != nil && signkeys.Active(tx, access.KeyRS256) != nil
 	})
 	return r, keys
 }

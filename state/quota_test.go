@@ -14,7 +14,6 @@ import (
 	"berth/structs"
 	"berth/structs/admin"
 	"berth/structs/quota"
-	"berth/structs/quotause"
 )
 
 // quota stores the quota team with bounds.
@@ -40,7 +39,7 @@ func (w *fixture) name(q string, all ...string) {
 
 // used returns an amount of the use of the quota team.
 func (w *fixture) used(kind, name string) int64 {
-	return quotas.Used(w.s.Read(), "team")[quotause.Dimension{Kind: kind, Name: name}]
+	return quotas.Used(w.s.Read(), "team")[quota.Dimension{Kind: kind, Name: name}]
 }
 
 func (w *fixture) wantUsed(kind string, want int64) {
@@ -66,22 +65,22 @@ func TestQuota_CountsWhatItsNamespacesHave(t *testing.T) {
 	before := w.job(jobIn("a", "before"))
 	w.place(before, "a1@n1")
 	w.name("team", "a", "b")
-	w.wantUsed(quotause.KindAllocations, 1) // those from before count
+	w.wantUsed(quota.KindAllocations, 1) // those from before count
 	w.place(w.job(jobIn("b", "j")), "b1@n1", "b2@n1")
 	w.place(w.job(jobIn("other", "j")), "o1@n1")
-	w.wantUsed(quotause.KindAllocations, 3)
-	w.wantUsed(quotause.KindCPU, 300)
-	w.wantUsed(quotause.KindMemory, 300)
+	w.wantUsed(quota.KindAllocations, 3)
+	w.wantUsed(quota.KindCPU, 300)
+	w.wantUsed(quota.KindMemory, 300)
 	w.stop("b1", "")
-	w.wantUsed(quotause.KindAllocations, 2)
+	w.wantUsed(quota.KindAllocations, 2)
 	w.client("n1", "b1", structs.AllocComplete)
 	w.client("n1", "b2", structs.AllocFailed)
-	w.wantUsed(quotause.KindAllocations, 1)
+	w.wantUsed(quota.KindAllocations, 1)
 
 	w.name("", "a")
-	w.wantUsed(quotause.KindAllocations, 0)
+	w.wantUsed(quota.KindAllocations, 0)
 	w.name("team", "other")
-	w.wantUsed(quotause.KindAllocations, 1)
+	w.wantUsed(quota.KindAllocations, 1)
 	if got := quotas.Namespaces(w.s.Read(), "team"); strings.Join(got, " ") != "b other" {
 		t.Errorf("the quota is named by %v", got)
 	}
@@ -163,7 +162,7 @@ func TestQuota_CountsTheStopsOfAPlan(t *testing.T) {
 			t.Errorf("instead of %q the plan places %q, want %q", c.stop, got, c.want)
 		}
 	}
-	w.wantUsed(quotause.KindAllocations, 3)
+	w.wantUsed(quota.KindAllocations, 3)
 }
 
 func TestQuota_CountsDevicesAndTheMostMemory(t *testing.T) {
@@ -178,11 +177,12 @@ func TestQuota_CountsDevicesAndTheMostMemory(t *testing.T) {
 		}}}
 	}
 	spec := quotas.Spec(w.s.Read(), "team")
-	ask := quotause.OfDevices(devices("1", "2", "3"))
-	if got := quotause.Exceeds(spec, nil, ask); got == nil || got.Figures() != "device nvidia/gpu: 0 used, 3 asked, 2 allowed" {
+	ask := quota.OfDevices(devices("1", "2", "3"))
+	if got := quota.Exceeds(spec, nil, ask); got == nil ||
+		got.Figures() != "device nvidia/gpu: 0 used, 3 asked, 2 allowed" {
 		t.Errorf("three devices: %v", got)
 	}
-	if got := quotause.Exceeds(spec, nil, quotause.OfDevices(devices("1", "2"))); got != nil {
+	if got := quota.Exceeds(spec, nil, quota.OfDevices(devices("1", "2"))); got != nil {
 		t.Errorf("two devices: %v", got)
 	}
 	p := w.planOf(j, "a1@n1")
@@ -194,8 +194,8 @@ func TestQuota_CountsDevicesAndTheMostMemory(t *testing.T) {
 	p.Place[0].Resources.MemoryMaxMB = 1000
 	p.Eval.ID = "again"
 	do(w, PlanApply, p)
-	w.wantUsed(quotause.KindMemoryMax, 1000)
-	w.wantUsed(quotause.KindMemory, 100)
+	w.wantUsed(quota.KindMemoryMax, 1000)
+	w.wantUsed(quota.KindMemory, 100)
 }
 
 // blockedOn puts a blocked evaluation that waits for the quota team, and returns a function that tells its

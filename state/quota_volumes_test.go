@@ -8,7 +8,6 @@ import (
 	"berth/state/quotas"
 	"berth/structs"
 	"berth/structs/quota"
-	"berth/structs/quotause"
 	"berth/structs/storage"
 )
 
@@ -22,24 +21,24 @@ func TestQuota_CountsVolumesFromTheRequestOn(t *testing.T) {
 	v.State = structs.VolumeCreating
 	v.RequestedCapacityMax = 70
 	w.putVolume(v)
-	w.wantUsed(quotause.KindVolumes, 1)
-	w.wantUsed(quotause.KindBytes, 70) // it may get as much
+	w.wantUsed(quota.KindVolumes, 1)
+	w.wantUsed(quota.KindBytes, 70) // it may get as much
 	do(w, lifecycle.VolumeOutcome, &structs.CSIVolumeOutcome{
 		ID: "v", Op: "create", ExternalID: "e", Capacity: 60,
 		WriteOptions: structs.WriteOptions{Namespace: "a"},
 	})
-	w.wantUsed(quotause.KindBytes, 60)
+	w.wantUsed(quota.KindBytes, 60)
 	v.RequestedCapacityMin = 65
 	w.putVolume(v)
-	w.wantUsed(quotause.KindBytes, 65) // the expansion is requested
-	if got := w.used(quotause.KindBytes+" of plugin", "p"); got != 65 {
+	w.wantUsed(quota.KindBytes, 65) // the expansion is requested
+	if got := w.used(quota.KindBytes+" of plugin", "p"); got != 65 {
 		t.Errorf("the plugin has %d bytes, want 65", got)
 	}
 	do(w, lifecycle.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
 		ID: "v", WriteOptions: structs.WriteOptions{Namespace: "a"},
 	})
-	w.wantUsed(quotause.KindVolumes, 0)
-	w.wantUsed(quotause.KindBytes, 0)
+	w.wantUsed(quota.KindVolumes, 0)
+	w.wantUsed(quota.KindBytes, 0)
 }
 
 func (w *fixture) putVolume(vs ...*structs.CSIVolume) {

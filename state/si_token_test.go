@@ -9,14 +9,14 @@ import (
 	"berth/state/schema"
 	"berth/state/sitokens"
 	"berth/structs"
-	"berth/structs/sitoken"
+	"berth/structs/access"
 )
 
 // tokens is a payload with a token for each "task accessor" of an allocation on n1.
-func (w *fixture) tokens(alloc string, names ...[2]string) *sitoken.SITokenAccessors {
-	p := &sitoken.SITokenAccessors{ClusterID: fmt.Sprint("cluster ", w.index), WriteOptions: w.now()}
+func (w *fixture) tokens(alloc string, names ...[2]string) *access.SITokenAccessors {
+	p := &access.SITokenAccessors{ClusterID: fmt.Sprint("cluster ", w.index), WriteOptions: w.now()}
 	for _, n := range names {
-		p.Accessors = append(p.Accessors, &sitoken.SITokenAccessor{
+		p.Accessors = append(p.Accessors, &access.SITokenAccessor{
 			AllocID:    alloc,
 			TaskName:   n[0],
 			AccessorID: n[1],
@@ -74,14 +74,15 @@ func TestSITokensRegister_StoresTheTokensOfARunningAllocation(t *testing.T) {
 	}
 	w.client("n1", "a1", structs.AllocComplete)
 	for name, c := range map[string]struct {
-		edit func(*sitoken.SITokenAccessor)
+		edit func(*access.SITokenAccessor)
 		kind structs.Kind
 	}{
-		"an ended allocation":       {func(a *sitoken.SITokenAccessor) { a.AllocID = "a1" }, structs.KindPrecondition},
-		"an unknown allocation":     {func(a *sitoken.SITokenAccessor) { a.AllocID = "a9" }, structs.KindNotFound},
-		"another node":              {func(a *sitoken.SITokenAccessor) { a.NodeID = "n2" }, structs.KindNotFound},
-		"a token without an ID":     {func(a *sitoken.SITokenAccessor) { a.AccessorID = "" }, structs.KindInvalid},
-		"a token without its owner": {func(a *sitoken.SITokenAccessor) { a.TaskName = "" }, structs.KindInvalid},
+		"an ended allocation": {
+			func(a *access.SITokenAccessor) { a.AllocID = "a1" }, structs.KindPrecondition},
+		"an unknown allocation":     {func(a *access.SITokenAccessor) { a.AllocID = "a9" }, structs.KindNotFound},
+		"another node":              {func(a *access.SITokenAccessor) { a.NodeID = "n2" }, structs.KindNotFound},
+		"a token without an ID":     {func(a *access.SITokenAccessor) { a.AccessorID = "" }, structs.KindInvalid},
+		"a token without its owner": {func(a *access.SITokenAccessor) { a.TaskName = "" }, structs.KindInvalid},
 	} {
 		p := w.tokens("a2", [2]string{"web", "first"}, [2]string{"web", "x"})
 		c.edit(p.Accessors[1])

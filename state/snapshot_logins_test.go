@@ -5,28 +5,27 @@ import (
 
 	"berth/state/acls"
 	"berth/structs/access"
-	"berth/structs/login"
 )
 
 // addLogins adds a row to each table of logins. The policy read exists.
 func addLogins(w *fixture) {
-	do(w, acls.AuthMethodPut, &login.AuthMethodChange{Now: 1, Method: &login.AuthMethod{
+	do(w, acls.AuthMethodPut, &access.AuthMethodChange{Now: 1, Method: &access.AuthMethod{
 		Name:          "ci",
-		Type:          login.TypeJWT,
-		TokenLocality: login.LocalityLocal,
-		MaxTokenTTL:   login.Duration(time.Hour),
-		Config:        &login.AuthConfig{},
+		Type:          access.MethodJWT,
+		TokenLocality: access.LocalityLocal,
+		MaxTokenTTL:   access.Duration(time.Hour),
+		Config:        &access.AuthConfig{},
 	}})
-	do(w, acls.BindingRulePut, &login.BindingRuleChange{Now: 1, Rule: &login.BindingRule{
+	do(w, acls.BindingRulePut, &access.BindingRuleChange{Now: 1, Rule: &access.BindingRule{
 		ID:         "b",
 		AuthMethod: "ci",
-		BindType:   login.BindPolicy,
+		BindType:   access.BindPolicy,
 		BindName:   "read",
 	}})
-	do(w, acls.Login, &login.LoginChange{
+	do(w, acls.Login, &access.LoginChange{
 		Method:      "ci",
 		MethodIndex: acls.AuthMethod(w.s.Read(), "ci").ModifyIndex,
-		Mark:        &login.LoginMark{ID: "m", End: 10},
+		Mark:        &access.LoginMark{ID: "m", End: 10},
 		Now:         1,
 		Token: &access.Token{
 			AccessorID: "person",
@@ -36,7 +35,7 @@ func addLogins(w *fixture) {
 			ExpireTime: 10,
 		},
 	})
-	do(w, acls.OneTime, &login.OneTimeChange{Now: 1, Put: &login.OneTimeToken{
+	do(w, acls.OneTime, &access.OneTimeChange{Now: 1, Put: &access.OneTimeToken{
 		Hash:       []byte("once"),
 		Box:        []byte("box"),
 		AccessorID: "person",

@@ -25,7 +25,6 @@ import (
 	"berth/structs/access"
 	"berth/structs/admin"
 	"berth/structs/admission"
-	"berth/structs/identity"
 	"berth/structs/nodeloss"
 	"berth/structs/quota"
 	"berth/structs/storage"
@@ -99,8 +98,8 @@ func addAccess(w *fixture) {
 	do(w, admissions.RulePut, &admission.RulePutRequest{Rule: &admission.Rule{
 		Name: "r", On: admission.OnJob, Mode: admission.ModeDeny, Expression: "true", Message: "m",
 	}})
-	do(w, signkeys.Add, &identity.KeyAddRequest{Key: &identity.SigningKey{
-		KeyID: "s", Algorithm: identity.EdDSA, PublicKey: []byte("public"), Private: &structs.Sealed{KeyID: "k"},
+	do(w, signkeys.Add, &access.KeyAddRequest{Key: &access.SigningKey{
+		KeyID: "s", Algorithm: access.KeyEdDSA, PublicKey: []byte("public"), Private: &structs.Sealed{KeyID: "k"},
 	}})
 	do(w, classes.Put, &storage.ClassPutRequest{
 		Class: &storage.VolumeClass{Name: "fast", PluginID: "p", Default: true},

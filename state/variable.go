@@ -9,30 +9,30 @@ import (
 	"berth/state/schema"
 	"berth/state/trust"
 	"berth/structs"
+	"berth/structs/access"
 	"berth/structs/validate"
-	"berth/structs/variable"
 )
 
 // Variable returns a variable, nil if it does not exist.
-func Variable(tx Reader, ns, path string) *variable.Variable {
+func Variable(tx Reader, ns, path string) *access.Variable {
 	return schema.Variables.Get(tx, ns, path)
 }
 
 // VariablesFrom yields the variables of a namespace whose path begins with prefix, from a namespace and path
 // on.
-func VariablesFrom(tx *ReadTx, ns, prefix string, at Page) iter.Seq[*variable.Variable] {
+func VariablesFrom(tx *ReadTx, ns, prefix string, at Page) iter.Seq[*access.Variable] {
 	rows := schema.Variables.Range(tx, schema.NamespaceScope(ns, prefix), at)
-	return schema.Filter(rows, func(v *variable.Variable) bool {
+	return schema.Filter(rows, func(v *access.Variable) bool {
 		return strings.HasPrefix(v.Path, prefix)
 	})
 }
 
 // LockedVariables yields the variables with a lock, also while its delay runs.
-func LockedVariables(tx Reader) iter.Seq[*variable.Variable] { return schema.LockedVariables.Scan(tx) }
+func LockedVariables(tx Reader) iter.Seq[*access.Variable] { return schema.LockedVariables.Scan(tx) }
 
 // noConflict returns a conflict if a write expects another variable than the present one, or is not that of
 // the holder of the lock. now may be nil.
-func noConflict(now *variable.Variable, p *variable.VariableChange) error {
+func noConflict(now *access.Variable, p *access.VariableChange) error {
 	var index uint64
 	if now != nil {
 		index = now.ModifyIndex
@@ -60,7 +60,7 @@ func noConflict(now *variable.Variable, p *variable.VariableChange) error {
 }
 
 // changedVariable returns a copy of a variable to change, or a new one.
-func changedVariable(tx *WriteTx, p *variable.VariableChange) (*variable.Variable, error) {
+func changedVariable(tx *WriteTx, p *access.VariableChange) (*access.Variable, error) {
 	err := validate.VariablePath(p.Path)
 	if err == nil {
 		err = namespaces.Check(tx, p.Namespace)
@@ -71,7 +71,7 @@ func changedVariable(tx *WriteTx, p *variable.VariableChange) (*variable.Variabl
 	}
 
 	now := schema.Variables.Get(tx, p.Namespace, p.Path)
-	next := &variable.Variable{
+	next := &access.Variable{
 		Namespace:  p.Namespace,
 		Path:       p.Path,
 		CreateTime: p.Now,
@@ -95,7 +95,7 @@ func changedVariable(tx *WriteTx, p *variable.VariableChange) (*variable.Variabl
 }
 
 // checkStoredVariables bounds the variables of a namespace, which every server keeps in memory.
-func checkStoredVariables(tx *WriteTx, now *variable.Variable, p *variable.VariableChange) error {
+func checkStoredVariables(tx *WriteTx, now *access.Variable, p *access.VariableChange) error {
 	count := 1
 	size := len(p.Sealed.Data)
 	for v := range schema.Variables.Scan(tx, p.Namespace) {
@@ -115,7 +115,7 @@ func checkStoredVariables(tx *WriteTx, now *variable.Variable, p *variable.Varia
 }
 
 // VariablePut replaces the items of a variable, or creates it.
-func VariablePut(tx *WriteTx, p *variable.VariableChange) error {
+func VariablePut(tx *WriteTx, p *access.VariableChange) error {
 	if p.Sealed == nil {
 		return structs.Invalidf("the variable %q has no items", p.Path)
 	}
@@ -131,7 +131,7 @@ func VariablePut(tx *WriteTx, p *variable.VariableChange) error {
 }
 
 // VariableDelete deletes a variable, with its lock. One that does not exist is no error.
-func VariableDelete(tx *WriteTx, p *variable.VariableChange) error {
+func VariableDelete(tx *WriteTx, p *access.VariableChange) error {
 	now := Variable(tx, p.Namespace, p.Path)
 	err := noConflict(now, p)
 	if err == nil && now != nil {
@@ -142,7 +142,7 @@ func VariableDelete(tx *WriteTx, p *variable.VariableChange) error {
 
 // VariableLock locks a variable, and replaces its items if the change has some. Without a variable it creates
 // one.
-func VariableLock(tx *WriteTx, p *variable.VariableChange) error {
+func VariableLock(tx *WriteTx, p *access.VariableChange) error {
 	if p.Lock == nil || p.Lock.ID == "" {
 		return structs.Invalidf("the lock of the variable %q has no ID", p.Path)
 	}
@@ -175,7 +175,7 @@ func VariableLock(tx *WriteTx, p *variable.VariableChange) error {
 }
 
 // VariableUnlock ends the lock of its holder. Others can take it at once.
-func VariableUnlock(tx *WriteTx, p *variable.VariableChange) error {
+func VariableUnlock(tx *WriteTx, p *access.VariableChange) error {
 	now := Variable(tx, p.Namespace, p.Path)
 	err := noConflict(now, p)
 	if err != nil {
@@ -192,7 +192,7 @@ func VariableUnlock(tx *WriteTx, p *variable.VariableChange) error {
 }
 
 // VariableLockExpire ends a lock that was not renewed, or its delay. It does nothing for a former lock.
-func VariableLockExpire(tx *WriteTx, p *variable.VariableExpiry) error {
+func VariableLockExpire(tx *WriteTx, p *access.VariableExpiry) error {
 	now := Variable(tx, p.Namespace, p.Path)
 
 	// The holder may have released the lock since the leader proposed this, and another one may have it.
@@ -211,7 +211,7 @@ func VariableLockExpire(tx *WriteTx, p *variable.VariableExpiry) error {
 // checkVariables checks that each variable has a valid path, items or a lock, and a namespace.
 func checkVariables(c *check.Report) {
 	for v := range schema.Variables.Scan(c) {
-		name := variable.VariablePlace(v.Namespace, v.Path)
+		name := access.VariablePlace(v.Namespace, v.Path)
 		c.Want(validate.VariablePath(v.Path) == nil, "%s: its path is not valid", name)
 		c.Want(namespaces.Get(c, v.Namespace) != nil, "%s: its namespace is gone", name)
 		c.Want(v.Lock == nil || v.Lock.ID != "", "%s: its lock has no ID", name)

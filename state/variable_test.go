@@ -8,13 +8,13 @@ import (
 	"berth/state/namespaces"
 	"berth/state/schema"
 	"berth/structs"
+	"berth/structs/access"
 	"berth/structs/admin"
-	"berth/structs/variable"
 )
 
 // aVariable is a write of a variable.
-func aVariable(path string) *variable.VariableChange {
-	return &variable.VariableChange{
+func aVariable(path string) *access.VariableChange {
+	return &access.VariableChange{
 		Namespace: "default",
 		Path:      path,
 		Sealed:    &structs.Sealed{KeyID: "k", Data: []byte("sealed")},
@@ -23,13 +23,13 @@ func aVariable(path string) *variable.VariableChange {
 }
 
 // by returns the write with the ID of a lock.
-func by(id string, p *variable.VariableChange) *variable.VariableChange {
-	p.Lock = &variable.VariableLock{ID: id, TTL: 15 * time.Second, LockDelay: 15 * time.Second}
+func by(id string, p *access.VariableChange) *access.VariableChange {
+	p.Lock = &access.VariableLock{ID: id, TTL: 15 * time.Second, LockDelay: 15 * time.Second}
 	return p
 }
 
 // indexed returns the write with the index that it expects.
-func indexed(index uint64, p *variable.VariableChange) *variable.VariableChange {
+func indexed(index uint64, p *access.VariableChange) *access.VariableChange {
 	p.CheckIndex = &index
 	return p
 }
@@ -69,7 +69,7 @@ func TestVariablePut_NeedsAValidPathAndANamespace(t *testing.T) {
 	elsewhere := aVariable("a")
 	elsewhere.Namespace = "prod"
 	wantKind(t, try(w, VariablePut, elsewhere), structs.KindPrecondition)
-	bare := &variable.VariableChange{Namespace: "default", Path: "a"}
+	bare := &access.VariableChange{Namespace: "default", Path: "a"}
 	wantKind(t, try(w, VariablePut, bare), structs.KindInvalid)
 }
 
@@ -82,7 +82,7 @@ func TestVariablePut_IsBoundedByItsNamespace(t *testing.T) {
 	err := w.s.Write(w.index+1, func(tx *WriteTx) error {
 		for i := range structs.MaxStoredVars {
 			p := aVariable(fmt.Sprintf("v%d", i))
-			schema.Variables.Put(tx, &variable.Variable{Namespace: p.Namespace, Path: p.Path, Sealed: p.Sealed})
+			schema.Variables.Put(tx, &access.Variable{Namespace: p.Namespace, Path: p.Path, Sealed: p.Sealed})
 		}
 		return nil
 	})
@@ -96,7 +96,7 @@ func TestVariablePut_IsBoundedByItsNamespace(t *testing.T) {
 
 func TestVariableLock_ExcludesOtherWriters(t *testing.T) {
 	w := keyedFixture(t)
-	do(w, VariableLock, by("one", &variable.VariableChange{Namespace: "default", Path: "a", Now: 5e9}))
+	do(w, VariableLock, by("one", &access.VariableChange{Namespace: "default", Path: "a", Now: 5e9}))
 	wantKind(t, try(w, VariableLock, by("two", aVariable("a"))), structs.KindConflict)
 	wantKind(t, try(w, VariablePut, aVariable("a")), structs.KindConflict)
 	wantKind(t, try(w, VariablePut, by("two", aVariable("a"))), structs.KindConflict)
@@ -120,7 +120,7 @@ func TestVariableLockExpire_HoldsTheDelay(t *testing.T) {
 	w := keyedFixture(t)
 	do(w, VariableLock, by("one", aVariable("a")))
 	expire := func(id string, over bool) {
-		do(w, VariableLockExpire, &variable.VariableExpiry{
+		do(w, VariableLockExpire, &access.VariableExpiry{
 			Namespace: "default",
 			Path:      "a",
 			LockID:    id,
@@ -145,7 +145,7 @@ func TestNamespaceDelete_KeepsOneWithVariables(t *testing.T) {
 	do(w, namespaces.NamespaceApply, &admin.NamespaceApplyRequest{
 		Definition: &admin.Namespace{Name: "prod"},
 	})
-	inProd := func() *variable.VariableChange {
+	inProd := func() *access.VariableChange {
 		p := aVariable("a")
 		p.Namespace = "prod"
 		return p

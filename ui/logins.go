@@ -11,7 +11,6 @@ import (
 	"berth/api/logins"
 	"berth/structs"
 	"berth/structs/access"
-	"berth/structs/login"
 	"berth/ui/pages"
 	"berth/ui/sessions"
 )
@@ -41,7 +40,7 @@ func (c *call) methods() (all []pages.Method) {
 	}
 	for _, m := range found {
 		to := ""
-		if m.Type == login.TypeOIDC {
+		if m.Type == access.MethodOIDC {
 			to = oidcPath + "?" + url.Values{"method": {m.Name}}.Encode()
 		}
 		all = append(all, pages.Method{Name: m.Name, To: to})
@@ -67,7 +66,7 @@ func (h *handler) loginByJWT(w http.ResponseWriter, r *http.Request) {
 	c.token = ""
 	ctx, cancel := c.ctx()
 	defer cancel()
-	jwt := login.Secret(strings.TrimSpace(r.PostFormValue("jwt")))
+	jwt := access.Secret(strings.TrimSpace(r.PostFormValue("jwt")))
 	t, err := logins.Login(ctx, c.client(""), r.PostFormValue("method"), jwt)
 	c.endLogin(t, err)
 }
@@ -104,7 +103,7 @@ func (h *handler) beginOIDC(w http.ResponseWriter, r *http.Request) {
 	address, err := logins.AuthURL(ctx, c.client(""), logins.AuthURLBody{
 		AuthMethodName: c.param("method"),
 		RedirectURI:    c.backTo(),
-		ClientNonce:    login.Secret(nonce),
+		ClientNonce:    access.Secret(nonce),
 	})
 	if err != nil {
 		c.failLogin(err)
@@ -167,9 +166,9 @@ func (h *handler) completeOIDC(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	t, err := logins.CompleteAuth(ctx, c.client(""), logins.CompleteAuthBody{
 		AuthMethodName: begun.Get("method"),
-		ClientNonce:    login.Secret(begun.Get("nonce")),
-		State:          login.Secret(state),
-		Code:           login.Secret(c.param("code")),
+		ClientNonce:    access.Secret(begun.Get("nonce")),
+		State:          access.Secret(state),
+		Code:           access.Secret(c.param("code")),
 		Iss:            c.param("iss"),
 		RedirectURI:    c.backTo(),
 	})

@@ -10,15 +10,15 @@ import (
 	"berth/api/apitest"
 	"berth/structs"
 	"berth/structs/access"
-	"berth/structs/login"
 )
 
 // withMethods returns the page of a cluster with an auth method of each type.
 func withMethods(t *testing.T) (http.Handler, *apitest.Caller) {
 	t.Helper()
 	h, servers := newPage(t)
-	apitest.Answer(servers, login.AuthMethodList, login.AuthMethodListResponse{
-		Methods: []*login.AuthMethodStub{{Name: "corp", Type: login.TypeOIDC}, {Name: "ci", Type: login.TypeJWT}},
+	apitest.Answer(servers, access.AuthMethodList, access.AuthMethodListResponse{
+		Methods: []*access.AuthMethodStub{
+			{Name: "corp", Type: access.MethodOIDC}, {Name: "ci", Type: access.MethodJWT}},
 	})
 	return h, servers
 }
@@ -31,7 +31,7 @@ func TestLogin_OffersTheMethods(t *testing.T) {
 
 func TestLogin_TakesAJWT(t *testing.T) {
 	h, servers := withMethods(t)
-	apitest.On(servers, login.TokenLogin, func(_ context.Context, q *login.TokenLoginRequest) (
+	apitest.On(servers, access.TokenLogin, func(_ context.Context, q *access.TokenLoginRequest) (
 		*access.TokenPutResponse, error,
 	) {
 		if q.AuthMethodName != "ci" || q.LoginToken != "a.b.c" || q.AuthToken != "" {
@@ -62,17 +62,17 @@ func tokenOfLogin() *access.TokenPutResponse {
 func TestLogin_ByAProviderEndsInTheBrowserThatBeganIt(t *testing.T) {
 	h, servers := withMethods(t)
 	const back = "http://127.0.0.1/ui/login/callback"
-	var nonce login.Secret
-	apitest.On(servers, login.AuthURL, func(_ context.Context, q *login.AuthURLRequest) (
-		*login.AuthURLResponse, error,
+	var nonce access.Secret
+	apitest.On(servers, access.AuthURL, func(_ context.Context, q *access.AuthURLRequest) (
+		*access.AuthURLResponse, error,
 	) {
 		nonce = q.ClientNonce
 		if q.AuthMethodName != "corp" || q.RedirectURI != back {
 			t.Errorf("asked for %+v", q)
 		}
-		return &login.AuthURLResponse{AuthURL: "https://id.example/auth?state=st.1"}, nil
+		return &access.AuthURLResponse{AuthURL: "https://id.example/auth?state=st.1"}, nil
 	})
-	apitest.On(servers, login.CompleteAuth, func(_ context.Context, q *login.CompleteAuthRequest) (
+	apitest.On(servers, access.CompleteAuth, func(_ context.Context, q *access.CompleteAuthRequest) (
 		*access.TokenPutResponse, error,
 	) {
 		if q.AuthMethodName != "corp" || q.State != "st.1" || q.Code != "c1" ||

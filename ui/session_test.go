@@ -16,7 +16,6 @@ import (
 	"berth/structs"
 	"berth/structs/access"
 	"berth/structs/event"
-	"berth/structs/login"
 	"berth/ui/sessions"
 )
 
@@ -151,7 +150,7 @@ func TestLogout_EndsTheTokenOfALogin(t *testing.T) {
 	deleted := knowTokens(servers, "s.new")
 	made := tokenOfLogin()
 	made.Token.AccessorID = "of-login"
-	apitest.Answer(servers, login.TokenLogin, *made)
+	apitest.Answer(servers, access.TokenLogin, *made)
 	begin := func() string {
 		resp, _ := post(t, h, "/ui/login/jwt", url.Values{"method": {"ci"}, "jwt": {"a.b.c"}})
 		return cookieOf(resp)

@@ -13,7 +13,7 @@ import (
 	"berth/internal/idtoken"
 	"berth/rpc"
 	"berth/structs"
-	"berth/structs/identity"
+	"berth/structs/access"
 )
 
 const keysPath = "/.well-known/jwks.json"
@@ -42,14 +42,14 @@ func Discover(ctx context.Context, c *api.Client) (*Discovery, error) {
 }
 
 // readKeys asks any server.
-func readKeys(c *api.Call) (*identity.KeysResponse, error) {
+func readKeys(c *api.Call) (*access.KeysResponse, error) {
 	req := &structs.QueryRequest{QueryOptions: structs.QueryOptions{AllowStale: true}}
-	return rpc.Call(c.Ctx(), c.Caller, identity.Keys, req)
+	return rpc.Call(c.Ctx(), c.Caller, access.SigningKeys, req)
 }
 
 // cache lets others keep an answer.
 func cache(c *api.Call) {
-	c.SetHeader("Cache-Control", fmt.Sprintf("public, max-age=%d", int(identity.CacheTime.Seconds())))
+	c.SetHeader("Cache-Control", fmt.Sprintf("public, max-age=%d", int(access.KeyCacheTime.Seconds())))
 }
 
 func serveKeys(c *api.Call) (any, error) {
@@ -79,7 +79,7 @@ func serveDiscovery(c *api.Call) (any, error) {
 		Issuer:        resp.Issuer,
 		KeysURL:       strings.TrimSuffix(resp.Issuer, "/") + keysPath,
 		ResponseTypes: []string{"code"},
-		Algorithms:    []string{identity.RS256, identity.EdDSA},
+		Algorithms:    []string{access.KeyRS256, access.KeyEdDSA},
 		SubjectTypes:  []string{"public"},
 	}, nil
 }

@@ -13,14 +13,14 @@ import (
 	"berth/api"
 	_ "berth/api/identities"
 	"berth/internal/idtoken"
-	"berth/structs/identity"
+	"berth/structs/access"
 )
 
 // servers answer with public keys and an issuer.
-type servers struct{ answer identity.KeysResponse }
+type servers struct{ answer access.KeysResponse }
 
 func (s servers) Call(_ context.Context, _ string, _, resp any) error {
-	*resp.(*identity.KeysResponse) = s.answer
+	*resp.(*access.KeysResponse) = s.answer
 	return nil
 }
 
@@ -36,12 +36,12 @@ func get(t *testing.T, s servers, path string) *httptest.ResponseRecorder {
 
 // The answers need no token, and may be kept for as long as the servers count on.
 func TestWellKnown_HasTheKeysAndTheirPlace(t *testing.T) {
-	public, _, err := idtoken.Generate(identity.RS256)
+	public, _, err := idtoken.Generate(access.KeyRS256)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := servers{identity.KeysResponse{
-		PublicKeys: []identity.PublicKey{{KeyID: "k", Algorithm: identity.RS256, PublicKey: public}},
+	s := servers{access.KeysResponse{
+		PublicKeys: []access.PublicKey{{KeyID: "k", Algorithm: access.KeyRS256, PublicKey: public}},
 		Issuer:     "https://berth.example.com/",
 	}}
 	w := get(t, s, "/.well-known/jwks.json")

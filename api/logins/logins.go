@@ -5,19 +5,18 @@ import (
 
 	"berth/api"
 	"berth/structs/access"
-	"berth/structs/login"
 )
 
 var tokenLogin = api.NewEndpoint(api.Put, "/v1/acl/login",
-	api.ServeMethod(login.TokenLogin, bindTokenLogin, (*access.TokenPutResponse).Open))
+	api.ServeMethod(access.TokenLogin, bindTokenLogin, (*access.TokenPutResponse).Open))
 
 // tokenLoginBody is the body of a login by a JWT.
 type tokenLoginBody struct {
 	AuthMethodName string
-	LoginToken     login.Secret
+	LoginToken     access.Secret
 }
 
-func bindTokenLogin(c *api.Call, req *login.TokenLoginRequest) error {
+func bindTokenLogin(c *api.Call, req *access.TokenLoginRequest) error {
 	var b tokenLoginBody
 	err := c.DecodeBody(&b)
 	req.AuthMethodName = b.AuthMethodName
@@ -27,12 +26,14 @@ func bindTokenLogin(c *api.Call, req *login.TokenLoginRequest) error {
 }
 
 // Login makes a token for the holder of a JWT. Without a name it is the default method of type JWT.
-func Login(ctx context.Context, c *api.Client, method string, token login.Secret) (*access.OpenToken, error) {
+func Login(
+	ctx context.Context, c *api.Client, method string, token access.Secret,
+) (*access.OpenToken, error) {
 	return tokenLogin.Send(ctx, c, api.Request{Body: tokenLoginBody{method, token}})
 }
 
 var authURL = api.NewEndpoint(api.Put, "/v1/acl/oidc/auth-url",
-	api.ServeMethod(login.AuthURL, bindAuthURL, func(a *login.AuthURLResponse) *AuthURLAnswer {
+	api.ServeMethod(access.AuthURL, bindAuthURL, func(a *access.AuthURLResponse) *AuthURLAnswer {
 		return &AuthURLAnswer{a.AuthURL}
 	}))
 
@@ -40,7 +41,7 @@ var authURL = api.NewEndpoint(api.Put, "/v1/acl/oidc/auth-url",
 type AuthURLBody struct {
 	AuthMethodName string
 	RedirectURI    string
-	ClientNonce    login.Secret
+	ClientNonce    access.Secret
 }
 
 // AuthURLAnswer has the address that the browser visits.
@@ -48,7 +49,7 @@ type AuthURLAnswer struct {
 	AuthURL string
 }
 
-func bindAuthURL(c *api.Call, req *login.AuthURLRequest) error {
+func bindAuthURL(c *api.Call, req *access.AuthURLRequest) error {
 	var b AuthURLBody
 	err := c.DecodeBody(&b)
 	req.AuthMethodName = b.AuthMethodName
@@ -68,20 +69,20 @@ func AuthURL(ctx context.Context, c *api.Client, b AuthURLBody) (string, error) 
 }
 
 var completeAuth = api.NewEndpoint(api.Put, "/v1/acl/oidc/complete-auth",
-	api.ServeMethod(login.CompleteAuth, bindCompleteAuth, (*access.TokenPutResponse).Open))
+	api.ServeMethod(access.CompleteAuth, bindCompleteAuth, (*access.TokenPutResponse).Open))
 
 // CompleteAuthBody ends a login by OIDC: it has the values of its beginning, and those that the provider gave
 // to the browser.
 type CompleteAuthBody struct {
 	AuthMethodName string
-	ClientNonce    login.Secret
-	State          login.Secret
-	Code           login.Secret
+	ClientNonce    access.Secret
+	State          access.Secret
+	Code           access.Secret
 	Iss            string
 	RedirectURI    string
 }
 
-func bindCompleteAuth(c *api.Call, req *login.CompleteAuthRequest) error {
+func bindCompleteAuth(c *api.Call, req *access.CompleteAuthRequest) error {
 	var b CompleteAuthBody
 	err := c.DecodeBody(&b)
 	req.AuthMethodName = b.AuthMethodName
@@ -100,17 +101,17 @@ func CompleteAuth(ctx context.Context, c *api.Client, b CompleteAuthBody) (*acce
 }
 
 var oneTimeMake = api.NewEndpoint(api.Put, "/v1/acl/token/onetime",
-	api.ServeMethod(login.OneTimeMake, nil, func(a *login.OneTimeMakeResponse) *OneTimeAnswer {
+	api.ServeMethod(access.OneTimeMake, nil, func(a *access.OneTimeMakeResponse) *OneTimeAnswer {
 		return &OneTimeAnswer{a.OneTimeToken}
 	}))
 
 // OneTimeAnswer has a one-time token.
 type OneTimeAnswer struct {
-	OneTimeToken *login.OpenOneTimeToken
+	OneTimeToken *access.OpenOneTimeToken
 }
 
 // MakeOneTime makes a one-time token for the token of the caller.
-func MakeOneTime(ctx context.Context, c *api.Client) (*login.OpenOneTimeToken, error) {
+func MakeOneTime(ctx context.Context, c *api.Client) (*access.OpenOneTimeToken, error) {
 	a, err := oneTimeMake.Send(ctx, c, api.Request{})
 	if err != nil {
 		return nil, err
@@ -119,12 +120,12 @@ func MakeOneTime(ctx context.Context, c *api.Client) (*login.OpenOneTimeToken, e
 }
 
 var oneTimeExchange = api.NewEndpoint(api.Put, "/v1/acl/token/onetime/exchange",
-	api.ServeMethod(login.OneTimeExchange, bindExchange, func(a *access.TokenPutResponse) *ExchangeAnswer {
+	api.ServeMethod(access.OneTimeExchange, bindExchange, func(a *access.TokenPutResponse) *ExchangeAnswer {
 		return &ExchangeAnswer{a.Open()}
 	}))
 
 type exchangeBody struct {
-	OneTimeSecretID login.Secret
+	OneTimeSecretID access.Secret
 }
 
 // ExchangeAnswer has the token of a one-time token, with its secret.
@@ -132,7 +133,7 @@ type ExchangeAnswer struct {
 	Token *access.OpenToken
 }
 
-func bindExchange(c *api.Call, req *login.OneTimeExchangeRequest) error {
+func bindExchange(c *api.Call, req *access.OneTimeExchangeRequest) error {
 	var b exchangeBody
 	err := c.DecodeBody(&b)
 	req.OneTimeSecretID = b.OneTimeSecretID
@@ -141,7 +142,7 @@ func bindExchange(c *api.Call, req *login.OneTimeExchangeRequest) error {
 }
 
 // ExchangeOneTime returns the token of a one-time token, which ends with that.
-func ExchangeOneTime(ctx context.Context, c *api.Client, secret login.Secret) (*access.OpenToken, error) {
+func ExchangeOneTime(ctx context.Context, c *api.Client, secret access.Secret) (*access.OpenToken, error) {
 	a, err := oneTimeExchange.Send(ctx, c, api.Request{Body: exchangeBody{secret}})
 	if err != nil {
 		return nil, err

@@ -7,41 +7,41 @@ import (
 
 	"berth/api"
 	"berth/structs"
-	"berth/structs/login"
+	"berth/structs/access"
 )
 
 var methodList = api.NewEndpoint(api.Get, "/v1/acl/auth-methods",
-	api.ServeMethod(login.AuthMethodList, nil,
-		func(a *login.AuthMethodListResponse) []*login.AuthMethodStub { return a.Methods }))
+	api.ServeMethod(access.AuthMethodList, nil,
+		func(a *access.AuthMethodListResponse) []*access.AuthMethodStub { return a.Methods }))
 
 // Methods lists the auth methods, without their configuration.
-func Methods(ctx context.Context, c *api.Client, q *api.Query) ([]*login.AuthMethodStub, *api.Meta, error) {
+func Methods(ctx context.Context, c *api.Client, q *api.Query) ([]*access.AuthMethodStub, *api.Meta, error) {
 	return methodList.Fetch(ctx, c, "", q)
 }
 
 var methodGet = api.NewEndpoint(api.Get, "/v1/acl/auth-method/{id}",
-	api.ServeMethod(login.AuthMethodGet,
-		api.WithID(func(q *login.AuthMethodGetRequest, name string) { q.Name = name }),
-		func(a *login.AuthMethodGetResponse) *login.AuthMethod { return a.Method }))
+	api.ServeMethod(access.AuthMethodGet,
+		api.WithID(func(q *access.AuthMethodGetRequest, name string) { q.Name = name }),
+		func(a *access.AuthMethodGetResponse) *access.AuthMethod { return a.Method }))
 
 // Method reads an auth method, without its secrets.
-func Method(ctx context.Context, c *api.Client, name string) (*login.AuthMethod, error) {
+func Method(ctx context.Context, c *api.Client, name string) (*access.AuthMethod, error) {
 	m, _, err := methodGet.Fetch(ctx, c, name, nil)
 	return m, err
 }
 
 var (
 	methodCreate = api.NewEndpoint(api.Put, "/v1/acl/auth-method",
-		api.ServeMethod(login.AuthMethodPut, bindMethod, methodOf))
+		api.ServeMethod(access.AuthMethodPut, bindMethod, methodOf))
 	methodUpdate = api.NewEndpoint(api.Put, "/v1/acl/auth-method/{id}",
-		api.ServeMethod(login.AuthMethodPut, bindMethod, methodOf))
+		api.ServeMethod(access.AuthMethodPut, bindMethod, methodOf))
 )
 
-func methodOf(a *login.AuthMethodPutResponse) *login.AuthMethod { return a.Method }
+func methodOf(a *access.AuthMethodPutResponse) *access.AuthMethod { return a.Method }
 
 // bindMethod takes the name of the path, if it has one.
-func bindMethod(c *api.Call, req *login.AuthMethodPutRequest) error {
-	req.Method = &login.AuthMethod{}
+func bindMethod(c *api.Call, req *access.AuthMethodPutRequest) error {
+	req.Method = &access.AuthMethod{}
 	err := c.DecodeBody(req.Method)
 	if err != nil || c.ID() == "" {
 		return err
@@ -52,18 +52,18 @@ func bindMethod(c *api.Call, req *login.AuthMethodPutRequest) error {
 }
 
 // CreateMethod creates an auth method, or changes the one with the name.
-func CreateMethod(ctx context.Context, c *api.Client, m *login.AuthMethod) (*login.AuthMethod, error) {
+func CreateMethod(ctx context.Context, c *api.Client, m *access.AuthMethod) (*access.AuthMethod, error) {
 	return methodCreate.Send(ctx, c, api.Request{Body: m})
 }
 
 // UpdateMethod changes an auth method. A part that m leaves out keeps its value, and so do secrets.
-func UpdateMethod(ctx context.Context, c *api.Client, m *login.AuthMethod) (*login.AuthMethod, error) {
+func UpdateMethod(ctx context.Context, c *api.Client, m *access.AuthMethod) (*access.AuthMethod, error) {
 	return methodUpdate.Send(ctx, c, api.Request{ID: m.Name, Body: m})
 }
 
 var methodDelete = api.NewEndpoint(api.Remove, "/v1/acl/auth-method/{id}",
-	api.ServeMethod(login.AuthMethodDelete,
-		api.WithID(func(q *login.AuthMethodDeleteRequest, name string) { q.Name = name }), api.Whole))
+	api.ServeMethod(access.AuthMethodDelete,
+		api.WithID(func(q *access.AuthMethodDeleteRequest, name string) { q.Name = name }), api.Whole))
 
 // DeleteMethod deletes an auth method with its binding rules.
 func DeleteMethod(ctx context.Context, c *api.Client, name string) error {
@@ -71,37 +71,37 @@ func DeleteMethod(ctx context.Context, c *api.Client, name string) error {
 }
 
 var ruleList = api.NewEndpoint(api.Get, "/v1/acl/binding-rules",
-	api.ServeMethod(login.BindingRuleList, nil,
-		func(a *login.BindingRuleListResponse) []*login.BindingRuleStub { return a.Rules }))
+	api.ServeMethod(access.BindingRuleList, nil,
+		func(a *access.BindingRuleListResponse) []*access.BindingRuleStub { return a.Rules }))
 
 // Rules lists the binding rules.
-func Rules(ctx context.Context, c *api.Client, q *api.Query) ([]*login.BindingRuleStub, *api.Meta, error) {
+func Rules(ctx context.Context, c *api.Client, q *api.Query) ([]*access.BindingRuleStub, *api.Meta, error) {
 	return ruleList.Fetch(ctx, c, "", q)
 }
 
 var ruleGet = api.NewEndpoint(api.Get, "/v1/acl/binding-rule/{id}",
-	api.ServeMethod(login.BindingRuleGet,
-		api.WithID(func(q *login.BindingRuleGetRequest, id string) { q.ID = id }),
-		func(a *login.BindingRuleGetResponse) *login.BindingRule { return a.Rule }))
+	api.ServeMethod(access.BindingRuleGet,
+		api.WithID(func(q *access.BindingRuleGetRequest, id string) { q.ID = id }),
+		func(a *access.BindingRuleGetResponse) *access.BindingRule { return a.Rule }))
 
 // Rule reads a binding rule.
-func Rule(ctx context.Context, c *api.Client, id string) (*login.BindingRule, error) {
+func Rule(ctx context.Context, c *api.Client, id string) (*access.BindingRule, error) {
 	r, _, err := ruleGet.Fetch(ctx, c, id, nil)
 	return r, err
 }
 
 var (
 	ruleCreate = api.NewEndpoint(api.Put, "/v1/acl/binding-rule",
-		api.ServeMethod(login.BindingRulePut, bindRule, ruleOf))
+		api.ServeMethod(access.BindingRulePut, bindRule, ruleOf))
 	ruleUpdate = api.NewEndpoint(api.Put, "/v1/acl/binding-rule/{id}",
-		api.ServeMethod(login.BindingRulePut, bindRule, ruleOf))
+		api.ServeMethod(access.BindingRulePut, bindRule, ruleOf))
 )
 
-func ruleOf(a *login.BindingRulePutResponse) *login.BindingRule { return a.Rule }
+func ruleOf(a *access.BindingRulePutResponse) *access.BindingRule { return a.Rule }
 
 // bindRule takes the ID of the path. A rule that is created has none.
-func bindRule(c *api.Call, req *login.BindingRulePutRequest) error {
-	req.Rule = &login.BindingRule{}
+func bindRule(c *api.Call, req *access.BindingRulePutRequest) error {
+	req.Rule = &access.BindingRule{}
 	err := c.DecodeBody(req.Rule)
 	if err != nil {
 		return err
@@ -116,7 +116,7 @@ func bindRule(c *api.Call, req *login.BindingRulePutRequest) error {
 }
 
 // PutRule creates a binding rule, or changes the one with the ID. A part that r leaves out keeps its value.
-func PutRule(ctx context.Context, c *api.Client, r *login.BindingRule) (*login.BindingRule, error) {
+func PutRule(ctx context.Context, c *api.Client, r *access.BindingRule) (*access.BindingRule, error) {
 	if r.ID == "" {
 		return ruleCreate.Send(ctx, c, api.Request{Body: r})
 	}
@@ -124,8 +124,8 @@ func PutRule(ctx context.Context, c *api.Client, r *login.BindingRule) (*login.B
 }
 
 var ruleDelete = api.NewEndpoint(api.Remove, "/v1/acl/binding-rule/{id}",
-	api.ServeMethod(login.BindingRuleDelete,
-		api.WithID(func(q *login.BindingRuleDeleteRequest, id string) { q.ID = id }), api.Whole))
+	api.ServeMethod(access.BindingRuleDelete,
+		api.WithID(func(q *access.BindingRuleDeleteRequest, id string) { q.ID = id }), api.Whole))
 
 // DeleteRule deletes a binding rule.
 func DeleteRule(ctx context.Context, c *api.Client, id string) error {

@@ -9,7 +9,7 @@ import (
 
 	"berth/api/logins"
 	"berth/cli/command"
-	"berth/structs/login"
+	"berth/structs/access"
 )
 
 var methodCommands = []command.Command{
@@ -107,16 +107,16 @@ var methodFlags = []command.Flag{
 		Name:  "token-name-format",
 		Kind:  command.String,
 		Value: "format",
-		Usage: "The names of tokens. Default: " + login.DefaultNameFormat,
+		Usage: "The names of tokens. Default: " + access.DefaultNameFormat,
 	},
 	{Name: "default", Usage: "Take this method for logins of its type that name none"},
 	{Name: "config", Kind: command.String, Value: "file", Usage: "The configuration; \"@\" may precede the file"},
 	command.NoColorFlag,
 }
 
-var methodSheet = command.Sheet[*login.AuthMethodStub]{
+var methodSheet = command.Sheet[*access.AuthMethodStub]{
 	Titles: "Name|Type|Default",
-	Row: func(_ *command.Call, m *login.AuthMethodStub) []string {
+	Row: func(_ *command.Call, m *access.AuthMethodStub) []string {
 		return []string{m.Name, m.Type, yesNo(m.Default)}
 	},
 }
@@ -135,7 +135,7 @@ func methodCreate(ctx context.Context, c *command.Call) error {
 		}
 	}
 
-	m, err := changedMethod(c, &login.AuthMethod{Name: c.String("name"), TokenLocality: login.LocalityLocal})
+	m, err := changedMethod(c, &access.AuthMethod{Name: c.String("name"), TokenLocality: access.LocalityLocal})
 	if err != nil {
 		return err
 	}
@@ -162,7 +162,7 @@ func methodUpdate(ctx context.Context, c *command.Call) error {
 	return printWritten(c, stored)
 }
 
-func printWritten(c *command.Call, m *login.AuthMethod) error {
+func printWritten(c *command.Call, m *access.AuthMethod) error {
 	err := printMethod(c, m)
 	if err != nil {
 		return err
@@ -171,12 +171,12 @@ func printWritten(c *command.Call, m *login.AuthMethod) error {
 }
 
 // changedMethod sets the parts that options give.
-func changedMethod(c *command.Call, m *login.AuthMethod) (*login.AuthMethod, error) {
+func changedMethod(c *command.Call, m *access.AuthMethod) (*access.AuthMethod, error) {
 	if c.Given("type") {
 		m.Type = c.String("type")
 	}
 	if c.Given("max-token-ttl") {
-		m.MaxTokenTTL = login.Duration(c.Duration("max-token-ttl"))
+		m.MaxTokenTTL = access.Duration(c.Duration("max-token-ttl"))
 	}
 	if c.Given("token-locality") {
 		m.TokenLocality = c.String("token-locality")
@@ -199,7 +199,7 @@ func changedMethod(c *command.Call, m *login.AuthMethod) (*login.AuthMethod, err
 	if err != nil {
 		return nil, err
 	}
-	m.Config = &login.AuthConfig{}
+	m.Config = &access.AuthConfig{}
 	err = json.Unmarshal(text, m.Config)
 	if err != nil {
 		return nil, command.BadUsage("%s is no configuration in JSON: %v",
@@ -208,7 +208,7 @@ func changedMethod(c *command.Call, m *login.AuthMethod) (*login.AuthMethod, err
 	return m, nil
 }
 
-func printMethod(c *command.Call, m *login.AuthMethod) error {
+func printMethod(c *command.Call, m *access.AuthMethod) error {
 	c.Pairs(
 		"Name", m.Name,
 		"Type", m.Type,

@@ -5,7 +5,7 @@ import (
 
 	"berth/api/logins"
 	"berth/cli/command"
-	"berth/structs/login"
+	"berth/structs/access"
 )
 
 var ruleCommands = []command.Command{
@@ -22,7 +22,7 @@ method maps claims to. -bind-name may have ${value.NAME}.`,
 			if c.String("auth-method") == "" || c.String("bind-type") == "" {
 				return command.BadUsage("-auth-method and -bind-type are needed")
 			}
-			return putRule(ctx, c, changedRule(c, &login.BindingRule{AuthMethod: c.String("auth-method")}))
+			return putRule(ctx, c, changedRule(c, &access.BindingRule{AuthMethod: c.String("auth-method")}))
 		},
 		Examples: "berth acl binding-rule create -auth-method corp -bind-type management\n" +
 			"berth acl binding-rule create -auth-method ci -bind-type role -bind-name ops",
@@ -113,15 +113,15 @@ var ruleFlags = []command.Flag{
 	command.NoColorFlag,
 }
 
-var ruleSheet = command.Sheet[*login.BindingRuleStub]{
+var ruleSheet = command.Sheet[*access.BindingRuleStub]{
 	Titles: "ID|Auth method|Description",
-	Row: func(_ *command.Call, r *login.BindingRuleStub) []string {
+	Row: func(_ *command.Call, r *access.BindingRuleStub) []string {
 		return []string{r.ID, r.AuthMethod, r.Description}
 	},
 }
 
 // changedRule sets the parts that options give.
-func changedRule(c *command.Call, r *login.BindingRule) *login.BindingRule {
+func changedRule(c *command.Call, r *access.BindingRule) *access.BindingRule {
 	if c.Given("description") {
 		r.Description = c.String("description")
 	}
@@ -130,7 +130,7 @@ func changedRule(c *command.Call, r *login.BindingRule) *login.BindingRule {
 	}
 	if c.Given("bind-type") {
 		r.BindType = c.String("bind-type")
-		if r.BindType == login.BindManagement {
+		if r.BindType == access.BindManagement {
 			r.BindName = ""
 		}
 	}
@@ -140,7 +140,7 @@ func changedRule(c *command.Call, r *login.BindingRule) *login.BindingRule {
 	return r
 }
 
-func putRule(ctx context.Context, c *command.Call, r *login.BindingRule) error {
+func putRule(ctx context.Context, c *command.Call, r *access.BindingRule) error {
 	stored, err := logins.PutRule(ctx, c.API, r)
 	if err != nil {
 		return err
@@ -149,7 +149,7 @@ func putRule(ctx context.Context, c *command.Call, r *login.BindingRule) error {
 	return c.WriteOutcome(stored)
 }
 
-func printRule(c *command.Call, r *login.BindingRule) {
+func printRule(c *command.Call, r *access.BindingRule) {
 	c.Pairs(
 		"ID", r.ID,
 		"Description", r.Description,

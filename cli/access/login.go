@@ -10,7 +10,6 @@ import (
 	"berth/cli/command"
 	"berth/structs"
 	"berth/structs/access"
-	"berth/structs/login"
 )
 
 // LoginCommand is berth login.
@@ -56,7 +55,7 @@ func runLogin(ctx context.Context, c *command.Call) error {
 	}
 
 	logIn := logInByBrowser
-	if m.Type == login.TypeJWT {
+	if m.Type == access.MethodJWT {
 		logIn = logInByToken
 	}
 	t, err := logIn(ctx, c, m.Name)
@@ -68,13 +67,13 @@ func runLogin(ctx context.Context, c *command.Call) error {
 }
 
 // findAuthMethod returns the method that the options name, or the default one.
-func findAuthMethod(ctx context.Context, c *command.Call) (*login.AuthMethodStub, error) {
+func findAuthMethod(ctx context.Context, c *command.Call) (*access.AuthMethodStub, error) {
 	all, _, err := logins.Methods(ctx, c.API, nil)
 	if err != nil {
 		return nil, err
 	}
 
-	var found []*login.AuthMethodStub
+	var found []*access.AuthMethodStub
 	kind := strings.ToUpper(c.String("type"))
 	for _, m := range all {
 		if c.Given("method") && m.Name == c.String("method") || !c.Given("method") && m.Default &&
@@ -102,7 +101,7 @@ func logInByToken(ctx context.Context, c *command.Call, method string) (*access.
 	if err != nil {
 		return nil, err
 	}
-	return logins.Login(ctx, c.API, method, login.Secret(strings.TrimSpace(string(text))))
+	return logins.Login(ctx, c.API, method, access.Secret(strings.TrimSpace(string(text))))
 }
 
 // logInByBrowser waits for the browser that a provider sends back.
@@ -113,7 +112,7 @@ func logInByBrowser(ctx context.Context, c *command.Call, method string) (*acces
 	}
 	defer back.close()
 
-	nonce := login.Secret(rand.Text())
+	nonce := access.Secret(rand.Text())
 	address, err := logins.AuthURL(ctx, c.API, logins.AuthURLBody{
 		AuthMethodName: method,
 		RedirectURI:    back.address,
@@ -135,8 +134,8 @@ func logInByBrowser(ctx context.Context, c *command.Call, method string) (*acces
 	return logins.CompleteAuth(ctx, c.API, logins.CompleteAuthBody{
 		AuthMethodName: method,
 		ClientNonce:    nonce,
-		State:          login.Secret(answer.Get("state")),
-		Code:           login.Secret(answer.Get("code")),
+		State:          access.Secret(answer.Get("state")),
+		Code:           access.Secret(answer.Get("code")),
 		Iss:            answer.Get("iss"),
 		RedirectURI:    back.address,
 	})

@@ -9,7 +9,6 @@ import (
 	"berth/cli/command"
 	"berth/jobspec"
 	"berth/structs/quota"
-	"berth/structs/quotause"
 )
 
 // QuotaCommands are the verbs of berth quota.
@@ -187,7 +186,7 @@ func printQuotaFigures(c *command.Call, s *quota.Spec, usage *quota.Usage) {
 		}
 
 		var rows command.Grid
-		for _, f := range quotause.Figures(l, used) {
+		for _, f := range quota.Figures(l, used) {
 			rows.AddRow(f.Of, f.Used, f.Most)
 		}
 		if len(rows) > 0 {

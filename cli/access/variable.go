@@ -9,7 +9,7 @@ import (
 	"berth/api"
 	"berth/cli/command"
 	"berth/structs"
-	"berth/structs/variable"
+	"berth/structs/access"
 )
 
 // VariableCommands are the verbs of berth var.
@@ -152,12 +152,12 @@ func getVariable(ctx context.Context, c *command.Call) error {
 	return c.Show(v, func() error { return printVariableAs(c, "table", v) })
 }
 
-var variableSheet = command.Sheet[*variable.VariableMetadata]{
+var variableSheet = command.Sheet[*access.VariableMetadata]{
 	Titles: "Namespace|Path|Index|Last updated",
-	Row: func(_ *command.Call, v *variable.VariableMetadata) []string {
+	Row: func(_ *command.Call, v *access.VariableMetadata) []string {
 		return []string{v.Namespace, v.Path, fmt.Sprint(v.ModifyIndex), command.FormatNanos(v.ModifyTime)}
 	},
-	Order: func(a, b *variable.VariableMetadata) int {
+	Order: func(a, b *access.VariableMetadata) int {
 		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Path, b.Path))
 	},
 }
@@ -183,7 +183,7 @@ func listVariables(ctx context.Context, c *command.Call) error {
 // conflict.
 func purgeVariable(ctx context.Context, c *command.Call) (err error) {
 	path := c.Arg(0)
-	w := api.VariableWrite{Op: variable.VariableDelete, Path: path}
+	w := api.VariableWrite{Op: access.VariableDelete, Path: path}
 	if c.Given("check-index") {
 		index := uint64(c.Number("check-index"))
 		w.CheckIndex = &index

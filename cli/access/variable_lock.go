@@ -13,7 +13,7 @@ import (
 	"berth/internal/backoff"
 	"berth/internal/boottime"
 	"berth/structs"
-	"berth/structs/variable"
+	"berth/structs/access"
 )
 
 var lockCommand = command.Command{
@@ -79,7 +79,7 @@ func lockVariable(ctx context.Context, c *command.Call) error {
 		c:        c,
 		spec:     s,
 		failures: int(c.Number("max-retry")),
-		lock: &variable.VariableLock{
+		lock: &access.VariableLock{
 			TTL:       c.Duration("ttl"),
 			LockDelay: c.Duration("delay"),
 		},
@@ -118,15 +118,15 @@ type lockHolder struct {
 	c        *command.Call
 	spec     *variableSpec
 	failures int // failed renewals in a row after which the lock counts as lost
-	lock     *variable.VariableLock
+	lock     *access.VariableLock
 	until    boottime.Instant // the lock lasts as long, unless it is renewed
 	guard    *os.File         // the pipe to the guard of the command
 	left     error            // the processes of the command that do not end
 }
 
 func (h *lockHolder) write(
-	ctx context.Context, op string, items variable.VariableItems,
-) (*variable.OpenVariable, error) {
+	ctx context.Context, op string, items access.VariableItems,
+) (*access.OpenVariable, error) {
 	return h.c.API.VariableWrite(ctx, api.VariableWrite{
 		Op:        op,
 		Namespace: h.spec.Namespace,
@@ -141,7 +141,7 @@ func (h *lockHolder) acquire(ctx context.Context) error {
 	said := ""
 	for {
 		sent := boottime.Now()
-		v, err := h.write(ctx, variable.VariableAcquire, h.spec.Items)
+		v, err := h.write(ctx, access.VariableAcquire, h.spec.Items)
 		conflict, isConflict := errors.AsType[*api.VariableConflict](err)
 		switch {
 		case err == nil:
@@ -175,7 +175,7 @@ func (h *lockHolder) acquire(ctx context.Context) error {
 }
 
 // holderText describes the holder of a lock that others wait for. The time changes with the holder.
-func holderText(v *variable.OpenVariable) string {
+func holderText(v *access.OpenVariable) string {
 	if v.Lock == nil {
 		return "nobody has it now; after a holder that did not renew it, nobody gets it during its delay"
 	}
@@ -244,7 +244,7 @@ func (h *lockHolder) release() {
 
 	ctx, cancel := context.WithTimeout(context.Background(), killAfter)
 	defer cancel()
-	_, err := h.write(ctx, variable.VariableRelease, nil)
+	_, err := h.write(ctx, access.VariableRelease, nil)
 	if err != nil && !structs.IsKind(err, structs.KindConflict) {
 		h.say("failed to release the lock of the variable %q, which ends after %s: %v; %s",
 			h.spec.Path, h.lock.TTL, err, h.nextStep())

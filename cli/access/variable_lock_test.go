@@ -22,7 +22,7 @@ import (
 	"berth/cli/command"
 	"berth/internal/boottime"
 	"berth/structs"
-	"berth/structs/variable"
+	"berth/structs/access"
 	"berth/test/kit"
 )
 
@@ -43,20 +43,20 @@ func TestLock_RunsTheCommandWhileItHoldsTheLock(t *testing.T) {
 func TestLock_SaysForWhatItWaits(t *testing.T) {
 	s := newVariableStore(t)
 	holders := []struct {
-		lock *variable.VariableLock
+		lock *access.VariableLock
 		at   time.Time
 		text string
 	}{
-		{&variable.VariableLock{}, time.Unix(60, 0), "another one has it; the variable changed at 1970-01-01T00:01:00Z\n"},
-		{&variable.VariableLock{}, time.Unix(90, 0), "another one has it; the variable changed at 1970-01-01T00:01:30Z\n"},
+		{&access.VariableLock{}, time.Unix(60, 0), "another one has it; the variable changed at 1970-01-01T00:01:00Z\n"},
+		{&access.VariableLock{}, time.Unix(90, 0), "another one has it; the variable changed at 1970-01-01T00:01:30Z\n"},
 		{nil, time.Unix(2000, 0), "nobody has it now; after a holder that did not renew it, nobody gets it during its delay\n"},
 	}
 	next := 0
-	s.inTheWay = func() *variable.OpenVariable {
+	s.inTheWay = func() *access.OpenVariable {
 		if next == len(holders) {
 			return nil
 		}
-		v := &variable.OpenVariable{}
+		v := &access.OpenVariable{}
 		v.Lock = holders[next].lock
 		v.ModifyTime = holders[next].at.UnixNano()
 		next++
@@ -79,10 +79,10 @@ func TestLock_SaysForWhatItWaits(t *testing.T) {
 func TestLock_IsInterruptedWhileItWaits(t *testing.T) {
 	s := newVariableStore(t)
 	ctx, interrupt := context.WithCancel(t.Context())
-	s.inTheWay = func() *variable.OpenVariable { return &variable.OpenVariable{} }
-	apitest.On(s.caller, variable.VariableGet, func(
-		ctx context.Context, _ *variable.VariableGetRequest,
-	) (*variable.VariableGetResponse, error) {
+	s.inTheWay = func() *access.OpenVariable { return &access.OpenVariable{} }
+	apitest.On(s.caller, access.VariableGet, func(
+		ctx context.Context, _ *access.VariableGetRequest,
+	) (*access.VariableGetResponse, error) {
 		interrupt()
 		<-ctx.Done()
 		return nil, ctx.Err()
@@ -100,10 +100,10 @@ func TestLock_IsInterruptedWhileItWaits(t *testing.T) {
 
 func TestLock_ItsWaitFailsWithTheNextStep(t *testing.T) {
 	s := newVariableStore(t)
-	s.inTheWay = func() *variable.OpenVariable { return &variable.OpenVariable{} }
-	apitest.On(s.caller, variable.VariableGet, func(
-		context.Context, *variable.VariableGetRequest,
-	) (*variable.VariableGetResponse, error) {
+	s.inTheWay = func() *access.OpenVariable { return &access.OpenVariable{} }
+	apitest.On(s.caller, access.VariableGet, func(
+		context.Context, *access.VariableGetRequest,
+	) (*access.VariableGetResponse, error) {
 		return nil, structs.Internalf("the state is damaged")
 	})
 	_, errs := s.run(1, "", "lock", "app/leader", "true")

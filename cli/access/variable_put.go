@@ -8,7 +8,7 @@ import (
 	"berth/api"
 	"berth/cli/command"
 	"berth/structs"
-	"berth/structs/variable"
+	"berth/structs/access"
 )
 
 // putVariable writes the variable that the arguments and a specification describe.
@@ -31,7 +31,7 @@ func putVariable(ctx context.Context, c *command.Call) error {
 		c.Args = append(c.Args, name+"="+value)
 	}
 
-	w := api.VariableWrite{Op: variable.VariableSet, Namespace: s.Namespace, Path: s.Path, Items: s.Items}
+	w := api.VariableWrite{Op: access.VariableSet, Namespace: s.Namespace, Path: s.Path, Items: s.Items}
 	switch {
 	case c.Bool("force"):
 	case c.Given("check-index"):
@@ -129,7 +129,7 @@ func (s *variableSpec) addItem(c *command.Call, arg string) (err error) {
 	}
 
 	if s.Items == nil {
-		s.Items = variable.VariableItems{}
+		s.Items = access.VariableItems{}
 	}
 
 	s.Items[name] = value

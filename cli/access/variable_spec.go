@@ -18,7 +18,7 @@ import (
 	"berth/internal/conf"
 	"berth/internal/gotext"
 	"berth/structs"
-	"berth/structs/variable"
+	"berth/structs/access"
 )
 
 // variableSpec is the specification of a variable. In JSON it is the variable of the API.
@@ -26,7 +26,7 @@ type variableSpec struct {
 	Namespace   string
 	Path        string
 	ModifyIndex uint64
-	Items       variable.VariableItems
+	Items       access.VariableItems
 }
 
 // parseVariableSpec reads a specification. The error shows no value.
@@ -58,7 +58,7 @@ func parseVariableHCL(name string, text []byte) (*variableSpec, error) {
 		return nil, conf.Error(diags)
 	}
 
-	s := &variableSpec{Items: variable.VariableItems{}}
+	s := &variableSpec{Items: access.VariableItems{}}
 	body := file.Body.(*hclsyntax.Body)
 	for _, key := range slices.Sorted(maps.Keys(body.Attributes)) {
 		value, err := constantText(name, body.Attributes[key])
@@ -111,7 +111,7 @@ func constantText(name string, a *hclsyntax.Attribute) (string, error) {
 }
 
 // printVariableAs writes a variable with its values in a format of -out.
-func printVariableAs(c *command.Call, format string, v *variable.OpenVariable) error {
+func printVariableAs(c *command.Call, format string, v *access.OpenVariable) error {
 	out := c.OutcomeOutput()
 	switch format {
 	case "none":
@@ -141,7 +141,7 @@ func printVariableAs(c *command.Call, format string, v *variable.OpenVariable) e
 	return command.BadUsage("-out is %q; expected one of %s", format, outFlag.Value)
 }
 
-func printVariableTable(c *command.Call, v *variable.OpenVariable) {
+func printVariableTable(c *command.Call, v *access.OpenVariable) {
 	locked := ""
 	if v.Lock != nil {
 		locked = "by " + v.Lock.ID + " for " + v.Lock.TTL.String()
@@ -163,7 +163,7 @@ func printVariableTable(c *command.Call, v *variable.OpenVariable) {
 }
 
 // variableHCL writes a specification that parseVariableHCL reads.
-func variableHCL(v *variable.OpenVariable) string {
+func variableHCL(v *access.OpenVariable) string {
 	text := fmt.Sprintf("namespace    = %s\npath         = %s\nmodify_index = %d\n\nitems {\n",
 		quotedHCL(v.Namespace), quotedHCL(v.Path), v.ModifyIndex)
 	for name, value := range command.Sorted(v.Items) {

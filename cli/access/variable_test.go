@@ -15,8 +15,8 @@ import (
 	"berth/cli/clitest"
 	"berth/cli/command"
 	"berth/structs"
+	"berth/structs/access"
 	"berth/structs/admin"
-	"berth/structs/variable"
 )
 
 // TestMain runs the tests. A test starts this program again as the guard of a command, as berth does, and as
@@ -41,45 +41,45 @@ type variableStore struct {
 	caller *apitest.Caller
 
 	mu       sync.Mutex
-	v        *variable.OpenVariable
+	v        *access.OpenVariable
 	index    uint64
 	renewals int
-	renewed  func(n int)                   // see onRenewal, nil for nothing
-	lostWith string                        // renewals are conflicts once this file exists
-	released chan struct{}                 // closed by the first release
-	inTheWay func() *variable.OpenVariable // what keeps the lock from a caller, nil for nothing
+	renewed  func(n int)                 // see onRenewal, nil for nothing
+	lostWith string                      // renewals are conflicts once this file exists
+	released chan struct{}               // closed by the first release
+	inTheWay func() *access.OpenVariable // what keeps the lock from a caller, nil for nothing
 }
 
 func newVariableStore(t *testing.T) *variableStore {
 	s := &variableStore{t: t, caller: &apitest.Caller{}, index: 10, released: make(chan struct{})}
-	apitest.On(s.caller, variable.VariableApply, s.apply)
-	apitest.On(s.caller, variable.VariableRenew, s.renew)
-	apitest.On(s.caller, variable.VariableGet, s.get)
-	apitest.On(s.caller, variable.VariableList, s.list)
+	apitest.On(s.caller, access.VariableApply, s.apply)
+	apitest.On(s.caller, access.VariableRenew, s.renew)
+	apitest.On(s.caller, access.VariableGet, s.get)
+	apitest.On(s.caller, access.VariableList, s.list)
 	apitest.Answer(s.caller, admin.NamespaceList, admin.NamespaceListResponse{})
 	s.addr = clitest.Serve(t, s.caller, clitest.NewAgent(t.TempDir()))
 	return s
 }
 
 func (s *variableStore) apply(
-	_ context.Context, r *variable.VariableApplyRequest,
-) (*variable.VariableApplyResponse, error) {
+	_ context.Context, r *access.VariableApplyRequest,
+) (*access.VariableApplyResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := uint64(0)
 	if s.v != nil {
 		now = s.v.ModifyIndex
 	}
-	resp := &variable.VariableApplyResponse{}
+	resp := &access.VariableApplyResponse{}
 	held := s.v != nil && s.v.Lock != nil
-	if r.Op == variable.VariableAcquire && s.inTheWay != nil {
+	if r.Op == access.VariableAcquire && s.inTheWay != nil {
 		resp.Conflict = s.inTheWay()
 		if resp.Conflict != nil {
 			return resp, nil
 		}
 	}
-	if r.CheckIndex != nil && *r.CheckIndex != now || held && r.Op == variable.VariableAcquire {
-		resp.Conflict = &variable.OpenVariable{}
+	if r.CheckIndex != nil && *r.CheckIndex != now || held && r.Op == access.VariableAcquire {
+		resp.Conflict = &access.OpenVariable{}
 		if s.v != nil {
 			resp.Conflict = s.v
 		}
@@ -87,18 +87,18 @@ func (s *variableStore) apply(
 	}
 
 	s.index++
-	next := &variable.OpenVariable{Items: r.Items}
+	next := &access.OpenVariable{Items: r.Items}
 	next.Path = r.Path
 	next.Namespace = r.RequestNamespace()
 	next.ModifyIndex = s.index
 	next.CreateIndex = s.index
 	switch r.Op {
-	case variable.VariableDelete:
+	case access.VariableDelete:
 		s.v = nil
 		return resp, nil
-	case variable.VariableAcquire:
-		next.Lock = &variable.VariableLock{ID: "lock-1", TTL: r.Lock.TTL, LockDelay: r.Lock.LockDelay}
-	case variable.VariableRelease:
+	case access.VariableAcquire:
+		next.Lock = &access.VariableLock{ID: "lock-1", TTL: r.Lock.TTL, LockDelay: r.Lock.LockDelay}
+	case access.VariableRelease:
 		close(s.released)
 	}
 	s.v = next
@@ -107,8 +107,8 @@ func (s *variableStore) apply(
 }
 
 func (s *variableStore) renew(
-	context.Context, *variable.VariableRenewRequest,
-) (*variable.VariableRenewResponse, error) {
+	context.Context, *access.VariableRenewRequest,
+) (*access.VariableRenewResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.renewals++
@@ -116,28 +116,28 @@ func (s *variableStore) renew(
 		s.renewed(s.renewals)
 	}
 	if _, err := os.Stat(s.lostWith); err == nil {
-		return &variable.VariableRenewResponse{Conflict: &variable.OpenVariable{}}, nil
+		return &access.VariableRenewResponse{Conflict: &access.OpenVariable{}}, nil
 	}
-	return &variable.VariableRenewResponse{Variable: &s.v.VariableMetadata}, nil
+	return &access.VariableRenewResponse{Variable: &s.v.VariableMetadata}, nil
 }
 
 func (s *variableStore) get(
-	context.Context, *variable.VariableGetRequest,
-) (*variable.VariableGetResponse, error) {
+	context.Context, *access.VariableGetRequest,
+) (*access.VariableGetResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.v == nil {
 		return nil, structs.NotFoundf("there is no variable")
 	}
-	return &variable.VariableGetResponse{Variable: s.v}, nil
+	return &access.VariableGetResponse{Variable: s.v}, nil
 }
 
 func (s *variableStore) list(
-	context.Context, *variable.VariableListRequest,
-) (*variable.VariableListResponse, error) {
+	context.Context, *access.VariableListRequest,
+) (*access.VariableListResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	resp := &variable.VariableListResponse{}
+	resp := &access.VariableListResponse{}
 	if s.v != nil {
 		resp.Variables = append(resp.Variables, &s.v.VariableMetadata)
 	}
@@ -219,7 +219,7 @@ items {
 // An agent that gives no values names its socket, and the command to run there has no values either.
 func TestPut_ShowsNoValueInTheNextCommand(t *testing.T) {
 	s := newVariableStore(t)
-	apitest.Fail(s.caller, variable.VariableApply, &structs.Error{
+	apitest.Fail(s.caller, access.VariableApply, &structs.Error{
 		Kind:   structs.KindDenied,
 		Text:   "over the socket alone",
 		Socket: "/run/berth.sock",

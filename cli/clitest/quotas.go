@@ -8,18 +8,17 @@ import (
 	"berth/cli/command"
 	"berth/structs"
 	"berth/structs/quota"
-	"berth/structs/quotause"
 )
 
 // answerQuotas answers for quotas, which it keeps. Each has the same use.
 func (w *Cluster) answerQuotas() {
 	c := w.Caller
 	all := map[string]*quota.Spec{}
-	used := quotause.Amounts{
-		{Kind: quotause.KindAllocations}: 3,
-		{Kind: quotause.KindMemory}:      512,
-		{Kind: quotause.KindVolumes}:     2,
-		{Kind: quotause.KindBytes}:       3 << 30,
+	used := quota.Amounts{
+		{Kind: quota.KindAllocations}: 3,
+		{Kind: quota.KindMemory}:      512,
+		{Kind: quota.KindVolumes}:     2,
+		{Kind: quota.KindBytes}:       3 << 30,
 	}
 	find := func(name string) (*quota.Spec, error) {
 		if all[name] == nil {
@@ -55,14 +54,14 @@ func (w *Cluster) answerQuotas() {
 		l := s.Limits[0]
 		return &quota.UsageGetResponse{Usage: &quota.Usage{
 			Name:       s.Name,
-			Used:       map[string]*quota.Limit{l.Key(): quotause.Show(l, used)},
+			Used:       map[string]*quota.Limit{l.Key(): quota.Show(l, used)},
 			Namespaces: []string{"prod", "stage"},
 		}}, nil
 	})
 	apitest.On(c, quota.SpecPut, func(_ context.Context, r *quota.SpecPutRequest) (*structs.Empty, error) {
 		r.Quota.SetRegion("global")
 		for _, l := range r.Quota.Limits {
-			l.Hash = quotause.Digest(l)
+			l.Hash = quota.Digest(l)
 		}
 		all[r.Quota.Name] = r.Quota
 		return &structs.Empty{}, nil

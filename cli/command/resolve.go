@@ -11,9 +11,9 @@ import (
 	"berth/api/quotas"
 	"berth/internal/spelling"
 	"berth/structs"
+	"berth/structs/access"
 	"berth/structs/admin"
 	"berth/structs/quota"
-	"berth/structs/variable"
 )
 
 // uuidLength is the length of a complete ID.
@@ -106,7 +106,7 @@ var kinds = map[string]kind{
 	"variable": {
 		noun: "variable",
 		list: "var list",
-		find: findBy((*api.Client).Variables, func(v *variable.VariableMetadata) candidate {
+		find: findBy((*api.Client).Variables, func(v *access.VariableMetadata) candidate {
 			return candidate{id: v.Path}
 		}),
 	},

@@ -9,8 +9,8 @@ import (
 	"berth/state"
 	"berth/state/trust"
 	"berth/structs"
+	"berth/structs/access"
 	"berth/structs/admin"
-	"berth/structs/variable"
 )
 
 // sealedState is a saved state with two root keys, of which the first one encrypts two variables.
@@ -52,7 +52,7 @@ func sealedState(t *testing.T) []byte {
 
 func putVariables(tx *state.WriteTx, paths ...string) error {
 	for _, path := range paths {
-		err := state.VariablePut(tx, &variable.VariableChange{
+		err := state.VariablePut(tx, &access.VariableChange{
 			Namespace: "default",
 			Path:      path,
 			Sealed:    &structs.Sealed{KeyID: "root1", Data: []byte("data")},

@@ -10,7 +10,7 @@ import (
 
 	"berth/cli/clitest"
 	"berth/consul"
-	"berth/structs/identity"
+	"berth/structs/access"
 )
 
 // prepare runs the command for a namespace, whose tasks may read the keys below its name, and checks that it
@@ -44,7 +44,7 @@ func (fx *fixture) rulesInConsul(namespace string) string {
 func (fx *fixture) checkTask(namespace string, all []string) {
 	fx.Helper()
 	fx.signer.Namespace = namespace
-	task := fx.logIn(identity.KindTask, "server")
+	task := fx.logIn(access.IdentityOfTask, "server")
 	if len(task.Roles) != 1 || task.Roles[0].Name != "nomad-tasks-"+namespace || len(task.Policies) > 0 {
 		fx.Errorf("the token of a task in %s is %+v", namespace, task)
 	}
@@ -62,7 +62,7 @@ func (fx *fixture) checkTask(namespace string, all []string) {
 func (fx *fixture) checkNoLogin(namespace string) {
 	fx.Helper()
 	fx.signer.Namespace = namespace
-	task := identity.WantedIdentity{AllocID: "a1", Kind: identity.KindTask, Workload: "t"}
+	task := access.WantedIdentity{AllocID: "a1", Kind: access.IdentityOfTask, Workload: "t"}
 	jwt, err := fx.signer.Identity(task)
 	if err != nil {
 		fx.Fatal(err)

@@ -18,7 +18,7 @@ import (
 	"berth/cli/command"
 	"berth/client/outside/signtest"
 	"berth/consul"
-	"berth/structs/identity"
+	"berth/structs/access"
 	"berth/test/consultest"
 )
 
@@ -111,7 +111,7 @@ func (fx *fixture) checkObjects(want string) {
 // logIn logs a workload of the namespace of the signer in.
 func (fx *fixture) logIn(kind, workload string) *api.ACLToken {
 	fx.Helper()
-	jwt, err := fx.signer.Identity(identity.WantedIdentity{AllocID: "a1", Kind: kind, Workload: workload})
+	jwt, err := fx.signer.Identity(access.WantedIdentity{AllocID: "a1", Kind: kind, Workload: workload})
 	if err != nil {
 		fx.Fatal(err)
 	}
@@ -168,12 +168,12 @@ func TestConsul_TakesLogins(t *testing.T) {
 		"Created the binding rule service ${value.nomad_service}", "Created the binding rule role nomad-tasks-",
 		`service_identity { aud = ["consul.io"] }`)
 
-	service := fx.logIn(identity.KindService, "api")
+	service := fx.logIn(access.IdentityOfService, "api")
 	if len(service.ServiceIdentities) != 1 || service.ServiceIdentities[0].ServiceName != "api" ||
 		len(service.Roles) > 0 || service.ExpirationTime == nil {
 		t.Errorf("the token of a service is %+v", service)
 	}
-	task := fx.logIn(identity.KindTask, "server")
+	task := fx.logIn(access.IdentityOfTask, "server")
 	if len(task.Roles) != 1 || task.Roles[0].Name != "nomad-tasks-default" || len(task.ServiceIdentities) > 0 {
 		t.Errorf("the token of a task is %+v", task)
 	}
@@ -186,7 +186,7 @@ func TestConsul_TakesLogins(t *testing.T) {
 
 	fx.must("Created the role nomad-tasks-prod\n", "-namespace", "prod")
 	fx.signer.Namespace = "prod"
-	if prod := fx.logIn(identity.KindTask, "server"); prod.Roles[0].Name != "nomad-tasks-prod" {
+	if prod := fx.logIn(access.IdentityOfTask, "server"); prod.Roles[0].Name != "nomad-tasks-prod" {
 		t.Errorf("the token of a task in prod is %+v", prod)
 	}
 
@@ -254,7 +254,7 @@ func TestConsul_ChangesWhatItHasMade(t *testing.T) {
 		t.Errorf("the policy is %+v, %v", policy, err)
 	}
 	fx.signer = other
-	fx.logIn(identity.KindService, "api")
+	fx.logIn(access.IdentityOfService, "api")
 	fx.must("Nothing is to be done.")
 	fx.must("Nothing is to be done.", "-policy-file", rules, "-jwks-url", other.URL)
 
@@ -435,7 +435,7 @@ func TestConsul_ReadsTheKeysAtTheAgent(t *testing.T) {
 	}))
 	defer issuer.Close()
 	fx.must("verifies identities by the keys at "+fx.signer.URL, "-address", issuer.URL)
-	fx.logIn(identity.KindService, "api")
+	fx.logIn(access.IdentityOfService, "api")
 }
 
 // TestConsul_AsksATerminalAlone: a script needs -y.

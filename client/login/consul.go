@@ -8,7 +8,7 @@ import (
 	"berth/consul"
 	"berth/consul/lookup"
 	"berth/structs"
-	"berth/structs/identity"
+	"berth/structs/access"
 )
 
 // Consul is the part of consul.Link that the hooks need. It has the contracts.
@@ -71,12 +71,12 @@ type consulAccount struct {
 
 // Login implements Account.
 func (a *consulAccount) Login(ctx context.Context) (*Token, error) {
-	kind := identity.KindTask
+	kind := access.IdentityOfTask
 	if a.service {
-		kind = identity.KindService
+		kind = access.IdentityOfService
 	}
 
-	jwt, err := awaitIdentity(ctx, a.env, identity.WantedIdentity{
+	jwt, err := awaitIdentity(ctx, a.env, access.WantedIdentity{
 		Kind:     kind,
 		Workload: a.workload,
 		Name:     a.identity,

@@ -17,7 +17,7 @@ import (
 	"berth/client/hooks/secrets"
 	"berth/internal/backoff"
 	"berth/structs"
-	"berth/structs/identity"
+	"berth/structs/access"
 	"berth/vault"
 )
 
@@ -349,8 +349,8 @@ func (a *vaultAccount) access(secret structs.Secret) vault.Access {
 
 // Login implements Account.
 func (a *vaultAccount) Login(ctx context.Context) (*Token, error) {
-	jwt, err := awaitIdentity(ctx, a.env, identity.WantedIdentity{
-		Kind:     identity.KindTask,
+	jwt, err := awaitIdentity(ctx, a.env, access.WantedIdentity{
+		Kind:     access.IdentityOfTask,
 		Workload: a.task.Name,
 		Name:     structs.VaultIdentity,
 	})

@@ -6,12 +6,12 @@ import (
 
 	"berth/client/hooks"
 	"berth/structs"
-	"berth/structs/identity"
+	"berth/structs/access"
 )
 
 // awaitIdentity returns the newest token of an identity of the allocation. The agent renews it (see package
 // identities). After a restart of the agent the servers have to sign it again, and the call waits for them.
-func awaitIdentity(ctx context.Context, env *hooks.AllocEnv, w identity.WantedIdentity) (
+func awaitIdentity(ctx context.Context, env *hooks.AllocEnv, w access.WantedIdentity) (
 	structs.Secret, error,
 ) {
 	for {

@@ -8,7 +8,7 @@ import (
 
 	"berth/client/hooks"
 	"berth/structs"
-	"berth/structs/identity"
+	"berth/structs/access"
 )
 
 // late are identities of which the servers have signed none yet.
@@ -33,7 +33,7 @@ func TestAwaitIdentity_WaitsForTheServers(t *testing.T) {
 		env := &hooks.AllocEnv{Identities: ids}
 		got := make(chan structs.Secret, 1)
 		go func() {
-			jwt, _ := awaitIdentity(t.Context(), env, identity.WantedIdentity{Name: "vault_default"})
+			jwt, _ := awaitIdentity(t.Context(), env, access.WantedIdentity{Name: "vault_default"})
 			got <- jwt
 		}()
 		for _, life := range []time.Duration{0, -time.Second} {
@@ -49,7 +49,7 @@ func TestAwaitIdentity_WaitsForTheServers(t *testing.T) {
 }
 
 func TestAwaitIdentity_EndsWithItsReason(t *testing.T) {
-	wanted := identity.WantedIdentity{Kind: identity.KindTask, Workload: "web", Name: "vault_default"}
+	wanted := access.WantedIdentity{Kind: access.IdentityOfTask, Workload: "web", Name: "vault_default"}
 	_, err := awaitIdentity(t.Context(), &hooks.AllocEnv{}, wanted)
 	if !structs.IsKind(err, structs.KindPrecondition) {
 		t.Errorf("a job without identities: got %v, want a failed precondition", err)

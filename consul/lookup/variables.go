@@ -10,7 +10,7 @@ import (
 
 	"berth/rpc"
 	"berth/structs"
-	"berth/structs/variable"
+	"berth/structs/access"
 )
 
 // The values of answers about variables. Their fields and methods have the names that templates of the
@@ -106,9 +106,9 @@ func ParseVariables(namespace, prefix string) Query {
 
 // variable reads a variable. The value is a *Variable, nil if it does not exist.
 func (s *Servers) variable(ctx context.Context, q Query, options structs.QueryOptions) (*Answer, error) {
-	req := &variable.VariableGetRequest{Path: q.Name, QueryOptions: options}
+	req := &access.VariableGetRequest{Path: q.Name, QueryOptions: options}
 	req.NodeID, req.SecretID = s.Node()
-	resp, err := rpc.Call(ctx, s.Caller, variable.VariableGet, req)
+	resp, err := rpc.Call(ctx, s.Caller, access.VariableGet, req)
 	switch {
 	case structs.IsKind(err, structs.KindNotFound):
 		return s.absent(ctx, options)
@@ -126,10 +126,10 @@ func (s *Servers) variable(ctx context.Context, q Query, options structs.QueryOp
 // absent is the answer for a variable that does not exist. An error has no index, so the one of a list of
 // variables takes its place: the next query then waits for a change of them.
 func (s *Servers) absent(ctx context.Context, options structs.QueryOptions) (*Answer, error) {
-	req := &variable.VariableListRequest{QueryOptions: options}
+	req := &access.VariableListRequest{QueryOptions: options}
 	req.MinIndex = 0
 	req.NodeID, req.SecretID = s.Node()
-	resp, err := rpc.Call(ctx, s.Caller, variable.VariableList, req)
+	resp, err := rpc.Call(ctx, s.Caller, access.VariableList, req)
 	if err != nil {
 		return nil, err
 	}
@@ -138,10 +138,10 @@ func (s *Servers) absent(ctx context.Context, options structs.QueryOptions) (*An
 
 // variables reads the variables below a prefix that the node may read.
 func (s *Servers) variables(ctx context.Context, q Query, options structs.QueryOptions) (*Answer, error) {
-	req := &variable.VariableListRequest{QueryOptions: options}
+	req := &access.VariableListRequest{QueryOptions: options}
 	req.Prefix = q.Name
 	req.NodeID, req.SecretID = s.Node()
-	resp, err := rpc.Call(ctx, s.Caller, variable.VariableList, req)
+	resp, err := rpc.Call(ctx, s.Caller, access.VariableList, req)
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +153,7 @@ func (s *Servers) variables(ctx context.Context, q Query, options structs.QueryO
 	return &Answer{list, resp.Index}, nil
 }
 
-func metaOf(v *variable.VariableMetadata) VariableMeta {
+func metaOf(v *access.VariableMetadata) VariableMeta {
 	return VariableMeta{
 		Namespace:   v.Namespace,
 		Path:        v.Path,

@@ -8,35 +8,35 @@ import (
 	"time"
 
 	"berth/structs"
-	"berth/structs/variable"
+	"berth/structs/access"
 )
 
 // variableCaller is a server with a variable, or without.
 type variableCaller struct {
-	variable *variable.OpenVariable
+	variable *access.OpenVariable
 	got      []any
 }
 
 func (c *variableCaller) Call(_ context.Context, _ string, req, resp any) error {
 	c.got = append(c.got, req)
 	switch resp := resp.(type) {
-	case *variable.VariableGetResponse:
+	case *access.VariableGetResponse:
 		if c.variable == nil {
 			return structs.NotFoundf("there is no variable")
 		}
 		resp.Variable = c.variable
 		resp.Index = 9
-	case *variable.VariableListResponse:
+	case *access.VariableListResponse:
 		resp.Index = 8
 		if c.variable != nil {
-			resp.Variables = []*variable.VariableMetadata{&c.variable.VariableMetadata}
+			resp.Variables = []*access.VariableMetadata{&c.variable.VariableMetadata}
 		}
 	}
 	return nil
 }
 
-func aVariable() *variable.OpenVariable {
-	v := &variable.OpenVariable{Items: variable.VariableItems{"b": "2", "a": `"1`}}
+func aVariable() *access.OpenVariable {
+	v := &access.OpenVariable{Items: access.VariableItems{"b": "2", "a": `"1`}}
 	v.Path = "nomad/jobs/j"
 	v.Namespace = "team"
 	v.ModifyIndex = 7
@@ -63,7 +63,7 @@ func TestServers_AnswerWithAVariable(t *testing.T) {
 	if want := `2 [a b] ["1 2] [{a "1} {b 2}] nomad/jobs/j 1970-01-01T00:00:03Z`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	req := c.got[2].(*variable.VariableGetRequest)
+	req := c.got[2].(*access.VariableGetRequest)
 	if req.NodeID != "n1" || req.SecretID != "s1" || req.MinIndex != 8 || req.Namespace != "team" || req.Path != "nomad/jobs/j" {
 		t.Errorf("asked %+v", req)
 	}

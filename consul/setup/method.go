@@ -14,7 +14,7 @@ import (
 	"berth/consul"
 	"berth/internal/setupstep"
 	"berth/structs"
-	"berth/structs/identity"
+	"berth/structs/access"
 )
 
 // The kinds of objects, as Consul calls them.
@@ -82,7 +82,7 @@ func (c *Client) methodStep(ctx context.Context, m *api.ACLAuthMethod, w *Wanted
 }
 
 func (c *Client) createMethod(url, ca string) *setupstep.Step {
-	config := completed(map[string]any{algorithms: []string{identity.RS256}}, url, ca)
+	config := completed(map[string]any{algorithms: []string{access.KeyRS256}}, url, ca)
 	return &setupstep.Step{
 		Action: setupstep.Create,
 		Kind:   kindMethod,

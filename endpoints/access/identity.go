@@ -11,7 +11,7 @@ import (
 	"berth/state"
 	"berth/state/signkeys"
 	"berth/structs"
-	"berth/structs/identity"
+	"berth/structs/access"
 )
 
 // Identities serves the methods about workload identities: it signs them for nodes and lists the public keys.
@@ -35,23 +35,23 @@ func NewIdentities(p Identities, keys *keyring.Ring) Identities {
 
 // Sign signs the identities that a node asks for. The rows of the leader decide, so it takes no request that
 // would do with the rows of another server.
-func (p Identities) Sign(ctx context.Context, req *identity.SignRequest) (*identity.SignResponse, error) {
+func (p Identities) Sign(ctx context.Context, req *access.SignRequest) (*access.SignResponse, error) {
 	if req.AllowStale {
 		return nil, structs.Invalidf("identities are signed by the leader: repeat the request without AllowStale")
 	}
-	if n := len(req.Identities); n > identity.MaxSigned {
+	if n := len(req.Identities); n > access.MaxSignedIdentities {
 		return nil, structs.Invalidf("the request names %d identities; at most %d are allowed",
-			n, identity.MaxSigned)
+			n, access.MaxSignedIdentities)
 	}
 
 	tx := p.Store.Read()
-	resp := &identity.SignResponse{Signed: make([]identity.SignedIdentity, 0, len(req.Identities))}
+	resp := &access.SignResponse{Signed: make([]access.SignedIdentity, 0, len(req.Identities))}
 	for _, w := range req.Identities {
 		if ctx.Err() != nil {
 			return nil, structs.Timeoutf("signing identities: %w", ctx.Err())
 		}
 
-		signed := identity.SignedIdentity{WantedIdentity: w}
+		signed := access.SignedIdentity{WantedIdentity: w}
 		order, err := p.order(tx, req.NodeID, w)
 		if err == nil {
 			err = p.sign(tx, order, &signed)
@@ -70,7 +70,7 @@ func (p Identities) Sign(ctx context.Context, req *identity.SignRequest) (*ident
 }
 
 // sign signs the claims of an order. The error is unavailable while no key signs.
-func (p Identities) sign(tx *state.ReadTx, o *signOrder, to *identity.SignedIdentity) error {
+func (p Identities) sign(tx *state.ReadTx, o *signOrder, to *access.SignedIdentity) error {
 	key := signkeys.Active(tx, o.algorithm)
 	if key == nil {
 		return structs.Unavailablef("the cluster has no signing key of %s yet: the leader makes it once there is "+
@@ -93,12 +93,12 @@ func (p Identities) sign(tx *state.ReadTx, o *signOrder, to *identity.SignedIden
 }
 
 // Keys lists the public keys, those that sign first.
-func (p Identities) Keys(tx *state.ReadTx, _ *structs.QueryRequest, resp *identity.KeysResponse) error {
+func (p Identities) Keys(tx *state.ReadTx, _ *structs.QueryRequest, resp *access.KeysResponse) error {
 	resp.Issuer = p.Issuer
-	resp.PublicKeys = []identity.PublicKey{}
+	resp.PublicKeys = []access.PublicKey{}
 	for _, active := range []bool{true, false} {
 		for k := range signkeys.Keys(tx) {
-			if (k.State == identity.KeyActive) == active {
+			if (k.State == access.KeyActive) == active {
 				resp.PublicKeys = append(resp.PublicKeys, k.Public())
 			}
 		}

@@ -6,8 +6,8 @@ import (
 	"berth/fsm"
 	"berth/state/signkeys"
 	"berth/structs"
+	"berth/structs/access"
 	"berth/structs/admin"
-	"berth/structs/identity"
 )
 
 // RemoveKey deletes a root key that no secret needs, or a signing key that does not sign any more. The
@@ -19,9 +19,9 @@ func (p Identities) RemoveKey(
 	if k == nil {
 		return fsm.Propose(ctx, p.Raft, fsm.RootKeyRemove, req)
 	}
-	if k.State == identity.KeyActive {
+	if k.State == access.KeyActive {
 		return 0, structs.Preconditionf("signing key %s signs identities; make another one first: "+
-			"berth operator root keyring rotate, and wait for %s", k.KeyID, identity.PublishTime)
+			"berth operator root keyring rotate, and wait for %s", k.KeyID, access.KeyPublishTime)
 	}
-	return fsm.Propose(ctx, p.Raft, fsm.SigningKeyRemove, &identity.KeyRemoveRequest{KeyID: k.KeyID})
+	return fsm.Propose(ctx, p.Raft, fsm.SigningKeyRemove, &access.KeyRemoveRequest{KeyID: k.KeyID})
 }

@@ -12,7 +12,7 @@ import (
 	"berth/state"
 	"berth/state/clustertime"
 	"berth/structs"
-	"berth/structs/identity"
+	"berth/structs/access"
 )
 
 // signOrder is an identity that a node may have.
@@ -22,7 +22,7 @@ type signOrder struct {
 }
 
 // order returns the claims of an identity that a node asks for, or the reason for which it may not have it.
-func (p Identities) order(tx *state.ReadTx, nodeID string, w identity.WantedIdentity) (*signOrder, error) {
+func (p Identities) order(tx *state.ReadTx, nodeID string, w access.WantedIdentity) (*signOrder, error) {
 	a := state.Alloc(tx, w.AllocID)
 	if a == nil || a.NodeID != nodeID {
 		return nil, structs.NotFoundf("allocation %s is not on the node", structs.Cut(w.AllocID, structs.MaxQuoted))
@@ -35,7 +35,7 @@ func (p Identities) order(tx *state.ReadTx, nodeID string, w identity.WantedIden
 		return nil, structs.Preconditionf("the servers do not have the job of allocation %s any more", a.ID)
 	}
 	wanted, service := findWorkload(job.Group(a.TaskGroup), w)
-	if w.Kind == identity.KindVolume {
+	if w.Kind == access.IdentityOfVolume {
 		wanted = findToken(tx, a, job.Group(a.TaskGroup), w)
 	}
 	if wanted == nil {
@@ -45,9 +45,9 @@ func (p Identities) order(tx *state.ReadTx, nodeID string, w identity.WantedIden
 	}
 
 	from, until := p.span(tx)
-	ttl := min(cmp.Or(wanted.TTL, structs.DefaultIdentityTTL), identity.MaxTTL)
+	ttl := min(cmp.Or(wanted.TTL, structs.DefaultIdentityTTL), access.MaxIdentityTTL)
 	subject := []string{p.Region, a.Namespace, claimedJob(job), a.TaskGroup, w.Workload, w.Name}
-	if w.Kind == identity.KindVolume {
+	if w.Kind == access.IdentityOfVolume {
 		// No task and no service has an empty name.
 		subject = append(subject[:4], "", "csi-"+w.Workload)
 	}
@@ -64,18 +64,18 @@ func (p Identities) order(tx *state.ReadTx, nodeID string, w identity.WantedIden
 		JobID:     claimedJob(job),
 		AllocID:   a.ID,
 	}
-	if w.Kind != identity.KindTask || !structs.IsEndlessIdentity(wanted) {
+	if w.Kind != access.IdentityOfTask || !structs.IsEndlessIdentity(wanted) {
 		c.Expiry = jwt.NewNumericDate(until.Add(ttl))
 	}
 	switch w.Kind {
-	case identity.KindTask:
+	case access.IdentityOfTask:
 		c.Task = w.Workload
 		v := job.Group(a.TaskGroup).Task(w.Workload).Vault
 		if v != nil && w.Name == structs.VaultIdentity {
 			c.VaultRole = v.Role
 			c.VaultNamespace = v.Namespace
 		}
-	case identity.KindService:
+	case access.IdentityOfService:
 		c.Service = offeredName(a, *service)
 	}
 	return &signOrder{claims: c, algorithm: p.algorithmFor(wanted.Audience)}, nil
@@ -94,7 +94,7 @@ func claimedJob(j *structs.Job) string { return cmp.Or(j.ParentID, j.ID) }
 // algorithmFor returns the algorithm for an audience. Tokens that the servers alone verify have EdDSA.
 func (p Identities) algorithmFor(audience []string) string {
 	if len(audience) == 1 && audience[0] == structs.DefaultAudience {
-		return identity.EdDSA
+		return access.KeyEdDSA
 	}
 	return p.Algorithm
 }
@@ -102,15 +102,15 @@ func (p Identities) algorithmFor(audience []string) string {
 // findWorkload returns an identity of a group, nil if there is none, with the service that has it, nil for
 // that of a task.
 func findWorkload(
-	g *structs.TaskGroup, w identity.WantedIdentity,
+	g *structs.TaskGroup, w access.WantedIdentity,
 ) (found *structs.WorkloadIdentity, service *structs.OwnedService) {
 	switch w.Kind {
-	case identity.KindTask:
+	case access.IdentityOfTask:
 		t := g.Task(w.Workload)
 		if t != nil {
 			found = structs.FindIdentity(t, w.Name)
 		}
-	case identity.KindService:
+	case access.IdentityOfService:
 		for s := range g.AllServices() {
 			if s.Name == w.Workload && s.Identity != nil && s.Identity.Name == w.Name {
 				return s.Identity, &s

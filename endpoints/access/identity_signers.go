@@ -6,7 +6,7 @@ import (
 	"berth/internal/idtoken"
 	"berth/internal/keyring"
 	"berth/structs"
-	"berth/structs/identity"
+	"berth/structs/access"
 )
 
 // keptSigners bounds the opened keys. Few keys sign at once.
@@ -22,7 +22,7 @@ type signers struct {
 
 // of returns the signer of a key. The error is unavailable if this server cannot open its private part: the
 // next leader may have its root key.
-func (s *signers) of(k *identity.SigningKey) (*idtoken.Signer, error) {
+func (s *signers) of(k *access.SigningKey) (*idtoken.Signer, error) {
 	s.mu.Lock()
 	known := s.open[k.KeyID]
 	s.mu.Unlock()
@@ -30,7 +30,7 @@ func (s *signers) of(k *identity.SigningKey) (*idtoken.Signer, error) {
 		return known, nil
 	}
 
-	der, err := s.ring.Open(identity.KeyPlace(k.KeyID), k.Private)
+	der, err := s.ring.Open(access.SigningKeyPlace(k.KeyID), k.Private)
 	if err != nil {
 		return nil, structs.Unavailablef("%w", err)
 	}

@@ -6,7 +6,7 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
-	"berth/structs/identity"
+	"berth/structs/access"
 	"berth/structs/storage"
 )
 
@@ -14,7 +14,7 @@ import (
 // it: the allocation has no granted claim on a volume of the plugin, or no job of the plugin on the node asks
 // for the audience.
 func findToken(
-	tx *state.ReadTx, a *structs.Allocation, g *structs.TaskGroup, w identity.WantedIdentity,
+	tx *state.ReadTx, a *structs.Allocation, g *structs.TaskGroup, w access.WantedIdentity,
 ) *structs.WorkloadIdentity {
 	if !usesPlugin(tx, a, g, w.Workload) {
 		return nil
@@ -59,7 +59,7 @@ func usesPlugin(tx *state.ReadTx, a *structs.Allocation, g *structs.TaskGroup, p
 
 // askedToken returns the token that the job of a plugin asks for, nil if it asks for none. A token for the
 // API of the cluster is none of them.
-func askedToken(j *structs.Job, group string, w identity.WantedIdentity) *structs.CSIToken {
+func askedToken(j *structs.Job, group string, w access.WantedIdentity) *structs.CSIToken {
 	if j == nil || j.Group(group) == nil || w.Name == structs.DefaultAudience {
 		return nil
 	}

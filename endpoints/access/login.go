@@ -9,7 +9,6 @@ import (
 	"berth/state/acls"
 	"berth/structs"
 	"berth/structs/access"
-	"berth/structs/login"
 )
 
 // Logins serves the methods of logins: auth methods, binding rules, logins by a JWT or by OIDC, and one-time
@@ -104,14 +103,14 @@ func (p Logins) method(name, kind string) (authmethod.Method, error) {
 
 // TokenLogin makes a token for the holder of a JWT.
 func (p Logins) TokenLogin(
-	ctx context.Context, req *login.TokenLoginRequest, resp *access.TokenPutResponse,
+	ctx context.Context, req *access.TokenLoginRequest, resp *access.TokenPutResponse,
 ) (uint64, error) {
 	return p.attempt(req.Source, func() (uint64, error) {
 		err := checkBound("LoginToken", string(req.LoginToken), maxLoginToken)
 		if err != nil {
 			return 0, err
 		}
-		m, err := p.method(req.AuthMethodName, login.TypeJWT)
+		m, err := p.method(req.AuthMethodName, access.MethodJWT)
 		if err != nil {
 			return 0, err
 		}

@@ -11,13 +11,13 @@ import (
 	"berth/state"
 	"berth/state/acls"
 	"berth/structs"
-	"berth/structs/login"
+	"berth/structs/access"
 )
 
 // Methods lists the auth methods.
 func (Logins) Methods(tx *state.ReadTx, _ *structs.QueryRequest,
-	resp *login.AuthMethodListResponse) error {
-	resp.Methods = []*login.AuthMethodStub{}
+	resp *access.AuthMethodListResponse) error {
+	resp.Methods = []*access.AuthMethodStub{}
 	for m := range acls.AuthMethods(tx) {
 		resp.Methods = append(resp.Methods, m.Stub())
 	}
@@ -26,7 +26,7 @@ func (Logins) Methods(tx *state.ReadTx, _ *structs.QueryRequest,
 
 // Method reads an auth method, without its secrets.
 func (Logins) Method(
-	tx *state.ReadTx, req *login.AuthMethodGetRequest, resp *login.AuthMethodGetResponse,
+	tx *state.ReadTx, req *access.AuthMethodGetRequest, resp *access.AuthMethodGetResponse,
 ) error {
 	m := acls.AuthMethod(tx, req.Name)
 	if m == nil {
@@ -38,7 +38,7 @@ func (Logins) Method(
 
 // PutMethod creates an auth method, or changes the parts of a known one that the request has.
 func (p Logins) PutMethod(
-	ctx context.Context, req *login.AuthMethodPutRequest, resp *login.AuthMethodPutResponse,
+	ctx context.Context, req *access.AuthMethodPutRequest, resp *access.AuthMethodPutResponse,
 ) (uint64, error) {
 	if req.Method == nil {
 		return 0, structs.Invalidf("there is no auth method")
@@ -56,7 +56,7 @@ func (p Logins) PutMethod(
 		return 0, err
 	}
 
-	index, err := fsm.Propose(ctx, p.Raft, fsm.ACLAuthMethodPut, &login.AuthMethodChange{Method: m,
+	index, err := fsm.Propose(ctx, p.Raft, fsm.ACLAuthMethodPut, &access.AuthMethodChange{Method: m,
 		Now: req.Now})
 	if err != nil {
 		return 0, err
@@ -70,7 +70,7 @@ func (p Logins) PutMethod(
 }
 
 // fillMethod sets what a request leaves out to the values of the known method, nil for none, and to defaults.
-func fillMethod(m, known *login.AuthMethod) {
+func fillMethod(m, known *access.AuthMethod) {
 	if known != nil {
 		m.Type = cmp.Or(m.Type, known.Type)
 		m.TokenLocality = cmp.Or(m.TokenLocality, known.TokenLocality)
@@ -80,13 +80,13 @@ func fillMethod(m, known *login.AuthMethod) {
 			m.Config = known.Copy().Config
 		}
 	}
-	m.TokenNameFormat = cmp.Or(m.TokenNameFormat, login.DefaultNameFormat)
+	m.TokenNameFormat = cmp.Or(m.TokenNameFormat, access.DefaultNameFormat)
 }
 
 // takeSecrets checks the configuration of a method and moves its secrets into Sealed. A secret that the
 // request leaves out is that of the known method.
-func (p Logins) takeSecrets(m, known *login.AuthMethod) error {
-	var former login.AuthSecrets
+func (p Logins) takeSecrets(m, known *access.AuthMethod) error {
+	var former access.AuthSecrets
 	if known != nil {
 		var err error
 		former, err = p.open(known)
@@ -124,13 +124,13 @@ func (p Logins) takeSecrets(m, known *login.AuthMethod) error {
 }
 
 // kept reports whether a secret is the stored one, and the request does not have it.
-func kept(now, former, given login.Secret) bool {
+func kept(now, former, given access.Secret) bool {
 	return now != "" && now == former && given != now
 }
 
 // mergeSecrets returns the secrets of a configuration, with stored ones in the place of those that it leaves
 // out.
-func mergeSecrets(c *login.AuthConfig, former login.AuthSecrets) (s login.AuthSecrets, err error) {
+func mergeSecrets(c *access.AuthConfig, former access.AuthSecrets) (s access.AuthSecrets, err error) {
 	s.OIDCClientSecret, err = secretOr("OIDCClientSecret", c.OIDCClientSecret, former.OIDCClientSecret)
 	if err == nil && c.OIDCClientAssertion != nil && c.OIDCClientAssertion.PrivateKey != nil {
 		s.PemKey, err = secretOr("PemKey", pemKeyOf(c), former.PemKey)
@@ -138,18 +138,18 @@ func mergeSecrets(c *login.AuthConfig, former login.AuthSecrets) (s login.AuthSe
 	return s, err
 }
 
-func secretOr(field string, given, former login.Secret) (login.Secret, error) {
+func secretOr(field string, given, former access.Secret) (access.Secret, error) {
 	switch {
-	case given == login.Redacted && former == "":
+	case given == access.Redacted && former == "":
 		return "", structs.Invalidf("%s is %q, which stands for a stored secret, and there is none", field,
-			string(login.Redacted))
-	case given == "" || given == login.Redacted:
+			string(access.Redacted))
+	case given == "" || given == access.Redacted:
 		return former, nil
 	}
 	return given, nil
 }
 
-func pemKeyOf(c *login.AuthConfig) login.Secret {
+func pemKeyOf(c *access.AuthConfig) access.Secret {
 	if c.OIDCClientAssertion == nil || c.OIDCClientAssertion.PrivateKey == nil {
 		return ""
 	}
@@ -157,18 +157,18 @@ func pemKeyOf(c *login.AuthConfig) login.Secret {
 }
 
 // redact puts the mark of a stored secret in the place of each secret.
-func redact(c *login.AuthConfig, secrets login.AuthSecrets) {
+func redact(c *access.AuthConfig, secrets access.AuthSecrets) {
 	c.OIDCClientSecret = ""
 	if secrets.OIDCClientSecret != "" {
-		c.OIDCClientSecret = login.Redacted
+		c.OIDCClientSecret = access.Redacted
 	}
 	if secrets.PemKey != "" {
-		c.OIDCClientAssertion.PrivateKey.PemKey = login.Redacted
+		c.OIDCClientAssertion.PrivateKey.PemKey = access.Redacted
 	}
 }
 
 // checkMappings checks the names that selectors use.
-func checkMappings(m *login.AuthMethod) error {
+func checkMappings(m *access.AuthMethod) error {
 	for _, mappings := range []map[string]string{m.Config.ClaimMappings, m.Config.ListClaimMappings} {
 		names := map[string]bool{}
 		for claim, name := range mappings {
@@ -196,8 +196,8 @@ func isNoNameRune(r rune) bool {
 }
 
 // seal encrypts the secrets of a method, none to nil.
-func (p Logins) seal(method string, secrets login.AuthSecrets) (*structs.Sealed, error) {
-	if secrets == (login.AuthSecrets{}) {
+func (p Logins) seal(method string, secrets access.AuthSecrets) (*structs.Sealed, error) {
+	if secrets == (access.AuthSecrets{}) {
 		return nil, nil
 	}
 	text, err := json.Marshal(secrets)
@@ -205,7 +205,7 @@ func (p Logins) seal(method string, secrets login.AuthSecrets) (*structs.Sealed,
 		return nil,
 			structs.Internalf("encoding the secrets of an auth method failed") // the error could quote one
 	}
-	sealed, err := p.Keys.Seal(login.AuthPlace(method), text)
+	sealed, err := p.Keys.Seal(access.AuthPlace(method), text)
 	if err != nil {
 		return nil, withFirstKey(err, p.Keys)
 	}
@@ -214,11 +214,11 @@ func (p Logins) seal(method string, secrets login.AuthSecrets) (*structs.Sealed,
 
 // open decrypts the secrets of a method. The error is unavailable if this server has not opened their root
 // key.
-func (p Logins) open(m *login.AuthMethod) (secrets login.AuthSecrets, err error) {
+func (p Logins) open(m *access.AuthMethod) (secrets access.AuthSecrets, err error) {
 	if m.Sealed == nil {
 		return secrets, nil
 	}
-	text, err := p.Keys.Open(login.AuthPlace(m.Name), m.Sealed)
+	text, err := p.Keys.Open(access.AuthPlace(m.Name), m.Sealed)
 	if structs.IsKind(err, structs.KindPrecondition) {
 		return secrets, structs.Unavailablef("%w", err)
 	}
@@ -230,8 +230,8 @@ func (p Logins) open(m *login.AuthMethod) (secrets login.AuthSecrets, err error)
 
 // Rules lists the binding rules.
 func (Logins) Rules(tx *state.ReadTx, _ *structs.QueryRequest,
-	resp *login.BindingRuleListResponse) error {
-	resp.Rules = []*login.BindingRuleStub{}
+	resp *access.BindingRuleListResponse) error {
+	resp.Rules = []*access.BindingRuleStub{}
 	for r := range acls.BindingRules(tx) {
 		resp.Rules = append(resp.Rules, r.Stub())
 	}
@@ -240,7 +240,7 @@ func (Logins) Rules(tx *state.ReadTx, _ *structs.QueryRequest,
 
 // Rule reads a binding rule.
 func (Logins) Rule(
-	tx *state.ReadTx, req *login.BindingRuleGetRequest, resp *login.BindingRuleGetResponse,
+	tx *state.ReadTx, req *access.BindingRuleGetRequest, resp *access.BindingRuleGetResponse,
 ) error {
 	resp.Rule = acls.BindingRule(tx, req.ID)
 	if resp.Rule == nil {
@@ -252,7 +252,7 @@ func (Logins) Rule(
 
 // PutRule creates a binding rule, or changes the parts of a known one that the request has.
 func (p Logins) PutRule(
-	ctx context.Context, req *login.BindingRulePutRequest, resp *login.BindingRulePutResponse,
+	ctx context.Context, req *access.BindingRulePutRequest, resp *access.BindingRulePutResponse,
 ) (uint64, error) {
 	if req.Rule == nil {
 		return 0, structs.Invalidf("there is no binding rule")
@@ -280,7 +280,7 @@ func (p Logins) PutRule(
 		return 0, err
 	}
 
-	index, err := fsm.Propose(ctx, p.Raft, fsm.ACLBindingRulePut, &login.BindingRuleChange{Rule: &r,
+	index, err := fsm.Propose(ctx, p.Raft, fsm.ACLBindingRulePut, &access.BindingRuleChange{Rule: &r,
 		Now: req.Now})
 	if err != nil {
 		return 0, err
@@ -291,12 +291,12 @@ func (p Logins) PutRule(
 
 // fillRule sets what a request leaves out to the values of the known rule. A selector that is left out stays:
 // without it the rule would be for everybody.
-func fillRule(r, known *login.BindingRule) {
+func fillRule(r, known *access.BindingRule) {
 	r.Description = cmp.Or(r.Description, known.Description)
 	r.AuthMethod = cmp.Or(r.AuthMethod, known.AuthMethod)
 	r.Selector = cmp.Or(r.Selector, known.Selector)
 	r.BindType = cmp.Or(r.BindType, known.BindType)
-	if r.BindType != login.BindManagement {
+	if r.BindType != access.BindManagement {
 		r.BindName = cmp.Or(r.BindName, known.BindName)
 	}
 }

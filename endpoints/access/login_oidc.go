@@ -15,7 +15,6 @@ import (
 	"berth/state/acls"
 	"berth/structs"
 	"berth/structs/access"
-	"berth/structs/login"
 )
 
 // loginTime bounds the time between the two steps of a login by OIDC.
@@ -38,14 +37,14 @@ type oidcState struct {
 
 // AuthURL begins a login by OIDC.
 func (p Logins) AuthURL(
-	ctx context.Context, req *login.AuthURLRequest, resp *login.AuthURLResponse,
+	ctx context.Context, req *access.AuthURLRequest, resp *access.AuthURLResponse,
 ) (uint64, error) {
 	return p.attempt(req.Source, func() (uint64, error) {
 		err := checkStep(req.RedirectURI, req.ClientNonce)
 		if err != nil {
 			return 0, err
 		}
-		m, err := p.method(req.AuthMethodName, login.TypeOIDC)
+		m, err := p.method(req.AuthMethodName, access.MethodOIDC)
 		if err != nil {
 			return 0, err
 		}
@@ -66,13 +65,13 @@ func (p Logins) AuthURL(
 			RedirectURI: req.RedirectURI,
 			Nonce:       req.ClientNonce,
 			State:       state,
-			Verifier:    login.Secret(begun.Verifier),
+			Verifier:    access.Secret(begun.Verifier),
 		})
 		return p.Store.Index(), err
 	})
 }
 
-func checkStep(redirect string, nonce login.Secret) error {
+func checkStep(redirect string, nonce access.Secret) error {
 	err := checkBound("RedirectURI", redirect, maxRedirect)
 	if err != nil {
 		return err
@@ -84,14 +83,14 @@ func checkStep(redirect string, nonce login.Secret) error {
 	return nil
 }
 
-func hashSecret(s login.Secret) []byte {
+func hashSecret(s access.Secret) []byte {
 	sum := sha256.Sum256([]byte(s))
 	return sum[:]
 }
 
 // CompleteAuth ends a login by OIDC.
 func (p Logins) CompleteAuth(
-	ctx context.Context, req *login.CompleteAuthRequest, resp *access.TokenPutResponse,
+	ctx context.Context, req *access.CompleteAuthRequest, resp *access.TokenPutResponse,
 ) (uint64, error) {
 	return p.attempt(req.Source, func() (uint64, error) {
 		err := checkStep(req.RedirectURI, req.ClientNonce)
@@ -101,7 +100,7 @@ func (p Logins) CompleteAuth(
 		if err != nil {
 			return 0, err
 		}
-		m, err := p.method(req.AuthMethodName, login.TypeOIDC)
+		m, err := p.method(req.AuthMethodName, access.MethodOIDC)
 		if err != nil {
 			return 0, err
 		}
@@ -117,7 +116,7 @@ func (p Logins) CompleteAuth(
 			RedirectURI: req.RedirectURI,
 			Nonce:       req.ClientNonce,
 			State:       req.State,
-			Verifier:    login.Secret(begun.Verifier),
+			Verifier:    access.Secret(begun.Verifier),
 		}, req.Code)
 		if err != nil {
 			return 0, err
@@ -126,14 +125,14 @@ func (p Logins) CompleteAuth(
 			method: m.AuthMethod,
 			claims: claims,
 			// The mark outlives the state: the clock of the next leader may be behind.
-			mark: &login.LoginMark{ID: begun.ID, End: begun.End + int64(loginTime)},
+			mark: &access.LoginMark{ID: begun.ID, End: begun.End + int64(loginTime)},
 			now:  req.Now,
 		}, resp)
 	})
 }
 
 // checkState checks that a login is the one that began, has not ended, and has made no token.
-func (p Logins) checkState(begun oidcState, m *login.AuthMethod, req *login.CompleteAuthRequest) error {
+func (p Logins) checkState(begun oidcState, m *access.AuthMethod, req *access.CompleteAuthRequest) error {
 	switch {
 	case begun.End <= req.Now:
 		return structs.Deniedf("the login began more than %s ago; log in again", loginTime)
@@ -151,7 +150,7 @@ func (p Logins) checkState(begun oidcState, m *login.AuthMethod, req *login.Comp
 }
 
 // sealState returns a state as the text that travels through the browser: the ID of the key, and the rest.
-func (p Logins) sealState(s oidcState) (login.Secret, error) {
+func (p Logins) sealState(s oidcState) (access.Secret, error) {
 	text, err := json.Marshal(s)
 	if err != nil {
 		return "", structs.Internalf("encoding the state of a login failed")
@@ -160,11 +159,11 @@ func (p Logins) sealState(s oidcState) (login.Secret, error) {
 	if err != nil {
 		return "", withFirstKey(err, p.Keys)
 	}
-	return login.Secret(sealed.KeyID + "." + base64.RawURLEncoding.EncodeToString(sealed.Data)), nil
+	return access.Secret(sealed.KeyID + "." + base64.RawURLEncoding.EncodeToString(sealed.Data)), nil
 }
 
 // openState reads the state of a login. The error does not tell a forged one from a damaged one.
-func (p Logins) openState(req *login.CompleteAuthRequest) (s oidcState, err error) {
+func (p Logins) openState(req *access.CompleteAuthRequest) (s oidcState, err error) {
 	err = checkBound("State", string(req.State), maxState)
 	if err != nil {
 		return s, err

@@ -12,7 +12,6 @@ import (
 	"berth/state/acls"
 	"berth/structs"
 	"berth/structs/access"
-	"berth/structs/login"
 )
 
 // oneTimeLife is how long a one-time token lives.
@@ -21,29 +20,29 @@ const oneTimeLife = 10 * time.Minute
 // MakeOneTime makes a one-time token for the token of the caller. Its row has the secret of that token in a
 // form that the one-time secret alone opens: neither a snapshot nor a root key tells it.
 func (p Logins) MakeOneTime(
-	ctx context.Context, req *login.OneTimeMakeRequest, resp *login.OneTimeMakeResponse,
+	ctx context.Context, req *access.OneTimeMakeRequest, resp *access.OneTimeMakeResponse,
 ) (uint64, error) {
 	t := acls.TokenBySecret(p.Store.Read(), string(req.Caller))
 	if t == nil {
 		return 0, structs.Preconditionf("the request has no token for which a one-time token could be made")
 	}
 
-	secret := login.Secret(structs.NewID())
+	secret := access.Secret(structs.NewID())
 	box, err := oneTimeBox(secret)
 	if err != nil {
 		return 0, err
 	}
-	row := &login.OneTimeToken{
+	row := &access.OneTimeToken{
 		Hash:       access.HashSecret(string(secret)),
 		Box:        box.Seal(nil, nil, []byte(req.Caller), nil),
 		AccessorID: t.AccessorID,
 		End:        req.Now + int64(oneTimeLife),
 	}
-	index, err := fsm.Propose(ctx, p.Raft, fsm.ACLOneTime, &login.OneTimeChange{Put: row, Now: req.Now})
+	index, err := fsm.Propose(ctx, p.Raft, fsm.ACLOneTime, &access.OneTimeChange{Put: row, Now: req.Now})
 	if err != nil {
 		return 0, err
 	}
-	resp.OneTimeToken = &login.OpenOneTimeToken{
+	resp.OneTimeToken = &access.OpenOneTimeToken{
 		OneTimeSecretID: secret,
 		AccessorID:      row.AccessorID,
 		ExpiresAt:       time.Unix(0, row.End).UTC(),
@@ -54,7 +53,7 @@ func (p Logins) MakeOneTime(
 
 // oneTimeBox returns the cipher of the row of a one-time token. The row has the SHA-256 of the secret, which
 // tells nothing of the key that HKDF derives.
-func oneTimeBox(secret login.Secret) (cipher.AEAD, error) {
+func oneTimeBox(secret access.Secret) (cipher.AEAD, error) {
 	key, err := hkdf.Key(sha256.New, []byte(secret), nil, "berth one-time token", 32)
 	if err != nil {
 		return nil, structs.Internalf("deriving the key of a one-time token: %w", err)
@@ -68,7 +67,7 @@ func oneTimeBox(secret login.Secret) (cipher.AEAD, error) {
 
 // ExchangeOneTime gives the token of a one-time token, once.
 func (p Logins) ExchangeOneTime(
-	ctx context.Context, req *login.OneTimeExchangeRequest, resp *access.TokenPutResponse,
+	ctx context.Context, req *access.OneTimeExchangeRequest, resp *access.TokenPutResponse,
 ) (uint64, error) {
 	return p.attempt(req.Source, func() (uint64, error) {
 		err := checkBound("OneTimeSecretID", string(req.OneTimeSecretID), maxName)
@@ -89,7 +88,7 @@ func (p Logins) ExchangeOneTime(
 			return 0, structs.Internalf("the row of the one-time token is damaged")
 		}
 
-		index, err := fsm.Propose(ctx, p.Raft, fsm.ACLOneTime, &login.OneTimeChange{Use: hash, Now: req.Now})
+		index, err := fsm.Propose(ctx, p.Raft, fsm.ACLOneTime, &access.OneTimeChange{Use: hash, Now: req.Now})
 		if err != nil {
 			return 0, err
 		}

@@ -10,15 +10,14 @@ import (
 	"berth/state/acls"
 	"berth/structs"
 	"berth/structs/access"
-	"berth/structs/login"
 )
 
 // verifiedLogin is a login whose claims are proven.
 type verifiedLogin struct {
-	method *login.AuthMethod
+	method *access.AuthMethod
 	claims map[string]any
-	mark   *login.LoginMark // nil for a JWT
-	now    int64            // UnixNano
+	mark   *access.LoginMark // nil for a JWT
+	now    int64             // UnixNano
 }
 
 // makeToken makes the token that the rules of the method give to a login. The error is denied if they give
@@ -46,9 +45,9 @@ func (p Logins) makeToken(ctx context.Context, v verifiedLogin, resp *access.Tok
 	t.AccessorID = structs.NewID()
 	t.SecretHash = access.HashSecret(secret)
 	t.Name = authmethod.TokenName(v.method, mapped)
-	t.Global = v.method.TokenLocality == login.LocalityGlobal
+	t.Global = v.method.TokenLocality == access.LocalityGlobal
 	t.ExpireTime = v.now + int64(v.method.MaxTokenTTL)
-	index, err := fsm.Propose(ctx, p.Raft, fsm.ACLLogin, &login.LoginChange{
+	index, err := fsm.Propose(ctx, p.Raft, fsm.ACLLogin, &access.LoginChange{
 		Token:       t,
 		Method:      v.method.Name,
 		MethodIndex: v.method.ModifyIndex,

@@ -12,7 +12,6 @@ import (
 	"berth/state/quotas"
 	"berth/structs"
 	"berth/structs/quota"
-	"berth/structs/quotause"
 )
 
 // Quotas serves the methods of quotas: their specifications and their use.
@@ -96,7 +95,7 @@ func (p Quotas) Apply(
 			return 0, structs.Invalidf("quota %q: the limit of region %q has no effect, because the region of "+
 				"the cluster is %q; leave it out", s.Name, structs.Cut(l.Region, structs.MaxQuoted), p.Region)
 		}
-		l.Hash = quotause.Digest(l)
+		l.Hash = quota.Digest(l)
 	}
 	return fsm.Propose(ctx, p.Raft, fsm.QuotaPut, &quota.SpecPutRequest{
 		Quota:        s,

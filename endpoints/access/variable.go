@@ -11,8 +11,8 @@ import (
 	"berth/internal/keyring"
 	"berth/state"
 	"berth/structs"
+	"berth/structs/access"
 	"berth/structs/validate"
-	"berth/structs/variable"
 )
 
 // LeaderLog writes the log, and tells whether this server still leads.
@@ -64,7 +64,7 @@ func (r variableReader) paths(tx *state.ReadTx) map[[2]string]bool {
 		}
 
 		for _, t := range group.Tasks {
-			for _, path := range variable.JobVariablePaths(job, group.Name, t.Name) {
+			for _, path := range access.JobVariablePaths(job, group.Name, t.Name) {
 				all[[2]string{a.Namespace, path}] = true
 			}
 		}
@@ -76,8 +76,8 @@ func (r variableReader) paths(tx *state.ReadTx) map[[2]string]bool {
 // List lists variables without their items.
 func (v Variables) List(
 	tx *state.ReadTx,
-	req *variable.VariableListRequest,
-	resp *variable.VariableListResponse,
+	req *access.VariableListRequest,
+	resp *access.VariableListResponse,
 ) error {
 	caller := variableReader{req.NodeID, req.SecretID}
 	err := caller.check()
@@ -86,14 +86,14 @@ func (v Variables) List(
 	}
 
 	// The ID of a lock is the proof of its holder, so lists leave it out.
-	l := query.List[variable.Variable, variable.VariableMetadata]{
-		Key:  func(v *variable.Variable) []string { return []string{v.Namespace, v.Path} },
-		Stub: func(v *variable.Variable, s *variable.VariableMetadata) { *s = *v.Metadata().WithoutLockID() },
+	l := query.List[access.Variable, access.VariableMetadata]{
+		Key:  func(v *access.Variable) []string { return []string{v.Namespace, v.Path} },
+		Stub: func(v *access.Variable, s *access.VariableMetadata) { *s = *v.Metadata().WithoutLockID() },
 	}
 
 	if caller.nodeID != "" {
 		allowed := caller.paths(tx)
-		l.Keep = func(v *variable.Variable) bool { return allowed[[2]string{v.Namespace, v.Path}] }
+		l.Keep = func(v *access.Variable) bool { return allowed[[2]string{v.Namespace, v.Path}] }
 	}
 
 	rows := state.VariablesFrom(tx, req.RequestNamespace(), req.Prefix, query.Start(req))
@@ -105,8 +105,8 @@ func (v Variables) List(
 // denied.
 func (v Variables) Get(
 	tx *state.ReadTx,
-	req *variable.VariableGetRequest,
-	resp *variable.VariableGetResponse,
+	req *access.VariableGetRequest,
+	resp *access.VariableGetResponse,
 ) error {
 	caller := variableReader{req.NodeID, req.SecretID}
 	err := caller.check()
@@ -132,10 +132,10 @@ func (v Variables) Get(
 }
 
 // open decrypts a variable. A variable that was only locked has no items.
-func (v Variables) open(row *variable.Variable) (*variable.OpenVariable, error) {
-	opened := &variable.OpenVariable{
+func (v Variables) open(row *access.Variable) (*access.OpenVariable, error) {
+	opened := &access.OpenVariable{
 		VariableMetadata: *row.Metadata(),
-		Items:            variable.VariableItems{},
+		Items:            access.VariableItems{},
 	}
 
 	if row.Sealed == nil {
@@ -143,7 +143,7 @@ func (v Variables) open(row *variable.Variable) (*variable.OpenVariable, error) 
 	}
 
 	// The place is bound into the cipher text: items that were moved to another path do not open.
-	place := variable.VariablePlace(row.Namespace, row.Path)
+	place := access.VariablePlace(row.Namespace, row.Path)
 	items, err := v.Keys.Open(place, row.Sealed)
 	if err == nil && json.Unmarshal(items, &opened.Items) != nil { // whose error may have a value
 		err = structs.Internalf("the items of the %s are not valid", place)
@@ -156,14 +156,14 @@ func (v Variables) open(row *variable.Variable) (*variable.OpenVariable, error) 
 }
 
 // seal encrypts items. Only the leader seals: the cipher text goes into the log.
-func (v Variables) seal(ns, path string, items variable.VariableItems) (*structs.Sealed, error) {
+func (v Variables) seal(ns, path string, items access.VariableItems) (*structs.Sealed, error) {
 	text, err := json.Marshal(items)
 	if err != nil {
 		// The error of the encoder could quote a value.
 		return nil, structs.Internalf("encoding the items of a variable failed")
 	}
 
-	sealed, err := v.Keys.Seal(variable.VariablePlace(ns, path), text)
+	sealed, err := v.Keys.Seal(access.VariablePlace(ns, path), text)
 	if err != nil && v.Keys.Active() == "" {
 		err = fmt.Errorf("%w; a cluster gets its first one by berth operator root keyring init", err)
 	}
@@ -173,8 +173,8 @@ func (v Variables) seal(ns, path string, items variable.VariableItems) (*structs
 // Apply writes a variable. A conflict is an answer, with the present variable.
 func (v Variables) Apply(
 	ctx context.Context,
-	req *variable.VariableApplyRequest,
-	resp *variable.VariableApplyResponse,
+	req *access.VariableApplyRequest,
+	resp *access.VariableApplyResponse,
 ) (uint64, error) {
 	command, change, err := v.change(req)
 	if err != nil {
@@ -187,7 +187,7 @@ func (v Variables) Apply(
 	case structs.IsKind(err, structs.KindConflict):
 		resp.Conflict, err = v.inTheWay(change.Namespace, change.Path, req.ItemsShown)
 		return v.Store.Index(), err
-	case err != nil || req.Op == variable.VariableDelete:
+	case err != nil || req.Op == access.VariableDelete:
 		return index, err
 	}
 
@@ -201,10 +201,10 @@ func (v Variables) Apply(
 
 // change returns the command for a request, and its payload.
 func (v Variables) change(
-	req *variable.VariableApplyRequest,
-) (c fsm.Command[variable.VariableChange], change *variable.VariableChange, err error) {
+	req *access.VariableApplyRequest,
+) (c fsm.Command[access.VariableChange], change *access.VariableChange, err error) {
 	// The command has no items in plain text, so the log has none.
-	change = &variable.VariableChange{
+	change = &access.VariableChange{
 		Namespace:  req.RequestNamespace(),
 		Path:       req.Path,
 		CheckIndex: req.CheckIndex,
@@ -223,12 +223,12 @@ func (v Variables) change(
 	// The items are sealed last: a request with another fault costs no encryption.
 	withItems := len(req.Items) > 0
 	switch req.Op {
-	case variable.VariableSet:
+	case access.VariableSet:
 		c = fsm.VariablePut
 		if !withItems {
 			return c, nil, structs.Invalidf("the variable has no items; expected Items, an object of strings")
 		}
-	case variable.VariableAcquire:
+	case access.VariableAcquire:
 		c = fsm.VariableLock
 		change.Lock, err = validate.NewVariableLock(req.Lock)
 		if err != nil {
@@ -237,18 +237,18 @@ func (v Variables) change(
 
 		// The server makes the ID, which only the answer to the holder has.
 		change.Lock.ID = structs.NewID()
-	case variable.VariableDelete:
+	case access.VariableDelete:
 		c = fsm.VariableDelete
-	case variable.VariableRelease:
+	case access.VariableRelease:
 		c = fsm.VariableUnlock
 	default:
 		return c, nil, structs.Invalidf("Op is %q; expected %s, %s, %s or %s",
-			structs.Cut(req.Op, structs.MaxQuoted), variable.VariableSet, variable.VariableDelete,
-			variable.VariableAcquire, variable.VariableRelease)
+			structs.Cut(req.Op, structs.MaxQuoted), access.VariableSet, access.VariableDelete,
+			access.VariableAcquire, access.VariableRelease)
 	}
 
 	// A delete or a release with items would lose them without a word.
-	isWrite := req.Op == variable.VariableSet || req.Op == variable.VariableAcquire
+	isWrite := req.Op == access.VariableSet || req.Op == access.VariableAcquire
 	switch {
 	case withItems && !isWrite:
 		return c, nil, structs.Invalidf("%s takes no Items", req.Op)
@@ -260,12 +260,12 @@ func (v Variables) change(
 }
 
 // written returns the variable as a change has written it. Another write may have followed.
-func (v Variables) written(index uint64, p *variable.VariableChange) (*variable.OpenVariable, error) {
+func (v Variables) written(index uint64, p *access.VariableChange) (*access.OpenVariable, error) {
 	row := state.Variable(v.Store.Read(), p.Namespace, p.Path)
 	// The answer is about this write, also if the row has changed since: its index is that of the caller's
 	// entry.
 	if row == nil || row.ModifyIndex != index {
-		row = &variable.Variable{
+		row = &access.Variable{
 			Namespace:  p.Namespace,
 			Path:       p.Path,
 			ModifyTime: p.Now,
@@ -278,18 +278,18 @@ func (v Variables) written(index uint64, p *variable.VariableChange) (*variable.
 }
 
 // hideItems leaves out the items of a variable that the writer may not read.
-func hideItems(v *variable.OpenVariable, shown variable.ItemsShown) {
+func hideItems(v *access.OpenVariable, shown access.ItemsShown) {
 	if shown.Sees != nil && !shown.Sees(v.Namespace, v.Path) {
-		v.Items = variable.VariableItems{}
+		v.Items = access.VariableItems{}
 	}
 }
 
 // inTheWay returns the present variable, without the ID of its lock, and without items for a writer that may
 // not read them. It has no indexes if it does not exist.
-func (v Variables) inTheWay(ns, path string, shown variable.ItemsShown) (*variable.OpenVariable, error) {
+func (v Variables) inTheWay(ns, path string, shown access.ItemsShown) (*access.OpenVariable, error) {
 	row := state.Variable(v.Store.Read(), ns, path)
 	if row == nil {
-		row = &variable.Variable{Namespace: ns, Path: path}
+		row = &access.Variable{Namespace: ns, Path: path}
 	}
 	opened, err := v.open(row)
 	if err != nil {
@@ -304,8 +304,8 @@ func (v Variables) inTheWay(ns, path string, shown variable.ItemsShown) (*variab
 // reads the row after the renewal: another leader, or this one, may just have ended the lock.
 func (v Variables) Renew(
 	_ context.Context,
-	req *variable.VariableRenewRequest,
-	resp *variable.VariableRenewResponse,
+	req *access.VariableRenewRequest,
+	resp *access.VariableRenewResponse,
 ) (index uint64, err error) {
 	ns := req.RequestNamespace()
 	err = v.Raft.VerifyLeader()
@@ -333,7 +333,7 @@ func (v Variables) Renew(
 }
 
 // heldBy returns a variable if the sender of a request holds its lock, else nil.
-func (v Variables) heldBy(ns string, req *variable.VariableRenewRequest) *variable.Variable {
+func (v Variables) heldBy(ns string, req *access.VariableRenewRequest) *access.Variable {
 	// The ID of the lock is known to its holder alone, so it proves the sender.
 	row := state.Variable(v.Store.Read(), ns, req.Path)
 	held := row.Holder()

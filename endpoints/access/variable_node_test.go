@@ -6,11 +6,11 @@ import (
 
 	"berth/fsm"
 	"berth/structs"
-	"berth/structs/variable"
+	"berth/structs/access"
 )
 
-func ofNode(path string) *variable.VariableGetRequest {
-	return &variable.VariableGetRequest{Path: path, NodeID: "n1", SecretID: "s"}
+func ofNode(path string) *access.VariableGetRequest {
+	return &access.VariableGetRequest{Path: path, NodeID: "n1", SecretID: "s"}
 }
 
 // A node reads the variables of the jobs that it runs, and no others.
@@ -47,7 +47,7 @@ func TestGet_GivesANodeTheVariablesOfItsJobs(t *testing.T) {
 	_, err := w.get(elsewhere)
 	wantKind(t, err, structs.KindDenied)
 
-	all := &variable.VariableListRequest{NodeID: "n1", SecretID: "s"}
+	all := &access.VariableListRequest{NodeID: "n1", SecretID: "s"}
 	all.Namespace = structs.AllNamespaces
 	if got := w.list(all); !slices.Equal(got, mine) {
 		t.Errorf("the node lists %q", got)
@@ -65,14 +65,14 @@ func TestGet_GivesANodeTheVariablesOfItsJobs(t *testing.T) {
 func TestGet_NeedsTheSecretOfANode(t *testing.T) {
 	w := newVariableWorld(t)
 	w.apply(set("a"))
-	_, err := w.get(&variable.VariableGetRequest{Path: "a", NodeID: "n1"})
+	_, err := w.get(&access.VariableGetRequest{Path: "a", NodeID: "n1"})
 	wantKind(t, err, structs.KindDenied)
-	err = w.List(w.Store.Read(), &variable.VariableListRequest{NodeID: "n1"}, &variable.VariableListResponse{})
+	err = w.List(w.Store.Read(), &access.VariableListRequest{NodeID: "n1"}, &access.VariableListResponse{})
 	wantKind(t, err, structs.KindDenied)
-	_, err = w.get(&variable.VariableGetRequest{Path: "a"})
+	_, err = w.get(&access.VariableGetRequest{Path: "a"})
 	if err != nil {
 		t.Error(err)
 	}
-	_, err = w.get(&variable.VariableGetRequest{Path: "b"})
+	_, err = w.get(&access.VariableGetRequest{Path: "b"})
 	wantKind(t, err, structs.KindNotFound)
 }

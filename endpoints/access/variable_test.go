@@ -15,8 +15,8 @@ import (
 	"berth/internal/keyring/keyringtest"
 	"berth/state"
 	"berth/structs"
+	"berth/structs/access"
 	"berth/structs/defaults"
-	"berth/structs/variable"
 )
 
 // secret is a value that no log entry, no list and no text may have.
@@ -56,7 +56,7 @@ func (w *variableWorld) Propose(_ context.Context, entry []byte) (uint64, any, e
 
 func (w *variableWorld) VerifyLeader() error { return w.deposed }
 
-func (w *variableWorld) Renew(*variable.Variable) error {
+func (w *variableWorld) Renew(*access.Variable) error {
 	w.renewed++
 	if w.onRenew != nil {
 		return w.onRenew()
@@ -65,7 +65,7 @@ func (w *variableWorld) Renew(*variable.Variable) error {
 }
 
 // apply sends a write, which must not fail.
-func (w *variableWorld) apply(req *variable.VariableApplyRequest) *variable.VariableApplyResponse {
+func (w *variableWorld) apply(req *access.VariableApplyRequest) *access.VariableApplyResponse {
 	w.t.Helper()
 	resp, err := w.tryApply(req)
 	if err != nil {
@@ -75,31 +75,31 @@ func (w *variableWorld) apply(req *variable.VariableApplyRequest) *variable.Vari
 }
 
 func (w *variableWorld) tryApply(
-	req *variable.VariableApplyRequest,
-) (*variable.VariableApplyResponse, error) {
-	resp := &variable.VariableApplyResponse{}
+	req *access.VariableApplyRequest,
+) (*access.VariableApplyResponse, error) {
+	resp := &access.VariableApplyResponse{}
 	req.Now = 7e9
 	_, err := w.Apply(w.t.Context(), req, resp)
 	return resp, err
 }
 
-func set(path string) *variable.VariableApplyRequest {
-	return &variable.VariableApplyRequest{
-		Op:    variable.VariableSet,
+func set(path string) *access.VariableApplyRequest {
+	return &access.VariableApplyRequest{
+		Op:    access.VariableSet,
 		Path:  path,
-		Items: variable.VariableItems{"password": secret},
+		Items: access.VariableItems{"password": secret},
 	}
 }
 
-func (w *variableWorld) get(req *variable.VariableGetRequest) (*variable.OpenVariable, error) {
-	resp := &variable.VariableGetResponse{}
+func (w *variableWorld) get(req *access.VariableGetRequest) (*access.OpenVariable, error) {
+	resp := &access.VariableGetResponse{}
 	err := w.Get(w.Store.Read(), req, resp)
 	return resp.Variable, err
 }
 
-func (w *variableWorld) list(req *variable.VariableListRequest) (paths []string) {
+func (w *variableWorld) list(req *access.VariableListRequest) (paths []string) {
 	w.t.Helper()
-	resp := &variable.VariableListResponse{}
+	resp := &access.VariableListResponse{}
 	err := w.List(w.Store.Read(), req, resp)
 	if err != nil {
 		w.t.Fatal(err)
@@ -129,7 +129,7 @@ func TestApply_WritesTheItemsEncryptedAlone(t *testing.T) {
 	if written.Items["password"] != secret || written.ModifyIndex != w.index || written.CreateTime != 7e9 {
 		t.Errorf("got the items of %+v", written.VariableMetadata)
 	}
-	read, err := w.get(&variable.VariableGetRequest{Path: "app/db"})
+	read, err := w.get(&access.VariableGetRequest{Path: "app/db"})
 	if err != nil || read.Items["password"] != secret {
 		t.Errorf("read %v", err)
 	}
@@ -163,7 +163,7 @@ func TestApply_AnswersAConflictWithThePresentVariable(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	acquire := set("a")
-	acquire.Op = variable.VariableAcquire
+	acquire.Op = access.VariableAcquire
 	held := w.apply(acquire).Variable
 	if held.Lock == nil || held.Lock.ID == "" || held.Lock.TTL != 15*time.Second {
 		t.Fatalf("got the lock %+v", held.Lock)
@@ -173,7 +173,7 @@ func TestApply_AnswersAConflictWithThePresentVariable(t *testing.T) {
 		t.Errorf("got %+v, want the present variable without the ID of its lock", got)
 	}
 
-	release := &variable.VariableApplyRequest{Op: variable.VariableRelease, Path: "a", Lock: held.Lock}
+	release := &access.VariableApplyRequest{Op: access.VariableRelease, Path: "a", Lock: held.Lock}
 	if got := w.apply(release); got.Conflict != nil || got.Variable.Lock != nil {
 		t.Errorf("after the release: %+v", got)
 	}
@@ -188,16 +188,16 @@ func TestApply_ChecksWrites(t *testing.T) {
 	large.Items["x"] = strings.Repeat("x", structs.MaxVariableBytes)
 	unnamed := set("a")
 	unnamed.Items[""] = "x"
-	for name, req := range map[string]*variable.VariableApplyRequest{
+	for name, req := range map[string]*access.VariableApplyRequest{
 		"path":         set("nomad/x"),
 		"large":        large,
 		"unnamed":      unnamed,
-		"no items":     {Op: variable.VariableSet, Path: "a"},
+		"no items":     {Op: access.VariableSet, Path: "a"},
 		"operation":    {Op: "x", Path: "a"},
-		"short TTL":    {Op: variable.VariableAcquire, Path: "a", Lock: &variable.VariableLock{TTL: 9 * time.Second}},
-		"long TTL":     {Op: variable.VariableAcquire, Path: "a", Lock: &variable.VariableLock{TTL: 25 * time.Hour}},
-		"short delay":  {Op: variable.VariableAcquire, Path: "a", Lock: &variable.VariableLock{LockDelay: 1}},
-		"with a value": {Op: variable.VariableRelease, Path: "a", Items: set("a").Items},
+		"short TTL":    {Op: access.VariableAcquire, Path: "a", Lock: &access.VariableLock{TTL: 9 * time.Second}},
+		"long TTL":     {Op: access.VariableAcquire, Path: "a", Lock: &access.VariableLock{TTL: 25 * time.Hour}},
+		"short delay":  {Op: access.VariableAcquire, Path: "a", Lock: &access.VariableLock{LockDelay: 1}},
+		"with a value": {Op: access.VariableRelease, Path: "a", Items: set("a").Items},
 	} {
 		_, err := w.tryApply(req)
 		t.Log(name)
@@ -259,11 +259,11 @@ func must[P any](w *variableWorld, c fsm.Command[P], p *P) {
 // TestRenew_WritesNothing: a renewal needs the lock, and a leader that still leads.
 func TestRenew_WritesNothing(t *testing.T) {
 	w := newVariableWorld(t)
-	id := w.apply(&variable.VariableApplyRequest{Op: variable.VariableAcquire, Path: "a"}).Variable.Lock.ID
+	id := w.apply(&access.VariableApplyRequest{Op: access.VariableAcquire, Path: "a"}).Variable.Lock.ID
 	before := w.index
-	renew := func(id string) (*variable.VariableRenewResponse, error) {
-		resp := &variable.VariableRenewResponse{}
-		_, err := w.Variables.Renew(t.Context(), &variable.VariableRenewRequest{Path: "a", LockID: id}, resp)
+	renew := func(id string) (*access.VariableRenewResponse, error) {
+		resp := &access.VariableRenewResponse{}
+		_, err := w.Variables.Renew(t.Context(), &access.VariableRenewRequest{Path: "a", LockID: id}, resp)
 		return resp, err
 	}
 	resp, err := renew(id)
@@ -283,7 +283,7 @@ func TestRenew_WritesNothing(t *testing.T) {
 	w.deposed = nil
 	w.onRenew = func() error { // the lock ends between the look at its row and the renewal
 		_, err := fsm.Propose(t.Context(), w, fsm.VariableLockExpire,
-			&variable.VariableExpiry{Namespace: "default", Path: "a", LockID: id})
+			&access.VariableExpiry{Namespace: "default", Path: "a", LockID: id})
 		return err
 	}
 	resp, err = renew(id)

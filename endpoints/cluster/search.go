@@ -12,8 +12,8 @@ import (
 	"berth/state/csi"
 	statenamespaces "berth/state/namespaces"
 	"berth/structs"
+	"berth/structs/access"
 	"berth/structs/admin"
-	"berth/structs/variable"
 )
 
 // Searches serve Search.
@@ -60,7 +60,7 @@ var idsByContext = map[string]idsFunc{
 	},
 	structs.SearchVars: func(tx *state.ReadTx, ns, prefix string) iter.Seq2[string, string] {
 		return idsOf(state.VariablesFrom(tx, ns, prefix, state.Page{}),
-			func(v *variable.Variable) (ns, id string) { return v.Namespace, v.Path })
+			func(v *access.Variable) (ns, id string) { return v.Namespace, v.Path })
 	},
 	structs.SearchVolumes: func(tx *state.ReadTx, ns, prefix string) iter.Seq2[string, string] {
 		return idsOf(csi.VolumesFrom(tx, ns, prefix, state.Page{}),

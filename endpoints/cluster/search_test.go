@@ -8,8 +8,8 @@ import (
 
 	"berth/fsm"
 	"berth/structs"
+	"berth/structs/access"
 	"berth/structs/admin"
-	"berth/structs/variable"
 )
 
 // searchFixture is a server with two nodes, their plugin, 25 jobs of one name, and one of two tasks.
@@ -48,7 +48,7 @@ func searchFixture(t *testing.T) *server {
 func TestSearch_ByPrefix(t *testing.T) {
 	s := searchFixture(t)
 	s.AddRootKey("k")
-	mustPropose(s, fsm.VariablePut, &variable.VariableChange{
+	mustPropose(s, fsm.VariablePut, &access.VariableChange{
 		Namespace: "default",
 		Path:      "app/db",
 		Sealed:    &structs.Sealed{KeyID: "k", Data: []byte("x")},

@@ -8,10 +8,10 @@ import (
 	"berth/internal/admission"
 	"berth/state"
 	"berth/structs"
+	"berth/structs/access"
 	"berth/structs/admin"
 	"berth/structs/event"
 	"berth/structs/nodeloss"
-	"berth/structs/variable"
 )
 
 // Raft is the membership of this server in the cluster, as the procedures use it.
@@ -146,5 +146,5 @@ func (noEvents) Read(
 type Locks interface {
 	// Renew keeps the lock of a variable for another TTL. The error is a conflict if it has just ended, and
 	// unavailable if this server does not lead.
-	Renew(v *variable.Variable) error
+	Renew(v *access.Variable) error
 }

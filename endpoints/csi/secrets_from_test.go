@@ -11,9 +11,9 @@ import (
 	"berth/fsm"
 	"berth/rpc"
 	"berth/structs"
+	"berth/structs/access"
 	"berth/structs/nodecalls"
 	"berth/structs/storage"
-	"berth/structs/variable"
 )
 
 const pathOfSecrets = "nomad/volumes/default/v"
@@ -21,11 +21,11 @@ const pathOfSecrets = "nomad/volumes/default/v"
 // putVariable writes a variable with one item.
 func (s *server) putVariable(path, item, value string) {
 	s.T.Helper()
-	text, err := json.Marshal(variable.VariableItems{item: value})
+	text, err := json.Marshal(access.VariableItems{item: value})
 	require.NoError(s.T, err)
-	sealed, err := s.Keys.Seal(variable.VariablePlace(structs.DefaultNamespace, path), text)
+	sealed, err := s.Keys.Seal(access.VariablePlace(structs.DefaultNamespace, path), text)
 	require.NoError(s.T, err)
-	mustPropose(s, fsm.VariablePut, &variable.VariableChange{
+	mustPropose(s, fsm.VariablePut, &access.VariableChange{
 		Namespace: structs.DefaultNamespace,
 		Path:      path,
 		Sealed:    sealed,
@@ -34,7 +34,7 @@ func (s *server) putVariable(path, item, value string) {
 
 func (s *server) purgeVariable(path string) {
 	s.T.Helper()
-	mustPropose(s, fsm.VariableDelete, &variable.VariableChange{Namespace: structs.DefaultNamespace, Path: path})
+	mustPropose(s, fsm.VariableDelete, &access.VariableChange{Namespace: structs.DefaultNamespace, Path: path})
 }
 
 // referringVolume is a volume to register, whose secrets are in a variable.

@@ -6,8 +6,8 @@ import (
 	"berth/fsm"
 	"berth/state/sitokens"
 	"berth/structs"
+	"berth/structs/access"
 	"berth/structs/nodeloss"
-	"berth/structs/sitoken"
 )
 
 // joinCluster returns the ID of this cluster for a node that registers, and makes it for the first one. A
@@ -28,7 +28,7 @@ func (n Nodes) joinCluster(
 	// The first node that registers makes it. Two at a time propose two IDs, and the state keeps the first:
 	// hence the read after the entry.
 	if id == "" {
-		first := &sitoken.SITokenAccessors{ClusterID: structs.NewID(), WriteOptions: req.WriteOptions}
+		first := &access.SITokenAccessors{ClusterID: structs.NewID(), WriteOptions: req.WriteOptions}
 		if known && shown != "" { // the state is older than its ID: it was restored
 			first.ClusterID = shown
 		}

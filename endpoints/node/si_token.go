@@ -11,7 +11,7 @@ import (
 	"berth/state"
 	"berth/state/sitokens"
 	"berth/structs"
-	"berth/structs/sitoken"
+	"berth/structs/access"
 )
 
 // revokeTimeout bounds the work after a failed derivation. The leader revokes the tokens that are left then,
@@ -23,8 +23,8 @@ const revokeTimeout = 15 * time.Second
 func (n Nodes) DeriveSIToken(
 	ctx context.Context,
 	node *structs.Node,
-	req *sitoken.DeriveSITokenRequest,
-	resp *sitoken.DeriveSITokenResponse,
+	req *access.DeriveSITokenRequest,
+	resp *access.DeriveSITokenResponse,
 ) (uint64, error) {
 	if n.Consul == nil {
 		return 0, structs.Preconditionf("the servers use no Consul: they need a consul block with an address")
@@ -35,7 +35,7 @@ func (n Nodes) DeriveSIToken(
 		return 0, err
 	}
 
-	entry := &sitoken.SITokenAccessors{
+	entry := &access.SITokenAccessors{
 		// The state keeps the ID of the cluster that it has, and takes this one if it has none.
 		ClusterID:    structs.NewID(),
 		WriteOptions: req.WriteOptions,
@@ -43,7 +43,7 @@ func (n Nodes) DeriveSIToken(
 
 	// This server chooses the ID of each token before Consul makes it, so that the row can come first.
 	for _, task := range req.Tasks {
-		entry.Accessors = append(entry.Accessors, &sitoken.SITokenAccessor{
+		entry.Accessors = append(entry.Accessors, &access.SITokenAccessor{
 			AllocID:    req.AllocID,
 			TaskName:   task,
 			AccessorID: structs.NewID(),
@@ -83,7 +83,7 @@ func delayed(err error) error {
 // meshTasks returns the service of each requested task. The error is not-found, denied, invalid or a failed
 // precondition.
 func meshTasks(
-	tx *state.ReadTx, node *structs.Node, req *sitoken.DeriveSITokenRequest,
+	tx *state.ReadTx, node *structs.Node, req *access.DeriveSITokenRequest,
 ) (map[string]string, error) {
 	// Each task costs a call of Consul.
 	if len(req.Tasks) == 0 || len(req.Tasks) > structs.MaxTasks {
@@ -134,7 +134,7 @@ func meshTasks(
 
 // createTokens makes the tokens of all rows, or returns the first error when no call is in flight any more.
 func (n Nodes) createTokens(
-	request context.Context, services map[string]string, rows []*sitoken.SITokenAccessor,
+	request context.Context, services map[string]string, rows []*access.SITokenAccessor,
 ) (structs.Secrets, error) {
 	// The first error cancels the other calls. All of them have ended before the function returns, so no
 	// token is made after the revocation.
@@ -178,13 +178,13 @@ func (n Nodes) createTokens(
 
 // tokenDescription says in Consul whose token it is. An operator sees it in Consul, where nothing else shows
 // that berth has made the token.
-func tokenDescription(cluster string, row *sitoken.SITokenAccessor) string {
+func tokenDescription(cluster string, row *access.SITokenAccessor) string {
 	return "berth service token: cluster " + cluster + ", allocation " + row.AllocID + ", task " + row.TaskName
 }
 
 // giveUpTokens revokes the tokens of a derivation that has failed. The leader does it again after a while,
 // because Consul may still be making one of them. It works although the request may have ended.
-func (n Nodes) giveUpTokens(ctx context.Context, entry *sitoken.SITokenAccessors) {
+func (n Nodes) giveUpTokens(ctx context.Context, entry *access.SITokenAccessors) {
 	// The request may have ended because of a timeout of its caller: the tokens must go all the same.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), revokeTimeout)
 	defer cancel()

@@ -15,7 +15,7 @@ import (
 	"berth/state"
 	"berth/state/sitokens"
 	"berth/structs"
-	"berth/structs/sitoken"
+	"berth/structs/access"
 )
 
 // meshServer has node n1 with allocation a1, whose tasks proxy and api take part in the service mesh and
@@ -43,8 +43,8 @@ func meshServer(t *testing.T) (*server, *fakeConsul) {
 	return s, f
 }
 
-func derivation(tasks ...string) *sitoken.DeriveSITokenRequest {
-	return &sitoken.DeriveSITokenRequest{NodeID: "n1", SecretID: secretOf("n1"), AllocID: "a1", Tasks: tasks}
+func derivation(tasks ...string) *access.DeriveSITokenRequest {
+	return &access.DeriveSITokenRequest{NodeID: "n1", SecretID: secretOf("n1"), AllocID: "a1", Tasks: tasks}
 }
 
 // tokenRows returns the tokens of a1, those that the leader revokes with a "-".
@@ -64,21 +64,21 @@ func TestDeriveSIToken_RejectsOtherNodesAllocationsAndTasks(t *testing.T) {
 	s, f := meshServer(t)
 	for name, c := range map[string]struct {
 		kind structs.Kind
-		edit func(*sitoken.DeriveSITokenRequest)
+		edit func(*access.DeriveSITokenRequest)
 	}{
-		"no node":         {structs.KindDenied, func(r *sitoken.DeriveSITokenRequest) { r.SecretID = "" }},
-		"unknown node":    {structs.KindNotFound, func(r *sitoken.DeriveSITokenRequest) { r.NodeID = "n9" }},
-		"wrong secret":    {structs.KindDenied, func(r *sitoken.DeriveSITokenRequest) { r.SecretID = "x" }},
-		"no allocation":   {structs.KindNotFound, func(r *sitoken.DeriveSITokenRequest) { r.AllocID = "a9" }},
-		"no task":         {structs.KindInvalid, func(r *sitoken.DeriveSITokenRequest) { r.Tasks = nil }},
-		"unknown task":    {structs.KindNotFound, func(r *sitoken.DeriveSITokenRequest) { r.Tasks = []string{"x"} }},
-		"plain task":      {structs.KindInvalid, func(r *sitoken.DeriveSITokenRequest) { r.Tasks[1] = "plain" }},
-		"one task twice":  {structs.KindInvalid, func(r *sitoken.DeriveSITokenRequest) { r.Tasks[1] = "proxy" }},
-		"no service mesh": {structs.KindInvalid, func(r *sitoken.DeriveSITokenRequest) { r.AllocID = "a2" }},
-		"too many": {structs.KindInvalid, func(r *sitoken.DeriveSITokenRequest) {
+		"no node":         {structs.KindDenied, func(r *access.DeriveSITokenRequest) { r.SecretID = "" }},
+		"unknown node":    {structs.KindNotFound, func(r *access.DeriveSITokenRequest) { r.NodeID = "n9" }},
+		"wrong secret":    {structs.KindDenied, func(r *access.DeriveSITokenRequest) { r.SecretID = "x" }},
+		"no allocation":   {structs.KindNotFound, func(r *access.DeriveSITokenRequest) { r.AllocID = "a9" }},
+		"no task":         {structs.KindInvalid, func(r *access.DeriveSITokenRequest) { r.Tasks = nil }},
+		"unknown task":    {structs.KindNotFound, func(r *access.DeriveSITokenRequest) { r.Tasks = []string{"x"} }},
+		"plain task":      {structs.KindInvalid, func(r *access.DeriveSITokenRequest) { r.Tasks[1] = "plain" }},
+		"one task twice":  {structs.KindInvalid, func(r *access.DeriveSITokenRequest) { r.Tasks[1] = "proxy" }},
+		"no service mesh": {structs.KindInvalid, func(r *access.DeriveSITokenRequest) { r.AllocID = "a2" }},
+		"too many": {structs.KindInvalid, func(r *access.DeriveSITokenRequest) {
 			r.Tasks = make([]string, structs.MaxTasks+1)
 		}},
-		"another node's allocation": {structs.KindDenied, func(r *sitoken.DeriveSITokenRequest) {
+		"another node's allocation": {structs.KindDenied, func(r *access.DeriveSITokenRequest) {
 			r.NodeID = "n2"
 			r.SecretID = secretOf("n2")
 		}},
@@ -86,19 +86,19 @@ func TestDeriveSIToken_RejectsOtherNodesAllocationsAndTasks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			req := derivation("proxy", "api")
 			c.edit(req)
-			_, err := rpc.Call(t.Context(), s.RPC, sitoken.NodeDeriveSIToken, req)
+			_, err := rpc.Call(t.Context(), s.RPC, access.NodeDeriveSIToken, req)
 			if !structs.IsKind(err, c.kind) {
 				t.Errorf("got error %v (%s), want %s", err, structs.KindOf(err), c.kind)
 			}
 		})
 	}
 	s.EndAlloc("a1", "n1")
-	rejected(s, structs.KindPrecondition, sitoken.NodeDeriveSIToken, derivation("proxy"))
+	rejected(s, structs.KindPrecondition, access.NodeDeriveSIToken, derivation("proxy"))
 	if len(f.Made)+len(f.Revoked)+len(s.tokenRows()) > 0 {
 		t.Errorf("rejected requests have made %v and left the rows %v", f.Made, s.tokenRows())
 	}
 	s.Consul = nil
-	rejected(s, structs.KindPrecondition, sitoken.NodeDeriveSIToken, derivation("proxy"))
+	rejected(s, structs.KindPrecondition, access.NodeDeriveSIToken, derivation("proxy"))
 }
 
 func TestDeriveSIToken_RejectsAnAllocationThatIsToStop(t *testing.T) {
@@ -111,7 +111,7 @@ func TestDeriveSIToken_RejectsAnAllocationThatIsToStop(t *testing.T) {
 		JobModifyIndex: job.JobModifyIndex,
 		Stop:           []*structs.PlanStop{{AllocID: "a1"}},
 	})
-	rejected(s, structs.KindPrecondition, sitoken.NodeDeriveSIToken, derivation("proxy"))
+	rejected(s, structs.KindPrecondition, access.NodeDeriveSIToken, derivation("proxy"))
 	if len(f.Made) > 0 {
 		t.Errorf("there are tokens %v", f.Made)
 	}
@@ -126,7 +126,7 @@ func TestDeriveSIToken_RecordsTheTokensBeforeItMakesThem(t *testing.T) {
 		}
 		return nil
 	}
-	resp := must(s, sitoken.NodeDeriveSIToken, derivation("proxy", "api"))
+	resp := must(s, access.NodeDeriveSIToken, derivation("proxy", "api"))
 	if len(resp.Tokens) != 2 || resp.Index == 0 {
 		t.Fatalf("got %d tokens at index %d", len(resp.Tokens), resp.Index)
 	}
@@ -169,7 +169,7 @@ func TestDeriveSIToken_RevokesAllTokensAfterAnError(t *testing.T) {
 		<-ctx.Done() // the first failure ends the other calls
 		return nil   // the token is made all the same
 	}
-	err := rejected(s, structs.KindUnavailable, sitoken.NodeDeriveSIToken, derivation("proxy", "api"))
+	err := rejected(s, structs.KindUnavailable, access.NodeDeriveSIToken, derivation("proxy", "api"))
 	if structs.RetryAfter(err) == 0 {
 		t.Errorf("the node repeats the request at each other server: %v", err)
 	}
@@ -180,7 +180,7 @@ func TestDeriveSIToken_RevokesAllTokensAfterAnError(t *testing.T) {
 		t.Errorf("the rows are %v", got)
 	}
 	f.Create = nil
-	must(s, sitoken.NodeDeriveSIToken, derivation("proxy"))
+	must(s, access.NodeDeriveSIToken, derivation("proxy"))
 	if got := s.tokenRows(); !slices.Equal(got, []string{"-api", "-proxy", "proxy"}) {
 		t.Errorf("after a second request the rows are %v", got)
 	}
@@ -195,7 +195,7 @@ func TestDeriveSIToken_EndsWithItsRequest(t *testing.T) {
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	_, err := rpc.Call(ctx, s.RPC, sitoken.NodeDeriveSIToken, derivation("proxy", "api"))
+	_, err := rpc.Call(ctx, s.RPC, access.NodeDeriveSIToken, derivation("proxy", "api"))
 	if err == nil || structs.KindOf(err).Final() {
 		t.Errorf("got error %v (%s), want one after which the node asks again", err, structs.KindOf(err))
 	}
@@ -214,7 +214,7 @@ func TestDeriveSIToken_RevokesAlthoughTheLogIsLost(t *testing.T) {
 		s.Raft.Do(func() { s.Raft.Proposed = structs.Unavailablef("not the leader") })
 		return structs.Unavailablef("no answer")
 	}
-	rejected(s, structs.KindUnavailable, sitoken.NodeDeriveSIToken, derivation("proxy"))
+	rejected(s, structs.KindUnavailable, access.NodeDeriveSIToken, derivation("proxy"))
 	if len(f.Revoked) != 1 {
 		t.Errorf("revoked %v, want the token", f.Revoked)
 	}
@@ -230,15 +230,15 @@ func TestDeriveSIToken_GoesToTheLeader(t *testing.T) {
 	s.Raft.IsMe = false
 	s.Raft.LeaderAddr = "s2:4747"
 	s.Raft.OnForward = func(_ string, _, resp any) error {
-		resp.(*sitoken.DeriveSITokenResponse).Tokens = structs.Secrets{"proxy": "x"}
+		resp.(*access.DeriveSITokenResponse).Tokens = structs.Secrets{"proxy": "x"}
 		return nil
 	}
-	if got := must(s, sitoken.NodeDeriveSIToken, derivation("proxy")); got.Tokens["proxy"] != "x" {
+	if got := must(s, access.NodeDeriveSIToken, derivation("proxy")); got.Tokens["proxy"] != "x" {
 		t.Error("the answer of the leader is lost")
 	}
 	s.Raft.LeaderAddr = ""
 	s.Settings.HoldTimeout = time.Millisecond
-	rejected(s, structs.KindUnavailable, sitoken.NodeDeriveSIToken, derivation("proxy"))
+	rejected(s, structs.KindUnavailable, access.NodeDeriveSIToken, derivation("proxy"))
 	if len(f.Made) > 0 {
 		t.Error("a follower has made a token")
 	}

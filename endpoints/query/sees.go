@@ -4,10 +4,10 @@ import (
 	"slices"
 
 	"berth/structs"
+	"berth/structs/access"
 	"berth/structs/admin"
 	"berth/structs/quota"
 	"berth/structs/storage"
-	"berth/structs/variable"
 )
 
 // seen returns a keep that also leaves out the rows that the caller must not see. A row whose place is
@@ -68,7 +68,7 @@ func place(row any) (namespace, id string, known bool) {
 		return r.Target["Namespace"], r.ID, true
 	case *structs.ServiceRegistration:
 		return r.Namespace, r.ID, true
-	case *variable.Variable:
+	case *access.Variable:
 		return r.Namespace, r.Path, true
 	case *structs.ServiceListStub:
 		return r.Namespace, "", true

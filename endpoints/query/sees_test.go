@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"berth/structs"
+	"berth/structs/access"
 	"berth/structs/admin"
-	"berth/structs/variable"
 )
 
 // A right names each kind of rows by its namespace and ID. Rows of an unknown kind are shown to nobody.
@@ -22,7 +22,7 @@ func TestPlace_OfEachKindOfRows(t *testing.T) {
 		{&structs.Job{Namespace: "n", ID: "i"}, "n", "i"},
 		{&structs.ScalingPolicy{ID: "i", Target: map[string]string{"Namespace": "n"}}, "n", "i"},
 		{&structs.ServiceRegistration{Namespace: "n", ID: "i"}, "n", "i"},
-		{&variable.Variable{Namespace: "n", Path: "i"}, "n", "i"},
+		{&access.Variable{Namespace: "n", Path: "i"}, "n", "i"},
 		{&structs.ServiceListStub{Namespace: "n"}, "n", ""},
 		{&admin.Namespace{Name: "i"}, "", "i"},
 		{&admin.NodePool{Name: "i"}, "", "i"},

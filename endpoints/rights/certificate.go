@@ -8,10 +8,7 @@ import (
 	"berth/structs"
 	"berth/structs/access"
 	"berth/structs/admin"
-	"berth/structs/identity"
 	"berth/structs/nodecalls"
-	"berth/structs/sitoken"
-	"berth/structs/variable"
 )
 
 // nodeMethods are the methods that the certificate of a node allows. The request of most names the node,
@@ -24,7 +21,7 @@ var nodeMethods = map[string]bool{
 	structs.NodeLeave.Name:             false,
 	structs.NodeUpdateAllocs.Name:      false,
 	structs.NodeClientAllocs.Name:      false,
-	sitoken.NodeDeriveSIToken.Name:     false,
+	access.NodeDeriveSIToken.Name:      false,
 	structs.AllocsGet.Name:             false,
 	nodecalls.AllocData.Name:           false,
 	nodecalls.AllocDataWaits.Name:      false,
@@ -35,16 +32,16 @@ var nodeMethods = map[string]bool{
 	structs.CSIClaimList.Name:          false,
 	structs.NodeDrainStatus.Name:       false,
 	structs.AllocGet.Name:              false,
-	variable.VariableGet.Name:          false,
-	variable.VariableList.Name:         false,
-	identity.Sign.Name:                 false,
+	access.VariableGet.Name:            false,
+	access.VariableList.Name:           false,
+	access.IdentitySign.Name:           false,
 	admin.CertificateRenew.Name:        false,
 	structs.ServiceGet.Name:            true,
 	structs.ServiceList.Name:           true,
 	admin.StatusPing.Name:              true,
 	admin.StatusPeers.Name:             true,
 	// The agent of a node answers others that verify identities.
-	identity.Keys.Name: true,
+	access.SigningKeys.Name: true,
 	// Nodes reject revoked certificates on their own ports.
 	admin.CertificateRevocations.Name: true,
 	// The agent of a node asks for the rights of the callers of its HTTP API, by their tokens.

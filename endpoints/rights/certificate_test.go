@@ -9,10 +9,7 @@ import (
 	"berth/structs"
 	"berth/structs/access"
 	"berth/structs/admin"
-	"berth/structs/identity"
 	"berth/structs/nodecalls"
-	"berth/structs/sitoken"
-	"berth/structs/variable"
 )
 
 // as returns the context of a caller with the certificate of a role and of n1.
@@ -154,15 +151,15 @@ func attacks() map[string]struct {
 		"a leave":     {structs.NodeLeave.Name, &structs.NodeLeaveRequest{NodeID: n2, SecretID: s}},
 		"a report": {structs.NodeUpdateAllocs.Name,
 			&structs.AllocsClientUpdateRequest{NodeID: n2, SecretID: s}},
-		"a token": {sitoken.NodeDeriveSIToken.Name,
-			&sitoken.DeriveSITokenRequest{NodeID: n2, SecretID: s}},
+		"a token": {access.NodeDeriveSIToken.Name,
+			&access.DeriveSITokenRequest{NodeID: n2, SecretID: s}},
 		"its allocations": {structs.NodeClientAllocs.Name, &structs.NodeGetRequest{NodeID: n2, SecretID: s}},
 		"allocations":     {structs.AllocsGet.Name, &structs.AllocsGetRequest{NodeID: n2, SecretID: s}},
 		"an allocation":   {structs.AllocGet.Name, &structs.AllocGetRequest{NodeID: n2, AllocID: "a2"}},
 		"any allocation":  {structs.AllocGet.Name, &structs.AllocGetRequest{AllocID: "a2"}},
 		"data":            {nodecalls.AllocData.Name, &nodecalls.AllocDataRequest{NodeID: n2, SecretID: s}},
 		"waits for data":  {nodecalls.AllocDataWaits.Name, &nodecalls.AllocDataWaitsRequest{NodeID: n2, SecretID: s}},
-		"an identity":     {identity.Sign.Name, &identity.SignRequest{NodeID: n2, SecretID: s}},
+		"an identity":     {access.IdentitySign.Name, &access.SignRequest{NodeID: n2, SecretID: s}},
 		"a claim":         {structs.CSIVolumeClaim.Name, &structs.CSIVolumeClaimRequest{NodeID: n2, SecretID: s}},
 		"a release": {structs.CSIVolumeUnpublish.Name,
 			&structs.CSIVolumeUnpublishRequest{NodeID: n2, SecretID: s}},
@@ -172,9 +169,9 @@ func attacks() map[string]struct {
 		"claims":   {structs.CSIClaimList.Name, &structs.CSIClaimListRequest{NodeID: n2}},
 		"a drain":  {structs.NodeDrainStatus.Name, &structs.NodeGetRequest{NodeID: n2}},
 		"the node": {structs.NodeGet.Name, &structs.NodeGetRequest{NodeID: n2}},
-		"a variable": {variable.VariableGet.Name,
-			&variable.VariableGetRequest{NodeID: n2, SecretID: s, Path: "nomad/jobs"}},
-		"variables": {variable.VariableList.Name, &variable.VariableListRequest{NodeID: n2, SecretID: s}},
+		"a variable": {access.VariableGet.Name,
+			&access.VariableGetRequest{NodeID: n2, SecretID: s, Path: "nomad/jobs"}},
+		"variables": {access.VariableList.Name, &access.VariableListRequest{NodeID: n2, SecretID: s}},
 		"a certificate": {admin.CertificateRenew.Name,
 			&admin.CertificateRenewRequest{NodeID: n2}},
 		"the certificate of an operator": {admin.OperatorCertificate.Name,

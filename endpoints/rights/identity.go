@@ -10,7 +10,6 @@ import (
 	"berth/state/signkeys"
 	"berth/structs"
 	"berth/structs/access"
-	"berth/structs/variable"
 )
 
 // Identity is the workload that a signed token names. Its allocation runs.
@@ -92,7 +91,7 @@ func (g *Gate) resolveIdentity(tx mvcc.Reader, token string) (Caller, error) {
 
 	w := id.Workload
 	given := g.merge(acls.PoliciesOfWorkload(tx, w))
-	paths := variable.PathsOfTask(w.JobID, w.Group, w.Task)
+	paths := access.VariablePathsOfTask(w.JobID, w.Group, w.Task)
 	return Caller{Identity: id, ACL: given.ForWorkload(w.Namespace, paths), Ends: id.ends}, nil
 }
 

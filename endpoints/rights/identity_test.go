@@ -17,8 +17,6 @@ import (
 	"berth/state/signkeys"
 	"berth/structs"
 	"berth/structs/access"
-	"berth/structs/identity"
-	"berth/structs/variable"
 )
 
 const issuer = "https://berth.example.com"
@@ -36,20 +34,20 @@ func newWorkloads(t testing.TB, change ...func(*rights.Config)) *workloads {
 			f(c)
 		}
 	})}
-	public, private, err := idtoken.Generate(identity.EdDSA)
+	public, private, err := idtoken.Generate(access.KeyEdDSA)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.signer, err = idtoken.NewSigner("k", identity.EdDSA, private)
+	w.signer, err = idtoken.NewSigner("k", access.KeyEdDSA, private)
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.write(func(tx *mvcc.WriteTx) error {
-		schema.SigningKeys.Put(tx, &identity.SigningKey{
+		schema.SigningKeys.Put(tx, &access.SigningKey{
 			KeyID:     "k",
-			Algorithm: identity.EdDSA,
+			Algorithm: access.KeyEdDSA,
 			PublicKey: public,
-			State:     identity.KeyActive,
+			State:     access.KeyActive,
 		})
 		return nil
 	})
@@ -166,7 +164,7 @@ func TestIdentity_IsWorthNothingWithoutItsKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.write(func(tx *mvcc.WriteTx) error {
-		return signkeys.Remove(tx, &identity.KeyRemoveRequest{KeyID: "k"})
+		return signkeys.Remove(tx, &access.KeyRemoveRequest{KeyID: "k"})
 	})
 	_, err = w.resolve(token)
 	if !structs.IsKind(err, structs.KindDenied) {
@@ -302,8 +300,8 @@ func BenchmarkGate_CheckIdentity(b *testing.B) {
 	w := newWorkloads(b)
 	w.give("p", `namespace "a" { policy = "read" }`, access.JobACL{Namespace: "a", JobID: "web"})
 	token := w.identity(nil)
-	read := rights.Variable(acl.VariablesRead, func(r *variable.VariableGetRequest) string { return r.Path })
-	req := &variable.VariableGetRequest{Path: "nomad/jobs/web"}
+	read := rights.Variable(acl.VariablesRead, func(r *access.VariableGetRequest) string { return r.Path })
+	req := &access.VariableGetRequest{Path: "nomad/jobs/web"}
 	req.Namespace, req.AuthToken = "a", token
 	b.ReportAllocs()
 	for b.Loop() {

@@ -9,7 +9,7 @@ import (
 	"berth/internal/mvcc"
 	"berth/state/schema"
 	"berth/structs"
-	"berth/structs/variable"
+	"berth/structs/access"
 )
 
 // The namespace of a row decides about a request with its ID, whatever namespace the request names.
@@ -85,13 +85,13 @@ func TestRows_AreOfTheirOwnNamespace(t *testing.T) {
 // To write a variable is no right to delete it.
 func TestVariableApply_AsksForDestroyToDelete(t *testing.T) {
 	for right, want := range map[string]map[string]bool{
-		"write":   {variable.VariableSet: true, variable.VariableAcquire: true, variable.VariableDelete: false},
-		"destroy": {variable.VariableSet: false, variable.VariableAcquire: false, variable.VariableDelete: true},
+		"write":   {access.VariableSet: true, access.VariableAcquire: true, access.VariableDelete: false},
+		"destroy": {access.VariableSet: false, access.VariableAcquire: false, access.VariableDelete: true},
 	} {
 		rules := fmt.Sprintf("namespace %q {\n  variables {\n    path %q {\n      capabilities = [%q]\n    }\n  }\n}\n",
 			"team", "a", right)
 		for op, allowed := range want {
-			req := &variable.VariableApplyRequest{
+			req := &access.VariableApplyRequest{
 				Op: op, Path: "a", WriteOptions: structs.WriteOptions{Namespace: "team"},
 			}
 			if got := rights.VariableApply.Allows(ask(t, rules, req)); got != allowed {

@@ -3,8 +3,8 @@ package rights
 import (
 	"berth/acl"
 	"berth/structs"
+	"berth/structs/access"
 	"berth/structs/storage"
-	"berth/structs/variable"
 )
 
 // The rights on volumes, their claims and variables.
@@ -43,17 +43,17 @@ var (
 		return q.ACL.Variable(namespace, path, acl.VariablesList)
 	})
 	VariableRead = Variable(acl.VariablesRead,
-		func(r *variable.VariableGetRequest) string { return r.Path })
+		func(r *access.VariableGetRequest) string { return r.Path })
 	VariableApply = Both(appliesVariable, readsVariable)
 	VariableRenew = Both(Variable(acl.VariablesWrite,
-		func(r *variable.VariableRenewRequest) string { return r.Path }), readsVariable)
+		func(r *access.VariableRenewRequest) string { return r.Path }), readsVariable)
 )
 
 var appliesVariable = Where("variables: write, to delete variables: destroy",
 	func(q Question) bool {
-		req := q.Req.(*variable.VariableApplyRequest)
+		req := q.Req.(*access.VariableApplyRequest)
 		right := acl.VariablesWrite
-		if req.Op == variable.VariableDelete {
+		if req.Op == access.VariableDelete {
 			right = acl.VariablesDestroy
 		}
 		return q.ACL.Variable(req.RequestNamespace(), req.Path, right)

@@ -12,12 +12,12 @@ import (
 	"github.com/hashicorp/cap/oidc/clientassertion"
 
 	"berth/structs"
-	"berth/structs/login"
+	"berth/structs/access"
 )
 
 // assertion returns the JWT by which the client proves itself to its provider, ready to be signed. Its errors
 // are invalid, and never quote a key.
-func assertion(c *login.AuthConfig, secrets login.AuthSecrets) (oidc.JWTSerializer, error) {
+func assertion(c *access.AuthConfig, secrets access.AuthSecrets) (oidc.JWTSerializer, error) {
 	a := c.OIDCClientAssertion
 	audience := a.Audience
 	if len(audience) == 0 {
@@ -26,7 +26,7 @@ func assertion(c *login.AuthConfig, secrets login.AuthSecrets) (oidc.JWTSerializ
 	headers := []clientassertion.Option{clientassertion.WithHeaders(a.ExtraHeaders)}
 
 	switch a.KeySource {
-	case login.KeySourceClientSecret:
+	case access.KeySourceClientSecret:
 		alg := clientassertion.HSAlgorithm(a.KeyAlgorithm)
 		if alg == "" {
 			alg = clientassertion.HS256
@@ -37,7 +37,7 @@ func assertion(c *login.AuthConfig, secrets login.AuthSecrets) (oidc.JWTSerializ
 			return nil, structs.Invalidf("OIDCClientAssertion with the client secret: %w", err)
 		}
 		return j, nil
-	case login.KeySourcePrivateKey:
+	case access.KeySourcePrivateKey:
 		alg := clientassertion.RSAlgorithm(a.KeyAlgorithm)
 		if alg == "" {
 			alg = clientassertion.RS256
@@ -59,11 +59,11 @@ func assertion(c *login.AuthConfig, secrets login.AuthSecrets) (oidc.JWTSerializ
 	}
 	return nil, structs.Invalidf("KeySource of OIDCClientAssertion is %q; expected %s or %s",
 		cut(a.KeySource),
-		login.KeySourcePrivateKey, login.KeySourceClientSecret)
+		access.KeySourcePrivateKey, access.KeySourceClientSecret)
 }
 
 // privateKey reads the key of RSA.
-func privateKey(k *login.AssertionKey, text login.Secret) (*rsa.PrivateKey, error) {
+func privateKey(k *access.AssertionKey, text access.Secret) (*rsa.PrivateKey, error) {
 	if k == nil || text == "" {
 		return nil, structs.Invalidf("PrivateKey of OIDCClientAssertion has no PemKey; expected a key of RSA as PEM")
 	}
@@ -89,7 +89,7 @@ func privateKey(k *login.AssertionKey, text login.Secret) (*rsa.PrivateKey, erro
 }
 
 // keyHeader returns the header by which the provider finds the public key.
-func keyHeader(k *login.AssertionKey) (clientassertion.Option, error) {
+func keyHeader(k *access.AssertionKey) (clientassertion.Option, error) {
 	if k.KeyID != "" {
 		if k.PemCert != "" || k.KeyIDHeader != "" && k.KeyIDHeader != clientassertion.KeyIDHeader {
 			return nil, structs.Invalidf("PrivateKey of OIDCClientAssertion has a KeyID; expected no PemCert, and KeyIDHeader kid")

@@ -6,7 +6,7 @@ import (
 
 	"berth/internal/rowfilter"
 	"berth/structs"
-	"berth/structs/login"
+	"berth/structs/access"
 )
 
 // CheckSelector returns an error of kind invalid unless an expression can be evaluated.
@@ -42,7 +42,7 @@ type Given struct {
 }
 
 // DecideRights returns what rules give. A rule that does not fit the claims gives nothing.
-func DecideRights(rules iter.Seq[*login.BindingRule], c *Claims) (g Given) {
+func DecideRights(rules iter.Seq[*access.BindingRule], c *Claims) (g Given) {
 	names := c.names()
 	for r := range rules {
 		ok, err := Matches(r.Selector, c)
@@ -56,11 +56,11 @@ func DecideRights(rules iter.Seq[*login.BindingRule], c *Claims) (g Given) {
 
 		g.Matched = append(g.Matched, r.ID)
 		switch r.BindType {
-		case login.BindManagement:
+		case access.BindManagement:
 			g.Management = true
-		case login.BindRole:
+		case access.BindRole:
 			g.Roles = append(g.Roles, name)
-		case login.BindPolicy:
+		case access.BindPolicy:
 			g.Policies = append(g.Policies, name)
 		}
 	}
@@ -77,7 +77,7 @@ func (c *Claims) names() map[string]string {
 }
 
 // TokenName returns the name of the token of a login. A value that the login lacks is empty in it.
-func TokenName(m *login.AuthMethod, c *Claims) string {
+func TokenName(m *access.AuthMethod, c *Claims) string {
 	names := c.names()
 	names["auth_method_name"] = m.Name
 	names["auth_method_type"] = m.Type
@@ -89,7 +89,7 @@ func TokenName(m *login.AuthMethod, c *Claims) string {
 
 	format := m.TokenNameFormat
 	if format == "" {
-		format = login.DefaultNameFormat
+		format = access.DefaultNameFormat
 	}
 	name, err := Expand(format, names)
 	if err != nil {
@@ -111,7 +111,7 @@ func CheckBindName(text string) error {
 
 // CheckNameFormat returns an error unless the format of the names of tokens is a template over the method and
 // the values of its mappings.
-func CheckNameFormat(m *login.AuthMethod) error {
+func CheckNameFormat(m *access.AuthMethod) error {
 	return checkTemplate("TokenNameFormat", m.TokenNameFormat, func(name string) bool {
 		if name == "auth_method_name" || name == "auth_method_type" {
 			return true

@@ -9,7 +9,7 @@ import (
 
 	"berth/internal/authmethod"
 	"berth/structs"
-	"berth/structs/login"
+	"berth/structs/access"
 )
 
 // claims are those of a login, as a decoder of JSON gives them.
@@ -23,8 +23,8 @@ func claims(t *testing.T, text string) map[string]any {
 	return c
 }
 
-func config() *login.AuthConfig {
-	return &login.AuthConfig{
+func config() *access.AuthConfig {
+	return &access.AuthConfig{
 		ClaimMappings: map[string]string{
 			"sub": "user", "id": "id", "admin": "admin", "/org/team": "team", "/a~1b": "slash",
 			"/with": "with",
@@ -106,12 +106,12 @@ func TestDecide_GivesWhatTheMatchingRulesName(t *testing.T) {
 		Value: map[string]string{"team": "storage"},
 		List:  map[string][]string{"groups": {"dev"}},
 	}
-	rules := []*login.BindingRule{
-		{ID: "1", BindType: login.BindPolicy, BindName: "team-${value.team}"},
-		{ID: "2", BindType: login.BindRole, BindName: "dev", Selector: `"dev" in list.groups`},
-		{ID: "3", BindType: login.BindManagement, Selector: `"root" in list.groups`},
-		{ID: "4", BindType: login.BindPolicy, BindName: "${value.missing}"},
-		{ID: "5", BindType: login.BindPolicy, BindName: "x", Selector: `value.missing == "x"`},
+	rules := []*access.BindingRule{
+		{ID: "1", BindType: access.BindPolicy, BindName: "team-${value.team}"},
+		{ID: "2", BindType: access.BindRole, BindName: "dev", Selector: `"dev" in list.groups`},
+		{ID: "3", BindType: access.BindManagement, Selector: `"root" in list.groups`},
+		{ID: "4", BindType: access.BindPolicy, BindName: "${value.missing}"},
+		{ID: "5", BindType: access.BindPolicy, BindName: "x", Selector: `value.missing == "x"`},
 	}
 	got := authmethod.DecideRights(slices.Values(rules), c)
 	if text := fmt.Sprint(got); text != "{false [dev] [team-storage] [1 2]}" {
@@ -125,7 +125,7 @@ func TestDecide_GivesWhatTheMatchingRulesName(t *testing.T) {
 }
 
 func TestTokenName_FollowsTheFormatOfTheMethod(t *testing.T) {
-	m := &login.AuthMethod{Name: "corp", Type: login.TypeOIDC, Config: config()}
+	m := &access.AuthMethod{Name: "corp", Type: access.MethodOIDC, Config: config()}
 	c := &authmethod.Claims{Value: map[string]string{"user": "ann"}}
 	for format, want := range map[string]string{
 		"":                                  "OIDC-corp",
@@ -143,7 +143,7 @@ func TestTokenName_FollowsTheFormatOfTheMethod(t *testing.T) {
 }
 
 func TestCheckNames_RejectNamesThatNoLoginHas(t *testing.T) {
-	m := &login.AuthMethod{Config: config()}
+	m := &access.AuthMethod{Config: config()}
 	for format, ok := range map[string]bool{
 		"": true, "${auth_method_type}-${value.user}": true, "${value.nobody}": false, "${x": false,
 	} {

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"berth/structs"
-	"berth/structs/login"
+	"berth/structs/access"
 )
 
 const (
@@ -44,13 +44,13 @@ func NewCache(now func() time.Time) *Cache {
 
 // Method is a version of an auth method with its secrets.
 type Method struct {
-	*login.AuthMethod
-	Secrets login.AuthSecrets
+	*access.AuthMethod
+	Secrets access.AuthSecrets
 }
 
 // VerifyToken returns the claims of a JWT. The error is denied if it is not valid for the method, and
 // unavailable if the keys of its issuer cannot be read.
-func (c *Cache) VerifyToken(ctx context.Context, m Method, token login.Secret) (map[string]any, error) {
+func (c *Cache) VerifyToken(ctx context.Context, m Method, token access.Secret) (map[string]any, error) {
 	v, err := c.verifier(m)
 	if err != nil {
 		return nil, err
@@ -70,7 +70,7 @@ func (c *Cache) AuthURL(ctx context.Context, m Method, b Begun) (string, error) 
 
 // Exchange gives the code of a browser to the provider and returns the claims of the person. The errors are
 // those of VerifyToken.
-func (c *Cache) Exchange(ctx context.Context, m Method, b Begun, code login.Secret) (map[string]any, error) {
+func (c *Cache) Exchange(ctx context.Context, m Method, b Begun, code access.Secret) (map[string]any, error) {
 	v, err := c.verifier(m)
 	if err != nil {
 		return nil, err

@@ -10,7 +10,7 @@ import (
 	"github.com/hashicorp/cap/jwt"
 
 	"berth/structs"
-	"berth/structs/login"
+	"berth/structs/access"
 )
 
 // The bounds on the configuration of a method.
@@ -19,18 +19,18 @@ const (
 	maxText    = 2048      // bytes of each text but PEM
 	maxPEM     = 64 << 10  // bytes of each PEM
 	maxConfig  = 256 << 10 // bytes of all texts
-	maxLeeway  = login.Duration(time.Hour)
+	maxLeeway  = access.Duration(time.Hour)
 )
 
 // Check returns an error of kind invalid unless logins by the configuration of a method can work. Its secrets
 // are given apart.
-func Check(m *login.AuthMethod, secrets login.AuthSecrets) error {
+func Check(m *access.AuthMethod, secrets access.AuthSecrets) error {
 	c := m.Config
 	err := checkSizes(c, secrets)
 	if err == nil {
 		err = checkSource(m)
 	}
-	if err == nil && m.Type == login.TypeOIDC {
+	if err == nil && m.Type == access.MethodOIDC {
 		err = checkOIDC(c, secrets)
 	}
 	if err != nil {
@@ -42,7 +42,7 @@ func Check(m *login.AuthMethod, secrets login.AuthSecrets) error {
 			return structs.Invalidf("SigningAlgs has %q; expected RS, ES or PS with 256, 384 or 512, or EdDSA", cut(a))
 		}
 	}
-	for _, d := range []login.Duration{c.ExpirationLeeway, c.NotBeforeLeeway, c.ClockSkewLeeway} {
+	for _, d := range []access.Duration{c.ExpirationLeeway, c.NotBeforeLeeway, c.ClockSkewLeeway} {
 		if d > maxLeeway {
 			return structs.Invalidf("a leeway is %s; expected at most %s", d, maxLeeway)
 		}
@@ -58,7 +58,7 @@ func Check(m *login.AuthMethod, secrets login.AuthSecrets) error {
 func cut(text string) string { return structs.Cut(text, structs.MaxQuoted) }
 
 // checkSizes bounds all texts.
-func checkSizes(c *login.AuthConfig, secrets login.AuthSecrets) error {
+func checkSizes(c *access.AuthConfig, secrets access.AuthSecrets) error {
 	lists := map[string][]string{
 		"OIDCScopes":          c.OIDCScopes,
 		"AllowedRedirectURIs": c.AllowedRedirectURIs,
@@ -114,7 +114,7 @@ func pairs(m map[string]string) (all []string) {
 }
 
 // checkSource checks that a method has one place of keys.
-func checkSource(m *login.AuthMethod) error {
+func checkSource(m *access.AuthMethod) error {
 	c := m.Config
 	given := 0
 	for _, there := range []bool{len(c.JWTValidationPubKeys) > 0, c.JWKSURL != "", c.OIDCDiscoveryURL != ""} {
@@ -123,7 +123,7 @@ func checkSource(m *login.AuthMethod) error {
 		}
 	}
 	switch {
-	case m.Type == login.TypeOIDC && (given != 1 || c.OIDCDiscoveryURL == ""):
+	case m.Type == access.MethodOIDC && (given != 1 || c.OIDCDiscoveryURL == ""):
 		return structs.Invalidf("a method of type OIDC has OIDCDiscoveryURL, and neither JWKSURL nor JWTValidationPubKeys")
 	case given != 1:
 		return structs.Invalidf("a method of type JWT has one of JWTValidationPubKeys, JWKSURL and OIDCDiscoveryURL; %d are given", given)
@@ -154,7 +154,7 @@ func isLocal(host string) bool {
 	return host == "localhost" || err == nil && a.IsLoopback()
 }
 
-func checkOIDC(c *login.AuthConfig, secrets login.AuthSecrets) error {
+func checkOIDC(c *access.AuthConfig, secrets access.AuthSecrets) error {
 	switch {
 	case c.OIDCClientID == "":
 		return structs.Invalidf("OIDCClientID is empty; expected the ID of the client at the provider")
@@ -178,7 +178,7 @@ func checkOIDC(c *login.AuthConfig, secrets login.AuthSecrets) error {
 }
 
 // authorities returns the PEM of the authorities of the provider.
-func authorities(c *login.AuthConfig) string {
+func authorities(c *access.AuthConfig) string {
 	if c.JWKSURL != "" {
 		return c.JWKSCACert
 	}

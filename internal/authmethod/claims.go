@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"berth/structs"
-	"berth/structs/login"
+	"berth/structs/access"
 )
 
 // The bounds on the values of claims.
@@ -25,7 +25,7 @@ type Claims struct {
 
 // MapClaims copies claims by the mappings of a method. A claim that is not there has no value. The error is
 // denied if a claim is no text, number or truth value, or exceeds a bound.
-func MapClaims(c *login.AuthConfig, claims map[string]any) (*Claims, error) {
+func MapClaims(c *access.AuthConfig, claims map[string]any) (*Claims, error) {
 	mapped := &Claims{
 		Value: map[string]string{},
 		List:  map[string][]string{},

@@ -13,14 +13,14 @@ import (
 	"golang.org/x/oauth2"
 
 	"berth/structs"
-	"berth/structs/login"
+	"berth/structs/access"
 )
 
 // verifier verifies logins by one version of a method. Its keys are read once, and again for a token that
 // names an unknown one.
 type verifier struct {
-	method    *login.AuthMethod
-	secrets   login.AuthSecrets
+	method    *access.AuthMethod
+	secrets   access.AuthSecrets
 	now       func() time.Time
 	transport *Transport
 
@@ -29,7 +29,7 @@ type verifier struct {
 }
 
 // newVerifier reads the description of the provider, if the method has one.
-func newVerifier(m *login.AuthMethod, secrets login.AuthSecrets, now func() time.Time) (*verifier, error) {
+func newVerifier(m *access.AuthMethod, secrets access.AuthSecrets, now func() time.Time) (*verifier, error) {
 	c := m.Config
 	transport, err := NewTransport(addresses(c), authorities(c), now)
 	if err != nil {
@@ -42,7 +42,7 @@ func newVerifier(m *login.AuthMethod, secrets login.AuthSecrets, now func() time
 		now:       now,
 		transport: transport,
 	}
-	if m.Type == login.TypeOIDC {
+	if m.Type == access.MethodOIDC {
 		v.oidc, err = newProvider(v)
 	} else {
 		v.keys, err = v.newKeys()
@@ -55,7 +55,7 @@ func newVerifier(m *login.AuthMethod, secrets login.AuthSecrets, now func() time
 }
 
 // addresses returns the URLs that the configuration itself names.
-func addresses(c *login.AuthConfig) (all []string) {
+func addresses(c *access.AuthConfig) (all []string) {
 	for _, a := range []string{c.JWKSURL, c.OIDCDiscoveryURL} {
 		if a != "" {
 			all = append(all, a)
@@ -96,7 +96,7 @@ func staticKeys(pems []string) (keys []crypto.PublicKey, err error) {
 
 // verifyToken returns the claims of a JWT. The error is denied if it is not valid, and unavailable if the
 // keys cannot be read.
-func (v *verifier) verifyToken(ctx context.Context, token login.Secret) (map[string]any, error) {
+func (v *verifier) verifyToken(ctx context.Context, token access.Secret) (map[string]any, error) {
 	c := v.method.Config
 	set, err := jwt.NewValidator(v.keys)
 	if err != nil {

@@ -23,12 +23,12 @@ import (
 	"berth/internal/authmethod"
 	"berth/internal/authmethod/issuertest"
 	"berth/structs"
-	"berth/structs/login"
+	"berth/structs/access"
 )
 
 // jwtMethod returns a method for the JWTs of a provider.
-func jwtMethod(i *issuertest.Issuer, change func(*login.AuthConfig)) authmethod.Method {
-	c := &login.AuthConfig{
+func jwtMethod(i *issuertest.Issuer, change func(*access.AuthConfig)) authmethod.Method {
+	c := &access.AuthConfig{
 		JWKSURL:        i.URL + "/keys",
 		BoundAudiences: []string{issuertest.Client},
 		BoundIssuer:    []string{i.URL},
@@ -36,22 +36,22 @@ func jwtMethod(i *issuertest.Issuer, change func(*login.AuthConfig)) authmethod.
 	if change != nil {
 		change(c)
 	}
-	m := &login.AuthMethod{Name: "ci", Type: login.TypeJWT, Config: c}
+	m := &access.AuthMethod{Name: "ci", Type: access.MethodJWT, Config: c}
 	m.ModifyIndex = 7
 	return authmethod.Method{AuthMethod: m}
 }
 
 func verify(t *testing.T, m authmethod.Method, token string) (map[string]any, error) {
 	t.Helper()
-	return authmethod.NewCache(time.Now).VerifyToken(t.Context(), m, login.Secret(token))
+	return authmethod.NewCache(time.Now).VerifyToken(t.Context(), m, access.Secret(token))
 }
 
 func TestVerifyToken_TakesKeysFromEachSource(t *testing.T) {
 	i := issuertest.New(t)
-	for name, change := range map[string]func(*login.AuthConfig){
+	for name, change := range map[string]func(*access.AuthConfig){
 		"keys":        nil,
-		"static":      func(c *login.AuthConfig) { c.JWKSURL = ""; c.JWTValidationPubKeys = []string{i.PublicKey()} },
-		"description": func(c *login.AuthConfig) { c.JWKSURL = ""; c.OIDCDiscoveryURL = i.URL; c.BoundIssuer = nil },
+		"static":      func(c *access.AuthConfig) { c.JWKSURL = ""; c.JWTValidationPubKeys = []string{i.PublicKey()} },
+		"description": func(c *access.AuthConfig) { c.JWKSURL = ""; c.OIDCDiscoveryURL = i.URL; c.BoundIssuer = nil },
 	} {
 		m := jwtMethod(i, change)
 		if err := authmethod.Check(m.AuthMethod, m.Secrets); err != nil {
@@ -68,34 +68,34 @@ func TestVerifyToken_DeniesWhatTheMethodDoesNotTake(t *testing.T) {
 	i := issuertest.New(t)
 	other := issuertest.New(t)
 	now := time.Now()
-	static := func(c *login.AuthConfig) {
+	static := func(c *access.AuthConfig) {
 		c.JWKSURL = ""
 		c.JWTValidationPubKeys = []string{i.PublicKey()}
 	}
 	for name, c := range map[string]struct {
-		change func(*login.AuthConfig)
+		change func(*access.AuthConfig)
 		token  string
 		want   string
 	}{
 		"no token":          {nil, "", "not valid"},
 		"another signature": {static, other.JWT(map[string]any{"iss": i.URL}), "signature"},
 		"another issuer":    {nil, i.JWT(map[string]any{"iss": "https://x"}), "BoundIssuer"},
-		"issuer of the description": {func(c *login.AuthConfig) {
+		"issuer of the description": {func(c *access.AuthConfig) {
 			c.JWKSURL = ""
 			c.OIDCDiscoveryURL = i.URL
 			c.BoundIssuer = nil
 		}, i.JWT(map[string]any{"iss": "https://x"}), "expected"},
 		"another audience": {nil, i.JWT(map[string]any{"aud": "x"}), "(aud)"},
-		"unbound audience": {func(c *login.AuthConfig) { c.BoundAudiences = nil }, i.JWT(nil),
+		"unbound audience": {func(c *access.AuthConfig) { c.BoundAudiences = nil }, i.JWT(nil),
 			"BoundAudiences"},
 		"ended": {nil, i.JWT(map[string]any{"exp": now.Add(-2 * time.Minute).Unix()}),
 			"expired"},
-		"ended without skew": {func(c *login.AuthConfig) { c.ClockSkewLeeway = -1 },
+		"ended without skew": {func(c *access.AuthConfig) { c.ClockSkewLeeway = -1 },
 			i.JWT(map[string]any{"exp": now.Add(-10 * time.Second).Unix()}), "expired"},
 		"not begun": {nil, i.JWT(map[string]any{"nbf": now.Add(2 * time.Minute).Unix()}),
 			"not yet valid"},
 		"no times": {nil, i.JWT(map[string]any{"iat": 0, "exp": 0}), "no issued at"},
-		"another algorithm": {func(c *login.AuthConfig) { c.SigningAlgs = []string{"RS512"} }, i.JWT(nil),
+		"another algorithm": {func(c *access.AuthConfig) { c.SigningAlgs = []string{"RS512"} }, i.JWT(nil),
 			"algorithm"},
 		"secret of a public key": {static, issuertest.Sign(t, jose.SigningKey{
 			Algorithm: jose.HS256, Key: []byte(i.PublicKey()),
@@ -124,7 +124,7 @@ func TestCache_ReadsTheKeysOnceAndForANewKey(t *testing.T) {
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
-			_, err := c.VerifyToken(t.Context(), m, login.Secret(valid))
+			_, err := c.VerifyToken(t.Context(), m, access.Secret(valid))
 			if err != nil {
 				t.Error(err)
 			}
@@ -135,22 +135,22 @@ func TestCache_ReadsTheKeysOnceAndForANewKey(t *testing.T) {
 		t.Errorf("the keys were read %d times", n)
 	}
 	// go-oidc stores the keys after it has answered: the next login may still read them, the one after it not.
-	_, _ = c.VerifyToken(t.Context(), m, login.Secret(valid))
+	_, _ = c.VerifyToken(t.Context(), m, access.Secret(valid))
 	before := i.Requests("/keys")
-	_, _ = c.VerifyToken(t.Context(), m, login.Secret(valid))
+	_, _ = c.VerifyToken(t.Context(), m, access.Secret(valid))
 	if n := i.Requests("/keys"); n != before {
 		t.Errorf("a known key: the keys were read %d times more", n-before)
 	}
 
 	i.Rotate("key-2")
-	_, err := c.VerifyToken(t.Context(), m, login.Secret(i.JWT(nil)))
+	_, err := c.VerifyToken(t.Context(), m, access.Secret(i.JWT(nil)))
 	if err != nil {
 		t.Errorf("a new key: %v", err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for err == nil && ctx.Err() == nil { // until the new keys are stored
-		_, err = c.VerifyToken(t.Context(), m, login.Secret(valid))
+		_, err = c.VerifyToken(t.Context(), m, access.Secret(valid))
 	}
 	if !structs.IsKind(err, structs.KindDenied) {
 		t.Errorf("a withdrawn key: got %v, want denied", err)
@@ -162,7 +162,7 @@ func TestCache_ForgetsKeysAfterAWhile(t *testing.T) {
 	now := time.Now()
 	c := authmethod.NewCache(func() time.Time { return now })
 	m := jwtMethod(i, nil)
-	old := login.Secret(i.JWT(nil))
+	old := access.Secret(i.JWT(nil))
 	_, err := c.VerifyToken(t.Context(), m, old)
 	if err != nil {
 		t.Fatal(err)
@@ -185,12 +185,12 @@ func TestCache_UsesTheConfigurationOfItsVersion(t *testing.T) {
 	i := issuertest.New(t)
 	c := authmethod.NewCache(time.Now)
 	m := jwtMethod(i, nil)
-	token := login.Secret(i.JWT(nil))
+	token := access.Secret(i.JWT(nil))
 	_, err := c.VerifyToken(t.Context(), m, token)
 	if err != nil {
 		t.Fatal(err)
 	}
-	m = jwtMethod(i, func(c *login.AuthConfig) { c.BoundAudiences = []string{"x"} })
+	m = jwtMethod(i, func(c *access.AuthConfig) { c.BoundAudiences = []string{"x"} })
 	m.ModifyIndex = 8
 	_, err = c.VerifyToken(t.Context(), m, token)
 	if !structs.IsKind(err, structs.KindDenied) {
@@ -204,9 +204,9 @@ func TestCache_TellsAnAbsentProviderFromABadToken(t *testing.T) {
 	token := i.JWT(nil)
 	away := httptest.NewServer(http.NotFoundHandler())
 	away.Close()
-	for name, change := range map[string]func(*login.AuthConfig){
-		"keys":        func(c *login.AuthConfig) { c.JWKSURL = away.URL },
-		"description": func(c *login.AuthConfig) { c.JWKSURL = ""; c.OIDCDiscoveryURL = away.URL },
+	for name, change := range map[string]func(*access.AuthConfig){
+		"keys":        func(c *access.AuthConfig) { c.JWKSURL = away.URL },
+		"description": func(c *access.AuthConfig) { c.JWKSURL = ""; c.OIDCDiscoveryURL = away.URL },
 	} {
 		_, err := verify(t, jwtMethod(i, change), token)
 		if !structs.IsKind(err, structs.KindUnavailable) {
@@ -224,7 +224,7 @@ func TestCache_BoundsTheReadsOfKeys(t *testing.T) {
 	var err error
 	for range 20 {
 		_, err = c.VerifyToken(t.Context(), jwtMethod(i, nil),
-			login.Secret(bad.JWT(map[string]any{"iss": i.URL})))
+			access.Secret(bad.JWT(map[string]any{"iss": i.URL})))
 	}
 	if structs.RetryAfter(err) == 0 {
 		t.Errorf("got %v, want unavailable with a time to wait", err)
@@ -236,7 +236,7 @@ func TestCache_BoundsTheReadsOfKeys(t *testing.T) {
 
 // oidcMethod returns a method for people of a provider.
 func oidcMethod(i *issuertest.Issuer) authmethod.Method {
-	m := &login.AuthMethod{Name: "corp", Type: login.TypeOIDC, Config: &login.AuthConfig{
+	m := &access.AuthMethod{Name: "corp", Type: access.MethodOIDC, Config: &access.AuthConfig{
 		OIDCDiscoveryURL:    i.URL,
 		OIDCClientID:        issuertest.Client,
 		OIDCScopes:          []string{"groups"},
@@ -244,7 +244,7 @@ func oidcMethod(i *issuertest.Issuer) authmethod.Method {
 		AllowedRedirectURIs: []string{"http://localhost:4649/oidc/callback"},
 	}}
 	m.ModifyIndex = 9
-	return authmethod.Method{AuthMethod: m, Secrets: login.AuthSecrets{OIDCClientSecret: "client-secret"}}
+	return authmethod.Method{AuthMethod: m, Secrets: access.AuthSecrets{OIDCClientSecret: "client-secret"}}
 }
 
 func begun() authmethod.Begun {
@@ -252,7 +252,7 @@ func begun() authmethod.Begun {
 		RedirectURI: "http://localhost:4649/oidc/callback",
 		Nonce:       "a-nonce",
 		State:       "a-state",
-		Verifier:    login.Secret(strings.Repeat("v", 43)),
+		Verifier:    access.Secret(strings.Repeat("v", 43)),
 	}
 }
 
@@ -270,7 +270,7 @@ func complete(t *testing.T, i *issuertest.Issuer, m authmethod.Method,
 	if change != nil {
 		change(&b)
 	}
-	return c.Exchange(t.Context(), m, b, login.Secret(back.Get("code")))
+	return c.Exchange(t.Context(), m, b, access.Secret(back.Get("code")))
 }
 
 func TestExchange_ReturnsTheClaimsOfThePerson(t *testing.T) {
@@ -301,7 +301,7 @@ func TestExchange_DeniesALoginOfAnother(t *testing.T) {
 		change func(*authmethod.Begun)
 		method func(*authmethod.Method)
 	}{
-		"verifier": {change: func(b *authmethod.Begun) { b.Verifier = login.Secret(strings.Repeat("w", 43)) }},
+		"verifier": {change: func(b *authmethod.Begun) { b.Verifier = access.Secret(strings.Repeat("w", 43)) }},
 		"nonce":    {person: map[string]any{"sub": "ann", "nonce": "another"}},
 		"audience": {person: map[string]any{"sub": "ann", "aud": "x"}},
 		"end":      {person: map[string]any{"sub": "ann", "exp": time.Now().Add(-time.Hour).Unix()}},
@@ -351,14 +351,14 @@ func TestAuthURL_IsForRedirectsThatTheMethodAllows(t *testing.T) {
 }
 
 // keyPEM returns a new key of RSA with its PEM.
-func keyPEM(t *testing.T) (*rsa.PrivateKey, login.Secret) {
+func keyPEM(t *testing.T) (*rsa.PrivateKey, access.Secret) {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
 		t.Fatal(err)
 	}
 	block := &pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}
-	return key, login.Secret(pem.EncodeToMemory(block))
+	return key, access.Secret(pem.EncodeToMemory(block))
 }
 
 func TestExchange_ProvesTheClientByAPrivateKey(t *testing.T) {
@@ -366,9 +366,9 @@ func TestExchange_ProvesTheClientByAPrivateKey(t *testing.T) {
 	key, text := keyPEM(t)
 	i.TakeAssertions(&key.PublicKey)
 	m := oidcMethod(i)
-	m.Config.OIDCClientAssertion = &login.ClientAssertion{
-		KeySource:  login.KeySourcePrivateKey,
-		PrivateKey: &login.AssertionKey{KeyID: "k"},
+	m.Config.OIDCClientAssertion = &access.ClientAssertion{
+		KeySource:  access.KeySourcePrivateKey,
+		PrivateKey: &access.AssertionKey{KeyID: "k"},
 	}
 	m.Secrets.PemKey = text
 	err := authmethod.Check(m.AuthMethod, m.Secrets)
@@ -401,22 +401,22 @@ func TestCheck_RejectsConfigurationsThatCannotWork(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wrong := login.Secret(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
-	assert := func(a login.ClientAssertion) func(m *authmethod.Method) {
+	wrong := access.Secret(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
+	assert := func(a access.ClientAssertion) func(m *authmethod.Method) {
 		return func(m *authmethod.Method) { m.Config.OIDCClientAssertion = &a }
 	}
-	withKey := func(k login.AssertionKey, text login.Secret) func(m *authmethod.Method) {
+	withKey := func(k access.AssertionKey, text access.Secret) func(m *authmethod.Method) {
 		return func(m *authmethod.Method) {
 			m.Secrets.PemKey = text
-			m.Config.OIDCClientAssertion = &login.ClientAssertion{
-				KeySource: login.KeySourcePrivateKey, PrivateKey: &k,
+			m.Config.OIDCClientAssertion = &access.ClientAssertion{
+				KeySource: access.KeySourcePrivateKey, PrivateKey: &k,
 			}
 		}
 	}
 	for want, change := range map[string]func(m *authmethod.Method){
 		"neither JWKSURL nor": func(m *authmethod.Method) { m.Config.JWKSURL = "https://x" },
 		"3 are given": func(m *authmethod.Method) {
-			m.Type = login.TypeJWT
+			m.Type = access.MethodJWT
 			m.Config.JWKSURL = "x"
 			m.Config.JWTValidationPubKeys = []string{"x"}
 		},
@@ -427,10 +427,10 @@ func TestCheck_RejectsConfigurationsThatCannotWork(t *testing.T) {
 		"expected a URL":          func(m *authmethod.Method) { m.Config.OIDCDiscoveryURL = "https://a:b@example.org" },
 		"SigningAlgs has":         func(m *authmethod.Method) { m.Config.SigningAlgs = []string{"none"} },
 		"SigningAlgs has \"HS256": func(m *authmethod.Method) { m.Config.SigningAlgs = []string{"HS256"} },
-		"a leeway is":             func(m *authmethod.Method) { m.Config.ClockSkewLeeway = login.Duration(2 * time.Hour) },
+		"a leeway is":             func(m *authmethod.Method) { m.Config.ClockSkewLeeway = access.Duration(2 * time.Hour) },
 		"authorities are not":     func(m *authmethod.Method) { m.Config.DiscoveryCaPem = []string{"x"} },
 		"entry 1": func(m *authmethod.Method) {
-			m.Type = login.TypeJWT
+			m.Type = access.MethodJWT
 			m.Config.OIDCDiscoveryURL = ""
 			m.Config.JWTValidationPubKeys = []string{"x"}
 		},
@@ -442,15 +442,15 @@ func TestCheck_RejectsConfigurationsThatCannotWork(t *testing.T) {
 			m.Config.DiscoveryCaPem = []string{strings.Repeat("x", 65536), strings.Repeat("x", 65536),
 				strings.Repeat("x", 65536), strings.Repeat("x", 65536)}
 		},
-		"KeySource of":      assert(login.ClientAssertion{KeySource: "nomad"}),
-		"has no PemKey":     assert(login.ClientAssertion{KeySource: login.KeySourcePrivateKey}),
-		"the client secret": assert(login.ClientAssertion{KeySource: login.KeySourceClientSecret}),
+		"KeySource of":      assert(access.ClientAssertion{KeySource: "nomad"}),
+		"has no PemKey":     assert(access.ClientAssertion{KeySource: access.KeySourcePrivateKey}),
+		"the client secret": assert(access.ClientAssertion{KeySource: access.KeySourceClientSecret}),
 		// too short
-		"reads no file":       withKey(login.AssertionKey{PemKeyFile: "/etc/shadow"}, text),
-		"is no PEM":           withKey(login.AssertionKey{KeyID: "k"}, "x"),
-		"no private key of":   withKey(login.AssertionKey{KeyID: "k"}, wrong),
-		"neither a KeyID":     withKey(login.AssertionKey{}, text),
-		"expected no PemCert": withKey(login.AssertionKey{KeyID: "k", KeyIDHeader: "x5t"}, text),
+		"reads no file":       withKey(access.AssertionKey{PemKeyFile: "/etc/shadow"}, text),
+		"is no PEM":           withKey(access.AssertionKey{KeyID: "k"}, "x"),
+		"no private key of":   withKey(access.AssertionKey{KeyID: "k"}, wrong),
+		"neither a KeyID":     withKey(access.AssertionKey{}, text),
+		"expected no PemCert": withKey(access.AssertionKey{KeyID: "k", KeyIDHeader: "x5t"}, text),
 	} {
 		m := oidcMethod(i)
 		change(&m)
@@ -476,13 +476,13 @@ func TestVerifyToken_BoundsTheAnswerOfTheProvider(t *testing.T) {
 		_, _ = io.Copy(w, bytes.NewReader(make([]byte, 2<<20)))
 	}))
 	t.Cleanup(large.Close)
-	_, err := verify(t, jwtMethod(i, func(c *login.AuthConfig) { c.JWKSURL = large.URL }), i.JWT(nil))
+	_, err := verify(t, jwtMethod(i, func(c *access.AuthConfig) { c.JWKSURL = large.URL }), i.JWT(nil))
 	if err == nil || !strings.Contains(err.Error(), "more than 1048576 bytes") {
 		t.Errorf("got %v", err)
 	}
 	moved := httptest.NewServer(http.RedirectHandler(i.URL+"/keys", http.StatusFound))
 	t.Cleanup(moved.Close)
-	_, err = verify(t, jwtMethod(i, func(c *login.AuthConfig) { c.JWKSURL = moved.URL }), i.JWT(nil))
+	_, err = verify(t, jwtMethod(i, func(c *access.AuthConfig) { c.JWKSURL = moved.URL }), i.JWT(nil))
 	if err == nil || i.Requests("/keys") != 0 {
 		t.Errorf("a redirect to this machine: got %v", err)
 	}

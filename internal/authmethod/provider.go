@@ -7,7 +7,7 @@ import (
 	"github.com/hashicorp/cap/oidc"
 
 	"berth/structs"
-	"berth/structs/login"
+	"berth/structs/access"
 )
 
 // exchangeTime bounds the time between the check of a login and the answer of its provider.
@@ -57,9 +57,9 @@ func newProvider(v *verifier) (*provider, error) {
 // Begun has the values of a login by OIDC that both of its steps need.
 type Begun struct {
 	RedirectURI string
-	Nonce       login.Secret // drawn by the caller
-	State       login.Secret
-	Verifier    login.Secret // of PKCE
+	Nonce       access.Secret // drawn by the caller
+	State       access.Secret
+	Verifier    access.Secret // of PKCE
 }
 
 // request returns what the library needs to know about a login.
@@ -106,7 +106,7 @@ func (v *verifier) authURL(ctx context.Context, b Begun) (string, error) {
 
 // exchange gives the code of a browser to the provider and returns the claims of the person. Those of the
 // signed token win over those that the provider tells besides.
-func (v *verifier) exchange(ctx context.Context, b Begun, code login.Secret) (map[string]any, error) {
+func (v *verifier) exchange(ctx context.Context, b Begun, code access.Secret) (map[string]any, error) {
 	r, err := v.request(b)
 	if err != nil {
 		return nil, err

@@ -12,7 +12,7 @@ import (
 
 	"berth/internal/idtoken"
 	"berth/structs"
-	"berth/structs/identity"
+	"berth/structs/access"
 )
 
 const issuer = "https://berth.example.com"
@@ -80,7 +80,7 @@ func sign(t testing.TB, s *idtoken.Signer, c *idtoken.Claims) string {
 }
 
 func TestToken_SaysWhatWasSigned(t *testing.T) {
-	for _, algorithm := range []string{identity.EdDSA, identity.RS256} {
+	for _, algorithm := range []string{access.KeyEdDSA, access.KeyRS256} {
 		k := newPair(t, "k", algorithm)
 		got, err := verifier(map[string]pair{"k": k}).Verify(sign(t, k.signer, goodClaims()))
 		if err != nil || !reflect.DeepEqual(got, goodClaims()) {
@@ -91,7 +91,7 @@ func TestToken_SaysWhatWasSigned(t *testing.T) {
 
 // The names are those of the dialect, which other parties read.
 func TestToken_NamesItsClaimsAsTheDialect(t *testing.T) {
-	k := newPair(t, "the key", identity.EdDSA)
+	k := newPair(t, "the key", access.KeyEdDSA)
 	parts := strings.Split(sign(t, k.signer, goodClaims()), ".")
 	for i, want := range []string{
 		`{"alg":"EdDSA","kid":"the key","typ":"JWT"}`,
@@ -114,7 +114,7 @@ func change(edit func(*idtoken.Claims)) *idtoken.Claims {
 }
 
 func TestVerify_AsksTheClaims(t *testing.T) {
-	k := newPair(t, "k", identity.EdDSA)
+	k := newPair(t, "k", access.KeyEdDSA)
 	at := func(d time.Duration) *jwt.NumericDate { return jwt.NewNumericDate(now.Add(d)) }
 	for name, c := range map[string]struct {
 		edit func(*idtoken.Claims)
@@ -167,10 +167,10 @@ func hmacToken(t *testing.T, id string, secret []byte) string {
 }
 
 func TestVerify_TakesTheSignatureOfTheKeyAlone(t *testing.T) {
-	rsa := newPair(t, "rsa", identity.RS256)
-	ed := newPair(t, "ed", identity.EdDSA)
-	thief := newPair(t, "ed", identity.EdDSA)
-	mislabelled := pair{identity.RS256, ed.public, nil}
+	rsa := newPair(t, "rsa", access.KeyRS256)
+	ed := newPair(t, "ed", access.KeyEdDSA)
+	thief := newPair(t, "ed", access.KeyEdDSA)
+	mislabelled := pair{access.KeyRS256, ed.public, nil}
 	v := verifier(map[string]pair{"rsa": rsa, "ed": ed, "mislabelled": mislabelled})
 
 	good := strings.Split(sign(t, ed.signer, goodClaims()), ".")
@@ -187,9 +187,9 @@ func TestVerify_TakesTheSignatureOfTheKeyAlone(t *testing.T) {
 		"the public key as HMAC":  {hmacToken(t, "rsa", rsa.public), "not readable"},
 		"another algorithm":       {asRSA + "." + good[1] + "." + good[2], "not signed with the algorithm"},
 		"an unknown key": {
-			sign(t, newPair(t, "gone", identity.EdDSA).signer, goodClaims()), "is unknown here"},
+			sign(t, newPair(t, "gone", access.KeyEdDSA).signer, goodClaims()), "is unknown here"},
 		"a key of another kind": {
-			sign(t, newPair(t, "mislabelled", identity.RS256).signer, goodClaims()), "no key of the algorithm"},
+			sign(t, newPair(t, "mislabelled", access.KeyRS256).signer, goodClaims()), "no key of the algorithm"},
 		"no token":       {"a.b.c", "not readable"},
 		"nothing":        {"", "not readable"},
 		"an endless one": {strings.Repeat("a", idtoken.MaxToken+1), "4097 bytes"},
@@ -205,7 +205,7 @@ func TestVerify_TakesTheSignatureOfTheKeyAlone(t *testing.T) {
 }
 
 func TestSign_BoundsTheToken(t *testing.T) {
-	k := newPair(t, "k", identity.RS256)
+	k := newPair(t, "k", access.KeyRS256)
 	long := change(func(c *idtoken.Claims) { c.Audience = jwt.Audience{strings.Repeat("a", 3000)} })
 	_, err := k.signer.Sign(long)
 	if !structs.IsKind(err, structs.KindInvalid) {
@@ -214,7 +214,7 @@ func TestSign_BoundsTheToken(t *testing.T) {
 }
 
 func TestNewSigner_DoesNotShowTheKey(t *testing.T) {
-	_, err := idtoken.NewSigner("k", identity.EdDSA, []byte("not a key"))
+	_, err := idtoken.NewSigner("k", access.KeyEdDSA, []byte("not a key"))
 	if !structs.IsKind(err, structs.KindInternal) || strings.Contains(err.Error(), "not a key") {
 		t.Errorf("got %v", err)
 	}
@@ -229,7 +229,7 @@ func TestIsToken_TakesNoUUID(t *testing.T) {
 }
 
 func FuzzVerify(f *testing.F) {
-	k := newPair(f, "k", identity.EdDSA)
+	k := newPair(f, "k", access.KeyEdDSA)
 	v := verifier(map[string]pair{"k": k})
 	good := sign(f, k.signer, goodClaims())
 	f.Add(good)
@@ -243,7 +243,7 @@ func FuzzVerify(f *testing.F) {
 }
 
 func BenchmarkToken(b *testing.B) {
-	for _, algorithm := range []string{identity.EdDSA, identity.RS256} {
+	for _, algorithm := range []string{access.KeyEdDSA, access.KeyRS256} {
 		k := newPair(b, "k", algorithm)
 		v := verifier(map[string]pair{"k": k})
 		token := sign(b, k.signer, goodClaims())

@@ -11,7 +11,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"berth/structs"
-	"berth/structs/identity"
+	"berth/structs/access"
 )
 
 // rsaBits is the size of a key of RS256.
@@ -21,13 +21,13 @@ const rsaBits = 2048
 func Generate(algorithm string) (public, private []byte, err error) {
 	var signer crypto.Signer
 	switch algorithm {
-	case identity.EdDSA:
+	case access.KeyEdDSA:
 		_, signer, err = ed25519.GenerateKey(rand.Reader)
-	case identity.RS256:
+	case access.KeyRS256:
 		signer, err = rsa.GenerateKey(rand.Reader, rsaBits)
 	default:
 		err = structs.Invalidf("the algorithm of a signing key is %q; expected %s or %s",
-			structs.Cut(algorithm, structs.MaxQuoted), identity.EdDSA, identity.RS256)
+			structs.Cut(algorithm, structs.MaxQuoted), access.KeyEdDSA, access.KeyRS256)
 	}
 	if err != nil {
 		return nil, nil, err
@@ -60,11 +60,11 @@ func readPublic(algorithm string, der []byte) (crypto.PublicKey, error) {
 func fits(algorithm string, key crypto.PublicKey) error {
 	switch k := key.(type) {
 	case ed25519.PublicKey:
-		if algorithm == identity.EdDSA {
+		if algorithm == access.KeyEdDSA {
 			return nil
 		}
 	case *rsa.PublicKey:
-		if algorithm == identity.RS256 && k.N.BitLen() >= rsaBits {
+		if algorithm == access.KeyRS256 && k.N.BitLen() >= rsaBits {
 			return nil
 		}
 	}
@@ -73,7 +73,7 @@ func fits(algorithm string, key crypto.PublicKey) error {
 }
 
 // KeySet is the JSON web key set of public keys, as other parties read it.
-func KeySet(keys []identity.PublicKey) (*jose.JSONWebKeySet, error) {
+func KeySet(keys []access.PublicKey) (*jose.JSONWebKeySet, error) {
 	set := &jose.JSONWebKeySet{Keys: []jose.JSONWebKey{}}
 	for _, k := range keys {
 		public, err := readPublic(k.Algorithm, k.PublicKey)

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"berth/structs"
-	"berth/structs/identity"
+	"berth/structs/access"
 )
 
 // Settings are the block workload_identity of a server. All servers have the same.
@@ -24,16 +24,16 @@ const (
 // DefaultSettings returns the settings of a server without the block.
 func DefaultSettings() Settings {
 	return Settings{
-		Algorithm:   identity.RS256,
+		Algorithm:   access.KeyRS256,
 		RotateAfter: 30 * 24 * time.Hour,
 	}
 }
 
 // Validate returns the first fault of the settings.
 func (s *Settings) Validate() error {
-	if s.Algorithm != identity.RS256 && s.Algorithm != identity.EdDSA {
+	if s.Algorithm != access.KeyRS256 && s.Algorithm != access.KeyEdDSA {
 		return structs.Invalidf("workload_identity.algorithm is %q; expected %s or %s",
-			structs.Cut(s.Algorithm, structs.MaxQuoted), identity.RS256, identity.EdDSA)
+			structs.Cut(s.Algorithm, structs.MaxQuoted), access.KeyRS256, access.KeyEdDSA)
 	}
 	if s.RotateAfter < leastRotation || s.RotateAfter > longestRotation {
 		return structs.Invalidf("workload_identity.rotate_after is %s; expected %s to %s",

@@ -9,7 +9,7 @@ import (
 	"berth/state/csi/space"
 	"berth/state/jobvolumes"
 	"berth/structs"
-	"berth/structs/quotause"
+	"berth/structs/quota"
 )
 
 // findAsked looks up a volume that the job asks for, and the row to create if it does not exist.
@@ -76,11 +76,11 @@ func exhaustedIn(p *Outlook, u *VolumeUse, place *structs.CSITopology) *rejects.
 
 // newVolumes returns what the volumes that are created for an allocation have of a quota beyond the rows of
 // those that could not be created before.
-func newVolumes(p *Outlook, uses []VolumeUse) (amounts []quotause.Amounts) {
+func newVolumes(p *Outlook, uses []VolumeUse) (amounts []quota.Amounts) {
 	for _, u := range uses {
 		if u.makes && u.fault == "" {
-			more := quotause.OfVolume(u.Volume)
-			more.AddAll(quotause.OfVolume(csi.Volume(p, u.Volume.Namespace, u.Volume.ID)), -1)
+			more := quota.OfVolume(u.Volume)
+			more.AddAll(quota.OfVolume(csi.Volume(p, u.Volume.Namespace, u.Volume.ID)), -1)
 			amounts = append(amounts, more)
 		}
 	}

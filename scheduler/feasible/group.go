@@ -10,7 +10,7 @@ import (
 	"berth/state"
 	"berth/structs"
 	"berth/structs/admin"
-	"berth/structs/quotause"
+	"berth/structs/quota"
 	"berth/structs/storage"
 )
 
@@ -47,7 +47,7 @@ func (p *Outlook) Compile(version *structs.Job, group *structs.TaskGroup) *Group
 	g.Emptier = state.SchedulerAlgorithm(p, version.NodePool) == admin.AlgorithmSpread
 	g.noMemoryMax = group.HasMemoryMax() && !state.MemoryOversubscribed(p, version.NodePool)
 	if !g.noMemoryMax {
-		g.Ask.MemoryMaxMB = quotause.MemoryMax(group) // it takes nothing of a node
+		g.Ask.MemoryMaxMB = quota.MemoryMax(group) // it takes nothing of a node
 		g.Kept = new(g.Ask)
 	}
 	return g

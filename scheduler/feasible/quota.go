@@ -6,15 +6,14 @@ import (
 	"berth/state/quotas"
 	"berth/structs"
 	"berth/structs/quota"
-	"berth/structs/quotause"
 )
 
 // quotaUse is the quota of the job's namespace as it will be used with the plan so far. nil bounds nothing.
 type quotaUse struct {
 	spec   *quota.Spec
-	used   quotause.Amounts // before the plan
-	change quotause.Amounts // by the plan
-	memo   quotause.Memo
+	used   quota.Amounts // before the plan
+	change quota.Amounts // by the plan
+	memo   quota.Memo
 }
 
 func newQuotaUse(tx *state.ReadTx, namespace string) *quotaUse {
@@ -25,7 +24,7 @@ func newQuotaUse(tx *state.ReadTx, namespace string) *quotaUse {
 	return &quotaUse{
 		spec:   s,
 		used:   quotas.Used(tx, s.Name),
-		change: quotause.Amounts{},
+		change: quota.Amounts{},
 	}
 }
 
@@ -49,8 +48,8 @@ func (q *quotaUse) countNew(p *Outlook, uses []VolumeUse) {
 
 // rejection returns the rejection of an allocation that asks for amounts, nil if it has place. In its figures
 // the use is that with the plan, and what is asked is that of the allocation alone.
-func (q *quotaUse) rejection(asks ...quotause.Amounts) *rejects.Rejection {
-	excess := quotause.Exceeds(q.spec, q.used, append(asks, q.change)...)
+func (q *quotaUse) rejection(asks ...quota.Amounts) *rejects.Rejection {
+	excess := quota.Exceeds(q.spec, q.used, append(asks, q.change)...)
 	if excess == nil {
 		return nil
 	}
@@ -82,9 +81,9 @@ func QuotaName(p *Outlook) string {
 
 // devicesWithinQuota checks that the quota has place for the devices that the node would give.
 func devicesWithinQuota(p *Outlook, d *Demand, v *NodeView) *rejects.Rejection {
-	if p.quota == nil || len(d.Group.devices) == 0 || !quotause.BoundsDevices(p.quota.spec) {
+	if p.quota == nil || len(d.Group.devices) == 0 || !quota.BoundsDevices(p.quota.spec) {
 		return nil
 	}
 	choice, _ := chooseDevices(d.Group.devices, v)
-	return p.quota.rejection(quotause.OfDevices(choice.devices))
+	return p.quota.rejection(quota.OfDevices(choice.devices))
 }

@@ -9,7 +9,7 @@ import (
 	"berth/fsm"
 	"berth/state/csi"
 	"berth/structs"
-	"berth/structs/variable"
+	"berth/structs/access"
 )
 
 const secretsPath = "nomad/volumes/default/v"
@@ -18,15 +18,15 @@ const secretsPath = "nomad/volumes/default/v"
 func (w *testEnv) putSecrets(secret string) {
 	w.t.Helper()
 	w.sealed(aVolume("any", structs.VolumeReady)) // so that there is a root key
-	text, err := json.Marshal(variable.VariableItems{"k": secret})
+	text, err := json.Marshal(access.VariableItems{"k": secret})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	sealed, err := w.Keys.Seal(variable.VariablePlace(structs.DefaultNamespace, secretsPath), text)
+	sealed, err := w.Keys.Seal(access.VariablePlace(structs.DefaultNamespace, secretsPath), text)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	put(w, fsm.VariablePut, &variable.VariableChange{
+	put(w, fsm.VariablePut, &access.VariableChange{
 		Namespace: structs.DefaultNamespace,
 		Path:      secretsPath,
 		Sealed:    sealed,
@@ -35,7 +35,7 @@ func (w *testEnv) putSecrets(secret string) {
 
 func (w *testEnv) purgeSecrets() {
 	w.t.Helper()
-	put(w, fsm.VariableDelete, &variable.VariableChange{
+	put(w, fsm.VariableDelete, &access.VariableChange{
 		Namespace: structs.DefaultNamespace,
 		Path:      secretsPath,
 	})

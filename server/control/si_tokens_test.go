@@ -11,7 +11,7 @@ import (
 	"berth/fsm"
 	"berth/state/sitokens"
 	"berth/structs"
-	"berth/structs/sitoken"
+	"berth/structs/access"
 )
 
 // fakeConsul notes the revoked tokens. The first calls fail.
@@ -52,8 +52,8 @@ func tokenEnv(t *testing.T, allocs ...string) (*testEnv, *fakeConsul) {
 	w.addNode("n1", false)
 	for _, id := range allocs {
 		w.addAlloc(id, "n1")
-		put(w, fsm.SITokensRegister, &sitoken.SITokenAccessors{
-			Accessors: []*sitoken.SITokenAccessor{{AllocID: id, TaskName: "t", AccessorID: id, NodeID: "n1"}},
+		put(w, fsm.SITokensRegister, &access.SITokenAccessors{
+			Accessors: []*access.SITokenAccessor{{AllocID: id, TaskName: "t", AccessorID: id, NodeID: "n1"}},
 		})
 	}
 	return w, f
@@ -119,11 +119,11 @@ func TestSITokens_AreRevokedOnceConsulIsBack(t *testing.T) {
 func TestSITokens_AreRevokedAfterAFailedDerivation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, f := tokenEnv(t, "a1")
-		put(w, fsm.SITokensGiveUp, &sitoken.SITokenAccessors{
-			Accessors:    []*sitoken.SITokenAccessor{{AllocID: "a1", TaskName: "t", AccessorID: "a1"}},
+		put(w, fsm.SITokensGiveUp, &access.SITokenAccessors{
+			Accessors:    []*access.SITokenAccessor{{AllocID: "a1", TaskName: "t", AccessorID: "a1"}},
 			WriteOptions: w.stamp(""),
 		})
-		w.revokeFor(sitoken.SITokenSettle - time.Second)
+		w.revokeFor(access.SITokenSettle - time.Second)
 		if len(f.revoked) > 0 {
 			t.Error("the token is revoked too early")
 		}

@@ -13,8 +13,8 @@ import (
 	"berth/state"
 	"berth/state/trust"
 	"berth/structs"
+	"berth/structs/access"
 	"berth/structs/admin"
-	"berth/structs/variable"
 )
 
 // keyText returns the text of a key file.
@@ -32,12 +32,12 @@ func (c *cluster) withSecret(s *server) {
 	c.t.Helper()
 	s.lead(c.t.Context())
 	s.update(c.t.Context())
-	place := variable.VariablePlace("default", "nomad/jobs/web")
+	place := access.VariablePlace("default", "nomad/jobs/web")
 	sealed, err := s.Ring.Seal(place, []byte("value"))
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	_, err = fsm.Propose(c.t.Context(), c, fsm.VariablePut, &variable.VariableChange{
+	_, err = fsm.Propose(c.t.Context(), c, fsm.VariablePut, &access.VariableChange{
 		Namespace: "default",
 		Path:      "nomad/jobs/web",
 		Sealed:    sealed,

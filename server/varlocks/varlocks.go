@@ -19,7 +19,7 @@ import (
 	"berth/state"
 	"berth/state/schema"
 	"berth/structs"
-	"berth/structs/variable"
+	"berth/structs/access"
 )
 
 const (
@@ -66,7 +66,7 @@ func New(c Config) *Locks {
 }
 
 // Renew implements vars.Locks. The caller has read the row of the variable, whose lock somebody has.
-func (l *Locks) Renew(v *variable.Variable) error {
+func (l *Locks) Renew(v *access.Variable) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.leads {
@@ -126,7 +126,7 @@ func (l *Locks) end() {
 }
 
 // note counts the lock of a variable, or its delay, unless it is counted already.
-func (l *Locks) note(v *variable.Variable) {
+func (l *Locks) note(v *access.Variable) {
 	n := name{v.Namespace, v.Path}
 	known, ok := l.ends[n]
 	if ok && known.id == v.Lock.ID && known.delay == v.LockExpired {
@@ -220,7 +220,7 @@ func (l *Locks) due() map[name]ending {
 func (l *Locks) expire(ctx context.Context) {
 	var recorded []name
 	for n, e := range l.due() {
-		_, err := fsm.Propose(ctx, l.Proposer, fsm.VariableLockExpire, &variable.VariableExpiry{
+		_, err := fsm.Propose(ctx, l.Proposer, fsm.VariableLockExpire, &access.VariableExpiry{
 			Namespace: n.namespace,
 			Path:      n.path,
 			LockID:    e.id,

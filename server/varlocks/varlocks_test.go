@@ -15,7 +15,7 @@ import (
 	"berth/internal/boottime"
 	"berth/state"
 	"berth/structs"
-	"berth/structs/variable"
+	"berth/structs/access"
 )
 
 const ttl, delay = 15 * time.Second, 30 * time.Second
@@ -67,10 +67,10 @@ func (w *world) setFails(fails bool) {
 
 func (w *world) acquire(id string) {
 	w.t.Helper()
-	_, err := fsm.Propose(w.t.Context(), w, fsm.VariableLock, &variable.VariableChange{
+	_, err := fsm.Propose(w.t.Context(), w, fsm.VariableLock, &access.VariableChange{
 		Namespace: "default",
 		Path:      "a",
-		Lock:      &variable.VariableLock{ID: id, TTL: ttl, LockDelay: delay},
+		Lock:      &access.VariableLock{ID: id, TTL: ttl, LockDelay: delay},
 	})
 	if err != nil {
 		w.t.Fatal(err)
@@ -89,7 +89,7 @@ func (w *world) lead() (stop func()) {
 	}
 }
 
-func (w *world) row() *variable.Variable { return state.Variable(w.Store.Read(), "default", "a") }
+func (w *world) row() *access.Variable { return state.Variable(w.Store.Read(), "default", "a") }
 
 // check compares the row after some time: held, expired, or free.
 func (w *world) check(after time.Duration, want string) {
@@ -180,10 +180,10 @@ func TestRun_ForgetsAReleasedLock(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		defer w.lead()()
 		w.check(10*time.Second, "held")
-		_, err := fsm.Propose(t.Context(), w, fsm.VariableUnlock, &variable.VariableChange{
+		_, err := fsm.Propose(t.Context(), w, fsm.VariableUnlock, &access.VariableChange{
 			Namespace: "default",
 			Path:      "a",
-			Lock:      &variable.VariableLock{ID: "one"},
+			Lock:      &access.VariableLock{ID: "one"},
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -13,7 +13,6 @@ import (
 	"berth/structs"
 	"berth/structs/access"
 	"berth/structs/admission"
-	"berth/structs/login"
 	"berth/structs/quota"
 )
 
@@ -39,29 +38,29 @@ func TestTables_HaveABoundOnTheirRows(t *testing.T) {
 		}, func(tx *mvcc.WriteTx, id string) error { return acls.TokenPut(tx, client(id, "p")) }, true},
 
 		"auth methods": {acls.MaxMethods, func(tx *mvcc.WriteTx, i int) {
-			schema.ACLAuthMethods.Put(tx, &login.AuthMethod{Name: fmt.Sprint(i)})
+			schema.ACLAuthMethods.Put(tx, &access.AuthMethod{Name: fmt.Sprint(i)})
 		}, func(tx *mvcc.WriteTx, id string) error {
-			return acls.AuthMethodPut(tx, &login.AuthMethodChange{Method: method(id)})
+			return acls.AuthMethodPut(tx, &access.AuthMethodChange{Method: method(id)})
 		}, false},
 
 		"binding rules": {acls.MaxRules, func(tx *mvcc.WriteTx, i int) {
-			schema.ACLBindingRules.Put(tx, &login.BindingRule{ID: fmt.Sprint(i), AuthMethod: "m"})
+			schema.ACLBindingRules.Put(tx, &access.BindingRule{ID: fmt.Sprint(i), AuthMethod: "m"})
 		}, func(tx *mvcc.WriteTx, id string) error {
-			r := &login.BindingRule{ID: id, AuthMethod: "m", BindType: "policy", BindName: "p"}
-			return acls.BindingRulePut(tx, &login.BindingRuleChange{Rule: r})
+			r := &access.BindingRule{ID: id, AuthMethod: "m", BindType: "policy", BindName: "p"}
+			return acls.BindingRulePut(tx, &access.BindingRuleChange{Rule: r})
 		}, false},
 
 		"one-time tokens": {acls.MaxOneTimes, func(tx *mvcc.WriteTx, i int) {
-			schema.ACLOneTimeTokens.Put(tx, &login.OneTimeToken{Hash: fmt.Append(nil, i)})
+			schema.ACLOneTimeTokens.Put(tx, &access.OneTimeToken{Hash: fmt.Append(nil, i)})
 		}, func(tx *mvcc.WriteTx, id string) error {
-			o := &login.OneTimeToken{AccessorID: "t", Hash: []byte(id), Box: []byte("box"), End: 1000}
-			return acls.OneTime(tx, &login.OneTimeChange{Put: o, Now: 100})
+			o := &access.OneTimeToken{AccessorID: "t", Hash: []byte(id), Box: []byte("box"), End: 1000}
+			return acls.OneTime(tx, &access.OneTimeChange{Put: o, Now: 100})
 		}, true},
 
 		"completed logins": {acls.MaxMarks, func(tx *mvcc.WriteTx, i int) {
-			schema.ACLLoginMarks.Put(tx, &login.LoginMark{ID: fmt.Sprint(i), End: 1000})
+			schema.ACLLoginMarks.Put(tx, &access.LoginMark{ID: fmt.Sprint(i), End: 1000})
 		}, func(tx *mvcc.WriteTx, id string) error {
-			return acls.PutMark(tx, &login.LoginMark{ID: id, End: 1000}, 100)
+			return acls.PutMark(tx, &access.LoginMark{ID: id, End: 1000}, 100)
 		}, true},
 
 		"admission rules": {admission.MaxRules, func(tx *mvcc.WriteTx, i int) {
@@ -83,7 +82,7 @@ func TestTables_HaveABoundOnTheirRows(t *testing.T) {
 			s := newStore(t)
 			do(s, acls.PolicyPut, policy("p"))
 			do(s, acls.TokenPut, client("t", "p"))
-			do(s, acls.AuthMethodPut, &login.AuthMethodChange{Method: method("m")})
+			do(s, acls.AuthMethodPut, &access.AuthMethodChange{Method: method("m")})
 			rows := 0
 			// The table has one of the rows above.
 			if name == "policies" || name == "tokens" || name == "auth methods" {
@@ -110,13 +109,13 @@ func TestTables_HaveABoundOnTheirRows(t *testing.T) {
 	}
 }
 
-func method(name string) *login.AuthMethod {
-	return &login.AuthMethod{
+func method(name string) *access.AuthMethod {
+	return &access.AuthMethod{
 		Name:          name,
-		Type:          login.TypeJWT,
+		Type:          access.MethodJWT,
 		TokenLocality: "local",
-		MaxTokenTTL:   login.Duration(time.Hour),
-		Config: &login.AuthConfig{
+		MaxTokenTTL:   access.Duration(time.Hour),
+		Config: &access.AuthConfig{
 			JWKSURL:        "https://example.org/keys",
 			BoundAudiences: []string{"berth"},
 		},
@@ -136,16 +135,16 @@ func TestPut_ReadsNoOtherRowsOfItsTable(t *testing.T) {
 		}, func(tx *mvcc.WriteTx, id string) error { return acls.TokenPut(tx, client(id, "p")) }},
 
 		"one-time tokens": {acls.MaxOneTimes, func(tx *mvcc.WriteTx, i int) {
-			schema.ACLOneTimeTokens.Put(tx, &login.OneTimeToken{Hash: fmt.Append(nil, i)})
+			schema.ACLOneTimeTokens.Put(tx, &access.OneTimeToken{Hash: fmt.Append(nil, i)})
 		}, func(tx *mvcc.WriteTx, id string) error {
-			o := &login.OneTimeToken{AccessorID: "t", Hash: []byte(id), Box: []byte("box"), End: 1000}
-			return acls.OneTime(tx, &login.OneTimeChange{Put: o, Now: 100})
+			o := &access.OneTimeToken{AccessorID: "t", Hash: []byte(id), Box: []byte("box"), End: 1000}
+			return acls.OneTime(tx, &access.OneTimeChange{Put: o, Now: 100})
 		}},
 
 		"completed logins": {acls.MaxMarks, func(tx *mvcc.WriteTx, i int) {
-			schema.ACLLoginMarks.Put(tx, &login.LoginMark{ID: fmt.Sprint(i), End: 1000})
+			schema.ACLLoginMarks.Put(tx, &access.LoginMark{ID: fmt.Sprint(i), End: 1000})
 		}, func(tx *mvcc.WriteTx, id string) error {
-			return acls.PutMark(tx, &login.LoginMark{ID: id, End: 1000}, 100)
+			return acls.PutMark(tx, &access.LoginMark{ID: id, End: 1000}, 100)
 		}},
 	} {
 		s := newStore(t)

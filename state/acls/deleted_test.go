@@ -9,7 +9,6 @@ import (
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/access"
-	"berth/structs/login"
 )
 
 const day = int64(24 * time.Hour)
@@ -42,7 +41,7 @@ func TestKeep_LeavesDeletedTokensDeleted(t *testing.T) {
 	}
 	now.deleteToken("deleted since", day)
 	now.deleteToken("with an end", day)
-	do(archive, acls.OneTime, &login.OneTimeChange{Now: 1, Put: &login.OneTimeToken{
+	do(archive, acls.OneTime, &access.OneTimeChange{Now: 1, Put: &access.OneTimeToken{
 		Hash: []byte("used since"), Box: []byte("b"), AccessorID: "stays", End: int64(time.Minute),
 	}})
 	archive.makeToken("deleted there", 0)
@@ -68,7 +67,7 @@ func TestKeep_LeavesDeletedTokensDeleted(t *testing.T) {
 func TestKeep_LeavesUsedLoginsUsed(t *testing.T) {
 	now, archive := newStore(t), newStore(t)
 	mark := func(tx *mvcc.WriteTx, _ *struct{}) error {
-		schema.ACLLoginMarks.Put(tx, &login.LoginMark{ID: "used", End: day})
+		schema.ACLLoginMarks.Put(tx, &access.LoginMark{ID: "used", End: day})
 		return nil
 	}
 	do(now, mark, nil)

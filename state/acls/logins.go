@@ -4,13 +4,13 @@ import (
 	"berth/internal/mvcc"
 	"berth/state/schema"
 	"berth/structs"
-	"berth/structs/login"
+	"berth/structs/access"
 )
 
 // Login stores the token of a login. The error is conflict if its method has changed since the login was
 // verified, denied if the same login by OIDC has made a token already, and precondition if the method has as
 // many tokens as it may have.
-func Login(tx *mvcc.WriteTx, p *login.LoginChange) error {
+func Login(tx *mvcc.WriteTx, p *access.LoginChange) error {
 	m := schema.ACLAuthMethods.Get(tx, p.Method)
 	if m == nil || m.ModifyIndex != p.MethodIndex {
 		return structs.Conflictf("the auth method %q has changed during the login; log in again",
@@ -51,7 +51,7 @@ func checkMethodTokens(tx mvcc.Reader, method string) error {
 // UsedLogin reports whether the state of a login by OIDC has made a token.
 func UsedLogin(tx mvcc.Reader, id string) bool { return schema.ACLLoginMarks.Get(tx, id) != nil }
 
-func putMark(tx *mvcc.WriteTx, m *login.LoginMark, now int64) error {
+func putMark(tx *mvcc.WriteTx, m *access.LoginMark, now int64) error {
 	switch {
 	case m.ID == "" || m.End <= now:
 		return structs.Deniedf("this login has ended; log in again")
@@ -67,12 +67,12 @@ func putMark(tx *mvcc.WriteTx, m *login.LoginMark, now int64) error {
 }
 
 // OneTimeToken returns the one-time token with a hash, nil if there is none. It may have ended.
-func OneTimeToken(tx mvcc.Reader, hash []byte) *login.OneTimeToken {
+func OneTimeToken(tx mvcc.Reader, hash []byte) *access.OneTimeToken {
 	return schema.ACLOneTimeTokens.Get(tx, string(hash))
 }
 
 // OneTime stores a one-time token, or uses one up. The error is denied if there is none to use.
-func OneTime(tx *mvcc.WriteTx, p *login.OneTimeChange) error {
+func OneTime(tx *mvcc.WriteTx, p *access.OneTimeChange) error {
 	if p.Put != nil {
 		return putOneTime(tx, p.Put, p.Now)
 	}
@@ -85,7 +85,7 @@ func OneTime(tx *mvcc.WriteTx, p *login.OneTimeChange) error {
 	return nil
 }
 
-func putOneTime(tx *mvcc.WriteTx, o *login.OneTimeToken, now int64) error {
+func putOneTime(tx *mvcc.WriteTx, o *access.OneTimeToken, now int64) error {
 	t := schema.ACLTokens.Get(tx, o.AccessorID)
 	switch {
 	case len(o.Hash) == 0 || len(o.Box) == 0 || o.End <= now:

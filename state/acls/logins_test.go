@@ -11,14 +11,13 @@ import (
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/access"
-	"berth/structs/login"
 )
 
 // loginBy returns a login by an auth method that makes a token.
-func (s *store) loginBy(name, accessor string) *login.LoginChange {
+func (s *store) loginBy(name, accessor string) *access.LoginChange {
 	t := client(accessor, "p").Token
 	t.ExpireTime = 200
-	return &login.LoginChange{
+	return &access.LoginChange{
 		Token:       t,
 		Method:      name,
 		MethodIndex: acls.AuthMethod(s.db.Read(), name).ModifyIndex,
@@ -32,7 +31,7 @@ func TestLogin_LeavesPlaceForTheTokensOfOthers(t *testing.T) {
 	s := newStore(t)
 	do(s, acls.PolicyPut, policy("p"))
 	for _, name := range []string{"ci", "corp"} {
-		do(s, acls.AuthMethodPut, &login.AuthMethodChange{Method: method(name)})
+		do(s, acls.AuthMethodPut, &access.AuthMethodChange{Method: method(name)})
 	}
 	s.index++
 	err := s.db.Write(s.index, func(tx *mvcc.WriteTx) error {
@@ -49,7 +48,7 @@ func TestLogin_LeavesPlaceForTheTokensOfOthers(t *testing.T) {
 
 	do(s, acls.Login, s.loginBy("ci", "last"))
 	beyond := s.loginBy("ci", "beyond")
-	beyond.Mark = &login.LoginMark{ID: "once", End: 1000}
+	beyond.Mark = &access.LoginMark{ID: "once", End: 1000}
 	rejects(s, acls.Login, beyond, structs.KindPrecondition,
 		fmt.Sprintf("%d tokens of logins by the auth method \"ci\"", acls.MaxMethodTokens))
 	err = try(s, acls.Login, beyond)
@@ -71,7 +70,7 @@ func TestLogin_LeavesPlaceForTheTokensOfOthers(t *testing.T) {
 func TestTokens_AreCountedByTheirMethods(t *testing.T) {
 	s := newStore(t)
 	do(s, acls.PolicyPut, policy("p"))
-	do(s, acls.AuthMethodPut, &login.AuthMethodChange{Method: method("ci")})
+	do(s, acls.AuthMethodPut, &access.AuthMethodChange{Method: method("ci")})
 	count := func(want int) {
 		t.Helper()
 		c := check.New(s.db.Read())

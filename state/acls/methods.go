@@ -9,7 +9,7 @@ import (
 	"berth/state/schema"
 	"berth/state/trust"
 	"berth/structs"
-	"berth/structs/login"
+	"berth/structs/access"
 )
 
 // The most rows of the tables of logins.
@@ -22,8 +22,8 @@ const (
 
 // The bounds on the life of a token of a login.
 const (
-	minLoginTTL = login.Duration(time.Second)
-	maxLoginTTL = login.Duration(90 * 24 * time.Hour)
+	minLoginTTL = access.Duration(time.Second)
+	maxLoginTTL = access.Duration(90 * 24 * time.Hour)
 )
 
 const (
@@ -33,15 +33,15 @@ const (
 )
 
 // AuthMethod returns a way to log in, nil if there is none.
-func AuthMethod(tx mvcc.Reader, name string) *login.AuthMethod {
+func AuthMethod(tx mvcc.Reader, name string) *access.AuthMethod {
 	return schema.ACLAuthMethods.Get(tx, name)
 }
 
 // AuthMethods yields the ways to log in by name.
-func AuthMethods(tx mvcc.Reader) iter.Seq[*login.AuthMethod] { return schema.ACLAuthMethods.Scan(tx) }
+func AuthMethods(tx mvcc.Reader) iter.Seq[*access.AuthMethod] { return schema.ACLAuthMethods.Scan(tx) }
 
 // AuthMethodPut creates or replaces a way to log in. Its secrets are sealed.
-func AuthMethodPut(tx *mvcc.WriteTx, p *login.AuthMethodChange) error {
+func AuthMethodPut(tx *mvcc.WriteTx, p *access.AuthMethodChange) error {
 	err := CheckMethod(p.Method)
 	if err == nil {
 		err = trust.CheckSealed(tx, p.Method.Sealed)
@@ -57,8 +57,8 @@ func AuthMethodPut(tx *mvcc.WriteTx, p *login.AuthMethodChange) error {
 	}
 
 	stored := *p.Method
-	stored.CreateTime = login.Time(p.Now)
-	stored.ModifyTime = login.Time(p.Now)
+	stored.CreateTime = access.Time(p.Now)
+	stored.ModifyTime = access.Time(p.Now)
 	known := schema.ACLAuthMethods.Get(tx, stored.Name)
 	if known == nil {
 		err = bounded(schema.ACLAuthMethods.Len(tx), maxMethods, "auth methods")
@@ -74,16 +74,16 @@ func AuthMethodPut(tx *mvcc.WriteTx, p *login.AuthMethodChange) error {
 
 // CheckMethod returns an error unless a way to log in is complete, apart from its configuration. The leader
 // checks it before the log, and AuthMethodPut again.
-func CheckMethod(m *login.AuthMethod) error {
+func CheckMethod(m *access.AuthMethod) error {
 	switch {
 	case m == nil || !validName(m.Name):
 		return structs.Invalidf("the auth method has no valid name: %s", nameForm)
-	case m.Type != login.TypeOIDC && m.Type != login.TypeJWT:
+	case m.Type != access.MethodOIDC && m.Type != access.MethodJWT:
 		return structs.Invalidf("Type is %q; expected %s or %s", structs.Cut(m.Type, structs.MaxQuoted),
-			login.TypeOIDC, login.TypeJWT)
-	case m.TokenLocality != login.LocalityLocal && m.TokenLocality != login.LocalityGlobal:
+			access.MethodOIDC, access.MethodJWT)
+	case m.TokenLocality != access.LocalityLocal && m.TokenLocality != access.LocalityGlobal:
 		return structs.Invalidf("TokenLocality is %q; expected %s or %s",
-			structs.Cut(m.TokenLocality, structs.MaxQuoted), login.LocalityLocal, login.LocalityGlobal)
+			structs.Cut(m.TokenLocality, structs.MaxQuoted), access.LocalityLocal, access.LocalityGlobal)
 	case m.MaxTokenTTL < minLoginTTL || m.MaxTokenTTL > maxLoginTTL:
 		return structs.Invalidf("MaxTokenTTL is %s; expected %s to %s", m.MaxTokenTTL, minLoginTTL,
 			maxLoginTTL)
@@ -98,7 +98,7 @@ func CheckMethod(m *login.AuthMethod) error {
 
 // AuthMethodDelete deletes a way to log in with its rules: another method of the same name must not have
 // them. The error is not-found.
-func AuthMethodDelete(tx *mvcc.WriteTx, p *login.AuthMethodDeleteRequest) error {
+func AuthMethodDelete(tx *mvcc.WriteTx, p *access.AuthMethodDeleteRequest) error {
 	row := schema.ACLAuthMethods.Get(tx, p.Name)
 	if row == nil {
 		return structs.NotFoundf("there is no auth method %q", structs.Cut(p.Name, structs.MaxQuoted))
@@ -112,22 +112,22 @@ func AuthMethodDelete(tx *mvcc.WriteTx, p *login.AuthMethodDeleteRequest) error 
 }
 
 // BindingRule returns a rule, nil if there is none.
-func BindingRule(tx mvcc.Reader, id string) *login.BindingRule {
+func BindingRule(tx mvcc.Reader, id string) *access.BindingRule {
 	return schema.ACLBindingRules.Get(tx, id)
 }
 
 // BindingRules yields the rules by ID.
-func BindingRules(tx mvcc.Reader) iter.Seq[*login.BindingRule] {
+func BindingRules(tx mvcc.Reader) iter.Seq[*access.BindingRule] {
 	return schema.ACLBindingRules.Scan(tx)
 }
 
 // BindingRulesOf yields the rules of an auth method.
-func BindingRulesOf(tx mvcc.Reader, method string) iter.Seq[*login.BindingRule] {
+func BindingRulesOf(tx mvcc.Reader, method string) iter.Seq[*access.BindingRule] {
 	return schema.ACLBindingRulesByMethod.Scan(tx, method)
 }
 
 // BindingRulePut creates or replaces a rule. The method of a rule never changes.
-func BindingRulePut(tx *mvcc.WriteTx, p *login.BindingRuleChange) error {
+func BindingRulePut(tx *mvcc.WriteTx, p *access.BindingRuleChange) error {
 	err := CheckRule(p.Rule)
 	if err != nil {
 		return err
@@ -138,8 +138,8 @@ func BindingRulePut(tx *mvcc.WriteTx, p *login.BindingRuleChange) error {
 	}
 
 	stored := *p.Rule
-	stored.CreateTime = login.Time(p.Now)
-	stored.ModifyTime = login.Time(p.Now)
+	stored.CreateTime = access.Time(p.Now)
+	stored.ModifyTime = access.Time(p.Now)
 	known := schema.ACLBindingRules.Get(tx, stored.ID)
 	switch {
 	case known == nil:
@@ -159,18 +159,18 @@ func BindingRulePut(tx *mvcc.WriteTx, p *login.BindingRuleChange) error {
 
 // CheckRule returns an error unless a rule is complete, apart from whether its method exists and its
 // expressions are valid.
-func CheckRule(r *login.BindingRule) error {
+func CheckRule(r *access.BindingRule) error {
 	switch {
 	case r == nil || r.ID == "":
 		return structs.Invalidf("the binding rule has no ID")
-	case r.BindType != login.BindRole && r.BindType != login.BindPolicy && r.BindType != login.BindManagement:
+	case r.BindType != access.BindRole && r.BindType != access.BindPolicy && r.BindType != access.BindManagement:
 		return structs.Invalidf("BindType is %q; expected %s, %s or %s",
-			structs.Cut(r.BindType, structs.MaxQuoted), login.BindRole, login.BindPolicy,
-			login.BindManagement)
-	case r.BindType == login.BindManagement && r.BindName != "":
+			structs.Cut(r.BindType, structs.MaxQuoted), access.BindRole, access.BindPolicy,
+			access.BindManagement)
+	case r.BindType == access.BindManagement && r.BindName != "":
 		return structs.Invalidf("BindName is for roles and policies; expected none with BindType %s",
 			r.BindType)
-	case r.BindType != login.BindManagement && r.BindName == "":
+	case r.BindType != access.BindManagement && r.BindName == "":
 		return structs.Invalidf("BindName is empty; expected the name of a %s", r.BindType)
 	case len(r.BindName) > maxBindName:
 		return structs.Invalidf("BindName has %d bytes; expected at most %d", len(r.BindName), maxBindName)
@@ -181,7 +181,7 @@ func CheckRule(r *login.BindingRule) error {
 }
 
 // BindingRuleDelete deletes a rule. The error is not-found.
-func BindingRuleDelete(tx *mvcc.WriteTx, p *login.BindingRuleDeleteRequest) error {
+func BindingRuleDelete(tx *mvcc.WriteTx, p *access.BindingRuleDeleteRequest) error {
 	row := schema.ACLBindingRules.Get(tx, p.ID)
 	if row == nil {
 		return structs.NotFoundf("there is no binding rule with the ID %q", structs.Cut(p.ID,

@@ -8,7 +8,6 @@ import (
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/access"
-	"berth/structs/login"
 )
 
 const (
@@ -235,9 +234,9 @@ func TokensExpire(tx *mvcc.WriteTx, p *access.TokensExpireRequest) error {
 	expire(tx, schema.ACLTokens, schema.ACLTokensByEnd.Scan(tx),
 		func(t *access.Token) bool { return t.Expired(p.Now) })
 	expire(tx, schema.ACLOneTimeTokens, schema.ACLOneTimeTokensByEnd.Scan(tx),
-		func(o *login.OneTimeToken) bool { return o.End <= p.Now })
+		func(o *access.OneTimeToken) bool { return o.End <= p.Now })
 	expire(tx, schema.ACLLoginMarks, schema.ACLLoginMarksByEnd.Scan(tx),
-		func(m *login.LoginMark) bool { return m.End <= p.Now })
+		func(m *access.LoginMark) bool { return m.End <= p.Now })
 	expire(tx, schema.ACLDeletedTokens, schema.ACLDeletedTokensByEnd.Scan(tx),
 		func(d *access.DeletedToken) bool { return d.End <= p.Now })
 	return nil

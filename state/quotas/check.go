@@ -7,7 +7,6 @@ import (
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/quota"
-	"berth/structs/quotause"
 )
 
 // remedy is what an operator can do about a bound that a request exceeds.
@@ -22,14 +21,14 @@ func CheckVolume(tx mvcc.Reader, old, v *structs.CSIVolume) error {
 	}
 
 	// Its plugin would choose, and might choose more than is left.
-	if v.State == structs.VolumeCreating && quotause.BytesOf(v) == 0 && quotause.BoundsBytes(s, v) {
+	if v.State == structs.VolumeCreating && quota.BytesOf(v) == 0 && quota.BoundsBytes(s, v) {
 		return structs.Preconditionf("volume %q: quota %s bounds the bytes of volumes; give capacity_min",
 			v.ID, s.Name)
 	}
 
-	change := quotause.OfVolume(v)
-	change.AddAll(quotause.OfVolume(old), -1)
-	excess := quotause.Exceeds(s, Used(tx, s.Name), change)
+	change := quota.OfVolume(v)
+	change.AddAll(quota.OfVolume(old), -1)
+	excess := quota.Exceeds(s, Used(tx, s.Name), change)
 	if excess == nil {
 		return nil
 	}
@@ -40,8 +39,8 @@ func CheckVolume(tx mvcc.Reader, old, v *structs.CSIVolume) error {
 type Change struct {
 	tx     mvcc.Reader
 	spec   *quota.Spec
-	change quotause.Amounts
-	memo   quotause.Memo
+	change quota.Amounts
+	memo   quota.Memo
 }
 
 // NewChange returns an empty change of the quota of a namespace, nil if it names none.
@@ -50,7 +49,7 @@ func NewChange(tx mvcc.Reader, namespace string) *Change {
 	if s == nil {
 		return nil
 	}
-	return &Change{tx: tx, spec: s, change: quotause.Amounts{}}
+	return &Change{tx: tx, spec: s, change: quota.Amounts{}}
 }
 
 // Place adds a new allocation. ask is the demand of its group, for one without resources.
@@ -60,25 +59,25 @@ func (c *Change) Place(a *structs.Allocation, ask func() structs.Resources) {
 		r = new(ask())
 	}
 	c.change.AddAll(c.memo.OfResources(r), 1)
-	c.change.AddAll(quotause.OfDevices(a.Devices), 1)
+	c.change.AddAll(quota.OfDevices(a.Devices), 1)
 }
 
 // AddVolume adds a volume that the servers are to create, in place of one that they could not create.
 func (c *Change) AddVolume(v *structs.CSIVolume) {
-	c.change.AddAll(quotause.OfVolume(v), 1)
-	c.change.AddAll(quotause.OfVolume(schema.Volumes.Get(c.tx, v.Namespace, v.ID)), -1)
+	c.change.AddAll(quota.OfVolume(v), 1)
+	c.change.AddAll(quota.OfVolume(schema.Volumes.Get(c.tx, v.Namespace, v.ID)), -1)
 }
 
 // Stop takes away an allocation that the plan stops, if its namespace names the quota.
 func (c *Change) Stop(a *structs.Allocation) {
 	if Names(c.tx, a.Namespace, c.spec.Name) {
-		c.change.AddAll(quotause.OfAlloc(a), -1)
+		c.change.AddAll(quota.OfAlloc(a), -1)
 	}
 }
 
 // Rejection returns the bound that the change exceeds, with the figures, "" for none.
 func (c *Change) Rejection() string {
-	excess := quotause.Exceeds(c.spec, Used(c.tx, c.spec.Name), c.change)
+	excess := quota.Exceeds(c.spec, Used(c.tx, c.spec.Name), c.change)
 	if excess == nil {
 		return ""
 	}
@@ -93,23 +92,23 @@ func Warning(tx mvcc.Reader, j *structs.Job) string {
 		return ""
 	}
 
-	change := quotause.Amounts{}
+	change := quota.Amounts{}
 	for _, g := range j.TaskGroups {
 		ask := g.Ask()
-		ask.MemoryMaxMB = quotause.MemoryMax(g)
+		ask.MemoryMaxMB = quota.MemoryMax(g)
 		count := g.Count
 		if j.PerNode() {
 			count = min(count, 1)
 		}
-		change.AddAll(quotause.OfResources(&ask), int64(count))
+		change.AddAll(quota.OfResources(&ask), int64(count))
 	}
 	for a := range schema.AllocsByJob.Scan(tx, j.Namespace, j.ID, schema.LiveRow) {
 		own := *a
 		own.Devices = nil
-		change.AddAll(quotause.OfAlloc(&own), -1)
+		change.AddAll(quota.OfAlloc(&own), -1)
 	}
 
-	excess := quotause.Exceeds(s, Used(tx, s.Name), change)
+	excess := quota.Exceeds(s, Used(tx, s.Name), change)
 	if excess == nil {
 		return ""
 	}

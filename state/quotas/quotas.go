@@ -16,7 +16,6 @@ import (
 	"berth/structs"
 	"berth/structs/admin"
 	"berth/structs/quota"
-	"berth/structs/quotause"
 )
 
 // maxQuotas bounds the rows of the table.
@@ -44,8 +43,8 @@ func Names(tx mvcc.Reader, namespace, name string) bool {
 }
 
 // Used returns what all namespaces that name a quota have of it.
-func Used(tx mvcc.Reader, name string) quotause.Amounts {
-	all := quotause.Amounts{}
+func Used(tx mvcc.Reader, name string) quota.Amounts {
+	all := quota.Amounts{}
 	for use := range schema.UsesByQuota.Scan(tx, name) {
 		all.AddAll(use.Amounts, 1)
 	}
@@ -144,8 +143,8 @@ func CountNew(tx *mvcc.WriteTx, placed []*structs.Allocation) {
 	if len(placed) == 0 || !schema.QuotaUses.Has(tx, placed[0].Namespace) {
 		return
 	}
-	all := quotause.Amounts{}
-	var memo quotause.Memo
+	all := quota.Amounts{}
+	var memo quota.Memo
 	for _, a := range placed {
 		all.AddAll(memo.OfAlloc(a), 1)
 	}
@@ -205,7 +204,7 @@ func UsageOf(tx mvcc.Reader, s *quota.Spec) *quota.Usage {
 		u.ModifyIndex = max(u.ModifyIndex, use.ModifyIndex)
 	}
 	for _, l := range s.Limits {
-		u.Used[l.Key()] = quotause.Show(l, Used(tx, s.Name))
+		u.Used[l.Key()] = quota.Show(l, Used(tx, s.Name))
 	}
 	return u
 }

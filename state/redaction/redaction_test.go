@@ -17,7 +17,7 @@ import (
 	"berth/state"
 	"berth/state/schema"
 	"berth/structs"
-	"berth/structs/login"
+	"berth/structs/access"
 )
 
 // filler fills rows: each text is a canary that names its field.
@@ -208,7 +208,7 @@ var plainMaps = []string{"Attributes", "Segments"}
 func TestLists_ReachNoSecrets(t *testing.T) {
 	secrets := []reflect.Type{
 		reflect.TypeFor[structs.Secret](), reflect.TypeFor[structs.Secrets](), reflect.TypeFor[structs.Sealed](),
-		reflect.TypeFor[login.Secret](), reflect.TypeFor[[]byte](),
+		reflect.TypeFor[access.Secret](), reflect.TypeFor[[]byte](),
 	}
 	seen := map[reflect.Type]bool{}
 	var walk func(ty reflect.Type, path string)

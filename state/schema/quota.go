@@ -5,7 +5,6 @@ import (
 	"berth/structs"
 	"berth/structs/admin"
 	"berth/structs/quota"
-	"berth/structs/quotause"
 )
 
 // Quotas has the specifications of quotas by name.
@@ -18,7 +17,7 @@ var Quotas = mvcc.NewTable("quotas", func(s *quota.Spec) mvcc.Key {
 type NamespaceUse struct {
 	structs.Indexes
 	Namespace, Quota string
-	Amounts          quotause.Amounts
+	Amounts          quota.Amounts
 }
 
 var (
@@ -35,7 +34,7 @@ var (
 )
 
 // ChangeUse adds amounts, a number of times, to the use of a namespace, if it names a quota.
-func ChangeUse(tx *mvcc.WriteTx, namespace string, amounts quotause.Amounts, times int64) {
+func ChangeUse(tx *mvcc.WriteTx, namespace string, amounts quota.Amounts, times int64) {
 	QuotaUses.Edit(tx, func(before *NamespaceUse) *NamespaceUse {
 		if before == nil {
 			return nil
@@ -60,7 +59,7 @@ func recountAllocUse(tx *mvcc.WriteTx, before, now *structs.Allocation) {
 		a = before
 	}
 	if a != nil && QuotaUses.Has(tx, a.Namespace) {
-		replaceUse(tx, a.Namespace, quotause.OfAlloc(before), quotause.OfAlloc(now))
+		replaceUse(tx, a.Namespace, quota.OfAlloc(before), quota.OfAlloc(now))
 	}
 }
 
@@ -71,12 +70,12 @@ func recountVolumeUse(tx *mvcc.WriteTx, before, now *structs.CSIVolume) {
 		v = before
 	}
 	if v != nil && QuotaUses.Has(tx, v.Namespace) {
-		replaceUse(tx, v.Namespace, quotause.OfVolume(before), quotause.OfVolume(now))
+		replaceUse(tx, v.Namespace, quota.OfVolume(before), quota.OfVolume(now))
 	}
 }
 
 // replaceUse replaces what a row had of a quota by what it has. No row changes its namespace.
-func replaceUse(tx *mvcc.WriteTx, namespace string, was, is quotause.Amounts) {
+func replaceUse(tx *mvcc.WriteTx, namespace string, was, is quota.Amounts) {
 	if was.Equal(is) {
 		return
 	}
@@ -103,13 +102,13 @@ func followQuota(tx *mvcc.WriteTx, before, now *admin.Namespace) {
 }
 
 // CountUse reads the allocations and volumes of a namespace, and returns what they have of a quota.
-func CountUse(tx mvcc.Reader, namespace string) quotause.Amounts {
-	all := quotause.Amounts{}
+func CountUse(tx mvcc.Reader, namespace string) quota.Amounts {
+	all := quota.Amounts{}
 	for a := range AllocsByJob.Scan(tx, namespace) {
-		all.AddAll(quotause.OfAlloc(a), 1)
+		all.AddAll(quota.OfAlloc(a), 1)
 	}
 	for v := range Volumes.Scan(tx, namespace) {
-		all.AddAll(quotause.OfVolume(v), 1)
+		all.AddAll(quota.OfVolume(v), 1)
 	}
 	return all
 }

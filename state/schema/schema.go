@@ -4,9 +4,9 @@ import (
 	"berth/internal/mvcc"
 	"berth/state/sharing"
 	"berth/structs"
+	"berth/structs/access"
 	"berth/structs/admin"
 	"berth/structs/nodeloss"
-	"berth/structs/sitoken"
 )
 
 // This file declares the tables of nodes and of the cluster, and lists all. The tables of volumes are in
@@ -65,12 +65,12 @@ var (
 
 var (
 	// SITokens has the tokens of Consul of tasks by allocation, task and accessor.
-	SITokens = mvcc.NewTable("si_token_accessors", func(a *sitoken.SITokenAccessor) mvcc.Key {
+	SITokens = mvcc.NewTable("si_token_accessors", func(a *access.SITokenAccessor) mvcc.Key {
 		return mvcc.KeyOf(a.AllocID, a.TaskName, a.AccessorID)
 	})
 
 	// Tokens that the leader revokes.
-	RevokedSITokens = SITokens.Index("revoked", func(a *sitoken.SITokenAccessor) mvcc.Key {
+	RevokedSITokens = SITokens.Index("revoked", func(a *access.SITokenAccessor) mvcc.Key {
 		return mvcc.KeyIf(a.RevokeTime != 0, a.AllocID)
 	})
 )
@@ -79,7 +79,7 @@ var (
 const OnlyCluster = "cluster"
 
 // ClusterMetadata has one row, the ID of the cluster.
-var ClusterMetadata = mvcc.NewTable("cluster_metadata", func(*sitoken.ClusterMetadata) mvcc.Key {
+var ClusterMetadata = mvcc.NewTable("cluster_metadata", func(*access.ClusterMetadata) mvcc.Key {
 	return mvcc.KeyOf(OnlyCluster)
 })
 

@@ -4,8 +4,6 @@ import (
 	"berth/internal/mvcc"
 	"berth/structs"
 	"berth/structs/access"
-	"berth/structs/identity"
-	"berth/structs/login"
 )
 
 // This file declares the tables of access control.
@@ -117,47 +115,47 @@ var ACLModes = mvcc.NewTable("acl_mode", func(*access.ControlMode) mvcc.Key {
 })
 
 // SigningKeys has the keys that sign identities of workloads.
-var SigningKeys = mvcc.NewTable("signing_keys", func(k *identity.SigningKey) mvcc.Key {
+var SigningKeys = mvcc.NewTable("signing_keys", func(k *access.SigningKey) mvcc.Key {
 	return mvcc.KeyOf(k.KeyID)
 })
 
 // ACLAuthMethods has the ways to log in by name.
-var ACLAuthMethods = mvcc.NewTable("acl_auth_methods", func(m *login.AuthMethod) mvcc.Key {
+var ACLAuthMethods = mvcc.NewTable("acl_auth_methods", func(m *access.AuthMethod) mvcc.Key {
 	return mvcc.KeyOf(m.Name)
 })
 
 var (
 	// ACLBindingRules has the rules that give the tokens of logins their rights, by ID.
-	ACLBindingRules = mvcc.NewTable("acl_binding_rules", func(r *login.BindingRule) mvcc.Key {
+	ACLBindingRules = mvcc.NewTable("acl_binding_rules", func(r *access.BindingRule) mvcc.Key {
 		return mvcc.KeyOf(r.ID)
 	})
 
 	// Rules by their auth methods.
-	ACLBindingRulesByMethod = ACLBindingRules.Index("method", func(r *login.BindingRule) mvcc.Key {
+	ACLBindingRulesByMethod = ACLBindingRules.Index("method", func(r *access.BindingRule) mvcc.Key {
 		return mvcc.KeyOf(r.AuthMethod)
 	})
 )
 
 var (
 	// ACLLoginMarks has the completed logins by OIDC, by the ID of their state.
-	ACLLoginMarks = mvcc.NewTable("acl_login_marks", func(m *login.LoginMark) mvcc.Key {
+	ACLLoginMarks = mvcc.NewTable("acl_login_marks", func(m *access.LoginMark) mvcc.Key {
 		return mvcc.KeyOf(m.ID)
 	})
 
 	// Marks by their ends, for the deletion.
-	ACLLoginMarksByEnd = ACLLoginMarks.Index("end", func(m *login.LoginMark) mvcc.Key {
+	ACLLoginMarksByEnd = ACLLoginMarks.Index("end", func(m *access.LoginMark) mvcc.Key {
 		return mvcc.KeyOf(orderedTime(m.End))
 	})
 )
 
 var (
 	// ACLOneTimeTokens has the one-time tokens by the hash of their secrets.
-	ACLOneTimeTokens = mvcc.NewTable("acl_one_time_tokens", func(o *login.OneTimeToken) mvcc.Key {
+	ACLOneTimeTokens = mvcc.NewTable("acl_one_time_tokens", func(o *access.OneTimeToken) mvcc.Key {
 		return mvcc.KeyOf(string(o.Hash))
 	})
 
 	// One-time tokens by their ends, for the deletion.
-	ACLOneTimeTokensByEnd = ACLOneTimeTokens.Index("end", func(o *login.OneTimeToken) mvcc.Key {
+	ACLOneTimeTokensByEnd = ACLOneTimeTokens.Index("end", func(o *access.OneTimeToken) mvcc.Key {
 		return mvcc.KeyOf(orderedTime(o.End))
 	})
 )

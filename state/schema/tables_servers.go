@@ -3,9 +3,9 @@ package schema
 import (
 	"berth/internal/mvcc"
 	"berth/structs"
+	"berth/structs/access"
 	"berth/structs/admin"
 	"berth/structs/nodeloss"
-	"berth/structs/variable"
 )
 
 // This file declares the tables about the servers themselves.
@@ -63,12 +63,12 @@ var NodeLeases = mvcc.NewTable("node_leases", func(l *nodeloss.NodeLease) mvcc.K
 
 var (
 	// Variables has the variables by namespace and path.
-	Variables = mvcc.NewTable("variables", func(v *variable.Variable) mvcc.Key {
+	Variables = mvcc.NewTable("variables", func(v *access.Variable) mvcc.Key {
 		return mvcc.KeyOf(v.Namespace, v.Path)
 	})
 
 	// Variables whose lock somebody has, or whose lock has ended and its delay has not.
-	LockedVariables = Variables.Index("locked", func(v *variable.Variable) mvcc.Key {
+	LockedVariables = Variables.Index("locked", func(v *access.Variable) mvcc.Key {
 		return mvcc.KeyIf(v.Lock != nil, v.Namespace, v.Path)
 	})
 )

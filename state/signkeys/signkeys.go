@@ -11,7 +11,7 @@ import (
 	"berth/state/schema"
 	"berth/state/trust"
 	"berth/structs"
-	"berth/structs/identity"
+	"berth/structs/access"
 )
 
 // The bounds of the rows.
@@ -22,15 +22,15 @@ const (
 )
 
 // Key returns a signing key, nil if there is none.
-func Key(tx mvcc.Reader, id string) *identity.SigningKey { return schema.SigningKeys.Get(tx, id) }
+func Key(tx mvcc.Reader, id string) *access.SigningKey { return schema.SigningKeys.Get(tx, id) }
 
 // Keys yields the signing keys, in the order of their IDs.
-func Keys(tx mvcc.Reader) iter.Seq[*identity.SigningKey] { return schema.SigningKeys.Scan(tx) }
+func Keys(tx mvcc.Reader) iter.Seq[*access.SigningKey] { return schema.SigningKeys.Scan(tx) }
 
 // Active returns the key of an algorithm that signs, nil if there is none.
-func Active(tx mvcc.Reader, algorithm string) *identity.SigningKey {
+func Active(tx mvcc.Reader, algorithm string) *access.SigningKey {
 	for k := range Keys(tx) {
-		if k.Algorithm == algorithm && k.State == identity.KeyActive {
+		if k.Algorithm == algorithm && k.State == access.KeyActive {
 			return k
 		}
 	}
@@ -39,7 +39,7 @@ func Active(tx mvcc.Reader, algorithm string) *identity.SigningKey {
 
 // Add stores a new key, which signs at once if no key of its algorithm does. A repeat of the same request
 // changes nothing.
-func Add(tx *mvcc.WriteTx, p *identity.KeyAddRequest) error {
+func Add(tx *mvcc.WriteTx, p *access.KeyAddRequest) error {
 	err := checkKey(p.Key)
 	if err == nil {
 		err = trust.CheckSealed(tx, p.Key.Private)
@@ -54,7 +54,7 @@ func Add(tx *mvcc.WriteTx, p *identity.KeyAddRequest) error {
 	known := 0
 	for k := range Keys(tx) {
 		known++
-		if k.Algorithm == p.Key.Algorithm && k.State == identity.KeyPublished {
+		if k.Algorithm == p.Key.Algorithm && k.State == access.KeyPublished {
 			return structs.Conflictf("signing key %s is published, and signs nothing yet", k.KeyID)
 		}
 	}
@@ -67,24 +67,24 @@ func Add(tx *mvcc.WriteTx, p *identity.KeyAddRequest) error {
 	row.CreateTime = p.Now
 	row.ActiveTime = 0
 	row.RetireTime = 0
-	row.State = identity.KeyPublished
+	row.State = access.KeyPublished
 	if Active(tx, row.Algorithm) == nil {
-		row.State = identity.KeyActive
+		row.State = access.KeyActive
 		row.ActiveTime = max(p.Now, 1)
 	}
 	schema.SigningKeys.Put(tx, &row)
 	return nil
 }
 
-func checkKey(k *identity.SigningKey) error {
+func checkKey(k *access.SigningKey) error {
 	switch {
 	case k == nil || k.Private == nil:
 		return structs.Invalidf("there is no signing key")
 	case k.KeyID == "" || len(k.KeyID) > maxKeyID:
 		return structs.Invalidf("KeyID has %d bytes; expected 1 to %d", len(k.KeyID), maxKeyID)
-	case k.Algorithm != identity.EdDSA && k.Algorithm != identity.RS256:
+	case k.Algorithm != access.KeyEdDSA && k.Algorithm != access.KeyRS256:
 		return structs.Invalidf("Algorithm is %q; expected %s or %s", structs.Cut(k.Algorithm, structs.MaxQuoted),
-			identity.EdDSA, identity.RS256)
+			access.KeyEdDSA, access.KeyRS256)
 	case len(k.PublicKey) == 0 || len(k.PublicKey) > maxPublic:
 		return structs.Invalidf("PublicKey has %d bytes; expected 1 to %d", len(k.PublicKey), maxPublic)
 	}
@@ -93,21 +93,21 @@ func checkKey(k *identity.SigningKey) error {
 
 // Activate makes a published key sign, and retires the one that did. It changes nothing for a key that is not
 // published.
-func Activate(tx *mvcc.WriteTx, p *identity.KeyActivateRequest) error {
+func Activate(tx *mvcc.WriteTx, p *access.KeyActivateRequest) error {
 	k := Key(tx, p.KeyID)
-	if k == nil || k.State != identity.KeyPublished {
+	if k == nil || k.State != access.KeyPublished {
 		return nil
 	}
 
 	was := Active(tx, k.Algorithm)
 	if was != nil {
 		retired := *was
-		retired.State = identity.KeyRetired
+		retired.State = access.KeyRetired
 		retired.RetireTime = max(p.Now, was.ActiveTime, 1) // also if the clock was set back
 		schema.SigningKeys.Put(tx, &retired)
 	}
 	active := *k
-	active.State = identity.KeyActive
+	active.State = access.KeyActive
 	active.ActiveTime = max(p.Now, 1)
 	schema.SigningKeys.Put(tx, &active)
 	return nil
@@ -115,7 +115,7 @@ func Activate(tx *mvcc.WriteTx, p *identity.KeyActivateRequest) error {
 
 // Remove deletes a key: the identities that it signed are worth nothing from then on. A missing key counts as
 // deleted.
-func Remove(tx *mvcc.WriteTx, p *identity.KeyRemoveRequest) error {
+func Remove(tx *mvcc.WriteTx, p *access.KeyRemoveRequest) error {
 	k := Key(tx, p.KeyID)
 	if k != nil {
 		schema.SigningKeys.Delete(tx, k)
@@ -130,12 +130,12 @@ func Check(c *check.Report) {
 	for k := range Keys(c) {
 		c.Want(k.Private != nil && len(k.PublicKey) > 0, "signing key %s: a part is missing", k.KeyID)
 		switch k.State {
-		case identity.KeyPublished:
+		case access.KeyPublished:
 			c.Want(k.ActiveTime == 0 && k.RetireTime == 0, "signing key %s: it is published and has signed", k.KeyID)
-		case identity.KeyActive:
+		case access.KeyActive:
 			signs[k.Algorithm]++
 			c.Want(k.ActiveTime != 0 && k.RetireTime == 0, "signing key %s: it signs without a time", k.KeyID)
-		case identity.KeyRetired:
+		case access.KeyRetired:
 			c.Want(k.RetireTime != 0, "signing key %s: it is retired without a time", k.KeyID)
 		default:
 			c.Want(false, "signing key %s: state %q", k.KeyID, k.State)
@@ -160,7 +160,7 @@ func Forget(tx *mvcc.WriteTx, rootID string) {
 // cluster, whose nodes have identities of its keys, these go on, and the former ones are retired.
 func Keep(tx *mvcc.WriteTx, before mvcc.Reader, now int64) {
 	restored := slices.Collect(Keys(tx))
-	known := func(k *identity.SigningKey) bool { return Key(before, k.KeyID) != nil }
+	known := func(k *access.SigningKey) bool { return Key(before, k.KeyID) != nil }
 	sameCluster := len(restored) == 0 || slices.ContainsFunc(restored, known)
 	if sameCluster {
 		for _, k := range restored {
@@ -170,8 +170,8 @@ func Keep(tx *mvcc.WriteTx, before mvcc.Reader, now int64) {
 
 	for was := range Keys(before) {
 		k := *was
-		if !sameCluster && k.State != identity.KeyRetired {
-			k.State = identity.KeyRetired
+		if !sameCluster && k.State != access.KeyRetired {
+			k.State = access.KeyRetired
 			k.ActiveTime = max(k.ActiveTime, 1)
 			k.RetireTime = max(now, k.ActiveTime)
 		}

@@ -9,8 +9,8 @@ import (
 	"berth/state/schema"
 	"berth/state/signkeys"
 	"berth/structs"
+	"berth/structs/access"
 	"berth/structs/admin"
-	"berth/structs/identity"
 )
 
 // store is a database with a root key.
@@ -47,9 +47,9 @@ func do[P any](s *store, apply func(*mvcc.WriteTx, *P) error, p *P) {
 	}
 }
 
-func key(id, algorithm string) *identity.KeyAddRequest {
-	return &identity.KeyAddRequest{
-		Key: &identity.SigningKey{
+func key(id, algorithm string) *access.KeyAddRequest {
+	return &access.KeyAddRequest{
+		Key: &access.SigningKey{
 			KeyID:     id,
 			Algorithm: algorithm,
 			PublicKey: []byte("public"),
@@ -62,13 +62,13 @@ func key(id, algorithm string) *identity.KeyAddRequest {
 func (s *store) add(ids ...string) {
 	s.t.Helper()
 	for _, id := range ids {
-		do(s, signkeys.Add, key(id, identity.EdDSA))
+		do(s, signkeys.Add, key(id, access.KeyEdDSA))
 	}
 }
 
 func (s *store) activate(id string, now int64) {
 	s.t.Helper()
-	do(s, signkeys.Activate, &identity.KeyActivateRequest{KeyID: id, Now: now})
+	do(s, signkeys.Activate, &access.KeyActivateRequest{KeyID: id, Now: now})
 }
 
 // wantStates compares the states of the keys, as key and state.
@@ -86,22 +86,22 @@ func (s *store) wantStates(want ...string) {
 func TestAdd_RejectsWhatNoKeyIs(t *testing.T) {
 	s := newStore(t)
 	s.add("a", "b")
-	edit := func(change func(*identity.SigningKey)) *identity.KeyAddRequest {
-		r := key("x", identity.RS256)
+	edit := func(change func(*access.SigningKey)) *access.KeyAddRequest {
+		r := key("x", access.KeyRS256)
 		change(r.Key)
 		return r
 	}
 	for name, c := range map[string]struct {
-		req  *identity.KeyAddRequest
+		req  *access.KeyAddRequest
 		kind structs.Kind
 	}{
-		"no key":       {&identity.KeyAddRequest{}, structs.KindInvalid},
-		"no ID":        {edit(func(k *identity.SigningKey) { k.KeyID = "" }), structs.KindInvalid},
-		"no public":    {edit(func(k *identity.SigningKey) { k.PublicKey = nil }), structs.KindInvalid},
-		"no private":   {edit(func(k *identity.SigningKey) { k.Private = nil }), structs.KindInvalid},
+		"no key":       {&access.KeyAddRequest{}, structs.KindInvalid},
+		"no ID":        {edit(func(k *access.SigningKey) { k.KeyID = "" }), structs.KindInvalid},
+		"no public":    {edit(func(k *access.SigningKey) { k.PublicKey = nil }), structs.KindInvalid},
+		"no private":   {edit(func(k *access.SigningKey) { k.Private = nil }), structs.KindInvalid},
 		"HS256":        {key("x", "HS256"), structs.KindInvalid},
-		"a lost root":  {edit(func(k *identity.SigningKey) { k.Private.KeyID = "lost" }), structs.KindUnavailable},
-		"a second one": {key("x", identity.EdDSA), structs.KindConflict},
+		"a lost root":  {edit(func(k *access.SigningKey) { k.Private.KeyID = "lost" }), structs.KindUnavailable},
+		"a second one": {key("x", access.KeyEdDSA), structs.KindConflict},
 	} {
 		err := try(s, signkeys.Add, c.req)
 		if !structs.IsKind(err, c.kind) {
@@ -115,7 +115,7 @@ func TestAdd_RejectsWhatNoKeyIs(t *testing.T) {
 func TestActivate_RetiresTheFormerKeyOfTheAlgorithm(t *testing.T) {
 	s := newStore(t)
 	s.add("a", "b")
-	do(s, signkeys.Add, key("other", identity.RS256))
+	do(s, signkeys.Add, key("other", access.KeyRS256))
 	s.activate("b", 9)
 	s.wantStates("a retired", "b active", "other active")
 	s.activate("a", 10)
@@ -130,7 +130,7 @@ func TestActivate_RetiresTheFormerKeyOfTheAlgorithm(t *testing.T) {
 func TestKeep_KeepsTheKeysOfIdentitiesInUse(t *testing.T) {
 	replaced := newStore(t)
 	replaced.add("removed")
-	do(replaced, signkeys.Remove, &identity.KeyRemoveRequest{KeyID: "removed"})
+	do(replaced, signkeys.Remove, &access.KeyRemoveRequest{KeyID: "removed"})
 	replaced.add("same", "next")
 	for name, c := range map[string]struct {
 		archive []string

@@ -6,14 +6,14 @@ import (
 	"berth/internal/mvcc"
 	"berth/state/trust"
 	"berth/structs"
-	"berth/structs/identity"
+	"berth/structs/access"
 )
 
 // Warning names the first part of a job that waits for a signed identity that no server can sign. It is ""
 // if nothing waits. The leader makes the signing keys soon after the first root key, so a cluster that has a
 // root key and no signing key yet needs nothing from the user.
 func Warning(tx mvcc.Reader, j *structs.Job) string {
-	if Active(tx, identity.EdDSA) != nil || trust.ActiveRootKey(tx) != nil {
+	if Active(tx, access.KeyEdDSA) != nil || trust.ActiveRootKey(tx) != nil {
 		return ""
 	}
 

@@ -8,8 +8,8 @@ import (
 	"berth/state/schema"
 	"berth/state/signkeys"
 	"berth/structs"
+	"berth/structs/access"
 	"berth/structs/admin"
-	"berth/structs/identity"
 )
 
 func TestWarning_NamesThePartThatWaitsForAKey(t *testing.T) {
@@ -33,7 +33,7 @@ func TestWarning_NamesThePartThatWaitsForAKey(t *testing.T) {
 		}
 	}
 	check(false)
-	do(s, signkeys.Add, key("one", identity.EdDSA))
+	do(s, signkeys.Add, key("one", access.KeyEdDSA))
 	check(true)
 }
 

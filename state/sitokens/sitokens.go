@@ -9,7 +9,7 @@ import (
 	"berth/state/check"
 	"berth/state/schema"
 	"berth/structs"
-	"berth/structs/sitoken"
+	"berth/structs/access"
 )
 
 // ClusterID returns the ID of the cluster, "" while there is none.
@@ -22,23 +22,23 @@ func ClusterID(tx mvcc.Reader) string {
 }
 
 // Token returns the row of a token, nil if there is none.
-func Token(tx mvcc.Reader, alloc, task, accessor string) *sitoken.SITokenAccessor {
+func Token(tx mvcc.Reader, alloc, task, accessor string) *access.SITokenAccessor {
 	return schema.SITokens.Get(tx, alloc, task, accessor)
 }
 
 // Of yields the tokens of an allocation that are not revoked yet, or of one of its tasks.
-func Of(tx mvcc.Reader, alloc string, task ...string) iter.Seq[*sitoken.SITokenAccessor] {
+func Of(tx mvcc.Reader, alloc string, task ...string) iter.Seq[*access.SITokenAccessor] {
 	return schema.SITokens.Scan(tx, append([]string{alloc}, task...)...)
 }
 
 // Revoked yields the tokens that the leader revokes.
-func Revoked(tx mvcc.Reader) iter.Seq[*sitoken.SITokenAccessor] {
+func Revoked(tx mvcc.Reader) iter.Seq[*access.SITokenAccessor] {
 	return schema.RevokedSITokens.Scan(tx)
 }
 
 // Register stores the names of tokens that a server is going to make, and gives the cluster its ID.
 // It gives up the earlier tokens of the same tasks: their node has asked again, so no task uses them.
-func Register(tx *mvcc.WriteTx, p *sitoken.SITokenAccessors) error {
+func Register(tx *mvcc.WriteTx, p *access.SITokenAccessors) error {
 	// All are checked before the first change: an entry with an error has changed nothing.
 	for _, t := range p.Accessors {
 		if t == nil || t.TaskName == "" || t.AccessorID == "" {
@@ -55,7 +55,7 @@ func Register(tx *mvcc.WriteTx, p *sitoken.SITokenAccessors) error {
 	}
 
 	if p.ClusterID != "" && ClusterID(tx) == "" {
-		schema.ClusterMetadata.Put(tx, &sitoken.ClusterMetadata{
+		schema.ClusterMetadata.Put(tx, &access.ClusterMetadata{
 			ClusterID:  p.ClusterID,
 			CreateTime: p.Now,
 		})
@@ -64,7 +64,7 @@ func Register(tx *mvcc.WriteTx, p *sitoken.SITokenAccessors) error {
 	// The former tokens are given up first. After the puts, the new ones of the same tasks would be given up
 	// too.
 	for _, t := range p.Accessors {
-		GiveUpOf(tx, t.AllocID, p.Now+int64(sitoken.SITokenSettle), t.TaskName)
+		GiveUpOf(tx, t.AllocID, p.Now+int64(access.SITokenSettle), t.TaskName)
 		t.RevokeTime = 0
 	}
 
@@ -76,18 +76,18 @@ func Register(tx *mvcc.WriteTx, p *sitoken.SITokenAccessors) error {
 }
 
 // GiveUp makes the leader revoke tokens that no task has got. Consul may still be making them.
-func GiveUp(tx *mvcc.WriteTx, p *sitoken.SITokenAccessors) error {
+func GiveUp(tx *mvcc.WriteTx, p *access.SITokenAccessors) error {
 	for _, t := range p.Accessors {
 		row := stored(tx, t)
 		if row != nil {
-			giveUp(tx, row, p.Now+int64(sitoken.SITokenSettle))
+			giveUp(tx, row, p.Now+int64(access.SITokenSettle))
 		}
 	}
 	return nil
 }
 
 // Deregister deletes the rows of tokens that are revoked.
-func Deregister(tx *mvcc.WriteTx, p *sitoken.SITokenAccessors) error {
+func Deregister(tx *mvcc.WriteTx, p *access.SITokenAccessors) error {
 	for _, t := range p.Accessors {
 		row := stored(tx, t)
 		if row != nil {
@@ -97,7 +97,7 @@ func Deregister(tx *mvcc.WriteTx, p *sitoken.SITokenAccessors) error {
 	return nil
 }
 
-func stored(tx mvcc.Reader, t *sitoken.SITokenAccessor) *sitoken.SITokenAccessor {
+func stored(tx mvcc.Reader, t *access.SITokenAccessor) *access.SITokenAccessor {
 	if t == nil {
 		return nil
 	}
@@ -111,7 +111,7 @@ func GiveUpOf(tx *mvcc.WriteTx, alloc string, from int64, task ...string) {
 	}
 }
 
-func giveUp(tx *mvcc.WriteTx, t *sitoken.SITokenAccessor, from int64) {
+func giveUp(tx *mvcc.WriteTx, t *access.SITokenAccessor, from int64) {
 	// The first time stays, so that repeated requests do not delay the revocation.
 	if t.RevokeTime != 0 {
 		return

@@ -10,11 +10,9 @@ import (
 	"berth/state/check"
 	"berth/state/schema"
 	"berth/structs"
+	"berth/structs/access"
 	"berth/structs/admin"
-	"berth/structs/identity"
-	"berth/structs/login"
 	"berth/structs/storage"
-	"berth/structs/variable"
 )
 
 // This file lists the places of sealed values: the rows with secrets that are encrypted with a root key. The
@@ -165,34 +163,34 @@ func sealedOfSnapshot(s *storage.VolumeSnapshot) []SealedField {
 }
 
 // sealedOfVariable lists the encrypted items of a variable (see SealedTables).
-func sealedOfVariable(v *variable.Variable) []SealedField {
+func sealedOfVariable(v *access.Variable) []SealedField {
 	return []SealedField{{
-		Place: variable.VariablePlace(v.Namespace, v.Path),
+		Place: access.VariablePlace(v.Namespace, v.Path),
 		Value: v.Sealed,
 		Set:   func(s *structs.Sealed) { v.Sealed = s },
 	}}
 }
 
-func copyVariable(v *variable.Variable) *variable.Variable { return new(*v) }
+func copyVariable(v *access.Variable) *access.Variable { return new(*v) }
 
 // sealedOfSigningKey lists the encrypted private part of a signing key (see SealedTables).
-func sealedOfSigningKey(k *identity.SigningKey) []SealedField {
+func sealedOfSigningKey(k *access.SigningKey) []SealedField {
 	return []SealedField{{
-		Place: identity.KeyPlace(k.KeyID),
+		Place: access.SigningKeyPlace(k.KeyID),
 		Value: k.Private,
 		Set:   func(s *structs.Sealed) { k.Private = s },
 	}}
 }
 
-func copySigningKey(k *identity.SigningKey) *identity.SigningKey { return new(*k) }
+func copySigningKey(k *access.SigningKey) *access.SigningKey { return new(*k) }
 
 // sealedOfMethod lists the encrypted secrets of an auth method (see SealedTables).
-func sealedOfMethod(m *login.AuthMethod) []SealedField {
+func sealedOfMethod(m *access.AuthMethod) []SealedField {
 	return []SealedField{{
-		Place: login.AuthPlace(m.Name),
+		Place: access.AuthPlace(m.Name),
 		Value: m.Sealed,
 		Set:   func(s *structs.Sealed) { m.Sealed = s },
 	}}
 }
 
-func copyMethod(m *login.AuthMethod) *login.AuthMethod { return new(*m) }
+func copyMethod(m *access.AuthMethod) *access.AuthMethod { return new(*m) }

@@ -12,8 +12,8 @@ import (
 	"berth/state/csi"
 	"berth/state/csi/lifecycle"
 	"berth/structs"
+	"berth/structs/access"
 	"berth/structs/validate"
-	"berth/structs/variable"
 )
 
 // Path returns the path of the variable with the secrets of a volume, "" if the volume has secrets of its
@@ -31,7 +31,7 @@ func Path(tx state.Reader, v *structs.CSIVolume) string {
 
 // Variable returns the variable with the secrets of a volume, nil for a volume that needs none. The error is
 // a precondition: it names the path and the remedy.
-func Variable(tx state.Reader, v *structs.CSIVolume) (*variable.Variable, error) {
+func Variable(tx state.Reader, v *structs.CSIVolume) (*access.Variable, error) {
 	path := Path(tx, v)
 	if path == "" {
 		return nil, nil
@@ -61,7 +61,7 @@ func Check(tx state.Reader, v, old *structs.CSIVolume) error {
 }
 
 // missing tells why a variable has no items.
-func missing(row *variable.Variable) string {
+func missing(row *access.Variable) string {
 	if row == nil {
 		return "does not exist"
 	}
@@ -101,8 +101,8 @@ func OpenForCall(tx state.Reader, keys *keyring.Ring, v *structs.CSIVolume) (*st
 }
 
 // openItems decrypts the items of a variable, which the plugin gets as secrets.
-func openItems(keys *keyring.Ring, row *variable.Variable) (structs.Secrets, error) {
-	b, err := keys.Open(variable.VariablePlace(row.Namespace, row.Path), row.Sealed)
+func openItems(keys *keyring.Ring, row *access.Variable) (structs.Secrets, error) {
+	b, err := keys.Open(access.VariablePlace(row.Namespace, row.Path), row.Sealed)
 	if structs.IsKind(err, structs.KindPrecondition) {
 		return nil, structs.Unavailablef("%w", err)
 	}

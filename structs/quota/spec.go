@@ -19,7 +19,7 @@ type Spec struct {
 type Limit struct {
 	Region      string
 	RegionLimit *Bounds // never nil in a row
-	Hash        []byte  // tells limits apart: see package quotause
+	Hash        []byte  // tells limits apart: see Digest
 }
 
 // BoundsStorage reports whether a quota, or nil, bounds the volumes of its namespaces.

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"berth/structs"
-	"berth/structs/variable"
+	"berth/structs/access"
 )
 
 // The paths that belong to berth are below reservedVariables. Of these, users write those below
@@ -53,7 +53,7 @@ func isVariableWithin(path, other string) bool {
 }
 
 // VariableItems checks the items of a variable. The error is invalid and shows no value.
-func VariableItems(items variable.VariableItems) error {
+func VariableItems(items access.VariableItems) error {
 	size := structs.PairBytes(items)
 	_, unnamed := items[""]
 	switch {
@@ -75,8 +75,8 @@ const defaultLockTime = 15 * time.Second
 
 // NewVariableLock returns the times of a lock to take, with defaults for those that are 0. The error is
 // invalid.
-func NewVariableLock(asked *variable.VariableLock) (*variable.VariableLock, error) {
-	lock := &variable.VariableLock{TTL: defaultLockTime, LockDelay: defaultLockTime}
+func NewVariableLock(asked *access.VariableLock) (*access.VariableLock, error) {
+	lock := &access.VariableLock{TTL: defaultLockTime, LockDelay: defaultLockTime}
 	if asked == nil {
 		return lock, nil
 	}

@@ -16,8 +16,8 @@ import (
 	"berth/state/csi"
 	"berth/state/trust"
 	"berth/structs"
+	"berth/structs/access"
 	"berth/structs/admin"
-	"berth/structs/variable"
 	"berth/test/cluster"
 )
 
@@ -43,10 +43,10 @@ const (
 // storeSecrets stores a variable and a volume with a secret.
 func storeSecrets(c *cluster.Cluster) {
 	c.T.Helper()
-	cluster.Must(c, c.Leader(), variable.VariableApply, &variable.VariableApplyRequest{
-		Op:    variable.VariableSet,
+	cluster.Must(c, c.Leader(), access.VariableApply, &access.VariableApplyRequest{
+		Op:    access.VariableSet,
 		Path:  variablePath,
-		Items: variable.VariableItems{"password": secretText},
+		Items: access.VariableItems{"password": secretText},
 	})
 	newClaimFixture(c, 0) // nodes with the plugin
 	cluster.Must(c, c.Leader(), structs.CSIVolumeRegister, &structs.CSIVolumeRegisterRequest{
@@ -63,7 +63,7 @@ func storeSecrets(c *cluster.Cluster) {
 
 // variableOf reads the variable of storeSecrets at one server.
 func variableOf(ctx context.Context, s *cluster.Server) (string, error) {
-	resp, err := rpc.Call(ctx, s, variable.VariableGet, &variable.VariableGetRequest{
+	resp, err := rpc.Call(ctx, s, access.VariableGet, &access.VariableGetRequest{
 		Path:         variablePath,
 		QueryOptions: structs.QueryOptions{AllowStale: true},
 	})
@@ -205,10 +205,10 @@ func TestKeyring_TheKeyIsReplacedWithoutAStop(t *testing.T) {
 			s.Change(func(cfg *server.Config) { cfg.Keyring = settings })
 			others := c.Others(s)
 			c.Leader(others...)
-			cluster.Must(c, others[0], variable.VariableApply, &variable.VariableApplyRequest{
-				Op:    variable.VariableSet,
+			cluster.Must(c, others[0], access.VariableApply, &access.VariableApplyRequest{
+				Op:    access.VariableSet,
 				Path:  "while",
-				Items: variable.VariableItems{"n": "v"},
+				Items: access.VariableItems{"n": "v"},
 			})
 			for _, other := range others {
 				if got, err := variableOf(t.Context(), other); err != nil || got != secretText {

@@ -12,13 +12,13 @@ import (
 	"github.com/hashicorp/raft"
 
 	"berth/api/apitest"
-	"berth/endpoints/access"
+	accesses "berth/endpoints/access"
 	"berth/fsm"
 	"berth/internal/keyring"
 	"berth/internal/keyring/keyringtest"
 	"berth/server/varlocks"
 	"berth/state"
-	"berth/structs/variable"
+	"berth/structs/access"
 )
 
 // variableServer is a server with variables alone. It applies each entry at once.
@@ -56,27 +56,27 @@ func serveVariables(t *testing.T, c *apitest.Caller) {
 		loop.Wait()
 	})
 
-	v := access.Variables{Store: s.store, Raft: s, Keys: ring, Locks: locks}
-	apitest.On(c, variable.VariableApply,
-		func(ctx context.Context, req *variable.VariableApplyRequest) (*variable.VariableApplyResponse, error) {
-			resp := &variable.VariableApplyResponse{}
+	v := accesses.Variables{Store: s.store, Raft: s, Keys: ring, Locks: locks}
+	apitest.On(c, access.VariableApply,
+		func(ctx context.Context, req *access.VariableApplyRequest) (*access.VariableApplyResponse, error) {
+			resp := &access.VariableApplyResponse{}
 			_, err := v.Apply(ctx, req, resp)
 			return resp, err
 		})
-	apitest.On(c, variable.VariableRenew,
-		func(ctx context.Context, req *variable.VariableRenewRequest) (*variable.VariableRenewResponse, error) {
-			resp := &variable.VariableRenewResponse{}
+	apitest.On(c, access.VariableRenew,
+		func(ctx context.Context, req *access.VariableRenewRequest) (*access.VariableRenewResponse, error) {
+			resp := &access.VariableRenewResponse{}
 			_, err := v.Renew(ctx, req, resp)
 			return resp, err
 		})
-	apitest.On(c, variable.VariableGet,
-		func(_ context.Context, req *variable.VariableGetRequest) (*variable.VariableGetResponse, error) {
-			resp := &variable.VariableGetResponse{}
+	apitest.On(c, access.VariableGet,
+		func(_ context.Context, req *access.VariableGetRequest) (*access.VariableGetResponse, error) {
+			resp := &access.VariableGetResponse{}
 			return resp, v.Get(s.store.Read(), req, resp)
 		})
-	apitest.On(c, variable.VariableList,
-		func(_ context.Context, req *variable.VariableListRequest) (*variable.VariableListResponse, error) {
-			resp := &variable.VariableListResponse{}
+	apitest.On(c, access.VariableList,
+		func(_ context.Context, req *access.VariableListRequest) (*access.VariableListResponse, error) {
+			resp := &access.VariableListResponse{}
 			return resp, v.List(s.store.Read(), req, resp)
 		})
 }

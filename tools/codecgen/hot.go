@@ -10,14 +10,10 @@ var WirePackages = []string{
 	"structs/admin",
 	"structs/storage",
 	"structs/event",
-	"structs/identity",
 	"structs/admission",
-	"structs/login",
 	"structs/nodecalls",
 	"structs/nodeloss",
 	"structs/quota",
-	"structs/sitoken",
-	"structs/variable",
 }
 
 // Hot lists the structs of package structs that have generated codecs. These are the rows that fill a

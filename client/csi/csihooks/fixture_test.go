@@ -26,7 +26,7 @@ import (
 	"berth/client/store"
 	"berth/csi/csitest"
 	"berth/structs"
-	"berth/structs/identity"
+	"berth/structs/access"
 	"berth/test/kit"
 )
 
@@ -394,8 +394,8 @@ func (s *fakeServers) Call(ctx context.Context, method string, req, resp any) er
 			s.readOnly = append(s.readOnly, r.TurnedReadOnly...)
 		})
 		return nil
-	case *identity.SignRequest:
-		return s.sign(r, resp.(*identity.SignResponse))
+	case *access.SignRequest:
+		return s.sign(r, resp.(*access.SignResponse))
 	}
 	return structs.Errorf(structs.KindInvalid, "no method %s", method)
 }

@@ -18,7 +18,7 @@ import (
 	"berth/csi/csitest"
 	"berth/internal/backoff"
 	"berth/structs"
-	"berth/structs/identity"
+	"berth/structs/access"
 )
 
 const (
@@ -27,17 +27,17 @@ const (
 )
 
 // sign signs what a driver may have: the allocation a1 and the plugin ebs.
-func (s *fakeServers) sign(r *identity.SignRequest, resp *identity.SignResponse) error {
+func (s *fakeServers) sign(r *access.SignRequest, resp *access.SignResponse) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, w := range r.Identities {
-		one := identity.SignedIdentity{WantedIdentity: w, Rejection: s.rejects}
+		one := access.SignedIdentity{WantedIdentity: w, Rejection: s.rejects}
 		if s.rejects == "" {
 			s.signed++
 			one.JWT = structs.Secret(fmt.Sprintf("jwt-%s-%d", w.Name, s.signed))
 			one.Expiration = time.Now().Add(s.life).UnixNano()
 		}
-		if w.Kind != identity.KindVolume || w.AllocID != "a1" || w.Workload != "ebs" || r.SecretID != "secret" {
+		if w.Kind != access.IdentityOfVolume || w.AllocID != "a1" || w.Workload != "ebs" || r.SecretID != "secret" {
 			return structs.Deniedf("who is asking for %+v?", w)
 		}
 		resp.Signed = append(resp.Signed, one)
@@ -174,7 +174,7 @@ func TestTokens_AreNotSignedForADriverThatDoesNotAsk(t *testing.T) {
 	u := r.use(e)
 	u.stop()
 	call := p.Calls("NodePublishVolume")[0]
-	if hasToken(call, inContext) || hasToken(call, inSecrets) || r.servers.count(identity.Sign.Name) != 0 {
+	if hasToken(call, inContext) || hasToken(call, inSecrets) || r.servers.count(access.IdentitySign.Name) != 0 {
 		t.Errorf("the call is %v", call.Request)
 	}
 	must(t, h.Down(r.ctx()))
@@ -252,7 +252,7 @@ func TestRepublish_PrecedesTheEndOfTheTokens(t *testing.T) {
 	}
 
 	r.servers.change(func() {
-		r.servers.fail[identity.Sign.Name] = []error{structs.Unavailablef("there is no leader")}
+		r.servers.fail[access.IdentitySign.Name] = []error{structs.Unavailablef("there is no leader")}
 	})
 	<-u.told
 	quoting := func(_ context.Context, req any) (any, error) {

@@ -13,7 +13,7 @@ import (
 	"berth/csi"
 	"berth/rpc"
 	"berth/structs"
-	"berth/structs/identity"
+	"berth/structs/access"
 )
 
 // TokenSigner gets the signed identities that drivers ask for, and puts them into the arguments of
@@ -40,12 +40,12 @@ func (s TokenSigner) Add(
 		return time.Time{}, nil
 	}
 
-	req := &identity.SignRequest{}
+	req := &access.SignRequest{}
 	req.NodeID, req.SecretID = s.Node()
 	for _, t := range plugin.Tokens {
-		req.Identities = append(req.Identities, identity.WantedIdentity{
+		req.Identities = append(req.Identities, access.WantedIdentity{
 			AllocID:  allocID,
-			Kind:     identity.KindVolume,
+			Kind:     access.IdentityOfVolume,
 			Workload: plugin.ID,
 			Name:     t.Audience,
 		})
@@ -54,7 +54,7 @@ func (s TokenSigner) Add(
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	begin := time.Now()
-	resp, err := rpc.Call(ctx, s.Servers, identity.Sign, req)
+	resp, err := rpc.Call(ctx, s.Servers, access.IdentitySign, req)
 	if err != nil {
 		return time.Time{}, err
 	}
@@ -99,7 +99,7 @@ func with(m map[string]string, text string) map[string]string {
 // readTokens returns the value for the driver, and the time from which the first of its tokens is to be
 // replaced.
 func readTokens(
-	plugin *registry.Instance, wanted []identity.WantedIdentity, signed []identity.SignedIdentity, at time.Time,
+	plugin *registry.Instance, wanted []access.WantedIdentity, signed []access.SignedIdentity, at time.Time,
 ) (text string, renew time.Time, err error) {
 	if len(signed) != len(wanted) {
 		return "", renew, structs.Internalf("the servers answered with %d tokens for %d", len(signed), len(wanted))

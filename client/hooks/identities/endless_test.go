@@ -8,15 +8,15 @@ import (
 	"time"
 
 	"berth/structs"
-	"berth/structs/identity"
+	"berth/structs/access"
 )
 
 // signedBy answers with tokens without an end, which a key has signed.
 func (fx *fixture) signedBy(key string) {
 	header := base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, `{"kid":%q}`, key))
 	fx.set(func() {
-		fx.answer = func(w identity.WantedIdentity, n int) identity.SignedIdentity {
-			return identity.SignedIdentity{WantedIdentity: w, JWT: structs.Secret(fmt.Sprintf("%s.%d.x", header, n))}
+		fx.answer = func(w access.WantedIdentity, n int) access.SignedIdentity {
+			return access.SignedIdentity{WantedIdentity: w, JWT: structs.Secret(fmt.Sprintf("%s.%d.x", header, n))}
 		}
 	})
 }

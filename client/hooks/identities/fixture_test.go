@@ -17,8 +17,8 @@ import (
 	"berth/client/hooks"
 	"berth/client/store"
 	"berth/structs"
+	"berth/structs/access"
 	"berth/structs/defaults"
-	"berth/structs/identity"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -39,7 +39,7 @@ type fixture struct {
 	cancel  context.CancelFunc
 
 	mu       sync.Mutex
-	answer   func(w identity.WantedIdentity, n int) identity.SignedIdentity
+	answer   func(w access.WantedIdentity, n int) access.SignedIdentity
 	err      error // of the servers, in the place of an answer
 	calls    int   // that the servers have answered
 	requests []request
@@ -52,7 +52,7 @@ type fixture struct {
 // request is one that the servers got.
 type request struct {
 	at   time.Time
-	list []identity.WantedIdentity
+	list []access.WantedIdentity
 }
 
 // newFixture returns a node whose task web has identities.
@@ -65,8 +65,8 @@ func newFixture(t *testing.T, list ...*structs.WorkloadIdentity) *fixture {
 	task := &structs.Task{Name: "web", Identities: list}
 	fx.group = &structs.TaskGroup{Name: "g", Tasks: []*structs.Task{task}}
 	defaults.Canonicalize(&structs.Job{ID: "j", TaskGroups: []*structs.TaskGroup{fx.group}})
-	fx.answer = func(w identity.WantedIdentity, n int) identity.SignedIdentity {
-		return identity.SignedIdentity{
+	fx.answer = func(w access.WantedIdentity, n int) access.SignedIdentity {
+		return access.SignedIdentity{
 			WantedIdentity: w,
 			JWT:            structs.Secret(fmt.Sprintf("token-%s-%d", w.Name, n)),
 			Expiration:     time.Now().Add(life).UnixNano(),
@@ -119,8 +119,8 @@ func (fx *fixture) close() {
 func (fx *fixture) Call(_ context.Context, method string, req, resp any) error {
 	fx.mu.Lock()
 	defer fx.mu.Unlock()
-	r := req.(*identity.SignRequest)
-	if method != identity.Sign.Name || r.NodeID != "n1" || r.SecretID != "s1" {
+	r := req.(*access.SignRequest)
+	if method != access.IdentitySign.Name || r.NodeID != "n1" || r.SecretID != "s1" {
 		fx.t.Errorf("the request is %s of %+v", method, r)
 	}
 	fx.requests = append(fx.requests, request{time.Now(), r.Identities})
@@ -128,7 +128,7 @@ func (fx *fixture) Call(_ context.Context, method string, req, resp any) error {
 		return fx.err
 	}
 	fx.calls++
-	out := resp.(*identity.SignResponse)
+	out := resp.(*access.SignResponse)
 	for _, w := range r.Identities {
 		out.Signed = append(out.Signed, fx.answer(w, fx.calls))
 	}

@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 
 	"berth/structs"
-	"berth/structs/identity"
+	"berth/structs/access"
 )
 
 func other(name string, edit func(*structs.WorkloadIdentity)) *structs.WorkloadIdentity {
@@ -39,7 +39,7 @@ func TestUp_SignsAllThatSomebodyUsesInOneCall(t *testing.T) {
 		if len(asked) != 1 {
 			t.Fatalf("the servers got %d requests", len(asked))
 		}
-		want := []identity.WantedIdentity{
+		want := []access.WantedIdentity{
 			{AllocID: "a1", Kind: "task", Workload: "web", Name: "aws"},
 			{AllocID: "a1", Kind: "task", Workload: "web", Name: "vault"},
 			{AllocID: "a1", Kind: "task", Workload: "second", Name: "default"},
@@ -48,11 +48,11 @@ func TestUp_SignsAllThatSomebodyUsesInOneCall(t *testing.T) {
 		if !slices.Equal(asked[0].list, want) {
 			t.Errorf("got %+v", asked[0].list)
 		}
-		token, ok := fx.env.Token(identity.KindService, "api", "consul-service_api-80")
+		token, ok := fx.env.Token(access.IdentityOfService, "api", "consul-service_api-80")
 		if !ok || token.JWT != "token-consul-service_api-80-1" {
 			t.Errorf("the service has %q, %v", string(token.JWT), ok)
 		}
-		if _, ok := fx.env.Token(identity.KindTask, "web", "default"); ok {
+		if _, ok := fx.env.Token(access.IdentityOfTask, "web", "default"); ok {
 			t.Error("there is a token that nobody asked for")
 		}
 	})
@@ -64,7 +64,7 @@ func TestHook_IsNilWithoutIdentities(t *testing.T) {
 	if fx.manager.Hook(fx.env) != nil || fx.manager.TaskHook(fx.env, fx.group.Tasks[0]) != nil {
 		t.Error("a task without a block has hooks")
 	}
-	if _, ok := fx.env.Token(identity.KindTask, "web", "default"); ok || fx.env.TokensChanged() != nil {
+	if _, ok := fx.env.Token(access.IdentityOfTask, "web", "default"); ok || fx.env.TokensChanged() != nil {
 		t.Error("it has a token")
 	}
 }
@@ -147,8 +147,8 @@ func TestUp_FailsWithTheReasonOfARejection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fx := newFixture(t, other("c", inFile))
 		defer fx.close()
-		fx.answer = func(w identity.WantedIdentity, _ int) identity.SignedIdentity {
-			return identity.SignedIdentity{WantedIdentity: w, Rejection: "the allocation has ended"}
+		fx.answer = func(w access.WantedIdentity, _ int) access.SignedIdentity {
+			return access.SignedIdentity{WantedIdentity: w, Rejection: "the allocation has ended"}
 		}
 		err := fx.manager.Hook(fx.env).Up(t.Context(), fx.env)
 		if !structs.IsKind(err, structs.KindPrecondition) ||
@@ -161,12 +161,12 @@ func TestUp_FailsWithTheReasonOfARejection(t *testing.T) {
 // TestUp_RejectsStrangeAnswers does not show a text to a task that is no token.
 func TestUp_RejectsStrangeAnswers(t *testing.T) {
 	long := strings.Repeat("x", structs.MaxIdentity+1)
-	for name, edit := range map[string]func(*identity.SignedIdentity){
-		"none":             func(s *identity.SignedIdentity) { s.JWT = "" },
-		"with a line":      func(s *identity.SignedIdentity) { s.JWT = "a\nb" },
-		"too long":         func(s *identity.SignedIdentity) { s.JWT = structs.Secret(long) },
-		"of another":       func(s *identity.SignedIdentity) { s.Name = "d" },
-		"of another alloc": func(s *identity.SignedIdentity) { s.AllocID = "a2" },
+	for name, edit := range map[string]func(*access.SignedIdentity){
+		"none":             func(s *access.SignedIdentity) { s.JWT = "" },
+		"with a line":      func(s *access.SignedIdentity) { s.JWT = "a\nb" },
+		"too long":         func(s *access.SignedIdentity) { s.JWT = structs.Secret(long) },
+		"of another":       func(s *access.SignedIdentity) { s.Name = "d" },
+		"of another alloc": func(s *access.SignedIdentity) { s.AllocID = "a2" },
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			fx := newFixture(t, other("c", inFile))
@@ -174,7 +174,7 @@ func TestUp_RejectsStrangeAnswers(t *testing.T) {
 			list := wanted(fx.env)
 			tokens := newTokens(fx.manager, "a1", list)
 			answer := fx.answer
-			fx.answer = func(w identity.WantedIdentity, n int) identity.SignedIdentity {
+			fx.answer = func(w access.WantedIdentity, n int) access.SignedIdentity {
 				s := answer(w, n)
 				edit(&s)
 				return s

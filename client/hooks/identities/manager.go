@@ -12,7 +12,7 @@ import (
 	"berth/internal/backoff"
 	"berth/rpc"
 	"berth/structs"
-	"berth/structs/identity"
+	"berth/structs/access"
 )
 
 // Config has the parts of the agent that the hooks need.
@@ -124,7 +124,7 @@ func (h *allocHook) Down(context.Context) error {
 
 // want is an identity to sign, with the life of its tokens.
 type want struct {
-	identity.WantedIdentity
+	access.WantedIdentity
 	ttl time.Duration
 }
 
@@ -132,7 +132,7 @@ type want struct {
 func wanted(env *hooks.AllocEnv) (list []want) {
 	add := func(kind, name string, i *structs.WorkloadIdentity) {
 		list = append(list, want{
-			WantedIdentity: identity.WantedIdentity{
+			WantedIdentity: access.WantedIdentity{
 				AllocID:  env.Alloc.ID,
 				Kind:     kind,
 				Workload: name,
@@ -145,14 +145,14 @@ func wanted(env *hooks.AllocEnv) (list []want) {
 	for _, t := range env.Group.Tasks {
 		for i := range structs.TaskIdentities(t) {
 			if structs.AwaitsIdentity(i) {
-				add(identity.KindTask, t.Name, i)
+				add(access.IdentityOfTask, t.Name, i)
 			}
 		}
 	}
 
 	for s := range env.Group.AllServices() {
 		if s.Identity != nil {
-			add(identity.KindService, s.Name, s.Identity)
+			add(access.IdentityOfService, s.Name, s.Identity)
 		}
 	}
 

@@ -12,7 +12,7 @@ import (
 
 	"berth/client/hooks"
 	"berth/structs"
-	"berth/structs/identity"
+	"berth/structs/access"
 	"berth/test/kit"
 )
 
@@ -96,9 +96,9 @@ func TestRenew_EndsWithARejection(t *testing.T) {
 		fx.asked()
 		answer := fx.answer
 		fx.set(func() {
-			fx.answer = func(w identity.WantedIdentity, n int) identity.SignedIdentity {
+			fx.answer = func(w access.WantedIdentity, n int) access.SignedIdentity {
 				if w.Name == "c" {
-					return identity.SignedIdentity{WantedIdentity: w, Rejection: "gone"}
+					return access.SignedIdentity{WantedIdentity: w, Rejection: "gone"}
 				}
 				return answer(w, n)
 			}
@@ -133,7 +133,7 @@ func TestTokenOf_TrustsTheClockOfTheServersWithinTheTTL(t *testing.T) {
 		{2 * time.Minute, 0, 2 * time.Minute},
 		{-time.Minute, 0, structs.DefaultIdentityTTL},
 	} {
-		s := identity.SignedIdentity{Expiration: now.Add(c.end).UnixNano()}
+		s := access.SignedIdentity{Expiration: now.Add(c.end).UnixNano()}
 		token := TokenOf(s, c.ttl, now)
 		if got := token.Expires.Sub(now); got != c.want {
 			t.Errorf("the end in %s with a ttl of %s: got %s", c.end, c.ttl, got)

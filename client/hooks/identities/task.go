@@ -18,7 +18,7 @@ import (
 	osfiles "berth/internal/files"
 	"berth/internal/idtoken"
 	"berth/structs"
-	"berth/structs/identity"
+	"berth/structs/access"
 )
 
 // retryWrite is the time after which a file that could not be written is tried again.
@@ -146,7 +146,7 @@ func (h *taskHook) path(i *structs.WorkloadIdentity) string {
 
 // token returns the newest token of an identity.
 func (h *taskHook) token(i *structs.WorkloadIdentity) (hooks.Token, bool) {
-	return h.env.Token(identity.KindTask, h.task, i.Name)
+	return h.env.Token(access.IdentityOfTask, h.task, i.Name)
 }
 
 // await returns the token of an identity, once there is one: after a restart of the agent, the servers may

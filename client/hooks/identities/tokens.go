@@ -15,7 +15,7 @@ import (
 	"berth/internal/backoff"
 	"berth/rpc"
 	"berth/structs"
-	"berth/structs/identity"
+	"berth/structs/access"
 )
 
 // callTimeout bounds one call of the servers.
@@ -36,7 +36,7 @@ type tokens struct {
 
 	mu      sync.Mutex
 	left    []want // that are renewed: the servers have rejected none of them
-	have    map[identity.WantedIdentity]hooks.Token
+	have    map[access.WantedIdentity]hooks.Token
 	changed chan struct{} // closed and replaced at each change
 }
 
@@ -47,7 +47,7 @@ func newTokens(m *Manager, alloc string, list []want) *tokens {
 		alloc:   alloc,
 		logger:  m.cfg.Logger.With("alloc_id", alloc),
 		left:    list,
-		have:    map[identity.WantedIdentity]hooks.Token{},
+		have:    map[access.WantedIdentity]hooks.Token{},
 		changed: make(chan struct{}),
 	}
 }
@@ -56,7 +56,7 @@ func newTokens(m *Manager, alloc string, list []want) *tokens {
 func (t *tokens) Token(kind, workload, name string) (token hooks.Token, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	token, ok = t.have[identity.WantedIdentity{
+	token, ok = t.have[access.WantedIdentity{
 		AllocID:  t.alloc,
 		Kind:     kind,
 		Workload: workload,
@@ -174,7 +174,7 @@ func (r rejection) Error() string { return r.text }
 // sign asks the servers for tokens, in as few calls as they allow. A rejection ends the renewals of its
 // identity and does not touch the others.
 func (t *tokens) sign(ctx context.Context, list []want) (err error) {
-	for some := range slices.Chunk(list, identity.MaxSigned) {
+	for some := range slices.Chunk(list, access.MaxSignedIdentities) {
 		failed := t.signSome(ctx, some)
 		_, rejected := failed.(rejection)
 		if failed != nil && !rejected {
@@ -190,14 +190,14 @@ func (t *tokens) sign(ctx context.Context, list []want) (err error) {
 func (t *tokens) signSome(ctx context.Context, list []want) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	req := &identity.SignRequest{NodeID: t.cfg.NodeID, SecretID: t.cfg.SecretID}
+	req := &access.SignRequest{NodeID: t.cfg.NodeID, SecretID: t.cfg.SecretID}
 	req.Region = t.cfg.Region
 	for _, w := range list {
 		req.Identities = append(req.Identities, w.WantedIdentity)
 	}
 
 	begin := time.Now()
-	resp, err := rpc.Call(ctx, t.cfg.Servers, identity.Sign, req)
+	resp, err := rpc.Call(ctx, t.cfg.Servers, access.IdentitySign, req)
 	if err != nil {
 		return err
 	}
@@ -205,7 +205,7 @@ func (t *tokens) signSome(ctx context.Context, list []want) error {
 }
 
 // accept stores the answers for a list, which were asked for at a time.
-func (t *tokens) accept(list []want, signed []identity.SignedIdentity, at time.Time) (err error) {
+func (t *tokens) accept(list []want, signed []access.SignedIdentity, at time.Time) (err error) {
 	if len(signed) != len(list) {
 		return structs.Internalf("the servers answered with %d identities for %d", len(signed), len(list))
 	}
@@ -243,7 +243,7 @@ func IsToken(text string) bool {
 // TokenOf returns a token with its times by the clock of the node. The node trusts the end that the servers
 // name only if it is within the time to live: their clocks may differ. A token without an end is replaced as
 // often as others, because its key is.
-func TokenOf(s identity.SignedIdentity, ttl time.Duration, at time.Time) hooks.Token {
+func TokenOf(s access.SignedIdentity, ttl time.Duration, at time.Time) hooks.Token {
 	at = at.Round(0) // a machine may sleep, and tokens end meanwhile
 	life := time.Unix(0, s.Expiration).Sub(at)
 	endless := s.Expiration == 0 && ttl == 0

@@ -6,7 +6,7 @@ import (
 
 	"berth/consul/lookup"
 	"berth/structs"
-	variabletypes "berth/structs/variable"
+	variabletypes "berth/structs/access"
 )
 
 // variablePaths returns the paths of the variables that a task may read.

@@ -20,7 +20,7 @@ import (
 	"berth/internal/backoff"
 	"berth/rpc"
 	"berth/structs"
-	"berth/structs/sitoken"
+	"berth/structs/access"
 )
 
 // timeLimit bounds the wait for a token, as in the dialect. A task that has none then has failed.
@@ -277,7 +277,7 @@ func delay(failed int) time.Duration {
 func (h *siToken) ask(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	req := &sitoken.DeriveSITokenRequest{
+	req := &access.DeriveSITokenRequest{
 		NodeID:   h.cfg.NodeID,
 		SecretID: h.cfg.SecretID,
 		AllocID:  h.alloc,
@@ -285,7 +285,7 @@ func (h *siToken) ask(ctx context.Context) (string, error) {
 	}
 
 	req.Region = h.cfg.Region
-	resp, err := rpc.Call(ctx, h.cfg.Servers, sitoken.NodeDeriveSIToken, req)
+	resp, err := rpc.Call(ctx, h.cfg.Servers, access.NodeDeriveSIToken, req)
 	if err != nil {
 		return "", err
 	}

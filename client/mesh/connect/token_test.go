@@ -17,7 +17,7 @@ import (
 	"berth/client/hooks"
 	"berth/internal/backoff/cuttest"
 	"berth/structs"
-	"berth/structs/sitoken"
+	"berth/structs/access"
 )
 
 const token = "1d1b9d3c-0000-4000-8000-0000000be27b"
@@ -62,14 +62,14 @@ func newTokenFixture(t *testing.T) *tokenFixture {
 
 // Call implements rpc.Caller.
 func (fx *tokenFixture) Call(ctx context.Context, method string, req, resp any) error {
-	r := req.(*sitoken.DeriveSITokenRequest)
+	r := req.(*access.DeriveSITokenRequest)
 	if method != "Node.DeriveSIToken" || r.AllocID != "a1" || r.NodeID != "n1" || r.SecretID != "s1" ||
 		len(r.Tasks) != 1 || r.Tasks[0] != "proxy" {
 		fx.t.Errorf("the request is %s of %+v", method, r)
 	}
 	text, err := fx.answer(ctx, int(fx.requests.Add(1)))
 	if err == nil {
-		resp.(*sitoken.DeriveSITokenResponse).Tokens = structs.Secrets{"proxy": text}
+		resp.(*access.DeriveSITokenResponse).Tokens = structs.Secrets{"proxy": text}
 	}
 	return err
 }

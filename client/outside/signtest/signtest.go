@@ -16,7 +16,7 @@ import (
 	"berth/client/hooks"
 	"berth/internal/idtoken"
 	"berth/structs"
-	"berth/structs/identity"
+	"berth/structs/access"
 )
 
 // Signer signs the identities of allocations.
@@ -35,7 +35,7 @@ type Signer struct {
 // New makes a signer with a key of its own.
 func New(t testing.TB, audience string) *Signer {
 	t.Helper()
-	public, private, err := idtoken.Generate(identity.RS256)
+	public, private, err := idtoken.Generate(access.KeyRS256)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,12 +43,12 @@ func New(t testing.TB, audience string) *Signer {
 	// Its bytes tell the IDs of keys apart.
 	id := fmt.Sprintf("%x", sha256.Sum256(public))[:16]
 	s := &Signer{Audience: audience, Namespace: "default", Job: "web"}
-	s.signer, err = idtoken.NewSigner(id, identity.RS256, private)
+	s.signer, err = idtoken.NewSigner(id, access.KeyRS256, private)
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	keys, err := idtoken.KeySet([]identity.PublicKey{{KeyID: id, Algorithm: identity.RS256, PublicKey: public}})
+	keys, err := idtoken.KeySet([]access.PublicKey{{KeyID: id, Algorithm: access.KeyRS256, PublicKey: public}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ type ofAlloc struct {
 
 // Token implements hooks.Identities.
 func (o ofAlloc) Token(kind, workload, name string) (hooks.Token, bool) {
-	text, err := o.Identity(identity.WantedIdentity{
+	text, err := o.Identity(access.WantedIdentity{
 		AllocID:  o.allocID,
 		Kind:     kind,
 		Workload: workload,
@@ -84,7 +84,7 @@ func (o ofAlloc) Token(kind, workload, name string) (hooks.Token, bool) {
 func (ofAlloc) Changed() <-chan struct{} { return make(chan struct{}) }
 
 // Identity signs an identity.
-func (s *Signer) Identity(w identity.WantedIdentity) (structs.Secret, error) {
+func (s *Signer) Identity(w access.WantedIdentity) (structs.Secret, error) {
 	now := time.Now()
 	claims := &idtoken.Claims{
 		Claims: jwt.Claims{
@@ -99,7 +99,7 @@ func (s *Signer) Identity(w identity.WantedIdentity) (structs.Secret, error) {
 		AllocID:   w.AllocID,
 	}
 
-	if w.Kind == identity.KindService {
+	if w.Kind == access.IdentityOfService {
 		claims.Service = w.Workload
 	} else {
 		claims.Task = w.Workload

@@ -16,7 +16,7 @@ import (
 	"berth/state/schema"
 	"berth/state/sitokens"
 	"berth/structs"
-	"berth/structs/sitoken"
+	"berth/structs/access"
 )
 
 // Consul is what the loop does in Consul.
@@ -102,13 +102,13 @@ func (s Loop) read(tx *state.ReadTx, k workqueue.Key) workqueue.Step {
 }
 
 // revoke deletes the token and then its row. If this server fails in between, the next leader repeats both.
-func (s Loop) revoke(ctx context.Context, t *sitoken.SITokenAccessor) error {
+func (s Loop) revoke(ctx context.Context, t *access.SITokenAccessor) error {
 	err := s.Consul.RevokeToken(ctx, t.AccessorID)
 	if err != nil {
 		return err
 	}
-	_, err = fsm.Propose(ctx, s.Proposer, fsm.SITokensDeregister, &sitoken.SITokenAccessors{
-		Accessors:    []*sitoken.SITokenAccessor{t},
+	_, err = fsm.Propose(ctx, s.Proposer, fsm.SITokensDeregister, &access.SITokenAccessors{
+		Accessors:    []*access.SITokenAccessor{t},
 		WriteOptions: structs.WriteOptions{Now: s.Clock.Now().UnixNano()},
 	})
 	return err

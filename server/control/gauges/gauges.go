@@ -17,7 +17,7 @@ import (
 	"berth/state/csi/health"
 	"berth/state/quotas"
 	"berth/structs"
-	"berth/structs/quotause"
+	"berth/structs/quota"
 	"berth/structs/storage"
 )
 
@@ -100,7 +100,7 @@ func (g gauges) reportCalls(loads map[string]workqueue.Load) {
 // reportQuotas reports each bound of the quotas with its use.
 func (g gauges) reportQuotas(tx *state.ReadTx) {
 	for s := range quotas.All(tx) {
-		for _, b := range quotause.Compare(s, quotas.Used(tx, s.Name)) {
+		for _, b := range quota.Compare(s, quotas.Used(tx, s.Name)) {
 			name := metricLabel("quota", s.Name)
 			of := metricLabel("of", b.Of.String())
 			g.reportGauge([]string{"quota", "used"}, int(b.Used), name, of)

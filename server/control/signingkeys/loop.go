@@ -22,7 +22,7 @@ import (
 	"berth/state/signkeys"
 	"berth/state/trust"
 	"berth/structs"
-	"berth/structs/identity"
+	"berth/structs/access"
 )
 
 const (
@@ -91,7 +91,7 @@ func (l Loop) step(ctx context.Context, used *use) (wait time.Duration, err erro
 		clock:       l.Clock,
 		rotateAfter: l.RotateAfter,
 		rootIndex:   root.CreateIndex,
-		needed:      func(k *identity.SigningKey) bool { return used.needs(tx, k) },
+		needed:      func(k *access.SigningKey) bool { return used.needs(tx, k) },
 	}
 	s, wait := r.next(slices.Collect(signkeys.Keys(tx)))
 	if s == (step{}) {
@@ -112,13 +112,13 @@ func (l Loop) take(ctx context.Context, s step, rootID string) error {
 		return l.add(ctx, s.add, rootID)
 	case s.activate != "":
 		_, err := fsm.Propose(ctx, l.Proposer, fsm.SigningKeyActivate,
-			&identity.KeyActivateRequest{KeyID: s.activate, Now: now})
+			&access.KeyActivateRequest{KeyID: s.activate, Now: now})
 		if err == nil {
 			l.Logger.Info("a signing key of identities signs from now on", "key", s.activate)
 		}
 		return err
 	}
-	_, err := fsm.Propose(ctx, l.Proposer, fsm.SigningKeyRemove, &identity.KeyRemoveRequest{KeyID: s.remove})
+	_, err := fsm.Propose(ctx, l.Proposer, fsm.SigningKeyRemove, &access.KeyRemoveRequest{KeyID: s.remove})
 	if err == nil {
 		l.Logger.Info("removed a signing key whose identities have ended", "key", s.remove)
 	}
@@ -137,13 +137,13 @@ func (l Loop) add(ctx context.Context, algorithm, rootID string) error {
 	}
 	defer clear(private)
 	id := structs.NewID()
-	sealed, err := l.Keys.Seal(identity.KeyPlace(id), private)
+	sealed, err := l.Keys.Seal(access.SigningKeyPlace(id), private)
 	if err != nil {
 		return err
 	}
 
-	_, err = fsm.Propose(ctx, l.Proposer, fsm.SigningKeyAdd, &identity.KeyAddRequest{
-		Key: &identity.SigningKey{
+	_, err = fsm.Propose(ctx, l.Proposer, fsm.SigningKeyAdd, &access.KeyAddRequest{
+		Key: &access.SigningKey{
 			KeyID:     id,
 			Algorithm: algorithm,
 			PublicKey: public,

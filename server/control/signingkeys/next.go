@@ -6,11 +6,11 @@ import (
 	"time"
 
 	"berth/server/clock"
-	"berth/structs/identity"
+	"berth/structs/access"
 )
 
 // algorithms are those of which the cluster has a key at any time.
-var algorithms = []string{identity.EdDSA, identity.RS256}
+var algorithms = []string{access.KeyEdDSA, access.KeyRS256}
 
 // keptRetired bounds the retired keys of an algorithm that are kept for tasks that run for long.
 const keptRetired = 16
@@ -30,11 +30,11 @@ type rules struct {
 	// rootIndex is the index at which the active root key was made. A signing key from before it is replaced.
 	rootIndex uint64
 	// needed reports whether a task may still use a token without an end that a key has signed.
-	needed func(k *identity.SigningKey) bool
+	needed func(k *access.SigningKey) bool
 }
 
 // next returns the next step that is due, and else the time until one is.
-func (r rules) next(keys []*identity.SigningKey) (s step, wait time.Duration) {
+func (r rules) next(keys []*access.SigningKey) (s step, wait time.Duration) {
 	wait = longestPause
 	for _, algorithm := range algorithms {
 		due, left := r.nextOf(algorithm, keys)
@@ -47,29 +47,29 @@ func (r rules) next(keys []*identity.SigningKey) (s step, wait time.Duration) {
 }
 
 // nextOf is next for the keys of one algorithm.
-func (r rules) nextOf(algorithm string, keys []*identity.SigningKey) (s step, wait time.Duration) {
-	var active, published *identity.SigningKey
-	var retired []*identity.SigningKey
+func (r rules) nextOf(algorithm string, keys []*access.SigningKey) (s step, wait time.Duration) {
+	var active, published *access.SigningKey
+	var retired []*access.SigningKey
 	wait = longestPause
 	for _, k := range keys {
 		if k.Algorithm != algorithm {
 			continue
 		}
 		switch k.State {
-		case identity.KeyActive:
+		case access.KeyActive:
 			active = k
-		case identity.KeyPublished:
+		case access.KeyPublished:
 			published = k
-		case identity.KeyRetired:
+		case access.KeyRetired:
 			retired = append(retired, k)
 		}
 	}
 
-	slices.SortFunc(retired, func(a, b *identity.SigningKey) int {
+	slices.SortFunc(retired, func(a, b *access.SigningKey) int {
 		return cmp.Compare(a.RetireTime, b.RetireTime)
 	})
 	for i, k := range retired {
-		left := r.until(k.RetireTime, identity.KeepTime)
+		left := r.until(k.RetireTime, access.KeyKeepTime)
 		switch tooMany := len(retired)-i > keptRetired; {
 		case left > 0:
 			wait = min(wait, left)
@@ -80,7 +80,7 @@ func (r rules) nextOf(algorithm string, keys []*identity.SigningKey) (s step, wa
 
 	switch {
 	case published != nil:
-		left := r.until(published.CreateTime, identity.PublishTime)
+		left := r.until(published.CreateTime, access.KeyPublishTime)
 		// Without a key that signs, nobody waits for the former one to leave the caches.
 		if left <= 0 || active == nil {
 			return step{activate: published.KeyID}, 0

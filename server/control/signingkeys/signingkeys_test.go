@@ -22,8 +22,8 @@ import (
 	"berth/state/signkeys"
 	"berth/state/trust"
 	"berth/structs"
+	"berth/structs/access"
 	"berth/structs/admin"
-	"berth/structs/identity"
 )
 
 // cluster is a leader with a root key, whose loop runs in a bubble of virtual time.
@@ -96,8 +96,8 @@ func (c *cluster) run() {
 }
 
 // public is an answer with the public keys, as another party keeps it.
-func (c *cluster) public() map[string]*identity.SigningKey {
-	keys := map[string]*identity.SigningKey{}
+func (c *cluster) public() map[string]*access.SigningKey {
+	keys := map[string]*access.SigningKey{}
 	for k := range signkeys.Keys(c.store.Read()) {
 		keys[k.KeyID] = k
 	}
@@ -111,7 +111,7 @@ func (c *cluster) token(algorithm string) string {
 	if key == nil {
 		c.t.Fatalf("no key of %s signs", algorithm)
 	}
-	der, err := c.ring.Open(identity.KeyPlace(key.KeyID), key.Private)
+	der, err := c.ring.Open(access.SigningKeyPlace(key.KeyID), key.Private)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func (c *cluster) token(algorithm string) string {
 	text, err := signer.Sign(&idtoken.Claims{
 		Claims: jwt.Claims{
 			Audience: jwt.Audience{structs.DefaultAudience},
-			Expiry:   jwt.NewNumericDate(time.Now().Add(identity.MaxTTL)),
+			Expiry:   jwt.NewNumericDate(time.Now().Add(access.MaxIdentityTTL)),
 		},
 		AllocID: "a",
 	})
@@ -133,7 +133,7 @@ func (c *cluster) token(algorithm string) string {
 }
 
 // verify verifies a token with an answer that was kept.
-func verify(text string, keys map[string]*identity.SigningKey) error {
+func verify(text string, keys map[string]*access.SigningKey) error {
 	_, err := idtoken.Verifier{
 		Key: func(id string) (string, []byte, bool) {
 			k := keys[id]
@@ -155,7 +155,7 @@ func TestLoop_RotatesWithoutAGap(t *testing.T) {
 		c.rotateRoot()
 		c.run()
 		const tick = 5 * time.Minute
-		kept := []map[string]*identity.SigningKey{} // by age in ticks, the newest last
+		kept := []map[string]*access.SigningKey{} // by age in ticks, the newest last
 		type issued struct {
 			text string
 			end  time.Time
@@ -165,7 +165,7 @@ func TestLoop_RotatesWithoutAGap(t *testing.T) {
 		begun := time.Now()
 		for time.Since(begun) < 3*24*time.Hour {
 			kept = append(kept, c.public())
-			oldest := kept[max(0, len(kept)-1-int(identity.CacheTime/tick))]
+			oldest := kept[max(0, len(kept)-1-int(access.KeyCacheTime/tick))]
 			fresh := kept[len(kept)-1]
 			for _, algorithm := range algorithms {
 				text := c.token(algorithm)
@@ -175,7 +175,7 @@ func TestLoop_RotatesWithoutAGap(t *testing.T) {
 					t.Fatalf("after %s: a new token of %s with a kept answer: %v", time.Since(begun), algorithm, err)
 				}
 				if time.Since(begun)%time.Hour == 0 {
-					tokens = append(tokens, issued{text, time.Now().Add(identity.MaxTTL)})
+					tokens = append(tokens, issued{text, time.Now().Add(access.MaxIdentityTTL)})
 				}
 			}
 			for _, k := range tokens {
@@ -209,16 +209,16 @@ func TestLoop_ReplacesAnOldKey(t *testing.T) {
 		c := newCluster(t)
 		c.rotateRoot()
 		c.run()
-		first := signkeys.Active(c.store.Read(), identity.EdDSA).KeyID
-		age := idtoken.DefaultSettings().RotateAfter + identity.PublishTime
+		first := signkeys.Active(c.store.Read(), access.KeyEdDSA).KeyID
+		age := idtoken.DefaultSettings().RotateAfter + access.KeyPublishTime
 		time.Sleep(age - time.Minute)
 		synctest.Wait()
-		if signkeys.Active(c.store.Read(), identity.EdDSA).KeyID != first {
+		if signkeys.Active(c.store.Read(), access.KeyEdDSA).KeyID != first {
 			t.Error("the key was replaced before its time")
 		}
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
-		if signkeys.Active(c.store.Read(), identity.EdDSA).KeyID == first {
+		if signkeys.Active(c.store.Read(), access.KeyEdDSA).KeyID == first {
 			t.Error("the key was not replaced")
 		}
 	})
@@ -305,10 +305,10 @@ func TestLoop_CountsAgesInTheClusterTime(t *testing.T) {
 func TestNext_ActivatesAtOnceWithoutAKeyThatSigns(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	r := rules{now: now, rotateAfter: time.Hour}
-	got, _ := r.next([]*identity.SigningKey{{
+	got, _ := r.next([]*access.SigningKey{{
 		KeyID:      "k",
-		Algorithm:  identity.EdDSA,
-		State:      identity.KeyPublished,
+		Algorithm:  access.KeyEdDSA,
+		State:      access.KeyPublished,
 		CreateTime: now.UnixNano(),
 	}})
 	if got != (step{activate: "k"}) {

@@ -6,7 +6,7 @@ import (
 	"berth/state"
 	"berth/state/schema"
 	"berth/structs"
-	"berth/structs/identity"
+	"berth/structs/access"
 )
 
 // lookEvery is the time between two looks at all allocations. Meanwhile a key is kept that is needed no more.
@@ -21,8 +21,8 @@ type use struct {
 
 // needs reports whether a task may have a token without an end that a retired key has signed: its allocation
 // is older than the end of the key. Only keys of EdDSA sign such tokens.
-func (u *use) needs(tx *state.ReadTx, k *identity.SigningKey) bool {
-	if k.Algorithm != identity.EdDSA {
+func (u *use) needs(tx *state.ReadTx, k *access.SigningKey) bool {
+	if k.Algorithm != access.KeyEdDSA {
 		return false
 	}
 	if u.looked.IsZero() || time.Since(u.looked) >= lookEvery {

@@ -12,7 +12,7 @@ import (
 	"berth/state"
 	"berth/state/signkeys"
 	"berth/structs"
-	"berth/structs/identity"
+	"berth/structs/access"
 )
 
 // place places an allocation whose task has the default identity.
@@ -66,8 +66,8 @@ func TestLoop_KeepsAKeyForTokensWithoutAnEnd(t *testing.T) {
 				Node: &structs.Node{ID: "n1", Name: "n1", Status: structs.NodeReady},
 			})
 			cl.run()
-			first := signkeys.Active(cl.store.Read(), identity.EdDSA).KeyID
-			other := signkeys.Active(cl.store.Read(), identity.RS256).KeyID
+			first := signkeys.Active(cl.store.Read(), access.KeyEdDSA).KeyID
+			other := signkeys.Active(cl.store.Read(), access.KeyRS256).KeyID
 			if c.edit != nil {
 				cl.place("a", c.edit)
 			}
@@ -75,13 +75,13 @@ func TestLoop_KeepsAKeyForTokensWithoutAnEnd(t *testing.T) {
 				cl.end("a")
 			}
 			cl.rotateRoot()
-			time.Sleep(2 * identity.PublishTime)
+			time.Sleep(2 * access.KeyPublishTime)
 			synctest.Wait()
 			if c.edit == nil {
 				cl.place("a", shown)
 			}
 
-			time.Sleep(identity.KeepTime + time.Hour)
+			time.Sleep(access.KeyKeepTime + time.Hour)
 			synctest.Wait()
 			has := func(id string) bool { return signkeys.Key(cl.store.Read(), id) != nil }
 			if has(first) != c.kept || has(other) {
@@ -102,15 +102,15 @@ func TestLoop_KeepsAKeyForTokensWithoutAnEnd(t *testing.T) {
 // Tasks that run for ever do not fill the table of keys: the oldest key goes.
 func TestNext_BoundsTheKeysThatAreKept(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
-	r := rules{now: now, rotateAfter: time.Hour, needed: func(*identity.SigningKey) bool { return true }}
-	keys := []*identity.SigningKey{{
-		KeyID: "active", Algorithm: identity.EdDSA, State: identity.KeyActive, CreateTime: now.UnixNano(),
+	r := rules{now: now, rotateAfter: time.Hour, needed: func(*access.SigningKey) bool { return true }}
+	keys := []*access.SigningKey{{
+		KeyID: "active", Algorithm: access.KeyEdDSA, State: access.KeyActive, CreateTime: now.UnixNano(),
 	}, {
-		KeyID: "other", Algorithm: identity.RS256, State: identity.KeyActive, CreateTime: now.UnixNano(),
+		KeyID: "other", Algorithm: access.KeyRS256, State: access.KeyActive, CreateTime: now.UnixNano(),
 	}}
 	for i := range keptRetired {
-		keys = append(keys, &identity.SigningKey{
-			KeyID: fmt.Sprint(keptRetired - i), Algorithm: identity.EdDSA, State: identity.KeyRetired,
+		keys = append(keys, &access.SigningKey{
+			KeyID: fmt.Sprint(keptRetired - i), Algorithm: access.KeyEdDSA, State: access.KeyRetired,
 			RetireTime: now.Add(time.Duration(i-1000) * time.Hour).UnixNano(),
 		})
 	}

@@ -1,11 +1,11 @@
-package login
+package access
 
 import "berth/structs"
 
 // The types of auth methods.
 const (
-	TypeOIDC = "OIDC" // a person logs in at a provider with a browser
-	TypeJWT  = "JWT"  // the caller has a signed token already
+	MethodOIDC = "OIDC" // a person logs in at a provider with a browser
+	MethodJWT  = "JWT"  // the caller has a signed token already
 )
 
 // The localities of tokens in the dialect. There is one region, so both mean the same.

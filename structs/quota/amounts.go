@@ -1,6 +1,4 @@
-// Package quotause has the arithmetic of quotas: amounts by dimension, the bounds of a specification, and the
-// first bound that a change exceeds. The servers and the scheduler decide with the same functions.
-package quotause
+package quota
 
 import (
 	"cmp"
@@ -8,7 +6,6 @@ import (
 	"slices"
 
 	"berth/structs"
-	"berth/structs/quota"
 )
 
 // Dimension names an amount that a quota bounds. Name is that of a device group, a plugin or a volume class,
@@ -127,11 +124,11 @@ func OfVolume(v *structs.CSIVolume) Amounts {
 	weight := int64(max(v.QuotaWeight, 1))
 	all.add(Dimension{Kind: KindVolumes}, 1)
 	all.add(Dimension{Kind: KindBytes}, min(bytes, mostBytes/weight)*weight)
-	all.add(ofKind(KindVolumes, quota.OfPlugin, v.PluginID), 1)
-	all.add(ofKind(KindBytes, quota.OfPlugin, v.PluginID), bytes)
+	all.add(ofKind(KindVolumes, OfPlugin, v.PluginID), 1)
+	all.add(ofKind(KindBytes, OfPlugin, v.PluginID), bytes)
 	if v.Class != "" {
-		all.add(ofKind(KindVolumes, quota.OfClass, v.Class), 1)
-		all.add(ofKind(KindBytes, quota.OfClass, v.Class), bytes)
+		all.add(ofKind(KindVolumes, OfClass, v.Class), 1)
+		all.add(ofKind(KindBytes, OfClass, v.Class), bytes)
 	}
 	return all
 }
@@ -179,7 +176,7 @@ type bound struct {
 }
 
 // boundsOf lists the bounds in the order in which they are checked and shown.
-func boundsOf(b *quota.Bounds) []bound {
+func boundsOf(b *Bounds) []bound {
 	if b == nil {
 		return nil
 	}

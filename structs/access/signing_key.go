@@ -1,4 +1,4 @@
-package identity
+package access
 
 import (
 	"time"
@@ -6,12 +6,12 @@ import (
 	"berth/structs"
 )
 
-// The algorithms of signing keys, by their names in tokens. Tokens for the servers themselves use EdDSA, with
-// which signing is cheap. All others use the algorithm of the settings: RS256, which most parties can verify,
-// or EdDSA.
+// The algorithms of signing keys, by their names in tokens. Tokens for the servers themselves use KeyEdDSA,
+// with which signing is cheap. All others use the algorithm of the settings: KeyRS256, which most parties can
+// verify, or KeyEdDSA.
 const (
-	EdDSA = "EdDSA"
-	RS256 = "RS256"
+	KeyEdDSA = "EdDSA"
+	KeyRS256 = "RS256"
 )
 
 // The states of a signing key.
@@ -26,21 +26,21 @@ const (
 
 // The times of a rotation.
 const (
-	// CacheTime is how long the answer with the public keys may be kept.
-	CacheTime = 15 * time.Minute
-	// PublishTime is how long a key is published before it signs. It is longer than CacheTime, because a server
-	// that lags may answer without the key for a while.
-	PublishTime = 20 * time.Minute
-	// KeepTime is how long a key that has signed is published: until its last token has ended on a clock that
+	// KeyCacheTime is how long the answer with the public keys may be kept.
+	KeyCacheTime = 15 * time.Minute
+	// KeyPublishTime is how long a key is published before it signs. It is longer than KeyCacheTime, because a
+	// server that lags may answer without the key for a while.
+	KeyPublishTime = 20 * time.Minute
+	// KeyKeepTime is how long a key that has signed is published: until its last token has ended on a clock that
 	// is a little behind.
-	KeepTime = MaxTTL + 10*time.Minute
+	KeyKeepTime = MaxIdentityTTL + 10*time.Minute
 )
 
 // SigningKey is a key pair with which the servers sign identities. Key: KeyID. The private key is encrypted
 // with a root key.
 type SigningKey struct {
 	KeyID     string
-	Algorithm string // EdDSA or RS256
+	Algorithm string // KeyEdDSA or KeyRS256
 	PublicKey []byte // PKIX in DER
 	// Private is the private key: PKCS 8 in DER.
 	Private    *structs.Sealed `json:"-" codec:"Private"`
@@ -51,8 +51,8 @@ type SigningKey struct {
 	structs.Indexes
 }
 
-// KeyPlace is the place for which the private part of a key is encrypted.
-func KeyPlace(keyID string) string { return "signing key " + keyID }
+// SigningKeyPlace is the place for which the private part of a key is encrypted.
+func SigningKeyPlace(keyID string) string { return "signing key " + keyID }
 
 // The payloads of the log entries about signing keys.
 type (
@@ -74,8 +74,8 @@ type (
 	}
 )
 
-// Keys reads the public keys, and how identities name their issuer. Any server answers.
-var Keys = structs.Read[structs.QueryRequest, KeysResponse]("Keyring.ListPublic")
+// SigningKeys reads the public keys, and how identities name their issuer. Any server answers.
+var SigningKeys = structs.Read[structs.QueryRequest, KeysResponse]("Keyring.ListPublic")
 
 // KeysResponse has the public keys of all signing keys, those that sign first.
 type KeysResponse struct {

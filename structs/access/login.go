@@ -1,15 +1,14 @@
-package login
+package access
 
 import (
 	"time"
 
 	"berth/structs"
-	"berth/structs/access"
 )
 
 // TokenLogin makes a token for the holder of a JWT. The error is denied if the JWT is not valid for the
 // method, or no binding rule gives anything.
-var TokenLogin = structs.Write[TokenLoginRequest, access.TokenPutResponse]("ACL.Login")
+var TokenLogin = structs.Write[TokenLoginRequest, TokenPutResponse]("ACL.Login")
 
 // TokenLoginRequest has the JWT.
 type TokenLoginRequest struct {
@@ -40,7 +39,7 @@ type AuthURLResponse struct {
 
 // CompleteAuth ends a login by OIDC and makes a token. The errors are those of TokenLogin. A login that has
 // made a token cannot be completed again: that is denied.
-var CompleteAuth = structs.Write[CompleteAuthRequest, access.TokenPutResponse]("ACL.OIDCCompleteAuth")
+var CompleteAuth = structs.Write[CompleteAuthRequest, TokenPutResponse]("ACL.OIDCCompleteAuth")
 
 // CompleteAuthRequest has the values that the provider gave to the browser.
 type CompleteAuthRequest struct {
@@ -57,7 +56,7 @@ type CompleteAuthRequest struct {
 // LoginChange is the payload of the log entry of a login: the token, with the version of the method by which
 // it was decided.
 type LoginChange struct {
-	Token       *access.Token
+	Token       *Token
 	Method      string
 	MethodIndex uint64     // ModifyIndex of the method
 	Mark        *LoginMark // nil for a JWT
@@ -111,7 +110,7 @@ type OpenOneTimeToken struct {
 // OneTimeExchange gives the token of a one-time token, with its secret, and ends the one-time token. The
 // error is denied if there is none.
 var OneTimeExchange = structs.Write[OneTimeExchangeRequest,
-	access.TokenPutResponse]("ACL.ExchangeOneTimeToken")
+	TokenPutResponse]("ACL.ExchangeOneTimeToken")
 
 // OneTimeExchangeRequest has the secret.
 type OneTimeExchangeRequest struct {

@@ -1,6 +1,4 @@
-// Package sitoken has the tokens of Consul that the servers make for tasks of the service mesh, as rows and
-// requests.
-package sitoken
+package access
 
 import (
 	"time"

@@ -1,4 +1,4 @@
-package quotause
+package quota
 
 import (
 	"cmp"
@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"berth/structs"
-	"berth/structs/quota"
 )
 
 // Excess is a bound that a change exceeds.
@@ -23,7 +22,7 @@ type Excess struct {
 
 // Exceeds returns the first bound of a quota that changes together exceed, nil if there is none. A dimension
 // that they do not raise is never exceeded: a lower bound ends nothing, and lets replacements pass.
-func Exceeds(s *quota.Spec, used Amounts, changes ...Amounts) *Excess {
+func Exceeds(s *Spec, used Amounts, changes ...Amounts) *Excess {
 	for _, l := range s.Limits {
 		for _, b := range boundsOf(l.RegionLimit) {
 			e := &Excess{
@@ -51,7 +50,7 @@ func (e *Excess) Plan(changes Amounts) {
 }
 
 // BoundsDevices reports whether the quota bounds devices.
-func BoundsDevices(s *quota.Spec) bool {
+func BoundsDevices(s *Spec) bool {
 	for _, l := range s.Limits {
 		if l.RegionLimit != nil && len(l.RegionLimit.Devices) > 0 {
 			return true
@@ -61,9 +60,9 @@ func BoundsDevices(s *quota.Spec) bool {
 }
 
 // BoundsBytes reports whether the quota bounds the bytes of a volume.
-func BoundsBytes(s *quota.Spec, v *structs.CSIVolume) bool {
-	ofPlugin := ofKind(KindBytes, quota.OfPlugin, v.PluginID)
-	ofClass := ofKind(KindBytes, quota.OfClass, v.Class)
+func BoundsBytes(s *Spec, v *structs.CSIVolume) bool {
+	ofPlugin := ofKind(KindBytes, OfPlugin, v.PluginID)
+	ofClass := ofKind(KindBytes, OfClass, v.Class)
 	for _, l := range s.Limits {
 		for _, b := range boundsOf(l.RegionLimit) {
 			if b.of.Kind == KindBytes || b.of == ofPlugin || b.of == ofClass {
@@ -117,17 +116,17 @@ func selects(demand, group string) bool {
 
 // Show returns a limit with amounts in place of the bounds: in total, and besides of each device group and of
 // each plugin and class that is in use or bounded.
-func Show(l *quota.Limit, amounts Amounts) *quota.Limit {
-	b := &quota.Bounds{
+func Show(l *Limit, amounts Amounts) *Limit {
+	b := &Bounds{
 		CPU:         int(amounts[Dimension{Kind: KindCPU}]),
 		MemoryMB:    int(amounts[Dimension{Kind: KindMemory}]),
 		MemoryMaxMB: int(amounts[Dimension{Kind: KindMemoryMax}]),
 		Allocations: int(amounts[Dimension{Kind: KindAllocations}]),
-		Devices:     []*quota.DeviceBound{},
-		Storage: &quota.StorageBound{
+		Devices:     []*DeviceBound{},
+		Storage: &StorageBound{
 			Volumes:     int(amounts[Dimension{Kind: KindVolumes}]),
 			VolumeBytes: amounts[Dimension{Kind: KindBytes}],
-			Of:          []*quota.VolumeBound{},
+			Of:          []*VolumeBound{},
 		},
 	}
 
@@ -140,11 +139,11 @@ func Show(l *quota.Limit, amounts Amounts) *quota.Limit {
 	}
 	for _, d := range slices.SortedFunc(maps.Keys(names), compareNames) {
 		if names[d] && d.Kind == KindDevice {
-			b.Devices = append(b.Devices, &quota.DeviceBound{Name: d.Name, Count: int(amounts.at(d))})
+			b.Devices = append(b.Devices, &DeviceBound{Name: d.Name, Count: int(amounts.at(d))})
 		}
-		for _, kind := range quota.Kinds {
+		for _, kind := range Kinds {
 			if d == ofKind(KindVolumes, kind, d.Name) {
-				b.Storage.Of = append(b.Storage.Of, &quota.VolumeBound{
+				b.Storage.Of = append(b.Storage.Of, &VolumeBound{
 					Kind:    kind,
 					Name:    d.Name,
 					Volumes: int(amounts[d]),
@@ -153,7 +152,7 @@ func Show(l *quota.Limit, amounts Amounts) *quota.Limit {
 			}
 		}
 	}
-	return &quota.Limit{Region: l.Region, RegionLimit: b, Hash: l.Hash}
+	return &Limit{Region: l.Region, RegionLimit: b, Hash: l.Hash}
 }
 
 func compareNames(a, b Dimension) int {
@@ -167,7 +166,7 @@ type Bounded struct {
 }
 
 // Compare returns the bounds of a quota with the use of them.
-func Compare(s *quota.Spec, used Amounts) (all []Bounded) {
+func Compare(s *Spec, used Amounts) (all []Bounded) {
 	for _, l := range s.Limits {
 		for _, b := range boundsOf(l.RegionLimit) {
 			all = append(all, Bounded{Of: b.of, Used: used.at(b.of), Most: max(b.most, 0)})
@@ -183,7 +182,7 @@ type Figure struct {
 }
 
 // Figures returns the bounds of a limit with the use of them.
-func Figures(l, used *quota.Limit) []Figure {
+func Figures(l, used *Limit) []Figure {
 	var all []Figure
 	amounts := amountsOf(used.RegionLimit)
 	for _, b := range boundsOf(l.RegionLimit) {
@@ -197,7 +196,7 @@ func Figures(l, used *quota.Limit) []Figure {
 }
 
 // amountsOf returns the numbers of a use by their dimensions.
-func amountsOf(b *quota.Bounds) Amounts {
+func amountsOf(b *Bounds) Amounts {
 	all := Amounts{}
 	for _, used := range boundsOf(b) {
 		all[used.of] = used.most
@@ -206,7 +205,7 @@ func amountsOf(b *quota.Bounds) Amounts {
 }
 
 // Digest returns the hash of a limit: equal limits have equal hashes.
-func Digest(l *quota.Limit) []byte {
+func Digest(l *Limit) []byte {
 	h := sha256.New()
 	_, _ = fmt.Fprintf(h, "%q", l.Region)
 	for _, b := range boundsOf(l.RegionLimit) {

@@ -1,4 +1,4 @@
-package variable
+package access
 
 import (
 	"berth/structs"
@@ -244,12 +244,12 @@ const variablesOfJobs = "nomad/jobs"
 // JobVariablePaths returns the paths of the variables that a task may read: of all jobs, of its job, its
 // group and itself. A child of a job reads those of its parent.
 func JobVariablePaths(job *structs.Job, group, task string) []string {
-	return PathsOfTask(cmp.Or(job.ParentID, job.ID), group, task)
+	return VariablePathsOfTask(cmp.Or(job.ParentID, job.ID), group, task)
 }
 
-// PathsOfTask is JobVariablePaths for a job by its ID, which is no child. Without a task the last path is
-// that of the group.
-func PathsOfTask(jobID, group, task string) []string {
+// VariablePathsOfTask is JobVariablePaths for a job by its ID, which is no child. Without a task the last
+// path is that of the group.
+func VariablePathsOfTask(jobID, group, task string) []string {
 	ofJob := variablesOfJobs + "/" + jobID
 	ofGroup := ofJob + "/" + group
 	paths := []string{variablesOfJobs, ofJob, ofGroup, ofGroup + "/" + task}

@@ -1,30 +1,30 @@
-package identity
+package access
 
 import "berth/structs"
 
-// MaxTTL is the longest life of a token. The servers cut a longer one of a job. A node renews a token at half
-// of its life.
-const MaxTTL = structs.MaxIdentityTTL
+// MaxIdentityTTL is the longest life of a token. The servers cut a longer one of a job. A node renews a token
+// at half of its life.
+const MaxIdentityTTL = structs.MaxIdentityTTL
 
-// MaxSigned is the most identities that one request asks for.
-const MaxSigned = 256
+// MaxSignedIdentities is the most identities that one request asks for.
+const MaxSignedIdentities = 256
 
 // The kinds of workloads with identities.
 const (
-	KindTask    = "task"
-	KindService = "service"
-	// KindVolume is for the driver of a volume that the allocation uses. The workload is the ID of the
+	IdentityOfTask    = "task"
+	IdentityOfService = "service"
+	// IdentityOfVolume is for the driver of a volume that the allocation uses. The workload is the ID of the
 	// plugin, and the name of the identity is an audience that the job of the plugin asks for. The token
 	// names the allocation and none of its tasks.
-	KindVolume = "volume"
+	IdentityOfVolume = "volume"
 )
 
-// Sign signs identities of allocations of the calling node. Each item has its own outcome: a token, or the
-// reason for which there is none. The leader alone signs, because the rows of another server may not have the
-// end of an allocation yet. The error is unavailable while there is no signing key.
-var Sign = structs.Read[SignRequest, SignResponse]("Alloc.SignIdentities")
+// IdentitySign signs identities of allocations of the calling node. Each item has its own outcome: a token,
+// or the reason for which there is none. The leader alone signs, because the rows of another server may not
+// have the end of an allocation yet. The error is unavailable while there is no signing key.
+var IdentitySign = structs.Read[SignRequest, SignResponse]("Alloc.SignIdentities")
 
-// SignRequest asks for at most MaxSigned identities.
+// SignRequest asks for at most MaxSignedIdentities identities.
 type SignRequest struct {
 	Identities []WantedIdentity
 	NodeID     string
